@@ -1,0 +1,48 @@
+"""Checks of the hypotheses, shared by the rooms: each failure is a ValueError that names what was broken."""
+
+from __future__ import annotations
+
+import torch
+
+
+def require(condition, message: str) -> None:
+    if not condition:
+        raise ValueError(message)
+
+
+def matches(name: str, tensor, size: tuple[int, ...], like) -> None:
+    """The tensor has exactly this size, and the dtype and device of the tensor `like`."""
+    if tensor.shape == size and tensor.dtype == like.dtype and tensor.device == like.device:
+        return
+    require(tensor.shape == size, f"{name} must have shape {tuple(size)}, got {tuple(tensor.shape)}")
+    require(tensor.dtype == like.dtype, f"all tensors must share one dtype: {name} is {tensor.dtype}, x {like.dtype}")
+    raise ValueError(f"all tensors must share one device: {name} is on {tensor.device}, x on {like.device}")
+
+
+def tokens(x) -> None:
+    """A floating tensor (*batch, n, d) with at least one token and one feature."""
+    require(torch.is_tensor(x), f"x must be a torch tensor, got {type(x).__name__}")
+    if x.is_floating_point() and x.dim() >= 2 and 0 not in x.shape:
+        return
+    require(x.is_floating_point(), f"x must be floating point, got {x.dtype}: cast it first")
+    require(x.dim() >= 2, f"x must be (*batch, n, d), got {tuple(x.shape)}")
+    raise ValueError(f"x needs at least one token and one feature, got {tuple(x.shape)}")
+
+
+def finite(**tensors) -> None:
+    for name, t in tensors.items():
+        require(t is None or bool(torch.isfinite(t).all()), f"{name} holds NaN or infinity")
+
+
+def attends(mask, shapes) -> None:
+    """A boolean mask of one of the given shapes in which every token may attend to some token."""
+    require(mask.dtype == torch.bool, f"mask must be boolean (True = may attend), got {mask.dtype}")
+    require(
+        tuple(mask.shape) in [tuple(s) for s in shapes],
+        f"mask must have one of the shapes {[tuple(s) for s in shapes]}, got {tuple(mask.shape)}",
+    )
+    empty = (~mask).all(-1)
+    require(
+        not bool(empty.any()),
+        f"mask hides a whole row ({int(empty.sum())} rows attend to nothing): P 1 = 1 cannot hold",
+    )

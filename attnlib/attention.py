@@ -1,0 +1,293 @@
+"""Normalisers, attention matrices, multi-head layers and the forward pass. Tokens are rows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Literal, NamedTuple
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from attnlib._require import attends, finite, matches, require, tokens
+
+
+class Layer(NamedTuple):
+    """The weights of one multi-head self-attention layer; a bias that is None is zero.
+
+        layer(X) = sum_h P_h (X W_V,h + 1 b_V,h') W_O,h + 1 b_O'
+
+    Args:    w_q, w_k: (h, d, d_qk).   w_v: (h, d, d_v).   w_o: (h, d_v, d).
+             b_q, b_k: (h, d_qk).   b_v: (h, d_v).   b_o: (d,).
+    Source:  Vaswani et al. 2017, multi-head attention; differs: W_O is kept in h blocks, one a head.
+    Page:    notebooks/path_decomposition/paths
+    """
+
+    w_q: Tensor
+    w_k: Tensor
+    w_v: Tensor
+    w_o: Tensor
+    b_q: Tensor | None = None
+    b_k: Tensor | None = None
+    b_v: Tensor | None = None
+    b_o: Tensor | None = None
+
+
+def hardmax(a: Float[Tensor, "*rest m"]) -> Float[Tensor, "*rest m"]:
+    """Uniform weights on the largest entries of each row.
+
+        hardmax(a)_j = [a_j = max a] / #{i : a_i = max a}
+
+    Args:    a: (..., m), logits; -inf marks what may not be attended to.
+    Returns: (..., m), rows sum to one.
+    Cost:    O(m) a row.
+    Source:  the limit of softmax(t a) as t grows; ties are averaged.
+    Page:    notebooks/path_decomposition/paths
+    """
+    top = (a == a.amax(-1, keepdim=True)).to(a.dtype)
+    return top / top.sum(-1, keepdim=True)
+
+
+def sparsemax(a: Float[Tensor, "*rest m"]) -> Float[Tensor, "*rest m"]:
+    """The point of the probability simplex nearest to each row.
+
+        sparsemax(a) = max(a - tau, 0),  tau such that the entries sum to one
+
+    Args:    a: (..., m), logits; -inf marks what may not be attended to.
+    Returns: (..., m), rows sum to one; many entries are exactly zero.
+    Cost:    O(m log m) a row.
+    Source:  Martins and Astudillo 2016.
+    Page:    notebooks/path_decomposition/paths
+    """
+    a = a - a.amax(-1, keepdim=True)  # the projection does not see a shift; the sums below do
+    z = a.sort(-1, descending=True).values
+    k = torch.arange(1, a.shape[-1] + 1, dtype=a.dtype, device=a.device)
+    sums = z.masked_fill(z.isneginf(), 0).cumsum(-1)
+    kept = (1 + k * z > sums).sum(-1, keepdim=True)
+    tau = (sums.gather(-1, kept - 1) - 1) / kept.to(a.dtype)
+    return (a - tau).clamp_min(0)
+
+
+NORMALIZERS = {
+    "softmax": lambda a: torch.softmax(a, -1),
+    "hardmax": hardmax,
+    "sparsemax": sparsemax,
+}
+Normalizer = Literal["softmax", "hardmax", "sparsemax"]
+
+
+def attention_matrix(
+    x: Float[Tensor, "*batch n d"],
+    w_q: Float[Tensor, "*heads d d_qk"],
+    w_k: Float[Tensor, "*heads d d_qk"],
+    *,
+    b_q: Float[Tensor, "*heads d_qk"] | None = None,
+    b_k: Float[Tensor, "*heads d_qk"] | None = None,
+    scale: float | None = None,
+    mask: Bool[Tensor, "..."] | None = None,
+    normalizer: Normalizer = "softmax",
+    check: bool = True,
+) -> Float[Tensor, "*rest n n"]:
+    """The attention matrix of each head: nonnegative, every row sums to one.
+
+        P = softmax_row( scale (X W_Q + 1 b_Q') (X W_K + 1 b_K')' )
+
+    Args:    x: (*batch, n, d), tokens are rows.   w_q, w_k: (d, d_qk), or (h, d, d_qk) for h heads.
+             b_q, b_k: (d_qk,) or (h, d_qk).   scale: factor of the logits, None for 1/sqrt(d_qk).
+             mask: boolean (n, n), (*batch, n, n) or the shape of the result; True = may attend.
+             normalizer: "softmax", "hardmax" or "sparsemax".   check: look for NaN and infinity.
+    Returns: (*batch, n, n), or (*batch, h, n, n) for h heads; dtype and device of x.
+    Raises:  ValueError for shapes that do not fit, integer or mixed dtypes, mixed devices, NaN or
+             infinity, a mask that hides a whole row (P 1 = 1 would fail), an unknown normalizer.
+    Cost:    O(h n d d_qk + h n^2 d_qk) time, O(h n^2) memory.
+    Source:  Vaswani et al. 2017, scaled dot-product attention.
+    Page:    notebooks/path_decomposition/paths
+    """
+    _check_projections(x, w_q, w_k, b_q, b_k, check)
+    require(normalizer in NORMALIZERS, f"normalizer must be one of {list(NORMALIZERS)}, got {normalizer!r}")
+    heads = w_q.dim() == 3
+    q = _project(x.unsqueeze(-3) if heads else x, w_q, b_q)
+    k = _project(x.unsqueeze(-3) if heads else x, w_k, b_k)
+    a = (q * (1 / math.sqrt(w_q.shape[-1]) if scale is None else scale)) @ k.mT
+    if mask is not None:
+        n, batch = x.shape[-2], x.shape[:-2]
+        attends(mask, {(n, n), (*batch, n, n), tuple(a.shape)})
+        shared = heads and mask.dim() == len(batch) + 2 and mask.dim() > 2
+        a = a.masked_fill(~(mask.unsqueeze(-3) if shared else mask), -math.inf)
+    return NORMALIZERS[normalizer](a)
+
+
+def random_layers(
+    L: int,
+    h: int,
+    d: int,
+    d_qk: int,
+    *,
+    generator: torch.Generator,
+    d_v: int | None = None,
+    gain: float = 1.0,
+    bias: bool = False,
+    dtype: torch.dtype = torch.float64,
+    device: torch.device | str = "cpu",
+) -> list[Layer]:
+    """Layers with independent Gaussian weights.
+
+        W_Q, W_K, W_V ~ N(0, gain^2 / d),   W_O ~ N(0, gain^2 / (h d_v)),   biases ~ N(0, gain^2 / d)
+
+    Args:    L, h, d, d_qk: layers, heads a layer, width, width of queries and keys.
+             d_v: width of values, None for d_qk.   bias: draw all four biases, else None.
+             generator: source of randomness; the same draws serve every dtype and device.
+    Returns: list of L Layers of the given dtype and device.
+    Raises:  ValueError if a size is below one.
+    Cost:    O(L h d (d_qk + d_v)).
+    Source:  the usual fan-in scaling; not taken from a paper.
+    Page:    notebooks/path_decomposition/paths
+    """
+    d_v = d_qk if d_v is None else d_v
+    sizes = {"L": L, "h": h, "d": d, "d_qk": d_qk, "d_v": d_v}
+    require(min(sizes.values()) >= 1, f"every size must be at least one, got {sizes}")
+
+    def draw(fan_in, *size):
+        z = torch.randn(*size, generator=generator, dtype=torch.float64, device=generator.device)
+        return (z * gain / math.sqrt(fan_in)).to(device=device, dtype=dtype)
+
+    def layer():
+        w = draw(d, h, d, d_qk), draw(d, h, d, d_qk), draw(d, h, d, d_v), draw(h * d_v, h, d_v, d)
+        b = (draw(d, h, d_qk), draw(d, h, d_qk), draw(d, h, d_v), draw(d, d)) if bias else ()
+        return Layer(*w, *b)
+
+    return [layer() for _ in range(L)]
+
+
+def from_torch(module: torch.nn.MultiheadAttention) -> Layer:
+    """The weights of torch's multi-head attention as a Layer.
+
+        forward(x, [from_torch(m)]) = m(x, x, x)[0]   (batch first, no dropout)
+
+    Args:    module: torch.nn.MultiheadAttention with one width d for queries, keys and values.
+    Returns: Layer of views of the module's weights, h = module.num_heads, d_qk = d_v = d / h.
+    Raises:  ValueError for separate key and value widths, added key-value biases, or active dropout.
+    Cost:    O(1): nothing is copied.
+    Source:  torch.nn.MultiheadAttention; differs: in the book's layout, x @ w, heads first.
+    Page:    notebooks/path_decomposition/paths
+    """
+    require(module.in_proj_weight is not None, "queries, keys and values must share one width (kdim, vdim unset)")
+    require(module.bias_k is None and not module.add_zero_attn, "add_bias_kv and add_zero_attn add tokens: unset them")
+    require(not (module.training and module.dropout), "dropout is active: call .eval() first")
+    h, d = module.num_heads, module.embed_dim
+    w_q, w_k, w_v = (w.view(h, d // h, d).mT for w in module.in_proj_weight.chunk(3))
+    w_o = module.out_proj.weight.T.view(h, d // h, d)
+    if module.in_proj_bias is None:
+        return Layer(w_q, w_k, w_v, w_o)
+    b_q, b_k, b_v = (b.view(h, d // h) for b in module.in_proj_bias.chunk(3))
+    return Layer(w_q, w_k, w_v, w_o, b_q, b_k, b_v, module.out_proj.bias)
+
+
+def merged(layer: Layer) -> tuple[Float[Tensor, "h d d"], Float[Tensor, "d"]]:
+    """Value and output weights as one matrix a head, and all biases as one row.
+
+        W_h = W_V,h W_O,h,    b = b_O + sum_h W_O,h' b_V,h      so that layer(X) = sum_h P_h X W_h + 1 b'
+
+    Args:    layer: a Layer with h heads of width d.
+    Returns: (h, d, d) and (d,).
+    Cost:    O(h d^2 d_v).
+    Source:  Xie 2021, section 2.1; rests on P_h 1 = 1.
+    Claim:   paths.decomposition      Page: notebooks/path_decomposition/paths
+    """
+    b = layer.w_o.new_zeros(layer.w_o.shape[-1]) if layer.b_o is None else layer.b_o
+    if layer.b_v is not None:
+        b = b + (layer.b_v.unsqueeze(-2) @ layer.w_o).sum((0, 1))
+    return layer.w_v @ layer.w_o, b
+
+
+def forward(
+    x: Float[Tensor, "*batch n d"],
+    layers: Sequence[Layer],
+    *,
+    skip: bool = False,
+    mask: Bool[Tensor, "..."] | None = None,
+    scale: float | None = None,
+    normalizer: Normalizer = "softmax",
+    return_attention: bool = False,
+    check: bool = True,
+):
+    """The output of a stack of self-attention layers.
+
+        X <- [X +] sum_h P_h (X W_V,h + 1 b_V,h') W_O,h + 1 b_O'      layer by layer
+
+    Args:    x: (*batch, n, d), tokens are rows.   layers: at least one Layer; heads may differ by layer.
+             skip: add the input of each layer to its output.   mask, scale, normalizer: as in
+             attention_matrix, the same for all layers.   return_attention: also return every P.
+    Returns: y (*batch, n, d), or (y, [P (*batch, h, n, n), one a layer]); dtype and device of x.
+    Raises:  ValueError for no layers, shapes that do not fit, integer or mixed dtypes, mixed devices,
+             NaN or infinity, a mask that hides a whole row.
+    Cost:    O(L h (n d d_qk + n d d_v + n^2 (d_qk + d_v))) time, O(h n^2) memory a layer.
+    Source:  Vaswani et al. 2017; Dong et al. 2021, without feed-forward parts and LayerNorm.
+    Page:    notebooks/path_decomposition/paths
+    """
+    check_network(x, layers, check=check)
+    attention = []
+    for layer in layers:
+        p = attention_matrix(
+            x, layer.w_q, layer.w_k, b_q=layer.b_q, b_k=layer.b_k,
+            scale=scale, mask=mask, normalizer=normalizer, check=False,
+        )
+        y = p @ _project(x.unsqueeze(-3), layer.w_v, layer.b_v)
+        y = y.transpose(-3, -2).flatten(-2) @ layer.w_o.flatten(0, 1)
+        y = y if layer.b_o is None else y + layer.b_o
+        x = x + y if skip else y
+        attention.append(p)
+    return (x, attention) if return_attention else x
+
+
+def check_network(x: Float[Tensor, "*batch n d"], layers: Sequence[Layer], *, check: bool = True) -> None:
+    """Refuse what no layer of the stack could run on.
+
+    Args:    x: (*batch, n, d).   layers: the stack.   check: also look for NaN and infinity.
+    Raises:  ValueError that names the layer, the argument, what it got and what was needed.
+    Cost:    O(size of x and of the weights) with check, else O(L).
+    Source:  the hypotheses of the path decomposition.
+    Page:    notebooks/path_decomposition/paths
+    """
+    require(len(layers) >= 1, "a network needs at least one layer, got none")
+    tokens(x)
+    for number, layer in enumerate(layers, 1):
+        try:
+            _check_layer(x, layer, check)
+        except ValueError as error:
+            raise ValueError(f"layer {number}: {error}") from None
+    if check:
+        finite(x=x)
+
+
+def _check_layer(x: Tensor, layer: Layer, check: bool) -> None:
+    for name in ("w_q", "w_v"):
+        w = getattr(layer, name)
+        require(w.dim() == 3 and 0 not in w.shape, f"{name} must be (h, d, width) with h >= 1, got {tuple(w.shape)}")
+    (h, _, d_qk), d, d_v = layer.w_q.shape, x.shape[-1], layer.w_v.shape[-1]
+    sizes = (h, d, d_qk), (h, d, d_qk), (h, d, d_v), (h, d_v, d), (h, d_qk), (h, d_qk), (h, d_v), (d,)
+    for name, w, size in zip(Layer._fields, layer, sizes):
+        if w is not None:
+            matches(name, w, size, x)
+    if check:
+        finite(**layer._asdict())
+
+
+def _check_projections(x, w_q, w_k, b_q, b_k, check: bool) -> None:
+    tokens(x)
+    require(
+        w_q.dim() in (2, 3) and 0 not in w_q.shape,
+        f"w_q must be (d, d_qk) or (h, d, d_qk), no size zero, got {tuple(w_q.shape)}",
+    )
+    heads, d_qk = w_q.shape[:-2], w_q.shape[-1]
+    sizes = (*heads, x.shape[-1], d_qk), w_q.shape, (*heads, d_qk), (*heads, d_qk)
+    for name, w, size in zip(("w_q", "w_k", "b_q", "b_k"), (w_q, w_k, b_q, b_k), sizes):
+        if w is not None:
+            matches(name, w, size, x)
+    if check:
+        finite(x=x, w_q=w_q, w_k=w_k, b_q=b_q, b_k=b_k)
+
+
+def _project(x: Tensor, w: Tensor, b: Tensor | None) -> Tensor:
+    return x @ w if b is None else x @ w + b.unsqueeze(-2)

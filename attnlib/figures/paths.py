@@ -1,0 +1,121 @@
+"""Figures of the page on path decomposition."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from matplotlib.figure import Figure
+from torch import Tensor
+
+from attnlib.figures import BLUE, GREEN, GREY, ORANGE, VERMILLION, new
+
+
+def network(L: int, h: int, path: Sequence[int | None]) -> Figure:
+    """A stack of layers as columns of heads and a skip, every way through it, and one path on top.
+
+    Args:    L, h: layers and heads.   path: one head a layer, None = skip.
+    Returns: a Figure.
+    Cost:    about 100 ms.
+    Page:    notebooks/path_decomposition/paths
+    """
+    fig, ax = new(size=(6.0, 2.9))
+    levels = list(range(h, -1, -1))  # heads on top, the skip at the bottom
+    spots = [[(0, h / 2)], *([(2 * l, y) for y in levels] for l in range(1, L + 1)), [(2 * L + 2, h / 2)]]
+    for here, there in zip(spots, spots[1:]):
+        for x0, y0 in here:
+            for x1, y1 in there:
+                ax.plot([x0, x1], [y0, y1], color="#D3D3D3", lw=1, zorder=1)
+    way = [spots[0][0], *(spots[l + 1][h if c is None else c] for l, c in enumerate(path)), spots[-1][0]]
+    ax.plot(*zip(*way), color=VERMILLION, lw=2.6, zorder=2)
+    names = [["$X$"], *([*(f"$P^{l}_{{{i + 1}}}$" for i in range(h)), "skip"] for l in range(1, L + 1)), [r"$X_L$"]]
+    for column, words in zip(spots, names):
+        for (x, y), word in zip(column, words):
+            edge = VERMILLION if (x, y) in way else GREY
+            box = {"boxstyle": "round,pad=0.35", "fc": "white", "ec": edge, "lw": 1.3}
+            ax.text(x, y, word, ha="center", va="center", bbox=box, zorder=3)
+    for l in range(1, L + 1):
+        ax.text(2 * l, h + 0.75, f"layer {l}", ha="center", color="#444444")
+    ax.set(xlim=(-0.6, 2 * L + 2.8), ylim=(-0.6, h + 1.1))
+    ax.axis("off")
+    return fig
+
+
+def profile(counts: Sequence[int], sums: Tensor, norms: Tensor) -> Figure:
+    """Where the paths are, and where the output is: shares by length, of paths and of norm.
+
+    Args:    counts: paths of each length.   sums: (L + 1,), norm of the sum of each length.
+             norms: (L + 1,), root of the summed squares of the single paths.
+    Returns: a Figure.
+    Cost:    about 100 ms.
+    Page:    notebooks/path_decomposition/paths
+    """
+    fig, (left, right) = new(1, 2, size=(6.0, 2.9))
+    k = torch.arange(len(counts))
+    share = torch.tensor([c / sum(counts) for c in counts])
+    left.bar(k, share, color="#C9DDEB", edgecolor=BLUE)
+    left.set(xlabel="length $k$ of the path", ylabel="share of all paths", title="where the paths are")
+    right.plot(k, sums, "o-", color=VERMILLION, label=r"$\|S_k\|_F$, all together")
+    right.plot(k, norms, "s--", color=BLUE, label="each by itself")
+    right.set(xlabel="length $k$ of the path", ylabel="size of the contribution", yscale="log", title="where the output is")
+    right.legend(fontsize=9)
+    return fig
+
+
+def partial_sums(by_length: Tensor, total: Tensor) -> tuple[list[Figure], list[str]]:
+    """Frames of the slider: the sum of all paths up to length K beside the output of the network.
+
+    Args:    by_length: (L + 1, n, d).   total: (n, d), what all lengths add up to.
+    Returns: (frames, labels), one a length.
+    Cost:    about 100 ms a frame.
+    Page:    notebooks/path_decomposition/paths
+    """
+    top = float(total.abs().max())
+    norms = by_length.flatten(1).norm(dim=1)
+    frames, labels = [], []
+    for K in range(len(by_length)):
+        part = by_length[: K + 1].sum(0)
+        miss = float((part - total).norm() / total.norm())
+        fig, (bars, here, there) = new(1, 3, size=(6.0, 2.7), width_ratios=[1.25, 1, 1])
+        lit = [BLUE if k <= K else "#E4E4E4" for k in range(len(by_length))]
+        bars.bar(range(len(by_length)), norms, color=lit, edgecolor=GREY, linewidth=0.6)
+        bars.set(xlabel="length $k$", ylabel=r"$\|S_k\|_F$", xticks=range(0, len(by_length), 2))
+        for ax, values, title in ((here, part, rf"$k \leq {K}$: {miss:.1%} off"), (there, total, "the network")):
+            ax.imshow(values, cmap="PuOr", vmin=-top, vmax=top, aspect="auto", interpolation="nearest")
+            ax.set(title=title, xlabel="feature", xticks=[], yticks=[])
+        here.set_ylabel("token")
+        frames.append(fig)
+        labels.append(f"paths of length up to {K}")
+    return frames, labels
+
+
+def estimators(k: Sequence[int], signs: Tensor, sampled: Tensor) -> Figure:
+    """Relative error of two estimates of the path norms, for the same work.
+
+    Args:    k: lengths.   signs, sampled: (len(k),), root mean squared relative error of each.
+    Returns: a Figure.
+    Cost:    about 100 ms.
+    Page:    notebooks/path_decomposition/paths
+    """
+    fig, ax = new(size=(6.0, 2.8))
+    ax.plot(k, sampled, "s--", color=ORANGE, label="single paths, drawn at random")
+    ax.plot(k, signs, "o-", color=GREEN, label="random signs, all paths at once")
+    ax.set(xlabel="length $k$ of the path", ylabel="relative error (rms)", yscale="log", xticks=list(k))
+    ax.legend()
+    return fig
+
+
+def recomputed(c: Tensor, term: Tensor, alone: Tensor) -> Figure:
+    """The toy of two tokens: the term of a path against the same head run by itself.
+
+    Args:    c: (m,), strength of the attention.   term, alone: (m,), coefficient of each.
+    Returns: a Figure.
+    Cost:    about 100 ms.
+    Page:    notebooks/path_decomposition/paths
+    """
+    fig, ax = new(size=(6.0, 2.8))
+    ax.plot(c, term, "-", color=BLUE, label="term of the theorem: $P^2$ from the full pass")
+    ax.plot(c, alone, "--", color=VERMILLION, label="same head alone: $P^2$ recomputed from $X$")
+    ax.set(xlabel="strength $c$ of the attention", ylabel="coefficient of $X$")
+    ax.legend()
+    return fig
