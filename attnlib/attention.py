@@ -138,6 +138,7 @@ def random_layers(
     Args:    L, h, d, d_qk: layers, heads a layer, width, width of queries and keys.
              d_v: width of values, None for d_qk.   bias: draw all four biases, else None.
              generator: source of randomness; the same draws serve every dtype and device.
+             dtype, device: of the weights.
     Returns: list of L Layers of the given dtype and device.
     Raises:  ValueError if a size is below one.
     Cost:    O(L h d (d_qk + d_v)).
@@ -218,7 +219,8 @@ def forward(
 
     Args:    x: (*batch, n, d), tokens are rows.   layers: at least one Layer; heads may differ by layer.
              skip: add the input of each layer to its output.   mask, scale, normalizer: as in
-             attention_matrix, the same for all layers.   return_attention: also return every P.
+             attention_matrix, the same for all layers.   return_attention: also return every P.   check: look
+             for NaN and infinity.
     Returns: y (*batch, n, d), or (y, [P (*batch, h, n, n), one a layer]); dtype and device of x.
     Raises:  ValueError for no layers, shapes that do not fit, integer or mixed dtypes, mixed devices,
              NaN or infinity, a mask that hides a whole row.

@@ -25,7 +25,7 @@ class Verdict(NamedTuple):
         return f"at most {self.bound:g}" if self.ok else f"{self.value:.2g}, above {self.bound:g}"
 
 
-def at_most(value, bound: float) -> Verdict:
+def at_most(value, bound: float | int) -> Verdict:
     """The verdict value <= bound; NaN fails.
 
     Args:    value: a number or a tensor with one entry.   bound: the tolerance or the claimed bound.
@@ -128,6 +128,29 @@ def network(
 
 def _add_row(matrix: Matrix, row: Sequence[Fraction]) -> Matrix:
     return [[entry + b for entry, b in zip(line, row)] for line in matrix]
+
+
+def decomposition_gap(x: Matrix, attention, weights, *, value_biases, biases=None, skip: bool = False) -> Fraction:
+    """The largest entry of network - sum of all paths - 1 b', exactly; zero when the decomposition holds.
+
+        b <- [skip] b + b_O + sum_h (u_h + W_h' b)      layer by layer, from b = 0
+
+    Args:    x, attention, weights, value_biases, biases, skip: as in network.
+    Returns: a Fraction; zero for every choice of biases if and only if P 1 = 1.
+    Raises:  ValueError as network.
+    Cost:    L + 2 networks.
+    Source:  Xie 2021, Theorem 2.1; differs: the row b is spelled out, and nothing is assumed of P.
+    Claim:   paths.row-sums      Page: notebooks/path_decomposition/paths
+    """
+    whole = network(x, attention, weights, value_biases=value_biases, biases=biases, skip=skip)
+    b = [Fraction()] * len(x[0])
+    for layer, maps in enumerate(weights):
+        carried = [product([b], w)[0] for w in maps]
+        own = [biases[layer]] if biases else []
+        b = [sum(entries) for entries in zip(*carried, *value_biases[layer], *own, *([b] if skip else []))]
+    sums = path_sum(x, attention, weights, skip=skip)
+    paths = [[sum(s[i][j] for s in sums) for j in range(len(b))] for i in range(len(x))]
+    return max(abs(u - v - c) for line, rest in zip(whole, paths) for u, v, c in zip(line, rest, b))
 
 
 def path_sum(x: Matrix, attention, weights, *, skip: bool = False) -> list[Matrix]:

@@ -54,7 +54,7 @@ def path_counts(heads: Sequence[int], *, skip: bool = False) -> list[int]:
     Raises:  ValueError for no layers or a layer without heads.
     Cost:    O(L^2) integer operations.
     Source:  Xie 2021, remark after Theorem 2.1 (the total); Dong et al. 2021 (the distribution).
-    Claim:   paths.binomial      Page: notebooks/path_decomposition/paths
+    Claim:   paths.lengths      Page: notebooks/path_decomposition/paths
     """
     require(len(heads) >= 1, "a network needs at least one layer, got none")
     require(min(heads) >= 1, f"every layer needs at least one head, got {list(heads)}")

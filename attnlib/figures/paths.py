@@ -89,18 +89,30 @@ def partial_sums(by_length: Tensor, total: Tensor) -> tuple[list[Figure], list[s
     return frames, labels
 
 
-def estimators(k: Sequence[int], signs: Tensor, sampled: Tensor) -> Figure:
-    """Relative error of two estimates of the path norms, for the same work.
+def estimators(
+    single: Sequence[Sequence[float]], by_signs: Tensor, *, work: int, generator: torch.Generator
+) -> Figure:
+    """Relative error of two estimates of the path norms, for the same number of head applications.
 
-    Args:    k: lengths.   signs, sampled: (len(k),), root mean squared relative error of each.
+    Args:    single: entry k holds the squared norm of every path of length k.   by_signs: (repetitions, L + 1),
+             estimates by random signs.   work: head applications behind each of them, split evenly over
+             k = 1..L and spent on single paths (k each) for comparison.   generator: draws those paths.
     Returns: a Figure.
     Cost:    about 100 ms.
     Page:    notebooks/path_decomposition/paths
     """
+    lengths = range(1, len(single))
+    truth = torch.tensor([sum(norms) for norms in single])
+    errors = {"random signs, all paths at once": by_signs[:, 1:] / truth[1:] - 1, "single paths, drawn at random": []}
+    for k in lengths:
+        norms, size = torch.tensor(single[k]), (len(by_signs), work // len(lengths) // k)
+        drawn = norms[torch.randint(len(norms), size, generator=generator)].mean(1) * len(norms)
+        errors["single paths, drawn at random"].append(drawn / truth[k] - 1)
+    errors["single paths, drawn at random"] = torch.stack(errors["single paths, drawn at random"], 1)
     fig, ax = new(size=(6.0, 2.8))
-    ax.plot(k, sampled, "s--", color=ORANGE, label="single paths, drawn at random")
-    ax.plot(k, signs, "o-", color=GREEN, label="random signs, all paths at once")
-    ax.set(xlabel="length $k$ of the path", ylabel="relative error (rms)", yscale="log", xticks=list(k))
+    for (label, error), mark, color in zip(errors.items(), ("o-", "s--"), (GREEN, ORANGE)):
+        ax.plot(lengths, error.square().mean(0).sqrt(), mark, color=color, label=label)
+    ax.set(xlabel="length $k$ of the path", ylabel="relative error (rms)", yscale="log", xticks=list(lengths))
     ax.legend()
     return fig
 

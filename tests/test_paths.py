@@ -1,0 +1,188 @@
+"""The room paths: the fast sums against their literal twin, and on bad input. The claims are in test_claims_paths.py."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from attnlib.attention import Layer, forward, random_layers
+from attnlib.paths import path_counts, path_norms, path_sums, path_term, path_terms, restrict
+
+EPS = torch.finfo(torch.float64).eps
+
+
+def instance(heads=(2, 3), n=4, d=5, d_v=3, batch=(), bias=True, seed=0, dtype=torch.float64, device="cpu"):
+    g = torch.Generator().manual_seed(seed)
+    make = lambda h: random_layers(1, h, d, 2, d_v=d_v, bias=bias, generator=g, dtype=dtype, device=device)[0]
+    layers = [make(h) for h in heads]
+    return torch.randn(*batch, n, d, generator=g, dtype=torch.float64).to(device, dtype), layers
+
+
+def listed_sums(x, layers, skip):
+    """The literal twin: every path by itself."""
+    sums = [torch.zeros_like(x) for _ in range(len(layers) + 1)]
+    for path, term in path_terms(x, layers, skip=skip):
+        sums[len(path) - path.count(None)] = sums[len(path) - path.count(None)] + term
+    return torch.stack(sums)
+
+
+@given(
+    st.lists(st.integers(1, 3), min_size=1, max_size=4),
+    st.integers(1, 5),
+    st.integers(1, 5),
+    st.integers(1, 6),
+    st.sampled_from([(), (1,), (3,), (2, 2)]),
+    st.booleans(),
+    st.booleans(),
+    st.integers(0, 10**6),
+)
+def test_sums_are_those_of_the_literal_twin(heads, n, d, d_v, batch, skip, bias, seed):
+    x, layers = instance(heads, n, d, d_v, batch, bias, seed)
+    got = path_sums(x, layers, skip=skip)
+    wanted = listed_sums(x, layers, skip)
+    assert got.by_length.shape == (len(heads) + 1, *x.shape) and got.bias.shape == (d,)
+    assert (got.by_length - wanted).abs().max() <= 1e3 * EPS * max(1, wanted.abs().max())
+    y = forward(x, layers, skip=skip)
+    assert (got.by_length.sum(0) + got.bias - y).abs().max() <= 1e3 * EPS * max(1, y.abs().max())
+
+
+def test_devices_and_dtypes_agree(device):
+    wanted = path_sums(*instance(), skip=True)
+    for dtype in (torch.float32, torch.float64):
+        got = path_sums(*instance(dtype=dtype, device=device), skip=True)
+        assert got.by_length.dtype == dtype and got.by_length.device.type == device.type
+        for a, b in zip(got, wanted):
+            assert (a.cpu().double() - b).abs().max() < 300 * torch.finfo(dtype).eps * b.abs().max()
+
+
+@pytest.mark.parametrize("d_v", [2, 4])  # narrower than d: two products; not narrower: one
+@pytest.mark.parametrize("skip", [False, True])
+def test_gradients_are_those_of_the_literal_twin(skip, d_v):
+    x, layers = instance(d=3, d_v=d_v, n=3)
+    weights = [w.requires_grad_() for layer in layers for w in layer]
+    x.requires_grad_()
+    probe = torch.randn(3, *x.shape, generator=torch.Generator().manual_seed(1), dtype=x.dtype)
+    fast = torch.autograd.grad((path_sums(x, layers, skip=skip).by_length * probe).sum(), [x, *weights], allow_unused=True)
+    slow = torch.autograd.grad((listed_sums(x, layers, skip) * probe).sum(), [x, *weights], allow_unused=True)
+    for a, b in zip(fast, slow):
+        assert (a is None) == (b is None)
+        assert a is None or (a - b).abs().max() < 1e-11
+    assert sum(a is not None for a in fast) > 10
+
+
+def test_frozen_attention_of_a_masked_network():
+    x, layers = instance(batch=(2,))
+    y, attention = forward(x, layers, skip=True, mask=torch.ones(4, 4).tril().bool(), return_attention=True)
+    sums = path_sums(x, layers, skip=True, attention=attention)
+    assert (sums.by_length.sum(0) + sums.bias - y).abs().max() < 256 * EPS
+
+
+def test_frozen_attention_is_linear_in_the_input():
+    x, layers = instance(bias=False)
+    attention = forward(x, layers, return_attention=True)[1]
+    twice = path_sums(2 * x, layers, attention=attention).by_length
+    assert torch.allclose(twice, 2 * path_sums(x, layers, attention=attention).by_length, rtol=1e-12, atol=0)
+    assert not torch.allclose(twice, path_sums(2 * x, layers).by_length, rtol=1e-3, atol=0)
+
+
+def test_one_path_and_its_network():
+    x, layers = instance((2, 3, 2))
+    attention = forward(x, layers, skip=True, return_attention=True)[1]
+    p, w = attention[2][1] @ attention[0][0], [layer.w_v @ layer.w_o for layer in layers]
+    got = path_term(x, layers, (0, None, 1), attention)
+    assert (got - p @ x @ w[0][0] @ w[2][1]).abs().max() < 64 * EPS
+    kept = restrict(layers, (0, None, 1))
+    assert [len(layer.w_q) for layer in kept] == [1, 1]
+    assert torch.equal(kept[1].w_q[0], layers[2].w_q[1]) and torch.equal(kept[1].b_o, layers[2].b_o)
+    assert restrict(layers, (None, None, None)) == []
+
+
+@given(st.lists(st.integers(1, 200), min_size=1, max_size=40), st.booleans())
+def test_counts_multiply_out(heads, skip):
+    counts = path_counts(heads, skip=skip)
+    assert len(counts) == len(heads) + 1
+    assert sum(counts) == math.prod(h + skip for h in heads)
+    assert counts[-1] == math.prod(heads) and counts[0] == (1 if skip else 0)
+
+
+def test_paths_come_in_order_and_without_skips():
+    x, layers = instance((2, 2))
+    assert [p for p, _ in path_terms(x, layers)] == [(0, 0), (0, 1), (1, 0), (1, 1)]
+    assert [p for p, _ in path_terms(x, layers, skip=True)][:3] == [(None, None), (None, 0), (None, 1)]
+
+
+def test_norms_have_the_shape_of_the_batch_and_come_from_the_generator():
+    x, layers = instance(batch=(2, 3))
+    run = lambda seed: path_norms(x, layers, signs=8, generator=torch.Generator().manual_seed(seed), skip=True)
+    first, again, other = run(0), run(0), run(1)
+    assert first.mean.shape == first.standard_error.shape == (3, 2, 3)
+    assert torch.equal(first.mean, again.mean) and not torch.equal(first.mean, other.mean)
+    one = path_norms(x[1, 2], layers, signs=8, generator=torch.Generator().manual_seed(0), skip=True)
+    assert torch.allclose(first.mean[:, 1, 2], one.mean, rtol=1e-12)
+    assert (path_norms(x, layers, signs=8, generator=torch.Generator(), skip=False).mean[:2] == 0).all()
+
+
+# --- bad input
+
+
+@pytest.mark.bad_input
+@pytest.mark.parametrize("run", [path_sums, lambda x, layers, **k: path_terms(x, layers, **k)], ids=["sums", "terms"])
+def test_bad_networks_are_refused_at_the_call(run):
+    x, layers = instance()
+    for bad_x, bad_layers, message in [
+        (x, [], "at least one layer"),
+        (x.long(), layers, "floating point"),
+        (x[:, :4], layers, "layer 1: w_q must have shape"),
+        (x / 0, layers, "x holds NaN"),
+        (x, [layers[0], layers[1]._replace(w_v=layers[1].w_v * math.inf)], "layer 2: w_v holds NaN or infinity"),
+        (x, [Layer(*(w[:0] for w in layers[0][:7]), layers[0].b_o)], "h >= 1"),
+        (x.float(), layers, "share one dtype"),
+        (x, [layers[0]._replace(w_o=layers[0].w_o.to("meta"))], "share one device"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            run(bad_x, bad_layers)
+
+
+@pytest.mark.bad_input
+def test_bad_attention():
+    x, layers = instance()
+    good = forward(x, layers, return_attention=True)[1]
+    for bad, message in [
+        (good[:1], "one P a layer: 2, got 1"),
+        ([good[0], good[0]], "attention of layer 2 must have shape"),
+        ([good[0], good[1] / 0], "attention of layer 2 holds NaN"),
+        ([good[0], 1.01 * good[1]], "P 1 = 1"),
+        ([good[0], good[1].float()], "share one dtype"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            path_sums(x, layers, attention=bad)
+    plain = [layer._replace(b_v=None, b_o=None) for layer in layers]
+    path_sums(x, plain, attention=[2 * p for p in good])  # without biases any P will do
+
+
+@pytest.mark.bad_input
+def test_too_many_paths_are_counted_and_refused():
+    x, layers = instance((12,) * 12)
+    with pytest.raises(ValueError, match="23,298,085,122,481 paths, more than limit = 1,000,000: path_sums"):
+        path_terms(x, layers, skip=True)
+
+
+@pytest.mark.bad_input
+def test_bad_paths_counts_and_signs():
+    x, layers = instance()
+    attention = forward(x, layers, return_attention=True)[1]
+    for path, message in [((0,), "one entry a layer: 2, got 1"), ((0, 3), "head 3 of 3"), ((-1, 0), "head -1 of 2")]:
+        with pytest.raises(ValueError, match=message):
+            path_term(x, layers, path, attention)
+    with pytest.raises(ValueError, match="one entry a layer"):
+        restrict(layers, (0,))
+    with pytest.raises(ValueError, match="at least one layer"):
+        path_counts([])
+    with pytest.raises(ValueError, match="at least one head"):
+        path_counts([2, 0])
+    with pytest.raises(ValueError, match="at least 2 draws"):
+        path_norms(x, layers, signs=1, generator=torch.Generator())
