@@ -136,7 +136,8 @@ def random_layers(
         W_Q, W_K, W_V ~ N(0, gain^2 / d),   W_O ~ N(0, gain^2 / (h d_v)),   biases ~ N(0, gain^2 / d)
 
     Args:    L, h, d, d_qk: layers, heads a layer, width, width of queries and keys.
-             d_v: width of values, None for d_qk.   bias: draw all four biases, else None.
+             d_v: width of values, None for d_qk.   gain: factor of every weight.
+             bias: draw all four biases, else None.
              generator: source of randomness; the same draws serve every dtype and device.
              dtype, device: of the weights.
     Returns: list of L Layers of the given dtype and device.

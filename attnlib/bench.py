@@ -190,7 +190,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run every workload and print the ratios; with --json, store raw samples, versions and hardware as well.
 
     Args:    arguments: words of the command line, None for those of the process.
-    Returns: 0.
+    Returns: the exit status, 0.
     Raises:  ValueError if --device cuda is asked for where there is none.
     Cost:    about a minute; --quick a second.
     Source:  see each peer.

@@ -51,12 +51,12 @@ def profile(counts: Sequence[int], sums: Tensor, norms: Tensor) -> Figure:
     Page:    notebooks/path_decomposition/paths
     """
     fig, (left, right) = new(1, 2, size=(6.0, 2.9))
-    k = torch.arange(len(counts))
-    share = torch.tensor([c / sum(counts) for c in counts])
+    k = range(len(counts))
+    share = [c / sum(counts) for c in counts]
     left.bar(k, share, color="#C9DDEB", edgecolor=BLUE)
     left.set(xlabel="length $k$ of the path", ylabel="share of all paths", title="where the paths are")
-    right.plot(k, sums, "o-", color=VERMILLION, label=r"$\|S_k\|_F$, all together")
-    right.plot(k, norms, "s--", color=BLUE, label="each by itself")
+    right.plot(k, sums.numpy(), "o-", color=VERMILLION, label=r"$\|S_k\|_F$, all together")
+    right.plot(k, norms.numpy(), "s--", color=BLUE, label="each by itself")
     right.set(xlabel="length $k$ of the path", ylabel="size of the contribution", yscale="log", title="where the output is")
     right.legend(fontsize=9)
     return fig
@@ -71,7 +71,7 @@ def partial_sums(by_length: Tensor, total: Tensor) -> tuple[list[Figure], list[s
     Page:    notebooks/path_decomposition/paths
     """
     top = float(total.abs().max())
-    norms = by_length.flatten(1).norm(dim=1)
+    norms = by_length.flatten(1).norm(dim=1).tolist()
     frames, labels = [], []
     for K in range(len(by_length)):
         part = by_length[: K + 1].sum(0)
@@ -81,7 +81,7 @@ def partial_sums(by_length: Tensor, total: Tensor) -> tuple[list[Figure], list[s
         bars.bar(range(len(by_length)), norms, color=lit, edgecolor=GREY, linewidth=0.6)
         bars.set(xlabel="length $k$", ylabel=r"$\|S_k\|_F$", xticks=range(0, len(by_length), 2))
         for ax, values, title in ((here, part, rf"$k \leq {K}$: {miss:.1%} off"), (there, total, "the network")):
-            ax.imshow(values, cmap="PuOr", vmin=-top, vmax=top, aspect="auto", interpolation="nearest")
+            ax.imshow(values.numpy(), cmap="PuOr", vmin=-top, vmax=top, aspect="auto", interpolation="nearest")
             ax.set(title=title, xlabel="feature", xticks=[], yticks=[])
         here.set_ylabel("token")
         frames.append(fig)
@@ -111,7 +111,7 @@ def estimators(
     errors["single paths, drawn at random"] = torch.stack(errors["single paths, drawn at random"], 1)
     fig, ax = new(size=(6.0, 2.8))
     for (label, error), mark, color in zip(errors.items(), ("o-", "s--"), (GREEN, ORANGE)):
-        ax.plot(lengths, error.square().mean(0).sqrt(), mark, color=color, label=label)
+        ax.plot(lengths, error.square().mean(0).sqrt().numpy(), mark, color=color, label=label)
     ax.set(xlabel="length $k$ of the path", ylabel="relative error (rms)", yscale="log", xticks=list(lengths))
     ax.legend()
     return fig
@@ -126,8 +126,8 @@ def recomputed(c: Tensor, term: Tensor, alone: Tensor) -> Figure:
     Page:    notebooks/path_decomposition/paths
     """
     fig, ax = new(size=(6.0, 2.8))
-    ax.plot(c, term, "-", color=BLUE, label="term of the theorem: $P^2$ from the full pass")
-    ax.plot(c, alone, "--", color=VERMILLION, label="same head alone: $P^2$ recomputed from $X$")
+    ax.plot(c.numpy(), term.numpy(), "-", color=BLUE, label="term of the theorem: $P^2$ from the full pass")
+    ax.plot(c.numpy(), alone.numpy(), "--", color=VERMILLION, label="same head alone: $P^2$ recomputed from $X$")
     ax.set(xlabel="strength $c$ of the attention", ylabel="coefficient of $X$")
     ax.legend()
     return fig

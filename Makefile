@@ -1,0 +1,44 @@
+# Each target does its whole set-up on a fresh clone. The same jobs without make stand in README.md.
+
+# The first Python that is new enough; failing that any, so that env.py can say in one line what is wrong with it.
+NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
+FOUND := $(shell for python in python3.13 python3.12 python3.11 python3; do \
+	if $$python -c '$(NEW_ENOUGH)' >/dev/null 2>&1; then echo $$python; break; fi; done)
+PYTHON ?= $(or $(FOUND),python3)
+RUN := .venv/bin/python
+PORT ?= 8000
+
+# Two tests at once, those of a file together (a page's cells share a kernel; a file builds the book once). One thread
+# a process: more would only wait for one another.
+PYTEST := $(RUN) -m pytest -n 2 --dist loadfile
+export OMP_NUM_THREADS ?= 1
+
+.DEFAULT_GOAL := help
+.PHONY: help env book test check release serve clean
+
+help: ## list the targets
+	@sed -n 's/^\([a-z]*\): .*## /\1\t/p' $(firstword $(MAKEFILE_LIST)) | expand -t 10
+
+env: ## make .venv and install what requirements.txt pins (every other target begins with this)
+	@command -v $(PYTHON) >/dev/null 2>&1 || { echo "attnlib: no Python found; 3.11 or newer is needed" >&2; exit 1; }
+	@$(PYTHON) book/_tools/env.py
+
+book: env ## run the pages, build the book, and say where it lies
+	@$(RUN) book/_tools/build.py
+
+test: env ## every test but the wide lane: library, claims, pages, build, browser
+	@$(PYTEST)
+
+check: env ## what `make test` leaves out: every page as in Colab, every variant in the browser
+	@$(PYTEST) -m wide
+
+release: env ## fail if any claim is unchecked
+	@$(RUN) book/_tools/claims.py release
+
+serve: env ## show the built book at http://localhost:8000 (or PORT=...)
+	@test -f _build/html/index.html || $(RUN) book/_tools/build.py
+	@$(RUN) -m http.server --bind localhost --directory _build/html $(PORT)
+
+clean: ## remove what was built (.venv stays)
+	@rm -rf _build build *.egg-info .pytest_cache .hypothesis
+	@find . -name .venv -prune -o -type d \( -name __pycache__ -o -name .ipynb_checkpoints \) -exec rm -rf {} +

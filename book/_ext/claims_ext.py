@@ -1,0 +1,248 @@
+"""Claims in the book: badges on the boxes, the status and errata pages, claims.json.
+
+The registry and the verdicts are read once a build.  All that they change on a
+page has a digest, kept with Sphinx's environment: a page is read again when its
+digest differs, although its source did not change.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import sys
+import tomllib
+from collections import Counter
+from pathlib import Path
+from typing import NamedTuple
+
+import jinja2
+from docutils import nodes
+from sphinx.errors import ExtensionError
+from sphinx.transforms import SphinxTransform
+from sphinx.util import logging
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent / "_tools"))
+
+import address  # noqa: E402  (these stand in the folder just named)
+import claims  # noqa: E402
+import pages  # noqa: E402
+
+STATUS = "book/status"
+GENERATED = {STATUS: ("counts", "status"), "book/errata": ("errata",)}  # what stands on each page, by template
+PLACE = "<!-- claims: {} -->"  # the line of the page where it stands
+HEADING = "The claims of this page"
+log = logging.getLogger(__name__)
+
+
+class State(NamedTuple):
+    """What one build shows: the claims, what came of them, and the text of the generated pages."""
+
+    claims: list
+    resolved: dict
+    texts: dict  # template -> Markdown
+
+
+def read_state(app) -> None:
+    """Load registry and verdicts, or stop with one clear line."""
+    root = Path(app.srcdir)
+    if not (root / claims.REGISTRY).exists():
+        log.warning("%s is missing: no claim is shown", claims.REGISTRY, type="claims")
+        app.book_claims = State([], {}, render(root, [], {}))
+        return
+    try:
+        registry = claims.load(root / claims.REGISTRY)
+    except ValueError as error:
+        raise ExtensionError(f"{claims.REGISTRY}: {error}") from error
+    resolved = claims.resolve(registry, claims.read_verdicts(root / claims.VERDICTS), claims.key(root))
+    app.book_claims = State(registry, resolved, render(root, registry, resolved))
+
+
+def render(root: Path, registry: list, resolved: dict) -> dict[str, str]:
+    """The Markdown of each generated part."""
+    loader = jinja2.FileSystemLoader(HERE / "templates")
+    environment = jinja2.Environment(
+        loader=loader,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    environment.filters |= {
+        "quote": quote,
+        "source": source_words,
+        "escape": escape,
+        "tally": tally,
+        "breakable": breakable,
+    }
+    context = {
+        "claims": registry,
+        "resolved": resolved,
+        "tool": claims,
+        "pages": {claim.page: page_title(root, claim.page) for claim in registry},
+        "repository": address.repository_url(root).rstrip("/"),
+    }
+    parts = [part for page in GENERATED.values() for part in page]
+    return {part: environment.get_template(f"{part}.md.j2").render(context) for part in parts}
+
+
+def page_title(root: Path, page: str) -> str:
+    """The title of a notebook; its name while the notebook is not there."""
+    path = root / "notebooks" / f"{page}.ipynb"
+    return path.exists() and pages.title(pages.read(path)["cells"]) or page
+
+
+def quote(text: str) -> str:
+    """Markdown block quote."""
+    return "\n".join(f"> {line}".rstrip() for line in text.strip().splitlines())
+
+
+def escape(text: str) -> str:
+    """Plain text inside Markdown or an HTML attribute: nothing in it may start markup or end the attribute."""
+    return "".join(char if char.isalnum() or char in " .,:;()/-" else f"&#{ord(char)};" for char in text)
+
+
+def breakable(text: str) -> str:
+    """Plain text that a narrow screen may break inside the name of a test."""
+    return re.sub(r"(/|::|&#95;)", r"\1<wbr>", escape(text))
+
+
+def tally(tests: dict) -> str:
+    """How many tests there are, by outcome."""
+    found = Counter(outcome for role in tests.values() for outcome in role.values())
+    parts = [f"{number} {outcome}" for outcome, number in sorted(found.items())]
+    return f"{found.total()} test{'s' * (found.total() > 1)}: {', '.join(parts)}"
+
+
+def source_words(claim) -> str:
+    """Where a claim comes from, with its citation, in Markdown."""
+    source = claim.source
+    cited = f"{{cite}}`{source['work']}`" if "work" in source else ""
+    version = f"({source['version']})" if "version" in source else ""
+    place = " ".join(filter(None, [", ".join(filter(None, [cited, source.get("number")])), version]))
+    return {
+        "seen": place,
+        "recalled": f"recalled from {place}; the wording was not compared with the text",
+        "derived": f"derived in this book{', after ' + place if place else ''}",
+    }[source["seen"]]
+
+
+# ---------------------------------------------------------------- pages are read again when their claims change
+
+
+def digests(state: State) -> dict[str, str]:
+    """What each page takes from registry and verdicts, as a hash."""
+    shown = {f"notebooks/{claim.page}": [] for claim in state.claims}
+    for claim in state.claims:
+        shown[f"notebooks/{claim.page}"].append(
+            [claim.id, claim.anchor, claims.badges(claim, state.resolved[claim.id])]
+        )
+    texts = {name: json.dumps(value) for name, value in shown.items()}
+    texts |= {name: "".join(state.texts[part] for part in parts) for name, parts in GENERATED.items()}
+    return {name: hashlib.sha256(text.encode()).hexdigest() for name, text in texts.items()}
+
+
+def outdated(app, env, added, changed, removed) -> set[str]:
+    old, new = getattr(env, "claims_digests", {}), digests(app.book_claims)
+    env.claims_digests = new
+    return {name for name in old.keys() | new.keys() if old.get(name) != new.get(name)} & env.found_docs
+
+
+def fill(app, docname: str, source: list[str]) -> None:
+    """Put the generated parts into the status and errata pages."""
+    for part in GENERATED.get(docname, ()):
+        if PLACE.format(part) not in source[0]:
+            log.warning("the line %s is missing", PLACE.format(part), location=docname, type="claims")
+        source[0] = source[0].replace(PLACE.format(part), app.book_claims.texts[part])
+
+
+# ---------------------------------------------------------------- badges
+
+
+class PlaceClaims(SphinxTransform):
+    """Give each claim's box its citable anchor and its badges, and the claims of the page theirs."""
+
+    default_priority = 872  # after the boxes exist (870), before MyST resolves #anchors (879)
+
+    def apply(self, **kwargs):
+        state = self.app.book_claims
+        page = self.env.docname.removeprefix("notebooks/")
+        for claim in claims.of_page(state.claims, page):
+            box = self.box(claim.anchor)
+            if box is None:
+                log.warning(
+                    "claim %s: no box has the id %s", claim.id, claim.anchor, location=self.env.docname, type="claims"
+                )
+                continue
+            self.anchor(box, claim)
+            title = box.next_node(nodes.title)
+            title += badge_nodes(claim, state.resolved[claim.id])
+        self.fill_table({f"#{claims.slug(claim.id)}": claim for claim in state.claims}, state.resolved)
+
+    def box(self, anchor: str):
+        boxes = self.document.findall(lambda node: isinstance(node, nodes.Admonition) and anchor in node["ids"])
+        return next(boxes, None)
+
+    def anchor(self, box, claim) -> None:
+        """Make claim-... a target: of this page, of a page that names this one, and of any page by itself."""
+        slug = claims.slug(claim.id)
+        box["ids"].append(slug)
+        box["names"].append(slug)
+        self.document.ids[slug] = box
+        self.document.nameids[slug] = slug
+        self.document.nametypes[slug] = True
+        slugs = self.env.metadata[self.env.docname].setdefault("myst_slugs", {})
+        slugs[slug] = (box.line or 0, slug, claim.title)
+        self.env.get_domain("std").note_hyperlink_target(slug, self.env.docname, slug, claim.title)
+
+    def fill_table(self, by_link: dict, resolved: dict) -> None:
+        for section in self.document.findall(nodes.section):
+            if section.next_node(nodes.title).astext() != HEADING:
+                continue
+            for link in list(section.findall(nodes.reference)):
+                claim = by_link.get(link.get("refuri"))
+                if claim and isinstance(link.parent.parent, nodes.entry):
+                    link.parent += badge_nodes(claim, resolved[claim.id])
+
+
+def badge_nodes(claim, resolution) -> list[nodes.Node]:
+    """A space and a link for each badge; where it leads is filled in once all pages are known."""
+    made = []
+    for badge in claims.badges(claim, resolution):
+        link = nodes.reference(badge.text, badge.text, internal=True, reftitle=badge.title, claim=claim.id)
+        link["classes"] = ["claim-badge", f"claim-{badge.kind}"]
+        made += [nodes.Text(" "), link]
+    return made
+
+
+def lead(app, doctree, docname: str) -> None:
+    """Lead every badge to the claim's entry on the status page."""
+    for link in doctree.findall(lambda node: isinstance(node, nodes.reference) and "claim" in node):
+        target = link["claim"].replace(".", "-")
+        link["refuri"] = f"{app.builder.get_relative_uri(docname, STATUS)}#status-{target}"
+
+
+# ---------------------------------------------------------------- claims.json
+
+
+def publish(app, exception) -> None:
+    if exception is None and app.builder.format == "html":
+        write_public(Path(app.srcdir), Path(app.outdir), app.book_claims)
+
+
+def write_public(root: Path, folder: Path, state: State) -> None:
+    """Write claims.json beside the pages."""
+    version = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
+    made = claims.public(state.claims, state.resolved, site=address.site_url(root), version=version)
+    claims.write_atomically(folder / "claims.json", json.dumps(made, indent=1, ensure_ascii=False) + "\n")
+
+
+def setup(app):
+    app.connect("builder-inited", read_state)
+    app.connect("env-get-outdated", outdated)
+    app.connect("source-read", fill)
+    app.add_transform(PlaceClaims)
+    app.connect("doctree-resolved", lead)
+    app.connect("build-finished", publish)
+    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

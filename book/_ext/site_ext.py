@@ -1,0 +1,142 @@
+"""What the site needs and _config.yml cannot say.
+
+- Executed pages are cached under a hash of attnlib and of the stored results.
+- MathJax is vendored; without it formulas would fail in silence, so its absence raises.
+- Theme options (setting them in _config.yml would replace those Jupyter Book makes).
+- No page asks the network for anything, and none runs a script that it does not use.
+- LEDGER-TABLE, alone on a line of a Markdown page, becomes the table of running times.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+from pathlib import Path
+
+from docutils import nodes
+from sphinx.errors import ExtensionError
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "_tools"))
+import pages  # noqa: E402
+
+LEDGER_MARK = "LEDGER-TABLE"
+UNUSED_SCRIPTS = ("thebe", "toggle")  # parts of a file name or of an inline script
+
+
+def use_cache(app, config) -> None:
+    config.nb_execution_cache_path = str(pages.cache_path(Path(app.srcdir)))
+    # the same numbers of threads as in the tests: results and times stay comparable
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+
+def need_mathjax(app, config) -> None:
+    """Raise if a file that typesetting needs is not in a static folder."""
+    script = Path(config.mathjax_path)
+    for name in (script, script.parent / "output/chtml/fonts/woff-v2/MathJax_Main-Regular.woff"):
+        if not any((Path(app.srcdir) / folder / name).is_file() for folder in config.html_static_path):
+            raise ExtensionError(f"MathJax is missing: no {name.as_posix()} in {', '.join(config.html_static_path)}")
+
+
+def set_theme(app, config) -> None:
+    options = config.html_theme_options
+    options["navbar_persistent"] = []  # else a second, empty bar with a search box
+    options["show_toc_level"] = 2
+    options["pygments_light_style"] = "a11y-high-contrast-light"
+    options["pygments_dark_style"] = "a11y-high-contrast-dark"
+    if (site := site_address(app)) is not None:
+        config.ogp_site_url = site
+
+
+def site_address(app) -> str | None:
+    """The address of the rendered book; None where the repository has none."""
+    import address
+
+    return address.site_url(Path(app.srcdir)) or None
+
+
+def drop_unused_scripts(app, pagename, templatename, context, doctree) -> None:
+    """Live-code scripts are not used here, and their loader runs twice."""
+    def used(file) -> bool:
+        text = f"{getattr(file, 'filename', '')} {file.attributes.get('body', '')}"
+        return not any(name in text for name in UNUSED_SCRIPTS)
+
+    context["script_files"] = [file for file in context["script_files"] if used(file)]
+    context["css_files"] = [file for file in context["css_files"] if used(file)]
+
+
+# the search fetches each page that it finds for an excerpt; a browser refuses that on a disk
+SEARCH_ON_DISK = "if (location.protocol === 'file:') DOCUMENTATION_OPTIONS.SHOW_SEARCH_SUMMARY = false;"
+
+
+def mend_roles(app, pagename, templatename, context, doctree) -> None:
+    """docutils calls a bibliography a list of things that are no list items; screen readers stumble."""
+    for role in (' role="list"', ' role="doc-biblioentry"'):
+        context["body"] = context.get("body", "").replace(f'{role} class="citation', ' class="citation')
+        context["body"] = re.sub(rf'(<div class="citation"[^>]*){role}', r"\1", context["body"])
+
+
+def ledger_path(root: Path) -> Path:
+    return root / "book" / "ledger.json"
+
+
+def ledger_table(root: Path) -> str:
+    """The measured cost of every page as a Markdown table."""
+    try:
+        ledger = json.loads(ledger_path(root).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return "*Not measured yet.*"
+    rows, total = [], 0.0
+    for path in pages.notebooks(root):
+        name = pages.page_name(path, root)
+        cost = ledger.get(name)
+        if cost is None:
+            continue
+        total += cost["cpu_seconds"]
+        link = f"[{pages.title(pages.read(path)['cells']) or name}](/notebooks/{name}.ipynb)"
+        rows.append(f"| {link} | {cost['cpu_seconds']:.0f} | {cost['peak_mb']} | {cost['cells']} |")
+    head = ["| Page | CPU seconds | Peak memory (MB) | Code cells |", "| --- | ---: | ---: | ---: |"]
+    foot = [f"| All pages | {total:.0f} | | |"] if len(rows) > 1 else []
+    words = ledger.get("machine", "")
+    return "\n".join([*head, *rows, *foot, "", f"Measured with one thread on: {words}." if words else ""])
+
+
+def fill_ledger(app, docname, source) -> None:
+    lines = source[0].split("\n")
+    if LEDGER_MARK not in (line.strip() for line in lines) or docname.startswith("notebooks/"):
+        return
+    table = ledger_table(Path(app.srcdir))
+    source[0] = "\n".join(table if line.strip() == LEDGER_MARK else line for line in lines)
+    app.env.note_dependency(str(ledger_path(Path(app.srcdir))))
+
+
+def fold(app, doctree) -> None:
+    """Name what is folded, and fold a solution whole: its output would give the answer away."""
+    for cell in doctree.findall(nodes.container):
+        if cell.get("nb_element") == "cell_code" and cell.get("hide_mode"):
+            name = fold_name(cell)
+            cell["hide_mode"] = cell["hide_mode"] if name == "Code" else "all"
+            cell["prompt_show"], cell["prompt_hide"] = name, name
+
+
+def fold_name(cell: nodes.Element) -> str:
+    """What the line says behind which a cell is folded."""
+    if "tag_solution" in cell["classes"]:
+        return "Solution"
+    if "tag_hide-cell" in cell["classes"]:
+        return "Set-up: the library" if "%pip" in cell.astext() else "Set-up"
+    return "Code"
+
+
+def setup(app):
+    app.connect("config-inited", use_cache)
+    app.connect("config-inited", need_mathjax)
+    app.connect("config-inited", set_theme)
+    app.connect("source-read", fill_ledger)
+    app.connect("doctree-read", fold)
+    app.connect("html-page-context", drop_unused_scripts, priority=900)
+    app.connect("html-page-context", mend_roles)
+    app.add_js_file(None, body=SEARCH_ON_DISK, priority=300)
+    app.add_css_file("custom.css")
+    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,0 +1,164 @@
+"""Build the book.
+
+    python book/_tools/build.py [--out DIR] [--no-verdicts] [--fresh]
+
+1. the verdicts of the claims, if attnlib, tests or registry have changed;
+2. every page is executed, two at a time, into the cache; what is there is not run again;
+3. the site is built from the cache; a warning or a broken link fails the build.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+import notebooks
+import pages
+from pages import Problem
+
+AT_ONCE = 2
+KEPT_CACHES = 3
+JUPYTER_BOOK = "import sys; from jupyter_book.cli.main import main; sys.exit(main())"
+WORTH_SHOWING = re.compile(r"WARNING|ERROR|Error|Exception|Traceback|CRITICAL")
+
+
+def say(text: str) -> None:
+    print(text, flush=True)
+
+
+# ---------------------------------------------------------------- verdicts
+
+
+def refresh_verdicts(root: Path) -> None:
+    """Run the claim tests if needed. A broken claim is shown as broken; it does not hide the book."""
+    done = subprocess.run([sys.executable, str(root / "book/_tools/claims.py"), "refresh"], cwd=root, check=False)
+    if done.returncode:
+        say("claims: not all is in order (above); the badges in the book say so")
+
+
+# ---------------------------------------------------------------- execution
+
+
+def run_pages(root: Path, timeout: int = 60) -> int:
+    """Execute what the cache lacks; the number of pages that were run. Raises Problem if a cell fails."""
+    import nbformat
+    from jupyter_cache import get_cache
+
+    cache = get_cache(pages.cache_path(root))
+    books = {path: nbformat.read(path, as_version=4) for path in pages.notebooks(root)}
+    missing = {path: book for path, book in books.items() if not is_cached(cache, book)}
+    say(f"pages: {len(books) - len(missing)} from the cache, {len(missing)} to run")
+    failures = []
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        jobs = {pool.submit(timed_run, book, path, timeout): path for path, book in missing.items()}
+        for job in as_completed(jobs):
+            failures += finish(job, jobs[job], root, cache)
+    if failures:
+        raise Problem("\n".join([f"{len(failures)} of {len(missing)} pages failed", *failures]))
+    return len(missing)
+
+
+def is_cached(cache, book) -> bool:
+    try:
+        cache.match_cache_notebook(book)
+    except KeyError:
+        return False
+    return True
+
+
+def timed_run(book, path: Path, timeout: int):
+    start = time.perf_counter()
+    done, cost = notebooks.execute(book, path, timeout)
+    return done, cost, time.perf_counter() - start
+
+
+def finish(job: Future, path: Path, root: Path, cache) -> list[str]:
+    """Store an executed page in the cache; the reason if it failed."""
+    from jupyter_cache.base import CacheBundleIn
+
+    name = pages.page_name(path, root)
+    try:
+        done, cost, seconds = job.result()
+    except Problem as problem:
+        say(f"pages: {name} failed")
+        return [str(problem)]
+    cache.cache_notebook_bundle(CacheBundleIn(done, str(path), data={"execution_seconds": seconds}),
+                                check_validity=False, overwrite=True)
+    say(f"pages: {name} ran in {seconds:.1f} s ({cost.cpu_seconds:.1f} CPU s, {cost.peak_mb} MB)")
+    for words in notebooks.over_budget(name, cost):
+        say(f"over budget: {words}")
+    return []
+
+
+def prune_caches(root: Path) -> None:
+    """Keep the newest caches, so that going back and forth between two versions is quick."""
+    used = pages.cache_path(root)
+    others = [p for p in used.parent.glob("*") if p.is_dir() and p != used]
+    for old in sorted(others, key=lambda p: p.stat().st_mtime, reverse=True)[KEPT_CACHES - 1:]:
+        shutil.rmtree(old, ignore_errors=True)
+
+
+# ---------------------------------------------------------------- the site
+
+
+def build_site(root: Path, out: Path) -> Path:
+    """Run Jupyter Book; the page to open. Raises Problem with what it complained of."""
+    log = out / "_build" / "build.log"
+    log.parent.mkdir(parents=True, exist_ok=True)
+    command = [sys.executable, "-c", JUPYTER_BOOK, "build", str(root), "--path-output", str(out), "-W", "-n", "--keep-going"]
+    done = subprocess.run(command, cwd=root, text=True, encoding="utf-8", errors="replace", check=False,
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env={**os.environ, "PYTHONUTF8": "1"})
+    text = notebooks.plain_text(done.stdout)
+    log.write_text(text, encoding="utf-8")
+    if done.returncode:
+        raise Problem("\n".join(["the site was not built", *complaints(text), f"the whole log: {log}"]))
+    return out / "_build" / "html" / "index.html"
+
+
+def complaints(text: str, most: int = 20) -> list[str]:
+    """The lines of a log that say what is wrong, or its end if none does."""
+    lines = [line for line in text.splitlines() if line.strip()]
+    found = list(dict.fromkeys(line for line in lines if WORTH_SHOWING.search(line)))
+    return found[:most] or lines[-most:]
+
+
+def main(argv: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description="Build the book.")
+    parser.add_argument("--root", type=Path, default=pages.ROOT, help=argparse.SUPPRESS)
+    parser.add_argument("--out", type=Path, help="folder that gets _build/html (default: the project)")
+    parser.add_argument("--no-verdicts", action="store_true", help="leave the verdicts of the claims as they are")
+    parser.add_argument("--fresh", action="store_true", help="run every page again")
+    options = parser.parse_args(argv)
+    root, out, start = options.root.resolve(), (options.out or options.root).resolve(), time.perf_counter()
+    try:
+        if not options.no_verdicts:
+            refresh_verdicts(root)
+        if options.fresh:
+            shutil.rmtree(pages.cache_path(root), ignore_errors=True)
+        run_pages(root)
+        prune_caches(root)
+        say("site: building")
+        page = build_site(root, out)
+    except Problem as problem:
+        print(f"build: {problem}", file=sys.stderr)
+        return 1
+    say(f"built in {time.perf_counter() - start:.0f} s")
+    say(f"The book: {page}   (open it, or `make serve`: python -m http.server -d {short(page.parent)})")
+    return 0
+
+
+def short(path: Path) -> str:
+    """A path as one types it here."""
+    return os.path.relpath(path) if path.is_relative_to(Path.cwd()) else str(path)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

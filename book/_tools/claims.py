@@ -1,0 +1,425 @@
+"""The registry of claims, and what the tests say about it.
+
+book/claims.toml         what the book claims, and on what evidence
+_build/verdicts.json     what the marked tests did, for one state of the code
+resolve(claims, ...)     what a reader is shown, from these two alone
+
+python book/_tools/claims.py refresh     run the claim tests if the code has changed since
+python book/_tools/claims.py show        every claim and what it shows
+python book/_tools/claims.py release     fail if anything is unchecked
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import tomllib
+from collections import Counter
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).resolve().parents[2]
+REGISTRY, VERDICTS = "book/claims.toml", "_build/verdicts.json"
+ROLES = ("check", "control", "witness", "counterexample", "certificate")
+STRENGTH = {"proof": 3, "certified": 2, "counterexample": 2, "sampled": 1}
+WORDS = ("unchecked", "sampled", "certified", "proved")  # by strength
+SOUND = ("true", "repaired")  # what a true or repaired claim may rest on
+STATUS_WORDS = {
+    "true": "true as stated",
+    "repaired": "false as printed, true as repaired here",
+    "false": "false as printed, by an exact counterexample",
+    "open": "neither proved nor refuted here",
+}
+BADGE_TEXT = {"broken": "check failed", "false": "false as printed"}  # where the word alone would mislead
+EVIDENCE_WORDS = {
+    "proof": "proof on the page",
+    "certified": "instances certified in exact arithmetic",
+    "counterexample": "exact counterexample",
+    "sampled": "sampled, not proved",
+}
+
+
+class Claim(NamedTuple):
+    """One entry of the registry; the fields are described in book/claims.schema.json."""
+
+    id: str
+    page: str
+    anchor: str
+    title: str
+    statement: str
+    source: dict
+    kind: str
+    status: str
+    evidence: dict
+    since: str
+    as_printed: str = ""
+    as_repaired: str = ""
+    hypotheses: tuple | list = ()
+    proof: str = ""
+    uses: tuple | list = ()
+    erratum: dict = {}
+
+    @property
+    def part(self) -> str:
+        """The part of the evidence that the claim stands on."""
+        return next(p for p in ("repaired", "statement", "printed") if p in self.evidence)
+
+    @property
+    def roles(self) -> tuple[str, ...]:
+        """The roles that tests must fill before anything is shown."""
+        values = self.evidence.values()
+        extra = {"counterexample": "counterexample" in values, "certificate": "certified" in values}
+        return ROLES[:3] + tuple(role for role, needed in extra.items() if needed)
+
+
+class Resolution(NamedTuple):
+    """What a reader is shown. own: by the claim's evidence and tests alone; shown: at most that of all it uses."""
+
+    own: int
+    shown: int
+    broken: bool
+    reasons: tuple[str, ...]  # why less is shown than the registry says
+    tests: dict  # role -> {nodeid: outcome}
+
+
+class Badge(NamedTuple):
+    """kind names the CSS class claim-<kind>; text says it without colour; title says why."""
+
+    kind: str
+    text: str
+    title: str
+
+
+# ---------------------------------------------------------------- the registry
+
+
+def load(path: Path | str = ROOT / REGISTRY) -> list[Claim]:
+    """The claims of a registry in its order. Raises ValueError that names the claim and the broken rule."""
+    with open(path, "rb") as file:
+        data = tomllib.load(file)
+    check_form(data)
+    claims = [Claim(**entry) for entry in data.get("claim", [])]
+    check_sense(claims)
+    return claims
+
+
+def check_form(data: dict) -> None:
+    """Raise ValueError where `data` does not follow book/claims.schema.json."""
+    import jsonschema
+
+    schema = json.loads((ROOT / "book/claims.schema.json").read_text(encoding="utf-8"))
+    errors = list(jsonschema.Draft202012Validator(schema).iter_errors(data))
+    if not errors:
+        return
+    error = jsonschema.exceptions.best_match(errors)
+    place = list(error.absolute_path)
+    if len(place) >= 2:
+        name = data["claim"][place[1]].get("id", f"number {place[1] + 1}")
+        raise ValueError(f"claim {name}: {'.'.join(map(str, place[2:])) or 'entry'}: {error.message}")
+    raise ValueError(f"registry of claims: {error.message}")
+
+
+def check_sense(claims: list[Claim]) -> None:
+    """Raise ValueError where entries that are well formed contradict themselves or each other."""
+    for field, values in {
+        "id": [slug(c.id) for c in claims],
+        "anchor": [f"{c.page}#{c.anchor}" for c in claims],
+    }.items():
+        for claim, value in zip(claims, values, strict=True):
+            need(values.count(value) == 1, claim, f"{field} {value} is taken twice")
+    by_id = {claim.id: claim for claim in claims}
+    for claim in claims:
+        check_source(claim)
+        check_evidence(claim)
+        check_uses(claim, by_id)
+    try:
+        order(claims)
+    except CycleError as error:
+        raise ValueError(f"claim {error.args[1][0]}: uses runs in a cycle: {' -> '.join(error.args[1])}") from None
+
+
+def check_source(claim: Claim) -> None:
+    seen = claim.source["seen"]
+    need(seen == "derived" or claim.source.get("work"), claim, f"a source that was {seen} names its work")
+    need(seen == "seen" or not claim.as_printed, claim, f"as_printed is refused: the source was {seen}, not seen")
+    need(
+        seen == "seen" or "printed" not in claim.evidence,
+        claim,
+        f"evidence.printed is refused: the source was {seen}, not seen; call this part 'statement'",
+    )
+
+
+def check_evidence(claim: Claim) -> None:
+    faulty = claim.status in ("repaired", "false")
+    parts = set(claim.evidence)
+    if faulty:
+        need(claim.as_printed, claim, f"status {claim.status} needs as_printed")
+        need(
+            claim.evidence.get("printed") == "counterexample",
+            claim,
+            f"status {claim.status} needs evidence.printed = 'counterexample'",
+        )
+        need(claim.erratum, claim, f"status {claim.status} needs an erratum (counterexample, at, survives)")
+        need("statement" not in parts, claim, f"status {claim.status} has no evidence.statement")
+    else:
+        need(
+            len(parts & {"statement", "printed"}) == 1,
+            claim,
+            "evidence is for 'statement' or for 'printed', one of them",
+        )
+        need("counterexample" not in claim.evidence.values(), claim, f"status {claim.status} has no counterexample")
+        need(not claim.erratum, claim, f"status {claim.status} has no erratum")
+    need((claim.status == "repaired") == bool(claim.as_repaired), claim, "as_repaired goes with status repaired")
+    need((claim.status == "repaired") == ("repaired" in parts), claim, "evidence.repaired goes with status repaired")
+    need(
+        ("proof" in claim.evidence.values()) == bool(claim.proof),
+        claim,
+        "evidence 'proof' goes with the anchor of a proof",
+    )
+    need(claim.status != "open" or not claim.proof, claim, "status open has no proof")
+
+
+def check_uses(claim: Claim, by_id: dict[str, Claim]) -> None:
+    for used in claim.uses:
+        need(used in by_id, claim, f"uses {used}, which does not exist")
+        need(
+            claim.status not in SOUND or by_id[used].status in SOUND,
+            claim,
+            f"is {claim.status} but uses {used}, which is {by_id[used].status}",
+        )
+
+
+def need(condition: object, claim: Claim, rule: str) -> None:
+    if not condition:
+        raise ValueError(f"claim {claim.id}: {rule}")
+
+
+def order(claims: list[Claim]) -> list[str]:
+    """Ids, each after all that it uses; CycleError if there is no such order."""
+    return list(TopologicalSorter({claim.id: claim.uses for claim in claims}).static_order())
+
+
+# ---------------------------------------------------------------- what the tests say
+
+
+def resolve(claims: list[Claim], verdicts: dict, now: str | None = None) -> dict[str, Resolution]:
+    """What each claim shows. With `now`, the key of the present code, verdicts of another key count for nothing."""
+    stale = now is not None and verdicts.get("key") != now
+    results = {} if stale else verdicts.get("results", {})
+    by_id, resolved = {claim.id: claim for claim in claims}, {}
+    for name in order(claims):
+        claim = by_id[name]
+        tests = results.get(name, {})
+        reasons = ["the tests have not run on the present code"] if stale else missing(claim, tests)
+        own = 0 if reasons else STRENGTH[claim.evidence[claim.part]]
+        broken = any(outcome == "failed" for role in tests.values() for outcome in role.values())
+        shown = min([own, *(resolved[used].shown for used in claim.uses)])
+        reasons += [
+            f"rests on {used}, which is {word(resolved[used])}" for used in claim.uses if resolved[used].shown < own
+        ]
+        resolved[name] = Resolution(own, shown, broken, tuple(reasons), tests)
+    return {claim.id: resolved[claim.id] for claim in claims}
+
+
+def missing(claim: Claim, tests: dict) -> list[str]:
+    """Why the tests do not carry the claim: a role without a test, a test that failed or did not run to its end."""
+    reasons = [f"no {role} has run" for role in claim.roles if not tests.get(role)]
+    for role, outcomes in tests.items():
+        reasons += [f"{role} {outcome}: {nodeid}" for nodeid, outcome in outcomes.items() if outcome != "passed"]
+    return reasons
+
+
+def word(resolution: Resolution) -> str:
+    return "broken" if resolution.broken else WORDS[resolution.shown]
+
+
+def badges(claim: Claim, resolution: Resolution) -> list[Badge]:
+    """The badges of a claim, in the order in which they are read."""
+    name = word(resolution)
+    strength = Badge(name, BADGE_TEXT.get(name, name), badge_title(claim, resolution))
+    if resolution.broken or not resolution.shown or claim.status == "true":
+        return [strength]
+    status = Badge(
+        claim.status, BADGE_TEXT.get(claim.status, claim.status), f"{claim.id}: {STATUS_WORDS[claim.status]}"
+    )
+    return [status] if claim.status == "false" else [status, strength]
+
+
+def badge_title(claim: Claim, resolution: Resolution) -> str:
+    """One sentence for whoever rests on a badge: what it says, or why it does not say more."""
+    if resolution.reasons:
+        more = len(resolution.reasons) - 2
+        return f"{claim.id}: {'; '.join(resolution.reasons[:2])}" + (f"; and {more} more" if more > 0 else "")
+    return f"{claim.id}: {evidence_words(claim)}; {', '.join(claim.roles[:-1])} and {claim.roles[-1]} passed"
+
+
+def counts(claims: list[Claim], resolved: dict[str, Resolution]) -> dict[str, dict[str, int]]:
+    """How many claims there are, by what is shown and by the status in the registry."""
+    found = Counter((word(resolved[claim.id]), claim.status) for claim in claims)
+    return {shown: {status: found[shown, status] for status in STATUS_WORDS} for shown in (*reversed(WORDS), "broken")}
+
+
+def key(root: Path = ROOT) -> str:
+    """Hash of all that verdicts depend on: attnlib, the tests, the registry and this tool."""
+    digest = hashlib.sha256()
+    named = [root / REGISTRY, root / "book/claims.schema.json", root / "book/_tools/claims.py"]
+    found = [path for folder in ("attnlib", "tests") for path in (root / folder).rglob("*")]
+    for path in sorted(path for path in named + found if path.is_file() and not passing(path.relative_to(root))):
+        content = path.read_bytes()
+        digest.update(f"{path.relative_to(root).as_posix()}\n{len(content)}\n".encode() + content)
+    return digest.hexdigest()
+
+
+def passing(path: Path) -> bool:
+    """Files that come and go without a change of the code."""
+    return path.suffix == ".pyc" or any(part.startswith((".", "__pycache__")) for part in path.parts)
+
+
+def read_verdicts(path: Path | str = ROOT / VERDICTS) -> dict:
+    """The verdicts, or {} where there are none or where the file is not one."""
+    try:
+        verdicts = json.loads(Path(path).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return verdicts if isinstance(verdicts, dict) and set(verdicts) == {"key", "results"} else {}
+
+
+def write_verdicts(path: Path | str, key: str, results: dict) -> None:
+    write_atomically(path, json.dumps({"key": key, "results": results}, indent=1, sort_keys=True) + "\n")
+
+
+def write_atomically(path: Path | str, text: str) -> None:
+    """Write the whole text or leave the old file as it was."""
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, scratch = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
+            file.write(text)
+        os.chmod(scratch, 0o644)  # mkstemp makes it private; the site must be readable
+        os.replace(scratch, path)
+    except BaseException:
+        Path(scratch).unlink(missing_ok=True)
+        raise
+
+
+# ---------------------------------------------------------------- words for pages
+
+
+def slug(name: str) -> str:
+    """The citable anchor of a claim."""
+    return "claim-" + name.replace(".", "-")
+
+
+def of_page(claims: list[Claim], page: str) -> list[Claim]:
+    return [claim for claim in claims if claim.page == page]
+
+
+def evidence_words(claim: Claim) -> str:
+    """The evidence in words, part by part."""
+    label = {"printed": "as printed: ", "repaired": "as repaired: "} if claim.status in ("repaired", "false") else {}
+    return "; ".join(label.get(part, "") + EVIDENCE_WORDS[value] for part, value in sorted(claim.evidence.items()))
+
+
+def page_table(claims: list[Claim], page: str) -> str:
+    """Markdown table of the claims of a page; its first column links to the claim's box."""
+    rows = [
+        f"| [{c.id}](#{slug(c.id)}) | {cell(c.statement)} | {cell(evidence_words(c))} |" for c in of_page(claims, page)
+    ]
+    if not rows:
+        return "No claim of this page is registered yet."
+    return "\n".join(["| Claim | What it says | Evidence |", "| --- | --- | --- |", *rows])
+
+
+def cell(text: str) -> str:
+    """Markdown for one cell of a table: on one line, and no bar that would end it."""
+    return " ".join(text.split()).replace(r"\|", r"\Vert ").replace("|", r"\vert ")
+
+
+def public(claims: list[Claim], resolved: dict[str, Resolution], *, site: str = "", version: str = "") -> dict:
+    """What claims.json publishes."""
+    entries = []
+    for claim in claims:
+        found = resolved[claim.id]
+        entries.append(
+            {
+                **{name: value for name, value in claim._asdict().items() if value or name in ("hypotheses", "uses")},
+                "url": f"{site}notebooks/{claim.page}.html#{slug(claim.id)}",
+                "shown": word(found),
+                "reasons": list(found.reasons),
+                "tests": found.tests,
+            }
+        )
+    return {"version": version, "counts": counts(claims, resolved), "claims": entries}
+
+
+# ---------------------------------------------------------------- the command
+
+
+def refresh(root: Path = ROOT, *, force: bool = False, extra: tuple[str, ...] = ()) -> int:
+    """Run the claim tests unless the verdicts are those of the present code; 1 if a claim is broken or none came."""
+    claims, path = load(root / REGISTRY), root / VERDICTS
+    if force or read_verdicts(path).get("key") != key(root):
+        command = [sys.executable, "-m", "pytest", "-q", "-m", "claim", "tests", "--verdicts", str(path), *extra]
+        subprocess.run(command, cwd=root, check=False)
+    resolved = resolve(claims, read_verdicts(path), key(root))
+    broken = [name for name, found in resolved.items() if found.broken]
+    stale = read_verdicts(path).get("key") != key(root)
+    print(f"claims: {summary(claims, resolved)}" if not stale else "claims: no verdicts came of this run")
+    for name in broken:
+        print(f"claims: {name} is broken: {resolved[name].reasons[0]}")
+    return int(stale or bool(broken))
+
+
+def release(root: Path = ROOT) -> int:
+    """1 if any claim is unchecked or broken, or if the verdicts are of other code."""
+    resolved = resolve(load(root / REGISTRY), read_verdicts(root / VERDICTS), key(root))
+    bad = [name for name, found in resolved.items() if found.broken or not found.shown]
+    for name in bad:
+        print(f"{name}: {word(resolved[name])}: {'; '.join(resolved[name].reasons)}")
+    print(f"claims: {len(bad)} of {len(resolved)} stand in the way of a release")
+    return int(bool(bad))
+
+
+def show(root: Path = ROOT) -> int:
+    claims = load(root / REGISTRY)
+    resolved = resolve(claims, read_verdicts(root / VERDICTS), key(root))
+    for claim in claims:
+        text = ", ".join(badge.text for badge in badges(claim, resolved[claim.id]))
+        print(f"{claim.id:32} {claim.status:9} {text:20} {'; '.join(resolved[claim.id].reasons)}".rstrip())
+    print(f"claims: {summary(claims, resolved)}")
+    return 0
+
+
+def summary(claims: list[Claim], resolved: dict[str, Resolution]) -> str:
+    shown = {name: sum(row.values()) for name, row in counts(claims, resolved).items()}
+    return ", ".join([f"{len(claims)} in all", *(f"{number} {name}" for name, number in shown.items() if number)])
+
+
+def main(argv: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description="The claims of the book and what the tests say about them.")
+    commands = parser.add_subparsers(dest="command", required=True)
+    again = commands.add_parser("refresh", help="run the claim tests if the code has changed since")
+    again.add_argument("--force", action="store_true", help="run them in any case")
+    commands.add_parser("show", help="every claim and what it shows")
+    commands.add_parser("release", help="fail if anything is unchecked")
+    options, extra = parser.parse_known_args(argv)
+    if extra and options.command != "refresh":
+        parser.error(f"unknown: {' '.join(extra)}")
+    try:
+        if options.command == "refresh":
+            return refresh(force=options.force, extra=tuple(extra))
+        return {"show": show, "release": release}[options.command]()
+    except (OSError, ValueError) as error:
+        print(f"claims: {error}", file=sys.stderr)
+        return 2
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,100 @@
+"""Where the pages are, and where the results of running them are kept.
+
+Shared by the tools and by the Sphinx extensions.  Needs only the standard
+library and, for the table of contents, PyYAML.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+class Problem(Exception):
+    """Something the caller can mend; shown as one line, without a traceback."""
+
+
+def listed(root: Path = ROOT) -> list[Path]:
+    """The files named in _toc.yml, in reading order."""
+    import yaml
+
+    try:
+        toc = yaml.safe_load((root / "_toc.yml").read_text(encoding="utf-8"))
+    except (OSError, yaml.YAMLError) as error:
+        raise Problem(f"_toc.yml cannot be read: {' '.join(str(error).split())}") from None
+    entries = [{"file": toc["root"]}] + list(entries_below(toc))
+    return [find(root, entry["file"]) for entry in entries if "file" in entry]
+
+
+def entries_below(node: dict):
+    """All entries of a table of contents below `node`, depth first."""
+    for part in ("parts", "subtrees", "chapters", "entries", "sections"):
+        for child in node.get(part, []):
+            yield child
+            yield from entries_below(child)
+
+
+def find(root: Path, name: str) -> Path:
+    for suffix in ("", ".ipynb", ".md"):
+        if (path := root / (name + suffix)).is_file():
+            return path
+    raise Problem(f"_toc.yml names {name}, which is not there")
+
+
+def notebooks(root: Path = ROOT) -> list[Path]:
+    """Every notebook, in reading order. They must be exactly those of _toc.yml."""
+    on_disk = {p for p in (root / "notebooks").rglob("*.ipynb") if ".ipynb_checkpoints" not in p.parts}
+    in_toc = [p for p in listed(root) if p.suffix == ".ipynb"]
+    for path in sorted(on_disk - set(in_toc)):
+        raise Problem(f"{path.relative_to(root).as_posix()} is not listed in _toc.yml")
+    for path in in_toc:
+        if path not in on_disk:
+            raise Problem(f"{path.relative_to(root).as_posix()} is listed in _toc.yml but is not below notebooks/")
+    return in_toc
+
+
+def page_name(path: Path, root: Path = ROOT) -> str:
+    """How the registry calls a notebook: path_decomposition/paths."""
+    return path.relative_to(root / "notebooks").with_suffix("").as_posix()
+
+
+def title(cells: list[dict]) -> str:
+    """The first heading of a notebook, without Markdown's marks."""
+    for cell in cells:
+        for line in "".join(cell["source"]).splitlines():
+            if cell["cell_type"] == "markdown" and line.startswith("# "):
+                return line[2:].strip().replace("*", "").replace("`", "")
+    return ""
+
+
+def read(path: Path) -> dict:
+    try:
+        notebook = json.loads(path.read_text(encoding="utf-8"))
+        assert isinstance(notebook["cells"], list)
+    except (OSError, ValueError, KeyError, TypeError, AssertionError) as error:
+        raise Problem(f"{path} is not a notebook: {type(error).__name__}: {error}") from None
+    return notebook
+
+
+def run_inputs(root: Path = ROOT) -> list[Path]:
+    """What a page's results depend on besides the page: library, stored results, pinned versions."""
+    folders = [root / "attnlib", root / "book" / "results"]
+    files = [p for folder in folders for p in folder.rglob("*") if p.is_file()]
+    files += [p for p in [root / "requirements.txt"] if p.is_file()]
+    return sorted(p for p in files if "__pycache__" not in p.parts and p.suffix != ".pyc")
+
+
+def cache_path(root: Path = ROOT) -> Path:
+    """The folder of executed pages.
+
+    Jupyter Book keys its cache on the code cells alone.  An edit of attnlib would
+    leave the old numbers in the book, so the folder is named after its content.
+    """
+    digest = hashlib.sha256()
+    for path in run_inputs(root):
+        content = path.read_bytes()
+        digest.update(f"{path.relative_to(root).as_posix()}\n{len(content)}\n".encode() + content)
+    return root / "_build" / ".jupyter_cache" / digest.hexdigest()[:12]

@@ -1,0 +1,137 @@
+"""What all tests share: shapes switched on, lanes, the device fixture, and the verdicts of the claims.
+
+The pages under notebooks/ are collected in the same run; nothing here touches them.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import sys
+from pathlib import Path
+
+import hypothesis
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "book" / "_tools"))
+
+import claims  # noqa: E402  (it stands in the folder just named)
+
+SHAPES = os.environ.get("ATTNLIB_SHAPES", "1") != "0"
+if SHAPES and importlib.util.find_spec("attnlib"):
+    from jaxtyping import install_import_hook
+
+    install_import_hook("attnlib", "beartype.beartype")
+
+hypothesis.settings.register_profile("attnlib", deadline=None, derandomize=True)
+hypothesis.settings.load_profile("attnlib")
+
+LANES = ("wide", "bench", "bad_input")  # run only where -m names them
+MARKERS = {
+    "claim(id, role)": "this test is the check, control, witness, counterexample or certificate of a claim of the book",
+    "bad_input": "sees attnlib's own errors: runs in a process without shape checks, ATTNLIB_SHAPES=0",
+    "wide": "runs in the wide lane only, make check",
+    "bench": "measures time; runs only when asked for",
+    "slow": "takes more than a few seconds",
+    "cuda": "needs a GPU; never carries a verdict",
+    "browser": "needs a Chromium",
+    "colab": "builds an environment like Colab's",
+}
+
+
+def pytest_addoption(parser):
+    parser.addoption("--verdicts", metavar="PATH", help="write what the claim tests did to PATH, whole or not at all")
+
+
+def pytest_configure(config):
+    for name, text in MARKERS.items():
+        config.addinivalue_line("markers", f"{name}: {text}")
+    path = config.getoption("verdicts")
+    if path and not hasattr(config, "workerinput"):  # under xdist the reports come together in the first process
+        if config.option.keyword or config.option.deselect:
+            raise pytest.UsageError("--verdicts wants every claim test: leave out -k and --deselect")
+        config.pluginmanager.register(Verdicts(path), "verdicts")
+
+
+@pytest.hookimpl(trylast=True)  # after -m has done its part
+def pytest_collection_modifyitems(config, items):
+    asked = set(re.findall(r"\w+", config.option.markexpr))
+    away = [item for item in items if any(item.get_closest_marker(lane) and lane not in asked for lane in LANES)]
+    if away:
+        items[:] = [item for item in items if item not in set(away)]
+        config.hook.pytest_deselected(items=away)
+    for item in items:
+        if SHAPES and item.get_closest_marker("bad_input"):
+            raise pytest.UsageError("bad_input tests see attnlib's own errors: set ATTNLIB_SHAPES=0")
+        item.user_properties += [("claim", mark) for mark in claim_marks(item)]
+
+
+def claim_marks(item) -> list[list[str]]:
+    """[id, role] of each claim that a test speaks for. Verdicts come from the CPU: a cuda variant speaks for none."""
+    marks = []
+    for mark in item.iter_markers("claim"):
+        role = mark.kwargs.get("role")
+        if len(mark.args) != 1 or set(mark.kwargs) != {"role"} or role not in claims.ROLES:
+            raise pytest.UsageError(f"{item.nodeid}: claim(id, role=...) with role one of {', '.join(claims.ROLES)}")
+        marks.append([mark.args[0], role])
+    return [] if item.get_closest_marker("cuda") else marks
+
+
+class Verdicts:
+    """Gathers what the claim tests did. pytest reports a test in up to three phases: the worst one counts."""
+
+    def __init__(self, path):
+        self.path, self.key, self.results = path, claims.key(ROOT), {}
+        self.crashed, self.refusal = "", ""
+
+    def pytest_runtest_logreport(self, report):
+        if report.when not in ("setup", "call", "teardown"):
+            self.crashed = report.nodeid  # a worker died, and took the marks with it
+        for name, role in (mark for kind, mark in report.user_properties if kind == "claim"):
+            outcomes = self.results.setdefault(name, {}).setdefault(role, {})
+            outcomes[report.nodeid] = worse(outcomes.get(report.nodeid), phase_outcome(report))
+
+    def pytest_sessionfinish(self, session, exitstatus):
+        self.refusal = self.why_not(session, exitstatus)
+        if not self.refusal:
+            claims.write_verdicts(self.path, self.key, self.results)
+
+    def why_not(self, session, exitstatus) -> str:
+        if exitstatus not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
+            return "the run did not come to its end"
+        if session.shouldstop or session.shouldfail:
+            return "the run was stopped early"
+        if self.crashed:
+            return f"a process died in {self.crashed}"
+        if claims.key(ROOT) != self.key:
+            return "files changed while the tests ran"
+        return ""
+
+    def pytest_terminal_summary(self, terminalreporter):
+        terminalreporter.write_line(
+            f"verdicts: nothing written, {self.refusal}" if self.refusal else f"verdicts: {self.path}"
+        )
+
+
+def phase_outcome(report) -> str:
+    """passed, failed, skipped; or xfailed, xpassed for a test that was expected to fail, which proves nothing."""
+    if hasattr(report, "wasxfail"):
+        return "xpassed" if report.passed else "xfailed"
+    return report.outcome
+
+
+def worse(one: str | None, other: str) -> str:
+    rank = ("passed", "xpassed", "xfailed", "skipped", "failed")
+    return max(one or "passed", other, key=rank.index)
+
+
+@pytest.fixture(params=["cpu", pytest.param("cuda", marks=pytest.mark.cuda)])
+def device(request):
+    """Each device in turn; a machine without a GPU skips that half and says so."""
+    import torch
+
+    if request.param == "cuda" and not torch.cuda.is_available():
+        pytest.skip("no CUDA device here")
+    return torch.device(request.param)

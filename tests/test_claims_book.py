@@ -1,0 +1,229 @@
+"""The claims in a built book: a small one, built by Sphinx with the extensions of the real one."""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import claims
+import pytest
+from test_claims_registry import SAMPLE
+
+ROOT = Path(__file__).resolve().parents[1]
+SETTINGS = """
+import sys
+sys.path.insert(0, "book/_ext")
+extensions = ["myst_nb", "sphinxcontrib.bibtex", "portable", "claims_ext"]
+bibtex_bibfiles = ["book/references.bib"]
+nb_execution_mode = "off"
+myst_enable_extensions = ["dollarmath", "colon_fence"]
+myst_heading_anchors = 3
+exclude_patterns = ["_build", "attnlib", "tests"]
+root_doc = "book/intro"
+html_theme = "basic"
+"""
+INTRO = """# Book
+
+As [the bound](#claim-sample-bound) says.
+
+```{{toctree}}
+{}
+```
+
+```{{bibliography}}
+```
+"""
+PAGES = {
+    "chapter/one": [
+        "# Page *one*",
+        "> **Theorem 1.1 (Base).** All is well.\n\n*Proof of Theorem 1.1.* Clear.",
+        "> **Theorem 1.2 (Instances).** It is so.\n\nSee [above](#claim-sample-base).",
+    ],
+    "chapter/two": [
+        "# Page two",
+        "> **Theorem 2.1 (Bound).** It is at most so much.\n\n*Proof of Theorem 2.1.* Clear.",
+        "> **Example 2.2 (Two).** Two.\n\n> **Theorem 2.3 (Wrong).** It is always so.",
+        "> **Example 2.4 (Three).** Three.",
+        "> **Theorem 2.5 (Guess).** Perhaps, by [the base](one.ipynb#claim-sample-base).",
+    ],
+}
+
+
+def notebook(cells: list[str]) -> str:
+    made = [
+        {"cell_type": "markdown", "id": f"cell{i}", "metadata": {}, "source": [text]} for i, text in enumerate(cells)
+    ]
+    kernel = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
+    return json.dumps({"cells": made, "metadata": kernel, "nbformat": 4, "nbformat_minor": 5})
+
+
+@pytest.fixture
+def tree(tmp_path) -> Path:
+    for name in ("book/_tools", "book/_ext"):
+        shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("book/claims.schema.json", "book/status.md", "book/errata.md", "_config.yml", "pyproject.toml"):
+        shutil.copy(ROOT / name, tmp_path / name)
+    (tmp_path / "conf.py").write_text(SETTINGS, encoding="utf-8")
+    (tmp_path / "book/claims.toml").write_text(SAMPLE, encoding="utf-8")
+    (tmp_path / "book/references.bib").write_text(
+        "@misc{someone2020, author={Some One}, title={T}, year={2020}}\n", encoding="utf-8"
+    )
+    contents = "\n".join(["status", "errata", *(f"/notebooks/{page}" for page in PAGES)])
+    (tmp_path / "book/intro.md").write_text(INTRO.format(contents), encoding="utf-8")
+    registry = claims.load(tmp_path / "book/claims.toml")
+    for page, cells in PAGES.items():
+        path = tmp_path / "notebooks" / f"{page}.ipynb"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(
+            notebook([*cells, "## The claims of this page\n\n" + claims.page_table(registry, page)]), encoding="utf-8"
+        )
+    return tmp_path
+
+
+def build(tree: Path) -> subprocess.CompletedProcess:
+    command = [sys.executable, "-m", "sphinx", "-b", "html", "-W", "-n", "--keep-going", ".", "_build/html"]
+    return subprocess.run(command, cwd=tree, capture_output=True, text=True, check=False)
+
+
+def built(tree: Path) -> str:
+    """Build without a warning; what Sphinx said."""
+    done = build(tree)
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    return done.stdout
+
+
+def page(tree: Path, name: str) -> str:
+    return (tree / "_build/html" / f"{name}.html").read_text(encoding="utf-8")
+
+
+def read_again(output: str) -> set[str]:
+    return set(
+        re.findall(
+            r"^reading sources\.\.\. \[ *\d+%\] (\S+)", re.sub(r"\x1b\[[\d;]*m", "", output).replace("\r", "\n"), re.M
+        )
+    )
+
+
+def badges(text: str) -> list[tuple[str, str]]:
+    return re.findall(r'<(?:a|span) class="claim-badge claim-(\w+)[^>]*>([^<]*)<', text)
+
+
+def pass_all(tree: Path) -> dict:
+    registry = claims.load(tree / "book/claims.toml")
+    results = {c.id: {role: {f"tests/test_{role}.py::test_it": "passed"} for role in c.roles} for c in registry}
+    claims.write_verdicts(tree / claims.VERDICTS, claims.key(tree), results)
+    return results
+
+
+def test_a_bare_build_passes_and_shows_every_claim_unchecked(tree):
+    built(tree)
+    assert badges(page(tree, "notebooks/chapter/two")) == [("unchecked", "unchecked")] * 6  # three boxes, three rows
+    assert {entry["shown"] for entry in json.loads(page_json(tree))["claims"]} == {"unchecked"}
+
+
+def page_json(tree: Path) -> str:
+    return (tree / "_build/html/claims.json").read_text(encoding="utf-8")
+
+
+def test_with_verdicts_the_book_shows_them_everywhere(tree):
+    built(tree)
+    results = pass_all(tree)
+    assert read_again(built(tree)) == {"book/status", "book/errata", "notebooks/chapter/one", "notebooks/chapter/two"}
+    two = page(tree, "notebooks/chapter/two")
+    shown = [
+        ("repaired", "repaired"),
+        ("proved", "proved"),
+        ("false", "false as printed"),
+        ("open", "open"),
+        ("sampled", "sampled"),
+    ]
+    assert badges(two) == shown * 2  # in the boxes, and again in the table
+
+    # every badge has its words, and leads to an entry that exists
+    for link in re.findall(r'<a class="claim-badge[^>]*>', two):
+        title, target = re.search(r'title="([^"]+)"', link), re.search(r'href="../../book/status.html#([^"]+)"', link)
+        assert title[1].startswith("sample.") and f'id="{target[1]}"' in page(tree, "book/status")
+
+    # the citable anchors, from this page, from another one and from a page that does not know where the claim is
+    assert 'id="claim-sample-bound"' in two and 'href="one.html#claim-sample-base"' in two
+    assert 'href="#claim-sample-base"' in page(tree, "notebooks/chapter/one")
+    assert 'href="../notebooks/chapter/two.html#claim-sample-bound"' in page(tree, "book/intro")
+
+    status = html.unescape(re.sub(r"<[^>]+>", "", page(tree, "book/status")))
+    for claim in claims.load(tree / "book/claims.toml"):
+        assert claim.title in status and claim.statement in status and all(h in status for h in claim.hypotheses)
+    assert "passed: tests/test_certificate.py::test_it" in status and "<!-- claims" not in page(tree, "book/status")
+    assert "Page one" in status and "This book makes 5 claims" in status and "4 tests: 4 passed" in status
+    assert "recalled from" in status and "derived in this book" in status
+
+    errata = html.unescape(re.sub(r"<[^>]+>", "", page(tree, "book/errata")))
+    for words in (
+        "It is at most half of that.",
+        "Take two.",
+        "It is at most so much.",
+        "The order of growth.",
+        "Take three.",
+        "It is often so.",
+    ):
+        assert words in errata
+    assert "Guess" not in errata.split("Errata", 1)[1].split("Take", 1)[1]
+    assert "two.html#example-2-2" in page(tree, "book/errata") and "two.html#proof-2-1" in page(tree, "book/errata")
+
+    public = json.loads(page_json(tree))
+    assert [entry["tests"] for entry in public["claims"]] == list(results.values())
+
+
+def test_only_pages_whose_claims_changed_are_read_again(tree):
+    pass_all(tree)
+    built(tree)
+    assert read_again(built(tree)) == set()
+    verdicts = claims.read_verdicts(tree / claims.VERDICTS)
+    verdicts["results"]["sample.guess"]["control"] = {"tests/test_control.py::test_it": "failed"}
+    claims.write_verdicts(tree / claims.VERDICTS, **verdicts)
+    assert read_again(built(tree)) == {"book/status", "notebooks/chapter/two"}
+    assert badges(page(tree, "notebooks/chapter/two"))[3:4] == [("broken", "check failed")]
+    assert "failed: tests/test_control.py::test_it" in re.sub(r"<[^>]+>", "", page(tree, "book/status"))
+
+
+def test_an_edit_of_the_library_turns_all_badges_grey(tree):
+    pass_all(tree)
+    built(tree)
+    (tree / "attnlib").mkdir()
+    (tree / "attnlib/new.py").write_text("", encoding="utf-8")
+    built(tree)
+    assert set(badges(page(tree, "notebooks/chapter/one"))) == {("unchecked", "unchecked")}
+
+
+@pytest.mark.parametrize(
+    "old, new, said",
+    [
+        ('anchor = "theorem-1-2"', 'anchor = "theorem-1-9"', "claim sample.instances: no box has the id theorem-1-9"),
+        ('proof = "proof-1-1"', 'proof = "proof-1-9"', "proof-1-9"),
+        ('at = "example-2-2"', 'at = "example-2-9"', "example-2-9"),
+        ('work = "someone2020", version', 'work = "noone2020", version', "noone2020"),
+        ('kind = "tight"', 'kind = "nice"', "book/claims.toml: claim sample.wrong: kind: 'nice'"),
+    ],
+)
+def test_the_build_fails_when_registry_and_pages_disagree(tree, old, new, said):
+    text = (tree / "book/claims.toml").read_text(encoding="utf-8")
+    assert old in text
+    (tree / "book/claims.toml").write_text(text.replace(old, new, 1), encoding="utf-8")
+    done = build(tree)
+    assert done.returncode != 0 and said in done.stderr
+
+
+def test_a_book_without_faults_has_no_errata_and_a_book_without_claims_says_so(tree):
+    sys.path.insert(0, str(ROOT / "book/_ext"))
+    try:
+        import claims_ext
+    finally:
+        sys.path.pop(0)
+    sound = claims.load(tree / "book/claims.toml")[:1]
+    texts = claims_ext.render(tree, sound, claims.resolve(sound, {}))
+    assert "No erratum is registered" in texts["errata"] and "No claim" not in texts["counts"]
+    assert "No claim is registered" in claims_ext.render(tree, [], {})["counts"]

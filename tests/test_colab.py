@@ -1,0 +1,203 @@
+"""Each page runs as a reader in Colab runs it: the notebook alone, and its first cell installs the library.
+
+The environment has Colab's versions of what pages touch (its list of packages, August 2026), is made once, and is kept
+under _build/. Not emulated: Python 3.13 (this one is used), torch 2.11 built for CUDA (the book's own version, so that
+a CPU build will do), the several hundred other packages, Colab's way of showing a page, and its GPU.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import nbformat
+import pytest
+
+import address
+import pages
+
+ROOT = Path(__file__).resolve().parents[1]
+TORCH = re.search(r"^torch==[\w.]+", (ROOT / "requirements.txt").read_text(encoding="utf-8"), re.M)[0]
+COLAB = ["numpy==2.1.3", "matplotlib==3.10.0", "ipython==7.34.0", "ipykernel==6.17.1", TORCH]
+NOT_COPIED = shutil.ignore_patterns(".git", ".venv", "_build", "build", "__pycache__", "*.egg-info", ".*_cache", ".hypothesis")
+SECONDS_A_CELL = 300  # the first cell installs packages
+CHECKED = "nbval-check-output"
+
+pytestmark = pytest.mark.colab
+
+
+def run(*command, **options) -> subprocess.CompletedProcess:
+    """A command that must succeed; if not, the test says what it wrote."""
+    done = tried(*command, **options)
+    if done.returncode:
+        pytest.fail(f"{command[0]} failed:\n{done.stdout}{done.stderr}", pytrace=False)
+    return done
+
+
+def tried(*command, **options) -> subprocess.CompletedProcess:
+    """A command with its output."""
+    words = [str(word) for word in command]
+    return subprocess.run(words, capture_output=True, text=True, stdin=subprocess.DEVNULL, check=False, **options)
+
+
+def needs_network(*command) -> None:
+    """A command that asks the package index: if it cannot, its tests are skipped, but never in CI."""
+    done = tried(*command)
+    if done.returncode:
+        stop = pytest.fail if os.environ.get("CI") == "true" else pytest.skip
+        stop(f"no environment like Colab's (no network?): {done.stderr.strip().splitlines()[-1]}")
+
+
+# --- the environment, and the repository that pages install from ---
+
+
+@pytest.fixture(scope="session")
+def python() -> Path:
+    """The Python of the environment, made if it is not there yet."""
+    key = hashlib.sha256(repr((COLAB, sys.version_info[:2], str(ROOT))).encode()).hexdigest()[:12]
+    folder = ROOT / "_build" / f"colab-{key}"
+    interpreter = folder / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
+    if not (folder / "complete").exists():
+        run(sys.executable, "-m", "venv", "--clear", folder)
+        needs_network(interpreter, "-m", "pip", "install", "-q", *COLAB)
+        (folder / "complete").touch()
+    # What the first cell of each page needs from the index: something to build the library with.
+    needs_network(interpreter, "-m", "pip", "install", "-q", "--dry-run", "--ignore-installed", "--no-deps", "setuptools>=77")
+    return interpreter
+
+
+@pytest.fixture
+def fresh_python(python) -> Path:
+    """The same, with the library of the page before taken out again."""
+    run(python, "-m", "pip", "uninstall", "-q", "-y", "attnlib")
+    return python
+
+
+@pytest.fixture(scope="session")
+def repository(tmp_path_factory) -> str:
+    """A commit of the working tree, at an address that pip can clone."""
+    folder = tmp_path_factory.mktemp("repository") / "book"
+    shutil.copytree(ROOT, folder, ignore=NOT_COPIED, symlinks=True)
+    git = ["git", "-C", folder, "-c", "user.name=test", "-c", "user.email=test@localhost"]
+    run("git", "init", "-q", "-b", address.config()["branch"], folder)
+    run(*git, "add", "-A")
+    run(*git, "commit", "-q", "--no-verify", "-m", "the working tree")
+    return "git+file://localhost" + folder.as_posix()
+
+
+# --- running a page ---
+
+
+def redirected(notebook, repository: str):
+    """The notebook with the address in its setup cell replaced."""
+    [setup] = [cell for cell in notebook.cells if cell.id == "setup"]
+    public = f"git+{address.repository_url()}@"
+    assert setup.source.count(public) == 1
+    setup.source = setup.source.replace(public, f"{repository}@")
+    return notebook
+
+
+def execute(path: Path, python: Path, folder: Path, repository: str):
+    """Run a page, alone in an empty folder, on the kernel of another environment."""
+    kernels = folder.parent / "kernels"
+    (kernels / "colab").mkdir(parents=True)
+    kernel = {"argv": [str(python), "-m", "ipykernel_launcher", "-f", "{connection_file}"], "display_name": "Colab"}
+    (kernels / "colab" / "kernel.json").write_text(json.dumps({**kernel, "language": "python"}))
+    copy = folder / path.name
+    nbformat.write(redirected(nbformat.read(path, 4), repository), copy)
+    client = [sys.executable, "-c", "from nbclient.cli import main; main()"]
+    kept = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "VIRTUAL_ENV", "ATTNLIB_SHAPES")}
+    options = ["--kernel_name=colab", f"--timeout={SECONDS_A_CELL}", "--inplace"]
+    run(*client, *options, copy, cwd=folder, env={**kept, "JUPYTER_PATH": str(kernels.parent)})
+    return nbformat.read(copy, 4)
+
+
+def printed(cell) -> str:
+    return "".join(out.text for out in cell.outputs if out.output_type == "stream" and out.name == "stdout")
+
+
+def differences(stored, executed) -> list[str]:
+    """Checked cells that printed something else than the text that the page stores."""
+    pairs = [(a, b) for a, b in zip(stored.cells, executed.cells, strict=True) if CHECKED in a.metadata.get("tags", [])]
+    assert pairs, "the page has no checked cell"
+    return [f"{a.id}: stored {printed(a)!r}, got {printed(b)!r}" for a, b in pairs if not printed(a) or printed(a) != printed(b)]
+
+
+def versions(python: Path) -> list[str]:
+    """What is installed of the list above, in its form."""
+    names = [wanted.split("==")[0] for wanted in COLAB]
+    code = "import sys, importlib.metadata as m; print(*(n + '==' + m.version(n).split('+')[0] for n in sys.argv[1:]))"
+    return run(python, "-c", code, *names).stdout.split()
+
+
+def run_page(path: Path, python: Path, repository: str, tmp_path: Path) -> None:
+    folder = tmp_path / "page"
+    folder.mkdir()
+    executed = execute(path, python, folder, repository)
+    assert differences(nbformat.read(path, 4), executed) == []
+    assert versions(python) == COLAB, "installing the library changed what Colab brings"
+    assert [left.name for left in folder.iterdir()] == [path.name], "the page leaves files behind"
+
+
+# --- which pages, in which lane ---
+
+
+def lanes(notebooks: list[Path]) -> list:
+    """Every page; the first of each chapter runs in `make test`, the others in `make check`."""
+    chapters, cases = set(), []
+    for path in notebooks:
+        marks = [pytest.mark.wide] if path.parent in chapters else []
+        chapters.add(path.parent)
+        cases.append(pytest.param(path, marks=marks, id=f"{path.parent.name}/{path.stem}"))
+    return cases
+
+
+@pytest.mark.parametrize("path", lanes(pages.notebooks()))
+def test_the_page_runs_as_in_colab(path, fresh_python, repository, tmp_path):
+    run_page(path, fresh_python, repository, tmp_path)
+
+
+# --- controls: the tests above can fail ---
+
+
+@pytest.fixture
+def sample(tmp_path) -> Path:
+    """A page of three cells: set up, a checked cell, a figure."""
+    setup = f'try:\n    import attnlib\nexcept ModuleNotFoundError:\n    %pip install -q "attnlib @ git+{address.repository_url()}@main"\n    import attnlib'
+    stored = nbformat.v4.new_output("stream", name="stdout", text="3\n")
+    checked = nbformat.v4.new_code_cell("print(1 + 2)", id="sum", metadata={"tags": [CHECKED]}, outputs=[stored], execution_count=1)
+    last = nbformat.v4.new_code_cell("print(attnlib.__version__, attnlib.__file__)", id="where")
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(setup, id="setup"), checked, last])
+    path = tmp_path / "sample.ipynb"
+    nbformat.write(notebook, path)
+    return path
+
+
+def test_the_library_comes_from_the_setup_cell(sample, fresh_python, repository, tmp_path):
+    assert tried(fresh_python, "-c", "import attnlib", cwd=tmp_path).returncode == 1
+    folder = tmp_path / "page"
+    folder.mkdir()
+    executed = execute(sample, fresh_python, folder, repository)
+    version, place = printed(executed.cells[-1]).split()
+    assert version == re.search(r'^version = "(.+)"', (ROOT / "pyproject.toml").read_text(), re.M)[1]
+    assert Path(place).is_relative_to(fresh_python.parents[1])
+    assert differences(nbformat.read(sample, 4), executed) == []
+
+
+def test_a_checked_cell_that_prints_something_else_is_found(sample):
+    stored, executed = nbformat.read(sample, 4), nbformat.read(sample, 4)
+    executed.cells[1].outputs[0].text = "4\n"
+    assert differences(stored, executed) == ["sum: stored '3\\n', got '4\\n'"]
+    stored.cells[1].outputs, executed.cells[1].outputs = [], []  # never run: silence is no agreement
+    assert differences(stored, executed) == ["sum: stored '', got ''"]
+
+
+def test_only_the_first_page_of_a_chapter_is_in_the_narrow_lane():
+    cases = lanes([Path("a/one.ipynb"), Path("b/two.ipynb"), Path("a/three.ipynb")])
+    assert [[mark.name for mark in case.marks] for case in cases] == [[], [], ["wide"]]

@@ -1,0 +1,93 @@
+"""Figures: small, described, and readable without scripts."""
+
+from __future__ import annotations
+
+import base64
+import re
+
+import pytest
+import torch
+
+from attnlib import figures
+from attnlib.attention import random_layers
+from attnlib.figures import paths as draw
+from attnlib.paths import path_counts, path_sums
+
+ALT = "A figure for the tests, described in one sentence that is long enough."
+
+
+def sums():
+    g = torch.Generator().manual_seed(0)
+    layers = random_layers(3, 2, 6, 3, generator=g)
+    return path_sums(torch.randn(4, 6, dtype=torch.float64, generator=g), layers, skip=True).by_length
+
+
+def images(html: str) -> list[bytes]:
+    return [base64.b64decode(data) for data in re.findall(r'src="data:image/[a-z+]+;base64,([^"]+)"', html)]
+
+
+def every_figure():
+    by_length = sums()
+    norms = by_length.flatten(1).norm(dim=1)
+    single = [[1.0], [1.0, 2.0], [0.5, 1.5, 2.0]]
+    estimates = torch.tensor([[1.0, 3.1, 4.2], [1.0, 2.8, 3.9]])
+    c = torch.linspace(0, 1, 5)
+    return {
+        "network": draw.network(3, 2, (0, None, 1)),
+        "profile": draw.profile(path_counts([2] * 3, skip=True), norms, norms),
+        "estimators": draw.estimators(single, estimates, work=24, generator=torch.Generator().manual_seed(0)),
+        "recomputed": draw.recomputed(c, c, c / 2),
+    }
+
+
+@pytest.mark.parametrize("name", every_figure())
+def test_figures_are_small_and_described(name):
+    fig = every_figure()[name]
+    html = figures.show(fig, alt=ALT).data
+    assert html.startswith("<figure") and f'alt="{ALT}"' in html
+    (image,) = images(html)
+    assert 2_000 < len(image) < 200_000
+    for ax in fig.axes:
+        assert not ax.axison or (ax.get_xlabel() and ax.get_ylabel())
+
+
+def test_the_same_figure_is_the_same_file():
+    first, second = (figures.show(every_figure()["network"], alt=ALT).data for _ in range(2))
+    assert first == second
+
+
+def test_colours_are_doubled_by_mark_or_dash():
+    for fig in (every_figure()["profile"], every_figure()["estimators"], every_figure()["recomputed"]):
+        for ax in fig.axes:
+            ways = [(line.get_marker(), line.get_linestyle()) for line in ax.lines]
+            assert len(set(ways)) == len(ways)
+
+
+def test_many_marks_become_pixels():
+    fig, ax = figures.new()
+    ax.plot(range(3000), range(3000), "o")
+    assert "image/png" in figures.show(fig, alt=ALT).data
+
+
+def test_slider_stands_without_scripts_and_needs_no_network():
+    by_length = sums()
+    frames, labels = draw.partial_sums(by_length, by_length.sum(0))
+    html = figures.slider(frames, labels, alt=ALT).data
+    pictures = re.findall(r"<img [^>]*>", html)
+    assert len(pictures) == 4 and len(images(html)) == 4
+    assert [" hidden" in p for p in pictures] == [True, True, True, False]
+    assert all(f"Shown: {label}." in p for label, p in zip(labels, pictures))
+    assert "<label hidden>" in html and 'type="range"' in html
+    assert "http" not in re.sub(r'src="data:[^"]*"', "", html)
+    assert frames[0].axes[1].get_title() != frames[-1].axes[1].get_title() and "0.0%" in frames[-1].axes[1].get_title()
+
+
+@pytest.mark.bad_input
+def test_bad_input():
+    fig, _ = figures.new()
+    with pytest.raises(ValueError, match="alt must say"):
+        figures.show(fig, alt="a plot")
+    with pytest.raises(ValueError, match="two or more frames"):
+        figures.slider([fig], ["one"], alt=ALT)
+    with pytest.raises(ValueError, match="a label for each"):
+        figures.slider([fig, fig], ["one"], alt=ALT)

@@ -1,0 +1,444 @@
+"""The repository itself: one address, one version, sound workflows, commands that fail in one clear line."""
+
+from __future__ import annotations
+
+import ast
+import importlib.metadata
+import os
+import re
+import shutil
+import stat
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+import yaml
+
+import address
+import env
+
+ROOT = Path(__file__).resolve().parents[1]
+TOOLS = ROOT / "book" / "_tools"
+WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
+TARGETS = ["help", "env", "book", "test", "check", "release", "serve", "clean"]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+HERE = "://github.com/"  # joined with a name only while a test runs: text that the address tool reads stays free of it
+
+
+def run(*command, cwd=ROOT, **variables):
+    """A command's exit code, stdout and stderr."""
+    done = subprocess.run(
+        [str(c) for c in command], cwd=cwd, env={**os.environ, **variables}, capture_output=True, text=True, timeout=300
+    )
+    return done.returncode, done.stdout, done.stderr
+
+
+def citation() -> dict:
+    return yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+
+
+# --- the address ---
+
+
+@pytest.fixture
+def tree(tmp_path):
+    """A small project that agrees with itself."""
+    url, site = "https" + HERE + "ada/notes", "https://ada.github.io/notes/"
+    page = "notebooks/chapter/page"
+    files = {
+        "_config.yml": f"title: Notes\nrepository:\n  url: {url}  # stands here\n  branch: main\n",
+        "README.md": f"See {site} or {url}. Clone {url}.git. A peer: https{HERE}bob/other\n",
+        "CITATION.cff": f"url: {site}\nrepository-code: {url}\n",
+        "pyproject.toml": f'Repository = "{url}"\nBook = "{site}"\n',
+        f"{page}.ipynb": f'["git+{url}@main\\n", "{address.COLAB}/ada/notes/blob/main/{page}.ipynb", "{site}{page}.html"]\n',
+    }
+    for name, text in files.items():
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(text.encode())
+    return tmp_path
+
+
+def snapshot(root: Path) -> dict[str, str]:
+    return {path.relative_to(root).as_posix(): text for path, text in address.text_files(root)}
+
+
+def test_the_address_is_the_same_everywhere():
+    assert address.disagreements() == []
+
+
+def test_a_sound_tree_agrees(tree):
+    assert address.disagreements(tree) == []
+
+
+STALE = {
+    "setup": ("notebooks/chapter/page.ipynb", "git+https" + HERE + "ada/", "git+https" + HERE + "eve/"),
+    "colab": ("notebooks/chapter/page.ipynb", address.COLAB + "/ada", address.COLAB + "/eve"),
+    "fork": ("README.md", HERE + "ada/notes.git", HERE + "eve/notes.git"),
+    "site": ("CITATION.cff", "://ada.github.io", "://eve.github.io"),
+    "never set": ("README.md", HERE + "bob/other", HERE + "OWNER" + "/REPO"),
+    "missing": ("pyproject.toml", "https://ada.github.io/notes/", ""),
+}
+
+
+@pytest.mark.parametrize("case", STALE)
+def test_a_tree_that_disagrees_is_found_out(tree, case):
+    name, before, after = STALE[case]
+    text = (tree / name).read_text()
+    assert before in text
+    (tree / name).write_text(text.replace(before, after))
+    assert [line for line in address.disagreements(tree) if line.startswith(name)]
+
+
+def test_setting_the_address_rewrites_every_place(tree):
+    changed = address.set_address("grace/the.book", tree)
+    assert len(changed) == 5
+    assert address.disagreements(tree) == []
+    assert not [name for name, text in snapshot(tree).items() if re.search(r"ada\b", text)]
+    readme = (tree / "README.md").read_text()
+    assert f"https{HERE}grace/the.book.git" in readme and f"https{HERE}bob/other" in readme
+    assert "# stands here" in (tree / "_config.yml").read_text()
+
+
+def test_the_address_of_this_project_can_be_set_and_set_back(tmp_path):
+    before = snapshot(ROOT)
+    for name, text in before.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_bytes(text.encode())
+    old, new = address.current(), ("someone-else", "another-book")
+    address.set_address("/".join(new), tmp_path)
+    assert address.disagreements(tmp_path) == []
+    assert address.site_url(tmp_path) == "https://{}.github.io/{}/".format(*new)
+    assert not [name for name, text in snapshot(tmp_path).items() if HERE + "/".join(old) in text]
+    address.set_address("/".join(old), tmp_path)
+    assert snapshot(tmp_path) == before
+
+
+def test_a_neighbour_with_a_longer_name_is_left_alone():
+    text = f"https{HERE}ada/notes-old https{HERE}ada/notes.old https{HERE}ada/notes."
+    new = address.rewritten(text, ("ada", "notes"), ("eve", "book"))
+    assert new == f"https{HERE}ada/notes-old https{HERE}ada/notes.old https{HERE}eve/book."
+
+
+def test_a_write_that_fails_changes_nothing(tree, monkeypatch):
+    before, replace, calls = snapshot(tree), os.replace, []
+
+    def failing(source, target):
+        calls.append(target)
+        if len(calls) == 3:
+            raise OSError("disk on fire")
+        replace(source, target)
+
+    monkeypatch.setattr(os, "replace", failing)
+    with pytest.raises(ValueError, match="nothing was changed: disk on fire"):
+        address.set_address("grace/book", tree)
+    assert snapshot(tree) == before and len(calls) == 3
+    assert not list(tree.rglob("*.new"))
+
+
+@pytest.mark.parametrize("slug", ["", "book", "a/b/c", "a b/c", "-a/b", "a/..", "a/b.git", "a/a.github.io", "https" + HERE + "a/b"])
+def test_a_bad_address_is_refused_in_one_line(slug):
+    code, out, err = run(sys.executable, TOOLS / "address.py", "set", slug)
+    assert (code, out) == (1, "")
+    assert err.startswith("address: ") and "OWNER/REPO" in err and len(err.splitlines()) == 1
+
+
+def test_the_published_address_must_be_the_expected_one():
+    slug = "/".join(address.current())
+    assert run(sys.executable, TOOLS / "address.py", "check", slug)[0] == 0
+    code, _, err = run(sys.executable, TOOLS / "address.py", "check", "someone/else")
+    assert code == 1 and "address.py set someone/else" in err
+
+
+# --- versions, citation, licences ---
+
+
+def test_one_version_everywhere():
+    import attnlib
+
+    log = re.search(r"^## \[?v?(\d+\.\d+\.\d+)", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.M)
+    assert {
+        "attnlib": attnlib.__version__,
+        "installed": importlib.metadata.version("attnlib"),
+        "CITATION.cff": str(citation()["version"]),
+        "CHANGELOG.md": log and log[1],
+    } == dict.fromkeys(("attnlib", "installed", "CITATION.cff", "CHANGELOG.md"), PROJECT["version"])
+
+
+def test_the_citation_is_that_of_this_book():
+    book = yaml.safe_load((ROOT / "_config.yml").read_text(encoding="utf-8"))
+    assert citation()["title"] == book["title"]
+    assert citation()["url"] == address.site_url()
+    assert citation()["repository-code"] == address.repository_url()
+    assert citation()["license"] == PROJECT["license"] == "MIT"
+    assert [author["name"] for author in citation()["authors"]] == [author["name"] for author in PROJECT["authors"]]
+    assert book["author"] == PROJECT["authors"][0]["name"]
+
+
+@pytest.fixture(scope="module")
+def cffconvert():
+    """The validator, in a folder of its own: it wants an older jsonschema than everything else here."""
+    folder = ROOT / "_build" / f"cffconvert-2.0.0-py{sys.version_info[0]}{sys.version_info[1]}"
+    if not (folder / "complete").exists():
+        shutil.rmtree(folder, ignore_errors=True)
+        code, _, err = run(sys.executable, "-m", "pip", "install", "-q", "--target", folder, "cffconvert==2.0.0")
+        if code and os.environ.get("CI") != "true":
+            pytest.skip(f"cffconvert could not be installed (no network?): {err.strip().splitlines()[-1]}")
+        assert code == 0, err
+        (folder / "complete").touch()
+    return lambda path: run(sys.executable, folder / "bin" / "cffconvert", "--validate", "-i", path, PYTHONPATH=str(folder))
+
+
+def test_the_citation_file_is_valid(cffconvert):
+    code, _, err = cffconvert(ROOT / "CITATION.cff")
+    assert code == 0, err
+
+
+def test_a_broken_citation_file_is_found_out(cffconvert, tmp_path):
+    path = tmp_path / "CITATION.cff"
+    path.write_text((ROOT / "CITATION.cff").read_text(encoding="utf-8").replace("authors:", "writers:"), encoding="utf-8")
+    assert cffconvert(path)[0] != 0
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("LICENSE", ["MIT License", "The attnlib contributors"]),
+        ("LICENSE-TEXT", ["Attribution 4.0 International"]),
+        ("book/_static/mathjax/LICENSE", ["Apache License"]),
+    ],
+)
+def test_licences_are_there(name, words):
+    text = (ROOT / name).read_text(encoding="utf-8")
+    assert [word for word in words if word not in text] == []
+
+
+# --- the environment ---
+
+
+def pins() -> dict[str, str]:
+    lines = [line.split("#")[0].strip() for line in (ROOT / "requirements.txt").read_text(encoding="utf-8").splitlines()]
+    lines = [line for line in lines if line]
+    assert lines.pop() == "-e ."
+    wrong = [line for line in lines if not re.fullmatch(r"[\w.-]+==[\w.]+(; sys_platform != \"win32\")?", line)]
+    assert not wrong, f"not pinned exactly: {wrong}"
+    return dict(line.split(";")[0].split("==") for line in lines)
+
+
+def test_what_is_installed_is_what_is_pinned():
+    installed = {name: importlib.metadata.version(name).split("+")[0] for name in pins()}  # "+cpu" is the same torch
+    assert installed == pins()
+
+
+def test_the_installed_packages_fit_each_other():
+    code, out, err = run(sys.executable, "-m", "pip", "check")
+    assert code == 0, out + err
+
+
+def test_nbval_is_not_disarmed():
+    assert "nbstripout" not in pins()
+
+
+def test_the_library_asks_for_lower_bounds_only():
+    extras = PROJECT["optional-dependencies"]
+    assert set(extras) == {"checkpoints", "bench", "test"}
+    for wanted in PROJECT["dependencies"] + sum(extras.values(), []):
+        assert re.fullmatch(r"[\w.-]+>=[\d.]+", wanted), wanted
+
+
+def test_all_data_of_the_library_is_packaged():
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["setuptools"]
+    endings = {pattern.removeprefix("*") for pattern in settings["package-data"]["*"]}
+    files = [path for path in (ROOT / "attnlib").rglob("*") if path.is_file() and "__pycache__" not in path.parts]
+    assert [path for path in files if path.suffix not in endings | {".py"}] == []
+    folders = {path.parent for path in files if path.suffix == ".py"}
+    assert [folder for folder in folders if not (folder / "__init__.py").exists()] == []
+
+
+def env_main(patch: str, root: Path, **variables):
+    """Run env.py on a folder, after a line that changes its world."""
+    lines = ["import sys", f"sys.path.insert(0, {str(TOOLS)!r})", "import env", patch, f"sys.exit(env.main({str(root)!r}))"]
+    return run(sys.executable, "-c", "\n".join(lines), **variables)
+
+
+@pytest.fixture
+def bare(tmp_path):
+    """A folder with a requirement and nothing installed."""
+    (tmp_path / "requirements.txt").write_text("attnlib-needs-this==1.0\n")
+    (tmp_path / "pyproject.toml").touch()
+    return tmp_path
+
+
+TROUBLES = {
+    "old Python": ("sys.version_info = (3, 9, 2, 'final', 0)", "Python 3.11 or newer is needed"),
+    "full disk": ("env.shutil.disk_usage = lambda path: type('Usage', (), {'free': 2e9})", "2.0 GB are free"),
+    "no venv": (
+        "import importlib.util; importlib.util.find_spec = lambda name: None",
+        "has no module 'venv'",
+    ),
+    "read-only folder": (
+        "def refuse(*args, **kwargs): raise PermissionError(13, 'Permission denied', '_build')\nenv.os.makedirs = refuse",
+        "Permission denied",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", TROUBLES)
+def test_trouble_is_one_clear_line(bare, case):
+    patch, words = TROUBLES[case]
+    code, _, err = env_main(patch, bare)
+    assert code == 1
+    assert err.startswith("attnlib: ") and words in err and len(err.splitlines()) == 1, err
+
+
+def test_no_network_is_one_clear_line(bare):
+    nowhere = {"PIP_INDEX_URL": "http://127.0.0.1:9/simple", "PIP_CONFIG_FILE": os.devnull, "PIP_RETRIES": "1"}
+    code, _, err = env_main("", bare, **nowhere, PIP_EXTRA_INDEX_URL="", PIP_FIND_LINKS="")
+    assert code == 1
+    assert err.startswith("attnlib: no network") and len(err.splitlines()) == 1, err
+    assert "Connection refused" in Path(err.split("The full log: ")[1].strip()).read_text()
+    assert not env.is_ready(str(bare))
+
+
+@pytest.mark.parametrize(
+    ("log", "words"),
+    [
+        ("ERROR: Could not install packages due to an OSError: [Errno 28] No space left on device", "the disk is full"),
+        ("Temporary failure in name resolution\nERROR: No matching distribution found for torch", "no network"),
+        ("ERROR: Ignored\nERROR: Cannot install a and b because of a conflict.", "a conflict. The full log: here"),
+        ("", "pip failed. The full log: here"),
+    ],
+)
+def test_what_pip_says_becomes_one_line(log, words):
+    line = env.diagnose(log, "here")
+    assert words in line and len(line.splitlines()) == 1
+
+
+def test_an_environment_that_is_ready_is_left_alone(bare):
+    venv, python, stamp, _ = (Path(place) for place in env.places(str(bare)))
+    python.parent.mkdir(parents=True)
+    python.touch()
+    stamp.write_text(env.fingerprint(str(bare)))
+    assert env_main("env.install = None", bare) == (0, "", "")
+    (bare / "requirements.txt").write_text("attnlib-needs-this==2.0\n")
+    assert not env.is_ready(str(bare))
+
+
+def test_the_installer_parses_on_old_pythons():
+    ast.parse((TOOLS / "env.py").read_text(encoding="utf-8"), feature_version=(3, 4))
+    with pytest.raises(SyntaxError):  # what the line above would say of an f-string
+        ast.parse("f'{1}'", feature_version=(3, 4))
+
+
+def test_importing_attnlib_is_light():
+    heavy = ["torch._dynamo", "scipy", "matplotlib"]
+    probe = "import sys, {0}; print([name for name in {1} if name in sys.modules])"
+    assert run(sys.executable, "-c", probe.format("attnlib", heavy)) == (0, "[]\n", "")
+    assert run(sys.executable, "-c", probe.format("matplotlib", heavy)) == (0, "['matplotlib']\n", "")
+
+
+# --- commands and workflows ---
+
+
+def fake(folder: Path, name: str, script: str) -> None:
+    path = folder / name
+    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.chmod(path.stat().st_mode | stat.S_IXUSR)
+
+
+needs_make = pytest.mark.skipif(shutil.which("make") is None, reason="no make here; README shows the same jobs without it")
+
+
+@needs_make
+def test_make_alone_lists_the_targets():
+    code, out, err = run("make")
+    assert (code, err) == (0, "")
+    assert [line.split()[0] for line in out.splitlines()] == TARGETS
+
+
+@needs_make
+@pytest.mark.parametrize("target", ["book", "test", "check", "release", "serve"])
+def test_every_target_begins_with_the_environment(target):
+    code, out, err = run("make", "-n", target)
+    assert code == 0, err
+    assert out.index("book/_tools/env.py") < out.index(".venv/bin/python")
+    scripts = re.findall(r"\.venv/bin/python (\S+\.py)", out)
+    assert [script for script in scripts if not (ROOT / script).exists()] == []
+
+
+@needs_make
+def test_make_takes_the_first_python_that_is_new_enough(tmp_path):
+    for tool in ("make", "sh", "command"):
+        if shutil.which(tool):
+            (tmp_path / tool).symlink_to(shutil.which(tool))
+    command = ["make", "-n", "env"]
+    code, out, _ = run(*command, PATH=str(tmp_path))
+    assert code == 0 and "python3 book/_tools/env.py" in out  # none at all: env's first line says so
+    code, _, err = run("make", "env", PATH=str(tmp_path))
+    assert code != 0 and err.splitlines()[0] == "attnlib: no Python found; 3.11 or newer is needed"
+    fake(tmp_path, "python3", "exit 1")  # too old
+    fake(tmp_path, "python3.13", "exit 127")  # a shim that leads nowhere
+    fake(tmp_path, "python3.12", "exit 0")
+    assert "python3.12 book/_tools/env.py" in run(*command, PATH=str(tmp_path))[1]
+
+
+@pytest.mark.parametrize(("broken", "code"), [("none", 0), ("test", 1), ("check", 1)])
+def test_ci_runs_both_lanes_and_fails_if_either_does(tmp_path, broken, code):
+    (tmp_path / ".ci").mkdir()
+    shutil.copy(ROOT / ".ci" / "run", tmp_path / ".ci" / "run")
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    fake(programs, "make", f'echo "$1" >> lanes; [ "$1" != {broken} ]')
+    for name in ("git", "chromium", "python3.13"):
+        fake(programs, name, "exit 0")
+    done = run("bash", ".ci/run", cwd=tmp_path, PATH=f"{programs}:{os.environ['PATH']}")
+    assert done[0] == code
+    assert (tmp_path / "lanes").read_text().split() == ["test", "check"]
+    assert code == 0 or f"ci: failed: {broken}" in done[2]
+
+
+def workflow_is_valid(path: Path) -> bool:
+    schema = ["--builtin-schema", "vendor.github-workflows"]  # shipped with the checker: no network
+    return run(sys.executable, "-m", "check_jsonschema", *schema, path)[0] == 0
+
+
+@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)
+def test_workflows_are_valid(path, tmp_path):
+    assert workflow_is_valid(path)
+    broken = tmp_path / path.name
+    broken.write_text(path.read_text(encoding="utf-8").replace("runs-on:", "run-on:"), encoding="utf-8")
+    assert not workflow_is_valid(broken)
+
+
+def test_workflows_call_what_exists():
+    assert {path.stem for path in WORKFLOWS} == {"tests", "pages", "weekly"}
+    jobs = [job for path in WORKFLOWS for job in yaml.safe_load(path.read_text(encoding="utf-8"))["jobs"].values()]
+    commands = " ".join(step.get("run", "") for job in jobs for step in job["steps"])
+    assert set(re.findall(r"make (\w+)", commands)) <= set(TARGETS)
+    files = re.findall(r"[\w./]+\.py\b|\.ci/run", commands)
+    assert files and [name for name in files if not (ROOT / name).exists()] == []
+
+
+# --- what must not stand in any file ---
+
+FOREIGN = {
+    "a path of one machine": r"(?<![\w.-])/(?:work|root|home/\w+|Users/\w+|tmp/\w+)/",
+    "the host of a package registry": r"(?:files\.python)hosted\.org|(?:download)\.pytorch\.org|(?:registry)\.npmjs\.org|(?:pypi)\.org",
+}
+
+
+@pytest.mark.parametrize("what", FOREIGN)
+def test_no_file_says(what):
+    pattern = re.compile(FOREIGN[what])
+    found = [f"{path.relative_to(ROOT)}: {match[0]}" for path, text in address.text_files() for match in pattern.finditer(text)]
+    assert found == []
+
+
+@pytest.mark.parametrize(
+    ("what", "text"),
+    [("a path of one machine", "in " + "/work" + "/main"), ("the host of a package registry", "https://" + "pypi." + "org/simple")],
+)
+def test_and_would_be_found_out(what, text):
+    assert re.search(FOREIGN[what], text)

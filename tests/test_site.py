@@ -1,0 +1,335 @@
+"""The built book: it builds without a warning, executes what changed and only that, and works in a browser."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import http.server
+import os
+import re
+import shutil
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import minibook
+import pages
+import pytest
+from minibook import code, markdown
+
+ROOT = pages.ROOT
+NAMES = [path.relative_to(ROOT).with_suffix("").as_posix() for path in pages.listed()]
+FLAGS = ("--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
+         "--disable-component-update --disable-sync").split()
+
+
+# ---------------------------------------------------------------- the book itself
+
+
+@pytest.fixture(scope="session")
+def built(tmp_path_factory):
+    """The book, built once for all tests of this file: what the command said, and the folder of the site."""
+    out = tmp_path_factory.mktemp("book")
+    command = [sys.executable, "book/_tools/build.py", "--no-verdicts", "--out", str(out)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, encoding="utf-8", check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done, out
+
+
+@pytest.fixture(scope="session")
+def site(built):
+    return built[1] / "_build" / "html"
+
+
+@pytest.mark.slow
+def test_the_book_builds_without_a_warning(built, site):
+    log = (built[1] / "_build/build.log").read_text(encoding="utf-8")
+    assert "build succeeded." in log and "WARNING" not in log
+    for name in [*NAMES, "index", "search"]:
+        assert (site / f"{name}.html").is_file()
+
+
+def test_the_last_line_says_where_the_book_is(built, site):
+    last = built[0].stdout.strip().splitlines()[-1]
+    assert str(site / "index.html") in last and "http.server" in last and "make serve" in last
+
+
+@pytest.mark.slow
+def test_the_next_build_executes_nothing(built):
+    out = built[1]
+    done = subprocess.run([sys.executable, "book/_tools/build.py", "--no-verdicts", "--out", str(out)], cwd=ROOT,
+                          capture_output=True, text=True, encoding="utf-8", check=False)
+    assert done.returncode == 0 and ", 0 to run" in done.stdout, done.stdout + done.stderr
+    assert "Executing notebook" not in (out / "_build/build.log").read_text(encoding="utf-8")
+
+
+def test_formulas_have_no_private_macros():
+    assert "macros" not in (ROOT / "_config.yml").read_text(encoding="utf-8")
+
+
+# ---------------------------------------------------------------- a small book, whole and broken
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """A small book that builds: the control of all that follow."""
+    root = minibook.make(tmp_path_factory.mktemp("whole"))
+    done = minibook.build(root)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "1 to run" in done.stdout
+    # what build.py put into the cache is what the site is built from
+    assert "Executing notebook" not in (root / "_build/build.log").read_text(encoding="utf-8")
+    return root
+
+
+def test_plain_markdown_becomes_boxes_with_ids(whole):
+    page = minibook.html(whole)
+    for ident in ("theorem-1-1", "lemma-1-2", "exercise-1-1", "eq-1-1", "proof-1-1", "proof-1-2", "figure-1-1"):
+        assert len(re.findall(rf'id="{ident}"', page)) == 1, ident
+    for link in ('href="#eq-1-1"', 'href="#theorem-1-1"', 'href="#proof-1-1"', 'href="#figure-1-1"'):
+        assert link in page, link
+    assert 'href="../notebooks/one/page.html#theorem-1-1"' in minibook.html(whole, "book/intro.html")
+
+
+def test_boxes_keep_formulas_names_and_other_quotes(whole):
+    page = minibook.html(whole)
+    title = re.search(r'<div class="proof theorem admonition" id="theorem-1-1">\s*<p class="admonition-title">(.*?)</p>', page, re.S)[1]
+    assert "x^2" in title and "Theorem 1.1" in title and "A title with" in title and ")." not in title
+    assert re.search(r'<div class="proof lemma admonition"[^>]*>\s*<p class="admonition-title"><span class="box-label">Lemma 1.2</span><a', page)
+    assert '<div class="note admonition">' in page
+    assert re.search(r"<blockquote>\s*<div><p>An ordinary quote, <strong>bold</strong>", page)
+    assert r"\begin{split}" not in page and r"\tag{1.1}" in page
+
+
+def test_the_build_says_everything_that_is_wrong(tmp_path):
+    root = minibook.make(tmp_path)
+    box = "> **Theorem 1.1 (Again).** x\n\n"
+    bad = ("# Bad\n\n" + box + box + "> **Lemma.** no number\n\n[dead](page.ipynb#theorem-9-9) [gone](#nowhere) [no page](lost.ipynb)\n\n"
+           "$$ a \\tag{2.1} $$\n\n$$ b \\tag{2.1} $$")
+    minibook.write_page(root, markdown("bad", bad), name="notebooks/one/bad.ipynb")
+    minibook.write_page(root, markdown("proof", "# Proof\n\n*Proof.* Of nothing."), name="notebooks/one/proof.ipynb")
+    minibook.write_toc(root, "notebooks/one/page", "notebooks/one/bad", "notebooks/one/proof")
+    done = minibook.build(root)
+    assert done.returncode == 1
+    for complaint in ("'theorem-1-1' stands twice on this page", "'eq-2-1' stands twice on this page", "'Lemma.' has no number",
+                      "theorem-9-9", "nowhere", "lost.ipynb", "a proof of what?",
+                      "'theorem-1-1' stands on several pages: notebooks/one/bad, notebooks/one/page"):
+        assert complaint in done.stderr, f"{complaint}\n{done.stderr}"
+    assert "Traceback" not in done.stderr
+
+
+def test_a_failing_cell_fails_the_build(tmp_path):
+    root = minibook.make(tmp_path)
+    minibook.write_page(root, markdown("title", "# Page\n\n> **Theorem 1.1.** x"), code("bad", "1 / 0"))
+    done = minibook.build(root)
+    assert done.returncode == 1 and "ZeroDivisionError: division by zero" in done.stderr and "1 / 0" in done.stderr
+    assert not (root / "_build/html/index.html").exists()
+    bare = jupyter_book(root)  # also without our tool in front
+    assert bare.returncode != 0
+
+
+def jupyter_book(root, *arguments):
+    import build
+
+    return minibook.python(root, "-c", build.JUPYTER_BOOK, "build", str(root), *arguments)
+
+
+def test_missing_mathjax_stops_the_build(tmp_path):
+    root = minibook.make(tmp_path)
+    (root / "book/_static/mathjax/tex-chtml-full.js").unlink()
+    done = minibook.build(root)
+    assert done.returncode == 1 and "MathJax is missing" in done.stderr
+
+
+def test_editing_the_library_runs_the_pages_again(tmp_path):
+    root = minibook.make(tmp_path)
+    assert minibook.build(root).returncode == 0 and "the value is 41" in minibook.html(root)
+    minibook.set_value(root, 42)
+    done = minibook.build(root)
+    assert "1 to run" in done.stdout and "the value is 42" in minibook.html(root)
+    minibook.set_value(root, 41)  # going back finds what was kept
+    assert "0 to run" in minibook.build(root).stdout and "the value is 41" in minibook.html(root)
+
+
+def test_without_our_key_the_cache_serves_stale_numbers(tmp_path):
+    """The control of the test above: this is what Jupyter Book does by itself."""
+    root = minibook.make(tmp_path)
+    extension = root / "book/_ext/site_ext.py"
+    ours = '    app.connect("config-inited", use_cache)\n'
+    text = extension.read_text(encoding="utf-8")
+    assert ours in text
+    extension.write_text(text.replace(ours, ""), encoding="utf-8")
+    assert jupyter_book(root).returncode == 0 and "the value is 41" in minibook.html(root)
+    minibook.set_value(root, 42)
+    assert jupyter_book(root, "--all").returncode == 0 and "the value is 41" in minibook.html(root)
+
+
+# ---------------------------------------------------------------- in a browser
+
+
+@pytest.fixture(scope="session")
+def browser():
+    """The system's Chromium. Where there is none the tests are skipped; on CI that is a failure."""
+    path = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    if path is None:
+        message = "no Chromium here: the pages were not looked at in a browser"
+        pytest.fail(message) if os.environ.get("CI") == "true" else pytest.skip(message)
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=FLAGS)
+        yield browser
+        browser.close()
+
+
+class Quiet(http.server.SimpleHTTPRequestHandler):
+    def log_message(self, *_):
+        pass
+
+
+@contextlib.contextmanager
+def serving(folder: Path):
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Quiet, directory=str(folder)))
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}/"
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+@pytest.fixture(scope="session")
+def address(site):
+    with serving(site) as base:
+        yield base
+
+
+@contextlib.contextmanager
+def opened(browser, url, width=1280, mode="light", offline=False):
+    """A page in its own context, and the list of what it complained of while it loaded."""
+    context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=mode)
+    context.set_offline(offline)
+    page, heard = context.new_page(), []
+    home = url.split("/")[2]
+    page.on("console", lambda m: None if theme_note(m) else heard.append(f"console: {m.text}"))
+    page.on("pageerror", lambda e: heard.append(f"error: {e}"))
+    page.on("requestfailed", lambda r: heard.append(f"failed: {r.url}"))
+    page.on("response", lambda r: heard.append(f"{r.status}: {r.url}") if r.status >= 400 else None)
+    page.on("request", lambda r: None if own(r.url, home) else heard.append(f"external: {r.url}"))
+    try:
+        page.goto(url)
+        page.wait_for_load_state("networkidle")
+        page.wait_for_function("!window.MathJax || (MathJax.startup && MathJax.startup.promise)")
+        page.evaluate("() => window.MathJax ? MathJax.startup.promise.then(() => true) : true")
+        yield page, heard
+    finally:
+        context.close()
+
+
+def theme_note(message) -> bool:
+    """What the theme notes about itself in the console; no warning and no error is one."""
+    return message.type == "log" and message.text.startswith("[PST]: ")
+
+
+def own(url: str, home: str) -> bool:
+    return url.startswith(("data:", "blob:", "about:")) or url.split("/")[2] == home
+
+
+FORMULAS = """() => {
+  const wrong = [...document.querySelectorAll('mjx-merror, mjx-mtext[style*="red"]')].map(e => 'formula: ' + e.textContent.slice(0, 60));
+  const raw = [...document.querySelectorAll('.math')].filter(e => !e.querySelector('mjx-container'));
+  return wrong.concat(raw.map(e => 'not typeset: ' + e.textContent.slice(0, 60)));
+}"""
+LAYOUT = """() => {
+  const wide = document.documentElement.scrollWidth - window.innerWidth, out = [];
+  if (wide > 0) out.push('the page is ' + wide + ' px wider than the screen');
+  for (const i of document.images)
+    if (!i.hidden && i.getBoundingClientRect().right > window.innerWidth + 1) out.push('image wider than the screen: ' + i.alt);
+  for (const i of document.images)
+    if (i.loading !== 'lazy' && !i.hidden && !i.naturalWidth) out.push('broken image: ' + i.src.slice(0, 80));
+  return out;
+}"""
+# What the theme itself does, on every page: these are named so that anything else is seen.
+THEME = {"label-content-name-mismatch"}
+
+
+def accessibility(page) -> list[str]:
+    """Critical and serious findings of axe-core, the theme's own left out."""
+    from axe_playwright_python.sync_playwright import Axe
+
+    found = Axe().run(page).response["violations"]
+    return [f"{v['id']}: {v['nodes'][0]['html'][:160]}" for v in found
+            if v["impact"] in ("critical", "serious") and v["id"] not in THEME]
+
+
+def problems(browser, url, width=1280, mode="light") -> list[str]:
+    """All that is wrong with a page as a reader has it on the screen."""
+    with opened(browser, url, width, mode) as (page, heard):
+        found = heard + page.evaluate(FORMULAS) + page.evaluate(LAYOUT)
+        return found + accessibility(page)  # last: axe reads style sheets again, from wrong places
+
+
+@pytest.mark.browser
+@pytest.mark.slow
+@pytest.mark.parametrize("width", [1280, 390])
+@pytest.mark.parametrize("name", NAMES)
+def test_page_in_a_browser(browser, address, name, width):
+    assert problems(browser, f"{address}{name}.html", width) == []
+
+
+@pytest.mark.browser
+@pytest.mark.wide
+@pytest.mark.parametrize("width, mode", [(1280, "dark"), (390, "dark"), (768, "light"), (1920, "light")])
+@pytest.mark.parametrize("name", NAMES)
+def test_page_in_every_variant(browser, address, name, width, mode):
+    assert problems(browser, f"{address}{name}.html", width, mode) == []
+
+
+BAD = """<!doctype html><html lang="en"><head><title>t</title></head><body><main>
+<p class="math">\\(\\llbracket x \\rrbracket\\)</p><img src="missing.png"><img src="https://example.invalid/x.png" alt="x">
+<div style="width: 3000px">wide</div><script>console.error('oops'); setTimeout(() => { throw new Error('thrown') })</script>
+<script src="_static/mathjax/tex-chtml-full.js"></script></main></body></html>"""
+
+
+@pytest.mark.browser
+def test_the_browser_test_can_fail(browser, tmp_path):
+    shutil.copytree(ROOT / "book/_static/mathjax", tmp_path / "_static/mathjax")
+    (tmp_path / "bad.html").write_text(BAD, encoding="utf-8")
+    with serving(tmp_path) as base:
+        found = "\n".join(problems(browser, base + "bad.html", 390))
+    for part in ("formula:", "console: oops", "error: thrown", "404", "external: https://example.invalid", "wider than the screen",
+                 "image-alt", "broken image"):
+        assert part in found, f"{part}\n{found}"
+
+
+@pytest.mark.browser
+def test_lines_have_a_readable_measure(browser, address):
+    """65 to 75 characters a line of text, by the width of an average letter of the font in use."""
+    with opened(browser, address + NAMES[0] + ".html") as (page, _):
+        measure = page.evaluate("""() => {
+          const p = document.querySelector('.bd-article section > p'), text = p.textContent.trim();
+          const probe = document.createElement('span');
+          probe.style.whiteSpace = 'nowrap'; probe.textContent = text; p.append(probe);
+          const width = probe.getBoundingClientRect().width; probe.remove();
+          return p.getBoundingClientRect().width / (width / text.length);
+        }""")
+    assert 65 <= measure <= 75
+
+
+@pytest.mark.browser
+@pytest.mark.slow
+def test_a_copy_reads_and_searches_offline_from_the_disk(browser, site, tmp_path):
+    copy = shutil.copytree(site, tmp_path / "a folder")
+    for name in NAMES[-1:] + [n for n in NAMES if n.startswith("notebooks/")][:1]:
+        with opened(browser, (copy / f"{name}.html").as_uri(), offline=True) as (page, heard):
+            assert heard + page.evaluate(FORMULAS) == []
+    search = (copy / "search.html").as_uri()
+    with opened(browser, search + "?q=attention", offline=True) as (page, heard):
+        page.wait_for_selector("#search-results li", timeout=20_000)
+        assert heard == []
+    with opened(browser, search + "?q=qqqqqqq", offline=True) as (page, heard):
+        page.wait_for_function("document.querySelector('#search-results').textContent.includes('did not match')")
+        assert page.query_selector("#search-results li") is None

@@ -1,0 +1,271 @@
+"""The tools that keep and run the notebooks, each on a small book, beside an input on which it must fail."""
+
+from __future__ import annotations
+
+import json
+import sys
+import types
+
+import minibook
+import notebooks
+import pages
+import pytest
+from minibook import code, markdown
+
+CHECKED = "nbval-check-output"
+
+
+@pytest.fixture
+def book(tmp_path):
+    """What the notebook tool reads, without the site."""
+    for name in ("_config.yml", "pyproject.toml"):
+        (tmp_path / name).write_text((minibook.ROOT / name).read_text(encoding="utf-8"), encoding="utf-8")
+    (tmp_path / "book").mkdir()
+    (tmp_path / "book/intro.md").write_text("# Start\n", encoding="utf-8")
+    minibook.write_toc(tmp_path, "notebooks/one/page")
+    minibook.write_page(tmp_path, markdown("title", "# A page"), code("sum", "print(1 + 1)", CHECKED))
+    return tmp_path
+
+
+def tool(book, *arguments):
+    return notebooks.main(list(arguments), root=book)
+
+
+def cells(book):
+    return {cell["id"]: cell for cell in pages.read(book / minibook.PAGE)["cells"]}
+
+
+# ---------------------------------------------------------------- canonical form
+
+
+def test_clean_writes_what_check_accepts_and_is_stable(book):
+    assert tool(book, "check") == 1  # the control: it is not canonical yet
+    assert tool(book, "clean") == 0
+    first = (book / minibook.PAGE).read_bytes()
+    assert tool(book, "check") == 0
+    assert tool(book, "clean") == 0
+    assert (book / minibook.PAGE).read_bytes() == first
+
+
+def test_the_form_is_that_of_jupyter_itself(book):
+    import nbformat
+
+    tool(book, "run")
+    text = (book / minibook.PAGE).read_text(encoding="utf-8")
+    notebook = nbformat.reads(text, as_version=4)
+    nbformat.validate(notebook)
+    assert nbformat.writes(notebook).rstrip("\n") + "\n" == text
+
+
+def test_generated_cells_are_added_in_their_places(book):
+    tool(book, "clean")
+    assert list(cells(book)) == ["title", "links", "setup", "sum", "claims", "cite"]
+    assert "%pip install" in notebooks.source(cells(book)["setup"])
+    assert notebooks.tags(cells(book)["setup"]) == ["hide-cell"]
+
+
+def test_generated_cells_follow_the_address(book):
+    tool(book, "clean")
+    config = book / "_config.yml"
+    old = notebooks.source(cells(book)["links"])
+    config.write_text(config.read_text(encoding="utf-8").replace("OWNER/REPO", "someone/attn"), encoding="utf-8")
+    assert tool(book, "check") == 1
+    tool(book, "clean")
+    for name in ("links", "setup", "cite"):
+        text = notebooks.source(cells(book)[name])
+        assert "someone" in text and "OWNER" not in text
+    assert "OWNER" in old
+
+
+def test_an_edited_generated_cell_is_not_canonical(book):
+    tool(book, "clean")
+    path = book / minibook.PAGE
+    path.write_text(path.read_text(encoding="utf-8").replace("%pip install -q", "%pip install"), encoding="utf-8")
+    assert tool(book, "check") == 1
+
+
+def test_claims_of_the_page_come_from_the_registry(book):
+    tool(book, "clean")
+    assert "No claim of this page" in notebooks.source(cells(book)["claims"])
+    (book / "book/claims.toml").write_text("""[[claim]]
+id = "one.claim"
+page = "one/page"
+anchor = "theorem-1-1"
+title = "One"
+statement = "One is $1$."
+source = {seen = "derived"}
+kind = "identity"
+status = "true"
+evidence = {statement = "sampled"}
+since = "0.1.0"
+""", encoding="utf-8")
+    assert tool(book, "check") == 1
+    tool(book, "clean")
+    assert "one.claim" in notebooks.source(cells(book)["claims"])
+
+
+def test_only_checked_cells_keep_outputs_and_counts(book):
+    minibook.write_page(book, markdown("title", "# A page"), code("sum", "print(1 + 1)", CHECKED), code("other", "print(3)"))
+    tool(book, "run")
+    assert notebooks.printed(cells(book)["sum"]) == "2\n" and cells(book)["sum"]["execution_count"] == 1
+    assert cells(book)["other"]["outputs"] == [] and cells(book)["other"]["execution_count"] is None
+
+
+def test_metadata_that_is_meant_stays_and_other_goes(book):
+    stray = {**code("sum", "print(1)"), "metadata": {"tags": ["solution", "mine"], "jupyter": {"x": 1}, "scrolled": True}}
+    minibook.write_page(book, markdown("title", "# A page"), stray)
+    tool(book, "clean")
+    assert cells(book)["sum"]["metadata"] == {"cellView": "form", "tags": ["hide-input", "solution"]}
+    assert pages.read(book / minibook.PAGE)["metadata"] == notebooks.NOTEBOOK_METADATA
+
+
+# ---------------------------------------------------------------- bad input is one clear line
+
+
+def refused(book, capsys, *arguments):
+    """The line with which the tool refuses, which must be one line."""
+    assert tool(book, *arguments) == 1
+    said = capsys.readouterr().err.strip()
+    assert "Traceback" not in said and said.count("\n") == 0
+    return said
+
+
+def test_notebooks_are_those_of_the_table_of_contents(book, capsys):
+    assert pages.notebooks(book) == [book / minibook.PAGE]
+    extra = minibook.write_page(book, markdown("title", "# Lost"), name="notebooks/two/deep/lost.ipynb")
+    assert "notebooks/two/deep/lost.ipynb is not listed" in refused(book, capsys, "check")
+    extra.unlink()
+    minibook.write_toc(book, "notebooks/one/page", "notebooks/one/gone")
+    assert "notebooks/one/gone, which is not there" in refused(book, capsys, "check")
+
+
+def test_checkpoints_of_an_editor_are_no_pages(book):
+    minibook.write_page(book, markdown("title", "# Old"), name="notebooks/one/.ipynb_checkpoints/page.ipynb")
+    assert pages.notebooks(book) == [book / minibook.PAGE]
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"cells": 3}', "# no json"])
+def test_a_file_that_is_no_notebook(book, capsys, text):
+    (book / minibook.PAGE).write_text(text, encoding="utf-8")
+    assert "is not a notebook" in refused(book, capsys, "check")
+
+
+def test_a_path_that_is_not_a_page(book, capsys):
+    assert "nowhere.ipynb is not a notebook of this book" in refused(book, capsys, "run", "nowhere.ipynb")
+
+
+def test_cell_ids_are_unique(book, capsys):
+    minibook.write_page(book, markdown("twice", "# A page"), code("twice", "1"))
+    assert "'twice'" in refused(book, capsys, "clean")
+
+
+def test_a_broken_table_of_contents(book, capsys):
+    (book / "_toc.yml").write_text("root: [", encoding="utf-8")
+    assert "_toc.yml cannot be read" in refused(book, capsys, "check")
+
+
+# ---------------------------------------------------------------- running
+
+
+def test_run_reports_a_failing_cell_and_keeps_the_file(book, capsys):
+    path = minibook.write_page(book, markdown("title", "# A page"), code("bad", "x = 1\nraise KeyError('lost')"))
+    before = path.read_bytes()
+    assert tool(book, "run") == 1
+    assert "KeyError: 'lost'" in capsys.readouterr().err
+    assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize("text, what", [("x = 1", "prints nothing"), ("print(1)\n2 + 2", "execute_result"),
+                                        ("import sys\nprint(1)\nprint(2, file=sys.stderr)", "stream")])
+def test_a_checked_cell_only_prints(book, capsys, text, what):
+    minibook.write_page(book, markdown("title", "# A page"), code("sum", text, CHECKED))
+    assert what in refused(book, capsys, "run")
+
+
+def test_run_uses_one_thread(book):
+    minibook.write_page(book, markdown("title", "# A page"),
+                        code("threads", "import os\nprint(os.environ['OMP_NUM_THREADS'])", CHECKED))
+    tool(book, "run")
+    assert notebooks.printed(cells(book)["threads"]) == "1\n"
+
+
+def test_ledger_measures_work_and_memory(book):
+    work = "import time\nend = time.process_time() + 1\nwhile time.process_time() < end:\n    pass\nblock = bytearray(200 * 2**20)"
+    minibook.write_page(book, markdown("title", "# A page"), code("work", work), code("rest", "import time\ntime.sleep(3)"))
+    assert tool(book, "run", "--ledger") == 0
+    ledger = json.loads((book / "book/ledger.json").read_text(encoding="utf-8"))
+    cost = ledger["one/page"]
+    assert 1 <= cost["cpu_seconds"] < 3  # sleeping costs nothing
+    assert 200 < cost["peak_mb"] < 600
+    assert cost["cells"] == 2 + 1  # with the set-up cell
+    assert "torch" in ledger["machine"]
+
+
+def test_over_budget_is_said_in_words_and_only_then():
+    assert notebooks.over_budget("p", notebooks.Cost(29.0, 2000, {"a": 14.0})) == []
+    words = "\n".join(notebooks.over_budget("p", notebooks.Cost(61.0, 2100, {"a": 16.0})))
+    assert "hard limit of 60" in words and "cell 'a'" in words and "2100 MB" in words
+    assert "budget of 30" in "\n".join(notebooks.over_budget("p", notebooks.Cost(31.0, 1, {})))
+
+
+# ---------------------------------------------------------------- as plain Python
+
+
+def test_plain_run_compares_checked_outputs(book, capsys):
+    tool(book, "run")
+    assert tool(book, "run", "--plain") == 0
+    assert "1 checked cells agree" in capsys.readouterr().out
+    path = book / minibook.PAGE
+    path.write_text(path.read_text(encoding="utf-8").replace("1 + 1", "1 + 2"), encoding="utf-8")
+    assert tool(book, "run", "--plain") == 1
+    assert "printed" in capsys.readouterr().err
+
+
+def test_plain_run_needs_no_jupyter(book, monkeypatch):
+    tool(book, "run")
+    for name in ("nbformat", "nbclient", "ipykernel", "IPython", "yaml"):
+        monkeypatch.setitem(sys.modules, name, None)
+    assert tool(book, "run", "--plain") == 0
+
+
+def test_plain_run_skips_magics_also_in_a_block(book):
+    text = "try:\n    raise ModuleNotFoundError\nexcept ModuleNotFoundError:\n    %pip install -q nothing\nprint(5 % 3)"
+    minibook.write_page(book, markdown("title", "# A page"), code("magic", text))
+    names = types.SimpleNamespace(**pages.read(book / minibook.PAGE))
+    assert notebooks.run_plain({"cells": names.cells}, book / minibook.PAGE) == 0
+    assert notebooks.without_magics("a = 5 % 3") == "a = 5 % 3"
+
+
+# ---------------------------------------------------------------- the cache
+
+
+def test_cache_key_changes_with_everything_that_pages_depend_on(tmp_path):
+    def write(name, content):
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+        return pages.cache_path(tmp_path)
+
+    keys = [write("attnlib/a.py", b"1"), write("attnlib/a.py", b"2"), write("attnlib/weights.safetensors", b"w"),
+            write("book/results/gpu.json", b"{}"), write("requirements.txt", b"torch")]
+    assert len(set(keys)) == len(keys)
+    assert write("attnlib/__pycache__/a.pyc", b"x") == keys[-1]  # and with nothing else
+    assert write("notebooks/one/page.ipynb", b"x") == keys[-1]
+
+
+# ---------------------------------------------------------------- inventories
+
+
+def test_inventories_are_what_the_tool_writes():
+    import zlib
+
+    import inventories
+
+    def names(data):
+        head, body = data.split(b"using zlib.\n")
+        return head, zlib.decompress(body)
+
+    folder = minibook.ROOT / "book/_inv"
+    assert {path.stem for path in folder.glob("*.inv")} == set(inventories.NAMES)
+    for project, known in inventories.NAMES.items():
+        assert names((folder / f"{project}.inv").read_bytes()) == names(inventories.inventory(project, known))
