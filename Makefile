@@ -32,7 +32,8 @@ test: env ## every test but the wide lane: library, claims, pages, build, browse
 check: env ## what `make test` leaves out: every page as in Colab, every variant in the browser
 	@$(PYTEST) -m wide
 
-release: env ## fail if any claim is unchecked
+release: env ## run the tests of the claims; fail if any claim is unchecked or broken
+	@$(RUN) book/_tools/claims.py refresh
 	@$(RUN) book/_tools/claims.py release
 
 serve: env ## show the built book at http://localhost:8000 (or PORT=...)

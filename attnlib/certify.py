@@ -37,6 +37,20 @@ def at_most(value, bound: float | int) -> Verdict:
     return Verdict(float(value), float(bound), bool(value <= bound))
 
 
+def relative_error(got, wanted) -> float:
+    """How far a tensor is from another, in units of the other.
+
+        |got - wanted|_F / |wanted|_F
+
+    Args:    got, wanted: tensors of one shape.
+    Returns: a float; NaN if both are zero.
+    Cost:    O(entries).
+    Source:  the definition.
+    Page:    notebooks/path_decomposition/paths
+    """
+    return float((got - wanted).norm() / wanted.norm())
+
+
 def exact(matrix) -> Matrix:
     """The same numbers as Fractions: every float is a dyadic rational, so nothing is rounded.
 

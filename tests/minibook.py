@@ -40,7 +40,7 @@ WORDS = r"""# A page
 
 > **Exercise 1.1 (Try).** Do it.
 
-> **Note.** A note.
+> **Note.** A note on $n$, which holds $n$ tokens.
 
 > An ordinary quote, **bold** inside.
 """

@@ -34,7 +34,7 @@ def every_figure():
     c = torch.linspace(0, 1, 5)
     return {
         "network": draw.network(3, 2, (0, None, 1)),
-        "profile": draw.profile(path_counts([2] * 3, skip=True), norms, norms),
+        "profile": draw.profile(path_counts([2] * 3, skip=True), norms, [[1.0], [1.0], [2.0, 3.0], [0.5]]),
         "estimators": draw.estimators(single, estimates, work=24, generator=torch.Generator().manual_seed(0)),
         "recomputed": draw.recomputed(c, c, c / 2),
     }

@@ -28,10 +28,10 @@ HERE = "://github.com/"  # joined with a name only while a test runs: text that 
 
 
 def run(*command, cwd=ROOT, **variables):
-    """A command's exit code, stdout and stderr."""
-    done = subprocess.run(
-        [str(c) for c in command], cwd=cwd, env={**os.environ, **variables}, capture_output=True, text=True, timeout=300
-    )
+    """A command's exit code, stdout and stderr; a make that runs these tests is hidden from a make that they run."""
+    kept = {name: value for name, value in os.environ.items() if name not in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS")}
+    words = [str(word) for word in command]
+    done = subprocess.run(words, cwd=cwd, env={**kept, **variables}, capture_output=True, text=True, timeout=300, check=False)
     return done.returncode, done.stdout, done.stderr
 
 

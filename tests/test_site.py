@@ -99,6 +99,7 @@ def test_boxes_keep_formulas_names_and_other_quotes(whole):
     assert re.search(r'<div class="proof lemma admonition"[^>]*>\s*<p class="admonition-title"><span class="box-label">Lemma 1.2</span><a', page)
     assert '<div class="note admonition">' in page
     assert re.search(r"<blockquote>\s*<div><p>An ordinary quote, <strong>bold</strong>", page)
+    assert r'<span class="nobreak"><span class="math notranslate nohighlight">\(n\)</span>,</span> which holds' in page
     assert r"\begin{split}" not in page and r"\tag{1.1}" in page
 
 

@@ -253,6 +253,34 @@ def test_cache_key_changes_with_everything_that_pages_depend_on(tmp_path):
     assert write("notebooks/one/page.ipynb", b"x") == keys[-1]
 
 
+# ---------------------------------------------------------------- docstrings on the API page
+
+
+def test_docstrings_become_fields_and_nothing_in_them_is_markup(monkeypatch):
+    from docutils.core import publish_doctree
+
+    monkeypatch.syspath_prepend(minibook.ROOT / "book/_ext")
+    import docstrings
+
+    words = """One line, of (*batch, n, d) and ``code``.
+
+    y = x* W_h' |z|
+
+Args:    x: (*batch, n, d), tokens are rows.   r: sketch size, 1 <= r <= n.
+Returns: (*batch, n, d)_
+Claim:   sketch.jl      Cost: O(n).
+Cost:    O(n `r` d) time.
+"""
+    quiet = {"report_level": 5}
+    assert "system_message" in publish_doctree(words, settings_overrides=quiet | {"report_level": 2, "warning_stream": False}).pformat()
+    tree = publish_doctree(docstrings.to_rst(words), settings_overrides={"report_level": 2})
+    assert "system_message" not in tree.pformat()
+    names = [node.astext() for node in tree.findall(lambda n: n.tagname == "field_name")]
+    assert names == ["Args", "Returns", "Claim", "Cost"]
+    for part in ("y = x* W_h' |z|", "(*batch, n, d), tokens are rows.", "sketch size, 1 <= r <= n."):
+        assert part in tree.astext()
+
+
 # ---------------------------------------------------------------- inventories
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import torch
@@ -41,11 +42,11 @@ def network(L: int, h: int, path: Sequence[int | None]) -> Figure:
     return fig
 
 
-def profile(counts: Sequence[int], sums: Tensor, norms: Tensor) -> Figure:
+def profile(counts: Sequence[int], sums: Tensor, single: Sequence[Sequence[float]]) -> Figure:
     """Where the paths are, and where the output is: shares by length, of paths and of norm.
 
     Args:    counts: paths of each length.   sums: (L + 1,), norm of the sum of each length.
-             norms: (L + 1,), root of the summed squares of the single paths.
+             single: entry k holds the squared norm of every path of length k.
     Returns: a Figure.
     Cost:    about 100 ms.
     Page:    notebooks/path_decomposition/paths
@@ -56,7 +57,7 @@ def profile(counts: Sequence[int], sums: Tensor, norms: Tensor) -> Figure:
     left.bar(k, share, color="#C9DDEB", edgecolor=BLUE)
     left.set(xlabel="length $k$ of the path", ylabel="share of all paths", title="where the paths are")
     right.plot(k, sums.numpy(), "o-", color=VERMILLION, label=r"$\|S_k\|_F$, all together")
-    right.plot(k, norms.numpy(), "s--", color=BLUE, label="each by itself")
+    right.plot(k, [math.sqrt(sum(squares)) for squares in single], "s--", color=BLUE, label="each by itself")
     right.set(xlabel="length $k$ of the path", ylabel="size of the contribution", yscale="log", title="where the output is")
     right.legend(fontsize=9)
     return fig

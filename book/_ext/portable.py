@@ -31,6 +31,7 @@ NOTES = {"Note": "note", "Warning": "warning", "Tip": "tip"}
 BOX = re.compile(rf"({KINDS}) {NUMBER}(?=[\s.(]|$)")
 PROOF = re.compile(rf"Proof(?: of (?:the )?(?:{KINDS}) {NUMBER})?(?:, [^.]*)?\.?$")
 CAPTION = re.compile(rf"(Figure|Table) {NUMBER}\.?$")
+PUNCTUATION = re.compile(r"[.,;:!?)\]’”-]+")
 TAG = re.compile(r"\\tag\*?\{([^}]+)\}")
 
 
@@ -74,6 +75,8 @@ class Upgrade(SphinxTransform):
             self.quote(quote)
         for block in list(self.document.findall(nodes.math_block)):
             self.equation(block)
+        for formula in list(self.document.findall(nodes.math)):
+            self.hold_punctuation(formula)
         statement = None
         for node in list(self.document.findall(nodes.Element)):
             if isinstance(node, nodes.admonition) and node.get("number"):
@@ -146,6 +149,16 @@ class Upgrade(SphinxTransform):
             block["nowrap"] = True
         for tag in tags:
             self.target(block, slug("eq", tag), f"({tag})")
+
+    def hold_punctuation(self, formula: nodes.math) -> None:
+        """Keep a formula and the punctuation behind it on one line; a browser would part them."""
+        parent, after = formula.parent, formula.next_node(siblings=True, descend=False)
+        mark = PUNCTUATION.match(after.astext()) if isinstance(after, nodes.Text) else None
+        if mark:
+            parent.replace(after, nodes.Text(after.astext()[mark.end():]))
+            held = nodes.inline("", "", classes=["nobreak"])
+            formula.replace_self(held)
+            held += [formula, nodes.Text(mark[0])]
 
     def proof(self, paragraph: nodes.paragraph, statement: str | None) -> None:
         lead = first_inline(paragraph, nodes.emphasis) or first_inline(paragraph, nodes.strong)
