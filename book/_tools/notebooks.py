@@ -83,10 +83,7 @@ def claims_cell(root: Path, path: Path, cells: list[dict]) -> str:
     import claims
 
     registry = root / "book" / "claims.toml"
-    try:
-        known = claims.load(registry) if registry.is_file() else []
-    except ValueError as error:
-        raise Problem(f"book/claims.toml: {error}") from None
+    known = claims.load(registry) if registry.is_file() else []
     return "## The claims of this page\n\n" + claims.page_table(known, pages.page_name(path, root))
 
 
@@ -100,6 +97,14 @@ def cite_cell(root: Path, path: Path, cells: list[dict]) -> str:
 GENERATED: dict[str, Callable[[Path, Path, list[dict]], str]] = {
     "links": links_cell, "setup": setup_cell, "claims": claims_cell, "cite": cite_cell,
 }
+
+
+def generated(name: str, root: Path, path: Path, cells: list[dict]) -> str:
+    """The text of a generated cell; what its sources lack is one clear line."""
+    try:
+        return GENERATED[name](root, path, cells)
+    except ValueError as error:
+        raise Problem(str(error)) from None
 
 
 def page_address(root: Path, path: Path) -> str:
@@ -194,7 +199,7 @@ def clean(notebook: dict, path: Path, root: Path = pages.ROOT) -> dict:
     cells = with_generated(with_ids(notebook["cells"], path))
     for cell in cells:
         if cell["id"] in GENERATED:
-            cell["source"] = as_lines(GENERATED[cell["id"]](root, path, cells))
+            cell["source"] = as_lines(generated(cell["id"], root, path, cells))
     return {"cells": [clean_cell(cell) for cell in cells], "metadata": NOTEBOOK_METADATA, "nbformat": 4, "nbformat_minor": 5}
 
 
@@ -266,6 +271,7 @@ def execute(notebook: dict, path: Path, timeout: int = 60) -> tuple[dict, Cost]:
     """Run every cell in a fresh kernel, in the notebook's folder. Raises Problem with the traceback of a failing cell."""
     import nbformat
     from nbclient import NotebookClient
+    from jupyter_client.kernelspec import NoSuchKernel
     from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
 
     one_thread()
@@ -278,6 +284,8 @@ def execute(notebook: dict, path: Path, timeout: int = 60) -> tuple[dict, Cost]:
         client.execute()
     except (CellExecutionError, CellTimeoutError, DeadKernelError) as error:
         raise Problem(f"{path.name}: {plain_text(str(error)).strip()}") from None
+    except NoSuchKernel:
+        raise Problem("no Jupyter kernel python3 here: install ipykernel, or use run --plain") from None
     return node, meter.cost()
 
 

@@ -23,10 +23,10 @@ def listed(root: Path = ROOT) -> list[Path]:
 
     try:
         toc = yaml.safe_load((root / "_toc.yml").read_text(encoding="utf-8"))
-    except (OSError, yaml.YAMLError) as error:
-        raise Problem(f"_toc.yml cannot be read: {' '.join(str(error).split())}") from None
-    entries = [{"file": toc["root"]}] + list(entries_below(toc))
-    return [find(root, entry["file"]) for entry in entries if "file" in entry]
+        names = [toc["root"], *(entry["file"] for entry in entries_below(toc) if "file" in entry)]
+    except (OSError, yaml.YAMLError, KeyError, TypeError, AttributeError) as error:
+        raise Problem(f"_toc.yml cannot be read: {type(error).__name__}: {' '.join(str(error).split())}") from None
+    return [find(root, name) for name in names]
 
 
 def entries_below(node: dict):
