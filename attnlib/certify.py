@@ -150,7 +150,7 @@ def decomposition_gap(x: Matrix, attention, weights, *, value_biases, biases=Non
         b <- [skip] b + b_O + sum_h (u_h + W_h' b)      layer by layer, from b = 0
 
     Args:    x, attention, weights, value_biases, biases, skip: as in network.
-    Returns: a Fraction; zero for every choice of biases if and only if P 1 = 1.
+    Returns: a Fraction; zero for every choice of biases if P 1 = 1.
     Raises:  ValueError as network.
     Cost:    L + 2 networks.
     Source:  Xie 2021, Theorem 2.1; differs: the row b is spelled out, and nothing is assumed of P.
