@@ -12,9 +12,12 @@ def require(condition, message: str) -> None:
 
 def matches(name: str, tensor, size: tuple[int, ...], like) -> None:
     """The tensor has exactly this size, and the dtype and device of the tensor `like`."""
-    if tensor.shape == size and tensor.dtype == like.dtype and tensor.device == like.device:
+    is_tensor = torch.is_tensor(tensor)
+    if is_tensor and tensor.shape == size and tensor.dtype == like.dtype and tensor.device == like.device:
         return
-    require(tensor.shape == size, f"{name} must have shape {tuple(size)}, got {tuple(tensor.shape)}")
+    require(is_tensor, f"{name} must be a torch tensor, got {type(tensor).__name__}")
+    got = tuple(tensor.shape)
+    require(got == size, f"{name} must have shape {tuple(size)} to fit x {tuple(like.shape)}, got {got}")
     require(tensor.dtype == like.dtype, f"all tensors must share one dtype: {name} is {tensor.dtype}, x {like.dtype}")
     raise ValueError(f"all tensors must share one device: {name} is on {tensor.device}, x on {like.device}")
 
@@ -34,15 +37,17 @@ def finite(**tensors) -> None:
         require(t is None or bool(torch.isfinite(t).all()), f"{name} holds NaN or infinity")
 
 
-def attends(mask, shapes) -> None:
-    """A boolean mask of one of the given shapes in which every token may attend to some token."""
+def attends(mask, shapes, check: bool) -> None:
+    """A boolean mask of one of the given shapes; with check, every token may attend to some token."""
+    require(torch.is_tensor(mask), f"mask must be a torch tensor, got {type(mask).__name__}")
     require(mask.dtype == torch.bool, f"mask must be boolean (True = may attend), got {mask.dtype}")
     require(
         tuple(mask.shape) in [tuple(s) for s in shapes],
-        f"mask must have one of the shapes {[tuple(s) for s in shapes]}, got {tuple(mask.shape)}",
+        f"mask must have one of the shapes {sorted(tuple(s) for s in shapes)}, got {tuple(mask.shape)}",
     )
-    empty = (~mask).all(-1)
+    empty = int((~mask).all(-1).sum()) if check else 0
     require(
-        not bool(empty.any()),
-        f"mask hides a whole row ({int(empty.sum())} rows attend to nothing): P 1 = 1 cannot hold",
+        not empty,
+        f"mask hides a whole row ({empty} rows attend to nothing): P 1 = 1 cannot hold. "
+        "True means may attend; masks of torch.nn.MultiheadAttention mean the opposite",
     )

@@ -112,7 +112,7 @@ def attention_matrix(
     a = (q * (1 / math.sqrt(w_q.shape[-1]) if scale is None else scale)) @ k.mT
     if mask is not None:
         n, batch = x.shape[-2], x.shape[:-2]
-        attends(mask, {(n, n), (*batch, n, n), tuple(a.shape)})
+        attends(mask, {(n, n), (*batch, n, n), tuple(a.shape)}, check)
         shared = heads and mask.dim() == len(batch) + 2 and mask.dim() > 2
         a = a.masked_fill(~(mask.unsqueeze(-3) if shared else mask), -math.inf)
     return NORMALIZERS[normalizer](a)
@@ -168,21 +168,24 @@ def from_torch(module: torch.nn.MultiheadAttention) -> Layer:
         forward(x, [from_torch(m)]) = m(x, x, x)[0]   (batch first, no dropout)
 
     Args:    module: torch.nn.MultiheadAttention with one width d for queries, keys and values.
-    Returns: Layer of views of the module's weights, h = module.num_heads, d_qk = d_v = d / h.
-    Raises:  ValueError for separate key and value widths, added key-value biases, or active dropout.
+    Returns: Layer of views of the weights, h = module.num_heads, d_qk = d_v = d / h. They follow the module
+             through training; gradients reach it if made outside torch.no_grad.
+    Raises:  ValueError for another type, separate widths, added key-value biases, active dropout.
     Cost:    O(1): nothing is copied.
     Source:  torch.nn.MultiheadAttention; differs: in the book's layout, x @ w, heads first.
     Page:    notebooks/path_decomposition/paths
     """
+    known = isinstance(module, torch.nn.MultiheadAttention)
+    require(known, f"module must be a MultiheadAttention, got {type(module).__name__} (encoder layers have .self_attn)")
     require(module.in_proj_weight is not None, "queries, keys and values must share one width (kdim, vdim unset)")
     require(module.bias_k is None and not module.add_zero_attn, "add_bias_kv and add_zero_attn add tokens: unset them")
     require(not (module.training and module.dropout), "dropout is active: call .eval() first")
     h, d = module.num_heads, module.embed_dim
-    w_q, w_k, w_v = (w.view(h, d // h, d).mT for w in module.in_proj_weight.chunk(3))
+    w_q, w_k, w_v = (module.in_proj_weight.view(3, h, d // h, d).mT[i] for i in range(3))
     w_o = module.out_proj.weight.T.view(h, d // h, d)
     if module.in_proj_bias is None:
         return Layer(w_q, w_k, w_v, w_o)
-    b_q, b_k, b_v = (b.view(h, d // h) for b in module.in_proj_bias.chunk(3))
+    b_q, b_k, b_v = (module.in_proj_bias.view(3, h, d // h)[i] for i in range(3))
     return Layer(w_q, w_k, w_v, w_o, b_q, b_k, b_v, module.out_proj.bias)
 
 
@@ -234,13 +237,14 @@ def forward(
     for layer in layers:
         p = attention_matrix(
             x, layer.w_q, layer.w_k, b_q=layer.b_q, b_k=layer.b_k,
-            scale=scale, mask=mask, normalizer=normalizer, check=False,
+            scale=scale, mask=mask, normalizer=normalizer, check=check and layer is layers[0],
         )
         y = p @ _project(x.unsqueeze(-3), layer.w_v, layer.b_v)
         y = y.transpose(-3, -2).flatten(-2) @ layer.w_o.flatten(0, 1)
         y = y if layer.b_o is None else y + layer.b_o
         x = x + y if skip else y
-        attention.append(p)
+        if return_attention:
+            attention.append(p)
     return (x, attention) if return_attention else x
 
 
@@ -253,6 +257,7 @@ def check_network(x: Float[Tensor, "*batch n d"], layers: Sequence[Layer], *, ch
     Source:  the hypotheses of the path decomposition.
     Page:    notebooks/path_decomposition/paths
     """
+    require(isinstance(layers, (list, tuple)), f"layers must be a list of Layers, got {type(layers).__name__}")
     require(len(layers) >= 1, "a network needs at least one layer, got none")
     tokens(x)
     for number, layer in enumerate(layers, 1):
@@ -265,13 +270,14 @@ def check_network(x: Float[Tensor, "*batch n d"], layers: Sequence[Layer], *, ch
 
 
 def _check_layer(x: Tensor, layer: Layer, check: bool) -> None:
-    for name in ("w_q", "w_v"):
-        w = getattr(layer, name)
+    require(isinstance(layer, Layer), f"must be an attnlib.attention.Layer, got {type(layer).__name__}")
+    for name, w in {"w_q": layer.w_q, "w_v": layer.w_v}.items():
+        require(torch.is_tensor(w), f"{name} must be a torch tensor, got {type(w).__name__}")
         require(w.dim() == 3 and 0 not in w.shape, f"{name} must be (h, d, width) with h >= 1, got {tuple(w.shape)}")
     (h, _, d_qk), d, d_v = layer.w_q.shape, x.shape[-1], layer.w_v.shape[-1]
     sizes = (h, d, d_qk), (h, d, d_qk), (h, d, d_v), (h, d_v, d), (h, d_qk), (h, d_qk), (h, d_v), (d,)
     for name, w, size in zip(Layer._fields, layer, sizes):
-        if w is not None:
+        if w is not None or name[0] == "w":
             matches(name, w, size, x)
     if check:
         finite(**layer._asdict())
@@ -279,14 +285,12 @@ def _check_layer(x: Tensor, layer: Layer, check: bool) -> None:
 
 def _check_projections(x, w_q, w_k, b_q, b_k, check: bool) -> None:
     tokens(x)
-    require(
-        w_q.dim() in (2, 3) and 0 not in w_q.shape,
-        f"w_q must be (d, d_qk) or (h, d, d_qk), no size zero, got {tuple(w_q.shape)}",
-    )
+    shape = tuple(w_q.shape) if torch.is_tensor(w_q) else ()
+    require(len(shape) in (2, 3) and 0 not in shape, f"w_q must be (d, d_qk) or (h, d, d_qk), got {shape or type(w_q)}")
     heads, d_qk = w_q.shape[:-2], w_q.shape[-1]
     sizes = (*heads, x.shape[-1], d_qk), w_q.shape, (*heads, d_qk), (*heads, d_qk)
     for name, w, size in zip(("w_q", "w_k", "b_q", "b_k"), (w_q, w_k, b_q, b_k), sizes):
-        if w is not None:
+        if w is not None or name[0] == "w":
             matches(name, w, size, x)
     if check:
         finite(x=x, w_q=w_q, w_k=w_k, b_q=b_q, b_k=b_k)

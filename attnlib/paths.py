@@ -33,14 +33,15 @@ class PathSums(NamedTuple):
 
 
 class PathNorms(NamedTuple):
-    """Estimates of the squared norms of all paths together, by length.
+    """Estimates of the squared norms of all paths, added up by length.
 
-    Args:    mean: (L + 1, *batch), estimate of the sum of |path|_F^2 over the paths of length k.
+    Args:    total_square: (L + 1, *batch), estimate of the sum of |path|_F^2 over the paths of length k;
+             divided by path_counts it is the mean square of one path.
              standard_error: (L + 1, *batch), of that estimate.
     Claim:   paths.signs      Page: notebooks/path_decomposition/paths
     """
 
-    mean: Tensor
+    total_square: Tensor
     standard_error: Tensor
 
 
@@ -75,16 +76,20 @@ def path_term(
     Args:    x: (*batch, n, d).   layers: L Layers.   path: one head index a layer, None = skip.
              attention: P of the full forward pass, (*batch, h, n, n) a layer.
     Returns: (*batch, n, d).
-    Raises:  ValueError if the path names a head that is not there or has not L entries.
+    Raises:  ValueError if the path names a head that is not there or has not L entries, or P do not fit.
     Cost:    O(L (n^2 d + n d^2 + d^2 d_v)).
     Source:  Dong et al. 2021, path decomposition; Xie 2021, Theorem 2.1.
     Claim:   paths.decomposition      Page: notebooks/path_decomposition/paths
     """
-    require(len(path) == len(layers), f"a path has one entry a layer: {len(layers)}, got {len(path)}")
+    _check_path(layers, path)
+    _check_shapes(x, layers, attention)
+    return _term(x, layers, path, attention)
+
+
+def _term(x: Tensor, layers: Sequence[Layer], path: Path, attention: Sequence[Tensor]) -> Tensor:
     for layer, p, h in zip(layers, attention, path):
         if h is None:
             continue
-        require(0 <= h < layer.w_q.shape[0], f"path {path}: head {h} of {layer.w_q.shape[0]} (indices start at 0)")
         x = p[..., h, :, :] @ x @ (layer.w_v[h] @ layer.w_o[h])
     return x
 
@@ -96,6 +101,7 @@ def path_terms(
     skip: bool = False,
     limit: int = 10**6,
     attention: Sequence[Tensor] | None = None,
+    **how,
 ) -> Iterator[tuple[Path, Tensor]]:
     """Every path with its contribution, one by one: the literal twin of path_sums.
 
@@ -103,20 +109,21 @@ def path_terms(
 
     Args:    x: (*batch, n, d).   layers: L Layers.   skip: count the skip as one more head.
              limit: largest number of paths to list.   attention: frozen P, None for those of forward.
+             how: mask, scale, normalizer of that forward pass.
     Returns: iterator over (path, term); path: one head a layer, first layer first, None = skip.
     Raises:  ValueError at the call for more than `limit` paths, and as in path_sums.
     Cost:    (H + 1)^L path_terms.
     Source:  Dong et al. 2021; Xie 2021, Theorem 2.1.
     Claim:   paths.decomposition      Page: notebooks/path_decomposition/paths
     """
-    attention = _attention(x, layers, skip, attention, check=True)
+    attention = _attention(x, layers, attention, skip=skip, **how)
     total = sum(path_counts([layer.w_q.shape[0] for layer in layers], skip=skip))
     require(
         total <= limit,
         f"there are {total:,} paths, more than limit = {limit:,}: path_sums gives their sums by length exactly",
     )
     choices = [[*([None] if skip else []), *range(layer.w_q.shape[0])] for layer in layers]
-    return ((path, path_term(x, layers, path, attention)) for path in itertools.product(*choices))
+    return ((path, _term(x, layers, path, attention)) for path in itertools.product(*choices))
 
 
 def restrict(layers: Sequence[Layer], path: Path) -> list[Layer]:
@@ -124,12 +131,12 @@ def restrict(layers: Sequence[Layer], path: Path) -> list[Layer]:
 
     Args:    layers: L Layers.   path: one head a layer, None drops the layer.
     Returns: list of Layers with one head each; empty for the path that skips all layers.
-    Raises:  ValueError if the path has not L entries.
+    Raises:  ValueError if the path has not L entries or names a head that is not there.
     Cost:    O(1): views.
     Source:  the evaluation of paths in the public code of Dong et al. 2021; NOT a term of the theorem.
     Claim:   paths.recomputed      Page: notebooks/path_decomposition/paths
     """
-    require(len(path) == len(layers), f"a path has one entry a layer: {len(layers)}, got {len(path)}")
+    _check_path(layers, path)
     return [
         Layer(*(None if w is None else w if name == "b_o" else w[h : h + 1] for name, w in layer._asdict().items()))
         for layer, h in zip(layers, path)
@@ -144,6 +151,7 @@ def path_sums(
     skip: bool = False,
     attention: Sequence[Tensor] | None = None,
     check: bool = True,
+    **how,
 ) -> PathSums:
     """The exact sum of all paths of each length, without listing a path.
 
@@ -151,14 +159,16 @@ def path_sums(
 
     Args:    x: (*batch, n, d).   layers: L Layers; the number of heads may differ by layer.
              skip: as in forward.   attention: frozen P, (*batch, h, n, n) a layer; None for those of
-             forward.   check: look for NaN, infinity and rows of P that do not sum to one.
+             forward with the same skip.   check: look for NaN and infinity and, where there are biases, for
+             rows of P that do not sum to one.   how: mask, scale, normalizer of the forward pass.
     Returns: PathSums(by_length (L + 1, *batch, n, d), bias (d,)).
     Raises:  ValueError as forward; and if given P do not fit, or there are biases and P 1 != 1.
-    Cost:    (L + 1)/2 times the products of a forward pass with skips, one forward without; O(L n d) memory.
+    Cost:    (L + 1)/2 times the products of a forward pass with skips, one forward without; O(L n d) memory
+             beside the P, O(L h n^2).
     Source:  the coefficients in z of a forward pass whose head outputs are multiplied by z.
     Claim:   paths.sums      Page: notebooks/path_decomposition/paths
     """
-    attention = _attention(x, layers, skip, attention, check)
+    attention = _attention(x, layers, attention, skip=skip, check=check, **how)
     t = x[..., :, None, None, :]  # (*batch, n, lengths, signs, d): only the empty path so far
     for layer, p in zip(layers, attention):
         t = _step(t, layer, p, skip)
@@ -177,22 +187,24 @@ def path_norms(
     centred: bool = False,
     attention: Sequence[Tensor] | None = None,
     check: bool = True,
+    **how,
 ) -> PathNorms:
     """How large the paths of each length are, all of them at once, by random signs.
 
         E | sum over paths of length k of (product of the signs of its heads) path |_F^2 = sum |path|_F^2
 
     Args:    x: (*batch, n, d).   layers: L Layers.   signs: number of draws, at least 2; a draw gives
-             every (layer, head) a sign.   generator: source of the signs.   skip, attention, check: as in
-             path_sums.   centred: subtract the token mean of each path first.
-    Returns: PathNorms(mean, standard_error), each (L + 1, *batch); unbiased for every k.
+             every (layer, head) a sign.   generator: source of the signs.   skip, attention, check, how: as
+             in path_sums.   centred: subtract the token mean of each path first.
+    Returns: PathNorms(total_square, standard_error), each (L + 1, *batch); unbiased for every k. The draws
+             have a heavy right tail for long paths: use hundreds before trusting the standard error.
     Raises:  ValueError if signs < 2, and as path_sums.
-    Cost:    `signs` times path_sums in time and memory.
+    Cost:    `signs` times the products and the memory of path_sums, P computed once.
     Source:  Rademacher signs cancel the cross terms of different paths in expectation.
     Claim:   paths.signs      Page: notebooks/path_decomposition/paths
     """
     require(signs >= 2, f"a standard error needs at least 2 draws of signs, got {signs}")
-    attention = _attention(x, layers, skip, attention, check)
+    attention = _attention(x, layers, attention, skip=skip, check=check, **how)
     t = x[..., :, None, None, :].expand(*x.shape[:-1], 1, signs, x.shape[-1])
     for layer, p in zip(layers, attention):
         coins = torch.randint(2, (layer.w_q.shape[0], signs), generator=generator, device=generator.device)
@@ -223,9 +235,7 @@ def _step(t: Tensor, layer: Layer, p: Tensor, skip: bool, signs: Tensor | None =
     y = y.view(*batch, n, m, s, d)
     if not skip:
         return y
-    t = pad(t, (0, 0, 0, 0, 0, 1))
-    t[..., 1:, :, :] += y
-    return t
+    return pad(t, (0, 0, 0, 0, 0, 1)) + pad(y, (0, 0, 0, 0, 1, 0))
 
 
 def _bias(x: Tensor, layers: Sequence[Layer], skip: bool) -> Tensor:
@@ -245,21 +255,33 @@ def _biased(layers: Sequence[Layer]) -> bool:
     return any(layer.b_v is not None or layer.b_o is not None for layer in layers)
 
 
-def _attention(x, layers, skip: bool, attention, check: bool) -> Sequence[Tensor]:
+def _attention(x, layers, attention, *, skip: bool, check: bool = True, **how) -> Sequence[Tensor]:
     """The frozen P that the caller gave, checked, or those of the forward pass."""
     if attention is None:
-        return forward(x, layers, skip=skip, return_attention=True, check=check)[1]
+        return forward(x, layers, skip=skip, return_attention=True, check=check, **how)[1]
+    require(not how, f"give either attention or {', '.join(how)}: given P are taken as they are")
     check_network(x, layers, check=check)
-    require(len(attention) == len(layers), f"attention must hold one P a layer: {len(layers)}, got {len(attention)}")
-    biased = _biased(layers)
-    for number, (layer, p) in enumerate(zip(layers, attention), 1):
-        name = f"attention of layer {number}"
-        matches(name, p, (*x.shape[:-2], layer.w_q.shape[0], x.shape[-2], x.shape[-2]), x)
-        if check:
-            finite(**{name: p})
-            off = float((p.sum(-1) - 1).abs().max())
-            require(
-                not biased or off <= 8 * x.shape[-2] * torch.finfo(p.dtype).eps,
-                f"{name}: rows must sum to one (P 1 = 1) when there are biases; off by {off:.1e}",
-            )
+    _check_shapes(x, layers, attention)
+    for number, p in enumerate(attention if check else [], 1):
+        finite(**{f"attention of layer {number}": p})
+        off = float((p.detach().sum(-1, dtype=torch.float64) - 1).abs().max())
+        tolerance = min((16 + p.shape[-1] / 64) * torch.finfo(p.dtype).eps, 0.01)  # of a softmax, with room
+        require(
+            off <= tolerance or not _biased(layers),
+            f"attention of layer {number}: rows must sum to one (P 1 = 1) when there are biases; off by {off:.1e}",
+        )
     return attention
+
+
+def _check_shapes(x: Tensor, layers: Sequence[Layer], attention: Sequence[Tensor]) -> None:
+    require(len(attention) == len(layers), f"attention must hold one P a layer: {len(layers)}, got {len(attention)}")
+    for number, (layer, p) in enumerate(zip(layers, attention), 1):
+        size = (*x.shape[:-2], layer.w_q.shape[0], x.shape[-2], x.shape[-2])
+        matches(f"attention of layer {number}", p, size, x)
+
+
+def _check_path(layers: Sequence[Layer], path: Path) -> None:
+    require(len(path) == len(layers), f"a path has one entry a layer: {len(layers)}, got {len(path)}")
+    for layer, h in zip(layers, path):
+        heads = layer.w_q.shape[0]
+        require(h is None or 0 <= h < heads, f"path {path}: head {h} of {heads} (indices start at 0)")

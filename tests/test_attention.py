@@ -174,6 +174,11 @@ def bad_networks():
         "dtype of a weight": (x, [layer._replace(w_o=layer.w_o.float())], "share one dtype: w_o"),
         "dtype of x": (x.float(), [layer], "share one dtype"),
         "device": (x, [layer._replace(w_v=layer.w_v.to("meta"))], "share one device: w_v"),
+        "not a list of layers": (x, layer, "layer 1: must be an attnlib.attention.Layer, got Tensor"),
+        "a generator": (x, (layer for _ in range(2)), "list of Layers, got generator"),
+        "a plain tuple": (x, [tuple(layer)], "Layer, got tuple"),
+        "no keys": (x, [layer._replace(w_k=None)], "w_k must be a torch tensor, got NoneType"),
+        "a list for a weight": (x, [layer._replace(w_v=layer.w_v.tolist())], "w_v must be a torch tensor, got list"),
         "nan weights": (x, [layer._replace(w_v=nan)], "w_v holds NaN or infinity"),
         "infinite bias": (x, [layer._replace(b_o=inf)], "b_o holds NaN or infinity"),
         "nan input": (x / 0, [layer], "x holds NaN or infinity"),
@@ -194,7 +199,8 @@ def test_bad_networks(name):
     [
         (torch.ones(4, 4), "boolean"),
         (torch.ones(4, 5, dtype=torch.bool), "shapes"),
-        (torch.ones(4, 4).triu(1).bool(), "hides a whole row.*P 1 = 1"),
+        (torch.ones(4, 4).triu(1).bool(), "hides a whole row.*P 1 = 1.*mean the opposite"),
+        ([[True] * 4] * 4, "mask must be a torch tensor, got list"),
     ],
 )
 def test_bad_masks(mask, message):
@@ -214,6 +220,10 @@ def test_other_bad_input():
         from_torch(torch.nn.MultiheadAttention(4, 2, kdim=3))
     with pytest.raises(ValueError, match="add tokens"):
         from_torch(torch.nn.MultiheadAttention(4, 2, add_zero_attn=True))
+    with pytest.raises(ValueError, match="encoder layers have .self_attn"):
+        from_torch(torch.nn.TransformerEncoderLayer(4, 2))
+    with pytest.raises(ValueError, match="w_q must be .d, d_qk."):
+        attention_matrix(draw(4, 3), 7, layer.w_k)
     with pytest.raises(ValueError, match="dropout"):
         from_torch(torch.nn.MultiheadAttention(4, 2, dropout=0.1))
 

@@ -9,7 +9,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attnlib.attention import Layer, forward, random_layers
+from attnlib.attention import Layer, forward, from_torch, random_layers
 from attnlib.paths import path_counts, path_norms, path_sums, path_term, path_terms, restrict
 
 EPS = torch.finfo(torch.float64).eps
@@ -74,11 +74,46 @@ def test_gradients_are_those_of_the_literal_twin(skip, d_v):
     assert sum(a is not None for a in fast) > 10
 
 
-def test_frozen_attention_of_a_masked_network():
+@pytest.mark.parametrize("how", [{"scale": 0.2}, {"normalizer": "sparsemax"}, {"mask": torch.ones(4, 4).tril().bool()}], ids=str)
+def test_the_forward_pass_may_be_masked_scaled_or_normalised_otherwise(how):
     x, layers = instance(batch=(2,))
-    y, attention = forward(x, layers, skip=True, mask=torch.ones(4, 4).tril().bool(), return_attention=True)
-    sums = path_sums(x, layers, skip=True, attention=attention)
-    assert (sums.by_length.sum(0) + sums.bias - y).abs().max() < 256 * EPS
+    y, attention = forward(x, layers, skip=True, return_attention=True, **how)
+    for sums in (path_sums(x, layers, skip=True, attention=attention), path_sums(x, layers, skip=True, **how)):
+        assert (sums.by_length.sum(0) + sums.bias - y).abs().max() < 256 * EPS
+    total = sum(term for _, term in path_terms(x, layers, skip=True, **how)) + sums.bias
+    assert (total - y).abs().max() < 256 * EPS
+    assert (total - forward(x, layers, skip=True)).abs().max() > 0.01
+
+
+def test_a_module_can_be_watched_while_it_trains():
+    """Views of a module's weights stay valid when an optimiser changes them in place."""
+    module = torch.nn.MultiheadAttention(6, 2, batch_first=True, dtype=torch.float64)
+    layers, x = [from_torch(module)] * 2, instance(d=6)[0]
+    optimiser = torch.optim.SGD(module.parameters(), lr=0.1)
+    losses = []
+    for _ in range(4):
+        optimiser.zero_grad()
+        loss = path_sums(x, layers, skip=True).by_length[2].square().sum()
+        loss.backward()
+        optimiser.step()
+        losses.append(float(loss.detach()))
+    assert losses[-1] < losses[0]
+    inside = x + module(x[None], x[None], x[None])[0][0]
+    assert (forward(x, [from_torch(module)], skip=True) - inside).abs().max() < 64 * EPS
+
+
+def test_half_precision_is_accepted_and_its_rows_are_watched():
+    x, layers = instance(n=64, dtype=torch.bfloat16)
+    attention = forward(x, layers, return_attention=True)[1]
+    assert path_sums(x, layers, attention=attention).by_length.dtype == torch.bfloat16
+
+
+def test_vmap_over_weights():
+    x, layers = instance(bias=False)
+    attention = forward(x, layers[:1], return_attention=True)[1]
+    run = lambda w: path_sums(x, [layers[0]._replace(w_o=w)], skip=True, attention=attention, check=False).by_length
+    w = torch.stack([layers[0].w_o, 2 * layers[0].w_o])
+    assert torch.allclose(torch.func.vmap(run)(w)[1], run(w[1]), rtol=1e-12)
 
 
 def test_frozen_attention_is_linear_in_the_input():
@@ -119,11 +154,11 @@ def test_norms_have_the_shape_of_the_batch_and_come_from_the_generator():
     x, layers = instance(batch=(2, 3))
     run = lambda seed: path_norms(x, layers, signs=8, generator=torch.Generator().manual_seed(seed), skip=True)
     first, again, other = run(0), run(0), run(1)
-    assert first.mean.shape == first.standard_error.shape == (3, 2, 3)
-    assert torch.equal(first.mean, again.mean) and not torch.equal(first.mean, other.mean)
+    assert first.total_square.shape == first.standard_error.shape == (3, 2, 3)
+    assert torch.equal(first.total_square, again.total_square) and not torch.equal(first.total_square, other.total_square)
     one = path_norms(x[1, 2], layers, signs=8, generator=torch.Generator().manual_seed(0), skip=True)
-    assert torch.allclose(first.mean[:, 1, 2], one.mean, rtol=1e-12)
-    assert (path_norms(x, layers, signs=8, generator=torch.Generator(), skip=False).mean[:2] == 0).all()
+    assert torch.allclose(first.total_square[:, 1, 2], one.total_square, rtol=1e-12)
+    assert (path_norms(x, layers, signs=8, generator=torch.Generator(), skip=False).total_square[:2] == 0).all()
 
 
 # --- bad input
@@ -157,9 +192,18 @@ def test_bad_attention():
         ([good[0], good[1] / 0], "attention of layer 2 holds NaN"),
         ([good[0], 1.01 * good[1]], "P 1 = 1"),
         ([good[0], good[1].float()], "share one dtype"),
+        ([good[0], good[1].tolist()], "attention of layer 2 must be a torch tensor"),
     ]:
         with pytest.raises(ValueError, match=message):
             path_sums(x, layers, attention=bad)
+    for bad in (good[:1], [p.mean(0) for p in good]):  # torch returns averaged weights by default
+        with pytest.raises(ValueError, match="attention"):
+            path_term(x, layers, (0, 0), bad)
+    half = [2 * p.bfloat16() for p in good]
+    with pytest.raises(ValueError, match="P 1 = 1"):
+        path_sums(x.bfloat16(), [Layer(*(w.bfloat16() for w in layer)) for layer in layers], attention=half)
+    with pytest.raises(ValueError, match="either attention or scale"):
+        path_sums(x, layers, attention=good, scale=1.0)
     plain = [layer._replace(b_v=None, b_o=None) for layer in layers]
     path_sums(x, plain, attention=[2 * p for p in good])  # without biases any P will do
 
@@ -180,6 +224,8 @@ def test_bad_paths_counts_and_signs():
             path_term(x, layers, path, attention)
     with pytest.raises(ValueError, match="one entry a layer"):
         restrict(layers, (0,))
+    with pytest.raises(ValueError, match="head 7 of 3"):
+        restrict(layers, (0, 7))
     with pytest.raises(ValueError, match="at least one layer"):
         path_counts([])
     with pytest.raises(ValueError, match="at least one head"):

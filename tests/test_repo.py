@@ -442,3 +442,20 @@ def test_no_file_says(what):
 )
 def test_and_would_be_found_out(what, text):
     assert re.search(FOREIGN[what], text)
+
+
+def test_the_python_of_the_readme_runs():
+    """In a process of its own, as a reader would: every block, one after the other."""
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.S)
+    assert len(blocks) >= 2
+    done = subprocess.run([sys.executable, "-W", "error", "-c", "\n".join(blocks)], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert float(re.match(r"tensor\((\S+?),", done.stdout)[1]) < 1e-12
+
+
+def test_rooms_are_there_when_asked_for():
+    import attnlib
+
+    assert attnlib.paths.path_counts([3, 3]) == [0, 0, 9] and "certify" in dir(attnlib)
+    with pytest.raises(AttributeError, match="no room 'cellar'"):
+        attnlib.cellar

@@ -60,7 +60,7 @@ def show(fig: Figure, *, alt: str) -> HTML:
 
 
 def slider(frames: Sequence[Figure], labels: Sequence[str], *, alt: str) -> HTML:
-    """Precomputed frames under a slider, by mouse and keyboard; without scripts the last frame stands alone.
+    """Precomputed frames under a slider, by mouse and keyboard; without scripts the middle frame stands alone.
 
     Args:    frames: matplotlib Figures of one size.   labels: a few words a frame.   alt: what the whole shows.
     Returns: an HTML object that needs no network and no library.
@@ -70,14 +70,14 @@ def slider(frames: Sequence[Figure], labels: Sequence[str], *, alt: str) -> HTML
     """
     if len(frames) < 2 or len(frames) != len(labels):
         raise ValueError(f"a slider needs two or more frames and a label for each, got {len(frames)}, {len(labels)}")
-    last = len(frames) - 1
-    images = [_img(f, f"{alt} Shown: {label}.", hidden=i < last) for i, (f, label) in enumerate(zip(frames, labels))]
+    last, start = len(frames) - 1, len(frames) // 2
+    images = [_img(f, f"{alt} Shown: {label}.", hidden=i != start) for i, (f, label) in enumerate(zip(frames, labels))]
     ident = "slider-" + hashlib.sha256("".join(images).encode()).hexdigest()[:10]
     words = html.escape("|".join(labels))
     return HTML(
         f'<figure class="attn-figure attn-slider" id="{ident}" data-labels="{words}">{"".join(images)}'
-        f'<label hidden>Move the slider: <input type="range" min="0" max="{last}" value="{last}" '
-        f'style="width:min(20rem,60%)"> <output>{html.escape(labels[last])}</output></label></figure>'
+        f'<label hidden>Move the slider: <input type="range" min="0" max="{last}" value="{start}" '
+        f'style="width:min(14rem,50%);vertical-align:middle"> <output>{html.escape(labels[start])}</output></label></figure>'
         f"<script>(() => {{const f = document.getElementById('{ident}'); if (!f) return;"
         "const l = f.dataset.labels.split('|'), i = f.querySelector('input');"
         "f.querySelector('label').hidden = false;"

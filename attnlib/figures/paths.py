@@ -59,6 +59,7 @@ def profile(counts: Sequence[int], sums: Tensor, single: Sequence[Sequence[float
     right.plot(k, sums.numpy(), "o-", color=VERMILLION, label=r"$\|S_k\|_F$, all together")
     right.plot(k, [math.sqrt(sum(squares)) for squares in single], "s--", color=BLUE, label="each by itself")
     right.set(xlabel="length $k$ of the path", ylabel="size of the contribution", yscale="log", title="where the output is")
+    _plain_log(right.yaxis)
     right.legend(fontsize=9)
     return fig
 
@@ -90,6 +91,12 @@ def partial_sums(by_length: Tensor, total: Tensor) -> tuple[list[Figure], list[s
     return frames, labels
 
 
+def _plain_log(axis) -> None:
+    """A logarithmic axis whose ticks read 0.05, not 5 x 10^-2."""
+    axis.set_major_formatter("{x:g}")
+    axis.set_minor_formatter(lambda x, _: f"{x:g}" if f"{x:.0e}"[0] in "25" else "")
+
+
 def estimators(
     single: Sequence[Sequence[float]], by_signs: Tensor, *, work: int, generator: torch.Generator
 ) -> Figure:
@@ -114,6 +121,7 @@ def estimators(
     for (label, error), mark, color in zip(errors.items(), ("o-", "s--"), (GREEN, ORANGE)):
         ax.plot(lengths, error.square().mean(0).sqrt().numpy(), mark, color=color, label=label)
     ax.set(xlabel="length $k$ of the path", ylabel="relative error (rms)", yscale="log", xticks=list(lengths))
+    _plain_log(ax.yaxis)
     ax.legend()
     return fig
 

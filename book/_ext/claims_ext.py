@@ -200,6 +200,8 @@ class PlaceClaims(SphinxTransform):
         for section in self.document.findall(nodes.section):
             if section.next_node(nodes.title).astext() != HEADING:
                 continue
+            for table in section.findall(nodes.table):
+                table["classes"].append("claims-table")
             for link in list(section.findall(nodes.reference)):
                 claim = by_link.get(link.get("refuri"))
                 if claim and isinstance(link.parent.parent, nodes.entry):

@@ -129,6 +129,15 @@ def fold_name(cell: nodes.Element) -> str:
     return "Code"
 
 
+# A centred formula with a number needs room for the number on both sides: too much on a phone.
+FORMULAS_ON_A_PHONE = """
+if (window.innerWidth < 576) {
+  window.MathJax = window.MathJax || {};
+  window.MathJax.chtml = {...window.MathJax.chtml, displayAlign: "left", displayIndent: "0"};
+}
+"""
+
+
 def setup(app):
     app.connect("config-inited", use_cache)
     app.connect("config-inited", need_mathjax)
@@ -138,5 +147,6 @@ def setup(app):
     app.connect("html-page-context", drop_unused_scripts, priority=900)
     app.connect("html-page-context", mend_roles)
     app.add_js_file(None, body=SEARCH_ON_DISK, priority=300)
+    app.add_js_file(None, body=FORMULAS_ON_A_PHONE, priority=900)  # after Sphinx has written window.MathJax
     app.add_css_file("custom.css")
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}
