@@ -89,6 +89,18 @@ def sizes(cells):
             yield f"{name}: {len(source.splitlines())} lines, more than 25"
 
 
+def widths(cells):
+    """Code that shows stays within the column; what a checked cell prints fits a phone."""
+    for cell in own_code(cells):
+        if "hide-input" not in notebooks.tags(cell):
+            for line in notebooks.source(cell).splitlines():
+                if len(line) > 88:
+                    yield f"{cell['id']}: a line of {len(line)} characters, more than 88: {line.strip()[:40]}"
+        for line in notebooks.printed(cell).splitlines():
+            if len(line) > 52:
+                yield f"{cell['id']}: prints {len(line)} characters, more than 52: {line[:40]}"
+
+
 def opening(cells):
     """Title, thesis in one cell; its kind, and the minutes to read and to run."""
     source = notebooks.source(cells[0])
@@ -173,7 +185,7 @@ def endings(cells):
             yield f"no section: {heading}"
 
 
-RULES = (portable, checked_cells, checked_theorems, sizes, opening, goals, folded, figures, exercises, controls, endings)
+RULES = (portable, checked_cells, checked_theorems, sizes, widths, opening, goals, folded, figures, exercises, controls, endings)
 
 
 # ---------------------------------------------------------------- the pages follow the rules
@@ -212,6 +224,8 @@ KEEPS_AND_BREAKS = [
     (checked_theorems, [markdown("m", "> **Theorem 1.1.** x"), checked("1")], [[markdown("m", "> **Theorem 1.1.** x")]]),
     (sizes, [code("c", "x = 1\n" * 25)], [[code("c", "x = 1\n" * 26)], [code(f"c{i}", "x = 1") for i in range(26)],
                                           [code(f"c{i}", "x = 1\n" * 25) for i in range(7)]]),
+    (widths, [checked("1" * 52, "x" * 88), code("f", "x" * 200, "hide-input")], [
+        [checked("1" * 53)], [code("c", "x" * 89)], [code("c", "x\n" + "y" * 90)]]),
     (opening, [markdown("t", TITLE), *HEAD], [
         [markdown("t", TITLE.replace("# T", "## T")), *HEAD], [markdown("t", TITLE), markdown("m", "# Again"), *HEAD],
         [markdown("t", TITLE.replace("*A thesis that says in one sentence what comes.*\n\n", "")), *HEAD][:1] + HEAD[::-1],
