@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import itertools
 import json
+import math
 import os
 import platform
 import statistics
@@ -102,26 +103,30 @@ def given_forward(x: Tensor, attention: Sequence[Tensor], stacked: Sequence[Tens
     return x
 
 
-def alternate(runs: dict[str, Callable], rounds: int, device: str) -> dict[str, list[float]]:
-    """Seconds of each run, A B C A B C ..., after one warm-up of each.
+def alternate(runs: dict[str, Callable], rounds: int, device: str, *, least: float = 0.05) -> dict[str, list[float]]:
+    """Seconds a call of each run, in turn A B C A B C ..., after a warm-up that is not counted.
 
-    Args:    runs: functions by name.   rounds: how often each is timed.   device: "cuda" waits for the GPU.
-    Returns: seconds by name.
-    Cost:    rounds + 1 times all of them.
+    Args:    runs: functions by name.   rounds: how often each has its turn.   device: "cuda" waits for the GPU.
+             least: seconds that a turn lasts at the least; short runs are called several times, and averaged.
+    Returns: seconds a call, one entry a round, by name.
+    Cost:    rounds + 2 turns of each.
     Source:  machines drift; alternating runs drift together.
     Page:    notebooks/path_decomposition/paths
     """
     wait = torch.cuda.synchronize if device == "cuda" else lambda: None
-    seconds = {name: [] for name in runs}
-    for turn in range(rounds + 1):
-        for name, run in runs.items():
-            wait()
-            began = time.perf_counter()
+
+    def seconds(run: Callable, calls: int) -> float:
+        wait()
+        began = time.perf_counter()
+        for _ in range(calls):
             run()
-            wait()
-            if turn:
-                seconds[name].append(time.perf_counter() - began)
-    return seconds
+        wait()
+        return (time.perf_counter() - began) / calls
+
+    warm = {name: min(seconds(run, 1), seconds(run, 1)) for name, run in runs.items()}
+    calls = {name: max(1, math.ceil(least / max(once, 1e-7))) for name, once in warm.items()}
+    taken = [{name: seconds(run, calls[name]) for name, run in runs.items()} for _ in range(rounds)]
+    return {name: [turn[name] for turn in taken] for name in runs}
 
 
 def measure(work: Workload, device: str, rounds: int) -> dict:

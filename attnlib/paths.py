@@ -222,15 +222,17 @@ def _step(t: Tensor, layer: Layer, p: Tensor, skip: bool, signs: Tensor | None =
     """
     *batch, n, m, s, d = t.shape
     h, _, d_v = layer.w_v.shape
-    wide = d_v >= d  # then one product with W_h = W_V W_O costs less than two
-    w = layer.w_v @ layer.w_o if wide else layer.w_v
-    v = t.reshape(*batch, 1, n * m * s, d) @ w  # (*batch, h, n m s, width)
-    if signs is not None:
-        v = (v.view(*batch, h, n * m, s, -1) * signs[:, None, :, None]).view(v.shape)
-    if wide:  # sum_h P_h V_h = [P_1 ... P_h] [V_1; ...; V_h]
-        y = p.transpose(-3, -2).reshape(*batch, n, h * n) @ v.view(*batch, h * n, m * s * d)
+    if d_v >= d:  # one product with W_h = W_V W_O costs less than two
+        v = t.reshape(*batch, 1, n * m * s, d) @ (layer.w_v @ layer.w_o)
     else:
-        y = (p @ v.view(*batch, h, n, m * s * d_v)).view(*batch, h, n * m * s, d_v)
+        v = t.reshape(*batch, n * m * s, d) @ layer.w_v.movedim(0, 1).flatten(1)  # all heads in one product
+        v = v.unflatten(-1, (h, d_v)).movedim(-2, -3)
+    if signs is not None:  # v is (*batch, h, n m s, d or d_v)
+        v = (v.unflatten(-2, (n * m, s)) * signs[:, None, :, None]).flatten(-3, -2)
+    if d_v >= d:  # sum_h P_h V_h = [P_1 ... P_h] [V_1; ...; V_h]
+        y = p.transpose(-3, -2).reshape(*batch, n, h * n) @ v.reshape(*batch, h * n, m * s * d)
+    else:
+        y = (p @ v.reshape(*batch, h, n, m * s * d_v)).view(*batch, h, n * m * s, d_v)
         y = y.transpose(-3, -2).reshape(*batch, n * m * s, h * d_v) @ layer.w_o.flatten(0, 1)
     y = y.view(*batch, n, m, s, d)
     if not skip:

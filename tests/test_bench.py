@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import statistics
+import time
 
 import pytest
 import torch
@@ -28,8 +29,15 @@ def test_peers_compute_the_same():
 
 def test_runs_alternate_and_the_warm_up_is_not_counted():
     seen = []
-    seconds = bench.alternate({"a": lambda: seen.append("a"), "b": lambda: seen.append("b")}, 3, "cpu")
-    assert seen == ["a", "b"] * 4 and [len(s) for s in seconds.values()] == [3, 3]
+    runs = {"a": lambda: seen.append("a"), "b": lambda: seen.append("b")}
+    seconds = bench.alternate(runs, 3, "cpu", least=0.0)
+    assert seen == ["a", "a", "b", "b"] + ["a", "b"] * 3 and [len(s) for s in seconds.values()] == [3, 3]
+
+
+def test_short_runs_are_averaged_over_many_calls():
+    calls = []
+    (seconds,) = bench.alternate({"a": lambda: (calls.append(1), time.sleep(0.001))}, 1, "cpu", least=0.02).values()
+    assert len(calls) > 8 and 0.0009 < seconds[0] < 0.01
 
 
 def test_quick_run_prints_and_stores(tmp_path, capsys, monkeypatch):
