@@ -131,7 +131,7 @@ def fold_name(cell: nodes.Element) -> str:
 
 # A centred formula with a number needs room for the number on both sides: too much on a phone.
 FORMULAS_ON_A_PHONE = """
-if (window.innerWidth < 576) {
+if (window.innerWidth < 576 && document.querySelector('script[src*="mathjax/"]')) {
   window.MathJax = window.MathJax || {};
   window.MathJax.chtml = {...window.MathJax.chtml, displayAlign: "left", displayIndent: "0"};
 }
