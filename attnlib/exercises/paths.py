@@ -13,7 +13,7 @@ RIGHT = "Right."
 
 
 def count(answer: int | None) -> str:
-    """Exercise 1.1: how many paths pass exactly 2 heads, in 5 layers of 3 heads with skips?
+    """Exercise 1.1: how many paths go through exactly 2 heads, in 5 layers of 3 heads with skips?
 
     Args:    answer: a number, or None.
     Returns: a sentence that says what is right or what went wrong.
