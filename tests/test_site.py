@@ -242,7 +242,7 @@ def own(url: str, home: str) -> bool:
 FORMULAS = """() => {
   const wrong = [...document.querySelectorAll('mjx-merror, mjx-mtext[style*="red"]')].map(e => 'formula: ' + e.textContent.slice(0, 60));
   const raw = [...document.querySelectorAll('.math')].filter(e => !e.querySelector('mjx-container'));
-  const cut = innerWidth < 700 ? [] : [...document.querySelectorAll('div.math')].filter(e => e.scrollWidth > e.clientWidth + 1);
+  const cut = [...document.querySelectorAll('div.math')].filter(e => e.scrollWidth > e.clientWidth + 1);
   return wrong.concat(raw.map(e => 'not typeset: ' + e.textContent.slice(0, 60)),
                       cut.map(e => 'wider than its column: ' + e.id + ' ' + (e.scrollWidth - e.clientWidth) + ' px'));
 }"""
