@@ -1,0 +1,169 @@
+"""The room collapse: the recursion against arbitrary precision, the bounds, and bad input. Claims: test_claims_collapse.py."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from attnlib import certify
+from attnlib.attention import Layer, forward, random_layers
+from attnlib.collapse import composite_norm, log_bound, log_residuals, residual
+
+EPS = torch.finfo(torch.float64).eps
+SIZES = st.tuples(st.integers(1, 6), st.integers(1, 5), st.integers(1, 3), st.integers(1, 4))
+
+
+def instance(n=5, d=4, h=2, L=4, gain=0.7, batch=(), bias=True, seed=0, dtype=torch.float64, device="cpu"):
+    g = torch.Generator().manual_seed(seed)
+    layers = random_layers(L, h, d, 3, d_v=2, gain=gain, bias=bias, generator=g, dtype=dtype, device=device)
+    return torch.randn(*batch, n, d, generator=g, dtype=torch.float64).to(device, dtype), layers
+
+
+def nested(layers):
+    return [tuple(None if w is None else w.tolist() for w in layer) for layer in layers]
+
+
+def test_the_norm_by_hand():
+    x = torch.tensor([[3.0, 1.0], [1.0, -1.0]])
+    assert torch.equal(residual(x), torch.tensor([[1.0, 1.0], [-1.0, -1.0]]))
+    assert float(composite_norm(x)) == pytest.approx(4.0)  # columns 4 and 2, rows 4 and 2
+    assert composite_norm(torch.stack([x, 3 * x])).tolist() == pytest.approx([4.0, 12.0])
+
+
+@given(SIZES, st.floats(0.1, 1.5), st.booleans(), st.integers(0, 10**6))
+def test_the_recursion_is_the_forward_pass_where_that_can_be_seen(sizes, gain, bias, seed):
+    n, d, h, L = sizes
+    x, layers = instance(n, d, h, L, gain, bias=bias, seed=seed)
+    got = log_residuals(x, layers)
+    for l in range(L + 1):
+        y = forward(x, layers[:l]) if l else x
+        seen = composite_norm(residual(y))
+        size = max(1, float(y.abs().max()), float(x.abs().max()))
+        assert abs(float(got[l].exp() - seen)) <= 1e4 * EPS * size + 1e-8 * float(seen)
+
+
+@pytest.mark.parametrize("gain", [0.3, 0.7, 1.0, 1.5, 2.0])
+@pytest.mark.parametrize("bias", [False, True])
+def test_the_recursion_against_900_digits(gain, bias):
+    x, layers = instance(L=5, gain=gain, bias=bias, seed=round(10 * gain))
+    wanted = torch.tensor(certify.log_residuals(x.tolist(), nested(layers), digits=900), dtype=torch.float64)
+    got = log_residuals(x, layers)
+    deep = wanted > -math.inf
+    assert torch.equal(got > -math.inf, deep) and (got - wanted)[deep].abs().max() < 1e-8
+
+
+def test_it_follows_the_residual_below_the_smallest_float():
+    x, layers = instance(n=4, d=3, h=1, L=6, gain=0.5)
+    wanted = certify.log_residuals(x.tolist(), nested(layers), digits=2000)
+    assert wanted[-1] / math.log(10) < -600
+    assert (log_residuals(x, layers) - torch.tensor(wanted, dtype=torch.float64)).abs().max() < 1e-8
+
+
+def test_batches_and_heads_that_differ_by_layer():
+    x, layers = instance(batch=(2, 3), L=5)
+    layers[1] = instance(h=3, L=1, seed=9)[1][0]
+    x[0] *= 1e-9  # some of the batch is in the linear regime, some is not
+    got = log_residuals(x, layers)
+    assert got.shape == (6, 2, 3)
+    for i in range(2):
+        for j in range(3):
+            one = log_residuals(x[i, j], layers)
+            assert (got[:, i, j] - one).abs().max() < 1e-9
+            for version in ("printed", "safe"):
+                whole = log_bound(x, layers, version=version)
+                alone = log_bound(x[i, j], layers, version=version)
+                assert torch.allclose(whole[:, i, j], alone, rtol=1e-12)
+
+
+def test_devices_and_dtypes_agree(device):
+    wanted = log_residuals(*instance())
+    for dtype, tolerance in ((torch.float64, 1e-9), (torch.float32, 2e-2)):
+        x, layers = instance(dtype=dtype, device=device)
+        got = log_residuals(x, layers)
+        assert got.dtype == dtype and got.device.type == device.type
+        assert (got.cpu().double() - wanted).abs().max() < tolerance
+        assert log_bound(x, layers).device.type == device.type
+
+
+@given(SIZES, st.floats(0.05, 1.0), st.integers(0, 10**6))
+def test_the_bound_holds(sizes, gain, seed):
+    n, d, h, L = sizes
+    x, layers = instance(n, d, h, L, gain, seed=seed)
+    got, bound = log_residuals(x, layers), log_bound(x, layers)
+    assert ((got <= bound) | (got - bound <= 1e-9 * bound.abs().clamp_min(1))).all()
+    assert not bound.isnan().any()
+
+
+def test_the_state_may_be_shifted_and_permuted():
+    x, layers = instance(bias=False)
+    got = log_residuals(x, layers)
+    assert (log_residuals(x[torch.tensor([3, 1, 0, 4, 2])], layers) - got).abs().max() < 1e-9
+    shifted = [layer._replace(b_o=torch.full((4,), 0.3, dtype=x.dtype)) for layer in layers[-1:]]
+    assert (log_residuals(x, [*layers[:-1], *shifted]) - got).abs().max() < 1e-9  # the last bias moves no residual
+
+
+def test_equal_tokens_have_no_residual():
+    x, layers = instance(n=1, batch=(2,))
+    assert torch.equal(log_residuals(x, layers), torch.full((5, 2), -math.inf, dtype=x.dtype))
+    assert torch.equal(log_bound(x, layers), torch.full((5, 2), -math.inf, dtype=x.dtype))
+    x, layers = instance()
+    silent = [layers[0], layers[1]._replace(w_o=0 * layers[1].w_o), layers[2]]
+    for run in (log_residuals, log_bound):
+        got = run(x, silent)
+        assert got[:2].isfinite().all() and got[2:].isneginf().all()
+    uniform = [layers[0]._replace(w_q=0 * layers[0].w_q, b_q=None)]
+    assert log_residuals(x, uniform)[1] == log_bound(x, uniform)[1] == -math.inf
+
+
+def test_the_versions():
+    x, layers = instance(h=1, gain=0.3)
+    assert torch.allclose(log_bound(x, layers, version="repaired"), log_bound(x, layers), rtol=1e-12)
+    x, layers = instance(h=1, L=1, gain=0.3)
+    w = (layers[0].w_q[0] @ layers[0].w_k[0].T).abs().sum(0).max() * composite_norm(layers[0].w_v[0] @ layers[0].w_o[0])
+    printed = math.log(4 * w / math.sqrt(3)) + 3 * float(composite_norm(residual(x)).log())
+    assert float(log_bound(x, layers, version="printed")[1]) == pytest.approx(printed, abs=1e-12)
+    _, two = instance(h=2, gain=0.3)
+    mixed = log_bound(x, [layers[0], two[0], layers[0]], version="repaired")
+    assert mixed[:2].isfinite().all() and mixed[2:].isnan().all()
+    x, layers = instance(gain=9.0)
+    assert log_bound(x, layers)[-1] == math.inf and log_bound(x, layers, version="printed").isfinite().all()
+
+
+# --- bad input
+
+
+@pytest.mark.bad_input
+@pytest.mark.parametrize("run", [log_residuals, log_bound])
+def test_bad_networks_are_refused(run):
+    x, layers = instance()
+    narrow = Layer(*(w[..., :0] for w in layers[0][:2]), *layers[0][2:4])
+    huge = layers[1]._replace(w_q=1e200 * layers[1].w_q, w_k=1e200 * layers[1].w_k)
+    for bad_x, bad_layers, message in [
+        (x, [], "at least one layer"),
+        (x.long(), layers, "floating point"),
+        (x[:0], layers, "at least one token"),
+        (x / 0, layers, "x holds NaN"),
+        (x, [narrow], "layer 1: w_q must be"),
+        (x, [layers[0], layers[1]._replace(w_q=layers[1].w_q * math.inf)], "layer 2: w_q holds NaN or infinity"),
+        (x, [layers[0], huge], "layer 2: .*W_QK.*infinite norm"),
+        (x[:, :3], layers, "layer 1: w_q must have shape"),
+        (x.float(), layers, "share one dtype"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            run(bad_x, bad_layers)
+
+
+@pytest.mark.bad_input
+def test_bad_words():
+    x, layers = instance()
+    with pytest.raises(ValueError, match="version must be one of"):
+        log_bound(x, layers, version="sharp")
+    for run in (residual, composite_norm):
+        with pytest.raises(ValueError, match="holds NaN"):
+            run(x / 0)
+        with pytest.raises(ValueError, match="floating point"):
+            run(x.long())
