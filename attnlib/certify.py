@@ -240,7 +240,7 @@ def _attend(x, w_q, w_k, w_v, w_o, b_q=None, b_k=None, b_v=None, b_o=None):
     return total
 
 
-def family_residual(m: int, e: int, tiny: Fraction = Fraction(0)) -> Fraction:
+def family_residual(m: int, e: int | Fraction, tiny: Fraction = Fraction(0)) -> Fraction:
     """The squared composite norm of the mean-centred PR, for the tokens of the family without an absolute constant.
 
         R = (I; -I), m columns;  logits 1 r' + w R R', e = exp(w);  exp(r) = (m - 1, 1, .., 1) and tiny over these
