@@ -17,17 +17,21 @@ from typing import NamedTuple
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGE = "notebooks/path_decomposition/paths.ipynb"
+PAGES = {  # claims module of tests/ -> its page
+    "test_claims_paths": "notebooks/path_decomposition/paths.ipynb",
+    "test_claims_collapse": "notebooks/path_decomposition/rank_collapse.ipynb",
+}
 
 DRIVER = """
 import sys
 from pathlib import Path
-copy, root, page, check = sys.argv[1:]
+copy, root, module, page, check = sys.argv[1:]
 sys.path[:0] = [copy, f"{root}/tests", f"{root}/book/_tools"]
 import attnlib
 assert attnlib.__file__.startswith(copy), attnlib.__file__
+import importlib
 import notebooks, pages
-import test_claims_paths as claims
+claims = importlib.import_module(module)
 try:
     claim = bool(eval(check, vars(claims)).ok)
 except Exception as error:
@@ -48,8 +52,13 @@ class Mutation(NamedTuple):
     kernel: str
     old: str
     new: str
-    check: str  # an expression over tests/test_claims_paths.py that holds while nothing is broken
+    check: str  # an expression over the module of claims that holds while nothing is broken
     page: bool = True  # does a checked cell of the page depend on it?
+    claims: str = "test_claims_paths"
+
+
+def collapse(kernel: str, old: str, new: str, check: str, page: bool = True) -> Mutation:
+    return Mutation(kernel, old, new, check, page, "test_claims_collapse")
 
 
 MUTATIONS = {
@@ -70,10 +79,22 @@ MUTATIONS = {
     "certify.network: sign of z": Mutation("certify", "[z * sum(entries)", "[-z * sum(entries)", "check_row_sums(squares)"),
     "certify.path_sum: sign of a node": Mutation("certify", "/ (node - other)", "/ (node + other)", "check_row_sums(squares)"),
     "certify.decomposition_gap: bias": Mutation("certify", "zip(*carried, *value_biases[layer]", "zip(*value_biases[layer]", "check_row_sums(squares)"),
+    "_difference: sign": collapse("collapse", "s * (e - e @ s.mT)", "s * (e + e @ s.mT)", "check_recursion()"),
+    "_difference: log of the sum": collapse("collapse", "(v - torch.log1p(v.expm1() @ s.mT))", "(v - v.expm1() @ s.mT)", "check_recursion()"),
+    "_layer: linear scale": collapse("collapse", "torch.where(linear, 3 * size, size)", "torch.where(linear, 2 * size, size)", "check_recursion()"),
+    "_layer: first row": collapse("collapse", "    e = e - first\n", "", "check_recursion()"),
+    "_layer: pivot": collapse("collapse", "values = values - values.gather(-2, pivot", "values = values - 2 * values.gather(-2, pivot", "check_recursion()"),
+    "_recentre: the mean is lost": collapse("collapse", "return x + size.exp().unsqueeze(-1) * mean", "return x", "check_recursion()"),
+    "composite_norm: axis": collapse("collapse", "x.abs().sum(-2).amax(-1), x.abs().sum(-1).amax(-1)\n    return", "x.abs().sum(-2).amin(-1), x.abs().sum(-1).amax(-1)\n    return", "check_one_layer(*draws(50))"),
+    "log_bound: square in place of cube": collapse("collapse", "-math.inf, c + 3 * u)", "-math.inf, c + 4 * u)", "check_multi_head(0, scale=0.01)"),
+    "_norms: an axis": collapse("collapse", "(layer.w_q @ layer.w_k.mT).abs().sum(-2).amax(-1)", "(layer.w_q @ layer.w_k.mT).abs().sum(-2).amin(-1) / 1e9", "check_multi_head(0, scale=0.1)"),
+    "_log_g: sign": collapse("collapse", "(-torch.expm1(-y)).log() - log_y", "(-torch.expm1(-y)).log() - 3 * log_y - 2 * y", "check_g()", page=False),
+    "certify.log_residuals: scale": collapse("certify", "q * k.T / mpmath.sqrt(q.cols)", "q * k.T / q.cols", "check_recursion()"),
+    "certify.family_residual: sign": collapse("certify", "(v[1] - v[-1]) / total", "(v[1] + v[-1]) / total * (m - 1) / (2 * m)", "check_dense_family()"),
 }
 
 
-def run(tmp_path: Path, mutation: Mutation | None, check: str) -> dict:
+def run(tmp_path: Path, mutation: Mutation | None, check: str, claims: str) -> dict:
     copy = tmp_path / "attnlib"
     shutil.copytree(ROOT / "attnlib", copy, ignore=shutil.ignore_patterns("__pycache__"))
     if mutation:
@@ -82,7 +103,7 @@ def run(tmp_path: Path, mutation: Mutation | None, check: str) -> dict:
         assert mutation.old in text, f"{mutation.kernel} no longer holds {mutation.old!r}: mend the mutation"
         room.write_text(text.replace(mutation.old, mutation.new), encoding="utf-8")
     done = subprocess.run(
-        [sys.executable, "-c", DRIVER, str(tmp_path), str(ROOT), PAGE, check],
+        [sys.executable, "-c", DRIVER, str(tmp_path), str(ROOT), claims, PAGES[claims], check],
         capture_output=True, text=True, cwd=tmp_path, timeout=120,
         env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1"},
     )
@@ -90,9 +111,10 @@ def run(tmp_path: Path, mutation: Mutation | None, check: str) -> dict:
     return json.loads(done.stdout.rpartition("RESULT ")[2])
 
 
-def test_nothing_is_noticed_while_nothing_is_broken(tmp_path):
-    checks = dict.fromkeys(m.check for m in MUTATIONS.values())
-    result = run(tmp_path, None, "at_most(sum(not c.ok for c in (" + ", ".join(checks) + ",)), 0)")
+@pytest.mark.parametrize("claims", PAGES)
+def test_nothing_is_noticed_while_nothing_is_broken(tmp_path, claims):
+    checks = dict.fromkeys(m.check for m in MUTATIONS.values() if m.claims == claims)
+    result = run(tmp_path, None, "at_most(sum(not c.ok for c in (" + ", ".join(checks) + ",)), 0)", claims)
     assert result["claim"] is True
     assert isinstance(result["page"], int) and result["page"] >= 8
 
@@ -100,6 +122,6 @@ def test_nothing_is_noticed_while_nothing_is_broken(tmp_path):
 @pytest.mark.parametrize("name", MUTATIONS)
 def test_a_broken_kernel_is_noticed(tmp_path, name):
     mutation = MUTATIONS[name]
-    result = run(tmp_path, mutation, mutation.check)
+    result = run(tmp_path, mutation, mutation.check, mutation.claims)
     assert result["claim"] is not True, "the claim still holds"
     assert not mutation.page or isinstance(result["page"], str), "the page still prints the same"
