@@ -10,6 +10,7 @@ import torch
 
 from attnlib import figures
 from attnlib.attention import random_layers
+from attnlib.figures import collapse as collapsed
 from attnlib.figures import paths as draw
 from attnlib.paths import path_counts, path_sums
 
@@ -37,6 +38,10 @@ def every_figure():
         "profile": draw.profile(path_counts([2] * 3, skip=True), norms, [[1.0], [1.0], [2.0, 3.0], [0.5]]),
         "estimators": draw.estimators(single, estimates, work=24, generator=torch.Generator().manual_seed(0)),
         "recomputed": draw.recomputed(c, c, c / 2),
+        "tail": collapsed.tail(range(3), torch.tensor([1.0, -5.0, -20.0]), torch.tensor([1.0, -3.0, -9.0])),
+        "toy_map": collapsed.toy_map(c + 0.1, (1.0, 0.25, 4.0)),
+        "floors": collapsed.floors({"a": -c, "b": c, "c": torch.full((5,), -torch.inf)}, -c),
+        "constants": collapsed.constants([10, 100], [0.5, 1.0], [0.1, 0.5]),
     }
 
 

@@ -48,7 +48,7 @@ def toy_map(a: Tensor, strengths: Sequence[float]) -> Figure:
     ax.plot(a.tolist(), (8 * strengths[0] * a**3).tolist(), "k--", label=f"printed bound, $w = {strengths[0]:g}$")
     ax.plot(a.tolist(), a.tolist(), ":", color=PURPLE, label="no change")
     ax.set(xlabel="half distance $a$ of the tokens", ylabel="after the layer", ylim=(0, float(a.max())))
-    ax.legend(fontsize=9)
+    ax.legend(fontsize=9, loc="upper left", bbox_to_anchor=(1.0, 1.0))
     return fig
 
 
