@@ -12,7 +12,7 @@ from torch import Tensor
 from attnlib.figures import BLUE, GREEN, ORANGE, PURPLE, VERMILLION, new
 
 
-def tail(x: Sequence[float], y: Tensor, bound: Tensor) -> Figure:
+def tail(x: Sequence[int], y: Tensor, bound: Tensor) -> Figure:
     """The residual by layer on a doubly logarithmic scale, and its bound.
 
     Args:    x: labels of the layers.   y, bound: (L + 1,), natural logarithms, negative where they count.
@@ -22,7 +22,7 @@ def tail(x: Sequence[float], y: Tensor, bound: Tensor) -> Figure:
     """
     fig, ax = new(size=(6.0, 3.0))
     for values, style, color, label in (
-        (y, "o-", BLUE, "measured"), (bound, "k--", "black", "proved: at least this many"),
+        (y, "o-", BLUE, "measured"), (bound, "--", "black", "proved: at least this many"),
     ):
         decades = (-values / math.log(10)).tolist()
         kept = [(l, v) for l, v in zip(x, decades) if v > 0]
