@@ -40,9 +40,7 @@ def at_most(value, bound: float | int) -> Verdict:
 
 
 def relative_error(got, wanted) -> float:
-    """How far a tensor is from another, in units of the other.
-
-        |got - wanted|_F / |wanted|_F
+    """How far a tensor is from another, in units of the other: |got - wanted|_F / |wanted|_F.
 
     Args:    got, wanted: tensors of one shape.
     Returns: a float; NaN if both are zero.
@@ -203,7 +201,7 @@ def _lagrange(node: int, nodes: Sequence[int]) -> list[Fraction]:
 
 
 def log_residuals(x, layers, *, digits: int) -> list[float]:
-    """ln of the composite norm of the mean-centred residual after each layer, by plain arithmetic with many digits.
+    """ln of the composite norm of the mean-centred residual after each layer, with many digits.
 
     Args:    x: nested rows.   layers: tuples in the order of attention.Layer, as nested lists or None.
              digits: decimal digits; the residual must stay far above 10^-digits.
@@ -229,10 +227,8 @@ def _attend(x, w_q, w_k, w_v, w_o, b_q=None, b_k=None, b_v=None, b_o=None):
     if b_o is not None:
         total += ones * mpmath.matrix([b_o])
     for h in range(len(w_q)):
-        q, k, v = (
-            x * mpmath.matrix(w[h]) + (0 if b is None else ones * mpmath.matrix([b[h]]))
-            for w, b in ((w_q, b_q), (w_k, b_k), (w_v, b_v))
-        )
+        pairs = (w_q, b_q), (w_k, b_k), (w_v, b_v)
+        q, k, v = (x * mpmath.matrix(w[h]) + (0 if b is None else ones * mpmath.matrix([b[h]])) for w, b in pairs)
         p = (q * k.T / mpmath.sqrt(q.cols)).apply(mpmath.exp)
         for i in range(p.rows):
             p[i, :] = p[i, :] / mpmath.fsum(p[i, :])
@@ -245,13 +241,11 @@ def family_residual(m: int, e: int | Fraction, tiny: Fraction = Fraction(0)) -> 
 
         R = (I; -I), m columns;  logits 1 r' + w R R', e = exp(w);  exp(r) = (m - 1, 1, .., 1) and tiny over these
 
-    Tokens +1, -1, +j, -j behave alike for all j >= 2, so four rows and two columns hold everything.
-
     Args:    m: number of columns, at least 3; n = 2 m tokens.   e: exp(w) > 1, rational.   tiny: exp(-2 K), the
              weight of -j before normalising; 0 is the limit.
     Returns: an exact Fraction.
     Cost:    O(1) operations.
-    Source:  derived on the page.
+    Source:  derived on the page: the tokens +j behave alike for all j >= 2, and so do the -j.
     Claim:   collapse.family      Page: notebooks/path_decomposition/rank_collapse
     """
     big, one, e = Fraction(m - 1), Fraction(1), Fraction(e)
@@ -271,3 +265,37 @@ def family_residual(m: int, e: int | Fraction, tiny: Fraction = Fraction(0)) -> 
     column_j = off[0][2] + off[1][2] + off[2][1] + off[3][1] + (m - 2) * (off[2][2] + off[3][2])
     row = max(*(r[0] + (m - 1) * r[2] for r in off[:2]), *(r[0] + r[1] + (m - 2) * r[2] for r in off[2:]))
     return max(column_1, column_j) * row
+
+
+def norms(matrix: Matrix) -> tuple[Fraction, Fraction]:
+    """The largest absolute column sum |A|_1 and the largest absolute row sum |A|_inf, exactly.
+
+    Args:    matrix: a Matrix.
+    Returns: (|A|_1, |A|_inf); the square of the composite norm is their product.
+    Cost:    O(entries).
+    Source:  Xie 2021, Definition 2.1.
+    Claim:   questions.quasi-norm      Page: notebooks/path_decomposition/four_questions
+    """
+    sizes = [[abs(entry) for entry in row] for row in matrix]
+    return max(map(sum, zip(*sizes))), max(map(sum, sizes))
+
+
+def rank(matrix: Matrix) -> int:
+    """The rank, exactly, by Gaussian elimination.
+
+    Args:    matrix: a Matrix.
+    Returns: an integer.
+    Cost:    O(n^2 m) exact operations.
+    Source:  the definition; no tolerance is needed in Fractions.
+    Claim:   questions.low-rank      Page: notebooks/path_decomposition/four_questions
+    """
+    rows, found = [list(row) for row in matrix], 0
+    for column in range(len(matrix[0])):
+        pivot = next((i for i in range(found, len(rows)) if rows[i][column]), None)
+        if pivot is not None:
+            rows[found], rows[pivot] = rows[pivot], rows[found]
+            for i in range(found + 1, len(rows)):
+                factor = rows[i][column] / rows[found][column]
+                rows[i] = [a - factor * b for a, b in zip(rows[i], rows[found])]
+            found += 1
+    return found

@@ -57,6 +57,28 @@ def test_rows_sum_to_one_exactly(rows):
     assert [sum(row) for row in certify.row_stochastic(rows)] == [1] * len(rows)
 
 
+@given(matrices(3, 2))
+def test_norms_agree_with_floats(a):
+    floats = torch.tensor([[float(v) for v in row] for row in a], dtype=torch.float64)
+    wanted = [float(torch.linalg.matrix_norm(floats, p)) for p in (1, math.inf)]
+    assert [float(v) for v in certify.norms(a)] == pytest.approx(wanted, rel=1e-12)
+    assert certify.norms(certify.exact([[1, -2], [3, 4]])) == (6, 7)
+
+
+@given(matrices(3, 2), matrices(2, 4))
+def test_rank_of_a_product(a, b):
+    found = certify.rank(certify.product(a, b))
+    assert found <= min(certify.rank(a), certify.rank(b))
+    assert certify.rank([list(row) for row in zip(*a)]) == certify.rank(a)
+
+
+def test_rank_by_hand():
+    small = Fraction(1, 10**30)
+    ranks = {0: [[0, 0]], 1: [[0, 2], [0, 3]], 2: [[0, 1, 2], [1, 1, 1], [1, 2, 3]]}
+    assert all(certify.rank(certify.exact(m)) == r for r, m in ranks.items())
+    assert certify.rank([[Fraction(1), Fraction(1)], [Fraction(1), 1 + small]]) == 2  # a float would say 1
+
+
 def test_value_biases_need_rows_that_sum_to_one():
     """One head, one token, by hand: P = p, W = 1, u = 1 gives p (x + 1), and the paths give p x + 1."""
     one = certify.exact([[1]])
