@@ -223,9 +223,8 @@ def log_residuals(x, layers, *, digits: int) -> list[float]:
 
 def _attend(x, w_q, w_k, w_v, w_o, b_q=None, b_k=None, b_v=None, b_o=None):
     """One layer in mpmath: sum_h softmax(Q K' / sqrt(d_qk)) V W_O + 1 b_O'."""
-    ones, total = mpmath.ones(x.rows, 1), mpmath.zeros(x.rows, len(w_o[0][0]))
-    if b_o is not None:
-        total += ones * mpmath.matrix([b_o])
+    ones = mpmath.ones(x.rows, 1)
+    total = mpmath.zeros(x.rows, len(w_o[0][0])) if b_o is None else ones * mpmath.matrix([b_o])
     for h in range(len(w_q)):
         pairs = (w_q, b_q), (w_k, b_k), (w_v, b_v)
         q, k, v = (x * mpmath.matrix(w[h]) + (0 if b is None else ones * mpmath.matrix([b[h]])) for w, b in pairs)

@@ -20,6 +20,7 @@ ROOT = Path(__file__).resolve().parents[1]
 PAGES = {  # claims module of tests/ -> its page
     "test_claims_paths": "notebooks/path_decomposition/paths.ipynb",
     "test_claims_collapse": "notebooks/path_decomposition/rank_collapse.ipynb",
+    "test_claims_questions": "notebooks/path_decomposition/four_questions.ipynb",
 }
 
 DRIVER = """
@@ -61,6 +62,10 @@ def collapse(kernel: str, old: str, new: str, check: str, page: bool = True) -> 
     return Mutation(kernel, old, new, check, page, "test_claims_collapse")
 
 
+def questions(kernel: str, old: str, new: str, check: str) -> Mutation:
+    return Mutation(kernel, old, new, check, True, "test_claims_questions")
+
+
 MUTATIONS = {
     "attention_matrix: axis": Mutation("attention", "torch.softmax(a, -1)", "torch.softmax(a, -2)", "check_decomposition(0, skip=False)"),
     "attention_matrix: scale": Mutation("attention", "1 / math.sqrt(w_q.shape[-1])", "1 / w_q.shape[-1]", "check_closed_form(0.7)"),
@@ -91,6 +96,10 @@ MUTATIONS = {
     "_log_g: sign": collapse("collapse", "(-torch.expm1(-y)).log() - log_y", "(-torch.expm1(-y)).log() - 3 * log_y - 2 * y", "check_g()", page=False),
     "certify.log_residuals: scale": collapse("certify", "q * k.T / mpmath.sqrt(q.cols)", "q * k.T / q.cols", "check_recursion()"),
     "certify.family_residual: sign": collapse("certify", "(v[1] - v[-1]) / total", "(v[1] + v[-1]) / total * (m - 1) / (2 * m)", "check_dense_family()"),
+    "certify.norms: axis": questions("certify", "max(map(sum, zip(*sizes)))", "max(map(sum, sizes))", "at_most(abs(square([[Fraction(1)],[Fraction(1)]]) - 2), 0)"),
+    "certify.norms: largest entry": questions("certify", "return max(map(sum, zip(*sizes))), max(map(sum, sizes))", "return max(map(max, sizes)), max(map(sum, sizes))", "check_attained(8, 2, 2)"),
+    "certify.norms: sign": questions("certify", "[[abs(entry) for entry in row] for row in matrix]", "[list(row) for row in matrix]", "at_most(abs(square(centred(fan(20, 1))) - 2 * Fraction(19, 20) ** 2), 0)"),
+    "certify.rank: sign": questions("certify", "a - factor * b for a", "a + factor * b for a", "at_most(abs(certify.rank(clusters(3, 2)) - 2), 0)"),
 }
 
 
