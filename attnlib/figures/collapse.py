@@ -61,7 +61,7 @@ def floors(seen: dict[str, Tensor], exact: Tensor) -> Figure:
     Page:    notebooks/path_decomposition/rank_collapse
     """
     fig, ax = new(size=(6.0, 3.0))
-    ax.plot((exact / math.log(10)).tolist(), "k+", ms=12, label="900 digits", zorder=3)
+    ax.plot((exact / math.log(10)).tolist(), "k+", ms=12, label="many digits", zorder=3)
     for (label, values), color, style in zip(seen.items(), (BLUE, VERMILLION, ORANGE), ("o-", "s--", "^--")):
         decades = [v / math.log(10) if v > -math.inf else math.nan for v in values.tolist()]
         ax.plot(decades, style, color=color, label=label)
