@@ -1,0 +1,60 @@
+"""Keep the result of a long run: whole, with its provenance, or not at all."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import os
+import platform
+import re
+import subprocess
+import sys
+import tempfile
+from importlib.metadata import version
+from pathlib import Path
+
+import torch
+
+ROOT = Path(__file__).resolve().parents[2]
+RESULTS = ROOT / "attnlib" / "data" / "results"
+
+
+def hardware(device: str = "cpu") -> str:
+    """The processor in words; no name of the machine."""
+    if device.startswith("cuda"):
+        return torch.cuda.get_device_name()
+    try:
+        found = re.search(r"model name\s*: (.+)", Path("/proc/cpuinfo").read_text())
+    except OSError:
+        found = None
+    return found[1] if found else platform.processor() or platform.machine()
+
+
+def commit() -> str:
+    """The commit the code was at, with "and changes" if files of the library or of the experiments differed from it."""
+    def git(*words: str) -> str:
+        done = subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True, check=False)
+        return done.stdout.strip() if done.returncode == 0 else ""
+    changed = git("status", "--porcelain", "--untracked-files=no", "attnlib", "book/_experiments")
+    return (git("rev-parse", "--short=12", "HEAD") or "unknown") + (" and changes" if changed else "")
+
+
+def write(name: str, result: object, *, settings: dict, seconds: float, device: str = "cpu", folder: Path = RESULTS) -> Path:
+    """Store `result` as `name`.json; NaN and infinity are refused, because JSON has none and a result with them is not whole."""
+    about = {
+        "command": " ".join(["python", Path(sys.argv[0]).name, *sys.argv[1:]]),
+        "settings": settings,
+        "versions": {"python": platform.python_version(), "torch": version("torch").split("+")[0]},
+        "hardware": hardware(device),
+        "threads": torch.get_num_threads(),
+        "seconds": round(seconds, 1),
+        "commit": commit(),
+        "date": datetime.date.today().isoformat(),
+    }
+    text = json.dumps({"about": about, "result": result}, indent=1, allow_nan=False) + "\n"
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.NamedTemporaryFile("w", dir=folder, delete=False, encoding="utf-8", newline="\n") as file:
+        file.write(text)
+    os.chmod(file.name, 0o644)
+    os.replace(file.name, folder / f"{name}.json")
+    return folder / f"{name}.json"
