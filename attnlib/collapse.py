@@ -64,7 +64,8 @@ def log_residuals(
 
     Args:    x: (*batch, n, d), float64 recommended.   layers: L Layers.   check: look for NaN and infinity.
     Returns: (L + 1, *batch), input first; -inf where all tokens are equal, as for n = 1. Error below 1e-8 unless
-             logits reach hundreds; then tokens can fall into clusters closer than R can hold, and digits are lost.
+             logits reach hundreds; then tokens can fall into clusters closer than R can hold: digits are lost,
+             and tokens that still differ may read -inf.
     Raises:  ValueError as forward (also for d_qk = 0), and for logits that overflow (W_QK of infinite norm).
     Cost:    at most three forward passes.
     Source:  not taken from a paper.

@@ -388,6 +388,30 @@ def test_family_as_a_network():
     assert constant(*family(200, 2780, K=20)) == pytest.approx(0.553, abs=1e-3)
 
 
+def check_size(constant_of, draws=400):
+    """The constant that a layer needs over `constant_of(n, d)`, at most 1: random layers of every spread, and the family."""
+    worst = 0.0
+    for seed in range(draws):
+        gen = torch.Generator().manual_seed(seed)
+        n, d = (int(v) for v in torch.randint(2, 12, (2,), generator=gen))
+        x, layers = network(seed, L=1, h=1, n=n, d=d, gain=10 ** (3 * float(torch.rand((), generator=gen)) - 1))
+        worst = max(worst, constant(x, layers[0]) / constant_of(n, d))
+    for m, e in ((20, 30), (200, 2780)):
+        worst = max(worst, constant(*family(m, e, K=20)) / constant_of(2 * m, m))
+    return at_most(worst, 1)
+
+
+@pytest.mark.claim("collapse.family", role="check")
+def test_the_size_is_always_enough():
+    assert check_size(lambda n, d: math.sqrt(min(n / 2, d))).ok
+
+
+@pytest.mark.claim("collapse.family", role="control")
+def test_one_half_is_not_always_enough():
+    """The constant that the theorem has in the limit of small spreads fails on the family."""
+    assert check_size(lambda n, d: 0.5).ok is False
+
+
 # --- the cubic law, and one half
 
 
@@ -510,3 +534,74 @@ def test_plain_floats_lose_the_residual():
 def test_it_goes_below_the_smallest_float():
     got = log_residuals(*network(0, L=6, n=4, d=3, gain=0.7))
     assert got.isfinite().all() and got[-1] < -300 * math.log(10)
+
+
+# --- frozen attention
+
+
+def frozen(r, layers, matrices):
+    """Residuals under fixed attention matrices: R <- sum_h J P_h R W_h."""
+    out = [r]
+    for layer, p in zip(layers, matrices, strict=True):
+        out.append(residual((p @ out[-1] @ merged(layer)[0]).sum(-3)))
+    return out
+
+
+def check_frozen(t, *, live=False, seed=0):
+    """How far the logarithm of the last residual moves when that of the input moves by ln t, over ln t: 1 within 1e-9."""
+    x, layers = network(seed, L=3, d=5, scale=0.5)
+    matrices = [forward(x, layers, return_attention=True)[1][0]] * len(layers)
+    last = []
+    for factor in (1.0, t):
+        r = factor * residual(x)
+        logs = log_residuals(x.mean(-2) + r, layers) if live else torch.stack([composite_norm(y) for y in frozen(r, layers, matrices)]).log()
+        last.append(float(logs[-1]))
+    return at_most(abs((last[1] - last[0]) / math.log(t) - 1), 1e-9)
+
+
+@pytest.mark.claim("collapse.frozen", role="check")
+@pytest.mark.parametrize("t", [0.1, 1e-3, 7.0])
+def test_frozen_attention_is_linear(t):
+    assert check_frozen(t).ok
+
+
+@pytest.mark.claim("collapse.frozen", role="check")
+@pytest.mark.parametrize("seed", range(20))
+def test_the_forward_pass_with_frozen_attention_has_these_residuals(seed):
+    """X <- sum_h P_h (X W_h + 1 b_h') + 1 b_O', biases and shared row included, has the residuals of (2.15); 1e3 eps."""
+    x, layers = network(seed, L=3)
+    matrices = [forward(x, layers, return_attention=True)[1][0]] * len(layers)
+    y, wanted = x, frozen(residual(x), layers, matrices)
+    for layer, p, r in zip(layers, matrices, wanted[1:], strict=True):
+        y = (p @ (y @ layer.w_v + layer.b_v.unsqueeze(-2)) @ layer.w_o).sum(-3) + layer.b_o
+        assert at_most((residual(y) - r).abs().max(), 1e3 * EPS * float(y.abs().max())).ok
+
+
+@pytest.mark.claim("collapse.frozen", role="check")
+@pytest.mark.parametrize("seed", range(20))
+def test_one_frozen_head_falls_exponentially_at_most(seed):
+    """|J P R W|_F >= sigma tau |R|_F, sigma by an orthonormal basis of the vectors of mean zero; tolerance 1e3 eps."""
+    x, layers = network(seed, L=4, h=1, n=5, d=3)
+    matrices = [forward(x, layers, return_attention=True)[1][0]] * len(layers)
+    basis = torch.linalg.svd(torch.eye(5, dtype=torch.float64) - 0.2).U[:, :4]
+    low = torch.linalg.svdvals(basis.T @ matrices[0][0] @ basis)[-1]
+    states = frozen(residual(x), layers, matrices)
+    for before, after, layer in zip(states, states[1:], layers, strict=False):
+        bound = low * torch.linalg.svdvals(merged(layer)[0][0])[-1] * before.norm()
+        assert after.norm() >= bound * (1 - 1e3 * EPS)
+
+
+@pytest.mark.claim("collapse.frozen", role="control")
+def test_live_attention_is_not_linear():
+    verdict = check_frozen(0.1, live=True)
+    assert verdict.ok is False and verdict.value > 20  # the slope is near 27, not 1
+
+
+@pytest.mark.claim("collapse.frozen", role="witness")
+def test_frozen_and_causal_stay_where_live_attention_collapses():
+    x, layers = network(0, L=5, h=2, n=8, d=16, gain=1.0, bias=False)
+    matrices = [forward(x, layers, return_attention=True)[1][0]] * 5
+    kept = composite_norm(frozen(residual(x), layers, matrices)[-1])
+    causal = composite_norm(residual(forward(x, layers, mask=torch.ones(8, 8).tril().bool())))
+    live = log_residuals(x, layers)[-1].exp()
+    assert kept > 1e-4 and causal > 1e-4 and live < 1e-8, (kept, causal, live)
