@@ -242,9 +242,11 @@ def own(url: str, home: str) -> bool:
 FORMULAS = """() => {
   const wrong = [...document.querySelectorAll('mjx-merror, mjx-mtext[style*="red"]')].map(e => 'formula: ' + e.textContent.slice(0, 60));
   const raw = [...document.querySelectorAll('.math')].filter(e => !e.querySelector('mjx-container'));
-  const cut = [...document.querySelectorAll('div.math')].filter(e => e.scrollWidth > e.clientWidth + 1);
+  // a formula scrolls in its own container, or that in its column; either way a part is out of sight
+  const over = e => Math.max(...[e, ...e.querySelectorAll(':scope > mjx-container')].map(x => x.scrollWidth - x.clientWidth));
+  const cut = [...document.querySelectorAll('div.math')].filter(e => over(e) > 1);
   return wrong.concat(raw.map(e => 'not typeset: ' + e.textContent.slice(0, 60)),
-                      cut.map(e => 'wider than its column: ' + e.id + ' ' + (e.scrollWidth - e.clientWidth) + ' px'));
+                      cut.map(e => 'wider than its column: ' + e.id + ' ' + over(e) + ' px'));
 }"""
 LAYOUT = """() => {
   const wide = document.documentElement.scrollWidth - window.innerWidth, out = [];
@@ -292,7 +294,7 @@ def test_page_in_every_variant(browser, address, name, width, mode):
 
 
 BAD = """<!doctype html><html lang="en"><head><title>t</title></head><body><main>
-<p class="math">\\(\\llbracket x \\rrbracket\\)</p><img src="missing.png"><img src="https://example.invalid/x.png" alt="x">
+<p class="math">\\(\\llbracket x \\rrbracket\\)</p><div class="math" style="width: 90px">$$ a + b + c + d + e + f + g + h + i \\tag{1} $$</div><img src="missing.png"><img src="https://example.invalid/x.png" alt="x">
 <div style="width: 3000px">wide</div><script>console.error('oops'); setTimeout(() => { throw new Error('thrown') })</script>
 <script src="_static/mathjax/tex-chtml-full.js"></script></main></body></html>"""
 
@@ -304,6 +306,7 @@ def test_the_browser_test_can_fail(browser, tmp_path):
     with serving(tmp_path) as base:
         found = "\n".join(problems(browser, base + "bad.html", 390))
     for part in ("formula:", "console: oops", "error: thrown", "404", "external: https://example.invalid", "wider than the screen",
+                 "wider than its column",
                  "image-alt", "broken image"):
         assert part in found, f"{part}\n{found}"
 
