@@ -145,6 +145,12 @@ def run_page(path: Path, python: Path, repository: str, tmp_path: Path) -> None:
     assert [left.name for left in folder.iterdir()] == [path.name], "the page leaves files behind"
 
 
+def setup_of_the_pages() -> str:
+    """The set-up cell that all pages share."""
+    [shared] = {c.source for path in pages.notebooks() for c in nbformat.read(path, 4).cells if c.id == "setup"}
+    return shared
+
+
 # --- which pages, in which lane ---
 
 
@@ -169,11 +175,10 @@ def test_the_page_runs_as_in_colab(path, fresh_python, repository, tmp_path):
 @pytest.fixture
 def sample(tmp_path) -> Path:
     """A page of three cells: set up, a checked cell, a figure."""
-    setup = f'try:\n    import attnlib\nexcept ModuleNotFoundError:\n    %pip install -q "attnlib @ git+{address.repository_url()}@main"\n    import attnlib'
     stored = nbformat.v4.new_output("stream", name="stdout", text="3\n")
     checked = nbformat.v4.new_code_cell("print(1 + 2)", id="sum", metadata={"tags": [CHECKED]}, outputs=[stored], execution_count=1)
     last = nbformat.v4.new_code_cell("print(attnlib.__version__, attnlib.__file__)", id="where")
-    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(setup, id="setup"), checked, last])
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(setup_of_the_pages(), id="setup"), checked, last])
     path = tmp_path / "sample.ipynb"
     nbformat.write(notebook, path)
     return path
@@ -188,6 +193,28 @@ def test_the_library_comes_from_the_setup_cell(sample, fresh_python, repository,
     assert version == re.search(r'^version = "(.+)"', (ROOT / "pyproject.toml").read_text(), re.M)[1]
     assert Path(place).is_relative_to(fresh_python.parents[1])
     assert differences(nbformat.read(sample, 4), executed) == []
+
+
+def test_the_set_up_cell_survives_a_second_run(sample, fresh_python, repository, tmp_path):
+    notebook = nbformat.read(sample, 4)
+    notebook.cells.insert(1, nbformat.v4.new_code_cell(redirected(nbformat.read(sample, 4), repository).cells[0].source, id="again"))
+    nbformat.write(notebook, sample)
+    folder = tmp_path / "page"
+    folder.mkdir()
+    executed = execute(sample, fresh_python, folder, repository)
+    assert differences(notebook, executed) == [] and executed.cells[1].outputs == []  # the second run has nothing to do
+
+
+def test_without_a_network_the_set_up_cell_says_what_is_wrong(sample, fresh_python, tmp_path):
+    folder = tmp_path / "page"
+    folder.mkdir()
+    notebook = nbformat.read(sample, 4)
+    notebook.cells[0].metadata["tags"] = ["raises-exception"]
+    notebook.cells = notebook.cells[:1]
+    nbformat.write(notebook, sample)
+    executed = execute(sample, fresh_python, folder, "git+file://localhost/nowhere")
+    [error] = [out for out in executed.cells[0].outputs if out.output_type == "error"]
+    assert error.ename == "ModuleNotFoundError" and "is there a network?" in error.evalue
 
 
 def test_a_checked_cell_that_prints_something_else_is_found(sample):

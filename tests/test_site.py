@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import html.parser
 import http.server
+import json
 import os
 import re
 import shutil
 import subprocess
 import sys
 import threading
+import urllib.parse
 from pathlib import Path
 
+import address as addresses
 import minibook
 import pages
 import pytest
@@ -270,11 +274,20 @@ def accessibility(page) -> list[str]:
             if v["impact"] in ("critical", "serious") and v["id"] not in THEME]
 
 
-def problems(browser, url, width=1280, mode="light") -> list[str]:
-    """All that is wrong with a page as a reader has it on the screen."""
+def problems(browser, url, width=1280, mode="light", picture: Path | None = None) -> list[str]:
+    """All that is wrong with a page as a reader has it on the screen; with `picture`, a screenshot of it is kept."""
     with opened(browser, url, width, mode) as (page, heard):
         found = heard + page.evaluate(FORMULAS) + page.evaluate(LAYOUT)
+        if picture:
+            page.screenshot(path=picture, full_page=True)
         return found + accessibility(page)  # last: axe reads style sheets again, from wrong places
+
+
+def picture(name: str, width: int, mode: str) -> Path:
+    """Where the screenshot of a page is kept for whoever wants to look: _build/screenshots."""
+    folder = ROOT / "_build" / "screenshots"
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder / f"{name.replace('/', '-')}-{width}-{mode}.png"
 
 
 @pytest.mark.browser
@@ -282,7 +295,7 @@ def problems(browser, url, width=1280, mode="light") -> list[str]:
 @pytest.mark.parametrize("width", [1280, 390])
 @pytest.mark.parametrize("name", NAMES)
 def test_page_in_a_browser(browser, address, name, width):
-    assert problems(browser, f"{address}{name}.html", width) == []
+    assert problems(browser, f"{address}{name}.html", width, picture=picture(name, width, "light")) == []
 
 
 @pytest.mark.browser
@@ -290,7 +303,7 @@ def test_page_in_a_browser(browser, address, name, width):
 @pytest.mark.parametrize("width, mode", [(1280, "dark"), (390, "dark"), (768, "light"), (1920, "light")])
 @pytest.mark.parametrize("name", NAMES)
 def test_page_in_every_variant(browser, address, name, width, mode):
-    assert problems(browser, f"{address}{name}.html", width, mode) == []
+    assert problems(browser, f"{address}{name}.html", width, mode, picture(name, width, mode)) == []
 
 
 BAD = """<!doctype html><html lang="en"><head><title>t</title></head><body><main>
@@ -309,6 +322,121 @@ def test_the_browser_test_can_fail(browser, tmp_path):
                  "wider than its column",
                  "image-alt", "broken image"):
         assert part in found, f"{part}\n{found}"
+
+
+# ---------------------------------------------------------------- sliders
+
+
+SHOWN = "figure => [...figure.querySelectorAll('img')].findIndex(image => !image.hidden)"
+
+
+def slider_faults(page, figure) -> list[str]:
+    """A slider shows one frame, follows the arrow keys and the mouse, and says what it shows."""
+    handle, said = figure.query_selector("input[type=range]"), lambda: figure.query_selector("output").text_content()
+    if handle is None or not handle.is_visible():
+        return ["no handle"]
+    labels, faults = figure.get_attribute("data-labels").split("|"), []
+    shown = lambda: figure.evaluate(SHOWN)
+    handle.focus()
+    for key, wanted in (("Home", 0), ("ArrowRight", 1), ("End", len(labels) - 1), ("ArrowLeft", len(labels) - 2)):
+        page.keyboard.press(key)
+        if (shown(), said()) != (wanted, labels[wanted]):
+            faults.append(f"{key}: frame {shown()} with {said()!r}, not {wanted}")
+    box = handle.bounding_box()
+    for share, wanted in ((0.01, 0), (0.99, len(labels) - 1)):
+        page.mouse.click(box["x"] + share * box["width"], box["y"] + box["height"] / 2)
+        if shown() != wanted:
+            faults.append(f"mouse at {share}: frame {shown()}, not {wanted}")
+    return faults
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("width", [1280, 390])
+def test_sliders_follow_mouse_and_keyboard(browser, site, address, width):
+    names = [name for name in NAMES if "attn-slider" in (site / f"{name}.html").read_text(encoding="utf-8")]
+    assert names, "no page has a slider"
+    for name in names:
+        with opened(browser, f"{address}{name}.html", width) as (page, heard):
+            for figure in page.query_selector_all("figure.attn-slider"):
+                figure.scroll_into_view_if_needed()
+                assert slider_faults(page, figure) == [], name
+            assert heard == []
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize(("old", "new", "fault"), [
+    ("g.hidden = k != i.value", "g.hidden = k == i.value", "frame"),
+    (".hidden = false;", ".hidden = true;", "no handle"),
+    ("l[i.value]", "l[0]", "End"),
+])
+def test_a_broken_slider_is_noticed(browser, tmp_path, old, new, fault):
+    from attnlib import figures
+
+    frames = [figures.new()[0] for _ in range(3)]
+    text = figures.slider(frames, ["a", "b", "c"], alt="Three empty pairs of axes, one after the other, for a test.").data
+    assert old in text
+    for name, body in (("whole", text), ("broken", text.replace(old, new))):
+        (tmp_path / f"{name}.html").write_text(f"<!doctype html><html lang='en'><body>{body}</body></html>", encoding="utf-8")
+    with serving(tmp_path) as base:
+        with opened(browser, base + "whole.html") as (page, _):
+            assert slider_faults(page, page.query_selector("figure")) == []
+        with opened(browser, base + "broken.html") as (page, _):
+            assert any(fault in found for found in slider_faults(page, page.query_selector("figure")))
+
+
+# ---------------------------------------------------------------- links, downloads, Colab
+
+
+class Page(html.parser.HTMLParser):
+    """The links and the ids of a page."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.links, self.ids = [], set()
+        self.feed(text)
+
+    def handle_starttag(self, tag, attributes) -> None:
+        found = dict(attributes)
+        if tag == "a" and found.get("href"):
+            self.links.append(found["href"])
+        self.ids |= {found[name] for name in ("id", "name") if found.get(name)}
+
+
+def dead_links(folder: Path) -> list[str]:
+    """Links of a site that lead to no file of it, or to no place in the file."""
+    read = functools.cache(lambda path: Page(path.read_text(encoding="utf-8")))
+    dead = []
+    for path in sorted(folder.rglob("*.html")):
+        for link in read(path).links:
+            parts = urllib.parse.urlsplit(link)
+            if parts.scheme or parts.netloc:
+                continue
+            target = (path.parent / urllib.parse.unquote(parts.path)).resolve() if parts.path else path
+            target = target / "index.html" if target.is_dir() else target
+            fragment = urllib.parse.unquote(parts.fragment)
+            if not target.is_file() or (fragment and target.suffix == ".html" and fragment not in read(target).ids):
+                dead.append(f"{path.relative_to(folder)}: {link}")
+    return dead
+
+
+def test_every_link_of_the_site_leads_somewhere(site):
+    assert dead_links(site) == []
+
+
+def test_a_dead_link_is_found(tmp_path):
+    (tmp_path / "a.html").write_text('<p id="here"><a href="#here"></a><a href="#gone"></a><a href="b.html"></a>'
+                                     '<a href="https://example.invalid/"></a></p>', encoding="utf-8")
+    assert dead_links(tmp_path) == ["a.html: #gone", "a.html: b.html"]
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name.startswith("notebooks/")])
+def test_each_page_can_be_downloaded_and_opened_in_colab(site, name):
+    links = Page((site / f"{name}.html").read_text(encoding="utf-8")).links
+    colab = [link for link in links if link.startswith(addresses.COLAB)]
+    assert len(colab) >= 2 and set(colab) == {addresses.colab_url(f"{name}.ipynb")}  # the theme's button, and ours for phones
+    [download] = {link for link in links if link.endswith(f"{Path(name).name}.ipynb") and not urllib.parse.urlsplit(link).scheme}
+    copy = ((site / f"{name}.html").parent / download).resolve()
+    assert json.loads(copy.read_text(encoding="utf-8")) == json.loads((ROOT / f"{name}.ipynb").read_text(encoding="utf-8"))
 
 
 @pytest.mark.browser

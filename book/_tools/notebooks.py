@@ -46,7 +46,11 @@ try:
     import attnlib
 except ModuleNotFoundError:
     %pip install -q "attnlib @ git+{url}@{branch}"
-    import attnlib'''
+    try:
+        import attnlib
+    except ModuleNotFoundError:
+        why = "attnlib is not here, and pip could not fetch it: is there a network?"
+        raise ModuleNotFoundError(why) from None'''
 
 LINKS = "[This page in the book]({page}) · [Open in Colab]({colab}) · [How to cite this page](#how-to-cite-this-page)"
 
