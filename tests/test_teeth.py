@@ -6,10 +6,10 @@ function of the claim, and runs the page without its figures.
 
 from __future__ import annotations
 
-import json
+import importlib
+import multiprocessing
 import os
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 from typing import NamedTuple
@@ -23,30 +23,43 @@ PAGES = {  # claims module of tests/ -> its page
     "test_claims_questions": "notebooks/path_decomposition/four_questions.ipynb",
 }
 
-DRIVER = """
-import sys
-from pathlib import Path
-copy, root, module, page, check = sys.argv[1:]
-sys.path[:0] = [copy, f"{root}/tests", f"{root}/book/_tools"]
-import attnlib
-assert attnlib.__file__.startswith(copy), attnlib.__file__
-import importlib
-import notebooks, pages
-claims = importlib.import_module(module)
-try:
-    claim = bool(eval(check, vars(claims)).ok)
-except Exception as error:
-    claim = repr(error)[:200]
-path = Path(root, page)
-notebook = pages.read(path)
-notebook["cells"] = [c for c in notebook["cells"] if "figures." not in "".join(c["source"])]
-try:
-    cells = notebooks.run_plain(notebook, path)
-except pages.Problem as error:
-    cells = str(error)
-import json
-print("RESULT", json.dumps({"claim": claim, "page": cells}))
-"""
+# Forked from a process that has these already: most of a mutation's time would otherwise go into importing torch.
+METHOD = "forkserver" if "forkserver" in multiprocessing.get_all_start_methods() else "spawn"
+CONTEXT = multiprocessing.get_context(METHOD)
+if METHOD == "forkserver":
+    CONTEXT.set_forkserver_preload(["torch", "mpmath", "flint", "matplotlib", "pytest", "IPython.display", "jaxtyping", "yaml"])
+SECONDS = 120
+
+
+def driver(copy: str, claims: str, page: str, check: str, pipe) -> None:
+    """In a process of its own: the copy is imported, the check called, the page run; what came of both goes into the pipe."""
+    os.environ["OMP_NUM_THREADS"] = "1"
+    sys.path[:0] = [copy, f"{ROOT}/tests", f"{ROOT}/book/_tools"]
+    assert "attnlib" not in sys.modules, "the library is here already, and not the copy"
+    import torch
+
+    torch.set_num_threads(1)
+    import attnlib
+
+    assert attnlib.__file__.startswith(copy), attnlib.__file__
+    import notebooks
+    import pages
+
+    module = importlib.import_module(claims)
+    try:
+        claim = bool(eval(check, vars(module)).ok)
+    except Exception as error:
+        claim = repr(error)[:200]
+    if not page:
+        return pipe.send({"claim": claim, "page": None})
+    path = Path(ROOT, page)
+    notebook = pages.read(path)
+    notebook["cells"] = [c for c in notebook["cells"] if "figures." not in "".join(c["source"])]
+    try:
+        cells = notebooks.run_plain(notebook, path)
+    except pages.Problem as error:
+        cells = str(error)
+    pipe.send({"claim": claim, "page": cells})
 
 
 class Mutation(NamedTuple):
@@ -111,13 +124,19 @@ def run(tmp_path: Path, mutation: Mutation | None, check: str, claims: str) -> d
         text = room.read_text(encoding="utf-8")
         assert mutation.old in text, f"{mutation.kernel} no longer holds {mutation.old!r}: mend the mutation"
         room.write_text(text.replace(mutation.old, mutation.new), encoding="utf-8")
-    done = subprocess.run(
-        [sys.executable, "-c", DRIVER, str(tmp_path), str(ROOT), claims, PAGES[claims], check],
-        capture_output=True, text=True, cwd=tmp_path, timeout=120,
-        env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1"},
-    )
-    assert done.returncode == 0, done.stderr[-2000:]
-    return json.loads(done.stdout.rpartition("RESULT ")[2])
+    here, there = CONTEXT.Pipe(duplex=False)
+    process = CONTEXT.Process(target=driver, args=(str(tmp_path), claims, PAGES[claims] if not mutation or mutation.page else "", check, there), daemon=True)
+    process.start()
+    there.close()
+    try:
+        assert here.poll(SECONDS), f"no answer within {SECONDS} s"
+        return here.recv()
+    except EOFError:
+        process.join()
+        raise AssertionError(f"the process ended with {process.exitcode}; its traceback stands above") from None
+    finally:
+        process.terminate()
+        process.join()
 
 
 @pytest.mark.parametrize("claims", PAGES)
