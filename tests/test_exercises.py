@@ -123,6 +123,7 @@ QUESTIONS = {
     ],
     "pair": [
         (extremal, "Right"),
+        (lambda n, d: (torch.zeros(n, d), torch.zeros(n, d)), "zero"),
         (lambda n, d: (torch.ones(n, d), torch.ones(n, d)), "same ratio"),
         (lambda n, d: extremal(n, d, scale=1), "differ in norm"),
         (lambda n, d: extremal(n, d, sign=-1), "cancel"),

@@ -49,6 +49,8 @@ def pair(answer: Callable | None) -> str:
         a, b = (torch.as_tensor(m, dtype=torch.float64) for m in answer(n, d))
         if a.shape != (n, d) or b.shape != (n, d):
             return f"Two tensors of shape {(n, d)} were wanted, yours are {tuple(a.shape)} and {tuple(b.shape)}."
+        if not (a.any() and b.any()):
+            return "Zero matrices make every inequality an equality: neither tensor may be zero."
         (na, ta), (nb, tb), (both, _) = map(_norm_and_shape, (a, b, a + b))
         if both >= (1 - 1e-9) * _constant(n, d) * (na + nb):
             continue
