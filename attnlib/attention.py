@@ -1,15 +1,18 @@
-"""Normalisers, attention matrices, multi-head layers and the forward pass. Tokens are rows."""
+"""Normalisers, attention matrices, multi-head layers, feed-forward parts, LayerNorm, the forward pass. Tokens are rows."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Literal, NamedTuple
+from functools import partial
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from attnlib._blocks import Mlp, Norm, around, check_blocks, feed_forward, layer_norm  # noqa: F401 (public here)
+from attnlib._normalizers import NORMALIZERS, Normalizer, hardmax, sparsemax  # noqa: F401 (public here)
 from attnlib._require import attends, finite, matches, require, tokens
 
 
@@ -32,49 +35,6 @@ class Layer(NamedTuple):
     b_k: Tensor | None = None
     b_v: Tensor | None = None
     b_o: Tensor | None = None
-
-
-def hardmax(a: Float[Tensor, "*rest m"]) -> Float[Tensor, "*rest m"]:
-    """Uniform weights on the largest entries of each row.
-
-        hardmax(a)_j = [a_j = max a] / #{i : a_i = max a}
-
-    Args:    a: (..., m), logits; -inf marks what may not be attended to.
-    Returns: (..., m), rows sum to one.
-    Cost:    O(m) a row.
-    Source:  the limit of softmax(t a) as t grows; ties are averaged.
-    Page:    notebooks/path_decomposition/paths
-    """
-    top = (a == a.amax(-1, keepdim=True)).to(a.dtype)
-    return top / top.sum(-1, keepdim=True)
-
-
-def sparsemax(a: Float[Tensor, "*rest m"]) -> Float[Tensor, "*rest m"]:
-    """The point of the probability simplex nearest to each row.
-
-        sparsemax(a) = max(a - tau, 0),  tau such that the entries sum to one
-
-    Args:    a: (..., m), logits; -inf marks what may not be attended to.
-    Returns: (..., m), rows sum to one; many entries are exactly zero.
-    Cost:    O(m log m) a row.
-    Source:  Martins and Astudillo 2016.
-    Page:    notebooks/path_decomposition/paths
-    """
-    a = a - a.amax(-1, keepdim=True)  # the projection does not see a shift; the sums below do
-    z = a.sort(-1, descending=True).values
-    k = torch.arange(1, a.shape[-1] + 1, dtype=a.dtype, device=a.device)
-    sums = z.masked_fill(z.isneginf(), 0).cumsum(-1)
-    kept = (1 + k * z > sums).sum(-1, keepdim=True)
-    tau = (sums.gather(-1, kept - 1) - 1) / kept.to(a.dtype)
-    return (a - tau).clamp_min(0)
-
-
-NORMALIZERS = {
-    "softmax": lambda a: torch.softmax(a, -1),
-    "hardmax": hardmax,
-    "sparsemax": sparsemax,
-}
-Normalizer = Literal["softmax", "hardmax", "sparsemax"]
 
 
 def attention_matrix(
@@ -211,41 +171,54 @@ def forward(
     layers: Sequence[Layer],
     *,
     skip: bool = False,
+    mlps: Sequence[Mlp | None] | None = None,
+    mlp_skip: bool | None = None,
+    norms: Sequence[tuple[Norm | None, Norm | None]] | None = None,
+    norm_first: bool = False,
     mask: Bool[Tensor, "..."] | None = None,
     scale: float | None = None,
     normalizer: Normalizer = "softmax",
     return_attention: bool = False,
     check: bool = True,
 ):
-    """The output of a stack of self-attention layers.
+    """The output of a stack of layers: self-attention, then a feed-forward part M and norms N where given.
 
-        X <- [X +] sum_h P_h (X W_V,h + 1 b_V,h') W_O,h + 1 b_O'      layer by layer
+        X <- [X +] sum_h P_h (X W_V,h + 1 b_V,h') W_O,h + 1 b_O' = [X +] SA(X)      layer by layer
+        post-LN:                   X <- N_1([X +] SA(X)),   then X <- N_2([X +] M(X))
+        pre-LN (norm_first=True):  X <- [X +] SA(N_1(X)),   then X <- [X +] M(N_2(X))
 
     Args:    x: (*batch, n, d), tokens are rows.   layers: at least one Layer; heads may differ by layer.
-             skip: add the input of each layer to its output.   mask, scale, normalizer: as in
-             attention_matrix, the same for all layers.   return_attention: also return every P.   check: look
-             for NaN and infinity.
+             skip: add the input of the attention of each layer to its output.   mlps: an Mlp or None for each layer.
+             mlp_skip: the same around the feed-forward parts, None for as skip.
+             norms: a pair (N_1, N_2) for each layer, each a Norm or None.   norm_first: pre-LN, else post-LN.
+             mask, scale, normalizer: as in attention_matrix, the same for all layers.
+             return_attention: also return every P.   check: look for NaN and infinity.
     Returns: y (*batch, n, d), or (y, [P (*batch, h, n, n), one a layer]); dtype and device of x.
-    Raises:  ValueError for no layers, shapes that do not fit, integer or mixed dtypes, mixed devices,
-             NaN or infinity, a mask that hides a whole row.
-    Cost:    O(L h (n d d_qk + n d d_v + n^2 (d_qk + d_v))) time, O(h n^2) memory a layer.
-    Source:  Vaswani et al. 2017; Dong et al. 2021, without feed-forward parts and LayerNorm.
+    Raises:  ValueError for no layers, shapes or numbers of parts that do not fit, integer or mixed dtypes, mixed
+             devices, NaN or infinity, a mask that hides a whole row, a norm of a part that is not there.
+    Cost:    O(L h (n d d_qk + n d d_v + n^2 (d_qk + d_v)) + L n d m) time, O(h n^2) memory a layer.
+    Source:  Vaswani et al. 2017; Dong et al. 2021 study it without mlps and norms. Differs from torch's encoder layer
+             for norm_first: no norm after the last layer; apply layer_norm.
     Page:    notebooks/path_decomposition/paths
     """
     check_network(x, layers, check=check)
-    attention = []
-    for layer in layers:
-        p = attention_matrix(
-            x, layer.w_q, layer.w_k, b_q=layer.b_q, b_k=layer.b_k,
-            scale=scale, mask=mask, normalizer=normalizer, check=check and layer is layers[0],
-        )
-        y = p @ _project(x.unsqueeze(-3), layer.w_v, layer.b_v)
-        y = y.transpose(-3, -2).flatten(-2) @ layer.w_o.flatten(0, 1)
-        y = y if layer.b_o is None else y + layer.b_o
-        x = x + y if skip else y
-        if return_attention:
-            attention.append(p)
-    return (x, attention) if return_attention else x
+    parts, maps = check_blocks(x, len(layers), mlps, norms, check), []
+    how = {"scale": scale, "mask": mask, "normalizer": normalizer}
+    for layer, (mlp, first, second) in zip(layers, parts):
+        attend = partial(_attend, layer=layer, maps=maps, check=check and not maps, **how)
+        x = around(attend, x, first, skip=skip, norm_first=norm_first)
+        if mlp is not None:
+            plain = partial(feed_forward, mlp=mlp, check=False)
+            x = around(plain, x, second, skip=skip if mlp_skip is None else mlp_skip, norm_first=norm_first)
+    return (x, maps) if return_attention else x
+
+
+def _attend(x: Tensor, layer: Layer, maps: list[Tensor], **how) -> Tensor:
+    """The attention part of a layer; its P is added to maps."""
+    maps.append(attention_matrix(x, layer.w_q, layer.w_k, b_q=layer.b_q, b_k=layer.b_k, **how))
+    y = maps[-1] @ _project(x.unsqueeze(-3), layer.w_v, layer.b_v)
+    y = y.transpose(-3, -2).flatten(-2) @ layer.w_o.flatten(0, 1)
+    return y if layer.b_o is None else y + layer.b_o
 
 
 def check_network(x: Float[Tensor, "*batch n d"], layers: Sequence[Layer], *, check: bool = True) -> None:

@@ -10,7 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attnlib import attention
-from attnlib.attention import Layer, attention_matrix, forward, from_torch, hardmax, merged, random_layers, sparsemax
+from attnlib.attention import (
+    Layer, Mlp, Norm, attention_matrix, feed_forward, forward, from_torch, hardmax, layer_norm, merged, random_layers,
+    sparsemax,
+)
 
 EPS = torch.finfo(torch.float64).eps
 NORMALIZERS = ["softmax", "hardmax", "sparsemax"]
@@ -147,6 +150,96 @@ def test_random_layers_have_the_stated_spread():
         assert abs(float(w.std()) * math.sqrt(fan_in) / 2 - 1) < 0.1
 
 
+# --- feed-forward parts and LayerNorm
+
+
+def encoder(seed=0, d=12, h=3, m=20, activation="relu", norm_first=False, **how):
+    """torch's encoder layer with random norms and biases, and the same weights as (Layer, Mlp, (Norm, Norm))."""
+    torch.manual_seed(seed)
+    phi = {"relu": torch.relu, "gelu": torch.nn.functional.gelu}[activation]
+    block = torch.nn.TransformerEncoderLayer(
+        d, h, m, dropout=0, activation=phi, norm_first=norm_first, batch_first=True, dtype=torch.float64, **how
+    )
+    for weight in block.parameters():
+        torch.nn.init.normal_(weight, std=0.5)
+    norm = lambda n: Norm(n.weight, n.bias, n.eps)
+    mlp = Mlp(block.linear1.weight.T, block.linear2.weight.T, block.linear1.bias, block.linear2.bias, phi)
+    return block, (from_torch(block.self_attn), mlp, (norm(block.norm1), norm(block.norm2)))
+
+
+@pytest.mark.parametrize("activation", ["relu", "gelu"])
+@pytest.mark.parametrize("norm_first", [False, True])
+@pytest.mark.parametrize("eps", [1e-5, 0.3])
+def test_the_forward_pass_is_torchs_encoder(activation, norm_first, eps):
+    """In training mode torch takes its plain path; two blocks, output and gradients of every weight."""
+    how = {"activation": activation, "norm_first": norm_first, "layer_norm_eps": eps}
+    blocks, parts = zip(*(encoder(seed, **how) for seed in (0, 1)))
+    x = draw(2, 5, 12, seed=3).requires_grad_()
+    layers, mlps, norms = (list(part) for part in zip(*parts))
+    got = forward(x, layers, skip=True, mlps=mlps, norms=norms, norm_first=norm_first)
+    wanted = blocks[1](blocks[0](x))
+    assert (got - wanted).abs().max() < 1e-12
+    weights = [x, *(w for block in blocks for w in block.parameters())]
+    for a, b in zip(torch.autograd.grad(got.square().sum(), weights), torch.autograd.grad(wanted.square().sum(), weights)):
+        assert (a - b).abs().max() < 1e-10 * max(1, float(b.abs().max()))
+
+
+@pytest.mark.parametrize("skip", [False, True])
+@pytest.mark.parametrize("mlp_skip", [False, True, None])
+@pytest.mark.parametrize("norm_first", [False, True])
+def test_each_skip_has_its_own_switch(skip, mlp_skip, norm_first):
+    (layer, mlp, (first, second)), x = encoder(2)[1], draw(5, 12)
+    f = torch.nn.functional
+    n_1, n_2 = (lambda z, n=n: f.layer_norm(z, (12,), n.gain, n.bias, n.eps) for n in (first, second))
+    attend = lambda z: literal_layer(z, layer)
+    feed = lambda z: torch.relu(z @ mlp.w_1 + mlp.b_1) @ mlp.w_2 + mlp.b_2
+    again = skip if mlp_skip is None else mlp_skip
+    if norm_first:
+        y = skip * x + attend(n_1(x))
+        wanted = again * y + feed(n_2(y))
+    else:
+        y = n_1(skip * x + attend(x))
+        wanted = n_2(again * y + feed(y))
+    got = forward(x, [layer], skip=skip, mlps=[mlp], mlp_skip=mlp_skip, norms=[(first, second)], norm_first=norm_first)
+    assert (got - wanted).abs().max() < 1e-11
+
+
+def test_parts_may_be_left_out():
+    (layer, mlp, (first, second)), x = encoder(3)[1], draw(2, 5, 12)
+    plain = forward(x, [layer])
+    assert torch.equal(forward(x, [layer], mlps=[None], norms=[(None, None)]), plain)
+    assert torch.equal(forward(x, [layer], norms=[(first, None)]), layer_norm(plain, first))
+    assert torch.equal(forward(x, [layer], mlps=[mlp]), feed_forward(plain, mlp))
+    y, maps = forward(x, [layer] * 2, mlps=[mlp, None], norms=[(None, second), (None, None)], return_attention=True)
+    assert len(maps) == 2 and torch.equal(y, forward(forward(x, [layer], mlps=[mlp], norms=[(None, second)]), [layer]))
+    bare = Mlp(mlp.w_1, mlp.w_2)
+    assert (feed_forward(x, bare) - (x @ mlp.w_1).relu() @ mlp.w_2).abs().max() == 0
+    assert (layer_norm(x, Norm()) - torch.nn.functional.layer_norm(x, (12,))).abs().max() < 1e-14
+    assert (layer_norm(3 * x, Norm(eps=0)) - layer_norm(x, Norm(eps=0))).abs().max() < 1e-14
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_devices_and_dtypes_agree_with_all_parts(device, dtype):
+    layer, mlp, pair = encoder(4)[1]
+    to = lambda t: t.detach().to(device, dtype) if torch.is_tensor(t) else t
+    moved = Layer(*map(to, layer)), Mlp(*map(to, mlp)), tuple(Norm(*map(to, n)) for n in pair)
+    run = lambda x, l, m, n: forward(x, [l], skip=True, mlps=[m], norms=[n])
+    wanted, got = run(draw(2, 6, 12), layer, mlp, pair), run(to(draw(2, 6, 12)), *moved)
+    assert got.dtype == dtype and got.device.type == device.type
+    assert (got.cpu().double() - wanted).abs().max() < 500 * torch.finfo(dtype).eps * wanted.abs().max()
+
+
+def test_gradients_of_all_parts():
+    layer, mlp, pair = encoder(5, d=4, h=2, m=3, activation="gelu")[1]
+    x, tensors = draw(3, 4).requires_grad_(), [*mlp[:4], *pair[0][:2], *pair[1][:2]]
+
+    def run(x, *w):
+        norms = [(Norm(w[4], w[5]), Norm(w[6], w[7]))]
+        return forward(x, [layer], skip=True, mlps=[Mlp(*w[:4], mlp.activation)], norms=norms)
+
+    assert torch.autograd.gradcheck(run, (x, *(t.detach().clone().requires_grad_() for t in tensors)))
+
+
 # --- bad input: our own errors, so these run without the shape checks of the tests
 
 
@@ -231,3 +324,44 @@ def test_other_bad_input():
 def test_finite_values_are_looked_for_only_when_asked():
     layer = random_layers(1, 2, 3, 2, generator=torch.Generator().manual_seed(0))[0]
     assert forward(draw(4, 3) / 0, [layer], check=False).isnan().any()
+
+
+def bad_parts():
+    layer, mlp, (first, second) = encoder()[1]
+    short = mlp._replace(w_2=mlp.w_2[:, :3])
+    return {
+        "one mlp for two": ({"mlps": [mlp]}, "mlps must have an entry for each of 2 layers, got 1"),
+        "a bare mlp": ({"mlps": mlp}, "mlps must be a list with an entry for each layer, got Mlp"),
+        "a generator": ({"norms": (p for p in [])}, "norms must be a list .* got generator"),
+        "a single norm": ({"norms": [first, second]}, "layer 1: norms must hold a pair"),
+        "three norms": ({"norms": [(first,) * 3] * 2}, "layer 1: norms must hold a pair"),
+        "no part": ({"norms": [(first, second)] * 2}, "layer 1: a norm for a feed-forward part that is not there"),
+        "a plain tuple": ({"mlps": [mlp, tuple(mlp)]}, "layer 2: mlp must be an attnlib.attention.Mlp, got tuple"),
+        "width": ({"mlps": [mlp, short]}, "layer 2: w_2 must have shape"),
+        "no width": ({"mlps": [mlp._replace(w_1=mlp.w_1[:, :0])] * 2}, "w_1 must be a tensor .d, m. with m >= 1"),
+        "dtype": ({"mlps": [mlp._replace(b_1=mlp.b_1.float())] * 2}, "share one dtype: b_1"),
+        "no function": ({"mlps": [mlp._replace(activation="relu")] * 2}, "activation must be a function of tensors, got str"),
+        "a sum": ({"mlps": [mlp._replace(activation=torch.sum)] * 2}, "activation must act on each entry"),
+        "nan": ({"mlps": [mlp._replace(b_2=mlp.b_2 / 0)] * 2}, "b_2 holds NaN or infinity"),
+        "gain": ({"norms": [(first._replace(gain=first.gain[:2]), None)] * 2}, "gain must have shape"),
+        "eps": ({"norms": [(first._replace(eps=-1.0), None)] * 2}, "eps must be a number of at least zero, got -1"),
+        "norm": ({"norms": [(torch.nn.LayerNorm(12), None)] * 2}, "norm must be an attnlib.attention.Norm, got LayerNorm"),
+    }
+
+
+@pytest.mark.bad_input
+@pytest.mark.parametrize("name", bad_parts())
+def test_bad_parts(name):
+    given, message = bad_parts()[name]
+    with pytest.raises(ValueError, match=message):
+        forward(draw(5, 12), [encoder()[1][0]] * 2, **given)
+
+
+@pytest.mark.bad_input
+def test_bad_input_of_a_single_part():
+    mlp, (norm, _) = encoder()[1][1:]
+    with pytest.raises(ValueError, match="b_1 must have shape"):
+        feed_forward(draw(5, 12), mlp._replace(b_1=mlp.b_2))
+    with pytest.raises(ValueError, match="floating point"):
+        layer_norm(draw(5, 12).long(), norm)
+    assert layer_norm(draw(5, 12) / 0, norm, check=False).isnan().any()

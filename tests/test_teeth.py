@@ -80,9 +80,9 @@ def questions(kernel: str, old: str, new: str, check: str) -> Mutation:
 
 
 MUTATIONS = {
-    "attention_matrix: axis": Mutation("attention", "torch.softmax(a, -1)", "torch.softmax(a, -2)", "check_decomposition(0, skip=False)"),
+    "attention_matrix: axis": Mutation("_normalizers", "torch.softmax(a, -1)", "torch.softmax(a, -2)", "check_decomposition(0, skip=False)"),
     "attention_matrix: scale": Mutation("attention", "1 / math.sqrt(w_q.shape[-1])", "1 / w_q.shape[-1]", "check_closed_form(0.7)"),
-    "forward: sign of the skip": Mutation("attention", "x = x + y if skip", "x = x - y if skip", "check_decomposition(0, skip=True)"),
+    "forward: sign of the skip": Mutation("_blocks", "y = x + y if skip", "y = x - y if skip", "check_decomposition(0, skip=True)"),
     "forward: order of the heads": Mutation("attention", "y.transpose(-3, -2).flatten(-2)", "y.flip(-3).transpose(-3, -2).flatten(-2)", "check_decomposition(0, skip=False)"),
     "merged: order of heads": Mutation("attention", "return layer.w_v @ layer.w_o, b", "return layer.w_v @ layer.w_o.flip(0), b", "check_softmax_order('opposite')"),
     "path_term: scale": Mutation("paths", "(layer.w_v[h] @ layer.w_o[h])", "(2 * layer.w_v[h] @ layer.w_o[h])", "check_decomposition(0, skip=True)"),

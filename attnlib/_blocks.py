@@ -1,0 +1,143 @@
+"""What stands around self-attention in a layer: feed-forward parts and LayerNorm; public under attnlib.attention."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from attnlib._require import finite, matches, require, tokens
+
+
+class Mlp(NamedTuple):
+    """The weights of one feed-forward part, the same for each token; a bias that is None is zero.
+
+        mlp(X) = phi(X W_1 + 1 b_1') W_2 + 1 b_2'
+
+    Args:    w_1: (d, m).   w_2: (m, d).   b_1: (m,).   b_2: (d,).
+             activation: phi, a function of tensors that acts on each entry.
+    Source:  Vaswani et al. 2017, position-wise feed-forward networks.
+    Page:    notebooks/path_decomposition/escaping_collapse
+    """
+
+    w_1: Tensor
+    w_2: Tensor
+    b_1: Tensor | None = None
+    b_2: Tensor | None = None
+    activation: Callable[[Tensor], Tensor] = torch.relu
+
+
+class Norm(NamedTuple):
+    """The weights of one LayerNorm; a gain that is None is one, a bias that is None is zero.
+
+        norm(x) = gain (x - mean(x)) / sqrt(var(x) + eps) + bias      for each token x by itself
+
+    Args:    gain, bias: (d,).   eps: at least zero; with zero, a token whose entries are equal becomes NaN.
+    Source:  Ba, Kiros and Hinton 2016, as torch.nn.LayerNorm has it: var divides by d.
+    Page:    notebooks/path_decomposition/escaping_collapse
+    """
+
+    gain: Tensor | None = None
+    bias: Tensor | None = None
+    eps: float = 1e-5
+
+
+def feed_forward(x: Float[Tensor, "*batch n d"], mlp: Mlp, *, check: bool = True) -> Float[Tensor, "*batch n d"]:
+    """The feed-forward part of a layer, without its skip.
+
+        phi(X W_1 + 1 b_1') W_2 + 1 b_2'
+
+    Args:    x: (*batch, n, d), tokens are rows.   mlp: Mlp.   check: look for NaN and infinity.
+    Returns: (*batch, n, d), dtype and device of x.
+    Raises:  ValueError for shapes, dtypes or devices that do not fit, NaN or infinity.
+    Cost:    O(n d m).
+    Source:  Vaswani et al. 2017.
+    Claim:   escaping.mlp      Page: notebooks/path_decomposition/escaping_collapse
+    """
+    tokens(x)
+    check_mlp(x, mlp, check)
+    hidden = x @ mlp.w_1 if mlp.b_1 is None else x @ mlp.w_1 + mlp.b_1
+    y = mlp.activation(hidden)
+    require(torch.is_tensor(y) and y.shape == hidden.shape, "activation must act on each entry and keep the shape")
+    return y @ mlp.w_2 if mlp.b_2 is None else y @ mlp.w_2 + mlp.b_2
+
+
+def layer_norm(x: Float[Tensor, "*batch n d"], norm: Norm, *, check: bool = True) -> Float[Tensor, "*batch n d"]:
+    """LayerNorm of each token.
+
+        D^-1 X (I - 1 1'/d) diag(gain) + 1 bias',   D_ii = sqrt(var(x_i) + eps)
+
+    Args:    x: (*batch, n, d), tokens are rows.   norm: Norm.   check: look for NaN and infinity.
+    Returns: (*batch, n, d), dtype and device of x.
+    Raises:  ValueError for shapes, dtypes or devices that do not fit, a negative eps, NaN or infinity.
+    Cost:    O(n d).
+    Source:  Ba, Kiros and Hinton 2016.
+    Claim:   escaping.norm-side      Page: notebooks/path_decomposition/escaping_collapse
+    """
+    tokens(x)
+    check_norm(x, norm, check)
+    centred = x - x.mean(-1, keepdim=True)
+    y = centred / (centred.square().mean(-1, keepdim=True) + norm.eps).sqrt()
+    y = y if norm.gain is None else y * norm.gain
+    return y if norm.bias is None else y + norm.bias
+
+
+def around(
+    part: Callable[[Tensor], Tensor], x: Tensor, norm: Norm | None, *, skip: bool, norm_first: bool
+) -> Tensor:
+    """A part of a layer with its skip and its norm, in one of the two orders."""
+    normed = lambda t: t if norm is None else layer_norm(t, norm, check=False)
+    y = part(normed(x) if norm_first else x)
+    y = x + y if skip else y
+    return y if norm_first else normed(y)
+
+
+def check_blocks(x: Tensor, depth: int, mlps, norms, check: bool) -> list[tuple[Mlp | None, Norm | None, Norm | None]]:
+    """For each layer its feed-forward part and its two norms, None where there is none."""
+    for name, given in {"mlps": mlps, "norms": norms}.items():
+        right = given is None or (isinstance(given, (list, tuple)) and not isinstance(given, (Mlp, Norm)))
+        require(right, f"{name} must be a list with an entry for each layer, got {type(given).__name__}")
+        require(given is None or len(given) == depth, f"{name} must have an entry for each of {depth} layers, got {given and len(given)}")
+    parts = list(zip(mlps or [None] * depth, norms or [(None, None)] * depth))
+    for number, (mlp, pair) in enumerate(parts, 1):
+        try:
+            _check_block(x, mlp, pair, check)
+        except ValueError as error:
+            raise ValueError(f"layer {number}: {error}") from None
+    return [(mlp, *pair) for mlp, pair in parts]
+
+
+def _check_block(x: Tensor, mlp: Mlp | None, pair: Sequence[Norm | None], check: bool) -> None:
+    two = isinstance(pair, (list, tuple)) and not isinstance(pair, Norm) and len(pair) == 2
+    require(two, "norms must hold a pair: of attention, of the feed-forward part (None for no norm)")
+    require(pair[1] is None or mlp is not None, "a norm for a feed-forward part that is not there")
+    if mlp is not None:
+        check_mlp(x, mlp, check)
+    for norm in pair:
+        if norm is not None:
+            check_norm(x, norm, check)
+
+
+def check_mlp(x: Tensor, mlp: Mlp, check: bool) -> None:
+    require(isinstance(mlp, Mlp), f"mlp must be an attnlib.attention.Mlp, got {type(mlp).__name__}")
+    w, d = mlp.w_1, x.shape[-1]
+    require(torch.is_tensor(w) and w.dim() == 2 and 0 not in w.shape, "w_1 must be a tensor (d, m) with m >= 1")
+    for name, tensor, size in zip(Mlp._fields, mlp, ((d, w.shape[1]), (w.shape[1], d), (w.shape[1],), (d,))):
+        if tensor is not None or name[0] == "w":
+            matches(name, tensor, size, x)
+    require(callable(mlp.activation), f"activation must be a function of tensors, got {type(mlp.activation).__name__}")
+    if check:
+        finite(w_1=mlp.w_1, w_2=mlp.w_2, b_1=mlp.b_1, b_2=mlp.b_2)
+
+
+def check_norm(x: Tensor, norm: Norm, check: bool) -> None:
+    require(isinstance(norm, Norm), f"norm must be an attnlib.attention.Norm, got {type(norm).__name__}")
+    for name, tensor in {"gain": norm.gain, "bias": norm.bias}.items():
+        if tensor is not None:
+            matches(name, tensor, (x.shape[-1],), x)
+    require(isinstance(norm.eps, (int, float)) and norm.eps >= 0, f"eps must be a number of at least zero, got {norm.eps!r}")
+    if check:
+        finite(gain=norm.gain, bias=norm.bias)

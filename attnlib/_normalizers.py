@@ -1,0 +1,52 @@
+"""Maps from rows of logits to rows of weights; public under attnlib.attention."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+
+def hardmax(a: Float[Tensor, "*rest m"]) -> Float[Tensor, "*rest m"]:
+    """Uniform weights on the largest entries of each row.
+
+        hardmax(a)_j = [a_j = max a] / #{i : a_i = max a}
+
+    Args:    a: (..., m), logits; -inf marks what may not be attended to.
+    Returns: (..., m), rows sum to one.
+    Cost:    O(m) a row.
+    Source:  the limit of softmax(t a) as t grows; ties are averaged.
+    Page:    notebooks/path_decomposition/paths
+    """
+    top = (a == a.amax(-1, keepdim=True)).to(a.dtype)
+    return top / top.sum(-1, keepdim=True)
+
+
+def sparsemax(a: Float[Tensor, "*rest m"]) -> Float[Tensor, "*rest m"]:
+    """The point of the probability simplex nearest to each row.
+
+        sparsemax(a) = max(a - tau, 0),  tau such that the entries sum to one
+
+    Args:    a: (..., m), logits; -inf marks what may not be attended to.
+    Returns: (..., m), rows sum to one; many entries are exactly zero.
+    Cost:    O(m log m) a row.
+    Source:  Martins and Astudillo 2016.
+    Page:    notebooks/path_decomposition/paths
+    """
+    a = a - a.amax(-1, keepdim=True)  # the projection does not see a shift; the sums below do
+    z = a.sort(-1, descending=True).values
+    k = torch.arange(1, a.shape[-1] + 1, dtype=a.dtype, device=a.device)
+    sums = z.masked_fill(z.isneginf(), 0).cumsum(-1)
+    kept = (1 + k * z > sums).sum(-1, keepdim=True)
+    tau = (sums.gather(-1, kept - 1) - 1) / kept.to(a.dtype)
+    return (a - tau).clamp_min(0)
+
+
+NORMALIZERS = {
+    "softmax": lambda a: torch.softmax(a, -1),
+    "hardmax": hardmax,
+    "sparsemax": sparsemax,
+}
+Normalizer = Literal["softmax", "hardmax", "sparsemax"]
