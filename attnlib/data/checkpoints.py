@@ -1,0 +1,182 @@
+"""Public checkpoints (BERT, ALBERT, XLNet) in the book's form. Needs the extra `checkpoints`, that is transformers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from attnlib._require import require
+from attnlib.attention import Layer, Mlp, Norm, forward
+
+# Our own words, for pages that need some English.
+SAMPLE = """A head replaces each token by a weighted mean of tokens. Means lie closer together than what they average, so
+one would expect the tokens to become alike as the layers go by. Whether they do depends on what else a layer contains.
+A skip adds the old token to the new one. A feed-forward part treats each token by itself, and may push two tokens apart
+that differ only a little. A normalisation divides each token by a number of its own. We measure how far the tokens are
+from their mean after each of twelve layers, once for the network as it was trained and once with the skip around the
+attention taken away. Nothing is trained again, so the second network has never met such inputs before, and we only ask
+what happens to the distances."""
+
+
+class Checkpoint(NamedTuple):
+    """An encoder as the book writes it: post-LN, with a feed-forward part in each layer.
+
+    Args:    name: of the checkpoint.   layers, mlps, norms: as in attnlib.attention.forward, or None for a model with
+             relative positions.   embed: token ids (n,) -> (n, d), the input of the first layer.
+             encode: text -> token ids (n,), or None if no tokeniser was loaded.
+             step: (x, layer number from 0, skip, feed_forward) -> x, one layer.
+    Page:    notebooks/path_decomposition/escaping_collapse
+    """
+
+    name: str
+    layers: list[Layer] | None
+    mlps: list[Mlp] | None
+    norms: list[tuple[Norm, Norm]] | None
+    embed: Callable[[Tensor], Tensor]
+    encode: Callable[[str], Tensor] | None
+    step: Callable[[Tensor, int, bool, bool], Tensor]
+    depth: int
+
+
+def load_checkpoint(name: str, *, download: bool = True, pretrained: bool = True, dtype: torch.dtype = torch.float64) -> Checkpoint:
+    """A public checkpoint by its name on the Hugging Face hub.
+
+    Args:    name: such as "bert-base-cased", "albert-base-v2" or "xlnet-base-cased".
+             download: fetch what is missing; if False, only look at what this machine holds already.
+             pretrained: with the trained weights, else as they are drawn before training (from torch's global seed).
+             dtype: of the weights.
+    Returns: Checkpoint.
+    Raises:  RuntimeError, with a sentence for the reader, if transformers is not installed, or if the checkpoint is
+             neither here nor to be had; ValueError for a model that is none of the three kinds.
+    Page:    notebooks/path_decomposition/escaping_collapse
+    """
+    require(isinstance(name, str) and name, f"name must be the name of a checkpoint, got {name!r}")
+    try:
+        import transformers
+    except ImportError:
+        raise RuntimeError(f"{name}: transformers is not installed; pip install 'attnlib[checkpoints]'") from None
+    here = {"local_files_only": not download}
+    try:
+        config = transformers.AutoConfig.from_pretrained(name, **here)
+        require(config.model_type in KINDS, f"{name} is of kind {config.model_type!r}; known are {sorted(KINDS)}")
+        plain = transformers.AutoModel
+        model = plain.from_pretrained(name, **here) if pretrained else plain.from_config(config)
+        tokeniser = transformers.AutoTokenizer.from_pretrained(name, **here)
+    except (OSError, ImportError) as error:
+        why = "could not be fetched: is there a network?" if download else "not on this machine; download=True fetches it"
+        raise RuntimeError(f"{name}: {why}") from error
+    encode = lambda text: torch.tensor(tokeniser(text)["input_ids"])
+    return convert(model.to(dtype), name=name)._replace(encode=encode)
+
+
+def convert(model: Any, *, name: str = "") -> Checkpoint:
+    """The weights of a BertModel, AlbertModel or XLNetModel of transformers; nothing is trained or copied.
+
+    Args:    model: the model; it is put into evaluation mode, so without dropout.   name: kept for the reader.
+    Returns: Checkpoint with views of the weights.
+    Raises:  ValueError for another kind of model, and for what the book's layers do not have (a decoder, positions
+             other than absolute ones in BERT).
+    Page:    notebooks/path_decomposition/escaping_collapse
+    """
+    kind = getattr(getattr(model, "config", None), "model_type", type(model).__name__)
+    require(kind in KINDS, f"model must be one of {sorted(KINDS)}, got {kind!r}")
+    plain = not getattr(model.config, "is_decoder", False)
+    require(plain, "a decoder masks its tokens: only encoders are converted")
+    positions = getattr(model.config, "position_embedding_type", None) or "absolute"
+    require(positions == "absolute", f"only absolute positions are converted, got {positions!r}")
+    with torch.no_grad():
+        return KINDS[kind](model.eval().requires_grad_(False), name)
+
+
+def checkpoint_states(
+    checkpoint: Checkpoint, x: Float[Tensor, "n d"], *, skip: bool = True, feed_forward: bool = True
+) -> Float[Tensor, "layers n d"]:
+    """The tokens after each layer.
+
+        X <- N_1([X +] SA(X)),   then X <- N_2(X + M(X)) with feed_forward
+
+    Args:    checkpoint: Checkpoint.   x: (n, d), what checkpoint.embed returned.
+             skip: keep the skip around the attention; the one around the feed-forward part always stays.
+             feed_forward: keep the feed-forward parts, with their skips and norms.
+    Returns: (depth + 1, n, d), the input first.
+    Cost:    one forward pass.
+    Page:    notebooks/path_decomposition/escaping_collapse
+    """
+    states = [x]
+    for layer in range(checkpoint.depth):
+        states.append(checkpoint.step(states[-1], layer, skip, feed_forward))
+    return torch.stack(states)
+
+
+def _tuples(parts: list[tuple[Layer, Mlp, tuple[Norm, Norm]]], embed: Callable, name: str) -> Checkpoint:
+    layers, mlps, norms = (list(column) for column in zip(*parts))
+
+    def step(x: Tensor, l: int, skip: bool, feed_forward: bool) -> Tensor:
+        if feed_forward:
+            return forward(x, layers[l : l + 1], skip=skip, mlps=mlps[l : l + 1], mlp_skip=True, norms=norms[l : l + 1], check=False)
+        return forward(x, layers[l : l + 1], skip=skip, norms=[(norms[l][0], None)], check=False)
+
+    return Checkpoint(name, layers, mlps, norms, embed, None, step, len(layers))
+
+
+def _norm(module) -> Norm:
+    return Norm(module.weight, module.bias, module.eps)
+
+
+def _attention(query, key, value, dense, heads: int) -> Layer:
+    """Four torch.nn.Linear as a Layer."""
+    split = lambda linear: linear.weight.T.unflatten(1, (heads, -1)).transpose(0, 1)
+    biases = (linear.bias.unflatten(0, (heads, -1)) for linear in (query, key, value))
+    return Layer(split(query), split(key), split(value), dense.weight.T.unflatten(0, (heads, -1)), *biases, dense.bias)
+
+
+def _mlp(into, out, activation) -> Mlp:
+    return Mlp(into.weight.T, out.weight.T, into.bias, out.bias, activation)
+
+
+def _bert(model, name: str) -> Checkpoint:
+    def part(block):
+        own, after = block.attention.self, block.attention.output
+        layer = _attention(own.query, own.key, own.value, after.dense, model.config.num_attention_heads)
+        mlp = _mlp(block.intermediate.dense, block.output.dense, block.intermediate.intermediate_act_fn)
+        return layer, mlp, (_norm(after.LayerNorm), _norm(block.output.LayerNorm))
+
+    return _tuples([part(block) for block in model.encoder.layer], lambda ids: model.embeddings(ids[None])[0], name)
+
+
+def _albert(model, name: str) -> Checkpoint:
+    c = model.config
+
+    def part(block):
+        own = block.attention
+        layer = _attention(own.query, own.key, own.value, own.dense, c.num_attention_heads)
+        return layer, _mlp(block.ffn, block.ffn_output, block.activation), (_norm(own.LayerNorm), _norm(block.full_layer_layer_norm))
+
+    groups = [group.albert_layers for group in model.encoder.albert_layer_groups]
+    order = [groups[int(i * c.num_hidden_groups / c.num_hidden_layers)] for i in range(c.num_hidden_layers)]
+    embed = lambda ids: model.encoder.embedding_hidden_mapping_in(model.embeddings(ids[None]))[0]
+    return _tuples([part(block) for group in order for block in group], embed, name)
+
+
+def _xlnet(model, name: str) -> Checkpoint:
+    """Its logits hold relative positions, which the book's layers do not have: a step runs the model's own parts."""
+    require(model.config.attn_type == "bi", f"only two-sided attention is converted, got {model.config.attn_type!r}")
+
+    def step(x: Tensor, l: int, skip: bool, feed_forward: bool) -> Tensor:
+        block, n = model.layer[l], len(x)
+        own, h = block.rel_attn, x[:, None]  # tokens, batch, width
+        places = model.relative_positional_encoding(n, n, bsz=1).to(x)
+        q, k, v = (torch.einsum("ibh,hnd->ibnd", h, w) for w in (own.q, own.k, own.v))
+        moved = own.rel_attn_core(q, k, v, torch.einsum("ibh,hnd->ibnd", places, own.r))
+        y = own.post_attention(h, moved, residual=skip)
+        return (block.ff(y) if feed_forward else y)[:, 0]
+
+    embed = lambda ids: model.word_embedding(ids)
+    return Checkpoint(name, None, None, None, embed, None, step, len(model.layer))
+
+
+KINDS = {"bert": _bert, "albert": _albert, "xlnet": _xlnet}
