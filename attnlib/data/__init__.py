@@ -8,7 +8,7 @@ from importlib.resources import files
 from typing import Any
 
 from attnlib._require import require
-from attnlib.data.checkpoints import Checkpoint, checkpoint_states, convert, load_checkpoint  # noqa: F401 (public here)
+from attnlib.data.checkpoints import SAMPLE, Checkpoint, checkpoint_states, convert, load_checkpoint  # noqa: F401 (public here)
 
 
 def load_result(name: str) -> dict[str, Any]:

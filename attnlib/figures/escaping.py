@@ -1,0 +1,65 @@
+"""Figures of the page on what stops the collapse."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from matplotlib.figure import Figure
+from torch import Tensor
+
+from attnlib.figures import BLUE, GREEN, ORANGE, VERMILLION, new
+
+MARKS = ((BLUE, "o-"), (ORANGE, "s--"), (GREEN, "^-."), (VERMILLION, "D:"))
+
+
+def speeds(curves: dict[str, Tensor], lowest: float = -12.0) -> Figure:
+    """The residual by layer of one set of weights, used in several ways.
+
+    Args:    curves: label -> (L + 1,), log_10 of the residual; at most four.   lowest: where the picture ends.
+    Returns: a Figure.
+    Cost:    about 100 ms.
+    Page:    notebooks/path_decomposition/escaping_collapse
+    """
+    fig, ax = new(size=(6.0, 3.2))
+    for (label, logs), (color, style) in zip(curves.items(), MARKS):
+        inside = logs.tolist()
+        below = next((i for i, v in enumerate(inside) if v < lowest), len(inside) - 1)
+        ax.plot(inside[: below + 1], style, color=color, label=label)
+    ax.set(xlabel="layer $l$", ylabel=r"$\log_{10} r_l$", ylim=(lowest, 3))
+    ax.legend(loc="lower right")
+    return fig
+
+
+def depth(path: Sequence[float], bound: Sequence[float], pure: Sequence[float]) -> Figure:
+    """Two tokens with a skip over the depth, the lower bound, and the same without the skip; both axes logarithmic.
+
+    Args:    path, bound: half distances after 0, 1, 2, ... layers.   pure: the same without a skip, a few layers.
+    Returns: a Figure.
+    Cost:    about 150 ms.
+    Page:    notebooks/path_decomposition/escaping_collapse
+    """
+    fig, ax = new(size=(6.0, 3.0))
+    shown = sorted({round(10 ** (i / 8)) for i in range(60)} & set(range(1, len(path))))
+    ax.plot(shown, [path[l] for l in shown], "o", color=BLUE, ms=4, label="with a skip")
+    ax.plot(range(1, len(bound)), bound[1:], "k--", label="proved: at least this")
+    ax.plot(range(1, len(pure)), pure[1:], "s", color=VERMILLION, label="without")
+    ax.set(xlabel="depth $L$, layers", ylabel="half distance $a_L$", xscale="log", yscale="log", ylim=(1e-3, 1.5))
+    ax.legend(loc="lower right")
+    return fig
+
+
+def variants(relative: dict[str, Tensor], floor: float) -> Figure:
+    """Relative residual by layer for the variants of a network, and where floats end.
+
+    Args:    relative: label -> (L + 1,); at most four.   floor: about the rounding error of the dtype.
+    Returns: a Figure.
+    Cost:    about 100 ms.
+    Page:    notebooks/path_decomposition/escaping_collapse
+    """
+    fig, ax = new(size=(6.0, 3.2))
+    for (label, values), (color, style) in zip(relative.items(), MARKS):
+        ax.plot(values.tolist(), style, color=color, label=label, ms=5)
+    ax.axhline(floor, color="black", ls="--", lw=1, label="rounding of floats")
+    ax.set(xlabel="layer $l$", ylabel="relative residual", yscale="log", xticks=range(0, 13, 2))
+    ax.legend(loc="center right")
+    return fig
