@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from attnlib import exercises
-from attnlib.exercises import collapse, paths, questions
+from attnlib.exercises import collapse, escaping, paths, questions
 
 mix = lambda s, P, W: sum(p @ s @ w for p, w in zip(P, W))
 
@@ -174,7 +174,50 @@ COLLAPSE = {
     ],
 }
 
-ANSWERS = {paths: PATHS, collapse: COLLAPSE, questions: QUESTIONS}  # each module of a chapter has its answers here
+def keeps(values, strengths, size, *, quarter=4, power=2, squash=math.tanh, add=sum):
+    return 1 - add(v * squash(w * size**power / quarter) for v, w in zip(values, strengths))
+
+
+def factors(x, *, by=None, centre=True, power=0.5, inverse=True):
+    n, d = x.shape
+    right = torch.eye(d, dtype=x.dtype) - 1 / d
+    deviations = ((x @ right).square().sum(1) / (by or d)) ** power
+    return torch.diag(1 / deviations if inverse else deviations), right if centre else torch.eye(d, dtype=x.dtype)
+
+
+ESCAPING = {
+    "keeps": [
+        (keeps, "Right"),
+        (lambda v, w, s: 1 - keeps(v, w, s), "That is c"),
+        (lambda v, w, s: 1 - sum(v), "bound with a mask"),
+        (lambda v, w, s: keeps(v, w, s, quarter=1), "quarter"),
+        (lambda v, w, s: keeps(v, w, s, power=1), "square the diameter"),
+        (lambda v, w, s: keeps(v, w, s, squash=float), "theorem has tanh"),
+        (lambda v, w, s: keeps(v, w, s, add=max), "strongest head alone"),
+        (lambda v, w, s: math.prod(keeps([a], [b], s) for a, b in zip(v, w)), "factors belong to layers"),
+        (lambda v, w, s: 7.0, "sum over the heads"),
+    ],
+    "slope": [
+        (3, "Right"), (1 / 3, "must undo it"), (2, "threshold for e\\^2w = 3"), (5 / 3, "1 / tanh\\(2w\\)"),
+        (0.5, "back to 1"), (2 / math.log(2), "less than w"), (7, "write tanh"),
+    ],
+    "factors": [
+        (factors, "Right"),
+        (lambda x: factors(x, power=1), "take its root"),
+        (lambda x: factors(x, by=2), "divides by d"),
+        (lambda x: factors(x, by=1), "mean of the squares"),
+        (lambda x: factors(x, centre=False), "not centred"),
+        (lambda x: factors(x, inverse=False), "their inverse"),
+        (lambda x: factors(x)[::-1], "must be 5 x 5 and 3 x 3"),
+        (lambda x: (torch.eye(5, dtype=x.dtype), torch.eye(3, dtype=x.dtype)), "not a mistake that is known"),
+    ],
+    "depth": [
+        (20, "Right"), (19, "not yet below"), (6, "decade a layer"), (13, "factor 1/2"), (3, "cube"), (21, "One layer too many"),
+        (100, "half of itself"),
+    ],
+}
+
+ANSWERS = {paths: PATHS, collapse: COLLAPSE, escaping: ESCAPING, questions: QUESTIONS}  # each module of a chapter has its answers here
 EVERY = [(module, name) for module, answers in ANSWERS.items() for name in answers]
 
 
@@ -205,7 +248,7 @@ def test_answers(module, name, number):
     assert (said == "Right.") == (number == 0)
 
 
-@pytest.mark.parametrize(("module", "least"), [(paths, 18), (collapse, 10), (questions, 15)], ids=label)
+@pytest.mark.parametrize(("module", "least"), [(paths, 18), (collapse, 10), (questions, 15), (escaping, 15)], ids=label)
 def test_every_named_mistake_is_fed(module, least):
     """A sentence that no wrong answer reaches would be a sentence that nobody has tried."""
     found = ANSWERS[module]

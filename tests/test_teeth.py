@@ -21,6 +21,7 @@ PAGES = {  # claims module of tests/ -> its page
     "test_claims_paths": "notebooks/path_decomposition/paths.ipynb",
     "test_claims_collapse": "notebooks/path_decomposition/rank_collapse.ipynb",
     "test_claims_questions": "notebooks/path_decomposition/four_questions.ipynb",
+    "test_claims_escaping": "notebooks/path_decomposition/escaping_collapse.ipynb",
 }
 
 # Forked from a process that has these already: most of a mutation's time would otherwise go into importing torch.
@@ -79,6 +80,10 @@ def questions(kernel: str, old: str, new: str, check: str) -> Mutation:
     return Mutation(kernel, old, new, check, True, "test_claims_questions")
 
 
+def escaping(kernel: str, old: str, new: str, check: str) -> Mutation:
+    return Mutation(kernel, old, new, check, True, "test_claims_escaping")
+
+
 MUTATIONS = {
     "attention_matrix: axis": Mutation("_normalizers", "torch.softmax(a, -1)", "torch.softmax(a, -2)", "check_decomposition(0, skip=False)"),
     "attention_matrix: scale": Mutation("attention", "1 / math.sqrt(w_q.shape[-1])", "1 / w_q.shape[-1]", "check_closed_form(0.7)"),
@@ -112,6 +117,14 @@ MUTATIONS = {
     "certify.norms: axis": questions("certify", "max(map(sum, zip(*sizes)))", "max(map(sum, sizes))", "at_most(abs(square([[Fraction(1)],[Fraction(1)]]) - 2), 0)"),
     "certify.norms: largest entry": questions("certify", "return max(map(sum, zip(*sizes))), max(map(sum, sizes))", "return max(map(max, sizes)), max(map(sum, sizes))", "check_attained(8, 2, 2)"),
     "certify.norms: sign": questions("certify", "[[abs(entry) for entry in row] for row in matrix]", "[list(row) for row in matrix]", "at_most(abs(square(centred(fan(20, 1))) - 2 * Fraction(19, 20) ** 2), 0)"),
+    "feed_forward: sign of the bias": escaping("_blocks", "x @ mlp.w_1 + mlp.b_1", "x @ mlp.w_1 - mlp.b_1", "check_clip(2.5)"),
+    "feed_forward: scale": escaping("_blocks", "return y @ mlp.w_2 if", "return 2 * y @ mlp.w_2 if", "check_mlp(*spike())"),
+    "layer_norm: axis": escaping("_blocks", "centred.square().mean(-1, keepdim=True)", "centred.square().mean(-2, keepdim=True)", "check_side(THREE)"),
+    "layer_norm: centre": escaping("_blocks", "x - x.mean(-1, keepdim=True)", "x - x.mean(-2, keepdim=True)", "check_side(THREE)"),
+    "layer_norm: eps": escaping("_blocks", "+ norm.eps).sqrt()", "+ 2 * norm.eps).sqrt()", "check_centre(0.05, 1.0, 1e-5)"),
+    "around: order of the norm": escaping("_blocks", "return y if norm_first else normed(y)", "return normed(y) if norm_first else y", "check_centre(1.0, 1.0, 0.0)"),
+    "around: sign of the skip": escaping("_blocks", "y = x + y if skip", "y = x - 2 * y if skip", "check_skip()"),
+    "attention_matrix: side of the mask": escaping("attention", "a.masked_fill(~(", "a.mT.masked_fill(~(", "check_causal()"),
     "certify.rank: sign": questions("certify", "a - factor * b for a", "a + factor * b for a", "at_most(abs(certify.rank(clusters(3, 2)) - 2), 0)"),
 }
 

@@ -28,7 +28,7 @@ class Checkpoint(NamedTuple):
     Args:    name: of the checkpoint.   layers, mlps, norms: as in attnlib.attention.forward, or None for a model with
              relative positions.   embed: token ids (n,) -> (n, d), the input of the first layer.
              encode: text -> token ids (n,), or None if no tokeniser was loaded.
-             step: (x, layer number from 0, skip, feed_forward) -> x, one layer.
+             step: (x, layer number from 0, skip, feed_forward) -> x, one layer.   depth: number of layers.
     Page:    notebooks/path_decomposition/escaping_collapse
     """
 
