@@ -120,10 +120,10 @@ MUTATIONS = {
     "feed_forward: sign of the bias": escaping("_blocks", "x @ mlp.w_1 + mlp.b_1", "x @ mlp.w_1 - mlp.b_1", "check_clip(2.5)"),
     "feed_forward: scale": escaping("_blocks", "return y @ mlp.w_2 if", "return 2 * y @ mlp.w_2 if", "check_mlp(*spike())"),
     "layer_norm: axis": escaping("_blocks", "centred.square().mean(-1, keepdim=True)", "centred.square().mean(-2, keepdim=True)", "check_side(THREE)"),
-    "layer_norm: centre": escaping("_blocks", "x - x.mean(-1, keepdim=True)", "x - x.mean(-2, keepdim=True)", "check_side(THREE)"),
+    "layer_norm: centre": escaping("_blocks", "x - x.mean(-1, keepdim=True)", "x - x.mean(-2, keepdim=True)", "check_side(tokens([1, 2, 5], [3, 5, 0], [0, 1, 1], [4, 4, 9]))"),
     "layer_norm: eps": escaping("_blocks", "+ norm.eps).sqrt()", "+ 2 * norm.eps).sqrt()", "check_centre(0.05, 1.0, 1e-5)"),
     "around: order of the norm": escaping("_blocks", "return y if norm_first else normed(y)", "return normed(y) if norm_first else y", "check_centre(1.0, 1.0, 0.0)"),
-    "around: sign of the skip": escaping("_blocks", "y = x + y if skip", "y = x - 2 * y if skip", "check_skip()"),
+    "around: sign of the skip": escaping("_blocks", "y = x + y if skip", "y = x - 2 * y if skip", "check_attained(1.0, 1.0, 0.7)"),
     "attention_matrix: side of the mask": escaping("attention", "a.masked_fill(~(", "a.mT.masked_fill(~(", "check_causal()"),
     "certify.rank: sign": questions("certify", "a - factor * b for a", "a + factor * b for a", "at_most(abs(certify.rank(clusters(3, 2)) - 2), 0)"),
 }
