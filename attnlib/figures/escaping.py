@@ -25,7 +25,7 @@ def speeds(curves: dict[str, Tensor], lowest: float = -12.0) -> Figure:
         inside = logs.tolist()
         below = next((i for i, v in enumerate(inside) if v < lowest), len(inside) - 1)
         ax.plot(inside[: below + 1], style, color=color, label=label)
-    ax.set(xlabel="layer $l$", ylabel=r"$\log_{10} r_l$", ylim=(lowest, 3))
+    ax.set(xlabel="layer $l$", ylabel=r"$\log_{10} r_l$, the residual", ylim=(lowest, 3))
     ax.legend(loc="lower right")
     return fig
 
@@ -57,8 +57,9 @@ def variants(relative: dict[str, Tensor], floor: float) -> Figure:
     Page:    notebooks/path_decomposition/escaping_collapse
     """
     fig, ax = new(size=(6.0, 3.2))
-    for (label, values), (color, style) in zip(relative.items(), MARKS):
-        ax.plot(values.tolist(), style, color=color, label=label, ms=5)
+    for i, ((label, values), (color, style)) in enumerate(zip(relative.items(), MARKS)):
+        open_mark = {"ms": 9, "mfc": "none"} if i % 2 == 0 else {"ms": 4}  # curves in pairs may cover each other
+        ax.plot(values.tolist(), style, color=color, label=label, **open_mark)
     ax.axhline(floor, color="black", ls="--", lw=1, label="rounding of floats")
     ax.set(xlabel="layer $l$", ylabel="relative residual", yscale="log", xticks=range(0, 13, 2))
     ax.legend(loc="center right")
