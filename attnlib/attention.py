@@ -203,9 +203,9 @@ def forward(
     """
     check_network(x, layers, check=check)
     parts, maps = check_blocks(x, len(layers), mlps, norms, check), []
-    how = {"scale": scale, "mask": mask, "normalizer": normalizer}
+    how = {"maps": maps if return_attention else None, "scale": scale, "mask": mask, "normalizer": normalizer}
     for layer, (mlp, first, second) in zip(layers, parts):
-        attend = partial(_attend, layer=layer, maps=maps, check=check and not maps, **how)
+        attend = partial(_attend, layer=layer, check=check and layer is layers[0], **how)
         x = around(attend, x, first, skip=skip, norm_first=norm_first)
         if mlp is not None:
             plain = partial(feed_forward, mlp=mlp, check=False)
@@ -213,10 +213,12 @@ def forward(
     return (x, maps) if return_attention else x
 
 
-def _attend(x: Tensor, layer: Layer, maps: list[Tensor], **how) -> Tensor:
-    """The attention part of a layer; its P is added to maps."""
-    maps.append(attention_matrix(x, layer.w_q, layer.w_k, b_q=layer.b_q, b_k=layer.b_k, **how))
-    y = maps[-1] @ _project(x.unsqueeze(-3), layer.w_v, layer.b_v)
+def _attend(x: Tensor, layer: Layer, maps: list[Tensor] | None, **how) -> Tensor:
+    """The attention part of a layer; its P is added to maps, and else let go."""
+    p = attention_matrix(x, layer.w_q, layer.w_k, b_q=layer.b_q, b_k=layer.b_k, **how)
+    if maps is not None:
+        maps.append(p)
+    y = p @ _project(x.unsqueeze(-3), layer.w_v, layer.b_v)
     y = y.transpose(-3, -2).flatten(-2) @ layer.w_o.flatten(0, 1)
     return y if layer.b_o is None else y + layer.b_o
 
