@@ -22,6 +22,7 @@ PAGES = {  # claims module of tests/ -> its page
     "test_claims_collapse": "notebooks/path_decomposition/rank_collapse.ipynb",
     "test_claims_questions": "notebooks/path_decomposition/four_questions.ipynb",
     "test_claims_escaping": "notebooks/path_decomposition/escaping_collapse.ipynb",
+    "test_claims_projections": "notebooks/jl_low_rank/random_projections.ipynb",
 }
 
 # Forked from a process that has these already: most of a mutation's time would otherwise go into importing torch.
@@ -84,6 +85,10 @@ def escaping(kernel: str, old: str, new: str, check: str) -> Mutation:
     return Mutation(kernel, old, new, check, True, "test_claims_escaping")
 
 
+def jl(kernel: str, old: str, new: str, check: str, page: bool = True) -> Mutation:
+    return Mutation(kernel, old, new, check, page, "test_claims_projections")
+
+
 MUTATIONS = {
     "attention_matrix: axis": Mutation("_normalizers", "torch.softmax(a, -1)", "torch.softmax(a, -2)", "check_decomposition(0, skip=False)"),
     "attention_matrix: scale": Mutation("attention", "1 / math.sqrt(w_q.shape[-1])", "1 / w_q.shape[-1]", "check_closed_form(0.7)"),
@@ -125,6 +130,21 @@ MUTATIONS = {
     "around: order of the norm": escaping("_blocks", "return y if norm_first else normed(y)", "return normed(y) if norm_first else y", "check_centre(1.0, 1.0, 0.0)"),
     "around: sign of the skip": escaping("_blocks", "y = x + y if skip", "y = x - 2 * y if skip", "check_attained(1.0, 1.0, 0.7)"),
     "attention_matrix: side of the mask": escaping("attention", "a.masked_fill(~(", "a.mT.masked_fill(~(", "check_causal()"),
+    "projection: scale of Gaussian entries": jl("projections", "dtype=torch.float64) / math.sqrt(k)\n    elif", "dtype=torch.float64) / k\n    elif", "check_norm_law(torch.ones(40).double(), 16, 0.25)"),
+    "projection: scale of Achlioptas": jl("projections", "math.sqrt(3 / k)", "math.sqrt(2 / k)", "check_families('achlioptas')", page=False),
+    "projection: signs of sparse columns": jl("projections", "_signs((s, n), g) / math.sqrt(s)", "_signs((s, n), g).abs() / math.sqrt(s)", "check_families('sparse')", page=False),
+    "projection: axis of sparse columns": jl("projections", ".argsort(0)[:s]", ".argsort(1)[:s].clamp(max=k - 1)", "check_collision(8)"),
+    "projection: signs of srht": jl("projections", "r = signs * _sylvester", "r = _sylvester", "check_srht_twin()"),
+    "_sylvester: sign": jl("projections", "1.0 - 2.0 * (common & 1)", "1.0 - 1.0 * (common & 1)", "check_families('srht')"),
+    "hadamard: sign": jl("projections", "[left + right, left - right]", "[left + right, right - left]", "check_srht_twin()"),
+    "_failures: upper tail": jl("projections", "gammaincc(a, a * (1 + eps))", "gammaincc(a, a * (1 + 2 * eps))", "check_norm_law(torch.ones(40).double(), 16, 0.25)"),
+    "_failures: sign": jl("projections", "upper + torch.special.gammainc(", "upper - torch.special.gammainc(", "check_norm_law(torch.ones(40).double(), 16, 0.25)"),
+    "failure_bound: half of the rate is lost": jl("projections", "(eps - math.log1p(eps)) / 2 if", "(eps - math.log1p(eps)) if", "check_tail(200, 0.5, 1.0)"),
+    "failure_bound: sign of the cube": jl("projections", "(eps**2 - eps**3) / 4", "(eps**2 + eps**3) / 4", "check_tail(40, 0.5, 1.0)"),
+    "required_dimension: no union": jl("projections", "math.log(2 * union / delta)", "math.log(2 / delta)", "check_formula(512)"),
+    "required_dimension: no union in the exact law": jl("projections", "union * _failures(block, eps) > delta", "_failures(block, eps) > delta", "check_formula(512, exact=True)"),
+    "jl_surrogate: scale": jl("lowrank", "return (p @ r.mT) @ r if", "return 2 * (p @ r.mT) @ r if", "check_surrogate_size()"),
+    "jl_surrogate: sign with values": jl("lowrank", "else p @ (r.mT @ (r @ v))", "else -p @ (r.mT @ (r @ v))", "check_law_of_the_kernel()"),
     "certify.rank: sign": questions("certify", "a - factor * b for a", "a + factor * b for a", "at_most(abs(certify.rank(clusters(3, 2)) - 2), 0)"),
 }
 
