@@ -23,6 +23,7 @@ PAGES = {  # claims module of tests/ -> its page
     "test_claims_questions": "notebooks/path_decomposition/four_questions.ipynb",
     "test_claims_escaping": "notebooks/path_decomposition/escaping_collapse.ipynb",
     "test_claims_projections": "notebooks/jl_low_rank/random_projections.ipynb",
+    "test_claims_efficacy": "notebooks/path_decomposition/path_efficacy.ipynb",
 }
 
 # Forked from a process that has these already: most of a mutation's time would otherwise go into importing torch.
@@ -89,6 +90,10 @@ def jl(kernel: str, old: str, new: str, check: str, page: bool = True) -> Mutati
     return Mutation(kernel, old, new, check, page, "test_claims_projections")
 
 
+def efficacy(old: str, new: str, check: str, page: bool = True) -> Mutation:
+    return Mutation("efficacy", old, new, check, page, "test_claims_efficacy")
+
+
 MUTATIONS = {
     "attention_matrix: axis": Mutation("_normalizers", "torch.softmax(a, -1)", "torch.softmax(a, -2)", "check_decomposition(0, skip=False)"),
     "attention_matrix: scale": Mutation("attention", "1 / math.sqrt(w_q.shape[-1])", "1 / w_q.shape[-1]", "check_closed_form(0.7)"),
@@ -145,6 +150,12 @@ MUTATIONS = {
     "required_dimension: no union in the exact law": jl("projections", "union * _failures(block, eps) > delta", "_failures(block, eps) > delta", "check_formula(512, exact=True)"),
     "jl_surrogate: scale": jl("lowrank", "return (p @ r.mT) @ r if", "return 2 * (p @ r.mT) @ r if", "check_surrogate_size()"),
     "jl_surrogate: sign with values": jl("lowrank", "else p @ (r.mT @ (r @ v))", "else -p @ (r.mT @ (r @ v))", "check_law_of_the_kernel()"),
+    "length_bounds: sign": efficacy("(s * v for v in e)", "(-s * v for v in e)", "check_attained([[1.0, 2.0], [0.5, 3.0]])"),
+    "length_bounds: one head": efficacy("* spectral).sum(-1)", "* spectral).amin(-1)", "check_attained([[1.0, 2.0], [0.5, 3.0]])"),
+    "logit_parts: sign of the bias": efficacy("sums.bias @ reader.readout + reader.bias", "sums.bias @ reader.readout - reader.bias", "check_parts()"),
+    "logits: no skip": efficacy("reader.layers, skip=True, check=False)", "reader.layers, skip=False, check=False)", "check_parts()"),
+    "restricted_forward: axis": efficacy("x = p @ (x @", "x = p.mT @ (x @", "check_first_order(network_frozen=False, paths_frozen=False)"),
+    "estimate_length: scale": efficacy("(count / len(paths))", "(2 * count / len(paths))", "check_first_order()", page=False),
     "certify.rank: sign": questions("certify", "a - factor * b for a", "a + factor * b for a", "at_most(abs(certify.rank(clusters(3, 2)) - 2), 0)"),
 }
 

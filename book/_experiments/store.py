@@ -39,6 +39,11 @@ def commit() -> str:
     return (git("rev-parse", "--short=12", "HEAD") or "unknown") + (" and changes" if changed else "")
 
 
+def one_line_lists(text: str) -> str:
+    """JSON with every list of numbers on one line."""
+    return re.sub(r"\[\s+([-+.\deE,\s]+?)\s+\]", lambda m: "[" + " ".join(m[1].split()) + "]", text)
+
+
 def write(name: str, result: object, *, settings: dict, seconds: float, device: str = "cpu", folder: Path = RESULTS) -> Path:
     """Store `result` as `name`.json; NaN and infinity are refused, because JSON has none and a result with them is not whole."""
     about = {
@@ -51,7 +56,7 @@ def write(name: str, result: object, *, settings: dict, seconds: float, device: 
         "commit": commit(),
         "date": datetime.date.today().isoformat(),
     }
-    text = json.dumps({"about": about, "result": result}, indent=1, allow_nan=False) + "\n"
+    text = one_line_lists(json.dumps({"about": about, "result": result}, indent=1, allow_nan=False)) + "\n"
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.NamedTemporaryFile("w", dir=folder, delete=False, encoding="utf-8", newline="\n") as file:
         file.write(text)
