@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from attnlib import exercises
-from attnlib.exercises import collapse, paths, questions
+from attnlib.exercises import collapse, paths, projections, questions
 
 mix = lambda s, P, W: sum(p @ s @ w for p, w in zip(P, W))
 
@@ -173,7 +173,46 @@ COLLAPSE = {
     ],
 }
 
-ANSWERS = {paths: PATHS, collapse: COLLAPSE, questions: QUESTIONS}  # each module of a chapter has its answers here
+def law(x, y, k, kappa, *, square=2, fourth=1, rows=1, root=1):
+    """The variance with the given mistakes."""
+    value = (x @ x) * (y @ y) + (x @ y) ** square * (square > 0) + fourth * (kappa - 3) * (x * x) @ (y * y)
+    return (value / k**rows) ** root
+
+
+def rows_for(pairs, gap=0.032, factor=2):
+    return math.ceil(4 * math.log(factor * pairs / 0.01) / gap)
+
+
+PROJECTIONS = {
+    "dimension": [
+        (rows_for(64000), "Right"), (rows_for(1), "one inner product"), (rows_for(1000), "rows only"),
+        (rows_for(1064), "their product"), (rows_for(64000, 0.04), "the cube"), (rows_for(64000, factor=4), "polarisation"),
+        (rows_for(64000, factor=1), "factor 2"), (7, "Not yet: solve"),
+    ],
+    "variance": [
+        (law, "Right"),
+        (lambda *a: law(*a, fourth=0), "term with kappa"),
+        (lambda *a: law(*a, square=0), "square of the inner product is missing"),
+        (lambda *a: law(*a, square=1), "stands squared"),
+        (lambda *a: law(*a, rows=0), "Divide by k"),
+        (lambda *a: law(*a, root=0.5), "standard deviation"),
+        (lambda *a: 3.0, "not a mistake that is known"),
+    ],
+    "surrogate": [
+        (lambda p, w: torch.outer(p @ w, w) / (w @ w), "Right"),
+        (lambda p, w: torch.outer(p @ w, w), "Divide by w'w"),
+        (lambda p, w: torch.outer(w, p @ w) / (w @ w), "transposed"),
+        (lambda p, w: p, "rank is 4"),
+        (lambda p, w: torch.ones_like(p), "does not map w"),
+        (lambda p, w: p @ w, "was wanted"),
+    ],
+    "shrink": [
+        (0.2, "Right"), (1.0, "no shrinkage"), (0.8, "left of the squared error"), (128 / 511, "k / n"),
+        (0.25, "forgot the 1"), (3.0, "Not yet: the mean square"),
+    ],
+}
+
+ANSWERS = {paths: PATHS, collapse: COLLAPSE, questions: QUESTIONS, projections: PROJECTIONS}  # each module of a chapter has its answers here
 EVERY = [(module, name) for module, answers in ANSWERS.items() for name in answers]
 
 
@@ -204,7 +243,7 @@ def test_answers(module, name, number):
     assert (said == "Right.") == (number == 0)
 
 
-@pytest.mark.parametrize(("module", "least"), [(paths, 18), (collapse, 10), (questions, 15)], ids=label)
+@pytest.mark.parametrize(("module", "least"), [(paths, 18), (collapse, 10), (questions, 15), (projections, 15)], ids=label)
 def test_every_named_mistake_is_fed(module, least):
     """A sentence that no wrong answer reaches would be a sentence that nobody has tried."""
     found = ANSWERS[module]

@@ -1,0 +1,110 @@
+"""Exercises of the page on random projections. Every function takes an answer and returns a sentence."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import torch
+
+from attnlib.exercises.paths import NOT_TRIED, RIGHT, _compare
+
+
+def dimension(answer: int | None) -> str:
+    """Exercise 6.1: k by formula (6.4) for the inner products of 1000 rows with 64 columns, eps = 0.2, delta = 0.01.
+
+    Args:    answer: a whole number, or None.
+    Returns: a sentence that says what is right or what went wrong.
+    Cost:    O(1).
+    Page:    notebooks/jl_low_rank/random_projections
+    """
+    if answer is None:
+        return NOT_TRIED
+    size = lambda pairs, gap=0.032, factor=2: 4 * math.log(factor * pairs / 0.01) / gap
+    mistakes = {
+        size(1): "That keeps one inner product: put the number of all pairs beside delta.",
+        size(1000): "You counted the rows only: each row meets each of the 64 columns.",
+        size(1064): "You added rows and columns: the pairs are their product.",
+        size(64000, 0.04): "The denominator is eps^2 - eps^3; you left out the cube.",
+        size(64000, factor=4): "You used the constant 4 of the polarisation identity: the theorem has 2.",
+        size(64000, factor=1): "You lost the factor 2 in front of the exponential.",
+    }
+    near = lambda value: abs(answer - value) <= 1
+    if near(math.ceil(size(64000))):
+        return RIGHT
+    named = [sentence for value, sentence in mistakes.items() if near(math.ceil(value))]
+    return named[0] if named else "Not yet: solve 2 * 64000 * exp(-k (eps^2 - eps^3) / 4) = 0.01 for k."
+
+
+def variance(answer: Callable | None) -> str:
+    """Exercise 6.2: a function (x, y, k, kappa) that returns the variance of x'R'Ry by the mean-square law.
+
+    Args:    answer: x, y are (n,), k a number of rows, kappa the fourth moment of sqrt(k) times an entry.
+    Returns: a sentence that says what is right or what went wrong.
+    Cost:    a few small products.
+    Page:    notebooks/jl_low_rank/random_projections
+    """
+    if answer is None:
+        return NOT_TRIED
+    x = torch.tensor([1.0, -2.0, 0.5], dtype=torch.float64)
+    y = torch.tensor([0.5, 1.0, 3.0], dtype=torch.float64)
+    k, kappa = 4, 1.0
+    norms, dot, fourth = x @ x * (y @ y), x @ y, (x * x) @ (y * y)
+    mistakes = {
+        "The term with kappa is missing: the entries here are signs, kappa = 1.": (norms + dot**2) / k,
+        "The square of the inner product is missing.": (norms + (kappa - 3) * fourth) / k,
+        "The inner product stands squared in the law.": (norms + dot + (kappa - 3) * fourth) / k,
+        "Divide by k: the rows are averaged.": norms + dot**2 + (kappa - 3) * fourth,
+        "That is the standard deviation; the variance was asked.": ((norms + dot**2 + (kappa - 3) * fourth) / k).sqrt(),
+    }
+    got = answer(x, y, k, kappa)
+    got = got if torch.is_tensor(got) else torch.tensor(got, dtype=torch.float64)
+    return _compare(got, (norms + dot**2 + (kappa - 3) * fourth) / k, mistakes)
+
+
+def surrogate(answer: Callable | None) -> str:
+    """Exercise 6.3: a function (p, w) that returns a matrix of rank one which maps w to P w exactly.
+
+    Args:    answer: p is n x n, w is (n,).
+    Returns: a sentence that says what is right or what went wrong.
+    Cost:    a few small products.
+    Page:    notebooks/jl_low_rank/random_projections
+    """
+    if answer is None:
+        return NOT_TRIED
+    g = torch.Generator().manual_seed(6)
+    p = torch.softmax(torch.randn(4, 4, generator=g, dtype=torch.float64), -1)
+    w = torch.randn(4, generator=g, dtype=torch.float64)
+    got = answer(p, w)
+    if not torch.is_tensor(got) or got.shape != p.shape:
+        return "A matrix of shape (4, 4) was wanted."
+    if torch.allclose(got, torch.outer(p @ w, w), rtol=1e-9):
+        return "Almost: it maps w to |w|^2 P w. Divide by w'w."
+    if torch.allclose(got, torch.outer(w, p @ w) / (w @ w), rtol=1e-9):
+        return "It is transposed: the columns are multiples of P w, the rows of w."
+    if torch.linalg.matrix_rank(got) != 1:
+        return f"Its rank is {int(torch.linalg.matrix_rank(got))}, not 1."
+    return RIGHT if torch.allclose(got @ w, p @ w, rtol=1e-9) else "Its rank is 1, but it does not map w to P w."
+
+
+def shrink(answer: float | None) -> str:
+    """Exercise 6.4: the number c for which c P R'R is nearest to P on average, n = 511, k = 128.
+
+    Args:    answer: a number, or None.
+    Returns: a sentence that says what is right or what went wrong.
+    Cost:    O(1).
+    Page:    notebooks/jl_low_rank/random_projections
+    """
+    if answer is None:
+        return NOT_TRIED
+    mistakes = {
+        1.0: "c = 1 is no shrinkage: the mean square is then (n + 1) / k = 4.",
+        0.8: "That is what is left of the squared error; c itself was asked.",
+        128 / 511: "That is k / n: set the derivative of c^2 (1 + (n + 1) / k) - 2 c to zero.",
+        0.25: "You forgot the 1 in 1 + (n + 1) / k: the mean square of c P R'R contains P itself.",
+    }
+    close = lambda value: abs(answer - value) < 2e-4
+    if close(0.2):
+        return RIGHT
+    named = [sentence for value, sentence in mistakes.items() if close(value)]
+    return named[0] if named else "Not yet: the mean square is c^2 (1 + (n + 1) / k) - 2 c + 1, in units of |P|_F^2."
