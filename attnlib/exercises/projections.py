@@ -47,7 +47,7 @@ def variance(answer: Callable | None) -> str:
     if answer is None:
         return NOT_TRIED
     x = torch.tensor([1.0, -2.0, 0.5], dtype=torch.float64)
-    y = torch.tensor([0.5, 1.0, 3.0], dtype=torch.float64)
+    y = torch.tensor([2.5, 1.0, 3.0], dtype=torch.float64)
     k, kappa = 4, 1.0
     norms, dot, fourth = x @ x * (y @ y), x @ y, (x * x) @ (y * y)
     mistakes = {
