@@ -11,7 +11,7 @@ from attnlib.exercises.paths import NOT_TRIED, RIGHT, _compare
 
 
 def dimension(answer: int | None) -> str:
-    """Exercise 6.1: k by formula (6.4) for the inner products of 1000 rows with 64 columns, eps = 0.2, delta = 0.01.
+    """Exercise 6.1: k by formula (6.3) for the inner products of 1000 rows with 64 columns, eps = 0.2, delta = 0.01.
 
     Args:    answer: a whole number, or None.
     Returns: a sentence that says what is right or what went wrong.

@@ -8,7 +8,8 @@ import torch
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from attnlib.figures import BLUE, GREEN, GREY, ORANGE, PURPLE, VERMILLION, new
+from attnlib.figures import BLUE, GREEN, GREY, ORANGE, PURPLE, SKY, VERMILLION, new
+from attnlib.projections import failure_bound, failure_probability, projection
 
 MARKS = ("o", "s", "^", "D", "v")
 COLORS = (BLUE, VERMILLION, GREEN, ORANGE, PURPLE)
@@ -42,45 +43,59 @@ def _plain(ax, k: Sequence[int]) -> None:
     ax.yaxis.set_minor_formatter("")
 
 
-def tails(k: Sequence[int], curves: dict[float, tuple[Sequence[float], Sequence[float]]], marks: dict[float, list]) -> Figure:
-    """The chance of a failure over k: exact, by the bound, and counted.
+def tails(eps: Sequence[float], *, draws: int, generator: torch.Generator) -> Figure:
+    """The chance that a squared norm fails over k: exact, by the bound, and counted.
 
-    Args:    k: sizes.   curves: eps -> (exact, bound) at each k.   marks: eps -> list of (k, counted frequency).
+    Args:    eps: one curve each.   draws: of Gaussian R behind each mark; one column of R is all that matters.
+             generator: draws them.
     Returns: a Figure.
-    Cost:    about 100 ms.
+    Cost:    about 200 ms.
     Page:    notebooks/jl_low_rank/random_projections
     """
     fig, ax = new(size=(6.0, 3.2))
-    for (eps, (exact, bound)), color, mark in zip(curves.items(), COLORS, MARKS):
-        ax.plot(k, exact, "-", color=color, label=rf"exact, $\varepsilon = {eps:g}$")
+    k = range(4, 401, 4)
+    norms = {m: torch.randn(draws, m, generator=generator, dtype=torch.float64).square().mean(1) for m in (16, 32, 64, 128, 256)}
+    for e, color, mark in zip(eps, COLORS, MARKS):
+        bound = [failure_bound(m, e) for m in k]
+        ax.plot(k, [failure_probability(m, e) for m in k], "-", color=color, label=rf"exact, $\varepsilon = {e:g}$")
         ax.plot(k, bound, "--", color="black", lw=1)
-        ax.plot(*zip(*marks[eps]), mark, color=color)
-        end = next((i for i, b in enumerate(bound) if b < 2e-5), len(k)) - 1
-        ax.text(k[end], bound[end] * 1.6, "bound", fontsize=9, ha="right")
+        shares = {m: float(((x - 1).abs() > e).double().mean()) for m, x in norms.items()}
+        ax.plot(*zip(*((m, s) for m, s in shares.items() if s)), mark, color=color)
+        end = sum(b > 2e-5 for b in bound) - 1
+        ax.text(k[end] - 6, bound[end] * 1.9, rf"bound, $\varepsilon = {e:g}$", fontsize=9, ha="right")
     ax.axhline(1, color=GREY, lw=0.8)
     ax.set(xlabel="rows $k$ of the projection", ylabel="chance of a failure", yscale="log", ylim=(1e-5, 3))
     ax.yaxis.set_major_formatter("{x:g}")
-    ax.legend(fontsize=9, loc="lower right")
+    ax.legend(fontsize=9, loc="upper right")
     return fig
 
 
-def families(vectors: Sequence[str], failures: dict[str, Sequence[float]], exact: float) -> Figure:
-    """How often each family fails, for a few vectors, and the Gaussian chance.
+FAMILIES = {
+    "Gaussian": ("gaussian", 1), "Achlioptas": ("achlioptas", 1), "signs": ("rademacher", 1), "CountSketch": ("sparse", 1),
+    "sparse, s = 8": ("sparse", 8), "SRHT": ("srht", 1),
+}
 
-    Args:    vectors: their names.   failures: family -> frequency for each vector.   exact: chance of Gaussian entries.
+
+def families(n: int, k: int, eps: float, *, draws: int, generator: torch.Generator) -> Figure:
+    """How often each family changes the squared norm of three unit vectors too much, and the exact Gaussian chance.
+
+    Args:    n, k: sizes of R.   eps: the change that counts.   draws: of each family.   generator: draws them.
     Returns: a Figure.
-    Cost:    about 100 ms.
+    Cost:    about 3 s for 400 draws at n = 256, k = 128.
     Page:    notebooks/jl_low_rank/random_projections
     """
+    x = torch.zeros(n, 3, dtype=torch.float64)
+    x[0, 0], x[:2, 1], x[:, 2] = 1, 0.5**0.5, n**-0.5
     fig, ax = new(size=(6.0, 3.0))
-    width = 0.8 / len(failures)
-    hatches = ("", "//", "..", "xx", "\\\\", "")
-    for i, (name, values) in enumerate(failures.items()):
-        at = [j + (i - (len(failures) - 1) / 2) * width for j in range(len(vectors))]
-        ax.bar(at, values, width * 0.9, label=name, color=(*COLORS, "#C9C9C9")[i], hatch=hatches[i], edgecolor="white", lw=0)
-    ax.axhline(exact, color="black", ls="--", lw=1)
-    ax.set(ylabel="share of failures", xlabel="the vector that is projected", ylim=(0, 0.1))
-    ax.set_xticks(range(len(vectors)), vectors)
+    width, hatches = 0.8 / len(FAMILIES), ("", "//", "..", "xx", "--", "++")
+    for i, (label, (family, s)) in enumerate(FAMILIES.items()):
+        images = [projection(k, n, family, s=s, generator=generator) @ x for _ in range(draws)]
+        share = ((torch.stack(images).square().sum(1) - 1).abs() > eps).double().mean(0)
+        at = [j + (i - (len(FAMILIES) - 1) / 2) * width for j in range(3)]
+        ax.bar(at, share.tolist(), width * 0.9, label=label, color=(*COLORS, SKY)[i], hatch=hatches[i], edgecolor="white", lw=0)
+    ax.axhline(failure_probability(k, eps), color="black", ls="--", lw=1)
+    ax.set(ylabel="share of failures", xlabel="the vector that is projected", ylim=(0, 0.09))
+    ax.set_xticks(range(3), ["$e_1$", r"$(e_1 + e_2)/\sqrt{2}$", "flat"])
     ax.legend(fontsize=9, loc="upper left", bbox_to_anchor=(1.0, 1.0))
     return fig
 
