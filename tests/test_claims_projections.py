@@ -13,7 +13,7 @@ import torch
 from attnlib import certify
 from attnlib.certify import at_most
 from attnlib.lowrank import jl_surrogate
-from attnlib.projections import failure_bound, failure_probability, projection, required_dimension
+from attnlib.projections import failure_bound, failure_probability, projection, required_dimension, srht
 
 EPS = torch.finfo(torch.float64).eps
 FAMILIES = ["gaussian", "rademacher", "achlioptas", "sparse", "srht"]
@@ -170,6 +170,19 @@ def check_floor(n, *, exact=False):
     return at_most(n - min(asked), 0)
 
 
+def check_formula(union, *, exact=False, eps=0.5, delta=0.05):
+    """What the required dimension leaves of failures, summed over the union: at most delta, with 1e-12 for rounding up."""
+    k = required_dimension(eps, delta, union=union, exact=exact)
+    return at_most(union * (failure_probability if exact else failure_bound)(k, eps), delta * (1 + 1e-12))
+
+
+@pytest.mark.claim("jl.floor", role="check")
+@pytest.mark.parametrize("union", [1, 512, 512 * 64])
+@pytest.mark.parametrize("exact", [True, False])
+def test_formula(union, exact):
+    assert check_formula(union, exact=exact).ok
+
+
 @pytest.mark.claim("jl.floor", role="check")
 @pytest.mark.parametrize("n", [2, 16, 100, 174])
 def test_floor(n):
@@ -233,6 +246,17 @@ def test_srht_exactly():
             for i, j in itertools.product(range(4), repeat=2):
                 total[i][j] += signs[i] * signs[j] * sum(r[i] * r[j] for r in pair)
     assert total == [[2 * cases if i == j else 0 for j in range(4)] for i in range(4)]  # k E[R'R] = 2 I
+
+
+def check_srht_twin(k=6, n=20):
+    """The fast SRHT of the unit vectors against the matrix; the largest entry of the difference, at most 1e-12."""
+    fast = srht(torch.eye(n, dtype=torch.float64), k, generator=gen(1))
+    return at_most((fast.T - projection(k, n, "srht", generator=gen(1))).abs().max(), 1e-12)
+
+
+@pytest.mark.claim("jl.families", role="witness")
+def test_srht_twin():
+    assert check_srht_twin().ok
 
 
 def check_collision(k, *, s=1, count=4000):

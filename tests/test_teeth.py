@@ -21,6 +21,7 @@ PAGES = {  # claims module of tests/ -> its page
     "test_claims_paths": "notebooks/path_decomposition/paths.ipynb",
     "test_claims_collapse": "notebooks/path_decomposition/rank_collapse.ipynb",
     "test_claims_questions": "notebooks/path_decomposition/four_questions.ipynb",
+    "test_claims_projections": "notebooks/jl_low_rank/random_projections.ipynb",
 }
 
 DRIVER = """
@@ -66,6 +67,10 @@ def questions(kernel: str, old: str, new: str, check: str) -> Mutation:
     return Mutation(kernel, old, new, check, True, "test_claims_questions")
 
 
+def jl(kernel: str, old: str, new: str, check: str, page: bool = True) -> Mutation:
+    return Mutation(kernel, old, new, check, page, "test_claims_projections")
+
+
 MUTATIONS = {
     "attention_matrix: axis": Mutation("attention", "torch.softmax(a, -1)", "torch.softmax(a, -2)", "check_decomposition(0, skip=False)"),
     "attention_matrix: scale": Mutation("attention", "1 / math.sqrt(w_q.shape[-1])", "1 / w_q.shape[-1]", "check_closed_form(0.7)"),
@@ -99,6 +104,21 @@ MUTATIONS = {
     "certify.norms: axis": questions("certify", "max(map(sum, zip(*sizes)))", "max(map(sum, sizes))", "at_most(abs(square([[Fraction(1)],[Fraction(1)]]) - 2), 0)"),
     "certify.norms: largest entry": questions("certify", "return max(map(sum, zip(*sizes))), max(map(sum, sizes))", "return max(map(max, sizes)), max(map(sum, sizes))", "check_attained(8, 2, 2)"),
     "certify.norms: sign": questions("certify", "[[abs(entry) for entry in row] for row in matrix]", "[list(row) for row in matrix]", "at_most(abs(square(centred(fan(20, 1))) - 2 * Fraction(19, 20) ** 2), 0)"),
+    "projection: scale of Gaussian entries": jl("projections", "dtype=torch.float64) / math.sqrt(k)\n    elif", "dtype=torch.float64) / k\n    elif", "check_norm_law(torch.ones(40).double(), 16, 0.25)"),
+    "projection: scale of Achlioptas": jl("projections", "math.sqrt(3 / k)", "math.sqrt(2 / k)", "check_families('achlioptas')", page=False),
+    "projection: signs of sparse columns": jl("projections", "_signs((s, n), g) / math.sqrt(s)", "_signs((s, n), g).abs() / math.sqrt(s)", "check_families('sparse')", page=False),
+    "projection: axis of sparse columns": jl("projections", ".argsort(0)[:s]", ".argsort(1)[:s].clamp(max=k - 1)", "check_collision(8)"),
+    "projection: signs of srht": jl("projections", "r = signs * _sylvester", "r = _sylvester", "check_srht_twin()"),
+    "_sylvester: sign": jl("projections", "1.0 - 2.0 * (common & 1)", "1.0 - 1.0 * (common & 1)", "check_families('srht')"),
+    "hadamard: sign": jl("projections", "[left + right, left - right]", "[left + right, right - left]", "check_srht_twin()"),
+    "_failures: upper tail": jl("projections", "gammaincc(a, a * (1 + eps))", "gammaincc(a, a * (1 + 2 * eps))", "check_norm_law(torch.ones(40).double(), 16, 0.25)"),
+    "_failures: sign": jl("projections", "upper + torch.special.gammainc(", "upper - torch.special.gammainc(", "check_norm_law(torch.ones(40).double(), 16, 0.25)"),
+    "failure_bound: half of the rate is lost": jl("projections", "(eps - math.log1p(eps)) / 2 if", "(eps - math.log1p(eps)) if", "check_tail(40, 0.5, 1.0)"),
+    "failure_bound: sign of the cube": jl("projections", "(eps**2 - eps**3) / 4", "(eps**2 + eps**3) / 4", "check_tail(40, 0.5, 1.0)"),
+    "required_dimension: no union": jl("projections", "math.log(2 * union / delta)", "math.log(2 / delta)", "check_formula(512)"),
+    "required_dimension: no union in the exact law": jl("projections", "union * _failures(block, eps) > delta", "_failures(block, eps) > delta", "check_formula(512, exact=True)"),
+    "jl_surrogate: scale": jl("lowrank", "return (p @ r.mT) @ r if", "return 2 * (p @ r.mT) @ r if", "check_surrogate_size()"),
+    "jl_surrogate: sign with values": jl("lowrank", "else p @ (r.mT @ (r @ v))", "else -p @ (r.mT @ (r @ v))", "check_law_of_the_kernel()"),
     "certify.rank: sign": questions("certify", "a - factor * b for a", "a + factor * b for a", "at_most(abs(certify.rank(clusters(3, 2)) - 2), 0)"),
 }
 
