@@ -505,7 +505,9 @@ def check_uniform(n, k, rank, beta=8.0):
     v = randn(n, rank, seed=4)
     best = (u[:, :rank] * s[:rank]) @ vh[:rank]
     others = [best, p @ v @ torch.linalg.pinv(v), jl_surrogate(p, rank, generator=gen())]
-    return at_most(max(sigma - float(torch.linalg.matrix_norm(p - q, 2)) for q in others), 64 * EPS)
+    spectral = max(sigma - float(torch.linalg.matrix_norm(p - q, 2)) for q in others)
+    frobenius = max(float(s[k:].square().sum() - (p - q).square().sum()) for q in others)  # n times the mean square
+    return at_most(max(spectral, frobenius), 64 * EPS)
 
 
 @pytest.mark.claim("jl.uniform", role="check")

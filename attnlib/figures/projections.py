@@ -28,7 +28,7 @@ def errors(k: Sequence[int], cases: dict[str, tuple[Tensor, Tensor]], eps: float
         ax.plot(k, law, "-", color=color, lw=1)
         ax.plot(k, seen, mark, color=color, label=label)
     ax.axhline(eps, color="black", ls="--", lw=1)
-    ax.text(k[0], eps * 0.93, rf"wanted: $\varepsilon = {eps:g}$", va="top", fontsize=9)
+    ax.text(k[-1], eps * 1.06, rf"wanted: $\varepsilon = {eps:g}$", ha="right", va="bottom", fontsize=9)
     ax.set(xlabel="rows $k$ of the projection", ylabel=r"$\|PR^\top Rw - Pw\| \; / \; \|Pw\|$", xscale="log", yscale="log")
     _plain(ax, k)
     ax.legend(fontsize=9)
@@ -61,8 +61,8 @@ def tails(eps: Sequence[float], *, draws: int, generator: torch.Generator) -> Fi
         ax.plot(k, bound, "--", color="black", lw=1)
         shares = {m: float(((x - 1).abs() > e).double().mean()) for m, x in norms.items()}
         ax.plot(*zip(*((m, s) for m, s in shares.items() if s)), mark, color=color)
-        end = sum(b > 2e-5 for b in bound) - 1
-        ax.text(k[end] - 6, bound[end] * 1.9, rf"bound, $\varepsilon = {e:g}$", fontsize=9, ha="right")
+        at = max(i for i, b in enumerate(bound) if b > 5e-4 and i < 68)
+        ax.text(k[at] + 6, bound[at], rf"bound, $\varepsilon = {e:g}$", fontsize=9, va="bottom")
     ax.axhline(1, color=GREY, lw=0.8)
     ax.set(xlabel="rows $k$ of the projection", ylabel="chance of a failure", yscale="log", ylim=(1e-5, 3))
     ax.yaxis.set_major_formatter("{x:g}")
@@ -119,7 +119,7 @@ def row(p: Tensor, k: Sequence[int], surrogates: Sequence[Tensor]) -> tuple[list
         ax.axhline(0, color=GREY, lw=0.6)
         law = ((len(p) + 1) / size) ** 0.5
         ax.set(xlabel="column $j$", ylabel=f"row, $k = {size}$", ylim=(-top * 1.05, top * 1.05),
-               title=rf"$k = {size}$: distance {off:.2f} of the row's norm; law of the mean square: {law:.2f}")
+               title=rf"distance / norm of the row: {off:.2f}, by the law {law:.2f}")
         ax.legend(fontsize=9, loc="lower right")
         frames.append(fig)
         labels.append(f"k = {size}")
