@@ -1,0 +1,35 @@
+"""The figures of the page on random projections: small, described, and with words on their axes."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from attnlib import figures
+from attnlib.figures import projections as draw
+
+ALT = "A figure for the tests, described in one sentence that is long enough."
+
+
+def every_figure():
+    k, e, g = [4, 8, 16], torch.tensor([2.0, 1.4, 1.0]), torch.Generator().manual_seed(0)
+    return {
+        "errors": draw.errors(k, {"a": (e, 1.1 * e), "b": (e / 4, e / 4)}, 0.5),
+        "tails": draw.tails((0.5, 0.25), draws=100, generator=g),
+        "families": draw.families(16, 8, 0.5, draws=20, generator=g),
+    }
+
+
+@pytest.mark.parametrize("name", every_figure())
+def test_figures_are_small_and_described(name):
+    fig = every_figure()[name]
+    assert 2_000 < len(figures.show(fig, alt=ALT).data) < 270_000
+    assert all(ax.get_xlabel() and ax.get_ylabel() for ax in fig.axes)
+
+
+def test_the_slider_has_a_frame_for_each_size():
+    p = torch.softmax(torch.arange(12.0), -1)
+    frames, labels = draw.row(p, [2, 4], [p - 0.1, p + 0.05])
+    assert labels == ["k = 2", "k = 4"] and len(frames) == 2
+    assert "k = 4" in figures.slider(frames, labels, alt=ALT).data
+    assert f"{float(0.1 * 12**0.5 / p.norm()):.2f}" in frames[0].axes[0].get_title()
