@@ -55,9 +55,9 @@ def tails(eps: Sequence[float], *, draws: int, generator: torch.Generator) -> Fi
     fig, ax = new(size=(6.0, 3.2))
     k = range(4, 401, 4)
     norms = {m: torch.randn(draws, m, generator=generator, dtype=torch.float64).square().mean(1) for m in (16, 32, 64, 128, 256)}
-    for e, color, mark in zip(eps, COLORS, MARKS):
+    for e, color, mark, dash in zip(eps, COLORS, MARKS, ("-", "-.", ":")):
         bound = [failure_bound(m, e) for m in k]
-        ax.plot(k, [failure_probability(m, e) for m in k], "-", color=color, label=rf"exact, $\varepsilon = {e:g}$")
+        ax.plot(k, [failure_probability(m, e) for m in k], dash, color=color, label=rf"exact, $\varepsilon = {e:g}$")
         ax.plot(k, bound, "--", color="black", lw=1)
         shares = {m: float(((x - 1).abs() > e).double().mean()) for m, x in norms.items()}
         ax.plot(*zip(*((m, s) for m, s in shares.items() if s)), mark, color=color)
