@@ -1,0 +1,33 @@
+"""Small trained networks that are stored beside the results."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+
+import torch
+
+from attnlib._require import require
+from attnlib.attention import Layer
+from attnlib.data import load_result
+from attnlib.efficacy import Reader
+
+
+def load_reader(name: str) -> Reader:
+    """A stored network with a linear embedding and a linear readout.
+
+    Args:    name: of a stored result whose "result" holds shapes, float16 and sha256, as "path_efficacy_network".
+    Returns: Reader of float32 tensors; each weight is a float16 number.
+    Raises:  ValueError if nothing of that name is stored, or the weights are not those that the hash names.
+    Page:    notebooks/path_decomposition/path_efficacy
+    """
+    stored = load_result(name)["result"]
+    require({"shapes", "float16", "sha256"} <= set(stored), f"the stored result {name!r} holds no network")
+    raw = base64.b64decode(stored["float16"])
+    found = hashlib.sha256(raw).hexdigest()
+    require(found == stored["sha256"], f"the weights of {name!r} are damaged: sha256 {found[:12]}..., not {stored['sha256'][:12]}...")
+    numbers = torch.frombuffer(bytearray(raw), dtype=torch.float16).float()
+    sizes = [torch.Size(shape).numel() for shape in stored["shapes"]]
+    embed, position, readout, bias, *rest = (t.view(s) for t, s in zip(numbers.split(sizes), stored["shapes"]))
+    layers = [Layer(*rest[i : i + 8]) for i in range(0, len(rest), 8)]
+    return Reader(embed, position, layers, readout, bias)

@@ -1,0 +1,97 @@
+"""Exercises of the page on path efficacy. Every function takes an answer and returns a sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+
+from attnlib.exercises.paths import NOT_TRIED, RIGHT, _compare
+
+
+def largest(answer: int | None) -> str:
+    """Exercise 5.1: which length has the most paths in a network of 24 layers with 16 heads and skips?
+
+    Args:    answer: a length, or None.
+    Returns: a sentence that says what is right or what went wrong.
+    Cost:    O(1).
+    Page:    notebooks/path_decomposition/path_efficacy
+    """
+    if answer is None:
+        return NOT_TRIED
+    mistakes = {
+        24: "Full length is the largest class only if H >= L, and 16 < 24.",
+        22: "That is the mean 24 * 16 / 17 without its fraction; the largest class stands above the mean here.",
+        12: "That is the middle of binom(24, k): a path also chooses among 16 heads in every layer that it passes.",
+    }
+    return RIGHT if answer == 23 else mistakes.get(answer, "Not yet: where does N_k / N_(k-1) = H (L - k + 1) / k fall below 1?")
+
+
+def first_order(answer: Callable | None) -> str:
+    """Exercise 5.2: a function (x, attention, weights) that returns the paths of lengths 0 and 1, added up.
+
+    Args:    answer: attention[l][h] is n x n and weights[l][h] is d x d; or None.
+    Returns: a sentence that says what is right or what went wrong.
+    Cost:    a few small products.
+    Page:    notebooks/path_decomposition/path_efficacy
+    """
+    if answer is None:
+        return NOT_TRIED
+    g = torch.Generator().manual_seed(5)
+    draw = lambda *size: torch.randn(*size, generator=g, dtype=torch.float64)
+    x, p, w = draw(3, 2), torch.softmax(draw(2, 2, 3, 3), -1), draw(2, 2, 2, 2)
+    heads = lambda y, l: sum(p[l, h] @ y @ w[l, h] for h in (0, 1))
+    both = x + heads(x, 0) + heads(x, 1)
+    mistakes = {
+        "The path of length 0 is missing: it is X itself.": both - x,
+        "That is the whole network: later layers must read X, not what the layers before them wrote.":
+            x + heads(x, 0) + heads(x + heads(x, 0), 1),
+        "You let only one layer speak: sum over the layers as well as over the heads.": x + heads(x, 1),
+        "X is counted once for each layer.": both + x,
+        "The weights W_h are missing.": x + p.sum((0, 1)) @ x,
+    }
+    return _compare(answer(x, p, w), both, mistakes)
+
+
+def bounds(answer: Callable | None) -> str:
+    """Exercise 5.3: a function of a list s_1, ..., s_L that returns the list e_0, ..., e_L.
+
+    Args:    answer: a function from a list of numbers to a list with one more entry, or None.
+    Returns: a sentence that says what is right or what went wrong.
+    Cost:    O(1).
+    Page:    notebooks/path_decomposition/path_efficacy
+    """
+    if answer is None:
+        return NOT_TRIED
+    mistakes = {
+        "That is binom(L, k) mean^k: a bound, and equal only if all s_l are the same.": (1, 6, 12, 8),
+        "That is (sum of s)^k / k!: it also counts paths that pass one layer twice.": (1, 6, 18, 36),
+        "You add up in place: the new e_k must use the old e_(k-1).": (1, 6, 25, 90),
+        "e_0 = 1 is missing: the empty path.": (6, 11, 6),
+        "Those are power sums: the layers of a path are distinct.": (3, 6, 14, 36),
+    }
+    got = tuple(round(float(v), 9) for v in answer([1, 2, 3]))
+    named = {values: sentence for sentence, values in mistakes.items()}
+    return RIGHT if got == (1, 6, 11, 6) else named.get(got, "Not yet: multiply out (1 + s_1 z)(1 + s_2 z)(1 + s_3 z).")
+
+
+def scores(answer: tuple | None) -> str:
+    """Exercise 5.4: logits of two lengths, label 0: each alone is wrong, their sum is right.
+
+    Args:    answer: two lists of equal size, or None.
+    Returns: a sentence that says what is right or what went wrong.
+    Cost:    O(1).
+    Page:    notebooks/path_decomposition/path_efficacy
+    """
+    if answer is None:
+        return NOT_TRIED
+    first, second = ([float(v) for v in part] for part in answer)
+    if len(first) != len(second):
+        return "Both lengths need one score for each class."
+    if len(first) < 3:
+        return "With two classes it cannot be: two negative margins add to a negative one."
+    right = lambda z: all(z[0] > v for v in z[1:])
+    if right(first) or right(second):
+        return "One of the lengths is right by itself: its largest score must stand at another class."
+    total = [a + b for a, b in zip(first, second)]
+    return RIGHT if right(total) else "The sum is not right yet: let the two lengths err towards different classes."
