@@ -47,7 +47,7 @@ class Parts(NamedTuple):
 
 def random_reader(
     f: int, c: int, *, L: int, h: int, d: int, n: int = 1, generator: torch.Generator, gain: float = 0.5,
-    dtype: torch.dtype = torch.float32,
+    dtype: torch.dtype = torch.float32, device: torch.device | str = "cpu",
 ) -> Reader:
     """A Reader before training.
 
@@ -55,7 +55,7 @@ def random_reader(
 
     Args:    f, c: features of a token, classes.   L, h, d: layers, heads, width; d_qk = d_v = d / h.
              n: positions to learn, 1 for none.   generator: source of the weights.   gain: of random_layers.
-             dtype: of the weights.
+             dtype, device: of the weights.
     Returns: Reader.
     Raises:  ValueError if h does not divide d.
     Cost:    O(L d^2).
@@ -64,10 +64,10 @@ def random_reader(
     """
     require(d % h == 0, f"the width must be a multiple of the number of heads, got d = {d}, h = {h}")
     draw = lambda *size: torch.randn(*size, generator=generator, dtype=torch.float64)
-    layers = random_layers(L, h, d, d // h, gain=gain, bias=True, generator=generator, dtype=dtype)
+    layers = random_layers(L, h, d, d // h, gain=gain, bias=True, generator=generator, dtype=dtype, device=device)
     layers = [Layer(*layer[:4], *(torch.zeros_like(b) for b in layer[4:])) for layer in layers]
     ends = draw(f, d), draw(n, d), draw(d, c) / math.sqrt(d), torch.zeros(c, dtype=torch.float64)
-    embed, position, readout, bias = (w.to(dtype) for w in ends)
+    embed, position, readout, bias = (w.to(device, dtype) for w in ends)
     return Reader(embed, position, layers, readout, bias)
 
 

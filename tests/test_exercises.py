@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from attnlib import exercises
-from attnlib.exercises import collapse, paths, questions
+from attnlib.exercises import collapse, efficacy, paths, questions
 
 mix = lambda s, P, W: sum(p @ s @ w for p, w in zip(P, W))
 
@@ -173,7 +173,66 @@ COLLAPSE = {
     ],
 }
 
-ANSWERS = {paths: PATHS, collapse: COLLAPSE, questions: QUESTIONS}  # each module of a chapter has its answers here
+
+def wide(x, attention, weights, *, start=None, layers=slice(None)):
+    """X, or what is given, and all heads of the given layers on X."""
+    heads = sum(mix(x, P, W) for P, W in zip(attention[layers], weights[layers]))
+    return (x if start is None else start) + heads
+
+
+def deep(x, attention, weights):
+    for P, W in zip(attention, weights):
+        x = x + mix(x, P, W)
+    return x
+
+
+def symmetric(s, start=(1,)):
+    e = list(start)
+    for v in s:
+        e = [a + v * b for a, b in zip([*e, 0], [0, *e])]
+    return e
+
+
+def symmetric_in_place(s):
+    e = [1, 0, 0, 0]
+    for v in s:
+        for k in (1, 2, 3):
+            e[k] += v * e[k - 1]
+    return e
+
+
+EFFICACY = {
+    "largest": [
+        (23, "Right"), (24, "only if H >= L"), (22, "without its fraction"), (12, "middle of binom"), (20, "fall below 1"),
+    ],
+    "first_order": [
+        (wide, "Right"),
+        (lambda x, P, W: wide(x, P, W, start=0), "length 0 is missing"),
+        (deep, "whole network"),
+        (lambda x, P, W: wide(x, P, W, layers=slice(1, 2)), "only one layer"),
+        (lambda x, P, W: wide(x, P, W, start=2 * x), "once for each layer"),
+        (lambda x, P, W: x + P.sum((0, 1)) @ x, "are missing"),
+        (lambda x, P, W: x, "not a mistake that is known"),
+    ],
+    "bounds": [
+        (symmetric, "Right"),
+        (lambda s: [math.comb(3, k) * 2**k for k in range(4)], "mean\\^k"),
+        (lambda s: [6**k / math.factorial(k) for k in range(4)], "one layer twice"),
+        (symmetric_in_place, "in place"),
+        (lambda s: symmetric(s)[1:], "e_0 = 1 is missing"),
+        (lambda s: [sum(v**k for v in s) for k in range(4)], "power sums"),
+        (lambda s: [1], "multiply out"),
+    ],
+    "scores": [
+        (([2, 3, 0], [2, 0, 3]), "Right"),
+        (([1, 2], [1, 2, 3]), "one score for each class"),
+        (([0, 1], [0, 1]), "two classes"),
+        (([3, 1, 0], [0, 1, 0]), "right by itself"),
+        (([0, 3, 0], [0, 0, 3]), "not right yet"),
+    ],
+}
+
+ANSWERS = {paths: PATHS, collapse: COLLAPSE, efficacy: EFFICACY, questions: QUESTIONS}  # each module of a chapter has its answers here
 EVERY = [(module, name) for module, answers in ANSWERS.items() for name in answers]
 
 
@@ -204,7 +263,7 @@ def test_answers(module, name, number):
     assert (said == "Right.") == (number == 0)
 
 
-@pytest.mark.parametrize(("module", "least"), [(paths, 18), (collapse, 10), (questions, 15)], ids=label)
+@pytest.mark.parametrize(("module", "least"), [(paths, 18), (collapse, 10), (efficacy, 17), (questions, 15)], ids=label)
 def test_every_named_mistake_is_fed(module, least):
     """A sentence that no wrong answer reaches would be a sentence that nobody has tried."""
     found = ANSWERS[module]

@@ -21,6 +21,7 @@ PAGES = {  # claims module of tests/ -> its page
     "test_claims_paths": "notebooks/path_decomposition/paths.ipynb",
     "test_claims_collapse": "notebooks/path_decomposition/rank_collapse.ipynb",
     "test_claims_questions": "notebooks/path_decomposition/four_questions.ipynb",
+    "test_claims_efficacy": "notebooks/path_decomposition/path_efficacy.ipynb",
 }
 
 DRIVER = """
@@ -66,6 +67,10 @@ def questions(kernel: str, old: str, new: str, check: str) -> Mutation:
     return Mutation(kernel, old, new, check, True, "test_claims_questions")
 
 
+def efficacy(old: str, new: str, check: str, page: bool = True) -> Mutation:
+    return Mutation("efficacy", old, new, check, page, "test_claims_efficacy")
+
+
 MUTATIONS = {
     "attention_matrix: axis": Mutation("attention", "torch.softmax(a, -1)", "torch.softmax(a, -2)", "check_decomposition(0, skip=False)"),
     "attention_matrix: scale": Mutation("attention", "1 / math.sqrt(w_q.shape[-1])", "1 / w_q.shape[-1]", "check_closed_form(0.7)"),
@@ -99,6 +104,12 @@ MUTATIONS = {
     "certify.norms: axis": questions("certify", "max(map(sum, zip(*sizes)))", "max(map(sum, sizes))", "at_most(abs(square([[Fraction(1)],[Fraction(1)]]) - 2), 0)"),
     "certify.norms: largest entry": questions("certify", "return max(map(sum, zip(*sizes))), max(map(sum, sizes))", "return max(map(max, sizes)), max(map(sum, sizes))", "check_attained(8, 2, 2)"),
     "certify.norms: sign": questions("certify", "[[abs(entry) for entry in row] for row in matrix]", "[list(row) for row in matrix]", "at_most(abs(square(centred(fan(20, 1))) - 2 * Fraction(19, 20) ** 2), 0)"),
+    "length_bounds: sign": efficacy("(s * v for v in e)", "(-s * v for v in e)", "check_attained([[1.0, 2.0], [0.5, 3.0]])"),
+    "length_bounds: one head": efficacy("* spectral).sum(-1)", "* spectral).amin(-1)", "check_attained([[1.0, 2.0], [0.5, 3.0]])"),
+    "logit_parts: sign of the bias": efficacy("sums.bias @ reader.readout + reader.bias", "sums.bias @ reader.readout - reader.bias", "check_parts()"),
+    "logits: no skip": efficacy("reader.layers, skip=True, check=False)", "reader.layers, skip=False, check=False)", "check_parts()"),
+    "restricted_forward: axis": efficacy("x = p @ (x @", "x = p.mT @ (x @", "check_first_order(network_frozen=False, paths_frozen=False)"),
+    "estimate_length: scale": efficacy("(count / len(paths))", "(2 * count / len(paths))", "check_first_order()", page=False),
     "certify.rank: sign": questions("certify", "a - factor * b for a", "a + factor * b for a", "at_most(abs(certify.rank(clusters(3, 2)) - 2), 0)"),
 }
 
