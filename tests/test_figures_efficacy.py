@@ -31,7 +31,7 @@ def test_figures_are_small_and_described(name):
     assert name == "circle" or all(ax.get_xlabel() for ax in fig.axes)
 
 
-@pytest.mark.parametrize("name", ["length_laws", "by_length", "drawn"])
+@pytest.mark.parametrize("name", ["length_laws", "by_length"])
 def test_colours_are_doubled_by_mark_or_dash(name):
     for ax in every_figure()[name].axes:
         named = [line for line in ax.lines if not line.get_label().startswith("_")]
@@ -39,8 +39,9 @@ def test_colours_are_doubled_by_mark_or_dash(name):
         assert len(set(ways)) == len(ways) >= 2
 
 
-def test_the_two_tokens_have_two_marks():
-    ax = every_figure()["circle"].axes[0]
+@pytest.mark.parametrize("name", ["circle", "drawn"])
+def test_two_things_have_two_marks(name):
+    ax = every_figure()[name].axes[0]
     assert {line.get_marker() for line in ax.lines} >= {"o", "s"}
 
 
