@@ -13,11 +13,12 @@ from attnlib.data import load_result
 from attnlib.efficacy import Reader
 
 
-def load_reader(name: str) -> Reader:
+def load_reader(name: str, *, dtype: torch.dtype = torch.float32) -> Reader:
     """A stored network with a linear embedding and a linear readout.
 
     Args:    name: of a stored result whose "result" holds shapes, float16 and sha256, as "path_efficacy_network".
-    Returns: Reader of float32 tensors; each weight is a float16 number.
+             dtype: of the weights.
+    Returns: Reader; each weight is a float16 number.
     Raises:  ValueError if nothing of that name is stored, or the weights are not those that the hash names.
     Page:    notebooks/path_decomposition/path_efficacy
     """
@@ -26,7 +27,7 @@ def load_reader(name: str) -> Reader:
     raw = base64.b64decode(stored["float16"])
     found = hashlib.sha256(raw).hexdigest()
     require(found == stored["sha256"], f"the weights of {name!r} are damaged: sha256 {found[:12]}..., not {stored['sha256'][:12]}...")
-    numbers = torch.frombuffer(bytearray(raw), dtype=torch.float16).float()
+    numbers = torch.frombuffer(bytearray(raw), dtype=torch.float16).to(dtype)
     sizes = [torch.Size(shape).numel() for shape in stored["shapes"]]
     embed, position, readout, bias, *rest = (t.view(s) for t, s in zip(numbers.split(sizes), stored["shapes"]))
     layers = [Layer(*rest[i : i + 8]) for i in range(0, len(rest), 8)]
