@@ -138,6 +138,6 @@ def check_norm(x: Tensor, norm: Norm, check: bool) -> None:
     for name, tensor in {"gain": norm.gain, "bias": norm.bias}.items():
         if tensor is not None:
             matches(name, tensor, (x.shape[-1],), x)
-    require(isinstance(norm.eps, (int, float)) and norm.eps >= 0, f"eps must be a number of at least zero, got {norm.eps!r}")
+    require(isinstance(norm.eps, (int, float)) and 0 <= norm.eps < float("inf"), f"eps must be a finite number of at least zero, got {norm.eps!r}")
     if check:
         finite(gain=norm.gain, bias=norm.bias)

@@ -101,6 +101,8 @@ def test_other_models_are_refused():
 @needs_transformers
 def test_decoders_and_one_sided_attention_are_refused():
     theirs = model("bert")
+    with pytest.raises(ValueError, match="BertForMaskedLM has a head"):
+        data.convert(pytest.importorskip("transformers").BertForMaskedLM(theirs.config))
     theirs.config.is_decoder = True
     with pytest.raises(ValueError, match="only encoders"):
         data.convert(theirs)

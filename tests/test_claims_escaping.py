@@ -50,11 +50,11 @@ def causal(n):
 
 
 def check_silent(seed=0, *, value=0.0, mask=None, L=5):
-    """How far the residual moves in L layers with skips and value weights scaled by value; tolerance 32 L eps."""
+    """How far the residual moves in L layers with skips and value weights scaled by value; tolerance 320 L eps."""
     layers = [l._replace(w_v=value * l.w_v) for l in random_layers(L, 3, 5, 4, bias=True, generator=gen(seed))]
     x = torch.randn(6, 5, dtype=double, generator=gen(seed + 100))
     moved = residual(forward(x, layers, skip=True, mask=mask)) - residual(x)
-    return at_most(moved.abs().max(), 32 * L * EPS * 10)
+    return at_most(moved.abs().max(), 320 * L * EPS)
 
 
 @pytest.mark.claim("escaping.silent", role="check")
@@ -110,6 +110,7 @@ def test_both_sides_are_attained(v):
 @pytest.mark.claim("escaping.skip", role="control")
 def test_without_the_skip_the_diameter_leaves_the_bounds():
     assert check_skip(skip=False).ok is False
+    assert check_skip(skip=False, masked=True).ok is False
     assert check_skip(factor=0.01).ok is False  # and the constant is not loose by a hundred
 
 
@@ -486,14 +487,12 @@ def test_without_a_mask_the_same_head_cubes():
     assert with_mask > 1e-3 and without < 1e-9
 
 
-def check_uniform(n=6, L=7, *, base=1):
-    """Entries of P^L that differ from (4.9), in fractions; base shifts the eigenvalues 1/k to 1/(k + base - 1)."""
+def check_uniform(n=6, L=7, *, own=1):
+    """Entries of P^L that differ from (4.9), in fractions; own: the weight of a token on itself before row i is divided."""
     c, state = math.comb, [[Fraction(i == j) for j in range(n)] for i in range(n)]
     for _ in range(L):
-        state = [[sum(row[j] for row in state[:i]) / i for j in range(n)] for i in range(1, n + 1)]
-    entry = lambda i, j: sum(
-        (-1) ** (k - j) * c(i - 1, k - 1) * c(k - 1, j - 1) * Fraction(1, (k + base - 1) ** L) for k in range(j, i + 1)
-    )
+        state = [[(sum(row[j] for row in state[: i - 1]) + own * state[i - 1][j]) / (i - 1 + own) for j in range(n)] for i in range(1, n + 1)]
+    entry = lambda i, j: sum((-1) ** (k - j) * c(i - 1, k - 1) * c(k - 1, j - 1) * Fraction(1, k**L) for k in range(j, i + 1))
     return at_most(sum(state[i - 1][j - 1] != entry(i, j) for i in range(1, n + 1) for j in range(1, n + 1)), 0)
 
 
@@ -515,8 +514,8 @@ def test_tokens_line_up_behind_the_first():
 
 
 @pytest.mark.claim("escaping.uniform", role="control")
-def test_other_eigenvalues_do_not_fit():
-    assert check_uniform(base=2).ok is False
+def test_unequal_logits_do_not_fit():
+    assert check_uniform(own=2).ok is False  # every token has ln 2 more for itself
 
 
 @pytest.mark.claim("escaping.uniform", role="witness")

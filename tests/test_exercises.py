@@ -204,6 +204,7 @@ ESCAPING = {
     "factors": [
         (factors, "Right"),
         (lambda x: factors(x, power=1), "take its root"),
+        (lambda x: (factors(x)[0] @ x @ factors(x)[1] @ torch.linalg.pinv(x), torch.eye(3).double()), "the factors are not"),
         (lambda x: factors(x, by=2), "divides by d"),
         (lambda x: factors(x, by=1), "mean of the squares"),
         (lambda x: factors(x, centre=False), "not centred"),

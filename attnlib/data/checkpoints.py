@@ -66,7 +66,9 @@ def load_checkpoint(name: str, *, download: bool = True, pretrained: bool = True
         plain = transformers.AutoModel
         model = plain.from_pretrained(name, **here) if pretrained else plain.from_config(config)
         tokeniser = transformers.AutoTokenizer.from_pretrained(name, **here)
-    except (OSError, ImportError) as error:
+    except ImportError as error:
+        raise RuntimeError(f"{name}: a package that its tokeniser needs is not installed: {error}") from error
+    except OSError as error:
         why = "could not be fetched: is there a network?" if download else "not on this machine; download=True fetches it"
         raise RuntimeError(f"{name}: {why}") from error
     encode = lambda text: torch.tensor(tokeniser(text)["input_ids"])
@@ -76,7 +78,8 @@ def load_checkpoint(name: str, *, download: bool = True, pretrained: bool = True
 def convert(model: Any, *, name: str = "") -> Checkpoint:
     """The weights of a BertModel, AlbertModel or XLNetModel of transformers; nothing is trained or copied.
 
-    Args:    model: the model; it is put into evaluation mode, so without dropout.   name: kept for the reader.
+    Args:    model: the model itself, without a head; it is put into evaluation mode, so without dropout, and its
+             weights are frozen.   name: kept for the reader.
     Returns: Checkpoint with views of the weights.
     Raises:  ValueError for another kind of model, and for what the book's layers do not have (a decoder, positions
              other than absolute ones in BERT).
@@ -84,6 +87,8 @@ def convert(model: Any, *, name: str = "") -> Checkpoint:
     """
     kind = getattr(getattr(model, "config", None), "model_type", type(model).__name__)
     require(kind in KINDS, f"model must be one of {sorted(KINDS)}, got {kind!r}")
+    bare = hasattr(model, "layer") or hasattr(model, "encoder")
+    require(bare, f"{type(model).__name__} has a head: convert the model inside it, such as model.base_model")
     plain = not getattr(model.config, "is_decoder", False)
     require(plain, "a decoder masks its tokens: only encoders are converted")
     positions = getattr(model.config, "position_embedding_type", None) or "absolute"

@@ -87,7 +87,13 @@ def factors(answer: Callable | None) -> str:
         "The tokens are not centred: C = I - 1 1'/d is missing on the right.": x / deviation(centred, 3),
         "You multiply by the deviations: the left factor is their inverse.": centred * deviation(centred, 3),
     }
-    return _compare(left @ x @ right, centred / deviation(centred, 3), mistakes)
+    said = _compare(left @ x @ right, centred / deviation(centred, 3), mistakes)
+    if said != RIGHT:
+        return said
+    wanted = torch.diag(1 / deviation(centred, 3)[:, 0]), torch.eye(3, dtype=x.dtype) - 1 / 3
+    if not all(torch.allclose(mine, theirs, atol=1e-9) for mine, theirs in zip((left, right), wanted)):
+        return "Their product is right, but the factors are not: on the left a diagonal matrix, on the right C = I - 1 1'/d."
+    return RIGHT
 
 
 def depth(answer: int | None) -> str:
