@@ -8,6 +8,7 @@ from importlib.resources import files
 from typing import Any
 
 from attnlib._require import require
+from attnlib.data.tiny import TinyModel, attention_heads, attention_maps, load_tiny_model
 
 
 def load_result(name: str) -> dict[str, Any]:
