@@ -12,7 +12,7 @@ from attnlib._require import finite, matches, require, tokens
 
 
 def effective_rank(
-    sigma: Float[Tensor, "*batch r"], share: float = 0.9, *, power: float = 2.0
+    sigma: Float[Tensor, "*batch r"], share: float = 0.9, *, power: float | int = 2
 ) -> Int[Tensor, "*batch"]:
     """The least number of leading singular values that holds a share of the total.
 
