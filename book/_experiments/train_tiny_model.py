@@ -115,6 +115,7 @@ def main() -> None:
         "sample": [source[s : s + N] for s in starts],
     }
     save_file(stored, args.folder / "tiny_model.safetensors")
+    (args.folder / "tiny_model.safetensors").chmod(0o644)
     text = json.dumps(about, indent=1, allow_nan=False) + "\n"
     (args.folder / "tiny_model.json").write_text(text, encoding="utf-8", newline="\n")
     print("loss", about["log"]["loss"], "sample", about["log"]["sample_loss"], about["log"]["seconds"], "s")
