@@ -42,6 +42,8 @@ class TinyModel(nn.Module):
             if p.dim() == 2:
                 size = 0.1 if "embed" in name else 0.5 / math.sqrt(p.shape[1])
                 p.data = size * torch.randn(p.shape, generator=g)
+            elif name.endswith("bias"):
+                p.data.zero_()
 
     def forward(self, tokens: Int[Tensor, "*batch n"]) -> Float[Tensor, "*batch n v"]:
         """Logits of the character at each place.
