@@ -15,7 +15,6 @@ from attnlib.certify import at_most
 from attnlib.lowrank import effective_rank, linformer_attention, sampled_product, svd_surrogate
 
 EPS = torch.finfo(torch.float64).eps
-SQUARED = 2
 
 
 def drawn(*sizes, seed=0):
@@ -100,7 +99,7 @@ def test_entropy(s):
 @pytest.mark.claim("lowrank.entropy", role="control")
 def test_entropy_of_another_order():
     p = torch.eye(20, dtype=torch.float64) * 0.5 + 0.5 / 20
-    assert check_entropy(p, 18).ok and check_entropy(p, 18, order=8).ok is False
+    assert check_entropy(p, 18).ok and check_entropy(p, 18, order=0.5).ok is False
 
 
 @pytest.mark.claim("lowrank.entropy", role="witness")
@@ -268,18 +267,18 @@ def check_products(kind, *, uniform=False, k=1, seed=0):
         seen = mean_square(p, v, projections(p, v))
     else:
         c = p.norm(dim=0) * v.norm(dim=1)
-        law = (c.sum() ** SQUARED - wanted) / k
+        law = (c.sum() ** 2 - wanted) / k
         seen = mean_square(p, v, samples(p, v, torch.full((4,), 0.25).double() if uniform else c / c.sum(), k))
     return at_most(abs(seen / law - 1), 1e-12)
 
 
-def check_sampler(*, draws=20000, k=3):
-    """The mean square error of sampled_product against the law: relative, at most 3%."""
+def check_sampler(*, draws=6000, k=3):
+    """The mean square error of sampled_product against the law: relative, at most 6%."""
     p, (v,) = stochastic(6, 1), drawn((6, 2), seed=2)
     g = torch.Generator().manual_seed(0)
     off = sum((sampled_product(p, v, k, generator=g, check=False) - p @ v).square().sum() for _ in range(draws)) / draws
     c = p.norm(dim=0) * v.norm(dim=1)
-    return at_most(abs(off * k / (c.sum() ** 2 - (p @ v).square().sum()) - 1), 0.03)
+    return at_most(abs(off * k / (c.sum() ** 2 - (p @ v).square().sum()) - 1), 0.06)
 
 
 @pytest.mark.claim("lowrank.products", role="check")
@@ -341,8 +340,8 @@ def check_vacuous(p, v, eps):
     """The worst of |P_i V| / (|P_i| |V|_2) over rows with n |P_i|^2 >= s^2 d / eps^2: at most eps."""
     n, d = v.shape
     s2 = n * v.square().sum(-1).max() / v.square().sum()
-    chosen = n * p.square().sum(-1) >= s2 * d / eps**2
-    return at_most(_ratio(p, v)[chosen].max(), eps) if chosen.any() else at_most(math.nan, eps)
+    chosen = n * p.square().sum(-1) >= s2 * d / eps**2 * (1 - 1e-12)
+    return at_most(_ratio(p, v)[chosen].max(), eps * (1 + 1e-9)) if chosen.any() else at_most(math.nan, eps)
 
 
 def _ratio(p, v):
@@ -492,7 +491,7 @@ def check_causal(e, f, i=0):
     worst = 0.0
     for j in range(i + 1, e.shape[1]):
         seen, weights = leaks(e, f, i, j)
-        worst = max(worst, float(f[:, j].norm() - torch.linalg.inv(weights).norm() * seen.norm()))
+        worst = max(worst, float(f[:, j].norm() - torch.linalg.pinv(weights).norm() * seen.norm()))
     return at_most(worst, 1e-10)
 
 

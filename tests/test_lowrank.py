@@ -142,8 +142,8 @@ def test_the_gradient_of_the_surrogate():
 def test_sampled_products_are_right_on_average():
     p, v = drawn((3, 5), (5, 2))
     g = torch.Generator().manual_seed(0)
-    many = torch.stack([sampled_product(p, v, 2, generator=g) for _ in range(20000)])
-    assert (many.mean(0) - p @ v).abs().max() < 5 * float(many.std(0).max()) / math.sqrt(20000)
+    many = torch.stack([sampled_product(p, v, 2, generator=g) for _ in range(4000)])
+    assert (many.mean(0) - p @ v).abs().max() < 5 * float(many.std(0).max()) / math.sqrt(4000)
     v[1] = 0
     assert torch.isfinite(sampled_product(p, v, 50, generator=g)).all()
 
