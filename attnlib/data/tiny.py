@@ -162,7 +162,7 @@ def hide(tokens: Int[Tensor, "*batch n"], *, generator: torch.Generator) -> tupl
     return hidden, u < 0.15
 
 
-def masked_loss(model: nn.Module, tokens: Int[Tensor, "*batch n"], *, generator: torch.Generator) -> Float[Tensor, ""]:
+def masked_loss(model: TinyModel, tokens: Int[Tensor, "*batch n"], *, generator: torch.Generator) -> Float[Tensor, ""]:
     """Mean cross-entropy in nats at the hidden places.
 
     Args:    model: tokens to logits.   tokens: (*batch, n).   generator: chooses the places.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from matplotlib.figure import Figure
 from torch import Tensor
@@ -12,7 +12,7 @@ from attnlib.figures import BLUE, GREEN, GREY, ORANGE, PURPLE, SKY, VERMILLION, 
 WAYS = (BLUE, "o-"), (ORANGE, "s--"), (GREEN, "^-."), (PURPLE, "D:"), (VERMILLION, "v-"), (SKY, "P--")
 
 
-def spectra(curves: Mapping[str, Tensor]) -> Figure:
+def spectra(curves: dict[str, Tensor]) -> Figure:
     """Singular values over their number, each curve a mean over heads.
 
     Args:    curves: label -> (n,), in decreasing order.
@@ -28,7 +28,7 @@ def spectra(curves: Mapping[str, Tensor]) -> Figure:
     return fig
 
 
-def products(ranks: Sequence[int], errors: Mapping[str, Sequence[float]], law: Sequence[float]) -> Figure:
+def products(ranks: Sequence[int], errors: dict[str, Sequence[float]], law: Sequence[float]) -> Figure:
     """Relative error of P V by several surrogates of one rank, and the law of random projections.
 
     Args:    ranks: values of k.   errors: label -> a root mean square a rank.   law: predicted for the projections.
