@@ -45,6 +45,7 @@ def products(ranks: Sequence[int], errors: dict[str, Sequence[float]], law: Sequ
     ax.xaxis.set_major_formatter("{x:g}")
     ax.xaxis.set_minor_locator(_nothing())
     ax.yaxis.set_major_formatter("{x:g}")
+    ax.yaxis.set_minor_formatter("{x:g}")
     ax.legend(fontsize=9, loc="upper left", bbox_to_anchor=(1.0, 1.0))
     return fig
 
