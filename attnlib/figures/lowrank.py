@@ -41,11 +41,11 @@ def products(ranks: Sequence[int], errors: dict[str, Sequence[float]], law: Sequ
     for (label, values), (color, way) in zip(errors.items(), WAYS):
         ax.plot(ranks, values, way[0] if label.startswith("projection") else way, color=color, label=label)
     ax.axhline(1, color=GREY, ls=(0, (1, 1)), label="zero matrix")
-    ax.set(xlabel="rank $k$", ylabel="relative error of $PV$", xscale="log", yscale="log", xticks=ranks)
+    ax.set(xlabel="rank $k$", ylabel="relative error of $PV$", xscale="log", yscale="log", xticks=ranks, yticks=[0.3, 0.5, 1, 2, 4])
     ax.xaxis.set_major_formatter("{x:g}")
     ax.xaxis.set_minor_locator(_nothing())
     ax.yaxis.set_major_formatter("{x:g}")
-    ax.yaxis.set_minor_formatter("{x:g}")
+    ax.yaxis.set_minor_locator(_nothing())
     ax.legend(fontsize=9, loc="upper left", bbox_to_anchor=(1.0, 1.0))
     return fig
 
