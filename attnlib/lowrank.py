@@ -1,13 +1,40 @@
-"""Low-rank stand-ins for an attention matrix."""
+"""Low rank: singular values of attention matrices, surrogates of a given rank, Linformer and Nystrom attention."""
 
 from __future__ import annotations
 
+import math
+
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from attnlib._require import finite, require
+from attnlib._require import finite, matches, require, tokens
 from attnlib.projections import Family, projection
+
+
+def effective_rank(
+    sigma: Float[Tensor, "*batch r"], share: float = 0.9, *, power: float | int = 2
+) -> Int[Tensor, "*batch"]:
+    """The least number of leading singular values that holds a share of the total.
+
+        min { j : sum_{i <= j} sigma_i^power >= share sum_i sigma_i^power }
+
+    Args:    sigma: (*batch, r), not negative, in decreasing order.   share: in (0, 1].   power: 2 for energy (squared
+             Frobenius norm), 1 for the cumulative curve of sums.
+    Returns: (*batch), integers from 1 to r.
+    Raises:  ValueError if sigma is not sorted, negative, all zero or not finite, or share leaves (0, 1].
+    Cost:    O(r).
+    Source:  energy: the error of Eckart and Young; power 1: the figure of Wang et al. 2020, section 3.
+    Claim:   lowrank.metric      Page: notebooks/jl_low_rank/spectra_and_linformer
+    """
+    require(0 < share <= 1, f"share must lie in (0, 1], got {share}")
+    require(power > 0, f"power must be positive, got {power}")
+    finite(sigma=sigma)
+    require(bool((sigma >= 0).all() and (sigma.diff() <= 0).all()), "sigma must be nonnegative, in decreasing order")
+    require(bool((sigma[..., :1] > 0).all()), "sigma must not be all zero: no share of nothing is defined")
+    sums = (sigma / sigma[..., :1]).pow(power).cumsum(-1)
+    reached = sums >= share * sums[..., -1:] * (1 - 4 * sigma.shape[-1] * torch.finfo(sigma.dtype).eps)
+    return reached.to(torch.int64).argmax(-1) + 1
 
 
 def jl_surrogate(
@@ -41,3 +68,180 @@ def jl_surrogate(
         finite(p=p, v=v)
     r = projection(k, p.shape[-1], family, generator=generator, dtype=p.dtype, device=p.device)
     return (p @ r.mT) @ r if v is None else p @ (r.mT @ (r @ v))
+
+
+def svd_surrogate(
+    p: Float[Tensor, "*batch m n"],
+    k: int,
+    *,
+    oversample: int | None = None,
+    power: int = 1,
+    generator: torch.Generator | None = None,
+    check: bool = True,
+) -> Float[Tensor, "*batch m n"]:
+    """A matrix of rank at most k near p: the best one, or one by a randomised range.
+
+        exact:       P_k = sum_{i <= k} sigma_i u_i v_i'
+        randomised:  Q = orth((P P')^power P G),   the best rank-k part of Q Q' P,   G: n x (k + oversample), N(0, 1)
+
+    Args:    p: (*batch, m, n).   k: rank, 1 <= k <= min(m, n).   oversample: None for the exact one, else 0 or more
+             columns beyond k.   power: passes over P P' of the randomised one, 0 or more.   generator: source of G,
+             needed for the randomised one.   check: look for NaN and infinity.
+    Returns: (*batch, m, n), dtype and device of p. Its rows need not sum to one, and may have negative entries.
+    Raises:  ValueError for k below 1 or over min(m, n), a bad oversample or power, a missing generator, NaN.
+    Cost:    exact O(m n min(m, n)); randomised O(m n (k + oversample)(power + 1)).
+    Source:  Eckart and Young 1936; Halko, Martinsson and Tropp 2011, recalled. Orthonormalises between passes.
+    Claim:   lowrank.svd      Page: notebooks/jl_low_rank/spectra_and_linformer
+    """
+    tokens(p)
+    most = min(p.shape[-2:])
+    require(1 <= k <= most, f"k must lie between 1 and min(m, n) = {most}, got {k}")
+    if check:
+        finite(p=p)
+    if oversample is None:
+        u, s, vh = torch.linalg.svd(p, full_matrices=False)
+        return (u[..., :k] * s[..., None, :k]) @ vh[..., :k, :]
+    require(oversample >= 0 and power >= 0, f"oversample and power must not be negative, got {oversample} and {power}")
+    require(generator is not None, "the randomised surrogate needs a generator, got None")
+    size = (p.shape[-1], min(k + oversample, most))
+    g = torch.randn(size, generator=generator, dtype=torch.float64, device=generator.device).to(p)
+    q = torch.linalg.qr(p @ g).Q
+    for _ in range(power):
+        q = torch.linalg.qr(p @ torch.linalg.qr(p.mT @ q).Q).Q
+    u, s, vh = torch.linalg.svd(q.mT @ p, full_matrices=False)
+    return q @ (u[..., :k] * s[..., None, :k]) @ vh[..., :k, :]
+
+
+def sampled_product(
+    p: Float[Tensor, "m n"], v: Float[Tensor, "n d"], k: int, *, generator: torch.Generator, check: bool = True
+) -> Float[Tensor, "m d"]:
+    """The product P V from k columns of P and the k rows of V that belong to them, drawn at random.
+
+        (1/k) sum_{t <= k} P_{:j_t} V_{j_t:} / p_{j_t},   p_j = c_j / sum c,   c_j = |P_{:j}| |V_{j:}|
+
+    Args:    p: (m, n).   v: (n, d).   k: draws, with replacement, at least 1.   generator: source of randomness.
+             check: look for NaN and infinity.
+    Returns: (m, d), right on average; E |error|_F^2 = ((sum c)^2 - |P V|_F^2) / k.
+    Raises:  ValueError for k below 1, shapes that do not fit, NaN or infinity, and if all c_j are zero.
+    Cost:    O((m + d) n) for the chances, O(m k d) for the product.
+    Source:  Drineas, Kannan and Mahoney 2006, recalled.
+    Claim:   lowrank.products      Page: notebooks/jl_low_rank/spectra_and_linformer
+    """
+    tokens(p)
+    require(k >= 1, f"k must be at least one draw, got {k}")
+    matches("v", v, (p.shape[-1], v.shape[-1]), p)
+    if check:
+        finite(p=p, v=v)
+    c = p.norm(dim=0) * v.norm(dim=1)
+    require(bool(c.sum() > 0), "every column of p or row of v is zero: there is nothing to draw")
+    drawn = torch.multinomial(c.double().to(generator.device), k, replacement=True, generator=generator).to(p.device)
+    return (p[:, drawn] * (c.sum() / (k * c[drawn]))) @ v[drawn]
+
+
+def linformer_attention(
+    q: Float[Tensor, "*batch m d"],
+    k: Float[Tensor, "*batch n d"],
+    v: Float[Tensor, "*batch n d_v"],
+    e: Float[Tensor, "r w"],
+    f: Float[Tensor, "r w"],
+    *,
+    scale: float | None = None,
+    padding: Bool[Tensor, "*batch n"] | None = None,
+    mask: Bool[Tensor, "..."] | None = None,
+    check: bool = True,
+) -> Float[Tensor, "*batch m d_v"]:
+    """Attention to r mixtures of the tokens in place of the n tokens.
+
+        softmax_row( scale Q (E K)' ) F V
+
+    Args:    q: (*batch, m, d).   k: (*batch, n, d).   v: (*batch, n, d_v).   e, f: (r, w), r <= n <= w; a shorter
+             sequence uses the first n columns.   scale: None for 1/sqrt(d).   padding: (*batch, n), True for a token,
+             False for padding, which gets no weight: its keys and values count as zero.   mask: refused, see Raises.
+             check: look for NaN and infinity.
+    Returns: (*batch, m, d_v), dtype and device of q. With e = f = I it is dense attention.
+    Raises:  ValueError for r below 1 or over n, a sequence longer than w, shapes that do not fit, NaN or infinity,
+             a sequence that is all padding, and for any mask: each of the r mixtures holds tokens from all places, so
+             no (n, n) mask, causal or other, can be applied to them.
+    Cost:    O(r n (d + d_v) + r m (d + d_v)) time, O(r (m + d + d_v)) memory.
+    Source:  Wang et al. 2020, eq. (7); one head, projections of queries, keys and values done before.
+    Claim:   lowrank.pairs      Page: notebooks/jl_low_rank/spectra_and_linformer
+    """
+    _check_linformer(q, k, v, e, f, padding, check)
+    require(
+        mask is None,
+        "Linformer takes no mask: its r keys are mixtures E K of all tokens, so hiding token j from row i (causal or "
+        "not) would need other mixtures for every row. Drop padded tokens by padding=, or use dense attention",
+    )
+    n, kept = k.shape[-2], 1 if padding is None else padding.unsqueeze(-1)
+    keys, values = e[:, :n] @ (k * kept), f[:, :n] @ (v * kept)
+    logits = (q * (1 / math.sqrt(q.shape[-1]) if scale is None else scale)) @ keys.mT
+    return torch.softmax(logits, -1) @ values
+
+
+def _check_linformer(q, k, v, e, f, padding, check: bool) -> None:
+    tokens(q)
+    _pairs(q, k, v)
+    n, shape = k.shape[-2], tuple(e.shape) if torch.is_tensor(e) else ()
+    require(len(shape) == 2, f"e must be a torch tensor (r, w), got {shape or type(e).__name__}")
+    r, w = shape
+    require(n <= w, f"the sequence has {n} tokens, e only {w} columns: Linformer has a largest length, train a wider e")
+    require(r >= 1, f"e needs at least one row, got {shape}")
+    require(r <= n, f"e has r = {r} rows for n = {n} tokens: r <= n is needed; pad the sequence and say so by padding=")
+    matches("e", e, (r, w), q)
+    matches("f", f, (r, w), q)
+    if padding is not None:
+        good = torch.is_tensor(padding) and padding.dtype == torch.bool and padding.shape == k.shape[:-1]
+        require(good, f"padding must be boolean {tuple(k.shape[:-1])}, True for a token, got {_said(padding)}")
+        require(not check or bool(padding.any(-1).all()), "a sequence is all padding: there is nothing to attend to")
+    if check:
+        finite(q=q, k=k, v=v, e=e, f=f)
+
+
+def nystrom_attention(
+    q: Float[Tensor, "*batch n d"],
+    k: Float[Tensor, "*batch n d"],
+    v: Float[Tensor, "*batch n d_v"],
+    landmarks: int,
+    *,
+    scale: float | None = None,
+    check: bool = True,
+) -> Float[Tensor, "*batch n d_v"]:
+    """Attention through landmarks, the means of segments of queries and of keys.
+
+        softmax(Q K_m') softmax(Q_m K_m')^+ softmax(Q_m K') V,    logits times scale
+
+    Args:    q, k: (*batch, n, d).   v: (*batch, n, d_v).   landmarks: number m of segments, a divisor of n.
+             scale: None for 1/sqrt(d).   check: look for NaN and infinity.
+    Returns: (*batch, n, d_v), dtype and device of q. With m = n it is dense attention. No mask is possible: segments
+             hold tokens from several places.
+    Raises:  ValueError if landmarks is below 1, over n or no divisor of n, for shapes that do not fit, NaN or infinity.
+    Cost:    O(n m (d + d_v) + m^3) time, O(n m) memory.
+    Source:  Xiong et al. 2021 (Nystromformer), recalled; differs: an exact pseudoinverse, no convolution. The theory of
+             Nystrom approximation is for positive semidefinite kernels; softmax of Q K' is none.
+    Page:    notebooks/jl_low_rank/spectra_and_linformer
+    """
+    tokens(q)
+    _pairs(q, k, v)
+    n, m = q.shape[-2], landmarks
+    require(k.shape[-2] == n, f"q and k must have one length, got {n} and {k.shape[-2]}")
+    require(1 <= m <= n and n % m == 0, f"landmarks must divide n = {n}, between 1 and n, got {m}")
+    if check:
+        finite(q=q, k=k, v=v)
+    q = q * (1 / math.sqrt(q.shape[-1]) if scale is None else scale)
+    q_m, k_m = (t.unflatten(-2, (m, n // m)).mean(-2) for t in (q, k))
+    left, core, right = (torch.softmax(a @ b.mT, -1) for a, b in ((q, k_m), (q_m, k_m), (q_m, k)))
+    return left @ (torch.linalg.pinv(core) @ (right @ v))
+
+
+def _pairs(q: Tensor, k: Tensor, v: Tensor) -> None:
+    """k and v hold the same tokens, and fit q."""
+    for name, t in {"k": k, "v": v}.items():
+        require(torch.is_tensor(t) and t.dim() == q.dim(), f"{name} must be a torch tensor like q, got {_said(t)}")
+    batch, n = tuple(q.shape[:-2]), k.shape[-2]
+    require(n >= 1, f"k needs at least one token, got {tuple(k.shape)}")
+    matches("k", k, (*batch, n, q.shape[-1]), q)
+    matches("v", v, (*batch, n, v.shape[-1]), q)
+
+
+def _said(value) -> str:
+    return f"{tuple(value.shape)} {value.dtype}" if torch.is_tensor(value) else type(value).__name__

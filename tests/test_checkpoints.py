@@ -29,6 +29,7 @@ def model(kind):
         tiny = {"vocab_size": 30, "hidden_size": 24, "num_hidden_layers": 4, "num_attention_heads": 3, "intermediate_size": 40}
         made = {
             "bert": lambda: t.BertModel(t.BertConfig(**tiny)),
+            "roberta": lambda: t.RobertaModel(t.RobertaConfig(**tiny, max_position_embeddings=40)),
             "albert": lambda: t.AlbertModel(t.AlbertConfig(**tiny, embedding_size=10, num_hidden_groups=2, inner_group_num=2)),
             "albert, gelu": lambda: t.AlbertModel(t.AlbertConfig(**tiny, embedding_size=10, hidden_act="gelu")),
             "xlnet": lambda: t.XLNetModel(t.XLNetConfig(vocab_size=30, d_model=24, n_layer=4, n_head=3, d_inner=40)),
@@ -38,7 +39,7 @@ def model(kind):
     return made
 
 
-KINDS = ["bert", "albert", "albert, gelu", "xlnet"]
+KINDS = ["bert", "roberta", "albert", "albert, gelu", "xlnet"]
 
 
 @needs_transformers
@@ -51,11 +52,30 @@ def test_the_hidden_states_are_the_models(kind):
         got = data.checkpoint_states(ours, ours.embed(IDS))
         assert got.shape == (ours.depth + 1, 7, 24) and (got[-1] - got[0]).abs().max() > 0.1
         assert (got[-1] - final.last_hidden_state[0]).abs().max() < 1e-10
-        if kind in ("bert", "xlnet"):  # ALBERT reports a state for a group, not for a layer
+        if kind in ("bert", "roberta", "xlnet"):  # ALBERT reports a state for a group, not for a layer
             assert (got - torch.cat(final.hidden_states)).abs().max() < 1e-10
         if ours.layers:
             whole = forward(got[0], ours.layers, skip=True, mlps=ours.mlps, norms=ours.norms)
             assert (whole - got[-1]).abs().max() < 1e-10
+
+
+@needs_transformers
+@pytest.mark.parametrize("kind", ["bert", "roberta"])
+def test_the_attention_maps_are_the_models(kind):
+    theirs = model(kind)
+    theirs.set_attn_implementation("eager")
+    ours = data.convert(theirs)._replace(encode=lambda text: IDS)
+    maps = data.attention_maps(ours, "seven tokens")
+    with torch.no_grad():
+        wanted = torch.cat(theirs(IDS[None], output_attentions=True).attentions)
+    assert maps.shape == (4, 3, 7, 7) and (maps - wanted).abs().max() < 1e-10
+
+
+@needs_transformers
+@pytest.mark.bad_input
+def test_maps_of_relative_positions_are_refused():
+    with pytest.raises(ValueError, match="relative positions"):
+        data.attention_maps(data.convert(model("xlnet"))._replace(encode=lambda text: IDS), "seven tokens")
 
 
 @needs_transformers
@@ -71,7 +91,7 @@ def test_only_the_skip_around_the_attention_is_taken_away(kind):
         norm = {
             "bert": lambda: theirs.encoder.layer[0].attention.output.LayerNorm,
             "xlnet": lambda: theirs.layer[0].rel_attn.layer_norm,
-        }.get(kind, lambda: theirs.encoder.albert_layer_groups[0].albert_layers[0].attention.LayerNorm)()
+        }.get(kind.removeprefix("ro"), lambda: theirs.encoder.albert_layer_groups[0].albert_layers[0].attention.LayerNorm)()
         norm.register_forward_hook(lambda _, given, out: inputs.append((given[0], out)))
         theirs(IDS[None])
         summed, _ = inputs[0]
@@ -91,7 +111,7 @@ def test_weights_are_views_and_take_no_gradient():
 
 @pytest.mark.bad_input
 def test_other_models_are_refused():
-    with pytest.raises(ValueError, match="model must be one of .*'albert', 'bert', 'xlnet'.* got 'Linear'"):
+    with pytest.raises(ValueError, match="model must be one of .*'albert', 'bert', 'roberta', 'xlnet'.* got 'Linear'"):
         data.convert(torch.nn.Linear(2, 2))
     with pytest.raises(ValueError, match="name must be"):
         data.load_checkpoint("")

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from attnlib import exercises
-from attnlib.exercises import collapse, efficacy, escaping, paths, projections, questions
+from attnlib.exercises import collapse, efficacy, escaping, lowrank, paths, projections, questions
 
 mix = lambda s, P, W: sum(p @ s @ w for p, w in zip(P, W))
 
@@ -316,7 +316,41 @@ EFFICACY = {
     ],
 }
 
-ANSWERS = {paths: PATHS, collapse: COLLAPSE, escaping: ESCAPING, questions: QUESTIONS, projections: PROJECTIONS, efficacy: EFFICACY}  # each module of a chapter has its answers here
+LOWRANK = {
+    "ranks": [
+        ((3, 5), "Right"), ((5, 3), "order is"), ((2, 5), "0.897, which"), ((3, 4), "0.889, which"), ((2, 4), "Do not round"),
+        ((1, 1), "four small ones"), ((5, 5), "That is the rank"), ((7, 7), "singular values are 1"),
+    ],
+    "projections": [
+        (lambda k, v, s, t: (s @ torch.linalg.pinv(k), t @ torch.linalg.pinv(v)), "Right"),
+        (lambda k, v, s, t: (s @ k.T, t @ v.T), "no inverse"),
+        (lambda k, v, s, t: (s @ torch.linalg.pinv(k), t @ torch.linalg.pinv(k)), "invert V"),
+        (lambda k, v, s, t: (t @ torch.linalg.pinv(k), s @ torch.linalg.pinv(v)), "exchanged"),
+        (lambda k, v, s, t: (k @ torch.linalg.pinv(s), t @ torch.linalg.pinv(v)), "E must be 3 x 5"),
+        (lambda k, v, s, t: (s @ torch.linalg.pinv(k), v @ torch.linalg.pinv(t)), "F must be 3 x 5"),
+        (lambda k, v, s, t: (torch.zeros(3, 5).double(), torch.zeros(3, 5).double()), "not a mistake that is known"),
+    ],
+    "zero": [
+        (256, "Right"), (128, "enters squared"), (16, "divides"), (64, "epsilon = 1"), (1024, "fourth power"), (7, "s = 1"),
+    ],
+    "chances": [
+        (lambda p, v: share(p.norm(dim=0) * v.norm(dim=1)), "Right"),
+        (lambda p, v: p.norm(dim=0) * v.norm(dim=1), "Divide by the sum"),
+        (lambda p, v: torch.full((4,), 0.25).double(), "equal size"),
+        (lambda p, v: share(p.norm(dim=0)), "norms of the values"),
+        (lambda p, v: share(v.norm(dim=1)), "columns of P are missing"),
+        (lambda p, v: share((p.norm(dim=0) * v.norm(dim=1)) ** 2), "squared norms"),
+        (lambda p, v: share(p.sum(0) * v.norm(dim=1)), "not its norm"),
+        (lambda p, v: share(torch.arange(4).double()), "not a mistake that is known"),
+    ],
+}
+
+
+def share(c):
+    return c / c.sum()
+
+
+ANSWERS = {paths: PATHS, collapse: COLLAPSE, escaping: ESCAPING, questions: QUESTIONS, projections: PROJECTIONS, efficacy: EFFICACY, lowrank: LOWRANK}  # each module of a chapter has its answers here
 EVERY = [(module, name) for module, answers in ANSWERS.items() for name in answers]
 
 
@@ -347,7 +381,7 @@ def test_answers(module, name, number):
     assert (said == "Right.") == (number == 0)
 
 
-@pytest.mark.parametrize(("module", "least"), [(paths, 18), (collapse, 10), (questions, 15), (escaping, 15), (projections, 15), (efficacy, 17)], ids=label)
+@pytest.mark.parametrize(("module", "least"), [(paths, 18), (collapse, 10), (questions, 15), (escaping, 15), (projections, 15), (efficacy, 17), (lowrank, 19)], ids=label)
 def test_every_named_mistake_is_fed(module, least):
     """A sentence that no wrong answer reaches would be a sentence that nobody has tried."""
     found = ANSWERS[module]

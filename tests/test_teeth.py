@@ -24,6 +24,7 @@ PAGES = {  # claims module of tests/ -> its page
     "test_claims_escaping": "notebooks/path_decomposition/escaping_collapse.ipynb",
     "test_claims_projections": "notebooks/jl_low_rank/random_projections.ipynb",
     "test_claims_efficacy": "notebooks/path_decomposition/path_efficacy.ipynb",
+    "test_claims_lowrank": "notebooks/jl_low_rank/spectra_and_linformer.ipynb",
 }
 
 # Forked from a process that has these already: most of a mutation's time would otherwise go into importing torch.
@@ -94,6 +95,10 @@ def efficacy(old: str, new: str, check: str, page: bool = True) -> Mutation:
     return Mutation("efficacy", old, new, check, page, "test_claims_efficacy")
 
 
+def lowrank(kernel: str, old: str, new: str, check: str) -> Mutation:
+    return Mutation(kernel, old, new, check, True, "test_claims_lowrank")
+
+
 MUTATIONS = {
     "attention_matrix: axis": Mutation("_normalizers", "torch.softmax(a, -1)", "torch.softmax(a, -2)", "check_decomposition(0, skip=False)"),
     "attention_matrix: scale": Mutation("attention", "1 / math.sqrt(w_q.shape[-1])", "1 / w_q.shape[-1]", "check_closed_form(0.7)"),
@@ -124,6 +129,14 @@ MUTATIONS = {
     "_log_g: sign": collapse("collapse", "(-torch.expm1(-y)).log() - log_y", "(-torch.expm1(-y)).log() - 3 * log_y - 2 * y", "check_g()", page=False),
     "certify.log_residuals: scale": collapse("certify", "q * k.T / mpmath.sqrt(q.cols)", "q * k.T / q.cols", "check_recursion()"),
     "certify.family_residual: sign": collapse("certify", "(v[1] - v[-1]) / total", "(v[1] + v[-1]) / total * (m - 1) / (2 * m)", "check_dense_family()"),
+    "linformer_attention: axis": lowrank("lowrank", "torch.softmax(logits, -1) @ values", "torch.softmax(logits, -2) @ values", "check_pairs()"),
+    "linformer_attention: scale": lowrank("lowrank", "(q * (1 / math.sqrt(q.shape[-1]) if scale is None else scale)) @ keys.mT", "(q * (1 / q.shape[-1] if scale is None else scale)) @ keys.mT", "check_pairs()"),
+    "linformer_attention: sign": lowrank("lowrank", "@ keys.mT", "@ -keys.mT", "check_pairs()"),
+    "linformer_attention: e for f": lowrank("lowrank", "f[:, :n] @ (v * kept)", "e[:, :n] @ (v * kept)", "check_kernel(3)"),
+    "svd_surrogate: one value too few": lowrank("lowrank", "return (u[..., :k] * s[..., None, :k]) @ vh[..., :k, :]\n    require", "return (u[..., 1:k] * s[..., None, 1:k]) @ vh[..., 1:k, :]\n    require", "check_svd(5)"),
+    "sampled_product: scale": lowrank("lowrank", "(k * c[drawn])", "c[drawn]", "check_sampler()"),
+    "sampled_product: chances": lowrank("lowrank", "c = p.norm(dim=0) * v.norm(dim=1)", "c = p.norm(dim=0)", "check_sampler()"),
+    "effective_rank: power": lowrank("lowrank", ".pow(power).cumsum(-1)", ".cumsum(-1)", "check_metric([Fraction(1)] + [Fraction(1, 10)] * 9, Fraction(9, 10))"),
     "certify.norms: axis": questions("certify", "max(map(sum, zip(*sizes)))", "max(map(sum, sizes))", "at_most(abs(square([[Fraction(1)],[Fraction(1)]]) - 2), 0)"),
     "certify.norms: largest entry": questions("certify", "return max(map(sum, zip(*sizes))), max(map(sum, sizes))", "return max(map(max, sizes)), max(map(sum, sizes))", "check_attained(8, 2, 2)"),
     "certify.norms: sign": questions("certify", "[[abs(entry) for entry in row] for row in matrix]", "[list(row) for row in matrix]", "at_most(abs(square(centred(fan(20, 1))) - 2 * Fraction(19, 20) ** 2), 0)"),

@@ -9,6 +9,7 @@ from typing import Any
 
 from attnlib._require import require
 from attnlib.data.checkpoints import SAMPLE, Checkpoint, checkpoint_states, convert, load_checkpoint  # noqa: F401 (public here)
+from attnlib.data.tiny import TinyModel, attention_heads, attention_maps, load_tiny_model  # noqa: F401
 
 
 def load_result(name: str) -> dict[str, Any]:

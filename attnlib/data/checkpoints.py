@@ -1,4 +1,4 @@
-"""Public checkpoints (BERT, ALBERT, XLNet) in the book's form. Needs the extra `checkpoints`, that is transformers."""
+"""Public checkpoints (BERT, RoBERTa, ALBERT, XLNet) in the book's form. Needs the extra `checkpoints`, that is transformers."""
 
 from __future__ import annotations
 
@@ -45,13 +45,13 @@ class Checkpoint(NamedTuple):
 def load_checkpoint(name: str, *, download: bool = True, pretrained: bool = True, dtype: torch.dtype = torch.float64) -> Checkpoint:
     """A public checkpoint by its name on the Hugging Face hub.
 
-    Args:    name: such as "bert-base-cased", "albert-base-v2" or "xlnet-base-cased".
+    Args:    name: such as "bert-base-cased", "roberta-base", "albert-base-v2" or "xlnet-base-cased".
              download: fetch what is missing; if False, only look at what this machine holds already.
              pretrained: with the trained weights, else as they are drawn before training (from torch's global seed).
              dtype: of the weights.
     Returns: Checkpoint.
     Raises:  RuntimeError, with a sentence for the reader, if transformers is not installed, or if the checkpoint is
-             neither here nor to be had; ValueError for a model that is none of the three kinds.
+             neither here nor to be had; ValueError for a model that is of no known kind.
     Page:    notebooks/path_decomposition/escaping_collapse
     """
     require(isinstance(name, str) and name, f"name must be the name of a checkpoint, got {name!r}")
@@ -76,7 +76,7 @@ def load_checkpoint(name: str, *, download: bool = True, pretrained: bool = True
 
 
 def convert(model: Any, *, name: str = "") -> Checkpoint:
-    """The weights of a BertModel, AlbertModel or XLNetModel of transformers; nothing is trained or copied.
+    """The weights of a BertModel, RobertaModel, AlbertModel or XLNetModel of transformers; nothing is trained or copied.
 
     Args:    model: the model itself, without a head; it is put into evaluation mode, so without dropout, and its
              weights are frozen.   name: kept for the reader.
@@ -184,4 +184,4 @@ def _xlnet(model, name: str) -> Checkpoint:
     return Checkpoint(name, None, None, None, embed, None, step, len(model.layer))
 
 
-KINDS = {"bert": _bert, "albert": _albert, "xlnet": _xlnet}
+KINDS = {"bert": _bert, "roberta": _bert, "albert": _albert, "xlnet": _xlnet}

@@ -1,0 +1,225 @@
+"""A small trained masked-language model that ships with the package, so that real attention maps exist without a network."""
+
+from __future__ import annotations
+
+import json
+import math
+from importlib.resources import files
+from typing import Any
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from attnlib._require import require
+from attnlib.attention import forward
+from attnlib.data.checkpoints import Checkpoint
+
+CHARACTERS = "\n" + "".join(map(chr, range(32, 127)))  # what the model reads; anything else is one character of its own
+UNKNOWN, MASK = len(CHARACTERS), len(CHARACTERS) + 1
+
+
+class TinyModel(nn.Module):
+    """A character model of the usual kind: pre-LayerNorm blocks, rotated queries and keys, no biases in attention.
+
+        x <- x + sum_h P_h LN(x) W_V,h W_O,h,   then   x <- x + MLP(LN(x)),   layers times;   logits = LN(x) E'
+        P_h = softmax_row(q k' / sqrt(d / heads)),   q, k: rotated by position (RoPE)
+
+    Args:    layers, heads, width: sizes; heads divides width, width / heads is even.   seed: of the first weights.
+    Page:    notebooks/jl_low_rank/spectra_and_linformer
+    """
+
+    def __init__(self, layers: int, heads: int, width: int, *, seed: int = 0):
+        super().__init__()
+        require(min(layers, heads, width) >= 1, f"sizes must be at least one, got {layers, heads, width}")
+        require(width % (2 * heads) == 0, f"width must be an even multiple of heads, got {width} and {heads}")
+        self.sample: list[str] = []
+        self.log: dict[str, Any] = {}
+        self.embed = nn.Embedding(MASK + 1, width)
+        self.blocks = nn.ModuleList(Block(heads, width) for _ in range(layers))
+        self.norm = nn.LayerNorm(width)
+        g = torch.Generator().manual_seed(seed)
+        for name, p in self.named_parameters():
+            if p.dim() == 2:
+                size = 0.1 if "embed" in name else 0.5 / math.sqrt(p.shape[1])
+                p.data = size * torch.randn(p.shape, generator=g)
+            elif name.endswith("bias"):
+                p.data.zero_()
+
+    def forward(self, tokens: Int[Tensor, "*batch n"]) -> Float[Tensor, "*batch n v"]:
+        """Logits of the character at each place.
+
+        Args:    tokens: (*batch, n), by encode; MASK hides a character.
+        Returns: (*batch, n, characters).
+        Page:    notebooks/jl_low_rank/spectra_and_linformer
+        """
+        x = self.embed(tokens)
+        for block in self.blocks:
+            x = block(x)
+        return F.linear(self.norm(x), self.embed.weight)
+
+    def heads(self, tokens: Int[Tensor, "*batch n"]) -> tuple[Tensor, Tensor, Tensor]:
+        """What every head attends with: queries and keys (rotated) and values.
+
+        Args:    tokens: (*batch, n), by encode.
+        Returns: (q, k, v), each (layers, *batch, heads, n, width / heads).
+        Page:    notebooks/jl_low_rank/spectra_and_linformer
+        """
+        x, found = self.embed(tokens), []
+        for block in self.blocks:
+            found.append(block.heads(block.norm_1(x)))
+            x = block(x)
+        q, k, v = (torch.stack(t) for t in zip(*found))
+        return q, k, v
+
+
+class Block(nn.Module):
+    """Attention and a feed-forward part, each added to its input.
+
+    Args:    heads, width: sizes.
+    Page:    notebooks/jl_low_rank/spectra_and_linformer
+    """
+
+    def __init__(self, heads: int, width: int):
+        super().__init__()
+        self.size = width // heads
+        self.norm_1, self.norm_2 = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.qkv, self.out = nn.Linear(width, 3 * width, bias=False), nn.Linear(width, width, bias=False)
+        self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+
+    def heads(self, x: Float[Tensor, "*batch n d"]) -> list[Tensor]:
+        """Queries, keys and values of each head; x is normalised already.
+
+        Args:    x: (*batch, n, d).
+        Returns: [q, k, v], each (*batch, heads, n, d / heads).
+        Page:    notebooks/jl_low_rank/spectra_and_linformer
+        """
+        q, k, v = (t.unflatten(-1, (-1, self.size)).transpose(-3, -2) for t in self.qkv(x).chunk(3, -1))
+        return [rotate(q), rotate(k), v]
+
+    def attend(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        """Dense attention; a network that compresses overrides this.
+
+        Args:    q, k, v: (*batch, heads, n, d / heads).
+        Returns: the same shape.
+        Page:    notebooks/jl_low_rank/spectra_and_linformer
+        """
+        return F.scaled_dot_product_attention(q, k, v)
+
+    def forward(self, x: Float[Tensor, "*batch n d"]) -> Float[Tensor, "*batch n d"]:
+        """One block.
+
+        Args:    x: (*batch, n, d).
+        Returns: (*batch, n, d).
+        Page:    notebooks/jl_low_rank/spectra_and_linformer
+        """
+        y = self.attend(*self.heads(self.norm_1(x)))
+        x = x + self.out(y.transpose(-3, -2).flatten(-2))
+        return x + self.down(F.gelu(self.up(self.norm_2(x))))
+
+
+def rotate(x: Float[Tensor, "*batch n d"]) -> Float[Tensor, "*batch n d"]:
+    """Rows turned by their place, so that products of two rows depend on the distance of their places.
+
+        (a, b) -> (a cos(i w_j) - b sin(i w_j), a sin(i w_j) + b cos(i w_j)),   w_j = 10000^(-2 j / d)
+
+    Args:    x: (*batch, n, d), d even; a and b are the two halves of a row.
+    Returns: (*batch, n, d).
+    Source:  Su et al. 2021 (RoPE); halves in place of neighbours.
+    Page:    notebooks/jl_low_rank/spectra_and_linformer
+    """
+    n, half = x.shape[-2], x.shape[-1] // 2
+    frequency = 10000.0 ** (-torch.arange(half, device=x.device, dtype=x.dtype) / half)
+    angle = torch.arange(n, device=x.device, dtype=x.dtype)[:, None] * frequency
+    a, b = x[..., :half], x[..., half:]
+    return torch.cat([a * angle.cos() - b * angle.sin(), a * angle.sin() + b * angle.cos()], -1)
+
+
+def encode(text: str) -> Int[Tensor, "n"]:
+    """The characters of a text as numbers.
+
+    Args:    text: at least one character; those outside printable ASCII and the line feed become UNKNOWN.
+    Returns: (n,), int64.
+    Raises:  ValueError for what is no text, or an empty one.
+    Page:    notebooks/jl_low_rank/spectra_and_linformer
+    """
+    require(isinstance(text, str), f"text must be a str, got {type(text).__name__}")
+    require(len(text) >= 1, "text needs at least one character, got none")
+    table = {character: number for number, character in enumerate(CHARACTERS)}
+    return torch.tensor([table.get(character, UNKNOWN) for character in text])
+
+
+def hide(tokens: Int[Tensor, "*batch n"], *, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+    """Tokens with 15% of the places chosen, and which: of these 80% become MASK, 10% a random character, 10% stay.
+
+    Args:    tokens: (*batch, n).   generator: source of randomness.
+    Returns: (tokens with places hidden, boolean mask of the chosen places).
+    Source:  Devlin et al. 2019, masked language modelling.
+    Page:    notebooks/jl_low_rank/spectra_and_linformer
+    """
+    u = torch.rand(tokens.shape, generator=generator)
+    other = torch.randint(len(CHARACTERS), tokens.shape, generator=generator)
+    hidden = torch.where(u < 0.12, MASK, torch.where(u < 0.135, other, tokens))
+    return hidden, u < 0.15
+
+
+def masked_loss(model: TinyModel, tokens: Int[Tensor, "*batch n"], *, generator: torch.Generator) -> Float[Tensor, ""]:
+    """Mean cross-entropy in nats at the hidden places.
+
+    Args:    model: tokens to logits.   tokens: (*batch, n).   generator: chooses the places.
+    Returns: a number.
+    Page:    notebooks/jl_low_rank/spectra_and_linformer
+    """
+    hidden, chosen = hide(tokens, generator=generator)
+    return F.cross_entropy(model(hidden)[chosen], tokens[chosen])
+
+
+def load_tiny_model(*, trained: bool = True) -> TinyModel:
+    """The small model, in evaluation mode, its weights frozen, float32 on the CPU.
+
+    Args:    trained: False for the weights that the training began with.
+    Returns: a TinyModel; .log is the training log, .sample a few passages that it was not trained on.
+    Page:    notebooks/jl_low_rank/spectra_and_linformer
+    """
+    from safetensors.torch import load
+
+    folder = files("attnlib.data")
+    about = json.loads(folder.joinpath("tiny_model.json").read_text(encoding="utf-8"))
+    model = TinyModel(**about["config"])
+    if trained:
+        weights = load(folder.joinpath("tiny_model.safetensors").read_bytes())
+        model.load_state_dict({name: w.float() for name, w in weights.items()})
+    model.log, model.sample = about["log"], about["sample"]
+    return model.eval().requires_grad_(False)
+
+
+def attention_heads(model: TinyModel, text: str) -> tuple[Tensor, Tensor, Tensor]:
+    """Queries, keys and values of every head on a text, as the softmax sees them: P = softmax(q k' / sqrt(d_head)).
+
+    Args:    model: by load_tiny_model.   text: n characters.
+    Returns: (q, k, v), each (layers, heads, n, d_head).
+    Raises:  ValueError for what is no text, or an empty one.
+    Page:    notebooks/jl_low_rank/spectra_and_linformer
+    """
+    return model.heads(encode(text).to(model.embed.weight.device))
+
+
+def attention_maps(model: TinyModel | Checkpoint, text: str) -> Float[Tensor, "layers h n n"]:
+    """The attention matrix of every head on a text.
+
+    Args:    model: by load_tiny_model (model.double() gives float64 maps), or by load_checkpoint.   text: n characters
+             for the tiny model, else a text for the tokeniser of the checkpoint, cut at 512 tokens.
+    Returns: (layers, heads, n, n), rows sum to one.
+    Raises:  ValueError for what is no text, or an empty one, and for a checkpoint whose attention is not the book's
+             (XLNet: its logits hold relative positions).
+    Page:    notebooks/jl_low_rank/spectra_and_linformer
+    """
+    if isinstance(model, Checkpoint):
+        require(isinstance(text, str) and text != "", f"text must be a str with at least one character, got {text!r}")
+        require(model.layers is not None, f"{model.name}: its logits hold relative positions, which the book's layers do not have")
+        x = model.embed(model.encode(text)[:512])
+        _, maps = forward(x, model.layers, skip=True, mlps=model.mlps, mlp_skip=True, norms=model.norms, return_attention=True)
+        return torch.stack(maps)
+    q, k, _ = attention_heads(model, text)
+    return torch.softmax(q @ k.mT / math.sqrt(q.shape[-1]), -1)
