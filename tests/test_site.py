@@ -68,6 +68,13 @@ def test_the_next_build_executes_nothing(built):
     assert "Executing notebook" not in (out / "_build/build.log").read_text(encoding="utf-8")
 
 
+def test_no_page_shows_a_path_of_the_machine_or_a_warning(site):
+    """What a cell writes to stderr, and folders of this machine, are not for readers."""
+    for name in NAMES:
+        text = (site / f"{name}.html").read_text(encoding="utf-8")
+        assert "site-packages" not in text and str(ROOT) not in text and 'class="output stderr' not in text, name
+
+
 def test_formulas_have_no_private_macros():
     assert "macros" not in (ROOT / "_config.yml").read_text(encoding="utf-8")
 

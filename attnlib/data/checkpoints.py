@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -56,7 +57,9 @@ def load_checkpoint(name: str, *, download: bool = True, pretrained: bool = True
     """
     require(isinstance(name, str) and name, f"name must be the name of a checkpoint, got {name!r}")
     try:
-        import transformers
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # tqdm's, about widgets, with a path of the machine
+            import transformers
     except ImportError:
         raise RuntimeError(f"{name}: transformers is not installed; pip install 'attnlib[checkpoints]'") from None
     here = {"local_files_only": not download}
