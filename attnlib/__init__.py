@@ -4,7 +4,7 @@ from importlib import import_module
 
 __version__ = "0.1.0"
 
-_ROOMS = {"attention", "bench", "certify", "collapse", "data", "exercises", "figures", "paths"}
+_ROOMS = {"attention", "bench", "certify", "collapse", "data", "efficient", "exercises", "figures", "paths", "sparse"}
 
 
 def __getattr__(name: str):

@@ -127,7 +127,7 @@ def window_attention(
     a, b = torch.arange(tile, device=q.device)[:, None], torch.arange(tile + left + right, device=q.device)
     q = F.pad(q, (0, 0, 0, rest)).unflatten(-2, (-1, tile))
     logits = (q * _scale(q, scale)) @ k
-    logits = logits.masked_fill(~((a <= b) & (b <= a + left + right) & real), -math.inf)
+    logits = logits.masked_fill_(~((a <= b) & (b <= a + left + right) & real), -math.inf)
     return _softmax([(logits, v.mT)]).flatten(-3, -2)[..., :n, :] * (1 if padding is None else padding.unsqueeze(-1))
 
 
@@ -159,11 +159,10 @@ def strided_attention(
     _check(q, k, v, padding, check)
     _at_least_one(stride=stride)
     n, l = q.shape[-2], stride
-    q, k, v = (F.pad(t, (0, 0, 0, -n % l)).unflatten(-2, (-1, l)) for t in (q * _scale(q, scale), k, v))  # (.., m, l, d)
-    m = q.shape[-3]
+    q, k, v = (_blocks(t, l) for t in (q * _scale(q, scale), k, v))  # (.., m, l, d)
     near = q @ torch.cat([_before(k), k], -2).mT
     far = q.transpose(-3, -2) @ k.transpose(-3, -2).mT  # (.., l, m, m): a column of the table
-    a, b, s = (torch.arange(size, device=q.device) for size in (l, 2 * l, m))
+    a, b, s = (torch.arange(size, device=q.device) for size in (l, 2 * l, q.shape[-3]))
     hidden = (b < a[:, None]) | (b > a[:, None] + l)
     hidden = torch.where((s == 0)[:, None, None], hidden | (b < l), hidden)
     above = s > s[:, None] - 2
@@ -171,7 +170,7 @@ def strided_attention(
         real = F.pad(padding, (0, -n % l)).unflatten(-1, (-1, l))  # (.., m, l)
         hidden = hidden | ~torch.cat([_before(real.unsqueeze(-1)).squeeze(-1), real], -1).unsqueeze(-2)
         above = above | ~real.mT.unsqueeze(-2)
-    near, far = near.masked_fill(hidden, -math.inf), far.masked_fill(above, -math.inf)
+    near, far = near.masked_fill_(hidden, -math.inf), far.masked_fill_(above, -math.inf)
     y = _softmax([(near, torch.cat([_before(v), v], -2)), (far, v.transpose(-3, -2))], turned=True)
     return y.flatten(-3, -2)[..., :n, :] * (1 if padding is None else padding.unsqueeze(-1))
 
@@ -203,7 +202,7 @@ def fixed_attention(
     _check(q, k, v, padding, check)
     n, l = q.shape[-2], stride
     _check_fixed(n, stride, summary)
-    q, k, v = (F.pad(t, (0, 0, 0, -n % l)).unflatten(-2, (-1, l)) for t in (q * _scale(q, scale), k, v))
+    q, k, v = (_blocks(t, l) for t in (q * _scale(q, scale), k, v))
     ends_k, ends_v = (t[..., l - summary :, :].flatten(-3, -2).unsqueeze(-3) for t in (k, v))  # (.., 1, m c, d)
     own, far = q @ k.mT, (q.flatten(-3, -2) @ ends_k.squeeze(-3).mT).unflatten(-2, (-1, l))
     a, s = torch.arange(l, device=q.device), torch.arange(q.shape[-3], device=q.device)
@@ -213,7 +212,7 @@ def fixed_attention(
         real = F.pad(padding, (0, -n % l)).unflatten(-1, (-1, l))
         hidden = hidden | ~real.unsqueeze(-2)
         later = later | ~real[..., l - summary :].flatten(-2).unsqueeze(-2).unsqueeze(-2)
-    y = _softmax([(own.masked_fill(hidden, -math.inf), v), (far.masked_fill(later, -math.inf), ends_v)])
+    y = _softmax([(own.masked_fill_(hidden, -math.inf), v), (far.masked_fill_(later, -math.inf), ends_v)])
     return y.flatten(-3, -2)[..., :n, :] * (1 if padding is None else padding.unsqueeze(-1))
 
 
@@ -221,17 +220,23 @@ def _softmax(parts: list[tuple[Tensor, Tensor]], *, turned: bool = False) -> Ten
     """One softmax over keys that lie in several tiles: (logits, values) each; turned: the last part is (.., l, m, *).
 
     The parts are brought to one maximum and their sums of exponentials are added. A row without any key gives zero.
+    Logits are overwritten: fresh pages cost more than the arithmetic of small tiles.
     """
-    turn = [t.transpose(-3, -2) if turned and p else t for p, (a, _) in enumerate(parts) for t in [a.detach().amax(-1, keepdim=True)]]
-    top = turn[0] if len(turn) == 1 else torch.maximum(*turn)
+    turn = lambda t, p: t.transpose(-3, -2).contiguous() if turned and p else t
+    tops = [turn(logits.detach().amax(-1, keepdim=True), p) for p, (logits, _) in enumerate(parts)]
+    top = tops[0] if len(tops) == 1 else torch.maximum(*tops)
     top = top.masked_fill(top.isneginf(), 0)
     out, total = 0, 0
     for p, (logits, values) in enumerate(parts):
-        back = turned and p > 0
-        e = (logits - (top.transpose(-3, -2) if back else top)).exp()
-        y, sums = e @ values, e.sum(-1, keepdim=True)
-        out, total = (out + y.transpose(-3, -2), total + sums.transpose(-3, -2)) if back else (out + y, total + sums)
+        e = logits.sub_(turn(top, p)).exp_()
+        out, total = out + turn(e @ values, p), total + turn(e.sum(-1, keepdim=True), p)
     return out / total.masked_fill(total == 0, 1)
+
+
+def _blocks(t: Tensor, l: int) -> Tensor:
+    """Blocks of l tokens, (.., m, l, d), the last filled up with zeros; a view if nothing is to be filled up."""
+    rest = -t.shape[-2] % l
+    return (F.pad(t, (0, 0, 0, rest)) if rest else t).unflatten(-2, (-1, l))
 
 
 def _before(t: Tensor) -> Tensor:

@@ -24,7 +24,7 @@ from attnlib.efficient import flops, linear_attention, lsh_attention, performer_
 from attnlib.lowrank import linformer_attention, nystrom_attention
 from attnlib.sparse import fixed_attention, masked_attention, strided_attention, window_attention
 
-HEADS, D, ROUNDS = 4, 64, 9
+HEADS, D, ROUNDS = 4, 64, 7
 
 
 def factored(b: int) -> tuple[int, ...]:
@@ -38,7 +38,7 @@ def rows(n: int, g: torch.Generator) -> dict:
     q, k, v = (torch.randn(1, HEADS, n, D, generator=g) for _ in range(3))
     e = torch.randn(128, n, generator=g) / math.sqrt(128)
     x, gru = torch.randn(1, n, HEADS * D, generator=g), torch.nn.GRU(HEADS * D, HEADS * D, batch_first=True)
-    l, b = 2 ** round(math.log2(n) / 2), factored(n // 64)
+    l, b = 2 ** math.ceil(math.log2(n) / 2), factored(n // 64)
     many = lambda *row, **sizes: HEADS * flops(*row, **sizes)
     lsh = lambda r: lambda: lsh_attention(q, v, buckets=b, rounds=r, generator=g, check=False)
     return {
