@@ -24,7 +24,15 @@ from attnlib.efficient import (
     positive_features,
 )
 from attnlib.lowrank import linformer_attention, nystrom_attention
-from attnlib.sparse import fixed_attention, fixed_mask, strided_attention, strided_mask, window_attention, window_mask
+from attnlib.sparse import (
+    fixed_attention,
+    fixed_mask,
+    masked_attention,
+    strided_attention,
+    strided_mask,
+    window_attention,
+    window_mask,
+)
 
 EPS = torch.finfo(torch.float64).eps
 
@@ -178,6 +186,25 @@ def test_the_count_at_256():
     assert check_order(256, 16, 1).value == 28800 and int(triangle(256).sum()) == 32896
 
 
+# --- tiles against the literal form (no claim of its own: definition)
+
+
+def check_sparse(name, *, n=45):
+    """A tile kernel against masked dense attention; 1e-12 = 4500 eps."""
+    q, k, v = torch.randn(3, n, 6, generator=generator(), dtype=torch.float64).unbind()
+    y, mask = {
+        "strided": (strided_attention(q, k, v, stride=6), strided_mask(n, 6)),
+        "fixed": (fixed_attention(q, k, v, stride=6, summary=2), fixed_mask(n, 6, 2)),
+        "window": (window_attention(q, k, v, width=9), window_mask(n, 9)),
+    }[name]
+    return at_most((y - masked_attention(q, k, v, mask)).abs().max(), 1e-12)
+
+
+@pytest.mark.parametrize("name", ["strided", "fixed", "window"])
+def test_tiles(name):
+    assert check_sparse(name).ok
+
+
 # --- rounds
 
 
@@ -308,6 +335,11 @@ def check_causal(name, seed=0, *, n=30, at=17, size=1.0, edit_past=False):
     for t in other:
         t[(at - 1 if edit_past else at) :] = size * torch.randn(t[(at - 1 if edit_past else at) :].shape, generator=g, dtype=torch.float64)
     return at_most((CAUSAL[name](*other) - CAUSAL[name](q, k, v))[:at].abs().max(), 512 * EPS)
+
+
+def check_causal_all(name):
+    """check_causal over all borders and four seeds: the worst."""
+    return max((check_causal(name, seed, at=at) for seed in range(4) for at in range(1, 30)), key=lambda c: c.value)
 
 
 @pytest.mark.claim("efficient.causal", role="check")

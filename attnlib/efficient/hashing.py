@@ -121,22 +121,14 @@ def lsh_attention(
     _at_least_one(chunk=chunk, rounds=rounds)
     require(chunk <= n, f"chunk must be at most n = {n}, got {chunk}")
     ids = lsh_buckets(qk.detach(), buckets, rounds=rounds, generator=generator)
-    if padding is not None:
-        ids = torch.where(padding, ids, b)  # a bucket of its own, the last
+    ids = ids if padding is None else torch.where(padding, ids, b)  # a bucket of its own, the last
     seat = _seats(ids, b + 1, chunk, causal)
-    size = chunk * (int(seat.max()) // chunk + 1)
-    who = torch.full((*ids.shape[:-1], size), n, device=ids.device)  # n stands for an empty seat
-    who = who.scatter(-1, seat, torch.arange(n, device=ids.device).expand_as(seat)).unflatten(-1, (-1, chunk))
-    keys = F.normalize(qk, dim=-1)
-    q, k, values = (_take(t, who) for t in (qk * _scale(qk, scale), keys, v))
-    code = ids * (size // chunk + 2) + seat // chunk
-    code = code.int() if (b + 1) * (size // chunk + 2) < 2**31 else code
+    who, code = _seated(seat, ids, chunk, b)
+    q, k, values = (_take(t, who) for t in (qk * _scale(qk, scale), F.normalize(qk, dim=-1), v))
     logits = _mask(q @ _pair(k).mT, who, code, n, causal, attend_self, correct_duplicates)
     lse = torch.logsumexp(logits, -1, keepdim=True)
-    out = (logits - lse).exp() @ _pair(values)
-    back = seat.unsqueeze(-1)
-    lse = lse.flatten(-3, -2).gather(-2, back)
-    out = out.flatten(-3, -2).gather(-2, back.expand(*seat.shape, v.shape[-1]))
+    out, back = (logits - lse).exp() @ _pair(values), seat.unsqueeze(-1)
+    lse, out = (t.flatten(-3, -2).gather(-2, back.expand(*seat.shape, t.shape[-1])) for t in (lse, out))
     y = out.squeeze(0) if rounds == 1 else (torch.softmax(lse, 0) * out).sum(0)
     return y if padding is None else y * padding.unsqueeze(-1)
 
@@ -151,6 +143,15 @@ def _seats(ids: Tensor, b: int, chunk: int, within: bool) -> Tensor:
     counts = ids.new_zeros(*ids.shape[:-1], b).scatter_add_(-1, ids, torch.ones_like(ids))
     whole = (counts + chunk - 1) // chunk * chunk
     return rank + ((whole - counts).cumsum(-1) - (whole - counts)).gather(-1, ids)
+
+
+def _seated(seat: Tensor, ids: Tensor, chunk: int, b: int) -> tuple[Tensor, Tensor]:
+    """Who sits on each seat, (.., chunks, chunk), n for an empty one; and bucket * many + chunk of each token."""
+    n, chunks = ids.shape[-1], int(seat.max()) // chunk + 1
+    who = torch.full((*ids.shape[:-1], chunks * chunk), n, device=ids.device)
+    who = who.scatter_(-1, seat, torch.arange(n, device=ids.device).expand_as(seat)).unflatten(-1, (-1, chunk))
+    code = ids * (chunks + 2) + seat // chunk
+    return who, code.int() if (b + 1) * (chunks + 2) < 2**31 else code
 
 
 def _take(t: Tensor, who: Tensor) -> Tensor:

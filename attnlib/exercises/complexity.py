@@ -66,7 +66,7 @@ def hop(answer: Callable | None) -> str:
                 if not isinstance(k, int):
                     return f"A token is an integer, yours is {type(k).__name__}."
                 if not j <= k <= i:
-                    return f"For i = {i}, j = {j}, l = {l} your k = {k} does not lie between j and i: nobody reads the future."
+                    return f"Nobody reads the future: k must lie between j and i, for i = {i}, j = {j}, l = {l} not at {k}."
                 if not reads(i, k, l):
                     return f"For i = {i}, j = {j}, l = {l} token i does not read your k = {k}."
                 if not reads(k, j, l):

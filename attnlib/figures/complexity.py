@@ -47,11 +47,11 @@ def growth(n: Sequence[int], rows: Mapping[str, Mapping[str, Any]]) -> Figure:
         ax.set(xscale="log", yscale="log", xlabel="tokens $n$", ylabel=label)
         ax.set_xticks(n, [str(v) for v in n], fontsize=8)
         ax.minorticks_off()
-    fig.legend(loc="outside lower center", ncols=4, fontsize=8)
+    fig.legend(loc="outside lower center", ncols=4, fontsize=8, frameon=False)
     return fig
 
 
-def _between(n: Sequence[int], y: Sequence[float], at: float) -> float:
+def _between(n: Sequence[int], y: Sequence[float], at: float | int) -> float:
     """The curve at one more place, straight between its points in the logarithms."""
     for a, b, u, v in zip(n, n[1:], y, y[1:]):
         if a <= at <= b:
@@ -79,11 +79,10 @@ def errors(rows: Mapping[str, Mapping[str, Any]]) -> Figure:
         bars = [[m - a for m, a in zip(mid, low)], [b - m for m, b in zip(mid, high)]]
         ax.errorbar(share, mid, bars, fmt=style, color=color, ms=5, lw=1.2, elinewidth=0.7, label=row.replace("Nystrom", "Nyström"))
     ax.axhline(1, color="black", ls="--", lw=1)
-    ax.annotate("answer zero", (1.0, 1.0), xytext=(1.02, 1.06), fontsize=8)
     ax.set(xscale="log", yscale="log", xlabel="FLOPs, as a share of dense attention", ylabel="relative error")
     ax.set_xticks([0.125, 0.25, 0.5, 1], ["1/8", "1/4", "1/2", "1"])
     ax.minorticks_off()
-    fig.legend(loc="outside right center", fontsize=8)
+    fig.legend(loc="outside right center", fontsize=8, frameon=False)
     return fig
 
 
