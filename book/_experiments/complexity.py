@@ -24,7 +24,7 @@ from attnlib.efficient import flops, linear_attention, lsh_attention, performer_
 from attnlib.lowrank import linformer_attention, nystrom_attention
 from attnlib.sparse import fixed_attention, masked_attention, strided_attention, window_attention
 
-HEADS, D, ROUNDS = 4, 64, 7
+HEADS, D, ROUNDS = 4, 64, 5
 
 
 def factored(b: int) -> tuple[int, ...]:
@@ -76,15 +76,19 @@ class Alive(TorchDispatchMode):
         return out
 
 
-def alternate(calls: dict, rounds: int) -> dict:
-    """Quartiles of thread time in milliseconds, rows in turn; the first round is not counted."""
-    taken = {name: [] for name in calls}
-    for turn in range(rounds + 1):
-        for name, call in calls.items():
-            began = time.thread_time()
+def alternate(calls: dict, rounds: int, *, least: float = 0.01) -> dict:
+    """Quartiles of thread time in milliseconds a call, rows in turn; a turn repeats a short call for `least` seconds."""
+    def seconds(call, times: int) -> float:
+        began = time.thread_time()
+        for _ in range(times):
             call()
-            if turn:
-                taken[name].append(1e3 * (time.thread_time() - began))
+        return (time.thread_time() - began) / times
+
+    times = {name: max(1, math.ceil(least / max(seconds(call, 2), 1e-6))) for name, call in calls.items()}
+    taken = {name: [] for name in calls}
+    for _ in range(rounds):
+        for name, call in calls.items():
+            taken[name].append(1e3 * seconds(call, times[name]))
     return {name: [round(t, 3) for t in statistics.quantiles(ts, n=4)] for name, ts in taken.items()}
 
 
