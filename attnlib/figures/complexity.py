@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from matplotlib.figure import Figure
@@ -26,7 +26,7 @@ MARKS = {  # row -> (name in the legend, colour, style)
 }
 
 
-def growth(n: Sequence[int], rows: Mapping[str, Mapping[str, Any]]) -> Figure:
+def growth(n: Sequence[int], rows: dict[str, dict[str, Any]]) -> Figure:
     """Time and memory of every row over n, doubly logarithmic; a ring where a row becomes faster than fused dense.
 
     Args:    n: sizes.   rows: name -> {"ms": quartiles a size, "bytes": a size, "crossover": n or None}.
@@ -59,7 +59,7 @@ def _between(n: Sequence[int], y: Sequence[float], at: float | int) -> float:
     return y[-1]
 
 
-def errors(rows: Mapping[str, Mapping[str, Any]]) -> Figure:
+def errors(rows: dict[str, dict[str, Any]]) -> Figure:
     """Error against dense attention over the share of its FLOPs: medians, bars from quartile to quartile.
 
     Args:    rows: name -> {"against": which dense form, "points": [share, quartile, median, quartile]}.
