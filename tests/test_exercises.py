@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from attnlib import exercises
-from attnlib.exercises import collapse, efficacy, escaping, lowrank, paths, projections, questions
+from attnlib.exercises import collapse, complexity, efficacy, escaping, lowrank, paths, projections, questions
 
 mix = lambda s, P, W: sum(p @ s @ w for p, w in zip(P, W))
 
@@ -350,7 +350,29 @@ def share(c):
     return c / c.sum()
 
 
-ANSWERS = {paths: PATHS, collapse: COLLAPSE, escaping: ESCAPING, questions: QUESTIONS, projections: PROJECTIONS, efficacy: EFFICACY, lowrank: LOWRANK}  # each module of a chapter has its answers here
+union = lambda a, N: torch.softmax(a.masked_fill(N == 0, -math.inf), -1)
+
+COMPLEXITY = {
+    "tie": [(256, "Right"), (128, "left out the projections"), (512, "projections twice"), (64, "other side"), (100, "equal to 4 n")],
+    "stride": [(64, "Right"), (8192**0.5, "root of n"), (128, "wrong side"), (10, "minimise")],
+    "hop": [
+        (lambda i, j, l: j + (i - j) % l, "Right"),
+        (lambda i, j, l: j + (i - j) // l, "does not read your k"),
+        (lambda i, j, l: i, "does not read j"),
+        (lambda i, j, l: i + 1, "Nobody reads the future"),
+        (lambda i, j, l: i / 1, "yours is float"),
+    ],
+    "merge": [
+        (union, "Right"),
+        (lambda a, N: torch.softmax(a + N.log(), -1), "correction is missing"),
+        (lambda a, N: torch.softmax(a, -1), "mask it"),
+        (lambda a, N: union(a - N.clamp_min(1).log(), N), "corrected twice"),
+        (lambda a, N: a.exp() * (N > 0), "sum to one"),
+        (lambda a, N: a, "not a mistake that is known"),
+    ],
+}
+
+ANSWERS = {paths: PATHS, collapse: COLLAPSE, escaping: ESCAPING, questions: QUESTIONS, projections: PROJECTIONS, efficacy: EFFICACY, lowrank: LOWRANK, complexity: COMPLEXITY}  # each module of a chapter has its answers here
 EVERY = [(module, name) for module, answers in ANSWERS.items() for name in answers]
 
 
@@ -381,7 +403,7 @@ def test_answers(module, name, number):
     assert (said == "Right.") == (number == 0)
 
 
-@pytest.mark.parametrize(("module", "least"), [(paths, 18), (collapse, 10), (questions, 15), (escaping, 15), (projections, 15), (efficacy, 17), (lowrank, 19)], ids=label)
+@pytest.mark.parametrize(("module", "least"), [(paths, 18), (collapse, 10), (questions, 15), (escaping, 15), (projections, 15), (efficacy, 17), (lowrank, 19), (complexity, 11)], ids=label)
 def test_every_named_mistake_is_fed(module, least):
     """A sentence that no wrong answer reaches would be a sentence that nobody has tried."""
     found = ANSWERS[module]

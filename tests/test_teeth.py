@@ -25,6 +25,7 @@ PAGES = {  # claims module of tests/ -> its page
     "test_claims_projections": "notebooks/jl_low_rank/random_projections.ipynb",
     "test_claims_efficacy": "notebooks/path_decomposition/path_efficacy.ipynb",
     "test_claims_lowrank": "notebooks/jl_low_rank/spectra_and_linformer.ipynb",
+    "test_claims_complexity": "notebooks/jl_low_rank/complexity_table.ipynb",
 }
 
 # Forked from a process that has these already: most of a mutation's time would otherwise go into importing torch.
@@ -99,6 +100,10 @@ def lowrank(kernel: str, old: str, new: str, check: str) -> Mutation:
     return Mutation(kernel, old, new, check, True, "test_claims_lowrank")
 
 
+def efficient(kernel: str, old: str, new: str, check: str, page: bool = True) -> Mutation:
+    return Mutation(kernel, old, new, check, page, "test_claims_complexity")
+
+
 MUTATIONS = {
     "attention_matrix: axis": Mutation("_normalizers", "torch.softmax(a, -1)", "torch.softmax(a, -2)", "check_decomposition(0, skip=False)"),
     "attention_matrix: scale": Mutation("attention", "1 / math.sqrt(w_q.shape[-1])", "1 / w_q.shape[-1]", "check_closed_form(0.7)"),
@@ -170,6 +175,22 @@ MUTATIONS = {
     "restricted_forward: axis": efficacy("x = p @ (x @", "x = p.mT @ (x @", "check_first_order(network_frozen=False, paths_frozen=False)"),
     "estimate_length: scale": efficacy("(count / len(paths))", "(2 * count / len(paths))", "check_first_order()", page=False),
     "certify.rank: sign": questions("certify", "a - factor * b for a", "a + factor * b for a", "at_most(abs(certify.rank(clusters(3, 2)) - 2), 0)"),
+    "strided_attention: near part": efficient("sparse", "(b > a[:, None] + l)", "(b > a[:, None] + l + 1)", "check_causal('strided')"),
+    "strided_attention: a column too near": efficient("sparse", "above = s > s[:, None] - 2", "above = s > s[:, None] - 3", "check_sparse('strided')"),
+    "fixed_attention: own block counted twice": efficient("sparse", "later = (s >= s[:, None])", "later = (s > s[:, None])", "check_causal('fixed')"),
+    "window_attention: one key too few": efficient("sparse", "(b <= a + left + right) & real", "(b < a + left + right) & real", "check_sparse('window')"),
+    "_softmax: sums of one tile only": efficient("sparse", "total + turn(e.sum(-1, keepdim=True), p)", "total + (p == 0) * turn(e.sum(-1, keepdim=True), p)", "check_sparse('strided')"),
+    "strided_mask: stride": efficient("sparse", "(i - j) % stride == 0", "(i - j) % (stride + 1) == 0", "check_sparse('strided')"),
+    "lsh_attention: sign of the correction": efficient("efficient/hashing", "logits = logits - seen", "logits = logits + seen", "check_union(0)"),
+    "lsh_attention: rounds by their mean": efficient("efficient/hashing", "(torch.softmax(lse, 0) * out).sum(0)", "out.mean(0)", "check_union(0)"),
+    "lsh_attention: keys not of length one": efficient("efficient/hashing", "F.normalize(qk, dim=-1), v)", "qk, v)", "check_union(0)"),
+    "lsh_attention: chunks across buckets": efficient("efficient/hashing", "seat = _seats(ids, b + 1, chunk, causal)", "seat = _seats(ids, b + 1, chunk, False)", "check_causal_all('lsh')"),
+    "lsh_sets: within": efficient("efficient/hashing", "causal if within is None else within", "False", "check_border(0, within=True)"),
+    "lsh_buckets: one factor more": efficient("efficient/hashing", "R = torch.randn(rounds, qk.shape[-1], b // 2,", "R = torch.randn(rounds, qk.shape[-1], b,", "check_hash('signs')"),
+    "positive_features: half": efficient("efficient/features", "keepdim=True) / 2\n", "keepdim=True)\n", "check_performer(*PAIRS[0])"),
+    "_features: own chunk not masked": efficient("efficient/features", "(f @ g.mT).tril()", "(f @ g.mT)", "check_causal('linear')"),
+    "_features: the past one chunk late": efficient("efficient/features", "sums.cumsum(-3)[..., :-1", "sums.cumsum(-3)[..., 1:", "check_causal_all('linear')"),
+    "flops: a factor": efficient("efficient/table", '"linformer": 8 *', '"linformer": 4 *', "check_flops('linformer')"),
 }
 
 

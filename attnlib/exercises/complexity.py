@@ -1,0 +1,97 @@
+"""Exercises of the page on what attention costs. Every function takes an answer and returns a sentence."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import torch
+
+from attnlib.exercises.paths import NOT_TRIED, RIGHT, _compare
+
+
+def tie(answer: float | int | None) -> str:
+    """Exercise 8.1: from which n on does Linformer with k = 128 need fewer FLOPs than dense attention?
+
+    Args:    answer: a number of tokens, or None.
+    Returns: a sentence that says what is right or what went wrong.
+    Cost:    O(1).
+    Page:    notebooks/jl_low_rank/complexity_table
+    """
+    if answer is None:
+        return NOT_TRIED
+    mistakes = {
+        128: "You left out the projections E K and F V: they cost as much as the attention itself.",
+        512: "You counted the projections twice: E K and F V together cost 4 n k d.",
+        64: "The k is on the other side: solve 8 n k d = 4 n^2 d for n.",
+    }
+    return RIGHT if answer in (256, 257) else mistakes.get(answer, "Not yet: set 8 n k d equal to 4 n^2 d.")
+
+
+def stride(answer: float | int | None) -> str:
+    """Exercise 8.2: the stride l at which our strided kernel is cheapest for n = 8192.
+
+    Args:    answer: a stride, or None.
+    Returns: a sentence that says what is right or what went wrong.
+    Cost:    O(1).
+    Page:    notebooks/jl_low_rank/complexity_table
+    """
+    if answer is None:
+        return NOT_TRIED
+    close = lambda value: abs(answer - value) < 0.6
+    if close(64):
+        return RIGHT
+    if close(math.sqrt(8192)):
+        return "That is the root of n: it would be right if the near tile were as wide as the stride; it is twice as wide."
+    if close(128):
+        return "The 2 is on the wrong side: the derivative of 2 l + n / l is 2 - n / l^2."
+    return "Not yet: minimise 2 l + n / l."
+
+
+def hop(answer: Callable | None) -> str:
+    """Exercise 8.3: a function (i, j, l) that names a token k with j -> k -> i in the strided pattern.
+
+    Args:    answer: a function of integers j <= i and l >= 1.
+    Returns: a sentence that says what is right or what went wrong.
+    Cost:    a few thousand calls.
+    Page:    notebooks/jl_low_rank/complexity_table
+    """
+    if answer is None:
+        return NOT_TRIED
+    reads = lambda i, j, l: 0 <= j <= i and (i - j <= l or (i - j) % l == 0)
+    for l in (1, 4, 7):
+        for i in range(40):
+            for j in range(i + 1):
+                k = answer(i, j, l)
+                if not isinstance(k, int):
+                    return f"A token is an integer, yours is {type(k).__name__}."
+                if not j <= k <= i:
+                    return f"Nobody reads the future: k must lie between j and i, for i = {i}, j = {j}, l = {l} not at {k}."
+                if not reads(i, k, l):
+                    return f"For i = {i}, j = {j}, l = {l} token i does not read your k = {k}."
+                if not reads(k, j, l):
+                    return f"For i = {i}, j = {j}, l = {l} your k = {k} does not read j."
+    return RIGHT
+
+
+def merge(answer: Callable | None) -> str:
+    """Exercise 8.4: a function (a, N) that returns the weights of one query after duplicates are corrected.
+
+    Args:    answer: a holds logits, N in how many rounds each key was seen, 0 for never; both have the shape (n,).
+    Returns: a sentence that says what is right or what went wrong.
+    Cost:    a few small sums.
+    Page:    notebooks/jl_low_rank/complexity_table
+    """
+    if answer is None:
+        return NOT_TRIED
+    a, N = torch.tensor([0.3, -1.0, 2.0, 0.5], dtype=torch.float64), torch.tensor([3, 1, 0, 2])
+    union = torch.softmax(a.masked_fill(N == 0, -math.inf), -1)
+    mistakes = {
+        "A key that was seen in three rounds counts three times: the correction is missing.":
+            torch.softmax(a + N.log(), -1),
+        "A key that was never seen has weight zero: mask it.": torch.softmax(a, -1),
+        "You corrected twice: after the rounds are added up, every key of the union has weight exp(a).":
+            torch.softmax((a - N.clamp_min(1).log()).masked_fill(N == 0, -math.inf), -1),
+        "The weights must sum to one: divide by the sum over the union.": a.exp() * (N > 0),
+    }
+    return _compare(answer(a, N), union, mistakes)

@@ -1,0 +1,106 @@
+"""Figures of the page on what attention costs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from matplotlib.figure import Figure
+
+from attnlib.figures import BLUE, GREEN, GREY, ORANGE, PURPLE, SKY, VERMILLION, new
+
+MARKS = {  # row -> (name in the legend, colour, style)
+    "dense (naive)": ("dense, naive", GREY, "s--"),
+    "dense (SDPA)": ("dense, fused", "black", "o-"),
+    "GRU": ("GRU", ORANGE, "v-"),
+    "strided": ("strided", VERMILLION, "^-"),
+    "fixed": ("fixed", VERMILLION, "x:"),
+    "LSH, 1 round": ("LSH, 1 round", PURPLE, "D-"),
+    "LSH, 4 rounds": ("LSH, 4 rounds", PURPLE, "D--"),
+    "Linformer, 128": ("Linformer, 128", BLUE, "P-"),
+    "Nystrom, 64": ("Nyström, 64", BLUE, "*:"),
+    "window, 129": ("window, 129", SKY, "<-"),
+    "linear": ("linear", GREEN, ">-"),
+    "Performer, 128": ("Performer, 128", GREEN, "h--"),
+}
+
+
+def growth(n: Sequence[int], rows: dict[str, dict[str, Any]]) -> Figure:
+    """Time and memory of every row over n, doubly logarithmic; a ring where a row becomes faster than fused dense.
+
+    Args:    n: sizes.   rows: name -> {"ms": quartiles a size, "bytes": a size, "crossover": n or None}.
+    Returns: a Figure.
+    Cost:    about 300 ms.
+    Page:    notebooks/jl_low_rank/complexity_table
+    """
+    fig, (left, right) = new(1, 2, size=(6.0, 4.3))
+    fused = [t[1] for t in rows["dense (SDPA)"]["ms"]]
+    for row, (name, color, style) in MARKS.items():
+        look = dict(color=color, ms=4.5, lw=1.2)
+        left.plot(n, [t[1] for t in rows[row]["ms"]], style, label=name, **look)
+        right.plot(n, [b / 2**20 for b in rows[row]["bytes"]], style, **look)
+        cross = rows[row]["crossover"]
+        if cross and cross > n[0]:
+            left.plot(cross, _between(n, fused, cross), "o", mfc="none", mec=color, ms=11, mew=1.4)
+    for ax, label in ((left, "time, ms"), (right, "most memory at once, MiB")):
+        ax.set(xscale="log", yscale="log", xlabel="tokens $n$", ylabel=label)
+        ax.set_xticks(n, [str(v) for v in n], fontsize=8)
+        ax.minorticks_off()
+    fig.legend(loc="outside lower center", ncols=4, fontsize=8, frameon=False)
+    return fig
+
+
+def _between(n: Sequence[int], y: Sequence[float], at: float | int) -> float:
+    """The curve at one more place, straight between its points in the logarithms."""
+    for a, b, u, v in zip(n, n[1:], y, y[1:]):
+        if a <= at <= b:
+            return u * (v / u) ** (math.log(at / a) / math.log(b / a))
+    return y[-1]
+
+
+def errors(rows: dict[str, dict[str, Any]]) -> Figure:
+    """Error against dense attention over the share of its FLOPs: medians, bars from quartile to quartile.
+
+    Args:    rows: name -> {"against": which dense form, "points": [share, quartile, median, quartile]}.
+    Returns: a Figure.
+    Cost:    about 200 ms.
+    Page:    notebooks/jl_low_rank/complexity_table
+    """
+    looks = {
+        "window": (SKY, "<-"), "strided": (VERMILLION, "^-"), "fixed": (VERMILLION, "x:"), "LSH": (PURPLE, "D-"),
+        "Linformer, means": (BLUE, "P-"), "Linformer, random": (BLUE, "P:"), "Nystrom": (ORANGE, "*:"),
+        "Performer": (GREEN, "h--"), "linear": (GREEN, ">"),
+    }
+    fig, ax = new(size=(6.0, 3.6))
+    for place, (row, (color, style)) in enumerate(looks.items()):
+        share, low, mid, high = zip(*sorted(rows[row]["points"]))
+        share = [s * 1.012 ** (place - 4) for s in share]
+        bars = [[m - a for m, a in zip(mid, low)], [b - m for m, b in zip(mid, high)]]
+        ax.errorbar(share, mid, bars, fmt=style, color=color, ms=5, lw=1.2, elinewidth=0.7, label=row.replace("Nystrom", "Nyström"))
+    ax.axhline(1, color="black", ls="--", lw=1)
+    ax.set(xscale="log", yscale="log", xlabel="FLOPs, as a share of dense attention", ylabel="relative error")
+    ax.set_xticks([0.125, 0.25, 0.5, 1], ["1/8", "1/4", "1/2", "1"])
+    ax.minorticks_off()
+    fig.legend(loc="outside right center", fontsize=8, frameon=False)
+    return fig
+
+
+def rounds(r: Sequence[int], with_it: Sequence[float], without: Sequence[float], missed: Sequence[float]) -> Figure:
+    """Distance of hashed attention to dense attention over the number of rounds.
+
+    Args:    r: numbers of rounds.   with_it, without: total variation, duplicates corrected or not.   missed: the mass
+             of dense attention on keys that no round has seen.
+    Returns: a Figure.
+    Cost:    about 100 ms.
+    Page:    notebooks/jl_low_rank/complexity_table
+    """
+    fig, ax = new(size=(6.0, 2.8))
+    ax.plot(r, without, "s-", color=VERMILLION, label="duplicates not corrected")
+    ax.plot(r, with_it, "o", color=BLUE, label="duplicates corrected")
+    ax.plot(r, missed, "k--", label="proved: the mass that no round saw")
+    ax.set(xscale="log", yscale="log", xlabel="rounds $r$", ylabel="total variation")
+    ax.set_xticks(r, [str(v) for v in r])
+    ax.minorticks_off()
+    ax.legend(fontsize=9)
+    return fig

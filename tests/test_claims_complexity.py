@@ -1,0 +1,450 @@
+"""The claims of notebooks/jl_low_rank/complexity_table: each check, and its control, on which it fails."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from itertools import product
+
+import numpy as np
+import pytest
+import torch
+from torch.nn import functional as F
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.utils.flop_counter import FlopCounterMode
+
+from attnlib.certify import Verdict, at_most
+from attnlib.efficient import (
+    flops,
+    linear_attention,
+    lsh_attention,
+    lsh_buckets,
+    lsh_sets,
+    performer_attention,
+    positive_features,
+)
+from attnlib.lowrank import linformer_attention, nystrom_attention
+from attnlib.sparse import (
+    fixed_attention,
+    fixed_mask,
+    masked_attention,
+    strided_attention,
+    strided_mask,
+    window_attention,
+    window_mask,
+)
+
+EPS = torch.finfo(torch.float64).eps
+
+
+def generator(seed=0):
+    return torch.Generator().manual_seed(seed)
+
+
+def triangle(n):
+    return torch.ones(n, n, dtype=torch.bool).tril()
+
+
+# --- counts
+
+D = 16
+ROWS = {  # name -> (kernel, sizes as functions of n, exponent of n)
+    "dense": (lambda q, k, v, **_: dense(q, k, v), {}, 2),
+    "linformer": (lambda q, k, v, k_: linformer_attention(q, k, v, *2 * [q.new_ones(k_, len(q))]), {"k": 32}, 1),
+    "nystrom": (lambda q, k, v, k_: nystrom_attention(q, k, v, k_), {"k": 16}, 1),
+    "strided": (lambda q, k, v, l: strided_attention(q, k, v, stride=l), {"l": math.isqrt}, 1.5),
+    "fixed": (lambda q, k, v, l, c: fixed_attention(q, k, v, stride=l, summary=c), {"l": math.isqrt, "c": 2}, 1.5),
+    "window": (lambda q, k, v, w: window_attention(q, k, v, width=w), {"w": 33}, 1),
+    "lsh": (lambda q, k, v, r, m, b: lsh_attention(q, v, buckets=b, rounds=r, chunk=m, generator=generator()),
+            {"r": 2, "m": 64, "b": lambda n: factors(n // 64)}, 1),
+    "linear": (lambda q, k, v: linear_attention(q, k, v), {}, 1),
+    "linear causal": (lambda q, k, v, m: linear_attention(q, k, v, causal=True, chunk=m), {"m": 32}, 1),
+    "performer": (lambda q, k, v, f: performer_attention(q, k, v, features=f, generator=generator()), {"f": 24}, 1),
+    "gru": (lambda q, k, v: torch.nn.GRU(D, D, batch_first=True)(q[None]), {}, 1),
+}
+
+
+def dense(q, k, v):
+    with sdpa_kernel(SDPBackend.MATH):  # the counter does not see the fused CPU kernel
+        return F.scaled_dot_product_attention(q[None], k[None], v[None])
+
+
+def factors(b):
+    """b, a power of two of at least 4, as two even factors."""
+    first = 2 ** max(1, round(math.log2(b) / 2))
+    return first, b // first
+
+
+def counted(name, n):
+    """(FLOPs that the counter sees, FLOPs by the formula)."""
+    kernel, sizes, _ = ROWS[name]
+    at = {key: size(n) if callable(size) else size for key, size in sizes.items()}
+    q, k, v = torch.randn(3, n, D, generator=generator(n)).unbind()
+    with FlopCounterMode(display=False) as counter, torch.no_grad():
+        kernel(q, k, v, **{"k_" if key == "k" else key: size for key, size in at.items()})
+    summed = {key: sum(size) if isinstance(size, tuple) else size for key, size in at.items()}
+    return counter.get_total_flops(), flops(name, n, D, **summed)
+
+
+def check_flops(name, *, order=None):
+    """The counter equals the formula exactly at n = 256 and 1024, and the slope is within .02 of the order."""
+    order = ROWS[name][2] if order is None else order
+    small, large = counted(name, 256), counted(name, 1024)
+    off = max(abs(small[0] - small[1]), abs(large[0] - large[1]))
+    slope = math.log(large[0] / small[0]) / math.log(4)
+    return at_most(max(off, abs(slope - order)), 0.02)
+
+
+@pytest.mark.claim("efficient.flops", role="check")
+@pytest.mark.parametrize("name", ROWS)
+def test_flops(name):
+    assert check_flops(name).ok
+
+
+@pytest.mark.claim("efficient.flops", role="control")
+@pytest.mark.parametrize("name", ROWS)
+def test_flops_of_another_order(name):
+    assert check_flops(name, order=ROWS[name][2] + 0.5).ok is False
+
+
+@pytest.mark.claim("efficient.flops", role="witness")
+def test_ties_with_dense():
+    """Linformer needs what dense needs at n = 2 k; hashing in one bucket at n = 2 r m, rotations aside."""
+    for k in (32, 128):
+        assert flops("linformer", 2 * k, 64, k=k) == flops("dense", 2 * k, 64)
+    assert flops("lsh", 512, 64, r=4, m=64, b=0) == flops("dense", 512, 64)
+
+
+# --- two hops
+
+
+def check_two_hops(mask, *, hops=2):
+    """How many pairs j <= i no walk of exactly `hops` steps joins."""
+    reached = mask
+    for _ in range(hops - 1):
+        reached = (reached.double() @ mask.double()) > 0
+    return at_most(int((triangle(len(mask)) != reached).sum()), 0)
+
+
+@pytest.mark.claim("efficient.two-hops", role="check")
+@pytest.mark.parametrize(("n", "l"), [(256, 16), (250, 16), (100, 7), (30, 1), (9, 40)])
+def test_two_hops(n, l):
+    assert check_two_hops(strided_mask(n, l)).ok
+    assert all(check_two_hops(fixed_mask(n, l, c)).ok for c in {1, (l + 1) // 2, l})
+
+
+@pytest.mark.claim("efficient.two-hops", role="control")
+@pytest.mark.parametrize("mask", [strided_mask(256, 16), fixed_mask(256, 16, 1)])
+def test_one_hop_is_not_enough(mask):
+    assert check_two_hops(mask, hops=1).ok is False
+
+
+@pytest.mark.claim("efficient.two-hops", role="control")
+def test_a_window_needs_more():
+    assert check_two_hops(window_mask(256, 17, causal=True)).ok is False
+
+
+@pytest.mark.claim("efficient.two-hops", role="witness")
+def test_a_path_by_hand():
+    """n = 256, l = 16: 200 reads 40, since 40 + 160 = 200, and 40 reads 33."""
+    mask = strided_mask(256, 16)
+    assert mask[200, 40] and mask[40, 33] and not mask[200, 33]
+
+
+# --- the order of interleaved layers
+
+
+def branches(n, l, c):
+    i, j = torch.arange(n)[:, None], torch.arange(n)
+    return (j <= i) & (i // l == j // l), (j <= i) & (j % l >= l - c)
+
+
+def check_order(n, l, c, *, first="summary", claimed=None):
+    """Pairs that two layers with skips do not join, against the formula l (l - c) m (m - 1) / 2; n = l m."""
+    local, summary = (b.double() + torch.eye(n, dtype=torch.float64) for b in branches(n, l, c))
+    reached = (local @ summary if first == "summary" else summary @ local) > 0
+    missed = int((triangle(n) & ~reached).sum())
+    claimed = l * (l - c) * (n // l) * (n // l - 1) // 2 if claimed is None else claimed
+    return Verdict(missed, claimed, missed == claimed)
+
+
+@pytest.mark.claim("efficient.order", role="check")
+@pytest.mark.parametrize(("n", "l", "c"), [(256, 16, 1), (64, 8, 2), (60, 10, 3), (12, 4, 4)])
+def test_summary_first_misses(n, l, c):
+    assert check_order(n, l, c).ok
+    assert check_order(n, l, c, first="local", claimed=0).ok
+
+
+@pytest.mark.claim("efficient.order", role="control")
+def test_the_other_order_misses_nothing():
+    verdict = check_order(256, 16, 1, first="local")
+    assert verdict.ok is False and verdict.value == 0
+
+
+@pytest.mark.claim("efficient.order", role="witness")
+def test_the_count_at_256():
+    assert check_order(256, 16, 1).value == 28800 and int(triangle(256).sum()) == 32896
+
+
+# --- tiles against the literal form (no claim of its own: definition)
+
+
+def check_sparse(name, *, n=45):
+    """A tile kernel against masked dense attention; 1e-12 = 4500 eps."""
+    q, k, v = torch.randn(3, n, 6, generator=generator(), dtype=torch.float64).unbind()
+    y, mask = {
+        "strided": (strided_attention(q, k, v, stride=6), strided_mask(n, 6)),
+        "fixed": (fixed_attention(q, k, v, stride=6, summary=2), fixed_mask(n, 6, 2)),
+        "window": (window_attention(q, k, v, width=9), window_mask(n, 9)),
+    }[name]
+    return at_most((y - masked_attention(q, k, v, mask)).abs().max(), 1e-12)
+
+
+@pytest.mark.parametrize("name", ["strided", "fixed", "window"])
+def test_tiles(name):
+    assert check_sparse(name).ok
+
+
+# --- rounds
+
+
+def weights(qk, sets, *, correct=True):
+    """Weights of hashed attention from who sees whom, by the formula; no token sees itself unless alone."""
+    n, keys = qk.shape[-2], F.normalize(qk, dim=-1)
+    a, N = qk @ keys.mT / math.sqrt(qk.shape[-1]), sets.sum(0)
+    eye = torch.eye(n, dtype=torch.bool)
+    lonely = ~(N.masked_fill(eye, 0) > 0).any(-1, keepdim=True)
+    N = N.masked_fill(eye & ~lonely, 0)
+    return torch.softmax(a + (torch.where(N > 0, 0.0, -math.inf) if correct else N.to(a.dtype).log()), -1)
+
+
+def check_union(seed=0, *, n=50, rounds=4, chunk=8, causal=False, correct=True):
+    """The kernel against softmax over the union of the rounds; 1e-12 = 4500 eps."""
+    g = generator(seed)
+    qk, v = torch.randn(2, n, 6, generator=g, dtype=torch.float64).unbind()
+    ids = lsh_buckets(qk, 4, rounds=rounds, generator=generator(seed))
+    sets = lsh_sets(ids, chunk, causal=causal)
+    how = dict(buckets=4, rounds=rounds, chunk=chunk, causal=causal, generator=generator(seed))
+    y = lsh_attention(qk, v, correct_duplicates=correct, **how)
+    return at_most((y - weights(qk, sets) @ v).abs().max(), 1e-12)
+
+
+@pytest.mark.claim("efficient.union", role="check")
+@pytest.mark.parametrize(("seed", "causal"), list(product(range(4), (False, True))))
+def test_rounds_merge_to_the_union(seed, causal):
+    assert check_union(seed, causal=causal).ok
+
+
+@pytest.mark.claim("efficient.union", role="control")
+def test_without_the_correction_keys_count_twice():
+    verdict = check_union(correct=False)
+    assert verdict.ok is False and verdict.value > 1e-2
+
+
+@pytest.mark.claim("efficient.union", role="witness")
+def test_some_keys_are_seen_twice():
+    qk = torch.randn(50, 6, generator=generator(), dtype=torch.float64)
+    assert lsh_sets(lsh_buckets(qk, 4, rounds=4, generator=generator()), 8).sum(0).max() == 4
+
+
+def check_missed(seed=0, *, rounds=4, correct=True, n=96):
+    """|TV to dense - mass of dense on keys that no round saw|, the worst row; 64 eps."""
+    qk = torch.randn(n, 12, generator=generator(seed), dtype=torch.float64)
+    sets = lsh_sets(lsh_buckets(qk, 4, rounds=rounds, generator=generator(seed + 1)), n)
+    P = weights(qk, ~torch.eye(n, dtype=torch.bool)[None])
+    found = weights(qk, sets, correct=correct)
+    seen = (sets.sum(0).masked_fill(torch.eye(n, dtype=torch.bool), 0) > 0)
+    rows = seen.any(-1)  # a token that met nobody looks at itself, which dense does not
+    gap = (P - found).abs().sum(-1) / 2 - (P * ~seen).sum(-1)
+    return at_most(gap[rows].abs().max(), 64 * EPS)
+
+
+@pytest.mark.claim("efficient.rounds", role="check")
+@pytest.mark.parametrize(("seed", "rounds"), [(0, 1), (1, 4), (2, 16)])
+def test_the_distance_is_the_mass_that_no_round_saw(seed, rounds):
+    assert check_missed(seed, rounds=rounds).ok
+
+
+@pytest.mark.claim("efficient.rounds", role="control")
+def test_without_the_correction_the_distance_stays():
+    verdict = check_missed(rounds=64, correct=False)
+    assert verdict.ok is False and verdict.value > 0.1
+
+
+@pytest.mark.claim("efficient.rounds", role="witness")
+def test_many_rounds_see_nearly_everything():
+    qk = torch.randn(96, 12, generator=generator(), dtype=torch.float64)
+    sets = lsh_sets(lsh_buckets(qk, 4, rounds=64, generator=generator(1)), 96)
+    assert sets.any(0).double().mean() > 0.98
+
+
+@pytest.mark.claim("efficient.rounds", role="check")
+def test_the_expected_distance_for_two_directions():
+    """d = 2, b = 2: p_ij = 1 - angle / pi. Mean over 20000 draws of (missed after 3 rounds) against (1 - p)^3, 5 sd."""
+    qk = torch.tensor([[1.0, 0.0], [math.cos(2.0), math.sin(2.0)]], dtype=torch.float64)
+    ids = lsh_buckets(qk, 2, rounds=60000, generator=generator())
+    missed = (ids[:, 0] != ids[:, 1]).view(-1, 3).all(-1).double().mean()
+    wanted = (2.0 / math.pi) ** 3
+    assert abs(float(missed) - wanted) < 5 * math.sqrt(wanted * (1 - wanted) / 20000)
+
+
+# --- causal, and a border that the future moves
+
+
+def check_border(last, *, within, chunk=2):
+    """Five tokens, four in bucket 1, the last in bucket `last` or 2: how many of the keys of token 3 differ."""
+    see = lambda b: lsh_sets(torch.tensor([[1, 1, 1, 1, b]]), chunk, causal=True, attend_self=True, within=within)[0, 3]
+    return at_most(int((see(last) != see(2)).sum()), 0)
+
+
+@pytest.mark.claim("efficient.leak", role="check")
+def test_chunks_within_buckets_do_not_see_the_future():
+    assert check_border(0, within=True).ok
+
+
+@pytest.mark.claim("efficient.leak", role="control")
+def test_chunks_across_buckets_do():
+    verdict = check_border(0, within=False)
+    assert verdict.ok is False and verdict.value == 1
+
+
+@pytest.mark.claim("efficient.leak", role="witness")
+def test_a_future_token_in_a_later_bucket_is_harmless():
+    assert check_border(3, within=False).ok
+
+
+CAUSAL = {
+    "strided": lambda q, k, v: strided_attention(q, k, v, stride=4),
+    "fixed": lambda q, k, v: fixed_attention(q, k, v, stride=4, summary=2),
+    "window": lambda q, k, v: window_attention(q, k, v, width=6, causal=True),
+    "linear": lambda q, k, v: linear_attention(q, k, v, causal=True, chunk=8),
+    "performer": lambda q, k, v: performer_attention(q, k, v, features=12, causal=True, chunk=8, generator=generator(5)),
+    "lsh": lambda q, k, v: lsh_attention(q, v, buckets=4, rounds=3, chunk=4, causal=True, generator=generator(5)),
+    "window, both sides": lambda q, k, v: window_attention(q, k, v, width=5),
+}
+
+
+def check_causal(name, seed=0, *, n=30, at=17, size=1.0, edit_past=False):
+    """The largest change of the rows before `at` when tokens from `at` on (or, the control, token at - 1) are edited.
+
+    Tolerance 512 eps: products over other tokens may be summed in another order.
+    """
+    g = generator(seed)
+    q, k, v = torch.randn(3, n, 6, generator=g, dtype=torch.float64).unbind()
+    other = [t.clone() for t in (q, k, v)]
+    for t in other:
+        t[(at - 1 if edit_past else at) :] = size * torch.randn(t[(at - 1 if edit_past else at) :].shape, generator=g, dtype=torch.float64)
+    return at_most((CAUSAL[name](*other) - CAUSAL[name](q, k, v))[:at].abs().max(), 512 * EPS)
+
+
+def check_causal_all(name):
+    """check_causal over all borders and four seeds: the worst."""
+    return max((check_causal(name, seed, at=at) for seed in range(4) for at in range(1, 30)), key=lambda c: c.value)
+
+
+@pytest.mark.claim("efficient.causal", role="check")
+@pytest.mark.parametrize(("name", "at", "size"), list(product(list(CAUSAL)[:-1], (1, 8, 17, 29), (1.0, 10.0))))
+def test_causal_kernels_do_not_see_the_future(name, at, size):
+    assert all(check_causal(name, seed, at=at, size=size).ok for seed in range(4))
+
+
+@pytest.mark.claim("efficient.causal", role="control")
+def test_a_window_on_both_sides_does():
+    assert check_causal("window, both sides").ok is False
+
+
+@pytest.mark.claim("efficient.causal", role="witness")
+@pytest.mark.parametrize("name", list(CAUSAL)[:-1])
+def test_an_edit_of_the_past_is_seen(name):
+    assert check_causal(name, edit_past=True).ok is False
+
+
+# --- the price of a hash
+
+
+def rotations(n, d, factors):
+    """Multiply-adds of one round of hashing, counted."""
+    with FlopCounterMode(display=False) as counter:
+        lsh_buckets(torch.randn(n, d, generator=generator()), factors, generator=generator())
+    return counter.get_total_flops() // 2
+
+
+def check_hash(way, *, n=1024, d=16, m=32):
+    """Counted multiply-adds over n d log2(b), for b = 2 n / m buckets by F = log2 b signs; at most 1."""
+    b = 2 * n // m
+    cut = {"one rotation": (b,), "two factors": factors(b), "signs": (2,) * int(math.log2(b))}[way]
+    return at_most(Fraction(rotations(n, d, cut), n * d * int(math.log2(b))), 1)
+
+
+@pytest.mark.claim("efficient.hash", role="check")
+@pytest.mark.parametrize("n", [256, 1024, 4096])
+def test_signs_cost_n_log_n(n):
+    assert check_hash("signs", n=n).ok
+
+
+@pytest.mark.claim("efficient.hash", role="control")
+@pytest.mark.parametrize("way", ["one rotation", "two factors"])
+def test_wider_factors_cost_more(way):
+    assert check_hash(way).ok is False
+
+
+@pytest.mark.claim("efficient.hash", role="counterexample")
+def test_one_rotation_is_quadratic():
+    """n^2 d / m exactly; over n log2 n it is (d / m) n / log2 n: from n = 2^8 to 2^12 it grows by 32/3."""
+    for n in (256, 4096):
+        assert rotations(n, 16, 2 * n // 32) == n * n * 16 // 32
+    ratio = lambda n: Fraction(n * n * 16 // 32, n * int(math.log2(n)))
+    assert ratio(4096) / ratio(256) == Fraction(32, 3)
+
+
+@pytest.mark.claim("efficient.hash", role="witness")
+def test_factors_against_their_mean():
+    """sum b_f >= F b^(1/F), with equality for equal factors."""
+    for cut in ((64,), (8, 8), (4, 16), (4, 4, 4), (2,) * 6):
+        assert sum(cut) >= len(cut) * 64 ** (1 / len(cut)) - 1e-9
+
+
+# --- positive features
+
+
+def check_performer(x, y, *, power=1, minus=0.5):
+    """E over w of the product of features, or of its square, against exp(x'y) and exp(|x + y|^2 + 2 x'y); relative.
+
+    The mean over w in R^2 is a Gauss-Hermite sum of 60^2 nodes; `minus` is the factor of |x|^2 in the feature.
+    """
+    nodes, mass = np.polynomial.hermite_e.hermegauss(60)
+    w = torch.tensor(list(product(nodes, repeat=2)), dtype=torch.float64)
+    p = torch.tensor([a * b for a, b in product(mass, repeat=2)], dtype=torch.float64) / (2 * math.pi)
+    x, y = torch.tensor([x, y], dtype=torch.float64)
+    extra = ((0.5 - minus) * (x @ x + y @ y)).exp()
+    f = positive_features(torch.stack([x, y]), w) * math.sqrt(len(w))  # one feature at each node
+    mean = ((f[0] * f[1] * extra) ** power * p).sum()
+    wanted = (x @ y).exp() if power == 1 else ((x + y).square().sum() + 2 * x @ y).exp()
+    return at_most((mean / wanted - 1).abs(), 1e-12)
+
+
+PAIRS = [((0.3, -0.5), (0.7, 0.2)), ((1.0, 0.0), (1.0, 0.0)), ((0.0, 0.0), (0.4, 1.2)), ((1.0, -1.0), (-1.0, 1.0))]
+
+
+@pytest.mark.claim("efficient.performer", role="check")
+@pytest.mark.parametrize(("pair", "power"), list(product(PAIRS, (1, 2))))
+def test_the_mean_and_the_square_of_a_feature_product(pair, power):
+    assert check_performer(*pair, power=power).ok
+
+
+@pytest.mark.claim("efficient.performer", role="control")
+@pytest.mark.parametrize("pair", PAIRS)
+def test_without_the_halves_the_mean_is_off(pair):
+    assert check_performer(*pair, minus=0.0).ok is False
+
+
+@pytest.mark.claim("efficient.performer", role="witness")
+def test_m_draws_divide_the_variance_by_m():
+    """Relative variance (e^{|x + y|^2} - 1) / m at m = 50 over 4000 draws, within 15%; x = -y gives 0 exactly."""
+    x, y = torch.tensor([[0.3, -0.5], [0.5, 0.1]], dtype=torch.float64)
+    w = torch.randn(4000, 50, 2, generator=generator(), dtype=torch.float64)
+    estimates = torch.stack([(positive_features(x[None], u) @ positive_features(y[None], u).T).squeeze() for u in w])
+    wanted = (math.exp(float((x + y).square().sum())) - 1) / 50
+    assert float(estimates.var() / (x @ y).exp() ** 2) == pytest.approx(wanted, rel=0.15)
+    opposite = positive_features(torch.stack([x, -x]), w[0])
+    assert float(opposite[0] @ opposite[1]) == pytest.approx(math.exp(-float(x @ x)), rel=1e-14)

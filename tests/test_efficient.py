@@ -1,0 +1,172 @@
+"""The room efficient: every kernel against its literal twin, gradients too, and bad input. Claims: test_claims_complexity.py."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from test_claims_complexity import ROWS, counted
+from test_sparse import instance, same
+from torch.nn import functional as F
+
+from attnlib.efficient import flops, linear_attention, lsh_attention, lsh_buckets, lsh_sets, performer_attention, positive_features
+
+SEED = 5
+
+
+def seeded():
+    return torch.Generator().manual_seed(SEED)
+
+
+def dense_lsh(qk, v, buckets, *, rounds, chunk, causal, attend_self, correct, padding=None):
+    """The formula: logits over the union, ln N_ij taken off or not; oneself only when alone."""
+    ids = lsh_buckets(qk.detach(), buckets, rounds=rounds, generator=seeded())
+    N = lsh_sets(ids, chunk, causal=causal, attend_self=attend_self, padding=padding).sum(0)
+    if not attend_self:
+        eye = torch.eye(qk.shape[-2], dtype=torch.bool)
+        N = N.masked_fill(eye & (N.masked_fill(eye, 0) > 0).any(-1, keepdim=True), 0)
+    a = qk @ F.normalize(qk, dim=-1).mT / math.sqrt(qk.shape[-1])
+    y = torch.softmax(a + (torch.where(N > 0, 0.0, -math.inf) if correct else N.to(a.dtype).log()), -1) @ v
+    return y if padding is None else y * padding.unsqueeze(-1)
+
+
+SWITCHES = st.fixed_dictionaries({
+    "rounds": st.integers(1, 4), "chunk": st.integers(1, 12), "causal": st.booleans(), "attend_self": st.booleans(), "correct": st.booleans(),
+})
+
+
+@given(st.integers(1, 40), st.sampled_from([2, 6, (2, 4), (2, 2, 2)]), st.sampled_from([(), (3,), (2, 2)]), SWITCHES, st.booleans())
+def test_lsh_is_its_dense_form(n, buckets, batch, how, padded):
+    how["chunk"] = min(how["chunk"], n)
+    qk, _, v = instance(n, batch, seed=n)
+    padding = None
+    if padded:
+        padding = torch.rand(*batch, n, generator=seeded()) < 0.7
+        padding[..., 0] = True
+    fast = {key: value for key, value in how.items() if key != "correct"} | {"correct_duplicates": how["correct"]}
+    y = lsh_attention(qk, v, buckets=buckets, padding=padding, generator=seeded(), **fast)
+    same(y, dense_lsh(qk, v, buckets, padding=padding, **how), (qk, v))
+
+
+def test_buckets_are_the_argmax_of_both_directions():
+    x = torch.randn(30, 5, dtype=torch.float64, generator=seeded())
+    g = torch.Generator().manual_seed(1)
+    found = lsh_buckets(x, (4, 6), rounds=3, generator=g)
+    g = torch.Generator().manual_seed(1)
+    first, second = (torch.randn(3, 5, b // 2, generator=g, dtype=torch.float64) for b in (4, 6))
+    h = [torch.cat([x @ R, -(x @ R)], -1).argmax(-1) for R in (first, second)]
+    assert torch.equal(found, h[0] + 4 * h[1])
+
+
+def test_one_bucket_pair_and_one_chunk_is_dense_within_buckets():
+    """With 2 buckets, attend_self and a chunk of n the kernel is masked dense attention."""
+    qk, _, v = instance(20)
+    ids = lsh_buckets(qk.detach(), 2, generator=seeded())[0]
+    mask = ids[:, None] == ids
+    a = (qk @ F.normalize(qk, dim=-1).mT / 2).masked_fill(~mask, -math.inf)
+    y = lsh_attention(qk, v, buckets=2, chunk=20, attend_self=True, generator=seeded())
+    assert (y - torch.softmax(a, -1) @ v).abs().max() < 1e-12
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+def test_lone_tokens_in_low_precision(dtype):
+    """-1e5 would overflow float16: a token that is always alone returns its own value."""
+    qk, v = 8 * torch.eye(4).to(dtype), torch.randn(4, 3).to(dtype)
+    y = lsh_attention(qk, v, buckets=(2,) * 12, rounds=2, chunk=1, generator=seeded())
+    assert torch.isfinite(y).all()
+    torch.testing.assert_close(y, v)
+
+
+@given(st.integers(1, 70), st.integers(1, 20), st.booleans(), st.sampled_from([(), (2, 2)]), st.booleans())
+def test_linear_and_performer_are_their_dense_form(n, chunk, causal, batch, padded):
+    q, k, v = instance(n, batch, seed=n)
+    real = torch.ones(*batch, n, dtype=torch.bool)
+    if padded:
+        real = torch.rand(*batch, n, generator=seeded()) < 0.7
+        real[..., 0] = True
+    how = dict(causal=causal, chunk=chunk, padding=real if padded else None)
+    w = torch.randn(9, 4, generator=seeded(), dtype=torch.float64)
+    root = 4 ** 0.25
+
+    def dense(f, g):
+        a = (f @ g.mT) * real.unsqueeze(-2)
+        a = a.tril() if causal else a
+        return a @ v / a.sum(-1, keepdim=True) * real.unsqueeze(-1)
+
+    same(linear_attention(q, k, v, **how), dense(F.elu(q) + 1, F.elu(k) + 1), (q, k, v))
+    y = performer_attention(q, k, v, features=9, generator=seeded(), **how)
+    same(y, dense(positive_features(q / root, w), positive_features(k / root, w)), (q, k, v))
+
+
+def test_performer_nears_softmax():
+    q, k, v = (t.detach() / 2 for t in instance(30))
+    wanted = torch.softmax(q @ k.T / 2, -1) @ v
+    y = performer_attention(q, k, v, features=100_000, generator=seeded())
+    assert (y - wanted).abs().max() < 0.01
+
+
+def test_features_do_not_overflow():
+    x = torch.randn(20, 256, generator=seeded())
+    y = performer_attention(x, 16 * x, x, features=64, generator=seeded(), check=False)
+    assert not torch.isinf(y).any()
+
+
+def test_flops_of_a_batch_of_sizes():
+    for name in ROWS:
+        assert len(set(counted(name, 4096))) == 1
+
+
+@pytest.mark.cuda
+def test_on_a_gpu():
+    if not torch.cuda.is_available():
+        pytest.skip("no CUDA device")
+    q, k, v = instance(50, (2,))
+    there = [t.detach().cuda() for t in (q, k, v)]
+    torch.testing.assert_close(linear_attention(*there, causal=True).cpu(), linear_attention(q, k, v, causal=True).detach())
+    g = torch.Generator("cuda").manual_seed(0)
+    assert torch.isfinite(lsh_attention(there[0], there[2], buckets=4, rounds=3, chunk=8, causal=True, generator=g)).all()
+
+
+@pytest.mark.bad_input
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"buckets": 3}, "buckets must be even and at least 2"),
+        ({"buckets": (4, 3)}, r"each factor too.*got \(4, 3\)"),
+        ({"buckets": ()}, "empty tuple"),
+        ({"rounds": 0}, "rounds must be an integer of at least 1, got 0"),
+        ({"chunk": 9}, "chunk must be at most n = 8, got 9"),
+        ({"chunk": 0}, "chunk must be an integer of at least 1"),
+        ({"padding": torch.zeros(8).bool()}, "all padding"),
+        ({"v": torch.zeros(7, 3).double()}, "v must have shape"),
+        ({"qk": torch.full((8, 4), float("inf")).double()}, "holds NaN or infinity"),
+    ],
+)
+def test_bad_input_of_lsh(change, words):
+    q, _, v = (t.detach() for t in instance(8))
+    how = {"qk": q, "v": v, "buckets": 4, "rounds": 2, "chunk": 4, "generator": seeded()} | change
+    with pytest.raises(ValueError, match=words):
+        lsh_attention(how.pop("qk"), how.pop("v"), **how)
+
+
+@pytest.mark.bad_input
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda q, k, v: linear_attention(q, k, v, causal=True, chunk=0), "chunk must be an integer"),
+        (lambda q, k, v: linear_attention(q - 1e4, k, v), "underflow to zero"),
+        (lambda q, k, v: performer_attention(q, k, v, features=0, generator=seeded()), "features must be an integer"),
+        (lambda q, k, v: performer_attention(q, k, v, features=2, scale=-1.0, generator=seeded()), "scale must not be negative"),
+        (lambda q, k, v: performer_attention(q, 1e3 * k, v, features=2, generator=seeded()), "underflow to zero"),
+        (lambda q, k, v: positive_features(q, torch.zeros(3, 5).double()), "w must have shape"),
+        (lambda q, k, v: positive_features(q, torch.zeros(3).double()), r"w must be a torch tensor \(m, d\)"),
+        (lambda q, k, v: lsh_sets(torch.zeros(1, 4).long(), 0), "chunk must be an integer"),
+        (lambda q, k, v: flops("denser", 4, 4), "row must be one of"),
+    ],
+)
+def test_bad_input(call, words):
+    with torch.no_grad(), pytest.raises(ValueError, match=words):
+        call(*instance(8))
