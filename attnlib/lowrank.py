@@ -51,7 +51,7 @@ def jl_surrogate(
         P R' R   or   P (R' (R V)),   R = projection(k, n)
 
     Args:    p: (*batch, m, n), attention matrices; one R serves the batch.   k: rank, 1 <= k <= n.
-             v: (*batch, n, d) or None.   family: of R.   generator: draws R.   check: look for NaN and infinity.
+             v: (*batch, n, d), or batches that broadcast, or None.   family: of R.   generator: draws R.   check: look for NaN and infinity.
     Returns: (*batch, m, n), or (*batch, m, d) with v; dtype and device of p.
     Raises:  ValueError for k out of range, shapes, dtypes or devices that do not fit, NaN or infinity.
     Cost:    O(m n k); with v O((m + k) n d). Both need P itself.
@@ -64,6 +64,9 @@ def jl_surrogate(
     if v is not None:
         require(v.dtype == p.dtype and v.device == p.device, "p and v must share dtype and device")
         require(v.shape[-2] == p.shape[-1], f"v needs {p.shape[-1]} rows to fit p {tuple(p.shape)}, got {tuple(v.shape)}")
+        batches = tuple(p.shape[:-2]), tuple(v.shape[:-2])
+        fit = all(a == b or 1 in (a, b) for a, b in zip(batches[0][::-1], batches[1][::-1]))
+        require(fit, f"the batches of p and v must broadcast, got {batches[0]} and {batches[1]}")
     if check:
         finite(p=p, v=v)
     r = projection(k, p.shape[-1], family, generator=generator, dtype=p.dtype, device=p.device)

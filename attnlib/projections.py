@@ -36,15 +36,13 @@ def projection(
     Args:    k: rows, 1 <= k <= n.   n: columns.   family: one of the five.   s: only for sparse, 1 <= s <= k.
              generator: draws everything, on its own device and in float64.   dtype, device: of the result.
     Returns: (k, n). For srht with n no power of two, the first n columns of the next larger one.
-    Raises:  ValueError for k or s out of range, an unknown family, a dtype that is not floating.
+    Raises:  ValueError for k or s no integer or out of range, an unknown family, a dtype that is not floating.
     Cost:    O(k n); O(k n log k) for sparse.
     Source:  Johnson and Lindenstrauss 1984; Achlioptas 2003; Kane and Nelson 2014; Ailon and Chazelle 2009.
     Claim:   jl.families      Page: notebooks/jl_low_rank/random_projections
     """
     _sizes(k, n)
-    require(family in get_args(Family), f"family must be one of {list(get_args(Family))}, got {family!r}")
-    require(family != "sparse" or 1 <= s <= k, f"s must be from 1 to k = {k}, got {s}: a column has k entries")
-    require(dtype.is_floating_point, f"dtype must be floating point, got {dtype}")
+    _options(k, family, s, dtype)
     g, where = generator, generator.device
     if family == "gaussian":
         r = torch.randn(k, n, generator=g, device=where, dtype=torch.float64) / math.sqrt(k)
@@ -67,6 +65,15 @@ def _sizes(k: int, n: int) -> None:
     require(whole, f"k and n must be integers, got {k!r} and {n!r}")
     require(k >= 1, f"k must be at least 1, got {k}")
     require(k <= n, f"k must be at most n = {n}, got {k}: a sketch longer than the row saves nothing")
+
+
+def _options(k: int, family: str, s: int, dtype: torch.dtype) -> None:
+    require(family in get_args(Family), f"family must be one of {list(get_args(Family))}, got {family!r}")
+    whole = isinstance(s, int) and not isinstance(s, bool)
+    fits = whole and (family != "sparse" or 1 <= s <= k)
+    require(fits, f"s must be an integer from 1 to k = {k}, got {s!r}: a column has k entries")
+    floating = isinstance(dtype, torch.dtype) and dtype.is_floating_point
+    require(floating, f"dtype must be a floating point torch.dtype, got {dtype!r}")
 
 
 def _signs(size: tuple[int, ...], g: torch.Generator) -> Tensor:

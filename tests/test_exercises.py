@@ -233,6 +233,7 @@ PROJECTIONS = {
         (rows_for(64000), "Right"), (rows_for(1), "one inner product"), (rows_for(1000), "rows only"),
         (rows_for(1064), "their product"), (rows_for(64000, 0.04), "the cube"), (rows_for(64000, factor=4), "polarisation"),
         (rows_for(64000, factor=1), "factor 2"), (7, "Not yet: solve"),
+        (rows_for(64000) - 1, "round up"), (rows_for(64000) + 1, "round up"), ("2046", "A number"),
     ],
     "variance": [
         (law, "Right"),
@@ -242,6 +243,11 @@ PROJECTIONS = {
         (lambda *a: law(*a, rows=0), "Divide by k"),
         (lambda *a: law(*a, root=0.5), "standard deviation"),
         (lambda *a: 3.0, "not a mistake that is known"),
+        (lambda x, y, k, kappa: law(x, y, k, 1.0), "not a mistake that is known"),
+        (lambda x, y, k, kappa: law(x, y, 4, kappa), "not a mistake that is known"),
+        (lambda x, y, k, kappa: law(x, y, k, 3 - 2 * kappa), "not a mistake that is known"),
+        (lambda *a: law(*a).float() if torch.is_tensor(law(*a)) else law(*a) + 1, "not a mistake that is known"),
+        (lambda *a: None, "one number"), (lambda *a: "1", "one number"), (lambda x, y, *a: x, "one number"),
     ],
     "surrogate": [
         (lambda p, w: torch.outer(p @ w, w) / (w @ w), "Right"),
@@ -250,10 +256,14 @@ PROJECTIONS = {
         (lambda p, w: p, "rank is 4"),
         (lambda p, w: torch.ones_like(p), "does not map w"),
         (lambda p, w: p @ w, "was wanted"),
+        (lambda p, w: None, "was wanted"),
+        (lambda p, w: torch.outer(p @ w, w.zero_() + 1), "does not map w"),
+        (lambda p, w: p.float(), "float64"),
+        (lambda p, w: p / 0, "finite"),
     ],
     "shrink": [
         (0.2, "Right"), (1.0, "no shrinkage"), (0.8, "left of the squared error"), (128 / 511, "k / n"),
-        (0.25, "forgot the 1"), (3.0, "Not yet: the mean square"),
+        (0.25, "forgot the 1"), (3.0, "Not yet: the mean square"), ("0.2", "A number"),
     ],
 }
 

@@ -156,8 +156,9 @@ def test_required_dimensions_known():
     [
         (9, 8, {}, "k must be at most n = 8, got 9"), (0, 8, {}, "k must be at least 1"), (2.0, 8, {}, "must be integers"),
         (True, 8, {}, "must be integers"), (2, 8, {"family": "cauchy"}, "family must be one of"),
-        (2, 8, {"family": "sparse", "s": 3}, "s must be from 1 to k = 2"), (2, 8, {"family": "sparse", "s": 0}, "s must be"),
-        (2, 8, {"dtype": torch.int64}, "floating point"),
+        (2, 8, {"family": "sparse", "s": 3}, "s must be an integer from 1 to k = 2, got 3"), (2, 8, {"family": "sparse", "s": 0}, "s must be"),
+        (2, 8, {"dtype": torch.int64}, "floating point"), (2, 8, {"dtype": "float32"}, "torch.dtype, got 'float32'"),
+        (2, 8, {"family": "sparse", "s": 1.0}, "s must be an integer.*got 1.0"), (2, 8, {"family": "sparse", "s": True}, "integer.*got True"),
     ],
 )
 def test_bad_projections(k, n, how, message):
@@ -185,10 +186,14 @@ def test_bad_surrogates():
     for args, message in [
         ((p, 5), "k must be at most n = 4"), ((p, 0), "at least 1"), ((p / 0, 2), "p holds NaN"), ((p.long(), 2), "p must be floating"),
         ((p[0], 2), "two dimensions"), ((p, 2, p[:3]), "v needs 4 rows"), ((p, 2, p.float()), "share dtype"), ((p, 2, p * math.nan), "v holds NaN"),
+        ((p.expand(2, 4, 4), 2, p.expand(3, 4, 4)), r"must broadcast, got \(2,\) and \(3,\)"),
     ]:
         with pytest.raises(ValueError, match=message):
             jl_surrogate(*args, generator=gen())
     assert jl_surrogate(p * math.nan, 2, generator=gen(), check=False).isnan().all()
+    for left, right, out in ((1, 3, (3, 4, 4)), (None, 2, (2, 4, 4)), (2, None, (2, 4, 4))):
+        a, b = (p if size is None else p.expand(size, 4, 4) for size in (left, right))
+        assert jl_surrogate(a, 2, b, generator=gen()).shape == out
 
 
 @pytest.mark.bad_input

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from numbers import Real
 
 import torch
 
 from attnlib.exercises.paths import NOT_TRIED, RIGHT, _compare
 
+NO_NUMBER = "A number was wanted."
 
-def dimension(answer: int | None) -> str:
+
+def dimension(answer: object) -> str:
     """Exercise 6.1: k by formula (6.3) for the inner products of 1000 rows with 64 columns, eps = 0.2, delta = 0.01.
 
     Args:    answer: a whole number, or None.
@@ -20,6 +23,8 @@ def dimension(answer: int | None) -> str:
     """
     if answer is None:
         return NOT_TRIED
+    if not isinstance(answer, Real):
+        return NO_NUMBER
     size = lambda pairs, gap=0.032, factor=2: 4 * math.log(factor * pairs / 0.01) / gap
     mistakes = {
         size(1): "That keeps one inner product: put the number of all pairs beside delta.",
@@ -30,8 +35,10 @@ def dimension(answer: int | None) -> str:
         size(64000, factor=1): "You lost the factor 2 in front of the exponential.",
     }
     near = lambda value: abs(answer - value) <= 1
-    if near(math.ceil(size(64000))):
+    if answer == math.ceil(size(64000)):
         return RIGHT
+    if near(size(64000)) or near(math.ceil(size(64000))):
+        return "The right formula, but round up: k is the least whole number that is not below it."
     named = [sentence for value, sentence in mistakes.items() if near(math.ceil(value))]
     return named[0] if named else "Not yet: solve 2 * 64000 * exp(-k (eps^2 - eps^3) / 4) = 0.01 for k."
 
@@ -48,18 +55,20 @@ def variance(answer: Callable | None) -> str:
         return NOT_TRIED
     x = torch.tensor([1.0, -2.0, 0.5], dtype=torch.float64)
     y = torch.tensor([2.5, 1.0, 3.0], dtype=torch.float64)
-    k, kappa = 4, 1.0
+    cases = [(4, 1.0), (7, 3.0), (5, 9.0)]
+    k, kappa = torch.tensor(cases, dtype=torch.float64).T
     norms, dot, fourth = x @ x * (y @ y), x @ y, (x * x) @ (y * y)
     mistakes = {
-        "The term with kappa is missing: the entries here are signs, kappa = 1.": (norms + dot**2) / k,
+        "The term with kappa is missing: it drops out for kappa = 3 only.": (norms + dot**2) / k,
         "The square of the inner product is missing.": (norms + (kappa - 3) * fourth) / k,
         "The inner product stands squared in the law.": (norms + dot + (kappa - 3) * fourth) / k,
         "Divide by k: the rows are averaged.": norms + dot**2 + (kappa - 3) * fourth,
         "That is the standard deviation; the variance was asked.": ((norms + dot**2 + (kappa - 3) * fourth) / k).sqrt(),
     }
-    got = answer(x, y, k, kappa)
-    got = got if torch.is_tensor(got) else torch.tensor(got, dtype=torch.float64)
-    return _compare(got, (norms + dot**2 + (kappa - 3) * fourth) / k, mistakes)
+    values = [answer(x.clone(), y.clone(), *case) for case in cases]
+    if not all(isinstance(v, Real) or torch.is_tensor(v) and v.numel() == 1 for v in values):
+        return "The function must return one number for each k and kappa."
+    return _compare(torch.tensor([float(v) for v in values], dtype=torch.float64), (norms + dot**2 + (kappa - 3) * fourth) / k, mistakes)
 
 
 def surrogate(answer: Callable | None) -> str:
@@ -75,9 +84,11 @@ def surrogate(answer: Callable | None) -> str:
     g = torch.Generator().manual_seed(6)
     p = torch.softmax(torch.randn(4, 4, generator=g, dtype=torch.float64), -1)
     w = torch.randn(4, generator=g, dtype=torch.float64)
-    got = answer(p, w)
+    got = answer(p.clone(), w.clone())
     if not torch.is_tensor(got) or got.shape != p.shape:
         return "A matrix of shape (4, 4) was wanted."
+    if got.dtype != p.dtype or not got.isfinite().all():
+        return "The matrix must be finite, and float64 as p and w are."
     if torch.allclose(got, torch.outer(p @ w, w), rtol=1e-9):
         return "Almost: it maps w to |w|^2 P w. Divide by w'w."
     if torch.allclose(got, torch.outer(w, p @ w) / (w @ w), rtol=1e-9):
@@ -87,7 +98,7 @@ def surrogate(answer: Callable | None) -> str:
     return RIGHT if torch.allclose(got @ w, p @ w, rtol=1e-9) else "Its rank is 1, but it does not map w to P w."
 
 
-def shrink(answer: float | None) -> str:
+def shrink(answer: object) -> str:
     """Exercise 6.4: the number c for which c P R'R is nearest to P on average, n = 511, k = 128.
 
     Args:    answer: a number, or None.
@@ -97,6 +108,8 @@ def shrink(answer: float | None) -> str:
     """
     if answer is None:
         return NOT_TRIED
+    if not isinstance(answer, Real):
+        return NO_NUMBER
     mistakes = {
         1.0: "c = 1 is no shrinkage: the mean square is then (n + 1) / k = 4.",
         0.8: "That is what is left of the squared error; c itself was asked.",
