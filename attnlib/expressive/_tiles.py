@@ -32,9 +32,10 @@ def product(q: Tensor, k: Tensor, out: Tensor) -> Tensor:
 
 def supports(q: Tensor, k: Tensor, columns: Tensor) -> Tensor:
     """The logits on the support, (rows, k); the padding reads the last key."""
-    kind = torch.int32 if q.dtype == torch.int8 else q.dtype
+    whole = q.dtype == torch.int8
+    kind = torch.float32 if whole else q.dtype  # holds integers below 2^24 exactly
     found = [(q.to(kind) * k[c].to(kind)).sum(-1) for c in columns.T]
-    return torch.stack(found, -1).to(torch.float64 if kind == torch.int32 else kind)
+    return torch.stack(found, -1).to(torch.float64 if whole else kind)
 
 
 def scan(
