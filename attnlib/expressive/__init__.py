@@ -95,7 +95,7 @@ def fit(
              a wanted entry.   eps2: ratios of wanted entries are right up to 1 + eps2.   method: "interpolated";
              "plain", random projection; "integer", signs, for equal weights, verified without rounding.
              restarts: draws of the keys.   generator: on the CPU.   progress: False for none, or a function like tqdm.
-             s: level of the logits; None: 2 log(1 / eps1) + log gamma.   keys: None: "sphere"; "gaussian" if plain.
+             s: level of the logits; None: 2 log(1 / eps1) + log gamma, or beta for projections.   keys: None: "sphere"; "gaussian" if plain.
              dtype: None: that of log_weights, else float32.
     Returns: Code, on the device of columns.
     Raises:  ValueError for a bad pattern or tolerance, and for d below the longest row; Exhausted, which holds the
@@ -108,11 +108,11 @@ def fit(
     log_weights = _pattern(columns, log_weights, dtype)
     tolerances(eps1, eps2, restarts)
     require(method in get_args(Method), f"method must be one of {list(get_args(Method))}, got {method!r}")
-    n, longest = len(columns), int((columns >= 0).sum(1).max())
+    longest = int((columns >= 0).sum(1).max())
     rise = log_weights.amax(1).clamp_min(0)  # log gamma, row by row
     require(method != "integer" or float(rise.max()) == 0, "method 'integer' needs equal weights within a row: leave out log_weights")
     if s is None:
-        s = _level(eps1, eps2, float(rise.max()), method if longest > 1 else "interpolated")
+        s = _level(eps1, eps2, float(rise.max()), "interpolated" if method == "integer" and longest == 1 else method)
     guess = _guess(columns, log_weights, method, eps1, eps2, s) if d is None else d
     need = longest if method == "interpolated" else 1
     require(guess >= need, f"d must be at least {need}, the longest row, to interpolate that many values, got d = {guess}")
@@ -204,7 +204,7 @@ def _level(eps1: float, eps2: float, rise: float, method: str) -> float:
 def _guess(columns: Tensor, log_weights: Tensor, method: str, eps1: float, eps2: float, s: float) -> int:
     n, counts = len(columns), (columns >= 0).sum(1)
     longest = int(counts.max())
-    if method != "interpolated" and longest > 1:
+    if method == "plain" or (method == "integer" and longest > 1):
         return plain_dimension(n, longest, gamma=math.exp(float(log_weights.max())), eps1=eps1, eps2=eps2)
     require(s > -math.log(eps1), f"s must exceed log(1 / eps1) = {-math.log(eps1):.4g}, the margin that is asked for, got {s}")
     lengths = ((log_weights + s) * (columns >= 0)).double().norm(dim=1).cpu()

@@ -1,17 +1,21 @@
 """Smallest dimensions of interpolated and plain projections, runs at 2^16 tokens, and ratios to the matrix product.
 
-    python book/_experiments/expressive.py        about ten minutes on one thread
+    python book/_experiments/expressive.py [ratios large interpolated plain]
+
+All parts take about ten minutes on one thread. Parts that are not named are kept as they were stored.
 """
 
 from __future__ import annotations
 
 import math
 import statistics
+import sys
 import time
 
 import torch
 
 import store
+from attnlib.data import load_result
 from attnlib.expressive import Code, Exhausted, fit, smallest_dimension, verify
 from attnlib.expressive.dimensions import plain_dimension, predicted_dimension
 
@@ -32,7 +36,7 @@ def interpolated(g: torch.Generator) -> list[dict]:
     for k, level in ((1, 2), (1, 4), (2, 4), (4, 4)):
         sizes = [2**i for i in range(6, 13)]
         measured = [
-            smallest_dimension(pattern(n, k, g), eps1=EPS1, eps2=EPS2, s=level * T, generator=g, restarts=10 if n <= 1024 else 6)
+            smallest_dimension(pattern(n, k, g), eps1=EPS1, eps2=EPS2, s=level * T, generator=g, restarts=4)
             for n in sizes
         ]
         predicted = [predicted_dimension(n, k, eps1=EPS1, s=level * T) for n in sizes]
@@ -110,14 +114,20 @@ def ratios(g: torch.Generator, rounds: int = 5) -> dict:
     return {"n": n, "d": d, "k": k, "over_gemm": over, "share_of_n2_floats": runs["float"]().peak_bytes / (4 * n * n)}
 
 
+PARTS = {"ratios": ratios, "large": large, "interpolated": interpolated, "plain": plain}
+
+
 def main() -> None:
     torch.set_num_threads(1)
-    began, g = time.perf_counter(), torch.Generator().manual_seed(0)
-    result = {"ratios": ratios(g), "large": large(g), "interpolated": interpolated(g), "plain": plain(g)}
-    print(store.write(
-        "expressive", result, settings={"eps1": EPS1, "eps2": EPS2, "gamma of plain": GAMMA, "seed": 0},
-        seconds=time.perf_counter() - began,
-    ))
+    began, named = time.perf_counter(), sys.argv[1:] or list(PARTS)
+    kept = load_result("expressive") if len(named) < len(PARTS) else {"about": {"seconds": 0}, "result": {}}
+    result = kept["result"]
+    for name in named:
+        result[name] = PARTS[name](torch.Generator().manual_seed(list(PARTS).index(name)))
+        print(name, result[name], flush=True)
+    settings = {"eps1": EPS1, "eps2": EPS2, "gamma of plain": GAMMA, "seed": "the number of the part, from 0"}
+    seconds = time.perf_counter() - began + kept["about"]["seconds"]
+    print(store.write("expressive", result, settings=settings, seconds=seconds))
 
 
 if __name__ == "__main__":
