@@ -137,7 +137,7 @@ def verify(
         log M_ij - log M_il <= -log(1 / eps1)  off and on the support;  |log M_ij / M_il - log w_ij / w_il| <= log(1 + eps2)
 
     Args:    code: by fit, or any Code.   columns, log_weights: the pattern, as in fit.   tile: rows and keys at a time;
-             None: (256, 2048), on CUDA (4096, 16384).   progress: False for none, or a function like tqdm.
+             None: (1024, 256), on CUDA (4096, 16384).   progress: False for none, or a function like tqdm.
     Returns: Report; for an int8 code gaps are integers times scale, without rounding, and leak is an upper bound.
     Raises:  ValueError for a bad pattern, NaN or infinity in the code, or sizes that do not fit.
     Cost:    2 n^2 d flops; memory O(n d + n k + tile), no n x n matrix.
@@ -154,7 +154,7 @@ def verify(
 
 def _report(code: Code, columns: Tensor, log_weights: Tensor, tile, progress, early: bool = False) -> Report:
     wanted, allowed = -math.log(code.eps1), math.log1p(code.eps2)
-    tile = tile or ((4096, 16384) if code.q.is_cuda else (256, 2048))
+    tile = tile or ((4096, 16384) if code.q.is_cuda else (1024, 256))
     limits = {"stop": wanted, "spread": allowed} if early else {}
     found = _tiles.scan(code.q, code.k, columns, log_weights, scale=code.scale, tile=tile, bar=_bar(progress), **limits)
     ratio, margin, odds = float(found.spread.max()), float(found.gap.min()), float(found.odds.max())
@@ -268,29 +268,3 @@ def _shortfall(report: Report, restarts: int, columns, log_weights, method, eps1
         f"{-math.log(eps1):.4g}) with ratio error {report.ratio_error:.3g} (allowed {math.log1p(eps2):.3g}). Random keys of "
         f"so few dimensions come too close to each other; d = {needed} is expected to do. The best code is .code"
     )
-
-
-def smallest_dimension(
-    columns: Int[Tensor, "n k"], log_weights: Float[Tensor, "n k"] | None = None, *, eps1: float, eps2: float,
-    generator: torch.Generator, restarts: int = 10, most: int | None = None, precision: float = 0.01, **how,
-) -> int:
-    """The smallest dimension at which one of a few draws passes, by bisection; success is random and not monotone.
-
-    Args:    columns, log_weights, eps1, eps2, generator, restarts: as in fit.   most: the bisection ends there.
-             precision: width at which it stops, as a share of d.   how: further words to fit: method, s, keys, dtype.
-    Returns: the dimension; `most` if nothing below passed. most=None: n, the trivial one.
-    Raises:  ValueError as fit.
-    Cost:    log2(n) times restarts times fit at the most.
-    Source:  the protocol of the papers' simulation in words, with bisection in place of a grid.
-    Page:    notebooks/sparse_patterns/logarithmic_dimension
-    """
-    high, low = most or len(columns), int((columns >= 0).sum(1).max()) - 1
-    while high - low > max(1, precision * high):
-        d = round(math.sqrt(max(low, 1) * high)) if high > 2 * low + 2 else (low + high) // 2
-        d = min(max(d, low + 1), high - 1)
-        try:
-            fit(columns, log_weights, d=d, eps1=eps1, eps2=eps2, generator=generator, restarts=restarts, progress=False, **how)
-            high = d
-        except Exhausted:
-            low = d
-    return high

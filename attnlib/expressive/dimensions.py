@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 
 import torch
+from jaxtyping import Float
+from torch import Tensor
 
 from attnlib._require import require
 from attnlib.expressive import _caps
@@ -22,6 +24,22 @@ def tolerances(eps1: float, eps2: float, restarts: int = 1) -> None:
     require(0 < eps1 < 1, f"eps1 must lie strictly between 0 and 1, got {eps1}: at 1 a zero may weigh as much as an entry")
     require(0 < eps2 < 1, f"eps2 must lie strictly between 0 and 1, got {eps2}")
     require(restarts >= 1, f"restarts must be at least 1, got {restarts}")
+
+
+def cap(t: Float[Tensor, "*batch"], d: int) -> Float[Tensor, "*batch"]:
+    """The chance that two independent uniform unit vectors have an inner product above t.
+
+        F_d(t) = I_{1 - t^2}((d - 1) / 2, 1 / 2) / 2   for t >= 0,   I the regularised incomplete beta function
+
+    Args:    t: any shape, |t| <= 1.   d: dimension, at least 1.
+    Returns: the shape of t, float64, relative error below 1e-8.
+    Raises:  ValueError for |t| > 1 or d < 1.
+    Cost:    801 evaluations an entry.
+    Source:  Simpson's rule for the integral of sin^(d - 2), scaled to where it is not negligible.
+    Claim:   expressive.expected      Page: notebooks/sparse_patterns/logarithmic_dimension
+    """
+    require(d >= 1 and bool((t.abs() <= 1).all()), f"cap needs d >= 1 and |t| <= 1, got d = {d}")
+    return _caps.tail(t, d)
 
 
 def predicted_dimension(n: int, k: int, *, eps1: float, s: float) -> int:

@@ -5,15 +5,18 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+import torch
 from matplotlib.figure import Figure
 from torch import Tensor
 
+from attnlib.attention import attention_matrix
+from attnlib.expressive import Exhausted, fit, verify
 from attnlib.figures import BLUE, GREEN, ORANGE, PURPLE, VERMILLION, new
 
 
 def _map(ax, p: Tensor, title: str, *, first: bool = True) -> None:
     ax.imshow(p.clamp_min(1e-3).log10().tolist(), cmap="cividis", vmin=-3, vmax=0, interpolation="nearest")
-    ax.set(title=title, xlabel="key $j$", ylabel="query $i$" if first else "", xticks=[], yticks=[])
+    ax.set(title=title, xlabel="key $j$", ylabel="query $i$", xticks=[], yticks=[])
 
 
 def real_maps(maps: Sequence[Tensor], shares: Tensor) -> Figure:
@@ -49,21 +52,28 @@ def same_weights(maps: dict[str, Tensor]) -> Figure:
     return fig
 
 
-def growing(maps: Sequence[Tensor], words: Sequence[str], wanted: Tensor, dimensions: Sequence[int]) -> tuple[list[Figure], list[str]]:
-    """Frames of a slider: the attention matrix for growing d beside the wanted one.
+def growing(columns: Tensor, sizes: Sequence[int], *, eps1: float, generator: torch.Generator) -> tuple[list[Figure], list[str]]:
+    """Frames of a slider: the attention matrix for growing d beside the wanted one, best of three draws.
 
-    Args:    maps: (n, n) a frame.   words: a line below each.   wanted: (n, n).   dimensions: d of each frame.
+    Args:    columns: (n, k), a pattern with equal weights.   sizes: d of each frame.   eps1: asked for; the level is
+             4 log(1 / eps1).   generator: of the keys.
     Returns: (figures, labels) for figures.slider.
     Cost:    about 100 ms a frame.
     Page:    notebooks/sparse_patterns/logarithmic_dimension
     """
-    frames = []
-    for p, line, d in zip(maps, words, dimensions):
+    n, k = columns.shape
+    wanted, frames = torch.zeros(n, n).scatter(1, columns, 1 / k), []
+    for d in sizes:
+        try:
+            code = fit(columns, d=d, eps1=eps1, eps2=0.5, s=-4 * math.log(eps1), restarts=3, generator=generator)
+        except Exhausted as failure:
+            code = failure.code
         fig, axes = new(1, 2, size=(6.0, 3.3))
-        _map(axes[0], p, f"$d = {d}$: {line}")
+        p = attention_matrix(code.x, code.w_q, code.w_k)
+        _map(axes[0], p, f"$d = {d}$, worst gap {verify(code, columns).margin:.1f}")
         _map(axes[1], wanted, "wanted", first=False)
         frames.append(fig)
-    return frames, [f"d = {d}" for d in dimensions]
+    return frames, [f"d = {d}" for d in sizes]
 
 
 def dimensions(table: Sequence[dict], theorem: Sequence[float]) -> Figure:

@@ -16,8 +16,9 @@ import torch
 
 import store
 from attnlib.data import load_result
-from attnlib.expressive import Code, Exhausted, fit, smallest_dimension, verify
+from attnlib.expressive import Code, Exhausted, fit, verify
 from attnlib.expressive.dimensions import plain_dimension, predicted_dimension
+from attnlib.expressive.search import smallest_dimension
 
 EPS1, EPS2, GAMMA = 0.1, 0.5, 4.0
 T = -math.log(EPS1)
@@ -85,7 +86,7 @@ def large(g: torch.Generator) -> dict:
 
 
 def ratios(g: torch.Generator, rounds: int = 5) -> dict:
-    """CPU time of verify over the bare matrix product by the same tiles, n = 32768, d = 128, k = 4; in turn."""
+    """CPU time of verify over the bare matrix product in tiles, n = 32768, d = 128, k = 4; in turn."""
     n, d, k = 2**15, 128, 4
     columns = pattern(n, k, g)
     real = Code(torch.randn(n, d, generator=g) / 16, torch.randn(n, d, generator=g), EPS1, EPS2)
