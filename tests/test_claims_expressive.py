@@ -350,7 +350,7 @@ def test_expected_at_another_height():
 def test_a_pair_breaks_both_of_its_rows():
     """The rows that fail are those whose wanted key is too close to another: literally, by verify."""
     g, S = gen(13), torch.randperm(100, generator=gen(13))[:, None]
-    k = unit(100, 12, g)
+    k = unit(100, 24, g)
     rows = verify(Code(2 * T * k[S[:, 0]], k, 0.1, 0.5), S).rows[:, 1]
     close = ((k @ k.T).fill_diagonal_(0) > 0.5).any(1)[S[:, 0]]
     assert torch.equal(rows < T, close) and 0 < int(close.sum()) < 100

@@ -22,7 +22,7 @@ class Code(NamedTuple):
     """Queries and keys of a pattern; as inputs X = (sqrt(d) Q, K) of attention with weights that know no pattern.
 
     Args:    q, k: (n, d), logits are scale * q k'; int8 if the code is exact.   eps1, eps2: what was asked for.
-             scale: of the logits, 1 unless int8.
+             scale: of the logits, 1 unless int8.   x: (n, 2 d), the inputs.   w_q, w_k: (2 d, d), the weights.
     Page:    notebooks/sparse_patterns/logarithmic_dimension
     """
 
@@ -104,7 +104,7 @@ def fit(
     Source:  Likhosherstov, Choromanski, Weller 2021, 2023 (Theorem 0.4, known to us in words); interpolation is ours.
     Claim:   expressive.interpolated      Page: notebooks/sparse_patterns/logarithmic_dimension
     """
-    dtype = dtype or (torch.float32 if log_weights is None else log_weights.dtype)
+    require(isinstance(generator, torch.Generator), f"generator must be a torch.Generator, got {type(generator).__name__}")
     log_weights = _pattern(columns, log_weights, dtype)
     tolerances(eps1, eps2, restarts)
     require(method in get_args(Method), f"method must be one of {list(get_args(Method))}, got {method!r}")
@@ -115,17 +115,19 @@ def fit(
         s = _level(eps1, eps2, float(rise.max()), "interpolated" if method == "integer" and longest == 1 else method)
     guess = _guess(columns, log_weights, method, eps1, eps2, s) if d is None else d
     need = longest if method == "interpolated" else 1
-    require(guess >= need, f"d must be at least {need}, the longest row, to interpolate that many values, got d = {guess}")
-    best, code, found = None, None, None
+    why = ", the longest row: as many values are interpolated" if method == "interpolated" else ""
+    require(guess >= need, f"d must be at least {need}{why}, got d = {guess}")
+    require(s > -math.log(eps1), f"s must exceed log(1 / eps1) = {-math.log(eps1):.4g}, the gap that is asked for, got {s}")
+    best = None
     for _ in range(restarts):
-        code = _draw(columns, log_weights, guess, s, method, keys, generator, dtype)._replace(eps1=eps1, eps2=eps2)
+        code = _draw(columns, log_weights, guess, s, method, keys, generator)._replace(eps1=eps1, eps2=eps2)
         found = _report(code, columns, log_weights, None, progress, early=True)
         if found.passed:
             return code
-        if best is None or found.margin > best[1].margin:
-            best = code, found
+        best = (code, found) if not best or math.isnan(best[1].margin) or found.margin > best[1].margin else best
         guess = math.ceil(1.05 * guess) if d is None else d
-    raise Exhausted(_shortfall(best[1], restarts, columns, log_weights, method, eps1, eps2, s, len(best[0].q[0])), *best)
+    code, found = best[0], _report(best[0], columns, log_weights, None, progress)  # all rows, not only up to a failure
+    raise Exhausted(_shortfall(found, restarts, columns, log_weights, method, eps1, eps2, s, code.q.shape[1]), code, found)
 
 
 def verify(
@@ -145,11 +147,14 @@ def verify(
     Claim:   expressive.tiles      Page: notebooks/sparse_patterns/logarithmic_dimension
     """
     q, k = code.q, code.k
+    require(torch.is_tensor(columns), "columns must be an int64 tensor of token numbers")
+    require(tile is None or (len(tile) == 2 and min(tile) >= 1), f"tile must be two positive sizes, rows and keys, got {tile}")
+    kind = torch.float64 if q.dtype == torch.int8 else q.dtype
+    log_weights = _pattern(columns, log_weights, kind)
     fits = q.dim() == 2 and q.shape == k.shape and len(q) == len(columns) and q.dtype == k.dtype
     require(fits, f"code and columns must fit: q {tuple(q.shape)}, k {tuple(k.shape)}, columns {tuple(columns.shape)}")
     require(q.dtype == torch.int8 or bool(torch.isfinite(q).all() and torch.isfinite(k).all()), "code holds NaN or infinity")
-    kind = torch.float64 if q.dtype == torch.int8 else q.dtype
-    return _report(code, columns, _pattern(columns, log_weights, kind), tile, progress)
+    return _report(code, columns, log_weights, tile, progress)
 
 
 def _report(code: Code, columns: Tensor, log_weights: Tensor, tile, progress, early: bool = False) -> Report:
@@ -172,7 +177,7 @@ def _bar(progress) -> Callable:
     return lambda rows: tqdm(rows, desc="tiles of rows", delay=3, leave=False)
 
 
-def _pattern(columns: Tensor, log_weights: Tensor | None, dtype: torch.dtype) -> Tensor:
+def _pattern(columns: Tensor, log_weights: Tensor | None, dtype: torch.dtype | None) -> Tensor:
     """The pattern is one, or a ValueError says where not; log weights above the smallest of each row, 0 at the padding."""
     require(torch.is_tensor(columns) and columns.dtype == torch.int64, "columns must be an int64 tensor of token numbers")
     require(columns.dim() == 2 and columns.shape[1] >= 1, f"columns must be (n, k) with k >= 1, got {tuple(columns.shape)}")
@@ -187,11 +192,13 @@ def _pattern(columns: Tensor, log_weights: Tensor | None, dtype: torch.dtype) ->
     twice = (ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] >= 0)
     require(not twice.any(), f"columns: {row(twice) if twice.any() else ''} names a column twice; add its weights up first")
     if log_weights is None:
-        return torch.zeros(columns.shape, dtype=dtype, device=columns.device)
+        return torch.zeros(columns.shape, dtype=dtype or torch.float32, device=columns.device)
+    floating = torch.is_tensor(log_weights) and log_weights.is_floating_point()
+    require(floating, "log_weights must be a floating tensor: logarithms of the weights")
     require(log_weights.shape == columns.shape, f"log_weights must have the shape of columns, {tuple(columns.shape)}, got {tuple(log_weights.shape)}")
     bad = kept & ~torch.isfinite(log_weights)
     require(not bad.any(), f"log_weights: {row(bad) if bad.any() else ''} holds NaN or infinity; weights must be positive and finite")
-    log_weights = log_weights.to(dtype)
+    log_weights = log_weights.to(dtype or log_weights.dtype)
     least = log_weights.masked_fill(~kept, math.inf).amin(1, keepdim=True)
     return (log_weights - least).masked_fill(~kept, 0)
 
@@ -206,7 +213,6 @@ def _guess(columns: Tensor, log_weights: Tensor, method: str, eps1: float, eps2:
     longest = int(counts.max())
     if method == "plain" or (method == "integer" and longest > 1):
         return plain_dimension(n, longest, gamma=math.exp(float(log_weights.max())), eps1=eps1, eps2=eps2)
-    require(s > -math.log(eps1), f"s must exceed log(1 / eps1) = {-math.log(eps1):.4g}, the margin that is asked for, got {s}")
     lengths = ((log_weights + s) * (columns >= 0)).double().norm(dim=1).cpu()
     lengths, zeros = lengths.sort().values, float((n - counts).double().mean())
     sample = lengths[:: max(1, n // 500)]
@@ -216,9 +222,9 @@ def _guess(columns: Tensor, log_weights: Tensor, method: str, eps1: float, eps2:
     return max(longest, min(found, n) if method == "interpolated" else found)
 
 
-def _draw(columns: Tensor, log_weights: Tensor, d: int, s: float, method: str, keys, generator, dtype) -> Code:
+def _draw(columns: Tensor, log_weights: Tensor, d: int, s: float, method: str, keys, generator) -> Code:
     """One draw of the keys, and the queries that follow from it."""
-    n, kept = len(columns), columns >= 0
+    n, kept, dtype = len(columns), columns >= 0, log_weights.dtype
     exact = method == "integer"
     keys = "signs" if exact else keys or ("gaussian" if method == "plain" else "sphere")
     require(keys in get_args(Keys), f"keys must be one of {list(get_args(Keys))}, got {keys!r}")

@@ -20,13 +20,13 @@ def tail(t: Tensor, d: int) -> Tensor:
         return torch.acos(t) / math.pi
     end = torch.acos(t.abs())
     start = (end - 45 / ((d - 2) / end.tan()).clamp_min(1e-9)).clamp_min(0)
-    nodes = torch.linspace(0, 1, 801, dtype=torch.float64)
-    weights = torch.ones(801, dtype=torch.float64)
+    nodes = torch.linspace(0, 1, 1601, dtype=torch.float64)
+    weights = torch.ones(1601, dtype=torch.float64)
     weights[1:-1:2], weights[2:-1:2] = 4, 2
     angles = start[..., None] + (end - start)[..., None] * nodes
     scale = math.lgamma(d / 2) - math.lgamma((d - 1) / 2) - 0.5 * math.log(math.pi)
     values = ((d - 2) * angles.sin().clamp_min(1e-300).log() + scale).exp()
-    upper = (values * weights).sum(-1) * (end - start) / 2400
+    upper = (values * weights).sum(-1) * (end - start) / 4800
     return torch.where(t >= 0, upper, 1 - upper)
 
 

@@ -34,7 +34,7 @@ def cap(t: Float[Tensor, "*batch"], d: int) -> Float[Tensor, "*batch"]:
     Args:    t: any shape, |t| <= 1.   d: dimension, at least 1.
     Returns: the shape of t, float64, relative error below 1e-8.
     Raises:  ValueError for |t| > 1 or d < 1.
-    Cost:    801 evaluations an entry.
+    Cost:    1601 evaluations an entry.
     Source:  Simpson's rule for the integral of sin^(d - 2), scaled to where it is not negligible.
     Claim:   expressive.expected      Page: notebooks/sparse_patterns/logarithmic_dimension
     """
@@ -58,10 +58,10 @@ def predicted_dimension(n: int, k: int, *, eps1: float, s: float) -> int:
     require(s > -math.log(eps1) > 0, f"s must exceed log(1 / eps1) = {-math.log(eps1):.4g}, and eps1 be below 1, got s = {s}")
     t = torch.tensor((1 + math.log(eps1) / s) / math.sqrt(k), dtype=torch.float64)
     pairs = n * (n - 1) / 2 if k == 1 else n * (n - k)
-    return _caps.smallest(lambda d: pairs * float(_caps.tail(t, d)), 1)
+    return _caps.smallest(lambda d: pairs * float(_caps.tail(t, d)), 1.0)
 
 
-def plain_dimension(n: int, k: int, *, gamma: float = 1.0, eps1: float, eps2: float, delta: float = 0.5) -> int:
+def plain_dimension(n: int, k: int, *, gamma: float | int = 1.0, eps1: float, eps2: float, delta: float = 0.5) -> int:
     """The dimension of the theorem on plain projections.
 
         d >= (2 ln n + ln(4 / delta)) / (eta^2 / 4 - eta^3 / 6),   eta = ln(1 + eps2) / (2 sqrt(k) ln(gamma (1 + eps2) / eps1))

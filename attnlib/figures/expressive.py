@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 from matplotlib.figure import Figure
@@ -33,7 +33,7 @@ def real_maps(maps: Sequence[Tensor], shares: Tensor) -> Figure:
     for number, row in enumerate(shares.tolist()):
         axes[2].plot(range(1, len(row) + 1), row, "-", color=BLUE, alpha=0.6, label="a head" if number == 0 else None)
     axes[2].plot([1, shares.shape[1]], [1 / maps[0].shape[0], shares.shape[1] / maps[0].shape[0]], "k--", label="uniform")
-    axes[2].set(xlabel="entries of a row", title="mass of the largest", ylim=(0, 1.02))
+    axes[2].set(xlabel="entries of a row", ylabel="share of the row", title="largest entries", ylim=(0, 1.02))
     axes[2].legend(fontsize=8, loc="upper left", bbox_to_anchor=(0.25, 0.45))
     return fig
 
@@ -76,11 +76,10 @@ def growing(columns: Tensor, sizes: Sequence[int], *, eps1: float, generator: to
     return frames, [f"d = {d}" for d in sizes]
 
 
-def dimensions(table: Sequence[dict], theorem: Sequence[float]) -> Figure:
+def dimensions(table: Sequence[dict], theorem: Callable[[int, int], int]) -> Figure:
     """The smallest dimension that worked over the number of tokens, its predictor, the theorem, and the trivial d = n.
 
-    Args:    table: rows with k, level, n, measured, predicted.   theorem: of the interpolated projection for k = 1, over
-             the n of the first row.
+    Args:    table: rows with k, level, n, measured, predicted.   theorem: (n, k) -> d, drawn for k = 1.
     Returns: a Figure.
     Cost:    about 100 ms.
     Page:    notebooks/sparse_patterns/logarithmic_dimension
@@ -91,7 +90,7 @@ def dimensions(table: Sequence[dict], theorem: Sequence[float]) -> Figure:
         ax.plot(row["n"], row["measured"], mark, color=color, label=f"$k = {row['k']}$, $s = {row['level']}T$")
         ax.plot(row["n"], row["predicted"], ":", color=color)
     ax.plot([], [], ":", color="black", label="predicted")
-    ax.plot(table[0]["n"], theorem, "k--", label="theorem, $k = 1$")
+    ax.plot(table[0]["n"], [theorem(n, 1) for n in table[0]["n"]], "k--", label="theorem, $k = 1$")
     ax.plot([64, 256], [64, 256], "-.", color=PURPLE, label="trivial, $d = n$")
     ax.set(xlabel="tokens $n$", ylabel="smallest dimension $d$", xscale="log", ylim=(0, 260))
     ax.set_xticks(table[0]["n"], [f"$2^{{{round(math.log2(n))}}}$" for n in table[0]["n"]])
