@@ -21,6 +21,7 @@ PAGES = {  # claims module of tests/ -> its page
     "test_claims_paths": "notebooks/path_decomposition/paths.ipynb",
     "test_claims_collapse": "notebooks/path_decomposition/rank_collapse.ipynb",
     "test_claims_questions": "notebooks/path_decomposition/four_questions.ipynb",
+    "test_claims_expressive": "notebooks/sparse_patterns/logarithmic_dimension.ipynb",
 }
 
 # Forked from a process that has these already: most of a mutation's time would otherwise go into importing torch.
@@ -79,6 +80,10 @@ def questions(kernel: str, old: str, new: str, check: str) -> Mutation:
     return Mutation(kernel, old, new, check, True, "test_claims_questions")
 
 
+def expressive(kernel: str, old: str, new: str, check: str, page: bool = True) -> Mutation:
+    return Mutation(f"expressive/{kernel}", old, new, check, page, "test_claims_expressive")
+
+
 MUTATIONS = {
     "attention_matrix: axis": Mutation("attention", "torch.softmax(a, -1)", "torch.softmax(a, -2)", "check_decomposition(0, skip=False)"),
     "attention_matrix: scale": Mutation("attention", "1 / math.sqrt(w_q.shape[-1])", "1 / w_q.shape[-1]", "check_closed_form(0.7)"),
@@ -113,6 +118,22 @@ MUTATIONS = {
     "certify.norms: largest entry": questions("certify", "return max(map(sum, zip(*sizes))), max(map(sum, sizes))", "return max(map(max, sizes)), max(map(sum, sizes))", "check_attained(8, 2, 2)"),
     "certify.norms: sign": questions("certify", "[[abs(entry) for entry in row] for row in matrix]", "[list(row) for row in matrix]", "at_most(abs(square(centred(fan(20, 1))) - 2 * Fraction(19, 20) ** 2), 0)"),
     "certify.rank: sign": questions("certify", "a - factor * b for a", "a + factor * b for a", "at_most(abs(certify.rank(clusters(3, 2)) - 2), 0)"),
+    "Code.x: no root": expressive("__init__", "(self.scale * math.sqrt(self.q.shape[1]))", "self.scale", "check_layout()"),
+    "Code.w_k: the upper block": expressive("__init__", "return self.w_q.flip(0).flip(1)", "return self.w_q", "check_layout()"),
+    "interpolate: no Gram matrix": expressive("__init__", "torch.cholesky_solve((y * kept).double()[..., None], factor)", "(y * kept).double()[..., None]", "check_ratios()"),
+    "_draw: sign of the plain queries": expressive("__init__", "Code(sum(k[c] * w[:, None]", "Code(sum(-k[c] * w[:, None]", "check_plain()"),
+    "_draw: keys not on the sphere": expressive("__init__", "k.norm(dim=1, keepdim=True))", "k.norm(dim=0, keepdim=True))", "check_interpolated(1, keys='sphere')"),
+    "_level: half of it": expressive("__init__", "return 2 * -math.log(eps1) + rise if", "return 1.01 * -math.log(eps1) + rise if", "check_interpolated()"),
+    "_zeros: axis": expressive("_tiles", "logits.amax(1).to(top.dtype)", "logits.amin(1).to(top.dtype)", "check_tiles()"),
+    "_zeros: the pattern is not set aside": expressive("_tiles", "logits.view(-1)[lines[here] * width + places[here] - j] = lowest", "pass", "check_tiles()"),
+    "_zeros: base of the exponential": expressive("_tiles", "scale * math.log2(math.e)), (least", "scale), (least", "check_tiles()"),
+    "_zeros: tiles overwrite the sum": expressive("_tiles", "mass += logits.exp2_().sum(1)", "mass = logits.exp2_().sum(1)", "check_tiles()"),
+    "scan: sign of the gap": expressive("_tiles", "parts.append((off, least - top,", "parts.append((off, top - least,", "check_tiles()"),
+    "tail: one dimension more": expressive("_caps", "values = ((d - 2) *", "values = ((d - 1) *", "check_expected(8)"),
+    "mean_exponential: scale": expressive("_caps", "s * s / 4 / ((m + 1)", "s * s / 2 / ((m + 1)", "check_leak()"),
+    "predicted_dimension: pairs": expressive("dimensions", "pairs = n * (n - 1) / 2 if k == 1", "pairs = n if k == 1", "check_smallest()"),
+    "plain_dimension: sign": expressive("dimensions", "(eta**2 / 4 - eta**3 / 6))", "(4 * eta + eta**2))", "check_plain()"),
+    "interpolated_dimension: scale": expressive("dimensions", "return math.ceil(8 * math.log(n**2 / delta))", "return math.ceil(0.8 * math.log(n**2 / delta))", "check_interpolated()"),
 }
 
 
