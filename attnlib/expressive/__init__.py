@@ -215,7 +215,7 @@ def _guess(columns: Tensor, log_weights: Tensor, method: str, eps1: float, eps2:
         return plain_dimension(n, longest, gamma=math.exp(float(log_weights.max())), eps1=eps1, eps2=eps2)
     lengths = ((log_weights + s) * (columns >= 0)).double().norm(dim=1).cpu()
     lengths, zeros = lengths.sort().values, float((n - counts).double().mean())
-    sample = lengths[:: max(1, n // 500)]
+    sample = lengths[:: max(1, n // 50)]
     t = (s + math.log(eps1)) / sample
     pairs = n * zeros / (2 if longest == 1 else 1)
     found = _caps.smallest(lambda d: pairs * float(_caps.tail(t, d).mean()), 0.1)

@@ -28,13 +28,12 @@ def real_maps(maps: Sequence[Tensor], shares: Tensor) -> Figure:
     Page:    notebooks/sparse_patterns/logarithmic_dimension
     """
     fig, axes = new(1, 3, size=(6.0, 2.5))
-    for ax, p, title in zip(axes, maps, ("a head, one text", "the same, another text")):
+    for ax, p, title in zip(axes, maps, ("on one text", "on another")):
         _map(ax, p, title, first=ax is axes[0])
-    for number, row in enumerate(shares.tolist()):
-        axes[2].plot(range(1, len(row) + 1), row, "-", color=BLUE, alpha=0.6, label="a head" if number == 0 else None)
-    axes[2].plot([1, shares.shape[1]], [1 / maps[0].shape[0], shares.shape[1] / maps[0].shape[0]], "k--", label="uniform")
+    for row in shares.tolist():
+        axes[2].plot(range(1, len(row) + 1), row, "-", color=BLUE, alpha=0.6)
+    axes[2].plot([1, shares.shape[1]], [1 / maps[0].shape[0], shares.shape[1] / maps[0].shape[0]], "k--")
     axes[2].set(xlabel="entries of a row", ylabel="share of the row", title="largest entries", ylim=(0, 1.02))
-    axes[2].legend(fontsize=8, loc="upper left", bbox_to_anchor=(0.25, 0.45))
     return fig
 
 
