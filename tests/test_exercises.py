@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from attnlib import exercises
-from attnlib.exercises import collapse, complexity, efficacy, escaping, lowrank, paths, projections, questions
+from attnlib.exercises import collapse, complexity, efficacy, escaping, expressive, lowrank, paths, projections, questions
 
 mix = lambda s, P, W: sum(p @ s @ w for p, w in zip(P, W))
 
@@ -382,7 +382,46 @@ COMPLEXITY = {
     ],
 }
 
-ANSWERS = {paths: PATHS, collapse: COLLAPSE, escaping: ESCAPING, questions: QUESTIONS, projections: PROJECTIONS, efficacy: EFFICACY, lowrank: LOWRANK, complexity: COMPLEXITY}  # each module of a chapter has its answers here
+
+def shortest(keys, y):
+    return keys.T @ torch.linalg.solve(keys @ keys.T, y)
+
+
+def merged_tiles(m1, z1, m2, z2):
+    m = max(m1, m2)
+    return m, z1 * math.exp(m1 - m) + z2 * math.exp(m2 - m)
+
+
+EXPRESSIVE = {
+    "share": [
+        (10 / 11, "Right"), (0.01, "a thousand of them"), (10, "Those are the odds"), (1 / 11, "share of the entry"),
+        (0.5, "1000 zeros weight"),
+    ],
+    "query": [
+        (shortest, "Right"),
+        (lambda keys, y: keys.T @ y, "plain projection"),
+        (lambda keys, y: keys.T @ (keys @ keys.T @ y), "solve with it"),
+        (lambda keys, y: keys.T @ (y / (keys**2).sum(1)), "meet each other"),
+        (lambda keys, y: shortest(keys, y) + torch.linalg.qr(keys.T, mode="complete").Q[:, -1], "orthogonal to the keys"),
+        (lambda keys, y: y, "yours is"),
+    ],
+    "merge": [
+        (merged_tiles, "Right"),
+        (lambda m1, z1, m2, z2: (max(m1, m2), z1 + z2), "against another maximum"),
+        (lambda m1, z1, m2, z2: (max(m1, m2), z1 * math.exp(m2 - m1) + z2 if m2 > m1 else z1), "sign is turned"),
+        (lambda m1, z1, m2, z2: (m1 + m2, z1 + z2), "larger of the two"),
+        (lambda m1, z1, m2, z2: (math.log(math.exp(m1) + math.exp(m2)), 1.0), "overflowed"),
+        (lambda m1, z1, m2, z2: (max(m1, m2), 7.0), "exp\\(-m\\) times"),
+        (lambda m1, z1, m2, z2: (m2, z1 * math.exp(m1 - m2) + z2 if m1 < m2 else 0.0), "first tile has the maximum"),
+        (lambda *_: 3, "two numbers"),
+    ],
+    "dimension": [
+        (227, "Right"), (117, "pairs that may go wrong"), (222, "1/2 is missing"), (99, "natural one"), (226, "Round up"),
+        (10**6, "trivial dimension"), (5, "last line of the theorem"),
+    ],
+}
+
+ANSWERS = {paths: PATHS, collapse: COLLAPSE, escaping: ESCAPING, questions: QUESTIONS, projections: PROJECTIONS, efficacy: EFFICACY, lowrank: LOWRANK, complexity: COMPLEXITY, expressive: EXPRESSIVE}  # each module of a chapter has its answers here
 EVERY = [(module, name) for module, answers in ANSWERS.items() for name in answers]
 
 
@@ -413,7 +452,7 @@ def test_answers(module, name, number):
     assert (said == "Right.") == (number == 0)
 
 
-@pytest.mark.parametrize(("module", "least"), [(paths, 18), (collapse, 10), (questions, 15), (escaping, 15), (projections, 15), (efficacy, 17), (lowrank, 19), (complexity, 11)], ids=label)
+@pytest.mark.parametrize(("module", "least"), [(paths, 18), (collapse, 10), (questions, 15), (escaping, 15), (projections, 15), (efficacy, 17), (lowrank, 19), (complexity, 11), (expressive, 15)], ids=label)
 def test_every_named_mistake_is_fed(module, least):
     """A sentence that no wrong answer reaches would be a sentence that nobody has tried."""
     found = ANSWERS[module]

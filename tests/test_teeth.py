@@ -26,6 +26,7 @@ PAGES = {  # claims module of tests/ -> its page
     "test_claims_efficacy": "notebooks/path_decomposition/path_efficacy.ipynb",
     "test_claims_lowrank": "notebooks/jl_low_rank/spectra_and_linformer.ipynb",
     "test_claims_complexity": "notebooks/jl_low_rank/complexity_table.ipynb",
+    "test_claims_expressive": "notebooks/sparse_patterns/logarithmic_dimension.ipynb",
 }
 
 # Forked from a process that has these already: most of a mutation's time would otherwise go into importing torch.
@@ -102,6 +103,10 @@ def lowrank(kernel: str, old: str, new: str, check: str) -> Mutation:
 
 def efficient(kernel: str, old: str, new: str, check: str, page: bool = True) -> Mutation:
     return Mutation(kernel, old, new, check, page, "test_claims_complexity")
+
+
+def expressive(kernel: str, old: str, new: str, check: str, page: bool = True) -> Mutation:
+    return Mutation(f"expressive/{kernel}", old, new, check, page, "test_claims_expressive")
 
 
 MUTATIONS = {
@@ -191,6 +196,22 @@ MUTATIONS = {
     "_features: own chunk not masked": efficient("efficient/features", "(f @ g.mT).tril()", "(f @ g.mT)", "check_causal('linear')"),
     "_features: the past one chunk late": efficient("efficient/features", "sums.cumsum(-3)[..., :-1", "sums.cumsum(-3)[..., 1:", "check_causal_all('linear')"),
     "flops: a factor": efficient("efficient/table", '"linformer": 8 *', '"linformer": 4 *', "check_flops('linformer')"),
+    "Code.x: no root": expressive("__init__", "(self.scale * math.sqrt(self.q.shape[1]))", "self.scale", "check_layout()"),
+    "Code.w_k: the upper block": expressive("__init__", "return self.w_q.flip(0).flip(1)", "return self.w_q", "check_layout()"),
+    "interpolate: no Gram matrix": expressive("__init__", "torch.cholesky_solve((y * kept).double()[..., None], factor)", "(y * kept).double()[..., None]", "check_ratios()"),
+    "_draw: sign of the plain queries": expressive("__init__", "Code(sum(k[c] * w[:, None]", "Code(sum(-k[c] * w[:, None]", "check_plain()"),
+    "_draw: sign of the weights": expressive("__init__", "y = (log_weights + s) * kept", "y = (s - log_weights) * kept", "check_interpolated(2, draws=3)"),
+    "_level: half of it": expressive("__init__", "return 2 * -math.log(eps1) + rise if", "return 1.01 * -math.log(eps1) + rise if", "check_interpolated()"),
+    "_zeros: axis": expressive("_tiles", "logits.amax(1).to(top.dtype)", "logits.amin(1).to(top.dtype)", "check_tiles()"),
+    "_zeros: the pattern is not set aside": expressive("_tiles", "logits.view(-1)[lines[here] * width + places[here] - j] = lowest", "pass", "check_tiles()"),
+    "_zeros: base of the exponential": expressive("_tiles", "scale * math.log2(math.e)), (least", "scale), (least", "check_tiles()"),
+    "_zeros: tiles overwrite the sum": expressive("_tiles", "mass += logits.exp2_().sum(1)", "mass = logits.exp2_().sum(1)", "check_tiles()"),
+    "scan: sign of the gap": expressive("_tiles", "parts.append((off, least - top,", "parts.append((off, top - least,", "check_tiles()"),
+    "tail: one dimension more": expressive("_caps", "values = ((d - 2) *", "values = ((d - 1) *", "check_expected(8)"),
+    "mean_exponential: scale": expressive("_caps", "s * s / 4 / ((m + 1)", "s * s / 2 / ((m + 1)", "check_leak()"),
+    "predicted_dimension: pairs": expressive("dimensions", "pairs = n * (n - 1) / 2 if k == 1", "pairs = n if k == 1", "check_smallest()"),
+    "plain_dimension: sign": expressive("dimensions", "(eta**2 / 4 - eta**3 / 6))", "(4 * eta + eta**2))", "check_plain()"),
+    "interpolated_dimension: scale": expressive("dimensions", "return math.ceil(8 * math.log(n**2 / delta))", "return math.ceil(0.8 * math.log(n**2 / delta))", "check_interpolated()"),
 }
 
 

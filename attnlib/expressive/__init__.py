@@ -1,0 +1,276 @@
+"""Sparse patterns with fixed weights and adaptive inputs: keys by chance, queries by interpolation, checks by tiles."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Literal, NamedTuple, get_args
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from attnlib._require import require
+from attnlib.expressive import _caps, _tiles
+from attnlib.expressive.dimensions import plain_dimension, tolerances
+
+Method = Literal["interpolated", "plain", "integer"]
+Keys = Literal["sphere", "signs", "gaussian"]
+
+
+class Code(NamedTuple):
+    """Queries and keys of a pattern; as inputs X = (sqrt(d) Q, K) of attention with weights that know no pattern.
+
+    Args:    q, k: (n, d), logits are scale * q k'; int8 if the code is exact.   eps1, eps2: what was asked for.
+             scale: of the logits, 1 unless int8.   x: (n, 2 d), the inputs.   w_q, w_k: (2 d, d), the weights.
+    Page:    notebooks/sparse_patterns/logarithmic_dimension
+    """
+
+    q: Tensor
+    k: Tensor
+    eps1: float
+    eps2: float
+    scale: float = 1.0
+
+    @property
+    def x(self) -> Tensor:
+        """The inputs, (n, 2 d); attention_matrix(x, w_q, w_k) divides by sqrt(d), so the queries carry it."""
+        kind = torch.float32 if self.q.dtype == torch.int8 else self.q.dtype
+        return torch.cat([self.q.to(kind) * (self.scale * math.sqrt(self.q.shape[1])), self.k.to(kind)], 1)
+
+    @property
+    def w_q(self) -> Tensor:
+        """(2 d, d): the identity over zeros. It depends on d alone."""
+        d, kind = self.q.shape[1], torch.float32 if self.q.dtype == torch.int8 else self.q.dtype
+        return torch.eye(2 * d, d, dtype=kind, device=self.q.device)
+
+    @property
+    def w_k(self) -> Tensor:
+        """(2 d, d): zeros over the identity. It depends on d alone."""
+        return self.w_q.flip(0).flip(1)
+
+
+class Report(NamedTuple):
+    """What verify found.
+
+    Args:    passed: both criteria hold.   ratio_error: the worst |log ratio - wanted|, at most log(1 + eps2).
+             margin: the smallest log ratio of a wanted entry to a zero, at least log(1 / eps1); inf without zeros.
+             leak: the largest share of a row that lies on zeros; a bound for an int8 code.   peak_bytes: of the code,
+             the pattern and all buffers.   rows: (n, 3), ratio error, margin and odds of the zeros, row by row.
+    Page:    notebooks/sparse_patterns/logarithmic_dimension
+    """
+
+    passed: bool
+    ratio_error: float
+    margin: float
+    leak: float
+    peak_bytes: int
+    rows: Tensor
+
+
+class Exhausted(ValueError):
+    """All restarts are used up; what was reached is kept.
+
+    Args:    message: what was missing.   code: the best code found, or None.   report: its report, or None.
+    Page:    notebooks/sparse_patterns/logarithmic_dimension
+    """
+
+    def __init__(self, message: str, code: Code | None = None, report: Report | None = None):
+        super().__init__(message)
+        self.code, self.report = code, report
+
+
+def fit(
+    columns: Int[Tensor, "n k"], log_weights: Float[Tensor, "n k"] | None = None, *, d: int | None = None,
+    eps1: float, eps2: float, method: Method = "interpolated", restarts: int = 10, generator: torch.Generator,
+    progress: Callable | bool | None = None, s: float | None = None, keys: Keys | None = None,
+    dtype: torch.dtype | None = None,
+) -> Code:
+    """Queries and keys whose attention has the given pattern, up to the two tolerances; verified before it returns.
+
+        k_j random,   q_i with  q_i . k_j = s + log w_ij - min_j log w_ij  on the support of row i
+
+    Args:    columns: (n, k), where row i attends to; -1 pads short rows.   log_weights: the same shape; None: equal.
+             d: dimension; None: by the predictor, and 5% more after each failure.   eps1: a zero is at most eps1 times
+             a wanted entry.   eps2: ratios of wanted entries are right up to 1 + eps2.   method: "interpolated";
+             "plain", random projection; "integer", signs, for equal weights, verified without rounding.
+             restarts: draws of the keys.   generator: on the CPU.   progress: False for none, or a function like tqdm.
+             s: level of the logits; None: 2 log(1 / eps1) + log gamma, or beta for projections.   keys: None: "sphere"; "gaussian" if plain.
+             dtype: None: that of log_weights, else float32.
+    Returns: Code, on the device of columns.
+    Raises:  ValueError for a bad pattern or tolerance, and for d below the longest row; Exhausted, which holds the
+             best code, if no draw passed.
+    Cost:    O(n k^2 d + n k^3) and one verification, O(n^2 d), a draw; memory O(n (d + k)), no n x n matrix.
+    Source:  Likhosherstov, Choromanski, Weller 2021, 2023 (Theorem 0.4, known to us in words); interpolation is ours.
+    Claim:   expressive.interpolated      Page: notebooks/sparse_patterns/logarithmic_dimension
+    """
+    require(isinstance(generator, torch.Generator), f"generator must be a torch.Generator, got {type(generator).__name__}")
+    log_weights = _pattern(columns, log_weights, dtype)
+    tolerances(eps1, eps2, restarts)
+    require(method in get_args(Method), f"method must be one of {list(get_args(Method))}, got {method!r}")
+    longest = int((columns >= 0).sum(1).max())
+    rise = log_weights.amax(1).clamp_min(0)  # log gamma, row by row
+    require(method != "integer" or float(rise.max()) == 0, "method 'integer' needs equal weights within a row: leave out log_weights")
+    if s is None:
+        s = _level(eps1, eps2, float(rise.max()), "interpolated" if method == "integer" and longest == 1 else method)
+    guess = _guess(columns, log_weights, method, eps1, eps2, s) if d is None else d
+    need = longest if method == "interpolated" else 1
+    why = ", the longest row: as many values are interpolated" if method == "interpolated" else ""
+    require(guess >= need, f"d must be at least {need}{why}, got d = {guess}")
+    require(s > -math.log(eps1), f"s must exceed log(1 / eps1) = {-math.log(eps1):.4g}, the gap that is asked for, got {s}")
+    best = None
+    for _ in range(restarts):
+        code = _draw(columns, log_weights, guess, s, method, keys, generator)._replace(eps1=eps1, eps2=eps2)
+        found = _report(code, columns, log_weights, None, progress, early=True)
+        if found.passed:
+            return code
+        best = (code, found) if not best or math.isnan(best[1].margin) or found.margin > best[1].margin else best
+        guess = math.ceil(1.05 * guess) if d is None else d
+    code, found = best[0], _report(best[0], columns, log_weights, None, progress)  # all rows, not only up to a failure
+    raise Exhausted(_shortfall(found, restarts, columns, log_weights, method, eps1, eps2, s, code.q.shape[1]), code, found)
+
+
+def verify(
+    code: Code, columns: Int[Tensor, "n k"], log_weights: Float[Tensor, "n k"] | None = None, *,
+    tile: tuple[int, int] | None = None, progress: Callable | bool | None = None,
+) -> Report:
+    """Both criteria for every row, from logits that are computed tile by tile and forgotten.
+
+        log M_ij - log M_il <= -log(1 / eps1)  off and on the support;  |log M_ij / M_il - log w_ij / w_il| <= log(1 + eps2)
+
+    Args:    code: by fit, or any Code.   columns, log_weights: the pattern, as in fit.   tile: rows and keys at a time;
+             None: (1024, 256), on CUDA (4096, 16384).   progress: False for none, or a function like tqdm.
+    Returns: Report; for an int8 code gaps are integers times scale, without rounding, and leak is an upper bound.
+    Raises:  ValueError for a bad pattern, NaN or infinity in the code, or sizes that do not fit.
+    Cost:    2 n^2 d flops; memory O(n d + n k + tile), no n x n matrix.
+    Source:  criteria (23), (24) of Likhosherstov et al. 2023 as we read them; log-sum-exp by tiles.
+    Claim:   expressive.tiles      Page: notebooks/sparse_patterns/logarithmic_dimension
+    """
+    q, k = code.q, code.k
+    require(torch.is_tensor(columns), "columns must be an int64 tensor of token numbers")
+    require(tile is None or (len(tile) == 2 and min(tile) >= 1), f"tile must be two positive sizes, rows and keys, got {tile}")
+    kind = torch.float64 if q.dtype == torch.int8 else q.dtype
+    log_weights = _pattern(columns, log_weights, kind)
+    fits = q.dim() == 2 and q.shape == k.shape and len(q) == len(columns) and q.dtype == k.dtype
+    require(fits, f"code and columns must fit: q {tuple(q.shape)}, k {tuple(k.shape)}, columns {tuple(columns.shape)}")
+    require(q.dtype == torch.int8 or bool(torch.isfinite(q).all() and torch.isfinite(k).all()), "code holds NaN or infinity")
+    return _report(code, columns, log_weights, tile, progress)
+
+
+def _report(code: Code, columns: Tensor, log_weights: Tensor, tile, progress, early: bool = False) -> Report:
+    wanted, allowed = -math.log(code.eps1), math.log1p(code.eps2)
+    tile = tile or ((4096, 16384) if code.q.is_cuda else (1024, 256))
+    limits = {"stop": wanted, "spread": allowed} if early else {}
+    found = _tiles.scan(code.q, code.k, columns, log_weights, scale=code.scale, tile=tile, bar=_bar(progress), **limits)
+    ratio, margin, odds = float(found.spread.max()), float(found.gap.min()), float(found.odds.max())
+    leak = odds / (1 + odds) if odds < math.inf else 1.0
+    return Report(margin >= wanted and ratio <= allowed, ratio, margin, leak, found.bytes, torch.stack(found[:3], 1))
+
+
+def _bar(progress) -> Callable:
+    if progress is False:
+        return lambda rows: rows
+    if callable(progress):
+        return progress
+    from tqdm import tqdm
+
+    return lambda rows: tqdm(rows, desc="tiles of rows", delay=3, leave=False)
+
+
+def _pattern(columns: Tensor, log_weights: Tensor | None, dtype: torch.dtype | None) -> Tensor:
+    """The pattern is one, or a ValueError says where not; log weights above the smallest of each row, 0 at the padding."""
+    require(torch.is_tensor(columns) and columns.dtype == torch.int64, "columns must be an int64 tensor of token numbers")
+    require(columns.dim() == 2 and columns.shape[1] >= 1, f"columns must be (n, k) with k >= 1, got {tuple(columns.shape)}")
+    n, kept = len(columns), columns >= 0
+    require(n >= 1, "columns needs at least one row")
+    row = lambda bad: f"row {int(bad.nonzero()[0, 0])}"  # noqa: E731
+    outside = (columns < -1) | (columns >= n)
+    require(not outside.any(), f"columns: {row(outside) if outside.any() else ''} points outside 0..{n - 1} (-1 pads)")
+    empty = ~kept.any(1, keepdim=True)
+    require(not empty.any(), f"columns: {row(empty) if empty.any() else ''} is empty; a row of attention sums to one, so it needs an entry")
+    ordered = columns.sort(1).values
+    twice = (ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] >= 0)
+    require(not twice.any(), f"columns: {row(twice) if twice.any() else ''} names a column twice; add its weights up first")
+    if log_weights is None:
+        return torch.zeros(columns.shape, dtype=dtype or torch.float32, device=columns.device)
+    floating = torch.is_tensor(log_weights) and log_weights.is_floating_point()
+    require(floating, "log_weights must be a floating tensor: logarithms of the weights")
+    require(log_weights.shape == columns.shape, f"log_weights must have the shape of columns, {tuple(columns.shape)}, got {tuple(log_weights.shape)}")
+    bad = kept & ~torch.isfinite(log_weights)
+    require(not bad.any(), f"log_weights: {row(bad) if bad.any() else ''} holds NaN or infinity; weights must be positive and finite")
+    log_weights = log_weights.to(dtype or log_weights.dtype)
+    least = log_weights.masked_fill(~kept, math.inf).amin(1, keepdim=True)
+    return (log_weights - least).masked_fill(~kept, 0)
+
+
+def _level(eps1: float, eps2: float, rise: float, method: str) -> float:
+    """s: twice the margin for interpolation, as little as possible for a projection, whose ratio errors grow with it."""
+    return 2 * -math.log(eps1) + rise if method == "interpolated" else math.log((1 + eps2) / eps1)
+
+
+def _guess(columns: Tensor, log_weights: Tensor, method: str, eps1: float, eps2: float, s: float) -> int:
+    n, counts = len(columns), (columns >= 0).sum(1)
+    longest = int(counts.max())
+    if method == "plain" or (method == "integer" and longest > 1):
+        return plain_dimension(n, longest, gamma=math.exp(float(log_weights.max())), eps1=eps1, eps2=eps2)
+    lengths = ((log_weights + s) * (columns >= 0)).double().norm(dim=1).cpu()
+    lengths, zeros = lengths.sort().values, float((n - counts).double().mean())
+    sample = lengths[:: max(1, n // 50)]
+    t = (s + math.log(eps1)) / sample
+    pairs = n * zeros / (2 if longest == 1 else 1)
+    found = _caps.smallest(lambda d: pairs * float(_caps.tail(t, d).mean()), 0.1)
+    return max(longest, min(found, n) if method == "interpolated" else found)
+
+
+def _draw(columns: Tensor, log_weights: Tensor, d: int, s: float, method: str, keys, generator) -> Code:
+    """One draw of the keys, and the queries that follow from it."""
+    n, kept, dtype = len(columns), columns >= 0, log_weights.dtype
+    exact = method == "integer"
+    keys = "signs" if exact else keys or ("gaussian" if method == "plain" else "sphere")
+    require(keys in get_args(Keys), f"keys must be one of {list(get_args(Keys))}, got {keys!r}")
+    require(not exact or columns.shape[1] <= 127, f"an int8 query holds at most 127 signs, got rows of {columns.shape[1]}")
+    if method == "interpolated" and d >= n:
+        k = torch.eye(n, d, dtype=dtype)  # as many dimensions as tokens need no luck
+    elif keys == "signs":
+        k = torch.randint(0, 2, (n, d), generator=generator, dtype=torch.int8) * 2 - 1
+        k = k if exact else k.to(dtype) / math.sqrt(d)
+    else:
+        k = torch.randn(n, d, generator=generator, dtype=dtype)
+        k = k / (math.sqrt(d) if keys == "gaussian" else k.norm(dim=1, keepdim=True))
+    k = k.to(columns.device)
+    if exact:
+        q = sum(k[c] * (c >= 0).to(torch.int8)[:, None] for c in columns.T)
+        return Code(q, k, 0.0, 0.0, s / d)
+    y = (log_weights + s) * kept
+    if method == "plain":
+        return Code(sum(k[c] * w[:, None] for c, w in zip(columns.T, y.T)), k, 0.0, 0.0)
+    step = max(1, 2**21 // (columns.shape[1] * d))
+    return Code(torch.cat([interpolate(k, columns[i : i + step], y[i : i + step]) for i in range(0, n, step)]), k, 0.0, 0.0)
+
+
+def interpolate(k: Float[Tensor, "n d"], columns: Int[Tensor, "rows k"], y: Float[Tensor, "rows k"]) -> Float[Tensor, "rows d"]:
+    """The shortest queries with given logits on given keys.
+
+        q_i = K_S' (K_S K_S')^-1 y_i,   K_S = the keys of S_i as rows
+
+    Args:    k: (n, d), keys.   columns: (rows, k), -1 pads.   y: (rows, k), logits; what stands at the padding is ignored.
+    Returns: (rows, d), the dtype of k; solved in float64. NaN where the keys of a row are linearly dependent.
+    Cost:    O(rows (k^2 d + k^3)).
+    Source:  the least-norm solution of a linear system.
+    Claim:   expressive.interpolated      Page: notebooks/sparse_patterns/logarithmic_dimension
+    """
+    kept = columns >= 0
+    some = k[columns.clamp_min(0)].double() * kept[..., None]
+    gram = some @ some.mT + torch.diag_embed((~kept).double())
+    factor, failed = torch.linalg.cholesky_ex(gram)
+    q = (some.mT @ torch.cholesky_solve((y * kept).double()[..., None], factor)).squeeze(-1)
+    return q.masked_fill((failed != 0)[:, None], math.nan).to(k.dtype)
+
+
+def _shortfall(report: Report, restarts: int, columns, log_weights, method, eps1, eps2, s, d: int) -> str:
+    needed = _guess(columns, log_weights, method, eps1, eps2, s)
+    return (
+        f"none of {restarts} draws passed; the best, at d = {d}, keeps zeros {report.margin:.4g} below (needed "
+        f"{-math.log(eps1):.4g}) with ratio error {report.ratio_error:.3g} (allowed {math.log1p(eps2):.3g}). Random keys of "
+        f"so few dimensions come too close to each other; d = {needed} is expected to do. The best code is .code"
+    )

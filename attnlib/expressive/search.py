@@ -1,0 +1,57 @@
+"""How often a dimension does, and the smallest that does."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from attnlib.expressive import Exhausted, fit
+
+
+def successes(
+    columns: Int[Tensor, "n k"], log_weights: Float[Tensor, "n k"] | None = None, *, d: int, draws: int, **how
+) -> int:
+    """How many of some independent draws of the keys pass.
+
+    Args:    columns, log_weights, d: as in fit.   draws: how many.   how: further words to fit, generator among them.
+    Returns: a number from 0 to draws.
+    Raises:  ValueError as fit.
+    Cost:    draws times fit.
+    Source:  counting.
+    Page:    notebooks/sparse_patterns/logarithmic_dimension
+    """
+    found = 0
+    for _ in range(draws):
+        try:
+            fit(columns, log_weights, d=d, restarts=1, progress=False, **how)
+            found += 1
+        except Exhausted:
+            pass
+    return found
+
+
+def smallest_dimension(
+    columns: Int[Tensor, "n k"], log_weights: Float[Tensor, "n k"] | None = None, *, eps1: float, eps2: float,
+    generator: torch.Generator, restarts: int = 10, most: int | None = None, precision: float = 0.01, **how,
+) -> int:
+    """The smallest dimension at which one of a few draws passes, by bisection; success is random and not monotone.
+
+    Args:    columns, log_weights, eps1, eps2, generator, restarts: as in fit.   most: the bisection ends there.
+             precision: width at which it stops, as a share of d.   how: further words to fit: method, s, keys, dtype.
+    Returns: the dimension; `most` if nothing below passed. most=None: n, the trivial one.
+    Raises:  ValueError as fit.
+    Cost:    log2(n) times restarts times fit at the most.
+    Source:  the protocol of the papers' simulation in words, with bisection in place of a grid.
+    Page:    notebooks/sparse_patterns/logarithmic_dimension
+    """
+    high, low = most or len(columns), int((columns >= 0).sum(1).max()) - 1
+    while high - low > max(1, precision * high):
+        d = round(math.sqrt(max(low, 1) * high)) if high > 2 * low + 2 else (low + high) // 2
+        d = min(max(d, low + 1), high - 1)
+        words = dict(d=d, eps1=eps1, eps2=eps2, generator=generator, **how)
+        passed = any(successes(columns, log_weights, draws=1, **words) for _ in range(restarts))
+        low, high = (low, d) if passed else (d, high)
+    return high

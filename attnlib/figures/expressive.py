@@ -1,0 +1,120 @@
+"""Figures of the page on patterns in logarithmic dimension."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+import torch
+from matplotlib.figure import Figure
+from torch import Tensor
+
+from attnlib.attention import attention_matrix
+from attnlib.expressive import Exhausted, fit, verify
+from attnlib.figures import BLUE, GREEN, ORANGE, PURPLE, VERMILLION, new
+
+
+def _map(ax, p: Tensor, title: str, *, first: bool = True) -> None:
+    ax.imshow(p.clamp_min(1e-3).log10().tolist(), cmap="cividis", vmin=-3, vmax=0, interpolation="nearest")
+    ax.set(title=title, xlabel="key $j$", ylabel="query $i$", xticks=[], yticks=[])
+
+
+def real_maps(maps: Sequence[Tensor], shares: Tensor) -> Figure:
+    """Two attention maps of one head on two texts, and what share of a row its largest entries hold.
+
+    Args:    maps: two (n, n) matrices.   shares: (heads, m), mean mass of the 1..m largest entries of a row.
+    Returns: a Figure.
+    Cost:    about 200 ms.
+    Page:    notebooks/sparse_patterns/logarithmic_dimension
+    """
+    fig, axes = new(1, 3, size=(6.0, 2.5))
+    for ax, p, title in zip(axes, maps, ("on one text", "on another")):
+        _map(ax, p, title, first=ax is axes[0])
+    for row in shares.tolist():
+        axes[2].plot(range(1, len(row) + 1), row, "-", color=BLUE, alpha=0.6)
+    axes[2].plot([1, shares.shape[1]], [1 / maps[0].shape[0], shares.shape[1] / maps[0].shape[0]], "k--")
+    axes[2].set(xlabel="entries of a row", ylabel="share of the row", title="largest entries", ylim=(0, 1.02))
+    return fig
+
+
+def same_weights(maps: dict[str, Tensor]) -> Figure:
+    """Attention matrices that one pair of weights makes from different inputs.
+
+    Args:    maps: label -> (n, n).
+    Returns: a Figure.
+    Cost:    about 200 ms.
+    Page:    notebooks/sparse_patterns/logarithmic_dimension
+    """
+    fig, axes = new(1, len(maps), size=(6.0, 2.4))
+    for ax, (label, p) in zip(axes, maps.items()):
+        _map(ax, p, label, first=ax is axes[0])
+    return fig
+
+
+def growing(columns: Tensor, sizes: Sequence[int], *, eps1: float, generator: torch.Generator) -> tuple[list[Figure], list[str]]:
+    """Frames of a slider: the attention matrix for growing d beside the wanted one, best of three draws.
+
+    Args:    columns: (n, k), a pattern with equal weights.   sizes: d of each frame.   eps1: asked for; the level is
+             4 log(1 / eps1).   generator: of the keys.
+    Returns: (figures, labels) for figures.slider.
+    Cost:    about 100 ms a frame.
+    Page:    notebooks/sparse_patterns/logarithmic_dimension
+    """
+    n, k = columns.shape
+    wanted, frames = torch.zeros(n, n).scatter(1, columns, 1 / k), []
+    for d in sizes:
+        try:
+            code = fit(columns, d=d, eps1=eps1, eps2=0.5, s=-4 * math.log(eps1), restarts=3, generator=generator)
+        except Exhausted as failure:
+            code = failure.code
+        fig, axes = new(1, 2, size=(6.0, 3.3))
+        p = attention_matrix(code.x, code.w_q, code.w_k)
+        _map(axes[0], p, f"$d = {d}$, worst gap {verify(code, columns).margin:.1f}")
+        _map(axes[1], wanted, "wanted", first=False)
+        frames.append(fig)
+    return frames, [f"d = {d}" for d in sizes]
+
+
+def dimensions(table: Sequence[dict], theorem: Callable[[int, int], int]) -> Figure:
+    """The smallest dimension that worked over the number of tokens, its predictor, the theorem, and the trivial d = n.
+
+    Args:    table: rows with k, level, n, measured, predicted.   theorem: (n, k) -> d, drawn for k = 1.
+    Returns: a Figure.
+    Cost:    about 100 ms.
+    Page:    notebooks/sparse_patterns/logarithmic_dimension
+    """
+    fig, ax = new(size=(6.0, 3.4))
+    marks = zip(table, (BLUE, GREEN, ORANGE, VERMILLION), "os^D")
+    for row, color, mark in marks:
+        ax.plot(row["n"], row["measured"], mark, color=color, label=f"$k = {row['k']}$, $s = {row['level']}T$")
+        ax.plot(row["n"], row["predicted"], ":", color=color)
+    ax.plot([], [], ":", color="black", label="predicted")
+    ax.plot(table[0]["n"], [theorem(n, 1) for n in table[0]["n"]], "k--", label="theorem, $k = 1$")
+    ax.plot([64, 256], [64, 256], "-.", color=PURPLE, label="trivial, $d = n$")
+    ax.set(xlabel="tokens $n$", ylabel="smallest dimension $d$", xscale="log", ylim=(0, 260))
+    ax.set_xticks(table[0]["n"], [f"$2^{{{round(math.log2(n))}}}$" for n in table[0]["n"]])
+    ax.minorticks_off()
+    ax.legend(fontsize=8, loc="upper left", bbox_to_anchor=(1.0, 1.0))
+    return fig
+
+
+def plain(table: Sequence[dict]) -> Figure:
+    """The plain projection: what it needs, what its theorem asks for, and the trivial d = n.
+
+    Args:    table: rows with k, n, measured, theorem.
+    Returns: a Figure.
+    Cost:    about 100 ms.
+    Page:    notebooks/sparse_patterns/logarithmic_dimension
+    """
+    fig, ax = new(size=(6.0, 3.0))
+    for row, color, mark in zip(table, (BLUE, GREEN, VERMILLION), "osD"):
+        ax.plot(row["n"], row["measured"], mark, color=color, label=f"measured, $k = {row['k']}$")
+        ax.plot(row["n"], row["theorem"], "k--", lw=1.2)
+        ax.annotate(f"$k = {row['k']}$", (row["n"][-1], row["theorem"][-1]), xytext=(4, -3), textcoords="offset points", fontsize=8)
+    ax.plot([], [], "k--", label="theorem")
+    ax.plot(table[0]["n"], table[0]["n"], "-.", color=PURPLE, label="trivial, $d = n$")
+    ax.set(xlabel="tokens $n$", ylabel="dimension $d$", xscale="log", yscale="log")
+    ax.set_xticks(table[0]["n"], [str(n) for n in table[0]["n"]])
+    ax.minorticks_off()
+    ax.legend(fontsize=8, loc="upper left", bbox_to_anchor=(1.06, 1.0))
+    return fig

@@ -1,0 +1,332 @@
+"""The room expressive: kernels against literal twins, gradients, memory, search, figures, and bad input."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import subprocess
+import sys
+
+import mpmath
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from attnlib import expressive, figures
+from attnlib.expressive import Code, Exhausted, Report, fit, interpolate, verify
+from attnlib.expressive.dimensions import cap, interpolated_dimension, plain_dimension, predicted_dimension
+from attnlib.expressive.search import smallest_dimension, successes
+from attnlib.figures import expressive as draw
+
+DOUBLE, T = torch.float64, math.log(10)
+EASY = {"eps1": 0.1, "eps2": 0.5}
+
+
+def gen(seed=0):
+    return torch.Generator().manual_seed(seed)
+
+
+def ragged(n, k, g):
+    """Random rows of 1..k columns, -1 in any place."""
+    columns = torch.rand(n, n, generator=g).topk(k).indices
+    drop = torch.rand(n, k, generator=g) < 0.4
+    drop[torch.arange(n), torch.randint(k, (n,), generator=g)] = False
+    return columns.masked_fill(drop, -1), torch.rand(n, k, generator=g, dtype=DOUBLE)
+
+
+def literal(q, k, columns, log_weights):
+    """Row by row from the definition: ratio error, gap and odds, with all logits at once."""
+    rows = []
+    for i, row in enumerate(columns.tolist()):
+        logits = (k @ q[i]).tolist()
+        on = [j for j in row if j >= 0]
+        off = [v for j, v in enumerate(logits) if j not in on]
+        rest = [logits[j] - float(w) for j, w in zip(row, log_weights[i]) if j >= 0]
+        least = min(logits[j] for j in on)
+        odds = sum(map(math.exp, off)) / sum(math.exp(logits[j]) for j in on)
+        rows.append([max(rest) - min(rest), least - max(off, default=-math.inf), odds])
+    return torch.tensor(rows, dtype=DOUBLE)
+
+
+@given(st.integers(1, 12), st.integers(1, 4), st.integers(1, 6), st.integers(1, 13), st.integers(1, 13), st.integers(0, 10**6))
+def test_tiles_are_the_definition(n, k, d, high, wide, seed):
+    g = gen(seed)
+    S, w = ragged(n, min(k, n), g)
+    q, keys = torch.randn(2, n, d, generator=g, dtype=DOUBLE)
+    report = verify(Code(q, keys, 0.1, 0.5), S, w, tile=(high, wide))
+    wanted = literal(q, keys, S, w)
+    finite = wanted.isfinite()
+    assert torch.equal(report.rows.isfinite(), finite)
+    assert torch.allclose(report.rows[finite], wanted[finite], rtol=1e-12, atol=1e-12)
+    assert report.margin == report.rows[:, 1].min() and report.ratio_error == report.rows[:, 0].max()
+    assert report.passed == (report.margin >= -math.log(0.1) and report.ratio_error <= math.log(1.5))
+    odds = float(wanted[:, 2].max())
+    assert report.leak == pytest.approx(odds / (1 + odds), rel=1e-12)
+
+
+def test_interpolate_is_the_pseudoinverse_with_its_gradient():
+    g = gen(1)
+    S, w = ragged(8, 3, g)
+    keys = torch.randn(8, 5, generator=g, dtype=DOUBLE, requires_grad=True)
+
+    def twin(keys):
+        rows = []
+        for i in range(8):
+            kept = S[i] >= 0
+            rows.append(torch.linalg.pinv(keys[S[i][kept]]) @ w[i][kept])
+        return torch.stack(rows)
+
+    got, wanted = interpolate(keys, S, w), twin(keys)
+    assert torch.allclose(got, wanted, atol=1e-12)
+    (a,), (b,) = (torch.autograd.grad(out.sin().sum(), keys, retain_graph=True) for out in (got, wanted))
+    assert torch.allclose(a, b, atol=1e-10)
+
+
+def test_what_is_shortest_lies_in_the_span_of_its_keys():
+    g = gen(2)
+    keys, S = torch.randn(6, 9, generator=g, dtype=DOUBLE), torch.tensor([[0, 3], [1, 2]])
+    q = interpolate(keys, S, torch.tensor([[1.0, 2.0], [3.0, 0.0]], dtype=DOUBLE))
+    for row, columns in zip(q, S):
+        stacked = torch.cat([keys[columns], row[None]])
+        assert torch.linalg.matrix_rank(stacked, atol=1e-9) == 2
+
+
+def test_dependent_keys_are_a_failed_draw():
+    keys = torch.ones(4, 3, dtype=DOUBLE)
+    assert interpolate(keys, torch.tensor([[0, 1]]), torch.ones(1, 2, dtype=DOUBLE)).isnan().all()
+    report = verify(Code(keys, keys, 0.1, 0.5), torch.tensor([[0], [1], [2], [3]]))
+    assert not report.passed and report.margin == 0
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_fit_in_each_dtype_and_device(dtype, device):
+    g = gen(3)
+    S, w = ragged(300, 3, g)
+    code = fit(S.to(device), w.to(device, dtype), generator=g, progress=False, **EASY)
+    assert code.q.dtype == code.k.dtype == dtype and code.q.device.type == device.type
+    report = verify(code, S.to(device), w.to(device, dtype), progress=False)
+    assert report.passed and report.ratio_error < (1e-4 if dtype == torch.float32 else 1e-12)
+    whole = fit(S[:, :1].clamp_min(0).to(device), method="integer", generator=g, progress=False, **EASY)
+    assert whole.q.dtype == torch.int8 and verify(whole, S[:, :1].clamp_min(0).to(device), progress=False).passed
+    assert whole.x.dtype == torch.float32 and whole.w_q.shape == (2 * whole.q.shape[1], whole.q.shape[1])
+
+
+@pytest.mark.cuda
+def test_tiles_on_a_gpu(device):
+    if device.type != "cuda":
+        pytest.skip("the same as above without a GPU")
+    g = gen(4)
+    S = torch.rand(2000, 2000, generator=g).topk(4).indices
+    signs = torch.randint(0, 2, (2000, 256), generator=g, dtype=torch.int8) * 2 - 1
+    code = Code(sum(signs[c] for c in S.T), signs, 0.1, 0.5)
+    there = verify(code._replace(q=code.q.to(device), k=code.k.to(device)), S.to(device), progress=False)
+    assert torch.equal(there.rows[:, 1].cpu(), verify(code, S, progress=False).rows[:, 1])  # exact on both
+
+
+def test_integers_without_the_8_bit_product(monkeypatch):
+    g = gen(5)
+    S = torch.rand(50, 50, generator=g).topk(2).indices
+    signs = torch.randint(0, 2, (50, 33), generator=g, dtype=torch.int8) * 2 - 1
+    code = Code(sum(signs[c] for c in S.T), signs, 0.1, 0.5, 0.25)
+    rows = verify(code, S).rows
+    if hasattr(torch, "_int_mm"):
+        monkeypatch.delattr(torch, "_int_mm")
+    assert torch.equal(verify(code, S, tile=(7, 11)).rows, rows)
+    plain = literal(code.q.double() / 4, code.k.double(), S, torch.zeros(50, 2))
+    assert torch.allclose(rows[:, :2], plain[:, :2], atol=1e-12) and (rows[:, 2] >= plain[:, 2]).all()
+
+
+def test_enough_dimensions_need_no_luck():
+    g = gen(6)
+    S, w = ragged(30, 5, g)
+    for d in (30, 41):
+        code = fit(S, w, d=d, restarts=1, generator=g, **EASY)
+        assert verify(code, S, w).passed and torch.equal(code.k, torch.eye(30, d, dtype=DOUBLE))
+    assert fit(S, w, eps1=1e-9, eps2=0.01, generator=g).q.shape[1] <= 30
+
+
+def test_one_token_and_full_rows():
+    code = fit(torch.zeros(1, 1, dtype=torch.int64), generator=gen(), **EASY)
+    report = verify(code, torch.zeros(1, 1, dtype=torch.int64))
+    assert report[:4] == (True, 0.0, math.inf, 0.0)
+    full = torch.arange(4).expand(4, 4).contiguous()
+    report = verify(fit(full, generator=gen(), **EASY), full)
+    assert report.passed and report.margin == math.inf and report.leak == 0
+
+
+def test_a_level_that_floats_cannot_exponentiate():
+    """Gaps of thousands, as codes in two dimensions have: odds overflow honestly, gaps do not."""
+    k = torch.eye(3, dtype=torch.float32)
+    report = verify(Code(1e4 * k.roll(1, 0), k, 0.1, 0.5), torch.tensor([[0], [1], [2]]))
+    assert report.margin == pytest.approx(-1e4) and report.leak == 1.0
+    report = verify(Code(1e4 * k, k, 0.1, 0.5), torch.tensor([[0], [1], [2]]))
+    assert report.margin == pytest.approx(1e4) and report.leak == 0.0
+
+
+def test_nothing_is_lost_when_the_restarts_are_used_up():
+    g = gen(7)
+    S = torch.rand(100, 100, generator=g).topk(2).indices
+    with pytest.raises(Exhausted, match=r"none of 3 draws passed; the best, at d = 4, .*needed 2.303.*d = \d+ is expected") as found:
+        fit(S, d=4, restarts=3, generator=g, **EASY)
+    assert isinstance(found.value.report, Report) and found.value.code.q.shape == (100, 4)
+    assert verify(found.value.code, S)[:4] == found.value.report[:4] and found.value.report.margin < T
+
+
+def test_success_is_counted_and_searched():
+    g = gen(8)
+    S = torch.randperm(64, generator=g)[:, None]
+    assert successes(S, d=64, draws=3, generator=g, **EASY) == 3 and successes(S, d=2, draws=3, generator=g, **EASY) == 0
+    found = smallest_dimension(S, generator=g, restarts=3, **EASY)
+    assert 0.6 * predicted_dimension(64, 1, eps1=0.1, s=2 * T) < found < 64
+    assert smallest_dimension(torch.arange(5)[:, None], generator=g, most=1, **EASY) == 1
+
+
+def test_the_cap():
+    for d, t in itertools.product((2, 3, 4, 10, 95, 700), (-0.9, -0.2, 0.0, 0.01, 0.3, 0.5, 0.9)):
+        upper = mpmath.betainc((d - 1) / 2, 0.5, 0, 1 - mpmath.mpf(t) ** 2, regularized=True) / 2
+        wanted = float(upper if t >= 0 else 1 - upper)
+        assert float(cap(torch.tensor(t, dtype=DOUBLE), d)) == pytest.approx(wanted, rel=1e-8)
+    assert cap(torch.tensor([-1.0, 0.0, 1.0]), 1).tolist() == [0.5, 0.5, 0.0]
+
+
+def test_dimensions_by_hand():
+    assert [predicted_dimension(2**i, 1, eps1=0.1, s=2 * T) for i in (6, 12, 16)] == [40, 95, 132]
+    assert [predicted_dimension(2**i, 4, eps1=0.1, s=4 * T) for i in (6, 12)] == [81, 187]
+    assert [plain_dimension(64, k, gamma=4, eps1=0.1, eps2=0.5) for k in (1, 2, 4)] == [17542, 34737, 68991]
+    assert [interpolated_dimension(256, k, keys="signs") for k in (1, 2, 4)] == [95, 924, 1261]
+    assert interpolated_dimension(256, 2) == math.ceil(162 * (2 * math.log(9) + math.log(2048)))
+
+
+def test_progress_is_shown_and_silent():
+    g, seen = gen(9), []
+    S = torch.randperm(50, generator=g)[:, None]
+    code = fit(S, generator=g, progress=lambda rows: seen.append(len(rows)) or rows, **EASY)
+    assert seen and seen[0] == 1
+    verify(code, S, tile=(7, 50), progress=lambda rows: seen.append(len(rows)) or rows)
+    assert seen[-1] == 8
+    assert verify(code, S, progress=False)[:2] == verify(code, S)[:2]
+
+
+SCRIPT = """
+import resource, torch
+from attnlib.expressive import Code, verify
+torch.set_num_threads(1)
+n, d = 2**15, 32
+g = torch.Generator().manual_seed(0)
+columns = torch.randint(n, (n, 1), generator=g)
+def peak(): return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+small = Code(torch.randn(512, d), torch.randn(512, d), 0.1, 0.5)
+verify(small, columns[:512] % 512, progress=False)
+before = peak()
+code = Code(torch.randn(n, d), torch.randn(n, d), 0.1, 0.5)
+report = verify(code, columns, progress=False)
+print(peak() - before, report.peak_bytes, 4 * n * n)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="ru_maxrss counts kilobytes on Linux")
+def test_memory_is_a_fiftieth_of_the_logits():
+    done = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True, timeout=300, check=True)
+    grown, counted, logits = map(int, done.stdout.split())
+    assert counted < logits / 50 and grown < logits / 50
+
+
+# --- figures
+
+
+def test_figures_are_small_and_described():
+    g = gen(10)
+    p = torch.softmax(torch.randn(2, 20, 20, generator=g), -1)
+    row = {"k": 1, "level": 2, "n": [64, 128], "measured": [30, 40], "predicted": [32, 41]}
+    plain = {"k": 1, "n": [64, 256], "measured": [400, 600], "theorem": [10**4, 2 * 10**4]}
+    frames, labels = draw.growing(torch.rand(20, 20, generator=g).topk(2).indices, (2, 8, 19), eps1=0.1, generator=g)
+    made = [draw.real_maps(list(p), p.sort(-1, descending=True).values.cumsum(-1).mean(-2)), draw.same_weights({"a": p[0], "b": p[1]})]
+    made += [draw.dimensions([row], interpolated_dimension), draw.plain([plain]), *frames]
+    assert labels == ["d = 2", "d = 8", "d = 19"]
+    for fig in made:
+        assert 2000 < len(figures.show(fig, alt="A figure for the tests, described in one long sentence.").data) < 280_000
+        assert all(ax.get_xlabel() and ax.get_ylabel() for ax in fig.axes)
+
+
+# --- bad input
+
+
+GOOD = torch.tensor([[0, 1], [1, 2], [2, -1]])
+
+
+@pytest.mark.bad_input
+@pytest.mark.parametrize(
+    ("columns", "weights", "message"),
+    [
+        (GOOD.float(), None, "columns must be an int64 tensor"),
+        (GOOD.int(), None, "columns must be an int64 tensor"),
+        ([[0]], None, "columns must be an int64 tensor"),
+        (GOOD[0], None, r"columns must be \(n, k\)"),
+        (GOOD[:, :0], None, r"columns must be \(n, k\) with k >= 1"),
+        (GOOD[:0], None, "at least one row"),
+        (GOOD + 1, None, r"row 1 points outside 0..2"),
+        (GOOD - 1, None, r"row 2 points outside 0..2"),
+        (torch.tensor([[0, 1], [-1, -1], [2, 0]]), None, "row 1 is empty; a row of attention sums to one"),
+        (torch.tensor([[0, 1], [1, 2], [2, 2]]), None, "row 2 names a column twice"),
+        (GOOD, torch.zeros(3, 3), "log_weights must have the shape of columns"),
+        (GOOD, torch.tensor([[0.0, 1], [-math.inf, 1], [0, 0]]), "log_weights: row 1 holds NaN or infinity; weights must be positive"),
+        (GOOD, torch.tensor([[0.0, math.nan], [0, 1], [0, 0]]), "log_weights: row 0"),
+        (GOOD, [[0.0, 1.0]] * 3, "log_weights must be a floating"),
+        (GOOD, torch.zeros(3, 2, dtype=torch.int64), "log_weights must be a floating"),
+    ],
+)
+def test_bad_patterns_are_refused(columns, weights, message):
+    with pytest.raises(ValueError, match=message):
+        fit(columns, weights, generator=gen(), **EASY)
+    code = Code(torch.eye(3), torch.eye(3), 0.1, 0.5)
+    with pytest.raises(ValueError, match=message):
+        verify(code, columns, weights)
+
+
+@pytest.mark.bad_input
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ({"eps1": 0.0}, "eps1 must lie strictly between 0 and 1, got 0"),
+        ({"eps1": 1.0}, "eps1 must lie strictly between 0 and 1, got 1"),
+        ({"eps2": 1.5}, "eps2 must lie strictly between 0 and 1, got 1.5"),
+        ({"eps2": math.nan}, "eps2 must lie strictly"),
+        ({"d": 1}, "d must be at least 2, the longest row"),
+        ({"d": 0, "method": "plain"}, "d must be at least 1"),
+        ({"restarts": 0}, "restarts must be at least 1"),
+        ({"method": "magic"}, "method must be one of"),
+        ({"keys": "primes"}, "keys must be one of"),
+        ({"s": 1.0}, r"s must exceed log\(1 / eps1\)"),
+        ({"log_weights": torch.rand(3, 2), "method": "integer"}, "needs equal weights"),
+        ({"generator": None}, "generator must be a torch.Generator"),
+    ],
+)
+def test_bad_words_are_refused(words, message):
+    with pytest.raises(ValueError, match=message):
+        fit(GOOD, **({"generator": gen(), **EASY} | words))
+
+
+@pytest.mark.bad_input
+def test_codes_that_do_not_fit_are_refused():
+    eye = torch.eye(3)
+    for code, message in (
+        (Code(eye[:2], eye[:2], 0.1, 0.5), "code and columns must fit"),
+        (Code(eye, eye.double(), 0.1, 0.5), "code and columns must fit"),
+        (Code(eye, eye[:, :2], 0.1, 0.5), "code and columns must fit"),
+        (Code(eye / 0, eye, 0.1, 0.5), "NaN or infinity"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            verify(code, GOOD)
+    with pytest.raises(ValueError, match="tile must be two positive"):
+        verify(Code(eye, eye, 0.1, 0.5), GOOD, tile=(0, 4))
+    for run in (lambda: predicted_dimension(4, 5, eps1=0.1, s=9), lambda: predicted_dimension(4, 1, eps1=0.1, s=1),
+                lambda: plain_dimension(4, 1, eps1=2, eps2=0.5), lambda: interpolated_dimension(4, 1, keys="gaussian"),
+                lambda: cap(torch.tensor(2.0), 3)):
+        with pytest.raises(ValueError):
+            run()
+
+
+def test_the_room_is_found():
+    assert expressive.fit is fit
