@@ -4,7 +4,7 @@ from importlib import import_module
 
 __version__ = "0.1.0"
 
-_ROOMS = {"attention", "bench", "certify", "collapse", "data", "exercises", "figures", "paths"}
+_ROOMS = {"attention", "bench", "certify", "codes", "collapse", "data", "exercises", "figures", "paths"}
 
 
 def __getattr__(name: str):

@@ -63,7 +63,7 @@ def _columns(columns: Tensor, n: int) -> None:
     require(bool((columns.sort(1)[0].diff(dim=1) > 0).all()), "columns must not repeat within a row")
 
 
-def moment_keys(n: int, k: int = 1, *, dtype=torch.float64, device=None) -> Float[Tensor, "n 2k"]:
+def moment_keys(n: int, k: int = 1, *, dtype=torch.float64, device=None) -> Float[Tensor, "n width"]:
     """Unit keys on the trigonometric moment curve; for k = 1 the circle.
 
         k_j = (cos m t_j, sin m t_j)_{m = 1..k} / sqrt(k),   t_j = 2 pi j / n
@@ -83,7 +83,7 @@ def moment_keys(n: int, k: int = 1, *, dtype=torch.float64, device=None) -> Floa
 
 def moment_queries(
     columns: Int[Tensor, "m k"], log_weights: Float[Tensor, "m k"] | None = None, *, n: int, gap: float
-) -> Float[Tensor, "m 2k"]:
+) -> Float[Tensor, "m width"]:
     """Queries for moment_keys(n, k) that meet any k columns a row, with any weights, by a gap.
 
         f_i(t) = r_i(t) - C_i prod_{j in S_i} (1 - cos(t - t_j)),   q_i = sqrt(k) x its coefficients, without the constant

@@ -1,5 +1,5 @@
 """Checks of the exercises, a module a chapter: each says "not tried yet" on None and names a likely mistake."""
 
-from attnlib.exercises import collapse, paths, questions
+from attnlib.exercises import codes, collapse, paths, questions
 
-__all__ = ["collapse", "paths", "questions"]
+__all__ = ["codes", "collapse", "paths", "questions"]
