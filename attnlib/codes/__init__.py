@@ -82,7 +82,7 @@ def moment_keys(n: int, k: int = 1, *, dtype=torch.float64, device=None) -> Floa
 
 
 def moment_queries(
-    columns: Int[Tensor, "m k"], log_weights: Float[Tensor, "m k"] | None = None, *, n: int, gap: float
+    columns: Int[Tensor, "m k"], log_weights: Float[Tensor, "m k"] | None = None, *, n: int, gap: float | int
 ) -> Float[Tensor, "m width"]:
     """Queries for moment_keys(n, k) that meet any k columns a row, with any weights, by a gap.
 
@@ -102,13 +102,14 @@ def moment_queries(
     require(gap > 0, f"gap must be positive, got {gap}")
     w = columns.new_zeros(columns.shape).double() if log_weights is None else log_weights
     require(w.shape == columns.shape, f"log_weights must have shape {tuple(columns.shape)}, got {tuple(w.shape)}")
+    w = w - w.amin(1, keepdim=True)  # so that a factor of all weights changes nothing
     k, half = columns.shape[1], columns.shape[1] // 2
     t = 2 * math.pi * torch.arange(n, dtype=w.dtype, device=w.device) / n
     waves = lambda x: torch.cat([torch.exp(1j * m * x[..., None]) for m in range(-half, half + 1)], -1)
     r = (torch.linalg.pinv(waves(t[columns])) @ w[..., None].to(waves(t).dtype))[..., 0]  # c_{-m} = conj c_m
     turn = (torch.arange(n, device=w.device) - columns[..., None]) % n
-    bumps = (2 * torch.sin(math.pi / n * turn.to(w.dtype)).square()).prod(1)  # (m, n), zero on S_i
-    need = (r @ waves(t).T).real - w.amin(1, keepdim=True) + gap
+    bumps = (2 * torch.sin(math.pi / n * turn.to(w.dtype)).square()).prod(1).scatter(1, columns, 1.0)  # (m, n)
+    need = (r @ waves(t).T).real + gap
     c = (need / bumps).scatter(1, columns, -math.inf).amax(1).clamp_min(0)
     f = torch.ones(len(columns), 1, dtype=r.dtype, device=w.device)
     for one in torch.exp(1j * t[columns]).unbind(1):  # 1 - cos(t - a) = 1 - (e^(ia) e^(-it) + e^(-ia) e^(it)) / 2
@@ -146,7 +147,7 @@ def _quadrature():
     return np.polynomial.legendre.leggauss(200)
 
 
-def cap(theta: float, d: int) -> float:
+def cap(theta: float | int, d: int) -> float:
     """The share of the unit sphere in R^d within an angle of one of its points.
 
         sigma_d(theta) = int_0^theta sin^(d-2) / int_0^pi sin^(d-2)
@@ -213,8 +214,8 @@ class Redrawn(NamedTuple):
 
 
 def redraw_keys(
-    columns: Int[Tensor, "m k"], log_weights: Float[Tensor, "m k"] | None = None, *, n: int, d: int, gap: float,
-    level: float, whole: bool = False, limit: int = 1000, generator: torch.Generator,
+    columns: Int[Tensor, "m k"], log_weights: Float[Tensor, "m k"] | None = None, *, n: int, d: int, gap: float | int,
+    level: float | int, whole: bool = False, limit: int = 1000, generator: torch.Generator,
 ) -> Redrawn:
     """Random unit keys, redrawn where they hurt, and the shortest queries that meet the weights exactly.
 
@@ -235,20 +236,16 @@ def redraw_keys(
     require(w.shape == columns.shape, f"log_weights must have shape {tuple(columns.shape)}, got {tuple(w.shape)}")
     values = (w - w.amin(1, keepdim=True) + level)[..., None]
     draw = lambda m: torch.nn.functional.normalize(torch.randn(m, d, dtype=torch.float64, generator=generator), dim=1)
-    keys = draw(n)
-    for rounds in range(limit + 1):
+    keys, rounds = draw(n), 0
+    while True:
         own = keys[columns]
         q = (own.mT @ torch.linalg.lstsq(own @ own.mT, values).solution)[..., 0]
         bad = ((q @ keys.T).scatter(1, columns, -math.inf) > level - gap).nonzero().tolist()
-        left = len({i for i, _ in bad})
         if not bad or rounds == limit:
-            return Redrawn(q, keys, rounds, left)
+            return Redrawn(q, keys, rounds, len({i for i, _ in bad}))
         touched: set[int] = set()
-        redrawn: list[int] = []
-        for i, l in bad:  # events that share no key
-            event = {l, *columns[i].tolist()}
-            if not event & touched:
-                touched |= event if whole else {l}
-                redrawn += sorted(event) if whole else [l]
-        keys[redrawn] = draw(len(redrawn))
-    raise AssertionError("unreachable")
+        for i, l in bad:  # of events that share a key only one is drawn anew
+            if not {l, *columns[i].tolist()} & touched:
+                touched |= {l, *columns[i].tolist()} if whole else {l}
+        redrawn = sorted(touched)
+        keys[redrawn], rounds = draw(len(redrawn)), rounds + 1

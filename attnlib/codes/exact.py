@@ -14,7 +14,7 @@ from torch import Tensor
 from attnlib._require import require
 
 
-def radon(points: Sequence[Sequence[Fraction | int]]) -> tuple[list[int], list[int], list[Fraction]] | None:
+def radon(points: Sequence[Sequence[Fraction | float | int]]) -> tuple[list[int], list[int], list[Fraction]] | None:
     """Two disjoint sets of points whose convex hulls meet, the smaller first, and a point in both.
 
         sum_j c_j p_j = 0,  sum_j c_j = 0:   the c_j > 0 give one set, the c_j < 0 the other

@@ -59,7 +59,9 @@ def edges(answer: Callable | None) -> str:
         return RIGHT
     if margin <= 0:
         return "Other keys have larger logits: the normal points outwards."
-    return "The gap is " + ("too small: divide T" if margin < gap else "met, but the queries are too long: divide T") + " by cos(pi/n) - cos(3 pi/n)."
+    if margin < gap:
+        return "The gap is too small: divide T by cos(pi/n) - cos(3 pi/n)."
+    return "The gap is met, but the queries are too long: divide T by cos(pi/n) - cos(3 pi/n)."
 
 
 def dimension(answer: int | None) -> str:
