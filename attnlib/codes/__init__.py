@@ -44,7 +44,7 @@ def margins(q: Float[Tensor, "m d"], k: Float[Tensor, "n d"], columns: Int[Tenso
         min_{j in S_i} q_i . k_j - max_{l not in S_i} q_i . k_l
 
     Args:    q: queries.   k: keys.   columns: (m, k), S_i in row i, without repetition.
-    Returns: (m,); a row puts eps_1 or less on any other column, relative to its own, where this is at least ln(1/eps_1).
+    Returns: (m,); where this is at least T, no other column has more than e^-T times the weight of one of S_i.
     Raises:  ValueError if a column repeats, is not one of 0..n-1, or there is no other column.
     Cost:    O(m n d) time, O(m n) memory.
     Source:  the criterion of Likhosherstov et al. 2021 for zeros, as we read it.
@@ -86,7 +86,7 @@ def moment_queries(
 ) -> Float[Tensor, "m width"]:
     """Queries for moment_keys(n, k) that meet any k columns a row, with any weights, by a gap.
 
-        f_i(t) = r_i(t) - C_i prod_{j in S_i} (1 - cos(t - t_j)),   q_i = sqrt(k) x its coefficients, without the constant
+        f_i(t) = r_i(t) - C_i prod_{j in S_i} (1 - cos(t - t_j)),   q_i = sqrt(k) x its coefficients but the constant
 
     with r_i a trigonometric polynomial of degree at most k / 2 through the log weights, and C_i as small as it can be.
 
@@ -177,7 +177,7 @@ class Price(NamedTuple):
 
 
 def price(n: int, d: int) -> Price:
-    """What a permutation of n tokens costs in d dimensions: bounds of the largest query norm over T, keys in the unit ball.
+    """Bounds of what a permutation of n tokens costs in d dimensions: the largest query norm over T, keys in the unit ball.
 
         1 / (1 - mu*):   n = 2..d+1: (n-1)/n,   d+2..2d: 1,   d = 2: 1 / (1 - cos(2 pi/n)),
         else between 1 / (1 - cos 2 theta) and 1 / (1 - cos theta), sigma_d(theta) = 1/n, and at least 1
@@ -191,7 +191,8 @@ def price(n: int, d: int) -> Price:
     """
     require(n >= 2 and d >= 1, f"needs n >= 2 and d >= 1, got n = {n}, d = {d}")
     if n <= 2 * d or d <= 2:
-        exact = (n - 1) / n if n <= d + 1 else 1.0 if n <= 2 * d else math.inf if d == 1 else 0.5 / math.sin(math.pi / n) ** 2
+        plane = math.inf if d == 1 else 0.5 / math.sin(math.pi / n) ** 2
+        exact = (n - 1) / n if n <= d + 1 else 1.0 if n <= 2 * d else plane
         return Price(exact, exact)
     low, high = 0.0, math.pi / 2
     for _ in range(60):
