@@ -177,7 +177,7 @@ class Price(NamedTuple):
 
 
 def price(n: int, d: int) -> Price:
-    """Bounds of what a permutation of n tokens costs in d dimensions: the largest query norm over T, keys in the unit ball.
+    """Bounds of what a permutation of n tokens costs in d dimensions: the largest query norm over T, keys in the ball.
 
         1 / (1 - mu*):   n = 2..d+1: (n-1)/n,   d+2..2d: 1,   d = 2: 1 / (1 - cos(2 pi/n)),
         else between 1 / (1 - cos 2 theta) and 1 / (1 - cos theta), sigma_d(theta) = 1/n, and at least 1

@@ -98,7 +98,7 @@ def descent(norms: Sequence[float], found: dict[str, Sequence[int]], constructed
         ax.plot(norms, constructed[k], "s--", color=ORANGE, label="random keys")
         ax.plot(norms, found[k], "o-", color=BLUE, label="descent")
         ax.axhline(2 * int(k), color="black", ls=":", lw=1, label="$2k$")
-        ax.set(title=f"$k = {k}$", xlabel="query norm $s$", xscale="log", yscale="log", xticks=list(norms), yticks=[2, 4, 8, 16, 32, 64])
+        ax.set(title=f"$k = {k}$", xlabel="query norm $s$", xscale="log", yscale="log", xticks=list(norms), yticks=[2, 4, 8, 16, 32, 64, 256, 1024])
         ax.xaxis.set_major_formatter("{x:g}")
         ax.yaxis.set_major_formatter("{x:g}")
         ax.minorticks_off()
