@@ -14,13 +14,13 @@ from torch import Tensor
 from attnlib._require import require
 
 
-def radon(points: Sequence[Sequence[Fraction | float | int]]) -> tuple[list[int], list[int], list[Fraction]] | None:
-    """Two disjoint sets of points whose convex hulls meet, the smaller first, and a point in both.
+def radon(points: Sequence[Sequence[Fraction | float | int]]) -> list[Fraction] | None:
+    """Numbers c that split points into two sets whose convex hulls meet.
 
-        sum_j c_j p_j = 0,  sum_j c_j = 0:   the c_j > 0 give one set, the c_j < 0 the other
+        sum_j c_j p_j = 0,   sum_j c_j = 0;   the points with c_j > 0 are one set, those with c_j < 0 the other
 
     Args:    points: rows of integers or Fractions, d each; floats are taken as the fractions they are.
-    Returns: (one set, the other, common point), exact; None if the points are affinely independent.
+    Returns: the c_j, exact and not all zero; None if the points are affinely independent.
     Cost:    O(n d^2) operations on Fractions.
     Source:  Radon 1921, recalled.
     Claim:   codes.radon      Page: notebooks/sparse_patterns/price_of_dimension
@@ -33,10 +33,7 @@ def radon(points: Sequence[Sequence[Fraction | float | int]]) -> tuple[list[int]
             c = [Fraction(int(i == j)) for i in range(len(points))]
             for row, pivot in zip(rows, pivots):
                 c[pivot] = -row[j]
-            sides = [[i for i, v in enumerate(c) if sign * v > 0] for sign in (1, -1)]
-            total = sum(c[i] for i in sides[0])
-            meet = [sum(c[i] * Fraction(points[i][x]) for i in sides[0]) / total for x in range(len(points[0]))]
-            return (*sorted(sides, key=len), meet)
+            return c
         top = len(pivots)
         rows[top], rows[at] = rows[at], rows[top]
         rows[top] = [v / rows[top][j] for v in rows[top]]
