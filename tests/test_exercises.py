@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from attnlib import exercises
-from attnlib.exercises import collapse, complexity, efficacy, escaping, expressive, lowrank, paths, projections, questions
+from attnlib.exercises import codes, collapse, complexity, efficacy, escaping, expressive, lowrank, paths, projections, questions
 
 mix = lambda s, P, W: sum(p @ s @ w for p, w in zip(P, W))
 
@@ -421,7 +421,49 @@ EXPRESSIVE = {
     ],
 }
 
-ANSWERS = {paths: PATHS, collapse: COLLAPSE, escaping: ESCAPING, questions: QUESTIONS, projections: PROJECTIONS, efficacy: EFFICACY, lowrank: LOWRANK, complexity: COMPLEXITY, expressive: EXPRESSIVE}  # each module of a chapter has its answers here
+
+
+def edge_queries(n, gap, *, turn=0.5, sign=1, factor=None):
+    middle = 2 * math.pi / n * (torch.arange(n, dtype=torch.float64) + turn)
+    s = gap * (factor or 1 / (math.cos(math.pi / n) - math.cos(3 * math.pi / n)))
+    return sign * s * torch.stack([middle.cos(), middle.sin()], 1)
+
+
+def on_a_line(rows, n, *, ends=None, complements=True):
+    for x in range(n) if ends is None else ends:
+        chain = sorted((r if x in r or not complements else set(range(n)) - r for r in rows), key=len)
+        if all(a <= b for a, b in zip(chain, chain[1:])):
+            return True
+    return False
+
+
+CODES = {
+    "circle": [
+        (2.0, "Right"), (0.5, "is its inverse"), (5 / 6, "simplex"), (1, "cross-polytope"), (1.824, "for large n"),
+        (7.464, "halved the angle"), (9, "regular hexagon"),
+    ],
+    "edges": [
+        (edge_queries, "Right"),
+        (lambda n, gap: edge_queries(n, gap)[:3], "One query a row"),
+        (lambda n, gap: edge_queries(n, gap, turn=0), "half-way between two keys"),
+        (lambda n, gap: edge_queries(n, gap, sign=-1), "points outwards"),
+        (lambda n, gap: edge_queries(n, gap, factor=1), "too small"),
+        (lambda n, gap: edge_queries(n, gap, factor=99), "too long"),
+    ],
+    "dimension": [
+        (13, "Right"), (12, "round up"), (20, "log2 n"), (14, "divide by ln 3"), (93, "lower bound was asked"), (5, r"s = 2T"),
+    ],
+    "line": [
+        (on_a_line, "Right"),
+        (lambda rows, n: False, "ordered along|order the keys along"),
+        (lambda rows, n: on_a_line(rows, n, complements=False), "use complements"),
+        (lambda rows, n: True, "never be alone"),
+        (lambda rows, n: max(map(len, rows)) > 1, "overlapping pairs"),
+        (lambda rows, n: on_a_line(rows, n, ends=[0]), "every key as the end"),
+    ],
+}
+
+ANSWERS = {paths: PATHS, collapse: COLLAPSE, escaping: ESCAPING, questions: QUESTIONS, projections: PROJECTIONS, efficacy: EFFICACY, lowrank: LOWRANK, complexity: COMPLEXITY, expressive: EXPRESSIVE, codes: CODES}  # each module of a chapter has its answers here
 EVERY = [(module, name) for module, answers in ANSWERS.items() for name in answers]
 
 
@@ -452,7 +494,7 @@ def test_answers(module, name, number):
     assert (said == "Right.") == (number == 0)
 
 
-@pytest.mark.parametrize(("module", "least"), [(paths, 18), (collapse, 10), (questions, 15), (escaping, 15), (projections, 15), (efficacy, 17), (lowrank, 19), (complexity, 11), (expressive, 15)], ids=label)
+@pytest.mark.parametrize(("module", "least"), [(paths, 18), (collapse, 10), (questions, 15), (escaping, 15), (projections, 15), (efficacy, 17), (lowrank, 19), (complexity, 11), (expressive, 15), (codes, 15)], ids=label)
 def test_every_named_mistake_is_fed(module, least):
     """A sentence that no wrong answer reaches would be a sentence that nobody has tried."""
     found = ANSWERS[module]

@@ -20,6 +20,7 @@ ROOT = Path(__file__).resolve().parents[1]
 PAGES = {  # claims module of tests/ -> its page
     "test_claims_paths": "notebooks/path_decomposition/paths.ipynb",
     "test_claims_collapse": "notebooks/path_decomposition/rank_collapse.ipynb",
+    "test_claims_codes": "notebooks/sparse_patterns/price_of_dimension.ipynb",
     "test_claims_questions": "notebooks/path_decomposition/four_questions.ipynb",
     "test_claims_escaping": "notebooks/path_decomposition/escaping_collapse.ipynb",
     "test_claims_projections": "notebooks/jl_low_rank/random_projections.ipynb",
@@ -79,6 +80,10 @@ class Mutation(NamedTuple):
 
 def collapse(kernel: str, old: str, new: str, check: str, page: bool = True) -> Mutation:
     return Mutation(kernel, old, new, check, page, "test_claims_collapse")
+
+
+def codes(kernel: str, old: str, new: str, check: str, page: bool = True) -> Mutation:
+    return Mutation(kernel, old, new, check, page, "test_claims_codes")
 
 
 def questions(kernel: str, old: str, new: str, check: str) -> Mutation:
@@ -147,6 +152,22 @@ MUTATIONS = {
     "sampled_product: scale": lowrank("lowrank", "(k * c[drawn])", "c[drawn]", "check_sampler()"),
     "sampled_product: chances": lowrank("lowrank", "c = p.norm(dim=0) * v.norm(dim=1)", "c = p.norm(dim=0)", "check_sampler()"),
     "effective_rank: power": lowrank("lowrank", ".pow(power).cumsum(-1)", ".cumsum(-1)", "check_metric([Fraction(1)] + [Fraction(1, 10)] * 9, Fraction(9, 10))"),
+    "moment_queries: sign of the sine": codes("codes/__init__", "-f[:, k + 1 :].imag], -1)", "f[:, k + 1 :].imag], -1)", "check_moment(64, 2)"),
+    "moment_queries: scale of the bump": codes("codes/__init__", "(2 * torch.sin(", "(4 * torch.sin(", "check_moment(64, 2)"),
+    "moment_queries: axis of the product": codes("codes/__init__", "c = (need / bumps).scatter(1, columns, -math.inf).amax(1)", "c = (need / bumps).scatter(1, columns, -math.inf).amax(0)", "check_moment(64, 2)"),
+    "moment_keys: scale": codes("codes/__init__", ".flatten(1) / math.sqrt(k)\n\n\ndef moment_queries", ".flatten(1) / k\n\n\ndef moment_queries", "check_moment(64, 2)"),
+    "margins: least of the others": codes("codes/__init__", "-math.inf).amax(1)\n\n\ndef _columns", "math.inf).amin(1)\n\n\ndef _columns", "at_most(check_circle(64, short=0.99).ok, 0)"),
+    "code_from: the radius": codes("codes/__init__", "along.square() + 4 - x", "along.square() + 9 - x", "check_law(5, 4)"),
+    "code_from: axis": codes("codes/__init__", "u = q / q.norm(dim=1, keepdim=True)", "u = q / q.norm(dim=0, keepdim=True)", "check_law(5, 4)"),
+    "coherence: the diagonal": codes("codes/__init__", "products.fill_diagonal_(-math.inf)", "products.fill_diagonal_(math.inf)", "check_kissing(e8())"),
+    "cap: power": codes("codes/__init__", "** (d - 2)).sum()", "** (d - 1)).sum()", "at_most(abs(cap(math.pi / 3, 3) - 0.25), 1e-12)"),
+    "price: the angle is not doubled": codes("codes/__init__", "0.5 / math.sin(min(low, math.pi / 2)) ** 2)", "0.5 / math.sin(min(low, math.pi / 2) / 4) ** 2)", "check_four()"),
+    "redraw_keys: level": codes("codes/__init__", "> level - gap)", "> level - gap / 2)", "check_redraw(64, 2, 4, 24, whole=False)"),
+    "radon: sign": codes("codes/exact", "c[pivot] = -row[j]", "c[pivot] = row[j]", "check_radon(2, 3)"),
+    "e8: parity": codes("codes/exact", "product((1, -1), repeat=8) if math.prod(v) > 0", "product((1, -1), repeat=8) if math.prod(v) > -2", "check_kissing(e8())"),
+    "golay: generator": codes("codes/exact", "[0, 2, 4, 5, 6, 10, 11]", "[0, 2, 4, 5, 7, 10, 11]", "check_leech()"),
+    "leech: sign of the threes": codes("codes/exact", "(1 - 4 * torch.eye(", "(1 + 2 * torch.eye(", "check_leech()"),
+    "line_order: complement": codes("codes/exact", "s if x in s else everything - s", "s if x in s else s", "check_line(count=100)"),
     "certify.norms: axis": questions("certify", "max(map(sum, zip(*sizes)))", "max(map(sum, sizes))", "at_most(abs(square([[Fraction(1)],[Fraction(1)]]) - 2), 0)"),
     "certify.norms: largest entry": questions("certify", "return max(map(sum, zip(*sizes))), max(map(sum, sizes))", "return max(map(max, sizes)), max(map(sum, sizes))", "check_attained(8, 2, 2)"),
     "certify.norms: sign": questions("certify", "[[abs(entry) for entry in row] for row in matrix]", "[list(row) for row in matrix]", "at_most(abs(square(centred(fan(20, 1))) - 2 * Fraction(19, 20) ** 2), 0)"),

@@ -1,0 +1,252 @@
+"""Spherical codes and moment curves: how large logits must be when keys have few dimensions."""
+
+from __future__ import annotations
+
+import math
+from functools import cache
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from attnlib._require import finite, require
+
+
+def coherence(keys: Float[Tensor, "n d"], *, tile: int = 2048) -> float:
+    """The largest inner product of two different rows.
+
+        mu = max_{j != l} k_j . k_l
+
+    Args:    keys: (n, d), n >= 2; small integers in floats are exact.   tile: rows at a time.
+    Returns: a float.
+    Raises:  ValueError for fewer than two rows, NaN or infinity.
+    Cost:    O(n^2 d) time, O(tile^2) memory.
+    Source:  the definition of a spherical code, if the rows are unit vectors.
+    Page:    notebooks/sparse_patterns/price_of_dimension
+    """
+    require(keys.dim() == 2 and len(keys) > 1, f"keys must be (n, d) with n >= 2, got {tuple(keys.shape)}")
+    finite(keys=keys)
+    worst = -math.inf
+    for i in range(0, len(keys), tile):
+        for j in range(i, len(keys), tile):
+            products = keys[i : i + tile] @ keys[j : j + tile].T
+            if i == j:
+                products.fill_diagonal_(-math.inf)
+            worst = max(worst, float(products.max()))
+    return worst
+
+
+def margins(q: Float[Tensor, "m d"], k: Float[Tensor, "n d"], columns: Int[Tensor, "m k"]) -> Float[Tensor, " m"]:
+    """By how much each row of logits prefers its columns to all others.
+
+        min_{j in S_i} q_i . k_j - max_{l not in S_i} q_i . k_l
+
+    Args:    q: queries.   k: keys.   columns: (m, k), S_i in row i, without repetition.
+    Returns: (m,); where this is at least T, no other column has more than e^-T times the weight of one of S_i.
+    Raises:  ValueError if a column repeats, is not one of 0..n-1, or there is no other column.
+    Cost:    O(m n d) time, O(m n) memory.
+    Source:  the criterion of Likhosherstov et al. 2021 for zeros, as we read it.
+    Page:    notebooks/sparse_patterns/price_of_dimension
+    """
+    _columns(columns, len(k))
+    logits = q @ k.T
+    own = logits.gather(1, columns).amin(1)
+    return own - logits.scatter(1, columns, -math.inf).amax(1)
+
+
+def _columns(columns: Tensor, n: int) -> None:
+    inside = bool(((columns >= 0) & (columns < n)).all())
+    require(inside, f"columns must be numbers from 0 to {n - 1}, got {columns.min()} to {columns.max()}")
+    require(columns.shape[1] < n, f"a row needs a column that is not its own: {columns.shape[1]} of {n} are")
+    require(bool((columns.sort(1)[0].diff(dim=1) > 0).all()), "columns must not repeat within a row")
+
+
+def moment_keys(n: int, k: int = 1, *, dtype=torch.float64, device=None) -> Float[Tensor, "n width"]:
+    """Unit keys on the trigonometric moment curve; for k = 1 the circle.
+
+        k_j = (cos m t_j, sin m t_j)_{m = 1..k} / sqrt(k),   t_j = 2 pi j / n
+
+    Args:    n: keys.   k: harmonics.   dtype, device: of the result.
+    Returns: (n, 2 k), the cosine and the sine of m side by side.
+    Raises:  ValueError for n < 2 or k < 1.
+    Cost:    O(n k).
+    Source:  the curve is classical (neighbourly polytopes).
+    Claim:   codes.moment      Page: notebooks/sparse_patterns/price_of_dimension
+    """
+    require(n >= 2 and k >= 1, f"needs n >= 2 keys and k >= 1 harmonics, got n = {n}, k = {k}")
+    turns = torch.outer(torch.arange(n, device=device), torch.arange(1, k + 1, device=device)) % n
+    angle = turns.to(dtype) * (2 * math.pi / n)
+    return torch.stack([angle.cos(), angle.sin()], -1).flatten(1) / math.sqrt(k)
+
+
+def moment_queries(
+    columns: Int[Tensor, "m k"], log_weights: Float[Tensor, "m k"] | None = None, *, n: int, gap: float | int
+) -> Float[Tensor, "m width"]:
+    """Queries for moment_keys(n, k) that meet any k columns a row, with any weights, by a gap.
+
+        f_i(t) = r_i(t) - C_i prod_{j in S_i} (1 - cos(t - t_j)),   q_i = sqrt(k) x its coefficients but the constant
+
+    with r_i a trigonometric polynomial of degree at most k / 2 through the log weights, and C_i as small as it can be.
+
+    Args:    columns: (m, k), S_i in row i.   log_weights: (m, k), logarithms of weights; None for equal ones.
+             n: number of keys.   gap: T > 0, how far other logits stay below the least of S_i.
+    Returns: (m, 2 k); the logits on S_i are the log weights plus a number of the row.
+    Raises:  ValueError if a column repeats or is out of range, for gap <= 0, and for log_weights of another shape.
+    Cost:    O(m n k) time, O(m n) memory.
+    Source:  derived on the page.
+    Claim:   codes.moment      Page: notebooks/sparse_patterns/price_of_dimension
+    """
+    _columns(columns, n)
+    require(gap > 0, f"gap must be positive, got {gap}")
+    w = columns.new_zeros(columns.shape).double() if log_weights is None else log_weights
+    require(w.shape == columns.shape, f"log_weights must have shape {tuple(columns.shape)}, got {tuple(w.shape)}")
+    w = w - w.amin(1, keepdim=True)  # so that a factor of all weights changes nothing
+    k, half = columns.shape[1], columns.shape[1] // 2
+    t = 2 * math.pi * torch.arange(n, dtype=w.dtype, device=w.device) / n
+    waves = lambda x: torch.cat([torch.exp(1j * m * x[..., None]) for m in range(-half, half + 1)], -1)
+    r = (torch.linalg.pinv(waves(t[columns])) @ w[..., None].to(waves(t).dtype))[..., 0]  # c_{-m} = conj c_m
+    turn = (torch.arange(n, device=w.device) - columns[..., None]) % n
+    bumps = (2 * torch.sin(math.pi / n * turn.to(w.dtype)).square()).prod(1).scatter(1, columns, 1.0)  # (m, n)
+    need = (r @ waves(t).T).real + gap
+    c = (need / bumps).scatter(1, columns, -math.inf).amax(1).clamp_min(0)
+    f = torch.ones(len(columns), 1, dtype=r.dtype, device=w.device)
+    for one in torch.exp(1j * t[columns]).unbind(1):  # 1 - cos(t - a) = 1 - (e^(ia) e^(-it) + e^(-ia) e^(it)) / 2
+        edge = torch.nn.functional.pad(f, (2, 2))
+        f = edge[:, 1:-1] - one[:, None] / 2 * edge[:, 2:] - one.conj()[:, None] / 2 * edge[:, :-2]
+    f = torch.nn.functional.pad(r, (k - half, k - half)) - c[:, None] * f
+    return math.sqrt(k) * 2 * torch.stack([f[:, k + 1 :].real, -f[:, k + 1 :].imag], -1).flatten(1)
+
+
+def code_from(q: Float[Tensor, "n d"], k: Float[Tensor, "n d"]) -> Float[Tensor, "n d"]:
+    """The spherical code hidden in keys and queries: the proof of the exact price, as code.
+
+        u_j = q_j / |q_j|,   y_j = k_j + u_j + t_j u_j with t_j >= 0 and |y_j| = 2,   code y_j / 2
+
+    Args:    q: (n, d), query j prefers key j to all others.   k: (n, d), norms at most 1.
+    Returns: (n, d), unit vectors with inner products at most 1 - T / s, s the largest |q_j|, T the smallest margin.
+    Raises:  ValueError for a key longer than 1 (by more than rounding) or a query that does not prefer its key.
+    Cost:    O(n^2 d).
+    Source:  derived on the page.
+    Claim:   codes.law      Page: notebooks/sparse_patterns/price_of_dimension
+    """
+    longest = float(k.norm(dim=1).max())
+    require(longest <= 1 + 1e-6, f"keys must have norm at most 1, got {longest:.4g}")
+    least = float(margins(q, k, torch.arange(len(k), device=k.device)[:, None]).min())
+    require(least > 0, f"query j must prefer key j: a margin is {least:.3g}")
+    u = q / q.norm(dim=1, keepdim=True)
+    x = k + u
+    along = (x * u).sum(1)
+    t = -along + (along.square() + 4 - x.square().sum(1)).clamp_min(0).sqrt()
+    return (x + t[:, None] * u) / 2
+
+
+@cache
+def _quadrature():
+    return np.polynomial.legendre.leggauss(200)
+
+
+def cap(theta: float | int, d: int) -> float:
+    """The share of the unit sphere in R^d within an angle of one of its points.
+
+        sigma_d(theta) = int_0^theta sin^(d-2) / int_0^pi sin^(d-2)
+
+    Args:    theta: 0 to pi.   d: dimension, at least 2.
+    Returns: a float from 0 to 1; relative error below 1e-12 for d <= 200.
+    Raises:  ValueError for d < 2 or an angle outside 0..pi.
+    Cost:    a sum of 200 terms.
+    Source:  the definition, by Gauss-Legendre quadrature.
+    Claim:   codes.factor-four      Page: notebooks/sparse_patterns/price_of_dimension
+    """
+    require(d >= 2 and 0 <= theta <= math.pi, f"needs d >= 2 and an angle in 0..pi, got d = {d}, {theta}")
+    nodes, weights = _quadrature()
+    part = theta / 2 * float((weights * np.sin(theta / 2 * (nodes + 1)) ** (d - 2)).sum())
+    return part * math.exp(math.lgamma(d / 2) - math.lgamma((d - 1) / 2)) / math.sqrt(math.pi)
+
+
+class Price(NamedTuple):
+    """Between which numbers the largest query norm lies, in units of T; equal where it is known exactly.
+
+    Args:    low: proved lower bound.   high: proved upper bound.
+    Page:    notebooks/sparse_patterns/price_of_dimension
+    """
+
+    low: float
+    high: float
+
+
+def price(n: int, d: int) -> Price:
+    """Bounds of what a permutation of n tokens costs in d dimensions: the largest query norm over T, keys in the ball.
+
+        1 / (1 - mu*):   n = 2..d+1: (n-1)/n,   d+2..2d: 1,   d = 2: 1 / (1 - cos(2 pi/n)),
+        else between 1 / (1 - cos 2 theta) and 1 / (1 - cos theta), sigma_d(theta) = 1/n, and at least 1
+
+    Args:    n: tokens, at least 2.   d: dimension of keys and queries.
+    Returns: Price(low, high); high is infinite for d = 1 and n > 2.
+    Raises:  ValueError for n < 2 or d < 1.
+    Cost:    60 values of cap.
+    Source:  derived on the page.
+    Claim:   codes.factor-four      Page: notebooks/sparse_patterns/price_of_dimension
+    """
+    require(n >= 2 and d >= 1, f"needs n >= 2 and d >= 1, got n = {n}, d = {d}")
+    if n <= 2 * d or d <= 2:
+        plane = math.inf if d == 1 else 0.5 / math.sin(math.pi / n) ** 2
+        exact = (n - 1) / n if n <= d + 1 else 1.0 if n <= 2 * d else plane
+        return Price(exact, exact)
+    low, high = 0.0, math.pi / 2
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (middle, high) if cap(middle, d) < 1 / n else (low, middle)
+    return Price(max(1.0, 0.5 / math.sin(min(low, math.pi / 2)) ** 2), 0.5 / math.sin(low / 2) ** 2)
+
+
+class Redrawn(NamedTuple):
+    """Keys after redrawing, their queries, and whether they serve.
+
+    Args:    q, k: (m, d) and (n, d).   rounds: of redrawing.   left: rows that still fail; 0 if all hold.
+    Page:    notebooks/sparse_patterns/price_of_dimension
+    """
+
+    q: Tensor
+    k: Tensor
+    rounds: int
+    left: int
+
+
+def redraw_keys(
+    columns: Int[Tensor, "m k"], log_weights: Float[Tensor, "m k"] | None = None, *, n: int, d: int, gap: float | int,
+    level: float | int, whole: bool = False, limit: int = 1000, generator: torch.Generator,
+) -> Redrawn:
+    """Random unit keys, redrawn where they hurt, and the shortest queries that meet the weights exactly.
+
+        q_i . k_j = level + ln a_ij - min ln a_i on S_i;  (i, l) hurts if q_i . k_l > level - gap
+
+    Args:    columns: (m, k), S_i in row i.   log_weights: (m, k) or None for equal ones.   n, d: keys and dimension.
+             gap, level: T and the least logit of S_i, level > T > 0.   whole: redraw all keys of S_i and l, as in the
+             proof; else k_l alone, which is quicker.   limit: rounds at most.   generator: on the CPU, float64.
+    Returns: Redrawn; check .left, which is not 0 if the limit was reached.
+    Raises:  ValueError if a column repeats or is out of range, unless level > gap > 0, or for d < k.
+    Cost:    rounds x O(m n d + m k^2 d), O(m n) memory.
+    Source:  Moser and Tardos 2010 (recalled): redrawing the variables of a bad event; constants derived on the page.
+    Claim:   codes.redraw      Page: notebooks/sparse_patterns/price_of_dimension
+    """
+    _columns(columns, n)
+    require(level > gap > 0 and d >= columns.shape[1], f"needs level > gap > 0 and d >= k, got {level}, {gap}, d = {d}")
+    w = columns.new_zeros(columns.shape).double() if log_weights is None else log_weights.double()
+    require(w.shape == columns.shape, f"log_weights must have shape {tuple(columns.shape)}, got {tuple(w.shape)}")
+    values = (w - w.amin(1, keepdim=True) + level)[..., None]
+    draw = lambda m: torch.nn.functional.normalize(torch.randn(m, d, dtype=torch.float64, generator=generator), dim=1)
+    keys, rounds = draw(n), 0
+    while True:
+        own = keys[columns]
+        q = (own.mT @ torch.linalg.lstsq(own @ own.mT, values).solution)[..., 0]
+        bad = ((q @ keys.T).scatter(1, columns, -math.inf) > level - gap).nonzero().tolist()
+        if not bad or rounds == limit:
+            return Redrawn(q, keys, rounds, len({i for i, _ in bad}))
+        touched: set[int] = set()
+        for i, l in bad:  # of events that share a key only one is drawn anew
+            if not {l, *columns[i].tolist()} & touched:
+                touched |= {l, *columns[i].tolist()} if whole else {l}
+        redrawn = sorted(touched)
+        keys[redrawn], rounds = draw(len(redrawn)), rounds + 1

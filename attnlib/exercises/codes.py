@@ -1,0 +1,111 @@
+"""Exercises of the page on the price of dimension. Every function takes an answer and returns a sentence."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from itertools import permutations
+
+import torch
+
+from attnlib.exercises.paths import NOT_TRIED, RIGHT
+
+
+def circle(answer: float | int | None) -> str:
+    """Exercise 10.1: the price s / T of six tokens in the plane.
+
+    Args:    answer: a number, or None.
+    Returns: a sentence that says what is right or what went wrong.
+    Cost:    O(1).
+    Page:    notebooks/sparse_patterns/price_of_dimension
+    """
+    if answer is None:
+        return NOT_TRIED
+    mistakes = {
+        0.5: "That is 1 - mu: the price is its inverse.",
+        5 / 6: "That is the simplex: six points have one only from d = 5 on.",
+        1.0: "That is the cross-polytope: it has six points only from d = 3 on.",
+        36 / (2 * math.pi**2): "That is n^2 / (2 pi^2), which holds for large n: take the cosine itself.",
+        1 / (1 - math.cos(math.pi / 6)): "You halved the angle: two neighbours are 60 degrees apart.",
+    }
+    close = lambda v: abs(answer - v) < 5e-3
+    if close(2.0):
+        return RIGHT
+    named = [sentence for value, sentence in mistakes.items() if close(value)]
+    return named[0] if named else "Not yet: put the keys on a regular hexagon; s / T = 1 / (1 - cos of the angle between neighbours)."
+
+
+def edges(answer: Callable | None) -> str:
+    """Exercise 10.2: queries in the plane for the pairs {i, i + 1} of a cycle, keys on the circle.
+
+    Args:    answer: a function (n, gap) -> (n, 2) tensor of queries for the keys of moment_keys(n); or None.
+    Returns: a sentence that says what is right or what went wrong.
+    Cost:    O(1).
+    Page:    notebooks/sparse_patterns/price_of_dimension
+    """
+    if answer is None:
+        return NOT_TRIED
+    n, gap = 12, 2.0
+    got = torch.as_tensor(answer(n, gap), dtype=torch.float64)
+    if got.shape != (n, 2):
+        return f"One query a row was wanted, shape ({n}, 2); yours is {tuple(got.shape)}."
+    angle = 2 * math.pi / n * torch.arange(n, dtype=torch.float64)
+    logits = got @ torch.stack([angle.cos(), angle.sin()])
+    turned = lambda j: logits.gather(1, ((torch.arange(n) + j) % n)[:, None])[:, 0]
+    if float((turned(0) - turned(1)).abs().max()) > 1e-9 * float(logits.abs().max()):
+        return "The two logits of a pair differ: point the query along the edge normal, half-way between two keys."
+    margin = float((turned(0) - torch.maximum(turned(-1), turned(2))).min())
+    if abs(margin - gap) < 1e-9:
+        return RIGHT
+    if margin <= 0:
+        return "Other keys have larger logits: the normal points outwards."
+    if margin < gap:
+        return "The gap is too small: divide T by cos(pi/n) - cos(3 pi/n)."
+    return "The gap is met, but the queries are too long: divide T by cos(pi/n) - cos(3 pi/n)."
+
+
+def dimension(answer: int | None) -> str:
+    """Exercise 10.3: the least d that the ball bound allows for a million (2^20) tokens with s = 2T.
+
+    Args:    answer: a whole number, or None.
+    Returns: a sentence that says what is right or what went wrong.
+    Cost:    O(1).
+    Page:    notebooks/sparse_patterns/price_of_dimension
+    """
+    if answer is None:
+        return NOT_TRIED
+    mistakes = {
+        12: "Twelve dimensions allow 3^12 = 531441 tokens, which is not enough: round up.",
+        20: "That is log2 n: the base is 1 + sqrt(2 s/T), here 3.",
+        14: "That is ln n rounded up: divide by ln 3.",
+        93: "That is how many dimensions suffice: the lower bound was asked.",
+    }
+    return RIGHT if answer == 13 else mistakes.get(answer, "Not yet: n <= (1 + sqrt(2 s/T))^d with s = 2T.")
+
+
+def line(answer: Callable | None) -> str:
+    """Exercise 10.4: a function (rows, n) that says whether keys on a line serve all rows.
+
+    Args:    answer: rows is a list of sets of columns 0..n-1; returns True or False.
+    Returns: a sentence that says what is right or what went wrong.
+    Cost:    a few dozen small patterns, by brute force.
+    Page:    notebooks/sparse_patterns/price_of_dimension
+    """
+    if answer is None:
+        return NOT_TRIED
+    cases = [
+        ([{0}, {0, 1}, {0, 1, 2}], 4, "A chain of sets is served: order the keys along it."),
+        ([{0, 1}, {2, 3}], 4, "Queries may be negative: a set may also be all keys from a number on; use complements."),
+        ([{0}, {1}, {2}], 3, "Three single keys on a line: the middle one can never be alone."),
+        ([{1, 2}, {2, 3}], 4, "Two overlapping pairs of four keys cannot both stand at an end."),
+        ([{1}, {0, 1}, {3}], 4, "The end key is not always key 0: try every key as the end."),
+    ]
+    for rows, n, sentence in cases:
+        if bool(answer([set(r) for r in rows], n)) != _served(rows, n):
+            return sentence
+    return RIGHT
+
+
+def _served(rows, n: int) -> bool:
+    ends = lambda p: [set(p[:i]) for i in range(n + 1)] + [set(p[i:]) for i in range(n + 1)]
+    return any(all(set(r) in ends(p) for r in rows) for p in permutations(range(n)))
