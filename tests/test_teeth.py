@@ -135,7 +135,7 @@ MUTATIONS = {
     "linformer_attention: e for f": lowrank("lowrank", "f[:, :n] @ (v * kept)", "e[:, :n] @ (v * kept)", "check_kernel(3)"),
     "svd_surrogate: one value too few": lowrank("lowrank", "return (u[..., :k] * s[..., None, :k]) @ vh[..., :k, :]\n    require", "return (u[..., 1:k] * s[..., None, 1:k]) @ vh[..., 1:k, :]\n    require", "check_svd(5)"),
     "sampled_product: scale": lowrank("lowrank", "(k * c[drawn])", "c[drawn]", "check_sampler()"),
-    "sampled_product: chances": lowrank("lowrank", "c = p.norm(dim=0) * v.norm(dim=1)", "c = p.norm(dim=0)", "check_sampler()"),
+    "sampled_product: chances": lowrank("lowrank", "c = p.detach().norm(dim=0) * v.detach().norm(dim=1)", "c = p.detach().norm(dim=0)", "check_sampler()"),
     "effective_rank: power": lowrank("lowrank", ".pow(power).cumsum(-1)", ".cumsum(-1)", "check_metric([Fraction(1)] + [Fraction(1, 10)] * 9, Fraction(9, 10))"),
     "certify.norms: axis": questions("certify", "max(map(sum, zip(*sizes)))", "max(map(sum, sizes))", "at_most(abs(square([[Fraction(1)],[Fraction(1)]]) - 2), 0)"),
     "certify.norms: largest entry": questions("certify", "return max(map(sum, zip(*sizes))), max(map(sum, sizes))", "return max(map(max, sizes)), max(map(sum, sizes))", "check_attained(8, 2, 2)"),
