@@ -30,8 +30,9 @@ def effective_rank(
     """
     require(0 < share <= 1, f"share must lie in (0, 1], got {share}")
     require(power > 0, f"power must be positive, got {power}")
-    require(torch.is_tensor(sigma) and sigma.is_floating_point(), f"sigma must be a floating point tensor, got {_said(sigma)}")
-    require(sigma.dim() >= 1 and sigma.numel() > 0, f"sigma needs at least one singular value, got {tuple(sigma.shape)}")
+    good = torch.is_tensor(sigma) and sigma.is_floating_point()
+    require(good, f"sigma must be a floating point tensor, got {_said(sigma)}")
+    require(sigma.dim() >= 1 and sigma.numel() > 0, f"sigma needs at least one singular value, got {_said(sigma)}")
     finite(sigma=sigma)
     sigma = sigma.double()
     require(bool((sigma >= 0).all() and (sigma.diff() <= 0).all()), "sigma must be nonnegative, in decreasing order")
@@ -127,7 +128,7 @@ def sampled_product(
              check: look for NaN and infinity.
     Returns: (m, d), right on average; E |error|_F^2 = ((sum c)^2 - |P V|_F^2) / k. The chances are constants for
              autograd, so that the gradient of a linear function of the result is right on average too.
-    Raises:  ValueError for k below 1, p or v not a matrix, shapes that do not fit, NaN or infinity, and if all c_j are zero.
+    Raises:  ValueError for k below 1, p or v not a matrix, shapes that do not fit, NaN or infinity, all c_j zero.
     Cost:    O((m + d) n) for the chances, O(m k d) for the product.
     Source:  Drineas, Kannan and Mahoney 2006, recalled.
     Claim:   lowrank.products      Page: notebooks/jl_low_rank/spectra_and_linformer
@@ -177,7 +178,8 @@ def linformer_attention(
     require(
         mask is None,
         "Linformer takes no mask: its r keys are mixtures E K of tokens, which can only be hidden whole, so hiding token "
-        "j from row i (causal or not) needs mixtures without j; trained, dense E and F have none. Drop padded tokens by padding=, or use dense attention",
+        "j from row i (causal or not) needs mixtures without j; trained, dense E and F have none. Drop padded tokens by "
+        "padding=, or use dense attention",
     )
     n, kept = k.shape[-2], 1 if padding is None else padding.unsqueeze(-1)
     keys, values = e[:, :n] @ (k * kept), f[:, :n] @ (v * kept)
