@@ -22,14 +22,19 @@ def effective_rank(
     Args:    sigma: (*batch, r), not negative, in decreasing order.   share: in (0, 1].   power: 2 for energy (squared
              Frobenius norm), 1 for the cumulative curve of sums.
     Returns: (*batch), integers from 1 to r.
-    Raises:  ValueError if sigma is not sorted, negative, all zero or not finite, or share leaves (0, 1].
-    Cost:    O(r).
+    Raises:  ValueError if sigma is not floating point, empty, not sorted, negative, all zero or not finite, or share
+             leaves (0, 1].
+    Cost:    O(r), in float64.
     Source:  energy: the error of Eckart and Young; power 1: the figure of Wang et al. 2020, section 3.
     Claim:   lowrank.metric      Page: notebooks/jl_low_rank/spectra_and_linformer
     """
     require(0 < share <= 1, f"share must lie in (0, 1], got {share}")
     require(power > 0, f"power must be positive, got {power}")
+    good = torch.is_tensor(sigma) and sigma.is_floating_point()
+    require(good, f"sigma must be a floating point tensor, got {_said(sigma)}")
+    require(sigma.dim() >= 1 and sigma.numel() > 0, f"sigma needs at least one singular value, got {_said(sigma)}")
     finite(sigma=sigma)
+    sigma = sigma.double()
     require(bool((sigma >= 0).all() and (sigma.diff() <= 0).all()), "sigma must be nonnegative, in decreasing order")
     require(bool((sigma[..., :1] > 0).all()), "sigma must not be all zero: no share of nothing is defined")
     sums = (sigma / sigma[..., :1]).pow(power).cumsum(-1)
@@ -124,18 +129,21 @@ def sampled_product(
 
     Args:    p: (m, n).   v: (n, d).   k: draws, with replacement, at least 1.   generator: source of randomness.
              check: look for NaN and infinity.
-    Returns: (m, d), right on average; E |error|_F^2 = ((sum c)^2 - |P V|_F^2) / k.
-    Raises:  ValueError for k below 1, shapes that do not fit, NaN or infinity, and if all c_j are zero.
+    Returns: (m, d), right on average; E |error|_F^2 = ((sum c)^2 - |P V|_F^2) / k. The chances are constants for
+             autograd, so that the gradient of a linear function of the result is right on average too.
+    Raises:  ValueError for k below 1, p or v not a matrix, shapes that do not fit, NaN or infinity, all c_j zero.
     Cost:    O((m + d) n) for the chances, O(m k d) for the product.
     Source:  Drineas, Kannan and Mahoney 2006, recalled.
     Claim:   lowrank.products      Page: notebooks/jl_low_rank/spectra_and_linformer
     """
     tokens(p)
+    require(p.dim() == 2, f"p must be one matrix (m, n), got {tuple(p.shape)}: loop over a batch")
+    require(torch.is_tensor(v) and v.dim() == 2, f"v must be a matrix (n, d), got {_said(v)}")
     require(k >= 1, f"k must be at least one draw, got {k}")
     matches("v", v, (p.shape[-1], v.shape[-1]), p)
     if check:
         finite(p=p, v=v)
-    c = p.norm(dim=0) * v.norm(dim=1)
+    c = p.detach().norm(dim=0) * v.detach().norm(dim=1)
     require(bool(c.sum() > 0), "every column of p or row of v is zero: there is nothing to draw")
     drawn = torch.multinomial(c.double().to(generator.device), k, replacement=True, generator=generator).to(p.device)
     return (p[:, drawn] * (c.sum() / (k * c[drawn]))) @ v[drawn]
@@ -163,8 +171,8 @@ def linformer_attention(
              check: look for NaN and infinity.
     Returns: (*batch, m, d_v), dtype and device of q. With e = f = I it is dense attention.
     Raises:  ValueError for r below 1 or over n, a sequence longer than w, shapes that do not fit, NaN or infinity,
-             a sequence that is all padding, and for any mask: each of the r mixtures holds tokens from all places, so
-             no (n, n) mask, causal or other, can be applied to them.
+             a sequence that is all padding, and for any mask: a mixture can only be hidden whole, so that row i could
+             use those alone that hold no token hidden from it; with trained, dense e and f there are none.
     Cost:    O(r n (d + d_v) + r m (d + d_v)) time, O(r (m + d + d_v)) memory.
     Source:  Wang et al. 2020, eq. (7); one head, projections of queries, keys and values done before.
     Claim:   lowrank.pairs      Page: notebooks/jl_low_rank/spectra_and_linformer
@@ -172,8 +180,9 @@ def linformer_attention(
     _check_linformer(q, k, v, e, f, padding, check)
     require(
         mask is None,
-        "Linformer takes no mask: its r keys are mixtures E K of all tokens, so hiding token j from row i (causal or "
-        "not) would need other mixtures for every row. Drop padded tokens by padding=, or use dense attention",
+        "Linformer takes no mask: its r keys are mixtures E K of tokens, which can only be hidden whole, so hiding token "
+        "j from row i (causal or not) needs mixtures without j; trained, dense E and F have none. Drop padded tokens by "
+        "padding=, or use dense attention",
     )
     n, kept = k.shape[-2], 1 if padding is None else padding.unsqueeze(-1)
     keys, values = e[:, :n] @ (k * kept), f[:, :n] @ (v * kept)
@@ -215,7 +224,7 @@ def nystrom_attention(
 
     Args:    q, k: (*batch, n, d).   v: (*batch, n, d_v).   landmarks: number m of segments, a divisor of n.
              scale: None for 1/sqrt(d).   check: look for NaN and infinity.
-    Returns: (*batch, n, d_v), dtype and device of q. With m = n it is dense attention. No mask is possible: segments
+    Returns: (*batch, n, d_v), dtype and device of q. With m = n it is dense attention. It takes no mask: segments
              hold tokens from several places.
     Raises:  ValueError if landmarks is below 1, over n or no divisor of n, for shapes that do not fit, NaN or infinity.
     Cost:    O(n m (d + d_v) + m^3) time, O(n m) memory.

@@ -336,9 +336,10 @@ LOWRANK = {
         (lambda k, v, s, t: (s @ k.T, t @ v.T), "no inverse"),
         (lambda k, v, s, t: (s @ torch.linalg.pinv(k), t @ torch.linalg.pinv(k)), "invert V"),
         (lambda k, v, s, t: (t @ torch.linalg.pinv(k), s @ torch.linalg.pinv(v)), "exchanged"),
-        (lambda k, v, s, t: (k @ torch.linalg.pinv(s), t @ torch.linalg.pinv(v)), "E must be 3 x 5"),
-        (lambda k, v, s, t: (s @ torch.linalg.pinv(k), v @ torch.linalg.pinv(t)), "F must be 3 x 5"),
-        (lambda k, v, s, t: (torch.zeros(3, 5).double(), torch.zeros(3, 5).double()), "not a mistake that is known"),
+        (lambda k, v, s, t: (s @ torch.linalg.pinv(torch.cat([k, v], 1))[:2], t @ torch.linalg.pinv(torch.cat([k, v], 1))[2:]), "full column rank"),
+        (lambda k, v, s, t: (k @ torch.linalg.pinv(s), t @ torch.linalg.pinv(v)), "E must be 2 x 3"),
+        (lambda k, v, s, t: (s @ torch.linalg.pinv(k), v @ torch.linalg.pinv(t)), "F must be 2 x 3"),
+        (lambda k, v, s, t: (torch.zeros(2, 3).double(), torch.zeros(2, 3).double()), "not a mistake that is known"),
     ],
     "zero": [
         (256, "Right"), (128, "enters squared"), (16, "divides"), (64, "epsilon = 1"), (1024, "fourth power"), (7, "s = 1"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import product
 
 import pytest
 import torch
@@ -148,11 +149,34 @@ def test_sampled_products_are_right_on_average():
     assert torch.isfinite(sampled_product(p, v, 50, generator=g)).all()
 
 
+def test_gradients_of_sampled_products_are_right_on_average(monkeypatch):
+    """All 16 ways to draw two of four tokens, each with its chance: the mean gradient is that of P V."""
+    p, v = (t.requires_grad_() for t in drawn((3, 4), (4, 2)))
+    weights = torch.arange(6, dtype=p.dtype).view(3, 2).cos()
+    c = (p.norm(dim=0) * v.norm(dim=1)).detach()
+    mean = [torch.zeros_like(p), torch.zeros_like(v)]
+    for choice in product(range(4), repeat=2):
+        monkeypatch.setattr(torch, "multinomial", lambda *_, **__: torch.tensor(choice))
+        out = sampled_product(p, v, 2, generator=torch.Generator())
+        chance = math.prod(float(c[j] / c.sum()) for j in choice)
+        mean = [m + chance * slope for m, slope in zip(mean, torch.autograd.grad((out * weights).sum(), [p, v]))]
+    for got, wanted in zip(mean, torch.autograd.grad((p @ v * weights).sum(), [p, v])):
+        assert (got - wanted).abs().max() < 1e-12
+
+
 def test_effective_ranks():
     s = torch.tensor([[4.0, 2.0, 1.0, 1.0], [1.0, 1.0, 1.0, 1.0]])
     assert effective_rank(s, 0.75, power=1).tolist() == [2, 3] and effective_rank(s, 0.75).tolist() == [2, 3]
     assert effective_rank(s, 1.0).tolist() == [4, 4] and effective_rank(s, 1e-9).tolist() == [1, 1]
     assert effective_rank(torch.tensor([1e-30, 1e-30])).tolist() == 2
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32])
+def test_effective_ranks_in_low_precision(dtype):
+    """300 equal values: 90% need 270. A tolerance in eps of bfloat16 would exceed one and return rank 1."""
+    assert effective_rank(torch.ones(300, dtype=dtype)).tolist() == 270
+    s = torch.linspace(1, 0, 300).to(dtype)
+    assert effective_rank(s).tolist() == effective_rank(s.double()).tolist() > 100
 
 
 def test_devices_and_dtypes_agree(device):
@@ -254,6 +278,14 @@ def test_the_others_refuse():
         (lambda: sampled_product(p, w[:3], 2, generator=g), "v must have shape"),
         (lambda: sampled_product(p, 0 * w, 2, generator=g), "nothing to draw"),
         (lambda: sampled_product(p, w / 0, 2, generator=g), "v holds NaN"),
+        (lambda: sampled_product(p.expand(2, 4, 6), w, 2, generator=g), "p must be one matrix"),
+        (lambda: sampled_product(p, w[:, 0], 2, generator=g), "v must be a matrix"),
+        (lambda: sampled_product(p, None, 2, generator=g), "v must be a matrix"),
+        (lambda: effective_rank(torch.tensor([2, 1])), "floating point tensor"),
+        (lambda: effective_rank([2.0, 1.0]), "floating point tensor"),
+        (lambda: effective_rank(torch.tensor([])), "at least one singular value"),
+        (lambda: effective_rank(torch.ones(0, 3)), "at least one singular value"),
+        (lambda: effective_rank(torch.tensor(1.0)), "at least one singular value"),
         (lambda: effective_rank(torch.tensor([1.0, 2.0])), "decreasing order"),
         (lambda: effective_rank(torch.tensor([1.0, -2.0])), "nonnegative"),
         (lambda: effective_rank(torch.tensor([0.0, 0.0])), "all zero"),

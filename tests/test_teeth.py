@@ -150,7 +150,7 @@ MUTATIONS = {
     "linformer_attention: e for f": lowrank("lowrank", "f[:, :n] @ (v * kept)", "e[:, :n] @ (v * kept)", "check_kernel(3)"),
     "svd_surrogate: one value too few": lowrank("lowrank", "return (u[..., :k] * s[..., None, :k]) @ vh[..., :k, :]\n    require", "return (u[..., 1:k] * s[..., None, 1:k]) @ vh[..., 1:k, :]\n    require", "check_svd(5)"),
     "sampled_product: scale": lowrank("lowrank", "(k * c[drawn])", "c[drawn]", "check_sampler()"),
-    "sampled_product: chances": lowrank("lowrank", "c = p.norm(dim=0) * v.norm(dim=1)", "c = p.norm(dim=0)", "check_sampler()"),
+    "sampled_product: chances": lowrank("lowrank", "c = p.detach().norm(dim=0) * v.detach().norm(dim=1)", "c = p.detach().norm(dim=0)", "check_sampler()"),
     "effective_rank: power": lowrank("lowrank", ".pow(power).cumsum(-1)", ".cumsum(-1)", "check_metric([Fraction(1)] + [Fraction(1, 10)] * 9, Fraction(9, 10))"),
     "moment_queries: sign of the sine": codes("codes/__init__", "-f[:, k + 1 :].imag], -1)", "f[:, k + 1 :].imag], -1)", "check_moment(64, 2)"),
     "moment_queries: scale of the bump": codes("codes/__init__", "(2 * torch.sin(", "(4 * torch.sin(", "check_moment(64, 2)"),

@@ -42,15 +42,19 @@ def projections(answer: Callable | None) -> str:
     if answer is None:
         return NOT_TRIED
     g = torch.Generator().manual_seed(3)
-    k, v, s, t = (torch.randn(n, 2, generator=g, dtype=torch.float64) for n in (5, 5, 3, 3))
+    k, v, s, t = (torch.randn(n, 2, generator=g, dtype=torch.float64) for n in (3, 3, 2, 2))
     e, f = answer(k, v, s, t)
+    both = torch.linalg.pinv(torch.cat([k, v], 1))
     for name, got in {"E": e, "F": f}.items():
-        if tuple(got.shape) != (3, 5):
-            return f"{name} must be 3 x 5, one row a pair and one column a token; yours is {tuple(got.shape)}."
+        if tuple(got.shape) != (2, 3):
+            return f"{name} must be 2 x 3, one row a pair and one column a token; yours is {tuple(got.shape)}."
     mistakes = {
         "The transpose is no inverse: K'K is not the identity.": torch.cat([s @ k.T @ k, t @ v.T @ v]),
         "F must invert V, not K.": torch.cat([s, t @ torch.linalg.pinv(k) @ v]),
         "S and T are exchanged.": torch.cat([t, s]),
+        "That needs [K V] of full column rank: three tokens are too few for K and V at once.": torch.cat(
+            [s @ both[:2] @ k, t @ both[2:] @ v]
+        ),
     }
     return _compare(torch.cat([e @ k, f @ v]), torch.cat([s, t]), mistakes)
 
