@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from attnlib._require import finite, require, tokens
+from attnlib._require import finite, matches, require, tokens
 from attnlib.attention import Layer, attention_matrix, check_network, forward, random_layers
 from attnlib.paths import Path, path_counts, path_sums, path_term
 
@@ -109,13 +109,14 @@ def accuracy(scores: Float[Tensor, "*rest c"], labels: Int[Tensor, "..."]) -> Fl
 
     Args:    scores: (*more, *batch, n, c).   labels: (*batch, n), integers.
     Returns: (*more,), between 0 and 1.
-    Raises:  ValueError if the labels do not fit the last dimensions of the scores.
+    Raises:  ValueError if the labels do not fit the last dimensions of the scores, or a score is NaN.
     Cost:    O(entries).
     Source:  the definition.
     Page:    notebooks/path_decomposition/path_efficacy
     """
     fits = scores.dim() > labels.dim() and scores.shape[-1 - labels.dim() : -1] == labels.shape
     require(fits, f"labels {tuple(labels.shape)} must be the last dimensions of the scores before c, got {tuple(scores.shape)}")
+    require(not bool(scores.isnan().any()), "scores must not hold NaN: it would count as the largest")
     right = (scores.argmax(-1) == labels).to(scores.dtype)
     return right.flatten(right.dim() - labels.dim()).mean(-1)
 
@@ -141,11 +142,13 @@ def hull_labels(points: Float[Tensor, "*batch n 2"]) -> Int[Tensor, "*batch n"]:
 
     Args:    points: (*batch, n, 2), in general position, n >= 2.
     Returns: (*batch, n), int64.
+    Raises:  ValueError for fewer than two points.
     Cost:    O(n^2 log n).
     Source:  the definition of an extreme point in the plane.
     Page:    notebooks/path_decomposition/path_efficacy
     """
     n = points.shape[-2]
+    require(n >= 2, f"points must be (*batch, n, 2) with n >= 2, got {tuple(points.shape)}")
     away = (points.unsqueeze(-3) - points.unsqueeze(-2))[..., ~torch.eye(n, dtype=torch.bool, device=points.device), :]
     angles = torch.atan2(away[..., 1], away[..., 0]).unflatten(-1, (n, n - 1)).sort(-1).values
     gaps = torch.cat([angles, angles[..., :1] + 2 * math.pi], -1).diff(dim=-1)
@@ -235,7 +238,7 @@ def length_bounds(
 
     Args:    x: (*batch, n, d).   layers: L Layers.   attention: P of the full forward pass with skips, None: computed.
     Returns: (L + 1, *batch).
-    Raises:  ValueError as forward.
+    Raises:  ValueError as forward, or if attention does not have one P for each head.
     Cost:    the singular values of every P and W.
     Source:  not taken from a paper.
     Claim:   efficacy.weight      Page: notebooks/path_decomposition/path_efficacy
@@ -244,7 +247,9 @@ def length_bounds(
     if attention is None:
         attention = forward(x, layers, skip=True, return_attention=True)[1]
     require(len(attention) == len(layers), f"attention must hold one P a layer: {len(layers)}, got {len(attention)}")
-    finite(**{f"attention of layer {number}": p for number, p in enumerate(attention, 1)})
+    for number, (layer, p) in enumerate(zip(layers, attention), 1):
+        matches(f"attention of layer {number}", p, (*x.shape[:-2], len(layer.w_q), x.shape[-2], x.shape[-2]), x)
+        finite(**{f"attention of layer {number}": p})
     e = [x.square().sum((-2, -1)).sqrt()]
     for layer, p in zip(layers, attention):
         spectral = torch.linalg.matrix_norm(layer.w_v @ layer.w_o, 2)
@@ -263,15 +268,16 @@ def train(
              sequences drawn with replacement.   rate: of Adam, after 5% of the steps falling to zero by a cosine.
              generator: source of the batches.   progress: wraps the range of steps, as tqdm does.
     Returns: (Reader, losses).
-    Raises:  ValueError if u and labels do not fit.
+    Raises:  ValueError if u and labels do not fit, or steps or batch is below one.
     Cost:    three forward passes a step.
     Source:  plain Adam, gradients clipped at norm one; not the settings of a paper.
     Page:    notebooks/path_decomposition/path_efficacy
     """
     require(u.shape[:-1] == labels.shape, f"labels must be {tuple(u.shape[:-1])} to fit u, got {tuple(labels.shape)}")
-    copy = lambda w: w.detach().clone().requires_grad_()
+    require(min(steps, batch) >= 1, f"steps and batch must be at least one, got {steps} and {batch}")
+    copy = lambda w: None if w is None else w.detach().clone().requires_grad_()
     reader = Reader(copy(reader[0]), copy(reader[1]), [Layer(*map(copy, l)) for l in reader.layers], *map(copy, reader[3:]))
-    weights = [w for layer in reader.layers for w in layer] + [w for w in reader if torch.is_tensor(w)]
+    weights = [w for part in (*reader.layers, reader) for w in part if torch.is_tensor(w)]
     optimizer = torch.optim.Adam(weights, lr=rate)
     schedule = lambda t: min((t + 1) / (0.05 * steps), 0.5 + 0.5 * math.cos(math.pi * t / steps))
     scheduler, losses = torch.optim.lr_scheduler.LambdaLR(optimizer, schedule), []
@@ -285,5 +291,5 @@ def train(
         optimizer.step()
         scheduler.step()
         losses.append(loss.item())
-    plain = [Layer(*(w.detach() for w in layer)) for layer in reader.layers]
+    plain = [Layer(*(None if w is None else w.detach() for w in layer)) for layer in reader.layers]
     return reader._replace(layers=plain, **{k: v.detach() for k, v in reader._asdict().items() if k != "layers"}), losses

@@ -10,7 +10,9 @@ import torch
 
 from attnlib.attention import Layer, forward, random_layers
 from attnlib.certify import at_most, relative_error
-from attnlib.efficacy import Reader, estimate_length, length_bounds, logit_parts, logits, random_reader
+from attnlib.efficacy import (
+    Reader, estimate_length, length_bounds, logit_parts, logits, random_reader, restricted_forward,
+)
 from attnlib.paths import path_counts, path_sums, path_terms
 
 
@@ -78,6 +80,14 @@ def check_votes(scores, *, constant=None):
     return at_most((agreed & ~right(scores.sum(0) + constant)).sum(), 0)
 
 
+def check_two_classes(scores):
+    """Tokens on which all lengths answer the label 0 wrongly, but the network rightly; the constant takes no side."""
+    scores = torch.as_tensor(scores, dtype=torch.float64)
+    margin = lambda z: z[..., 0] - z[..., 1:].amax(-1)
+    wrong = (margin(scores) < 0).all(0)
+    return at_most((wrong & (margin(scores.sum(0)) > 0)).sum(), 0)
+
+
 def one_token(x, w, readout):
     """A network of one layer with one token: S_0 = x, S_1 = x W, integers."""
     t = lambda m: torch.tensor(m, dtype=torch.float64)
@@ -93,6 +103,7 @@ def test_parts_add_up(seed):
     assert check_parts(seed).ok
     g = torch.Generator().manual_seed(seed)
     assert check_votes(torch.randn(3, 5000, 3, generator=g)).ok
+    assert check_two_classes(torch.randn(3, 5000, 2, generator=g)).ok
 
 
 @pytest.mark.claim("efficacy.margins", role="control")
@@ -107,13 +118,21 @@ def test_votes_with_a_constant_that_takes_sides():
     assert check_votes([[[-1.0, 0.0]], [[-1.0, 0.0]]], constant=[1.5, 0.0]).ok is False
 
 
+@pytest.mark.claim("efficacy.margins", role="control")
+def test_all_lengths_wrong_with_three_classes():
+    assert check_two_classes([[[2, 3, 0]], [[2, 0, 3]]]).ok is False
+
+
 @pytest.mark.claim("efficacy.margins", role="witness")
-def test_three_classes_all_lengths_wrong():
-    """S_0 = (2, 3, 0), S_1 = (2, 0, 3): both wrong for the class 0, their sum (4, 3, 3) right. Exact in integers."""
-    reader, x = one_token([2, 3, 0], [[1, 0, 0], [0, 0, 1], [0, 0, 0]], torch.eye(3).tolist())
+@pytest.mark.parametrize("further", [0, 2])
+def test_three_classes_or_more_all_lengths_wrong(further):
+    """S_0 = (2, 3, 0), S_1 = (2, 0, 3): both wrong for the class 0, their sum (4, 3, 3) right; further classes score 0. Exact."""
+    readout = torch.eye(3, 3 + further).tolist()
+    reader, x = one_token([2, 3, 0], [[1, 0, 0], [0, 0, 1], [0, 0, 0]], readout)
     parts = logit_parts(reader, x)
-    assert parts.by_length[:, 0].tolist() == [[2, 3, 0], [2, 0, 3]]
-    assert logits(reader, x).tolist() == [[4, 3, 3]]
+    more = [0] * further
+    assert parts.by_length[:, 0].tolist() == [[2, 3, 0, *more], [2, 0, 3, *more]]
+    assert logits(reader, x).tolist() == [[4, 3, 3, *more]]
     assert [z.argmax().item() for z in parts.by_length[:, 0]] == [1, 2]
 
 
@@ -228,4 +247,6 @@ def test_second_order_of_the_toy(a, c):
     half = (run(1e-3) - 2 * run(0.0) + run(-1e-3)) / 2e-6
     taylor, path = second_order(a, c)
     assert half == pytest.approx(taylor, abs=1e-4)
+    rerun = restricted_forward(x, [Layer(c * ones, ones, ones, ones)] * 2, (0, 0))
+    assert float(rerun[0]) == pytest.approx(path, rel=1e-12)
     assert taylor > 1.5 * path

@@ -144,6 +144,16 @@ def test_training_learns_and_leaves_the_start_alone():
     assert torch.allclose(parts.by_length.sum(0) + parts.constant, logits(net, u), atol=1e-4)
 
 
+def test_training_without_biases():
+    g = torch.Generator().manual_seed(0)
+    u, y = sorting(50, n=3, letters=3, generator=g)
+    start = random_reader(3, 3, L=2, h=2, d=8, n=3, generator=g)
+    start = start._replace(layers=[layer._replace(b_q=None, b_k=None, b_v=None, b_o=None) for layer in start.layers])
+    net, losses = train(start, u, y, steps=3, batch=20, generator=g)
+    assert len(losses) == 3 and all(layer.b_v is None for layer in net.layers)
+    assert not torch.equal(net.layers[0].w_v, start.layers[0].w_v)
+
+
 def test_the_stored_network_is_the_one_of_the_experiment():
     stored = data.load_result("path_efficacy_network")["result"]
     assert data.load_result("path_efficacy")["result"]["network sha256"] == stored["sha256"]
@@ -194,10 +204,15 @@ def test_the_scripts_run(capsys):
     (lambda x, l, g: estimate_length(x, l, []), "at least one"),
     (lambda x, l, g: estimate_length(x, l, [(0, None, None), (0, 0, None)]), r"got lengths \[1, 2\]"),
     (lambda x, l, g: length_bounds(x, l, attention=[]), "one P a layer"),
+    (lambda x, l, g: length_bounds(x, l, attention=[torch.full((1, 4, 4), 0.25).double()] * 3), r"attention of layer 1 must have shape \(2, 4, 4\)"),
+    (lambda x, l, g: hull_labels(torch.zeros(1, 2)), "n >= 2"),
+    (lambda x, l, g: accuracy(torch.full((2, 3), float("nan")), torch.zeros(2, dtype=torch.int64)), "must not hold NaN"),
     (lambda x, l, g: random_reader(3, 2, L=1, h=2, d=5, generator=g), "multiple of the number of heads"),
     (lambda x, l, g: accuracy(torch.zeros(2, 3, 4), torch.zeros(5, dtype=torch.int64)), "last dimensions of the scores"),
     (lambda x, l, g: train(random_reader(2, 2, L=1, h=1, d=2, generator=g), torch.zeros(4, 3, 2),
                            torch.zeros(4, 2, dtype=torch.int64), steps=1, generator=g), "to fit u"),
+    (lambda x, l, g: train(random_reader(2, 2, L=1, h=1, d=2, generator=g), torch.zeros(4, 3, 2),
+                           torch.zeros(4, 3, dtype=torch.int64), steps=0, generator=g), "steps and batch must be at least one"),
 ])
 def test_bad_input(call, words):
     x, layers = instance()

@@ -295,6 +295,11 @@ def symmetric_in_place(s):
     return e
 
 
+def for_three(s):
+    a, b, c = s
+    return [1, a + b + c, a * b + a * c + b * c, a * b * c]
+
+
 EFFICACY = {
     "largest": [
         (23, "Right"), (24, "only if H >= L"), (22, "without its fraction"), (12, "middle of binom"), (20, "fall below 1"),
@@ -303,8 +308,10 @@ EFFICACY = {
         (wide, "Right"),
         (lambda x, P, W: wide(x, P, W, start=0), "length 0 is missing"),
         (deep, "whole network"),
-        (lambda x, P, W: wide(x, P, W, layers=slice(1, 2)), "only one layer"),
-        (lambda x, P, W: wide(x, P, W, start=2 * x), "once for each layer"),
+        (lambda x, P, W: wide(x, P, W, layers=slice(0, 1)), "only one layer"),
+        (lambda x, P, W: wide(x, P, W, layers=slice(0, 3, 2)), "first and the last layer"),
+        (lambda x, P, W: wide(x, P, W, start=3 * x), "once for each layer"),
+        (lambda x, P, W: x + sum(P[h][l] @ x @ W[h][l] for l in range(3) for h in range(2)), "names the layer first"),
         (lambda x, P, W: x + P.sum((0, 1)) @ x, "are missing"),
         (lambda x, P, W: x, "not a mistake that is known"),
     ],
@@ -316,9 +323,12 @@ EFFICACY = {
         (lambda s: symmetric(s)[1:], "e_0 = 1 is missing"),
         (lambda s: [sum(v**k for v in s) for k in range(4)], "power sums"),
         (lambda s: [1], "multiply out"),
+        (for_three, "but not for"),
+        (lambda s: symmetric([v for v in s if v]), "but not for"),
     ],
     "scores": [
         (([2, 3, 0], [2, 0, 3]), "Right"),
+        (([1, 1, 0], [1, 0, 1]), "level with the largest"),
         (([1, 2], [1, 2, 3]), "one score for each class"),
         (([0, 1], [0, 1]), "two classes"),
         (([3, 1, 0], [0, 1, 0]), "right by itself"),
@@ -495,7 +505,7 @@ def test_answers(module, name, number):
     assert (said == "Right.") == (number == 0)
 
 
-@pytest.mark.parametrize(("module", "least"), [(paths, 18), (collapse, 10), (questions, 15), (escaping, 15), (projections, 15), (efficacy, 17), (lowrank, 19), (complexity, 11), (expressive, 15), (codes, 15)], ids=label)
+@pytest.mark.parametrize(("module", "least"), [(paths, 18), (collapse, 10), (questions, 15), (escaping, 15), (projections, 15), (efficacy, 21), (lowrank, 19), (complexity, 11), (expressive, 15), (codes, 15)], ids=label)
 def test_every_named_mistake_is_fed(module, least):
     """A sentence that no wrong answer reaches would be a sentence that nobody has tried."""
     found = ANSWERS[module]

@@ -39,18 +39,24 @@ def first_order(answer: Callable | None) -> str:
         return NOT_TRIED
     g = torch.Generator().manual_seed(5)
     draw = lambda *size: torch.randn(*size, generator=g, dtype=torch.float64)
-    x, p, w = draw(3, 2), torch.softmax(draw(2, 2, 3, 3), -1), draw(2, 2, 2, 2)
+    x, p, w = draw(5, 4), torch.softmax(draw(3, 2, 5, 5), -1), draw(3, 2, 4, 4)
     heads = lambda y, l: sum(p[l, h] @ y @ w[l, h] for h in (0, 1))
-    both = x + heads(x, 0) + heads(x, 1)
+    both = x + heads(x, 0) + heads(x, 1) + heads(x, 2)
+    first = x + heads(x, 0)
+    second = first + heads(first, 1)
     mistakes = {
         "The path of length 0 is missing: it is X itself.": both - x,
         "That is the whole network: later layers must read X, not what the layers before them wrote.":
-            x + heads(x, 0) + heads(x + heads(x, 0), 1),
-        "You let only one layer speak: sum over the layers as well as over the heads.": x + heads(x, 1),
-        "X is counted once for each layer.": both + x,
+            second + heads(second, 2),
+        "You let only one layer speak: sum over the layers as well as over the heads.": first,
+        "You let the first and the last layer speak only: there may be more between them.": first + heads(x, 2),
+        "X is counted once for each layer.": both + 2 * x,
         "The weights W_h are missing.": x + p.sum((0, 1)) @ x,
     }
-    return _compare(answer(x, p, w), both, mistakes)
+    try:
+        return _compare(answer(x, p, w), both, mistakes)
+    except IndexError:
+        return "An index is too large: attention[l][h] names the layer first, then the head; here are 3 layers of 2 heads."
 
 
 def bounds(answer: Callable | None) -> str:
@@ -72,7 +78,14 @@ def bounds(answer: Callable | None) -> str:
     }
     got = tuple(round(float(v), 9) for v in answer([1, 2, 3]))
     named = {values: sentence for sentence, values in mistakes.items()}
-    return RIGHT if got == (1, 6, 11, 6) else named.get(got, "Not yet: multiply out (1 + s_1 z)(1 + s_2 z)(1 + s_3 z).")
+    if got != (1, 6, 11, 6):
+        return named.get(got, "Not yet: multiply out (1 + s_1 z)(1 + s_2 z)(1 + s_3 z).")
+    try:
+        again = tuple(round(float(v), 9) for v in answer([2, 0, 5, 1]))
+    except (ValueError, IndexError, TypeError, ZeroDivisionError):
+        again = None
+    other = "Right for [1, 2, 3], but not for [2, 0, 5, 1]: any L and any numbers, with L + 1 entries, also those that are 0."
+    return RIGHT if again == (1, 8, 17, 10, 0) else other
 
 
 def scores(answer: tuple | None) -> str:
@@ -93,5 +106,7 @@ def scores(answer: tuple | None) -> str:
     right = lambda z: all(z[0] > v for v in z[1:])
     if right(first) or right(second):
         return "One of the lengths is right by itself: its largest score must stand at another class."
+    if first[0] == max(first) or second[0] == max(second):
+        return "One of the lengths has class 0 level with the largest score: make it wrong, another class must score more."
     total = [a + b for a, b in zip(first, second)]
     return RIGHT if right(total) else "The sum is not right yet: let the two lengths err towards different classes."

@@ -34,7 +34,7 @@ def length_laws(architectures: dict[str, tuple[int, int]]) -> Figure:
 
 
 def by_length(tasks: dict[str, dict]) -> Figure:
-    """Accuracy of the paths of each length alone, a panel a task, with the whole network and the best blind guess.
+    """Accuracy of the paths of each length alone, a panel a task, with the whole network and a blind guess.
 
     Args:    tasks: title -> {"length": (seeds, L + 1), "whole": (seeds,), "guess": float}, tensors or lists.
     Returns: a Figure.
@@ -49,7 +49,7 @@ def by_length(tasks: dict[str, dict]) -> Figure:
             ax.plot(k, row, "o", color=BLUE, ms=3, alpha=0.6)
         ax.plot(k, alone.mean(0).tolist(), "-", color=BLUE, label="one length alone")
         ax.axhline(float(torch.as_tensor(found["whole"]).mean()), color="black", ls="--", label="whole network")
-        ax.axhline(found["guess"], color=VERMILLION, ls=":", label="best blind guess")
+        ax.axhline(found["guess"], color=VERMILLION, ls=":", label="blind guess")
         ax.set(title=title, xlabel="length $k$", ylim=(0, 1.05), xticks=k)
     axes[0].set_ylabel("accuracy")
     handles, labels = axes[0].get_legend_handles_labels()
