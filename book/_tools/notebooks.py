@@ -279,6 +279,7 @@ def execute(notebook: dict, path: Path, timeout: int = 60) -> tuple[dict, Cost]:
     from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
 
     one_thread()
+    os.environ["TQDM_DISABLE"] = "1"  # a bar that moves is many lines on a page
     meter, node = Meter(), nbformat.reads(text_of(notebook), as_version=4)
     # timings in the metadata would change the key under which the cache files a page
     client = NotebookClient(node, timeout=timeout, kernel_name="python3", record_timing=False, resources={"metadata": {"path": str(path.parent)}},
