@@ -106,8 +106,9 @@ def lsh_attention(
 
     Args:    qk: (*batch, n, d).   v: (*batch, n, d_v).   buckets: even, or a tuple of even factors.   rounds: 1 or more.
              chunk: tokens a chunk, at most n.   causal: j <= i only.   attend_self: False for a token that looks at
-             itself only if no round shows it another (logits below half the dtype's range would lose to that).   correct_duplicates: False leaves out ln N_ij.   padding: True for a token;
-             padding gets no weight, and its rows are zero.   scale: None for 1/sqrt(d).   generator: of the rotations.
+             itself only if no round shows it another (or if all logits lie below half the range of the dtype).
+             correct_duplicates: False leaves out ln N_ij.   padding: True for a token; padding gets no weight, and its
+             rows are zero.   scale: None for 1/sqrt(d).   generator: of the rotations.
              check: look for NaN and infinity.
     Returns: (*batch, n, d_v), for any n.
     Raises:  ValueError for an odd number of buckets or more than 2^32, rounds below 1, chunk outside 1..n, shapes that
