@@ -22,12 +22,9 @@ def seeded():
 
 
 def dense_lsh(qk, v, buckets, *, rounds, chunk, causal, attend_self, correct, padding=None):
-    """The formula: logits over the union, ln N_ij taken off or not; oneself only when alone."""
+    """The formula: logits over the union, ln N_ij taken off or not."""
     ids = lsh_buckets(qk.detach(), buckets, rounds=rounds, generator=seeded())
     N = lsh_sets(ids, chunk, causal=causal, attend_self=attend_self, padding=padding).sum(0)
-    if not attend_self:
-        eye = torch.eye(qk.shape[-2], dtype=torch.bool)
-        N = N.masked_fill(eye & (N.masked_fill(eye, 0) > 0).any(-1, keepdim=True), 0)
     a = qk @ F.normalize(qk, dim=-1).mT / math.sqrt(qk.shape[-1])
     y = torch.softmax(a + (torch.where(N > 0, 0.0, -math.inf) if correct else N.to(a.dtype).log()), -1) @ v
     return y if padding is None else y * padding.unsqueeze(-1)
@@ -78,6 +75,23 @@ def test_lone_tokens_in_low_precision(dtype):
     y = lsh_attention(qk, v, buckets=(2,) * 12, rounds=2, chunk=1, generator=seeded())
     assert torch.isfinite(y).all()
     torch.testing.assert_close(y, v)
+
+
+def test_large_negative_logits_are_not_oneself():
+    """Two tokens with the logits -5e5 in one bucket: each still looks at the other, not at itself."""
+    qk, v = torch.tensor([[1e6, 0.0], [-1e6, 1.1e6]]), torch.tensor([[1.0], [2.0]])
+    draws = lambda seed: torch.Generator().manual_seed(seed)
+    seed = next(s for s in range(50) if len(set(lsh_buckets(qk, 2, generator=draws(s))[0].tolist())) == 1)
+    y = lsh_attention(qk, v, buckets=2, chunk=2, generator=draws(seed))
+    assert y.flatten().tolist() == [2, 1]
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_many_more_buckets_than_tokens(causal):
+    """2^30 buckets take no memory of their own; nearly every token is alone and returns its value."""
+    qk, _, v = (t.detach() for t in instance(20))
+    y = lsh_attention(qk, v, buckets=(2,) * 30, chunk=4, causal=causal, generator=seeded())
+    assert torch.equal(y, v)
 
 
 @given(st.integers(1, 70), st.integers(1, 20), st.booleans(), st.sampled_from([(), (2, 2)]), st.booleans())
@@ -137,6 +151,7 @@ def test_on_a_gpu():
         ({"buckets": 3}, "buckets must be even and at least 2"),
         ({"buckets": (4, 3)}, r"each factor too.*got \(4, 3\)"),
         ({"buckets": ()}, "empty tuple"),
+        ({"buckets": (2,) * 34, "causal": True}, r"at most 2\^32 in all"),
         ({"rounds": 0}, "rounds must be an integer of at least 1, got 0"),
         ({"chunk": 9}, "chunk must be at most n = 8, got 9"),
         ({"chunk": 0}, "chunk must be an integer of at least 1"),
@@ -165,6 +180,8 @@ def test_bad_input_of_lsh(change, words):
         (lambda q, k, v: positive_features(q, torch.zeros(3).double()), r"w must be a torch tensor \(m, d\)"),
         (lambda q, k, v: lsh_sets(torch.zeros(1, 4).long(), 0), "chunk must be an integer"),
         (lambda q, k, v: flops("denser", 4, 4), "row must be one of"),
+        (lambda q, k, v: flops("linformer", 4, 4, K=2), "sizes of linformer must be k"),
+        (lambda q, k, v: flops("linformer", 4, 4), "sizes of linformer must be k"),
     ],
 )
 def test_bad_input(call, words):

@@ -374,8 +374,8 @@ def share(c):
 union = lambda a, N: torch.softmax(a.masked_fill(N == 0, -math.inf), -1)
 
 COMPLEXITY = {
-    "tie": [(256, "Right"), (128, "left out the projections"), (512, "projections twice"), (64, "other side"), (100, "equal to 4 n")],
-    "stride": [(64, "Right"), (8192**0.5, "root of n"), (128, "wrong side"), (10, "minimise")],
+    "tie": [(256, "Right"), (257, "no more"), ([256], "yours is list"), (128, "left out the projections"), (512, "projections twice"), (64, "other side"), (100, "equal to 4 n")],
+    "stride": [(64, "Right"), ([64], "yours is list"), (8192**0.5, "root of n"), (128, "wrong side"), (10, "minimise")],
     "hop": [
         (lambda i, j, l: j + (i - j) % l, "Right"),
         (lambda i, j, l: j + (i - j) // l, "does not read your k"),
@@ -390,6 +390,9 @@ COMPLEXITY = {
         (lambda a, N: union(a - N.clamp_min(1).log(), N), "corrected twice"),
         (lambda a, N: a.exp() * (N > 0), "sum to one"),
         (lambda a, N: a, "not a mistake that is known"),
+        (lambda a, N: torch.softmax(a.masked_fill(a == a.max(), -math.inf), -1), "not a mistake that is known"),
+        (lambda a, N: torch.softmax(a.masked_fill(N == N.min(), -math.inf), -1), "not a mistake that is known"),
+        (lambda a, N: union(a.float(), N), "yours is torch.float32"),
     ],
 }
 
@@ -505,7 +508,7 @@ def test_answers(module, name, number):
     assert (said == "Right.") == (number == 0)
 
 
-@pytest.mark.parametrize(("module", "least"), [(paths, 18), (collapse, 10), (questions, 15), (escaping, 15), (projections, 15), (efficacy, 21), (lowrank, 19), (complexity, 11), (expressive, 15), (codes, 15)], ids=label)
+@pytest.mark.parametrize(("module", "least"), [(paths, 18), (collapse, 10), (questions, 15), (escaping, 15), (projections, 15), (efficacy, 21), (lowrank, 19), (complexity, 12), (expressive, 15), (codes, 15)], ids=label)
 def test_every_named_mistake_is_fed(module, least):
     """A sentence that no wrong answer reaches would be a sentence that nobody has tried."""
     found = ANSWERS[module]

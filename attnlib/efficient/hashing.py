@@ -24,7 +24,7 @@ def lsh_buckets(
     Args:    qk: (*batch, n, d).   buckets: b, even, or a tuple of even factors.   rounds: independent draws.
              generator: source of R, one R a round and factor for the whole batch.
     Returns: (rounds, *batch, n), int64 from 0 to b - 1.
-    Raises:  ValueError for an odd number of buckets, or rounds below 1.
+    Raises:  ValueError for an odd number of buckets or more than 2^32 of them, or rounds below 1.
     Cost:    rounds n d sum_f b_f FLOPs.
     Source:  Andoni et al. 2015; Kitaev et al. 2020, section 2, recalled.
     Claim:   efficient.hash      Page: notebooks/jl_low_rank/complexity_table
@@ -53,12 +53,12 @@ def lsh_sets(
 ) -> Bool[Tensor, "rounds *batch n n"]:
     """Which keys each query sees in each round: the literal twin of what lsh_attention sorts and cuts.
 
-        j in S_r(i)  iff  same bucket in round r, and the chunk of j is that of i or the one before
+        j in S_s(i)  iff  same bucket in round s, and the chunk of j is that of i or the one before
 
     Chunks are cut from the tokens sorted by bucket and place; within: from each bucket apart.
 
     Args:    ids: buckets, (rounds, *batch, n).   chunk: tokens a chunk.   causal: j <= i only.   attend_self: if False,
-             i sees itself only when it sees nothing else in that round.   within: None for the value of causal.
+             i sees itself only when no round shows it another token.   within: None for the value of causal.
              padding: True for a token; padding sees only itself, nothing sees it, and it takes no place.
     Returns: boolean (rounds, *batch, n, n).
     Raises:  ValueError for chunk below 1.
@@ -79,7 +79,7 @@ def lsh_sets(
     sets = sets & (place <= place[:, None]) if causal else sets
     sets = sets if padding is None else sets & padding.unsqueeze(-2) & padding.unsqueeze(-1)
     others = sets & ~diagonal
-    return others | diagonal & (attend_self | ~others.any(-1, keepdim=True))
+    return others | diagonal & (attend_self | ~others.any(-1, keepdim=True).any(0))
 
 
 def lsh_attention(
@@ -99,20 +99,22 @@ def lsh_attention(
 ) -> Float[Tensor, "*batch n d_v"]:
     """Attention among tokens that random hashing puts into one bucket; queries are keys, keys have length one.
 
-        round r: softmax over S_r(i) of  scale q_i k_j - ln N_ij,   k_j = q_j / |q_j|,   N_ij = #{r : j in S_r(i)}
+        round s: softmax over S_s(i) of  scale q_i k_j - ln N_ij,   k_j = q_j / |q_j|,   N_ij = #{s : j in S_s(i)}
 
-    Rounds are merged by their sums of exponentials: softmax over the union of the S_r(i). With causal, chunks are cut
+    Rounds are merged by their sums of exponentials: softmax over the union of the S_s(i). With causal, chunks are cut
     within buckets, so that no later token moves a border.
 
     Args:    qk: (*batch, n, d).   v: (*batch, n, d_v).   buckets: even, or a tuple of even factors.   rounds: 1 or more.
              chunk: tokens a chunk, at most n.   causal: j <= i only.   attend_self: False for a token that looks at
-             itself only when alone.   correct_duplicates: False leaves out ln N_ij.   padding: True for a token;
-             padding gets no weight, and its rows are zero.   scale: None for 1/sqrt(d).   generator: of the rotations.
+             itself only if no round shows it another (or if all logits lie below half the range of the dtype).
+             correct_duplicates: False leaves out ln N_ij.   padding: True for a token; padding gets no weight, and its
+             rows are zero.   scale: None for 1/sqrt(d).   generator: of the rotations.
              check: look for NaN and infinity.
     Returns: (*batch, n, d_v), for any n.
-    Raises:  ValueError for an odd number of buckets, rounds below 1, chunk outside 1..n, shapes that do not fit, NaN.
-    Cost:    rounds (n d sum_f b_f + 8 n chunk d) FLOPs, n rounded up to chunks; causal: up to n + b (chunk - 1).
-    Source:  Kitaev et al. 2020, recalled; differs: no wrap-around; chunks within buckets if causal; only tokens of one
+    Raises:  ValueError for an odd number of buckets or more than 2^32, rounds below 1, chunk outside 1..n, shapes that
+             do not fit, NaN.
+    Cost:    rounds (n d sum_f b_f + 8 n chunk d) FLOPs, n rounded up to chunks; causal: up to n + min(b, n) (chunk - 1).
+    Source:  Kitaev et al. 2020, recalled; differs: no wrap-around, the first chunk has none before it; chunks within buckets if causal; only tokens of one
              bucket attend.
     Claim:   efficient.union      Page: notebooks/jl_low_rank/complexity_table
     """
@@ -122,7 +124,7 @@ def lsh_attention(
     require(chunk <= n, f"chunk must be at most n = {n}, got {chunk}")
     ids = lsh_buckets(qk.detach(), buckets, rounds=rounds, generator=generator)
     ids = ids if padding is None else torch.where(padding, ids, b)  # a bucket of its own, the last
-    seat = _seats(ids, b + 1, chunk, causal)
+    seat = _seats(ids, chunk, causal)
     who, code = _seated(seat, ids, chunk, b)
     q, k, values = (_take(t, who) for t in (qk * _scale(qk, scale), F.normalize(qk, dim=-1), v))
     logits = _mask(q @ _pair(k).mT, who, code, n, causal, attend_self, correct_duplicates)
@@ -133,14 +135,16 @@ def lsh_attention(
     return y if padding is None else y * padding.unsqueeze(-1)
 
 
-def _seats(ids: Tensor, b: int, chunk: int, within: bool) -> Tensor:
+def _seats(ids: Tensor, chunk: int, within: bool) -> Tensor:
     """The seat of each token in the order of buckets and places; within: each bucket starts a new chunk."""
     order = ids.sort(stable=True, dim=-1).indices
     ranks = torch.arange(ids.shape[-1], device=ids.device).expand_as(ids)
     rank = torch.empty_like(ids).scatter_(-1, order, ranks)
     if not within:
         return rank
-    counts = ids.new_zeros(*ids.shape[:-1], b).scatter_add_(-1, ids, torch.ones_like(ids))
+    change = F.pad(ids.gather(-1, order).diff(dim=-1) != 0, (1, 0))
+    ids = torch.empty_like(ids).scatter_(-1, order, change.cumsum(-1))  # buckets numbered anew, without the empty ones
+    counts = torch.zeros_like(ids).scatter_add_(-1, ids, torch.ones_like(ids))
     whole = (counts + chunk - 1) // chunk * chunk
     return rank + ((whole - counts).cumsum(-1) - (whole - counts)).gather(-1, ids)
 
@@ -178,8 +182,8 @@ def _mask(logits, who, code, n: int, causal: bool, attend_self: bool, correct: b
     hidden = ~_near(code, who)
     if causal:
         hidden |= theirs > mine
-    if not attend_self:  # -1e5 would overflow float16
-        logits = logits.masked_fill(mine == theirs, -1e5 if torch.finfo(logits.dtype).max > 1e6 else -1e4)
+    if not attend_self:
+        logits = logits.masked_fill(mine == theirs, torch.finfo(logits.dtype).min / 2)
     return logits.masked_fill(hidden, -math.inf)
 
 
@@ -196,4 +200,5 @@ def _factors(buckets: Buckets) -> tuple[int, ...]:
     for b in factors:
         even = isinstance(b, int) and not isinstance(b, bool) and b >= 2 and b % 2 == 0
         require(even, f"buckets must be even and at least 2, each factor too: directions come in pairs x, -x; got {buckets}")
+    require(math.prod(factors) <= 2**32, f"buckets must be at most 2^32 in all, got {buckets}")
     return factors

@@ -1,6 +1,8 @@
 """Time, memory and error of every row of the complexity table; writes complexity.json.  python complexity.py [--quick]
 
 Time: median of thread time on one CPU thread, rows in turn, batch 1, 4 heads of width 64, float32, forward.
+The causal form of fused dense attention is the fair reference for causal rows; its FLOPs are counted in full.
+Load: average over a minute, before and after the table; times of a loaded machine are no measure.
 Memory: most bytes alive at once beside the inputs, counted operation by operation.
 Error: against dense attention on queries, keys and values of the small model that ships with the package.
 Public implementation of LSH: run only where the package reformer_pytorch can be imported.
@@ -9,6 +11,7 @@ Public implementation of LSH: run only where the package reformer_pytorch can be
 from __future__ import annotations
 
 import math
+import os
 import statistics
 import sys
 import time
@@ -43,6 +46,7 @@ def rows(n: int, g: torch.Generator) -> dict:
     lsh = lambda r: lambda: lsh_attention(q, v, buckets=b, rounds=r, generator=g, check=False)
     return {
         "dense (SDPA)": (lambda: F.scaled_dot_product_attention(q, k, v), many("dense", n, D)),
+        "dense (SDPA), causal": (lambda: F.scaled_dot_product_attention(q, k, v, is_causal=True), many("dense", n, D)),
         "dense (naive)": (lambda: masked_attention(q, k, v), many("dense", n, D)),
         "GRU": (lambda: gru(x), flops("gru", n, HEADS * D)),
         "strided": (lambda: strided_attention(q, k, v, stride=l, check=False), many("strided", n, D, l=l)),
@@ -190,10 +194,13 @@ def accuracy(texts: int, n: int = 256) -> dict:
 def main(quick: bool) -> None:
     torch.set_num_threads(1)
     began, ns, rounds = time.time(), [256, 512] if quick else [256, 512, 1024, 2048, 4096], 2 if quick else ROUNDS
+    load = round(os.getloadavg()[0], 2)
     with torch.no_grad():
         result = {
             "n": ns,
-            "rows": table(ns, rounds),
+            "load before": load,
+        "rows": table(ns, rounds),
+        "load after": round(os.getloadavg()[0], 2),
             "public": public(rounds, [(1024, 1)] if quick else [(1024, 1), (1024, 4), (4096, 1), (4096, 4)]),
             "accuracy": accuracy(1 if quick else 4),
             "cuda": "not run",
