@@ -307,8 +307,9 @@ def test_interpolated(k, n, keys):
 
 @pytest.mark.claim("expressive.interpolated", role="control")
 def test_interpolated_at_a_sixteenth():
-    for k, n, keys in ((1, 256, "signs"), (2, 1200, "signs"), (4, 1600, "signs"), (2, 2500, "sphere")):
-        assert check_interpolated(k, n=n, keys=keys, share=1 / 16, draws=3).value == 3
+    for k, n in ((1, 256), (2, 1200), (4, 1600)):
+        assert check_interpolated(k, n=n, share=1 / 16, draws=3).ok is False
+    assert check_interpolated(2, n=2500, keys="sphere", share=1 / 24, draws=3).ok is False
     assert check_ratios(method="plain").ok is False
 
 
