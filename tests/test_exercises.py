@@ -409,7 +409,7 @@ def merged_tiles(m1, z1, m2, z2):
 EXPRESSIVE = {
     "share": [
         (10 / 11, "Right"), (0.01, "a thousand of them"), (10, "Those are the odds"), (1 / 11, "share of the entry"),
-        (0.5, "1000 zeros weight"),
+        (0.5, "1000 zeros weight"), (10.01 / 11.01, "count the zeros again"),
     ],
     "query": [
         (shortest, "Right"),
@@ -424,9 +424,12 @@ EXPRESSIVE = {
         (lambda m1, z1, m2, z2: (max(m1, m2), z1 + z2), "against another maximum"),
         (lambda m1, z1, m2, z2: (max(m1, m2), z1 * math.exp(m2 - m1) + z2 if m2 > m1 else z1), "sign is turned"),
         (lambda m1, z1, m2, z2: (m1 + m2, z1 + z2), "larger of the two"),
-        (lambda m1, z1, m2, z2: (math.log(math.exp(m1) + math.exp(m2)), 1.0), "overflowed"),
+        (lambda m1, z1, m2, z2: (math.log(math.exp(m1) + math.exp(m2)), 1.0), "larger of the two"),
         (lambda m1, z1, m2, z2: (max(m1, m2), 7.0), "exp\\(-m\\) times"),
         (lambda m1, z1, m2, z2: (m2, z1 * math.exp(m1 - m2) + z2 if m1 < m2 else 0.0), "first tile has the maximum"),
+        (lambda m1, z1, m2, z2: (m1, z1) if m1 > m2 else merged_tiles(m1, z1, m2, z2), "first tile has the maximum"),
+        (lambda m1, z1, m2, z2: (max(m1, m2), (z1 + z2 * math.exp(m2 - m1)) * math.exp(m1 - max(m1, m2))), "not positive"),
+        (lambda m1, z1, m2, z2: (max(m1, m2), (z1 + z2 * torch.tensor(m2 - m1, dtype=torch.float64).exp()) * math.exp(m1 - max(m1, m2))), "not positive"),
         (lambda *_: 3, "two numbers"),
     ],
     "dimension": [
@@ -508,7 +511,7 @@ def test_answers(module, name, number):
     assert (said == "Right.") == (number == 0)
 
 
-@pytest.mark.parametrize(("module", "least"), [(paths, 18), (collapse, 10), (questions, 15), (escaping, 15), (projections, 15), (efficacy, 21), (lowrank, 19), (complexity, 12), (expressive, 15), (codes, 15)], ids=label)
+@pytest.mark.parametrize(("module", "least"), [(paths, 18), (collapse, 10), (questions, 15), (escaping, 15), (projections, 15), (efficacy, 21), (lowrank, 19), (complexity, 12), (expressive, 16), (codes, 15)], ids=label)
 def test_every_named_mistake_is_fed(module, least):
     """A sentence that no wrong answer reaches would be a sentence that nobody has tried."""
     found = ANSWERS[module]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import re
 import subprocess
 import sys
 
@@ -60,7 +61,9 @@ def test_tiles_are_the_definition(n, k, d, high, wide, seed):
     assert torch.equal(report.rows.isfinite(), finite)
     assert torch.allclose(report.rows[finite], wanted[finite], rtol=1e-12, atol=1e-12)
     assert report.margin == report.rows[:, 1].min() and report.ratio_error == report.rows[:, 0].max()
-    assert report.passed == (report.margin >= -math.log(0.1) and report.ratio_error <= math.log(1.5))
+    assert 0 < report.rounding < 1e-11  # of float64
+    if min(abs(report.margin - T), abs(report.ratio_error - math.log(1.5))) > report.rounding:
+        assert report.passed == (report.margin >= T and report.ratio_error <= math.log(1.5))
     odds = float(wanted[:, 2].max())
     assert report.leak == pytest.approx(odds / (1 + odds), rel=1e-12)
 
@@ -135,6 +138,77 @@ def test_integers_without_the_8_bit_product(monkeypatch):
     assert torch.equal(verify(code, S, tile=(7, 11)).rows, rows)
     plain = literal(code.q.double() / 4, code.k.double(), S, torch.zeros(50, 2))
     assert torch.allclose(rows[:, :2], plain[:, :2], atol=1e-12) and (rows[:, 2] >= plain[:, 2]).all()
+
+
+def test_integers_in_one_dimension():
+    """The 8-bit product leaves its result unwritten for d = 1."""
+    q = torch.tensor([[3], [-2], [5]], dtype=torch.int8)
+    code = Code(q, torch.tensor([[1], [-1], [1]], dtype=torch.int8), 0.1, 0.5)
+    rows = verify(code, torch.tensor([[0, 2], [1, -1], [0, 2]])).rows
+    assert rows[:, 1].tolist() == [6, 4, 10] and rows[:, 0].tolist() == [0, 0, 0]
+
+
+def test_large_logarithms_keep_their_difference():
+    w = torch.tensor([[1e8, 1e8 + 3]], dtype=DOUBLE).expand(2, 2)
+    code = Code(torch.tensor([[5.0, 5.0], [5.0, 5.0]]), torch.eye(2), 0.1, 0.5)
+    S = torch.tensor([[0, 1], [0, 1]])
+    assert verify(code, S, w).ratio_error == 3 and not verify(code, S, w).passed
+    fitted = fit(S, w, dtype=torch.float32, generator=gen(), **EASY)
+    logits = fitted.q @ fitted.k.T
+    assert fitted.q.dtype == torch.float32 and torch.allclose(logits[:, 1] - logits[:, 0], torch.tensor(3.0))
+
+
+def cancelling(size, dtype):
+    """q_i . k_j = size^2 + 2.29 if i = j: the gap 2.29 is below ln 10, but floats may round it up."""
+    n, eye = 4, torch.eye(4)
+    first = torch.full((n, 1), float(size))
+    return Code(torch.cat([first, 2.29 * eye], 1).to(dtype), torch.cat([first, eye], 1).to(dtype), 0.1, 0.5)
+
+
+@pytest.mark.parametrize(("size", "dtype"), [(1014, torch.float32), (64, torch.float16), (64, torch.bfloat16)])
+def test_a_gap_that_is_rounded_up_does_not_pass(size, dtype):
+    code, S = cancelling(size, dtype), torch.arange(4)[:, None]
+    exact = verify(code._replace(q=code.q.double(), k=code.k.double()), S)
+    report = verify(code, S)
+    assert exact.margin < T and not exact.passed and not report.passed
+    assert abs(report.margin - exact.margin) <= report.rounding + exact.rounding
+    assert dtype == torch.float32 or report.margin == pytest.approx(exact.margin, abs=1e-2)  # read into 32 bits
+    assert dtype != torch.float32 or report.margin > T  # this is what the allowance is for
+
+
+@given(st.integers(1, 40), st.floats(0.1, 300), st.integers(0, 10**6))
+def test_the_allowance_covers_the_rounding(d, size, seed):
+    g = gen(seed)
+    q, k = size * torch.randn(20, d, generator=g), torch.randn(20, d, generator=g)
+    S = torch.rand(20, 20, generator=g).topk(3).indices
+    w = torch.rand(20, 3, generator=g, dtype=DOUBLE)
+    got, exact = verify(Code(q, k, 0.1, 0.5), S, w), verify(Code(q.double(), k.double(), 0.1, 0.5), S, w)
+    assert (got.rows[:, :2].double() - exact.rows[:, :2]).abs().max() <= got.rounding + exact.rounding
+
+
+def test_ratios_that_only_rounding_spoils():
+    g = gen(12)
+    S = torch.rand(64, 64, generator=g).topk(2).indices
+    with pytest.raises(Exhausted, match="That is rounding, not the keys: take dtype=torch.float64"):
+        fit(S, eps1=0.1, eps2=1e-9, restarts=2, generator=g, progress=False)
+    assert verify(fit(S, eps1=0.1, eps2=1e-9, dtype=DOUBLE, generator=g, progress=False), S).passed
+    with pytest.raises(Exhausted, match="rounding, not the keys: raise eps2 or lower s"):
+        fit(S, eps1=0.1, eps2=1e-15, dtype=DOUBLE, restarts=2, generator=g, progress=False)
+
+
+def test_advice_after_a_failure_asks_for_more():
+    """A draw may fail at a dimension that is expected to do; then the advice is a larger one, up to n."""
+    S, low = torch.arange(64)[:, None], Report(False, 0.0, 1.0, 0.5, 0, torch.zeros(64, 3))
+    for d, said in ((55, "try d = 64"), (4, "d = 55 is expected")):
+        code = Code(torch.zeros(64, d), torch.zeros(64, d), 0.1, 0.5)
+        words = expressive._shortfall(low, 1, S, torch.zeros(64, 1), "interpolated", 0.1, 0.5, 2 * T, code)
+        assert re.search(said, words)
+
+
+def test_codes_with_gradients_are_read():
+    q = (9 * torch.eye(3)).requires_grad_()
+    report = verify(Code(q, torch.eye(3).requires_grad_(), 0.1, 0.5), torch.arange(3)[:, None])
+    assert report.passed and not report.rows.requires_grad
 
 
 def test_enough_dimensions_need_no_luck():
@@ -300,6 +374,14 @@ def test_bad_patterns_are_refused(columns, weights, message):
         ({"keys": "primes"}, "keys must be one of"),
         ({"s": 1.0}, r"s must exceed log\(1 / eps1\)"),
         ({"log_weights": torch.rand(3, 2), "method": "integer"}, "needs equal weights"),
+        ({"s": math.inf}, "s must be finite, got inf"),
+        ({"s": math.nan}, "s must be finite, got nan"),
+        ({"d": 60.5}, "d must be an integer, got 60.5"),
+        ({"dtype": torch.int64}, "dtype must be one of"),
+        ({"restarts": 2.5}, "restarts must be at least 1, an integer, got 2.5"),
+        ({"d": 2**23, "method": "integer"}, r"below 2\^24 to be exact, and k d = 16777216"),
+        ({"eps1": 1e-3, "eps2": 0.01, "method": "integer"}, r"below 2\^24 to be exact"),
+        ({"log_weights": torch.tensor([[-1e308, 1e308]] * 3, dtype=DOUBLE)}, "row 0 has weights too far apart"),
         ({"generator": None}, "generator must be a torch.Generator"),
     ],
 )
@@ -316,11 +398,25 @@ def test_codes_that_do_not_fit_are_refused():
         (Code(eye, eye.double(), 0.1, 0.5), "code and columns must fit"),
         (Code(eye, eye[:, :2], 0.1, 0.5), "code and columns must fit"),
         (Code(eye / 0, eye, 0.1, 0.5), "NaN or infinity"),
+        (Code(eye.tolist(), eye, 0.1, 0.5), "q and k of a code must be tensors"),
+        (Code(eye.long(), eye.long(), 0.1, 0.5), "a code must be floating or int8"),
+        (Code(eye, eye, 1e9, 1e9), "eps1 must lie strictly between 0 and 1"),
+        (Code(eye, eye, 0.0, 0.5), "eps1 must lie strictly between 0 and 1, got 0"),
+        (Code(eye, eye, 0.1, 0.0), "eps2 must lie strictly between 0 and 1, got 0"),
+        (Code(eye.to(torch.int8), eye.to(torch.int8), 0.1, 0.5, -1.0), "scale must be positive and finite, got -1"),
+        (Code(eye, eye, 0.1, 0.5, math.inf), "scale must be positive and finite, got inf"),
+        (Code(eye * 1e25, -eye * 1e25, 0.1, 0.5), r"logits of size 1e\+50 could overflow torch.float32"),
+        (Code(eye * 1e38, eye / 1e38, 0.1, 0.5, 10.0), "could overflow torch.float32"),
+        (Code(*[torch.full((3, 1041), 127, dtype=torch.int8)] * 2, 0.1, 0.5), r"stay below 2\^24 to be exact, got .* 16790289"),
     ):
         with pytest.raises(ValueError, match=message):
             verify(code, GOOD)
-    with pytest.raises(ValueError, match="tile must be two positive"):
-        verify(Code(eye, eye, 0.1, 0.5), GOOD, tile=(0, 4))
+    for tile in ((0, 4), 64, (64,), (2.5, 4)):
+        with pytest.raises(ValueError, match="tile must be two positive"):
+            verify(Code(eye, eye, 0.1, 0.5), GOOD, tile=tile)
+    for progress in (lambda rows: [], lambda rows: list(rows)[:2], lambda rows: list(rows)[::-1]):
+        with pytest.raises(ValueError, match="progress must pass on every tile of rows"):
+            verify(Code(eye, eye, 0.1, 0.5), GOOD, tile=(1, 3), progress=progress)
     for run in (lambda: predicted_dimension(4, 5, eps1=0.1, s=9), lambda: predicted_dimension(4, 1, eps1=0.1, s=1),
                 lambda: plain_dimension(4, 1, eps1=2, eps2=0.5), lambda: interpolated_dimension(4, 1, keys="gaussian"),
                 lambda: cap(torch.tensor(2.0), 3)):

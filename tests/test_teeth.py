@@ -222,7 +222,7 @@ MUTATIONS = {
     "Code.w_k: the upper block": expressive("__init__", "return self.w_q.flip(0).flip(1)", "return self.w_q", "check_layout()"),
     "interpolate: no Gram matrix": expressive("__init__", "torch.cholesky_solve((y * kept).double()[..., None], factor)", "(y * kept).double()[..., None]", "check_ratios()"),
     "_draw: sign of the plain queries": expressive("__init__", "Code(sum(k[c] * w[:, None]", "Code(sum(-k[c] * w[:, None]", "check_plain()"),
-    "_draw: sign of the weights": expressive("__init__", "y = (log_weights + s) * kept", "y = (s - log_weights) * kept", "check_interpolated(2, draws=3)"),
+    "_draw: sign of the weights": expressive("__init__", "y = (log_weights + s) * kept", "y = (s - log_weights) * kept", "check_interpolated(2, n=1200, draws=3)"),
     "_level: half of it": expressive("__init__", "return 2 * -math.log(eps1) + rise if", "return 1.01 * -math.log(eps1) + rise if", "check_interpolated()"),
     "_zeros: axis": expressive("_tiles", "logits.amax(1).to(top.dtype)", "logits.amin(1).to(top.dtype)", "check_tiles()"),
     "_zeros: the pattern is not set aside": expressive("_tiles", "logits.view(-1)[lines[here] * width + places[here] - j] = lowest", "pass", "check_tiles()"),

@@ -20,16 +20,17 @@ def share(answer: float | int | None) -> str:
     """
     if answer is None:
         return NOT_TRIED
-    close = lambda v: abs(answer - v) < 5e-4
+    close = lambda v: abs(answer - v) < 2e-5
     mistakes = {
         0.01: "That is one zero against the entry: a row has a thousand of them.",
         10.0: "Those are the odds, zeros against the entry: a share is at most one.",
+        10.01 / 11.01: "The row has 1001 tokens, but one of them is the wanted entry: count the zeros again.",
         1 / 11: "That is the share of the entry: the question is about the zeros.",
     }
     if close(10 / 11):
         return RIGHT
     named = [sentence for value, sentence in mistakes.items() if close(value)]
-    return named[0] if named else "Not yet: give the entry weight 1 and each of the 1000 zeros weight 1/100."
+    return named[0] if named else "Not yet: give the entry weight 1 and each of the 1000 zeros weight 1/100; a fraction or four digits will do."
 
 
 def query(answer: Callable | None) -> str:
@@ -66,16 +67,12 @@ def merge(answer: Callable | None) -> str:
     """
     if answer is None:
         return NOT_TRIED
-    first, second = (3.0, 1.5), (5.0, 1.25)
+    close = lambda a, b: abs(a - b) < 1e-9
     try:
-        m, z = (float(v) for v in answer(*first, *second))
-        far = tuple(float(v) for v in answer(1000.0, 1.0, 0.0, 1.0))
-    except OverflowError:
-        return "exp overflowed: subtract the larger maximum before you take exp."
+        (m, z), turned = ([float(v) for v in answer(*tiles)] for tiles in ((3.0, 1.5, 5.0, 1.25), (5.0, 1.25, 3.0, 1.5)))
     except (TypeError, ValueError):
         return "Return two numbers, the maximum and the sum."
     right = math.exp(-2) * 1.5 + 1.25
-    close = lambda a, b: abs(a - b) < 1e-9
     if not close(m, 5.0):
         return "The maximum of both tiles is the larger of the two."
     if close(z, 2.75):
@@ -84,7 +81,14 @@ def merge(answer: Callable | None) -> str:
         return "The sign is turned: m1 is below m, so its sum must shrink."
     if not close(z, right):
         return "Not yet: write each sum as exp(-m) times a sum of exp(logit)."
-    return RIGHT if close(far[0], 1000.0) and close(far[1], 1.0) else "Right here, but not if the first tile has the maximum."
+    if not (close(turned[0], 5.0) and close(turned[1], right)):
+        return "Right here, but not if the first tile has the maximum."
+    try:
+        far = [float(v) for tiles in ((1000.0, 1.0, 0.0, 1.0), (0.0, 1.0, 1000.0, 1.0)) for v in answer(*tiles)]
+    except OverflowError:
+        far = [math.inf]
+    good = len(far) == 4 and all(map(close, far, [1000.0, 1.0] * 2))
+    return RIGHT if good else "Right for near maxima, but far ones overflow: give exp only what is not positive."
 
 
 def dimension(answer: int | None) -> str:

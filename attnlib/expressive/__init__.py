@@ -11,7 +11,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from attnlib._require import require
-from attnlib.expressive import _caps, _tiles
+from attnlib.expressive import _caps, _inputs, _tiles
 from attnlib.expressive.dimensions import plain_dimension, tolerances
 
 Method = Literal["interpolated", "plain", "integer"]
@@ -53,10 +53,11 @@ class Code(NamedTuple):
 class Report(NamedTuple):
     """What verify found.
 
-    Args:    passed: both criteria hold.   ratio_error: the worst |log ratio - wanted|, at most log(1 + eps2).
+    Args:    passed: both criteria hold, whatever rounding did.   ratio_error: the worst |log ratio - wanted|, at most log(1 + eps2).
              margin: the smallest log ratio of a wanted entry to a zero, at least log(1 / eps1); inf without zeros.
              leak: the largest share of a row that lies on zeros; a bound for an int8 code.   peak_bytes: of the code,
              the pattern and all buffers.   rows: (n, 3), ratio error, margin and odds of the zeros, row by row.
+             rounding: a bound for what rounding did to gaps and ratios, taken off before a code passes; 0 for int8.
     Page:    notebooks/sparse_patterns/logarithmic_dimension
     """
 
@@ -66,6 +67,7 @@ class Report(NamedTuple):
     leak: float
     peak_bytes: int
     rows: Tensor
+    rounding: float = 0.0
 
 
 class Exhausted(ValueError):
@@ -105,7 +107,9 @@ def fit(
     Claim:   expressive.interpolated      Page: notebooks/sparse_patterns/logarithmic_dimension
     """
     require(isinstance(generator, torch.Generator), f"generator must be a torch.Generator, got {type(generator).__name__}")
-    log_weights = _pattern(columns, log_weights, dtype)
+    _inputs.words(d, dtype, s)
+    dtype = dtype or getattr(log_weights, "dtype", torch.float32)
+    log_weights = _inputs.pattern(columns, log_weights, torch.float64 if dtype == torch.float64 else torch.float32)
     tolerances(eps1, eps2, restarts)
     require(method in get_args(Method), f"method must be one of {list(get_args(Method))}, got {method!r}")
     longest = int((columns >= 0).sum(1).max())
@@ -118,16 +122,18 @@ def fit(
     why = ", the longest row: as many values are interpolated" if method == "interpolated" else ""
     require(guess >= need, f"d must be at least {need}{why}, got d = {guess}")
     require(s > -math.log(eps1), f"s must exceed log(1 / eps1) = {-math.log(eps1):.4g}, the gap that is asked for, got {s}")
+    exact = method != "integer" or longest * guess < 2**24
+    require(exact, f"integer logits must stay below 2^24 to be exact, and k d = {longest * guess}: loosen eps1 or eps2, or give d")
     best = None
     for _ in range(restarts):
-        code = _draw(columns, log_weights, guess, s, method, keys, generator)._replace(eps1=eps1, eps2=eps2)
+        code = _draw(columns, log_weights.to(dtype), guess, s, method, keys, generator)._replace(eps1=eps1, eps2=eps2)
         found = _report(code, columns, log_weights, None, progress, early=True)
         if found.passed:
             return code
         best = (code, found) if not best or math.isnan(best[1].margin) or found.margin > best[1].margin else best
         guess = math.ceil(1.05 * guess) if d is None else d
     code, found = best[0], _report(best[0], columns, log_weights, None, progress)  # all rows, not only up to a failure
-    raise Exhausted(_shortfall(found, restarts, columns, log_weights, method, eps1, eps2, s, code.q.shape[1]), code, found)
+    raise Exhausted(_shortfall(found, restarts, columns, log_weights, method, eps1, eps2, s, code), code, found)
 
 
 def verify(
@@ -140,20 +146,19 @@ def verify(
 
     Args:    code: by fit, or any Code.   columns, log_weights: the pattern, as in fit.   tile: rows and keys at a time;
              None: (1024, 256), on CUDA (4096, 16384).   progress: False for none, or a function like tqdm.
-    Returns: Report; for an int8 code gaps are integers times scale, without rounding, and leak is an upper bound.
-    Raises:  ValueError for a bad pattern, NaN or infinity in the code, or sizes that do not fit.
+    Returns: Report; for an int8 code gaps are integers times scale, without rounding, and leak is an upper bound. A float
+             code passes only if it would after the worst rounding of its logits, products in full precision (no TF32).
+    Raises:  ValueError for a bad pattern, scale or tolerance, for NaN, infinity or overflow, integer logits of 2^24, sizes
+             that do not fit, or a progress that does not pass on every tile.
     Cost:    2 n^2 d flops; memory O(n d + n k + tile), no n x n matrix.
     Source:  criteria (23), (24) of Likhosherstov et al. 2023 as we read them; log-sum-exp by tiles.
     Claim:   expressive.tiles      Page: notebooks/sparse_patterns/logarithmic_dimension
     """
-    q, k = code.q, code.k
-    require(torch.is_tensor(columns), "columns must be an int64 tensor of token numbers")
-    require(tile is None or (len(tile) == 2 and min(tile) >= 1), f"tile must be two positive sizes, rows and keys, got {tile}")
-    kind = torch.float64 if q.dtype == torch.int8 else q.dtype
-    log_weights = _pattern(columns, log_weights, kind)
-    fits = q.dim() == 2 and q.shape == k.shape and len(q) == len(columns) and q.dtype == k.dtype
-    require(fits, f"code and columns must fit: q {tuple(q.shape)}, k {tuple(k.shape)}, columns {tuple(columns.shape)}")
-    require(q.dtype == torch.int8 or bool(torch.isfinite(q).all() and torch.isfinite(k).all()), "code holds NaN or infinity")
+    _inputs.code(code.q, code.k, code.scale, tile)
+    kind = torch.float64 if code.q.dtype in (torch.int8, torch.float64) else torch.float32
+    log_weights = _inputs.pattern(columns, log_weights, kind)
+    _inputs.fits(code.q, code.k, columns)
+    tolerances(code.eps1, code.eps2)
     return _report(code, columns, log_weights, tile, progress)
 
 
@@ -161,10 +166,16 @@ def _report(code: Code, columns: Tensor, log_weights: Tensor, tile, progress, ea
     wanted, allowed = -math.log(code.eps1), math.log1p(code.eps2)
     tile = tile or ((4096, 16384) if code.q.is_cuda else (1024, 256))
     limits = {"stop": wanted, "spread": allowed} if early else {}
-    found = _tiles.scan(code.q, code.k, columns, log_weights, scale=code.scale, tile=tile, bar=_bar(progress), **limits)
+    q, k, off = _inputs.logits(code.q, code.k, code.scale)
+    found = _tiles.scan(q, k, columns, log_weights, scale=code.scale, tile=tile, bar=_bar(progress), **limits)
     ratio, margin, odds = float(found.spread.max()), float(found.gap.min()), float(found.odds.max())
     leak = odds / (1 + odds) if odds < math.inf else 1.0
-    return Report(margin >= wanted and ratio <= allowed, ratio, margin, leak, found.bytes, torch.stack(found[:3], 1))
+    most = off = off[: len(found.gap)]
+    if q.dtype != torch.int8:  # a single entry has no ratio, and weights are rounded too
+        most = (off + 2 * torch.finfo(q.dtype).eps * log_weights[: len(off)].amax(1)) * ((columns[: len(off)] >= 0).sum(1) > 1)
+    passed = bool((found.gap - off >= wanted).all() and (found.spread + most <= allowed).all())
+    size = found.bytes + (0 if q.dtype == code.q.dtype else code.q.nbytes + code.k.nbytes)
+    return Report(passed, ratio, margin, leak, size, torch.stack(found[:3], 1), float(torch.maximum(off, most).max()))
 
 
 def _bar(progress) -> Callable:
@@ -175,32 +186,6 @@ def _bar(progress) -> Callable:
     from tqdm import tqdm
 
     return lambda rows: tqdm(rows, desc="tiles of rows", delay=3, leave=False)
-
-
-def _pattern(columns: Tensor, log_weights: Tensor | None, dtype: torch.dtype | None) -> Tensor:
-    """The pattern is one, or a ValueError says where not; log weights above the smallest of each row, 0 at the padding."""
-    require(torch.is_tensor(columns) and columns.dtype == torch.int64, "columns must be an int64 tensor of token numbers")
-    require(columns.dim() == 2 and columns.shape[1] >= 1, f"columns must be (n, k) with k >= 1, got {tuple(columns.shape)}")
-    n, kept = len(columns), columns >= 0
-    require(n >= 1, "columns needs at least one row")
-    row = lambda bad: f"row {int(bad.nonzero()[0, 0])}"  # noqa: E731
-    outside = (columns < -1) | (columns >= n)
-    require(not outside.any(), f"columns: {row(outside) if outside.any() else ''} points outside 0..{n - 1} (-1 pads)")
-    empty = ~kept.any(1, keepdim=True)
-    require(not empty.any(), f"columns: {row(empty) if empty.any() else ''} is empty; a row of attention sums to one, so it needs an entry")
-    ordered = columns.sort(1).values
-    twice = (ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] >= 0)
-    require(not twice.any(), f"columns: {row(twice) if twice.any() else ''} names a column twice; add its weights up first")
-    if log_weights is None:
-        return torch.zeros(columns.shape, dtype=dtype or torch.float32, device=columns.device)
-    floating = torch.is_tensor(log_weights) and log_weights.is_floating_point()
-    require(floating, "log_weights must be a floating tensor: logarithms of the weights")
-    require(log_weights.shape == columns.shape, f"log_weights must have the shape of columns, {tuple(columns.shape)}, got {tuple(log_weights.shape)}")
-    bad = kept & ~torch.isfinite(log_weights)
-    require(not bad.any(), f"log_weights: {row(bad) if bad.any() else ''} holds NaN or infinity; weights must be positive and finite")
-    log_weights = log_weights.to(dtype or log_weights.dtype)
-    least = log_weights.masked_fill(~kept, math.inf).amin(1, keepdim=True)
-    return (log_weights - least).masked_fill(~kept, 0)
 
 
 def _level(eps1: float, eps2: float, rise: float, method: str) -> float:
@@ -267,10 +252,16 @@ def interpolate(k: Float[Tensor, "n d"], columns: Int[Tensor, "rows k"], y: Floa
     return q.masked_fill((failed != 0)[:, None], math.nan).to(k.dtype)
 
 
-def _shortfall(report: Report, restarts: int, columns, log_weights, method, eps1, eps2, s, d: int) -> str:
-    needed = _guess(columns, log_weights, method, eps1, eps2, s)
-    return (
-        f"none of {restarts} draws passed; the best, at d = {d}, keeps zeros {report.margin:.4g} below (needed "
-        f"{-math.log(eps1):.4g}) with ratio error {report.ratio_error:.3g} (allowed {math.log1p(eps2):.3g}). Random keys of "
-        f"so few dimensions come too close to each other; d = {needed} is expected to do. The best code is .code"
+def _shortfall(report: Report, restarts: int, columns, log_weights, method, eps1, eps2, s, code: Code) -> str:
+    wanted, allowed, d = -math.log(eps1), math.log1p(eps2), code.q.shape[1]
+    told = (
+        f"none of {restarts} draws passed; the best, at d = {d}, keeps zeros {report.margin:.4g} below (needed {wanted:.4g}) "
+        f"with ratio error {report.ratio_error:.3g} (allowed {allowed:.3g}), rounding up to {report.rounding:.2g}. "
     )
+    if report.margin >= wanted and (method == "interpolated" or report.ratio_error <= allowed):
+        cure = "raise eps2 or lower s" if code.q.dtype == torch.float64 else "take dtype=torch.float64"
+        return f"{told}That is rounding, not the keys: {cure}. The best code is .code"
+    needed, more = _guess(columns, log_weights, method, eps1, eps2, s), math.ceil(1.25 * d)
+    more = min(more, len(columns)) if method == "interpolated" else more
+    advice = f"d = {needed} is expected to do" if needed > d else f"try d = {more}"
+    return f"{told}Random keys of so few dimensions come too close to each other; {advice}. The best code is .code"

@@ -9,6 +9,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from attnlib._require import require
+
 
 class Scan(NamedTuple):
     """For each row: the spread of what should be constant, the smallest gap to a zero, and the odds of the zeros."""
@@ -20,12 +22,15 @@ class Scan(NamedTuple):
 
 
 def product(q: Tensor, k: Tensor, out: Tensor) -> Tensor:
-    """Q K' into `out`; exact for int8, whose sums stay below 2^24 in every type used here."""
+    """Q K' into `out`; exact for int8, whose sums stay below 2^24 in every type used here.
+
+    `_int_mm` does not write its result for a single dimension, so that case goes through floats.
+    """
     if q.dtype != torch.int8:
         return torch.mm(q, k.T, out=out)
     if q.is_cuda:
         return torch.mm(q.bfloat16(), k.bfloat16().T, out_dtype=torch.float32)
-    if hasattr(torch, "_int_mm"):
+    if hasattr(torch, "_int_mm") and q.shape[1] > 1:
         return torch._int_mm(q, k.T, out=out)
     return torch.mm(q.float(), k.float().T).to(torch.int32)
 
@@ -46,8 +51,10 @@ def scan(
     n, (high, wide) = len(q), tile
     whole = q.dtype == torch.int8
     buffer = torch.empty(min(high, n) * min(wide, n), dtype=torch.int32 if whole else q.dtype, device=q.device)
-    parts, most = [], 0
+    parts, most, due = [], 0, 0
     for i in bar(range(0, n, high)):
+        require(i == due, f"progress must pass on every tile of rows in order: row {due} was due, got {i}")
+        due = min(i + high, n)
         c = columns[i : i + high]
         on = supports(q[i : i + high], k, c) * scale
         kept = c >= 0
@@ -60,6 +67,8 @@ def scan(
         most = max(most, sum(t.nbytes for t in (on, kept, c, c, c)) + 8 * c.shape[0] * q.shape[1])
         if bool((parts[-1][1] < stop).any() or (parts[-1][0] > spread).any()):
             break
+    else:
+        require(due == n, f"progress must pass on every tile of rows: got {due} of {n} rows")
     rows = [torch.cat(p) for p in zip(*parts)]
     size = sum(t.nbytes for t in (q, k, columns, log_weights, buffer, *rows, *rows)) + most
     return Scan(*rows, size)

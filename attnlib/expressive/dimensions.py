@@ -23,7 +23,7 @@ def tolerances(eps1: float, eps2: float, restarts: int = 1) -> None:
     """
     require(0 < eps1 < 1, f"eps1 must lie strictly between 0 and 1, got {eps1}: at 1 a zero may weigh as much as an entry")
     require(0 < eps2 < 1, f"eps2 must lie strictly between 0 and 1, got {eps2}")
-    require(restarts >= 1, f"restarts must be at least 1, got {restarts}")
+    require(type(restarts) is int and restarts >= 1, f"restarts must be at least 1, an integer, got {restarts}")
 
 
 def cap(t: Float[Tensor, "*batch"], d: int) -> Float[Tensor, "*batch"]:
