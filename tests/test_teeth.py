@@ -167,7 +167,7 @@ MUTATIONS = {
     "e8: parity": codes("codes/exact", "product((1, -1), repeat=8) if math.prod(v) > 0", "product((1, -1), repeat=8) if math.prod(v) > -2", "check_kissing(e8())"),
     "golay: generator": codes("codes/exact", "[0, 2, 4, 5, 6, 10, 11]", "[0, 2, 4, 5, 7, 10, 11]", "check_leech()"),
     "leech: sign of the threes": codes("codes/exact", "(1 - 4 * torch.eye(", "(1 + 2 * torch.eye(", "check_leech()"),
-    "line_order: complement": codes("codes/exact", "s if x in s else everything - s", "s if x in s else s", "check_line(count=100)"),
+    "line_order: complement": codes("codes/exact", "s if x in s else everything - s", "s if x in s else s", "check_line(patterns=100)"),
     "certify.norms: axis": questions("certify", "max(map(sum, zip(*sizes)))", "max(map(sum, sizes))", "at_most(abs(square([[Fraction(1)],[Fraction(1)]]) - 2), 0)"),
     "certify.norms: largest entry": questions("certify", "return max(map(sum, zip(*sizes))), max(map(sum, sizes))", "return max(map(max, sizes)), max(map(sum, sizes))", "check_attained(8, 2, 2)"),
     "certify.norms: sign": questions("certify", "[[abs(entry) for entry in row] for row in matrix]", "[list(row) for row in matrix]", "at_most(abs(square(centred(fan(20, 1))) - 2 * Fraction(19, 20) ** 2), 0)"),
