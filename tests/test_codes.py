@@ -135,6 +135,15 @@ def test_redrawing_stops_at_its_limit():
     assert got.rounds == 3 and got.left > 0
 
 
+def test_whole_redraws_bad_rows():
+    """The first keys serve, but two of a row have a product above 1 / (2 k): only whole draws them anew."""
+    columns, g = torch.tensor([[0, 1], [2, 3]]), torch.Generator()
+    for whole in (False, True):
+        got = codes.redraw_keys(columns, n=4, d=12, gap=1.0, level=1.2, whole=whole, generator=g.manual_seed(11))
+        leans = (got.k[columns[:, 0]] * got.k[columns[:, 1]]).sum(1).abs().max()
+        assert got.left == 0 and (leans <= 0.25) == whole and (got.rounds > 0) == whole
+
+
 def test_what_is_stored_does_not_beat_the_bounds():
     """Codes found by descent cost at least the proved lower bound, and at most the upper one where descent did well."""
     result = load_result("price")["result"]
@@ -168,6 +177,8 @@ def test_what_is_stored_does_not_beat_the_bounds():
     (lambda: codes.redraw_keys(torch.tensor([[0]]), n=4, d=2, gap=2.0, level=1.0, generator=torch.Generator()), "level > gap > 0"),
     (lambda: codes.redraw_keys(torch.tensor([[0, 1]]), n=4, d=1, gap=1.0, level=2.0, generator=torch.Generator()), "d >= k"),
     (lambda: codes.redraw_keys(torch.tensor([[0]]), torch.ones(2, 1), n=4, d=2, gap=1.0, level=2.0, generator=torch.Generator()), "log_weights"),
+    (lambda: codes.moment_queries(torch.tensor([[0]]), torch.full((1, 1), math.nan), n=4, gap=1.0), "log_weights holds NaN"),
+    (lambda: codes.redraw_keys(torch.tensor([[0]]), torch.full((1, 1), math.nan), n=4, d=2, gap=1.0, level=2.0, generator=torch.Generator()), "log_weights holds NaN"),
     (lambda: exact.line_order([{0, 5}], 3), "from 0 to 2"),
 ])
 def test_bad_input(call, words):

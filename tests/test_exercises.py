@@ -454,6 +454,12 @@ def on_a_line(rows, n, *, ends=None, complements=True):
     return False
 
 
+def two_families(rows, n):
+    """Every two rows nested or disjoint, and at most two rows in no other: not the condition."""
+    nested = all(a <= b or b <= a or not a & b for a in rows for b in rows)
+    return nested and len({frozenset(a) for a in rows if not any(a < b for b in rows)}) <= 2
+
+
 CODES = {
     "circle": [
         (2.0, "Right"), (0.5, "is its inverse"), (5 / 6, "simplex"), (1, "cross-polytope"), (1.824, "for large n"),
@@ -466,6 +472,10 @@ CODES = {
         (lambda n, gap: edge_queries(n, gap, sign=-1), "points outwards"),
         (lambda n, gap: edge_queries(n, gap, factor=1), "too small"),
         (lambda n, gap: edge_queries(n, gap, factor=99), "too long"),
+        (lambda n, gap: edge_queries(n, gap) * torch.tensor([1.0] + [100.0] * (n - 1))[:, None], "too long"),
+        (lambda n, gap: edge_queries(n, 2.0), "too long"),
+        (lambda n, gap: edge_queries(12, gap), "One query a row"),
+        (lambda n, gap: torch.full((n, 2), math.nan), "logits of a pair differ"),
     ],
     "dimension": [
         (13, "Right"), (12, "round up"), (20, "log2 n"), (14, "divide by ln 3"), (93, "lower bound was asked"), (5, r"s = 2T"),
@@ -477,6 +487,8 @@ CODES = {
         (lambda rows, n: True, "never be alone"),
         (lambda rows, n: max(map(len, rows)) > 1, "overlapping pairs"),
         (lambda rows, n: on_a_line(rows, n, ends=[0]), "every key as the end"),
+        (two_families, "Not for . columns and the rows .*: they can"),
+        (lambda rows, n: on_a_line(rows[:3], n), "they cannot be met on a line"),
     ],
 }
 
@@ -511,7 +523,17 @@ def test_answers(module, name, number):
     assert (said == "Right.") == (number == 0)
 
 
-@pytest.mark.parametrize(("module", "least"), [(paths, 18), (collapse, 10), (questions, 15), (escaping, 15), (projections, 15), (efficacy, 21), (lowrank, 19), (complexity, 12), (expressive, 16), (codes, 15)], ids=label)
+def test_single_precision_is_precise_enough():
+    assert codes.edges(lambda n, gap: edge_queries(n, gap).float()) == "Right."
+
+
+LEAST = {
+    paths: 18, collapse: 10, questions: 15, escaping: 15, projections: 15, efficacy: 21,
+    lowrank: 19, complexity: 12, expressive: 16, codes: 15,
+}
+
+
+@pytest.mark.parametrize(("module", "least"), LEAST.items(), ids=label)
 def test_every_named_mistake_is_fed(module, least):
     """A sentence that no wrong answer reaches would be a sentence that nobody has tried."""
     found = ANSWERS[module]

@@ -47,7 +47,7 @@ def margins(q: Float[Tensor, "m d"], k: Float[Tensor, "n d"], columns: Int[Tenso
     Returns: (m,); where this is at least T, no other column has more than e^-T times the weight of one of S_i.
     Raises:  ValueError if a column repeats, is not one of 0..n-1, or there is no other column.
     Cost:    O(m n d) time, O(m n) memory.
-    Source:  the criterion of Likhosherstov et al. 2021 for zeros, as we read it.
+    Source:  the definition of a gap on the page; only the abstract of Likhosherstov et al. 2021 was seen.
     Page:    notebooks/sparse_patterns/price_of_dimension
     """
     _columns(columns, len(k))
@@ -93,7 +93,8 @@ def moment_queries(
     Args:    columns: (m, k), S_i in row i.   log_weights: (m, k), logarithms of weights; None for equal ones.
              n: number of keys.   gap: T > 0, how far other logits stay below the least of S_i.
     Returns: (m, 2 k); the logits on S_i are the log weights plus a number of the row.
-    Raises:  ValueError if a column repeats or is out of range, for gap <= 0, and for log_weights of another shape.
+    Raises:  ValueError if a column repeats or is out of range, for gap <= 0, and for log_weights of another shape or
+             with NaN or infinity.
     Cost:    O(m n k) time, O(m n) memory.
     Source:  derived on the page.
     Claim:   codes.moment      Page: notebooks/sparse_patterns/price_of_dimension
@@ -102,6 +103,7 @@ def moment_queries(
     require(gap > 0, f"gap must be positive, got {gap}")
     w = columns.new_zeros(columns.shape).double() if log_weights is None else log_weights
     require(w.shape == columns.shape, f"log_weights must have shape {tuple(columns.shape)}, got {tuple(w.shape)}")
+    finite(log_weights=w)
     w = w - w.amin(1, keepdim=True)  # so that a factor of all weights changes nothing
     k, half = columns.shape[1], columns.shape[1] // 2
     t = 2 * math.pi * torch.arange(n, dtype=w.dtype, device=w.device) / n
@@ -204,7 +206,7 @@ def price(n: int, d: int) -> Price:
 class Redrawn(NamedTuple):
     """Keys after redrawing, their queries, and whether they serve.
 
-    Args:    q, k: (m, d) and (n, d).   rounds: of redrawing.   left: rows that still fail; 0 if all hold.
+    Args:    q, k: (m, d) and (n, d).   rounds: of redrawing.   left: rows with an event left; 0 if all serve.
     Page:    notebooks/sparse_patterns/price_of_dimension
     """
 
@@ -220,13 +222,16 @@ def redraw_keys(
 ) -> Redrawn:
     """Random unit keys, redrawn where they hurt, and the shortest queries that meet the weights exactly.
 
-        q_i . k_j = level + ln a_ij - min ln a_i on S_i;  (i, l) hurts if q_i . k_l > level - gap
+        q_i . k_j = level + ln a_ij - min ln a_i on S_i;  (i, l) hurts if q_i . k_l > level - gap;
+        with whole: S_i hurts if it is bad, |k_a . k_b| > 1 / (2 k) for two of its keys, and (i, l) if S_i is not bad
 
     Args:    columns: (m, k), S_i in row i.   log_weights: (m, k) or None for equal ones.   n, d: keys and dimension.
-             gap, level: T and the least logit of S_i, level > T > 0.   whole: redraw all keys of S_i and l, as in the
-             proof; else k_l alone, which is quicker.   limit: rounds at most.   generator: on the CPU, float64.
+             gap, level: T and the least logit of S_i, level > T > 0.   whole: as in the proof, redraw all keys of
+             what hurts, bad rows too; else k_l alone, which is quicker.   limit: rounds at most.
+             generator: on the CPU, float64.
     Returns: Redrawn; check .left, which is not 0 if the limit was reached.
-    Raises:  ValueError if a column repeats or is out of range, unless level > gap > 0, or for d < k.
+    Raises:  ValueError if a column repeats or is out of range, unless level > gap > 0, for d < k, and for log_weights
+             of another shape or with NaN or infinity.
     Cost:    rounds x O(m n d + m k^2 d), O(m n) memory.
     Source:  Moser and Tardos 2010 (recalled): redrawing the variables of a bad event; constants derived on the page.
     Claim:   codes.redraw      Page: notebooks/sparse_patterns/price_of_dimension
@@ -235,17 +240,22 @@ def redraw_keys(
     require(level > gap > 0 and d >= columns.shape[1], f"needs level > gap > 0 and d >= k, got {level}, {gap}, d = {d}")
     w = columns.new_zeros(columns.shape).double() if log_weights is None else log_weights.double()
     require(w.shape == columns.shape, f"log_weights must have shape {tuple(columns.shape)}, got {tuple(w.shape)}")
+    finite(log_weights=w)
     values = (w - w.amin(1, keepdim=True) + level)[..., None]
     draw = lambda m: torch.nn.functional.normalize(torch.randn(m, d, dtype=torch.float64, generator=generator), dim=1)
     keys, rounds = draw(n), 0
     while True:
         own = keys[columns]
         q = (own.mT @ torch.linalg.lstsq(own @ own.mT, values).solution)[..., 0]
-        bad = ((q @ keys.T).scatter(1, columns, -math.inf) > level - gap).nonzero().tolist()
-        if not bad or rounds == limit:
-            return Redrawn(q, keys, rounds, len({i for i, _ in bad}))
+        hurts = (q @ keys.T).scatter(1, columns, -math.inf) > level - gap
+        if whole:  # a bad row is one event, written as a column of its own: it touches the keys of S_i alone
+            bad = (own @ own.mT).triu(1).abs().flatten(1).amax(1) > 1 / (2 * columns.shape[1])
+            hurts = (hurts & ~bad[:, None]).scatter(1, columns[:, :1], bad[:, None])
+        events = hurts.nonzero().tolist()
+        if not events or rounds == limit:
+            return Redrawn(q, keys, rounds, len({i for i, _ in events}))
         touched: set[int] = set()
-        for i, l in bad:  # of events that share a key only one is drawn anew
+        for i, l in events:  # of events that share a key only one is drawn anew
             if not {l, *columns[i].tolist()} & touched:
                 touched |= {l, *columns[i].tolist()} if whole else {l}
         redrawn = sorted(touched)

@@ -112,7 +112,7 @@ def line_order(rows: Iterable[Iterable[int]], n: int) -> list[int] | None:
     Returns: n integers k_j, such that each S_i is all keys up to a number or all from a number on; or None.
     Raises:  ValueError if a column is not one of 0..n-1.
     Cost:    O(n m (n + log m)) for m rows.
-    Source:  derived on the page; the paper of Likhosherstov et al. 2021 has an algorithm for this case.
+    Source:  derived on the page; the 2023 paper of Likhosherstov et al. has an algorithm too (recalled).
     Claim:   codes.line      Page: notebooks/sparse_patterns/price_of_dimension
     """
     sets, everything = [frozenset(row) for row in rows], frozenset(range(n))
