@@ -50,6 +50,16 @@ def words(d, dtype, s) -> None:
     require(s is None or math.isfinite(s), f"s must be finite, got {s}")
 
 
+def size(guess: int, longest: int, method: str, s: float, eps1: float) -> None:
+    """The dimension is enough for the longest row, the level for the gap, and integer logits stay exact."""
+    need = longest if method == "interpolated" else 1
+    why = ", the longest row: as many values are interpolated" if method == "interpolated" else ""
+    require(guess >= need, f"d must be at least {need}{why}, got d = {guess}")
+    require(s > -math.log(eps1), f"s must exceed log(1 / eps1) = {-math.log(eps1):.4g}, the gap that is asked for, got {s}")
+    exact = method != "integer" or longest * guess < 2**24
+    require(exact, f"integer logits must stay below 2^24 to be exact, and k d = {longest * guess}: loosen eps1 or eps2, or give d")
+
+
 def code(q, k, scale, tile) -> None:
     """A code and a tile are what they should be, and nothing in them is NaN or infinite."""
     sizes = isinstance(tile, (tuple, list)) and len(tile) == 2 and all(type(size) is int and size >= 1 for size in tile)
