@@ -95,7 +95,8 @@ def logits(q: Tensor, k: Tensor, scale: float) -> tuple[Tensor, Tensor, Tensor]:
     if q.dtype in (torch.float16, torch.bfloat16):
         q, k = q.float(), k.float()
     most = torch.finfo(q.dtype)
-    lengths, reach = (torch.linalg.vector_norm(t, dim=1, dtype=torch.float64) for t in (q, k))
+    norm = lambda rows: torch.linalg.vector_norm(rows, dim=1, dtype=torch.float64)  # copies: a few rows at a time
+    lengths, reach = (torch.cat([norm(rows) for rows in t.split(1024)]) for t in (q, k))
     reach = float(reach.nan_to_num(0).max())
     size = float(lengths.nan_to_num(0).max()) * scale * max(1, reach, reach / scale)
     require(size < most.max / 4, f"logits of size {size:.3g} could overflow {q.dtype}: lower the level, or take float64")
