@@ -106,8 +106,7 @@ def fit(
     Source:  Likhosherstov, Choromanski, Weller 2021, 2023 (Theorem 0.4, known to us in words); interpolation is ours.
     Claim:   expressive.interpolated      Page: notebooks/sparse_patterns/logarithmic_dimension
     """
-    require(isinstance(generator, torch.Generator), f"generator must be a torch.Generator, got {type(generator).__name__}")
-    _inputs.words(d, dtype, s)
+    _inputs.words(generator, d, dtype, s)
     dtype = dtype or getattr(log_weights, "dtype", torch.float32)
     log_weights = _inputs.pattern(columns, log_weights, torch.float64 if dtype == torch.float64 else torch.float32)
     tolerances(eps1, eps2, restarts)
@@ -118,7 +117,8 @@ def fit(
     if s is None:
         s = _level(eps1, eps2, float(rise.max()), "interpolated" if method == "integer" and longest == 1 else method)
     guess = _guess(columns, log_weights, method, eps1, eps2, s) if d is None else d
-    _inputs.size(guess, longest, method, s, eps1)
+    _inputs.dimension(guess, longest, method)
+    require(s > -math.log(eps1), f"s must exceed log(1 / eps1) = {-math.log(eps1):.4g}, the gap that is asked for, got {s}")
     best = None
     for _ in range(restarts):
         code = _draw(columns, log_weights.to(dtype), guess, s, method, keys, generator)._replace(eps1=eps1, eps2=eps2)

@@ -43,21 +43,22 @@ def _row(bad: Tensor) -> str:
     return f"row {int(bad.nonzero()[0, 0])}" if bad.any() else ""
 
 
-def words(d, dtype, s) -> None:
-    """A dimension is an integer, a dtype a floating one, and a level finite; None stands for the default."""
+def words(generator, d, dtype, s) -> None:
+    """A generator is one, a dimension is an integer, a dtype a floating one, and a level finite; None stands for the default."""
+    require(isinstance(generator, torch.Generator), f"generator must be a torch.Generator, got {type(generator).__name__}")
     require(d is None or type(d) is int, f"d must be an integer, got {d!r}")
     require(dtype is None or dtype in FLOATS, f"dtype must be one of {list(FLOATS)}, got {dtype!r}")
     require(s is None or math.isfinite(s), f"s must be finite, got {s}")
 
 
-def size(guess: int, longest: int, method: str, s: float, eps1: float) -> None:
-    """The dimension is enough for the longest row, the level for the gap, and integer logits stay exact."""
+def dimension(d: int, longest: int, method: str) -> None:
+    """Enough dimensions for the values of the longest row, and not so many that an integer logit may reach 2^24."""
     need = longest if method == "interpolated" else 1
     why = ", the longest row: as many values are interpolated" if method == "interpolated" else ""
-    require(guess >= need, f"d must be at least {need}{why}, got d = {guess}")
-    require(s > -math.log(eps1), f"s must exceed log(1 / eps1) = {-math.log(eps1):.4g}, the gap that is asked for, got {s}")
-    exact = method != "integer" or longest * guess < 2**24
-    require(exact, f"integer logits must stay below 2^24 to be exact, and k d = {longest * guess}: loosen eps1 or eps2, or give d")
+    require(d >= need, f"d must be at least {need}{why}, got d = {d}")
+    size = longest * d
+    exact = method != "integer" or size < 2**24
+    require(exact, f"integer logits must stay below 2^24 to be exact, and k d = {size}: loosen eps1 or eps2, or give d")
 
 
 def code(q, k, scale, tile) -> None:
@@ -94,7 +95,8 @@ def logits(q: Tensor, k: Tensor, scale: float) -> tuple[Tensor, Tensor, Tensor]:
     if q.dtype in (torch.float16, torch.bfloat16):
         q, k = q.float(), k.float()
     most = torch.finfo(q.dtype)
-    lengths, reach = (torch.linalg.vector_norm(t, dim=1, dtype=torch.float64) for t in (q, k))
+    norm = lambda rows: torch.linalg.vector_norm(rows, dim=1, dtype=torch.float64)  # copies: a few rows at a time
+    lengths, reach = (torch.cat([norm(rows) for rows in t.split(1024)]) for t in (q, k))
     reach = float(reach.nan_to_num(0).max())
     size = float(lengths.nan_to_num(0).max()) * scale * max(1, reach, reach / scale)
     require(size < most.max / 4, f"logits of size {size:.3g} could overflow {q.dtype}: lower the level, or take float64")
