@@ -344,7 +344,7 @@ def bad_parts():
         "a sum": ({"mlps": [mlp._replace(activation=torch.sum)] * 2}, "activation must act on each entry"),
         "nan": ({"mlps": [mlp._replace(b_2=mlp.b_2 / 0)] * 2}, "b_2 holds NaN or infinity"),
         "gain": ({"norms": [(first._replace(gain=first.gain[:2]), None)] * 2}, "gain must have shape"),
-        "eps": ({"norms": [(first._replace(eps=-1.0), None)] * 2}, "eps must be a number of at least zero, got -1"),
+        "eps": ({"norms": [(first._replace(eps=-1.0), None)] * 2}, "eps must be a finite number of at least zero, got -1"),
         "norm": ({"norms": [(torch.nn.LayerNorm(12), None)] * 2}, "norm must be an attnlib.attention.Norm, got LayerNorm"),
     }
 
