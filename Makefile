@@ -29,7 +29,7 @@ book: env ## run the pages, build the book, and say where it lies
 test: env ## every test but the wide lane: library, claims, pages, build, browser
 	@$(PYTEST)
 
-check: env ## what `make test` leaves out: every page as in Colab, every variant in the browser
+check: env ## what `make test` leaves out: pages as in Colab, variants in the browser, broken kernels on pages
 	@$(PYTEST) -m wide
 
 release: env ## run the tests of the claims; fail if any claim is unchecked or broken
