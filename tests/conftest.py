@@ -28,6 +28,7 @@ if SHAPES and importlib.util.find_spec("attnlib"):
 hypothesis.settings.register_profile("attnlib", deadline=None, derandomize=True)
 hypothesis.settings.load_profile("attnlib")
 
+LONGEST = {"test_site.py", "test_colab.py", "test_teeth.py"}  # minutes each; a file stays in one process
 LANES = ("wide", "bench", "bad_input")  # run only where -m names them
 MARKERS = {
     "claim(id, role)": "this test is the check, control, witness, counterexample or certificate of a claim of the book",
@@ -62,6 +63,7 @@ def pytest_collection_modifyitems(config, items):
     if away:
         items[:] = [item for item in items if item not in set(away)]
         config.hook.pytest_deselected(items=away)
+    items.sort(key=lambda item: item.path.name not in LONGEST)  # two processes: what takes longest goes first
     for item in items:
         if SHAPES and item.get_closest_marker("bad_input"):
             raise pytest.UsageError("bad_input tests see attnlib's own errors: set ATTNLIB_SHAPES=0")
