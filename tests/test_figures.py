@@ -27,6 +27,22 @@ def images(html: str) -> list[bytes]:
     return [base64.b64decode(data) for data in re.findall(r'src="data:image/[a-z+]+;base64,([^"]+)"', html)]
 
 
+def described(fig) -> None:
+    """The figure is one image of a fair size, with its text, and each axis that is drawn says what it is."""
+    html = figures.show(fig, alt=ALT).data
+    assert html.startswith("<figure") and f'alt="{ALT}"' in html
+    (image,) = images(html)
+    assert 2_000 < len(image) < 200_000
+    for ax in fig.axes:
+        assert not ax.axison or (ax.get_xlabel() and ax.get_ylabel())
+
+
+def doubled(ax, least: int, way=lambda line: (line.get_marker(), str(line.get_linestyle()))) -> None:
+    """The curves of the legend, `least` or more, differ by mark or dash and not by colour alone."""
+    ways = [way(line) for line in ax.lines if not line.get_label().startswith("_")]
+    assert len(set(ways)) == len(ways) >= least
+
+
 def every_figure():
     by_length = sums()
     norms = by_length.flatten(1).norm(dim=1)
@@ -47,13 +63,7 @@ def every_figure():
 
 @pytest.mark.parametrize("name", every_figure())
 def test_figures_are_small_and_described(name):
-    fig = every_figure()[name]
-    html = figures.show(fig, alt=ALT).data
-    assert html.startswith("<figure") and f'alt="{ALT}"' in html
-    (image,) = images(html)
-    assert 2_000 < len(image) < 200_000
-    for ax in fig.axes:
-        assert not ax.axison or (ax.get_xlabel() and ax.get_ylabel())
+    described(every_figure()[name])
 
 
 def test_the_same_figure_is_the_same_file():

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from test_figures import ALT, images
+from test_figures import described, doubled
 
-from attnlib import figures
 from attnlib.data import load_result
 from attnlib.figures import complexity as draw
 
@@ -22,18 +21,13 @@ def every_figure():
 @pytest.mark.parametrize("name", ["growth", "errors", "rounds"])
 def test_figures_are_small_and_described(name):
     fig = every_figure()[name]
-    (image,) = images(figures.show(fig, alt=ALT).data)
-    assert 2_000 < len(image) < 200_000
-    for ax in fig.axes:
-        assert ax.get_xlabel() and ax.get_ylabel()
+    described(fig)
+    assert all(ax.axison for ax in fig.axes)
 
 
 @pytest.mark.parametrize("name", ["growth", "rounds"])
 def test_colours_are_doubled_by_mark_or_dash(name):
-    ax = every_figure()[name].axes[0]
-    named = [line for line in ax.lines if not line.get_label().startswith("_")]
-    ways = [(line.get_marker(), line.get_linestyle()) for line in named]
-    assert len(set(ways)) == len(ways) >= 2
+    doubled(every_figure()[name].axes[0], 2)
 
 
 def test_a_ring_stands_at_each_crossover():

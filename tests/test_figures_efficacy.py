@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from test_figures import ALT, images
+from test_figures import ALT, doubled, images
 
 from attnlib import figures
 from attnlib.figures import efficacy as draw
@@ -34,9 +34,7 @@ def test_figures_are_small_and_described(name):
 @pytest.mark.parametrize("name", ["length_laws", "by_length"])
 def test_colours_are_doubled_by_mark_or_dash(name):
     for ax in every_figure()[name].axes:
-        named = [line for line in ax.lines if not line.get_label().startswith("_")]
-        ways = [(line.get_marker(), line.get_linestyle()) for line in named]
-        assert len(set(ways)) == len(ways) >= 2
+        doubled(ax, 2)
 
 
 @pytest.mark.parametrize("name", ["circle", "drawn"])
