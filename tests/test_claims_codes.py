@@ -569,7 +569,7 @@ def redrawn(columns, d, level, whole, limit, g):
             return *short.code[:2], int((short.report.rows[:, 1] < 1).sum()), limit
     draw = lambda m: normalize(torch.randn(m, d, dtype=torch.float64, generator=g), dim=1)
     y = torch.full(columns.shape, float(level), dtype=torch.float64)
-    words = dict(solve=interpolate, draw=draw, most=float(level - 1), limit=limit, whole=True)
+    words = dict(solve=interpolate, draw=draw, gap=1.0, limit=limit, whole=True)
     found = _redraw.settle(draw(len(columns)), columns, y, **words)
     return found.q, found.k, found.left, found.rounds
 
@@ -644,7 +644,7 @@ def test_whole_redraws_bad_rows():
     draw = lambda m: normalize(torch.randn(m, 12, dtype=torch.float64, generator=g), dim=1)
     k = torch.eye(4, 12, dtype=torch.float64)
     k[1, :2] = torch.tensor([0.3, 0.91**0.5])
-    words = dict(solve=interpolate, draw=draw, most=0.9, limit=50)
+    words = dict(solve=interpolate, draw=draw, gap=0.1, limit=50)
     plain, whole = (_redraw.settle(k, columns, torch.ones(4, 2, dtype=torch.float64), whole=w, **words) for w in (False, True))
     leans = (whole.k[columns[:, 0]] * whole.k[columns[:, 1]]).sum(1).abs().max()
     assert plain.left == plain.rounds == whole.left == 0 < whole.rounds and leans <= 0.25

@@ -287,7 +287,7 @@ def test_progress_is_shown_and_silent():
 # --- redrawing
 
 
-def settle_by_all_pairs(k, columns, y, draw, most, limit, whole):
+def settle_by_all_pairs(k, columns, y, draw, gap, limit, whole):
     """The rule of _redraw.settle with an n x n table of logits, all of it anew in each round, and loops."""
     k = k.clone()
     for rounds in itertools.count():
@@ -296,7 +296,7 @@ def settle_by_all_pairs(k, columns, y, draw, most, limit, whole):
         for i, row in enumerate(columns.tolist()):
             own = {c for c in row if c >= 0}
             worst = max((j for j in range(len(k)) if j not in own), key=lambda j: logits[i][j])
-            conflict = not logits[i][worst] <= most
+            conflict = not min(logits[i][j] for j in own) - logits[i][worst] >= gap
             if whole:
                 alone = any(abs(float(k[a] @ k[b])) > 1 / (2 * len(row)) for a, b in itertools.combinations(own, 2))
             else:
@@ -318,8 +318,8 @@ def test_redrawing_is_the_rule_with_all_pairs(n, k, d, wide, whole, seed):
     S, w = ragged(n, k, g)
     y, first = (w + 2) * (S >= 0), normalize(torch.randn(n, d, generator=g, dtype=DOUBLE), dim=1)
     found = []
-    for run in (settle_by_all_pairs, lambda k, S, y, draw, most, limit, whole: _redraw.settle(
-            k, S, y, solve=interpolate, draw=draw, most=most, limit=limit, whole=whole, tile=(5, wide))):
+    for run in (settle_by_all_pairs, lambda k, S, y, draw, gap, limit, whole: _redraw.settle(
+            k, S, y, solve=interpolate, draw=draw, gap=gap, limit=limit, whole=whole, tile=(5, wide))):
         own = gen(seed)
         draw = lambda m: normalize(torch.randn(m, d, generator=own, dtype=DOUBLE), dim=1)
         found.append(run(first, S, y, draw, 1.0, 6, whole))
@@ -344,7 +344,7 @@ def test_redrawing_serves_and_repeats_itself(device):
 def test_redrawing_other_keys(words):
     g = gen(5)
     S = (torch.randperm(200, generator=g)[:, None] + torch.tensor([0, 9])) % 200
-    code = fit(S, d=60, method="redraw", generator=g, progress=False, **EASY, **words)
+    code = fit(S, d=90, method="redraw", generator=g, progress=False, **EASY, **words)
     assert verify(code, S).passed and ("signs" not in words.values() or code.k.abs().unique().numel() == 1)
 
 
@@ -352,12 +352,12 @@ def test_keys_that_lie_together_are_redrawn():
     """Two equal keys in a row have no query, and nearly equal ones a long one: both are redrawn, or nothing would end."""
     g = gen(6)
     S = (torch.arange(40)[:, None] + torch.tensor([0, 1])) % 40
-    draw = lambda m: normalize(torch.randn(m, 24, generator=g, dtype=DOUBLE), dim=1)
+    draw = lambda m: normalize(torch.randn(m, 40, generator=g, dtype=DOUBLE), dim=1)
     y = torch.tensor([[4.0, 5.0]], dtype=DOUBLE).expand(40, 2)
     for off in (0.0, 0.01):
         k = draw(40)
         k[1] = normalize(k[0] + off * k[1], dim=0)
-        found = _redraw.settle(k, S, y, solve=interpolate, draw=draw, most=2.0, limit=60)
+        found = _redraw.settle(k, S, y, solve=interpolate, draw=draw, gap=2.0, limit=60)
         assert found.left == 0 and found.k[0] @ found.k[1] < 0.9
 
 

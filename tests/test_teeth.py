@@ -159,7 +159,7 @@ MUTATIONS = {
     "coherence: the diagonal": codes("codes/__init__", "products.fill_diagonal_(-math.inf)", "products.fill_diagonal_(math.inf)", "check_kissing(e8())"),
     "cap: power": codes("codes/__init__", "** (d - 2)).sum()", "** (d - 1)).sum()", "at_most(abs(cap(math.pi / 3, 3) - 0.25), 1e-12)"),
     "price: the angle is not doubled": codes("codes/__init__", "0.5 / math.sin(min(low, math.pi / 2)) ** 2)", "0.5 / math.sin(min(low, math.pi / 2) / 4) ** 2)", "check_four()"),
-    "settle: level": codes("expressive/_redraw", "(top <= most - 3", "(top <= most + 1 - 3", "check_redraw(64, 2, 4, 24, whole=False)"),
+    "settle: level": codes("expressive/_redraw", "(least - top >= gap + 3", "(least - top >= gap / 2 + 3", "check_redraw(64, 2, 4, 24, whole=False)"),
     "settle: rows whose worst key is redrawn": codes("expressive/_redraw", "stale = (new[worst] | (", "stale = ((", "check_redraw(256, 2, 4, 34, whole=False)", page=False),
     "settle: rows with a redrawn key": codes("expressive/_redraw", "stale = (new[worst] | (new[columns.clamp_min(0)] & (columns >= 0)).any(1))", "stale = new[worst]", "check_redraw(64, 2, 4, 24, whole=False)"),
     "settle: redrawn keys are compared with no row": codes("expressive/_redraw", "top, worst = torch.maximum(top, found), torch.where(found > top, which, worst)", "pass", "check_redraw(64, 2, 4, 24, whole=False)"),

@@ -242,7 +242,7 @@ def _settled(code: Code, columns: Tensor, log_weights: Tensor, s: float, keys, g
     """The code with keys redrawn until none is in conflict, or as far as `redraws` rounds lead."""
     y, (n, d), kind = (log_weights + s) * (columns >= 0), code.k.shape, code.k.dtype
     found = _redraw.settle(
-        code.k, columns, y, solve=_queries, most=s + math.log(code.eps1), limit=redraws, bar=_bar(progress, "rounds of redrawing"),
+        code.k, columns, y, solve=_queries, gap=-math.log(code.eps1), limit=redraws, bar=_bar(progress, "rounds of redrawing"),
         draw=lambda m: _keys(m, d, keys or "sphere", kind, generator).to(code.k.device),
     )
     return code._replace(q=found.q, k=found.k)

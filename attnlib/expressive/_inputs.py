@@ -10,7 +10,8 @@ from torch import Tensor
 from attnlib._require import require
 
 SOLVED = ("interpolated", "redraw")  # the methods whose queries solve for given logits
-FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+HALVES = (torch.float16, torch.bfloat16)
+FLOATS = (*HALVES, torch.float32, torch.float64)
 
 
 def pattern(columns: Tensor, log_weights: Tensor | None, dtype: torch.dtype) -> Tensor:
@@ -104,7 +105,7 @@ def logits(q: Tensor, k: Tensor, scale: float) -> tuple[Tensor, Tensor, Tensor]:
         size = largest[0] * largest[1] * d
         require(size < 2**24, f"integer logits must stay below 2^24 to be exact, got max |q| max |k| d = {size}")
         return q, k, torch.zeros(len(q), dtype=torch.float64, device=q.device)
-    if q.dtype in (torch.float16, torch.bfloat16):
+    if q.dtype in HALVES:
         q, k = q.float(), k.float()
     most = torch.finfo(q.dtype)
     norm = lambda rows: torch.linalg.vector_norm(rows, dim=1, dtype=torch.float64)  # copies: a few rows at a time

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from attnlib._require import require
-from attnlib.expressive import _inputs
+from attnlib.expressive import _inputs, _tiles
 
 
 class Settled(NamedTuple):
@@ -22,10 +22,10 @@ class Settled(NamedTuple):
 
 
 def settle(
-    k: Tensor, columns: Tensor, y: Tensor, *, solve: Callable, draw: Callable, most: float, limit: int,
+    k: Tensor, columns: Tensor, y: Tensor, *, solve: Callable, draw: Callable, gap: float, limit: int,
     whole: bool = False, bar: Callable = iter, tile: tuple[int, int] = (1024, 2048),
 ) -> Settled:
-    """Redraw until no logit off the pattern is above `most`, whatever rounding did, or until `limit` rounds are over.
+    """Redraw until all logits off the pattern are `gap` below those on it, whatever rounding did, or for `limit` rounds.
 
     After the keys R are redrawn, a row is computed anew if one of R is in S_i or was its worst key; all other rows
     are compared with R alone. y: logits on the pattern, 0 at the padding. solve(k, columns, y): queries; NaN for
@@ -34,16 +34,18 @@ def settle(
     and those of S_i where they make a query in conflict more than twice as long as orthonormal keys would.
     """
     every, due = torch.arange(len(k), device=k.device), 0
-    k, q, top, worst = k.clone(), torch.empty_like(k), k.new_empty(len(k), dtype=torch.float64), every.clone()
+    k, q, worst = k.clone(), torch.empty_like(k), every.clone()
+    least, top = k.new_empty(2, len(k), dtype=torch.float64)
     stale, redrawn = every, every[:0]
     for done in bar(range(limit + 1)):
         require(done == due, f"progress must pass on every round in order: round {due} was due, got {done}")
         due += 1
         q[stale] = solve(k, columns[stale], y[stale]) if len(stale) else k[stale]
+        least[stale] = _least(q[stale], columns[stale], k)
         top[stale], worst[stale] = highest(q[stale], columns[stale], k, every, tile)
         found, which = highest(q, columns, k, redrawn, tile)
         top, worst = torch.maximum(top, found), torch.where(found > top, which, worst)
-        hurt = ~(top <= most - 3 * _inputs.logits(q, k, 1.0)[2])
+        hurt = ~(least - top >= gap + 3 * _inputs.logits(q, k, 1.0)[2])
         bad = _leaning(k, columns) if whole else hurt & (_squares(q) > 4 * _squares(y))
         bad |= q.isnan().any(1)
         hurt |= bad
@@ -59,7 +61,7 @@ def settle(
 
 def highest(q: Tensor, columns: Tensor, k: Tensor, among: Tensor, tile: tuple[int, int]) -> tuple[Tensor, Tensor]:
     """For each query the largest logit on the keys `among` that are off its row of columns, float64, and the number of that key."""
-    kind = torch.float32 if q.dtype in (torch.float16, torch.bfloat16) else q.dtype
+    kind = torch.float32 if q.dtype in _inputs.HALVES else q.dtype
     place = columns.new_full((len(k) + 1,), -1)  # the last entry is for the padding
     place[among] = torch.arange(len(among), device=k.device)
     tops, keys = [q.new_empty(0, dtype=torch.float64)], [among[:0]]
@@ -75,6 +77,12 @@ def highest(q: Tensor, columns: Tensor, k: Tensor, among: Tensor, tile: tuple[in
         tops.append(top)
         keys.append(key)
     return torch.cat(tops), torch.cat(keys)
+
+
+def _least(q: Tensor, columns: Tensor, k: Tensor) -> Tensor:
+    """The least logit on each row of columns, float64."""
+    on = _tiles.supports(*((t.float() if t.dtype in _inputs.HALVES else t) for t in (q, k)), columns)
+    return on.double().masked_fill(columns < 0, torch.inf).amin(1)
 
 
 def _squares(rows: Tensor) -> Tensor:
