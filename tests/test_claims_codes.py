@@ -827,7 +827,7 @@ def check_warren(n, k, d):
     """ln of the patterns of permutations in blocks over ln of what Warren's bound leaves to d dimensions: at most 1."""
     patterns = k * k * math.lgamma(n / k + 1)
     variables = n * (2 * d + 1)
-    return at_most(patterns / (variables * math.log(8 * math.e * n * n / variables)), 1)
+    return at_most(patterns / (variables * math.log(8 * math.e * n / (2 * d + 1))), 1)
 
 
 @pytest.mark.claim("codes.counting", role="check")

@@ -230,6 +230,8 @@ MUTATIONS = {
     "_zeros: base of the exponential": expressive("_tiles", "scale * math.log2(math.e)), (least", "scale), (least", "check_tiles()"),
     "_zeros: tiles overwrite the sum": expressive("_tiles", "mass += logits.exp2_().sum(1)", "mass = logits.exp2_().sum(1)", "check_tiles()"),
     "scan: sign of the gap": expressive("_tiles", "parts.append((off, least - top,", "parts.append((off, top - least,", "check_tiles()"),
+    "_report: no allowance for rounding": expressive("__init__", "passed = bool((found.gap - off >= wanted)", "passed = bool((found.gap >= wanted)", "check_allowance()", page=False),
+    "logits: rounding is nothing": expressive("_inputs", "share = (d + 16) * most.eps", "share = 0 * most.eps", "check_allowance()", page=False),
     "tail: one dimension more": expressive("_caps", "values = ((d - 2) *", "values = ((d - 1) *", "check_expected(8)"),
     "mean_exponential: scale": expressive("_caps", "s * s / 4 / ((m + 1)", "s * s / 2 / ((m + 1)", "check_leak()"),
     "predicted_dimension: pairs": expressive("dimensions", "pairs = n * (n - 1) / 2 if k == 1", "pairs = n if k == 1", "check_smallest()"),

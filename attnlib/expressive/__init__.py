@@ -125,8 +125,7 @@ def fit(
     best = None
     for _ in range(restarts):
         code = _draw(columns, log_weights.to(dtype), guess, s, method, keys, generator)._replace(eps1=eps1, eps2=eps2)
-        if method == "redraw":
-            code = _settled(code, columns, log_weights.to(dtype), s, keys, generator, redraws, progress)
+        code = _settled(code, columns, log_weights.to(dtype), s, keys, generator, redraws, progress) if method == "redraw" else code
         found = _report(code, columns, log_weights, None, progress, early=True)
         if found.passed:
             return code

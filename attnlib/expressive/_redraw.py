@@ -72,8 +72,9 @@ def highest(q: Tensor, columns: Tensor, k: Tensor, among: Tensor, tile: tuple[in
             logits = some.to(kind) @ k[here].to(kind).T
             row, column = ((own >= j) & (own < j + len(here))).nonzero(as_tuple=True)
             logits[row, own[row, column] - j] = -torch.inf
-            best, at = logits.max(1)
-            key, top = torch.where(best > top, here[at], key), torch.maximum(top, best.double())
+            best = logits.amax(1).double()
+            rise = (best > top).nonzero().flatten()  # amax is quick, argmax is not
+            key[rise], top = here[logits[rise].argmax(1)], torch.maximum(top, best)
         tops.append(top)
         keys.append(key)
     return torch.cat(tops), torch.cat(keys)
