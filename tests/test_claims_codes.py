@@ -591,7 +591,7 @@ def check_redraw(n, k, ratio, d=None, *, whole=True, limit=400):
 @pytest.mark.claim("codes.redraw", role="check")
 @pytest.mark.parametrize(("n", "k", "ratio"), [(64, 1, 2), (64, 2, 4), (128, 3, 2)])
 def test_redraw_at_the_dimension_of_the_theorem(n, k, ratio):
-    assert check_redraw(n, k, ratio).ok and check_redraw(12, 2, 4, 12).ok
+    assert check_redraw(n, k, ratio).ok and check_redraw(16, 2, 4, 14).ok
 
 
 @pytest.mark.claim("codes.redraw", role="check")

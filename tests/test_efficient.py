@@ -236,10 +236,3 @@ def test_the_table_on_a_gpu(monkeypatch):
     fake.is_available = lambda: False
     with pytest.raises(SystemExit, match="no CUDA device here"):
         complexity.on_cuda(True)
-
-
-def test_every_row_of_the_table_runs(monkeypatch):
-    monkeypatch.syspath_prepend(str(Path(__file__).resolve().parents[1] / "book" / "_experiments"))
-    complexity = importlib.import_module("complexity")
-    for name, (call, count) in complexity.rows(256).items():
-        assert complexity.cpu_bytes(call) > 0 and count > 0, name

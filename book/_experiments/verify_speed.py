@@ -58,15 +58,16 @@ def runs(n: int, g: torch.Generator) -> dict:
 
 def main(quick: bool) -> None:
     torch.set_num_threads(1)
-    n, rounds, began = 2**11 if quick else 2**15, 2 if quick else 5, time.perf_counter()
+    n, rounds, began = 2**11 if quick else 2**15, 2 if quick else 3, time.perf_counter()
+    for call in runs(2**11, torch.Generator().manual_seed(1)).values():
+        call()  # warms up
     calls = runs(n, torch.Generator().manual_seed(0))
     taken: dict[str, list[float]] = {name: [] for name in calls}
-    for number in range(rounds + 1):
+    for _ in range(rounds):
         for name, call in calls.items():
             start = time.process_time()
             call()
-            if number:  # the first turn warms up
-                taken[name].append(time.process_time() - start)
+            taken[name].append(time.process_time() - start)
     over = {name: [a / b for a, b in zip(ts, taken["product"])] for name, ts in taken.items() if name != "product"}
     ratios = {name: [round(q, 3) for q in statistics.quantiles(rs, n=4)] for name, rs in over.items()}
     speed = [round(a / b, 2) for a, b in zip(taken["rows"], taken["float"])]
