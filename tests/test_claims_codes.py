@@ -13,7 +13,7 @@ import torch
 from torch.nn.functional import normalize
 
 from attnlib.certify import at_most
-from attnlib.codes import cap, code_from, coherence, margins, moment_keys, moment_queries, price
+from attnlib.codes import cap, code_from, coherence, counting_dimension, margins, moment_keys, moment_queries, price, spiral_keys
 from attnlib.codes.exact import e8, golay, leech, line_order, radon
 from attnlib.expressive import Exhausted, _redraw, fit, interpolate
 
@@ -858,6 +858,15 @@ def test_warren_for_signs_on_a_line():
         assert math.log(len(met)) <= 3 * n * math.log(8 * math.e * n / 3)
 
 
+@pytest.mark.claim("codes.counting", role="check")
+def test_the_least_dimension_of_the_count():
+    assert [counting_dimension(10**e, 16) for e in (6, 60, 300)] == [6, 8, 8] and counting_dimension(4, 4) == 1
+    for n, k in ((10**6, 16), (10**30, 9), (10**300, 8)):  # within what blocks and ln m! >= m ln m - m leave
+        d = counting_dimension(n, k)
+        ratio = lambda d: k * math.log(n / math.e / k) / ((2 * d + 1) * math.log(8 * math.e * n / (2 * d + 1)))
+        assert ratio(d) <= 1 < ratio(d - 1)
+
+
 @pytest.mark.claim("codes.counting", role="control")
 def test_few_dimensions_are_excluded():
     assert check_warren(16 * 10**6, 16, 3).ok is False
@@ -869,17 +878,11 @@ def test_half_of_k_for_many_tokens():
     assert all(check_warren(k * 10**200, k, k // 2 - 1).ok is False for k in (4, 8, 12))
 
 
-def check_spiral(turn=math.pi * (3 - 5**0.5), rise=2):
+def check_spiral(turn=(3 - 5**0.5) / 2):
     """|s / (n T) - 0.2093| of spirals on the sphere at n = 64, 256, 1024, 4096: at most 0.0003."""
-    worst = 0.0
-    for n in (64, 256, 1024, 4096):
-        i = torch.arange(n, dtype=torch.float64)
-        z = 1 - (rise * i + 1) / n
-        r = (1 - z * z).sqrt()
-        mu = coherence(torch.stack([r * (turn * i).cos(), r * (turn * i).sin(), z], 1))
-        worst = max(worst, abs(1 / (n * (1 - mu)) - 0.2093))
-        assert 1 / 8 * 0.99 < 1 / (n * (1 - mu)) and price(n, 3).low <= 1 / (1 - mu)
-    return at_most(worst, 0.0003)
+    costs = {n: 1 / (1 - coherence(spiral_keys(n, turn))) for n in (64, 256, 1024, 4096)}
+    assert all(price(n, 3).low <= c for n, c in costs.items())
+    return at_most(max(abs(c / n - 0.2093) for n, c in costs.items()), 0.0003)
 
 
 @pytest.mark.claim("codes.spiral", role="check")
@@ -889,9 +892,10 @@ def test_spiral():
 
 @pytest.mark.claim("codes.spiral", role="control")
 def test_a_rational_turn():
-    assert check_spiral(2 * math.pi * 0.38).ok is False
+    assert check_spiral(0.38).ok is False
 
 
 @pytest.mark.claim("codes.spiral", role="witness")
 def test_the_spiral_is_on_the_sphere_and_between_the_bounds():
     assert all(price(n, 3).low <= 0.2093 * n <= price(n, 3).high for n in (64, 256, 1024, 4096))
+    assert (spiral_keys(50).norm(dim=1) - 1).abs().max() < 1e-15

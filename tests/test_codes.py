@@ -147,6 +147,8 @@ def test_what_is_stored_does_not_beat_the_bounds():
     (lambda: codes.cap(4.0, 3), "0..pi"),
     (lambda: codes.cap(1.0, 1), "d >= 2"),
     (lambda: codes.price(1, 3), "n >= 2"),
+    (lambda: codes.counting_dimension(3, 4), "1..n = 3"),
+    (lambda: codes.spiral_keys(0), "n must be at least 1"),
     (lambda: codes.moment_queries(torch.tensor([[0]]), torch.full((1, 1), math.nan), n=4, gap=1.0), "log_weights holds NaN"),
     (lambda: exact.line_order([{0, 5}], 3), "from 0 to 2"),
 ])

@@ -164,6 +164,7 @@ MUTATIONS = {
     "settle: rows with a redrawn key": codes("expressive/_redraw", "stale = (new[worst] | (new[columns.clamp_min(0)] & (columns >= 0)).any(1))", "stale = new[worst]", "check_redraw(64, 2, 4, 24, whole=False)"),
     "settle: redrawn keys are compared with no row": codes("expressive/_redraw", "top, worst = torch.maximum(top, found), torch.where(found > top, which, worst)", "pass", "check_redraw(64, 2, 4, 24, whole=False)"),
     "settle: bad rows": codes("expressive/_redraw", "> 1 / (2 * columns.shape[1])", "> 2 / columns.shape[1]", "check_redraw(16, 2, 4, 14)", page=False),
+    "spiral_keys: height": codes("codes/__init__", "1 - (2 * j + 1) / n", "1 - 2 * j / n", "check_spiral()"),
     "radon: sign": codes("codes/exact", "c[pivot] = -row[j]", "c[pivot] = row[j]", "check_radon(2, 3)"),
     "e8: parity": codes("codes/exact", "product((1, -1), repeat=8) if math.prod(v) > 0", "product((1, -1), repeat=8) if math.prod(v) > -2", "check_kissing(e8())"),
     "golay: generator": codes("codes/exact", "[0, 2, 4, 5, 6, 10, 11]", "[0, 2, 4, 5, 7, 10, 11]", "check_leech()"),

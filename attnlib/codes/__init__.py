@@ -201,3 +201,41 @@ def price(n: int, d: int) -> Price:
         middle = (low + high) / 2
         low, high = (middle, high) if cap(middle, d) < 1 / n else (low, middle)
     return Price(max(1.0, 0.5 / math.sin(min(low, math.pi / 2)) ** 2), 0.5 / math.sin(low / 2) ** 2)
+
+
+def counting_dimension(n: int, k: int) -> int:
+    """The least d that a count of signs allows if all patterns with k ones in each row and column are met.
+
+        (2 d + 1) ln(8 e n / (2 d + 1)) >= k ln(n / (e k)),   or 2 d + 1 > n
+
+    Args:    n: tokens, k divides n or is far below it.   k: entries of each row and column.
+    Returns: d, at least 1.
+    Raises:  ValueError unless 1 <= k <= n.
+    Cost:    O(k).
+    Source:  Warren 1968, recalled; derived on the page.
+    Claim:   codes.counting      Page: notebooks/sparse_patterns/price_of_dimension
+    """
+    require(1 <= k <= n, f"k must lie in 1..n = {n}, got {k}")
+    right, d = k * (math.log(n) - 1 - math.log(k)), 1
+    while 2 * d + 1 <= n and (2 * d + 1) * (math.log(8 * n) + 1 - math.log(2 * d + 1)) < right:
+        d += 1
+    return d
+
+
+def spiral_keys(n: int, turn: float = (3 - 5**0.5) / 2, *, dtype=torch.float64, device=None) -> Float[Tensor, "n 3"]:
+    """Unit keys in three dimensions: equal steps down, and the same turn from each to the next.
+
+        z_j = 1 - (2 j + 1) / n,   angle 2 pi j turn
+
+    Args:    n: keys.   turn: share of a circle, golden unless given.   dtype, device: of the result.
+    Returns: (n, 3).
+    Raises:  ValueError for n < 1.
+    Cost:    O(n).
+    Source:  the golden spiral is folklore.
+    Claim:   codes.spiral      Page: notebooks/sparse_patterns/price_of_dimension
+    """
+    require(n >= 1, f"n must be at least 1, got {n}")
+    j = torch.arange(n, dtype=dtype, device=device)
+    z, angle = 1 - (2 * j + 1) / n, 2 * math.pi * turn * j
+    r = (1 - z * z).sqrt()
+    return torch.stack([r * angle.cos(), r * angle.sin(), z], 1)
