@@ -13,10 +13,9 @@ import torch
 from torch.nn.functional import normalize
 
 from attnlib.certify import at_most
-from attnlib.codes import (
-    cap, code_from, coherence, margins, moment_keys, moment_queries, price, redraw_keys,
-)
+from attnlib.codes import cap, code_from, coherence, counting_dimension, margins, moment_keys, moment_queries, price, spiral_keys
 from attnlib.codes.exact import e8, golay, leech, line_order, radon
+from attnlib.expressive import Exhausted, _redraw, fit, interpolate
 
 EPS = torch.finfo(torch.float64).eps
 T = math.log(10)
@@ -560,6 +559,21 @@ def check_lemma(n, k, *, sparse=True):
     return at_most(worst, 0)
 
 
+def redrawn(columns, d, level, whole, limit, g):
+    """Queries and keys of gap 1 after redrawing: by fit, or whole, as in the proof; rows left, and rounds where they are known."""
+    if not whole:
+        how = dict(eps1=1 / math.e, eps2=0.5, s=float(level), restarts=1, redraws=limit, dtype=torch.float64, progress=False)
+        try:
+            return *fit(columns, d=d, method="redraw", generator=g, **how)[:2], 0, None
+        except Exhausted as short:
+            return *short.code[:2], int((short.report.rows[:, 1] < 1).sum()), limit
+    draw = lambda m: normalize(torch.randn(m, d, dtype=torch.float64, generator=g), dim=1)
+    y = torch.full(columns.shape, float(level), dtype=torch.float64)
+    words = dict(solve=interpolate, draw=draw, gap=1.0, limit=limit, whole=True)
+    found = _redraw.settle(draw(len(columns)), columns, y, **words)
+    return found.q, found.k, found.left, found.rounds
+
+
 def check_redraw(n, k, ratio, d=None, *, whole=True, limit=400):
     """Rows left, what is missing to the gap and, with whole, what |q| has above sqrt(2 k) level: at most 1e-9 after redrawing.
 
@@ -567,17 +581,17 @@ def check_redraw(n, k, ratio, d=None, *, whole=True, limit=400):
     """
     columns, g = circulant(n, k, k), torch.Generator().manual_seed(7)
     d = d or lemma_dimension(n, k, 1 - 1 / ratio)
-    got = redraw_keys(columns, n=n, d=d, gap=1.0, level=ratio, whole=whole, limit=limit, generator=g)
-    own = (got.q @ got.k.T).gather(1, columns)
-    assert (own - ratio).abs().max() < 1e-9 and (got.k.norm(dim=1) - 1).abs().max() < 1e-12
-    long = max(0.0, float(got.q.norm(dim=1).max()) - math.sqrt(2 * k) * ratio) if whole else 0.0
-    return at_most(got.left + max(0.0, 1 - float(margins(got.q, got.k, columns).min())) + long, 1e-9)
+    q, keys, left, _ = redrawn(columns, d, ratio, whole, limit, g)
+    own = (q @ keys.T).gather(1, columns)
+    assert (own - ratio).abs().max() < 1e-9 and (keys.norm(dim=1) - 1).abs().max() < 1e-12
+    long = max(0.0, float(q.norm(dim=1).max()) - math.sqrt(2 * k) * ratio) if whole else 0.0
+    return at_most(left + max(0.0, 1 - float(margins(q, keys, columns).min())) + long, 1e-9)
 
 
 @pytest.mark.claim("codes.redraw", role="check")
 @pytest.mark.parametrize(("n", "k", "ratio"), [(64, 1, 2), (64, 2, 4), (128, 3, 2)])
 def test_redraw_at_the_dimension_of_the_theorem(n, k, ratio):
-    assert check_redraw(n, k, ratio).ok and check_redraw(12, 2, 4, 12).ok
+    assert check_redraw(n, k, ratio).ok and check_redraw(16, 2, 4, 14).ok
 
 
 @pytest.mark.claim("codes.redraw", role="check")
@@ -619,8 +633,21 @@ def test_too_few_dimensions_leave_conflicts():
 @pytest.mark.claim("codes.redraw", role="witness")
 def test_keys_are_drawn_anew():
     columns = circulant(64, 2, 0)
-    got = redraw_keys(columns, n=64, d=26, gap=1.0, level=4.0, generator=torch.Generator().manual_seed(1))
-    assert got.left == 0 and got.rounds > 0
+    _, _, left, rounds = redrawn(columns, 26, 4, True, 400, torch.Generator().manual_seed(1))
+    assert left == 0 and rounds > 0
+
+
+@pytest.mark.claim("codes.redraw", role="witness")
+def test_whole_redraws_bad_rows():
+    """Keys that serve, but two of a row have a product above 1 / (2 k): only whole draws them anew."""
+    columns, g = torch.tensor([[0, 1], [2, 3], [0, 2], [1, 3]]), torch.Generator().manual_seed(2)
+    draw = lambda m: normalize(torch.randn(m, 12, dtype=torch.float64, generator=g), dim=1)
+    k = torch.eye(4, 12, dtype=torch.float64)
+    k[1, :2] = torch.tensor([0.3, 0.91**0.5])
+    words = dict(solve=interpolate, draw=draw, gap=0.1, limit=50)
+    plain, whole = (_redraw.settle(k, columns, torch.ones(4, 2, dtype=torch.float64), whole=w, **words) for w in (False, True))
+    leans = (whole.k[columns[:, 0]] * whole.k[columns[:, 1]]).sum(1).abs().max()
+    assert plain.left == plain.rounds == whole.left == 0 < whole.rounds and leans <= 0.25
 
 
 # --- full rank
@@ -680,6 +707,45 @@ def check_sign_rank(rows, columns, d, *, flip=True, seed=0):
 @pytest.mark.parametrize("d", [1, 2, 3, 6])
 def test_sign_rank(d):
     assert all(check_sign_rank(5, 8, d, seed=seed).ok for seed in range(10))
+
+
+def check_lift(d, *, positive=True, seed=0):
+    """Part (b), in integers and fractions: signs lost on the way from d dimensions to d + 1, and back from an affine image: none.
+
+    positive False: the keys are divided as if the row of all but a were another one.
+    """
+    g = torch.Generator().manual_seed(seed)
+    draw = lambda *size: torch.randint(-20, 21, size, generator=g).tolist()
+    dot = lambda a, b: sum(Fraction(x) * y for x, y in zip(a, b))
+    keys, rows = draw(7, d), [(q, Fraction(2 * c + 1, 2)) for q, c in zip(draw(5, d), draw(5))]
+    signs = [[dot(q, k) > c for k in keys] for q, c in rows]
+    up, eps = [[*k, 1] for k in keys] + [[0] * (d + 1)], Fraction(1, 4)  # a is last
+    affine = [([*q, -c], e) for q, c in rows for e in (eps, -eps)] + [([0] * d + [1], Fraction(-1, 2))]
+    wanted = [[*s, e] for s in signs for e in (True, False)] + [[True] * 7 + [False]]
+    lost = sum((dot(w, k) + c > 0) != s for (w, c), row in zip(affine, wanted) for k, s in zip(up, row))
+    shift = draw(d + 1)  # an image of keys and functions, with a at the shift
+    moved, functions = [[x + t for x, t in zip(k, shift)] for k in up], [(w, c - dot(w, shift)) for w, c in affine]
+    at = lambda f, x: dot(f[0], x) + f[1]
+    centred = [[x - t for x, t in zip(k, moved[-1])] for k in moved[:-1]]
+    u = functions[-1][0] if positive else functions[0][0]
+    flat = [[x / dot(u, k) for x in k] for k in centred]
+    for i, row in enumerate(signs):
+        above, below = functions[2 * i], functions[2 * i + 1]
+        a, b = at(above, moved[-1]), -at(below, moved[-1])
+        h = [b * x + a * y for x, y in zip(above[0], below[0])]
+        lost += sum((dot(h, k) > 0) != s for k, s in zip(flat, row))
+    return at_most(lost, 0)
+
+
+@pytest.mark.claim("codes.sign-rank", role="check")
+@pytest.mark.parametrize("d", [1, 2, 4])
+def test_a_column_more_is_a_dimension_more(d):
+    assert all(check_lift(d, seed=seed).ok for seed in range(10))
+
+
+@pytest.mark.claim("codes.sign-rank", role="control")
+def test_keys_on_both_sides_lose_signs():
+    assert check_lift(2, positive=False).ok is False
 
 
 @pytest.mark.claim("codes.sign-rank", role="check")
@@ -752,3 +818,84 @@ def test_without_negative_queries_it_disagrees():
 def test_line_by_hand():
     assert line_order([{0}, {0, 1}, {2}], 3) == [0, 1, 3]
     assert line_order([{0}, {1}, {2}], 3) is None
+
+
+# --- counting signs, and a spiral
+
+
+def check_warren(n, k, d):
+    """ln of the patterns of permutations in blocks over ln of what Warren's bound leaves to d dimensions: at most 1."""
+    patterns = k * k * math.lgamma(n / k + 1)
+    variables = n * (2 * d + 1)
+    return at_most(patterns / (variables * math.log(8 * math.e * n / (2 * d + 1))), 1)
+
+
+@pytest.mark.claim("codes.counting", role="check")
+def test_enough_dimensions_are_not_excluded():
+    """d = 2 k does by the moment curve, so it may not be excluded."""
+    assert all(check_warren(k * m, k, 2 * k).ok for k in (1, 2, 5, 20) for m in (4 * k + 1, 10**3, 10**9))
+
+
+@pytest.mark.claim("codes.counting", role="check")
+@pytest.mark.parametrize(("n", "k", "exact"), [(2, 1, 2), (3, 1, 6), (4, 2, 90), (4, 1, 24), (5, 1, 120)])
+def test_blocks_are_some_of_the_patterns(n, k, exact):
+    """Blocks of permutations, listed: all different, all regular, no more than there are regular patterns, found by brute force."""
+    rows = list(combinations(range(n), k))
+    regular = {p for p in product(rows, repeat=n) if all(sum(j in r for r in p) == k for j in range(n))}
+    m, blocks = n // k, set()
+    for chosen in product(permutations(range(n // k)), repeat=k * k):
+        blocks.add(tuple(tuple(j * m + chosen[i // m * k + j][i % m] for j in range(k)) for i in range(n)))
+    assert len(regular) == exact and blocks <= regular and len(blocks) == math.factorial(m) ** (k * k)
+    assert math.log(len(blocks)) >= k * n * math.log(n / (math.e * k))
+
+
+@pytest.mark.claim("codes.counting", role="check")
+def test_warren_for_signs_on_a_line():
+    """All patterns of n rows met in d = 1, by brute force, are fewer than Warren's bound."""
+    for n in (3, 4):
+        sides = {frozenset(map(frozenset, [p[:c] for c in range(1, n)] + [p[c:] for c in range(1, n)])) for p in permutations(range(n))}
+        met = {rows for side in sides for rows in product(side, repeat=n)}
+        assert math.log(len(met)) <= 3 * n * math.log(8 * math.e * n / 3)
+
+
+@pytest.mark.claim("codes.counting", role="check")
+def test_the_least_dimension_of_the_count():
+    assert [counting_dimension(10**e, 16) for e in (6, 60, 300)] == [6, 8, 8] and counting_dimension(4, 4) == 1
+    for n, k in ((10**6, 16), (10**30, 9), (10**300, 8)):  # within what blocks and ln m! >= m ln m - m leave
+        d = counting_dimension(n, k)
+        ratio = lambda d: k * math.log(n / math.e / k) / ((2 * d + 1) * math.log(8 * math.e * n / (2 * d + 1)))
+        assert ratio(d) <= 1 < ratio(d - 1)
+
+
+@pytest.mark.claim("codes.counting", role="control")
+def test_few_dimensions_are_excluded():
+    assert check_warren(16 * 10**6, 16, 3).ok is False
+    assert check_warren(9 * 10**30, 9, 3).ok is False  # below (k - 1) / 2 = 4
+
+
+@pytest.mark.claim("codes.counting", role="witness")
+def test_half_of_k_for_many_tokens():
+    assert all(check_warren(k * 10**200, k, k // 2 - 1).ok is False for k in (4, 8, 12))
+
+
+def check_spiral(turn=(3 - 5**0.5) / 2):
+    """|s / (n T) - 0.2093| of spirals on the sphere at n = 64, 256, 1024, 4096: at most 0.0003."""
+    costs = {n: 1 / (1 - coherence(spiral_keys(n, turn))) for n in (64, 256, 1024, 4096)}
+    assert all(price(n, 3).low <= c for n, c in costs.items())
+    return at_most(max(abs(c / n - 0.2093) for n, c in costs.items()), 0.0003)
+
+
+@pytest.mark.claim("codes.spiral", role="check")
+def test_spiral():
+    assert check_spiral().ok
+
+
+@pytest.mark.claim("codes.spiral", role="control")
+def test_a_rational_turn():
+    assert check_spiral(0.38).ok is False
+
+
+@pytest.mark.claim("codes.spiral", role="witness")
+def test_the_spiral_is_on_the_sphere_and_between_the_bounds():
+    assert all(price(n, 3).low <= 0.2093 * n <= price(n, 3).high for n in (64, 256, 1024, 4096))
+    assert (spiral_keys(50).norm(dim=1) - 1).abs().max() < 1e-15

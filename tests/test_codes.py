@@ -117,33 +117,6 @@ def test_radon_by_hand():
     assert exact.radon([[0.5], [0.5]]) == [-1, 1]
 
 
-def test_redrawn_queries_meet_weights():
-    g = torch.Generator().manual_seed(0)
-    columns = (torch.randperm(32, generator=g)[:, None] + torch.tensor([0, 7])) % 32
-    logs = rand(32, 2)
-    got = codes.redraw_keys(columns, logs, n=32, d=30, gap=1.0, level=3.0, generator=g)
-    own = (got.q @ got.k.T).gather(1, columns) - logs
-    assert got.left == 0 and codes.margins(got.q, got.k, columns).min() >= 1 - 1e-9
-    assert (own.amax(1) - own.amin(1)).max() < 1e-12
-    again = codes.redraw_keys(columns, logs, n=32, d=30, gap=1.0, level=3.0, generator=torch.Generator().manual_seed(4))
-    twice = codes.redraw_keys(columns, logs, n=32, d=30, gap=1.0, level=3.0, generator=torch.Generator().manual_seed(4))
-    assert torch.equal(again.k, twice.k) and again.rounds == twice.rounds
-
-
-def test_redrawing_stops_at_its_limit():
-    got = codes.redraw_keys(torch.arange(32)[:, None], n=32, d=2, gap=1.0, level=1.1, limit=3, generator=torch.Generator())
-    assert got.rounds == 3 and got.left > 0
-
-
-def test_whole_redraws_bad_rows():
-    """The first keys serve, but two of a row have a product above 1 / (2 k): only whole draws them anew."""
-    columns, g = torch.tensor([[0, 1], [2, 3]]), torch.Generator()
-    for whole in (False, True):
-        got = codes.redraw_keys(columns, n=4, d=12, gap=1.0, level=1.2, whole=whole, generator=g.manual_seed(11))
-        leans = (got.k[columns[:, 0]] * got.k[columns[:, 1]]).sum(1).abs().max()
-        assert got.left == 0 and (leans <= 0.25) == whole and (got.rounds > 0) == whole
-
-
 def test_what_is_stored_does_not_beat_the_bounds():
     """Codes found by descent cost at least the proved lower bound, and at most the upper one where descent did well."""
     result = load_result("price")["result"]
@@ -174,11 +147,9 @@ def test_what_is_stored_does_not_beat_the_bounds():
     (lambda: codes.cap(4.0, 3), "0..pi"),
     (lambda: codes.cap(1.0, 1), "d >= 2"),
     (lambda: codes.price(1, 3), "n >= 2"),
-    (lambda: codes.redraw_keys(torch.tensor([[0]]), n=4, d=2, gap=2.0, level=1.0, generator=torch.Generator()), "level > gap > 0"),
-    (lambda: codes.redraw_keys(torch.tensor([[0, 1]]), n=4, d=1, gap=1.0, level=2.0, generator=torch.Generator()), "d >= k"),
-    (lambda: codes.redraw_keys(torch.tensor([[0]]), torch.ones(2, 1), n=4, d=2, gap=1.0, level=2.0, generator=torch.Generator()), "log_weights"),
+    (lambda: codes.counting_dimension(3, 4), "1..n = 3"),
+    (lambda: codes.spiral_keys(0), "n must be at least 1"),
     (lambda: codes.moment_queries(torch.tensor([[0]]), torch.full((1, 1), math.nan), n=4, gap=1.0), "log_weights holds NaN"),
-    (lambda: codes.redraw_keys(torch.tensor([[0]]), torch.full((1, 1), math.nan), n=4, d=2, gap=1.0, level=2.0, generator=torch.Generator()), "log_weights holds NaN"),
     (lambda: exact.line_order([{0, 5}], 3), "from 0 to 2"),
 ])
 def test_bad_input(call, words):

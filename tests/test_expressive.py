@@ -13,9 +13,11 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from torch.nn.functional import normalize
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from attnlib import expressive, figures
-from attnlib.expressive import Code, Exhausted, Report, fit, interpolate, verify
+from attnlib.expressive import Code, Exhausted, Report, _redraw, fit, interpolate, verify
 from attnlib.expressive.dimensions import cap, interpolated_dimension, plain_dimension, predicted_dimension
 from attnlib.expressive.search import smallest_dimension, successes
 from attnlib.figures import expressive as draw
@@ -282,6 +284,126 @@ def test_progress_is_shown_and_silent():
     assert verify(code, S, progress=False)[:2] == verify(code, S)[:2]
 
 
+# --- redrawing
+
+
+def settle_by_all_pairs(k, columns, y, draw, gap, limit, whole):
+    """The rule of _redraw.settle with an n x n table of logits, all of it anew in each round, and loops."""
+    k = k.clone()
+    for rounds in itertools.count():
+        q = interpolate(k, columns, y)
+        logits, touched, left = (q @ k.T).tolist(), set(), 0
+        for i, row in enumerate(columns.tolist()):
+            own = {c for c in row if c >= 0}
+            worst = max((j for j in range(len(k)) if j not in own), key=lambda j: logits[i][j])
+            conflict = not min(logits[i][j] for j in own) - logits[i][worst] >= gap
+            if whole:
+                alone = any(abs(float(k[a] @ k[b])) > 1 / (2 * len(row)) for a, b in itertools.combinations(own, 2))
+            else:
+                alone = conflict and float(q[i] @ q[i]) > 4 * float(y[i] @ y[i])
+            if conflict or alone:
+                left += 1
+                keys = own if alone else own | {worst}
+                if not keys & touched:
+                    touched |= keys if whole or alone else {worst}
+        if not left or rounds == limit:
+            return q, k, rounds, left
+        k[sorted(touched)] = draw(len(touched))
+
+
+@pytest.mark.parametrize("whole", [False, True])
+@pytest.mark.parametrize(("n", "k", "d", "wide", "seed"), [(4, 3, 3, 9, 0), (7, 1, 3, 2, 1), (16, 2, 6, 3, 2), (24, 3, 12, 9, 3), (24, 2, 20, 7, 4)])
+def test_redrawing_is_the_rule_with_all_pairs(n, k, d, wide, whole, seed):
+    g = gen(seed)
+    S, w = ragged(n, k, g)
+    y, first = (w + 2) * (S >= 0), normalize(torch.randn(n, d, generator=g, dtype=DOUBLE), dim=1)
+    found = []
+    for run in (settle_by_all_pairs, lambda k, S, y, draw, gap, limit, whole: _redraw.settle(
+            k, S, y, solve=interpolate, draw=draw, gap=gap, limit=limit, whole=whole, tile=(5, wide))):
+        own = gen(seed)
+        draw = lambda m: normalize(torch.randn(m, d, generator=own, dtype=DOUBLE), dim=1)
+        found.append(run(first, S, y, draw, 1.0, 6, whole))
+    (q, keys, *counts), (q2, keys2, *counts2) = found
+    assert torch.equal(keys, keys2) and torch.allclose(q, q2, atol=1e-9) and counts == counts2
+
+
+def test_redrawing_serves_and_repeats_itself(device):
+    for dtype in (torch.float32, DOUBLE):
+        g = gen(3)
+        S, w = ragged(300, 3, g)
+        S, w = S.to(device), w.to(device, dtype)
+        codes = [fit(S, w, method="redraw", generator=gen(4), progress=False, **EASY) for _ in range(2)]
+        report = verify(codes[0], S, w)
+        assert report.passed and report.ratio_error < (1e-4 if dtype == torch.float32 else 1e-12)
+        assert codes[0].q.dtype == dtype and codes[0].q.device.type == device.type and torch.equal(codes[0].k, codes[1].k)
+        assert codes[0].q.shape[1] < fit(S, w, generator=g, progress=False, **EASY).q.shape[1]
+        assert (codes[0].k.norm(dim=1) - 1).abs().max() < 1e-6
+
+
+@pytest.mark.parametrize("words", [{"keys": "signs"}, {"keys": "gaussian"}, {"dtype": torch.bfloat16}, {"dtype": torch.float16}])
+def test_redrawing_other_keys(words):
+    g = gen(5)
+    S = (torch.randperm(200, generator=g)[:, None] + torch.tensor([0, 9])) % 200
+    code = fit(S, d=90, method="redraw", generator=g, progress=False, **EASY, **words)
+    assert verify(code, S).passed and ("signs" not in words.values() or code.k.abs().unique().numel() == 1)
+
+
+def test_keys_that_lie_together_are_redrawn():
+    """Two equal keys in a row have no query, and nearly equal ones a long one: both are redrawn, or nothing would end."""
+    g = gen(6)
+    S = (torch.arange(40)[:, None] + torch.tensor([0, 1])) % 40
+    draw = lambda m: normalize(torch.randn(m, 40, generator=g, dtype=DOUBLE), dim=1)
+    y = torch.tensor([[4.0, 5.0]], dtype=DOUBLE).expand(40, 2)
+    for off in (0.0, 0.01):
+        k = draw(40)
+        k[1] = normalize(k[0] + off * k[1], dim=0)
+        found = _redraw.settle(k, S, y, solve=interpolate, draw=draw, gap=1.0, limit=60)
+        assert found.left == 0 and found.k[0] @ found.k[1] < 0.9
+
+
+class Largest(TorchDispatchMode):
+    """The most elements of one tensor made inside."""
+
+    numel = 0
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        out = func(*args, **(kwargs or {}))
+        made = [t.numel() for t in (out if isinstance(out, (tuple, list)) else [out]) if torch.is_tensor(t)]
+        self.numel = max(self.numel, *made, 0)
+        return out
+
+
+def test_redrawing_makes_no_table_of_all_pairs():
+    """At 2^14 tokens no tensor has more entries than the tile or the keys, of which the pairs are a thousand times as many."""
+    n, d, g = 2**14, 16, gen(7)
+    S, y = torch.randperm(n, generator=g)[:, None], torch.full((n, 1), 8 * T)
+    draw = lambda m: normalize(torch.randn(m, d, generator=g), dim=1)
+    with Largest() as seen:
+        found = _redraw.settle(draw(n), S, y, solve=interpolate, draw=draw, gap=T, limit=2)
+    assert seen.numel <= 1024 * 2048 < n * n / 100 and found.rounds > 0
+
+
+def test_redraws_that_are_used_up():
+    """What was reached is kept, and a column that is in too many rows is named."""
+    g = gen(8)
+    S = torch.stack([torch.zeros(60, dtype=torch.int64), torch.arange(60).roll(1)], 1)
+    S[1, 1] = 30
+    with pytest.raises(Exhausted, match=r"none of 2 draws.*\d+ rows were in conflict still.*Column 0 is in 60 rows.*at most 2, .*d = \d+ is expected") as found:
+        fit(S, d=3, method="redraw", restarts=2, redraws=4, generator=g, **EASY)
+    assert found.value.code.q.shape == (60, 3) and verify(found.value.code, S)[:4] == found.value.report[:4]
+    assert f" {int((found.value.report.rows[:, 1] < T).sum())} rows were" in str(found.value)
+    with pytest.raises(Exhausted) as found:
+        fit(torch.arange(60)[:, None], d=3, method="redraw", restarts=1, redraws=2, generator=g, **EASY)
+    assert "Column" not in str(found.value)
+
+
+def test_progress_of_redrawing():
+    seen = []
+    bar = lambda steps: (seen.append((len(steps), i)) or i for i in steps)
+    fit(torch.randperm(64, generator=gen(9))[:, None], method="redraw", redraws=30, generator=gen(9), progress=bar, **EASY)
+    assert seen[0] == (31, 0) and seen[1] == (31, 1) and seen[-1] == (1, 0)  # rounds, then one tile
+
+
 SCRIPT = """
 import resource, torch
 from attnlib.expressive import Code, verify
@@ -382,6 +504,12 @@ def test_bad_patterns_are_refused(columns, weights, message):
         ({"d": 2**23, "method": "integer"}, r"below 2\^24 to be exact, and k d = 16777216"),
         ({"eps1": 1e-3, "eps2": 0.01, "method": "integer"}, r"below 2\^24 to be exact"),
         ({"log_weights": torch.tensor([[-1e308, 1e308]] * 3, dtype=DOUBLE)}, "row 0 has weights too far apart"),
+        ({"redraws": 0}, "redraws must be at least 1, an integer, got 0"),
+        ({"redraws": 2.5, "method": "redraw"}, "redraws must be at least 1, an integer, got 2.5"),
+        ({"d": 1, "method": "redraw"}, "d must be at least 2, the longest row"),
+        ({"method": "redraw", "keys": "primes"}, "keys must be one of"),
+        ({"method": "redraw", "progress": lambda steps: list(steps)[::-1]}, "progress must pass on every round in order: round 0 was due, got 200"),
+        ({"method": "redraw", "progress": lambda steps: []}, "progress must pass on every round"),
         ({"generator": None}, "generator must be a torch.Generator"),
     ],
 )

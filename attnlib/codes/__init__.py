@@ -203,60 +203,39 @@ def price(n: int, d: int) -> Price:
     return Price(max(1.0, 0.5 / math.sin(min(low, math.pi / 2)) ** 2), 0.5 / math.sin(low / 2) ** 2)
 
 
-class Redrawn(NamedTuple):
-    """Keys after redrawing, their queries, and whether they serve.
+def counting_dimension(n: int, k: int) -> int:
+    """The least d that a count of signs allows if all patterns with k ones in each row and column are met.
 
-    Args:    q, k: (m, d) and (n, d).   rounds: of redrawing.   left: rows with an event left; 0 if all serve.
-    Page:    notebooks/sparse_patterns/price_of_dimension
+        (2 d + 1) ln(8 e n / (2 d + 1)) >= k ln(n / (e k)),   or 2 d + 1 > n
+
+    Args:    n: tokens, k divides n or is far below it.   k: entries of each row and column.
+    Returns: d, at least 1.
+    Raises:  ValueError unless 1 <= k <= n.
+    Cost:    O(k).
+    Source:  Warren 1968, recalled; derived on the page.
+    Claim:   codes.counting      Page: notebooks/sparse_patterns/price_of_dimension
     """
+    require(1 <= k <= n, f"k must lie in 1..n = {n}, got {k}")
+    right, d = k * (math.log(n) - 1 - math.log(k)), 1
+    while 2 * d + 1 <= n and (2 * d + 1) * (math.log(8 * n) + 1 - math.log(2 * d + 1)) < right:
+        d += 1
+    return d
 
-    q: Tensor
-    k: Tensor
-    rounds: int
-    left: int
 
+def spiral_keys(n: int, turn: float = (3 - 5**0.5) / 2, *, dtype=torch.float64, device=None) -> Float[Tensor, "n 3"]:
+    """Unit keys in three dimensions: equal steps down, and the same turn from each to the next.
 
-def redraw_keys(
-    columns: Int[Tensor, "m k"], log_weights: Float[Tensor, "m k"] | None = None, *, n: int, d: int, gap: float | int,
-    level: float | int, whole: bool = False, limit: int = 1000, generator: torch.Generator,
-) -> Redrawn:
-    """Random unit keys, redrawn where they hurt, and the shortest queries that meet the weights exactly.
+        z_j = 1 - (2 j + 1) / n,   angle 2 pi j turn
 
-        q_i . k_j = level + ln a_ij - min ln a_i on S_i;  (i, l) hurts if q_i . k_l > level - gap;
-        with whole: S_i hurts if it is bad, |k_a . k_b| > 1 / (2 k) for two of its keys, and (i, l) if S_i is not bad
-
-    Args:    columns: (m, k), S_i in row i.   log_weights: (m, k) or None for equal ones.   n, d: keys and dimension.
-             gap, level: T and the least logit of S_i, level > T > 0.   whole: as in the proof, redraw all keys of
-             what hurts, bad rows too; else k_l alone, which is quicker.   limit: rounds at most.
-             generator: on the CPU, float64.
-    Returns: Redrawn; check .left, which is not 0 if the limit was reached.
-    Raises:  ValueError if a column repeats or is out of range, unless level > gap > 0, for d < k, and for log_weights
-             of another shape or with NaN or infinity.
-    Cost:    rounds x O(m n d + m k^2 d), O(m n) memory.
-    Source:  Moser and Tardos 2010 (recalled): redrawing the variables of a bad event; constants derived on the page.
-    Claim:   codes.redraw      Page: notebooks/sparse_patterns/price_of_dimension
+    Args:    n: keys.   turn: share of a circle, golden unless given.   dtype, device: of the result.
+    Returns: (n, 3).
+    Raises:  ValueError for n < 1.
+    Cost:    O(n).
+    Source:  the golden spiral is folklore.
+    Claim:   codes.spiral      Page: notebooks/sparse_patterns/price_of_dimension
     """
-    _columns(columns, n)
-    require(level > gap > 0 and d >= columns.shape[1], f"needs level > gap > 0 and d >= k, got {level}, {gap}, d = {d}")
-    w = columns.new_zeros(columns.shape).double() if log_weights is None else log_weights.double()
-    require(w.shape == columns.shape, f"log_weights must have shape {tuple(columns.shape)}, got {tuple(w.shape)}")
-    finite(log_weights=w)
-    values = (w - w.amin(1, keepdim=True) + level)[..., None]
-    draw = lambda m: torch.nn.functional.normalize(torch.randn(m, d, dtype=torch.float64, generator=generator), dim=1)
-    keys, rounds = draw(n), 0
-    while True:
-        own = keys[columns]
-        q = (own.mT @ torch.linalg.lstsq(own @ own.mT, values).solution)[..., 0]
-        hurts = (q @ keys.T).scatter(1, columns, -math.inf) > level - gap
-        if whole:  # a bad row is one event, written as a column of its own: it touches the keys of S_i alone
-            bad = (own @ own.mT).triu(1).abs().flatten(1).amax(1) > 1 / (2 * columns.shape[1])
-            hurts = (hurts & ~bad[:, None]).scatter(1, columns[:, :1], bad[:, None])
-        events = hurts.nonzero().tolist()
-        if not events or rounds == limit:
-            return Redrawn(q, keys, rounds, len({i for i, _ in events}))
-        touched: set[int] = set()
-        for i, l in events:  # of events that share a key only one is drawn anew
-            if not {l, *columns[i].tolist()} & touched:
-                touched |= {l, *columns[i].tolist()} if whole else {l}
-        redrawn = sorted(touched)
-        keys[redrawn], rounds = draw(len(redrawn)), rounds + 1
+    require(n >= 1, f"n must be at least 1, got {n}")
+    j = torch.arange(n, dtype=dtype, device=device)
+    z, angle = 1 - (2 * j + 1) / n, 2 * math.pi * turn * j
+    r = (1 - z * z).sqrt()
+    return torch.stack([r * angle.cos(), r * angle.sin(), z], 1)

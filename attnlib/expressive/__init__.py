@@ -11,10 +11,10 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from attnlib._require import require
-from attnlib.expressive import _caps, _inputs, _tiles
+from attnlib.expressive import _caps, _inputs, _redraw, _tiles
 from attnlib.expressive.dimensions import plain_dimension, tolerances
 
-Method = Literal["interpolated", "plain", "integer"]
+Method = Literal["interpolated", "plain", "integer", "redraw"]
 Keys = Literal["sphere", "signs", "gaussian"]
 
 
@@ -86,7 +86,7 @@ def fit(
     columns: Int[Tensor, "n k"], log_weights: Float[Tensor, "n k"] | None = None, *, d: int | None = None,
     eps1: float, eps2: float, method: Method = "interpolated", restarts: int = 10, generator: torch.Generator,
     progress: Callable | bool | None = None, s: float | None = None, keys: Keys | None = None,
-    dtype: torch.dtype | None = None,
+    dtype: torch.dtype | None = None, redraws: int = 200,
 ) -> Code:
     """Queries and keys whose attention has the given pattern, up to the two tolerances; verified before it returns.
 
@@ -95,18 +95,21 @@ def fit(
     Args:    columns: (n, k), where row i attends to; -1 pads short rows.   log_weights: the same shape; None: equal.
              d: dimension; None: by the predictor, and 5% more after each failure.   eps1: a zero is at most eps1 times
              a wanted entry.   eps2: ratios of wanted entries are right up to 1 + eps2.   method: "interpolated";
-             "plain", random projection; "integer", signs, for equal weights, verified without rounding.
+             "plain", random projection; "integer", signs, for equal weights, verified without rounding;
+             "redraw", interpolated, with keys drawn anew where they are in conflict: about half the dimensions. Its
+             theorem asks that no column is in more rows than the longest row has entries; a failure says if one is.
              restarts: draws of the keys.   generator: on the CPU.   progress: False for none, or a function like tqdm.
              s: level of the logits; None: 2 log(1 / eps1) + log gamma, or beta for projections.   keys: None: "sphere"; "gaussian" if plain.
-             dtype: None: that of log_weights, else float32.
+             dtype: None: that of log_weights, else float32.   redraws: rounds at most of "redraw", for each draw.
     Returns: Code, on the device of columns.
     Raises:  ValueError for a bad pattern or tolerance, and for d below the longest row; Exhausted, which holds the
              best code, if no draw passed.
-    Cost:    O(n k^2 d + n k^3) and one verification, O(n^2 d), a draw; memory O(n (d + k)), no n x n matrix.
+    Cost:    O(n k^2 d + n k^3) and one verification, O(n^2 d), a draw; a round that redraws r keys O(r k n d) more;
+             memory O(n (d + k)), no n x n matrix.
     Source:  Likhosherstov, Choromanski, Weller 2021, 2023 (Theorem 0.4, known to us in words); interpolation is ours.
-    Claim:   expressive.interpolated      Page: notebooks/sparse_patterns/logarithmic_dimension
+    Claim:   expressive.interpolated, codes.redraw      Page: notebooks/sparse_patterns/logarithmic_dimension
     """
-    _inputs.words(generator, d, dtype, s)
+    _inputs.words(generator, d, dtype, s, redraws)
     dtype = dtype or getattr(log_weights, "dtype", torch.float32)
     log_weights = _inputs.pattern(columns, log_weights, torch.float64 if dtype == torch.float64 else torch.float32)
     tolerances(eps1, eps2, restarts)
@@ -116,12 +119,13 @@ def fit(
     require(method != "integer" or float(rise.max()) == 0, "method 'integer' needs equal weights within a row: leave out log_weights")
     if s is None:
         s = _level(eps1, eps2, float(rise.max()), "interpolated" if method == "integer" and longest == 1 else method)
+    require(s > -math.log(eps1), f"s must exceed log(1 / eps1) = {-math.log(eps1):.4g}, the gap that is asked for, got {s}")
     guess = _guess(columns, log_weights, method, eps1, eps2, s) if d is None else d
     _inputs.dimension(guess, longest, method)
-    require(s > -math.log(eps1), f"s must exceed log(1 / eps1) = {-math.log(eps1):.4g}, the gap that is asked for, got {s}")
     best = None
     for _ in range(restarts):
         code = _draw(columns, log_weights.to(dtype), guess, s, method, keys, generator)._replace(eps1=eps1, eps2=eps2)
+        code = _settled(code, columns, log_weights.to(dtype), s, keys, generator, redraws, progress) if method == "redraw" else code
         found = _report(code, columns, log_weights, None, progress, early=True)
         if found.passed:
             return code
@@ -173,19 +177,19 @@ def _report(code: Code, columns: Tensor, log_weights: Tensor, tile, progress, ea
     return Report(passed, ratio, margin, leak, size, torch.stack(found[:3], 1), float(torch.maximum(off, most).max()))
 
 
-def _bar(progress) -> Callable:
+def _bar(progress, steps: str = "tiles of rows") -> Callable:
     if progress is False:
         return lambda rows: rows
     if callable(progress):
         return progress
     from tqdm import tqdm
 
-    return lambda rows: tqdm(rows, desc="tiles of rows", delay=3, leave=False)
+    return lambda rows: tqdm(rows, desc=steps, delay=3, leave=False)
 
 
 def _level(eps1: float, eps2: float, rise: float, method: str) -> float:
     """s: twice the margin for interpolation, as little as possible for a projection, whose ratio errors grow with it."""
-    return 2 * -math.log(eps1) + rise if method == "interpolated" else math.log((1 + eps2) / eps1)
+    return 2 * -math.log(eps1) + rise if method in _inputs.SOLVED else math.log((1 + eps2) / eps1)
 
 
 def _guess(columns: Tensor, log_weights: Tensor, method: str, eps1: float, eps2: float, s: float) -> int:
@@ -198,34 +202,49 @@ def _guess(columns: Tensor, log_weights: Tensor, method: str, eps1: float, eps2:
     sample = lengths[:: max(1, n // 50)]
     t = (s + math.log(eps1)) / sample
     pairs = n * zeros / (2 if longest == 1 else 1)
-    found = _caps.smallest(lambda d: pairs * float(_caps.tail(t, d).mean()), 0.1)
-    return max(longest, min(found, n) if method == "interpolated" else found)
+    goal = n / (8 * longest) if method == "redraw" else 0.1  # conflicts at the start; a redraw must not make more than it mends
+    found = _caps.smallest(lambda d: pairs * float(_caps.tail(t, d).mean()), goal)
+    return max(longest, min(found, n) if method in _inputs.SOLVED else found)
+
+
+def _keys(n: int, d: int, kind: str, dtype, generator) -> Tensor:
+    """Random keys on the CPU: of length one, but for "gaussian" only on average."""
+    if kind == "signs":
+        return (torch.randint(0, 2, (n, d), generator=generator, dtype=torch.int8) * 2 - 1).to(dtype) / math.sqrt(d)
+    k = torch.randn(n, d, generator=generator, dtype=dtype)
+    return k / (math.sqrt(d) if kind == "gaussian" else k.norm(dim=1, keepdim=True))
 
 
 def _draw(columns: Tensor, log_weights: Tensor, d: int, s: float, method: str, keys, generator) -> Code:
     """One draw of the keys, and the queries that follow from it."""
     n, kept, dtype = len(columns), columns >= 0, log_weights.dtype
-    exact = method == "integer"
-    keys = "signs" if exact else keys or ("gaussian" if method == "plain" else "sphere")
+    keys = keys or ("gaussian" if method == "plain" else "sphere")
     require(keys in get_args(Keys), f"keys must be one of {list(get_args(Keys))}, got {keys!r}")
-    require(not exact or columns.shape[1] <= 127, f"an int8 query holds at most 127 signs, got rows of {columns.shape[1]}")
-    if method == "interpolated" and d >= n:
-        k = torch.eye(n, d, dtype=dtype)  # as many dimensions as tokens need no luck
-    elif keys == "signs":
-        k = torch.randint(0, 2, (n, d), generator=generator, dtype=torch.int8) * 2 - 1
-        k = k if exact else k.to(dtype) / math.sqrt(d)
-    else:
-        k = torch.randn(n, d, generator=generator, dtype=dtype)
-        k = k / (math.sqrt(d) if keys == "gaussian" else k.norm(dim=1, keepdim=True))
-    k = k.to(columns.device)
-    if exact:
-        q = sum(k[c] * (c >= 0).to(torch.int8)[:, None] for c in columns.T)
-        return Code(q, k, 0.0, 0.0, s / d)
+    if method == "integer":
+        require(columns.shape[1] <= 127, f"an int8 query holds at most 127 signs, got rows of {columns.shape[1]}")
+        k = (torch.randint(0, 2, (n, d), generator=generator, dtype=torch.int8) * 2 - 1).to(columns.device)
+        return Code(sum(k[c] * (c >= 0).to(torch.int8)[:, None] for c in columns.T), k, 0.0, 0.0, s / d)
+    easy = method in _inputs.SOLVED and d >= n  # as many dimensions as tokens need no luck
+    k = (torch.eye(n, d, dtype=dtype) if easy else _keys(n, d, keys, dtype, generator)).to(columns.device)
     y = (log_weights + s) * kept
     if method == "plain":
         return Code(sum(k[c] * w[:, None] for c, w in zip(columns.T, y.T)), k, 0.0, 0.0)
-    step = max(1, 2**21 // (columns.shape[1] * d))
-    return Code(torch.cat([interpolate(k, columns[i : i + step], y[i : i + step]) for i in range(0, n, step)]), k, 0.0, 0.0)
+    return Code(_queries(k, columns, y), k, 0.0, 0.0)
+
+
+def _queries(k: Tensor, columns: Tensor, y: Tensor) -> Tensor:
+    step = max(1, 2**21 // (columns.shape[1] * k.shape[1]))
+    return torch.cat([interpolate(k, c, v) for c, v in zip(columns.split(step), y.split(step))])
+
+
+def _settled(code: Code, columns: Tensor, log_weights: Tensor, s: float, keys, generator, redraws: int, progress) -> Code:
+    """The code with keys redrawn until none is in conflict, or as far as `redraws` rounds lead."""
+    y, (n, d), kind = (log_weights + s) * (columns >= 0), code.k.shape, code.k.dtype
+    found = _redraw.settle(
+        code.k, columns, y, solve=_queries, gap=-math.log(code.eps1), limit=redraws, bar=_bar(progress, "rounds of redrawing"),
+        draw=lambda m: _keys(m, d, keys or "sphere", kind, generator).to(code.k.device),
+    )
+    return code._replace(q=found.q, k=found.k)
 
 
 def interpolate(k: Float[Tensor, "n d"], columns: Int[Tensor, "rows k"], y: Float[Tensor, "rows k"]) -> Float[Tensor, "rows d"]:
@@ -253,10 +272,13 @@ def _shortfall(report: Report, restarts: int, columns, log_weights, method, eps1
         f"none of {restarts} draws passed; the best, at d = {d}, keeps zeros {report.margin:.4g} below (needed {wanted:.4g}) "
         f"with ratio error {report.ratio_error:.3g} (allowed {allowed:.3g}), rounding up to {report.rounding:.2g}. "
     )
-    if report.margin >= wanted and (method == "interpolated" or report.ratio_error <= allowed):
+    if report.margin >= wanted and (method in _inputs.SOLVED or report.ratio_error <= allowed):
         cure = "raise eps2 or lower s" if code.q.dtype == torch.float64 else "take dtype=torch.float64"
         return f"{told}That is rounding, not the keys: {cure}. The best code is .code"
     needed, more = _guess(columns, log_weights, method, eps1, eps2, s), math.ceil(1.25 * d)
-    more = min(more, len(columns)) if method == "interpolated" else more
+    more = min(more, len(columns)) if method in _inputs.SOLVED else more
     advice = f"d = {needed} is expected to do" if needed > d else f"try d = {more}"
+    if method == "redraw":
+        told += f"{int((~(report.rows[:, 1] >= wanted)).sum())} rows were in conflict still when the redraws were used up. "
+        told += _inputs.crowded(columns)
     return f"{told}Random keys of so few dimensions come too close to each other; {advice}. The best code is .code"

@@ -9,7 +9,9 @@ from torch import Tensor
 
 from attnlib._require import require
 
-FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+SOLVED = ("interpolated", "redraw")  # the methods whose queries solve for given logits
+HALVES = (torch.float16, torch.bfloat16)
+FLOATS = (*HALVES, torch.float32, torch.float64)
 
 
 def pattern(columns: Tensor, log_weights: Tensor | None, dtype: torch.dtype) -> Tensor:
@@ -43,22 +45,33 @@ def _row(bad: Tensor) -> str:
     return f"row {int(bad.nonzero()[0, 0])}" if bad.any() else ""
 
 
-def words(generator, d, dtype, s) -> None:
+def words(generator, d, dtype, s, redraws) -> None:
     """A generator is one, a dimension is an integer, a dtype a floating one, and a level finite; None stands for the default."""
     require(isinstance(generator, torch.Generator), f"generator must be a torch.Generator, got {type(generator).__name__}")
     require(d is None or type(d) is int, f"d must be an integer, got {d!r}")
     require(dtype is None or dtype in FLOATS, f"dtype must be one of {list(FLOATS)}, got {dtype!r}")
+    require(type(redraws) is int and redraws >= 1, f"redraws must be at least 1, an integer, got {redraws}")
     require(s is None or math.isfinite(s), f"s must be finite, got {s}")
 
 
 def dimension(d: int, longest: int, method: str) -> None:
     """Enough dimensions for the values of the longest row, and not so many that an integer logit may reach 2^24."""
-    need = longest if method == "interpolated" else 1
-    why = ", the longest row: as many values are interpolated" if method == "interpolated" else ""
+    need = longest if method in SOLVED else 1
+    why = ", the longest row: as many values are interpolated" if method in SOLVED else ""
     require(d >= need, f"d must be at least {need}{why}, got d = {d}")
     size = longest * d
     exact = method != "integer" or size < 2**24
     require(exact, f"integer logits must stay below 2^24 to be exact, and k d = {size}: loosen eps1 or eps2, or give d")
+
+
+def crowded(columns: Tensor) -> str:
+    """A sentence if a column is in more rows than the longest row has entries, which the theorem on redrawing does not allow."""
+    longest = int((columns >= 0).sum(1).max())
+    counts = columns[columns >= 0].bincount()
+    worst = int(counts.argmax())
+    if int(counts[worst]) <= longest:
+        return ""
+    return f"Column {worst} is in {int(counts[worst])} rows, and the theorem on redrawing asks for at most {longest}, the longest row. "
 
 
 def code(q, k, scale, tile) -> None:
@@ -92,7 +105,7 @@ def logits(q: Tensor, k: Tensor, scale: float) -> tuple[Tensor, Tensor, Tensor]:
         size = largest[0] * largest[1] * d
         require(size < 2**24, f"integer logits must stay below 2^24 to be exact, got max |q| max |k| d = {size}")
         return q, k, torch.zeros(len(q), dtype=torch.float64, device=q.device)
-    if q.dtype in (torch.float16, torch.bfloat16):
+    if q.dtype in HALVES:
         q, k = q.float(), k.float()
     most = torch.finfo(q.dtype)
     norm = lambda rows: torch.linalg.vector_norm(rows, dim=1, dtype=torch.float64)  # copies: a few rows at a time

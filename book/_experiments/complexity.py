@@ -1,9 +1,13 @@
-"""Time, memory and error of every row of the complexity table; writes complexity.json.  python complexity.py [--quick]
+"""Time, memory and error of every row of the complexity table.
 
-Time: median of thread time on one CPU thread, rows in turn, batch 1, 4 heads of width 64, float32, forward.
+    python book/_experiments/complexity.py [--quick] [--device cuda]
+
+It writes complexity.json, and with --device cuda complexity_cuda.json, which has no accuracy: that is of no device.
+Time: median of thread time on one CPU thread, rows in turn, batch 1, 4 heads of width 64, float32, forward; on a GPU
+between two events, TF32 off.
 The causal form of fused dense attention is the fair reference for causal rows; its FLOPs are counted in full.
 Load: average over a minute, before and after the table; times of a loaded machine are no measure.
-Memory: most bytes alive at once beside the inputs, counted operation by operation.
+Memory: most bytes alive at once beside the inputs, counted operation by operation; on a GPU by its allocator.
 Error: against dense attention on queries, keys and values of the small model that ships with the package.
 Public implementation of LSH: run only where the package reformer_pytorch can be imported.
 """
@@ -36,11 +40,13 @@ def factored(b: int) -> tuple[int, ...]:
     return (first, b // first) if b >= 4 else (b,)
 
 
-def rows(n: int, g: torch.Generator) -> dict:
+def rows(n: int, device: str = "cpu") -> dict:
     """name -> (call, FLOPs of all heads)."""
-    q, k, v = (torch.randn(1, HEADS, n, D, generator=g) for _ in range(3))
-    e = torch.randn(128, n, generator=g) / math.sqrt(128)
-    x, gru = torch.randn(1, n, HEADS * D, generator=g), torch.nn.GRU(HEADS * D, HEADS * D, batch_first=True)
+    g = torch.Generator(device).manual_seed(n)
+    draw = lambda *size: torch.randn(*size, generator=g, device=device)
+    q, k, v = (draw(1, HEADS, n, D) for _ in range(3))
+    e = draw(128, n) / math.sqrt(128)
+    x, gru = draw(1, n, HEADS * D), torch.nn.GRU(HEADS * D, HEADS * D, batch_first=True, device=device)
     l, b = 2 ** math.ceil(math.log2(n) / 2), factored(n // 64)
     many = lambda *row, **sizes: HEADS * flops(*row, **sizes)
     lsh = lambda r: lambda: lsh_attention(q, v, buckets=b, rounds=r, generator=g, check=False)
@@ -80,14 +86,48 @@ class Alive(TorchDispatchMode):
         return out
 
 
-def alternate(calls: dict, rounds: int, *, least: float = 0.01) -> dict:
-    """Quartiles of thread time in milliseconds a call, rows in turn; a turn repeats a short call for `least` seconds."""
-    def seconds(call, times: int) -> float:
-        began = time.thread_time()
-        for _ in range(times):
-            call()
-        return (time.thread_time() - began) / times
+def cpu_seconds(call, times: int) -> float:
+    """Thread time a call."""
+    began = time.thread_time()
+    for _ in range(times):
+        call()
+    return (time.thread_time() - began) / times
 
+
+def cuda_seconds(call, times: int) -> float:
+    """Time a call between two events of the GPU."""
+    start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    torch.cuda.synchronize()
+    start.record()
+    for _ in range(times):
+        call()
+    end.record()
+    torch.cuda.synchronize()
+    return start.elapsed_time(end) / 1e3 / times
+
+
+def cpu_bytes(call) -> int:
+    with Alive() as alive:
+        call()
+    return alive.peak
+
+
+def cuda_bytes(call) -> int:
+    """What the allocator gave out at the most, beside what it had given out before."""
+    torch.cuda.synchronize()
+    torch.cuda.reset_peak_memory_stats()
+    before = torch.cuda.memory_allocated()
+    call()
+    torch.cuda.synchronize()
+    return torch.cuda.max_memory_allocated() - before
+
+
+CLOCKS, METERS = {"cpu": cpu_seconds, "cuda": cuda_seconds}, {"cpu": cpu_bytes, "cuda": cuda_bytes}
+
+
+def alternate(calls: dict, rounds: int, device: str = "cpu", *, least: float = 0.01) -> dict:
+    """Quartiles of milliseconds a call, rows in turn; a turn repeats a short call for `least` seconds."""
+    seconds = CLOCKS[device]
     times = {name: max(1, math.ceil(least / max(seconds(call, 2), 1e-6))) for name, call in calls.items()}
     taken = {name: [] for name in calls}
     for _ in range(rounds):
@@ -113,18 +153,16 @@ def crossover(ns: list[int], row: list[float], dense: list[float]) -> int | None
     return round(math.exp(math.log(ns[last]) + share * math.log(ns[last + 1] / ns[last])))
 
 
-def table(ns: list[int], rounds: int) -> dict:
+def table(ns: list[int], rounds: int, device: str = "cpu") -> dict:
     found = {}
     for n in ns:
-        made = rows(n, torch.Generator().manual_seed(n))
-        times = alternate({name: call for name, (call, _) in made.items()}, rounds)
+        made = rows(n, device)
+        times = alternate({name: call for name, (call, _) in made.items()}, rounds, device)
         for name, (call, count) in made.items():
-            with Alive() as alive:
-                call()
             row = found.setdefault(name, {"ms": [], "flops": [], "bytes": []})
             row["ms"].append(times[name])
             row["flops"].append(count)
-            row["bytes"].append(alive.peak)
+            row["bytes"].append(METERS[device](call))
     fit = ns[::2] if len(ns) > 2 else ns
     at = lambda values: [values[ns.index(n)] for n in fit]
     for row in found.values():
@@ -135,7 +173,7 @@ def table(ns: list[int], rounds: int) -> dict:
     return found
 
 
-def public(rounds: int, sizes: list[tuple[int, int]]) -> list | str:
+def public(rounds: int, sizes: list[tuple[int, int]], device: str = "cpu") -> list | str:
     """Ratios of the public implementation to ours on the same work: tokens of one bucket, duplicates corrected."""
     try:
         from reformer_pytorch.reformer_pytorch import LSHAttention
@@ -144,14 +182,14 @@ def public(rounds: int, sizes: list[tuple[int, int]]) -> list | str:
     from importlib.metadata import version
     found = []
     for n, r in sizes:
-        g = torch.Generator().manual_seed(n)
-        q, v = (torch.randn(HEADS, n, D, generator=g) for _ in range(2))
-        theirs = LSHAttention(bucket_size=64, n_hashes=r, allow_duplicate_attention=False, attend_across_buckets=False).eval()
+        g = torch.Generator(device).manual_seed(n)
+        q, v = (torch.randn(HEADS, n, D, generator=g, device=device) for _ in range(2))
+        theirs = LSHAttention(bucket_size=64, n_hashes=r, allow_duplicate_attention=False, attend_across_buckets=False).eval().to(device)
         ms = alternate({
             "ours": lambda: lsh_attention(q, v, buckets=factored(n // 64), rounds=r, generator=g, check=False),
             "ours, one factor": lambda: lsh_attention(q, v, buckets=n // 64, rounds=r, generator=g, check=False),
             "public": lambda: theirs(q, v),
-        }, rounds)
+        }, rounds, device)
         found.append({"n": n, "rounds": r, "ms": ms, "ratio": round(ms["public"][1] / ms["ours"][1], 2), "version": version("reformer_pytorch")})
     return found
 
@@ -191,6 +229,20 @@ def accuracy(texts: int, n: int = 256) -> dict:
     return {"n": n, "d": d, "heads": len(q), "rows": found}
 
 
+def on_cuda(quick: bool) -> None:
+    """The table and the public implementation on the GPU."""
+    if not torch.cuda.is_available():
+        raise SystemExit("no CUDA device here: leave out --device cuda")
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
+    began, ns, rounds = time.time(), [256, 512] if quick else [512, 1024, 2048, 4096, 8192], 2 if quick else ROUNDS
+    sizes = [(1024, 1)] if quick else [(1024, 1), (4096, 1), (4096, 4)]
+    with torch.no_grad():
+        result = {"n": ns, "rows": table(ns, rounds, "cuda"), "public": public(rounds, sizes, "cuda")}
+    settings = {"batch": 1, "heads": HEADS, "d": D, "rounds": rounds, "dtype": "float32", "clock": "CUDA events", "tf32": False}
+    where = {"folder": store.ROOT / "_build"} if quick else {}
+    print(store.write("complexity_cuda", result, settings=settings, seconds=time.time() - began, device="cuda", **where))
+
+
 def main(quick: bool) -> None:
     torch.set_num_threads(1)
     began, ns, rounds = time.time(), [256, 512] if quick else [256, 512, 1024, 2048, 4096], 2 if quick else ROUNDS
@@ -199,8 +251,8 @@ def main(quick: bool) -> None:
         result = {
             "n": ns,
             "load before": load,
-        "rows": table(ns, rounds),
-        "load after": round(os.getloadavg()[0], 2),
+            "rows": table(ns, rounds),
+            "load after": round(os.getloadavg()[0], 2),
             "public": public(rounds, [(1024, 1)] if quick else [(1024, 1), (1024, 4), (4096, 1), (4096, 4)]),
             "accuracy": accuracy(1 if quick else 4),
             "cuda": "not run",
@@ -211,4 +263,4 @@ def main(quick: bool) -> None:
 
 
 if __name__ == "__main__":
-    main("--quick" in sys.argv)
+    (on_cuda if sys.argv[-2:] == ["--device", "cuda"] else main)("--quick" in sys.argv)

@@ -1,0 +1,110 @@
+"""Keys redrawn where they hurt. A row remembers one key, the worst; no matrix of all pairs exists at any time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from attnlib._require import require
+from attnlib.expressive import _inputs, _tiles
+
+
+class Settled(NamedTuple):
+    """Keys and the queries that belong to them, rounds of redrawing, and the rows that are still in conflict."""
+
+    q: Tensor
+    k: Tensor
+    rounds: int
+    left: int
+
+
+def settle(
+    k: Tensor, columns: Tensor, y: Tensor, *, solve: Callable, draw: Callable, gap: float, limit: int,
+    whole: bool = False, bar: Callable = iter, tile: tuple[int, int] = (1024, 2048),
+) -> Settled:
+    """Redraw until all logits off the pattern are `gap` below those on it, whatever rounding did, or for `limit` rounds.
+
+    After the keys R are redrawn, a row is computed anew if one of R is in S_i or was its worst key; all other rows
+    are compared with R alone. y: logits on the pattern, 0 at the padding. solve(k, columns, y): queries; NaN for
+    dependent keys. draw(m): m keys. whole: redraw all keys of an event, as in the theorem, where two keys of S_i that
+    lean on each other by more than 1 / (2 k) are an event of their own. Else, which is quicker, the worst key alone,
+    and those of S_i where they make a query in conflict more than twice as long as orthonormal keys would.
+    """
+    every, due = torch.arange(len(k), device=k.device), 0
+    k, q, worst = k.clone(), torch.empty_like(k), every.clone()
+    least, top = k.new_empty(2, len(k), dtype=torch.float64)
+    stale, redrawn = every, every[:0]
+    for done in bar(range(limit + 1)):
+        require(done == due, f"progress must pass on every round in order: round {due} was due, got {done}")
+        due += 1
+        q[stale] = solve(k, columns[stale], y[stale]) if len(stale) else k[stale]
+        least[stale] = _least(q[stale], columns[stale], k)
+        top[stale], worst[stale] = highest(q[stale], columns[stale], k, every, tile)
+        found, which = highest(q, columns, k, redrawn, tile)
+        top, worst = torch.maximum(top, found), torch.where(found > top, which, worst)
+        hurt = ~(least - top >= gap + 3 * _inputs.logits(q, k, 1.0)[2])
+        bad = _leaning(k, columns) if whole else hurt & (_squares(q) > 4 * _squares(y))
+        bad |= q.isnan().any(1)
+        hurt |= bad
+        if done == limit or not hurt.any():
+            return Settled(q, k, done, int(hurt.sum()))
+        rows = hurt.nonzero().flatten()
+        redrawn = torch.tensor(_chosen(columns[rows], worst[rows], bad[rows], whole), device=k.device)
+        k[redrawn] = draw(len(redrawn))
+        new = torch.zeros_like(hurt).index_fill_(0, redrawn, True)
+        stale = (new[worst] | (new[columns.clamp_min(0)] & (columns >= 0)).any(1)).nonzero().flatten()
+    raise ValueError(f"progress must pass on every round: got {due}, and rows are in conflict")
+
+
+def highest(q: Tensor, columns: Tensor, k: Tensor, among: Tensor, tile: tuple[int, int]) -> tuple[Tensor, Tensor]:
+    """For each query the largest logit on the keys `among` that are off its row of columns, float64, and the number of that key."""
+    kind = torch.float32 if q.dtype in _inputs.HALVES else q.dtype
+    place = columns.new_full((len(k) + 1,), -1)  # the last entry is for the padding
+    place[among] = torch.arange(len(among), device=k.device)
+    tops, keys = [q.new_empty(0, dtype=torch.float64)], [among[:0]]
+    for some, own in zip(q.split(tile[0]), place[columns].split(tile[0])):
+        top, key = some.new_full((len(some),), -torch.inf, dtype=torch.float64), own.new_zeros(len(some))
+        for j in range(0, len(among), tile[1]):
+            here = among[j : j + tile[1]]
+            logits = some.to(kind) @ k[here].to(kind).T
+            row, column = ((own >= j) & (own < j + len(here))).nonzero(as_tuple=True)
+            logits[row, own[row, column] - j] = -torch.inf
+            best = logits.amax(1).double()
+            rise = (best > top).nonzero().flatten()  # amax is quick, argmax is not
+            key[rise], top = here[logits[rise].argmax(1)], torch.maximum(top, best)
+        tops.append(top)
+        keys.append(key)
+    return torch.cat(tops), torch.cat(keys)
+
+
+def _least(q: Tensor, columns: Tensor, k: Tensor) -> Tensor:
+    """The least logit on each row of columns, float64."""
+    on = _tiles.supports(*((t.float() if t.dtype in _inputs.HALVES else t) for t in (q, k)), columns)
+    return on.double().masked_fill(columns < 0, torch.inf).amin(1)
+
+
+def _squares(rows: Tensor) -> Tensor:
+    return torch.linalg.vector_norm(rows, dim=1, dtype=torch.float64).square()
+
+
+def _leaning(k: Tensor, columns: Tensor) -> Tensor:
+    """Rows with two keys whose product is above 1 / (2 k)."""
+    bad = columns.new_zeros(len(columns), dtype=torch.bool)
+    for i, a in enumerate(columns.T):
+        for b in columns.T[:i]:
+            products = (k[a.clamp_min(0)] * k[b.clamp_min(0)]).sum(1)
+            bad |= (products.abs() > 1 / (2 * columns.shape[1])) & (a >= 0) & (b >= 0)
+    return bad
+
+
+def _chosen(columns: Tensor, worst: Tensor, bad: Tensor, whole: bool) -> list[int]:
+    """The keys to redraw: of events that share a key only the first counts."""
+    touched: set[int] = set()
+    for own, l, alone in zip(columns.tolist(), worst.tolist(), bad.tolist()):
+        keys = {c for c in own if c >= 0} | (set() if alone else {l})
+        if not keys & touched:
+            touched |= keys if whole or alone else {l}
+    return sorted(touched)
