@@ -281,7 +281,7 @@ def test_no_second_derivative():
 
 def test_small_pieces_give_the_same(monkeypatch):
     monkeypatch.setattr(_backward, "SCORES", 1)
-    monkeypatch.setattr(_tiles, "GATHERED", 1)
+    monkeypatch.setattr(_tiles, "PIECE", 1)
     for pattern in (patterns.longformer(131, 9, 3), patterns.union(patterns.strided(50)), patterns.random(40, 5, generator=torch.Generator())):
         agrees(pattern, d_v=4, batch=(2,))
 

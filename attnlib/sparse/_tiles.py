@@ -11,14 +11,14 @@ from torch.nn import functional as F
 from attnlib.sparse._plan import Family, Plan, Run
 from attnlib.sparse._shapes import Layout
 
-GATHERED = 1 << 19  # numbers of keys gathered together: they stay in the cache
+PIECE = 1 << 19  # numbers of output, or of gathered keys and values, together: fresh pages cost more than the arithmetic
 SCORES = 1 << 24  # logits together, where no fused kernel keeps them in registers
 
 
 def forward(q: Tensor, k: Tensor, v: Tensor, plan: Plan, scale: float) -> tuple[Tensor, Tensor]:
     """(b, n, d) each -> out (b, n, d_v) and lse (b, n)."""
     b, n, _ = q.shape
-    out, lse = v.new_empty(b, n, v.shape[-1]), q.new_full((b, n), -math.inf)
+    out, lse = v.new_zeros(b, n, v.shape[-1]), q.new_full((b, n), -math.inf)
     for family in plan.families:
         for run in family.runs:
             for start, stop in chunks(family.layout, run, b, q.shape[-1] + v.shape[-1], fused(q, v)):
@@ -28,12 +28,12 @@ def forward(q: Tensor, k: Tensor, v: Tensor, plan: Plan, scale: float) -> tuple[
 
 def chunks(layout: Layout, run: Run, b: int, d: int, is_fused: bool) -> list[tuple[int, int]]:
     """Pieces of a run: bounded where keys are gathered or logits are written out."""
-    size = run.stop - run.start
+    size = PIECE // (b * layout.c * d)
     if layout.k_order is not None and layout.hop:
-        size = min(size, GATHERED // (b * layout.hop * d))
+        size = min(size, PIECE // (b * layout.hop * d))
     if not is_fused:
         size = min(size, SCORES // (b * layout.c * layout.width))
-    size = max(1, size)
+    size = min(max(1, size), run.stop - run.start)
     return [(a, min(run.stop, a + size)) for a in range(run.start, run.stop, size)]
 
 
@@ -87,27 +87,30 @@ def put(out: Tensor, lse: Tensor, o: Tensor, l: Tensor, order: Tensor | None, a:
         if alone:
             out[:, rows], lse[:, rows] = o, l
         else:
-            out[:, rows], lse[:, rows] = merge(out[:, rows], lse[:, rows], o, l)
+            merge_(out[:, rows], lse[:, rows], o, l)
         return
     rows = order[a : a + o.shape[1]]
     real = rows >= 0
     if not bool(real.all()):
         rows, o, l = rows[real], o[:, real], l[:, real]
     if not alone:
-        o, l = merge(out.index_select(1, rows), lse.index_select(1, rows), o, l)
+        held = out.index_select(1, rows), lse.index_select(1, rows)
+        merge_(*held, o, l)
+        o, l = held
     out.index_copy_(1, rows, o.to(out.dtype))
     lse.index_copy_(1, rows, l)
 
 
-def merge(out: Tensor, lse: Tensor, o: Tensor, l: Tensor) -> tuple[Tensor, Tensor]:
-    """Two parts of one softmax as one: weights exp(lse - L), L = log(exp(lse) + exp(l)).
+def merge_(out: Tensor, lse: Tensor, o: Tensor, l: Tensor) -> None:
+    """Two parts of one softmax as one, in place: weights exp(lse - L), L = log(exp(lse) + exp(l)).
 
-    A part without keys has lse = -inf and weight 0, whatever its output is.
+    A part without keys has lse = -inf and weight 0; its output is finite.
     """
     total = torch.logaddexp(lse, l)
     safe = total.masked_fill(total.isneginf(), 0)
     first, second = (lse - safe).exp().unsqueeze(-1), (l - safe).exp().unsqueeze(-1)
-    return torch.where(first == 0, 0, out * first).addcmul_(o, second), total
+    out.mul_(first).addcmul_(o, second)
+    lse.copy_(total)
 
 
 def fused(q: Tensor, v: Tensor) -> bool:
