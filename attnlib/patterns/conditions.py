@@ -47,7 +47,7 @@ def check(pattern: Pattern, *, device=None, moves: int = 20_000) -> Conditions:
              precision.   moves: how many rotations the search for a path may try before it gives up.
     Returns: Conditions.
     Raises:  ValueError if moves is negative.
-    Cost:    O(p + log n) products, of n^3 / 256 word operations each on the CPU; no n x n matrix of floats there.
+    Cost:    O(p + log n) products, of about n^3 / 512 word operations each on the CPU; no n x n matrix of floats there.
     Source:  Yun et al. 2020b, Assumption 1, recalled; the way to check it is ours.
     Claim:   patterns.checker      Page: notebooks/sparse_universality/patterns_and_conditions
     """
