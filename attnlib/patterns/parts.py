@@ -233,10 +233,7 @@ def build(n: int, *steps: Step | Part | list[Part] | tuple[Part, ...]) -> Patter
 
 
 def _step(given, number: int) -> Step:
-    if isinstance(given, Step):
-        step = given
-    else:
-        step = Step((given,) if isinstance(given, Part) else tuple(given))
+    step = given if isinstance(given, Step) else Step((given,) if isinstance(given, Part) else tuple(given))
     require(len(step.parts) > 0, f"step {number}: a step needs at least one part, got none")
     for part in step.parts:
         require(isinstance(part, Part), f"step {number}: a part is a Window, Strided, Blocks, Columns, Rows or Lists, got {part!r}")
@@ -269,12 +266,15 @@ def _by_distance(part: Window | Strided, n: int, d: Tensor) -> Tensor:
         ring = torch.zeros(n, dtype=torch.bool, device=d.device)
         ring[torch.arange(-part.left, part.right + 1, device=d.device) * part.dilation % n] = True
         return ring[d % n]
-    return (d >= -part.left * part.dilation) & (d <= part.right * part.dilation) & (d % part.dilation == 0)
+    near = (d >= -part.left * part.dilation) & (d <= part.right * part.dilation)
+    return near if part.dilation == 1 else near & (d % part.dilation == 0)
 
 
-def _reads(part: Blocks | Columns | Rows | Lists, n: int, k: Tensor, j: Tensor) -> Tensor:
+def _reads(part: Part, n: int, k: Tensor, j: Tensor) -> Tensor:
     """Whether k reads j by this part alone, elementwise."""
     match part:
+        case Window() | Strided():
+            return _by_distance(part, n, j - k)
         case Blocks(size, shift, turn):
             return (j + shift) // size == ((k + shift) // size + turn) % part.count(n)
         case Columns(tokens):
