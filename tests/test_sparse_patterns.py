@@ -302,6 +302,7 @@ def test_on_a_gpu(name):
         (lambda q, k, v: sparse_attention(q, k, v, patterns.window(6, 3).mask()), "pattern must be an attnlib.patterns.Pattern"),
         (lambda q, k, v: sparse_attention(q, k, v, Pattern(6, (Step((Columns((4,)),), True),))), "row 0 of the pattern attends to nothing"),
         (lambda q, k, v: sparse_attention(q, k, v, patterns.window(6, 3), step=[0, 0]), "one for each of 0 heads, got 2"),
+        (lambda q, k, v: sparse_attention(q, k, v, patterns.window(6, 3), step=1.0), "step must be an integer.*got 1.0"),
         (lambda q, k, v: sparse_attention(q, k[:-1], v, patterns.window(6, 3)), r"k must have shape \(6, 4\)"),
         (lambda q, k, v: sparse_attention(q.long(), k, v, patterns.window(6, 3)), "floating point"),
         (lambda q, k, v: sparse_attention(q * float("nan"), k, v, patterns.window(6, 3)), "q holds NaN"),

@@ -61,8 +61,10 @@ def sparse_attention(
     _check(q, k, v, None, check)
     require(isinstance(pattern, Pattern), f"pattern must be an attnlib.patterns.Pattern, got {type(pattern).__name__}")
     require(pattern.n == q.shape[-2], f"the pattern has n = {pattern.n} tokens, q has {q.shape[-2]}")
-    scale = _scale(q, scale)
-    if isinstance(step, int):
+    scale, whole = _scale(q, scale), lambda s: isinstance(s, int) and not isinstance(s, bool)
+    fits = whole(step) or (isinstance(step, list | tuple) and all(map(whole, step)))
+    require(fits, f"step must be an integer, or a list of one for each head, got {step!r}")
+    if whole(step):
         out, lse = _one_step(q, k, v, pattern, step, scale)
     else:
         out, lse = _by_heads(q, k, v, pattern, list(step), scale)

@@ -58,7 +58,7 @@ class Plan(NamedTuple):
     taken: Tensor | None
 
 
-@functools.lru_cache(maxsize=32)
+@functools.lru_cache(maxsize=128)  # a cycle may have many steps
 def make_plan(step: Step, n: int, dtype: torch.dtype, device: torch.device) -> Plan:
     """The families of a step, in an order in which each part hides what an earlier part holds."""
     families, seen, touched = [], [], torch.zeros(n, dtype=torch.bool)

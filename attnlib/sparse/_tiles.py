@@ -12,7 +12,7 @@ from attnlib.sparse._plan import Family, Plan, Run
 from attnlib.sparse._shapes import Layout
 
 PIECE = 1 << 19  # numbers of output, or of gathered keys and values, together: fresh pages cost more than the arithmetic
-SCORES = 1 << 24  # logits together, where no fused kernel keeps them in registers
+SCORES = 1 << 24  # logits together, where no fused kernel keeps them in the cache
 
 
 def forward(q: Tensor, k: Tensor, v: Tensor, plan: Plan, scale: float) -> tuple[Tensor, Tensor]:
@@ -21,16 +21,17 @@ def forward(q: Tensor, k: Tensor, v: Tensor, plan: Plan, scale: float) -> tuple[
     out, lse = v.new_zeros(b, n, v.shape[-1]), q.new_full((b, n), -math.inf)
     for family in plan.families:
         for run in family.runs:
-            for start, stop in chunks(family.layout, run, b, q.shape[-1] + v.shape[-1], fused(q, v)):
+            for start, stop in chunks(family.layout, run, b, q.shape[-1] + v.shape[-1], q.device.type == "cpu", fused(q, v)):
                 _one(q, k, v, out, lse, family, run, start, stop, scale)
     return out, lse
 
 
-def chunks(layout: Layout, run: Run, b: int, d: int, is_fused: bool) -> list[tuple[int, int]]:
-    """Pieces of a run: bounded where keys are gathered or logits are written out."""
-    size = PIECE // (b * layout.c * d)
+def chunks(layout: Layout, run: Run, b: int, d: int, on_cpu: bool, is_fused: bool) -> list[tuple[int, int]]:
+    """Pieces of a run: small ones for a cache; elsewhere only what is written out is bounded."""
+    piece = PIECE if on_cpu else 16 * SCORES
+    size = piece // (b * layout.c * d)
     if layout.k_order is not None and layout.hop:
-        size = min(size, PIECE // (b * layout.hop * d))
+        size = min(size, piece // (b * layout.hop * d))
     if not is_fused:
         size = min(size, SCORES // (b * layout.c * layout.width))
     size = min(max(1, size), run.stop - run.start)
