@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 
 import torch
 from jaxtyping import Bool
@@ -233,7 +233,7 @@ def causal(pattern: Pattern) -> Pattern:
     return build(pattern.n, *(step._replace(causal=True) for step in pattern.steps))
 
 
-def from_sets(*steps: Sequence[Collection[int]]) -> Pattern:
+def from_sets(*steps: Sequence[Sequence[int] | set[int]]) -> Pattern:
     """A pattern from its index sets.
 
         from_sets([[0, 1], [0, 1, 2], [2]])   token 0 reads 0 and 1, token 1 reads all, token 2 reads itself

@@ -122,7 +122,7 @@ class Step(NamedTuple):
     Page:    notebooks/sparse_universality/patterns_and_conditions
     """
 
-    parts: tuple[Part, ...]
+    parts: tuple
     causal: bool = False
 
 
