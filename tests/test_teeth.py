@@ -28,6 +28,7 @@ PAGES = {  # claims module of tests/ -> its page
     "test_claims_lowrank": "notebooks/jl_low_rank/spectra_and_linformer.ipynb",
     "test_claims_complexity": "notebooks/jl_low_rank/complexity_table.ipynb",
     "test_claims_expressive": "notebooks/sparse_patterns/logarithmic_dimension.ipynb",
+    "test_claims_patterns": "notebooks/sparse_universality/patterns_and_conditions.ipynb",
     "test_claims_sparse": "notebooks/sparse_universality/patterns_and_conditions.ipynb",
 }
 
@@ -110,6 +111,10 @@ def efficient(kernel: str, old: str, new: str, check: str, page: bool = True) ->
 
 def expressive(kernel: str, old: str, new: str, check: str, page: bool = True) -> Mutation:
     return Mutation(f"expressive/{kernel}", old, new, check, page, "test_claims_expressive")
+
+
+def patterns(kernel: str, old: str, new: str, check: str, page: bool = True) -> Mutation:
+    return Mutation(f"patterns/{kernel}", old, new, check, page, "test_claims_patterns")
 
 
 def tiles(kernel: str, old: str, new: str, check: str, page: bool = True) -> Mutation:
@@ -210,6 +215,13 @@ MUTATIONS = {
     "window_attention: one key too few": efficient("sparse/padded", "(b <= a + left + right) & real", "(b < a + left + right) & real", "check_sparse('window')"),
     "_softmax: sums of one tile only": efficient("sparse/padded", "total + turn(e.sum(-1, keepdim=True), p)", "total + (p == 0) * turn(e.sum(-1, keepdim=True), p)", "check_sparse('strided')"),
     "strided_mask: stride": efficient("sparse/padded", "(i - j) % stride == 0", "(i - j) % (stride + 1) == 0", "check_sparse('strided')"),
+    "bit_product: the last table alone": patterns("bits", "np.bitwise_or(out, part, out=out)", "out[:] = part", "check_hops(True)"),
+    "hops: steps backwards": patterns("conditions", "one = product(step, one)", "one = product(one, step)", "check_hops(True)"),
+    "hops: one layer less": patterns("conditions", "return periods * p + t, None", "return periods * p + t - 1, None", "check_strided(16, 4, wanted=3)"),
+    "Window: sign of a ring": patterns("parts", "torch.arange(-part.left, part.right + 1", "torch.arange(part.left, part.right + 1", "check_tight(patterns.directed_cycle, 10, (9, 20))"),
+    "Rows: axis": patterns("parts", "return _among(tokens, n, k)", "return _among(tokens, n, j)", "check_family('star', lambda n, w: patterns.star(n), ALL)"),
+    "is_path: axis": patterns("hamilton", "pattern.reads(step, reader, read)", "pattern.reads(step, read, reader)", "check_search()"),
+    "exact: ends of a window": patterns("exact", "- left * (left + 1) // 2", "- left * left // 2", "check_family('window', patterns.window)"),
     "attend: scale": tiles("_tiles", "attn_mask=mask, scale=scale)", "attn_mask=mask, scale=2 * scale)", "check_exact(UNIONS['strided'](37))"),
     "merge_: sign": tiles("_tiles", "(lse - safe).exp()", "(safe - lse).exp()", "check_merge(UNIONS['strided'](31))"),
     "merge_: maximum for the sum": tiles("_tiles", "torch.logaddexp(lse, l)", "torch.maximum(lse, l)", "check_merge(UNIONS['strided'](31))"),

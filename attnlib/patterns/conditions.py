@@ -21,6 +21,7 @@ class Conditions(NamedTuple):
              as its own certificate: token path[i + 1] reads path[i] in some step; None if there is none or none was found.
              hops: condition (3), s; None if there is none.   connections: of the largest step.   reasons: for each
              condition that fails, why.   unknown: the conditions where the search gave up; only hamiltonian_path can be.
+             all_met: True, False if one fails, None if that is not known.
     Page:    notebooks/sparse_universality/patterns_and_conditions
     """
 

@@ -77,7 +77,7 @@ def _fixed(n: int, w: int, g: int) -> Exact:
 
 
 def _shifted(n: int, b: int, g: int) -> Exact:
-    require(b % 2 == 0 and n % b == 0, f"shifted blocks: the formula needs an even b that divides n, got b = {b}, n = {n}")
+    require(b >= 2 and n % b == 0, f"shifted blocks: the formula needs b >= 2 that divides n, got b = {b}, n = {n}")
     return Exact(2, 2 * n // b - 1, n * b)
 
 

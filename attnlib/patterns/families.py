@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 
 import torch
 from jaxtyping import Bool
@@ -133,7 +133,7 @@ def bigbird(n: int, w: int = 3, g: int = 1, r: int = 2, *, generator: torch.Gene
     Raises:  ValueError for an even w, or w, g or r outside 1..n.
     Cost:    O(n r), or O(n^2) time for the draws.
     Source:  Zaheer et al. 2020, section 2, by tokens and not by blocks.
-    Claim:   patterns.bigbird      Page: notebooks/sparse_universality/patterns_and_conditions
+    Claim:   patterns.longformer      Page: notebooks/sparse_universality/patterns_and_conditions
     """
     return build(n, [*_global(n, w, g), _draws(n, r, generator)])
 
@@ -159,7 +159,7 @@ def block_diagonal(n: int, b: int | None = None) -> Pattern:
     Raises:  ValueError for b outside 1..n.
     Cost:    O(1).
     Source:  the definition.
-    Claim:   patterns.block-diagonal      Page: notebooks/sparse_universality/patterns_and_conditions
+    Claim:   patterns.classes      Page: notebooks/sparse_universality/patterns_and_conditions
     """
     return build(n, Blocks(_stride(n, b, "b")))
 
@@ -233,7 +233,7 @@ def causal(pattern: Pattern) -> Pattern:
     return build(pattern.n, *(step._replace(causal=True) for step in pattern.steps))
 
 
-def from_sets(*steps: Sequence[Collection[int]]) -> Pattern:
+def from_sets(*steps: Sequence[Sequence[int] | set[int]]) -> Pattern:
     """A pattern from its index sets.
 
         from_sets([[0, 1], [0, 1, 2], [2]])   token 0 reads 0 and 1, token 1 reads all, token 2 reads itself

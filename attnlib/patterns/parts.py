@@ -122,7 +122,7 @@ class Step(NamedTuple):
     Page:    notebooks/sparse_universality/patterns_and_conditions
     """
 
-    parts: tuple[Part, ...]
+    parts: tuple
     causal: bool = False
 
 
@@ -131,7 +131,7 @@ class Pattern(NamedTuple):
 
         j in A_k  means  token k reads token j   (True in row k, column j of the mask)
 
-    Args:    n: tokens, at least 2.   steps: p of them.
+    Args:    n: tokens, at least 2.   steps: p of them.   p: their number.   connections: sum_k |A_k| of the largest.
     Page:    notebooks/sparse_universality/patterns_and_conditions
     """
 
