@@ -24,10 +24,11 @@ from attnlib.bench import sparse
 def main(quick: bool) -> None:
     torch.set_num_threads(1)
     began, load, results = time.time(), round(os.getloadavg()[0], 2), []
+    code = store.commit()  # before the run: what is committed while it runs is not what was measured
     for result in sparse.run("cpu", quick):
         print(sparse.report(result), flush=True)
         results.append(result)
-    settings = {"rounds": results[0]["rounds"], "heads": sparse.HEADS, "d": sparse.D, "dtype": "float32", "load": load}
+    settings = {"rounds": results[0]["rounds"], "heads": sparse.HEADS, "d": sparse.D, "dtype": "float32", "load": load, "code": code}
     if not quick:
         store.write("bench_sparse", rounded(results), settings=settings, seconds=time.time() - began)
 
