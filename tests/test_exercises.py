@@ -11,7 +11,8 @@ import pytest
 import torch
 
 from attnlib import exercises
-from attnlib.exercises import codes, collapse, complexity, efficacy, escaping, expressive, lowrank, paths, projections, questions
+from attnlib import patterns as library
+from attnlib.exercises import codes, collapse, complexity, efficacy, escaping, expressive, lowrank, paths, patterns, projections, questions
 
 mix = lambda s, P, W: sum(p @ s @ w for p, w in zip(P, W))
 
@@ -153,6 +154,13 @@ QUESTIONS = {
 def leading(r, s, w_qk, w):
     centred = r - s @ r
     return r @ w_qk @ centred.T @ (s[:, None] * centred) @ w
+
+
+def heard_of(steps, t, *, backwards=False):
+    sets = [{k} for k in range(len(steps[0]))]
+    for layer in range(t)[:: -1 if backwards else 1]:
+        sets = [set().union(*(sets[j] for j in row)) for row in steps[layer % len(steps)]]
+    return sets
 
 
 COLLAPSE = {
@@ -492,7 +500,31 @@ CODES = {
     ],
 }
 
-ANSWERS = {paths: PATHS, collapse: COLLAPSE, escaping: ESCAPING, questions: QUESTIONS, projections: PROJECTIONS, efficacy: EFFICACY, lowrank: LOWRANK, complexity: COMPLEXITY, expressive: EXPRESSIVE, codes: CODES}  # each module of a chapter has its answers here
+PATTERNS = {
+    "count": [
+        (688, "Right"), (700, "each end have fewer"), (694, "there are two ends"), (588, "self-loops are connections"),
+        (672, "an end lacks"), (1444, "7 is the total width"), (3, "Not yet"),
+    ],
+    "heard": [
+        (heard_of, "Right"),
+        (lambda steps, t: heard_of(steps, t, backwards=True), "run backwards"),
+        (lambda steps, t: heard_of(steps[:1], t), "Only the first step"),
+        (lambda steps, t: heard_of(steps, t + 1), "one layer too many"),
+        (lambda steps, t: heard_of(steps, t - 1), "one layer too few"),
+        (lambda steps, t: heard_of([[[k for k, row in enumerate(step) if j in row] for j in range(len(step))] for step in steps], t), "turned round"),
+        (lambda steps, t: [set()] * len(steps[0]), "Not yet"), (lambda steps, t: 3, "yours is int"),
+    ],
+    "design": [
+        (library.build(20, *(library.Window(2, 0, 3**l, wrap=True) for l in range(3))), "Right"),
+        (7, "A Pattern of 20 tokens"), (library.star(9), "yours is 9"), (library.star(20), "yours has 94"),
+        (library.dilation_cycle(20), "s = 5"), (library.causal(library.window(20, 3)), "hops fails"),
+    ],
+    "repair": [
+        (library.fixed(10, 4, closed=True), "Right"), (library.fixed(10, 4), "does not hear"), (library.dense(10), "two steps"),
+        (library.fixed(10, 5), "are gone from step 0"), (library.build(10, library.Window(9, 9), library.Window(9, 9)), "At most 10"),
+    ],
+}
+ANSWERS = {paths: PATHS, collapse: COLLAPSE, escaping: ESCAPING, questions: QUESTIONS, projections: PROJECTIONS, efficacy: EFFICACY, lowrank: LOWRANK, complexity: COMPLEXITY, expressive: EXPRESSIVE, codes: CODES, patterns: PATTERNS}  # each module of a chapter has its answers here
 EVERY = [(module, name) for module, answers in ANSWERS.items() for name in answers]
 
 
@@ -529,7 +561,7 @@ def test_single_precision_is_precise_enough():
 
 LEAST = {
     paths: 18, collapse: 10, questions: 15, escaping: 15, projections: 15, efficacy: 21,
-    lowrank: 19, complexity: 12, expressive: 16, codes: 15,
+    lowrank: 19, complexity: 12, expressive: 16, codes: 15, patterns: 11,
 }
 
 

@@ -28,6 +28,8 @@ PAGES = {  # claims module of tests/ -> its page
     "test_claims_lowrank": "notebooks/jl_low_rank/spectra_and_linformer.ipynb",
     "test_claims_complexity": "notebooks/jl_low_rank/complexity_table.ipynb",
     "test_claims_expressive": "notebooks/sparse_patterns/logarithmic_dimension.ipynb",
+    "test_claims_patterns": "notebooks/sparse_universality/patterns_and_conditions.ipynb",
+    "test_claims_sparse": "notebooks/sparse_universality/patterns_and_conditions.ipynb",
 }
 
 # Forked from a process that has these already: most of a mutation's time would otherwise go into importing torch.
@@ -109,6 +111,14 @@ def efficient(kernel: str, old: str, new: str, check: str, page: bool = True) ->
 
 def expressive(kernel: str, old: str, new: str, check: str, page: bool = True) -> Mutation:
     return Mutation(f"expressive/{kernel}", old, new, check, page, "test_claims_expressive")
+
+
+def patterns(kernel: str, old: str, new: str, check: str, page: bool = True) -> Mutation:
+    return Mutation(f"patterns/{kernel}", old, new, check, page, "test_claims_patterns")
+
+
+def tiles(kernel: str, old: str, new: str, check: str, page: bool = True) -> Mutation:
+    return Mutation(f"sparse/{kernel}", old, new, check, page, "test_claims_sparse")
 
 
 MUTATIONS = {
@@ -203,12 +213,27 @@ MUTATIONS = {
     "restricted_forward: axis": efficacy("x = p @ (x @", "x = p.mT @ (x @", "check_first_order(network_frozen=False, paths_frozen=False)"),
     "estimate_length: scale": efficacy("(count / len(paths))", "(2 * count / len(paths))", "check_first_order()", page=False),
     "certify.rank: sign": questions("certify", "a - factor * b for a", "a + factor * b for a", "at_most(abs(certify.rank(clusters(3, 2)) - 2), 0)"),
-    "strided_attention: near part": efficient("sparse", "(b > a[:, None] + l)", "(b > a[:, None] + l + 1)", "check_causal('strided')"),
-    "strided_attention: a column too near": efficient("sparse", "above = s > s[:, None] - 2", "above = s > s[:, None] - 3", "check_sparse('strided')"),
-    "fixed_attention: own block counted twice": efficient("sparse", "later = (s >= s[:, None])", "later = (s > s[:, None])", "check_causal('fixed')"),
-    "window_attention: one key too few": efficient("sparse", "(b <= a + left + right) & real", "(b < a + left + right) & real", "check_sparse('window')"),
-    "_softmax: sums of one tile only": efficient("sparse", "total + turn(e.sum(-1, keepdim=True), p)", "total + (p == 0) * turn(e.sum(-1, keepdim=True), p)", "check_sparse('strided')"),
-    "strided_mask: stride": efficient("sparse", "(i - j) % stride == 0", "(i - j) % (stride + 1) == 0", "check_sparse('strided')"),
+    "strided_attention: near part": efficient("sparse/padded", "(b > a[:, None] + l)", "(b > a[:, None] + l + 1)", "check_causal('strided')"),
+    "strided_attention: a column too near": efficient("sparse/padded", "above = s > s[:, None] - 2", "above = s > s[:, None] - 3", "check_sparse('strided')"),
+    "fixed_attention: own block counted twice": efficient("sparse/padded", "later = (s >= s[:, None])", "later = (s > s[:, None])", "check_causal('fixed')"),
+    "window_attention: one key too few": efficient("sparse/padded", "(b <= a + left + right) & real", "(b < a + left + right) & real", "check_sparse('window')"),
+    "_softmax: sums of one tile only": efficient("sparse/padded", "total + turn(e.sum(-1, keepdim=True), p)", "total + (p == 0) * turn(e.sum(-1, keepdim=True), p)", "check_sparse('strided')"),
+    "strided_mask: stride": efficient("sparse/padded", "(i - j) % stride == 0", "(i - j) % (stride + 1) == 0", "check_sparse('strided')"),
+    "bit_product: the last table alone": patterns("bits", "np.bitwise_or(out, part, out=out)", "out[:] = part", "check_hops(True)"),
+    "hops: steps backwards": patterns("conditions", "one = product(step, one)", "one = product(one, step)", "check_hops(True)"),
+    "hops: one layer less": patterns("conditions", "return periods * p + t, None", "return periods * p + t - 1, None", "check_strided(16, 4, wanted=3)"),
+    "Window: sign of a ring": patterns("parts", "torch.arange(-part.left, part.right + 1", "torch.arange(part.left, part.right + 1", "check_tight(patterns.directed_cycle, 10, (9, 20))"),
+    "Rows: axis": patterns("parts", "return _among(tokens, n, k)", "return _among(tokens, n, j)", "check_family('star', lambda n, w: patterns.star(n), ALL)"),
+    "is_path: axis": patterns("hamilton", "pattern.reads(step, reader, read)", "pattern.reads(step, read, reader)", "check_search()"),
+    "exact: ends of a window": patterns("exact", "- left * (left + 1) // 2", "- left * left // 2", "check_family('window', patterns.window)"),
+    "attend: scale": tiles("_tiles", "attn_mask=mask, scale=scale)", "attn_mask=mask, scale=2 * scale)", "check_exact(UNIONS['strided'](37))"),
+    "merge_: sign": tiles("_tiles", "(lse - safe).exp()", "(safe - lse).exp()", "check_merge(UNIONS['strided'](31))"),
+    "merge_: maximum for the sum": tiles("_tiles", "torch.logaddexp(lse, l)", "torch.maximum(lse, l)", "check_merge(UNIONS['strided'](31))"),
+    "_one: weight of nothing": tiles("_tiles", "l = l.masked_fill(dead, -math.inf)", "l = l + 0", "check_merge(UNIONS['blocks and lists'](31))", page=False),
+    "make_plan: overlaps twice": tiles("_plan", "mask &= ~_reads(part, n, k, l)", "mask &= mask", "check_merge(UNIONS['strided'](31))"),
+    "Layout.keys: offset of the mask": tiles("_shapes", "self.hop - self.left + torch.arange(self.width)", "self.hop - self.left + 1 + torch.arange(self.width)", "check_exact(UNIONS['strided'](131))"),
+    "gradients: sign of the part of lse": tiles("_backward", "zip(g, out)]) - g_lse", "zip(g, out)]) + g_lse", "check_gradient(UNIONS['strided'](31))", page=False),
+    "_one: sign of the drift": tiles("_backward", "ds.sub_(d_b", "ds.add_(d_b", "check_gradient(UNIONS['strided'](31))", page=False),
     "lsh_attention: sign of the correction": efficient("efficient/hashing", "logits = logits - seen", "logits = logits + seen", "check_union(0)"),
     "lsh_attention: rounds by their mean": efficient("efficient/hashing", "(torch.softmax(lse, 0) * out).sum(0)", "out.mean(0)", "check_union(0)"),
     "lsh_attention: keys not of length one": efficient("efficient/hashing", "F.normalize(qk, dim=-1), v)", "qk, v)", "check_union(0)"),

@@ -1,24 +1,17 @@
-"""Ratios against peers, in one run, alternating:  python -m attnlib.bench [--device cpu] [--quick] [--json FILE]"""
+"""The job `paths`: sums over all paths against what visits every path, and against a forward pass."""
 
 from __future__ import annotations
 
-import argparse
 import itertools
-import json
-import math
-import os
-import platform
 import statistics
-import tempfile
-import time
-from collections.abc import Callable, Sequence
-from pathlib import Path
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from attnlib.attention import forward, merged, random_layers
+from attnlib.bench.timing import alternate, ratio
 from attnlib.paths import path_counts, path_sums, path_terms
 
 
@@ -103,32 +96,6 @@ def given_forward(x: Tensor, attention: Sequence[Tensor], stacked: Sequence[Tens
     return x
 
 
-def alternate(runs: dict[str, Callable], rounds: int, device: str, *, least: float = 0.05) -> dict[str, list[float]]:
-    """Seconds a call of each run, in turn A B C A B C ..., after a warm-up that is not counted.
-
-    Args:    runs: functions by name.   rounds: how often each has its turn.   device: "cuda" waits for the GPU.
-             least: seconds that a turn lasts at the least; short runs are called several times, and averaged.
-    Returns: seconds a call, one entry a round, by name.
-    Cost:    rounds + 2 turns of each.
-    Source:  machines drift; alternating runs drift together.
-    Page:    notebooks/path_decomposition/paths
-    """
-    wait = torch.cuda.synchronize if device == "cuda" else lambda: None
-
-    def seconds(run: Callable, calls: int) -> float:
-        wait()
-        began = time.perf_counter()
-        for _ in range(calls):
-            run()
-        wait()
-        return (time.perf_counter() - began) / calls
-
-    warm = {name: min(seconds(run, 1), seconds(run, 1)) for name, run in runs.items()}
-    calls = {name: max(1, math.ceil(least / max(once, 1e-7))) for name, once in warm.items()}
-    taken = [{name: seconds(run, calls[name]) for name, run in runs.items()} for _ in range(rounds)]
-    return {name: [turn[name] for turn in taken] for name in runs}
-
-
 def measure(work: Workload, device: str, rounds: int) -> dict:
     """All figures of one workload: samples, ratios to path_sums, worst error against float64.
 
@@ -182,45 +149,22 @@ def report(result: dict) -> str:
              f"{result['paths']:.3g} paths, worst error {result['worst relative error']:.1e}"]
     for seconds in groups:
         for name in [name for name in seconds if name != "path_sums"]:
-            ratios = sorted(t / b for t, b in zip(seconds[name], seconds["path_sums"]))
-            low, high = ratios[len(ratios) // 4], ratios[-1 - len(ratios) // 4]
-            lines.append(f"- {name} / path_sums: {statistics.median(ratios):.4g} ({low:.4g} to {high:.4g})")
+            low, middle, high = ratio(seconds[name], seconds["path_sums"])
+            lines.append(f"- {name} / path_sums: {middle:.4g} ({low:.4g} to {high:.4g})")
     fast = groups[0]
     passes = statistics.median(o / f for o, f in zip(fast["path_sums"], fast["forward, attention given"]))
     lines.append(f"- path_sums / forward with given attention: {passes:.2f}; by multiplications {(work['L'] + 1) / 2}")
     return "\n".join(lines)
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run every workload and print the ratios; with --json, store raw samples, versions and hardware as well.
+def run(device: str, quick: bool) -> Iterator[dict]:
+    """The results of all workloads, one after another.
 
-    Args:    arguments: words of the command line, None for those of the process.
-    Returns: the exit status, 0.
-    Raises:  ValueError if --device cuda is asked for where there is none.
-    Cost:    about a minute; --quick a second.
+    Args:    device: "cpu" or "cuda".   quick: tiny sizes.
+    Yields:  what measure returns.
+    Cost:    about a minute; quick a second.
     Source:  see each peer.
     Page:    notebooks/path_decomposition/paths
     """
-    parser = argparse.ArgumentParser(prog="python -m attnlib.bench", description=main.__doc__.splitlines()[0])
-    parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
-    parser.add_argument("--quick", action="store_true", help="tiny sizes, to see that it runs")
-    parser.add_argument("--json", type=Path, help="store the samples here")
-    options = parser.parse_args(arguments)
-    if options.device == "cuda" and not torch.cuda.is_available():
-        raise ValueError("no CUDA device here: leave out --device cuda")
-    torch.set_num_threads(1)
-    results = []
-    for work in QUICK if options.quick else WORKLOADS:
-        results.append(measure(work, options.device, 2 if options.quick else 21))
-        print(report(results[-1]), flush=True)
-    if options.json:
-        hardware = torch.cuda.get_device_name() if options.device == "cuda" else platform.machine()
-        about = {"torch": torch.__version__, "python": platform.python_version(), "threads": 1, "hardware": hardware}
-        with tempfile.NamedTemporaryFile("w", dir=options.json.parent, delete=False) as file:
-            json.dump({"about": about, "results": results}, file, indent=1)
-        os.replace(file.name, options.json)
-    return 0
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())
+    for work in QUICK if quick else WORKLOADS:
+        yield measure(work, device, 2 if quick else 21)

@@ -1,0 +1,5 @@
+"""python -m attnlib.bench"""
+
+from attnlib.bench import main
+
+raise SystemExit(main())
