@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from attnlib import patterns
 from attnlib.patterns import Blocks, Columns, Lists, Pattern, Rows, Step, Strided, Window
+from attnlib.patterns.bits import bit_product, closure, pack, unpack
 
 
 def gen(seed=0):
@@ -173,3 +174,84 @@ def test_bad_input(name):
 def test_a_pattern_is_a_tuple():
     pattern = patterns.window(8, 3)
     assert isinstance(pattern, Pattern) and pattern == patterns.window(8, 3) and hash(pattern) == hash(patterns.window(8, 3))
+
+
+# --- the conditions
+
+
+def test_reach_is_the_product_of_the_steps():
+    pattern = patterns.strided(16)
+    assert torch.equal(patterns.reach(pattern, 0), torch.eye(16, dtype=torch.bool)) and torch.equal(patterns.reach(pattern, 1), pattern.mask(0))
+    assert not patterns.reach(pattern, 2)[12, 15] and patterns.reach(pattern, 3).all()
+
+
+@given(st.integers(1, 40), st.integers(1, 200), st.integers(1, 70), st.integers(0, 10**6))
+def test_products_of_bits_are_products(n, m, l, seed):
+    a, b = torch.rand(n, m, generator=gen(seed)) < 0.2, torch.rand(m, l, generator=gen(seed + 1)) < 0.2
+    assert torch.equal(unpack(bit_product(pack(a), pack(b)), l), a.float() @ b.float() > 0)
+    assert torch.equal(unpack(pack(a), m), a)
+
+
+@pytest.mark.parametrize("n", [2, 5, 30])
+def test_closure_is_the_limit_of_the_powers(n):
+    edges = torch.rand(n, n, generator=gen(n)) < 1.2 / n
+    power = torch.linalg.matrix_power(edges.double() / n + torch.eye(n, dtype=torch.float64), n)
+    assert torch.equal(closure(edges), power > 0)
+
+
+@pytest.mark.parametrize(("sets", "reason"), [
+    ([[0], [1], [0, 1, 2]], "tokens 0 and 1 read no other token"),
+    ([[0, 1], [0, 1], [0, 2], [0, 3]], "tokens 2 and 3 are read by no other token"),
+    ([[0, 1], [0, 1], [2, 3], [2, 3]], "there are 2 pieces"),
+    ([[0, 1], [0, 1], *[[0, 1, 2, 3]] * 2, *[[0, 1, 4, 5]] * 2, *[[2, 3, 4, 5, 6, 7]] * 2], "would follow each other"),
+])
+def test_reasons_against_a_path(sets, reason):
+    found = patterns.check(patterns.from_sets(sets))
+    assert reason in found.reasons["hamiltonian_path"] and found.all_met is False and not found.unknown
+
+
+def test_tried_all_and_gave_up():
+    hypercube = patterns.from_sets([[k, *(k ^ 1 << b for b in range(5))] for k in range(32)])
+    assert patterns.is_path(hypercube, patterns.check(hypercube).hamiltonian_path)
+    lost = patterns.check(hypercube, moves=0)
+    assert lost.unknown == ("hamiltonian_path",) and lost.all_met is None and lost.hamiltonian_path is None and not lost.reasons
+
+
+def test_a_missing_self_loop_is_named():
+    found = patterns.check(patterns.from_sets([[0, 1], [0], [0, 1, 2]], [[0], [1, 2], [2]]))
+    assert found.self_loops is False and found.reasons["self_loops"] == "token 1 does not read itself in step 0"
+
+
+def test_paths_are_verified():
+    pattern = patterns.directed_cycle(5)
+    assert patterns.is_path(pattern, [2, 3, 4, 0, 1])
+    assert not patterns.is_path(pattern, [1, 0, 4, 3, 2]) and not patterns.is_path(pattern, [0, 1, 2, 3]) and not patterns.is_path(pattern, [0, 1, 2, 3, 3])
+
+
+@pytest.mark.parametrize("n", [64, 256])
+def test_random_graphs_have_paths_that_are_found(n):
+    for seed in range(4):
+        found = patterns.check(patterns.random(n, 8, generator=gen(seed)))
+        assert found.all_met is not None or found.unknown
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("n", [5, 64, 200])
+def test_hops_on_a_gpu(n):
+    if not torch.cuda.is_available():
+        pytest.skip("no GPU")
+    for name, (make, _) in FAMILIES.items():
+        assert patterns.hops(make(n), device="cuda") == patterns.hops(make(n)), name
+
+
+@pytest.mark.bad_input
+@pytest.mark.parametrize(("call", "message"), [
+    (lambda: patterns.check(patterns.dense(3), moves=-1), "moves must be at least 0"),
+    (lambda: patterns.reach(patterns.dense(3), -1), "layers must be at least 0"),
+    (lambda: patterns.exact("ring", 8), "family must be one of"),
+    (lambda: patterns.exact("strided", 8, 2), "needs 3 <= w < n"),
+    (lambda: patterns.exact("window", 8, 4), "needs an odd w"),
+])
+def test_bad_questions(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()

@@ -30,7 +30,7 @@ def masks(patterns: dict[str, Pattern], columns: int = 4) -> Figure:
         first = pattern.mask(0).int()
         for step in range(1, pattern.p):
             first[(first == 0) & pattern.mask(step)] = step + 1
-        ax.imshow(first.clamp_max(len(COLOURS) - 1), cmap=ListedColormap(COLOURS), vmin=0, vmax=len(COLOURS) - 1)
+        ax.imshow(first.clamp_max(len(COLOURS) - 1).numpy(), cmap=ListedColormap(COLOURS), vmin=0, vmax=len(COLOURS) - 1)
         ax.set_xticks([i - 0.5 for i in range(pattern.n)], minor=True)
         ax.set_yticks([i - 0.5 for i in range(pattern.n)], minor=True)
         ax.grid(which="minor", color="0.8", lw=0.3)
