@@ -8,7 +8,8 @@ from typing import NamedTuple
 import numpy as np
 
 from attnlib._require import require
-from attnlib.patterns import Pattern
+from attnlib.patterns import Pattern, check
+from attnlib.patterns import hops as count_hops
 
 LIMIT = 10**7  # ids that are held at a time
 
@@ -80,7 +81,7 @@ def plan(
     Returns: Plan.
     Raises:  ValueError for sizes out of range, pattern.n unlike n, and for a pattern that misses a condition (self
              loops; a path; every token hears from all): it names the condition. Given hops are not questioned.
-    Cost:    O(p n^2 s), and the search for a path if 0, .., n - 1 is none.
+    Cost:    that of patterns.hops, and the search for a path if 0, .., n - 1 is none.
     Source:  Yun et al. 2020b, recalled; the least C is derived on the page.
     Claim:   universal.context      Page: notebooks/sparse_universality/the_proof_executed
     """
@@ -91,11 +92,12 @@ def plan(
     require(pattern.n == n, f"pattern has {pattern.n} tokens and n is {n}: they must agree")
     masks = tuple(pattern.mask(t).cpu().numpy() for t in range(pattern.p))
     require(all(m.diagonal().all() for m in masks), "condition 1 fails: at some step a token does not read itself")
-    path = _path(pattern, masks) if path is None else tuple(int(k) for k in path)
     union = np.logical_or.reduce(masks)
+    path = _path(pattern, union) if path is None else tuple(int(k) for k in path)
     along = sorted(path) == list(range(n)) and all(union[k, j] for j, k in zip(path, path[1:]))
     require(along, f"condition 2 fails: path must visit each of {n} tokens once, and each must read the one before it")
-    hops = _hops(masks) if hops is None else int(hops)
+    hops = count_hops(pattern) if hops is None else int(hops)
+    require(hops is not None, "condition 3 fails: some token never hears from all, however many layers there are")
     size, base = cells**d, sum(cells**i for i in range(1, d + 1))
     codes = [0] * n
     for i, token in enumerate(path):
@@ -107,26 +109,13 @@ def plan(
     return Plan(n, d, cells, pattern.p, hops, path, masks, size, base, tuple(codes), top, constant)
 
 
-def _path(pattern: Pattern, masks: tuple[np.ndarray, ...]) -> tuple[int, ...]:
-    union = np.logical_or.reduce(masks)
+def _path(pattern: Pattern, union: np.ndarray) -> tuple[int, ...]:
     if union.diagonal(-1).all():
         return tuple(range(pattern.n))
-    from attnlib.patterns import check
-
     found = check(pattern)
-    require(found.hamiltonian_path is not None, f"condition 2 fails: no Hamiltonian path is known; {found.reasons}")
+    why = found.reasons.get("hamiltonian_path", "the search gave up, give a path yourself")
+    require(found.hamiltonian_path is not None, f"condition 2 fails or is not known: {why}")
     return tuple(int(k) for k in found.hamiltonian_path)
-
-
-def _hops(masks: tuple[np.ndarray, ...]) -> int:
-    """The least s after which every token has heard from all, steps in order from the first."""
-    heard, s, waiting = np.eye(len(masks[0]), dtype=bool), 0, 0
-    while not heard.all():
-        new = masks[s % len(masks)].astype(np.int64) @ heard > 0  # newest layer on the left
-        s, waiting = s + 1, 0 if (new != heard).any() else waiting + 1
-        require(waiting < len(masks), "condition 3 fails: some token never hears from all, however many layers there are")
-        heard = new
-    return s
 
 
 def least_constant(top: int, hops: int) -> int:

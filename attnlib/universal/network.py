@@ -66,7 +66,7 @@ class Network(NamedTuple):
 
 
 def approximate(
-    f: Callable[[Tensor], Tensor], n: int, d: int, cells: int, pattern: Pattern, *, bound: float | None = None
+    f: Callable[[Tensor], Tensor], n: int, d: int, cells: int, pattern: Pattern, **options
 ) -> Network:
     """A network whose output on [0, 1)^(n x d) is f at the centre of the cell that x lies in.
 
@@ -74,7 +74,7 @@ def approximate(
 
     Args:    f: (M, n, d) float64 -> (M, n, d), continuous on [0, 1]^(n x d) for the bound to say something.
              n, d, cells: n >= 2 tokens, d features, K cells to an edge.   pattern: a Pattern of n tokens.
-             bound: refused if the target exceeds it; None for no such check.
+             options: path, hops, constant of plan, for experiments: with too small ones ids collide.
     Returns: Network. Where the target is so large that it would meet an id, C is raised.
     Raises:  ValueError as plan; for more than 10^6 value layers (it says how many); for a target that returns another
              shape, NaN or infinity.
@@ -82,7 +82,7 @@ def approximate(
     Source:  Yun et al. 2020b, recalled.
     Claim:   universal.network      Page: notebooks/sparse_universality/the_proof_executed
     """
-    numbers = plan(pattern, n, d, cells)
+    numbers = plan(pattern, n, d, cells, **options)
     count = n * cells ** (n * d)
     words = f"{d * n * cells} quantising, {numbers.layers} attention and {count:.3g} value layers"
     require(count <= LAYERS, f"this network has {words}: more than {LAYERS} cannot be built")
@@ -92,7 +92,6 @@ def approximate(
     require(got == tuple(centres.shape), f"f must return a tensor of shape {tuple(centres.shape)}, got {got}")
     finite(**{"f at some centre": values})
     largest = float(values.abs().max())
-    require(bound is None or largest <= bound, f"f reaches {largest}, above the bound {bound}")
     floor = int(cells * largest * sum(cells**i for i in range(d))) + 2  # |u . A| + 1/2 lies below it
     if numbers.constant**numbers.hops < floor:
         constant = numbers.constant
@@ -123,10 +122,10 @@ def grid_rows(plan: Plan) -> Float[Tensor, "inputs n d"]:
 def value_layers(network: Network, order: str = "grid") -> Iterator[tuple[int, list[int], Tensor]]:
     """The value layers one after another: the id each waits for, the token's row there, and the row it writes.
 
-        Z <- Z + (A - z) psi(u . Z - id),   psi = 1 on [-1/2, 1/2), else 0
+        Z <- Z + (K A - z) psi(u . Z - id),   psi = 1 on [-1/2, 1/2), else 0
 
     Args:    network: of approximate.   order: "grid", "increasing" or "decreasing" (of the ids).
-    Yields:  n K^(n d) triples (id, z, A): z a list of d integers, A (d,), in units of a cell.
+    Yields:  n K^(n d) triples (id, z, A): z a list of d integers in units of a cell, A (d,) as f returned it.
     Raises:  ValueError for another order.
     Cost:    O(d) a layer, and sorting.
     Source:  Yun et al. 2020b, recalled; the order does not matter in exact arithmetic.
@@ -137,7 +136,7 @@ def value_layers(network: Network, order: str = "grid") -> Iterator[tuple[int, l
     p, ids = network.plan, network.ids.ravel()
     places = np.arange(ids.size) if order == "grid" else np.argsort(ids)[:: 1 if order == "increasing" else -1]
     rows = (grid_rows(p).numpy().astype(int) + p.cells * np.array(p.codes)[:, None]).reshape(-1, p.d)
-    moved, targets = ids - network.start.ravel(), p.cells * network.values.flatten(0, 1)
+    moved, targets = ids - network.start.ravel(), network.values.flatten(0, 1)
     for i in places:
         row = [int(v) for v in rows[i]]
         yield int(ids[i]), [row[0] + int(moved[i]), *row[1:]], targets[i]
@@ -147,7 +146,7 @@ def run(network: Network, x: Float[Tensor, "*batch n d"]) -> Iterator[tuple[str,
     """The literal network: every layer on every token in fractions, hardmax by its scores, jumps as they stand.
 
         quantise:  Z <- Z - e_r (z_r - k) where 0 <= z_r - k < 1        attention: a_k (a_j - b), ties averaged
-        value:     Z <- Z + (A - z) where -1/2 <= u . Z - id < 1/2
+        value:     Z <- Z + (K A - z) where -1/2 <= u . Z - id < 1/2
 
     Args:    network: of approximate.   x: (*batch, n, d), entries in [0, 1).
     Yields:  (kind, Z) after each layer, Z (*batch, n, d) of Fractions in units of a cell; the output is the last / K.
@@ -176,7 +175,7 @@ def run(network: Network, x: Float[Tensor, "*batch n d"]) -> Iterator[tuple[str,
     for ident, row, target in value_layers(network):
         t = z @ u - ident
         hit = (t >= Fraction(-1, 2)) & (t < Fraction(1, 2))
-        step = exact(target.cpu().double().numpy()) - np.array(row, dtype=object)
+        step = p.cells * exact(target.cpu().double().numpy()) - np.array(row, dtype=object)
         z = np.where(hit[..., None], z + step, z)
         yield "value", z
 
