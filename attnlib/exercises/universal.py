@@ -1,10 +1,13 @@
-"""Exercises of the page that executes the universality proof. Every function takes an answer and returns a sentence."""
+"""Exercises of the two pages on the universality proof. Every function takes an answer and returns a sentence."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
-from attnlib.exercises.paths import NOT_TRIED, RIGHT
+import torch
+
+from attnlib.exercises.paths import NOT_TRIED, RIGHT, _compare
 
 
 def sweep(answer: int | None) -> str:
@@ -78,3 +81,77 @@ def layers(answer: int | None) -> str:
         quantise + 43 + value: "The first token of the path is not moved: n - 1 tokens are.",
     }
     return RIGHT if answer == 5175 else mistakes.get(answer, "Not yet: d n K + p (n - 1) K^d + s + n K^(n d).")
+
+
+def temperature(answer: float | None) -> str:
+    """Exercise 17.1: the temperature at which 17 scores with a lead of 1/2 leak at most 1e-6.
+
+    Args:    answer: a number, or None.
+    Returns: a sentence that says what is right or what went wrong.
+    Cost:    O(1).
+    Page:    notebooks/sparse_universality/from_integers_to_softmax
+    """
+    if answer is None:
+        return NOT_TRIED
+    right = 2 * math.log(16e6)
+    mistakes = {
+        right / 2: "Divide by the gap: the exponent is lambda times 1/2.",
+        right / 4: "You multiplied by the gap: divide by it.",
+        2 * math.log(17e6): "There are n - 1 others, the winner is not one of them.",
+        2 * math.log(1e6): "The n - 1 others leak together: their number is missing.",
+        2 * math.log10(16e6): "The logarithm is the natural one.",
+    }
+    if abs(answer - right) < 6e-3:
+        return RIGHT
+    named = [sentence for value, sentence in mistakes.items() if abs(answer - value) < 6e-3]
+    return named[0] if named else "Not yet: solve (n - 1) exp(-lambda / 2) = 1e-6 for lambda."
+
+
+def bump(answer: Callable | None) -> str:
+    """Exercise 17.2: a function (x, ident, ramp) that is 1 near ident and 0 away from it, by four ReLUs.
+
+    Args:    answer: x is a tensor, ident an integer, ramp a number up to 1.
+    Returns: a sentence that says what is right or what went wrong.
+    Cost:    O(1).
+    Page:    notebooks/sparse_universality/from_integers_to_softmax
+    """
+    if answer is None:
+        return NOT_TRIED
+    for ident, ramp in ((5, 0.25), (0, 0.1), (12, 0.5)):
+        x = ident + torch.linspace(-2, 2, 161, dtype=torch.float64)
+        t = x - ident
+        rise = lambda start: ((t - start) / ramp).clamp(0, 1)
+        wanted = rise(-0.5 - ramp) - rise(0.5 - ramp)
+        mistakes = {
+            "Divide by the ramp: the slope is 1 / ramp.": wanted * ramp,
+            "The ramps lie the other way round: up before id - 1/2, down before id + 1/2.": rise(-0.5) - rise(0.5),
+            "It never comes down: two more ReLUs take it back to 0.": rise(-0.5 - ramp),
+            "That jumps: ReLUs give ramps.": ((t >= -0.5) & (t < 0.5)).double(),
+        }
+        said = _compare(answer(x, ident, ramp), wanted, mistakes)
+        if said != RIGHT:
+            return said
+    return RIGHT
+
+
+def share(answer: float | None) -> str:
+    """Exercise 17.3: the share of the cube with an entry on a ramp of 0.01, for 4 tokens of 2 features.
+
+    Args:    answer: a number, or None.
+    Returns: a sentence that says what is right or what went wrong.
+    Cost:    O(1).
+    Page:    notebooks/sparse_universality/from_integers_to_softmax
+    """
+    if answer is None:
+        return NOT_TRIED
+    mistakes = {
+        0.08: "That is the upper bound d n e: entries may meet ramps together.",
+        0.99**8: "That is the share without an entry on a ramp.",
+        1 - 0.99**4: "Each token has two entries.",
+        0.01: "That is the share for one entry.",
+        1 - 0.98**8: "A cell of the quantiser has one ramp, at its upper end.",
+    }
+    if abs(answer - (1 - 0.99**8)) < 6e-5:
+        return RIGHT
+    named = [sentence for value, sentence in mistakes.items() if abs(answer - value) < 6e-5]
+    return named[0] if named else "Not yet: one entry is safe with chance 0.99, and there are eight, independent ones."
