@@ -32,7 +32,8 @@ class Block(NamedTuple):
 
 
 def ramp_mlp(
-    read: Float[Tensor, " d"], write: Float[Tensor, " d"], cuts: tuple[float, float], slope: float, offset: float, ramp: float
+    read: Float[Tensor, " d"], write: Float[Tensor, " d"], cuts: tuple[float | int, float | int],
+    slope: float | int, offset: float | int, ramp: float,
 ) -> Mlp:
     """Four ReLUs that are slope x + offset between two cuts and 0 outside, up to two ramps.
 
@@ -93,7 +94,7 @@ def standard(
 
 
 def run_standard(
-    x: Float[Tensor, "*batch n d"], blocks: Sequence[Block], plan: Plan, *, temperature: float | None, check: bool = True
+    x: Float[Tensor, "*batch n d"], blocks: Sequence[Block], plan: Plan, *, temperature: float | int | None, check: bool = True
 ) -> Float[Tensor, "*batch n d"]:
     """The output of the standard layers, by attention.forward and attention.feed_forward.
 
