@@ -25,7 +25,6 @@ def sweep(answer: int | None) -> str:
         100: "You forgot to add x_3: the skip keeps the old id.",
         21: "Token 3 reads the moved id of token 2, not x_1: its maximum is y_2.",
         120: "N times y_2 alone: subtract (N - 1) x_3.",
-        53: "You added x_i - N twice over: it is y_i = N y_(i-1) - (N - 1) x_i with N = 4, and not N = 2 or 3.",
     }
     return RIGHT if answer == 105 else mistakes.get(answer, "Not yet: y_2 = x_2 + 4 (x_1 - x_2), then the same with y_2.")
 

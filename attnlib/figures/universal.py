@@ -36,8 +36,8 @@ def ids_moving(states: Sequence[np.ndarray], labels: Sequence[str], moved: Seque
             ax.annotate(f"{now - 1:,}", (now, j), (0, 9), textcoords="offset points", ha="center", fontsize=8)
         if value is not None:
             ax.axvline(value + 1, color="black", ls="--", lw=1.2)
-        ax.set(xscale="log", xlim=(0.7, 4 * top), ylim=(n - 0.4, -0.75), yticks=range(n), xlabel="id + 1", title=label)
-        ax.set_yticklabels([f"token {j}" for j in range(n)])
+        ax.set(xscale="log", xlim=(0.7, 4 * top), ylim=(n - 0.4, -0.75), yticks=range(n), xlabel="id + 1 (logarithmic)", ylabel="tokens", title=label)
+        ax.set_yticklabels([str(j) for j in range(n)])
         frames.append(fig)
     return frames
 
@@ -76,14 +76,14 @@ def line(t: np.ndarray, curves: dict[str, np.ndarray], *, clip: float) -> Figure
     Page:    notebooks/sparse_universality/from_integers_to_softmax
     """
     fig, ax = new(size=(6.0, 2.9))
-    for (label, y), style, color in zip(curves.items(), ("k--", "-", ":"), ("black", BLUE, VERMILLION)):
+    for (label, y), style, color in zip(curves.items(), ("--", "-", ":"), ("black", BLUE, VERMILLION)):
         ax.plot(t, np.clip(y, -clip, clip), style, color=color, label=label, lw=2.2 if style == ":" else 1.6)
     ax.set(xlabel="the entry of token 0", ylabel="output of token 0", ylim=(-clip, clip))
     ax.legend(fontsize=8, loc="upper left", bbox_to_anchor=(1.0, 1.0))
     return fig
 
 
-def temperatures(scales: Sequence[float], wrong: dict[str, Sequence[float]], proved: dict[str, float]) -> Figure:
+def temperatures(scales: Sequence[float | int], wrong: dict[str, Sequence[float | int]], proved: dict[str, float | int]) -> Figure:
     """The share of inputs with a wrong id over the temperature, and where the proof says that none is left.
 
     Args:    scales: temperatures.   wrong: label -> shares, in step with scales.   proved: label -> temperature.
@@ -94,7 +94,7 @@ def temperatures(scales: Sequence[float], wrong: dict[str, Sequence[float]], pro
     fig, ax = new(size=(6.0, 2.8))
     for (label, shares), (color, mark) in zip(wrong.items(), LOOKS):
         ax.plot(scales, shares, f"{mark}-", color=color, label=label)
-        ax.axvline(proved[label], color="black", ls={"o": "--", "s": ":", "^": "-."}[mark], label=f"proved, {label}")
+        ax.axvline(proved[label], color="black", ls={"o": "--", "s": ":", "^": "-."}[mark], lw=1.2, label=f"proved, {label}")
     ax.set(xlabel=r"temperature $\lambda$", ylabel="share of wrong ids", ylim=(-0.03, 1.03))
     ax.legend(fontsize=8, loc="upper left", bbox_to_anchor=(1.0, 1.0))
     return fig
