@@ -212,12 +212,19 @@ def test_residues_of_another_modulus():
     assert check_residues("star", (4, 1, 3), modulus=1).ok is False
 
 
+def check_decode(name, size):
+    """How many ids are not read back, token and input."""
+    pattern = FAMILIES[name](size[0])
+    numbers, wrong = plan(pattern, *size), 0
+    for x, out in zip(grid_ids(numbers).tolist(), context_ids(pattern, *size).tolist()):
+        wrong += sum(decode(i, numbers) != (j, x) for j, i in enumerate(out))
+    return at_most(wrong, 0)
+
+
 @pytest.mark.claim("universal.residues", role="witness")
-def test_every_id_is_read_back():
-    for name, size in (("star", (4, 1, 3)), ("strided", (3, 2, 2)), ("window", (6, 1, 2))):
-        numbers = plan(FAMILIES[name](size[0]), *size)
-        for x, out in zip(grid_ids(numbers), context_ids(FAMILIES[name](size[0]), *size)):
-            assert [decode(i, numbers) for i in out] == [(j, list(x)) for j in range(size[0])]
+@pytest.mark.parametrize(("name", "size"), [("star", (4, 1, 3)), ("strided", (3, 2, 2)), ("window", (6, 1, 2))])
+def test_every_id_is_read_back(name, size):
+    assert check_decode(name, size).ok
 
 
 # --- the contextual map

@@ -250,7 +250,7 @@ MUTATIONS = {
     "universal.least_constant: too small": universal("context", "    return high\n\n\ndef grid_ids", "    return high // 20\n\n\ndef grid_ids", "check_context('window', (3, 1, 4))"),
     "universal.schedule: a value too few": universal("context", "i * plan.base + plan.size):", "i * plan.base + plan.size - 1):", "check_layers('dense', (3, 1, 4))"),
     "universal.schedule: one step for all-max": universal("context", "yield Shift(t % plan.period, 0", "yield Shift(0, 0", "check_context('fixed', (4, 1, 3))"),
-    "universal.decode: modulus": universal("context", "x[token] = low + (y - low) % plan.size, y", "x[token] = low + (y - low) % (plan.size + 1), y", "at_most(sum(decode(int(i), plan(patterns.star(4), 4, 1, 3))[1] != list(x) for x, o in zip(grid_ids(plan(patterns.star(4), 4, 1, 3)), context_ids(patterns.star(4), 4, 1, 3)) for i in o[:1]), 0)"),
+    "universal.decode: modulus": universal("context", "= low + (y - low) % plan.size, y\n", "= low + (y - low + 1) % plan.size, y\n", "check_decode('star', (4, 1, 3))"),
     "equivariant_ids: no factor": universal("context", "ids = ids + N * (head(", "ids = ids + (head(", "check_equivariant(3, 1, 4)"),
     "approximate: corner, not centre": universal("network", "(grid_rows(numbers) + 0.5) / cells", "grid_rows(numbers) / cells", "check_network(patterns.star(4), 4, 1, 3)"),
     "approximate: no gap": universal("network", "constant *= 2", "break", "at_most(sum(2 * float(n.values.abs().max()) + 0.5 > int(n.ids.min()) for n in [approximate(lambda x: 1e6 * target(x), 3, 1, 2, patterns.dense(3))]), 0)", page=False),

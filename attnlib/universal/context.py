@@ -21,7 +21,7 @@ class Plan(NamedTuple):
              path: the tokens in the order of the Hamiltonian path.   masks: p boolean matrices (n, n).
              size: N, how many ids a token can have.   base: B, the id of one unit of position.
              codes: e, the position of each token.   top: m, the largest id after the sweep.
-             constant: C of the all-max shift.
+             constant: C of the all-max shift.   layers, bits: attention layers, and bits that hold every id.
     Source:  Yun et al. 2020b, recalled; differs: C is the least integer that our proof allows.
     Page:    notebooks/sparse_universality/the_proof_executed
     """

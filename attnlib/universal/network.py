@@ -23,6 +23,7 @@ class Network(NamedTuple):
 
     Args:    plan: integers of the contextual map.   start: (M, n) ids of the M = K^(n d) grid inputs before the first
              attention layer.   ids: (M, n) after the last.   values: (M, n, d), the target at the centres of the cells.
+             layers: counts by kind.   bits: of the largest id.
     Source:  Yun et al. 2020b, recalled; hardmax and jumps, no softmax.
     Page:    notebooks/sparse_universality/the_proof_executed
     """
