@@ -508,6 +508,10 @@ def bump(x, ident, ramp, *, start=-1.0, scale=1.0, down=True):
     return scale * (rise(low) - down * rise(high))
 
 
+def waiting(ids, *, knot=0.75, least=0):
+    return max([least, *(j - i + knot for k, i in enumerate(ids) for j in ids[k + 1 :])])
+
+
 UNIVERSAL = {
     "sweep": [
         (105, "Right"), (30, "go on to token 3"), (100, "keeps the old id"), (21, "reads the moved id"), (120, "subtract"),
@@ -542,6 +546,13 @@ UNIVERSAL = {
     "share": [
         (1 - 0.99**8, "Right"), (0.08, "upper bound"), (0.99**8, "without an entry"), (1 - 0.99**4, "two entries"),
         (0.01, "one entry"), (1 - 0.98**8, "one ramp"), (0.5, "safe with chance"),
+    ],
+    "hidden": [
+        (waiting, "Right"),
+        (lambda ids: max(ids) - min(ids) + 0.75, "have left"),
+        (lambda ids: waiting(ids, knot=0), "3/4 below"),
+        (lambda ids: waiting(ids, least=-1e9), "not negative"),
+        (lambda ids: 7, "it is 4.75"),
     ],
 }
 

@@ -154,3 +154,28 @@ def share(answer: float | None) -> str:
         return RIGHT
     named = [sentence for value, sentence in mistakes.items() if abs(answer - value) < 6e-5]
     return named[0] if named else "Not yet: one entry is safe with chance 0.99, and there are eight, independent ones."
+
+
+def hidden(answer: Callable | None) -> str:
+    """Exercise 17.4: the largest hidden unit at a token that still waits, for value layers in the order of a list.
+
+    Args:    answer: a function of a list of distinct integers.
+    Returns: a sentence that says what is right or what went wrong.
+    Cost:    O(1).
+    Page:    notebooks/sparse_universality/from_integers_to_softmax
+    """
+    if answer is None:
+        return NOT_TRIED
+    for ids in ([5, 9, 2], [40, 11, 30, 7], [9, 5, 2]):
+        gaps = [(j - i, k < m) for k, i in enumerate(ids) for m, j in enumerate(ids) if k != m]
+        right = max([0, *(g + 0.75 for g, waits in gaps if waits)])
+        mistakes = {
+            "Tokens that are done have left: only those later in the list still wait.": max(g for g, _ in gaps) + 0.75,
+            "The first knot lies 3/4 below the id.": max(0, right - 0.75) if right else None,
+            "A hidden unit is a ReLU: it is not negative.": max(g + 0.75 for g, waits in gaps if waits),
+        }
+        got = answer(list(ids))
+        if got != right:
+            named = [sentence for sentence, value in mistakes.items() if value is not None and got == value]
+            return named[0] if named else f"Not yet: for {ids} it is {right}, the largest of R(later id - id + 3/4)."
+    return RIGHT

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
+import numpy
 import numpy as np
 
 from attnlib._require import require
@@ -32,7 +33,7 @@ class Plan(NamedTuple):
     period: int
     hops: int
     path: tuple[int, ...]
-    masks: tuple[np.ndarray, ...]
+    masks: tuple[numpy.ndarray, ...]
     size: int
     base: int
     codes: tuple[int, ...]

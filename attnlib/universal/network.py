@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from fractions import Fraction
 from typing import NamedTuple
 
+import numpy
 import numpy as np
 import torch
 from jaxtyping import Float
@@ -29,9 +30,9 @@ class Network(NamedTuple):
     """
 
     plan: Plan
-    start: np.ndarray
-    ids: np.ndarray
-    values: Float[Tensor, "inputs n d"]
+    start: numpy.ndarray
+    ids: numpy.ndarray
+    values: Tensor
 
     @property
     def layers(self) -> dict[str, int]:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from torch import Tensor
 
 from attnlib._require import require
@@ -28,7 +28,7 @@ class Block(NamedTuple):
     kind: str
     layer: Layer | None = None
     mlp: Mlp | None = None
-    mask: Bool[Tensor, "n n"] | None = None
+    mask: Tensor | None = None
 
 
 def ramp_mlp(
