@@ -520,9 +520,9 @@ UNIVERSAL = {
     "read": [
         (read, "Right"),
         (lambda y, n, lows: read(y, n, lows, backwards=True), "backwards"),
-        (lambda y, n, lows: read(y, n, lows, in_interval=False), "intervals are not"),
+        (lambda y, n, lows: read(y, n, lows, in_interval=False), "interval is not"),
         (lambda y, n, lows: read(y, n, lows, carry=False), "x_n is right"),
-        (lambda y, n, lows: [y] * len(lows), "same residue modulo N"),
+        (lambda y, n, lows: [y + 1] * len(lows), "same residue modulo N"),
         (lambda y, n, lows: y, "list of 3 integers"),
     ],
     "layers": [

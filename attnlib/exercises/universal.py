@@ -48,8 +48,8 @@ def read(answer: Callable | None) -> str:
             return f"A list of {len(x)} integers was wanted, yours is {got!r}."
         if got == x[::-1]:
             return "That is the list backwards: x_1 belongs to the front."
-        if [v % n_ids for v in got] == [v % n_ids for v in x] and got != x:
-            return "The residues are right, the intervals are not: x_i is the number with that residue in its own interval."
+        if got[-1] != x[-1] and got[-1] % n_ids == x[-1] % n_ids:
+            return "The residue of x_n is right, its interval is not: x_n lies in [low, low + N)."
         if got[-1] == x[-1] and got != x:
             return "x_n is right: then go down by y_(n-1) = x_n + (y_n - x_n) / N."
         if got != x:
@@ -177,5 +177,5 @@ def hidden(answer: Callable | None) -> str:
         got = answer(list(ids))
         if got != right:
             named = [sentence for sentence, value in mistakes.items() if value is not None and got == value]
-            return named[0] if named else f"Not yet: for {ids} it is {right}, the largest of R(later id - id + 3/4)."
+            return named[0] if named else f"Not yet: for {ids} it is {right}, the largest R(later id - id + 3/4)"
     return RIGHT
