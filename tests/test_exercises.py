@@ -12,7 +12,7 @@ import torch
 
 from attnlib import exercises
 from attnlib import patterns as library
-from attnlib.exercises import codes, collapse, complexity, efficacy, escaping, expressive, lowrank, paths, patterns, projections, questions
+from attnlib.exercises import codes, collapse, complexity, efficacy, escaping, expressive, lowrank, paths, patterns, projections, questions, universal
 
 mix = lambda s, P, W: sum(p @ s @ w for p, w in zip(P, W))
 
@@ -524,7 +524,71 @@ PATTERNS = {
         (library.fixed(10, 5), "are gone from step 0"), (library.build(10, library.Window(9, 9), library.Window(9, 9)), "At most 10"),
     ],
 }
-ANSWERS = {paths: PATHS, collapse: COLLAPSE, escaping: ESCAPING, questions: QUESTIONS, projections: PROJECTIONS, efficacy: EFFICACY, lowrank: LOWRANK, complexity: COMPLEXITY, expressive: EXPRESSIVE, codes: CODES, patterns: PATTERNS}  # each module of a chapter has its answers here
+def read(y, n_ids, lows, *, in_interval=True, carry=True, backwards=False):
+    """The reading of an id, with the given mistakes."""
+    x = []
+    for low in reversed(lows):
+        x.append(low + (y - low) % n_ids if in_interval else y % n_ids)
+        y = x[-1] + (y - x[-1]) // n_ids if carry else y // n_ids
+    return x if backwards else x[::-1]
+
+
+def bump(x, ident, ramp, *, start=-1.0, scale=1.0, down=True):
+    t = x - ident
+    rise = lambda knot: (torch.relu(t - knot) - torch.relu(t - knot - ramp)) / ramp
+    low, high = (-0.5 - ramp, 0.5 - ramp) if start < 0 else (-0.5, 0.5)
+    return scale * (rise(low) - down * rise(high))
+
+
+def waiting(ids, *, knot=0.75, least=0):
+    return max([least, *(j - i + knot for k, i in enumerate(ids) for j in ids[k + 1 :])])
+
+
+UNIVERSAL = {
+    "sweep": [
+        (105, "Right"), (30, "go on to token 3"), (100, "keeps the old id"), (21, "reads the moved id"), (120, "subtract"),
+        (7, "then the same with y_2"),
+    ],
+    "read": [
+        (read, "Right"),
+        (lambda y, n, lows: read(y, n, lows, backwards=True), "backwards"),
+        (lambda y, n, lows: read(y, n, lows, in_interval=False), "interval is not"),
+        (lambda y, n, lows: read(y, n, lows, carry=False), "x_n is right"),
+        (lambda y, n, lows: [y + 1] * len(lows), "same residue modulo N"),
+        (lambda y, n, lows: y, "list of 3 integers"),
+    ],
+    "layers": [
+        (5175, "Right"), (35, "attention layers alone"), (5120, "value layers alone"), (55, "by far the most"),
+        (5155, "quantiser is missing"), (5140, "attention layers are missing"), (5159, "two layers on each value"),
+        (5172, "all-max layers are missing"), (1079, "one token of one input"), (5183, "n - 1 tokens are"), (7, "Not yet: d n K"),
+    ],
+    "temperature": [
+        (2 * math.log(16e6), "Right"), (math.log(16e6), "Divide by the gap"), (math.log(16e6) / 2, "multiplied by the gap"),
+        (2 * math.log(17e6), "winner is not one"), (2 * math.log(1e6), "leak together"), (2 * math.log10(16e6), "natural one"),
+        (1.0, "Not yet: solve"),
+    ],
+    "bump": [
+        (bump, "Right"),
+        (lambda x, i, r: bump(x, i, r, scale=r), "Divide by the ramp"),
+        (lambda x, i, r: bump(x, i, r, start=1), "other way round"),
+        (lambda x, i, r: bump(x, i, r, down=False), "never comes down"),
+        (lambda x, i, r: ((x >= i - 0.5) & (x < i + 0.5)).double(), "ReLUs give ramps"),
+        (lambda x, i, r: 0 * x, "not a mistake that is known"),
+    ],
+    "share": [
+        (1 - 0.99**8, "Right"), (0.08, "upper bound"), (0.99**8, "without an entry"), (1 - 0.99**4, "two entries"),
+        (0.01, "one entry"), (1 - 0.98**8, "one ramp"), (0.5, "safe with chance"),
+    ],
+    "hidden": [
+        (waiting, "Right"),
+        (lambda ids: max(ids) - min(ids) + 0.75, "have left"),
+        (lambda ids: waiting(ids, knot=0), "3/4 below"),
+        (lambda ids: waiting(ids, least=-1e9), "not negative"),
+        (lambda ids: 7, "it is 4.75"),
+    ],
+}
+
+ANSWERS = {paths: PATHS, collapse: COLLAPSE, escaping: ESCAPING, questions: QUESTIONS, projections: PROJECTIONS, efficacy: EFFICACY, lowrank: LOWRANK, complexity: COMPLEXITY, expressive: EXPRESSIVE, codes: CODES, patterns: PATTERNS, universal: UNIVERSAL}  # each module of a chapter has its answers here
 EVERY = [(module, name) for module, answers in ANSWERS.items() for name in answers]
 
 
@@ -561,7 +625,7 @@ def test_single_precision_is_precise_enough():
 
 LEAST = {
     paths: 18, collapse: 10, questions: 15, escaping: 15, projections: 15, efficacy: 21,
-    lowrank: 19, complexity: 12, expressive: 16, codes: 15, patterns: 11,
+    lowrank: 19, complexity: 12, expressive: 16, codes: 15, patterns: 11, universal: 28,
 }
 
 

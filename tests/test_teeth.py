@@ -30,6 +30,8 @@ PAGES = {  # claims module of tests/ -> its page
     "test_claims_expressive": "notebooks/sparse_patterns/logarithmic_dimension.ipynb",
     "test_claims_patterns": "notebooks/sparse_universality/patterns_and_conditions.ipynb",
     "test_claims_sparse": "notebooks/sparse_universality/patterns_and_conditions.ipynb",
+    "test_claims_universal": "notebooks/sparse_universality/the_proof_executed.ipynb",
+    "test_claims_softmax": "notebooks/sparse_universality/from_integers_to_softmax.ipynb",
 }
 
 # Forked from a process that has these already: most of a mutation's time would otherwise go into importing torch.
@@ -119,6 +121,14 @@ def patterns(kernel: str, old: str, new: str, check: str, page: bool = True) -> 
 
 def tiles(kernel: str, old: str, new: str, check: str, page: bool = True) -> Mutation:
     return Mutation(f"sparse/{kernel}", old, new, check, page, "test_claims_sparse")
+
+
+def universal(kernel: str, old: str, new: str, check: str, page: bool = True) -> Mutation:
+    return Mutation(f"universal/{kernel}", old, new, check, page, "test_claims_universal")
+
+
+def softened(old: str, new: str, check: str, page: bool = True) -> Mutation:
+    return Mutation("universal/standard", old, new, check, page, "test_claims_softmax")
 
 
 MUTATIONS = {
@@ -263,6 +273,26 @@ MUTATIONS = {
     "predicted_dimension: pairs": expressive("dimensions", "pairs = n * (n - 1) / 2 if k == 1", "pairs = n if k == 1", "check_smallest()"),
     "plain_dimension: sign": expressive("dimensions", "(eta**2 / 4 - eta**3 / 6))", "(4 * eta + eta**2))", "check_plain()"),
     "interpolated_dimension: scale": expressive("dimensions", "return math.ceil(8 * math.log(n**2 / delta))", "return math.ceil(0.8 * math.log(n**2 / delta))", "check_interpolated()"),
+    "universal.head: side of the mask": universal("context", "read = ids[..., mask[j]]", "read = ids[..., mask[:, j] & (np.arange(len(mask)) >= j)]", "check_sweep('window', (3, 1, 4))"),
+    "universal.head: sign of the query": universal("context", "np.where(ids[..., j] >= value, read", "np.where(ids[..., j] < value, read", "check_shift([10, 1, 5, 6], 1)"),
+    "universal.apply: sign of the second head": universal("context", "first - head(ids, mask, shift.value + 1))", "first + head(ids, mask, shift.value + 1))", "check_shift([10, 1, 5, 6], 1)"),
+    "universal.plan: position codes": universal("context", "codes[token] = i - 1 if i else n - 1", "codes[token] = 0 if i else n - 1", "check_sweep('star', (4, 1, 3))"),
+    "universal.plan: the largest id": universal("context", "top = size * top - (size - 1) * i * base", "top = size * top - size * i * base", "check_sweep('star', (4, 1, 3))"),
+    "universal.least_constant: too small": universal("context", "    return high\n\n\ndef grid_ids", "    return high // 20\n\n\ndef grid_ids", "check_context('window', (3, 1, 4))"),
+    "universal.schedule: a value too few": universal("context", "i * plan.base + plan.size):", "i * plan.base + plan.size - 1):", "check_layers('dense', (3, 1, 4))"),
+    "universal.schedule: one step for all-max": universal("context", "yield Shift(t % plan.period, 0", "yield Shift(0, 0", "check_context('fixed', (4, 1, 3))"),
+    "universal.decode: modulus": universal("context", "= low + (y - low) % plan.size, y\n", "= low + (y - low + 1) % plan.size, y\n", "check_decode('star', (4, 1, 3))"),
+    "equivariant_ids: no factor": universal("context", "ids = ids + N * (head(", "ids = ids + (head(", "check_equivariant(3, 1, 4)"),
+    "approximate: corner, not centre": universal("network", "(grid_rows(numbers) + 0.5) / cells", "grid_rows(numbers) / cells", "check_network(patterns.star(4), 4, 1, 3)"),
+    "approximate: no gap": universal("network", "constant *= 2", "break", "at_most(sum(2 * float(n.values.abs().max()) + 0.5 > int(n.ids.min()) for n in [approximate(lambda x: 1e6 * target(x), 3, 1, 2, patterns.dense(3))]), 0)", page=False),
+    "_cells: the edge": universal("network", "right=True) - 1", "right=True)", "check_network(patterns.star(3), 3, 1, 4)"),
+    "run: the quantiser": universal("network", "np.where((t >= 0) & (t < 1), t, 0)", "np.where((t > 0) & (t < 1), 2 * t, 0)", "check_quantiser(3, 1, 2)"),
+    "ramp_mlp: sign of the last slope": softened("last = (slope * low + offset) / ramp, -(", "last = (slope * low + offset) / ramp, (", "check_ramps((-0.5, 0.5), 0.0, 1.0, 0.25)"),
+    "ramp_mlp: scale": softened("-(slope * (high - ramp) + offset) / ramp", "-(slope * high + offset) / ramp", "check_ramps((0.0, 1.0), -1.0, 0.0, 0.25)"),
+    "standard: bias of the query": softened("[[0.5 - shift.value], [-0.5 - shift.value]]", "[[0.5 - shift.value], [0.5 - shift.value]]", "check_temperature('dense', (3, 1, 4))"),
+    "standard: clamp": softened("Mlp(two, -two.T, bound)", "Mlp(two, two.T, bound)", "check_lp('window', (3, 1, 4))"),
+    "standard: the row it replaces": softened("target.to(u) - torch.tensor(row", "target.to(u) + torch.tensor(row", "check_lp('window', (3, 1, 4))"),
+    "enough_temperature: far too low": softened("return 32 / 9 * math.log(inside)", "return 0.1 * math.log(inside)", "check_temperature('window', (3, 1, 4))"),
 }
 
 

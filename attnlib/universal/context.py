@@ -1,0 +1,293 @@
+"""The contextual map in integers: quantised ids, the selective shift, the sweep, the all-max shift, and the way back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy
+import numpy as np
+
+from attnlib._require import require
+from attnlib.patterns import Pattern, check
+from attnlib.patterns import hops as count_hops
+
+LIMIT = 10**7  # ids that are held at a time
+
+
+class Plan(NamedTuple):
+    """The integers of the construction, in units of one cell: N = K^d, B = K + .. + K^d, e, m, C.
+
+    Args:    n, d, cells: tokens, features, K cells to an edge of [0, 1).   period, hops: p and s of the pattern.
+             path: the tokens in the order of the Hamiltonian path.   masks: p boolean matrices (n, n).
+             size: N, how many ids a token can have.   base: B, the id of one unit of position.
+             codes: e, the position of each token.   top: m, the largest id after the sweep.
+             constant: C of the all-max shift.   layers, bits: attention layers, and bits that hold every id.
+    Source:  Yun et al. 2020b, recalled; differs: C is the least integer that our proof allows.
+    Page:    notebooks/sparse_universality/the_proof_executed
+    """
+
+    n: int
+    d: int
+    cells: int
+    period: int
+    hops: int
+    path: tuple[int, ...]
+    masks: tuple[numpy.ndarray, ...]
+    size: int
+    base: int
+    codes: tuple[int, ...]
+    top: int
+    constant: int
+
+    @property
+    def bits(self) -> int:
+        """Bits that hold every id: none exceeds (C + 1)^s m."""
+        return ((self.constant + 1) ** self.hops * self.top).bit_length()
+
+    @property
+    def layers(self) -> int:
+        """Attention layers: p (n - 1) N + s."""
+        return self.period * (self.n - 1) * self.size + self.hops
+
+
+class Shift(NamedTuple):
+    """One attention layer of the map: ids <- ids + factor (head(value) - head(value + 1)), or + factor head(value).
+
+    Args:    step: the step of the pattern that masks it.   value: the id that moves; its query bias is value - 1/2.
+             factor: N, C, or 0 for a layer that waits.   every: no second head, all ids move.
+    Source:  Yun et al. 2020a, 2020b, recalled: the selective shift and the all-max shift.
+    Page:    notebooks/sparse_universality/the_proof_executed
+    """
+
+    step: int
+    value: int
+    factor: int
+    every: bool = False
+
+
+def plan(
+    pattern: Pattern, n: int, d: int, cells: int, *, path: tuple[int, ...] | None = None, hops: int | None = None,
+    constant: int | None = None,
+) -> Plan:
+    """The integers of the construction for a pattern, a size and a grid.
+
+        m: y = N y - (N - 1) x along the path, from x_1 = (n - 1) B + N - 1 and x_i = (i - 2) B
+        C: the least integer with ((C + 1)^s - C^s) m < C^s
+
+    Args:    pattern: a Pattern of n tokens.   n, d, cells: n >= 2, d >= 1, K >= 2.
+             path: each token reads the one before it at some step; None for 0, .., n - 1, then as patterns.check finds.
+             hops: s; None for the smallest number of layers after which every token has heard from all.
+             constant: C; None for the least that the proof allows. Anything smaller is your own experiment.
+    Returns: Plan.
+    Raises:  ValueError for sizes out of range, pattern.n unlike n, and for a pattern that misses a condition (self
+             loops; a path; every token hears from all): it names the condition. Given hops are not questioned.
+    Cost:    that of patterns.hops, and the search for a path if 0, .., n - 1 is none.
+    Source:  Yun et al. 2020b, recalled; the least C is derived on the page.
+    Claim:   universal.context      Page: notebooks/sparse_universality/the_proof_executed
+    """
+    for name, value, least in (("n", n, 2), ("d", d, 1), ("cells", cells, 2)):
+        right = isinstance(value, int) and not isinstance(value, bool) and value >= least
+        require(right, f"{name} must be an integer of at least {least}, got {value!r}")
+    require(isinstance(pattern, Pattern), f"pattern must be an attnlib.patterns.Pattern, got {type(pattern).__name__}")
+    require(pattern.n == n, f"pattern has {pattern.n} tokens and n is {n}: they must agree")
+    masks = tuple(pattern.mask(t).cpu().numpy() for t in range(pattern.p))
+    require(all(m.diagonal().all() for m in masks), "condition 1 fails: at some step a token does not read itself")
+    union = np.logical_or.reduce(masks)
+    path = _path(pattern, union) if path is None else tuple(int(k) for k in path)
+    along = sorted(path) == list(range(n)) and all(union[k, j] for j, k in zip(path, path[1:]))
+    require(along, f"condition 2 fails: path must visit each of {n} tokens once, and each must read the one before it")
+    hops = count_hops(pattern) if hops is None else int(hops)
+    require(hops is not None, "condition 3 fails: some token never hears from all, however many layers there are")
+    size, base = cells**d, sum(cells**i for i in range(1, d + 1))
+    codes = [0] * n
+    for i, token in enumerate(path):
+        codes[token] = i - 1 if i else n - 1
+    top = (n - 1) * base + size - 1
+    for i in range(n - 1):
+        top = size * top - (size - 1) * i * base
+    constant = least_constant(top, hops) if constant is None else int(constant)
+    return Plan(n, d, cells, pattern.p, hops, path, masks, size, base, tuple(codes), top, constant)
+
+
+def _path(pattern: Pattern, union: np.ndarray) -> tuple[int, ...]:
+    if union.diagonal(-1).all():
+        return tuple(range(pattern.n))
+    found = check(pattern)
+    why = found.reasons.get("hamiltonian_path", "the search gave up, give a path yourself")
+    require(found.hamiltonian_path is not None, f"condition 2 fails or is not known: {why}")
+    return tuple(int(k) for k in found.hamiltonian_path)
+
+
+def least_constant(top: int, hops: int) -> int:
+    """The least integer C with ((C + 1)^s - C^s) m < C^s.
+
+    Args:    top: m, at least zero.   hops: s, at least one.
+    Returns: C > s m; for s = 1 it is m + 1.
+    Raises:  ValueError for m < 0 or s < 1.
+    Cost:    O(log(s m)) powers of integers.
+    Source:  derived on the page; recalled from Yun et al. 2020b: C = 2 s n delta^(-nd-1).
+    Claim:   universal.context      Page: notebooks/sparse_universality/the_proof_executed
+    """
+    require(top >= 0 and hops >= 1, f"needs m >= 0 and s >= 1, got {top}, {hops}")
+    enough = lambda c: ((c + 1) ** hops - c**hops) * top < c**hops
+    low, high = 0, 1
+    while not enough(high):
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if enough(middle) else (middle, high)
+    return high
+
+
+def grid_ids(plan: Plan) -> np.ndarray:
+    """The ids of all grid inputs before the first attention layer, u . z with u = (1, K, .., K^(d-1)).
+
+    Args:    plan: of the construction.
+    Returns: (K^(n d), n): first token slowest, of a token the last feature slowest; int64 if plan.bits <= 62, else
+             Python integers.
+    Raises:  ValueError if there are more than 10^7 ids.
+    Cost:    O(n K^(n d)).
+    Source:  the grid of the construction.
+    Page:    notebooks/sparse_universality/the_proof_executed
+    """
+    n, N = plan.n, plan.size
+    require(n * N**n <= LIMIT, f"{n * N**n} ids are more than {LIMIT}: take fewer tokens, features or cells")
+    rows = np.indices((N,) * n).reshape(n, -1).T + np.array(plan.codes) * plan.base
+    return rows if plan.bits <= 62 else rows.astype(object)
+
+
+def head(ids: np.ndarray, mask: np.ndarray, value: int) -> np.ndarray:
+    """One hardmax head of size one: the largest id that a token reads if its own is at least value, else the smallest.
+
+        sum_k hardmax_k( a_k (a_j - value + 1/2) ) a_k,   k over the tokens that j reads
+
+    Args:    ids: (*batch, n) integers.   mask: (n, n) boolean.   value: the query bias is value - 1/2.
+    Returns: (*batch, n), dtype of ids.
+    Cost:    O(entries of the mask) a row.
+    Source:  the definition: the sign of the query decides; equal keys have equal values, so ties change nothing.
+    Page:    notebooks/sparse_universality/the_proof_executed
+    """
+    out = np.empty_like(ids)
+    for j in range(ids.shape[-1]):
+        read = ids[..., mask[j]]
+        out[..., j] = np.where(ids[..., j] >= value, read.max(-1), read.min(-1))
+    return out
+
+
+def schedule(plan: Plan) -> Iterator[Shift]:
+    """The attention layers in order: for each token along the path, each of its N ids, each step of the pattern.
+
+    Args:    plan: of the construction.
+    Yields:  plan.layers Shifts, the last s of them for all ids.
+    Cost:    O(1) a layer.
+    Source:  Yun et al. 2020b, recalled; layers whose step lacks the edge wait.
+    Claim:   universal.layers      Page: notebooks/sparse_universality/the_proof_executed
+    """
+    for i in range(plan.n - 1):
+        before, token = plan.path[i], plan.path[i + 1]
+        for value in range(i * plan.base, i * plan.base + plan.size):
+            for step, mask in enumerate(plan.masks):
+                yield Shift(step, value, plan.size if mask[token, before] else 0)
+    for t in range(plan.hops):
+        yield Shift(t % plan.period, 0, plan.constant, every=True)
+
+
+def apply(shift: Shift, ids: np.ndarray, plan: Plan) -> np.ndarray:
+    """The ids after one attention layer.
+
+        a + N (head(v) - head(v + 1)) moves the tokens with id v, by N (max - min) of what they read
+        a + C head(0)                 moves all, by C max
+
+    Args:    shift: the layer.   ids: (*batch, n) integers.   plan: of the construction.
+    Returns: (*batch, n).
+    Raises:  ValueError if ids are no integers, or int64 that plan.bits do not fit.
+    Cost:    O(entries of the mask) a row; nothing for a layer that waits.
+    Source:  Yun et al. 2020a, 2020b, recalled.
+    Claim:   universal.shift      Page: notebooks/sparse_universality/the_proof_executed
+    """
+    require(ids.dtype == object or ids.dtype.kind == "i", f"ids must be integers, got {ids.dtype}")
+    room = 0 if ids.dtype == object else 8 * ids.dtype.itemsize - 1
+    require(not room or plan.bits <= room, f"ids need {plan.bits} bits, {ids.dtype} holds {room}: use ids.astype(object)")
+    if not shift.factor:
+        return ids
+    mask = plan.masks[shift.step]
+    first = head(ids, mask, shift.value)
+    return ids + shift.factor * (first if shift.every else first - head(ids, mask, shift.value + 1))
+
+
+def steps(ids: np.ndarray, plan: Plan) -> Iterator[tuple[Shift, np.ndarray]]:
+    """Every attention layer of the map with the ids after it.
+
+    Args:    ids: (*batch, n) integers, before the first layer.   plan: of the construction.
+    Yields:  pairs (Shift, ids); plan.layers of them.
+    Raises:  ValueError as apply.
+    Cost:    O(plan.layers) times that of a layer.
+    Source:  Yun et al. 2020b, recalled.
+    Claim:   universal.context      Page: notebooks/sparse_universality/the_proof_executed
+    """
+    for shift in schedule(plan):
+        ids = apply(shift, ids, plan)
+        yield shift, ids
+
+
+def context_ids(pattern: Pattern, n: int, d: int, cells: int, **options) -> np.ndarray:
+    """The ids that the attention layers give to every token of every grid input.
+
+    Args:    pattern: a Pattern of n tokens.   n, d, cells: as in plan.   options: path, hops, constant of plan.
+    Returns: (cells^(n d), n) Python integers, rows in the order of grid_ids; all distinct under the three conditions.
+    Raises:  ValueError as plan, and for more than 10^7 ids.
+    Cost:    O(plan.layers n K^(n d)) and the entries of the masks.
+    Source:  Yun et al. 2020b, recalled: the contextual map.
+    Claim:   universal.context      Page: notebooks/sparse_universality/the_proof_executed
+    """
+    numbers = plan(pattern, n, d, cells, **options)
+    ids = grid_ids(numbers)
+    for _, ids in steps(ids, numbers):
+        pass
+    return ids.astype(object)
+
+
+def decode(ident: int, plan: Plan) -> tuple[int, list[int]]:
+    """The token and the whole input behind one id, by residues.
+
+        y_n = floor(id / C^s),   x_i = y_i mod N in its interval,   y_(i-1) = x_i + (y_i - x_i) / N
+
+    Args:    ident: an id that the map gives.   plan: of the construction.
+    Returns: the token, and the ids of all tokens before the first layer.
+    Raises:  ValueError for a number that is no id of the map.
+    Cost:    O(n) operations on integers.
+    Source:  derived on the page.
+    Claim:   universal.residues      Page: notebooks/sparse_universality/the_proof_executed
+    """
+    y, x, after = int(ident) // plan.constant**plan.hops, [0] * plan.n, [0] * plan.n
+    for token in reversed(plan.path):
+        low = plan.codes[token] * plan.base
+        x[token], after[token] = low + (y - low) % plan.size, y
+        y = x[token] + (y - x[token]) // plan.size
+    rest = int(ident) % plan.constant
+    first = plan.path[0]
+    require(after[first] == x[first] and rest in after, f"{ident} is no id of this map")
+    return after.index(rest), x
+
+
+def equivariant_ids(n: int, d: int, cells: int) -> np.ndarray:
+    """The ids of the dense map without positions: one sweep over the values 0, .., N - 1, then one all-max layer.
+
+        sorted x_1 < .. < x_n:  y_1 = x_1 + N (x_n - x_1),  y_j = x_j + N (y_(j-1) - x_j),  id_j = y_j + C y_n
+
+    Args:    n, d, cells: n >= 2, d >= 1, K >= 2.
+    Returns: (cells^(n d), n) Python integers, rows as grid_ids without positions. Two ids of rows without a repeated
+             token agree only if the inputs are permutations of each other and the tokens equal.
+    Raises:  ValueError for sizes out of range or more than 10^7 ids.
+    Cost:    O(N n K^(n d)).
+    Source:  Yun et al. 2020a, recalled; differs: C is one more than the largest y.
+    Claim:   universal.equivariant      Page: notebooks/sparse_universality/the_proof_executed
+    """
+    require(min(n - 1, d, cells - 1) >= 1, f"needs n >= 2, d >= 1, cells >= 2, got {n}, {d}, {cells}")
+    N, mask = cells**d, np.ones((n, n), dtype=bool)
+    require(n * N**n <= LIMIT, f"{n * N**n} ids are more than {LIMIT}: take fewer tokens, features or cells")
+    ids = np.indices((N,) * n).reshape(n, -1).T.astype(object)
+    for value in range(N):
+        ids = ids + N * (head(ids, mask, value) - head(ids, mask, value + 1))
+    return ids + (int(ids.max()) + 1) * ids.max(-1, keepdims=True)

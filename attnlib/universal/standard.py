@@ -1,0 +1,137 @@
+"""The network in standard layers: softmax at a temperature, four ReLUs for a jump, clamps at the end, in floats."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from attnlib._require import require
+from attnlib.attention import Layer, Mlp, feed_forward, forward
+from attnlib.universal.context import Plan, schedule
+from attnlib.universal.network import Network, _inside, value_layers
+
+
+class Block(NamedTuple):
+    """One layer with its skip: attention under a mask, or a feed-forward part.
+
+    Args:    kind: "quantise", "attention", "value" or "clamp".   layer: a Layer or None.   mlp: an Mlp or None.
+             mask: (n, n), for attention.
+    Source:  Yun et al. 2020a, 2020b, recalled: blocks of two heads of size one and of four hidden units.
+    Page:    notebooks/sparse_universality/from_integers_to_softmax
+    """
+
+    kind: str
+    layer: Layer | None = None
+    mlp: Mlp | None = None
+    mask: Tensor | None = None
+
+
+def ramp_mlp(
+    read: Float[Tensor, " d"], write: Float[Tensor, " d"], cuts: tuple[float | int, float | int],
+    slope: float | int, offset: float | int, ramp: float,
+) -> Mlp:
+    """Four ReLUs that are slope x + offset between two cuts and 0 outside, up to two ramps.
+
+        x = read . z;   write times   s_1 R(x - c_1 + e) + (a - s_1) R(x - c_1) + (s_2 - a) R(x - c_2 + e) - s_2 R(x - c_2)
+        s_1 = (a c_1 + b) / e,   s_2 = -(a (c_2 - e) + b) / e
+
+    Args:    read, write: (d,).   cuts: c_1 < c_2.   slope, offset: a, b.   ramp: e, 0 < e <= c_2 - c_1.
+    Returns: Mlp with four hidden units; right outside [c_1 - e, c_1) and (c_2 - e, c_2).
+    Raises:  ValueError if the ramp does not fit between the cuts.
+    Cost:    O(d).
+    Source:  Yun et al. 2020a, recalled; the formula is derived on the page.
+    Claim:   universal.ramps      Page: notebooks/sparse_universality/from_integers_to_softmax
+    """
+    low, high = cuts
+    require(0 < ramp <= high - low, f"ramp must be positive and at most {high - low}, got {ramp}")
+    first, last = (slope * low + offset) / ramp, -(slope * (high - ramp) + offset) / ramp
+    rises = read.new_tensor([first, slope - first, last - slope, -last])
+    knots = read.new_tensor([low - ramp, low, high - ramp, high])
+    return Mlp(read[:, None].expand(-1, 4), rises[:, None] * write, -knots)
+
+
+def standard(
+    network: Network, *, ramp: float = 1e-3, value_ramp: float = 0.25, order: str = "decreasing", clamp: float | None = None,
+    dtype: torch.dtype = torch.float64,
+) -> list[Block]:
+    """The layers of the network as weights: Layers of two heads of size one, Mlps of four ReLUs.
+
+    Args:    network: of approximate.   ramp: e of the quantiser, in cells.   value_ramp: of the value layers.
+             order: of the value layers, as in value_layers.   clamp: beta, bound of |f|; None for no clamps.
+             dtype: of the weights.
+    Returns: list of Blocks, in units of a cell; run_standard runs them.
+    Raises:  ValueError if ids have more bits than dtype has digits, for ramps that do not fit, and for clamp <= 0.
+    Cost:    O(d) a layer.
+    Source:  Yun et al. 2020b, recalled; differs: the order of the value layers and the clamps are ours.
+    Claim:   universal.lp      Page: notebooks/sparse_universality/from_integers_to_softmax
+    """
+    p, digits = network.plan, 1 - round(math.log2(torch.finfo(dtype).eps))
+    require(network.bits <= digits, f"ids of {network.bits} bits: {dtype} holds integers of {digits} bits")
+    u = torch.tensor([p.cells**i for i in range(p.d)], dtype=dtype)
+    axes, blocks = torch.eye(p.d, dtype=dtype), []
+    for r in range(p.d):
+        for k in range(p.n * p.cells):
+            blocks.append(Block("quantise", mlp=ramp_mlp(axes[r], axes[r], (k, k + 1), -1.0, k, ramp)))
+    masks = [torch.from_numpy(m) for m in p.masks]
+    for shift in schedule(p):
+        signs = (1.0, 0.0) if shift.every else (1.0, -1.0)
+        w, bias = u.view(1, -1, 1).expand(2, -1, -1), u.new_tensor([[0.5 - shift.value], [-0.5 - shift.value]])
+        w_o = shift.factor * u.new_tensor(signs)[:, None, None] * axes[0]
+        blocks.append(Block("attention", Layer(w, w, w, w_o, b_q=bias), mask=masks[shift.step]))
+    for ident, row, target in value_layers(network, order):
+        write = p.cells * target.to(u) - torch.tensor(row, dtype=dtype)
+        blocks.append(Block("value", mlp=ramp_mlp(u, write, (ident - 0.5, ident + 0.5), 0.0, 1.0, value_ramp)))
+    require(clamp is None or clamp > 0, f"clamp must be positive, got {clamp}")
+    for r in range(p.d if clamp else 0):
+        two, bound = torch.stack([axes[r], -axes[r]], 1), u.new_tensor([-clamp * p.cells] * 2)
+        blocks.append(Block("clamp", mlp=Mlp(two, -two.T, bound)))
+    return blocks
+
+
+def run_standard(
+    x: Float[Tensor, "*batch n d"], blocks: Sequence[Block], plan: Plan, *, temperature: float | int | None, check: bool = True
+) -> Float[Tensor, "*batch n d"]:
+    """The output of the standard layers, by attention.forward and attention.feed_forward.
+
+        Z <- K X + K e 1';   every layer with its skip, logits times the temperature;   Z / K
+
+    Args:    x: (*batch, n, d), entries in [0, 1).   blocks: of standard.   plan: network.plan.
+             temperature: factor of the logits; None for hardmax.   check: look for bad values.
+    Returns: (*batch, n, d), dtype and device of x; ids instead of outputs if the blocks end before the value layers.
+    Raises:  ValueError for x of another shape or outside [0, 1), and for a temperature that is not positive.
+    Cost:    O(n) for each value layer, O(n^2) for each attention layer.
+    Source:  Yun et al. 2020b, recalled.
+    Claim:   universal.temperature      Page: notebooks/sparse_universality/from_integers_to_softmax
+    """
+    if check:
+        _inside(x, plan)
+    require(temperature is None or temperature > 0, f"temperature must be positive, got {temperature}")
+    how = {"normalizer": "hardmax"} if temperature is None else {"scale": temperature}
+    z = plan.cells * (x + torch.tensor(plan.codes, dtype=x.dtype, device=x.device)[:, None])
+    for block in blocks:
+        if block.layer is None:
+            z = z + feed_forward(z, block.mlp, check=False)
+        elif block.layer.w_o.any():
+            z = forward(z, [block.layer], skip=True, mask=block.mask, check=False, **how)
+    return z / plan.cells
+
+
+def enough_temperature(plan: Plan) -> float:
+    """A temperature at which, off the ramps, every id of the softmax network is within 1/8 of its integer.
+
+        (32 / 9) ln( 104 n^2 p N^(n+1) (C + 1)^(2 s) (m + 1) )
+
+    Args:    plan: of the contextual map.
+    Returns: lambda.
+    Cost:    O(1).
+    Source:  derived on the page.
+    Claim:   universal.temperature      Page: notebooks/sparse_universality/from_integers_to_softmax
+    """
+    n, p, N, C, s = plan.n, plan.period, plan.size, plan.constant, plan.hops
+    inside = 104 * n**2 * p * N ** (n + 1) * (C + 1) ** (2 * s) * (plan.top + 1)
+    return 32 / 9 * math.log(inside)

@@ -1,0 +1,140 @@
+"""The room universal: literal against fast, dtypes, and bad input. Claims: test_claims_universal.py and test_claims_softmax.py."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+import torch
+
+from attnlib import patterns
+from attnlib.attention import hardmax
+from attnlib.universal import Shift, apply, approximate, context_ids, decode, equivariant_ids, grid_ids, head, least_constant, plan, steps, value_layers
+
+half = lambda x: x / 2
+
+
+@pytest.mark.parametrize("value", [0, 3, 4, 20])
+def test_head_is_hardmax_of_its_scores(value):
+    g = np.random.default_rng(0)
+    ids, mask = g.integers(0, 12, (50, 5)), g.random((5, 5)) < 0.5
+    mask |= np.eye(5, dtype=bool)
+    a = torch.from_numpy(ids).double()
+    scores = a[:, None, :] * (a[:, :, None] - (value - 0.5))
+    p = hardmax(scores.masked_fill(~torch.from_numpy(mask), -math.inf))
+    assert torch.equal((p @ a[..., None])[..., 0], torch.from_numpy(head(ids, mask, value)).double())
+
+
+def test_integers_of_both_kinds_agree():
+    numbers = plan(patterns.star(4), 4, 1, 3)
+    small = large = grid_ids(numbers)
+    large = large.astype(object)
+    for (_, small), (_, large) in zip(steps(small, numbers), steps(large, numbers)):
+        assert (small == large).all()
+    assert small.dtype == np.int64 and large.dtype == object
+    beyond = plan(patterns.window(5, 3), 5, 1, 4)
+    assert beyond.bits > 62 and grid_ids(beyond).dtype == object
+    assert type(context_ids(patterns.star(4), 4, 1, 3)[0, 0]) is int
+
+
+def test_least_constant_is_the_least():
+    for m in (1, 6, 164, 4540):
+        assert least_constant(m, 1) == m + 1
+        for s in (2, 3, 7):
+            c = least_constant(m, s)
+            enough = lambda c: ((c + 1) ** s - c**s) * m < c**s
+            assert enough(c) and not enough(c - 1) and c <= 2 * s * m
+
+
+def test_cells_are_exact_at_their_edges():
+    """x = k / K is in cell k; the float below 1/3 is in cell 0, though three times it rounds to 1."""
+    for K in (2, 3, 5, 7):
+        net = approximate(lambda x: x, 2, 1, K, patterns.dense(2))
+        edges = [np.nextafter(k / K, 0) for k in range(1, K)] + [k / K for k in range(K)]
+        for v in edges:
+            cell = math.floor(Fraction(v) * K)
+            x = torch.tensor([[[v], [0.0]]], dtype=torch.float64)
+            assert float(net(x)[0, 0, 0]) == (cell + 0.5) / K
+
+
+def test_a_path_of_ones_own_and_batches():
+    back = plan(patterns.window(3, 3), 3, 1, 4, path=(2, 1, 0))
+    assert back.codes == (1, 0, 2)
+    ids = context_ids(patterns.window(3, 3), 3, 1, 4, path=(2, 1, 0))
+    assert len(set(ids.ravel())) == ids.size
+    net = approximate(half, 3, 2, 2, patterns.star(3))
+    x = torch.rand(2, 5, 3, 2, generator=torch.Generator().manual_seed(0))
+    assert net(x).shape == x.shape and net(x).dtype == torch.float64
+    assert torch.equal(net(x)[1, 3], net(x[1, 3]))
+
+
+def test_the_network_follows_the_device(device):
+    net = approximate(half, 3, 1, 2, patterns.star(3))
+    x = torch.rand(4, 3, 1, generator=torch.Generator().manual_seed(0))
+    assert net(x.to(device)).device.type == device.type
+    assert torch.equal(net(x.to(device)).cpu(), net(x))
+
+
+# --- bad input
+
+
+@pytest.mark.bad_input
+def test_bad_plans():
+    star = patterns.star(4)
+    for call, message in [
+        (lambda: plan(star, 3, 1, 2), "pattern has 4 tokens and n is 3"),
+        (lambda: plan(star, 4, 0, 2), "d must be an integer of at least 1, got 0"),
+        (lambda: plan(star, 4, 1, 1), "cells must be an integer of at least 2, got 1"),
+        (lambda: plan(star, 4, 1, 2.0), "cells must be an integer"),
+        (lambda: plan(patterns.dense(1), 1, 1, 2), "n must be an integer of at least 2"),
+        (lambda: plan([[0], [1]], 2, 1, 2), "pattern must be an attnlib.patterns.Pattern, got list"),
+        (lambda: plan(star, 4, 1, 2, path=(0, 2, 1, 3)), "condition 2 fails"),
+        (lambda: plan(star, 4, 1, 2, path=(0, 1, 1, 3)), "condition 2 fails"),
+        (lambda: plan(patterns.fixed(3, 2), 3, 1, 2), "condition 3 fails"),
+        (lambda: plan(patterns.from_sets([[1], [0, 1]]), 2, 1, 2), "condition 1 fails"),
+        (lambda: grid_ids(plan(patterns.star(16), 16, 1, 4)), "6.*ids are more than"),
+        (lambda: equivariant_ids(1, 1, 2), "needs n >= 2"),
+        (lambda: equivariant_ids(12, 1, 4), "ids are more than"),
+        (lambda: least_constant(5, 0), "needs m >= 0 and s >= 1"),
+        (lambda: decode(5, plan(star, 4, 1, 3)), "5 is no id"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            call()
+
+
+@pytest.mark.bad_input
+def test_ids_beyond_their_integers_are_refused():
+    numbers = plan(patterns.window(5, 3), 5, 1, 4)
+    with pytest.raises(ValueError, match="ids need 69 bits, int64 holds 63"):
+        apply(Shift(0, 1, 4), np.arange(5), numbers)
+    small = plan(patterns.star(4), 4, 1, 3)
+    with pytest.raises(ValueError, match="ids must be integers, got float64"):
+        apply(Shift(0, 1, 3), np.arange(4.0), small)
+    with pytest.raises(ValueError, match="int16 holds 15"):
+        apply(Shift(0, 1, 3), np.arange(4, dtype=np.int16), small)
+
+
+@pytest.mark.bad_input
+def test_bad_targets_and_inputs():
+    star = patterns.star(3)
+    for f, message in [
+        (lambda x: x[:, :2], r"f must return a tensor of shape \(64, 3, 1\), got \(64, 2, 1\)"),
+        (lambda x: x.numpy(), "f must return a tensor .*got ndarray"),
+        (lambda x: x / 0, "f at some centre holds NaN or infinity"),
+        (lambda x: x * math.nan, "f at some centre holds NaN"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            approximate(f, 3, 1, 4, star)
+    with pytest.raises(ValueError, match="64 quantising, 62 attention and 6.87e.10 value layers: more than"):
+        approximate(half, 16, 1, 4, patterns.star(16))
+    net, x = approximate(half, 3, 1, 4, star), torch.rand(2, 3, 1)
+    for bad, message in [
+        (x + 1, r"x must lie in \[0, 1\)"), (-x - 0.1, r"x must lie in \[0, 1\)"), (x / 0, "NaN or infinity"),
+        (x[:, :2], r"x must be \(\*batch, 3, 1\)"), (x.long(), "floating point"), ([[0.1]], "got list"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            net(bad)
+    with pytest.raises(ValueError, match="order must be one of"):
+        next(value_layers(net, "random"))
