@@ -1,7 +1,9 @@
 """One-layer memorization: the Boltzmann operator, ids of tokens in context, and the network that reads them."""
 
 from attnlib.memorize._boltzmann import (
-    boltzmann, boltzmann_literal, derivatives, log_separation_bound, needed_gap,
+    Separation, boltzmann, boltzmann_literal, derivatives, log_separation_bound, needed_gap, separation,
 )
 
-__all__ = ["boltzmann", "boltzmann_literal", "derivatives", "log_separation_bound", "needed_gap"]
+__all__ = [
+    "Separation", "boltzmann", "boltzmann_literal", "derivatives", "log_separation_bound", "needed_gap", "separation",
+]
