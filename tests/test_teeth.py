@@ -27,6 +27,7 @@ PAGES = {  # claims module of tests/ -> its page
     "test_claims_efficacy": "notebooks/path_decomposition/path_efficacy.ipynb",
     "test_claims_lowrank": "notebooks/jl_low_rank/spectra_and_linformer.ipynb",
     "test_claims_complexity": "notebooks/jl_low_rank/complexity_table.ipynb",
+    "test_claims_boltzmann": "notebooks/one_layer_memorization/boltzmann_and_hardmax.ipynb",
     "test_claims_expressive": "notebooks/sparse_patterns/logarithmic_dimension.ipynb",
     "test_claims_patterns": "notebooks/sparse_universality/patterns_and_conditions.ipynb",
     "test_claims_sparse": "notebooks/sparse_universality/patterns_and_conditions.ipynb",
@@ -131,6 +132,10 @@ def softened(old: str, new: str, check: str, page: bool = True) -> Mutation:
     return Mutation("universal/standard", old, new, check, page, "test_claims_softmax")
 
 
+def boltzmann(kernel: str, old: str, new: str, check: str, page: bool = True) -> Mutation:
+    return Mutation(kernel, old, new, check, page, "test_claims_boltzmann")
+
+
 MUTATIONS = {
     "attention_matrix: axis": Mutation("_normalizers", "torch.softmax(a, -1)", "torch.softmax(a, -2)", "check_decomposition(0, skip=False)"),
     "attention_matrix: scale": Mutation("attention", "1 / math.sqrt(w_q.shape[-1])", "1 / w_q.shape[-1]", "check_closed_form(0.7)"),
@@ -146,9 +151,9 @@ MUTATIONS = {
     "_bias: not carried": Mutation("paths", "else b @ layer.w_v + layer.b_v", "else layer.b_v", "check_decomposition(0, skip=False)"),
     "path_counts: no skip": Mutation("paths", "[*counts, 0] if skip", "[0 * c for c in [*counts, 0]] if skip", "check_lengths([3, 3])"),
     "path_norms: one sign a layer": Mutation("paths", "(layer.w_q.shape[0], signs)", "(1, signs)", "check_drawn_signs()", page=False),
-    "certify.network: sign of z": Mutation("certify", "[z * sum(entries)", "[-z * sum(entries)", "check_row_sums(squares)"),
-    "certify.path_sum: sign of a node": Mutation("certify", "/ (node - other)", "/ (node + other)", "check_row_sums(squares)"),
-    "certify.decomposition_gap: bias": Mutation("certify", "zip(*carried, *value_biases[layer]", "zip(*value_biases[layer]", "check_row_sums(squares)"),
+    "certify.network: sign of z": Mutation("certify/__init__", "[z * sum(entries)", "[-z * sum(entries)", "check_row_sums(squares)"),
+    "certify.path_sum: sign of a node": Mutation("certify/__init__", "/ (node - other)", "/ (node + other)", "check_row_sums(squares)"),
+    "certify.decomposition_gap: bias": Mutation("certify/__init__", "zip(*carried, *value_biases[layer]", "zip(*value_biases[layer]", "check_row_sums(squares)"),
     "_difference: sign": collapse("collapse", "s * (e - e @ s.mT)", "s * (e + e @ s.mT)", "check_recursion()"),
     "_difference: log of the sum": collapse("collapse", "(v - torch.log1p(v.expm1() @ s.mT))", "(v - v.expm1() @ s.mT)", "check_recursion()"),
     "_layer: linear scale": collapse("collapse", "torch.where(linear, 3 * size, size)", "torch.where(linear, 2 * size, size)", "check_recursion()"),
@@ -159,8 +164,8 @@ MUTATIONS = {
     "log_bound: square in place of cube": collapse("collapse", "-math.inf, c + 3 * u)", "-math.inf, c + 4 * u)", "check_multi_head(0, scale=0.01)"),
     "_norms: an axis": collapse("collapse", "(layer.w_q @ layer.w_k.mT).abs().sum(-2).amax(-1)", "(layer.w_q @ layer.w_k.mT).abs().sum(-2).amin(-1) / 1e9", "check_multi_head(0, scale=0.1)"),
     "_log_g: sign": collapse("collapse", "(-torch.expm1(-y)).log() - log_y", "(-torch.expm1(-y)).log() - 3 * log_y - 2 * y", "check_g()", page=False),
-    "certify.log_residuals: scale": collapse("certify", "q * k.T / mpmath.sqrt(q.cols)", "q * k.T / q.cols", "check_recursion()"),
-    "certify.family_residual: sign": collapse("certify", "(v[1] - v[-1]) / total", "(v[1] + v[-1]) / total * (m - 1) / (2 * m)", "check_dense_family()"),
+    "certify.log_residuals: scale": collapse("certify/collapse", "q * k.T / mpmath.sqrt(q.cols)", "q * k.T / q.cols", "check_recursion()"),
+    "certify.family_residual: sign": collapse("certify/collapse", "(v[1] - v[-1]) / total", "(v[1] + v[-1]) / total * (m - 1) / (2 * m)", "check_dense_family()"),
     "linformer_attention: axis": lowrank("lowrank", "torch.softmax(logits, -1) @ values", "torch.softmax(logits, -2) @ values", "check_pairs()"),
     "linformer_attention: scale": lowrank("lowrank", "(q * (1 / math.sqrt(q.shape[-1]) if scale is None else scale)) @ keys.mT", "(q * (1 / q.shape[-1] if scale is None else scale)) @ keys.mT", "check_pairs()"),
     "linformer_attention: sign": lowrank("lowrank", "@ keys.mT", "@ -keys.mT", "check_pairs()"),
@@ -190,9 +195,9 @@ MUTATIONS = {
     "golay: generator": codes("codes/exact", "[0, 2, 4, 5, 6, 10, 11]", "[0, 2, 4, 5, 7, 10, 11]", "check_leech()"),
     "leech: sign of the threes": codes("codes/exact", "(1 - 4 * torch.eye(", "(1 + 2 * torch.eye(", "check_leech()"),
     "line_order: complement": codes("codes/exact", "s if x in s else everything - s", "s if x in s else s", "check_line(patterns=100)"),
-    "certify.norms: axis": questions("certify", "max(map(sum, zip(*sizes)))", "max(map(sum, sizes))", "at_most(abs(square([[Fraction(1)],[Fraction(1)]]) - 2), 0)"),
-    "certify.norms: largest entry": questions("certify", "return max(map(sum, zip(*sizes))), max(map(sum, sizes))", "return max(map(max, sizes)), max(map(sum, sizes))", "check_attained(8, 2, 2)"),
-    "certify.norms: sign": questions("certify", "[[abs(entry) for entry in row] for row in matrix]", "[list(row) for row in matrix]", "at_most(abs(square(centred(fan(20, 1))) - 2 * Fraction(19, 20) ** 2), 0)"),
+    "certify.norms: axis": questions("certify/__init__", "max(map(sum, zip(*sizes)))", "max(map(sum, sizes))", "at_most(abs(square([[Fraction(1)],[Fraction(1)]]) - 2), 0)"),
+    "certify.norms: largest entry": questions("certify/__init__", "return max(map(sum, zip(*sizes))), max(map(sum, sizes))", "return max(map(max, sizes)), max(map(sum, sizes))", "check_attained(8, 2, 2)"),
+    "certify.norms: sign": questions("certify/__init__", "[[abs(entry) for entry in row] for row in matrix]", "[list(row) for row in matrix]", "at_most(abs(square(centred(fan(20, 1))) - 2 * Fraction(19, 20) ** 2), 0)"),
     "feed_forward: sign of the bias": escaping("_blocks", "x @ mlp.w_1 + mlp.b_1", "x @ mlp.w_1 - mlp.b_1", "check_clip(2.5)"),
     "feed_forward: scale": escaping("_blocks", "return y @ mlp.w_2 if", "return 2 * y @ mlp.w_2 if", "check_mlp(*spike())"),
     "layer_norm: axis": escaping("_blocks", "centred.square().mean(-1, keepdim=True)", "centred.square().mean(-2, keepdim=True)", "check_side(THREE)"),
@@ -222,7 +227,7 @@ MUTATIONS = {
     "logits: no skip": efficacy("reader.layers, skip=True, check=False)", "reader.layers, skip=False, check=False)", "check_parts()"),
     "restricted_forward: axis": efficacy("x = p @ (x @", "x = p.mT @ (x @", "check_first_order(network_frozen=False, paths_frozen=False)"),
     "estimate_length: scale": efficacy("(count / len(paths))", "(2 * count / len(paths))", "check_first_order()", page=False),
-    "certify.rank: sign": questions("certify", "a - factor * b for a", "a + factor * b for a", "at_most(abs(certify.rank(clusters(3, 2)) - 2), 0)"),
+    "certify.rank: sign": questions("certify/__init__", "a - factor * b for a", "a + factor * b for a", "at_most(abs(certify.rank(clusters(3, 2)) - 2), 0)"),
     "strided_attention: near part": efficient("sparse/padded", "(b > a[:, None] + l)", "(b > a[:, None] + l + 1)", "check_causal('strided')"),
     "strided_attention: a column too near": efficient("sparse/padded", "above = s > s[:, None] - 2", "above = s > s[:, None] - 3", "check_sparse('strided')"),
     "fixed_attention: own block counted twice": efficient("sparse/padded", "later = (s >= s[:, None])", "later = (s > s[:, None])", "check_causal('fixed')"),
@@ -293,6 +298,18 @@ MUTATIONS = {
     "standard: clamp": softened("Mlp(two, -two.T, bound)", "Mlp(two, two.T, bound)", "check_lp('window', (3, 1, 4))"),
     "standard: the row it replaces": softened("target.to(u) - torch.tensor(row", "target.to(u) + torch.tensor(row", "check_lp('window', (3, 1, 4))"),
     "enough_temperature: far too low": softened("return 32 / 9 * math.log(inside)", "return 0.1 * math.log(inside)", "check_temperature('window', (3, 1, 4))"),
+    "boltzmann: sign of the shift": boltzmann("memorize/_boltzmann", "torch.sub(y, y.amax(-1, keepdim=True), out=p)", "torch.sub(y.amax(-1, keepdim=True), y, out=p)", "check_operator(6)"),
+    "boltzmann: axis of the mass": boltzmann("memorize/_boltzmann", "mass = p.sum(-1)\n", "mass = p.sum(0)[:1]\n", "check_operator(6)"),
+    "derivatives: scale": boltzmann("memorize/_boltzmann", "p * (1 - (1 - 2 * p) * below)", "p * (1 - (1 - p) * below)", "check_regions(which=1)"),
+    "derivatives: sign": boltzmann("memorize/_boltzmann", "return -p * below,", "return p * below,", "check_regions()"),
+    "log_separation_bound: sign": boltzmann("memorize/_boltzmann", "return bound + delta + math.log(n - 1)", "return bound + delta - math.log(n - 1)", "check_lemma()"),
+    "log_separation_bound: multisets": boltzmann("memorize/_boltzmann", "else bound - math.log(n - 1)", "else bound - 2 * math.log(n - 1)", "check_lemma('multiset')"),
+    "needed_gap: a half": boltzmann("memorize/_boltzmann", '(3 if kind == "multiset" else 2) * math.log(n) + 3', '(3 if kind == "multiset" else 2) * math.log(n) / 9', "check_lemma()"),
+    "context_terms: sign": boltzmann("certify/boltzmann", "+ c - d + w * (x - y)", "+ c - d + w * (x + y)", "check_gap(4, 3)"),
+    "context_terms: query": boltzmann("certify/boltzmann", "power = c * x + d * y", "power = c * x + c * y", "check_repeated()"),
+    "context_gap: scale": boltzmann("certify/boltzmann", "iv.exp(_ball(top - low - high))", "iv.exp(_ball(top - low))", "check_gap(4, 3)"),
+    "hardmax_layer: ties": boltzmann("certify/boltzmann", "Fraction(sum(c), len(best))", "Fraction(c[1 % len(c)])", "check_hardmax()"),
+    "hardmax: ties": boltzmann("_normalizers", "return top / top.sum(-1, keepdim=True)", "return top * (top.cumsum(-1) == 2) + top * (top.sum(-1, keepdim=True) == 1)", "check_float_nets()"),
 }
 
 
