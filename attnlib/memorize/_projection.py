@@ -10,6 +10,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from attnlib._require import finite, require
+from attnlib.memorize._boltzmann import needed_gap
 
 TILE = 1 << 20  # pairs that are compared at once
 
@@ -128,7 +129,7 @@ def paper_scale(count: int, n: int, d: int, *, r_min: float, r_max: float, eps: 
     """
     ordered = count >= 1 and n >= 2 and d >= 1 and 0 < r_min <= r_max and eps > 0
     require(ordered, f"n >= 2, 0 < r_min <= r_max and eps > 0 are needed, got n {n}, r_min {r_min}, r_max {r_max}, eps {eps}")
-    need, size = 2 * math.log(n) + 3, (count + 1) ** 4 * math.pi * d
+    need, size = needed_gap(n), (count + 1) ** 4 * math.pi * d
     beta = size * need / (8 * eps * r_min)
     front = 2 * math.log(n) ** 2 * eps**2 * r_min / (r_max**2 * size * need)
     return Scale(beta, eps / (4 * r_max), math.log10(front) - 2 * beta * r_max**2 / math.log(10))
@@ -153,7 +154,7 @@ def data_scale(z: Float[Tensor, " tokens"], n: int, *, multisets: bool = False, 
     s = z.detach().double().sort().values
     gap, nearest, most = float((s[1:] - s[:-1]).min()), float(s.abs().min()), float(s.abs().max())
     require(gap > 0 and nearest > 0, f"tokens must differ along v, and from zero: got gaps {gap:.3g} and {nearest:.3g}")
-    beta = ((3 if multisets else 2) * math.log(n) + 3) / (gap * nearest)
+    beta = needed_gap(n, kind="multiset" if multisets else "distinct") / (gap * nearest)
     reach = float(s[-1] - s[0]) - (0 if multisets else gap)
     front = 0.9 * w * gap / (n - 1 if multisets else 1)
     return Scale(beta, w, math.log10(front) - beta * most * reach / math.log(10))

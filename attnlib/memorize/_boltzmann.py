@@ -1,0 +1,154 @@
+"""The Boltzmann operator: a softmax average of its own logits, its derivatives, and how far apart its values are."""
+
+from __future__ import annotations
+
+import math
+from typing import Literal, get_args
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from attnlib._require import attends, require
+
+TILE = 1 << 16  # entries of a tile: half a megabyte in double precision stays in the cache
+Kind = Literal["distinct", "multiset", "paper"]
+
+
+def boltzmann(
+    a: Float[Tensor, "*batch n"], mask: Bool[Tensor, "*batch n"] | None = None, *, check: bool = True
+) -> Float[Tensor, "*batch"]:
+    """The softmax average of the logits themselves.
+
+        boltz(a) = sum_i a_i p_i,   p = softmax(a)
+
+    Args:    a: (*batch, n), n >= 1.   mask: True = counts; the rest is padding and may hold anything.
+             check: look for NaN and infinity, and for rows that the mask leaves empty.
+    Returns: (*batch), between the least and the largest entry.
+    Raises:  ValueError for integer a, n = 0, a mask of another shape, an empty row, NaN or infinity.
+    Cost:    O(n) a row; tiles stay in the cache, so it takes about the time of copying a. With gradients: one softmax.
+    Source:  Asadi and Littman 2017, recalled; rows are tiled, and the largest entry is taken away before exp.
+    Claim:   boltzmann.operator      Page: notebooks/one_layer_memorization/boltzmann_and_hardmax
+    """
+    _logits(a, mask, check)
+    if a.requires_grad and torch.is_grad_enabled():
+        out = boltzmann_literal(a, mask)
+    else:
+        flat, n = a.detach().reshape(-1, a.shape[-1]), a.shape[-1]
+        keep = None if mask is None else mask.reshape(-1, n)
+        out = _tiled(flat, keep, max(1, TILE // n) if a.device.type == "cpu" else max(1, len(flat)))
+        out = out.view(a.shape[:-1])
+    require(
+        not check or bool(torch.isfinite(out).all()),
+        "a holds NaN or infinity where it counts, or its average overflows: hide padding by mask",
+    )
+    return out
+
+
+def _logits(a: Tensor, mask: Tensor | None, check: bool = True) -> None:
+    require(torch.is_tensor(a), f"a must be a torch tensor, got {type(a).__name__}")
+    require(a.is_floating_point(), f"a must be floating point, got {a.dtype}: cast it first")
+    require(a.dim() >= 1 and a.shape[-1] > 0, f"a must be (*batch, n) with n >= 1, got {tuple(a.shape)}")
+    if mask is not None:
+        attends(mask, [a.shape], check)
+        require(mask.device == a.device, f"mask is on {mask.device}, a on {a.device}")
+
+
+def _tiled(a: Tensor, keep: Tensor | None, rows: int) -> Tensor:
+    out, buffer = a.new_empty(len(a)), a.new_empty(min(rows, len(a)), a.shape[1])
+    for i in range(0, len(a), rows):
+        y = a[i : i + rows]
+        p, mean = buffer[: len(y)], out[i : i + rows]
+        if keep is None:
+            torch.sub(y, y.amax(-1, keepdim=True), out=p).exp_()
+        else:
+            hidden = ~keep[i : i + rows]
+            logits = y.masked_fill(hidden, -math.inf)
+            torch.sub(logits, logits.amax(-1, keepdim=True), out=p).exp_()
+            y = y.masked_fill(hidden, 0)
+        mass = p.sum(-1)
+        torch.sum(p.mul_(y), -1, out=mean).div_(mass)
+    return out
+
+
+def boltzmann_literal(
+    a: Float[Tensor, "*batch n"], mask: Bool[Tensor, "*batch n"] | None = None
+) -> Float[Tensor, "*batch"]:
+    """The softmax average of the logits, as the formula is written; differentiable.
+
+        boltz(a) = sum_i a_i p_i,   p = softmax(a)
+
+    Args:    a: (*batch, n).   mask: True = counts; no row may be empty.
+    Returns: (*batch).
+    Cost:    O(n) a row, with a matrix of the size of a.
+    Source:  the definition; twin of boltzmann.
+    Claim:   boltzmann.operator      Page: notebooks/one_layer_memorization/boltzmann_and_hardmax
+    """
+    if mask is None:
+        return (a * torch.softmax(a, -1)).sum(-1)
+    p = torch.softmax(a.masked_fill(~mask, -math.inf), -1)
+    return (a.masked_fill(~mask, 0) * p).sum(-1)
+
+
+def derivatives(
+    a: Float[Tensor, "*batch n"], mask: Bool[Tensor, "*batch n"] | None = None
+) -> tuple[Float[Tensor, "*batch n"], Float[Tensor, "*batch n"]]:
+    """The slope and the curvature of the Boltzmann operator in each of its arguments.
+
+        d_i boltz = p_i (1 + a_i - boltz),   d_i^2 boltz = p_i (1 - (1 - 2 p_i) (boltz - a_i - 1))
+
+    Args:    a: (*batch, n).   mask: True = counts.
+    Returns: (first, second), each (*batch, n); zero at hidden entries.
+    Raises:  ValueError as boltzmann.
+    Cost:    O(n) a row.
+    Source:  derived on the page.
+    Claim:   boltzmann.regions      Page: notebooks/one_layer_memorization/boltzmann_and_hardmax
+    """
+    mean = boltzmann(a, mask).unsqueeze(-1)
+    p = torch.softmax(a if mask is None else a.masked_fill(~mask, -math.inf), -1)
+    below = mean - (a if mask is None else torch.where(mask, a, mean)) - 1
+    return -p * below, p * (1 - (1 - 2 * p) * below)
+
+
+def needed_gap(n: int, *, kind: Kind = "distinct") -> float:
+    """The least distance of values that the separation lemmas ask for.
+
+        distinct, paper: 2 ln n + 3        multiset: 3 ln n + 3
+
+    Args:    n: entries of a vector, at least 2.   kind: as in log_separation_bound.
+    Returns: a float.
+    Raises:  ValueError for n below 2 and for an unknown kind.
+    Cost:    O(1).
+    Source:  paper: Kajitsuka and Sato 2024, Lemma 1, recalled; multiset: derived on the page.
+    Claim:   boltzmann.lemma, boltzmann.multisets      Page: notebooks/one_layer_memorization/boltzmann_and_hardmax
+    """
+    require(kind in get_args(Kind), f"kind must be one of {list(get_args(Kind))}, got {kind!r}")
+    require(isinstance(n, int) and n >= 2, f"n must be an integer, at least 2, got {n!r}")
+    return (3 if kind == "multiset" else 2) * math.log(n) + 3
+
+
+def log_separation_bound(n: int, delta: float, spread: float, *, kind: Kind = "distinct") -> float:
+    """How far apart the Boltzmann operator keeps two different inputs, at least, as a natural logarithm.
+
+        distinct: 0.9 delta e^(delta - rho)      multiset: 0.9 delta e^(-rho) / (n - 1)
+        paper:    (ln n)^2 e^(-2 r)              with r = rho / 2, its smallest value
+
+    Args:    n: entries of each vector, at least 2.   delta: different values are at least so far apart.
+             spread: rho, the largest value minus the smallest, over both vectors.   kind: "distinct" wants no value
+             twice in a vector; if values repeat, "multiset" is the one that is proved.
+    Returns: the logarithm of the bound, which may lie far below the smallest float.
+    Raises:  ValueError if delta is too small for the lemma, spread < delta, or either is not finite.
+    Cost:    O(1).
+    Source:  distinct, multiset: derived on the page; paper: Kajitsuka and Sato 2024, Lemma 1, recalled.
+    Claim:   boltzmann.lemma, boltzmann.multisets      Page: notebooks/one_layer_memorization/boltzmann_and_hardmax
+    """
+    need = needed_gap(n, kind=kind)
+    require(
+        math.isfinite(delta) and delta >= need,
+        f"delta = {delta:g} is too small: for n = {n} the lemma for kind {kind!r} needs at least {need:.4f}",
+    )
+    require(math.isfinite(spread) and spread >= delta, f"spread must be at least delta = {delta:g}, got {spread:g}")
+    if kind == "paper":
+        return 2 * math.log(math.log(n)) - spread
+    bound = math.log(0.9 * delta) - spread
+    return bound + delta if kind == "distinct" else bound - math.log(n - 1)

@@ -1,0 +1,187 @@
+"""The Boltzmann operator and its certified gaps. Claims: test_claims_boltzmann.py."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import flint
+import mpmath
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from attnlib import certify
+from attnlib.memorize import boltzmann, boltzmann_literal, derivatives, log_separation_bound, needed_gap
+
+EPS = torch.finfo(torch.float64).eps
+NUMBERS = st.fractions(min_value=-3, max_value=3, max_denominator=8)
+BAGS = st.lists(NUMBERS, min_size=1, max_size=4)
+
+
+def rows(*size, seed=0, dtype=torch.float64, device="cpu"):
+    return 3 * torch.randn(*size, generator=torch.Generator().manual_seed(seed), dtype=torch.float64).to(device, dtype)
+
+
+# --- the operator
+
+
+@pytest.mark.parametrize("size", [(1,), (5,), (3, 1), (2, 3, 7), (5000, 32), (0, 4)])
+def test_the_tiles_give_the_formula(size, device):
+    a = rows(*size, device=device)
+    wanted = boltzmann_literal(a)
+    assert boltzmann(a).shape == size[:-1]
+    assert torch.allclose(boltzmann(a), wanted, rtol=0, atol=64 * EPS * 20)
+
+
+def test_masks_hide_whatever_stands_there():
+    a = rows(6, 5)
+    mask = torch.rand(6, 5, generator=torch.Generator().manual_seed(1)) < 0.6
+    mask[:, 2] = True
+    wanted = torch.stack([boltzmann_literal(row[keep]) for row, keep in zip(a, mask)])
+    for filler in (0.0, 1e300, math.inf, math.nan):
+        filled = torch.where(mask, a, filler)
+        for run in (boltzmann, boltzmann_literal):
+            assert torch.allclose(run(filled, mask), wanted, atol=1e-13)
+        assert torch.allclose(derivatives(filled, mask)[0], derivatives(torch.where(mask, a, 0), mask)[0])
+
+
+def test_gradients_flow_also_past_a_mask():
+    a, mask = rows(3, 4).requires_grad_(), torch.tensor([True, True, False, True]).expand(3, 4)
+    assert torch.autograd.gradcheck(boltzmann, (a,)) and torch.autograd.gradgradcheck(boltzmann, (a,))
+    boltzmann(a, mask).sum().backward()
+    assert torch.allclose(a.grad, derivatives(a.detach(), mask)[0], atol=1e-13) and not a.grad[:, 2].any()
+
+
+def test_large_logits_and_small_types():
+    assert boltzmann(torch.tensor([1e4, 1e4 - 1, -1e4])) == pytest.approx(1e4 - 1 / (1 + math.e), rel=1e-6)
+    for dtype in (torch.float32, torch.bfloat16, torch.float16):
+        got = boltzmann(rows(8, 16, dtype=dtype))
+        assert got.dtype == dtype and torch.allclose(got.double(), boltzmann(rows(8, 16)), atol=0.2, rtol=0.05)
+
+
+def test_one_row_by_hand():
+    a = torch.tensor([0.0, math.log(3)], dtype=torch.float64)
+    assert float(boltzmann(a)) == pytest.approx(0.75 * math.log(3), abs=1e-15)
+    assert derivatives(a)[0].tolist() == pytest.approx([0.25 * (1 - 0.75 * math.log(3)), 0.75 * (1 + 0.25 * math.log(3))])
+
+
+# --- certified gaps
+
+
+def by_arb(a, b, s):
+    """The plain difference of the two averages, by another library, with far more digits than the gap needs."""
+    flint.ctx.prec = 3000
+    arb = lambda q: flint.arb(flint.fmpq(Fraction(q).numerator, Fraction(q).denominator))
+    def mean(values):
+        weights = [(arb(s) * arb(v)).exp() for v in values]
+        return sum((arb(v) * w for v, w in zip(values, weights)), flint.arb(0)) / sum(weights, flint.arb(0))
+    try:
+        return mean(a) - mean(b)
+    finally:
+        flint.ctx.prec = 53
+
+
+def inside(gap, ball):
+    with mpmath.workprec(4000):
+        text = ball.str(900, radius=False, more=True)
+        return gap.lower <= mpmath.mpf(text) * (1 + mpmath.sign(gap.lower) * mpmath.mpf(10) ** -300) and mpmath.mpf(text) * (
+            1 - mpmath.sign(gap.lower) * mpmath.mpf(10) ** -300
+        ) <= gap.upper
+
+
+@given(BAGS, BAGS, st.fractions(min_value=-9, max_value=9, max_denominator=5))
+def test_gaps_against_arb(a, b, s):
+    gap, ball = certify.boltzmann_gap(a, b, scale=s), by_arb(a, b, s)
+    if gap.sign == 0:
+        assert ball.contains(0) and abs(ball).upper() < flint.arb(10) ** -800
+    else:
+        assert inside(gap, ball) and gap.lower * gap.upper > 0
+
+
+def test_a_gap_far_below_the_smallest_float():
+    z = [1 + Fraction(k, 7) for k in range(8)]
+    gap = certify.boltzmann_gap([z[0], *z[5:]], [z[1], *z[5:]], scale=2000)
+    ball = by_arb([z[0], *z[5:]], [z[1], *z[5:]], 2000)
+    assert gap.log10 < -600 and inside(gap, ball)
+    assert (gap.upper - gap.lower) / abs(gap.lower) < mpmath.mpf(2) ** -90
+
+
+def test_equal_averages_are_found_exactly():
+    assert certify.boltzmann_gap([1, 2], [2, 1, 1, 2], scale=3) == (0, 0)
+    assert certify.boltzmann_gap([1, 2, 6], [3], scale=0) == (0, 0) and certify.boltzmann_gap([1, 2, 6], [3], scale=1).sign == 1
+    assert certify.context_terms((1, [1, 1, 4, 4]), (2, [0.5, 2, 2, 3.5]), weight=2) == {}
+    assert certify.boltzmann_gap([1], [1]).log10 == -math.inf
+
+
+def test_the_sign_turns_with_the_order_and_the_precision_is_given_back():
+    before = mpmath.iv.prec
+    there, back = (certify.boltzmann_gap(*p, scale=0.3, bits=16) for p in (([1, 2], [1, 3]), ([1, 3], [1, 2])))
+    assert there.sign == -1 and back.sign == 1 and there.lower == -back.upper
+    assert mpmath.iv.prec == before
+
+
+def test_the_smallest_of_many():
+    sets = [[1, 2, 5], [1, 3, 5], [1, 2, 7], [2, 3, 5], [1, 2, 5.0625]]
+    gap, i, j = certify.smallest_gap([(1, s) for s in sets], beta=0.25)
+    pairs = [certify.boltzmann_gap(a, b, scale=0.25) for k, a in enumerate(sets) for b in sets[:k]]
+    assert gap.log10 == pytest.approx(min(p.log10 for p in pairs)) and {i, j} == {0, 4}
+    found, i, j = certify.smallest_gap([(1, s) for s in (*sets, [5, 2, 1])], beta=0.25)
+    assert found.sign == 0 and {i, j} == {0, 5}
+
+
+@given(st.lists(st.lists(st.integers(-2, 2), min_size=2, max_size=2), min_size=2, max_size=4), st.integers(0, 10**6))
+def test_hardmax_in_fractions_is_the_kernel(x, seed):
+    from attnlib.attention import Layer, forward
+
+    g = torch.Generator().manual_seed(seed)
+    heads = [[torch.randint(-2, 3, s, generator=g).tolist() for s in ((2, 1), (2, 1), (2, 2), (2, 2))] for _ in range(2)]
+    layer = Layer(*(torch.tensor(w, dtype=torch.float64) for w in zip(*heads)))
+    wanted = forward(torch.tensor(x, dtype=torch.float64), [layer], skip=True, normalizer="hardmax", scale=1.0)
+    got = [[float(v) for v in row] for row in certify.hardmax_layer(x, heads)]
+    assert torch.allclose(torch.tensor(got, dtype=torch.float64), wanted, atol=1e-12)
+
+
+# --- bad input
+
+
+@pytest.mark.bad_input
+def test_bad_logits():
+    good, mask = rows(2, 3), torch.ones(2, 3, dtype=torch.bool)
+    for a, m, message in [
+        ([[1.0]], None, "a must be a torch tensor, got list"),
+        (good.long(), None, "floating point"),
+        (good[:, :0], None, "n >= 1"),
+        (torch.tensor(1.0), None, "n >= 1"),
+        (good / 0, None, "NaN or infinity"),
+        (torch.full((2, 3), -math.inf), None, "NaN or infinity"),
+        (torch.tensor([0.0, math.nan]), torch.tensor([True, True]), "NaN or infinity"),
+        (good, mask[:, :2], "mask must have one of the shapes"),
+        (good, mask.double(), "mask must be boolean"),
+        (good, ~mask, "mask hides a whole row"),
+    ]:
+        for run in (boltzmann, derivatives):
+            with pytest.raises(ValueError, match=message):
+                run(a, m)
+    assert boltzmann(good / 0, check=False).isnan().all()
+
+
+@pytest.mark.bad_input
+def test_bad_hypotheses():
+    for call, message in [
+        (lambda: needed_gap(1), "n must be an integer, at least 2"),
+        (lambda: needed_gap(3, kind="sharp"), "kind must be one of"),
+        (lambda: log_separation_bound(4, 5.0, 20.0), "delta = 5 is too small: .* at least 5.77"),
+        (lambda: log_separation_bound(4, 6.0, 20.0, kind="multiset"), "at least 7.15"),
+        (lambda: log_separation_bound(4, 6.0, 5.0), "spread must be at least"),
+        (lambda: log_separation_bound(4, 6.0, math.nan), "spread must be at least"),
+        (lambda: certify.boltzmann_gap([], [1]), "at least one token"),
+        (lambda: certify.boltzmann_gap([math.nan], [1]), "finite float"),
+        (lambda: certify.boltzmann_gap([1], [2], scale=math.inf), "finite float"),
+        (lambda: certify.boltzmann_gap([1], [2], bits=8), "at least 16"),
+        (lambda: certify.smallest_gap([(1, [1])], beta=1), "at least two"),
+        (lambda: certify.hardmax_layer([[1, 2]], [([[1]], [[1]], [[1]], [[1]])]), "shorter|longer"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            call()
