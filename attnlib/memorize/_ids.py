@@ -155,7 +155,7 @@ def smallest_gap(ids: Float[Tensor, "*shape"], groups: Int[Tensor, "*shape"] | N
     distinct, least = 1, math.inf
     for a in range(0, len(ends) - 1, TILE):  # a block stays in the cache
         steps = np.diff(ends[a : a + TILE + 1])
-        some = np.count_nonzero(steps)
+        some = int(np.count_nonzero(steps))
         distinct += some
         if some:
             least = min(least, float(steps.min() if some == len(steps) else steps[steps > 0].min()))
