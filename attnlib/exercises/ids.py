@@ -57,8 +57,8 @@ def passes(answer: Callable | None) -> str:
         (t((-0.5, 1.0), (0.5, -1.0)), True, "Take absolute values: v.x may be negative."),
         (t((0.01, 0.0), (0.02, 0.0)), True, "The test is relative: divide by |x - y|."),
         (t((10.0, 0.0), (11.0, 9.0)), False, "The test is relative: a gap of 1 is too little for tokens at distance 9."),
-        (t((1.0, 0.0), (1 + 8 * level, 8.0)), True, "The level is sqrt(8 / (pi d)) / (K + 1)^2: yours is too high."),
-        (t((1.0, 0.0), (1 + 6.5 * level, 8.0)), False, "The level is sqrt(8 / (pi d)) / (K + 1)^2: yours is too low."),
+        (t((1.0, 0.0), (1 + 9 * level, 8.0)), True, "The level is sqrt(8 / (pi d)) / (K + 1)^2: yours is too high."),
+        (t((1.0, 0.0), (1 + 7 * level, 8.0)), False, "The level is sqrt(8 / (pi d)) / (K + 1)^2: yours is too low."),
     ]
     for vocabulary, truth, sentence in cases:
         if bool(answer(v, vocabulary)) != truth:
