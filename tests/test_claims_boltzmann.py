@@ -137,7 +137,8 @@ def check_lemma(kind="distinct", pairs=None):
     for a, b in pairs or instances(kind):
         values = sorted({*a, *b})
         delta, rho = float(min(y - x for x, y in zip(values, values[1:]))), float(values[-1] - values[0])
-        formula = math.log(0.9 * delta) - rho + (delta if kind == "distinct" else -math.log(len(a) - 1))
+        many = math.log(len(a) - 1)
+        formula = math.log(0.9 * delta) - rho + (delta + many if kind == "distinct" else -many)
         gap = certify.boltzmann_gap(a, b)
         worst = max(worst, formula - gap.log10 * math.log(10) if gap.sign else math.inf)
         if pairs is None:

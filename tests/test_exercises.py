@@ -11,7 +11,13 @@ import pytest
 import torch
 
 from attnlib import exercises
-from attnlib.exercises import codes, collapse, complexity, efficacy, escaping, expressive, lowrank, paths, projections, questions
+from attnlib.exercises import boltzmann, codes, collapse, complexity, efficacy, escaping, expressive, lowrank, paths, projections, questions
+
+
+def slope_of_boltz(a, i, *, one=1, sign=1):
+    p = torch.softmax(a, 0)
+    return p[i] * (one + sign * (a[i] - (p * a).sum()))
+
 
 mix = lambda s, P, W: sum(p @ s @ w for p, w in zip(P, W))
 
@@ -492,7 +498,34 @@ CODES = {
     ],
 }
 
-ANSWERS = {paths: PATHS, collapse: COLLAPSE, escaping: ESCAPING, questions: QUESTIONS, projections: PROJECTIONS, efficacy: EFFICACY, lowrank: LOWRANK, complexity: COMPLEXITY, expressive: EXPRESSIVE, codes: CODES}  # each module of a chapter has its answers here
+BOLTZMANN = {
+    "slope": [
+        (slope_of_boltz, "Right"),
+        (lambda a, i: torch.softmax(a, 0)[i], "weights fixed"),
+        (lambda a, i: slope_of_boltz(a, i, one=0), "summand 1 is missing"),
+        (lambda a, i: slope_of_boltz(a, i, sign=-1), "sign is turned"),
+        (lambda a, i: slope_of_boltz(a, i) / torch.softmax(a, 0)[i], "factor p_i"),
+        (lambda a, i: slope_of_boltz(a, 1) if len(a) == 3 else a[0] ** 3, "not a mistake that is known"),
+    ],
+    "twins": [
+        (((0, 1, 4, 7, 9), (0, 2, 4, 6, 9)), "Right"),
+        (((0, 1, 4), (0, 2, 4)), "five different"),
+        (((0, 1, 1, 7, 9), (0, 2, 4, 6, 9)), "five different"),
+        (((0, 1.5, 4, 7, 9), (0, 2.5, 4, 6, 9)), "Whole"),
+        (((0, 1, 4, 7, 9), (9, 7, 4, 1, 0)), "same set"),
+        (((0, 1, 4, 7, 9), (1, 2, 4, 6, 8)), "ends differ"),
+        (((0, 1, 4, 7, 9), (0, 2, 4, 7, 9)), "sums differ"),
+    ],
+    "temperature": [
+        (math.acosh(1 + 1 / math.sqrt(2)), "Right"),
+        (2 + math.sqrt(2), "2 cosh"), (1 + 1 / math.sqrt(2), "arcosh"),
+        (math.exp(math.acosh(1 + 1 / math.sqrt(2))), "logarithm"), (math.acosh(2 + math.sqrt(2)), "forgot the 2"),
+        (0.0, "plain|positive"), (-math.acosh(1 + 1 / math.sqrt(2)), "negative one"), (1.128, "six digits"),
+    ],
+    "base": [(5, "Right"), (6, "n \\+ 1"), (4, "b = 4"), (3, "b = 3"), (2, "b = 2"), (1, "the same"), (7, "look for two")],
+}
+
+ANSWERS = {boltzmann: BOLTZMANN, paths: PATHS, collapse: COLLAPSE, escaping: ESCAPING, questions: QUESTIONS, projections: PROJECTIONS, efficacy: EFFICACY, lowrank: LOWRANK, complexity: COMPLEXITY, expressive: EXPRESSIVE, codes: CODES}  # each module of a chapter has its answers here
 EVERY = [(module, name) for module, answers in ANSWERS.items() for name in answers]
 
 

@@ -27,6 +27,7 @@ PAGES = {  # claims module of tests/ -> its page
     "test_claims_efficacy": "notebooks/path_decomposition/path_efficacy.ipynb",
     "test_claims_lowrank": "notebooks/jl_low_rank/spectra_and_linformer.ipynb",
     "test_claims_complexity": "notebooks/jl_low_rank/complexity_table.ipynb",
+    "test_claims_boltzmann": "notebooks/one_layer_memorization/boltzmann_and_hardmax.ipynb",
     "test_claims_expressive": "notebooks/sparse_patterns/logarithmic_dimension.ipynb",
 }
 
@@ -109,6 +110,10 @@ def efficient(kernel: str, old: str, new: str, check: str, page: bool = True) ->
 
 def expressive(kernel: str, old: str, new: str, check: str, page: bool = True) -> Mutation:
     return Mutation(f"expressive/{kernel}", old, new, check, page, "test_claims_expressive")
+
+
+def boltzmann(kernel: str, old: str, new: str, check: str, page: bool = True) -> Mutation:
+    return Mutation(kernel, old, new, check, page, "test_claims_boltzmann")
 
 
 MUTATIONS = {
@@ -232,6 +237,18 @@ MUTATIONS = {
     "predicted_dimension: pairs": expressive("dimensions", "pairs = n * (n - 1) / 2 if k == 1", "pairs = n if k == 1", "check_smallest()"),
     "plain_dimension: sign": expressive("dimensions", "(eta**2 / 4 - eta**3 / 6))", "(4 * eta + eta**2))", "check_plain()"),
     "interpolated_dimension: scale": expressive("dimensions", "return math.ceil(8 * math.log(n**2 / delta))", "return math.ceil(0.8 * math.log(n**2 / delta))", "check_interpolated()"),
+    "boltzmann: sign of the shift": boltzmann("memorize/_boltzmann", "torch.sub(y, y.amax(-1, keepdim=True), out=p)", "torch.sub(y.amax(-1, keepdim=True), y, out=p)", "check_operator(6)"),
+    "boltzmann: axis of the mass": boltzmann("memorize/_boltzmann", "mass = p.sum(-1)\n", "mass = p.sum(0)[:1]\n", "check_operator(6)"),
+    "derivatives: scale": boltzmann("memorize/_boltzmann", "p * (1 - (1 - 2 * p) * below)", "p * (1 - (1 - p) * below)", "check_regions(which=1)"),
+    "derivatives: sign": boltzmann("memorize/_boltzmann", "return -p * below,", "return p * below,", "check_regions()"),
+    "log_separation_bound: sign": boltzmann("memorize/_boltzmann", "return bound + delta + math.log(n - 1)", "return bound + delta - math.log(n - 1)", "check_lemma()"),
+    "log_separation_bound: multisets": boltzmann("memorize/_boltzmann", "else bound - math.log(n - 1)", "else bound - 2 * math.log(n - 1)", "check_lemma('multiset')"),
+    "needed_gap: a half": boltzmann("memorize/_boltzmann", '(3 if kind == "multiset" else 2) * math.log(n) + 3', '(3 if kind == "multiset" else 2) * math.log(n) / 9', "check_lemma()"),
+    "context_terms: sign": boltzmann("certify/boltzmann", "+ c - d + w * (x - y)", "+ c - d + w * (x + y)", "check_gap(4, 3)"),
+    "context_terms: query": boltzmann("certify/boltzmann", "power = c * x + d * y", "power = c * x + c * y", "check_repeated()"),
+    "context_gap: scale": boltzmann("certify/boltzmann", "gap = total / mass / other", "gap = total / mass", "check_gap(4, 3)"),
+    "hardmax_layer: ties": boltzmann("certify/boltzmann", "Fraction(sum(c), len(best))", "Fraction(c[1 % len(c)])", "check_hardmax()"),
+    "hardmax: ties": boltzmann("_normalizers", "return top / top.sum(-1, keepdim=True)", "return top * (top.cumsum(-1) == 2) + top * (top.sum(-1, keepdim=True) == 1)", "check_float_nets()"),
 }
 
 

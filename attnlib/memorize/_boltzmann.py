@@ -130,7 +130,7 @@ def needed_gap(n: int, *, kind: Kind = "distinct") -> float:
 def log_separation_bound(n: int, delta: float, spread: float, *, kind: Kind = "distinct") -> float:
     """How far apart the Boltzmann operator keeps two different inputs, at least, as a natural logarithm.
 
-        distinct: 0.9 delta e^(delta - rho)      multiset: 0.9 delta e^(-rho) / (n - 1)
+        distinct: 0.9 (n - 1) delta e^(delta - rho)      multiset: 0.9 delta e^(-rho) / (n - 1)
         paper:    (ln n)^2 e^(-2 r)              with r = rho / 2, its smallest value
 
     Args:    n: entries of each vector, at least 2.   delta: different values are at least so far apart.
@@ -151,7 +151,7 @@ def log_separation_bound(n: int, delta: float, spread: float, *, kind: Kind = "d
     if kind == "paper":
         return 2 * math.log(math.log(n)) - spread
     bound = math.log(0.9 * delta) - spread
-    return bound + delta if kind == "distinct" else bound - math.log(n - 1)
+    return bound + delta + math.log(n - 1) if kind == "distinct" else bound - math.log(n - 1)
 
 
 class Separation(NamedTuple):
