@@ -68,7 +68,7 @@ def choose_projection(
     Returns: Projection; in expectation fewer than 2.76 draws when best_of is 1.
     Raises:  ValueError for a zero token, equal tokens, NaN, integers, a budget below best_of, or a budget used up.
     Cost:    O(|V|^2 d) once, O(|V| d + |V|^2) a draw; memory in tiles.
-    Source:  Kajitsuka and Sato 2024, the vector of Theorem 2, which exists by a probability; here it is drawn and checked.
+    Source:  Kajitsuka and Sato 2024, the vector of Theorem 2, which exists with positive probability; here it is drawn and checked.
              The check is float64 with its rounding error taken off.
     Claim:   ids.projection      Page: notebooks/one_layer_memorization/contextual_mapping
     """
@@ -139,7 +139,7 @@ def data_scale(z: Float[Tensor, " tokens"], n: int, *, multisets: bool = False, 
     """The least temperature for which the lemma applies to these projected tokens, and the gap that it then gives.
 
         beta = (2 ln n + 3) / (g c),   g = min |z_a - z_b|,   c = min |z_a|,   s = max z - min z,   m = max |z_a|
-        gap  = 0.9 w g e^(-beta m (s - g)),   for multisets 3 ln n + 3 and 0.9 w g e^(-beta m s) / (n - 1)
+        gap  = 0.9 w (n - 1) g e^(-beta m (s - g)),   for multisets 3 ln n + 3 and 0.9 w g e^(-beta m s) / (n - 1)
 
     Args:    z: (|V|,), the tokens along v.   n: tokens a sequence.   multisets: tokens may repeat.   w: factor of the id.
     Returns: Scale; the gap holds between context ids of one token in two different sets (multisets) of size n.
@@ -156,5 +156,5 @@ def data_scale(z: Float[Tensor, " tokens"], n: int, *, multisets: bool = False, 
     require(gap > 0 and nearest > 0, f"tokens must differ along v, and from zero: got gaps {gap:.3g} and {nearest:.3g}")
     beta = needed_gap(n, kind="multiset" if multisets else "distinct") / (gap * nearest)
     reach = float(s[-1] - s[0]) - (0 if multisets else gap)
-    front = 0.9 * w * gap / (n - 1 if multisets else 1)
+    front = 0.9 * w * gap * (1 / (n - 1) if multisets else n - 1)
     return Scale(beta, w, math.log10(front) - beta * most * reach / math.log(10))
