@@ -81,6 +81,22 @@ def test_projection(vocabulary):
     assert check_projection(vocabulary).ok
 
 
+def check_chosen(count=12, d=3, seeds=40):
+    """The threshold over the ratio of chosen directions, by brute force over all pairs and zero; at most 1."""
+    worst = 0.0
+    for seed in range(seeds):
+        points = rand(count, d, seed=seed)
+        v = choose_projection(points, generator=torch.Generator().manual_seed(seed)).v
+        pairs = combinations([*points, torch.zeros(d, dtype=torch.float64)], 2)
+        worst = max(worst, max(float(threshold(count, d) * (x - y).norm() / (v @ (x - y)).abs()) for x, y in pairs))
+    return at_most(worst, 1)
+
+
+@pytest.mark.claim("ids.projection", role="check")
+def test_chosen():
+    assert check_chosen().ok
+
+
 @pytest.mark.claim("ids.projection", role="check")
 @pytest.mark.parametrize("d", [2, 3, 4, 16, 768])
 def test_slab(d):
@@ -135,6 +151,11 @@ def check_apart(vocabulary, n, *, w=None):
     return at_most(max(float(h.norm(dim=1).max()) - r_max - eps / 4, eps / 2 - float(near)), 1e-12)
 
 
+def check_least_temperature(z=(0.5, 1.0, 3.0), n=2):
+    """The temperature of data_scale against (2 ln n + 3) / (g c), here 1/2 each; relative error."""
+    return at_most(abs(data_scale(floats(z), n).beta * 0.25 / (2 * math.log(n) + 3) - 1), 8 * EPS)
+
+
 UNEVEN = [Fraction(3, 4), Fraction(-1), Fraction(2), Fraction(1, 2), Fraction(-5, 3)]
 
 
@@ -142,7 +163,7 @@ UNEVEN = [Fraction(3, 4), Fraction(-1), Fraction(2), Fraction(1, 2), Fraction(-5
 @pytest.mark.parametrize(("z", "n"), [(grid(4), 3), (grid(6), 3), (grid(5), 2), (UNEVEN, 3), (UNEVEN, 4)], ids=lambda p: p if isinstance(p, int) else f"{len(p)} tokens")
 def test_gap(z, n):
     assert check_gap(z, n).ok
-    assert check_gap(z, n, beta=1.7 * data_scale(floats(z), n).beta).ok
+    assert check_gap(z, n, beta=1.7 * data_scale(floats(z), n).beta).ok and check_least_temperature().ok
 
 
 @pytest.mark.claim("ids.gap", role="check")

@@ -27,11 +27,10 @@ def temperature(answer: float | None) -> str:
         return RIGHT
     mistakes = {
         need: "Divide by g: the nearest two tokens are 1/2 apart.",
-        need / 0.25: "g is a distance, c a size: g = 1/2 and c = 1.",
         need / 1.5: "c is the smallest size and g the smallest distance: you took others.",
         (3 * math.log(2) + 3) / 0.5: "That is the constant for multisets: these sets repeat no token.",
         (2 * math.log(3) + 3) / 0.5: "n is the number of tokens in a set, not in the vocabulary: n = 2.",
-        2 * need / 0.5: "Twice too much: beta = (2 ln n + 3) / (g c).",
+        2 * need / 0.5: "Twice too much: g = 1/2 and c = 1.",
     }
     named = [sentence for value, sentence in mistakes.items() if close(value)]
     return named[0] if named else "Not yet: beta = (2 ln n + 3) / (g c) with n = 2, g = 1/2, c = 1."
@@ -53,10 +52,10 @@ def passes(answer: Callable | None) -> str:
     cases = [
         (t((1.0, 0.0), (2.0, 0.0)), True, "Tokens along v pass: |v.(x - y)| = |x - y|."),
         (t((1.0, 0.0), (1.0, 3.0)), False, "Two tokens with the same v.x cannot pass."),
-        (t((0.01, 1.0), (3.0, 0.0)), False, "Compare with zero too: a token almost orthogonal to v must fail."),
+        (t((0.001, 1.0), (3.0, 0.0)), False, "Compare with zero too: a token almost orthogonal to v must fail."),
         (t((-0.5, 1.0), (0.5, -1.0)), True, "Take absolute values: v.x may be negative."),
         (t((0.01, 0.0), (0.02, 0.0)), True, "The test is relative: divide by |x - y|."),
-        (t((10.0, 0.0), (11.0, 9.0)), False, "The test is relative: a gap of 1 is too little for tokens at distance 9."),
+        (t((10.0, 0.0), (10.5, 9.0)), False, "The test is relative: a gap of 1/2 is too little for tokens at distance 9."),
         (t((1.0, 0.0), (1 + 9 * level, 8.0)), True, "The level is sqrt(8 / (pi d)) / (K + 1)^2: yours is too high."),
         (t((1.0, 0.0), (1 + 7 * level, 8.0)), False, "The level is sqrt(8 / (pi d)) / (K + 1)^2: yours is too low."),
     ]
@@ -115,5 +114,5 @@ def collision(answer: tuple | None) -> str:
     if first == second:
         return "The two sets are the same: then every id agrees, and rightly."
     if sum(first) != sum(second):
-        return f"Their means are {Fraction(sum(first), 3)} and {Fraction(sum(second), 3)}: mean pooling tells them apart."
+        return f"Mean pooling tells them apart: their means are {Fraction(sum(first), 3)} and {Fraction(sum(second), 3)}."
     return RIGHT

@@ -16,7 +16,7 @@ from attnlib.memorize import context_ids
 STYLES = [("o", "-", BLUE), ("s", "--", ORANGE), ("^", "-.", VERMILLION), ("D", ":", PURPLE), ("v", "-", GREEN)]
 
 
-def temperature(betas: Sequence[float], runs: Mapping[str, Sequence[Sequence[float]]], total: int) -> Figure:
+def temperature(betas: Sequence[float], runs: Mapping[str, Sequence], total: int) -> Figure:
     """Certified smallest gap, and the share of ids that each arithmetic keeps, over the temperature; middle of several runs.
 
     Args:    betas: factors of the logits.   runs: "log10_gap", and names of arithmetics -> for each run a value a beta.

@@ -146,7 +146,7 @@ def data_scale(z: Float[Tensor, " tokens"], n: int, *, multisets: bool = False, 
     Raises:  ValueError for n < 2, fewer than two tokens, equal or zero entries, NaN.
     Cost:    O(|V| log |V|).
     Source:  not taken from a paper; the sharp lemma of the page before, with what the data offer.
-    Claim:   ids.data      Page: notebooks/one_layer_memorization/contextual_mapping
+    Claim:   ids.gap, ids.multisets      Page: notebooks/one_layer_memorization/contextual_mapping
     """
     require(torch.is_tensor(z) and z.dim() == 1 and len(z) >= 2, "z must be a one-dimensional tensor of two or more tokens")
     finite(z=z)
