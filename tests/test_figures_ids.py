@@ -20,7 +20,7 @@ def every_figure():
     assert labels == ["beta = 0", "beta = 1"]
     return {
         "temperature": draw.temperature(betas, runs, 100), "ids at 0": frames[0], "ids at 1": frames[1],
-        "bound": draw.bound({0.1: -2, 10.0: -5, 30.0: -20, 100.0: -60}, 26.0, {30.0: -21, 100.0: -61}), "heads": draw.heads(several),
+        "bound": draw.bound({0.1: -2.0, 10.0: -5.0, 30.0: -20.0, 100.0: -60.0}, 26.0, {30.0: -21.0, 100.0: -61.0}), "heads": draw.heads(several),
     }
 
 
