@@ -263,7 +263,7 @@ MUTATIONS = {
     "needed_gap: a half": boltzmann("memorize/_boltzmann", '(3 if kind == "multiset" else 2) * math.log(n) + 3', '(3 if kind == "multiset" else 2) * math.log(n) / 9', "check_lemma()"),
     "context_terms: sign": boltzmann("certify/boltzmann", "+ c - d + w * (x - y)", "+ c - d + w * (x + y)", "check_gap(4, 3)"),
     "context_terms: query": boltzmann("certify/boltzmann", "power = c * x + d * y", "power = c * x + c * y", "check_repeated()"),
-    "context_gap: scale": boltzmann("certify/boltzmann", "gap = total / mass / other", "gap = total / mass", "check_gap(4, 3)"),
+    "context_gap: scale": boltzmann("certify/boltzmann", "iv.exp(_ball(top - low - high))", "iv.exp(_ball(top - low))", "check_gap(4, 3)"),
     "hardmax_layer: ties": boltzmann("certify/boltzmann", "Fraction(sum(c), len(best))", "Fraction(c[1 % len(c)])", "check_hardmax()"),
     "hardmax: ties": boltzmann("_normalizers", "return top / top.sum(-1, keepdim=True)", "return top * (top.cumsum(-1) == 2) + top * (top.sum(-1, keepdim=True) == 1)", "check_float_nets()"),
 }
