@@ -307,6 +307,55 @@ def test_softmax_tells_a_grid_apart():
     assert separate(x, ONE, 0.3).distinct == x.numel()
 
 
+# --- who keeps the ids
+
+
+def some_sets(wanted, count=64, n=16, seed=0):
+    g = torch.Generator().manual_seed(seed)
+    return torch.unique(torch.rand(wanted, count, generator=g).argsort(1)[:, :n].sort(1).values, dim=0)
+
+
+def check_kept(kind, *, beta=0.3, dtype=torch.float64, wanted=10_000):
+    """How many ids of random sets are lost, as pairs or as single numbers z + f; none."""
+    z = torch.linspace(-1.7, 1.7, 64, dtype=torch.float64)
+    if kind == "gauss":
+        tokens = rand(64, 16, seed=5)
+        z = tokens @ choose_projection(tokens, generator=torch.Generator().manual_seed(0), best_of=50).v
+        z = z / z.std()
+    sets = some_sets(wanted)
+    ids = context_ids(z[sets][..., None].to(dtype), ONE.to(dtype), beta)
+    found = smallest_gap(ids.context, sets).distinct, smallest_gap(ids.token + ids.context).distinct
+    return at_most(sets.numel() - min(found), 0)
+
+
+@pytest.mark.claim("ids.kept", role="check")
+@pytest.mark.parametrize("kind", ["gauss", "grid"])
+def test_kept(kind):
+    assert check_kept(kind).ok
+
+
+@pytest.mark.claim("ids.kept", role="check")
+def test_kept_in_the_stored_run():
+    rows = load_result("context_ids")["result"]["lost"]
+    softmax = [t for t in rows if (t["beta"], t["dtype"]) == (0.3, "float64")]
+    assert len(softmax) == 18 and all(t["lost"] == t["lost_single"] == 0 for t in softmax)
+    assert all(0.98 < t["lost"] / 1.6e6 < 0.985 for t in rows if t["dtype"] == "exact" and t["N"] == 100_000)
+
+
+@pytest.mark.claim("ids.kept", role="control")
+def test_means_on_a_grid_and_half_precision_lose():
+    assert check_kept("grid", beta=0.0).ok is False and check_kept("gauss", dtype=torch.bfloat16).ok is False
+
+
+@pytest.mark.claim("ids.kept", role="witness")
+def test_float_counts_flatter_means():
+    """On a grid more floats than means: the kept ones in float64 exceed the exact number."""
+    sets = some_sets(10_000)
+    z = torch.linspace(-1.7, 1.7, 64, dtype=torch.float64)
+    floats_kept = smallest_gap(context_ids(z[sets][..., None], ONE, 0.0).context, sets).distinct
+    assert len({(c, sum(row)) for row in sets.tolist() for c in row}) < floats_kept < 100_000
+
+
 # --- sharp attention
 
 
