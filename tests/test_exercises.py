@@ -12,7 +12,7 @@ import torch
 
 from attnlib import exercises
 from attnlib import patterns as library
-from attnlib.exercises import boltzmann, codes, collapse, complexity, efficacy, escaping, expressive, lowrank, paths, patterns, projections, questions, universal
+from attnlib.exercises import boltzmann, codes, collapse, complexity, efficacy, escaping, expressive, ids, lowrank, paths, patterns, projections, questions, universal
 
 
 def slope_of_boltz(a, i, *, one=1, sign=1):
@@ -621,7 +621,50 @@ BOLTZMANN = {
     "base": [(5, "Right"), (6, "n \\+ 1"), (4, "b = 4"), (3, "b = 3"), (2, "b = 2"), (1, "the same"), (7, "look for two")],
 }
 
-ANSWERS = {paths: PATHS, collapse: COLLAPSE, escaping: ESCAPING, questions: QUESTIONS, projections: PROJECTIONS, efficacy: EFFICACY, lowrank: LOWRANK, complexity: COMPLEXITY, expressive: EXPRESSIVE, codes: CODES, patterns: PATTERNS, universal: UNIVERSAL, boltzmann: BOLTZMANN}  # each module of a chapter has its answers here
+def passes(v, vocabulary, *, zero=True, relative=True, level=1.0):
+    count, d = vocabulary.shape
+    points = [*vocabulary, torch.zeros(d, dtype=v.dtype)] if zero else list(vocabulary)
+    least = level * math.sqrt(8 / (math.pi * d)) / (count + 1) ** 2
+    gaps = [(v @ (x - y), (x - y).norm() if relative else 1.0) for i, x in enumerate(points) for y in points[:i]]
+    return all(abs(a) >= least * far for a, far in gaps)
+
+
+def absolute(v, vocabulary):
+    return all(abs(v @ (x - y)) >= 0.005 for i, x in enumerate([*vocabulary, 0 * v]) for y in [*vocabulary, 0 * v][:i])
+
+
+def context_id(z, c, beta, *, logits=lambda z, c, beta: beta * z[c] * z):
+    return torch.softmax(logits(z, c, beta), 0) @ z
+
+
+IDS = {
+    "temperature": [
+        ((2 * math.log(2) + 3) / 0.5, "Right"), (2 * math.log(2) + 3, "Divide by g"), ((2 * math.log(2) + 3) / 0.25, "Twice too much"),
+        ((2 * math.log(2) + 3) / 1.5, "you took others"), ((3 * math.log(2) + 3) / 0.5, "for multisets"),
+        ((2 * math.log(3) + 3) / 0.5, "not in the vocabulary"), (1.0, "Not yet"),
+    ],
+    "passes": [
+        (passes, "Right"), (lambda v, V: False, "along v pass"), (lambda v, V: True, "same v.x"),
+        (lambda v, V: passes(v, V, zero=False), "zero too"), (lambda v, V: V[0] @ v > 0 and passes(v, V), "absolute values"),
+        (absolute, "at distance 9"), (lambda v, V: passes(v, V, relative=False), "divide by"),
+        (lambda v, V: passes(v, V, level=1.2), "too high"), (lambda v, V: passes(v, V, level=0.8), "too low"),
+    ],
+    "context": [
+        (context_id, "Right"),
+        (lambda z, c, beta: context_id(z, c, beta, logits=lambda z, c, b: b * z), "query is missing"),
+        (lambda z, c, beta: context_id(z, c, beta, logits=lambda z, c, b: z[c] * z), "beta is missing"),
+        (lambda z, c, beta: context_id(z, c, beta, logits=lambda z, c, b: -b * z[c] * z), "sign of the logits"),
+        (lambda z, c, beta: beta * z[c] * context_id(z, c, beta), "divide by beta"),
+        (lambda z, c, beta: z[c] + context_id(z, c, beta), "added the token"),
+        (lambda z, c, beta: z.mean(), "plain mean"), (lambda z, c, beta: z.max(), "hardmax"), (lambda z, c, beta: 0.0, "Not yet"),
+        (lambda z, c, beta: context_id(z, c, beta) if c == 1 else 0.0, "Not yet"),
+    ],
+    "collision": [
+        (({1, 4, 7}, {2, 4, 6}), "Right"), (({4, 1, 1}, {4, 2, 3}), "three different"), (({1, 2, 6}, {1, 3, 5}), "hold the token 4"),
+        (({1, 4, 7}, {7, 4, 1}), "are the same"), (({1, 4, 7}, {2, 4, 7}), "their means are 4 and 13/3"), (({0, 4, 8}, {2, 4, 6}), "from 1 to 7"),
+    ],
+}
+ANSWERS = {paths: PATHS, collapse: COLLAPSE, escaping: ESCAPING, questions: QUESTIONS, projections: PROJECTIONS, efficacy: EFFICACY, lowrank: LOWRANK, complexity: COMPLEXITY, expressive: EXPRESSIVE, codes: CODES, patterns: PATTERNS, universal: UNIVERSAL, boltzmann: BOLTZMANN, ids: IDS}  # each module of a chapter has its answers here
 EVERY = [(module, name) for module, answers in ANSWERS.items() for name in answers]
 
 
@@ -658,7 +701,8 @@ def test_single_precision_is_precise_enough():
 
 LEAST = {
     paths: 18, collapse: 10, questions: 15, escaping: 15, projections: 15, efficacy: 21,
-    lowrank: 19, complexity: 12, expressive: 16, codes: 15, patterns: 11, universal: 28, boltzmann: 17,
+    lowrank: 19, complexity: 12, expressive: 16, codes: 15, patterns: 11, universal: 28,
+    boltzmann: 17, ids: 18,
 }
 
 

@@ -27,6 +27,7 @@ PAGES = {  # claims module of tests/ -> its page
     "test_claims_efficacy": "notebooks/path_decomposition/path_efficacy.ipynb",
     "test_claims_lowrank": "notebooks/jl_low_rank/spectra_and_linformer.ipynb",
     "test_claims_complexity": "notebooks/jl_low_rank/complexity_table.ipynb",
+    "test_claims_ids": "notebooks/one_layer_memorization/contextual_mapping.ipynb",
     "test_claims_boltzmann": "notebooks/one_layer_memorization/boltzmann_and_hardmax.ipynb",
     "test_claims_expressive": "notebooks/sparse_patterns/logarithmic_dimension.ipynb",
     "test_claims_patterns": "notebooks/sparse_universality/patterns_and_conditions.ipynb",
@@ -130,6 +131,10 @@ def universal(kernel: str, old: str, new: str, check: str, page: bool = True) ->
 
 def softened(old: str, new: str, check: str, page: bool = True) -> Mutation:
     return Mutation("universal/standard", old, new, check, page, "test_claims_softmax")
+
+
+def ids(kernel: str, old: str, new: str, check: str, page: bool = True) -> Mutation:
+    return Mutation(f"memorize/_{kernel}", old, new, check, page, "test_claims_ids")
 
 
 def boltzmann(kernel: str, old: str, new: str, check: str, page: bool = True) -> Mutation:
@@ -298,6 +303,18 @@ MUTATIONS = {
     "standard: clamp": softened("Mlp(two, -two.T, bound)", "Mlp(two, two.T, bound)", "check_lp('window', (3, 1, 4))"),
     "standard: the row it replaces": softened("target.to(u) - torch.tensor(row", "target.to(u) + torch.tensor(row", "check_lp('window', (3, 1, 4))"),
     "enough_temperature: far too low": softened("return 32 / 9 * math.log(inside)", "return 0.1 * math.log(inside)", "check_temperature('window', (3, 1, 4))"),
+    "context_ids: sign": ids("ids", "logits = beta * z.unsqueeze(-1) * others\n", "logits = -beta * z.unsqueeze(-1) * others\n", "check_mapping(rand(20, 5, 4), rand(4, seed=3), 0.3, 0.2)"),
+    "context_ids: axis": ids("ids", "(NORMALIZERS[normalizer](logits) * others).sum(-1)", "(NORMALIZERS[normalizer](logits) * others).sum(-2)", "check_mapping(rand(20, 5, 4), rand(4, seed=3), 0.3, 0.2)"),
+    "context_ids: the query": ids("ids", "logits = beta * z.unsqueeze(-1) * others\n", "logits = beta * z.abs().unsqueeze(-1) ** 0.5 * others\n", "check_mapping(rand(20, 5, 4), rand(4, seed=3), 0.3, 0.2)"),
+    "rank_one_layer: scale": ids("ids", "column, w * column.mT)", "column, 2 * w * column.mT)", "check_mapping(rand(20, 5, 4), rand(4, seed=3), 0.3, 0.2)"),
+    "rank_one_layer: sign": ids("ids", "math.copysign(abs(beta) ** 0.5, beta) * column", "abs(beta) ** 0.5 * column", "check_mapping(rand(20, 5, 4), rand(4, seed=3), -0.7, 0.2)", page=False),
+    "smallest_gap: one group": ids("ids", "np.diff(groups) != 0", "np.diff(groups) < 0", "check_sequences()"),
+    "threshold: power": ids("projection", "math.sqrt(8 / (math.pi * d)) / (count + 1) ** 2", "math.sqrt(8 / (math.pi * d)) / (count + 1)", "check_projection(rand(30, 16))"),
+    "choose_projection: takes the first": ids("projection", "least, best, draws = threshold(count, d), None, 0", "least, best, draws = 0.0, None, 0", "check_chosen()"),
+    "_min_ratio: without zero": ids("projection", "torch.cat([points, points.new_zeros(1, points.shape[1])])", "torch.cat([points, points[:1] + 9])", "check_chosen()", page=False),
+    "data_scale: reach": ids("projection", "beta * most * reach", "beta * most * reach / 2", "check_gap(grid(4), 3)"),
+    "data_scale: the nearest": ids("projection", "(gap * nearest)", "(gap * most)", "check_least_temperature()", page=True),
+    "paper_scale: power": ids("projection", "math.log10(front) - 2 * beta * r_max**2", "math.log10(front) - 2e-1 * beta * r_max**2", "check_recalled(4, 3)"),
     "boltzmann: sign of the shift": boltzmann("memorize/_boltzmann", "torch.sub(y, y.amax(-1, keepdim=True), out=p)", "torch.sub(y.amax(-1, keepdim=True), y, out=p)", "check_operator(6)"),
     "boltzmann: axis of the mass": boltzmann("memorize/_boltzmann", "mass = p.sum(-1)\n", "mass = p.sum(0)[:1]\n", "check_operator(6)"),
     "derivatives: scale": boltzmann("memorize/_boltzmann", "p * (1 - (1 - 2 * p) * below)", "p * (1 - (1 - p) * below)", "check_regions(which=1)"),
