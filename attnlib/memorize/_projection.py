@@ -1,0 +1,159 @@
+"""A direction that tells all tokens apart, and the temperatures that come with a guarantee; public under attnlib.memorize."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from attnlib._require import finite, require
+
+TILE = 1 << 20  # pairs that are compared at once
+
+
+class Projection(NamedTuple):
+    """A unit vector that was checked on every pair of tokens.
+
+    Args:    v: (d,), dtype and device of the vocabulary.   draws: vectors drawn until one passed, or all with best_of.
+             min_ratio: a certified lower bound of min |v.(x - y)| / |x - y| over all pairs of tokens and zero.
+    Page:    notebooks/one_layer_memorization/contextual_mapping
+    """
+
+    v: Tensor
+    draws: int
+    min_ratio: float
+
+
+class Scale(NamedTuple):
+    """A temperature and a weight of the head, and the gap that they guarantee.
+
+    Args:    beta: factor of the logits.   w: factor of the context id.   log10_gap: of the guaranteed gap.
+    Page:    notebooks/one_layer_memorization/contextual_mapping
+    """
+
+    beta: float
+    w: float
+    log10_gap: float
+
+
+def threshold(count: int, d: int) -> float:
+    """The ratio that one random direction reaches on all pairs with probability above 1 - 2/pi.
+
+        sqrt(8 / (pi d)) / (|V| + 1)^2
+
+    Args:    count: |V|, the number of tokens.   d: width.
+    Returns: float.
+    Raises:  ValueError if count or d is below one.
+    Cost:    O(1).
+    Source:  Kajitsuka and Sato 2024, from Park et al. 2021 (recalled); the probability is proved on the page.
+    Claim:   ids.projection      Page: notebooks/one_layer_memorization/contextual_mapping
+    """
+    require(count >= 1 and d >= 1, f"count and d must be at least one, got {count} and {d}")
+    return math.sqrt(8 / (math.pi * d)) / (count + 1) ** 2
+
+
+def choose_projection(
+    vocabulary: Float[Tensor, "tokens d"], *, generator: torch.Generator, budget: int = 64, best_of: int = 1
+) -> Projection:
+    """A random direction that keeps all tokens apart from each other and from zero, verified.
+
+        |v.(x - y)| >= sqrt(8 / (pi d)) / (|V| + 1)^2 |x - y|   for all x, y of V u {0}
+
+    Args:    vocabulary: (|V|, d), distinct tokens, none zero.   generator: source of randomness; its device is kept.
+             budget: draws before it gives up.   best_of: draw this many and return the one with the largest ratio.
+    Returns: Projection; in expectation fewer than 2.76 draws when best_of is 1.
+    Raises:  ValueError for a zero token, equal tokens, NaN, integers, a budget below best_of, or a budget used up.
+    Cost:    O(|V|^2 d) once, O(|V| d + |V|^2) a draw; memory in tiles.
+    Source:  Kajitsuka and Sato 2024, the vector of Theorem 2, which exists by a probability; here it is drawn and checked.
+             The check is float64 with its rounding error taken off.
+    Claim:   ids.projection      Page: notebooks/one_layer_memorization/contextual_mapping
+    """
+    points = _points(vocabulary)
+    require(budget >= best_of >= 1, f"budget >= best_of >= 1 is needed, got budget {budget} and best_of {best_of}")
+    count, d = vocabulary.shape
+    least, best, draws = threshold(count, d), None, 0
+    while draws < budget and not (draws >= best_of and best and best[0] >= least):
+        v = torch.randn(d, generator=generator, dtype=torch.float64, device=generator.device)
+        v = (v / v.norm()).to(vocabulary)
+        ratio, draws = _min_ratio(points, v.double()), draws + 1
+        best = (ratio, v) if best is None or ratio > best[0] else best
+    require(best[0] >= least, f"no draw of {draws} keeps the tokens {least:.3g} apart, the largest ratio was {best[0]:.3g}; "
+            f"for reals this has probability below {0.637**draws:.1g}: are tokens closer than {vocabulary.dtype} can tell?")
+    return Projection(best[1], draws, best[0])
+
+
+def _points(vocabulary: Tensor) -> Tensor:
+    """The tokens and zero in float64; refuses what no direction can separate."""
+    require(torch.is_tensor(vocabulary), f"vocabulary must be a torch tensor, got {type(vocabulary).__name__}")
+    require(vocabulary.is_floating_point(), f"vocabulary must be floating point, got {vocabulary.dtype}: cast it first")
+    fits = vocabulary.dim() == 2 and 0 not in vocabulary.shape
+    require(fits, f"vocabulary must be (tokens, d) with at least one of each, got {tuple(vocabulary.shape)}")
+    finite(vocabulary=vocabulary)
+    zero = (vocabulary == 0).all(1)
+    require(not zero.any(), f"token {int(zero.int().argmax())} is zero: its logits vanish, so it would see only the mean")
+    different = len(torch.unique(vocabulary, dim=0))
+    require(different == len(vocabulary), f"vocabulary must hold distinct tokens, got {len(vocabulary)} rows of which {different} differ")
+    points = vocabulary.detach().double()
+    return torch.cat([points, points.new_zeros(1, points.shape[1])])
+
+
+def _min_ratio(points: Tensor, v: Tensor) -> float:
+    """A lower bound of min |v.(x - y)| / |x - y|: what rounding may have added is taken off."""
+    z, count, d = points @ v, *points.shape
+    slop = 4 * (d + 2) * torch.finfo(torch.float64).eps * float(points.norm(dim=1).max() * v.norm())
+    rows, least = max(1, TILE // count), math.inf
+    for a in range(0, count, rows):
+        far = torch.cdist(points[a : a + rows], points, compute_mode="donot_use_mm_for_euclid_dist")
+        ratio = ((z[a : a + rows, None] - z).abs() - slop) / far
+        ratio.diagonal(offset=a).fill_(math.inf)
+        least = min(least, float(ratio.min()))
+    return least * (1 - 1e-12)
+
+
+def paper_scale(count: int, n: int, d: int, *, r_min: float, r_max: float, eps: float) -> Scale:
+    """Temperature, weight and gap of the theorem, from the sizes alone.
+
+        beta = (|V|+1)^4 pi d (2 ln n + 3) / (8 eps r_min),   w = eps / (4 r_max)
+        gap  = 2 (ln n)^2 eps^2 r_min / (r_max^2 (|V|+1)^4 (2 ln n + 3) pi d)  e^(-2 beta r_max^2)
+
+    Args:    count: |V|.   n: tokens a sequence.   d: width.   r_min, r_max: bounds of the norms.   eps: bound of distances.
+    Returns: Scale; the logarithm is a float where the gap itself is far below every float.
+    Raises:  ValueError for n < 2 or sizes that are not positive and ordered.
+    Cost:    O(1).
+    Source:  Kajitsuka and Sato 2024, Theorem 2, constants as recalled; that they hold is proved on the page.
+    Claim:   ids.recalled      Page: notebooks/one_layer_memorization/contextual_mapping
+    """
+    ordered = count >= 1 and n >= 2 and d >= 1 and 0 < r_min <= r_max and eps > 0
+    require(ordered, f"n >= 2, 0 < r_min <= r_max and eps > 0 are needed, got n {n}, r_min {r_min}, r_max {r_max}, eps {eps}")
+    need, size = 2 * math.log(n) + 3, (count + 1) ** 4 * math.pi * d
+    beta = size * need / (8 * eps * r_min)
+    front = 2 * math.log(n) ** 2 * eps**2 * r_min / (r_max**2 * size * need)
+    return Scale(beta, eps / (4 * r_max), math.log10(front) - 2 * beta * r_max**2 / math.log(10))
+
+
+def data_scale(z: Float[Tensor, " tokens"], n: int, *, multisets: bool = False, w: float = 1.0) -> Scale:
+    """The least temperature for which the lemma applies to these projected tokens, and the gap that it then gives.
+
+        beta = (2 ln n + 3) / (g c),   g = min |z_a - z_b|,   c = min |z_a|,   s = max z - min z,   m = max |z_a|
+        gap  = 0.9 w g e^(-beta m (s - g)),   for multisets 3 ln n + 3 and 0.9 w g e^(-beta m s) / (n - 1)
+
+    Args:    z: (|V|,), the tokens along v.   n: tokens a sequence.   multisets: tokens may repeat.   w: factor of the id.
+    Returns: Scale; the gap holds between context ids of one token in two different sets (multisets) of size n.
+    Raises:  ValueError for n < 2, fewer than two tokens, equal or zero entries, NaN.
+    Cost:    O(|V| log |V|).
+    Source:  not taken from a paper; the sharp lemma of the page before, with what the data offer.
+    Claim:   ids.data      Page: notebooks/one_layer_memorization/contextual_mapping
+    """
+    require(torch.is_tensor(z) and z.dim() == 1 and len(z) >= 2, "z must be a one-dimensional tensor of two or more tokens")
+    finite(z=z)
+    require(n >= 2 and w > 0, f"n >= 2 and w > 0 are needed, got n {n} and w {w}")
+    s = z.detach().double().sort().values
+    gap, nearest, most = float((s[1:] - s[:-1]).min()), float(s.abs().min()), float(s.abs().max())
+    require(gap > 0 and nearest > 0, f"tokens must differ along v, and from zero: got gaps {gap:.3g} and {nearest:.3g}")
+    beta = ((3 if multisets else 2) * math.log(n) + 3) / (gap * nearest)
+    reach = float(s[-1] - s[0]) - (0 if multisets else gap)
+    front = 0.9 * w * gap / (n - 1 if multisets else 1)
+    return Scale(beta, w, math.log10(front) - beta * most * reach / math.log(10))
