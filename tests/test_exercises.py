@@ -11,7 +11,9 @@ import pytest
 import torch
 
 from attnlib import exercises
-from attnlib.exercises import codes, collapse, complexity, efficacy, escaping, expressive, lowrank, paths, projections, questions
+from attnlib.exercises import (
+    codes, collapse, complexity, efficacy, escaping, expressive, lowrank, memorization, paths, projections, questions, reviewers,
+)
 
 mix = lambda s, P, W: sum(p @ s @ w for p, w in zip(P, W))
 
@@ -492,7 +494,71 @@ CODES = {
     ],
 }
 
-ANSWERS = {paths: PATHS, collapse: COLLAPSE, escaping: ESCAPING, questions: QUESTIONS, projections: PROJECTIONS, efficacy: EFFICACY, lowrank: LOWRANK, complexity: COMPLEXITY, expressive: EXPRESSIVE, codes: CODES}  # each module of a chapter has its answers here
+def coefficient_list(t, y, start, *, first=True, sign=1):
+    rise = torch.diff(y, prepend=y.new_zeros(1)) / torch.diff(t, prepend=t.new_tensor([start if first else 0.0]))
+    return sign * torch.diff(rise, prepend=rise.new_zeros(1))
+
+
+def memorable(words, tags, *, key=lambda w, s: (w, tuple(sorted(s))), within=True):
+    known = {}
+    for s, t in zip(words, tags):
+        marks = list(zip(s, t)) if within else list(dict(zip(s, t)).items())
+        if any(known.setdefault(key(w, s), m) != m for w, m in marks):
+            return False
+    return True
+
+
+def one_order(words, tags):
+    """Refuses any two orders of one multiset."""
+    return memorable(words, tags) and len({tuple(sorted(s)) for s in words}) == len({tuple(s) for s in words})
+
+
+MEMORIZATION = {
+    "coefficients": [
+        (coefficient_list, "Right"),
+        (lambda t, y, s: torch.diff(y, prepend=y.new_zeros(1)) / torch.diff(t, prepend=t.new_tensor([s])), "Those are the slopes"),
+        (lambda t, y, s: coefficient_list(t, y, s, sign=-1), "sign is turned"),
+        (lambda t, y, s: y / torch.diff(t, prepend=t.new_tensor([s])), "labels themselves"),
+        (lambda t, y, s: y, "Not yet"),
+        (lambda t, y, s: y[1:], "yours is"),
+        (lambda t, y, s: coefficient_list(t, y, s, first=False), "beginning at"),
+    ],
+    "growth": [
+        (91, "Right"), (90, "Round up"), (16, "by ten"), (41, "factor 1 / theta;"), (73, "factor 1 / \\(1"), (5, "Not yet"),
+    ],
+    "parameters": [
+        (16100, "Right"), (8100, "not both"), (16064, "left out the attention"), (16036, "takes the skip away"),
+        (17108, "counted the biases"), (1700, "n N of them"), (3, "Not yet"),
+    ],
+    "contradictions": [
+        (memorable, "Right"),
+        (lambda words, tags: False, "Nothing contradicts"),
+        (lambda words, tags: memorable(words, tags, key=lambda w, s: w), "what context is for"),
+        (lambda words, tags: memorable(words, tags, key=lambda w, s: (w, tuple(s))), "in another order"),
+        (one_order, "keeps its tag"),
+        (lambda words, tags: memorable(words, tags, key=lambda w, s: (w, frozenset(s))), "Repeated words count"),
+        (lambda words, tags: memorable(words, tags, within=False), "same output twice"),
+    ],
+}
+
+
+REVIEWERS = {
+    "ids": [
+        ((8, 64), "Right"), ((5, 64), "number of multisets"), ((16, 64), "number of sequences"), ((20, 64), "equal ids"),
+        ((2, 64), "Those are the tokens"), ((7, 64), "Not yet"), ((8, 16), "not each sequence"), ((8, 8), "times places"),
+    ],
+    "cells": [(300, "Right"), (600, "half a cell"), (301, "Equality"), (299, "too few"), (3, "divide by the error"), (7, "Not yet")],
+    "centre": [
+        (lambda x, g: ((x * g).floor().clamp(max=g - 1) + 0.5) / g, "Right"),
+        (lambda x, g: ((x * g).floor() + 0.5) / g, "Only x = 1"),
+        (lambda x, g: (x * g).floor() / g, "left ends"),
+        (lambda x, g: (x * g).round() / g, "borders"),
+        (lambda x, g: x, "Not yet"),
+        (lambda x, g: x[:1, None], "yours is"),
+    ],
+}
+
+ANSWERS = {memorization: MEMORIZATION, reviewers: REVIEWERS, paths: PATHS, collapse: COLLAPSE, escaping: ESCAPING, questions: QUESTIONS, projections: PROJECTIONS, efficacy: EFFICACY, lowrank: LOWRANK, complexity: COMPLEXITY, expressive: EXPRESSIVE, codes: CODES}  # each module of a chapter has its answers here
 EVERY = [(module, name) for module, answers in ANSWERS.items() for name in answers]
 
 
@@ -530,6 +596,7 @@ def test_single_precision_is_precise_enough():
 LEAST = {
     paths: 18, collapse: 10, questions: 15, escaping: 15, projections: 15, efficacy: 21,
     lowrank: 19, complexity: 12, expressive: 16, codes: 15,
+    memorization: 10, reviewers: 12,
 }
 
 

@@ -51,10 +51,12 @@ def fit_deep(ids: Sequence[int], labels: Sequence[int], *, block: int | None = N
     each block of m ids. A first layer looks up the integer of the block of t; then one layer a bit takes it apart,
     compares, and keeps the label of the id that agrees.
 
+        parameters <= 2 sqrt(6 D K) + K + 10,   K = 18 (r + b) + 40
+
     Args:    ids: increasing integers from 0 on.   labels: integers from 0 on, as many.   block: m, by default the best.
     Returns: Deep, exact at all ids.
     Raises:  ValueError for ids that do not increase or are negative, negative labels, unlike lengths, block below 1.
-    Cost:    O(D/m + m (r + b)) units; integers of m (r + b) bits.
+    Cost:    O(D / m + m (r + b)) units; integers of m (r + b) bits.
     Source:  after Vardi, Yehudai and Shamir 2022 (recalled); ours compares exactly, as its inputs are integers.
     Claim:   memorize.deep      Page: notebooks/one_layer_memorization/memorization
     """
@@ -63,7 +65,7 @@ def fit_deep(ids: Sequence[int], labels: Sequence[int], *, block: int | None = N
     require(ids[0] >= 0 and all(a < b for a, b in zip(ids, ids[1:])), "ids must be increasing integers from 0 on")
     require(min(labels) >= 0, f"labels must be integers from 0 on, got {min(labels)}")
     cut, r, b = _sizes(ids, labels)
-    m = max(1, round(math.sqrt(6 * len(ids) / (17 * (r + b))))) if block is None else block
+    m = math.ceil(math.sqrt(6 * len(ids) / (18 * (r + b) + 40))) if block is None else block
     require(m >= 1, f"block must be at least 1, got {block}")
     blocks = [range(i, min(i + m, len(ids))) for i in range(0, len(ids), m)]
     net = _Builder()

@@ -52,7 +52,7 @@ def fit_line(ids: Float[Tensor, "D"], labels: Float[Tensor, "D c"], *, theta: fl
     return Line(ids - theta * steps, coefficients, slopes)
 
 
-def relu_layer(t: Float[Tensor, "*batch"], line: Line, *, chunk: int = 2**22) -> Float[Tensor, "*batch c"]:
+def relu_layer(t: Float[Tensor, "*batch"], line: Line, *, chunk: int = 2**18) -> Float[Tensor, "*batch c"]:
     """The network at t as written, every unit at every point: the literal twin of interpolate.
 
         f(t) = sum_j a_j relu(t - b_j)
@@ -66,8 +66,13 @@ def relu_layer(t: Float[Tensor, "*batch"], line: Line, *, chunk: int = 2**22) ->
     """
     _points(t, line.knots)
     require(chunk >= 1, f"chunk must be at least 1, got {chunk}")
-    rows = t.reshape(-1).split(max(1, chunk // len(line.knots)))
-    parts = [torch.relu(row[:, None] - line.knots) @ line.coefficients for row in rows]
+    count = max(1, chunk // len(line.knots))
+    if torch.is_grad_enabled() and any(v.requires_grad for v in (t, *line)):
+        parts = [(row[:, None] - line.knots).relu() @ line.coefficients for row in t.reshape(-1).split(count)]
+    else:  # one table for all parts: fresh memory each time costs more than the sums
+        table = t.new_empty(min(count, t.numel()), len(line.knots))
+        fill = lambda row: torch.sub(row[:, None], line.knots, out=table[: len(row)]).relu_()
+        parts = [fill(row) @ line.coefficients for row in t.reshape(-1).split(count)]
     return torch.cat(parts).view(*t.shape, -1)
 
 
