@@ -201,9 +201,9 @@ def sets(count=20, n=4, tokens=12, d=6, seed=0):
 
 
 def check_block(seed=0, *, normalizer="softmax"):
-    """Tokens that miss their label by more than 1e-6: the dense block, on ids by the given normaliser."""
+    """Tokens that miss their label by more than 1e-6: the dense block, on ids by the given normaliser; and ids too many."""
     x, y = sets(seed=seed)
-    net = memorize(x, y, generator=generator(seed))
+    net = memorize(torch.cat([x, x[:5].flip(1)]), torch.cat([y, y[:5].flip(1)]), generator=generator(seed))
     ids = context_ids(x, net.v, net.report.beta, normalizer=normalizer)
     t = ids.token + net.report.w * ids.context
     kept, where = torch.unique(t, return_inverse=True)
@@ -211,7 +211,7 @@ def check_block(seed=0, *, normalizer="softmax"):
     labels = y.flatten()[first].double()[:, None]
     read = relu_layer(t, fit_line(kept, labels))[..., 0]
     whole = dense_block(net)(x)[..., 0] if normalizer == "softmax" else read
-    return at_most(int(((read - y).abs() > 1e-6).sum() + ((whole - y).abs() > 1e-6).sum() + (net(x) != y).sum()), 0)
+    return at_most(int(((read - y).abs() > 1e-6).sum() + ((whole - y).abs() > 1e-6).sum() + (net(x) != y).sum()) + abs(net.report.ids - y.numel()), 0)
 
 
 @pytest.mark.claim("memorize.block", role="check")

@@ -28,6 +28,7 @@ PAGES = {  # claims module of tests/ -> its page
     "test_claims_lowrank": "notebooks/jl_low_rank/spectra_and_linformer.ipynb",
     "test_claims_complexity": "notebooks/jl_low_rank/complexity_table.ipynb",
     "test_claims_expressive": "notebooks/sparse_patterns/logarithmic_dimension.ipynb",
+    "test_claims_memorization": "notebooks/one_layer_memorization/memorization.ipynb",
 }
 
 # Forked from a process that has these already: most of a mutation's time would otherwise go into importing torch.
@@ -109,6 +110,10 @@ def efficient(kernel: str, old: str, new: str, check: str, page: bool = True) ->
 
 def expressive(kernel: str, old: str, new: str, check: str, page: bool = True) -> Mutation:
     return Mutation(f"expressive/{kernel}", old, new, check, page, "test_claims_expressive")
+
+
+def memorizer(kernel: str, old: str, new: str, check: str, page: bool = True) -> Mutation:
+    return Mutation(f"memorize/_{kernel}", old, new, check, page, "test_claims_memorization")
 
 
 MUTATIONS = {
@@ -232,6 +237,16 @@ MUTATIONS = {
     "predicted_dimension: pairs": expressive("dimensions", "pairs = n * (n - 1) / 2 if k == 1", "pairs = n if k == 1", "check_smallest()"),
     "plain_dimension: sign": expressive("dimensions", "(eta**2 / 4 - eta**3 / 6))", "(4 * eta + eta**2))", "check_plain()"),
     "interpolated_dimension: scale": expressive("dimensions", "return math.ceil(8 * math.log(n**2 / delta))", "return math.ceil(0.8 * math.log(n**2 / delta))", "check_interpolated()"),
+    "fit_line: place of the knots": memorizer("network", "return Line(ids - theta * steps", "return Line(ids - theta / 2 * steps", "check_kernels()"),
+    "fit_line: sign of the recursion": memorizer("network", "(step - (1 - theta) * last)", "(step + (1 - theta) * last)", "check_slopes(0.75)"),
+    "relu_layer: both sides": memorizer("network", "out=table[: len(row)]).relu_()", "out=table[: len(row)]).abs_()", "check_kernels()"),
+    "interpolate: from the farther id": memorizer("network", "f = y[nearer] + (t - x[nearer])", "f = y[left] + (t - x[nearer])", "check_kernels()"),
+    "count_parameters: a factor": memorizer("network", "2 * width * d, width + d", "width * d, width + d", "check_count()", page=False),
+    "evaluate: sign of the context": memorizer("memorizer", "+ w * (f - net.context[i])  #", "- w * (f - net.context[i])  #", "check_block(0)"),
+    "find_items: order in place of multiset": memorizer("items", "group(tokens.sort(1).values)", "group(tokens)", "check_block(0)"),
+    "dense_block: the skip stays": memorizer("block", "torch.zeros_like(net.v), -eye)", "torch.zeros_like(net.v), 0 * eye)", "check_block(0)"),
+    "fit_deep: length of a block": memorizer("deep", "math.sqrt(6 * len(ids)", "math.sqrt(600 * len(ids)", "check_deep(*random_ids(1000, 12), bits=12)"),
+    "_read: the bit is not taken off": memorizer("deep", "c, word = _add(c, bit, -(1 << place))", "c, word = _add(c, bit, 1 << place)", "check_deep(*random_ids(100, 20), bits=20)"),
 }
 
 
