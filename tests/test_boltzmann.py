@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attnlib import certify
-from attnlib.memorize import boltzmann, boltzmann_literal, derivatives, log_separation_bound, needed_gap
+from attnlib.memorize import boltzmann, boltzmann_literal, derivatives, log_separation_bound, needed_gap, separation
 
 EPS = torch.finfo(torch.float64).eps
 NUMBERS = st.fractions(min_value=-3, max_value=3, max_denominator=8)
@@ -65,6 +65,16 @@ def test_one_row_by_hand():
     a = torch.tensor([0.0, math.log(3)], dtype=torch.float64)
     assert float(boltzmann(a)) == pytest.approx(0.75 * math.log(3), abs=1e-15)
     assert derivatives(a)[0].tolist() == pytest.approx([0.25 * (1 - 0.75 * math.log(3)), 0.75 * (1 + 0.25 * math.log(3))])
+
+
+def test_separation_names_the_lemma():
+    a, b = torch.tensor([0.0, 30.0, 10.0]), torch.tensor([0.0, 20.0, 30.0])
+    found = separation(a, b)
+    assert (found.kind, found.delta, found.spread) == ("distinct", 10.0, 30.0)
+    assert found.log_bound == pytest.approx(math.log(18) - 20) == separation(b, a).log_bound
+    assert separation(a, b, kind="paper").log_bound == pytest.approx(2 * math.log(math.log(3)) - 30)
+    twice = separation(a, torch.tensor([0.0, 0.0, 30.0]))
+    assert twice.kind == "multiset" and twice.log_bound == pytest.approx(math.log(9 / 2) - 30)
 
 
 # --- certified gaps
@@ -185,3 +195,20 @@ def test_bad_hypotheses():
     ]:
         with pytest.raises(ValueError, match=message):
             call()
+
+
+@pytest.mark.bad_input
+def test_bad_vectors():
+    a, twice = torch.tensor([0.0, 30.0, 10.0]), torch.tensor([0.0, 0.0, 30.0])
+    for x, y, kind, message in [
+        (a, twice, "distinct", "a value repeats, and kind 'distinct' forbids it"),
+        (a, twice, "paper", "take kind='multiset'"),
+        (a, a.flip(0), None, "same values, as multisets"),
+        (a[:2], a, None, "one size, got 2 and 3"),
+        (a[:1], a[:1], None, "n >= 2"),
+        (a, a / 0, None, "b holds NaN or infinity"),
+        (a / 3, a, None, "too small: .* needs at least 5.19"),
+        (a.long(), a, None, "floating point"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            separation(x, y, kind=kind)

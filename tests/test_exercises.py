@@ -12,8 +12,15 @@ import torch
 
 from attnlib import exercises
 from attnlib.exercises import (
-    codes, collapse, complexity, efficacy, escaping, expressive, lowrank, memorization, paths, projections, questions, reviewers,
+    boltzmann, codes, collapse, complexity, efficacy, escaping, expressive, ids, lowrank, memorization, paths, projections, questions,
+    reviewers,
 )
+
+
+def slope_of_boltz(a, i, *, one=1, sign=1):
+    p = torch.softmax(a, 0)
+    return p[i] * (one + sign * (a[i] - (p * a).sum()))
+
 
 mix = lambda s, P, W: sum(p @ s @ w for p, w in zip(P, W))
 
@@ -494,6 +501,78 @@ CODES = {
     ],
 }
 
+BOLTZMANN = {
+    "slope": [
+        (slope_of_boltz, "Right"),
+        (lambda a, i: torch.softmax(a, 0)[i], "weights fixed"),
+        (lambda a, i: slope_of_boltz(a, i, one=0), "summand 1 is missing"),
+        (lambda a, i: slope_of_boltz(a, i, sign=-1), "sign is turned"),
+        (lambda a, i: slope_of_boltz(a, i) / torch.softmax(a, 0)[i], "factor p_i"),
+        (lambda a, i: slope_of_boltz(a, 1) if len(a) == 3 else a[0] ** 3, "not a mistake that is known"),
+    ],
+    "twins": [
+        (((0, 1, 4, 7, 9), (0, 2, 4, 6, 9)), "Right"),
+        (((0, 1, 4), (0, 2, 4)), "five different"),
+        (((0, 1, 1, 7, 9), (0, 2, 4, 6, 9)), "five different"),
+        (((0, 1.5, 4, 7, 9), (0, 2.5, 4, 6, 9)), "Whole"),
+        (((0, 1, 4, 7, 9), (9, 7, 4, 1, 0)), "same set"),
+        (((0, 1, 4, 7, 9), (1, 2, 4, 6, 8)), "ends differ"),
+        (((0, 1, 4, 7, 9), (0, 2, 4, 7, 9)), "sums differ"),
+    ],
+    "temperature": [
+        (math.acosh(1 + 1 / math.sqrt(2)), "Right"),
+        (2 + math.sqrt(2), "2 cosh"), (1 + 1 / math.sqrt(2), "arcosh"),
+        (math.exp(math.acosh(1 + 1 / math.sqrt(2))), "logarithm"), (math.acosh(2 + math.sqrt(2)), "forgot the 2"),
+        (0.0, "which is positive"), (-math.acosh(1 + 1 / math.sqrt(2)), "negative one"), (1.128, "six digits"),
+    ],
+    "base": [(5, "Right"), (6, "n \\+ 1"), (4, "b = 4"), (3, "b = 3"), (2, "b = 2"), (1, "the same"), (7, "look for two")],
+}
+
+def passes(v, vocabulary, *, zero=True, relative=True, level=1.0):
+    count, d = vocabulary.shape
+    points = [*vocabulary, torch.zeros(d, dtype=v.dtype)] if zero else list(vocabulary)
+    least = level * math.sqrt(8 / (math.pi * d)) / (count + 1) ** 2
+    gaps = [(v @ (x - y), (x - y).norm() if relative else 1.0) for i, x in enumerate(points) for y in points[:i]]
+    return all(abs(a) >= least * far for a, far in gaps)
+
+
+def absolute(v, vocabulary):
+    return all(abs(v @ (x - y)) >= 0.005 for i, x in enumerate([*vocabulary, 0 * v]) for y in [*vocabulary, 0 * v][:i])
+
+
+def context_id(z, c, beta, *, logits=lambda z, c, beta: beta * z[c] * z):
+    return torch.softmax(logits(z, c, beta), 0) @ z
+
+
+IDS = {
+    "temperature": [
+        ((2 * math.log(2) + 3) / 0.5, "Right"), (2 * math.log(2) + 3, "Divide by g"), ((2 * math.log(2) + 3) / 0.25, "Twice too much"),
+        ((2 * math.log(2) + 3) / 1.5, "you took others"), ((3 * math.log(2) + 3) / 0.5, "for multisets"),
+        ((2 * math.log(3) + 3) / 0.5, "not in the vocabulary"), (1.0, "Not yet"),
+    ],
+    "passes": [
+        (passes, "Right"), (lambda v, V: False, "along v pass"), (lambda v, V: True, "same v.x"),
+        (lambda v, V: passes(v, V, zero=False), "zero too"), (lambda v, V: V[0] @ v > 0 and passes(v, V), "absolute values"),
+        (absolute, "at distance 9"), (lambda v, V: passes(v, V, relative=False), "divide by"),
+        (lambda v, V: passes(v, V, level=1.2), "too high"), (lambda v, V: passes(v, V, level=0.8), "too low"),
+    ],
+    "context": [
+        (context_id, "Right"),
+        (lambda z, c, beta: context_id(z, c, beta, logits=lambda z, c, b: b * z), "query is missing"),
+        (lambda z, c, beta: context_id(z, c, beta, logits=lambda z, c, b: z[c] * z), "beta is missing"),
+        (lambda z, c, beta: context_id(z, c, beta, logits=lambda z, c, b: -b * z[c] * z), "sign of the logits"),
+        (lambda z, c, beta: beta * z[c] * context_id(z, c, beta), "divide by beta"),
+        (lambda z, c, beta: z[c] + context_id(z, c, beta), "added the token"),
+        (lambda z, c, beta: z.mean(), "plain mean"), (lambda z, c, beta: z.max(), "hardmax"), (lambda z, c, beta: 0.0, "Not yet"),
+        (lambda z, c, beta: context_id(z, c, beta) if c == 1 else 0.0, "Not yet"),
+    ],
+    "collision": [
+        (({1, 4, 7}, {2, 4, 6}), "Right"), (({4, 1, 1}, {4, 2, 3}), "three different"), (({1, 2, 6}, {1, 3, 5}), "hold the token 4"),
+        (({1, 4, 7}, {7, 4, 1}), "are the same"), (({1, 4, 7}, {2, 4, 7}), "their means are 4 and 13/3"), (({0, 4, 8}, {2, 4, 6}), "from 1 to 7"),
+    ],
+}
+
+
 def coefficient_list(t, y, start, *, first=True, sign=1):
     rise = torch.diff(y, prepend=y.new_zeros(1)) / torch.diff(t, prepend=t.new_tensor([start if first else 0.0]))
     return sign * torch.diff(rise, prepend=rise.new_zeros(1))
@@ -558,7 +637,7 @@ REVIEWERS = {
     ],
 }
 
-ANSWERS = {memorization: MEMORIZATION, reviewers: REVIEWERS, paths: PATHS, collapse: COLLAPSE, escaping: ESCAPING, questions: QUESTIONS, projections: PROJECTIONS, efficacy: EFFICACY, lowrank: LOWRANK, complexity: COMPLEXITY, expressive: EXPRESSIVE, codes: CODES}  # each module of a chapter has its answers here
+ANSWERS = {memorization: MEMORIZATION, reviewers: REVIEWERS, boltzmann: BOLTZMANN, ids: IDS, paths: PATHS, collapse: COLLAPSE, escaping: ESCAPING, questions: QUESTIONS, projections: PROJECTIONS, efficacy: EFFICACY, lowrank: LOWRANK, complexity: COMPLEXITY, expressive: EXPRESSIVE, codes: CODES}  # each module of a chapter has its answers here
 EVERY = [(module, name) for module, answers in ANSWERS.items() for name in answers]
 
 
@@ -594,8 +673,8 @@ def test_single_precision_is_precise_enough():
 
 
 LEAST = {
-    paths: 18, collapse: 10, questions: 15, escaping: 15, projections: 15, efficacy: 21,
-    lowrank: 19, complexity: 12, expressive: 16, codes: 15,
+    ids: 18, paths: 18, collapse: 10, questions: 15, escaping: 15, projections: 15, efficacy: 21,
+    lowrank: 19, complexity: 12, expressive: 16, codes: 15, boltzmann: 17,
     memorization: 10, reviewers: 12,
 }
 

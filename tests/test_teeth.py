@@ -27,6 +27,8 @@ PAGES = {  # claims module of tests/ -> its page
     "test_claims_efficacy": "notebooks/path_decomposition/path_efficacy.ipynb",
     "test_claims_lowrank": "notebooks/jl_low_rank/spectra_and_linformer.ipynb",
     "test_claims_complexity": "notebooks/jl_low_rank/complexity_table.ipynb",
+    "test_claims_ids": "notebooks/one_layer_memorization/contextual_mapping.ipynb",
+    "test_claims_boltzmann": "notebooks/one_layer_memorization/boltzmann_and_hardmax.ipynb",
     "test_claims_expressive": "notebooks/sparse_patterns/logarithmic_dimension.ipynb",
     "test_claims_memorization": "notebooks/one_layer_memorization/memorization.ipynb",
 }
@@ -110,6 +112,14 @@ def efficient(kernel: str, old: str, new: str, check: str, page: bool = True) ->
 
 def expressive(kernel: str, old: str, new: str, check: str, page: bool = True) -> Mutation:
     return Mutation(f"expressive/{kernel}", old, new, check, page, "test_claims_expressive")
+
+
+def ids(kernel: str, old: str, new: str, check: str, page: bool = True) -> Mutation:
+    return Mutation(f"memorize/_{kernel}", old, new, check, page, "test_claims_ids")
+
+
+def boltzmann(kernel: str, old: str, new: str, check: str, page: bool = True) -> Mutation:
+    return Mutation(kernel, old, new, check, page, "test_claims_boltzmann")
 
 
 def memorizer(kernel: str, old: str, new: str, check: str, page: bool = True) -> Mutation:
@@ -237,6 +247,30 @@ MUTATIONS = {
     "predicted_dimension: pairs": expressive("dimensions", "pairs = n * (n - 1) / 2 if k == 1", "pairs = n if k == 1", "check_smallest()"),
     "plain_dimension: sign": expressive("dimensions", "(eta**2 / 4 - eta**3 / 6))", "(4 * eta + eta**2))", "check_plain()"),
     "interpolated_dimension: scale": expressive("dimensions", "return math.ceil(8 * math.log(n**2 / delta))", "return math.ceil(0.8 * math.log(n**2 / delta))", "check_interpolated()"),
+    "context_ids: sign": ids("ids", "logits = beta * z.unsqueeze(-1) * others\n", "logits = -beta * z.unsqueeze(-1) * others\n", "check_mapping(rand(20, 5, 4), rand(4, seed=3), 0.3, 0.2)"),
+    "context_ids: axis": ids("ids", "(NORMALIZERS[normalizer](logits) * others).sum(-1)", "(NORMALIZERS[normalizer](logits) * others).sum(-2)", "check_mapping(rand(20, 5, 4), rand(4, seed=3), 0.3, 0.2)"),
+    "context_ids: the query": ids("ids", "logits = beta * z.unsqueeze(-1) * others\n", "logits = beta * z.abs().unsqueeze(-1) ** 0.5 * others\n", "check_mapping(rand(20, 5, 4), rand(4, seed=3), 0.3, 0.2)"),
+    "rank_one_layer: scale": ids("ids", "column, w * column.mT)", "column, 2 * w * column.mT)", "check_mapping(rand(20, 5, 4), rand(4, seed=3), 0.3, 0.2)"),
+    "rank_one_layer: sign": ids("ids", "math.copysign(abs(beta) ** 0.5, beta) * column", "abs(beta) ** 0.5 * column", "check_mapping(rand(20, 5, 4), rand(4, seed=3), -0.7, 0.2)", page=False),
+    "smallest_gap: one group": ids("ids", "np.diff(groups) != 0", "np.diff(groups) < 0", "check_sequences()"),
+    "threshold: power": ids("projection", "math.sqrt(8 / (math.pi * d)) / (count + 1) ** 2", "math.sqrt(8 / (math.pi * d)) / (count + 1)", "check_projection(rand(30, 16))"),
+    "choose_projection: takes the first": ids("projection", "least, best, draws = threshold(count, d), None, 0", "least, best, draws = 0.0, None, 0", "check_chosen()"),
+    "_min_ratio: without zero": ids("projection", "torch.cat([points, points.new_zeros(1, points.shape[1])])", "torch.cat([points, points[:1] + 9])", "check_chosen()", page=False),
+    "data_scale: reach": ids("projection", "beta * most * reach", "beta * most * reach / 2", "check_gap(grid(4), 3)"),
+    "data_scale: the nearest": ids("projection", "(gap * nearest)", "(gap * most)", "check_least_temperature()", page=True),
+    "paper_scale: power": ids("projection", "math.log10(front) - 2 * beta * r_max**2", "math.log10(front) - 2e-1 * beta * r_max**2", "check_recalled(4, 3)"),
+    "boltzmann: sign of the shift": boltzmann("memorize/_boltzmann", "torch.sub(y, y.amax(-1, keepdim=True), out=p)", "torch.sub(y.amax(-1, keepdim=True), y, out=p)", "check_operator(6)"),
+    "boltzmann: axis of the mass": boltzmann("memorize/_boltzmann", "mass = p.sum(-1)\n", "mass = p.sum(0)[:1]\n", "check_operator(6)"),
+    "derivatives: scale": boltzmann("memorize/_boltzmann", "p * (1 - (1 - 2 * p) * below)", "p * (1 - (1 - p) * below)", "check_regions(which=1)"),
+    "derivatives: sign": boltzmann("memorize/_boltzmann", "return -p * below,", "return p * below,", "check_regions()"),
+    "log_separation_bound: sign": boltzmann("memorize/_boltzmann", "return bound + delta + math.log(n - 1)", "return bound + delta - math.log(n - 1)", "check_lemma()"),
+    "log_separation_bound: multisets": boltzmann("memorize/_boltzmann", "else bound - math.log(n - 1)", "else bound - 2 * math.log(n - 1)", "check_lemma('multiset')"),
+    "needed_gap: a half": boltzmann("memorize/_boltzmann", '(3 if kind == "multiset" else 2) * math.log(n) + 3', '(3 if kind == "multiset" else 2) * math.log(n) / 9', "check_lemma()"),
+    "context_terms: sign": boltzmann("certify/boltzmann", "+ c - d + w * (x - y)", "+ c - d + w * (x + y)", "check_gap(4, 3)"),
+    "context_terms: query": boltzmann("certify/boltzmann", "power = c * x + d * y", "power = c * x + c * y", "check_repeated()"),
+    "context_gap: scale": boltzmann("certify/boltzmann", "iv.exp(_ball(top - low - high))", "iv.exp(_ball(top - low))", "check_gap(4, 3)"),
+    "hardmax_layer: ties": boltzmann("certify/boltzmann", "Fraction(sum(c), len(best))", "Fraction(c[1 % len(c)])", "check_hardmax()"),
+    "hardmax: ties": boltzmann("_normalizers", "return top / top.sum(-1, keepdim=True)", "return top * (top.cumsum(-1) == 2) + top * (top.sum(-1, keepdim=True) == 1)", "check_float_nets()"),
     "fit_line: place of the knots": memorizer("network", "return Line(ids - theta * steps", "return Line(ids - theta / 2 * steps", "check_kernels()"),
     "fit_line: sign of the recursion": memorizer("network", "(step - (1 - theta) * last)", "(step + (1 - theta) * last)", "check_slopes(0.75)"),
     "relu_layer: both sides": memorizer("network", "out=table[: len(row)]).relu_()", "out=table[: len(row)]).abs_()", "check_kernels()"),

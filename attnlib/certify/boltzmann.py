@@ -17,6 +17,7 @@ class Gap(NamedTuple):
     """An interval that holds a difference for certain.
 
     Args:    lower, upper: ends, numbers of mpmath, whose exponents are unbounded; both 0 if the difference is exactly 0.
+             sign: of the difference, certain.   log10: of the least absolute value that is possible.
     Page:    notebooks/one_layer_memorization/boltzmann_and_hardmax
     """
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Literal, get_args
+from typing import Literal, NamedTuple, get_args
 
 import torch
 from jaxtyping import Bool, Float
@@ -130,7 +130,7 @@ def needed_gap(n: int, *, kind: Kind = "distinct") -> float:
 def log_separation_bound(n: int, delta: float, spread: float, *, kind: Kind = "distinct") -> float:
     """How far apart the Boltzmann operator keeps two different inputs, at least, as a natural logarithm.
 
-        distinct: 0.9 delta e^(delta - rho)      multiset: 0.9 delta e^(-rho) / (n - 1)
+        distinct: 0.9 (n - 1) delta e^(delta - rho)      multiset: 0.9 delta e^(-rho) / (n - 1)
         paper:    (ln n)^2 e^(-2 r)              with r = rho / 2, its smallest value
 
     Args:    n: entries of each vector, at least 2.   delta: different values are at least so far apart.
@@ -151,4 +151,46 @@ def log_separation_bound(n: int, delta: float, spread: float, *, kind: Kind = "d
     if kind == "paper":
         return 2 * math.log(math.log(n)) - spread
     bound = math.log(0.9 * delta) - spread
-    return bound + delta if kind == "distinct" else bound - math.log(n - 1)
+    return bound + delta + math.log(n - 1) if kind == "distinct" else bound - math.log(n - 1)
+
+
+class Separation(NamedTuple):
+    """What a separation lemma says of two vectors.
+
+    Args:    log_bound: natural logarithm of the guaranteed distance.   delta: the least distance of two values.
+             spread: the largest value minus the smallest.   kind: the lemma that was used.
+    Page:    notebooks/one_layer_memorization/boltzmann_and_hardmax
+    """
+
+    log_bound: float
+    delta: float
+    spread: float
+    kind: str
+
+
+def separation(a: Float[Tensor, "n"], b: Float[Tensor, "n"], *, kind: Kind | None = None) -> Separation:
+    """How far apart two vectors stay under the Boltzmann operator, by the lemma whose hypotheses they meet.
+
+        |boltz(a) - boltz(b)| >= e^log_bound
+
+    Args:    a, b: (n,), n >= 2.   kind: None takes "distinct", or "multiset" if a value repeats in a or in b.
+    Returns: Separation; kind says which lemma was used.
+    Raises:  ValueError if a value repeats and kind is not "multiset", if a and b hold the same values or are of unlike
+             sizes, if values lie too close together for the lemma, and for NaN or infinity.
+    Cost:    O(n log n).
+    Source:  log_separation_bound.
+    Claim:   boltzmann.lemma, boltzmann.multisets      Page: notebooks/one_layer_memorization/boltzmann_and_hardmax
+    """
+    for name, vector in (("a", a), ("b", b)):
+        _logits(vector, None)
+        require(vector.dim() == 1 and len(vector) >= 2, f"{name} must be (n,) with n >= 2, got {tuple(vector.shape)}")
+        require(bool(torch.isfinite(vector).all()), f"{name} holds NaN or infinity")
+    require(len(a) == len(b), f"a and b must be of one size, got {len(a)} and {len(b)}: (1, 2) and (1, 1, 2, 2) always collide")
+    x, y = a.double().sort().values, b.double().sort().values
+    require(not torch.equal(x, y), "a and b hold the same values, as multisets: nothing tells them apart")
+    repeats = bool((x.diff() == 0).any() or (y.diff() == 0).any())
+    kind = kind or ("multiset" if repeats else "distinct")
+    require(not repeats or kind == "multiset", f"a value repeats, and kind {kind!r} forbids it: take kind='multiset'")
+    values = torch.cat([x, y]).unique()
+    delta, spread = float(values.diff().min()), float(values[-1] - values[0])
+    return Separation(log_separation_bound(len(a), delta, spread, kind=kind), delta, spread, kind)

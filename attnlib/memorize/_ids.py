@@ -60,7 +60,7 @@ def context_ids(
              (zero, or orthogonal to v: it would see only the mean), logits that overflow.
     Cost:    O(n d + n^2) a sequence; memory O(n d) a sequence and one tile of weights.
     Source:  Kajitsuka and Sato 2024, the head of Theorem 2, read along v.
-    Claim:   ids.mapping      Page: notebooks/one_layer_memorization/contextual_mapping
+    Claim:   ids.gap      Page: notebooks/one_layer_memorization/contextual_mapping
     """
     _check(x, v, mask, normalizer)
     x = x if mask is None else x.masked_fill(~mask.unsqueeze(-1), 0)
@@ -120,7 +120,7 @@ def rank_one_layer(v: Float[Tensor, " d"], beta: float, w: float = 1.0) -> Layer
     Raises:  ValueError if v is not a vector, or beta or w not finite.
     Cost:    O(d).
     Source:  Kajitsuka and Sato 2024, Theorem 2.
-    Claim:   ids.mapping      Page: notebooks/one_layer_memorization/contextual_mapping
+    Claim:   ids.gap      Page: notebooks/one_layer_memorization/contextual_mapping
     """
     require(torch.is_tensor(v) and v.dim() == 1, "v must be a one-dimensional tensor")
     require(math.isfinite(beta) and math.isfinite(w), f"beta and w must be finite, got {beta} and {w}")
@@ -155,7 +155,7 @@ def smallest_gap(ids: Float[Tensor, "*shape"], groups: Int[Tensor, "*shape"] | N
     distinct, least = 1, math.inf
     for a in range(0, len(ends) - 1, TILE):  # a block stays in the cache
         steps = np.diff(ends[a : a + TILE + 1])
-        some = np.count_nonzero(steps)
+        some = int(np.count_nonzero(steps))
         distinct += some
         if some:
             least = min(least, float(steps.min() if some == len(steps) else steps[steps > 0].min()))

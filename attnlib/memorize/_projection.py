@@ -10,6 +10,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from attnlib._require import finite, require
+from attnlib.memorize._boltzmann import needed_gap
 
 TILE = 1 << 20  # pairs that are compared at once
 
@@ -67,7 +68,7 @@ def choose_projection(
     Returns: Projection; in expectation fewer than 2.76 draws when best_of is 1.
     Raises:  ValueError for a zero token, equal tokens, NaN, integers, a budget below best_of, or a budget used up.
     Cost:    O(|V|^2 d) once, O(|V| d + |V|^2) a draw; memory in tiles.
-    Source:  Kajitsuka and Sato 2024, the vector of Theorem 2, which exists by a probability; here it is drawn and checked.
+    Source:  Kajitsuka and Sato 2024, the vector of Theorem 2, which exists with positive probability; here it is drawn and checked.
              The check is float64 with its rounding error taken off.
     Claim:   ids.projection      Page: notebooks/one_layer_memorization/contextual_mapping
     """
@@ -128,7 +129,7 @@ def paper_scale(count: int, n: int, d: int, *, r_min: float, r_max: float, eps: 
     """
     ordered = count >= 1 and n >= 2 and d >= 1 and 0 < r_min <= r_max and eps > 0
     require(ordered, f"n >= 2, 0 < r_min <= r_max and eps > 0 are needed, got n {n}, r_min {r_min}, r_max {r_max}, eps {eps}")
-    need, size = 2 * math.log(n) + 3, (count + 1) ** 4 * math.pi * d
+    need, size = needed_gap(n), (count + 1) ** 4 * math.pi * d
     beta = size * need / (8 * eps * r_min)
     front = 2 * math.log(n) ** 2 * eps**2 * r_min / (r_max**2 * size * need)
     return Scale(beta, eps / (4 * r_max), math.log10(front) - 2 * beta * r_max**2 / math.log(10))
@@ -138,14 +139,14 @@ def data_scale(z: Float[Tensor, " tokens"], n: int, *, multisets: bool = False, 
     """The least temperature for which the lemma applies to these projected tokens, and the gap that it then gives.
 
         beta = (2 ln n + 3) / (g c),   g = min |z_a - z_b|,   c = min |z_a|,   s = max z - min z,   m = max |z_a|
-        gap  = 0.9 w g e^(-beta m (s - g)),   for multisets 3 ln n + 3 and 0.9 w g e^(-beta m s) / (n - 1)
+        gap  = 0.9 w (n - 1) g e^(-beta m (s - g)),   for multisets 3 ln n + 3 and 0.9 w g e^(-beta m s) / (n - 1)
 
     Args:    z: (|V|,), the tokens along v.   n: tokens a sequence.   multisets: tokens may repeat.   w: factor of the id.
     Returns: Scale; the gap holds between context ids of one token in two different sets (multisets) of size n.
     Raises:  ValueError for n < 2, fewer than two tokens, equal or zero entries, NaN.
     Cost:    O(|V| log |V|).
     Source:  not taken from a paper; the sharp lemma of the page before, with what the data offer.
-    Claim:   ids.data      Page: notebooks/one_layer_memorization/contextual_mapping
+    Claim:   ids.gap, ids.multisets      Page: notebooks/one_layer_memorization/contextual_mapping
     """
     require(torch.is_tensor(z) and z.dim() == 1 and len(z) >= 2, "z must be a one-dimensional tensor of two or more tokens")
     finite(z=z)
@@ -153,7 +154,7 @@ def data_scale(z: Float[Tensor, " tokens"], n: int, *, multisets: bool = False, 
     s = z.detach().double().sort().values
     gap, nearest, most = float((s[1:] - s[:-1]).min()), float(s.abs().min()), float(s.abs().max())
     require(gap > 0 and nearest > 0, f"tokens must differ along v, and from zero: got gaps {gap:.3g} and {nearest:.3g}")
-    beta = ((3 if multisets else 2) * math.log(n) + 3) / (gap * nearest)
+    beta = needed_gap(n, kind="multiset" if multisets else "distinct") / (gap * nearest)
     reach = float(s[-1] - s[0]) - (0 if multisets else gap)
-    front = 0.9 * w * gap / (n - 1 if multisets else 1)
+    front = 0.9 * w * gap * (1 / (n - 1) if multisets else n - 1)
     return Scale(beta, w, math.log10(front) - beta * most * reach / math.log(10))

@@ -1,0 +1,108 @@
+"""Figures of the page on contextual mapping."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import combinations
+from statistics import median
+
+import torch
+from matplotlib.figure import Figure
+from torch import Tensor
+
+from attnlib.figures import BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILLION, new
+from attnlib.memorize import context_ids
+
+STYLES = [("o", "-", BLUE), ("s", "--", ORANGE), ("^", "-.", VERMILLION), ("D", ":", PURPLE), ("v", "-", GREEN)]
+
+
+def temperature(betas: Sequence[float], runs: Mapping[str, Sequence], total: int) -> Figure:
+    """Certified smallest gap, and the share of ids that each arithmetic keeps, over the temperature; middle of several runs.
+
+    Args:    betas: factors of the logits.   runs: "log10_gap", and names of arithmetics -> for each run a value a beta.
+             total: how many ids there are.
+    Returns: a Figure.
+    Cost:    about 300 ms.
+    Page:    notebooks/one_layer_memorization/contextual_mapping
+    """
+    fig, (left, right) = new(1, 2, size=(6.0, 3.0))
+    middle = {name: [median(column) for column in zip(*rows)] for name, rows in runs.items() if name != "hardmax"}
+    left.plot(betas, middle.pop("log10_gap"), "o-", color=BLUE, ms=5)
+    left.set(xscale="log", xlabel=r"factor $\beta$ of the logits", ylabel=r"$\log_{10}$ of the smallest gap", yscale="symlog", yticks=[-10, -30, -100, -300, -1000])
+    left.yaxis.set_major_formatter("{x:g}")
+    left.minorticks_off()
+    for (label, values), (mark, dash, color) in zip(middle.items(), STYLES):
+        right.plot(betas, [100 * v / total for v in values], marker=mark, ls=dash, color=color, ms=5, label=label)
+    right.set(xscale="log", xlabel=r"factor $\beta$ of the logits", ylabel="ids kept (%)", ylim=(-3, 105))
+    right.minorticks_off()
+    right.legend(fontsize=8)
+    return fig
+
+
+def ids(z: Tensor, n: int, gaps: Mapping[float, float]) -> tuple[list[Figure], list[str]]:
+    """Frames for a slider: the context ids of every token in all n-sets, each token on its own line, at each temperature.
+
+    Args:    z: (K,), tokens.   n: size of the sets.   gaps: beta -> log10 of the smallest gap.
+    Returns: (frames, labels).
+    Cost:    about 100 ms a frame.
+    Page:    notebooks/one_layer_memorization/contextual_mapping
+    """
+    frames, labels = [], []
+    sets = torch.tensor(list(combinations(range(len(z)), n)))
+    for beta, gap in gaps.items():
+        f = context_ids(z[sets].unsqueeze(-1), torch.ones_like(z[:1]), beta).context
+        fig, ax = new(size=(6.0, 2.9))
+        for row, token in enumerate(z.tolist()):
+            values = f[sets == row].tolist()
+            ax.plot(values, [row] * len(values), "|", color=(BLUE, VERMILLION)[row % 2], ms=16, mew=1.4)
+            ax.plot([token], [row], "o", color="black", ms=5, mfc="white")
+        low, high = float(z.min()), float(z.max())
+        ax.set(yticks=range(len(z)), yticklabels=[f"{v:.2g}" for v in z.tolist()], ylabel="token $z_c$", xlabel="context id $f$")
+        ax.set(xlim=(low - 0.1 * (high - low), high + 0.1 * (high - low)), ylim=(-0.6, len(z) - 0.4))
+        least = "gap 0" if gap == -float("inf") else f"smallest gap $10^{{{gap:.1f}}}$"
+        ax.set_title(rf"$\beta = {beta:g}$, {least}")
+        frames.append(fig)
+        labels.append(f"beta = {beta:g}")
+    return frames, labels
+
+
+def bound(gaps: Mapping[float, float], start: float, bounds: Mapping[float, float]) -> Figure:
+    """Certified smallest gap beside the guaranteed one, which begins at a least temperature.
+
+    Args:    gaps: beta -> log10, certified.   start: least beta of the theorem.   bounds: beta -> log10 of the guarantee.
+    Returns: a Figure.
+    Cost:    about 200 ms.
+    Page:    notebooks/one_layer_memorization/contextual_mapping
+    """
+    fig, ax = new(size=(6.0, 3.0))
+    ax.plot(list(gaps), list(gaps.values()), "o", color=BLUE, ms=5, label="certified")
+    ax.plot(list(bounds), list(bounds.values()), "k--", lw=1.2, label="guaranteed by (15.4)")
+    ax.axvline(start, color="black", ls=":", lw=1, label=r"least $\beta$ of the theorem")
+    ax.set(xscale="log", yscale="symlog", xlabel=r"factor $\beta$ of the logits", ylabel=r"$\log_{10}$ of the smallest gap", yticks=[0, -3, -10, -30, -100, -300])
+    ax.yaxis.set_major_formatter("{x:g}")
+    ax.minorticks_off()
+    ax.legend(fontsize=9)
+    return fig
+
+
+def heads(several: Mapping[str, Mapping[str, Sequence[float]]]) -> Figure:
+    """Median of the smallest gap over the number of sets, log-log, beside dashed lines of slope -2/H.
+
+    Args:    several: "1 heads", "2 heads", "4 heads" and others, which read two numbers -> number of sets -> gaps.
+    Returns: a Figure.
+    Cost:    about 200 ms.
+    Page:    notebooks/one_layer_memorization/contextual_mapping
+    """
+    fig, ax = new(size=(6.0, 3.2))
+    marks = [("o", BLUE), ("s", ORANGE), ("^", VERMILLION), ("D", PURPLE), ("v", SKY)]
+    counts = [int(n) for n in next(iter(several.values()))]
+    for (label, found), (mark, color) in zip(several.items(), marks):
+        ax.plot(counts, [median(v) for v in found.values()], mark, color=color, ms=6, label=label.replace("1 heads", "1 head"))
+    for h in (1, 2, 4):
+        first = median(several[f"{h} heads"][str(counts[0])])
+        ax.plot(counts, [first * (n / counts[0]) ** (-2 / h) for n in counts], "k--", lw=1)
+    ax.set(xscale="log", yscale="log", xlabel="number of sets $N$", ylabel="smallest gap (std units)", xticks=list(counts))
+    ax.xaxis.set_major_formatter("{x:g}")
+    ax.minorticks_off()
+    ax.legend(fontsize=9, loc="upper left", bbox_to_anchor=(1.0, 1.0))
+    return fig
