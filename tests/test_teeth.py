@@ -279,7 +279,7 @@ MUTATIONS = {
     "evaluate: sign of the context": memorizer("memorizer", "+ w * (f - net.context[i])  #", "- w * (f - net.context[i])  #", "check_block(0)"),
     "find_items: order in place of multiset": memorizer("items", "group(tokens.sort(1).values)", "group(tokens)", "check_block(0)"),
     "dense_block: the skip stays": memorizer("block", "torch.zeros_like(net.v), -eye)", "torch.zeros_like(net.v), 0 * eye)", "check_block(0)"),
-    "fit_deep: length of a block": memorizer("deep", "math.sqrt(6 * len(ids)", "math.sqrt(600 * len(ids)", "check_deep(*random_ids(1000, 12), bits=12)"),
+    "fit_deep: length of a block": memorizer("deep", "math.sqrt(6 * len(ids)", "math.sqrt(54 * len(ids)", "check_deep(*random_ids(1000, 12), bits=12)"),
     "_read: the bit is not taken off": memorizer("deep", "c, word = _add(c, bit, -(1 << place))", "c, word = _add(c, bit, 1 << place)", "check_deep(*random_ids(100, 20), bits=20)"),
 }
 
