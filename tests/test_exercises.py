@@ -12,7 +12,10 @@ import torch
 
 from attnlib import exercises
 from attnlib import patterns as library
-from attnlib.exercises import boltzmann, codes, collapse, complexity, efficacy, escaping, expressive, ids, lowrank, paths, patterns, projections, questions, universal
+from attnlib.exercises import (, boltzmann, codes, collapse, complexity, efficacy, escaping, expressive, ids, lowrank, paths, patterns, projections, questions, universal
+    boltzmann, codes, collapse, complexity, efficacy, escaping, expressive, ids, lowrank, memorization, paths, projections, questions,
+    reviewers,
+)
 
 
 def slope_of_boltz(a, i, *, one=1, sign=1):
@@ -664,7 +667,73 @@ IDS = {
         (({1, 4, 7}, {7, 4, 1}), "are the same"), (({1, 4, 7}, {2, 4, 7}), "their means are 4 and 13/3"), (({0, 4, 8}, {2, 4, 6}), "from 1 to 7"),
     ],
 }
-ANSWERS = {paths: PATHS, collapse: COLLAPSE, escaping: ESCAPING, questions: QUESTIONS, projections: PROJECTIONS, efficacy: EFFICACY, lowrank: LOWRANK, complexity: COMPLEXITY, expressive: EXPRESSIVE, codes: CODES, patterns: PATTERNS, universal: UNIVERSAL, boltzmann: BOLTZMANN, ids: IDS}  # each module of a chapter has its answers here
+
+
+def coefficient_list(t, y, start, *, first=True, sign=1):
+    rise = torch.diff(y, prepend=y.new_zeros(1)) / torch.diff(t, prepend=t.new_tensor([start if first else 0.0]))
+    return sign * torch.diff(rise, prepend=rise.new_zeros(1))
+
+
+def memorable(words, tags, *, key=lambda w, s: (w, tuple(sorted(s))), within=True):
+    known = {}
+    for s, t in zip(words, tags):
+        marks = list(zip(s, t)) if within else list(dict(zip(s, t)).items())
+        if any(known.setdefault(key(w, s), m) != m for w, m in marks):
+            return False
+    return True
+
+
+def one_order(words, tags):
+    """Refuses any two orders of one multiset."""
+    return memorable(words, tags) and len({tuple(sorted(s)) for s in words}) == len({tuple(s) for s in words})
+
+
+MEMORIZATION = {
+    "coefficients": [
+        (coefficient_list, "Right"),
+        (lambda t, y, s: torch.diff(y, prepend=y.new_zeros(1)) / torch.diff(t, prepend=t.new_tensor([s])), "Those are the slopes"),
+        (lambda t, y, s: coefficient_list(t, y, s, sign=-1), "sign is turned"),
+        (lambda t, y, s: y / torch.diff(t, prepend=t.new_tensor([s])), "labels themselves"),
+        (lambda t, y, s: y, "Not yet"),
+        (lambda t, y, s: y[1:], "yours is"),
+        (lambda t, y, s: coefficient_list(t, y, s, first=False), "beginning at"),
+    ],
+    "growth": [
+        (91, "Right"), (90, "Round up"), (16, "by ten"), (41, "factor 1 / theta;"), (73, "factor 1 / \\(1"), (5, "Not yet"),
+    ],
+    "parameters": [
+        (16100, "Right"), (8100, "not both"), (16064, "left out the attention"), (16036, "takes the skip away"),
+        (17108, "counted the biases"), (1700, "n N of them"), (3, "Not yet"),
+    ],
+    "contradictions": [
+        (memorable, "Right"),
+        (lambda words, tags: False, "Nothing contradicts"),
+        (lambda words, tags: memorable(words, tags, key=lambda w, s: w), "what context is for"),
+        (lambda words, tags: memorable(words, tags, key=lambda w, s: (w, tuple(s))), "in another order"),
+        (one_order, "keeps its tag"),
+        (lambda words, tags: memorable(words, tags, key=lambda w, s: (w, frozenset(s))), "Repeated words count"),
+        (lambda words, tags: memorable(words, tags, within=False), "same output twice"),
+    ],
+}
+
+
+REVIEWERS = {
+    "ids": [
+        ((8, 64), "Right"), ((5, 64), "number of multisets"), ((16, 64), "number of sequences"), ((20, 64), "equal ids"),
+        ((2, 64), "Those are the tokens"), ((7, 64), "Not yet"), ((8, 16), "not each sequence"), ((8, 8), "times places"),
+    ],
+    "cells": [(300, "Right"), (600, "half a cell"), (301, "Equality"), (299, "too few"), (3, "divide by the error"), (7, "Not yet")],
+    "centre": [
+        (lambda x, g: ((x * g).floor().clamp(max=g - 1) + 0.5) / g, "Right"),
+        (lambda x, g: ((x * g).floor() + 0.5) / g, "Only x = 1"),
+        (lambda x, g: (x * g).floor() / g, "left ends"),
+        (lambda x, g: (x * g).round() / g, "borders"),
+        (lambda x, g: x, "Not yet"),
+        (lambda x, g: x[:1, None], "yours is"),
+    ],
+}
+
+ANSWERS = {paths: PATHS, collapse: COLLAPSE, escaping: ESCAPING, questions: QUESTIONS, projections: PROJECTIONS, efficacy: EFFICACY, lowrank: LOWRANK, complexity: COMPLEXITY, expressive: EXPRESSIVE, codes: CODES, patterns: PATTERNS, universal: UNIVERSAL, boltzmann: BOLTZMANN, ids: IDS, memorization: MEMORIZATION, reviewers: REVIEWERS}  # each module of a chapter has its answers here
 EVERY = [(module, name) for module, answers in ANSWERS.items() for name in answers]
 
 
@@ -702,7 +771,7 @@ def test_single_precision_is_precise_enough():
 LEAST = {
     paths: 18, collapse: 10, questions: 15, escaping: 15, projections: 15, efficacy: 21,
     lowrank: 19, complexity: 12, expressive: 16, codes: 15, patterns: 11, universal: 28,
-    boltzmann: 17, ids: 18,
+    boltzmann: 17, ids: 18, memorization: 10, reviewers: 12,
 }
 
 

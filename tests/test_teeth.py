@@ -34,6 +34,7 @@ PAGES = {  # claims module of tests/ -> its page
     "test_claims_sparse": "notebooks/sparse_universality/patterns_and_conditions.ipynb",
     "test_claims_universal": "notebooks/sparse_universality/the_proof_executed.ipynb",
     "test_claims_softmax": "notebooks/sparse_universality/from_integers_to_softmax.ipynb",
+    "test_claims_memorization": "notebooks/one_layer_memorization/memorization.ipynb",
 }
 
 # Forked from a process that has these already: most of a mutation's time would otherwise go into importing torch.
@@ -139,6 +140,10 @@ def ids(kernel: str, old: str, new: str, check: str, page: bool = True) -> Mutat
 
 def boltzmann(kernel: str, old: str, new: str, check: str, page: bool = True) -> Mutation:
     return Mutation(kernel, old, new, check, page, "test_claims_boltzmann")
+
+
+def memorizer(kernel: str, old: str, new: str, check: str, page: bool = True) -> Mutation:
+    return Mutation(f"memorize/_{kernel}", old, new, check, page, "test_claims_memorization")
 
 
 MUTATIONS = {
@@ -327,6 +332,16 @@ MUTATIONS = {
     "context_gap: scale": boltzmann("certify/boltzmann", "iv.exp(_ball(top - low - high))", "iv.exp(_ball(top - low))", "check_gap(4, 3)"),
     "hardmax_layer: ties": boltzmann("certify/boltzmann", "Fraction(sum(c), len(best))", "Fraction(c[1 % len(c)])", "check_hardmax()"),
     "hardmax: ties": boltzmann("_normalizers", "return top / top.sum(-1, keepdim=True)", "return top * (top.cumsum(-1) == 2) + top * (top.sum(-1, keepdim=True) == 1)", "check_float_nets()"),
+    "fit_line: place of the knots": memorizer("network", "return Line(ids - theta * steps", "return Line(ids - theta / 2 * steps", "check_kernels()"),
+    "fit_line: sign of the recursion": memorizer("network", "(step - (1 - theta) * last)", "(step + (1 - theta) * last)", "check_slopes(0.75)"),
+    "relu_layer: both sides": memorizer("network", "out=table[: len(row)]).relu_()", "out=table[: len(row)]).abs_()", "check_kernels()"),
+    "interpolate: from the farther id": memorizer("network", "f = y[nearer] + (t - x[nearer])", "f = y[left] + (t - x[nearer])", "check_kernels()"),
+    "count_parameters: a factor": memorizer("network", "2 * width * d, width + d", "width * d, width + d", "check_count()", page=False),
+    "evaluate: sign of the context": memorizer("memorizer", "+ w * (f - net.context[i])  #", "- w * (f - net.context[i])  #", "check_block(0)"),
+    "find_items: order in place of multiset": memorizer("items", "group(tokens.sort(1).values)", "group(tokens)", "check_block(0)"),
+    "dense_block: the skip stays": memorizer("block", "torch.zeros_like(net.v), -eye)", "torch.zeros_like(net.v), 0 * eye)", "check_block(0)"),
+    "fit_deep: length of a block": memorizer("deep", "math.sqrt(6 * len(ids)", "math.sqrt(54 * len(ids)", "check_deep(*random_ids(1000, 12), bits=12)"),
+    "_read: the bit is not taken off": memorizer("deep", "c, word = _add(c, bit, -(1 << place))", "c, word = _add(c, bit, 1 << place)", "check_deep(*random_ids(100, 20), bits=20)"),
 }
 
 

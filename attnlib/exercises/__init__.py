@@ -1,10 +1,11 @@
 """Checks of the exercises, a module a chapter: each says "not tried yet" on None and names a likely mistake."""
 
-from attnlib.exercises import (, boltzmann, codes, collapse, complexity, efficacy, escaping, expressive, lowrank, paths, patterns, projections, questions, universal
-    boltzmann, codes, collapse, complexity, efficacy, escaping, expressive, ids, lowrank, paths, projections, questions,
+from attnlib.exercises import (
+    boltzmann, codes, collapse, complexity, efficacy, escaping, expressive, ids, lowrank, memorization, paths, patterns,
+    projections, questions, reviewers, universal,
 )
 
-__all__ = ["boltzmann", "codes", "collapse", "complexity", "efficacy", "escaping", "expressive", "lowrank", "paths", "patterns", "projections", "questions", "universal"]
-    "boltzmann", "codes", "collapse", "complexity", "efficacy", "escaping", "expressive", "ids", "lowrank", "paths", "projections",
-    "questions",
+__all__ = [
+    "boltzmann", "codes", "collapse", "complexity", "efficacy", "escaping", "expressive", "ids", "lowrank", "memorization",
+    "paths", "patterns", "projections", "questions", "reviewers", "universal",
 ]

@@ -1,0 +1,63 @@
+"""Figures of the page on exact memorization."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from matplotlib.figure import Figure
+from torch import Tensor
+
+from attnlib.figures import BLUE, GREEN, ORANGE, VERMILLION, new
+
+
+def networks(t: Tensor, y: Tensor, points: Tensor, curves: dict[str, Tensor]) -> Figure:
+    """Several networks through the same labels.
+
+    Args:    t, y: (D,), ids and labels.   points: (m,).   curves: label -> (m,), values of a network.
+    Returns: a Figure.
+    Cost:    about 100 ms.
+    Page:    notebooks/one_layer_memorization/memorization
+    """
+    fig, ax = new(size=(6.0, 3.0))
+    for (label, f), color, style in zip(curves.items(), (BLUE, VERMILLION), ("-", "--")):
+        ax.plot(points.tolist(), f.tolist(), style, color=color, label=label)
+    ax.plot(t.tolist(), y.tolist(), "ko", ms=5, label="labels", zorder=3)
+    ax.set(xlabel="id $t$", ylabel="network $f(t)$", ylim=(-6, 12))
+    ax.legend(fontsize=9, ncols=3, loc="upper center")
+    return fig
+
+
+def growth(slopes: dict[str, Tensor], bounds: dict[str, float]) -> Figure:
+    """How the slopes of a network grow from knot to knot, in units of the largest rise, and their bounds.
+
+    Args:    slopes: label -> (D,).   bounds: label -> the proved bound, for those that have one.
+    Returns: a Figure.
+    Cost:    about 150 ms.
+    Page:    notebooks/one_layer_memorization/memorization
+    """
+    fig, ax = new(size=(6.0, 3.0))
+    marks = zip(slopes.items(), (VERMILLION, ORANGE, GREEN, BLUE), ("v", "s", "^", "o"))
+    for (label, s), color, mark in marks:
+        ax.plot(range(1, len(s) + 1), s.abs().tolist(), mark, color=color, ms=4, markevery=3, label=label)
+        if label in bounds:
+            ax.axhline(bounds[label], color="black", ls="--", lw=1)
+    ax.set(xlabel="knot $j$", ylabel="slope $|s_j|$ over largest rise", yscale="log")
+    ax.legend(fontsize=9, title="dashed: proved bounds")
+    return fig
+
+
+def parameters(counts: Sequence[int], shallow: Sequence[int], deep: Sequence[int], bound: Sequence[float]) -> Figure:
+    """Parameters of a shallow and a deep network over the number of ids.
+
+    Args:    counts: numbers of ids.   shallow, deep: parameters.   bound: proved for the deep one.
+    Returns: a Figure.
+    Cost:    about 150 ms.
+    Page:    notebooks/one_layer_memorization/memorization
+    """
+    fig, ax = new(size=(6.0, 3.0))
+    ax.plot(counts, shallow, "s-", color=BLUE, label="one hidden layer, $2D$")
+    ax.plot(counts, deep, "o", color=VERMILLION, label="deep, counted")
+    ax.plot(counts, bound, "k--", label="deep, proved")
+    ax.set(xlabel="number of ids $D$", ylabel="parameters", xscale="log", yscale="log")
+    ax.legend(fontsize=9)
+    return fig

@@ -1,0 +1,69 @@
+"""Figures of the page on the reviewers' questions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from matplotlib.figure import Figure
+
+from attnlib.figures import BLUE, GREEN, ORANGE, VERMILLION, new
+
+
+def accuracies(runs: dict[str, Sequence[float]]) -> Figure:
+    """Training accuracy of each model, a mark a seed, and the line of the exact network.
+
+    Args:    runs: model -> accuracies.
+    Returns: a Figure.
+    Cost:    about 150 ms.
+    Page:    notebooks/one_layer_memorization/reviewers_questions
+    """
+    fig, ax = new(size=(6.0, 3.4))
+    for row, (name, values) in enumerate(reversed(runs.items())):
+        color, mark = (BLUE, "o") if name.startswith("frozen") else (VERMILLION, "s") if name.startswith("trained") else (GREEN, "^")
+        ax.plot(values, [row] * len(values), mark, color=color, ms=6, alpha=0.8)
+    ax.axvline(1, color="black", ls="--", label="exact network on a frozen head")
+    ax.set(xlabel="training accuracy", yticks=range(len(runs)), yticklabels=list(reversed(runs)), xlim=(0.2, 1.03))
+    ax.legend(loc="lower left", bbox_to_anchor=(0.25, 1.0), fontsize=9)
+    return fig
+
+
+def widths(sizes: Sequence[int], curves: dict[str, Sequence[Sequence[float]]], ids: dict[str, int]) -> Figure:
+    """Training accuracy over the width, a mark a seed, with the width at which the exact network exists.
+
+    Args:    sizes: widths.   curves: label -> accuracies of each seed at each width.   ids: label -> number of ids.
+    Returns: a Figure.
+    Cost:    about 150 ms.
+    Page:    notebooks/one_layer_memorization/reviewers_questions
+    """
+    fig, ax = new(size=(6.0, 3.2))
+    looks = zip(curves.items(), (BLUE, VERMILLION, ORANGE, GREEN), ("o-", "s-", "o--", "s--"))
+    for (label, rows), color, style in looks:
+        ax.plot(sizes, [sum(r) / len(r) for r in rows], style, color=color, label=label, mfc="none")
+        for size, r in zip(sizes, rows):
+            ax.plot([size] * len(r), r, style[0], color=color, ms=3)
+    for (label, count), style in zip(ids.items(), (":", "-.")):
+        ax.axvline(count, color="black", ls=style, lw=1, label=label)
+    ax.set(xlabel="hidden units", ylabel="training accuracy", xscale="log", xticks=list(sizes), ylim=(0.3, 1.02))
+    ax.xaxis.set_major_formatter("{x:g}")
+    ax.minorticks_off()
+    ax.legend(fontsize=8, loc="upper left", bbox_to_anchor=(1.0, 1.0))
+    return fig
+
+
+def rate(cells: Sequence[int], mean: Sequence[float], worst: Sequence[float], bound: Sequence[float]) -> Figure:
+    """Error of the construction over the number of cells, and the proved bound.
+
+    Args:    cells: g.   mean, worst: errors over random inputs.   bound: of every error.
+    Returns: a Figure.
+    Cost:    about 150 ms.
+    Page:    notebooks/one_layer_memorization/reviewers_questions
+    """
+    fig, ax = new(size=(6.0, 3.0))
+    ax.plot(cells, mean, "o", color=BLUE, label="mean error")
+    ax.plot(cells, worst, "s", color=VERMILLION, label="largest error found")
+    ax.plot(cells, bound, "k--", label="proved: $L / (2 g)$")
+    ax.set(xlabel="cells $g$ a coordinate", ylabel="error", xscale="log", yscale="log", xticks=list(cells))
+    ax.xaxis.set_major_formatter("{x:g}")
+    ax.minorticks_off()
+    ax.legend(fontsize=9)
+    return fig

@@ -1,0 +1,171 @@
+"""Distinct numbers to labels: a ReLU network with one unit a number, dense and by sorted search, and its parameters."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from attnlib._require import finite, require
+
+
+class Line(NamedTuple):
+    """A ReLU network on the line, f(t) = sum_j coefficients_j relu(t - knots_j).
+
+    Args:    knots: (D,), increasing.   coefficients: (D, c).   slopes: (D, c), the slope right of each knot.
+    Page:    notebooks/one_layer_memorization/memorization
+    """
+
+    knots: Tensor
+    coefficients: Tensor
+    slopes: Tensor
+
+
+def fit_line(ids: Float[Tensor, "D"], labels: Float[Tensor, "D c"], *, theta: float = 1.0) -> Line:
+    """The one ReLU network with a unit an id and these knots that takes every id to its label.
+
+        b_j = t_j - theta (t_j - t_{j-1}),   theta s_j + (1 - theta) s_{j-1} = (y_j - y_{j-1}) / (t_j - t_{j-1})
+
+    with y_0 = 0, s_0 = 0 and t_0 one median gap left of t_1 (one, if there is a single id); the coefficients are
+    s_j - s_{j-1}.
+
+    Args:    ids: (D,), strictly increasing.   labels: (D, c).   theta: in (0, 1]; 1 puts each knot on the id before.
+    Returns: Line, dtype and device of ids.
+    Raises:  ValueError for shapes that do not fit, NaN, ids that do not increase, theta outside (0, 1].
+    Cost:    O(D c) for theta = 1, D steps of O(c) otherwise.
+    Source:  the network of Zhang et al. 2017, Lemma 1 (recalled), which leaves the place of the knots open.
+    Claim:   memorize.knots      Page: notebooks/one_layer_memorization/memorization
+    """
+    _ids(ids, labels)
+    require(0 < theta <= 1, f"theta must be in (0, 1], got {theta}")
+    steps = _gaps(ids)
+    rise = torch.diff(labels, dim=0, prepend=torch.zeros_like(labels[:1])) / steps[:, None]
+    slopes = rise
+    if theta < 1:
+        slopes, last = torch.empty_like(rise), torch.zeros_like(rise[0])
+        for j, step in enumerate(rise):
+            last = (step - (1 - theta) * last) / theta
+            slopes[j] = last
+    coefficients = torch.diff(slopes, dim=0, prepend=torch.zeros_like(slopes[:1]))
+    return Line(ids - theta * steps, coefficients, slopes)
+
+
+def relu_layer(t: Float[Tensor, "*batch"], line: Line, *, chunk: int = 2**18) -> Float[Tensor, "*batch c"]:
+    """The network at t as written, every unit at every point: the literal twin of interpolate.
+
+        f(t) = sum_j a_j relu(t - b_j)
+
+    Args:    t: any shape.   line: from fit_line.   chunk: how many entries of the table of units are alive at once.
+    Returns: (*batch, c), dtype and device of t.
+    Raises:  ValueError for another dtype, NaN, or a chunk below 1.
+    Cost:    O(points D c) time, O(chunk) memory.
+    Source:  the definition; the sum is long and cancels, with an error of about D eps range / gap.
+    Claim:   memorize.exact-labels      Page: notebooks/one_layer_memorization/memorization
+    """
+    _points(t, line.knots)
+    require(chunk >= 1, f"chunk must be at least 1, got {chunk}")
+    count = max(1, chunk // len(line.knots))
+    if torch.is_grad_enabled() and any(v.requires_grad for v in (t, *line)):
+        parts = [(row[:, None] - line.knots).relu() @ line.coefficients for row in t.reshape(-1).split(count)]
+    else:  # one table for all parts: fresh memory each time costs more than the sums
+        table = t.new_empty(min(count, t.numel()), len(line.knots))
+        fill = lambda row: torch.sub(row[:, None], line.knots, out=table[: len(row)]).relu_()
+        parts = [fill(row) @ line.coefficients for row in t.reshape(-1).split(count)]
+    return torch.cat(parts).view(*t.shape, -1)
+
+
+def interpolate(t: Float[Tensor, "*batch"], ids: Float[Tensor, "D"], labels: Float[Tensor, "D c"]) -> Float[Tensor, "*batch c"]:
+    """The same network for theta = 1 by sorted search: a straight line from the nearer of the two ids around t.
+
+        f(t) = y_j + (t - t_j) (y_j - y_{j-1}) / (t_j - t_{j-1})   between t_{j-1} and t_j
+
+    Args:    t: any shape.   ids: (D,), strictly increasing.   labels: (D, c).
+    Returns: (*batch, c): zero left of the first knot, the last slope goes on to the right; exactly y_j at t_j.
+    Raises:  ValueError as fit_line, and for another dtype of t.
+    Cost:    O(points (log D + c)).
+    Source:  fit_line with theta = 1 is linear interpolation; nothing cancels here.
+    Claim:   memorize.exact-labels      Page: notebooks/one_layer_memorization/memorization
+    """
+    _ids(ids, labels)
+    _points(t, ids)
+    first = ids[:1] - _gaps(ids)[:1]
+    x, y = torch.cat([first, ids]), torch.cat([torch.zeros_like(labels[:1]), labels])
+    right = torch.searchsorted(x, t.detach().contiguous(), right=True).clamp(1, len(ids))
+    left = right - 1
+    slope = (y[right] - y[left]) / (x[right] - x[left])[..., None]
+    nearer = torch.where(t.detach() - x[left] <= x[right] - t.detach(), left, right)
+    f = y[nearer] + (t - x[nearer])[..., None] * slope
+    return torch.where((t > first)[..., None], f, torch.zeros_like(f))
+
+
+class Parameters(NamedTuple):
+    """How many numbers a memorizing block holds, part by part.
+
+    Args:    attention: the four matrices.   hidden: the units of the feed-forward part, weights in and out.
+             biases: of the feed-forward part.   skip: what undoes its skip.
+    Page:    notebooks/one_layer_memorization/memorization
+    """
+
+    attention: int
+    hidden: int
+    biases: int
+    skip: int
+
+    @property
+    def total(self) -> int:
+        """The sum of the parts."""
+        return sum(self)
+
+
+def count_parameters(width: int, d: int, *, s: int = 1, labels: int | None = None, shared: bool = False) -> Parameters:
+    """The parameters of a block with rank-one attention and a ReLU network of `width` units.
+
+        dense:   4 (s + d)  +  2 width d       +  (width + d)  +  d^2
+        shared:  4 (s + d)  +  d + width c     +  width        +  d
+
+    Each of the four rank-one matrices is a product of two vectors, s + d numbers. Dense: the units read and write all d
+    features, and a d x d matrix takes the skip away. Shared: all units read along one direction, write c label
+    features, and only those lose their skip.
+
+    Args:    width: number of units, at most n N.   d: features.   s: head width.   labels: c, by default d.   shared: see above.
+    Returns: Parameters; without biases the dense total is 4(s + d) + d(2 width + d).
+    Raises:  ValueError for a size below 1 or labels > d.
+    Cost:    O(1).
+    Source:  Kajitsuka and Sato 2024, Corollary 1 (recalled), counts 4(s + d) + d(2 n N + d); which part is which is ours.
+    Claim:   memorize.block      Page: notebooks/one_layer_memorization/memorization
+    """
+    c = d if labels is None else labels
+    require(min(width, d, s, c) >= 1, f"width, d, s and labels must be at least 1, got {width}, {d}, {s}, {c}")
+    require(c <= d, f"labels must be at most d to fit the output of the block, got {c} > {d}")
+    if shared:
+        return Parameters(4 * (s + d), d + width * c, width, d)
+    return Parameters(4 * (s + d), 2 * width * d, width + d, d * d)
+
+
+def _gaps(ids: Tensor) -> Tensor:
+    """t_j - t_{j-1}, with the median for the first."""
+    gaps = torch.diff(ids)
+    return torch.cat([gaps.median()[None] if len(gaps) else torch.ones_like(ids), gaps])
+
+
+def _ids(ids, labels) -> None:
+    for name, tensor, dim in (("ids", ids, 1), ("labels", labels, 2)):
+        require(torch.is_tensor(tensor), f"{name} must be a torch tensor, got {type(tensor).__name__}")
+        require(tensor.is_floating_point(), f"{name} must be floating point, got {tensor.dtype}: cast it first")
+        require(tensor.dim() == dim, f"{name} must have {dim} dimensions, got {tuple(tensor.shape)}")
+    require(len(ids) == len(labels) and len(ids), f"ids and labels must be as many and at least one, got {len(ids)} and {len(labels)}")
+    require(ids.dtype == labels.dtype, f"ids and labels must share one dtype, got {ids.dtype} and {labels.dtype}")
+    finite(ids=ids, labels=labels)
+    bad = torch.diff(ids) <= 0
+    if bad.any():
+        j = int(bad.int().argmax())
+        raise ValueError(f"ids must be strictly increasing, got {float(ids[j])!r} before {float(ids[j + 1])!r} (places {j} and {j + 1})")
+
+
+def _points(t, like: Tensor) -> None:
+    require(torch.is_tensor(t), f"t must be a torch tensor, got {type(t).__name__}")
+    require(t.dtype == like.dtype, f"t must have the dtype of the network, {like.dtype}, got {t.dtype}")
+    require(t.device == like.device, f"t must be on the device of the network, {like.device}, got {t.device}")
+    finite(t=t)

@@ -1,0 +1,324 @@
+"""attnlib.memorize: the network on the line, the deep one, the memorizer, its block, and what they refuse."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from fractions import Fraction
+
+import pytest
+import torch
+
+from attnlib import memorize as room
+from attnlib.memorize import (
+    Block,
+    count_parameters,
+    dense_block,
+    fit_deep,
+    fit_line,
+    interpolate,
+    memorize,
+    relu_layer,
+    train,
+)
+from attnlib.memorize import _items
+
+F64 = torch.float64
+
+
+def generator(seed=0):
+    return torch.Generator().manual_seed(seed)
+
+
+def line_data(count, c=2, seed=0):
+    g = generator(seed)
+    return torch.rand(count, generator=g, dtype=F64).sort().values, torch.randint(10, (count, c), generator=g).double()
+
+
+def sets(count, n=4, tokens=12, d=6, seed=0, dtype=F64, device="cpu"):
+    """Random sets of distinct tokens, and random labels, all pairs different."""
+    g = generator(seed)
+    vocabulary = torch.randn(tokens, d, generator=g, dtype=F64).to(dtype)
+    chosen = {}
+    while len(chosen) < count:
+        chosen[tuple(sorted(torch.randperm(tokens, generator=g)[:n].tolist()))] = 1
+    x = vocabulary[torch.tensor(list(chosen))]
+    return x.to(device), torch.randint(10, (count, n), generator=g).to(device)
+
+
+# --- the line
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 40])
+def test_search_is_the_dense_network(count):
+    t, y = line_data(count)
+    points = torch.cat([t, torch.linspace(-1, 2, 301, dtype=F64)])
+    off = (interpolate(points, t, y) - relu_layer(points, fit_line(t, y), chunk=50)).abs().max()
+    assert off < 1e-8 and torch.equal(interpolate(t, t, y), y)
+    assert torch.equal(interpolate(points.view(-1, 1), t, y).squeeze(1), interpolate(points, t, y))
+
+
+def test_gradients_of_the_two_agree():
+    t, y = line_data(12)
+    points = torch.linspace(-0.5, 1.5, 57, dtype=F64).requires_grad_()
+    line = fit_line(t, y)
+    fast, = torch.autograd.grad(interpolate(points, t, y).sum(), points)
+    slow, = torch.autograd.grad(relu_layer(points, line).sum(), points)
+    assert (fast - slow).abs().max() < 1e-9 * float(line.slopes.abs().max())
+    assert torch.autograd.gradcheck(lambda a, b: interpolate(points.detach(), a, b), (t.requires_grad_(), y.requires_grad_()))
+
+
+@pytest.mark.bad_input
+@pytest.mark.parametrize(("call", "words"), [
+    (lambda t, y: fit_line(t.flip(0), y), "strictly increasing"),
+    (lambda t, y: fit_line(t, y[:-1]), "as many"),
+    (lambda t, y: fit_line(t, y, theta=0), "theta must be"),
+    (lambda t, y: fit_line(t, y[:, 0]), "2 dimensions"),
+    (lambda t, y: fit_line(t.long(), y), "floating point"),
+    (lambda t, y: fit_line([1.0], y), "torch tensor"),
+    (lambda t, y: fit_line(t.float(), y), "share one dtype"),
+    (lambda t, y: interpolate(t.float(), t, y), "dtype of the network"),
+    (lambda t, y: interpolate(t * float("nan"), t, y), "NaN"),
+    (lambda t, y: relu_layer(t, fit_line(t, y), chunk=0), "chunk"),
+    (lambda t, y: count_parameters(0, 3), "at least 1"),
+    (lambda t, y: count_parameters(2, 3, labels=4), "at most d"),
+])
+def test_the_line_refuses(call, words):
+    with pytest.raises(ValueError, match=words):
+        call(*line_data(5))
+
+
+# --- the deep network
+
+
+def test_deep_network_at_every_id():
+    random.seed(1)
+    for count, reach in ((1, 1), (2, 3), (7, 7), (100, 10**5), (400, 2**20)):
+        ids = sorted(random.sample(range(reach), count))
+        labels = [random.randrange(6) for _ in ids]
+        net = fit_deep(ids, labels)
+        assert [net(t) for t in ids] == labels
+        assert net.parameters == sum((b != 0) + len(w) for layer in net.layers for b, w in layer)
+
+
+def test_deep_network_of_any_block():
+    ids, labels = [3, 8, 20, 21, 40], [1, 0, 3, 3, 2]
+    for m in (1, 2, 5, 9):
+        assert [fit_deep(ids, labels, block=m)(t) for t in ids] == labels
+
+
+@pytest.mark.bad_input
+@pytest.mark.parametrize(("ids", "labels", "more", "words"), [
+    ([], [], {}, "as many"), ([1, 1], [0, 0], {}, "increasing"), ([-1, 2], [0, 0], {}, "increasing"), ([1], [-1], {}, "labels"),
+    ([1], [1], {"block": 0}, "block"),
+])
+def test_deep_refuses(ids, labels, more, words):
+    with pytest.raises(ValueError, match=words):
+        fit_deep(ids, labels, **more)
+
+
+# --- the memorizer
+
+
+def test_permuted_batched_and_repeated():
+    x, y = sets(60)
+    net = memorize(torch.cat([x, x[:9].flip(1)]), torch.cat([y, y[:9].flip(1)]), generator=generator())
+    assert net.report.ids == 240 and net.report.pairs == 276 and net.report.error == 0
+    assert torch.equal(net(x), y) and torch.equal(net(x[7]), y[7])
+    for way in itertools.permutations(range(4)):
+        assert torch.equal(net(x[:, list(way)]), y[:, list(way)])
+    raw = net._replace(kind=F64)
+    assert torch.equal(torch.cat([raw(a) for a in x.split(7)]), raw(x))
+
+
+def test_the_block_is_the_memorizer_everywhere():
+    x, y = sets(20)
+    net = memorize(x, y, generator=generator())
+    block, raw = dense_block(net), net._replace(kind=F64)
+    assert (block(x)[..., 0] - y).abs().max() < 1e-8 and block(x)[..., 1:].abs().max() < 1e-8
+    other = torch.randn(9, 4, 6, generator=generator(3), dtype=F64)
+    assert ((block(other)[..., 0] - raw(other)) / (1 + raw(other).abs())).abs().max() < 1e-8
+    assert block.parameters == count_parameters(80, 6).total
+
+
+def exact_network(net):
+    """The network of a Memorizer in Fractions, as a function of (token, context)."""
+    line = lambda z, f: Fraction(z) + Fraction(net.report.w) * Fraction(f)
+    t = [line(*p) for p in zip(net.token.tolist(), net.context.tolist())]
+    y = [Fraction(v) for v in net.labels[:, 0].tolist()]
+    before = [t[0] - Fraction(net.lead), *t[:-1]]
+    slopes = [(b - a) / (u - v) for a, b, u, v in zip([Fraction(0), *y], y, t, before)]
+    jumps = [b - a for a, b in zip([Fraction(0), *slopes], slopes)]
+    return lambda z, f: sum((a * max(line(z, f) - b, 0) for a, b in zip(jumps, before)), Fraction(0))
+
+
+def test_the_search_is_the_network_in_fractions():
+    x, y = sets(15)
+    net = memorize(x, y, generator=generator())
+    f = exact_network(net)
+    assert all(f(*p) == int(v) for p, v in zip(zip(net.token.tolist(), net.context.tolist()), net.labels[:, 0].tolist()))
+    z, c = torch.randn(2, 40, generator=generator(1), dtype=F64)
+    got = room._memorizer.evaluate(z, c, net)[:, 0]
+    wanted = torch.tensor([float(f(*p)) for p in zip(z.tolist(), c.tolist())], dtype=F64)
+    assert ((got - wanted) / (1 + wanted.abs())).abs().max() < 1e-9
+
+
+def test_vectors_as_labels_and_masks():
+    x, y = sets(30)
+    mask = torch.rand(30, 4, generator=generator(5)) < 0.8
+    mask[:, 0] = True
+    labels = torch.randn(12, 3, generator=generator(), dtype=F64)[torch.randint(12, (30, 4), generator=generator())]
+    lonely = mask.sum(1) == 4  # all of one size: proportional multisets have equal ids
+    net = memorize(x[lonely], labels[lonely], mask=mask[lonely], generator=generator())
+    assert torch.equal(net(x[lonely], mask[lonely]), labels[lonely])
+    three = mask.clone()
+    three[:, :3], three[:, 3] = True, False
+    kept, where = torch.unique(x[:, :3].sum((1, 2)), return_inverse=True)
+    first = torch.stack([(where == i).nonzero()[0, 0] for i in range(len(kept))])
+    net = memorize(x[first], y[first], mask=three[first], generator=generator())
+    got = net(x[first], three[first])
+    assert torch.equal(got[:, :3], y[first][:, :3]) and not got[:, 3].any()
+
+
+def test_repeated_tokens_count():
+    a, b, c = torch.randn(3, 5, generator=generator(), dtype=F64)
+    x = torch.stack([torch.stack(row) for row in ((a, a, b), (a, b, b), (a, b, c), (a, a, a))])
+    y = torch.tensor([[1, 1, 2], [3, 4, 4], [5, 6, 7], [8, 8, 8]])
+    net = memorize(x, y, generator=generator())
+    assert torch.equal(net(x), y) and net.report.ids == 8
+
+
+def test_one_token_and_one_sequence():
+    x = torch.ones(1, 1, 1, dtype=F64)
+    net = memorize(x, torch.tensor([[3]]), generator=generator())
+    assert net(x).tolist() == [[3]] and net.report.ids == 1
+
+
+def test_tokens_of_a_large_vocabulary():
+    x = torch.randn(400, 12, 8, generator=generator(), dtype=F64)  # 4800 tokens, each seen once
+    y = torch.randint(5, (400, 12), generator=generator())
+    net = memorize(x, y, generator=generator())
+    assert torch.equal(net(x), y) and net.report.vocabulary == 4800
+
+
+def test_rounding_of_the_input_is_forgiven():
+    """Another order of summation, as on another device, moves v.x by a few ulps."""
+    x, y = sets(60)
+    net = memorize(x, y, generator=generator())
+    assert torch.equal(net(x * (1 + 2e-16 * torch.randn(x.shape, generator=generator(), dtype=F64).sign())), y)
+
+
+def test_hashes_are_verified(monkeypatch):
+    rows = torch.randint(3, (200, 4), generator=generator()).double()
+    wanted = torch.unique(rows, dim=0)
+    for broken in (False, True):
+        if broken:
+            monkeypatch.setattr(_items.torch, "randint", lambda *a, **k: torch.full((2, 4), -1) // 2)  # every multiplier is -1
+        found, first = _items.group(rows)
+        assert len(first) == len(wanted) and torch.equal(rows[first][found], rows)
+
+
+@pytest.mark.cuda
+def test_cuda_gives_the_same_labels():
+    if not torch.cuda.is_available():
+        pytest.skip("no CUDA device")
+    x, y = sets(300, n=8, tokens=32, d=16, device="cuda")
+    net = memorize(x, y, generator=generator())
+    assert torch.equal(net(x), y)
+    here = net._replace(**{name: t.cpu() for name, t in net._asdict().items() if torch.is_tensor(t)})
+    assert torch.equal(here(x.cpu()), y.cpu())
+
+
+# --- what it refuses
+
+
+def refused(x, y, words, **more):
+    with pytest.raises(ValueError, match=words):
+        memorize(x, y, **({"generator": generator()} | more))
+
+
+@pytest.mark.bad_input
+def test_contradictions_name_both_places():
+    x, y = sets(5)
+    twice, labels = torch.cat([x, x[1:2].flip(1)]), torch.cat([y, y[1:2].flip(1)])
+    labels[5, 0] = 99
+    refused(twice, labels, r"\(1, 3\) and \(5, 0\) hold the same token")
+
+
+@pytest.mark.bad_input
+def test_wrong_arguments_are_refused():
+    x, y = sets(5)
+    refused(x, y[:4], r"labels must be \(N, n\)")
+    refused(x[:, :, 0], y, r"sequences must be \(N, n, d\)")
+    refused(x[:0], y[:0], "at least one sequence")
+    refused((x * 9).long(), y, "embed integer tokens")
+    refused(x.tolist(), y, "torch tensor")
+    refused(x, y.tolist(), "labels must be a torch tensor")
+    refused(x, y, "torch.Generator", generator=0)
+    refused(x, y, "beta", beta=0.0)
+    refused(x, y, "mask must be boolean", mask=torch.ones(5, 4))
+    refused(x, y, "sequence 0 is empty", mask=torch.zeros(5, 4, dtype=torch.bool))
+    refused(x.where(x != x[2, 1], 0 * x), y, r"zero tokens .* \(2, 1\)")
+    refused(x.where(x != x[2, 1], 0 * x / 0), y, r"NaN or infinity, first at \(sequence, place\) \(2, 1\)")
+    refused(x, y + 2**60 + 1, "integers that")
+
+
+@pytest.mark.bad_input
+def test_memory_is_asked_for_before_anything_is_built():
+    x = torch.ones(1, 1, 1, dtype=F64).expand(10**8, 1000, 64)
+    refused(x, torch.ones(1, 1).expand(10**8, 1000), "need about .* GiB")
+
+
+@pytest.mark.bad_input
+def test_what_the_dtype_cannot_hold():
+    x, y = sets(400, n=6, tokens=16, d=8, dtype=torch.bfloat16)
+    refused(x, y, "torch.bfloat16 cannot hold .* torch.float64 would")
+    a, b = torch.randn(2, 5, generator=generator(), dtype=F64)
+    pair = torch.stack([torch.stack([a, b, a, b]), torch.stack([a, b, a, a])])
+    refused(pair, torch.tensor([[1, 2, 1, 2], [3, 4, 0, 0]]), "proportional", mask=torch.tensor([[True] * 4, [True, True, False, False]]))
+    x, y = sets(60)
+    refused(x, y, "leave it out", beta=1e6)
+
+
+@pytest.mark.bad_input
+def test_the_caller_and_the_block_refuse():
+    x, y = sets(5)
+    net = memorize(x, y, generator=generator())
+    for wrong in (x.float(), x[..., :3], x[0, 0]):
+        with pytest.raises(ValueError, match="x must be a"):
+            net(wrong)
+    with pytest.raises(ValueError, match="label features fit"):
+        dense_block(net._replace(labels=torch.ones(20, 7, dtype=F64)))
+
+
+# --- training
+
+
+def test_a_small_block_trains():
+    x, y = sets(6)
+    g = generator()
+    block = Block(6, 64, 10, generator=g)
+    before = [p.clone() for p in block.maps]
+    assert train(block, x.float(), y, steps=200, rate=1e-2) > 0.8
+    assert all(not torch.equal(a, b) for a, b in zip(before, block.maps))
+    frozen = Block(6, 64, 10, kind="random", generator=g)
+    before = [p.clone() for p in frozen.maps]
+    train(frozen, x.float(), y, steps=5)
+    assert all(torch.equal(a, b) for a, b in zip(before, frozen.maps))
+
+
+def test_masked_tokens_do_not_reach_the_block():
+    x = torch.randn(3, 5, 6, generator=generator())
+    block, mask = Block(6, 8, 4, heads=2, rank=3, generator=generator()), torch.ones(3, 5, dtype=torch.bool)
+    mask[:, 4] = False
+    assert torch.allclose(block(x, mask)[:, :4], block(x[:, :4]), atol=1e-6)
+
+
+@pytest.mark.bad_input
+def test_training_refuses():
+    with pytest.raises(ValueError, match="kind must be"):
+        Block(2, 2, 2, kind="best", generator=generator())
+    with pytest.raises(ValueError, match="needs directions"):
+        Block(2, 2, 2, kind="frozen", generator=generator())
+    with pytest.raises(ValueError, match="steps"):
+        train(Block(6, 2, 2, generator=generator()), *sets(2), steps=0)
