@@ -131,7 +131,9 @@ def check_search(moves=20_000, *, turned=False) -> Verdict:
         pattern = patterns.from_masks(*drawn(seed, most=7))
         other = patterns.from_masks(*(m.triu().T if turned else m for m in drawn(seed, most=7)))
         path, why, known = search(pattern, moves)
+        union = torch.stack([other.mask(step) for step in range(other.p)]).any(0)
         off += not known or (path is not None) != (orders(other) > 0) or (path is None) != bool(why)
+        off += path is not None and not all(union[b, a] for a, b in zip(path, path[1:]))
     return at_most(off, 0)
 
 

@@ -244,7 +244,7 @@ MUTATIONS = {
     "window_attention: one key too few": efficient("sparse/padded", "(b <= a + left + right) & real", "(b < a + left + right) & real", "check_sparse('window')"),
     "_softmax: sums of one tile only": efficient("sparse/padded", "total + turn(e.sum(-1, keepdim=True), p)", "total + (p == 0) * turn(e.sum(-1, keepdim=True), p)", "check_sparse('strided')"),
     "strided_mask: stride": efficient("sparse/padded", "(i - j) % stride == 0", "(i - j) % (stride + 1) == 0", "check_sparse('strided')"),
-    "bit_product: the last table alone": patterns("bits", "np.bitwise_or(out, part, out=out)", "out[:] = part", "check_hops(True)"),
+    "bit_product: the last table alone": patterns("bits", "np.bitwise_or(out, part, out=out)", "out[:] = part", "check_family('window', patterns.window)"),
     "hops: steps backwards": patterns("conditions", "one = product(step, one)", "one = product(one, step)", "check_hops(True)"),
     "hops: one layer less": patterns("conditions", "return periods * p + t, None", "return periods * p + t - 1, None", "check_strided(16, 4, wanted=3)"),
     "Window: sign of a ring": patterns("parts", "torch.arange(-part.left, part.right + 1", "torch.arange(part.left, part.right + 1", "check_tight(patterns.directed_cycle, 10, (9, 20))"),

@@ -57,6 +57,9 @@ def growth(n: Sequence[int], measured: dict[str, list], formulas: dict[str, list
     axes[1].set(ylabel="connections", title="connections of a layer")
     for ax in axes:
         ax.set(xlabel="tokens $n$", xscale="log", yscale="log")
+        ax.set_xticks(list(n), [str(size) for size in n])
+        ax.minorticks_off()
+        ax.yaxis.set_major_formatter("{x:g}")
     axes[1].plot([], [], "k--", lw=1, label="formulas")
-    fig.legend(*axes[1].get_legend_handles_labels(), loc="outside lower center", ncols=3, fontsize=9)
+    fig.legend(*axes[1].get_legend_handles_labels(), loc="outside lower center", ncols=3, fontsize=9, frameon=False)
     return fig
