@@ -21,8 +21,8 @@ class Gap(NamedTuple):
     Page:    notebooks/one_layer_memorization/boltzmann_and_hardmax
     """
 
-    lower: "float"
-    upper: mpmath.mpf
+    lower: float  # an mpmath.mpf, whose exponent is unbounded
+    upper: float
 
     @property
     def sign(self) -> int:
