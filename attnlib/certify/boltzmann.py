@@ -21,7 +21,7 @@ class Gap(NamedTuple):
     Page:    notebooks/one_layer_memorization/boltzmann_and_hardmax
     """
 
-    lower: mpmath.mpf
+    lower: "float"
     upper: mpmath.mpf
 
     @property
