@@ -27,16 +27,22 @@ def temperature(betas: Sequence[float], runs: Mapping[str, Sequence], total: int
     """
     fig, (left, right) = new(1, 2, size=(6.0, 3.0))
     middle = {name: [median(column) for column in zip(*rows)] for name, rows in runs.items() if name != "hardmax"}
-    left.plot(betas, middle.pop("log10_gap"), "o-", color=BLUE, ms=5)
-    left.set(xscale="log", xlabel=r"factor $\beta$ of the logits", ylabel=r"$\log_{10}$ of the smallest gap", yscale="symlog", yticks=[-10, -30, -100, -300, -1000])
-    left.yaxis.set_major_formatter("{x:g}")
-    left.minorticks_off()
+    left.plot(betas, [-v for v in middle.pop("log10_gap")], "o-", color=BLUE, ms=5)
+    _exponents(left, [7, 10, 30, 100, 300, 1000])
     for (label, values), (mark, dash, color) in zip(middle.items(), STYLES):
         right.plot(betas, [100 * v / total for v in values], marker=mark, ls=dash, color=color, ms=5, label=label)
     right.set(xscale="log", xlabel=r"factor $\beta$ of the logits", ylabel="ids kept (%)", ylim=(-3, 105))
     right.minorticks_off()
     right.legend(fontsize=8)
     return fig
+
+
+def _exponents(ax, exponents: Sequence[int]) -> None:
+    """Gaps 10^-y on an axis that is logarithmic in y, small gaps below."""
+    ax.set(xscale="log", yscale="log", xlabel=r"factor $\beta$ of the logits", ylabel="smallest gap", yticks=list(exponents))
+    ax.yaxis.set_major_formatter(lambda y, _: f"$10^{{-{y:g}}}$")
+    ax.minorticks_off()
+    ax.invert_yaxis()
 
 
 def ids(z: Tensor, n: int, gaps: Mapping[float, float]) -> tuple[list[Figure], list[str]]:
@@ -75,13 +81,11 @@ def bound(gaps: Mapping[float, float], start: float, bounds: Mapping[float, floa
     Page:    notebooks/one_layer_memorization/contextual_mapping
     """
     fig, ax = new(size=(6.0, 3.0))
-    ax.plot(list(gaps), list(gaps.values()), "o", color=BLUE, ms=5, label="certified")
-    ax.plot(list(bounds), list(bounds.values()), "k--", lw=1.2, label="guaranteed by (15.4)")
+    ax.plot(list(gaps), [-v for v in gaps.values()], "o", color=BLUE, ms=5, label="certified")
+    ax.plot(list(bounds), [-v for v in bounds.values()], "k--", lw=1.2, label="guaranteed by (15.4)")
     ax.axvline(start, color="black", ls=":", lw=1, label=r"least $\beta$ of the theorem")
-    ax.set(xscale="log", yscale="symlog", xlabel=r"factor $\beta$ of the logits", ylabel=r"$\log_{10}$ of the smallest gap", yticks=[0, -3, -10, -30, -100, -300])
-    ax.yaxis.set_major_formatter("{x:g}")
-    ax.minorticks_off()
-    ax.legend(fontsize=9)
+    _exponents(ax, [2, 5, 10, 30, 100, 300])
+    ax.legend(fontsize=9, loc="lower left")
     return fig
 
 
@@ -104,5 +108,5 @@ def heads(several: Mapping[str, Mapping[str, Sequence[float]]]) -> Figure:
     ax.set(xscale="log", yscale="log", xlabel="number of sets $N$", ylabel="smallest gap (std units)", xticks=list(counts))
     ax.xaxis.set_major_formatter("{x:g}")
     ax.minorticks_off()
-    ax.legend(fontsize=9, loc="upper left", bbox_to_anchor=(1.0, 1.0))
+    ax.legend(fontsize=8, loc="lower left")
     return fig
