@@ -18,7 +18,7 @@ class Deep(NamedTuple):
     Page:    notebooks/one_layer_memorization/memorization
     """
 
-    layers: list[list[Unit]]
+    layers: list[list]
 
     @property
     def parameters(self) -> int:
