@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import combinations
 from statistics import median
 
@@ -16,7 +16,7 @@ from attnlib.memorize import context_ids
 STYLES = [("o", "-", BLUE), ("s", "--", ORANGE), ("^", "-.", VERMILLION), ("D", ":", PURPLE), ("v", "-", GREEN)]
 
 
-def temperature(betas: Sequence[float], runs: Mapping[str, Sequence], total: int) -> Figure:
+def temperature(betas: Sequence[float], runs: dict[str, Sequence], total: int) -> Figure:
     """Certified smallest gap, and the share of ids that each arithmetic keeps, over the temperature; middle of several runs.
 
     Args:    betas: factors of the logits.   runs: "log10_gap", and names of arithmetics -> for each run a value a beta.
@@ -45,7 +45,7 @@ def _exponents(ax, exponents: Sequence[int]) -> None:
     ax.invert_yaxis()
 
 
-def ids(z: Tensor, n: int, gaps: Mapping[float, float]) -> tuple[list[Figure], list[str]]:
+def ids(z: Tensor, n: int, gaps: dict[float, float]) -> tuple[list[Figure], list[str]]:
     """Frames for a slider: the context ids of every token in all n-sets, each token on its own line, at each temperature.
 
     Args:    z: (K,), tokens.   n: size of the sets.   gaps: beta -> log10 of the smallest gap.
@@ -72,7 +72,7 @@ def ids(z: Tensor, n: int, gaps: Mapping[float, float]) -> tuple[list[Figure], l
     return frames, labels
 
 
-def bound(gaps: Mapping[float, float], start: float, bounds: Mapping[float, float]) -> Figure:
+def bound(gaps: dict[float, float], start: float, bounds: dict[float, float]) -> Figure:
     """Certified smallest gap beside the guaranteed one, which begins at a least temperature.
 
     Args:    gaps: beta -> log10, certified.   start: least beta of the theorem.   bounds: beta -> log10 of the guarantee.
@@ -89,7 +89,7 @@ def bound(gaps: Mapping[float, float], start: float, bounds: Mapping[float, floa
     return fig
 
 
-def heads(several: Mapping[str, Mapping[str, Sequence[float]]]) -> Figure:
+def heads(several: dict[str, dict[str, Sequence[float]]]) -> Figure:
     """Median of the smallest gap over the number of sets, log-log, beside dashed lines of slope -2/H.
 
     Args:    several: "1 heads", "2 heads", "4 heads" and others, which read two numbers -> number of sets -> gaps.
