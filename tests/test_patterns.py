@@ -1,0 +1,175 @@
+"""The room patterns: every family against its sets as a formula, rows against masks, bad input."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from attnlib import patterns
+from attnlib.patterns import Blocks, Columns, Lists, Pattern, Rows, Step, Strided, Window
+
+
+def gen(seed=0):
+    return torch.Generator().manual_seed(seed)
+
+
+def root(n):
+    return math.isqrt(n - 1) + 1
+
+
+# name -> (pattern of n, for each step the set A_k as a formula of n, k, j with w = ceil(sqrt(n)))
+FAMILIES = {
+    "dense": (patterns.dense, [lambda n, w, k, j: True]),
+    "window": (lambda n: patterns.window(n, 3), [lambda n, w, k, j: abs(j - k) <= 1]),
+    "dilated window": (lambda n: patterns.window(n, 5, dilation=2), [lambda n, w, k, j: abs(j - k) in (0, 2, 4)]),
+    "directed cycle": (patterns.directed_cycle, [lambda n, w, k, j: j in (k, (k - 1) % n)]),
+    "star": (patterns.star, [lambda n, w, k, j: abs(j - k) <= 1 or j == n - 1 or k == n - 1]),
+    "bare star": (lambda n: patterns.star(n, local=False), [lambda n, w, k, j: j in (k, n - 1) or k == n - 1]),
+    "strided": (patterns.strided, [lambda n, w, k, j: -math.ceil(w / 2) <= j - k <= w // 2, lambda n, w, k, j: (j - k) % w == 0]),
+    "strided, wide": (lambda n: patterns.strided(n, reach=root(n) - 1), [lambda n, w, k, j: abs(j - k) < w, lambda n, w, k, j: (j - k) % w == 0]),
+    "fixed": (patterns.fixed, [lambda n, w, k, j: j // w == k // w, lambda n, w, k, j: j == k or (j + 1) % w == 0]),
+    "fixed, closed": (
+        lambda n: patterns.fixed(n, closed=True),
+        [lambda n, w, k, j: j // w == k // w, lambda n, w, k, j: j in (k, n - 1) or (j + 1) % w == 0],
+    ),
+    "longformer": (lambda n: patterns.longformer(n, 5, 2), [lambda n, w, k, j: abs(j - k) <= 2 or j < 2 or k < 2]),
+    "block diagonal": (patterns.block_diagonal, [lambda n, w, k, j: j // w == k // w]),
+    "shifted blocks": (
+        patterns.shifted_blocks,
+        [lambda n, w, k, j: j // w == k // w, lambda n, w, k, j: (j + w // 2) // w == (k + w // 2) // w],
+    ),
+    "logsparse": (patterns.logsparse, [lambda n, w, k, j: k == j or k - j in [2**i for i in range(20)]]),
+    "logsparse, both": (lambda n: patterns.logsparse(n, both=True), [lambda n, w, k, j: abs(k - j) in [0, *(2**i for i in range(20))]]),
+}
+
+
+def literal(n, rule):
+    return torch.tensor([[bool(rule(n, root(n), k, j)) for j in range(n)] for k in range(n)])
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+@pytest.mark.parametrize("n", [5, 16, 23])
+def test_families_are_their_formulas(name, n):
+    make, rules = FAMILIES[name]
+    pattern = make(n)
+    assert pattern.p == len(rules) and pattern.n == n
+    for step, rule in enumerate(rules):
+        assert torch.equal(pattern.mask(step), literal(n, rule))
+    assert pattern.connections == max(int(literal(n, rule).sum()) for rule in rules)
+
+
+@pytest.mark.parametrize("n", [2, 5, 16, 23])
+def test_cycles_are_their_formulas(n):
+    m, cycle, blocks = math.ceil(n / root(n)), patterns.dilation_cycle(n), patterns.blockwise(n)
+    assert cycle.p == max(1, math.ceil(math.log2(n))) and blocks.p == m
+    for l in range(cycle.p):
+        assert torch.equal(cycle.mask(l), literal(n, lambda n, w, k, j: abs(j - k) in (0, 2**l)))
+    for q in range(blocks.p):
+        assert torch.equal(blocks.mask(q), literal(n, lambda n, w, k, j: j == k or j // w == (k // w + q) % m))
+
+
+@pytest.mark.parametrize("n", [9, 16])
+def test_random_rows_hold_what_they_say(n):
+    drawn, bird = patterns.random(n, 4, generator=gen()), patterns.bigbird(n, 3, 1, 2, generator=gen())
+    assert drawn.mask().diagonal().all() and drawn.degrees().min() >= 4 and drawn.degrees().max() <= 5
+    assert (bird.mask() | ~patterns.longformer(n, 3, 1).mask()).all() and bird.connections <= patterns.longformer(n, 3, 1).connections + 2 * n
+    assert torch.equal(bird.mask(), patterns.bigbird(n, 3, 1, 2, generator=gen()).mask())
+    assert not torch.equal(bird.mask(), patterns.bigbird(n, 3, 1, 2, generator=gen(1)).mask())
+
+
+def sets_of(pattern, step):
+    crow, col = pattern.rows(step)
+    return [col[a:b].tolist() for a, b in zip(crow, crow[1:])]
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_rows_masks_and_sets_agree(name, monkeypatch):
+    pattern = FAMILIES[name][0](13)
+    monkeypatch.setattr(patterns.parts, "CHUNK", 40)  # several chunks
+    steps = [sets_of(pattern, s) for s in range(pattern.p)]
+    for s, sets in enumerate(steps):
+        assert sets == [row.nonzero().flatten().tolist() for row in pattern.mask(s)]
+        assert pattern.degrees(s).tolist() == [len(row) for row in sets]
+    again = patterns.from_sets(*steps)
+    masked = patterns.from_masks(*(pattern.mask(s) for s in range(pattern.p)))
+    for other in (again, masked):
+        assert other.p == pattern.p and all(torch.equal(other.mask(s), pattern.mask(s)) for s in range(pattern.p))
+    assert torch.equal(pattern.mask(pattern.p), pattern.mask(0))  # the cycle begins again
+
+
+@given(st.integers(2, 20), st.integers(0, 10**6))
+def test_any_sets_survive(n, seed):
+    mask = (torch.rand(n, n, generator=gen(seed)) < 0.3) | torch.eye(n, dtype=torch.bool).roll(seed % 3, 1)
+    pattern = patterns.from_masks(mask)
+    assert torch.equal(pattern.mask(), mask) and torch.equal(patterns.from_sets(sets_of(pattern, 0)).mask(), mask)
+    k, j = torch.randint(n, (2, 30), generator=gen(seed))
+    assert torch.equal(pattern.reads(0, k, j), mask[k, j])
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_union_and_causal(name):
+    pattern = FAMILIES[name][0](13)
+    merged = patterns.union(pattern)
+    assert merged.p == 1 and torch.equal(merged.mask(), torch.stack([pattern.mask(s) for s in range(pattern.p)]).any(0))
+    past = patterns.causal(pattern)
+    assert all(torch.equal(past.mask(s), pattern.mask(s).tril()) for s in range(pattern.p))
+
+
+def test_parts_of_one_field_differ():
+    assert Columns((0,)) != Rows((0,)) and Columns((0,)) == Columns((0,)) and len({Columns((0,)), Rows((0,)), Columns((0,))}) == 2
+    pattern = patterns.build(4, [Window(0, 0), Columns((0,)), Rows((0,))])
+    assert patterns.union(pattern).connections == pattern.connections == 4 + 3 + 3
+
+
+def test_wrapped_windows_go_round():
+    pattern = patterns.build(5, Window(1, 2, dilation=2, wrap=True))
+    assert sets_of(pattern, 0)[0] == [0, 2, 3, 4] and sets_of(pattern, 0)[4] == [1, 2, 3, 4]
+
+
+BAD = {
+    "one token": (lambda: patterns.dense(1), "n must be an integer of at least 2"),
+    "n a float": (lambda: patterns.build(3.0, Window(0, 0)), "n must be an integer"),
+    "no step": (lambda: patterns.build(3), "at least one step"),
+    "no part": (lambda: patterns.build(3, []), "at least one part"),
+    "no pattern": (lambda: patterns.build(3, [7]), "a part is a Window"),
+    "even window": (lambda: patterns.window(8, 4), "it must be odd, got 4"),
+    "wide window": (lambda: patterns.window(8, 9), "must be in 1..n = 1..8, got 9"),
+    "stride": (lambda: patterns.strided(8, 9), "w must be in 1..n"),
+    "block": (lambda: patterns.block_diagonal(8, 0), "b must be in 1..n"),
+    "global": (lambda: patterns.longformer(8, 3, 9), "g must be in 1..n"),
+    "draws": (lambda: patterns.random(8, 9, generator=gen()), "r must be in 1..n"),
+    "shift": (lambda: patterns.build(8, Blocks(2, 2)), "0 <= shift < size"),
+    "negative reach": (lambda: patterns.build(8, Window(-1, 2)), "left, right >= 0"),
+    "column": (lambda: patterns.build(8, Columns((8,))), "indices must be in 0..7, got [8]"),
+    "no column": (lambda: patterns.build(8, [Window(0, 0), Columns(())]), "at least one token"),
+    "ragged steps": (lambda: patterns.from_sets([[0], [1]], [[0], [1], [2]]), "step 1 has 3 sets, step 0 has 2"),
+    "index": (lambda: patterns.from_sets([[0], [1, 5]]), "indices must be in 0..1, got [5]"),
+    "twice": (lambda: patterns.from_sets([[0, 0], [1]]), "holds an index twice"),
+    "not a list": (lambda: patterns.from_sets([[0], 1]), "must be a list of integers"),
+    "nobody": (lambda: patterns.from_sets([[0, 1], []]), "tokens [1] read nothing"),
+    "hidden row": (lambda: patterns.from_masks(torch.tensor([[True, True], [False, False]])), "tokens [1] read nothing"),
+    "not boolean": (lambda: patterns.from_masks(torch.eye(3)), "boolean"),
+    "not square": (lambda: patterns.from_masks(torch.ones(2, 3, dtype=torch.bool)), "boolean tensors (n, n)"),
+    "rows alone": (lambda: patterns.build(3, Rows((0,))), "tokens [1, 2] read nothing"),
+    "causal column": (lambda: patterns.causal(patterns.build(3, Columns((1,)))), "tokens [0] read nothing"),
+    "half causal": (lambda: patterns.union(patterns.build(3, Step((Window(1, 1),), True), Strided(2))), "all causal or none"),
+    "short lists": (lambda: patterns.build(3, Lists(torch.tensor([0, 1, 2]), torch.tensor([0, 1]))), "must hold 3 rows, got 2"),
+}
+
+
+@pytest.mark.bad_input
+@pytest.mark.parametrize("name", BAD)
+def test_bad_input(name):
+    call, message = BAD[name]
+    with pytest.raises(ValueError) as told:
+        call()
+    assert message in str(told.value)
+
+
+def test_a_pattern_is_a_tuple():
+    pattern = patterns.window(8, 3)
+    assert isinstance(pattern, Pattern) and pattern == patterns.window(8, 3) and hash(pattern) == hash(patterns.window(8, 3))
