@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from attnlib import exercises
-from attnlib.exercises import codes, collapse, complexity, efficacy, escaping, expressive, lowrank, paths, projections, questions
+from attnlib.exercises import codes, collapse, complexity, copying, efficacy, escaping, expressive, lowrank, paths, projections, questions
 
 mix = lambda s, P, W: sum(p @ s @ w for p, w in zip(P, W))
 
@@ -492,7 +492,54 @@ CODES = {
     ],
 }
 
-ANSWERS = {paths: PATHS, collapse: COLLAPSE, escaping: ESCAPING, questions: QUESTIONS, projections: PROJECTIONS, efficacy: EFFICACY, lowrank: LOWRANK, complexity: COMPLEXITY, expressive: EXPRESSIVE, codes: CODES}  # each module of a chapter has its answers here
+
+
+def through(masks, *, skip=True, back=False, turned=False):
+    out = torch.eye(len(masks[0]), dtype=torch.bool)
+    for mask in masks[::-1] if back else masks:
+        step = ((mask.mT if turned else mask).float() @ out.float()) > 0
+        out = step | out if skip else step
+    return out
+
+
+def share(hit):
+    return sum(hit) / len(hit)
+
+
+COPYING = {
+    "count": [
+        (4, "Right"), (3, "counted from 0"), (8, "first"), (0, "block step alone"), (6, "That is w"), (23, "takes two layers"),
+        (5, "Not yet"),
+    ],
+    "depth": [
+        (lambda m, w: -(-m // (w - 1)), "Right"),
+        (lambda m, w: -(-m // w), "w - 1 tokens back"),
+        (lambda m, w: m // (w - 1), "Round up"),
+        (lambda m, w: m // (w - 1) + 1, "too many"),
+        (lambda m, w: -(-(m + 1) // (w - 1)), "not m . 1"),
+        (lambda m, w: 2, "yours says 2"),
+    ],
+    "field": [
+        (through, "Right"),
+        (lambda masks: through(masks, back=True), "wrong order"),
+        (lambda masks: through(masks, skip=False), "skip is missing"),
+        (lambda masks: through(masks, turned=True), "exchanged"),
+        (lambda masks: sum(masks).bool() | torch.eye(7, dtype=torch.bool), "one layer reads"),
+        (lambda masks: ~through(masks), "not a mistake that is known"),
+        (lambda masks: through(masks).float(), "boolean tensor"),
+        (lambda masks: 3, "boolean tensor"),
+    ],
+    "bound": [
+        (lambda hit, v: share(hit) + (1 - share(hit)) / v, "Right"),
+        (lambda hit, v: share(hit), "no chance"),
+        (lambda hit, v: share(hit) + (1 - share(hit)) / (v + 1), "separator"),
+        (lambda hit, v: share(hit) + 1 / v, "only the share"),
+        (lambda hit, v: max(share(hit), 1 / v), "add up"),
+        (lambda hit, v: 1 / v, "3/5, yours is 0.3333"),
+    ],
+}
+
+ANSWERS = {paths: PATHS, collapse: COLLAPSE, escaping: ESCAPING, questions: QUESTIONS, projections: PROJECTIONS, efficacy: EFFICACY, lowrank: LOWRANK, complexity: COMPLEXITY, expressive: EXPRESSIVE, codes: CODES, copying: COPYING}  # each module of a chapter has its answers here
 EVERY = [(module, name) for module, answers in ANSWERS.items() for name in answers]
 
 
@@ -529,7 +576,7 @@ def test_single_precision_is_precise_enough():
 
 LEAST = {
     paths: 18, collapse: 10, questions: 15, escaping: 15, projections: 15, efficacy: 21,
-    lowrank: 19, complexity: 12, expressive: 16, codes: 15,
+    lowrank: 19, complexity: 12, expressive: 16, codes: 15, copying: 15,
 }
 
 

@@ -28,6 +28,7 @@ PAGES = {  # claims module of tests/ -> its page
     "test_claims_lowrank": "notebooks/jl_low_rank/spectra_and_linformer.ipynb",
     "test_claims_complexity": "notebooks/jl_low_rank/complexity_table.ipynb",
     "test_claims_expressive": "notebooks/sparse_patterns/logarithmic_dimension.ipynb",
+    "test_claims_copying": "notebooks/sparse_universality/copying_task.ipynb",
 }
 
 # Forked from a process that has these already: most of a mutation's time would otherwise go into importing torch.
@@ -109,6 +110,10 @@ def efficient(kernel: str, old: str, new: str, check: str, page: bool = True) ->
 
 def expressive(kernel: str, old: str, new: str, check: str, page: bool = True) -> Mutation:
     return Mutation(f"expressive/{kernel}", old, new, check, page, "test_claims_expressive")
+
+
+def copying(kernel: str, old: str, new: str, check: str, page: bool = True) -> Mutation:
+    return Mutation(f"copying/{kernel}", old, new, check, page, "test_claims_copying")
 
 
 MUTATIONS = {
@@ -232,6 +237,17 @@ MUTATIONS = {
     "predicted_dimension: pairs": expressive("dimensions", "pairs = n * (n - 1) / 2 if k == 1", "pairs = n if k == 1", "check_smallest()"),
     "plain_dimension: sign": expressive("dimensions", "(eta**2 / 4 - eta**3 / 6))", "(4 * eta + eta**2))", "check_plain()"),
     "interpolated_dimension: scale": expressive("dimensions", "return math.ceil(8 * math.log(n**2 / delta))", "return math.ceil(0.8 * math.log(n**2 / delta))", "check_interpolated()"),
+    "receptive_fields: axis": copying("__init__", "(reads.float() @ field.float())", "(reads.mT.float() @ field.float())", "check_relay()"),
+    "receptive_fields: no skip": copying("__init__", "field = field | ((reads", "field = ((reads", "check_fields('convolution')", page=False),
+    "receptive_fields: the other order": copying("__init__", "for mask in masks:\n        reads", "for mask in list(masks)[::-1]:\n        reads", "check_fields('mixed')", page=False),
+    "reached: one token further": copying("__init__", "return sources + n // 2 - 1, sources", "return sources + n // 2 - 2, sources", "check_distances(8)"),
+    "bound: sign": copying("__init__", "return share + (1 - share) / symbols", "return share - (1 - share) / symbols", "check_reach()"),
+    "divergence: sign": copying("__init__", "return term(u, p) + term(1 - u, 1 - p)", "return term(u, p) - term(1 - u, 1 - p)", "check_sample(60, 4, 1e-3)"),
+    "ceiling: scale": copying("__init__", "math.log(1 / failure) / samples", "math.log(1 / failure) / samples / 4", "check_sample(60, 4, 1e-3)"),
+    "head_steps: union for one step": copying("__init__", "(h if scheme == \"multihead\" else l) % p", "l % p", "check_schemes(patterns.fixed(16), 1)", page=False),
+    "mix: the filter looks ahead": copying("networks", "F.pad(x.mT, _sides(self.mixing))", "F.pad(x.mT, _sides(self.mixing)[::-1])", "check_fields('convolution')", page=False),
+    "mix: the matrix is not masked": copying("networks", "(self.between * self.mask) @ x", "self.between @ x", "check_fields('projection')", page=False),
+    "copy_targets: the token itself": copying("networks", "x[:, half + 1 :]", "x[:, half : -1]", "check_trained()"),
 }
 
 

@@ -23,7 +23,6 @@ def count(answer: int | None) -> str:
     mistakes = {
         3: "Token 23 counts as well: tokens are counted from 0, so the ends of blocks are 5, 11, 17 and 23.",
         8: "You counted the ends of blocks in the second half: a source lies in the first.",
-        7: "You counted ends of blocks in the second half: a source lies in the first.",
         0: "That is the block step alone: the union also reads the ends of blocks.",
         6: "That is w. Count the sources 1..23 that end a block of 6.",
         23: "That takes two layers. In one layer only the ends of blocks are read from afar.",

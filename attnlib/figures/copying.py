@@ -29,8 +29,7 @@ def fields(fields: Sequence[Tensor], titles: Sequence[str], hits: Sequence[Tenso
         ax.imshow(1 - 0.25 * field.float(), cmap="gray", vmin=0, vmax=1, interpolation="nearest")
         for i, h in enumerate(hit.tolist(), 1):
             ax.plot(i, half - 1 + i, "o", ms=4, mec=BLUE if h else VERMILLION, mfc=BLUE if h else "white", mew=1.0)
-        ax.set(title=title, xlabel="token $j$", xticks=[0, half], yticks=[0, half])
-    axes[0, 0].set_ylabel("query $k$")
+        ax.set(title=title, xlabel="token $j$", ylabel="token $k$", xticks=[0, half], yticks=[0, half])
     return fig
 
 
