@@ -1,4 +1,4 @@
-"""Sparse attention by dense tiles: window, strided and fixed patterns, their masks, and the dense form of any mask."""
+"""Sparse attention with padding: window, strided and fixed patterns, their masks, and the dense form of any mask."""
 
 from __future__ import annotations
 

@@ -1,0 +1,90 @@
+"""Sparse attention by dense tiles: any pattern, parts merged by log-sum-exp; and older kernels that take padding."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from attnlib._require import finite, require
+from attnlib.patterns import Pattern
+from attnlib.sparse._backward import SparseAttention
+from attnlib.sparse._plan import make_plan
+from attnlib.sparse.padded import (  # noqa: F401 (public here)
+    _at_least_one,
+    _check,
+    _scale,
+    fixed_attention,
+    fixed_mask,
+    masked_attention,
+    strided_attention,
+    strided_mask,
+    window_attention,
+    window_mask,
+)
+
+
+def sparse_attention(
+    q: Float[Tensor, "*batch n d"],
+    k: Float[Tensor, "*batch n d"],
+    v: Float[Tensor, "*batch n d_v"],
+    pattern: Pattern,
+    *,
+    step: int | Sequence[int] = 0,
+    scale: float | None = None,
+    return_lse: bool = False,
+    check: bool = True,
+) -> Float[Tensor, "*batch n d_v"] | tuple[Float[Tensor, "*batch n d_v"], Float[Tensor, "*batch n"]]:
+    """Attention in which each token reads what one step of a pattern lets it read, without any n x n matrix.
+
+        out_i = sum_{j in A_i} exp(scale q_i k_j - lse_i) v_j,   lse_i = log sum_{j in A_i} exp(scale q_i k_j)
+
+    Each part of the step becomes dense tiles: windows as overlapping tiles, strided patterns by a permutation, blocks,
+    global rows and columns, and lists row by row, which is the slow way. A key that two parts hold is counted once.
+
+    Args:    q, k: (*batch, n, d).   v: (*batch, n, d_v).   pattern: attnlib.patterns.Pattern of n tokens.
+             step: an integer, modulo p; or a list with one for each head, the last batch dimension.
+             scale: None for 1/sqrt(d).   return_lse: also lse.   check: look for NaN and infinity.
+    Returns: out (*batch, n, d_v), and with return_lse also lse (*batch, n). Both have first derivatives, not second.
+             float16 and bfloat16 are computed in float32 on every device, so nothing depends on what it is made for:
+             out is rounded once, and lse is float32.
+    Raises:  ValueError for shapes, dtypes or devices that do not fit, a pattern of another length, a row that reads
+             nothing, NaN or infinity. RuntimeError for a second derivative.
+    Cost:    4 d times the connections, rounded up to tiles; O(connections) memory for masks that differ from tile to
+             tile, O(n) otherwise. The first call with a step makes its tiles; later calls find them.
+    Source:  Milakov and Gimelshein 2018 (running softmax), Dao et al. 2022 (recomputed backward); tiles are ours.
+    Claim:   sparse.merge      Page: notebooks/sparse_universality/patterns_and_conditions
+    """
+    _check(q, k, v, None, check)
+    require(isinstance(pattern, Pattern), f"pattern must be an attnlib.patterns.Pattern, got {type(pattern).__name__}")
+    require(pattern.n == q.shape[-2], f"the pattern has n = {pattern.n} tokens, q has {q.shape[-2]}")
+    scale = _scale(q, scale)
+    if isinstance(step, int):
+        out, lse = _one_step(q, k, v, pattern, step, scale)
+    else:
+        out, lse = _by_heads(q, k, v, pattern, list(step), scale)
+    return (out, lse) if return_lse else out
+
+
+def _one_step(q: Tensor, k: Tensor, v: Tensor, pattern: Pattern, step: int, scale: float) -> tuple[Tensor, Tensor]:
+    batch = q.shape[:-2]
+    dtype = torch.promote_types(q.dtype, torch.float32)  # half precision would round the logits
+    plan = make_plan(pattern.steps[step % pattern.p], pattern.n, dtype, q.device)
+    flat = (t.to(dtype).reshape(math.prod(batch), *t.shape[-2:]).contiguous() for t in (q, k, v))
+    out, lse = SparseAttention.apply(*flat, plan, scale)
+    return out.to(q.dtype).reshape(*batch, *out.shape[-2:]), lse.reshape(*batch, -1)
+
+
+def _by_heads(q: Tensor, k: Tensor, v: Tensor, pattern: Pattern, steps: list[int], scale: float) -> tuple[Tensor, Tensor]:
+    """Heads that use the same step together."""
+    heads = q.shape[-3] if q.dim() > 2 else 0
+    require(len(steps) == heads and heads > 0, f"step must be an integer or one for each of {heads} heads, got {len(steps)}")
+    steps = [step % pattern.p for step in steps]
+    groups = {step: [h for h, other in enumerate(steps) if other == step] for step in steps}
+    pieces = [_one_step(*(t[..., heads, :, :] for t in (q, k, v)), pattern, step, scale) for step, heads in groups.items()]
+    place = torch.tensor([h for heads in groups.values() for h in heads]).argsort().to(q.device)
+    out, lse = (torch.cat(t, dim) for t, dim in zip(zip(*pieces), (-3, -2)))
+    return out.index_select(-3, place), lse.index_select(-2, place)
