@@ -15,7 +15,7 @@ from tqdm import tqdm
 from attnlib._require import require
 from attnlib.copying import Scheme, head_steps
 from attnlib.patterns import Pattern, union
-from attnlib.sparse import masked_attention
+from attnlib.sparse import masked_attention, sparse_attention
 
 IGNORED = -100  # a target that does not count
 
@@ -177,7 +177,10 @@ class Block(nn.Module):
 
 def _attention(q: Tensor, k: Tensor, v: Tensor, mixing: Attend, mask: Tensor) -> Tensor:
     """One softmax a head over what it may read: by the sparse kernel, or with all logits and a mask."""
-    return masked_attention(q, k, v, mask)
+    if not mixing.sparse:
+        return masked_attention(q, k, v, mask)
+    step = mixing.steps[0] if len(set(mixing.steps)) == 1 else mixing.steps
+    return sparse_attention(q, k, v, mixing.pattern, step=step, check=False)
 
 
 def _sides(mixing: Convolve) -> tuple[int, int]:

@@ -44,9 +44,7 @@ def depth(answer: Callable | None) -> str:
     mistakes = {
         "A window of w moves w - 1 tokens back, since the token itself is one of the w.": lambda m, w: -(-m // w),
         "Round up: a layer that is not needed whole is still a layer.": lambda m, w: m // (w - 1),
-        "One layer too many when w - 1 divides m.": lambda m, w: m // (w - 1) + 1,
-        "The source stands m tokens before the query, not m + 1: the query names its next token.":
-            lambda m, w: -(-(m + 1) // (w - 1)),
+        "One layer too many when w - 1 divides m: the source stands m tokens back, not m + 1.": lambda m, w: m // (w - 1) + 1,
     }
     got = [answer(m, w) for m, w in cases]
     if got == [-(-m // (w - 1)) for m, w in cases]:

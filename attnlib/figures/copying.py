@@ -26,7 +26,7 @@ def fields(fields: Sequence[Tensor], titles: Sequence[str], hits: Sequence[Tenso
     fig, axes = new(1, len(fields), size=(6.0, 2.5), squeeze=False)
     for ax, field, title, hit in zip(axes[0], fields, titles, hits, strict=True):
         half = len(field) // 2
-        ax.imshow(1 - 0.25 * field.float(), cmap="gray", vmin=0, vmax=1, interpolation="nearest")
+        ax.imshow((1 - 0.25 * field.float()).numpy(), cmap="gray", vmin=0, vmax=1, interpolation="nearest")
         for i, h in enumerate(hit.tolist(), 1):
             ax.plot(i, half - 1 + i, "o", ms=4, mec=BLUE if h else VERMILLION, mfc=BLUE if h else "white", mew=1.0)
         ax.set(title=title, xlabel="token $j$", ylabel="token $k$", xticks=[0, half], yticks=[0, half])
