@@ -39,6 +39,8 @@ def mixings(kind, n, ahead=False):
         "sequential": lambda: plan(close(patterns.strided(n, 5, reach=1)), 2, 2, "sequential"),
         "projection": lambda: [Project(n, not ahead)] * 2,
         "convolution": lambda: [Convolve(n, 3, not ahead)] * 2,
+        "bare": lambda: plan(patterns.from_sets([[0], *([k - 1] for k in range(1, n))]), 2, 2, "union"),  # the skip is needed
+        "order": lambda: [Convolve(n, 3, not ahead), *plan(close(patterns.fixed(n, 4)), 1, 2, "union")],  # so is the order
         "mixed": lambda: [Convolve(n, 3, not ahead), *plan(close(patterns.strided(n, 4, reach=1)), 1, 4, "union")],
     }[kind]()
 
@@ -57,7 +59,7 @@ def check_fields(kind="strided", *, ahead=False, n=10, seed=0):
 
 
 @pytest.mark.claim("copying.fields", role="check")
-@pytest.mark.parametrize("kind", ["strided", "fixed", "sequential", "projection", "convolution", "mixed"])
+@pytest.mark.parametrize("kind", ["strided", "fixed", "sequential", "projection", "convolution", "bare", "order", "mixed"])
 @pytest.mark.parametrize("seed", [0, 1])
 def test_nothing_moves_outside_the_field(kind, seed):
     assert check_fields(kind, seed=seed).ok
