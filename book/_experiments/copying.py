@@ -1,8 +1,8 @@
 """Copying, text and mixers by pattern and sparsity: small networks, three seeds each, stored whole.
 
-    python book/_experiments/copying.py [copying mixers masked language full]
+    python book/_experiments/copying.py [copying longer mixers masked language full]
 
-copying, mixers, masked and language take about a quarter of an hour together on one thread; they use the dense kernel of
+All parts but full take about a quarter of an hour together on one thread; they use the dense kernel of
 `attnlib.sparse` with masks, which is the faster one for 32 and 64 tokens. full is the copying task at 256 tokens by the
 sparse kernel, a minute a run on a GPU and far more without one; it is not among the parts that run by default. Parts that
 are not named are kept as they were stored.
@@ -135,6 +135,19 @@ def copying_part() -> list[dict]:
     return found
 
 
+LONGER = ({"steps": STEPS, "width": 2 * WIDTH}, {"steps": 3 * STEPS, "width": WIDTH})
+
+
+def longer() -> list[dict]:
+    """After the first part: the variant that fell furthest below its bound, once with twice the width, once with more steps."""
+    found = []
+    for changed in LONGER:
+        runs = [copy_run(plan(pattern("fixed", 2 * (M + 1), 8, seed), 2, HEADS, "union"), seed, **changed) for seed in SEEDS]
+        found.append({"pattern": "fixed", "w": 8, "layers": 2, "scheme": "union", **changed, "runs": runs})
+        say("longer", changed, runs)
+    return found
+
+
 def mixings_of(letters: str, n: int) -> list:
     """A: dense causal attention, B: bilinear projection, C: separable convolution of width 5; one letter a layer."""
     made = {"A": Attend(causal(dense(n)), (0,) * HEADS), "B": Project(n), "C": Convolve(n, 5)}
@@ -257,7 +270,7 @@ def say(*words) -> None:
           f"{sum(r['cpu_seconds'] for r in runs):.0f} s", flush=True)
 
 
-PARTS = {"copying": copying_part, "mixers": mixers, "masked": lambda: by_pattern(ENCODER, True),
+PARTS = {"copying": copying_part, "longer": longer, "mixers": mixers, "masked": lambda: by_pattern(ENCODER, True),
          "language": lambda: by_pattern(LANGUAGE, False), "full": full}
 
 
