@@ -4,7 +4,7 @@
 
 All parts but full take about a quarter of an hour together on one thread; they use the dense kernel of
 `attnlib.sparse` with masks, which is the faster one for 32 and 64 tokens. full is the copying task at 256 tokens by the
-sparse kernel, a minute a run on a GPU and far more without one; it is not among the parts that run by default. Parts that
+sparse kernel, slow without a GPU; it is not among the parts that run by default. Parts that
 are not named are kept as they were stored.
 
 Predictions, written before the stored runs; four pilot runs and a prototype had set rate and steps (R is the share of
