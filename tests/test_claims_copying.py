@@ -11,12 +11,12 @@ import torch
 
 from attnlib import copying, patterns
 from attnlib.certify import Verdict, at_most
-from attnlib.copying.networks import Convolve, Network, Project, copy_targets, plan, reads, train
+from attnlib.copying.networks import Convolve, Network, Project, copy_targets, last_field, plan, train
 from attnlib.patterns import Columns, Rows, Window
 
 
 def field(pattern, L, scheme="union", heads=4):
-    return copying.receptive_fields([reads(x) for x in plan(pattern, L, heads, scheme)])[-1]
+    return last_field(plan(pattern, L, heads, scheme))
 
 
 def star(n):
@@ -47,7 +47,7 @@ def mixings(kind, n, ahead=False):
 
 def check_fields(kind="strided", *, ahead=False, n=10, seed=0):
     """One input token is changed: how far do tokens move that lie outside the causal fields; tolerance 1e4 eps."""
-    inside = copying.receptive_fields([reads(x) for x in mixings(kind, n)])[-1]
+    inside = last_field(mixings(kind, n))
     net = Network(8, mixings(kind, n, ahead), width=16, seed=seed).double()
     x = torch.randint(0, 8, (1, n), generator=torch.Generator().manual_seed(seed)).repeat(n + 1, 1)
     x[range(n), range(n)] = (x[0] + 1) % 8
@@ -73,7 +73,7 @@ def test_a_network_that_reads_more_than_its_sets_moves_outside(kind):
 
 @pytest.mark.claim("copying.fields", role="witness")
 def test_fields_have_an_inside_and_an_outside():
-    inside = copying.receptive_fields([reads(x) for x in mixings("strided", 10)])[-1]
+    inside = last_field(mixings("strided", 10))
     below = torch.ones(10, 10).tril().bool()
     assert 10 < inside.sum() < below.sum() and not (inside & ~below).any()
 

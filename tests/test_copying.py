@@ -9,6 +9,7 @@ import torch
 from torch.nn import functional as F
 
 from attnlib import copying, patterns
+from attnlib.copying.families import causal_pattern
 from attnlib.copying.networks import (
     IGNORED, Attend, Convolve, Network, Project, copy_targets, evaluate, fingerprint, plan, reads, train,
 )
@@ -126,6 +127,23 @@ def test_the_sparse_kernel_and_the_masks_give_the_same_network():
                 assert torch.allclose(a, b, rtol=1e-9, atol=1e-9)
 
 
+def test_causal_patterns_by_their_definition():
+    n, w = 13, 4
+    g = torch.Generator().manual_seed(0)
+    wanted = {
+        "dense": lambda k, j: True, "window": lambda k, j: k - j < w, "star": lambda k, j: j in (0, k - 1, k),
+        "strided": lambda k, j: k - j < w or (k - j) % w == 0, "half strided": lambda k, j: k - j <= w // 2 or (k - j) % w == 0,
+        "fixed": lambda k, j: k // w == j // w or j % w == w - 1,
+    }
+    for name, rule in wanted.items():
+        sets = [{j for j in range(k + 1) if rule(k, j)} for k in range(n)]
+        mask = patterns.union(causal_pattern(name, n, w)).mask()
+        assert [set(row.nonzero().flatten().tolist()) for row in mask] == sets, name
+    mask = causal_pattern("random", n, w, generator=g).mask()
+    assert not mask.triu(1).any() and mask.diagonal().all()
+    assert ((mask.sum(1) - torch.arange(1, n + 1).clamp_max(w)) <= 1).all() and mask[:4].sum() == 10
+
+
 def batches(seed=0, m=3, symbols=4):
     g = torch.Generator().manual_seed(seed)
 
@@ -210,6 +228,18 @@ def test_bad_networks_are_refused():
         (lambda: Network(5, [Convolve(8, 0)]), "width must be at least 1"),
         (lambda: train(small(), batches(), steps=30, every=20), "multiple of every"),
         (lambda: evaluate(small(), torch.zeros(1, 8, dtype=torch.long), torch.full((1, 8), IGNORED)), "no target counts"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            call()
+
+
+@pytest.mark.bad_input
+def test_bad_names_are_refused():
+    for call, message in [
+        (lambda: causal_pattern("ring", 8, 2), "name must be one of"),
+        (lambda: causal_pattern("fixed", 8), "w must be in 1..n"),
+        (lambda: causal_pattern("window", 8, 9), "w must be in 1..n"),
+        (lambda: causal_pattern("random", 8, 2), "needs a generator"),
     ]:
         with pytest.raises(ValueError, match=message):
             call()

@@ -13,7 +13,7 @@ from torch.nn import functional as F
 from tqdm import tqdm
 
 from attnlib._require import require
-from attnlib.copying import Scheme, head_steps
+from attnlib.copying import Scheme, head_steps, receptive_fields
 from attnlib.patterns import Pattern, union
 from attnlib.sparse import masked_attention, sparse_attention
 
@@ -92,6 +92,18 @@ def reads(mixing: Mixing) -> Bool[Tensor, "..."]:
         return back >= 0 if mixing.causal else back == back
     left, right = _sides(mixing)
     return (back <= left) & (back >= -right)
+
+
+def last_field(mixings: Sequence[Mixing]) -> Bool[Tensor, "n n"]:
+    """The receptive fields after all layers.
+
+    Args:    mixings: one a layer, lowest in front.
+    Returns: (n, n) boolean, True in row k and column j if j is in S^L_k.
+    Cost:    L products of n x n matrices.
+    Source:  as copying.receptive_fields.
+    Claim:   copying.fields      Page: notebooks/sparse_universality/copying_task
+    """
+    return receptive_fields([reads(mixing) for mixing in mixings])[-1]
 
 
 class Network(nn.Module):

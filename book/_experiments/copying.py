@@ -37,11 +37,12 @@ import torch
 
 import store
 from attnlib import copying, patterns
+from attnlib.copying.families import causal_pattern
 from attnlib.copying.networks import (
-    IGNORED, Attend, Convolve, Network, Project, copy_targets, evaluate, fingerprint, plan, reads, train,
+    IGNORED, Attend, Convolve, Network, Project, copy_targets, evaluate, fingerprint, last_field, plan, reads, train,
 )
 from attnlib.data import load_result
-from attnlib.patterns import Columns, Pattern, Window, build, causal, dense, fixed, random, strided
+from attnlib.patterns import Pattern
 
 SEEDS, HEADS, WIDTH, BATCH, RATE = (0, 1, 2), 4, 32, 32, 5e-3
 M, SYMBOLS, STEPS, SAMPLES, FAILURE = 15, 16, 500, 8192, 1e-6
@@ -57,24 +58,9 @@ MODULES = (
 ).split()
 
 
-def pattern(name: str, n: int, w: int, seed: int, one_sided: bool = True) -> Pattern:
-    """A pattern of a size w, causal unless one_sided is False."""
-    made = {
-        "dense": lambda: dense(n),
-        "window": lambda: build(n, Window(w - 1, 0) if one_sided else Window(w // 2, w // 2)),
-        "strided": lambda: strided(n, w, reach=w - 1),
-        "half strided": lambda: strided(n, w),
-        "fixed": lambda: fixed(n, w),
-        "star": lambda: build(n, [Window(1, 1), Columns((0,)), *([] if one_sided else [patterns.Rows((0,))])]),
-        "random": lambda: draws(n, w, seed),
-    }[name]()
-    return causal(made) if one_sided else made
-
-
-def draws(n: int, w: int, seed: int) -> Pattern:
-    """Random sets: token k reads itself and min(w, k + 1) tokens drawn among 0..k."""
-    g = torch.Generator().manual_seed(1000 + seed)
-    return patterns.from_sets([sorted({k, *torch.randperm(k + 1, generator=g)[:w].tolist()}) for k in range(n)])
+def pattern(name: str, n: int, w: int, seed: int) -> Pattern:
+    """A causal pattern of a size w; random sets are drawn anew for each seed."""
+    return causal_pattern(name, n, w, generator=torch.Generator().manual_seed(1000 + seed))
 
 
 def sparsity(mixings: list, one_sided: bool = True) -> float:
@@ -97,7 +83,7 @@ def copy_run(mixings: list, seed: int, *, m: int = M, symbols: int = SYMBOLS, st
              batch: int = BATCH, width: int = WIDTH, device: str = "cpu", progress: bool = False) -> dict:
     """A run of the copying task, with what its receptive fields allow."""
     g = torch.Generator(device=device).manual_seed(seed)
-    hit = copying.reached(copying.receptive_fields([reads(mixing) for mixing in mixings])[-1])
+    hit = copying.reached(last_field(mixings))
 
     def draw(size=batch):
         x = copying.sequences(m, symbols, size, generator=g)
@@ -150,7 +136,7 @@ def longer() -> list[dict]:
 
 def mixings_of(letters: str, n: int) -> list:
     """A: dense causal attention, B: bilinear projection, C: separable convolution of width 5; one letter a layer."""
-    made = {"A": Attend(causal(dense(n)), (0,) * HEADS), "B": Project(n), "C": Convolve(n, 5)}
+    made = {"A": Attend(causal_pattern("dense", n), (0,) * HEADS), "B": Project(n), "C": Convolve(n, 5)}
     return [made[letter] for letter in letters]
 
 
@@ -237,9 +223,12 @@ def by_pattern(cases: list, masked: bool) -> list[dict]:
 
 def encoder_pattern(name: str, w: int, seed: int) -> Pattern:
     """The same patterns with both sides, for the encoder."""
-    if name == "random":
-        return random(TEXT_N, w, generator=torch.Generator().manual_seed(1000 + seed))
-    return pattern(name, TEXT_N, w, seed, one_sided=False)
+    return {
+        "dense": lambda: patterns.dense(TEXT_N), "window": lambda: patterns.window(TEXT_N, w),
+        "strided": lambda: patterns.strided(TEXT_N, w, reach=w - 1), "fixed": lambda: patterns.fixed(TEXT_N, w),
+        "star": lambda: patterns.star(TEXT_N),
+        "random": lambda: patterns.random(TEXT_N, w, generator=torch.Generator().manual_seed(1000 + seed)),
+    }[name]()
 
 
 FULL = {"m": 127, "symbols": 127, "steps": 3000, "samples": 2048, "batch": 64, "width": 64}
