@@ -29,6 +29,7 @@ PAGES = {  # claims module of tests/ -> its page
     "test_claims_complexity": "notebooks/jl_low_rank/complexity_table.ipynb",
     "test_claims_expressive": "notebooks/sparse_patterns/logarithmic_dimension.ipynb",
     "test_claims_copying": "notebooks/sparse_universality/copying_task.ipynb",
+    "test_claims_sparse": "notebooks/sparse_universality/patterns_and_conditions.ipynb",
 }
 
 # Forked from a process that has these already: most of a mutation's time would otherwise go into importing torch.
@@ -114,6 +115,10 @@ def expressive(kernel: str, old: str, new: str, check: str, page: bool = True) -
 
 def copying(kernel: str, old: str, new: str, check: str, page: bool = True) -> Mutation:
     return Mutation(f"copying/{kernel}", old, new, check, page, "test_claims_copying")
+
+
+def tiles(kernel: str, old: str, new: str, check: str, page: bool = True) -> Mutation:
+    return Mutation(f"sparse/{kernel}", old, new, check, page, "test_claims_sparse")
 
 
 MUTATIONS = {
@@ -210,6 +215,14 @@ MUTATIONS = {
     "window_attention: one key too few": efficient("sparse/padded", "(b <= a + left + right) & real", "(b < a + left + right) & real", "check_sparse('window')"),
     "_softmax: sums of one tile only": efficient("sparse/padded", "total + turn(e.sum(-1, keepdim=True), p)", "total + (p == 0) * turn(e.sum(-1, keepdim=True), p)", "check_sparse('strided')"),
     "strided_mask: stride": efficient("sparse/padded", "(i - j) % stride == 0", "(i - j) % (stride + 1) == 0", "check_sparse('strided')"),
+    "attend: scale": tiles("_tiles", "attn_mask=mask, scale=scale)", "attn_mask=mask, scale=2 * scale)", "check_exact(UNIONS['strided'](37))"),
+    "merge: sign": tiles("_tiles", "(lse - safe).exp()", "(safe - lse).exp()", "check_merge(UNIONS['strided'](31))"),
+    "merge: maximum for the sum": tiles("_tiles", "torch.logaddexp(lse, l)", "torch.maximum(lse, l)", "check_merge(UNIONS['strided'](31))"),
+    "_one: weight of nothing": tiles("_tiles", "l = l.masked_fill(dead, -math.inf)", "l = l + 0", "check_merge(UNIONS['blocks and lists'](31))", page=False),
+    "make_plan: overlaps twice": tiles("_plan", "mask &= ~_reads(part, n, k, l)", "mask &= mask", "check_merge(UNIONS['strided'](31))"),
+    "Layout.keys: offset of the mask": tiles("_shapes", "self.hop - self.left + torch.arange(self.width)", "self.hop - self.left + 1 + torch.arange(self.width)", "check_exact(UNIONS['strided'](131))"),
+    "gradients: sign of the part of lse": tiles("_backward", "zip(g, out)]) - g_lse", "zip(g, out)]) + g_lse", "check_gradient(UNIONS['strided'](31))", page=False),
+    "_one: sign of the drift": tiles("_backward", "ds.sub_(d_b", "ds.add_(d_b", "check_gradient(UNIONS['strided'](31))", page=False),
     "lsh_attention: sign of the correction": efficient("efficient/hashing", "logits = logits - seen", "logits = logits + seen", "check_union(0)"),
     "lsh_attention: rounds by their mean": efficient("efficient/hashing", "(torch.softmax(lse, 0) * out).sum(0)", "out.mean(0)", "check_union(0)"),
     "lsh_attention: keys not of length one": efficient("efficient/hashing", "F.normalize(qk, dim=-1), v)", "qk, v)", "check_union(0)"),

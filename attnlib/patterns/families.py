@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import torch
 from jaxtyping import Bool
@@ -233,12 +233,12 @@ def causal(pattern: Pattern) -> Pattern:
     return build(pattern.n, *(step._replace(causal=True) for step in pattern.steps))
 
 
-def from_sets(*steps: Sequence[Sequence[int]]) -> Pattern:
+def from_sets(*steps: Sequence[Collection[int]]) -> Pattern:
     """A pattern from its index sets.
 
         from_sets([[0, 1], [0, 1, 2], [2]])   token 0 reads 0 and 1, token 1 reads all, token 2 reads itself
 
-    Args:    steps: each a list of n lists; list k holds the tokens that token k reads, in any order.
+    Args:    steps: each a list of n lists or sets; the k-th holds the tokens that token k reads, in any order.
     Returns: Pattern with p = len(steps).
     Raises:  ValueError for steps of unlike lengths, an empty list, an index twice or outside 0..n - 1.
     Cost:    O(entries log entries).
@@ -249,7 +249,7 @@ def from_sets(*steps: Sequence[Sequence[int]]) -> Pattern:
     for number, sets in enumerate(steps):
         require(len(sets) == n, f"step {number} has {len(sets)} sets, step 0 has {n}: one set for each token in every step")
         for k, row in enumerate(sets):
-            good = isinstance(row, list | tuple | range) and all(isinstance(j, int) for j in row)
+            good = isinstance(row, list | tuple | set | range) and all(isinstance(j, int) for j in row)
             require(good, f"step {number}: the set of token {k} must be a list of integers, got {row!r}")
             require(len(set(row)) == len(row), f"step {number}: the set of token {k} holds an index twice: {row!r}")
         crow = torch.tensor([0, *(len(row) for row in sets)], dtype=torch.int64).cumsum(0)

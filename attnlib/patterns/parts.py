@@ -153,14 +153,17 @@ class Pattern(NamedTuple):
 
         Args:    step: modulo p.   k, j: indices in 0..n-1 that broadcast, as in a mask_mod of flex attention.
         Returns: boolean, of their common shape.
-        Cost:    O(pairs * parts); with Lists O(log connections) each.
+        Cost:    O(n + pairs * parts); with Lists O(log connections) each.
         Source:  Yun et al. 2020b, recalled: the sets A_k of step l.
         Page:    notebooks/sparse_universality/patterns_and_conditions
         """
-        own = self.steps[step % self.p]
-        found = _reads(own.parts[0], self.n, k, j)
-        for part in own.parts[1:]:
-            found = found | _reads(part, self.n, k, j)
+        n, own, distances = self.n, self.steps[step % self.p], torch.arange(1 - self.n, self.n, device=k.device)
+        found = torch.zeros(torch.broadcast_shapes(k.shape, j.shape), dtype=torch.bool, device=k.device)
+        if near := [_by_distance(part, n, distances) for part in own.parts if isinstance(part, Window | Strided)]:
+            found |= torch.stack(near).any(0)[j - k + n - 1]
+        for part in own.parts:
+            if not isinstance(part, Window | Strided):
+                found |= _reads(part, n, k, j)
         return found & (j <= k) if own.causal else found
 
     def mask(self, step: int = 0, *, device=None) -> Bool[Tensor, "n n"]:
@@ -173,7 +176,7 @@ class Pattern(NamedTuple):
         Page:    notebooks/sparse_universality/patterns_and_conditions
         """
         i = torch.arange(self.n, device=device)
-        return self.reads(step, i[:, None], i).expand(self.n, self.n)
+        return self.reads(step, i[:, None], i)
 
     def rows(self, step: int = 0) -> tuple[Int[Tensor, "n_1"], Int[Tensor, "entries"]]:
         """The index sets of a step as compressed sparse rows, without an n x n matrix.
@@ -186,7 +189,7 @@ class Pattern(NamedTuple):
         """
         counts, cols = [], []
         for k in _chunks(self.n):
-            found = self.reads(step, k[:, None], torch.arange(self.n)).expand(len(k), self.n)
+            found = self.reads(step, k[:, None], torch.arange(self.n))
             counts.append(found.sum(1))
             cols.append(found.nonzero()[:, 1])
         return torch.cat([torch.zeros(1, dtype=torch.int64), torch.cat(counts).cumsum(0)]), torch.cat(cols)
@@ -201,7 +204,7 @@ class Pattern(NamedTuple):
         Page:    notebooks/sparse_universality/patterns_and_conditions
         """
         j = torch.arange(self.n)
-        return torch.cat([self.reads(step, k[:, None], j).expand(len(k), self.n).sum(1) for k in _chunks(self.n)])
+        return torch.cat([self.reads(step, k[:, None], j).sum(1) for k in _chunks(self.n)])
 
 
 def build(n: int, *steps: Step | Part | list[Part] | tuple[Part, ...]) -> Pattern:
@@ -230,10 +233,7 @@ def build(n: int, *steps: Step | Part | list[Part] | tuple[Part, ...]) -> Patter
 
 
 def _step(given, number: int) -> Step:
-    if isinstance(given, Step):
-        step = given
-    else:
-        step = Step((given,) if isinstance(given, Part) else tuple(given))
+    step = given if isinstance(given, Step) else Step((given,) if isinstance(given, Part) else tuple(given))
     require(len(step.parts) > 0, f"step {number}: a step needs at least one part, got none")
     for part in step.parts:
         require(isinstance(part, Part), f"step {number}: a part is a Window, Strided, Blocks, Columns, Rows or Lists, got {part!r}")
@@ -258,24 +258,29 @@ def _fits(part: Part, n: int, number: int) -> None:
     require(not isinstance(part, Columns | Rows) or len(tokens) > 0, f"{where} needs at least one token, got none")
 
 
+def _by_distance(part: Window | Strided, n: int, d: Tensor) -> Tensor:
+    """Whether a token reads the one d places on: these parts know no more than the distance."""
+    if isinstance(part, Strided):
+        return d % part.stride == 0
+    if part.wrap:
+        ring = torch.zeros(n, dtype=torch.bool, device=d.device)
+        ring[torch.arange(-part.left, part.right + 1, device=d.device) * part.dilation % n] = True
+        return ring[d % n]
+    near = (d >= -part.left * part.dilation) & (d <= part.right * part.dilation)
+    return near if part.dilation == 1 else near & (d % part.dilation == 0)
+
+
 def _reads(part: Part, n: int, k: Tensor, j: Tensor) -> Tensor:
     """Whether k reads j by this part alone, elementwise."""
     match part:
-        case Window(left, right, dilation, wrap):
-            if wrap:  # j = k - t * dilation mod n for some t in -right..left
-                ring = torch.zeros(n, dtype=torch.bool, device=k.device)
-                ring[torch.arange(-left, right + 1, device=k.device) * dilation % n] = True
-                return ring[(j - k) % n]
-            near = (j >= k - left * dilation) & (j <= k + right * dilation)
-            return near if dilation == 1 else near & ((j - k) % dilation == 0)
-        case Strided(stride):
-            return j % stride == k % stride
+        case Window() | Strided():
+            return _by_distance(part, n, j - k)
         case Blocks(size, shift, turn):
             return (j + shift) // size == ((k + shift) // size + turn) % part.count(n)
         case Columns(tokens):
-            return _among(tokens, n, j).expand(torch.broadcast_shapes(k.shape, j.shape))
+            return _among(tokens, n, j)
         case Rows(tokens):
-            return _among(tokens, n, k).expand(torch.broadcast_shapes(k.shape, j.shape))
+            return _among(tokens, n, k)
         case Lists(crow, col):
             keys = torch.repeat_interleave(torch.arange(n), crow.diff()) * n + col  # rising
             asked = k * n + j

@@ -8,10 +8,10 @@ import torch
 from torch import Tensor
 
 from attnlib.sparse import _tiles
-from attnlib.sparse._plan import Family, Plan, Run
+from attnlib.sparse._plan import Plan, Run
 from attnlib.sparse._shapes import Layout
 
-SCORES = 1 << 17  # logits together: they stay in the cache
+SCORES = 1 << 18  # logits together: they stay in the cache
 ON_DEVICE = 1 << 24
 
 
@@ -38,18 +38,25 @@ def gradients(q, k, v, out, lse, g, g_lse, plan: Plan, scale: float) -> tuple[Te
     """With P = exp(S - lse):  dV = P' G,  dS = P * (G V' - rowsum(G * out) + g_lse),  dQ = scale dS K,  dK = scale dS' Q."""
     dq, dk, dv = (torch.zeros_like(t) for t in (q, k, v))
     g = g.contiguous()
-    drift = (g * out).sum(-1) - g_lse
+    drift = torch.stack([_dots(*pair) for pair in zip(g, out)]) - g_lse
     other = lse if plan.taken is None else lse.index_fill(1, plan.taken, math.inf)  # P = 0 in rows that Rows decides
     for family in plan.families:
         layout, kept = family.layout, lse if family.takes else other
         size = max(1, (SCORES if q.device.type == "cpu" else ON_DEVICE) // (layout.c * layout.width))
+        size = min(size, max(run.stop - run.start for run in family.runs))
+        scratch = q.new_empty(2, size, layout.c, layout.width)  # fresh pages cost more than the arithmetic on them
         for run in family.runs:
             for start in range(run.start, run.stop, size):
-                _one((q, k, v, g), (dq, dk, dv), kept, drift, layout, run, start, min(run.stop, start + size), scale)
+                _one((q, k, v, g), (dq, dk, dv), kept, drift, layout, run, start, min(run.stop, start + size), scale, scratch)
     return dq, dk, dv
 
 
-def _one(given, wanted, lse, drift, layout: Layout, run: Run, start: int, stop: int, scale: float) -> None:
+def _dots(g: Tensor, out: Tensor, rows: int = 512) -> Tensor:
+    """The inner product of each row, a few rows at a time."""
+    return torch.cat([(a * b).sum(-1) for a, b in zip(g.split(rows), out.split(rows))])
+
+
+def _one(given, wanted, lse, drift, layout: Layout, run: Run, start: int, stop: int, scale: float, scratch: Tensor) -> None:
     """What the tiles start..stop - 1 add to the three gradients."""
     (q, k, v, g), (dq, dk, dv) = given, wanted
     count, c, order = stop - start, layout.c, layout.q_order
@@ -60,7 +67,7 @@ def _one(given, wanted, lse, drift, layout: Layout, run: Run, start: int, stop: 
     first = start * layout.hop - layout.left
     (add_k, put_k), (add_v, put_v) = (_target(t, layout.k_order, first, first + keys[0].shape[1]) for t in (dk, dv))
     tiles = [_tiles.key_tiles(t, layout, count) for t in keys]
-    p, ds = (q.new_empty(count, c, layout.width) for _ in range(2))
+    p, ds = scratch[:, :count]
     for b in range(len(q)):
         (q_b, g_b, l_b, d_b), (k_b, v_b) = (t[b] for t in rows), (t[b] for t in tiles)
         if bias is None:

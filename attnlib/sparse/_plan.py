@@ -75,7 +75,7 @@ def make_plan(step: Step, n: int, dtype: torch.dtype, device: torch.device) -> P
         touched = touching
         seen += [] if takes else parts
     empty = (~fed).nonzero().flatten().tolist()
-    require(not empty, f"row {empty[0] if empty else ''} of the pattern attends to nothing (so do {len(empty) - 1} others): its softmax is empty")
+    require(not empty, f"row {(empty or [0])[0]} of the pattern attends to nothing, so its softmax is empty ({len(empty)} such rows)")
     taken = [p.tokens for p in step.parts if isinstance(p, Rows)]
     taken = torch.tensor(sorted({t for tokens in taken for t in tokens}), device=device) if taken else None
     return Plan([_ready(family, dtype, device) for family in families], taken)

@@ -1,0 +1,118 @@
+"""Exercises of the page on sparse patterns. Every function takes an answer and returns a sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from attnlib import patterns
+from attnlib.exercises.paths import NOT_TRIED, RIGHT
+from attnlib.patterns import Pattern
+
+
+def count(answer: int | None) -> str:
+    """Exercise 11.1: how many connections does a window of total width 7 have on 100 tokens?
+
+    Args:    answer: a number, or None.
+    Returns: a sentence that says what is right or what went wrong.
+    Cost:    O(1).
+    Page:    notebooks/sparse_universality/patterns_and_conditions
+    """
+    if answer is None:
+        return NOT_TRIED
+    mistakes = {
+        700: "That is 100 * 7: the three tokens at each end have fewer neighbours.",
+        694: "You took the missing neighbours of one end off, and there are two ends.",
+        588: "The self-loops are connections too.",
+        672: "That is a half-window of 7 / 2 rounded wrongly: the width 7 is 3 + 1 + 3, and an end lacks 3 + 2 + 1.",
+        1444: "You took 7 tokens on each side: 7 is the total width.",
+    }
+    return RIGHT if answer == 688 else mistakes.get(answer, "Not yet: 100 rows of 7, less what hangs over at the two ends.")
+
+
+def heard(answer: Callable | None) -> str:
+    """Exercise 11.2: a function (steps, t) that returns the list of the sets S^t_k of a cyclic pattern.
+
+    Args:    answer: steps[l][k] is the list A_k of step l; it returns a list of n sets.
+    Returns: a sentence that says what is right or what went wrong.
+    Cost:    a few small unions.
+    Page:    notebooks/sparse_universality/patterns_and_conditions
+    """
+    if answer is None:
+        return NOT_TRIED
+    cases = [
+        ([[[0], [0, 1], [1, 2], [2, 3]], [[0], [1], [0, 2], [3]]], 3),
+        ([[[0, 2], [1], [2]], [[0], [1, 0], [2]], [[0], [1], [2, 1]]], 2),
+        ([[[0, 1], [1, 2], [2, 3], [3, 4], [4]]], 3),
+    ]
+    right = lambda steps, t, order=1, cyclic=True: _heard(steps, t, order, cyclic)
+    given = [[set(s) for s in answer([[list(a) for a in step] for step in steps], t)] for steps, t in cases]
+    if given == [right(*c) for c in cases]:
+        return RIGHT
+    mistakes = {
+        "The steps run backwards: layer 1 uses step 1, and the newest layer reads the sets of the layer before.":
+            [right(*c, order=-1) for c in cases],
+        "Only the first step is used: layer t uses step (t - 1) mod p.": [right(*c, cyclic=False) for c in cases],
+        "That is one layer too many.": [right(steps, t + 1) for steps, t in cases],
+        "That is one layer too few: S^1_k is A_k of the first step.": [right(steps, t - 1) for steps, t in cases],
+        "The edges are turned round: j in A_k means that k reads j.": [right(_turned(steps), t) for steps, t in cases],
+    }
+    named = [words for words, wrong in mistakes.items() if given == wrong]
+    return named[0] if named else "Not yet: start with S_k = {k}, and let each layer unite the sets of what k reads."
+
+
+def _heard(steps, t, order=1, cyclic=True):
+    layers = [steps[i % len(steps) if cyclic else 0] for i in range(t)][::order]
+    sets = [{k} for k in range(len(steps[0]))]
+    for step in layers:
+        sets = [set().union(*(sets[j] for j in row)) for row in step]
+    return sets
+
+
+def _turned(steps):
+    return [[[k for k, row in enumerate(step) if j in row] for j in range(len(step))] for step in steps]
+
+
+def design(answer: Pattern | None) -> str:
+    """Exercise 11.3: a pattern of 20 tokens, at most 60 connections a step, that meets all conditions with s = 3.
+
+    Args:    answer: a Pattern, or None.
+    Returns: a sentence that says what is right or what went wrong.
+    Cost:    one check.
+    Page:    notebooks/sparse_universality/patterns_and_conditions
+    """
+    if answer is None:
+        return NOT_TRIED
+    if not isinstance(answer, Pattern) or answer.n != 20:
+        return f"A Pattern of 20 tokens was wanted, yours is {getattr(answer, 'n', type(answer).__name__)}."
+    found = patterns.check(answer)
+    if found.connections > 60:
+        return f"Your largest step has {found.connections} connections, 60 are allowed."
+    for condition, why in found.reasons.items():
+        return f"The condition {condition} fails: {why}."
+    if found.unknown:
+        return "The search for a path gave up: choose a pattern in which each token reads the one before it."
+    return RIGHT if found.hops <= 3 else f"All conditions hold, with s = {found.hops}: three hops are wanted. Try three distances on a circle."
+
+
+def repair(answer: Pattern | None) -> str:
+    """Exercise 11.4: add at most 10 connections to fixed(10, 4) so that all conditions hold.
+
+    Args:    answer: a Pattern with the same two steps and more, or None.
+    Returns: a sentence that says what is right or what went wrong.
+    Cost:    one check.
+    Page:    notebooks/sparse_universality/patterns_and_conditions
+    """
+    if answer is None:
+        return NOT_TRIED
+    old = patterns.fixed(10, 4)
+    if not isinstance(answer, Pattern) or (answer.n, answer.p) != (10, 2):
+        return "A Pattern of 10 tokens and two steps was wanted."
+    added = 0
+    for step in range(2):
+        if bool((old.mask(step) & ~answer.mask(step)).any()):
+            return f"Your step {step} has lost connections of fixed(10, 4): only add."
+        added += int((answer.mask(step) & ~old.mask(step)).sum())
+    if added > 10:
+        return f"You added {added} connections, 10 are allowed."
+    found = patterns.check(answer)
+    return RIGHT if found.all_met else f"Not yet: {'; '.join(found.reasons.values()) or 'no path was found'}."

@@ -1,0 +1,166 @@
+"""The three conditions on a pattern: self-loops, a Hamiltonian path with its certificate, and the number of hops."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Bool
+from torch import Tensor
+
+from attnlib._require import require
+from attnlib.patterns.bits import bit_product, pack, unpack
+from attnlib.patterns.hamilton import search
+from attnlib.patterns.parts import Pattern
+
+
+class Conditions(NamedTuple):
+    """What `check` found.
+
+    Args:    self_loops: condition (1), every token reads itself in every step.   hamiltonian_path: condition (2), a path
+             as its own certificate: token path[i + 1] reads path[i] in some step; None if there is none or none was found.
+             hops: condition (3), s; None if there is none.   connections: of the largest step.   reasons: for each
+             condition that fails, why.   unknown: the conditions where the search gave up; only hamiltonian_path can be.
+    Page:    notebooks/sparse_universality/patterns_and_conditions
+    """
+
+    self_loops: bool
+    hamiltonian_path: tuple[int, ...] | None
+    hops: int | None
+    connections: int
+    reasons: dict[str, str]
+    unknown: tuple[str, ...]
+
+    @property
+    def all_met(self) -> bool | None:
+        """True if all three hold, False if one fails, None if that is not known."""
+        return False if self.reasons else None if self.unknown else True
+
+
+def check(pattern: Pattern, *, device=None, moves: int = 20_000) -> Conditions:
+    """Which of the three conditions hold, with certificates and reasons.
+
+        (1) k in A^l_k   (2) a path in which each token reads the one before it, in the union of the steps
+        (3) S^t_k = union of S^{t-1}_j over j in A^t_k, S^0_k = {k};  s = min {t : S^t_k = [n] for all k}
+
+    Args:    pattern: n tokens, p steps.   device: None for bit rows on the CPU; "cuda" for matrix products in half
+             precision.   moves: how many rotations the search for a path may try before it gives up.
+    Returns: Conditions.
+    Raises:  ValueError if moves is negative.
+    Cost:    O(p + log n) products, of about n^3 / 512 word operations each on the CPU; no n x n matrix of floats there.
+    Source:  Yun et al. 2020b, Assumption 1, recalled; the way to check it is ours.
+    Claim:   patterns.checker      Page: notebooks/sparse_universality/patterns_and_conditions
+    """
+    require(moves >= 0, f"moves must be at least 0, got {moves}")
+    reasons, unknown = {}, ()
+    alone = [(k, step) for step in range(pattern.p) for k in _without_loop(pattern, step)]
+    if alone:
+        reasons["self_loops"] = f"token {alone[0][0]} does not read itself in step {alone[0][1]}"
+    path, why, known = search(pattern, moves)
+    if not known:
+        unknown = ("hamiltonian_path",)
+    elif path is None:
+        reasons["hamiltonian_path"] = why
+    s, pair = _hops(pattern, device)
+    if s is None:
+        reasons["hops"] = f"token {pair[0]} does not hear of token {pair[1]}, however many layers there are"
+    return Conditions(not alone, path, s, pattern.connections, reasons, unknown)
+
+
+def hops(pattern: Pattern, *, device=None) -> int | None:
+    """The number of layers after which every token has heard of every other, condition (3).
+
+        s = min {t : S^t_k = [n] for all k},   S^t = A^t S^{t-1}  as boolean matrices, S^0 = I
+
+    One period is P = A^p ... A^1. Its powers P, P^2, P^4, ... are squared until one is full; then the largest power that
+    is not full is put together from them, and at most p single layers follow.
+
+    Args:    pattern: n tokens, p steps.   device: None for bit rows on the CPU; "cuda" for matrix products.
+    Returns: s, or None if no number of layers is enough.
+    Cost:    at most 2 p + 4 log2 n products; see `check`.
+    Source:  not taken from a paper.
+    Claim:   patterns.checker      Page: notebooks/sparse_universality/patterns_and_conditions
+    """
+    return _hops(pattern, device)[0]
+
+
+def hops_by_sets(pattern: Pattern, limit: int | None = None) -> int | None:
+    """The same number by Python sets, layer by layer: the literal twin of `hops`.
+
+        S^t_k = union of S^{t-1}_j over j in A_k of step (t - 1) mod p
+
+    Args:    pattern: n tokens, p steps.   limit: layers after which it gives up, None for p ((n - 1)^2 + 1): if so many
+             are not enough, none are.
+    Returns: s, or None.
+    Cost:    O(s n^3).
+    Source:  Yun et al. 2020b, Assumption 1, recalled.
+    Claim:   patterns.checker      Page: notebooks/sparse_universality/patterns_and_conditions
+    """
+    n, p = pattern.n, pattern.p
+    steps = [[row.nonzero().flatten().tolist() for row in pattern.mask(step)] for step in range(p)]
+    heard, seen = [{k} for k in range(n)], set()
+    for t in range(p * ((n - 1) ** 2 + 1) if limit is None else limit):
+        if t % p == 0:
+            state = tuple(map(frozenset, heard))
+            if state in seen:  # at the same place of the cycle: it repeats for ever
+                return None
+            seen.add(state)
+        heard = [set().union(*(heard[j] for j in row)) for row in steps[t % p]]
+        if all(len(s) == n for s in heard):
+            return t + 1
+    return None
+
+
+def reach(pattern: Pattern, layers: int) -> Bool[Tensor, "n n"]:
+    """Who has heard of whom after some layers: True in row k and column j if j is in S^t_k.
+
+    Args:    pattern: n tokens.   layers: t >= 0.
+    Returns: (n, n), boolean; the identity for no layer.
+    Raises:  ValueError if layers is negative.
+    Cost:    O(t n^3) as matrix products.
+    Source:  Yun et al. 2020b, Assumption 1, recalled.
+    Page:    notebooks/sparse_universality/patterns_and_conditions
+    """
+    require(layers >= 0, f"layers must be at least 0, got {layers}")
+    heard = torch.eye(pattern.n, dtype=torch.bool)
+    for t in range(layers):
+        heard = pattern.mask(t).float() @ heard.float() > 0
+    return heard
+
+
+def _without_loop(pattern: Pattern, step: int) -> list[int]:
+    i = torch.arange(pattern.n)
+    return (~pattern.reads(step, i, i)).nonzero().flatten().tolist()
+
+
+def _hops(pattern: Pattern, device) -> tuple[int | None, tuple[int, int] | None]:
+    """s and None, or None and a pair (k, j) such that k does not hear of j."""
+    n, p = pattern.n, pattern.p
+    on_gpu = device is not None and torch.device(device).type == "cuda"
+    if on_gpu:
+        steps = [pattern.mask(step, device=device).half() for step in range(p)]
+        product, full = (lambda a, b: (a @ b > 0).half()), (lambda s: bool(s.all()))
+    else:
+        steps, everything = [pack(pattern.mask(step)) for step in range(p)], pack(torch.ones(1, n, dtype=torch.bool))
+        product, full = bit_product, (lambda s: bool((s == everything).all()))
+    one = steps[0]
+    for step in steps[1:]:
+        one = product(step, one)
+    powers, most = [one], (n - 1) ** 2 + 1  # if no power up to the bound of Wielandt is full, none is
+    while not full(powers[-1]) and 1 << (len(powers) - 1) < most:
+        powers.append(product(powers[-1], powers[-1]))
+        if torch.equal(powers[-1], powers[-2]):
+            break
+    if not full(powers[-1]):
+        heard = powers[-1].bool() if on_gpu else unpack(powers[-1], n)
+        return None, tuple((~heard).nonzero()[0].tolist())
+    periods, heard = 0, None
+    for i in reversed(range(len(powers) - 1)):  # the largest number of periods that is not enough
+        longer = powers[i] if heard is None else product(powers[i], heard)
+        if not full(longer):
+            periods, heard = periods + (1 << i), longer
+    for t, step in enumerate(steps, 1):
+        heard = step if heard is None else product(step, heard)
+        if full(heard):
+            return periods * p + t, None
+    raise AssertionError("a full power was found above")
