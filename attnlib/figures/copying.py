@@ -67,7 +67,7 @@ def by_sparsity(panels: Sequence[tuple[str, str, Sequence[dict]]], bounds: bool 
     Cost:    about 300 ms.
     Page:    notebooks/sparse_universality/copying_task
     """
-    fig, axes = new(1, len(panels), size=(6.0, 3.4), squeeze=False)
+    fig, axes = new(1, len(panels), size=(6.0, 3.4), squeeze=False, sharey=bounds)
     for ax, (title, label, rows) in zip(axes[0], panels, strict=True):
         for name, (colour, mark) in STYLES.items():
             own = sorted((row for row in rows if row["pattern"] == name), key=lambda row: row["sparsity"])
