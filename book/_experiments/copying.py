@@ -47,7 +47,7 @@ from attnlib.patterns import Pattern
 SEEDS, HEADS, WIDTH, BATCH, RATE = (0, 1, 2), 4, 32, 32, 5e-3
 M, SYMBOLS, STEPS, SAMPLES, FAILURE = 15, 16, 500, 8192, 1e-6
 RANDOM_STEPS = 1000  # random sets learn more slowly
-MIXER_STEPS = 250
+MIXER_STEPS = 240
 TEXT_N, TEXT_BATCH, TEXT_STEPS, MASKED = 64, 8, 300, 0.15
 CHARACTERS = " abcdefghijklmnopqrstuvwxyz."
 MODULES = (
