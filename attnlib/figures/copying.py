@@ -78,7 +78,7 @@ def by_sparsity(panels: Sequence[tuple[str, str, Sequence[dict]]], bounds: bool 
                 ax.plot([at, at], [min(row["scores"]), max(row["scores"])], "-", color=colour, lw=1)
                 if bounds and row["bound"] is not None:
                     ax.plot([at - 0.02, at + 0.02], [row["bound"]] * 2, "--", color="black", lw=1.3)
-            ax.plot(x, mean, mark + ":", color=colour, lw=0.8, ms=6, mfc="white", mew=1.3, label=name)
+            ax.plot(x, mean, mark, ls="none", color=colour, ms=6, mfc="white", mew=1.3, label=name)
         ax.set(title=title, xlabel="sparsity, share not read", ylabel=label)
     handles = {h.get_label(): h for ax in axes[0] for h in ax.get_legend_handles_labels()[0]}
     fig.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=4, fontsize=9)
@@ -125,5 +125,5 @@ def curves(runs: dict[str, Sequence[Sequence[float]]], every: int, chance: float
             ax.plot(steps, curve, mark + "-", color=colour, lw=1, ms=4, markevery=4, mfc="white", label=label if number == 0 else None)
     ax.axhline(chance, color="black", ls="--", label="guessing, $\\ln V$")
     ax.set(xlabel="step", ylabel="loss in nats, mean of 20 steps", ylim=(0, 1.15 * chance))
-    ax.legend(fontsize=9)
+    ax.legend(fontsize=9, loc="center right", bbox_to_anchor=(1.0, 0.7))
     return fig
