@@ -49,7 +49,7 @@ def ladder(rows: Sequence[dict]) -> Figure:
         ax.plot(row["accuracies"], [y] * len(row["accuracies"]), mark, color=colour, ms=5, mfc="none", mew=1.2, ls="none")
     ax.plot([], [], "--", color="black", lw=1.3, label="bound")
     ax.plot([], [], "o", color=GREY, mfc="none", ls="none", label="run, one of three seeds")
-    ax.set(yticks=range(len(rows)), yticklabels=[row["label"] for row in rows], xlabel="accuracy of copying", xlim=(-0.02, 1.04))
+    ax.set(yticks=range(len(rows)), yticklabels=[row["label"] for row in rows], xlabel="accuracy of copying", ylabel="variant", xlim=(-0.02, 1.04))
     ax.tick_params(axis="y", labelsize=8, length=0)
     ax.grid(axis="x", color="#dddddd", lw=0.6)
     ax.set_axisbelow(True)
