@@ -13,8 +13,8 @@ import torch
 from attnlib import exercises
 from attnlib import patterns as library
 from attnlib.exercises import (
-    boltzmann, codes, collapse, complexity, efficacy, escaping, expressive, ids, lowrank, memorization, paths, patterns,
-    projections, questions, reviewers, universal,
+    boltzmann, codes, collapse, complexity, copying, efficacy, escaping, expressive, ids, lowrank, memorization, paths,
+    patterns, projections, questions, reviewers, universal,
 )
 
 
@@ -733,8 +733,104 @@ REVIEWERS = {
     ],
 }
 
+def through_layers(masks, *, skip=True, back=False, turned=False):
+    out = torch.eye(len(masks[0]), dtype=torch.bool)
+    for mask in masks[::-1] if back else masks:
+        step = ((mask.mT if turned else mask).float() @ out.float()) > 0
+        out = step | out if skip else step
+    return out
+
+
+def ratio_of(hit):
+    return sum(hit) / len(hit)
+
+
+COPYING = {
+    "count": [
+        (4, "Right"), (3, "counted from 0"), (8, "first"), (0, "block step alone"), (6, "That is w"), (23, "takes two layers"),
+        (5, "Not yet"),
+    ],
+    "depth": [
+        (lambda m, w: -(-m // (w - 1)), "Right"),
+        (lambda m, w: -(-m // w), "w - 1 tokens back"),
+        (lambda m, w: m // (w - 1), "Round up"),
+        (lambda m, w: m // (w - 1) + 1, "too many"),
+        (lambda m, w: 2, "yours says 2"),
+    ],
+    "field": [
+        (through_layers, "Right"),
+        (lambda masks: through_layers(masks, back=True), "wrong order"),
+        (lambda masks: through_layers(masks, skip=False), "skip is missing"),
+        (lambda masks: through_layers(masks, turned=True), "exchanged"),
+        (lambda masks: sum(masks).bool() | torch.eye(7, dtype=torch.bool), "one layer reads"),
+        (lambda masks: ~through_layers(masks), "not a mistake that is known"),
+        (lambda masks: through_layers(masks).float(), "boolean tensor"),
+        (lambda masks: 3, "boolean tensor"),
+    ],
+    "bound": [
+        (lambda hit, v: ratio_of(hit) + (1 - ratio_of(hit)) / v, "Right"),
+        (lambda hit, v: ratio_of(hit), "no chance"),
+        (lambda hit, v: ratio_of(hit) + (1 - ratio_of(hit)) / (v + 1), "separator"),
+        (lambda hit, v: ratio_of(hit) + 1 / v, "only the share"),
+        (lambda hit, v: max(ratio_of(hit), 1 / v), "add up"),
+        (lambda hit, v: 1 / v, "3/5, yours is 0.3333"),
+    ],
+}
+
 ANSWERS = {  # each module of a chapter has its answers here
     paths: PATHS, collapse: COLLAPSE, escaping: ESCAPING, questions: QUESTIONS, projections: PROJECTIONS, efficacy:
     EFFICACY, lowrank: LOWRANK, complexity: COMPLEXITY, expressive: EXPRESSIVE, codes: CODES, patterns: PATTERNS, universal:
-    UNIVERSAL, boltzmann: BOLTZMANN, ids: IDS, memorization: MEMORIZATION, reviewers: REVIEWERS,
+    UNIVERSAL, boltzmann: BOLTZMANN, ids: IDS, memorization: MEMORIZATION, reviewers: REVIEWERS, copying: COPYING,
 }
+EVERY = [(module, name) for module, answers in ANSWERS.items() for name in answers]
+
+
+def label(value):
+    return value.__name__.rpartition(".")[2] if hasattr(value, "__name__") else None
+
+
+@pytest.mark.parametrize("module", ANSWERS, ids=label)
+def test_every_exercise_is_fed(module):
+    assert set(exercises.__all__) == {label(m) for m in ANSWERS}
+    tree = ast.parse(Path(module.__file__).read_text(encoding="utf-8"))
+    public = {node.name for node in tree.body if isinstance(node, ast.FunctionDef) and not node.name.startswith("_")}
+    assert public == set(ANSWERS[module])
+
+
+@pytest.mark.parametrize(("module", "name"), EVERY, ids=label)
+def test_nothing_tried(module, name):
+    assert getattr(module, name)(None).startswith("Not tried yet")
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "number"), [(m, n, i) for m, n in EVERY for i in range(len(ANSWERS[m][n]))], ids=label
+)
+def test_answers(module, name, number):
+    answer, words = ANSWERS[module][name][number]
+    said = getattr(module, name)(answer)
+    assert re.search(words, said), said
+    assert (said == "Right.") == (number == 0)
+
+
+def test_single_precision_is_precise_enough():
+    assert codes.edges(lambda n, gap: edge_queries(n, gap).float()) == "Right."
+
+
+LEAST = {
+    ids: 18, paths: 18, collapse: 10, questions: 15, escaping: 15, projections: 15, efficacy: 21,
+    lowrank: 19, complexity: 12, expressive: 16, codes: 15, boltzmann: 17,
+    memorization: 10, reviewers: 12, copying: 14, patterns: 11, universal: 28,
+}
+
+
+@pytest.mark.parametrize(("module", "least"), LEAST.items(), ids=label)
+def test_every_named_mistake_is_fed(module, least):
+    """A sentence that no wrong answer reaches would be a sentence that nobody has tried."""
+    found = ANSWERS[module]
+    said = {getattr(module, name)(answer) for name, answers in found.items() for answer, _ in answers}
+    tree = ast.parse(Path(module.__file__).read_text(encoding="utf-8"))
+    bodies = [node.body[1:] for node in tree.body if isinstance(node, ast.FunctionDef) and node.name in found]
+    words = [c.value for body in bodies for part in body for c in ast.walk(part) if isinstance(c, ast.Constant)]
+    sentences = [w for w in words if isinstance(w, str) and w.endswith(".") and len(w) > 20]
+    assert len(sentences) >= least
+    assert [s for s in sentences if s not in said] == []

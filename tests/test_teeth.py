@@ -31,6 +31,7 @@ PAGES = {  # claims module of tests/ -> its page
     "test_claims_boltzmann": "notebooks/one_layer_memorization/boltzmann_and_hardmax.ipynb",
     "test_claims_expressive": "notebooks/sparse_patterns/logarithmic_dimension.ipynb",
     "test_claims_patterns": "notebooks/sparse_universality/patterns_and_conditions.ipynb",
+    "test_claims_copying": "notebooks/sparse_universality/copying_task.ipynb",
     "test_claims_sparse": "notebooks/sparse_universality/patterns_and_conditions.ipynb",
     "test_claims_universal": "notebooks/sparse_universality/the_proof_executed.ipynb",
     "test_claims_softmax": "notebooks/sparse_universality/from_integers_to_softmax.ipynb",
@@ -120,6 +121,10 @@ def expressive(kernel: str, old: str, new: str, check: str, page: bool = True) -
 
 def patterns(kernel: str, old: str, new: str, check: str, page: bool = True) -> Mutation:
     return Mutation(f"patterns/{kernel}", old, new, check, page, "test_claims_patterns")
+
+
+def copying(kernel: str, old: str, new: str, check: str, page: bool = True) -> Mutation:
+    return Mutation(f"copying/{kernel}", old, new, check, page, "test_claims_copying")
 
 
 def tiles(kernel: str, old: str, new: str, check: str, page: bool = True) -> Mutation:
@@ -342,6 +347,17 @@ MUTATIONS = {
     "dense_block: the skip stays": memorizer("block", "torch.zeros_like(net.v), -eye)", "torch.zeros_like(net.v), 0 * eye)", "check_block(0)"),
     "fit_deep: length of a block": memorizer("deep", "math.sqrt(6 * len(ids)", "math.sqrt(54 * len(ids)", "check_deep(*random_ids(1000, 12), bits=12)"),
     "_read: the bit is not taken off": memorizer("deep", "c, word = _add(c, bit, -(1 << place))", "c, word = _add(c, bit, 1 << place)", "check_deep(*random_ids(100, 20), bits=20)"),
+    "receptive_fields: axis": copying("__init__", "(reads.float() @ field.float())", "(reads.mT.float() @ field.float())", "check_relay()"),
+    "receptive_fields: no skip": copying("__init__", "field = field | ((reads", "field = ((reads", "check_fields('bare')", page=False),
+    "receptive_fields: the other order": copying("__init__", "for mask in masks:\n        reads", "for mask in list(masks)[::-1]:\n        reads", "check_fields('order')", page=False),
+    "reached: one token further": copying("__init__", "return sources + n // 2 - 1, sources", "return sources + n // 2 - 2, sources", "check_distances(8)"),
+    "bound: sign": copying("__init__", "return share + (1 - share) / symbols", "return share - (1 - share) / symbols", "check_reach()"),
+    "divergence: sign": copying("__init__", "return term(u, p) + term(1 - u, 1 - p)", "return term(u, p) - term(1 - u, 1 - p)", "check_sample(60, 4, 1e-3)"),
+    "ceiling: scale": copying("__init__", "math.log(1 / failure) / samples", "math.log(1 / failure) / samples / 4", "check_sample(60, 4, 1e-3)"),
+    "head_steps: union for one step": copying("__init__", "(h if scheme == \"multihead\" else l) % p", "l % p", "check_schemes(patterns.fixed(16), 1)", page=False),
+    "mix: the filter looks ahead": copying("networks", "F.pad(x.mT, _sides(self.mixing))", "F.pad(x.mT, _sides(self.mixing)[::-1])", "check_fields('convolution')", page=False),
+    "mix: the matrix is not masked": copying("networks", "(self.between * self.mask) @ x", "self.between @ x", "check_fields('projection')", page=False),
+    "copy_targets: the token itself": copying("networks", "x[:, half + 1 :]", "x[:, half : -1]", "check_trained()"),
 }
 
 

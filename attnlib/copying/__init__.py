@@ -1,0 +1,206 @@
+"""Copying: who can reach the token to be copied, the most accuracy this allows, and networks to try it on (networks)."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from fractions import Fraction
+from itertools import product
+from typing import Literal, get_args
+
+import torch
+from jaxtyping import Bool, Int
+from torch import Tensor
+
+from attnlib._require import require
+
+Scheme = Literal["union", "multihead", "sequential"]
+
+
+def head_steps(p: int, layers: int, heads: int, scheme: Scheme) -> list[tuple[int, ...] | None]:
+    """Which step of a pattern each head of each layer uses.
+
+        union: all steps at once (None);   multihead: head h uses step h mod p;   sequential: layer l uses step l mod p
+
+    Args:    p: steps of the pattern.   layers, heads: at least 1.   scheme: one of the three words.
+    Returns: for each layer None, or one step a head, counted from 0.
+    Raises:  ValueError for a size below 1 and for an unknown scheme.
+    Cost:    O(layers heads).
+    Source:  Yun et al. 2020b, experiments, recalled.
+    Page:    notebooks/sparse_universality/copying_task
+    """
+    require(min(p, layers, heads) >= 1, f"p, layers and heads must be at least 1, got {p}, {layers}, {heads}")
+    require(scheme in get_args(Scheme), f"scheme must be one of {list(get_args(Scheme))}, got {scheme!r}")
+    if scheme == "union":
+        return [None] * layers
+    return [tuple((h if scheme == "multihead" else l) % p for h in range(heads)) for l in range(layers)]
+
+
+def receptive_fields(masks: Sequence[Bool[Tensor, "..."]]) -> Bool[Tensor, "layers n n"]:
+    """Which input tokens can change which token after 0, 1, ..., L layers with skips.
+
+        S^0_k = {k},   S^l_k = S^{l-1}_k  and all  S^{l-1}_j  with j in A^l_k
+
+    Args:    masks: L masks (n, n) or (heads, n, n), True in row k and column j if k reads j; heads are merged.
+    Returns: (L + 1, n, n) boolean: True in row k and column j of entry l if j is in S^l_k.
+    Raises:  ValueError for no mask, and for masks that are not boolean, not square or of unlike sizes.
+    Cost:    L products of n x n matrices.
+    Source:  Yun et al. 2020b, Assumption 1, recalled; differs: the skip is written out.
+    Claim:   copying.fields      Page: notebooks/sparse_universality/copying_task
+    """
+    require(len(masks) > 0, "at least one mask is needed, got none")
+    for number, mask in enumerate(masks):
+        good = torch.is_tensor(mask) and mask.dtype == torch.bool and mask.dim() in (2, 3)
+        require(good, f"mask {number} must be a boolean tensor (n, n) or (heads, n, n)")
+        wanted = (masks[0].shape[-1],) * 2
+        require(tuple(mask.shape[-2:]) == wanted, f"mask {number} must be {wanted} to fit mask 0, got {tuple(mask.shape)}")
+    field = torch.eye(masks[0].shape[-1], dtype=torch.bool, device=masks[0].device)
+    fields = [field]
+    for mask in masks:
+        reads = mask if mask.dim() == 2 else mask.any(0)
+        field = field | ((reads.float() @ field.float()) > 0)  # sums of non-negative numbers: no entry is lost
+        fields.append(field)
+    return torch.stack(fields)
+
+
+def sequences(m: int, symbols: int, batch: int, *, generator: torch.Generator) -> Int[Tensor, "batch n"]:
+    """Sequences 0 s 0 s with m uniform symbols s_i in 1..V, the same twice.
+
+    Args:    m: symbols to copy.   symbols: V.   batch: how many sequences.   generator: of the draws.
+    Returns: (batch, 2 (m + 1)) int64 on the generator's device; s_i stands at i and at m + 1 + i.
+    Raises:  ValueError for a size below 1.
+    Cost:    O(batch m).
+    Source:  Yun et al. 2020b, experiments, recalled.
+    Page:    notebooks/sparse_universality/copying_task
+    """
+    require(min(m, symbols, batch) >= 1, f"m, symbols and batch must be at least 1, got {m}, {symbols}, {batch}")
+    s = torch.randint(1, symbols + 1, (batch, m), generator=generator, device=generator.device)
+    half = torch.cat([torch.zeros_like(s[:, :1]), s], 1)
+    return torch.cat([half, half], 1)
+
+
+def reached(field: Bool[Tensor, "n n"]) -> Bool[Tensor, "m"]:
+    """For which of the m symbols the token that must name it has it in its receptive field.
+
+        query q_i = m + i names s_i, its next token;   reached if  i  or  m + 1 + i  lies in S_{q_i},   i = 1..m
+
+    Args:    field: (n, n) with n = 2 (m + 1): the last entry of receptive_fields.
+    Returns: (m,) boolean.
+    Raises:  ValueError for n odd or below 4, and for a field that is not boolean and square.
+    Cost:    O(m).
+    Source:  not taken from a paper.
+    Claim:   copying.reach      Page: notebooks/sparse_universality/copying_task
+    """
+    queries, sources = _places(field)
+    return field[queries, sources] | field[queries, queries + 1]
+
+
+def bound(hit: Bool[Tensor, "m"], symbols: int) -> Fraction:
+    """The most expected accuracy that receptive fields allow.
+
+        R + (1 - R) / V,   R: share of the symbols that are reached
+
+    Args:    hit: (m,) boolean, as from reached.   symbols: V.
+    Returns: a Fraction.
+    Raises:  ValueError for no symbol to copy, symbols below 1, or hit that is not boolean.
+    Cost:    O(m).
+    Source:  not taken from a paper.
+    Claim:   copying.reach      Page: notebooks/sparse_universality/copying_task
+    """
+    _check_hits(hit, symbols)
+    share = Fraction(int(hit.sum()), len(hit))
+    return share + (1 - share) / symbols
+
+
+def ceiling(hit: Bool[Tensor, "m"], symbols: int, *, samples: int, failure: float) -> float:
+    """What the accuracy on N drawn sequences exceeds with a chance of at most `failure`.
+
+        R + (1 - R) u,   u >= 1/V the solution of  N kl(u | 1/V) = ln(1 / failure),   or 1
+        kl(u | p) = u ln(u / p) + (1 - u) ln((1 - u) / (1 - p))
+
+    Args:    hit: (m,) boolean, as from reached.   symbols: V.   samples: N, sequences drawn.   failure: in (0, 1).
+    Returns: a float, at least bound; rounded up by less than 1e-12.
+    Raises:  ValueError as bound, for samples below 1 and for failure outside (0, 1).
+    Cost:    O(m).
+    Source:  Hoeffding 1963, Theorem 1 (recalled; derived on the page), for the mean of a sequence's unreached hits.
+    Claim:   copying.sample      Page: notebooks/sparse_universality/copying_task
+    """
+    _check_hits(hit, symbols)
+    require(samples >= 1, f"samples must be at least 1, got {samples}")
+    require(0 < failure < 1, f"failure must lie strictly between 0 and 1, got {failure}")
+    share, needed = float(hit.double().mean()), math.log(1 / failure) / samples
+    if symbols == 1 or math.log(symbols) <= needed:
+        return 1.0
+    low, high = 1 / symbols, 1.0
+    while high - low > 1e-13:
+        middle = (low + high) / 2
+        low, high = (low, middle) if divergence(middle, 1 / symbols) >= needed else (middle, high)
+    return share + (1 - share) * high
+
+
+def divergence(u: float, p: float) -> float:
+    """The relative entropy of two coins, in nats.
+
+        kl(u | p) = u ln(u / p) + (1 - u) ln((1 - u) / (1 - p))
+
+    Args:    u: in [0, 1].   p: in (0, 1).
+    Returns: a float, 0 only for u = p.
+    Raises:  ValueError for u or p outside their range.
+    Cost:    O(1).
+    Source:  Hoeffding 1963, Theorem 1, recalled.
+    Claim:   copying.sample      Page: notebooks/sparse_universality/copying_task
+    """
+    require(0 <= u <= 1 and 0 < p < 1, f"u must lie in [0, 1] and p strictly inside, got {u} and {p}")
+    term = lambda a, b: a * math.log(a / b) if a > 0 else 0.0
+    return term(u, p) + term(1 - u, 1 - p)
+
+
+def best_accuracy(
+    field: Bool[Tensor, "n n"], symbols: int, *, weights: Sequence[Fraction] | None = None, limit: int = 10**6
+) -> Fraction:
+    """The best accuracy of any predictor that sees what its receptive field holds, by listing all sequences.
+
+        mean over i of  sum over what S_{q_i} shows  of  max over v of  P(s_i = v, that is shown)
+
+    Args:    field: (n, n), n = 2 (m + 1).   symbols: V.   weights: chances of the V symbols, None for 1/V each.
+             limit: refuse to list more sequences.
+    Returns: a Fraction: the literal twin of bound.
+    Raises:  ValueError for more than `limit` sequences, weights that are not V non-negative numbers of sum one.
+    Cost:    O(V^m m n).
+    Source:  the definition.
+    Claim:   copying.reach      Page: notebooks/sparse_universality/copying_task
+    """
+    queries, _ = _places(field)
+    m, p = len(queries), [Fraction(1, symbols)] * symbols if weights is None else [Fraction(w) for w in weights]
+    require(symbols**m <= limit, f"there are {symbols}^{m} sequences, more than limit = {limit}")
+    require(len(p) == symbols and min(p) >= 0 and sum(p) == 1, f"weights must be {symbols} chances of sum one, got {weights}")
+    tables = [Counter() for _ in range(m)]
+    seen = [field[q].nonzero().flatten().tolist() for q in queries.tolist()]
+    for s in product(range(symbols), repeat=m):
+        x, chance = (-1, *s, -1, *s), math.prod(p[v] for v in s)
+        for i in range(m):
+            tables[i][tuple(x[j] for j in seen[i]), s[i]] += chance
+    total = Fraction(0)
+    for table in tables:
+        best: dict[tuple, Fraction] = {}
+        for (shown, _), chance in table.items():
+            best[shown] = max(best.get(shown, Fraction(0)), chance)
+        total += sum(best.values())
+    return total / m
+
+
+def _places(field) -> tuple[Tensor, Tensor]:
+    """The queries m + 1..2m and the sources 1..m of a field (n, n), n = 2 (m + 1)."""
+    good = torch.is_tensor(field) and field.dtype == torch.bool and field.dim() == 2 and field.shape[0] == field.shape[1]
+    require(good, "field must be a boolean tensor (n, n)")
+    n = len(field)
+    require(n >= 4 and n % 2 == 0, f"a sequence 0 s 0 s has an even length of at least 4, got n = {n}")
+    sources = torch.arange(1, n // 2, device=field.device)
+    return sources + n // 2 - 1, sources
+
+
+def _check_hits(hit, symbols: int) -> None:
+    good = torch.is_tensor(hit) and hit.dtype == torch.bool and hit.dim() == 1 and len(hit) > 0
+    require(good, "hit must be a boolean tensor (m,) with m >= 1")
+    require(symbols >= 1, f"symbols must be at least 1, got {symbols}")

@@ -1,0 +1,46 @@
+"""The patterns of the copying task: causal, by name and one size w."""
+
+from __future__ import annotations
+
+from typing import Literal, get_args
+
+import torch
+
+from attnlib import patterns
+from attnlib._require import require
+from attnlib.patterns import Columns, Pattern, Rows, Window, build
+
+Name = Literal["dense", "strided", "half strided", "fixed", "window", "star", "random"]
+
+
+def causal_pattern(name: Name, n: int, w: int = 0, *, generator: torch.Generator | None = None) -> Pattern:
+    """A causal pattern by its name: no token reads one behind it.
+
+        dense: all;   window: the last w tokens, itself included;   star: 0, k - 1 and k
+        strided: a window of w, then every w-th token;   half strided: the same with a window of w/2
+        fixed: the own block of w, then the last token of every block;   random: k and w draws among 0..k
+
+    Args:    name: one of the words above.   n: tokens.   w: the size, of no use to dense and star.
+             generator: for random, on the CPU; draws are without replacement and may include k.
+    Returns: Pattern, causal; p = 2 for strided, half strided and fixed.
+    Raises:  ValueError for an unknown name, w below 1 or above n where it is used, random without a generator.
+    Cost:    O(1), or O(n^2) time for random.
+    Source:  Child et al. 2019 (strided, fixed) and Guo et al. 2019 (star), recalled; differs: the star's relay stands in
+             front, where all may read it.
+    Claim:   copying.relay      Page: notebooks/sparse_universality/copying_task
+    """
+    require(name in get_args(Name), f"name must be one of {list(get_args(Name))}, got {name!r}")
+    require(name in ("dense", "star") or 1 <= w <= n, f"w must be in 1..n = 1..{n} for {name}, got {w}")
+    if name == "random":
+        require(generator is not None, "random needs a generator")
+        rows = [{k, *torch.randperm(k + 1, generator=generator)[:w].tolist()} for k in range(n)]
+        return patterns.causal(patterns.from_sets([sorted(row) for row in rows]))
+    made = {
+        "dense": lambda: patterns.dense(n),
+        "strided": lambda: patterns.strided(n, w, reach=w - 1),
+        "half strided": lambda: patterns.strided(n, w),
+        "fixed": lambda: patterns.fixed(n, w),
+        "window": lambda: build(n, Window(w - 1, 0)),
+        "star": lambda: build(n, [Window(1, 1), Columns((0,)), Rows((0,))]),
+    }
+    return patterns.causal(made[name]())

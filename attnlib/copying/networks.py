@@ -1,0 +1,284 @@
+"""Small networks whose layers mix tokens by sparse attention, by a learned matrix or by a convolution; and their training."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+from torch.nn import functional as F
+from tqdm import tqdm
+
+from attnlib._require import require
+from attnlib.copying import Scheme, head_steps, receptive_fields
+from attnlib.patterns import Pattern, union
+from attnlib.sparse import masked_attention, sparse_attention
+
+IGNORED = -100  # a target that does not count
+
+
+class Attend(NamedTuple):
+    """Heads that attend along a pattern.
+
+    Args:    pattern: of n tokens.   steps: the step of each head.   sparse: use the sparse kernel, not masks.
+    Page:    notebooks/sparse_universality/copying_task
+    """
+
+    pattern: Pattern
+    steps: tuple[int, ...]
+    sparse: bool = False
+
+
+class Project(NamedTuple):
+    """A bilinear projection in place of attention: token k gets row k of W_P X W_O, W_P learned and n x n.
+
+    Args:    n: tokens.   causal: W_P is lower triangular.
+    Page:    notebooks/sparse_universality/copying_task
+    """
+
+    n: int
+    causal: bool = True
+
+
+class Convolve(NamedTuple):
+    """A separable convolution in place of attention: one filter a feature along the tokens, then a linear map.
+
+    Args:    n: tokens.   width: tokens under the filter, odd unless causal.   causal: the token and those before it.
+    Page:    notebooks/sparse_universality/copying_task
+    """
+
+    n: int
+    width: int
+    causal: bool = True
+
+
+Mixing = Attend | Project | Convolve
+
+
+def plan(pattern: Pattern, layers: int, heads: int, scheme: Scheme, *, sparse: bool = False) -> list[Mixing]:
+    """Layers that use the steps of a pattern by one of three schemes, see head_steps.
+
+    Args:    pattern: of p steps.   layers, heads: sizes.   scheme: union, multihead or sequential.
+             sparse: use the sparse kernel.
+    Returns: a list of `layers` Attend.
+    Raises:  ValueError as head_steps.
+    Cost:    O(layers heads).
+    Source:  Yun et al. 2020b, experiments, recalled.
+    Page:    notebooks/sparse_universality/copying_task
+    """
+    steps = head_steps(pattern.p, layers, heads, scheme)
+    whole = union(pattern)
+    return [Attend(whole, (0,) * heads, sparse) if s is None else Attend(pattern, s, sparse) for s in steps]
+
+
+def reads(mixing: Mixing) -> Bool[Tensor, "..."]:
+    """What each token reads in a layer, as a mask.
+
+    Args:    mixing: Attend, Project or Convolve.
+    Returns: (heads, n, n) for Attend, else (n, n).
+    Cost:    O(heads n^2).
+    Source:  the definition.
+    Claim:   copying.fields      Page: notebooks/sparse_universality/copying_task
+    """
+    if isinstance(mixing, Attend):
+        masks = {step: mixing.pattern.mask(step) for step in set(mixing.steps)}
+        return torch.stack([masks[step] for step in mixing.steps])
+    i = torch.arange(mixing.n)
+    back = i[:, None] - i
+    if isinstance(mixing, Project):
+        return back >= 0 if mixing.causal else back == back
+    left, right = _sides(mixing)
+    return (back <= left) & (back >= -right)
+
+
+def last_field(mixings: Sequence[Mixing]) -> Bool[Tensor, "n n"]:
+    """The receptive fields after all layers.
+
+    Args:    mixings: one a layer, lowest in front.
+    Returns: (n, n) boolean, True in row k and column j if j is in S^L_k.
+    Cost:    L products of n x n matrices.
+    Source:  as copying.receptive_fields.
+    Claim:   copying.fields      Page: notebooks/sparse_universality/copying_task
+    """
+    return receptive_fields([reads(mixing) for mixing in mixings])[-1]
+
+
+class Network(nn.Module):
+    """Blocks of token mixing and a feed-forward part, each behind a LayerNorm and added to its input.
+
+        x = E(token) + B(position);   x <- x + mix(LN(x));   x <- x + W_2 relu(W_1 LN(x));   logits = x R
+
+    Args:    vocabulary: tokens it knows.   mixings: one a layer.   width: d; heads divide it.   seed: of the weights.
+    Page:    notebooks/sparse_universality/copying_task
+    """
+
+    def __init__(self, vocabulary: int, mixings: Sequence[Mixing], *, width: int = 32, seed: int = 0):
+        super().__init__()
+        require(len(mixings) > 0, "a network needs at least one layer, got none")
+        n = reads(mixings[0]).shape[-1]
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            self.embed = nn.Embedding(vocabulary, width)
+            self.position = nn.Parameter(0.3 * torch.randn(n, width))
+            self.blocks = nn.ModuleList(Block(mixing, width, n) for mixing in mixings)
+            self.readout = nn.Linear(width, vocabulary)
+
+    def forward(self, tokens: Int[Tensor, "batch n"]) -> Float[Tensor, "batch n v"]:
+        """Logits at each token.
+
+        Args:    tokens: (batch, n), integers below vocabulary.
+        Returns: (batch, n, vocabulary).
+        Page:    notebooks/sparse_universality/copying_task
+        """
+        x = self.embed(tokens) + self.position
+        for block in self.blocks:
+            x = block(x)
+        return self.readout(x)
+
+
+class Block(nn.Module):
+    """One layer: mixing and a feed-forward part.
+
+    Args:    mixing: Attend, Project or Convolve.   width: d.   n: tokens.
+    Page:    notebooks/sparse_universality/copying_task
+    """
+
+    def __init__(self, mixing: Mixing, width: int, n: int):
+        super().__init__()
+        mask = reads(mixing)
+        require(mask.shape[-1] == n, f"all layers need the same tokens: {n} in the first, {mask.shape[-1]} here")
+        self.mixing, self.norm_1, self.norm_2 = mixing, nn.LayerNorm(width), nn.LayerNorm(width)
+        self.up, self.down, self.out = nn.Linear(width, 2 * width), nn.Linear(2 * width, width), nn.Linear(width, width)
+        self.register_buffer("mask", mask, persistent=False)
+        if isinstance(mixing, Attend):
+            heads = len(mixing.steps)
+            require(width % heads == 0, f"heads must divide the width {width}, got {heads}")
+            self.qkv = nn.Linear(width, 3 * width)
+        elif isinstance(mixing, Project):
+            self.between = nn.Parameter(torch.randn(n, n) / n**0.5)
+        else:
+            self.filter = nn.Parameter(torch.randn(width, 1, mixing.width) / mixing.width**0.5)
+
+    def forward(self, x: Float[Tensor, "batch n d"]) -> Float[Tensor, "batch n d"]:
+        """The state after the layer.
+
+        Args:    x: (batch, n, d).
+        Returns: (batch, n, d).
+        Page:    notebooks/sparse_universality/copying_task
+        """
+        x = x + self.out(self.mix(self.norm_1(x)))
+        return x + self.down(torch.relu(self.up(self.norm_2(x))))
+
+    def mix(self, x: Float[Tensor, "batch n d"]) -> Float[Tensor, "batch n d"]:
+        """What each token gathers from those that it reads, before the last linear map.
+
+        Args:    x: (batch, n, d), normalised.
+        Returns: (batch, n, d).
+        Page:    notebooks/sparse_universality/copying_task
+        """
+        if isinstance(self.mixing, Project):
+            return (self.between * self.mask) @ x
+        if isinstance(self.mixing, Convolve):
+            return F.conv1d(F.pad(x.mT, _sides(self.mixing)), self.filter, groups=x.shape[-1]).mT
+        q, k, v = self.qkv(x).unflatten(-1, (3, len(self.mixing.steps), -1)).permute(2, 0, 3, 1, 4)
+        return _attention(q, k, v, self.mixing, self.mask).transpose(1, 2).flatten(-2)
+
+
+def _attention(q: Tensor, k: Tensor, v: Tensor, mixing: Attend, mask: Tensor) -> Tensor:
+    """One softmax a head over what it may read: by the sparse kernel, or with all logits and a mask."""
+    if not mixing.sparse:
+        return masked_attention(q, k, v, mask)
+    step = mixing.steps[0] if len(set(mixing.steps)) == 1 else mixing.steps
+    return sparse_attention(q, k, v, mixing.pattern, step=step, check=False)
+
+
+def _sides(mixing: Convolve) -> tuple[int, int]:
+    """How many tokens the filter covers before and after."""
+    require(mixing.width >= 1, f"width must be at least 1, got {mixing.width}")
+    require(mixing.causal or mixing.width % 2, f"width must be odd unless causal, got {mixing.width}")
+    return (mixing.width - 1, 0) if mixing.causal else (mixing.width // 2, mixing.width // 2)
+
+
+def copy_targets(x: Int[Tensor, "batch n"]) -> Int[Tensor, "batch n"]:
+    """The next token where a query of the copying task stands, IGNORED elsewhere.
+
+    Args:    x: (batch, 2 (m + 1)), as from sequences.
+    Returns: (batch, 2 (m + 1)) int64.
+    Cost:    O(batch n).
+    Source:  Yun et al. 2020b, experiments, recalled.
+    Page:    notebooks/sparse_universality/copying_task
+    """
+    targets, half = torch.full_like(x, IGNORED), x.shape[1] // 2
+    targets[:, half:-1] = x[:, half + 1 :]
+    return targets
+
+
+def train(
+    network: Network, draw: Callable, *, steps: int, rate: float = 5e-3, every: int = 20, progress: bool = False
+) -> list[float]:
+    """Trains a network in place by AdamW: 50 steps of warm-up, the last two fifths falling to zero.
+
+    Args:    network: a Network.   draw: a function of no argument that returns tokens and targets, (batch, n) each;
+             targets that are IGNORED do not count.   steps: of the optimiser.   rate: the highest learning rate.
+             every: steps whose mean loss is one entry of the curve.   progress: show a bar.
+    Returns: the curve: mean cross-entropy in nats, one number for each `every` steps.
+    Raises:  ValueError if steps is not a positive multiple of every.
+    Cost:    steps forward and backward passes.
+    Source:  Loshchilov and Hutter 2019 for AdamW, as in torch; the schedule is ours.
+    Page:    notebooks/sparse_universality/copying_task
+    """
+    require(every >= 1 and steps >= 1 and steps % every == 0, f"steps must be a positive multiple of every = {every}, got {steps}")
+    optimizer = torch.optim.AdamW(network.parameters(), lr=rate, betas=(0.9, 0.98))
+    curve, total = [], 0.0
+    for step in tqdm(range(steps), delay=3, leave=False, disable=not progress):
+        for group in optimizer.param_groups:
+            group["lr"] = rate * min(1, (step + 1) / 50, 2.5 * (1 - step / steps))
+        loss = _loss(network, *draw())
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        total += float(loss.detach())
+        if (step + 1) % every == 0:
+            curve.append(round(total / every, 4))
+            total = 0.0
+    return curve
+
+
+def _loss(network: Network, tokens: Tensor, targets: Tensor) -> Tensor:
+    return F.cross_entropy(network(tokens).flatten(0, 1), targets.flatten(), ignore_index=IGNORED)
+
+
+@torch.no_grad()
+def evaluate(network: Network, tokens: Int[Tensor, "batch n"], targets: Int[Tensor, "batch n"]) -> tuple[float, float]:
+    """Accuracy and loss over the targets that count.
+
+    Args:    network: a Network.   tokens, targets: (batch, n); IGNORED targets do not count.
+    Returns: (share of right answers, mean cross-entropy in nats).
+    Raises:  ValueError if no target counts.
+    Cost:    one forward pass.
+    Source:  the definition.
+    Page:    notebooks/sparse_universality/copying_task
+    """
+    counted = targets != IGNORED
+    require(bool(counted.any()), "no target counts: all are IGNORED")
+    logits = network(tokens)[counted]
+    right = (logits.argmax(-1) == targets[counted]).double().mean()
+    return float(right), float(F.cross_entropy(logits, targets[counted]))
+
+
+def fingerprint(network: Network) -> str:
+    """The hash of all weights, so that two runs can be told apart.
+
+    Args:    network: a Network.
+    Returns: sha256 of the parameters in their order, as bytes of float32; 64 hexadecimal digits.
+    Cost:    O(weights).
+    Source:  the definition.
+    Page:    notebooks/sparse_universality/copying_task
+    """
+    digest = hashlib.sha256()
+    for p in network.parameters():
+        digest.update(p.detach().float().cpu().numpy().tobytes())
+    return digest.hexdigest()
