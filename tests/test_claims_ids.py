@@ -119,16 +119,36 @@ def test_draws_until_one_passes():
 # --- the gap
 
 
+def guarantee(z, n, *, beta=None, repeats=False):
+    """(beta, log10 of the bound) of Theorem 15.4 or Corollary 15.5, from fractions; without beta the least one allowed."""
+    z = sorted(map(Fraction, z))
+    g, c, m, s = min(b - a for a, b in zip(z, z[1:])), min(map(abs, z)), max(map(abs, z)), z[-1] - z[0]
+    beta = beta or ((3 if repeats else 2) * mpmath.log(n) + 3) / mpmath.mpmathify(g * c)
+    front, reach = (Fraction(9, 10) * g / (n - 1), s) if repeats else (Fraction(9, 10) * g * (n - 1), s - g)
+    return float(beta), float(mpmath.log10(mpmath.mpmathify(front)) - beta * mpmath.mpmathify(m * reach) / mpmath.log(10))
+
+
 def check_gap(z, n, *, beta=None, repeats=False):
     """Certified smallest gap of all n-sets (multisets) against the guarantee; as logarithms, bound minus gap at most 0."""
-    scale = data_scale(floats(z), n, multisets=repeats)
-    if beta is not None:  # the guarantee, as if it held there
-        most, reach = float(max(map(abs, z))), float(max(z) - min(z)) - (0 if repeats else float(min(b - a for a, b in zip(sorted(z), sorted(z)[1:]))))
-        bound = scale.log10_gap + (scale.beta - beta) * most * reach / math.log(10)
-    else:
-        bound = scale.log10_gap
+    beta, bound = guarantee(z, n, beta=beta, repeats=repeats)
     choose = combinations_with_replacement if repeats else combinations
-    return at_most(bound - least_gap(z, list(choose(z, n)), scale.beta if beta is None else beta), 0)
+    return at_most(bound - least_gap(z, list(choose(z, n)), beta), 0)
+
+
+def check_scale(z, n, *, repeats=False, w=1.0):
+    """data_scale against the guarantee: the larger error, of beta relative and of the logarithm absolute, at most 1e-9."""
+    scale, (beta, bound) = data_scale(floats(z), n, multisets=repeats, w=w), guarantee(z, n, repeats=repeats)
+    return at_most(max(abs(scale.beta / beta - 1), abs(scale.log10_gap - bound - math.log10(w))), 1e-9)
+
+
+def check_same_token(z=(1.0, 1.5, 2.0), n=2, w=0.05, *, beta=None):
+    """Outputs of the layer for one token in two sets, tokens in three dimensions: bound minus least distance, log10, at most 0."""
+    v, across = torch.tensor([[0.6, 0.8, 0.0], [-0.8, 0.6, 0.0]], dtype=torch.float64)
+    x, sets = torch.outer(floats(z), v) + torch.outer(floats([c * c for c in z]), across), torch.tensor(list(combinations(range(len(z)), n)))
+    beta, bound = guarantee(z, n, beta=beta)
+    h = forward(x[sets], [rank_one_layer(v, beta, w)], skip=True)
+    near = min(float(torch.pdist(h[sets == c]).min()) for c in range(len(z)))
+    return at_most(bound + math.log10(w) - math.log10(near), 0)
 
 
 def check_mapping(x, v, beta, w, *, second=None):
@@ -151,8 +171,8 @@ def check_apart(vocabulary, n, *, w=None):
     return at_most(max(float(h.norm(dim=1).max()) - r_max - eps / 4, eps / 2 - float(near)), 1e-12)
 
 
-def check_least_temperature(z=(0.5, 1.0, 3.0), n=2):
-    """The temperature of data_scale against (2 ln n + 3) / (g c), here 1/2 each; relative error."""
+def check_least_beta(z=(0.5, 1.0, 3.0), n=2):
+    """The factor of data_scale against (2 ln n + 3) / (g c), here 1/2 each; relative error."""
     return at_most(abs(data_scale(floats(z), n).beta * 0.25 / (2 * math.log(n) + 3) - 1), 8 * EPS)
 
 
@@ -163,7 +183,17 @@ UNEVEN = [Fraction(3, 4), Fraction(-1), Fraction(2), Fraction(1, 2), Fraction(-5
 @pytest.mark.parametrize(("z", "n"), [(grid(4), 3), (grid(6), 3), (grid(5), 2), (UNEVEN, 3), (UNEVEN, 4)], ids=lambda p: p if isinstance(p, int) else f"{len(p)} tokens")
 def test_gap(z, n):
     assert check_gap(z, n).ok
-    assert check_gap(z, n, beta=1.7 * data_scale(floats(z), n).beta).ok and check_least_temperature().ok
+    assert check_gap(z, n, beta=1.7 * guarantee(z, n)[0]).ok
+
+
+@pytest.mark.claim("ids.gap", role="check")
+def test_scale():
+    assert check_least_beta().ok and check_scale(grid(4), 3, w=0.01).ok and check_scale(UNEVEN, 4).ok
+
+
+@pytest.mark.claim("ids.gap", role="check")
+def test_same_token():
+    assert check_same_token().ok and check_same_token((-1.0, 1.0, 2.0)).ok
 
 
 @pytest.mark.claim("ids.gap", role="check")
@@ -181,8 +211,8 @@ def test_apart():
 
 
 @pytest.mark.claim("ids.gap", role="control")
-def test_too_low_a_temperature_and_too_heavy_a_head():
-    assert check_gap(grid(6), 3, beta=0.01).ok is False
+def test_too_low_a_factor_and_too_heavy_a_head():
+    assert check_gap(grid(6), 3, beta=0.01).ok is False and check_same_token(beta=0.01).ok is False
     assert check_mapping(rand(20, 5, 4), rand(4, seed=3), 0.3, 0.2, second=rand(4, seed=4)).ok is False
     assert check_apart(rand(8, 4), 3, w=20.0).ok is False
 
@@ -200,11 +230,11 @@ def test_gap_by_hand():
 @pytest.mark.claim("ids.multisets", role="check")
 @pytest.mark.parametrize(("z", "n"), [(grid(3), 2), (grid(3), 3), (grid(4), 3), (UNEVEN[:3], 4)], ids=lambda p: p if isinstance(p, int) else f"{len(p)} tokens")
 def test_multisets(z, n):
-    assert check_gap(z, n, repeats=True).ok
+    assert check_gap(z, n, repeats=True).ok and check_scale(z, n, repeats=True).ok
 
 
 def check_lengths(first, second):
-    """How often two different multisets have the same id, over temperatures; never, if they have one length."""
+    """How often two different multisets have the same id, over several beta; never, if they have one length."""
     same = [certify.context_gap((first[0], first), (first[0], second), beta=Fraction(b, 10)).sign == 0 for b in (1, 10, 35)]
     return at_most(sum(same), 0)
 
@@ -230,7 +260,7 @@ def test_separate_takes_repeated_tokens():
 
 
 def check_recalled(count, n, *, slope=1.0):
-    """Tokens equispaced in [1, 2]: the recalled delta against the certified gap; slope multiplies the temperature alone."""
+    """Tokens equispaced in [1, 2]: the recalled delta against the certified gap; slope multiplies beta alone."""
     scale = paper_scale(count, n, 1, r_min=1.0, r_max=2.0, eps=1 / (count - 1))
     z = grid(count)
     return at_most(scale.log10_gap - least_gap(z, list(combinations(z, n)), slope * scale.beta, scale.w), 0)
@@ -251,7 +281,7 @@ def test_table_of_the_recalled_scale(count, n, theory, gap):
 
 
 @pytest.mark.claim("ids.recalled", role="control")
-def test_another_temperature_breaks_the_recalled_delta():
+def test_another_factor_breaks_the_recalled_delta():
     assert check_recalled(4, 3, slope=20.0).ok is False
 
 
@@ -269,9 +299,9 @@ def pairs_of_means(z, n):
     return len({(c, sum(s)) for s in combinations(z, n) for c in s})
 
 
-def check_mean(z, n):
-    """How many of the pairs (token, set) mean pooling loses; none for tokens that are independent over the rationals."""
-    return at_most(math.comb(len(z), n) * n - pairs_of_means(z, n), 0)
+def check_mean(z, n, add=sum):
+    """How many of all multisets of n tokens have no sum of their own; none for tokens independent over the rationals."""
+    return at_most(math.comb(len(z) + n - 1, n) - len({add(s) for s in combinations_with_replacement(z, n)}), 0)
 
 
 def check_grid(z, n):
@@ -280,18 +310,19 @@ def check_grid(z, n):
     return at_most(pairs_of_means(z, n), count * (n * (count - n) + 1))
 
 
-POWERS = [Fraction(3) ** k for k in range(9)]  # different sets, different sums, as for independent tokens
+POWERS = [Fraction(3) ** k for k in range(9)]  # different sets have different sums; not so multisets: 1 + 1 + 1 + 9 = 4 * 3
+PRIMES = [2, 3, 5, 7, 11, 13, 17, 19, 23]  # tokens ln p, independent: sums are compared exactly, as products
 
 
 @pytest.mark.claim("ids.mean", role="check")
 @pytest.mark.parametrize("n", [2, 3, 5])
 def test_mean(n):
-    assert check_mean(POWERS, n).ok and check_grid(grid(9), n).ok
+    assert check_mean(PRIMES, n, math.prod).ok and check_mean([(n + 1) ** k for k in range(7)], n).ok and check_grid(grid(9), n).ok
 
 
 @pytest.mark.claim("ids.mean", role="control")
 def test_grids_break_mean_pooling():
-    assert check_mean(grid(9), 3).ok is False
+    assert check_mean(grid(9), 3).ok is False and check_mean(POWERS, 4).ok is False
     assert check_grid(POWERS, 4).ok is False
 
 

@@ -641,7 +641,7 @@ def context_id(z, c, beta, *, logits=lambda z, c, beta: beta * z[c] * z):
 
 
 IDS = {
-    "temperature": [
+    "factor": [
         ((2 * math.log(2) + 3) / 0.5, "Right"), (2 * math.log(2) + 3, "Divide by g"), ((2 * math.log(2) + 3) / 0.25, "Twice too much"),
         ((2 * math.log(2) + 3) / 1.5, "you took others"), ((3 * math.log(2) + 3) / 0.5, "for multisets"),
         ((2 * math.log(3) + 3) / 0.5, "not in the vocabulary"), (1.0, "Not yet"),
@@ -650,7 +650,12 @@ IDS = {
         (passes, "Right"), (lambda v, V: False, "along v pass"), (lambda v, V: True, "same v.x"),
         (lambda v, V: passes(v, V, zero=False), "zero too"), (lambda v, V: V[0] @ v > 0 and passes(v, V), "absolute values"),
         (absolute, "at distance 9"), (lambda v, V: passes(v, V, relative=False), "divide by"),
-        (lambda v, V: passes(v, V, level=1.2), "too high"), (lambda v, V: passes(v, V, level=0.8), "too low"),
+        (lambda v, V: passes(v, V, level=1.2), "yours is too high"), (lambda v, V: passes(v, V, level=0.8), "yours is too low"),
+        (lambda v, V: passes(torch.eye(len(v)).to(v)[0], V), "no axis"),
+        (lambda v, V: passes(v, V, level=(len(V) + 1) ** 2 * math.sqrt(len(v) / 2) / 9), "too high for K = 3"),
+        (lambda v, V: passes(v, V, level=math.sqrt(len(v) / len(V))), "too high for K = 3"),
+        (lambda v, V: passes(v, V, level=math.sqrt(math.pi * len(v) / 8) * (len(V) + 1) ** 2 / (len(V) * (len(V) + 1) + len(v))), "too high for K = 3"),
+        (lambda v, V: passes(v, V, level=math.sqrt(2 / len(v))), "too low for K = 3"),
     ],
     "context": [
         (context_id, "Right"),
@@ -665,6 +670,7 @@ IDS = {
     "collision": [
         (({1, 4, 7}, {2, 4, 6}), "Right"), (({4, 1, 1}, {4, 2, 3}), "three different"), (({1, 2, 6}, {1, 3, 5}), "hold the token 4"),
         (({1, 4, 7}, {7, 4, 1}), "are the same"), (({1, 4, 7}, {2, 4, 7}), "their means are 4 and 13/3"), (({0, 4, 8}, {2, 4, 6}), "from 1 to 7"),
+        (([1, 4, 4, 7], [4, 5, 7]), "three different"), (([4, 4, 4, 1, 2, 1], [4, 5, 7]), "three different"),
     ],
 }
 
@@ -817,7 +823,7 @@ def test_single_precision_is_precise_enough():
 
 
 LEAST = {
-    ids: 18, paths: 18, collapse: 10, questions: 15, escaping: 15, projections: 15, efficacy: 21,
+    ids: 21, paths: 18, collapse: 10, questions: 15, escaping: 15, projections: 15, efficacy: 21,
     lowrank: 19, complexity: 12, expressive: 16, codes: 15, boltzmann: 17,
     memorization: 10, reviewers: 12, copying: 14, patterns: 11, universal: 28,
 }

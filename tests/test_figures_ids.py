@@ -19,7 +19,7 @@ def every_figure():
     frames, labels = draw.ids(torch.tensor([-1.0, 0.5, 2.0, 3.0]), 2, {0.0: -math.inf, 1.0: -2.0})
     assert labels == ["beta = 0", "beta = 1"]
     return {
-        "temperature": draw.temperature(betas, runs, 100), "ids at 0": frames[0], "ids at 1": frames[1],
+        "kept": draw.kept(betas, runs, 100), "ids at 0": frames[0], "ids at 1": frames[1],
         "bound": draw.bound({0.1: -2.0, 10.0: -5.0, 30.0: -20.0, 100.0: -60.0}, 26.0, {30.0: -21.0, 100.0: -61.0}), "heads": draw.heads(several),
     }
 

@@ -95,6 +95,19 @@ def test_projection_tiles(monkeypatch):
     assert make().min_ratio == whole.min_ratio
 
 
+def test_projection_draws_as_often_as_best_of_says():
+    found = choose(rand(6, 3), best_of=200)
+    assert found.draws == 200 and found.min_ratio > choose(rand(6, 3), best_of=20).min_ratio
+
+
+@pytest.mark.parametrize("exponent", [-1000, -565, 510, 1018])
+def test_the_ratio_does_not_depend_on_the_size_of_tokens(exponent):
+    """Squares of distances would underflow to zero, or overflow."""
+    points = rand(6, 3)
+    found = choose(points * 2.0 ** (exponent // 2) * 2.0 ** (exponent - exponent // 2))
+    assert torch.equal(found.v, choose(points).v) and found.min_ratio == choose(points).min_ratio < 1
+
+
 @pytest.mark.parametrize("d", [1, 2, 16])
 def test_projection_of_one_token(d):
     assert memorize.choose_projection(rand(1, d), generator=torch.Generator().manual_seed(0)).draws >= 1
@@ -157,8 +170,10 @@ BAD = {
     "NaN in the vocabulary": (lambda: choose(torch.tensor([[1.0, math.nan]])), "vocabulary holds NaN"),
     "no vocabulary": (lambda: choose(torch.ones(0, 2)), "at least one of each"),
     "a list": (lambda: choose([[1.0]]), "must be a torch tensor, got list"),
-    "budget": (lambda: choose(rand(3, 2), budget=2, best_of=3), "budget 2 and best_of 3"),
+    "budget": (lambda: choose(rand(3, 2), budget=0), "budget 0 and best_of 1"),
+    "best_of": (lambda: choose(rand(3, 2), best_of=0), "budget 64 and best_of 0"),
     "tokens too near": (lambda: choose(torch.tensor([[1.0, 1], [1, 1 + 1e-15]], dtype=torch.float64)), "keeps the tokens"),
+    "tokens of unlike size": (lambda: choose(torch.tensor([[1.0, 1], [1e-170, 1e-170], [2e-170, 1e-170]], dtype=torch.float64)), "keeps the tokens"),
     "ragged": (lambda: memorize.context_ids([[1.0], [1.0, 2.0]], torch.ones(1), 1.0), "pad ragged"),
     "no token": (lambda: memorize.context_ids(torch.ones(2, 0, 3), torch.ones(3), 1.0), "at least one token"),
     "an empty sequence": (lambda: ids(mask=torch.tensor([[True, True], [False, False]])), "1 sequences are empty"),
@@ -172,12 +187,14 @@ BAD = {
     "beta": (lambda: memorize.context_ids(rand(2, 3), rand(3), math.inf), "beta must be finite"),
     "no id": (lambda: memorize.smallest_gap(torch.ones(0)), "not empty"),
     "NaN among ids": (lambda: memorize.smallest_gap(torch.tensor([1.0, math.nan])), "NaN or infinity"),
-    "groups": (lambda: memorize.smallest_gap(torch.ones(2), torch.ones(2)), "groups must be integers"),
+    "groups": (lambda: memorize.smallest_gap(torch.ones(2), torch.ones(2)), "groups must be a tensor of integers"),
+    "groups in a list": (lambda: memorize.smallest_gap(torch.ones(2), [0, 1]), "groups must be a tensor of integers"),
     "bf16 does not hold them": (lambda: memorize.separate(many().bfloat16(), torch.ones(1).bfloat16(), 0.3), "torch.float32 would hold all"),
     "hardmax does not": (lambda: memorize.separate(many(), torch.ones(1), 0.3, normalizer="hardmax"), "no wider dtype"),
     "n = 1": (lambda: memorize.data_scale(rand(3), 1), "n >= 2"),
     "equal along v": (lambda: memorize.data_scale(torch.ones(3), 2), "must differ along v"),
     "radii": (lambda: memorize.paper_scale(3, 2, 1, r_min=2.0, r_max=1.0, eps=1.0), "r_min <= r_max"),
+    "one token": (lambda: memorize.paper_scale(1, 2, 1, r_min=1.0, r_max=1.0, eps=1.0), "count and n >= 2"),
 }
 
 

@@ -11,7 +11,7 @@ import torch
 from attnlib.exercises.paths import NOT_TRIED, RIGHT
 
 
-def temperature(answer: float | None) -> str:
+def factor(answer: float | None) -> str:
     """Exercise 15.1: the least beta of the theorem for tokens 1, 3/2, 3 and sets of two.
 
     Args:    answer: a number, or None.
@@ -47,9 +47,10 @@ def passes(answer: Callable | None) -> str:
     if answer is None:
         return NOT_TRIED
     t = lambda *rows: torch.tensor(rows, dtype=torch.float64)
-    v = t(1.0, 0.0)
-    level = math.sqrt(8 / (2 * math.pi)) / 9
-    cases = [
+    level, low = math.sqrt(8 / (2 * math.pi)) / 9, math.sqrt(8 / (5 * math.pi)) / 16
+    v, wide = t(1.0, 0.0), t(0.0, 0.6, 0.8, 0.0, 0.0)
+    three = lambda share: torch.stack([wide, wide * (1 + 8 * share * low) + 8 * torch.eye(5).double()[0], -20 * wide])
+    flat = [
         (t((1.0, 0.0), (2.0, 0.0)), True, "Tokens along v pass: |v.(x - y)| = |x - y|."),
         (t((1.0, 0.0), (1.0, 3.0)), False, "Two tokens with the same v.x cannot pass."),
         (t((0.001, 1.0), (3.0, 0.0)), False, "Compare with zero too: a token almost orthogonal to v must fail."),
@@ -59,8 +60,13 @@ def passes(answer: Callable | None) -> str:
         (t((1.0, 0.0), (1 + 9 * level, 8.0)), True, "The level is sqrt(8 / (pi d)) / (K + 1)^2: yours is too high."),
         (t((1.0, 0.0), (1 + 7 * level, 8.0)), False, "The level is sqrt(8 / (pi d)) / (K + 1)^2: yours is too low."),
     ]
-    for vocabulary, truth, sentence in cases:
-        if bool(answer(v, vocabulary)) != truth:
+    cases = [(v, *case) for case in flat] + [
+        (wide, torch.outer(t(1.0, 2.0, 3.0), wide), True, "Project on v, whatever v is: here it is no axis."),
+        (wide, three(1.05), True, "Right for K = d = 2, too high for K = 3 and d = 5: d is the width, K the number of tokens."),
+        (wide, three(0.95), False, "Right for K = d = 2, too low for K = 3 and d = 5: d is the width, K the number of tokens."),
+    ]
+    for direction, vocabulary, truth, sentence in cases:
+        if bool(answer(direction, vocabulary)) != truth:
             return sentence
     return RIGHT
 
@@ -107,7 +113,7 @@ def collision(answer: tuple | None) -> str:
         return NOT_TRIED
     first, second = (sorted(s) for s in answer)
     for s in (first, second):
-        if len(set(s)) != 3 or not set(s) <= set(range(1, 8)):
+        if len(s) != 3 or len(set(s)) != 3 or not set(s) <= set(range(1, 8)):
             return "Each set has three different tokens, from 1 to 7."
         if 4 not in s:
             return "Both sets must hold the token 4: only then is one query in both."

@@ -16,8 +16,8 @@ from attnlib.memorize import context_ids
 STYLES = [("o", "-", BLUE), ("s", "--", ORANGE), ("^", "-.", VERMILLION), ("D", ":", PURPLE), ("v", "-", GREEN)]
 
 
-def temperature(betas: Sequence[float], runs: dict[str, Sequence], total: int) -> Figure:
-    """Certified smallest gap, and the share of ids that each arithmetic keeps, over the temperature; middle of several runs.
+def kept(betas: Sequence[float], runs: dict[str, Sequence], total: int) -> Figure:
+    """Certified smallest gap, and the share of ids that each arithmetic keeps, over the factor beta; middle of several runs.
 
     Args:    betas: factors of the logits.   runs: "log10_gap", and names of arithmetics -> for each run a value a beta.
              total: how many ids there are.
@@ -46,7 +46,7 @@ def _exponents(ax, exponents: Sequence[int]) -> None:
 
 
 def ids(z: Tensor, n: int, gaps: dict[float, float]) -> tuple[list[Figure], list[str]]:
-    """Frames for a slider: the context ids of every token in all n-sets, each token on its own line, at each temperature.
+    """Frames for a slider: the context ids of every token in all n-sets, each token on its own line, at each factor beta.
 
     Args:    z: (K,), tokens.   n: size of the sets.   gaps: beta -> log10 of the smallest gap.
     Returns: (frames, labels).
@@ -73,7 +73,7 @@ def ids(z: Tensor, n: int, gaps: dict[float, float]) -> tuple[list[Figure], list
 
 
 def bound(gaps: dict[float, float], start: float, bounds: dict[float, float]) -> Figure:
-    """Certified smallest gap beside the guaranteed one, which begins at a least temperature.
+    """Certified smallest gap beside the guaranteed one, which begins at a least factor beta.
 
     Args:    gaps: beta -> log10, certified.   start: least beta of the theorem.   bounds: beta -> log10 of the guarantee.
     Returns: a Figure.

@@ -142,7 +142,8 @@ def smallest_gap(ids: Float[Tensor, "*shape"], groups: Int[Tensor, "*shape"] | N
     flat = ids.detach().flatten()
     flat = flat.float() if flat.dtype in (torch.bfloat16, torch.float16) else flat
     if groups is not None:
-        require(groups.shape == ids.shape and not groups.is_floating_point(), f"groups must be integers of shape {tuple(ids.shape)}")
+        fits = torch.is_tensor(groups) and groups.shape == ids.shape and not groups.is_floating_point()
+        require(fits, f"groups must be a tensor of integers of shape {tuple(ids.shape)}")
         return _grouped(flat.cpu().numpy(), groups.flatten().cpu().numpy())
     if flat.is_cuda:
         ends = flat.sort().values

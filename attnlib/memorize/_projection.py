@@ -1,4 +1,4 @@
-"""A direction that tells all tokens apart, and the temperatures that come with a guarantee; public under attnlib.memorize."""
+"""A direction that tells all tokens apart, and the factors beta that come with a guarantee; public under attnlib.memorize."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ TILE = 1 << 20  # pairs that are compared at once
 
 
 class Projection(NamedTuple):
-    """A unit vector that was checked on every pair of tokens.
+    """A direction that was checked on every pair of tokens.
 
-    Args:    v: (d,), dtype and device of the vocabulary.   draws: vectors drawn until one passed, or all with best_of.
+    Args:    v: (d,), dtype and device of the vocabulary; of length one up to the rounding of that dtype.   draws: vectors drawn until one passed, or all with best_of.
              min_ratio: a certified lower bound of min |v.(x - y)| / |x - y| over all pairs of tokens and zero.
     Page:    notebooks/one_layer_memorization/contextual_mapping
     """
@@ -29,7 +29,7 @@ class Projection(NamedTuple):
 
 
 class Scale(NamedTuple):
-    """A temperature and a weight of the head, and the gap that they guarantee.
+    """Factor and weight of the head, and the gap that they guarantee.
 
     Args:    beta: factor of the logits.   w: factor of the context id.   log10_gap: of the guaranteed gap.
     Page:    notebooks/one_layer_memorization/contextual_mapping
@@ -64,16 +64,18 @@ def choose_projection(
         |v.(x - y)| >= sqrt(8 / (pi d)) / (|V| + 1)^2 |x - y|   for all x, y of V u {0}
 
     Args:    vocabulary: (|V|, d), distinct tokens, none zero.   generator: source of randomness; its device is kept.
-             budget: draws before it gives up.   best_of: draw this many and return the one with the largest ratio.
+             best_of: draw this many and return the one with the largest ratio.
+             budget: draws before it gives up; at least best_of, and a smaller number is raised to it.
     Returns: Projection; in expectation fewer than 2.76 draws when best_of is 1.
-    Raises:  ValueError for a zero token, equal tokens, NaN, integers, a budget below best_of, or a budget used up.
+    Raises:  ValueError for a zero token, equal tokens, NaN, integers, a budget or best_of below one, or a budget used up.
     Cost:    O(|V|^2 d) once, O(|V| d + |V|^2) a draw; memory in tiles.
     Source:  Kajitsuka and Sato 2024, the vector of Theorem 2, which exists with positive probability; here it is drawn and checked.
              The check is float64 with its rounding error taken off.
     Claim:   ids.projection      Page: notebooks/one_layer_memorization/contextual_mapping
     """
     points = _points(vocabulary)
-    require(budget >= best_of >= 1, f"budget >= best_of >= 1 is needed, got budget {budget} and best_of {best_of}")
+    require(budget >= 1 and best_of >= 1, f"budget and best_of must be at least one, got budget {budget} and best_of {best_of}")
+    budget = max(budget, best_of)
     count, d = vocabulary.shape
     least, best, draws = threshold(count, d), None, 0
     while draws < budget and not (draws >= best_of and best and best[0] >= least):
@@ -102,33 +104,40 @@ def _points(vocabulary: Tensor) -> Tensor:
 
 
 def _min_ratio(points: Tensor, v: Tensor) -> float:
-    """A lower bound of min |v.(x - y)| / |x - y|: what rounding may have added is taken off."""
+    """A lower bound of min |v.(x - y)| / |x - y|: what rounding may have added is taken off.
+
+    Points are scaled by a power of two, so that the largest entry is near one. Then a distance whose square underflows
+    belongs to a |v.(x - y)| below slop, and its ratio comes out negative: tiny tokens are measured or refused.
+    """
+    exponent = math.frexp(float(points.abs().max()))[1]
+    points = points * 2.0 ** -(exponent // 2) * 2.0 ** (exponent // 2 - exponent)  # in two steps: 2^1074 is no float
     z, count, d = points @ v, *points.shape
-    slop = 4 * (d + 2) * torch.finfo(torch.float64).eps * float(points.norm(dim=1).max() * v.norm())
+    eps = torch.finfo(torch.float64).eps
+    slop = 4 * (d + 2) * eps * float(points.norm(dim=1).max() * v.norm())
     rows, least = max(1, TILE // count), math.inf
     for a in range(0, count, rows):
         far = torch.cdist(points[a : a + rows], points, compute_mode="donot_use_mm_for_euclid_dist")
         ratio = ((z[a : a + rows, None] - z).abs() - slop) / far
         ratio.diagonal(offset=a).fill_(math.inf)
         least = min(least, float(ratio.min()))
-    return least * (1 - 1e-12)
+    return least * (1 - 1e-12 - d * eps)
 
 
 def paper_scale(count: int, n: int, d: int, *, r_min: float, r_max: float, eps: float) -> Scale:
-    """Temperature, weight and gap of the theorem, from the sizes alone.
+    """Factor, weight and gap of the theorem, from the sizes alone.
 
         beta = (|V|+1)^4 pi d (2 ln n + 3) / (8 eps r_min),   w = eps / (4 r_max)
         gap  = 2 (ln n)^2 eps^2 r_min / (r_max^2 (|V|+1)^4 (2 ln n + 3) pi d)  e^(-2 beta r_max^2)
 
     Args:    count: |V|.   n: tokens a sequence.   d: width.   r_min, r_max: bounds of the norms.   eps: bound of distances.
     Returns: Scale; the logarithm is a float where the gap itself is far below every float.
-    Raises:  ValueError for n < 2 or sizes that are not positive and ordered.
+    Raises:  ValueError for fewer than two tokens, n < 2, or sizes that are not positive and ordered.
     Cost:    O(1).
     Source:  Kajitsuka and Sato 2024, Theorem 2, constants as recalled; that they hold is proved on the page.
     Claim:   ids.recalled      Page: notebooks/one_layer_memorization/contextual_mapping
     """
-    ordered = count >= 1 and n >= 2 and d >= 1 and 0 < r_min <= r_max and eps > 0
-    require(ordered, f"n >= 2, 0 < r_min <= r_max and eps > 0 are needed, got n {n}, r_min {r_min}, r_max {r_max}, eps {eps}")
+    ordered = count >= 2 and n >= 2 and d >= 1 and 0 < r_min <= r_max and eps > 0
+    require(ordered, f"count and n >= 2, 0 < r_min <= r_max and eps > 0 are needed, got count {count}, n {n}, r_min {r_min}, r_max {r_max}, eps {eps}")
     need, size = needed_gap(n), (count + 1) ** 4 * math.pi * d
     beta = size * need / (8 * eps * r_min)
     front = 2 * math.log(n) ** 2 * eps**2 * r_min / (r_max**2 * size * need)
@@ -136,7 +145,7 @@ def paper_scale(count: int, n: int, d: int, *, r_min: float, r_max: float, eps: 
 
 
 def data_scale(z: Float[Tensor, " tokens"], n: int, *, multisets: bool = False, w: float = 1.0) -> Scale:
-    """The least temperature for which the lemma applies to these projected tokens, and the gap that it then gives.
+    """The least factor for which the lemma applies to these projected tokens, and the gap that it then gives.
 
         beta = (2 ln n + 3) / (g c),   g = min |z_a - z_b|,   c = min |z_a|,   s = max z - min z,   m = max |z_a|
         gap  = 0.9 w (n - 1) g e^(-beta m (s - g)),   for multisets 3 ln n + 3 and 0.9 w g e^(-beta m s) / (n - 1)
