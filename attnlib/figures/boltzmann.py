@@ -28,7 +28,7 @@ def near_miss(beta: Tensor, difference: Tensor, root: float) -> Figure:
     right.plot(beta.tolist(), difference.tolist(), "-", color=BLUE, label="softmax")
     right.plot(beta.tolist(), [0.0] * len(beta), "--", color=VERMILLION, label="hardmax")
     right.plot([root], [0], "kD", ms=6, label=r"$\beta^*$")
-    right.set(xlabel=r"inverse temperature $\beta$", ylabel="$f_1 - f_2$, seen from token 1")
+    right.set(xlabel=r"inverse temperature $\beta$", ylabel="$f_1 - f_2$ at token 1")
     right.legend(fontsize=9)
     return fig
 
