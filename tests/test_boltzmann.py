@@ -54,6 +54,76 @@ def test_gradients_flow_also_past_a_mask():
     assert torch.allclose(a.grad, derivatives(a.detach(), mask)[0], atol=1e-13) and not a.grad[:, 2].any()
 
 
+FORWARD = {
+    "jvp": lambda f, a, v: torch.func.jvp(f, (a,), (v,))[1],
+    "jacfwd": lambda f, a, v: (torch.func.jacfwd(f)(a) * v).sum((-2, -1)),
+    "vmap of jvp": lambda f, a, v: torch.func.vmap(lambda x, u: torch.func.jvp(f, (x,), (u,))[1])(a, v),
+    "hessian": lambda f, a, v: (torch.func.hessian(lambda x: f(x).sum())(a) * v).sum((-2, -1)),
+    "forward over forward": lambda f, a, v: (torch.func.jacfwd(torch.func.jacfwd(lambda x: f(x).sum()))(a) * v).sum((-2, -1)),
+    "captured": lambda f, a, v: torch.func.jvp(lambda x: torch.func.jvp(lambda y: f(x) * y, (v[:, 0],), (v[:, 1],))[1], (a,), (v,))[1],
+    "no_grad": lambda f, a, v: torch.no_grad()(torch.func.jvp)(f, (a,), (v,))[1],
+}
+
+
+FORWARDS = pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")  # torch's own, at its first forward derivative
+
+
+@FORWARDS
+@pytest.mark.parametrize("way", FORWARD)
+@pytest.mark.parametrize("masked", [False, True])
+def test_forward_mode_is_that_of_the_formula(way, masked):
+    a, v = rows(3, 4), rows(3, 4, seed=1)
+    hide = torch.tensor([True, True, False, True]) if masked else None
+    keep = lambda x: None if hide is None else hide.expand(x.shape)
+    got, wanted = (FORWARD[way](lambda x: f(x, keep(x)), a, v) for f in (lambda x, m: boltzmann(x, m, check=False), boltzmann_literal))
+    assert wanted.abs().max() > 1e-2 and torch.allclose(got, wanted, rtol=0, atol=1e-12)
+
+
+@FORWARDS
+def test_dual_numbers_and_gradcheck_forwards():
+    a, v = rows(3, 4), rows(3, 4, seed=1)
+    with torch.autograd.forward_ad.dual_level():
+        dual = torch.autograd.forward_ad.make_dual(a, v)
+        got = torch.autograd.forward_ad.unpack_dual(boltzmann(dual)).tangent
+    assert torch.allclose(got, (derivatives(a)[0] * v).sum(-1), atol=1e-13)
+    assert torch.allclose(torch.func.jvp(boltzmann, (a,), (v,))[1], got, atol=1e-13)  # with check
+    assert torch.autograd.gradcheck(boltzmann, (a.requires_grad_(),), check_forward_ad=True)
+
+
+def test_vmap_is_the_batch():
+    a, mask = rows(6, 4), torch.arange(24).view(6, 4) % 3 > 0
+    run = lambda x, m=None: boltzmann(x, m, check=False)
+    assert torch.allclose(torch.func.vmap(run)(a), boltzmann(a), atol=1e-13)
+    assert torch.allclose(torch.func.vmap(run)(a, mask), boltzmann(a, mask), atol=1e-13)
+    assert torch.allclose(torch.func.vmap(lambda m: run(a[0], m))(mask), boltzmann(a[:1].expand(6, 4), mask), atol=1e-13)
+    slopes = torch.func.vmap(torch.func.grad(run))(a)
+    assert torch.allclose(slopes, derivatives(a)[0], atol=1e-13)
+    assert torch.allclose(torch.func.vmap(lambda x: derivatives(x, check=False)[1])(a), derivatives(a)[1], atol=1e-13)
+
+
+@pytest.mark.bad_input
+def test_vmap_with_check_is_refused():
+    a, mask = rows(6, 4), torch.ones(6, 4, dtype=torch.bool)
+    for call in (
+        lambda: torch.func.vmap(boltzmann)(a),
+        lambda: torch.func.vmap(torch.func.grad(boltzmann))(a),
+        lambda: torch.func.vmap(lambda m: boltzmann(a[0], m))(mask),
+        lambda: torch.func.vmap(derivatives)(a),
+    ):
+        with pytest.raises(ValueError, match="pass check=False"):
+            call()
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("grad", [False, True])
+def test_many_entries_in_half_precision(dtype, grad, device):
+    """The sum of 4096 weights, and of 2048 of their products with 40, leaves the range of a half."""
+    for n in (2048, 4096, 100_000):
+        a = torch.full((2, n), 40.0, dtype=dtype, device=device, requires_grad=grad)
+        assert boltzmann(a).dtype == dtype and boltzmann(a).tolist() == [40, 40]
+        assert boltzmann(a, torch.ones_like(a, dtype=torch.bool)).tolist() == [40, 40]
+
+
 def test_large_logits_and_small_types():
     assert boltzmann(torch.tensor([1e4, 1e4 - 1, -1e4])) == pytest.approx(1e4 - 1 / (1 + math.e), rel=1e-6)
     for dtype in (torch.float32, torch.bfloat16, torch.float16):
@@ -65,6 +135,11 @@ def test_one_row_by_hand():
     a = torch.tensor([0.0, math.log(3)], dtype=torch.float64)
     assert float(boltzmann(a)) == pytest.approx(0.75 * math.log(3), abs=1e-15)
     assert derivatives(a)[0].tolist() == pytest.approx([0.25 * (1 - 0.75 * math.log(3)), 0.75 * (1 + 0.25 * math.log(3))])
+
+
+def test_integers_of_other_libraries():
+    np = pytest.importorskip("numpy")
+    assert needed_gap(np.int64(3)) == needed_gap(3)
 
 
 def test_separation_names_the_lemma():
@@ -180,6 +255,7 @@ def test_bad_logits():
 @pytest.mark.bad_input
 def test_bad_hypotheses():
     for call, message in [
+        (lambda: needed_gap(3.0), "n must be an integer, at least 2, got 3.0"),
         (lambda: needed_gap(1), "n must be an integer, at least 2"),
         (lambda: needed_gap(3, kind="sharp"), "kind must be one of"),
         (lambda: log_separation_bound(4, 5.0, 20.0), "delta = 5 is too small: .* at least 5.77"),

@@ -244,6 +244,13 @@ def test_the_smallest_gap_is_so_small(K, n, wanted):
     assert min(found) == found[-1] == pytest.approx(wanted, abs=0.7 if K > 4 else 0.05)
 
 
+@pytest.mark.claim("boltzmann.gap", role="witness")
+def test_the_statement_names_the_gap_of_the_averages():
+    a, b, s, _ = deep_pair()
+    gap = certify.boltzmann_gap(a, b, scale=s, bits=128)
+    assert -77512 < gap.log10 < -77511 and (gap.upper - gap.lower) / abs(gap.lower) < 1e-30
+
+
 # --- hardmax
 
 
@@ -308,6 +315,31 @@ def check_base(n, base, tokens=5):
     return at_most(len(bags) - len({sum(base**k for k in bag) for bag in bags}), 0)
 
 
+def check_layer(n, *, value=1, skip=False, one_query=True, tokens=4):
+    """Pairs of different multisets with one output of a hardmax layer with W_K = 0 and W_V W_O = value, in Fractions; none.
+
+    Token k is the number (n + 1)^k. one_query: only outputs at one and the same query token are compared.
+    """
+    seen = []
+    for bag in combinations_with_replacement(range(tokens), n):
+        out = certify.hardmax_layer([[(n + 1) ** k] for k in bag], [([[1]], [[0]], [[value]], [[1]])])
+        seen.extend({(k, row[0] - (0 if skip else (n + 1) ** k), bag) for k, row in zip(bag, out)})
+    return at_most(sum(u == v and a != b and (k == l or not one_query) for (k, u, a), (l, v, b) in combinations(seen, 2)), 0)
+
+
+@pytest.mark.claim("boltzmann.before", role="check")
+@pytest.mark.parametrize("n", [1, 2, 3])
+def test_the_layer_tells_multisets_apart(n):
+    assert check_layer(n, one_query=False).ok and check_layer(n, skip=True).ok
+
+
+@pytest.mark.claim("boltzmann.before", role="control")
+def test_no_value_or_two_queries_with_a_skip():
+    """{0, 2} and {1, 1}: with a skip, token 0 there and token 1 here both give 6."""
+    assert check_layer(2, value=0).ok is False
+    assert check_layer(2, skip=True, one_query=False).ok is False
+
+
 @pytest.mark.claim("boltzmann.before", role="check")
 @pytest.mark.parametrize("n", [2, 3, 4, 5])
 def test_digits_tell_multisets_apart(n):
@@ -345,7 +377,7 @@ def check_exact(sizes=(3, 3), s=Fraction(7, 5), values=(-1, Fraction(1, 2), 1, 2
 
 @pytest.mark.claim("boltzmann.exact", role="check")
 @pytest.mark.parametrize("s", [Fraction(7, 5), Fraction(-1, 50)])
-def test_every_rational_temperature_separates(s):
+def test_every_rational_beta_separates(s):
     assert check_exact(s=s).ok
 
 
@@ -392,29 +424,43 @@ ONE, TWO = (1, (1, 1, 4, 4)), (2, (Fraction(1, 2), 2, 2, Fraction(7, 2)))
 
 
 def check_repeated(weight=2):
-    """Exponents left in the difference of the two ids; none. At four temperatures floats say the same to 1e-12."""
+    """Exponents left in the difference of the two ids; none. At four beta floats say the same to 1e-12."""
     ids = lambda c, bag, beta: c + weight * float(boltzmann(beta * c * torch.tensor([float(v) for v in bag]).double())) / (beta * c)
     seen = max(abs(ids(*ONE, beta) - ids(*TWO, beta)) for beta in (-2.7, 0.1, 1.0, 3.0))
     return at_most(max(len(certify.context_terms(ONE, TWO, weight=weight)), seen if seen > 1e-12 else 0), 0)
 
 
-def check_cure(weight, values=(1, 2, 4), n=3):
-    """Multisets with |w| (max - min) below the least distance of tokens: pairs of ids that agree or stand in wrong order."""
-    found, wrong = contexts(values, (n,), True), 0
-    for (c, a), (d, b) in combinations(found, 2):
-        sign = certify.context_gap((c, a), (d, b), beta=Fraction(1, 3), weight=weight, bits=64).sign
-        wrong += sign == 0 if c == d else sign != (c > d) - (c < d)
-    return at_most(wrong, 0)
+def check_cure(weight, found):
+    """Pairs of a token and its multiset, all of one size, whose ids are equal at beta = 1/3, certified; none."""
+    gaps = (certify.context_gap(a, b, beta=Fraction(1, 3), weight=weight, bits=64) for a, b in combinations(found, 2))
+    return at_most(sum(gap.sign == 0 for gap in gaps), 0)
 
 
 @pytest.mark.claim("boltzmann.repeated", role="check")
-def test_two_ids_agree_at_every_temperature():
-    assert check_repeated().ok and check_cure(Fraction(3, 10)).ok
+def test_two_ids_agree_at_every_beta():
+    assert check_repeated().ok
+
+
+@pytest.mark.claim("boltzmann.repeated", role="check")
+@pytest.mark.parametrize(("weight", "found"), [
+    (Fraction(3, 10), contexts((1, 2, 4), (3,), True)),
+    (Fraction(-3, 10), contexts((1, 2, 4), (3,), True)),
+    (Fraction(1, 8), [ONE, TWO]),  # 1/8 times 7/2 is below 1/2; with w = 2, the control, these two collide
+])
+def test_a_small_weight_keeps_ids_apart(weight, found):
+    values = sorted({v for _, bag in found for v in bag})
+    assert abs(weight) * (values[-1] - values[0]) < min(y - x for x, y in zip(values, values[1:]))
+    assert check_cure(weight, found).ok
 
 
 @pytest.mark.claim("boltzmann.repeated", role="control")
 def test_another_weight():
-    assert check_repeated(Fraction(3, 2)).ok is False and check_cure(3).ok is False
+    assert check_repeated(Fraction(3, 2)).ok is False
+
+
+@pytest.mark.claim("boltzmann.repeated", role="control")
+def test_a_weight_that_is_not_small():
+    assert check_cure(2, [ONE, TWO]).ok is False
 
 
 @pytest.mark.claim("boltzmann.repeated", role="witness")

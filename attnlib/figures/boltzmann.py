@@ -23,12 +23,12 @@ def near_miss(beta: Tensor, difference: Tensor, root: float) -> Figure:
     for height, values, color, mark in ((1, (1, 2, 5, 6), BLUE, "o"), (0, (1, 3, 4, 6), ORANGE, "s")):
         left.plot(values, [height] * 4, mark, color=color, ms=9, label=f"$X_{2 - height}$")
         left.plot([3.5], [height], "k|", ms=16)
-    left.set(xlabel="place $t$ on the line", ylabel="sequence", yticks=[0, 1], yticklabels=["$X_2$", "$X_1$"], ylim=(-0.6, 1.6), xticks=range(1, 7))
+    left.set(xlabel=r"place $\lambda$ on the line", ylabel="sequence", yticks=[0, 1], yticklabels=["$X_2$", "$X_1$"], ylim=(-0.6, 1.6), xticks=range(1, 7))
     left.set_title("bar: the mean")
     right.plot(beta.tolist(), difference.tolist(), "-", color=BLUE, label="softmax")
     right.plot(beta.tolist(), [0.0] * len(beta), "--", color=VERMILLION, label="hardmax")
     right.plot([root], [0], "kD", ms=6, label=r"$\beta^*$")
-    right.set(xlabel=r"inverse temperature $\beta$", ylabel="$f_1 - f_2$ at $t = 1$")
+    right.set(xlabel=r"inverse temperature $\beta$", ylabel="$f_1 - f_2$ at token 1")
     right.legend(fontsize=9)
     return fig
 

@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import math
-from typing import Literal, NamedTuple, get_args
+import operator
+from typing import Literal, NamedTuple, SupportsIndex, get_args
 
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
+from torch.autograd import forward_ad
 
 from attnlib._require import attends, require
 
+try:  # torch has no public way to ask whether a transform of torch.func stands around a tensor
+    from torch._C import _functorch as functorch
+except ImportError:
+    functorch = None
+
+HALF = (torch.float16, torch.bfloat16)
 TILE = 1 << 16  # entries of a tile: half a megabyte in double precision stays in the cache
 Kind = Literal["distinct", "multiset", "paper"]
 
@@ -23,16 +31,21 @@ def boltzmann(
         boltz(a) = sum_i a_i p_i,   p = softmax(a)
 
     Args:    a: (*batch, n), n >= 1.   mask: True = counts; the rest is padding and may hold anything.
-             check: look for NaN and infinity, and for rows that the mask leaves empty.
-    Returns: (*batch), between the least and the largest entry.
-    Raises:  ValueError for integer a, n = 0, a mask of another shape, an empty row, NaN or infinity.
-    Cost:    O(n) a row; tiles stay in the cache, so it takes about the time of copying a. With gradients: one softmax.
+             check: look for NaN and infinity, and for rows that the mask leaves empty. False under torch.func.vmap.
+    Returns: (*batch), between the least and the largest entry. Derivatives of both modes pass, of any order.
+    Raises:  ValueError for integer a, n = 0, a mask of another shape, an empty row, NaN or infinity, check under vmap.
+    Cost:    O(n) a row; tiles stay in the cache, so it takes about the time of copying a. With derivatives or under
+             vmap: one softmax. Half precision is reckoned in float32 and rounded once.
     Source:  Asadi and Littman 2017, recalled; rows are tiled, and the largest entry is taken away before exp.
     Claim:   boltzmann.operator      Page: notebooks/one_layer_memorization/boltzmann_and_hardmax
     """
+    require(
+        not check or not (_batched(a) or _batched(mask)),
+        "check looks at values, and torch.func.vmap hides them: pass check=False, or the whole batch without vmap",
+    )
     _logits(a, mask, check)
-    if a.requires_grad and torch.is_grad_enabled():
-        out = boltzmann_literal(a, mask)
+    if _derived(a) or _wrapped(mask):
+        out = boltzmann_literal(a.float() if a.dtype in HALF else a, mask).to(a.dtype)
     else:
         flat, n = a.detach().reshape(-1, a.shape[-1]), a.shape[-1]
         keep = None if mask is None else mask.reshape(-1, n)
@@ -54,10 +67,28 @@ def _logits(a: Tensor, mask: Tensor | None, check: bool = True) -> None:
         require(mask.device == a.device, f"mask is on {mask.device}, a on {a.device}")
 
 
+def _wrapped(a: Tensor | None) -> bool:
+    """Whether a transform of torch.func (vmap, grad, jvp and the like) stands around a."""
+    return functorch is not None and torch.is_tensor(a) and functorch.is_functorch_wrapped_tensor(a)
+
+
+def _batched(a: Tensor | None) -> bool:
+    """Whether a transform around a is vmap."""
+    while _wrapped(a) and not functorch.is_batchedtensor(a):
+        a = functorch.get_unwrapped(a)
+    return _wrapped(a)
+
+
+def _derived(a: Tensor) -> bool:
+    """Whether somebody differentiates through a, backwards or forwards: then nothing may be written in place."""
+    return (a.requires_grad and torch.is_grad_enabled()) or _wrapped(a) or forward_ad.unpack_dual(a).tangent is not None
+
+
 def _tiled(a: Tensor, keep: Tensor | None, rows: int) -> Tensor:
-    out, buffer = a.new_empty(len(a)), a.new_empty(min(rows, len(a)), a.shape[1])
+    work = torch.float32 if a.dtype in HALF else a.dtype  # a sum of many small numbers leaves the range of a half
+    out, buffer = a.new_empty(len(a), dtype=work), a.new_empty(min(rows, len(a)), a.shape[1], dtype=work)
     for i in range(0, len(a), rows):
-        y = a[i : i + rows]
+        y = a[i : i + rows].to(work)
         p, mean = buffer[: len(y)], out[i : i + rows]
         if keep is None:
             torch.sub(y, y.amax(-1, keepdim=True), out=p).exp_()
@@ -68,7 +99,7 @@ def _tiled(a: Tensor, keep: Tensor | None, rows: int) -> Tensor:
             y = y.masked_fill(hidden, 0)
         mass = p.sum(-1)
         torch.sum(p.mul_(y), -1, out=mean).div_(mass)
-    return out
+    return out.to(a.dtype)
 
 
 def boltzmann_literal(
@@ -91,26 +122,26 @@ def boltzmann_literal(
 
 
 def derivatives(
-    a: Float[Tensor, "*batch n"], mask: Bool[Tensor, "*batch n"] | None = None
+    a: Float[Tensor, "*batch n"], mask: Bool[Tensor, "*batch n"] | None = None, *, check: bool = True
 ) -> tuple[Float[Tensor, "*batch n"], Float[Tensor, "*batch n"]]:
     """The slope and the curvature of the Boltzmann operator in each of its arguments.
 
         d_i boltz = p_i (1 + a_i - boltz),   d_i^2 boltz = p_i (1 - (1 - 2 p_i) (boltz - a_i - 1))
 
-    Args:    a: (*batch, n).   mask: True = counts.
+    Args:    a: (*batch, n).   mask: True = counts.   check: as in boltzmann.
     Returns: (first, second), each (*batch, n); zero at hidden entries.
     Raises:  ValueError as boltzmann.
     Cost:    O(n) a row.
     Source:  derived on the page.
     Claim:   boltzmann.regions      Page: notebooks/one_layer_memorization/boltzmann_and_hardmax
     """
-    mean = boltzmann(a, mask).unsqueeze(-1)
+    mean = boltzmann(a, mask, check=check).unsqueeze(-1)
     p = torch.softmax(a if mask is None else a.masked_fill(~mask, -math.inf), -1)
     below = mean - (a if mask is None else torch.where(mask, a, mean)) - 1
     return -p * below, p * (1 - (1 - 2 * p) * below)
 
 
-def needed_gap(n: int, *, kind: Kind = "distinct") -> float:
+def needed_gap(n: SupportsIndex, *, kind: Kind = "distinct") -> float:
     """The least distance of values that the separation lemmas ask for.
 
         distinct, paper: 2 ln n + 3        multiset: 3 ln n + 3
@@ -123,11 +154,12 @@ def needed_gap(n: int, *, kind: Kind = "distinct") -> float:
     Claim:   boltzmann.lemma, boltzmann.multisets      Page: notebooks/one_layer_memorization/boltzmann_and_hardmax
     """
     require(kind in get_args(Kind), f"kind must be one of {list(get_args(Kind))}, got {kind!r}")
-    require(isinstance(n, int) and n >= 2, f"n must be an integer, at least 2, got {n!r}")
+    whole = isinstance(n, SupportsIndex) and not torch.is_tensor(n)
+    require(whole and operator.index(n) >= 2, f"n must be an integer, at least 2, got {n!r}")
     return (3 if kind == "multiset" else 2) * math.log(n) + 3
 
 
-def log_separation_bound(n: int, delta: float, spread: float, *, kind: Kind = "distinct") -> float:
+def log_separation_bound(n: SupportsIndex, delta: float, spread: float, *, kind: Kind = "distinct") -> float:
     """How far apart the Boltzmann operator keeps two different inputs, at least, as a natural logarithm.
 
         distinct: 0.9 (n - 1) delta e^(delta - rho)      multiset: 0.9 delta e^(-rho) / (n - 1)
