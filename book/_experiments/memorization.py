@@ -74,7 +74,8 @@ def main(quick: bool) -> None:
     result = {"models": {}, "width": {}, "entities": {}}
     for name, how in MODELS.items():
         result["models"][name] = said(name, [accuracy(s, steps=steps, **how) for s in seeds])
-    for name, kind, rank in (("no attention", "none", 1), ("frozen, 1 head", "frozen", 1), ("trained, rank 1", "trained", 1), ("trained, rank 16", "trained", 16)):
+    natural = (("no attention", "none", 1), ("frozen, 1 head", "frozen", 1), ("trained, rank 1", "trained", 1), ("trained, rank 16", "trained", 16))
+    for name, kind, rank in natural:
         result["entities"][name] = said(f"entities, {name}", [entities(s, kind, rank, steps) for s in seeds])
     for sets in (50, 100):
         for width in (64, 256, 1024):
