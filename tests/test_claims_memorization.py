@@ -23,16 +23,18 @@ def generator(seed=0):
 # --- exact labels
 
 
-def misfits(count, seed=0, *, least=Fraction(1, 20)):
-    """Fractions: knots at random shares theta >= least of each gap, coefficients one after the other; ids that miss their label.
-
-    A share of 0 puts the knot on its own id: the unit is silent there.
-    """
+def exact_data(count, seed, least):
+    """Fractions: ids, labels, and knots at random shares theta >= least of each gap; a share of 0 puts the knot on its own id."""
     rng = random.Random(seed)
     t = sorted(Fraction(v, 997) for v in rng.sample(range(997), count))
     y = [Fraction(rng.randrange(-5, 6), rng.randrange(1, 4)) for _ in t]
     shares = [least + (1 - least) * Fraction(rng.randrange(1, 9), 8) if least else Fraction(0) for _ in t]
-    b = [v - share * (v - u) for share, u, v in zip(shares, [t[0] - 1, *t], t)]
+    return t, y, [v - share * (v - u) for share, u, v in zip(shares, [t[0] - 1, *t], t)]
+
+
+def misfits(count, seed=0, *, least=Fraction(1, 20)):
+    """Coefficients one after the other, in Fractions; ids that miss their label. A unit with its knot on its own id is silent there."""
+    t, y, b = exact_data(count, seed, least)
     a = []
     for j, v in enumerate(t):
         rest = y[j] - sum(c * max(v - k, 0) for c, k in zip(a, b))
@@ -56,6 +58,34 @@ def test_every_id_gets_its_label(count, seed):
 def test_a_knot_on_its_own_id_is_too_late():
     verdict = check_exact(12, least=0)
     assert verdict.ok is False and verdict.value >= 6
+
+
+def check_unique(count, seed=0, *, least=Fraction(1, 20)):
+    """How many coefficients are free: D minus the rank of the table relu(t_i - b_j), by elimination in Fractions with any pivots."""
+    t, _, b = exact_data(count, seed, least)
+    rows, rank = [[max(v - k, Fraction(0)) for k in b] for v in t], 0
+    for column in range(count):
+        pivot = next((i for i in range(rank, count) if rows[i][column]), None)
+        if pivot is None:
+            continue
+        rows[rank], rows[pivot] = rows[pivot], rows[rank]
+        for i in range(rank + 1, count):
+            factor = rows[i][column] / rows[rank][column]
+            rows[i] = [u - factor * w for u, w in zip(rows[i], rows[rank])]
+        rank += 1
+    return at_most(count - rank, 0)
+
+
+@pytest.mark.claim("memorize.exact-labels", role="check")
+@pytest.mark.parametrize(("count", "seed"), [(1, 0), (5, 2), (12, 3)])
+def test_no_coefficient_is_free(count, seed):
+    assert check_unique(count, seed).ok
+
+
+@pytest.mark.claim("memorize.exact-labels", role="control")
+def test_knots_on_their_ids_leave_one_free():
+    verdict = check_unique(12, least=0)
+    assert verdict.ok is False and verdict.value == 1
 
 
 def line_data(count, seed=0):
@@ -99,7 +129,7 @@ def slopes(theta, labels, steps):
 
 
 def check_bounded(theta, bound, *, count=60, seed=None):
-    """The largest slope over the largest rise of neighbours; zigzag labels, or random ones on random steps."""
+    """The largest slope over the largest rise, the one from (t_0, 0) included; zigzag labels, or random ones on random steps."""
     rng = random.Random(seed)
     steps = [Fraction(1)] * count if seed is None else [Fraction(rng.randrange(1, 50)) for _ in range(count)]
     labels = [(i + 1) % 2 for i in range(count)] if seed is None else [rng.randrange(10) for _ in range(count)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 
 import pytest
 import torch
@@ -91,6 +92,43 @@ def test_the_models_are_in_order():
 @pytest.mark.claim("memorize.trained", role="control")
 def test_a_random_frozen_head_is_not_below_the_construction():
     assert check_order(("frozen random", "frozen construction")).ok is False
+
+
+def task(seed, sets=100, n=8, tokens=32, d=16, labels=5):
+    """The task of book/_experiments/memorization.py."""
+    g = torch.Generator().manual_seed(seed)
+    vocabulary = torch.randn(tokens, d, generator=g, dtype=F64) / 2
+    chosen = {}
+    while len(chosen) < sets:
+        chosen[tuple(sorted(torch.randperm(tokens, generator=g)[:n].tolist()))] = True
+    x = vocabulary[torch.tensor(list(chosen))]
+    return x, torch.randint(labels, x.shape[:2], generator=g)
+
+
+def check_built(seed, labels_of=None):
+    """How many of the 800 labels the exact network on a frozen head of rank one misses; labels_of: of another task."""
+    x, y = task(seed)
+    net = memorize(x, y, generator=torch.Generator().manual_seed(seed))
+    return at_most(int((net(x) != (y if labels_of is None else task(labels_of)[1])).sum()), 0)
+
+
+@pytest.mark.claim("memorize.trained", role="check")
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_the_built_network_has_accuracy_one(seed):
+    assert check_built(seed).ok
+
+
+@pytest.mark.claim("memorize.trained", role="control")
+def test_it_does_not_know_the_labels_of_another_task():
+    verdict = check_built(0, labels_of=1)
+    assert verdict.ok is False and verdict.value > 500
+
+
+def test_the_task_is_that_of_the_stored_runs(monkeypatch):
+    monkeypatch.syspath_prepend(Path(__file__).resolve().parents[1] / "book" / "_experiments")
+    import memorization
+
+    assert all(torch.equal(a, b) for a, b in zip(task(1), memorization.task(1)))
 
 
 @pytest.mark.claim("memorize.trained", role="witness")

@@ -6,6 +6,7 @@ import ast
 import math
 import re
 from fractions import Fraction
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -687,7 +688,12 @@ def coefficient_list(t, y, start, *, first=True, sign=1):
     return sign * torch.diff(rise, prepend=rise.new_zeros(1))
 
 
-def memorable(words, tags, *, key=lambda w, s: (w, tuple(sorted(s))), within=True):
+def shares(w, s):
+    most = math.gcd(*Counter(s).values())
+    return w, frozenset((u, c // most) for u, c in Counter(s).items())
+
+
+def memorable(words, tags, *, key=shares, within=True):
     known = {}
     for s, t in zip(words, tags):
         marks = list(zip(s, t)) if within else list(dict(zip(s, t)).items())
@@ -710,13 +716,15 @@ MEMORIZATION = {
         (lambda t, y, s: y, "Not yet"),
         (lambda t, y, s: y[1:], "yours is"),
         (lambda t, y, s: coefficient_list(t, y, s, first=False), "beginning at"),
+        (lambda t, y, s: None, "no tensor"), ([3.0, -5.0, 4.0], "A function"),
     ],
     "growth": [
         (91, "Right"), (90, "Round up"), (16, "by ten"), (41, "factor 1 / theta;"), (73, "factor 1 / \\(1"), (5, "Not yet"),
+        ([91], "One number"),
     ],
     "parameters": [
         (16100, "Right"), (8100, "not both"), (16064, "left out the attention"), (16036, "takes the skip away"),
-        (17108, "counted the biases"), (1700, "n N of them"), (3, "Not yet"),
+        (17108, "counted the biases"), (1700, "n N of them"), (3, "Not yet"), ((16100,), "One number"),
     ],
     "contradictions": [
         (memorable, "Right"),
@@ -725,6 +733,9 @@ MEMORIZATION = {
         (lambda words, tags: memorable(words, tags, key=lambda w, s: (w, tuple(s))), "in another order"),
         (one_order, "keeps its tag"),
         (lambda words, tags: memorable(words, tags, key=lambda w, s: (w, frozenset(s))), "Repeated words count"),
+        (lambda words, tags: memorable(words, tags, key=lambda w, s: (w, tuple(sorted(s)))), "sees only shares"),
+        (lambda words, tags: memorable(words, tags, key=lambda w, s: (w, frozenset(s), s.count(w) / len(s))), "company differs"),
+        (lambda words, tags: None, "returned nothing"), ([True, False], "A function"),
         (lambda words, tags: memorable(words, tags, within=False), "same output twice"),
     ],
 }
@@ -733,9 +744,9 @@ MEMORIZATION = {
 REVIEWERS = {
     "ids": [
         ((8, 64), "Right"), ((5, 64), "number of multisets"), ((16, 64), "number of sequences"), ((20, 64), "equal ids"),
-        ((2, 64), "Those are the tokens"), ((7, 64), "Not yet"), ((8, 16), "not each sequence"), ((8, 8), "times places"),
+        ((2, 64), "Those are the tokens"), ((7, 64), "Not yet"), (8, "A pair"), ((8, 64, 1), "A pair"), ((8, 16), "not each sequence"), ((8, 8), "times places"),
     ],
-    "cells": [(300, "Right"), (600, "half a cell"), (301, "Equality"), (299, "too few"), (3, "divide by the error"), (7, "Not yet")],
+    "cells": [(300, "Right"), (600, "half a cell"), (301, "Equality"), (299, "too few"), (3, "divide by the error"), (7, "Not yet"), ([300], "One number")],
     "centre": [
         (lambda x, g: ((x * g).floor().clamp(max=g - 1) + 0.5) / g, "Right"),
         (lambda x, g: ((x * g).floor() + 0.5) / g, "Only x = 1"),
@@ -743,8 +754,10 @@ REVIEWERS = {
         (lambda x, g: (x * g).round() / g, "borders"),
         (lambda x, g: x, "Not yet"),
         (lambda x, g: x[:1, None], "yours is"),
+        (lambda x, g: None, "no tensor"), (0.5, "A function"),
     ],
 }
+
 
 def through_layers(masks, *, skip=True, back=False, turned=False):
     out = torch.eye(len(masks[0]), dtype=torch.bool)
@@ -831,8 +844,8 @@ def test_single_precision_is_precise_enough():
 
 LEAST = {
     ids: 18, paths: 18, collapse: 10, questions: 15, escaping: 15, projections: 15,
-    efficacy: 21, lowrank: 19, complexity: 12, expressive: 16, codes: 15, boltzmann: 20,
-    memorization: 10, reviewers: 12, copying: 14, patterns: 11, universal: 28,
+    efficacy: 21, lowrank: 19, complexity: 12, expressive: 16, codes: 15, boltzmann: 17,
+    memorization: 11, reviewers: 13, copying: 14, patterns: 11, universal: 28,
 }
 
 

@@ -188,6 +188,36 @@ def test_repeated_tokens_count():
     assert torch.equal(net(x), y) and net.report.ids == 8
 
 
+def test_ids_may_coincide_where_labels_agree():
+    """{a, b} and {a, a, b, b} have equal ids; with equal labels that is no contradiction, as {a, a, a, b} shows."""
+    a, b = torch.randn(2, 5, generator=generator(), dtype=F64)
+    x = torch.stack([torch.stack([a, b, a, b]), torch.stack([a, b, a, a]), torch.stack([a, b, a, a])])
+    mask = torch.tensor([[True] * 4, [True, True, False, False], [True] * 4])
+    y = torch.tensor([[1, 2, 1, 2], [1, 2, 0, 0], [3, 4, 3, 3]])
+    net = memorize(x, y, mask=mask, generator=generator())
+    assert torch.equal(net(x, mask), y) and net.report.ids == 6 and net.report.gap < float("inf")
+
+
+def test_labels_near_the_limits_of_the_dtype():
+    """A slope, label over gap, overflows; a share of a label does not."""
+    x = torch.randn(6, 3, 5, generator=generator())
+    for y in (torch.randn(6, 3, generator=generator(1)) * 1e34, torch.full((6, 3), 3e38)):
+        net = memorize(x, y, generator=generator())
+        assert torch.equal(net(x), y) and net.report.error == 0
+    for seed in (0, 1, 2, 3, 4, 6, 8, 9, 10):  # no two tokens agree along a direction
+        x, y = torch.randn(4, 2, 5, generator=generator(seed)).half(), torch.randint(900, (4, 2), generator=generator(seed))
+        assert torch.equal(memorize(x, y, generator=generator(2))(x), y)
+
+
+def test_hidden_tokens_may_hold_anything_and_an_empty_batch_is_empty():
+    x, y = sets(5)
+    net = memorize(x, y, generator=generator())
+    padded = torch.cat([x, x * float("nan")], 1)
+    seen = torch.tensor([True] * 4 + [False] * 4).expand(5, 8)
+    assert torch.equal(net(padded, seen)[:, :4], y)
+    assert net(x[:0]).shape == (0, 4) and net(x[:, :0]).shape == (5, 0) and net(x[:0]).dtype == y.dtype
+
+
 def test_one_token_and_one_sequence():
     x = torch.ones(1, 1, 1, dtype=F64)
     net = memorize(x, torch.tensor([[3]]), generator=generator())
@@ -260,7 +290,9 @@ def test_wrong_arguments_are_refused():
     refused(x, y, "sequence 0 is empty", mask=torch.zeros(5, 4, dtype=torch.bool))
     refused(x.where(x != x[2, 1], 0 * x), y, r"zero tokens .* \(2, 1\)")
     refused(x.where(x != x[2, 1], 0 * x / 0), y, r"NaN or infinity, first at \(sequence, place\) \(2, 1\)")
-    refused(x, y + 2**60 + 1, "integers that")
+    refused(x, y + 2**60 + 1, "numbers that")
+    refused(x.float(), y.double() / 3, "numbers that")  # float64 labels would be rounded
+    refused(x.float(), y.double() + 1e300, "numbers that")
 
 
 @pytest.mark.bad_input
@@ -278,6 +310,17 @@ def test_what_the_dtype_cannot_hold():
     refused(pair, torch.tensor([[1, 2, 1, 2], [3, 4, 0, 0]]), "proportional", mask=torch.tensor([[True] * 4, [True, True, False, False]]))
     x, y = sets(60)
     refused(x, y, "leave it out", beta=1e6)
+    a = torch.tensor([[1.0, 1.0], [1.0078125, 1.0]]).bfloat16()  # one step of the dtype apart
+    refused(a[None], torch.tensor([[0, 1]]), "two tokens are no further apart")
+
+
+@pytest.mark.bad_input
+def test_a_network_that_misses_a_label_is_refused(monkeypatch):
+    """The last check reads the data as a user would; NaN counts as a miss."""
+    true = room._memorizer.evaluate
+    for wrong in (lambda *a: true(*a) + 1, lambda *a: true(*a) * float("nan")):
+        monkeypatch.setattr(room._memorizer, "evaluate", wrong)
+        refused(*sets(5), "misses a label")
 
 
 @pytest.mark.bad_input
@@ -287,6 +330,11 @@ def test_the_caller_and_the_block_refuse():
     for wrong in (x.float(), x[..., :3], x[0, 0]):
         with pytest.raises(ValueError, match="x must be a"):
             net(wrong)
+    for wrong, words in ((x * float("nan"), "NaN"), (torch.cat([x, 0 * x], 1), "hide padding")):
+        with pytest.raises(ValueError, match=words):
+            net(wrong)
+    with pytest.raises(ValueError, match="mask must be boolean"):
+        net(x, torch.ones(5, 4))
     with pytest.raises(ValueError, match="label features fit"):
         dense_block(net._replace(labels=torch.ones(20, 7, dtype=F64)))
 

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from numbers import Real
 
 import torch
 
 from attnlib.exercises.paths import NOT_TRIED, RIGHT
 
+NUMBER = "One number was wanted."
+FUNCTION = "A function was wanted: give its name, without a call."
 
-def coefficients(answer: Callable | None) -> str:
+
+def coefficients(answer: object) -> str:
     """Exercise 16.1: a function (ids, labels, start) that returns the coefficients of the network with knots on the ids before.
 
     Args:    answer: ids and labels are (D,) tensors, start the first knot, left of the ids; returns (D,).
@@ -19,13 +23,17 @@ def coefficients(answer: Callable | None) -> str:
     """
     if answer is None:
         return NOT_TRIED
+    if not callable(answer):
+        return FUNCTION
     said = (_coefficients(answer, *case) for case in (([1.0, 2, 4], [3.0, 1, 5], 0.0), ([0.5, 3, 4, 8], [-2.0, 1, 1, 7], -1.0)))
     return next((sentence for sentence in said if sentence != RIGHT), RIGHT)
 
 
 def _coefficients(answer: Callable, ids: list, labels: list, start: float) -> str:
     t, y = (torch.tensor(v, dtype=torch.float64) for v in (ids, labels))
-    got = torch.as_tensor(answer(t.clone(), y.clone(), start)).double()
+    got = _tensor(answer(t.clone(), y.clone(), start))
+    if got is None:
+        return "Your function returned no tensor: one coefficient an id was wanted."
     if got.shape != t.shape:
         return f"One coefficient an id was wanted, shape {tuple(t.shape)}; yours is {tuple(got.shape)}."
     s = torch.diff(y, prepend=y.new_zeros(1)) / torch.diff(t, prepend=t.new_tensor([start]))
@@ -41,7 +49,7 @@ def _coefficients(answer: Callable, ids: list, labels: list, start: float) -> st
     return "Not yet: find the slopes between neighbours, beginning at (start, 0), and then their differences."
 
 
-def growth(answer: int | None) -> str:
+def growth(answer: object) -> str:
     """Exercise 16.2: with theta = 0.4, after how many further knots has an error of 1e-16 in a slope grown to 1?
 
     Args:    answer: a number of knots, or None.
@@ -51,6 +59,8 @@ def growth(answer: int | None) -> str:
     """
     if answer is None:
         return NOT_TRIED
+    if not isinstance(answer, Real):
+        return NUMBER
     mistakes = {
         90: "Round up: after 90 knots it is still 0.71.",
         16: "You multiplied by ten at each knot; the factor is (1 - theta) / theta.",
@@ -60,7 +70,7 @@ def growth(answer: int | None) -> str:
     return RIGHT if answer == 91 else mistakes.get(answer, "Not yet: 1e-16 times ((1 - theta) / theta)^k >= 1 was asked for.")
 
 
-def parameters(answer: int | None) -> str:
+def parameters(answer: object) -> str:
     """Exercise 16.3: parameters without biases of the dense block for N = 100, n = 10, d = 8, s = 1.
 
     Args:    answer: a number, or None.
@@ -70,6 +80,8 @@ def parameters(answer: int | None) -> str:
     """
     if answer is None:
         return NOT_TRIED
+    if not isinstance(answer, Real):
+        return NUMBER
     mistakes = {
         8100: "You counted the weights into the units or those out of them, not both.",
         16064: "You left out the attention: four matrices of s + d numbers each.",
@@ -80,7 +92,7 @@ def parameters(answer: int | None) -> str:
     return RIGHT if answer == 16100 else mistakes.get(answer, "Not yet: 4 (s + d) + d (2 n N + d).")
 
 
-def contradictions(answer: Callable | None) -> str:
+def contradictions(answer: object) -> str:
     """Exercise 16.4: a function (words, tags) that says whether one layer without positions can memorize the sentences.
 
     Args:    answer: words and tags are lists of lists of strings of equal lengths; returns a bool.
@@ -90,8 +102,13 @@ def contradictions(answer: Callable | None) -> str:
     """
     if answer is None:
         return NOT_TRIED
+    if not callable(answer):
+        return FUNCTION
     for words, tags, wanted, sentence in CASES:
-        if bool(answer([list(w) for w in words], [list(t) for t in tags])) != wanted:
+        got = answer([list(w) for w in words], [list(t) for t in tags])
+        if got is None:
+            return "Your function returned nothing: True or False was wanted."
+        if bool(got) != wanted:
             return sentence
     return RIGHT
 
@@ -102,5 +119,15 @@ CASES = (
     (["ab", "ba"], ["xy", "xy"], False, "The same words in another order: without positions a gets one tag, and x and y were asked for."),
     (["ab", "ba"], ["xy", "yx"], True, "The order differs, but each word keeps its tag: that can be memorized."),
     (["aab", "abb"], ["xxy", "yxx"], True, "Repeated words count: a a b and a b b are different multisets."),
+    (["ab", "aabb"], ["xy", "yyxx"], False, "a b and a a b b hold the same shares of each word, and a softmax sees only shares."),
+    (["abbc", "abcc"], ["xppp", "yqqq"], True, "In a b b c and a b c c the word a has the same share, but its company differs."),
     (["aa"], ["xy"], False, "A word twice in one sentence gets the same output twice."),
 )
+
+
+def _tensor(got) -> torch.Tensor | None:
+    """What a function returned, in double precision; None if it is nothing of that kind."""
+    try:
+        return torch.as_tensor(got).double()
+    except (TypeError, ValueError, RuntimeError):
+        return None

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from numbers import Real
 
 import torch
 
+from attnlib.exercises.memorization import FUNCTION, NUMBER, _tensor
 from attnlib.exercises.paths import NOT_TRIED, RIGHT
 
 
-def ids(answer: tuple[int, int] | None) -> str:
+def ids(answer: object) -> str:
     """Exercise 18.1: how many ids have all sequences of 4 tokens out of 2, without and with positions?
 
     Args:    answer: two numbers, or None.
@@ -19,6 +21,8 @@ def ids(answer: tuple[int, int] | None) -> str:
     """
     if answer is None:
         return NOT_TRIED
+    if not isinstance(answer, (tuple, list)) or len(answer) != 2 or not all(isinstance(v, Real) for v in answer):
+        return "A pair of numbers was wanted: without positions, and with them."
     without, positions = answer
     mistakes = {
         5: "Five is the number of multisets: an id is a token and its multiset, so count the different tokens in each.",
@@ -33,7 +37,7 @@ def ids(answer: tuple[int, int] | None) -> str:
     return RIGHT if positions == 64 else "The first number is right; for the second, count sequences times places."
 
 
-def cells(answer: int | None) -> str:
+def cells(answer: object) -> str:
     """Exercise 18.2: the least g for which the bound L / (2 g) is at most 0.01, for L = 6.
 
     Args:    answer: a number, or None.
@@ -43,6 +47,8 @@ def cells(answer: int | None) -> str:
     """
     if answer is None:
         return NOT_TRIED
+    if not isinstance(answer, Real):
+        return NUMBER
     mistakes = {
         600: "That is L / 0.01: a point is at most half a cell from its centre.",
         301: "Equality is enough: 300 cells do.",
@@ -52,7 +58,7 @@ def cells(answer: int | None) -> str:
     return RIGHT if answer == 300 else mistakes.get(answer, "Not yet: solve L / (2 g) <= 0.01 for g.")
 
 
-def centre(answer: Callable | None) -> str:
+def centre(answer: object) -> str:
     """Exercise 18.3: a function (x, g) that moves each entry of x in [0, 1] to the centre of its cell, one of g.
 
     Args:    answer: x is a tensor, g an integer; returns a tensor of its shape.
@@ -62,6 +68,8 @@ def centre(answer: Callable | None) -> str:
     """
     if answer is None:
         return NOT_TRIED
+    if not callable(answer):
+        return FUNCTION
     said = (_centre(answer, g, shape) for g, shape in ((4, (9,)), (7, (3, 5))))
     return next((sentence for sentence in said if sentence != RIGHT), RIGHT)
 
@@ -69,7 +77,9 @@ def centre(answer: Callable | None) -> str:
 def _centre(answer: Callable, g: int, shape: tuple[int, ...]) -> str:
     x = torch.rand(shape, generator=torch.Generator().manual_seed(g), dtype=torch.float64)
     x.view(-1)[:2] = torch.tensor([0.0, 1.0], dtype=torch.float64)
-    got = torch.as_tensor(answer(x.clone(), g)).double()
+    got = _tensor(answer(x.clone(), g))
+    if got is None:
+        return f"Your function returned no tensor: one of shape {tuple(x.shape)} was wanted."
     if got.shape != x.shape:
         return f"A tensor of shape {tuple(x.shape)} was wanted; yours is {tuple(got.shape)}."
     cell = (x * g).floor()

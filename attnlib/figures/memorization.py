@@ -22,7 +22,7 @@ def networks(t: Tensor, y: Tensor, points: Tensor, curves: dict[str, Tensor]) ->
     for (label, f), color, style in zip(curves.items(), (BLUE, VERMILLION), ("-", "--")):
         ax.plot(points.tolist(), f.tolist(), style, color=color, label=label)
     ax.plot(t.tolist(), y.tolist(), "ko", ms=5, label="labels", zorder=3)
-    ax.set(xlabel="id $t$", ylabel="network $f(t)$", ylim=(-6, 12))
+    ax.set(xlabel="id $t$", ylabel="network $F(t)$", ylim=(-6, 12))
     ax.legend(fontsize=9, ncols=3, loc="upper center")
     return fig
 

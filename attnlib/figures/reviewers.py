@@ -22,7 +22,7 @@ def accuracies(runs: dict[str, Sequence[float]]) -> Figure:
         color, mark = (BLUE, "o") if name.startswith("frozen") else (VERMILLION, "s") if name.startswith("trained") else (GREEN, "^")
         ax.plot(values, [row] * len(values), mark, color=color, ms=6, alpha=0.8)
     ax.axvline(1, color="black", ls="--", label="exact network on a frozen head")
-    ax.set(xlabel="training accuracy", yticks=range(len(runs)), yticklabels=list(reversed(runs)), xlim=(0.2, 1.03))
+    ax.set(xlabel="training accuracy", ylabel="model", yticks=range(len(runs)), yticklabels=list(reversed(runs)), xlim=(0.2, 1.03))
     ax.legend(loc="lower left", bbox_to_anchor=(0.25, 1.0), fontsize=9)
     return fig
 

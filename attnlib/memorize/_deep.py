@@ -47,16 +47,16 @@ class Deep(NamedTuple):
 def fit_deep(ids: Sequence[int], labels: Sequence[int], *, block: int | None = None) -> Deep:
     """A network whose parameters grow like the square root of the number of ids, for ids of a fixed number of bits.
 
-    The ids, cut to the r bits that tell them apart, are packed with their labels of b bits into one long integer for
+    The ids, cut to the r bits that tell them apart, are packed with their labels of l bits into one long integer for
     each block of m ids. A first layer looks up the integer of the block of t; then one layer a bit takes it apart,
     compares, and keeps the label of the id that agrees.
 
-        parameters <= 2 sqrt(6 D K) + K + 10,   K = 18 (r + b) + 40
+        parameters <= 2 sqrt(6 D K) + K + 10,   K = 18 (r + l) + 40
 
     Args:    ids: increasing integers from 0 on.   labels: integers from 0 on, as many.   block: m, by default the best.
     Returns: Deep, exact at all ids.
     Raises:  ValueError for ids that do not increase or are negative, negative labels, unlike lengths, block below 1.
-    Cost:    O(D / m + m (r + b)) units; integers of m (r + b) bits.
+    Cost:    O(D / m + m (r + l)) units; integers of m (r + l) bits.
     Source:  after Vardi, Yehudai and Shamir 2022 (recalled); ours compares exactly, as its inputs are integers.
     Claim:   memorize.deep      Page: notebooks/one_layer_memorization/memorization
     """

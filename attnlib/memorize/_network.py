@@ -35,7 +35,7 @@ def fit_line(ids: Float[Tensor, "D"], labels: Float[Tensor, "D c"], *, theta: fl
     Returns: Line, dtype and device of ids.
     Raises:  ValueError for shapes that do not fit, NaN, ids that do not increase, theta outside (0, 1].
     Cost:    O(D c) for theta = 1, D steps of O(c) otherwise.
-    Source:  the network of Zhang et al. 2017, Lemma 1 (recalled), which leaves the place of the knots open.
+    Source:  the network of Zhang et al. 2017, Theorem 1 (recalled), which leaves the place of the knots open.
     Claim:   memorize.knots      Page: notebooks/one_layer_memorization/memorization
     """
     _ids(ids, labels)

@@ -61,7 +61,8 @@ def accuracy(seed: int, *, kind: str, heads: int = 1, rank: int = 1, width: int 
 def entities(seed: int, kind: str, rank: int, steps: int) -> float:
     g = torch.Generator().manual_seed(seed)
     data = encode(generate_entities(200, generator=g), D, positions=True, generator=g, dtype=torch.float32)
-    block = Block(D, WIDTH, len(data.names), kind=kind, rank=rank, generator=g)
+    given = directions(data.x[data.mask].unique(dim=0), 1, torch.Generator().manual_seed(2000 + seed)) if kind == "frozen" else None
+    block = Block(D, WIDTH, len(data.names), kind=kind, rank=rank, directions=given, generator=g)
     return round(train(block, data.x, data.labels, steps=steps, rate=RATE, mask=data.mask), 4)
 
 
@@ -72,7 +73,8 @@ def main(quick: bool) -> None:
     result = {"models": {}, "width": {}, "entities": {}}
     for name, how in MODELS.items():
         result["models"][name] = said(name, [accuracy(s, steps=steps, **how) for s in seeds])
-    for name, kind, rank in (("no attention", "none", 1), ("trained, rank 1", "trained", 1), ("trained, rank 16", "trained", 16)):
+    natural = (("no attention", "none", 1), ("trained, rank 1", "trained", 1), ("trained, rank 16", "trained", 16))
+    for name, kind, rank in natural:
         result["entities"][name] = said(f"entities, {name}", [entities(s, kind, rank, steps) for s in seeds])
     for sets in (50, 100):
         for width in (64, 256, 1024):
