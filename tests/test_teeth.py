@@ -312,7 +312,7 @@ MUTATIONS = {
     "standard: bias of the query": softened("[[0.5 - shift.value], [-0.5 - shift.value]]", "[[0.5 - shift.value], [0.5 - shift.value]]", "check_temperature('dense', (3, 1, 4))"),
     "standard: clamp": softened("Mlp(two, -two.T, bound)", "Mlp(two, two.T, bound)", "check_lp('window', (3, 1, 4))"),
     "standard: the row it replaces": softened("target.to(u) - torch.tensor(row", "target.to(u) + torch.tensor(row", "check_lp('window', (3, 1, 4))"),
-    "enough_temperature: far too low": softened("return 32 / 9 * math.log(inside)", "return 0.1 * math.log(inside)", "check_temperature('window', (3, 1, 4))"),
+    "enough_scale: far too low": softened("return 32 / 9 * math.log(inside)", "return 0.1 * math.log(inside)", "check_temperature('window', (3, 1, 4))"),
     "context_ids: sign": ids("ids", "logits = beta * z.unsqueeze(-1) * others\n", "logits = -beta * z.unsqueeze(-1) * others\n", "check_mapping(rand(20, 5, 4), rand(4, seed=3), 0.3, 0.2)"),
     "context_ids: axis": ids("ids", "(NORMALIZERS[normalizer](logits) * others).sum(-1)", "(NORMALIZERS[normalizer](logits) * others).sum(-2)", "check_mapping(rand(20, 5, 4), rand(4, seed=3), 0.3, 0.2)"),
     "context_ids: the query": ids("ids", "logits = beta * z.unsqueeze(-1) * others\n", "logits = beta * z.abs().unsqueeze(-1) ** 0.5 * others\n", "check_mapping(rand(20, 5, 4), rand(4, seed=3), 0.3, 0.2)"),

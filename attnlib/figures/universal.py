@@ -87,9 +87,9 @@ def line(t: np.ndarray, curves: dict[str, np.ndarray], *, clip: float) -> Figure
 
 
 def temperatures(scales: Sequence[float | int], wrong: dict[str, Sequence[float | int]], proved: dict[str, float | int]) -> Figure:
-    """The share of inputs with a wrong id over the temperature, and where the proof says that none is left.
+    """The share of inputs with a wrong output over the inverse temperature, and where the proof says that none is left.
 
-    Args:    scales: temperatures.   wrong: label -> shares, in step with scales.   proved: label -> temperature.
+    Args:    scales: inverse temperatures.   wrong: label -> shares, in step with scales.   proved: label -> what the proof asks.
     Returns: a Figure.
     Cost:    about 150 ms.
     Page:    notebooks/sparse_universality/from_integers_to_softmax
@@ -98,6 +98,6 @@ def temperatures(scales: Sequence[float | int], wrong: dict[str, Sequence[float 
     for (label, shares), (color, mark) in zip(wrong.items(), LOOKS):
         ax.plot(scales, shares, f"{mark}-", color=color, label=label)
         ax.axvline(proved[label], color="black", ls={"o": "--", "s": ":", "^": "-."}[mark], lw=1.2, label=f"proved, {label}")
-    ax.set(xlabel=r"temperature $\lambda$", ylabel="share of wrong ids", ylim=(-0.03, 1.03))
+    ax.set(xlabel=r"inverse temperature $\lambda$", ylabel="share of wrong outputs", ylim=(-0.03, 1.03))
     ax.legend(fontsize=8, loc="upper left", bbox_to_anchor=(1.0, 1.0))
     return fig
