@@ -76,11 +76,11 @@ def test_the_leak_is_sharp():
     assert verdict.value == pytest.approx(1 / (1 + 4 * math.exp(-10)), abs=1e-12)
 
 
-# --- temperature
+# --- inverse temperature
 
 
 def check_temperature(name, size, *, lower=0.0, part=1.0):
-    """The worst distance of an id from its integer at the proved temperature, minus lower, against 1/8 part; floats add
+    """The worst distance of an id from its integer at the proved inverse temperature, minus lower, against 1/8 part; floats add
     at most 2^-40 of the largest id."""
     net = network(name, size)
     got, wanted = ids_by_softmax(net, enough_scale(net.plan) - lower + 32 / 9 * math.log(1 / part))
@@ -94,12 +94,12 @@ def test_temperature(name, size):
 
 
 @pytest.mark.claim("universal.temperature", role="control")
-def test_a_temperature_that_is_too_low():
+def test_an_inverse_temperature_that_is_too_low():
     assert check_temperature("window", (3, 1, 4), lower=125.0).ok is False
 
 
 @pytest.mark.claim("universal.temperature", role="witness")
-def test_temperature_with_many_digits():
+def test_inverse_temperature_with_many_digits():
     """The toy of two tokens in mpmath, 60 digits: ids within tau / 8 of 30 32, 23 24, 45 48, 38 40."""
     numbers = plan(patterns.dense(2), 2, 1, 2)
     with mpmath.workdps(60):

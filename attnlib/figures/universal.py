@@ -15,7 +15,7 @@ LOOKS = ((BLUE, "o"), (VERMILLION, "s"), (GREEN, "^"), (PURPLE, "D"), (ORANGE, "
 def ids_moving(states: Sequence[np.ndarray], labels: Sequence[str], moved: Sequence[int | None], size: int) -> list[Figure]:
     """Frames for a slider: the ids of one input on a logarithmic line, a row a token, the trace of the last move.
 
-    The line is longer for states after the sweep.
+    The line is longer for states after the sweep and for the move away from them.
 
     Args:    states: ids (n,) after each layer shown.   labels: titles of the frames.   moved: the value that the layer
              looks for, or None.   size: N; the start interval of a token is shaded.
@@ -25,21 +25,21 @@ def ids_moving(states: Sequence[np.ndarray], labels: Sequence[str], moved: Seque
     """
     frames, n = [], len(states[0])
     lows = [int(v) // size * size for v in states[0]]
-    tops = [max(int(v) for v in state) for state in states]
+    tops = [max(int(v) for k in (max(i - 1, 0), i) for v in states[k]) for i in range(len(states))]
     near = max(t for t, value in zip(tops, moved) if value is not None)
     for i, (state, label, value) in enumerate(zip(states, labels, moved)):
         fig, ax = new(size=(6.0, 2.6))
         for j in range(n):
             color, mark = LOOKS[j % len(LOOKS)]
             ax.fill_betweenx([j - 0.3, j + 0.3], lows[j] + 0.6, lows[j] + size + 0.4, color=GREY, alpha=0.25, lw=0)
-            old, now = int(states[max(i - 1, 0)][j]) + 1, int(state[j]) + 1
+            old, now = states[max(i - 1, 0)][j] + 1, state[j] + 1
             if old != now:
                 ax.annotate("", (now, j), (old, j), arrowprops={"arrowstyle": "->", "color": color, "lw": 1.6})
             ax.plot([now], [j], mark, color=color, ms=9)
-            ax.annotate(f"{now - 1:,}", (now, j), (0, 9), textcoords="offset points", ha="center", fontsize=8)
+            ax.annotate(f"{now - 1:,.{int(now % 1 != 0)}f}", (now, j), (0, 9), textcoords="offset points", ha="center", fontsize=8)
         if value is not None:
             ax.axvline(value + 1, color="black", ls="--", lw=1.2)
-        ax.set(xscale="log", xlim=(0.7, 2.5 * (near if tops[i] <= near else tops[-1])), ylim=(n - 0.4, -0.75), yticks=range(n), xlabel="id + 1 (logarithmic)", ylabel="tokens", title=label)
+        ax.set(xscale="log", xlim=(0.7, 2.5 * (near if tops[i] <= near else max(tops))), ylim=(n - 0.4, -0.75), yticks=range(n), xlabel="id + 1 (logarithmic)", ylabel="tokens", title=label)
         ax.set_yticklabels([str(j) for j in range(n)])
         frames.append(fig)
     return frames
