@@ -31,7 +31,7 @@ def ids_moving(states: Sequence[np.ndarray], labels: Sequence[str], moved: Seque
         fig, ax = new(size=(6.0, 2.6))
         for j in range(n):
             color, mark = LOOKS[j % len(LOOKS)]
-            ax.fill_betweenx([j - 0.3, j + 0.3], lows[j] + 0.6, lows[j] + size + 0.4, color=GREY, alpha=0.25, lw=0)
+            ax.fill_betweenx([j - 0.3, j + 0.3], lows[j] + 0.6, lows[j] + size + 1, color=GREY, alpha=0.25, lw=0)
             old, now = states[max(i - 1, 0)][j] + 1, state[j] + 1
             if old != now:
                 ax.annotate("", (now, j), (old, j), arrowprops={"arrowstyle": "->", "color": color, "lw": 1.6})
