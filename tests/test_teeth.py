@@ -303,7 +303,7 @@ MUTATIONS = {
     "universal.schedule: one step for all-max": universal("context", "yield Shift(t % plan.period, 0", "yield Shift(0, 0", "check_context('fixed', (4, 1, 3))"),
     "universal.decode: modulus": universal("context", "= low + (y - low) % plan.size, y\n", "= low + (y - low + 1) % plan.size, y\n", "check_decode('star', (4, 1, 3))"),
     "equivariant_ids: no factor": universal("context", "ids = ids + N * (head(", "ids = ids + (head(", "check_equivariant(3, 1, 4)"),
-    "equivariant_ids: no C": universal("context", "return ids + constant * ids.max", "return ids + ids.max", "check_equivariant(2, 1, 8)"),
+    "equivariant_ids: no C": universal("context", "return ids + constant * ids.max", "return ids + ids.max", "check_equivariant(3, 2, 3)"),
     "universal.decode: all-max layers": universal("context", "plan.constant * head(ids, plan.masks[t", "plan.size * head(ids, plan.masks[t", "check_decode('star', (4, 1, 3))"),
     "approximate: corner, not centre": universal("network", "(grid_rows(numbers) + 0.5) / cells", "grid_rows(numbers) / cells", "check_network(patterns.star(4), 4, 1, 3)"),
     "approximate: no gap": universal("network", "constant *= 2", "break", "at_most(sum(2 * float(n.values.abs().max()) + 0.5 > int(n.ids.min()) for n in [approximate(lambda x: 1e6 * target(x), 3, 1, 2, patterns.dense(3))]), 0)", page=False),
