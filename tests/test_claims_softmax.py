@@ -14,7 +14,7 @@ from attnlib import patterns
 from attnlib.attention import attention_matrix, feed_forward
 from attnlib.certify import at_most
 from attnlib.universal import (
-    approximate, enough_temperature, grid_ids, head, plan, ramp_mlp, run_standard, schedule, standard, value_layers,
+    approximate, enough_scale, grid_ids, head, plan, ramp_mlp, run_standard, schedule, standard, value_layers,
 )
 
 EPS = torch.finfo(torch.float64).eps
@@ -30,12 +30,12 @@ def centres(net):
     return (rows.double() + 0.5) / K
 
 
-def ids_by_softmax(net, temperature):
+def ids_by_softmax(net, scale):
     """Ids from floats at the centres, u . Z, and the integers that they should be, in the order of centres."""
     blocks = [b for b in standard(net) if b.kind in ("quantise", "attention")]
     u = torch.tensor([net.plan.cells**i for i in range(net.plan.d)]).double()
     x = centres(net)
-    got = (net.plan.cells * run_standard(x, blocks, net.plan, temperature=temperature)) @ u
+    got = (net.plan.cells * run_standard(x, blocks, net.plan, scale=scale)) @ u
     return got, torch.tensor(net.ids[indices(net, x)].astype(float))
 
 
@@ -76,14 +76,14 @@ def test_the_leak_is_sharp():
     assert verdict.value == pytest.approx(1 / (1 + 4 * math.exp(-10)), abs=1e-12)
 
 
-# --- temperature
+# --- inverse temperature
 
 
 def check_temperature(name, size, *, lower=0.0, part=1.0):
-    """The worst distance of an id from its integer at the proved temperature, minus lower, against 1/8 part; floats add
+    """The worst distance of an id from its integer at the proved inverse temperature, minus lower, against 1/8 part; floats add
     at most 2^-40 of the largest id."""
     net = network(name, size)
-    got, wanted = ids_by_softmax(net, enough_temperature(net.plan) - lower + 32 / 9 * math.log(1 / part))
+    got, wanted = ids_by_softmax(net, enough_scale(net.plan) - lower + 32 / 9 * math.log(1 / part))
     return at_most((got - wanted).abs().max(), part / 8 + float(wanted.max()) * 2**-40)
 
 
@@ -94,17 +94,17 @@ def test_temperature(name, size):
 
 
 @pytest.mark.claim("universal.temperature", role="control")
-def test_a_temperature_that_is_too_low():
+def test_an_inverse_temperature_that_is_too_low():
     assert check_temperature("window", (3, 1, 4), lower=125.0).ok is False
 
 
 @pytest.mark.claim("universal.temperature", role="witness")
-def test_temperature_with_many_digits():
+def test_inverse_temperature_with_many_digits():
     """The toy of two tokens in mpmath, 60 digits: ids within tau / 8 of 30 32, 23 24, 45 48, 38 40."""
     numbers = plan(patterns.dense(2), 2, 1, 2)
     with mpmath.workdps(60):
         for part in (1, mpmath.mpf(10) ** -9):
-            scale = mpmath.mpf(enough_temperature(numbers)) + mpmath.mpf(32) / 9 * mpmath.log(1 / part)
+            scale = mpmath.mpf(enough_scale(numbers)) + mpmath.mpf(32) / 9 * mpmath.log(1 / part)
             for row in grid_ids(numbers).tolist():
                 a, exact = [mpmath.mpf(v) for v in row], list(row)
                 for shift in schedule(numbers):
@@ -168,7 +168,7 @@ def check_lp(name, size, *, clamp=1.3, ramp=1e-2, samples=4000):
     net = network(name, size)
     n, d, K = size
     x = torch.rand(samples, n, d, generator=torch.Generator().manual_seed(3)).double()
-    y = run_standard(x, standard(net, ramp=ramp, clamp=clamp), net.plan, temperature=enough_temperature(net.plan))
+    y = run_standard(x, standard(net, ramp=ramp, clamp=clamp), net.plan, scale=enough_scale(net.plan))
     l1 = lambda y: float((y - target(x)).abs().sum((-2, -1)).mean())
     share = 1 - (1 - ramp) ** (d * n)
     share += 3 * math.sqrt(share / samples)
@@ -191,7 +191,7 @@ def test_without_clamps_raw_ids_come_out():
 def test_the_share_on_the_ramps():
     net = network("window", (3, 1, 4))
     x = torch.rand(20_000, 3, 1, generator=torch.Generator().manual_seed(0)).double()
-    y = run_standard(x, standard(net, ramp=0.05), net.plan, temperature=150.0)
+    y = run_standard(x, standard(net, ramp=0.05), net.plan, scale=160.0)
     wrong = float(((y - net(x)).abs().amax((1, 2)) > 0.01).double().mean())
     assert wrong == pytest.approx(1 - 0.95**3, rel=0.05)
 
@@ -233,7 +233,7 @@ def test_other_orders_have_large_hidden_units(order):
 def test_the_order_decides_in_float64(name, size):
     net = network(name, size)
     x = centres(net)
-    wrong = lambda **how: float(((run_standard(x, standard(net, **how), net.plan, temperature=150.0) - net(x)).abs().amax((1, 2)) > 0.01).double().mean())
+    wrong = lambda **how: float(((run_standard(x, standard(net, **how), net.plan, scale=160.0) - net(x)).abs().amax((1, 2)) > 0.01).double().mean())
     assert wrong() == 0
     assert wrong(order="increasing") > 0.5 and wrong(order="grid") > 0.5 and wrong(value_ramp=1e-3) > 0.5
 

@@ -98,9 +98,11 @@ def test_every_layer_in_fractions_gives_the_same(name, size):
 
 
 def check_quantiser(n, d, K, *, missing=None):
-    """The largest distance of the entries after the quantiser from their integer parts; missing: a layer left out."""
+    """The largest distance of the entries after the quantiser from their integer parts, at random points and at cell
+    edges k / K; missing: a layer left out of the quantiser written once more, -1 for none of them."""
     net = approximate(torch.sin, n, d, K, patterns.dense(n))
-    x = torch.rand(4, n, d, generator=torch.Generator().manual_seed(0)).double()
+    edges = torch.arange(K).double().repeat(n * d)[: n * d * K].view(K, n, d) / K
+    x = torch.cat([torch.rand(4, n, d, generator=torch.Generator().manual_seed(0)).double(), edges])
     z = np.vectorize(Fraction, otypes=[object])(x.numpy()) * K + K * np.array(net.plan.codes, dtype=object)[:, None]
     wanted = np.vectorize(math.floor, otypes=[object])(z)
     if missing is None:
@@ -115,11 +117,12 @@ def check_quantiser(n, d, K, *, missing=None):
 @pytest.mark.claim("universal.quantise", role="witness")
 @pytest.mark.parametrize(("n", "d", "K"), [(3, 1, 2), (2, 2, 3)])
 def test_quantiser(n, d, K):
-    assert check_quantiser(n, d, K).ok
+    assert check_quantiser(n, d, K).ok and check_quantiser(n, d, K, missing=-1).ok
 
 
 @pytest.mark.claim("universal.quantise", role="control")
 def test_a_quantiser_with_a_layer_missing():
+    assert check_quantiser(2, 1, 2, missing=-1).ok
     assert check_quantiser(2, 1, 2, missing=2).ok is False
 
 
@@ -218,7 +221,11 @@ def check_decode(name, size):
     pattern = FAMILIES[name](size[0])
     numbers, wrong = plan(pattern, *size), 0
     for x, out in zip(grid_ids(numbers).tolist(), context_ids(pattern, *size).tolist()):
-        wrong += sum(decode(i, numbers) != (j, x) for j, i in enumerate(out))
+        for j, i in enumerate(out):
+            try:
+                wrong += decode(i, numbers) != (j, x)
+            except ValueError:
+                wrong += 1
     return at_most(wrong, 0)
 
 
@@ -297,25 +304,31 @@ def test_layers_of_another_period():
 # --- values
 
 
-def check_values(*, gap=True):
-    """Rows that the value layers leave wrong, dense (2, 1, 2), a target of -1 and the largest value whose row the gap
-    admits; gap=False: a target that equals an id."""
-    net = approximate(lambda x: 20 * x, 2, 1, 2, patterns.dense(2))
+def check_values(size=(2, 1, 2), order="grid", *, gap=True):
+    """How far the value layers of a dense network, run in that order, leave the rows of the grid inputs from the wanted
+    ones; gap=False: one target is such that its row has the id of another token of another input."""
+    n, d, K = size
+    net = approximate(lambda x: 20 * x.flip(-2) - 3, *size, patterns.dense(n))
     values = net.values.clone()
     if not gap:
-        values[0, 0, 0] = int(net.ids[2, 1]) / 2  # u . A is then the id of another token of another input
-    broken = net._replace(values=values)
-    x = torch.tensor([[[0.1], [0.2]]]).double()
-    for _, z in run(broken, x):
+        values[0, 0] = 0
+        values[0, 0, 0] = int(net.ids[2, 1]) / K
+    rows = torch.cartesian_prod(*[torch.arange(K**d)] * n)[..., None] // K ** torch.arange(d) % K
+    for _, z in run(net._replace(values=values), (rows.double() + 0.5) / K, order):
         pass
-    return at_most(float((torch.from_numpy((z / 2).astype(float)) - values[0]).abs().max()), 0)
+    return at_most(float((torch.from_numpy((z / K).astype(float)) - values).abs().max()), 0)
 
 
 @pytest.mark.claim("universal.values", role="check")
 @pytest.mark.claim("universal.values", role="witness")
-def test_values():
-    assert check_values().ok
-    for scale in (1.0, 1e3, 1e6):  # C is raised until the gap is there
+@pytest.mark.parametrize("order", ["grid", "increasing", "decreasing"])
+@pytest.mark.parametrize("size", [(2, 1, 2), (2, 2, 2), (3, 1, 2)])
+def test_values_in_any_order(size, order):
+    assert check_values(size, order).ok
+
+
+def test_c_is_raised_until_the_gap_is_there():
+    for scale in (1.0, 1e3, 1e6):
         net = approximate(lambda x: scale * target(x), 3, 1, 2, patterns.dense(3))
         assert 2 * float(net.values.abs().max()) + 0.5 < int(net.ids.min())
         x = torch.rand(20, 3, 1, generator=torch.Generator().manual_seed(0)).double()
@@ -365,10 +378,10 @@ def test_which_sizes_fail_and_collide():
                 plan(FAMILIES[name](size[0]), *size)
 
 
-def check_equivariant(n, d, K, *, repeated=False):
+def check_equivariant(n, d, K, *, repeated=False, constant=None):
     """Pairs (set of rows, row) minus distinct ids, over inputs without repeats, or over all of them; and equal pairs
-    that got unequal ids."""
-    ids, rows = equivariant_ids(n, d, K), np.indices((K**d,) * n).reshape(n, -1).T.tolist()
+    that got unequal ids. constant: C, None for the least above every y_n."""
+    ids, rows = equivariant_ids(n, d, K, constant=constant), np.indices((K**d,) * n).reshape(n, -1).T.tolist()
     pairs = {}
     for row, out in zip(rows, ids.tolist()):
         if repeated or len(set(row)) == n:
@@ -382,9 +395,19 @@ def check_equivariant(n, d, K, *, repeated=False):
 @pytest.mark.claim("universal.equivariant", role="witness")
 @pytest.mark.parametrize(("n", "d", "K"), [(2, 1, 2), (2, 1, 4), (3, 1, 4), (2, 2, 3), (3, 2, 2), (3, 1, 6), (4, 1, 4), (3, 2, 3)])
 def test_equivariant(n, d, K):
-    assert check_equivariant(n, d, K).ok
+    assert check_equivariant(n, d, K).ok and check_equivariant(n, d, K, constant=K ** (d * (n + 1))).ok
 
 
 @pytest.mark.claim("universal.equivariant", role="control")
 def test_repeated_rows_collide():
     assert check_equivariant(3, 1, 4, repeated=True).ok is False
+
+
+@pytest.mark.claim("universal.equivariant", role="control")
+@pytest.mark.parametrize(("size", "constant", "largest"), [((2, 1, 8), 146, 399), ((2, 1, 6), 74, 155), ((3, 1, 6), 584, 1025)])
+def test_a_constant_above_m_but_not_above_every_y(size, constant, largest):
+    """This sweep climbs higher than m, the top of the sweep with positions."""
+    assert plan(patterns.dense(size[0]), *size).top < constant <= largest
+    assert int((equivariant_ids(*size, constant=10**9) % 10**9).max()) == largest < size[2] ** (size[1] * (size[0] + 1))
+    assert check_equivariant(*size, constant=constant).ok is False
+    assert check_equivariant(*size, constant=largest + 1).ok

@@ -535,11 +535,11 @@ PATTERNS = {
         (library.fixed(10, 5), "are gone from step 0"), (library.build(10, library.Window(9, 9), library.Window(9, 9)), "At most 10"),
     ],
 }
-def read(y, n_ids, lows, *, in_interval=True, carry=True, backwards=False):
+def read(y, n_ids, lows, *, in_interval=True, carry=True, backwards=False, from_low=True):
     """The reading of an id, with the given mistakes."""
     x = []
     for low in reversed(lows):
-        x.append(low + (y - low) % n_ids if in_interval else y % n_ids)
+        x.append(low + (y - low * from_low) % n_ids if in_interval else y % n_ids)
         y = x[-1] + (y - x[-1]) // n_ids if carry else y // n_ids
     return x if backwards else x[::-1]
 
@@ -565,6 +565,7 @@ UNIVERSAL = {
         (lambda y, n, lows: read(y, n, lows, backwards=True), "backwards"),
         (lambda y, n, lows: read(y, n, lows, in_interval=False), "interval is not"),
         (lambda y, n, lows: read(y, n, lows, carry=False), "x_n is right"),
+        (lambda y, n, lows: read(y, n, lows, from_low=False), "above low lie"),
         (lambda y, n, lows: [y + 1] * len(lows), "same residue modulo N"),
         (lambda y, n, lows: y, "list of 3 integers"),
     ],
@@ -573,7 +574,7 @@ UNIVERSAL = {
         (5155, "quantiser is missing"), (5140, "attention layers are missing"), (5159, "two layers on each value"),
         (5172, "all-max layers are missing"), (1079, "one token of one input"), (5183, "n - 1 tokens are"), (7, "Not yet: d n K"),
     ],
-    "temperature": [
+    "scale": [
         (2 * math.log(16e6), "Right"), (math.log(16e6), "Divide by the gap"), (math.log(16e6) / 2, "multiplied by the gap"),
         (2 * math.log(17e6), "winner is not one"), (2 * math.log(1e6), "leak together"), (2 * math.log10(16e6), "natural one"),
         (1.0, "Not yet: solve"),
@@ -596,6 +597,7 @@ UNIVERSAL = {
         (lambda ids: waiting(ids, knot=0), "3/4 below"),
         (lambda ids: waiting(ids, least=-1e9), "not negative"),
         (lambda ids: 7, "it is 4.75"),
+        (lambda ids: max([0] + [b - a + 0.75 for a, b in zip(ids, ids[1:])]), r"for \[5, 7, 9\] it is 4.75"),
     ],
 }
 

@@ -11,7 +11,7 @@ import torch
 
 from attnlib import patterns
 from attnlib.attention import hardmax
-from attnlib.universal import Shift, apply, approximate, context_ids, decode, equivariant_ids, grid_ids, head, least_constant, plan, steps, value_layers
+from attnlib.universal import Shift, apply, approximate, context_ids, decode, equivariant_ids, grid_ids, head, least_constant, plan, run, run_standard, standard, steps, value_layers
 
 half = lambda x: x / 2
 
@@ -70,6 +70,40 @@ def test_a_path_of_ones_own_and_batches():
     assert torch.equal(net(x)[1, 3], net(x[1, 3]))
 
 
+def test_decode_knows_every_id_and_nothing_else():
+    numbers, ids = plan(patterns.star(4), 4, 1, 3), set(context_ids(patterns.star(4), 4, 1, 3).ravel())
+    for near in sorted(ids)[::9]:
+        for other in {near + k * numbers.constant for k in (-2, -1, 1, 2)} | {near - 1, near + 1} - ids:
+            if other not in ids:
+                with pytest.raises(ValueError, match=f"{other} is no id of this map"):
+                    decode(other, numbers)
+
+
+def test_empty_batches_and_gradients():
+    net = approximate(half, 2, 1, 2, patterns.dense(2))
+    empty = torch.rand(0, 2, 1)
+    assert net(empty).shape == empty.shape and list(run(net, empty))[-1][1].shape == empty.shape
+    w = torch.full((1,), 0.5, dtype=torch.float64, requires_grad=True)
+    learnt = approximate(lambda x: w * x, 2, 1, 2, patterns.dense(2))
+    x = torch.rand(3, 2, 1, generator=torch.Generator().manual_seed(0)).double().requires_grad_()
+    assert (torch.from_numpy((list(run(learnt, x))[-1][1] / 2).astype(float)) == net(x)).all()
+    learnt(x).sum().backward()
+    assert float(w.grad) == float((((2 * x.detach()).floor() + 0.5) / 2).sum())
+
+
+@pytest.mark.parametrize(("dtype", "digits"), [(torch.float64, 53), (torch.float32, 24)], ids=str)
+def test_how_large_ids_may_be(dtype, digits):
+    """Two bits below the digits a network still gives its target, to 3 2^(bits - digits) cells; then it is refused."""
+    x = torch.tensor([[a, b] for a in (0.25, 0.75) for b in (0.25, 0.75)], dtype=dtype)[..., None]
+    for bits in range(digits - 8, digits - 1):
+        net = approximate(torch.sin, 2, 1, 2, patterns.dense(2), constant=2 ** (bits - 3))
+        assert net.bits == bits
+        off = (run_standard(x, standard(net, dtype=dtype), net.plan, scale=None) - net(x)).abs().max()
+        assert 2 * off <= 3 * 2.0 ** (bits - digits)
+    with pytest.raises(ValueError, match=f"ids of {digits - 1} bits and quarters of them: {dtype} holds {digits} bits"):
+        standard(approximate(torch.sin, 2, 1, 2, patterns.dense(2), constant=2 ** (digits - 4)), dtype=dtype)
+
+
 def test_the_network_follows_the_device(device):
     net = approximate(half, 3, 1, 2, patterns.star(3))
     x = torch.rand(4, 3, 1, generator=torch.Generator().manual_seed(0))
@@ -95,13 +129,25 @@ def test_bad_plans():
         (lambda: plan(patterns.fixed(3, 2), 3, 1, 2), "condition 3 fails"),
         (lambda: plan(patterns.from_sets([[1], [0, 1]]), 2, 1, 2), "condition 1 fails"),
         (lambda: grid_ids(plan(patterns.star(16), 16, 1, 4)), "6.*ids are more than"),
-        (lambda: equivariant_ids(1, 1, 2), "needs n >= 2"),
+        (lambda: equivariant_ids(1, 1, 2), "n must be an integer of at least 2, got 1"),
+        (lambda: equivariant_ids(2, 1, 2, constant=0), "constant must be an integer of at least 1, got 0"),
+        (lambda: plan(star, 4, 1, 2, constant=0), "constant must be an integer of at least 1, got 0"),
+        (lambda: approximate(half, 4, 1, 2, star, constant=-3), "constant must be an integer of at least 1, got -3"),
+        (lambda: approximate(half, 4, 1, 2, star, hops=0), "hops must be an integer of at least 1, got 0"),
         (lambda: equivariant_ids(12, 1, 4), "ids are more than"),
         (lambda: least_constant(5, 0), "needs m >= 0 and s >= 1"),
         (lambda: decode(5, plan(star, 4, 1, 3)), "5 is no id"),
     ]:
         with pytest.raises(ValueError, match=message):
             call()
+
+
+@pytest.mark.bad_input  # the annotations say int
+def test_sizes_may_be_integers_of_numpy():
+    net = approximate(half, np.int64(2), np.int32(1), np.int64(2), patterns.dense(2), constant=np.int64(9))
+    assert {type(v) for v in (net.plan.n, net.plan.size, net.plan.constant)} == {int}
+    with pytest.raises(ValueError, match="6.87e.10 value layers"):
+        approximate(half, np.int64(16), 1, np.int8(4), patterns.star(16))
 
 
 @pytest.mark.bad_input
@@ -138,3 +184,5 @@ def test_bad_targets_and_inputs():
             net(bad)
     with pytest.raises(ValueError, match="order must be one of"):
         next(value_layers(net, "random"))
+    with pytest.raises(ValueError, match="order must be one of"):
+        list(run(net, x, "random"))

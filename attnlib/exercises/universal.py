@@ -39,7 +39,7 @@ def read(answer: Callable | None) -> str:
     """
     if answer is None:
         return NOT_TRIED
-    for lows, x, n_ids in (([8, 0, 4], [9, 2, 5], 4), ([18, 0, 6, 12], [20, 1, 8, 12], 3), ([30, 0], [31, 4], 5)):
+    for lows, x, n_ids in (([8, 0, 4], [9, 2, 5], 4), ([18, 0, 6, 12], [20, 1, 8, 12], 3), ([30, 0], [31, 4], 5), ([12, 0, 6], [14, 1, 7], 4)):
         y = x[0]
         for one in x[1:]:
             y = n_ids * y - (n_ids - 1) * one
@@ -48,6 +48,8 @@ def read(answer: Callable | None) -> str:
             return f"A list of {len(x)} integers was wanted, yours is {got!r}."
         if got == x[::-1]:
             return "That is the list backwards: x_1 belongs to the front."
+        if got[-1] == lows[-1] + y % n_ids != x[-1]:
+            return "y mod N is the residue of x_n; above low lie (y - low) mod N more."
         if got[-1] != x[-1] and got[-1] % n_ids == x[-1] % n_ids:
             return "The residue of x_n is right, its interval is not: x_n lies in [low, low + N)."
         if got[-1] == x[-1] and got != x:
@@ -82,8 +84,8 @@ def layers(answer: int | None) -> str:
     return RIGHT if answer == 5175 else mistakes.get(answer, "Not yet: d n K + p (n - 1) K^d + s + n K^(n d).")
 
 
-def temperature(answer: float | None) -> str:
-    """Exercise 17.1: the temperature at which 17 scores with a lead of 1/2 leak at most 1e-6.
+def scale(answer: float | None) -> str:
+    """Exercise 17.1: the inverse temperature at which 17 scores with a lead of 1/2 leak at most 1e-6.
 
     Args:    answer: a number, or None.
     Returns: a sentence that says what is right or what went wrong.
@@ -157,7 +159,7 @@ def share(answer: float | None) -> str:
 
 
 def hidden(answer: Callable | None) -> str:
-    """Exercise 17.4: the largest hidden unit at a token that still waits, for value layers in the order of a list.
+    """Exercise 17.4: the largest hidden unit at a token whose own layer comes later, for value layers in the order of a list.
 
     Args:    answer: a function of a list of distinct integers.
     Returns: a sentence that says what is right or what went wrong.
@@ -166,7 +168,7 @@ def hidden(answer: Callable | None) -> str:
     """
     if answer is None:
         return NOT_TRIED
-    for ids in ([5, 9, 2], [40, 11, 30, 7], [9, 5, 2]):
+    for ids in ([5, 9, 2], [40, 11, 30, 7], [5, 7, 9], [7, 3, 9, 11], [9, 5, 2]):
         gaps = [(j - i, k < m) for k, i in enumerate(ids) for m, j in enumerate(ids) if k != m]
         right = max([0, *(g + 0.75 for g, waits in gaps if waits)])
         mistakes = {

@@ -15,7 +15,7 @@ LOOKS = ((BLUE, "o"), (VERMILLION, "s"), (GREEN, "^"), (PURPLE, "D"), (ORANGE, "
 def ids_moving(states: Sequence[np.ndarray], labels: Sequence[str], moved: Sequence[int | None], size: int) -> list[Figure]:
     """Frames for a slider: the ids of one input on a logarithmic line, a row a token, the trace of the last move.
 
-    The line is longer for states after the sweep.
+    The line is longer for states after the sweep and for the move away from them.
 
     Args:    states: ids (n,) after each layer shown.   labels: titles of the frames.   moved: the value that the layer
              looks for, or None.   size: N; the start interval of a token is shaded.
@@ -25,21 +25,21 @@ def ids_moving(states: Sequence[np.ndarray], labels: Sequence[str], moved: Seque
     """
     frames, n = [], len(states[0])
     lows = [int(v) // size * size for v in states[0]]
-    tops = [max(int(v) for v in state) for state in states]
+    tops = [max(int(v) for k in (max(i - 1, 0), i) for v in states[k]) for i in range(len(states))]
     near = max(t for t, value in zip(tops, moved) if value is not None)
     for i, (state, label, value) in enumerate(zip(states, labels, moved)):
         fig, ax = new(size=(6.0, 2.6))
         for j in range(n):
             color, mark = LOOKS[j % len(LOOKS)]
-            ax.fill_betweenx([j - 0.3, j + 0.3], lows[j] + 0.6, lows[j] + size + 0.4, color=GREY, alpha=0.25, lw=0)
-            old, now = int(states[max(i - 1, 0)][j]) + 1, int(state[j]) + 1
+            ax.fill_betweenx([j - 0.3, j + 0.3], lows[j] + 0.6, lows[j] + size + 1, color=GREY, alpha=0.25, lw=0)
+            old, now = states[max(i - 1, 0)][j] + 1, state[j] + 1
             if old != now:
                 ax.annotate("", (now, j), (old, j), arrowprops={"arrowstyle": "->", "color": color, "lw": 1.6})
             ax.plot([now], [j], mark, color=color, ms=9)
-            ax.annotate(f"{now - 1:,}", (now, j), (0, 9), textcoords="offset points", ha="center", fontsize=8)
+            ax.annotate(f"{now - 1:,.{int(now % 1 != 0)}f}", (now, j), (0, 9), textcoords="offset points", ha="center", fontsize=8)
         if value is not None:
             ax.axvline(value + 1, color="black", ls="--", lw=1.2)
-        ax.set(xscale="log", xlim=(0.7, 2.5 * (near if tops[i] <= near else tops[-1])), ylim=(n - 0.4, -0.75), yticks=range(n), xlabel="id + 1 (logarithmic)", ylabel="tokens", title=label)
+        ax.set(xscale="log", xlim=(0.7, 2.5 * (near if tops[i] <= near else max(tops))), ylim=(n - 0.4, -0.75), yticks=range(n), xlabel="id + 1 (logarithmic)", ylabel="tokens", title=label)
         ax.set_yticklabels([str(j) for j in range(n)])
         frames.append(fig)
     return frames
@@ -87,9 +87,9 @@ def line(t: np.ndarray, curves: dict[str, np.ndarray], *, clip: float) -> Figure
 
 
 def temperatures(scales: Sequence[float | int], wrong: dict[str, Sequence[float | int]], proved: dict[str, float | int]) -> Figure:
-    """The share of inputs with a wrong id over the temperature, and where the proof says that none is left.
+    """The share of inputs with a wrong output over the inverse temperature, and where the proof says that none is left.
 
-    Args:    scales: temperatures.   wrong: label -> shares, in step with scales.   proved: label -> temperature.
+    Args:    scales: inverse temperatures.   wrong: label -> shares, in step with scales.   proved: label -> what the proof asks.
     Returns: a Figure.
     Cost:    about 150 ms.
     Page:    notebooks/sparse_universality/from_integers_to_softmax
@@ -98,6 +98,6 @@ def temperatures(scales: Sequence[float | int], wrong: dict[str, Sequence[float 
     for (label, shares), (color, mark) in zip(wrong.items(), LOOKS):
         ax.plot(scales, shares, f"{mark}-", color=color, label=label)
         ax.axvline(proved[label], color="black", ls={"o": "--", "s": ":", "^": "-."}[mark], lw=1.2, label=f"proved, {label}")
-    ax.set(xlabel=r"temperature $\lambda$", ylabel="share of wrong ids", ylim=(-0.03, 1.03))
+    ax.set(xlabel=r"inverse temperature $\lambda$", ylabel="share of wrong outputs", ylim=(-0.03, 1.03))
     ax.legend(fontsize=8, loc="upper left", bbox_to_anchor=(1.0, 1.0))
     return fig

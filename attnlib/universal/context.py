@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from numbers import Integral
 from typing import NamedTuple
 
 import numpy
@@ -23,7 +24,7 @@ class Plan(NamedTuple):
              size: N, how many ids a token can have.   base: B, the id of one unit of position.
              codes: e, the position of each token.   top: m, the largest id after the sweep.
              constant: C of the all-max shift.   layers, bits: attention layers, and bits that hold every id.
-    Source:  Yun et al. 2020b, recalled; differs: C is the least integer that our proof allows.
+    Source:  Yun et al. 2020b, recalled; differs: C is the least integer that (12.5) allows.
     Page:    notebooks/sparse_universality/the_proof_executed
     """
 
@@ -78,17 +79,15 @@ def plan(
     Args:    pattern: a Pattern of n tokens.   n, d, cells: n >= 2, d >= 1, K >= 2.
              path: each token reads the one before it at some step; None for 0, .., n - 1, then as patterns.check finds.
              hops: s; None for the smallest number of layers after which every token has heard from all.
-             constant: C; None for the least that the proof allows. Anything smaller is your own experiment.
+             constant: C >= 1; None for the least that (12.5) allows. Anything smaller is your own experiment.
     Returns: Plan.
     Raises:  ValueError for sizes out of range, pattern.n unlike n, and for a pattern that misses a condition (self
-             loops; a path; every token hears from all): it names the condition. Given hops are not questioned.
+             loops; a path; every token hears from all): it names the condition. Given hops >= 1 are not questioned.
     Cost:    that of patterns.hops, and the search for a path if 0, .., n - 1 is none.
     Source:  Yun et al. 2020b, recalled; the least C is derived on the page.
     Claim:   universal.context      Page: notebooks/sparse_universality/the_proof_executed
     """
-    for name, value, least in (("n", n, 2), ("d", d, 1), ("cells", cells, 2)):
-        right = isinstance(value, int) and not isinstance(value, bool) and value >= least
-        require(right, f"{name} must be an integer of at least {least}, got {value!r}")
+    n, d, cells = (_size(*given) for given in (("n", n, 2), ("d", d, 1), ("cells", cells, 2)))
     require(isinstance(pattern, Pattern), f"pattern must be an attnlib.patterns.Pattern, got {type(pattern).__name__}")
     require(pattern.n == n, f"pattern has {pattern.n} tokens and n is {n}: they must agree")
     masks = tuple(pattern.mask(t).cpu().numpy() for t in range(pattern.p))
@@ -97,17 +96,22 @@ def plan(
     path = _path(pattern, union) if path is None else tuple(int(k) for k in path)
     along = sorted(path) == list(range(n)) and all(union[k, j] for j, k in zip(path, path[1:]))
     require(along, f"condition 2 fails: path must visit each of {n} tokens once, and each must read the one before it")
-    hops = count_hops(pattern) if hops is None else int(hops)
+    hops = count_hops(pattern) if hops is None else _size("hops", hops, 1)
     require(hops is not None, "condition 3 fails: some token never hears from all, however many layers there are")
-    size, base = cells**d, sum(cells**i for i in range(1, d + 1))
-    codes = [0] * n
+    size, base, codes = cells**d, sum(cells**i for i in range(1, d + 1)), [0] * n
     for i, token in enumerate(path):
         codes[token] = i - 1 if i else n - 1
     top = (n - 1) * base + size - 1
     for i in range(n - 1):
         top = size * top - (size - 1) * i * base
-    constant = least_constant(top, hops) if constant is None else int(constant)
+    constant = least_constant(top, hops) if constant is None else _size("constant", constant, 1)
     return Plan(n, d, cells, pattern.p, hops, path, masks, size, base, tuple(codes), top, constant)
+
+
+def _size(name: str, value: int, least: int) -> int:
+    right = isinstance(value, Integral) and not isinstance(value, bool) and value >= least
+    require(right, f"{name} must be an integer of at least {least}, got {value!r}")
+    return int(value)
 
 
 def _path(pattern: Pattern, union: np.ndarray) -> tuple[int, ...]:
@@ -255,8 +259,8 @@ def decode(ident: int, plan: Plan) -> tuple[int, list[int]]:
 
     Args:    ident: an id that the map gives.   plan: of the construction.
     Returns: the token, and the ids of all tokens before the first layer.
-    Raises:  ValueError for a number that is no id of the map.
-    Cost:    O(n) operations on integers.
+    Raises:  ValueError for a number that is no id of the map: the all-max layers are run again.
+    Cost:    O(n + s entries of the masks) operations on integers.
     Source:  derived on the page.
     Claim:   universal.residues      Page: notebooks/sparse_universality/the_proof_executed
     """
@@ -265,29 +269,31 @@ def decode(ident: int, plan: Plan) -> tuple[int, list[int]]:
         low = plan.codes[token] * plan.base
         x[token], after[token] = low + (y - low) % plan.size, y
         y = x[token] + (y - x[token]) // plan.size
-    rest = int(ident) % plan.constant
-    first = plan.path[0]
-    require(after[first] == x[first] and rest in after, f"{ident} is no id of this map")
-    return after.index(rest), x
+    first, ids = plan.path[0], np.array(after, dtype=object)
+    for t in range(plan.hops):
+        ids = ids + plan.constant * head(ids, plan.masks[t % plan.period], 0)
+    require(after[first] == x[first] and int(ident) in ids, f"{ident} is no id of this map")
+    return ids.tolist().index(int(ident)), x
 
 
-def equivariant_ids(n: int, d: int, cells: int) -> np.ndarray:
+def equivariant_ids(n: int, d: int, cells: int, *, constant: int | None = None) -> np.ndarray:
     """The ids of the dense map without positions: one sweep over the values 0, .., N - 1, then one all-max layer.
 
         sorted x_1 < .. < x_n:  y_1 = x_1 + N (x_n - x_1),  y_j = x_j + N (y_(j-1) - x_j),  id_j = y_j + C y_n
 
-    Args:    n, d, cells: n >= 2, d >= 1, K >= 2.
-    Returns: (cells^(n d), n) Python integers, rows as grid_ids without positions. Two ids of rows without a repeated
-             token agree only if the inputs are permutations of each other and the tokens equal.
+    Args:    n, d, cells: n >= 2, d >= 1, K >= 2.   constant: C >= 1, above every y_n; None for one more than the largest.
+    Returns: (cells^(n d), n) Python integers, rows as grid_ids without positions. Ids of two inputs without a repeated
+             row agree only if the inputs are permutations of each other and the rows equal.
     Raises:  ValueError for sizes out of range or more than 10^7 ids.
     Cost:    O(N n K^(n d)).
-    Source:  Yun et al. 2020a, recalled; differs: C is one more than the largest y.
+    Source:  Yun et al. 2020a, recalled; the constant is ours: N^(n+1) is always enough.
     Claim:   universal.equivariant      Page: notebooks/sparse_universality/the_proof_executed
     """
-    require(min(n - 1, d, cells - 1) >= 1, f"needs n >= 2, d >= 1, cells >= 2, got {n}, {d}, {cells}")
+    n, d, cells = (_size(*given) for given in (("n", n, 2), ("d", d, 1), ("cells", cells, 2)))
     N, mask = cells**d, np.ones((n, n), dtype=bool)
     require(n * N**n <= LIMIT, f"{n * N**n} ids are more than {LIMIT}: take fewer tokens, features or cells")
     ids = np.indices((N,) * n).reshape(n, -1).T.astype(object)
     for value in range(N):
         ids = ids + N * (head(ids, mask, value) - head(ids, mask, value + 1))
-    return ids + (int(ids.max()) + 1) * ids.max(-1, keepdims=True)
+    constant = int(ids.max()) + 1 if constant is None else _size("constant", constant, 1)
+    return ids + constant * ids.max(-1, keepdims=True)

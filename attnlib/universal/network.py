@@ -85,6 +85,7 @@ def approximate(
     Claim:   universal.network      Page: notebooks/sparse_universality/the_proof_executed
     """
     numbers = plan(pattern, n, d, cells, **options)
+    n, d, cells = numbers.n, numbers.d, numbers.cells
     count = n * cells ** (n * d)
     words = f"{d * n * cells} quantising, {numbers.layers} attention and {count:.3g} value layers"
     require(count <= LAYERS, f"this network has {words}: more than {LAYERS} cannot be built")
@@ -93,7 +94,7 @@ def approximate(
     got = tuple(values.shape) if torch.is_tensor(values) else type(values).__name__
     require(got == tuple(centres.shape), f"f must return a tensor of shape {tuple(centres.shape)}, got {got}")
     finite(**{"f at some centre": values})
-    largest = float(values.abs().max())
+    largest = float(values.detach().abs().max())
     floor = int(cells * largest * sum(cells**i for i in range(d))) + 2  # |u . A| + 1/2 lies below it
     if numbers.constant**numbers.hops < floor:
         constant = numbers.constant
@@ -144,15 +145,15 @@ def value_layers(network: Network, order: str = "grid") -> Iterator[tuple[int, l
         yield int(ids[i]), [row[0] + int(moved[i]), *row[1:]], targets[i]
 
 
-def run(network: Network, x: Float[Tensor, "*batch n d"]) -> Iterator[tuple[str, np.ndarray]]:
+def run(network: Network, x: Float[Tensor, "*batch n d"], order: str = "grid") -> Iterator[tuple[str, np.ndarray]]:
     """The literal network: every layer on every token in fractions, hardmax by its scores, jumps as they stand.
 
         quantise:  Z <- Z - e_r (z_r - k) where 0 <= z_r - k < 1        attention: a_k (a_j - b), ties averaged
         value:     Z <- Z + (K A - z) where -1/2 <= u . Z - id < 1/2
 
-    Args:    network: of approximate.   x: (*batch, n, d), entries in [0, 1).
+    Args:    network: of approximate.   x: (*batch, n, d), entries in [0, 1).   order: of the value layers, as there.
     Yields:  (kind, Z) after each layer, Z (*batch, n, d) of Fractions in units of a cell; the output is the last / K.
-    Raises:  ValueError as the network.
+    Raises:  ValueError as the network, and for another order.
     Cost:    O(n) fractions a layer and an input: for a few inputs of small networks.
     Source:  Yun et al. 2020b, recalled.
     Claim:   universal.network      Page: notebooks/sparse_universality/the_proof_executed
@@ -160,7 +161,7 @@ def run(network: Network, x: Float[Tensor, "*batch n d"]) -> Iterator[tuple[str,
     p = network.plan
     _inside(x, p)
     exact = np.vectorize(Fraction, otypes=[object])
-    z = p.cells * (exact(x.cpu().double().numpy()) + np.array(p.codes, dtype=object)[:, None])
+    z = p.cells * (exact(x.detach().cpu().double().numpy()) + np.array(p.codes, dtype=object)[:, None])
     u = np.array([p.cells**i for i in range(p.d)], dtype=object)
     for r in range(p.d):
         for k in range(p.n * p.cells):
@@ -174,10 +175,10 @@ def run(network: Network, x: Float[Tensor, "*batch n d"]) -> Iterator[tuple[str,
             second = 0 if shift.every else _literal_head(a, p.masks[shift.step], shift.value + 1)
             z[..., 0] += shift.factor * (_literal_head(a, p.masks[shift.step], shift.value) - second)
         yield "attention", z
-    for ident, row, target in value_layers(network):
+    for ident, row, target in value_layers(network, order):
         t = z @ u - ident
         hit = (t >= Fraction(-1, 2)) & (t < Fraction(1, 2))
-        step = p.cells * exact(target.cpu().double().numpy()) - np.array(row, dtype=object)
+        step = p.cells * exact(target.detach().cpu().double().numpy()) - np.array(row, dtype=object)
         z = np.where(hit[..., None], z + step, z)
         yield "value", z
 
@@ -213,4 +214,5 @@ def _inside(x: Tensor, plan: Plan) -> None:
     require(torch.is_tensor(x) and x.dim() >= 2 and tuple(x.shape[-2:]) == size, f"x must be (*batch, {size[0]}, {size[1]}), got {got}")
     require(x.is_floating_point(), f"x must be floating point, got {x.dtype}: cast it first")
     finite(x=x)
-    require(bool(((x >= 0) & (x < 1)).all()), f"x must lie in [0, 1), got entries from {x.min()} to {x.max()}")
+    if not ((x >= 0) & (x < 1)).all():
+        raise ValueError(f"x must lie in [0, 1), got entries from {x.min()} to {x.max()}")

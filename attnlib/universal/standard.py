@@ -1,4 +1,4 @@
-"""The network in standard layers: softmax at a temperature, four ReLUs for a jump, clamps at the end, in floats."""
+"""The network in standard layers: softmax at an inverse temperature, four ReLUs for a jump, clamps at the end, in floats."""
 
 from __future__ import annotations
 
@@ -64,14 +64,16 @@ def standard(
     Args:    network: of approximate.   ramp: e of the quantiser, in cells.   value_ramp: of the value layers.
              order: of the value layers, as in value_layers.   clamp: beta, bound of |f|; None for no clamps.
              dtype: of the weights.
-    Returns: list of Blocks, in units of a cell; run_standard runs them.
-    Raises:  ValueError if ids have more bits than dtype has digits, for ramps that do not fit, and for clamp <= 0.
+    Returns: list of Blocks, in units of a cell; run_standard runs them. Outputs are right to 3 2^(bits - digits) cells, as
+             a row is written as a difference from its id.
+    Raises:  ValueError unless dtype has two digits more than the ids have bits (the knots are quarters), for ramps that
+             do not fit, and for clamp <= 0.
     Cost:    O(d) a layer.
     Source:  Yun et al. 2020b, recalled; differs: the order of the value layers and the clamps are ours.
     Claim:   universal.lp      Page: notebooks/sparse_universality/from_integers_to_softmax
     """
     p, digits = network.plan, 1 - round(math.log2(torch.finfo(dtype).eps))
-    require(network.bits <= digits, f"ids of {network.bits} bits: {dtype} holds integers of {digits} bits")
+    require(network.bits + 2 <= digits, f"ids of {network.bits} bits and quarters of them: {dtype} holds {digits} bits")
     u = torch.tensor([p.cells**i for i in range(p.d)], dtype=dtype)
     axes, blocks = torch.eye(p.d, dtype=dtype), []
     for r in range(p.d):
@@ -94,24 +96,24 @@ def standard(
 
 
 def run_standard(
-    x: Float[Tensor, "*batch n d"], blocks: Sequence[Block], plan: Plan, *, temperature: float | int | None, check: bool = True
+    x: Float[Tensor, "*batch n d"], blocks: Sequence[Block], plan: Plan, *, scale: float | int | None, check: bool = True
 ) -> Float[Tensor, "*batch n d"]:
     """The output of the standard layers, by attention.forward and attention.feed_forward.
 
-        Z <- K X + K e 1';   every layer with its skip, logits times the temperature;   Z / K
+        Z <- K X + K e 1';   every layer with its skip, logits times lambda;   Z / K
 
     Args:    x: (*batch, n, d), entries in [0, 1).   blocks: of standard.   plan: network.plan.
-             temperature: factor of the logits; None for hardmax.   check: look for bad values.
+             scale: lambda, the inverse temperature, factor of the logits; None for hardmax.   check: look for bad values.
     Returns: (*batch, n, d), dtype and device of x; ids instead of outputs if the blocks end before the value layers.
-    Raises:  ValueError for x of another shape or outside [0, 1), and for a temperature that is not positive.
+    Raises:  ValueError for x of another shape or outside [0, 1), and for a scale that is not positive.
     Cost:    O(n) for each value layer, O(n^2) for each attention layer.
     Source:  Yun et al. 2020b, recalled.
     Claim:   universal.temperature      Page: notebooks/sparse_universality/from_integers_to_softmax
     """
     if check:
         _inside(x, plan)
-    require(temperature is None or temperature > 0, f"temperature must be positive, got {temperature}")
-    how = {"normalizer": "hardmax"} if temperature is None else {"scale": temperature}
+    require(scale is None or scale > 0, f"scale must be positive, got {scale}")
+    how = {"normalizer": "hardmax"} if scale is None else {"scale": scale}
     z = plan.cells * (x + torch.tensor(plan.codes, dtype=x.dtype, device=x.device)[:, None])
     for block in blocks:
         if block.layer is None:
@@ -121,8 +123,8 @@ def run_standard(
     return z / plan.cells
 
 
-def enough_temperature(plan: Plan) -> float:
-    """A temperature at which, off the ramps, every id of the softmax network is within 1/8 of its integer.
+def enough_scale(plan: Plan) -> float:
+    """An inverse temperature at which, off the ramps, every id of the softmax network is within 1/8 of its integer.
 
         (32 / 9) ln( 104 n^2 p N^(n+1) (C + 1)^(2 s) (m + 1) )
 
