@@ -534,7 +534,7 @@ PATTERNS = {
         (library.fixed(10, 4, closed=True), "Right"), (library.fixed(10, 4), "does not hear"), (library.dense(10), "two steps"),
         (library.fixed(10, 5), "are gone from step 0"), (library.build(10, library.Window(9, 9), library.Window(9, 9)), "At most 10"),
         (library.build(10, library.Blocks(4), [*library.fixed(10, 4).steps[1].parts, library.from_sets(
-            [[0, 9], *([k] for k in range(1, 10))]).steps[0].parts[0]]), "but s = "),
+            [[0, 9], *([k] for k in range(1, 10))]).steps[0].parts[0]]), "now s = "),
     ],
 }
 def read(y, n_ids, lows, *, in_interval=True, carry=True, backwards=False):

@@ -49,23 +49,22 @@ def heard(answer: Callable | None) -> str:
         ([[[0, 1], [1]]], 0),
         ([[[k, (k + 1) % 20] for k in range(20)]], 17),
     ]
-    right = _heard
     given = [answer([[list(a) for a in step] for step in steps], t) for steps, t in cases]
     if not all(isinstance(sets, list | tuple) and all(isinstance(s, set | frozenset | list) for s in sets) for sets in given):
         return f"A list of n sets was wanted, yours is {type(given[0]).__name__}."
     given = [[set(s) for s in sets] for sets in given]
-    if given == [right(*c) for c in cases]:
+    if given == [_heard(*c) for c in cases]:
         return RIGHT
     mistakes = {
         "The steps run backwards: layer 1 uses step 1, and the newest layer reads the sets of the layer before.":
-            [right(*c, order=-1) for c in cases],
+            [_heard(*c, order=-1) for c in cases],
         "A token that does not read itself forgets: only the sets of what it reads in this layer count.":
-            [right(*c, keep=True) for c in cases],
-        "The cycle of steps goes on for as many layers as are wanted.": [right(steps, min(t, 3 * len(steps))) for steps, t in cases],
-        "Only the first step is used: layer t uses step (t - 1) mod p.": [right(*c, cyclic=False) for c in cases],
-        "That is one layer too many.": [right(steps, t + 1) for steps, t in cases],
-        "That is one layer too few: S^1_k is A_k of the first step.": [right(steps, t - 1) for steps, t in cases],
-        "The edges are turned round: j in A_k means that k reads j.": [right(_turned(steps), t) for steps, t in cases],
+            [_heard(*c, keep=True) for c in cases],
+        "The cycle of steps goes on for as many layers as are wanted.": [_heard(steps, min(t, 3 * len(steps))) for steps, t in cases],
+        "Only the first step is used: layer t uses step (t - 1) mod p.": [_heard(*c, cyclic=False) for c in cases],
+        "That is one layer too many.": [_heard(steps, t + 1) for steps, t in cases],
+        "That is one layer too few: S^1_k is A_k of the first step.": [_heard(steps, t - 1) for steps, t in cases],
+        "The edges are turned round: j in A_k means that k reads j.": [_heard(_turned(steps), t) for steps, t in cases],
     }
     named = [words for words, wrong in mistakes.items() if given == wrong]
     return named[0] if named else "Not yet: start with S_k = {k}, and let each layer unite the sets of what k reads."
@@ -128,5 +127,5 @@ def repair(answer: object) -> str:
         return f"At most 10 connections may be added, yours are {added}."
     found = patterns.check(answer)
     if found.all_met and found.hops > 2:
-        return f"All conditions hold, but s = {found.hops}: let every token reach the tail in two layers."
+        return f"All conditions hold. Let every token hear of all in two layers: now s = {found.hops}."
     return RIGHT if found.all_met else f"Not yet: {'; '.join(found.reasons.values()) or 'no path was found'}."
