@@ -11,10 +11,10 @@ import torch
 
 from attnlib import patterns
 from attnlib.certify import Verdict, at_most
-from attnlib.patterns import Blocks, Columns, Window, build, check, exact, hops, hops_by_sets, is_path
+from attnlib.patterns import Blocks, Columns, Rows, Window, build, conditions, check, exact, hops, hops_by_sets, is_path
 from attnlib.patterns.hamilton import search
 
-SIZES = [(n, w) for n in (5, 8, 12, 16, 21) for w in range(2, n)]
+SIZES = [(n, w) for n in (5, 8, 12, 16, 21) for w in range(1, n)]
 
 
 def check_family(family, make, sizes=tuple(SIZES)) -> Verdict:
@@ -29,6 +29,17 @@ def check_family(family, make, sizes=tuple(SIZES)) -> Verdict:
         met = found.self_loops and is_path(pattern, range(n))
         off += not met or (pattern.p, found.hops, found.connections) != tuple(wanted)
     return at_most(off if fit else math.nan, 0)
+
+
+def check_longformer(n, h, g, r=None) -> Verdict:
+    """All conditions, s = 2 and (11.4); with r random tokens s <= 2 and at most r n more. How many of these are off."""
+    if r is None:
+        pattern, more = build(n, [Window(h, h), Columns(tuple(range(g))), Rows(tuple(range(g)))]), 0
+    else:
+        pattern, more = patterns.bigbird(n, 2 * h + 1, g, r, generator=torch.Generator().manual_seed(n)), r * n
+    found, wanted = check(pattern), (2 * h + 1) * n - h * (h + 1) + 2 * g * (n - 1 - h) - g * (g - 1)
+    off = [found.all_met is not True, found.hops is None or found.hops > 2, not wanted <= found.connections <= wanted + more]
+    return at_most(sum(off) + (r is None and found.hops != 2), 0)
 
 
 def check_classes(make, sizes) -> Verdict:
@@ -122,6 +133,29 @@ def check_hops(loops, *, order=1) -> Verdict:
     cases = [drawn(seed, loops) for seed in range(120)]
     off = sum(hops(patterns.from_masks(*c)) != hops_by_sets(patterns.from_masks(*c[::order])) for c in cases)
     return at_most(off, 0)
+
+
+def ring_with_a_chord(n):
+    """k reads k + 1, round the circle, and token n - 1 also reads 1: the slowest of all that are primitive."""
+    return patterns.from_sets([[(k + 1) % n, *([1] if k == n - 1 else [])] for k in range(n)])
+
+
+def check_products(made, *, one_by_one=False) -> Verdict:
+    """The products that hops takes, less 2 p + 4 log2 n + 2, the worst of some patterns; one_by_one: layer by layer."""
+    worst = -math.inf
+    for pattern in made:
+        with pytest.MonkeyPatch.context() as patch:
+            taken, product = [], conditions.bit_product
+            patch.setattr(conditions, "bit_product", lambda a, b: (taken.append(1), product(a, b))[1])
+            s = hops(pattern)
+        count = s - 1 if one_by_one else len(taken)
+        worst = max(worst, count - (2 * pattern.p + 4 * math.log2(pattern.n) + 2))
+    return at_most(worst, 0)
+
+
+def check_slowest(n) -> Verdict:
+    """How far hops is from (n - 1)^2 + 1 on the slowest pattern; no power before that is full."""
+    return at_most(abs((hops(ring_with_a_chord(n)) or 0) - (n - 1) ** 2 - 1), 0)
 
 
 def check_search(moves=20_000, *, turned=False) -> Verdict:
@@ -255,12 +289,17 @@ def test_star_witness():
 
 @pytest.mark.claim("patterns.longformer", role="check")
 def test_longformer_check():
+    sizes = [(n, h, g) for n in (5, 8, 13) for h in range(1, n // 2) for g in range(1, n - h - 1)]
+    assert whole(*(check_longformer(*size) for size in sizes), *(check_longformer(*size, r=2) for size in sizes[::3])).ok
     assert whole(check_family("longformer", patterns.longformer), *(
-        check_tight(lambda n: patterns.longformer(n, 5, g), 20, (2, exact("longformer", 20, 5, g).connections)) for g in (1, 2, 7))).ok
+        check_tight(lambda n: patterns.longformer(n, 2 * h + 1, g), n, (2, exact("longformer", n, 2 * h + 1, g).connections)) for n, h, g in sizes)).ok
 
 
 @pytest.mark.claim("patterns.longformer", role="control")
 def test_longformer_control():
+    assert check_longformer(9, 0, 1).ok is False  # h = 0: the bare star
+    assert check_longformer(30, 0, 1, r=1).ok is False  # one random token more for each does not help
+    assert check_longformer(5, 1, 3).ok is False  # n < g + h + 2: one layer is enough
     assert check_family("longformer", lambda n, w: build(n, [Window(w // 2, w // 2), Columns((0,))])).ok is False
 
 
@@ -387,14 +426,22 @@ def test_checker_check():
     assert whole(check_hops(True), check_hops(False), check_search()).ok
 
 
+@pytest.mark.claim("patterns.checker", role="check")
+def test_checker_counts_its_products():
+    made = [patterns.from_masks(*drawn(seed, seed % 2 == 0, most=20)) for seed in range(80)]
+    assert check_products([p for n in (5, 16, 40, 64) for p in (patterns.window(n, 3), patterns.blockwise(n), patterns.logsparse(n))] + made).ok
+
+
 @pytest.mark.claim("patterns.checker", role="control")
 def test_checker_control():
     assert check_hops(True, order=-1).ok is False
+    assert check_products([patterns.window(64, 3)], one_by_one=True).ok is False
 
 
 @pytest.mark.claim("patterns.checker", role="witness")
 def test_checker_witness():
     assert at_most(hops(patterns.window(2048, 3)) != 2047, 0).ok
+    assert whole(*(check_slowest(n) for n in (3, 4, 6, 9, 17))).ok
 
 
 def test_the_search_is_not_fooled_by_turned_edges():

@@ -126,6 +126,15 @@ def test_parts_of_one_field_differ():
     assert patterns.union(pattern).connections == pattern.connections == 4 + 3 + 3
 
 
+def test_lists_may_be_empty_and_are_copied():
+    crow, col = torch.zeros(5, dtype=torch.int64), torch.zeros(0, dtype=torch.int64)
+    assert torch.equal(patterns.build(4, [Window(1, 1), Lists(crow, col)]).mask(), patterns.window(4, 3).mask())
+    crow, col = torch.arange(5), torch.tensor([1, 2, 3, 0])
+    pattern = patterns.build(4, Lists(crow, col))
+    col.zero_(), crow.zero_()
+    assert sets_of(pattern, 0) == [[1], [2], [3], [0]]
+
+
 def test_wrapped_windows_go_round():
     pattern = patterns.build(5, Window(1, 2, dilation=2, wrap=True))
     assert sets_of(pattern, 0)[0] == [0, 2, 3, 4] and sets_of(pattern, 0)[4] == [1, 2, 3, 4]
@@ -158,6 +167,10 @@ BAD = {
     "rows alone": (lambda: patterns.build(3, Rows((0,))), "tokens [1, 2] read nothing"),
     "causal column": (lambda: patterns.causal(patterns.build(3, Columns((1,)))), "tokens [0] read nothing"),
     "half causal": (lambda: patterns.union(patterns.build(3, Step((Window(1, 1),), True), Strided(2))), "all causal or none"),
+    "falling crow": (lambda: patterns.build(3, Lists(torch.tensor([0, 2, 1, 3]), torch.tensor([0, 1, 2]))), "start at 0 and never fall"),
+    "late crow": (lambda: patterns.build(3, Lists(torch.tensor([1, 1, 2, 3]), torch.tensor([0, 1, 2]))), "start at 0 and never fall"),
+    "unsorted": (lambda: patterns.build(3, [Window(0, 0), Lists(torch.tensor([0, 2, 2, 2]), torch.tensor([2, 1]))]), "must rise, none twice"),
+    "a duplicate": (lambda: patterns.build(3, [Window(0, 0), Lists(torch.tensor([0, 2, 2, 2]), torch.tensor([1, 1]))]), "must rise, none twice"),
     "short lists": (lambda: patterns.build(3, Lists(torch.tensor([0, 1, 2]), torch.tensor([0, 1]))), "must hold 3 rows, got 2"),
 }
 
@@ -251,6 +264,11 @@ def test_hops_on_a_gpu(n):
     (lambda: patterns.exact("ring", 8), "family must be one of"),
     (lambda: patterns.exact("strided", 8, 2), "needs 3 <= w < n"),
     (lambda: patterns.exact("window", 8, 4), "needs an odd w"),
+    *((lambda w=w, g=g: patterns.exact("longformer", 9, w, g), "odd w in 3..n, g >= 1") for w, g in ((1, 1), (2, 1), (5, 0), (5, 6))),
+    (lambda: patterns.exact("star", 1), "n must be at least 2"),
+    (lambda: patterns.exact("star", 2), "n >= 3"),
+    (lambda: patterns.exact("block diagonal", 8, 0), "b in 1..n"),
+    (lambda: patterns.exact("blockwise", 8, 0), "b < n"),
 ])
 def test_bad_questions(call, message):
     with pytest.raises(ValueError, match=message):

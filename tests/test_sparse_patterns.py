@@ -6,6 +6,7 @@ import math
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -217,6 +218,44 @@ def test_lower_precision_is_rounded_once(dtype):
     assert all(g.dtype == dtype for g in torch.autograd.grad(y.float().sum(), inputs))
 
 
+AUTOCAST = {
+    "window": lambda n: patterns.window(n, 17), "dilated": lambda n: patterns.window(n, 9, dilation=3), "blocks": patterns.block_diagonal,
+    "union": lambda n: patterns.union(patterns.strided(n)), "longformer": lambda n: patterns.longformer(n, 17, 2),
+    "random": lambda n: patterns.random(n, 8, generator=torch.Generator()),
+}
+
+
+@pytest.mark.parametrize("d_v", [8, 5])
+@pytest.mark.parametrize("name", AUTOCAST)
+def test_autocast_changes_nothing(name, d_v, device="cpu"):
+    pattern = AUTOCAST[name](70)
+    inputs = instance(70, (2,), d=8, d_v=d_v, dtype=torch.float32, device=device)
+    runs = []
+    for on in (False, True):
+        with torch.autocast(device, torch.bfloat16, enabled=on):
+            got = sparse_attention(*inputs, pattern, return_lse=True)
+            runs.append([*got, *torch.autograd.grad(sum(t.square().sum() for t in got), inputs)])
+    assert all(a.dtype == b.dtype and torch.equal(a, b) for a, b in zip(*runs))
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("d_v", [8, 5])
+@pytest.mark.parametrize("name", AUTOCAST)
+def test_autocast_on_a_gpu(name, d_v):
+    if not torch.cuda.is_available():
+        pytest.skip("no CUDA device")
+    test_autocast_changes_nothing(name, d_v, "cuda")
+
+
+@pytest.mark.bad_input
+def test_steps_are_any_integers_in_any_sequence():
+    pattern, inputs = patterns.strided(30), instance(30, (2, 3))
+    wanted = sparse_attention(*inputs, pattern, step=[0, 1, 2])
+    assert torch.equal(sparse_attention(*inputs, pattern, step=range(3)), wanted)
+    assert torch.equal(sparse_attention(*inputs, pattern, step=tuple(np.arange(3))), wanted)
+    assert torch.equal(sparse_attention(*inputs, pattern, step=np.int64(3)), sparse_attention(*inputs, pattern, step=1))
+
+
 class Largest(TorchDispatchMode):
     """The most numbers that any tensor made inside holds."""
 
@@ -303,6 +342,9 @@ def test_on_a_gpu(name):
         (lambda q, k, v: sparse_attention(q, k, v, Pattern(6, (Step((Columns((4,)),), True),))), "row 0 of the pattern attends to nothing"),
         (lambda q, k, v: sparse_attention(q, k, v, patterns.window(6, 3), step=[0, 0]), "one for each of 0 heads, got 2"),
         (lambda q, k, v: sparse_attention(q, k, v, patterns.window(6, 3), step=1.0), "step must be an integer.*got 1.0"),
+        (lambda q, k, v: sparse_attention(q, k, v, patterns.window(6, 3), scale="a"), "scale must be a finite number.*got 'a'"),
+        (lambda q, k, v: sparse_attention(q, k, v, patterns.window(6, 3), step="ab"), "step must be an integer"),
+        (lambda q, k, v: sparse_attention(q.expand(0, 6, 4), k, v, patterns.window(6, 3)), r"q must not be empty, got \(0, 6, 4\)"),
         (lambda q, k, v: sparse_attention(q, k[:-1], v, patterns.window(6, 3)), r"k must have shape \(6, 4\)"),
         (lambda q, k, v: sparse_attention(q.long(), k, v, patterns.window(6, 3)), "floating point"),
         (lambda q, k, v: sparse_attention(q * float("nan"), k, v, patterns.window(6, 3)), "q holds NaN"),

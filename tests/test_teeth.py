@@ -256,6 +256,8 @@ MUTATIONS = {
     "Rows: axis": patterns("parts", "return _among(tokens, n, k)", "return _among(tokens, n, j)", "check_family('star', lambda n, w: patterns.star(n), ALL)"),
     "is_path: axis": patterns("hamilton", "pattern.reads(step, reader, read)", "pattern.reads(step, read, reader)", "check_search()"),
     "exact: ends of a window": patterns("exact", "- left * (left + 1) // 2", "- left * left // 2", "check_family('window', patterns.window)"),
+    "hops: too few squares": patterns("conditions", "most = [one], (n - 1) ** 2 + 1", "most = [one], n", "check_slowest(9)"),
+    "exact: pairs of global tokens": patterns("exact", "- g * (g - 1)", "+ g * (g - 1)", "check_tight(lambda n: patterns.longformer(n, 5, 3), 20, (2, exact('longformer', 20, 5, 3).connections))", page=False),
     "attend: scale": tiles("_tiles", "attn_mask=mask, scale=scale)", "attn_mask=mask, scale=2 * scale)", "check_exact(UNIONS['strided'](37))"),
     "merge_: sign": tiles("_tiles", "(lse - safe).exp()", "(safe - lse).exp()", "check_merge(UNIONS['strided'](31))"),
     "merge_: maximum for the sum": tiles("_tiles", "torch.logaddexp(lse, l)", "torch.maximum(lse, l)", "check_merge(UNIONS['strided'](31))"),

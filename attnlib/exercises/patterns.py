@@ -9,7 +9,7 @@ from attnlib.exercises.paths import NOT_TRIED, RIGHT
 from attnlib.patterns import Pattern
 
 
-def count(answer: int | None) -> str:
+def count(answer: object) -> str:
     """Exercise 11.1: how many connections does a window of total width 7 have on 100 tokens?
 
     Args:    answer: a number, or None.
@@ -19,6 +19,8 @@ def count(answer: int | None) -> str:
     """
     if answer is None:
         return NOT_TRIED
+    if not isinstance(answer, int | float):
+        return f"A number was wanted, yours is {type(answer).__name__}."
     mistakes = {
         700: "That is 100 * 7: the three tokens at each end have fewer neighbours.",
         694: "You took the missing neighbours of one end off, and there are two ends.",
@@ -43,31 +45,36 @@ def heard(answer: Callable | None) -> str:
         ([[[0], [0, 1], [1, 2], [2, 3]], [[0], [1], [0, 2], [3]]], 3),
         ([[[0, 2], [1], [2]], [[0], [1, 0], [2]], [[0], [1], [2, 1]]], 2),
         ([[[0, 1], [1, 2], [2, 3], [3, 4], [4]]], 3),
+        ([[[1], [2], [0]]], 2),
+        ([[[0, 1], [1]]], 0),
+        ([[[k, (k + 1) % 20] for k in range(20)]], 17),
     ]
-    right = lambda steps, t, order=1, cyclic=True: _heard(steps, t, order, cyclic)
     given = [answer([[list(a) for a in step] for step in steps], t) for steps, t in cases]
     if not all(isinstance(sets, list | tuple) and all(isinstance(s, set | frozenset | list) for s in sets) for sets in given):
         return f"A list of n sets was wanted, yours is {type(given[0]).__name__}."
     given = [[set(s) for s in sets] for sets in given]
-    if given == [right(*c) for c in cases]:
+    if given == [_heard(*c) for c in cases]:
         return RIGHT
     mistakes = {
         "The steps run backwards: layer 1 uses step 1, and the newest layer reads the sets of the layer before.":
-            [right(*c, order=-1) for c in cases],
-        "Only the first step is used: layer t uses step (t - 1) mod p.": [right(*c, cyclic=False) for c in cases],
-        "That is one layer too many.": [right(steps, t + 1) for steps, t in cases],
-        "That is one layer too few: S^1_k is A_k of the first step.": [right(steps, t - 1) for steps, t in cases],
-        "The edges are turned round: j in A_k means that k reads j.": [right(_turned(steps), t) for steps, t in cases],
+            [_heard(*c, order=-1) for c in cases],
+        "A token that does not read itself forgets: only the sets of what it reads in this layer count.":
+            [_heard(*c, keep=True) for c in cases],
+        "The cycle of steps goes on for as many layers as are wanted.": [_heard(steps, min(t, 3 * len(steps))) for steps, t in cases],
+        "Only the first step is used: layer t uses step (t - 1) mod p.": [_heard(*c, cyclic=False) for c in cases],
+        "That is one layer too many.": [_heard(steps, t + 1) for steps, t in cases],
+        "That is one layer too few: S^1_k is A_k of the first step.": [_heard(steps, t - 1) for steps, t in cases],
+        "The edges are turned round: j in A_k means that k reads j.": [_heard(_turned(steps), t) for steps, t in cases],
     }
     named = [words for words, wrong in mistakes.items() if given == wrong]
     return named[0] if named else "Not yet: start with S_k = {k}, and let each layer unite the sets of what k reads."
 
 
-def _heard(steps, t, order=1, cyclic=True):
+def _heard(steps, t, order=1, cyclic=True, keep=False):
     layers = [steps[i % len(steps) if cyclic else 0] for i in range(t)][::order]
     sets = [{k} for k in range(len(steps[0]))]
     for step in layers:
-        sets = [set().union(*(sets[j] for j in row)) for row in step]
+        sets = [set(sets[k] if keep else ()).union(*(sets[j] for j in row)) for k, row in enumerate(step)]
     return sets
 
 
@@ -99,7 +106,7 @@ def design(answer: object) -> str:
 
 
 def repair(answer: object) -> str:
-    """Exercise 11.4: add at most 10 connections to fixed(10, 4) so that all conditions hold.
+    """Exercise 11.4: add at most 10 connections to fixed(10, 4) so that all conditions hold with s = 2.
 
     Args:    answer: a Pattern with the same two steps and more, or None.
     Returns: a sentence that says what is right or what went wrong.
@@ -119,4 +126,6 @@ def repair(answer: object) -> str:
     if added > 10:
         return f"At most 10 connections may be added, yours are {added}."
     found = patterns.check(answer)
+    if found.all_met and found.hops > 2:
+        return f"All conditions hold. Let every token hear of all in two layers: now s = {found.hops}."
     return RIGHT if found.all_met else f"Not yet: {'; '.join(found.reasons.values()) or 'no path was found'}."

@@ -45,7 +45,8 @@ def check(pattern: Pattern, *, device=None, moves: int = 20_000) -> Conditions:
         (3) S^t_k = union of S^{t-1}_j over j in A^t_k, S^0_k = {k};  s = min {t : S^t_k = [n] for all k}
 
     Args:    pattern: n tokens, p steps.   device: None for bit rows on the CPU; "cuda" for matrix products in half
-             precision.   moves: how many rotations the search for a path may try before it gives up.
+             precision.   moves: how many rotations the search for a path may try before it gives up; on
+             sparse random patterns it often does.
     Returns: Conditions.
     Raises:  ValueError if moves is negative.
     Cost:    O(p + log n) products, of about n^3 / 512 word operations each on the CPU; no n x n matrix of floats there.

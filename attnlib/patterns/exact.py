@@ -27,11 +27,12 @@ def exact(family: str, n: int, w: int = 3, g: int = 1) -> Exact:
              g: global tokens.
     Returns: Exact(p, hops, connections).
     Raises:  ValueError for an unknown family, and where the formula is not proved for these sizes.
-    Cost:    O(g + log n).
+    Cost:    O(sqrt(n)).
     Source:  not taken from a paper.
     Page:    notebooks/sparse_universality/patterns_and_conditions
     """
     require(family in FAMILIES, f"family must be one of {list(FAMILIES)}, got {family!r}")
+    require(n >= 2, f"{family}: n must be at least 2, got {n}")
     return FAMILIES[family](n, w, g)
 
 
@@ -57,8 +58,14 @@ def _symmetric(n: int, w: int, g: int) -> Exact:
 
 def _longformer(n: int, w: int, g: int) -> Exact:
     h = w // 2
-    require(n >= g + h + 2, f"longformer: the formula needs n >= g + (w - 1) / 2 + 2, got n = {n}, w = {w}, g = {g}")
-    return Exact(1, 2, _window(n, h, h) + 2 * sum(max(0, n - 1 - j - h) for j in range(g)))
+    fits = w % 2 == 1 and 3 <= w <= n and g >= 1 and n >= g + h + 2  # w = 1: the bare star, which has no path
+    require(fits, f"longformer: needs an odd w in 3..n, g >= 1 and n >= g + (w - 1) / 2 + 2, got n = {n}, w = {w}, g = {g}")
+    return Exact(1, 2, _window(n, h, h) + 2 * g * (n - 1 - h) - g * (g - 1))
+
+
+def _star(n: int, w: int, g: int) -> Exact:
+    require(n >= 3, f"star: the formula needs n >= 3, got {n}")
+    return Exact(1, 2 if n > 3 else 1, 5 * n - 6)
 
 
 def _strided(n: int, w: int, g: int) -> Exact:
@@ -76,14 +83,19 @@ def _fixed(n: int, w: int, g: int) -> Exact:
     return Exact(2, None if n % w else 2, max(_blocks(n, w), n * (n // w) + n - n // w))
 
 
+def _diagonal(n: int, b: int, g: int) -> Exact:
+    require(1 <= b <= n, f"block diagonal: the formula needs b in 1..n, got b = {b}, n = {n}")
+    return Exact(1, None if b < n else 1, _blocks(n, b))
+
+
 def _shifted(n: int, b: int, g: int) -> Exact:
     require(b >= 2 and n % b == 0, f"shifted blocks: the formula needs b >= 2 that divides n, got b = {b}, n = {n}")
     return Exact(2, 2 * n // b - 1, n * b)
 
 
 def _blockwise(n: int, b: int, g: int) -> Exact:
-    m = n // b
-    require(n % b == 0 and m > 1, f"blockwise: the formula needs b < n that divides n, got b = {b}, n = {n}")
+    m = n // max(b, 1)
+    require(1 <= b < n and n % b == 0, f"blockwise: the formula needs b < n that divides n, got b = {b}, n = {n}")
     return Exact(m, next(t for t in range(m + 1) if t * (t - 1) // 2 >= m - 1), n * (b + 1))
 
 
@@ -97,12 +109,12 @@ FAMILIES: dict[str, Callable[[int, int, int], Exact]] = {
     "window": _symmetric,
     "dilation cycle": lambda n, w, g: Exact((n - 1).bit_length(), (n - 1).bit_length(), 3 * n - 2),
     "directed cycle": lambda n, w, g: Exact(1, n - 1, 2 * n),
-    "star": lambda n, w, g: Exact(1, 2 if n > 3 else 1, 5 * n - 6),
+    "star": _star,
     "longformer": _longformer,
     "strided": _strided,
     "strided, union": _strided_union,
     "fixed": _fixed,
-    "block diagonal": lambda n, w, g: Exact(1, None if w < n else 1, _blocks(n, w)),
+    "block diagonal": _diagonal,
     "shifted blocks": _shifted,
     "blockwise": _blockwise,
     "logsparse": _logsparse,

@@ -115,7 +115,7 @@ def fixed(n: int, w: int | None = None, *, closed: bool = False) -> Pattern:
 def longformer(n: int, w: int = 5, g: int = 1) -> Pattern:
     """A window of w, and g tokens at the front that read all and are read by all.
 
-    Args:    n: tokens.   w: total width, odd.   g: global tokens, 1..n.
+    Args:    n: tokens.   w: total width, odd; w = 1 is a bare star, without a path.   g: global tokens, 1..n.
     Returns: Pattern with p = 1.
     Raises:  ValueError for an even w, or w or g outside 1..n.
     Cost:    O(g).
@@ -128,7 +128,8 @@ def longformer(n: int, w: int = 5, g: int = 1) -> Pattern:
 def bigbird(n: int, w: int = 3, g: int = 1, r: int = 2, *, generator: torch.Generator) -> Pattern:
     """A window of w, g global tokens at the front, and r random tokens for each token.
 
-    Args:    n: tokens.   w: width, odd.   g: global tokens.   r: draws a token, without replacement.   generator: CPU.
+    Args:    n: tokens.   w: width, odd, as for longformer.   g: global tokens.   r: draws a token, without replacement.
+             generator: on the CPU.
     Returns: Pattern with p = 1.
     Raises:  ValueError for an even w, or w, g or r outside 1..n.
     Cost:    O(n r), or O(n^2) time for the draws.

@@ -13,6 +13,11 @@ from attnlib._require import require
 CHUNK = 1 << 22  # pairs (k, j) looked at together where no n x n matrix is wanted
 
 
+def _same(one, other) -> bool:
+    """As bare tuples, Columns and Rows of the same tokens would be equal."""
+    return type(one) is type(other) and one.tokens == other.tokens
+
+
 class Window(NamedTuple):
     """Token k reads k - left * dilation, ..., k, ..., k + right * dilation, in steps of dilation; always itself.
 
@@ -72,14 +77,7 @@ class Columns(NamedTuple):
 
     tokens: tuple[int, ...]
 
-    def __eq__(self, other) -> bool:
-        return type(other) is Columns and self.tokens == other.tokens  # as bare tuples, Columns and Rows would be equal
-
-    def __hash__(self) -> int:
-        return hash(("Columns", self.tokens))
-
-    def __ne__(self, other) -> bool:
-        return not self == other
+    __eq__, __ne__, __hash__ = _same, lambda a, b: not _same(a, b), lambda a: hash(("Columns", a.tokens))
 
 
 class Rows(NamedTuple):
@@ -91,20 +89,13 @@ class Rows(NamedTuple):
 
     tokens: tuple[int, ...]
 
-    def __eq__(self, other) -> bool:
-        return type(other) is Rows and self.tokens == other.tokens  # as bare tuples, Columns and Rows would be equal
-
-    def __hash__(self) -> int:
-        return hash(("Rows", self.tokens))
-
-    def __ne__(self, other) -> bool:
-        return not self == other
+    __eq__, __ne__, __hash__ = _same, lambda a, b: not _same(a, b), lambda a: hash(("Rows", a.tokens))
 
 
 class Lists(NamedTuple):
     """Any index sets, as compressed sparse rows: token k reads col[crow[k]:crow[k + 1]].
 
-    Args:    crow: (n + 1,) int64.   col: int64, rising within a row, no index twice in a row.
+    Args:    crow: (n + 1,) int64.   col: int64, rising within a row, no index twice in a row. `build` takes copies of both.
     Page:    notebooks/sparse_universality/patterns_and_conditions
     """
 
@@ -237,7 +228,8 @@ def _step(given, number: int) -> Step:
     require(len(step.parts) > 0, f"step {number}: a step needs at least one part, got none")
     for part in step.parts:
         require(isinstance(part, Part), f"step {number}: a part is a Window, Strided, Blocks, Columns, Rows or Lists, got {part!r}")
-    return step
+    own = lambda part: Lists(*map(torch.clone, part)) if isinstance(part, Lists) else part  # tiles are made once: no later change
+    return Step(tuple(map(own, step.parts)), step.causal)
 
 
 def _fits(part: Part, n: int, number: int) -> None:
@@ -251,11 +243,19 @@ def _fits(part: Part, n: int, number: int) -> None:
         require(part.size >= 1 and 0 <= part.shift < part.size, f"{where} needs size >= 1 and 0 <= shift < size, got {part}")
     elif isinstance(part, Lists):
         require(part.crow.shape == (n + 1,), f"{where} must hold {n} rows, got {len(part.crow) - 1}: one set for each token")
+        require(int(part.crow[0]) == 0 and bool((part.crow.diff() >= 0).all()), f"{where}: crow must start at 0 and never fall")
         require(int(part.crow[-1]) == len(part.col), f"{where}: crow ends at {int(part.crow[-1])}, but col has {len(part.col)} entries")
     tokens = part.tokens if isinstance(part, Columns | Rows) else part.col.tolist() if isinstance(part, Lists) else ()
     bad = [t for t in tokens if not 0 <= t < n]
     require(not bad, f"{where}: indices must be in 0..{n - 1}, got {bad[:5]}")
     require(not isinstance(part, Columns | Rows) or len(tokens) > 0, f"{where} needs at least one token, got none")
+    rising = not isinstance(part, Lists) or bool((_keys(part, n).diff() > 0).all())
+    require(rising, f"{where}: the indices of a row must rise, none twice")
+
+
+def _keys(part: Lists, n: int) -> Tensor:
+    """Each connection as one number n k + j: rising, if the lists are."""
+    return torch.repeat_interleave(torch.arange(n), part.crow.diff()) * n + part.col
 
 
 def _by_distance(part: Window | Strided, n: int, d: Tensor) -> Tensor:
@@ -281,10 +281,11 @@ def _reads(part: Part, n: int, k: Tensor, j: Tensor) -> Tensor:
             return _among(tokens, n, j)
         case Rows(tokens):
             return _among(tokens, n, k)
-        case Lists(crow, col):
-            keys = torch.repeat_interleave(torch.arange(n), crow.diff()) * n + col  # rising
+        case Lists():
             asked = k * n + j
-            keys = keys.to(asked.device)
+            keys = _keys(part, n).to(asked.device)
+            if len(keys) == 0:
+                return torch.zeros_like(asked, dtype=torch.bool)
             return keys[torch.searchsorted(keys, asked).clamp_max(len(keys) - 1)] == asked
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from numbers import Integral, Real
 
 import torch
 from jaxtyping import Float
@@ -49,25 +50,30 @@ def sparse_attention(
              step: an integer, modulo p; or a list with one for each head, the last batch dimension.
              scale: None for 1/sqrt(d).   return_lse: also lse.   check: look for NaN and infinity.
     Returns: out (*batch, n, d_v), and with return_lse also lse (*batch, n). Both have first derivatives, not second.
-             float16 and bfloat16 are computed in float32 on every device, so nothing depends on what it is made for:
-             out is rounded once, and lse is float32.
-    Raises:  ValueError for shapes, dtypes or devices that do not fit, a pattern of another length, a row that reads
-             nothing, NaN or infinity. RuntimeError for a second derivative.
+             float16 and bfloat16 are computed in float32 on every device, under autocast too, so nothing depends on
+             what it is made for: out is rounded once, and lse is float32.
+    Raises:  ValueError for shapes, dtypes or devices that do not fit, an empty batch, a pattern of another length, a row
+             that reads nothing, NaN or infinity. RuntimeError for a second derivative.
     Cost:    4 d times the connections, rounded up to tiles; O(connections) memory for masks that differ from tile to
              tile, O(n) otherwise. The first call with a step makes its tiles; later calls find them.
     Source:  Milakov and Gimelshein 2018 (running softmax), Dao et al. 2022 (recomputed backward); tiles are ours.
     Claim:   sparse.merge      Page: notebooks/sparse_universality/patterns_and_conditions
     """
+    some = not torch.is_tensor(q) or 0 not in q.shape
+    require(some, f"q must not be empty, got {tuple(q.shape) if torch.is_tensor(q) else q}: a batch, a token and a feature are needed")
     _check(q, k, v, None, check)
     require(isinstance(pattern, Pattern), f"pattern must be an attnlib.patterns.Pattern, got {type(pattern).__name__}")
     require(pattern.n == q.shape[-2], f"the pattern has n = {pattern.n} tokens, q has {q.shape[-2]}")
-    scale, whole = _scale(q, scale), lambda s: isinstance(s, int) and not isinstance(s, bool)
-    fits = whole(step) or (isinstance(step, list | tuple) and all(map(whole, step)))
-    require(fits, f"step must be an integer, or a list of one for each head, got {step!r}")
+    real = isinstance(scale, Real) and not isinstance(scale, bool) and math.isfinite(scale)
+    require(scale is None or real, f"scale must be a finite number, or None for 1/sqrt(d), got {scale!r}")
+    scale = _scale(q, scale if scale is None else float(scale))
+    whole = lambda s: isinstance(s, Integral) and not isinstance(s, bool)
+    fits = whole(step) or (isinstance(step, Sequence) and all(map(whole, step)))
+    require(fits, f"step must be an integer, or a sequence of one for each head, got {step!r}")
     if whole(step):
-        out, lse = _one_step(q, k, v, pattern, step, scale)
+        out, lse = _one_step(q, k, v, pattern, int(step), scale)
     else:
-        out, lse = _by_heads(q, k, v, pattern, list(step), scale)
+        out, lse = _by_heads(q, k, v, pattern, [int(s) for s in step], scale)
     return (out, lse) if return_lse else out
 
 
@@ -75,8 +81,9 @@ def _one_step(q: Tensor, k: Tensor, v: Tensor, pattern: Pattern, step: int, scal
     batch = q.shape[:-2]
     dtype = torch.promote_types(q.dtype, torch.float32)  # half precision would round the logits
     plan = make_plan(pattern.steps[step % pattern.p], pattern.n, dtype, q.device)
-    flat = (t.to(dtype).reshape(math.prod(batch), *t.shape[-2:]).contiguous() for t in (q, k, v))
-    out, lse = SparseAttention.apply(*flat, plan, scale)
+    with torch.autocast(q.device.type, enabled=False):  # products in float32 wherever they run
+        flat = (t.to(dtype).reshape(math.prod(batch), *t.shape[-2:]).contiguous() for t in (q, k, v))
+        out, lse = SparseAttention.apply(*flat, plan, scale)
     return out.to(q.dtype).reshape(*batch, *out.shape[-2:]), lse.reshape(*batch, -1)
 
 

@@ -31,7 +31,8 @@ class SparseAttention(torch.autograd.Function):
             raise RuntimeError(
                 "sparse_attention has first derivatives only: leave out create_graph=True, or take masked_attention"
             )
-        return *gradients(*ctx.saved_tensors, g, g_lse, ctx.plan, ctx.scale), None, None
+        with torch.autocast(g.device.type, enabled=False):  # backward may be called under it, too
+            return *gradients(*ctx.saved_tensors, g, g_lse, ctx.plan, ctx.scale), None, None
 
 
 def gradients(q, k, v, out, lse, g, g_lse, plan: Plan, scale: float) -> tuple[Tensor, Tensor, Tensor]:
