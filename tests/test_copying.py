@@ -226,6 +226,8 @@ def test_bad_networks_are_refused():
         (lambda: Network(5, [Attend(p, (0,) * 3)], width=8), "heads must divide"),
         (lambda: Network(5, [Convolve(8, 4, causal=False)]), "odd unless causal"),
         (lambda: Network(5, [Convolve(8, 0)]), "width must be at least 1"),
+        (lambda: small()(torch.zeros(2, 1, dtype=torch.long)), r"tokens must be \(batch, 8\), got \(2, 1\)"),
+        (lambda: small()(torch.zeros(8, dtype=torch.long)), "tokens must be"),
         (lambda: train(small(), batches(), steps=30, every=20), "multiple of every"),
         (lambda: evaluate(small(), torch.zeros(1, 8, dtype=torch.long), torch.full((1, 8), IGNORED)), "no target counts"),
     ]:

@@ -779,7 +779,7 @@ def ratio_of(hit):
 
 COPYING = {
     "count": [
-        (4, "Right"), (3, "counted from 0"), (8, "first"), (0, "block step alone"), (6, "That is w"), (23, "takes two layers"),
+        (4, "Right"), (3, "counted from 0"), (8, "in both halves"), (0, "block step alone"), (6, "That is w"), (23, "takes two layers"),
         (5, "Not yet"),
     ],
     "depth": [
@@ -788,6 +788,7 @@ COPYING = {
         (lambda m, w: m // (w - 1), "Round up"),
         (lambda m, w: m // (w - 1) + 1, "too many"),
         (lambda m, w: 2, "yours says 2"),
+        (lambda m, w: m // (w - 1) + m % 2, "m = 9 and w = 4 it takes 3 layers, yours says 4"),
     ],
     "field": [
         (through_layers, "Right"),

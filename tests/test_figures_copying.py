@@ -41,8 +41,12 @@ def test_the_stored_result_is_whole():
     stored = load_result("copying")
     result, settings = stored["result"], stored["about"]["settings"]
     assert stored["about"]["threads"] == 1 and len(settings["text"]["sha256"]) == 64
-    assert {"copying"} <= set(result)
-    for part in result.values():
+    assert {"copying", "longer", "mixers", "masked", "language", "mixers_on_text"} <= set(result)
+    assert set(settings["records"]) == set(result)
+    for name, part in result.items():
+        own = settings["records"][name]
+        total = sum(run["cpu_seconds"] for variant in part for run in variant["runs"])
+        assert own["command"].startswith("python copying.py") and own["cpu_seconds"] == round(total, 1)
         for variant in part:
             assert [run["seed"] for run in variant["runs"]] == settings["seeds"]
             for run in variant["runs"]:

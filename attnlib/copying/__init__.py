@@ -38,7 +38,7 @@ def head_steps(p: int, layers: int, heads: int, scheme: Scheme) -> list[tuple[in
 
 
 def receptive_fields(masks: Sequence[Bool[Tensor, "..."]]) -> Bool[Tensor, "layers n n"]:
-    """Which input tokens can change which token after 0, 1, ..., L layers with skips.
+    """Which input tokens can change which token after 0, 1, ..., L layers, with skips or without.
 
         S^0_k = {k},   S^l_k = S^{l-1}_k  and all  S^{l-1}_j  with j in A^l_k
 
@@ -46,7 +46,7 @@ def receptive_fields(masks: Sequence[Bool[Tensor, "..."]]) -> Bool[Tensor, "laye
     Returns: (L + 1, n, n) boolean: True in row k and column j of entry l if j is in S^l_k.
     Raises:  ValueError for no mask, and for masks that are not boolean, not square or of unlike sizes.
     Cost:    L products of n x n matrices.
-    Source:  Yun et al. 2020b, Assumption 1, recalled; differs: the skip is written out.
+    Source:  Yun et al. 2020b, Assumption 1, recalled; differs: a token always keeps its own field.
     Claim:   copying.fields      Page: notebooks/sparse_universality/copying_task
     """
     require(len(masks) > 0, "at least one mask is needed, got none")
@@ -114,7 +114,7 @@ def bound(hit: Bool[Tensor, "m"], symbols: int) -> Fraction:
 
 
 def ceiling(hit: Bool[Tensor, "m"], symbols: int, *, samples: int, failure: float) -> float:
-    """What the accuracy on N drawn sequences exceeds with a chance of at most `failure`.
+    """What the accuracy on N independent sequences exceeds with a chance of at most `failure`.
 
         R + (1 - R) u,   u >= 1/V the solution of  N kl(u | 1/V) = ln(1 / failure),   or 1
         kl(u | p) = u ln(u / p) + (1 - u) ln((1 - u) / (1 - p))

@@ -131,8 +131,11 @@ class Network(nn.Module):
 
         Args:    tokens: (batch, n), integers below vocabulary.
         Returns: (batch, n, vocabulary).
+        Raises:  ValueError for tokens that are not n, the tokens of the layers.
         Page:    notebooks/sparse_universality/copying_task
         """
+        n = len(self.position)
+        require(tokens.dim() == 2 and tokens.shape[1] == n, f"tokens must be (batch, {n}), got {tuple(tokens.shape)}")
         x = self.embed(tokens) + self.position
         for block in self.blocks:
             x = block(x)

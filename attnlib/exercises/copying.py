@@ -22,7 +22,7 @@ def count(answer: int | None) -> str:
         return NOT_TRIED
     mistakes = {
         3: "Token 23 counts as well: tokens are counted from 0, so the ends of blocks are 5, 11, 17 and 23.",
-        8: "You counted the ends of blocks in the second half: a source lies in the first.",
+        8: "You counted the ends of blocks in both halves: a source lies in the first.",
         0: "That is the block step alone: the union also reads the ends of blocks.",
         6: "That is w. Count the sources 1..23 that end a block of 6.",
         23: "That takes two layers. In one layer only the ends of blocks are read from afar.",
@@ -40,7 +40,7 @@ def depth(answer: Callable | None) -> str:
     """
     if answer is None:
         return NOT_TRIED
-    cases = ((15, 8), (14, 8), (16, 5), (127, 16), (3, 9))
+    cases = ((15, 8), (14, 8), (16, 5), (127, 16), (3, 9), (9, 4), (10, 4), (7, 2))
     mistakes = {
         "A window of w moves w - 1 tokens back, since the token itself is one of the w.": lambda m, w: -(-m // w),
         "Round up: a layer that is not needed whole is still a layer.": lambda m, w: m // (w - 1),
@@ -50,7 +50,8 @@ def depth(answer: Callable | None) -> str:
     if got == [-(-m // (w - 1)) for m, w in cases]:
         return RIGHT
     named = [sentence for sentence, wrong in mistakes.items() if got == [wrong(m, w) for m, w in cases]]
-    return named[0] if named else f"Not yet: for m = 15 and w = 8 three layers are needed, yours says {got[0]}."
+    (m, w), said = next((case, g) for case, g in zip(cases, got) if g != -(-case[0] // (case[1] - 1)))
+    return named[0] if named else f"Not yet: for m = {m} and w = {w} it takes {-(-m // (w - 1))} layers, yours says {said}."
 
 
 def field(answer: Callable | None) -> str:
