@@ -270,6 +270,7 @@ LAYOUT = """() => {
 }"""
 # What the theme itself does, on every page: these are named so that anything else is seen.
 THEME = {"label-content-name-mismatch"}
+AXE = (390, 1280)  # what it finds depends on colours and on the layout of a phone; between these widths nothing changes
 
 
 def accessibility(page) -> list[str]:
@@ -287,7 +288,7 @@ def problems(browser, url, width=1280, mode="light", picture: Path | None = None
         found = heard + page.evaluate(FORMULAS) + page.evaluate(LAYOUT)
         if picture:
             page.screenshot(path=picture, full_page=True)
-        return found + accessibility(page)  # last: axe reads style sheets again, from wrong places
+        return found + (accessibility(page) if width in AXE else [])  # last: axe reads style sheets again, from wrong places
 
 
 def picture(name: str, width: int, mode: str) -> Path:
@@ -299,15 +300,15 @@ def picture(name: str, width: int, mode: str) -> Path:
 
 @pytest.mark.browser
 @pytest.mark.slow
-@pytest.mark.parametrize("width", [1280, 390])
 @pytest.mark.parametrize("name", NAMES)
-def test_page_in_a_browser(browser, address, name, width):
-    assert problems(browser, f"{address}{name}.html", width, picture=picture(name, width, "light")) == []
+def test_page_in_a_browser(browser, address, name):
+    """As on a phone, where formulas and tables have least room; wider screens follow in the wide lane."""
+    assert problems(browser, f"{address}{name}.html", 390, picture=picture(name, 390, "light")) == []
 
 
 @pytest.mark.browser
 @pytest.mark.wide
-@pytest.mark.parametrize("width, mode", [(1280, "dark"), (390, "dark"), (768, "light"), (1920, "light")])
+@pytest.mark.parametrize("width, mode", [(1280, "light"), (1280, "dark"), (390, "dark"), (768, "light"), (1920, "light")])
 @pytest.mark.parametrize("name", NAMES)
 def test_page_in_every_variant(browser, address, name, width, mode):
     assert problems(browser, f"{address}{name}.html", width, mode, picture(name, width, mode)) == []

@@ -73,11 +73,12 @@ def slider(frames: Sequence[Figure], labels: Sequence[str], *, alt: str) -> HTML
     last, start = len(frames) - 1, len(frames) // 2
     images = [_img(f, f"{alt} Shown: {label}.", hidden=i != start) for i, (f, label) in enumerate(zip(frames, labels))]
     ident = "slider-" + hashlib.sha256("".join(images).encode()).hexdigest()[:10]
-    words = html.escape("|".join(labels))
+    words, wide = html.escape("|".join(labels)), max(map(len, labels))  # room for the longest: the handle stays where it is
     return HTML(
         f'<figure class="attn-figure attn-slider" id="{ident}" data-labels="{words}">{"".join(images)}'
         f'<label hidden>Move the slider: <input type="range" min="0" max="{last}" value="{start}" '
-        f'style="width:min(14rem,50%);vertical-align:middle"> <output>{html.escape(labels[start])}</output></label></figure>'
+        f'style="width:min(14rem,50%);vertical-align:middle"> '
+        f'<output style="display:inline-block;min-width:{wide}ch;text-align:left">{html.escape(labels[start])}</output></label></figure>'
         f"<script>(() => {{const f = document.getElementById('{ident}'); if (!f) return;"
         "const l = f.dataset.labels.split('|'), i = f.querySelector('input');"
         "f.querySelector('label').hidden = false;"

@@ -134,7 +134,7 @@ def smallest_gap(ids: Float[Tensor, "*shape"], groups: Int[Tensor, "*shape"] | N
     Args:    ids: any shape.   groups: integers of the same shape; only ids of one group are compared, None for one group.
     Returns: Gap; differences are those of the sorted ids in their own dtype (bfloat16 and float16: in float32).
     Raises:  ValueError for no id, integers, NaN or infinity, groups of another shape.
-    Cost:    one sort of a copy: about 0.1 s for 10^7 ids of float64; several times more with groups.
+    Cost:    one sort of a copy, which is nearly all of it; several times more with groups.
     Source:  the definition; numpy sorts floats much faster than torch, which sorts indices too.
     Page:    notebooks/one_layer_memorization/contextual_mapping
     """

@@ -1,4 +1,4 @@
-"""Time of Boltzmann averages over a copy of their input, and of counting ids over torch's sort and difference; alternating."""
+"""Time of Boltzmann averages over a copy of their input, and of counting ids beside torch's sort and numpy's; alternating."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import statistics
 import time
 from importlib.metadata import version
 
+import numpy as np
 import store
 import torch
 
@@ -33,7 +34,8 @@ def main() -> None:
     a = torch.randn(ROWS, WIDTH, dtype=torch.float64, generator=g)
     means = alternate({"tiled": lambda: boltzmann(a, check=False), "eager": lambda: boltzmann_literal(a), "copy": a.clone}, ROUNDS, "cpu")
     ids = torch.rand(IDS, dtype=torch.float64, generator=g)
-    counts = alternate({"ours": lambda: smallest_gap(ids), "torch": lambda: sort_and_difference(ids)}, ROUNDS, "cpu")
+    rows = {"ours": lambda: smallest_gap(ids), "torch": lambda: sort_and_difference(ids), "sort": lambda: np.sort(ids.numpy())}
+    counts = alternate(rows, ROUNDS, "cpu")
     least, distinct = sort_and_difference(ids)
     assert (smallest_gap(ids).smallest, smallest_gap(ids).distinct) == (least, distinct)
     result = {
@@ -41,6 +43,7 @@ def main() -> None:
             "boltzmann over copy": ratios(means, "tiled", "copy"),
             "eager over boltzmann": ratios(means, "eager", "tiled"),
             "torch sort and difference over smallest_gap": ratios(counts, "torch", "ours"),
+            "numpy's sort alone over smallest_gap": ratios(counts, "sort", "ours"),
         },
         "numpy": version("numpy"),
     }
