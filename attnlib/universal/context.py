@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator
 from numbers import Integral
 from typing import NamedTuple
@@ -10,8 +11,7 @@ import numpy
 import numpy as np
 
 from attnlib._require import require
-from attnlib.patterns import Pattern, check
-from attnlib.patterns import hops as count_hops
+from attnlib.patterns import Pattern, check, hops as count_hops
 
 LIMIT = 10**7  # ids that are held at a time
 
@@ -235,6 +235,10 @@ def steps(ids: np.ndarray, plan: Plan) -> Iterator[tuple[Shift, np.ndarray]]:
         yield shift, ids
 
 
+def _last_ids(ids: np.ndarray, plan: Plan) -> np.ndarray:
+    return deque(steps(ids, plan), maxlen=1).pop()[1]
+
+
 def context_ids(pattern: Pattern, n: int, d: int, cells: int, **options) -> np.ndarray:
     """The ids that the attention layers give to every token of every grid input.
 
@@ -246,10 +250,7 @@ def context_ids(pattern: Pattern, n: int, d: int, cells: int, **options) -> np.n
     Claim:   universal.context      Page: notebooks/sparse_universality/the_proof_executed
     """
     numbers = plan(pattern, n, d, cells, **options)
-    ids = grid_ids(numbers)
-    for _, ids in steps(ids, numbers):
-        pass
-    return ids.astype(object)
+    return _last_ids(grid_ids(numbers), numbers).astype(object)
 
 
 def decode(ident: int, plan: Plan) -> tuple[int, list[int]]:

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from attnlib._require import finite, require
 from attnlib.patterns import Pattern
-from attnlib.universal.context import Plan, grid_ids, plan, schedule, steps
+from attnlib.universal.context import Plan, _last_ids, grid_ids, plan, schedule
 
 LAYERS = 10**6  # value layers that are built
 
@@ -57,9 +57,7 @@ class Network(NamedTuple):
         """
         _inside(x, self.plan)
         cells = _cells(x, self.plan.cells).cpu().numpy().reshape(-1, self.plan.n, self.plan.d)
-        ids = _row_ids(cells, self.plan).astype(self.start.dtype)
-        for _, ids in steps(ids, self.plan):
-            pass
+        ids = _last_ids(_row_ids(cells, self.plan).astype(self.start.dtype), self.plan)
         order = np.argsort(self.ids, axis=None)
         place = order[np.searchsorted(self.ids.ravel()[order], ids.ravel())]
         assert (self.ids.ravel()[place] == ids.ravel()).all(), "an id that no grid input has"
@@ -102,10 +100,7 @@ def approximate(
             constant *= 2
         numbers = numbers._replace(constant=constant)
     start = grid_ids(numbers)
-    ids = start
-    for _, ids in steps(ids, numbers):
-        pass
-    return Network(numbers, start, ids, values)
+    return Network(numbers, start, _last_ids(start, numbers), values)
 
 
 def grid_rows(plan: Plan) -> Float[Tensor, "inputs n d"]:
