@@ -13,9 +13,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from attnlib import patterns
+from attnlib import patterns, sparse
 from attnlib.patterns import Blocks, Columns, Lists, Pattern, Rows, Step, Strided, Window, build
-from attnlib.sparse import _backward, _plan, _tiles, masked_attention, sparse_attention
+from attnlib.sparse import (
+    _backward,
+    _plan,
+    _tiles,
+    bare_calls,
+    fixed_attention,
+    masked_attention,
+    sparse_attention,
+    strided_attention,
+    window_attention,
+)
+from attnlib.sparse._precision import HALVES, compute_dtype
+from attnlib.sparse._shapes import Side
 
 EPS = 1e-12  # float64; the entries of these instances are of size one
 
@@ -132,7 +144,8 @@ def test_lists_of_whole_blocks_become_blocks_without_a_mask():
     pattern = patterns.from_masks(block_mask(256, 16, 0))
     agrees(pattern, d_v=4)
     plan = _plan.make_plan(pattern.steps[0], 256, torch.float64, torch.device("cpu"))
-    assert {f.layout.c for f in plan.families} == {16} and all(r.bias is None for f in plan.families for r in f.runs)
+    assert {f.layout.q.size for f in plan.families} == {16}
+    assert all(r.bias is None for f in plan.families for r in f.runs)
 
 
 def test_blocks_in_parts_are_taken_together():
@@ -218,6 +231,61 @@ def test_lower_precision_is_rounded_once(dtype):
     assert all(g.dtype == dtype for g in torch.autograd.grad(y.float().sum(), inputs))
 
 
+def test_the_device_decides_how_halves_are_multiplied():
+    """Simulated: volta, turing (T4), ampere, hopper; None is a device that is not there."""
+    cuda, cpu = torch.device("cuda"), torch.device("cpu")
+    chosen = {c: [compute_dtype(dtype, cuda, c) for dtype in HALVES] for c in ((6, 1), (7, 0), (7, 5), (8, 0), (9, 0))}
+    assert chosen[6, 1] == [torch.float32, torch.float32]
+    assert chosen[7, 0] == chosen[7, 5] == [torch.float16, torch.float32]
+    assert chosen[8, 0] == chosen[9, 0] == [torch.float16, torch.bfloat16]
+    assert all(compute_dtype(dtype, cpu) == torch.float32 for dtype in HALVES)
+    assert all(compute_dtype(dtype, cuda, (9, 0)) == dtype for dtype in (torch.float32, torch.float64))
+
+
+def halves_within_bounds(pattern, dtype, device="cpu", size=1.0):
+    """How far out, lse, dq, dk, dv in halves are off, as parts of the bounds of compute_dtype, the worst entry."""
+    drawn = instance(pattern.n, (2,), d=8, d_v=8, device=device)
+    inputs = [(size * t.detach()).to(dtype).requires_grad_() for t in drawn]
+    out, lse = sparse_attention(*inputs, pattern, return_lse=True)
+    g = instance(pattern.n, (2,), d=8, d_v=8, seed=1, device=device)[2].detach().to(dtype)
+    got = [out, lse, *torch.autograd.grad(out, inputs, g)]
+    q, k, v = exact = [t.detach().double().requires_grad_() for t in inputs]
+    mask, g, scale = pattern.mask(device=device), g.double(), 8**-0.5
+    y, l = dense(*exact, mask)
+    wanted = [y, l, *torch.autograd.grad(y, exact, g)]
+    p = ((q @ k.mT) * scale).masked_fill(~mask, -math.inf).softmax(-1).detach()
+    a = p * (g.abs() @ v.abs().mT + (g.abs() * (p @ v.abs())).sum(-1, keepdim=True))
+    u = torch.finfo(dtype).eps / 2
+    slack = 256 * torch.finfo(torch.float32).eps + (pattern.n * 2**-25 if dtype == torch.float16 else 0)
+    bounds = [2 * p @ v.abs(), 0 * l, 3 * scale * a @ k.abs(), 3 * scale * a.mT @ q.abs(), 2 * p.mT @ g.abs()]
+    return [float(((x.double() - w).abs() / (u * b + slack)).detach().max()) for x, w, b in zip(got, wanted, bounds)], got
+
+
+@pytest.mark.parametrize("dtype", HALVES)
+@pytest.mark.parametrize("name", ["window", "strided", "longformer", "bigbird", "random"])
+def test_tiles_of_halves_keep_their_bounds(name, dtype, monkeypatch):
+    monkeypatch.setattr(sparse, "compute_dtype", lambda dtype, device: dtype)
+    off, got = halves_within_bounds(families(127)[name], dtype)
+    assert max(off) <= 1 and max(off[:1] + off[2:]) > 0.05, off  # the bounds say something
+    assert [t.dtype for t in got] == [dtype, torch.float32, dtype, dtype, dtype]
+
+
+def test_rounded_logits_break_the_bound(monkeypatch):
+    """The control: products given in halves, as a plain @ would."""
+    monkeypatch.setattr(sparse, "compute_dtype", lambda dtype, device: dtype)
+    monkeypatch.setattr(_tiles, "product", lambda a, b: (a @ b).float())
+    assert max(halves_within_bounds(families(127)["window"], torch.bfloat16, size=3.0)[0]) > 1
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("dtype", HALVES)
+@pytest.mark.parametrize("name", families(127))
+def test_halves_on_a_gpu(name, dtype):
+    if not torch.cuda.is_available():
+        pytest.skip("no CUDA device")
+    assert max(halves_within_bounds(families(127)[name], dtype, "cuda")[0]) <= 1
+
+
 AUTOCAST = {
     "window": lambda n: patterns.window(n, 17), "dilated": lambda n: patterns.window(n, 9, dilation=3), "blocks": patterns.block_diagonal,
     "union": lambda n: patterns.union(patterns.strided(n)), "longformer": lambda n: patterns.longformer(n, 17, 2),
@@ -267,6 +335,7 @@ class Largest(TorchDispatchMode):
         y = f(*args, **(kwargs or {}))
         for t in y if isinstance(y, (tuple, list)) else [y]:
             if torch.is_tensor(t):
+                t = t.values() if t.layout is torch.sparse_csr else t
                 self.most = max(self.most, t.untyped_storage().nbytes() // t.element_size())
         return y
 
@@ -286,6 +355,102 @@ def test_no_matrix_of_all_pairs(name):
         y = sparse_attention(*inputs, LONG[name](n))
         y.sum().backward()
     assert seen.most <= 2**24 == n * n / 64
+
+
+def tiled(pattern):
+    return lambda q, k, v: sparse_attention(q, k, v, pattern())
+
+
+WIDE = {
+    **{name: tiled(lambda name=name: families(4096)[name]) for name in ("bigbird", "random", "shifted blocks", "dilated")},
+    "blocks": tiled(lambda: build(4096, [Blocks(64), Blocks(64, turn=1), Columns(tuple(range(64))), Rows((0,))])),
+    "strided and columns": tiled(lambda: build(4096, [Window(32, 32), Strided(64), Columns((0, 7))])),
+    "window_attention": lambda q, k, v: window_attention(q, k, v, width=65),
+    "strided_attention": lambda q, k, v: strided_attention(q, k, v, stride=64),
+    "fixed_attention": lambda q, k, v: fixed_attention(q, k, v, stride=64, summary=4),
+}
+
+
+def most_numbers(kernel, n=4096) -> int:
+    """Of any tensor that the kernel and its backward make, once the plan is there."""
+    inputs = instance(n, d=4, d_v=4, dtype=torch.float32)
+    kernel(*inputs)
+    with Largest() as seen:
+        kernel(*inputs).sum().backward()
+    return seen.most
+
+
+@pytest.mark.parametrize("name", WIDE)
+def test_no_kernel_makes_a_matrix_of_all_pairs(name):
+    assert most_numbers(WIDE[name]) <= 4096**2 / 16
+
+
+def test_the_dense_form_makes_a_matrix_of_all_pairs():
+    """The control: what counts the numbers sees an n x n tensor."""
+    assert most_numbers(lambda q, k, v: masked_attention(q, k, v, torch.ones(1, 4096, dtype=torch.bool))) >= 4096**2
+
+
+def plan_of(pattern):
+    return _plan.make_plan(pattern.steps[0], pattern.n, torch.float64, torch.device("cpu"))
+
+
+@pytest.mark.parametrize("n", [120, 127])
+def test_evenly_spaced_tokens_are_views(n):
+    """Residue classes, neighbouring blocks, consecutive columns: nothing is gathered."""
+    for pattern in (build(n, Strided(10)), build(120, Blocks(8)), build(n, [Window(2, 2), Columns((3, 4, 5))])):
+        assert all(side.order is None for f in plan_of(pattern).families for side in (f.layout.q, f.layout.k))
+        agrees(pattern, d_v=4)
+    gathered = plan_of(build(n, [Window(2, 2), Columns((3, 4, 6))])).families[-1].layout
+    assert gathered.q.order is None and gathered.k.order.tolist() == [3, 4, 6]
+
+
+SIDES = [Side(5, 2), Side(6, 2), Side(4, 4), Side(3, 1, 0, 10), Side(3, 1, 0, 5), Side(2, 12), Side(1, 1)]
+
+
+@pytest.mark.parametrize("side", SIDES)
+def test_tiles_that_are_added_together_share_no_position(side):
+    """In one batch they would race for it, though a single thread hides that."""
+    tiles, apart = side.tokens(torch.arange(8), 1000), side.apart(8)
+    together = [torch.cat(list(tiles[first::apart])) for first in range(min(apart, 8))]
+    assert all(len(t.unique()) == len(t) for t in together)
+    if apart > 1:
+        assert any(set(a.tolist()) & set(b.tolist()) for a, b in zip(tiles[:-1], tiles[1:])) or side.step > 1
+
+
+@pytest.mark.parametrize("n", [120, 127])
+def test_columns_stand_behind_residue_classes(n):
+    pattern = build(n, [Window(3, 3), Strided(10), Columns((0, 7, 10, 99))])
+    assert len(plan_of(pattern).families) == 2 + (n % 10 > 0)
+    agrees(pattern, d_v=4)
+    agrees(patterns.causal(pattern))
+    many = build(n, [Strided(10), Columns(tuple(range(0, 60, 3)))])  # more than a class holds: by themselves
+    assert len(plan_of(many).families) == 2 + (n % 10 > 0)
+    agrees(many)
+
+
+ONE_PART = [
+    patterns.window(130, 9), patterns.window(200, 65), build(120, Strided(10)), patterns.from_masks(block_mask(128, 16, 0)),
+]
+
+
+@pytest.mark.parametrize("pattern", ONE_PART)
+def test_bare_calls_are_the_tiles_of_the_kernel(pattern):
+    """One part: its calls give the rows of sparse_attention, tile by tile, and their logits are those of the plan."""
+    inputs = [t.detach() for t in instance(pattern.n, (2,), d_v=4)]
+    wanted, plan = sparse_attention(*inputs, pattern, scale=0.3), plan_of(pattern)
+    calls = bare_calls(*inputs, pattern, scale=0.3)()
+    pieces = list(_tiles.pieces(inputs[0], inputs[2], plan))
+    assert len(calls) == len(pieces)
+    for (y,), (family, _, start, stop) in zip(calls, pieces):
+        rows = family.layout.q.tokens(torch.arange(start, stop), pattern.n)
+        assert float((y - wanted[:, rows.clamp_min(0)])[:, rows >= 0].abs().max()) < EPS
+
+
+def test_bare_calls_backward():
+    pattern, inputs = build(60, Blocks(12)), instance(60, (2,), d_v=4)
+    ((_, *grads),) = bare_calls(*inputs, pattern, backward=True)()
+    wanted = torch.autograd.grad(sparse_attention(*inputs, pattern).sum(), inputs)
+    assert all(float((a.flatten(1, 2) - b).abs().max()) < EPS for a, b in zip(grads, wanted))
 
 
 def test_only_out_and_lse_are_kept():
@@ -321,6 +486,7 @@ def test_no_second_derivative():
 def test_small_pieces_give_the_same(monkeypatch):
     monkeypatch.setattr(_backward, "SCORES", 1)
     monkeypatch.setattr(_tiles, "PIECE", 1)
+    monkeypatch.setattr(_tiles, "GATHERED", 1)
     for pattern in (patterns.longformer(131, 9, 3), patterns.union(patterns.strided(50)), patterns.random(40, 5, generator=torch.Generator())):
         agrees(pattern, d_v=4, batch=(2,))
 

@@ -1,10 +1,11 @@
 """From one step of a pattern to families of dense tiles: who lies in which tile, and what is masked in it.
 
-A family is one size of tile. Its tokens stand in an order; tile t holds the queries at positions t c, ..., t c + c - 1
-and the keys at positions t hop - left, ..., t hop - left + width - 1.
+A family is one size of tile. Its tokens stand in an order; tile t holds the positions first + t hop + a step of it,
+once for its queries and once for its keys.
 
     hop = c       windows: the tiles of keys overlap
-    hop = width   each tile has keys of its own: blocks, residue classes, lists
+    hop = width   each tile has keys of its own: blocks
+    hop = 1       residue classes: step apart
     hop = 0       all tiles share their keys: global columns and rows
 
 Masks are evaluated from the definition of the pattern, so an order that is wrong can cost time, but no connection: the
@@ -21,11 +22,13 @@ import torch
 from torch import Tensor
 
 from attnlib._require import require
-from attnlib.patterns import Columns, Rows, Step
+from attnlib.patterns import Columns, Lists, Rows, Step, Window
 from attnlib.patterns.parts import _reads
+from attnlib.sparse._entries import Entries, entries_of
 from attnlib.sparse._shapes import Layout, layouts, ordered
 
 PAIRS = 1 << 21  # pairs looked at together while a plan is made
+NARROW = 16  # a window of so many neighbours stands with the lists, where there are any
 SHARED = 4  # so many equal masks in a row share one
 
 
@@ -52,42 +55,70 @@ class Family(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """All families of a step; taken: the rows that read all, None if there are none."""
+    """All families of a step, and the entries that no tile holds; taken: the rows that read all, None if there are none;
+    filled: fresh families write all rows."""
 
     families: list[Family]
     taken: Tensor | None
+    filled: bool = False
+    entries: Entries | None = None
 
 
 @functools.lru_cache(maxsize=128)  # a cycle may have many steps
 def make_plan(step: Step, n: int, dtype: torch.dtype, device: torch.device) -> Plan:
     """The families of a step, in an order in which each part hides what an earlier part holds."""
     families, seen, touched = [], [], torch.zeros(n, dtype=torch.bool)
-    fed = torch.zeros(n, dtype=torch.bool)
+    fed, filled = torch.zeros(n, dtype=torch.bool), torch.zeros(n, dtype=torch.bool)
+    listed: list[tuple[Tensor, Tensor]] = []
+    has_lists = any(isinstance(part, Lists) for part, _ in ordered(step, n))
     for part, parts in ordered(step, n):
+        if isinstance(part, Lists) or (has_lists and isinstance(part, Window) and part.left + part.right <= NARROW):
+            rows, columns = _listed(part, n, tuple(seen), step.causal)
+            fed[rows] = touched[rows] = True
+            listed.append((rows, columns))
+            seen += parts
+            continue
         takes, touching = isinstance(part, Rows), touched.clone()
         for layout in layouts(part, n, step.causal):
             runs, alive = _runs(layout, n, parts, () if takes else tuple(seen), step.causal)
             if runs:
-                rows = layout.q_order if layout.q_order is not None else torch.arange(n)
+                rows = layout.q.tokens(torch.arange(layout.count), n)
                 rows = rows[rows >= 0]
                 families.append(Family(layout, runs, takes, not bool(touched[rows].any())))
                 touching[rows], fed = True, fed | alive
+                filled |= alive & families[-1].fresh
         touched = touching
         seen += [] if takes else parts
     empty = (~fed).nonzero().flatten().tolist()
     require(not empty, f"row {(empty or [0])[0]} of the pattern attends to nothing, so its softmax is empty ({len(empty)} such rows)")
     taken = [p.tokens for p in step.parts if isinstance(p, Rows)]
     taken = torch.tensor(sorted({t for tokens in taken for t in tokens}), device=device) if taken else None
-    return Plan([_ready(family, dtype, device) for family in families], taken)
+    listed = [torch.cat(t) for t in zip(*listed)]
+    entries = entries_of(*listed, n, device) if listed and len(listed[0]) else None
+    return Plan([_ready(family, dtype, device) for family in families], taken, bool(filled.all()), entries)
+
+
+def _listed(part: Lists | Window, n: int, seen: tuple, causal: bool) -> tuple[Tensor, Tensor]:
+    """Rows and columns of the entries of a list, or of a window, that no earlier part has read."""
+    if isinstance(part, Lists):
+        col, rows = part.col.cpu(), torch.arange(n).repeat_interleave(part.crow.cpu().diff())
+    else:
+        rows, col = torch.arange(n)[:, None], torch.arange(n)[:, None] + part.dilation * torch.arange(-part.left, part.right + 1)
+        pairs = torch.where((col >= 0) & (col < n) | part.wrap, rows * n + col % n, -1).unique()
+        rows, col = pairs[pairs >= 0] // n, pairs[pairs >= 0] % n
+    kept = torch.ones(len(col), dtype=torch.bool) if not causal else col <= rows
+    for other in seen:
+        kept &= ~_reads(other, n, rows, col)
+    return rows[kept], col[kept]
 
 
 def _runs(layout: Layout, n: int, parts: tuple, seen: tuple, causal: bool) -> tuple[list[Run], Tensor]:
     """The runs of tiles that read something, masks still boolean; and which of the n rows they feed."""
     fed = torch.zeros(n + 1, dtype=torch.bool)
-    runs, size = [], layout.c * layout.width
+    runs, size = [], layout.pairs
     for start in range(0, layout.count, max(1, PAIRS // size)):
         tiles = torch.arange(start, min(layout.count, start + max(1, PAIRS // size)))
-        i, j = layout.queries(tiles, n), layout.keys(tiles, n)
+        i, j = layout.q.tokens(tiles, n), layout.k.tokens(tiles, n)
         mask = _mask(i, j, n, parts, seen, causal)
         alive = mask.any(-1)
         fed[torch.where(alive, i, n)] = True

@@ -15,29 +15,68 @@ from attnlib.patterns import Blocks, Columns, Lists, Part, Rows, Step, Strided, 
 LARGE = 512  # queries a tile at the most; above, tiles share their keys
 
 
-class Layout(NamedTuple):
-    """Tile t: queries at t c, ..., t c + c - 1 of q_order; keys at t hop - left, ... of k_order, `width` of them.
+class Side(NamedTuple):
+    """The queries, or the keys, of tiles: tile t holds the positions first + t hop + a step, a < size, of an order.
 
-    An order that is None is 0, 1, 2, ...; negative entries are holes, and so is what lies outside.
+    An order that is None is 0, 1, 2, ...: such tiles are views. Negative entries are holes; so is what lies outside.
     """
 
-    count: int
-    c: int
-    width: int
+    size: int
     hop: int
-    left: int = 0
-    q_order: Tensor | None = None
-    k_order: Tensor | None = None
+    first: int = 0
+    step: int = 1
+    order: Tensor | None = None
+    real: Tensor | None = None  # once it is ready: what is no hole, None if nothing is one
 
-    def queries(self, tiles: Tensor, n: int) -> Tensor:
-        return _looked_up(self.q_order, tiles[:, None] * self.c + torch.arange(self.c), n)
+    def tokens(self, tiles: Tensor, n: int) -> Tensor:
+        """(tiles, size): which token stands where, -1 for a hole."""
+        at = self.first + self.hop * tiles[:, None] + self.step * torch.arange(self.size)
+        inside = (at >= 0) & (at < (n if self.order is None else len(self.order)))
+        return torch.where(inside, at if self.order is None else self.order[at.clamp(0, len(self.order) - 1)], -1)
 
-    def keys(self, tiles: Tensor, n: int) -> Tensor:
-        return _looked_up(self.k_order, tiles[:, None] * self.hop - self.left + torch.arange(self.width), n)
+    def apart(self, count: int) -> int:
+        """Tiles so many numbers apart share no position; not for hop = 0."""
+        return 1 if self.hop * (count - 1) < self.step else -(-((self.size - 1) * self.step + 1) // self.hop)
+
+    def ends(self, start: int, stop: int) -> tuple[int, int]:
+        """All positions of tiles start..stop - 1 lie in a..b - 1."""
+        return self.first + start * self.hop, self.first + (stop - 1) * self.hop + (self.size - 1) * self.step + 1
+
+
+class Layout(NamedTuple):
+    """`count` tiles: their queries and their keys."""
+
+    count: int
+    q: Side
+    k: Side
+
+    @property
+    def pairs(self) -> int:
+        """The logits of a tile."""
+        return self.q.size * self.k.size
 
     def to(self, device: torch.device) -> Layout:
-        moved = [None if order is None else order.to(device) for order in (self.q_order, self.k_order)]
-        return self._replace(q_order=moved[0], k_order=moved[1])
+        """Ready: on a device, as views where the tokens of the tiles are evenly spaced; a hole holds token 0."""
+        return Layout(self.count, *(_ready(_evenly(side, self.count), device) for side in (self.q, self.k)))
+
+
+def _ready(side: Side, device: torch.device) -> Side:
+    if side.order is None:
+        return side
+    real = (side.order >= 0).to(device)
+    return side._replace(order=side.order.clamp_min(0).to(device), real=None if bool(real.all()) else real)
+
+
+def _evenly(side: Side, count: int) -> Side:
+    """The same side without an order, if it needs none."""
+    if side.order is None:
+        return side
+    at = side.tokens(torch.arange(count), 0)
+    first, hop = int(at[0, 0]), int(at[1, 0] - at[0, 0]) if count > 1 else side.size
+    step = int(at[0, 1] - at[0, 0]) if side.size > 1 else 1
+    plain = Side(side.size, hop, first, step)
+    small = min(first, hop, step - 1) >= 0 and bool((at >= 0).all())
+    return plain if small and torch.equal(plain.tokens(torch.arange(count), int(at.max()) + 1), at) else side
 
 
 class BlockSets(NamedTuple):
@@ -47,17 +86,17 @@ class BlockSets(NamedTuple):
     sets: tuple[tuple[int, ...], ...]
 
 
-def _looked_up(order: Tensor | None, position: Tensor, n: int) -> Tensor:
-    if order is None:
-        return torch.where((position >= 0) & (position < n), position, -1)
-    inside = (position >= 0) & (position < len(order))
-    return torch.where(inside, order[position.clamp(0, len(order) - 1)], -1)
+class Classes(NamedTuple):
+    """A strided part and global columns: each class with the columns behind it. Only the plan makes these."""
+
+    stride: int
+    tokens: tuple[int, ...]
 
 
-def ordered(step: Step, n: int) -> list[tuple[Part | BlockSets, tuple[Part, ...]]]:
+def ordered(step: Step, n: int) -> list[tuple[Part | BlockSets | Classes, tuple[Part, ...]]]:
     """The parts of a step, those whose tiles are best left unmasked first, each with the parts that define it.
 
-    Parts that consist of whole blocks of one size are taken together.
+    Parts that consist of whole blocks of one size are taken together, and so are a strided part and a few columns.
     """
     parts = [p for p in dict.fromkeys(step.parts) if not isinstance(p, Columns | Rows)]
     for kind in (Columns, Rows):  # one of each: two that share a row would count it twice
@@ -67,19 +106,26 @@ def ordered(step: Step, n: int) -> list[tuple[Part | BlockSets, tuple[Part, ...]
     whole = [p for p in parts if size and _is_whole(p, size, n)]
     if len(whole) == 1 and isinstance(whole[0], Blocks):
         whole = []
-    rank = {Blocks: 0, Strided: 2, Columns: 3, Lists: 4, Rows: 5}
-    rest = sorted((p for p in parts if not any(p is w for w in whole)), key=lambda p: rank.get(type(p), 1))
     first = [(BlockSets(size, _block_sets(whole, size, n)), tuple(whole))] if whole else []
-    return first + [(p, (p,)) for p in rest]
+    rest = [p for p in parts if not any(p is w for w in whole)]
+    few = lambda s, c: s.stride < n <= s.stride * LARGE and len(c.tokens) <= n // s.stride
+    for pair in ((s, c) for s in rest for c in rest if isinstance(s, Strided) and isinstance(c, Columns) and few(s, c)):
+        first.append((Classes(pair[0].stride, pair[1].tokens), pair))
+        rest = [p for p in rest if not any(p is taken for taken in pair)]
+        break
+    rank = {Blocks: 0, Strided: 1, Columns: 3, Lists: 4, Rows: 5}
+    return first + [(p, (p,)) for p in sorted(rest, key=lambda p: rank.get(type(p), 2))]
 
 
-def layouts(part: Part | BlockSets, n: int, causal: bool) -> Iterator[Layout]:
+def layouts(part: Part | BlockSets | Classes, n: int, causal: bool) -> Iterator[Layout]:
     """The layouts that together hold every connection of a part."""
     match part:
         case Window(left, right, dilation, wrap):
             yield from _window(n, left, 0 if causal and not wrap else right, dilation, wrap)
         case Strided(stride):
-            yield from _tables(_classes(n, min(stride, n)))
+            yield from _residues(n, min(stride, n))
+        case Classes(stride, tokens):
+            yield from _residues(n, stride, torch.tensor(tokens))
         case Blocks(size, shift, turn):
             table = torch.arange(part.count(n) * size).view(-1, size) - shift
             table = torch.where(table < n, table, -1)
@@ -88,12 +134,10 @@ def layouts(part: Part | BlockSets, n: int, causal: bool) -> Iterator[Layout]:
             yield from _block_lists(n, size, sets)
         case Columns(tokens):
             c = min(128, n)
-            yield Layout(-(-n // c), c, len(tokens), 0, k_order=torch.tensor(tokens))
+            yield Layout(-(-n // c), Side(c, c), Side(len(tokens), 0, order=torch.tensor(tokens)))
         case Rows(tokens):
             c = min(128, len(tokens))
-            yield Layout(-(-len(tokens) // c), c, n, 0, q_order=_filled(torch.tensor(tokens), c))
-        case Lists(crow, col):
-            yield from _lists(n, crow.cpu(), col.cpu())
+            yield Layout(-(-len(tokens) // c), Side(c, c, order=_filled(torch.tensor(tokens), c)), Side(n, 0))
 
 
 def _window(n: int, left: int, right: int, dilation: int, wrap: bool) -> Iterator[Layout]:
@@ -103,17 +147,33 @@ def _window(n: int, left: int, right: int, dilation: int, wrap: bool) -> Iterato
     c = 32 if left + right >= 32 else 16
     width = c + left + right
     if width >= length:  # as many keys as there are
-        yield from _tables(_cycles(n, classes, dilation) if wrap else _classes(n, classes))
+        yield from _tables(_cycles(n, classes, dilation)) if wrap else _residues(n, classes)
+    elif classes == 1 and not wrap:
+        yield Layout(-(-n // c), Side(c, c), Side(width, c, -left))
     elif not wrap:
-        order = None if classes == 1 else (table := _classes(n, classes).flatten())[table >= 0]
-        k_order = None if order is None else F.pad(order, (left, width), value=-1)
-        yield Layout(-(-n // c), c, width, c, left if order is None else 0, order if order is None else _filled(order, c), k_order)
+        order = (table := _classes(n, classes).flatten())[table >= 0]
+        keys = Side(width, c, order=F.pad(order, (left, width), value=-1))
+        yield Layout(-(-n // c), Side(c, c, order=_filled(order, c)), keys)
     else:
         cycles = _cycles(n, classes, dilation)
         keys = torch.cat([cycles[:, length - left :], cycles, cycles[:, :right]], 1)
         room = -(-keys.shape[1] // c) * c  # tiles of one cycle never reach into the next one's queries
-        q_order, k_order = (F.pad(t, (0, room - t.shape[1]), value=-1).flatten() for t in (cycles, keys))
-        yield Layout(len(q_order) // c, c, width, c, 0, q_order, F.pad(k_order, (0, width), value=-1))
+        queries, keys = (F.pad(t, (0, room - t.shape[1]), value=-1).flatten() for t in (cycles, keys))
+        keys = Side(width, c, order=F.pad(keys, (0, width), value=-1))
+        yield Layout(len(queries) // c, Side(c, c, order=queries), keys)
+
+
+def _residues(n: int, count: int, behind: Tensor | None = None) -> Iterator[Layout]:
+    """Residue classes modulo `count`, the first of which may hold one token more, and some keys behind each class."""
+    table, longer = _classes(n, count), n % count
+    keys = table
+    if behind is not None:  # what the class holds already is a hole
+        keys = torch.cat([table, torch.where(behind % count == torch.arange(count)[:, None], -1, behind)], 1)
+    if longer:
+        yield from _tables(table[:longer], keys[:longer])
+    last = table.shape[1] - bool(longer)
+    kept = torch.arange(keys.shape[1]) != table.shape[1] - 1 if longer else slice(None)
+    yield from _tables(table[longer:, :last], keys[longer:, kept])
 
 
 def _classes(n: int, count: int) -> Tensor:
@@ -132,28 +192,15 @@ def _tables(queries: Tensor, keys: Tensor | None = None) -> Iterator[Layout]:
     keys = queries if keys is None else keys
     (count, c), width = queries.shape, keys.shape[1]
     if c <= LARGE:
-        yield Layout(count, c, width, width, 0, queries.flatten(), keys.flatten())
+        yield Layout(count, Side(c, c, order=queries.flatten()), Side(width, width, order=keys.flatten()))
         return
     for q, k in zip(queries, keys):
         q, k = q[q >= 0], k[k >= 0]
-        yield Layout(-(-len(q) // 128), 128, len(k), 0, 0, _filled(q, 128), k)
+        yield Layout(-(-len(q) // 128), Side(128, 128, order=_filled(q, 128)), Side(len(k), 0, order=k))
 
 
 def _filled(order: Tensor, c: int) -> Tensor:
     return F.pad(order, (0, -len(order) % c), value=-1)
-
-
-def _lists(n: int, crow: Tensor, col: Tensor) -> Iterator[Layout]:
-    """A tile for each row, with the rows of about one length together: every key is gathered."""
-    counts = crow.diff()
-    for low in [2**e for e in range(int(counts.max()).bit_length())]:
-        rows = ((counts >= low) & (counts < 2 * low)).nonzero().flatten()
-        if len(rows):
-            width = int(counts[rows].max())
-            place = torch.arange(width)
-            at = (crow[rows, None] + place).clamp_max(len(col) - 1)
-            keys = torch.where(place < counts[rows, None], col[at], -1)
-            yield Layout(len(rows), 1, width, width, 0, rows, keys.flatten())
 
 
 # --- whole blocks ---
@@ -217,4 +264,5 @@ def _block_lists(n: int, size: int, sets: tuple[tuple[int, ...], ...]) -> Iterat
     for length in sorted({len(own) for own in sets} - {0}):
         blocks = torch.tensor([a for a, own in enumerate(sets) if len(own) == length])
         keys = token(torch.tensor([sets[a] for a in blocks.tolist()])).flatten(1)
-        yield Layout(len(blocks), size, keys.shape[1], keys.shape[1], 0, token(blocks).flatten(), keys.flatten())
+        queries = Side(size, size, order=token(blocks).flatten())
+        yield Layout(len(blocks), queries, Side(keys.shape[1], keys.shape[1], order=keys.flatten()))

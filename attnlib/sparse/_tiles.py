@@ -3,62 +3,82 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from attnlib.sparse import _entries
 from attnlib.sparse._plan import Family, Plan, Run
-from attnlib.sparse._shapes import Layout
+from attnlib.sparse._precision import HALVES, product
+from attnlib.sparse._shapes import Layout, Side
 
-PIECE = 1 << 19  # numbers of output, or of gathered keys and values, together: fresh pages cost more than the arithmetic
+PIECE = 1 << 21  # numbers of queries and output together: fresh pages cost more than the arithmetic
+GATHERED = 1 << 19  # keys and values that are copied together: they stay in the cache
 SCORES = 1 << 24  # logits together, where no fused kernel keeps them in the cache
 
 
 def forward(q: Tensor, k: Tensor, v: Tensor, plan: Plan, scale: float) -> tuple[Tensor, Tensor]:
-    """(b, n, d) each -> out (b, n, d_v) and lse (b, n)."""
+    """(b, n, d) each -> out (b, n, d_v) and lse (b, n), both in float32 at least."""
     b, n, _ = q.shape
-    out, lse = v.new_zeros(b, n, v.shape[-1]), q.new_full((b, n), -math.inf)
+    wide = torch.promote_types(q.dtype, torch.float32)
+    if plan.entries is not None:
+        out, lse = _entries.forward(q, k, v, plan.entries, scale)
+    else:
+        out, lse = v.new_empty(b, n, v.shape[-1], dtype=wide), q.new_empty(b, n, dtype=wide)
+        if not plan.filled:
+            out.zero_(), lse.fill_(-math.inf)
+    for family, run, start, stop in pieces(q, v, plan):
+        bias, dead = mask_of(run, start, stop)
+        o, l = attend(*tiles_of(q, k, v, family.layout, start, stop), bias, scale)
+        if dead is not None:  # the fused kernel says 0 where nothing is read, and 0 is a number like others
+            l = l.masked_fill(dead, -math.inf)
+        put(out, lse, o, l, family.layout.q, start, alone=family.takes or (family.fresh and plan.entries is None))
+    return out, lse
+
+
+def pieces(q: Tensor, v: Tensor, plan: Plan) -> Iterator[tuple[Family, Run, int, int]]:
+    """All tiles of a plan, so many at a time as one call takes: tiles start..stop - 1 of a run of a family."""
+    b, d = len(q), q.shape[-1] + v.shape[-1]
     for family in plan.families:
         for run in family.runs:
-            for start, stop in chunks(family.layout, run, b, q.shape[-1] + v.shape[-1], q.device.type == "cpu", fused(q, v)):
-                _one(q, k, v, out, lse, family, run, start, stop, scale)
-    return out, lse
+            for start, stop in chunks(family.layout, run, b, d, q.device.type == "cpu", fused(q, v)):
+                yield family, run, start, stop
 
 
 def chunks(layout: Layout, run: Run, b: int, d: int, on_cpu: bool, is_fused: bool) -> list[tuple[int, int]]:
     """Pieces of a run: small ones for a cache; elsewhere only what is written out is bounded."""
-    piece = PIECE if on_cpu else 16 * SCORES
-    size = piece // (b * layout.c * d)
-    if layout.k_order is not None and layout.hop:
-        size = min(size, piece // (b * layout.hop * d))
+    piece, gathered = (PIECE, GATHERED) if on_cpu else (16 * SCORES, 16 * SCORES)
+    size = piece // (b * layout.q.size * d)
+    if layout.k.order is not None and layout.k.hop:
+        size = min(size, gathered // (b * layout.k.hop * d))
     if not is_fused:
-        size = min(size, SCORES // (b * layout.c * layout.width))
+        size = min(size, SCORES // (b * layout.pairs))
     size = min(max(1, size), run.stop - run.start)
     return [(a, min(run.stop, a + size)) for a in range(run.start, run.stop, size)]
 
 
-def _one(q, k, v, out, lse, family: Family, run: Run, start: int, stop: int, scale: float) -> None:
-    """Tiles start..stop - 1, and what they add to out and lse."""
-    layout, c = family.layout, family.layout.c
-    bias, dead = mask_of(run, start, stop)
-    tile_q = fetch(q, layout.q_order, start * c, stop * c).unflatten(1, (stop - start, c))
-    tile_k, tile_v = (key_tiles(keys_of(t, layout, start, stop), layout, stop - start) for t in (k, v))
-    o, l = attend(tile_q, tile_k, tile_v, bias, scale)
-    if dead is not None:  # the fused kernel says 0 where nothing is read, and 0 is a number like others
-        l = l.masked_fill(dead, -math.inf)
-    put(out, lse, o.flatten(1, 2), l.flatten(1, 2), layout.q_order, start * c, alone=family.takes or family.fresh)
-
-
 def mask_of(run: Run, start: int, stop: int) -> tuple[Tensor | None, Tensor | None]:
+    """The masks, and the rows that read nothing, of these tiles."""
     cut = lambda t: t if t is None or len(t) == 1 else t[start - run.start : stop - run.start]
     return cut(run.bias), cut(run.dead)
 
 
+def tiles_of(q: Tensor, k: Tensor, v: Tensor, layout: Layout, start: int, stop: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Queries (b, t, c, d), keys and values (b, t, width, d) of tiles start..stop - 1."""
+    return tuple(tiled(t, side, start, stop) for t, side in ((q, layout.q), (k, layout.k), (v, layout.k)))
+
+
+def tiled(x: Tensor, side: Side, start: int, stop: int) -> Tensor:
+    """Tiles start..stop - 1 of (b, n, ...), as a view where it can be one; a hole holds some finite row."""
+    return strips(fetch(x, side.order, *side.ends(start, stop)), side, stop - start)
+
+
 def fetch(x: Tensor, order: Tensor | None, a: int, b: int) -> Tensor:
-    """Positions a..b - 1 of an order, (b, b - a, ...); a view where it can be one; a hole holds some finite row."""
+    """Positions a..b - 1 of an order, (b, b - a, ...)."""
     if order is not None:
-        return x.index_select(1, order[a:b].clamp_min(0))
+        return x.index_select(1, order[a:b])
     n = x.shape[1]
     inside = x[:, max(a, 0) : max(min(b, n), 0)]
     if a >= 0 and b <= n:
@@ -67,56 +87,57 @@ def fetch(x: Tensor, order: Tensor | None, a: int, b: int) -> Tensor:
     return F.pad(inside, (0, 0, *around) if x.dim() == 3 else around)
 
 
-def keys_of(x: Tensor, layout: Layout, start: int, stop: int) -> Tensor:
-    """All keys, or values, of these tiles, (b, positions, d)."""
-    first = start * layout.hop - layout.left
-    return fetch(x, layout.k_order, first, first + (stop - start - 1) * layout.hop + layout.width)
+def strips(x: Tensor, side: Side, count: int) -> Tensor:
+    """All positions of these tiles, (b, positions, ...), as tiles that may overlap, (b, count, size, ...): a view."""
+    batch, row, *rest = x.stride()
+    return x.as_strided((len(x), count, side.size, *x.shape[2:]), (batch, side.hop * row, side.step * row, *rest))
 
 
-def key_tiles(x: Tensor, layout: Layout, count: int) -> Tensor:
-    """The same as tiles that may overlap, (b, count, width, d): a view."""
-    x = x if x.stride(-1) == 1 else x.contiguous()
-    strides = (x.stride(0), layout.hop * x.stride(1), x.stride(1), 1)
-    return x.as_strided((len(x), count, layout.width, x.shape[-1]), strides, x.storage_offset())
-
-
-def put(out: Tensor, lse: Tensor, o: Tensor, l: Tensor, order: Tensor | None, a: int, *, alone: bool) -> None:
-    """Add the part (o, l) of some rows to (out, lse); alone: it is all that these rows have."""
-    if order is None:
-        rows = slice(a, min(a + o.shape[1], out.shape[1]))
-        o, l = o[:, : rows.stop - a], l[:, : rows.stop - a]
-        if alone:
-            out[:, rows], lse[:, rows] = o, l
-        else:
-            merge_(out[:, rows], lse[:, rows], o, l)
+def put(out: Tensor, lse: Tensor, o: Tensor, l: Tensor, side: Side, start: int, *, alone: bool) -> None:
+    """Add the part (o, l) of some tiles of queries to (out, lse); alone: it is all that these rows have."""
+    a, b = side.ends(start, start + o.shape[1])
+    if side.order is None and b <= out.shape[1]:
+        write(*(strips(t[:, a:b], side, o.shape[1]) for t in (out, lse)), o, l, alone=alone)
         return
-    rows = order[a : a + o.shape[1]]
-    real = rows >= 0
-    if not bool(real.all()):
+    o, l = o.flatten(1, 2), l.flatten(1, 2)
+    if side.order is None:  # the last tile is not full
+        rows = slice(a, out.shape[1])
+        write(out[:, rows], lse[:, rows], o[:, : out.shape[1] - a], l[:, : out.shape[1] - a], alone=alone)
+        return
+    rows = side.order[a:b]
+    if side.real is not None:
+        real = side.real[a:b]
         rows, o, l = rows[real], o[:, real], l[:, real]
     if not alone:
         held = out.index_select(1, rows), lse.index_select(1, rows)
-        merge_(*held, o, l)
+        write(*held, o, l, alone=False)
         o, l = held
-    out.index_copy_(1, rows, o.to(out.dtype))
+    out.index_copy_(1, rows, o)
     lse.index_copy_(1, rows, l)
 
 
+def write(out: Tensor, lse: Tensor, o: Tensor, l: Tensor, *, alone: bool) -> None:
+    """The part (o, l) in place of these rows, or merged with them."""
+    if alone:
+        out.copy_(o), lse.copy_(l)
+    else:
+        merge_(out, lse, o, l)
+
+
 def merge_(out: Tensor, lse: Tensor, o: Tensor, l: Tensor) -> None:
-    """Two parts of one softmax as one, in place: weights exp(lse - L), L = log(exp(lse) + exp(l)).
+    """Two parts of one softmax as one, in place, with weights exp(lse - L) and exp(l - L), L = log(exp(lse) + exp(l)).
 
     A part without keys has lse = -inf and weight 0; its output is finite.
     """
     total = torch.logaddexp(lse, l)
-    safe = total.masked_fill(total.isneginf(), 0)
-    first, second = (lse - safe).exp().unsqueeze(-1), (l - safe).exp().unsqueeze(-1)
-    out.mul_(first).addcmul_(o, second)
+    weight = (l - total.masked_fill(total.isneginf(), 0)).exp()
+    out.lerp_(o, weight.unsqueeze(-1))
     lse.copy_(total)
 
 
 def fused(q: Tensor, v: Tensor) -> bool:
     """Whether torch has a kernel that keeps the logits in cache and gives lse."""
-    return q.device.type == "cpu" and q.shape[-1] == v.shape[-1] and _flash is not None
+    return q.device.type == "cpu" and q.dtype not in HALVES and q.shape[-1] == v.shape[-1] and _flash is not None
 
 
 def attend(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None, scale: float) -> tuple[Tensor, Tensor]:
@@ -124,14 +145,14 @@ def attend(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None, scale: float) -
     if fused(q, v):
         mask = None if bias is None else bias.unsqueeze(0)
         return _flash(q, k, v, attn_mask=mask, scale=scale)[:2]
-    logits = (q * scale) @ k.mT
+    logits = product(q, k.mT).mul_(scale)
     if bias is not None:
         logits = logits.add_(bias)
     top = logits.amax(-1, keepdim=True)
     top = top.masked_fill(top.isneginf(), 0)
     e = logits.sub_(top).exp_()
     total = e.sum(-1, keepdim=True)
-    return (e @ v) / total.masked_fill(total == 0, 1), (top + total.log()).squeeze(-1)
+    return product(e.to(v.dtype), v) / total.masked_fill(total == 0, 1), (top + total.log()).squeeze(-1)
 
 
 # The only kernel of torch on the CPU that returns lse has a private name: it stands here once, with a way round it.
