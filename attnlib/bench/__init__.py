@@ -1,48 +1,107 @@
-"""Ratios against peers, in one run, alternating:  python -m attnlib.bench [--job paths] [--quick] [--json FILE]"""
+"""Ratios against peers, in one run, alternating:  python -m attnlib.bench [--job paths ...] [--quick] [--json FILE]"""
 
 from __future__ import annotations
 
 import argparse
+import json
 import platform
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from importlib import import_module
 from pathlib import Path
 
 import torch
 
-from attnlib.bench.path_sums import (  # noqa: F401 (public here)
-    QUICK, WORKLOADS, Workload, given_forward, measure, one_by_one, prefix_tree, report,
-)
-from attnlib.bench.timing import alternate, store  # noqa: F401 (public here)
+from attnlib.bench.record import Record, compare, report  # noqa: F401 (public here)
+from attnlib.bench.timing import alternate, ratio, store  # noqa: F401 (public here)
 
-JOBS = {"paths": "path_sums", "sparse": "sparse"}
+JOBS = {
+    "paths": "path_sums", "sparse": "sparse", "lists": "lists", "ids": "ids", "verify": "verify", "lowrank": "lowrank", "scaling": "scaling",
+}
+
+
+def records(jobs: Sequence[str], device: str = "cpu", quick: bool = False) -> Iterator[Record]:
+    """The records of some jobs, as they are measured.
+
+    Args:    jobs: keys of JOBS.   device: "cpu" or "cuda".   quick: small sizes, no compiler.
+    Yields:  what record.compare returns.
+    Cost:    minutes a job; quick two minutes for all of them.
+    Source:  see each job.
+    Page:    book/benchmarks
+    """
+    for job in jobs:
+        yield from import_module(f"attnlib.bench.{JOBS[job]}").run(device, quick)
+
+
+def printed(record: Record) -> str:
+    """A record in a few lines of Markdown, as its job has it.
+
+    Args:    record: of any job.
+    Returns: text.
+    Cost:    O(samples).
+    Source:  none.
+    Page:    book/benchmarks
+    """
+    return getattr(import_module(f"attnlib.bench.{JOBS[record['job']]}"), "report", report)(record)
+
+
+def against(new: Sequence[Record], old: Sequence[Record]) -> list[str]:
+    """Which ratios have moved since another run, beyond the quartiles of both.
+
+    Seconds of two runs say nothing of each other, ratios within a run do: a peer's time over ours, ours over a floor's.
+
+    Args:    new, old: records; only cases, on one device, and names that stand in both count.
+    Returns: a line for each ratio that moved.
+    Cost:    O(samples).
+    Source:  none.
+    Page:    book/benchmarks
+    """
+    key = lambda record: (record["job"], record["case"], record["device"])
+    before, lines = {key(record): record for record in old}, []
+    for record in (record for record in new if key(record) in before):
+        then = before[key(record)]["seconds"]
+        for name in [name for name in record["seconds"] if name != "ours" and name in then]:
+            low, middle, high = ratio(record["seconds"][name], record["seconds"]["ours"])
+            low_0, middle_0, high_0 = ratio(then[name], then["ours"])
+            if high < low_0 or low > high_0:
+                word = "slower" if middle < middle_0 else "faster"
+                lines.append(f"- {record['case']}: ours is {word} beside {name}, {middle:.3g} times after {middle_0:.3g}")
+    return lines
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one job and print its ratios; with --json, store raw samples, versions and hardware as well.
+    """Run jobs and print their ratios; with --json, store raw samples, versions and hardware as well.
 
     Args:    arguments: words of the command line, None for those of the process.
     Returns: the exit status, 0.
     Raises:  ValueError if --device cuda is asked for where there is none.
-    Cost:    a minute or a few; --quick seconds.
+    Cost:    half an hour for all jobs; --quick two minutes.
     Source:  see each peer.
-    Page:    notebooks/path_decomposition/paths
+    Page:    book/benchmarks
     """
     parser = argparse.ArgumentParser(prog="python -m attnlib.bench", description=main.__doc__.splitlines()[0])
-    parser.add_argument("--job", default="paths", choices=list(JOBS))
+    parser.add_argument("--job", nargs="+", default=list(JOBS), choices=list(JOBS))
     parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
-    parser.add_argument("--quick", action="store_true", help="tiny sizes, to see that it runs")
+    parser.add_argument("--quick", action="store_true", help="small sizes and no compiler: two minutes")
     parser.add_argument("--json", type=Path, help="store the samples here")
+    parser.add_argument("--markdown", type=Path, help="store what is printed here")
+    parser.add_argument("--against", type=Path, help="a stored run: say which ratios have moved")
     options = parser.parse_args(arguments)
     if options.device == "cuda" and not torch.cuda.is_available():
         raise ValueError("no CUDA device here: leave out --device cuda")
+    old = json.loads(options.against.read_text(encoding="utf-8"))["result"] if options.against else None
     torch.set_num_threads(1)
-    job, results = import_module(f"attnlib.bench.{JOBS[options.job]}"), []
-    for result in job.run(options.device, options.quick):
-        results.append(result)
-        print(job.report(result), flush=True)
+    found, lines = [], []
+    for record in records(options.job, options.device, options.quick):
+        found.append(record)
+        lines.append(printed(record))
+        print(lines[-1], end="\n\n", flush=True)
+    if old is not None:
+        lines.append("\n".join(["### Moved since", *(against(found, old) or ["- nothing"])]))
+        print(lines[-1])
     if options.json:
         hardware = torch.cuda.get_device_name() if options.device == "cuda" else platform.machine()
         about = {"torch": torch.__version__, "python": platform.python_version(), "threads": 1, "hardware": hardware}
-        store({"about": {**about, "job": options.job}, "results": results}, options.json)
+        store({"about": {**about, "jobs": options.job}, "result": found}, options.json)
+    if options.markdown:
+        options.markdown.write_text("\n\n".join(lines) + "\n", encoding="utf-8")
     return 0

@@ -1,28 +1,17 @@
-"""The peers of sparse_attention: each is a function of q, k, v (1, heads, n, d), or a reason why it is not run."""
+"""The peers from elsewhere, each made here, or a text that says why it is not run. A Peer takes (1, heads, n, d)."""
 
 from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
 from importlib import import_module
-from importlib.metadata import PackageNotFoundError, version
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
 Peer = Callable[[Tensor, Tensor, Tensor], Tensor]
-
-
-def versions() -> dict[str, str]:
-    """Versions of what can be a peer."""
-    found = {}
-    for name in ("torch", "transformers", "local-attention"):
-        try:
-            found[name] = version(name).split("+")[0]
-        except PackageNotFoundError:
-            found[name] = "not here"
-    return found
+QUICK = "not run: --quick compiles nothing"
 
 
 def masked(mask: Tensor) -> Peer:
@@ -60,21 +49,81 @@ def local(width: int) -> Peer | str:
     return lambda q, k, v: made(q, k, v)
 
 
-def flex_refusal(device: str, capability: tuple[int, int] | None = None) -> str:
-    """Why flex attention is not run here, '' if it can be."""
+def no_compiler(device: str, capability: tuple[int, int] | None = None) -> str:
+    """Why nothing is compiled here, '' if it can be."""
     if device == "cpu":
-        return "" if shutil.which("g++") or shutil.which("clang++") else "not run: flex needs a C++ compiler"
+        return "" if shutil.which("g++") or shutil.which("clang++") else "not run: it needs a C++ compiler"
     capability = torch.cuda.get_device_capability() if capability is None else capability
-    return "" if capability >= (8, 0) else f"not run: flex needs compute capability 8.0, this is {capability[0]}.{capability[1]}"
+    has = ".".join(map(str, capability))
+    return "" if capability >= (8, 0) else f"not run: it needs compute capability 8.0, this is {has}"
 
 
-def flex(reads: Callable[[Tensor, Tensor], Tensor], n: int, block: int, device: str) -> Peer | str:
-    """Compiled flex attention with a mask built beforehand; a fall back to eager mode is an error, not a slow result."""
-    if refusal := flex_refusal(device):
+def compiled(function: Callable, device: str, quick: bool) -> Callable | str:
+    """torch.compile of a function; a fall back to eager mode is an error, not a slow result."""
+    if refusal := QUICK if quick else no_compiler(device):
         return refusal
-    from torch.nn.attention.flex_attention import create_block_mask, flex_attention
+    return torch.compile(function, fullgraph=True, dynamic=False)
+
+
+def block_mask(reads: Callable[[Tensor, Tensor], Tensor], n: int, block: int, device: str):
+    """The BlockMask of a pattern, from one row of blocks at a time: no n x n grid; n is a multiple of block."""
+    from torch.nn.attention.flex_attention import BlockMask
+
+    j = torch.arange(n, device=device)
+    counts = torch.stack([reads(i[:, None], j).view(block, -1, block).sum((0, 2)) for i in j.split(block)])
+    kinds = [(counts > 0) & (counts < block**2), counts == block**2]  # partial blocks ask reads again, full ones do not
+    lists = [t for kind in kinds for t in (kind.sum(1), kind.int().argsort(dim=1, descending=True, stable=True))]
+    ready = (t.int()[None, None] for t in lists)
+    return BlockMask.from_kv_blocks(*ready, BLOCK_SIZE=block, mask_mod=lambda b, h, i, j: reads(i, j))
+
+
+def flex(reads: Callable[[Tensor, Tensor], Tensor], n: int, block: int, device: str, quick: bool = False) -> Peer | str:
+    """Compiled flex attention with a mask built beforehand."""
+    if refusal := QUICK if quick else no_compiler(device):
+        return refusal
+    from torch.nn.attention.flex_attention import flex_attention
 
     torch._dynamo.config.recompile_limit = 64
-    mask = create_block_mask(lambda b, h, i, j: reads(i, j), None, None, n, n, device=device, BLOCK_SIZE=block)
-    compiled = torch.compile(flex_attention, fullgraph=True, dynamic=False)
-    return lambda q, k, v: compiled(q, k, v, block_mask=mask)
+    mask, kernel = block_mask(reads, n, block, device), compiled(flex_attention, device, False)
+    return lambda q, k, v: kernel(q, k, v, block_mask=mask)
+
+
+def gather(index: Tensor, kept: Tensor) -> Peer:
+    """Keys and values row by row, by their places (n, w); kept is False where a row has fewer than w."""
+    def run(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        logits = (q.unsqueeze(-2) * k[..., index, :]).sum(-1) * q.shape[-1] ** -0.5
+        p = torch.softmax(logits.masked_fill(~kept, -torch.inf), -1)
+        return (p.unsqueeze(-1) * v[..., index, :]).sum(-2)
+
+    return run
+
+
+def keops(q: Tensor, k: Tensor, device: str, quick: bool):
+    """All logits q k' as a LazyTensor of KeOps, which holds no matrix and compiles its reductions; or why not."""
+    if refusal := QUICK if quick else no_compiler(device):
+        return refusal
+    try:
+        lazy = import_module("pykeops.torch").LazyTensor
+    except ImportError:
+        return "not run: pykeops is not installed"
+    return (lazy(q[:, None].contiguous()) * lazy(k[None].contiguous())).sum(-1)
+
+
+def linformer(n: int, d: int, heads: int, r: int) -> torch.nn.Module | str:
+    """LinformerSelfAttention of the package linformer, with its projections of queries, keys, values and outputs."""
+    try:
+        module = import_module("linformer")
+    except ImportError:
+        return "not run: linformer is not installed"
+    return module.LinformerSelfAttention(d, n, k=r, heads=heads).eval().requires_grad_(False)
+
+
+def reformer(bucket: int, rounds: int) -> Callable[[Tensor, Tensor], Tensor] | str:
+    """LSHAttention of the package reformer-pytorch: tokens of one bucket attend, pairs of several rounds count once."""
+    try:
+        module = import_module("reformer_pytorch.reformer_pytorch")
+    except ImportError:
+        return "not run: reformer-pytorch is not installed"
+    how = {"allow_duplicate_attention": False, "attend_across_buckets": False}
+    made = module.LSHAttention(bucket_size=bucket, n_hashes=rounds, **how).eval()
+    return lambda qk, v: made(qk, v)[0]

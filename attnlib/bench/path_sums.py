@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import statistics
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -11,7 +10,7 @@ import torch
 from torch import Tensor
 
 from attnlib.attention import forward, merged, random_layers
-from attnlib.bench.timing import alternate, ratio
+from attnlib.bench.record import Record, compare
 from attnlib.paths import path_counts, path_sums, path_terms
 
 
@@ -19,6 +18,7 @@ class Workload(NamedTuple):
     """Sizes of one comparison of path sums; single: also run what visits every path.
 
     Args:    L, h, n, d, d_v: layers, heads, tokens, width, width of values.   single: bool.
+             batch: sequences, 0 for no batch.   name: in words.   least: useful operations and least bytes.
     Page:    notebooks/path_decomposition/paths
     """
 
@@ -28,6 +28,22 @@ class Workload(NamedTuple):
     d: int
     d_v: int
     single: bool
+    batch: int = 0
+
+    @property
+    def name(self) -> str:
+        """In words."""
+        paths = sum(path_counts([self.h] * self.L, skip=True))
+        sizes = f"L = {self.L}, H = {self.h}, n = {self.n}, d = {self.d}, d_v = {self.d_v}"
+        return f"all {paths:.3g} paths, {sizes}" + (f", {self.batch} sequences" if self.batch else "")
+
+    @property
+    def least(self) -> tuple[int, int]:
+        """Useful operations and least bytes of all sums: by W_V, W_O if values are narrow, else by W_V W_O."""
+        many, narrow = self.batch or 1, self.d_v < self.d
+        each = (2 * self.d + self.n) * self.d_v if narrow else (self.d + self.n) * self.d
+        read = self.L * self.h * (many * self.n**2 + (2 * self.d * self.d_v if narrow else self.d**2))
+        return many * self.n * each * self.h * self.L * (self.L + 1), 4 * (read + many * (self.L + 2) * self.n * self.d)
 
 
 WORKLOADS = [
@@ -37,6 +53,7 @@ WORKLOADS = [
     Workload(12, 8, 128, 64, 8, False),
     Workload(12, 8, 128, 64, 64, False),
 ]
+ON_GPU = [Workload(12, 8, 128, 64, 64, False, 256)]
 QUICK = [Workload(3, 2, 16, 16, 8, True), Workload(4, 4, 32, 32, 8, False)]
 
 
@@ -85,86 +102,80 @@ def prefix_tree(x: Tensor, attention: Sequence[Tensor], weights: Sequence[Tensor
 def given_forward(x: Tensor, attention: Sequence[Tensor], stacked: Sequence[Tensor]) -> Tensor:
     """Limit: the fastest forward pass with given attention and W_h that we know of, two products a layer.
 
-    Args:    x: (n, d).   attention: [P_1 ... P_h] side by side, (n, h n), a layer.   stacked: (h, d, d) a layer.
-    Returns: (n, d).
+    Args:    x: (*batch, n, d).   attention: [P_1 ... P_h] side by side, (*batch, n, h n), a layer.
+             stacked: (h, d, d) a layer.
+    Returns: (*batch, n, d).
     Cost:    L h (n d^2 + n^2 d).
     Source:  sum_h P_h (X W_h) as one product.
     Page:    notebooks/path_decomposition/paths
     """
     for p, w in zip(attention, stacked):
-        x = x + p @ (x @ w).flatten(0, 1)
+        x = x + p @ (x.unsqueeze(-3) @ w).flatten(-3, -2)
     return x
 
 
-def measure(work: Workload, device: str, rounds: int) -> dict:
-    """All figures of one workload: samples, ratios to path_sums, worst error against float64.
+def measure(work: Workload, device: str, rounds: int) -> list[Record]:
+    """Sums over all paths beside forward passes and, if work.single, beside what visits every path.
 
-    Args:    work: the sizes.   device: "cpu" or "cuda".   rounds: of the fast runs; slow ones get three.
-    Returns: a dictionary of plain numbers and lists.
+    Args:    work: the sizes.   device: "cpu" or "cuda".   rounds: of the fast runs; slow ones get three at most.
+    Returns: one or two records.
     Cost:    for L = 6, h = 4 about ten seconds a round of the slow peers.
     Source:  peers as named in each function.
     Page:    notebooks/path_decomposition/paths
     """
     g = torch.Generator().manual_seed(0)
     layers = random_layers(work.L, work.h, work.d, work.d_v, generator=g, dtype=torch.float32, device=device)
-    x = torch.randn(work.n, work.d, generator=g).to(device)
+    x = torch.randn(*[work.batch] * bool(work.batch), work.n, work.d, generator=g).to(device)
     attention = forward(x, layers, skip=True, return_attention=True)[1]
     weights = [merged(layer)[0] for layer in layers]
-    side = [p.transpose(0, 1).flatten(1).contiguous() for p in attention]
+    side = [p.transpose(-3, -2).flatten(-2).contiguous() for p in attention]
+    double = [type(layer)(*(w if w is None else w.double() for w in layer)) for layer in layers]
+    exact = path_sums(x.double(), double, skip=True, attention=[p.double() for p in attention], check=False).by_length
+    scale = exact.flatten(-2).norm(dim=-1)[..., None, None]
+    paths = sum(path_counts([work.h] * work.L, skip=True))
+    common = {"device": device, "sizes": {**work._asdict(), "paths": paths}, "truth": (exact,), "scale": scale}
 
-    def ours():
+    def ours() -> Tensor:
         return path_sums(x, layers, skip=True, attention=attention, check=False).by_length
 
-    fast = {
-        "path_sums": ours,
-        "forward, attention given": lambda: given_forward(x, side, weights),
-        "forward": lambda: forward(x, layers, skip=True, check=False),
-    }
-    groups = [alternate(fast, rounds, device)]
+    def terms() -> Tensor:
+        sums = torch.zeros_like(exact, dtype=x.dtype)
+        for path, term in path_terms(x, layers, skip=True, attention=attention):
+            sums[sum(head is not None for head in path)] += term
+        return sums
+
+    fast = {"ours": ours, "floor forward, attention given": lambda: given_forward(x, side, weights),
+            "floor forward": lambda: forward(x, layers, skip=True, check=False)}
+    multiplied, moved = work.least
+    words = f"{work.name}: beside forward passes"
+    found = [compare("paths", words, fast, rounds=rounds, flop=multiplied, moved=moved, **common)]
     if work.single:
-        slow = {"path_sums": ours, "one by one": lambda: one_by_one(x, attention, weights)}
-        slow["prefix tree"] = lambda: prefix_tree(x, attention, weights)
-        slow["path_terms"] = lambda: sum(term for _, term in path_terms(x, layers, skip=True, attention=attention))
-        groups.append(alternate(slow, min(rounds, 3), device))
-    truth = path_sums(
-        x.double(), [type(layer)(*(w if w is None else w.double() for w in layer)) for layer in layers],
-        skip=True, attention=[p.double() for p in attention], check=False,
-    ).by_length
-    error = ((ours() - truth).flatten(1).norm(dim=1) / truth.flatten(1).norm(dim=1)).max()
-    return {"work": work._asdict(), "paths": sum(path_counts([work.h] * work.L, skip=True)), "seconds": groups,
-            "worst relative error": float(error)}
+        slow = {"ours": ours, "one by one": lambda: one_by_one(x, attention, weights),
+                "prefix tree": lambda: prefix_tree(x, attention, weights), "path_terms": terms}
+        found.append(compare("paths", f"{work.name}: beside every path", slow, rounds=min(rounds, 3), **common))
+    return found
 
 
-def report(result: dict) -> str:
-    """A few lines of Markdown: medians as ratios to path_sums, quartiles in brackets.
+def names(device: str) -> list[str]:
+    """The beginnings of the names of all cases of a full run; nothing is measured.
 
-    Args:    result: what measure returned.
-    Returns: text.
-    Cost:    O(samples).
-    Source:  ratios are taken round by round, so that drift cancels.
+    Args:    device: "cpu" or "cuda".
+    Returns: names.
+    Cost:    none.
+    Source:  none.
     Page:    notebooks/path_decomposition/paths
     """
-    work, groups = result["work"], result["seconds"]
-    lines = [f"### L = {work['L']}, H = {work['h']}, n = {work['n']}, d = {work['d']}, d_v = {work['d_v']}: "
-             f"{result['paths']:.3g} paths, worst error {result['worst relative error']:.1e}"]
-    for seconds in groups:
-        for name in [name for name in seconds if name != "path_sums"]:
-            low, middle, high = ratio(seconds[name], seconds["path_sums"])
-            lines.append(f"- {name} / path_sums: {middle:.4g} ({low:.4g} to {high:.4g})")
-    fast = groups[0]
-    passes = statistics.median(o / f for o, f in zip(fast["path_sums"], fast["forward, attention given"]))
-    lines.append(f"- path_sums / forward with given attention: {passes:.2f}; by multiplications {(work['L'] + 1) / 2}")
-    return "\n".join(lines)
+    return [work.name for work in WORKLOADS + (ON_GPU if device == "cuda" else [])]
 
 
-def run(device: str, quick: bool) -> Iterator[dict]:
-    """The results of all workloads, one after another.
+def run(device: str, quick: bool) -> Iterator[Record]:
+    """The records of all workloads, one after another.
 
     Args:    device: "cpu" or "cuda".   quick: tiny sizes.
     Yields:  what measure returns.
-    Cost:    about a minute; quick a second.
+    Cost:    about five minutes; quick a few seconds.
     Source:  see each peer.
     Page:    notebooks/path_decomposition/paths
     """
-    for work in QUICK if quick else WORKLOADS:
-        yield measure(work, device, 2 if quick else 21)
+    for work in QUICK if quick else WORKLOADS + (ON_GPU if device == "cuda" else []):
+        yield from measure(work, device, 2 if quick else 21)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import statistics
-import time
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
@@ -12,9 +10,9 @@ from torch import Tensor
 
 from attnlib import patterns
 from attnlib.bench import _peers
-from attnlib.bench.timing import Alive, alternate, ratio
+from attnlib.bench.record import Record, compare
 from attnlib.patterns import Columns, Pattern, Step, Strided, Window, build
-from attnlib.sparse import sparse_attention
+from attnlib.sparse import bare_calls, sparse_attention
 
 HEADS, D, ROUNDS = 2, 64, 7
 
@@ -22,16 +20,20 @@ HEADS, D, ROUNDS = 2, 64, 7
 class Case(NamedTuple):
     """One pattern, one direction.
 
-    Args:    name: in words.   pattern: what is read.   peers: names and makers.   backward: gradients too.
-             parts: patterns whose union it is, to compare the union with their sum.
+    Args:    name: in words.   made: makes the pattern.   peers: from the pattern to names and makers.
+             backward: gradients too.   parts: patterns whose union it is, to compare the union with their sum.
+             dtype: of q, k, v.   rows: compared with float64, 0 for all.   connections: 0 to count them in O(n^2).
     Page:    notebooks/sparse_universality/patterns_and_conditions
     """
 
     name: str
-    pattern: Pattern
-    peers: dict[str, Callable]
+    made: Callable[[], Pattern]
+    peers: Callable[[Pattern], dict[str, Callable]]
     backward: bool = False
     parts: tuple[Pattern, ...] = ()
+    dtype: torch.dtype = torch.float32
+    rows: int = 0
+    connections: int = 0
 
 
 def big_bird(n: int, b: int, *, generator: torch.Generator) -> Pattern:
@@ -57,153 +59,111 @@ def cases(device: str, quick: bool) -> list[Case]:
     """What is measured.
 
     Args:    device: "cpu" or "cuda".   quick: tiny sizes, and no compiler.
-    Returns: four cases; quick: four small ones.
-    Cost:    the patterns.
-    Source:  performance goals: a window forward, forward and backward, blocks, a union.
+    Returns: four cases, on a GPU five; quick: four small ones. No large pattern is made yet.
+    Cost:    none.
+    Source:  performance goals: a window forward, forward and backward, blocks, a union; a long window in bfloat16.
     Page:    notebooks/sparse_universality/patterns_and_conditions
     """
     n, w, b, s = (256, 17, 16, 16) if quick else (8192, 129, 64, 64)
     half = n if quick else n // 2
-    window = patterns.window(n, w)
-    blocks = big_bird(half, b, generator=torch.Generator().manual_seed(0))
-    few = Columns(tuple(range(16)))
-    union = build(half, [Window(s // 2, s // 2), Strided(s), few])
-    alone = (build(half, Window(s // 2, s // 2)), build(half, Strided(s)), Pattern(half, (Step((few,)),)))
+    parts = (Window(s // 2, s // 2), Strided(s), Columns(tuple(range(16))))
+    alone = tuple(Pattern(half, (Step((part,)),)) for part in parts)
+    blocks = lambda: big_bird(half, b, generator=torch.Generator().manual_seed(0))
+    near = lambda i, j: (i - j).abs() <= w // 2  # plain arithmetic, which is what flex compiles best
+    either = lambda i, j: ((i - j).abs() <= s // 2) | ((i - j) % s == 0) | (j < 16)
 
-    def flex(pattern: Pattern, *sizes: int) -> dict[str, Callable]:
-        if quick:
-            return {"flex": lambda: "not run: --quick compiles nothing"}
-        grid = pattern.mask().to(device) if pattern is blocks else None
-        reads = (lambda i, j: grid[i, j]) if pattern is blocks else READS[pattern is window](w // 2, s)
-        return {f"flex, blocks of {size}": lambda size=size: _peers.flex(reads, pattern.n, size, device) for size in sizes}
+    def flex(pattern: Pattern, reads: Callable, *sizes: int) -> dict[str, Callable]:
+        make = lambda size: lambda: _peers.flex(reads, pattern.n, size, device, quick)
+        return {f"flex, blocks of {size}": make(size) for size in sizes}
 
-    usual = {"Longformer": lambda: _peers.longformer(w), "local-attention": lambda: _peers.local(w)}
+    def by_blocks(pattern: Pattern) -> Callable:
+        grid = pattern.mask()[::b, ::b].contiguous().to(device)
+        return lambda i, j: grid[i // b, j // b]
+
     masked = lambda pattern: {"SDPA + mask": lambda: _peers.masked(pattern.mask().to(device))}
-    return [
-        Case(f"window {w}, n = {n}, forward", window, {**masked(window), **usual, **flex(window, 32, 64)}),
-        Case(f"window {w}, n = {n}, forward and backward", window, {**masked(window), **usual}, backward=True),
-        Case(f"BigBird, blocks of {b}, n = {half}, forward", blocks, {**masked(blocks), **flex(blocks, b)}),
-        Case(f"window {s + 1} + stride {s} + 16 columns, n = {half}, forward", union, {**masked(union), **flex(union, 64, 128)}, parts=alone),
+    usual = lambda pattern: {**masked(pattern), "Longformer": lambda: _peers.longformer(w),
+                             "local-attention": lambda: _peers.local(w)}
+    window = lambda: patterns.window(n, w)
+    found = [
+        Case(f"window {w}, n = {n}, forward", window, lambda p: {**usual(p), **flex(p, near, 32, 64)}),
+        Case(f"window {w}, n = {n}, forward and backward", window, usual, backward=True),
+        Case(f"BigBird, blocks of {b}, n = {half}, forward", blocks,
+             lambda p: {**masked(p), **flex(p, by_blocks(p), b)}),
+        Case(f"window {s + 1} + stride {s} + 16 columns, n = {half}, forward", lambda: build(half, list(parts)),
+             lambda p: {**masked(p), **flex(p, either, 64, 128)}, parts=alone),
     ]
+    return found if device == "cpu" or quick else [*found, _long(device)]
 
 
-READS = {  # as mask_mods: plain arithmetic, which is what flex compiles best
-    True: lambda r, s: lambda i, j: (i - j).abs() <= r,
-    False: lambda r, s: lambda i, j: ((i - j).abs() <= s // 2) | ((i - j) % s == 0) | (j < 16),
-}
+def _long(device: str) -> Case:
+    """A window of 257 among 131,072 tokens in bfloat16: no mask of all pairs, the truth on some rows."""
+    n, r = 2**17, 128
+    make = lambda size: lambda: _peers.flex(lambda i, j: (i - j).abs() <= r, n, size, device)
+    return Case(f"window {2 * r + 1}, n = {n}, bfloat16, forward", lambda: patterns.window(n, 2 * r + 1),
+                lambda pattern: {f"flex, blocks of {size}": make(size) for size in (64, 128)},
+                dtype=torch.bfloat16, rows=512, connections=n * (2 * r + 1) - r * (r + 1))
 
 
-def measure(case: Case, device: str, rounds: int) -> dict:
-    """All figures of one case: samples, peak bytes, worst errors against float64.
+def measure(case: Case, device: str, rounds: int, job: str = "sparse") -> Record:
+    """All figures of one case.
 
-    Args:    case: what is measured.   device: "cpu" or "cuda".   rounds: turns of each run.
-    Returns: a dictionary of plain numbers, strings and lists.
+    Args:    case: what is measured.   device: "cpu" or "cuda".   rounds: turns of each run.   job: whose case it is.
+    Returns: what record.compare returns.
     Cost:    rounds of all peers; flex compiles for ten seconds or more a block size.
     Source:  peers as named.
     Page:    notebooks/sparse_universality/patterns_and_conditions
     """
-    g, n = torch.Generator().manual_seed(0), case.pattern.n
-    q, k, v, up = (torch.randn(1, HEADS, n, D, generator=g).to(device) for _ in range(4))
+    pattern, g = case.made(), torch.Generator().manual_seed(0)
+    n, connections = pattern.n, case.connections or pattern.connections
+    q, k, v, up = (torch.randn(1, HEADS, n, D, generator=g).to(device, case.dtype) for _ in range(4))
     leaves = [t.requires_grad_(case.backward) for t in (q, k, v)]
-    ours = lambda q, k, v, pattern=case.pattern: sparse_attention(q, k, v, pattern, check=False)
-    made = {"ours": ours, **{name: maker() for name, maker in case.peers.items()}}
+    ours = lambda q, k, v, pattern=pattern: sparse_attention(q, k, v, pattern, check=False)
+    made = {"ours": ours, **{name: maker() for name, maker in case.peers(pattern).items()}}
     made |= {f"part {i}": lambda q, k, v, part=part: ours(q, k, v, part) for i, part in enumerate(case.parts, 1)}
     full = lambda kernel: lambda: torch.autograd.grad(kernel(*leaves), leaves, up) if case.backward else kernel(*leaves)
-    runs = {name: full(kernel) for name, kernel in made.items() if callable(kernel)}
-    runs, away = _that_run(runs, {name: kernel for name, kernel in made.items() if isinstance(kernel, str)})
-    square = torch.randn(1024, 1024, generator=g).to(device)
-    clock = time.perf_counter if device == "cuda" else time.process_time  # one thread: its own time is its work
+    runs = {name: full(kernel) if callable(kernel) else kernel for name, kernel in made.items()}
+    if job == "sparse" and case.dtype == torch.float32:
+        runs["floor torch's attention on the same tiles"] = bare_calls(q, k, v, pattern, backward=case.backward)
+    sizes = {"n": n, "d": D, "heads": HEADS, "connections": connections, "density": connections / n**2,
+             "backward": case.backward, "dtype": str(case.dtype).removeprefix("torch."), "rows compared": case.rows or n}
+    flop = 4 * D * HEADS * connections * (3.5 if case.backward else 1)  # two products; backward: five more
+    moved = q.element_size() * HEADS * n * D * (11 if case.backward else 4)  # in and out, of all tensors
+    at = torch.arange(0, n, n // case.rows, device=device) if case.rows else torch.arange(n, device=device)
+    shown = (lambda found: found[..., at, :]) if case.rows else (lambda found: found)
     with torch.set_grad_enabled(case.backward):
-        seconds = alternate({**runs, "matmul 1024": lambda: square @ square}, rounds, device, clock=clock)
-        bytes_ = {name: _peak(run) for name, run in runs.items() if not name.startswith("flex")}  # compiled: not seen
-        wanted = _truth(*leaves, up, case)
-        errors = {name: max(float((a.double() - b).abs().max()) for a, b in zip(_tuple(run()), wanted))
-                  for name, run in runs.items() if not name.startswith("part")}
-    return {"case": case.name, "n": n, "d": D, "heads": HEADS, "connections": case.pattern.connections, "rounds": rounds,
-            "backward": case.backward, "seconds": seconds, "peak bytes": bytes_, "worst error": errors, "not run": away,
-            "versions": _peers.versions()}
+        return compare(job, case.name, runs, device=device, rounds=rounds, sizes=sizes, flop=flop, moved=moved,
+                       dtype=case.dtype, truth=_truth(*leaves, up, pattern, at, case.backward), shown=shown)
 
 
-def _that_run(runs: dict[str, Callable], away: dict[str, str]) -> tuple[dict[str, Callable], dict[str, str]]:
-    """Each run called once: what fails is named, and is no peer."""
-    good = {}
-    for name, run in runs.items():
-        try:
-            run()
-            good[name] = run
-        except Exception as error:
-            if name == "ours":
-                raise
-            away = {**away, name: f"not run: {type(error).__name__}"}
-    return good, away
-
-
-def _peak(run: Callable) -> int:
-    with Alive() as alive:
-        run()
-    return alive.peak
-
-
-def _tuple(y) -> tuple[Tensor, ...]:
-    return y if isinstance(y, tuple) else (y,)
-
-
-def _truth(q: Tensor, k: Tensor, v: Tensor, up: Tensor, case: Case) -> tuple[Tensor, ...]:
-    """Masked dense attention in float64, 512 rows at a time; with backward its three gradients."""
-    mask = case.pattern.mask().to(q.device)
-    q, k, v = (t.detach().double().requires_grad_(case.backward) for t in (q, k, v))
-    out, total = [], [torch.zeros_like(t) for t in (q, k, v)]
-    for rows in torch.arange(case.pattern.n).split(512):
-        logits = (q[..., rows, :] @ k.mT / D**0.5).masked_fill(~mask[rows], -torch.inf)
-        y = torch.softmax(logits, -1) @ v
-        if case.backward:
+def _truth(
+    q: Tensor, k: Tensor, v: Tensor, up: Tensor, pattern: Pattern, at: Tensor, backward: bool
+) -> tuple[Tensor, ...]:
+    """Masked dense attention in float64 for the rows `at`, 512 at a time; with backward its three gradients."""
+    q, k, v = (t.detach().double().requires_grad_(backward) for t in (q, k, v))
+    keys, out, total = torch.arange(pattern.n, device=q.device), [], [torch.zeros_like(t) for t in (q, k, v)]
+    for rows in at.split(512):
+        mask = pattern.reads(0, rows[:, None].cpu(), keys.cpu()).to(q.device)
+        y = torch.softmax((q[..., rows, :] @ k.mT / D**0.5).masked_fill(~mask, -torch.inf), -1) @ v
+        if backward:
             total = [a + b for a, b in zip(total, torch.autograd.grad(y, (q, k, v), up[..., rows, :].double()))]
         out.append(y.detach())
-    return tuple(total) if case.backward else (torch.cat(out, -2),)
+    return tuple(total) if backward else (torch.cat(out, -2),)
 
 
-def report(result: dict) -> str:
-    """A few lines of Markdown: how many times as long each peer takes, medians, quartiles in brackets.
+def names(device: str) -> list[str]:
+    """The names of all cases of a full run; nothing is measured.
 
-    Args:    result: what measure returned.
-    Returns: text.
-    Cost:    O(samples).
-    Source:  ratios are taken round by round.
+    Args:    device: "cpu" or "cuda".
+    Returns: names.
+    Cost:    none.
+    Source:  none.
     Page:    notebooks/sparse_universality/patterns_and_conditions
     """
-    seconds, mb = result["seconds"], {name: size / 2**20 for name, size in result["peak bytes"].items()}
-    lines = [f"### {result['case']}, d = {result['d']}, {result['heads']} heads: worst error {result['worst error']['ours']:.1e}"]
-    for name in (name for name in seconds if name not in ("ours", "matmul 1024") and not name.startswith("part")):
-        low, middle, high = ratio(seconds[name], seconds["ours"])
-        memory = f"memory {mb[name]:.0f} MB, ours {mb['ours']:.0f} MB; " if name in mb else ""
-        lines.append(f"- {name} / ours: {middle:.3g} ({low:.3g} to {high:.3g}); {memory}error {result['worst error'][name]:.1e}")
-    lines += [f"- {name}: {why}" for name, why in result["not run"].items()]
-    lines.append(f"- useful FLOPs at {100 * share(result):.0f}% of the rate of a matrix product of 1024")
-    if any(name.startswith("part") for name in seconds):
-        parts = [sum(turn) for turn in zip(*(t for name, t in seconds.items() if name.startswith("part")))]
-        lines.append(f"- ours / sum of its parts: {ratio(seconds['ours'], parts)[1]:.2f}")
-    if "SDPA + mask" in seconds:
-        density = result["connections"] / result["n"] ** 2
-        lines.append(f"- of 1/density = {1 / density:.1f}: {100 * density * ratio(seconds['SDPA + mask'], seconds['ours'])[1]:.0f}%")
-    return "\n".join(lines)
+    return [case.name for case in cases(device, False)]
 
 
-def share(result: dict) -> float:
-    """Useful FLOPs a second over those of a matrix product in the same run.
-
-    Args:    result: what measure returned.
-    Returns: 4 d heads connections FLOPs, 3.5 times as many with gradients, over the median time; divided by the ceiling.
-    Cost:    O(samples).
-    Source:  counting multiplications and additions.
-    Page:    notebooks/sparse_universality/patterns_and_conditions
-    """
-    useful = 4 * result["d"] * result["heads"] * result["connections"] * (3.5 if result["backward"] else 1)
-    rate = [useful / own / (2 * 1024**3 / product) for own, product in zip(result["seconds"]["ours"], result["seconds"]["matmul 1024"])]
-    return statistics.median(rate)
-
-
-def run(device: str, quick: bool) -> Iterator[dict]:
-    """The results of all cases, one after another.
+def run(device: str, quick: bool) -> Iterator[Record]:
+    """The records of all cases, one after another.
 
     Args:    device: "cpu" or "cuda".   quick: tiny sizes.
     Yields:  what measure returns.

@@ -12,37 +12,85 @@ from collections.abc import Callable
 from pathlib import Path
 
 import torch
+from torch import Tensor
 from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils.benchmark import Timer
+
+LONG = 0.01  # seconds, beside which the start of a kernel is nothing; what is not captured cannot be captured by half
 
 
 def alternate(
     runs: dict[str, Callable], rounds: int, device: str, *, least: float = 0.05, clock: Callable[[], float] = time.perf_counter
 ) -> dict[str, list[float]]:
-    """Seconds a call of each run, in turn A B C A B C ..., after a warm-up that is not counted.
+    """Seconds a call of each run, in turn A B C A B C ..., after a turn that is not counted.
 
-    Args:    runs: functions by name.   rounds: how often each has its turn.   device: "cuda" waits for the GPU.
-             least: seconds that a turn lasts at the least; short runs are called several times, and averaged.
-             clock: time.process_time counts only the work of this process, which is what matters on a busy machine.
+    On the CPU a turn is one call of a run that fills it, else blocked_autorange of torch.utils.benchmark: it warms up,
+    and calls a short run many times. On a GPU a run shorter than LONG is captured as a graph where it lets itself be
+    captured, so that small kernels are not timed by how fast Python starts them; it is timed between two events.
+
+    Args:    runs: functions by name.   rounds: how often each has its turn.   device: "cpu" or "cuda".
+             least: seconds that a turn lasts at the least.
+             clock: on the CPU; time.process_time counts only the work of this process, which is what matters on a busy machine.
     Returns: seconds a call, one entry a round, by name.
-    Cost:    rounds + 2 turns of each.
+    Cost:    rounds + 1 turns of each, a call a turn at the least.
     Source:  machines drift; alternating runs drift together.
     Page:    notebooks/path_decomposition/paths
     """
-    wait = torch.cuda.synchronize if device == "cuda" else lambda: None
-
-    def seconds(run: Callable, calls: int) -> float:
-        wait()
-        began = clock()
-        for _ in range(calls):
-            run()
-        wait()
-        return (clock() - began) / calls
-
-    warm = {name: min(seconds(run, 1), seconds(run, 1)) for name, run in runs.items()}
-    calls = {name: max(1, math.ceil(least / max(once, 1e-7))) for name, once in warm.items()}
-    taken = [{name: seconds(run, calls[name]) for name, run in runs.items()} for _ in range(rounds)]
+    if device == "cuda":
+        turns = {name: _on_gpu(run, least) for name, run in runs.items()}
+    else:
+        turns = {name: _on_cpu(run, least, clock) for name, run in runs.items()}
+    taken = [{name: turn() for name, turn in turns.items()} for _ in range(rounds + 1)][1:]
     return {name: [turn[name] for turn in taken] for name in runs}
+
+
+def _on_cpu(run: Callable, least: float, clock: Callable[[], float]) -> Callable[[], float]:
+    """A turn of a run on the CPU."""
+    timer = Timer("run()", globals={"run": run}, timer=clock, num_threads=torch.get_num_threads())
+
+    def seconds() -> float:
+        began = clock()
+        run()
+        once = clock() - began
+        return once if once >= least else timer.blocked_autorange(min_run_time=least).median
+
+    return seconds
+
+
+def _on_gpu(run: Callable, least: float) -> Callable[[], float]:
+    """A turn of a run on the GPU: the calls that fill `least` seconds, between two events."""
+    def seconds(calls: int, play: Callable) -> float:
+        began, ended = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        began.record()
+        for _ in range(calls):
+            play()
+        ended.record()
+        torch.cuda.synchronize()
+        return began.elapsed_time(ended) / 1000 / calls
+
+    run()  # warms up
+    play = run if seconds(1, run) > LONG else _captured(run)
+    return lambda: seconds(max(1, math.ceil(least / max(seconds(1, play), 1e-7))), play)
+
+
+def _captured(run: Callable) -> Callable:
+    """The run as a CUDA graph; the run itself if it cannot be one (it looks at its numbers, or changes its shapes)."""
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        for _ in range(3):
+            run()
+    torch.cuda.current_stream().wait_stream(side)
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    try:
+        with torch.cuda.graph(graph):
+            run()
+    except RuntimeError:
+        torch.cuda.synchronize()
+        return run
+    return graph.replay
 
 
 def ratio(over: list[float], under: list[float]) -> tuple[float, float, float]:
@@ -59,7 +107,7 @@ def ratio(over: list[float], under: list[float]) -> tuple[float, float, float]:
 
 
 class Alive(TorchDispatchMode):
-    """Bytes of the tensors made inside, at their peak.
+    """Bytes of the tensors made inside, at their peak, and how many numbers the largest of them holds.
 
     A buffer inside a fused kernel is not seen.
 
@@ -68,17 +116,43 @@ class Alive(TorchDispatchMode):
 
     def __init__(self):
         super().__init__()
-        self.made, self.peak = {}, 0
+        self.made, self.peak, self.largest = {}, 0, 0
 
     def __torch_dispatch__(self, f, types, args=(), kwargs=None):
         result = f(*args, **(kwargs or {}))
-        given = {t.untyped_storage()._cdata for t in args if torch.is_tensor(t)}
-        for t in result if isinstance(result, tuple | list) else [result]:
-            if torch.is_tensor(t) and (storage := t.untyped_storage())._cdata not in given | set(self.made):
+        given = {t.untyped_storage()._cdata for t in _plain(args)}
+        for t in _plain(result if isinstance(result, tuple | list) else [result]):
+            if (storage := t.untyped_storage())._cdata not in given | set(self.made):
                 self.made[storage._cdata] = (StorageWeakRef(storage), storage.nbytes())
+                self.largest = max(self.largest, storage.nbytes() // t.element_size())
         self.made = {key: (ref, size) for key, (ref, size) in self.made.items() if not ref.expired()}
         self.peak = max(self.peak, sum(size for _, size in self.made.values()))
         return result
+
+
+def peak_bytes(run: Callable, device: str) -> int:
+    """Bytes that a run holds at its peak beside what was there: counted on the CPU, by the allocator on a GPU.
+
+    Args:    run: a function.   device: "cpu" or "cuda".
+    Returns: bytes.
+    Cost:    a run; on the CPU a slow one.
+    Source:  none.
+    Page:    book/benchmarks
+    """
+    if device == "cuda":
+        torch.cuda.reset_peak_memory_stats()
+        before = torch.cuda.memory_allocated()
+        run()
+        torch.cuda.synchronize()
+        return torch.cuda.max_memory_allocated() - before
+    with Alive() as alive:
+        run()
+    return alive.peak
+
+
+def _plain(given) -> list[Tensor]:
+    """The tensors among these; of compressed rows the values, as index arrays are the caller's."""
+    return [t.values() if t.layout is torch.sparse_csr else t for t in given if torch.is_tensor(t)]
 
 
 def store(content: dict, file: Path) -> None:

@@ -1,0 +1,136 @@
+"""The job `ids`: the smallest gap of many ids, and Boltzmann averages, beside the ways that come to mind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from attnlib.bench import _peers
+from attnlib.bench.record import Record, compare
+from attnlib.memorize import boltzmann, boltzmann_literal, smallest_gap
+
+ROUNDS, TWICE, BLOCK = 7, 1000, 2**16  # ids that stand there twice; of a difference
+
+
+def torch_sort(ids: Tensor) -> Tensor:
+    """Peer: sort by torch, all differences at once.
+
+    Args:    ids: (n,).
+    Returns: the smallest gap and how many ids differ, float64.
+    Cost:    one sort with indices.
+    Source:  what one writes in torch.
+    Page:    book/benchmarks
+    """
+    steps = torch.sort(ids).values.diff()
+    apart = steps[steps > 0]
+    return torch.stack([apart.min(), torch.tensor(len(apart) + 1.0, dtype=ids.dtype, device=ids.device)])
+
+
+def numpy_sort(ids: np.ndarray) -> Tensor:
+    """Peer: sort by numpy, differences of a block at a time.
+
+    Args:    ids: (n,).
+    Returns: as torch_sort.
+    Cost:    one sort of a copy.
+    Source:  what one writes in numpy.
+    Page:    book/benchmarks
+    """
+    ends, least, distinct = np.sort(ids), np.inf, 1
+    for i in range(0, len(ends) - 1, BLOCK):
+        steps = np.diff(ends[i : i + BLOCK + 1])
+        apart = steps[steps > 0]
+        least, distinct = min(least, apart.min(initial=np.inf)), distinct + len(apart)
+    return torch.tensor([least, distinct], dtype=torch.float64)
+
+
+def gaps(name: str, n: int, device: str, rounds: int) -> Record:
+    """smallest_gap of n random ids, some of them twice, beside sorting by torch and, on the CPU, by numpy.
+
+    Args:    name: of the case.   n: ids.   device: "cpu" or "cuda".   rounds: turns of each run.
+    Returns: what record.compare returns; error: of the gap and of the number of distinct ids, exact is 0.
+    Cost:    rounds of a few sorts.
+    Source:  performance goals 10.
+    Page:    book/benchmarks
+    """
+    ids = torch.rand(n, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    ids[-min(TWICE, n // 4):] = ids[: min(TWICE, n // 4)]
+    there, held = ids.to(device), ids.numpy()
+    truth = numpy_sort(held).to(device)
+
+    def ours() -> Tensor:
+        found = smallest_gap(there)
+        return torch.tensor([found.smallest, found.distinct], dtype=torch.float64, device=device)
+
+    runs: dict[str, Callable] = {"ours": ours, "torch.sort + difference": lambda: torch_sort(there)}
+    if device == "cpu":
+        runs |= {"np.sort + difference": lambda: numpy_sort(held), "floor numpy's sort alone": lambda: np.sort(held)}
+    else:
+        runs["floor torch's sort alone"] = lambda: torch.sort(there)
+    moved = 136 * n if device == "cuda" else 0  # a radix sort: eight passes read and write a key, and one reads it
+    return compare("ids", name, runs, device=device, rounds=rounds, sizes={"ids": n, "dtype": "float64"}, moved=moved,
+                   truth=(truth,), unseen=("ours", "np.sort"))  # on the CPU both work in numpy
+
+
+def averages(name: str, rows: int, width: int, device: str, rounds: int, quick: bool) -> Record:
+    """boltzmann beside the formula as it is written, eager and compiled, and beside copies of its input.
+
+    Args:    name: of the case.   rows, width: of the logits.   device: "cpu" or "cuda".   rounds: turns of each run.
+             quick: no compiler.
+    Returns: what record.compare returns; bytes: one read of the input.
+    Cost:    rounds of a few passes.
+    Source:  performance goals 11.
+    Page:    book/benchmarks
+    """
+    a = torch.randn(rows, width, dtype=torch.float64, generator=torch.Generator().manual_seed(0)).to(device)
+    into = torch.empty_like(a)  # a clone asks for fresh memory each time, which costs more than the copy
+    kernel = _peers.compiled(boltzmann_literal, device, quick)
+    runs = {"ours": lambda: boltzmann(a, check=False), "eager": lambda: boltzmann_literal(a),
+            "compiled": (lambda: kernel(a)) if callable(kernel) else kernel, "floor copy": a.clone,
+            "floor copy into memory at hand": lambda: into.copy_(a)}
+    truth = torch.cat([(t * torch.softmax(t, -1)).sum(-1) for t in a.split(2**14)])
+    sizes = {"rows": rows, "width": width, "dtype": "float64"}
+    return compare("ids", name, runs, device=device, rounds=rounds, sizes=sizes, moved=a.nbytes, truth=(truth,))
+
+
+def cases(device: str, quick: bool) -> dict[str, Callable[[], Record]]:
+    """What is measured: names, and how.
+
+    Args:    device: "cpu" or "cuda".   quick: small sizes, and no compiler.
+    Returns: functions of no argument by name; nothing is made before they are called.
+    Cost:    none.
+    Source:  performance goals 10 and 11.
+    Page:    book/benchmarks
+    """
+    n, rows, width, rounds = 10**8 if device == "cuda" else 10**7, 500_000, 32, ROUNDS
+    if quick:
+        n, rows, rounds = 10**5, 5000, 2
+    first, second = f"smallest gap of {n:.0e} ids", f"Boltzmann averages, {rows} x {width}"
+    return {first: lambda: gaps(first, n, device, rounds),
+            second: lambda: averages(second, rows, width, device, rounds, quick)}
+
+
+def names(device: str) -> list[str]:
+    """The names of all cases of a full run; nothing is measured.
+
+    Args:    device: "cpu" or "cuda".
+    Returns: names.
+    Cost:    none.
+    Source:  none.
+    Page:    book/benchmarks
+    """
+    return list(cases(device, False))
+
+
+def run(device: str, quick: bool) -> Iterator[Record]:
+    """The records of all cases, one after another.
+
+    Args:    device: "cpu" or "cuda".   quick: small sizes, and no compiler.
+    Yields:  what record.compare returns.
+    Cost:    about a minute; quick a second.
+    Source:  see each peer.
+    Page:    book/benchmarks
+    """
+    yield from (measure() for measure in cases(device, quick).values())

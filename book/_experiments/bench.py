@@ -1,0 +1,57 @@
+"""Jobs of attnlib.bench, kept whole: bench_<job>.json, on a GPU bench_<job>_cuda.json.
+
+    python book/_experiments/bench.py [job ...] [--device cuda] [--quick]
+
+Without names all jobs run, one after another, minutes each. One thread; CPU times of the process, in turn. The load of
+the machine before and after stands in the settings: times of a busy machine are no measure, and no claim rests on any.
+Peers that are not installed are named as not run. Goals and what they were measured at are printed at the end.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import time
+
+import store
+import torch
+
+from attnlib.bench import JOBS, goals, printed, records
+
+
+def run(job: str, device: str, quick: bool) -> list[dict]:
+    """The records of one job, printed as they come, and stored."""
+    began, load, found = time.time(), round(os.getloadavg()[0], 2), []
+    code = store.commit()  # before the run: what is committed while it runs is not what was measured
+    for record in records([job], device, quick):
+        print(printed(record), flush=True)
+        found.append(record)
+    loads = {"load before": load, "load after": round(os.getloadavg()[0], 2)}
+    settings = {"device": device, "quick": quick, **loads, "code": code}
+    where = {"folder": store.ROOT / "_build"} if quick else {}
+    name = f"bench_{job}" if device == "cpu" else f"bench_{job}_{device}"
+    print(store.write(name, found, settings=settings, seconds=time.time() - began, device=device, **where))
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("jobs", nargs="*", metavar="job", help=f"of {', '.join(JOBS)}; none means all")
+    parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
+    parser.add_argument("--quick", action="store_true", help="small sizes, nothing compiled, stored in _build")
+    options = parser.parse_args()
+    if unknown := set(options.jobs) - set(JOBS):
+        parser.error(f"no job {', '.join(sorted(unknown))}: there are {', '.join(JOBS)}")
+    if options.device == "cuda" and not torch.cuda.is_available():
+        parser.error("no CUDA device here: leave out --device cuda")
+    torch.set_num_threads(1)
+    found = [record for job in options.jobs or JOBS for record in run(job, options.device, options.quick)]
+    jobs = {record["job"] for record in found}
+    mine = [goal for goal in goals.GOALS if goal.job in jobs and goal.device == options.device]
+    for judged in goals.judge(found, mine):
+        value = "" if judged.figure is None else f" {judged.figure[1]:.3g}"
+        print(f"goal {judged.goal.number}, {judged.goal.words}: {judged.word}{value}, target {judged.goal.target}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,59 @@
+"""The figures of the page Benchmarks: small, described, readable without colour."""
+
+from __future__ import annotations
+
+import pytest
+from test_figures import described, doubled
+
+from attnlib.bench import scaling
+from attnlib.figures import bench as draw
+
+
+def records():
+    """As the job makes them, with times and bytes that follow the predictions."""
+    for kernel in scaling.KERNELS:
+        for name, axis in kernel.axes.items():
+            at = list(axis.at)
+            seconds = [[1e-3 * (v / at[0]) ** axis.time for v in at]] * 3
+            bytes_ = [int(4096 * (v / at[0]) ** axis.memory) for v in at]
+            measured = {"seconds": {"ours": seconds}, "peak bytes": bytes_}
+            yield {"job": "scaling", "kernel": kernel.name, "axis": name, "at": at, **measured}
+
+
+@pytest.mark.parametrize("what", ["time", "memory"])
+def test_figures_are_small_and_described(what):
+    fig = draw.scaling(list(records()), what=what)
+    described(fig)
+    assert [bool(ax.axison) for ax in fig.axes] == [True] * 4
+    assert all(ax.get_xscale() == ax.get_yscale() == "log" for ax in fig.axes)
+
+
+def test_an_odd_number_of_panels():
+    fig = draw.scaling(list(records()), ["n", "H", "d"])
+    described(fig)
+    assert [bool(ax.axison) for ax in fig.axes] == [True, True, True, False]
+
+
+def test_colours_are_doubled_by_mark_or_dash():
+    doubled(draw.scaling(list(records())).axes[0], len(draw.LOOKS))
+
+
+def test_every_look_is_a_kernel_of_the_table():
+    assert set(draw.LOOKS) <= {kernel.name for kernel in scaling.KERNELS}
+
+
+def test_lines_start_at_one_and_end_where_the_record_does():
+    ax = draw.scaling(list(records()), ["n", "L"]).axes[0]
+    lines = {line.get_label(): line for line in ax.lines}
+    assert all(line.get_xdata()[0] == line.get_ydata()[0] == 1 for line in lines.values())
+    assert abs(lines["attention matrix"].get_ydata()[-1] - 64) < 1e-9
+    assert abs(lines["window"].get_ydata()[-1] - 8) < 1e-9
+    assert list(lines["_slope 2"].get_ydata()) == [1, lines["_slope 2"].get_xdata()[1] ** 2]
+
+
+@pytest.mark.parametrize(
+    ("axes", "what", "words"), [(["n"], "bytes", "what must be"), (["q"], "time", "no kernel of the figure")]
+)
+def test_bad_words_are_refused(axes, what, words):
+    with pytest.raises(ValueError, match=words):
+        draw.scaling(list(records()), axes, what=what)
