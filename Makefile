@@ -14,7 +14,7 @@ PYTEST := $(RUN) -m pytest -n 2 --dist loadfile
 export OMP_NUM_THREADS ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help env book test check release serve clean
+.PHONY: help env book quick test check release serve clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\): .*## /\1\t/p' $(firstword $(MAKEFILE_LIST)) | expand -t 10
@@ -25,6 +25,9 @@ env: ## make .venv and install what requirements.txt pins (every other target be
 
 book: env ## run the pages, build the book, and say where it lies
 	@$(RUN) book/_tools/build.py
+
+quick: env ## run all pages in forks of one process and compare their checked cells: a first look before `make test`
+	@$(RUN) book/_tools/quick.py
 
 test: env ## every test but the wide lane: library, claims, pages, build, browser
 	@$(PYTEST)

@@ -1,10 +1,10 @@
 """Build the book.
 
-    python book/_tools/build.py [--out DIR] [--no-verdicts] [--fresh]
+    python book/_tools/build.py [--out DIR] [--no-verdicts] [--fresh] [--at-once N]
 
 1. the verdicts of the claims, if attnlib, tests or registry have changed;
-2. every page is executed, two at a time, into the cache; what is there is not run again;
-3. the site is built from the cache; a warning or a broken link fails the build.
+2. every page is executed, two at a time and the longest first, into the cache; what is there is not run again;
+3. the site is built from the cache, and only what changed is read again; a warning or a broken link fails the build.
 """
 
 from __future__ import annotations
@@ -26,6 +26,8 @@ from pages import Problem
 
 AT_ONCE = 2
 KEPT_CACHES = 3
+GO = "build\n"  # what site_process.py waits for
+# Jupyter Book by itself, without this tool: the tests compare what it does.
 JUPYTER_BOOK = "import sys; from jupyter_book.cli.main import main; sys.exit(main())"
 WORTH_SHOWING = re.compile(r"WARNING|ERROR|Error|Exception|Traceback|CRITICAL")
 
@@ -47,17 +49,17 @@ def refresh_verdicts(root: Path) -> None:
 # ---------------------------------------------------------------- execution
 
 
-def run_pages(root: Path, timeout: int = 60) -> int:
+def run_pages(root: Path, at_once: int = AT_ONCE, timeout: int = 60) -> int:
     """Execute what the cache lacks; the number of pages that were run. Raises Problem if a cell fails."""
     import nbformat
     from jupyter_cache import get_cache
 
     cache = get_cache(pages.cache_path(root))
-    books = {path: nbformat.read(path, as_version=4) for path in pages.notebooks(root)}
+    books = {path: nbformat.read(path, as_version=4) for path in pages.longest_first(pages.notebooks(root), root)}
     missing = {path: book for path, book in books.items() if not is_cached(cache, book)}
     say(f"pages: {len(books) - len(missing)} from the cache, {len(missing)} to run")
     failures = []
-    with ThreadPoolExecutor(AT_ONCE) as pool:
+    with ThreadPoolExecutor(at_once) as pool:
         jobs = {pool.submit(timed_run, book, path, timeout): path for path, book in missing.items()}
         for job in as_completed(jobs):
             failures += finish(job, jobs[job], root, cache)
@@ -109,16 +111,21 @@ def prune_caches(root: Path) -> None:
 # ---------------------------------------------------------------- the site
 
 
-def build_site(root: Path, out: Path) -> Path:
-    """Run Jupyter Book; the page to open. Raises Problem with what it complained of."""
+def begin_site(root: Path, out: Path, jobs: int) -> subprocess.Popen:
+    """Start the process that builds the site. It loads Sphinx at once, and builds when build_site tells it to."""
+    command = [sys.executable, str(Path(__file__).with_name("site_process.py")), str(jobs), "build", str(root),
+               "--path-output", str(out), "-W", "-n", "--keep-going"]
+    return subprocess.Popen(command, cwd=root, text=True, encoding="utf-8", errors="replace", stdin=subprocess.PIPE,
+                            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env={**os.environ, "PYTHONUTF8": "1"})
+
+
+def build_site(process: subprocess.Popen, out: Path) -> Path:
+    """Let the site be built; the page to open. Raises Problem with what Jupyter Book complained of."""
     log = out / "_build" / "build.log"
     log.parent.mkdir(parents=True, exist_ok=True)
-    command = [sys.executable, "-c", JUPYTER_BOOK, "build", str(root), "--path-output", str(out), "-W", "-n", "--keep-going"]
-    done = subprocess.run(command, cwd=root, text=True, encoding="utf-8", errors="replace", check=False,
-                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env={**os.environ, "PYTHONUTF8": "1"})
-    text = notebooks.plain_text(done.stdout)
+    text = notebooks.plain_text(process.communicate(GO)[0])
     log.write_text(text, encoding="utf-8")
-    if done.returncode:
+    if process.returncode:
         raise Problem("\n".join(["the site was not built", *complaints(text), f"the whole log: {log}"]))
     return out / "_build" / "html" / "index.html"
 
@@ -130,12 +137,25 @@ def complaints(text: str, most: int = 20) -> list[str]:
     return found[:most] or lines[-most:]
 
 
+def build(root: Path, out: Path, at_once: int) -> Path:
+    """Execute the pages, then build the site; the page to open."""
+    with begin_site(root, out, at_once) as site:
+        try:
+            run_pages(root, at_once)
+            prune_caches(root)
+            say("site: building")
+            return build_site(site, out)
+        finally:
+            site.kill()  # it is done, or waits in vain since a page failed
+
+
 def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="Build the book.")
     parser.add_argument("--root", type=Path, default=pages.ROOT, help=argparse.SUPPRESS)
     parser.add_argument("--out", type=Path, help="folder that gets _build/html (default: the project)")
     parser.add_argument("--no-verdicts", action="store_true", help="leave the verdicts of the claims as they are")
     parser.add_argument("--fresh", action="store_true", help="run every page again")
+    parser.add_argument("--at-once", type=int, default=AT_ONCE, help=f"pages at a time (default {AT_ONCE})")
     options = parser.parse_args(argv)
     root, out, start = options.root.resolve(), (options.out or options.root).resolve(), time.perf_counter()
     try:
@@ -143,10 +163,7 @@ def main(argv: list[str] | None = None) -> int:
             refresh_verdicts(root)
         if options.fresh:
             shutil.rmtree(pages.cache_path(root), ignore_errors=True)
-        run_pages(root)
-        prune_caches(root)
-        say("site: building")
-        page = build_site(root, out)
+        page = build(root, out, options.at_once)
     except Problem as problem:
         print(f"build: {problem}", file=sys.stderr)
         return 1

@@ -61,6 +61,13 @@ def page_name(path: Path, root: Path = ROOT) -> str:
     return path.relative_to(root / "notebooks").with_suffix("").as_posix()
 
 
+def longest_first(paths: list[Path], root: Path = ROOT) -> list[Path]:
+    """Notebooks by the CPU seconds in book/ledger.json, most first: then two processes end together. New ones lead."""
+    ledger = root / "book" / "ledger.json"
+    costs = json.loads(ledger.read_text(encoding="utf-8")) if ledger.exists() else {}
+    return sorted(paths, key=lambda path: -costs.get(page_name(path, root), {}).get("cpu_seconds", float("inf")))
+
+
 def title(cells: list[dict]) -> str:
     """The first heading of a notebook, without Markdown's marks."""
     for cell in cells:

@@ -1,0 +1,39 @@
+"""Run Jupyter Book in a process of its own, for build.py.
+
+    python book/_tools/site_process.py JOBS build ...
+
+It begins early: while the pages are executed, this process loads Sphinx, and then waits for a line on its standard
+input. No line means that a page failed, and there is nothing to build. Then it does what `jupyter-book build ...`
+does, but reads and writes JOBS pages at a time, for which Jupyter Book has no option.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+
+import jupyter_book.sphinx
+import myst_nb.sphinx_  # noqa: F401  (loaded while there is time)
+import pydata_sphinx_theme  # noqa: F401
+import sphinx_multitoc_numbering
+from build import GO
+from jupyter_book.cli.main import main
+
+
+def allow_jobs(jobs: int) -> None:
+    """Make Jupyter Book hand `jobs` on to Sphinx."""
+    jupyter_book.sphinx.build_sphinx = functools.partial(jupyter_book.sphinx.build_sphinx, jobs=jobs)
+    begin = sphinx_multitoc_numbering.setup
+
+    def setup(app):
+        """It numbers sections once all pages are read, so it does not mind how; but it does not say so."""
+        return {**(begin(app) or {}), "parallel_read_safe": True, "parallel_write_safe": True}
+
+    sphinx_multitoc_numbering.setup = setup
+
+
+if __name__ == "__main__":
+    allow_jobs(int(sys.argv.pop(1)))
+    sys.path.insert(0, "")  # as for `python -c`: the API page describes the attnlib that lies here
+    if sys.stdin.readline() == GO:
+        sys.exit(main())
