@@ -12,7 +12,10 @@ import torch
 
 from attnlib import copying, patterns
 from attnlib.certify import Verdict, at_most
-from attnlib.copying.networks import Convolve, Network, Project, copy_targets, last_field, plan, train
+from attnlib.copying.families import causal_pattern
+from attnlib.copying.networks import Convolve, Network, Project, last_field, plan
+from attnlib.copying.training import copy_targets, train
+from attnlib.data import load_result
 from attnlib.patterns import Columns, Rows, Window
 
 
@@ -203,6 +206,35 @@ def test_the_ceiling_solves_its_equation_and_shrinks():
         assert top >= float(copying.bound(half, 16))
     assert copying.ceiling(half, 16, samples=10**9, failure=0.5) == pytest.approx(float(copying.bound(half, 16)), abs=1e-4)
     assert copying.ceiling(torch.ones(3, dtype=torch.bool), 16, samples=50, failure=0.1) == 1
+
+
+def check_stored(part, *, one_layer=False):
+    """The stored runs of a part: how far is the most successful one above its ceiling, computed here from its pattern.
+
+    one_layer: the ceiling is that of a single layer, though the network has more.
+    """
+    m, symbols, samples = (127, 127, 2048) if part == "full" else (15, 16, 8192)
+    above = []
+    for v in load_result("copying")["result"][part]:
+        for r in v["runs"]:
+            g = torch.Generator().manual_seed(1000 + r["seed"])
+            pattern = causal_pattern(v["pattern"], 2 * m + 2, v["w"], generator=g)
+            hit = copying.reached(field(pattern, 1 if one_layer else v["layers"], v["scheme"]))
+            above.append(r["accuracy"] - copying.ceiling(hit, symbols, samples=samples, failure=1e-6))
+    return at_most(max(above), 0)
+
+
+@pytest.mark.claim("copying.sample", role="check")
+@pytest.mark.parametrize("part", ["copying", "full"])
+def test_no_stored_run_is_above_the_ceiling_of_its_pattern(part):
+    assert check_stored(part).ok
+
+
+@pytest.mark.claim("copying.sample", role="control")
+@pytest.mark.parametrize("part", ["copying", "full"])
+def test_two_layers_exceed_the_ceiling_of_one(part):
+    """The share within reach is that of the wrong field: R is no longer what the hypothesis says."""
+    assert check_stored(part, one_layer=True).ok is False
 
 
 @pytest.mark.claim("copying.sample", role="control")

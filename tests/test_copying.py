@@ -10,9 +10,8 @@ from torch.nn import functional as F
 
 from attnlib import copying, patterns
 from attnlib.copying.families import causal_pattern
-from attnlib.copying.networks import (
-    IGNORED, Attend, Convolve, Network, Project, copy_targets, evaluate, fingerprint, plan, reads, train,
-)
+from attnlib.copying.networks import Attend, Convolve, Network, Project, plan, reads
+from attnlib.copying.training import IGNORED, copy_targets, evaluate, fingerprint, train
 from attnlib.sparse import masked_attention
 
 
@@ -180,6 +179,39 @@ def test_training_learns_and_evaluation_counts():
     assert evaluate(net, x, targets)[0] == pytest.approx(float((logits.argmax(-1) == x[:, 5:]).double().mean()))
 
 
+def test_a_tied_readout_is_the_embedding_and_stays_so():
+    own, tied = small(), Network(5, plan(patterns.causal(patterns.dense(8)), 1, 2, "union"), width=16, tied=True)
+    assert torch.equal(tied.embed.weight, own.embed.weight / 4) and torch.equal(tied.position, own.position)
+    before = tied.embed.weight.detach().clone()
+    train(tied, batches(), steps=20)
+    assert torch.equal(tied.readout.weight, tied.embed.weight) and not torch.equal(before, tied.embed.weight)
+    assert not torch.equal(own.readout.weight, own.embed.weight)
+    assert len(list(tied.parameters())) == len(list(own.parameters())) - 1  # one matrix less in the fingerprint, too
+
+
+def test_sinusoidal_positions_turn_a_shift_into_one_linear_map():
+    """position(k + t) = position(k) M_t for all k, solved by least squares: a small rest, unlike random positions."""
+    nets = {name: Network(5, [Project(64)], width=16, positions=name) for name in ("sinusoidal", "random")}
+    for name, net in nets.items():
+        p = net.position.detach().double()
+        for t in (1, 15, 31):
+            rest = (p[:-t] @ torch.linalg.lstsq(p[:-t], p[t:]).solution - p[t:]).abs().max()
+            assert rest < 1e-5 if name == "sinusoidal" else rest > 0.1
+    p = nets["sinusoidal"].position.detach()
+    assert torch.allclose(p.norm(dim=1), torch.ones(64), atol=1e-6) and nets["sinusoidal"].position.requires_grad
+    wavelengths = 2 * torch.pi / torch.atan2(p[1, :8], p[1, 8:])
+    assert wavelengths[0] == pytest.approx(4, rel=1e-3) and wavelengths[-1] == pytest.approx(128, rel=1e-3)
+
+
+def test_evaluation_by_parts_is_that_of_the_whole():
+    x, targets = batches()(50)
+    net = small()
+    whole = evaluate(net, x, targets, size=50)
+    for size in (1, 7, 256):
+        part = evaluate(net, x, targets, size=size)
+        assert part[0] == whole[0] and part[1] == pytest.approx(whole[1], rel=1e-6)
+
+
 def test_devices_agree(device):
     masks = [reads(x).to(device) for x in mixings()]
     field = copying.receptive_fields(masks)[-1]
@@ -226,6 +258,8 @@ def test_bad_networks_are_refused():
         (lambda: Network(5, [Attend(p, (0,) * 3)], width=8), "heads must divide"),
         (lambda: Network(5, [Convolve(8, 4, causal=False)]), "odd unless causal"),
         (lambda: Network(5, [Convolve(8, 0)]), "width must be at least 1"),
+        (lambda: Network(5, [Project(8)], positions="learned"), "positions must be one of"),
+        (lambda: Network(5, [Project(8)], width=7, positions="sinusoidal"), "even width"),
         (lambda: small()(torch.zeros(2, 1, dtype=torch.long)), r"tokens must be \(batch, 8\), got \(2, 1\)"),
         (lambda: small()(torch.zeros(8, dtype=torch.long)), "tokens must be"),
         (lambda: train(small(), batches(), steps=30, every=20), "multiple of every"),

@@ -15,13 +15,13 @@ from attnlib.figures import copying as draw
 
 def every_figure():
     field = copying.receptive_fields([patterns.causal(patterns.fixed(16, 3)).mask(1)])[-1]
-    rows = [{"label": f"{p} {i}", "pattern": p, "bounds": [0.1 * i], "accuracies": [0.1 * i, 0.1 * i - 0.02],
-             "sparsity": 0.1 * i, "scores": [0.1 * i, 0.1 * i - 0.02], "bound": 0.1 * i}
-            for p in ("strided", "fixed", "random") for i in (3, 4, 5)]
+    variants = [{"pattern": p, "w": i, "layers": 2, "scheme": "union", "runs": [
+                    {"sparsity": 0.1 * i, "accuracy": 0.1 * i - 0.02 * s, "bits": 3.0, "bound": 0.1 * i} for s in range(3)]}
+                for p in ("strided", "fixed", "random") for i in (3, 4, 5)]
     return {
         "fields": draw.fields([field, field], ["one", "two"], [copying.reached(field)] * 2),
-        "ladder": draw.ladder(rows),
-        "by_sparsity": draw.by_sparsity([("left", "accuracy", rows), ("right", "bits", rows)], bounds=True),
+        "ladder": draw.ladder(variants),
+        "by_sparsity": draw.by_sparsity([("left", "accuracy", "accuracy", variants), ("right", "bits", "bits", variants)], bounds=True),
         "mixers": draw.mixers([("copying", "accuracy", {"AA": [1.0, 0.9], "AC": [0.5]}, {"AA": 1.0})]),
         "curves": draw.curves({"a": [[3.0, 2.0, 1.0]], "b": [[3.0, 2.5, 2.0]]}, 20, math.log(16)),
     }
@@ -30,6 +30,19 @@ def every_figure():
 @pytest.mark.parametrize("name", ["fields", "ladder", "by_sparsity", "mixers", "curves"])
 def test_figures_are_small_and_described(name):
     described(every_figure()[name])
+
+
+def test_labels_and_what_is_drawn():
+    star = {"pattern": "star", "w": 0, "layers": 4, "scheme": "multihead"}
+    assert draw.label(star) == "star, L=4, M" and draw.label({**star, "w": 16, "scheme": "sequential"}) == "star 16, L=4, S"
+    figures = every_figure()
+    marks = [line for line in figures["ladder"].axes[0].lines if line.get_marker() == "s"]
+    assert [list(line.get_xdata()) for line in marks] == [pytest.approx([0.1 * i, 0.1 * i - 0.02, 0.1 * i - 0.04]) for i in (3, 4, 5)]
+    lines = figures["by_sparsity"].axes[0].lines
+    means = next(line for line in lines if line.get_label() == "strided")
+    assert list(means.get_xdata()) == pytest.approx([0.3, 0.4, 0.5]) and list(means.get_ydata()) == pytest.approx([0.28, 0.38, 0.48])
+    dashes = [line for line in lines if line.get_linestyle() == "--"]
+    assert len(dashes) == 9 and list(dashes[0].get_ydata()) == pytest.approx([0.3, 0.3])
 
 
 def test_colours_are_doubled_by_mark():
@@ -59,8 +72,22 @@ def test_no_stored_run_exceeds_its_ceiling():
     assert len(runs) >= 60 and all(run["accuracy"] <= run["ceiling"] for run in runs)
 
 
-def test_the_stored_bounds_are_those_of_the_fields():
-    for variant in load_result("copying")["result"]["copying"]:
+@pytest.mark.parametrize(("part", "m", "symbols"), [("copying", 15, 16), ("full", 127, 127)])
+def test_the_stored_bounds_are_those_of_the_fields(part, m, symbols):
+    for variant in load_result("copying")["result"][part]:
         for run in variant["runs"]:
-            hit = torch.arange(15) < run["reached"]
-            assert run["bound"] == float(copying.bound(hit, 16))
+            hit = torch.arange(m) < run["reached"]
+            assert run["bound"] == float(copying.bound(hit, symbols))
+
+
+def test_the_runs_of_full_size_are_of_one_kind():
+    """The same settings for all cases, a whole curve for each run, no case twice, and each with the commit it ran at."""
+    stored = load_result("copying")
+    own, part = stored["about"]["settings"]["records"]["full"]["settings"], stored["result"]["full"]
+    assert (own["m"], own["symbols"], own["batch"], own["width"], own["tied"]) == (127, 127, 16, 64, True)
+    assert len({draw.label(v) for v in part}) == len(part) >= 6
+    for variant in part:
+        assert len(variant["commit"]) == 12
+        for run in variant["runs"]:
+            assert len(run["curve"]) * 20 == own["steps"] and run["cpu_seconds"] > 1
+            assert run["curve"][0] == pytest.approx(math.log(127), abs=0.3)

@@ -1,23 +1,20 @@
-"""Small networks whose layers mix tokens by sparse attention, by a learned matrix or by a convolution; and their training."""
+"""Small networks whose layers mix tokens by sparse attention, by a learned matrix or by a convolution (training)."""
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Callable, Sequence
-from typing import NamedTuple
+import math
+from collections.abc import Sequence
+from typing import Literal, NamedTuple, get_args
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
-from tqdm import tqdm
 
 from attnlib._require import require
 from attnlib.copying import Scheme, head_steps, receptive_fields
 from attnlib.patterns import Pattern, union
 from attnlib.sparse import masked_attention, sparse_attention
-
-IGNORED = -100  # a target that does not count
 
 
 class Attend(NamedTuple):
@@ -56,6 +53,7 @@ class Convolve(NamedTuple):
 
 
 Mixing = Attend | Project | Convolve
+Positions = Literal["random", "sinusoidal"]
 
 
 def plan(pattern: Pattern, layers: int, heads: int, scheme: Scheme, *, sparse: bool = False) -> list[Mixing]:
@@ -112,12 +110,18 @@ class Network(nn.Module):
         x = E(token) + B(position);   x <- x + mix(LN(x));   x <- x + W_2 relu(W_1 LN(x));   logits = x R
 
     Args:    vocabulary: tokens it knows.   mixings: one a layer.   width: d; heads divide it.   seed: of the weights.
+             positions: what B starts from before it is trained: random numbers, or sines and cosines.
+             tied: R = E', entries of E divided by sqrt(d) at the start; else R is a matrix of its own.
     Page:    notebooks/sparse_universality/copying_task
     """
 
-    def __init__(self, vocabulary: int, mixings: Sequence[Mixing], *, width: int = 32, seed: int = 0):
+    def __init__(
+        self, vocabulary: int, mixings: Sequence[Mixing], *, width: int = 32, seed: int = 0,
+        positions: Positions = "random", tied: bool = False,
+    ):
         super().__init__()
         require(len(mixings) > 0, "a network needs at least one layer, got none")
+        require(positions in get_args(Positions), f"positions must be one of {list(get_args(Positions))}, got {positions!r}")
         n = reads(mixings[0]).shape[-1]
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
@@ -125,6 +129,11 @@ class Network(nn.Module):
             self.position = nn.Parameter(0.3 * torch.randn(n, width))
             self.blocks = nn.ModuleList(Block(mixing, width, n) for mixing in mixings)
             self.readout = nn.Linear(width, vocabulary)
+        if positions == "sinusoidal":
+            self.position.data = _sinusoids(n, width)
+        if tied:
+            self.embed.weight.data /= width**0.5
+            self.readout.weight = self.embed.weight
 
     def forward(self, tokens: Int[Tensor, "batch n"]) -> Float[Tensor, "batch n v"]:
         """Logits at each token.
@@ -140,6 +149,14 @@ class Network(nn.Module):
         for block in self.blocks:
             x = block(x)
         return self.readout(x)
+
+
+def _sinusoids(n: int, width: int) -> Tensor:
+    """Rows of length 1: sines and cosines with geometric wavelengths from 4 to 2n, so that a shift is one linear map."""
+    require(width % 2 == 0, f"sinusoidal positions need an even width, got {width}")
+    f = torch.logspace(math.log2(math.pi / 2), math.log2(math.pi / n), width // 2, base=2)
+    angles = torch.arange(n)[:, None] * f
+    return torch.cat([angles.sin(), angles.cos()], 1) * (2 / width) ** 0.5
 
 
 class Block(nn.Module):
@@ -203,85 +220,3 @@ def _sides(mixing: Convolve) -> tuple[int, int]:
     require(mixing.width >= 1, f"width must be at least 1, got {mixing.width}")
     require(mixing.causal or mixing.width % 2, f"width must be odd unless causal, got {mixing.width}")
     return (mixing.width - 1, 0) if mixing.causal else (mixing.width // 2, mixing.width // 2)
-
-
-def copy_targets(x: Int[Tensor, "batch n"]) -> Int[Tensor, "batch n"]:
-    """The next token where a query of the copying task stands, IGNORED elsewhere.
-
-    Args:    x: (batch, 2 (m + 1)), as from sequences.
-    Returns: (batch, 2 (m + 1)) int64.
-    Cost:    O(batch n).
-    Source:  Yun et al. 2020b, experiments, recalled.
-    Page:    notebooks/sparse_universality/copying_task
-    """
-    targets, half = torch.full_like(x, IGNORED), x.shape[1] // 2
-    targets[:, half:-1] = x[:, half + 1 :]
-    return targets
-
-
-def train(
-    network: Network, draw: Callable, *, steps: int, rate: float = 5e-3, every: int = 20, progress: bool = False
-) -> list[float]:
-    """Trains a network in place by AdamW: 50 steps of warm-up, the last two fifths falling to zero.
-
-    Args:    network: a Network.   draw: a function of no argument that returns tokens and targets, (batch, n) each;
-             targets that are IGNORED do not count.   steps: of the optimiser.   rate: the highest learning rate.
-             every: steps whose mean loss is one entry of the curve.   progress: show a bar.
-    Returns: the curve: mean cross-entropy in nats, one number for each `every` steps.
-    Raises:  ValueError if steps is not a positive multiple of every.
-    Cost:    steps forward and backward passes.
-    Source:  Loshchilov and Hutter 2019 for AdamW, as in torch; the schedule is ours.
-    Page:    notebooks/sparse_universality/copying_task
-    """
-    require(every >= 1 and steps >= 1 and steps % every == 0, f"steps must be a positive multiple of every = {every}, got {steps}")
-    optimizer = torch.optim.AdamW(network.parameters(), lr=rate, betas=(0.9, 0.98))
-    curve, total = [], 0.0
-    for step in tqdm(range(steps), delay=3, leave=False, disable=not progress):
-        for group in optimizer.param_groups:
-            group["lr"] = rate * min(1, (step + 1) / 50, 2.5 * (1 - step / steps))
-        loss = _loss(network, *draw())
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        total += float(loss.detach())
-        if (step + 1) % every == 0:
-            curve.append(round(total / every, 4))
-            total = 0.0
-    return curve
-
-
-def _loss(network: Network, tokens: Tensor, targets: Tensor) -> Tensor:
-    return F.cross_entropy(network(tokens).flatten(0, 1), targets.flatten(), ignore_index=IGNORED)
-
-
-@torch.no_grad()
-def evaluate(network: Network, tokens: Int[Tensor, "batch n"], targets: Int[Tensor, "batch n"]) -> tuple[float, float]:
-    """Accuracy and loss over the targets that count.
-
-    Args:    network: a Network.   tokens, targets: (batch, n); IGNORED targets do not count.
-    Returns: (share of right answers, mean cross-entropy in nats).
-    Raises:  ValueError if no target counts.
-    Cost:    one forward pass.
-    Source:  the definition.
-    Page:    notebooks/sparse_universality/copying_task
-    """
-    counted = targets != IGNORED
-    require(bool(counted.any()), "no target counts: all are IGNORED")
-    logits = network(tokens)[counted]
-    right = (logits.argmax(-1) == targets[counted]).double().mean()
-    return float(right), float(F.cross_entropy(logits, targets[counted]))
-
-
-def fingerprint(network: Network) -> str:
-    """The hash of all weights, so that two runs can be told apart.
-
-    Args:    network: a Network.
-    Returns: sha256 of the parameters in their order, as bytes of float32; 64 hexadecimal digits.
-    Cost:    O(weights).
-    Source:  the definition.
-    Page:    notebooks/sparse_universality/copying_task
-    """
-    digest = hashlib.sha256()
-    for p in network.parameters():
-        digest.update(p.detach().float().cpu().numpy().tobytes())
-    return digest.hexdigest()

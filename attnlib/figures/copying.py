@@ -33,23 +33,37 @@ def fields(fields: Sequence[Tensor], titles: Sequence[str], hits: Sequence[Tenso
     return fig
 
 
-def ladder(rows: Sequence[dict]) -> Figure:
+def label(variant: dict) -> str:
+    """The name of a stored variant: pattern, w, layers, and U, M or S for its scheme.
+
+    Args:    variant: a dict with pattern, w, layers and scheme.
+    Returns: such as "strided 4, L=2, U"; w is left out where it is 0.
+    Cost:    O(1).
+    Page:    notebooks/sparse_universality/copying_task
+    """
+    size = f" {variant['w']}" if variant["w"] else ""
+    return f"{variant['pattern']}{size}, L={variant['layers']}, {variant['scheme'][0].upper()}"
+
+
+def ladder(variants: Sequence[dict]) -> Figure:
     """Accuracy of trained runs beside the bound of their receptive fields, a row for each variant.
 
-    Args:    rows: dicts with label, pattern, bounds and accuracies (one a seed).
+    Args:    variants: dicts as label takes them, with runs: dicts with accuracy and bound, one a seed.
     Returns: a Figure.
     Cost:    about 300 ms.
     Page:    notebooks/sparse_universality/copying_task
     """
-    fig, ax = new(size=(6.0, 0.6 + 0.2 * len(rows)))
-    for y, row in enumerate(rows):
-        colour, mark = STYLES[row["pattern"]]
-        for b in sorted(set(row["bounds"])):
+    fig, ax = new(size=(6.0, 0.6 + 0.2 * len(variants)))
+    for y, variant in enumerate(variants):
+        colour, mark = STYLES[variant["pattern"]]
+        for b in sorted({run["bound"] for run in variant["runs"]}):
             ax.plot([b, b], [y - 0.42, y + 0.42], "--", color="black", lw=1.3)
-        ax.plot(row["accuracies"], [y] * len(row["accuracies"]), mark, color=colour, ms=5, mfc="none", mew=1.2, ls="none")
+        accuracies = [run["accuracy"] for run in variant["runs"]]
+        ax.plot(accuracies, [y] * len(accuracies), mark, color=colour, ms=5, mfc="none", mew=1.2, ls="none")
     ax.plot([], [], "--", color="black", lw=1.3, label="bound")
     ax.plot([], [], "o", color=GREY, mfc="none", ls="none", label="run, one of three seeds")
-    ax.set(yticks=range(len(rows)), yticklabels=[row["label"] for row in rows], xlabel="accuracy of copying", ylabel="variant", xlim=(-0.02, 1.04))
+    ax.set(xlabel="accuracy of copying", ylabel="variant", xlim=(-0.02, 1.04))
+    ax.set(yticks=range(len(variants)), yticklabels=[label(variant) for variant in variants])
     ax.tick_params(axis="y", labelsize=8, length=0)
     ax.grid(axis="x", color="#dddddd", lw=0.6)
     ax.set_axisbelow(True)
@@ -58,28 +72,32 @@ def ladder(rows: Sequence[dict]) -> Figure:
     return fig
 
 
-def by_sparsity(panels: Sequence[tuple[str, str, Sequence[dict]]], bounds: bool = False) -> Figure:
+def by_sparsity(panels: Sequence[tuple[str, str, str, Sequence[dict]]], bounds: bool = False) -> Figure:
     """A score against sparsity, a mark for each pattern and size: mean, least and most of the seeds.
 
-    Args:    panels: title, label of the score, and dicts with pattern, sparsity, scores and bound (or None).
-             bounds: draw each bound as a dash.
+    Args:    panels: title, label and name of the score, and variants: dicts with pattern and with runs, each with
+             sparsity, the score and, for bounds, bound.   bounds: draw the mean bound of the seeds as a dash.
     Returns: a Figure.
     Cost:    about 300 ms.
     Page:    notebooks/sparse_universality/copying_task
     """
     fig, axes = new(1, len(panels), size=(6.0, 3.4), squeeze=False, sharey=bounds)
-    for ax, (title, label, rows) in zip(axes[0], panels, strict=True):
+    for ax, (title, words, score, variants) in zip(axes[0], panels, strict=True):
+        everywhere = [variant["runs"][0]["sparsity"] for variant in variants]
+        half = 0.04 * (max(everywhere) - min(everywhere)) or 0.01  # of the dash of a bound
         for name, (colour, mark) in STYLES.items():
-            own = sorted((row for row in rows if row["pattern"] == name), key=lambda row: row["sparsity"])
+            own = [variant["runs"] for variant in variants if variant["pattern"] == name]
             if not own:
                 continue
-            x, mean = [r["sparsity"] for r in own], [sum(r["scores"]) / len(r["scores"]) for r in own]
-            for at, row in zip(x, own):
-                ax.plot([at, at], [min(row["scores"]), max(row["scores"])], "-", color=colour, lw=1)
-                if bounds and row["bound"] is not None:
-                    ax.plot([at - 0.02, at + 0.02], [row["bound"]] * 2, "--", color="black", lw=1.3)
-            ax.plot(x, mean, mark, ls="none", color=colour, ms=6, mfc="white", mew=1.3, label=name)
-        ax.set(title=title, xlabel="sparsity, share not read", ylabel=label)
+            x, scores = [runs[0]["sparsity"] for runs in own], [[run[score] for run in runs] for runs in own]
+            for at, values, runs in zip(x, scores, own, strict=True):
+                ax.plot([at, at], [min(values), max(values)], "-", color=colour, lw=1)
+                if bounds:
+                    mean = sum(run["bound"] for run in runs) / len(runs)
+                    ax.plot([at - half, at + half], [mean, mean], "--", color="black", lw=1.3)
+            ax.plot(x, [sum(v) / len(v) for v in scores], mark, ls="none", color=colour, ms=6, mfc="white", mew=1.3, label=name)
+        ax.set(title=title, xlabel="sparsity, share not read", ylabel=words)
+        ax.locator_params(axis="x", nbins=5)
     handles = {h.get_label(): h for ax in axes[0] for h in ax.get_legend_handles_labels()[0]}
     fig.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=4, fontsize=9)
     return fig

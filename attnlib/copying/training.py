@@ -1,0 +1,103 @@
+"""Training of the networks: what they are to name, the loop, and how they did."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+
+import torch
+from jaxtyping import Int
+from torch import Tensor
+from torch.nn import functional as F
+from tqdm import tqdm
+
+from attnlib._require import require
+from attnlib.copying.networks import Network
+
+IGNORED = -100  # a target that does not count
+
+
+def copy_targets(x: Int[Tensor, "batch n"]) -> Int[Tensor, "batch n"]:
+    """The next token where a query of the copying task stands, IGNORED elsewhere.
+
+    Args:    x: (batch, 2 (m + 1)), as from sequences.
+    Returns: (batch, 2 (m + 1)) int64.
+    Cost:    O(batch n).
+    Source:  Yun et al. 2020b, experiments, recalled.
+    Page:    notebooks/sparse_universality/copying_task
+    """
+    targets, half = torch.full_like(x, IGNORED), x.shape[1] // 2
+    targets[:, half:-1] = x[:, half + 1 :]
+    return targets
+
+
+def train(
+    network: Network, draw: Callable, *, steps: int, rate: float = 5e-3, every: int = 20, progress: bool = False
+) -> list[float]:
+    """Trains a network in place by AdamW: 50 steps of warm-up, the last two fifths falling to zero.
+
+    Args:    network: a Network.   draw: a function of no argument that returns tokens and targets, (batch, n) each;
+             targets that are IGNORED do not count.   steps: of the optimiser.   rate: the highest learning rate.
+             every: steps whose mean loss is one entry of the curve.   progress: show a bar.
+    Returns: the curve: mean cross-entropy in nats, one number for each `every` steps.
+    Raises:  ValueError if steps is not a positive multiple of every.
+    Cost:    steps forward and backward passes.
+    Source:  Loshchilov and Hutter 2019 for AdamW, as in torch; the schedule is ours.
+    Page:    notebooks/sparse_universality/copying_task
+    """
+    require(every >= 1 and steps >= 1 and steps % every == 0, f"steps must be a positive multiple of every = {every}, got {steps}")
+    optimizer = torch.optim.AdamW(network.parameters(), lr=rate, betas=(0.9, 0.98))
+    curve, total = [], 0.0
+    for step in tqdm(range(steps), delay=3, leave=False, disable=not progress):
+        for group in optimizer.param_groups:
+            group["lr"] = rate * min(1, (step + 1) / 50, 2.5 * (1 - step / steps))
+        loss = _loss(network, *draw())
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        total += float(loss.detach())
+        if (step + 1) % every == 0:
+            curve.append(round(total / every, 4))
+            total = 0.0
+    return curve
+
+
+def _loss(network: Network, tokens: Tensor, targets: Tensor) -> Tensor:
+    return F.cross_entropy(network(tokens).flatten(0, 1), targets.flatten(), ignore_index=IGNORED)
+
+
+@torch.no_grad()
+def evaluate(
+    network: Network, tokens: Int[Tensor, "batch n"], targets: Int[Tensor, "batch n"], *, size: int = 256
+) -> tuple[float, float]:
+    """Accuracy and loss over the targets that count.
+
+    Args:    network: a Network.   tokens, targets: (batch, n); IGNORED targets do not count.   size: rows at a time.
+    Returns: (share of right answers, mean cross-entropy in nats).
+    Raises:  ValueError if no target counts.
+    Cost:    one forward pass, memory for `size` rows.
+    Source:  the definition.
+    Page:    notebooks/sparse_universality/copying_task
+    """
+    count, right, loss = int((targets != IGNORED).sum()), 0, 0.0
+    require(count > 0, "no target counts: all are IGNORED")
+    for x, y in zip(tokens.split(size), targets.split(size), strict=True):
+        logits, y = network(x)[y != IGNORED], y[y != IGNORED]
+        right += int((logits.argmax(-1) == y).sum())
+        loss += float(F.cross_entropy(logits, y, reduction="sum"))
+    return right / count, loss / count
+
+
+def fingerprint(network: Network) -> str:
+    """The hash of all weights, so that two runs can be told apart.
+
+    Args:    network: a Network.
+    Returns: sha256 of the parameters in their order, as bytes of float32; 64 hexadecimal digits.
+    Cost:    O(weights).
+    Source:  the definition.
+    Page:    notebooks/sparse_universality/copying_task
+    """
+    digest = hashlib.sha256()
+    for p in network.parameters():
+        digest.update(p.detach().float().cpu().numpy().tobytes())
+    return digest.hexdigest()
