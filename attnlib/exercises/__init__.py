@@ -2,10 +2,10 @@
 
 from attnlib.exercises import (
     boltzmann, codes, collapse, complexity, copying, efficacy, escaping, expressive, ids, lowrank, memorization, paths,
-    patterns, projections, questions, reviewers, universal,
+    patterns, projections, questions, reviewers, synthesis, universal,
 )
 
 __all__ = [
     "boltzmann", "codes", "collapse", "complexity", "copying", "efficacy", "escaping", "expressive", "ids", "lowrank",
-    "memorization", "paths", "patterns", "projections", "questions", "reviewers", "universal",
+    "memorization", "paths", "patterns", "projections", "questions", "reviewers", "synthesis", "universal",
 ]

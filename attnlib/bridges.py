@@ -1,0 +1,170 @@
+"""Between the chapters: numbers of one attention matrix that decide which theorem speaks, and bounds that join two of them."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from attnlib._require import finite, require
+
+
+def dobrushin(p: Float[Tensor, "*batch m n"], *, check: bool = True) -> Float[Tensor, "*batch"]:
+    """The coefficient of Dobrushin: the largest total variation between two rows.
+
+        tau(P) = max_{i,j} 1/2 sum_k |P_ik - P_jk| = 1 - min_{i,j} sum_k min(P_ik, P_jk)
+
+    It is the exact factor of the diameter: diam(P X) <= tau(P) diam(X) in every norm, and some X attains it.
+
+    Args:    p: (*batch, m, n), rows that sum to one.   check: look at the rows.
+    Returns: (*batch), from 0 (all rows equal) to 1 (two rows that never look at one token).
+    Raises:  ValueError for integer p, no row, NaN, a negative entry, or a row that does not sum to one.
+    Cost:    O(m^2 n), in tiles; memory O(m^2).
+    Source:  Dobrushin 1956, recalled; the coefficient of ergodicity of a Markov chain.
+    Claim:   synthesis.logits, synthesis.depth      Page: notebooks/synthesis/five_theorems_one_matrix
+    """
+    _stochastic(p, check)
+    q = _wide(p)  # torch has no such distance in half precision
+    return (torch.cdist(q, q, p=1).amax((-2, -1)) / 2).to(p.dtype)
+
+
+def dobrushin_literal(p: Float[Tensor, "m n"]) -> Float[Tensor, ""]:
+    """The same number pair by pair, by the overlaps: the literal twin of dobrushin.
+
+        1 - min_{i,j} sum_k min(P_ik, P_jk)
+
+    Args:    p: (m, n), rows that sum to one.
+    Returns: a number.
+    Raises:  ValueError as dobrushin.
+    Cost:    O(m^2 n), in a loop.
+    Source:  the definition.
+    Page:    notebooks/synthesis/five_theorems_one_matrix
+    """
+    _stochastic(p, True)
+    return 1 - torch.stack([torch.minimum(one, other).sum() for one in p for other in p]).min()
+
+
+def rank_floor(p: Float[Tensor, "*batch m n"], *, check: bool = True) -> Float[Tensor, "*batch n"]:
+    """How far every matrix of rank r must stay from P in the largest absolute row sum, for r = 0, ..., n - 1.
+
+        |P - B|_inf >= max(2 e_{r+1} - 1,  max_{j > r} (e_1 + ... + e_j - r) / (j + r))   if rank B <= r
+
+    with e_1 >= ... >= e_n the largest entries of the columns of P.
+
+    Args:    p: (*batch, m, n), rows that sum to one.   check: look at the rows.
+    Returns: (*batch, n), at least 0, never rising with r.
+    Raises:  ValueError as dobrushin.
+    Cost:    O(m n + n^2); half precision is computed in single and rounded down, so that a floor stays one.
+    Source:  derived on the page; diagonal dominance, and a trace as for perturbed identity matrices.
+    Claim:   synthesis.rank      Page: notebooks/synthesis/five_theorems_one_matrix
+    """
+    _stochastic(p, check)
+    n = p.shape[-1]
+    e = _wide(p.amax(-2)).sort(-1, descending=True).values
+    r, j = torch.arange(n, device=p.device), torch.arange(1, n + 1, device=p.device)
+    traces = (e.cumsum(-1).unsqueeze(-2) - r[:, None]) / (j + r[:, None])
+    traces = torch.where(j > r[:, None], traces, 0).amax(-1)
+    floor = torch.maximum(2 * e - 1, traces).clamp_min(0)
+    near = floor.to(p.dtype)
+    return torch.where(near > floor, (floor * (1 - torch.finfo(p.dtype).eps)).to(p.dtype), near)
+
+
+def radius(logits: Float[Tensor, "*batch m n"], *, check: bool = True) -> Float[Tensor, "*batch"]:
+    """The logit radius: every row fits into an interval of length 2 R.
+
+        R = max_i (max_j a_ij - min_j a_ij) / 2
+
+    Args:    logits: (*batch, m, n), no mask.   check: look for NaN and infinity.
+    Returns: (*batch).
+    Raises:  ValueError for integers, no entry, NaN or infinity (a masked logit has no radius).
+    Cost:    O(m n).
+    Source:  the definition on the page.
+    Page:    notebooks/synthesis/five_theorems_one_matrix
+    """
+    _matrix("logits", logits)
+    if check:
+        finite(logits=logits)
+    return (logits.amax(-1) - logits.amin(-1)).amax(-1) / 2
+
+
+def largest_dobrushin(n: int, r: float | int) -> float:
+    """The largest coefficient that softmax can have on n tokens with logits of radius R, exactly.
+
+        sinh 2R / (cosh 2R + c),   c = (k / (n - k) + (n - k) / k) / 2,   k = floor(n / 2);   tanh R for even n
+
+    Args:    n: tokens, at least 2.   r: the radius R, at least 0.
+    Returns: a float in [0, 1]; never above tanh R.
+    Raises:  ValueError for n < 2, a negative R or NaN.
+    Cost:    O(1).
+    Source:  derived on the page; tanh R alone also follows from the contraction theorem of Birkhoff and Hopf.
+    Claim:   synthesis.logits      Page: notebooks/synthesis/five_theorems_one_matrix
+    """
+    require(isinstance(n, int) and n >= 2, f"n must be an integer, at least 2 (one row has no other), got {n!r}")
+    require(r >= 0, f"the radius r must be at least 0, got {r}")
+    k, u = n // 2, math.exp(-2 * r)
+    c = (k / (n - k) + (n - k) / k) / 2
+    return (1 - u * u) / (1 + u * u + 2 * c * u)
+
+
+def needed_radius(n: int, leak: float) -> float:
+    """The least logit radius with which some row gives one of n tokens all but a share of its attention.
+
+        R = 1/2 ln((1 - e) (n - 1) / e)
+
+    Args:    n: tokens, at least 2.   leak: e in (0, 1), the share of all other tokens together.
+    Returns: a float; 0 if equal logits already do it.
+    Raises:  ValueError for n < 2 or a leak outside (0, 1).
+    Cost:    O(1).
+    Source:  the formula of softmax.
+    Claim:   synthesis.memory      Page: notebooks/synthesis/five_theorems_one_matrix
+    """
+    require(isinstance(n, int) and n >= 2, f"n must be an integer, at least 2, got {n!r}")
+    require(0 < leak < 1, f"leak must lie in (0, 1), got {leak}")
+    return max(0.0, math.log((1 - leak) * (n - 1) / leak) / 2)
+
+
+def needed_bits(points: int, d: int = 1) -> float:
+    """How many bits of resolution it takes to keep so many points apart in a box of d coordinates, exactly.
+
+        log2(B / delta) >= log2(ceil(N^(1/d)) - 1)   for N points of [0, B]^d, any two delta apart in some coordinate
+
+    Args:    points: N, at least 2, a Python integer of any size.   d: coordinates, at least 1.
+    Returns: a float; a grid attains it.
+    Raises:  ValueError for fewer than two points or no coordinate.
+    Cost:    O(log N) powers of integers.
+    Source:  pigeonholes; derived on the page.
+    Claim:   synthesis.counting      Page: notebooks/synthesis/five_theorems_one_matrix
+    """
+    require(isinstance(points, int) and points >= 2, f"points must be an integer, at least 2, got {points!r}")
+    require(isinstance(d, int) and d >= 1, f"d must be an integer, at least 1, got {d!r}")
+    low, high = 1, 1 << -(-points.bit_length() // d)  # low^d < N <= high^d
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if middle**d < points else (low, middle)
+    return math.log2(high - 1)
+
+
+def _wide(p: Tensor) -> Tensor:
+    """Half precision as single, all else as it is."""
+    return p.float() if p.dtype in (torch.bfloat16, torch.float16) else p
+
+
+def _matrix(name: str, p) -> None:
+    require(torch.is_tensor(p), f"{name} must be a torch tensor, got {type(p).__name__}")
+    require(p.is_floating_point(), f"{name} must be floating point, got {p.dtype}: cast it first")
+    require(p.dim() >= 2 and 0 not in p.shape, f"{name} must be (*batch, m, n), not empty, got {tuple(p.shape)}")
+
+
+def _stochastic(p, check: bool) -> None:
+    """Rows that are probabilities, up to n eps each."""
+    _matrix("p", p)
+    if not check:
+        return
+    finite(p=p)
+    require(bool((p >= 0).all()), f"p must not be negative: attention weights are probabilities, got {float(p.detach().min()):.3g}")
+    p = p.detach()
+    off = float((p.double().sum(-1) - 1).abs().max())
+    most = 4 * p.shape[-1] * torch.finfo(p.dtype).eps
+    require(off <= most, f"rows of p must sum to one (P 1 = 1), got a row that is off by {off:.3g}")
