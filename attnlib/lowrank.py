@@ -143,7 +143,7 @@ def sampled_product(
     matches("v", v, (p.shape[-1], v.shape[-1]), p)
     if check:
         finite(p=p, v=v)
-    c = p.detach().norm(dim=0) * v.detach().norm(dim=1)
+    c = sum(rows.square().sum(0) for rows in p.detach().split(256)).sqrt() * v.detach().norm(dim=1)
     require(bool(c.sum() > 0), "every column of p or row of v is zero: there is nothing to draw")
     drawn = torch.multinomial(c.double().to(generator.device), k, replacement=True, generator=generator).to(p.device)
     return (p[:, drawn] * (c.sum() / (k * c[drawn]))) @ v[drawn]

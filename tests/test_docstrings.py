@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parents[1]
 LIBRARY = ROOT / "attnlib"
 # The order of the house: a room imports only rooms before it.
 ROOMS = (
-    "attention projections patterns sparse paths collapse efficacy lowrank efficient expressive codes universal copying memorize certify "
+    "attention projections patterns sparse paths collapse efficacy lowrank efficient expressive codes universal copying memorize bridges certify "
     "data exercises figures bench"
 ).split()
 KERNELS = ROOMS[: ROOMS.index("data")]

@@ -16,7 +16,7 @@ from attnlib import exercises
 from attnlib import patterns as library
 from attnlib.exercises import (
     boltzmann, codes, collapse, complexity, copying, efficacy, escaping, expressive, ids, lowrank, memorization, paths,
-    patterns, projections, questions, reviewers, universal,
+    patterns, projections, questions, reviewers, synthesis, universal,
 )
 
 
@@ -810,10 +810,38 @@ COPYING = {
     ],
 }
 
+def half_distance(p):
+    return (p[:, None] - p[None]).abs().sum(-1) / 2
+
+
+SYNTHESIS = {
+    "rank": [(0.6, "Right"), (0.8, "entry itself"), (0.2, "rest of the row"), (1.6, "twice"), (0, "has a kernel"), (0.5, "Not yet")],
+    "layers": [(26, "Right"), (25, "Round up"), (7, "factor 1/e"), (189, "length of the interval"), (9, r"tanh\(1/2\)"), (1, "Not yet")],
+    "hops": [
+        (32, "Right"), (3, "log_5"), (16, "four tokens"), (13, "five tokens"), (31, "63 places away"), (64, "not by one"), (63, "not by one"),
+        (1, "every token reads all"), (20, "Not yet"),
+    ],
+    "coefficient": [
+        (lambda p: 1 - torch.minimum(p[:, None], p[None]).sum(-1).min(), "Right"),
+        (lambda p: 2 * half_distance(p).max(), "factor 1/2"),
+        (lambda p: (p[:, None] - p[None]).abs().max(), "two entries"),
+        (lambda p: 1 - half_distance(p).max(), "one minus"),
+        (lambda p: half_distance(p.T).max(), "columns"),
+        (lambda p: half_distance(p).mean(), "mean over pairs"),
+        (lambda p: half_distance(p)[0].max(), "row 0 only"),
+        (lambda p: half_distance(p).diagonal(1).max(), "neighbouring rows only"),
+        (lambda p: half_distance(p), r"shape \(1,\) was wanted, yours is \(3, 3\)"),
+        (lambda p: None, "yours is NoneType"),
+        (lambda p: 0.5, "not a mistake that is known"),
+    ],
+}
+
+
 ANSWERS = {  # each module of a chapter has its answers here
     paths: PATHS, collapse: COLLAPSE, escaping: ESCAPING, questions: QUESTIONS, projections: PROJECTIONS, efficacy:
     EFFICACY, lowrank: LOWRANK, complexity: COMPLEXITY, expressive: EXPRESSIVE, codes: CODES, patterns: PATTERNS, universal:
     UNIVERSAL, boltzmann: BOLTZMANN, ids: IDS, memorization: MEMORIZATION, reviewers: REVIEWERS, copying: COPYING,
+    synthesis: SYNTHESIS,
 }
 EVERY = [(module, name) for module, answers in ANSWERS.items() for name in answers]
 
@@ -845,6 +873,10 @@ def test_answers(module, name, number):
     assert (said == "Right.") == (number == 0)
 
 
+def test_a_coefficient_may_be_a_plain_number():
+    assert synthesis.coefficient(lambda p: float(half_distance(p).max())) == "Right."
+
+
 def test_single_precision_is_precise_enough():
     assert codes.edges(lambda n, gap: edge_queries(n, gap).float()) == "Right."
 
@@ -853,6 +885,7 @@ LEAST = {
     ids: 18, paths: 18, collapse: 10, questions: 15, escaping: 15, projections: 15,
     efficacy: 21, lowrank: 19, complexity: 12, expressive: 16, codes: 15, boltzmann: 17,
     memorization: 10, reviewers: 12, copying: 14, patterns: 13, universal: 28,
+    synthesis: 22,
 }
 
 

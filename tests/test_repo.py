@@ -22,7 +22,7 @@ import env
 ROOT = Path(__file__).resolve().parents[1]
 TOOLS = ROOT / "book" / "_tools"
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
-TARGETS = ["help", "env", "book", "test", "check", "release", "serve", "clean"]
+TARGETS = ["help", "env", "book", "quick", "test", "check", "release", "serve", "clean"]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 HERE = "://github.com/"  # joined with a name only while a test runs: text that the address tool reads stays free of it
 
@@ -359,7 +359,7 @@ def test_make_alone_lists_the_targets():
 
 
 @needs_make
-@pytest.mark.parametrize("target", ["book", "test", "check", "release", "serve"])
+@pytest.mark.parametrize("target", ["book", "quick", "test", "check", "release", "serve"])
 def test_every_target_begins_with_the_environment(target):
     code, out, err = run("make", "-n", target)
     assert code == 0, err

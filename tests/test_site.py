@@ -24,6 +24,7 @@ from minibook import code, markdown
 
 ROOT = pages.ROOT
 NAMES = [path.relative_to(ROOT).with_suffix("").as_posix() for path in pages.listed()]
+LONG = ("book/api", "book/status")  # two minutes together
 FLAGS = ("--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
          "--disable-component-update --disable-sync").split()
 
@@ -300,7 +301,7 @@ def picture(name: str, width: int, mode: str) -> Path:
 
 @pytest.mark.browser
 @pytest.mark.slow
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.wide] * (name in LONG)) for name in NAMES])
 def test_page_in_a_browser(browser, address, name):
     """As on a phone, where formulas and tables have least room; wider screens follow in the wide lane."""
     assert problems(browser, f"{address}{name}.html", 390, picture=picture(name, 390, "light")) == []
@@ -359,7 +360,7 @@ def slider_faults(page, figure) -> list[str]:
 
 
 @pytest.mark.browser
-@pytest.mark.parametrize("width", [1280, 390])
+@pytest.mark.parametrize("width", [pytest.param(1280, marks=pytest.mark.wide), 390])
 def test_sliders_follow_mouse_and_keyboard(browser, site, address, width):
     names = [name for name in NAMES if "attn-slider" in (site / f"{name}.html").read_text(encoding="utf-8")]
     assert names, "no page has a slider"

@@ -36,6 +36,7 @@ PAGES = {  # claims module of tests/ -> its page
     "test_claims_universal": "notebooks/sparse_universality/the_proof_executed.ipynb",
     "test_claims_softmax": "notebooks/sparse_universality/from_integers_to_softmax.ipynb",
     "test_claims_memorization": "notebooks/one_layer_memorization/memorization.ipynb",
+    "test_claims_synthesis": "notebooks/synthesis/five_theorems_one_matrix.ipynb",
 }
 
 # Forked from a process that has these already: most of a mutation's time would otherwise go into importing torch.
@@ -131,6 +132,10 @@ def tiles(kernel: str, old: str, new: str, check: str, page: bool = True) -> Mut
     return Mutation(f"sparse/{kernel}", old, new, check, page, "test_claims_sparse")
 
 
+def bridges(old: str, new: str, check: str, page: bool = True) -> Mutation:
+    return Mutation("bridges", old, new, check, page, "test_claims_synthesis")
+
+
 def universal(kernel: str, old: str, new: str, check: str, page: bool = True) -> Mutation:
     return Mutation(f"universal/{kernel}", old, new, check, page, "test_claims_universal")
 
@@ -187,7 +192,7 @@ MUTATIONS = {
     "linformer_attention: e for f": lowrank("lowrank", "f[:, :n] @ (v * kept)", "e[:, :n] @ (v * kept)", "check_kernel(3)"),
     "svd_surrogate: one value too few": lowrank("lowrank", "return (u[..., :k] * s[..., None, :k]) @ vh[..., :k, :]\n    require", "return (u[..., 1:k] * s[..., None, 1:k]) @ vh[..., 1:k, :]\n    require", "check_svd(5)"),
     "sampled_product: scale": lowrank("lowrank", "(k * c[drawn])", "c[drawn]", "check_sampler()"),
-    "sampled_product: chances": lowrank("lowrank", "c = p.detach().norm(dim=0) * v.detach().norm(dim=1)", "c = p.detach().norm(dim=0)", "check_sampler()"),
+    "sampled_product: chances": lowrank("lowrank", "c = sum(rows.square().sum(0) for rows in p.detach().split(256)).sqrt() * v.detach().norm(dim=1)", "c = sum(rows.square().sum(0) for rows in p.detach().split(256)).sqrt()", "check_sampler()"),
     "effective_rank: power": lowrank("lowrank", ".pow(power).cumsum(-1)", ".cumsum(-1)", "check_metric([Fraction(1)] + [Fraction(1, 10)] * 9, Fraction(9, 10))"),
     "moment_queries: sign of the sine": codes("codes/__init__", "-f[:, k + 1 :].imag], -1)", "f[:, k + 1 :].imag], -1)", "check_moment(64, 2)"),
     "moment_queries: scale of the bump": codes("codes/__init__", "(2 * torch.sin(", "(4 * torch.sin(", "check_moment(64, 2)"),
@@ -259,13 +264,21 @@ MUTATIONS = {
     "hops: too few squares": patterns("conditions", "most = [one], (n - 1) ** 2 + 1", "most = [one], n", "check_slowest(9)"),
     "exact: pairs of global tokens": patterns("exact", "- g * (g - 1)", "+ g * (g - 1)", "check_tight(lambda n: patterns.longformer(n, 5, 3), 20, (2, exact('longformer', 20, 5, 3).connections))", page=False),
     "attend: scale": tiles("_tiles", "attn_mask=mask, scale=scale)", "attn_mask=mask, scale=2 * scale)", "check_exact(UNIONS['strided'](37))"),
-    "merge_: sign": tiles("_tiles", "(lse - safe).exp()", "(safe - lse).exp()", "check_merge(UNIONS['strided'](31))"),
+    "merge_: sign": tiles("_tiles", "weight = (l - total.masked_fill(total.isneginf(), 0))", "weight = (lse - total.masked_fill(total.isneginf(), 0))", "check_merge(UNIONS['strided'](31))"),
     "merge_: maximum for the sum": tiles("_tiles", "torch.logaddexp(lse, l)", "torch.maximum(lse, l)", "check_merge(UNIONS['strided'](31))"),
     "_one: weight of nothing": tiles("_tiles", "l = l.masked_fill(dead, -math.inf)", "l = l + 0", "check_merge(UNIONS['blocks and lists'](31))", page=False),
     "make_plan: overlaps twice": tiles("_plan", "mask &= ~_reads(part, n, k, l)", "mask &= mask", "check_merge(UNIONS['strided'](31))"),
-    "Layout.keys: offset of the mask": tiles("_shapes", "self.hop - self.left + torch.arange(self.width)", "self.hop - self.left + 1 + torch.arange(self.width)", "check_exact(UNIONS['strided'](131))"),
+    "_runs: offset of the mask": tiles("_plan", "layout.k.tokens(tiles, n)", "layout.k._replace(first=layout.k.first + 1).tokens(tiles, n)", "check_exact(UNIONS['strided'](131))"),
+    "strips: step of a residue class": tiles("_tiles", "side.step * row", "row", "check_exact(UNIONS['strided'](131))"),
+    "_residues: a column that the class holds": tiles("_shapes", "== torch.arange(count)[:, None], -1, behind)", "== torch.arange(count)[:, None], behind, behind)", "check_exact(UNIONS['all'](37))", page=False),
     "gradients: sign of the part of lse": tiles("_backward", "zip(g, out)]) - g_lse", "zip(g, out)]) + g_lse", "check_gradient(UNIONS['strided'](31))", page=False),
-    "_one: sign of the drift": tiles("_backward", "ds.sub_(d_b", "ds.add_(d_b", "check_gradient(UNIONS['strided'](31))", page=False),
+    "_one: sign of the drift": tiles("_backward", "ds.copy_(-tile_d[b]", "ds.copy_(tile_d[b]", "check_gradient(UNIONS['strided'](31))", page=False),
+    "_one: base of the logits": tiles("_backward", "scale).mul_(LOG2E).exp2_()", "scale).exp2_()", "check_gradient(UNIONS['strided'](31))", page=False),
+    "_products: scale": tiles("_entries", "beta=0.0, alpha=scale)", "beta=0.0, alpha=2 * scale)", "check_merge(UNIONS['blocks and lists'](31))", page=False),
+    "_forward: sum for the weighted mean": tiles("_entries", "return out / total.masked_fill(total == 0, 1).unsqueeze(-1)", "return out", "check_merge(UNIONS['blocks and lists'](31))", page=False),
+    "entries_of: rows for columns": tiles("_entries", "made = Entries(starts(rows), rows, columns,", "made = Entries(starts(rows), rows, rows,", "check_merge(UNIONS['blocks and lists'](31))", page=False),
+    "add_gradients: sign of the drift": tiles("_entries", "- drift_.index_select(0, own.row)", "+ drift_.index_select(0, own.row)", "check_gradient(UNIONS['blocks and lists'](31))", page=False),
+    "_spread: overlapping tiles": tiles("_backward", "weights[every].mT, rows[every]", "weights[every].mT, rows[: len(weights[every])]", "check_gradient(UNIONS['global rows'](64))", page=False),
     "lsh_attention: sign of the correction": efficient("efficient/hashing", "logits = logits - seen", "logits = logits + seen", "check_union(0)"),
     "lsh_attention: rounds by their mean": efficient("efficient/hashing", "(torch.softmax(lse, 0) * out).sum(0)", "out.mean(0)", "check_union(0)"),
     "lsh_attention: keys not of length one": efficient("efficient/hashing", "F.normalize(qk, dim=-1), v)", "qk, v)", "check_union(0)"),
@@ -361,9 +374,19 @@ MUTATIONS = {
     "divergence: sign": copying("__init__", "return term(u, p) + term(1 - u, 1 - p)", "return term(u, p) - term(1 - u, 1 - p)", "check_sample(60, 4, 1e-3)"),
     "ceiling: scale": copying("__init__", "math.log(1 / failure) / samples", "math.log(1 / failure) / samples / 4", "check_sample(60, 4, 1e-3)"),
     "head_steps: union for one step": copying("__init__", "(h if scheme == \"multihead\" else l) % p", "l % p", "check_schemes(patterns.fixed(16), 1)", page=False),
+    "dobrushin: scale": bridges("amax((-2, -1)) / 2)", "amax((-2, -1)))", "check_logits(extreme(6, 1.0, 3), 1.0)"),
+    "dobrushin: columns": bridges("torch.cdist(q, q, p=1)", "torch.cdist(q.mT, q.mT, p=1)", "check_diameter(two_of_eight(), (torch.arange(8) < 4).double()[:, None])", page=False),
+    "rank_floor: sign": bridges("2 * e - 1, traces", "2 * e + 1, traces", "check_rank(*pairs(8, 0.75), 4)"),
+    "rank_floor: axis": bridges("_wide(p.amax(-2)).sort", "_wide(p.amax(-1)).sort", "check_rank(all_on_one(), all_on_one(), 1)", page=False),
+    "rank_floor: denominator": bridges("/ (j + r[:, None])", "/ (j - r[:, None])", "check_rank(*lopsided(), 1)", page=False),
+    "largest_dobrushin: sign": bridges("1 + u * u + 2 * c * u", "1 + u * u + 2 * c", "check_logits(extreme(6, 1.0, 3), 1.0)"),
+    "largest_dobrushin: scale": bridges("math.exp(-2 * r)", "math.exp(-r)", "check_logits(extreme(7, 1.0, 3), 1.0)"),
+    "needed_radius: scale": bridges("* (n - 1) / leak) / 2", "* (n - 1) / leak) / 3", "check_memory(32, 0.1)", page=False),
+    "needed_bits: off by one": bridges("math.log2(high - 1)", "math.log2(high)", "check_counting(*grid(3, 2), 2)"),
     "mix: the filter looks ahead": copying("networks", "F.pad(x.mT, _sides(self.mixing))", "F.pad(x.mT, _sides(self.mixing)[::-1])", "check_fields('convolution')", page=False),
     "mix: the matrix is not masked": copying("networks", "(self.between * self.mask) @ x", "self.between @ x", "check_fields('projection')", page=False),
-    "copy_targets: the token itself": copying("networks", "x[:, half + 1 :]", "x[:, half : -1]", "check_trained()"),
+    "causal_pattern: half of the window": copying("families", "patterns.strided(n, w, reach=w - 1)", "patterns.strided(n, w)", "check_stored('full')"),
+    "copy_targets: the token itself": copying("training", "x[:, half + 1 :]", "x[:, half : -1]", "check_trained()"),
 }
 
 

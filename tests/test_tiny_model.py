@@ -73,7 +73,7 @@ def test_the_script_trains():
 
 
 def test_the_experiment_changes_the_attention_alone():
-    other = script("linformer")
+    other = script("train_linformer")
     dense, eight, none = (other.network(kind, 0) for kind in ("dense", 8, "none"))
     names = set(eight.state_dict()) - set(dense.state_dict())
     assert names == {f"blocks.{l}.{x}" for l in (0, 1) for x in "ef"}

@@ -13,6 +13,8 @@ from torch import Tensor
 
 from attnlib._require import finite, require
 
+TILE = 1 << 17  # logits that are looked at together: larger ones cost fresh pages each time
+
 
 def coherence(keys: Float[Tensor, "n d"], *, tile: int = 2048) -> float:
     """The largest inner product of two different rows.
@@ -46,11 +48,16 @@ def margins(q: Float[Tensor, "m d"], k: Float[Tensor, "n d"], columns: Int[Tenso
     Args:    q: queries.   k: keys.   columns: (m, k), S_i in row i, without repetition.
     Returns: (m,); where this is at least T, no other column has more than e^-T times the weight of one of S_i.
     Raises:  ValueError if a column repeats, is not one of 0..n-1, or there is no other column.
-    Cost:    O(m n d) time, O(m n) memory.
+    Cost:    O(m n d) time, O(m) memory and a tile of logits.
     Source:  the definition of a gap on the page; only the abstract of Likhosherstov et al. 2021 was seen.
     Page:    notebooks/sparse_patterns/price_of_dimension
     """
     _columns(columns, len(k))
+    rows = max(1, TILE // len(k))
+    return torch.cat([_margins(*part, k) for part in zip(q.split(rows), columns.split(rows))])
+
+
+def _margins(q: Tensor, columns: Tensor, k: Tensor) -> Tensor:
     logits = q @ k.T
     own = logits.gather(1, columns).amin(1)
     return own - logits.scatter(1, columns, -math.inf).amax(1)
@@ -95,7 +102,7 @@ def moment_queries(
     Returns: (m, 2 k); the logits on S_i are the log weights plus a number of the row.
     Raises:  ValueError if a column repeats or is out of range, for gap <= 0, and for log_weights of another shape or
              with NaN or infinity.
-    Cost:    O(m n k) time, O(m n) memory.
+    Cost:    O(m n k) time, O((m + n) k) memory and a tile.
     Source:  derived on the page.
     Claim:   codes.moment      Page: notebooks/sparse_patterns/price_of_dimension
     """
@@ -105,13 +112,19 @@ def moment_queries(
     require(w.shape == columns.shape, f"log_weights must have shape {tuple(columns.shape)}, got {tuple(w.shape)}")
     finite(log_weights=w)
     w = w - w.amin(1, keepdim=True)  # so that a factor of all weights changes nothing
-    k, half = columns.shape[1], columns.shape[1] // 2
+    rows, half = max(1, TILE // (n * columns.shape[1])), columns.shape[1] // 2
     t = 2 * math.pi * torch.arange(n, dtype=w.dtype, device=w.device) / n
-    waves = lambda x: torch.cat([torch.exp(1j * m * x[..., None]) for m in range(-half, half + 1)], -1)
-    r = (torch.linalg.pinv(waves(t[columns])) @ w[..., None].to(waves(t).dtype))[..., 0]  # c_{-m} = conj c_m
+    waves = torch.stack([torch.exp(1j * m * t) for m in range(-half, half + 1)], -1)
+    return torch.cat([_moment_queries(*part, t, waves, gap) for part in zip(columns.split(rows), w.split(rows))])
+
+
+def _moment_queries(columns: Tensor, w: Tensor, t: Tensor, waves: Tensor, gap: float | int) -> Tensor:
+    (n, odd), k = waves.shape, columns.shape[1]
+    half = odd // 2
+    r = (torch.linalg.pinv(waves[columns]) @ w[..., None].to(waves.dtype))[..., 0]  # c_{-m} = conj c_m
     turn = (torch.arange(n, device=w.device) - columns[..., None]) % n
     bumps = (2 * torch.sin(math.pi / n * turn.to(w.dtype)).square()).prod(1).scatter(1, columns, 1.0)  # (m, n)
-    need = (r @ waves(t).T).real + gap
+    need = (r @ waves.T).real + gap
     c = (need / bumps).scatter(1, columns, -math.inf).amax(1).clamp_min(0)
     f = torch.ones(len(columns), 1, dtype=r.dtype, device=w.device)
     for one in torch.exp(1j * t[columns]).unbind(1):  # 1 - cos(t - a) = 1 - (e^(ia) e^(-it) + e^(-ia) e^(it)) / 2
@@ -129,7 +142,7 @@ def code_from(q: Float[Tensor, "n d"], k: Float[Tensor, "n d"]) -> Float[Tensor,
     Args:    q: (n, d), query j prefers key j to all others.   k: (n, d), norms at most 1.
     Returns: (n, d), unit vectors with inner products at most 1 - T / s, s the largest |q_j|, T the smallest margin.
     Raises:  ValueError for a key longer than 1 (by more than rounding) or a query that does not prefer its key.
-    Cost:    O(n^2 d).
+    Cost:    O(n^2 d) time, O(n d) memory and a tile.
     Source:  derived on the page.
     Claim:   codes.law      Page: notebooks/sparse_patterns/price_of_dimension
     """

@@ -76,15 +76,17 @@ def context_ids(
 
 
 def _contexts(z: Tensor, keep: Tensor | None, beta: float, normalizer: Normalizer) -> Tensor:
-    if keep is None:
-        others = z.sort(-1).values.unsqueeze(-2)
+    """f of some sequences; where even one has too many weights for a tile, some of its rows at a time."""
+    others = (z if keep is None else z.masked_fill(~keep, math.inf)).sort(-1).values.unsqueeze(-2)
+    hidden = None if keep is None else others.isinf()
+    others = others if keep is None else others.masked_fill(hidden, 0)
+
+    def read(z: Tensor) -> Tensor:
         logits = beta * z.unsqueeze(-1) * others
-    else:
-        others = z.masked_fill(~keep, math.inf).sort(-1).values.unsqueeze(-2)
-        hidden = others.isinf()
-        others = others.masked_fill(hidden, 0)
-        logits = (beta * z.unsqueeze(-1) * others).masked_fill(hidden, -math.inf)
-    f = (NORMALIZERS[normalizer](logits) * others).sum(-1)
+        logits = logits if keep is None else logits.masked_fill(hidden, -math.inf)
+        return (NORMALIZERS[normalizer](logits) * others).sum(-1)
+
+    f = torch.cat([read(part) for part in z.tensor_split(-(-z.numel() * z.shape[-1] // TILE), -1)], -1)
     return f if keep is None else f.masked_fill(~keep, 0)
 
 

@@ -68,7 +68,7 @@ def choose_projection(
              budget: draws before it gives up; at least best_of, and a smaller number is raised to it.
     Returns: Projection; in expectation fewer than 2.76 draws when best_of is 1.
     Raises:  ValueError for a zero token, equal tokens, NaN, integers, a budget or best_of below one, or a budget used up.
-    Cost:    O(|V|^2 d) once, O(|V| d + |V|^2) a draw; memory in tiles.
+    Cost:    O(|V|^2 d) a draw; memory in tiles.
     Source:  Kajitsuka and Sato 2024, the vector of Theorem 2, which exists with positive probability; here it is drawn and checked.
              The check is float64 with its rounding error taken off.
     Claim:   ids.projection      Page: notebooks/one_layer_memorization/contextual_mapping

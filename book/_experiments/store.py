@@ -35,7 +35,8 @@ def commit() -> str:
     def git(*words: str) -> str:
         done = subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True, check=False)
         return done.stdout.strip() if done.returncode == 0 else ""
-    changed = git("status", "--porcelain", "--untracked-files=no", "attnlib", "book/_experiments")
+    code = ("attnlib", "book/_experiments", f":!{RESULTS.relative_to(ROOT).as_posix()}")  # a result just stored is not code
+    changed = git("status", "--porcelain", "--untracked-files=no", "--", *code)
     return (git("rev-parse", "--short=12", "HEAD") or "unknown") + (" and changes" if changed else "")
 
 

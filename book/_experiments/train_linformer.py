@@ -1,4 +1,4 @@
-"""Linformer against dense attention on one task and one budget: python book/_experiments/linformer.py
+"""Linformer against dense attention on one task and one budget: python book/_experiments/train_linformer.py
 
 About 20 CPU minutes with one thread. Masked characters of Python's library, passages of 128 characters, two layers, four
 heads, width 64; the attention is the only thing that differs. Three seeds a setting, 900 steps a run: a small
