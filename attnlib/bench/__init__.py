@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import platform
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from importlib import import_module
 from pathlib import Path
 
@@ -19,6 +19,18 @@ JOBS = {
 }
 
 
+def cases(job: str, device: str = "cpu", quick: bool = False) -> dict[str, Callable[[], Record]]:
+    """What a job measures.
+
+    Args:    job: key of JOBS.   device: "cpu" or "cuda".   quick: small sizes, no compiler.
+    Returns: functions of no argument by the names of their cases; nothing is made before they are called.
+    Cost:    an import.
+    Source:  see each job.
+    Page:    book/benchmarks
+    """
+    return import_module(f"attnlib.bench.{JOBS[job]}").cases(device, quick)
+
+
 def records(jobs: Sequence[str], device: str = "cpu", quick: bool = False) -> Iterator[Record]:
     """The records of some jobs, as they are measured.
 
@@ -29,7 +41,7 @@ def records(jobs: Sequence[str], device: str = "cpu", quick: bool = False) -> It
     Page:    book/benchmarks
     """
     for job in jobs:
-        yield from import_module(f"attnlib.bench.{JOBS[job]}").run(device, quick)
+        yield from (measure() for measure in cases(job, device, quick).values())
 
 
 def printed(record: Record) -> str:

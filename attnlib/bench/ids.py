@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import numpy as np
 import torch
@@ -110,27 +110,3 @@ def cases(device: str, quick: bool) -> dict[str, Callable[[], Record]]:
     first, second = f"smallest gap of {n:.0e} ids", f"Boltzmann averages, {rows} x {width}"
     return {first: lambda: gaps(first, n, device, rounds),
             second: lambda: averages(second, rows, width, device, rounds, quick)}
-
-
-def names(device: str) -> list[str]:
-    """The names of all cases of a full run; nothing is measured.
-
-    Args:    device: "cpu" or "cuda".
-    Returns: names.
-    Cost:    none.
-    Source:  none.
-    Page:    book/benchmarks
-    """
-    return list(cases(device, False))
-
-
-def run(device: str, quick: bool) -> Iterator[Record]:
-    """The records of all cases, one after another.
-
-    Args:    device: "cpu" or "cuda".   quick: small sizes, and no compiler.
-    Yields:  what record.compare returns.
-    Cost:    about a minute; quick a second.
-    Source:  see each peer.
-    Page:    book/benchmarks
-    """
-    yield from (measure() for measure in cases(device, quick).values())

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -30,11 +31,11 @@ def places(pattern: Pattern) -> tuple[Tensor, Tensor]:
     return col[(crow[:-1, None] + at).clamp_max(len(col) - 1)] * kept, kept
 
 
-def cases(device: str, quick: bool) -> list[sparse.Case]:
-    """What is measured: each token reads itself and 63 random tokens, so at most 64 keys.
+def cases(device: str, quick: bool) -> dict[str, Callable[[], Record]]:
+    """What is measured, two minutes of it: each token reads itself and 63 random tokens, so at most 64 keys.
 
     Args:    device: "cpu" or "cuda".   quick: one small size, and no compiler.
-    Returns: cases for sparse.measure; no pattern is made yet.
+    Returns: cases by name; no pattern is made yet.
     Cost:    none.
     Source:  random sets are what block-sparse kernels are not made for.
     Page:    book/benchmarks
@@ -47,29 +48,5 @@ def cases(device: str, quick: bool) -> list[sparse.Case]:
 
     w, sizes = (8, (256,)) if quick else (W, (2048, 4096))
     made = lambda n: lambda: patterns.random(n, w - 1, generator=torch.Generator().manual_seed(0))
-    return [sparse.Case(f"random sets of {w}, n = {n}, forward", made(n), peers) for n in sizes]
-
-
-def names(device: str) -> list[str]:
-    """The names of all cases of a full run; nothing is measured.
-
-    Args:    device: "cpu" or "cuda".
-    Returns: names.
-    Cost:    none.
-    Source:  none.
-    Page:    book/benchmarks
-    """
-    return [case.name for case in cases(device, False)]
-
-
-def run(device: str, quick: bool) -> Iterator[Record]:
-    """The records of all cases, one after another.
-
-    Args:    device: "cpu" or "cuda".   quick: one small size, and no compiler.
-    Yields:  what sparse.measure returns.
-    Cost:    about two minutes; quick a second.
-    Source:  see each peer.
-    Page:    book/benchmarks
-    """
-    for case in cases(device, quick):
-        yield sparse.measure(case, device, 2 if quick else ROUNDS, "lists")
+    found = [sparse.Case(f"random sets of {w}, n = {n}, forward", made(n), peers) for n in sizes]
+    return {case.name: partial(sparse.measure, case, device, 2 if quick else ROUNDS, "lists") for case in found}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import torch
 from torch import Tensor
@@ -101,27 +101,3 @@ def cases(device: str, quick: bool) -> dict[str, Callable[[], Record]]:
             name = f"LSH, n = {n}, rounds of hashing: {hashes}, time only"
             found[name] = lambda name=name, n=n, hashes=hashes: lsh(name, n, hashes, device, rounds)
     return found
-
-
-def names(device: str) -> list[str]:
-    """The names of all cases of a full run; nothing is measured.
-
-    Args:    device: "cpu" or "cuda".
-    Returns: names.
-    Cost:    none.
-    Source:  none.
-    Page:    book/benchmarks
-    """
-    return list(cases(device, False))
-
-
-def run(device: str, quick: bool) -> Iterator[Record]:
-    """The records of all cases, one after another.
-
-    Args:    device: "cpu" or "cuda".   quick: small sizes.
-    Yields:  what record.compare returns.
-    Cost:    about a minute; quick a second.
-    Source:  see each peer.
-    Page:    book/benchmarks
-    """
-    yield from (measure() for measure in cases(device, quick).values())

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import NamedTuple
 
 import torch
@@ -114,11 +115,12 @@ def given_forward(x: Tensor, attention: Sequence[Tensor], stacked: Sequence[Tens
     return x
 
 
-def measure(work: Workload, device: str, rounds: int) -> list[Record]:
-    """Sums over all paths beside forward passes and, if work.single, beside what visits every path.
+def measure(name: str, work: Workload, each: bool, device: str, rounds: int) -> Record:
+    """Sums over all paths beside forward passes, or beside what visits every path.
 
-    Args:    work: the sizes.   device: "cpu" or "cuda".   rounds: of the fast runs; slow ones get three at most.
-    Returns: one or two records.
+    Args:    name: of the case.   work: the sizes.   each: beside what visits every path.   device: "cpu" or "cuda".
+             rounds: turns of each run.
+    Returns: what record.compare returns.
     Cost:    for L = 6, h = 4 about ten seconds a round of the slow peers.
     Source:  peers as named in each function.
     Page:    notebooks/path_decomposition/paths
@@ -133,7 +135,7 @@ def measure(work: Workload, device: str, rounds: int) -> list[Record]:
     exact = path_sums(x.double(), double, skip=True, attention=[p.double() for p in attention], check=False).by_length
     scale = exact.flatten(-2).norm(dim=-1)[..., None, None]
     paths = sum(path_counts([work.h] * work.L, skip=True))
-    common = {"device": device, "sizes": {**work._asdict(), "paths": paths}, "truth": (exact,), "scale": scale}
+    multiplied, moved = (0, 0) if each else work.least
 
     def ours() -> Tensor:
         return path_sums(x, layers, skip=True, attention=attention, check=False).by_length
@@ -144,38 +146,27 @@ def measure(work: Workload, device: str, rounds: int) -> list[Record]:
             sums[sum(head is not None for head in path)] += term
         return sums
 
-    fast = {"ours": ours, "floor forward, attention given": lambda: given_forward(x, side, weights),
+    runs = {"ours": ours, "one by one": lambda: one_by_one(x, attention, weights),
+            "prefix tree": lambda: prefix_tree(x, attention, weights), "path_terms": terms} if each else {
+            "ours": ours, "floor forward, attention given": lambda: given_forward(x, side, weights),
             "floor forward": lambda: forward(x, layers, skip=True, check=False)}
-    multiplied, moved = work.least
-    words = f"{work.name}: beside forward passes"
-    found = [compare("paths", words, fast, rounds=rounds, flop=multiplied, moved=moved, **common)]
-    if work.single:
-        slow = {"ours": ours, "one by one": lambda: one_by_one(x, attention, weights),
-                "prefix tree": lambda: prefix_tree(x, attention, weights), "path_terms": terms}
-        found.append(compare("paths", f"{work.name}: beside every path", slow, rounds=min(rounds, 3), **common))
-    return found
+    return compare("paths", name, runs, device=device, rounds=rounds, sizes={**work._asdict(), "paths": paths},
+                   flop=multiplied, moved=moved, truth=(exact,), scale=scale)
 
 
-def names(device: str) -> list[str]:
-    """The beginnings of the names of all cases of a full run; nothing is measured.
-
-    Args:    device: "cpu" or "cuda".
-    Returns: names.
-    Cost:    none.
-    Source:  none.
-    Page:    notebooks/path_decomposition/paths
-    """
-    return [work.name for work in WORKLOADS + (ON_GPU if device == "cuda" else [])]
-
-
-def run(device: str, quick: bool) -> Iterator[Record]:
-    """The records of all workloads, one after another.
+def cases(device: str, quick: bool) -> dict[str, Callable[[], Record]]:
+    """What is measured, five minutes of it: each workload beside forward passes, the single ones beside every path too.
 
     Args:    device: "cpu" or "cuda".   quick: tiny sizes.
-    Yields:  what measure returns.
-    Cost:    about five minutes; quick a few seconds.
-    Source:  see each peer.
+    Returns: cases by name; nothing is drawn yet.
+    Cost:    none.
+    Source:  performance goal 6.
     Page:    notebooks/path_decomposition/paths
     """
+    found: dict[str, Callable[[], Record]] = {}
+    rounds = 2 if quick else 21
     for work in QUICK if quick else WORKLOADS + (ON_GPU if device == "cuda" else []):
-        yield from measure(work, device, 2 if quick else 21)
+        for each, words in ((False, "beside forward passes"), (True, "beside every path"))[: 1 + work.single]:
+            name = f"{work.name}: {words}"
+            found[name] = partial(measure, name, work, each, device, min(rounds, 3) if each else rounds)
+    return found

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 import torch
@@ -55,11 +56,11 @@ def big_bird(n: int, b: int, *, generator: torch.Generator) -> Pattern:
     return patterns.from_masks(mask.repeat_interleave(b, 0).repeat_interleave(b, 1))
 
 
-def cases(device: str, quick: bool) -> list[Case]:
-    """What is measured.
+def cases(device: str, quick: bool) -> dict[str, Callable[[], Record]]:
+    """What is measured, five minutes of it; quick a second.
 
     Args:    device: "cpu" or "cuda".   quick: tiny sizes, and no compiler.
-    Returns: four cases, on a GPU five; quick: four small ones. No large pattern is made yet.
+    Returns: four cases by name, on a GPU five; quick: four small ones. No large pattern is made yet.
     Cost:    none.
     Source:  performance goals: a window forward, forward and backward, blocks, a union; a long window in bfloat16.
     Page:    notebooks/sparse_universality/patterns_and_conditions
@@ -92,7 +93,9 @@ def cases(device: str, quick: bool) -> list[Case]:
         Case(f"window {s + 1} + stride {s} + 16 columns, n = {half}, forward", lambda: build(half, list(parts)),
              lambda p: {**masked(p), **flex(p, either, 64, 128)}, parts=alone),
     ]
-    return found if device == "cpu" or quick else [*found, _long(device)]
+    if device != "cpu" and not quick:
+        found.append(_long(device))
+    return {case.name: partial(measure, case, device, 2 if quick else ROUNDS) for case in found}
 
 
 def _long(device: str) -> Case:
@@ -148,28 +151,3 @@ def _truth(
             total = [a + b for a, b in zip(total, torch.autograd.grad(y, (q, k, v), up[..., rows, :].double()))]
         out.append(y.detach())
     return tuple(total) if backward else (torch.cat(out, -2),)
-
-
-def names(device: str) -> list[str]:
-    """The names of all cases of a full run; nothing is measured.
-
-    Args:    device: "cpu" or "cuda".
-    Returns: names.
-    Cost:    none.
-    Source:  none.
-    Page:    notebooks/sparse_universality/patterns_and_conditions
-    """
-    return [case.name for case in cases(device, False)]
-
-
-def run(device: str, quick: bool) -> Iterator[Record]:
-    """The records of all cases, one after another.
-
-    Args:    device: "cpu" or "cuda".   quick: tiny sizes.
-    Yields:  what measure returns.
-    Cost:    about five minutes; quick a second.
-    Source:  see each peer.
-    Page:    notebooks/sparse_universality/patterns_and_conditions
-    """
-    for case in cases(device, quick):
-        yield measure(case, device, 2 if quick else ROUNDS)

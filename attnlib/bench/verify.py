@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 import torch
@@ -36,20 +37,22 @@ class Case(NamedTuple):
         return f"{'sign code' if self.signs else 'float code, log-sum-exp'}, n = {self.n}, d = {D}, k = {K}"
 
 
-def cases(device: str, quick: bool) -> list[Case]:
-    """What is measured. KeOps has cases of its own at fewer tokens: 128 features are many for it.
+def cases(device: str, quick: bool) -> dict[str, Callable[[], Record]]:
+    """What is measured, six minutes of it. KeOps has cases of its own at fewer tokens: 128 features are many for it.
 
     Args:    device: "cpu" or "cuda".   quick: small sizes, and no compiler.
-    Returns: cases.
+    Returns: cases by name; no code is drawn yet.
     Cost:    none.
     Source:  performance goals 8 and 9.
     Page:    book/benchmarks
     """
-    if quick:
-        return [Case(2048, False, True), Case(2048, True, True)]
+    found = [Case(2**15, False), Case(2**15, True), Case(2**11, False, True), Case(2**11, True, True)]
     if device == "cuda":
-        return [Case(2**17, False, True), Case(2**20, True), Case(2**17, True, True)]
-    return [Case(2**15, False), Case(2**15, True), Case(2**11, False, True), Case(2**11, True, True)]
+        found = [Case(2**17, False, True), Case(2**20, True), Case(2**17, True, True)]
+    if quick:
+        found = [Case(2048, False, True), Case(2048, True, True)]
+    by_kind = {True: measure_signs, False: measure_float}
+    return {case.name: partial(by_kind[case.signs], case, device, 2 if quick else ROUNDS, quick) for case in found}
 
 
 def row_chunks(q: Tensor, k: Tensor, high: int) -> Tensor:
@@ -215,28 +218,3 @@ def _quantised(code: Code) -> Callable[[slice, slice], Tensor] | str:
     multiply = torch.ops.onednn.qlinear_pointwise
     how = (one, zero, None, 1.0, 0, torch.float32, "none", [], "")
     return lambda i, j: multiply(shifted[i], 1.0, 128, packed[j.start], *how)
-
-
-def names(device: str) -> list[str]:
-    """The names of all cases of a full run; nothing is measured.
-
-    Args:    device: "cpu" or "cuda".
-    Returns: names.
-    Cost:    none.
-    Source:  none.
-    Page:    book/benchmarks
-    """
-    return [case.name for case in cases(device, False)]
-
-
-def run(device: str, quick: bool) -> Iterator[Record]:
-    """The records of all cases, one after another.
-
-    Args:    device: "cpu" or "cuda".   quick: small sizes, and no compiler.
-    Yields:  what record.compare returns.
-    Cost:    about six minutes; quick a second.
-    Source:  see each peer.
-    Page:    book/benchmarks
-    """
-    for case in cases(device, quick):
-        yield (measure_signs if case.signs else measure_float)(case, device, 2 if quick else ROUNDS, quick)

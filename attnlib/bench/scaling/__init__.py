@@ -6,7 +6,8 @@ import math
 import statistics
 import time
 import tracemalloc
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
 import torch
 
@@ -94,6 +95,7 @@ def measure(kernel: Kernel, name: str, device: str, *, quick: bool = False) -> R
     Source:  none.
     Page:    book/benchmarks
     """
+    torch.empty(31 * 2**20, dtype=torch.uint8)  # freed at once: now glibc keeps blocks up to this size, and their pages
     axis = kernel.axes[name]
     at = axis.small() if quick else axis.at
     runs = {str(size): kernel.at(name, size, device) for size in at}
@@ -165,16 +167,14 @@ def rows(records: Sequence[Record]) -> list[str]:
     return lines
 
 
-def run(device: str, quick: bool) -> Iterator[Record]:
-    """The records of all kernels and axes, one after another.
+def cases(device: str, quick: bool) -> dict[str, Callable[[], Record]]:
+    """What is measured, some minutes of it, quick 15 seconds: every axis of every kernel.
 
     Args:    device: "cpu" or "cuda".   quick: two axes a kernel, three small sizes.
-    Yields:  what measure returns.
-    Cost:    a few minutes; quick 15 seconds.
+    Returns: cases by name; nothing is made yet.
+    Cost:    none.
     Source:  none.
     Page:    book/benchmarks
     """
-    torch.empty(31 * 2**20, dtype=torch.uint8)  # freed at once: now glibc keeps blocks up to this size, and their pages
-    for kernel in KERNELS:
-        for name in list(kernel.axes)[: 2 if quick else None]:
-            yield measure(kernel, name, device, quick=quick)
+    axes = [(kernel, name) for kernel in KERNELS for name in list(kernel.axes)[: 2 if quick else None]]
+    return {f"{kernel.name}: {name}": partial(measure, kernel, name, device, quick=quick) for kernel, name in axes}
