@@ -8,9 +8,10 @@ PYTHON ?= $(or $(FOUND),python3)
 RUN := .venv/bin/python
 PORT ?= 8000
 
-# Two tests at once, those of a file together (a page's cells share a kernel; a file builds the book once). One thread
-# a process: more would only wait for one another.
-PYTEST := $(RUN) -m pytest -n 2 --dist loadfile
+# Two tests at once. In `make test` those of a file together (a page's cells share a kernel). In `make check`, where
+# broken kernels are half of the work, each process begins with half of the files and takes from the other at the end.
+# One thread a process: more would only wait for one another.
+PYTEST := $(RUN) -m pytest -n 2
 export OMP_NUM_THREADS ?= 1
 
 .DEFAULT_GOAL := help
@@ -30,10 +31,10 @@ quick: env ## run all pages in forks of one process and compare their checked ce
 	@$(RUN) book/_tools/quick.py
 
 test: env ## every test but the wide lane: library, claims, pages, build, browser
-	@$(PYTEST)
+	@$(PYTEST) --dist loadfile
 
 check: env ## what `make test` leaves out: pages as in Colab, variants in the browser, broken kernels on pages
-	@$(PYTEST) -m wide
+	@$(PYTEST) --dist worksteal -m wide
 
 release: env ## run the tests of the claims; fail if any claim is unchecked or broken
 	@$(RUN) book/_tools/claims.py refresh

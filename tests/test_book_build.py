@@ -36,7 +36,7 @@ def test_ratios_are_taken_in_turn_or_over_the_middle():
 
 def test_a_command_that_fails_ends_the_measurement(tmp_path):
     runs = book_build.Runs(tmp_path)
-    runs.run("fine", ["-c", "pass"])
+    assert runs.run("fine", ["-c", "print('said')"]) == "said\n"
     assert len(runs.seconds["fine"]) == len(runs.load["fine"]) == 1
     with pytest.raises(SystemExit, match="broken failed; nothing is stored"):
         runs.run("broken", ["-c", "raise KeyError"])

@@ -100,6 +100,8 @@ def test_sound_pages_alone_pass_and_do_not_meet(book):
     assert done.returncode == 0 and done.stderr == "", done.stdout + done.stderr
     assert [line.split(":")[0] for line in done.stdout.splitlines()[:-1]] == [f"pages/{name}" for name in SOUND]
     assert f"{len(SOUND)} pages" in done.stdout and "0 failed" in done.stdout
+    wall, cells = (float(re.search(rf"{words} ([\d.]+)", done.stdout)[1]) for words in ("failed, in", "the cells took"))
+    assert 0 < cells <= wall + 1  # CPU seconds of one process at a time; the wall is rounded
 
 
 @pytest.mark.wide  # a kernel has threads, and nbval keeps no history, as Jupyter does

@@ -79,24 +79,25 @@ def _zeros(q: Tensor, k: Tensor, c: Tensor, least: Tensor, scale: float, buffer:
     n, rows, whole = len(k), len(q), q.dtype == torch.int8
     places, order = c.flatten().sort()  # by column, so that each tile of keys finds its targets side by side
     edges = torch.searchsorted(places, torch.arange(0, n + wide, wide, device=c.device)).tolist()
-    lines = order // c.shape[1]
+    starts = places // wide * wide
+    targets = order // c.shape[1] * (n - starts).clamp(max=wide) + places - starts  # each within its tile, flat
     lowest = torch.iinfo(torch.int32).min if whole else -math.inf
     if not whole:
         q, shift = q * (scale * math.log2(math.e)), (least * math.log2(math.e))[:, None]  # exp2 is the faster one
-    top, mass = torch.full_like(least, -math.inf), torch.zeros_like(least)
+    top, mass = None, torch.zeros_like(least)
     for number, j in enumerate(range(0, n, wide)):
         width = min(wide, n - j)
         out = buffer[: rows * width].view(rows, width)
         logits = product(q, k[j : j + wide], out)
-        here = slice(edges[number], edges[number + 1])
-        logits.view(-1)[lines[here] * width + places[here] - j] = lowest
+        logits.view(-1).index_fill_(0, targets[edges[number] : edges[number + 1]], lowest)
         if not whole:
             logits.sub_(shift)
-        top = torch.maximum(top, logits.amax(1).to(top.dtype))
+        most = logits.amax(1)
+        top = most if top is None else torch.maximum(top, most, out=top)
         if not whole:
             mass += logits.exp2_().sum(1)
     if not whole:
         return top * math.log(2) + least, mass
     zeros = n - (c >= 0).sum(1)
-    top = torch.where(zeros > 0, top * scale, -math.inf)
+    top = torch.where(zeros > 0, top.to(least.dtype) * scale, -math.inf)
     return top, zeros * (top - least).exp()

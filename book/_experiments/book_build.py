@@ -5,7 +5,7 @@
 In a copy of the files that git knows, so that nothing built here is touched; wall time on a machine with two cores:
 
 - quick: book/_tools/quick.py, two pages at a time; over plain nbval, `pytest notebooks` in one process with the
-  project's settings;
+  project's settings; beside it the CPU time of its cells alone, shared by two processes, which is its floor;
 - cold: book/_tools/build.py with an empty cache, two pages at a time; over the same one at a time;
 - warm: the same after one page changed, by a line of text or by a line of code, which runs the page again; the page is
   the one in the middle of book/ledger.json;
@@ -19,6 +19,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import resource
 import shutil
 import statistics
@@ -34,6 +35,7 @@ import store
 sys.path.insert(0, str(store.ROOT / "book" / "_tools"))
 import notebooks
 import pages
+from quick import AT_ONCE
 
 ROUNDS_QUICK, ROUNDS_WARM, ROUNDS_IMPORT = 3, 2, 5
 NBVAL = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "notebooks"]
@@ -43,6 +45,7 @@ IMPORTS = {"torch": "import torch", "torch and attnlib": "import torch, attnlib"
            "torch and attnlib.attention": "import torch, attnlib.attention"}
 RATIOS = {
     "quick over nbval": ("quick", "nbval"),
+    "cells of quick alone over nbval": ("cells of quick alone", "nbval"),
     "cold over serial cold": ("cold", "cold serial"),
     "warm, text, over serial cold": ("warm, text", "cold serial"),
     "warm, code, over serial cold": ("warm, code", "cold serial"),
@@ -58,8 +61,8 @@ class Runs:
         self.root, self.seconds, self.load = root, defaultdict(list), defaultdict(list)
         self.env = {**os.environ, "PYTHONPATH": str(root), "PYTHONUTF8": "1", "OMP_NUM_THREADS": "1"}
 
-    def run(self, name: str, command: list[str], clock=time.perf_counter) -> None:
-        """Run Python with these arguments; a command that fails ends everything, since its time says nothing."""
+    def run(self, name: str, command: list[str], clock=time.perf_counter) -> str:
+        """What Python printed with these arguments; if it fails everything ends, since its time says nothing."""
         self.load[name].append(round(os.getloadavg()[0], 2))
         began = clock()
         done = subprocess.run([sys.executable, *command], cwd=self.root, env=self.env, capture_output=True, text=True,
@@ -68,6 +71,7 @@ class Runs:
         if done.returncode:
             sys.exit(f"{name} failed; nothing is stored\n{done.stdout[-3000:]}{done.stderr[-3000:]}")
         print(f"{name}: {self.seconds[name][-1]:.1f} s, load {self.load[name][-1]}", flush=True)
+        return done.stdout
 
 
 def copy(target: Path) -> Path:
@@ -116,7 +120,8 @@ def measure(runs: Runs, page: Path) -> None:
     long = [("nbval", NBVAL), ("cold serial", [*BUILD, "--fresh", "--at-once", "1"]), ("cold", [*BUILD, "--fresh"])]
     for turn, (name, command) in enumerate(long):
         if turn < ROUNDS_QUICK:
-            runs.run("quick", QUICK)
+            cells = re.search(r"the cells took ([\d.]+) CPU s", runs.run("quick", QUICK))
+            runs.seconds["cells of quick alone"].append(round(float(cells[1]) / AT_ONCE, 3))
         shutil.rmtree(runs.root / "_build", ignore_errors=True)
         runs.run(name, command)
     for turn in range(ROUNDS_WARM):
@@ -147,7 +152,7 @@ def main() -> None:
     result = {"ratios": {name: ratio(runs.seconds[a], runs.seconds[b]) for name, (a, b) in RATIOS.items()},
               "seconds": dict(runs.seconds), "load": dict(runs.load)}
     print(json.dumps(result["ratios"], indent=1))
-    settings = {"pages": len(names), "changed page": pages.page_name(page, root), "cores": os.cpu_count(), "at once": 2,
+    settings = {"pages": len(names), "changed page": pages.page_name(page, root), "cores": os.cpu_count(), "at once": AT_ONCE,
                 "nbval": "pytest notebooks, one process", "clock": "wall; for imports user CPU time"}
     if not options.pages:
         print(store.write("book_build", result, settings=settings, seconds=time.perf_counter() - began))

@@ -45,6 +45,7 @@ def texts() -> dict[str, str]:
     made["scaling"] = "\n".join(scaling.rows(records))
     made["origin"] = origin_table({**results, **({"book_build": build} if build else {})})
     away = [f"`{job}` on a {device}" for end, device in DEVICES.items() for job in JOBS if f"bench_{job}{end}" not in results]
+    made["book"] = floor_of_quick(build)
     made["away"] = "Not run: " + "; ".join(away) + "." if away else "Every job was run on both devices."
     return made
 
@@ -56,6 +57,15 @@ def of_the_book(build: dict | None) -> list:
     ratios = build["result"]["ratios"] if build else {}
     found = {name: tuple(ratio[q] for q in ("low", "median", "high")) for name, ratio in ratios.items()}
     return [Judged(Goal(12, name, "book", "", None, target, False), found.get(name), "") for name, target in BOOK.items()]
+
+
+def floor_of_quick(build: dict | None) -> str:
+    """A sentence on what the cells take by themselves."""
+    if not build:
+        return ""
+    low, middle, high = (build["result"]["ratios"]["cells of quick alone over nbval"][q] for q in ("low", "median", "high"))
+    return (f"Their CPU time alone, shared by two processes, is {middle:.2f} of the time of `nbval` ({low:.2f} to {high:.2f}), "
+            "and no way of running them so takes less.")
 
 
 BOOK = {"quick over nbval": 1 / 4, "cold over serial cold": 0.55, "warm, text, over serial cold": 1 / 15,

@@ -43,11 +43,12 @@ NOT_COMPARED = ("image/png", "image/jpeg", "application/vnd.jupyter.widget-view+
 
 
 class Report(NamedTuple):
-    """What came of a page: its cells, how many were compared, what went wrong."""
+    """What came of a page: its cells, how many were compared, what went wrong, CPU seconds of the cells alone."""
 
     cells: int
     compared: int
     faults: list[str]
+    seconds: float = 0.0
 
 
 # ---------------------------------------------------------------- once, before the pages
@@ -143,19 +144,21 @@ def run_page(path: Path) -> Report:
     sys.path[0] = ""
     os.chdir(path.parent)
     signal.signal(signal.SIGPROF, give_up)
-    compared, faults = 0, []
+    compared, faults, seconds = 0, [], 0.0
     for number, cell in enumerate(code, start=1):
         shell.given, shell.said = [], ""
         signal.setitimer(signal.ITIMER_PROF, CELL_TIMEOUT)
+        begun = time.process_time()
         done = shell.run_cell(notebooks.source(cell), store_history=True)
+        seconds += time.process_time() - begun
         signal.setitimer(signal.ITIMER_PROF, 0)
         where = f"{path.name}, cell {cell['id']!r} ({number} of {len(code)})"
         if not done.success and "raises-exception" not in notebooks.tags(cell):
-            return Report(number, compared, [*faults, f"{where}\n{shell.said}"])
+            return Report(number, compared, [*faults, f"{where}\n{shell.said}"], seconds)
         if notebooks.CHECKED in notebooks.tags(cell):
             compared += 1
             faults += [f"{where}: {words}" for words in differences(cell.get("outputs", []), shell.given)]
-    return Report(len(code), compared, faults)
+    return Report(len(code), compared, faults, seconds)
 
 
 def give_up(*_) -> None:
@@ -246,7 +249,8 @@ def main(argv: list[str] | None = None, root: Path = pages.ROOT) -> int:
         return 1
     failed = sum(bool(report.faults) for report in reports)
     print(f"quick: {len(reports)} pages, {sum(r.cells for r in reports)} cells, "
-          f"{sum(r.compared for r in reports)} compared, {failed} failed, in {time.perf_counter() - begun:.0f} s")
+          f"{sum(r.compared for r in reports)} compared, {failed} failed, in {time.perf_counter() - begun:.0f} s; "
+          f"the cells took {sum(r.seconds for r in reports):.1f} CPU s")
     return int(failed > 0)
 
 
