@@ -24,7 +24,8 @@ def gen(seed=0):
 
 
 def randn(*size, seed=0):
-    return torch.randn(*size, dtype=torch.float64, generator=gen(seed))
+    """With seeds of its own: a projection of the same seed would repeat the numbers."""
+    return torch.randn(*size, dtype=torch.float64, generator=gen(1000 + seed))
 
 
 def softmax_matrix(n, *, seed=0, beta=None):
@@ -496,7 +497,7 @@ def test_where_the_normalised_form_says_something():
         assert (rho >= 2) is passes and bool((p @ v).norm() <= 0.5 * p.norm() * v.norm()) is passes
         assert check_normalised(w, zero=True, count=1).ok is passes
     eye = torch.eye(512, dtype=torch.float64)  # at w = 1, rho is |P|_F
-    assert float(eye.norm()) == pytest.approx(22.627, abs=1e-3) and float(p.norm()) == pytest.approx(1.6406, abs=1e-4)
+    assert float(eye.norm()) == pytest.approx(22.627, abs=1e-3) and float(p.norm()) == pytest.approx(1.6356, abs=1e-4)
 
 
 @pytest.mark.claim("jl.normalised", role="witness")

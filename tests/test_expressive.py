@@ -436,10 +436,10 @@ def test_figures_are_small_and_described():
     g = gen(10)
     p = torch.softmax(torch.randn(2, 20, 20, generator=g), -1)
     row = {"k": 1, "level": 2, "n": [64, 128], "measured": [30, 40], "predicted": [32, 41]}
-    plain = {"k": 1, "n": [64, 256], "measured": [400, 600], "theorem": [10**4, 2 * 10**4]}
+    plain = {"k": 1, "n": [64, 256], "measured": [400, 600]}
     frames, labels = draw.growing(torch.rand(20, 20, generator=g).topk(2).indices, (2, 8, 19), eps1=0.1, generator=g)
     made = [draw.real_maps(list(p), p.sort(-1, descending=True).values.cumsum(-1).mean(-2)), draw.same_weights({"a": p[0], "b": p[1]})]
-    made += [draw.dimensions([row], interpolated_dimension), draw.plain([plain]), *frames]
+    made += [draw.dimensions([row], interpolated_dimension), draw.plain([plain], lambda n, k: 100 * n * k), *frames]
     assert labels == ["d = 2", "d = 8", "d = 19"]
     for fig in made:
         assert 2000 < len(figures.show(fig, alt="A figure for the tests, described in one long sentence.").data) < 280_000

@@ -98,10 +98,10 @@ def dimensions(table: Sequence[dict], theorem: Callable[[int, int], int]) -> Fig
     return fig
 
 
-def plain(table: Sequence[dict]) -> Figure:
+def plain(table: Sequence[dict], theorem: Callable[[int, int], int]) -> Figure:
     """The plain projection: what it needs, what its theorem asks for, and the trivial d = n.
 
-    Args:    table: rows with k, n, measured, theorem.
+    Args:    table: rows with k, n, measured.   theorem: (n, k) -> d.
     Returns: a Figure.
     Cost:    about 100 ms.
     Page:    notebooks/sparse_patterns/logarithmic_dimension
@@ -109,8 +109,9 @@ def plain(table: Sequence[dict]) -> Figure:
     fig, ax = new(size=(6.0, 3.0))
     for row, color, mark in zip(table, (BLUE, GREEN, VERMILLION), "osD"):
         ax.plot(row["n"], row["measured"], mark, color=color, label=f"measured, $k = {row['k']}$")
-        ax.plot(row["n"], row["theorem"], "k--", lw=1.2)
-        ax.annotate(f"$k = {row['k']}$", (row["n"][-1], row["theorem"][-1]), xytext=(4, -3), textcoords="offset points", fontsize=8)
+        asked = [theorem(n, row["k"]) for n in row["n"]]
+        ax.plot(row["n"], asked, "k--", lw=1.2)
+        ax.annotate(f"$k = {row['k']}$", (row["n"][-1], asked[-1]), xytext=(4, -3), textcoords="offset points", fontsize=8)
     ax.plot([], [], "k--", label="theorem")
     ax.plot(table[0]["n"], table[0]["n"], "-.", color=PURPLE, label="trivial, $d = n$")
     ax.set(xlabel="tokens $n$", ylabel="dimension $d$", xscale="log", yscale="log")
