@@ -459,3 +459,19 @@ def test_rooms_are_there_when_asked_for():
     assert attnlib.paths.path_counts([3, 3]) == [0, 0, 9] and "certify" in dir(attnlib)
     with pytest.raises(AttributeError, match="no room 'cellar'"):
         attnlib.cellar
+
+
+# --- the API page ---
+
+
+def test_the_api_page_lists_every_module_that_defines_a_public_name():
+    listed = set(re.findall(r"automodule:: (\S+)", (ROOT / "book/api.md").read_text(encoding="utf-8")))
+    defining = set()
+    for path in (ROOT / "attnlib").rglob("*.py"):
+        parts = path.relative_to(ROOT).with_suffix("").parts
+        module = ".".join(part for part in parts if part != "__init__")
+        public = not any(part.startswith("_") for part in parts if part != "__init__")
+        kinds = (ast.FunctionDef, ast.ClassDef)
+        if public and any(isinstance(n, kinds) and n.name[0] != "_" for n in ast.parse(path.read_text(encoding="utf-8")).body):
+            defining.add(module)
+    assert len(defining) > 50 and defining - listed == set()
