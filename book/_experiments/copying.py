@@ -2,10 +2,10 @@
 
     python book/_experiments/copying.py [copying longer mixers masked language mixers_on_text full]
 
-All parts but full took 729 CPU seconds together on one thread, by the stored file (by the clock more, as `seconds` there
-says); they use the dense kernel of `attnlib.sparse` with masks, which is the faster one for 32 and 64 tokens. Parts
-that are not named are kept as they were stored. `about` describes the last call alone; what is known of each part stands
-under `about.settings.records`: command, commit, seconds and the settings of its own.
+All parts but full took 512 CPU seconds together on one thread, full took 966, by the stored file. The parts but full use
+the dense kernel of `attnlib.sparse` with masks, which is the faster one for 32 and 64 tokens. Parts that are not named
+are kept as they were stored. `about` describes the last call alone; what is known of each part stands under
+`about.settings.records`: command, commit, seconds and the settings of its own.
 
 full is the copying task at 256 tokens, by the sparse kernel, or by the dense one for random sets, which is faster there. It
 is not among the parts that run by default. Each of its cases is stored when its three seeds are done; a call that was cut
