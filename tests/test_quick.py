@@ -107,7 +107,8 @@ def test_sound_pages_alone_pass_and_do_not_meet(book):
 @pytest.mark.wide  # a kernel has threads, and nbval keeps no history, as Jupyter does
 @pytest.mark.parametrize("name", [name for name in [*SOUND, *BROKEN] if name not in ("threads", "history")])
 def test_nbval_says_the_same(book, name):
-    settings = "[pytest]\naddopts = --nbval-lax --nbval-current-env -p no:cacheprovider\n"
+    # when a kernel has died, nbval waits until the time of the cell is over; without a limit that is half an hour
+    settings = "[pytest]\naddopts = --nbval-lax --nbval-current-env --nbval-cell-timeout=30 -p no:cacheprovider\n"
     (book / "pytest.ini").write_text(settings, encoding="utf-8")
     done = minibook.python(book, "-m", "pytest", "-q", f"notebooks/pages/{name}.ipynb")
     assert (done.returncode == 0) == (name in SOUND), done.stdout
