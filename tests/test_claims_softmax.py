@@ -233,7 +233,7 @@ def test_other_orders_have_large_hidden_units(order):
 def test_the_order_decides_in_float64(name, size):
     net = network(name, size)
     x = centres(net)
-    wrong = lambda **how: float(((run_standard(x, standard(net, **how), net.plan, scale=160.0) - net(x)).abs().amax((1, 2)) > 0.01).double().mean())
+    wrong = lambda **how: float(((run_standard(x, standard(net, **how), net.plan, scale=165.0) - net(x)).abs().amax((1, 2)) > 0.01).double().mean())
     assert wrong() == 0
     assert wrong(order="increasing") > 0.5 and wrong(order="grid") > 0.5 and wrong(value_ramp=1e-3) > 0.5
 
