@@ -4,7 +4,28 @@ from importlib import import_module
 
 __version__ = "0.1.0"
 
-_ROOMS = {"attention", "bench", "bridges", "certify", "codes", "collapse", "copying", "data", "efficacy", "efficient", "exercises", "expressive", "figures", "lowrank", "memorize", "paths", "patterns", "projections", "sparse", "universal"}
+_ROOMS = {
+    "attention",
+    "bench",
+    "bridges",
+    "certify",
+    "codes",
+    "collapse",
+    "copying",
+    "data",
+    "efficacy",
+    "efficient",
+    "exercises",
+    "expressive",
+    "figures",
+    "lowrank",
+    "memorize",
+    "paths",
+    "patterns",
+    "projections",
+    "sparse",
+    "universal",
+}
 
 
 def __getattr__(name: str):

@@ -45,7 +45,9 @@ class Norm(NamedTuple):
     eps: float = 1e-5
 
 
-def feed_forward(x: Float[Tensor, "*batch n d"], mlp: Mlp, *, check: bool = True) -> Float[Tensor, "*batch n d"]:
+def feed_forward(
+    x: Float[Tensor, "*batch n d"], mlp: Mlp, *, check: bool = True
+) -> Float[Tensor, "*batch n d"]:
     """The feed-forward part of a layer, without its skip.
 
         phi(X W_1 + 1 b_1') W_2 + 1 b_2'
@@ -61,11 +63,16 @@ def feed_forward(x: Float[Tensor, "*batch n d"], mlp: Mlp, *, check: bool = True
     check_mlp(x, mlp, check)
     hidden = x @ mlp.w_1 if mlp.b_1 is None else x @ mlp.w_1 + mlp.b_1
     y = mlp.activation(hidden)
-    require(torch.is_tensor(y) and y.shape == hidden.shape, "activation must act on each entry and keep the shape")
+    require(
+        torch.is_tensor(y) and y.shape == hidden.shape,
+        "activation must act on each entry and keep the shape",
+    )
     return y @ mlp.w_2 if mlp.b_2 is None else y @ mlp.w_2 + mlp.b_2
 
 
-def layer_norm(x: Float[Tensor, "*batch n d"], norm: Norm, *, check: bool = True) -> Float[Tensor, "*batch n d"]:
+def layer_norm(
+    x: Float[Tensor, "*batch n d"], norm: Norm, *, check: bool = True
+) -> Float[Tensor, "*batch n d"]:
     """LayerNorm of each token.
 
         D^-1 X (I - 1 1'/d) diag(gain) + 1 bias',   D_ii = sqrt(var(x_i) + eps)
@@ -86,7 +93,12 @@ def layer_norm(x: Float[Tensor, "*batch n d"], norm: Norm, *, check: bool = True
 
 
 def around(
-    part: Callable[[Tensor], Tensor], x: Tensor, norm: Norm | None, *, skip: bool, norm_first: bool
+    part: Callable[[Tensor], Tensor],
+    x: Tensor,
+    norm: Norm | None,
+    *,
+    skip: bool,
+    norm_first: bool,
 ) -> Tensor:
     """A part of a layer with its skip and its norm, in one of the two orders."""
     normed = lambda t: t if norm is None else layer_norm(t, norm, check=False)
@@ -95,12 +107,22 @@ def around(
     return y if norm_first else normed(y)
 
 
-def check_blocks(x: Tensor, depth: int, mlps, norms, check: bool) -> list[tuple[Mlp | None, Norm | None, Norm | None]]:
+def check_blocks(
+    x: Tensor, depth: int, mlps, norms, check: bool
+) -> list[tuple[Mlp | None, Norm | None, Norm | None]]:
     """For each layer its feed-forward part and its two norms, None where there is none."""
     for name, given in {"mlps": mlps, "norms": norms}.items():
-        right = given is None or (isinstance(given, (list, tuple)) and not isinstance(given, (Mlp, Norm)))
-        require(right, f"{name} must be a list with an entry for each layer, got {type(given).__name__}")
-        require(given is None or len(given) == depth, f"{name} must have an entry for each of {depth} layers, got {given and len(given)}")
+        right = given is None or (
+            isinstance(given, (list, tuple)) and not isinstance(given, (Mlp, Norm))
+        )
+        require(
+            right,
+            f"{name} must be a list with an entry for each layer, got {type(given).__name__}",
+        )
+        require(
+            given is None or len(given) == depth,
+            f"{name} must have an entry for each of {depth} layers, got {given and len(given)}",
+        )
     parts = list(zip(mlps or [None] * depth, norms or [(None, None)] * depth))
     for number, (mlp, pair) in enumerate(parts, 1):
         try:
@@ -110,10 +132,22 @@ def check_blocks(x: Tensor, depth: int, mlps, norms, check: bool) -> list[tuple[
     return [(mlp, *pair) for mlp, pair in parts]
 
 
-def _check_block(x: Tensor, mlp: Mlp | None, pair: Sequence[Norm | None], check: bool) -> None:
-    two = isinstance(pair, (list, tuple)) and not isinstance(pair, Norm) and len(pair) == 2
-    require(two, "norms must hold a pair: of attention, of the feed-forward part (None for no norm)")
-    require(pair[1] is None or mlp is not None, "a norm for a feed-forward part that is not there")
+def _check_block(
+    x: Tensor, mlp: Mlp | None, pair: Sequence[Norm | None], check: bool
+) -> None:
+    two = (
+        isinstance(pair, (list, tuple))
+        and not isinstance(pair, Norm)
+        and len(pair) == 2
+    )
+    require(
+        two,
+        "norms must hold a pair: of attention, of the feed-forward part (None for no norm)",
+    )
+    require(
+        pair[1] is None or mlp is not None,
+        "a norm for a feed-forward part that is not there",
+    )
     if mlp is not None:
         check_mlp(x, mlp, check)
     for norm in pair:
@@ -122,22 +156,39 @@ def _check_block(x: Tensor, mlp: Mlp | None, pair: Sequence[Norm | None], check:
 
 
 def check_mlp(x: Tensor, mlp: Mlp, check: bool) -> None:
-    require(isinstance(mlp, Mlp), f"mlp must be an attnlib.attention.Mlp, got {type(mlp).__name__}")
+    require(
+        isinstance(mlp, Mlp),
+        f"mlp must be an attnlib.attention.Mlp, got {type(mlp).__name__}",
+    )
     w, d = mlp.w_1, x.shape[-1]
-    require(torch.is_tensor(w) and w.dim() == 2 and 0 not in w.shape, "w_1 must be a tensor (d, m) with m >= 1")
-    for name, tensor, size in zip(Mlp._fields, mlp, ((d, w.shape[1]), (w.shape[1], d), (w.shape[1],), (d,))):
+    require(
+        torch.is_tensor(w) and w.dim() == 2 and 0 not in w.shape,
+        "w_1 must be a tensor (d, m) with m >= 1",
+    )
+    for name, tensor, size in zip(
+        Mlp._fields, mlp, ((d, w.shape[1]), (w.shape[1], d), (w.shape[1],), (d,))
+    ):
         if tensor is not None or name[0] == "w":
             matches(name, tensor, size, x)
-    require(callable(mlp.activation), f"activation must be a function of tensors, got {type(mlp.activation).__name__}")
+    require(
+        callable(mlp.activation),
+        f"activation must be a function of tensors, got {type(mlp.activation).__name__}",
+    )
     if check:
         finite(w_1=mlp.w_1, w_2=mlp.w_2, b_1=mlp.b_1, b_2=mlp.b_2)
 
 
 def check_norm(x: Tensor, norm: Norm, check: bool) -> None:
-    require(isinstance(norm, Norm), f"norm must be an attnlib.attention.Norm, got {type(norm).__name__}")
+    require(
+        isinstance(norm, Norm),
+        f"norm must be an attnlib.attention.Norm, got {type(norm).__name__}",
+    )
     for name, tensor in {"gain": norm.gain, "bias": norm.bias}.items():
         if tensor is not None:
             matches(name, tensor, (x.shape[-1],), x)
-    require(isinstance(norm.eps, (int, float)) and 0 <= norm.eps < float("inf"), f"eps must be a finite number of at least zero, got {norm.eps!r}")
+    require(
+        isinstance(norm.eps, (int, float)) and 0 <= norm.eps < float("inf"),
+        f"eps must be a finite number of at least zero, got {norm.eps!r}",
+    )
     if check:
         finite(gain=norm.gain, bias=norm.bias)

@@ -35,7 +35,9 @@ def sparsemax(a: Float[Tensor, "*rest m"]) -> Float[Tensor, "*rest m"]:
     Source:  Martins and Astudillo 2016.
     Page:    notebooks/path_decomposition/paths
     """
-    a = a - a.amax(-1, keepdim=True)  # the projection does not see a shift; the sums below do
+    a = a - a.amax(
+        -1, keepdim=True
+    )  # the projection does not see a shift; the sums below do
     z = a.sort(-1, descending=True).values
     k = torch.arange(1, a.shape[-1] + 1, dtype=a.dtype, device=a.device)
     sums = z.masked_fill(z.isneginf(), 0).cumsum(-1)

@@ -13,13 +13,26 @@ def require(condition, message: str) -> None:
 def matches(name: str, tensor, size: tuple[int, ...], like) -> None:
     """The tensor has exactly this size, and the dtype and device of the tensor `like`."""
     is_tensor = torch.is_tensor(tensor)
-    if is_tensor and tensor.shape == size and tensor.dtype == like.dtype and tensor.device == like.device:
+    if (
+        is_tensor
+        and tensor.shape == size
+        and tensor.dtype == like.dtype
+        and tensor.device == like.device
+    ):
         return
     require(is_tensor, f"{name} must be a torch tensor, got {type(tensor).__name__}")
     got = tuple(tensor.shape)
-    require(got == size, f"{name} must have shape {tuple(size)} to fit x {tuple(like.shape)}, got {got}")
-    require(tensor.dtype == like.dtype, f"all tensors must share one dtype: {name} is {tensor.dtype}, x {like.dtype}")
-    raise ValueError(f"all tensors must share one device: {name} is on {tensor.device}, x on {like.device}")
+    require(
+        got == size,
+        f"{name} must have shape {tuple(size)} to fit x {tuple(like.shape)}, got {got}",
+    )
+    require(
+        tensor.dtype == like.dtype,
+        f"all tensors must share one dtype: {name} is {tensor.dtype}, x {like.dtype}",
+    )
+    raise ValueError(
+        f"all tensors must share one device: {name} is on {tensor.device}, x on {like.device}"
+    )
 
 
 def tokens(x) -> None:
@@ -27,20 +40,31 @@ def tokens(x) -> None:
     require(torch.is_tensor(x), f"x must be a torch tensor, got {type(x).__name__}")
     if x.is_floating_point() and x.dim() >= 2 and 0 not in x.shape:
         return
-    require(x.is_floating_point(), f"x must be floating point, got {x.dtype}: cast it first")
+    require(
+        x.is_floating_point(), f"x must be floating point, got {x.dtype}: cast it first"
+    )
     require(x.dim() >= 2, f"x must be (*batch, n, d), got {tuple(x.shape)}")
-    raise ValueError(f"x needs at least one token and one feature, got {tuple(x.shape)}")
+    raise ValueError(
+        f"x needs at least one token and one feature, got {tuple(x.shape)}"
+    )
 
 
 def finite(**tensors) -> None:
     for name, t in tensors.items():
-        require(t is None or bool(torch.isfinite(t).all()), f"{name} holds NaN or infinity")
+        require(
+            t is None or bool(torch.isfinite(t).all()), f"{name} holds NaN or infinity"
+        )
 
 
 def attends(mask, shapes, check: bool) -> None:
     """A boolean mask of one of the given shapes; with check, every token may attend to some token."""
-    require(torch.is_tensor(mask), f"mask must be a torch tensor, got {type(mask).__name__}")
-    require(mask.dtype == torch.bool, f"mask must be boolean (True = may attend), got {mask.dtype}")
+    require(
+        torch.is_tensor(mask), f"mask must be a torch tensor, got {type(mask).__name__}"
+    )
+    require(
+        mask.dtype == torch.bool,
+        f"mask must be boolean (True = may attend), got {mask.dtype}",
+    )
     require(
         tuple(mask.shape) in [tuple(s) for s in shapes],
         f"mask must have one of the shapes {sorted(tuple(s) for s in shapes)}, got {tuple(mask.shape)}",

@@ -65,7 +65,10 @@ def attention_matrix(
     Page:    notebooks/path_decomposition/paths
     """
     _check_projections(x, w_q, w_k, b_q, b_k, check)
-    require(normalizer in NORMALIZERS, f"normalizer must be one of {list(NORMALIZERS)}, got {normalizer!r}")
+    require(
+        normalizer in NORMALIZERS,
+        f"normalizer must be one of {list(NORMALIZERS)}, got {normalizer!r}",
+    )
     heads = w_q.dim() == 3
     q = _project(x.unsqueeze(-3) if heads else x, w_q, b_q)
     k = _project(x.unsqueeze(-3) if heads else x, w_k, b_k)
@@ -111,12 +114,23 @@ def random_layers(
     require(min(sizes.values()) >= 1, f"every size must be at least one, got {sizes}")
 
     def draw(fan_in, *size):
-        z = torch.randn(*size, generator=generator, dtype=torch.float64, device=generator.device)
+        z = torch.randn(
+            *size, generator=generator, dtype=torch.float64, device=generator.device
+        )
         return (z * gain / math.sqrt(fan_in)).to(device=device, dtype=dtype)
 
     def layer():
-        w = draw(d, h, d, d_qk), draw(d, h, d, d_qk), draw(d, h, d, d_v), draw(h * d_v, h, d_v, d)
-        b = (draw(d, h, d_qk), draw(d, h, d_qk), draw(d, h, d_v), draw(d, d)) if bias else ()
+        w = (
+            draw(d, h, d, d_qk),
+            draw(d, h, d, d_qk),
+            draw(d, h, d, d_v),
+            draw(h * d_v, h, d_v, d),
+        )
+        b = (
+            (draw(d, h, d_qk), draw(d, h, d_qk), draw(d, h, d_v), draw(d, d))
+            if bias
+            else ()
+        )
         return Layer(*w, *b)
 
     return [layer() for _ in range(L)]
@@ -136,12 +150,26 @@ def from_torch(module: torch.nn.MultiheadAttention) -> Layer:
     Page:    notebooks/path_decomposition/paths
     """
     known = isinstance(module, torch.nn.MultiheadAttention)
-    require(known, f"module must be a MultiheadAttention, got {type(module).__name__} (encoder layers have .self_attn)")
-    require(module.in_proj_weight is not None, "queries, keys and values must share one width (kdim, vdim unset)")
-    require(module.bias_k is None and not module.add_zero_attn, "add_bias_kv and add_zero_attn add tokens: unset them")
-    require(not (module.training and module.dropout), "dropout is active: call .eval() first")
+    require(
+        known,
+        f"module must be a MultiheadAttention, got {type(module).__name__} (encoder layers have .self_attn)",
+    )
+    require(
+        module.in_proj_weight is not None,
+        "queries, keys and values must share one width (kdim, vdim unset)",
+    )
+    require(
+        module.bias_k is None and not module.add_zero_attn,
+        "add_bias_kv and add_zero_attn add tokens: unset them",
+    )
+    require(
+        not (module.training and module.dropout),
+        "dropout is active: call .eval() first",
+    )
     h, d = module.num_heads, module.embed_dim
-    w_q, w_k, w_v = (module.in_proj_weight.view(3, h, d // h, d).mT[i] for i in range(3))
+    w_q, w_k, w_v = (
+        module.in_proj_weight.view(3, h, d // h, d).mT[i] for i in range(3)
+    )
     w_o = module.out_proj.weight.T.view(h, d // h, d)
     if module.in_proj_bias is None:
         return Layer(w_q, w_k, w_v, w_o)
@@ -203,13 +231,26 @@ def forward(
     """
     check_network(x, layers, check=check)
     parts, maps = check_blocks(x, len(layers), mlps, norms, check), []
-    how = {"maps": maps if return_attention else None, "scale": scale, "mask": mask, "normalizer": normalizer}
+    how = {
+        "maps": maps if return_attention else None,
+        "scale": scale,
+        "mask": mask,
+        "normalizer": normalizer,
+    }
     for layer, (mlp, first, second) in zip(layers, parts):
-        attend = partial(_attend, layer=layer, check=check and layer is layers[0], **how)
+        attend = partial(
+            _attend, layer=layer, check=check and layer is layers[0], **how
+        )
         x = around(attend, x, first, skip=skip, norm_first=norm_first)
         if mlp is not None:
             plain = partial(feed_forward, mlp=mlp, check=False)
-            x = around(plain, x, second, skip=skip if mlp_skip is None else mlp_skip, norm_first=norm_first)
+            x = around(
+                plain,
+                x,
+                second,
+                skip=skip if mlp_skip is None else mlp_skip,
+                norm_first=norm_first,
+            )
     return (x, maps) if return_attention else x
 
 
@@ -223,7 +264,9 @@ def _attend(x: Tensor, layer: Layer, maps: list[Tensor] | None, **how) -> Tensor
     return y if layer.b_o is None else y + layer.b_o
 
 
-def check_network(x: Float[Tensor, "*batch n d"], layers: Sequence[Layer], *, check: bool = True) -> None:
+def check_network(
+    x: Float[Tensor, "*batch n d"], layers: Sequence[Layer], *, check: bool = True
+) -> None:
     """Refuse what no layer of the stack could run on.
 
     Args:    x: (*batch, n, d).   layers: the stack.   check: also look for NaN and infinity.
@@ -232,7 +275,10 @@ def check_network(x: Float[Tensor, "*batch n d"], layers: Sequence[Layer], *, ch
     Source:  the hypotheses of the path decomposition.
     Page:    notebooks/path_decomposition/paths
     """
-    require(isinstance(layers, (list, tuple)), f"layers must be a list of Layers, got {type(layers).__name__}")
+    require(
+        isinstance(layers, (list, tuple)),
+        f"layers must be a list of Layers, got {type(layers).__name__}",
+    )
     require(len(layers) >= 1, "a network needs at least one layer, got none")
     tokens(x)
     for number, layer in enumerate(layers, 1):
@@ -245,12 +291,29 @@ def check_network(x: Float[Tensor, "*batch n d"], layers: Sequence[Layer], *, ch
 
 
 def _check_layer(x: Tensor, layer: Layer, check: bool) -> None:
-    require(isinstance(layer, Layer), f"must be an attnlib.attention.Layer, got {type(layer).__name__}")
+    require(
+        isinstance(layer, Layer),
+        f"must be an attnlib.attention.Layer, got {type(layer).__name__}",
+    )
     for name, w in {"w_q": layer.w_q, "w_v": layer.w_v}.items():
-        require(torch.is_tensor(w), f"{name} must be a torch tensor, got {type(w).__name__}")
-        require(w.dim() == 3 and 0 not in w.shape, f"{name} must be (h, d, width) with h >= 1, got {tuple(w.shape)}")
+        require(
+            torch.is_tensor(w), f"{name} must be a torch tensor, got {type(w).__name__}"
+        )
+        require(
+            w.dim() == 3 and 0 not in w.shape,
+            f"{name} must be (h, d, width) with h >= 1, got {tuple(w.shape)}",
+        )
     (h, _, d_qk), d, d_v = layer.w_q.shape, x.shape[-1], layer.w_v.shape[-1]
-    sizes = (h, d, d_qk), (h, d, d_qk), (h, d, d_v), (h, d_v, d), (h, d_qk), (h, d_qk), (h, d_v), (d,)
+    sizes = (
+        (h, d, d_qk),
+        (h, d, d_qk),
+        (h, d, d_v),
+        (h, d_v, d),
+        (h, d_qk),
+        (h, d_qk),
+        (h, d_v),
+        (d,),
+    )
     for name, w, size in zip(Layer._fields, layer, sizes):
         if w is not None or name[0] == "w":
             matches(name, w, size, x)
@@ -261,7 +324,10 @@ def _check_layer(x: Tensor, layer: Layer, check: bool) -> None:
 def _check_projections(x, w_q, w_k, b_q, b_k, check: bool) -> None:
     tokens(x)
     shape = tuple(w_q.shape) if torch.is_tensor(w_q) else ()
-    require(len(shape) in (2, 3) and 0 not in shape, f"w_q must be (d, d_qk) or (h, d, d_qk), got {shape or type(w_q)}")
+    require(
+        len(shape) in (2, 3) and 0 not in shape,
+        f"w_q must be (d, d_qk) or (h, d, d_qk), got {shape or type(w_q)}",
+    )
     heads, d_qk = w_q.shape[:-2], w_q.shape[-1]
     sizes = (*heads, x.shape[-1], d_qk), w_q.shape, (*heads, d_qk), (*heads, d_qk)
     for name, w, size in zip(("w_q", "w_k", "b_q", "b_k"), (w_q, w_k, b_q, b_k), sizes):

@@ -11,7 +11,9 @@ from torch import Tensor
 from attnlib._require import finite, require
 
 
-def dobrushin(p: Float[Tensor, "*batch m n"], *, check: bool = True) -> Float[Tensor, "*batch"]:
+def dobrushin(
+    p: Float[Tensor, "*batch m n"], *, check: bool = True
+) -> Float[Tensor, "*batch"]:
     """The coefficient of Dobrushin: the largest total variation between two rows.
 
         tau(P) = max_{i,j} 1/2 sum_k |P_ik - P_jk| = 1 - min_{i,j} sum_k min(P_ik, P_jk)
@@ -43,10 +45,17 @@ def dobrushin_literal(p: Float[Tensor, "m n"]) -> Float[Tensor, ""]:
     Page:    notebooks/synthesis/five_theorems_one_matrix
     """
     _stochastic(p, True)
-    return 1 - torch.stack([torch.minimum(one, other).sum() for one in p for other in p]).min()
+    return (
+        1
+        - torch.stack(
+            [torch.minimum(one, other).sum() for one in p for other in p]
+        ).min()
+    )
 
 
-def rank_floor(p: Float[Tensor, "*batch m n"], *, check: bool = True) -> Float[Tensor, "*batch n"]:
+def rank_floor(
+    p: Float[Tensor, "*batch m n"], *, check: bool = True
+) -> Float[Tensor, "*batch n"]:
     """How far every matrix of rank r must stay from P in the largest absolute row sum, for r = 0, ..., n - 1.
 
         |P - B|_inf >= max(2 e_{r+1} - 1,  max_{j > r} (e_1 + ... + e_j - r) / (j + r))   if rank B <= r
@@ -68,10 +77,14 @@ def rank_floor(p: Float[Tensor, "*batch m n"], *, check: bool = True) -> Float[T
     traces = torch.where(j > r[:, None], traces, 0).amax(-1)
     floor = torch.maximum(2 * e - 1, traces).clamp_min(0)
     near = floor.to(p.dtype)
-    return torch.where(near > floor, (floor * (1 - torch.finfo(p.dtype).eps)).to(p.dtype), near)
+    return torch.where(
+        near > floor, (floor * (1 - torch.finfo(p.dtype).eps)).to(p.dtype), near
+    )
 
 
-def radius(logits: Float[Tensor, "*batch m n"], *, check: bool = True) -> Float[Tensor, "*batch"]:
+def radius(
+    logits: Float[Tensor, "*batch m n"], *, check: bool = True
+) -> Float[Tensor, "*batch"]:
     """The logit radius: every row fits into an interval of length 2 R.
 
         R = max_i (max_j a_ij - min_j a_ij) / 2
@@ -101,7 +114,10 @@ def largest_dobrushin(n: int, r: float | int) -> float:
     Source:  derived on the page; tanh R alone also follows from the contraction theorem of Birkhoff and Hopf.
     Claim:   synthesis.logits      Page: notebooks/synthesis/five_theorems_one_matrix
     """
-    require(isinstance(n, int) and n >= 2, f"n must be an integer, at least 2 (one row has no other), got {n!r}")
+    require(
+        isinstance(n, int) and n >= 2,
+        f"n must be an integer, at least 2 (one row has no other), got {n!r}",
+    )
     require(r >= 0, f"the radius r must be at least 0, got {r}")
     k, u = n // 2, math.exp(-2 * r)
     c = (k / (n - k) + (n - k) / k) / 2
@@ -120,7 +136,9 @@ def needed_radius(n: int, leak: float) -> float:
     Source:  the formula of softmax.
     Claim:   synthesis.memory      Page: notebooks/synthesis/five_theorems_one_matrix
     """
-    require(isinstance(n, int) and n >= 2, f"n must be an integer, at least 2, got {n!r}")
+    require(
+        isinstance(n, int) and n >= 2, f"n must be an integer, at least 2, got {n!r}"
+    )
     require(0 < leak < 1, f"leak must lie in (0, 1), got {leak}")
     return max(0.0, math.log((1 - leak) * (n - 1) / leak) / 2)
 
@@ -137,8 +155,13 @@ def needed_bits(points: int, d: int = 1) -> float:
     Source:  pigeonholes; derived on the page.
     Claim:   synthesis.counting      Page: notebooks/synthesis/five_theorems_one_matrix
     """
-    require(isinstance(points, int) and points >= 2, f"points must be an integer, at least 2, got {points!r}")
-    require(isinstance(d, int) and d >= 1, f"d must be an integer, at least 1, got {d!r}")
+    require(
+        isinstance(points, int) and points >= 2,
+        f"points must be an integer, at least 2, got {points!r}",
+    )
+    require(
+        isinstance(d, int) and d >= 1, f"d must be an integer, at least 1, got {d!r}"
+    )
     low, high = 1, 1 << -(-points.bit_length() // d)  # low^d < N <= high^d
     while high - low > 1:
         middle = (low + high) // 2
@@ -152,9 +175,17 @@ def _wide(p: Tensor) -> Tensor:
 
 
 def _matrix(name: str, p) -> None:
-    require(torch.is_tensor(p), f"{name} must be a torch tensor, got {type(p).__name__}")
-    require(p.is_floating_point(), f"{name} must be floating point, got {p.dtype}: cast it first")
-    require(p.dim() >= 2 and 0 not in p.shape, f"{name} must be (*batch, m, n), not empty, got {tuple(p.shape)}")
+    require(
+        torch.is_tensor(p), f"{name} must be a torch tensor, got {type(p).__name__}"
+    )
+    require(
+        p.is_floating_point(),
+        f"{name} must be floating point, got {p.dtype}: cast it first",
+    )
+    require(
+        p.dim() >= 2 and 0 not in p.shape,
+        f"{name} must be (*batch, m, n), not empty, got {tuple(p.shape)}",
+    )
 
 
 def _stochastic(p, check: bool) -> None:
@@ -163,8 +194,14 @@ def _stochastic(p, check: bool) -> None:
     if not check:
         return
     finite(p=p)
-    require(bool((p >= 0).all()), f"p must not be negative: attention weights are probabilities, got {float(p.detach().min()):.3g}")
+    require(
+        bool((p >= 0).all()),
+        f"p must not be negative: attention weights are probabilities, got {float(p.detach().min()):.3g}",
+    )
     p = p.detach()
     off = float((p.double().sum(-1) - 1).abs().max())
     most = 4 * p.shape[-1] * torch.finfo(p.dtype).eps
-    require(off <= most, f"rows of p must sum to one (P 1 = 1), got a row that is off by {off:.3g}")
+    require(
+        off <= most,
+        f"rows of p must sum to one (P 1 = 1), got a row that is off by {off:.3g}",
+    )

@@ -72,7 +72,9 @@ def log_residuals(
     Claim:   collapse.recursion      Page: notebooks/path_decomposition/rank_collapse
     """
     check_network(x, layers, check=check)
-    shared, rest, size = _recentre(x.new_zeros(*x.shape[:-2], x.shape[-1]), x, x.new_zeros(x.shape[:-2]))
+    shared, rest, size = _recentre(
+        x.new_zeros(*x.shape[:-2], x.shape[-1]), x, x.new_zeros(x.shape[:-2])
+    )
     sizes = [size]
     for number, layer in enumerate(layers, 1):
         moved, rest, scale = _layer(shared, rest, size, layer, number if check else 0)
@@ -90,19 +92,32 @@ def _recentre(x: Tensor, r: Tensor, size: Tensor) -> tuple[Tensor, Tensor, Tenso
     return x + size.exp().unsqueeze(-1) * mean, r, size + norm.log()
 
 
-def _layer(x: Tensor, r: Tensor, size: Tensor, layer: Layer, number: int) -> tuple[Tensor, Tensor, Tensor]:
+def _layer(
+    x: Tensor, r: Tensor, size: Tensor, layer: Layer, number: int
+) -> tuple[Tensor, Tensor, Tensor]:
     """One layer on the state 1 x' + e^size r: the new shared row, the new rest and the logarithm of its scale."""
     root, rows = math.sqrt(layer.w_q.shape[-1]), r.unsqueeze(-3)
     q = (x[..., None, None, :] @ layer.w_q).squeeze(-2)  # (*batch, h, d_qk)
     q = q if layer.b_q is None else q + layer.b_q
     keys = rows @ layer.w_k / root
     logits = (keys @ q.unsqueeze(-1)).squeeze(-1) * size.exp()[..., None, None]
-    e = (rows @ layer.w_q) @ keys.mT  # times e^(2 size): the part of the logits that differs between rows
+    e = (
+        rows @ layer.w_q
+    ) @ keys.mT  # times e^(2 size): the part of the logits that differs between rows
     top = e.abs().amax((-3, -2, -1))
-    finite_logits = not number or bool(torch.isfinite(top).all() and torch.isfinite(logits).all())
-    require(finite_logits, f"layer {number}: logits overflow; W_QK has an infinite norm, or one too large for {x.dtype}")
-    first = e[..., :1, :]  # the rows are compared with the first row of P: they may agree far better than with softmax(r)
-    log_s = torch.log_softmax(logits + (2 * size).exp()[..., None, None] * first.squeeze(-2), -1)
+    finite_logits = not number or bool(
+        torch.isfinite(top).all() and torch.isfinite(logits).all()
+    )
+    require(
+        finite_logits,
+        f"layer {number}: logits overflow; W_QK has an infinite norm, or one too large for {x.dtype}",
+    )
+    first = e[
+        ..., :1, :
+    ]  # the rows are compared with the first row of P: they may agree far better than with softmax(r)
+    log_s = torch.log_softmax(
+        logits + (2 * size).exp()[..., None, None] * first.squeeze(-2), -1
+    )
     e = e - first
     s, pivot = log_s.exp(), log_s.argmax(-1, keepdim=True)
     e = e - e.gather(-1, pivot.unsqueeze(-2).expand(*e.shape[:-1], 1))
@@ -110,15 +125,27 @@ def _layer(x: Tensor, r: Tensor, size: Tensor, layer: Layer, number: int) -> tup
     d = _difference(e, s, log_s, size, linear)
     values = rows @ layer.w_v
     own = s.unsqueeze(-2) @ values
-    values = values - values.gather(-2, pivot.unsqueeze(-1).expand(*pivot.shape, values.shape[-1]))
-    r = (d.scatter(-1, pivot.unsqueeze(-2).expand(*d.shape[:-1], 1), 0) @ values @ layer.w_o).sum(-3)
+    values = values - values.gather(
+        -2, pivot.unsqueeze(-1).expand(*pivot.shape, values.shape[-1])
+    )
+    r = (
+        d.scatter(-1, pivot.unsqueeze(-2).expand(*d.shape[:-1], 1), 0)
+        @ values
+        @ layer.w_o
+    ).sum(-3)
     value = x[..., None, None, :] @ layer.w_v + size.exp()[..., None, None, None] * own
     value = value if layer.b_v is None else value + layer.b_v.unsqueeze(-2)
     moved = (value @ layer.w_o).sum((-3, -2))
-    return moved if layer.b_o is None else moved + layer.b_o, r, torch.where(linear, 3 * size, size)
+    return (
+        moved if layer.b_o is None else moved + layer.b_o,
+        r,
+        torch.where(linear, 3 * size, size),
+    )
 
 
-def _difference(e: Tensor, s: Tensor, log_s: Tensor, size: Tensor, linear: Tensor) -> Tensor:
+def _difference(
+    e: Tensor, s: Tensor, log_s: Tensor, size: Tensor, linear: Tensor
+) -> Tensor:
     """softmax(1 log_s' + e^(2 size) e) - 1 s', for e with a zero in the column where s is largest.
 
     Where linear, the part of first order in e without its factor e^(2 size): what is left out rounds away.
@@ -133,14 +160,19 @@ def _difference(e: Tensor, s: Tensor, log_s: Tensor, size: Tensor, linear: Tenso
         d = s * (v - torch.log1p(v.expm1() @ s.mT)).expm1()
     else:
         near = torch.log1p(v.clamp_max(1).expm1() @ s.mT)
-        far = torch.logsumexp(log_s + v, -1, keepdim=True)  # s itself may have underflowed
+        far = torch.logsumexp(
+            log_s + v, -1, keepdim=True
+        )  # s itself may have underflowed
         v = v - torch.where(most < 1, near, far)  # the logarithm of P / s
         d = torch.where(v < 1, s * v.clamp_max(1).expm1(), (log_s + v).exp() - s)
     return torch.where(linear[..., None, None, None], first, d)
 
 
 def log_bound(
-    x: Float[Tensor, "*batch n d"], layers: Sequence[Layer], *, version: Version = "safe"
+    x: Float[Tensor, "*batch n d"],
+    layers: Sequence[Layer],
+    *,
+    version: Version = "safe",
 ) -> Float[Tensor, "layers *batch"]:
     """Upper bounds of log_residuals, layer by layer, in logarithms; no skips.
 
@@ -160,16 +192,28 @@ def log_bound(
     Source:  printed: Xie 2021, Theorem 2.2 (H as in Dong et al. 2021, recalled); the others are derived on the page.
     Claim:   collapse.multi-head      Page: notebooks/path_decomposition/rank_collapse
     """
-    require(version in get_args(Version), f"version must be one of {list(get_args(Version))}, got {version!r}")
+    require(
+        version in get_args(Version),
+        f"version must be one of {list(get_args(Version))}, got {version!r}",
+    )
     check_network(x, layers)
-    u, norms = composite_norm(residual(x)).log(), [_norms(layer, number) for number, layer in enumerate(layers, 1)]
-    widest, printed = max(len(layer.w_q) for layer in layers), max(n.beta for n in norms)
+    u, norms = (
+        composite_norm(residual(x)).log(),
+        [_norms(layer, number) for number, layer in enumerate(layers, 1)],
+    )
+    widest, printed = (
+        max(len(layer.w_q) for layer in layers),
+        max(n.beta for n in norms),
+    )
     bounds = [u]
     for layer, n in zip(layers, norms):
         if version == "printed":
             c = u.new_tensor(4 * widest * printed).log()
         else:
-            c = u.new_tensor(n.safe).log() + _log_g(math.log(2) + u.new_tensor(n.spread).log() + 2 * u) / 2
+            c = (
+                u.new_tensor(n.safe).log()
+                + _log_g(math.log(2) + u.new_tensor(n.spread).log() + 2 * u) / 2
+            )
         u = torch.where(c.isneginf() | u.isneginf(), -math.inf, c + 3 * u)
         if version == "repaired" and len(layer.w_q) > 1:
             u = u * math.nan
@@ -180,15 +224,25 @@ def log_bound(
 class _Norms(NamedTuple):
     spread: float  # max_h |W_QK,h|_1 / sqrt(d_qk)
     beta: float  # max_h |W_QK,h|_1 |W_h|_{1,inf} / sqrt(d_qk)
-    safe: float  # sqrt(sum_h |W_QK,h|_1 |W_h|_1  sum_h |W_QK,h|_1 |W_h|_inf) / sqrt(d_qk)
+    safe: (
+        float  # sqrt(sum_h |W_QK,h|_1 |W_h|_1  sum_h |W_QK,h|_1 |W_h|_inf) / sqrt(d_qk)
+    )
 
 
 def _norms(layer: Layer, number: int) -> _Norms:
-    w = (layer.w_q @ layer.w_k.mT).abs().sum(-2).amax(-1).double() / math.sqrt(layer.w_q.shape[-1])
-    require(bool(torch.isfinite(w).all()), f"layer {number}: W_QK = W_Q W_K' has an infinite norm")
+    w = (layer.w_q @ layer.w_k.mT).abs().sum(-2).amax(-1).double() / math.sqrt(
+        layer.w_q.shape[-1]
+    )
+    require(
+        bool(torch.isfinite(w).all()),
+        f"layer {number}: W_QK = W_Q W_K' has an infinite norm",
+    )
     values = merged(layer)[0].abs().double()
     one, inf = values.sum(-2).amax(-1), values.sum(-1).amax(-1)
-    require(bool(torch.isfinite(w * one * inf).all()), f"layer {number}: W_V W_O has an infinite norm")
+    require(
+        bool(torch.isfinite(w * one * inf).all()),
+        f"layer {number}: W_V W_O has an infinite norm",
+    )
     safe = ((w * one).sum() * (w * inf).sum()).sqrt()
     return _Norms(float(w.max()), float((w * (one * inf).sqrt()).max()), float(safe))
 
@@ -196,4 +250,8 @@ def _norms(layer: Layer, number: int) -> _Norms:
 def _log_g(log_y: Tensor) -> Tensor:
     """ln g(y), g(y) = (e^y - 1) / y, from ln y: 0 at y = 0, about y - ln y for large y."""
     y = log_y.exp()
-    return torch.where(y < 1e-7, y / 2, torch.where(y.isinf(), math.inf, y + (-torch.expm1(-y)).log() - log_y))
+    return torch.where(
+        y < 1e-7,
+        y / 2,
+        torch.where(y.isinf(), math.inf, y + (-torch.expm1(-y)).log() - log_y),
+    )

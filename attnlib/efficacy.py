@@ -11,7 +11,13 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from attnlib._require import finite, matches, require, tokens
-from attnlib.attention import Layer, attention_matrix, check_network, forward, random_layers
+from attnlib.attention import (
+    Layer,
+    attention_matrix,
+    check_network,
+    forward,
+    random_layers,
+)
 from attnlib.paths import Path, path_counts, path_sums, path_term
 
 
@@ -46,8 +52,17 @@ class Parts(NamedTuple):
 
 
 def random_reader(
-    f: int, c: int, *, L: int, h: int, d: int, n: int = 1, generator: torch.Generator, gain: float = 0.5,
-    dtype: torch.dtype = torch.float32, device: torch.device | str = "cpu",
+    f: int,
+    c: int,
+    *,
+    L: int,
+    h: int,
+    d: int,
+    n: int = 1,
+    generator: torch.Generator,
+    gain: float = 0.5,
+    dtype: torch.dtype = torch.float32,
+    device: torch.device | str = "cpu",
 ) -> Reader:
     """A Reader before training.
 
@@ -62,16 +77,38 @@ def random_reader(
     Source:  not taken from a paper.
     Page:    notebooks/path_decomposition/path_efficacy
     """
-    require(d % h == 0, f"the width must be a multiple of the number of heads, got d = {d}, h = {h}")
+    require(
+        d % h == 0,
+        f"the width must be a multiple of the number of heads, got d = {d}, h = {h}",
+    )
     draw = lambda *size: torch.randn(*size, generator=generator, dtype=torch.float64)
-    layers = random_layers(L, h, d, d // h, gain=gain, bias=True, generator=generator, dtype=dtype, device=device)
-    layers = [Layer(*layer[:4], *(torch.zeros_like(b) for b in layer[4:])) for layer in layers]
-    ends = draw(f, d), draw(n, d), draw(d, c) / math.sqrt(d), torch.zeros(c, dtype=torch.float64)
+    layers = random_layers(
+        L,
+        h,
+        d,
+        d // h,
+        gain=gain,
+        bias=True,
+        generator=generator,
+        dtype=dtype,
+        device=device,
+    )
+    layers = [
+        Layer(*layer[:4], *(torch.zeros_like(b) for b in layer[4:])) for layer in layers
+    ]
+    ends = (
+        draw(f, d),
+        draw(n, d),
+        draw(d, c) / math.sqrt(d),
+        torch.zeros(c, dtype=torch.float64),
+    )
     embed, position, readout, bias = (w.to(device, dtype) for w in ends)
     return Reader(embed, position, layers, readout, bias)
 
 
-def logits(reader: Reader, u: Float[Tensor, "*batch n f"]) -> Float[Tensor, "*batch n c"]:
+def logits(
+    reader: Reader, u: Float[Tensor, "*batch n f"]
+) -> Float[Tensor, "*batch n c"]:
     """What the whole network says.
 
         forward(U E + B) R + 1 r'
@@ -84,7 +121,13 @@ def logits(reader: Reader, u: Float[Tensor, "*batch n f"]) -> Float[Tensor, "*ba
     Page:    notebooks/path_decomposition/path_efficacy
     """
     tokens(u)
-    return forward(u @ reader.embed + reader.position, reader.layers, skip=True, check=False) @ reader.readout + reader.bias
+    return (
+        forward(
+            u @ reader.embed + reader.position, reader.layers, skip=True, check=False
+        )
+        @ reader.readout
+        + reader.bias
+    )
 
 
 def logit_parts(reader: Reader, u: Float[Tensor, "*batch n f"]) -> Parts:
@@ -101,10 +144,14 @@ def logit_parts(reader: Reader, u: Float[Tensor, "*batch n f"]) -> Parts:
     """
     tokens(u)
     sums = path_sums(u @ reader.embed + reader.position, reader.layers, skip=True)
-    return Parts(sums.by_length @ reader.readout, sums.bias @ reader.readout + reader.bias)
+    return Parts(
+        sums.by_length @ reader.readout, sums.bias @ reader.readout + reader.bias
+    )
 
 
-def accuracy(scores: Float[Tensor, "*rest c"], labels: Int[Tensor, "..."]) -> Float[Tensor, "*more"]:
+def accuracy(
+    scores: Float[Tensor, "*rest c"], labels: Int[Tensor, "..."]
+) -> Float[Tensor, "*more"]:
     """The share of tokens whose largest score stands at their label.
 
     Args:    scores: (*more, *batch, n, c).   labels: (*batch, n), integers.
@@ -114,14 +161,25 @@ def accuracy(scores: Float[Tensor, "*rest c"], labels: Int[Tensor, "..."]) -> Fl
     Source:  the definition.
     Page:    notebooks/path_decomposition/path_efficacy
     """
-    fits = scores.dim() > labels.dim() and scores.shape[-1 - labels.dim() : -1] == labels.shape
-    require(fits, f"labels {tuple(labels.shape)} must be the last dimensions of the scores before c, got {tuple(scores.shape)}")
-    require(not bool(scores.isnan().any()), "scores must not hold NaN: it would count as the largest")
+    fits = (
+        scores.dim() > labels.dim()
+        and scores.shape[-1 - labels.dim() : -1] == labels.shape
+    )
+    require(
+        fits,
+        f"labels {tuple(labels.shape)} must be the last dimensions of the scores before c, got {tuple(scores.shape)}",
+    )
+    require(
+        not bool(scores.isnan().any()),
+        "scores must not hold NaN: it would count as the largest",
+    )
     right = (scores.argmax(-1) == labels).to(scores.dtype)
     return right.flatten(right.dim() - labels.dim()).mean(-1)
 
 
-def sorting(count: int, *, n: int = 8, letters: int = 10, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+def sorting(
+    count: int, *, n: int = 8, letters: int = 10, generator: torch.Generator
+) -> tuple[Tensor, Tensor]:
     """Words of random letters, and the same letters in alphabetical order.
 
     Args:    count: words.   n: letters of a word, drawn independently.   letters: of the alphabet.
@@ -148,14 +206,25 @@ def hull_labels(points: Float[Tensor, "*batch n 2"]) -> Int[Tensor, "*batch n"]:
     Page:    notebooks/path_decomposition/path_efficacy
     """
     n = points.shape[-2]
-    require(n >= 2, f"points must be (*batch, n, 2) with n >= 2, got {tuple(points.shape)}")
-    away = (points.unsqueeze(-3) - points.unsqueeze(-2))[..., ~torch.eye(n, dtype=torch.bool, device=points.device), :]
-    angles = torch.atan2(away[..., 1], away[..., 0]).unflatten(-1, (n, n - 1)).sort(-1).values
+    require(
+        n >= 2, f"points must be (*batch, n, 2) with n >= 2, got {tuple(points.shape)}"
+    )
+    away = (points.unsqueeze(-3) - points.unsqueeze(-2))[
+        ..., ~torch.eye(n, dtype=torch.bool, device=points.device), :
+    ]
+    angles = (
+        torch.atan2(away[..., 1], away[..., 0])
+        .unflatten(-1, (n, n - 1))
+        .sort(-1)
+        .values
+    )
     gaps = torch.cat([angles, angles[..., :1] + 2 * math.pi], -1).diff(dim=-1)
     return (gaps.amax(-1) > math.pi).long()
 
 
-def draw_paths(heads: Sequence[int], length: int, count: int, *, generator: torch.Generator) -> list[Path]:
+def draw_paths(
+    heads: Sequence[int], length: int, count: int, *, generator: torch.Generator
+) -> list[Path]:
     """Paths of one length, drawn uniformly and independently, so that one may come twice.
 
     Args:    heads: number of heads of each layer, all equal.   length: heads that a path passes.
@@ -167,7 +236,10 @@ def draw_paths(heads: Sequence[int], length: int, count: int, *, generator: torc
     Page:    notebooks/path_decomposition/path_efficacy
     """
     L = len(heads)
-    require(L >= 1 and len(set(heads)) == 1, f"layers must have equal numbers of heads (else the draw is not uniform), got {list(heads)}")
+    require(
+        L >= 1 and len(set(heads)) == 1,
+        f"layers must have equal numbers of heads (else the draw is not uniform), got {list(heads)}",
+    )
     require(0 <= length <= L, f"length must be from 0 to L = {L}, got {length}")
     paths = []
     for _ in range(count):
@@ -178,7 +250,11 @@ def draw_paths(heads: Sequence[int], length: int, count: int, *, generator: torc
 
 
 def restricted_forward(
-    x: Float[Tensor, "*batch n d"], layers: Sequence[Layer], path: Path, *, attention: Sequence[Tensor] | None = None
+    x: Float[Tensor, "*batch n d"],
+    layers: Sequence[Layer],
+    path: Path,
+    *,
+    attention: Sequence[Tensor] | None = None,
 ) -> Float[Tensor, "*batch n d"]:
     """What comes out if only the heads of one path are left, without value and output biases.
 
@@ -195,19 +271,30 @@ def restricted_forward(
     if attention is not None:
         return path_term(x, layers, path, attention)
     check_network(x, layers, check=False)
-    require(len(path) == len(layers), f"a path has one entry a layer: {len(layers)}, got {len(path)}")
+    require(
+        len(path) == len(layers),
+        f"a path has one entry a layer: {len(layers)}, got {len(path)}",
+    )
     for layer, h in zip(layers, path):
         if h is None:
             continue
-        require(0 <= h < len(layer.w_q), f"path {path}: head {h} of {len(layer.w_q)} (indices start at 0)")
+        require(
+            0 <= h < len(layer.w_q),
+            f"path {path}: head {h} of {len(layer.w_q)} (indices start at 0)",
+        )
         b_q, b_k = (None if b is None else b[h] for b in (layer.b_q, layer.b_k))
-        p = attention_matrix(x, layer.w_q[h], layer.w_k[h], b_q=b_q, b_k=b_k, check=False)
+        p = attention_matrix(
+            x, layer.w_q[h], layer.w_k[h], b_q=b_q, b_k=b_k, check=False
+        )
         x = p @ (x @ layer.w_v[h]) @ layer.w_o[h]
     return x
 
 
 def estimate_length(
-    x: Float[Tensor, "*batch n d"], layers: Sequence[Layer], paths: Sequence[Path], *,
+    x: Float[Tensor, "*batch n d"],
+    layers: Sequence[Layer],
+    paths: Sequence[Path],
+    *,
     attention: Sequence[Tensor] | None = None,
 ) -> Float[Tensor, "*batch n d"]:
     """The sum of all paths of one length, estimated from some of them.
@@ -223,14 +310,22 @@ def estimate_length(
     Page:    notebooks/path_decomposition/path_efficacy
     """
     lengths = {sum(h is not None for h in path) for path in paths}
-    require(len(lengths) == 1, f"paths must be at least one, and of one length, got lengths {sorted(lengths)}")
-    total = sum(restricted_forward(x, layers, path, attention=attention) for path in paths)
+    require(
+        len(lengths) == 1,
+        f"paths must be at least one, and of one length, got lengths {sorted(lengths)}",
+    )
+    total = sum(
+        restricted_forward(x, layers, path, attention=attention) for path in paths
+    )
     count = path_counts([len(layer.w_q) for layer in layers], skip=True)[lengths.pop()]
     return total * (count / len(paths))
 
 
 def length_bounds(
-    x: Float[Tensor, "*batch n d"], layers: Sequence[Layer], *, attention: Sequence[Tensor] | None = None
+    x: Float[Tensor, "*batch n d"],
+    layers: Sequence[Layer],
+    *,
+    attention: Sequence[Tensor] | None = None,
 ) -> Float[Tensor, "lengths *batch"]:
     """How large the sum of all paths of each length can be at most.
 
@@ -246,9 +341,17 @@ def length_bounds(
     check_network(x, layers)
     if attention is None:
         attention = forward(x, layers, skip=True, return_attention=True)[1]
-    require(len(attention) == len(layers), f"attention must hold one P a layer: {len(layers)}, got {len(attention)}")
+    require(
+        len(attention) == len(layers),
+        f"attention must hold one P a layer: {len(layers)}, got {len(attention)}",
+    )
     for number, (layer, p) in enumerate(zip(layers, attention), 1):
-        matches(f"attention of layer {number}", p, (*x.shape[:-2], len(layer.w_q), x.shape[-2], x.shape[-2]), x)
+        matches(
+            f"attention of layer {number}",
+            p,
+            (*x.shape[:-2], len(layer.w_q), x.shape[-2], x.shape[-2]),
+            x,
+        )
         finite(**{f"attention of layer {number}": p})
     e = [x.square().sum((-2, -1)).sqrt()]
     for layer, p in zip(layers, attention):
@@ -259,8 +362,15 @@ def length_bounds(
 
 
 def train(
-    reader: Reader, u: Float[Tensor, "N n f"], labels: Int[Tensor, "N n"], *, steps: int, batch: int = 100,
-    rate: float = 1e-3, generator: torch.Generator, progress: Callable = iter,
+    reader: Reader,
+    u: Float[Tensor, "N n f"],
+    labels: Int[Tensor, "N n"],
+    *,
+    steps: int,
+    batch: int = 100,
+    rate: float = 1e-3,
+    generator: torch.Generator,
+    progress: Callable = iter,
 ) -> tuple[Reader, list[float]]:
     """The network after training by Adam on the cross-entropy of every token, and the loss of each step.
 
@@ -273,23 +383,46 @@ def train(
     Source:  plain Adam, gradients clipped at norm one; not the settings of a paper.
     Page:    notebooks/path_decomposition/path_efficacy
     """
-    require(u.shape[:-1] == labels.shape, f"labels must be {tuple(u.shape[:-1])} to fit u, got {tuple(labels.shape)}")
-    require(min(steps, batch) >= 1, f"steps and batch must be at least one, got {steps} and {batch}")
+    require(
+        u.shape[:-1] == labels.shape,
+        f"labels must be {tuple(u.shape[:-1])} to fit u, got {tuple(labels.shape)}",
+    )
+    require(
+        min(steps, batch) >= 1,
+        f"steps and batch must be at least one, got {steps} and {batch}",
+    )
     copy = lambda w: None if w is None else w.detach().clone().requires_grad_()
-    reader = Reader(copy(reader[0]), copy(reader[1]), [Layer(*map(copy, l)) for l in reader.layers], *map(copy, reader[3:]))
-    weights = [w for part in (*reader.layers, reader) for w in part if torch.is_tensor(w)]
+    reader = Reader(
+        copy(reader[0]),
+        copy(reader[1]),
+        [Layer(*map(copy, l)) for l in reader.layers],
+        *map(copy, reader[3:]),
+    )
+    weights = [
+        w for part in (*reader.layers, reader) for w in part if torch.is_tensor(w)
+    ]
     optimizer = torch.optim.Adam(weights, lr=rate)
-    schedule = lambda t: min((t + 1) / (0.05 * steps), 0.5 + 0.5 * math.cos(math.pi * t / steps))
+    schedule = lambda t: min(
+        (t + 1) / (0.05 * steps), 0.5 + 0.5 * math.cos(math.pi * t / steps)
+    )
     scheduler, losses = torch.optim.lr_scheduler.LambdaLR(optimizer, schedule), []
     for _ in progress(range(steps)):
         rows = torch.randint(len(u), (batch,), generator=generator).to(u.device)
         scores = logits(reader, u[rows])
-        loss = torch.nn.functional.cross_entropy(scores.flatten(0, -2), labels[rows].flatten())
+        loss = torch.nn.functional.cross_entropy(
+            scores.flatten(0, -2), labels[rows].flatten()
+        )
         optimizer.zero_grad()
         loss.backward()
         torch.nn.utils.clip_grad_norm_(weights, 1.0)
         optimizer.step()
         scheduler.step()
         losses.append(loss.item())
-    plain = [Layer(*(None if w is None else w.detach() for w in layer)) for layer in reader.layers]
-    return reader._replace(layers=plain, **{k: v.detach() for k, v in reader._asdict().items() if k != "layers"}), losses
+    plain = [
+        Layer(*(None if w is None else w.detach() for w in layer))
+        for layer in reader.layers
+    ]
+    return reader._replace(
+        layers=plain,
+        **{k: v.detach() for k, v in reader._asdict().items() if k != "layers"},
+    ), losses

@@ -32,13 +32,24 @@ def effective_rank(
     require(power > 0, f"power must be positive, got {power}")
     good = torch.is_tensor(sigma) and sigma.is_floating_point()
     require(good, f"sigma must be a floating point tensor, got {_said(sigma)}")
-    require(sigma.dim() >= 1 and sigma.numel() > 0, f"sigma needs at least one singular value, got {_said(sigma)}")
+    require(
+        sigma.dim() >= 1 and sigma.numel() > 0,
+        f"sigma needs at least one singular value, got {_said(sigma)}",
+    )
     finite(sigma=sigma)
     sigma = sigma.double()
-    require(bool((sigma >= 0).all() and (sigma.diff() <= 0).all()), "sigma must be nonnegative, in decreasing order")
-    require(bool((sigma[..., :1] > 0).all()), "sigma must not be all zero: no share of nothing is defined")
+    require(
+        bool((sigma >= 0).all() and (sigma.diff() <= 0).all()),
+        "sigma must be nonnegative, in decreasing order",
+    )
+    require(
+        bool((sigma[..., :1] > 0).all()),
+        "sigma must not be all zero: no share of nothing is defined",
+    )
     sums = (sigma / sigma[..., :1]).pow(power).cumsum(-1)
-    reached = sums >= share * sums[..., -1:] * (1 - 4 * sigma.shape[-1] * torch.finfo(sigma.dtype).eps)
+    reached = sums >= share * sums[..., -1:] * (
+        1 - 4 * sigma.shape[-1] * torch.finfo(sigma.dtype).eps
+    )
     return reached.to(torch.int64).argmax(-1) + 1
 
 
@@ -64,17 +75,36 @@ def jl_surrogate(
     Claim:   jl.mean-square      Page: notebooks/jl_low_rank/random_projections
     """
     for name, t in (("p", p),) if v is None else (("p", p), ("v", v)):
-        require(torch.is_tensor(t) and t.dim() >= 2, f"{name} must be a tensor with at least two dimensions")
-        require(t.is_floating_point(), f"{name} must be floating point, got {t.dtype}: cast it first")
+        require(
+            torch.is_tensor(t) and t.dim() >= 2,
+            f"{name} must be a tensor with at least two dimensions",
+        )
+        require(
+            t.is_floating_point(),
+            f"{name} must be floating point, got {t.dtype}: cast it first",
+        )
     if v is not None:
-        require(v.dtype == p.dtype and v.device == p.device, "p and v must share dtype and device")
-        require(v.shape[-2] == p.shape[-1], f"v needs {p.shape[-1]} rows to fit p {tuple(p.shape)}, got {tuple(v.shape)}")
+        require(
+            v.dtype == p.dtype and v.device == p.device,
+            "p and v must share dtype and device",
+        )
+        require(
+            v.shape[-2] == p.shape[-1],
+            f"v needs {p.shape[-1]} rows to fit p {tuple(p.shape)}, got {tuple(v.shape)}",
+        )
         batches = tuple(p.shape[:-2]), tuple(v.shape[:-2])
-        fit = all(a == b or 1 in (a, b) for a, b in zip(batches[0][::-1], batches[1][::-1]))
-        require(fit, f"the batches of p and v must broadcast, got {batches[0]} and {batches[1]}")
+        fit = all(
+            a == b or 1 in (a, b) for a, b in zip(batches[0][::-1], batches[1][::-1])
+        )
+        require(
+            fit,
+            f"the batches of p and v must broadcast, got {batches[0]} and {batches[1]}",
+        )
     if check:
         finite(p=p, v=v)
-    r = projection(k, p.shape[-1], family, generator=generator, dtype=p.dtype, device=p.device)
+    r = projection(
+        k, p.shape[-1], family, generator=generator, dtype=p.dtype, device=p.device
+    )
     return (p @ r.mT) @ r if v is None else p @ (r.mT @ (r @ v))
 
 
@@ -109,10 +139,17 @@ def svd_surrogate(
     if oversample is None:
         u, s, vh = torch.linalg.svd(p, full_matrices=False)
         return (u[..., :k] * s[..., None, :k]) @ vh[..., :k, :]
-    require(oversample >= 0 and power >= 0, f"oversample and power must not be negative, got {oversample} and {power}")
-    require(generator is not None, "the randomised surrogate needs a generator, got None")
+    require(
+        oversample >= 0 and power >= 0,
+        f"oversample and power must not be negative, got {oversample} and {power}",
+    )
+    require(
+        generator is not None, "the randomised surrogate needs a generator, got None"
+    )
     size = (p.shape[-1], min(k + oversample, most))
-    g = torch.randn(size, generator=generator, dtype=torch.float64, device=generator.device).to(p)
+    g = torch.randn(
+        size, generator=generator, dtype=torch.float64, device=generator.device
+    ).to(p)
     q = torch.linalg.qr(p @ g).Q
     for _ in range(power):
         q = torch.linalg.qr(p @ torch.linalg.qr(p.mT @ q).Q).Q
@@ -121,7 +158,12 @@ def svd_surrogate(
 
 
 def sampled_product(
-    p: Float[Tensor, "m n"], v: Float[Tensor, "n d"], k: int, *, generator: torch.Generator, check: bool = True
+    p: Float[Tensor, "m n"],
+    v: Float[Tensor, "n d"],
+    k: int,
+    *,
+    generator: torch.Generator,
+    check: bool = True,
 ) -> Float[Tensor, "m d"]:
     """The product P V from k columns of P and the k rows of V that belong to them, drawn at random.
 
@@ -137,15 +179,28 @@ def sampled_product(
     Claim:   lowrank.products      Page: notebooks/jl_low_rank/spectra_and_linformer
     """
     tokens(p)
-    require(p.dim() == 2, f"p must be one matrix (m, n), got {tuple(p.shape)}: loop over a batch")
-    require(torch.is_tensor(v) and v.dim() == 2, f"v must be a matrix (n, d), got {_said(v)}")
+    require(
+        p.dim() == 2,
+        f"p must be one matrix (m, n), got {tuple(p.shape)}: loop over a batch",
+    )
+    require(
+        torch.is_tensor(v) and v.dim() == 2,
+        f"v must be a matrix (n, d), got {_said(v)}",
+    )
     require(k >= 1, f"k must be at least one draw, got {k}")
     matches("v", v, (p.shape[-1], v.shape[-1]), p)
     if check:
         finite(p=p, v=v)
-    c = sum(rows.square().sum(0) for rows in p.detach().split(256)).sqrt() * v.detach().norm(dim=1)
-    require(bool(c.sum() > 0), "every column of p or row of v is zero: there is nothing to draw")
-    drawn = torch.multinomial(c.double().to(generator.device), k, replacement=True, generator=generator).to(p.device)
+    c = sum(
+        rows.square().sum(0) for rows in p.detach().split(256)
+    ).sqrt() * v.detach().norm(dim=1)
+    require(
+        bool(c.sum() > 0),
+        "every column of p or row of v is zero: there is nothing to draw",
+    )
+    drawn = torch.multinomial(
+        c.double().to(generator.device), k, replacement=True, generator=generator
+    ).to(p.device)
     return (p[:, drawn] * (c.sum() / (k * c[drawn]))) @ v[drawn]
 
 
@@ -194,17 +249,36 @@ def _check_linformer(q, k, v, e, f, padding, check: bool) -> None:
     tokens(q)
     _pairs(q, k, v)
     n, shape = k.shape[-2], tuple(e.shape) if torch.is_tensor(e) else ()
-    require(len(shape) == 2, f"e must be a torch tensor (r, w), got {shape or type(e).__name__}")
+    require(
+        len(shape) == 2,
+        f"e must be a torch tensor (r, w), got {shape or type(e).__name__}",
+    )
     r, w = shape
-    require(n <= w, f"the sequence has {n} tokens, e only {w} columns: Linformer has a largest length, train a wider e")
+    require(
+        n <= w,
+        f"the sequence has {n} tokens, e only {w} columns: Linformer has a largest length, train a wider e",
+    )
     require(r >= 1, f"e needs at least one row, got {shape}")
-    require(r <= n, f"e has r = {r} rows for n = {n} tokens: r <= n is needed; pad the sequence and say so by padding=")
+    require(
+        r <= n,
+        f"e has r = {r} rows for n = {n} tokens: r <= n is needed; pad the sequence and say so by padding=",
+    )
     matches("e", e, (r, w), q)
     matches("f", f, (r, w), q)
     if padding is not None:
-        good = torch.is_tensor(padding) and padding.dtype == torch.bool and padding.shape == k.shape[:-1]
-        require(good, f"padding must be boolean {tuple(k.shape[:-1])}, True for a token, got {_said(padding)}")
-        require(not check or bool(padding.any(-1).all()), "a sequence is all padding: there is nothing to attend to")
+        good = (
+            torch.is_tensor(padding)
+            and padding.dtype == torch.bool
+            and padding.shape == k.shape[:-1]
+        )
+        require(
+            good,
+            f"padding must be boolean {tuple(k.shape[:-1])}, True for a token, got {_said(padding)}",
+        )
+        require(
+            not check or bool(padding.any(-1).all()),
+            "a sequence is all padding: there is nothing to attend to",
+        )
     if check:
         finite(q=q, k=k, v=v, e=e, f=f)
 
@@ -235,20 +309,30 @@ def nystrom_attention(
     tokens(q)
     _pairs(q, k, v)
     n, m = q.shape[-2], landmarks
-    require(k.shape[-2] == n, f"q and k must have one length, got {n} and {k.shape[-2]}")
-    require(1 <= m <= n and n % m == 0, f"landmarks must divide n = {n}, between 1 and n, got {m}")
+    require(
+        k.shape[-2] == n, f"q and k must have one length, got {n} and {k.shape[-2]}"
+    )
+    require(
+        1 <= m <= n and n % m == 0,
+        f"landmarks must divide n = {n}, between 1 and n, got {m}",
+    )
     if check:
         finite(q=q, k=k, v=v)
     q = q * (1 / math.sqrt(q.shape[-1]) if scale is None else scale)
     q_m, k_m = (t.unflatten(-2, (m, n // m)).mean(-2) for t in (q, k))
-    left, core, right = (torch.softmax(a @ b.mT, -1) for a, b in ((q, k_m), (q_m, k_m), (q_m, k)))
+    left, core, right = (
+        torch.softmax(a @ b.mT, -1) for a, b in ((q, k_m), (q_m, k_m), (q_m, k))
+    )
     return left @ (torch.linalg.pinv(core) @ (right @ v))
 
 
 def _pairs(q: Tensor, k: Tensor, v: Tensor) -> None:
     """k and v hold the same tokens, and fit q."""
     for name, t in {"k": k, "v": v}.items():
-        require(torch.is_tensor(t) and t.dim() == q.dim(), f"{name} must be a torch tensor like q, got {_said(t)}")
+        require(
+            torch.is_tensor(t) and t.dim() == q.dim(),
+            f"{name} must be a torch tensor like q, got {_said(t)}",
+        )
     batch, n = tuple(q.shape[:-2]), k.shape[-2]
     require(n >= 1, f"k needs at least one token, got {tuple(k.shape)}")
     matches("k", k, (*batch, n, q.shape[-1]), q)
@@ -256,4 +340,8 @@ def _pairs(q: Tensor, k: Tensor, v: Tensor) -> None:
 
 
 def _said(value) -> str:
-    return f"{tuple(value.shape)} {value.dtype}" if torch.is_tensor(value) else type(value).__name__
+    return (
+        f"{tuple(value.shape)} {value.dtype}"
+        if torch.is_tensor(value)
+        else type(value).__name__
+    )

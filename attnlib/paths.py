@@ -67,7 +67,10 @@ def path_counts(heads: Sequence[int], *, skip: bool = False) -> list[int]:
 
 
 def path_term(
-    x: Float[Tensor, "*batch n d"], layers: Sequence[Layer], path: Path, attention: Sequence[Tensor]
+    x: Float[Tensor, "*batch n d"],
+    layers: Sequence[Layer],
+    path: Path,
+    attention: Sequence[Tensor],
 ) -> Float[Tensor, "*batch n d"]:
     """The contribution of one path, the formula as it stands.
 
@@ -86,7 +89,9 @@ def path_term(
     return _term(x, layers, path, attention)
 
 
-def _term(x: Tensor, layers: Sequence[Layer], path: Path, attention: Sequence[Tensor]) -> Tensor:
+def _term(
+    x: Tensor, layers: Sequence[Layer], path: Path, attention: Sequence[Tensor]
+) -> Tensor:
     for layer, p, h in zip(layers, attention, path):
         if h is None:
             continue
@@ -122,8 +127,13 @@ def path_terms(
         total <= limit,
         f"there are {total:,} paths, more than limit = {limit:,}: path_sums gives their sums by length exactly",
     )
-    choices = [[*([None] if skip else []), *range(layer.w_q.shape[0])] for layer in layers]
-    return ((path, _term(x, layers, path, attention)) for path in itertools.product(*choices))
+    choices = [
+        [*([None] if skip else []), *range(layer.w_q.shape[0])] for layer in layers
+    ]
+    return (
+        (path, _term(x, layers, path, attention))
+        for path in itertools.product(*choices)
+    )
 
 
 def restrict(layers: Sequence[Layer], path: Path) -> list[Layer]:
@@ -138,7 +148,12 @@ def restrict(layers: Sequence[Layer], path: Path) -> list[Layer]:
     """
     _check_path(layers, path)
     return [
-        Layer(*(None if w is None else w if name == "b_o" else w[h : h + 1] for name, w in layer._asdict().items()))
+        Layer(
+            *(
+                None if w is None else w if name == "b_o" else w[h : h + 1]
+                for name, w in layer._asdict().items()
+            )
+        )
         for layer, h in zip(layers, path)
         if h is not None
     ]
@@ -169,11 +184,15 @@ def path_sums(
     Claim:   paths.sums      Page: notebooks/path_decomposition/paths
     """
     attention = _attention(x, layers, attention, skip=skip, check=check, **how)
-    t = x[..., :, None, None, :]  # (*batch, n, lengths, signs, d): only the empty path so far
+    t = x[
+        ..., :, None, None, :
+    ]  # (*batch, n, lengths, signs, d): only the empty path so far
     for layer, p in zip(layers, attention):
         t = _step(t, layer, p, skip)
     by_length = t.squeeze(-2).movedim(-2, 0)
-    by_length = by_length if skip else pad(by_length, (0, 0) * x.dim() + (len(layers), 0))
+    by_length = (
+        by_length if skip else pad(by_length, (0, 0) * x.dim() + (len(layers), 0))
+    )
     return PathSums(by_length, _bias(x, layers, skip))
 
 
@@ -203,19 +222,31 @@ def path_norms(
     Source:  Rademacher signs cancel the cross terms of different paths in expectation.
     Claim:   paths.signs      Page: notebooks/path_decomposition/paths
     """
-    require(signs >= 2, f"a standard error needs at least 2 draws of signs, got {signs}")
+    require(
+        signs >= 2, f"a standard error needs at least 2 draws of signs, got {signs}"
+    )
     attention = _attention(x, layers, attention, skip=skip, check=check, **how)
     t = x[..., :, None, None, :].expand(*x.shape[:-1], 1, signs, x.shape[-1])
     for layer, p in zip(layers, attention):
-        coins = torch.randint(2, (layer.w_q.shape[0], signs), generator=generator, device=generator.device)
+        coins = torch.randint(
+            2, (layer.w_q.shape[0], signs), generator=generator, device=generator.device
+        )
         t = _step(t, layer, p, skip, (2 * coins - 1).to(x))
     t = t - t.mean(-4, keepdim=True) if centred else t
-    squares = t.square().sum((-4, -1)).movedim((-2, -1), (0, 1))  # (lengths, signs, *batch)
-    squares = squares if skip else torch.cat([torch.zeros_like(squares)] * len(layers) + [squares])
+    squares = (
+        t.square().sum((-4, -1)).movedim((-2, -1), (0, 1))
+    )  # (lengths, signs, *batch)
+    squares = (
+        squares
+        if skip
+        else torch.cat([torch.zeros_like(squares)] * len(layers) + [squares])
+    )
     return PathNorms(squares.mean(1), squares.std(1) / math.sqrt(signs))
 
 
-def _step(t: Tensor, layer: Layer, p: Tensor, skip: bool, signs: Tensor | None = None) -> Tensor:
+def _step(
+    t: Tensor, layer: Layer, p: Tensor, skip: bool, signs: Tensor | None = None
+) -> Tensor:
     """One layer of the recursion on t (*batch, n, m, s, d); signs (h, s) multiply the head outputs.
 
     All lengths and draws lie side by side as features, so that each layer is two or three large products.
@@ -225,15 +256,21 @@ def _step(t: Tensor, layer: Layer, p: Tensor, skip: bool, signs: Tensor | None =
     if d_v >= d:  # one product with W_h = W_V W_O costs less than two
         v = t.reshape(*batch, 1, n * m * s, d) @ (layer.w_v @ layer.w_o)
     else:
-        v = t.reshape(*batch, n * m * s, d) @ layer.w_v.movedim(0, 1).flatten(1)  # all heads in one product
+        v = t.reshape(*batch, n * m * s, d) @ layer.w_v.movedim(0, 1).flatten(
+            1
+        )  # all heads in one product
         v = v.unflatten(-1, (h, d_v)).movedim(-2, -3)
     if signs is not None:  # v is (*batch, h, n m s, d or d_v)
         v = (v.unflatten(-2, (n * m, s)) * signs[:, None, :, None]).flatten(-3, -2)
     if d_v >= d:  # sum_h P_h V_h = [P_1 ... P_h] [V_1; ...; V_h]
-        y = p.transpose(-3, -2).reshape(*batch, n, h * n) @ v.reshape(*batch, h * n, m * s * d)
+        y = p.transpose(-3, -2).reshape(*batch, n, h * n) @ v.reshape(
+            *batch, h * n, m * s * d
+        )
     else:
         y = (p @ v.reshape(*batch, h, n, m * s * d_v)).view(*batch, h, n * m * s, d_v)
-        y = y.transpose(-3, -2).reshape(*batch, n * m * s, h * d_v) @ layer.w_o.flatten(0, 1)
+        y = y.transpose(-3, -2).reshape(*batch, n * m * s, h * d_v) @ layer.w_o.flatten(
+            0, 1
+        )
     y = y.view(*batch, n, m, s, d)
     if not skip:
         return y
@@ -257,17 +294,26 @@ def _biased(layers: Sequence[Layer]) -> bool:
     return any(layer.b_v is not None or layer.b_o is not None for layer in layers)
 
 
-def _attention(x, layers, attention, *, skip: bool, check: bool = True, **how) -> Sequence[Tensor]:
+def _attention(
+    x, layers, attention, *, skip: bool, check: bool = True, **how
+) -> Sequence[Tensor]:
     """The frozen P that the caller gave, checked, or those of the forward pass."""
     if attention is None:
-        return forward(x, layers, skip=skip, return_attention=True, check=check, **how)[1]
-    require(not how, f"give either attention or {', '.join(how)}: given P are taken as they are")
+        return forward(x, layers, skip=skip, return_attention=True, check=check, **how)[
+            1
+        ]
+    require(
+        not how,
+        f"give either attention or {', '.join(how)}: given P are taken as they are",
+    )
     check_network(x, layers, check=check)
     _check_shapes(x, layers, attention)
     for number, p in enumerate(attention if check else [], 1):
         finite(**{f"attention of layer {number}": p})
         off = float((p.detach().sum(-1, dtype=torch.float64) - 1).abs().max())
-        tolerance = min((16 + p.shape[-1] / 64) * torch.finfo(p.dtype).eps, 0.01)  # of a softmax, with room
+        tolerance = min(
+            (16 + p.shape[-1] / 64) * torch.finfo(p.dtype).eps, 0.01
+        )  # of a softmax, with room
         require(
             off <= tolerance or not _biased(layers),
             f"attention of layer {number}: rows must sum to one (P 1 = 1) when there are biases; off by {off:.1e}",
@@ -275,15 +321,26 @@ def _attention(x, layers, attention, *, skip: bool, check: bool = True, **how) -
     return attention
 
 
-def _check_shapes(x: Tensor, layers: Sequence[Layer], attention: Sequence[Tensor]) -> None:
-    require(len(attention) == len(layers), f"attention must hold one P a layer: {len(layers)}, got {len(attention)}")
+def _check_shapes(
+    x: Tensor, layers: Sequence[Layer], attention: Sequence[Tensor]
+) -> None:
+    require(
+        len(attention) == len(layers),
+        f"attention must hold one P a layer: {len(layers)}, got {len(attention)}",
+    )
     for number, (layer, p) in enumerate(zip(layers, attention), 1):
         size = (*x.shape[:-2], layer.w_q.shape[0], x.shape[-2], x.shape[-2])
         matches(f"attention of layer {number}", p, size, x)
 
 
 def _check_path(layers: Sequence[Layer], path: Path) -> None:
-    require(len(path) == len(layers), f"a path has one entry a layer: {len(layers)}, got {len(path)}")
+    require(
+        len(path) == len(layers),
+        f"a path has one entry a layer: {len(layers)}, got {len(path)}",
+    )
     for layer, h in zip(layers, path):
         heads = layer.w_q.shape[0]
-        require(h is None or 0 <= h < heads, f"path {path}: head {h} of {heads} (indices start at 0)")
+        require(
+            h is None or 0 <= h < heads,
+            f"path {path}: head {h} of {heads} (indices start at 0)",
+        )

@@ -45,15 +45,21 @@ def projection(
     _options(k, family, s, dtype)
     g, where = generator, generator.device
     if family == "gaussian":
-        r = torch.randn(k, n, generator=g, device=where, dtype=torch.float64) / math.sqrt(k)
+        r = torch.randn(
+            k, n, generator=g, device=where, dtype=torch.float64
+        ) / math.sqrt(k)
     elif family == "rademacher":
         r = _signs((k, n), g) / math.sqrt(k)
     elif family == "achlioptas":
         face = torch.randint(6, (k, n), generator=g, device=where)
         r = ((face == 0).double() - (face == 1).double()) * math.sqrt(3 / k)
     elif family == "sparse":
-        rows = torch.rand(k, n, generator=g, device=where, dtype=torch.float64).argsort(0)[:s]
-        r = torch.zeros(k, n, device=where, dtype=torch.float64).scatter(0, rows, _signs((s, n), g) / math.sqrt(s))
+        rows = torch.rand(k, n, generator=g, device=where, dtype=torch.float64).argsort(
+            0
+        )[:s]
+        r = torch.zeros(k, n, device=where, dtype=torch.float64).scatter(
+            0, rows, _signs((s, n), g) / math.sqrt(s)
+        )
     else:
         signs, rows = _srht_draw(k, n, g)
         r = signs * _sylvester(rows, torch.arange(n, device=where)) / math.sqrt(k)
@@ -64,14 +70,23 @@ def _sizes(k: int, n: int) -> None:
     whole = all(isinstance(v, int) and not isinstance(v, bool) for v in (k, n))
     require(whole, f"k and n must be integers, got {k!r} and {n!r}")
     require(k >= 1, f"k must be at least 1, got {k}")
-    require(k <= n, f"k must be at most n = {n}, got {k}: a sketch longer than the row saves nothing")
+    require(
+        k <= n,
+        f"k must be at most n = {n}, got {k}: a sketch longer than the row saves nothing",
+    )
 
 
 def _options(k: int, family: str, s: int, dtype: torch.dtype) -> None:
-    require(family in get_args(Family), f"family must be one of {list(get_args(Family))}, got {family!r}")
+    require(
+        family in get_args(Family),
+        f"family must be one of {list(get_args(Family))}, got {family!r}",
+    )
     whole = isinstance(s, int) and not isinstance(s, bool)
     fits = whole and (family != "sparse" or 1 <= s <= k)
-    require(fits, f"s must be an integer from 1 to k = {k}, got {s!r}: a column has k entries")
+    require(
+        fits,
+        f"s must be an integer from 1 to k = {k}, got {s!r}: a column has k entries",
+    )
     floating = isinstance(dtype, torch.dtype) and dtype.is_floating_point
     require(floating, f"dtype must be a floating point torch.dtype, got {dtype!r}")
 
@@ -98,7 +113,11 @@ def _sylvester(rows: Tensor, columns: Tensor) -> Tensor:
 
 
 def srht(
-    x: Float[Tensor, "*batch n"], k: int, *, generator: torch.Generator, check: bool = True
+    x: Float[Tensor, "*batch n"],
+    k: int,
+    *,
+    generator: torch.Generator,
+    check: bool = True,
 ) -> Float[Tensor, "*batch k"]:
     """The same as x @ projection(k, n, "srht").T for the same state of the generator, without the matrix.
 
@@ -120,7 +139,9 @@ def srht(
     return hadamard(y, check=False)[..., rows] / math.sqrt(k)
 
 
-def hadamard(x: Float[Tensor, "*batch n"], *, check: bool = True) -> Float[Tensor, "*batch n"]:
+def hadamard(
+    x: Float[Tensor, "*batch n"], *, check: bool = True
+) -> Float[Tensor, "*batch n"]:
     """The product of each row with Sylvester's Hadamard matrix, entries +-1, by the fast transform.
 
         H_1 = (1),   H_2n = [[H_n, H_n], [H_n, -H_n]];   H H = n I
@@ -134,7 +155,10 @@ def hadamard(x: Float[Tensor, "*batch n"], *, check: bool = True) -> Float[Tenso
     """
     _rows(x, check)
     n, h = x.shape[-1], 1
-    require(n == _padded(n), f"n must be a power of two, got {n}: pad with zeros, as srht does")
+    require(
+        n == _padded(n),
+        f"n must be a power of two, got {n}: pad with zeros, as srht does",
+    )
     while h < n:
         left, right = x.unflatten(-1, (n // (2 * h), 2, h)).unbind(-2)
         x = torch.stack([left + right, left - right], -2).flatten(-3)
@@ -144,8 +168,13 @@ def hadamard(x: Float[Tensor, "*batch n"], *, check: bool = True) -> Float[Tenso
 
 def _rows(x: Tensor, check: bool) -> None:
     require(torch.is_tensor(x), f"x must be a torch tensor, got {type(x).__name__}")
-    require(x.is_floating_point(), f"x must be floating point, got {x.dtype}: cast it first")
-    require(x.dim() >= 1 and x.shape[-1] >= 1, f"x must be (*batch, n) with n >= 1, got {tuple(x.shape)}")
+    require(
+        x.is_floating_point(), f"x must be floating point, got {x.dtype}: cast it first"
+    )
+    require(
+        x.dim() >= 1 and x.shape[-1] >= 1,
+        f"x must be (*batch, n) with n >= 1, got {tuple(x.shape)}",
+    )
     if check:
         finite(x=x)
 
@@ -169,14 +198,23 @@ def failure_probability(k: int, eps: float, *, log: bool = False) -> float:
         return p
     if p > 1e-280:
         return math.log(p)
-    up, down = _log_upper(k / 2, k * (1 + eps) / 2), _log_lower(k / 2, k * (1 - eps) / 2)
+    up, down = (
+        _log_upper(k / 2, k * (1 + eps) / 2),
+        _log_lower(k / 2, k * (1 - eps) / 2),
+    )
     top = max(up, down)
     return top + math.log(math.exp(up - top) + math.exp(down - top))
 
 
 def _tail_arguments(k: int, eps: float, most: float = math.inf) -> None:
-    require(isinstance(k, int) and not isinstance(k, bool) and k >= 1, f"k must be an integer, at least 1, got {k!r}")
-    require(isinstance(eps, (int, float)) and 0 < eps < most, f"eps must be positive and below {most:g}, got {eps!r}")
+    require(
+        isinstance(k, int) and not isinstance(k, bool) and k >= 1,
+        f"k must be an integer, at least 1, got {k!r}",
+    )
+    require(
+        isinstance(eps, (int, float)) and 0 < eps < most,
+        f"eps must be positive and below {most:g}, got {eps!r}",
+    )
 
 
 def _failures(k: Tensor, eps: float) -> Tensor:
@@ -230,7 +268,9 @@ def failure_bound(k: int, eps: float, *, sharp: bool = False) -> float:
     return 2 * math.exp(-k * rate)
 
 
-def required_dimension(eps: float, delta: float, *, union: int = 1, exact: bool = True) -> int:
+def required_dimension(
+    eps: float, delta: float, *, union: int = 1, exact: bool = True
+) -> int:
     """How many rows make the chance of a failure, summed over a union of events, at most delta.
 
         exact:      least K with  union * failure_probability(k, eps) <= delta  for all k >= K
@@ -245,8 +285,14 @@ def required_dimension(eps: float, delta: float, *, union: int = 1, exact: bool 
     Claim:   jl.floor      Page: notebooks/jl_low_rank/random_projections
     """
     _tail_arguments(1, eps, 1.0)
-    require(isinstance(delta, (int, float)) and 0 < delta < 1, f"delta must be between 0 and 1, got {delta!r}")
-    require(isinstance(union, int) and union >= 1, f"union must be an integer, at least 1, got {union!r}")
+    require(
+        isinstance(delta, (int, float)) and 0 < delta < 1,
+        f"delta must be between 0 and 1, got {delta!r}",
+    )
+    require(
+        isinstance(union, int) and union >= 1,
+        f"union must be an integer, at least 1, got {union!r}",
+    )
     k = math.ceil(4 * math.log(2 * union / delta) / (eps**2 - eps**3))
     while exact and k > 1:  # the bound answers for every larger k
         block = torch.arange(max(1, k - BLOCK), k, dtype=torch.float64)

@@ -28,7 +28,11 @@ if SHAPES and importlib.util.find_spec("attnlib"):
 hypothesis.settings.register_profile("attnlib", deadline=None, derandomize=True)
 hypothesis.settings.load_profile("attnlib")
 
-LONGEST = {"test_site.py", "test_colab.py", "test_teeth.py"}  # minutes each; a file stays in one process
+LONGEST = {
+    "test_site.py",
+    "test_colab.py",
+    "test_teeth.py",
+}  # minutes each; a file stays in one process
 LANES = ("wide", "bench", "bad_input")  # run only where -m names them
 MARKERS = {
     "claim(id, role)": "this test is the check, control, witness, counterexample or certificate of a claim of the book",
@@ -43,30 +47,46 @@ MARKERS = {
 
 
 def pytest_addoption(parser):
-    parser.addoption("--verdicts", metavar="PATH", help="write what the claim tests did to PATH, whole or not at all")
+    parser.addoption(
+        "--verdicts",
+        metavar="PATH",
+        help="write what the claim tests did to PATH, whole or not at all",
+    )
 
 
 def pytest_configure(config):
     for name, text in MARKERS.items():
         config.addinivalue_line("markers", f"{name}: {text}")
     path = config.getoption("verdicts")
-    if path and not hasattr(config, "workerinput"):  # under xdist the reports come together in the first process
+    if path and not hasattr(
+        config, "workerinput"
+    ):  # under xdist the reports come together in the first process
         if config.option.keyword or config.option.deselect:
-            raise pytest.UsageError("--verdicts wants every claim test: leave out -k and --deselect")
+            raise pytest.UsageError(
+                "--verdicts wants every claim test: leave out -k and --deselect"
+            )
         config.pluginmanager.register(Verdicts(path), "verdicts")
 
 
 @pytest.hookimpl(trylast=True)  # after -m has done its part
 def pytest_collection_modifyitems(config, items):
     asked = set(re.findall(r"\w+", config.option.markexpr))
-    away = [item for item in items if any(item.get_closest_marker(lane) and lane not in asked for lane in LANES)]
+    away = [
+        item
+        for item in items
+        if any(item.get_closest_marker(lane) and lane not in asked for lane in LANES)
+    ]
     if away:
         items[:] = [item for item in items if item not in set(away)]
         config.hook.pytest_deselected(items=away)
-    items.sort(key=lambda item: item.path.name not in LONGEST)  # two processes: what takes longest goes first
+    items.sort(
+        key=lambda item: item.path.name not in LONGEST
+    )  # two processes: what takes longest goes first
     for item in items:
         if SHAPES and item.get_closest_marker("bad_input"):
-            raise pytest.UsageError("bad_input tests see attnlib's own errors: set ATTNLIB_SHAPES=0")
+            raise pytest.UsageError(
+                "bad_input tests see attnlib's own errors: set ATTNLIB_SHAPES=0"
+            )
         item.user_properties += [("claim", mark) for mark in claim_marks(item)]
 
 
@@ -75,8 +95,14 @@ def claim_marks(item) -> list[list[str]]:
     marks = []
     for mark in item.iter_markers("claim"):
         role = mark.kwargs.get("role")
-        if len(mark.args) != 1 or set(mark.kwargs) != {"role"} or role not in claims.ROLES:
-            raise pytest.UsageError(f"{item.nodeid}: claim(id, role=...) with role one of {', '.join(claims.ROLES)}")
+        if (
+            len(mark.args) != 1
+            or set(mark.kwargs) != {"role"}
+            or role not in claims.ROLES
+        ):
+            raise pytest.UsageError(
+                f"{item.nodeid}: claim(id, role=...) with role one of {', '.join(claims.ROLES)}"
+            )
         marks.append([mark.args[0], role])
     return [] if item.get_closest_marker("cuda") else marks
 
@@ -91,9 +117,13 @@ class Verdicts:
     def pytest_runtest_logreport(self, report):
         if report.when not in ("setup", "call", "teardown"):
             self.crashed = report.nodeid  # a worker died, and took the marks with it
-        for name, role in (mark for kind, mark in report.user_properties if kind == "claim"):
+        for name, role in (
+            mark for kind, mark in report.user_properties if kind == "claim"
+        ):
             outcomes = self.results.setdefault(name, {}).setdefault(role, {})
-            outcomes[report.nodeid] = worse(outcomes.get(report.nodeid), phase_outcome(report))
+            outcomes[report.nodeid] = worse(
+                outcomes.get(report.nodeid), phase_outcome(report)
+            )
 
     def pytest_sessionfinish(self, session, exitstatus):
         self.refusal = self.why_not(session, exitstatus)
@@ -113,7 +143,9 @@ class Verdicts:
 
     def pytest_terminal_summary(self, terminalreporter):
         terminalreporter.write_line(
-            f"verdicts: nothing written, {self.refusal}" if self.refusal else f"verdicts: {self.path}"
+            f"verdicts: nothing written, {self.refusal}"
+            if self.refusal
+            else f"verdicts: {self.path}"
         )
 
 

@@ -11,16 +11,34 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = "notebooks/one/page.ipynb"
-COPIED = ("_config.yml", "pyproject.toml", "requirements.txt", "book/claims.schema.json", "book/references.bib",
-          "book/_ext", "book/_static", "book/_inv", "book/_tools")
+COPIED = (
+    "_config.yml",
+    "pyproject.toml",
+    "requirements.txt",
+    "book/claims.schema.json",
+    "book/references.bib",
+    "book/_ext",
+    "book/_static",
+    "book/_inv",
+    "book/_tools",
+)
 
 
 def markdown(ident: str, text: str) -> dict:
-    return {"cell_type": "markdown", "id": ident, "metadata": {}, "source": text.splitlines(keepends=True)}
+    return {
+        "cell_type": "markdown",
+        "id": ident,
+        "metadata": {},
+        "source": text.splitlines(keepends=True),
+    }
 
 
 def code(ident: str, text: str, *tags: str) -> dict:
-    cell = markdown(ident, text) | {"cell_type": "code", "outputs": [], "execution_count": None}
+    cell = markdown(ident, text) | {
+        "cell_type": "code",
+        "outputs": [],
+        "execution_count": None,
+    }
     return cell | {"metadata": {"tags": list(tags)} if tags else {}}
 
 
@@ -47,20 +65,34 @@ WORDS = r"""# A page
 
 CELLS = (
     markdown("title", WORDS),
-    code("value", "import attnlib\nprint('the value is', attnlib.VALUE)", "nbval-check-output"),
+    code(
+        "value",
+        "import attnlib\nprint('the value is', attnlib.VALUE)",
+        "nbval-check-output",
+    ),
 )
 
 
 def write_page(root: Path, *cells: dict, name: str = PAGE) -> Path:
     path = root / name
     path.parent.mkdir(parents=True, exist_ok=True)
-    notebook = {"cells": list(cells), "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
+    notebook = {
+        "cells": list(cells),
+        "metadata": {},
+        "nbformat": 4,
+        "nbformat_minor": 5,
+    }
     path.write_text(json.dumps(notebook), encoding="utf-8")
     return path
 
 
 def write_toc(root: Path, *names: str) -> None:
-    lines = ["format: jb-book", "root: book/intro", "chapters:", *(f"  - file: {name}" for name in names)]
+    lines = [
+        "format: jb-book",
+        "root: book/intro",
+        "chapters:",
+        *(f"  - file: {name}" for name in names),
+    ]
     (root / "_toc.yml").write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
@@ -70,11 +102,16 @@ def make(root: Path) -> Path:
         source, target = ROOT / name, root / name
         target.parent.mkdir(parents=True, exist_ok=True)
         if source.is_dir():
-            shutil.copytree(source, target, ignore=shutil.ignore_patterns("__pycache__"))
+            shutil.copytree(
+                source, target, ignore=shutil.ignore_patterns("__pycache__")
+            )
         else:
             shutil.copy(source, target)
     (root / "book/claims.toml").write_text("", encoding="utf-8")
-    (root / "book/intro.md").write_text("# Start\n\nTo [the theorem](../notebooks/one/page.ipynb#theorem-1-1).\n", encoding="utf-8")
+    (root / "book/intro.md").write_text(
+        "# Start\n\nTo [the theorem](../notebooks/one/page.ipynb#theorem-1-1).\n",
+        encoding="utf-8",
+    )
     write_toc(root, "notebooks/one/page")
     write_page(root, *CELLS)
     set_value(root, 41)
@@ -88,8 +125,21 @@ def set_value(root: Path, value: int) -> None:
 
 def python(root: Path, *arguments: str) -> subprocess.CompletedProcess:
     """Run Python in the book, with the book's own library before the installed one."""
-    env = {**os.environ, "PYTHONPATH": str(root), "PYTHONUTF8": "1", "PYTHONDONTWRITEBYTECODE": "1"}
-    return subprocess.run([sys.executable, *arguments], cwd=root, env=env, capture_output=True, text=True, encoding="utf-8", check=False)
+    env = {
+        **os.environ,
+        "PYTHONPATH": str(root),
+        "PYTHONUTF8": "1",
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
+    return subprocess.run(
+        [sys.executable, *arguments],
+        cwd=root,
+        env=env,
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        check=False,
+    )
 
 
 def build(root: Path, *arguments: str) -> subprocess.CompletedProcess:

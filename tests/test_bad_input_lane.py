@@ -12,9 +12,24 @@ ROOT = Path(__file__).resolve().parents[1]
 
 
 def run_lane(root: Path) -> subprocess.CompletedProcess:
-    command = [sys.executable, "-m", "pytest", "-q", "-m", "bad_input", "-p", "no:cacheprovider", "tests"]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-m",
+        "bad_input",
+        "-p",
+        "no:cacheprovider",
+        "tests",
+    ]
     return subprocess.run(
-        command, cwd=root, env=os.environ | {"ATTNLIB_SHAPES": "0"}, capture_output=True, text=True, check=False
+        command,
+        cwd=root,
+        env=os.environ | {"ATTNLIB_SHAPES": "0"},
+        capture_output=True,
+        text=True,
+        check=False,
     )
 
 
@@ -32,9 +47,7 @@ def test_bad_input_lane_runs_and_passes():
 
 def test_in_the_lane_attnlib_stands_without_the_shape_checker():
     """The variable does what the lane relies on: with it the hook is off, without it the hook is on."""
-    script = (
-        "import sys; sys.path.insert(0, 'tests'); import conftest; print(conftest.SHAPES, 'jaxtyping' in sys.modules)"
-    )
+    script = "import sys; sys.path.insert(0, 'tests'); import conftest; print(conftest.SHAPES, 'jaxtyping' in sys.modules)"
     for value, expected in (("0", "False False"), ("1", "True True")):
         done = subprocess.run(
             [sys.executable, "-c", script],

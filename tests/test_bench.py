@@ -25,11 +25,15 @@ def test_peers_compute_the_same():
     for peer in (path_sums.one_by_one, path_sums.prefix_tree):
         assert torch.allclose(peer(x, attention, weights), wanted, rtol=0, atol=1e-13)
     side = [p.transpose(-3, -2).flatten(-2) for p in attention]
-    assert torch.allclose(path_sums.given_forward(x, side, weights), y, rtol=0, atol=1e-13)
+    assert torch.allclose(
+        path_sums.given_forward(x, side, weights), y, rtol=0, atol=1e-13
+    )
     batch = torch.randn(2, 5, 6, generator=g, dtype=torch.float64)
     y, attention = forward(batch, layers, skip=True, return_attention=True)
     side = [p.transpose(-3, -2).flatten(-2) for p in attention]
-    assert torch.allclose(path_sums.given_forward(batch, side, weights), y, rtol=0, atol=1e-13)
+    assert torch.allclose(
+        path_sums.given_forward(batch, side, weights), y, rtol=0, atol=1e-13
+    )
 
 
 def test_runs_alternate_and_the_warm_up_is_not_counted():
@@ -54,24 +58,41 @@ class Work:
 
 def test_a_long_run_is_called_once_a_turn():
     work = Work(0.5)
-    assert bench.alternate({"a": work}, 2, "cpu", least=0.25, clock=work.clock) == {"a": [0.5, 0.5]} and work.calls == 3
+    assert (
+        bench.alternate({"a": work}, 2, "cpu", least=0.25, clock=work.clock)
+        == {"a": [0.5, 0.5]}
+        and work.calls == 3
+    )
 
 
 def test_short_runs_are_averaged_over_many_calls():
     work = Work(0.125)
-    assert bench.alternate({"a": work}, 1, "cpu", least=2.0, clock=work.clock) == {"a": [0.125]} and work.calls >= 32
+    assert (
+        bench.alternate({"a": work}, 1, "cpu", least=2.0, clock=work.clock)
+        == {"a": [0.125]}
+        and work.calls >= 32
+    )
 
 
 def test_quick_run_prints_and_stores(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(torch, "set_num_threads", lambda n: None)
     file, text = tmp_path / "bench.json", tmp_path / "bench.md"
-    assert bench.main(["--job", "paths", "--quick", "--json", str(file), "--markdown", str(text)]) == 0
+    assert (
+        bench.main(
+            ["--job", "paths", "--quick", "--json", str(file), "--markdown", str(text)]
+        )
+        == 0
+    )
     stored = json.loads(file.read_text())
-    assert stored["about"]["torch"] == torch.__version__ and stored["about"]["jobs"] == ["paths"]
+    assert stored["about"]["torch"] == torch.__version__ and stored["about"][
+        "jobs"
+    ] == ["paths"]
     assert len(stored["result"]) == sum(1 + work.single for work in path_sums.QUICK)
     assert all(max(r["worst error"].values()) < 1e-5 for r in stored["result"])
     printed = capsys.readouterr().out
-    assert "prefix tree / ours" in printed and printed.strip() == text.read_text().strip()
+    assert (
+        "prefix tree / ours" in printed and printed.strip() == text.read_text().strip()
+    )
     assert sorted(p.name for p in tmp_path.iterdir()) == ["bench.json", "bench.md"]
 
 
@@ -90,19 +111,28 @@ def test_memory_is_what_is_alive_at_once():
 
 
 def test_a_missing_peer_is_not_run(monkeypatch):
-    monkeypatch.setattr(_peers, "import_module", lambda name: (_ for _ in ()).throw(ImportError(name)))
+    monkeypatch.setattr(
+        _peers, "import_module", lambda name: (_ for _ in ()).throw(ImportError(name))
+    )
     assert _peers.longformer(5) == "not run: transformers is not installed"
     assert _peers.local(5) == "not run: local-attention is not installed"
     assert _peers.linformer(8, 4, 2, 2) == "not run: linformer is not installed"
     assert _peers.reformer(4, 1) == "not run: reformer-pytorch is not installed"
     monkeypatch.setattr(_peers, "no_compiler", lambda device: "")
-    assert _peers.keops(torch.ones(2, 2), torch.ones(2, 2), "cpu", False) == "not run: pykeops is not installed"
+    assert (
+        _peers.keops(torch.ones(2, 2), torch.ones(2, 2), "cpu", False)
+        == "not run: pykeops is not installed"
+    )
 
 
 def test_without_a_compiler_nothing_is_compiled(monkeypatch):
     monkeypatch.setattr(_peers.shutil, "which", lambda name: None)
     x = torch.ones(2, 2)
-    made = _peers.compiled(abs, "cpu", False), _peers.flex(abs, 16, 16, "cpu"), _peers.keops(x, x, "cpu", False)
+    made = (
+        _peers.compiled(abs, "cpu", False),
+        _peers.flex(abs, 16, 16, "cpu"),
+        _peers.keops(x, x, "cpu", False),
+    )
     assert set(made) == {"not run: it needs a C++ compiler"}
 
 
@@ -118,21 +148,46 @@ def test_a_peer_that_fails_is_named_and_not_timed():
 
 def test_a_record_compares_what_is_shown_with_the_truth():
     truth = torch.tensor([1.0, 2.0], dtype=torch.float64)
-    runs = {"ours": lambda: truth.float() + torch.tensor([0, 0.5]), "theirs": lambda: truth.float() + 5}
+    runs = {
+        "ours": lambda: truth.float() + torch.tensor([0, 0.5]),
+        "theirs": lambda: truth.float() + 5,
+    }
     runs |= {"floor a": lambda: None, "b": "not run: c"}
-    how = {"device": "cpu", "rounds": 1, "sizes": {}, "truth": (truth[1:],), "least": 0.001}
+    how = {
+        "device": "cpu",
+        "rounds": 1,
+        "sizes": {},
+        "truth": (truth[1:],),
+        "least": 0.001,
+    }
     how["shown"] = lambda found: found[1:]
     found = bench.compare("job", "case", runs, flop=10.0, **how)
-    assert found["worst error"] == {"ours": 0.5, "theirs": 5.0} and found["not run"] == {"b": "not run: c"}
-    assert set(found["peak bytes"]) == {"ours", "theirs"} and set(found["limits"]) == {"limit matmul", "limit copy"}
+    assert found["worst error"] == {"ours": 0.5, "theirs": 5.0} and found[
+        "not run"
+    ] == {"b": "not run: c"}
+    assert set(found["peak bytes"]) == {"ours", "theirs"} and set(found["limits"]) == {
+        "limit matmul",
+        "limit copy",
+    }
     found["seconds"] |= {"ours": [2.0], "limit matmul": [3.0]}
-    assert share(found, "flop")[1] == pytest.approx(1.5 * 10 / limits("cpu")["limit matmul"][1]["flop"])
+    assert share(found, "flop")[1] == pytest.approx(
+        1.5 * 10 / limits("cpu")["limit matmul"][1]["flop"]
+    )
     assert worst((truth, truth + 1), (truth, truth)) == 1.0
 
 
 def test_a_goal_takes_the_quickest_peer_and_the_case_nearest_to_missing():
-    made = lambda case, **seconds: {"job": "j", "device": "cpu", "case": case, "seconds": {"ours": [1.0], **seconds}}
-    records = [made("a b", flex=[4.0], flex_2=[3.0]), made("a c", flex=[5.0]), made("d", flex=[1.0])]
+    made = lambda case, **seconds: {
+        "job": "j",
+        "device": "cpu",
+        "case": case,
+        "seconds": {"ours": [1.0], **seconds},
+    }
+    records = [
+        made("a b", flex=[4.0], flex_2=[3.0]),
+        made("a c", flex=[5.0]),
+        made("d", flex=[1.0]),
+    ]
     goal = goals.Goal(1, "", "j", "a", goals.peer("flex"), 3.5)
     (found,) = goals.judge(records, [goal])
     assert (found.figure, found.case, found.word) == ((3.0, 3.0, 3.0), "a b", "missed")
@@ -145,16 +200,30 @@ def test_a_goal_takes_the_quickest_peer_and_the_case_nearest_to_missing():
 
 def test_a_mask_of_blocks_is_the_pattern():
     strided = lambda i, j: (j < 16) | ((i - j) % 8 == 0)
-    for reads in (lambda i, j: (i - j).abs() <= 20, strided, lambda i, j: i // 16 == j // 16):
+    for reads in (
+        lambda i, j: (i - j).abs() <= 20,
+        strided,
+        lambda i, j: i // 16 == j // 16,
+    ):
         made = _peers.block_mask(reads, 96, 16, "cpu")
         i = torch.arange(96)
-        blocks = reads(i[:, None], i).expand(96, 96).view(6, 16, 6, 16).transpose(1, 2).flatten(2)
+        blocks = (
+            reads(i[:, None], i)
+            .expand(96, 96)
+            .view(6, 16, 6, 16)
+            .transpose(1, 2)
+            .flatten(2)
+        )
         assert torch.equal(made.to_dense()[0, 0].bool(), blocks.any(-1))
         full = sum(int(made.full_kv_num_blocks[0, 0, a]) for a in range(6))
-        assert full == int(blocks.all(-1).sum()) and int(made.kv_num_blocks.sum()) + full == int(blocks.any(-1).sum())
+        assert full == int(blocks.all(-1).sum()) and int(
+            made.kv_num_blocks.sum()
+        ) + full == int(blocks.any(-1).sum())
 
 
-@pytest.mark.parametrize(("capability", "runs"), [((7, 5), False), ((8, 0), True), ((9, 0), True)])
+@pytest.mark.parametrize(
+    ("capability", "runs"), [((7, 5), False), ((8, 0), True), ((9, 0), True)]
+)
 def test_flex_wants_a_device_that_is_made_for_it(capability, runs):
     refusal = _peers.no_compiler("cuda", capability)
     assert (refusal == "") is runs and (runs or "7.5" in refusal)
@@ -163,8 +232,16 @@ def test_flex_wants_a_device_that_is_made_for_it(capability, runs):
 def test_big_bird_by_blocks():
     mask = sparse.big_bird(128, 16, generator=torch.Generator().manual_seed(0)).mask()
     blocks = mask.view(8, 16, 8, 16).sum((1, 3))
-    assert set(blocks.flatten().tolist()) == {0, 256} and bool(blocks[0].all()) and bool(blocks[:, 0].all())
-    assert sorted((blocks[1:] > 0).sum(1).tolist()) == [5, 5, *[6] * 5]  # ends of the row have one neighbour
+    assert (
+        set(blocks.flatten().tolist()) == {0, 256}
+        and bool(blocks[0].all())
+        and bool(blocks[:, 0].all())
+    )
+    assert sorted((blocks[1:] > 0).sum(1).tolist()) == [
+        5,
+        5,
+        *[6] * 5,
+    ]  # ends of the row have one neighbour
 
 
 @pytest.mark.bad_input

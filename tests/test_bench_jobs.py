@@ -11,7 +11,13 @@ from attnlib.expressive import verify as verified
 from attnlib.memorize import smallest_gap
 
 NEW = ("sparse", "lists", "ids", "verify", "lowrank")  # paths: test_bench.py
-WITH_PEERS = {"sparse": "SDPA + mask", "lists": "gather", "ids": "", "verify": "row chunks", "lowrank": ""}
+WITH_PEERS = {
+    "sparse": "SDPA + mask",
+    "lists": "gather",
+    "ids": "",
+    "verify": "row chunks",
+    "lowrank": "",
+}
 
 
 @pytest.fixture(scope="module", params=NEW)
@@ -25,28 +31,54 @@ def quick(request):
 
 def test_quick_runs_agree_with_their_peers(quick):
     job, found = quick
-    assert found and all(record["job"] == job and "ours" in record["seconds"] for record in found)
+    assert found and all(
+        record["job"] == job and "ours" in record["seconds"] for record in found
+    )
     for record in found:
-        assert all(error < 1e-5 for error in record["worst error"].values()), record["case"]
+        assert all(error < 1e-5 for error in record["worst error"].values()), record[
+            "case"
+        ]
         assert WITH_PEERS[job] in ("", *record["seconds"])
-        timed = {name for name in record["seconds"] if not name.startswith(("limit", "floor", "part"))}
-        assert set(record["worst error"]) == (set() if "time only" in record["case"] else timed)
-    assert bench.report(found[0]).startswith("### ") and len({record["case"] for record in found}) == len(found)
+        timed = {
+            name
+            for name in record["seconds"]
+            if not name.startswith(("limit", "floor", "part"))
+        }
+        assert set(record["worst error"]) == (
+            set() if "time only" in record["case"] else timed
+        )
+    assert bench.report(found[0]).startswith("### ") and len(
+        {record["case"] for record in found}
+    ) == len(found)
 
 
 def test_quick_runs_say_what_was_not_run(quick):
     job, found = quick
     away = {name: why for record in found for name, why in record["not run"].items()}
     printed = "\n".join(map(bench.report, found))
-    assert all(why.startswith("not run: ") and f"- {name}: {why}" in printed for name, why in away.items())
-    compiled = {"sparse": "flex, blocks of 32", "lists": "compiled gather", "ids": "compiled", "verify": "KeOps"}
+    assert all(
+        why.startswith("not run: ") and f"- {name}: {why}" in printed
+        for name, why in away.items()
+    )
+    compiled = {
+        "sparse": "flex, blocks of 32",
+        "lists": "compiled gather",
+        "ids": "compiled",
+        "verify": "KeOps",
+    }
     assert job not in compiled or away[compiled[job]] == _peers.QUICK
 
 
 def test_missing_packages_are_not_run(monkeypatch):
-    monkeypatch.setattr(_peers, "import_module", lambda name: (_ for _ in ()).throw(ImportError(name)))
+    monkeypatch.setattr(
+        _peers, "import_module", lambda name: (_ for _ in ()).throw(ImportError(name))
+    )
     found = list(bench.records(["lowrank"], quick=True))
-    assert [set(record["not run"]) for record in found] == [{"linformer"}, {"reformer-pytorch"}, {"reformer-pytorch"}]
+    assert [set(record["not run"]) for record in found] == [
+        {"linformer"},
+        {"reformer-pytorch"},
+        {"reformer-pytorch"},
+    ]
     assert all(set(record["seconds"]) >= {"ours"} for record in found)
 
 
@@ -55,18 +87,26 @@ def test_every_case_of_a_run_has_its_name(quick):
     assert [record["case"] for record in found] == list(bench.cases(job, quick=True))
 
 
-@pytest.mark.parametrize("goal", goals.GOALS, ids=lambda goal: f"{goal.number}, {goal.device}, {goal.words}")
+@pytest.mark.parametrize(
+    "goal", goals.GOALS, ids=lambda goal: f"{goal.number}, {goal.device}, {goal.words}"
+)
 def test_goals_name_cases_that_exist(goal):
-    assert any(f"{name}:".startswith(goal.case) for name in bench.cases(goal.job, goal.device))
+    assert any(
+        f"{name}:".startswith(goal.case) for name in bench.cases(goal.job, goal.device)
+    )
 
 
 def test_goals_are_told_apart():
     assert set(FLOORS) <= {goal.words for goal in goals.GOALS if goal.device == "cpu"}
-    assert len({(goal.number, goal.words, goal.device) for goal in goals.GOALS}) == len(goals.GOALS)
+    assert len({(goal.number, goal.words, goal.device) for goal in goals.GOALS}) == len(
+        goals.GOALS
+    )
     assert {goal.number for goal in goals.GOALS} == set(range(1, 12))
 
 
-@pytest.mark.parametrize("values", [[3.0, 1.0, 1.5, 3.0], [2.0, 2.0, 5.0], [0.0, -1.0, 4.0, -1.0]])
+@pytest.mark.parametrize(
+    "values", [[3.0, 1.0, 1.5, 3.0], [2.0, 2.0, 5.0], [0.0, -1.0, 4.0, -1.0]]
+)
 def test_sorting_peers_find_what_smallest_gap_finds(values):
     x = torch.tensor(values, dtype=torch.float64)
     wanted = smallest_gap(x)
@@ -84,9 +124,16 @@ def test_blocks_of_the_numpy_peer_meet(monkeypatch):
 def test_gaps_of_a_sign_code_are_exact():
     code, columns = verify.drawn(verify.Case(512, True), "cpu")
     ours = verified(code, columns, progress=False).rows[:, 1]
-    assert torch.equal(verify.chunk_gaps(code.q.double(), code.k.double(), columns, code.scale, 200), ours)
-    spoilt = verify.chunk_gaps(code.q.double(), code.k.double(), columns.flip(0), code.scale, 200)
-    assert not torch.equal(spoilt, ours) and all(len(set(row)) == verify.K for row in columns.tolist())
+    assert torch.equal(
+        verify.chunk_gaps(code.q.double(), code.k.double(), columns, code.scale, 200),
+        ours,
+    )
+    spoilt = verify.chunk_gaps(
+        code.q.double(), code.k.double(), columns.flip(0), code.scale, 200
+    )
+    assert not torch.equal(spoilt, ours) and all(
+        len(set(row)) == verify.K for row in columns.tolist()
+    )
 
 
 def test_the_keops_peer_finds_the_largest_logit_off_the_support():
@@ -105,7 +152,9 @@ def test_the_keops_peer_finds_the_largest_logit_off_the_support():
     code, columns = verify.drawn(verify.Case(512, True), "cpu")
     q, k = code.q.float(), code.k.float()
     wanted = verify.chunk_gaps(q, k, columns, code.scale, 64)
-    assert torch.equal(verify.keops_gaps(Lazy(q @ k.T), q, k, columns, code.scale), wanted)
+    assert torch.equal(
+        verify.keops_gaps(Lazy(q @ k.T), q, k, columns, code.scale), wanted
+    )
 
 
 def test_tiles_cover_the_matrix_once():
@@ -118,29 +167,49 @@ def test_gathering_is_masked_attention():
     pattern = patterns.random(24, 5, generator=torch.Generator().manual_seed(0))
     index, kept = lists.places(pattern)
     assert not bool(kept.all()) and torch.equal(kept.sum(1), pattern.degrees())
-    q, k, v = torch.randn(3, 1, 2, 24, 4, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    q, k, v = torch.randn(
+        3, 1, 2, 24, 4, generator=torch.Generator().manual_seed(1), dtype=torch.float64
+    )
     wanted = _peers.masked(pattern.mask())(q, k, v)
-    assert torch.allclose(_peers.gather(index, kept)(q, k, v), wanted, rtol=0, atol=1e-14)
+    assert torch.allclose(
+        _peers.gather(index, kept)(q, k, v), wanted, rtol=0, atol=1e-14
+    )
 
 
 def test_the_linformer_layer_is_that_of_the_package():
     theirs = _peers.linformer(12, lowrank.HEADS * lowrank.D, lowrank.HEADS, 5)
     if isinstance(theirs, str):
         pytest.skip(theirs)
-    x = torch.randn(1, 12, lowrank.HEADS * lowrank.D, generator=torch.Generator().manual_seed(0))
-    assert torch.allclose(lowrank.linformer_layer(x, dict(theirs.state_dict())), theirs(x), rtol=0, atol=1e-5)
+    x = torch.randn(
+        1, 12, lowrank.HEADS * lowrank.D, generator=torch.Generator().manual_seed(0)
+    )
+    assert torch.allclose(
+        lowrank.linformer_layer(x, dict(theirs.state_dict())),
+        theirs(x),
+        rtol=0,
+        atol=1e-5,
+    )
 
 
 def test_a_sample_of_rows_is_the_truth_of_these_rows():
     q, k, v = torch.randn(3, 1, 2, 32, 4, generator=torch.Generator().manual_seed(0))
     pattern, at = patterns.window(32, 5), torch.tensor([0, 7, 31])
-    (some,), (every,) = (sparse._truth(q, k, v, v, pattern, rows, False) for rows in (at, torch.arange(32)))
+    (some,), (every,) = (
+        sparse._truth(q, k, v, v, pattern, rows, False)
+        for rows in (at, torch.arange(32))
+    )
     assert torch.allclose(some, every[..., at, :], rtol=0, atol=1e-14)
 
 
 def test_the_long_window_knows_its_connections():
-    (long,) = (made.args[0] for name, made in sparse.cases("cuda", False).items() if "bfloat16" in name)
-    assert long.connections == sum(1 + min(i, 128) + min(2**17 - 1 - i, 128) for i in range(2**17))
+    (long,) = (
+        made.args[0]
+        for name, made in sparse.cases("cuda", False).items()
+        if "bfloat16" in name
+    )
+    assert long.connections == sum(
+        1 + min(i, 128) + min(2**17 - 1 - i, 128) for i in range(2**17)
+    )
 
 
 @pytest.mark.cuda
@@ -149,27 +218,43 @@ def test_quick_runs_on_a_gpu(job):
     if not torch.cuda.is_available():
         pytest.skip("no CUDA device")
     for record in bench.records([job], "cuda", quick=True):
-        assert all(error < 1e-4 for error in record.get("worst error", {}).values()), record["case"]
+        assert all(error < 1e-4 for error in record.get("worst error", {}).values()), (
+            record["case"]
+        )
 
 
 FLOORS = {  # goals that no run can reach whose work contains this: asserted is at most twice the floor
-    "row chunks / ours": goals.floor("bare product"),  # chunks of 64 rows take two products, so 3.5 is not to be had
+    "row chunks / ours": goals.floor(
+        "bare product"
+    ),  # chunks of 64 rows take two products, so 3.5 is not to be had
     "int8: ours / bare product in floats": goals.floor("int8 product alone"),
     "torch.sort + difference / ours": goals.floor("numpy's sort alone"),
 }
 
 
-COUNTS = {"one by one / ours": 893, "prefix tree / ours": 186}  # by multiplications, where values are as wide as tokens
+COUNTS = {
+    "one by one / ours": 893,
+    "prefix tree / ours": 186,
+}  # by multiplications, where values are as wide as tokens
 
 
 @pytest.mark.bench
-@pytest.mark.parametrize("job", sorted({goal.job for goal in goals.GOALS if goal.device == "cpu"}))
+@pytest.mark.parametrize(
+    "job", sorted({goal.job for goal in goals.GOALS if goal.device == "cpu"})
+)
 def test_half_of_each_goal(job):
     """What is asserted is half of each goal, or of what can be had; a peer that is not here says nothing."""
     torch.set_num_threads(1)
     mine = [goal for goal in goals.GOALS if goal.job == job and goal.device == "cpu"]
     low = lambda goal: goal._replace(figure=FLOORS[goal.words], target=1.0, least=False)
-    mine = [low(goal) if goal.words in FLOORS else goal._replace(target=COUNTS.get(goal.words, goal.target)) for goal in mine]
+    mine = [
+        low(goal)
+        if goal.words in FLOORS
+        else goal._replace(target=COUNTS.get(goal.words, goal.target))
+        for goal in mine
+    ]
     judged = goals.judge(list(bench.records([job])), mine)
     missed = [j for j in judged if j.figure and not j.goal.met(j.figure[1], 2)]
-    assert not missed, [f"{j.goal.words} in {j.case}: {j.figure[1]:.3g}" for j in missed]
+    assert not missed, [
+        f"{j.goal.words} in {j.case}: {j.figure[1]:.3g}" for j in missed
+    ]

@@ -17,14 +17,38 @@ from attnlib.bench import goals, record, tables, timing
 from attnlib.figures import bench as draw
 
 
-def made(case="a case", *, job="sparse", device="cpu", ours=1.0, flop=4e9, moved=1e8, **seconds):
+def made(
+    case="a case",
+    *,
+    job="sparse",
+    device="cpu",
+    ours=1.0,
+    flop=4e9,
+    moved=1e8,
+    **seconds,
+):
     """A record as compare makes it: ours, peers, a product at 10 GFLOP/s, a copy at 1 GB/s, three rounds."""
     rates = {"limit matmul": 0.1, "limit copy": 0.1}
-    times = {"ours": ours, **{name.replace("_", " "): t for name, t in seconds.items()}, **rates}
-    return {"job": job, "case": case, "device": device, "sizes": {"density": 0.1}, "rounds": 3, "flop": flop, "bytes": moved,
-            "limits": {"limit matmul": {"flop": 1e9}, "limit copy": {"bytes": 1e8}},
-            "seconds": {name: [t] * 3 for name, t in times.items()}, "peak bytes": {"ours": 2**20}, "worst error": {"ours": 5e-7},
-            "not run": {"absent": "not run: absent is not installed"}, "versions": {}}
+    times = {
+        "ours": ours,
+        **{name.replace("_", " "): t for name, t in seconds.items()},
+        **rates,
+    }
+    return {
+        "job": job,
+        "case": case,
+        "device": device,
+        "sizes": {"density": 0.1},
+        "rounds": 3,
+        "flop": flop,
+        "bytes": moved,
+        "limits": {"limit matmul": {"flop": 1e9}, "limit copy": {"bytes": 1e8}},
+        "seconds": {name: [t] * 3 for name, t in times.items()},
+        "peak bytes": {"ours": 2**20},
+        "worst error": {"ours": 5e-7},
+        "not run": {"absent": "not run: absent is not installed"},
+        "versions": {},
+    }
 
 
 GOAL = goals.Goal(1, "slow / ours", "sparse", "a case", goals.peer("slow"), 2.0)
@@ -32,19 +56,53 @@ GOAL = goals.Goal(1, "slow / ours", "sparse", "a case", goals.peer("slow"), 2.0)
 
 def test_compare_tells_peers_floors_parts_and_limits_apart():
     x = torch.randn(64, 64, generator=torch.Generator().manual_seed(0))
-    runs = {"ours": lambda: x @ x, "same": lambda: x @ x, "twice": lambda: 2 * (x @ x), "floor copy": x.clone, "part 1": x.clone,
-            "gone": "not run: gone", "fails": lambda: x @ x[:3]}
+    runs = {
+        "ours": lambda: x @ x,
+        "same": lambda: x @ x,
+        "twice": lambda: 2 * (x @ x),
+        "floor copy": x.clone,
+        "part 1": x.clone,
+        "gone": "not run: gone",
+        "fails": lambda: x @ x[:3],
+    }
     truth = x.double() @ x.double()
-    found = record.compare("sparse", "a product", runs, device="cpu", rounds=2, sizes={}, flop=2 * 64**3, moved=3 * 4 * 64**2, truth=(truth,), least=1e-3)
-    assert record.peers(found) == ["same", "twice"] and found["not run"] == {"gone": "not run: gone", "fails": "not run: RuntimeError"}
-    assert set(found["worst error"]) == {"ours", "same", "twice"} and found["worst error"]["ours"] < 1e-4 < found["worst error"]["twice"]
-    assert all(len(ts) == 2 for ts in found["seconds"].values()) and found["peak bytes"]["ours"] == 4 * 64**2
+    found = record.compare(
+        "sparse",
+        "a product",
+        runs,
+        device="cpu",
+        rounds=2,
+        sizes={},
+        flop=2 * 64**3,
+        moved=3 * 4 * 64**2,
+        truth=(truth,),
+        least=1e-3,
+    )
+    assert record.peers(found) == ["same", "twice"] and found["not run"] == {
+        "gone": "not run: gone",
+        "fails": "not run: RuntimeError",
+    }
+    assert (
+        set(found["worst error"]) == {"ours", "same", "twice"}
+        and found["worst error"]["ours"] < 1e-4 < found["worst error"]["twice"]
+    )
+    assert (
+        all(len(ts) == 2 for ts in found["seconds"].values())
+        and found["peak bytes"]["ours"] == 4 * 64**2
+    )
     assert 0 < record.share(found, "flop")[1] and json.loads(json.dumps(found)) == found
 
 
 def test_compare_passes_on_what_ours_raises():
     with pytest.raises(RuntimeError):
-        record.compare("sparse", "none", {"ours": lambda: torch.ones(2) @ torch.ones(3)}, device="cpu", rounds=1, sizes={})
+        record.compare(
+            "sparse",
+            "none",
+            {"ours": lambda: torch.ones(2) @ torch.ones(3)},
+            device="cpu",
+            rounds=1,
+            sizes={},
+        )
 
 
 def test_a_truth_of_another_length_is_an_error():
@@ -54,16 +112,22 @@ def test_a_truth_of_another_length_is_an_error():
 
 def test_shares_are_rates_over_rates():
     low, middle, high = record.share(made(), "flop")
-    assert low == middle == high == pytest.approx(4e9 / 1.0 / 1e10) and record.share(made(), "bytes")[1] == pytest.approx(0.1)
+    assert low == middle == high == pytest.approx(4e9 / 1.0 / 1e10) and record.share(
+        made(), "bytes"
+    )[1] == pytest.approx(0.1)
 
 
 @pytest.mark.parametrize(("slow", "word"), [(2.0, "reached"), (1.9, "missed")])
 def test_a_goal_is_reached_or_missed(slow, word):
     (one,) = goals.judge([made(slow=slow)], [GOAL])
-    assert one.word == word and one.figure == (slow, slow, slow) and one.case == "a case"
+    assert (
+        one.word == word and one.figure == (slow, slow, slow) and one.case == "a case"
+    )
 
 
-@pytest.mark.parametrize("other", [{"job": "paths"}, {"device": "cuda"}, {"case": "another"}, {}])
+@pytest.mark.parametrize(
+    "other", [{"job": "paths"}, {"device": "cuda"}, {"case": "another"}, {}]
+)
 def test_without_its_case_or_its_peer_a_goal_is_not_run(other):
     peers = {"slow": 3.0} if other else {}
     (one,) = goals.judge([made(**{"case": "a case", **other}, **peers)], [GOAL])
@@ -71,22 +135,35 @@ def test_without_its_case_or_its_peer_a_goal_is_not_run(other):
 
 
 def test_of_several_cases_the_one_nearest_to_missing_counts():
-    (one,) = goals.judge([made("a case, small", slow=9.0), made("a case, large", slow=1.5)], [GOAL])
+    (one,) = goals.judge(
+        [made("a case, small", slow=9.0), made("a case, large", slow=1.5)], [GOAL]
+    )
     assert one.case == "a case, large" and one.word == "missed"
-    (one,) = goals.judge([made("a case, small", floor_sort=0.5), made("a case, large", floor_sort=0.1)],
-                         [goals.Goal(1, "", "sparse", "a case", goals.floor("sort"), 5, False)])
+    (one,) = goals.judge(
+        [made("a case, small", floor_sort=0.5), made("a case, large", floor_sort=0.1)],
+        [goals.Goal(1, "", "sparse", "a case", goals.floor("sort"), 5, False)],
+    )
     assert one.case == "a case, large" and one.figure[1] == 10
 
 
 def test_figures_of_goals():
-    assert goals.peer("slow")(made(slow_1=3.0, slow_2=2.0)) == (2.0, 2.0, 2.0)  # the quickest counts
+    assert goals.peer("slow")(made(slow_1=3.0, slow_2=2.0)) == (
+        2.0,
+        2.0,
+        2.0,
+    )  # the quickest counts
     assert goals.of_density(made(**{"SDPA + mask": 5.0}))[1] == pytest.approx(0.5)
-    assert goals.of_parts(made(part_1=0.25, part_2=0.25))[1] == 2 and goals.of_parts(made()) is None
+    assert (
+        goals.of_parts(made(part_1=0.25, part_2=0.25))[1] == 2
+        and goals.of_parts(made()) is None
+    )
     assert goals.error(made())[1] == 5e-7 and goals.floor("sort")(made()) is None
 
 
 def test_every_goal_names_a_job():
-    assert {goal.job for goal in goals.GOALS} <= set(bench.JOBS) and all(goal.target > 0 or goal.figure is goals.error for goal in goals.GOALS)
+    assert {goal.job for goal in goals.GOALS} <= set(bench.JOBS) and all(
+        goal.target > 0 or goal.figure is goals.error for goal in goals.GOALS
+    )
 
 
 def test_half_a_goal():
@@ -95,43 +172,82 @@ def test_half_a_goal():
     assert most.met(4.0, slack=2) and not most.met(4.1, slack=2)
 
 
-@pytest.mark.parametrize(("x", "text"), [(0.0, "0"), (1.234, "1.23"), (1234.5, "1,234"), (2e-7, "$2.0 \\cdot 10^{-7}$"), (99.96, "100")])
+@pytest.mark.parametrize(
+    ("x", "text"),
+    [
+        (0.0, "0"),
+        (1.234, "1.23"),
+        (1234.5, "1,234"),
+        (2e-7, "$2.0 \\cdot 10^{-7}$"),
+        (99.96, "100"),
+    ],
+)
 def test_numbers(x, text):
     assert tables.number(x) == text
 
 
 def test_a_table_of_a_case_says_what_was_not_run_and_what_beside():
     text = tables.job_table([made(slow=2.5, floor_sort=0.5, part_1=0.5, part_2=0.25)])
-    assert "**A case**" in text and "| slow | × 2.5 |" in text and "| absent | not run: absent is not installed |" in text
-    assert "sort 2; the sum of its parts 1.33" in text and "40% of the rate of a matrix product" in text and "10% of the rate of a copy" in text
+    assert (
+        "**A case**" in text
+        and "| slow | × 2.5 |" in text
+        and "| absent | not run: absent is not installed |" in text
+    )
+    assert (
+        "sort 2; the sum of its parts 1.33" in text
+        and "40% of the rate of a matrix product" in text
+        and "10% of the rate of a copy" in text
+    )
     columns = {line.count("|") for line in text.splitlines() if line.startswith("|")}
     assert columns == {5}
 
 
 def test_a_table_of_goals_marks_what_was_missed():
-    text = tables.goal_table(goals.judge([made(slow=1.0)], [GOAL, GOAL._replace(case="none"), GOAL._replace(target=0.5)]))
-    assert [row.split("|")[3].strip() for row in text.splitlines()[2:]] == ["1: **missed**", "not run", "1: reached"]
+    text = tables.goal_table(
+        goals.judge(
+            [made(slow=1.0)],
+            [GOAL, GOAL._replace(case="none"), GOAL._replace(target=0.5)],
+        )
+    )
+    assert [row.split("|")[3].strip() for row in text.splitlines()[2:]] == [
+        "1: **missed**",
+        "not run",
+        "1: reached",
+    ]
 
 
 def test_what_moved_between_two_runs():
-    steady = lambda slow: {**made(), "seconds": {"ours": [1.0] * 3, "slow": [slow, slow * 1.1, slow * 1.2]}}
+    steady = lambda slow: {
+        **made(),
+        "seconds": {"ours": [1.0] * 3, "slow": [slow, slow * 1.1, slow * 1.2]},
+    }
     assert bench.against([steady(2.0)], [steady(2.1)]) == []
     (line,) = bench.against([steady(2.0)], [steady(4.0)])
     assert "slower beside slow" in line and "2.2 times after 4.4" in line
     (line,) = bench.against([steady(4.0)], [steady(2.0)])
     assert "faster beside slow" in line
     assert bench.against([{**steady(9.0), "case": "new"}], [steady(2.0)]) == []
-    assert bench.against([{**steady(9.0), "device": "cuda"}], [steady(2.0)]) == []  # another device is no comparison
+    assert (
+        bench.against([{**steady(9.0), "device": "cuda"}], [steady(2.0)]) == []
+    )  # another device is no comparison
 
 
 def test_the_roofline_lies_above_and_shows_ours_full_and_peers_hollow():
-    fig = draw.roofline([made(slow=2.0), made("b", job="paths", flop=1e10), made("c", flop=0)])
+    fig = draw.roofline(
+        [made(slow=2.0), made("b", job="paths", flop=1e10), made("c", flop=0)]
+    )
     described(fig)
     (ax,) = fig.axes
     limit, *marks = ax.lines
-    assert limit.get_ydata()[-1] == pytest.approx(10) and limit.get_xdata()[1] == pytest.approx(10)  # 1 GB/s x 10 = 10 GFLOP/s
+    assert limit.get_ydata()[-1] == pytest.approx(10) and limit.get_xdata()[
+        1
+    ] == pytest.approx(10)  # 1 GB/s x 10 = 10 GFLOP/s
     hollow = [line for line in marks if line.get_markerfacecolor() == "none"]
-    assert len(hollow) == 1 and hollow[0].get_ydata()[0] == pytest.approx(2) and len(marks) == 3
+    assert (
+        len(hollow) == 1
+        and hollow[0].get_ydata()[0] == pytest.approx(2)
+        and len(marks) == 3
+    )
     with pytest.raises(ValueError, match="at least one record"):
         draw.roofline([made(flop=0)])
 
@@ -175,20 +291,35 @@ def test_on_a_gpu_runs_are_graphs_where_they_can_be(monkeypatch, fails):
         wait_stream = __enter__ = lambda self, *_: self
         __exit__ = lambda self, *_: None
 
-    play = SimpleNamespace(Stream=Stream, current_stream=Stream, stream=lambda s: s, synchronize=lambda: None,
-                           CUDAGraph=lambda: graph, graph=lambda g: Captured(), Event=Event)
+    play = SimpleNamespace(
+        Stream=Stream,
+        current_stream=Stream,
+        stream=lambda s: s,
+        synchronize=lambda: None,
+        CUDAGraph=lambda: graph,
+        graph=lambda g: Captured(),
+        Event=Event,
+    )
     monkeypatch.setattr(timing.torch, "cuda", play)
     seconds = timing.alternate({"a": lambda: calls.append(1)}, 2, "cuda", least=0.05)
-    assert seconds == {"a": [pytest.approx(0.005 / 10)] * 2}  # 50 ms hold ten calls of 5 ms
-    once = 2 + 3 + (not fails)  # warm, timed once, three times on the side, and while it is captured
-    assert (len(calls), graph.replays) == ((once + 3 * 11, 0) if fails else (once, 3 * 11))
+    assert seconds == {
+        "a": [pytest.approx(0.005 / 10)] * 2
+    }  # 50 ms hold ten calls of 5 ms
+    once = (
+        2 + 3 + (not fails)
+    )  # warm, timed once, three times on the side, and while it is captured
+    assert (len(calls), graph.replays) == (
+        (once + 3 * 11, 0) if fails else (once, 3 * 11)
+    )
 
 
 # ---------------------------------------------------------------- the page
 
 
 def extension():
-    spec = importlib.util.spec_from_file_location("bench_ext", pages.ROOT / "book/_ext/bench_ext.py")
+    spec = importlib.util.spec_from_file_location(
+        "bench_ext", pages.ROOT / "book/_ext/bench_ext.py"
+    )
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
@@ -202,7 +333,9 @@ def test_every_part_has_its_place_and_every_place_its_part():
 
 def test_what_is_not_stored_is_named():
     text = extension().texts()["away"]
-    stored = {path.stem for path in (pages.ROOT / "attnlib/data/results").glob("bench_*.json")}
+    stored = {
+        path.stem for path in (pages.ROOT / "attnlib/data/results").glob("bench_*.json")
+    }
     for job in bench.JOBS:
         assert (f"`{job}` on a CPU" in text) == (f"bench_{job}" not in stored)
         assert (f"`{job}` on a GPU" in text) == (f"bench_{job}_cuda" not in stored)
@@ -210,6 +343,22 @@ def test_what_is_not_stored_is_named():
 
 def test_prose_of_the_page_holds_no_measured_number():
     source = (pages.ROOT / "book/benchmarks.md").read_text(encoding="utf-8")
-    prose = re.sub(r"```.*?```|\$[^$]*\$|\(\.\./[^)]*\)|<!--.*?-->|Figure B\.\d", "", source, flags=re.S)
-    allowed = {"1024", "128", "64", "32", "160", "129", "893", "186", "8", "12"}  # sizes, bits, counts, a goal's number
+    prose = re.sub(
+        r"```.*?```|\$[^$]*\$|\(\.\./[^)]*\)|<!--.*?-->|Figure B\.\d",
+        "",
+        source,
+        flags=re.S,
+    )
+    allowed = {
+        "1024",
+        "128",
+        "64",
+        "32",
+        "160",
+        "129",
+        "893",
+        "186",
+        "8",
+        "12",
+    }  # sizes, bits, counts, a goal's number
     assert set(re.findall(r"(?<![\w^])\d[\d.,]*\d|(?<![\w^])\d", prose)) <= allowed

@@ -13,7 +13,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attnlib import certify
-from attnlib.memorize import boltzmann, boltzmann_literal, derivatives, log_separation_bound, needed_gap, separation
+from attnlib.memorize import (
+    boltzmann,
+    boltzmann_literal,
+    derivatives,
+    log_separation_bound,
+    needed_gap,
+    separation,
+)
 
 EPS = torch.finfo(torch.float64).eps
 NUMBERS = st.fractions(min_value=-3, max_value=3, max_denominator=8)
@@ -21,7 +28,9 @@ BAGS = st.lists(NUMBERS, min_size=1, max_size=4)
 
 
 def rows(*size, seed=0, dtype=torch.float64, device="cpu"):
-    return 3 * torch.randn(*size, generator=torch.Generator().manual_seed(seed), dtype=torch.float64).to(device, dtype)
+    return 3 * torch.randn(
+        *size, generator=torch.Generator().manual_seed(seed), dtype=torch.float64
+    ).to(device, dtype)
 
 
 # --- the operator
@@ -44,28 +53,50 @@ def test_masks_hide_whatever_stands_there():
         filled = torch.where(mask, a, filler)
         for run in (boltzmann, boltzmann_literal):
             assert torch.allclose(run(filled, mask), wanted, atol=1e-13)
-        assert torch.allclose(derivatives(filled, mask)[0], derivatives(torch.where(mask, a, 0), mask)[0])
+        assert torch.allclose(
+            derivatives(filled, mask)[0], derivatives(torch.where(mask, a, 0), mask)[0]
+        )
 
 
 def test_gradients_flow_also_past_a_mask():
-    a, mask = rows(3, 4).requires_grad_(), torch.tensor([True, True, False, True]).expand(3, 4)
-    assert torch.autograd.gradcheck(boltzmann, (a,)) and torch.autograd.gradgradcheck(boltzmann, (a,))
+    a, mask = (
+        rows(3, 4).requires_grad_(),
+        torch.tensor([True, True, False, True]).expand(3, 4),
+    )
+    assert torch.autograd.gradcheck(boltzmann, (a,)) and torch.autograd.gradgradcheck(
+        boltzmann, (a,)
+    )
     boltzmann(a, mask).sum().backward()
-    assert torch.allclose(a.grad, derivatives(a.detach(), mask)[0], atol=1e-13) and not a.grad[:, 2].any()
+    assert (
+        torch.allclose(a.grad, derivatives(a.detach(), mask)[0], atol=1e-13)
+        and not a.grad[:, 2].any()
+    )
 
 
 FORWARD = {
     "jvp": lambda f, a, v: torch.func.jvp(f, (a,), (v,))[1],
     "jacfwd": lambda f, a, v: (torch.func.jacfwd(f)(a) * v).sum((-2, -1)),
-    "vmap of jvp": lambda f, a, v: torch.func.vmap(lambda x, u: torch.func.jvp(f, (x,), (u,))[1])(a, v),
-    "hessian": lambda f, a, v: (torch.func.hessian(lambda x: f(x).sum())(a) * v).sum((-2, -1)),
-    "forward over forward": lambda f, a, v: (torch.func.jacfwd(torch.func.jacfwd(lambda x: f(x).sum()))(a) * v).sum((-2, -1)),
-    "captured": lambda f, a, v: torch.func.jvp(lambda x: torch.func.jvp(lambda y: f(x) * y, (v[:, 0],), (v[:, 1],))[1], (a,), (v,))[1],
+    "vmap of jvp": lambda f, a, v: torch.func.vmap(
+        lambda x, u: torch.func.jvp(f, (x,), (u,))[1]
+    )(a, v),
+    "hessian": lambda f, a, v: (torch.func.hessian(lambda x: f(x).sum())(a) * v).sum(
+        (-2, -1)
+    ),
+    "forward over forward": lambda f, a, v: (
+        torch.func.jacfwd(torch.func.jacfwd(lambda x: f(x).sum()))(a) * v
+    ).sum((-2, -1)),
+    "captured": lambda f, a, v: torch.func.jvp(
+        lambda x: torch.func.jvp(lambda y: f(x) * y, (v[:, 0],), (v[:, 1],))[1],
+        (a,),
+        (v,),
+    )[1],
     "no_grad": lambda f, a, v: torch.no_grad()(torch.func.jvp)(f, (a,), (v,))[1],
 }
 
 
-FORWARDS = pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")  # torch's own, at its first forward derivative
+FORWARDS = pytest.mark.filterwarnings(
+    "ignore:.*torch.jit:DeprecationWarning"
+)  # torch's own, at its first forward derivative
 
 
 @FORWARDS
@@ -75,7 +106,10 @@ def test_forward_mode_is_that_of_the_formula(way, masked):
     a, v = rows(3, 4), rows(3, 4, seed=1)
     hide = torch.tensor([True, True, False, True]) if masked else None
     keep = lambda x: None if hide is None else hide.expand(x.shape)
-    got, wanted = (FORWARD[way](lambda x: f(x, keep(x)), a, v) for f in (lambda x, m: boltzmann(x, m, check=False), boltzmann_literal))
+    got, wanted = (
+        FORWARD[way](lambda x: f(x, keep(x)), a, v)
+        for f in (lambda x, m: boltzmann(x, m, check=False), boltzmann_literal)
+    )
     assert wanted.abs().max() > 1e-2 and torch.allclose(got, wanted, rtol=0, atol=1e-12)
 
 
@@ -86,8 +120,12 @@ def test_dual_numbers_and_gradcheck_forwards():
         dual = torch.autograd.forward_ad.make_dual(a, v)
         got = torch.autograd.forward_ad.unpack_dual(boltzmann(dual)).tangent
     assert torch.allclose(got, (derivatives(a)[0] * v).sum(-1), atol=1e-13)
-    assert torch.allclose(torch.func.jvp(boltzmann, (a,), (v,))[1], got, atol=1e-13)  # with check
-    assert torch.autograd.gradcheck(boltzmann, (a.requires_grad_(),), check_forward_ad=True)
+    assert torch.allclose(
+        torch.func.jvp(boltzmann, (a,), (v,))[1], got, atol=1e-13
+    )  # with check
+    assert torch.autograd.gradcheck(
+        boltzmann, (a.requires_grad_(),), check_forward_ad=True
+    )
 
 
 def test_vmap_is_the_batch():
@@ -95,10 +133,18 @@ def test_vmap_is_the_batch():
     run = lambda x, m=None: boltzmann(x, m, check=False)
     assert torch.allclose(torch.func.vmap(run)(a), boltzmann(a), atol=1e-13)
     assert torch.allclose(torch.func.vmap(run)(a, mask), boltzmann(a, mask), atol=1e-13)
-    assert torch.allclose(torch.func.vmap(lambda m: run(a[0], m))(mask), boltzmann(a[:1].expand(6, 4), mask), atol=1e-13)
+    assert torch.allclose(
+        torch.func.vmap(lambda m: run(a[0], m))(mask),
+        boltzmann(a[:1].expand(6, 4), mask),
+        atol=1e-13,
+    )
     slopes = torch.func.vmap(torch.func.grad(run))(a)
     assert torch.allclose(slopes, derivatives(a)[0], atol=1e-13)
-    assert torch.allclose(torch.func.vmap(lambda x: derivatives(x, check=False)[1])(a), derivatives(a)[1], atol=1e-13)
+    assert torch.allclose(
+        torch.func.vmap(lambda x: derivatives(x, check=False)[1])(a),
+        derivatives(a)[1],
+        atol=1e-13,
+    )
 
 
 @pytest.mark.bad_input
@@ -125,16 +171,22 @@ def test_many_entries_in_half_precision(dtype, grad, device):
 
 
 def test_large_logits_and_small_types():
-    assert boltzmann(torch.tensor([1e4, 1e4 - 1, -1e4])) == pytest.approx(1e4 - 1 / (1 + math.e), rel=1e-6)
+    assert boltzmann(torch.tensor([1e4, 1e4 - 1, -1e4])) == pytest.approx(
+        1e4 - 1 / (1 + math.e), rel=1e-6
+    )
     for dtype in (torch.float32, torch.bfloat16, torch.float16):
         got = boltzmann(rows(8, 16, dtype=dtype))
-        assert got.dtype == dtype and torch.allclose(got.double(), boltzmann(rows(8, 16)), atol=0.2, rtol=0.05)
+        assert got.dtype == dtype and torch.allclose(
+            got.double(), boltzmann(rows(8, 16)), atol=0.2, rtol=0.05
+        )
 
 
 def test_one_row_by_hand():
     a = torch.tensor([0.0, math.log(3)], dtype=torch.float64)
     assert float(boltzmann(a)) == pytest.approx(0.75 * math.log(3), abs=1e-15)
-    assert derivatives(a)[0].tolist() == pytest.approx([0.25 * (1 - 0.75 * math.log(3)), 0.75 * (1 + 0.25 * math.log(3))])
+    assert derivatives(a)[0].tolist() == pytest.approx(
+        [0.25 * (1 - 0.75 * math.log(3)), 0.75 * (1 + 0.25 * math.log(3))]
+    )
 
 
 def test_integers_of_other_libraries():
@@ -146,10 +198,18 @@ def test_separation_names_the_lemma():
     a, b = torch.tensor([0.0, 30.0, 10.0]), torch.tensor([0.0, 20.0, 30.0])
     found = separation(a, b)
     assert (found.kind, found.delta, found.spread) == ("distinct", 10.0, 30.0)
-    assert found.log_bound == pytest.approx(math.log(18) - 20) == separation(b, a).log_bound
-    assert separation(a, b, kind="paper").log_bound == pytest.approx(2 * math.log(math.log(3)) - 30)
+    assert (
+        found.log_bound
+        == pytest.approx(math.log(18) - 20)
+        == separation(b, a).log_bound
+    )
+    assert separation(a, b, kind="paper").log_bound == pytest.approx(
+        2 * math.log(math.log(3)) - 30
+    )
     twice = separation(a, torch.tensor([0.0, 0.0, 30.0]))
-    assert twice.kind == "multiset" and twice.log_bound == pytest.approx(math.log(9 / 2) - 30)
+    assert twice.kind == "multiset" and twice.log_bound == pytest.approx(
+        math.log(9 / 2) - 30
+    )
 
 
 # --- certified gaps
@@ -158,10 +218,16 @@ def test_separation_names_the_lemma():
 def by_arb(a, b, s):
     """The plain difference of the two averages, by another library, with far more digits than the gap needs."""
     flint.ctx.prec = 3000
-    arb = lambda q: flint.arb(flint.fmpq(Fraction(q).numerator, Fraction(q).denominator))
+    arb = lambda q: flint.arb(
+        flint.fmpq(Fraction(q).numerator, Fraction(q).denominator)
+    )
+
     def mean(values):
         weights = [(arb(s) * arb(v)).exp() for v in values]
-        return sum((arb(v) * w for v, w in zip(values, weights)), flint.arb(0)) / sum(weights, flint.arb(0))
+        return sum((arb(v) * w for v, w in zip(values, weights)), flint.arb(0)) / sum(
+            weights, flint.arb(0)
+        )
+
     try:
         return mean(a) - mean(b)
     finally:
@@ -171,9 +237,12 @@ def by_arb(a, b, s):
 def inside(gap, ball):
     with mpmath.workprec(4000):
         text = ball.str(900, radius=False, more=True)
-        return gap.lower <= mpmath.mpf(text) * (1 + mpmath.sign(gap.lower) * mpmath.mpf(10) ** -300) and mpmath.mpf(text) * (
-            1 - mpmath.sign(gap.lower) * mpmath.mpf(10) ** -300
-        ) <= gap.upper
+        return (
+            gap.lower
+            <= mpmath.mpf(text) * (1 + mpmath.sign(gap.lower) * mpmath.mpf(10) ** -300)
+            and mpmath.mpf(text) * (1 - mpmath.sign(gap.lower) * mpmath.mpf(10) ** -300)
+            <= gap.upper
+        )
 
 
 @given(BAGS, BAGS, st.fractions(min_value=-9, max_value=9, max_denominator=5))
@@ -195,14 +264,22 @@ def test_a_gap_far_below_the_smallest_float():
 
 def test_equal_averages_are_found_exactly():
     assert certify.boltzmann_gap([1, 2], [2, 1, 1, 2], scale=3) == (0, 0)
-    assert certify.boltzmann_gap([1, 2, 6], [3], scale=0) == (0, 0) and certify.boltzmann_gap([1, 2, 6], [3], scale=1).sign == 1
-    assert certify.context_terms((1, [1, 1, 4, 4]), (2, [0.5, 2, 2, 3.5]), weight=2) == {}
+    assert (
+        certify.boltzmann_gap([1, 2, 6], [3], scale=0) == (0, 0)
+        and certify.boltzmann_gap([1, 2, 6], [3], scale=1).sign == 1
+    )
+    assert (
+        certify.context_terms((1, [1, 1, 4, 4]), (2, [0.5, 2, 2, 3.5]), weight=2) == {}
+    )
     assert certify.boltzmann_gap([1], [1]).log10 == -math.inf
 
 
 def test_the_sign_turns_with_the_order_and_the_precision_is_given_back():
     before = mpmath.iv.prec
-    there, back = (certify.boltzmann_gap(*p, scale=0.3, bits=16) for p in (([1, 2], [1, 3]), ([1, 3], [1, 2])))
+    there, back = (
+        certify.boltzmann_gap(*p, scale=0.3, bits=16)
+        for p in (([1, 2], [1, 3]), ([1, 3], [1, 2]))
+    )
     assert there.sign == -1 and back.sign == 1 and there.lower == -back.upper
     assert mpmath.iv.prec == before
 
@@ -210,20 +287,41 @@ def test_the_sign_turns_with_the_order_and_the_precision_is_given_back():
 def test_the_smallest_of_many():
     sets = [[1, 2, 5], [1, 3, 5], [1, 2, 7], [2, 3, 5], [1, 2, 5.0625]]
     gap, i, j = certify.smallest_gap([(1, s) for s in sets], beta=0.25)
-    pairs = [certify.boltzmann_gap(a, b, scale=0.25) for k, a in enumerate(sets) for b in sets[:k]]
+    pairs = [
+        certify.boltzmann_gap(a, b, scale=0.25)
+        for k, a in enumerate(sets)
+        for b in sets[:k]
+    ]
     assert gap.log10 == pytest.approx(min(p.log10 for p in pairs)) and {i, j} == {0, 4}
     found, i, j = certify.smallest_gap([(1, s) for s in (*sets, [5, 2, 1])], beta=0.25)
     assert found.sign == 0 and {i, j} == {0, 5}
 
 
-@given(st.lists(st.lists(st.integers(-2, 2), min_size=2, max_size=2), min_size=2, max_size=4), st.integers(0, 10**6))
+@given(
+    st.lists(
+        st.lists(st.integers(-2, 2), min_size=2, max_size=2), min_size=2, max_size=4
+    ),
+    st.integers(0, 10**6),
+)
 def test_hardmax_in_fractions_is_the_kernel(x, seed):
     from attnlib.attention import Layer, forward
 
     g = torch.Generator().manual_seed(seed)
-    heads = [[torch.randint(-2, 3, s, generator=g).tolist() for s in ((2, 1), (2, 1), (2, 2), (2, 2))] for _ in range(2)]
+    heads = [
+        [
+            torch.randint(-2, 3, s, generator=g).tolist()
+            for s in ((2, 1), (2, 1), (2, 2), (2, 2))
+        ]
+        for _ in range(2)
+    ]
     layer = Layer(*(torch.tensor(w, dtype=torch.float64) for w in zip(*heads)))
-    wanted = forward(torch.tensor(x, dtype=torch.float64), [layer], skip=True, normalizer="hardmax", scale=1.0)
+    wanted = forward(
+        torch.tensor(x, dtype=torch.float64),
+        [layer],
+        skip=True,
+        normalizer="hardmax",
+        scale=1.0,
+    )
     got = [[float(v) for v in row] for row in certify.hardmax_layer(x, heads)]
     assert torch.allclose(torch.tensor(got, dtype=torch.float64), wanted, atol=1e-12)
 
@@ -258,7 +356,10 @@ def test_bad_hypotheses():
         (lambda: needed_gap(3.0), "n must be an integer, at least 2, got 3.0"),
         (lambda: needed_gap(1), "n must be an integer, at least 2"),
         (lambda: needed_gap(3, kind="sharp"), "kind must be one of"),
-        (lambda: log_separation_bound(4, 5.0, 20.0), "delta = 5 is too small: .* at least 5.77"),
+        (
+            lambda: log_separation_bound(4, 5.0, 20.0),
+            "delta = 5 is too small: .* at least 5.77",
+        ),
         (lambda: log_separation_bound(4, 6.0, 20.0, kind="multiset"), "at least 7.15"),
         (lambda: log_separation_bound(4, 6.0, 5.0), "spread must be at least"),
         (lambda: log_separation_bound(4, 6.0, math.nan), "spread must be at least"),
@@ -267,7 +368,10 @@ def test_bad_hypotheses():
         (lambda: certify.boltzmann_gap([1], [2], scale=math.inf), "finite float"),
         (lambda: certify.boltzmann_gap([1], [2], bits=8), "at least 16"),
         (lambda: certify.smallest_gap([(1, [1])], beta=1), "at least two"),
-        (lambda: certify.hardmax_layer([[1, 2]], [([[1]], [[1]], [[1]], [[1]])]), "shorter|longer"),
+        (
+            lambda: certify.hardmax_layer([[1, 2]], [([[1]], [[1]], [[1]], [[1]])]),
+            "shorter|longer",
+        ),
     ]:
         with pytest.raises(ValueError, match=message):
             call()

@@ -16,22 +16,41 @@ from minibook import code, markdown
 sys.path.insert(0, str(pages.ROOT / "book" / "_experiments"))
 import book_build  # noqa: E402  (it stands in the folder just named)
 
-THREE = ["path_decomposition/paths", "path_decomposition/four_questions", "jl_low_rank/complexity_table"]
+THREE = [
+    "path_decomposition/paths",
+    "path_decomposition/four_questions",
+    "jl_low_rank/complexity_table",
+]
 
 
 def test_importing_attnlib_imports_nothing_else():
     """So it cannot cost more than reading one small file; `from attnlib import attention` costs what it needs."""
-    probe = ("import sys; before = set(sys.modules); import {}; new = set(sys.modules) - before;"
-             "foreign = {{name.split('.')[0] for name in new}} - set(sys.stdlib_module_names);"
-             "print(sorted(foreign), 'attnlib.attention' in new)")
-    assert minibook.python(pages.ROOT, "-c", probe.format("attnlib")).stdout == "['attnlib'] False\n"
+    probe = (
+        "import sys; before = set(sys.modules); import {}; new = set(sys.modules) - before;"
+        "foreign = {{name.split('.')[0] for name in new}} - set(sys.stdlib_module_names);"
+        "print(sorted(foreign), 'attnlib.attention' in new)"
+    )
+    assert (
+        minibook.python(pages.ROOT, "-c", probe.format("attnlib")).stdout
+        == "['attnlib'] False\n"
+    )
     found = minibook.python(pages.ROOT, "-c", probe.format("attnlib.attention")).stdout
-    assert "'torch'" in found and "True" in found  # the control: the probe sees what is imported
+    assert (
+        "'torch'" in found and "True" in found
+    )  # the control: the probe sees what is imported
 
 
 def test_ratios_are_taken_in_turn_or_over_the_middle():
-    assert book_build.ratio([1.0, 20.0], [2.0, 10.0]) == {"low": 0.5, "median": 1.25, "high": 2.0}
-    assert book_build.ratio([1.0, 2.0, 3.0], [4.0]) == {"low": 0.25, "median": 0.5, "high": 0.75}
+    assert book_build.ratio([1.0, 20.0], [2.0, 10.0]) == {
+        "low": 0.5,
+        "median": 1.25,
+        "high": 2.0,
+    }
+    assert book_build.ratio([1.0, 2.0, 3.0], [4.0]) == {
+        "low": 0.25,
+        "median": 0.5,
+        "high": 0.75,
+    }
 
 
 def test_a_command_that_fails_ends_the_measurement(tmp_path):
@@ -45,16 +64,26 @@ def test_a_command_that_fails_ends_the_measurement(tmp_path):
 def test_the_page_in_the_middle(tmp_path):
     names = ["one/short", "one/long", "one/middle", "one/other"]
     for name in names:
-        minibook.write_page(tmp_path, markdown("t", "# T"), code("c", "1"), name=f"notebooks/{name}.ipynb")
+        minibook.write_page(
+            tmp_path,
+            markdown("t", "# T"),
+            code("c", "1"),
+            name=f"notebooks/{name}.ipynb",
+        )
     (tmp_path / "book").mkdir()
     (tmp_path / "book/intro.md").write_text("# Start\n", encoding="utf-8")
     minibook.write_toc(tmp_path, *(f"notebooks/{name}" for name in names))
     ledger = {"one/short": 1, "one/long": 9, "one/middle": 5, "one/other": 4}
-    text = json.dumps({name: {"cpu_seconds": seconds} for name, seconds in ledger.items()})
+    text = json.dumps(
+        {name: {"cpu_seconds": seconds} for name, seconds in ledger.items()}
+    )
     (tmp_path / "book/ledger.json").write_text(text, encoding="utf-8")
     assert book_build.middle(tmp_path, names[:3]).stem == "middle"
     book_build.keep_code_of(tmp_path, ["one/short"])
-    kinds = {p.stem: [c["cell_type"] for c in pages.read(p)["cells"]] for p in pages.notebooks(tmp_path)}
+    kinds = {
+        p.stem: [c["cell_type"] for c in pages.read(p)["cells"]]
+        for p in pages.notebooks(tmp_path)
+    }
     assert kinds["short"] == ["markdown", "code"] and kinds["long"] == ["markdown"]
 
 
@@ -68,7 +97,12 @@ def many(tmp_path_factory):
     names = [f"notebooks/one/page{n}" for n in range(7)]
     for n, name in enumerate(names):
         words = f"# Page {n}\n\nTo [Theorem 1.1](page.ipynb#theorem-1-1)."
-        minibook.write_page(root, markdown("title", words), code("print", f"print({n})"), name=f"{name}.ipynb")
+        minibook.write_page(
+            root,
+            markdown("title", words),
+            code("print", f"print({n})"),
+            name=f"{name}.ipynb",
+        )
     minibook.write_toc(root, "notebooks/one/page", *names)
     done = minibook.build(root)
     assert done.returncode == 0 and "8 to run" in done.stdout, done.stdout + done.stderr
@@ -79,7 +113,10 @@ def done_again(root):
     """The pages that the last build read, and those that it wrote."""
     log = (root / "_build/build.log").read_text(encoding="utf-8")
     line = r"\.\.\. \[[ \d]+%\] (\S+)"
-    return tuple(set(re.findall(work + line, log)) for work in ("reading sources", "writing output"))
+    return tuple(
+        set(re.findall(work + line, log))
+        for work in ("reading sources", "writing output")
+    )
 
 
 @pytest.mark.wide
@@ -105,9 +142,13 @@ def test_two_at_a_time_build_the_same_book(many, tmp_path):
         done = minibook.build(many, "--at-once", at_once)
         assert done.returncode == 0, done.stderr
         log = (many / "_build/build.log").read_text(encoding="utf-8")
-        assert (" .. " in log) == (at_once == "2")  # pages in bundles: it did read two at a time
+        assert (" .. " in log) == (
+            at_once == "2"
+        )  # pages in bundles: it did read two at a time
         folder = many / "_build/html"
-        sites.append({p.relative_to(folder): p.read_bytes() for p in folder.rglob("*.html")})
+        sites.append(
+            {p.relative_to(folder): p.read_bytes() for p in folder.rglob("*.html")}
+        )
     assert len(sites[0]) > 8 and sites[0] == sites[1]
 
 
@@ -122,7 +163,10 @@ def test_floor_of_quick(tmp_path):
     for _ in range(3):
         runs.run("nbval", book_build.NBVAL)
         runs.run("quick", book_build.QUICK)
-    assert book_build.ratio(runs.seconds["quick"], runs.seconds["nbval"])["median"] <= 1 / 2
+    assert (
+        book_build.ratio(runs.seconds["quick"], runs.seconds["nbval"])["median"]
+        <= 1 / 2
+    )
 
 
 @pytest.mark.bench
@@ -135,8 +179,14 @@ def test_floors_of_the_builds(tmp_path):
     names = [pages.page_name(path, runs.root) for path in pages.notebooks(runs.root)]
     book_build.change(book_build.middle(runs.root, names), "code", "# a line more")
     runs.run("warm", book_build.BUILD)
-    assert book_build.ratio(runs.seconds["cold"], runs.seconds["cold serial"])["median"] <= 1 - (1 - 0.55) / 2
-    assert book_build.ratio(runs.seconds["warm"], runs.seconds["cold serial"])["median"] <= 2 / 15
+    assert (
+        book_build.ratio(runs.seconds["cold"], runs.seconds["cold serial"])["median"]
+        <= 1 - (1 - 0.55) / 2
+    )
+    assert (
+        book_build.ratio(runs.seconds["warm"], runs.seconds["cold serial"])["median"]
+        <= 2 / 15
+    )
 
 
 @pytest.mark.bench
@@ -146,4 +196,6 @@ def test_floor_of_the_import():
     for _ in range(9):
         for name in ("torch", "torch and attnlib"):
             runs.run(name, ["-c", book_build.IMPORTS[name]], book_build.user_seconds)
-    assert statistics.median(runs.seconds["torch and attnlib"]) <= 1.06 * statistics.median(runs.seconds["torch"])
+    assert statistics.median(
+        runs.seconds["torch and attnlib"]
+    ) <= 1.06 * statistics.median(runs.seconds["torch"])

@@ -7,26 +7,44 @@ import math
 import pytest
 import torch
 
-from attnlib.bridges import dobrushin, dobrushin_literal, largest_dobrushin, needed_bits, needed_radius, radius, rank_floor
+from attnlib.bridges import (
+    dobrushin,
+    dobrushin_literal,
+    largest_dobrushin,
+    needed_bits,
+    needed_radius,
+    radius,
+    rank_floor,
+)
 
 EPS = torch.finfo(torch.float64).eps
 
 
 def stochastic(*size, seed=0, sharp=2.0, dtype=torch.float64):
     g = torch.Generator().manual_seed(seed)
-    return torch.softmax(sharp * torch.randn(*size, generator=g, dtype=torch.float64), -1).to(dtype)
+    return torch.softmax(
+        sharp * torch.randn(*size, generator=g, dtype=torch.float64), -1
+    ).to(dtype)
 
 
 @pytest.mark.parametrize("m, n", [(1, 3), (2, 2), (5, 7), (9, 4)])
 def test_dobrushin_is_its_literal_twin(m, n):
     p = stochastic(m, n, seed=n)
-    assert float(dobrushin(p)) == pytest.approx(float(dobrushin_literal(p)), abs=8 * n * EPS)
+    assert float(dobrushin(p)) == pytest.approx(
+        float(dobrushin_literal(p)), abs=8 * n * EPS
+    )
 
 
 def test_dobrushin_has_the_gradient_of_its_twin():
-    a = torch.randn(6, 6, generator=torch.Generator().manual_seed(3), dtype=torch.float64, requires_grad=True)
-    fast, = torch.autograd.grad(dobrushin(a.softmax(-1)), a)
-    slow, = torch.autograd.grad(dobrushin_literal(a.softmax(-1)), a)
+    a = torch.randn(
+        6,
+        6,
+        generator=torch.Generator().manual_seed(3),
+        dtype=torch.float64,
+        requires_grad=True,
+    )
+    (fast,) = torch.autograd.grad(dobrushin(a.softmax(-1)), a)
+    (slow,) = torch.autograd.grad(dobrushin_literal(a.softmax(-1)), a)
     assert float(fast.abs().max()) > 0.01
     assert torch.allclose(fast, slow, rtol=0, atol=100 * EPS)
 
@@ -34,7 +52,9 @@ def test_dobrushin_has_the_gradient_of_its_twin():
 def test_batches_are_taken_one_by_one():
     p = stochastic(2, 3, 4, 5)
     for f in (dobrushin, rank_floor, lambda q: radius(q.log())):
-        assert torch.equal(f(p).flatten(0, 1), torch.stack([f(q) for q in p.flatten(0, 1)]))
+        assert torch.equal(
+            f(p).flatten(0, 1), torch.stack([f(q) for q in p.flatten(0, 1)])
+        )
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32])
@@ -50,16 +70,25 @@ def test_a_floor_in_half_precision_stays_below(dtype):
     p = torch.full((n, n), 0.6 / (n - 1), dtype=dtype).fill_diagonal_(0.4)
     b = p[0, 1].double()  # a constant matrix has rank one
     assert 0.39 < float(rank_floor(p)[1]) <= float((p.double() - b).abs().sum(-1).max())
-    assert (rank_floor(p).double() <= rank_floor(p.double(), check=False)).all()  # rounded down
-    assert float(rank_floor(p)[1]) > 0.99 * float(rank_floor(p.double(), check=False)[1])
+    assert (
+        rank_floor(p).double() <= rank_floor(p.double(), check=False)
+    ).all()  # rounded down
+    assert float(rank_floor(p)[1]) > 0.99 * float(
+        rank_floor(p.double(), check=False)[1]
+    )
 
 
 def test_by_hand():
     p = torch.tensor([[0.75, 0.25], [0.5, 0.5]], dtype=torch.float64)
     assert float(dobrushin(p)) == 0.25
-    assert rank_floor(p).tolist() == [0.75, pytest.approx(1 / 12)]  # (e_1 + e_2 - 1) / 3 = 1 / 12, and 2 e_2 - 1 = 0
+    assert rank_floor(p).tolist() == [
+        0.75,
+        pytest.approx(1 / 12),
+    ]  # (e_1 + e_2 - 1) / 3 = 1 / 12, and 2 e_2 - 1 = 0
     assert float(radius(torch.tensor([[0.0, 3.0, -1.0], [1.0, 1.0, 2.0]]))) == 2.0
-    assert needed_radius(2, 0.5) == 0 and needed_radius(10, 0.1) == pytest.approx(math.log(81) / 2)
+    assert needed_radius(2, 0.5) == 0 and needed_radius(10, 0.1) == pytest.approx(
+        math.log(81) / 2
+    )
 
 
 def test_equal_rows_have_no_diameter_and_no_floor_beyond_rank_one():
@@ -91,15 +120,30 @@ def test_on_cuda():
     "call, words",
     [
         (lambda: dobrushin([[1.0]]), "p must be a torch tensor, got list"),
-        (lambda: dobrushin(torch.ones(2, 2, dtype=torch.int64)), "p must be floating point"),
-        (lambda: dobrushin(torch.ones(3)), r"p must be \(\*batch, m, n\), not empty, got \(3,\)"),
+        (
+            lambda: dobrushin(torch.ones(2, 2, dtype=torch.int64)),
+            "p must be floating point",
+        ),
+        (
+            lambda: dobrushin(torch.ones(3)),
+            r"p must be \(\*batch, m, n\), not empty, got \(3,\)",
+        ),
         (lambda: rank_floor(torch.ones(2, 0)), "not empty"),
         (lambda: dobrushin(torch.tensor([[2.0, -1.0]])), "must not be negative"),
-        (lambda: rank_floor(torch.tensor([[0.5, 0.25]])), r"must sum to one \(P 1 = 1\), got a row that is off by 0.25"),
+        (
+            lambda: rank_floor(torch.tensor([[0.5, 0.25]])),
+            r"must sum to one \(P 1 = 1\), got a row that is off by 0.25",
+        ),
         (lambda: dobrushin(torch.tensor([[math.nan, 1.0]])), "NaN"),
         (lambda: dobrushin_literal(torch.tensor([[0.5, 0.25]])), "must sum to one"),
-        (lambda: radius(torch.tensor([[0.0, -math.inf]])), "logits holds NaN or infinity"),
-        (lambda: radius(torch.zeros(2, 2, dtype=torch.int64)), "logits must be floating point"),
+        (
+            lambda: radius(torch.tensor([[0.0, -math.inf]])),
+            "logits holds NaN or infinity",
+        ),
+        (
+            lambda: radius(torch.zeros(2, 2, dtype=torch.int64)),
+            "logits must be floating point",
+        ),
         (lambda: largest_dobrushin(1, 1.0), "n must be an integer, at least 2"),
         (lambda: largest_dobrushin(2, -1.0), "radius r must be at least 0"),
         (lambda: largest_dobrushin(2, math.nan), "radius r must be at least 0"),

@@ -17,13 +17,19 @@ small = st.fractions(min_value=-3, max_value=3, max_denominator=6)
 
 
 def matrices(rows, columns):
-    return st.lists(st.lists(small, min_size=columns, max_size=columns), min_size=rows, max_size=rows)
+    return st.lists(
+        st.lists(small, min_size=columns, max_size=columns),
+        min_size=rows,
+        max_size=rows,
+    )
 
 
 def listed(x, attention, weights, skip):
     """Sums by length from a plain list of all paths: another way than interpolation."""
     sums = [[[Fraction()] * len(x[0]) for _ in x] for _ in range(len(weights) + 1)]
-    for path in itertools.product(*[[*([None] if skip else []), *range(len(w))] for w in weights]):
+    for path in itertools.product(
+        *[[*([None] if skip else []), *range(len(w))] for w in weights]
+    ):
         term = x
         for heads, maps, h in zip(attention, weights, path):
             term = term if h is None else certify.product(heads[h], term, maps[h])
@@ -33,26 +39,48 @@ def listed(x, attention, weights, skip):
 
 
 @pytest.mark.parametrize("skip", [False, True])
-@given(matrices(2, 2), st.lists(st.lists(matrices(2, 2), min_size=2, max_size=2), min_size=6, max_size=6))
+@given(
+    matrices(2, 2),
+    st.lists(st.lists(matrices(2, 2), min_size=2, max_size=2), min_size=6, max_size=6),
+)
 def test_interpolation_is_the_list_of_paths(skip, x, blocks):
-    attention, weights = blocks[:3], blocks[3:]  # arbitrary matrices: without biases nothing is assumed of P
-    assert certify.path_sum(x, attention, weights, skip=skip) == listed(x, attention, weights, skip)
+    attention, weights = (
+        blocks[:3],
+        blocks[3:],
+    )  # arbitrary matrices: without biases nothing is assumed of P
+    assert certify.path_sum(x, attention, weights, skip=skip) == listed(
+        x, attention, weights, skip
+    )
 
 
 @given(matrices(2, 3), matrices(3, 2), matrices(2, 4))
 def test_products_agree_with_floats(a, b, c):
-    float64 = lambda m: torch.tensor([[float(v) for v in row] for row in m], dtype=torch.float64)
+    float64 = lambda m: torch.tensor(
+        [[float(v) for v in row] for row in m], dtype=torch.float64
+    )
     wanted = float64(a) @ float64(b) @ float64(c)
-    assert torch.allclose(float64(certify.product(a, b, c)), wanted, rtol=1e-12, atol=1e-12)
+    assert torch.allclose(
+        float64(certify.product(a, b, c)), wanted, rtol=1e-12, atol=1e-12
+    )
 
 
-@given(st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=1, max_size=5))
+@given(
+    st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=1, max_size=5)
+)
 def test_floats_are_exact(values):
     assert [[float(v) for v in row] for row in certify.exact([values])] == [values]
-    assert certify.exact(torch.tensor([values], dtype=torch.float64)) == certify.exact([values])
+    assert certify.exact(torch.tensor([values], dtype=torch.float64)) == certify.exact(
+        [values]
+    )
 
 
-@given(st.lists(st.lists(st.integers(0, 9), min_size=3, max_size=3).filter(any), min_size=1, max_size=4))
+@given(
+    st.lists(
+        st.lists(st.integers(0, 9), min_size=3, max_size=3).filter(any),
+        min_size=1,
+        max_size=4,
+    )
+)
 def test_rows_sum_to_one_exactly(rows):
     assert [sum(row) for row in certify.row_stochastic(rows)] == [1] * len(rows)
 
@@ -76,13 +104,17 @@ def test_rank_by_hand():
     small = Fraction(1, 10**30)
     ranks = {0: [[0, 0]], 1: [[0, 2], [0, 3]], 2: [[0, 1, 2], [1, 1, 1], [1, 2, 3]]}
     assert all(certify.rank(certify.exact(m)) == r for r, m in ranks.items())
-    assert certify.rank([[Fraction(1), Fraction(1)], [Fraction(1), 1 + small]]) == 2  # a float would say 1
+    assert (
+        certify.rank([[Fraction(1), Fraction(1)], [Fraction(1), 1 + small]]) == 2
+    )  # a float would say 1
 
 
 def test_value_biases_need_rows_that_sum_to_one():
     """One head, one token, by hand: P = p, W = 1, u = 1 gives p (x + 1), and the paths give p x + 1."""
     one = certify.exact([[1]])
-    gap = lambda p: certify.decomposition_gap(one, [[[[Fraction(p)]]]], [[one]], value_biases=[[[Fraction(1)]]])
+    gap = lambda p: certify.decomposition_gap(
+        one, [[[[Fraction(p)]]]], [[one]], value_biases=[[[Fraction(1)]]]
+    )
     assert gap(1) == 0 and gap(Fraction(1, 3)) == Fraction(2, 3)
 
 
@@ -90,7 +122,10 @@ def test_verdicts_show_no_rounding_noise():
     assert str(certify.at_most(3e-16, 1e-12)) == "at most 1e-12"
     assert str(certify.at_most(0.4711, 1e-12)) == "0.47, above 1e-12"
     assert not certify.at_most(math.nan, 1).ok
-    assert certify.at_most(torch.tensor(1.0), 1).ok and not certify.at_most(Fraction(1, 10**400), 0).ok
+    assert (
+        certify.at_most(torch.tensor(1.0), 1).ok
+        and not certify.at_most(Fraction(1, 10**400), 0).ok
+    )
 
 
 @pytest.mark.bad_input
@@ -103,9 +138,19 @@ def test_verdicts_show_no_rounding_noise():
         (lambda: certify.exact(torch.tensor([[math.inf]])), "no infinity"),
         (lambda: certify.row_stochastic([[0, 0]]), "not all zero"),
         (lambda: certify.row_stochastic([[2, -1]]), "nonnegative"),
-        (lambda: certify.product(certify.exact([[1, 2]]), certify.exact([[1, 2]])), "cannot multiply 1 x 2 with 1 x 2"),
+        (
+            lambda: certify.product(certify.exact([[1, 2]]), certify.exact([[1, 2]])),
+            "cannot multiply 1 x 2 with 1 x 2",
+        ),
         (lambda: certify.network(certify.exact([[1]]), [], []), "at least one"),
-        (lambda: certify.network(certify.exact([[1]]), [[certify.exact([[1]])] * 2], [[certify.exact([[1]])]]), "heads"),
+        (
+            lambda: certify.network(
+                certify.exact([[1]]),
+                [[certify.exact([[1]])] * 2],
+                [[certify.exact([[1]])]],
+            ),
+            "heads",
+        ),
     ],
 )
 def test_bad_input(run, message):

@@ -14,7 +14,8 @@ from attnlib.attention import forward
 from attnlib.data import checkpoints
 
 needs_transformers = pytest.mark.skipif(
-    importlib.util.find_spec("transformers") is None, reason="transformers is not installed (extra `checkpoints`)"
+    importlib.util.find_spec("transformers") is None,
+    reason="transformers is not installed (extra `checkpoints`)",
 )
 IDS = torch.tensor([3, 17, 5, 5, 28, 9, 1])
 
@@ -26,14 +27,39 @@ def model(kind):
         import transformers as t
 
         torch.manual_seed(1)
-        tiny = {"vocab_size": 30, "hidden_size": 24, "num_hidden_layers": 4, "num_attention_heads": 3, "intermediate_size": 40}
-        made = {
-            "bert": lambda: t.BertModel(t.BertConfig(**tiny)),
-            "roberta": lambda: t.RobertaModel(t.RobertaConfig(**tiny, max_position_embeddings=40)),
-            "albert": lambda: t.AlbertModel(t.AlbertConfig(**tiny, embedding_size=10, num_hidden_groups=2, inner_group_num=2)),
-            "albert, gelu": lambda: t.AlbertModel(t.AlbertConfig(**tiny, embedding_size=10, hidden_act="gelu")),
-            "xlnet": lambda: t.XLNetModel(t.XLNetConfig(vocab_size=30, d_model=24, n_layer=4, n_head=3, d_inner=40)),
-        }[kind]().double().eval()
+        tiny = {
+            "vocab_size": 30,
+            "hidden_size": 24,
+            "num_hidden_layers": 4,
+            "num_attention_heads": 3,
+            "intermediate_size": 40,
+        }
+        made = (
+            {
+                "bert": lambda: t.BertModel(t.BertConfig(**tiny)),
+                "roberta": lambda: t.RobertaModel(
+                    t.RobertaConfig(**tiny, max_position_embeddings=40)
+                ),
+                "albert": lambda: t.AlbertModel(
+                    t.AlbertConfig(
+                        **tiny,
+                        embedding_size=10,
+                        num_hidden_groups=2,
+                        inner_group_num=2,
+                    )
+                ),
+                "albert, gelu": lambda: t.AlbertModel(
+                    t.AlbertConfig(**tiny, embedding_size=10, hidden_act="gelu")
+                ),
+                "xlnet": lambda: t.XLNetModel(
+                    t.XLNetConfig(
+                        vocab_size=30, d_model=24, n_layer=4, n_head=3, d_inner=40
+                    )
+                ),
+            }[kind]()
+            .double()
+            .eval()
+        )
     for weight in made.parameters():
         torch.nn.init.normal_(weight, std=0.3)
     return made
@@ -50,12 +76,21 @@ def test_the_hidden_states_are_the_models(kind):
     with torch.no_grad():
         final = theirs(IDS[None], output_hidden_states=True)
         got = data.checkpoint_states(ours, ours.embed(IDS))
-        assert got.shape == (ours.depth + 1, 7, 24) and (got[-1] - got[0]).abs().max() > 0.1
+        assert (
+            got.shape == (ours.depth + 1, 7, 24)
+            and (got[-1] - got[0]).abs().max() > 0.1
+        )
         assert (got[-1] - final.last_hidden_state[0]).abs().max() < 1e-10
-        if kind in ("bert", "roberta", "xlnet"):  # ALBERT reports a state for a group, not for a layer
+        if kind in (
+            "bert",
+            "roberta",
+            "xlnet",
+        ):  # ALBERT reports a state for a group, not for a layer
             assert (got - torch.cat(final.hidden_states)).abs().max() < 1e-10
         if ours.layers:
-            whole = forward(got[0], ours.layers, skip=True, mlps=ours.mlps, norms=ours.norms)
+            whole = forward(
+                got[0], ours.layers, skip=True, mlps=ours.mlps, norms=ours.norms
+            )
             assert (whole - got[-1]).abs().max() < 1e-10
 
 
@@ -75,7 +110,10 @@ def test_the_attention_maps_are_the_models(kind):
 @pytest.mark.bad_input
 def test_maps_of_relative_positions_are_refused():
     with pytest.raises(ValueError, match="relative positions"):
-        data.attention_maps(data.convert(model("xlnet"))._replace(encode=lambda text: IDS), "seven tokens")
+        data.attention_maps(
+            data.convert(model("xlnet"))._replace(encode=lambda text: IDS),
+            "seven tokens",
+        )
 
 
 @needs_transformers
@@ -91,13 +129,22 @@ def test_only_the_skip_around_the_attention_is_taken_away(kind):
         norm = {
             "bert": lambda: theirs.encoder.layer[0].attention.output.LayerNorm,
             "xlnet": lambda: theirs.layer[0].rel_attn.layer_norm,
-        }.get("bert" if kind == "roberta" else kind, lambda: theirs.encoder.albert_layer_groups[0].albert_layers[0].attention.LayerNorm)()
+        }.get(
+            "bert" if kind == "roberta" else kind,
+            lambda: (
+                theirs.encoder.albert_layer_groups[0]
+                .albert_layers[0]
+                .attention.LayerNorm
+            ),
+        )()
         norm.register_forward_hook(lambda _, given, out: inputs.append((given[0], out)))
         theirs(IDS[None])
         summed, _ = inputs[0]
         summed = (summed.transpose(0, 1) if kind == "xlnet" else summed)[0]
         short = ours.step(x, 0, False, False)
-        wanted = torch.nn.functional.layer_norm(summed - x, (24,), norm.weight, norm.bias, norm.eps)
+        wanted = torch.nn.functional.layer_norm(
+            summed - x, (24,), norm.weight, norm.bias, norm.eps
+        )
         assert (short - wanted).abs().max() < 1e-10
 
 
@@ -105,13 +152,21 @@ def test_only_the_skip_around_the_attention_is_taken_away(kind):
 def test_weights_are_views_and_take_no_gradient():
     theirs = model("bert")
     ours = data.convert(theirs)
-    assert ours.layers[1].w_q.untyped_storage().data_ptr() == theirs.encoder.layer[1].attention.self.query.weight.untyped_storage().data_ptr()
+    assert (
+        ours.layers[1].w_q.untyped_storage().data_ptr()
+        == theirs.encoder.layer[1]
+        .attention.self.query.weight.untyped_storage()
+        .data_ptr()
+    )
     assert not ours.mlps[0].w_1.requires_grad
 
 
 @pytest.mark.bad_input
 def test_other_models_are_refused():
-    with pytest.raises(ValueError, match="model must be one of .*'albert', 'bert', 'roberta', 'xlnet'.* got 'Linear'"):
+    with pytest.raises(
+        ValueError,
+        match="model must be one of .*'albert', 'bert', 'roberta', 'xlnet'.* got 'Linear'",
+    ):
         data.convert(torch.nn.Linear(2, 2))
     with pytest.raises(ValueError, match="name must be"):
         data.load_checkpoint("")
@@ -137,7 +192,10 @@ def test_decoders_and_one_sided_attention_are_refused():
 
 def test_without_transformers(monkeypatch):
     monkeypatch.setitem(sys.modules, "transformers", None)
-    with pytest.raises(RuntimeError, match=r"bert-base-cased: transformers is not installed; pip install 'attnlib\[checkpoints\]'"):
+    with pytest.raises(
+        RuntimeError,
+        match=r"bert-base-cased: transformers is not installed; pip install 'attnlib\[checkpoints\]'",
+    ):
         data.load_checkpoint("bert-base-cased")
 
 
@@ -150,7 +208,11 @@ class Nowhere:
 
 
 @pytest.mark.parametrize(
-    ("download", "words"), [(True, "could not be fetched: is there a network"), (False, "not on this machine; download=True")]
+    ("download", "words"),
+    [
+        (True, "could not be fetched: is there a network"),
+        (False, "not on this machine; download=True"),
+    ],
 )
 def test_without_a_network(monkeypatch, download, words):
     away = type(sys)("transformers")
@@ -168,7 +230,11 @@ def test_loading_from_a_folder(tmp_path, pretrained, monkeypatch):
 
     theirs = model("bert")
     theirs.save_pretrained(tmp_path)
-    monkeypatch.setattr(transformers.AutoTokenizer, "from_pretrained", lambda name, **how: lambda text: {"input_ids": IDS.tolist()})
+    monkeypatch.setattr(
+        transformers.AutoTokenizer,
+        "from_pretrained",
+        lambda name, **how: lambda text: {"input_ids": IDS.tolist()},
+    )
     ours = data.load_checkpoint(str(tmp_path), download=False, pretrained=pretrained)
     ids = ours.encode("words")
     assert torch.equal(ids, IDS) and ours.layers[0].w_q.dtype == torch.float64

@@ -15,7 +15,14 @@ import torch
 from attnlib import certify
 from attnlib.attention import Layer, forward, hardmax
 from attnlib.certify import at_most
-from attnlib.memorize import boltzmann, boltzmann_literal, derivatives, log_separation_bound, needed_gap, separation
+from attnlib.memorize import (
+    boltzmann,
+    boltzmann_literal,
+    derivatives,
+    log_separation_bound,
+    needed_gap,
+    separation,
+)
 
 EPS = torch.finfo(torch.float64).eps
 ENDS, NEAR = (1, 2, 5, 6), (1, 3, 4, 6)
@@ -25,12 +32,18 @@ drop = lambda n: float(mpmath.lambertw((n - 1) / math.e).real)
 
 def arb_gap(a, b, s, bits=2000):
     """The plain difference of two averages of floats and fractions in balls of another library."""
-    exact = lambda q: flint.arb(flint.fmpq(Fraction(q).numerator, Fraction(q).denominator))
+    exact = lambda q: flint.arb(
+        flint.fmpq(Fraction(q).numerator, Fraction(q).denominator)
+    )
     before, flint.ctx.prec = flint.ctx.prec, bits
     try:
+
         def mean(values):
             weights = [(exact(s) * exact(v)).exp() for v in values]
-            return sum((exact(v) * w for v, w in zip(values, weights)), flint.arb(0)) / sum(weights, flint.arb(0))
+            return sum(
+                (exact(v) * w for v, w in zip(values, weights)), flint.arb(0)
+            ) / sum(weights, flint.arb(0))
+
         return mean(a) - mean(b)
     finally:
         flint.ctx.prec = before
@@ -44,14 +57,18 @@ def check_operator(n=6, *, heat=1.0):
 
     heat other than 1: the weights are the softmax of other logits than those they average.
     """
-    a = 4 * torch.randn(500, n, generator=torch.Generator().manual_seed(n), dtype=torch.float64)
+    a = 4 * torch.randn(
+        500, n, generator=torch.Generator().manual_seed(n), dtype=torch.float64
+    )
     a[0] = torch.tensor([0.0] + [-1 - drop(n)] * (n - 1), dtype=a.dtype)
     p = torch.softmax(a / heat, -1)
     mean = boltzmann(a) if heat == 1 else (p * a).sum(-1)
     entropy = -(p * p.log()).nansum(-1)
     low = a.amax(-1) - mean
     wrong = (mean - (torch.logsumexp(a, -1) - entropy)).abs().max()
-    beyond = (low - drop(n)).max().abs()  # attained by the row that was put there, and by no other exceeded
+    beyond = (
+        (low - drop(n)).max().abs()
+    )  # attained by the row that was put there, and by no other exceeded
     return at_most(max(wrong, beyond), 64 * EPS * 20)
 
 
@@ -69,7 +86,11 @@ def test_weights_of_other_logits():
 @pytest.mark.claim("boltzmann.operator", role="witness")
 def test_by_hand():
     a = torch.tensor([0.0, math.log(3)], dtype=torch.float64)
-    assert float(boltzmann(a)) == pytest.approx(0.75 * math.log(3)) == float(boltzmann_literal(a))
+    assert (
+        float(boltzmann(a))
+        == pytest.approx(0.75 * math.log(3))
+        == float(boltzmann_literal(a))
+    )
 
 
 def check_regions(shift=0.0, *, which=0, literal=boltzmann_literal):
@@ -81,15 +102,26 @@ def check_regions(shift=0.0, *, which=0, literal=boltzmann_literal):
     for n in (2, 3, 8, 30):
         need = (1 + drop(n) if which == 0 else math.log(n) + 3) + shift
         a = 6 * torch.rand(200, n, generator=g, dtype=torch.float64)
-        a[:, 0] = a[:, 1:].amax(-1) - need - 1e-9 - torch.rand(200, generator=g, dtype=torch.float64)
-        a[0] = torch.tensor([-need - 1e-9] * (n - 1) + [0.0], dtype=a.dtype)  # where the slope law is attained
+        a[:, 0] = (
+            a[:, 1:].amax(-1)
+            - need
+            - 1e-9
+            - torch.rand(200, generator=g, dtype=torch.float64)
+        )
+        a[0] = torch.tensor(
+            [-need - 1e-9] * (n - 1) + [0.0], dtype=a.dtype
+        )  # where the slope law is attained
         first, second = derivatives(a)
         x = a.clone().requires_grad_()
         slope = torch.autograd.grad(literal(x).sum(), x, create_graph=True)[0]
         bend = torch.autograd.grad(slope[:, 0].sum(), x)[0][:, 0]
         off = max((slope - first).abs().max(), (bend - second[:, 0]).abs().max())
         p = torch.softmax(a, -1)[:, 0]
-        worst = max(worst, float(((first, second)[which][:, 0] / p).max()), math.inf if off > 1e-12 else -math.inf)
+        worst = max(
+            worst,
+            float(((first, second)[which][:, 0] / p).max()),
+            math.inf if off > 1e-12 else -math.inf,
+        )
     return at_most(worst, 0)
 
 
@@ -123,7 +155,11 @@ def instances(kind, seed=0, count=60):
         for _ in range(n + g.randint(1, 3)):
             places.append(level)
             level -= delta * (1 if trial % 2 else Fraction(g.randint(8, 12), 8))
-        draw = (lambda: g.sample(places, n)) if kind == "distinct" else lambda: g.choices(places, k=n)
+        draw = (
+            (lambda: g.sample(places, n))
+            if kind == "distinct"
+            else lambda: g.choices(places, k=n)
+        )
         a, b = draw(), draw()
         if trial % 3 == 0:
             a, b = [*places[: n - 1], places[n - 1]], [*places[: n - 1], places[n]]
@@ -136,15 +172,26 @@ def check_lemma(kind="distinct", pairs=None):
     worst, off = -math.inf, 0.0
     for a, b in pairs or instances(kind):
         values = sorted({*a, *b})
-        delta, rho = float(min(y - x for x, y in zip(values, values[1:]))), float(values[-1] - values[0])
+        delta, rho = (
+            float(min(y - x for x, y in zip(values, values[1:]))),
+            float(values[-1] - values[0]),
+        )
         many = math.log(len(a) - 1)
-        formula = math.log(0.9 * delta) - rho + (delta + many if kind == "distinct" else -many)
+        formula = (
+            math.log(0.9 * delta)
+            - rho
+            + (delta + many if kind == "distinct" else -many)
+        )
         gap = certify.boltzmann_gap(a, b)
         worst = max(worst, formula - gap.log10 * math.log(10) if gap.sign else math.inf)
         if pairs is None:
-            off = max(off, abs(log_separation_bound(len(a), delta, rho, kind=kind) - formula))
+            off = max(
+                off, abs(log_separation_bound(len(a), delta, rho, kind=kind) - formula)
+            )
             paper = log_separation_bound(len(a), delta, rho, kind="paper")
-            off = max(off, paper - formula if kind == "distinct" else 0.0)  # the paper's is the smaller one
+            off = max(
+                off, paper - formula if kind == "distinct" else 0.0
+            )  # the paper's is the smaller one
     return at_most(max(worst, math.inf if off > 1e-9 else -math.inf), 0)
 
 
@@ -156,19 +203,27 @@ def test_distinct_values_stay_apart():
 @pytest.mark.claim("boltzmann.lemma", role="control")
 def test_values_too_close():
     at = Fraction(BETA)
-    assert check_lemma(pairs=[([at * v for v in ENDS], [at * v for v in NEAR])]).ok is False
+    assert (
+        check_lemma(pairs=[([at * v for v in ENDS], [at * v for v in NEAR])]).ok
+        is False
+    )
 
 
 @pytest.mark.claim("boltzmann.lemma", role="control")
 def test_values_that_repeat():
-    assert check_lemma(pairs=[([Fraction(0)] * 2, [Fraction(0), Fraction(-5)])]).ok is False
+    assert (
+        check_lemma(pairs=[([Fraction(0)] * 2, [Fraction(0), Fraction(-5)])]).ok
+        is False
+    )
 
 
 @pytest.mark.claim("boltzmann.lemma", role="witness")
 def test_the_bound_is_nearly_attained():
     delta = Fraction(math.ceil(1024 * needed_gap(2)), 1024)
     a, b = [0, -delta], [0, -2 * delta]
-    bound = separation(*(torch.tensor([float(v) for v in s], dtype=torch.float64) for s in (a, b)))
+    bound = separation(
+        *(torch.tensor([float(v) for v in s], dtype=torch.float64) for s in (a, b))
+    )
     ratio = 10 ** (certify.boltzmann_gap(a, b).log10) / math.exp(bound.log_bound)
     assert bound.kind == "distinct" and ratio == pytest.approx(1.0698, abs=2e-4)
 
@@ -180,14 +235,22 @@ def test_multisets_stay_apart():
 
 @pytest.mark.claim("boltzmann.multisets", role="control")
 def test_sizes_that_differ():
-    assert check_lemma("multiset", pairs=[([Fraction(0), Fraction(-9)], [Fraction(0), Fraction(-9)] * 2)]).ok is False
+    assert (
+        check_lemma(
+            "multiset",
+            pairs=[([Fraction(0), Fraction(-9)], [Fraction(0), Fraction(-9)] * 2)],
+        ).ok
+        is False
+    )
 
 
 @pytest.mark.claim("boltzmann.multisets", role="witness")
 def test_the_multiset_bound_is_nearly_attained():
     delta = Fraction(math.ceil(1024 * needed_gap(2, kind="multiset")), 1024)
     bound = log_separation_bound(2, float(delta), float(delta), kind="multiset")
-    assert 10 ** certify.boltzmann_gap([0, 0], [0, -delta]).log10 / math.exp(bound) == pytest.approx(1.104, abs=1e-3)
+    assert 10 ** certify.boltzmann_gap([0, 0], [0, -delta]).log10 / math.exp(
+        bound
+    ) == pytest.approx(1.104, abs=1e-3)
 
 
 # --- certified gaps
@@ -206,13 +269,23 @@ def check_gap(K=8, n=4, *, subtract=False):
     a, b, s, _ = deep_pair(K, n)
     if subtract:
         with mpmath.workprec(128):
-            of = lambda v: mpmath.fsum(x * mpmath.exp(t * (x - 2)) for x, t in v) / mpmath.fsum(mpmath.exp(t * (x - 2)) for x, t in v)
+            of = lambda v: (
+                mpmath.fsum(x * mpmath.exp(t * (x - 2)) for x, t in v)
+                / mpmath.fsum(mpmath.exp(t * (x - 2)) for x, t in v)
+            )
             number = lambda q: mpmath.mpf(q.numerator) / q.denominator
-            got = of([(number(x), number(s)) for x in a]) - of([(number(x), number(s)) for x in b])
+            got = of([(number(x), number(s)) for x in a]) - of(
+                [(number(x), number(s)) for x in b]
+            )
             lower = upper = got
     else:
         lower, upper = certify.boltzmann_gap(a, b, scale=s)
-    wanted = arb_gap(a, b, s, bits=2_000 - int(certify.boltzmann_gap(a, b, scale=s).log10 * 3.33) + 8 * K**5)
+    wanted = arb_gap(
+        a,
+        b,
+        s,
+        bits=2_000 - int(certify.boltzmann_gap(a, b, scale=s).log10 * 3.33) + 8 * K**5,
+    )
     with mpmath.workprec(400):
         wanted = mpmath.mpf(wanted.str(60, radius=False, more=True))
         return at_most(max(abs(lower / wanted - 1), abs(upper / wanted - 1)), 2.0**-60)
@@ -230,14 +303,19 @@ def test_subtracting_loses_everything():
 
 
 @pytest.mark.claim("boltzmann.gap", role="witness")
-@pytest.mark.parametrize(("K", "n", "wanted"), [(4, 3, -2217.48), (6, 4, -18912), (8, 4, -77513)])
+@pytest.mark.parametrize(
+    ("K", "n", "wanted"), [(4, 3, -2217.48), (6, 4, -18912), (8, 4, -77513)]
+)
 def test_the_smallest_gap_is_so_small(K, n, wanted):
     """With the skip weight 1 / (8 (K - 1)), and over all pairs of sets at one query."""
     z = [1 + Fraction(k, K - 1) for k in range(K)]
     *_, beta = deep_pair(K, n)
     found = [
         certify.smallest_gap(
-            [(c, s) for s in combinations(z, n) if c in s], beta=beta, weight=Fraction(1, 8 * (K - 1)), bits=64
+            [(c, s) for s in combinations(z, n) if c in s],
+            beta=beta,
+            weight=Fraction(1, 8 * (K - 1)),
+            bits=64,
         )[0].log10
         for c in z[-2:]
     ]
@@ -248,7 +326,9 @@ def test_the_smallest_gap_is_so_small(K, n, wanted):
 def test_the_statement_names_the_gap_of_the_averages():
     a, b, s, _ = deep_pair()
     gap = certify.boltzmann_gap(a, b, scale=s, bits=128)
-    assert -77512 < gap.log10 < -77511 and (gap.upper - gap.lower) / abs(gap.lower) < 1e-30
+    assert (
+        -77512 < gap.log10 < -77511 and (gap.upper - gap.lower) / abs(gap.lower) < 1e-30
+    )
 
 
 # --- hardmax
@@ -258,7 +338,9 @@ def draw_heads(g, d=3):
     """One to three heads of integer weights and any rank; in one of four all scores tie."""
     for _ in range(g.randint(1, 3)):
         s = g.randint(1, 3)
-        make = lambda rows, columns: [[g.randint(-3, 3) for _ in range(columns)] for _ in range(rows)]
+        make = lambda rows, columns: [
+            [g.randint(-3, 3) for _ in range(columns)] for _ in range(rows)
+        ]
         keys = make(d, s) if g.random() < 0.75 else [[0] * s] * d
         yield make(d, s), keys, make(d, s), make(s, d)
 
@@ -269,7 +351,10 @@ def check_hardmax(first=ENDS, second=NEAR, *, nets=150):
     for _ in range(nets):
         base, step = ([g.randint(-3, 3) for _ in range(3)] for _ in range(2))
         step[0] = step[0] or 1
-        x, y = ([[b + t * s for b, s in zip(base, step)] for t in ts] for ts in (first, second))
+        x, y = (
+            [[b + t * s for b, s in zip(base, step)] for t in ts]
+            for ts in (first, second)
+        )
         heads = list(draw_heads(g))
         u, v = certify.hardmax_layer(x, heads), certify.hardmax_layer(y, heads)
         apart += u[0] != v[0] or u[-1] != v[-1]
@@ -283,10 +368,16 @@ def check_float_nets(normalizer="hardmax", nets=200, weights=hardmax):
     assert torch.equal(weights(torch.ones(2)), torch.full((2,), 0.5))
     for net in range(nets):
         base, step = normal(8), normal(8)
-        x, y = (base + torch.tensor(t, dtype=torch.float64)[:, None] * step for t in (ENDS, NEAR))
+        x, y = (
+            base + torch.tensor(t, dtype=torch.float64)[:, None] * step
+            for t in (ENDS, NEAR)
+        )
         q, k, v, o = normal(4, 8, 3), normal(4, 8, 3), normal(4, 8, 3), normal(4, 3, 8)
         layer = Layer(q, k * (net % 10 > 0), v, o)
-        u, w = (forward(t, [layer], skip=True, normalizer=normalizer)[[0, 3]] for t in (x, y))
+        u, w = (
+            forward(t, [layer], skip=True, normalizer=normalizer)[[0, 3]]
+            for t in (x, y)
+        )
         worst = max(worst, float((u - w).abs().max() / u.abs().max()))
     return at_most(worst, 1e-12)
 
@@ -305,7 +396,9 @@ def test_sums_that_differ_or_softmax():
 @pytest.mark.claim("boltzmann.hardmax", role="witness")
 def test_softmax_tells_them_apart():
     x, y = (torch.tensor(t, dtype=torch.float64) for t in (ENDS, NEAR))
-    found = [float((boltzmann(s * x) - boltzmann(s * y)) / s) for s in (0.1, 0.3, 1.0, 3.0)]
+    found = [
+        float((boltzmann(s * x) - boltzmann(s * y)) / s) for s in (0.1, 0.3, 1.0, 3.0)
+    ]
     assert found == pytest.approx([0.097, 0.224, 0.040, -0.042], abs=6e-4)
 
 
@@ -322,9 +415,22 @@ def check_layer(n, *, value=1, skip=False, one_query=True, tokens=4):
     """
     seen = []
     for bag in combinations_with_replacement(range(tokens), n):
-        out = certify.hardmax_layer([[(n + 1) ** k] for k in bag], [([[1]], [[0]], [[value]], [[1]])])
-        seen.extend({(k, row[0] - (0 if skip else (n + 1) ** k), bag) for k, row in zip(bag, out)})
-    return at_most(sum(u == v and a != b and (k == l or not one_query) for (k, u, a), (l, v, b) in combinations(seen, 2)), 0)
+        out = certify.hardmax_layer(
+            [[(n + 1) ** k] for k in bag], [([[1]], [[0]], [[value]], [[1]])]
+        )
+        seen.extend(
+            {
+                (k, row[0] - (0 if skip else (n + 1) ** k), bag)
+                for k, row in zip(bag, out)
+            }
+        )
+    return at_most(
+        sum(
+            u == v and a != b and (k == l or not one_query)
+            for (k, u, a), (l, v, b) in combinations(seen, 2)
+        ),
+        0,
+    )
 
 
 @pytest.mark.claim("boltzmann.before", role="check")
@@ -356,7 +462,9 @@ def test_a_base_too_small(n):
 def test_a_hardmax_layer_reads_them():
     """Tokens (k, 5^k) of four, zero keys, values in the second coordinate: the ends of the theorem are told apart."""
     head = ([[0], [0]], [[0], [0]], [[0], [1]], [[0, 1]])
-    rows = [certify.hardmax_layer([[k, 5**k] for k in ts], [head])[0] for ts in (ENDS, NEAR)]
+    rows = [
+        certify.hardmax_layer([[k, 5**k] for k in ts], [head])[0] for ts in (ENDS, NEAR)
+    ]
     assert rows[0] != rows[1]
 
 
@@ -371,7 +479,9 @@ def check_exact(sizes=(3, 3), s=Fraction(7, 5), values=(-1, Fraction(1, 2), 1, 2
     for i, a in enumerate(left):
         for b in right[i + 1 :] if sizes[0] == sizes[1] else right:
             ball = arb_gap(a, b, s, 300)
-            wrong += (ball.contains(0) and not same(a, b)) + (ball.contains(0) != (certify.boltzmann_gap(a, b, scale=s).sign == 0))
+            wrong += (ball.contains(0) and not same(a, b)) + (
+                ball.contains(0) != (certify.boltzmann_gap(a, b, scale=s).sign == 0)
+            )
     return at_most(wrong, 0)
 
 
@@ -390,23 +500,49 @@ def test_unlike_sizes_or_the_plain_mean():
 @pytest.mark.claim("boltzmann.exact", role="witness")
 def test_a_coincidence_of_sums_that_does_not_matter():
     """1 + 6 = 2 + 5 = 3 + 4: exponents meet in groups, and no group cancels as a whole."""
-    assert certify.boltzmann_gap(ENDS, NEAR, scale=1).sign == 1 and certify.boltzmann_gap(ENDS, NEAR, scale=3).sign == -1
+    assert (
+        certify.boltzmann_gap(ENDS, NEAR, scale=1).sign == 1
+        and certify.boltzmann_gap(ENDS, NEAR, scale=3).sign == -1
+    )
 
 
 def contexts(values, sizes, repeats):
     pick = combinations_with_replacement if repeats else combinations
-    return [(c, bag) for n in sizes for bag in pick(values, n) for c in sorted(set(bag))]
+    return [
+        (c, bag) for n in sizes for bag in pick(values, n) for c in sorted(set(bag))
+    ]
 
 
-def check_ids(values=(Fraction(1, 2), 1, 2, Fraction(7, 2), 4), sizes=(2, 3, 4), *, repeats=False, weight=2, queries=None):
+def check_ids(
+    values=(Fraction(1, 2), 1, 2, Fraction(7, 2), 4),
+    sizes=(2, 3, 4),
+    *,
+    repeats=False,
+    weight=2,
+    queries=None,
+):
     """Pairs of a token and its set that have one id at every beta; none."""
-    found = [(c, bag) for c, bag in contexts(values, sizes, repeats) if queries is None or c in queries]
-    return at_most(sum(not certify.context_terms(a, b, weight=weight) for a, b in combinations(found, 2)), 0)
+    found = [
+        (c, bag)
+        for c, bag in contexts(values, sizes, repeats)
+        if queries is None or c in queries
+    ]
+    return at_most(
+        sum(
+            not certify.context_terms(a, b, weight=weight)
+            for a, b in combinations(found, 2)
+        ),
+        0,
+    )
 
 
 @pytest.mark.claim("boltzmann.ids", role="check")
 def test_all_ids_of_sets_differ():
-    assert check_ids().ok and check_ids(sizes=(4,), queries=(1, 2)).ok and check_ids((-3, -1, 1, 2, 3), weight=-1).ok
+    assert (
+        check_ids().ok
+        and check_ids(sizes=(4,), queries=(1, 2)).ok
+        and check_ids((-3, -1, 1, 2, 3), weight=-1).ok
+    )
 
 
 @pytest.mark.claim("boltzmann.ids", role="control")
@@ -416,7 +552,11 @@ def test_repeated_tokens_collide():
 
 @pytest.mark.claim("boltzmann.ids", role="witness")
 def test_the_smallest_of_these_gaps():
-    gap, _, _ = certify.smallest_gap(contexts((Fraction(1, 2), 1, 2, 4), (2, 3), False), beta=Fraction(1, 3), weight=2)
+    gap, _, _ = certify.smallest_gap(
+        contexts((Fraction(1, 2), 1, 2, 4), (2, 3), False),
+        beta=Fraction(1, 3),
+        weight=2,
+    )
     assert gap.sign == 1
 
 
@@ -425,14 +565,28 @@ ONE, TWO = (1, (1, 1, 4, 4)), (2, (Fraction(1, 2), 2, 2, Fraction(7, 2)))
 
 def check_repeated(weight=2):
     """Exponents left in the difference of the two ids; none. At four beta floats say the same to 1e-12."""
-    ids = lambda c, bag, beta: c + weight * float(boltzmann(beta * c * torch.tensor([float(v) for v in bag]).double())) / (beta * c)
+    ids = lambda c, bag, beta: (
+        c
+        + weight
+        * float(boltzmann(beta * c * torch.tensor([float(v) for v in bag]).double()))
+        / (beta * c)
+    )
     seen = max(abs(ids(*ONE, beta) - ids(*TWO, beta)) for beta in (-2.7, 0.1, 1.0, 3.0))
-    return at_most(max(len(certify.context_terms(ONE, TWO, weight=weight)), seen if seen > 1e-12 else 0), 0)
+    return at_most(
+        max(
+            len(certify.context_terms(ONE, TWO, weight=weight)),
+            seen if seen > 1e-12 else 0,
+        ),
+        0,
+    )
 
 
 def check_cure(weight, found):
     """Pairs of a token and its multiset, all of one size, whose ids are equal at beta = 1/3, certified; none."""
-    gaps = (certify.context_gap(a, b, beta=Fraction(1, 3), weight=weight, bits=64) for a, b in combinations(found, 2))
+    gaps = (
+        certify.context_gap(a, b, beta=Fraction(1, 3), weight=weight, bits=64)
+        for a, b in combinations(found, 2)
+    )
     return at_most(sum(gap.sign == 0 for gap in gaps), 0)
 
 
@@ -442,14 +596,22 @@ def test_two_ids_agree_at_every_beta():
 
 
 @pytest.mark.claim("boltzmann.repeated", role="check")
-@pytest.mark.parametrize(("weight", "found"), [
-    (Fraction(3, 10), contexts((1, 2, 4), (3,), True)),
-    (Fraction(-3, 10), contexts((1, 2, 4), (3,), True)),
-    (Fraction(1, 8), [ONE, TWO]),  # 1/8 times 7/2 is below 1/2; with w = 2, the control, these two collide
-])
+@pytest.mark.parametrize(
+    ("weight", "found"),
+    [
+        (Fraction(3, 10), contexts((1, 2, 4), (3,), True)),
+        (Fraction(-3, 10), contexts((1, 2, 4), (3,), True)),
+        (
+            Fraction(1, 8),
+            [ONE, TWO],
+        ),  # 1/8 times 7/2 is below 1/2; with w = 2, the control, these two collide
+    ],
+)
 def test_a_small_weight_keeps_ids_apart(weight, found):
     values = sorted({v for _, bag in found for v in bag})
-    assert abs(weight) * (values[-1] - values[0]) < min(y - x for x, y in zip(values, values[1:]))
+    assert abs(weight) * (values[-1] - values[0]) < min(
+        y - x for x, y in zip(values, values[1:])
+    )
     assert check_cure(weight, found).ok
 
 
@@ -500,5 +662,11 @@ def test_another_set():
 
 @pytest.mark.claim("boltzmann.near-miss", role="witness")
 def test_floats_see_nothing_there_and_much_beside():
-    f = lambda s: float((boltzmann(s * torch.tensor(ENDS).double()) - boltzmann(s * torch.tensor(NEAR).double())) / s)
+    f = lambda s: float(
+        (
+            boltzmann(s * torch.tensor(ENDS).double())
+            - boltzmann(s * torch.tensor(NEAR).double())
+        )
+        / s
+    )
     assert abs(f(BETA)) < 4e-15 and abs(f(1.0)) > 0.03 and abs(f(3.0)) > 0.03

@@ -56,38 +56,78 @@ PAGES = {
 
 def notebook(cells: list[str]) -> str:
     made = [
-        {"cell_type": "markdown", "id": f"cell{i}", "metadata": {}, "source": [text]} for i, text in enumerate(cells)
+        {"cell_type": "markdown", "id": f"cell{i}", "metadata": {}, "source": [text]}
+        for i, text in enumerate(cells)
     ]
-    kernel = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
-    return json.dumps({"cells": made, "metadata": kernel, "nbformat": 4, "nbformat_minor": 5})
+    kernel = {
+        "kernelspec": {
+            "name": "python3",
+            "display_name": "Python 3",
+            "language": "python",
+        }
+    }
+    return json.dumps(
+        {"cells": made, "metadata": kernel, "nbformat": 4, "nbformat_minor": 5}
+    )
 
 
 @pytest.fixture
 def tree(tmp_path) -> Path:
     for name in ("book/_tools", "book/_ext"):
-        shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
-    for name in ("book/claims.schema.json", "book/status.md", "book/errata.md", "_config.yml", "pyproject.toml"):
+        shutil.copytree(
+            ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__")
+        )
+    for name in (
+        "book/claims.schema.json",
+        "book/status.md",
+        "book/errata.md",
+        "_config.yml",
+        "pyproject.toml",
+    ):
         shutil.copy(ROOT / name, tmp_path / name)
     (tmp_path / "conf.py").write_text(SETTINGS, encoding="utf-8")
     (tmp_path / "book/claims.toml").write_text(SAMPLE, encoding="utf-8")
     (tmp_path / "book/references.bib").write_text(
-        "@misc{someone2020, author={Some One}, title={T}, year={2020}}\n", encoding="utf-8"
+        "@misc{someone2020, author={Some One}, title={T}, year={2020}}\n",
+        encoding="utf-8",
     )
-    contents = "\n".join(["status", "errata", *(f"/notebooks/{page}" for page in PAGES)])
+    contents = "\n".join(
+        ["status", "errata", *(f"/notebooks/{page}" for page in PAGES)]
+    )
     (tmp_path / "book/intro.md").write_text(INTRO.format(contents), encoding="utf-8")
     registry = claims.load(tmp_path / "book/claims.toml")
     for page, cells in PAGES.items():
         path = tmp_path / "notebooks" / f"{page}.ipynb"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(
-            notebook([*cells, "## The claims of this page\n\n" + claims.page_table(registry, page)]), encoding="utf-8"
+            notebook(
+                [
+                    *cells,
+                    "## The claims of this page\n\n"
+                    + claims.page_table(registry, page),
+                ]
+            ),
+            encoding="utf-8",
         )
     return tmp_path
 
 
 def build(tree: Path) -> subprocess.CompletedProcess:
-    command = [sys.executable, "-m", "sphinx", "-b", "html", "-W", "-n", "--keep-going", ".", "_build/html"]
-    return subprocess.run(command, cwd=tree, capture_output=True, text=True, check=False)
+    command = [
+        sys.executable,
+        "-m",
+        "sphinx",
+        "-b",
+        "html",
+        "-W",
+        "-n",
+        "--keep-going",
+        ".",
+        "_build/html",
+    ]
+    return subprocess.run(
+        command, cwd=tree, capture_output=True, text=True, check=False
+    )
 
 
 def built(tree: Path) -> str:
@@ -104,7 +144,9 @@ def page(tree: Path, name: str) -> str:
 def read_again(output: str) -> set[str]:
     return set(
         re.findall(
-            r"^reading sources\.\.\. \[ *\d+%\] (\S+)", re.sub(r"\x1b\[[\d;]*m", "", output).replace("\r", "\n"), re.M
+            r"^reading sources\.\.\. \[ *\d+%\] (\S+)",
+            re.sub(r"\x1b\[[\d;]*m", "", output).replace("\r", "\n"),
+            re.M,
         )
     )
 
@@ -115,15 +157,22 @@ def badges(text: str) -> list[tuple[str, str]]:
 
 def pass_all(tree: Path) -> dict:
     registry = claims.load(tree / "book/claims.toml")
-    results = {c.id: {role: {f"tests/test_{role}.py::test_it": "passed"} for role in c.roles} for c in registry}
+    results = {
+        c.id: {role: {f"tests/test_{role}.py::test_it": "passed"} for role in c.roles}
+        for c in registry
+    }
     claims.write_verdicts(tree / claims.VERDICTS, claims.key(tree), results)
     return results
 
 
 def test_a_bare_build_passes_and_shows_every_claim_unchecked(tree):
     built(tree)
-    assert badges(page(tree, "notebooks/chapter/two")) == [("unchecked", "unchecked")] * 6  # three boxes, three rows
-    assert {entry["shown"] for entry in json.loads(page_json(tree))["claims"]} == {"unchecked"}
+    assert (
+        badges(page(tree, "notebooks/chapter/two")) == [("unchecked", "unchecked")] * 6
+    )  # three boxes, three rows
+    assert {entry["shown"] for entry in json.loads(page_json(tree))["claims"]} == {
+        "unchecked"
+    }
 
 
 def page_json(tree: Path) -> str:
@@ -133,7 +182,12 @@ def page_json(tree: Path) -> str:
 def test_with_verdicts_the_book_shows_them_everywhere(tree):
     built(tree)
     results = pass_all(tree)
-    assert read_again(built(tree)) == {"book/status", "book/errata", "notebooks/chapter/one", "notebooks/chapter/two"}
+    assert read_again(built(tree)) == {
+        "book/status",
+        "book/errata",
+        "notebooks/chapter/one",
+        "notebooks/chapter/two",
+    }
     two = page(tree, "notebooks/chapter/two")
     shown = [
         ("repaired", "repaired"),
@@ -146,19 +200,39 @@ def test_with_verdicts_the_book_shows_them_everywhere(tree):
 
     # every badge has its words, and leads to an entry that exists
     for link in re.findall(r'<a class="claim-badge[^>]*>', two):
-        title, target = re.search(r'title="([^"]+)"', link), re.search(r'href="../../book/status.html#([^"]+)"', link)
-        assert title[1].startswith("sample.") and f'id="{target[1]}"' in page(tree, "book/status")
+        title, target = (
+            re.search(r'title="([^"]+)"', link),
+            re.search(r'href="../../book/status.html#([^"]+)"', link),
+        )
+        assert title[1].startswith("sample.") and f'id="{target[1]}"' in page(
+            tree, "book/status"
+        )
 
     # the citable anchors, from this page, from another one and from a page that does not know where the claim is
-    assert 'id="claim-sample-bound"' in two and 'href="one.html#claim-sample-base"' in two
+    assert (
+        'id="claim-sample-bound"' in two and 'href="one.html#claim-sample-base"' in two
+    )
     assert 'href="#claim-sample-base"' in page(tree, "notebooks/chapter/one")
-    assert 'href="../notebooks/chapter/two.html#claim-sample-bound"' in page(tree, "book/intro")
+    assert 'href="../notebooks/chapter/two.html#claim-sample-bound"' in page(
+        tree, "book/intro"
+    )
 
     status = html.unescape(re.sub(r"<[^>]+>", "", page(tree, "book/status")))
     for claim in claims.load(tree / "book/claims.toml"):
-        assert claim.title in status and claim.statement in status and all(h in status for h in claim.hypotheses)
-    assert "passed: tests/test_certificate.py::test_it" in status and "<!-- claims" not in page(tree, "book/status")
-    assert "Page one" in status and "This book makes 5 claims" in status and "4 tests: 4 passed" in status
+        assert (
+            claim.title in status
+            and claim.statement in status
+            and all(h in status for h in claim.hypotheses)
+        )
+    assert (
+        "passed: tests/test_certificate.py::test_it" in status
+        and "<!-- claims" not in page(tree, "book/status")
+    )
+    assert (
+        "Page one" in status
+        and "This book makes 5 claims" in status
+        and "4 tests: 4 passed" in status
+    )
     assert "recalled from" in status and "derived in this book" in status
 
     errata = html.unescape(re.sub(r"<[^>]+>", "", page(tree, "book/errata")))
@@ -172,7 +246,9 @@ def test_with_verdicts_the_book_shows_them_everywhere(tree):
     ):
         assert words in errata
     assert "Guess" not in errata.split("Errata", 1)[1].split("Take", 1)[1]
-    assert "two.html#example-2-2" in page(tree, "book/errata") and "two.html#proof-2-1" in page(tree, "book/errata")
+    assert "two.html#example-2-2" in page(
+        tree, "book/errata"
+    ) and "two.html#proof-2-1" in page(tree, "book/errata")
 
     public = json.loads(page_json(tree))
     assert [entry["tests"] for entry in public["claims"]] == list(results.values())
@@ -183,11 +259,17 @@ def test_only_pages_whose_claims_changed_are_read_again(tree):
     built(tree)
     assert read_again(built(tree)) == set()
     verdicts = claims.read_verdicts(tree / claims.VERDICTS)
-    verdicts["results"]["sample.guess"]["control"] = {"tests/test_control.py::test_it": "failed"}
+    verdicts["results"]["sample.guess"]["control"] = {
+        "tests/test_control.py::test_it": "failed"
+    }
     claims.write_verdicts(tree / claims.VERDICTS, **verdicts)
     assert read_again(built(tree)) == {"book/status", "notebooks/chapter/two"}
-    assert badges(page(tree, "notebooks/chapter/two"))[3:4] == [("broken", "check failed")]
-    assert "failed: tests/test_control.py::test_it" in re.sub(r"<[^>]+>", "", page(tree, "book/status"))
+    assert badges(page(tree, "notebooks/chapter/two"))[3:4] == [
+        ("broken", "check failed")
+    ]
+    assert "failed: tests/test_control.py::test_it" in re.sub(
+        r"<[^>]+>", "", page(tree, "book/status")
+    )
 
 
 def test_an_edit_of_the_library_turns_all_badges_grey(tree):
@@ -196,17 +278,27 @@ def test_an_edit_of_the_library_turns_all_badges_grey(tree):
     (tree / "attnlib").mkdir()
     (tree / "attnlib/new.py").write_text("", encoding="utf-8")
     built(tree)
-    assert set(badges(page(tree, "notebooks/chapter/one"))) == {("unchecked", "unchecked")}
+    assert set(badges(page(tree, "notebooks/chapter/one"))) == {
+        ("unchecked", "unchecked")
+    }
 
 
 @pytest.mark.parametrize(
     "old, new, said",
     [
-        ('anchor = "theorem-1-2"', 'anchor = "theorem-1-9"', "claim sample.instances: no box has the id theorem-1-9"),
+        (
+            'anchor = "theorem-1-2"',
+            'anchor = "theorem-1-9"',
+            "claim sample.instances: no box has the id theorem-1-9",
+        ),
         ('proof = "proof-1-1"', 'proof = "proof-1-9"', "proof-1-9"),
         ('at = "example-2-2"', 'at = "example-2-9"', "example-2-9"),
         ('work = "someone2020", version', 'work = "noone2020", version', "noone2020"),
-        ('kind = "tight"', 'kind = "nice"', "book/claims.toml: claim sample.wrong: kind: 'nice'"),
+        (
+            'kind = "tight"',
+            'kind = "nice"',
+            "book/claims.toml: claim sample.wrong: kind: 'nice'",
+        ),
     ],
 )
 def test_the_build_fails_when_registry_and_pages_disagree(tree, old, new, said):
@@ -225,5 +317,8 @@ def test_a_book_without_faults_has_no_errata_and_a_book_without_claims_says_so(t
         sys.path.pop(0)
     sound = claims.load(tree / "book/claims.toml")[:1]
     texts = claims_ext.render(tree, sound, claims.resolve(sound, {}))
-    assert "No erratum is registered" in texts["errata"] and "No claim" not in texts["counts"]
+    assert (
+        "No erratum is registered" in texts["errata"]
+        and "No claim" not in texts["counts"]
+    )
     assert "No claim is registered" in claims_ext.render(tree, [], {})["counts"]

@@ -5,7 +5,13 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 from functools import cache
-from itertools import combinations, combinations_with_replacement, count, permutations, product
+from itertools import (
+    combinations,
+    combinations_with_replacement,
+    count,
+    permutations,
+    product,
+)
 
 import flint
 import pytest
@@ -13,7 +19,17 @@ import torch
 from torch.nn.functional import normalize
 
 from attnlib.certify import at_most
-from attnlib.codes import cap, code_from, coherence, counting_dimension, margins, moment_keys, moment_queries, price, spiral_keys
+from attnlib.codes import (
+    cap,
+    code_from,
+    coherence,
+    counting_dimension,
+    margins,
+    moment_keys,
+    moment_queries,
+    price,
+    spiral_keys,
+)
 from attnlib.codes.exact import e8, golay, leech, line_order, radon
 from attnlib.expressive import Exhausted, _redraw, fit, interpolate
 
@@ -23,7 +39,9 @@ itself = lambda n: torch.arange(n)[:, None]
 
 
 def some_rows(n, k, seed=0):
-    return torch.rand(n, n, generator=torch.Generator().manual_seed(seed)).argsort(1)[:, :k]
+    return torch.rand(n, n, generator=torch.Generator().manual_seed(seed)).argsort(1)[
+        :, :k
+    ]
 
 
 # --- the moment curve
@@ -38,13 +56,19 @@ def check_moment(n, k, *, keys_of=None, seed=0, weights=True):
     if keys_of:  # keys of fewer harmonics, at zero beyond
         keys = torch.nn.functional.pad(keys[:, : 2 * keys_of], (0, 2 * (k - keys_of)))
     own = (q @ keys.T).gather(1, columns) - logs
-    off = torch.maximum((own.amax(1) - own.amin(1)).max(), T - margins(q, keys, columns).min())
+    off = torch.maximum(
+        (own.amax(1) - own.amin(1)).max(), T - margins(q, keys, columns).min()
+    )
     return at_most(off, 64 * EPS * float(q.norm(dim=1).max()))
 
 
 def check_cost(k, n):
     """The costs of the theorem, relative error; k = 1: S = {i}, k = 2: S = {i - 1, i + 1}."""
-    columns = itself(n) if k == 1 else torch.stack([(torch.arange(n) - 1) % n, (torch.arange(n) + 1) % n], 1)
+    columns = (
+        itself(n)
+        if k == 1
+        else torch.stack([(torch.arange(n) - 1) % n, (torch.arange(n) + 1) % n], 1)
+    )
     cos = math.cos(2 * math.pi / n)
     wanted = 1 / (1 - cos) if k == 1 else math.sqrt(8 * cos**2 + 0.5) / (1 - cos) ** 2
     got = moment_queries(columns, n=n, gap=1.0).norm(dim=1)
@@ -54,12 +78,17 @@ def check_cost(k, n):
 def check_power(k, power):
     """The exponent of n in the cost from 128 to 256 keys, for patterns that straddle a key; off by at most .05."""
     shifts = torch.tensor({1: [0], 2: [-1, 1], 3: [-1, 1, 2]}[k])
-    costs = [float(moment_queries((itself(n) + shifts) % n, n=n, gap=1.0).norm(dim=1).max()) for n in (128, 256)]
+    costs = [
+        float(moment_queries((itself(n) + shifts) % n, n=n, gap=1.0).norm(dim=1).max())
+        for n in (128, 256)
+    ]
     return at_most(abs(math.log2(costs[1] / costs[0]) - power), 0.05)
 
 
 @pytest.mark.claim("codes.moment", role="check")
-@pytest.mark.parametrize(("n", "k"), [(5, 1), (5, 4), (64, 1), (64, 2), (64, 3), (256, 2), (12, 6)])
+@pytest.mark.parametrize(
+    ("n", "k"), [(5, 1), (5, 4), (64, 1), (64, 2), (64, 3), (256, 2), (12, 6)]
+)
 def test_moment(n, k):
     assert check_moment(n, k).ok and check_moment(n, k, weights=False).ok
     assert check_power(min(k, 3), 2 * min(k, 3)).ok
@@ -80,7 +109,11 @@ def test_moment_in_fractions():
     for row, own in zip(rows, columns.tolist()):
         logits = [sum(a * b for a, b in zip(row, col)) for col in cols]
         least = min(logits[j] for j in own)
-        assert all(least - v >= Fraction(T) - Fraction(1, 10**6) for l, v in enumerate(logits) if l not in own)
+        assert all(
+            least - v >= Fraction(T) - Fraction(1, 10**6)
+            for l, v in enumerate(logits)
+            if l not in own
+        )
 
 
 @pytest.mark.claim("codes.moment", role="control")
@@ -92,7 +125,13 @@ def test_a_harmonic_fewer_does_not_do():
 @pytest.mark.claim("codes.moment", role="witness")
 def test_moment_by_hand():
     q = moment_queries(itself(4), n=4, gap=1.0)
-    assert torch.allclose(q @ moment_keys(4).T, torch.tensor([[1, 0, -1, 0], [0, 1, 0, -1], [-1, 0, 1, 0], [0, -1, 0, 1.0]]).double(), atol=1e-15)
+    assert torch.allclose(
+        q @ moment_keys(4).T,
+        torch.tensor(
+            [[1, 0, -1, 0], [0, 1, 0, -1], [-1, 0, 1, 0], [0, -1, 0, 1.0]]
+        ).double(),
+        atol=1e-15,
+    )
 
 
 # --- the converse
@@ -104,14 +143,27 @@ def check_radon(k, d, *, seed=0, draws=50):
     for _ in range(draws):
         points = torch.randint(-99, 100, (2 * k + 1, d), generator=g).tolist()
         c = radon(points)
-        missed += c is None or not splits(points, c) or min(sum(v > 0 for v in c), sum(v < 0 for v in c)) > k
+        missed += (
+            c is None
+            or not splits(points, c)
+            or min(sum(v > 0 for v in c), sum(v < 0 for v in c)) > k
+        )
     return at_most(missed, 0)
 
 
 def splits(points, c):
     """Whether the positive and the negative part are averages of one point, in fractions."""
-    sides = [[(abs(v), p) for v, p in zip(c, points) if sign * v > 0] for sign in (1, -1)]
-    means = [[sum(v * p[x] for v, p in side) / sum(v for v, _ in side) for x in range(len(points[0]))] for side in sides if side]
+    sides = [
+        [(abs(v), p) for v, p in zip(c, points) if sign * v > 0] for sign in (1, -1)
+    ]
+    means = [
+        [
+            sum(v * p[x] for v, p in side) / sum(v for v, _ in side)
+            for x in range(len(points[0]))
+        ]
+        for side in sides
+        if side
+    ]
     return len(means) == 2 and means[0] == means[1]
 
 
@@ -172,13 +224,18 @@ def check_law(n, d, *, seed=0):
 def check_price(n, d, *, longest=1.0, seed=0):
     """The price less s / T, the largest over draws with keys up to a norm: at most 64 eps of the price."""
     low = price(n, d).low
-    return at_most(max(low - cost(q, k) for q, k in loose(n, d, seed, longest)), 64 * EPS * low)
+    return at_most(
+        max(low - cost(q, k) for q, k in loose(n, d, seed, longest)), 64 * EPS * low
+    )
 
 
 def descended(n, d, seed, steps=600):
     """s / T after gradient descent on free keys and queries, from a random start; the keys in the ball."""
     g = torch.Generator().manual_seed(seed)
-    x, y = (torch.randn(n, d, dtype=torch.float64, generator=g).requires_grad_() for _ in "qk")
+    x, y = (
+        torch.randn(n, d, dtype=torch.float64, generator=g).requires_grad_()
+        for _ in "qk"
+    )
     optimiser, best = torch.optim.Adam([x, y], lr=0.05), math.inf
     for step in range(steps):
         optimiser.param_groups[0]["lr"] = 0.05 * (1 - step / steps) + 1e-4
@@ -200,16 +257,29 @@ def test_law(n, d):
 
 
 @pytest.mark.claim("codes.law", role="check")
-@pytest.mark.parametrize(("n", "d", "mu"), [(5, 2, math.cos(2 * math.pi / 5)), (7, 2, math.cos(2 * math.pi / 7)), (6, 3, 0.0), (12, 3, 5**-0.5)])
+@pytest.mark.parametrize(
+    ("n", "d", "mu"),
+    [
+        (5, 2, math.cos(2 * math.pi / 5)),
+        (7, 2, math.cos(2 * math.pi / 7)),
+        (6, 3, 0.0),
+        (12, 3, 5**-0.5),
+    ],
+)
 def test_descent_never_beats_a_known_optimal_code(n, d, mu):
     """Attained to 5 per cent from some of three starts; passed by none. The icosahedron's optimality is recalled."""
     found = [descended(n, d, seed) for seed in range(3)]
-    assert all(f >= (1 - 1e-9) / (1 - mu) for f in found) and min(found) < 1.05 / (1 - mu)
+    assert all(f >= (1 - 1e-9) / (1 - mu) for f in found) and min(found) < 1.05 / (
+        1 - mu
+    )
 
 
 @pytest.mark.claim("codes.law", role="control")
 def test_long_keys_are_cheaper():
-    assert check_price(5, 4, longest=9.0).ok is False and check_price(5, 2, longest=9.0).ok is False
+    assert (
+        check_price(5, 4, longest=9.0).ok is False
+        and check_price(5, 2, longest=9.0).ok is False
+    )
 
 
 @pytest.mark.claim("codes.law", role="witness")
@@ -238,7 +308,9 @@ def check_circle(n, *, short=1.0):
 @pytest.mark.parametrize("n", [3, 4, 5, 64, 256, 1024])
 def test_circle(n):
     assert check_circle(n).ok
-    assert price(n, 2).low == pytest.approx(1 / (1 - math.cos(2 * math.pi / n)), rel=1e-9)
+    assert price(n, 2).low == pytest.approx(
+        1 / (1 - math.cos(2 * math.pi / n)), rel=1e-9
+    )
 
 
 @pytest.mark.claim("codes.circle", role="check")
@@ -256,9 +328,15 @@ def test_circle_in_balls():
 def test_simplex_and_cross_polytope():
     for d in (2, 3, 8):
         cross = torch.cat([torch.eye(d), -torch.eye(d)]).double()
-        assert price(d + 2, d) == price(2 * d, d) == (1.0, 1.0) and coherence(cross) == 0
+        assert (
+            price(d + 2, d) == price(2 * d, d) == (1.0, 1.0) and coherence(cross) == 0
+        )
     for n in (2, 3, 9):
-        assert price(n, n + 2).low == pytest.approx(1 / (1 - coherence(simplex(n))), rel=1e-12) and price(n, n - 1) == ((n - 1) / n,) * 2
+        assert (
+            price(n, n + 2).low
+            == pytest.approx(1 / (1 - coherence(simplex(n))), rel=1e-12)
+            and price(n, n - 1) == ((n - 1) / n,) * 2
+        )
     assert price(3, 1).low == math.inf
 
 
@@ -293,15 +371,26 @@ def test_e8():
 @pytest.mark.claim("codes.kissing", role="check")
 def test_golay():
     words = golay()
-    assert [int((words.sum(1) == w).sum()) for w in (0, 8, 12, 16, 24)] == [1, 759, 2576, 759, 1]
+    assert [int((words.sum(1) == w).sum()) for w in (0, 8, 12, 16, 24)] == [
+        1,
+        759,
+        2576,
+        759,
+        1,
+    ]
     numbers = (words << torch.arange(24)).sum(1)
-    assert set((numbers[:64, None] ^ numbers).flatten().tolist()) == set(numbers.tolist()) and len(set(numbers.tolist())) == 4096
+    assert (
+        set((numbers[:64, None] ^ numbers).flatten().tolist()) == set(numbers.tolist())
+        and len(set(numbers.tolist())) == 4096
+    )
 
 
 def number(vectors):
     """A number for each vector of 24 entries from -4..4, modulo 2^64; that no two share one is tested where it matters."""
     powers = 9 ** torch.arange(12)
-    return (vectors[:, :12] + 4) @ powers + ((vectors[:, 12:] + 4) @ powers) * 282429536483
+    return (vectors[:, :12] + 4) @ powers + (
+        (vectors[:, 12:] + 4) @ powers
+    ) * 282429536483
 
 
 @cache
@@ -312,15 +401,22 @@ def largest_leech_product():
     (tested), so it is enough to compare one vector of each orbit with all.
     """
     vectors = leech()
-    assert vectors.shape == (196560, 24) and vectors.square().sum(1).unique().tolist() == [32]
+    assert vectors.shape == (196560, 24) and vectors.square().sum(
+        1
+    ).unique().tolist() == [32]
     numbers, order = number(vectors).sort()
     vectors = vectors[order]
     assert (numbers.diff() > 0).all()  # different vectors, different numbers
     words = golay()
     moves = [vectors * (1 - 2 * words[1 << i]) for i in range(12)]
     moves.append(torch.cat([vectors[:, :23].roll(1, 1), vectors[:, 23:]], 1))
-    places = [torch.searchsorted(numbers, number(moved)).clamp_max(len(numbers) - 1) for moved in moves]
-    assert all(torch.equal(vectors[place], moved) for place, moved in zip(places, moves))
+    places = [
+        torch.searchsorted(numbers, number(moved)).clamp_max(len(numbers) - 1)
+        for moved in moves
+    ]
+    assert all(
+        torch.equal(vectors[place], moved) for place, moved in zip(places, moves)
+    )
     label, before = torch.arange(len(vectors)), None
     while before is None or not torch.equal(label, before):
         before = label
@@ -349,7 +445,9 @@ def test_leech():
 
 
 @pytest.mark.claim("codes.kissing", role="control")
-@pytest.mark.parametrize("vector", [[2] * 8 + [0] * 16, [3] + [1] * 23, [4, 2, 2, 2, 2] + [0] * 19])
+@pytest.mark.parametrize(
+    "vector", [[2] * 8 + [0] * 16, [3] + [1] * 23, [4, 2, 2, 2, 2] + [0] * 19]
+)
 def test_a_vector_outside_the_lattice_comes_too_near(vector):
     """One of each kind: not a word of the Golay code, a sum that is wrong modulo 8, and neither."""
     assert check_leech(more=[vector]).ok is False
@@ -357,12 +455,18 @@ def test_a_vector_outside_the_lattice_comes_too_near(vector):
 
 @pytest.mark.claim("codes.kissing", role="control")
 def test_a_241st_vector_comes_too_near():
-    assert check_kissing(torch.cat([e8(), torch.tensor([[2, 1, 1, 1, 1, 0, 0, 0]])])).ok is False
+    assert (
+        check_kissing(torch.cat([e8(), torch.tensor([[2, 1, 1, 1, 1, 0, 0, 0]])])).ok
+        is False
+    )
 
 
 @pytest.mark.claim("codes.kissing", role="witness")
 def test_six_coins_around_a_coin():
-    assert coherence(moment_keys(6)) == pytest.approx(0.5, abs=1e-15) and coherence(moment_keys(7)) > 0.62
+    assert (
+        coherence(moment_keys(6)) == pytest.approx(0.5, abs=1e-15)
+        and coherence(moment_keys(7)) > 0.62
+    )
 
 
 # --- a factor of four
@@ -370,20 +474,39 @@ def test_six_coins_around_a_coin():
 
 def check_four(*, fewer=0):
     """Bounds against codes: proved lower bound over the price of a code, and price over upper bound; at most 1 + 1e-12."""
-    codes = [(240, 8, 2.0), (196560, 24, 2.0), (12, 3, 1 / (1 - 5**-0.5)), (126, 7, 2.0), (56, 7, 1.5)]
-    worst = max(max(price(n, d - fewer).low / value, value / price(n, d).high) for n, d, value in codes)
-    ratio = max(price(n, d).high / price(n, d).low for n in (7, 100, 10**6) for d in (2, 3, 9, 40))
+    codes = [
+        (240, 8, 2.0),
+        (196560, 24, 2.0),
+        (12, 3, 1 / (1 - 5**-0.5)),
+        (126, 7, 2.0),
+        (56, 7, 1.5),
+    ]
+    worst = max(
+        max(price(n, d - fewer).low / value, value / price(n, d).high)
+        for n, d, value in codes
+    )
+    ratio = max(
+        price(n, d).high / price(n, d).low
+        for n in (7, 100, 10**6)
+        for d in (2, 3, 9, 40)
+    )
     return at_most(max(worst, ratio / 4), 1 + 1e-12)
 
 
 @pytest.mark.claim("codes.factor-four", role="check")
 def test_four():
     assert check_four().ok
-    for n in (5, 64, 10**4):  # in the plane the lower bound of the theorem is exact: sigma_2(pi / n) = 1 / n
+    for n in (
+        5,
+        64,
+        10**4,
+    ):  # in the plane the lower bound of the theorem is exact: sigma_2(pi / n) = 1 / n
         assert cap(math.pi / n, 2) == pytest.approx(1 / n, rel=1e-12)
     for d in (3, 4, 6, 12):
         for side in ("low", "high"):
-            slope = math.log(getattr(price(10**12, d), side) / getattr(price(10**9, d), side), 1000)
+            slope = math.log(
+                getattr(price(10**12, d), side) / getattr(price(10**9, d), side), 1000
+            )
             assert slope == pytest.approx(2 / (d - 1), rel=0.05)
 
 
@@ -408,7 +531,9 @@ def test_bounds_of_one_dimension_less_fail():
 
 @pytest.mark.claim("codes.factor-four", role="witness")
 def test_caps_by_hand():
-    assert cap(math.pi / 3, 3) == pytest.approx(0.25, rel=1e-14) and cap(math.pi / 2, 9) == pytest.approx(0.5, rel=1e-14)
+    assert cap(math.pi / 3, 3) == pytest.approx(0.25, rel=1e-14) and cap(
+        math.pi / 2, 9
+    ) == pytest.approx(0.5, rel=1e-14)
 
 
 # --- bounded logits
@@ -422,16 +547,30 @@ def check_log(n, d, c):
 def check_half_sine(top=math.pi / 2):
     """sigma_d(theta) over sin^(d - 1) theta / 2, the largest on a grid up to the top: at most 1 + 1e-12."""
     angles = [j * top / 200 for j in range(1, 201)]
-    return at_most(max(2 * cap(a, d) / math.sin(a) ** (d - 1) for d in (2, 3, 8, 24, 60) for a in angles), 1 + 1e-12)
+    return at_most(
+        max(
+            2 * cap(a, d) / math.sin(a) ** (d - 1)
+            for d in (2, 3, 8, 24, 60)
+            for a in angles
+        ),
+        1 + 1e-12,
+    )
 
 
 @pytest.mark.claim("codes.log", role="check")
 def test_log():
-    assert check_log(240, 8, 2).ok and check_log(196560, 24, 2).ok and check_half_sine().ok
-    assert all(check_log(n, 2, cost(moment_keys(n), moment_keys(n))).ok for n in (5, 64, 1024))
+    assert (
+        check_log(240, 8, 2).ok and check_log(196560, 24, 2).ok and check_half_sine().ok
+    )
+    assert all(
+        check_log(n, 2, cost(moment_keys(n), moment_keys(n))).ok for n in (5, 64, 1024)
+    )
     for n, c in ((100, 1.5), (10**4, 2.0), (10**6, 4.0)):
         d = 1 + math.ceil(math.log(n / 2) / -math.log(math.sin(math.acos(1 - 1 / c))))
-        assert price(n, d).high <= c * (1 + 1e-12) and math.log(n) / math.log(1 + math.sqrt(2 * c)) <= d
+        assert (
+            price(n, d).high <= c * (1 + 1e-12)
+            and math.log(n) / math.log(1 + math.sqrt(2 * c)) <= d
+        )
 
 
 @pytest.mark.claim("codes.log", role="control")
@@ -446,7 +585,12 @@ def test_random_signs_need_logarithmically_many():
     """300 random unit keys in 1 + ceil(6.95 ln n^2 / 2) dimensions cost at most 2 T: the union bound, with room."""
     g = torch.Generator().manual_seed(0)
     d = 1 + math.ceil(math.log(300**2) / -math.log(math.sin(math.pi / 3)))
-    assert coherence(normalize(torch.randn(300, d, dtype=torch.float64, generator=g), dim=1)) <= 0.5
+    assert (
+        coherence(
+            normalize(torch.randn(300, d, dtype=torch.float64, generator=g), dim=1)
+        )
+        <= 0.5
+    )
 
 
 # --- bits
@@ -471,10 +615,15 @@ def check_counting(n, levels, *, dims=range(1, 5), every=True):
     some keys let every column win. With every False, one pattern is enough: it may ask for the same column in each row.
     """
     for d in dims:
-        grid = torch.tensor(list(product(torch.linspace(-1, 1, levels).tolist(), repeat=d)), dtype=torch.float64)
+        grid = torch.tensor(
+            list(product(torch.linspace(-1, 1, levels).tolist(), repeat=d)),
+            dtype=torch.float64,
+        )
         for k in combinations_with_replacement(range(len(grid)), n):
             best = (grid @ grid[list(k)].T).topk(2, dim=1)
-            wins = best.indices[best.values[:, 0] > best.values[:, 1] + 1e-9, 0].unique()
+            wins = best.indices[
+                best.values[:, 0] > best.values[:, 1] + 1e-9, 0
+            ].unique()
             if len(wins) >= (n if every else 1):
                 return at_most(math.log2(n) - d * math.log2(levels), 1e-12)
     raise AssertionError(f"no d in {dims} serves")
@@ -489,18 +638,30 @@ def test_bits(n):
 @pytest.mark.claim("codes.bits", role="check")
 def test_counting():
     """Two levels are one bit; for two and four tokens, the corners of a cube, the bound is attained."""
-    verdicts = [check_counting(n, levels) for n, levels in ((2, 2), (3, 2), (4, 2), (5, 2), (3, 3), (5, 3))]
+    verdicts = [
+        check_counting(n, levels)
+        for n, levels in ((2, 2), (3, 2), (4, 2), (5, 2), (3, 3), (5, 3))
+    ]
     assert all(v.ok for v in verdicts) and verdicts[0].value == verdicts[2].value == 0
-    assert all(k / 2 * math.log2(n / k) <= math.log2(math.comb(n, k)) / 2 + 1e-12 for n in range(2, 40) for k in range(1, n))
+    assert all(
+        k / 2 * math.log2(n / k) <= math.log2(math.comb(n, k)) / 2 + 1e-12
+        for n in range(2, 40)
+        for k in range(1, n)
+    )
 
 
 @pytest.mark.claim("codes.bits", role="control")
 def test_bfloat16_loses_the_circle():
-    assert check_counting(5, 2, every=False).ok is False  # one pattern alone may need a single bit
+    assert (
+        check_counting(5, 2, every=False).ok is False
+    )  # one pattern alone may need a single bit
     assert check_bits(256, fewer=7).ok is False  # 15 - 7 = 8 bits
     k = moment_keys(256)
     s = price(256, 2).low
-    assert margins((s * k).bfloat16().double(), k.bfloat16().double(), itself(256)).min() < 0
+    assert (
+        margins((s * k).bfloat16().double(), k.bfloat16().double(), itself(256)).min()
+        < 0
+    )
 
 
 @pytest.mark.claim("codes.bits", role="witness")
@@ -508,7 +669,9 @@ def test_bfloat16_keeps_random_keys():
     g = torch.Generator().manual_seed(0)
     k = normalize(torch.randn(256, 90, dtype=torch.float64, generator=g), dim=1)
     q = k / (1 - coherence(k))
-    assert margins(q.bfloat16().double(), k.bfloat16().double(), itself(256)).min() > 0.95
+    assert (
+        margins(q.bfloat16().double(), k.bfloat16().double(), itself(256)).min() > 0.95
+    )
 
 
 # --- redrawing
@@ -516,12 +679,16 @@ def test_bfloat16_keeps_random_keys():
 
 def circulant(n, k, seed):
     g = torch.Generator().manual_seed(seed)
-    return (torch.randperm(n, generator=g)[:, None] + torch.randperm(n, generator=g)[:k]) % n
+    return (
+        torch.randperm(n, generator=g)[:, None] + torch.randperm(n, generator=g)[:k]
+    ) % n
 
 
 def chances(d, k, t):
     """Bounds of the chance that S_i is bad, and that it is not but (i, l) is in conflict."""
-    return math.comb(k, 2) * math.exp(-(d - 1) / (8 * k * k)), math.exp(-(d - 1) * t * t / (4 * k)) / 2
+    return math.comb(k, 2) * math.exp(-(d - 1) / (8 * k * k)), math.exp(
+        -(d - 1) * t * t / (4 * k)
+    ) / 2
 
 
 def lemma_dimension(n, k, t):
@@ -545,16 +712,33 @@ def check_lemma(n, k, *, sparse=True):
 
     The neighbours of each event are counted in a pattern: the circulant, or one whose first column is in every row.
     """
-    columns = circulant(n, k, k) if sparse else torch.cat([0 * itself(n), 1 + circulant(n - 1, k - 1, 0)[torch.arange(n) % (n - 1)]], 1)
+    columns = (
+        circulant(n, k, k)
+        if sparse
+        else torch.cat(
+            [0 * itself(n), 1 + circulant(n - 1, k - 1, 0)[torch.arange(n) % (n - 1)]],
+            1,
+        )
+    )
     rows = [frozenset(r) for r in columns.tolist()]
-    bad, conflict = [(r, True) for r in rows], [(r | {l}, False) for r in rows for l in range(n) if l not in r]
+    bad, conflict = (
+        [(r, True) for r in rows],
+        [(r | {l}, False) for r in rows for l in range(n) if l not in r],
+    )
     keys = [(sum(1 << j for j in e), is_bad) for e, is_bad in bad + conflict]
-    chance, worst = {True: 1 / (math.e * (k + 1)) ** 2, False: 1 / ((math.e * (k + 1)) ** 2 * n)}, -math.inf
+    chance, worst = (
+        {True: 1 / (math.e * (k + 1)) ** 2, False: 1 / ((math.e * (k + 1)) ** 2 * n)},
+        -math.inf,
+    )
     weight = {True: 1 / (k + 1) ** 2, False: 1 / ((k + 1) ** 2 * n)}
     for own, is_bad in keys[:: max(1, len(keys) // 40)] + keys[:3]:
         near = [other for mask, other in keys if mask & own]
         b, c = near.count(True) - is_bad, near.count(False) - (not is_bad)
-        left = math.log(weight[is_bad]) + b * math.log1p(-weight[True]) + c * math.log1p(-weight[False])
+        left = (
+            math.log(weight[is_bad])
+            + b * math.log1p(-weight[True])
+            + c * math.log1p(-weight[False])
+        )
         worst = max(worst, math.log(chance[is_bad]) - left)
     return at_most(worst, 0)
 
@@ -562,12 +746,22 @@ def check_lemma(n, k, *, sparse=True):
 def redrawn(columns, d, level, whole, limit, g):
     """Queries and keys of gap 1 after redrawing: by fit, or whole, as in the proof; rows left, and rounds where they are known."""
     if not whole:
-        how = dict(eps1=1 / math.e, eps2=0.5, s=float(level), restarts=1, redraws=limit, dtype=torch.float64, progress=False)
+        how = dict(
+            eps1=1 / math.e,
+            eps2=0.5,
+            s=float(level),
+            restarts=1,
+            redraws=limit,
+            dtype=torch.float64,
+            progress=False,
+        )
         try:
             return *fit(columns, d=d, method="redraw", generator=g, **how)[:2], 0, None
         except Exhausted as short:
             return *short.code[:2], int((short.report.rows[:, 1] < 1).sum()), limit
-    draw = lambda m: normalize(torch.randn(m, d, dtype=torch.float64, generator=g), dim=1)
+    draw = lambda m: normalize(
+        torch.randn(m, d, dtype=torch.float64, generator=g), dim=1
+    )
     y = torch.full(columns.shape, float(level), dtype=torch.float64)
     words = dict(solve=interpolate, draw=draw, gap=1.0, limit=limit, whole=True)
     found = _redraw.settle(draw(len(columns)), columns, y, **words)
@@ -583,9 +777,17 @@ def check_redraw(n, k, ratio, d=None, *, whole=True, limit=400):
     d = d or lemma_dimension(n, k, 1 - 1 / ratio)
     q, keys, left, _ = redrawn(columns, d, ratio, whole, limit, g)
     own = (q @ keys.T).gather(1, columns)
-    assert (own - ratio).abs().max() < 1e-9 and (keys.norm(dim=1) - 1).abs().max() < 1e-12
-    long = max(0.0, float(q.norm(dim=1).max()) - math.sqrt(2 * k) * ratio) if whole else 0.0
-    return at_most(left + max(0.0, 1 - float(margins(q, keys, columns).min())) + long, 1e-9)
+    assert (own - ratio).abs().max() < 1e-9 and (
+        keys.norm(dim=1) - 1
+    ).abs().max() < 1e-12
+    long = (
+        max(0.0, float(q.norm(dim=1).max()) - math.sqrt(2 * k) * ratio)
+        if whole
+        else 0.0
+    )
+    return at_most(
+        left + max(0.0, 1 - float(margins(q, keys, columns).min())) + long, 1e-9
+    )
 
 
 @pytest.mark.claim("codes.redraw", role="check")
@@ -600,8 +802,12 @@ def test_at_most_half_the_logarithm():
     for k, t in ((1, 0.5), (2, 0.5), (2, 0.75), (2, 0.95), (4, 0.4), (4, 0.75)):
         multiple = lambda of: (of(1e90, k, t) - of(1e60, k, t)) / (30 * math.log(10))
         assert multiple(lemma_dimension) == pytest.approx(4 * k / t**2, rel=0.01)
-        assert multiple(union_dimension) == pytest.approx(max(8 * k / t**2, 8 * k * k * (k > 1)), rel=0.01)
-    assert [f(1e90, k, 0.75) for k in (2, 4) for f in (lemma_dimension, union_dimension)] == [2999, 6633, 6025, 26757]
+        assert multiple(union_dimension) == pytest.approx(
+            max(8 * k / t**2, 8 * k * k * (k > 1)), rel=0.01
+        )
+    assert [
+        f(1e90, k, 0.75) for k in (2, 4) for f in (lemma_dimension, union_dimension)
+    ] == [2999, 6633, 6025, 26757]
 
 
 @pytest.mark.claim("codes.redraw", role="check")
@@ -616,10 +822,15 @@ def test_a_full_column_breaks_the_weights():
 
 
 @pytest.mark.claim("codes.redraw", role="check")
-@pytest.mark.parametrize(("n", "k", "ratio", "d", "alone"), [(64, 1, 2, 16, 40), (256, 1, 2, 24, 58), (64, 2, 4, 24, 39), (256, 2, 4, 34, 55)])
+@pytest.mark.parametrize(
+    ("n", "k", "ratio", "d", "alone"),
+    [(64, 1, 2, 16, 40), (256, 1, 2, 24, 58), (64, 2, 4, 24, 39), (256, 2, 4, 34, 55)],
+)
 def test_redrawing_reaches_two_thirds_of_what_random_keys_need(n, k, ratio, d, alone):
     pairs, t = (n * (n - 1) / 2 if k == 1 else n * (n - k)), 1 - 1 / ratio
-    expected = next(e for e in range(2, 999) if pairs * cap(math.acos(t / k**0.5), e) <= 1)
+    expected = next(
+        e for e in range(2, 999) if pairs * cap(math.acos(t / k**0.5), e) <= 1
+    )
     assert abs(expected - alone) <= 1 and d <= 0.65 * expected
     assert check_redraw(n, k, ratio, d, whole=False).ok
 
@@ -633,21 +844,35 @@ def test_too_few_dimensions_leave_conflicts():
 @pytest.mark.claim("codes.redraw", role="witness")
 def test_keys_are_drawn_anew():
     columns = circulant(64, 2, 0)
-    _, _, left, rounds = redrawn(columns, 26, 4, True, 400, torch.Generator().manual_seed(1))
+    _, _, left, rounds = redrawn(
+        columns, 26, 4, True, 400, torch.Generator().manual_seed(1)
+    )
     assert left == 0 and rounds > 0
 
 
 @pytest.mark.claim("codes.redraw", role="witness")
 def test_whole_redraws_bad_rows():
     """Keys that serve, but two of a row have a product above 1 / (2 k): only whole draws them anew."""
-    columns, g = torch.tensor([[0, 1], [2, 3], [0, 2], [1, 3]]), torch.Generator().manual_seed(2)
-    draw = lambda m: normalize(torch.randn(m, 12, dtype=torch.float64, generator=g), dim=1)
+    columns, g = (
+        torch.tensor([[0, 1], [2, 3], [0, 2], [1, 3]]),
+        torch.Generator().manual_seed(2),
+    )
+    draw = lambda m: normalize(
+        torch.randn(m, 12, dtype=torch.float64, generator=g), dim=1
+    )
     k = torch.eye(4, 12, dtype=torch.float64)
     k[1, :2] = torch.tensor([0.3, 0.91**0.5])
     words = dict(solve=interpolate, draw=draw, gap=0.1, limit=50)
-    plain, whole = (_redraw.settle(k, columns, torch.ones(4, 2, dtype=torch.float64), whole=w, **words) for w in (False, True))
+    plain, whole = (
+        _redraw.settle(
+            k, columns, torch.ones(4, 2, dtype=torch.float64), whole=w, **words
+        )
+        for w in (False, True)
+    )
     leans = (whole.k[columns[:, 0]] * whole.k[columns[:, 1]]).sum(1).abs().max()
-    assert plain.left == plain.rounds == whole.left == 0 < whole.rounds and leans <= 0.25
+    assert (
+        plain.left == plain.rounds == whole.left == 0 < whole.rounds and leans <= 0.25
+    )
 
 
 # --- full rank
@@ -693,13 +918,31 @@ def check_sign_rank(rows, columns, d, *, flip=True, seed=0):
     draw = lambda m: torch.randint(-30, 31, (m, d + 1), generator=g).tolist()
     v, w, first = draw(rows), draw(columns), draw(1)[0]
     dot = lambda a, b: sum(Fraction(x) * y for x, y in zip(a, b))
-    w = [[-x for x in b] if flip and dot(first, b) < 0 else b for b in w if dot(first, b)]
+    w = [
+        [-x for x in b] if flip and dot(first, b) < 0 else b for b in w if dot(first, b)
+    ]
     v = [a for a in v if all(dot(a, b) for b in w)]  # signs, no zeros
     assert len(v) > 1 and len(w) > 1 + d
-    at = next(i for i, x in enumerate(first) if x)  # the last coordinate becomes first . w; v changes by the inverse
+    at = next(
+        i for i, x in enumerate(first) if x
+    )  # the last coordinate becomes first . w; v changes by the inverse
     affine = [[x / dot(first, b) for i, x in enumerate(b) if i != at] for b in w]
-    queries = [([a[i] - Fraction(a[at] * first[i], first[at]) for i in range(d + 1) if i != at], Fraction(a[at], first[at])) for a in v]
-    lost = sum((dot(a, b) > 0) != (dot(q, k) + c > 0) for a, (q, c) in zip(v, queries) for b, k in zip(w, affine))
+    queries = [
+        (
+            [
+                a[i] - Fraction(a[at] * first[i], first[at])
+                for i in range(d + 1)
+                if i != at
+            ],
+            Fraction(a[at], first[at]),
+        )
+        for a in v
+    ]
+    lost = sum(
+        (dot(a, b) > 0) != (dot(q, k) + c > 0)
+        for a, (q, c) in zip(v, queries)
+        for b, k in zip(w, affine)
+    )
     return at_most(lost, 0)
 
 
@@ -717,14 +960,26 @@ def check_lift(d, *, positive=True, seed=0):
     g = torch.Generator().manual_seed(seed)
     draw = lambda *size: torch.randint(-20, 21, size, generator=g).tolist()
     dot = lambda a, b: sum(Fraction(x) * y for x, y in zip(a, b))
-    keys, rows = draw(7, d), [(q, Fraction(2 * c + 1, 2)) for q, c in zip(draw(5, d), draw(5))]
+    keys, rows = (
+        draw(7, d),
+        [(q, Fraction(2 * c + 1, 2)) for q, c in zip(draw(5, d), draw(5))],
+    )
     signs = [[dot(q, k) > c for k in keys] for q, c in rows]
     up, eps = [[*k, 1] for k in keys] + [[0] * (d + 1)], Fraction(1, 4)  # a is last
-    affine = [([*q, -c], e) for q, c in rows for e in (eps, -eps)] + [([0] * d + [1], Fraction(-1, 2))]
+    affine = [([*q, -c], e) for q, c in rows for e in (eps, -eps)] + [
+        ([0] * d + [1], Fraction(-1, 2))
+    ]
     wanted = [[*s, e] for s in signs for e in (True, False)] + [[True] * 7 + [False]]
-    lost = sum((dot(w, k) + c > 0) != s for (w, c), row in zip(affine, wanted) for k, s in zip(up, row))
+    lost = sum(
+        (dot(w, k) + c > 0) != s
+        for (w, c), row in zip(affine, wanted)
+        for k, s in zip(up, row)
+    )
     shift = draw(d + 1)  # an image of keys and functions, with a at the shift
-    moved, functions = [[x + t for x, t in zip(k, shift)] for k in up], [(w, c - dot(w, shift)) for w, c in affine]
+    moved, functions = (
+        [[x + t for x, t in zip(k, shift)] for k in up],
+        [(w, c - dot(w, shift)) for w, c in affine],
+    )
     at = lambda f, x: dot(f[0], x) + f[1]
     centred = [[x - t for x, t in zip(k, moved[-1])] for k in moved[:-1]]
     u = functions[-1][0] if positive else functions[0][0]
@@ -755,9 +1010,17 @@ def test_patterns_give_signs_of_low_rank(k):
     n, columns = 16, some_rows(16, k, k)
     q, keys = moment_queries(columns, n=n, gap=1.0), moment_keys(n, k)
     c = (q @ keys.T).gather(1, columns).amin(1) - 0.5
-    real = torch.cat([q, -c[:, None]], 1) @ torch.cat([keys, torch.ones(n, 1).double()], 1).T
-    assert torch.equal(real > 0, torch.zeros(n, n, dtype=torch.bool).scatter(1, columns, True))
-    assert torch.linalg.matrix_rank(torch.cat([real, torch.ones(1, n).double()])) <= 2 * k + 1
+    real = (
+        torch.cat([q, -c[:, None]], 1)
+        @ torch.cat([keys, torch.ones(n, 1).double()], 1).T
+    )
+    assert torch.equal(
+        real > 0, torch.zeros(n, n, dtype=torch.bool).scatter(1, columns, True)
+    )
+    assert (
+        torch.linalg.matrix_rank(torch.cat([real, torch.ones(1, n).double()]))
+        <= 2 * k + 1
+    )
 
 
 @pytest.mark.claim("codes.sign-rank", role="control")
@@ -776,7 +1039,10 @@ def test_identity_of_three_has_sign_rank_three():
 
 
 def brute(rows, n):
-    ends = lambda p: {frozenset(p[:c]) for c in range(n + 1)} | {frozenset(p[c:]) for c in range(n + 1)}
+    ends = lambda p: (
+        {frozenset(p[:c]) for c in range(n + 1)}
+        | {frozenset(p[c:]) for c in range(n + 1)}
+    )
     return any(all(r in ends(p) for r in rows) for p in permutations(range(n)))
 
 
@@ -795,11 +1061,22 @@ def check_line(*, patterns=400, complements=True):
             rows.append(frozenset(order[:cut] if draw(0, 2) else order[cut:]))
         keys = line_order(rows, n)
         if not complements and keys is not None:
-            keys = keys if all(max(keys[j] for j in r) < min(keys[j] for j in range(n) if j not in r) for r in rows) else None
+            keys = (
+                keys
+                if all(
+                    max(keys[j] for j in r)
+                    < min(keys[j] for j in range(n) if j not in r)
+                    for r in rows
+                )
+                else None
+            )
         wrong += (keys is not None) != brute(rows, n)
         if keys is not None:
             for r in rows:
-                inside, outside = [keys[j] for j in r], [keys[j] for j in range(n) if j not in r]
+                inside, outside = (
+                    [keys[j] for j in r],
+                    [keys[j] for j in range(n) if j not in r],
+                )
                 wrong += not (max(inside) < min(outside) or min(inside) > max(outside))
     return at_most(wrong, 0)
 
@@ -833,19 +1110,38 @@ def check_warren(n, k, d):
 @pytest.mark.claim("codes.counting", role="check")
 def test_enough_dimensions_are_not_excluded():
     """d = 2 k does by the moment curve, so it may not be excluded."""
-    assert all(check_warren(k * m, k, 2 * k).ok for k in (1, 2, 5, 20) for m in (4 * k + 1, 10**3, 10**9))
+    assert all(
+        check_warren(k * m, k, 2 * k).ok
+        for k in (1, 2, 5, 20)
+        for m in (4 * k + 1, 10**3, 10**9)
+    )
 
 
 @pytest.mark.claim("codes.counting", role="check")
-@pytest.mark.parametrize(("n", "k", "exact"), [(2, 1, 2), (3, 1, 6), (4, 2, 90), (4, 1, 24), (5, 1, 120)])
+@pytest.mark.parametrize(
+    ("n", "k", "exact"), [(2, 1, 2), (3, 1, 6), (4, 2, 90), (4, 1, 24), (5, 1, 120)]
+)
 def test_blocks_are_some_of_the_patterns(n, k, exact):
     """Blocks of permutations, listed: all different, all regular, no more than there are regular patterns, found by brute force."""
     rows = list(combinations(range(n), k))
-    regular = {p for p in product(rows, repeat=n) if all(sum(j in r for r in p) == k for j in range(n))}
+    regular = {
+        p
+        for p in product(rows, repeat=n)
+        if all(sum(j in r for r in p) == k for j in range(n))
+    }
     m, blocks = n // k, set()
     for chosen in product(permutations(range(n // k)), repeat=k * k):
-        blocks.add(tuple(tuple(j * m + chosen[i // m * k + j][i % m] for j in range(k)) for i in range(n)))
-    assert len(regular) == exact and blocks <= regular and len(blocks) == math.factorial(m) ** (k * k)
+        blocks.add(
+            tuple(
+                tuple(j * m + chosen[i // m * k + j][i % m] for j in range(k))
+                for i in range(n)
+            )
+        )
+    assert (
+        len(regular) == exact
+        and blocks <= regular
+        and len(blocks) == math.factorial(m) ** (k * k)
+    )
     assert math.log(len(blocks)) >= k * n * math.log(n / (math.e * k))
 
 
@@ -853,17 +1149,37 @@ def test_blocks_are_some_of_the_patterns(n, k, exact):
 def test_warren_for_signs_on_a_line():
     """All patterns of n rows met in d = 1, by brute force, are fewer than Warren's bound."""
     for n in (3, 4):
-        sides = {frozenset(map(frozenset, [p[:c] for c in range(1, n)] + [p[c:] for c in range(1, n)])) for p in permutations(range(n))}
+        sides = {
+            frozenset(
+                map(
+                    frozenset,
+                    [p[:c] for c in range(1, n)] + [p[c:] for c in range(1, n)],
+                )
+            )
+            for p in permutations(range(n))
+        }
         met = {rows for side in sides for rows in product(side, repeat=n)}
         assert math.log(len(met)) <= 3 * n * math.log(8 * math.e * n / 3)
 
 
 @pytest.mark.claim("codes.counting", role="check")
 def test_the_least_dimension_of_the_count():
-    assert [counting_dimension(10**e, 16) for e in (6, 60, 300)] == [6, 8, 8] and counting_dimension(4, 4) == 1
-    for n, k in ((10**6, 16), (10**30, 9), (10**300, 8)):  # within what blocks and ln m! >= m ln m - m leave
+    assert [counting_dimension(10**e, 16) for e in (6, 60, 300)] == [
+        6,
+        8,
+        8,
+    ] and counting_dimension(4, 4) == 1
+    for n, k in (
+        (10**6, 16),
+        (10**30, 9),
+        (10**300, 8),
+    ):  # within what blocks and ln m! >= m ln m - m leave
         d = counting_dimension(n, k)
-        ratio = lambda d: k * math.log(n / math.e / k) / ((2 * d + 1) * math.log(8 * math.e * n / (2 * d + 1)))
+        ratio = lambda d: (
+            k
+            * math.log(n / math.e / k)
+            / ((2 * d + 1) * math.log(8 * math.e * n / (2 * d + 1)))
+        )
         assert ratio(d) <= 1 < ratio(d - 1)
 
 
@@ -880,7 +1196,9 @@ def test_half_of_k_for_many_tokens():
 
 def check_spiral(turn=(3 - 5**0.5) / 2):
     """|s / (n T) - 0.2093| of spirals on the sphere at n = 64, 256, 1024, 4096: at most 0.0003."""
-    costs = {n: 1 / (1 - coherence(spiral_keys(n, turn))) for n in (64, 256, 1024, 4096)}
+    costs = {
+        n: 1 / (1 - coherence(spiral_keys(n, turn))) for n in (64, 256, 1024, 4096)
+    }
     assert all(price(n, 3).low <= c for n, c in costs.items())
     return at_most(max(abs(c / n - 0.2093) for n, c in costs.items()), 0.0003)
 
@@ -897,5 +1215,7 @@ def test_a_rational_turn():
 
 @pytest.mark.claim("codes.spiral", role="witness")
 def test_the_spiral_is_on_the_sphere_and_between_the_bounds():
-    assert all(price(n, 3).low <= 0.2093 * n <= price(n, 3).high for n in (64, 256, 1024, 4096))
+    assert all(
+        price(n, 3).low <= 0.2093 * n <= price(n, 3).high for n in (64, 256, 1024, 4096)
+    )
     assert (spiral_keys(50).norm(dim=1) - 1).abs().max() < 1e-15

@@ -31,7 +31,12 @@ def naive(x, layers, **how):
 def square(w_qk, w_v):
     """A layer of one head with d_qk = d: W_QK / sqrt(d_qk) and W as given."""
     d = len(w_qk)
-    return Layer(math.sqrt(d) * w_qk[None], torch.eye(d, dtype=w_qk.dtype)[None], w_v[None], torch.eye(d, dtype=w_qk.dtype)[None])
+    return Layer(
+        math.sqrt(d) * w_qk[None],
+        torch.eye(d, dtype=w_qk.dtype)[None],
+        w_v[None],
+        torch.eye(d, dtype=w_qk.dtype)[None],
+    )
 
 
 def spread(x, layer):
@@ -47,7 +52,9 @@ def g(y):
 
 def unit(layer):
     """|W_QK|_1 |W|_{1,inf} / sqrt(d_qk) of a layer with one head."""
-    w_qk = (layer.w_q[0] @ layer.w_k[0].T).abs().sum(0).max() / math.sqrt(layer.w_q.shape[-1])
+    w_qk = (layer.w_q[0] @ layer.w_k[0].T).abs().sum(0).max() / math.sqrt(
+        layer.w_q.shape[-1]
+    )
     return float(w_qk * composite_norm(merged(layer)[0][0]))
 
 
@@ -68,7 +75,10 @@ def toy(w, v, L=1):
 def check_toy(a, w, v, *, L=4, bias=0.0):
     """The map a -> v a tanh(w a^2) against the network in units of ln r; tolerance 1e-12 * 3^L, for errors are tripled."""
     x = a * torch.tensor([[1.0], [-1.0]], dtype=torch.float64)
-    layers = [layer._replace(b_q=bias * torch.ones(1, 1, dtype=torch.float64)) for layer in toy(w, v, L)]
+    layers = [
+        layer._replace(b_q=bias * torch.ones(1, 1, dtype=torch.float64))
+        for layer in toy(w, v, L)
+    ]
     got, wanted = log_residuals(x, layers), [a]
     for _ in range(L):
         wanted.append(v * wanted[-1] * math.tanh(w * wanted[-1] ** 2))
@@ -77,12 +87,16 @@ def check_toy(a, w, v, *, L=4, bias=0.0):
 
 
 @pytest.mark.claim("collapse.toy", role="check")
-@pytest.mark.parametrize(("a", "w", "v"), [(1.0, 1.0, 1.0), (100.0, 1e-6, 1.0), (0.1, 1e3, 1.1)])
+@pytest.mark.parametrize(
+    ("a", "w", "v"), [(1.0, 1.0, 1.0), (100.0, 1e-6, 1.0), (0.1, 1e3, 1.1)]
+)
 def test_toy(a, w, v):
     assert check_toy(a, w, v).ok
     x = a * torch.tensor([[1.0], [-1.0]], dtype=torch.float64)
     gap = log_residuals(x, toy(w, v)) - log_bound(x, toy(w, v), version="printed")
-    assert float(gap[1]) == pytest.approx(math.log(math.tanh(w * a * a) / (8 * w * a * a)), abs=1e-10)
+    assert float(gap[1]) == pytest.approx(
+        math.log(math.tanh(w * a * a) / (8 * w * a * a)), abs=1e-10
+    )
     assert gap[1] <= math.log(1 / 8) + 8 * EPS  # a tanh of 0.01 is its argument to 3e-5
 
 
@@ -107,7 +121,10 @@ def check_spread(delta, *, linear=False, p_1=0.5, seed=None):
     Without a seed the worst case of two tokens, s = (p_1, 1 - p_1); tolerance 32 eps.
     """
     if seed is None:
-        r, e = torch.tensor([p_1, 1 - p_1], dtype=torch.float64).log(), torch.tensor([delta, 0.0], dtype=torch.float64)
+        r, e = (
+            torch.tensor([p_1, 1 - p_1], dtype=torch.float64).log(),
+            torch.tensor([delta, 0.0], dtype=torch.float64),
+        )
     else:
         gen = torch.Generator().manual_seed(seed)
         r, e = torch.randn(2, 200, 7, dtype=torch.float64, generator=gen)
@@ -117,7 +134,10 @@ def check_spread(delta, *, linear=False, p_1=0.5, seed=None):
         off = torch.maximum(p - (1 + 2 * delta) * s, (1 - delta) * s - p).max()
     else:
         tv = (p - s).abs().sum(-1) / 2 - math.tanh(delta / 4)
-        off = torch.maximum(torch.maximum(p - math.exp(delta) * s, math.exp(-delta) * s - p).max(), tv.max())
+        off = torch.maximum(
+            torch.maximum(p - math.exp(delta) * s, math.exp(-delta) * s - p).max(),
+            tv.max(),
+        )
     return at_most(off, 32 * EPS)
 
 
@@ -126,7 +146,9 @@ def check_spread(delta, *, linear=False, p_1=0.5, seed=None):
 def test_spread(delta):
     assert check_spread(delta, seed=1).ok
     assert all(check_spread(delta, p_1=p).ok for p in (1e-9, 1e-3, 0.3, 0.999))
-    assert delta > 1.256 or all(check_spread(delta, linear=True, p_1=p).ok for p in (1e-9, 1e-3, 0.3, 0.999))
+    assert delta > 1.256 or all(
+        check_spread(delta, linear=True, p_1=p).ok for p in (1e-9, 1e-3, 0.3, 0.999)
+    )
 
 
 @pytest.mark.claim("collapse.spread", role="control")
@@ -152,7 +174,11 @@ def check_one_layer(x, layers, *, skip=False):
     worst = 0.0
     for one, layer in zip(x, layers):
         after = forward(one, [layer], skip=True) if skip else None
-        used = constant(one, layer) if after is None else math.exp(float(naive(one, [layer], skip=True).diff()[0]))
+        used = (
+            constant(one, layer)
+            if after is None
+            else math.exp(float(naive(one, [layer], skip=True).diff()[0]))
+        )
         if skip:  # the same quotient, with the residual of X + SA(X)
             used = used / float(composite_norm(residual(one))) ** 2 / unit(layer)
         worst = max(worst, used / math.sqrt(g(2 * spread(one, layer))))
@@ -165,7 +191,9 @@ def draws(count, seed=0):
     for i in range(count):
         n, d, d_qk = (int(v) for v in torch.randint(2, 9, (3,), generator=gen))
         layer = random_layers(1, 1, d, d_qk, bias=i % 2 == 0, generator=gen)[0]
-        x = torch.randn(n, d, dtype=torch.float64, generator=gen) + torch.randn(d, dtype=torch.float64, generator=gen)
+        x = torch.randn(n, d, dtype=torch.float64, generator=gen) + torch.randn(
+            d, dtype=torch.float64, generator=gen
+        )
         goal = 10 ** float(4.7 * torch.rand((), generator=gen) - 3)
         xs.append(x)
         layers.append(layer._replace(w_q=layer.w_q * goal / spread(x, layer)))
@@ -176,7 +204,10 @@ def ascended(seed, *, n=4, d=3, steps=150, most=None, grow=0.05):
     """Tokens and weights that gradient ascent has made as bad as it can: the constant, divided by sqrt(g(2 D)) if most
     is None, else by nothing with the spread held at most."""
     gen = torch.Generator().manual_seed(seed)
-    r, w_qk, w, x = (torch.randn(*s, dtype=torch.float64, generator=gen).requires_grad_() for s in ((n, d), (d, d), (d, d), (d,)))
+    r, w_qk, w, x = (
+        torch.randn(*s, dtype=torch.float64, generator=gen).requires_grad_()
+        for s in ((n, d), (d, d), (d, d), (d,))
+    )
     optimiser = torch.optim.Adam([r, w_qk, w, x], lr=grow)
 
     def scaled():
@@ -191,7 +222,9 @@ def ascended(seed, *, n=4, d=3, steps=150, most=None, grow=0.05):
         centred, qk = scaled()
         logits = centred @ qk @ centred.T + (centred @ (qk.T @ x))[None]
         y = torch.softmax(logits, -1) @ centred @ w
-        value = norm(y - y.mean(0)) / (qk.abs().sum(0).max() * norm(w) * norm(centred) ** 3)
+        value = norm(y - y.mean(0)) / (
+            qk.abs().sum(0).max() * norm(w) * norm(centred) ** 3
+        )
         if most is None:
             e = centred @ qk @ centred.T
             wide = 2 * (e.amax(-1) - e.amin(-1)).max()
@@ -221,13 +254,23 @@ def test_one_layer_against_gradient_ascent(seed):
 def test_the_two_halves_of_the_bound():
     """|F|_1 and |F|_inf apart, F = (P - 1 s') R, for 300 draws; tolerance 1e-10 of the bound."""
     for x, layer in zip(*draws(300, seed=5)):
-        r, p = residual(x), attention_matrix(x, layer.w_q, layer.w_k, b_q=layer.b_q, b_k=layer.b_k)[0]
-        q = (x.mean(0) @ layer.w_q[0] + (0 if layer.b_q is None else layer.b_q[0])) / math.sqrt(layer.w_q.shape[-1])
+        r, p = (
+            residual(x),
+            attention_matrix(x, layer.w_q, layer.w_k, b_q=layer.b_q, b_k=layer.b_k)[0],
+        )
+        q = (
+            x.mean(0) @ layer.w_q[0] + (0 if layer.b_q is None else layer.b_q[0])
+        ) / math.sqrt(layer.w_q.shape[-1])
         f = p @ r - torch.softmax(r @ layer.w_k[0] @ q, -1) @ r
-        w_qk = (layer.w_q[0] @ layer.w_k[0].T).abs().sum(0).max() / math.sqrt(layer.w_q.shape[-1])
+        w_qk = (layer.w_q[0] @ layer.w_k[0].T).abs().sum(0).max() / math.sqrt(
+            layer.w_q.shape[-1]
+        )
         one, inf, top = r.abs().sum(0).max(), r.abs().sum(1).max(), r.abs().max()
         assert f.abs().sum(1).max() <= w_qk * top * inf**2 * (1 + 1e-10) + 1e-13
-        assert f.abs().sum(0).max() <= g(2 * spread(x, layer)) * w_qk * one * inf * top * (1 + 1e-10) + 1e-13
+        assert (
+            f.abs().sum(0).max()
+            <= g(2 * spread(x, layer)) * w_qk * one * inf * top * (1 + 1e-10) + 1e-13
+        )
 
 
 @pytest.mark.claim("collapse.one-layer", role="control")
@@ -248,9 +291,17 @@ def test_draws_cover_all_spreads():
 def check_multi_head(seed, *, skip=False, causal=False, h=3, **size):
     """ln r_l - ln u_l, the worst of l = 0..L of one network; at most 1e-9 times the logarithm."""
     x, layers = network(seed, h=h, **size)
-    how = {"skip": skip, "mask": torch.ones(len(x), len(x)).tril().bool() if causal else None}
-    got, bound = (naive(x, layers, **how) if skip or causal else log_residuals(x, layers)), log_bound(x, layers)
-    off = torch.where(bound == math.inf, -math.inf, (got - bound) / bound.abs().clamp(1, 1e300))
+    how = {
+        "skip": skip,
+        "mask": torch.ones(len(x), len(x)).tril().bool() if causal else None,
+    }
+    got, bound = (
+        (naive(x, layers, **how) if skip or causal else log_residuals(x, layers)),
+        log_bound(x, layers),
+    )
+    off = torch.where(
+        bound == math.inf, -math.inf, (got - bound) / bound.abs().clamp(1, 1e300)
+    )
     return at_most(off.max(), 1e-9)
 
 
@@ -281,7 +332,11 @@ def check_g():
     for delta in (1e-9, 1e-3, 1.0, 30.0, 500.0):
         x = math.sqrt(delta / 2) * torch.tensor([[1.0], [-1.0]], dtype=torch.float64)
         u = log_bound(x, toy(1.0, 2.0))
-        ln_g = delta if delta < 1e-8 else 2 * delta + math.log(-math.expm1(-2 * delta)) - math.log(2 * delta)
+        ln_g = (
+            delta
+            if delta < 1e-8
+            else 2 * delta + math.log(-math.expm1(-2 * delta)) - math.log(2 * delta)
+        )
         worst = max(worst, abs(float(u[1] - 3 * u[0]) - math.log(2) - ln_g / 2))
     return at_most(worst, 1e-9)
 
@@ -324,7 +379,9 @@ def check_bound(case):
 def drawn(seed):
     """A network at the edge of both conditions: its scale is the largest that meets them."""
     x, layers = network(seed, h=1, L=4)
-    w_qk = max(float((l.w_q[0] @ l.w_k[0].T).abs().sum(0).max()) / math.sqrt(3) for l in layers)
+    w_qk = max(
+        float((l.w_q[0] @ l.w_k[0].T).abs().sum(0).max()) / math.sqrt(3) for l in layers
+    )
     r, beta = float(composite_norm(residual(x))), max(unit(l) for l in layers)
     x = x * min(math.sqrt(2.11 / w_qk), math.sqrt(1 / (4 * beta))) / r
     return log_residuals(x, layers), log_bound(x, layers, version="printed")
@@ -338,7 +395,10 @@ def test_bound_under_the_spread_condition():
 
 def counterexample():
     """The family at m = 30000: logarithms of the residual after the layer and of the printed bound."""
-    square_norm, w = certify.family_residual(30000, 750000, Fraction(1, 2**60)), math.log(750000)
+    square_norm, w = (
+        certify.family_residual(30000, 750000, Fraction(1, 2**60)),
+        math.log(750000),
+    )
     return math.log(square_norm) / 2, math.log(4 * w * 2**1.5)
 
 
@@ -351,7 +411,10 @@ def test_bound_without_a_spread_condition():
 def test_the_counterexample_in_fractions():
     """4 w |R|^3 squared is 128 w^2; w = ln 750000 < 13.528, since e > 2.71828182845 and 2.71828182845^13.528 > 750000."""
     assert Fraction(271828182845, 10**11) ** 13528 > Fraction(750000) ** 1000
-    assert certify.family_residual(30000, 750000, Fraction(1, 2**60)) > 128 * Fraction(13528, 1000) ** 2
+    assert (
+        certify.family_residual(30000, 750000, Fraction(1, 2**60))
+        > 128 * Fraction(13528, 1000) ** 2
+    )
     assert family_constant(30000, 750000) == pytest.approx(4.1915, abs=1e-4)
 
 
@@ -363,7 +426,10 @@ def test_both_conditions_can_hold_with_a_collapse():
 
 def check_family(m, e=None):
     """sqrt(m - 1) / (8 ln(2 m - 1)) against the constant that the family needs, in fractions."""
-    return at_most(math.sqrt(m - 1) / (8 * math.log(2 * m - 1)), family_constant(m, 2 * m - 1 if e is None else e))
+    return at_most(
+        math.sqrt(m - 1) / (8 * math.log(2 * m - 1)),
+        family_constant(m, 2 * m - 1 if e is None else e),
+    )
 
 
 @pytest.mark.claim("collapse.family", role="check")
@@ -394,7 +460,14 @@ def check_size(constant_of, draws=400):
     for seed in range(draws):
         gen = torch.Generator().manual_seed(seed)
         n, d = (int(v) for v in torch.randint(2, 12, (2,), generator=gen))
-        x, layers = network(seed, L=1, h=1, n=n, d=d, gain=10 ** (3 * float(torch.rand((), generator=gen)) - 1))
+        x, layers = network(
+            seed,
+            L=1,
+            h=1,
+            n=n,
+            d=d,
+            gain=10 ** (3 * float(torch.rand((), generator=gen)) - 1),
+        )
         worst = max(worst, constant(x, layers[0]) / constant_of(n, d))
     for m, e in ((20, 30), (200, 2780)):
         worst = max(worst, constant(*family(m, e, K=20)) / constant_of(2 * m, m))
@@ -422,7 +495,10 @@ def check_cubic(scale, *, skip=False, seed=0):
     after = residual(forward(x, layers, skip=skip))
     lead = leading(x, layer)
     off = composite_norm(after - lead) - 64 * EPS * x.abs().max()
-    return at_most(off / (unit(layer) * composite_norm(r) ** 3), (g(2 * spread(x, layer)) - 1) * (1 + 1e-6))
+    return at_most(
+        off / (unit(layer) * composite_norm(r) ** 3),
+        (g(2 * spread(x, layer)) - 1) * (1 + 1e-6),
+    )
 
 
 def leading(x, layer):
@@ -431,7 +507,14 @@ def leading(x, layer):
     for h, w in enumerate(merged(layer)[0]):
         q = x.mean(0) @ layer.w_q[h] + (0 if layer.b_q is None else layer.b_q[h])
         s = torch.softmax(r @ layer.w_k[h] @ q / root, -1)
-        total = total + (r @ layer.w_q[h]) @ (r @ layer.w_k[h]).T / root @ (s[:, None] * (r - s @ r)) @ w
+        total = (
+            total
+            + (r @ layer.w_q[h])
+            @ (r @ layer.w_k[h]).T
+            / root
+            @ (s[:, None] * (r - s @ r))
+            @ w
+        )
     return total - total.mean(0)
 
 
@@ -450,7 +533,10 @@ def test_cubic_needs_no_skip():
 def test_the_leading_term_leads_for_many_heads():
     x, layers = network(1, L=1, h=3, scale=0.01, bias=False)
     after = residual(forward(x, layers))
-    assert spread(x, layers[0]) < 1e-3 and relative_error(leading(x, layers[0]), after) < 1e-3
+    assert (
+        spread(x, layers[0]) < 1e-3
+        and relative_error(leading(x, layers[0]), after) < 1e-3
+    )
     deep = log_residuals(*network(1, L=6, h=3, gain=1.0))
     steps = deep.diff()
     assert (steps[1:] / steps[:-1] - 3)[-2:].abs().max() < 0.2
@@ -514,9 +600,15 @@ def test_half_is_nearly_needed():
 def check_recursion(*, plain=False, seed=0, L=5):
     """ln r of the recursion against 900 digits: at most 1e-8."""
     x, layers = network(seed, L=L, n=4, d=3, gain=0.7)
-    nested = [tuple(None if w is None else w.tolist() for w in layer) for layer in layers]
-    wanted = torch.tensor(certify.log_residuals(x.tolist(), nested, digits=900), dtype=torch.float64)
-    return at_most(((naive if plain else log_residuals)(x, layers) - wanted).abs().max(), 1e-8)
+    nested = [
+        tuple(None if w is None else w.tolist() for w in layer) for layer in layers
+    ]
+    wanted = torch.tensor(
+        certify.log_residuals(x.tolist(), nested, digits=900), dtype=torch.float64
+    )
+    return at_most(
+        ((naive if plain else log_residuals)(x, layers) - wanted).abs().max(), 1e-8
+    )
 
 
 @pytest.mark.claim("collapse.recursion", role="check")
@@ -554,7 +646,13 @@ def check_frozen(t, *, live=False, seed=0):
     last = []
     for factor in (1.0, t):
         r = factor * residual(x)
-        logs = log_residuals(x.mean(-2) + r, layers) if live else torch.stack([composite_norm(y) for y in frozen(r, layers, matrices)]).log()
+        logs = (
+            log_residuals(x.mean(-2) + r, layers)
+            if live
+            else torch.stack(
+                [composite_norm(y) for y in frozen(r, layers, matrices)]
+            ).log()
+        )
         last.append(float(logs[-1]))
     return at_most(abs((last[1] - last[0]) / math.log(t) - 1), 1e-9)
 
@@ -573,8 +671,12 @@ def test_the_forward_pass_with_frozen_attention_has_these_residuals(seed):
     matrices = [forward(x, layers, return_attention=True)[1][0]] * len(layers)
     y, wanted = x, frozen(residual(x), layers, matrices)
     for layer, p, r in zip(layers, matrices, wanted[1:], strict=True):
-        y = (p @ (y @ layer.w_v + layer.b_v.unsqueeze(-2)) @ layer.w_o).sum(-3) + layer.b_o
-        assert at_most((residual(y) - r).abs().max(), 1e3 * EPS * float(y.abs().max())).ok
+        y = (p @ (y @ layer.w_v + layer.b_v.unsqueeze(-2)) @ layer.w_o).sum(
+            -3
+        ) + layer.b_o
+        assert at_most(
+            (residual(y) - r).abs().max(), 1e3 * EPS * float(y.abs().max())
+        ).ok
 
 
 @pytest.mark.claim("collapse.frozen", role="check")
@@ -602,6 +704,8 @@ def test_frozen_and_causal_stay_where_live_attention_collapses():
     x, layers = network(0, L=5, h=2, n=8, d=16, gain=1.0, bias=False)
     matrices = [forward(x, layers, return_attention=True)[1][0]] * 5
     kept = composite_norm(frozen(residual(x), layers, matrices)[-1])
-    causal = composite_norm(residual(forward(x, layers, mask=torch.ones(8, 8).tril().bool())))
+    causal = composite_norm(
+        residual(forward(x, layers, mask=torch.ones(8, 8).tril().bool()))
+    )
     live = log_residuals(x, layers)[-1].exp()
     assert kept > 1e-4 and causal > 1e-4 and live < 1e-8, (kept, causal, live)

@@ -50,16 +50,43 @@ def triangle(n):
 D = 16
 ROWS = {  # name -> (kernel, sizes as functions of n, exponent of n)
     "dense": (lambda q, k, v, **_: dense(q, k, v), {}, 2),
-    "linformer": (lambda q, k, v, k_: linformer_attention(q, k, v, *2 * [q.new_ones(k_, len(q))]), {"k": 32}, 1),
+    "linformer": (
+        lambda q, k, v, k_: linformer_attention(q, k, v, *2 * [q.new_ones(k_, len(q))]),
+        {"k": 32},
+        1,
+    ),
     "nystrom": (lambda q, k, v, k_: nystrom_attention(q, k, v, k_), {"k": 16}, 1),
-    "strided": (lambda q, k, v, l: strided_attention(q, k, v, stride=l), {"l": math.isqrt}, 1.5),
-    "fixed": (lambda q, k, v, l, c: fixed_attention(q, k, v, stride=l, summary=c), {"l": math.isqrt, "c": 2}, 1.5),
+    "strided": (
+        lambda q, k, v, l: strided_attention(q, k, v, stride=l),
+        {"l": math.isqrt},
+        1.5,
+    ),
+    "fixed": (
+        lambda q, k, v, l, c: fixed_attention(q, k, v, stride=l, summary=c),
+        {"l": math.isqrt, "c": 2},
+        1.5,
+    ),
     "window": (lambda q, k, v, w: window_attention(q, k, v, width=w), {"w": 33}, 1),
-    "lsh": (lambda q, k, v, r, m, b: lsh_attention(q, v, buckets=b, rounds=r, chunk=m, generator=generator()),
-            {"r": 2, "m": 64, "b": lambda n: factors(n // 64)}, 1),
+    "lsh": (
+        lambda q, k, v, r, m, b: lsh_attention(
+            q, v, buckets=b, rounds=r, chunk=m, generator=generator()
+        ),
+        {"r": 2, "m": 64, "b": lambda n: factors(n // 64)},
+        1,
+    ),
     "linear": (lambda q, k, v: linear_attention(q, k, v), {}, 1),
-    "linear causal": (lambda q, k, v, m: linear_attention(q, k, v, causal=True, chunk=m), {"m": 32}, 1),
-    "performer": (lambda q, k, v, f: performer_attention(q, k, v, features=f, generator=generator()), {"f": 24}, 1),
+    "linear causal": (
+        lambda q, k, v, m: linear_attention(q, k, v, causal=True, chunk=m),
+        {"m": 32},
+        1,
+    ),
+    "performer": (
+        lambda q, k, v, f: performer_attention(
+            q, k, v, features=f, generator=generator()
+        ),
+        {"f": 24},
+        1,
+    ),
     "gru": (lambda q, k, v: torch.nn.GRU(D, D, batch_first=True)(q[None]), {}, 1),
 }
 
@@ -81,8 +108,12 @@ def counted(name, n):
     at = {key: size(n) if callable(size) else size for key, size in sizes.items()}
     q, k, v = torch.randn(3, n, D, generator=generator(n)).unbind()
     with FlopCounterMode(display=False) as counter, torch.no_grad():
-        kernel(q, k, v, **{"k_" if key == "k" else key: size for key, size in at.items()})
-    summed = {key: sum(size) if isinstance(size, tuple) else size for key, size in at.items()}
+        kernel(
+            q, k, v, **{"k_" if key == "k" else key: size for key, size in at.items()}
+        )
+    summed = {
+        key: sum(size) if isinstance(size, tuple) else size for key, size in at.items()
+    }
     return counter.get_total_flops(), flops(name, n, D, **summed)
 
 
@@ -161,7 +192,9 @@ def branches(n, l, c):
 
 def check_order(n, l, c, *, first="summary", claimed=None):
     """Pairs that two layers with skips do not join, against the formula l (l - c) m (m - 1) / 2; n = l m."""
-    local, summary = (b.double() + torch.eye(n, dtype=torch.float64) for b in branches(n, l, c))
+    local, summary = (
+        b.double() + torch.eye(n, dtype=torch.float64) for b in branches(n, l, c)
+    )
     reached = (local @ summary if first == "summary" else summary @ local) > 0
     missed = int((triangle(n) & ~reached).sum())
     claimed = l * (l - c) * (n // l) * (n // l - 1) // 2 if claimed is None else claimed
@@ -169,7 +202,9 @@ def check_order(n, l, c, *, first="summary", claimed=None):
 
 
 @pytest.mark.claim("efficient.order", role="check")
-@pytest.mark.parametrize(("n", "l", "c"), [(256, 16, 1), (64, 8, 2), (60, 10, 3), (12, 4, 4)])
+@pytest.mark.parametrize(
+    ("n", "l", "c"), [(256, 16, 1), (64, 8, 2), (60, 10, 3), (12, 4, 4)]
+)
 def test_summary_first_misses(n, l, c):
     assert check_order(n, l, c).ok
     assert check_order(n, l, c, first="local", claimed=0).ok
@@ -211,16 +246,26 @@ def test_tiles(name):
 def weights(qk, sets, *, correct=True):
     """Weights of hashed attention from who sees whom, by the formula: softmax over the union, or each key N times."""
     a, N = qk @ F.normalize(qk, dim=-1).mT / math.sqrt(qk.shape[-1]), sets.sum(0)
-    return torch.softmax(a + (torch.where(N > 0, 0.0, -math.inf) if correct else N.to(a.dtype).log()), -1)
+    return torch.softmax(
+        a + (torch.where(N > 0, 0.0, -math.inf) if correct else N.to(a.dtype).log()), -1
+    )
 
 
-def check_union(seed=0, *, n=50, rounds=4, chunk=8, buckets=4, causal=False, correct=True):
+def check_union(
+    seed=0, *, n=50, rounds=4, chunk=8, buckets=4, causal=False, correct=True
+):
     """The kernel against softmax over the union of the rounds; 1e-12 = 4500 eps."""
     g = generator(seed)
     qk, v = torch.randn(2, n, 6, generator=g, dtype=torch.float64).unbind()
     ids = lsh_buckets(qk, buckets, rounds=rounds, generator=generator(seed))
     sets = lsh_sets(ids, chunk, causal=causal)
-    how = dict(buckets=buckets, rounds=rounds, chunk=chunk, causal=causal, generator=generator(seed))
+    how = dict(
+        buckets=buckets,
+        rounds=rounds,
+        chunk=chunk,
+        causal=causal,
+        generator=generator(seed),
+    )
     y = lsh_attention(qk, v, correct_duplicates=correct, **how)
     return at_most((y - weights(qk, sets) @ v).abs().max(), 1e-12)
 
@@ -241,21 +286,29 @@ def test_without_the_correction_keys_count_twice():
 @pytest.mark.claim("efficient.union", role="witness")
 def test_some_keys_are_seen_twice():
     qk = torch.randn(50, 6, generator=generator(), dtype=torch.float64)
-    assert lsh_sets(lsh_buckets(qk, 4, rounds=4, generator=generator()), 8).sum(0).max() == 4
+    assert (
+        lsh_sets(lsh_buckets(qk, 4, rounds=4, generator=generator()), 8).sum(0).max()
+        == 4
+    )
 
 
 @pytest.mark.claim("efficient.union", role="witness")
 def test_alone_in_one_round_but_not_in_another():
     """Tokens 0 and 1 meet in round 1 only: in round 0 they see nobody, not themselves. Token 2 is alone in both."""
     sets = lsh_sets(torch.tensor([[0, 1, 2], [0, 0, 1]]), 3)
-    assert not sets[0, :2].any() and sets[1, :2].tolist() == [[False, True, False], [True, False, False]]
+    assert not sets[0, :2].any() and sets[1, :2].tolist() == [
+        [False, True, False],
+        [True, False, False],
+    ]
     assert sets[:, 2].tolist() == [[False, False, True]] * 2
 
 
 def check_missed(seed=0, *, rounds=4, correct=True, n=96, buckets=4):
     """|TV to dense - mass of dense on keys that no round saw|, the worst row; 64 eps."""
     qk = torch.randn(n, 12, generator=generator(seed), dtype=torch.float64)
-    sets = lsh_sets(lsh_buckets(qk, buckets, rounds=rounds, generator=generator(seed + 1)), n)
+    sets = lsh_sets(
+        lsh_buckets(qk, buckets, rounds=rounds, generator=generator(seed + 1)), n
+    )
     P = weights(qk, ~torch.eye(n, dtype=torch.bool)[None])
     found = weights(qk, sets, correct=correct)
     gap = (P - found).abs().sum(-1) / 2 - (P * ~sets.any(0)).sum(-1)
@@ -266,7 +319,9 @@ def check_missed(seed=0, *, rounds=4, correct=True, n=96, buckets=4):
 @pytest.mark.parametrize(("seed", "rounds"), [(0, 1), (1, 4), (2, 16)])
 def test_the_distance_is_the_mass_that_no_round_saw(seed, rounds):
     assert check_missed(seed, rounds=rounds).ok
-    assert check_missed(seed, rounds=rounds, n=8, buckets=(2,) * 5).ok  # most tokens meet nobody
+    assert check_missed(
+        seed, rounds=rounds, n=8, buckets=(2,) * 5
+    ).ok  # most tokens meet nobody
 
 
 def check_limit(*, correct=False, rounds=20000):
@@ -277,10 +332,23 @@ def check_limit(*, correct=False, rounds=20000):
     angles = torch.tensor([0.0, 0.4, 1.5, 2.8], dtype=torch.float64)
     qk = torch.stack([angles.cos(), angles.sin()], -1)
     apart = (angles[:, None] - angles).abs()
-    wanted = ((1 - apart / math.pi) * (apart.cos() / math.sqrt(2)).exp()).fill_diagonal_(0)
+    wanted = (
+        (1 - apart / math.pi) * (apart.cos() / math.sqrt(2)).exp()
+    ).fill_diagonal_(0)
     wanted = wanted / wanted.sum(-1, keepdim=True)
-    how = dict(buckets=2, rounds=rounds, chunk=4, generator=generator(), correct_duplicates=correct)
-    return at_most((lsh_attention(qk, torch.eye(4, dtype=torch.float64), **how) - wanted).abs().max(), 0.02)
+    how = dict(
+        buckets=2,
+        rounds=rounds,
+        chunk=4,
+        generator=generator(),
+        correct_duplicates=correct,
+    )
+    return at_most(
+        (lsh_attention(qk, torch.eye(4, dtype=torch.float64), **how) - wanted)
+        .abs()
+        .max(),
+        0.02,
+    )
 
 
 @pytest.mark.claim("efficient.rounds", role="check")
@@ -322,7 +390,13 @@ def test_the_expected_distance_for_two_directions():
 
 def check_border(last, *, within, chunk=2):
     """Five tokens, four in bucket 1, the last in bucket `last` or 2: how many of the keys of token 3 differ."""
-    see = lambda b: lsh_sets(torch.tensor([[1, 1, 1, 1, b]]), chunk, causal=True, attend_self=True, within=within)[0, 3]
+    see = lambda b: lsh_sets(
+        torch.tensor([[1, 1, 1, 1, b]]),
+        chunk,
+        causal=True,
+        attend_self=True,
+        within=within,
+    )[0, 3]
     return at_most(int((see(last) != see(2)).sum()), 0)
 
 
@@ -334,7 +408,9 @@ def test_chunks_within_buckets_do_not_see_the_future():
 def check_all_borders(*, within, t=5):
     """All lists of t tokens in 3 buckets, chunks of 2: how many see otherwise when a token of any bucket follows."""
     ids = torch.tensor(list(product(range(3), repeat=t + 1)))[None]
-    sets = lsh_sets(ids, 2, causal=True, within=within)[0].view(3**t, 3, t + 1, t + 1)[:, :, :t]
+    sets = lsh_sets(ids, 2, causal=True, within=within)[0].view(3**t, 3, t + 1, t + 1)[
+        :, :, :t
+    ]
     return at_most(int((sets != sets[:, :1]).flatten(1).any(1).sum()), 0)
 
 
@@ -366,8 +442,12 @@ CAUSAL = {
     "fixed": lambda q, k, v: fixed_attention(q, k, v, stride=4, summary=2),
     "window": lambda q, k, v: window_attention(q, k, v, width=6, causal=True),
     "linear": lambda q, k, v: linear_attention(q, k, v, causal=True, chunk=8),
-    "performer": lambda q, k, v: performer_attention(q, k, v, features=12, causal=True, chunk=8, generator=generator(5)),
-    "lsh": lambda q, k, v: lsh_attention(q, v, buckets=4, rounds=3, chunk=4, causal=True, generator=generator(5)),
+    "performer": lambda q, k, v: performer_attention(
+        q, k, v, features=12, causal=True, chunk=8, generator=generator(5)
+    ),
+    "lsh": lambda q, k, v: lsh_attention(
+        q, v, buckets=4, rounds=3, chunk=4, causal=True, generator=generator(5)
+    ),
     "window, both sides": lambda q, k, v: window_attention(q, k, v, width=5),
 }
 
@@ -381,17 +461,27 @@ def check_causal(name, seed=0, *, n=30, at=17, size=1.0, edit_past=False):
     q, k, v = torch.randn(3, n, 6, generator=g, dtype=torch.float64).unbind()
     other = [t.clone() for t in (q, k, v)]
     for t in other:
-        t[(at - 1 if edit_past else at) :] = size * torch.randn(t[(at - 1 if edit_past else at) :].shape, generator=g, dtype=torch.float64)
-    return at_most((CAUSAL[name](*other) - CAUSAL[name](q, k, v))[:at].abs().max(), 512 * EPS)
+        t[(at - 1 if edit_past else at) :] = size * torch.randn(
+            t[(at - 1 if edit_past else at) :].shape, generator=g, dtype=torch.float64
+        )
+    return at_most(
+        (CAUSAL[name](*other) - CAUSAL[name](q, k, v))[:at].abs().max(), 512 * EPS
+    )
 
 
 def check_causal_all(name):
     """check_causal over all borders and four seeds: the worst."""
-    return max((check_causal(name, seed, at=at) for seed in range(4) for at in range(1, 30)), key=lambda c: c.value)
+    return max(
+        (check_causal(name, seed, at=at) for seed in range(4) for at in range(1, 30)),
+        key=lambda c: c.value,
+    )
 
 
 @pytest.mark.claim("efficient.causal", role="check")
-@pytest.mark.parametrize(("name", "at", "size"), list(product(list(CAUSAL)[:-1], (1, 8, 17, 29), (1.0, 10.0))))
+@pytest.mark.parametrize(
+    ("name", "at", "size"),
+    list(product(list(CAUSAL)[:-1], (1, 8, 17, 29), (1.0, 10.0))),
+)
 def test_causal_kernels_do_not_see_the_future(name, at, size):
     assert all(check_causal(name, seed, at=at, size=size).ok for seed in range(4))
 
@@ -413,14 +503,20 @@ def test_an_edit_of_the_past_is_seen(name):
 def rotations(n, d, factors):
     """Multiply-adds of one round of hashing, counted."""
     with FlopCounterMode(display=False) as counter:
-        lsh_buckets(torch.randn(n, d, generator=generator()), factors, generator=generator())
+        lsh_buckets(
+            torch.randn(n, d, generator=generator()), factors, generator=generator()
+        )
     return counter.get_total_flops() // 2
 
 
 def check_hash(way, *, n=1024, d=16, m=32):
     """Counted multiply-adds over n d log2(b), for b = 2 n / m buckets by F = log2 b signs; at most 1."""
     b = 2 * n // m
-    cut = {"one rotation": (b,), "two factors": factors(b), "signs": (2,) * int(math.log2(b))}[way]
+    cut = {
+        "one rotation": (b,),
+        "two factors": factors(b),
+        "signs": (2,) * int(math.log2(b)),
+    }[way]
     return at_most(Fraction(rotations(n, d, cut), n * d * int(math.log2(b))), 1)
 
 
@@ -462,16 +558,25 @@ def check_performer(x, y, *, power=1, minus=0.5):
     """
     nodes, mass = np.polynomial.hermite_e.hermegauss(60)
     w = torch.tensor(list(product(nodes, repeat=2)), dtype=torch.float64)
-    p = torch.tensor([a * b for a, b in product(mass, repeat=2)], dtype=torch.float64) / (2 * math.pi)
+    p = torch.tensor(
+        [a * b for a, b in product(mass, repeat=2)], dtype=torch.float64
+    ) / (2 * math.pi)
     x, y = torch.tensor([x, y], dtype=torch.float64)
     extra = ((0.5 - minus) * (x @ x + y @ y)).exp()
-    f = positive_features(torch.stack([x, y]), w) * math.sqrt(len(w))  # one feature at each node
+    f = positive_features(torch.stack([x, y]), w) * math.sqrt(
+        len(w)
+    )  # one feature at each node
     mean = ((f[0] * f[1] * extra) ** power * p).sum()
     wanted = (x @ y).exp() if power == 1 else ((x + y).square().sum() + 2 * x @ y).exp()
     return at_most((mean / wanted - 1).abs(), 1e-12)
 
 
-PAIRS = [((0.3, -0.5), (0.7, 0.2)), ((1.0, 0.0), (1.0, 0.0)), ((0.0, 0.0), (0.4, 1.2)), ((1.0, -1.0), (-1.0, 1.0))]
+PAIRS = [
+    ((0.3, -0.5), (0.7, 0.2)),
+    ((1.0, 0.0), (1.0, 0.0)),
+    ((0.0, 0.0), (0.4, 1.2)),
+    ((1.0, -1.0), (-1.0, 1.0)),
+]
 
 
 @pytest.mark.claim("efficient.performer", role="check")
@@ -491,8 +596,17 @@ def test_m_draws_divide_the_variance_by_m():
     """Relative variance (e^{|x + y|^2} - 1) / m at m = 50 over 4000 draws, within 15%; x = -y gives 0 exactly."""
     x, y = torch.tensor([[0.3, -0.5], [0.5, 0.1]], dtype=torch.float64)
     w = torch.randn(4000, 50, 2, generator=generator(), dtype=torch.float64)
-    estimates = torch.stack([(positive_features(x[None], u) @ positive_features(y[None], u).T).squeeze() for u in w])
+    estimates = torch.stack(
+        [
+            (positive_features(x[None], u) @ positive_features(y[None], u).T).squeeze()
+            for u in w
+        ]
+    )
     wanted = (math.exp(float((x + y).square().sum())) - 1) / 50
-    assert float(estimates.var() / (x @ y).exp() ** 2) == pytest.approx(wanted, rel=0.15)
+    assert float(estimates.var() / (x @ y).exp() ** 2) == pytest.approx(
+        wanted, rel=0.15
+    )
     opposite = positive_features(torch.stack([x, -x]), w[0])
-    assert float(opposite[0] @ opposite[1]) == pytest.approx(math.exp(-float(x @ x)), rel=1e-14)
+    assert float(opposite[0] @ opposite[1]) == pytest.approx(
+        math.exp(-float(x @ x)), rel=1e-14
+    )

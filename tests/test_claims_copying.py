@@ -40,12 +40,22 @@ def mixings(kind, n, ahead=False):
     return {
         "strided": lambda: plan(close(patterns.strided(n, 3, reach=1)), 2, 4, "union"),
         "fixed": lambda: plan(close(patterns.fixed(n, 4)), 2, 4, "multihead"),
-        "sequential": lambda: plan(close(patterns.strided(n, 5, reach=1)), 2, 2, "sequential"),
+        "sequential": lambda: plan(
+            close(patterns.strided(n, 5, reach=1)), 2, 2, "sequential"
+        ),
         "projection": lambda: [Project(n, not ahead)] * 2,
         "convolution": lambda: [Convolve(n, 3, not ahead)] * 2,
-        "bare": lambda: plan(patterns.from_sets([[0], *([k - 1] for k in range(1, n))]), 2, 2, "union"),  # the skip is needed
-        "order": lambda: [Convolve(n, 3, not ahead), *plan(close(patterns.fixed(n, 4)), 1, 2, "union")],  # so is the order
-        "mixed": lambda: [Convolve(n, 3, not ahead), *plan(close(patterns.strided(n, 4, reach=1)), 1, 4, "union")],
+        "bare": lambda: plan(
+            patterns.from_sets([[0], *([k - 1] for k in range(1, n))]), 2, 2, "union"
+        ),  # the skip is needed
+        "order": lambda: [
+            Convolve(n, 3, not ahead),
+            *plan(close(patterns.fixed(n, 4)), 1, 2, "union"),
+        ],  # so is the order
+        "mixed": lambda: [
+            Convolve(n, 3, not ahead),
+            *plan(close(patterns.strided(n, 4, reach=1)), 1, 4, "union"),
+        ],
     }[kind]()
 
 
@@ -53,17 +63,33 @@ def check_fields(kind="strided", *, ahead=False, n=10, seed=0):
     """One input token is changed: how far do tokens move that lie outside the causal fields; tolerance 1e4 eps."""
     inside = last_field(mixings(kind, n))
     net = Network(8, mixings(kind, n, ahead), width=16, seed=seed).double()
-    x = torch.randint(0, 8, (1, n), generator=torch.Generator().manual_seed(seed)).repeat(n + 1, 1)
+    x = torch.randint(
+        0, 8, (1, n), generator=torch.Generator().manual_seed(seed)
+    ).repeat(n + 1, 1)
     x[range(n), range(n)] = (x[0] + 1) % 8
     with torch.no_grad():
         y = net(x)
     moved = (y[:n] - y[n:]).abs().amax(-1).mT  # row k, column j
-    assert ahead or bool((moved[inside] > 1e-9).all()), "the field is larger than what a random network uses"
+    assert ahead or bool((moved[inside] > 1e-9).all()), (
+        "the field is larger than what a random network uses"
+    )
     return at_most(moved[~inside].max(), 1e4 * torch.finfo(torch.float64).eps)
 
 
 @pytest.mark.claim("copying.fields", role="check")
-@pytest.mark.parametrize("kind", ["strided", "fixed", "sequential", "projection", "convolution", "bare", "order", "mixed"])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "strided",
+        "fixed",
+        "sequential",
+        "projection",
+        "convolution",
+        "bare",
+        "order",
+        "mixed",
+    ],
+)
 @pytest.mark.parametrize("seed", [0, 1])
 def test_nothing_moves_outside_the_field(kind, seed):
     assert check_fields(kind, seed=seed).ok
@@ -84,7 +110,14 @@ def test_fields_have_an_inside_and_an_outside():
 
 # --- the bound
 
-HALF = [[0], [1], [2], [1, 3], [3, 4], [5]]  # m = 2: the first symbol is reached, the second is not
+HALF = [
+    [0],
+    [1],
+    [2],
+    [1, 3],
+    [3, 4],
+    [5],
+]  # m = 2: the first symbol is reached, the second is not
 
 
 def listed(inside, sequences):
@@ -94,8 +127,13 @@ def listed(inside, sequences):
         votes = Counter()
         for s in sequences:
             x = (-1, *s, -1, *s)
-            votes[tuple(x[j] for j in range(2 * m + 2) if inside[m + i, j]), s[i - 1]] += 1
-        total += sum(max(n for (a, _), n in votes.items() if a == seen) for seen in {seen for seen, _ in votes})
+            votes[
+                tuple(x[j] for j in range(2 * m + 2) if inside[m + i, j]), s[i - 1]
+            ] += 1
+        total += sum(
+            max(n for (a, _), n in votes.items() if a == seen)
+            for seen in {seen for seen, _ in votes}
+        )
     return Fraction(total, m * len(sequences))
 
 
@@ -113,7 +151,11 @@ def check_reach(sets=HALF, symbols=2, *, weights=None, leak=False, dependent=Fal
     if weights is None:
         every = list(product(range(symbols), repeat=len(hit)))
         assert listed(inside, every) == best
-        best = listed(inside, [s for s in every if len(set(s)) == 1]) if dependent else best
+        best = (
+            listed(inside, [s for s in every if len(set(s)) == 1])
+            if dependent
+            else best
+        )
     limit = copying.bound(hit, symbols)
     return Verdict(float(best), float(limit), best == limit)
 
@@ -125,9 +167,13 @@ def test_the_best_predictor_attains_the_bound(symbols, seed):
     g = torch.Generator().manual_seed(seed)
     m = 2 + seed % 3
     rows = torch.rand(2 * m + 2, 2 * m + 2, generator=g) < 0.25
-    sets = [sorted({k, *row.nonzero().flatten().tolist()}) for k, row in enumerate(rows)]
+    sets = [
+        sorted({k, *row.nonzero().flatten().tolist()}) for k, row in enumerate(rows)
+    ]
     assert check_reach(sets, symbols).ok
-    assert check_reach([[j for j in row if j <= k] for k, row in enumerate(sets)], symbols).ok
+    assert check_reach(
+        [[j for j in row if j <= k] for k, row in enumerate(sets)], symbols
+    ).ok
 
 
 def check_unreached(seed=0, *, ahead=False):
@@ -135,7 +181,9 @@ def check_unreached(seed=0, *, ahead=False):
     two_sided = patterns.fixed(8, 3)
     causal = patterns.causal(two_sided)
     every = torch.tensor([(0, *s, 0, *s) for s in product((1, 2, 3), repeat=3)])
-    net = Network(4, plan(two_sided if ahead else causal, 1, 4, "union"), width=16, seed=seed).double()
+    net = Network(
+        4, plan(two_sided if ahead else causal, 1, 4, "union"), width=16, seed=seed
+    ).double()
     with torch.no_grad():
         right = (net(every)[:, 4:7, 1:].argmax(-1) + 1 == every[:, 1:4]).sum(0)
     missed = ~copying.reached(field(causal, 1))
@@ -184,7 +232,11 @@ def check_sample(samples=60, symbols=4, failure=1e-3, *, chance=None, repeated=F
     p = Fraction(1, symbols) if chance is None else chance
     most = math.floor(samples * u) + 1
     coins, step = (1, samples) if repeated else (samples, 1)
-    tail = sum(math.comb(coins, k) * p**k * (1 - p) ** (coins - k) for k in range(coins + 1) if k * step >= most)
+    tail = sum(
+        math.comb(coins, k) * p**k * (1 - p) ** (coins - k)
+        for k in range(coins + 1)
+        if k * step >= most
+    )
     return at_most(float(tail), failure)
 
 
@@ -202,10 +254,17 @@ def test_the_ceiling_solves_its_equation_and_shrinks():
     for samples in (10, 1000, 8192):
         top = copying.ceiling(half, 16, samples=samples, failure=1e-6)
         if top < 1:
-            assert samples * copying.divergence(2 * top - 1, 1 / 16) == pytest.approx(math.log(1e6), rel=1e-6)
+            assert samples * copying.divergence(2 * top - 1, 1 / 16) == pytest.approx(
+                math.log(1e6), rel=1e-6
+            )
         assert top >= float(copying.bound(half, 16))
-    assert copying.ceiling(half, 16, samples=10**9, failure=0.5) == pytest.approx(float(copying.bound(half, 16)), abs=1e-4)
-    assert copying.ceiling(torch.ones(3, dtype=torch.bool), 16, samples=50, failure=0.1) == 1
+    assert copying.ceiling(half, 16, samples=10**9, failure=0.5) == pytest.approx(
+        float(copying.bound(half, 16)), abs=1e-4
+    )
+    assert (
+        copying.ceiling(torch.ones(3, dtype=torch.bool), 16, samples=50, failure=0.1)
+        == 1
+    )
 
 
 def check_stored(part, *, one_layer=False):
@@ -219,8 +278,13 @@ def check_stored(part, *, one_layer=False):
         for r in v["runs"]:
             g = torch.Generator().manual_seed(1000 + r["seed"])
             pattern = causal_pattern(v["pattern"], 2 * m + 2, v["w"], generator=g)
-            hit = copying.reached(field(pattern, 1 if one_layer else v["layers"], v["scheme"]))
-            above.append(r["accuracy"] - copying.ceiling(hit, symbols, samples=samples, failure=1e-6))
+            hit = copying.reached(
+                field(pattern, 1 if one_layer else v["layers"], v["scheme"])
+            )
+            above.append(
+                r["accuracy"]
+                - copying.ceiling(hit, symbols, samples=samples, failure=1e-6)
+            )
     return at_most(max(above), 0)
 
 
@@ -260,7 +324,9 @@ def test_the_ceiling_says_something():
 
 def check_schemes(pattern, L=2, heads=4):
     """Pairs in which the fields of union and multihead differ, and pairs of sequential outside them."""
-    union, multi, turn = (field(pattern, L, s, heads) for s in ("union", "multihead", "sequential"))
+    union, multi, turn = (
+        field(pattern, L, s, heads) for s in ("union", "multihead", "sequential")
+    )
     return at_most(int((union ^ multi).sum() + (turn & ~union).sum()), 0)
 
 
@@ -268,7 +334,12 @@ def check_schemes(pattern, L=2, heads=4):
 @pytest.mark.parametrize("L", [1, 2, 3])
 @pytest.mark.parametrize("n", [9, 16, 30])
 def test_union_and_multihead_have_the_same_fields(n, L):
-    for pattern in (patterns.strided(n), patterns.fixed(n), patterns.shifted_blocks(n), patterns.blockwise(n, -(-n // 4))):
+    for pattern in (
+        patterns.strided(n),
+        patterns.fixed(n),
+        patterns.shifted_blocks(n),
+        patterns.blockwise(n, -(-n // 4)),
+    ):
         assert check_schemes(pattern, L).ok
         assert check_schemes(patterns.causal(pattern), L).ok
 
@@ -339,13 +410,17 @@ def check_relay(m=9, *, causal=True):
     n, wrong = 2 * (m + 1), 0
     for w in range(2, m + 1):
         p = patterns.fixed(n, w)
-        wrong += share(patterns.causal(p) if causal else p, 1) != Fraction((m + 1) // w, m)
+        wrong += share(patterns.causal(p) if causal else p, 1) != Fraction(
+            (m + 1) // w, m
+        )
     for L in (1, 2, 3, m):
         got = field(patterns.causal(star(n)) if causal else star(n), L)
         back = torch.arange(n)[:, None] - torch.arange(n)
         wanted = (back >= 0) & (back <= L)
         wanted[:, 0] = True
-        wrong += int((got ^ wanted).sum()) + (copying.reached(got).any().item() != (L >= m))
+        wrong += int((got ^ wanted).sum()) + (
+            copying.reached(got).any().item() != (L >= m)
+        )
     return at_most(wrong, 0)
 
 
@@ -370,7 +445,9 @@ def test_fixed_reaches_some_and_the_star_none():
 def check_trained(steps=160):
     """A network whose field reaches everything learns to copy: it misses at most one in fifty on fresh sequences, bound 1."""
     n = 8
-    net = Network(4, plan(patterns.causal(patterns.dense(n)), 1, 2, "union"), width=16, seed=0)
+    net = Network(
+        4, plan(patterns.causal(patterns.dense(n)), 1, 2, "union"), width=16, seed=0
+    )
     g = torch.Generator().manual_seed(0)
 
     def batch(size=16):

@@ -11,7 +11,13 @@ import torch
 from attnlib.attention import Layer, forward, random_layers
 from attnlib.certify import at_most, relative_error
 from attnlib.efficacy import (
-    Reader, estimate_length, length_bounds, logit_parts, logits, random_reader, restricted_forward,
+    Reader,
+    estimate_length,
+    length_bounds,
+    logit_parts,
+    logits,
+    random_reader,
+    restricted_forward,
 )
 from attnlib.paths import path_counts, path_sums, path_terms
 
@@ -31,14 +37,22 @@ def check_lengths(heads, *, h=None):
     counts = path_counts(heads, skip=True)
     total = sum(counts)
     false = [counts[-1] + counts[-2] != h ** (L - 1) * (h + L), total != (h + 1) ** L]
-    false += [(counts[-1] >= max(counts)) != (h >= L), (counts[-1] > max(counts[:-1])) != (h > L)]
+    false += [
+        (counts[-1] >= max(counts)) != (h >= L),
+        (counts[-1] > max(counts[:-1])) != (h > L),
+    ]
     for t in range(L + 1):
-        false.append(Fraction(sum(counts[: L - t + 1]), total) > Fraction(math.comb(L, t), (h + 1) ** t))
+        false.append(
+            Fraction(sum(counts[: L - t + 1]), total)
+            > Fraction(math.comb(L, t), (h + 1) ** t)
+        )
     return at_most(sum(false), 0)
 
 
 @pytest.mark.claim("efficacy.lengths", role="check")
-@pytest.mark.parametrize(("L", "h"), [(1, 1), (6, 2), (12, 12), (12, 13), (24, 16), (24, 128), (96, 96)])
+@pytest.mark.parametrize(
+    ("L", "h"), [(1, 1), (6, 2), (12, 12), (12, 13), (24, 16), (24, 128), (96, 96)]
+)
 def test_lengths(L, h):
     assert check_lengths([h] * L).ok
 
@@ -62,9 +76,13 @@ def test_lengths_by_hand():
 def check_parts(seed=0, *, drop=0, constant=True, L=4):
     """The parts of the logits against the whole, to 1e-12; `drop` lengths are left out from the top."""
     g = torch.Generator().manual_seed(seed)
-    reader = random_reader(3, 4, L=L, h=2, d=6, n=5, gain=1.0, generator=g, dtype=torch.float64)
+    reader = random_reader(
+        3, 4, L=L, h=2, d=6, n=5, gain=1.0, generator=g, dtype=torch.float64
+    )
     layers = random_layers(L, 2, 6, 3, bias=True, generator=g)
-    reader = reader._replace(layers=layers, bias=torch.randn(4, dtype=torch.float64, generator=g))
+    reader = reader._replace(
+        layers=layers, bias=torch.randn(4, dtype=torch.float64, generator=g)
+    )
     u = torch.randn(2, 5, 3, dtype=torch.float64, generator=g)
     parts = logit_parts(reader, u)
     total = parts.by_length[: L + 1 - drop].sum(0) + (parts.constant if constant else 0)
@@ -74,7 +92,11 @@ def check_parts(seed=0, *, drop=0, constant=True, L=4):
 def check_votes(scores, *, constant=None):
     """Tokens on which all lengths agree on the label 0, but the network does not. scores: (lengths, tokens, classes)."""
     scores = torch.as_tensor(scores, dtype=torch.float64)
-    constant = torch.zeros(scores.shape[-1]) if constant is None else torch.as_tensor(constant, dtype=torch.float64)
+    constant = (
+        torch.zeros(scores.shape[-1])
+        if constant is None
+        else torch.as_tensor(constant, dtype=torch.float64)
+    )
     right = lambda z: (z[..., :1] > z[..., 1:]).all(-1)
     agreed = right(scores + constant).all(0)
     return at_most((agreed & ~right(scores.sum(0) + constant)).sum(), 0)
@@ -92,9 +114,16 @@ def one_token(x, w, readout):
     """A network of one layer with one token: S_0 = x, S_1 = x W, integers."""
     t = lambda m: torch.tensor(m, dtype=torch.float64)
     d = len(x)
-    layer = Layer(torch.zeros(1, d, 1).double(), torch.zeros(1, d, 1).double(), t(w)[None], torch.eye(d).double()[None])
+    layer = Layer(
+        torch.zeros(1, d, 1).double(),
+        torch.zeros(1, d, 1).double(),
+        t(w)[None],
+        torch.eye(d).double()[None],
+    )
     zero = lambda c: torch.zeros(c, dtype=torch.float64)
-    return Reader(torch.eye(d).double(), zero(d)[None], [layer], t(readout), zero(len(readout[0]))), t([x])
+    return Reader(
+        torch.eye(d).double(), zero(d)[None], [layer], t(readout), zero(len(readout[0]))
+    ), t([x])
 
 
 @pytest.mark.claim("efficacy.margins", role="check")
@@ -144,7 +173,9 @@ def scalars(weights):
     one = torch.ones(1, 1, 1, dtype=torch.float64)
     copies = lambda row: one.expand(len(row), 1, 1)
     values = lambda row: torch.tensor(row, dtype=torch.float64).view(-1, 1, 1)
-    return 2 * one[0], [Layer(copies(row), copies(row), values(row), copies(row)) for row in weights]
+    return 2 * one[0], [
+        Layer(copies(row), copies(row), values(row), copies(row)) for row in weights
+    ]
 
 
 def check_weight(x, layers, *, left_out=0):
@@ -184,8 +215,13 @@ def test_attained_with_signs_that_cancel():
 def test_weight_by_hand():
     """Layers 1 + 2 = 3 and 4: the lengths weigh 1, 7, 12."""
     one = torch.ones(2, 1, 1, dtype=torch.float64)
-    layers = [Layer(one, one, torch.tensor([1.0, 2.0]).double().view(2, 1, 1), one), Layer(one[:1], one[:1], 4 * one[:1], one[:1])]
-    assert length_bounds(one[0], layers).tolist() == pytest.approx([1, 7, 12], abs=1e-12)
+    layers = [
+        Layer(one, one, torch.tensor([1.0, 2.0]).double().view(2, 1, 1), one),
+        Layer(one[:1], one[:1], 4 * one[:1], one[:1]),
+    ]
+    assert length_bounds(one[0], layers).tolist() == pytest.approx(
+        [1, 7, 12], abs=1e-12
+    )
 
 
 # --- the first order
@@ -198,7 +234,9 @@ def slope(x, layers, frozen):
     def run(z):
         scaled = [layer._replace(w_o=z * layer.w_o) for layer in layers]
         if frozen:
-            return path_sums(x, scaled, skip=True, attention=attention, check=False).by_length.sum(0)
+            return path_sums(
+                x, scaled, skip=True, attention=attention, check=False
+            ).by_length.sum(0)
         return forward(x, scaled, skip=True, check=False)
 
     at = torch.zeros((), dtype=x.dtype), torch.ones((), dtype=x.dtype)
@@ -209,15 +247,23 @@ def check_first_order(seed=0, *, network_frozen=True, paths_frozen=True, L=4):
     """The derivative of a network against the sum of its paths of length one, both frozen or both recomputed, to 1e-12."""
     x, layers = network(seed, L=L)
     attention = forward(x, layers, skip=True, return_attention=True)[1]
-    ones = [p for p, _ in path_terms(x, layers, skip=True) if sum(h is not None for h in p) == 1]
-    paths = estimate_length(x, layers, ones, attention=attention if paths_frozen else None)
+    ones = [
+        p
+        for p, _ in path_terms(x, layers, skip=True)
+        if sum(h is not None for h in p) == 1
+    ]
+    paths = estimate_length(
+        x, layers, ones, attention=attention if paths_frozen else None
+    )
     return at_most(relative_error(slope(x, layers, network_frozen), paths), 1e-12)
 
 
 def second_order(a, c):
     """Toy of two layers with strength c: half the second derivative of the network that recomputes, and its path of length 2."""
     t = math.tanh(c * a * a)
-    return a * (t * t + 2 * c * a * a * t * (1 - t * t)), a * t * math.tanh(c * a * a * t * t)
+    return a * (t * t + 2 * c * a * a * t * (1 - t * t)), a * t * math.tanh(
+        c * a * a * t * t
+    )
 
 
 @pytest.mark.claim("efficacy.first-order", role="check")
@@ -242,7 +288,9 @@ def test_second_order_of_the_toy(a, c):
     x = a * torch.tensor([[1.0], [-1.0]], dtype=torch.float64)
 
     def run(z):
-        return float(forward(x, [Layer(c * ones, ones, z * ones, ones)] * 2, skip=True)[0])
+        return float(
+            forward(x, [Layer(c * ones, ones, z * ones, ones)] * 2, skip=True)[0]
+        )
 
     half = (run(1e-3) - 2 * run(0.0) + run(-1e-3)) / 2e-6
     taylor, path = second_order(a, c)

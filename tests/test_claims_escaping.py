@@ -9,7 +9,15 @@ import pytest
 import torch
 
 from attnlib.attention import (
-    Layer, Mlp, Norm, attention_matrix, feed_forward, forward, layer_norm, merged, random_layers,
+    Layer,
+    Mlp,
+    Norm,
+    attention_matrix,
+    feed_forward,
+    forward,
+    layer_norm,
+    merged,
+    random_layers,
 )
 from attnlib.certify import at_most
 from attnlib.collapse import composite_norm, residual
@@ -34,7 +42,9 @@ def diameter(x):
 def strengths(layer):
     """v_h and omega_h."""
     v = torch.linalg.matrix_norm(merged(layer)[0], 2)
-    return v, torch.linalg.matrix_norm(layer.w_q @ layer.w_k.mT, 2) / math.sqrt(layer.w_q.shape[-1])
+    return v, torch.linalg.matrix_norm(layer.w_q @ layer.w_k.mT, 2) / math.sqrt(
+        layer.w_q.shape[-1]
+    )
 
 
 def toy(w, v):
@@ -51,7 +61,10 @@ def causal(n):
 
 def check_silent(seed=0, *, value=0.0, mask=None, L=5):
     """How far the residual moves in L layers with skips and value weights scaled by value; tolerance 320 L eps."""
-    layers = [l._replace(w_v=value * l.w_v) for l in random_layers(L, 3, 5, 4, bias=True, generator=gen(seed))]
+    layers = [
+        l._replace(w_v=value * l.w_v)
+        for l in random_layers(L, 3, 5, 4, bias=True, generator=gen(seed))
+    ]
     x = torch.randn(6, 5, dtype=double, generator=gen(seed + 100))
     moved = residual(forward(x, layers, skip=True, mask=mask)) - residual(x)
     return at_most(moved.abs().max(), 320 * L * EPS)
@@ -71,20 +84,38 @@ def test_heads_that_speak_move_it():
 @pytest.mark.claim("escaping.silent", role="witness")
 def test_silent_heads_still_attend_and_add_a_row():
     layer = random_layers(1, 3, 5, 4, bias=True, generator=gen(0))[0]
-    layer, x = layer._replace(w_v=0 * layer.w_v), torch.randn(6, 5, dtype=double, generator=gen(1))
+    layer, x = (
+        layer._replace(w_v=0 * layer.w_v),
+        torch.randn(6, 5, dtype=double, generator=gen(1)),
+    )
     y, (p,) = forward(x, [layer], skip=True, return_attention=True)
-    assert (y - x).norm() > 1 and (p - 1 / 6).abs().max() > 0.1 and composite_norm(residual(x)) > 1
+    assert (
+        (y - x).norm() > 1
+        and (p - 1 / 6).abs().max() > 0.1
+        and composite_norm(residual(x)) > 1
+    )
 
 
 def check_skip(seeds=100, *, skip=True, masked=False, factor=1.0):
     """How far the diameter leaves (1 - c) delta and (1 + c) delta, in units of delta; tolerance 1e-12."""
     worst = -math.inf
     for seed in range(seeds):
-        layer = random_layers(1, 1 + seed % 3, 4, 3, gain=0.5, bias=True, generator=gen(seed))[0]
-        x = 10 ** (seed / seeds * 2 - 1) * torch.randn(5, 4, dtype=double, generator=gen(seed + 1000))
+        layer = random_layers(
+            1, 1 + seed % 3, 4, 3, gain=0.5, bias=True, generator=gen(seed)
+        )[0]
+        x = 10 ** (seed / seeds * 2 - 1) * torch.randn(
+            5, 4, dtype=double, generator=gen(seed + 1000)
+        )
         v, w = strengths(layer)
-        c = float(v.sum() if masked else factor * (v * torch.tanh(w * diameter(x) ** 2 / 4)).sum())
-        ratio = float(diameter(forward(x, [layer], skip=skip, mask=causal(5) if masked else None)) / diameter(x))
+        c = float(
+            v.sum()
+            if masked
+            else factor * (v * torch.tanh(w * diameter(x) ** 2 / 4)).sum()
+        )
+        ratio = float(
+            diameter(forward(x, [layer], skip=skip, mask=causal(5) if masked else None))
+            / diameter(x)
+        )
         worst = max(worst, ratio - 1 - c, 1 - c - ratio)
     return at_most(worst, 1e-12)
 
@@ -104,19 +135,26 @@ def check_attained(a, w, v):
 @pytest.mark.claim("escaping.skip", role="check")
 @pytest.mark.parametrize("v", [0.7, -0.7])
 def test_both_sides_are_attained(v):
-    assert all(check_attained(a, w, v).ok for a, w in ((1.0, 1.0), (0.3, 2.0), (2.0, 0.4)))
+    assert all(
+        check_attained(a, w, v).ok for a, w in ((1.0, 1.0), (0.3, 2.0), (2.0, 0.4))
+    )
 
 
 @pytest.mark.claim("escaping.skip", role="control")
 def test_without_the_skip_the_diameter_leaves_the_bounds():
     assert check_skip(skip=False).ok is False
     assert check_skip(skip=False, masked=True).ok is False
-    assert check_skip(factor=0.01).ok is False  # and the constant is not loose by a hundred
+    assert (
+        check_skip(factor=0.01).ok is False
+    )  # and the constant is not loose by a hundred
 
 
 @pytest.mark.claim("escaping.skip", role="witness")
 def test_c_is_often_below_one():
-    layer, x = random_layers(1, 2, 4, 3, gain=0.5, generator=gen(0))[0], 0.3 * torch.randn(5, 4, dtype=double, generator=gen(1))
+    layer, x = (
+        random_layers(1, 2, 4, 3, gain=0.5, generator=gen(0))[0],
+        0.3 * torch.randn(5, 4, dtype=double, generator=gen(1)),
+    )
     v, w = strengths(layer)
     assert 0 < (v * torch.tanh(w * diameter(x) ** 2 / 4)).sum() < 1
 
@@ -153,7 +191,9 @@ def against(v, w, L):
 @pytest.mark.claim("escaping.depth", role="check")
 def test_two_tokens_fall_like_the_root():
     x = tokens([1], [-1])
-    assert float(forward(x, [toy(1.0, -0.5)] * 50, skip=True)[0]) == pytest.approx(against(-0.5, 1.0, 50)[-1], rel=1e-12)
+    assert float(forward(x, [toy(1.0, -0.5)] * 50, skip=True)[0]) == pytest.approx(
+        against(-0.5, 1.0, 50)[-1], rel=1e-12
+    )
     for s, w in ((0.1, 1.0), (0.5, 3.0), (0.9, 0.2)):
         a = against(-s, w, 20000)
         assert a[-1] * math.sqrt(2 * s * w * 20000) == pytest.approx(1, abs=0.01)
@@ -216,23 +256,38 @@ def test_a_feed_forward_layer_moves_the_residual_by_at_most_lambda(activation):
 
 @pytest.mark.claim("escaping.mlp", role="check")
 def test_lambda_is_attained():
-    x, eye = torch.randn(6, 4, dtype=double, generator=gen(0)), torch.eye(4, dtype=double)
-    assert check_mlp(x, Mlp(3 * eye, eye, activation=lambda t: t)).value == pytest.approx(1, abs=16 * EPS)
+    x, eye = (
+        torch.randn(6, 4, dtype=double, generator=gen(0)),
+        torch.eye(4, dtype=double),
+    )
+    assert check_mlp(
+        x, Mlp(3 * eye, eye, activation=lambda t: t)
+    ).value == pytest.approx(1, abs=16 * EPS)
     assert check_mlp(*spike()).value == 1
 
 
 @pytest.mark.claim("escaping.mlp", role="control")
 def test_about_the_means_lambda_is_too_small():
     assert check_mlp(*spike(), centre="mean").ok is False
-    assert check_mlp(torch.randn(6, 1, dtype=double, generator=gen(0)), Mlp(ONE, ONE, activation=lambda t: 3 * t)).ok is False
+    assert (
+        check_mlp(
+            torch.randn(6, 1, dtype=double, generator=gen(0)),
+            Mlp(ONE, ONE, activation=lambda t: 3 * t),
+        ).ok
+        is False
+    )
 
 
 @pytest.mark.claim("escaping.mlp", role="witness")
 def test_the_spike_in_fractions():
     x = [Fraction(v) for v in (1, -1, 0, 0, 0, 0, 0, 0)]
-    square = lambda v: sum(map(abs, v)) * max(map(abs, v))  # d = 1: column sum times largest entry
+    square = lambda v: (
+        sum(map(abs, v)) * max(map(abs, v))
+    )  # d = 1: column sum times largest entry
     about = lambda v: [e - sum(v) / len(v) for e in v]
-    assert square(about(x)) == 2 and square(about([abs(e) for e in x])) == Fraction(9, 4)
+    assert square(about(x)) == 2 and square(about([abs(e) for e in x])) == Fraction(
+        9, 4
+    )
 
 
 def clip(kappa):
@@ -251,7 +306,9 @@ def check_clip(kappa, *, w=math.log(3) / 2, L=12):
 def test_a_clip_holds_tokens_apart(kappa):
     assert check_clip(kappa).ok
     t = torch.linspace(-2, 2, 41, dtype=double)[:, None]
-    assert (feed_forward(t, clip(kappa)) - (kappa * t).clamp(-1, 1)).abs().max() <= 8 * kappa * EPS
+    assert (
+        feed_forward(t, clip(kappa)) - (kappa * t).clamp(-1, 1)
+    ).abs().max() <= 8 * kappa * EPS
 
 
 @pytest.mark.claim("escaping.clip", role="check")
@@ -259,7 +316,9 @@ def test_the_threshold_in_fractions_and_the_cube_below_it():
     """e^2w = 3: P = (3 1; 1 3) / 4, so the layer halves exactly; below the threshold a' <= kappa w a^3."""
     state = [Fraction(1), Fraction(-1)]
     for _ in range(40):
-        mixed = [Fraction(3, 4) * state[i] + Fraction(1, 4) * state[1 - i] for i in range(2)]
+        mixed = [
+            Fraction(3, 4) * state[i] + Fraction(1, 4) * state[1 - i] for i in range(2)
+        ]
         state = [max(Fraction(-1), min(Fraction(1), 2 * t)) for t in mixed]
     assert state == [1, -1]
     a, w, kappa = 1.0, math.log(3) / 2, 1.9
@@ -306,7 +365,10 @@ def check_side(x, *, gain=None, bias=None, side="left", eps=0.0):
 @pytest.mark.parametrize("eps", [0.0, 1e-5, 0.5])
 def test_layer_norm_has_a_factor_on_the_left(eps):
     for seed in range(20):
-        x, gain, bias = (torch.randn(*s, dtype=double, generator=gen(seed + i)) for i, s in enumerate(((6, 4), (4,), (4,))))
+        x, gain, bias = (
+            torch.randn(*s, dtype=double, generator=gen(seed + i))
+            for i, s in enumerate(((6, 4), (4,), (4,)))
+        )
         assert check_side(x, gain=gain, bias=bias, eps=eps).ok
     assert check_side(THREE).ok
 
@@ -345,14 +407,20 @@ def check_norm(x, *, gain=None, eps=1e-5, length=torch.min):
     m = length((x - x.mean(1, keepdim=True)).norm(dim=1))
     top = 1 if gain is None else gain.abs().max()
     after = diameter(layer_norm(x, Norm(gain, None, eps)))
-    return at_most(after * (m**2 / x.shape[1] + eps).sqrt() / (top * diameter(x)), 1 + 64 * EPS)
+    return at_most(
+        after * (m**2 / x.shape[1] + eps).sqrt() / (top * diameter(x)), 1 + 64 * EPS
+    )
 
 
 def clouds(count):
     """Tokens near zero, near a common row, and of very different lengths."""
     for seed in range(count):
         x = torch.randn(5, 4, dtype=double, generator=gen(seed))
-        yield (x, 0.1 * x + 3 * x[:1], x * 10 ** torch.randn(5, 1, dtype=double, generator=gen(seed + 1)))[seed % 3]
+        yield (
+            x,
+            0.1 * x + 3 * x[:1],
+            x * 10 ** torch.randn(5, 1, dtype=double, generator=gen(seed + 1)),
+        )[seed % 3]
 
 
 @pytest.mark.claim("escaping.norm", role="check")
@@ -360,7 +428,9 @@ def clouds(count):
 def test_layer_norm_spreads_by_at_most_a_deviation(eps):
     for seed, x in enumerate(clouds(300)):
         assert check_norm(x, eps=eps).ok
-        assert check_norm(x, eps=eps, gain=torch.randn(4, dtype=double, generator=gen(seed))).ok
+        assert check_norm(
+            x, eps=eps, gain=torch.randn(4, dtype=double, generator=gen(seed))
+        ).ok
 
 
 @pytest.mark.claim("escaping.norm", role="check")
@@ -400,7 +470,16 @@ def check_centre(a, w, eps, *, shift=0.0, L=3):
 
 
 @pytest.mark.claim("escaping.norm-centre", role="check")
-@pytest.mark.parametrize(("a", "w", "eps"), [(1.0, 1.0, 0.0), (0.01, 0.3, 0.0), (1.0, 1.0, 1e-5), (0.05, 1.0, 1e-5), (0.3, 2.0, 0.1)])
+@pytest.mark.parametrize(
+    ("a", "w", "eps"),
+    [
+        (1.0, 1.0, 0.0),
+        (0.01, 0.3, 0.0),
+        (1.0, 1.0, 1e-5),
+        (0.05, 1.0, 1e-5),
+        (0.3, 2.0, 0.1),
+    ],
+)
 def test_around_zero(a, w, eps):
     assert check_centre(a, w, eps).ok
 
@@ -414,7 +493,9 @@ def test_the_threshold_and_the_cube():
             a = t * a / math.sqrt(t * t * a * a + eps)
             assert w * a * a / math.sqrt(eps) <= q**3 * (1 + 64 * EPS)
     for _ in range(3):  # without eps the tokens are back at one in a single layer
-        y = forward(1e-3 * tokens([1, -1], [-1, 1]), [plane(1.0)], norms=[(Norm(eps=0.0), None)])
+        y = forward(
+            1e-3 * tokens([1, -1], [-1, 1]), [plane(1.0)], norms=[(Norm(eps=0.0), None)]
+        )
         assert (y - tokens([1, -1], [-1, 1])).abs().max() < 1e-9
 
 
@@ -437,7 +518,9 @@ def check_causal(seed=0, *, heads=1, mask=True, L=6):
     n, worst = 6, 0.0
     x = torch.randn(n, 4, dtype=double, generator=gen(seed))
     for layer in random_layers(L, heads, 4, 3, bias=True, generator=gen(seed + 10)):
-        y, (p,) = forward(x, [layer], mask=causal(n) if mask else None, return_attention=True)
+        y, (p,) = forward(
+            x, [layer], mask=causal(n) if mask else None, return_attention=True
+        )
         z, w = x[1] - x[0], merged(layer)[0]
         key = layer.w_k.mT @ z  # (h, d_qk)
         q = ((x[1] @ layer.w_q + layer.b_q) * key).sum(-1) / math.sqrt(3)
@@ -466,7 +549,10 @@ def test_the_rate_of_one_head(seed):
     layer, x = head(seed), 0.5 * torch.randn(6, 4, dtype=double, generator=gen(seed))
     first, z = x[0], [float((x[1] - x[0]).norm())]
     omega = float(torch.linalg.matrix_norm(layer.w_q[0] @ layer.w_k[0].T, 2)) / 2
-    q = (omega * (float(first.norm()) + z[0]) + float((layer.w_k[0] @ layer.b_q[0]).norm()) / 2) * z[0]
+    q = (
+        omega * (float(first.norm()) + z[0])
+        + float((layer.w_k[0] @ layer.b_q[0]).norm()) / 2
+    ) * z[0]
     for l in range(1, 30):
         x = forward(x, [layer], mask=causal(6))
         assert (x[0] - first).norm() < 1e-13
@@ -483,7 +569,9 @@ def test_without_a_mask_it_is_another_map():
 @pytest.mark.claim("escaping.causal", role="witness")
 def test_without_a_mask_the_same_head_cubes():
     x = 0.3 * torch.randn(6, 4, dtype=double, generator=gen(2))
-    with_mask, without = (diameter(forward(x, [head(2)] * 4, mask=m)) for m in (causal(6), None))
+    with_mask, without = (
+        diameter(forward(x, [head(2)] * 4, mask=m)) for m in (causal(6), None)
+    )
     assert with_mask > 1e-3 and without < 1e-9
 
 
@@ -491,9 +579,26 @@ def check_uniform(n=6, L=7, *, own=1):
     """Entries of P^L that differ from (4.9), in fractions; own: the weight of a token on itself before row i is divided."""
     c, state = math.comb, [[Fraction(i == j) for j in range(n)] for i in range(n)]
     for _ in range(L):
-        state = [[(sum(row[j] for row in state[: i - 1]) + own * state[i - 1][j]) / (i - 1 + own) for j in range(n)] for i in range(1, n + 1)]
-    entry = lambda i, j: sum((-1) ** (k - j) * c(i - 1, k - 1) * c(k - 1, j - 1) * Fraction(1, k**L) for k in range(j, i + 1))
-    return at_most(sum(state[i - 1][j - 1] != entry(i, j) for i in range(1, n + 1) for j in range(1, n + 1)), 0)
+        state = [
+            [
+                (sum(row[j] for row in state[: i - 1]) + own * state[i - 1][j])
+                / (i - 1 + own)
+                for j in range(n)
+            ]
+            for i in range(1, n + 1)
+        ]
+    entry = lambda i, j: sum(
+        (-1) ** (k - j) * c(i - 1, k - 1) * c(k - 1, j - 1) * Fraction(1, k**L)
+        for k in range(j, i + 1)
+    )
+    return at_most(
+        sum(
+            state[i - 1][j - 1] != entry(i, j)
+            for i in range(1, n + 1)
+            for j in range(1, n + 1)
+        ),
+        0,
+    )
 
 
 @pytest.mark.claim("escaping.uniform", role="check")
@@ -507,7 +612,10 @@ def test_tokens_line_up_behind_the_first():
     zero, eye = torch.zeros(1, 3, 3, dtype=double), torch.eye(3, dtype=double)[None]
     x = torch.randn(7, 3, dtype=double, generator=gen(0))
     (p,) = attention_matrix(x, zero, zero, mask=causal(7))
-    assert (torch.linalg.eigvals(p).real.sort(descending=True).values - 1 / torch.arange(1, 8, dtype=double)).abs().max() < 1e-10
+    assert (
+        torch.linalg.eigvals(p).real.sort(descending=True).values
+        - 1 / torch.arange(1, 8, dtype=double)
+    ).abs().max() < 1e-10
     y = forward(x, [Layer(zero, zero, eye, eye)] * 30, mask=causal(7))
     line = x[:1] + 2.0**-30 * torch.arange(7, dtype=double)[:, None] * (x[1] - x[0])
     assert (y - line).abs().max() < 500 * 3.0**-30

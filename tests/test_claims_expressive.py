@@ -13,7 +13,13 @@ from attnlib.attention import attention_matrix
 from attnlib.certify import at_most
 from attnlib.data import load_result
 from attnlib.expressive import Code, fit, interpolate, verify
-from attnlib.expressive.dimensions import cap, expected_leak, interpolated_dimension, plain_dimension, predicted_dimension
+from attnlib.expressive.dimensions import (
+    cap,
+    expected_leak,
+    interpolated_dimension,
+    plain_dimension,
+    predicted_dimension,
+)
 from attnlib.expressive.search import successes
 
 EPS = torch.finfo(torch.float64).eps
@@ -34,26 +40,36 @@ def pattern(n, k, g, causal=False):
 
 
 def unit(n, d, g):
-    return torch.nn.functional.normalize(torch.randn(n, d, generator=g, dtype=DOUBLE), dim=1)
+    return torch.nn.functional.normalize(
+        torch.randn(n, d, generator=g, dtype=DOUBLE), dim=1
+    )
 
 
 def on(columns):
     """The pattern as a boolean matrix."""
     n = len(columns)
-    return torch.zeros(n, n + 1).scatter(1, columns.masked_fill(columns < 0, n), 1)[:, :n].bool()
+    return (
+        torch.zeros(n, n + 1)
+        .scatter(1, columns.masked_fill(columns < 0, n), 1)[:, :n]
+        .bool()
+    )
 
 
 def weights(columns, log_weights=None):
     """A, rows sum to one."""
     w = torch.zeros(columns.shape, dtype=DOUBLE) if log_weights is None else log_weights
-    a = torch.zeros(len(columns), len(columns) + 1, dtype=DOUBLE).scatter(1, columns.masked_fill(columns < 0, len(columns)), w.exp())
+    a = torch.zeros(len(columns), len(columns) + 1, dtype=DOUBLE).scatter(
+        1, columns.masked_fill(columns < 0, len(columns)), w.exp()
+    )
     return torch.nn.functional.normalize(a[:, :-1], p=1, dim=1)
 
 
 def dense_gap(logits, columns):
     """The smallest gap, from the full matrix: the literal twin of the tiles."""
     support = on(columns)
-    return logits.masked_fill(~support, math.inf).amin(1) - logits.masked_fill(support, -math.inf).amax(1)
+    return logits.masked_fill(~support, math.inf).amin(1) - logits.masked_fill(
+        support, -math.inf
+    ).amax(1)
 
 
 # --- ratios and rows
@@ -66,14 +82,30 @@ def check_criteria(eps1=0.05, eps2=0.3, *, zeros=1.0):
         S = pattern(n, k, g)
         w = torch.rand(n, k, generator=g, dtype=DOUBLE)
         A, support = weights(S, w), on(S)
-        stretch = (torch.rand(n, n, generator=g, dtype=DOUBLE).round() * math.log1p(eps2)).exp()
+        stretch = (
+            torch.rand(n, n, generator=g, dtype=DOUBLE).round() * math.log1p(eps2)
+        ).exp()
         M = torch.where(support, A * stretch, 0)
         least = M.masked_fill(~support, math.inf).amin(1, keepdim=True)
-        M = torch.where(support, M, zeros * eps1 * least * torch.rand(n, n, generator=g, dtype=DOUBLE).sqrt().ceil())
+        M = torch.where(
+            support,
+            M,
+            zeros
+            * eps1
+            * least
+            * torch.rand(n, n, generator=g, dtype=DOUBLE).sqrt().ceil(),
+        )
         M = M / M.sum(1, keepdim=True)
         share = M.masked_fill(support, 0).sum(1, keepdim=True)
         ratio = (M / A)[support].view(n, k)
-        excess = torch.cat([ratio - 1 - eps2, (1 - share) / (1 + eps2) - ratio, share / (1 - share) - (n - k) * eps1 / k], 1)
+        excess = torch.cat(
+            [
+                ratio - 1 - eps2,
+                (1 - share) / (1 + eps2) - ratio,
+                share / (1 - share) - (n - k) * eps1 / k,
+            ],
+            1,
+        )
         worst = max(worst, float(excess.max()))
     return at_most(worst, 64 * EPS)
 
@@ -93,7 +125,9 @@ def test_criteria_with_larger_zeros():
 def test_criteria_are_attained():
     """Equal weights, all zeros at the edge: equality in the odds."""
     row = torch.tensor([1.0, 1.0, 0.1, 0.1, 0.1], dtype=DOUBLE)
-    assert float(row[2:].sum() / row[:2].sum()) == pytest.approx((5 - 2) * 0.1 / 2, abs=4 * EPS)
+    assert float(row[2:].sum() / row[:2].sum()) == pytest.approx(
+        (5 - 2) * 0.1 / 2, abs=4 * EPS
+    )
 
 
 # --- layout and masks
@@ -122,11 +156,24 @@ def test_layout_without_the_root():
 def test_three_patterns_from_the_same_weights():
     g, n = gen(3), 64
     i = torch.arange(n)
-    patterns = [torch.stack([(i + 1) % n, (i + 2) % n], 1), torch.stack([i // 2 * 2, i // 2 * 2 + 1], 1), pattern(n, 2, g)]
-    codes = [fit(S, d=60, eps1=0.1, eps2=0.5, s=4 * T, dtype=DOUBLE, generator=g) for S in patterns]
+    patterns = [
+        torch.stack([(i + 1) % n, (i + 2) % n], 1),
+        torch.stack([i // 2 * 2, i // 2 * 2 + 1], 1),
+        pattern(n, 2, g),
+    ]
+    codes = [
+        fit(S, d=60, eps1=0.1, eps2=0.5, s=4 * T, dtype=DOUBLE, generator=g)
+        for S in patterns
+    ]
     for code, S in zip(codes, patterns):
-        assert torch.equal(code.w_q, codes[0].w_q) and torch.equal(code.w_k, codes[0].w_k)
-        assert float(torch.linalg.matrix_norm(code.w_q, 2)) == float(torch.linalg.matrix_norm(code.w_k, 2)) == 1
+        assert torch.equal(code.w_q, codes[0].w_q) and torch.equal(
+            code.w_k, codes[0].w_k
+        )
+        assert (
+            float(torch.linalg.matrix_norm(code.w_q, 2))
+            == float(torch.linalg.matrix_norm(code.w_k, 2))
+            == 1
+        )
         P = attention_matrix(code.x, codes[0].w_q, codes[0].w_k)
         assert (dense_gap(P.log(), S) >= T).all()
 
@@ -154,7 +201,9 @@ def test_a_pattern_that_the_mask_forbids():
 @pytest.mark.claim("expressive.masks", role="witness")
 def test_a_causal_pattern_has_ragged_rows():
     S = pattern(96, 2, gen(5), causal=True)
-    assert (S[0] == torch.tensor([0, -1])).all() and (S <= torch.arange(96)[:, None]).all()
+    assert (S[0] == torch.tensor([0, -1])).all() and (
+        S <= torch.arange(96)[:, None]
+    ).all()
 
 
 # --- lengths, plain projection, noise
@@ -166,7 +215,11 @@ def check_lengths(*, copies=1):
     for d, tenths in itertools.product((20, 100, 400), (1, 2, 3, 5)):
         eta = tenths / 10
         free = d // copies  # independent ones among the d coordinates
-        hits = sum(math.comb(free, m) for m in range(free + 1) if 10 * abs(2 * m - free) > tenths * free)
+        hits = sum(
+            math.comb(free, m)
+            for m in range(free + 1)
+            if 10 * abs(2 * m - free) > tenths * free
+        )
         bound = 2 * math.exp(-d * (eta**2 / 4 - eta**3 / 6))
         worst = max(worst, float(Fraction(hits, 2**free)) / bound)
     return at_most(worst, 1)
@@ -195,7 +248,16 @@ def check_plain(k=1, *, share=1.0, keys="gaussian", draws=20):
     g = gen(6)
     S = torch.randperm(64, generator=g)[:, None] if k == 1 else pattern(64, k, g)
     d = round(share * plain_dimension(64, k, eps1=0.5, eps2=0.999))
-    passed = successes(S, d=d, draws=draws, eps1=0.5, eps2=0.999, method="plain", keys=keys, generator=g)
+    passed = successes(
+        S,
+        d=d,
+        draws=draws,
+        eps1=0.5,
+        eps2=0.999,
+        method="plain",
+        keys=keys,
+        generator=g,
+    )
     return at_most(draws - passed, draws / 2)
 
 
@@ -215,7 +277,10 @@ def test_plain_at_a_twentieth():
 def test_plain_is_vacuous_at_small_sizes():
     assert plain_dimension(64, 1, gamma=4, eps1=0.1, eps2=0.5) == 17542
     small, large = 16000, 17000
-    assert plain_dimension(small, 1, eps1=0.1, eps2=0.5) > small and plain_dimension(large, 1, eps1=0.1, eps2=0.5) < large
+    assert (
+        plain_dimension(small, 1, eps1=0.1, eps2=0.5) > small
+        and plain_dimension(large, 1, eps1=0.1, eps2=0.5) < large
+    )
 
 
 def check_noise(*, equal=False):
@@ -226,12 +291,22 @@ def check_noise(*, equal=False):
     B, d, logits = [2, 0, 3, 0], 2, []
     for signs in itertools.product((-1, 1), repeat=4 * d):
         rows = [signs[d * j : d * j + d] for j in ((0, 1, 2, 2) if equal else range(4))]
-        gram = [[Fraction(sum(a * b for a, b in zip(r, t)), d) for t in rows] for r in rows]
+        gram = [
+            [Fraction(sum(a * b for a, b in zip(r, t)), d) for t in rows] for r in rows
+        ]
         logits.append([sum(b * gram[l][j] for l, b in enumerate(B)) for j in range(4)])
     mean = [sum(row[j] for row in logits) / len(logits) for j in range(4)]
-    spread = [sum((row[j] - mean[j]) ** 2 for row in logits) / len(logits) for j in range(4)]
+    spread = [
+        sum((row[j] - mean[j]) ** 2 for row in logits) / len(logits) for j in range(4)
+    ]
     wanted = Fraction(sum(b * b for b in B), d)
-    return at_most(max(*(abs(m - b) for m, b in zip(mean, B)), *(abs(spread[j] - wanted) for j in (1, 3))), 0)
+    return at_most(
+        max(
+            *(abs(m - b) for m, b in zip(mean, B)),
+            *(abs(spread[j] - wanted) for j in (1, 3)),
+        ),
+        0,
+    )
 
 
 @pytest.mark.claim("expressive.noise", role="check")
@@ -259,7 +334,17 @@ def test_the_library_draws_unbiased_logits():
     logits = []
     for _ in range(200):
         try:
-            code = fit(S, d=32, eps1=0.1, eps2=0.5, method="plain", restarts=1, dtype=DOUBLE, generator=g, progress=False)
+            code = fit(
+                S,
+                d=32,
+                eps1=0.1,
+                eps2=0.5,
+                method="plain",
+                restarts=1,
+                dtype=DOUBLE,
+                generator=g,
+                progress=False,
+            )
         except ValueError as failure:
             code = failure.code
         logits.append(code.q @ code.k.T)
@@ -283,7 +368,10 @@ def check_interpolated(k=1, *, n=256, share=1.0, keys="signs", draws=10):
     how = dict(d=d, keys=keys, eps1=0.1, eps2=0.5, generator=g)
     if share == 1:
         met = fit(S, w, **how).k
-        assert not torch.equal(met, torch.eye(n, d)) and float((met @ met.T).fill_diagonal_(0).abs().max()) > 0.01
+        assert (
+            not torch.equal(met, torch.eye(n, d))
+            and float((met @ met.T).fill_diagonal_(0).abs().max()) > 0.01
+        )
     return at_most(draws - successes(S, w, draws=draws, **how), draws / 2)
 
 
@@ -292,13 +380,24 @@ def check_ratios(seed=0, *, method="interpolated"):
     g = gen(seed)
     S, w = pattern(80, 4, g), torch.rand(80, 4, generator=g, dtype=DOUBLE) * 3
     keys, y = unit(80, 40, g), w - w.amin(1, keepdim=True) + 6
-    q = interpolate(keys, S, y) if method == "interpolated" else (y[:, None] @ keys[S]).squeeze(1)
+    q = (
+        interpolate(keys, S, y)
+        if method == "interpolated"
+        else (y[:, None] @ keys[S]).squeeze(1)
+    )
     return at_most(verify(Code(q, keys, 0.1, 0.5), S, w).ratio_error, 1e-10)
 
 
 @pytest.mark.claim("expressive.interpolated", role="check")
 @pytest.mark.parametrize(
-    ("k", "n", "keys"), [(1, 256, "signs"), (1, 256, "sphere"), (2, 1200, "signs"), (4, 1600, "signs"), (2, 2500, "sphere")]
+    ("k", "n", "keys"),
+    [
+        (1, 256, "signs"),
+        (1, 256, "sphere"),
+        (2, 1200, "signs"),
+        (4, 1600, "signs"),
+        (2, 2500, "sphere"),
+    ],
 )
 def test_interpolated(k, n, keys):
     assert check_interpolated(k, n=n, keys=keys, draws=6 if k == 1 else 3).value == 0
@@ -309,7 +408,9 @@ def test_interpolated(k, n, keys):
 def test_interpolated_at_a_sixteenth():
     for k, n in ((1, 256), (2, 1200), (4, 1600)):
         assert check_interpolated(k, n=n, share=1 / 16, draws=3).ok is False
-    assert check_interpolated(2, n=2500, keys="sphere", share=1 / 24, draws=3).ok is False
+    assert (
+        check_interpolated(2, n=2500, keys="sphere", share=1 / 24, draws=3).ok is False
+    )
     assert check_ratios(method="plain").ok is False
 
 
@@ -320,7 +421,10 @@ def solve(a, b):
         p = next(r for r in range(i, len(m)) if m[r][i])
         m[i], m[p] = m[p], m[i]
         m[i] = [v / m[i][i] for v in m[i]]
-        m = [row if r == i else [v - row[i] * w for v, w in zip(row, m[i])] for r, row in enumerate(m)]
+        m = [
+            row if r == i else [v - row[i] * w for v, w in zip(row, m[i])]
+            for r, row in enumerate(m)
+        ]
     return [row[-1] for row in m]
 
 
@@ -329,20 +433,32 @@ def test_a_certified_instance():
     """Signs, n = 24, k = 2, d = 40, weights e^0 and e^1, T = 1, s = 3: in fractions the ratios are exact and every gap
     is at least T; the floats of the library agree to 1e-12."""
     g, n, d = gen(11), 24, 40
-    S, log_w = pattern(n, 2, g), torch.tensor([[0.0, 1.0]], dtype=DOUBLE).expand(n, 2).contiguous()
+    S, log_w = (
+        pattern(n, 2, g),
+        torch.tensor([[0.0, 1.0]], dtype=DOUBLE).expand(n, 2).contiguous(),
+    )
     signs = torch.randint(0, 2, (n, d), generator=g) * 2 - 1
     keys, gaps = signs.tolist(), []
     dot = lambda a, b: sum(x * y for x, y in zip(a, b))
     for row in S.tolist():
         gram = [[Fraction(dot(keys[a], keys[b]), d) for b in row] for a in row]
         a = solve(gram, [Fraction(3), Fraction(4)])
-        logits = [sum(c * Fraction(dot(keys[j], keys[l]), d) for c, l in zip(a, row)) for j in range(n)]
+        logits = [
+            sum(c * Fraction(dot(keys[j], keys[l]), d) for c, l in zip(a, row))
+            for j in range(n)
+        ]
         assert (logits[row[0]], logits[row[1]]) == (3, 4)  # ratios: zero error
-        gaps.append(min(logits[row[0]] - v for j, v in enumerate(logits) if j not in row))
+        gaps.append(
+            min(logits[row[0]] - v for j, v in enumerate(logits) if j not in row)
+        )
     assert min(gaps) >= 1
     k = signs.double() / math.sqrt(d)
     report = verify(Code(interpolate(k, S, 3 + log_w), k, math.exp(-1), 0.5), S, log_w)
-    assert report.passed and torch.allclose(report.rows[:, 1], torch.tensor([float(v) for v in gaps], dtype=DOUBLE), atol=1e-12)
+    assert report.passed and torch.allclose(
+        report.rows[:, 1],
+        torch.tensor([float(v) for v in gaps], dtype=DOUBLE),
+        atol=1e-12,
+    )
 
 
 # --- how many pairs fail, and what that predicts
@@ -354,7 +470,9 @@ def check_expected(d=16, *, t=0.5, stretch=1.0):
     `stretch` of the first coordinate before the keys are made unit: another number than 1 is not uniform.
     """
     k = torch.randn(400, 128, d, generator=gen(12), dtype=DOUBLE)
-    k = torch.nn.functional.normalize(torch.cat([stretch * k[..., :1], k[..., 1:]], -1), dim=-1)
+    k = torch.nn.functional.normalize(
+        torch.cat([stretch * k[..., :1], k[..., 1:]], -1), dim=-1
+    )
     counts = (torch.triu(k @ k.mT, 1) > t).sum((1, 2)).double()
     expected = 128 * 127 / 2 * float(cap(torch.tensor(t, dtype=DOUBLE), d))
     return at_most((counts.mean() - expected).abs() / (counts.std() / 20), 5)
@@ -387,15 +505,22 @@ def check_smallest(part="interpolated"):
     worst = 0.0
     for row in load_result("expressive")["result"][part]:
         n, y = torch.tensor(row["n"]).double(), torch.tensor(row["measured"]).double()
-        wanted = [predicted_dimension(m, row["k"], eps1=0.1, s=row.get("level", 2) * T) for m in row["n"]]
-        assert part == "plain" or (wanted == row["predicted"] and row["n"] == [2**i for i in range(6, 13)])
+        wanted = [
+            predicted_dimension(m, row["k"], eps1=0.1, s=row.get("level", 2) * T)
+            for m in row["n"]
+        ]
+        assert part == "plain" or (
+            wanted == row["predicted"] and row["n"] == [2**i for i in range(6, 13)]
+        )
         wanted = torch.tensor([min(w, m) for w, m in zip(wanted, row["n"])])
         kept = (y < n) | (part == "plain")  # all of these are trivial
         x, line = n[kept].log(), y[kept]
         r = torch.corrcoef(torch.stack([x, line]))[0, 1]
         slope, t = r * line.std() / x.std(), 1 - 1 / row.get("level", 2)
         worst = max(worst, abs(float(slope) * math.log(1 - t * t / row["k"]) / -4 - 1))
-        worst = max(worst, float((y / wanted - 1).abs().max()), 0.25 * (1 + float(r**2 <= 0.95)))
+        worst = max(
+            worst, float((y / wanted - 1).abs().max()), 0.25 * (1 + float(r**2 <= 0.95))
+        )
     return at_most(worst, 0.25)
 
 
@@ -412,8 +537,14 @@ def test_smallest_of_plain_projections():
 @pytest.mark.claim("expressive.smallest", role="witness")
 def test_smallest_at_2_to_16():
     large = load_result("expressive")["result"]["large"]
-    assert large["n"] == 2**16 and large["predicted"] == 132 == predicted_dimension(2**16, 1, eps1=0.1, s=2 * T)
-    assert any(large["passed"].values()) and not all(large["passed"].values()) and large["integer"]["passed"]
+    assert large["n"] == 2**16 and large["predicted"] == 132 == predicted_dimension(
+        2**16, 1, eps1=0.1, s=2 * T
+    )
+    assert (
+        any(large["passed"].values())
+        and not all(large["passed"].values())
+        and large["integer"]["passed"]
+    )
 
 
 # --- mass on the zeros
@@ -424,7 +555,9 @@ def check_leak(d=34, s=4 * T, *, normal=False):
     g, n = gen(14), 4096
     k, S = unit(n, d, g).float(), torch.randperm(n, generator=g)[:, None]
     odds = verify(Code(s * k[S[:, 0]], k, 0.1, 0.5), S).rows[:, 2].double().mean()
-    wanted = (n - 1) * math.exp(s * s / (2 * d) - s) if normal else expected_leak(n, d, s)
+    wanted = (
+        (n - 1) * math.exp(s * s / (2 * d) - s) if normal else expected_leak(n, d, s)
+    )
     return at_most((odds / wanted - 1).abs(), 0.02)
 
 
@@ -444,8 +577,14 @@ def test_the_series_is_the_bessel_function():
     import mpmath
 
     for d, s in ((2, 1.0), (34, 9.2), (34, 20.0), (96, 4.6)):
-        bessel = mpmath.gamma(d / 2) * (2 / mpmath.mpf(s)) ** (d / 2 - 1) * mpmath.besseli(d / 2 - 1, s)
-        assert expected_leak(1001, d, s) == pytest.approx(float(1000 * mpmath.exp(-s) * bessel), rel=1e-12)
+        bessel = (
+            mpmath.gamma(d / 2)
+            * (2 / mpmath.mpf(s)) ** (d / 2 - 1)
+            * mpmath.besseli(d / 2 - 1, s)
+        )
+        assert expected_leak(1001, d, s) == pytest.approx(
+            float(1000 * mpmath.exp(-s) * bessel), rel=1e-12
+        )
 
 
 # --- precision, rank, tiles
@@ -455,9 +594,14 @@ def check_rounding(*, bits=8, claimed=8):
     """The largest move of a logit when coordinates keep `bits` significant bits, over the bound for `claimed` bits."""
     g = gen(15)
     q, k = 9 * unit(60, 20, g), unit(60, 20, g)
-    keep = lambda x: torch.ldexp(torch.round(torch.ldexp(torch.frexp(x).mantissa, torch.tensor(bits))), torch.frexp(x).exponent - bits)
+    keep = lambda x: torch.ldexp(
+        torch.round(torch.ldexp(torch.frexp(x).mantissa, torch.tensor(bits))),
+        torch.frexp(x).exponent - bits,
+    )
     u = 2.0**-claimed
-    move = (keep(q) @ keep(k).T - q @ k.T).abs() / (q.norm(dim=1)[:, None] * k.norm(dim=1))
+    move = (keep(q) @ keep(k).T - q @ k.T).abs() / (
+        q.norm(dim=1)[:, None] * k.norm(dim=1)
+    )
     return at_most(move.max() / (2 * u + u * u), 1 + 1e-9)
 
 
@@ -478,9 +622,14 @@ def test_sixteen_bits_hold_random_keys_and_not_a_circle():
     random = fit(S, d=83, eps1=0.1, eps2=0.5, s=4 * T, dtype=DOUBLE, generator=g)
     angle = 2 * math.pi * torch.arange(n, dtype=DOUBLE) / n
     circle = torch.stack([angle.cos(), angle.sin()], 1)
-    around = Code(T / (1 - math.cos(2 * math.pi / n)) * circle.roll(-1, 0), circle, 0.1, 0.5)
+    around = Code(
+        T / (1 - math.cos(2 * math.pi / n)) * circle.roll(-1, 0), circle, 0.1, 0.5
+    )
     assert verify(around, S).margin == pytest.approx(T, abs=1e-9)
-    short = [c._replace(q=c.q.bfloat16().double(), k=c.k.bfloat16().double()) for c in (random, around)]
+    short = [
+        c._replace(q=c.q.bfloat16().double(), k=c.k.bfloat16().double())
+        for c in (random, around)
+    ]
     assert verify(short[0], S).passed and verify(short[1], S).margin < 0
 
 
@@ -517,9 +666,21 @@ def check_tiles(tile=(64, 100), *, shift=0, seed=0):
     S = pattern(n, 3, g)
     S[5, 1:], S[6, 0] = -1, -1
     q, k = 5 * torch.randn(n, 7, generator=g, dtype=DOUBLE), unit(n, 7, g)
-    rows, logits, support = verify(Code(q, k, 0.1, 0.5), S.roll(shift, 0), tile=tile).rows, q @ k.T, on(S)
-    odds = logits.masked_fill(support, -math.inf).logsumexp(1) - logits.masked_fill(~support, -math.inf).logsumexp(1)
-    return at_most(torch.maximum((rows[:, 1] - dense_gap(logits, S)).abs().max(), (rows[:, 2].log() - odds).abs().max()), 1e-12)
+    rows, logits, support = (
+        verify(Code(q, k, 0.1, 0.5), S.roll(shift, 0), tile=tile).rows,
+        q @ k.T,
+        on(S),
+    )
+    odds = logits.masked_fill(support, -math.inf).logsumexp(1) - logits.masked_fill(
+        ~support, -math.inf
+    ).logsumexp(1)
+    return at_most(
+        torch.maximum(
+            (rows[:, 1] - dense_gap(logits, S)).abs().max(),
+            (rows[:, 2].log() - odds).abs().max(),
+        ),
+        1e-12,
+    )
 
 
 def check_integers(k=3, d=257, *, scale=1.0):
@@ -528,20 +689,30 @@ def check_integers(k=3, d=257, *, scale=1.0):
     S = pattern(n, k, g)
     signs = torch.randint(0, 2, (n, d), generator=g, dtype=torch.int8) * 2 - 1
     q = sum(signs[c] for c in S.T)
-    code = Code(q, signs, 0.1, 0.5) if scale == 1 else Code(q * scale, signs.float(), 0.1, 0.5, 1 / scale)
+    code = (
+        Code(q, signs, 0.1, 0.5)
+        if scale == 1
+        else Code(q * scale, signs.float(), 0.1, 0.5, 1 / scale)
+    )
     got = verify(code, S, tile=(16, 30)).rows[:, 1].double().tolist()
     keys, queries = signs.tolist(), q.tolist()
     exact = []
     for row, wanted in zip(queries, S.tolist()):
         logits = [sum(a * b for a, b in zip(row, key)) for key in keys]
-        exact.append(min(logits[j] for j in wanted) - max(v for j, v in enumerate(logits) if j not in wanted))
+        exact.append(
+            min(logits[j] for j in wanted)
+            - max(v for j, v in enumerate(logits) if j not in wanted)
+        )
     return at_most(max(abs(a - b) for a, b in zip(got, exact)), 0)
 
 
 def check_allowance(size=1014.0):
     """Codes that pass although their gap, 2.29, is below ln 10: none, also where 32-bit sums round it up above ln 10."""
     eye, first = torch.eye(4), torch.full((4, 1), size)
-    code, S = Code(torch.cat([first, 2.29 * eye], 1), torch.cat([first, eye], 1), 0.1, 0.5), torch.arange(4)[:, None]
+    code, S = (
+        Code(torch.cat([first, 2.29 * eye], 1), torch.cat([first, eye], 1), 0.1, 0.5),
+        torch.arange(4)[:, None],
+    )
     exact = verify(code._replace(q=code.q.double(), k=code.k.double()), S)
     assert exact.margin < T < verify(code, S).margin
     return at_most(int(verify(code, S).passed), 0)

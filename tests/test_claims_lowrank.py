@@ -12,7 +12,12 @@ import torch
 
 from attnlib import certify
 from attnlib.certify import at_most
-from attnlib.lowrank import effective_rank, linformer_attention, sampled_product, svd_surrogate
+from attnlib.lowrank import (
+    effective_rank,
+    linformer_attention,
+    sampled_product,
+    svd_surrogate,
+)
 
 EPS = torch.finfo(torch.float64).eps
 
@@ -51,7 +56,9 @@ def beaten(k, seed):
     for _ in range(50):
         right = torch.linalg.lstsq(left, p).solution
         left = torch.linalg.lstsq(right.T, p.T).solution.T
-    return at_most((p - svd_surrogate(p, k)).norm() - (p - left @ right).norm(), 100 * EPS)
+    return at_most(
+        (p - svd_surrogate(p, k)).norm() - (p - left @ right).norm(), 100 * EPS
+    )
 
 
 @pytest.mark.claim("lowrank.svd", role="check")
@@ -69,7 +76,10 @@ def test_the_smallest_singular_values_are_not_the_best_ones():
 @pytest.mark.claim("lowrank.svd", role="witness")
 def test_ranks_and_errors_are_not_zero():
     p = stochastic(24)
-    assert torch.linalg.matrix_rank(svd_surrogate(p, 5)) == 5 and (p - svd_surrogate(p, 5)).norm() > 0.1
+    assert (
+        torch.linalg.matrix_rank(svd_surrogate(p, 5)) == 5
+        and (p - svd_surrogate(p, 5)).norm() > 0.1
+    )
 
 
 # --- rank and entropy
@@ -77,7 +87,9 @@ def test_ranks_and_errors_are_not_zero():
 
 def blocks(n, m):
     """m uniform blocks on n tokens, in float64."""
-    return torch.block_diag(*[torch.full((n // m, n // m), m / n, dtype=torch.float64)] * m)
+    return torch.block_diag(
+        *[torch.full((n // m, n // m), m / n, dtype=torch.float64)] * m
+    )
 
 
 def check_entropy(p, k, *, order=2):
@@ -106,7 +118,9 @@ def test_entropy_of_another_order():
 @pytest.mark.parametrize("m", [1, 2, 5, 10])
 def test_the_bound_is_reached_for_every_k(m):
     p = blocks(10, m)
-    assert float(torch.linalg.svdvals(p)[m - 1]) == pytest.approx(float(p.norm()) / math.sqrt(m), rel=1e-12)
+    assert float(torch.linalg.svdvals(p)[m - 1]) == pytest.approx(
+        float(p.norm()) / math.sqrt(m), rel=1e-12
+    )
 
 
 # --- two counts of rank
@@ -126,7 +140,10 @@ def check_metric(values, share):
     energy, sums = (share_rank(values, share, power) for power in (2, 1))
     if sorted(values, reverse=True) == list(values):
         s = torch.tensor([float(v) for v in values], dtype=torch.float64)
-        assert (effective_rank(s, float(share)), effective_rank(s, float(share), power=1)) == (energy, sums)
+        assert (
+            effective_rank(s, float(share)),
+            effective_rank(s, float(share), power=1),
+        ) == (energy, sums)
     return at_most(energy, sums)
 
 
@@ -138,7 +155,10 @@ HALVES = [Fraction(1)] * 5 + [Fraction(0)] * 5  # of five uniform blocks of two
 def test_energy_never_needs_more():
     g = torch.Generator().manual_seed(0)
     for _ in range(200):
-        values = sorted((Fraction(int(v), 7) for v in torch.randint(1, 60, (9,), generator=g)), reverse=True)
+        values = sorted(
+            (Fraction(int(v), 7) for v in torch.randint(1, 60, (9,), generator=g)),
+            reverse=True,
+        )
         assert all(check_metric(values, Fraction(s, 23)).ok for s in range(1, 23))
 
 
@@ -150,10 +170,18 @@ def test_unless_the_values_are_out_of_order():
 @pytest.mark.claim("lowrank.metric", role="witness")
 def test_the_two_orders_disagree():
     nine = Fraction(9, 10)
-    assert [share_rank(v, nine, p) for v in (MIXED, HALVES) for p in (2, 1)] == [1, 9, 5, 5]
+    assert [share_rank(v, nine, p) for v in (MIXED, HALVES) for p in (2, 1)] == [
+        1,
+        9,
+        5,
+        5,
+    ]
     mixed = torch.eye(10, dtype=torch.float64) / 10 + 0.09
     for p, values in ((mixed, MIXED), (blocks(10, 5), HALVES)):
-        assert (torch.linalg.svdvals(p) - torch.tensor([float(v) for v in values], dtype=torch.float64)).abs().max() < 1e-12
+        assert (
+            torch.linalg.svdvals(p)
+            - torch.tensor([float(v) for v in values], dtype=torch.float64)
+        ).abs().max() < 1e-12
         assert (p.sum(-1) - 1).abs().max() < 1e-12
 
 
@@ -172,7 +200,10 @@ def check_full_rank(p):
 
 @pytest.mark.claim("lowrank.full-rank", role="check")
 def test_one_feature_gives_every_rank():
-    assert check_full_rank(powers(range(8), 8)).ok and check_full_rank(powers([0, 3, 4, 9, 11], 5)).ok
+    assert (
+        check_full_rank(powers(range(8), 8)).ok
+        and check_full_rank(powers([0, 3, 4, 9, 11], 5)).ok
+    )
     causal = [[Fraction((i * j + 1) * (j <= i)) for j in range(6)] for i in range(6)]
     assert check_full_rank(certify.row_stochastic(causal)).ok
 
@@ -192,7 +223,9 @@ def test_the_determinant_of_twelve_points():
         sums = mpmath.diag([1 / mpmath.fsum(mpmath.exp(a * b) for b in q) for a in q])
         p = sums * mpmath.matrix([[mpmath.exp(a * b) for b in q] for a in q])
         assert 2.3e-16 < min(mpmath.svd_r(p, compute_uv=False)) < 2.5e-16
-    p = torch.tensor([[float(v) for v in row] for row in powers(range(8), 8)], dtype=torch.float64)
+    p = torch.tensor(
+        [[float(v) for v in row] for row in powers(range(8), 8)], dtype=torch.float64
+    )
     assert torch.linalg.svdvals(p)[-1] < 1e-5
 
 
@@ -238,7 +271,11 @@ def test_the_rank_of_the_polynomial(d, g, rank):
 # --- products
 
 
-THREE = [(-math.sqrt(3), 1 / 6), (0.0, 2 / 3), (math.sqrt(3), 1 / 6)]  # the first five moments of a normal variable
+THREE = [
+    (-math.sqrt(3), 1 / 6),
+    (0.0, 2 / 3),
+    (math.sqrt(3), 1 / 6),
+]  # the first five moments of a normal variable
 
 
 def mean_square(p, v, draws):
@@ -271,7 +308,13 @@ def check_products(kind, *, uniform=False, k=1, seed=0):
     else:
         c = p.norm(dim=0) * v.norm(dim=1)
         law = (c.sum() ** 2 - wanted) / k
-        seen = mean_square(p, v, samples(p, v, torch.full((4,), 0.25).double() if uniform else c / c.sum(), k))
+        seen = mean_square(
+            p,
+            v,
+            samples(
+                p, v, torch.full((4,), 0.25).double() if uniform else c / c.sum(), k
+            ),
+        )
     return at_most(abs(seen / law - 1), 1e-12)
 
 
@@ -279,7 +322,13 @@ def check_sampler(*, draws=6000, k=3):
     """The mean square error of sampled_product against the law: relative, at most 6%."""
     p, (v,) = stochastic(6, 1), drawn((6, 2), seed=2)
     g = torch.Generator().manual_seed(0)
-    off = sum((sampled_product(p, v, k, generator=g, check=False) - p @ v).square().sum() for _ in range(draws)) / draws
+    off = (
+        sum(
+            (sampled_product(p, v, k, generator=g, check=False) - p @ v).square().sum()
+            for _ in range(draws)
+        )
+        / draws
+    )
     c = p.norm(dim=0) * v.norm(dim=1)
     return at_most(abs(off * k / (c.sum() ** 2 - (p @ v).square().sum()) - 1), 0.06)
 
@@ -288,7 +337,10 @@ def check_sampler(*, draws=6000, k=3):
 def test_both_laws_exactly():
     for seed in range(3):
         assert check_products("projection", seed=seed).ok
-        assert check_products("samples", seed=seed).ok and check_products("samples", k=3, seed=seed).ok
+        assert (
+            check_products("samples", seed=seed).ok
+            and check_products("samples", k=3, seed=seed).ok
+        )
 
 
 @pytest.mark.claim("lowrank.products", role="check")
@@ -305,10 +357,15 @@ def test_no_other_positive_chances_give_less():
 @pytest.mark.claim("lowrank.products", role="witness")
 def test_a_chance_of_zero_may_give_less_but_biases():
     """P = V = I_2, k = 1: the law gives 2; chances (1, 0) draw the first token always, with error 1 and a wrong mean."""
-    eye, chances = torch.eye(2, dtype=torch.float64), torch.tensor([0.5, 0.5], dtype=torch.float64)
+    eye, chances = (
+        torch.eye(2, dtype=torch.float64),
+        torch.tensor([0.5, 0.5], dtype=torch.float64),
+    )
     assert float(mean_square(eye, eye, samples(eye, eye, chances, 1))) == 2
     always = torch.outer(eye[:, 0], eye[0])
-    assert float(mean_square(eye, eye, [(1.0, always)])) == 1 and not torch.equal(always, eye)
+    assert float(mean_square(eye, eye, [(1.0, always)])) == 1 and not torch.equal(
+        always, eye
+    )
 
 
 @pytest.mark.claim("lowrank.products", role="control")
@@ -322,7 +379,9 @@ def test_the_sampler_obeys_the_law_and_beats_projections():
     for seed in range(50):
         p, (v,) = stochastic(7, seed), drawn((7, 3), seed=seed)
         c = float((p.norm(dim=0) * v.norm(dim=1)).sum())
-        assert c**2 - float((p @ v).square().sum()) < float(p.square().sum() * v.square().sum() + (p @ v).square().sum())
+        assert c**2 - float((p @ v).square().sum()) < float(
+            p.square().sum() * v.square().sum() + (p @ v).square().sum()
+        )
 
 
 # --- any pairs
@@ -335,7 +394,12 @@ def check_pairs(*, rank=3, n=9, r=4):
     e, f = s @ torch.linalg.pinv(k), t @ torch.linalg.pinv(v)
     got = linformer_attention(q, k, v, e, f)
     wanted = torch.softmax(q @ s.T / math.sqrt(3), -1) @ t
-    return at_most(max((e @ k - s).abs().max(), (f @ v - t).abs().max(), (got - wanted).abs().max()), 1e-10)
+    return at_most(
+        max(
+            (e @ k - s).abs().max(), (f @ v - t).abs().max(), (got - wanted).abs().max()
+        ),
+        1e-10,
+    )
 
 
 @pytest.mark.claim("lowrank.pairs", role="check")
@@ -383,7 +447,10 @@ def test_zero_passes():
 
 @pytest.mark.claim("lowrank.vacuous", role="control")
 def test_zero_does_not_pass_on_diffuse_rows():
-    p, one = torch.full((64, 64), 1 / 64, dtype=torch.float64), torch.ones(64, 1, dtype=torch.float64)
+    p, one = (
+        torch.full((64, 64), 1 / 64, dtype=torch.float64),
+        torch.ones(64, 1, dtype=torch.float64),
+    )
     verdict = check_vacuous(p, one, 0.5, all_rows=True)
     assert verdict.ok is False and float(_ratio(p, one).max()) == pytest.approx(1)
 
@@ -418,7 +485,9 @@ def check_after(k=64, eps=0.5, *, before=False):
     """
     if before:
         return at_most(printed(k, eps), success(4, k, 2.0**-20, eps))
-    inside = mpmath.gammainc(k / 2, k * (1 - eps) / 2, k * (1 + eps) / 2, regularized=True)
+    inside = mpmath.gammainc(
+        k / 2, k * (1 - eps) / 2, k * (1 + eps) / 2, regularized=True
+    )
     return at_most(printed(k, eps), float(inside))
 
 
@@ -451,13 +520,26 @@ def test_in_front_of_the_softmax_it_is_not():
 @pytest.mark.claim("lowrank.theorem-2", role="witness")
 def test_the_step_at_zero_logits():
     """R and -R are equally likely, and e^-delta 1' R 1 cannot lie near n for both; 1 - 2 e^-2 > 1/2 since e^2 > 4."""
-    assert Fraction(27, 10) ** 2 > 4 and Fraction(1, 2) ** 2 * (1 - Fraction(1, 2)) * 64 / 4 == 2
-    assert all(success(n, 64, d, 0.5) <= 0.5 for n in (1, 2, 16, 4096) for d in (0.0, 1e-6, 0.1, 3.0))
+    assert (
+        Fraction(27, 10) ** 2 > 4
+        and Fraction(1, 2) ** 2 * (1 - Fraction(1, 2)) * 64 / 4 == 2
+    )
+    assert all(
+        success(n, 64, d, 0.5) <= 0.5
+        for n in (1, 2, 16, 4096)
+        for d in (0.0, 1e-6, 0.1, 3.0)
+    )
     assert printed(64, 0.5) > 0.72
     for eps in (0.1, 0.5, 2 / 3, 0.9):
         enough = 4 * math.log(4) / (eps**2 - eps**3)
-        assert printed(enough, eps) == pytest.approx(0.5) and printed(math.ceil(enough), eps) >= 0.5 > printed(enough - 1, eps)
-        assert all(success(n, math.ceil(enough), d, eps) <= 0.5 for n in (1, 2, 16, 4096) for d in (0.0, 0.1, 3.0))
+        assert printed(enough, eps) == pytest.approx(0.5) and printed(
+            math.ceil(enough), eps
+        ) >= 0.5 > printed(enough - 1, eps)
+        assert all(
+            success(n, math.ceil(enough), d, eps) <= 0.5
+            for n in (1, 2, 16, 4096)
+            for d in (0.0, 0.1, 3.0)
+        )
     assert signs_that_pass(3, 4, Fraction(1, 2)) < Fraction(1, 2)
 
 
@@ -467,7 +549,10 @@ def test_the_output_forgets_the_query():
     n, k, eps = 4096, 64, 0.5
     g = torch.Generator().manual_seed(0)
     r = torch.randn(400, k, n, generator=g).sum((-2, -1)) / math.sqrt(k)
-    assert abs(float(((r - n).abs() <= eps * n).double().mean()) - success(n, k, 0.0, eps)) < 0.05
+    assert (
+        abs(float(((r - n).abs() <= eps * n).double().mean()) - success(n, k, 0.0, eps))
+        < 0.05
+    )
 
 
 # --- no projection serves all inputs
@@ -480,7 +565,10 @@ def check_kernel(r, n=6):
     if r == n:
         e = f = torch.eye(n, dtype=torch.float64)
     p = torch.softmax(q @ k.T, -1)
-    return at_most(abs((linformer_attention(q, k, v, e, f) - p @ v).norm() / (p @ v).norm() - 1), 1e-9)
+    return at_most(
+        abs((linformer_attention(q, k, v, e, f) - p @ v).norm() / (p @ v).norm() - 1),
+        1e-9,
+    )
 
 
 @pytest.mark.claim("lowrank.kernel", role="check")
@@ -507,10 +595,15 @@ def leaks(e, f, i, j):
     """How far row i moves when value j is raised by one, for r queries that turn to one mixture each."""
     r, n = e.shape
     q = 3 * torch.eye(r, dtype=torch.float64)
-    k, zero = torch.linalg.pinv(e) @ torch.eye(r, dtype=torch.float64), torch.zeros(n, 1, dtype=torch.float64)
+    k, zero = (
+        torch.linalg.pinv(e) @ torch.eye(r, dtype=torch.float64),
+        torch.zeros(n, 1, dtype=torch.float64),
+    )
     one = zero.clone()
     one[j] = 1
-    run = lambda v: torch.stack([linformer_attention(x.expand(n, r), k, v, e, f, scale=1.0)[i] for x in q])
+    run = lambda v: torch.stack(
+        [linformer_attention(x.expand(n, r), k, v, e, f, scale=1.0)[i] for x in q]
+    )
     return (run(one) - run(zero)).squeeze(-1), torch.softmax(q @ (e @ k).T, -1)
 
 
@@ -519,7 +612,10 @@ def check_causal(e, f, i=0):
     worst = 0.0
     for j in range(i + 1, e.shape[1]):
         seen, weights = leaks(e, f, i, j)
-        worst = max(worst, float(f[:, j].norm() - torch.linalg.pinv(weights).norm() * seen.norm()))
+        worst = max(
+            worst,
+            float(f[:, j].norm() - torch.linalg.pinv(weights).norm() * seen.norm()),
+        )
     return at_most(worst, 1e-10)
 
 
@@ -530,13 +626,19 @@ def test_what_row_0_may_not_see_is_not_in_f():
         assert check_causal(e, f).ok and check_causal(e, f, i=4).ok
     e, f = drawn((3, 6), (3, 6))
     f[:, 1:] = 0
-    assert check_causal(e, f).ok and max(float(leaks(e, f, 0, j)[0].norm()) for j in range(1, 6)) < 1e-12
+    assert (
+        check_causal(e, f).ok
+        and max(float(leaks(e, f, 0, j)[0].norm()) for j in range(1, 6)) < 1e-12
+    )
 
 
 @pytest.mark.claim("lowrank.causal", role="control")
 def test_unless_the_rows_of_e_are_dependent():
     """All mixtures of keys alike, and values that cancel: row 0 sees nothing of the future, yet F is not zero."""
-    e, f = torch.ones(2, 4, dtype=torch.float64), torch.tensor([[1.0], [-1.0]], dtype=torch.float64).expand(2, 4)
+    e, f = (
+        torch.ones(2, 4, dtype=torch.float64),
+        torch.tensor([[1.0], [-1.0]], dtype=torch.float64).expand(2, 4),
+    )
     assert check_causal(e, f).ok is False
 
 
@@ -544,5 +646,10 @@ def test_unless_the_rows_of_e_are_dependent():
 def test_an_edit_of_the_future_moves_row_0():
     q = k = torch.zeros(2, 1, dtype=torch.float64)
     half = torch.full((1, 2), 0.5, dtype=torch.float64)
-    rows = [linformer_attention(q, k, torch.tensor([[0.0], [x]], dtype=q.dtype), half, half)[0] for x in (0.0, 1.0)]
+    rows = [
+        linformer_attention(
+            q, k, torch.tensor([[0.0], [x]], dtype=q.dtype), half, half
+        )[0]
+        for x in (0.0, 1.0)
+    ]
     assert rows[0] == 0 and rows[1] == 0.5

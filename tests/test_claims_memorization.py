@@ -11,7 +11,16 @@ import pytest
 import torch
 
 from attnlib.certify import Verdict, at_most
-from attnlib.memorize import context_ids, count_parameters, dense_block, fit_deep, fit_line, interpolate, memorize, relu_layer
+from attnlib.memorize import (
+    context_ids,
+    count_parameters,
+    dense_block,
+    fit_deep,
+    fit_line,
+    interpolate,
+    memorize,
+    relu_layer,
+)
 
 F64 = torch.float64
 
@@ -28,7 +37,10 @@ def exact_data(count, seed, least):
     rng = random.Random(seed)
     t = sorted(Fraction(v, 997) for v in rng.sample(range(997), count))
     y = [Fraction(rng.randrange(-5, 6), rng.randrange(1, 4)) for _ in t]
-    shares = [least + (1 - least) * Fraction(rng.randrange(1, 9), 8) if least else Fraction(0) for _ in t]
+    shares = [
+        least + (1 - least) * Fraction(rng.randrange(1, 9), 8) if least else Fraction(0)
+        for _ in t
+    ]
     return t, y, [v - share * (v - u) for share, u, v in zip(shares, [t[0] - 1, *t], t)]
 
 
@@ -96,9 +108,21 @@ def line_data(count, seed=0):
 def check_kernels(count=200, seed=0):
     """Dense network at the ids and, between them, against the sorted search: 1e-6 is 2e5 D range eps / gap here."""
     t, y = line_data(count, seed)
-    points, line = torch.cat([t, t[:-1] + t.diff() / 3, t[-1:] + 0.1, t[:1] - 1]), fit_line(t, y)
-    off = (relu_layer(points, line, chunk=7000) - interpolate(points, t, y)).abs() / (1 + interpolate(points, t, y).abs())
-    return at_most(max(float((relu_layer(t, line) - y).abs().max()), float((interpolate(t, t, y) - y).abs().max()), float(off.max())), 1e-6)
+    points, line = (
+        torch.cat([t, t[:-1] + t.diff() / 3, t[-1:] + 0.1, t[:1] - 1]),
+        fit_line(t, y),
+    )
+    off = (relu_layer(points, line, chunk=7000) - interpolate(points, t, y)).abs() / (
+        1 + interpolate(points, t, y).abs()
+    )
+    return at_most(
+        max(
+            float((relu_layer(t, line) - y).abs().max()),
+            float((interpolate(t, t, y) - y).abs().max()),
+            float(off.max()),
+        ),
+        1e-6,
+    )
 
 
 @pytest.mark.claim("memorize.exact-labels", role="check")
@@ -109,7 +133,10 @@ def test_the_kernels_are_that_network():
 @pytest.mark.claim("memorize.exact-labels", role="witness")
 def test_three_ids_by_hand():
     """Ids 1, 2, 4 with labels 3, 1, 5 and t_0 = 0: slopes 3, -2, 2, coefficients 3, -5, 4."""
-    t, y = torch.tensor([1.0, 2, 4], dtype=F64), torch.tensor([[3.0], [1], [5]], dtype=F64)
+    t, y = (
+        torch.tensor([1.0, 2, 4], dtype=F64),
+        torch.tensor([[3.0], [1], [5]], dtype=F64),
+    )
     line = fit_line(t, y)
     assert line.knots[1:].tolist() == [1, 2] and line.slopes[1:, 0].tolist() == [-2, 2]
     assert torch.equal(relu_layer(t, line), y)
@@ -131,15 +158,25 @@ def slopes(theta, labels, steps):
 def check_bounded(theta, bound, *, count=60, seed=None):
     """The largest slope over the largest rise, the one from (t_0, 0) included; zigzag labels, or random ones on random steps."""
     rng = random.Random(seed)
-    steps = [Fraction(1)] * count if seed is None else [Fraction(rng.randrange(1, 50)) for _ in range(count)]
-    labels = [(i + 1) % 2 for i in range(count)] if seed is None else [rng.randrange(10) for _ in range(count)]
+    steps = (
+        [Fraction(1)] * count
+        if seed is None
+        else [Fraction(rng.randrange(1, 50)) for _ in range(count)]
+    )
+    labels = (
+        [(i + 1) % 2 for i in range(count)]
+        if seed is None
+        else [rng.randrange(10) for _ in range(count)]
+    )
     found, rise = slopes(theta, labels, steps)
     worst = max(map(abs, found)) / rise
     return Verdict(float(worst), float(bound), worst <= bound)  # compared as fractions
 
 
 @pytest.mark.claim("memorize.knots", role="check")
-@pytest.mark.parametrize("theta", [Fraction(11, 20), Fraction(3, 5), Fraction(4, 5), Fraction(1)])
+@pytest.mark.parametrize(
+    "theta", [Fraction(11, 20), Fraction(3, 5), Fraction(4, 5), Fraction(1)]
+)
 @pytest.mark.parametrize("seed", [None, 0, 1])
 def test_slopes_stay_bounded(theta, seed):
     assert check_bounded(theta, 1 / (2 * theta - 1), seed=seed).ok
@@ -158,8 +195,12 @@ def test_zigzag_in_closed_form():
     for theta in (Fraction(2, 5), Fraction(3, 5), Fraction(1, 3)):
         found, _ = slopes(theta, [(i + 1) % 2 for i in range(12)], [Fraction(1)] * 12)
         r = (1 - theta) / theta
-        assert [abs(s) for s in found] == [(r**j - 1) / (1 - 2 * theta) for j in range(1, 13)]
-    assert [abs(s) for s in slopes(Fraction(1, 2), [1, 0] * 4, [Fraction(1)] * 8)[0]] == [2 * j for j in range(1, 9)]
+        assert [abs(s) for s in found] == [
+            (r**j - 1) / (1 - 2 * theta) for j in range(1, 13)
+        ]
+    assert [
+        abs(s) for s in slopes(Fraction(1, 2), [1, 0] * 4, [Fraction(1)] * 8)[0]
+    ] == [2 * j for j in range(1, 9)]
 
 
 def check_slopes(theta, count=30):
@@ -169,7 +210,12 @@ def check_slopes(theta, count=30):
     steps = [Fraction(float(t.diff().median())), *steps]
     found, _ = slopes(Fraction(theta), [int(v) for v in y[:, 0]], steps)
     wanted = torch.tensor([float(s) for s in found], dtype=F64)
-    return at_most(((fit_line(t, y, theta=theta).slopes[:, 0] - wanted) / wanted.abs().max()).abs().max(), 1e-9)
+    return at_most(
+        ((fit_line(t, y, theta=theta).slopes[:, 0] - wanted) / wanted.abs().max())
+        .abs()
+        .max(),
+        1e-9,
+    )
 
 
 @pytest.mark.claim("memorize.knots", role="check")
@@ -227,21 +273,37 @@ def sets(count=20, n=4, tokens=12, d=6, seed=0):
     vocabulary = torch.randn(tokens, d, generator=g, dtype=F64)
     while len(chosen) < count:
         chosen[tuple(sorted(torch.randperm(tokens, generator=g)[:n].tolist()))] = 1
-    return vocabulary[torch.tensor(list(chosen))], torch.randint(10, (count, n), generator=g)
+    return vocabulary[torch.tensor(list(chosen))], torch.randint(
+        10, (count, n), generator=g
+    )
 
 
 def check_block(seed=0, *, normalizer="softmax"):
     """Tokens that miss their label by more than 1e-6: the dense block, on ids by the given normaliser; and ids too many."""
     x, y = sets(seed=seed)
-    net = memorize(torch.cat([x, x[:5].flip(1)]), torch.cat([y, y[:5].flip(1)]), generator=generator(seed))
+    net = memorize(
+        torch.cat([x, x[:5].flip(1)]),
+        torch.cat([y, y[:5].flip(1)]),
+        generator=generator(seed),
+    )
     ids = context_ids(x, net.v, net.report.beta, normalizer=normalizer)
     t = ids.token + net.report.w * ids.context
     kept, where = torch.unique(t, return_inverse=True)
-    first = torch.zeros(len(kept), dtype=torch.long).scatter_(0, where.flatten(), torch.arange(y.numel()))
+    first = torch.zeros(len(kept), dtype=torch.long).scatter_(
+        0, where.flatten(), torch.arange(y.numel())
+    )
     labels = y.flatten()[first].double()[:, None]
     read = relu_layer(t, fit_line(kept, labels))[..., 0]
     whole = dense_block(net)(x)[..., 0] if normalizer == "softmax" else read
-    return at_most(int(((read - y).abs() > 1e-6).sum() + ((whole - y).abs() > 1e-6).sum() + (net(x) != y).sum()) + abs(net.report.ids - y.numel()), 0)
+    return at_most(
+        int(
+            ((read - y).abs() > 1e-6).sum()
+            + ((whole - y).abs() > 1e-6).sum()
+            + (net(x) != y).sum()
+        )
+        + abs(net.report.ids - y.numel()),
+        0,
+    )
 
 
 @pytest.mark.claim("memorize.block", role="check")
@@ -261,7 +323,13 @@ def check_count(count=20, n=4, d=6, *, biases=True):
     x, y = sets(count, n, d=d)
     got = dense_block(memorize(x, y, generator=generator())).parameters
     wanted = 4 * (1 + d) + d * (2 * n * count + d) + (n * count + d if biases else 0)
-    return Verdict(got, wanted, got == wanted == count_parameters(n * count, d).total - (0 if biases else n * count + d))
+    return Verdict(
+        got,
+        wanted,
+        got
+        == wanted
+        == count_parameters(n * count, d).total - (0 if biases else n * count + d),
+    )
 
 
 @pytest.mark.claim("memorize.block", role="check")
@@ -278,7 +346,9 @@ def test_the_formula_leaves_the_biases_out():
 @pytest.mark.claim("memorize.block", role="witness")
 def test_the_report_counts_ids():
     x, y = sets(30)
-    report = memorize(torch.cat([x, x]), torch.cat([y, y]), generator=generator()).report
+    report = memorize(
+        torch.cat([x, x]), torch.cat([y, y]), generator=generator()
+    ).report
     assert report.ids == 120 and report.pairs == 240 and report.error == 0
 
 
@@ -287,7 +357,9 @@ def test_the_report_counts_ids():
 
 def random_ids(count, bits, seed=0):
     rng = random.Random(seed)
-    return sorted(rng.sample(range(2**bits), count)), [rng.randrange(10) for _ in range(count)]
+    return sorted(rng.sample(range(2**bits), count)), [
+        rng.randrange(10) for _ in range(count)
+    ]
 
 
 def check_deep(ids, labels, *, bits, tried=40):
@@ -295,7 +367,12 @@ def check_deep(ids, labels, *, bits, tried=40):
     net, K = fit_deep(ids, labels), 18 * (bits + max(labels).bit_length()) + 40
     some = random.Random(1).sample(range(len(ids)), min(tried, len(ids)))
     right = all(net(ids[i]) == labels[i] for i in some)
-    return at_most(net.parameters / (2 * math.sqrt(6 * len(ids) * K) + K + 10) if right else math.inf, 1)
+    return at_most(
+        net.parameters / (2 * math.sqrt(6 * len(ids) * K) + K + 10)
+        if right
+        else math.inf,
+        1,
+    )
 
 
 @pytest.mark.claim("memorize.deep", role="check")
@@ -307,7 +384,9 @@ def test_depth_needs_the_root(count, bits):
 @pytest.mark.claim("memorize.deep", role="control")
 def test_ids_of_many_bits_break_the_bound():
     """Ids 2^0 .. 2^599 need 600 bits, not 32."""
-    verdict = check_deep([2**i for i in range(600)], random_ids(600, 12)[1], bits=32, tried=3)
+    verdict = check_deep(
+        [2**i for i in range(600)], random_ids(600, 12)[1], bits=32, tried=3
+    )
     assert verdict.ok is False and 1.5 < verdict.value < math.inf
 
 
@@ -323,7 +402,10 @@ def test_depth_wins_from_some_size_on():
 def check_labelings(bits, claimed, *, count=4):
     """Binary labelings of `count` ids by networks a relu(t - b) mod 2 with two weights of `bits` bits, against 4^claimed."""
     ids = range(1, count + 1)
-    found = {tuple(a * max(t - b, 0) % 2 for t in ids) for a, b in product(range(2**bits), repeat=2)}
+    found = {
+        tuple(a * max(t - b, 0) % 2 for t in ids)
+        for a, b in product(range(2**bits), repeat=2)
+    }
     return at_most(len(found), 2 ** (2 * claimed))
 
 

@@ -39,7 +39,11 @@ def check_decomposition(seed, *, skip, order="opposite", heads=4):
     total = path_sums(x, layers, skip=skip).bias.expand_as(x)
     for path, term in path_terms(x, layers, skip=skip):
         if order == "same":
-            ways = [(attention[l][h], weights[l][h]) for l, h in enumerate(path) if h is not None]
+            ways = [
+                (attention[l][h], weights[l][h])
+                for l, h in enumerate(path)
+                if h is not None
+            ]
             left = [p for p, _ in reversed(ways)]
             term = x
             for p in left:
@@ -91,7 +95,9 @@ def test_identity_is_a_head():
     exact_x = certify.exact(x)
     p, w = rational(seed=1, n=6, d=8)
     eye = lambda m: [[Fraction(i == j) for j in range(m)] for i in range(m)]
-    dummy = certify.network(exact_x, [[*heads, eye(6)] for heads in p], [[*maps, eye(8)] for maps in w])
+    dummy = certify.network(
+        exact_x, [[*heads, eye(6)] for heads in p], [[*maps, eye(8)] for maps in w]
+    )
     assert dummy == certify.network(exact_x, p, w, skip=True)
 
 
@@ -102,7 +108,10 @@ def rational(seed, L=2, h=2, n=3, d=2, normalise=None):
     g = torch.Generator().manual_seed(seed)
     ints = lambda *size: torch.randint(1, 5, size, generator=g)
     normalise = normalise or (lambda row: certify.row_stochastic([row])[0])
-    p = [[[normalise(row) for row in head] for head in layer] for layer in ints(L, h, n, n).tolist()]
+    p = [
+        [[normalise(row) for row in head] for head in layer]
+        for layer in ints(L, h, n, n).tolist()
+    ]
     return p, [[certify.exact(w) for w in layer] for layer in ints(L, h, d, d)]
 
 
@@ -121,7 +130,9 @@ def check_row_sums(normalise, *, skip=False):
     rows = [certify.exact(u) for u in torch.randint(1, 5, (2, 2, 2), generator=g)]
     x = certify.exact(torch.randint(-3, 4, (3, 2), generator=g))
     b = certify.exact(torch.randint(1, 5, (2, 2), generator=g))
-    return at_most(certify.decomposition_gap(x, p, w, value_biases=rows, biases=b, skip=skip), 0)
+    return at_most(
+        certify.decomposition_gap(x, p, w, value_biases=rows, biases=b, skip=skip), 0
+    )
 
 
 @pytest.mark.claim("paths.row-sums", role="check")
@@ -143,7 +154,9 @@ def test_shift_invariance_is_not_enough(skip):
 @pytest.mark.claim("paths.row-sums", role="witness")
 def test_row_stochastic_rationals_exist():
     p, _ = rational(3, normalise=squares)
-    assert all(sum(row) == 1 and min(row) > 0 for layer in p for head in layer for row in head)
+    assert all(
+        sum(row) == 1 and min(row) > 0 for layer in p for head in layer for row in head
+    )
 
 
 def check_order(order):
@@ -153,9 +166,13 @@ def check_order(order):
     x = certify.exact([[1, 0], [0, 1]])
     whole = certify.network(x, [p, p], [w, w])
     pairs = list(itertools.product((0, 1), repeat=2))
-    left = {"opposite": lambda i, j: (p[j], p[i]), "same": lambda i, j: (p[i], p[j])}[order]
+    left = {"opposite": lambda i, j: (p[j], p[i]), "same": lambda i, j: (p[i], p[j])}[
+        order
+    ]
     terms = [certify.product(*left(i, j), x, w[i], w[j]) for i, j in pairs]
-    return at_most(max(abs(whole[r][c] - sum(t[r][c] for t in terms)) for r, c in pairs), 0)
+    return at_most(
+        max(abs(whole[r][c] - sum(t[r][c] for t in terms)) for r, c in pairs), 0
+    )
 
 
 @pytest.mark.claim("paths.order", role="check")
@@ -174,9 +191,13 @@ def check_softmax_order(order):
     x, layers = network(L=2, bias=False)
     y, (p1, p2) = forward(x, layers, return_attention=True)
     w1, w2 = (merged(layer)[0] for layer in layers)
-    left = {"opposite": lambda i, j: p2[j] @ p1[i], "same": lambda i, j: p1[i] @ p2[j]}[order]
+    left = {"opposite": lambda i, j: p2[j] @ p1[i], "same": lambda i, j: p1[i] @ p2[j]}[
+        order
+    ]
     pairs = itertools.product(range(4), repeat=2)
-    return at_most(relative_error(sum(left(i, j) @ x @ w1[i] @ w2[j] for i, j in pairs), y), 1e-12)
+    return at_most(
+        relative_error(sum(left(i, j) @ x @ w1[i] @ w2[j] for i, j in pairs), y), 1e-12
+    )
 
 
 @pytest.mark.claim("paths.order", role="witness")
@@ -214,7 +235,9 @@ def test_sums_need_frozen_attention():
 @pytest.mark.claim("paths.sums", role="witness")
 def test_every_length_occurs():
     x, layers = network(bias=False)
-    assert (path_sums(x, layers, skip=True).by_length.flatten(1).norm(dim=1) > 0.01).all()
+    assert (
+        path_sums(x, layers, skip=True).by_length.flatten(1).norm(dim=1) > 0.01
+    ).all()
 
 
 @pytest.mark.claim("paths.sums", role="certificate")
@@ -235,7 +258,10 @@ def test_sums_against_fractions(skip):
     )
     scale = max(abs(entry) for s in exact for row in s for entry in row)
     gap = max(
-        abs(Fraction(float(got[k, i, j])) - exact[k][i][j]) for k in range(4) for i in range(3) for j in range(3)
+        abs(Fraction(float(got[k, i, j])) - exact[k][i][j])
+        for k in range(4)
+        for i in range(3)
+        for j in range(3)
     )
     assert at_most(gap, 64 * EPS * float(scale)).ok
 
@@ -253,7 +279,9 @@ def check_cost(L, *, skip=True):
     """|multiplications / those of a forward pass - (L + 1)/2|, counted, not timed: exactly zero."""
     x, layers = network(L=L, bias=False)
     _, attention = forward(x, layers, skip=skip, return_attention=True)
-    logits = multiplications(lambda: [attention_matrix(x, layer.w_q, layer.w_k) for layer in layers])
+    logits = multiplications(
+        lambda: [attention_matrix(x, layer.w_q, layer.w_k) for layer in layers]
+    )
     once = multiplications(lambda: forward(x, layers, skip=skip)) - logits
     sums = multiplications(lambda: path_sums(x, layers, skip=skip, attention=attention))
     return at_most(abs(Fraction(sums, once) - Fraction(L + 1, 2)), 0)
@@ -275,8 +303,12 @@ def test_without_skips_one_length_is_carried():
 def test_listing_costs_more():
     x, layers = network(bias=False)
     _, attention = forward(x, layers, skip=True, return_attention=True)
-    listed = multiplications(lambda: list(path_terms(x, layers, skip=True, attention=attention)))
-    assert listed > 20 * multiplications(lambda: path_sums(x, layers, skip=True, attention=attention))
+    listed = multiplications(
+        lambda: list(path_terms(x, layers, skip=True, attention=attention))
+    )
+    assert listed > 20 * multiplications(
+        lambda: path_sums(x, layers, skip=True, attention=attention)
+    )
 
 
 def check_lengths(heads):
@@ -320,7 +352,11 @@ def check_signs(*, tied=False, centred=False):
     _, attention = forward(x, layers, skip=True, return_attention=True)
     centre = (lambda s: s - s.mean(-2, keepdim=True)) if centred else (lambda s: s)
     coins = list(itertools.product((1.0, -1.0), repeat=2))
-    patterns = [((a, a), (b, b)) for a, b in coins] if tied else itertools.product(coins, coins)
+    patterns = (
+        [((a, a), (b, b)) for a, b in coins]
+        if tied
+        else itertools.product(coins, coins)
+    )
     runs = []
     for pattern in patterns:
         signed = [
@@ -356,7 +392,12 @@ def check_drawn_signs(*, centred=False):
     g = torch.Generator().manual_seed(0)
     got = path_norms(x, layers, signs=2000, generator=g, skip=True, centred=centred)
     assert (got.standard_error[1:] < 0.1 * wanted[1:]).all()
-    return at_most(((got.total_square - wanted).abs() / (got.standard_error + 1e-9 * wanted)).max(), 4)
+    return at_most(
+        (
+            (got.total_square - wanted).abs() / (got.standard_error + 1e-9 * wanted)
+        ).max(),
+        4,
+    )
 
 
 @pytest.mark.claim("paths.signs", role="witness")
@@ -373,7 +414,9 @@ def check_recomputed(L):
     x, layers = network(L=L, bias=False)
     y = forward(x, layers, skip=True)
     alone = x + sum(
-        forward(x, restrict(layers, path)) for path, _ in path_terms(x, layers, skip=True) if length(path)
+        forward(x, restrict(layers, path))
+        for path, _ in path_terms(x, layers, skip=True)
+        if length(path)
     )
     return at_most(0.1, relative_error(alone, y))
 
@@ -396,9 +439,16 @@ def check_closed_form(c, *, alone=True):
     """
     strength = torch.tensor([c, 0.5], dtype=torch.float64).view(2, 1, 1)
     weight = torch.tensor([1.0, -0.5], dtype=torch.float64).view(2, 1, 1)
-    layer = Layer(strength / 2 * torch.ones(2, 1, 4), torch.ones(2, 1, 4).double(), weight, torch.ones_like(weight))
+    layer = Layer(
+        strength / 2 * torch.ones(2, 1, 4),
+        torch.ones(2, 1, 4).double(),
+        weight,
+        torch.ones_like(weight),
+    )
     x = torch.tensor([[1.0], [-1.0]], dtype=torch.float64)
-    after = 1 + math.tanh(c) - 0.5 * math.tanh(0.5)  # the state that the second layer sees in the full pass
+    after = (
+        1 + math.tanh(c) - 0.5 * math.tanh(0.5)
+    )  # the state that the second layer sees in the full pass
     t = math.tanh(c)
     if alone:
         got = [forward(x, restrict([layer] * 2, path)) for path in ((None, 1), (0, 0))]
@@ -416,4 +466,6 @@ def check_closed_form(c, *, alone=True):
 def test_two_tokens_in_closed_form(c):
     assert check_closed_form(c, alone=True).ok and check_closed_form(c, alone=False).ok
     t = math.tanh(c)
-    assert math.tanh(c * (1 + t) ** 2) > t > t * math.tanh(c * t * t)  # the two readings differ
+    assert (
+        math.tanh(c * (1 + t) ** 2) > t > t * math.tanh(c * t * t)
+    )  # the two readings differ

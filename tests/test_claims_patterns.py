@@ -11,7 +11,19 @@ import torch
 
 from attnlib import patterns
 from attnlib.certify import Verdict, at_most
-from attnlib.patterns import Blocks, Columns, Rows, Window, build, conditions, check, exact, hops, hops_by_sets, is_path
+from attnlib.patterns import (
+    Blocks,
+    Columns,
+    Rows,
+    Window,
+    build,
+    conditions,
+    check,
+    exact,
+    hops,
+    hops_by_sets,
+    is_path,
+)
 from attnlib.patterns.hamilton import search
 
 SIZES = [(n, w) for n in (5, 8, 12, 16, 21) for w in range(1, n)]
@@ -34,17 +46,38 @@ def check_family(family, make, sizes=tuple(SIZES)) -> Verdict:
 def check_longformer(n, h, g, r=None) -> Verdict:
     """All conditions, s = 2 and (11.4); with r random tokens s <= 2 and at most r n more. How many of these are off."""
     if r is None:
-        pattern, more = build(n, [Window(h, h), Columns(tuple(range(g))), Rows(tuple(range(g)))]), 0
+        pattern, more = (
+            build(n, [Window(h, h), Columns(tuple(range(g))), Rows(tuple(range(g)))]),
+            0,
+        )
     else:
-        pattern, more = patterns.bigbird(n, 2 * h + 1, g, r, generator=torch.Generator().manual_seed(n)), r * n
-    found, wanted = check(pattern), (2 * h + 1) * n - h * (h + 1) + 2 * g * (n - 1 - h) - g * (g - 1)
-    off = [found.all_met is not True, found.hops is None or found.hops > 2, not wanted <= found.connections <= wanted + more]
+        pattern, more = (
+            patterns.bigbird(
+                n, 2 * h + 1, g, r, generator=torch.Generator().manual_seed(n)
+            ),
+            r * n,
+        )
+    found, wanted = (
+        check(pattern),
+        (2 * h + 1) * n - h * (h + 1) + 2 * g * (n - 1 - h) - g * (g - 1),
+    )
+    off = [
+        found.all_met is not True,
+        found.hops is None or found.hops > 2,
+        not wanted <= found.connections <= wanted + more,
+    ]
     return at_most(sum(off) + (r is None and found.hops != 2), 0)
 
 
 def check_classes(make, sizes) -> Verdict:
     """Conditions (2) and (3), and no other, fail at every size."""
-    return at_most(sum(set(check(make(*size)).reasons) != {"hamiltonian_path", "hops"} for size in sizes), 0)
+    return at_most(
+        sum(
+            set(check(make(*size)).reasons) != {"hamiltonian_path", "hops"}
+            for size in sizes
+        ),
+        0,
+    )
 
 
 def check_fewest(n, *, loops=True) -> Verdict:
@@ -52,7 +85,11 @@ def check_fewest(n, *, loops=True) -> Verdict:
     places = [(k, j) for k in range(n) for j in range(n) if not loops or j != k]
     for count in range(len(places) + 1):
         for chosen in itertools.combinations(places, count):
-            mask = torch.eye(n, dtype=torch.bool) if loops else torch.zeros(n, n, dtype=torch.bool)
+            mask = (
+                torch.eye(n, dtype=torch.bool)
+                if loops
+                else torch.zeros(n, n, dtype=torch.bool)
+            )
             for k, j in chosen:
                 mask[k, j] = True
             if mask.any(1).all() and hops(patterns.from_masks(mask)):
@@ -70,7 +107,12 @@ def digits(w, m, n=None):
 
 
 def one_by_one(n):
-    return patterns.from_sets(*([[k, (k - 1) % n] if k == l % n else [k] for k in range(n)] for l in range(1, n + 1)))
+    return patterns.from_sets(
+        *(
+            [[k, (k - 1) % n] if k == l % n else [k] for k in range(n)]
+            for l in range(1, n + 1)
+        )
+    )
 
 
 def check_tight(make, n, wanted) -> Verdict:
@@ -81,16 +123,30 @@ def check_tight(make, n, wanted) -> Verdict:
 
 def check_causal(*, causal=True) -> Verdict:
     """How many patterns without the future still have a number of hops."""
-    made = [patterns.dense(9), patterns.star(9), patterns.strided(9), patterns.dilation_cycle(9), patterns.blockwise(9, 3)]
-    return at_most(sum(hops(patterns.causal(p) if causal else p) is not None for p in made), 0)
+    made = [
+        patterns.dense(9),
+        patterns.star(9),
+        patterns.strided(9),
+        patterns.dilation_cycle(9),
+        patterns.blockwise(9, 3),
+    ]
+    return at_most(
+        sum(hops(patterns.causal(p) if causal else p) is not None for p in made), 0
+    )
 
 
 def check_unread(n, r, *, replace=False) -> Verdict:
     """n (1 - r/n)^(n-1) against the mean over all draws, in fractions."""
-    draw = itertools.product(range(n), repeat=r) if replace else itertools.combinations(range(n), r)
+    draw = (
+        itertools.product(range(n), repeat=r)
+        if replace
+        else itertools.combinations(range(n), r)
+    )
     rows, total, count = [set(row) for row in draw], 0, 0
     for sets in itertools.product(rows, repeat=n):
-        total += sum(all(j not in s for k, s in enumerate(sets) if k != j) for j in range(n))
+        total += sum(
+            all(j not in s for k, s in enumerate(sets) if k != j) for j in range(n)
+        )
         count += 1
     return at_most(abs(Fraction(total, count) - n * (1 - Fraction(r, n)) ** (n - 1)), 0)
 
@@ -107,7 +163,9 @@ def check_fixed(sizes, *, closed=False) -> Verdict:
 
 def orders(pattern) -> int:
     """How many of all orders of the tokens are paths, by walking them all."""
-    reads = torch.stack([pattern.mask(step) for step in range(pattern.p)]).any(0).tolist()
+    reads = (
+        torch.stack([pattern.mask(step) for step in range(pattern.p)]).any(0).tolist()
+    )
 
     def onward(last, left):
         return sum(onward(k, left - {k}) for k in left if reads[k][last]) if left else 1
@@ -131,13 +189,18 @@ def drawn(seed, loops=True, most=8):
 def check_hops(loops, *, order=1) -> Verdict:
     """The squares against sets, layer by layer; order -1 lets the sets run through the steps backwards."""
     cases = [drawn(seed, loops) for seed in range(120)]
-    off = sum(hops(patterns.from_masks(*c)) != hops_by_sets(patterns.from_masks(*c[::order])) for c in cases)
+    off = sum(
+        hops(patterns.from_masks(*c)) != hops_by_sets(patterns.from_masks(*c[::order]))
+        for c in cases
+    )
     return at_most(off, 0)
 
 
 def ring_with_a_chord(n):
     """k reads k + 1, round the circle, and token n - 1 also reads 1: the slowest of all that are primitive."""
-    return patterns.from_sets([[(k + 1) % n, *([1] if k == n - 1 else [])] for k in range(n)])
+    return patterns.from_sets(
+        [[(k + 1) % n, *([1] if k == n - 1 else [])] for k in range(n)]
+    )
 
 
 def check_products(made, *, one_by_one=False) -> Verdict:
@@ -146,7 +209,11 @@ def check_products(made, *, one_by_one=False) -> Verdict:
     for pattern in made:
         with pytest.MonkeyPatch.context() as patch:
             taken, product = [], conditions.bit_product
-            patch.setattr(conditions, "bit_product", lambda a, b: (taken.append(1), product(a, b))[1])
+            patch.setattr(
+                conditions,
+                "bit_product",
+                lambda a, b: (taken.append(1), product(a, b))[1],
+            )
             s = hops(pattern)
         count = s - 1 if one_by_one else len(taken)
         worst = max(worst, count - (2 * pattern.p + 4 * math.log2(pattern.n) + 2))
@@ -163,10 +230,16 @@ def check_search(moves=20_000, *, turned=False) -> Verdict:
     off = 0
     for seed in range(60):
         pattern = patterns.from_masks(*drawn(seed, most=7))
-        other = patterns.from_masks(*(m.triu().T if turned else m for m in drawn(seed, most=7)))
+        other = patterns.from_masks(
+            *(m.triu().T if turned else m for m in drawn(seed, most=7))
+        )
         path, why, known = search(pattern, moves)
         union = torch.stack([other.mask(step) for step in range(other.p)]).any(0)
-        off += not known or (path is not None) != (orders(other) > 0) or (path is None) != bool(why)
+        off += (
+            not known
+            or (path is not None) != (orders(other) > 0)
+            or (path is None) != bool(why)
+        )
         off += path is not None and not all(union[b, a] for a, b in zip(path, path[1:]))
     return at_most(off, 0)
 
@@ -182,7 +255,12 @@ def whole(*found) -> Verdict:
 
 @pytest.mark.claim("patterns.fewest", role="check")
 def test_fewest_check():
-    assert whole(check_fewest(2), check_fewest(3), check_fewest(4), check_tight(one_by_one, 9, (16, 10))).ok
+    assert whole(
+        check_fewest(2),
+        check_fewest(3),
+        check_fewest(4),
+        check_tight(one_by_one, 9, (16, 10)),
+    ).ok
 
 
 @pytest.mark.claim("patterns.fewest", role="control")
@@ -192,23 +270,39 @@ def test_fewest_control():
 
 @pytest.mark.claim("patterns.fewest", role="witness")
 def test_fewest_witness():
-    assert whole(*(check_tight(patterns.directed_cycle, n, (n - 1, 2 * n)) for n in (2, 3, 10))).ok
+    assert whole(
+        *(check_tight(patterns.directed_cycle, n, (n - 1, 2 * n)) for n in (2, 3, 10))
+    ).ok
 
 
 @pytest.mark.claim("patterns.hops", role="check")
 def test_hops_check():
-    assert whole(*(check_bound(patterns.random(n, 2, generator=torch.Generator().manual_seed(n)), 3)
-        for n in range(5, 30) if hops(patterns.random(n, 2, generator=torch.Generator().manual_seed(n))))).ok
+    assert whole(
+        *(
+            check_bound(
+                patterns.random(n, 2, generator=torch.Generator().manual_seed(n)), 3
+            )
+            for n in range(5, 30)
+            if hops(patterns.random(n, 2, generator=torch.Generator().manual_seed(n)))
+        )
+    ).ok
 
 
 @pytest.mark.claim("patterns.hops", role="control")
 def test_hops_control():
-    assert check_bound(patterns.star(64), 3).ok is False  # the relay reads more than three
+    assert (
+        check_bound(patterns.star(64), 3).ok is False
+    )  # the relay reads more than three
 
 
 @pytest.mark.claim("patterns.hops", role="witness")
 def test_hops_witness():
-    assert whole(*(check_tight(lambda n: digits(w, m), None, (m, w ** (m + 1))) for w, m in ((2, 5), (3, 3), (5, 2)))).ok
+    assert whole(
+        *(
+            check_tight(lambda n: digits(w, m), None, (m, w ** (m + 1)))
+            for w, m in ((2, 5), (3, 3), (5, 2))
+        )
+    ).ok
 
 
 @pytest.mark.claim("patterns.causal", role="check")
@@ -223,17 +317,28 @@ def test_causal_control():
 
 @pytest.mark.claim("patterns.causal", role="witness")
 def test_causal_witness():
-    assert at_most(not patterns.causal(patterns.dense(4)).mask().equal(torch.ones(4, 4).tril().bool()), 0).ok
+    assert at_most(
+        not patterns.causal(patterns.dense(4))
+        .mask()
+        .equal(torch.ones(4, 4).tril().bool()),
+        0,
+    ).ok
 
 
 @pytest.mark.claim("patterns.window", role="check")
 def test_window_check():
-    assert whole(check_family("window", patterns.window), check_family("dense", lambda n, w: patterns.dense(n), ALL)).ok
+    assert whole(
+        check_family("window", patterns.window),
+        check_family("dense", lambda n, w: patterns.dense(n), ALL),
+    ).ok
 
 
 @pytest.mark.claim("patterns.window", role="control")
 def test_window_control():
-    assert check_family("window", lambda n, w: patterns.window(n, w, dilation=2)).ok is False
+    assert (
+        check_family("window", lambda n, w: patterns.window(n, w, dilation=2)).ok
+        is False
+    )
 
 
 @pytest.mark.claim("patterns.window", role="witness")
@@ -243,13 +348,21 @@ def test_window_witness():
 
 @pytest.mark.claim("patterns.classes", role="check")
 def test_classes_check():
-    assert whole(check_classes(lambda n, D: patterns.window(n, 5, dilation=D), [(n, D) for n in (5, 8, 13) for D in (2, 3, 4)]),
-        check_classes(patterns.block_diagonal, SIZES)).ok
+    assert whole(
+        check_classes(
+            lambda n, D: patterns.window(n, 5, dilation=D),
+            [(n, D) for n in (5, 8, 13) for D in (2, 3, 4)],
+        ),
+        check_classes(patterns.block_diagonal, SIZES),
+    ).ok
 
 
 @pytest.mark.claim("patterns.classes", role="control")
 def test_classes_control():
-    assert check_classes(lambda n, D: patterns.window(n, 5, dilation=D), [(8, 1)]).ok is False
+    assert (
+        check_classes(lambda n, D: patterns.window(n, 5, dilation=D), [(8, 1)]).ok
+        is False
+    )
 
 
 @pytest.mark.claim("patterns.classes", role="witness")
@@ -259,12 +372,23 @@ def test_classes_witness():
 
 @pytest.mark.claim("patterns.dilation-cycle", role="check")
 def test_dilation_cycle_check():
-    assert check_family("dilation cycle", lambda n, w: patterns.dilation_cycle(n), [(n, 3) for n in range(2, 40)]).ok
+    assert check_family(
+        "dilation cycle",
+        lambda n, w: patterns.dilation_cycle(n),
+        [(n, 3) for n in range(2, 40)],
+    ).ok
 
 
 @pytest.mark.claim("patterns.dilation-cycle", role="control")
 def test_dilation_cycle_control():
-    assert check_family("dilation cycle", lambda n, w: build(n, *patterns.dilation_cycle(n).steps[:-1]), ALL).ok is False
+    assert (
+        check_family(
+            "dilation cycle",
+            lambda n, w: build(n, *patterns.dilation_cycle(n).steps[:-1]),
+            ALL,
+        ).ok
+        is False
+    )
 
 
 @pytest.mark.claim("patterns.dilation-cycle", role="witness")
@@ -274,12 +398,17 @@ def test_dilation_cycle_witness():
 
 @pytest.mark.claim("patterns.star", role="check")
 def test_star_check():
-    assert check_family("star", lambda n, w: patterns.star(n), [(n, 3) for n in range(3, 30)]).ok
+    assert check_family(
+        "star", lambda n, w: patterns.star(n), [(n, 3) for n in range(3, 30)]
+    ).ok
 
 
 @pytest.mark.claim("patterns.star", role="control")
 def test_star_control():
-    assert check_family("star", lambda n, w: patterns.star(n, local=False), ALL).ok is False
+    assert (
+        check_family("star", lambda n, w: patterns.star(n, local=False), ALL).ok
+        is False
+    )
 
 
 @pytest.mark.claim("patterns.star", role="witness")
@@ -289,31 +418,73 @@ def test_star_witness():
 
 @pytest.mark.claim("patterns.longformer", role="check")
 def test_longformer_check():
-    sizes = [(n, h, g) for n in (5, 8, 13) for h in range(1, n // 2) for g in range(1, n - h - 1)]
-    assert whole(*(check_longformer(*size) for size in sizes), *(check_longformer(*size, r=2) for size in sizes[::3])).ok
-    assert whole(check_family("longformer", patterns.longformer), *(
-        check_tight(lambda n: patterns.longformer(n, 2 * h + 1, g), n, (2, exact("longformer", n, 2 * h + 1, g).connections)) for n, h, g in sizes)).ok
+    sizes = [
+        (n, h, g)
+        for n in (5, 8, 13)
+        for h in range(1, n // 2)
+        for g in range(1, n - h - 1)
+    ]
+    assert whole(
+        *(check_longformer(*size) for size in sizes),
+        *(check_longformer(*size, r=2) for size in sizes[::3]),
+    ).ok
+    assert whole(
+        check_family("longformer", patterns.longformer),
+        *(
+            check_tight(
+                lambda n: patterns.longformer(n, 2 * h + 1, g),
+                n,
+                (2, exact("longformer", n, 2 * h + 1, g).connections),
+            )
+            for n, h, g in sizes
+        ),
+    ).ok
 
 
 @pytest.mark.claim("patterns.longformer", role="control")
 def test_longformer_control():
     assert check_longformer(9, 0, 1).ok is False  # h = 0: the bare star
-    assert check_longformer(30, 0, 1, r=1).ok is False  # one random token more for each does not help
+    assert (
+        check_longformer(30, 0, 1, r=1).ok is False
+    )  # one random token more for each does not help
     assert check_longformer(5, 1, 3).ok is False  # n < g + h + 2: one layer is enough
-    assert check_family("longformer", lambda n, w: build(n, [Window(w // 2, w // 2), Columns((0,))])).ok is False
+    assert (
+        check_family(
+            "longformer", lambda n, w: build(n, [Window(w // 2, w // 2), Columns((0,))])
+        ).ok
+        is False
+    )
 
 
 @pytest.mark.claim("patterns.longformer", role="witness")
 def test_longformer_witness():
-    assert at_most(not all(
-        (f := check(patterns.bigbird(n, 3, 1, 2, generator=torch.Generator().manual_seed(n)))).all_met and f.hops <= 2
-        and f.connections <= exact("longformer", n, 3, 1).connections + 2 * n for n in (4, 9, 30)), 0).ok
+    assert at_most(
+        not all(
+            (
+                f := check(
+                    patterns.bigbird(
+                        n, 3, 1, 2, generator=torch.Generator().manual_seed(n)
+                    )
+                )
+            ).all_met
+            and f.hops <= 2
+            and f.connections <= exact("longformer", n, 3, 1).connections + 2 * n
+            for n in (4, 9, 30)
+        ),
+        0,
+    ).ok
 
 
 @pytest.mark.claim("patterns.logsparse", role="check")
 def test_logsparse_check():
-    assert whole(check_family("logsparse", lambda n, w: patterns.logsparse(n), [(n, 3) for n in range(2, 40)]),
-        *(at_most(hops(both(n, 3)), (n - 1).bit_length()) for n in range(2, 40))).ok
+    assert whole(
+        check_family(
+            "logsparse",
+            lambda n, w: patterns.logsparse(n),
+            [(n, 3) for n in range(2, 40)],
+        ),
+        *(at_most(hops(both(n, 3)), (n - 1).bit_length()) for n in range(2, 40)),
+    ).ok
 
 
 @pytest.mark.claim("patterns.logsparse", role="control")
@@ -338,14 +509,29 @@ def test_random_control():
 
 @pytest.mark.claim("patterns.random", role="witness")
 def test_random_witness():
-    assert at_most(set(check(patterns.random(2048, 8, generator=torch.Generator().manual_seed(1))).reasons)
-        != {"hamiltonian_path", "hops"}, 0).ok
+    assert at_most(
+        set(
+            check(
+                patterns.random(2048, 8, generator=torch.Generator().manual_seed(1))
+            ).reasons
+        )
+        != {"hamiltonian_path", "hops"},
+        0,
+    ).ok
 
 
 @pytest.mark.claim("patterns.strided", role="check")
 def test_strided_check():
-    assert whole(check_family("strided", patterns.strided), check_strided(16, 3, wanted=3), *(
-        at_most((hops(patterns.strided(n, w, reach=h)) <= 2) != (h >= w - 1), 0) for n, w in SIZES[:30] for h in range(1, n) if w > 2)).ok
+    assert whole(
+        check_family("strided", patterns.strided),
+        check_strided(16, 3, wanted=3),
+        *(
+            at_most((hops(patterns.strided(n, w, reach=h)) <= 2) != (h >= w - 1), 0)
+            for n, w in SIZES[:30]
+            for h in range(1, n)
+            if w > 2
+        ),
+    ).ok
 
 
 @pytest.mark.claim("patterns.strided", role="control")
@@ -355,13 +541,20 @@ def test_strided_control():
 
 @pytest.mark.claim("patterns.strided", role="witness")
 def test_strided_witness():
-    assert whole(check_strided(16, 4, wanted=3), check_strided(16, 4, 3, wanted=2), check_strided(16, 4, 2, wanted=3)).ok
+    assert whole(
+        check_strided(16, 4, wanted=3),
+        check_strided(16, 4, 3, wanted=2),
+        check_strided(16, 4, 2, wanted=3),
+    ).ok
 
 
 @pytest.mark.claim("patterns.fixed", role="check")
 def test_fixed_check():
-    assert whole(check_family("fixed", patterns.fixed), check_fixed([s for s in SIZES if s[0] % s[1] == 0]),
-        check_fixed(SIZES, closed=True)).ok
+    assert whole(
+        check_family("fixed", patterns.fixed),
+        check_fixed([s for s in SIZES if s[0] % s[1] == 0]),
+        check_fixed(SIZES, closed=True),
+    ).ok
 
 
 @pytest.mark.claim("patterns.fixed", role="control")
@@ -376,14 +569,26 @@ def test_fixed_witness():
 
 @pytest.mark.claim("patterns.shifted-blocks", role="check")
 def test_shifted_blocks_check():
-    assert whole(*(check_family("shifted blocks", lambda n, b: build(n, Blocks(b), Blocks(b, move(b))),
-        [(b * m, b) for b in (2, 3, 5, 6) for m in (1, 2, 3, 5)])
-        for move in (lambda b: b // 2, lambda b: 1, lambda b: b - 1))).ok
+    assert whole(
+        *(
+            check_family(
+                "shifted blocks",
+                lambda n, b: build(n, Blocks(b), Blocks(b, move(b))),
+                [(b * m, b) for b in (2, 3, 5, 6) for m in (1, 2, 3, 5)],
+            )
+            for move in (lambda b: b // 2, lambda b: 1, lambda b: b - 1)
+        )
+    ).ok
 
 
 @pytest.mark.claim("patterns.shifted-blocks", role="control")
 def test_shifted_blocks_control():
-    assert check_family("shifted blocks", lambda n, b: build(n, Blocks(b), Blocks(b, 0)), [(32, 8)]).ok is False
+    assert (
+        check_family(
+            "shifted blocks", lambda n, b: build(n, Blocks(b), Blocks(b, 0)), [(32, 8)]
+        ).ok
+        is False
+    )
 
 
 @pytest.mark.claim("patterns.shifted-blocks", role="witness")
@@ -393,12 +598,23 @@ def test_shifted_blocks_witness():
 
 @pytest.mark.claim("patterns.blockwise", role="check")
 def test_blockwise_check():
-    assert check_family("blockwise", patterns.blockwise, [(b * m, b) for b in (1, 2, 3) for m in (2, 3, 5, 8, 11)]).ok
+    assert check_family(
+        "blockwise",
+        patterns.blockwise,
+        [(b * m, b) for b in (1, 2, 3) for m in (2, 3, 5, 8, 11)],
+    ).ok
 
 
 @pytest.mark.claim("patterns.blockwise", role="control")
 def test_blockwise_control():
-    assert check_family("blockwise", lambda n, b: build(n, *(Blocks(b, turn=q) for q in range(n // b))), [(15, 3)]).ok is False
+    assert (
+        check_family(
+            "blockwise",
+            lambda n, b: build(n, *(Blocks(b, turn=q) for q in range(n // b))),
+            [(15, 3)],
+        ).ok
+        is False
+    )
 
 
 @pytest.mark.claim("patterns.blockwise", role="witness")
@@ -408,7 +624,9 @@ def test_blockwise_witness():
 
 @pytest.mark.claim("patterns.bare-star", role="check")
 def test_bare_star_check():
-    assert whole(*(check_no_path(patterns.star(n, local=False)) for n in (4, 5, 6, 7))).ok
+    assert whole(
+        *(check_no_path(patterns.star(n, local=False)) for n in (4, 5, 6, 7))
+    ).ok
 
 
 @pytest.mark.claim("patterns.bare-star", role="control")
@@ -428,8 +646,21 @@ def test_checker_check():
 
 @pytest.mark.claim("patterns.checker", role="check")
 def test_checker_counts_its_products():
-    made = [patterns.from_masks(*drawn(seed, seed % 2 == 0, most=20)) for seed in range(80)]
-    assert check_products([p for n in (5, 16, 40, 64) for p in (patterns.window(n, 3), patterns.blockwise(n), patterns.logsparse(n))] + made).ok
+    made = [
+        patterns.from_masks(*drawn(seed, seed % 2 == 0, most=20)) for seed in range(80)
+    ]
+    assert check_products(
+        [
+            p
+            for n in (5, 16, 40, 64)
+            for p in (
+                patterns.window(n, 3),
+                patterns.blockwise(n),
+                patterns.logsparse(n),
+            )
+        ]
+        + made
+    ).ok
 
 
 @pytest.mark.claim("patterns.checker", role="control")

@@ -13,7 +13,13 @@ import torch
 from attnlib import certify
 from attnlib.certify import at_most
 from attnlib.lowrank import jl_surrogate
-from attnlib.projections import failure_bound, failure_probability, projection, required_dimension, srht
+from attnlib.projections import (
+    failure_bound,
+    failure_probability,
+    projection,
+    required_dimension,
+    srht,
+)
 
 EPS = torch.finfo(torch.float64).eps
 FAMILIES = ["gaussian", "rademacher", "achlioptas", "sparse", "srht"]
@@ -30,7 +36,12 @@ def randn(*size, seed=0):
 
 def softmax_matrix(n, *, seed=0, beta=None):
     """A softmax of random logits; with beta, of beta times the identity."""
-    return torch.softmax(randn(n, n, seed=seed) if beta is None else beta * torch.eye(n, dtype=torch.float64), -1)
+    return torch.softmax(
+        randn(n, n, seed=seed)
+        if beta is None
+        else beta * torch.eye(n, dtype=torch.float64),
+        -1,
+    )
 
 
 def draws(k, n, count, family="gaussian", seed=0, **how):
@@ -44,19 +55,26 @@ def exact_mean(k, n, family, value):
     only products of two entries occur, and they are rational. The three values are the three-point rule of Gauss and
     Hermite, so up to degree five per entry the mean is that of Gaussian entries.
     """
-    faces = {"rademacher": [(1, Fraction(1, 2)), (-1, Fraction(1, 2))],
-             "three-point": [(1, Fraction(1, 6)), (0, Fraction(2, 3)), (-1, Fraction(1, 6))]}[family]
+    faces = {
+        "rademacher": [(1, Fraction(1, 2)), (-1, Fraction(1, 2))],
+        "three-point": [(1, Fraction(1, 6)), (0, Fraction(2, 3)), (-1, Fraction(1, 6))],
+    }[family]
     unit = Fraction(3 if family == "three-point" else 1, k)
     total = 0
     for drawn in itertools.product(faces, repeat=k * n):
         rows = [[f for f, _ in drawn[a * n : (a + 1) * n]] for a in range(k)]
-        square = [[unit * sum(row[i] * row[j] for row in rows) for j in range(n)] for i in range(n)]
+        square = [
+            [unit * sum(row[i] * row[j] for row in rows) for j in range(n)]
+            for i in range(n)
+        ]
         total += math.prod(chance for _, chance in drawn) * value(square)
     return total
 
 
 def times(a, b):
-    return [[sum(x * y for x, y in zip(row, column)) for column in zip(*b)] for row in a]
+    return [
+        [sum(x * y for x, y in zip(row, column)) for column in zip(*b)] for row in a
+    ]
 
 
 def squares(m):
@@ -67,7 +85,10 @@ def minus(a, b):
     return [[x - y for x, y in zip(r, s)] for r, s in zip(a, b)]
 
 
-P3 = [[Fraction(1, 2), Fraction(1, 3), Fraction(1, 6)], [Fraction(0), Fraction(1, 4), Fraction(3, 4)]]
+P3 = [
+    [Fraction(1, 2), Fraction(1, 3), Fraction(1, 6)],
+    [Fraction(0), Fraction(1, 4), Fraction(3, 4)],
+]
 W3 = [[Fraction(1)], [Fraction(-2)], [Fraction(3)]]
 
 
@@ -77,7 +98,10 @@ W3 = [[Fraction(1)], [Fraction(-2)], [Fraction(3)]]
 def check_norm_law(x, k, eps, family="gaussian", count=4000):
     """How many binomial deviations the frequency of failures is away from failure_probability: at most 4."""
     n, p = len(x), failure_probability(k, eps)
-    norms = torch.stack([(r @ x).square().sum() for r in draws(k, n, count, family)]) / x.square().sum()
+    norms = (
+        torch.stack([(r @ x).square().sum() for r in draws(k, n, count, family)])
+        / x.square().sum()
+    )
     seen = float(((norms - 1).abs() > eps).double().mean())
     return at_most(abs(seen - p) / math.sqrt(p * (1 - p) / count), 4)
 
@@ -85,18 +109,27 @@ def check_norm_law(x, k, eps, family="gaussian", count=4000):
 @pytest.mark.claim("jl.norm-law", role="check")
 @pytest.mark.parametrize(("k", "eps"), [(1, 0.5), (16, 0.25), (32, 0.5)])
 def test_norm_law(k, eps):
-    for x in (torch.eye(40, dtype=torch.float64)[0], torch.ones(40, dtype=torch.float64), randn(40, seed=1)):
+    for x in (
+        torch.eye(40, dtype=torch.float64)[0],
+        torch.ones(40, dtype=torch.float64),
+        randn(40, seed=1),
+    ):
         assert check_norm_law(x, k, eps).ok
 
 
 @pytest.mark.claim("jl.norm-law", role="control")
 def test_signs_have_another_law():
-    assert check_norm_law(torch.eye(40, dtype=torch.float64)[0], 16, 0.25, "rademacher").ok is False
+    assert (
+        check_norm_law(torch.eye(40, dtype=torch.float64)[0], 16, 0.25, "rademacher").ok
+        is False
+    )
 
 
 @pytest.mark.claim("jl.norm-law", role="witness")
 def test_two_rows_by_hand():
-    assert failure_probability(2, 0.5) == pytest.approx(1 - math.exp(-0.5) + math.exp(-1.5), abs=1e-14)
+    assert failure_probability(2, 0.5) == pytest.approx(
+        1 - math.exp(-0.5) + math.exp(-1.5), abs=1e-14
+    )
 
 
 # --- tails
@@ -108,9 +141,15 @@ def chance(k, eps, rho):
     if b == 0 or a == 0:
         return failure_probability(k, eps)
     h = k / 2
-    y = torch.linspace(0, k + 60 * math.sqrt(k) + 200, 40001, dtype=torch.float64)[1:]  # the trapezoidal rule in Y
-    weight = torch.exp((h - 1) * (y / 2).log() - y / 2 - math.lgamma(h)) / 2 * (y[1] - y[0])
-    q = lambda z: torch.where(z > 0, torch.special.gammaincc(torch.full_like(z, h), z.clamp_min(1e-300)), 1.0)
+    y = torch.linspace(0, k + 60 * math.sqrt(k) + 200, 40001, dtype=torch.float64)[
+        1:
+    ]  # the trapezoidal rule in Y
+    weight = (
+        torch.exp((h - 1) * (y / 2).log() - y / 2 - math.lgamma(h)) / 2 * (y[1] - y[0])
+    )
+    q = lambda z: torch.where(
+        z > 0, torch.special.gammaincc(torch.full_like(z, h), z.clamp_min(1e-300)), 1.0
+    )
     above = q((k * (rho + eps) + b * y) / (2 * a))
     below = 1 - q((k * (rho - eps) + b * y) / (2 * a))
     return float((weight * (above + below)).sum())
@@ -119,7 +158,9 @@ def chance(k, eps, rho):
 def check_tail(k, eps, rho, *, law=chance):
     """The chance over the sharp bound, and the sharp bound over the printed one: the larger, at most 1 + 1e-9."""
     sharp = failure_bound(k, eps, sharp=True)
-    return at_most(max(law(k, eps, rho) / sharp, sharp / failure_bound(k, eps)), 1 + 1e-9)
+    return at_most(
+        max(law(k, eps, rho) / sharp, sharp / failure_bound(k, eps)), 1 + 1e-9
+    )
 
 
 @pytest.mark.claim("jl.tail", role="check")
@@ -131,7 +172,9 @@ def test_tail(k, eps):
 
 @pytest.mark.claim("jl.tail", role="control")
 def test_one_nonzero_a_column_breaks_the_bound():
-    assert check_tail(512, 0.5, 1.0, law=lambda k, eps, rho: 1 / k).ok is False  # CountSketch on (e_1 + e_2) / sqrt 2
+    assert (
+        check_tail(512, 0.5, 1.0, law=lambda k, eps, rho: 1 / k).ok is False
+    )  # CountSketch on (e_1 + e_2) / sqrt 2
 
 
 @pytest.mark.claim("jl.tail", role="witness")
@@ -153,7 +196,9 @@ def test_the_inner_product_is_a_difference_of_chi_squares():
     x[0], y[0], y[1] = 1.0, 0.3, math.sqrt(1 - 0.09)
     seen = torch.stack([(r @ x) @ (r @ y) for r in draws(16, 30, 4000)])
     p = chance(16, 0.25, 0.3)
-    assert abs(float(((seen - 0.3).abs() > 0.25).double().mean()) - p) < 4 * math.sqrt(p * (1 - p) / 4000)
+    assert abs(float(((seen - 0.3).abs() > 0.25).double().mean()) - p) < 4 * math.sqrt(
+        p * (1 - p) / 4000
+    )
 
 
 # --- the formula and its floor
@@ -174,7 +219,10 @@ def check_floor(n, *, exact=False):
 def check_formula(union, *, exact=False, eps=0.5, delta=0.05):
     """What the required dimension leaves of failures, summed over the union: at most delta, with 1e-12 for rounding up."""
     k = required_dimension(eps, delta, union=union, exact=exact)
-    return at_most(union * (failure_probability if exact else failure_bound)(k, eps), delta * (1 + 1e-12))
+    return at_most(
+        union * (failure_probability if exact else failure_bound)(k, eps),
+        delta * (1 + 1e-12),
+    )
 
 
 @pytest.mark.claim("jl.floor", role="check")
@@ -188,7 +236,10 @@ def test_formula(union, exact):
 @pytest.mark.parametrize("n", [2, 16, 100, 174])
 def test_floor(n):
     assert check_floor(n).ok
-    assert all(Fraction(i, 60) ** 2 - Fraction(i, 60) ** 3 <= Fraction(4, 27) for i in range(61))
+    assert all(
+        Fraction(i, 60) ** 2 - Fraction(i, 60) ** 3 <= Fraction(4, 27)
+        for i in range(61)
+    )
 
 
 @pytest.mark.claim("jl.floor", role="control")
@@ -209,7 +260,9 @@ def test_the_root():
 def test_the_failure_at_the_formula():
     for n in (16, 512, 65536):
         eps, k = 0.5, 5 * math.log(n) / 0.125
-        assert 2 * n * math.exp(-0.125 * k / 4) == pytest.approx(2 * n**-0.25, rel=1e-12)
+        assert 2 * n * math.exp(-0.125 * k / 4) == pytest.approx(
+            2 * n**-0.25, rel=1e-12
+        )
     assert 2 * 16**-0.25 == 1.0
 
 
@@ -218,7 +271,14 @@ def test_the_failure_at_the_formula():
 
 def check_families(family, *, s=1, centred=True, k=6, n=10, count=3000):
     """The largest entry of |mean of R'R - I| in standard errors, at most 5. centred=False: |R|, whose entries have a mean."""
-    drawn = torch.stack([r if centred else r.abs() for r in draws(k, n, count, family, **({"s": s} if family == "sparse" else {}))])
+    drawn = torch.stack(
+        [
+            r if centred else r.abs()
+            for r in draws(
+                k, n, count, family, **({"s": s} if family == "sparse" else {})
+            )
+        ]
+    )
     grams = drawn.mT @ drawn - torch.eye(n, dtype=torch.float64)
     error = grams.std(0) / math.sqrt(count)
     return at_most((grams.mean(0).abs() / error.clamp_min(1e-12)).max(), 5)
@@ -246,13 +306,17 @@ def test_srht_exactly():
             cases += 1
             for i, j in itertools.product(range(4), repeat=2):
                 total[i][j] += signs[i] * signs[j] * sum(r[i] * r[j] for r in pair)
-    assert total == [[2 * cases if i == j else 0 for j in range(4)] for i in range(4)]  # k E[R'R] = 2 I
+    assert total == [
+        [2 * cases if i == j else 0 for j in range(4)] for i in range(4)
+    ]  # k E[R'R] = 2 I
 
 
 def check_srht_twin(k=6, n=20):
     """The fast SRHT of the unit vectors against the matrix; the largest entry of the difference, at most 1e-12."""
     fast = srht(torch.eye(n, dtype=torch.float64), k, generator=gen(1))
-    return at_most((fast.T - projection(k, n, "srht", generator=gen(1))).abs().max(), 1e-12)
+    return at_most(
+        (fast.T - projection(k, n, "srht", generator=gen(1))).abs().max(), 1e-12
+    )
 
 
 @pytest.mark.claim("jl.families", role="witness")
@@ -262,8 +326,13 @@ def test_srht_twin():
 
 def check_collision(k, *, s=1, count=4000):
     """Failures on (e_1 + e_2) / sqrt 2 against the chance 1/k, in binomial deviations, at most 4."""
-    failures = sum(abs(float((r[:, 0] + r[:, 1]).square().sum()) / 2 - 1) > 0.5 for r in draws(k, 2 * k, count, "sparse", s=s))
-    return at_most(abs(failures / count - 1 / k) / math.sqrt((1 - 1 / k) / k / count), 4)
+    failures = sum(
+        abs(float((r[:, 0] + r[:, 1]).square().sum()) / 2 - 1) > 0.5
+        for r in draws(k, 2 * k, count, "sparse", s=s)
+    )
+    return at_most(
+        abs(failures / count - 1 / k) / math.sqrt((1 - 1 / k) / k / count), 4
+    )
 
 
 @pytest.mark.claim("jl.countsketch", role="check")
@@ -284,7 +353,9 @@ def test_collision_exactly():
     for i, j, a, b in itertools.product(range(3), range(3), (1, -1), (1, -1)):
         column = [a * (row == i) + b * (row == j) for row in range(3)]
         norms.append(Fraction(sum(v * v for v in column), 2))
-    assert Fraction(sum(v != 1 for v in norms), len(norms)) == Fraction(1, 3) and set(norms) == {0, 1, 2}
+    assert Fraction(sum(v != 1 for v in norms), len(norms)) == Fraction(1, 3) and set(
+        norms
+    ) == {0, 1, 2}
 
 
 # --- the mean-square law
@@ -299,14 +370,19 @@ def law(p, w, k, kappa=3):
 def check_mean_square(family, kappa, k=2):
     """|E |P R'R w - P w|^2 - the law|, both in fractions: at most 0."""
     target = times(P3, W3)
-    mean = exact_mean(k, 3, family, lambda g: squares(minus(times(P3, times(g, W3)), target)))
+    mean = exact_mean(
+        k, 3, family, lambda g: squares(minus(times(P3, times(g, W3)), target))
+    )
     return at_most(abs(mean - law(P3, W3, k, kappa)), 0)
 
 
 def check_law_of_the_kernel(family="gaussian", kappa=3, n=48, k=12, count=400):
     """The mean square over draws of jl_surrogate against the law; relative, at most 0.15."""
     p, w, g = softmax_matrix(n), randn(n, 1, seed=1), gen(2)
-    error = [(jl_surrogate(p, k, w, family=family, generator=g) - p @ w).square().sum() for _ in range(count)]
+    error = [
+        (jl_surrogate(p, k, w, family=family, generator=g) - p @ w).square().sum()
+        for _ in range(count)
+    ]
     wanted = law(p.tolist(), w.tolist(), k, kappa)
     return at_most(abs(float(sum(error)) / count / wanted - 1), 0.15)
 
@@ -314,7 +390,9 @@ def check_law_of_the_kernel(family="gaussian", kappa=3, n=48, k=12, count=400):
 @pytest.mark.claim("jl.mean-square", role="check")
 @pytest.mark.parametrize(("family", "kappa"), [("three-point", 3), ("rademacher", 1)])
 def test_mean_square(family, kappa):
-    assert check_mean_square(family, kappa).ok and check_mean_square(family, kappa, k=1).ok
+    assert (
+        check_mean_square(family, kappa).ok and check_mean_square(family, kappa, k=1).ok
+    )
 
 
 @pytest.mark.claim("jl.mean-square", role="control")
@@ -354,7 +432,9 @@ def success(p, w, k, eps, *, count, relative=True):
 
 def check_relative(n, k, eps, *, count=60):
     """The printed claim for P = I: a success chance above one half. The verdict on failure is one minus the frequency."""
-    return at_most(1 - success(torch.eye(n, dtype=torch.float64), ones, k, eps, count=count), 0.5)
+    return at_most(
+        1 - success(torch.eye(n, dtype=torch.float64), ones, k, eps, count=count), 0.5
+    )
 
 
 def check_relative_fails(n, k, eps, *, p=None, w=ones, count=60):
@@ -378,7 +458,12 @@ def test_a_column_that_looks_at_the_projection():
 
 @pytest.mark.claim("jl.relative", role="control")
 def test_flat_attention_in_place_of_the_identity():
-    assert check_relative_fails(100, 60, 0.5, p=torch.full((100, 100), 0.01, dtype=torch.float64)).ok is False
+    assert (
+        check_relative_fails(
+            100, 60, 0.5, p=torch.full((100, 100), 0.01, dtype=torch.float64)
+        ).ok
+        is False
+    )
 
 
 @pytest.mark.claim("jl.relative", role="witness")
@@ -388,7 +473,10 @@ def test_softmax_comes_near_the_identity(beta):
     n = 300
     p, w = softmax_matrix(n, beta=beta), randn(n, 1)
     s = torch.linalg.svdvals(p)
-    assert float(s[0] / s[-1]) == pytest.approx(1 + n / math.expm1(beta), rel=1e-9) and s[0] / s[-1] < 1.01
+    assert (
+        float(s[0] / s[-1]) == pytest.approx(1 + n / math.expm1(beta), rel=1e-9)
+        and s[0] / s[-1] < 1.01
+    )
     assert success(p, lambda r: w, 200, 0.5, count=40) == 0.0
 
 
@@ -400,7 +488,9 @@ def test_the_identity_certified():
     """
     iv = mpmath.iv
     n, k = iv.mpf(512), iv.mpf(250)
-    assert (k - 1 < 5 * iv.log(n) / iv.mpf("0.125")) and (k > 5 * iv.log(n) / iv.mpf("0.125"))
+    assert (k - 1 < 5 * iv.log(n) / iv.mpf("0.125")) and (
+        k > 5 * iv.log(n) / iv.mpf("0.125")
+    )
     c = 2 * k * (1 - iv.sqrt(iv.mpf(3) / 4)) / (n - 1)
     exponent = -(n - 1) * (c - 1 - iv.log(c)) / 2
     assert c.b < 1 and (exponent + 100 * iv.log(iv.mpf(10))).b < 0
@@ -446,7 +536,9 @@ def test_values_with_a_mean_succeed():
 def test_rank_one_integral():
     """k = 4, n = 5 by the double integral over both chi-squares, and the first step of the proof on its grid."""
     k, n, eps = 4, 5, 0.5
-    density = lambda x, m: x ** (m / 2 - 1) * math.exp(-x / 2) / (2 ** (m / 2) * math.gamma(m / 2))
+    density = lambda x, m: (
+        x ** (m / 2 - 1) * math.exp(-x / 2) / (2 ** (m / 2) * math.gamma(m / 2))
+    )
     total = 0.0
     for i, j in itertools.product(range(1, 400), repeat=2):
         x, y = i * 0.1 - 0.05, j * 0.1 - 0.05
@@ -454,7 +546,11 @@ def test_rank_one_integral():
         both = (math.atan((eps + 1 - t) / s) + math.atan((eps - 1 + t) / s)) / math.pi
         assert both <= 2 / math.pi * math.atan(eps / s) + 1e-15
         total += 0.01 * both * density(x, k) * density(y, n - 1)
-    assert 0.2 < total <= 2 / math.pi * math.atan(eps * math.sqrt(k * k / ((k - 2) * (n - 3))))
+    assert (
+        0.2
+        < total
+        <= 2 / math.pi * math.atan(eps * math.sqrt(k * k / ((k - 2) * (n - 3))))
+    )
 
 
 # --- what is true
@@ -472,7 +568,10 @@ def check_normalised(w=ones, *, zero=False, n=512, k=318, eps=0.5, count=30):
     for seed in range(count):
         v = w(projection(k, n, generator=gen(seed)))  # the R of the next line
         out = jl_surrogate(p, k, v, generator=gen(seed)) * (not zero)
-        worst = max(worst, float(((out - p @ v)[:, 0].abs() / (p.norm(dim=1) * v.norm())).max()) / eps)
+        worst = max(
+            worst,
+            float(((out - p @ v)[:, 0].abs() / (p.norm(dim=1) * v.norm())).max()) / eps,
+        )
     return at_most(worst, 1)
 
 
@@ -494,10 +593,14 @@ def test_where_the_normalised_form_says_something():
     for w, passes in ((noise, True), (ones, False)):
         v = w(p)
         rho = float(p.norm() * v.norm() / (p @ v).norm())
-        assert (rho >= 2) is passes and bool((p @ v).norm() <= 0.5 * p.norm() * v.norm()) is passes
+        assert (rho >= 2) is passes and bool(
+            (p @ v).norm() <= 0.5 * p.norm() * v.norm()
+        ) is passes
         assert check_normalised(w, zero=True, count=1).ok is passes
     eye = torch.eye(512, dtype=torch.float64)  # at w = 1, rho is |P|_F
-    assert float(eye.norm()) == pytest.approx(22.627, abs=1e-3) and float(p.norm()) == pytest.approx(1.6356, abs=1e-4)
+    assert float(eye.norm()) == pytest.approx(22.627, abs=1e-3) and float(
+        p.norm()
+    ) == pytest.approx(1.6356, abs=1e-4)
 
 
 @pytest.mark.claim("jl.normalised", role="witness")
@@ -505,7 +608,9 @@ def test_markov():
     """k = 2 / (eps^2 delta) rows, whatever n: the frequency of |error| > eps |P|_F |w| is at most delta."""
     for n in (100, 300):
         k = round(2 / (0.25 * 0.1))
-        assert success(softmax_matrix(n), noise, k, 0.5, count=100, relative=False) >= 0.9
+        assert (
+            success(softmax_matrix(n), noise, k, 0.5, count=100, relative=False) >= 0.9
+        )
 
 
 def check_existence(p, w, built_for):
@@ -552,9 +657,15 @@ def check_uniform(n, k, rank, beta=8.0):
     u, s, vh = torch.linalg.svd(p)
     v = randn(n, rank, seed=4)
     best = (u[:, :rank] * s[:rank]) @ vh[:rank]
-    others = [best, p @ v @ torch.linalg.pinv(v), jl_surrogate(p, rank, generator=gen())]
+    others = [
+        best,
+        p @ v @ torch.linalg.pinv(v),
+        jl_surrogate(p, rank, generator=gen()),
+    ]
     spectral = max(sigma - float(torch.linalg.matrix_norm(p - q, 2)) for q in others)
-    frobenius = max(float(s[k:].square().sum() - (p - q).square().sum()) for q in others)  # n times the mean square
+    frobenius = max(
+        float(s[k:].square().sum() - (p - q).square().sum()) for q in others
+    )  # n times the mean square
     return at_most(max(spectral, frobenius), 64 * EPS)
 
 
@@ -591,7 +702,10 @@ def test_most_columns_are_far_from_a_range():
     assert abs(float(far.mean()) - (1 - k / n)) < 4 * spread / math.sqrt(count)
     assert float(far.std()) == pytest.approx(spread, rel=0.1)
     surrogate = jl_surrogate(torch.eye(n, dtype=torch.float64), k, generator=gen())
-    assert ((surrogate @ w - w).square().sum(0) >= 1 - (torch.linalg.qr(surrogate[:, :k])[0].T @ w).square().sum(0) - 1e-9).all()
+    assert (
+        (surrogate @ w - w).square().sum(0)
+        >= 1 - (torch.linalg.qr(surrogate[:, :k])[0].T @ w).square().sum(0) - 1e-9
+    ).all()
 
 
 def check_worse(family="three-point", c=Fraction(1), k=2):
@@ -616,7 +730,12 @@ def test_shrinkage():
     """c = k / (n + k + 1) leaves 1 - c exactly; the kernel has (n + 1) / k to 10%."""
     k, n = 2, 3
     c = Fraction(k, n + k + 1)
-    mean = exact_mean(k, n, "three-point", lambda g: squares(minus([[c * v for v in row] for row in times(P3, g)], P3)))
+    mean = exact_mean(
+        k,
+        n,
+        "three-point",
+        lambda g: squares(minus([[c * v for v in row] for row in times(P3, g)], P3)),
+    )
     assert mean / squares(P3) == 1 - c
     assert check_surrogate_size().ok
 
@@ -624,7 +743,13 @@ def test_shrinkage():
 def check_surrogate_size(n=64, k=16, count=100):
     """The mean of |P R'R - P|_F^2 / |P|_F^2 over draws against (n + 1) / k; relative, at most 0.1."""
     p, g = softmax_matrix(n), gen(1)
-    mean = sum(float((jl_surrogate(p, k, generator=g) - p).square().sum()) for _ in range(count)) / count
+    mean = (
+        sum(
+            float((jl_surrogate(p, k, generator=g) - p).square().sum())
+            for _ in range(count)
+        )
+        / count
+    )
     return at_most(abs(mean / float(p.square().sum()) * k / (n + 1) - 1), 0.1)
 
 
@@ -638,10 +763,18 @@ def check_normaliser(side="left", half_power=1):
     need one factor only: the largest spread of the factors it needs, whatever the diagonal. On the left, the factor must
     also be one over the row sum. At most 0.
     """
-    e = [[Fraction(2) ** half_power if (i, j) == (0, 1) else Fraction(1) for j in range(2)] for i in range(2)]
+    e = [
+        [
+            Fraction(2) ** half_power if (i, j) == (0, 1) else Fraction(1)
+            for j in range(2)
+        ]
+        for i in range(2)
+    ]
     wanted = [[Fraction(1, 3), Fraction(2, 3)], [Fraction(1, 2), Fraction(1, 2)]]
     need = [[wanted[i][j] / e[i][j] for j in range(2)] for i in range(2)]
-    spread = max(max(line) - min(line) for line in (need if side == "left" else zip(*need)))
+    spread = max(
+        max(line) - min(line) for line in (need if side == "left" else zip(*need))
+    )
     sums = [abs(need[i][0] * sum(e[i]) - 1) for i in range(2)] if side == "left" else []
     return at_most(max([spread, *sums]), 0)
 
@@ -669,7 +802,10 @@ def test_softmax_itself():
 def check_rank(k, rank, *, independent=True, n=8):
     """|rank(P R'R) - min(k, rank P)| in fractions of the drawn floats, at most 0. independent=False: R has two equal rows."""
     g = gen(k)
-    integers = torch.randint(1, 9, (n, rank), generator=g).double() @ torch.randint(1, 9, (rank, n), generator=g).double()
+    integers = (
+        torch.randint(1, 9, (n, rank), generator=g).double()
+        @ torch.randint(1, 9, (rank, n), generator=g).double()
+    )
     r = projection(k, n, generator=g)
     r = r if independent else torch.cat([r[:-1], r[:1]])
     r = (r * 2**20).round()  # few digits, so that fractions stay short
@@ -702,4 +838,9 @@ def test_uniform_attention_keeps_rank_one():
 
 @pytest.mark.claim("jl.rank", role="witness")
 def test_the_kernel_has_that_rank():
-    assert torch.linalg.matrix_rank(jl_surrogate(softmax_matrix(40, beta=5.0), 7, generator=gen())) == 7
+    assert (
+        torch.linalg.matrix_rank(
+            jl_surrogate(softmax_matrix(40, beta=5.0), 7, generator=gen())
+        )
+        == 7
+    )

@@ -116,7 +116,10 @@ def registry(write):
 
 def verdicts_of(registry) -> dict:
     """Verdicts in which every test that is needed has passed."""
-    results = {c.id: {role: {f"tests/test_{role}.py::test": "passed"} for role in c.roles} for c in registry}
+    results = {
+        c.id: {role: {f"tests/test_{role}.py::test": "passed"} for role in c.roles}
+        for c in registry
+    }
     return {"key": "now", "results": results}
 
 
@@ -126,13 +129,20 @@ def verdicts(registry):
 
 
 def words(registry, verdicts, now="now") -> dict[str, str]:
-    return {name: claims.word(found) for name, found in claims.resolve(registry, verdicts, now).items()}
+    return {
+        name: claims.word(found)
+        for name, found in claims.resolve(registry, verdicts, now).items()
+    }
 
 
 # ---------------------------------------------------------------- the registry refuses what makes no sense
 
 BREAKS = {
-    "two ids": ('id = "sample.instances"', 'id = "sample.base"', "sample.base: id claim-sample-base is taken twice"),
+    "two ids": (
+        'id = "sample.instances"',
+        'id = "sample.base"',
+        "sample.base: id claim-sample-base is taken twice",
+    ),
     "two anchors": (
         'anchor = "theorem-1-2"',
         'anchor = "theorem-1-1"',
@@ -158,7 +168,11 @@ BREAKS = {
         'source = { seen = "recalled" }',
         "sample.guess: .*names its work",
     ),
-    "proof without anchor": ('proof = "proof-1-1"\n', "", "sample.base: evidence 'proof' goes with the anchor"),
+    "proof without anchor": (
+        'proof = "proof-1-1"\n',
+        "",
+        "sample.base: evidence 'proof' goes with the anchor",
+    ),
     "anchor without proof": (
         'evidence = { statement = "certified" }',
         'evidence = { statement = "certified" }\nproof = "proof-1-2"',
@@ -169,7 +183,11 @@ BREAKS = {
         "",
         "sample.bound: status repaired needs as_printed",
     ),
-    "repaired, no repair": ('as_repaired = "It is at most so much."\n', "", "sample.bound: as_repaired goes with"),
+    "repaired, no repair": (
+        'as_repaired = "It is at most so much."\n',
+        "",
+        "sample.bound: as_repaired goes with",
+    ),
     "repaired, repair without evidence": (
         '{ printed = "counterexample", repaired = "proof" }\nproof = "proof-2-1"',
         '{ printed = "counterexample" }',
@@ -180,7 +198,11 @@ BREAKS = {
         '{ printed = "sampled", repaired',
         "sample.bound: status repaired needs evidence.printed = 'counterexample'",
     ),
-    "false, nothing printed": ('as_printed = "It is always so."\n', "", "sample.wrong: status false needs as_printed"),
+    "false, nothing printed": (
+        'as_printed = "It is always so."\n',
+        "",
+        "sample.wrong: status false needs as_printed",
+    ),
     "false by samples": (
         'evidence = { printed = "counterexample" }',
         'evidence = { printed = "sampled" }',
@@ -231,18 +253,38 @@ BREAKS = {
         'proof = "proof-1-1"\nuses = ["sample.base"]',
         "sample.base: uses runs in a cycle",
     ),
-    "unknown kind": ('kind = "tight"', 'kind = "nice"', "sample.wrong: kind: 'nice' is not one of"),
-    "unknown status": ('status = "open"', 'status = "maybe"', "sample.guess: status: 'maybe' is not one of"),
-    "unknown evidence": ('"certified"', '"obvious"', "sample.instances: evidence.statement: 'obvious' is not one of"),
+    "unknown kind": (
+        'kind = "tight"',
+        'kind = "nice"',
+        "sample.wrong: kind: 'nice' is not one of",
+    ),
+    "unknown status": (
+        'status = "open"',
+        'status = "maybe"',
+        "sample.guess: status: 'maybe' is not one of",
+    ),
+    "unknown evidence": (
+        '"certified"',
+        '"obvious"',
+        "sample.instances: evidence.statement: 'obvious' is not one of",
+    ),
     "unknown field": (
         'title = "Guess"',
         'title = "Guess"\ntilte = "Guess"',
         "sample.guess: entry: .*'tilte' was unexpected",
     ),
-    "missing field": ('statement = "It may be so."\n', "", "sample.guess: entry: 'statement' is a required property"),
+    "missing field": (
+        'statement = "It may be so."\n',
+        "",
+        "sample.guess: entry: 'statement' is a required property",
+    ),
     "empty field": ('title = "Guess"', 'title = " "', "sample.guess: title"),
     "bad id": ('id = "sample.guess"', 'id = "Guess"', "claim Guess: id"),
-    "no id": ('id = "sample.guess"\n', "", "claim number 5: entry: 'id' is a required property"),
+    "no id": (
+        'id = "sample.guess"\n',
+        "",
+        "claim number 5: entry: 'id' is a required property",
+    ),
     "not a table": ("[[claim]]", "[[clam]]", "registry of claims: .*clam"),
 }
 
@@ -266,7 +308,9 @@ def test_load_names_the_claim_and_the_broken_rule(name, write):
 
 
 def test_ids_that_share_an_anchor_are_refused(write):
-    text = SAMPLE.replace('id = "sample.wrong"', 'id = "sample.gu.ess"').replace("sample.wrong", "sample.gu.ess")
+    text = SAMPLE.replace('id = "sample.wrong"', 'id = "sample.gu.ess"').replace(
+        "sample.wrong", "sample.gu.ess"
+    )
     with pytest.raises(ValueError, match="claim-sample-gu-ess is taken twice"):
         claims.load(write(text.replace('id = "sample.guess"', 'id = "sample.gu-ess"')))
 
@@ -279,11 +323,19 @@ def test_a_file_that_is_no_toml_is_a_value_error(write):
 def test_the_registry_of_the_book_is_valid():
     registry = claims.load()
     assert registry
-    assert all((ROOT / "notebooks" / f"{claim.page}.ipynb").is_file() for claim in registry)
+    assert all(
+        (ROOT / "notebooks" / f"{claim.page}.ipynb").is_file() for claim in registry
+    )
 
 
 def test_works_named_in_the_registry_stand_in_the_bibliography():
-    known = set(re.findall(r"^@\w+\{([^,\s]+),", (ROOT / "book/references.bib").read_text(encoding="utf-8"), re.M))
+    known = set(
+        re.findall(
+            r"^@\w+\{([^,\s]+),",
+            (ROOT / "book/references.bib").read_text(encoding="utf-8"),
+            re.M,
+        )
+    )
     named = {claim.source["work"] for claim in claims.load() if "work" in claim.source}
     assert named <= known, named - known
 
@@ -299,12 +351,17 @@ def test_all_tests_passed(registry, verdicts):
         "sample.wrong": "certified",
         "sample.guess": "sampled",
     }
-    assert not any(found.reasons for found in claims.resolve(registry, verdicts, "now").values())
+    assert not any(
+        found.reasons for found in claims.resolve(registry, verdicts, "now").values()
+    )
 
 
 def test_badges_say_it_in_words(registry, verdicts):
     resolved = claims.resolve(registry, verdicts, "now")
-    said = {claim.id: [badge.text for badge in claims.badges(claim, resolved[claim.id])] for claim in registry}
+    said = {
+        claim.id: [badge.text for badge in claims.badges(claim, resolved[claim.id])]
+        for claim in registry
+    }
     assert said == {
         "sample.base": ["proved"],
         "sample.instances": ["certified"],
@@ -312,12 +369,18 @@ def test_badges_say_it_in_words(registry, verdicts):
         "sample.wrong": ["false as printed"],
         "sample.guess": ["open", "sampled"],
     }
-    kinds = {badge.kind for claim in registry for badge in claims.badges(claim, resolved[claim.id])}
+    kinds = {
+        badge.kind
+        for claim in registry
+        for badge in claims.badges(claim, resolved[claim.id])
+    }
     assert kinds == {"proved", "certified", "repaired", "false", "open", "sampled"}
 
 
 @pytest.mark.parametrize("role", ["check", "control", "witness"])
-def test_a_missing_role_leaves_the_claim_and_what_rests_on_it_unchecked(registry, verdicts, role):
+def test_a_missing_role_leaves_the_claim_and_what_rests_on_it_unchecked(
+    registry, verdicts, role
+):
     del verdicts["results"]["sample.base"][role]
     assert words(registry, verdicts) == {
         "sample.base": "unchecked",
@@ -328,15 +391,23 @@ def test_a_missing_role_leaves_the_claim_and_what_rests_on_it_unchecked(registry
     }
     resolved = claims.resolve(registry, verdicts, "now")
     assert resolved["sample.base"].reasons == (f"no {role} has run",)
-    assert resolved["sample.instances"].reasons == ("rests on sample.base, which is unchecked",)
+    assert resolved["sample.instances"].reasons == (
+        "rests on sample.base, which is unchecked",
+    )
     assert resolved["sample.instances"].own == 2
 
 
 @pytest.mark.parametrize(
     "claim, role",
-    [("sample.instances", "certificate"), ("sample.bound", "counterexample"), ("sample.wrong", "counterexample")],
+    [
+        ("sample.instances", "certificate"),
+        ("sample.bound", "counterexample"),
+        ("sample.wrong", "counterexample"),
+    ],
 )
-def test_a_missing_certificate_or_counterexample_leaves_the_claim_unchecked(registry, verdicts, claim, role):
+def test_a_missing_certificate_or_counterexample_leaves_the_claim_unchecked(
+    registry, verdicts, claim, role
+):
     del verdicts["results"][claim][role]
     resolved = claims.resolve(registry, verdicts, "now")
     assert claims.word(resolved[claim]) == "unchecked"
@@ -353,7 +424,9 @@ def test_a_failed_test_breaks_the_claim(registry, verdicts, role):
     assert badge.text == "check failed" and "two" in badge.title
 
 
-def test_a_failed_test_in_a_role_that_is_not_needed_breaks_the_claim_too(registry, verdicts):
+def test_a_failed_test_in_a_role_that_is_not_needed_breaks_the_claim_too(
+    registry, verdicts
+):
     verdicts["results"]["sample.base"]["certificate"] = {"one": "failed"}
     assert words(registry, verdicts)["sample.base"] == "broken"
 
@@ -372,22 +445,32 @@ def test_what_rests_on_a_broken_claim_is_unchecked_not_broken(registry, verdicts
 
 
 @pytest.mark.parametrize("outcome", ["skipped", "xfailed", "xpassed"])
-def test_a_test_that_did_not_pass_plainly_counts_as_not_run(registry, verdicts, outcome):
+def test_a_test_that_did_not_pass_plainly_counts_as_not_run(
+    registry, verdicts, outcome
+):
     verdicts["results"]["sample.base"]["control"] = {"one": "passed", "two": outcome}
     found = claims.resolve(registry, verdicts, "now")["sample.base"]
-    assert claims.word(found) == "unchecked" and found.reasons == (f"control {outcome}: two",)
+    assert claims.word(found) == "unchecked" and found.reasons == (
+        f"control {outcome}: two",
+    )
 
 
 def test_a_role_without_any_test_in_it_counts_as_missing(registry, verdicts):
     verdicts["results"]["sample.base"]["control"] = {}
-    assert claims.resolve(registry, verdicts, "now")["sample.base"].reasons == ("no control has run",)
+    assert claims.resolve(registry, verdicts, "now")["sample.base"].reasons == (
+        "no control has run",
+    )
 
 
 def test_verdicts_of_other_code_count_for_nothing(registry, verdicts):
     resolved = claims.resolve(registry, verdicts, "another key")
     assert {claims.word(found) for found in resolved.values()} == {"unchecked"}
     assert not any(found.tests for found in resolved.values())
-    assert [badge.text for claim in registry for badge in claims.badges(claim, resolved[claim.id])] == ["unchecked"] * 5
+    assert [
+        badge.text
+        for claim in registry
+        for badge in claims.badges(claim, resolved[claim.id])
+    ] == ["unchecked"] * 5
 
 
 def test_failures_of_other_code_break_nothing(registry, verdicts):
@@ -397,11 +480,17 @@ def test_failures_of_other_code_break_nothing(registry, verdicts):
 
 def test_without_verdicts_all_is_unchecked(registry):
     assert set(words(registry, {}).values()) == {"unchecked"}
-    assert {claims.word(found) for found in claims.resolve(registry, {}).values()} == {"unchecked"}
+    assert {claims.word(found) for found in claims.resolve(registry, {}).values()} == {
+        "unchecked"
+    }
 
 
-@pytest.mark.parametrize("kind", ["identity", "upper", "lower", "tight", "separation", "existence"])
-@pytest.mark.parametrize("value, shown", [("certified", "certified"), ("sampled", "sampled")])
+@pytest.mark.parametrize(
+    "kind", ["identity", "upper", "lower", "tight", "separation", "existence"]
+)
+@pytest.mark.parametrize(
+    "value, shown", [("certified", "certified"), ("sampled", "sampled")]
+)
 def test_tests_alone_never_prove(registry, kind, value, shown):
     base = registry[0]._replace(kind=kind, evidence={"printed": value}, proof="")
     claims.check_sense([base])
@@ -412,14 +501,21 @@ def test_a_proof_that_rests_on_samples_shows_as_sampled(registry):
     base = registry[0]._replace(evidence={"printed": "sampled"}, proof="")
     changed = [base, *registry[1:]]
     resolved = claims.resolve(changed, verdicts_of(changed), "now")
-    assert (resolved["sample.bound"].own, claims.word(resolved["sample.bound"])) == (3, "sampled")
-    assert resolved["sample.bound"].reasons == ("rests on sample.base, which is sampled",)
+    assert (resolved["sample.bound"].own, claims.word(resolved["sample.bound"])) == (
+        3,
+        "sampled",
+    )
+    assert resolved["sample.bound"].reasons == (
+        "rests on sample.base, which is sampled",
+    )
 
 
 def test_a_repaired_claim_stands_on_the_evidence_for_its_repair(registry):
     changed = [
         registry[0],
-        registry[2]._replace(evidence={"printed": "counterexample", "repaired": "sampled"}, proof=""),
+        registry[2]._replace(
+            evidence={"printed": "counterexample", "repaired": "sampled"}, proof=""
+        ),
     ]
     assert words(changed, verdicts_of(changed))["sample.bound"] == "sampled"
 
@@ -461,7 +557,11 @@ def situations(draw):
                 evidence={"statement": value},
                 since="0.1.0",
                 proof="proof" if value == "proof" else "",
-                uses=[f"any.c{earlier}" for earlier in range(number) if draw(st.booleans())],
+                uses=[
+                    f"any.c{earlier}"
+                    for earlier in range(number)
+                    if draw(st.booleans())
+                ],
             )
         )
         roles = draw(st.sets(st.sampled_from(claims.ROLES), min_size=2))
@@ -481,15 +581,21 @@ def test_nothing_shows_more_than_its_own_evidence_or_than_what_it_uses(situation
         found = resolved[claim.id]
         assert found.shown <= found.own <= claims.STRENGTH[claim.evidence["statement"]]
         assert all(found.shown <= resolved[used].shown for used in claim.uses)
-        assert found.shown == min([found.own, *(resolved[used].shown for used in claim.uses)])
-        assert bool(found.reasons) == (found.shown < claims.STRENGTH[claim.evidence["statement"]])
+        assert found.shown == min(
+            [found.own, *(resolved[used].shown for used in claim.uses)]
+        )
+        assert bool(found.reasons) == (
+            found.shown < claims.STRENGTH[claim.evidence["statement"]]
+        )
 
 
 @given(situations(), st.randoms(use_true_random=False))
 def test_the_order_of_the_registry_does_not_matter(situation, random):
     made, verdicts = situation
     mixed = random.sample(made, len(made))
-    assert claims.resolve(mixed, verdicts, "now") == claims.resolve(made, verdicts, "now")
+    assert claims.resolve(mixed, verdicts, "now") == claims.resolve(
+        made, verdicts, "now"
+    )
 
 
 @given(situations(), st.data())
@@ -502,7 +608,10 @@ def test_losing_a_test_never_makes_anything_look_better(situation, data):
         worse["results"][name][role]["tests::one"] = "failed"
     else:
         del worse["results"][name][role]
-    before, after = claims.resolve(made, verdicts, "now"), claims.resolve(made, worse, "now")
+    before, after = (
+        claims.resolve(made, verdicts, "now"),
+        claims.resolve(made, worse, "now"),
+    )
     assert all(after[claim.id].shown <= before[claim.id].shown for claim in made)
 
 
@@ -519,7 +628,9 @@ def test_counts_add_up(registry, verdicts):
         "unchecked": 0,
         "broken": 1,
     }
-    assert {status: sum(row[status] for row in grid.values()) for status in grid["proved"]} == {
+    assert {
+        status: sum(row[status] for row in grid.values()) for status in grid["proved"]
+    } == {
         "true": 2,
         "repaired": 1,
         "false": 1,
@@ -529,41 +640,71 @@ def test_counts_add_up(registry, verdicts):
 
 def test_public_claims_say_what_the_page_says(registry, verdicts):
     resolved = claims.resolve(registry, verdicts, "now")
-    made = json.loads(json.dumps(claims.public(registry, resolved, site="https://somewhere/", version="1.2.3")))
+    made = json.loads(
+        json.dumps(
+            claims.public(
+                registry, resolved, site="https://somewhere/", version="1.2.3"
+            )
+        )
+    )
     assert made["version"] == "1.2.3" and len(made["claims"]) == 5
     bound = next(entry for entry in made["claims"] if entry["id"] == "sample.bound")
-    assert bound["url"] == "https://somewhere/notebooks/chapter/two.html#claim-sample-bound"
-    assert (bound["status"], bound["shown"], bound["uses"]) == ("repaired", "proved", ["sample.base"])
+    assert (
+        bound["url"]
+        == "https://somewhere/notebooks/chapter/two.html#claim-sample-bound"
+    )
+    assert (bound["status"], bound["shown"], bound["uses"]) == (
+        "repaired",
+        "proved",
+        ["sample.base"],
+    )
     assert bound["tests"] == verdicts["results"]["sample.bound"]
     assert bound["erratum"]["survives"] == "The order of growth."
 
 
 def test_the_table_of_a_page_links_to_its_boxes(registry):
     table = claims.page_table(
-        [*registry, registry[0]._replace(id="sample.norm", statement="Here $|x| \\le \\|y\\|$,\nalways.")],
+        [
+            *registry,
+            registry[0]._replace(
+                id="sample.norm", statement="Here $|x| \\le \\|y\\|$,\nalways."
+            ),
+        ],
         "chapter/one",
     )
     rows = table.splitlines()
-    assert rows[2] == "| [sample.base](#claim-sample-base) | All is well. | proof on the page |"
+    assert (
+        rows[2]
+        == "| [sample.base](#claim-sample-base) | All is well. | proof on the page |"
+    )
     assert len(rows) == 5 and all(row.count("|") == 4 for row in rows)
     assert "sample.bound" not in table
-    assert "no" in claims.page_table(registry, "chapter/three").lower() and "|" not in claims.page_table(
+    assert "no" in claims.page_table(
         registry, "chapter/three"
-    )
+    ).lower() and "|" not in claims.page_table(registry, "chapter/three")
 
 
 # ---------------------------------------------------------------- the tests that speak for the claims of the book
 
 
 def is_claim(node: ast.expr) -> bool:
-    return isinstance(node, ast.Call) and ast.unparse(node.func) in ("pytest.mark.claim", "mark.claim")
+    return isinstance(node, ast.Call) and ast.unparse(node.func) in (
+        "pytest.mark.claim",
+        "mark.claim",
+    )
 
 
-def called_checks(node: ast.AST, helpers: dict[str, ast.AST], seen: frozenset = frozenset()) -> set[str]:
+def called_checks(
+    node: ast.AST, helpers: dict[str, ast.AST], seen: frozenset = frozenset()
+) -> set[str]:
     """Names of the check_* functions that a test calls, itself or through a helper of its module."""
     found = set()
     for call in (n for n in ast.walk(node) if isinstance(n, ast.Call)):
-        name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+        name = (
+            call.func.attr
+            if isinstance(call.func, ast.Attribute)
+            else getattr(call.func, "id", "")
+        )
         if name.startswith("check_"):
             found.add(name)
         elif name in helpers and name not in seen:
@@ -576,12 +717,27 @@ def marked_tests(folder: Path) -> list[tuple[str, str, str, ast.FunctionDef, set
     made = []
     for path in sorted(folder.rglob("test_*.py")):
         tree = ast.parse(path.read_text(encoding="utf-8"))
-        functions = {node.name: node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
+        functions = {
+            node.name: node
+            for node in ast.walk(tree)
+            if isinstance(node, ast.FunctionDef)
+        }
         for name, function in functions.items():
             for mark in filter(is_claim, function.decorator_list):
                 where = f"{path.relative_to(folder).as_posix()}::{name}"
-                identifier, role = (ast.literal_eval(node) for node in (mark.args[0], mark.keywords[0].value))
-                made.append((identifier, role, where, function, called_checks(function, functions)))
+                identifier, role = (
+                    ast.literal_eval(node)
+                    for node in (mark.args[0], mark.keywords[0].value)
+                )
+                made.append(
+                    (
+                        identifier,
+                        role,
+                        where,
+                        function,
+                        called_checks(function, functions),
+                    )
+                )
     return made
 
 
@@ -599,15 +755,23 @@ def complaints(registry, tests) -> list[str]:
             if name in lanes:
                 found.append(f"{where} is marked {name}: a claim test always runs")
     for claim in registry:
-        found += [f"{claim.id} has no {role}" for role in claim.roles if (claim.id, role) not in by_role]
-        checks = set().union(*(called for _, _, called in by_role.get((claim.id, "check"), [])))
+        found += [
+            f"{claim.id} has no {role}"
+            for role in claim.roles
+            if (claim.id, role) not in by_role
+        ]
+        checks = set().union(
+            *(called for _, _, called in by_role.get((claim.id, "check"), []))
+        )
         for where, function, called in by_role.get((claim.id, "control"), []):
             if not called or not called <= checks:
                 found.append(
                     f"{where} does not control the check: it calls {sorted(called)}, the check calls {sorted(checks)}"
                 )
             if not sees_failure(function):
-                found.append(f"{where} must see the check fail by its verdict: assert verdict.ok is False")
+                found.append(
+                    f"{where} must see the check fail by its verdict: assert verdict.ok is False"
+                )
     return found
 
 
@@ -615,7 +779,12 @@ def sees_failure(function: ast.FunctionDef) -> bool:
     """A control fails by its verdict: `not verdict.ok`, `verdict.ok is False` or `verdict == (value, bound, False)`."""
     if "pytest.raises" in ast.unparse(function):
         return False
-    asserted = [part for node in ast.walk(function) if isinstance(node, ast.Assert) for part in ast.walk(node.test)]
+    asserted = [
+        part
+        for node in ast.walk(function)
+        if isinstance(node, ast.Assert)
+        for part in ast.walk(node.test)
+    ]
     return any(is_failure(part) for part in asserted)
 
 
@@ -626,8 +795,16 @@ def is_failure(node: ast.AST) -> bool:
         return False
     left, right = node.left, node.comparators[0]
     if isinstance(node.ops[0], ast.Is):
-        return isinstance(left, ast.Attribute) and left.attr == "ok" and ast.unparse(right) == "False"
-    return isinstance(node.ops[0], ast.Eq) and isinstance(right, ast.Tuple) and ast.unparse(right.elts[-1]) == "False"
+        return (
+            isinstance(left, ast.Attribute)
+            and left.attr == "ok"
+            and ast.unparse(right) == "False"
+        )
+    return (
+        isinstance(node.ops[0], ast.Eq)
+        and isinstance(right, ast.Tuple)
+        and ast.unparse(right.elts[-1]) == "False"
+    )
 
 
 def test_every_claim_of_the_book_has_its_tests_and_every_test_its_claim():
@@ -662,13 +839,37 @@ def test_witness():
         ("", "", None),
         ('role="control"', 'role="witness"', "sample.base has no control"),
         ('role="check"', 'role="witness"', "sample.base has no check"),
-        ("assert check_sum(-1)", "assert check_other(-1)", "it calls ['check_other'], the check calls ['check_sum']"),
-        ("assert check_sum(-1)", "assert broken(-1)", "it calls [], the check calls ['check_sum']"),
+        (
+            "assert check_sum(-1)",
+            "assert check_other(-1)",
+            "it calls ['check_other'], the check calls ['check_sum']",
+        ),
+        (
+            "assert check_sum(-1)",
+            "assert broken(-1)",
+            "it calls [], the check calls ['check_sum']",
+        ),
         ("assert check_sum(-1).ok is False", "assert not check_sum(-1).ok", None),
-        ("assert check_sum(-1).ok is False", "assert check_sum(-1) == (2, 0, False)", None),
-        ("assert check_sum(-1).ok is False", "assert check_sum(-1).ok", "must see the check fail"),
-        ("assert check_sum(-1).ok is False", "assert check_sum(-1) == (2, 0, True)", "must see the check fail"),
-        ("assert check_sum(-1).ok is False", "assert check_sum(-1).value == 2", "must see the check fail"),
+        (
+            "assert check_sum(-1).ok is False",
+            "assert check_sum(-1) == (2, 0, False)",
+            None,
+        ),
+        (
+            "assert check_sum(-1).ok is False",
+            "assert check_sum(-1).ok",
+            "must see the check fail",
+        ),
+        (
+            "assert check_sum(-1).ok is False",
+            "assert check_sum(-1) == (2, 0, True)",
+            "must see the check fail",
+        ),
+        (
+            "assert check_sum(-1).ok is False",
+            "assert check_sum(-1).value == 2",
+            "must see the check fail",
+        ),
         (
             "    assert check_sum(-1).ok is False",
             "    with pytest.raises(ValueError):\n        assert not check_sum(-1).ok",
@@ -679,12 +880,22 @@ def test_witness():
             '"sample.bsae", role="witness"',
             "names sample.bsae, which is not in the registry",
         ),
-        ("@pytest.mark.parametrize(", "@pytest.mark.wide\n@pytest.mark.parametrize(", "is marked wide"),
-        ("@pytest.mark.parametrize(", "@pytest.mark.xfail(strict=True)\n@pytest.mark.parametrize(", "is marked xfail"),
+        (
+            "@pytest.mark.parametrize(",
+            "@pytest.mark.wide\n@pytest.mark.parametrize(",
+            "is marked wide",
+        ),
+        (
+            "@pytest.mark.parametrize(",
+            "@pytest.mark.xfail(strict=True)\n@pytest.mark.parametrize(",
+            "is marked xfail",
+        ),
     ],
 )
 def test_complaints_about_tests(old, new, said, registry, tmp_path):
     assert old in GOOD_TESTS
-    (tmp_path / "test_sample.py").write_text(GOOD_TESTS.replace(old, new, 1), encoding="utf-8")
+    (tmp_path / "test_sample.py").write_text(
+        GOOD_TESTS.replace(old, new, 1), encoding="utf-8"
+    )
     found = complaints(registry[:1], marked_tests(tmp_path))
     assert (found == []) if said is None else any(said in line for line in found), found

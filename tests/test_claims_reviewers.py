@@ -17,7 +17,9 @@ F64 = torch.float64
 
 def f(x):
     """Permutation-equivariant on pairs; entries 7-Lipschitz in the largest norm on [0, 1]."""
-    return x * x.amax(-2, keepdim=True) ** 2 + torch.sin(3 * x) * x.amin(-2, keepdim=True)
+    return x * x.amax(-2, keepdim=True) ** 2 + torch.sin(3 * x) * x.amin(
+        -2, keepdim=True
+    )
 
 
 def first(x):
@@ -39,7 +41,9 @@ def approximator(f, g):
 def check_rate(g, f=f, lipschitz=7.0):
     """The largest error at 4000 random pairs against L / (2 g)."""
     x = torch.rand(4000, 2, 1, generator=torch.Generator().manual_seed(1), dtype=F64)
-    return at_most((approximator(f, g)(centre(x, g)) - f(x)).abs().max(), lipschitz / (2 * g))
+    return at_most(
+        (approximator(f, g)(centre(x, g)) - f(x)).abs().max(), lipschitz / (2 * g)
+    )
 
 
 @pytest.mark.claim("memorize.universal", role="check")
@@ -58,7 +62,11 @@ def check_units(g, n):
     """Ids of all multisets of n cells, against g C(g + n - 2, n - 1); d = 1."""
     line = (torch.arange(g, dtype=F64) + 0.5) / g
     x = torch.combinations(line, n, with_replacement=True).unsqueeze(-1)
-    net = memorize(x, torch.zeros(x.shape[:2], dtype=torch.long), generator=torch.Generator().manual_seed(0))
+    net = memorize(
+        x,
+        torch.zeros(x.shape[:2], dtype=torch.long),
+        generator=torch.Generator().manual_seed(0),
+    )
     wanted = g * math.comb(g + n - 2, n - 1)
     return Verdict(net.report.ids, wanted, net.report.ids == wanted)
 
@@ -71,13 +79,22 @@ def test_units_are_counted(g, n):
 
 @pytest.mark.claim("memorize.universal", role="witness")
 def test_the_example_is_equivariant_and_lipschitz():
-    x, y = torch.rand(2, 20000, 2, 1, generator=torch.Generator().manual_seed(2), dtype=F64)
+    x, y = torch.rand(
+        2, 20000, 2, 1, generator=torch.Generator().manual_seed(2), dtype=F64
+    )
     assert torch.equal(f(x.flip(1)), f(x).flip(1))
     quotient = (f(x) - f(y)).abs().amax((1, 2)) / (x - y).abs().amax((1, 2))
     assert 2 < quotient.max() <= 7
 
 
-def check_order(models=("no attention", "frozen construction", "trained, rank 1", "trained, 4 heads")):
+def check_order(
+    models=(
+        "no attention",
+        "frozen construction",
+        "trained, rank 1",
+        "trained, 4 heads",
+    ),
+):
     """Least gap between the worst seed of a model and the best seed of the one before; positive if they never overlap."""
     runs = load_result("memorization")["result"]["models"]
     gap = min(min(runs[b]) - max(runs[a]) for a, b in zip(models, models[1:]))
@@ -109,7 +126,9 @@ def check_built(seed, labels_of=None):
     """How many of the 800 labels the exact network on a frozen head of rank one misses; labels_of: of another task."""
     x, y = task(seed)
     net = memorize(x, y, generator=torch.Generator().manual_seed(seed))
-    return at_most(int((net(x) != (y if labels_of is None else task(labels_of)[1])).sum()), 0)
+    return at_most(
+        int((net(x) != (y if labels_of is None else task(labels_of)[1])).sum()), 0
+    )
 
 
 @pytest.mark.claim("memorize.trained", role="check")
@@ -125,7 +144,9 @@ def test_it_does_not_know_the_labels_of_another_task():
 
 
 def test_the_task_is_that_of_the_stored_runs(monkeypatch):
-    monkeypatch.syspath_prepend(Path(__file__).resolve().parents[1] / "book" / "_experiments")
+    monkeypatch.syspath_prepend(
+        Path(__file__).resolve().parents[1] / "book" / "_experiments"
+    )
     import memorization
 
     assert all(torch.equal(a, b) for a, b in zip(task(1), memorization.task(1)))
@@ -135,4 +156,8 @@ def test_the_task_is_that_of_the_stored_runs(monkeypatch):
 def test_width_beyond_the_ids_was_tried():
     stored = load_result("memorization")
     runs, settings = stored["result"]["width"], stored["about"]["settings"]
-    assert settings["n"] * 50 < 1024 and max(runs["frozen, N 50, width 1024"]) < 0.75 and len(settings["seeds"]) == 3
+    assert (
+        settings["n"] * 50 < 1024
+        and max(runs["frozen, N 50, width 1024"]) < 0.75
+        and len(settings["seeds"]) == 3
+    )

@@ -14,7 +14,16 @@ from attnlib import patterns
 from attnlib.attention import attention_matrix, feed_forward
 from attnlib.certify import at_most
 from attnlib.universal import (
-    approximate, enough_scale, grid_ids, head, plan, ramp_mlp, run_standard, schedule, standard, value_layers,
+    approximate,
+    enough_scale,
+    grid_ids,
+    head,
+    plan,
+    ramp_mlp,
+    run_standard,
+    schedule,
+    standard,
+    value_layers,
 )
 
 EPS = torch.finfo(torch.float64).eps
@@ -40,8 +49,15 @@ def ids_by_softmax(net, scale):
 
 
 def indices(net, x):
-    digits = (x * net.plan.cells).floor().long() @ torch.tensor([net.plan.cells**i for i in range(net.plan.d)])
-    return (digits @ torch.tensor([net.plan.size ** (net.plan.n - 1 - j) for j in range(net.plan.n)])).numpy()
+    digits = (x * net.plan.cells).floor().long() @ torch.tensor(
+        [net.plan.cells**i for i in range(net.plan.d)]
+    )
+    return (
+        digits
+        @ torch.tensor(
+            [net.plan.size ** (net.plan.n - 1 - j) for j in range(net.plan.n)]
+        )
+    ).numpy()
 
 
 # --- the leak
@@ -83,14 +99,27 @@ def check_temperature(name, size, *, lower=0.0, part=1.0):
     """The worst distance of an id from its integer at the proved inverse temperature, minus lower, against 1/8 part; floats add
     at most 2^-40 of the largest id."""
     net = network(name, size)
-    got, wanted = ids_by_softmax(net, enough_scale(net.plan) - lower + 32 / 9 * math.log(1 / part))
+    got, wanted = ids_by_softmax(
+        net, enough_scale(net.plan) - lower + 32 / 9 * math.log(1 / part)
+    )
     return at_most((got - wanted).abs().max(), part / 8 + float(wanted.max()) * 2**-40)
 
 
 @pytest.mark.claim("universal.temperature", role="check")
-@pytest.mark.parametrize(("name", "size"), [("dense", (3, 1, 4)), ("window", (3, 1, 4)), ("star", (4, 1, 3)), ("fixed", (4, 1, 3)), ("strided", (3, 2, 2))])
+@pytest.mark.parametrize(
+    ("name", "size"),
+    [
+        ("dense", (3, 1, 4)),
+        ("window", (3, 1, 4)),
+        ("star", (4, 1, 3)),
+        ("fixed", (4, 1, 3)),
+        ("strided", (3, 2, 2)),
+    ],
+)
 def test_temperature(name, size):
-    assert check_temperature(name, size).ok and check_temperature(name, size, part=1e-3).ok
+    assert (
+        check_temperature(name, size).ok and check_temperature(name, size, part=1e-3).ok
+    )
 
 
 @pytest.mark.claim("universal.temperature", role="control")
@@ -104,12 +133,30 @@ def test_inverse_temperature_with_many_digits():
     numbers = plan(patterns.dense(2), 2, 1, 2)
     with mpmath.workdps(60):
         for part in (1, mpmath.mpf(10) ** -9):
-            scale = mpmath.mpf(enough_scale(numbers)) + mpmath.mpf(32) / 9 * mpmath.log(1 / part)
+            scale = mpmath.mpf(enough_scale(numbers)) + mpmath.mpf(32) / 9 * mpmath.log(
+                1 / part
+            )
             for row in grid_ids(numbers).tolist():
                 a, exact = [mpmath.mpf(v) for v in row], list(row)
                 for shift in schedule(numbers):
-                    a = [x + shift.factor * (soft(a, x, shift.value, scale) - (0 if shift.every else soft(a, x, shift.value + 1, scale))) for x in a]
-                    exact = [x + shift.factor * (hard(exact, x, shift.value) - (0 if shift.every else hard(exact, x, shift.value + 1))) for x in exact]
+                    a = [
+                        x
+                        + shift.factor
+                        * (
+                            soft(a, x, shift.value, scale)
+                            - (0 if shift.every else soft(a, x, shift.value + 1, scale))
+                        )
+                        for x in a
+                    ]
+                    exact = [
+                        x
+                        + shift.factor
+                        * (
+                            hard(exact, x, shift.value)
+                            - (0 if shift.every else hard(exact, x, shift.value + 1))
+                        )
+                        for x in exact
+                    ]
                 assert max(abs(x - y) for x, y in zip(a, exact)) <= part / 8
 
 
@@ -129,20 +176,40 @@ def hard(a, own, value):
 def check_ramps(cuts, slope, offset, ramp, *, on=False, claimed=None):
     """The largest |four ReLUs - jump| off the ramps, exact in fractions of the grid; claimed: a ramp said to be narrower."""
     width, unit = Fraction(ramp), torch.ones(1, dtype=torch.float64)
-    mlp, worst, low, high = ramp_mlp(unit, unit, cuts, slope, offset, ramp), 0.0, *map(Fraction, cuts)
+    mlp, worst, low, high = (
+        ramp_mlp(unit, unit, cuts, slope, offset, ramp),
+        0.0,
+        *map(Fraction, cuts),
+    )
     width = width if claimed is None else Fraction(claimed)
     for i in range(-160, 161):
         x = Fraction(i, 64)
         if low - width <= x < low or high - width < x < high:
             continue
         y = float(feed_forward(torch.full((1, 1), float(x), dtype=torch.float64), mlp))
-        worst = max(worst, abs(y - float(Fraction(slope) * x + Fraction(offset) if low <= x < high else 0)))
+        worst = max(
+            worst,
+            abs(
+                y
+                - float(
+                    Fraction(slope) * x + Fraction(offset) if low <= x < high else 0
+                )
+            ),
+        )
     return at_most(worst, 64 * EPS * 4 / float(ramp))
 
 
 @pytest.mark.claim("universal.ramps", role="check")
 @pytest.mark.parametrize("ramp", [0.5, 0.25, 2**-6])
-@pytest.mark.parametrize(("cuts", "slope", "offset"), [((0.0, 1.0), -1.0, 0.0), ((1.0, 2.0), -1.0, 1.0), ((-0.5, 0.5), 0.0, 1.0), ((-1.0, 1.5), 2.0, -3.0)])
+@pytest.mark.parametrize(
+    ("cuts", "slope", "offset"),
+    [
+        ((0.0, 1.0), -1.0, 0.0),
+        ((1.0, 2.0), -1.0, 1.0),
+        ((-0.5, 0.5), 0.0, 1.0),
+        ((-1.0, 1.5), 2.0, -3.0),
+    ],
+)
 def test_ramps(cuts, slope, offset, ramp):
     assert check_ramps(cuts, slope, offset, ramp).ok
 
@@ -155,7 +222,10 @@ def test_on_its_ramp_it_is_no_jump():
 @pytest.mark.claim("universal.ramps", role="witness")
 def test_a_ramp_by_hand():
     unit = torch.ones(1, dtype=torch.float64)
-    y = feed_forward(torch.tensor([[-0.75], [-0.625], [-0.5], [0.25], [0.375], [0.5]]).double(), ramp_mlp(unit, unit, (-0.5, 0.5), 0.0, 1.0, 0.25))
+    y = feed_forward(
+        torch.tensor([[-0.75], [-0.625], [-0.5], [0.25], [0.375], [0.5]]).double(),
+        ramp_mlp(unit, unit, (-0.5, 0.5), 0.0, 1.0, 0.25),
+    )
     assert y.flatten().tolist() == [0, 0.5, 1, 1, 0.5, 0]
 
 
@@ -168,7 +238,9 @@ def check_lp(name, size, *, clamp=1.3, ramp=1e-2, samples=4000):
     net = network(name, size)
     n, d, K = size
     x = torch.rand(samples, n, d, generator=torch.Generator().manual_seed(3)).double()
-    y = run_standard(x, standard(net, ramp=ramp, clamp=clamp), net.plan, scale=enough_scale(net.plan))
+    y = run_standard(
+        x, standard(net, ramp=ramp, clamp=clamp), net.plan, scale=enough_scale(net.plan)
+    )
     l1 = lambda y: float((y - target(x)).abs().sum((-2, -1)).mean())
     share = 1 - (1 - ramp) ** (d * n)
     share += 3 * math.sqrt(share / samples)
@@ -203,11 +275,16 @@ def check_order(name, size, order="decreasing", *, ramp=0.25):
     """The largest hidden unit at a token that a value layer does not serve, over all grid inputs and layers."""
     net, worst = network(name, size), 0.0
     z = torch.tensor(net.ids.astype(float))[..., None]  # d = 1: a row is its id
-    for block, (ident, _) in zip([b for b in standard(net, order=order, value_ramp=ramp) if b.kind == "value"], layer_ids(net, order)):
+    for block, (ident, _) in zip(
+        [b for b in standard(net, order=order, value_ramp=ramp) if b.kind == "value"],
+        layer_ids(net, order),
+    ):
         hidden = torch.relu(z @ block.mlp.w_1 + block.mlp.b_1)
         served = z[..., 0] == ident
         worst = max(worst, float(hidden[~served].max()))
-        z = torch.where(served[..., None], z + feed_forward(z, block.mlp, check=False), z)
+        z = torch.where(
+            served[..., None], z + feed_forward(z, block.mlp, check=False), z
+        )
     return at_most(worst, 0)
 
 
@@ -216,7 +293,9 @@ def layer_ids(net, order):
 
 
 @pytest.mark.claim("universal.order", role="check")
-@pytest.mark.parametrize(("name", "size"), [("window", (3, 1, 4)), ("star", (4, 1, 3)), ("dense", (3, 1, 4))])
+@pytest.mark.parametrize(
+    ("name", "size"), [("window", (3, 1, 4)), ("star", (4, 1, 3)), ("dense", (3, 1, 4))]
+)
 def test_order(name, size):
     assert check_order(name, size).ok
 
@@ -233,9 +312,22 @@ def test_other_orders_have_large_hidden_units(order):
 def test_the_order_decides_in_float64(name, size):
     net = network(name, size)
     x = centres(net)
-    wrong = lambda **how: float(((run_standard(x, standard(net, **how), net.plan, scale=165.0) - net(x)).abs().amax((1, 2)) > 0.01).double().mean())
+    wrong = lambda **how: float(
+        (
+            (run_standard(x, standard(net, **how), net.plan, scale=165.0) - net(x))
+            .abs()
+            .amax((1, 2))
+            > 0.01
+        )
+        .double()
+        .mean()
+    )
     assert wrong() == 0
-    assert wrong(order="increasing") > 0.5 and wrong(order="grid") > 0.5 and wrong(value_ramp=1e-3) > 0.5
+    assert (
+        wrong(order="increasing") > 0.5
+        and wrong(order="grid") > 0.5
+        and wrong(value_ramp=1e-3) > 0.5
+    )
 
 
 def test_hardmax_in_floats_is_the_integer_head():
@@ -243,4 +335,6 @@ def test_hardmax_in_floats_is_the_integer_head():
     net = network("star", (4, 1, 3))
     got, wanted = ids_by_softmax(net, None)
     assert torch.equal(got, wanted)
-    assert head(grid_ids(net.plan), net.plan.masks[0], 0).max() == grid_ids(net.plan).max()
+    assert (
+        head(grid_ids(net.plan), net.plan.masks[0], 0).max() == grid_ids(net.plan).max()
+    )

@@ -9,7 +9,17 @@ import torch
 
 from attnlib import patterns
 from attnlib.certify import Verdict, at_most
-from attnlib.patterns import Blocks, Columns, Lists, Pattern, Rows, Step, Strided, Window, build
+from attnlib.patterns import (
+    Blocks,
+    Columns,
+    Lists,
+    Pattern,
+    Rows,
+    Step,
+    Strided,
+    Window,
+    build,
+)
 from attnlib.sparse import masked_attention, sparse_attention
 from attnlib.sparse._backward import gradients
 from attnlib.sparse._plan import Plan, make_plan
@@ -36,8 +46,20 @@ UNIONS = {
     "strided": lambda n: patterns.union(patterns.strided(n)),
     "global rows": lambda n: patterns.longformer(n, 5, 2),
     "blocks and lists": lambda n: build(n, [Blocks(8), Blocks(8, 3, 1), lists(n)]),
-    "causal": lambda n: patterns.causal(build(n, [Window(3, 3, 2), Strided(7), lists(n)])),
-    "all": lambda n: build(n, [Window(20, 20), Strided(5), Blocks(9), Columns((1,)), Rows((n - 1,)), lists(n)]),
+    "causal": lambda n: patterns.causal(
+        build(n, [Window(3, 3, 2), Strided(7), lists(n)])
+    ),
+    "all": lambda n: build(
+        n,
+        [
+            Window(20, 20),
+            Strided(5),
+            Blocks(9),
+            Columns((1,)),
+            Rows((n - 1,)),
+            lists(n),
+        ],
+    ),
 }
 
 
@@ -46,9 +68,14 @@ def plan_of(pattern: Pattern, *, disjoint: bool = True) -> Plan:
     step = pattern.steps[0]
     if disjoint:
         return make_plan(step, pattern.n, torch.float64, CPU)
-    alone = [make_plan(Step((part,), step.causal), pattern.n, torch.float64, CPU) for part in step.parts]
+    alone = [
+        make_plan(Step((part,), step.causal), pattern.n, torch.float64, CPU)
+        for part in step.parts
+    ]
     families = [f for plan in alone for f in plan.families]
-    return Plan([f._replace(fresh=number == 0) for number, f in enumerate(families)], None)
+    return Plan(
+        [f._replace(fresh=number == 0) for number, f in enumerate(families)], None
+    )
 
 
 def truth(q, k, v, mask) -> tuple[torch.Tensor, torch.Tensor]:
@@ -59,12 +86,18 @@ def truth(q, k, v, mask) -> tuple[torch.Tensor, torch.Tensor]:
 def check_merge(pattern: Pattern, *, disjoint: bool = True, seed: int = 0) -> Verdict:
     """Parts merged by their log-sum-exps against one softmax over the union, values and lse; k = 64."""
     q, k, v, _ = instance(pattern.n, seed=seed)
-    got = forward(q, k, v, plan_of(pattern, disjoint=disjoint), 1 / math.sqrt(q.shape[-1]))
-    off = max(float((a - b).abs().max()) for a, b in zip(got, truth(q, k, v, pattern.mask())))
+    got = forward(
+        q, k, v, plan_of(pattern, disjoint=disjoint), 1 / math.sqrt(q.shape[-1])
+    )
+    off = max(
+        float((a - b).abs().max()) for a, b in zip(got, truth(q, k, v, pattern.mask()))
+    )
     return at_most(off, 64 * EPS * float(v.abs().max()))
 
 
-def check_gradient(pattern: Pattern, *, lse_of: str = "union", seed: int = 0) -> Verdict:
+def check_gradient(
+    pattern: Pattern, *, lse_of: str = "union", seed: int = 0
+) -> Verdict:
     """The gradients from out and lse alone against those of masked dense attention, with a gradient for lse; k = 256.
 
     lse_of "part" hands the same formula the log-sum-exp of the first part alone.
@@ -79,7 +112,9 @@ def check_gradient(pattern: Pattern, *, lse_of: str = "union", seed: int = 0) ->
     lse = (lse if lse_of == "union" else truth(q, k, v, first.mask())[1]).detach()
     got = gradients(q, k, v, out.detach(), lse, g, g_lse, plan_of(pattern), scale)
     size = max(float(t.abs().max()) for t in wanted)
-    return at_most(max(float((a - b).abs().max()) for a, b in zip(got, wanted)), 256 * EPS * size)
+    return at_most(
+        max(float((a - b).abs().max()) for a, b in zip(got, wanted)), 256 * EPS * size
+    )
 
 
 def check_exact(pattern: Pattern, *, missing: int = 0, seed: int = 0) -> Verdict:
@@ -89,7 +124,11 @@ def check_exact(pattern: Pattern, *, missing: int = 0, seed: int = 0) -> Verdict
     entry = mask.sum(1).argmax(), mask[mask.sum(1).argmax()].nonzero()[0, 0]
     if missing:
         mask[entry] = False
-    off = float((sparse_attention(q, k, v, pattern) - masked_attention(q, k, v, mask)).abs().max())
+    off = float(
+        (sparse_attention(q, k, v, pattern) - masked_attention(q, k, v, mask))
+        .abs()
+        .max()
+    )
     return at_most(off, 64 * EPS * float(v.abs().max()))
 
 
@@ -110,7 +149,9 @@ def test_merge_wants_parts_without_common_keys(name):
 def test_parts_can_be_empty_in_a_row():
     """Row 0 has no list, and its softmax is that of the window."""
     pattern = build(31, [Window(0, 1), lists(31)])
-    assert int(lists(31).crow[1]) == 0 and pattern.mask()[0].nonzero().flatten().tolist() == [0, 1]
+    assert int(lists(31).crow[1]) == 0 and pattern.mask()[
+        0
+    ].nonzero().flatten().tolist() == [0, 1]
     assert check_merge(pattern).ok
 
 
@@ -149,5 +190,3 @@ def test_one_connection_fewer_is_noticed(name):
 def test_a_pattern_that_is_neither_empty_nor_full():
     pattern = UNIONS["all"](131)
     assert 0.2 < pattern.connections / 131**2 < 0.7 and check_exact(pattern).ok
-
-

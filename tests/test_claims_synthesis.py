@@ -12,7 +12,14 @@ import torch
 
 from attnlib import patterns
 from attnlib.attention import forward, random_layers
-from attnlib.bridges import dobrushin, largest_dobrushin, needed_bits, needed_radius, radius, rank_floor
+from attnlib.bridges import (
+    dobrushin,
+    largest_dobrushin,
+    needed_bits,
+    needed_radius,
+    radius,
+    rank_floor,
+)
 from attnlib.certify import at_most
 from attnlib.lowrank import svd_surrogate
 from attnlib.memorize import rank_one_layer, smallest_gap
@@ -37,13 +44,17 @@ def pairs(n, e):
     """The family with equality, and its surrogate of rank ceil(n / 2)."""
     block = torch.tensor([[e, 1 - e], [1 - e, e]], dtype=DOUBLE)
     one = [torch.ones(1, 1, dtype=DOUBLE)] * (n % 2)
-    return torch.block_diag(*[block] * (n // 2), *one), torch.block_diag(*[0 * block + 0.5] * (n // 2), *one)
+    return torch.block_diag(*[block] * (n // 2), *one), torch.block_diag(
+        *[0 * block + 0.5] * (n // 2), *one
+    )
 
 
 def lopsided():
     """Two tokens, column maxima 1 and 1/2, and a nearest matrix of rank one: a third away."""
     third = 1 / 3
-    return torch.tensor([[1, 0], [0.5, 0.5]], dtype=DOUBLE), torch.tensor([[1, third], [0.5, third / 2]], dtype=DOUBLE)
+    return torch.tensor([[1, 0], [0.5, 0.5]], dtype=DOUBLE), torch.tensor(
+        [[1, third], [0.5, third / 2]], dtype=DOUBLE
+    )
 
 
 def all_on_one():
@@ -60,7 +71,10 @@ def check_rank(p, b, r):
 def test_small_matrices_by_hand():
     p, b = lopsided()
     assert check_rank(p, b, 1).ok and float(row_error(p, b)) == pytest.approx(1 / 3)
-    assert float(rank_floor(p)[1]) == pytest.approx(1 / 6) and abs(float(torch.linalg.det(b))) < EPS
+    assert (
+        float(rank_floor(p)[1]) == pytest.approx(1 / 6)
+        and abs(float(torch.linalg.det(b))) < EPS
+    )
     assert check_rank(all_on_one(), all_on_one(), 1).ok
 
 
@@ -84,7 +98,10 @@ def descended(p, r, seed, steps=200):
 def test_no_surrogate_is_nearer_than_the_floor(n, sharp):
     p = stochastic(n, sharp, n)
     for r in range(1, n):
-        assert check_rank(p, svd_surrogate(p, r), r).ok and check_rank(p, descended(p, r, n), r).ok
+        assert (
+            check_rank(p, svd_surrogate(p, r), r).ok
+            and check_rank(p, descended(p, r, n), r).ok
+        )
     assert check_rank(p, torch.zeros_like(p), 0).ok
     assert rank_floor(p)[1] > 0
 
@@ -97,7 +114,9 @@ def test_the_floor_is_attained_by_pairs(n, e):
     for r in range(-(-n // 2), n):
         assert check_rank(p, half, r).ok
         assert float(row_error(p, half)) == pytest.approx(2 * e - 1, abs=8 * EPS)
-        assert 2 * float(p.amax(0).sort(descending=True).values[r]) - 1 == pytest.approx(2 * e - 1, abs=8 * EPS)
+        assert 2 * float(
+            p.amax(0).sort(descending=True).values[r]
+        ) - 1 == pytest.approx(2 * e - 1, abs=8 * EPS)
 
 
 @pytest.mark.claim("synthesis.rank", role="check")
@@ -107,7 +126,9 @@ def test_many_tokens_and_rank_one():
         p = (0.6 - rest) * torch.eye(n, dtype=DOUBLE) + rest
         b = torch.full_like(p, rest)
         assert check_rank(p, b, 1).ok
-        assert float(rank_floor(p)[1]) == pytest.approx((0.6 * n - 1) / (n + 1), abs=n * EPS)
+        assert float(rank_floor(p)[1]) == pytest.approx(
+            (0.6 * n - 1) / (n + 1), abs=n * EPS
+        )
         assert 0.6 - float(row_error(p, b)) < 1 / n
 
 
@@ -117,11 +138,22 @@ def test_the_floor_is_one_sided():
     cycle = torch.tensor([[1, 1, 0], [0, 1, 1], [1, 0, 1]], dtype=DOUBLE) / 2
     twice = torch.tensor([[1, 1, 0], [1, 1, 0], [0, 1, 1]], dtype=DOUBLE) / 2
     inverse = torch.tensor([[1, -1, 1], [1, 1, -1], [-1, 1, 1]], dtype=DOUBLE)
-    assert torch.equal(cycle @ inverse, torch.eye(3, dtype=DOUBLE)) and float(inverse.abs().sum(-1).max()) == 3
-    assert torch.equal(cycle.amax(0), twice.amax(0)) and rank_floor(cycle)[2] == rank_floor(twice)[2] == 0
+    assert (
+        torch.equal(cycle @ inverse, torch.eye(3, dtype=DOUBLE))
+        and float(inverse.abs().sum(-1).max()) == 3
+    )
+    assert (
+        torch.equal(cycle.amax(0), twice.amax(0))
+        and rank_floor(cycle)[2] == rank_floor(twice)[2] == 0
+    )
     assert int(torch.linalg.matrix_rank(twice)) == 2
-    near = cycle - torch.tensor([[1, 0, 0], [-1, 0, 0], [1, 0, 0]], dtype=DOUBLE) / 3  # |P^-1| = 3: none is nearer than 1/3
-    assert float(row_error(cycle, near)) == pytest.approx(1 / 3) and int(torch.linalg.matrix_rank(near)) == 2
+    near = (
+        cycle - torch.tensor([[1, 0, 0], [-1, 0, 0], [1, 0, 0]], dtype=DOUBLE) / 3
+    )  # |P^-1| = 3: none is nearer than 1/3
+    assert (
+        float(row_error(cycle, near)) == pytest.approx(1 / 3)
+        and int(torch.linalg.matrix_rank(near)) == 2
+    )
     assert check_rank(cycle, near, 2).ok
 
 
@@ -137,7 +169,10 @@ def test_pairs_in_fractions():
     """A kernel vector of the surrogate, in fractions: P x has the size 2 e - 1 of the bound, exactly."""
     e = Fraction(3, 4)
     rows, x = [[e, 1 - e], [1 - e, e]], [1, -1]
-    assert [sum(a * b for a, b in zip(row, x)) for row in rows] == [2 * e - 1, 1 - 2 * e]
+    assert [sum(a * b for a, b in zip(row, x)) for row in rows] == [
+        2 * e - 1,
+        1 - 2 * e,
+    ]
     assert sum(Fraction(1, 2) * b for b in x) == 0
 
 
@@ -157,12 +192,18 @@ def two_of_eight():
 
 def check_logits(a, r):
     """tau(softmax) against the largest that radius r allows; tolerance 16 n eps, for sums of n."""
-    return at_most(dobrushin(a.softmax(-1)) - largest_dobrushin(a.shape[-1], r), 16 * a.shape[-1] * EPS)
+    return at_most(
+        dobrushin(a.softmax(-1)) - largest_dobrushin(a.shape[-1], r),
+        16 * a.shape[-1] * EPS,
+    )
 
 
 def check_diameter(p, x, power=1):
     """The diameter of P X in a p-norm against tau(P) diam(X), relative; tolerance 64 n eps."""
-    over = torch.cdist(p @ x, p @ x, p=power).max() - dobrushin(p) * torch.cdist(x, x, p=power).max()
+    over = (
+        torch.cdist(p @ x, p @ x, p=power).max()
+        - dobrushin(p) * torch.cdist(x, x, p=power).max()
+    )
     return at_most(over, 64 * len(p) * EPS * float(x.abs().max()))
 
 
@@ -175,10 +216,14 @@ def test_radius_bounds_the_coefficient(n, r):
         a = r * (2 * torch.rand(n, n, generator=g, dtype=DOUBLE) - 1)
         a = a if trial % 2 else r * a.sign()
         assert check_logits(a, r).ok and float(radius(a)) <= r
-        assert check_logits(a + 100 * torch.randn(n, 1, generator=g, dtype=DOUBLE), r + 1e-12).ok  # shifts of a row do nothing
+        assert check_logits(
+            a + 100 * torch.randn(n, 1, generator=g, dtype=DOUBLE), r + 1e-12
+        ).ok  # shifts of a row do nothing
     tau = float(dobrushin(extreme(n, r, n // 2).softmax(-1)))
     assert tau == pytest.approx(largest_dobrushin(n, r), abs=8 * EPS)
-    assert tau <= math.tanh(r) + 8 * EPS and (n % 2 or tau == pytest.approx(math.tanh(r), abs=8 * EPS))
+    assert tau <= math.tanh(r) + 8 * EPS and (
+        n % 2 or tau == pytest.approx(math.tanh(r), abs=8 * EPS)
+    )
 
 
 @pytest.mark.claim("synthesis.logits", role="check")
@@ -186,7 +231,11 @@ def test_the_formula_with_many_digits():
     """largest_dobrushin against the extreme rows in 50 digits, and against other splits; shares no code with it."""
     with mpmath.workdps(50):
         for n, r in product((2, 5, 9), (mpmath.mpf(1) / 3, mpmath.mpf(3))):
-            share = lambda k, way: k * mpmath.exp(way * r) / (k * mpmath.exp(way * r) + (n - k) * mpmath.exp(-way * r))
+            share = lambda k, way: (
+                k
+                * mpmath.exp(way * r)
+                / (k * mpmath.exp(way * r) + (n - k) * mpmath.exp(-way * r))
+            )
             best = max(share(k, 1) - share(k, -1) for k in range(1, n))
             assert abs(best - largest_dobrushin(n, float(r))) < 1e-15
 
@@ -215,7 +264,9 @@ def test_a_wider_row_leaves_the_bound():
 def test_two_tokens_by_hand():
     a = math.log(3) / 2 * torch.tensor([[1.0, -1], [-1, 1]], dtype=DOUBLE)
     assert float(radius(a)) == pytest.approx(math.log(3) / 2)
-    assert float(dobrushin(a.softmax(-1))) == pytest.approx(0.5, abs=4 * EPS)  # tanh(ln 3 / 2)
+    assert float(dobrushin(a.softmax(-1))) == pytest.approx(
+        0.5, abs=4 * EPS
+    )  # tanh(ln 3 / 2)
 
 
 # --- depth
@@ -228,8 +279,13 @@ def check_depth(seed, *, skip=False, norm=False, L=2, gain=0.5):
     x = torch.randn(7, 6, dtype=DOUBLE, generator=g)
     y, maps = forward(x, layers, skip=skip, return_attention=True)
     y = torch.nn.functional.layer_norm(y, (6,)) if norm else y
-    diam = lambda x: torch.cdist(x, x, compute_mode="donot_use_mm_for_euclid_dist").max()
-    shrink = [(dobrushin(p) * torch.linalg.matrix_norm(l.w_v @ l.w_o, 2)).sum() for p, l in zip(maps, layers)]
+    diam = lambda x: torch.cdist(
+        x, x, compute_mode="donot_use_mm_for_euclid_dist"
+    ).max()
+    shrink = [
+        (dobrushin(p) * torch.linalg.matrix_norm(l.w_v @ l.w_o, 2)).sum()
+        for p, l in zip(maps, layers)
+    ]
     return at_most(diam(y) / diam(x) / math.prod(shrink), 1 + 1e-12)
 
 
@@ -247,7 +303,9 @@ def test_two_halves_attain_it(n, r):
     x = (2.0 * half - 1).double()[:, None]
     for L in (1, 5, 20):
         y = torch.linalg.matrix_power(p, L) @ x
-        assert float((y.max() - y.min()) / 2) == pytest.approx(math.tanh(r) ** L, rel=1e-12)
+        assert float((y.max() - y.min()) / 2) == pytest.approx(
+            math.tanh(r) ** L, rel=1e-12
+        )
 
 
 @pytest.mark.claim("synthesis.depth", role="control")
@@ -257,13 +315,17 @@ def test_a_skip_keeps_the_diameter():
 
 @pytest.mark.claim("synthesis.depth", role="control")
 def test_a_layer_norm_stretches_it():
-    assert check_depth(1, gain=0.1).ok and check_depth(1, gain=0.1, norm=True).ok is False
+    assert (
+        check_depth(1, gain=0.1).ok and check_depth(1, gain=0.1, norm=True).ok is False
+    )
 
 
 @pytest.mark.claim("synthesis.depth", role="witness")
 def test_the_bound_is_not_empty():
     verdict = check_depth(1)
-    assert verdict.ok and 1e-6 < verdict.value < 0.9  # far above rounding, and below the bound
+    assert (
+        verdict.ok and 1e-6 < verdict.value < 0.9
+    )  # far above rounding, and below the bound
 
 
 # --- memory
@@ -296,7 +358,9 @@ def check_product(n, eps, L, *, leak=None, seed=0):
 @pytest.mark.parametrize("n, eps", [(2, 0.1), (32, 0.1), (32, 0.5), (1000, 1e-3)])
 def test_the_needed_radius_is_needed_and_enough(n, eps):
     assert check_memory(n, eps).ok
-    assert float(radius(sharp(n, eps))) == pytest.approx(needed_radius(n, eps), rel=1e-12)
+    assert float(radius(sharp(n, eps))) == pytest.approx(
+        needed_radius(n, eps), rel=1e-12
+    )
     g = torch.Generator().manual_seed(n)
     r = needed_radius(n, eps)
     rows = (r * (2 * torch.rand(200, n, generator=g, dtype=DOUBLE) - 1)).softmax(-1)
@@ -332,7 +396,9 @@ def test_two_rows_in_fractions():
 
 def symbols(n, size=2):
     """All size^n inputs, as numbers of their own for each place and symbol."""
-    codes = 1 + torch.rand(n, size, generator=torch.Generator().manual_seed(0), dtype=DOUBLE)
+    codes = 1 + torch.rand(
+        n, size, generator=torch.Generator().manual_seed(0), dtype=DOUBLE
+    )
     words = torch.tensor(list(product(range(size), repeat=n)))
     return words, codes[torch.arange(n), words][..., None]
 
@@ -365,7 +431,13 @@ def check_blind(pattern, L, seed=0):
     return at_most((batch[:-1] - batch[-1]).abs().amax(-1).min(), 1e-13)
 
 
-PATTERNS = [patterns.star(6), patterns.window(5, 3), patterns.dilation_cycle(6), patterns.strided(7, 3), patterns.dense(5)]
+PATTERNS = [
+    patterns.star(6),
+    patterns.window(5, 3),
+    patterns.dilation_cycle(6),
+    patterns.strided(7, 3),
+    patterns.dense(5),
+]
 
 
 @pytest.mark.claim("synthesis.hops", role="check")
@@ -376,7 +448,9 @@ def test_ids_are_those_of_the_fields(pattern):
     _, u = symbols(pattern.n)
     for L in range(s + 2):
         fields = patterns.reach(pattern, L).sum(1)
-        assert smallest_gap(hop_ids(u, pattern, L).flatten()).distinct == int((2**fields).sum())
+        assert smallest_gap(hop_ids(u, pattern, L).flatten()).distinct == int(
+            (2**fields).sum()
+        )
 
 
 @pytest.mark.claim("synthesis.hops", role="check")
@@ -397,19 +471,31 @@ def test_ids_determine_the_field_and_nothing_else():
 def test_degree_bounds_the_hops(w):
     g = torch.Generator().manual_seed(w)
     for n in (6, 12, 30):
-        p = patterns.from_sets([sorted({k, *(torch.randperm(n, generator=g)[: w - 1].tolist())}) for k in range(n)])
+        p = patterns.from_sets(
+            [
+                sorted({k, *(torch.randperm(n, generator=g)[: w - 1].tolist())})
+                for k in range(n)
+            ]
+        )
         s = patterns.hops(p)
         assert s is None or w**s >= n
-    assert patterns.hops(patterns.dense(9)) == 1 and patterns.hops(patterns.window(9, 7)) > 1
+    assert (
+        patterns.hops(patterns.dense(9)) == 1
+        and patterns.hops(patterns.window(9, 7)) > 1
+    )
 
 
 @pytest.mark.claim("synthesis.hops", role="control")
-@pytest.mark.parametrize("pattern", PATTERNS[:3], ids=lambda p: f"{p.n}-{p.connections}")
+@pytest.mark.parametrize(
+    "pattern", PATTERNS[:3], ids=lambda p: f"{p.n}-{p.connections}"
+)
 def test_one_layer_less_cannot(pattern):
     s = patterns.hops(pattern)
     assert check_ids(pattern, s - 1).ok is False
     assert check_blind(pattern, s).ok is False  # with s layers no pair is blind
-    assert check_ids(pattern, s, w=0.0).ok is False  # a head of weight zero is no attention
+    assert (
+        check_ids(pattern, s, w=0.0).ok is False
+    )  # a head of weight zero is no attention
 
 
 @pytest.mark.claim("synthesis.hops", role="control")
@@ -427,7 +513,9 @@ def test_who_never_hears_never_knows():
     """Where somebody never hears of somebody, s is infinite, and no number of layers is enough."""
     apart = patterns.from_sets([[0, 1], [0, 1], [1, 2]])
     assert patterns.hops(apart) is None
-    assert all(check_blind(apart, L).ok and check_ids(apart, L).ok is False for L in (1, 3, 6))
+    assert all(
+        check_blind(apart, L).ok and check_ids(apart, L).ok is False for L in (1, 3, 6)
+    )
 
 
 @pytest.mark.claim("synthesis.hops", role="witness")
@@ -441,14 +529,24 @@ def test_two_tokens_one_layer():
 
 def check_counting(points, box, delta, d):
     """The bits that are needed minus those of the box, for points that are delta apart; inf if they are not."""
-    apart = all(max(abs(a - b) for a, b in zip(p, q)) >= delta for p, q in combinations(points, 2))
+    apart = all(
+        max(abs(a - b) for a, b in zip(p, q)) >= delta
+        for p, q in combinations(points, 2)
+    )
     inside = all(0 <= c <= box for p in points for c in p)
     have = math.log2(box / delta)
-    return at_most(needed_bits(len(points), d) - have if apart and inside else math.inf, 4 * EPS * max(1, abs(have)))
+    return at_most(
+        needed_bits(len(points), d) - have if apart and inside else math.inf,
+        4 * EPS * max(1, abs(have)),
+    )
 
 
 def grid(m, d, delta=Fraction(1, 3)):
-    return [tuple(delta * c for c in p) for p in product(range(m), repeat=d)], delta * (m - 1), delta
+    return (
+        [tuple(delta * c for c in p) for p in product(range(m), repeat=d)],
+        delta * (m - 1),
+        delta,
+    )
 
 
 @pytest.mark.claim("synthesis.counting", role="check")
@@ -475,7 +573,10 @@ def test_random_points_stay_below():
 @pytest.mark.claim("synthesis.counting", role="control")
 def test_points_that_are_too_near_are_more():
     points, box, delta = grid(3, 2)
-    assert check_counting([*points, (box / 2 + delta / 9, box / 2)], box, delta, 2).ok is False
+    assert (
+        check_counting([*points, (box / 2 + delta / 9, box / 2)], box, delta, 2).ok
+        is False
+    )
 
 
 @pytest.mark.claim("synthesis.counting", role="witness")

@@ -13,12 +13,24 @@ from attnlib import patterns
 from attnlib.attention import forward, random_layers
 from attnlib.certify import at_most
 from attnlib.universal import (
-    Shift, apply, approximate, context_ids, decode, equivariant_ids, grid_ids, plan, run, schedule,
+    Shift,
+    apply,
+    approximate,
+    context_ids,
+    decode,
+    equivariant_ids,
+    grid_ids,
+    plan,
+    run,
+    schedule,
 )
 
 FAMILIES = {
-    "dense": patterns.dense, "window": lambda n: patterns.window(n, 3) if n > 2 else patterns.dense(n),
-    "star": patterns.star, "strided": patterns.strided, "fixed": patterns.fixed,
+    "dense": patterns.dense,
+    "window": lambda n: patterns.window(n, 3) if n > 2 else patterns.dense(n),
+    "star": patterns.star,
+    "strided": patterns.strided,
+    "fixed": patterns.fixed,
 }
 SIZES = (3, 1, 4), (2, 2, 3), (4, 1, 3), (3, 2, 2), (6, 1, 2), (3, 2, 3), (5, 1, 4)
 PAIRS = [(name, size) for name in FAMILIES for size in SIZES]
@@ -26,7 +38,9 @@ FAILS = {("fixed", size) for size in SIZES if size[0] % 2 and size[0] > 1}
 
 
 def target(x):
-    return torch.sin(2 * math.pi * x) * x.mean((-2, -1), keepdim=True) + 0.3 * x.roll(-1, -2)
+    return torch.sin(2 * math.pi * x) * x.mean((-2, -1), keepdim=True) + 0.3 * x.roll(
+        -1, -2
+    )
 
 
 def repeats(ids):
@@ -37,10 +51,16 @@ def repeats(ids):
 def plain_context(pattern, n, d, K, s, C):
     """A second evaluation in plain Python, one input at a time, from the sets alone: (ids before, y_n, ids after, layers)."""
     N, B = K**d, sum(K**i for i in range(1, d + 1))
-    reads = [[[j for j in range(n) if m[k][j]] for k in range(n)] for m in (pattern.mask(t).tolist() for t in range(pattern.p))]
+    reads = [
+        [[j for j in range(n) if m[k][j]] for k in range(n)]
+        for m in (pattern.mask(t).tolist() for t in range(pattern.p))
+    ]
     rows = []
     for number in range(N**n):
-        x = [number // N ** (n - 1 - j) % N + (j - 1 if j else n - 1) * B for j in range(n)]
+        x = [
+            number // N ** (n - 1 - j) % N + (j - 1 if j else n - 1) * B
+            for j in range(n)
+        ]
         a, layers = list(x), 0
         for i in range(1, n):
             for v in range((i - 1) * B, (i - 1) * B + N):
@@ -48,10 +68,19 @@ def plain_context(pattern, n, d, K, s, C):
                     layers += 1
                     if i - 1 in step[i]:
                         near = [[a[q] for q in step[j]] for j in range(n)]
-                        a = [a[j] + N * (max(near[j]) - min(near[j])) * (a[j] == v) for j in range(n)]
+                        a = [
+                            a[j] + N * (max(near[j]) - min(near[j])) * (a[j] == v)
+                            for j in range(n)
+                        ]
         top = a[-1]
         for t in range(s):
-            layers, a = layers + 1, [a[j] + C * max(a[q] for q in reads[t % pattern.p][j]) for j in range(n)]
+            layers, a = (
+                layers + 1,
+                [
+                    a[j] + C * max(a[q] for q in reads[t % pattern.p][j])
+                    for j in range(n)
+                ],
+            )
         rows.append((x, top, a, layers))
     return rows
 
@@ -63,14 +92,27 @@ def check_network(pattern, n, d, K, *, hops=None, samples=40, at="centres"):
     """The largest entry of |network - f at the centre of the cell|, exactly zero; at="points": |network - f| over
     omega_f(1 / 2K) <= (2 pi + 1.3) / (2K), at most 1. hops: s, None for the true one."""
     net = approximate(target, n, d, K, pattern, hops=hops)
-    x = torch.rand(samples, n, d, generator=torch.Generator().manual_seed(n * d)).double()
+    x = torch.rand(
+        samples, n, d, generator=torch.Generator().manual_seed(n * d)
+    ).double()
     wanted = target(((K * x).floor() + 0.5) / K if at == "centres" else x)
     gap = float((net(x) - wanted).abs().max())
-    return at_most(gap if at == "centres" else gap * 2 * K / (2 * math.pi + 1.3), 0 if at == "centres" else 1)
+    return at_most(
+        gap if at == "centres" else gap * 2 * K / (2 * math.pi + 1.3),
+        0 if at == "centres" else 1,
+    )
 
 
 @pytest.mark.claim("universal.network", role="check")
-@pytest.mark.parametrize(("name", "size"), [("window", (3, 1, 4)), ("star", (4, 1, 3)), ("fixed", (4, 1, 3)), ("strided", (3, 2, 2))])
+@pytest.mark.parametrize(
+    ("name", "size"),
+    [
+        ("window", (3, 1, 4)),
+        ("star", (4, 1, 3)),
+        ("fixed", (4, 1, 3)),
+        ("strided", (3, 2, 2)),
+    ],
+)
 def test_network(name, size):
     assert check_network(FAMILIES[name](size[0]), *size).ok
     assert check_network(FAMILIES[name](size[0]), *size, at="points", samples=2000).ok
@@ -82,7 +124,10 @@ def test_a_network_with_one_hop_too_few():
 
 
 @pytest.mark.claim("universal.network", role="witness")
-@pytest.mark.parametrize(("name", "size"), [("window", (3, 1, 3)), ("dense", (2, 2, 2)), ("strided", (3, 1, 2))])
+@pytest.mark.parametrize(
+    ("name", "size"),
+    [("window", (3, 1, 3)), ("dense", (2, 2, 2)), ("strided", (3, 1, 2))],
+)
 def test_every_layer_in_fractions_gives_the_same(name, size):
     n, d, K = size
     net = approximate(target, n, d, K, FAMILIES[name](n))
@@ -102,8 +147,16 @@ def check_quantiser(n, d, K, *, missing=None):
     edges k / K; missing: a layer left out of the quantiser written once more, -1 for none of them."""
     net = approximate(torch.sin, n, d, K, patterns.dense(n))
     edges = torch.arange(K).double().repeat(n * d)[: n * d * K].view(K, n, d) / K
-    x = torch.cat([torch.rand(4, n, d, generator=torch.Generator().manual_seed(0)).double(), edges])
-    z = np.vectorize(Fraction, otypes=[object])(x.numpy()) * K + K * np.array(net.plan.codes, dtype=object)[:, None]
+    x = torch.cat(
+        [
+            torch.rand(4, n, d, generator=torch.Generator().manual_seed(0)).double(),
+            edges,
+        ]
+    )
+    z = (
+        np.vectorize(Fraction, otypes=[object])(x.numpy()) * K
+        + K * np.array(net.plan.codes, dtype=object)[:, None]
+    )
     wanted = np.vectorize(math.floor, otypes=[object])(z)
     if missing is None:
         z = [z for kind, z in run(net, x) if kind == "quantise"][-1]
@@ -130,7 +183,10 @@ def check_shift(ids, value, *, threshold=0):
     """A layer against N (max - min) for the tokens with that id, on the star of four tokens; exact. threshold: what is
     added to the value that the layer looks for."""
     numbers = plan(patterns.star(4), 4, 1, 3)
-    got, reads = apply(Shift(0, value + threshold, numbers.size), np.array(ids), numbers), numbers.masks[0]
+    got, reads = (
+        apply(Shift(0, value + threshold, numbers.size), np.array(ids), numbers),
+        numbers.masks[0],
+    )
     near = [[ids[q] for q in range(4) if reads[j][q]] for j in range(4)]
     wanted = [a + 3 * (max(r) - min(r)) * (a == value) for a, r in zip(ids, near)]
     return at_most(float(abs(got - np.array(wanted)).max()), 0)
@@ -151,13 +207,22 @@ def test_a_shift_that_looks_for_another_id():
 @pytest.mark.claim("universal.shift", role="witness")
 def test_shift_by_hand():
     numbers = plan(patterns.dense(4), 4, 1, 3)
-    assert apply(Shift(0, 1, 3), np.array([10, 1, 5, 6]), numbers).tolist() == [10, 28, 5, 6]
+    assert apply(Shift(0, 1, 3), np.array([10, 1, 5, 6]), numbers).tolist() == [
+        10,
+        28,
+        5,
+        6,
+    ]
 
 
 def swept(numbers, *, factor=None):
     x = ids = grid_ids(numbers)
     for shift in (s for s in schedule(numbers) if not s.every):
-        ids = apply(shift._replace(factor=factor if factor and shift.factor else shift.factor), ids, numbers)
+        ids = apply(
+            shift._replace(factor=factor if factor and shift.factor else shift.factor),
+            ids,
+            numbers,
+        )
     return x, ids
 
 
@@ -170,11 +235,21 @@ def check_sweep(name, size, *, factor=None):
         y.append(N * y[-1] - (N - 1) * x[:, token])
     off = abs(ids[:, list(numbers.path)] - np.stack(y, 1)).max()
     rising = all((b > a).all() for a, b in zip(y, y[1:]))
-    return at_most(float(off + (not rising) + (y[-1].max() != numbers.top) + (numbers.top >= 2 * size[0] * N ** size[0])), 0)
+    return at_most(
+        float(
+            off
+            + (not rising)
+            + (y[-1].max() != numbers.top)
+            + (numbers.top >= 2 * size[0] * N ** size[0])
+        ),
+        0,
+    )
 
 
 @pytest.mark.claim("universal.sweep", role="check")
-@pytest.mark.parametrize(("name", "size"), [pair for pair in PAIRS if pair not in FAILS])
+@pytest.mark.parametrize(
+    ("name", "size"), [pair for pair in PAIRS if pair not in FAILS]
+)
 def test_sweep(name, size):
     assert check_sweep(name, size).ok
 
@@ -230,7 +305,10 @@ def check_decode(name, size):
 
 
 @pytest.mark.claim("universal.residues", role="witness")
-@pytest.mark.parametrize(("name", "size"), [("star", (4, 1, 3)), ("strided", (3, 2, 2)), ("window", (6, 1, 2))])
+@pytest.mark.parametrize(
+    ("name", "size"),
+    [("star", (4, 1, 3)), ("strided", (3, 2, 2)), ("window", (6, 1, 2))],
+)
 def test_every_id_is_read_back(name, size):
     assert check_decode(name, size).ok
 
@@ -241,14 +319,19 @@ def test_every_id_is_read_back(name, size):
 def check_context(name, size, **options):
     """Repeated ids among all n K^(n d), and quotients by C^s that are not y_n: none."""
     pattern = FAMILIES[name](size[0])
-    numbers, ids = plan(pattern, *size, **options), context_ids(pattern, *size, **options)
+    numbers, ids = (
+        plan(pattern, *size, **options),
+        context_ids(pattern, *size, **options),
+    )
     _, y = swept(numbers)
     floors = ids // numbers.constant**numbers.hops != y[:, numbers.path[-1:]]
     return at_most(repeats(ids) + int(floors.sum()), 0)
 
 
 @pytest.mark.claim("universal.context", role="check")
-@pytest.mark.parametrize(("name", "size"), [pair for pair in PAIRS if pair not in FAILS])
+@pytest.mark.parametrize(
+    ("name", "size"), [pair for pair in PAIRS if pair not in FAILS]
+)
 def test_all_ids_are_distinct(name, size):
     """With the least C, and with C = 2 s m."""
     numbers = plan(FAMILIES[name](size[0]), *size)
@@ -257,7 +340,10 @@ def test_all_ids_are_distinct(name, size):
 
 
 @pytest.mark.claim("universal.context", role="control")
-@pytest.mark.parametrize(("name", "size", "worst"), [("dense", (3, 1, 4), 137), ("window", (3, 1, 4), 29), ("star", (4, 1, 3), 13)])
+@pytest.mark.parametrize(
+    ("name", "size", "worst"),
+    [("dense", (3, 1, 4), 137), ("window", (3, 1, 4), 29), ("star", (4, 1, 3), 13)],
+)
 def test_a_constant_that_is_too_small(name, size, worst):
     assert check_context(name, size, constant=worst).ok is False
     assert repeats(context_ids(FAMILIES[name](size[0]), *size, constant=worst)) > 0
@@ -266,10 +352,23 @@ def test_a_constant_that_is_too_small(name, size, worst):
 
 @pytest.mark.claim("universal.context", role="witness")
 def test_the_toy_by_hand():
-    assert context_ids(patterns.dense(2), 2, 1, 2).tolist() == [[30, 32], [23, 24], [45, 48], [38, 40]]
+    assert context_ids(patterns.dense(2), 2, 1, 2).tolist() == [
+        [30, 32],
+        [23, 24],
+        [45, 48],
+        [38, 40],
+    ]
 
 
-@pytest.mark.parametrize(("name", "size"), [("window", (3, 1, 4)), ("star", (4, 1, 3)), ("strided", (3, 2, 2)), ("fixed", (4, 1, 3))])
+@pytest.mark.parametrize(
+    ("name", "size"),
+    [
+        ("window", (3, 1, 4)),
+        ("star", (4, 1, 3)),
+        ("strided", (3, 2, 2)),
+        ("fixed", (4, 1, 3)),
+    ],
+)
 def test_a_second_evaluation_in_plain_python(name, size):
     pattern = FAMILIES[name](size[0])
     numbers, ids = plan(pattern, *size), context_ids(pattern, *size).tolist()
@@ -284,14 +383,19 @@ def check_layers(name, size, *, period=None):
     n, d, K = size
     counted = sum(1 for _ in schedule(numbers))
     off = counted - ((period or numbers.period) * (n - 1) * K**d + numbers.hops)
-    s, most = numbers.hops, int(context_ids(FAMILIES[name](n), *size).max()).bit_length()
+    s, most = (
+        numbers.hops,
+        int(context_ids(FAMILIES[name](n), *size).max()).bit_length(),
+    )
     bound = (s + 1) * math.log2(2 * n * K ** (n * d)) + s * math.log2(2 * s) + 1
     return at_most(abs(off) + max(0, most - bound), 0)
 
 
 @pytest.mark.claim("universal.layers", role="check")
 @pytest.mark.claim("universal.layers", role="witness")
-@pytest.mark.parametrize(("name", "size"), [pair for pair in PAIRS if pair not in FAILS])
+@pytest.mark.parametrize(
+    ("name", "size"), [pair for pair in PAIRS if pair not in FAILS]
+)
 def test_layers(name, size):
     assert check_layers(name, size).ok
 
@@ -313,10 +417,16 @@ def check_values(size=(2, 1, 2), order="grid", *, gap=True):
     if not gap:
         values[0, 0] = 0
         values[0, 0, 0] = int(net.ids[2, 1]) / K
-    rows = torch.cartesian_prod(*[torch.arange(K**d)] * n)[..., None] // K ** torch.arange(d) % K
+    rows = (
+        torch.cartesian_prod(*[torch.arange(K**d)] * n)[..., None]
+        // K ** torch.arange(d)
+        % K
+    )
     for _, z in run(net._replace(values=values), (rows.double() + 0.5) / K, order):
         pass
-    return at_most(float((torch.from_numpy((z / K).astype(float)) - values).abs().max()), 0)
+    return at_most(
+        float((torch.from_numpy((z / K).astype(float)) - values).abs().max()), 0
+    )
 
 
 @pytest.mark.claim("universal.values", role="check")
@@ -381,7 +491,10 @@ def test_which_sizes_fail_and_collide():
 def check_equivariant(n, d, K, *, repeated=False, constant=None):
     """Pairs (set of rows, row) minus distinct ids, over inputs without repeats, or over all of them; and equal pairs
     that got unequal ids. constant: C, None for the least above every y_n."""
-    ids, rows = equivariant_ids(n, d, K, constant=constant), np.indices((K**d,) * n).reshape(n, -1).T.tolist()
+    ids, rows = (
+        equivariant_ids(n, d, K, constant=constant),
+        np.indices((K**d,) * n).reshape(n, -1).T.tolist(),
+    )
     pairs = {}
     for row, out in zip(rows, ids.tolist()):
         if repeated or len(set(row)) == n:
@@ -393,9 +506,24 @@ def check_equivariant(n, d, K, *, repeated=False, constant=None):
 
 @pytest.mark.claim("universal.equivariant", role="check")
 @pytest.mark.claim("universal.equivariant", role="witness")
-@pytest.mark.parametrize(("n", "d", "K"), [(2, 1, 2), (2, 1, 4), (3, 1, 4), (2, 2, 3), (3, 2, 2), (3, 1, 6), (4, 1, 4), (3, 2, 3)])
+@pytest.mark.parametrize(
+    ("n", "d", "K"),
+    [
+        (2, 1, 2),
+        (2, 1, 4),
+        (3, 1, 4),
+        (2, 2, 3),
+        (3, 2, 2),
+        (3, 1, 6),
+        (4, 1, 4),
+        (3, 2, 3),
+    ],
+)
 def test_equivariant(n, d, K):
-    assert check_equivariant(n, d, K).ok and check_equivariant(n, d, K, constant=K ** (d * (n + 1))).ok
+    assert (
+        check_equivariant(n, d, K).ok
+        and check_equivariant(n, d, K, constant=K ** (d * (n + 1))).ok
+    )
 
 
 @pytest.mark.claim("universal.equivariant", role="control")
@@ -404,10 +532,17 @@ def test_repeated_rows_collide():
 
 
 @pytest.mark.claim("universal.equivariant", role="control")
-@pytest.mark.parametrize(("size", "constant", "largest"), [((2, 1, 8), 146, 399), ((2, 1, 6), 74, 155), ((3, 1, 6), 584, 1025)])
+@pytest.mark.parametrize(
+    ("size", "constant", "largest"),
+    [((2, 1, 8), 146, 399), ((2, 1, 6), 74, 155), ((3, 1, 6), 584, 1025)],
+)
 def test_a_constant_above_m_but_not_above_every_y(size, constant, largest):
     """This sweep climbs higher than m, the top of the sweep with positions."""
     assert plan(patterns.dense(size[0]), *size).top < constant <= largest
-    assert int((equivariant_ids(*size, constant=10**9) % 10**9).max()) == largest < size[2] ** (size[1] * (size[0] + 1))
+    assert (
+        int((equivariant_ids(*size, constant=10**9) % 10**9).max())
+        == largest
+        < size[2] ** (size[1] * (size[0] + 1))
+    )
     assert check_equivariant(*size, constant=constant).ok is False
     assert check_equivariant(*size, constant=largest + 1).ok

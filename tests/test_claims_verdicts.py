@@ -58,7 +58,10 @@ def test_bad_input():
 """
 
 PASSED = {
-    "check": {"tests/test_sum.py::test_check[1]": "passed", "tests/test_sum.py::test_check[2]": "passed"},
+    "check": {
+        "tests/test_sum.py::test_check[1]": "passed",
+        "tests/test_sum.py::test_check[2]": "passed",
+    },
     "control": {"tests/test_sum.py::test_control": "passed"},
     "witness": {"tests/test_sum.py::test_witness": "passed"},
 }
@@ -67,7 +70,11 @@ PASSED = {
 @pytest.fixture
 def tree(tmp_path) -> Path:
     """A small project with the real conftest and the real tool."""
-    for name in ("tests/conftest.py", "book/_tools/claims.py", "book/claims.schema.json"):
+    for name in (
+        "tests/conftest.py",
+        "book/_tools/claims.py",
+        "book/claims.schema.json",
+    ):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, tmp_path / name)
     (tmp_path / "attnlib").mkdir()
@@ -75,7 +82,8 @@ def tree(tmp_path) -> Path:
     (tmp_path / "book/claims.toml").write_text(REGISTRY, encoding="utf-8")
     (tmp_path / "tests/test_sum.py").write_text(TESTS, encoding="utf-8")
     (tmp_path / "pytest.ini").write_text(
-        "[pytest]\naddopts = --strict-markers -p no:cacheprovider\nfilterwarnings = error\n", encoding="utf-8"
+        "[pytest]\naddopts = --strict-markers -p no:cacheprovider\nfilterwarnings = error\n",
+        encoding="utf-8",
     )
     return tmp_path
 
@@ -86,10 +94,28 @@ def edit(tree: Path, old: str, new: str, name: str = "tests/test_sum.py") -> Non
     (tree / name).write_text(text.replace(old, new, 1), encoding="utf-8")
 
 
-def pytest_in(tree: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess:
-    command = [sys.executable, "-m", "pytest", "-q", *(["-p", "xdist"] if "-n" in arguments else []), *arguments]
-    environment["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"  # only what is tested here, so that each run starts fast
-    return subprocess.run(command, cwd=tree, env=os.environ | environment, capture_output=True, text=True, check=False)
+def pytest_in(
+    tree: Path, *arguments: str, **environment: str
+) -> subprocess.CompletedProcess:
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        *(["-p", "xdist"] if "-n" in arguments else []),
+        *arguments,
+    ]
+    environment["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = (
+        "1"  # only what is tested here, so that each run starts fast
+    )
+    return subprocess.run(
+        command,
+        cwd=tree,
+        env=os.environ | environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
 
 
 def verdicts_of(tree: Path, *arguments: str) -> dict:
@@ -107,8 +133,13 @@ def test_one_process_and_two_write_the_same_bytes(tree):
     one = verdicts_of(tree)
     text = (tree / "v.json").read_bytes()
     assert b"time" not in text and b"duration" not in text
-    only_cpu = {"tests/test_sum.py::test_witness[cpu]": "passed"}  # a cuda variant carries no verdict
-    assert one == {"key": claims.key(tree), "results": {"tiny.sum": PASSED | {"witness": only_cpu}}}
+    only_cpu = {
+        "tests/test_sum.py::test_witness[cpu]": "passed"
+    }  # a cuda variant carries no verdict
+    assert one == {
+        "key": claims.key(tree),
+        "results": {"tiny.sum": PASSED | {"witness": only_cpu}},
+    }
     verdicts_of(tree, "-n", "2", "--dist", "loadfile")
     assert (tree / "v.json").read_bytes() == text
 
@@ -151,7 +182,10 @@ def test_teardown_failed(late):
 def test_outcomes_are_told_apart_and_the_worst_phase_counts(tree):
     edit(tree, "@pytest.mark.wide", ODD_CONTROLS + "\n@pytest.mark.wide")
     results = verdicts_of(tree)["results"]["tiny.sum"]
-    found = {nodeid.split("::test_")[1]: outcome for nodeid, outcome in results["control"].items()}
+    found = {
+        nodeid.split("::test_")[1]: outcome
+        for nodeid, outcome in results["control"].items()
+    }
     assert found == {
         "control": "passed",
         "failed": "failed",
@@ -173,12 +207,20 @@ def test_one_test_may_speak_for_two_claims(tree):
         '@pytest.mark.claim("tiny.sum", role="witness")\n@pytest.mark.claim("tiny.two", role="check")',
     )
     results = verdicts_of(tree)["results"]
-    assert results["tiny.two"] == {"check": PASSED["witness"]} and results["tiny.sum"] == PASSED
+    assert (
+        results["tiny.two"] == {"check": PASSED["witness"]}
+        and results["tiny.sum"] == PASSED
+    )
 
 
 @pytest.mark.parametrize(
     "mark",
-    ['claim("tiny.sum")', 'claim(role="check")', 'claim("tiny.sum", role="proof")', 'claim("tiny.sum", "check")'],
+    [
+        'claim("tiny.sum")',
+        'claim(role="check")',
+        'claim("tiny.sum", role="proof")',
+        'claim("tiny.sum", "check")',
+    ],
 )
 def test_a_marker_that_says_too_little_stops_the_run(tree, mark):
     edit(tree, 'claim("tiny.sum", role="control")', mark)
@@ -194,11 +236,21 @@ def test_a_marker_that_says_too_little_stops_the_run(tree, mark):
     "arguments, old, new, why",
     [
         (["-x"], "assert 1 + 1 != 3", "assert 1 + 1 == 3", "stopped early"),
-        ([], "import pytest", "import pytest, no_such_module", "did not come to its end"),
+        (
+            [],
+            "import pytest",
+            "import pytest, no_such_module",
+            "did not come to its end",
+        ),
         ([], "assert 1 + 1 != 3", "pytest.exit('enough')", "did not come to its end"),
         (["-k", "check"], "import pytest", "import pytest", "leave out -k"),
         (["-n", "1"], "assert 1 + 1 != 3", "import os; os._exit(1)", "a process died"),
-        ([], "assert 1 + 1 != 3", "open('attnlib/new.py', 'w').close()", "files changed while the tests ran"),
+        (
+            [],
+            "assert 1 + 1 != 3",
+            "open('attnlib/new.py', 'w').close()",
+            "files changed while the tests ran",
+        ),
     ],
 )
 def test_an_incomplete_run_leaves_the_old_verdicts(tree, arguments, old, new, why):
@@ -241,7 +293,14 @@ def test_a_file_that_is_no_verdicts_reads_as_none(tmp_path, text):
 
 
 @pytest.mark.parametrize(
-    "name", ["attnlib/__init__.py", "attnlib/deep/weights.bin", "tests/test_sum.py", "tests/new.py", "book/claims.toml"]
+    "name",
+    [
+        "attnlib/__init__.py",
+        "attnlib/deep/weights.bin",
+        "tests/test_sum.py",
+        "tests/new.py",
+        "book/claims.toml",
+    ],
 )
 def test_the_key_changes_with_all_that_verdicts_depend_on(tree, name):
     before = claims.key(tree)
@@ -261,7 +320,15 @@ def test_the_key_changes_when_text_moves_from_one_file_to_the_next(tree):
 
 
 @pytest.mark.parametrize(
-    "name", ["attnlib/__pycache__/a.py", "attnlib/a.pyc", "tests/.hidden", "README.md", "_build/x", "notebooks/a.ipynb"]
+    "name",
+    [
+        "attnlib/__pycache__/a.py",
+        "attnlib/a.pyc",
+        "tests/.hidden",
+        "README.md",
+        "_build/x",
+        "notebooks/a.ipynb",
+    ],
 )
 def test_the_key_does_not_change_with_anything_else(tree, name):
     before = claims.key(tree)
@@ -289,7 +356,10 @@ def test_refresh_fails_on_a_broken_claim_also_when_it_runs_nothing(tree, capfd):
     edit(tree, "assert 1 + 1 != 3", "assert 1 + 1 == 3")
     for _ in range(2):
         assert claims.refresh(tree) == 1
-        assert "tiny.sum is broken: control failed: tests/test_sum.py::test_control" in capfd.readouterr().out
+        assert (
+            "tiny.sum is broken: control failed: tests/test_sum.py::test_control"
+            in capfd.readouterr().out
+        )
 
 
 def test_refresh_fails_when_no_verdicts_came(tree, capfd):
@@ -310,18 +380,34 @@ def test_the_command_says_what_is_wrong_in_one_line(tree):
     edit(tree, 'kind = "identity"', 'kind = "nice"', "book/claims.toml")
     for command in ("refresh", "show", "release"):
         done = subprocess.run(
-            [sys.executable, "book/_tools/claims.py", command], cwd=tree, capture_output=True, text=True, check=False
+            [sys.executable, "book/_tools/claims.py", command],
+            cwd=tree,
+            capture_output=True,
+            text=True,
+            check=False,
         )
         assert (done.returncode, done.stdout) == (2, "")
-        assert done.stderr.startswith("claims: claim tiny.sum: kind: 'nice'") and done.stderr.count("\n") == 1
+        assert (
+            done.stderr.startswith("claims: claim tiny.sum: kind: 'nice'")
+            and done.stderr.count("\n") == 1
+        )
 
 
 def test_show_lists_every_claim(tree):
     done = subprocess.run(
-        [sys.executable, "book/_tools/claims.py", "show"], cwd=tree, capture_output=True, text=True, check=True
+        [sys.executable, "book/_tools/claims.py", "show"],
+        cwd=tree,
+        capture_output=True,
+        text=True,
+        check=True,
     )
     first, last = done.stdout.splitlines()
-    assert first.split(maxsplit=3) == ["tiny.sum", "true", "unchecked", "the tests have not run on the present code"]
+    assert first.split(maxsplit=3) == [
+        "tiny.sum",
+        "true",
+        "unchecked",
+        "the tests have not run on the present code",
+    ]
     assert last == "claims: 1 in all, 1 unchecked"
 
 
@@ -344,4 +430,7 @@ def test_lanes_run_only_when_asked_for(tree, arguments, shapes, passed):
 
 def test_bad_input_tests_refuse_to_run_behind_the_shape_checker(tree):
     done = pytest_in(tree, "-m", "bad_input", "tests", ATTNLIB_SHAPES="1")
-    assert done.returncode == pytest.ExitCode.USAGE_ERROR and "set ATTNLIB_SHAPES=0" in done.stderr
+    assert (
+        done.returncode == pytest.ExitCode.USAGE_ERROR
+        and "set ATTNLIB_SHAPES=0" in done.stderr
+    )

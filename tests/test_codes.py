@@ -18,26 +18,42 @@ EPS = torch.finfo(torch.float64).eps
 
 
 def rand(*shape, seed=0):
-    return torch.randn(*shape, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
+    return torch.randn(
+        *shape, dtype=torch.float64, generator=torch.Generator().manual_seed(seed)
+    )
 
 
 def test_coherence_is_the_largest_product():
     k = rand(13, 4)
     literal = max(float(k[i] @ k[j]) for i in range(13) for j in range(13) if i != j)
     assert codes.coherence(k) == pytest.approx(literal, rel=8 * EPS)
-    assert all(codes.coherence(k, tile=t) == pytest.approx(literal, rel=8 * EPS) for t in (1, 5, 13))
+    assert all(
+        codes.coherence(k, tile=t) == pytest.approx(literal, rel=8 * EPS)
+        for t in (1, 5, 13)
+    )
 
 
 def literal_margins(q, k, columns):
     rows = [[(a * b).sum() for b in k] for a in q]
-    return torch.stack([min(r[j] for j in own) - max(r[l] for l in range(len(k)) if l not in own) for r, own in zip(rows, columns.tolist())])
+    return torch.stack(
+        [
+            min(r[j] for j in own) - max(r[l] for l in range(len(k)) if l not in own)
+            for r, own in zip(rows, columns.tolist())
+        ]
+    )
 
 
 def test_margins_and_their_gradient():
-    q, k, columns = rand(6, 3).requires_grad_(), rand(9, 3, seed=1).requires_grad_(), torch.tensor([[0, 8], [3, 1], [4, 5], [0, 1], [2, 3], [7, 6]])
+    q, k, columns = (
+        rand(6, 3).requires_grad_(),
+        rand(9, 3, seed=1).requires_grad_(),
+        torch.tensor([[0, 8], [3, 1], [4, 5], [0, 1], [2, 3], [7, 6]]),
+    )
     fast, slow = codes.margins(q, k, columns), literal_margins(q, k, columns)
     assert torch.allclose(fast, slow, atol=1e-14)
-    for a, b in zip(torch.autograd.grad(fast.sum(), (q, k)), torch.autograd.grad(slow.sum(), (q, k))):
+    for a, b in zip(
+        torch.autograd.grad(fast.sum(), (q, k)), torch.autograd.grad(slow.sum(), (q, k))
+    ):
         assert torch.allclose(a, b, atol=1e-14)
 
 
@@ -45,37 +61,73 @@ def literal_queries(own, logs, n, gap):
     """One row of moment_queries by values of f on a grid and a discrete Fourier transform."""
     k, half = len(own), len(own) // 2
     t = lambda j: 2 * math.pi * j / n
-    basis = lambda x: [1.0] + [h(m * x) for m in range(1, half + 1) for h in (lambda y: math.sqrt(2) * math.cos(y), lambda y: math.sqrt(2) * math.sin(y))]
-    c = torch.linalg.pinv(torch.tensor([basis(t(j)) for j in own], dtype=torch.float64)) @ torch.tensor(logs, dtype=torch.float64)
+    basis = lambda x: (
+        [1.0]
+        + [
+            h(m * x)
+            for m in range(1, half + 1)
+            for h in (
+                lambda y: math.sqrt(2) * math.cos(y),
+                lambda y: math.sqrt(2) * math.sin(y),
+            )
+        ]
+    )
+    c = torch.linalg.pinv(
+        torch.tensor([basis(t(j)) for j in own], dtype=torch.float64)
+    ) @ torch.tensor(logs, dtype=torch.float64)
     r = lambda x: float(torch.tensor(basis(x), dtype=torch.float64) @ c)
     bump = lambda x: math.prod(1 - math.cos(x - t(j)) for j in own)
-    most = max(0.0, max((r(t(l)) - min(logs) + gap) / bump(t(l)) for l in range(n) if l not in own))
+    most = max(
+        0.0,
+        max((r(t(l)) - min(logs) + gap) / bump(t(l)) for l in range(n) if l not in own),
+    )
     grid = [2 * math.pi * i / (4 * k) for i in range(4 * k)]
     f = [r(x) - most * bump(x) for x in grid]
-    return [math.sqrt(k) / (2 * k) * sum(v * h(m * x) for v, x in zip(f, grid)) for m in range(1, k + 1) for h in (math.cos, math.sin)]
+    return [
+        math.sqrt(k) / (2 * k) * sum(v * h(m * x) for v, x in zip(f, grid))
+        for m in range(1, k + 1)
+        for h in (math.cos, math.sin)
+    ]
 
 
 @pytest.mark.parametrize("k", [1, 2, 3, 4])
 def test_moment_queries_against_their_formula(k):
     n = 11
-    columns = torch.rand(5, n, generator=torch.Generator().manual_seed(k)).argsort(1)[:, :k]
+    columns = torch.rand(5, n, generator=torch.Generator().manual_seed(k)).argsort(1)[
+        :, :k
+    ]
     logs = rand(5, k, seed=k)
     got = codes.moment_queries(columns, logs, n=n, gap=0.7)
-    wanted = torch.tensor([literal_queries(o, [v - min(l) for v in l], n, 0.7) for o, l in zip(columns.tolist(), logs.tolist())], dtype=torch.float64)
+    wanted = torch.tensor(
+        [
+            literal_queries(o, [v - min(l) for v in l], n, 0.7)
+            for o, l in zip(columns.tolist(), logs.tolist())
+        ],
+        dtype=torch.float64,
+    )
     assert torch.allclose(got, wanted, rtol=1e-9, atol=1e-9 * float(wanted.abs().max()))
-    assert torch.allclose(codes.moment_queries(columns, n=n, gap=0.7), codes.moment_queries(columns, 0 * logs + 3, n=n, gap=0.7), rtol=1e-9)
+    assert torch.allclose(
+        codes.moment_queries(columns, n=n, gap=0.7),
+        codes.moment_queries(columns, 0 * logs + 3, n=n, gap=0.7),
+        rtol=1e-9,
+    )
 
 
 def test_moment_queries_have_a_gradient():
     columns, logs = torch.tensor([[0, 3], [5, 1]]), rand(2, 2).requires_grad_()
-    assert torch.autograd.gradcheck(lambda w: codes.moment_queries(columns, w, n=7, gap=1.0), logs)
+    assert torch.autograd.gradcheck(
+        lambda w: codes.moment_queries(columns, w, n=7, gap=1.0), logs
+    )
 
 
 def test_devices_and_dtypes(device):
     columns = torch.tensor([[0, 3], [5, 1]], device=device)
     k = codes.moment_keys(7, 2, dtype=torch.float32, device=device)
     q = codes.moment_queries(columns, torch.zeros(2, 2, device=device), n=7, gap=1.0)
-    assert q.dtype == k.dtype == torch.float32 and q.device.type == k.device.type == device.type
+    assert (
+        q.dtype == k.dtype == torch.float32
+        and q.device.type == k.device.type == device.type
+    )
     assert codes.margins(q, k, columns).min() > 0.999
 
 
@@ -94,18 +146,30 @@ def test_every_hidden_code_keeps_its_distance(seed, n, d):
 @pytest.mark.parametrize("d", [2, 3, 8, 24, 64, 200])
 def test_caps_against_the_incomplete_beta_function(d):
     for theta in (1e-3, 0.4, 1.0, math.pi / 2):
-        wanted = mpmath.betainc((d - 1) / 2, 0.5, 0, mpmath.sin(theta) ** 2, regularized=True) / 2
+        wanted = (
+            mpmath.betainc(
+                (d - 1) / 2, 0.5, 0, mpmath.sin(theta) ** 2, regularized=True
+            )
+            / 2
+        )
         if wanted > 1e-290:
             assert codes.cap(theta, d) == pytest.approx(float(wanted), rel=1e-11)
-    assert codes.cap(math.pi, d) == pytest.approx(1, rel=1e-11) and codes.cap(0.0, d) == 0
-    assert codes.cap(2.0, d) + codes.cap(math.pi - 2.0, d) == pytest.approx(1, rel=1e-11)
+    assert (
+        codes.cap(math.pi, d) == pytest.approx(1, rel=1e-11) and codes.cap(0.0, d) == 0
+    )
+    assert codes.cap(2.0, d) + codes.cap(math.pi - 2.0, d) == pytest.approx(
+        1, rel=1e-11
+    )
 
 
 def test_price_falls_with_the_dimension_and_grows_with_the_tokens():
     for n in (5, 64, 1000):
         bounds = [codes.price(n, d) for d in range(1, 40)]
         assert all(b.low <= b.high for b in bounds)
-        assert all(a.low >= b.low and a.high >= b.high - 1e-9 for a, b in zip(bounds, bounds[1:]))
+        assert all(
+            a.low >= b.low and a.high >= b.high - 1e-9
+            for a, b in zip(bounds, bounds[1:])
+        )
     assert all(codes.price(n, 5).low <= codes.price(n + 1, 5).low for n in range(2, 60))
 
 
@@ -128,30 +192,63 @@ def test_what_is_stored_does_not_beat_the_bounds():
     for s, d in zip(result["norms"], result["descent"]["1"]):
         assert codes.price(64, d).low <= s / math.log(10) * (1 + 1e-9)
     for k in ("1", "2", "4"):
-        assert all(a < b for a, b in zip(result["descent"][k], result["constructed"][k]))
+        assert all(
+            a < b for a, b in zip(result["descent"][k], result["constructed"][k])
+        )
 
 
 @pytest.mark.bad_input
-@pytest.mark.parametrize(("call", "words"), [
-    (lambda: codes.coherence(torch.ones(1, 3)), "n >= 2"),
-    (lambda: codes.coherence(torch.full((3, 3), math.nan)), "NaN"),
-    (lambda: codes.margins(torch.ones(1, 2), torch.ones(3, 2), torch.tensor([[3]])), "from 0 to 2"),
-    (lambda: codes.margins(torch.ones(1, 2), torch.ones(3, 2), torch.tensor([[1, 1]])), "must not repeat"),
-    (lambda: codes.margins(torch.ones(1, 2), torch.ones(2, 2), torch.tensor([[0, 1]])), "2 of 2"),
-    (lambda: codes.moment_keys(1), "n >= 2"),
-    (lambda: codes.moment_keys(4, 0), "k >= 1"),
-    (lambda: codes.moment_queries(torch.tensor([[0]]), n=4, gap=0.0), "gap must be positive"),
-    (lambda: codes.moment_queries(torch.tensor([[0]]), torch.ones(1, 2), n=4, gap=1.0), "log_weights must have shape"),
-    (lambda: codes.code_from(2 * torch.eye(3), 2 * torch.eye(3)), "norm at most 1"),
-    (lambda: codes.code_from(-torch.eye(3), torch.eye(3)), "must prefer"),
-    (lambda: codes.cap(4.0, 3), "0..pi"),
-    (lambda: codes.cap(1.0, 1), "d >= 2"),
-    (lambda: codes.price(1, 3), "n >= 2"),
-    (lambda: codes.counting_dimension(3, 4), "1..n = 3"),
-    (lambda: codes.spiral_keys(0), "n must be at least 1"),
-    (lambda: codes.moment_queries(torch.tensor([[0]]), torch.full((1, 1), math.nan), n=4, gap=1.0), "log_weights holds NaN"),
-    (lambda: exact.line_order([{0, 5}], 3), "from 0 to 2"),
-])
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: codes.coherence(torch.ones(1, 3)), "n >= 2"),
+        (lambda: codes.coherence(torch.full((3, 3), math.nan)), "NaN"),
+        (
+            lambda: codes.margins(
+                torch.ones(1, 2), torch.ones(3, 2), torch.tensor([[3]])
+            ),
+            "from 0 to 2",
+        ),
+        (
+            lambda: codes.margins(
+                torch.ones(1, 2), torch.ones(3, 2), torch.tensor([[1, 1]])
+            ),
+            "must not repeat",
+        ),
+        (
+            lambda: codes.margins(
+                torch.ones(1, 2), torch.ones(2, 2), torch.tensor([[0, 1]])
+            ),
+            "2 of 2",
+        ),
+        (lambda: codes.moment_keys(1), "n >= 2"),
+        (lambda: codes.moment_keys(4, 0), "k >= 1"),
+        (
+            lambda: codes.moment_queries(torch.tensor([[0]]), n=4, gap=0.0),
+            "gap must be positive",
+        ),
+        (
+            lambda: codes.moment_queries(
+                torch.tensor([[0]]), torch.ones(1, 2), n=4, gap=1.0
+            ),
+            "log_weights must have shape",
+        ),
+        (lambda: codes.code_from(2 * torch.eye(3), 2 * torch.eye(3)), "norm at most 1"),
+        (lambda: codes.code_from(-torch.eye(3), torch.eye(3)), "must prefer"),
+        (lambda: codes.cap(4.0, 3), "0..pi"),
+        (lambda: codes.cap(1.0, 1), "d >= 2"),
+        (lambda: codes.price(1, 3), "n >= 2"),
+        (lambda: codes.counting_dimension(3, 4), "1..n = 3"),
+        (lambda: codes.spiral_keys(0), "n must be at least 1"),
+        (
+            lambda: codes.moment_queries(
+                torch.tensor([[0]]), torch.full((1, 1), math.nan), n=4, gap=1.0
+            ),
+            "log_weights holds NaN",
+        ),
+        (lambda: exact.line_order([{0, 5}], 3), "from 0 to 2"),
+    ],
+)
 def test_bad_input(call, words):
     with pytest.raises(ValueError, match=words):
         call()

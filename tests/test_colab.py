@@ -23,9 +23,26 @@ import address
 import pages
 
 ROOT = Path(__file__).resolve().parents[1]
-TORCH = re.search(r"^torch==[\w.]+", (ROOT / "requirements.txt").read_text(encoding="utf-8"), re.M)[0]
-COLAB = ["numpy==2.1.3", "matplotlib==3.10.0", "ipython==7.34.0", "ipykernel==6.17.1", TORCH]
-NOT_COPIED = shutil.ignore_patterns(".git", ".venv", "_build", "build", "__pycache__", "*.egg-info", ".*_cache", ".hypothesis")
+TORCH = re.search(
+    r"^torch==[\w.]+", (ROOT / "requirements.txt").read_text(encoding="utf-8"), re.M
+)[0]
+COLAB = [
+    "numpy==2.1.3",
+    "matplotlib==3.10.0",
+    "ipython==7.34.0",
+    "ipykernel==6.17.1",
+    TORCH,
+]
+NOT_COPIED = shutil.ignore_patterns(
+    ".git",
+    ".venv",
+    "_build",
+    "build",
+    "__pycache__",
+    "*.egg-info",
+    ".*_cache",
+    ".hypothesis",
+)
 SECONDS_A_CELL = 300  # the first cell installs packages
 CHECKED = "nbval-check-output"
 
@@ -43,7 +60,14 @@ def run(*command, **options) -> subprocess.CompletedProcess:
 def tried(*command, **options) -> subprocess.CompletedProcess:
     """A command with its output."""
     words = [str(word) for word in command]
-    return subprocess.run(words, capture_output=True, text=True, stdin=subprocess.DEVNULL, check=False, **options)
+    return subprocess.run(
+        words,
+        capture_output=True,
+        text=True,
+        stdin=subprocess.DEVNULL,
+        check=False,
+        **options,
+    )
 
 
 def needs_network(*command) -> None:
@@ -51,7 +75,9 @@ def needs_network(*command) -> None:
     done = tried(*command)
     if done.returncode:
         stop = pytest.fail if os.environ.get("CI") == "true" else pytest.skip
-        stop(f"no environment like Colab's (no network?): {done.stderr.strip().splitlines()[-1]}")
+        stop(
+            f"no environment like Colab's (no network?): {done.stderr.strip().splitlines()[-1]}"
+        )
 
 
 # --- the environment, and the repository that pages install from ---
@@ -60,7 +86,9 @@ def needs_network(*command) -> None:
 @pytest.fixture(scope="session")
 def python() -> Path:
     """The Python of the environment, made if it is not there yet."""
-    key = hashlib.sha256(repr((COLAB, sys.version_info[:2], str(ROOT))).encode()).hexdigest()[:12]
+    key = hashlib.sha256(
+        repr((COLAB, sys.version_info[:2], str(ROOT))).encode()
+    ).hexdigest()[:12]
     folder = ROOT / "_build" / f"colab-{key}"
     interpreter = folder / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
     if not (folder / "complete").exists():
@@ -68,7 +96,17 @@ def python() -> Path:
         needs_network(interpreter, "-m", "pip", "install", "-q", *COLAB)
         (folder / "complete").touch()
     # What the first cell of each page needs from the index: something to build the library with.
-    needs_network(interpreter, "-m", "pip", "install", "-q", "--dry-run", "--ignore-installed", "--no-deps", "setuptools>=77")
+    needs_network(
+        interpreter,
+        "-m",
+        "pip",
+        "install",
+        "-q",
+        "--dry-run",
+        "--ignore-installed",
+        "--no-deps",
+        "setuptools>=77",
+    )
     return interpreter
 
 
@@ -84,7 +122,15 @@ def repository(tmp_path_factory) -> str:
     """A commit of the working tree, at an address that pip can clone."""
     folder = tmp_path_factory.mktemp("repository") / "book"
     shutil.copytree(ROOT, folder, ignore=NOT_COPIED, symlinks=True)
-    git = ["git", "-C", folder, "-c", "user.name=test", "-c", "user.email=test@localhost"]
+    git = [
+        "git",
+        "-C",
+        folder,
+        "-c",
+        "user.name=test",
+        "-c",
+        "user.email=test@localhost",
+    ]
     run("git", "init", "-q", "-b", address.config()["branch"], folder)
     run(*git, "add", "-A")
     run(*git, "commit", "-q", "--no-verify", "-m", "the working tree")
@@ -107,26 +153,53 @@ def execute(path: Path, python: Path, folder: Path, repository: str):
     """Run a page, alone in an empty folder, on the kernel of another environment."""
     kernels = folder.parent / "kernels"
     (kernels / "colab").mkdir(parents=True)
-    kernel = {"argv": [str(python), "-m", "ipykernel_launcher", "-f", "{connection_file}"], "display_name": "Colab"}
-    (kernels / "colab" / "kernel.json").write_text(json.dumps({**kernel, "language": "python"}))
+    kernel = {
+        "argv": [str(python), "-m", "ipykernel_launcher", "-f", "{connection_file}"],
+        "display_name": "Colab",
+    }
+    (kernels / "colab" / "kernel.json").write_text(
+        json.dumps({**kernel, "language": "python"})
+    )
     copy = folder / path.name
     nbformat.write(redirected(nbformat.read(path, 4), repository), copy)
     client = [sys.executable, "-c", "from nbclient.cli import main; main()"]
-    kept = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "VIRTUAL_ENV", "ATTNLIB_SHAPES")}
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if name not in ("PYTHONPATH", "VIRTUAL_ENV", "ATTNLIB_SHAPES")
+    }
     options = ["--kernel_name=colab", f"--timeout={SECONDS_A_CELL}", "--inplace"]
-    run(*client, *options, copy, cwd=folder, env={**kept, "JUPYTER_PATH": str(kernels.parent)})
+    run(
+        *client,
+        *options,
+        copy,
+        cwd=folder,
+        env={**kept, "JUPYTER_PATH": str(kernels.parent)},
+    )
     return nbformat.read(copy, 4)
 
 
 def printed(cell) -> str:
-    return "".join(out.text for out in cell.outputs if out.output_type == "stream" and out.name == "stdout")
+    return "".join(
+        out.text
+        for out in cell.outputs
+        if out.output_type == "stream" and out.name == "stdout"
+    )
 
 
 def differences(stored, executed) -> list[str]:
     """Checked cells that printed something else than the text that the page stores."""
-    pairs = [(a, b) for a, b in zip(stored.cells, executed.cells, strict=True) if CHECKED in a.metadata.get("tags", [])]
+    pairs = [
+        (a, b)
+        for a, b in zip(stored.cells, executed.cells, strict=True)
+        if CHECKED in a.metadata.get("tags", [])
+    ]
     assert pairs, "the page has no checked cell"
-    return [f"{a.id}: stored {printed(a)!r}, got {printed(b)!r}" for a, b in pairs if not printed(a) or printed(a) != printed(b)]
+    return [
+        f"{a.id}: stored {printed(a)!r}, got {printed(b)!r}"
+        for a, b in pairs
+        if not printed(a) or printed(a) != printed(b)
+    ]
 
 
 def versions(python: Path) -> list[str]:
@@ -142,12 +215,19 @@ def run_page(path: Path, python: Path, repository: str, tmp_path: Path) -> None:
     executed = execute(path, python, folder, repository)
     assert differences(nbformat.read(path, 4), executed) == []
     assert versions(python) == COLAB, "installing the library changed what Colab brings"
-    assert [left.name for left in folder.iterdir()] == [path.name], "the page leaves files behind"
+    assert [left.name for left in folder.iterdir()] == [path.name], (
+        "the page leaves files behind"
+    )
 
 
 def setup_of_the_pages() -> str:
     """The set-up cell that all pages share."""
-    [shared] = {c.source for path in pages.notebooks() for c in nbformat.read(path, 4).cells if c.id == "setup"}
+    [shared] = {
+        c.source
+        for path in pages.notebooks()
+        for c in nbformat.read(path, 4).cells
+        if c.id == "setup"
+    }
     return shared
 
 
@@ -157,7 +237,10 @@ def setup_of_the_pages() -> str:
 def lanes(notebooks: list[Path]) -> list:
     """Every page; the first runs in `make test`, the others in `make check`."""
     marks = [[], *[[pytest.mark.wide]] * (len(notebooks) - 1)]
-    return [pytest.param(path, marks=m, id=f"{path.parent.name}/{path.stem}") for path, m in zip(notebooks, marks)]
+    return [
+        pytest.param(path, marks=m, id=f"{path.parent.name}/{path.stem}")
+        for path, m in zip(notebooks, marks)
+    ]
 
 
 @pytest.mark.parametrize("path", lanes(pages.notebooks()))
@@ -172,36 +255,68 @@ def test_the_page_runs_as_in_colab(path, fresh_python, repository, tmp_path):
 def sample(tmp_path) -> Path:
     """A page of three cells: set up, a checked cell, a figure."""
     stored = nbformat.v4.new_output("stream", name="stdout", text="3\n")
-    checked = nbformat.v4.new_code_cell("print(1 + 2)", id="sum", metadata={"tags": [CHECKED]}, outputs=[stored], execution_count=1)
-    last = nbformat.v4.new_code_cell("print(attnlib.__version__, attnlib.__file__)", id="where")
-    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(setup_of_the_pages(), id="setup"), checked, last])
+    checked = nbformat.v4.new_code_cell(
+        "print(1 + 2)",
+        id="sum",
+        metadata={"tags": [CHECKED]},
+        outputs=[stored],
+        execution_count=1,
+    )
+    last = nbformat.v4.new_code_cell(
+        "print(attnlib.__version__, attnlib.__file__)", id="where"
+    )
+    notebook = nbformat.v4.new_notebook(
+        cells=[
+            nbformat.v4.new_code_cell(setup_of_the_pages(), id="setup"),
+            checked,
+            last,
+        ]
+    )
     path = tmp_path / "sample.ipynb"
     nbformat.write(notebook, path)
     return path
 
 
-def test_the_library_comes_from_the_setup_cell(sample, fresh_python, repository, tmp_path):
+def test_the_library_comes_from_the_setup_cell(
+    sample, fresh_python, repository, tmp_path
+):
     assert tried(fresh_python, "-c", "import attnlib", cwd=tmp_path).returncode == 1
     folder = tmp_path / "page"
     folder.mkdir()
     executed = execute(sample, fresh_python, folder, repository)
     version, place = printed(executed.cells[-1]).split()
-    assert version == re.search(r'^version = "(.+)"', (ROOT / "pyproject.toml").read_text(), re.M)[1]
+    assert (
+        version
+        == re.search(r'^version = "(.+)"', (ROOT / "pyproject.toml").read_text(), re.M)[
+            1
+        ]
+    )
     assert Path(place).is_relative_to(fresh_python.parents[1])
     assert differences(nbformat.read(sample, 4), executed) == []
 
 
-def test_the_set_up_cell_survives_a_second_run(sample, fresh_python, repository, tmp_path):
+def test_the_set_up_cell_survives_a_second_run(
+    sample, fresh_python, repository, tmp_path
+):
     notebook = nbformat.read(sample, 4)
-    notebook.cells.insert(1, nbformat.v4.new_code_cell(redirected(nbformat.read(sample, 4), repository).cells[0].source, id="again"))
+    notebook.cells.insert(
+        1,
+        nbformat.v4.new_code_cell(
+            redirected(nbformat.read(sample, 4), repository).cells[0].source, id="again"
+        ),
+    )
     nbformat.write(notebook, sample)
     folder = tmp_path / "page"
     folder.mkdir()
     executed = execute(sample, fresh_python, folder, repository)
-    assert differences(notebook, executed) == [] and executed.cells[1].outputs == []  # the second run has nothing to do
+    assert (
+        differences(notebook, executed) == [] and executed.cells[1].outputs == []
+    )  # the second run has nothing to do
 
 
-def test_without_a_network_the_set_up_cell_says_what_is_wrong(sample, fresh_python, tmp_path):
+def test_without_a_network_the_set_up_cell_says_what_is_wrong(
+    sample, fresh_python, tmp_path
+):
     folder = tmp_path / "page"
     folder.mkdir()
     notebook = nbformat.read(sample, 4)
@@ -210,17 +325,26 @@ def test_without_a_network_the_set_up_cell_says_what_is_wrong(sample, fresh_pyth
     nbformat.write(notebook, sample)
     executed = execute(sample, fresh_python, folder, "git+file://localhost/nowhere")
     [error] = [out for out in executed.cells[0].outputs if out.output_type == "error"]
-    assert error.ename == "ModuleNotFoundError" and "is there a network?" in error.evalue
+    assert (
+        error.ename == "ModuleNotFoundError" and "is there a network?" in error.evalue
+    )
 
 
 def test_a_checked_cell_that_prints_something_else_is_found(sample):
     stored, executed = nbformat.read(sample, 4), nbformat.read(sample, 4)
     executed.cells[1].outputs[0].text = "4\n"
     assert differences(stored, executed) == ["sum: stored '3\\n', got '4\\n'"]
-    stored.cells[1].outputs, executed.cells[1].outputs = [], []  # never run: silence is no agreement
+    stored.cells[1].outputs, executed.cells[1].outputs = (
+        [],
+        [],
+    )  # never run: silence is no agreement
     assert differences(stored, executed) == ["sum: stored '', got ''"]
 
 
 def test_only_the_first_page_is_in_the_narrow_lane():
     cases = lanes([Path("a/one.ipynb"), Path("b/two.ipynb"), Path("a/three.ipynb")])
-    assert [[mark.name for mark in case.marks] for case in cases] == [[], ["wide"], ["wide"]]
+    assert [[mark.name for mark in case.marks] for case in cases] == [
+        [],
+        ["wide"],
+        ["wide"],
+    ]

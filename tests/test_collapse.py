@@ -14,13 +14,30 @@ from attnlib.attention import Layer, forward, random_layers
 from attnlib.collapse import composite_norm, log_bound, log_residuals, residual
 
 EPS = torch.finfo(torch.float64).eps
-SIZES = st.tuples(st.integers(1, 6), st.integers(1, 5), st.integers(1, 3), st.integers(1, 4))
+SIZES = st.tuples(
+    st.integers(1, 6), st.integers(1, 5), st.integers(1, 3), st.integers(1, 4)
+)
 
 
-def instance(n=5, d=4, h=2, L=4, gain=0.7, batch=(), bias=True, seed=0, dtype=torch.float64, device="cpu"):
+def instance(
+    n=5,
+    d=4,
+    h=2,
+    L=4,
+    gain=0.7,
+    batch=(),
+    bias=True,
+    seed=0,
+    dtype=torch.float64,
+    device="cpu",
+):
     g = torch.Generator().manual_seed(seed)
-    layers = random_layers(L, h, d, 3, d_v=2, gain=gain, bias=bias, generator=g, dtype=dtype, device=device)
-    return torch.randn(*batch, n, d, generator=g, dtype=torch.float64).to(device, dtype), layers
+    layers = random_layers(
+        L, h, d, 3, d_v=2, gain=gain, bias=bias, generator=g, dtype=dtype, device=device
+    )
+    return torch.randn(*batch, n, d, generator=g, dtype=torch.float64).to(
+        device, dtype
+    ), layers
 
 
 def nested(layers):
@@ -30,12 +47,18 @@ def nested(layers):
 def test_the_norm_by_hand():
     x = torch.tensor([[3.0, 1.0], [1.0, -1.0]])
     assert torch.equal(residual(x), torch.tensor([[1.0, 1.0], [-1.0, -1.0]]))
-    assert float(composite_norm(x)) == pytest.approx(4.0)  # columns 4 and 2, rows 4 and 2
-    assert composite_norm(torch.stack([x, 3 * x])).tolist() == pytest.approx([4.0, 12.0])
+    assert float(composite_norm(x)) == pytest.approx(
+        4.0
+    )  # columns 4 and 2, rows 4 and 2
+    assert composite_norm(torch.stack([x, 3 * x])).tolist() == pytest.approx(
+        [4.0, 12.0]
+    )
 
 
 @given(SIZES, st.floats(0.1, 1.5), st.booleans(), st.integers(0, 10**6))
-def test_the_recursion_is_the_forward_pass_where_that_can_be_seen(sizes, gain, bias, seed):
+def test_the_recursion_is_the_forward_pass_where_that_can_be_seen(
+    sizes, gain, bias, seed
+):
     n, d, h, L = sizes
     x, layers = instance(n, d, h, L, gain, bias=bias, seed=seed)
     got = log_residuals(x, layers)
@@ -50,17 +73,24 @@ def test_the_recursion_is_the_forward_pass_where_that_can_be_seen(sizes, gain, b
 @pytest.mark.parametrize("bias", [False, True])
 def test_the_recursion_against_900_digits(gain, bias):
     x, layers = instance(L=5, gain=gain, bias=bias, seed=round(10 * gain))
-    wanted = torch.tensor(certify.log_residuals(x.tolist(), nested(layers), digits=900), dtype=torch.float64)
+    wanted = torch.tensor(
+        certify.log_residuals(x.tolist(), nested(layers), digits=900),
+        dtype=torch.float64,
+    )
     got = log_residuals(x, layers)
     deep = wanted > -math.inf
-    assert torch.equal(got > -math.inf, deep) and (got - wanted)[deep].abs().max() < 1e-8
+    assert (
+        torch.equal(got > -math.inf, deep) and (got - wanted)[deep].abs().max() < 1e-8
+    )
 
 
 def test_it_follows_the_residual_below_the_smallest_float():
     x, layers = instance(n=4, d=3, h=1, L=6, gain=0.5)
     wanted = certify.log_residuals(x.tolist(), nested(layers), digits=2000)
     assert wanted[-1] / math.log(10) < -600
-    assert (log_residuals(x, layers) - torch.tensor(wanted, dtype=torch.float64)).abs().max() < 1e-8
+    assert (
+        log_residuals(x, layers) - torch.tensor(wanted, dtype=torch.float64)
+    ).abs().max() < 1e-8
 
 
 def test_batches_and_heads_that_differ_by_layer():
@@ -101,15 +131,26 @@ def test_the_bound_holds(sizes, gain, seed):
 def test_the_state_may_be_shifted_and_permuted():
     x, layers = instance(bias=False)
     got = log_residuals(x, layers)
-    assert (log_residuals(x[torch.tensor([3, 1, 0, 4, 2])], layers) - got).abs().max() < 1e-9
-    shifted = [layer._replace(b_o=torch.full((4,), 0.3, dtype=x.dtype)) for layer in layers[-1:]]
-    assert (log_residuals(x, [*layers[:-1], *shifted]) - got).abs().max() < 1e-9  # the last bias moves no residual
+    assert (
+        log_residuals(x[torch.tensor([3, 1, 0, 4, 2])], layers) - got
+    ).abs().max() < 1e-9
+    shifted = [
+        layer._replace(b_o=torch.full((4,), 0.3, dtype=x.dtype))
+        for layer in layers[-1:]
+    ]
+    assert (
+        log_residuals(x, [*layers[:-1], *shifted]) - got
+    ).abs().max() < 1e-9  # the last bias moves no residual
 
 
 def test_equal_tokens_have_no_residual():
     x, layers = instance(n=1, batch=(2,))
-    assert torch.equal(log_residuals(x, layers), torch.full((5, 2), -math.inf, dtype=x.dtype))
-    assert torch.equal(log_bound(x, layers), torch.full((5, 2), -math.inf, dtype=x.dtype))
+    assert torch.equal(
+        log_residuals(x, layers), torch.full((5, 2), -math.inf, dtype=x.dtype)
+    )
+    assert torch.equal(
+        log_bound(x, layers), torch.full((5, 2), -math.inf, dtype=x.dtype)
+    )
     x, layers = instance()
     silent = [layers[0], layers[1]._replace(w_o=0 * layers[1].w_o), layers[2]]
     for run in (log_residuals, log_bound):
@@ -121,16 +162,27 @@ def test_equal_tokens_have_no_residual():
 
 def test_the_versions():
     x, layers = instance(h=1, gain=0.3)
-    assert torch.allclose(log_bound(x, layers, version="repaired"), log_bound(x, layers), rtol=1e-12)
+    assert torch.allclose(
+        log_bound(x, layers, version="repaired"), log_bound(x, layers), rtol=1e-12
+    )
     x, layers = instance(h=1, L=1, gain=0.3)
-    w = (layers[0].w_q[0] @ layers[0].w_k[0].T).abs().sum(0).max() * composite_norm(layers[0].w_v[0] @ layers[0].w_o[0])
-    printed = math.log(4 * w / math.sqrt(3)) + 3 * float(composite_norm(residual(x)).log())
-    assert float(log_bound(x, layers, version="printed")[1]) == pytest.approx(printed, abs=1e-12)
+    w = (layers[0].w_q[0] @ layers[0].w_k[0].T).abs().sum(0).max() * composite_norm(
+        layers[0].w_v[0] @ layers[0].w_o[0]
+    )
+    printed = math.log(4 * w / math.sqrt(3)) + 3 * float(
+        composite_norm(residual(x)).log()
+    )
+    assert float(log_bound(x, layers, version="printed")[1]) == pytest.approx(
+        printed, abs=1e-12
+    )
     _, two = instance(h=2, gain=0.3)
     mixed = log_bound(x, [layers[0], two[0], layers[0]], version="repaired")
     assert mixed[:2].isfinite().all() and mixed[2:].isnan().all()
     x, layers = instance(gain=9.0)
-    assert log_bound(x, layers)[-1] == math.inf and log_bound(x, layers, version="printed").isfinite().all()
+    assert (
+        log_bound(x, layers)[-1] == math.inf
+        and log_bound(x, layers, version="printed").isfinite().all()
+    )
 
 
 # --- bad input
@@ -148,7 +200,11 @@ def test_bad_networks_are_refused(run):
         (x[:0], layers, "at least one token"),
         (x / 0, layers, "x holds NaN"),
         (x, [narrow], "layer 1: w_q must be"),
-        (x, [layers[0], layers[1]._replace(w_q=layers[1].w_q * math.inf)], "layer 2: w_q holds NaN or infinity"),
+        (
+            x,
+            [layers[0], layers[1]._replace(w_q=layers[1].w_q * math.inf)],
+            "layer 2: w_q holds NaN or infinity",
+        ),
         (x, [layers[0], huge], "layer 2: .*W_QK.*infinite norm"),
         (x[:, :3], layers, "layer 1: w_q must have shape"),
         (x.float(), layers, "share one dtype"),

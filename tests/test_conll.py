@@ -31,13 +31,17 @@ def test_a_file_is_read(tmp_path):
     assert got.words == [["EU", "rejects"], ["Peter", "Blackburn"], ["BRUSSELS"]]
     assert got.tags == [["B-ORG", "O"], ["B-PER", "I-PER"], ["B-LOC"]]
     data = encode(got, 4, positions=True, generator=generator())
-    assert data.names == ["B-LOC", "B-ORG", "B-PER", "I-PER", "O"] and data.mask.sum(1).tolist() == [2, 2, 1]
+    assert data.names == ["B-LOC", "B-ORG", "B-PER", "I-PER", "O"] and data.mask.sum(
+        1
+    ).tolist() == [2, 2, 1]
     assert data.labels.tolist() == [[1, 4], [2, 3], [0, 0]] and not data.x[2, 1].any()
 
 
 def test_made_sentences():
     got = generate_entities(100, generator=generator())
-    assert len({tuple(s) for s in got.words}) == 100 and [len(s) for s in got.words] == [len(t) for t in got.tags]
+    assert len({tuple(s) for s in got.words}) == 100 and [
+        len(s) for s in got.words
+    ] == [len(t) for t in got.tags]
     assert {t for s in got.tags for t in s} == {"O", "B-PER", "I-PER", "B-ORG", "B-LOC"}
     per = {w for s, t in zip(*got) for w, k in zip(s, t) if k.endswith("PER")}
     org = {w for s, t in zip(*got) for w, k in zip(s, t) if k.endswith("ORG")}

@@ -22,7 +22,10 @@ def literal_fields(masks):
     sets = [{k} for k in range(n)]
     out = [sets]
     for mask in merged:
-        sets = [sets[k].union(*(sets[j] for j in mask[k].nonzero().flatten().tolist())) for k in range(n)]
+        sets = [
+            sets[k].union(*(sets[j] for j in mask[k].nonzero().flatten().tolist()))
+            for k in range(n)
+        ]
         out.append(sets)
     return out
 
@@ -56,10 +59,15 @@ def test_the_steps_of_the_heads():
 
 def test_sequences_repeat_themselves():
     x = copying.sequences(5, 4, 400, generator=torch.Generator().manual_seed(0))
-    assert x.shape == (400, 12) and torch.equal(x[:, :6], x[:, 6:]) and not x[:, 0].any()
+    assert (
+        x.shape == (400, 12) and torch.equal(x[:, :6], x[:, 6:]) and not x[:, 0].any()
+    )
     assert set(x[:, 1:6].flatten().tolist()) == {1, 2, 3, 4}
     targets = copy_targets(x)
-    assert torch.equal(targets[:, 6:11], x[:, 1:6]) and (targets == IGNORED).sum() == 400 * 7
+    assert (
+        torch.equal(targets[:, 6:11], x[:, 1:6])
+        and (targets == IGNORED).sum() == 400 * 7
+    )
     queries, sources = copying._places(torch.eye(12, dtype=torch.bool))
     assert torch.equal(x[:, sources], targets[:, queries])
 
@@ -73,18 +81,29 @@ def test_reached_counts_both_places():
 
 def test_the_divergence():
     assert copying.divergence(0.3, 0.3) == pytest.approx(0, abs=1e-15)
-    assert copying.divergence(1.0, 0.25) == pytest.approx(torch.tensor(4.0).log().item())
-    assert copying.divergence(0.0, 0.25) == pytest.approx(-torch.tensor(0.75).log().item())
+    assert copying.divergence(1.0, 0.25) == pytest.approx(
+        torch.tensor(4.0).log().item()
+    )
+    assert copying.divergence(0.0, 0.25) == pytest.approx(
+        -torch.tensor(0.75).log().item()
+    )
 
 
 def mixings(n=8):
     p = patterns.causal(patterns.strided(n, 3, reach=1))
-    return [*plan(p, 1, 2, "multihead"), Project(n), Convolve(n, 3), Convolve(n, 3, causal=False)]
+    return [
+        *plan(p, 1, 2, "multihead"),
+        Project(n),
+        Convolve(n, 3),
+        Convolve(n, 3, causal=False),
+    ]
 
 
 def test_the_mask_of_each_kind():
     attend, project, before, around = (reads(x) for x in mixings())
-    assert attend.shape == (2, 8, 8) and torch.equal(attend[0] | attend[1], attend.any(0))
+    assert attend.shape == (2, 8, 8) and torch.equal(
+        attend[0] | attend[1], attend.any(0)
+    )
     assert torch.equal(project, torch.ones(8, 8).tril().bool())
     assert before.sum() == 8 + 7 + 6 and around.sum() == 8 + 7 + 7
     assert reads(Project(4, causal=False)).all()
@@ -103,12 +122,26 @@ def test_mixers_by_their_formulas():
         for k in range(8):
             for t in range(3):
                 if 0 <= k - left + t < 8:
-                    own = own + F.one_hot(torch.tensor(k), 8)[None, :, None] * x[:, k - left + t, None] * block.filter[:, 0, t]
+                    own = (
+                        own
+                        + F.one_hot(torch.tensor(k), 8)[None, :, None]
+                        * x[:, k - left + t, None]
+                        * block.filter[:, 0, t]
+                    )
         assert torch.allclose(block.mix(x), own, atol=1e-13)
-        grads = [torch.autograd.grad(y.square().sum(), [x, block.filter]) for y in (block.mix(x), own)]
-        assert all(torch.allclose(one, two, atol=1e-12) for one, two in zip(*grads, strict=True))
+        grads = [
+            torch.autograd.grad(y.square().sum(), [x, block.filter])
+            for y in (block.mix(x), own)
+        ]
+        assert all(
+            torch.allclose(one, two, atol=1e-12)
+            for one, two in zip(*grads, strict=True)
+        )
     q, k, v = attend.qkv(x).view(2, 8, 3, 2, 3).permute(2, 0, 3, 1, 4)
-    heads = [masked_attention(q[:, h], k[:, h], v[:, h], reads(attend.mixing)[h]) for h in range(2)]
+    heads = [
+        masked_attention(q[:, h], k[:, h], v[:, h], reads(attend.mixing)[h])
+        for h in range(2)
+    ]
     assert torch.allclose(attend.mix(x), torch.cat(heads, -1), atol=1e-13)
 
 
@@ -118,10 +151,14 @@ def test_the_sparse_kernel_and_the_masks_give_the_same_network():
         for made in (patterns.strided(n, 4, reach=3), patterns.fixed(n, 4)):
             p, results = patterns.causal(made), []
             for sparse in (False, True):
-                net = Network(5, plan(p, 2, 4, scheme, sparse=sparse), width=16, seed=2).double()
+                net = Network(
+                    5, plan(p, 2, 4, scheme, sparse=sparse), width=16, seed=2
+                ).double()
                 y = net(x)
                 y.square().sum().backward()
-                results.append((y.detach(), net.embed.weight.grad, net.blocks[0].qkv.weight.grad))
+                results.append(
+                    (y.detach(), net.embed.weight.grad, net.blocks[0].qkv.weight.grad)
+                )
             for a, b in zip(*results, strict=True):
                 assert torch.allclose(a, b, rtol=1e-9, atol=1e-9)
 
@@ -130,8 +167,11 @@ def test_causal_patterns_by_their_definition():
     n, w = 13, 4
     g = torch.Generator().manual_seed(0)
     wanted = {
-        "dense": lambda k, j: True, "window": lambda k, j: k - j < w, "star": lambda k, j: j in (0, k - 1, k),
-        "strided": lambda k, j: k - j < w or (k - j) % w == 0, "half strided": lambda k, j: k - j <= w // 2 or (k - j) % w == 0,
+        "dense": lambda k, j: True,
+        "window": lambda k, j: k - j < w,
+        "star": lambda k, j: j in (0, k - 1, k),
+        "strided": lambda k, j: k - j < w or (k - j) % w == 0,
+        "half strided": lambda k, j: k - j <= w // 2 or (k - j) % w == 0,
         "fixed": lambda k, j: k // w == j // w or j % w == w - 1,
     }
     for name, rule in wanted.items():
@@ -140,7 +180,9 @@ def test_causal_patterns_by_their_definition():
         assert [set(row.nonzero().flatten().tolist()) for row in mask] == sets, name
     mask = causal_pattern("random", n, w, generator=g).mask()
     assert not mask.triu(1).any() and mask.diagonal().all()
-    assert ((mask.sum(1) - torch.arange(1, n + 1).clamp_max(w)) <= 1).all() and mask[:4].sum() == 10
+    assert ((mask.sum(1) - torch.arange(1, n + 1).clamp_max(w)) <= 1).all() and mask[
+        :4
+    ].sum() == 10
 
 
 def batches(seed=0, m=3, symbols=4):
@@ -154,7 +196,9 @@ def batches(seed=0, m=3, symbols=4):
 
 
 def small(seed=0):
-    return Network(5, plan(patterns.causal(patterns.dense(8)), 1, 2, "union"), width=16, seed=seed)
+    return Network(
+        5, plan(patterns.causal(patterns.dense(8)), 1, 2, "union"), width=16, seed=seed
+    )
 
 
 def test_a_seed_gives_the_same_run_again():
@@ -173,34 +217,66 @@ def test_training_learns_and_evaluation_counts():
     before = evaluate(net, *draw(200))
     curve = train(net, draw, steps=200)
     after = evaluate(net, *draw(200))
-    assert before[0] < 0.5 < 0.95 < after[0] and after[1] < before[1] and curve[-1] < curve[0]
+    assert (
+        before[0] < 0.5 < 0.95 < after[0]
+        and after[1] < before[1]
+        and curve[-1] < curve[0]
+    )
     x, targets = draw(4)
     logits = net(x)[:, 4:7]
-    assert evaluate(net, x, targets)[0] == pytest.approx(float((logits.argmax(-1) == x[:, 5:]).double().mean()))
+    assert evaluate(net, x, targets)[0] == pytest.approx(
+        float((logits.argmax(-1) == x[:, 5:]).double().mean())
+    )
 
 
 def test_a_tied_readout_is_the_embedding_and_stays_so():
-    own, tied = small(), Network(5, plan(patterns.causal(patterns.dense(8)), 1, 2, "union"), width=16, tied=True)
-    assert torch.equal(tied.embed.weight, own.embed.weight / 4) and torch.equal(tied.position, own.position)
+    own, tied = (
+        small(),
+        Network(
+            5,
+            plan(patterns.causal(patterns.dense(8)), 1, 2, "union"),
+            width=16,
+            tied=True,
+        ),
+    )
+    assert torch.equal(tied.embed.weight, own.embed.weight / 4) and torch.equal(
+        tied.position, own.position
+    )
     before = tied.embed.weight.detach().clone()
     train(tied, batches(), steps=20)
-    assert torch.equal(tied.readout.weight, tied.embed.weight) and not torch.equal(before, tied.embed.weight)
+    assert torch.equal(tied.readout.weight, tied.embed.weight) and not torch.equal(
+        before, tied.embed.weight
+    )
     assert not torch.equal(own.readout.weight, own.embed.weight)
-    assert len(list(tied.parameters())) == len(list(own.parameters())) - 1  # one matrix less in the fingerprint, too
+    assert (
+        len(list(tied.parameters())) == len(list(own.parameters())) - 1
+    )  # one matrix less in the fingerprint, too
 
 
 def test_sinusoidal_positions_turn_a_shift_into_one_linear_map():
     """position(k + t) = position(k) M_t for all k, solved by least squares: a small rest, unlike random positions."""
-    nets = {name: Network(5, [Project(64)], width=16, positions=name) for name in ("sinusoidal", "random")}
+    nets = {
+        name: Network(5, [Project(64)], width=16, positions=name)
+        for name in ("sinusoidal", "random")
+    }
     for name, net in nets.items():
         p = net.position.detach().double()
         for t in (1, 15, 31):
-            rest = (p[:-t] @ torch.linalg.lstsq(p[:-t], p[t:]).solution - p[t:]).abs().max()
+            rest = (
+                (p[:-t] @ torch.linalg.lstsq(p[:-t], p[t:]).solution - p[t:])
+                .abs()
+                .max()
+            )
             assert rest < 1e-5 if name == "sinusoidal" else rest > 0.1
     p = nets["sinusoidal"].position.detach()
-    assert torch.allclose(p.norm(dim=1), torch.ones(64), atol=1e-6) and nets["sinusoidal"].position.requires_grad
+    assert (
+        torch.allclose(p.norm(dim=1), torch.ones(64), atol=1e-6)
+        and nets["sinusoidal"].position.requires_grad
+    )
     wavelengths = 2 * torch.pi / torch.atan2(p[1, :8], p[1, 8:])
-    assert wavelengths[0] == pytest.approx(4, rel=1e-3) and wavelengths[-1] == pytest.approx(128, rel=1e-3)
+    assert wavelengths[0] == pytest.approx(4, rel=1e-3) and wavelengths[
+        -1
+    ] == pytest.approx(128, rel=1e-3)
 
 
 def test_evaluation_by_parts_is_that_of_the_whole():
@@ -217,9 +293,13 @@ def test_devices_agree(device):
     field = copying.receptive_fields(masks)[-1]
     assert field.device.type == device.type
     assert torch.equal(copying.reached(field).cpu(), copying.reached(field.cpu()))
-    x = copying.sequences(3, 4, 6, generator=torch.Generator(device=device).manual_seed(0))
+    x = copying.sequences(
+        3, 4, 6, generator=torch.Generator(device=device).manual_seed(0)
+    )
     net = Network(5, mixings(), width=8).to(device)
-    assert torch.allclose(net(x).cpu(), Network(5, mixings(), width=8)(x.cpu()), atol=1e-4)
+    assert torch.allclose(
+        net(x).cpu(), Network(5, mixings(), width=8)(x.cpu()), atol=1e-4
+    )
 
 
 # --- bad input
@@ -258,12 +338,28 @@ def test_bad_networks_are_refused():
         (lambda: Network(5, [Attend(p, (0,) * 3)], width=8), "heads must divide"),
         (lambda: Network(5, [Convolve(8, 4, causal=False)]), "odd unless causal"),
         (lambda: Network(5, [Convolve(8, 0)]), "width must be at least 1"),
-        (lambda: Network(5, [Project(8)], positions="learned"), "positions must be one of"),
-        (lambda: Network(5, [Project(8)], width=7, positions="sinusoidal"), "even width"),
-        (lambda: small()(torch.zeros(2, 1, dtype=torch.long)), r"tokens must be \(batch, 8\), got \(2, 1\)"),
+        (
+            lambda: Network(5, [Project(8)], positions="learned"),
+            "positions must be one of",
+        ),
+        (
+            lambda: Network(5, [Project(8)], width=7, positions="sinusoidal"),
+            "even width",
+        ),
+        (
+            lambda: small()(torch.zeros(2, 1, dtype=torch.long)),
+            r"tokens must be \(batch, 8\), got \(2, 1\)",
+        ),
         (lambda: small()(torch.zeros(8, dtype=torch.long)), "tokens must be"),
         (lambda: train(small(), batches(), steps=30, every=20), "multiple of every"),
-        (lambda: evaluate(small(), torch.zeros(1, 8, dtype=torch.long), torch.full((1, 8), IGNORED)), "no target counts"),
+        (
+            lambda: evaluate(
+                small(),
+                torch.zeros(1, 8, dtype=torch.long),
+                torch.full((1, 8), IGNORED),
+            ),
+            "no target counts",
+        ),
     ]:
         with pytest.raises(ValueError, match=message):
             call()

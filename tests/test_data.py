@@ -15,12 +15,25 @@ import store  # noqa: E402
 
 
 def test_a_result_is_stored_with_what_made_it(tmp_path):
-    path = store.write("trial", {"loss": [1.5, 0.5]}, settings={"seed": 0}, seconds=1.26, folder=tmp_path)
+    path = store.write(
+        "trial",
+        {"loss": [1.5, 0.5]},
+        settings={"seed": 0},
+        seconds=1.26,
+        folder=tmp_path,
+    )
     stored = json.loads(path.read_text(encoding="utf-8"))
     assert stored["result"] == {"loss": [1.5, 0.5]}
-    assert stored["about"]["settings"] == {"seed": 0} and stored["about"]["seconds"] == 1.3
-    assert {"command", "versions", "hardware", "threads", "commit", "date"} <= set(stored["about"])
-    assert stored["about"]["command"].startswith("python ") and str(tmp_path) not in stored["about"]["command"]
+    assert (
+        stored["about"]["settings"] == {"seed": 0} and stored["about"]["seconds"] == 1.3
+    )
+    assert {"command", "versions", "hardware", "threads", "commit", "date"} <= set(
+        stored["about"]
+    )
+    assert (
+        stored["about"]["command"].startswith("python ")
+        and str(tmp_path) not in stored["about"]["command"]
+    )
 
 
 def test_a_result_that_is_not_whole_leaves_the_old_one(tmp_path):
@@ -28,7 +41,9 @@ def test_a_result_that_is_not_whole_leaves_the_old_one(tmp_path):
     with pytest.raises(ValueError):
         store.write("trial", [float("nan")], settings={}, seconds=0, folder=tmp_path)
     assert [p.name for p in tmp_path.iterdir()] == ["trial.json"]
-    assert json.loads((tmp_path / "trial.json").read_text(encoding="utf-8"))["result"] == [1.0]
+    assert json.loads((tmp_path / "trial.json").read_text(encoding="utf-8"))[
+        "result"
+    ] == [1.0]
 
 
 @pytest.mark.bad_input

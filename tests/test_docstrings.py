@@ -29,7 +29,12 @@ ROOM_LINES, FUNCTION_LINES = 300, 30
 
 def known_claims() -> set[str]:
     registry = ROOT / "book" / "claims.toml"
-    return {claim["id"] for claim in tomllib.loads(registry.read_text(encoding="utf-8")).get("claim", [])}
+    return {
+        claim["id"]
+        for claim in tomllib.loads(registry.read_text(encoding="utf-8")).get(
+            "claim", []
+        )
+    }
 
 
 def page_exists(page: str) -> bool:
@@ -52,7 +57,12 @@ class Public(NamedTuple):
 
 def public_names(package: Path) -> list[Public]:
     """All public functions and classes of a package, its private modules left out."""
-    top = griffe.load(package.name, search_paths=[package.parent], allow_inspection=False, resolve_aliases=False)
+    top = griffe.load(
+        package.name,
+        search_paths=[package.parent],
+        allow_inspection=False,
+        resolve_aliases=False,
+    )
     found, queue = [], [top]
     while queue:
         for member in queue.pop().members.values():
@@ -69,21 +79,49 @@ def public(member) -> Public:
     docstring = member.docstring.value if member.docstring else ""
     room = member.path.split(".")[1]
     if member.is_class:
-        fields = [name for name, inner in member.members.items() if inner.is_attribute and not name.startswith("_")]
+        fields = [
+            name
+            for name, inner in member.members.items()
+            if inner.is_attribute and not name.startswith("_")
+        ]
         bases = {str(base).split(".")[-1] for base in member.bases}
-        return Public(member.path, docstring, fields if "NamedTuple" in bases else [], False, set(), False)
-    parameters = [parameter.name for parameter in member.parameters if parameter.name != "self"]
+        return Public(
+            member.path,
+            docstring,
+            fields if "NamedTuple" in bases else [],
+            False,
+            set(),
+            False,
+        )
+    parameters = [
+        parameter.name for parameter in member.parameters if parameter.name != "self"
+    ]
     returns = member.returns is None or str(member.returns) != "None"
-    return Public(member.path, docstring, parameters, returns, refusals(member.source), room in KERNELS)
+    return Public(
+        member.path,
+        docstring,
+        parameters,
+        returns,
+        refusals(member.source),
+        room in KERNELS,
+    )
 
 
 def refusals(source: str) -> set[str]:
     """The exceptions that a function raises by itself; the checks of attnlib._require raise ValueError."""
     names = set()
     for node in ast.walk(ast.parse(textwrap.dedent(source))):
-        if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call) and isinstance(node.exc.func, ast.Name):
+        if (
+            isinstance(node, ast.Raise)
+            and isinstance(node.exc, ast.Call)
+            and isinstance(node.exc.func, ast.Name)
+        ):
             names.add(node.exc.func.id)
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "require":
+        if (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Name)
+            and node.func.id == "require"
+        ):
             names.add("ValueError")
     return names
 
@@ -103,11 +141,27 @@ def faults(name: Public, claims: set[str], page_exists) -> list[str]:
     return [
         *form_faults(name.docstring),
         *(f"no section {section}" for section in owed(name) if section not in parts),
-        *(f"Args does not name {p}" for p in name.parameters if "Args" in parts and not names_argument(parts["Args"], p)),
-        *(f"Raises does not name {e}" for e in sorted(name.raises) if "Raises" in parts and e not in parts["Raises"]),
+        *(
+            f"Args does not name {p}"
+            for p in name.parameters
+            if "Args" in parts and not names_argument(parts["Args"], p)
+        ),
+        *(
+            f"Raises does not name {e}"
+            for e in sorted(name.raises)
+            if "Raises" in parts and e not in parts["Raises"]
+        ),
         *([] if {"Claim", "Page"} & set(parts) else ["neither Claim nor Page"]),
-        *(f"unknown claim {claim}" for claim in listed(parts.get("Claim", "")) if claim not in claims),
-        *(f"no such page {page}" for page in listed(parts.get("Page", "")) if not page_exists(page)),
+        *(
+            f"unknown claim {claim}"
+            for claim in listed(parts.get("Claim", ""))
+            if claim not in claims
+        ),
+        *(
+            f"no such page {page}"
+            for page in listed(parts.get("Page", ""))
+            if not page_exists(page)
+        ),
     ]
 
 
@@ -118,9 +172,19 @@ def names_argument(text: str, argument: str) -> bool:
 
 def owed(name: Public) -> list[str]:
     """The sections that a name must have."""
-    wanted = {"Args": name.parameters, "Returns": name.returns, "Raises": name.raises, "Cost": name.kernel, "Source": name.kernel}
+    wanted = {
+        "Args": name.parameters,
+        "Returns": name.returns,
+        "Raises": name.raises,
+        "Cost": name.kernel,
+        "Source": name.kernel,
+    }
     sections_here = dict(sections(name.docstring))
-    return [s for s, needed in wanted.items() if needed and not (s == "Returns" and "Yields" in sections_here)]
+    return [
+        s
+        for s, needed in wanted.items()
+        if needed and not (s == "Returns" and "Yields" in sections_here)
+    ]
 
 
 def form_faults(docstring: str) -> list[str]:
@@ -129,10 +193,18 @@ def form_faults(docstring: str) -> list[str]:
     names = [name for name, _ in sections(docstring)]
     known = [name for name in names if name in SECTIONS]
     return [
-        *([] if re.fullmatch(r"\S.*[.?]", first) else ["the first line is no sentence"]),
+        *(
+            []
+            if re.fullmatch(r"\S.*[.?]", first)
+            else ["the first line is no sentence"]
+        ),
         *(["no blank line after the first"] if rest and rest[0] else []),
         *(f"unknown section {name}" for name in names if name not in SECTIONS),
-        *(["sections twice or out of order"] if known != sorted(set(known), key=SECTIONS.index) else []),
+        *(
+            ["sections twice or out of order"]
+            if known != sorted(set(known), key=SECTIONS.index)
+            else []
+        ),
     ]
 
 
@@ -140,7 +212,9 @@ def listed(text: str) -> list[str]:
     return [item.strip() for item in text.split(",") if item.strip()]
 
 
-@pytest.mark.parametrize("name", public_names(LIBRARY), ids=lambda name: name.path.removeprefix("attnlib."))
+@pytest.mark.parametrize(
+    "name", public_names(LIBRARY), ids=lambda name: name.path.removeprefix("attnlib.")
+)
 def test_docstrings_follow_the_template(name):
     assert faults(name, known_claims(), page_exists) == []
 
@@ -185,7 +259,11 @@ def test_a_good_docstring_has_no_faults():
 def test_each_fault_is_found(fault):
     before, after = BROKEN[fault]
     assert before in GOOD
-    assert fault in faults(SKETCH._replace(docstring=GOOD.replace(before, after, 1)), {"sketch.jl"}, "notebooks/a/b".__eq__)
+    assert fault in faults(
+        SKETCH._replace(docstring=GOOD.replace(before, after, 1)),
+        {"sketch.jl"},
+        "notebooks/a/b".__eq__,
+    )
 
 
 def test_public_names_are_read_from_the_source(tmp_path):
@@ -233,7 +311,9 @@ def imports(path: Path, library: Path = LIBRARY) -> set[str]:
 def import_faults(path: Path, library: Path = LIBRARY) -> list[str]:
     """What a file of attnlib must not import."""
     room, names = room_of(path, library), imports(path, library)
-    inner = {name.split(".")[1] for name in names if name.startswith(library.name + ".")} - {room}
+    inner = {
+        name.split(".")[1] for name in names if name.startswith(library.name + ".")
+    } - {room}
     rooms = {name for name in inner if name in ROOMS}
     if room.startswith("_"):
         allowed = set()
@@ -241,38 +321,73 @@ def import_faults(path: Path, library: Path = LIBRARY) -> list[str]:
         allowed = set()  # a second opinion must not rest on the first
     else:
         allowed = set(ROOMS[: ROOMS.index(room)] if room else KERNELS) - {"figures"}
-    wrong = [f"{room or 'the package'} imports {name}" for name in sorted(rooms - allowed)]
+    wrong = [
+        f"{room or 'the package'} imports {name}" for name in sorted(rooms - allowed)
+    ]
     if room == "certify":
-        wrong += [f"certify imports {name}" for name in sorted(inner - rooms) if name.startswith("_")]
+        wrong += [
+            f"certify imports {name}"
+            for name in sorted(inner - rooms)
+            if name.startswith("_")
+        ]
     if room != "figures":
-        wrong += [f"{room} imports matplotlib" for name in names if name.split(".")[0] == "matplotlib"]
+        wrong += [
+            f"{room} imports matplotlib"
+            for name in names
+            if name.split(".")[0] == "matplotlib"
+        ]
     return wrong
 
 
-@pytest.mark.parametrize("path", MODULES, ids=lambda path: path.relative_to(LIBRARY).as_posix())
+@pytest.mark.parametrize(
+    "path", MODULES, ids=lambda path: path.relative_to(LIBRARY).as_posix()
+)
 def test_imports_point_upwards(path):
     assert import_faults(path) == []
 
 
 def test_every_room_has_its_place():
-    assert {room_of(path) for path in MODULES if not room_of(path).startswith("_")} <= {"", *ROOMS}
+    assert {room_of(path) for path in MODULES if not room_of(path).startswith("_")} <= {
+        "",
+        *ROOMS,
+    }
 
 
 @pytest.mark.parametrize(
     ("name", "source", "fault"),
     [
-        ("attention.py", "from attnlib.paths import path_sums", "attention imports paths"),
-        ("attention.py", "def f():\n    from . import paths", "attention imports paths"),
+        (
+            "attention.py",
+            "from attnlib.paths import path_sums",
+            "attention imports paths",
+        ),
+        (
+            "attention.py",
+            "def f():\n    from . import paths",
+            "attention imports paths",
+        ),
         ("paths.py", "import matplotlib.pyplot as plt", "paths imports matplotlib"),
         ("certify.py", "import attnlib.attention", "certify imports attention"),
         ("certify.py", "from ._require import finite", "certify imports _require"),
         ("bench.py", "from attnlib import figures", "bench imports figures"),
         ("exercises/paths.py", "from ..bench import run", "exercises imports bench"),
-        ("_helper.py", "from attnlib.attention import Layer", "_helper imports attention"),
+        (
+            "_helper.py",
+            "from attnlib.attention import Layer",
+            "_helper imports attention",
+        ),
         ("__init__.py", "from .figures import show", "the package imports figures"),
         ("paths.py", "from attnlib.attention import Layer\nimport torch", None),
-        ("figures/paths.py", "import matplotlib\nfrom attnlib import paths, bench", "figures imports bench"),
-        ("figures/paths.py", "import matplotlib\nfrom attnlib import paths\nfrom . import style", None),
+        (
+            "figures/paths.py",
+            "import matplotlib\nfrom attnlib import paths, bench",
+            "figures imports bench",
+        ),
+        (
+            "figures/paths.py",
+            "import matplotlib\nfrom attnlib import paths\nfrom . import style",
+            None,
+        ),
     ],
 )
 def test_a_wrong_import_is_found(tmp_path, name, source, fault):
@@ -288,13 +403,22 @@ def test_a_wrong_import_is_found(tmp_path, name, source, fault):
 
 def code_lines(source: str) -> set[int]:
     """The lines that hold code: no blank ones, no comments, no docstrings."""
-    silent = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER}
+    silent = {
+        tokenize.COMMENT,
+        tokenize.NL,
+        tokenize.NEWLINE,
+        tokenize.INDENT,
+        tokenize.DEDENT,
+        tokenize.ENDMARKER,
+    }
     lines = set()
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
         if token.type not in silent:
             lines |= set(range(token.start[0], token.end[0] + 1))
     for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Module) and ast.get_docstring(node):
+        if isinstance(
+            node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Module
+        ) and ast.get_docstring(node):
             lines -= set(range(node.body[0].lineno, node.body[0].end_lineno + 1))
     return lines
 
@@ -302,12 +426,21 @@ def code_lines(source: str) -> set[int]:
 def long_functions(source: str, limit: int = FUNCTION_LINES) -> dict[str, int]:
     """Functions with more lines of code than the limit, with their number."""
     lines = code_lines(source)
-    functions = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
-    sizes = {node.name: len(lines & set(range(node.lineno, node.end_lineno + 1))) for node in functions}
+    functions = [
+        node
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    ]
+    sizes = {
+        node.name: len(lines & set(range(node.lineno, node.end_lineno + 1)))
+        for node in functions
+    }
     return {name: size for name, size in sizes.items() if size > limit}
 
 
-@pytest.mark.parametrize("path", MODULES, ids=lambda path: path.relative_to(LIBRARY).as_posix())
+@pytest.mark.parametrize(
+    "path", MODULES, ids=lambda path: path.relative_to(LIBRARY).as_posix()
+)
 def test_rooms_and_functions_are_small(path):
     source = path.read_text(encoding="utf-8")
     assert len(source.splitlines()) <= ROOM_LINES

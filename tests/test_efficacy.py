@@ -18,8 +18,17 @@ from attnlib import data
 from attnlib.attention import forward, random_layers
 from attnlib.data.networks import load_reader
 from attnlib.efficacy import (
-    accuracy, draw_paths, estimate_length, hull_labels, length_bounds, logit_parts, logits, random_reader,
-    restricted_forward, sorting, train,
+    accuracy,
+    draw_paths,
+    estimate_length,
+    hull_labels,
+    length_bounds,
+    logit_parts,
+    logits,
+    random_reader,
+    restricted_forward,
+    sorting,
+    train,
 )
 from attnlib.paths import path_sums, path_terms, restrict
 
@@ -28,10 +37,16 @@ import circle  # noqa: E402
 import path_efficacy  # noqa: E402
 
 
-def instance(L=3, h=2, n=4, d=6, batch=(), seed=0, bias=False, dtype=torch.float64, device="cpu"):
+def instance(
+    L=3, h=2, n=4, d=6, batch=(), seed=0, bias=False, dtype=torch.float64, device="cpu"
+):
     g = torch.Generator().manual_seed(seed)
-    layers = random_layers(L, h, d, 3, bias=bias, generator=g, dtype=dtype, device=device)
-    return torch.randn(*batch, n, d, generator=g, dtype=torch.float64).to(device, dtype), layers
+    layers = random_layers(
+        L, h, d, 3, bias=bias, generator=g, dtype=dtype, device=device
+    )
+    return torch.randn(*batch, n, d, generator=g, dtype=torch.float64).to(
+        device, dtype
+    ), layers
 
 
 @pytest.mark.parametrize("batch", [(), (2,), (2, 3)])
@@ -39,13 +54,17 @@ def test_frozen_is_the_term(batch):
     x, layers = instance(batch=batch, bias=True)
     attention = forward(x, layers, skip=True, return_attention=True)[1]
     for path, term in path_terms(x, layers, skip=True):
-        assert torch.allclose(restricted_forward(x, layers, path, attention=attention), term, atol=1e-13)
+        assert torch.allclose(
+            restricted_forward(x, layers, path, attention=attention), term, atol=1e-13
+        )
 
 
 @pytest.mark.parametrize("batch", [(), (2,)])
 def test_recomputed_is_the_restricted_network_without_biases(batch):
     x, layers = instance(batch=batch, bias=True)
-    layers = [layer._replace(b_v=None, b_o=None) for layer in layers]  # queries and keys keep theirs
+    layers = [
+        layer._replace(b_v=None, b_o=None) for layer in layers
+    ]  # queries and keys keep theirs
     for path in [(0, None, 1), (None, 1, None), (1, 1, 0)]:
         wanted = forward(x, restrict(layers, path))
         assert torch.allclose(restricted_forward(x, layers, path), wanted, atol=1e-13)
@@ -54,15 +73,24 @@ def test_recomputed_is_the_restricted_network_without_biases(batch):
 
 def test_one_head_and_all_layers_is_the_forward_pass():
     x, layers = instance(h=1)
-    assert torch.allclose(restricted_forward(x, layers, (0, 0, 0)), forward(x, layers), atol=1e-13)
+    assert torch.allclose(
+        restricted_forward(x, layers, (0, 0, 0)), forward(x, layers), atol=1e-13
+    )
 
 
 def test_gradients_agree_with_the_restricted_network():
     x, layers = instance(L=2)
     x.requires_grad_()
-    weights = torch.randn(x.shape, generator=torch.Generator().manual_seed(1), dtype=x.dtype)
-    ours, theirs = (torch.autograd.grad((y * weights).sum(), x)[0] for y in (
-        restricted_forward(x, layers, (1, 0)), forward(x, restrict(layers, (1, 0)))))
+    weights = torch.randn(
+        x.shape, generator=torch.Generator().manual_seed(1), dtype=x.dtype
+    )
+    ours, theirs = (
+        torch.autograd.grad((y * weights).sum(), x)[0]
+        for y in (
+            restricted_forward(x, layers, (1, 0)),
+            forward(x, restrict(layers, (1, 0))),
+        )
+    )
     assert torch.allclose(ours, theirs, atol=1e-13)
 
 
@@ -73,21 +101,36 @@ def test_the_estimate_from_every_path_once_is_the_sum():
     every = list(itertools.product([None, 0, 1], repeat=3))
     for k in range(4):
         paths = [p for p in every if sum(h is not None for h in p) == k]
-        assert torch.allclose(estimate_length(x, layers, paths, attention=attention), sums[k], atol=1e-13)
-        assert torch.allclose(estimate_length(x, layers, paths * 2, attention=attention), sums[k], atol=1e-13)
+        assert torch.allclose(
+            estimate_length(x, layers, paths, attention=attention), sums[k], atol=1e-13
+        )
+        assert torch.allclose(
+            estimate_length(x, layers, paths * 2, attention=attention),
+            sums[k],
+            atol=1e-13,
+        )
 
 
 def test_drawn_paths_are_uniform():
     """12 paths of length 1 in 3 layers of 4 heads, 12,000 draws: each within six standard deviations of 1,000."""
-    drawn = Counter(draw_paths([4] * 3, 1, 12000, generator=torch.Generator().manual_seed(0)))
+    drawn = Counter(
+        draw_paths([4] * 3, 1, 12000, generator=torch.Generator().manual_seed(0))
+    )
     assert len(drawn) == 12 and all(abs(c - 1000) < 6 * 30.3 for c in drawn.values())
     again = draw_paths([4] * 3, 2, 5, generator=torch.Generator().manual_seed(3))
-    assert again == draw_paths([4] * 3, 2, 5, generator=torch.Generator().manual_seed(3))
+    assert again == draw_paths(
+        [4] * 3, 2, 5, generator=torch.Generator().manual_seed(3)
+    )
     assert all(sum(h is not None for h in path) == 2 for path in again)
 
 
 def elementary(s, k):
-    return float(sum(torch.tensor(c, dtype=torch.float64).prod() for c in itertools.combinations(s, k)))
+    return float(
+        sum(
+            torch.tensor(c, dtype=torch.float64).prod()
+            for c in itertools.combinations(s, k)
+        )
+    )
 
 
 def test_bounds_against_the_definition():
@@ -96,9 +139,14 @@ def test_bounds_against_the_definition():
     found = length_bounds(x, layers)
     norm = lambda m: torch.linalg.svdvals(m)[..., 0]
     for b in range(2):
-        s = [float((norm(p[b]) * norm(l.w_v @ l.w_o)).sum()) for l, p in zip(layers, attention)]
+        s = [
+            float((norm(p[b]) * norm(l.w_v @ l.w_o)).sum())
+            for l, p in zip(layers, attention)
+        ]
         for k in range(4):
-            assert float(found[k, b]) == pytest.approx(elementary(s, k) * float(x[b].norm()), rel=1e-12)
+            assert float(found[k, b]) == pytest.approx(
+                elementary(s, k) * float(x[b].norm()), rel=1e-12
+            )
 
 
 def test_parts_and_accuracy_by_hand():
@@ -127,8 +175,14 @@ def test_corners_against_exact_half_planes():
     for cloud, found in zip(points.tolist(), hull_labels(points).tolist()):
         exact = [[Fraction(v) for v in p] for p in cloud]
         for i, p in enumerate(exact):
-            sides = [[crossed(p, q, r) for r in exact if r not in (p, q)] for q in exact if q != p]
-            assert found[i] == any(all(v > 0 for v in s) or all(v < 0 for v in s) for s in sides)
+            sides = [
+                [crossed(p, q, r) for r in exact if r not in (p, q)]
+                for q in exact
+                if q != p
+            ]
+            assert found[i] == any(
+                all(v > 0 for v in s) or all(v < 0 for v in s) for s in sides
+            )
 
 
 def test_training_learns_and_leaves_the_start_alone():
@@ -138,17 +192,26 @@ def test_training_learns_and_leaves_the_start_alone():
     before = start.embed.clone()
     net, losses = train(start, u, y, steps=150, batch=50, rate=5e-3, generator=g)
     assert torch.equal(start.embed, before) and len(losses) == 150
-    assert float(accuracy(logits(net, u), y)) > 0.9 > float(accuracy(logits(start, u), y))
+    assert (
+        float(accuracy(logits(net, u), y)) > 0.9 > float(accuracy(logits(start, u), y))
+    )
     assert not any(w.requires_grad for layer in net.layers for w in layer)
     parts = logit_parts(net, u)
-    assert torch.allclose(parts.by_length.sum(0) + parts.constant, logits(net, u), atol=1e-4)
+    assert torch.allclose(
+        parts.by_length.sum(0) + parts.constant, logits(net, u), atol=1e-4
+    )
 
 
 def test_training_without_biases():
     g = torch.Generator().manual_seed(0)
     u, y = sorting(50, n=3, letters=3, generator=g)
     start = random_reader(3, 3, L=2, h=2, d=8, n=3, generator=g)
-    start = start._replace(layers=[layer._replace(b_q=None, b_k=None, b_v=None, b_o=None) for layer in start.layers])
+    start = start._replace(
+        layers=[
+            layer._replace(b_q=None, b_k=None, b_v=None, b_o=None)
+            for layer in start.layers
+        ]
+    )
     net, losses = train(start, u, y, steps=3, batch=20, generator=g)
     assert len(losses) == 3 and all(layer.b_v is None for layer in net.layers)
     assert not torch.equal(net.layers[0].w_v, start.layers[0].w_v)
@@ -156,7 +219,10 @@ def test_training_without_biases():
 
 def test_the_stored_network_is_the_one_of_the_experiment():
     stored = data.load_result("path_efficacy_network")["result"]
-    assert data.load_result("path_efficacy")["result"]["network sha256"] == stored["sha256"]
+    assert (
+        data.load_result("path_efficacy")["result"]["network sha256"]
+        == stored["sha256"]
+    )
     reader = load_reader("path_efficacy_network")
     u, y = sorting(500, generator=torch.Generator().manual_seed(1000))
     found = path_efficacy.by_length(reader, u, y)
@@ -165,11 +231,21 @@ def test_the_stored_network_is_the_one_of_the_experiment():
 
 
 def test_packing_and_reading_agree(monkeypatch):
-    reader = path_efficacy.rounded(random_reader(3, 2, L=2, h=2, d=4, n=5, generator=torch.Generator().manual_seed(0)))
+    reader = path_efficacy.rounded(
+        random_reader(
+            3, 2, L=2, h=2, d=4, n=5, generator=torch.Generator().manual_seed(0)
+        )
+    )
     stored = {"result": path_efficacy.pack(reader)}
     monkeypatch.setattr("attnlib.data.networks.load_result", lambda name: stored)
     got = load_reader("any")
-    flat = lambda r: [r.embed, r.position, r.readout, r.bias, *(w for layer in r.layers for w in layer)]
+    flat = lambda r: [
+        r.embed,
+        r.position,
+        r.readout,
+        r.bias,
+        *(w for layer in r.layers for w in layer),
+    ]
     assert all(torch.equal(a, b) for a, b in zip(flat(got), flat(reader), strict=True))
     raw = bytearray(base64.b64decode(stored["result"]["float16"]))
     raw[0] ^= 1
@@ -186,34 +262,83 @@ def test_the_scripts_run(capsys):
     """A few steps of each: what comes out has the form that the page reads."""
     size = path_efficacy.SMALL["hull"] | {"train": 60, "test": 20, "steps": 2, "d": 6}
     found, net = path_efficacy.one("hull", size, 0.5, True, 0, "cpu")
-    assert len(found["trained"]["length"]) == 7 and found["sampled"] is None and len(net.layers) == 6
+    assert (
+        len(found["trained"]["length"]) == 7
+        and found["sampled"] is None
+        and len(net.layers) == 6
+    )
     g = torch.Generator().manual_seed(0)
     x, y = circle.pairs(8, g)
     assert x.shape == y.shape == (8, 2, 2)
-    assert torch.allclose(x.norm(dim=-1), torch.full((8, 2), 0.3)) and not torch.allclose(x, y)
+    assert torch.allclose(
+        x.norm(dim=-1), torch.full((8, 2), 0.3)
+    ) and not torch.allclose(x, y)
     for variant in circle.VARIANTS:
         assert circle.network(circle.weights(variant, g), x, variant).shape == x.shape
 
 
 @pytest.mark.bad_input
-@pytest.mark.parametrize(("call", "words"), [
-    (lambda x, l, g: draw_paths([2, 3], 1, 1, generator=g), "equal numbers of heads"),
-    (lambda x, l, g: draw_paths([2, 2], 3, 1, generator=g), "from 0 to L = 2"),
-    (lambda x, l, g: restricted_forward(x, l, (0,)), "one entry a layer"),
-    (lambda x, l, g: restricted_forward(x, l, (0, 5, None)), "head 5 of 2"),
-    (lambda x, l, g: estimate_length(x, l, []), "at least one"),
-    (lambda x, l, g: estimate_length(x, l, [(0, None, None), (0, 0, None)]), r"got lengths \[1, 2\]"),
-    (lambda x, l, g: length_bounds(x, l, attention=[]), "one P a layer"),
-    (lambda x, l, g: length_bounds(x, l, attention=[torch.full((1, 4, 4), 0.25).double()] * 3), r"attention of layer 1 must have shape \(2, 4, 4\)"),
-    (lambda x, l, g: hull_labels(torch.zeros(1, 2)), "n >= 2"),
-    (lambda x, l, g: accuracy(torch.full((2, 3), float("nan")), torch.zeros(2, dtype=torch.int64)), "must not hold NaN"),
-    (lambda x, l, g: random_reader(3, 2, L=1, h=2, d=5, generator=g), "multiple of the number of heads"),
-    (lambda x, l, g: accuracy(torch.zeros(2, 3, 4), torch.zeros(5, dtype=torch.int64)), "last dimensions of the scores"),
-    (lambda x, l, g: train(random_reader(2, 2, L=1, h=1, d=2, generator=g), torch.zeros(4, 3, 2),
-                           torch.zeros(4, 2, dtype=torch.int64), steps=1, generator=g), "to fit u"),
-    (lambda x, l, g: train(random_reader(2, 2, L=1, h=1, d=2, generator=g), torch.zeros(4, 3, 2),
-                           torch.zeros(4, 3, dtype=torch.int64), steps=0, generator=g), "steps and batch must be at least one"),
-])
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (
+            lambda x, l, g: draw_paths([2, 3], 1, 1, generator=g),
+            "equal numbers of heads",
+        ),
+        (lambda x, l, g: draw_paths([2, 2], 3, 1, generator=g), "from 0 to L = 2"),
+        (lambda x, l, g: restricted_forward(x, l, (0,)), "one entry a layer"),
+        (lambda x, l, g: restricted_forward(x, l, (0, 5, None)), "head 5 of 2"),
+        (lambda x, l, g: estimate_length(x, l, []), "at least one"),
+        (
+            lambda x, l, g: estimate_length(x, l, [(0, None, None), (0, 0, None)]),
+            r"got lengths \[1, 2\]",
+        ),
+        (lambda x, l, g: length_bounds(x, l, attention=[]), "one P a layer"),
+        (
+            lambda x, l, g: length_bounds(
+                x, l, attention=[torch.full((1, 4, 4), 0.25).double()] * 3
+            ),
+            r"attention of layer 1 must have shape \(2, 4, 4\)",
+        ),
+        (lambda x, l, g: hull_labels(torch.zeros(1, 2)), "n >= 2"),
+        (
+            lambda x, l, g: accuracy(
+                torch.full((2, 3), float("nan")), torch.zeros(2, dtype=torch.int64)
+            ),
+            "must not hold NaN",
+        ),
+        (
+            lambda x, l, g: random_reader(3, 2, L=1, h=2, d=5, generator=g),
+            "multiple of the number of heads",
+        ),
+        (
+            lambda x, l, g: accuracy(
+                torch.zeros(2, 3, 4), torch.zeros(5, dtype=torch.int64)
+            ),
+            "last dimensions of the scores",
+        ),
+        (
+            lambda x, l, g: train(
+                random_reader(2, 2, L=1, h=1, d=2, generator=g),
+                torch.zeros(4, 3, 2),
+                torch.zeros(4, 2, dtype=torch.int64),
+                steps=1,
+                generator=g,
+            ),
+            "to fit u",
+        ),
+        (
+            lambda x, l, g: train(
+                random_reader(2, 2, L=1, h=1, d=2, generator=g),
+                torch.zeros(4, 3, 2),
+                torch.zeros(4, 3, dtype=torch.int64),
+                steps=0,
+                generator=g,
+            ),
+            "steps and batch must be at least one",
+        ),
+    ],
+)
 def test_bad_input(call, words):
     x, layers = instance()
     with pytest.raises(ValueError, match=words):
@@ -227,5 +352,11 @@ def test_cuda_agrees():
     x, layers = instance(batch=(2,))
     y, there = instance(batch=(2,), device="cuda")
     for path in [(0, None, 1), (1, 1, 0)]:
-        assert torch.allclose(restricted_forward(y, there, path).cpu(), restricted_forward(x, layers, path), atol=1e-12)
-    assert torch.allclose(length_bounds(y, there).cpu(), length_bounds(x, layers), rtol=1e-12)
+        assert torch.allclose(
+            restricted_forward(y, there, path).cpu(),
+            restricted_forward(x, layers, path),
+            atol=1e-12,
+        )
+    assert torch.allclose(
+        length_bounds(y, there).cpu(), length_bounds(x, layers), rtol=1e-12
+    )

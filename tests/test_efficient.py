@@ -16,7 +16,15 @@ from test_claims_complexity import ROWS, counted
 from test_sparse import instance, same
 from torch.nn import functional as F
 
-from attnlib.efficient import flops, linear_attention, lsh_attention, lsh_buckets, lsh_sets, performer_attention, positive_features
+from attnlib.efficient import (
+    flops,
+    linear_attention,
+    lsh_attention,
+    lsh_buckets,
+    lsh_sets,
+    performer_attention,
+    positive_features,
+)
 
 SEED = 5
 
@@ -25,21 +33,44 @@ def seeded():
     return torch.Generator().manual_seed(SEED)
 
 
-def dense_lsh(qk, v, buckets, *, rounds, chunk, causal, attend_self, correct, padding=None):
+def dense_lsh(
+    qk, v, buckets, *, rounds, chunk, causal, attend_self, correct, padding=None
+):
     """The formula: logits over the union, ln N_ij taken off or not."""
     ids = lsh_buckets(qk.detach(), buckets, rounds=rounds, generator=seeded())
-    N = lsh_sets(ids, chunk, causal=causal, attend_self=attend_self, padding=padding).sum(0)
+    N = lsh_sets(
+        ids, chunk, causal=causal, attend_self=attend_self, padding=padding
+    ).sum(0)
     a = qk @ F.normalize(qk, dim=-1).mT / math.sqrt(qk.shape[-1])
-    y = torch.softmax(a + (torch.where(N > 0, 0.0, -math.inf) if correct else N.to(a.dtype).log()), -1) @ v
+    y = (
+        torch.softmax(
+            a
+            + (torch.where(N > 0, 0.0, -math.inf) if correct else N.to(a.dtype).log()),
+            -1,
+        )
+        @ v
+    )
     return y if padding is None else y * padding.unsqueeze(-1)
 
 
-SWITCHES = st.fixed_dictionaries({
-    "rounds": st.integers(1, 4), "chunk": st.integers(1, 12), "causal": st.booleans(), "attend_self": st.booleans(), "correct": st.booleans(),
-})
+SWITCHES = st.fixed_dictionaries(
+    {
+        "rounds": st.integers(1, 4),
+        "chunk": st.integers(1, 12),
+        "causal": st.booleans(),
+        "attend_self": st.booleans(),
+        "correct": st.booleans(),
+    }
+)
 
 
-@given(st.integers(1, 40), st.sampled_from([2, 6, (2, 4), (2, 2, 2)]), st.sampled_from([(), (3,), (2, 2)]), SWITCHES, st.booleans())
+@given(
+    st.integers(1, 40),
+    st.sampled_from([2, 6, (2, 4), (2, 2, 2)]),
+    st.sampled_from([(), (3,), (2, 2)]),
+    SWITCHES,
+    st.booleans(),
+)
 def test_lsh_is_its_dense_form(n, buckets, batch, how, padded):
     how["chunk"] = min(how["chunk"], n)
     qk, _, v = instance(n, batch, seed=n)
@@ -47,8 +78,12 @@ def test_lsh_is_its_dense_form(n, buckets, batch, how, padded):
     if padded:
         padding = torch.rand(*batch, n, generator=seeded()) < 0.7
         padding[..., 0] = True
-    fast = {key: value for key, value in how.items() if key != "correct"} | {"correct_duplicates": how["correct"]}
-    y = lsh_attention(qk, v, buckets=buckets, padding=padding, generator=seeded(), **fast)
+    fast = {key: value for key, value in how.items() if key != "correct"} | {
+        "correct_duplicates": how["correct"]
+    }
+    y = lsh_attention(
+        qk, v, buckets=buckets, padding=padding, generator=seeded(), **fast
+    )
     same(y, dense_lsh(qk, v, buckets, padding=padding, **how), (qk, v))
 
 
@@ -57,7 +92,9 @@ def test_buckets_are_the_argmax_of_both_directions():
     g = torch.Generator().manual_seed(1)
     found = lsh_buckets(x, (4, 6), rounds=3, generator=g)
     g = torch.Generator().manual_seed(1)
-    first, second = (torch.randn(3, 5, b // 2, generator=g, dtype=torch.float64) for b in (4, 6))
+    first, second = (
+        torch.randn(3, 5, b // 2, generator=g, dtype=torch.float64) for b in (4, 6)
+    )
     h = [torch.cat([x @ R, -(x @ R)], -1).argmax(-1) for R in (first, second)]
     assert torch.equal(found, h[0] + 4 * h[1])
 
@@ -85,7 +122,11 @@ def test_large_negative_logits_are_not_oneself():
     """Two tokens with the logits -5e5 in one bucket: each still looks at the other, not at itself."""
     qk, v = torch.tensor([[1e6, 0.0], [-1e6, 1.1e6]]), torch.tensor([[1.0], [2.0]])
     draws = lambda seed: torch.Generator().manual_seed(seed)
-    seed = next(s for s in range(50) if len(set(lsh_buckets(qk, 2, generator=draws(s))[0].tolist())) == 1)
+    seed = next(
+        s
+        for s in range(50)
+        if len(set(lsh_buckets(qk, 2, generator=draws(s))[0].tolist())) == 1
+    )
     y = lsh_attention(qk, v, buckets=2, chunk=2, generator=draws(seed))
     assert y.flatten().tolist() == [2, 1]
 
@@ -94,11 +135,19 @@ def test_large_negative_logits_are_not_oneself():
 def test_many_more_buckets_than_tokens(causal):
     """2^30 buckets take no memory of their own; nearly every token is alone and returns its value."""
     qk, _, v = (t.detach() for t in instance(20))
-    y = lsh_attention(qk, v, buckets=(2,) * 30, chunk=4, causal=causal, generator=seeded())
+    y = lsh_attention(
+        qk, v, buckets=(2,) * 30, chunk=4, causal=causal, generator=seeded()
+    )
     assert torch.equal(y, v)
 
 
-@given(st.integers(1, 70), st.integers(1, 20), st.booleans(), st.sampled_from([(), (2, 2)]), st.booleans())
+@given(
+    st.integers(1, 70),
+    st.integers(1, 20),
+    st.booleans(),
+    st.sampled_from([(), (2, 2)]),
+    st.booleans(),
+)
 def test_linear_and_performer_are_their_dense_form(n, chunk, causal, batch, padded):
     q, k, v = instance(n, batch, seed=n)
     real = torch.ones(*batch, n, dtype=torch.bool)
@@ -107,7 +156,7 @@ def test_linear_and_performer_are_their_dense_form(n, chunk, causal, batch, padd
         real[..., 0] = True
     how = dict(causal=causal, chunk=chunk, padding=real if padded else None)
     w = torch.randn(9, 4, generator=seeded(), dtype=torch.float64)
-    root = 4 ** 0.25
+    root = 4**0.25
 
     def dense(f, g):
         a = (f @ g.mT) * real.unsqueeze(-2)
@@ -116,7 +165,11 @@ def test_linear_and_performer_are_their_dense_form(n, chunk, causal, batch, padd
 
     same(linear_attention(q, k, v, **how), dense(F.elu(q) + 1, F.elu(k) + 1), (q, k, v))
     y = performer_attention(q, k, v, features=9, generator=seeded(), **how)
-    same(y, dense(positive_features(q / root, w), positive_features(k / root, w)), (q, k, v))
+    same(
+        y,
+        dense(positive_features(q / root, w), positive_features(k / root, w)),
+        (q, k, v),
+    )
 
 
 def test_performer_nears_softmax():
@@ -143,9 +196,16 @@ def test_on_a_gpu():
         pytest.skip("no CUDA device")
     q, k, v = instance(50, (2,))
     there = [t.detach().cuda() for t in (q, k, v)]
-    torch.testing.assert_close(linear_attention(*there, causal=True).cpu(), linear_attention(q, k, v, causal=True).detach())
+    torch.testing.assert_close(
+        linear_attention(*there, causal=True).cpu(),
+        linear_attention(q, k, v, causal=True).detach(),
+    )
     g = torch.Generator("cuda").manual_seed(0)
-    assert torch.isfinite(lsh_attention(there[0], there[2], buckets=4, rounds=3, chunk=8, causal=True, generator=g)).all()
+    assert torch.isfinite(
+        lsh_attention(
+            there[0], there[2], buckets=4, rounds=3, chunk=8, causal=True, generator=g
+        )
+    ).all()
 
 
 @pytest.mark.bad_input
@@ -166,7 +226,14 @@ def test_on_a_gpu():
 )
 def test_bad_input_of_lsh(change, words):
     q, _, v = (t.detach() for t in instance(8))
-    how = {"qk": q, "v": v, "buckets": 4, "rounds": 2, "chunk": 4, "generator": seeded()} | change
+    how = {
+        "qk": q,
+        "v": v,
+        "buckets": 4,
+        "rounds": 2,
+        "chunk": 4,
+        "generator": seeded(),
+    } | change
     with pytest.raises(ValueError, match=words):
         lsh_attention(how.pop("qk"), how.pop("v"), **how)
 
@@ -175,14 +242,41 @@ def test_bad_input_of_lsh(change, words):
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        (lambda q, k, v: linear_attention(q, k, v, causal=True, chunk=0), "chunk must be an integer"),
+        (
+            lambda q, k, v: linear_attention(q, k, v, causal=True, chunk=0),
+            "chunk must be an integer",
+        ),
         (lambda q, k, v: linear_attention(q - 1e4, k, v), "underflow to zero"),
-        (lambda q, k, v: performer_attention(q, k, v, features=0, generator=seeded()), "features must be an integer"),
-        (lambda q, k, v: performer_attention(q, k, v, features=2, scale=-1.0, generator=seeded()), "scale must not be negative"),
-        (lambda q, k, v: performer_attention(q, 1e3 * k, v, features=2, generator=seeded()), "underflow to zero"),
-        (lambda q, k, v: positive_features(q, torch.zeros(3, 5).double()), "w must have shape"),
-        (lambda q, k, v: positive_features(q, torch.zeros(3).double()), r"w must be a torch tensor \(m, d\)"),
-        (lambda q, k, v: lsh_sets(torch.zeros(1, 4).long(), 0), "chunk must be an integer"),
+        (
+            lambda q, k, v: performer_attention(
+                q, k, v, features=0, generator=seeded()
+            ),
+            "features must be an integer",
+        ),
+        (
+            lambda q, k, v: performer_attention(
+                q, k, v, features=2, scale=-1.0, generator=seeded()
+            ),
+            "scale must not be negative",
+        ),
+        (
+            lambda q, k, v: performer_attention(
+                q, 1e3 * k, v, features=2, generator=seeded()
+            ),
+            "underflow to zero",
+        ),
+        (
+            lambda q, k, v: positive_features(q, torch.zeros(3, 5).double()),
+            "w must have shape",
+        ),
+        (
+            lambda q, k, v: positive_features(q, torch.zeros(3).double()),
+            r"w must be a torch tensor \(m, d\)",
+        ),
+        (
+            lambda q, k, v: lsh_sets(torch.zeros(1, 4).long(), 0),
+            "chunk must be an integer",
+        ),
         (lambda q, k, v: flops("denser", 4, 4), "row must be one of"),
         (lambda q, k, v: flops("linformer", 4, 4, K=2), "sizes of linformer must be k"),
         (lambda q, k, v: flops("linformer", 4, 4), "sizes of linformer must be k"),
@@ -203,7 +297,9 @@ class FakeCuda:
         self.calls = []
 
     def Event(self, enable_timing):  # noqa: N802 (the name of torch)
-        event = SimpleNamespace(record=lambda: self.calls.append("record"), elapsed_time=lambda end: 7.0)
+        event = SimpleNamespace(
+            record=lambda: self.calls.append("record"), elapsed_time=lambda end: 7.0
+        )
         assert enable_timing
         return event
 
@@ -211,25 +307,59 @@ class FakeCuda:
         def call():
             self.calls.append(name)
             return {"memory_allocated": 100, "max_memory_allocated": 350}.get(name)
+
         return call
 
 
 def test_the_table_on_a_gpu(monkeypatch):
     """Events and the allocator are asked in the right order, and a public implementation that is missing is not run."""
-    monkeypatch.syspath_prepend(str(Path(__file__).resolve().parents[1] / "book" / "_experiments"))
+    monkeypatch.syspath_prepend(
+        str(Path(__file__).resolve().parents[1] / "book" / "_experiments")
+    )
     complexity, fake = importlib.import_module("complexity"), FakeCuda()
     monkeypatch.setattr(torch, "cuda", fake)
     seconds = complexity.cuda_seconds(lambda: fake.calls.append("call"), 3)
     assert seconds == pytest.approx(0.007 / 3)
-    assert fake.calls == ["synchronize", "record", "call", "call", "call", "record", "synchronize"]
+    assert fake.calls == [
+        "synchronize",
+        "record",
+        "call",
+        "call",
+        "call",
+        "record",
+        "synchronize",
+    ]
     fake.calls.clear()
     assert complexity.cuda_bytes(lambda: fake.calls.append("call")) == 250
-    assert fake.calls == ["synchronize", "reset_peak_memory_stats", "memory_allocated", "call", "synchronize", "max_memory_allocated"]
-    asked, made = [], {"dense (SDPA)": (lambda: None, 100), "linear": (lambda: None, 10)}
-    monkeypatch.setattr(complexity, "rows", lambda n, device: asked.append(device) or {name: (f, n * c) for name, (f, c) in made.items()})
+    assert fake.calls == [
+        "synchronize",
+        "reset_peak_memory_stats",
+        "memory_allocated",
+        "call",
+        "synchronize",
+        "max_memory_allocated",
+    ]
+    asked, made = (
+        [],
+        {"dense (SDPA)": (lambda: None, 100), "linear": (lambda: None, 10)},
+    )
+    monkeypatch.setattr(
+        complexity,
+        "rows",
+        lambda n, device: (
+            asked.append(device) or {name: (f, n * c) for name, (f, c) in made.items()}
+        ),
+    )
     found = complexity.table([256, 512, 1024], 2, "cuda")
-    assert asked == ["cuda"] * 3 and found["linear"]["bytes"] == [250] * 3 and found["linear"]["crossover"] is None
-    assert found["linear"]["flops"] == [2560, 5120, 10240] and found["linear"]["slopes"]["flops"] == 1
+    assert (
+        asked == ["cuda"] * 3
+        and found["linear"]["bytes"] == [250] * 3
+        and found["linear"]["crossover"] is None
+    )
+    assert (
+        found["linear"]["flops"] == [2560, 5120, 10240]
+        and found["linear"]["slopes"]["flops"] == 1
+    )
     monkeypatch.setitem(sys.modules, "reformer_pytorch", None)
     monkeypatch.setitem(sys.modules, "reformer_pytorch.reformer_pytorch", None)
     assert complexity.public(2, [(64, 1)], "cuda") == "not run"

@@ -17,8 +17,21 @@ from torch.nn.functional import normalize
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from attnlib import expressive, figures
-from attnlib.expressive import Code, Exhausted, Report, _redraw, fit, interpolate, verify
-from attnlib.expressive.dimensions import cap, interpolated_dimension, plain_dimension, predicted_dimension
+from attnlib.expressive import (
+    Code,
+    Exhausted,
+    Report,
+    _redraw,
+    fit,
+    interpolate,
+    verify,
+)
+from attnlib.expressive.dimensions import (
+    cap,
+    interpolated_dimension,
+    plain_dimension,
+    predicted_dimension,
+)
 from attnlib.expressive.search import smallest_dimension, successes
 from attnlib.figures import expressive as draw
 
@@ -52,7 +65,14 @@ def literal(q, k, columns, log_weights):
     return torch.tensor(rows, dtype=DOUBLE)
 
 
-@given(st.integers(1, 12), st.integers(1, 4), st.integers(1, 6), st.integers(1, 13), st.integers(1, 13), st.integers(0, 10**6))
+@given(
+    st.integers(1, 12),
+    st.integers(1, 4),
+    st.integers(1, 6),
+    st.integers(1, 13),
+    st.integers(1, 13),
+    st.integers(0, 10**6),
+)
 def test_tiles_are_the_definition(n, k, d, high, wide, seed):
     g = gen(seed)
     S, w = ragged(n, min(k, n), g)
@@ -62,10 +82,18 @@ def test_tiles_are_the_definition(n, k, d, high, wide, seed):
     finite = wanted.isfinite()
     assert torch.equal(report.rows.isfinite(), finite)
     assert torch.allclose(report.rows[finite], wanted[finite], rtol=1e-12, atol=1e-12)
-    assert report.margin == report.rows[:, 1].min() and report.ratio_error == report.rows[:, 0].max()
+    assert (
+        report.margin == report.rows[:, 1].min()
+        and report.ratio_error == report.rows[:, 0].max()
+    )
     assert 0 < report.rounding < 1e-11  # of float64
-    if min(abs(report.margin - T), abs(report.ratio_error - math.log(1.5))) > report.rounding:
-        assert report.passed == (report.margin >= T and report.ratio_error <= math.log(1.5))
+    if (
+        min(abs(report.margin - T), abs(report.ratio_error - math.log(1.5)))
+        > report.rounding
+    ):
+        assert report.passed == (
+            report.margin >= T and report.ratio_error <= math.log(1.5)
+        )
     odds = float(wanted[:, 2].max())
     assert report.leak == pytest.approx(odds / (1 + odds), rel=1e-12)
 
@@ -84,13 +112,19 @@ def test_interpolate_is_the_pseudoinverse_with_its_gradient():
 
     got, wanted = interpolate(keys, S, w), twin(keys)
     assert torch.allclose(got, wanted, atol=1e-12)
-    (a,), (b,) = (torch.autograd.grad(out.sin().sum(), keys, retain_graph=True) for out in (got, wanted))
+    (a,), (b,) = (
+        torch.autograd.grad(out.sin().sum(), keys, retain_graph=True)
+        for out in (got, wanted)
+    )
     assert torch.allclose(a, b, atol=1e-10)
 
 
 def test_what_is_shortest_lies_in_the_span_of_its_keys():
     g = gen(2)
-    keys, S = torch.randn(6, 9, generator=g, dtype=DOUBLE), torch.tensor([[0, 3], [1, 2]])
+    keys, S = (
+        torch.randn(6, 9, generator=g, dtype=DOUBLE),
+        torch.tensor([[0, 3], [1, 2]]),
+    )
     q = interpolate(keys, S, torch.tensor([[1.0, 2.0], [3.0, 0.0]], dtype=DOUBLE))
     for row, columns in zip(q, S):
         stacked = torch.cat([keys[columns], row[None]])
@@ -99,7 +133,11 @@ def test_what_is_shortest_lies_in_the_span_of_its_keys():
 
 def test_dependent_keys_are_a_failed_draw():
     keys = torch.ones(4, 3, dtype=DOUBLE)
-    assert interpolate(keys, torch.tensor([[0, 1]]), torch.ones(1, 2, dtype=DOUBLE)).isnan().all()
+    assert (
+        interpolate(keys, torch.tensor([[0, 1]]), torch.ones(1, 2, dtype=DOUBLE))
+        .isnan()
+        .all()
+    )
     report = verify(Code(keys, keys, 0.1, 0.5), torch.tensor([[0], [1], [2], [3]]))
     assert not report.passed and report.margin == 0
 
@@ -111,10 +149,24 @@ def test_fit_in_each_dtype_and_device(dtype, device):
     code = fit(S.to(device), w.to(device, dtype), generator=g, progress=False, **EASY)
     assert code.q.dtype == code.k.dtype == dtype and code.q.device.type == device.type
     report = verify(code, S.to(device), w.to(device, dtype), progress=False)
-    assert report.passed and report.ratio_error < (1e-4 if dtype == torch.float32 else 1e-12)
-    whole = fit(S[:, :1].clamp_min(0).to(device), method="integer", generator=g, progress=False, **EASY)
-    assert whole.q.dtype == torch.int8 and verify(whole, S[:, :1].clamp_min(0).to(device), progress=False).passed
-    assert whole.x.dtype == torch.float32 and whole.w_q.shape == (2 * whole.q.shape[1], whole.q.shape[1])
+    assert report.passed and report.ratio_error < (
+        1e-4 if dtype == torch.float32 else 1e-12
+    )
+    whole = fit(
+        S[:, :1].clamp_min(0).to(device),
+        method="integer",
+        generator=g,
+        progress=False,
+        **EASY,
+    )
+    assert (
+        whole.q.dtype == torch.int8
+        and verify(whole, S[:, :1].clamp_min(0).to(device), progress=False).passed
+    )
+    assert whole.x.dtype == torch.float32 and whole.w_q.shape == (
+        2 * whole.q.shape[1],
+        whole.q.shape[1],
+    )
 
 
 @pytest.mark.cuda
@@ -125,8 +177,14 @@ def test_tiles_on_a_gpu(device):
     S = torch.rand(2000, 2000, generator=g).topk(4).indices
     signs = torch.randint(0, 2, (2000, 256), generator=g, dtype=torch.int8) * 2 - 1
     code = Code(sum(signs[c] for c in S.T), signs, 0.1, 0.5)
-    there = verify(code._replace(q=code.q.to(device), k=code.k.to(device)), S.to(device), progress=False)
-    assert torch.equal(there.rows[:, 1].cpu(), verify(code, S, progress=False).rows[:, 1])  # exact on both
+    there = verify(
+        code._replace(q=code.q.to(device), k=code.k.to(device)),
+        S.to(device),
+        progress=False,
+    )
+    assert torch.equal(
+        there.rows[:, 1].cpu(), verify(code, S, progress=False).rows[:, 1]
+    )  # exact on both
 
 
 def test_integers_without_the_8_bit_product(monkeypatch):
@@ -139,7 +197,10 @@ def test_integers_without_the_8_bit_product(monkeypatch):
         monkeypatch.delattr(torch, "_int_mm")
     assert torch.equal(verify(code, S, tile=(7, 11)).rows, rows)
     plain = literal(code.q.double() / 4, code.k.double(), S, torch.zeros(50, 2))
-    assert torch.allclose(rows[:, :2], plain[:, :2], atol=1e-12) and (rows[:, 2] >= plain[:, 2]).all()
+    assert (
+        torch.allclose(rows[:, :2], plain[:, :2], atol=1e-12)
+        and (rows[:, 2] >= plain[:, 2]).all()
+    )
 
 
 def test_integers_in_one_dimension():
@@ -157,25 +218,39 @@ def test_large_logarithms_keep_their_difference():
     assert verify(code, S, w).ratio_error == 3 and not verify(code, S, w).passed
     fitted = fit(S, w, dtype=torch.float32, generator=gen(), **EASY)
     logits = fitted.q @ fitted.k.T
-    assert fitted.q.dtype == torch.float32 and torch.allclose(logits[:, 1] - logits[:, 0], torch.tensor(3.0))
+    assert fitted.q.dtype == torch.float32 and torch.allclose(
+        logits[:, 1] - logits[:, 0], torch.tensor(3.0)
+    )
 
 
 def cancelling(size, dtype):
     """q_i . k_j = size^2 + 2.29 if i = j: the gap 2.29 is below ln 10, but floats may round it up."""
     n, eye = 4, torch.eye(4)
     first = torch.full((n, 1), float(size))
-    return Code(torch.cat([first, 2.29 * eye], 1).to(dtype), torch.cat([first, eye], 1).to(dtype), 0.1, 0.5)
+    return Code(
+        torch.cat([first, 2.29 * eye], 1).to(dtype),
+        torch.cat([first, eye], 1).to(dtype),
+        0.1,
+        0.5,
+    )
 
 
-@pytest.mark.parametrize(("size", "dtype"), [(1014, torch.float32), (64, torch.float16), (64, torch.bfloat16)])
+@pytest.mark.parametrize(
+    ("size", "dtype"),
+    [(1014, torch.float32), (64, torch.float16), (64, torch.bfloat16)],
+)
 def test_a_gap_that_is_rounded_up_does_not_pass(size, dtype):
     code, S = cancelling(size, dtype), torch.arange(4)[:, None]
     exact = verify(code._replace(q=code.q.double(), k=code.k.double()), S)
     report = verify(code, S)
     assert exact.margin < T and not exact.passed and not report.passed
     assert abs(report.margin - exact.margin) <= report.rounding + exact.rounding
-    assert dtype == torch.float32 or report.margin == pytest.approx(exact.margin, abs=1e-2)  # read into 32 bits
-    assert dtype != torch.float32 or report.margin > T  # this is what the allowance is for
+    assert dtype == torch.float32 or report.margin == pytest.approx(
+        exact.margin, abs=1e-2
+    )  # read into 32 bits
+    assert (
+        dtype != torch.float32 or report.margin > T
+    )  # this is what the allowance is for
 
 
 @given(st.integers(1, 40), st.floats(0.1, 300), st.integers(0, 10**6))
@@ -184,32 +259,58 @@ def test_the_allowance_covers_the_rounding(d, size, seed):
     q, k = size * torch.randn(20, d, generator=g), torch.randn(20, d, generator=g)
     S = torch.rand(20, 20, generator=g).topk(3).indices
     w = torch.rand(20, 3, generator=g, dtype=DOUBLE)
-    got, exact = verify(Code(q, k, 0.1, 0.5), S, w), verify(Code(q.double(), k.double(), 0.1, 0.5), S, w)
-    assert (got.rows[:, :2].double() - exact.rows[:, :2]).abs().max() <= got.rounding + exact.rounding
+    got, exact = (
+        verify(Code(q, k, 0.1, 0.5), S, w),
+        verify(Code(q.double(), k.double(), 0.1, 0.5), S, w),
+    )
+    assert (
+        got.rows[:, :2].double() - exact.rows[:, :2]
+    ).abs().max() <= got.rounding + exact.rounding
 
 
 def test_ratios_that_only_rounding_spoils():
     g = gen(12)
     S = torch.rand(64, 64, generator=g).topk(2).indices
-    with pytest.raises(Exhausted, match="That is rounding, not the keys: take dtype=torch.float64"):
+    with pytest.raises(
+        Exhausted, match="That is rounding, not the keys: take dtype=torch.float64"
+    ):
         fit(S, eps1=0.1, eps2=1e-9, restarts=2, generator=g, progress=False)
-    assert verify(fit(S, eps1=0.1, eps2=1e-9, dtype=DOUBLE, generator=g, progress=False), S).passed
-    with pytest.raises(Exhausted, match="rounding, not the keys: raise eps2 or lower s"):
-        fit(S, eps1=0.1, eps2=1e-15, dtype=DOUBLE, restarts=2, generator=g, progress=False)
+    assert verify(
+        fit(S, eps1=0.1, eps2=1e-9, dtype=DOUBLE, generator=g, progress=False), S
+    ).passed
+    with pytest.raises(
+        Exhausted, match="rounding, not the keys: raise eps2 or lower s"
+    ):
+        fit(
+            S,
+            eps1=0.1,
+            eps2=1e-15,
+            dtype=DOUBLE,
+            restarts=2,
+            generator=g,
+            progress=False,
+        )
 
 
 def test_advice_after_a_failure_asks_for_more():
     """A draw may fail at a dimension that is expected to do; then the advice is a larger one, up to n."""
-    S, low = torch.arange(64)[:, None], Report(False, 0.0, 1.0, 0.5, 0, torch.zeros(64, 3))
+    S, low = (
+        torch.arange(64)[:, None],
+        Report(False, 0.0, 1.0, 0.5, 0, torch.zeros(64, 3)),
+    )
     for d, said in ((55, "try d = 64"), (4, "d = 55 is expected")):
         code = Code(torch.zeros(64, d), torch.zeros(64, d), 0.1, 0.5)
-        words = expressive._shortfall(low, 1, S, torch.zeros(64, 1), "interpolated", 0.1, 0.5, 2 * T, code)
+        words = expressive._shortfall(
+            low, 1, S, torch.zeros(64, 1), "interpolated", 0.1, 0.5, 2 * T, code
+        )
         assert re.search(said, words)
 
 
 def test_codes_with_gradients_are_read():
     q = (9 * torch.eye(3)).requires_grad_()
-    report = verify(Code(q, torch.eye(3).requires_grad_(), 0.1, 0.5), torch.arange(3)[:, None])
+    report = verify(
+        Code(q, torch.eye(3).requires_grad_(), 0.1, 0.5), torch.arange(3)[:, None]
+    )
     assert report.passed and not report.rows.requires_grad
 
 
@@ -218,7 +319,9 @@ def test_enough_dimensions_need_no_luck():
     S, w = ragged(30, 5, g)
     for d in (30, 41):
         code = fit(S, w, d=d, restarts=1, generator=g, **EASY)
-        assert verify(code, S, w).passed and torch.equal(code.k, torch.eye(30, d, dtype=DOUBLE))
+        assert verify(code, S, w).passed and torch.equal(
+            code.k, torch.eye(30, d, dtype=DOUBLE)
+        )
     assert fit(S, w, eps1=1e-9, eps2=0.01, generator=g).q.shape[1] <= 30
 
 
@@ -234,7 +337,9 @@ def test_one_token_and_full_rows():
 def test_a_level_that_floats_cannot_exponentiate():
     """Gaps of thousands, as codes in two dimensions have: odds overflow honestly, gaps do not."""
     k = torch.eye(3, dtype=torch.float32)
-    report = verify(Code(1e4 * k.roll(1, 0), k, 0.1, 0.5), torch.tensor([[0], [1], [2]]))
+    report = verify(
+        Code(1e4 * k.roll(1, 0), k, 0.1, 0.5), torch.tensor([[0], [1], [2]])
+    )
     assert report.margin == pytest.approx(-1e4) and report.leak == 1.0
     report = verify(Code(1e4 * k, k, 0.1, 0.5), torch.tensor([[0], [1], [2]]))
     assert report.margin == pytest.approx(1e4) and report.leak == 0.0
@@ -243,41 +348,83 @@ def test_a_level_that_floats_cannot_exponentiate():
 def test_nothing_is_lost_when_the_restarts_are_used_up():
     g = gen(7)
     S = torch.rand(100, 100, generator=g).topk(2).indices
-    with pytest.raises(Exhausted, match=r"none of 3 draws passed; the best, at d = 4, .*needed 2.303.*d = \d+ is expected") as found:
+    with pytest.raises(
+        Exhausted,
+        match=r"none of 3 draws passed; the best, at d = 4, .*needed 2.303.*d = \d+ is expected",
+    ) as found:
         fit(S, d=4, restarts=3, generator=g, **EASY)
-    assert isinstance(found.value.report, Report) and found.value.code.q.shape == (100, 4)
-    assert verify(found.value.code, S)[:4] == found.value.report[:4] and found.value.report.margin < T
+    assert isinstance(found.value.report, Report) and found.value.code.q.shape == (
+        100,
+        4,
+    )
+    assert (
+        verify(found.value.code, S)[:4] == found.value.report[:4]
+        and found.value.report.margin < T
+    )
 
 
 def test_success_is_counted_and_searched():
     g = gen(8)
     S = torch.randperm(64, generator=g)[:, None]
-    assert successes(S, d=64, draws=3, generator=g, **EASY) == 3 and successes(S, d=2, draws=3, generator=g, **EASY) == 0
+    assert (
+        successes(S, d=64, draws=3, generator=g, **EASY) == 3
+        and successes(S, d=2, draws=3, generator=g, **EASY) == 0
+    )
     found = smallest_dimension(S, generator=g, restarts=3, **EASY)
     assert 0.6 * predicted_dimension(64, 1, eps1=0.1, s=2 * T) < found < 64
-    assert smallest_dimension(torch.arange(5)[:, None], generator=g, most=1, **EASY) == 1
+    assert (
+        smallest_dimension(torch.arange(5)[:, None], generator=g, most=1, **EASY) == 1
+    )
 
 
 def test_the_cap():
-    for d, t in itertools.product((2, 3, 4, 10, 95, 700), (-0.9, -0.2, 0.0, 0.01, 0.3, 0.5, 0.9)):
-        upper = mpmath.betainc((d - 1) / 2, 0.5, 0, 1 - mpmath.mpf(t) ** 2, regularized=True) / 2
+    for d, t in itertools.product(
+        (2, 3, 4, 10, 95, 700), (-0.9, -0.2, 0.0, 0.01, 0.3, 0.5, 0.9)
+    ):
+        upper = (
+            mpmath.betainc(
+                (d - 1) / 2, 0.5, 0, 1 - mpmath.mpf(t) ** 2, regularized=True
+            )
+            / 2
+        )
         wanted = float(upper if t >= 0 else 1 - upper)
-        assert float(cap(torch.tensor(t, dtype=DOUBLE), d)) == pytest.approx(wanted, rel=1e-8)
+        assert float(cap(torch.tensor(t, dtype=DOUBLE), d)) == pytest.approx(
+            wanted, rel=1e-8
+        )
     assert cap(torch.tensor([-1.0, 0.0, 1.0]), 1).tolist() == [0.5, 0.5, 0.0]
 
 
 def test_dimensions_by_hand():
-    assert [predicted_dimension(2**i, 1, eps1=0.1, s=2 * T) for i in (6, 12, 16)] == [40, 95, 132]
-    assert [predicted_dimension(2**i, 4, eps1=0.1, s=4 * T) for i in (6, 12)] == [81, 187]
-    assert [plain_dimension(64, k, gamma=4, eps1=0.1, eps2=0.5) for k in (1, 2, 4)] == [17542, 34737, 68991]
-    assert [interpolated_dimension(256, k, keys="signs") for k in (1, 2, 4)] == [95, 924, 1261]
-    assert interpolated_dimension(256, 2) == math.ceil(162 * (2 * math.log(9) + math.log(2048)))
+    assert [predicted_dimension(2**i, 1, eps1=0.1, s=2 * T) for i in (6, 12, 16)] == [
+        40,
+        95,
+        132,
+    ]
+    assert [predicted_dimension(2**i, 4, eps1=0.1, s=4 * T) for i in (6, 12)] == [
+        81,
+        187,
+    ]
+    assert [plain_dimension(64, k, gamma=4, eps1=0.1, eps2=0.5) for k in (1, 2, 4)] == [
+        17542,
+        34737,
+        68991,
+    ]
+    assert [interpolated_dimension(256, k, keys="signs") for k in (1, 2, 4)] == [
+        95,
+        924,
+        1261,
+    ]
+    assert interpolated_dimension(256, 2) == math.ceil(
+        162 * (2 * math.log(9) + math.log(2048))
+    )
 
 
 def test_progress_is_shown_and_silent():
     g, seen = gen(9), []
     S = torch.randperm(50, generator=g)[:, None]
-    code = fit(S, generator=g, progress=lambda rows: seen.append(len(rows)) or rows, **EASY)
+    code = fit(
+        S, generator=g, progress=lambda rows: seen.append(len(rows)) or rows, **EASY
+    )
     assert seen and seen[0] == 1
     verify(code, S, tile=(7, 50), progress=lambda rows: seen.append(len(rows)) or rows)
     assert seen[-1] == 8
@@ -295,10 +442,15 @@ def settle_by_all_pairs(k, columns, y, draw, gap, limit, whole):
         logits, touched, left = (q @ k.T).tolist(), set(), 0
         for i, row in enumerate(columns.tolist()):
             own = {c for c in row if c >= 0}
-            worst = max((j for j in range(len(k)) if j not in own), key=lambda j: logits[i][j])
+            worst = max(
+                (j for j in range(len(k)) if j not in own), key=lambda j: logits[i][j]
+            )
             conflict = not min(logits[i][j] for j in own) - logits[i][worst] >= gap
             if whole:
-                alone = any(abs(float(k[a] @ k[b])) > 1 / (2 * len(row)) for a, b in itertools.combinations(own, 2))
+                alone = any(
+                    abs(float(k[a] @ k[b])) > 1 / (2 * len(row))
+                    for a, b in itertools.combinations(own, 2)
+                )
             else:
                 alone = conflict and float(q[i] @ q[i]) > 4 * float(y[i] @ y[i])
             if conflict or alone:
@@ -312,19 +464,49 @@ def settle_by_all_pairs(k, columns, y, draw, gap, limit, whole):
 
 
 @pytest.mark.parametrize("whole", [False, True])
-@pytest.mark.parametrize(("n", "k", "d", "wide", "seed"), [(4, 3, 3, 9, 0), (7, 1, 3, 2, 1), (16, 2, 6, 3, 2), (24, 3, 12, 9, 3), (24, 2, 20, 7, 4)])
+@pytest.mark.parametrize(
+    ("n", "k", "d", "wide", "seed"),
+    [
+        (4, 3, 3, 9, 0),
+        (7, 1, 3, 2, 1),
+        (16, 2, 6, 3, 2),
+        (24, 3, 12, 9, 3),
+        (24, 2, 20, 7, 4),
+    ],
+)
 def test_redrawing_is_the_rule_with_all_pairs(n, k, d, wide, whole, seed):
     g = gen(seed)
     S, w = ragged(n, k, g)
-    y, first = (w + 2) * (S >= 0), normalize(torch.randn(n, d, generator=g, dtype=DOUBLE), dim=1)
+    y, first = (
+        (w + 2) * (S >= 0),
+        normalize(torch.randn(n, d, generator=g, dtype=DOUBLE), dim=1),
+    )
     found = []
-    for run in (settle_by_all_pairs, lambda k, S, y, draw, gap, limit, whole: _redraw.settle(
-            k, S, y, solve=interpolate, draw=draw, gap=gap, limit=limit, whole=whole, tile=(5, wide))):
+    for run in (
+        settle_by_all_pairs,
+        lambda k, S, y, draw, gap, limit, whole: _redraw.settle(
+            k,
+            S,
+            y,
+            solve=interpolate,
+            draw=draw,
+            gap=gap,
+            limit=limit,
+            whole=whole,
+            tile=(5, wide),
+        ),
+    ):
         own = gen(seed)
-        draw = lambda m: normalize(torch.randn(m, d, generator=own, dtype=DOUBLE), dim=1)
+        draw = lambda m: normalize(
+            torch.randn(m, d, generator=own, dtype=DOUBLE), dim=1
+        )
         found.append(run(first, S, y, draw, 1.0, 6, whole))
     (q, keys, *counts), (q2, keys2, *counts2) = found
-    assert torch.equal(keys, keys2) and torch.allclose(q, q2, atol=1e-9) and counts == counts2
+    assert (
+        torch.equal(keys, keys2)
+        and torch.allclose(q, q2, atol=1e-9)
+        and counts == counts2
+    )
 
 
 def test_redrawing_serves_and_repeats_itself(device):
@@ -332,20 +514,42 @@ def test_redrawing_serves_and_repeats_itself(device):
         g = gen(3)
         S, w = ragged(300, 3, g)
         S, w = S.to(device), w.to(device, dtype)
-        codes = [fit(S, w, method="redraw", generator=gen(4), progress=False, **EASY) for _ in range(2)]
+        codes = [
+            fit(S, w, method="redraw", generator=gen(4), progress=False, **EASY)
+            for _ in range(2)
+        ]
         report = verify(codes[0], S, w)
-        assert report.passed and report.ratio_error < (1e-4 if dtype == torch.float32 else 1e-12)
-        assert codes[0].q.dtype == dtype and codes[0].q.device.type == device.type and torch.equal(codes[0].k, codes[1].k)
-        assert codes[0].q.shape[1] < fit(S, w, generator=g, progress=False, **EASY).q.shape[1]
+        assert report.passed and report.ratio_error < (
+            1e-4 if dtype == torch.float32 else 1e-12
+        )
+        assert (
+            codes[0].q.dtype == dtype
+            and codes[0].q.device.type == device.type
+            and torch.equal(codes[0].k, codes[1].k)
+        )
+        assert (
+            codes[0].q.shape[1]
+            < fit(S, w, generator=g, progress=False, **EASY).q.shape[1]
+        )
         assert (codes[0].k.norm(dim=1) - 1).abs().max() < 1e-6
 
 
-@pytest.mark.parametrize("words", [{"keys": "signs"}, {"keys": "gaussian"}, {"dtype": torch.bfloat16}, {"dtype": torch.float16}])
+@pytest.mark.parametrize(
+    "words",
+    [
+        {"keys": "signs"},
+        {"keys": "gaussian"},
+        {"dtype": torch.bfloat16},
+        {"dtype": torch.float16},
+    ],
+)
 def test_redrawing_other_keys(words):
     g = gen(5)
     S = (torch.randperm(200, generator=g)[:, None] + torch.tensor([0, 9])) % 200
     code = fit(S, d=90, method="redraw", generator=g, progress=False, **EASY, **words)
-    assert verify(code, S).passed and ("signs" not in words.values() or code.k.abs().unique().numel() == 1)
+    assert verify(code, S).passed and (
+        "signs" not in words.values() or code.k.abs().unique().numel() == 1
+    )
 
 
 def test_keys_that_lie_together_are_redrawn():
@@ -368,7 +572,11 @@ class Largest(TorchDispatchMode):
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         out = func(*args, **(kwargs or {}))
-        made = [t.numel() for t in (out if isinstance(out, (tuple, list)) else [out]) if torch.is_tensor(t)]
+        made = [
+            t.numel()
+            for t in (out if isinstance(out, (tuple, list)) else [out])
+            if torch.is_tensor(t)
+        ]
         self.numel = max(self.numel, *made, 0)
         return out
 
@@ -379,7 +587,9 @@ def test_redrawing_makes_no_table_of_all_pairs():
     S, y = torch.randperm(n, generator=g)[:, None], torch.full((n, 1), 8 * T)
     draw = lambda m: normalize(torch.randn(m, d, generator=g), dim=1)
     with Largest() as seen:
-        found = _redraw.settle(draw(n), S, y, solve=interpolate, draw=draw, gap=T, limit=2)
+        found = _redraw.settle(
+            draw(n), S, y, solve=interpolate, draw=draw, gap=T, limit=2
+        )
     assert seen.numel <= 1024 * 2048 < n * n / 100 and found.rounds > 0
 
 
@@ -388,20 +598,45 @@ def test_redraws_that_are_used_up():
     g = gen(8)
     S = torch.stack([torch.zeros(60, dtype=torch.int64), torch.arange(60).roll(1)], 1)
     S[1, 1] = 30
-    with pytest.raises(Exhausted, match=r"none of 2 draws.*\d+ rows were in conflict still.*Column 0 is in 60 rows.*at most 2, .*d = \d+ is expected") as found:
+    with pytest.raises(
+        Exhausted,
+        match=r"none of 2 draws.*\d+ rows were in conflict still.*Column 0 is in 60 rows.*at most 2, .*d = \d+ is expected",
+    ) as found:
         fit(S, d=3, method="redraw", restarts=2, redraws=4, generator=g, **EASY)
-    assert found.value.code.q.shape == (60, 3) and verify(found.value.code, S)[:4] == found.value.report[:4]
-    assert f" {int((found.value.report.rows[:, 1] < T).sum())} rows were" in str(found.value)
+    assert (
+        found.value.code.q.shape == (60, 3)
+        and verify(found.value.code, S)[:4] == found.value.report[:4]
+    )
+    assert f" {int((found.value.report.rows[:, 1] < T).sum())} rows were" in str(
+        found.value
+    )
     with pytest.raises(Exhausted) as found:
-        fit(torch.arange(60)[:, None], d=3, method="redraw", restarts=1, redraws=2, generator=g, **EASY)
+        fit(
+            torch.arange(60)[:, None],
+            d=3,
+            method="redraw",
+            restarts=1,
+            redraws=2,
+            generator=g,
+            **EASY,
+        )
     assert "Column" not in str(found.value)
 
 
 def test_progress_of_redrawing():
     seen = []
     bar = lambda steps: (seen.append((len(steps), i)) or i for i in steps)
-    fit(torch.randperm(64, generator=gen(9))[:, None], method="redraw", redraws=30, generator=gen(9), progress=bar, **EASY)
-    assert seen[0] == (31, 0) and seen[1] == (31, 1) and seen[-1] == (1, 0)  # rounds, then one tile
+    fit(
+        torch.randperm(64, generator=gen(9))[:, None],
+        method="redraw",
+        redraws=30,
+        generator=gen(9),
+        progress=bar,
+        **EASY,
+    )
+    assert (
+        seen[0] == (31, 0) and seen[1] == (31, 1) and seen[-1] == (1, 0)
+    )  # rounds, then one tile
 
 
 SCRIPT = """
@@ -422,9 +657,17 @@ print(peak() - before, report.peak_bytes, 4 * n * n)
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(sys.platform != "linux", reason="ru_maxrss counts kilobytes on Linux")
+@pytest.mark.skipif(
+    sys.platform != "linux", reason="ru_maxrss counts kilobytes on Linux"
+)
 def test_memory_is_a_fiftieth_of_the_logits():
-    done = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True, timeout=300, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=True,
+    )
     grown, counted, logits = map(int, done.stdout.split())
     assert counted < logits / 50 and grown < logits / 50
 
@@ -435,14 +678,40 @@ def test_memory_is_a_fiftieth_of_the_logits():
 def test_figures_are_small_and_described():
     g = gen(10)
     p = torch.softmax(torch.randn(2, 20, 20, generator=g), -1)
-    row = {"k": 1, "level": 2, "n": [64, 128], "measured": [30, 40], "predicted": [32, 41]}
+    row = {
+        "k": 1,
+        "level": 2,
+        "n": [64, 128],
+        "measured": [30, 40],
+        "predicted": [32, 41],
+    }
     plain = {"k": 1, "n": [64, 256], "measured": [400, 600]}
-    frames, labels = draw.growing(torch.rand(20, 20, generator=g).topk(2).indices, (2, 8, 19), eps1=0.1, generator=g)
-    made = [draw.real_maps(list(p), p.sort(-1, descending=True).values.cumsum(-1).mean(-2)), draw.same_weights({"a": p[0], "b": p[1]})]
-    made += [draw.dimensions([row], interpolated_dimension), draw.plain([plain], lambda n, k: 100 * n * k), *frames]
+    frames, labels = draw.growing(
+        torch.rand(20, 20, generator=g).topk(2).indices,
+        (2, 8, 19),
+        eps1=0.1,
+        generator=g,
+    )
+    made = [
+        draw.real_maps(list(p), p.sort(-1, descending=True).values.cumsum(-1).mean(-2)),
+        draw.same_weights({"a": p[0], "b": p[1]}),
+    ]
+    made += [
+        draw.dimensions([row], interpolated_dimension),
+        draw.plain([plain], lambda n, k: 100 * n * k),
+        *frames,
+    ]
     assert labels == ["d = 2", "d = 8", "d = 19"]
     for fig in made:
-        assert 2000 < len(figures.show(fig, alt="A figure for the tests, described in one long sentence.").data) < 280_000
+        assert (
+            2000
+            < len(
+                figures.show(
+                    fig, alt="A figure for the tests, described in one long sentence."
+                ).data
+            )
+            < 280_000
+        )
         assert all(ax.get_xlabel() and ax.get_ylabel() for ax in fig.axes)
 
 
@@ -464,10 +733,18 @@ GOOD = torch.tensor([[0, 1], [1, 2], [2, -1]])
         (GOOD[:0], None, "at least one row"),
         (GOOD + 1, None, r"row 1 points outside 0..2"),
         (GOOD - 1, None, r"row 2 points outside 0..2"),
-        (torch.tensor([[0, 1], [-1, -1], [2, 0]]), None, "row 1 is empty; a row of attention sums to one"),
+        (
+            torch.tensor([[0, 1], [-1, -1], [2, 0]]),
+            None,
+            "row 1 is empty; a row of attention sums to one",
+        ),
         (torch.tensor([[0, 1], [1, 2], [2, 2]]), None, "row 2 names a column twice"),
         (GOOD, torch.zeros(3, 3), "log_weights must have the shape of columns"),
-        (GOOD, torch.tensor([[0.0, 1], [-math.inf, 1], [0, 0]]), "log_weights: row 1 holds NaN or infinity; weights must be positive"),
+        (
+            GOOD,
+            torch.tensor([[0.0, 1], [-math.inf, 1], [0, 0]]),
+            "log_weights: row 1 holds NaN or infinity; weights must be positive",
+        ),
         (GOOD, torch.tensor([[0.0, math.nan], [0, 1], [0, 0]]), "log_weights: row 0"),
         (GOOD, [[0.0, 1.0]] * 3, "log_weights must be a floating"),
         (GOOD, torch.zeros(3, 2, dtype=torch.int64), "log_weights must be a floating"),
@@ -501,15 +778,30 @@ def test_bad_patterns_are_refused(columns, weights, message):
         ({"d": 60.5}, "d must be an integer, got 60.5"),
         ({"dtype": torch.int64}, "dtype must be one of"),
         ({"restarts": 2.5}, "restarts must be at least 1, an integer, got 2.5"),
-        ({"d": 2**23, "method": "integer"}, r"below 2\^24 to be exact, and k d = 16777216"),
+        (
+            {"d": 2**23, "method": "integer"},
+            r"below 2\^24 to be exact, and k d = 16777216",
+        ),
         ({"eps1": 1e-3, "eps2": 0.01, "method": "integer"}, r"below 2\^24 to be exact"),
-        ({"log_weights": torch.tensor([[-1e308, 1e308]] * 3, dtype=DOUBLE)}, "row 0 has weights too far apart"),
+        (
+            {"log_weights": torch.tensor([[-1e308, 1e308]] * 3, dtype=DOUBLE)},
+            "row 0 has weights too far apart",
+        ),
         ({"redraws": 0}, "redraws must be at least 1, an integer, got 0"),
-        ({"redraws": 2.5, "method": "redraw"}, "redraws must be at least 1, an integer, got 2.5"),
+        (
+            {"redraws": 2.5, "method": "redraw"},
+            "redraws must be at least 1, an integer, got 2.5",
+        ),
         ({"d": 1, "method": "redraw"}, "d must be at least 2, the longest row"),
         ({"method": "redraw", "keys": "primes"}, "keys must be one of"),
-        ({"method": "redraw", "progress": lambda steps: list(steps)[::-1]}, "progress must pass on every round in order: round 0 was due, got 200"),
-        ({"method": "redraw", "progress": lambda steps: []}, "progress must pass on every round"),
+        (
+            {"method": "redraw", "progress": lambda steps: list(steps)[::-1]},
+            "progress must pass on every round in order: round 0 was due, got 200",
+        ),
+        (
+            {"method": "redraw", "progress": lambda steps: []},
+            "progress must pass on every round",
+        ),
         ({"generator": None}, "generator must be a torch.Generator"),
     ],
 )
@@ -531,23 +823,45 @@ def test_codes_that_do_not_fit_are_refused():
         (Code(eye, eye, 1e9, 1e9), "eps1 must lie strictly between 0 and 1"),
         (Code(eye, eye, 0.0, 0.5), "eps1 must lie strictly between 0 and 1, got 0"),
         (Code(eye, eye, 0.1, 0.0), "eps2 must lie strictly between 0 and 1, got 0"),
-        (Code(eye.to(torch.int8), eye.to(torch.int8), 0.1, 0.5, -1.0), "scale must be positive and finite, got -1"),
-        (Code(eye, eye, 0.1, 0.5, math.inf), "scale must be positive and finite, got inf"),
-        (Code(eye * 1e25, -eye * 1e25, 0.1, 0.5), r"logits of size 1e\+50 could overflow torch.float32"),
+        (
+            Code(eye.to(torch.int8), eye.to(torch.int8), 0.1, 0.5, -1.0),
+            "scale must be positive and finite, got -1",
+        ),
+        (
+            Code(eye, eye, 0.1, 0.5, math.inf),
+            "scale must be positive and finite, got inf",
+        ),
+        (
+            Code(eye * 1e25, -eye * 1e25, 0.1, 0.5),
+            r"logits of size 1e\+50 could overflow torch.float32",
+        ),
         (Code(eye * 1e38, eye / 1e38, 0.1, 0.5, 10.0), "could overflow torch.float32"),
-        (Code(*[torch.full((3, 1041), 127, dtype=torch.int8)] * 2, 0.1, 0.5), r"stay below 2\^24 to be exact, got .* 16790289"),
+        (
+            Code(*[torch.full((3, 1041), 127, dtype=torch.int8)] * 2, 0.1, 0.5),
+            r"stay below 2\^24 to be exact, got .* 16790289",
+        ),
     ):
         with pytest.raises(ValueError, match=message):
             verify(code, GOOD)
     for tile in ((0, 4), 64, (64,), (2.5, 4)):
         with pytest.raises(ValueError, match="tile must be two positive"):
             verify(Code(eye, eye, 0.1, 0.5), GOOD, tile=tile)
-    for progress in (lambda rows: [], lambda rows: list(rows)[:2], lambda rows: list(rows)[::-1]):
-        with pytest.raises(ValueError, match="progress must pass on every tile of rows"):
+    for progress in (
+        lambda rows: [],
+        lambda rows: list(rows)[:2],
+        lambda rows: list(rows)[::-1],
+    ):
+        with pytest.raises(
+            ValueError, match="progress must pass on every tile of rows"
+        ):
             verify(Code(eye, eye, 0.1, 0.5), GOOD, tile=(1, 3), progress=progress)
-    for run in (lambda: predicted_dimension(4, 5, eps1=0.1, s=9), lambda: predicted_dimension(4, 1, eps1=0.1, s=1),
-                lambda: plain_dimension(4, 1, eps1=2, eps2=0.5), lambda: interpolated_dimension(4, 1, keys="gaussian"),
-                lambda: cap(torch.tensor(2.0), 3)):
+    for run in (
+        lambda: predicted_dimension(4, 5, eps1=0.1, s=9),
+        lambda: predicted_dimension(4, 1, eps1=0.1, s=1),
+        lambda: plain_dimension(4, 1, eps1=2, eps2=0.5),
+        lambda: interpolated_dimension(4, 1, keys="gaussian"),
+        lambda: cap(torch.tensor(2.0), 3),
+    ):
         with pytest.raises(ValueError):
             run()
 

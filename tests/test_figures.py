@@ -20,11 +20,16 @@ ALT = "A figure for the tests, described in one sentence that is long enough."
 def sums():
     g = torch.Generator().manual_seed(0)
     layers = random_layers(3, 2, 6, 3, generator=g)
-    return path_sums(torch.randn(4, 6, dtype=torch.float64, generator=g), layers, skip=True).by_length
+    return path_sums(
+        torch.randn(4, 6, dtype=torch.float64, generator=g), layers, skip=True
+    ).by_length
 
 
 def images(html: str) -> list[bytes]:
-    return [base64.b64decode(data) for data in re.findall(r'src="data:image/[a-z+]+;base64,([^"]+)"', html)]
+    return [
+        base64.b64decode(data)
+        for data in re.findall(r'src="data:image/[a-z+]+;base64,([^"]+)"', html)
+    ]
 
 
 def described(fig) -> None:
@@ -37,7 +42,9 @@ def described(fig) -> None:
         assert not ax.axison or (ax.get_xlabel() and ax.get_ylabel())
 
 
-def doubled(ax, least: int, way=lambda line: (line.get_marker(), str(line.get_linestyle()))) -> None:
+def doubled(
+    ax, least: int, way=lambda line: (line.get_marker(), str(line.get_linestyle()))
+) -> None:
     """The curves of the legend, `least` or more, differ by mark or dash and not by colour alone."""
     ways = [way(line) for line in ax.lines if not line.get_label().startswith("_")]
     assert len(set(ways)) == len(ways) >= least
@@ -51,12 +58,20 @@ def every_figure():
     c = torch.linspace(0, 1, 5)
     return {
         "network": draw.network(3, 2, (0, None, 1)),
-        "profile": draw.profile(path_counts([2] * 3, skip=True), norms, [[1.0], [1.0], [2.0, 3.0], [0.5]]),
-        "estimators": draw.estimators(single, estimates, work=24, generator=torch.Generator().manual_seed(0)),
+        "profile": draw.profile(
+            path_counts([2] * 3, skip=True), norms, [[1.0], [1.0], [2.0, 3.0], [0.5]]
+        ),
+        "estimators": draw.estimators(
+            single, estimates, work=24, generator=torch.Generator().manual_seed(0)
+        ),
         "recomputed": draw.recomputed(c, c, c / 2),
-        "tail": collapsed.tail(range(3), torch.tensor([1.0, -5.0, -20.0]), torch.tensor([1.0, -3.0, -9.0])),
+        "tail": collapsed.tail(
+            range(3), torch.tensor([1.0, -5.0, -20.0]), torch.tensor([1.0, -3.0, -9.0])
+        ),
         "toy_map": collapsed.toy_map(c + 0.1, (1.0, 0.25, 4.0)),
-        "floors": collapsed.floors({"a": -c, "b": c, "c": torch.full((5,), -torch.inf)}, -c),
+        "floors": collapsed.floors(
+            {"a": -c, "b": c, "c": torch.full((5,), -torch.inf)}, -c
+        ),
         "constants": collapsed.constants([10, 100], [0.5, 1.0], [0.1, 0.5]),
     }
 
@@ -67,12 +82,18 @@ def test_figures_are_small_and_described(name):
 
 
 def test_the_same_figure_is_the_same_file():
-    first, second = (figures.show(every_figure()["network"], alt=ALT).data for _ in range(2))
+    first, second = (
+        figures.show(every_figure()["network"], alt=ALT).data for _ in range(2)
+    )
     assert first == second
 
 
 def test_colours_are_doubled_by_mark_or_dash():
-    for fig in (every_figure()["profile"], every_figure()["estimators"], every_figure()["recomputed"]):
+    for fig in (
+        every_figure()["profile"],
+        every_figure()["estimators"],
+        every_figure()["recomputed"],
+    ):
         for ax in fig.axes:
             ways = [(line.get_marker(), line.get_linestyle()) for line in ax.lines]
             assert len(set(ways)) == len(ways)
@@ -94,7 +115,10 @@ def test_slider_stands_without_scripts_and_needs_no_network():
     assert all(f"Shown: {label}." in p for label, p in zip(labels, pictures))
     assert "<label hidden>" in html and 'type="range"' in html
     assert "http" not in re.sub(r'src="data:[^"]*"', "", html)
-    assert frames[0].axes[1].get_title() != frames[-1].axes[1].get_title() and "0.0%" in frames[-1].axes[1].get_title()
+    assert (
+        frames[0].axes[1].get_title() != frames[-1].axes[1].get_title()
+        and "0.0%" in frames[-1].axes[1].get_title()
+    )
 
 
 @pytest.mark.bad_input

@@ -17,7 +17,13 @@ def records():
             seconds = [[1e-3 * (v / at[0]) ** axis.time for v in at]] * 3
             bytes_ = [int(4096 * (v / at[0]) ** axis.memory) for v in at]
             measured = {"seconds": {"ours": seconds}, "peak bytes": bytes_}
-            yield {"job": "scaling", "kernel": kernel.name, "axis": name, "at": at, **measured}
+            yield {
+                "job": "scaling",
+                "kernel": kernel.name,
+                "axis": name,
+                "at": at,
+                **measured,
+            }
 
 
 @pytest.mark.parametrize("what", ["time", "memory"])
@@ -45,14 +51,20 @@ def test_every_look_is_a_kernel_of_the_table():
 def test_lines_start_at_one_and_end_where_the_record_does():
     ax = draw.scaling(list(records()), ["n", "L"]).axes[0]
     lines = {line.get_label(): line for line in ax.lines}
-    assert all(line.get_xdata()[0] == line.get_ydata()[0] == 1 for line in lines.values())
+    assert all(
+        line.get_xdata()[0] == line.get_ydata()[0] == 1 for line in lines.values()
+    )
     assert abs(lines["attention matrix"].get_ydata()[-1] - 64) < 1e-9
     assert abs(lines["window"].get_ydata()[-1] - 8) < 1e-9
-    assert list(lines["_slope 2"].get_ydata()) == [1, lines["_slope 2"].get_xdata()[1] ** 2]
+    assert list(lines["_slope 2"].get_ydata()) == [
+        1,
+        lines["_slope 2"].get_xdata()[1] ** 2,
+    ]
 
 
 @pytest.mark.parametrize(
-    ("axes", "what", "words"), [(["n"], "bytes", "what must be"), (["q"], "time", "no kernel of the figure")]
+    ("axes", "what", "words"),
+    [(["n"], "bytes", "what must be"), (["q"], "time", "no kernel of the figure")],
 )
 def test_bad_words_are_refused(axes, what, words):
     with pytest.raises(ValueError, match=words):

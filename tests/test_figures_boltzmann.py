@@ -14,7 +14,9 @@ def every_figure():
     return {
         "near_miss": draw.near_miss(x, x.cos(), 1.57),
         "slices": draw.slices(x, {"2": x, "4": x**2, "16": x.sin()}, (0.0, 1.0, 2.0)),
-        "tightness": draw.tightness({"a": ([10.0, 20.0], [1.1, 3.0]), "b": ([15.0], [1e9])}),
+        "tightness": draw.tightness(
+            {"a": ([10.0, 20.0], [1.1, 3.0]), "b": ([15.0], [1e9])}
+        ),
     }
 
 

@@ -14,7 +14,9 @@ def every_figure():
     return {
         "growth": draw.growth(result["n"], result["rows"]),
         "errors": draw.errors(result["accuracy"]["rows"]),
-        "rounds": draw.rounds([1, 2, 4], [0.5, 0.2, 0.1], [0.5, 0.4, 0.3], [0.5, 0.2, 0.1]),
+        "rounds": draw.rounds(
+            [1, 2, 4], [0.5, 0.2, 0.1], [0.5, 0.4, 0.3], [0.5, 0.2, 0.1]
+        ),
     }
 
 
@@ -32,15 +34,29 @@ def test_colours_are_doubled_by_mark_or_dash(name):
 
 def test_a_ring_stands_at_each_crossover():
     result = load_result("complexity")["result"]
-    rings = [line for line in every_figure()["growth"].axes[0].lines if line.get_markersize() == 11]
-    crossed = [row for row in draw.MARKS if (result["rows"][row]["crossover"] or 0) > result["n"][0]]
+    rings = [
+        line
+        for line in every_figure()["growth"].axes[0].lines
+        if line.get_markersize() == 11
+    ]
+    crossed = [
+        row
+        for row in draw.MARKS
+        if (result["rows"][row]["crossover"] or 0) > result["n"][0]
+    ]
     assert len(rings) == len(crossed) >= 4
 
 
 def test_the_stored_result_is_whole():
     stored = load_result("complexity")
     result = stored["result"]
-    assert set(draw.MARKS) <= set(result["rows"]) and stored["about"]["threads"] == 1 and result["cuda"] == "not run"
+    assert (
+        set(draw.MARKS) <= set(result["rows"])
+        and stored["about"]["threads"] == 1
+        and result["cuda"] == "not run"
+    )
     for row in result["rows"].values():
-        assert len(row["ms"]) == len(row["flops"]) == len(row["bytes"]) == len(result["n"])
+        assert (
+            len(row["ms"]) == len(row["flops"]) == len(row["bytes"]) == len(result["n"])
+        )
         assert all(low <= middle <= high for low, middle, high in row["ms"])

@@ -14,65 +14,131 @@ from attnlib.figures import copying as draw
 
 
 def every_figure():
-    field = copying.receptive_fields([patterns.causal(patterns.fixed(16, 3)).mask(1)])[-1]
-    variants = [{"pattern": p, "w": i, "layers": 2, "scheme": "union", "runs": [
-                    {"sparsity": 0.1 * i, "accuracy": 0.1 * i - 0.02 * s, "bits": 3.0, "bound": 0.1 * i} for s in range(3)]}
-                for p in ("strided", "fixed", "random") for i in (3, 4, 5)]
+    field = copying.receptive_fields([patterns.causal(patterns.fixed(16, 3)).mask(1)])[
+        -1
+    ]
+    variants = [
+        {
+            "pattern": p,
+            "w": i,
+            "layers": 2,
+            "scheme": "union",
+            "runs": [
+                {
+                    "sparsity": 0.1 * i,
+                    "accuracy": 0.1 * i - 0.02 * s,
+                    "bits": 3.0,
+                    "bound": 0.1 * i,
+                }
+                for s in range(3)
+            ],
+        }
+        for p in ("strided", "fixed", "random")
+        for i in (3, 4, 5)
+    ]
     return {
-        "fields": draw.fields([field, field], ["one", "two"], [copying.reached(field)] * 2),
+        "fields": draw.fields(
+            [field, field], ["one", "two"], [copying.reached(field)] * 2
+        ),
         "ladder": draw.ladder(variants),
-        "by_sparsity": draw.by_sparsity([("left", "accuracy", "accuracy", variants), ("right", "bits", "bits", variants)], bounds=True),
-        "mixers": draw.mixers([("copying", "accuracy", {"AA": [1.0, 0.9], "AC": [0.5]}, {"AA": 1.0})]),
-        "curves": draw.curves({"a": [[3.0, 2.0, 1.0]], "b": [[3.0, 2.5, 2.0]]}, 20, math.log(16)),
+        "by_sparsity": draw.by_sparsity(
+            [
+                ("left", "accuracy", "accuracy", variants),
+                ("right", "bits", "bits", variants),
+            ],
+            bounds=True,
+        ),
+        "mixers": draw.mixers(
+            [("copying", "accuracy", {"AA": [1.0, 0.9], "AC": [0.5]}, {"AA": 1.0})]
+        ),
+        "curves": draw.curves(
+            {"a": [[3.0, 2.0, 1.0]], "b": [[3.0, 2.5, 2.0]]}, 20, math.log(16)
+        ),
     }
 
 
-@pytest.mark.parametrize("name", ["fields", "ladder", "by_sparsity", "mixers", "curves"])
+@pytest.mark.parametrize(
+    "name", ["fields", "ladder", "by_sparsity", "mixers", "curves"]
+)
 def test_figures_are_small_and_described(name):
     described(every_figure()[name])
 
 
 def test_labels_and_what_is_drawn():
     star = {"pattern": "star", "w": 0, "layers": 4, "scheme": "multihead"}
-    assert draw.label(star) == "star, L=4, M" and draw.label({**star, "w": 16, "scheme": "sequential"}) == "star 16, L=4, S"
+    assert (
+        draw.label(star) == "star, L=4, M"
+        and draw.label({**star, "w": 16, "scheme": "sequential"}) == "star 16, L=4, S"
+    )
     figures = every_figure()
-    marks = [line for line in figures["ladder"].axes[0].lines if line.get_marker() == "s"]
-    assert [list(line.get_xdata()) for line in marks] == [pytest.approx([0.1 * i, 0.1 * i - 0.02, 0.1 * i - 0.04]) for i in (3, 4, 5)]
+    marks = [
+        line for line in figures["ladder"].axes[0].lines if line.get_marker() == "s"
+    ]
+    assert [list(line.get_xdata()) for line in marks] == [
+        pytest.approx([0.1 * i, 0.1 * i - 0.02, 0.1 * i - 0.04]) for i in (3, 4, 5)
+    ]
     lines = figures["by_sparsity"].axes[0].lines
     means = next(line for line in lines if line.get_label() == "strided")
-    assert list(means.get_xdata()) == pytest.approx([0.3, 0.4, 0.5]) and list(means.get_ydata()) == pytest.approx([0.28, 0.38, 0.48])
+    assert list(means.get_xdata()) == pytest.approx([0.3, 0.4, 0.5]) and list(
+        means.get_ydata()
+    ) == pytest.approx([0.28, 0.38, 0.48])
     dashes = [line for line in lines if line.get_linestyle() == "--"]
     assert len(dashes) == 9 and list(dashes[0].get_ydata()) == pytest.approx([0.3, 0.3])
 
 
 def test_colours_are_doubled_by_mark():
     doubled(every_figure()["curves"].axes[0], 2)
-    assert len({mark for _, mark in draw.STYLES.values()}) == len({colour for colour, _ in draw.STYLES.values()}) == len(draw.STYLES)
+    assert (
+        len({mark for _, mark in draw.STYLES.values()})
+        == len({colour for colour, _ in draw.STYLES.values()})
+        == len(draw.STYLES)
+    )
 
 
 def test_the_stored_result_is_whole():
     stored = load_result("copying")
     result, settings = stored["result"], stored["about"]["settings"]
     assert stored["about"]["threads"] == 1 and len(settings["text"]["sha256"]) == 64
-    assert {"copying", "longer", "mixers", "masked", "language", "mixers_on_text"} <= set(result)
+    assert {
+        "copying",
+        "longer",
+        "mixers",
+        "masked",
+        "language",
+        "mixers_on_text",
+    } <= set(result)
     assert set(settings["records"]) == set(result)
     for name, part in result.items():
         own = settings["records"][name]
         total = sum(run["cpu_seconds"] for variant in part for run in variant["runs"])
-        assert own["command"].startswith("python copying.py") and own["cpu_seconds"] == round(total, 1)
+        assert own["command"].startswith("python copying.py") and own[
+            "cpu_seconds"
+        ] == round(total, 1)
         for variant in part:
             assert [run["seed"] for run in variant["runs"]] == settings["seeds"]
             for run in variant["runs"]:
-                assert len(run["weights"]) == 64 and len(run["curve"]) >= 10 and 0 <= run["accuracy"] <= 1
+                assert (
+                    len(run["weights"]) == 64
+                    and len(run["curve"]) >= 10
+                    and 0 <= run["accuracy"] <= 1
+                )
 
 
 def test_no_stored_run_exceeds_its_ceiling():
     result = load_result("copying")["result"]
-    runs = [run for part in result.values() for variant in part for run in variant["runs"] if "ceiling" in run]
+    runs = [
+        run
+        for part in result.values()
+        for variant in part
+        for run in variant["runs"]
+        if "ceiling" in run
+    ]
     assert len(runs) >= 60 and all(run["accuracy"] <= run["ceiling"] for run in runs)
 
 
-@pytest.mark.parametrize(("part", "m", "symbols"), [("copying", 15, 16), ("full", 127, 127)])
+@pytest.mark.parametrize(
+    ("part", "m", "symbols"), [("copying", 15, 16), ("full", 127, 127)]
+)
 def test_the_stored_bounds_are_those_of_the_fields(part, m, symbols):
     for variant in load_result("copying")["result"][part]:
         for run in variant["runs"]:
@@ -83,8 +149,17 @@ def test_the_stored_bounds_are_those_of_the_fields(part, m, symbols):
 def test_the_runs_of_full_size_are_of_one_kind():
     """The same settings for all cases, a whole curve for each run, no case twice, and each with the commit it ran at."""
     stored = load_result("copying")
-    own, part = stored["about"]["settings"]["records"]["full"]["settings"], stored["result"]["full"]
-    assert (own["m"], own["symbols"], own["batch"], own["width"], own["tied"]) == (127, 127, 16, 64, True)
+    own, part = (
+        stored["about"]["settings"]["records"]["full"]["settings"],
+        stored["result"]["full"],
+    )
+    assert (own["m"], own["symbols"], own["batch"], own["width"], own["tied"]) == (
+        127,
+        127,
+        16,
+        64,
+        True,
+    )
     assert len({draw.label(v) for v in part}) == len(part) >= 6
     for variant in part:
         assert len(variant["commit"]) == 12

@@ -18,7 +18,12 @@ def every_figure():
         "length_laws": draw.length_laws({"a": (3, 2), "b": (12, 12), "c": (2, 5)}),
         "by_length": draw.by_length({"one": task, "two": task}),
         "drawn": draw.drawn({"all": alone, "20 paths": alone / 2}, 0.9),
-        "circle": draw.circle({"pure": {"near": way, "opposite": way}, "skip": {"near": way, "opposite": way}}),
+        "circle": draw.circle(
+            {
+                "pure": {"near": way, "opposite": way},
+                "skip": {"near": way, "opposite": way},
+            }
+        ),
     }
 
 

@@ -13,9 +13,17 @@ def every_figure():
     logs = torch.tensor([1.0, 0.5, -3.0, -20.0, -70.0])
     small = torch.tensor([0.6, 0.4, 1e-6, 1e-15])
     return {
-        "speeds": draw.speeds({"a": logs, "b": logs / 9, "c": logs / 8, "d": -logs / 99}),
-        "depth": draw.depth([1 / (1 + l) for l in range(200)], [0.5 / (1 + l) for l in range(200)], [1.0, 0.1, 1e-3]),
-        "variants": draw.variants({"a": small, "b": small / 2, "c": small + 0.1, "d": small + 0.2}, 1e-15),
+        "speeds": draw.speeds(
+            {"a": logs, "b": logs / 9, "c": logs / 8, "d": -logs / 99}
+        ),
+        "depth": draw.depth(
+            [1 / (1 + l) for l in range(200)],
+            [0.5 / (1 + l) for l in range(200)],
+            [1.0, 0.1, 1e-3],
+        ),
+        "variants": draw.variants(
+            {"a": small, "b": small / 2, "c": small + 0.1, "d": small + 0.2}, 1e-15
+        ),
     }
 
 

@@ -13,14 +13,29 @@ from attnlib.figures import ids as draw
 
 def every_figure():
     betas = [0.01, 0.1, 1.0, 10.0, 100.0]
-    runs = {name: [[90 - k - 10 * i for i in range(5)] for _ in range(3)] for k, name in enumerate(("float64", "float32", "sparsemax"))}
+    runs = {
+        name: [[90 - k - 10 * i for i in range(5)] for _ in range(3)]
+        for k, name in enumerate(("float64", "float32", "sparsemax"))
+    }
     runs |= {"log10_gap": [[-7.0, -7.1, -7.5, -40.0, -400.0]] * 3, "hardmax": [3, 4, 5]}
-    several = {how: {str(n): [n**-1.0, n**-1.1] for n in (300, 3000)} for how in ("1 heads", "2 heads", "4 heads", "2 layers", "rank 2")}
-    frames, labels = draw.ids(torch.tensor([-1.0, 0.5, 2.0, 3.0]), 2, {0.0: -math.inf, 1.0: -2.0})
+    several = {
+        how: {str(n): [n**-1.0, n**-1.1] for n in (300, 3000)}
+        for how in ("1 heads", "2 heads", "4 heads", "2 layers", "rank 2")
+    }
+    frames, labels = draw.ids(
+        torch.tensor([-1.0, 0.5, 2.0, 3.0]), 2, {0.0: -math.inf, 1.0: -2.0}
+    )
     assert labels == ["beta = 0", "beta = 1"]
     return {
-        "kept": draw.kept(betas, runs, 100), "ids at 0": frames[0], "ids at 1": frames[1],
-        "bound": draw.bound({0.1: -2.0, 10.0: -5.0, 30.0: -20.0, 100.0: -60.0}, 26.0, {30.0: -21.0, 100.0: -61.0}), "heads": draw.heads(several),
+        "kept": draw.kept(betas, runs, 100),
+        "ids at 0": frames[0],
+        "ids at 1": frames[1],
+        "bound": draw.bound(
+            {0.1: -2.0, 10.0: -5.0, 30.0: -20.0, 100.0: -60.0},
+            26.0,
+            {30.0: -21.0, 100.0: -61.0},
+        ),
+        "heads": draw.heads(several),
     }
 
 
@@ -37,5 +52,9 @@ def test_colours_are_doubled_by_mark_or_dash(name, least):
 
 
 def test_ids_of_a_token_stand_on_its_line():
-    marks = [line for line in every_figure()["ids at 0"].axes[0].lines if line.get_marker() == "|"]
+    marks = [
+        line
+        for line in every_figure()["ids at 0"].axes[0].lines
+        if line.get_marker() == "|"
+    ]
     assert [sorted(line.get_xdata()) for line in marks][0] == [-0.25, 0.5, 1.0]

@@ -22,4 +22,6 @@ def test_masks_show_the_first_step_that_reads(count):
     fig = draw.masks({str(i): patterns.strided(9) for i in range(count)})
     assert sum(ax.axison for ax in fig.axes) == count
     image = fig.axes[0].images[0].get_array()
-    assert (image == 1).sum() == patterns.strided(9).degrees(0).sum() and set(image.flatten().tolist()) == {0, 1, 2}
+    assert (image == 1).sum() == patterns.strided(9).degrees(0).sum() and set(
+        image.flatten().tolist()
+    ) == {0, 1, 2}

@@ -12,7 +12,11 @@ ALT = "A figure for the tests, described in one sentence that is long enough."
 
 
 def every_figure():
-    k, e, g = [4, 8, 16], torch.tensor([2.0, 1.4, 1.0]), torch.Generator().manual_seed(0)
+    k, e, g = (
+        [4, 8, 16],
+        torch.tensor([2.0, 1.4, 1.0]),
+        torch.Generator().manual_seed(0),
+    )
     return {
         "errors": draw.errors(k, {"a": (e, 1.1 * e), "b": (e / 4, e / 4)}, 0.5),
         "tails": draw.tails((0.5, 0.25), draws=100, generator=g),

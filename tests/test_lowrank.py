@@ -10,22 +10,44 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attnlib.lowrank import effective_rank, linformer_attention, nystrom_attention, sampled_product, svd_surrogate
+from attnlib.lowrank import (
+    effective_rank,
+    linformer_attention,
+    nystrom_attention,
+    sampled_product,
+    svd_surrogate,
+)
 
-SIZES = st.tuples(st.integers(1, 9), st.integers(1, 5), st.integers(1, 4), st.integers(1, 9))
+SIZES = st.tuples(
+    st.integers(1, 9), st.integers(1, 5), st.integers(1, 4), st.integers(1, 9)
+)
 
 
 def drawn(*sizes, seed=0, dtype=torch.float64, device="cpu"):
     g = torch.Generator().manual_seed(seed)
-    return [torch.randn(size, generator=g, dtype=torch.float64).to(device, dtype) for size in sizes]
+    return [
+        torch.randn(size, generator=g, dtype=torch.float64).to(device, dtype)
+        for size in sizes
+    ]
 
 
 def instance(n=8, d=3, d_v=2, r=4, batch=(), seed=0, **how):
-    return drawn((*batch, n, d), (*batch, n, d), (*batch, n, d_v), (r, n), (r, n), seed=seed, **how)
+    return drawn(
+        (*batch, n, d),
+        (*batch, n, d),
+        (*batch, n, d_v),
+        (r, n),
+        (r, n),
+        seed=seed,
+        **how,
+    )
 
 
 def dense(q, k, v, scale=None):
-    return torch.softmax(q @ k.mT * (q.shape[-1] ** -0.5 if scale is None else scale), -1) @ v
+    return (
+        torch.softmax(q @ k.mT * (q.shape[-1] ** -0.5 if scale is None else scale), -1)
+        @ v
+    )
 
 
 def literal_linformer(q, k, v, e, f, scale):
@@ -46,7 +68,9 @@ def literal_nystrom(q, k, v, m, scale):
     size = len(q) // m
     q_m = torch.stack([q[a * size : (a + 1) * size].sum(0) / size for a in range(m)])
     k_m = torch.stack([k[a * size : (a + 1) * size].sum(0) / size for a in range(m)])
-    rows = lambda x, y: torch.stack([(scale * row @ y.T).exp() / (scale * row @ y.T).exp().sum() for row in x])
+    rows = lambda x, y: torch.stack(
+        [(scale * row @ y.T).exp() / (scale * row @ y.T).exp().sum() for row in x]
+    )
     core = rows(q_m, k_m)
     return rows(q, k_m) @ torch.linalg.inv(core) @ rows(q_m, k) @ v
 
@@ -70,7 +94,11 @@ def test_linformer_is_its_formula(sizes, seed):
     n, d, d_v, r = sizes
     tensors = instance(n, d, d_v, min(r, n), seed=seed)
     compare(linformer_attention, lambda *t: literal_linformer(*t, d**-0.5), tensors)
-    compare(lambda *t: linformer_attention(*t, scale=0.3), lambda *t: literal_linformer(*t, 0.3), tensors)
+    compare(
+        lambda *t: linformer_attention(*t, scale=0.3),
+        lambda *t: literal_linformer(*t, 0.3),
+        tensors,
+    )
 
 
 def test_linformer_is_dense_for_the_identity():
@@ -81,31 +109,54 @@ def test_linformer_is_dense_for_the_identity():
 
 def test_nystrom_is_its_formula():
     q, k, v, *_ = instance()
-    compare(lambda q, k, v: nystrom_attention(q, k, v, 4), lambda q, k, v: literal_nystrom(q, k, v, 4, 3**-0.5), [q, k, v], 1e-8)
-    compare(lambda q, k, v: nystrom_attention(q, k, v, 2, scale=0.2), lambda q, k, v: literal_nystrom(q, k, v, 2, 0.2), [q, k, v], 1e-8)
+    compare(
+        lambda q, k, v: nystrom_attention(q, k, v, 4),
+        lambda q, k, v: literal_nystrom(q, k, v, 4, 3**-0.5),
+        [q, k, v],
+        1e-8,
+    )
+    compare(
+        lambda q, k, v: nystrom_attention(q, k, v, 2, scale=0.2),
+        lambda q, k, v: literal_nystrom(q, k, v, 2, 0.2),
+        [q, k, v],
+        1e-8,
+    )
     assert (nystrom_attention(q, k, v, 8) - dense(q, k, v)).abs().max() < 1e-8
-    assert torch.allclose(nystrom_attention(q, k, v, 1), dense(q.mean(0, keepdim=True), k, v).expand(8, 2))
+    assert torch.allclose(
+        nystrom_attention(q, k, v, 1), dense(q.mean(0, keepdim=True), k, v).expand(8, 2)
+    )
 
 
 def test_batches_lead():
     q, k, v, e, f = instance(batch=(2, 3))
-    for run in (lambda *t: linformer_attention(*t, e, f), lambda *t: nystrom_attention(*t, 4)):
+    for run in (
+        lambda *t: linformer_attention(*t, e, f),
+        lambda *t: nystrom_attention(*t, 4),
+    ):
         whole = run(q, k, v)
         assert whole.shape == (2, 3, 8, 2)
-        assert all((whole[i, j] - run(q[i, j], k[i, j], v[i, j])).abs().max() < 1e-12 for i in range(2) for j in range(3))
+        assert all(
+            (whole[i, j] - run(q[i, j], k[i, j], v[i, j])).abs().max() < 1e-12
+            for i in range(2)
+            for j in range(3)
+        )
     p = torch.softmax(q @ k.mT, -1)
     assert torch.allclose(svd_surrogate(p, 3)[1, 2], svd_surrogate(p[1, 2], 3))
 
 
 def test_queries_may_be_more_or_fewer():
     q, k, v, e, f = instance()
-    assert torch.allclose(linformer_attention(q[:3], k, v, e, f), linformer_attention(q, k, v, e, f)[:3])
+    assert torch.allclose(
+        linformer_attention(q[:3], k, v, e, f), linformer_attention(q, k, v, e, f)[:3]
+    )
 
 
 def test_a_shorter_sequence_uses_the_first_columns_and_padding_counts_as_absent():
     q, k, v, e, f = instance()
     short = linformer_attention(q[:5], k[:5], v[:5], e, f)
-    assert torch.allclose(short, linformer_attention(q[:5], k[:5], v[:5], e[:, :5], f[:, :5]))
+    assert torch.allclose(
+        short, linformer_attention(q[:5], k[:5], v[:5], e[:, :5], f[:, :5])
+    )
     real = torch.arange(8) < 5
     k[5:], v[5:] = 1e6, -1e6
     assert torch.allclose(linformer_attention(q, k, v, e, f, padding=real)[:5], short)
@@ -144,7 +195,9 @@ def test_sampled_products_are_right_on_average():
     p, v = drawn((3, 5), (5, 2))
     g = torch.Generator().manual_seed(0)
     many = torch.stack([sampled_product(p, v, 2, generator=g) for _ in range(4000)])
-    assert (many.mean(0) - p @ v).abs().max() < 5 * float(many.std(0).max()) / math.sqrt(4000)
+    assert (many.mean(0) - p @ v).abs().max() < 5 * float(
+        many.std(0).max()
+    ) / math.sqrt(4000)
     v[1] = 0
     assert torch.isfinite(sampled_product(p, v, 50, generator=g)).all()
 
@@ -159,15 +212,24 @@ def test_gradients_of_sampled_products_are_right_on_average(monkeypatch):
         monkeypatch.setattr(torch, "multinomial", lambda *_, **__: torch.tensor(choice))
         out = sampled_product(p, v, 2, generator=torch.Generator())
         chance = math.prod(float(c[j] / c.sum()) for j in choice)
-        mean = [m + chance * slope for m, slope in zip(mean, torch.autograd.grad((out * weights).sum(), [p, v]))]
+        mean = [
+            m + chance * slope
+            for m, slope in zip(
+                mean, torch.autograd.grad((out * weights).sum(), [p, v])
+            )
+        ]
     for got, wanted in zip(mean, torch.autograd.grad((p @ v * weights).sum(), [p, v])):
         assert (got - wanted).abs().max() < 1e-12
 
 
 def test_effective_ranks():
     s = torch.tensor([[4.0, 2.0, 1.0, 1.0], [1.0, 1.0, 1.0, 1.0]])
-    assert effective_rank(s, 0.75, power=1).tolist() == [2, 3] and effective_rank(s, 0.75).tolist() == [2, 3]
-    assert effective_rank(s, 1.0).tolist() == [4, 4] and effective_rank(s, 1e-9).tolist() == [1, 1]
+    assert effective_rank(s, 0.75, power=1).tolist() == [2, 3] and effective_rank(
+        s, 0.75
+    ).tolist() == [2, 3]
+    assert effective_rank(s, 1.0).tolist() == [4, 4] and effective_rank(
+        s, 1e-9
+    ).tolist() == [1, 1]
     assert effective_rank(torch.tensor([1e-30, 1e-30])).tolist() == 2
 
 
@@ -180,13 +242,18 @@ def test_effective_ranks_in_low_precision(dtype):
 
 
 def test_devices_and_dtypes_agree(device):
-    wanted, many = linformer_attention(*instance()), nystrom_attention(*instance()[:3], 4)
+    wanted, many = (
+        linformer_attention(*instance()),
+        nystrom_attention(*instance()[:3], 4),
+    )
     for dtype, tolerance in ((torch.float64, 1e-10), (torch.float32, 1e-4)):
         q, k, v, e, f = instance(dtype=dtype, device=device)
         got = linformer_attention(q, k, v, e, f)
         assert got.dtype == dtype and got.device.type == device.type
         assert (got.cpu().double() - wanted).abs().max() < tolerance
-        assert (nystrom_attention(q, k, v, 4).cpu().double() - many).abs().max() < 100 * tolerance
+        assert (
+            nystrom_attention(q, k, v, 4).cpu().double() - many
+        ).abs().max() < 100 * tolerance
         p = torch.softmax(q @ k.mT, -1)
         assert svd_surrogate(p, 2).device.type == device.type
         g = torch.Generator().manual_seed(0)
@@ -196,7 +263,9 @@ def test_devices_and_dtypes_agree(device):
 
 def test_half_precision():
     q, k, v, e, f = instance(dtype=torch.bfloat16)
-    assert (linformer_attention(q, k, v, e, f).double() - linformer_attention(*instance())).abs().max() < 0.1
+    assert (
+        linformer_attention(q, k, v, e, f).double() - linformer_attention(*instance())
+    ).abs().max() < 0.1
 
 
 def test_it_trains():
@@ -205,7 +274,9 @@ def test_it_trains():
     pair = [t.requires_grad_() for t in (e, f)]
     optimizer, losses = torch.optim.Adam(pair, lr=0.05), []
     for _ in range(60):
-        loss = (linformer_attention(q, k, v, *pair, check=False) - wanted).square().mean()
+        loss = (
+            (linformer_attention(q, k, v, *pair, check=False) - wanted).square().mean()
+        )
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
@@ -220,21 +291,39 @@ def test_it_trains():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"mask": torch.ones(8, 8, dtype=torch.bool).tril()}, "takes no mask: its r keys are mixtures"),
+        (
+            {"mask": torch.ones(8, 8, dtype=torch.bool).tril()},
+            "takes no mask: its r keys are mixtures",
+        ),
         ({"mask": torch.ones(8, dtype=torch.bool)}, "Drop padded tokens by padding="),
-        ({"e": torch.ones(4, 7, dtype=torch.float64)}, "the sequence has 8 tokens, e only 7 columns"),
+        (
+            {"e": torch.ones(4, 7, dtype=torch.float64)},
+            "the sequence has 8 tokens, e only 7 columns",
+        ),
         ({"e": torch.ones(0, 8, dtype=torch.float64)}, "at least one row"),
         ({"e": torch.ones(9, 8, dtype=torch.float64)}, "r = 9 rows for n = 8 tokens"),
-        ({"e": torch.ones(8, dtype=torch.float64)}, r"e must be a torch tensor \(r, w\)"),
+        (
+            {"e": torch.ones(8, dtype=torch.float64)},
+            r"e must be a torch tensor \(r, w\)",
+        ),
         ({"e": None}, "e must be a torch tensor"),
         ({"f": torch.ones(3, 8, dtype=torch.float64)}, "f must have shape"),
         ({"f": torch.ones(4, 8)}, "share one dtype"),
         ({"e": torch.full((4, 8), math.nan, dtype=torch.float64)}, "e holds NaN"),
-        ({"q": torch.full((8, 3), math.inf, dtype=torch.float64)}, "q holds NaN or infinity"),
+        (
+            {"q": torch.full((8, 3), math.inf, dtype=torch.float64)},
+            "q holds NaN or infinity",
+        ),
         ({"q": torch.ones(8, 3).long()}, "floating point"),
         ({"q": torch.ones(0, 3)}, "at least one token"),
         ({"k": torch.ones(8, 4, dtype=torch.float64)}, "k must have shape"),
-        ({"k": torch.ones(0, 3, dtype=torch.float64), "v": torch.ones(0, 2, dtype=torch.float64)}, "k needs at least one token"),
+        (
+            {
+                "k": torch.ones(0, 3, dtype=torch.float64),
+                "v": torch.ones(0, 2, dtype=torch.float64),
+            },
+            "k needs at least one token",
+        ),
         ({"v": torch.ones(7, 2, dtype=torch.float64)}, "v must have shape"),
         ({"v": [1.0]}, "v must be a torch tensor"),
         ({"padding": torch.ones(8)}, "padding must be boolean"),
@@ -267,7 +356,10 @@ def test_the_others_refuse():
         ({"p": p / 0, "k": 2}, "p holds NaN"),
         ({"p": p, "k": 2, "oversample": 2}, "needs a generator"),
         ({"p": p, "k": 2, "oversample": -1, "generator": g}, "must not be negative"),
-        ({"p": p, "k": 2, "oversample": 1, "power": -1, "generator": g}, "must not be negative"),
+        (
+            {"p": p, "k": 2, "oversample": 1, "power": -1, "generator": g},
+            "must not be negative",
+        ),
         ({"p": p[0], "k": 1}, "must be"),
     ):
         with pytest.raises(ValueError, match=message):
@@ -278,7 +370,10 @@ def test_the_others_refuse():
         (lambda: sampled_product(p, w[:3], 2, generator=g), "v must have shape"),
         (lambda: sampled_product(p, 0 * w, 2, generator=g), "nothing to draw"),
         (lambda: sampled_product(p, w / 0, 2, generator=g), "v holds NaN"),
-        (lambda: sampled_product(p.expand(2, 4, 6), w, 2, generator=g), "p must be one matrix"),
+        (
+            lambda: sampled_product(p.expand(2, 4, 6), w, 2, generator=g),
+            "p must be one matrix",
+        ),
         (lambda: sampled_product(p, w[:, 0], 2, generator=g), "v must be a matrix"),
         (lambda: sampled_product(p, None, 2, generator=g), "v must be a matrix"),
         (lambda: effective_rank(torch.tensor([2, 1])), "floating point tensor"),

@@ -15,25 +15,35 @@ EPS = torch.finfo(torch.float64).eps
 
 
 def rand(*shape, seed=0):
-    return torch.randn(*shape, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
+    return torch.randn(
+        *shape, dtype=torch.float64, generator=torch.Generator().manual_seed(seed)
+    )
 
 
 def literal_ids(x, v, beta, normalizer="softmax"):
     """One sequence, by the formula."""
     z = [sum(a * b for a, b in zip(row, v)) for row in x]
     weights = lambda c: NORMALIZERS[normalizer](torch.stack([beta * c * a for a in z]))
-    return torch.stack(z), torch.stack([sum(p * a for p, a in zip(weights(c), z)) for c in z])
+    return torch.stack(z), torch.stack(
+        [sum(p * a for p, a in zip(weights(c), z)) for c in z]
+    )
 
 
 @pytest.mark.parametrize("normalizer", NORMALIZERS)
 def test_ids_and_their_gradients(normalizer):
     x, v = rand(3, 5, 4).requires_grad_(), rand(4, seed=1).requires_grad_()
     fast = memorize.context_ids(x, v, 0.7, normalizer=normalizer)
-    slow = [torch.stack(t) for t in zip(*(literal_ids(row, v, 0.7, normalizer) for row in x))]
+    slow = [
+        torch.stack(t)
+        for t in zip(*(literal_ids(row, v, 0.7, normalizer) for row in x))
+    ]
     mix = rand(3, 5, seed=2)
     for a, b in zip(fast, slow):
         assert torch.allclose(a, b, atol=1e-13)
-        for p, q in zip(torch.autograd.grad((a * mix).sum(), (x, v), retain_graph=True), torch.autograd.grad((b * mix).sum(), (x, v), retain_graph=True)):
+        for p, q in zip(
+            torch.autograd.grad((a * mix).sum(), (x, v), retain_graph=True),
+            torch.autograd.grad((b * mix).sum(), (x, v), retain_graph=True),
+        ):
             assert torch.allclose(p, q, atol=1e-12)
 
 
@@ -65,15 +75,21 @@ def test_permuted_sequences_get_the_same_bits():
 
 def test_a_mask_is_a_shorter_sequence():
     x, v = rand(4, 6, 3), rand(3, seed=1)
-    mask = torch.tensor([[1, 1, 1, 1, 1, 1], [0, 1, 0, 1, 1, 0], [1, 0, 0, 0, 0, 0], [1, 1, 0, 0, 0, 0]]).bool()
+    mask = torch.tensor(
+        [[1, 1, 1, 1, 1, 1], [0, 1, 0, 1, 1, 0], [1, 0, 0, 0, 0, 0], [1, 1, 0, 0, 0, 0]]
+    ).bool()
     x = x.masked_fill(~mask[..., None], math.nan).requires_grad_()
     v.requires_grad_()
     ids = memorize.context_ids(x, v, 0.9, mask=mask)
     for row, keep, token, context in zip(x, mask, *ids):
         short = memorize.context_ids(row[keep], v, 0.9)
-        assert torch.allclose(token[keep], short.token) and torch.allclose(context[keep], short.context)
+        assert torch.allclose(token[keep], short.token) and torch.allclose(
+            context[keep], short.context
+        )
         assert not token[~keep].any() and not context[~keep].any()
-    assert all(torch.isfinite(t).all() for t in torch.autograd.grad(ids.context.sum(), (x, v)))
+    assert all(
+        torch.isfinite(t).all() for t in torch.autograd.grad(ids.context.sum(), (x, v))
+    )
 
 
 def test_projection_is_verified_on_all_pairs():
@@ -81,15 +97,22 @@ def test_projection_is_verified_on_all_pairs():
     vocabulary = rand(12, 4)
     found = memorize.choose_projection(vocabulary, generator=g)
     points = torch.cat([vocabulary, torch.zeros(1, 4, dtype=torch.float64)])
-    ratios = [float((found.v @ (a - b)).abs() / (a - b).norm()) for a, b in combinations(points, 2)]
-    assert min(ratios) >= memorize.threshold(12, 4) and found.min_ratio == pytest.approx(min(ratios), rel=1e-9)
+    ratios = [
+        float((found.v @ (a - b)).abs() / (a - b).norm())
+        for a, b in combinations(points, 2)
+    ]
+    assert min(ratios) >= memorize.threshold(
+        12, 4
+    ) and found.min_ratio == pytest.approx(min(ratios), rel=1e-9)
     assert found.min_ratio <= min(ratios) and float(found.v.norm()) == pytest.approx(1)
     best = memorize.choose_projection(vocabulary, generator=g, best_of=30)
     assert best.draws == 30 and best.min_ratio > found.min_ratio
 
 
 def test_projection_tiles(monkeypatch):
-    make = lambda: memorize.choose_projection(rand(50, 3), generator=torch.Generator().manual_seed(1))
+    make = lambda: memorize.choose_projection(
+        rand(50, 3), generator=torch.Generator().manual_seed(1)
+    )
     whole = make()
     monkeypatch.setattr("attnlib.memorize._projection.TILE", 7 * 51)
     assert make().min_ratio == whole.min_ratio
@@ -97,7 +120,10 @@ def test_projection_tiles(monkeypatch):
 
 def test_projection_draws_as_often_as_best_of_says():
     found = choose(rand(6, 3), best_of=200)
-    assert found.draws == 200 and found.min_ratio > choose(rand(6, 3), best_of=20).min_ratio
+    assert (
+        found.draws == 200
+        and found.min_ratio > choose(rand(6, 3), best_of=20).min_ratio
+    )
 
 
 @pytest.mark.parametrize("exponent", [-1000, -565, 510, 1018])
@@ -105,12 +131,20 @@ def test_the_ratio_does_not_depend_on_the_size_of_tokens(exponent):
     """Squares of distances would underflow to zero, or overflow."""
     points = rand(6, 3)
     found = choose(points * 2.0 ** (exponent // 2) * 2.0 ** (exponent - exponent // 2))
-    assert torch.equal(found.v, choose(points).v) and found.min_ratio == choose(points).min_ratio < 1
+    assert (
+        torch.equal(found.v, choose(points).v)
+        and found.min_ratio == choose(points).min_ratio < 1
+    )
 
 
 @pytest.mark.parametrize("d", [1, 2, 16])
 def test_projection_of_one_token(d):
-    assert memorize.choose_projection(rand(1, d), generator=torch.Generator().manual_seed(0)).draws >= 1
+    assert (
+        memorize.choose_projection(
+            rand(1, d), generator=torch.Generator().manual_seed(0)
+        ).draws
+        >= 1
+    )
 
 
 def literal_gap(ids):
@@ -127,18 +161,28 @@ def test_smallest_gap(seed, monkeypatch):
         monkeypatch.setattr("attnlib.memorize._ids.TILE", tile)
         assert memorize.smallest_gap(ids) == literal_gap(ids.flatten().tolist())
     each = [literal_gap(ids[groups == c].tolist()) for c in range(3)]
-    assert memorize.smallest_gap(ids, groups) == (77, sum(e[1] for e in each), min(e[2] for e in each))
+    assert memorize.smallest_gap(ids, groups) == (
+        77,
+        sum(e[1] for e in each),
+        min(e[2] for e in each),
+    )
 
 
 def test_smallest_gap_of_few():
     assert memorize.smallest_gap(torch.tensor([2.0])) == (1, 1, math.inf)
     assert memorize.smallest_gap(torch.tensor([0.0, -0.0])) == (2, 1, math.inf)
-    assert memorize.smallest_gap(torch.tensor([1.0, 1.5], dtype=torch.bfloat16)) == (2, 2, 0.5)
+    assert memorize.smallest_gap(torch.tensor([1.0, 1.5], dtype=torch.bfloat16)) == (
+        2,
+        2,
+        0.5,
+    )
 
 
 def test_separate_counts_tokens_in_company():
     v = torch.tensor([1.0], dtype=torch.float64)
-    x = torch.tensor([[1.0, 2, 3], [3, 2, 1], [1, 2, 4], [1, 1, 2]], dtype=torch.float64)[..., None]
+    x = torch.tensor(
+        [[1.0, 2, 3], [3, 2, 1], [1, 2, 4], [1, 1, 2]], dtype=torch.float64
+    )[..., None]
     assert memorize.separate(x, v, 0.5).distinct == 3 + 3 + 2
     assert memorize.separate(x, v, 0.5, w=0.01).distinct == 8
     mask = torch.tensor([[1, 1, 1], [1, 1, 1], [1, 1, 0], [0, 1, 1]]).bool()
@@ -148,58 +192,146 @@ def test_separate_counts_tokens_in_company():
 def test_devices_and_dtypes(device):
     for dtype in (torch.float64, torch.float32, torch.bfloat16):
         x = rand(5, 4, 3).to(device, dtype)
-        p = memorize.choose_projection(x.flatten(0, 1), generator=torch.Generator().manual_seed(0))
+        p = memorize.choose_projection(
+            x.flatten(0, 1), generator=torch.Generator().manual_seed(0)
+        )
         ids = memorize.context_ids(x, p.v, 0.5)
-        assert p.v.dtype == ids.token.dtype == ids.context.dtype == dtype and ids.context.device.type == device.type
+        assert (
+            p.v.dtype == ids.token.dtype == ids.context.dtype == dtype
+            and ids.context.device.type == device.type
+        )
         assert memorize.smallest_gap(ids.context).count == 20
         assert memorize.separate(x.double(), p.v.double(), 0.5).distinct == 20
 
 
 def test_scales_by_hand():
     paper = memorize.paper_scale(4, 3, 1, r_min=1.0, r_max=2.0, eps=1 / 3)
-    assert paper.beta == pytest.approx(3826.76, rel=1e-5) and paper.log10_gap == pytest.approx(-13300.75, abs=0.05) and paper.w == 1 / 24
+    assert (
+        paper.beta == pytest.approx(3826.76, rel=1e-5)
+        and paper.log10_gap == pytest.approx(-13300.75, abs=0.05)
+        and paper.w == 1 / 24
+    )
     z = torch.tensor([1, 4 / 3, 5 / 3, 2], dtype=torch.float64)
-    assert memorize.data_scale(z, 3).beta == pytest.approx(15.59, rel=1e-3) and memorize.data_scale(z, 3).log10_gap == pytest.approx(-9.25, abs=0.01)
-    assert memorize.data_scale(z, 3, multisets=True).beta > memorize.data_scale(z, 3).beta
+    assert memorize.data_scale(z, 3).beta == pytest.approx(
+        15.59, rel=1e-3
+    ) and memorize.data_scale(z, 3).log10_gap == pytest.approx(-9.25, abs=0.01)
+    assert (
+        memorize.data_scale(z, 3, multisets=True).beta > memorize.data_scale(z, 3).beta
+    )
 
 
 BAD = {
-    "a zero token": (lambda: choose(torch.tensor([[1.0, 2], [0, 0]])), "token 1 is zero"),
+    "a zero token": (
+        lambda: choose(torch.tensor([[1.0, 2], [0, 0]])),
+        "token 1 is zero",
+    ),
     "equal tokens": (lambda: choose(torch.ones(3, 2)), "3 rows of which 1 differ"),
     "integers": (lambda: choose(torch.ones(3, 2, dtype=torch.long)), "floating point"),
-    "NaN in the vocabulary": (lambda: choose(torch.tensor([[1.0, math.nan]])), "vocabulary holds NaN"),
+    "NaN in the vocabulary": (
+        lambda: choose(torch.tensor([[1.0, math.nan]])),
+        "vocabulary holds NaN",
+    ),
     "no vocabulary": (lambda: choose(torch.ones(0, 2)), "at least one of each"),
     "a list": (lambda: choose([[1.0]]), "must be a torch tensor, got list"),
     "budget": (lambda: choose(rand(3, 2), budget=0), "budget 0 and best_of 1"),
     "best_of": (lambda: choose(rand(3, 2), best_of=0), "budget 64 and best_of 0"),
-    "tokens too near": (lambda: choose(torch.tensor([[1.0, 1], [1, 1 + 1e-15]], dtype=torch.float64)), "keeps the tokens"),
-    "tokens of unlike size": (lambda: choose(torch.tensor([[1.0, 1], [1e-170, 1e-170], [2e-170, 1e-170]], dtype=torch.float64)), "keeps the tokens"),
-    "ragged": (lambda: memorize.context_ids([[1.0], [1.0, 2.0]], torch.ones(1), 1.0), "pad ragged"),
-    "no token": (lambda: memorize.context_ids(torch.ones(2, 0, 3), torch.ones(3), 1.0), "at least one token"),
-    "an empty sequence": (lambda: ids(mask=torch.tensor([[True, True], [False, False]])), "1 sequences are empty"),
-    "a mask of another shape": (lambda: ids(mask=torch.ones(2, 2, 2).bool()), "mask must be boolean of shape"),
-    "v of another dtype": (lambda: memorize.context_ids(rand(2, 3), torch.ones(3), 1.0), "v is torch.float32"),
-    "v of another width": (lambda: memorize.context_ids(rand(2, 3), rand(2), 1.0), "shape \\(3,\\)"),
-    "NaN": (lambda: memorize.context_ids(rand(2, 3) * math.nan, rand(3), 1.0), "x holds NaN"),
-    "a token orthogonal to v": (lambda: memorize.context_ids(torch.eye(2), torch.tensor([1.0, 0]), 1.0), "1 tokens have v.x = 0"),
-    "overflow": (lambda: memorize.context_ids(torch.full((2, 1), 1e30), torch.ones(1), 1.0), "lower beta"),
-    "normalizer": (lambda: memorize.context_ids(rand(2, 3), rand(3), 1.0, normalizer="max"), "one of"),
-    "beta": (lambda: memorize.context_ids(rand(2, 3), rand(3), math.inf), "beta must be finite"),
+    "tokens too near": (
+        lambda: choose(torch.tensor([[1.0, 1], [1, 1 + 1e-15]], dtype=torch.float64)),
+        "keeps the tokens",
+    ),
+    "tokens of unlike size": (
+        lambda: choose(
+            torch.tensor(
+                [[1.0, 1], [1e-170, 1e-170], [2e-170, 1e-170]], dtype=torch.float64
+            )
+        ),
+        "keeps the tokens",
+    ),
+    "ragged": (
+        lambda: memorize.context_ids([[1.0], [1.0, 2.0]], torch.ones(1), 1.0),
+        "pad ragged",
+    ),
+    "no token": (
+        lambda: memorize.context_ids(torch.ones(2, 0, 3), torch.ones(3), 1.0),
+        "at least one token",
+    ),
+    "an empty sequence": (
+        lambda: ids(mask=torch.tensor([[True, True], [False, False]])),
+        "1 sequences are empty",
+    ),
+    "a mask of another shape": (
+        lambda: ids(mask=torch.ones(2, 2, 2).bool()),
+        "mask must be boolean of shape",
+    ),
+    "v of another dtype": (
+        lambda: memorize.context_ids(rand(2, 3), torch.ones(3), 1.0),
+        "v is torch.float32",
+    ),
+    "v of another width": (
+        lambda: memorize.context_ids(rand(2, 3), rand(2), 1.0),
+        "shape \\(3,\\)",
+    ),
+    "NaN": (
+        lambda: memorize.context_ids(rand(2, 3) * math.nan, rand(3), 1.0),
+        "x holds NaN",
+    ),
+    "a token orthogonal to v": (
+        lambda: memorize.context_ids(torch.eye(2), torch.tensor([1.0, 0]), 1.0),
+        "1 tokens have v.x = 0",
+    ),
+    "overflow": (
+        lambda: memorize.context_ids(torch.full((2, 1), 1e30), torch.ones(1), 1.0),
+        "lower beta",
+    ),
+    "normalizer": (
+        lambda: memorize.context_ids(rand(2, 3), rand(3), 1.0, normalizer="max"),
+        "one of",
+    ),
+    "beta": (
+        lambda: memorize.context_ids(rand(2, 3), rand(3), math.inf),
+        "beta must be finite",
+    ),
     "no id": (lambda: memorize.smallest_gap(torch.ones(0)), "not empty"),
-    "NaN among ids": (lambda: memorize.smallest_gap(torch.tensor([1.0, math.nan])), "NaN or infinity"),
-    "groups": (lambda: memorize.smallest_gap(torch.ones(2), torch.ones(2)), "groups must be a tensor of integers"),
-    "groups in a list": (lambda: memorize.smallest_gap(torch.ones(2), [0, 1]), "groups must be a tensor of integers"),
-    "bf16 does not hold them": (lambda: memorize.separate(many().bfloat16(), torch.ones(1).bfloat16(), 0.3), "torch.float32 would hold all"),
-    "hardmax does not": (lambda: memorize.separate(many(), torch.ones(1), 0.3, normalizer="hardmax"), "no wider dtype"),
+    "NaN among ids": (
+        lambda: memorize.smallest_gap(torch.tensor([1.0, math.nan])),
+        "NaN or infinity",
+    ),
+    "groups": (
+        lambda: memorize.smallest_gap(torch.ones(2), torch.ones(2)),
+        "groups must be a tensor of integers",
+    ),
+    "groups in a list": (
+        lambda: memorize.smallest_gap(torch.ones(2), [0, 1]),
+        "groups must be a tensor of integers",
+    ),
+    "bf16 does not hold them": (
+        lambda: memorize.separate(many().bfloat16(), torch.ones(1).bfloat16(), 0.3),
+        "torch.float32 would hold all",
+    ),
+    "hardmax does not": (
+        lambda: memorize.separate(many(), torch.ones(1), 0.3, normalizer="hardmax"),
+        "no wider dtype",
+    ),
     "n = 1": (lambda: memorize.data_scale(rand(3), 1), "n >= 2"),
-    "equal along v": (lambda: memorize.data_scale(torch.ones(3), 2), "must differ along v"),
-    "radii": (lambda: memorize.paper_scale(3, 2, 1, r_min=2.0, r_max=1.0, eps=1.0), "r_min <= r_max"),
-    "one token": (lambda: memorize.paper_scale(1, 2, 1, r_min=1.0, r_max=1.0, eps=1.0), "count and n >= 2"),
+    "equal along v": (
+        lambda: memorize.data_scale(torch.ones(3), 2),
+        "must differ along v",
+    ),
+    "radii": (
+        lambda: memorize.paper_scale(3, 2, 1, r_min=2.0, r_max=1.0, eps=1.0),
+        "r_min <= r_max",
+    ),
+    "one token": (
+        lambda: memorize.paper_scale(1, 2, 1, r_min=1.0, r_max=1.0, eps=1.0),
+        "count and n >= 2",
+    ),
 }
 
 
 def choose(vocabulary, **words):
-    return memorize.choose_projection(vocabulary, generator=torch.Generator().manual_seed(0), **words)
+    return memorize.choose_projection(
+        vocabulary, generator=torch.Generator().manual_seed(0), **words
+    )
 
 
 def ids(**words):
@@ -207,7 +339,9 @@ def ids(**words):
 
 
 def many():
-    return torch.tensor(list(combinations([1.0, 1.5, 2.25, 3.0, 4.0, 4.5], 3)))[..., None]
+    return torch.tensor(list(combinations([1.0, 1.5, 2.25, 3.0, 4.0, 4.5], 3)))[
+        ..., None
+    ]
 
 
 @pytest.mark.bad_input

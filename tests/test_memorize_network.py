@@ -32,7 +32,9 @@ def generator(seed=0):
 
 def line_data(count, c=2, seed=0):
     g = generator(seed)
-    return torch.rand(count, generator=g, dtype=F64).sort().values, torch.randint(10, (count, c), generator=g).double()
+    return torch.rand(count, generator=g, dtype=F64).sort().values, torch.randint(
+        10, (count, c), generator=g
+    ).double()
 
 
 def sets(count, n=4, tokens=12, d=6, seed=0, dtype=F64, device="cpu"):
@@ -53,36 +55,48 @@ def sets(count, n=4, tokens=12, d=6, seed=0, dtype=F64, device="cpu"):
 def test_search_is_the_dense_network(count):
     t, y = line_data(count)
     points = torch.cat([t, torch.linspace(-1, 2, 301, dtype=F64)])
-    off = (interpolate(points, t, y) - relu_layer(points, fit_line(t, y), chunk=50)).abs().max()
+    off = (
+        (interpolate(points, t, y) - relu_layer(points, fit_line(t, y), chunk=50))
+        .abs()
+        .max()
+    )
     assert off < 1e-8 and torch.equal(interpolate(t, t, y), y)
-    assert torch.equal(interpolate(points.view(-1, 1), t, y).squeeze(1), interpolate(points, t, y))
+    assert torch.equal(
+        interpolate(points.view(-1, 1), t, y).squeeze(1), interpolate(points, t, y)
+    )
 
 
 def test_gradients_of_the_two_agree():
     t, y = line_data(12)
     points = torch.linspace(-0.5, 1.5, 57, dtype=F64).requires_grad_()
     line = fit_line(t, y)
-    fast, = torch.autograd.grad(interpolate(points, t, y).sum(), points)
-    slow, = torch.autograd.grad(relu_layer(points, line).sum(), points)
+    (fast,) = torch.autograd.grad(interpolate(points, t, y).sum(), points)
+    (slow,) = torch.autograd.grad(relu_layer(points, line).sum(), points)
     assert (fast - slow).abs().max() < 1e-9 * float(line.slopes.abs().max())
-    assert torch.autograd.gradcheck(lambda a, b: interpolate(points.detach(), a, b), (t.requires_grad_(), y.requires_grad_()))
+    assert torch.autograd.gradcheck(
+        lambda a, b: interpolate(points.detach(), a, b),
+        (t.requires_grad_(), y.requires_grad_()),
+    )
 
 
 @pytest.mark.bad_input
-@pytest.mark.parametrize(("call", "words"), [
-    (lambda t, y: fit_line(t.flip(0), y), "strictly increasing"),
-    (lambda t, y: fit_line(t, y[:-1]), "as many"),
-    (lambda t, y: fit_line(t, y, theta=0), "theta must be"),
-    (lambda t, y: fit_line(t, y[:, 0]), "2 dimensions"),
-    (lambda t, y: fit_line(t.long(), y), "floating point"),
-    (lambda t, y: fit_line([1.0], y), "torch tensor"),
-    (lambda t, y: fit_line(t.float(), y), "share one dtype"),
-    (lambda t, y: interpolate(t.float(), t, y), "dtype of the network"),
-    (lambda t, y: interpolate(t * float("nan"), t, y), "NaN"),
-    (lambda t, y: relu_layer(t, fit_line(t, y), chunk=0), "chunk"),
-    (lambda t, y: count_parameters(0, 3), "at least 1"),
-    (lambda t, y: count_parameters(2, 3, labels=4), "at most d"),
-])
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda t, y: fit_line(t.flip(0), y), "strictly increasing"),
+        (lambda t, y: fit_line(t, y[:-1]), "as many"),
+        (lambda t, y: fit_line(t, y, theta=0), "theta must be"),
+        (lambda t, y: fit_line(t, y[:, 0]), "2 dimensions"),
+        (lambda t, y: fit_line(t.long(), y), "floating point"),
+        (lambda t, y: fit_line([1.0], y), "torch tensor"),
+        (lambda t, y: fit_line(t.float(), y), "share one dtype"),
+        (lambda t, y: interpolate(t.float(), t, y), "dtype of the network"),
+        (lambda t, y: interpolate(t * float("nan"), t, y), "NaN"),
+        (lambda t, y: relu_layer(t, fit_line(t, y), chunk=0), "chunk"),
+        (lambda t, y: count_parameters(0, 3), "at least 1"),
+        (lambda t, y: count_parameters(2, 3, labels=4), "at most d"),
+    ],
+)
 def test_the_line_refuses(call, words):
     with pytest.raises(ValueError, match=words):
         call(*line_data(5))
@@ -98,7 +112,9 @@ def test_deep_network_at_every_id():
         labels = [random.randrange(6) for _ in ids]
         net = fit_deep(ids, labels)
         assert [net(t) for t in ids] == labels
-        assert net.parameters == sum((b != 0) + len(w) for layer in net.layers for b, w in layer)
+        assert net.parameters == sum(
+            (b != 0) + len(w) for layer in net.layers for b, w in layer
+        )
 
 
 def test_deep_network_of_any_block():
@@ -108,10 +124,16 @@ def test_deep_network_of_any_block():
 
 
 @pytest.mark.bad_input
-@pytest.mark.parametrize(("ids", "labels", "more", "words"), [
-    ([], [], {}, "as many"), ([1, 1], [0, 0], {}, "increasing"), ([-1, 2], [0, 0], {}, "increasing"), ([1], [-1], {}, "labels"),
-    ([1], [1], {"block": 0}, "block"),
-])
+@pytest.mark.parametrize(
+    ("ids", "labels", "more", "words"),
+    [
+        ([], [], {}, "as many"),
+        ([1, 1], [0, 0], {}, "increasing"),
+        ([-1, 2], [0, 0], {}, "increasing"),
+        ([1], [-1], {}, "labels"),
+        ([1], [1], {"block": 0}, "block"),
+    ],
+)
 def test_deep_refuses(ids, labels, more, words):
     with pytest.raises(ValueError, match=words):
         fit_deep(ids, labels, **more)
@@ -122,7 +144,11 @@ def test_deep_refuses(ids, labels, more, words):
 
 def test_permuted_batched_and_repeated():
     x, y = sets(60)
-    net = memorize(torch.cat([x, x[:9].flip(1)]), torch.cat([y, y[:9].flip(1)]), generator=generator())
+    net = memorize(
+        torch.cat([x, x[:9].flip(1)]),
+        torch.cat([y, y[:9].flip(1)]),
+        generator=generator(),
+    )
     assert net.report.ids == 240 and net.report.pairs == 276 and net.report.error == 0
     assert torch.equal(net(x), y) and torch.equal(net(x[7]), y[7])
     for way in itertools.permutations(range(4)):
@@ -135,9 +161,13 @@ def test_the_block_is_the_memorizer_everywhere():
     x, y = sets(20)
     net = memorize(x, y, generator=generator())
     block, raw = dense_block(net), net._replace(kind=F64)
-    assert (block(x)[..., 0] - y).abs().max() < 1e-8 and block(x)[..., 1:].abs().max() < 1e-8
+    assert (block(x)[..., 0] - y).abs().max() < 1e-8 and block(x)[
+        ..., 1:
+    ].abs().max() < 1e-8
     other = torch.randn(9, 4, 6, generator=generator(3), dtype=F64)
-    assert ((block(other)[..., 0] - raw(other)) / (1 + raw(other).abs())).abs().max() < 1e-8
+    assert (
+        (block(other)[..., 0] - raw(other)) / (1 + raw(other).abs())
+    ).abs().max() < 1e-8
     assert block.parameters == count_parameters(80, 6).total
 
 
@@ -149,17 +179,26 @@ def exact_network(net):
     before = [t[0] - Fraction(net.lead), *t[:-1]]
     slopes = [(b - a) / (u - v) for a, b, u, v in zip([Fraction(0), *y], y, t, before)]
     jumps = [b - a for a, b in zip([Fraction(0), *slopes], slopes)]
-    return lambda z, f: sum((a * max(line(z, f) - b, 0) for a, b in zip(jumps, before)), Fraction(0))
+    return lambda z, f: sum(
+        (a * max(line(z, f) - b, 0) for a, b in zip(jumps, before)), Fraction(0)
+    )
 
 
 def test_the_search_is_the_network_in_fractions():
     x, y = sets(15)
     net = memorize(x, y, generator=generator())
     f = exact_network(net)
-    assert all(f(*p) == int(v) for p, v in zip(zip(net.token.tolist(), net.context.tolist()), net.labels[:, 0].tolist()))
+    assert all(
+        f(*p) == int(v)
+        for p, v in zip(
+            zip(net.token.tolist(), net.context.tolist()), net.labels[:, 0].tolist()
+        )
+    )
     z, c = torch.randn(2, 40, generator=generator(1), dtype=F64)
     got = room._memorizer.evaluate(z, c, net)[:, 0]
-    wanted = torch.tensor([float(f(*p)) for p in zip(z.tolist(), c.tolist())], dtype=F64)
+    wanted = torch.tensor(
+        [float(f(*p)) for p in zip(z.tolist(), c.tolist())], dtype=F64
+    )
     assert ((got - wanted) / (1 + wanted.abs())).abs().max() < 1e-9
 
 
@@ -167,7 +206,9 @@ def test_vectors_as_labels_and_masks():
     x, y = sets(30)
     mask = torch.rand(30, 4, generator=generator(5)) < 0.8
     mask[:, 0] = True
-    labels = torch.randn(12, 3, generator=generator(), dtype=F64)[torch.randint(12, (30, 4), generator=generator())]
+    labels = torch.randn(12, 3, generator=generator(), dtype=F64)[
+        torch.randint(12, (30, 4), generator=generator())
+    ]
     lonely = mask.sum(1) == 4  # all of one size: proportional multisets have equal ids
     net = memorize(x[lonely], labels[lonely], mask=mask[lonely], generator=generator())
     assert torch.equal(net(x[lonely], mask[lonely]), labels[lonely])
@@ -182,7 +223,9 @@ def test_vectors_as_labels_and_masks():
 
 def test_repeated_tokens_count():
     a, b, c = torch.randn(3, 5, generator=generator(), dtype=F64)
-    x = torch.stack([torch.stack(row) for row in ((a, a, b), (a, b, b), (a, b, c), (a, a, a))])
+    x = torch.stack(
+        [torch.stack(row) for row in ((a, a, b), (a, b, b), (a, b, c), (a, a, a))]
+    )
     y = torch.tensor([[1, 1, 2], [3, 4, 4], [5, 6, 7], [8, 8, 8]])
     net = memorize(x, y, generator=generator())
     assert torch.equal(net(x), y) and net.report.ids == 8
@@ -191,21 +234,37 @@ def test_repeated_tokens_count():
 def test_ids_may_coincide_where_labels_agree():
     """{a, b} and {a, a, b, b} have equal ids; with equal labels that is no contradiction, as {a, a, a, b} shows."""
     a, b = torch.randn(2, 5, generator=generator(), dtype=F64)
-    x = torch.stack([torch.stack([a, b, a, b]), torch.stack([a, b, a, a]), torch.stack([a, b, a, a])])
+    x = torch.stack(
+        [
+            torch.stack([a, b, a, b]),
+            torch.stack([a, b, a, a]),
+            torch.stack([a, b, a, a]),
+        ]
+    )
     mask = torch.tensor([[True] * 4, [True, True, False, False], [True] * 4])
     y = torch.tensor([[1, 2, 1, 2], [1, 2, 0, 0], [3, 4, 3, 3]])
     net = memorize(x, y, mask=mask, generator=generator())
-    assert torch.equal(net(x, mask), y) and net.report.ids == 6 and net.report.gap < float("inf")
+    assert (
+        torch.equal(net(x, mask), y)
+        and net.report.ids == 6
+        and net.report.gap < float("inf")
+    )
 
 
 def test_labels_near_the_limits_of_the_dtype():
     """A slope, label over gap, overflows; a share of a label does not."""
     x = torch.randn(6, 3, 5, generator=generator())
-    for y in (torch.randn(6, 3, generator=generator(1)) * 1e34, torch.full((6, 3), 3e38)):
+    for y in (
+        torch.randn(6, 3, generator=generator(1)) * 1e34,
+        torch.full((6, 3), 3e38),
+    ):
         net = memorize(x, y, generator=generator())
         assert torch.equal(net(x), y) and net.report.error == 0
     for seed in (0, 1, 2, 3, 4, 6, 8, 9, 10):  # no two tokens agree along a direction
-        x, y = torch.randn(4, 2, 5, generator=generator(seed)).half(), torch.randint(900, (4, 2), generator=generator(seed))
+        x, y = (
+            torch.randn(4, 2, 5, generator=generator(seed)).half(),
+            torch.randint(900, (4, 2), generator=generator(seed)),
+        )
         assert torch.equal(memorize(x, y, generator=generator(2))(x), y)
 
 
@@ -215,7 +274,11 @@ def test_hidden_tokens_may_hold_anything_and_an_empty_batch_is_empty():
     padded = torch.cat([x, x * float("nan")], 1)
     seen = torch.tensor([True] * 4 + [False] * 4).expand(5, 8)
     assert torch.equal(net(padded, seen)[:, :4], y)
-    assert net(x[:0]).shape == (0, 4) and net(x[:, :0]).shape == (5, 0) and net(x[:0]).dtype == y.dtype
+    assert (
+        net(x[:0]).shape == (0, 4)
+        and net(x[:, :0]).shape == (5, 0)
+        and net(x[:0]).dtype == y.dtype
+    )
 
 
 def test_one_token_and_one_sequence():
@@ -225,7 +288,9 @@ def test_one_token_and_one_sequence():
 
 
 def test_tokens_of_a_large_vocabulary():
-    x = torch.randn(400, 12, 8, generator=generator(), dtype=F64)  # 4800 tokens, each seen once
+    x = torch.randn(
+        400, 12, 8, generator=generator(), dtype=F64
+    )  # 4800 tokens, each seen once
     y = torch.randint(5, (400, 12), generator=generator())
     net = memorize(x, y, generator=generator())
     assert torch.equal(net(x), y) and net.report.vocabulary == 4800
@@ -235,7 +300,16 @@ def test_rounding_of_the_input_is_forgiven():
     """Another order of summation, as on another device, moves v.x by a few ulps."""
     x, y = sets(60)
     net = memorize(x, y, generator=generator())
-    assert torch.equal(net(x * (1 + 2e-16 * torch.randn(x.shape, generator=generator(), dtype=F64).sign())), y)
+    assert torch.equal(
+        net(
+            x
+            * (
+                1
+                + 2e-16 * torch.randn(x.shape, generator=generator(), dtype=F64).sign()
+            )
+        ),
+        y,
+    )
 
 
 def test_hashes_are_verified(monkeypatch):
@@ -243,7 +317,9 @@ def test_hashes_are_verified(monkeypatch):
     wanted = torch.unique(rows, dim=0)
     for broken in (False, True):
         if broken:
-            monkeypatch.setattr(_items.torch, "randint", lambda *a, **k: torch.full((2, 4), -1) // 2)  # every multiplier is -1
+            monkeypatch.setattr(
+                _items.torch, "randint", lambda *a, **k: torch.full((2, 4), -1) // 2
+            )  # every multiplier is -1
         found, first = _items.group(rows)
         assert len(first) == len(wanted) and torch.equal(rows[first][found], rows)
 
@@ -255,7 +331,9 @@ def test_cuda_gives_the_same_labels():
     x, y = sets(300, n=8, tokens=32, d=16, device="cuda")
     net = memorize(x, y, generator=generator())
     assert torch.equal(net(x), y)
-    here = net._replace(**{name: t.cpu() for name, t in net._asdict().items() if torch.is_tensor(t)})
+    here = net._replace(
+        **{name: t.cpu() for name, t in net._asdict().items() if torch.is_tensor(t)}
+    )
     assert torch.equal(here(x.cpu()), y.cpu())
 
 
@@ -289,9 +367,15 @@ def test_wrong_arguments_are_refused():
     refused(x, y, "mask must be boolean", mask=torch.ones(5, 4))
     refused(x, y, "sequence 0 is empty", mask=torch.zeros(5, 4, dtype=torch.bool))
     refused(x.where(x != x[2, 1], 0 * x), y, r"zero tokens .* \(2, 1\)")
-    refused(x.where(x != x[2, 1], 0 * x / 0), y, r"NaN or infinity, first at \(sequence, place\) \(2, 1\)")
+    refused(
+        x.where(x != x[2, 1], 0 * x / 0),
+        y,
+        r"NaN or infinity, first at \(sequence, place\) \(2, 1\)",
+    )
     refused(x, y + 2**60 + 1, "numbers that")
-    refused(x.float(), y.double() / 3, "numbers that")  # float64 labels would be rounded
+    refused(
+        x.float(), y.double() / 3, "numbers that"
+    )  # float64 labels would be rounded
     refused(x.float(), y.double() + 1e300, "numbers that")
 
 
@@ -307,10 +391,17 @@ def test_what_the_dtype_cannot_hold():
     refused(x, y, "torch.bfloat16 cannot hold .* torch.float64 would")
     a, b = torch.randn(2, 5, generator=generator(), dtype=F64)
     pair = torch.stack([torch.stack([a, b, a, b]), torch.stack([a, b, a, a])])
-    refused(pair, torch.tensor([[1, 2, 1, 2], [3, 4, 0, 0]]), "proportional", mask=torch.tensor([[True] * 4, [True, True, False, False]]))
+    refused(
+        pair,
+        torch.tensor([[1, 2, 1, 2], [3, 4, 0, 0]]),
+        "proportional",
+        mask=torch.tensor([[True] * 4, [True, True, False, False]]),
+    )
     x, y = sets(60)
     refused(x, y, "leave it out", beta=1e6)
-    a = torch.tensor([[1.0, 1.0], [1.0078125, 1.0]]).bfloat16()  # one step of the dtype apart
+    a = torch.tensor(
+        [[1.0, 1.0], [1.0078125, 1.0]]
+    ).bfloat16()  # one step of the dtype apart
     refused(a[None], torch.tensor([[0, 1]]), "two tokens are no further apart")
 
 
@@ -330,7 +421,10 @@ def test_the_caller_and_the_block_refuse():
     for wrong in (x.float(), x[..., :3], x[0, 0]):
         with pytest.raises(ValueError, match="x must be a"):
             net(wrong)
-    for wrong, words in ((x * float("nan"), "NaN"), (torch.cat([x, 0 * x], 1), "hide padding")):
+    for wrong, words in (
+        (x * float("nan"), "NaN"),
+        (torch.cat([x, 0 * x], 1), "hide padding"),
+    ):
         with pytest.raises(ValueError, match=words):
             net(wrong)
     with pytest.raises(ValueError, match="mask must be boolean"):
@@ -357,7 +451,10 @@ def test_a_small_block_trains():
 
 def test_masked_tokens_do_not_reach_the_block():
     x = torch.randn(3, 5, 6, generator=generator())
-    block, mask = Block(6, 8, 4, heads=2, rank=3, generator=generator()), torch.ones(3, 5, dtype=torch.bool)
+    block, mask = (
+        Block(6, 8, 4, heads=2, rank=3, generator=generator()),
+        torch.ones(3, 5, dtype=torch.bool),
+    )
     mask[:, 4] = False
     assert torch.allclose(block(x, mask)[:, :4], block(x[:, :4]), atol=1e-6)
 

@@ -16,7 +16,9 @@ ROOT = pages.ROOT
 PAGES = pages.notebooks()
 NUMBERED = r"Theorem|Lemma|Proposition|Corollary|Definition|Example|Remark|Algorithm"
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
-MYST_ONLY = re.compile(r"```\{|^:::|\{[a-z][a-z:]*\}`|^\([\w-]+\)=|\$\$ *\([\w-]+\)", re.M)
+MYST_ONLY = re.compile(
+    r"```\{|^:::|\{[a-z][a-z:]*\}`|^\([\w-]+\)=|\$\$ *\([\w-]+\)", re.M
+)
 MACROS = re.compile(r"\\(?:newcommand|renewcommand|DeclareMathOperator|def)\b")
 SELF_NUMBERED = re.compile(r"\\begin\{(?:align|equation|gather|multline)\*?\}")
 UNKNOWN_TEX = re.compile(r"\\(?:bm|llbracket|rrbracket|mathbbm|coloneqq)\b")
@@ -24,7 +26,11 @@ CHECKED, SOLUTION = notebooks.CHECKED, notebooks.SOLUTION
 
 
 def words(cells, kind="markdown"):
-    return [(cell["id"], notebooks.source(cell)) for cell in cells if cell["cell_type"] == kind]
+    return [
+        (cell["id"], notebooks.source(cell))
+        for cell in cells
+        if cell["cell_type"] == kind
+    ]
 
 
 def text(cells):
@@ -37,8 +43,13 @@ def lines(source):
 
 def own_code(cells):
     """Code cells that a reader reads: neither folded set-up nor solutions nor the cells where answers go."""
-    return [c for c in cells if c["cell_type"] == "code" and not {SOLUTION, "hide-cell"} & set(notebooks.tags(c))
-            and not c["id"].startswith("exercise")]
+    return [
+        c
+        for c in cells
+        if c["cell_type"] == "code"
+        and not {SOLUTION, "hide-cell"} & set(notebooks.tags(c))
+        and not c["id"].startswith("exercise")
+    ]
 
 
 # ---------------------------------------------------------------- rules: cells -> what is wrong
@@ -47,8 +58,15 @@ def own_code(cells):
 def portable(cells):
     """It reads well in Colab and on GitHub: no MyST, no macros, no numbers that count themselves."""
     for name, source in words(cells):
-        for rule, what in ((MYST_ONLY, "MyST markup"), (MACROS, "a macro of its own"), (UNKNOWN_TEX, "TeX that MathJax lacks"),
-                           (SELF_NUMBERED, "an equation that numbers itself; write $$ with aligned and \\tag")):
+        for rule, what in (
+            (MYST_ONLY, "MyST markup"),
+            (MACROS, "a macro of its own"),
+            (UNKNOWN_TEX, "TeX that MathJax lacks"),
+            (
+                SELF_NUMBERED,
+                "an equation that numbers itself; write $$ with aligned and \\tag",
+            ),
+        ):
             if found := rule.search(source):
                 yield f"{name}: {what}: {found[0]!r}"
 
@@ -119,8 +137,16 @@ def opening(cells):
 
 def goals(cells):
     """Three things that a reader can do afterwards, each with an exercise."""
-    found = re.search(r"^## After this page you can\b.*?\n(.*?)(?=^## |\Z)", text(cells), re.M | re.S)
-    items = re.findall(r"^(?:[-*]|\d+\.) .*?(?=^(?:[-*]|\d+\.) |^\S|\Z)", found[1], re.M | re.S) if found else []
+    found = re.search(
+        r"^## After this page you can\b.*?\n(.*?)(?=^## |\Z)", text(cells), re.M | re.S
+    )
+    items = (
+        re.findall(
+            r"^(?:[-*]|\d+\.) .*?(?=^(?:[-*]|\d+\.) |^\S|\Z)", found[1], re.M | re.S
+        )
+        if found
+        else []
+    )
     if len(items) != 3:
         yield f"'After this page you can' lists {len(items)} things, not 3"
     for item in items:
@@ -132,7 +158,11 @@ def folded(cells):
     """The first screen shows no set-up: cells that only import are folded, as are solutions."""
     for cell in (c for c in cells if c["cell_type"] == "code"):
         tags, body = notebooks.tags(cell), statements(cell)
-        if body and all(isinstance(s, (ast.Import, ast.ImportFrom)) for s in body) and "hide-cell" not in tags:
+        if (
+            body
+            and all(isinstance(s, (ast.Import, ast.ImportFrom)) for s in body)
+            and "hide-cell" not in tags
+        ):
             yield f"{cell['id']}: only imports, so it is tagged hide-cell"
         if cell["id"] == "setup" and "hide-cell" not in tags:
             yield "setup: not folded"
@@ -147,13 +177,23 @@ def figures(cells):
     for cell, after in zip(cells, [*cells[1:], None]):
         if cell["cell_type"] != "code":
             continue
-        calls = [n for s in statements(cell) for n in ast.walk(s) if isinstance(n, ast.Call)
-                 and ast.unparse(n.func) in ("figures.show", "figures.slider")]
+        calls = [
+            n
+            for s in statements(cell)
+            for n in ast.walk(s)
+            if isinstance(n, ast.Call)
+            and ast.unparse(n.func) in ("figures.show", "figures.slider")
+        ]
         for call in calls:
             alt = {k.arg: k.value for k in call.keywords}.get("alt")
-            if alt is None or (isinstance(alt, ast.Constant) and len(str(alt.value)) < 20):
+            if alt is None or (
+                isinstance(alt, ast.Constant) and len(str(alt.value)) < 20
+            ):
                 yield f"{cell['id']}: the figure has no alt text that says what it shows"
-        if calls and not (after and re.match(r"\*\*Figure \d+(\.\d+)*\.\*\* \S", notebooks.source(after))):
+        if calls and not (
+            after
+            and re.match(r"\*\*Figure \d+(\.\d+)*\.\*\* \S", notebooks.source(after))
+        ):
             yield f"{cell['id']}: the cell after it is no caption, **Figure 1.2.** ..."
 
 
@@ -166,14 +206,20 @@ def exercises(cells):
     if len(solutions) != len(named):
         yield f"{len(named)} exercises, {len(solutions)} solutions"
     for cell in solutions:
-        if cell["cell_type"] == "code" and not notebooks.source(cell).startswith("# @title Solution"):
+        if cell["cell_type"] == "code" and not notebooks.source(cell).startswith(
+            "# @title Solution"
+        ):
             yield f"{cell['id']}: does not begin with # @title Solution"
 
 
 def controls(cells):
     """A check is worth what its control is worth: both are printed."""
-    if not any("control" in notebooks.printed(c).lower() or "control" in notebooks.source(c).lower()
-               for c in cells if CHECKED in notebooks.tags(c)):
+    if not any(
+        "control" in notebooks.printed(c).lower()
+        or "control" in notebooks.source(c).lower()
+        for c in cells
+        if CHECKED in notebooks.tags(c)
+    ):
         yield "no checked cell shows a control"
 
 
@@ -185,7 +231,20 @@ def endings(cells):
             yield f"no section: {heading}"
 
 
-RULES = (portable, checked_cells, checked_theorems, sizes, widths, opening, goals, folded, figures, exercises, controls, endings)
+RULES = (
+    portable,
+    checked_cells,
+    checked_theorems,
+    sizes,
+    widths,
+    opening,
+    goals,
+    folded,
+    figures,
+    exercises,
+    controls,
+    endings,
+)
 
 
 # ---------------------------------------------------------------- the pages follow the rules
@@ -198,7 +257,10 @@ def test_page(path, rule):
 
 
 def ran(cell, output):
-    return cell | {"outputs": [{"output_type": "stream", "name": "stdout", "text": [output]}], "execution_count": 1}
+    return cell | {
+        "outputs": [{"output_type": "stream", "name": "stdout", "text": [output]}],
+        "execution_count": 1,
+    }
 
 
 def checked(output, source="print(1)"):
@@ -212,39 +274,128 @@ GOALS = "## After this page you can\n\n- a ([E](#exercise-1-1));\n- b ([E](#exer
 HEAD = [markdown("links", "x"), code("setup", "import attnlib", "hide-cell")]
 EXERCISES = [markdown(f"e{i}", f"> **Exercise 1.{i} (A).** Do.") for i in (1, 2, 3)]
 SOLUTIONS = [code(f"s{i}", "# @title Solution\n1", SOLUTION) for i in (1, 2, 3)]
-ENDS = [markdown("z", "## The claims of this page\n\n## References\n\n## How to cite this page")]
+ENDS = [
+    markdown(
+        "z", "## The claims of this page\n\n## References\n\n## How to cite this page"
+    )
+]
 
 KEEPS_AND_BREAKS = [
-    (portable, [markdown("m", "$$ x \\tag{1.1} $$")], [
-        [markdown("m", "```{note}\nx\n```")], [markdown("m", "See {cite}`xie2021`.")], [markdown("m", ":::{note}\n:::")],
-        [markdown("m", "(label)=\n# T")], [markdown("m", "$$ x $$ (eq)")], [markdown("m", "$\\newcommand{\\R}{x}$")],
-        [markdown("m", "\\begin{align} x \\end{align}")], [markdown("m", "$\\bm{x}$")]]),
-    (checked_cells, [checked("error 1e-15 <= 1e-12")], [
-        [], [code("c", "print(1)", CHECKED)], [checked("1", "print(1);")], [checked("True\n")]]),
-    (checked_theorems, [markdown("m", "> **Theorem 1.1.** x"), checked("1")], [[markdown("m", "> **Theorem 1.1.** x")]]),
-    (sizes, [code("c", "x = 1\n" * 25)], [[code("c", "x = 1\n" * 26)], [code(f"c{i}", "x = 1") for i in range(26)],
-                                          [code(f"c{i}", "x = 1\n" * 25) for i in range(7)]]),
-    (widths, [checked("1" * 52, "x" * 88), code("f", "x" * 200, "hide-input")], [
-        [checked("1" * 53)], [code("c", "x" * 89)], [code("c", "x\n" + "y" * 90)]]),
-    (opening, [markdown("t", TITLE), *HEAD], [
-        [markdown("t", TITLE.replace("# T", "## T")), *HEAD], [markdown("t", TITLE), markdown("m", "# Again"), *HEAD],
-        [markdown("t", TITLE.replace("*A thesis that says in one sentence what comes.*\n\n", "")), *HEAD][:1] + HEAD[::-1],
-        [markdown("t", TITLE.replace("A theorem page. ", "")), *HEAD], [markdown("t", TITLE.replace("9 minutes to read, ", "")), *HEAD],
-        [markdown("t", TITLE), *HEAD[1:]]]),
-    (goals, [markdown("g", GOALS)], [[markdown("g", "## Other")], [markdown("g", GOALS.replace("- c (", "c ("))],
-                                     [markdown("g", GOALS.replace("#exercise-1-2", "#theorem-1-2"))]]),
-    (folded, [code("i", "import torch", "hide-cell"), *HEAD], [[code("i", "import torch\nfrom x import y")], [code("setup", "try:\n    x\nfinally:\n    y")]]),
-    (figures, [code("f", SHOW), CAPTION], [
-        [code("f", SHOW)], [code("f", SHOW), markdown("m", "A caption.")], [code("f", "figures.show(draw())"), CAPTION],
-        [code("f", 'figures.slider(frames, labels, alt="x")'), CAPTION]]),
-    (exercises, EXERCISES + SOLUTIONS, [EXERCISES, EXERCISES[:2] + SOLUTIONS[:2], EXERCISES * 2 + SOLUTIONS * 2,
-                                        EXERCISES + SOLUTIONS[:2] + [code("s3", "1", SOLUTION)]]),
-    (controls, [checked("control: fails")], [[checked("check: holds")], [markdown("m", "control")]]),
+    (
+        portable,
+        [markdown("m", "$$ x \\tag{1.1} $$")],
+        [
+            [markdown("m", "```{note}\nx\n```")],
+            [markdown("m", "See {cite}`xie2021`.")],
+            [markdown("m", ":::{note}\n:::")],
+            [markdown("m", "(label)=\n# T")],
+            [markdown("m", "$$ x $$ (eq)")],
+            [markdown("m", "$\\newcommand{\\R}{x}$")],
+            [markdown("m", "\\begin{align} x \\end{align}")],
+            [markdown("m", "$\\bm{x}$")],
+        ],
+    ),
+    (
+        checked_cells,
+        [checked("error 1e-15 <= 1e-12")],
+        [
+            [],
+            [code("c", "print(1)", CHECKED)],
+            [checked("1", "print(1);")],
+            [checked("True\n")],
+        ],
+    ),
+    (
+        checked_theorems,
+        [markdown("m", "> **Theorem 1.1.** x"), checked("1")],
+        [[markdown("m", "> **Theorem 1.1.** x")]],
+    ),
+    (
+        sizes,
+        [code("c", "x = 1\n" * 25)],
+        [
+            [code("c", "x = 1\n" * 26)],
+            [code(f"c{i}", "x = 1") for i in range(26)],
+            [code(f"c{i}", "x = 1\n" * 25) for i in range(7)],
+        ],
+    ),
+    (
+        widths,
+        [checked("1" * 52, "x" * 88), code("f", "x" * 200, "hide-input")],
+        [[checked("1" * 53)], [code("c", "x" * 89)], [code("c", "x\n" + "y" * 90)]],
+    ),
+    (
+        opening,
+        [markdown("t", TITLE), *HEAD],
+        [
+            [markdown("t", TITLE.replace("# T", "## T")), *HEAD],
+            [markdown("t", TITLE), markdown("m", "# Again"), *HEAD],
+            [
+                markdown(
+                    "t",
+                    TITLE.replace(
+                        "*A thesis that says in one sentence what comes.*\n\n", ""
+                    ),
+                ),
+                *HEAD,
+            ][:1]
+            + HEAD[::-1],
+            [markdown("t", TITLE.replace("A theorem page. ", "")), *HEAD],
+            [markdown("t", TITLE.replace("9 minutes to read, ", "")), *HEAD],
+            [markdown("t", TITLE), *HEAD[1:]],
+        ],
+    ),
+    (
+        goals,
+        [markdown("g", GOALS)],
+        [
+            [markdown("g", "## Other")],
+            [markdown("g", GOALS.replace("- c (", "c ("))],
+            [markdown("g", GOALS.replace("#exercise-1-2", "#theorem-1-2"))],
+        ],
+    ),
+    (
+        folded,
+        [code("i", "import torch", "hide-cell"), *HEAD],
+        [
+            [code("i", "import torch\nfrom x import y")],
+            [code("setup", "try:\n    x\nfinally:\n    y")],
+        ],
+    ),
+    (
+        figures,
+        [code("f", SHOW), CAPTION],
+        [
+            [code("f", SHOW)],
+            [code("f", SHOW), markdown("m", "A caption.")],
+            [code("f", "figures.show(draw())"), CAPTION],
+            [code("f", 'figures.slider(frames, labels, alt="x")'), CAPTION],
+        ],
+    ),
+    (
+        exercises,
+        EXERCISES + SOLUTIONS,
+        [
+            EXERCISES,
+            EXERCISES[:2] + SOLUTIONS[:2],
+            EXERCISES * 2 + SOLUTIONS * 2,
+            EXERCISES + SOLUTIONS[:2] + [code("s3", "1", SOLUTION)],
+        ],
+    ),
+    (
+        controls,
+        [checked("control: fails")],
+        [[checked("check: holds")], [markdown("m", "control")]],
+    ),
     (endings, ENDS, [[markdown("z", "## References")]]),
 ]
 
 
-@pytest.mark.parametrize("rule, keeps, breaks", KEEPS_AND_BREAKS, ids=lambda value: getattr(value, "__name__", ""))
+@pytest.mark.parametrize(
+    "rule, keeps, breaks",
+    KEEPS_AND_BREAKS,
+    ids=lambda value: getattr(value, "__name__", ""),
+)
 def test_rules_can_fail(rule, keeps, breaks):
     assert list(rule(keeps)) == []
     for cells in breaks:
@@ -266,12 +417,20 @@ def numbers(source):
     """Labels that a text gives out: Theorem 1.2, Exercise 1.1, Figure 1.1, (1.3)."""
     boxes = re.findall(rf"^> \*\*((?:{NUMBERED}|Exercise) [\d.]*\d)", source, re.M)
     captions = re.findall(r"^\*\*((?:Figure|Table) [\d.]*\d)\.\*\*", source, re.M)
-    return boxes + captions + [f"({tag})" for tag in re.findall(r"\\tag\{([^}]+)\}", source)]
+    return (
+        boxes
+        + captions
+        + [f"({tag})" for tag in re.findall(r"\\tag\{([^}]+)\}", source)]
+    )
 
 
 def shared(sources):
     """Labels that are given out twice."""
-    return [label for label, count in Counter(n for s in sources for n in numbers(s)).items() if count > 1]
+    return [
+        label
+        for label, count in Counter(n for s in sources for n in numbers(s)).items()
+        if count > 1
+    ]
 
 
 def unlike_counters(source):
@@ -281,12 +440,21 @@ def unlike_counters(source):
 
 
 def book_texts():
-    return [text(pages.read(p)["cells"]) for p in PAGES] + [p.read_text(encoding="utf-8") for p in sorted((ROOT / "book").glob("*.md"))]
+    return [text(pages.read(p)["cells"]) for p in PAGES] + [
+        p.read_text(encoding="utf-8") for p in sorted((ROOT / "book").glob("*.md"))
+    ]
 
 
 def test_numbers_are_unique_in_the_book():
-    assert shared(["> **Theorem 1.1 (A).** x\n\n**Figure 1.1.** y $$\\tag{1.1}$$"]) == []
-    for twice in ("> **Theorem 1.1 (A).** x", "**Figure 1.1.** y", "$$ x \\tag{1.1} $$", "> **Exercise 1.1.** z"):
+    assert (
+        shared(["> **Theorem 1.1 (A).** x\n\n**Figure 1.1.** y $$\\tag{1.1}$$"]) == []
+    )
+    for twice in (
+        "> **Theorem 1.1 (A).** x",
+        "**Figure 1.1.** y",
+        "$$ x \\tag{1.1} $$",
+        "> **Exercise 1.1.** z",
+    ):
         assert shared([twice, twice])
     assert shared(book_texts()) == []
 
@@ -300,18 +468,28 @@ def test_boxes_share_one_counter():
 def dead_links(source, folder):
     """Relative links whose file is not there. Their anchors are checked by the build."""
     for target in LINK.findall(source):
-        if not re.match(r"[a-z]+:|#", target) and not (folder / target.split("#")[0]).exists():
+        if (
+            not re.match(r"[a-z]+:|#", target)
+            and not (folder / target.split("#")[0]).exists()
+        ):
             yield target
 
 
 def test_relative_links_lead_to_files(tmp_path):
     (tmp_path / "there.ipynb").touch()
-    assert list(dead_links("[a](there.ipynb#x) [b](https://x.org) [c](#d)", tmp_path)) == []
+    assert (
+        list(dead_links("[a](there.ipynb#x) [b](https://x.org) [c](#d)", tmp_path))
+        == []
+    )
     assert list(dead_links("[a](gone.ipynb#x)", tmp_path)) == ["gone.ipynb#x"]
     for path in PAGES:
         assert list(dead_links(text(pages.read(path)["cells"]), path.parent)) == []
 
 
 def test_every_chapter_folder_has_a_page():
-    folders = {p for p in (ROOT / "notebooks").iterdir() if p.is_dir() and not p.name.startswith((".", "_"))}
+    folders = {
+        p
+        for p in (ROOT / "notebooks").iterdir()
+        if p.is_dir() and not p.name.startswith((".", "_"))
+    }
     assert PAGES and folders == {Path(p).parent for p in PAGES}

@@ -10,16 +10,37 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attnlib.attention import Layer, forward, from_torch, random_layers
-from attnlib.paths import path_counts, path_norms, path_sums, path_term, path_terms, restrict
+from attnlib.paths import (
+    path_counts,
+    path_norms,
+    path_sums,
+    path_term,
+    path_terms,
+    restrict,
+)
 
 EPS = torch.finfo(torch.float64).eps
 
 
-def instance(heads=(2, 3), n=4, d=5, d_v=3, batch=(), bias=True, seed=0, dtype=torch.float64, device="cpu"):
+def instance(
+    heads=(2, 3),
+    n=4,
+    d=5,
+    d_v=3,
+    batch=(),
+    bias=True,
+    seed=0,
+    dtype=torch.float64,
+    device="cpu",
+):
     g = torch.Generator().manual_seed(seed)
-    make = lambda h: random_layers(1, h, d, 2, d_v=d_v, bias=bias, generator=g, dtype=dtype, device=device)[0]
+    make = lambda h: random_layers(
+        1, h, d, 2, d_v=d_v, bias=bias, generator=g, dtype=dtype, device=device
+    )[0]
     layers = [make(h) for h in heads]
-    return torch.randn(*batch, n, d, generator=g, dtype=torch.float64).to(device, dtype), layers
+    return torch.randn(*batch, n, d, generator=g, dtype=torch.float64).to(
+        device, dtype
+    ), layers
 
 
 def listed_sums(x, layers, skip):
@@ -45,9 +66,13 @@ def test_sums_are_those_of_the_literal_twin(heads, n, d, d_v, batch, skip, bias,
     got = path_sums(x, layers, skip=skip)
     wanted = listed_sums(x, layers, skip)
     assert got.by_length.shape == (len(heads) + 1, *x.shape) and got.bias.shape == (d,)
-    assert (got.by_length - wanted).abs().max() <= 1e3 * EPS * max(1, wanted.abs().max())
+    assert (got.by_length - wanted).abs().max() <= 1e3 * EPS * max(
+        1, wanted.abs().max()
+    )
     y = forward(x, layers, skip=skip)
-    assert (got.by_length.sum(0) + got.bias - y).abs().max() <= 1e3 * EPS * max(1, y.abs().max())
+    assert (got.by_length.sum(0) + got.bias - y).abs().max() <= 1e3 * EPS * max(
+        1, y.abs().max()
+    )
 
 
 def test_devices_and_dtypes_agree(device):
@@ -56,29 +81,52 @@ def test_devices_and_dtypes_agree(device):
         got = path_sums(*instance(dtype=dtype, device=device), skip=True)
         assert got.by_length.dtype == dtype and got.by_length.device.type == device.type
         for a, b in zip(got, wanted):
-            assert (a.cpu().double() - b).abs().max() < 300 * torch.finfo(dtype).eps * b.abs().max()
+            assert (a.cpu().double() - b).abs().max() < 300 * torch.finfo(
+                dtype
+            ).eps * b.abs().max()
 
 
-@pytest.mark.parametrize("d_v", [2, 4])  # narrower than d: two products; not narrower: one
+@pytest.mark.parametrize(
+    "d_v", [2, 4]
+)  # narrower than d: two products; not narrower: one
 @pytest.mark.parametrize("skip", [False, True])
 def test_gradients_are_those_of_the_literal_twin(skip, d_v):
     x, layers = instance(d=3, d_v=d_v, n=3)
     weights = [w.requires_grad_() for layer in layers for w in layer]
     x.requires_grad_()
-    probe = torch.randn(3, *x.shape, generator=torch.Generator().manual_seed(1), dtype=x.dtype)
-    fast = torch.autograd.grad((path_sums(x, layers, skip=skip).by_length * probe).sum(), [x, *weights], allow_unused=True)
-    slow = torch.autograd.grad((listed_sums(x, layers, skip) * probe).sum(), [x, *weights], allow_unused=True)
+    probe = torch.randn(
+        3, *x.shape, generator=torch.Generator().manual_seed(1), dtype=x.dtype
+    )
+    fast = torch.autograd.grad(
+        (path_sums(x, layers, skip=skip).by_length * probe).sum(),
+        [x, *weights],
+        allow_unused=True,
+    )
+    slow = torch.autograd.grad(
+        (listed_sums(x, layers, skip) * probe).sum(), [x, *weights], allow_unused=True
+    )
     for a, b in zip(fast, slow):
         assert (a is None) == (b is None)
         assert a is None or (a - b).abs().max() < 1e-11
     assert sum(a is not None for a in fast) > 10
 
 
-@pytest.mark.parametrize("how", [{"scale": 0.2}, {"normalizer": "sparsemax"}, {"mask": torch.ones(4, 4).tril().bool()}], ids=str)
+@pytest.mark.parametrize(
+    "how",
+    [
+        {"scale": 0.2},
+        {"normalizer": "sparsemax"},
+        {"mask": torch.ones(4, 4).tril().bool()},
+    ],
+    ids=str,
+)
 def test_the_forward_pass_may_be_masked_scaled_or_normalised_otherwise(how):
     x, layers = instance(batch=(2,))
     y, attention = forward(x, layers, skip=True, return_attention=True, **how)
-    for sums in (path_sums(x, layers, skip=True, attention=attention), path_sums(x, layers, skip=True, **how)):
+    for sums in (
+        path_sums(x, layers, skip=True, attention=attention),
+        path_sums(x, layers, skip=True, **how),
+    ):
         assert (sums.by_length.sum(0) + sums.bias - y).abs().max() < 256 * EPS
     total = sum(term for _, term in path_terms(x, layers, skip=True, **how)) + sums.bias
     assert (total - y).abs().max() < 256 * EPS
@@ -111,7 +159,11 @@ def test_half_precision_is_accepted_and_its_rows_are_watched():
 def test_vmap_over_weights():
     x, layers = instance(bias=False)
     attention = forward(x, layers[:1], return_attention=True)[1]
-    run = lambda w: path_sums(x, [layers[0]._replace(w_o=w)], skip=True, attention=attention, check=False).by_length
+    run = lambda w: (
+        path_sums(
+            x, [layers[0]._replace(w_o=w)], skip=True, attention=attention, check=False
+        ).by_length
+    )
     w = torch.stack([layers[0].w_o, 2 * layers[0].w_o])
     assert torch.allclose(torch.func.vmap(run)(w)[1], run(w[1]), rtol=1e-12)
 
@@ -120,19 +172,31 @@ def test_frozen_attention_is_linear_in_the_input():
     x, layers = instance(bias=False)
     attention = forward(x, layers, return_attention=True)[1]
     twice = path_sums(2 * x, layers, attention=attention).by_length
-    assert torch.allclose(twice, 2 * path_sums(x, layers, attention=attention).by_length, rtol=1e-12, atol=0)
-    assert not torch.allclose(twice, path_sums(2 * x, layers).by_length, rtol=1e-3, atol=0)
+    assert torch.allclose(
+        twice,
+        2 * path_sums(x, layers, attention=attention).by_length,
+        rtol=1e-12,
+        atol=0,
+    )
+    assert not torch.allclose(
+        twice, path_sums(2 * x, layers).by_length, rtol=1e-3, atol=0
+    )
 
 
 def test_one_path_and_its_network():
     x, layers = instance((2, 3, 2))
     attention = forward(x, layers, skip=True, return_attention=True)[1]
-    p, w = attention[2][1] @ attention[0][0], [layer.w_v @ layer.w_o for layer in layers]
+    p, w = (
+        attention[2][1] @ attention[0][0],
+        [layer.w_v @ layer.w_o for layer in layers],
+    )
     got = path_term(x, layers, (0, None, 1), attention)
     assert (got - p @ x @ w[0][0] @ w[2][1]).abs().max() < 64 * EPS
     kept = restrict(layers, (0, None, 1))
     assert [len(layer.w_q) for layer in kept] == [1, 1]
-    assert torch.equal(kept[1].w_q[0], layers[2].w_q[1]) and torch.equal(kept[1].b_o, layers[2].b_o)
+    assert torch.equal(kept[1].w_q[0], layers[2].w_q[1]) and torch.equal(
+        kept[1].b_o, layers[2].b_o
+    )
     assert restrict(layers, (None, None, None)) == []
 
 
@@ -147,25 +211,44 @@ def test_counts_multiply_out(heads, skip):
 def test_paths_come_in_order_and_without_skips():
     x, layers = instance((2, 2))
     assert [p for p, _ in path_terms(x, layers)] == [(0, 0), (0, 1), (1, 0), (1, 1)]
-    assert [p for p, _ in path_terms(x, layers, skip=True)][:3] == [(None, None), (None, 0), (None, 1)]
+    assert [p for p, _ in path_terms(x, layers, skip=True)][:3] == [
+        (None, None),
+        (None, 0),
+        (None, 1),
+    ]
 
 
 def test_norms_have_the_shape_of_the_batch_and_come_from_the_generator():
     x, layers = instance(batch=(2, 3))
-    run = lambda seed: path_norms(x, layers, signs=8, generator=torch.Generator().manual_seed(seed), skip=True)
+    run = lambda seed: path_norms(
+        x, layers, signs=8, generator=torch.Generator().manual_seed(seed), skip=True
+    )
     first, again, other = run(0), run(0), run(1)
     assert first.total_square.shape == first.standard_error.shape == (3, 2, 3)
-    assert torch.equal(first.total_square, again.total_square) and not torch.equal(first.total_square, other.total_square)
-    one = path_norms(x[1, 2], layers, signs=8, generator=torch.Generator().manual_seed(0), skip=True)
+    assert torch.equal(first.total_square, again.total_square) and not torch.equal(
+        first.total_square, other.total_square
+    )
+    one = path_norms(
+        x[1, 2], layers, signs=8, generator=torch.Generator().manual_seed(0), skip=True
+    )
     assert torch.allclose(first.total_square[:, 1, 2], one.total_square, rtol=1e-12)
-    assert (path_norms(x, layers, signs=8, generator=torch.Generator(), skip=False).total_square[:2] == 0).all()
+    assert (
+        path_norms(
+            x, layers, signs=8, generator=torch.Generator(), skip=False
+        ).total_square[:2]
+        == 0
+    ).all()
 
 
 # --- bad input
 
 
 @pytest.mark.bad_input
-@pytest.mark.parametrize("run", [path_sums, lambda x, layers, **k: path_terms(x, layers, **k)], ids=["sums", "terms"])
+@pytest.mark.parametrize(
+    "run",
+    [path_sums, lambda x, layers, **k: path_terms(x, layers, **k)],
+    ids=["sums", "terms"],
+)
 def test_bad_networks_are_refused_at_the_call(run):
     x, layers = instance()
     for bad_x, bad_layers, message in [
@@ -173,7 +256,11 @@ def test_bad_networks_are_refused_at_the_call(run):
         (x.long(), layers, "floating point"),
         (x[:, :4], layers, "layer 1: w_q must have shape"),
         (x / 0, layers, "x holds NaN"),
-        (x, [layers[0], layers[1]._replace(w_v=layers[1].w_v * math.inf)], "layer 2: w_v holds NaN or infinity"),
+        (
+            x,
+            [layers[0], layers[1]._replace(w_v=layers[1].w_v * math.inf)],
+            "layer 2: w_v holds NaN or infinity",
+        ),
         (x, [Layer(*(w[:0] for w in layers[0][:7]), layers[0].b_o)], "h >= 1"),
         (x.float(), layers, "share one dtype"),
         (x, [layers[0]._replace(w_o=layers[0].w_o.to("meta"))], "share one device"),
@@ -196,12 +283,19 @@ def test_bad_attention():
     ]:
         with pytest.raises(ValueError, match=message):
             path_sums(x, layers, attention=bad)
-    for bad in (good[:1], [p.mean(0) for p in good]):  # torch returns averaged weights by default
+    for bad in (
+        good[:1],
+        [p.mean(0) for p in good],
+    ):  # torch returns averaged weights by default
         with pytest.raises(ValueError, match="attention"):
             path_term(x, layers, (0, 0), bad)
     half = [2 * p.bfloat16() for p in good]
     with pytest.raises(ValueError, match="P 1 = 1"):
-        path_sums(x.bfloat16(), [Layer(*(w.bfloat16() for w in layer)) for layer in layers], attention=half)
+        path_sums(
+            x.bfloat16(),
+            [Layer(*(w.bfloat16() for w in layer)) for layer in layers],
+            attention=half,
+        )
     with pytest.raises(ValueError, match="either attention or scale"):
         path_sums(x, layers, attention=good, scale=1.0)
     plain = [layer._replace(b_v=None, b_o=None) for layer in layers]
@@ -211,7 +305,10 @@ def test_bad_attention():
 @pytest.mark.bad_input
 def test_too_many_paths_are_counted_and_refused():
     x, layers = instance((12,) * 12)
-    with pytest.raises(ValueError, match="23,298,085,122,481 paths, more than limit = 1,000,000: path_sums"):
+    with pytest.raises(
+        ValueError,
+        match="23,298,085,122,481 paths, more than limit = 1,000,000: path_sums",
+    ):
         path_terms(x, layers, skip=True)
 
 
@@ -219,7 +316,11 @@ def test_too_many_paths_are_counted_and_refused():
 def test_bad_paths_counts_and_signs():
     x, layers = instance()
     attention = forward(x, layers, return_attention=True)[1]
-    for path, message in [((0,), "one entry a layer: 2, got 1"), ((0, 3), "head 3 of 3"), ((-1, 0), "head -1 of 2")]:
+    for path, message in [
+        ((0,), "one entry a layer: 2, got 1"),
+        ((0, 3), "head 3 of 3"),
+        ((-1, 0), "head -1 of 2"),
+    ]:
         with pytest.raises(ValueError, match=message):
             path_term(x, layers, path, attention)
     with pytest.raises(ValueError, match="one entry a layer"):

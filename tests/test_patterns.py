@@ -10,7 +10,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attnlib import patterns
-from attnlib.patterns import Blocks, Columns, Lists, Pattern, Rows, Step, Strided, Window
+from attnlib.patterns import (
+    Blocks,
+    Columns,
+    Lists,
+    Pattern,
+    Rows,
+    Step,
+    Strided,
+    Window,
+)
 from attnlib.patterns.bits import bit_product, closure, pack, unpack
 
 
@@ -26,30 +35,74 @@ def root(n):
 FAMILIES = {
     "dense": (patterns.dense, [lambda n, w, k, j: True]),
     "window": (lambda n: patterns.window(n, 3), [lambda n, w, k, j: abs(j - k) <= 1]),
-    "dilated window": (lambda n: patterns.window(n, 5, dilation=2), [lambda n, w, k, j: abs(j - k) in (0, 2, 4)]),
-    "directed cycle": (patterns.directed_cycle, [lambda n, w, k, j: j in (k, (k - 1) % n)]),
-    "star": (patterns.star, [lambda n, w, k, j: abs(j - k) <= 1 or j == n - 1 or k == n - 1]),
-    "bare star": (lambda n: patterns.star(n, local=False), [lambda n, w, k, j: j in (k, n - 1) or k == n - 1]),
-    "strided": (patterns.strided, [lambda n, w, k, j: -math.ceil(w / 2) <= j - k <= w // 2, lambda n, w, k, j: (j - k) % w == 0]),
-    "strided, wide": (lambda n: patterns.strided(n, reach=root(n) - 1), [lambda n, w, k, j: abs(j - k) < w, lambda n, w, k, j: (j - k) % w == 0]),
-    "fixed": (patterns.fixed, [lambda n, w, k, j: j // w == k // w, lambda n, w, k, j: j == k or (j + 1) % w == 0]),
+    "dilated window": (
+        lambda n: patterns.window(n, 5, dilation=2),
+        [lambda n, w, k, j: abs(j - k) in (0, 2, 4)],
+    ),
+    "directed cycle": (
+        patterns.directed_cycle,
+        [lambda n, w, k, j: j in (k, (k - 1) % n)],
+    ),
+    "star": (
+        patterns.star,
+        [lambda n, w, k, j: abs(j - k) <= 1 or j == n - 1 or k == n - 1],
+    ),
+    "bare star": (
+        lambda n: patterns.star(n, local=False),
+        [lambda n, w, k, j: j in (k, n - 1) or k == n - 1],
+    ),
+    "strided": (
+        patterns.strided,
+        [
+            lambda n, w, k, j: -math.ceil(w / 2) <= j - k <= w // 2,
+            lambda n, w, k, j: (j - k) % w == 0,
+        ],
+    ),
+    "strided, wide": (
+        lambda n: patterns.strided(n, reach=root(n) - 1),
+        [lambda n, w, k, j: abs(j - k) < w, lambda n, w, k, j: (j - k) % w == 0],
+    ),
+    "fixed": (
+        patterns.fixed,
+        [
+            lambda n, w, k, j: j // w == k // w,
+            lambda n, w, k, j: j == k or (j + 1) % w == 0,
+        ],
+    ),
     "fixed, closed": (
         lambda n: patterns.fixed(n, closed=True),
-        [lambda n, w, k, j: j // w == k // w, lambda n, w, k, j: j in (k, n - 1) or (j + 1) % w == 0],
+        [
+            lambda n, w, k, j: j // w == k // w,
+            lambda n, w, k, j: j in (k, n - 1) or (j + 1) % w == 0,
+        ],
     ),
-    "longformer": (lambda n: patterns.longformer(n, 5, 2), [lambda n, w, k, j: abs(j - k) <= 2 or j < 2 or k < 2]),
+    "longformer": (
+        lambda n: patterns.longformer(n, 5, 2),
+        [lambda n, w, k, j: abs(j - k) <= 2 or j < 2 or k < 2],
+    ),
     "block diagonal": (patterns.block_diagonal, [lambda n, w, k, j: j // w == k // w]),
     "shifted blocks": (
         patterns.shifted_blocks,
-        [lambda n, w, k, j: j // w == k // w, lambda n, w, k, j: (j + w // 2) // w == (k + w // 2) // w],
+        [
+            lambda n, w, k, j: j // w == k // w,
+            lambda n, w, k, j: (j + w // 2) // w == (k + w // 2) // w,
+        ],
     ),
-    "logsparse": (patterns.logsparse, [lambda n, w, k, j: k == j or k - j in [2**i for i in range(20)]]),
-    "logsparse, both": (lambda n: patterns.logsparse(n, both=True), [lambda n, w, k, j: abs(k - j) in [0, *(2**i for i in range(20))]]),
+    "logsparse": (
+        patterns.logsparse,
+        [lambda n, w, k, j: k == j or k - j in [2**i for i in range(20)]],
+    ),
+    "logsparse, both": (
+        lambda n: patterns.logsparse(n, both=True),
+        [lambda n, w, k, j: abs(k - j) in [0, *(2**i for i in range(20))]],
+    ),
 }
 
 
 def literal(n, rule):
-    return torch.tensor([[bool(rule(n, root(n), k, j)) for j in range(n)] for k in range(n)])
+    return torch.tensor(
+        [[bool(rule(n, root(n), k, j)) for j in range(n)] for k in range(n)]
+    )
 
 
 @pytest.mark.parametrize("name", FAMILIES)
@@ -65,21 +118,43 @@ def test_families_are_their_formulas(name, n):
 
 @pytest.mark.parametrize("n", [2, 5, 16, 23])
 def test_cycles_are_their_formulas(n):
-    m, cycle, blocks = math.ceil(n / root(n)), patterns.dilation_cycle(n), patterns.blockwise(n)
+    m, cycle, blocks = (
+        math.ceil(n / root(n)),
+        patterns.dilation_cycle(n),
+        patterns.blockwise(n),
+    )
     assert cycle.p == max(1, math.ceil(math.log2(n))) and blocks.p == m
     for l in range(cycle.p):
-        assert torch.equal(cycle.mask(l), literal(n, lambda n, w, k, j: abs(j - k) in (0, 2**l)))
+        assert torch.equal(
+            cycle.mask(l), literal(n, lambda n, w, k, j: abs(j - k) in (0, 2**l))
+        )
     for q in range(blocks.p):
-        assert torch.equal(blocks.mask(q), literal(n, lambda n, w, k, j: j == k or j // w == (k // w + q) % m))
+        assert torch.equal(
+            blocks.mask(q),
+            literal(n, lambda n, w, k, j: j == k or j // w == (k // w + q) % m),
+        )
 
 
 @pytest.mark.parametrize("n", [9, 16])
 def test_random_rows_hold_what_they_say(n):
-    drawn, bird = patterns.random(n, 4, generator=gen()), patterns.bigbird(n, 3, 1, 2, generator=gen())
-    assert drawn.mask().diagonal().all() and drawn.degrees().min() >= 4 and drawn.degrees().max() <= 5
-    assert (bird.mask() | ~patterns.longformer(n, 3, 1).mask()).all() and bird.connections <= patterns.longformer(n, 3, 1).connections + 2 * n
-    assert torch.equal(bird.mask(), patterns.bigbird(n, 3, 1, 2, generator=gen()).mask())
-    assert not torch.equal(bird.mask(), patterns.bigbird(n, 3, 1, 2, generator=gen(1)).mask())
+    drawn, bird = (
+        patterns.random(n, 4, generator=gen()),
+        patterns.bigbird(n, 3, 1, 2, generator=gen()),
+    )
+    assert (
+        drawn.mask().diagonal().all()
+        and drawn.degrees().min() >= 4
+        and drawn.degrees().max() <= 5
+    )
+    assert (
+        bird.mask() | ~patterns.longformer(n, 3, 1).mask()
+    ).all() and bird.connections <= patterns.longformer(n, 3, 1).connections + 2 * n
+    assert torch.equal(
+        bird.mask(), patterns.bigbird(n, 3, 1, 2, generator=gen()).mask()
+    )
+    assert not torch.equal(
+        bird.mask(), patterns.bigbird(n, 3, 1, 2, generator=gen(1)).mask()
+    )
 
 
 def sets_of(pattern, step):
@@ -98,15 +173,23 @@ def test_rows_masks_and_sets_agree(name, monkeypatch):
     again = patterns.from_sets(*steps)
     masked = patterns.from_masks(*(pattern.mask(s) for s in range(pattern.p)))
     for other in (again, masked):
-        assert other.p == pattern.p and all(torch.equal(other.mask(s), pattern.mask(s)) for s in range(pattern.p))
-    assert torch.equal(pattern.mask(pattern.p), pattern.mask(0))  # the cycle begins again
+        assert other.p == pattern.p and all(
+            torch.equal(other.mask(s), pattern.mask(s)) for s in range(pattern.p)
+        )
+    assert torch.equal(
+        pattern.mask(pattern.p), pattern.mask(0)
+    )  # the cycle begins again
 
 
 @given(st.integers(2, 20), st.integers(0, 10**6))
 def test_any_sets_survive(n, seed):
-    mask = (torch.rand(n, n, generator=gen(seed)) < 0.3) | torch.eye(n, dtype=torch.bool).roll(seed % 3, 1)
+    mask = (torch.rand(n, n, generator=gen(seed)) < 0.3) | torch.eye(
+        n, dtype=torch.bool
+    ).roll(seed % 3, 1)
     pattern = patterns.from_masks(mask)
-    assert torch.equal(pattern.mask(), mask) and torch.equal(patterns.from_sets(sets_of(pattern, 0)).mask(), mask)
+    assert torch.equal(pattern.mask(), mask) and torch.equal(
+        patterns.from_sets(sets_of(pattern, 0)).mask(), mask
+    )
     k, j = torch.randint(n, (2, 30), generator=gen(seed))
     assert torch.equal(pattern.reads(0, k, j), mask[k, j])
 
@@ -115,20 +198,31 @@ def test_any_sets_survive(n, seed):
 def test_union_and_causal(name):
     pattern = FAMILIES[name][0](13)
     merged = patterns.union(pattern)
-    assert merged.p == 1 and torch.equal(merged.mask(), torch.stack([pattern.mask(s) for s in range(pattern.p)]).any(0))
+    assert merged.p == 1 and torch.equal(
+        merged.mask(), torch.stack([pattern.mask(s) for s in range(pattern.p)]).any(0)
+    )
     past = patterns.causal(pattern)
-    assert all(torch.equal(past.mask(s), pattern.mask(s).tril()) for s in range(pattern.p))
+    assert all(
+        torch.equal(past.mask(s), pattern.mask(s).tril()) for s in range(pattern.p)
+    )
 
 
 def test_parts_of_one_field_differ():
-    assert Columns((0,)) != Rows((0,)) and Columns((0,)) == Columns((0,)) and len({Columns((0,)), Rows((0,)), Columns((0,))}) == 2
+    assert (
+        Columns((0,)) != Rows((0,))
+        and Columns((0,)) == Columns((0,))
+        and len({Columns((0,)), Rows((0,)), Columns((0,))}) == 2
+    )
     pattern = patterns.build(4, [Window(0, 0), Columns((0,)), Rows((0,))])
     assert patterns.union(pattern).connections == pattern.connections == 4 + 3 + 3
 
 
 def test_lists_may_be_empty_and_are_copied():
     crow, col = torch.zeros(5, dtype=torch.int64), torch.zeros(0, dtype=torch.int64)
-    assert torch.equal(patterns.build(4, [Window(1, 1), Lists(crow, col)]).mask(), patterns.window(4, 3).mask())
+    assert torch.equal(
+        patterns.build(4, [Window(1, 1), Lists(crow, col)]).mask(),
+        patterns.window(4, 3).mask(),
+    )
     crow, col = torch.arange(5), torch.tensor([1, 2, 3, 0])
     pattern = patterns.build(4, Lists(crow, col))
     col.zero_(), crow.zero_()
@@ -137,7 +231,12 @@ def test_lists_may_be_empty_and_are_copied():
 
 def test_wrapped_windows_go_round():
     pattern = patterns.build(5, Window(1, 2, dilation=2, wrap=True))
-    assert sets_of(pattern, 0)[0] == [0, 2, 3, 4] and sets_of(pattern, 0)[4] == [1, 2, 3, 4]
+    assert sets_of(pattern, 0)[0] == [0, 2, 3, 4] and sets_of(pattern, 0)[4] == [
+        1,
+        2,
+        3,
+        4,
+    ]
 
 
 BAD = {
@@ -154,24 +253,73 @@ BAD = {
     "draws": (lambda: patterns.random(8, 9, generator=gen()), "r must be in 1..n"),
     "shift": (lambda: patterns.build(8, Blocks(2, 2)), "0 <= shift < size"),
     "negative reach": (lambda: patterns.build(8, Window(-1, 2)), "left, right >= 0"),
-    "column": (lambda: patterns.build(8, Columns((8,))), "indices must be in 0..7, got [8]"),
-    "no column": (lambda: patterns.build(8, [Window(0, 0), Columns(())]), "at least one token"),
-    "ragged steps": (lambda: patterns.from_sets([[0], [1]], [[0], [1], [2]]), "step 1 has 3 sets, step 0 has 2"),
-    "index": (lambda: patterns.from_sets([[0], [1, 5]]), "indices must be in 0..1, got [5]"),
+    "column": (
+        lambda: patterns.build(8, Columns((8,))),
+        "indices must be in 0..7, got [8]",
+    ),
+    "no column": (
+        lambda: patterns.build(8, [Window(0, 0), Columns(())]),
+        "at least one token",
+    ),
+    "ragged steps": (
+        lambda: patterns.from_sets([[0], [1]], [[0], [1], [2]]),
+        "step 1 has 3 sets, step 0 has 2",
+    ),
+    "index": (
+        lambda: patterns.from_sets([[0], [1, 5]]),
+        "indices must be in 0..1, got [5]",
+    ),
     "twice": (lambda: patterns.from_sets([[0, 0], [1]]), "holds an index twice"),
     "not a list": (lambda: patterns.from_sets([[0], 1]), "must be a list of integers"),
     "nobody": (lambda: patterns.from_sets([[0, 1], []]), "tokens [1] read nothing"),
-    "hidden row": (lambda: patterns.from_masks(torch.tensor([[True, True], [False, False]])), "tokens [1] read nothing"),
+    "hidden row": (
+        lambda: patterns.from_masks(torch.tensor([[True, True], [False, False]])),
+        "tokens [1] read nothing",
+    ),
     "not boolean": (lambda: patterns.from_masks(torch.eye(3)), "boolean"),
-    "not square": (lambda: patterns.from_masks(torch.ones(2, 3, dtype=torch.bool)), "boolean tensors (n, n)"),
+    "not square": (
+        lambda: patterns.from_masks(torch.ones(2, 3, dtype=torch.bool)),
+        "boolean tensors (n, n)",
+    ),
     "rows alone": (lambda: patterns.build(3, Rows((0,))), "tokens [1, 2] read nothing"),
-    "causal column": (lambda: patterns.causal(patterns.build(3, Columns((1,)))), "tokens [0] read nothing"),
-    "half causal": (lambda: patterns.union(patterns.build(3, Step((Window(1, 1),), True), Strided(2))), "all causal or none"),
-    "falling crow": (lambda: patterns.build(3, Lists(torch.tensor([0, 2, 1, 3]), torch.tensor([0, 1, 2]))), "start at 0 and never fall"),
-    "late crow": (lambda: patterns.build(3, Lists(torch.tensor([1, 1, 2, 3]), torch.tensor([0, 1, 2]))), "start at 0 and never fall"),
-    "unsorted": (lambda: patterns.build(3, [Window(0, 0), Lists(torch.tensor([0, 2, 2, 2]), torch.tensor([2, 1]))]), "must rise, none twice"),
-    "a duplicate": (lambda: patterns.build(3, [Window(0, 0), Lists(torch.tensor([0, 2, 2, 2]), torch.tensor([1, 1]))]), "must rise, none twice"),
-    "short lists": (lambda: patterns.build(3, Lists(torch.tensor([0, 1, 2]), torch.tensor([0, 1]))), "must hold 3 rows, got 2"),
+    "causal column": (
+        lambda: patterns.causal(patterns.build(3, Columns((1,)))),
+        "tokens [0] read nothing",
+    ),
+    "half causal": (
+        lambda: patterns.union(
+            patterns.build(3, Step((Window(1, 1),), True), Strided(2))
+        ),
+        "all causal or none",
+    ),
+    "falling crow": (
+        lambda: patterns.build(
+            3, Lists(torch.tensor([0, 2, 1, 3]), torch.tensor([0, 1, 2]))
+        ),
+        "start at 0 and never fall",
+    ),
+    "late crow": (
+        lambda: patterns.build(
+            3, Lists(torch.tensor([1, 1, 2, 3]), torch.tensor([0, 1, 2]))
+        ),
+        "start at 0 and never fall",
+    ),
+    "unsorted": (
+        lambda: patterns.build(
+            3, [Window(0, 0), Lists(torch.tensor([0, 2, 2, 2]), torch.tensor([2, 1]))]
+        ),
+        "must rise, none twice",
+    ),
+    "a duplicate": (
+        lambda: patterns.build(
+            3, [Window(0, 0), Lists(torch.tensor([0, 2, 2, 2]), torch.tensor([1, 1]))]
+        ),
+        "must rise, none twice",
+    ),
+    "short lists": (
+        lambda: patterns.build(3, Lists(torch.tensor([0, 1, 2]), torch.tensor([0, 1]))),
+        "must hold 3 rows, got 2",
+    ),
 }
 
 
@@ -186,7 +334,11 @@ def test_bad_input(name):
 
 def test_a_pattern_is_a_tuple():
     pattern = patterns.window(8, 3)
-    assert isinstance(pattern, Pattern) and pattern == patterns.window(8, 3) and hash(pattern) == hash(patterns.window(8, 3))
+    assert (
+        isinstance(pattern, Pattern)
+        and pattern == patterns.window(8, 3)
+        and hash(pattern) == hash(patterns.window(8, 3))
+    )
 
 
 # --- the conditions
@@ -194,51 +346,94 @@ def test_a_pattern_is_a_tuple():
 
 def test_reach_is_the_product_of_the_steps():
     pattern = patterns.strided(16)
-    assert torch.equal(patterns.reach(pattern, 0), torch.eye(16, dtype=torch.bool)) and torch.equal(patterns.reach(pattern, 1), pattern.mask(0))
+    assert torch.equal(
+        patterns.reach(pattern, 0), torch.eye(16, dtype=torch.bool)
+    ) and torch.equal(patterns.reach(pattern, 1), pattern.mask(0))
     assert not patterns.reach(pattern, 2)[12, 15] and patterns.reach(pattern, 3).all()
 
 
-@given(st.integers(1, 40), st.integers(1, 200), st.integers(1, 70), st.integers(0, 10**6))
+@given(
+    st.integers(1, 40), st.integers(1, 200), st.integers(1, 70), st.integers(0, 10**6)
+)
 def test_products_of_bits_are_products(n, m, l, seed):
-    a, b = torch.rand(n, m, generator=gen(seed)) < 0.2, torch.rand(m, l, generator=gen(seed + 1)) < 0.2
-    assert torch.equal(unpack(bit_product(pack(a), pack(b)), l), a.float() @ b.float() > 0)
+    a, b = (
+        torch.rand(n, m, generator=gen(seed)) < 0.2,
+        torch.rand(m, l, generator=gen(seed + 1)) < 0.2,
+    )
+    assert torch.equal(
+        unpack(bit_product(pack(a), pack(b)), l), a.float() @ b.float() > 0
+    )
     assert torch.equal(unpack(pack(a), m), a)
 
 
 @pytest.mark.parametrize("n", [2, 5, 30])
 def test_closure_is_the_limit_of_the_powers(n):
     edges = torch.rand(n, n, generator=gen(n)) < 1.2 / n
-    power = torch.linalg.matrix_power(edges.double() / n + torch.eye(n, dtype=torch.float64), n)
+    power = torch.linalg.matrix_power(
+        edges.double() / n + torch.eye(n, dtype=torch.float64), n
+    )
     assert torch.equal(closure(edges), power > 0)
 
 
-@pytest.mark.parametrize(("sets", "reason"), [
-    ([[0], [1], [0, 1, 2]], "tokens 0 and 1 read no other token"),
-    ([[0, 1], [0, 1], [0, 2], [0, 3]], "tokens 2 and 3 are read by no other token"),
-    ([[0, 1], [0, 1], [2, 3], [2, 3]], "there are 2 pieces"),
-    ([[0, 1], [0, 1], *[[0, 1, 2, 3]] * 2, *[[0, 1, 4, 5]] * 2, *[[2, 3, 4, 5, 6, 7]] * 2], "would follow each other"),
-])
+@pytest.mark.parametrize(
+    ("sets", "reason"),
+    [
+        ([[0], [1], [0, 1, 2]], "tokens 0 and 1 read no other token"),
+        ([[0, 1], [0, 1], [0, 2], [0, 3]], "tokens 2 and 3 are read by no other token"),
+        ([[0, 1], [0, 1], [2, 3], [2, 3]], "there are 2 pieces"),
+        (
+            [
+                [0, 1],
+                [0, 1],
+                *[[0, 1, 2, 3]] * 2,
+                *[[0, 1, 4, 5]] * 2,
+                *[[2, 3, 4, 5, 6, 7]] * 2,
+            ],
+            "would follow each other",
+        ),
+    ],
+)
 def test_reasons_against_a_path(sets, reason):
     found = patterns.check(patterns.from_sets(sets))
-    assert reason in found.reasons["hamiltonian_path"] and found.all_met is False and not found.unknown
+    assert (
+        reason in found.reasons["hamiltonian_path"]
+        and found.all_met is False
+        and not found.unknown
+    )
 
 
 def test_tried_all_and_gave_up():
-    hypercube = patterns.from_sets([[k, *(k ^ 1 << b for b in range(5))] for k in range(32)])
+    hypercube = patterns.from_sets(
+        [[k, *(k ^ 1 << b for b in range(5))] for k in range(32)]
+    )
     assert patterns.is_path(hypercube, patterns.check(hypercube).hamiltonian_path)
     lost = patterns.check(hypercube, moves=0)
-    assert lost.unknown == ("hamiltonian_path",) and lost.all_met is None and lost.hamiltonian_path is None and not lost.reasons
+    assert (
+        lost.unknown == ("hamiltonian_path",)
+        and lost.all_met is None
+        and lost.hamiltonian_path is None
+        and not lost.reasons
+    )
 
 
 def test_a_missing_self_loop_is_named():
-    found = patterns.check(patterns.from_sets([[0, 1], [0], [0, 1, 2]], [[0], [1, 2], [2]]))
-    assert found.self_loops is False and found.reasons["self_loops"] == "token 1 does not read itself in step 0"
+    found = patterns.check(
+        patterns.from_sets([[0, 1], [0], [0, 1, 2]], [[0], [1, 2], [2]])
+    )
+    assert (
+        found.self_loops is False
+        and found.reasons["self_loops"] == "token 1 does not read itself in step 0"
+    )
 
 
 def test_paths_are_verified():
     pattern = patterns.directed_cycle(5)
     assert patterns.is_path(pattern, [2, 3, 4, 0, 1])
-    assert not patterns.is_path(pattern, [1, 0, 4, 3, 2]) and not patterns.is_path(pattern, [0, 1, 2, 3]) and not patterns.is_path(pattern, [0, 1, 2, 3, 3])
+    assert (
+        not patterns.is_path(pattern, [1, 0, 4, 3, 2])
+        and not patterns.is_path(pattern, [0, 1, 2, 3])
+        and not patterns.is_path(pattern, [0, 1, 2, 3, 3])
+    )
 
 
 @pytest.mark.parametrize("n", [64, 256])
@@ -258,18 +453,30 @@ def test_hops_on_a_gpu(n):
 
 
 @pytest.mark.bad_input
-@pytest.mark.parametrize(("call", "message"), [
-    (lambda: patterns.check(patterns.dense(3), moves=-1), "moves must be at least 0"),
-    (lambda: patterns.reach(patterns.dense(3), -1), "layers must be at least 0"),
-    (lambda: patterns.exact("ring", 8), "family must be one of"),
-    (lambda: patterns.exact("strided", 8, 2), "needs 3 <= w < n"),
-    (lambda: patterns.exact("window", 8, 4), "needs an odd w"),
-    *((lambda w=w, g=g: patterns.exact("longformer", 9, w, g), "odd w in 3..n, g >= 1") for w, g in ((1, 1), (2, 1), (5, 0), (5, 6))),
-    (lambda: patterns.exact("star", 1), "n must be at least 2"),
-    (lambda: patterns.exact("star", 2), "n >= 3"),
-    (lambda: patterns.exact("block diagonal", 8, 0), "b in 1..n"),
-    (lambda: patterns.exact("blockwise", 8, 0), "b < n"),
-])
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (
+            lambda: patterns.check(patterns.dense(3), moves=-1),
+            "moves must be at least 0",
+        ),
+        (lambda: patterns.reach(patterns.dense(3), -1), "layers must be at least 0"),
+        (lambda: patterns.exact("ring", 8), "family must be one of"),
+        (lambda: patterns.exact("strided", 8, 2), "needs 3 <= w < n"),
+        (lambda: patterns.exact("window", 8, 4), "needs an odd w"),
+        *(
+            (
+                lambda w=w, g=g: patterns.exact("longformer", 9, w, g),
+                "odd w in 3..n, g >= 1",
+            )
+            for w, g in ((1, 1), (2, 1), (5, 0), (5, 6))
+        ),
+        (lambda: patterns.exact("star", 1), "n must be at least 2"),
+        (lambda: patterns.exact("star", 2), "n >= 3"),
+        (lambda: patterns.exact("block diagonal", 8, 0), "b in 1..n"),
+        (lambda: patterns.exact("blockwise", 8, 0), "b < n"),
+    ],
+)
 def test_bad_questions(call, message):
     with pytest.raises(ValueError, match=message):
         call()

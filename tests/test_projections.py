@@ -11,7 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attnlib.lowrank import jl_surrogate
-from attnlib.projections import failure_bound, failure_probability, hadamard, projection, required_dimension, srht
+from attnlib.projections import (
+    failure_bound,
+    failure_probability,
+    hadamard,
+    projection,
+    required_dimension,
+    srht,
+)
 
 FAMILIES = ["gaussian", "rademacher", "achlioptas", "sparse", "srht"]
 
@@ -37,8 +44,8 @@ def test_the_fast_transform_is_the_matrix(n):
     x = randn(3, 2, n).requires_grad_()
     assert (hadamard(x) - x @ sylvester(n)).abs().max() < 1e-10
     weight = randn(3, 2, n, seed=1)
-    fast, = torch.autograd.grad((hadamard(x) * weight).sum(), x)
-    slow, = torch.autograd.grad(((x @ sylvester(n)) * weight).sum(), x)
+    (fast,) = torch.autograd.grad((hadamard(x) * weight).sum(), x)
+    (slow,) = torch.autograd.grad(((x @ sylvester(n)) * weight).sum(), x)
     assert (fast - slow).abs().max() < 1e-10
 
 
@@ -49,27 +56,37 @@ def test_srht_is_its_literal_twin(k, n, seed):
     r = projection(k, n, "srht", generator=gen(seed))
     fast = srht(x, k, generator=gen(seed))
     assert (fast - x @ r.T).abs().max() < 1e-10
-    got, = torch.autograd.grad((fast**2).sum(), x)
-    wanted, = torch.autograd.grad(((x @ r.T) ** 2).sum(), x)
+    (got,) = torch.autograd.grad((fast**2).sum(), x)
+    (wanted,) = torch.autograd.grad(((x @ r.T) ** 2).sum(), x)
     assert (got - wanted).abs().max() < 1e-10 * n
 
 
 def test_the_entries_of_each_family():
     k, n = 12, 40
     r = {f: projection(k, n, f, generator=gen()) for f in FAMILIES}
-    assert torch.allclose(r["rademacher"].abs(), torch.full((k, n), 1 / math.sqrt(k), dtype=torch.float64))
+    assert torch.allclose(
+        r["rademacher"].abs(), torch.full((k, n), 1 / math.sqrt(k), dtype=torch.float64)
+    )
     values = (r["achlioptas"] * math.sqrt(k / 3)).unique()
     assert torch.allclose(values, torch.tensor([-1.0, 0.0, 1.0], dtype=torch.float64))
-    share = float((projection(50, 400, "achlioptas", generator=gen()) != 0).double().mean())
+    share = float(
+        (projection(50, 400, "achlioptas", generator=gen()) != 0).double().mean()
+    )
     assert abs(share - 1 / 3) < 4 * math.sqrt(2 / 9 / 20000)
     for s in (1, 3, k):
         sparse = projection(k, n, "sparse", s=s, generator=gen())
         assert ((sparse != 0).sum(0) == s).all()
-        assert torch.allclose(sparse.square().sum(0), torch.ones(n, dtype=torch.float64))
+        assert torch.allclose(
+            sparse.square().sum(0), torch.ones(n, dtype=torch.float64)
+        )
     full = projection(64, 64, "srht", generator=gen())
-    assert (full @ full.T - torch.eye(64)).abs().max() < 1e-12  # all rows kept: an orthogonal matrix
+    assert (
+        full @ full.T - torch.eye(64)
+    ).abs().max() < 1e-12  # all rows kept: an orthogonal matrix
     padded = projection(5, 40, "srht", generator=gen())
-    assert torch.allclose(padded.abs(), torch.full((5, 40), 1 / math.sqrt(5), dtype=torch.float64))
+    assert torch.allclose(
+        padded.abs(), torch.full((5, 40), 1 / math.sqrt(5), dtype=torch.float64)
+    )
 
 
 def test_the_same_draws_for_every_dtype_and_device(device):
@@ -80,20 +97,30 @@ def test_the_same_draws_for_every_dtype_and_device(device):
             assert got.dtype == dtype and got.device.type == device.type
             assert (got.cpu().double() - wanted).abs().max() <= tolerance
     x, p, v = randn(3, 20), torch.softmax(randn(2, 9, 20), -1), randn(2, 20, 4)
-    assert (srht(x.to(device), 6, generator=gen()).cpu() - srht(x, 6, generator=gen())).abs().max() < 1e-10
+    assert (
+        srht(x.to(device), 6, generator=gen()).cpu() - srht(x, 6, generator=gen())
+    ).abs().max() < 1e-10
     there = jl_surrogate(p.to(device), 5, v.to(device), generator=gen()).cpu()
     assert (there - jl_surrogate(p, 5, v, generator=gen())).abs().max() < 1e-10
 
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_the_surrogate_is_its_literal_twin(family):
-    p, v = torch.softmax(randn(2, 7, 12), -1).requires_grad_(), randn(2, 12, 3, seed=1).requires_grad_()
+    p, v = (
+        torch.softmax(randn(2, 7, 12), -1).requires_grad_(),
+        randn(2, 12, 3, seed=1).requires_grad_(),
+    )
     r = projection(4, 12, family, generator=gen(2))
     literal = p @ r.T @ r
-    assert (jl_surrogate(p, 4, family=family, generator=gen(2)) - literal).abs().max() < 1e-10
+    assert (
+        jl_surrogate(p, 4, family=family, generator=gen(2)) - literal
+    ).abs().max() < 1e-10
     fast = jl_surrogate(p, 4, v, family=family, generator=gen(2))
     assert (fast - literal @ v).abs().max() < 1e-10
-    for got, wanted in zip(torch.autograd.grad(fast.square().sum(), (p, v)), torch.autograd.grad((literal @ v).square().sum(), (p, v))):
+    for got, wanted in zip(
+        torch.autograd.grad(fast.square().sum(), (p, v)),
+        torch.autograd.grad((literal @ v).square().sum(), (p, v)),
+    ):
         assert (got - wanted).abs().max() < 1e-10
 
 
@@ -105,7 +132,9 @@ def tail(k, eps):
     with mpmath.workdps(60):
         a, e = mpmath.mpf(k) / 2, mpmath.mpf(eps)
         upper = mpmath.gammainc(a, a * (1 + e), mpmath.inf, regularized=True)
-        return upper + (mpmath.gammainc(a, 0, a * (1 - e), regularized=True) if e < 1 else 0)
+        return upper + (
+            mpmath.gammainc(a, 0, a * (1 - e), regularized=True) if e < 1 else 0
+        )
 
 
 @pytest.mark.parametrize("k", [1, 2, 3, 20, 250, 1024, 5000])
@@ -120,30 +149,46 @@ def test_the_tail_against_60_digits(k, eps):
 
 def test_two_degrees_of_freedom_by_hand():
     for eps in (0.1, 0.5, 0.99):
-        assert failure_probability(2, eps) == pytest.approx(1 - math.exp(eps - 1) + math.exp(-1 - eps), abs=1e-14)
+        assert failure_probability(2, eps) == pytest.approx(
+            1 - math.exp(eps - 1) + math.exp(-1 - eps), abs=1e-14
+        )
     assert failure_probability(2, 3.0) == pytest.approx(math.exp(-4), rel=1e-14)
 
 
 def test_far_below_the_smallest_float():
     assert failure_probability(20000, 0.9) == 0.0
     wanted = float(mpmath.log(tail(20000, 0.9)))
-    assert wanted < -2000 and failure_probability(20000, 0.9, log=True) == pytest.approx(wanted, rel=1e-12)
+    assert wanted < -2000 and failure_probability(
+        20000, 0.9, log=True
+    ) == pytest.approx(wanted, rel=1e-12)
 
 
-@pytest.mark.parametrize(("eps", "delta", "union"), [(0.5, 0.01, 1), (0.25, 0.01, 1), (0.5, 0.05, 512), (0.9, 0.6, 1)])
+@pytest.mark.parametrize(
+    ("eps", "delta", "union"),
+    [(0.5, 0.01, 1), (0.25, 0.01, 1), (0.5, 0.05, 512), (0.9, 0.6, 1)],
+)
 def test_the_required_dimension_is_the_least(eps, delta, union):
     k = required_dimension(eps, delta, union=union)
     bound = required_dimension(eps, delta, union=union, exact=False)
     assert 1 <= k <= bound
-    assert all(union * failure_probability(j, eps) <= delta for j in range(k, bound + 1))
+    assert all(
+        union * failure_probability(j, eps) <= delta for j in range(k, bound + 1)
+    )
     assert k == 1 or union * failure_probability(k - 1, eps) > delta
     assert union * failure_bound(bound, eps) <= delta * (1 + 1e-12)
-    assert union * failure_bound(max(bound - 1, 1), eps) > delta * (1 - 1e-12) or bound == 1
+    assert (
+        union * failure_bound(max(bound - 1, 1), eps) > delta * (1 - 1e-12)
+        or bound == 1
+    )
 
 
 def test_required_dimensions_known():
     assert [required_dimension(e, 0.01) for e in (0.1, 0.25, 0.5)] == [1330, 215, 56]
-    assert [required_dimension(e, 0.01, exact=False) for e in (0.1, 0.25, 0.5)] == [2355, 453, 170]
+    assert [required_dimension(e, 0.01, exact=False) for e in (0.1, 0.25, 0.5)] == [
+        2355,
+        453,
+        170,
+    ]
     assert required_dimension(0.01, 0.01) == 132700  # more than one block
 
 
@@ -154,11 +199,22 @@ def test_required_dimensions_known():
 @pytest.mark.parametrize(
     ("k", "n", "how", "message"),
     [
-        (9, 8, {}, "k must be at most n = 8, got 9"), (0, 8, {}, "k must be at least 1"), (2.0, 8, {}, "must be integers"),
-        (True, 8, {}, "must be integers"), (2, 8, {"family": "cauchy"}, "family must be one of"),
-        (2, 8, {"family": "sparse", "s": 3}, "s must be an integer from 1 to k = 2, got 3"), (2, 8, {"family": "sparse", "s": 0}, "s must be"),
-        (2, 8, {"dtype": torch.int64}, "floating point"), (2, 8, {"dtype": "float32"}, "torch.dtype, got 'float32'"),
-        (2, 8, {"family": "sparse", "s": 1.0}, "s must be an integer.*got 1.0"), (2, 8, {"family": "sparse", "s": True}, "integer.*got True"),
+        (9, 8, {}, "k must be at most n = 8, got 9"),
+        (0, 8, {}, "k must be at least 1"),
+        (2.0, 8, {}, "must be integers"),
+        (True, 8, {}, "must be integers"),
+        (2, 8, {"family": "cauchy"}, "family must be one of"),
+        (
+            2,
+            8,
+            {"family": "sparse", "s": 3},
+            "s must be an integer from 1 to k = 2, got 3",
+        ),
+        (2, 8, {"family": "sparse", "s": 0}, "s must be"),
+        (2, 8, {"dtype": torch.int64}, "floating point"),
+        (2, 8, {"dtype": "float32"}, "torch.dtype, got 'float32'"),
+        (2, 8, {"family": "sparse", "s": 1.0}, "s must be an integer.*got 1.0"),
+        (2, 8, {"family": "sparse", "s": True}, "integer.*got True"),
     ],
 )
 def test_bad_projections(k, n, how, message):
@@ -169,7 +225,12 @@ def test_bad_projections(k, n, how, message):
 @pytest.mark.bad_input
 def test_bad_rows():
     x = torch.ones(2, 6)
-    for bad, k, message in ((x / 0, 2, "NaN or infinity"), (x.long(), 2, "floating"), (x, 7, "at most n = 6"), ([1.0], 1, "tensor")):
+    for bad, k, message in (
+        (x / 0, 2, "NaN or infinity"),
+        (x.long(), 2, "floating"),
+        (x, 7, "at most n = 6"),
+        ([1.0], 1, "tensor"),
+    ):
         with pytest.raises(ValueError, match=message):
             srht(bad, k, generator=gen())
     with pytest.raises(ValueError, match="power of two, got 6"):
@@ -184,14 +245,27 @@ def test_bad_rows():
 def test_bad_surrogates():
     p = torch.eye(4, dtype=torch.float64)
     for args, message in [
-        ((p, 5), "k must be at most n = 4"), ((p, 0), "at least 1"), ((p / 0, 2), "p holds NaN"), ((p.long(), 2), "p must be floating"),
-        ((p[0], 2), "two dimensions"), ((p, 2, p[:3]), "v needs 4 rows"), ((p, 2, p.float()), "share dtype"), ((p, 2, p * math.nan), "v holds NaN"),
-        ((p.expand(2, 4, 4), 2, p.expand(3, 4, 4)), r"must broadcast, got \(2,\) and \(3,\)"),
+        ((p, 5), "k must be at most n = 4"),
+        ((p, 0), "at least 1"),
+        ((p / 0, 2), "p holds NaN"),
+        ((p.long(), 2), "p must be floating"),
+        ((p[0], 2), "two dimensions"),
+        ((p, 2, p[:3]), "v needs 4 rows"),
+        ((p, 2, p.float()), "share dtype"),
+        ((p, 2, p * math.nan), "v holds NaN"),
+        (
+            (p.expand(2, 4, 4), 2, p.expand(3, 4, 4)),
+            r"must broadcast, got \(2,\) and \(3,\)",
+        ),
     ]:
         with pytest.raises(ValueError, match=message):
             jl_surrogate(*args, generator=gen())
     assert jl_surrogate(p * math.nan, 2, generator=gen(), check=False).isnan().all()
-    for left, right, out in ((1, 3, (3, 4, 4)), (None, 2, (2, 4, 4)), (2, None, (2, 4, 4))):
+    for left, right, out in (
+        (1, 3, (3, 4, 4)),
+        (None, 2, (2, 4, 4)),
+        (2, None, (2, 4, 4)),
+    ):
         a, b = (p if size is None else p.expand(size, 4, 4) for size in (left, right))
         assert jl_surrogate(a, 2, b, generator=gen()).shape == out
 
@@ -199,8 +273,16 @@ def test_bad_surrogates():
 @pytest.mark.bad_input
 @pytest.mark.parametrize("run", [failure_probability, failure_bound])
 def test_bad_tails(run):
-    for k, eps, message in ((0, 0.5, "k must be"), (2.5, 0.5, "k must be"), (True, 0.5, "k must be"), (3, 0.0, "eps must be"),
-                            (3, math.nan, "eps must be"), (3, -1.0, "eps must be"), (3, math.inf, "eps must be"), (3, "x", "eps must")):
+    for k, eps, message in (
+        (0, 0.5, "k must be"),
+        (2.5, 0.5, "k must be"),
+        (True, 0.5, "k must be"),
+        (3, 0.0, "eps must be"),
+        (3, math.nan, "eps must be"),
+        (3, -1.0, "eps must be"),
+        (3, math.inf, "eps must be"),
+        (3, "x", "eps must"),
+    ):
         with pytest.raises(ValueError, match=message):
             run(k, eps)
     with pytest.raises(ValueError, match="below 1"):
@@ -209,7 +291,13 @@ def test_bad_tails(run):
 
 @pytest.mark.bad_input
 def test_bad_requirements():
-    for args, how, message in (((1.0, 0.1), {}, "eps must be"), ((0.5, 0.0), {}, "delta must be"), ((0.5, 1.0), {}, "delta must be"),
-                               ((0.5, math.nan), {}, "delta"), ((0.5, 0.1), {"union": 0}, "union"), ((0.5, 0.1), {"union": 2.0}, "union")):
+    for args, how, message in (
+        ((1.0, 0.1), {}, "eps must be"),
+        ((0.5, 0.0), {}, "delta must be"),
+        ((0.5, 1.0), {}, "delta must be"),
+        ((0.5, math.nan), {}, "delta"),
+        ((0.5, 0.1), {"union": 0}, "union"),
+        ((0.5, 0.1), {"union": 2.0}, "union"),
+    ):
         with pytest.raises(ValueError, match=message):
             required_dimension(*args, **how)

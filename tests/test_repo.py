@@ -23,15 +23,29 @@ ROOT = Path(__file__).resolve().parents[1]
 TOOLS = ROOT / "book" / "_tools"
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 TARGETS = ["help", "env", "book", "quick", "test", "check", "release", "serve", "clean"]
-PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))[
+    "project"
+]
 HERE = "://github.com/"  # joined with a name only while a test runs: text that the address tool reads stays free of it
 
 
 def run(*command, cwd=ROOT, **variables):
     """A command's exit code, stdout and stderr; a make that runs these tests is hidden from a make that they run."""
-    kept = {name: value for name, value in os.environ.items() if name not in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS")}
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if name not in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS")
+    }
     words = [str(word) for word in command]
-    done = subprocess.run(words, cwd=cwd, env={**kept, **variables}, capture_output=True, text=True, timeout=300, check=False)
+    done = subprocess.run(
+        words,
+        cwd=cwd,
+        env={**kept, **variables},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
     return done.returncode, done.stdout, done.stderr
 
 
@@ -62,7 +76,10 @@ def tree(tmp_path):
 
 
 def snapshot(root: Path) -> dict[str, str]:
-    return {path.relative_to(root).as_posix(): text for path, text in address.text_files(root)}
+    return {
+        path.relative_to(root).as_posix(): text
+        for path, text in address.text_files(root)
+    }
 
 
 def test_the_address_is_the_same_everywhere():
@@ -74,8 +91,16 @@ def test_a_sound_tree_agrees(tree):
 
 
 STALE = {
-    "setup": ("notebooks/chapter/page.ipynb", "git+https" + HERE + "ada/", "git+https" + HERE + "eve/"),
-    "colab": ("notebooks/chapter/page.ipynb", address.COLAB + "/ada", address.COLAB + "/eve"),
+    "setup": (
+        "notebooks/chapter/page.ipynb",
+        "git+https" + HERE + "ada/",
+        "git+https" + HERE + "eve/",
+    ),
+    "colab": (
+        "notebooks/chapter/page.ipynb",
+        address.COLAB + "/ada",
+        address.COLAB + "/eve",
+    ),
     "fork": ("README.md", HERE + "ada/notes.git", HERE + "eve/notes.git"),
     "site": ("CITATION.cff", "://ada.github.io", "://eve.github.io"),
     "never set": ("README.md", HERE + "bob/other", HERE + "OWNER" + "/REPO"),
@@ -96,9 +121,13 @@ def test_setting_the_address_rewrites_every_place(tree):
     changed = address.set_address("grace/the.book", tree)
     assert len(changed) == 5
     assert address.disagreements(tree) == []
-    assert not [name for name, text in snapshot(tree).items() if re.search(r"ada\b", text)]
+    assert not [
+        name for name, text in snapshot(tree).items() if re.search(r"ada\b", text)
+    ]
     readme = (tree / "README.md").read_text()
-    assert f"https{HERE}grace/the.book.git" in readme and f"https{HERE}bob/other" in readme
+    assert (
+        f"https{HERE}grace/the.book.git" in readme and f"https{HERE}bob/other" in readme
+    )
     assert "# stands here" in (tree / "_config.yml").read_text()
 
 
@@ -111,7 +140,11 @@ def test_the_address_of_this_project_can_be_set_and_set_back(tmp_path):
     address.set_address("/".join(new), tmp_path)
     assert address.disagreements(tmp_path) == []
     assert address.site_url(tmp_path) == "https://{}.github.io/{}/".format(*new)
-    assert not [name for name, text in snapshot(tmp_path).items() if HERE + "/".join(old) in text]
+    assert not [
+        name
+        for name, text in snapshot(tmp_path).items()
+        if HERE + "/".join(old) in text
+    ]
     address.set_address("/".join(old), tmp_path)
     assert snapshot(tmp_path) == before
 
@@ -119,7 +152,9 @@ def test_the_address_of_this_project_can_be_set_and_set_back(tmp_path):
 def test_a_neighbour_with_a_longer_name_is_left_alone():
     text = f"https{HERE}ada/notes-old https{HERE}ada/notes.old https{HERE}ada/notes."
     new = address.rewritten(text, ("ada", "notes"), ("eve", "book"))
-    assert new == f"https{HERE}ada/notes-old https{HERE}ada/notes.old https{HERE}eve/book."
+    assert (
+        new == f"https{HERE}ada/notes-old https{HERE}ada/notes.old https{HERE}eve/book."
+    )
 
 
 def test_a_write_that_fails_changes_nothing(tree, monkeypatch):
@@ -138,11 +173,28 @@ def test_a_write_that_fails_changes_nothing(tree, monkeypatch):
     assert not list(tree.rglob("*.new"))
 
 
-@pytest.mark.parametrize("slug", ["", "book", "a/b/c", "a b/c", "-a/b", "a/..", "a/b.git", "a/a.github.io", "https" + HERE + "a/b"])
+@pytest.mark.parametrize(
+    "slug",
+    [
+        "",
+        "book",
+        "a/b/c",
+        "a b/c",
+        "-a/b",
+        "a/..",
+        "a/b.git",
+        "a/a.github.io",
+        "https" + HERE + "a/b",
+    ],
+)
 def test_a_bad_address_is_refused_in_one_line(slug):
     code, out, err = run(sys.executable, TOOLS / "address.py", "set", slug)
     assert (code, out) == (1, "")
-    assert err.startswith("address: ") and "OWNER/REPO" in err and len(err.splitlines()) == 1
+    assert (
+        err.startswith("address: ")
+        and "OWNER/REPO" in err
+        and len(err.splitlines()) == 1
+    )
 
 
 def test_the_published_address_must_be_the_expected_one():
@@ -158,13 +210,19 @@ def test_the_published_address_must_be_the_expected_one():
 def test_one_version_everywhere():
     import attnlib
 
-    log = re.search(r"^## \[?v?(\d+\.\d+\.\d+)", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.M)
+    log = re.search(
+        r"^## \[?v?(\d+\.\d+\.\d+)",
+        (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"),
+        re.M,
+    )
     assert {
         "attnlib": attnlib.__version__,
         "installed": importlib.metadata.version("attnlib"),
         "CITATION.cff": str(citation()["version"]),
         "CHANGELOG.md": log and log[1],
-    } == dict.fromkeys(("attnlib", "installed", "CITATION.cff", "CHANGELOG.md"), PROJECT["version"])
+    } == dict.fromkeys(
+        ("attnlib", "installed", "CITATION.cff", "CHANGELOG.md"), PROJECT["version"]
+    )
 
 
 def test_the_citation_is_that_of_this_book():
@@ -173,22 +231,46 @@ def test_the_citation_is_that_of_this_book():
     assert citation()["url"] == address.site_url()
     assert citation()["repository-code"] == address.repository_url()
     assert citation()["license"] == PROJECT["license"] == "MIT"
-    assert [author["name"] for author in citation()["authors"]] == [author["name"] for author in PROJECT["authors"]]
+    assert [author["name"] for author in citation()["authors"]] == [
+        author["name"] for author in PROJECT["authors"]
+    ]
     assert book["author"] == PROJECT["authors"][0]["name"]
 
 
 @pytest.fixture(scope="module")
 def cffconvert():
     """The validator, in a folder of its own: it wants an older jsonschema than everything else here."""
-    folder = ROOT / "_build" / f"cffconvert-2.0.0-py{sys.version_info[0]}{sys.version_info[1]}"
+    folder = (
+        ROOT
+        / "_build"
+        / f"cffconvert-2.0.0-py{sys.version_info[0]}{sys.version_info[1]}"
+    )
     if not (folder / "complete").exists():
         shutil.rmtree(folder, ignore_errors=True)
-        code, _, err = run(sys.executable, "-m", "pip", "install", "-q", "--target", folder, "cffconvert==2.0.0")
+        code, _, err = run(
+            sys.executable,
+            "-m",
+            "pip",
+            "install",
+            "-q",
+            "--target",
+            folder,
+            "cffconvert==2.0.0",
+        )
         if code and os.environ.get("CI") != "true":
-            pytest.skip(f"cffconvert could not be installed (no network?): {err.strip().splitlines()[-1]}")
+            pytest.skip(
+                f"cffconvert could not be installed (no network?): {err.strip().splitlines()[-1]}"
+            )
         assert code == 0, err
         (folder / "complete").touch()
-    return lambda path: run(sys.executable, folder / "bin" / "cffconvert", "--validate", "-i", path, PYTHONPATH=str(folder))
+    return lambda path: run(
+        sys.executable,
+        folder / "bin" / "cffconvert",
+        "--validate",
+        "-i",
+        path,
+        PYTHONPATH=str(folder),
+    )
 
 
 def test_the_citation_file_is_valid(cffconvert):
@@ -198,7 +280,12 @@ def test_the_citation_file_is_valid(cffconvert):
 
 def test_a_broken_citation_file_is_found_out(cffconvert, tmp_path):
     path = tmp_path / "CITATION.cff"
-    path.write_text((ROOT / "CITATION.cff").read_text(encoding="utf-8").replace("authors:", "writers:"), encoding="utf-8")
+    path.write_text(
+        (ROOT / "CITATION.cff")
+        .read_text(encoding="utf-8")
+        .replace("authors:", "writers:"),
+        encoding="utf-8",
+    )
     assert cffconvert(path)[0] != 0
 
 
@@ -219,16 +306,25 @@ def test_licences_are_there(name, words):
 
 
 def pins() -> dict[str, str]:
-    lines = [line.split("#")[0].strip() for line in (ROOT / "requirements.txt").read_text(encoding="utf-8").splitlines()]
+    lines = [
+        line.split("#")[0].strip()
+        for line in (ROOT / "requirements.txt").read_text(encoding="utf-8").splitlines()
+    ]
     lines = [line for line in lines if line]
     assert lines.pop() == "-e ."
-    wrong = [line for line in lines if not re.fullmatch(r"[\w.-]+==[\w.]+(; sys_platform != \"win32\")?", line)]
+    wrong = [
+        line
+        for line in lines
+        if not re.fullmatch(r"[\w.-]+==[\w.]+(; sys_platform != \"win32\")?", line)
+    ]
     assert not wrong, f"not pinned exactly: {wrong}"
     return dict(line.split(";")[0].split("==") for line in lines)
 
 
 def test_what_is_installed_is_what_is_pinned():
-    installed = {name: importlib.metadata.version(name).split("+")[0] for name in pins()}  # "+cpu" is the same torch
+    installed = {
+        name: importlib.metadata.version(name).split("+")[0] for name in pins()
+    }  # "+cpu" is the same torch
     assert installed == pins()
 
 
@@ -249,9 +345,15 @@ def test_the_library_asks_for_lower_bounds_only():
 
 
 def test_all_data_of_the_library_is_packaged():
-    settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["setuptools"]
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))[
+        "tool"
+    ]["setuptools"]
     endings = {pattern.removeprefix("*") for pattern in settings["package-data"]["*"]}
-    files = [path for path in (ROOT / "attnlib").rglob("*") if path.is_file() and "__pycache__" not in path.parts]
+    files = [
+        path
+        for path in (ROOT / "attnlib").rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts
+    ]
     assert [path for path in files if path.suffix not in endings | {".py"}] == []
     folders = {path.parent for path in files if path.suffix == ".py"}
     assert [folder for folder in folders if not (folder / "__init__.py").exists()] == []
@@ -259,7 +361,13 @@ def test_all_data_of_the_library_is_packaged():
 
 def env_main(patch: str, root: Path, **variables):
     """Run env.py on a folder, after a line that changes its world."""
-    lines = ["import sys", f"sys.path.insert(0, {str(TOOLS)!r})", "import env", patch, f"sys.exit(env.main({str(root)!r}))"]
+    lines = [
+        "import sys",
+        f"sys.path.insert(0, {str(TOOLS)!r})",
+        "import env",
+        patch,
+        f"sys.exit(env.main({str(root)!r}))",
+    ]
     return run(sys.executable, "-c", "\n".join(lines), **variables)
 
 
@@ -272,8 +380,14 @@ def bare(tmp_path):
 
 
 TROUBLES = {
-    "old Python": ("sys.version_info = (3, 9, 2, 'final', 0)", "Python 3.11 or newer is needed"),
-    "full disk": ("env.shutil.disk_usage = lambda path: type('Usage', (), {'free': 2e9})", "2.0 GB are free"),
+    "old Python": (
+        "sys.version_info = (3, 9, 2, 'final', 0)",
+        "Python 3.11 or newer is needed",
+    ),
+    "full disk": (
+        "env.shutil.disk_usage = lambda path: type('Usage', (), {'free': 2e9})",
+        "2.0 GB are free",
+    ),
     "no venv": (
         "import importlib.util; importlib.util.find_spec = lambda name: None",
         "has no module 'venv'",
@@ -290,24 +404,43 @@ def test_trouble_is_one_clear_line(bare, case):
     patch, words = TROUBLES[case]
     code, _, err = env_main(patch, bare)
     assert code == 1
-    assert err.startswith("attnlib: ") and words in err and len(err.splitlines()) == 1, err
+    assert (
+        err.startswith("attnlib: ") and words in err and len(err.splitlines()) == 1
+    ), err
 
 
 def test_no_network_is_one_clear_line(bare):
-    nowhere = {"PIP_INDEX_URL": "http://127.0.0.1:9/simple", "PIP_CONFIG_FILE": os.devnull, "PIP_RETRIES": "1"}
-    code, _, err = env_main("", bare, **nowhere, PIP_EXTRA_INDEX_URL="", PIP_FIND_LINKS="")
+    nowhere = {
+        "PIP_INDEX_URL": "http://127.0.0.1:9/simple",
+        "PIP_CONFIG_FILE": os.devnull,
+        "PIP_RETRIES": "1",
+    }
+    code, _, err = env_main(
+        "", bare, **nowhere, PIP_EXTRA_INDEX_URL="", PIP_FIND_LINKS=""
+    )
     assert code == 1
     assert err.startswith("attnlib: no network") and len(err.splitlines()) == 1, err
-    assert "Connection refused" in Path(err.split("The full log: ")[1].strip()).read_text()
+    assert (
+        "Connection refused" in Path(err.split("The full log: ")[1].strip()).read_text()
+    )
     assert not env.is_ready(str(bare))
 
 
 @pytest.mark.parametrize(
     ("log", "words"),
     [
-        ("ERROR: Could not install packages due to an OSError: [Errno 28] No space left on device", "the disk is full"),
-        ("Temporary failure in name resolution\nERROR: No matching distribution found for torch", "no network"),
-        ("ERROR: Ignored\nERROR: Cannot install a and b because of a conflict.", "a conflict. The full log: here"),
+        (
+            "ERROR: Could not install packages due to an OSError: [Errno 28] No space left on device",
+            "the disk is full",
+        ),
+        (
+            "Temporary failure in name resolution\nERROR: No matching distribution found for torch",
+            "no network",
+        ),
+        (
+            "ERROR: Ignored\nERROR: Cannot install a and b because of a conflict.",
+            "a conflict. The full log: here",
+        ),
         ("", "pip failed. The full log: here"),
     ],
 )
@@ -336,7 +469,11 @@ def test_importing_attnlib_is_light():
     heavy = ["torch._dynamo", "scipy", "matplotlib"]
     probe = "import sys, {0}; print([name for name in {1} if name in sys.modules])"
     assert run(sys.executable, "-c", probe.format("attnlib", heavy)) == (0, "[]\n", "")
-    assert run(sys.executable, "-c", probe.format("matplotlib", heavy)) == (0, "['matplotlib']\n", "")
+    assert run(sys.executable, "-c", probe.format("matplotlib", heavy)) == (
+        0,
+        "['matplotlib']\n",
+        "",
+    )
 
 
 # --- commands and workflows ---
@@ -348,7 +485,10 @@ def fake(folder: Path, name: str, script: str) -> None:
     path.chmod(path.stat().st_mode | stat.S_IXUSR)
 
 
-needs_make = pytest.mark.skipif(shutil.which("make") is None, reason="no make here; README shows the same jobs without it")
+needs_make = pytest.mark.skipif(
+    shutil.which("make") is None,
+    reason="no make here; README shows the same jobs without it",
+)
 
 
 @needs_make
@@ -359,7 +499,9 @@ def test_make_alone_lists_the_targets():
 
 
 @needs_make
-@pytest.mark.parametrize("target", ["book", "quick", "test", "check", "release", "serve"])
+@pytest.mark.parametrize(
+    "target", ["book", "quick", "test", "check", "release", "serve"]
+)
 def test_every_target_begins_with_the_environment(target):
     code, out, err = run("make", "-n", target)
     assert code == 0, err
@@ -375,9 +517,14 @@ def test_make_takes_the_first_python_that_is_new_enough(tmp_path):
             (tmp_path / tool).symlink_to(shutil.which(tool))
     command = ["make", "-n", "env"]
     code, out, _ = run(*command, PATH=str(tmp_path))
-    assert code == 0 and "python3 book/_tools/env.py" in out  # none at all: env's first line says so
+    assert (
+        code == 0 and "python3 book/_tools/env.py" in out
+    )  # none at all: env's first line says so
     code, _, err = run("make", "env", PATH=str(tmp_path))
-    assert code != 0 and err.splitlines()[0] == "attnlib: no Python found; 3.11 or newer is needed"
+    assert (
+        code != 0
+        and err.splitlines()[0] == "attnlib: no Python found; 3.11 or newer is needed"
+    )
     fake(tmp_path, "python3", "exit 1")  # too old
     fake(tmp_path, "python3.13", "exit 127")  # a shim that leads nowhere
     fake(tmp_path, "python3.12", "exit 0")
@@ -400,7 +547,10 @@ def test_ci_runs_both_lanes_and_fails_if_either_does(tmp_path, broken, code):
 
 
 def workflow_is_valid(path: Path) -> bool:
-    schema = ["--builtin-schema", "vendor.github-workflows"]  # shipped with the checker: no network
+    schema = [
+        "--builtin-schema",
+        "vendor.github-workflows",
+    ]  # shipped with the checker: no network
     return run(sys.executable, "-m", "check_jsonschema", *schema, path)[0] == 0
 
 
@@ -408,13 +558,20 @@ def workflow_is_valid(path: Path) -> bool:
 def test_workflows_are_valid(path, tmp_path):
     assert workflow_is_valid(path)
     broken = tmp_path / path.name
-    broken.write_text(path.read_text(encoding="utf-8").replace("runs-on:", "run-on:"), encoding="utf-8")
+    broken.write_text(
+        path.read_text(encoding="utf-8").replace("runs-on:", "run-on:"),
+        encoding="utf-8",
+    )
     assert not workflow_is_valid(broken)
 
 
 def test_workflows_call_what_exists():
     assert {path.stem for path in WORKFLOWS} == {"tests", "pages", "weekly"}
-    jobs = [job for path in WORKFLOWS for job in yaml.safe_load(path.read_text(encoding="utf-8"))["jobs"].values()]
+    jobs = [
+        job
+        for path in WORKFLOWS
+        for job in yaml.safe_load(path.read_text(encoding="utf-8"))["jobs"].values()
+    ]
     commands = " ".join(step.get("run", "") for job in jobs for step in job["steps"])
     assert set(re.findall(r"make (\w+)", commands)) <= set(TARGETS)
     files = re.findall(r"[\w./]+\.py\b|\.ci/run", commands)
@@ -432,13 +589,20 @@ FOREIGN = {
 @pytest.mark.parametrize("what", FOREIGN)
 def test_no_file_says(what):
     pattern = re.compile(FOREIGN[what])
-    found = [f"{path.relative_to(ROOT)}: {match[0]}" for path, text in address.text_files() for match in pattern.finditer(text)]
+    found = [
+        f"{path.relative_to(ROOT)}: {match[0]}"
+        for path, text in address.text_files()
+        for match in pattern.finditer(text)
+    ]
     assert found == []
 
 
 @pytest.mark.parametrize(
     ("what", "text"),
-    [("a path of one machine", "in " + "/work" + "/main"), ("the host of a package registry", "https://" + "pypi." + "org/simple")],
+    [
+        ("a path of one machine", "in " + "/work" + "/main"),
+        ("the host of a package registry", "https://" + "pypi." + "org/simple"),
+    ],
 )
 def test_and_would_be_found_out(what, text):
     assert re.search(FOREIGN[what], text)
@@ -446,9 +610,15 @@ def test_and_would_be_found_out(what, text):
 
 def test_the_python_of_the_readme_runs():
     """In a process of its own, as a reader would: every block, one after the other."""
-    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.S)
+    blocks = re.findall(
+        r"```python\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.S
+    )
     assert len(blocks) >= 2
-    done = subprocess.run([sys.executable, "-W", "error", "-c", "\n".join(blocks)], capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", "\n".join(blocks)],
+        capture_output=True,
+        text=True,
+    )
     assert done.returncode == 0, done.stderr
     assert float(re.match(r"tensor\((\S+?),", done.stdout)[1]) < 1e-12
 
@@ -465,13 +635,20 @@ def test_rooms_are_there_when_asked_for():
 
 
 def test_the_api_page_lists_every_module_that_defines_a_public_name():
-    listed = set(re.findall(r"automodule:: (\S+)", (ROOT / "book/api.md").read_text(encoding="utf-8")))
+    listed = set(
+        re.findall(
+            r"automodule:: (\S+)", (ROOT / "book/api.md").read_text(encoding="utf-8")
+        )
+    )
     defining = set()
     for path in (ROOT / "attnlib").rglob("*.py"):
         parts = path.relative_to(ROOT).with_suffix("").parts
         module = ".".join(part for part in parts if part != "__init__")
         public = not any(part.startswith("_") for part in parts if part != "__init__")
         kinds = (ast.FunctionDef, ast.ClassDef)
-        if public and any(isinstance(n, kinds) and n.name[0] != "_" for n in ast.parse(path.read_text(encoding="utf-8")).body):
+        if public and any(
+            isinstance(n, kinds) and n.name[0] != "_"
+            for n in ast.parse(path.read_text(encoding="utf-8")).body
+        ):
             defining.add(module)
     assert len(defining) > 50 and defining - listed == set()

@@ -25,8 +25,10 @@ from minibook import code, markdown
 ROOT = pages.ROOT
 NAMES = [path.relative_to(ROOT).with_suffix("").as_posix() for path in pages.listed()]
 LONG = ("book/api", "book/status")  # two minutes together
-FLAGS = ("--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
-         "--disable-component-update --disable-sync").split()
+FLAGS = (
+    "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
+    "--disable-component-update --disable-sync"
+).split()
 
 
 # ---------------------------------------------------------------- the book itself
@@ -36,8 +38,16 @@ FLAGS = ("--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --
 def built(tmp_path_factory):
     """The book, built once for all tests of this file: what the command said, and the folder of the site."""
     out = tmp_path_factory.mktemp("book")
-    command = [sys.executable, "book/_tools/build.py", "--no-verdicts", "--out", str(out)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, encoding="utf-8", check=False)
+    command = [
+        sys.executable,
+        "book/_tools/build.py",
+        "--no-verdicts",
+        "--out",
+        str(out),
+    ]
+    done = subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, encoding="utf-8", check=False
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     return done, out
 
@@ -57,23 +67,41 @@ def test_the_book_builds_without_a_warning(built, site):
 
 def test_the_last_line_says_where_the_book_is(built, site):
     last = built[0].stdout.strip().splitlines()[-1]
-    assert str(site / "index.html") in last and "http.server" in last and "make serve" in last
+    assert (
+        str(site / "index.html") in last
+        and "http.server" in last
+        and "make serve" in last
+    )
 
 
 @pytest.mark.slow
 def test_the_next_build_executes_nothing(built):
     out = built[1]
-    done = subprocess.run([sys.executable, "book/_tools/build.py", "--no-verdicts", "--out", str(out)], cwd=ROOT,
-                          capture_output=True, text=True, encoding="utf-8", check=False)
-    assert done.returncode == 0 and ", 0 to run" in done.stdout, done.stdout + done.stderr
-    assert "Executing notebook" not in (out / "_build/build.log").read_text(encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, "book/_tools/build.py", "--no-verdicts", "--out", str(out)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        check=False,
+    )
+    assert done.returncode == 0 and ", 0 to run" in done.stdout, (
+        done.stdout + done.stderr
+    )
+    assert "Executing notebook" not in (out / "_build/build.log").read_text(
+        encoding="utf-8"
+    )
 
 
 def test_no_page_shows_a_path_of_the_machine_or_a_warning(site):
     """What a cell writes to stderr, and folders of this machine, are not for readers."""
     for name in NAMES:
         text = (site / f"{name}.html").read_text(encoding="utf-8")
-        assert "site-packages" not in text and str(ROOT) not in text and 'class="output stderr' not in text, name
+        assert (
+            "site-packages" not in text
+            and str(ROOT) not in text
+            and 'class="output stderr' not in text
+        ), name
 
 
 def test_formulas_have_no_private_macros():
@@ -91,52 +119,110 @@ def whole(tmp_path_factory):
     assert done.returncode == 0, done.stdout + done.stderr
     assert "1 to run" in done.stdout
     # what build.py put into the cache is what the site is built from
-    assert "Executing notebook" not in (root / "_build/build.log").read_text(encoding="utf-8")
+    assert "Executing notebook" not in (root / "_build/build.log").read_text(
+        encoding="utf-8"
+    )
     return root
 
 
 def test_plain_markdown_becomes_boxes_with_ids(whole):
     page = minibook.html(whole)
-    for ident in ("theorem-1-1", "lemma-1-2", "exercise-1-1", "eq-1-1", "proof-1-1", "proof-1-2", "figure-1-1"):
+    for ident in (
+        "theorem-1-1",
+        "lemma-1-2",
+        "exercise-1-1",
+        "eq-1-1",
+        "proof-1-1",
+        "proof-1-2",
+        "figure-1-1",
+    ):
         assert len(re.findall(rf'id="{ident}"', page)) == 1, ident
-    for link in ('href="#eq-1-1"', 'href="#theorem-1-1"', 'href="#proof-1-1"', 'href="#figure-1-1"'):
+    for link in (
+        'href="#eq-1-1"',
+        'href="#theorem-1-1"',
+        'href="#proof-1-1"',
+        'href="#figure-1-1"',
+    ):
         assert link in page, link
-    assert 'href="../notebooks/one/page.html#theorem-1-1"' in minibook.html(whole, "book/intro.html")
+    assert 'href="../notebooks/one/page.html#theorem-1-1"' in minibook.html(
+        whole, "book/intro.html"
+    )
 
 
 def test_boxes_keep_formulas_names_and_other_quotes(whole):
     page = minibook.html(whole)
-    title = re.search(r'<div class="proof theorem admonition" id="theorem-1-1">\s*<p class="admonition-title">(.*?)</p>', page, re.S)[1]
-    assert "x^2" in title and "Theorem 1.1" in title and "A title with" in title and ")." not in title
-    assert re.search(r'<div class="proof lemma admonition"[^>]*>\s*<p class="admonition-title"><span class="box-label">Lemma 1.2</span><a', page)
+    title = re.search(
+        r'<div class="proof theorem admonition" id="theorem-1-1">\s*<p class="admonition-title">(.*?)</p>',
+        page,
+        re.S,
+    )[1]
+    assert (
+        "x^2" in title
+        and "Theorem 1.1" in title
+        and "A title with" in title
+        and ")." not in title
+    )
+    assert re.search(
+        r'<div class="proof lemma admonition"[^>]*>\s*<p class="admonition-title"><span class="box-label">Lemma 1.2</span><a',
+        page,
+    )
     assert '<div class="note admonition">' in page
-    assert re.search(r"<blockquote>\s*<div><p>An ordinary quote, <strong>bold</strong>", page)
-    assert r'<span class="nobreak"><span class="math notranslate nohighlight">\(n\)</span>,</span> which holds' in page
+    assert re.search(
+        r"<blockquote>\s*<div><p>An ordinary quote, <strong>bold</strong>", page
+    )
+    assert (
+        r'<span class="nobreak"><span class="math notranslate nohighlight">\(n\)</span>,</span> which holds'
+        in page
+    )
     assert r"\begin{split}" not in page and r"\tag{1.1}" in page
 
 
 def test_the_build_says_everything_that_is_wrong(tmp_path):
     root = minibook.make(tmp_path)
     box = "> **Theorem 1.1 (Again).** x\n\n"
-    bad = ("# Bad\n\n" + box + box + "> **Lemma.** no number\n\n[dead](page.ipynb#theorem-9-9) [gone](#nowhere) [no page](lost.ipynb)\n\n"
-           "$$ a \\tag{2.1} $$\n\n$$ b \\tag{2.1} $$")
+    bad = (
+        "# Bad\n\n"
+        + box
+        + box
+        + "> **Lemma.** no number\n\n[dead](page.ipynb#theorem-9-9) [gone](#nowhere) [no page](lost.ipynb)\n\n"
+        "$$ a \\tag{2.1} $$\n\n$$ b \\tag{2.1} $$"
+    )
     minibook.write_page(root, markdown("bad", bad), name="notebooks/one/bad.ipynb")
-    minibook.write_page(root, markdown("proof", "# Proof\n\n*Proof.* Of nothing."), name="notebooks/one/proof.ipynb")
-    minibook.write_toc(root, "notebooks/one/page", "notebooks/one/bad", "notebooks/one/proof")
+    minibook.write_page(
+        root,
+        markdown("proof", "# Proof\n\n*Proof.* Of nothing."),
+        name="notebooks/one/proof.ipynb",
+    )
+    minibook.write_toc(
+        root, "notebooks/one/page", "notebooks/one/bad", "notebooks/one/proof"
+    )
     done = minibook.build(root)
     assert done.returncode == 1
-    for complaint in ("'theorem-1-1' stands twice on this page", "'eq-2-1' stands twice on this page", "'Lemma.' has no number",
-                      "theorem-9-9", "nowhere", "lost.ipynb", "a proof of what?",
-                      "'theorem-1-1' stands on several pages: notebooks/one/bad, notebooks/one/page"):
+    for complaint in (
+        "'theorem-1-1' stands twice on this page",
+        "'eq-2-1' stands twice on this page",
+        "'Lemma.' has no number",
+        "theorem-9-9",
+        "nowhere",
+        "lost.ipynb",
+        "a proof of what?",
+        "'theorem-1-1' stands on several pages: notebooks/one/bad, notebooks/one/page",
+    ):
         assert complaint in done.stderr, f"{complaint}\n{done.stderr}"
     assert "Traceback" not in done.stderr
 
 
 def test_a_failing_cell_fails_the_build(tmp_path):
     root = minibook.make(tmp_path)
-    minibook.write_page(root, markdown("title", "# Page\n\n> **Theorem 1.1.** x"), code("bad", "1 / 0"))
+    minibook.write_page(
+        root, markdown("title", "# Page\n\n> **Theorem 1.1.** x"), code("bad", "1 / 0")
+    )
     done = minibook.build(root)
-    assert done.returncode == 1 and "ZeroDivisionError: division by zero" in done.stderr and "1 / 0" in done.stderr
+    assert (
+        done.returncode == 1
+        and "ZeroDivisionError: division by zero" in done.stderr
+        and "1 / 0" in done.stderr
+    )
     assert not (root / "_build/html/index.html").exists()
     bare = jupyter_book(root)  # also without our tool in front
     assert bare.returncode != 0
@@ -145,7 +231,9 @@ def test_a_failing_cell_fails_the_build(tmp_path):
 def jupyter_book(root, *arguments):
     import build
 
-    return minibook.python(root, "-c", build.JUPYTER_BOOK, "build", str(root), *arguments)
+    return minibook.python(
+        root, "-c", build.JUPYTER_BOOK, "build", str(root), *arguments
+    )
 
 
 def test_missing_mathjax_stops_the_build(tmp_path):
@@ -157,12 +245,16 @@ def test_missing_mathjax_stops_the_build(tmp_path):
 
 def test_editing_the_library_runs_the_pages_again(tmp_path):
     root = minibook.make(tmp_path)
-    assert minibook.build(root).returncode == 0 and "the value is 41" in minibook.html(root)
+    assert minibook.build(root).returncode == 0 and "the value is 41" in minibook.html(
+        root
+    )
     minibook.set_value(root, 42)
     done = minibook.build(root)
     assert "1 to run" in done.stdout and "the value is 42" in minibook.html(root)
     minibook.set_value(root, 41)  # going back finds what was kept
-    assert "0 to run" in minibook.build(root).stdout and "the value is 41" in minibook.html(root)
+    assert "0 to run" in minibook.build(
+        root
+    ).stdout and "the value is 41" in minibook.html(root)
 
 
 def test_without_our_key_the_cache_serves_stale_numbers(tmp_path):
@@ -173,9 +265,13 @@ def test_without_our_key_the_cache_serves_stale_numbers(tmp_path):
     text = extension.read_text(encoding="utf-8")
     assert ours in text
     extension.write_text(text.replace(ours, ""), encoding="utf-8")
-    assert jupyter_book(root).returncode == 0 and "the value is 41" in minibook.html(root)
+    assert jupyter_book(root).returncode == 0 and "the value is 41" in minibook.html(
+        root
+    )
     minibook.set_value(root, 42)
-    assert jupyter_book(root, "--all").returncode == 0 and "the value is 41" in minibook.html(root)
+    assert jupyter_book(
+        root, "--all"
+    ).returncode == 0 and "the value is 41" in minibook.html(root)
 
 
 # ---------------------------------------------------------------- in a browser
@@ -184,7 +280,12 @@ def test_without_our_key_the_cache_serves_stale_numbers(tmp_path):
 @pytest.fixture(scope="session")
 def browser():
     """The system's Chromium. Where there is none the tests are skipped; on CI that is a failure."""
-    path = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    path = next(
+        filter(
+            None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))
+        ),
+        None,
+    )
     if path is None:
         message = "no Chromium here: the pages were not looked at in a browser"
         pytest.fail(message) if os.environ.get("CI") == "true" else pytest.skip(message)
@@ -203,7 +304,9 @@ class Quiet(http.server.SimpleHTTPRequestHandler):
 
 @contextlib.contextmanager
 def serving(folder: Path):
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Quiet, directory=str(folder)))
+    server = http.server.ThreadingHTTPServer(
+        ("127.0.0.1", 0), functools.partial(Quiet, directory=str(folder))
+    )
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
     try:
@@ -223,20 +326,35 @@ def address(site):
 @contextlib.contextmanager
 def opened(browser, url, width=1280, mode="light", offline=False):
     """A page in its own context, and the list of what it complained of while it loaded."""
-    context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=mode)
+    context = browser.new_context(
+        viewport={"width": width, "height": 900}, color_scheme=mode
+    )
     context.set_offline(offline)
     page, heard = context.new_page(), []
     home = url.split("/")[2]
-    page.on("console", lambda m: None if theme_note(m) else heard.append(f"console: {m.text}"))
+    page.on(
+        "console",
+        lambda m: None if theme_note(m) else heard.append(f"console: {m.text}"),
+    )
     page.on("pageerror", lambda e: heard.append(f"error: {e}"))
     page.on("requestfailed", lambda r: heard.append(f"failed: {r.url}"))
-    page.on("response", lambda r: heard.append(f"{r.status}: {r.url}") if r.status >= 400 else None)
-    page.on("request", lambda r: None if own(r.url, home) else heard.append(f"external: {r.url}"))
+    page.on(
+        "response",
+        lambda r: heard.append(f"{r.status}: {r.url}") if r.status >= 400 else None,
+    )
+    page.on(
+        "request",
+        lambda r: None if own(r.url, home) else heard.append(f"external: {r.url}"),
+    )
     try:
         page.goto(url)
         page.wait_for_load_state("networkidle")
-        page.wait_for_function("!window.MathJax || (MathJax.startup && MathJax.startup.promise)")
-        page.evaluate("() => window.MathJax ? MathJax.startup.promise.then(() => true) : true")
+        page.wait_for_function(
+            "!window.MathJax || (MathJax.startup && MathJax.startup.promise)"
+        )
+        page.evaluate(
+            "() => window.MathJax ? MathJax.startup.promise.then(() => true) : true"
+        )
         yield page, heard
     finally:
         context.close()
@@ -271,7 +389,10 @@ LAYOUT = """() => {
 }"""
 # What the theme itself does, on every page: these are named so that anything else is seen.
 THEME = {"label-content-name-mismatch"}
-AXE = (390, 1280)  # what it finds depends on colours and on the layout of a phone; between these widths nothing changes
+AXE = (
+    390,
+    1280,
+)  # what it finds depends on colours and on the layout of a phone; between these widths nothing changes
 
 
 def accessibility(page) -> list[str]:
@@ -279,17 +400,24 @@ def accessibility(page) -> list[str]:
     from axe_playwright_python.sync_playwright import Axe
 
     found = Axe().run(page).response["violations"]
-    return [f"{v['id']}: {v['nodes'][0]['html'][:160]}" for v in found
-            if v["impact"] in ("critical", "serious") and v["id"] not in THEME]
+    return [
+        f"{v['id']}: {v['nodes'][0]['html'][:160]}"
+        for v in found
+        if v["impact"] in ("critical", "serious") and v["id"] not in THEME
+    ]
 
 
-def problems(browser, url, width=1280, mode="light", picture: Path | None = None) -> list[str]:
+def problems(
+    browser, url, width=1280, mode="light", picture: Path | None = None
+) -> list[str]:
     """All that is wrong with a page as a reader has it on the screen; with `picture`, a screenshot of it is kept."""
     with opened(browser, url, width, mode) as (page, heard):
         found = heard + page.evaluate(FORMULAS) + page.evaluate(LAYOUT)
         if picture:
             page.screenshot(path=picture, full_page=True)
-        return found + (accessibility(page) if width in AXE else [])  # last: axe reads style sheets again, from wrong places
+        return found + (
+            accessibility(page) if width in AXE else []
+        )  # last: axe reads style sheets again, from wrong places
 
 
 def picture(name: str, width: int, mode: str) -> Path:
@@ -301,18 +429,34 @@ def picture(name: str, width: int, mode: str) -> Path:
 
 @pytest.mark.browser
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.wide] * (name in LONG)) for name in NAMES])
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=[pytest.mark.wide] * (name in LONG)) for name in NAMES],
+)
 def test_page_in_a_browser(browser, address, name):
     """As on a phone, where formulas and tables have least room; wider screens follow in the wide lane."""
-    assert problems(browser, f"{address}{name}.html", 390, picture=picture(name, 390, "light")) == []
+    assert (
+        problems(
+            browser, f"{address}{name}.html", 390, picture=picture(name, 390, "light")
+        )
+        == []
+    )
 
 
 @pytest.mark.browser
 @pytest.mark.wide
-@pytest.mark.parametrize("width, mode", [(1280, "light"), (1280, "dark"), (390, "dark"), (768, "light"), (1920, "light")])
+@pytest.mark.parametrize(
+    "width, mode",
+    [(1280, "light"), (1280, "dark"), (390, "dark"), (768, "light"), (1920, "light")],
+)
 @pytest.mark.parametrize("name", NAMES)
 def test_page_in_every_variant(browser, address, name, width, mode):
-    assert problems(browser, f"{address}{name}.html", width, mode, picture(name, width, mode)) == []
+    assert (
+        problems(
+            browser, f"{address}{name}.html", width, mode, picture(name, width, mode)
+        )
+        == []
+    )
 
 
 BAD = """<!doctype html><html lang="en"><head><title>t</title></head><body><main>
@@ -327,27 +471,45 @@ def test_the_browser_test_can_fail(browser, tmp_path):
     (tmp_path / "bad.html").write_text(BAD, encoding="utf-8")
     with serving(tmp_path) as base:
         found = "\n".join(problems(browser, base + "bad.html", 390))
-    for part in ("formula:", "console: oops", "error: thrown", "404", "external: https://example.invalid", "wider than the screen",
-                 "wider than its column",
-                 "image-alt", "broken image"):
+    for part in (
+        "formula:",
+        "console: oops",
+        "error: thrown",
+        "404",
+        "external: https://example.invalid",
+        "wider than the screen",
+        "wider than its column",
+        "image-alt",
+        "broken image",
+    ):
         assert part in found, f"{part}\n{found}"
 
 
 # ---------------------------------------------------------------- sliders
 
 
-SHOWN = "figure => [...figure.querySelectorAll('img')].findIndex(image => !image.hidden)"
+SHOWN = (
+    "figure => [...figure.querySelectorAll('img')].findIndex(image => !image.hidden)"
+)
 
 
 def slider_faults(page, figure) -> list[str]:
     """A slider shows one frame, follows the arrow keys and the mouse, and says what it shows."""
-    handle, said = figure.query_selector("input[type=range]"), lambda: figure.query_selector("output").text_content()
+    handle, said = (
+        figure.query_selector("input[type=range]"),
+        lambda: figure.query_selector("output").text_content(),
+    )
     if handle is None or not handle.is_visible():
         return ["no handle"]
     labels, faults = figure.get_attribute("data-labels").split("|"), []
     shown = lambda: figure.evaluate(SHOWN)
     handle.focus()
-    for key, wanted in (("Home", 0), ("ArrowRight", 1), ("End", len(labels) - 1), ("ArrowLeft", len(labels) - 2)):
+    for key, wanted in (
+        ("Home", 0),
+        ("ArrowRight", 1),
+        ("End", len(labels) - 1),
+        ("ArrowLeft", len(labels) - 2),
+    ):
         page.keyboard.press(key)
         if (shown(), said()) != (wanted, labels[wanted]):
             faults.append(f"{key}: frame {shown()} with {said()!r}, not {wanted}")
@@ -362,7 +524,11 @@ def slider_faults(page, figure) -> list[str]:
 @pytest.mark.browser
 @pytest.mark.parametrize("width", [pytest.param(1280, marks=pytest.mark.wide), 390])
 def test_sliders_follow_mouse_and_keyboard(browser, site, address, width):
-    names = [name for name in NAMES if "attn-slider" in (site / f"{name}.html").read_text(encoding="utf-8")]
+    names = [
+        name
+        for name in NAMES
+        if "attn-slider" in (site / f"{name}.html").read_text(encoding="utf-8")
+    ]
     assert names, "no page has a slider"
     for name in names:
         with opened(browser, f"{address}{name}.html", width) as (page, heard):
@@ -373,24 +539,37 @@ def test_sliders_follow_mouse_and_keyboard(browser, site, address, width):
 
 
 @pytest.mark.browser
-@pytest.mark.parametrize(("old", "new", "fault"), [
-    ("g.hidden = k != i.value", "g.hidden = k == i.value", "frame"),
-    (".hidden = false;", ".hidden = true;", "no handle"),
-    ("l[i.value]", "l[0]", "End"),
-])
+@pytest.mark.parametrize(
+    ("old", "new", "fault"),
+    [
+        ("g.hidden = k != i.value", "g.hidden = k == i.value", "frame"),
+        (".hidden = false;", ".hidden = true;", "no handle"),
+        ("l[i.value]", "l[0]", "End"),
+    ],
+)
 def test_a_broken_slider_is_noticed(browser, tmp_path, old, new, fault):
     from attnlib import figures
 
     frames = [figures.new()[0] for _ in range(3)]
-    text = figures.slider(frames, ["a", "b", "c"], alt="Three empty pairs of axes, one after the other, for a test.").data
+    text = figures.slider(
+        frames,
+        ["a", "b", "c"],
+        alt="Three empty pairs of axes, one after the other, for a test.",
+    ).data
     assert old in text
     for name, body in (("whole", text), ("broken", text.replace(old, new))):
-        (tmp_path / f"{name}.html").write_text(f"<!doctype html><html lang='en'><body>{body}</body></html>", encoding="utf-8")
+        (tmp_path / f"{name}.html").write_text(
+            f"<!doctype html><html lang='en'><body>{body}</body></html>",
+            encoding="utf-8",
+        )
     with serving(tmp_path) as base:
         with opened(browser, base + "whole.html") as (page, _):
             assert slider_faults(page, page.query_selector("figure")) == []
         with opened(browser, base + "broken.html") as (page, _):
-            assert any(fault in found for found in slider_faults(page, page.query_selector("figure")))
+            assert any(
+                fault in found
+                for found in slider_faults(page, page.query_selector("figure"))
+            )
 
 
 # ---------------------------------------------------------------- links, downloads, Colab
@@ -420,10 +599,18 @@ def dead_links(folder: Path) -> list[str]:
             parts = urllib.parse.urlsplit(link)
             if parts.scheme or parts.netloc:
                 continue
-            target = (path.parent / urllib.parse.unquote(parts.path)).resolve() if parts.path else path
+            target = (
+                (path.parent / urllib.parse.unquote(parts.path)).resolve()
+                if parts.path
+                else path
+            )
             target = target / "index.html" if target.is_dir() else target
             fragment = urllib.parse.unquote(parts.fragment)
-            if not target.is_file() or (fragment and target.suffix == ".html" and fragment not in read(target).ids):
+            if not target.is_file() or (
+                fragment
+                and target.suffix == ".html"
+                and fragment not in read(target).ids
+            ):
                 dead.append(f"{path.relative_to(folder)}: {link}")
     return dead
 
@@ -433,19 +620,33 @@ def test_every_link_of_the_site_leads_somewhere(site):
 
 
 def test_a_dead_link_is_found(tmp_path):
-    (tmp_path / "a.html").write_text('<p id="here"><a href="#here"></a><a href="#gone"></a><a href="b.html"></a>'
-                                     '<a href="https://example.invalid/"></a></p>', encoding="utf-8")
+    (tmp_path / "a.html").write_text(
+        '<p id="here"><a href="#here"></a><a href="#gone"></a><a href="b.html"></a>'
+        '<a href="https://example.invalid/"></a></p>',
+        encoding="utf-8",
+    )
     assert dead_links(tmp_path) == ["a.html: #gone", "a.html: b.html"]
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if name.startswith("notebooks/")])
+@pytest.mark.parametrize(
+    "name", [name for name in NAMES if name.startswith("notebooks/")]
+)
 def test_each_page_can_be_downloaded_and_opened_in_colab(site, name):
     links = Page((site / f"{name}.html").read_text(encoding="utf-8")).links
     colab = [link for link in links if link.startswith(addresses.COLAB)]
-    assert len(colab) >= 2 and set(colab) == {addresses.colab_url(f"{name}.ipynb")}  # the theme's button, and ours for phones
-    [download] = {link for link in links if link.endswith(f"{Path(name).name}.ipynb") and not urllib.parse.urlsplit(link).scheme}
+    assert len(colab) >= 2 and set(colab) == {
+        addresses.colab_url(f"{name}.ipynb")
+    }  # the theme's button, and ours for phones
+    [download] = {
+        link
+        for link in links
+        if link.endswith(f"{Path(name).name}.ipynb")
+        and not urllib.parse.urlsplit(link).scheme
+    }
     copy = ((site / f"{name}.html").parent / download).resolve()
-    assert json.loads(copy.read_text(encoding="utf-8")) == json.loads((ROOT / f"{name}.ipynb").read_text(encoding="utf-8"))
+    assert json.loads(copy.read_text(encoding="utf-8")) == json.loads(
+        (ROOT / f"{name}.ipynb").read_text(encoding="utf-8")
+    )
 
 
 @pytest.mark.browser
@@ -467,12 +668,17 @@ def test_lines_have_a_readable_measure(browser, address):
 def test_a_copy_reads_and_searches_offline_from_the_disk(browser, site, tmp_path):
     copy = shutil.copytree(site, tmp_path / "a folder")
     for name in NAMES[-1:] + [n for n in NAMES if n.startswith("notebooks/")][:1]:
-        with opened(browser, (copy / f"{name}.html").as_uri(), offline=True) as (page, heard):
+        with opened(browser, (copy / f"{name}.html").as_uri(), offline=True) as (
+            page,
+            heard,
+        ):
             assert heard + page.evaluate(FORMULAS) == []
     search = (copy / "search.html").as_uri()
     with opened(browser, search + "?q=attention", offline=True) as (page, heard):
         page.wait_for_selector("#search-results li", timeout=20_000)
         assert heard == []
     with opened(browser, search + "?q=qqqqqqq", offline=True) as (page, heard):
-        page.wait_for_function("document.querySelector('#search-results').textContent.includes('did not match')")
+        page.wait_for_function(
+            "document.querySelector('#search-results').textContent.includes('did not match')"
+        )
         assert page.query_selector("#search-results li") is None

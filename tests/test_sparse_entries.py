@@ -10,7 +10,13 @@ import torch
 
 from attnlib import patterns
 from attnlib.patterns import Columns, Lists, Rows, Step, Strided, Window, build
-from attnlib.sparse import _entries, _plan, bare_calls, masked_attention, sparse_attention
+from attnlib.sparse import (
+    _entries,
+    _plan,
+    bare_calls,
+    masked_attention,
+    sparse_attention,
+)
 
 EPS = 1e-12
 
@@ -24,25 +30,45 @@ def drawn(n: int, share: float, seed: int = 0, *, empty: bool = False) -> Lists:
     mask[1::3] &= not empty
     if not empty:
         mask |= torch.eye(n, dtype=torch.bool)
-    return Lists(torch.cat([torch.zeros(1, dtype=torch.int64), mask.sum(1).cumsum(0)]), mask.nonzero()[:, 1])
+    return Lists(
+        torch.cat([torch.zeros(1, dtype=torch.int64), mask.sum(1).cumsum(0)]),
+        mask.nonzero()[:, 1],
+    )
 
 
 PATTERNS = {
     "lists": lambda n: build(n, drawn(n, 0.2)),
-    "one entry a row": lambda n: patterns.from_sets([{(7 * i + 3) % n} for i in range(n)]),
-    "with a narrow window": lambda n: build(n, [Window(1, 1), drawn(n, 0.2, empty=True)]),
-    "with a narrow dilated window around": lambda n: build(n, [Window(2, 0, 5, True), drawn(n, 0.2, empty=True)]),
-    "with a wide window": lambda n: build(n, [Window(20, 20), drawn(n, 0.2, empty=True)]),
+    "one entry a row": lambda n: patterns.from_sets(
+        [{(7 * i + 3) % n} for i in range(n)]
+    ),
+    "with a narrow window": lambda n: build(
+        n, [Window(1, 1), drawn(n, 0.2, empty=True)]
+    ),
+    "with a narrow dilated window around": lambda n: build(
+        n, [Window(2, 0, 5, True), drawn(n, 0.2, empty=True)]
+    ),
+    "with a wide window": lambda n: build(
+        n, [Window(20, 20), drawn(n, 0.2, empty=True)]
+    ),
     "with classes": lambda n: build(n, [Strided(6), drawn(n, 0.2, empty=True)]),
-    "with global tokens": lambda n: build(n, [Columns((0, 5)), Rows((0, 5)), drawn(n, 0.2, empty=True)]),
+    "with global tokens": lambda n: build(
+        n, [Columns((0, 5)), Rows((0, 5)), drawn(n, 0.2, empty=True)]
+    ),
     "two lists": lambda n: build(n, [drawn(n, 0.1), drawn(n, 0.2, seed=1, empty=True)]),
-    "causal": lambda n: patterns.Pattern(n, (Step((Window(0, 0), drawn(n, 0.3)), causal=True),)),
+    "causal": lambda n: patterns.Pattern(
+        n, (Step((Window(0, 0), drawn(n, 0.3)), causal=True),)
+    ),
 }
 
 
 def instance(n, batch=(2,), d=4, d_v=3, seed=0, dtype=torch.float64, device="cpu"):
     g = torch.Generator().manual_seed(seed)
-    return [torch.randn(*batch, n, s, generator=g, dtype=torch.float64).to(device, dtype).requires_grad_() for s in (d, d, d_v)]
+    return [
+        torch.randn(*batch, n, s, generator=g, dtype=torch.float64)
+        .to(device, dtype)
+        .requires_grad_()
+        for s in (d, d, d_v)
+    ]
 
 
 @pytest.mark.parametrize("name", PATTERNS)
@@ -50,12 +76,23 @@ def test_entries_are_masked_attention(name, device):
     n = 47
     pattern, inputs = PATTERNS[name](n), instance(n, (2, 3), device=device)
     mask = pattern.mask().to(device)
-    assert _plan.make_plan(pattern.steps[0], n, torch.float64, torch.device(device)).entries is not None
+    assert (
+        _plan.make_plan(
+            pattern.steps[0], n, torch.float64, torch.device(device)
+        ).entries
+        is not None
+    )
     out, lse = sparse_attention(*inputs, pattern, return_lse=True)
     wanted = masked_attention(*inputs, mask)
     logits = (inputs[0] @ inputs[1].mT / 2).masked_fill(~mask, -math.inf).logsumexp(-1)
-    assert all(float((a - b).detach().abs().max()) < EPS for a, b in ((out, wanted), (lse, logits)))
-    up, up_lse = torch.randn(out.shape, dtype=out.dtype, device=device), torch.randn(lse.shape, dtype=lse.dtype, device=device)
+    assert all(
+        float((a - b).detach().abs().max()) < EPS
+        for a, b in ((out, wanted), (lse, logits))
+    )
+    up, up_lse = (
+        torch.randn(out.shape, dtype=out.dtype, device=device),
+        torch.randn(lse.shape, dtype=lse.dtype, device=device),
+    )
     found = torch.autograd.grad((out * up).sum() + (lse * up_lse).sum(), inputs)
     twin = torch.autograd.grad((wanted * up).sum() + (logits * up_lse).sum(), inputs)
     assert all(float((a - b).abs().max()) < EPS for a, b in zip(found, twin))
@@ -66,23 +103,42 @@ def test_the_control_reads_another_entry():
     inputs, pattern = instance(n), PATTERNS["lists"](n)
     mask = pattern.mask()
     mask[3, int((~mask[3]).nonzero()[0])] = True
-    assert float((sparse_attention(*inputs, pattern) - masked_attention(*inputs, mask)).detach().abs().max()) > 1e-3
+    assert (
+        float(
+            (sparse_attention(*inputs, pattern) - masked_attention(*inputs, mask))
+            .detach()
+            .abs()
+            .max()
+        )
+        > 1e-3
+    )
 
 
 def test_every_entry_once_whoever_holds_it():
     n = 47
-    for name in ("with a narrow window", "with a narrow dilated window around", "two lists", "causal"):
+    for name in (
+        "with a narrow window",
+        "with a narrow dilated window around",
+        "two lists",
+        "causal",
+    ):
         pattern = PATTERNS[name](n)
-        entries = _plan.make_plan(pattern.steps[0], n, torch.float64, torch.device("cpu")).entries
+        entries = _plan.make_plan(
+            pattern.steps[0], n, torch.float64, torch.device("cpu")
+        ).entries
         pairs = list(zip(entries.row.tolist(), entries.col.tolist()))
-        assert pairs == [tuple(pair) for pair in pattern.mask().nonzero().tolist()]  # sorted, each once, none in a tile
+        assert pairs == [
+            tuple(pair) for pair in pattern.mask().nonzero().tolist()
+        ]  # sorted, each once, none in a tile
 
 
 def test_heads_in_one_call_or_one_by_one():
     """A GPU takes several heads in one call; the entries of each stand where its tokens stand."""
     n = 31
     inputs, pattern = instance(n, (5,)), PATTERNS["lists"](n)
-    entries = _plan.make_plan(pattern.steps[0], n, torch.float64, torch.device("cpu")).entries
+    entries = _plan.make_plan(
+        pattern.steps[0], n, torch.float64, torch.device("cpu")
+    ).entries
     q, k, v = (t.detach() for t in inputs)
     alone = _entries.forward(q, k, v, entries, 0.5)
     size = len(entries.col)
@@ -90,21 +146,41 @@ def test_heads_in_one_call_or_one_by_one():
     assert three.crow.shape == (3 * n + 1,) and int(three.crow[-1]) == 3 * size
     flat = lambda t: t[:3].reshape(3 * n, -1)
     out, lse = _entries._forward(three, flat(q), flat(k), flat(v), 0.5)
-    assert torch.allclose(out.view(3, n, -1), alone[0][:3], rtol=0, atol=EPS) and torch.allclose(lse.view(3, n), alone[1][:3], rtol=0, atol=EPS)
-    assert torch.equal(three.row[three.turn], three.row_t) and torch.equal(three.col[three.turn].sort().values, three.col[three.turn])
+    assert torch.allclose(
+        out.view(3, n, -1), alone[0][:3], rtol=0, atol=EPS
+    ) and torch.allclose(lse.view(3, n), alone[1][:3], rtol=0, atol=EPS)
+    assert torch.equal(three.row[three.turn], three.row_t) and torch.equal(
+        three.col[three.turn].sort().values, three.col[three.turn]
+    )
 
 
 def test_rows_without_an_entry_have_no_weight():
-    entries = _entries.entries_of(torch.tensor([0, 2]), torch.tensor([1, 2]), 3, torch.device("cpu"))
+    entries = _entries.entries_of(
+        torch.tensor([0, 2]), torch.tensor([1, 2]), 3, torch.device("cpu")
+    )
     q = torch.randn(1, 3, 4, generator=torch.Generator().manual_seed(0))
     out, lse = _entries.forward(q, q, q, entries, 1.0)
-    assert lse[0, 1] == -math.inf and bool((out[0, 1] == 0).all()) and torch.equal(out[0, 0], q[0, 1])
+    assert (
+        lse[0, 1] == -math.inf
+        and bool((out[0, 1] == 0).all())
+        and torch.equal(out[0, 0], q[0, 1])
+    )
 
 
 def test_large_logits_do_not_overflow():
     n = 47
     inputs, pattern = [1e3 * t.detach() for t in instance(n)], PATTERNS["lists"](n)
-    assert float((sparse_attention(*inputs, pattern) - masked_attention(*inputs, pattern.mask())).abs().max()) < 1e-6
+    assert (
+        float(
+            (
+                sparse_attention(*inputs, pattern)
+                - masked_attention(*inputs, pattern.mask())
+            )
+            .abs()
+            .max()
+        )
+        < 1e-6
+    )
 
 
 def test_no_warning_reaches_the_reader():

@@ -14,7 +14,17 @@ from hypothesis import strategies as st
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from attnlib import patterns, sparse
-from attnlib.patterns import Blocks, Columns, Lists, Pattern, Rows, Step, Strided, Window, build
+from attnlib.patterns import (
+    Blocks,
+    Columns,
+    Lists,
+    Pattern,
+    Rows,
+    Step,
+    Strided,
+    Window,
+    build,
+)
 from attnlib.sparse import (
     _backward,
     _plan,
@@ -35,7 +45,12 @@ EPS = 1e-12  # float64; the entries of these instances are of size one
 def instance(n, batch=(), d=4, d_v=3, seed=0, dtype=torch.float64, device="cpu"):
     g = torch.Generator().manual_seed(seed)
     sizes = (d, d, d_v)
-    return [torch.randn(*batch, n, s, generator=g, dtype=torch.float64).to(device, dtype).requires_grad_() for s in sizes]
+    return [
+        torch.randn(*batch, n, s, generator=g, dtype=torch.float64)
+        .to(device, dtype)
+        .requires_grad_()
+        for s in sizes
+    ]
 
 
 def dense(q, k, v, mask, scale=None):
@@ -48,8 +63,13 @@ def dense(q, k, v, mask, scale=None):
 def off(got, wanted, inputs) -> float:
     """The largest difference of values and of gradients, lse included."""
     g = torch.Generator().manual_seed(1)
-    weights = [torch.randn(t.shape, generator=g, dtype=torch.float64).to(t) for t in wanted]
-    grads = [torch.autograd.grad(sum((w * t).sum() for w, t in zip(weights, pair)), inputs) for pair in (got, wanted)]
+    weights = [
+        torch.randn(t.shape, generator=g, dtype=torch.float64).to(t) for t in wanted
+    ]
+    grads = [
+        torch.autograd.grad(sum((w * t).sum() for w, t in zip(weights, pair)), inputs)
+        for pair in (got, wanted)
+    ]
     pairs = [*zip(got, wanted), *zip(*grads)]
     return max(float((a - b).detach().abs().max()) for a, b in pairs)
 
@@ -62,18 +82,31 @@ def agrees(pattern, *, step=0, batch=(), seed=0, d=4, d_v=3, device="cpu", withi
 
 def lists(n, seed, most=4):
     g = torch.Generator().manual_seed(seed)
-    rows = [torch.randperm(n, generator=g)[: int(torch.randint(0, min(n, most) + 1, (), generator=g))].sort().values for _ in range(n)]
+    rows = [
+        torch.randperm(n, generator=g)[
+            : int(torch.randint(0, min(n, most) + 1, (), generator=g))
+        ]
+        .sort()
+        .values
+        for _ in range(n)
+    ]
     return Lists(torch.tensor([0, *map(len, rows)]).cumsum(0), torch.cat(rows))
 
 
 @st.composite
 def parts(draw, n):
-    tokens = st.lists(st.integers(0, n - 1), min_size=1, max_size=4, unique=True).map(lambda t: tuple(sorted(t)))
+    tokens = st.lists(st.integers(0, n - 1), min_size=1, max_size=4, unique=True).map(
+        lambda t: tuple(sorted(t))
+    )
     small = st.integers(0, n + 2)
     size = draw(st.integers(1, n + 1))
-    kind = draw(st.sampled_from(["window", "strided", "blocks", "columns", "rows", "lists"]))
+    kind = draw(
+        st.sampled_from(["window", "strided", "blocks", "columns", "rows", "lists"])
+    )
     if kind == "window":
-        return Window(draw(small), draw(small), draw(st.integers(1, n + 1)), draw(st.booleans()))
+        return Window(
+            draw(small), draw(small), draw(st.integers(1, n + 1)), draw(st.booleans())
+        )
     if kind == "strided":
         return Strided(size)
     if kind == "blocks":
@@ -91,7 +124,12 @@ def steps(draw):
 
 
 @settings(max_examples=80)
-@given(steps(), st.sampled_from([(), (2,), (1, 3)]), st.sampled_from([3, 4]), st.integers(0, 10**6))
+@given(
+    steps(),
+    st.sampled_from([(), (2,), (1, 3)]),
+    st.sampled_from([3, 4]),
+    st.integers(0, 10**6),
+)
 def test_any_union_is_masked_dense_attention(pattern, batch, d_v, seed):
     agrees(pattern, batch=batch, seed=seed, d_v=d_v)
 
@@ -99,13 +137,22 @@ def test_any_union_is_masked_dense_attention(pattern, batch, d_v, seed):
 def families(n):
     g = torch.Generator().manual_seed(0)
     made = {
-        "dense": patterns.dense(n), "window": patterns.window(n, 7), "wide": patterns.window(n, 65),
-        "dilated": patterns.window(n, 7, dilation=3), "dilation cycle": patterns.dilation_cycle(n),
-        "directed cycle": patterns.directed_cycle(n), "star": patterns.star(n), "strided": patterns.union(patterns.strided(n)),
-        "fixed": patterns.union(patterns.fixed(n)), "longformer": patterns.longformer(n, 9, 2),
-        "bigbird": patterns.bigbird(n, 3, 2, 3, generator=g), "random": patterns.random(n, 8, generator=g),
-        "shifted blocks": patterns.union(patterns.shifted_blocks(n)), "blockwise": patterns.blockwise(n),
-        "logsparse": patterns.logsparse(n), "turning window": build(n, Window(20, 20, 6, True)),
+        "dense": patterns.dense(n),
+        "window": patterns.window(n, 7),
+        "wide": patterns.window(n, 65),
+        "dilated": patterns.window(n, 7, dilation=3),
+        "dilation cycle": patterns.dilation_cycle(n),
+        "directed cycle": patterns.directed_cycle(n),
+        "star": patterns.star(n),
+        "strided": patterns.union(patterns.strided(n)),
+        "fixed": patterns.union(patterns.fixed(n)),
+        "longformer": patterns.longformer(n, 9, 2),
+        "bigbird": patterns.bigbird(n, 3, 2, 3, generator=g),
+        "random": patterns.random(n, 8, generator=g),
+        "shifted blocks": patterns.union(patterns.shifted_blocks(n)),
+        "blockwise": patterns.blockwise(n),
+        "logsparse": patterns.logsparse(n),
+        "turning window": build(n, Window(20, 20, 6, True)),
     }
     return {**made, "causal strided": patterns.causal(made["strided"])}
 
@@ -136,7 +183,9 @@ def block_mask(n, b, seed):
     a = torch.arange(m)
     mask = (a[:, None] - a).abs() <= 1
     mask[:, 0] = mask[0] = True
-    mask[a[:, None], torch.stack([torch.randperm(m, generator=g)[:2] for _ in range(m)])] = True
+    mask[
+        a[:, None], torch.stack([torch.randperm(m, generator=g)[:2] for _ in range(m)])
+    ] = True
     return mask.repeat_interleave(b, 0).repeat_interleave(b, 1)
 
 
@@ -149,7 +198,16 @@ def test_lists_of_whole_blocks_become_blocks_without_a_mask():
 
 
 def test_blocks_in_parts_are_taken_together():
-    pattern = build(250, [Blocks(16), Blocks(16, turn=1), Blocks(16, turn=15), Columns(tuple(range(16))), Rows(tuple(range(16)))])
+    pattern = build(
+        250,
+        [
+            Blocks(16),
+            Blocks(16, turn=1),
+            Blocks(16, turn=15),
+            Columns(tuple(range(16))),
+            Rows(tuple(range(16))),
+        ],
+    )
     agrees(pattern, d_v=4)
 
 
@@ -161,7 +219,10 @@ def test_overlaps_are_counted_once():
     inputs = [t.detach() for t in instance(n)]
     got = sparse_attention(*inputs, build(n, [Window(3, 3), *one_as_lists(one)]))
     assert float((got - sparse_attention(*inputs, one)).abs().max()) < EPS
-    assert float((sparse_attention(*inputs, many) - masked_attention(*inputs)).abs().max()) < EPS
+    assert (
+        float((sparse_attention(*inputs, many) - masked_attention(*inputs)).abs().max())
+        < EPS
+    )
 
 
 def one_as_lists(pattern):
@@ -186,14 +247,20 @@ def test_a_part_without_keys_in_a_row_weighs_nothing():
 
 def test_without_the_fused_kernel(monkeypatch):
     monkeypatch.setattr(_tiles, "_flash", None)
-    for pattern in (patterns.longformer(131, 9, 3), patterns.union(patterns.strided(50)), patterns.random(40, 5, generator=torch.Generator())):
+    for pattern in (
+        patterns.longformer(131, 9, 3),
+        patterns.union(patterns.strided(50)),
+        patterns.random(40, 5, generator=torch.Generator()),
+    ):
         agrees(pattern, d_v=4)
 
 
 def test_gradcheck():
     inputs = instance(11, (2,), d=2, d_v=2)
     pattern = build(11, [Window(1, 1, 2), Strided(4), Columns((10,)), Rows((0,))])
-    assert torch.autograd.gradcheck(lambda q, k, v: sparse_attention(q, k, v, pattern, return_lse=True), inputs)
+    assert torch.autograd.gradcheck(
+        lambda q, k, v: sparse_attention(q, k, v, pattern, return_lse=True), inputs
+    )
 
 
 def test_a_step_a_head():
@@ -207,16 +274,38 @@ def test_a_step_a_head():
 def test_scale_and_views():
     inputs = instance(50, (2,))
     pattern = patterns.window(50, 5)
-    assert off((sparse_attention(*inputs, pattern, scale=0.3),), dense(*inputs, pattern.mask(), 0.3)[:1], inputs) < EPS
-    turned = [t.transpose(-3, -2) for t in instance(2, (50,))]  # heads behind tokens, as projections give them
-    assert off((sparse_attention(*turned, pattern),), dense(*turned, pattern.mask())[:1], turned) < EPS
+    assert (
+        off(
+            (sparse_attention(*inputs, pattern, scale=0.3),),
+            dense(*inputs, pattern.mask(), 0.3)[:1],
+            inputs,
+        )
+        < EPS
+    )
+    turned = [
+        t.transpose(-3, -2) for t in instance(2, (50,))
+    ]  # heads behind tokens, as projections give them
+    assert (
+        off(
+            (sparse_attention(*turned, pattern),),
+            dense(*turned, pattern.mask())[:1],
+            turned,
+        )
+        < EPS
+    )
 
 
 def test_large_logits_stay_finite():
     inputs = [1e3 * t for t in instance(60, d_v=4)]
-    for pattern in (patterns.longformer(60, 9, 2), patterns.union(patterns.strided(60))):
+    for pattern in (
+        patterns.longformer(60, 9, 2),
+        patterns.union(patterns.strided(60)),
+    ):
         y = sparse_attention(*inputs, pattern)
-        assert torch.isfinite(y).all() and torch.isfinite(torch.autograd.grad(y.sum(), inputs[0])[0]).all()
+        assert (
+            torch.isfinite(y).all()
+            and torch.isfinite(torch.autograd.grad(y.sum(), inputs[0])[0]).all()
+        )
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
@@ -226,7 +315,9 @@ def test_lower_precision_is_rounded_once(dtype):
     inputs = instance(70, (2,), d=8, d_v=8, dtype=dtype)
     y = sparse_attention(*inputs, pattern)
     wanted = masked_attention(*(t.double() for t in inputs), pattern.mask())
-    bound = wanted.abs() * torch.finfo(dtype).eps / 2 + 64 * torch.finfo(torch.float32).eps
+    bound = (
+        wanted.abs() * torch.finfo(dtype).eps / 2 + 64 * torch.finfo(torch.float32).eps
+    )
     assert y.dtype == dtype and bool(((y.double() - wanted).abs() <= bound).all())
     assert all(g.dtype == dtype for g in torch.autograd.grad(y.float().sum(), inputs))
 
@@ -234,12 +325,18 @@ def test_lower_precision_is_rounded_once(dtype):
 def test_the_device_decides_how_halves_are_multiplied():
     """Simulated: volta, turing (T4), ampere, hopper; None is a device that is not there."""
     cuda, cpu = torch.device("cuda"), torch.device("cpu")
-    chosen = {c: [compute_dtype(dtype, cuda, c) for dtype in HALVES] for c in ((6, 1), (7, 0), (7, 5), (8, 0), (9, 0))}
+    chosen = {
+        c: [compute_dtype(dtype, cuda, c) for dtype in HALVES]
+        for c in ((6, 1), (7, 0), (7, 5), (8, 0), (9, 0))
+    }
     assert chosen[6, 1] == [torch.float32, torch.float32]
     assert chosen[7, 0] == chosen[7, 5] == [torch.float16, torch.float32]
     assert chosen[8, 0] == chosen[9, 0] == [torch.float16, torch.bfloat16]
     assert all(compute_dtype(dtype, cpu) == torch.float32 for dtype in HALVES)
-    assert all(compute_dtype(dtype, cuda, (9, 0)) == dtype for dtype in (torch.float32, torch.float64))
+    assert all(
+        compute_dtype(dtype, cuda, (9, 0)) == dtype
+        for dtype in (torch.float32, torch.float64)
+    )
 
 
 def halves_within_bounds(pattern, dtype, device="cpu", size=1.0):
@@ -247,7 +344,11 @@ def halves_within_bounds(pattern, dtype, device="cpu", size=1.0):
     drawn = instance(pattern.n, (2,), d=8, d_v=8, device=device)
     inputs = [(size * t.detach()).to(dtype).requires_grad_() for t in drawn]
     out, lse = sparse_attention(*inputs, pattern, return_lse=True)
-    g = instance(pattern.n, (2,), d=8, d_v=8, seed=1, device=device)[2].detach().to(dtype)
+    g = (
+        instance(pattern.n, (2,), d=8, d_v=8, seed=1, device=device)[2]
+        .detach()
+        .to(dtype)
+    )
     got = [out, lse, *torch.autograd.grad(out, inputs, g)]
     q, k, v = exact = [t.detach().double().requires_grad_() for t in inputs]
     mask, g, scale = pattern.mask(device=device), g.double(), 8**-0.5
@@ -256,17 +357,32 @@ def halves_within_bounds(pattern, dtype, device="cpu", size=1.0):
     p = ((q @ k.mT) * scale).masked_fill(~mask, -math.inf).softmax(-1).detach()
     a = p * (g.abs() @ v.abs().mT + (g.abs() * (p @ v.abs())).sum(-1, keepdim=True))
     u = torch.finfo(dtype).eps / 2
-    slack = 256 * torch.finfo(torch.float32).eps + (pattern.n * 2**-25 if dtype == torch.float16 else 0)
-    bounds = [2 * p @ v.abs(), 0 * l, 3 * scale * a @ k.abs(), 3 * scale * a.mT @ q.abs(), 2 * p.mT @ g.abs()]
-    return [float(((x.double() - w).abs() / (u * b + slack)).detach().max()) for x, w, b in zip(got, wanted, bounds)], got
+    slack = 256 * torch.finfo(torch.float32).eps + (
+        pattern.n * 2**-25 if dtype == torch.float16 else 0
+    )
+    bounds = [
+        2 * p @ v.abs(),
+        0 * l,
+        3 * scale * a @ k.abs(),
+        3 * scale * a.mT @ q.abs(),
+        2 * p.mT @ g.abs(),
+    ]
+    return [
+        float(((x.double() - w).abs() / (u * b + slack)).detach().max())
+        for x, w, b in zip(got, wanted, bounds)
+    ], got
 
 
 @pytest.mark.parametrize("dtype", HALVES)
-@pytest.mark.parametrize("name", ["window", "strided", "longformer", "bigbird", "random"])
+@pytest.mark.parametrize(
+    "name", ["window", "strided", "longformer", "bigbird", "random"]
+)
 def test_tiles_of_halves_keep_their_bounds(name, dtype, monkeypatch):
     monkeypatch.setattr(sparse, "compute_dtype", lambda dtype, device: dtype)
     off, got = halves_within_bounds(families(127)[name], dtype)
-    assert max(off) <= 1 and max(off[:1] + off[2:]) > 0.05, off  # the bounds say something
+    assert max(off) <= 1 and max(off[:1] + off[2:]) > 0.05, (
+        off
+    )  # the bounds say something
     assert [t.dtype for t in got] == [dtype, torch.float32, dtype, dtype, dtype]
 
 
@@ -274,7 +390,10 @@ def test_rounded_logits_break_the_bound(monkeypatch):
     """The control: products given in halves, as a plain @ would."""
     monkeypatch.setattr(sparse, "compute_dtype", lambda dtype, device: dtype)
     monkeypatch.setattr(_tiles, "product", lambda a, b: (a @ b).float())
-    assert max(halves_within_bounds(families(127)["window"], torch.bfloat16, size=3.0)[0]) > 1
+    assert (
+        max(halves_within_bounds(families(127)["window"], torch.bfloat16, size=3.0)[0])
+        > 1
+    )
 
 
 @pytest.mark.cuda
@@ -287,8 +406,11 @@ def test_halves_on_a_gpu(name, dtype):
 
 
 AUTOCAST = {
-    "window": lambda n: patterns.window(n, 17), "dilated": lambda n: patterns.window(n, 9, dilation=3), "blocks": patterns.block_diagonal,
-    "union": lambda n: patterns.union(patterns.strided(n)), "longformer": lambda n: patterns.longformer(n, 17, 2),
+    "window": lambda n: patterns.window(n, 17),
+    "dilated": lambda n: patterns.window(n, 9, dilation=3),
+    "blocks": patterns.block_diagonal,
+    "union": lambda n: patterns.union(patterns.strided(n)),
+    "longformer": lambda n: patterns.longformer(n, 17, 2),
     "random": lambda n: patterns.random(n, 8, generator=torch.Generator()),
 }
 
@@ -302,7 +424,9 @@ def test_autocast_changes_nothing(name, d_v, device="cpu"):
     for on in (False, True):
         with torch.autocast(device, torch.bfloat16, enabled=on):
             got = sparse_attention(*inputs, pattern, return_lse=True)
-            runs.append([*got, *torch.autograd.grad(sum(t.square().sum() for t in got), inputs)])
+            runs.append(
+                [*got, *torch.autograd.grad(sum(t.square().sum() for t in got), inputs)]
+            )
     assert all(a.dtype == b.dtype and torch.equal(a, b) for a, b in zip(*runs))
 
 
@@ -320,8 +444,13 @@ def test_steps_are_any_integers_in_any_sequence():
     pattern, inputs = patterns.strided(30), instance(30, (2, 3))
     wanted = sparse_attention(*inputs, pattern, step=[0, 1, 2])
     assert torch.equal(sparse_attention(*inputs, pattern, step=range(3)), wanted)
-    assert torch.equal(sparse_attention(*inputs, pattern, step=tuple(np.arange(3))), wanted)
-    assert torch.equal(sparse_attention(*inputs, pattern, step=np.int64(3)), sparse_attention(*inputs, pattern, step=1))
+    assert torch.equal(
+        sparse_attention(*inputs, pattern, step=tuple(np.arange(3))), wanted
+    )
+    assert torch.equal(
+        sparse_attention(*inputs, pattern, step=np.int64(3)),
+        sparse_attention(*inputs, pattern, step=1),
+    )
 
 
 class Largest(TorchDispatchMode):
@@ -336,13 +465,17 @@ class Largest(TorchDispatchMode):
         for t in y if isinstance(y, (tuple, list)) else [y]:
             if torch.is_tensor(t):
                 t = t.values() if t.layout is torch.sparse_csr else t
-                self.most = max(self.most, t.untyped_storage().nbytes() // t.element_size())
+                self.most = max(
+                    self.most, t.untyped_storage().nbytes() // t.element_size()
+                )
         return y
 
 
 LONG = {
-    "window": lambda n: patterns.window(n, 65), "star": patterns.star,
-    "union": lambda n: patterns.union(patterns.strided(n, 181)), "longformer": lambda n: patterns.longformer(n, 33, 4),
+    "window": lambda n: patterns.window(n, 65),
+    "star": patterns.star,
+    "union": lambda n: patterns.union(patterns.strided(n, 181)),
+    "longformer": lambda n: patterns.longformer(n, 33, 4),
 }
 
 
@@ -362,9 +495,19 @@ def tiled(pattern):
 
 
 WIDE = {
-    **{name: tiled(lambda name=name: families(4096)[name]) for name in ("bigbird", "random", "shifted blocks", "dilated")},
-    "blocks": tiled(lambda: build(4096, [Blocks(64), Blocks(64, turn=1), Columns(tuple(range(64))), Rows((0,))])),
-    "strided and columns": tiled(lambda: build(4096, [Window(32, 32), Strided(64), Columns((0, 7))])),
+    **{
+        name: tiled(lambda name=name: families(4096)[name])
+        for name in ("bigbird", "random", "shifted blocks", "dilated")
+    },
+    "blocks": tiled(
+        lambda: build(
+            4096,
+            [Blocks(64), Blocks(64, turn=1), Columns(tuple(range(64))), Rows((0,))],
+        )
+    ),
+    "strided and columns": tiled(
+        lambda: build(4096, [Window(32, 32), Strided(64), Columns((0, 7))])
+    ),
     "window_attention": lambda q, k, v: window_attention(q, k, v, width=65),
     "strided_attention": lambda q, k, v: strided_attention(q, k, v, stride=64),
     "fixed_attention": lambda q, k, v: fixed_attention(q, k, v, stride=64, summary=4),
@@ -387,24 +530,49 @@ def test_no_kernel_makes_a_matrix_of_all_pairs(name):
 
 def test_the_dense_form_makes_a_matrix_of_all_pairs():
     """The control: what counts the numbers sees an n x n tensor."""
-    assert most_numbers(lambda q, k, v: masked_attention(q, k, v, torch.ones(1, 4096, dtype=torch.bool))) >= 4096**2
+    assert (
+        most_numbers(
+            lambda q, k, v: masked_attention(
+                q, k, v, torch.ones(1, 4096, dtype=torch.bool)
+            )
+        )
+        >= 4096**2
+    )
 
 
 def plan_of(pattern):
-    return _plan.make_plan(pattern.steps[0], pattern.n, torch.float64, torch.device("cpu"))
+    return _plan.make_plan(
+        pattern.steps[0], pattern.n, torch.float64, torch.device("cpu")
+    )
 
 
 @pytest.mark.parametrize("n", [120, 127])
 def test_evenly_spaced_tokens_are_views(n):
     """Residue classes, neighbouring blocks, consecutive columns: nothing is gathered."""
-    for pattern in (build(n, Strided(10)), build(120, Blocks(8)), build(n, [Window(2, 2), Columns((3, 4, 5))])):
-        assert all(side.order is None for f in plan_of(pattern).families for side in (f.layout.q, f.layout.k))
+    for pattern in (
+        build(n, Strided(10)),
+        build(120, Blocks(8)),
+        build(n, [Window(2, 2), Columns((3, 4, 5))]),
+    ):
+        assert all(
+            side.order is None
+            for f in plan_of(pattern).families
+            for side in (f.layout.q, f.layout.k)
+        )
         agrees(pattern, d_v=4)
     gathered = plan_of(build(n, [Window(2, 2), Columns((3, 4, 6))])).families[-1].layout
     assert gathered.q.order is None and gathered.k.order.tolist() == [3, 4, 6]
 
 
-SIDES = [Side(5, 2), Side(6, 2), Side(4, 4), Side(3, 1, 0, 10), Side(3, 1, 0, 5), Side(2, 12), Side(1, 1)]
+SIDES = [
+    Side(5, 2),
+    Side(6, 2),
+    Side(4, 4),
+    Side(3, 1, 0, 10),
+    Side(3, 1, 0, 5),
+    Side(2, 12),
+    Side(1, 1),
+]
 
 
 @pytest.mark.parametrize("side", SIDES)
@@ -414,7 +582,12 @@ def test_tiles_that_are_added_together_share_no_position(side):
     together = [torch.cat(list(tiles[first::apart])) for first in range(min(apart, 8))]
     assert all(len(t.unique()) == len(t) for t in together)
     if apart > 1:
-        assert any(set(a.tolist()) & set(b.tolist()) for a, b in zip(tiles[:-1], tiles[1:])) or side.step > 1
+        assert (
+            any(
+                set(a.tolist()) & set(b.tolist()) for a, b in zip(tiles[:-1], tiles[1:])
+            )
+            or side.step > 1
+        )
 
 
 @pytest.mark.parametrize("n", [120, 127])
@@ -423,13 +596,18 @@ def test_columns_stand_behind_residue_classes(n):
     assert len(plan_of(pattern).families) == 2 + (n % 10 > 0)
     agrees(pattern, d_v=4)
     agrees(patterns.causal(pattern))
-    many = build(n, [Strided(10), Columns(tuple(range(0, 60, 3)))])  # more than a class holds: by themselves
+    many = build(
+        n, [Strided(10), Columns(tuple(range(0, 60, 3)))]
+    )  # more than a class holds: by themselves
     assert len(plan_of(many).families) == 2 + (n % 10 > 0)
     agrees(many)
 
 
 ONE_PART = [
-    patterns.window(130, 9), patterns.window(200, 65), build(120, Strided(10)), patterns.from_masks(block_mask(128, 16, 0)),
+    patterns.window(130, 9),
+    patterns.window(200, 65),
+    build(120, Strided(10)),
+    patterns.from_masks(block_mask(128, 16, 0)),
 ]
 
 
@@ -450,13 +628,17 @@ def test_bare_calls_backward():
     pattern, inputs = build(60, Blocks(12)), instance(60, (2,), d_v=4)
     ((_, *grads),) = bare_calls(*inputs, pattern, backward=True)()
     wanted = torch.autograd.grad(sparse_attention(*inputs, pattern).sum(), inputs)
-    assert all(float((a.flatten(1, 2) - b).abs().max()) < EPS for a, b in zip(grads, wanted))
+    assert all(
+        float((a.flatten(1, 2) - b).abs().max()) < EPS for a, b in zip(grads, wanted)
+    )
 
 
 def test_only_out_and_lse_are_kept():
     inputs, pattern = instance(64), patterns.window(64, 9)
     held = {}
-    with torch.autograd.graph.saved_tensors_hooks(lambda t: (held.update({t.data_ptr(): t.numel()}), t)[1], lambda t: t):
+    with torch.autograd.graph.saved_tensors_hooks(
+        lambda t: (held.update({t.data_ptr(): t.numel()}), t)[1], lambda t: t
+    ):
         sparse_attention(*inputs, pattern)
     assert sum(held.values()) == 64 * (4 + 4 + 3 + 3 + 1)
 
@@ -472,7 +654,9 @@ def test_a_plan_is_made_once():
 
 def test_import_leaves_the_compiler_alone():
     words = "import sys, attnlib.sparse; print('torch._dynamo' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", words], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", words], capture_output=True, text=True, check=True
+    )
     assert done.stdout.strip() == "False"
 
 
@@ -487,7 +671,11 @@ def test_small_pieces_give_the_same(monkeypatch):
     monkeypatch.setattr(_backward, "SCORES", 1)
     monkeypatch.setattr(_tiles, "PIECE", 1)
     monkeypatch.setattr(_tiles, "GATHERED", 1)
-    for pattern in (patterns.longformer(131, 9, 3), patterns.union(patterns.strided(50)), patterns.random(40, 5, generator=torch.Generator())):
+    for pattern in (
+        patterns.longformer(131, 9, 3),
+        patterns.union(patterns.strided(50)),
+        patterns.random(40, 5, generator=torch.Generator()),
+    ):
         agrees(pattern, d_v=4, batch=(2,))
 
 
@@ -503,17 +691,58 @@ def test_on_a_gpu(name):
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        (lambda q, k, v: sparse_attention(q, k, v, patterns.window(7, 3)), "the pattern has n = 7 tokens, q has 6"),
-        (lambda q, k, v: sparse_attention(q, k, v, patterns.window(6, 3).mask()), "pattern must be an attnlib.patterns.Pattern"),
-        (lambda q, k, v: sparse_attention(q, k, v, Pattern(6, (Step((Columns((4,)),), True),))), "row 0 of the pattern attends to nothing"),
-        (lambda q, k, v: sparse_attention(q, k, v, patterns.window(6, 3), step=[0, 0]), "one for each of 0 heads, got 2"),
-        (lambda q, k, v: sparse_attention(q, k, v, patterns.window(6, 3), step=1.0), "step must be an integer.*got 1.0"),
-        (lambda q, k, v: sparse_attention(q, k, v, patterns.window(6, 3), scale="a"), "scale must be a finite number.*got 'a'"),
-        (lambda q, k, v: sparse_attention(q, k, v, patterns.window(6, 3), step="ab"), "step must be an integer"),
-        (lambda q, k, v: sparse_attention(q.expand(0, 6, 4), k, v, patterns.window(6, 3)), r"q must not be empty, got \(0, 6, 4\)"),
-        (lambda q, k, v: sparse_attention(q, k[:-1], v, patterns.window(6, 3)), r"k must have shape \(6, 4\)"),
-        (lambda q, k, v: sparse_attention(q.long(), k, v, patterns.window(6, 3)), "floating point"),
-        (lambda q, k, v: sparse_attention(q * float("nan"), k, v, patterns.window(6, 3)), "q holds NaN"),
+        (
+            lambda q, k, v: sparse_attention(q, k, v, patterns.window(7, 3)),
+            "the pattern has n = 7 tokens, q has 6",
+        ),
+        (
+            lambda q, k, v: sparse_attention(q, k, v, patterns.window(6, 3).mask()),
+            "pattern must be an attnlib.patterns.Pattern",
+        ),
+        (
+            lambda q, k, v: sparse_attention(
+                q, k, v, Pattern(6, (Step((Columns((4,)),), True),))
+            ),
+            "row 0 of the pattern attends to nothing",
+        ),
+        (
+            lambda q, k, v: sparse_attention(
+                q, k, v, patterns.window(6, 3), step=[0, 0]
+            ),
+            "one for each of 0 heads, got 2",
+        ),
+        (
+            lambda q, k, v: sparse_attention(q, k, v, patterns.window(6, 3), step=1.0),
+            "step must be an integer.*got 1.0",
+        ),
+        (
+            lambda q, k, v: sparse_attention(q, k, v, patterns.window(6, 3), scale="a"),
+            "scale must be a finite number.*got 'a'",
+        ),
+        (
+            lambda q, k, v: sparse_attention(q, k, v, patterns.window(6, 3), step="ab"),
+            "step must be an integer",
+        ),
+        (
+            lambda q, k, v: sparse_attention(
+                q.expand(0, 6, 4), k, v, patterns.window(6, 3)
+            ),
+            r"q must not be empty, got \(0, 6, 4\)",
+        ),
+        (
+            lambda q, k, v: sparse_attention(q, k[:-1], v, patterns.window(6, 3)),
+            r"k must have shape \(6, 4\)",
+        ),
+        (
+            lambda q, k, v: sparse_attention(q.long(), k, v, patterns.window(6, 3)),
+            "floating point",
+        ),
+        (
+            lambda q, k, v: sparse_attention(
+                q * float("nan"), k, v, patterns.window(6, 3)
+            ),
+            "q holds NaN",
+        ),
     ],
 )
 def test_bad_input(call, words):

@@ -13,7 +13,16 @@ import torch
 
 from attnlib import data
 from attnlib.attention import attention_matrix
-from attnlib.data.tiny import CHARACTERS, MASK, UNKNOWN, TinyModel, encode, hide, masked_loss, rotate
+from attnlib.data.tiny import (
+    CHARACTERS,
+    MASK,
+    UNKNOWN,
+    TinyModel,
+    encode,
+    hide,
+    masked_loss,
+    rotate,
+)
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -43,9 +52,14 @@ def test_it_ships_with_the_package(model):
         assert file.is_file() and len(file.read_bytes()) < 2_500_000
     assert '"*.safetensors"' in (ROOT / "pyproject.toml").read_text(encoding="utf-8")
     assert not model.training and not any(p.requires_grad for p in model.parameters())
-    assert all(p.dtype == torch.float32 and torch.isfinite(p).all() for p in model.parameters())
+    assert all(
+        p.dtype == torch.float32 and torch.isfinite(p).all() for p in model.parameters()
+    )
     about = (ROOT / "attnlib" / "data" / "tiny_model.json").read_text(encoding="utf-8")
-    assert "PSF License Agreement" in about and model.log["script"] == "book/_experiments/train_tiny_model.py"
+    assert (
+        "PSF License Agreement" in about
+        and model.log["script"] == "book/_experiments/train_tiny_model.py"
+    )
 
 
 def test_the_loss_is_the_logged_one(model):
@@ -53,7 +67,11 @@ def test_the_loss_is_the_logged_one(model):
     assert passages.shape == (8, 256)
     loss = masked_loss(model, passages, generator=torch.Generator().manual_seed(1))
     assert abs(float(loss) - model.log["sample_loss"]) < 0.05
-    untrained = masked_loss(data.load_tiny_model(trained=False), passages, generator=torch.Generator().manual_seed(1))
+    untrained = masked_loss(
+        data.load_tiny_model(trained=False),
+        passages,
+        generator=torch.Generator().manual_seed(1),
+    )
     assert float(untrained.detach()) > 3 > 2 * model.log["loss"] - 0.5
 
 
@@ -62,7 +80,10 @@ def test_the_script_measures_the_same_on_the_modules_held_out(model):
     assert train.CONFIG == {"layers": 4, "heads": 4, "width": 96, "seed": 0}
     assert not set(train.TRAINED_ON) & set(train.HELD_OUT)
     assert abs(train.loss_on(model, train.held_out()) - model.log["loss"]) < 0.05
-    assert train.TRAINED_ON == model.log["trained_on"] and train.STEPS == model.log["steps"]
+    assert (
+        train.TRAINED_ON == model.log["trained_on"]
+        and train.STEPS == model.log["steps"]
+    )
 
 
 def test_the_script_trains():
@@ -78,7 +99,10 @@ def test_the_experiment_changes_the_attention_alone():
     names = set(eight.state_dict()) - set(dense.state_dict())
     assert names == {f"blocks.{l}.{x}" for l in (0, 1) for x in "ef"}
     for twin in (eight, none):
-        assert all(torch.equal(w, twin.state_dict()[name]) for name, w in dense.state_dict().items())
+        assert all(
+            torch.equal(w, twin.state_dict()[name])
+            for name, w in dense.state_dict().items()
+        )
     tokens = encode("x" * other.N)[None]
     assert eight(tokens).shape == none(tokens).shape == (1, other.N, MASK + 1)
     assert [b.e.shape for b in eight.blocks] == [(8, other.N)] * 2
@@ -105,7 +129,16 @@ def test_maps_are_those_of_the_forward_pass(model):
     assert q.shape == k.shape == v.shape == (4, 4, 40, 24)
     block, x = model.blocks[0], model.embed(tokens)
     eye = torch.eye(24)
-    p = torch.stack([attention_matrix(torch.cat([q[0, h], k[0, h]], -1), torch.cat([eye, 0 * eye]), torch.cat([0 * eye, eye])) for h in range(4)])
+    p = torch.stack(
+        [
+            attention_matrix(
+                torch.cat([q[0, h], k[0, h]], -1),
+                torch.cat([eye, 0 * eye]),
+                torch.cat([0 * eye, eye]),
+            )
+            for h in range(4)
+        ]
+    )
     assert (p - data.attention_maps(model, model.sample[1][:40])[0]).abs().max() < 1e-6
     x = x + block.out((p @ v[0]).transpose(0, 1).flatten(-2))
     x = x + block.down(torch.nn.functional.gelu(block.up(block.norm_2(x))))
@@ -117,13 +150,17 @@ def test_rotation_sees_distances_alone():
     q, k = torch.randn(2, 8, generator=g, dtype=torch.float64)
     turned = rotate(q.expand(10, 8)) @ rotate(k.expand(10, 8)).T
     for shift in range(-5, 6):
-        assert (torch.diagonal(turned, shift) - torch.diagonal(turned, shift)[0]).abs().max() < 1e-12
+        assert (
+            torch.diagonal(turned, shift) - torch.diagonal(turned, shift)[0]
+        ).abs().max() < 1e-12
     assert torch.allclose(rotate(q.expand(10, 8)).norm(dim=-1), q.norm().expand(10))
 
 
 def test_characters():
     assert len(CHARACTERS) == 96 and encode("\n~ é").tolist() == [0, 95, 1, UNKNOWN]
-    hidden, chosen = hide(encode("a" * 20000), generator=torch.Generator().manual_seed(0))
+    hidden, chosen = hide(
+        encode("a" * 20000), generator=torch.Generator().manual_seed(0)
+    )
     assert abs(float(chosen.double().mean()) - 0.15) < 0.01
     assert abs(float((hidden == MASK).double().mean()) - 0.12) < 0.01
     assert (hidden == encode("a"))[~chosen].all()
@@ -139,7 +176,11 @@ def test_devices_agree(model, device):
 @pytest.mark.bad_input
 def test_bad_input():
     model = data.load_tiny_model()
-    for text, message in (("", "at least one character"), (b"x", "must be a str"), (None, "must be a str")):
+    for text, message in (
+        ("", "at least one character"),
+        (b"x", "must be a str"),
+        (None, "must be a str"),
+    ):
         for run in (data.attention_maps, data.attention_heads):
             with pytest.raises(ValueError, match=message):
                 run(model, text)

@@ -19,11 +19,15 @@ CHECKED = "nbval-check-output"
 def book(tmp_path):
     """What the notebook tool reads, without the site."""
     for name in ("_config.yml", "pyproject.toml"):
-        (tmp_path / name).write_text((minibook.ROOT / name).read_text(encoding="utf-8"), encoding="utf-8")
+        (tmp_path / name).write_text(
+            (minibook.ROOT / name).read_text(encoding="utf-8"), encoding="utf-8"
+        )
     (tmp_path / "book").mkdir()
     (tmp_path / "book/intro.md").write_text("# Start\n", encoding="utf-8")
     minibook.write_toc(tmp_path, "notebooks/one/page")
-    minibook.write_page(tmp_path, markdown("title", "# A page"), code("sum", "print(1 + 1)", CHECKED))
+    minibook.write_page(
+        tmp_path, markdown("title", "# A page"), code("sum", "print(1 + 1)", CHECKED)
+    )
     return tmp_path
 
 
@@ -68,7 +72,10 @@ def test_generated_cells_follow_the_address(book):
     tool(book, "clean")
     config = book / "_config.yml"
     old = notebooks.source(cells(book)["links"])
-    config.write_text(config.read_text(encoding="utf-8").replace("OWNER/REPO", "someone/attn"), encoding="utf-8")
+    config.write_text(
+        config.read_text(encoding="utf-8").replace("OWNER/REPO", "someone/attn"),
+        encoding="utf-8",
+    )
     assert tool(book, "check") == 1
     tool(book, "clean")
     for name in ("links", "setup", "cite"):
@@ -80,14 +87,18 @@ def test_generated_cells_follow_the_address(book):
 def test_an_edited_generated_cell_is_not_canonical(book):
     tool(book, "clean")
     path = book / minibook.PAGE
-    path.write_text(path.read_text(encoding="utf-8").replace("%pip install -q", "%pip install"), encoding="utf-8")
+    path.write_text(
+        path.read_text(encoding="utf-8").replace("%pip install -q", "%pip install"),
+        encoding="utf-8",
+    )
     assert tool(book, "check") == 1
 
 
 def test_claims_of_the_page_come_from_the_registry(book):
     tool(book, "clean")
     assert "No claim of this page" in notebooks.source(cells(book)["claims"])
-    (book / "book/claims.toml").write_text("""[[claim]]
+    (book / "book/claims.toml").write_text(
+        """[[claim]]
 id = "one.claim"
 page = "one/page"
 anchor = "theorem-1-1"
@@ -98,24 +109,47 @@ kind = "identity"
 status = "true"
 evidence = {statement = "sampled"}
 since = "0.1.0"
-""", encoding="utf-8")
+""",
+        encoding="utf-8",
+    )
     assert tool(book, "check") == 1
     tool(book, "clean")
     assert "one.claim" in notebooks.source(cells(book)["claims"])
 
 
 def test_only_checked_cells_keep_outputs_and_counts(book):
-    minibook.write_page(book, markdown("title", "# A page"), code("sum", "print(1 + 1)", CHECKED), code("other", "print(3)"))
+    minibook.write_page(
+        book,
+        markdown("title", "# A page"),
+        code("sum", "print(1 + 1)", CHECKED),
+        code("other", "print(3)"),
+    )
     tool(book, "run")
-    assert notebooks.printed(cells(book)["sum"]) == "2\n" and cells(book)["sum"]["execution_count"] == 1
-    assert cells(book)["other"]["outputs"] == [] and cells(book)["other"]["execution_count"] is None
+    assert (
+        notebooks.printed(cells(book)["sum"]) == "2\n"
+        and cells(book)["sum"]["execution_count"] == 1
+    )
+    assert (
+        cells(book)["other"]["outputs"] == []
+        and cells(book)["other"]["execution_count"] is None
+    )
 
 
 def test_metadata_that_is_meant_stays_and_other_goes(book):
-    stray = {**code("sum", "print(1)"), "metadata": {"tags": ["solution", "mine"], "jupyter": {"x": 1}, "scrolled": True}}
+    stray = {
+        **code("sum", "print(1)"),
+        "metadata": {
+            "tags": ["solution", "mine"],
+            "jupyter": {"x": 1},
+            "scrolled": True,
+        },
+    }
     minibook.write_page(book, markdown("title", "# A page"), stray)
     tool(book, "clean")
-    assert cells(book)["sum"]["metadata"] == {"cellView": "form", "tags": ["hide-input", "solution"]}
+    assert cells(book)["sum"]["metadata"] == {
+        "cellView": "form",
+        "tags": ["hide-input", "solution"],
+    }
     assert pages.read(book / minibook.PAGE)["metadata"] == notebooks.NOTEBOOK_METADATA
 
 
@@ -132,15 +166,23 @@ def refused(book, capsys, *arguments):
 
 def test_notebooks_are_those_of_the_table_of_contents(book, capsys):
     assert pages.notebooks(book) == [book / minibook.PAGE]
-    extra = minibook.write_page(book, markdown("title", "# Lost"), name="notebooks/two/deep/lost.ipynb")
-    assert "notebooks/two/deep/lost.ipynb is not listed" in refused(book, capsys, "check")
+    extra = minibook.write_page(
+        book, markdown("title", "# Lost"), name="notebooks/two/deep/lost.ipynb"
+    )
+    assert "notebooks/two/deep/lost.ipynb is not listed" in refused(
+        book, capsys, "check"
+    )
     extra.unlink()
     minibook.write_toc(book, "notebooks/one/page", "notebooks/one/gone")
     assert "notebooks/one/gone, which is not there" in refused(book, capsys, "check")
 
 
 def test_checkpoints_of_an_editor_are_no_pages(book):
-    minibook.write_page(book, markdown("title", "# Old"), name="notebooks/one/.ipynb_checkpoints/page.ipynb")
+    minibook.write_page(
+        book,
+        markdown("title", "# Old"),
+        name="notebooks/one/.ipynb_checkpoints/page.ipynb",
+    )
     assert pages.notebooks(book) == [book / minibook.PAGE]
 
 
@@ -151,7 +193,9 @@ def test_a_file_that_is_no_notebook(book, capsys, text):
 
 
 def test_a_path_that_is_not_a_page(book, capsys):
-    assert "nowhere.ipynb is not a notebook of this book" in refused(book, capsys, "run", "nowhere.ipynb")
+    assert "nowhere.ipynb is not a notebook of this book" in refused(
+        book, capsys, "run", "nowhere.ipynb"
+    )
 
 
 def test_cell_ids_are_unique(book, capsys):
@@ -160,11 +204,15 @@ def test_cell_ids_are_unique(book, capsys):
 
 
 def test_a_broken_address(book, capsys):
-    (book / "_config.yml").write_text("repository: {url: nowhere, branch: main}", encoding="utf-8")
+    (book / "_config.yml").write_text(
+        "repository: {url: nowhere, branch: main}", encoding="utf-8"
+    )
     assert "nowhere" in refused(book, capsys, "clean")
 
 
-@pytest.mark.parametrize("text", ["root: [", "", "- a", "chapters: []", "root: book/intro\nchapters: 3"])
+@pytest.mark.parametrize(
+    "text", ["root: [", "", "- a", "chapters: []", "root: book/intro\nchapters: 3"]
+)
 def test_a_broken_table_of_contents(book, capsys, text):
     (book / "_toc.yml").write_text(text, encoding="utf-8")
     assert "_toc.yml cannot be read" in refused(book, capsys, "check")
@@ -174,30 +222,48 @@ def test_a_broken_table_of_contents(book, capsys, text):
 
 
 def test_run_reports_a_failing_cell_and_keeps_the_file(book, capsys):
-    path = minibook.write_page(book, markdown("title", "# A page"), code("bad", "x = 1\nraise KeyError('lost')"))
+    path = minibook.write_page(
+        book,
+        markdown("title", "# A page"),
+        code("bad", "x = 1\nraise KeyError('lost')"),
+    )
     before = path.read_bytes()
     assert tool(book, "run") == 1
     assert "KeyError: 'lost'" in capsys.readouterr().err
     assert path.read_bytes() == before
 
 
-@pytest.mark.parametrize("text, what", [("x = 1", "prints nothing"), ("print(1)\n2 + 2", "execute_result"),
-                                        ("import sys\nprint(1)\nprint(2, file=sys.stderr)", "stream")])
+@pytest.mark.parametrize(
+    "text, what",
+    [
+        ("x = 1", "prints nothing"),
+        ("print(1)\n2 + 2", "execute_result"),
+        ("import sys\nprint(1)\nprint(2, file=sys.stderr)", "stream"),
+    ],
+)
 def test_a_checked_cell_only_prints(book, capsys, text, what):
     minibook.write_page(book, markdown("title", "# A page"), code("sum", text, CHECKED))
     assert what in refused(book, capsys, "run")
 
 
 def test_run_uses_one_thread(book):
-    minibook.write_page(book, markdown("title", "# A page"),
-                        code("threads", "import os\nprint(os.environ['OMP_NUM_THREADS'])", CHECKED))
+    minibook.write_page(
+        book,
+        markdown("title", "# A page"),
+        code("threads", "import os\nprint(os.environ['OMP_NUM_THREADS'])", CHECKED),
+    )
     tool(book, "run")
     assert notebooks.printed(cells(book)["threads"]) == "1\n"
 
 
 def test_ledger_measures_work_and_memory(book):
     work = "import time\nend = time.process_time() + 1\nwhile time.process_time() < end:\n    pass\nblock = bytearray(200 * 2**20)"
-    minibook.write_page(book, markdown("title", "# A page"), code("work", work), code("rest", "import time\ntime.sleep(3)"))
+    minibook.write_page(
+        book,
+        markdown("title", "# A page"),
+        code("work", work),
+        code("rest", "import time\ntime.sleep(3)"),
+    )
     assert tool(book, "run", "--ledger") == 0
     ledger = json.loads((book / "book/ledger.json").read_text(encoding="utf-8"))
     cost = ledger["one/page"]
@@ -209,9 +275,13 @@ def test_ledger_measures_work_and_memory(book):
 
 def test_over_budget_is_said_in_words_and_only_then():
     assert notebooks.over_budget("p", notebooks.Cost(29.0, 2000, {"a": 14.0})) == []
-    words = "\n".join(notebooks.over_budget("p", notebooks.Cost(61.0, 2100, {"a": 16.0})))
+    words = "\n".join(
+        notebooks.over_budget("p", notebooks.Cost(61.0, 2100, {"a": 16.0}))
+    )
     assert "hard limit of 60" in words and "cell 'a'" in words and "2100 MB" in words
-    assert "budget of 30" in "\n".join(notebooks.over_budget("p", notebooks.Cost(31.0, 1, {})))
+    assert "budget of 30" in "\n".join(
+        notebooks.over_budget("p", notebooks.Cost(31.0, 1, {}))
+    )
 
 
 # ---------------------------------------------------------------- as plain Python
@@ -222,7 +292,9 @@ def test_plain_run_compares_checked_outputs(book, capsys):
     assert tool(book, "run", "--plain") == 0
     assert "1 checked cells agree" in capsys.readouterr().out
     path = book / minibook.PAGE
-    path.write_text(path.read_text(encoding="utf-8").replace("1 + 1", "1 + 2"), encoding="utf-8")
+    path.write_text(
+        path.read_text(encoding="utf-8").replace("1 + 1", "1 + 2"), encoding="utf-8"
+    )
     assert tool(book, "run", "--plain") == 1
     assert "printed" in capsys.readouterr().err
 
@@ -252,8 +324,13 @@ def test_cache_key_changes_with_everything_that_pages_depend_on(tmp_path):
         path.write_bytes(content)
         return pages.cache_path(tmp_path)
 
-    keys = [write("attnlib/a.py", b"1"), write("attnlib/a.py", b"2"), write("attnlib/weights.safetensors", b"w"),
-            write("book/results/gpu.json", b"{}"), write("requirements.txt", b"torch")]
+    keys = [
+        write("attnlib/a.py", b"1"),
+        write("attnlib/a.py", b"2"),
+        write("attnlib/weights.safetensors", b"w"),
+        write("book/results/gpu.json", b"{}"),
+        write("requirements.txt", b"torch"),
+    ]
     assert len(set(keys)) == len(keys)
     assert write("attnlib/__pycache__/a.pyc", b"x") == keys[-1]  # and with nothing else
     assert write("notebooks/one/page.ipynb", b"x") == keys[-1]
@@ -278,12 +355,21 @@ Claim:   sketch.jl
 Cost:    O(n `r` d) time.
 """
     settings = {"report_level": 2, "warning_stream": False}
-    assert "system_message" in publish_doctree(words, settings_overrides=settings).pformat()  # the control
+    assert (
+        "system_message"
+        in publish_doctree(words, settings_overrides=settings).pformat()
+    )  # the control
     tree = publish_doctree(docstrings.to_rst(words), settings_overrides=settings)
     assert "system_message" not in tree.pformat()
-    names = [node.astext() for node in tree.findall(lambda n: n.tagname == "field_name")]
+    names = [
+        node.astext() for node in tree.findall(lambda n: n.tagname == "field_name")
+    ]
     assert names == ["Args", "Returns", "Claim", "Cost"]
-    for part in ("y = x* W_h' |z|", "(*batch, n, d), tokens are rows.", "sketch size, 1 <= r <= n."):
+    for part in (
+        "y = x* W_h' |z|",
+        "(*batch, n, d), tokens are rows.",
+        "sketch size, 1 <= r <= n.",
+    ):
         assert part in tree.astext()
 
 
@@ -302,4 +388,6 @@ def test_inventories_are_what_the_tool_writes():
     folder = minibook.ROOT / "book/_inv"
     assert {path.stem for path in folder.glob("*.inv")} == set(inventories.NAMES)
     for project, known in inventories.NAMES.items():
-        assert names((folder / f"{project}.inv").read_bytes()) == names(inventories.inventory(project, known))
+        assert names((folder / f"{project}.inv").read_bytes()) == names(
+            inventories.inventory(project, known)
+        )

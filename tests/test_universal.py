@@ -11,7 +11,23 @@ import torch
 
 from attnlib import patterns
 from attnlib.attention import hardmax
-from attnlib.universal import Shift, apply, approximate, context_ids, decode, equivariant_ids, grid_ids, head, least_constant, plan, run, run_standard, standard, steps, value_layers
+from attnlib.universal import (
+    Shift,
+    apply,
+    approximate,
+    context_ids,
+    decode,
+    equivariant_ids,
+    grid_ids,
+    head,
+    least_constant,
+    plan,
+    run,
+    run_standard,
+    standard,
+    steps,
+    value_layers,
+)
 
 half = lambda x: x / 2
 
@@ -24,7 +40,9 @@ def test_head_is_hardmax_of_its_scores(value):
     a = torch.from_numpy(ids).double()
     scores = a[:, None, :] * (a[:, :, None] - (value - 0.5))
     p = hardmax(scores.masked_fill(~torch.from_numpy(mask), -math.inf))
-    assert torch.equal((p @ a[..., None])[..., 0], torch.from_numpy(head(ids, mask, value)).double())
+    assert torch.equal(
+        (p @ a[..., None])[..., 0], torch.from_numpy(head(ids, mask, value)).double()
+    )
 
 
 def test_integers_of_both_kinds_agree():
@@ -52,7 +70,9 @@ def test_cells_are_exact_at_their_edges():
     """x = k / K is in cell k; the float below 1/3 is in cell 0, though three times it rounds to 1."""
     for K in (2, 3, 5, 7):
         net = approximate(lambda x: x, 2, 1, K, patterns.dense(2))
-        edges = [np.nextafter(k / K, 0) for k in range(1, K)] + [k / K for k in range(K)]
+        edges = [np.nextafter(k / K, 0) for k in range(1, K)] + [
+            k / K for k in range(K)
+        ]
         for v in edges:
             cell = math.floor(Fraction(v) * K)
             x = torch.tensor([[[v], [0.0]]], dtype=torch.float64)
@@ -71,9 +91,15 @@ def test_a_path_of_ones_own_and_batches():
 
 
 def test_decode_knows_every_id_and_nothing_else():
-    numbers, ids = plan(patterns.star(4), 4, 1, 3), set(context_ids(patterns.star(4), 4, 1, 3).ravel())
+    numbers, ids = (
+        plan(patterns.star(4), 4, 1, 3),
+        set(context_ids(patterns.star(4), 4, 1, 3).ravel()),
+    )
     for near in sorted(ids)[::9]:
-        for other in {near + k * numbers.constant for k in (-2, -1, 1, 2)} | {near - 1, near + 1} - ids:
+        for other in {near + k * numbers.constant for k in (-2, -1, 1, 2)} | {
+            near - 1,
+            near + 1,
+        } - ids:
             if other not in ids:
                 with pytest.raises(ValueError, match=f"{other} is no id of this map"):
                     decode(other, numbers)
@@ -82,26 +108,53 @@ def test_decode_knows_every_id_and_nothing_else():
 def test_empty_batches_and_gradients():
     net = approximate(half, 2, 1, 2, patterns.dense(2))
     empty = torch.rand(0, 2, 1)
-    assert net(empty).shape == empty.shape and list(run(net, empty))[-1][1].shape == empty.shape
+    assert (
+        net(empty).shape == empty.shape
+        and list(run(net, empty))[-1][1].shape == empty.shape
+    )
     w = torch.full((1,), 0.5, dtype=torch.float64, requires_grad=True)
     learnt = approximate(lambda x: w * x, 2, 1, 2, patterns.dense(2))
-    x = torch.rand(3, 2, 1, generator=torch.Generator().manual_seed(0)).double().requires_grad_()
-    assert (torch.from_numpy((list(run(learnt, x))[-1][1] / 2).astype(float)) == net(x)).all()
+    x = (
+        torch.rand(3, 2, 1, generator=torch.Generator().manual_seed(0))
+        .double()
+        .requires_grad_()
+    )
+    assert (
+        torch.from_numpy((list(run(learnt, x))[-1][1] / 2).astype(float)) == net(x)
+    ).all()
     learnt(x).sum().backward()
     assert float(w.grad) == float((((2 * x.detach()).floor() + 0.5) / 2).sum())
 
 
-@pytest.mark.parametrize(("dtype", "digits"), [(torch.float64, 53), (torch.float32, 24)], ids=str)
+@pytest.mark.parametrize(
+    ("dtype", "digits"), [(torch.float64, 53), (torch.float32, 24)], ids=str
+)
 def test_how_large_ids_may_be(dtype, digits):
     """Two bits below the digits a network still gives its target, to 3 2^(bits - digits) cells; then it is refused."""
-    x = torch.tensor([[a, b] for a in (0.25, 0.75) for b in (0.25, 0.75)], dtype=dtype)[..., None]
+    x = torch.tensor([[a, b] for a in (0.25, 0.75) for b in (0.25, 0.75)], dtype=dtype)[
+        ..., None
+    ]
     for bits in range(digits - 8, digits - 1):
-        net = approximate(torch.sin, 2, 1, 2, patterns.dense(2), constant=2 ** (bits - 3))
+        net = approximate(
+            torch.sin, 2, 1, 2, patterns.dense(2), constant=2 ** (bits - 3)
+        )
         assert net.bits == bits
-        off = (run_standard(x, standard(net, dtype=dtype), net.plan, scale=None) - net(x)).abs().max()
+        off = (
+            (run_standard(x, standard(net, dtype=dtype), net.plan, scale=None) - net(x))
+            .abs()
+            .max()
+        )
         assert 2 * off <= 3 * 2.0 ** (bits - digits)
-    with pytest.raises(ValueError, match=f"ids of {digits - 1} bits and quarters of them: {dtype} holds {digits} bits"):
-        standard(approximate(torch.sin, 2, 1, 2, patterns.dense(2), constant=2 ** (digits - 4)), dtype=dtype)
+    with pytest.raises(
+        ValueError,
+        match=f"ids of {digits - 1} bits and quarters of them: {dtype} holds {digits} bits",
+    ):
+        standard(
+            approximate(
+                torch.sin, 2, 1, 2, patterns.dense(2), constant=2 ** (digits - 4)
+            ),
+            dtype=dtype,
+        )
 
 
 def test_the_network_follows_the_device(device):
@@ -122,18 +175,36 @@ def test_bad_plans():
         (lambda: plan(star, 4, 0, 2), "d must be an integer of at least 1, got 0"),
         (lambda: plan(star, 4, 1, 1), "cells must be an integer of at least 2, got 1"),
         (lambda: plan(star, 4, 1, 2.0), "cells must be an integer"),
-        (lambda: plan(patterns.dense(1), 1, 1, 2), "n must be an integer of at least 2"),
-        (lambda: plan([[0], [1]], 2, 1, 2), "pattern must be an attnlib.patterns.Pattern, got list"),
+        (
+            lambda: plan(patterns.dense(1), 1, 1, 2),
+            "n must be an integer of at least 2",
+        ),
+        (
+            lambda: plan([[0], [1]], 2, 1, 2),
+            "pattern must be an attnlib.patterns.Pattern, got list",
+        ),
         (lambda: plan(star, 4, 1, 2, path=(0, 2, 1, 3)), "condition 2 fails"),
         (lambda: plan(star, 4, 1, 2, path=(0, 1, 1, 3)), "condition 2 fails"),
         (lambda: plan(patterns.fixed(3, 2), 3, 1, 2), "condition 3 fails"),
         (lambda: plan(patterns.from_sets([[1], [0, 1]]), 2, 1, 2), "condition 1 fails"),
         (lambda: grid_ids(plan(patterns.star(16), 16, 1, 4)), "6.*ids are more than"),
         (lambda: equivariant_ids(1, 1, 2), "n must be an integer of at least 2, got 1"),
-        (lambda: equivariant_ids(2, 1, 2, constant=0), "constant must be an integer of at least 1, got 0"),
-        (lambda: plan(star, 4, 1, 2, constant=0), "constant must be an integer of at least 1, got 0"),
-        (lambda: approximate(half, 4, 1, 2, star, constant=-3), "constant must be an integer of at least 1, got -3"),
-        (lambda: approximate(half, 4, 1, 2, star, hops=0), "hops must be an integer of at least 1, got 0"),
+        (
+            lambda: equivariant_ids(2, 1, 2, constant=0),
+            "constant must be an integer of at least 1, got 0",
+        ),
+        (
+            lambda: plan(star, 4, 1, 2, constant=0),
+            "constant must be an integer of at least 1, got 0",
+        ),
+        (
+            lambda: approximate(half, 4, 1, 2, star, constant=-3),
+            "constant must be an integer of at least 1, got -3",
+        ),
+        (
+            lambda: approximate(half, 4, 1, 2, star, hops=0),
+            "hops must be an integer of at least 1, got 0",
+        ),
         (lambda: equivariant_ids(12, 1, 4), "ids are more than"),
         (lambda: least_constant(5, 0), "needs m >= 0 and s >= 1"),
         (lambda: decode(5, plan(star, 4, 1, 3)), "5 is no id"),
@@ -144,7 +215,14 @@ def test_bad_plans():
 
 @pytest.mark.bad_input  # the annotations say int
 def test_sizes_may_be_integers_of_numpy():
-    net = approximate(half, np.int64(2), np.int32(1), np.int64(2), patterns.dense(2), constant=np.int64(9))
+    net = approximate(
+        half,
+        np.int64(2),
+        np.int32(1),
+        np.int64(2),
+        patterns.dense(2),
+        constant=np.int64(9),
+    )
     assert {type(v) for v in (net.plan.n, net.plan.size, net.plan.constant)} == {int}
     with pytest.raises(ValueError, match="6.87e.10 value layers"):
         approximate(half, np.int64(16), 1, np.int8(4), patterns.star(16))
@@ -166,19 +244,29 @@ def test_ids_beyond_their_integers_are_refused():
 def test_bad_targets_and_inputs():
     star = patterns.star(3)
     for f, message in [
-        (lambda x: x[:, :2], r"f must return a tensor of shape \(64, 3, 1\), got \(64, 2, 1\)"),
+        (
+            lambda x: x[:, :2],
+            r"f must return a tensor of shape \(64, 3, 1\), got \(64, 2, 1\)",
+        ),
         (lambda x: x.numpy(), "f must return a tensor .*got ndarray"),
         (lambda x: x / 0, "f at some centre holds NaN or infinity"),
         (lambda x: x * math.nan, "f at some centre holds NaN"),
     ]:
         with pytest.raises(ValueError, match=message):
             approximate(f, 3, 1, 4, star)
-    with pytest.raises(ValueError, match="64 quantising, 62 attention and 6.87e.10 value layers: more than"):
+    with pytest.raises(
+        ValueError,
+        match="64 quantising, 62 attention and 6.87e.10 value layers: more than",
+    ):
         approximate(half, 16, 1, 4, patterns.star(16))
     net, x = approximate(half, 3, 1, 4, star), torch.rand(2, 3, 1)
     for bad, message in [
-        (x + 1, r"x must lie in \[0, 1\)"), (-x - 0.1, r"x must lie in \[0, 1\)"), (x / 0, "NaN or infinity"),
-        (x[:, :2], r"x must be \(\*batch, 3, 1\)"), (x.long(), "floating point"), ([[0.1]], "got list"),
+        (x + 1, r"x must lie in \[0, 1\)"),
+        (-x - 0.1, r"x must lie in \[0, 1\)"),
+        (x / 0, "NaN or infinity"),
+        (x[:, :2], r"x must be \(\*batch, 3, 1\)"),
+        (x.long(), "floating point"),
+        ([[0.1]], "got list"),
     ]:
         with pytest.raises(ValueError, match=message):
             net(bad)

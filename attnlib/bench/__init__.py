@@ -15,11 +15,19 @@ from attnlib.bench.record import Record, compare, report  # noqa: F401 (public h
 from attnlib.bench.timing import alternate, ratio, store  # noqa: F401 (public here)
 
 JOBS = {
-    "paths": "path_sums", "sparse": "sparse", "lists": "lists", "ids": "ids", "verify": "verify", "lowrank": "lowrank", "scaling": "scaling",
+    "paths": "path_sums",
+    "sparse": "sparse",
+    "lists": "lists",
+    "ids": "ids",
+    "verify": "verify",
+    "lowrank": "lowrank",
+    "scaling": "scaling",
 }
 
 
-def cases(job: str, device: str = "cpu", quick: bool = False) -> dict[str, Callable[[], Record]]:
+def cases(
+    job: str, device: str = "cpu", quick: bool = False
+) -> dict[str, Callable[[], Record]]:
     """What a job measures.
 
     Args:    job: key of JOBS.   device: "cpu" or "cuda".   quick: small sizes, no compiler.
@@ -31,7 +39,9 @@ def cases(job: str, device: str = "cpu", quick: bool = False) -> dict[str, Calla
     return import_module(f"attnlib.bench.{JOBS[job]}").cases(device, quick)
 
 
-def records(jobs: Sequence[str], device: str = "cpu", quick: bool = False) -> Iterator[Record]:
+def records(
+    jobs: Sequence[str], device: str = "cpu", quick: bool = False
+) -> Iterator[Record]:
     """The records of some jobs, as they are measured.
 
     Args:    jobs: keys of JOBS.   device: "cpu" or "cuda".   quick: small sizes, no compiler.
@@ -53,7 +63,9 @@ def printed(record: Record) -> str:
     Source:  none.
     Page:    book/benchmarks
     """
-    return getattr(import_module(f"attnlib.bench.{JOBS[record['job']]}"), "report", report)(record)
+    return getattr(
+        import_module(f"attnlib.bench.{JOBS[record['job']]}"), "report", report
+    )(record)
 
 
 def against(new: Sequence[Record], old: Sequence[Record]) -> list[str]:
@@ -71,12 +83,18 @@ def against(new: Sequence[Record], old: Sequence[Record]) -> list[str]:
     before, lines = {key(record): record for record in old}, []
     for record in (record for record in new if key(record) in before):
         then = before[key(record)]["seconds"]
-        for name in [name for name in record["seconds"] if name != "ours" and name in then]:
-            low, middle, high = ratio(record["seconds"][name], record["seconds"]["ours"])
+        for name in [
+            name for name in record["seconds"] if name != "ours" and name in then
+        ]:
+            low, middle, high = ratio(
+                record["seconds"][name], record["seconds"]["ours"]
+            )
             low_0, middle_0, high_0 = ratio(then[name], then["ours"])
             if high < low_0 or low > high_0:
                 word = "slower" if middle < middle_0 else "faster"
-                lines.append(f"- {record['case']}: ours is {word} beside {name}, {middle:.3g} times after {middle_0:.3g}")
+                lines.append(
+                    f"- {record['case']}: ours is {word} beside {name}, {middle:.3g} times after {middle_0:.3g}"
+                )
     return lines
 
 
@@ -90,17 +108,27 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Source:  see each peer.
     Page:    book/benchmarks
     """
-    parser = argparse.ArgumentParser(prog="python -m attnlib.bench", description=main.__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(
+        prog="python -m attnlib.bench", description=main.__doc__.splitlines()[0]
+    )
     parser.add_argument("--job", nargs="+", default=list(JOBS), choices=list(JOBS))
     parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
-    parser.add_argument("--quick", action="store_true", help="small sizes and no compiler: two minutes")
+    parser.add_argument(
+        "--quick", action="store_true", help="small sizes and no compiler: two minutes"
+    )
     parser.add_argument("--json", type=Path, help="store the samples here")
     parser.add_argument("--markdown", type=Path, help="store what is printed here")
-    parser.add_argument("--against", type=Path, help="a stored run: say which ratios have moved")
+    parser.add_argument(
+        "--against", type=Path, help="a stored run: say which ratios have moved"
+    )
     options = parser.parse_args(arguments)
     if options.device == "cuda" and not torch.cuda.is_available():
         raise ValueError("no CUDA device here: leave out --device cuda")
-    old = json.loads(options.against.read_text(encoding="utf-8"))["result"] if options.against else None
+    old = (
+        json.loads(options.against.read_text(encoding="utf-8"))["result"]
+        if options.against
+        else None
+    )
     torch.set_num_threads(1)
     found, lines = [], []
     for record in records(options.job, options.device, options.quick):
@@ -108,11 +136,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
         lines.append(printed(record))
         print(lines[-1], end="\n\n", flush=True)
     if old is not None:
-        lines.append("\n".join(["### Moved since", *(against(found, old) or ["- nothing"])]))
+        lines.append(
+            "\n".join(["### Moved since", *(against(found, old) or ["- nothing"])])
+        )
         print(lines[-1])
     if options.json:
-        hardware = torch.cuda.get_device_name() if options.device == "cuda" else platform.machine()
-        about = {"torch": torch.__version__, "python": platform.python_version(), "threads": 1, "hardware": hardware}
+        hardware = (
+            torch.cuda.get_device_name()
+            if options.device == "cuda"
+            else platform.machine()
+        )
+        about = {
+            "torch": torch.__version__,
+            "python": platform.python_version(),
+            "threads": 1,
+            "hardware": hardware,
+        }
         store({"about": {**about, "jobs": options.job}, "result": found}, options.json)
     if options.markdown:
         options.markdown.write_text("\n\n".join(lines) + "\n", encoding="utf-8")

@@ -26,7 +26,9 @@ def longformer(width: int) -> Peer | str:
     except ImportError:
         return "not run: transformers is not installed"
     half = width // 2
-    config = module.LongformerConfig(attention_window=[2 * half], hidden_size=8, num_attention_heads=1)
+    config = module.LongformerConfig(
+        attention_window=[2 * half], hidden_size=8, num_attention_heads=1
+    )
     layer = module.LongformerSelfAttention(config, layer_id=0)
 
     def run(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
@@ -44,7 +46,12 @@ def local(width: int) -> Peer | str:
     except ImportError:
         return "not run: local-attention is not installed"
     made = module.LocalAttention(
-        window_size=width // 2, causal=False, look_backward=1, look_forward=1, exact_windowsize=True, use_rotary_pos_emb=False
+        window_size=width // 2,
+        causal=False,
+        look_backward=1,
+        look_forward=1,
+        exact_windowsize=True,
+        use_rotary_pos_emb=False,
     )
     return lambda q, k, v: made(q, k, v)
 
@@ -52,10 +59,20 @@ def local(width: int) -> Peer | str:
 def no_compiler(device: str, capability: tuple[int, int] | None = None) -> str:
     """Why nothing is compiled here, '' if it can be."""
     if device == "cpu":
-        return "" if shutil.which("g++") or shutil.which("clang++") else "not run: it needs a C++ compiler"
-    capability = torch.cuda.get_device_capability() if capability is None else capability
+        return (
+            ""
+            if shutil.which("g++") or shutil.which("clang++")
+            else "not run: it needs a C++ compiler"
+        )
+    capability = (
+        torch.cuda.get_device_capability() if capability is None else capability
+    )
     has = ".".join(map(str, capability))
-    return "" if capability >= (8, 0) else f"not run: it needs compute capability 8.0, this is {has}"
+    return (
+        ""
+        if capability >= (8, 0)
+        else f"not run: it needs compute capability 8.0, this is {has}"
+    )
 
 
 def compiled(function: Callable, device: str, quick: bool) -> Callable | str:
@@ -65,31 +82,57 @@ def compiled(function: Callable, device: str, quick: bool) -> Callable | str:
     return torch.compile(function, fullgraph=True, dynamic=False)
 
 
-def block_mask(reads: Callable[[Tensor, Tensor], Tensor], n: int, block: int, device: str):
+def block_mask(
+    reads: Callable[[Tensor, Tensor], Tensor], n: int, block: int, device: str
+):
     """The BlockMask of a pattern, from one row of blocks at a time: no n x n grid; n is a multiple of block."""
     from torch.nn.attention.flex_attention import BlockMask
 
     j = torch.arange(n, device=device)
-    counts = torch.stack([reads(i[:, None], j).view(block, -1, block).sum((0, 2)) for i in j.split(block)])
-    kinds = [(counts > 0) & (counts < block**2), counts == block**2]  # partial blocks ask reads again, full ones do not
-    lists = [t for kind in kinds for t in (kind.sum(1), kind.int().argsort(dim=1, descending=True, stable=True))]
+    counts = torch.stack(
+        [
+            reads(i[:, None], j).view(block, -1, block).sum((0, 2))
+            for i in j.split(block)
+        ]
+    )
+    kinds = [
+        (counts > 0) & (counts < block**2),
+        counts == block**2,
+    ]  # partial blocks ask reads again, full ones do not
+    lists = [
+        t
+        for kind in kinds
+        for t in (kind.sum(1), kind.int().argsort(dim=1, descending=True, stable=True))
+    ]
     ready = (t.int()[None, None] for t in lists)
-    return BlockMask.from_kv_blocks(*ready, BLOCK_SIZE=block, mask_mod=lambda b, h, i, j: reads(i, j))
+    return BlockMask.from_kv_blocks(
+        *ready, BLOCK_SIZE=block, mask_mod=lambda b, h, i, j: reads(i, j)
+    )
 
 
-def flex(reads: Callable[[Tensor, Tensor], Tensor], n: int, block: int, device: str, quick: bool = False) -> Peer | str:
+def flex(
+    reads: Callable[[Tensor, Tensor], Tensor],
+    n: int,
+    block: int,
+    device: str,
+    quick: bool = False,
+) -> Peer | str:
     """Compiled flex attention with a mask built beforehand."""
     if refusal := QUICK if quick else no_compiler(device):
         return refusal
     from torch.nn.attention.flex_attention import flex_attention
 
     torch._dynamo.config.recompile_limit = 64
-    mask, kernel = block_mask(reads, n, block, device), compiled(flex_attention, device, False)
+    mask, kernel = (
+        block_mask(reads, n, block, device),
+        compiled(flex_attention, device, False),
+    )
     return lambda q, k, v: kernel(q, k, v, block_mask=mask)
 
 
 def gather(index: Tensor, kept: Tensor) -> Peer:
     """Keys and values row by row, by their places (n, w); kept is False where a row has fewer than w."""
+
     def run(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         logits = (q.unsqueeze(-2) * k[..., index, :]).sum(-1) * q.shape[-1] ** -0.5
         p = torch.softmax(logits.masked_fill(~kept, -torch.inf), -1)
@@ -115,7 +158,11 @@ def linformer(n: int, d: int, heads: int, r: int) -> torch.nn.Module | str:
         module = import_module("linformer")
     except ImportError:
         return "not run: linformer is not installed"
-    return module.LinformerSelfAttention(d, n, k=r, heads=heads).eval().requires_grad_(False)
+    return (
+        module.LinformerSelfAttention(d, n, k=r, heads=heads)
+        .eval()
+        .requires_grad_(False)
+    )
 
 
 def reformer(bucket: int, rounds: int) -> Callable[[Tensor, Tensor], Tensor] | str:

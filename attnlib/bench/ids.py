@@ -26,7 +26,12 @@ def torch_sort(ids: Tensor) -> Tensor:
     """
     steps = torch.sort(ids).values.diff()
     apart = steps[steps > 0]
-    return torch.stack([apart.min(), torch.tensor(len(apart) + 1.0, dtype=ids.dtype, device=ids.device)])
+    return torch.stack(
+        [
+            apart.min(),
+            torch.tensor(len(apart) + 1.0, dtype=ids.dtype, device=ids.device),
+        ]
+    )
 
 
 def numpy_sort(ids: np.ndarray) -> Tensor:
@@ -56,25 +61,46 @@ def gaps(name: str, n: int, device: str, rounds: int) -> Record:
     Page:    book/benchmarks
     """
     ids = torch.rand(n, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
-    ids[-min(TWICE, n // 4):] = ids[: min(TWICE, n // 4)]
+    ids[-min(TWICE, n // 4) :] = ids[: min(TWICE, n // 4)]
     there, held = ids.to(device), ids.numpy()
     truth = numpy_sort(held).to(device)
 
     def ours() -> Tensor:
         found = smallest_gap(there)
-        return torch.tensor([found.smallest, found.distinct], dtype=torch.float64, device=device)
+        return torch.tensor(
+            [found.smallest, found.distinct], dtype=torch.float64, device=device
+        )
 
-    runs: dict[str, Callable] = {"ours": ours, "torch.sort + difference": lambda: torch_sort(there)}
+    runs: dict[str, Callable] = {
+        "ours": ours,
+        "torch.sort + difference": lambda: torch_sort(there),
+    }
     if device == "cpu":
-        runs |= {"np.sort + difference": lambda: numpy_sort(held), "floor numpy's sort alone": lambda: np.sort(held)}
+        runs |= {
+            "np.sort + difference": lambda: numpy_sort(held),
+            "floor numpy's sort alone": lambda: np.sort(held),
+        }
     else:
         runs["floor torch's sort alone"] = lambda: torch.sort(there)
-    moved = 136 * n if device == "cuda" else 0  # a radix sort: eight passes read and write a key, and one reads it
-    return compare("ids", name, runs, device=device, rounds=rounds, sizes={"ids": n, "dtype": "float64"}, moved=moved,
-                   truth=(truth,), unseen=("ours", "np.sort"))  # on the CPU both work in numpy
+    moved = (
+        136 * n if device == "cuda" else 0
+    )  # a radix sort: eight passes read and write a key, and one reads it
+    return compare(
+        "ids",
+        name,
+        runs,
+        device=device,
+        rounds=rounds,
+        sizes={"ids": n, "dtype": "float64"},
+        moved=moved,
+        truth=(truth,),
+        unseen=("ours", "np.sort"),
+    )  # on the CPU both work in numpy
 
 
-def averages(name: str, rows: int, width: int, device: str, rounds: int, quick: bool) -> Record:
+def averages(
+    name: str, rows: int, width: int, device: str, rounds: int, quick: bool
+) -> Record:
     """boltzmann beside the formula as it is written, eager and compiled, and beside copies of its input.
 
     Args:    name: of the case.   rows, width: of the logits.   device: "cpu" or "cuda".   rounds: turns of each run.
@@ -84,15 +110,32 @@ def averages(name: str, rows: int, width: int, device: str, rounds: int, quick: 
     Source:  performance goals 11.
     Page:    book/benchmarks
     """
-    a = torch.randn(rows, width, dtype=torch.float64, generator=torch.Generator().manual_seed(0)).to(device)
-    into = torch.empty_like(a)  # a clone asks for fresh memory each time, which costs more than the copy
+    a = torch.randn(
+        rows, width, dtype=torch.float64, generator=torch.Generator().manual_seed(0)
+    ).to(device)
+    into = torch.empty_like(
+        a
+    )  # a clone asks for fresh memory each time, which costs more than the copy
     kernel = _peers.compiled(boltzmann_literal, device, quick)
-    runs = {"ours": lambda: boltzmann(a, check=False), "eager": lambda: boltzmann_literal(a),
-            "compiled": (lambda: kernel(a)) if callable(kernel) else kernel, "floor copy": a.clone,
-            "floor copy into memory at hand": lambda: into.copy_(a)}
+    runs = {
+        "ours": lambda: boltzmann(a, check=False),
+        "eager": lambda: boltzmann_literal(a),
+        "compiled": (lambda: kernel(a)) if callable(kernel) else kernel,
+        "floor copy": a.clone,
+        "floor copy into memory at hand": lambda: into.copy_(a),
+    }
     truth = torch.cat([(t * torch.softmax(t, -1)).sum(-1) for t in a.split(2**14)])
     sizes = {"rows": rows, "width": width, "dtype": "float64"}
-    return compare("ids", name, runs, device=device, rounds=rounds, sizes=sizes, moved=a.nbytes, truth=(truth,))
+    return compare(
+        "ids",
+        name,
+        runs,
+        device=device,
+        rounds=rounds,
+        sizes=sizes,
+        moved=a.nbytes,
+        truth=(truth,),
+    )
 
 
 def cases(device: str, quick: bool) -> dict[str, Callable[[], Record]]:
@@ -107,6 +150,11 @@ def cases(device: str, quick: bool) -> dict[str, Callable[[], Record]]:
     n, rows, width, rounds = 10**8 if device == "cuda" else 10**7, 500_000, 32, ROUNDS
     if quick:
         n, rows, rounds = 10**5, 5000, 2
-    first, second = f"smallest gap of {n:.0e} ids", f"Boltzmann averages, {rows} x {width}"
-    return {first: lambda: gaps(first, n, device, rounds),
-            second: lambda: averages(second, rows, width, device, rounds, quick)}
+    first, second = (
+        f"smallest gap of {n:.0e} ids",
+        f"Boltzmann averages, {rows} x {width}",
+    )
+    return {
+        first: lambda: gaps(first, n, device, rounds),
+        second: lambda: averages(second, rows, width, device, rounds, quick),
+    }

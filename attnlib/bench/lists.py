@@ -40,13 +40,27 @@ def cases(device: str, quick: bool) -> dict[str, Callable[[], Record]]:
     Source:  random sets are what block-sparse kernels are not made for.
     Page:    book/benchmarks
     """
+
     def peers(pattern: Pattern) -> dict[str, Callable]:
         rectangle = [t.to(device) for t in places(pattern)]
         eager = _peers.gather(*rectangle)
-        return {"SDPA + mask": lambda: _peers.masked(pattern.mask().to(device)), "gather": lambda: eager,
-                "compiled gather": lambda: _peers.compiled(eager, device, quick)}
+        return {
+            "SDPA + mask": lambda: _peers.masked(pattern.mask().to(device)),
+            "gather": lambda: eager,
+            "compiled gather": lambda: _peers.compiled(eager, device, quick),
+        }
 
     w, sizes = (8, (256,)) if quick else (W, (2048, 4096))
-    made = lambda n: lambda: patterns.random(n, w - 1, generator=torch.Generator().manual_seed(0))
-    found = [sparse.Case(f"random sets of {w}, n = {n}, forward", made(n), peers) for n in sizes]
-    return {case.name: partial(sparse.measure, case, device, 2 if quick else ROUNDS, "lists") for case in found}
+    made = lambda n: (
+        lambda: patterns.random(n, w - 1, generator=torch.Generator().manual_seed(0))
+    )
+    found = [
+        sparse.Case(f"random sets of {w}, n = {n}, forward", made(n), peers)
+        for n in sizes
+    ]
+    return {
+        case.name: partial(
+            sparse.measure, case, device, 2 if quick else ROUNDS, "lists"
+        )
+        for case in found
+    }

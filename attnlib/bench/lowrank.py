@@ -25,7 +25,10 @@ def linformer_layer(x: Tensor, w: dict[str, Tensor]) -> Tensor:
     Source:  Wang et al. 2020, one E and F for all heads.
     Page:    book/benchmarks
     """
-    q, k, v = (F.linear(x, w[f"to_{name}.weight"]).unflatten(-1, (HEADS, D)).transpose(1, 2) for name in "qkv")
+    q, k, v = (
+        F.linear(x, w[f"to_{name}.weight"]).unflatten(-1, (HEADS, D)).transpose(1, 2)
+        for name in "qkv"
+    )
     y = linformer_attention(q, k, v, w["proj_k"].T, w["proj_v"].T, check=False)
     return F.linear(y.transpose(1, 2).flatten(2), w["to_out.weight"], w["to_out.bias"])
 
@@ -42,22 +45,43 @@ def linformer(name: str, n: int, device: str, rounds: int) -> Record:
     torch.manual_seed(0)  # the package draws from the global generator
     theirs = _peers.linformer(n, HEADS * D, HEADS, R)
     if isinstance(theirs, str):
-        shapes = {**{f"to_{a}.weight": (HEADS * D,) * 2 for a in ("q", "k", "v", "out")}, "to_out.bias": (HEADS * D,),
-                  "proj_k": (n, R), "proj_v": (n, R)}
+        shapes = {
+            **{f"to_{a}.weight": (HEADS * D,) * 2 for a in ("q", "k", "v", "out")},
+            "to_out.bias": (HEADS * D,),
+            "proj_k": (n, R),
+            "proj_v": (n, R),
+        }
         w = {key: (torch.randn(shape) / 16).to(device) for key, shape in shapes.items()}
     else:
         theirs = theirs.to(device)
         w = dict(theirs.state_dict())
     x = torch.randn(1, n, HEADS * D).to(device)
     linear = lambda: [F.linear(x, w[f"to_{a}.weight"]) for a in ("q", "k", "v", "out")]
-    runs = {"ours": lambda: linformer_layer(x, w),
-            "linformer": theirs if isinstance(theirs, str) else lambda: theirs(x),
-            "floor linear maps alone": linear}
+    runs = {
+        "ours": lambda: linformer_layer(x, w),
+        "linformer": theirs if isinstance(theirs, str) else lambda: theirs(x),
+        "floor linear maps alone": linear,
+    }
     truth = linformer_layer(x.double(), {key: t.double() for key, t in w.items()})
-    sizes = {"n": n, "d": D, "heads": HEADS, "r": R, "compared": "the whole layer, with its four linear maps"}
+    sizes = {
+        "n": n,
+        "d": D,
+        "heads": HEADS,
+        "r": R,
+        "compared": "the whole layer, with its four linear maps",
+    }
     flop = 8 * n * (HEADS * D) ** 2 + 8 * HEADS * n * R * D
     with torch.no_grad():
-        return compare("lowrank", name, runs, device=device, rounds=rounds, sizes=sizes, flop=flop, truth=(truth,))
+        return compare(
+            "lowrank",
+            name,
+            runs,
+            device=device,
+            rounds=rounds,
+            sizes=sizes,
+            flop=flop,
+            truth=(truth,),
+        )
 
 
 def lsh(name: str, n: int, hashes: int, device: str, rounds: int) -> Record:
@@ -73,13 +97,34 @@ def lsh(name: str, n: int, hashes: int, device: str, rounds: int) -> Record:
     g, at = torch.Generator().manual_seed(0), torch.Generator(device).manual_seed(0)
     qk, v = (torch.randn(HEADS, n, D, generator=g).to(device) for _ in range(2))
     theirs = _peers.reformer(BUCKET, hashes)
-    ours = lambda: lsh_attention(qk, v, buckets=n // BUCKET, rounds=hashes, chunk=BUCKET, generator=at, check=False)
-    runs = {"ours": ours, "reformer-pytorch": theirs if isinstance(theirs, str) else lambda: theirs(qk, v)}
-    sizes = {"n": n, "d": D, "heads": HEADS, "rounds of hashing": hashes, "buckets": n // BUCKET,
-             "compared": "time only"}
+    ours = lambda: lsh_attention(
+        qk,
+        v,
+        buckets=n // BUCKET,
+        rounds=hashes,
+        chunk=BUCKET,
+        generator=at,
+        check=False,
+    )
+    runs = {
+        "ours": ours,
+        "reformer-pytorch": theirs
+        if isinstance(theirs, str)
+        else lambda: theirs(qk, v),
+    }
+    sizes = {
+        "n": n,
+        "d": D,
+        "heads": HEADS,
+        "rounds of hashing": hashes,
+        "buckets": n // BUCKET,
+        "compared": "time only",
+    }
     flop = HEADS * hashes * (n * D * (n // BUCKET) + 8 * n * BUCKET * D)
     with torch.no_grad():
-        return compare("lowrank", name, runs, device=device, rounds=rounds, sizes=sizes, flop=flop)
+        return compare(
+            "lowrank", name, runs, device=device, rounds=rounds, sizes=sizes, flop=flop
+        )
 
 
 def cases(device: str, quick: bool) -> dict[str, Callable[[], Record]]:
@@ -99,5 +144,7 @@ def cases(device: str, quick: bool) -> dict[str, Callable[[], Record]]:
     for n in sizes:
         for hashes in (1, 4):
             name = f"LSH, n = {n}, rounds of hashing: {hashes}, time only"
-            found[name] = lambda name=name, n=n, hashes=hashes: lsh(name, n, hashes, device, rounds)
+            found[name] = lambda name=name, n=n, hashes=hashes: lsh(
+                name, n, hashes, device, rounds
+            )
     return found

@@ -35,16 +35,28 @@ class Workload(NamedTuple):
     def name(self) -> str:
         """In words."""
         paths = sum(path_counts([self.h] * self.L, skip=True))
-        sizes = f"L = {self.L}, H = {self.h}, n = {self.n}, d = {self.d}, d_v = {self.d_v}"
-        return f"all {paths:.3g} paths, {sizes}" + (f", {self.batch} sequences" if self.batch else "")
+        sizes = (
+            f"L = {self.L}, H = {self.h}, n = {self.n}, d = {self.d}, d_v = {self.d_v}"
+        )
+        return f"all {paths:.3g} paths, {sizes}" + (
+            f", {self.batch} sequences" if self.batch else ""
+        )
 
     @property
     def least(self) -> tuple[int, int]:
         """Useful operations and least bytes of all sums: by W_V, W_O if values are narrow, else by W_V W_O."""
         many, narrow = self.batch or 1, self.d_v < self.d
-        each = (2 * self.d + self.n) * self.d_v if narrow else (self.d + self.n) * self.d
-        read = self.L * self.h * (many * self.n**2 + (2 * self.d * self.d_v if narrow else self.d**2))
-        return many * self.n * each * self.h * self.L * (self.L + 1), 4 * (read + many * (self.L + 2) * self.n * self.d)
+        each = (
+            (2 * self.d + self.n) * self.d_v if narrow else (self.d + self.n) * self.d
+        )
+        read = (
+            self.L
+            * self.h
+            * (many * self.n**2 + (2 * self.d * self.d_v if narrow else self.d**2))
+        )
+        return many * self.n * each * self.h * self.L * (self.L + 1), 4 * (
+            read + many * (self.L + 2) * self.n * self.d
+        )
 
 
 WORKLOADS = [
@@ -58,7 +70,9 @@ ON_GPU = [Workload(12, 8, 128, 64, 64, False, 256)]
 QUICK = [Workload(3, 2, 16, 16, 8, True), Workload(4, 4, 32, 32, 8, False)]
 
 
-def one_by_one(x: Tensor, attention: Sequence[Tensor], weights: Sequence[Tensor]) -> Tensor:
+def one_by_one(
+    x: Tensor, attention: Sequence[Tensor], weights: Sequence[Tensor]
+) -> Tensor:
     """Peer: every path by itself, with W_h multiplied out beforehand; sums by length.
 
     Args:    x: (n, d).   attention: (h, n, n) a layer.   weights: (h, d, d) a layer.
@@ -77,7 +91,9 @@ def one_by_one(x: Tensor, attention: Sequence[Tensor], weights: Sequence[Tensor]
     return sums
 
 
-def prefix_tree(x: Tensor, attention: Sequence[Tensor], weights: Sequence[Tensor]) -> Tensor:
+def prefix_tree(
+    x: Tensor, attention: Sequence[Tensor], weights: Sequence[Tensor]
+) -> Tensor:
     """Peer: every path, but common beginnings are computed once; sums by length.
 
     Args:    x, attention, weights: as in one_by_one.
@@ -100,7 +116,9 @@ def prefix_tree(x: Tensor, attention: Sequence[Tensor], weights: Sequence[Tensor
     return sums
 
 
-def given_forward(x: Tensor, attention: Sequence[Tensor], stacked: Sequence[Tensor]) -> Tensor:
+def given_forward(
+    x: Tensor, attention: Sequence[Tensor], stacked: Sequence[Tensor]
+) -> Tensor:
     """Limit: the fastest forward pass with given attention and W_h that we know of, two products a layer.
 
     Args:    x: (*batch, n, d).   attention: [P_1 ... P_h] side by side, (*batch, n, h n), a layer.
@@ -126,19 +144,40 @@ def measure(name: str, work: Workload, each: bool, device: str, rounds: int) -> 
     Page:    notebooks/path_decomposition/paths
     """
     g = torch.Generator().manual_seed(0)
-    layers = random_layers(work.L, work.h, work.d, work.d_v, generator=g, dtype=torch.float32, device=device)
-    x = torch.randn(*[work.batch] * bool(work.batch), work.n, work.d, generator=g).to(device)
+    layers = random_layers(
+        work.L,
+        work.h,
+        work.d,
+        work.d_v,
+        generator=g,
+        dtype=torch.float32,
+        device=device,
+    )
+    x = torch.randn(*[work.batch] * bool(work.batch), work.n, work.d, generator=g).to(
+        device
+    )
     attention = forward(x, layers, skip=True, return_attention=True)[1]
     weights = [merged(layer)[0] for layer in layers]
     side = [p.transpose(-3, -2).flatten(-2).contiguous() for p in attention]
-    double = [type(layer)(*(w if w is None else w.double() for w in layer)) for layer in layers]
-    exact = path_sums(x.double(), double, skip=True, attention=[p.double() for p in attention], check=False).by_length
+    double = [
+        type(layer)(*(w if w is None else w.double() for w in layer))
+        for layer in layers
+    ]
+    exact = path_sums(
+        x.double(),
+        double,
+        skip=True,
+        attention=[p.double() for p in attention],
+        check=False,
+    ).by_length
     scale = exact.flatten(-2).norm(dim=-1)[..., None, None]
     paths = sum(path_counts([work.h] * work.L, skip=True))
     multiplied, moved = (0, 0) if each else work.least
 
     def ours() -> Tensor:
-        return path_sums(x, layers, skip=True, attention=attention, check=False).by_length
+        return path_sums(
+            x, layers, skip=True, attention=attention, check=False
+        ).by_length
 
     def terms() -> Tensor:
         sums = torch.zeros_like(exact, dtype=x.dtype)
@@ -146,12 +185,32 @@ def measure(name: str, work: Workload, each: bool, device: str, rounds: int) -> 
             sums[sum(head is not None for head in path)] += term
         return sums
 
-    runs = {"ours": ours, "one by one": lambda: one_by_one(x, attention, weights),
-            "prefix tree": lambda: prefix_tree(x, attention, weights), "path_terms": terms} if each else {
-            "ours": ours, "floor forward, attention given": lambda: given_forward(x, side, weights),
-            "floor forward": lambda: forward(x, layers, skip=True, check=False)}
-    return compare("paths", name, runs, device=device, rounds=rounds, sizes={**work._asdict(), "paths": paths},
-                   flop=multiplied, moved=moved, truth=(exact,), scale=scale)
+    runs = (
+        {
+            "ours": ours,
+            "one by one": lambda: one_by_one(x, attention, weights),
+            "prefix tree": lambda: prefix_tree(x, attention, weights),
+            "path_terms": terms,
+        }
+        if each
+        else {
+            "ours": ours,
+            "floor forward, attention given": lambda: given_forward(x, side, weights),
+            "floor forward": lambda: forward(x, layers, skip=True, check=False),
+        }
+    )
+    return compare(
+        "paths",
+        name,
+        runs,
+        device=device,
+        rounds=rounds,
+        sizes={**work._asdict(), "paths": paths},
+        flop=multiplied,
+        moved=moved,
+        truth=(exact,),
+        scale=scale,
+    )
 
 
 def cases(device: str, quick: bool) -> dict[str, Callable[[], Record]]:
@@ -166,7 +225,12 @@ def cases(device: str, quick: bool) -> dict[str, Callable[[], Record]]:
     found: dict[str, Callable[[], Record]] = {}
     rounds = 2 if quick else 21
     for work in QUICK if quick else WORKLOADS + (ON_GPU if device == "cuda" else []):
-        for each, words in ((False, "beside forward passes"), (True, "beside every path"))[: 1 + work.single]:
+        for each, words in (
+            (False, "beside forward passes"),
+            (True, "beside every path"),
+        )[: 1 + work.single]:
             name = f"{work.name}: {words}"
-            found[name] = partial(measure, name, work, each, device, min(rounds, 3) if each else rounds)
+            found[name] = partial(
+                measure, name, work, each, device, min(rounds, 3) if each else rounds
+            )
     return found

@@ -70,7 +70,9 @@ def cases(device: str, quick: bool) -> dict[str, Callable[[], Record]]:
     parts = (Window(s // 2, s // 2), Strided(s), Columns(tuple(range(16))))
     alone = tuple(Pattern(half, (Step((part,)),)) for part in parts)
     blocks = lambda: big_bird(half, b, generator=torch.Generator().manual_seed(0))
-    near = lambda i, j: (i - j).abs() <= w // 2  # plain arithmetic, which is what flex compiles best
+    near = lambda i, j: (
+        (i - j).abs() <= w // 2
+    )  # plain arithmetic, which is what flex compiles best
     either = lambda i, j: ((i - j).abs() <= s // 2) | ((i - j) % s == 0) | (j < 16)
 
     def flex(pattern: Pattern, reads: Callable, *sizes: int) -> dict[str, Callable]:
@@ -81,30 +83,58 @@ def cases(device: str, quick: bool) -> dict[str, Callable[[], Record]]:
         grid = pattern.mask()[::b, ::b].contiguous().to(device)
         return lambda i, j: grid[i // b, j // b]
 
-    masked = lambda pattern: {"SDPA + mask": lambda: _peers.masked(pattern.mask().to(device))}
-    usual = lambda pattern: {**masked(pattern), "Longformer": lambda: _peers.longformer(w),
-                             "local-attention": lambda: _peers.local(w)}
+    masked = lambda pattern: {
+        "SDPA + mask": lambda: _peers.masked(pattern.mask().to(device))
+    }
+    usual = lambda pattern: {
+        **masked(pattern),
+        "Longformer": lambda: _peers.longformer(w),
+        "local-attention": lambda: _peers.local(w),
+    }
     window = lambda: patterns.window(n, w)
     found = [
-        Case(f"window {w}, n = {n}, forward", window, lambda p: {**usual(p), **flex(p, near, 32, 64)}),
-        Case(f"window {w}, n = {n}, forward and backward", window, usual, backward=True),
-        Case(f"BigBird, blocks of {b}, n = {half}, forward", blocks,
-             lambda p: {**masked(p), **flex(p, by_blocks(p), b)}),
-        Case(f"window {s + 1} + stride {s} + 16 columns, n = {half}, forward", lambda: build(half, list(parts)),
-             lambda p: {**masked(p), **flex(p, either, 64, 128)}, parts=alone),
+        Case(
+            f"window {w}, n = {n}, forward",
+            window,
+            lambda p: {**usual(p), **flex(p, near, 32, 64)},
+        ),
+        Case(
+            f"window {w}, n = {n}, forward and backward", window, usual, backward=True
+        ),
+        Case(
+            f"BigBird, blocks of {b}, n = {half}, forward",
+            blocks,
+            lambda p: {**masked(p), **flex(p, by_blocks(p), b)},
+        ),
+        Case(
+            f"window {s + 1} + stride {s} + 16 columns, n = {half}, forward",
+            lambda: build(half, list(parts)),
+            lambda p: {**masked(p), **flex(p, either, 64, 128)},
+            parts=alone,
+        ),
     ]
     if device != "cpu" and not quick:
         found.append(_long(device))
-    return {case.name: partial(measure, case, device, 2 if quick else ROUNDS) for case in found}
+    return {
+        case.name: partial(measure, case, device, 2 if quick else ROUNDS)
+        for case in found
+    }
 
 
 def _long(device: str) -> Case:
     """A window of 257 among 131,072 tokens in bfloat16: no mask of all pairs, the truth on some rows."""
     n, r = 2**17, 128
-    make = lambda size: lambda: _peers.flex(lambda i, j: (i - j).abs() <= r, n, size, device)
-    return Case(f"window {2 * r + 1}, n = {n}, bfloat16, forward", lambda: patterns.window(n, 2 * r + 1),
-                lambda pattern: {f"flex, blocks of {size}": make(size) for size in (64, 128)},
-                dtype=torch.bfloat16, rows=512, connections=n * (2 * r + 1) - r * (r + 1))
+    make = lambda size: (
+        lambda: _peers.flex(lambda i, j: (i - j).abs() <= r, n, size, device)
+    )
+    return Case(
+        f"window {2 * r + 1}, n = {n}, bfloat16, forward",
+        lambda: patterns.window(n, 2 * r + 1),
+        lambda pattern: {f"flex, blocks of {size}": make(size) for size in (64, 128)},
+        dtype=torch.bfloat16,
+        rows=512,
+        connections=n * (2 * r + 1) - r * (r + 1),
+    )
 
 
 def measure(case: Case, device: str, rounds: int, job: str = "sparse") -> Record:
@@ -118,36 +148,105 @@ def measure(case: Case, device: str, rounds: int, job: str = "sparse") -> Record
     """
     pattern, g = case.made(), torch.Generator().manual_seed(0)
     n, connections = pattern.n, case.connections or pattern.connections
-    q, k, v, up = (torch.randn(1, HEADS, n, D, generator=g).to(device, case.dtype) for _ in range(4))
+    q, k, v, up = (
+        torch.randn(1, HEADS, n, D, generator=g).to(device, case.dtype)
+        for _ in range(4)
+    )
     leaves = [t.requires_grad_(case.backward) for t in (q, k, v)]
-    ours = lambda q, k, v, pattern=pattern: sparse_attention(q, k, v, pattern, check=False)
-    made = {"ours": ours, **{name: maker() for name, maker in case.peers(pattern).items()}}
-    made |= {f"part {i}": lambda q, k, v, part=part: ours(q, k, v, part) for i, part in enumerate(case.parts, 1)}
-    full = lambda kernel: lambda: torch.autograd.grad(kernel(*leaves), leaves, up) if case.backward else kernel(*leaves)
-    runs = {name: full(kernel) if callable(kernel) else kernel for name, kernel in made.items()}
+    ours = lambda q, k, v, pattern=pattern: sparse_attention(
+        q, k, v, pattern, check=False
+    )
+    made = {
+        "ours": ours,
+        **{name: maker() for name, maker in case.peers(pattern).items()},
+    }
+    made |= {
+        f"part {i}": lambda q, k, v, part=part: ours(q, k, v, part)
+        for i, part in enumerate(case.parts, 1)
+    }
+    full = lambda kernel: (
+        lambda: (
+            torch.autograd.grad(kernel(*leaves), leaves, up)
+            if case.backward
+            else kernel(*leaves)
+        )
+    )
+    runs = {
+        name: full(kernel) if callable(kernel) else kernel
+        for name, kernel in made.items()
+    }
     if job == "sparse" and case.dtype == torch.float32:
-        runs["floor torch's attention on the same tiles"] = bare_calls(q, k, v, pattern, backward=case.backward)
-    sizes = {"n": n, "d": D, "heads": HEADS, "connections": connections, "density": connections / n**2,
-             "backward": case.backward, "dtype": str(case.dtype).removeprefix("torch."), "rows compared": case.rows or n}
-    flop = 4 * D * HEADS * connections * (3.5 if case.backward else 1)  # two products; backward: five more
-    moved = q.element_size() * HEADS * n * D * (11 if case.backward else 4)  # in and out, of all tensors
-    at = torch.arange(0, n, n // case.rows, device=device) if case.rows else torch.arange(n, device=device)
+        runs["floor torch's attention on the same tiles"] = bare_calls(
+            q, k, v, pattern, backward=case.backward
+        )
+    sizes = {
+        "n": n,
+        "d": D,
+        "heads": HEADS,
+        "connections": connections,
+        "density": connections / n**2,
+        "backward": case.backward,
+        "dtype": str(case.dtype).removeprefix("torch."),
+        "rows compared": case.rows or n,
+    }
+    flop = (
+        4 * D * HEADS * connections * (3.5 if case.backward else 1)
+    )  # two products; backward: five more
+    moved = (
+        q.element_size() * HEADS * n * D * (11 if case.backward else 4)
+    )  # in and out, of all tensors
+    at = (
+        torch.arange(0, n, n // case.rows, device=device)
+        if case.rows
+        else torch.arange(n, device=device)
+    )
     shown = (lambda found: found[..., at, :]) if case.rows else (lambda found: found)
     with torch.set_grad_enabled(case.backward):
-        return compare(job, case.name, runs, device=device, rounds=rounds, sizes=sizes, flop=flop, moved=moved,
-                       dtype=case.dtype, truth=_truth(*leaves, up, pattern, at, case.backward), shown=shown)
+        return compare(
+            job,
+            case.name,
+            runs,
+            device=device,
+            rounds=rounds,
+            sizes=sizes,
+            flop=flop,
+            moved=moved,
+            dtype=case.dtype,
+            truth=_truth(*leaves, up, pattern, at, case.backward),
+            shown=shown,
+        )
 
 
 def _truth(
-    q: Tensor, k: Tensor, v: Tensor, up: Tensor, pattern: Pattern, at: Tensor, backward: bool
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    up: Tensor,
+    pattern: Pattern,
+    at: Tensor,
+    backward: bool,
 ) -> tuple[Tensor, ...]:
     """Masked dense attention in float64 for the rows `at`, 512 at a time; with backward its three gradients."""
     q, k, v = (t.detach().double().requires_grad_(backward) for t in (q, k, v))
-    keys, out, total = torch.arange(pattern.n, device=q.device), [], [torch.zeros_like(t) for t in (q, k, v)]
+    keys, out, total = (
+        torch.arange(pattern.n, device=q.device),
+        [],
+        [torch.zeros_like(t) for t in (q, k, v)],
+    )
     for rows in at.split(512):
         mask = pattern.reads(0, rows[:, None].cpu(), keys.cpu()).to(q.device)
-        y = torch.softmax((q[..., rows, :] @ k.mT / D**0.5).masked_fill(~mask, -torch.inf), -1) @ v
+        y = (
+            torch.softmax(
+                (q[..., rows, :] @ k.mT / D**0.5).masked_fill(~mask, -torch.inf), -1
+            )
+            @ v
+        )
         if backward:
-            total = [a + b for a, b in zip(total, torch.autograd.grad(y, (q, k, v), up[..., rows, :].double()))]
+            total = [
+                a + b
+                for a, b in zip(
+                    total, torch.autograd.grad(y, (q, k, v), up[..., rows, :].double())
+                )
+            ]
         out.append(y.detach())
     return tuple(total) if backward else (torch.cat(out, -2),)

@@ -22,7 +22,10 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     Page:    book/benchmarks
     """
     lines = [head, ["---"] * len(head), *rows]
-    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
+    return "\n".join(
+        "| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |"
+        for line in lines
+    )
 
 
 def number(x: float | int) -> str:
@@ -50,7 +53,11 @@ def spread(figure: tuple[float | int, float | int, float | int]) -> str:
     Page:    book/benchmarks
     """
     low, middle, high = figure
-    return number(middle) if low == high else f"{number(middle)} ({number(low)} to {number(high)})"
+    return (
+        number(middle)
+        if low == high
+        else f"{number(middle)} ({number(low)} to {number(high)})"
+    )
 
 
 def goal_table(judged: Sequence[Judged]) -> str:
@@ -64,10 +71,18 @@ def goal_table(judged: Sequence[Judged]) -> str:
     """
     rows = []
     for one in judged:
-        target = f"{'at least' if one.goal.least else 'at most'} {number(one.goal.target)}"
+        target = (
+            f"{'at least' if one.goal.least else 'at most'} {number(one.goal.target)}"
+        )
         found = f"{spread(one.figure)}: " if one.figure else ""
         device = " (GPU)" if one.goal.device == "cuda" else ""
-        rows.append([f"{one.goal.number}. {one.goal.words}{device}", target, found + (f"**{one.word}**" if one.word == "missed" else one.word)])
+        rows.append(
+            [
+                f"{one.goal.number}. {one.goal.words}{device}",
+                target,
+                found + (f"**{one.word}**" if one.word == "missed" else one.word),
+            ]
+        )
     return table(["Goal", "Target", "Median (quartiles)"], rows)
 
 
@@ -80,7 +95,10 @@ def job_table(records: Sequence[Record]) -> str:
     Source:  none.
     Page:    book/benchmarks
     """
-    return "\n\n".join(f"**{r['case'][0].upper()}{r['case'][1:]}**\n\n{_case(r)}\n\n{_beside(r)}".rstrip() for r in records)
+    return "\n\n".join(
+        f"**{r['case'][0].upper()}{r['case'][1:]}**\n\n{_case(r)}\n\n{_beside(r)}".rstrip()
+        for r in records
+    )
 
 
 def _case(record: Record) -> str:
@@ -88,19 +106,45 @@ def _case(record: Record) -> str:
     seconds, ours = record["seconds"], record["seconds"]["ours"]
     mb = {name: f"{size / 2**20:.3g}" for name, size in record["peak bytes"].items()}
     error = {name: number(e) for name, e in record["worst error"].items()}
-    rows = [["ours", f"{1000 * statistics.median(ours):.3g} ms", mb.get("ours", ""), error.get("ours", "")]]
-    rows += [[name, f"× {spread(ratio(seconds[name], ours))}", mb.get(name, ""), error.get(name, "")] for name in peers(record)]
-    rows += [[name, "not run: " + why.removeprefix("not run: "), "", ""] for name, why in record["not run"].items()]
+    rows = [
+        [
+            "ours",
+            f"{1000 * statistics.median(ours):.3g} ms",
+            mb.get("ours", ""),
+            error.get("ours", ""),
+        ]
+    ]
+    rows += [
+        [
+            name,
+            f"× {spread(ratio(seconds[name], ours))}",
+            mb.get(name, ""),
+            error.get(name, ""),
+        ]
+        for name in peers(record)
+    ]
+    rows += [
+        [name, "not run: " + why.removeprefix("not run: "), "", ""]
+        for name, why in record["not run"].items()
+    ]
     return table(["", "Time", "MB", "Error"], rows)
 
 
 def _beside(record: Record) -> str:
     """A sentence on floors, parts and the rates of the machine."""
     seconds, ours = record["seconds"], record["seconds"]["ours"]
-    said = [f"{name.removeprefix('floor ')} {spread(ratio(ours, seconds[name]))}" for name in seconds if name.startswith("floor")]
+    said = [
+        f"{name.removeprefix('floor ')} {spread(ratio(ours, seconds[name]))}"
+        for name in seconds
+        if name.startswith("floor")
+    ]
     if together := parts(record):
         said.append(f"the sum of its parts {spread(ratio(ours, together))}")
-    rates = [f"{100 * share(record, what)[1]:.0f}% of {words}" for what, words in SHARES.items() if record[what]]
+    rates = [
+        f"{100 * share(record, what)[1]:.0f}% of {words}"
+        for what, words in SHARES.items()
+        if record[what]
+    ]
     lines = [f"Ours over: {'; '.join(said)}."] if said else []
     lines += [f"Useful work at {' and '.join(rates)}."] if rates else []
     return " ".join(lines)
@@ -118,6 +162,19 @@ def origin_table(results: dict[str, dict]) -> str:
     rows = []
     for name, result in results.items():
         about = result["about"]
-        load = " to ".join(str(about["settings"][key]) for key in ("load before", "load after") if key in about["settings"])
-        rows.append([f"`{name}.json`", about["hardware"], f"torch {about['versions']['torch']}", f"`{about['commit']}`", load, about["date"]])
+        load = " to ".join(
+            str(about["settings"][key])
+            for key in ("load before", "load after")
+            if key in about["settings"]
+        )
+        rows.append(
+            [
+                f"`{name}.json`",
+                about["hardware"],
+                f"torch {about['versions']['torch']}",
+                f"`{about['commit']}`",
+                load,
+                about["date"],
+            ]
+        )
     return table(["File", "Hardware", "Version", "Commit", "Load", "Date"], rows)

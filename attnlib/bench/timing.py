@@ -21,7 +21,12 @@ LONG = 0.01  # seconds, beside which the start of a kernel is nothing; what is n
 
 
 def alternate(
-    runs: dict[str, Callable], rounds: int, device: str, *, least: float = 0.05, clock: Callable[[], float] = time.perf_counter
+    runs: dict[str, Callable],
+    rounds: int,
+    device: str,
+    *,
+    least: float = 0.05,
+    clock: Callable[[], float] = time.perf_counter,
 ) -> dict[str, list[float]]:
     """Seconds a call of each run, in turn A B C A B C ..., after a turn that is not counted.
 
@@ -41,25 +46,36 @@ def alternate(
         turns = {name: _on_gpu(run, least) for name, run in runs.items()}
     else:
         turns = {name: _on_cpu(run, least, clock) for name, run in runs.items()}
-    taken = [{name: turn() for name, turn in turns.items()} for _ in range(rounds + 1)][1:]
+    taken = [{name: turn() for name, turn in turns.items()} for _ in range(rounds + 1)][
+        1:
+    ]
     return {name: [turn[name] for turn in taken] for name in runs}
 
 
-def _on_cpu(run: Callable, least: float, clock: Callable[[], float]) -> Callable[[], float]:
+def _on_cpu(
+    run: Callable, least: float, clock: Callable[[], float]
+) -> Callable[[], float]:
     """A turn of a run on the CPU."""
-    timer = Timer("run()", globals={"run": run}, timer=clock, num_threads=torch.get_num_threads())
+    timer = Timer(
+        "run()", globals={"run": run}, timer=clock, num_threads=torch.get_num_threads()
+    )
 
     def seconds() -> float:
         began = clock()
         run()
         once = clock() - began
-        return once if once >= least else timer.blocked_autorange(min_run_time=least).median
+        return (
+            once
+            if once >= least
+            else timer.blocked_autorange(min_run_time=least).median
+        )
 
     return seconds
 
 
 def _on_gpu(run: Callable, least: float) -> Callable[[], float]:
     """A turn of a run on the GPU: the calls that fill `least` seconds, between two events."""
+
     def seconds(calls: int, play: Callable) -> float:
         began, ended = (torch.cuda.Event(enable_timing=True) for _ in range(2))
         began.record()
@@ -103,7 +119,11 @@ def ratio(over: list[float], under: list[float]) -> tuple[float, float, float]:
     Page:    notebooks/path_decomposition/paths
     """
     ratios = sorted(a / b for a, b in zip(over, under))
-    return ratios[len(ratios) // 4], statistics.median(ratios), ratios[-1 - len(ratios) // 4]
+    return (
+        ratios[len(ratios) // 4],
+        statistics.median(ratios),
+        ratios[-1 - len(ratios) // 4],
+    )
 
 
 class Alive(TorchDispatchMode):
@@ -125,7 +145,11 @@ class Alive(TorchDispatchMode):
             if (storage := t.untyped_storage())._cdata not in given | set(self.made):
                 self.made[storage._cdata] = (StorageWeakRef(storage), storage.nbytes())
                 self.largest = max(self.largest, storage.nbytes() // t.element_size())
-        self.made = {key: (ref, size) for key, (ref, size) in self.made.items() if not ref.expired()}
+        self.made = {
+            key: (ref, size)
+            for key, (ref, size) in self.made.items()
+            if not ref.expired()
+        }
         self.peak = max(self.peak, sum(size for _, size in self.made.values()))
         return result
 
@@ -152,7 +176,11 @@ def peak_bytes(run: Callable, device: str) -> int:
 
 def _plain(given) -> list[Tensor]:
     """The tensors among these; of compressed rows the values, as index arrays are the caller's."""
-    return [t.values() if t.layout is torch.sparse_csr else t for t in given if torch.is_tensor(t)]
+    return [
+        t.values() if t.layout is torch.sparse_csr else t
+        for t in given
+        if torch.is_tensor(t)
+    ]
 
 
 def store(content: dict, file: Path) -> None:

@@ -14,7 +14,12 @@ from attnlib.bench import _peers
 from attnlib.bench.record import Record, compare
 from attnlib.expressive import Code
 
-D, K, ROUNDS, SAMPLE = 128, 4, 3, 512  # width, entries of a row, rounds, rows that are compared with float64
+D, K, ROUNDS, SAMPLE = (
+    128,
+    4,
+    3,
+    512,
+)  # width, entries of a row, rounds, rows that are compared with float64
 TILE = {"cpu": (256, 2048), "cuda": (4096, 16384)}  # of a product alone
 WHOLE = (1024, 256)  # of verify on the CPU
 
@@ -46,13 +51,23 @@ def cases(device: str, quick: bool) -> dict[str, Callable[[], Record]]:
     Source:  performance goals 8 and 9.
     Page:    book/benchmarks
     """
-    found = [Case(2**15, False), Case(2**15, True), Case(2**11, False, True), Case(2**11, True, True)]
+    found = [
+        Case(2**15, False),
+        Case(2**15, True),
+        Case(2**11, False, True),
+        Case(2**11, True, True),
+    ]
     if device == "cuda":
         found = [Case(2**17, False, True), Case(2**20, True), Case(2**17, True, True)]
     if quick:
         found = [Case(2048, False, True), Case(2048, True, True)]
     by_kind = {True: measure_signs, False: measure_float}
-    return {case.name: partial(by_kind[case.signs], case, device, 2 if quick else ROUNDS, quick) for case in found}
+    return {
+        case.name: partial(
+            by_kind[case.signs], case, device, 2 if quick else ROUNDS, quick
+        )
+        for case in found
+    }
 
 
 def row_chunks(q: Tensor, k: Tensor, high: int) -> Tensor:
@@ -67,7 +82,9 @@ def row_chunks(q: Tensor, k: Tensor, high: int) -> Tensor:
     return torch.cat([torch.logsumexp(rows @ k.T, 1) for rows in q.split(high)])
 
 
-def chunk_gaps(q: Tensor, k: Tensor, columns: Tensor, scale: float, high: int) -> Tensor:
+def chunk_gaps(
+    q: Tensor, k: Tensor, columns: Tensor, scale: float, high: int
+) -> Tensor:
     """Peer: the gap between the least logit on the support and the largest off it, some rows at a time.
 
     Args:    q, k: (n, d), floats that hold the integers.   columns: (n, k).   scale: of the logits.   high: rows.
@@ -130,7 +147,9 @@ def drawn(case: Case, device: str) -> tuple[Code, Tensor]:
         q, k = torch.randn(n, D, generator=g) / 16, torch.randn(n, D, generator=g)
         return Code(q.to(device), k.to(device), 0.1, 0.5), columns.to(device)
     signs = torch.randint(0, 2, (n, D), generator=g, dtype=torch.int8) * 2 - 1
-    return Code(sum(signs[c] for c in columns.T).to(device), signs.to(device), 0.1, 0.5, 0.1), columns.to(device)
+    return Code(
+        sum(signs[c] for c in columns.T).to(device), signs.to(device), 0.1, 0.5, 0.1
+    ), columns.to(device)
 
 
 def measure_float(case: Case, device: str, rounds: int, quick: bool) -> Record:
@@ -143,19 +162,46 @@ def measure_float(case: Case, device: str, rounds: int, quick: bool) -> Record:
     Page:    book/benchmarks
     """
     code, columns = drawn(case, device)
-    q, k, at = code.q, code.k, torch.arange(0, case.n, max(1, case.n // SAMPLE), device=device)
-    supports = torch.stack([(q.double() * k[c].double()).sum(1) for c in columns.T], 1).logsumexp(1).float()
+    q, k, at = (
+        code.q,
+        code.k,
+        torch.arange(0, case.n, max(1, case.n // SAMPLE), device=device),
+    )
+    supports = (
+        torch.stack([(q.double() * k[c].double()).sum(1) for c in columns.T], 1)
+        .logsumexp(1)
+        .float()
+    )
     tile = TILE[device]
     flat = torch.empty(tile, device=device)
-    runs = {"ours": lambda: supports + expressive.verify(code, columns, progress=False).rows[:, 2].log1p(),
-            "row chunks": lambda: row_chunks(q, k, 256), "row chunks of 64": lambda: row_chunks(q, k, 64),
-            "floor bare product": lambda: tiles(case.n, tile, lambda i, j: torch.mm(q[i], k[j].T, out=flat))}
+    runs = {
+        "ours": lambda: (
+            supports
+            + expressive.verify(code, columns, progress=False).rows[:, 2].log1p()
+        ),
+        "row chunks": lambda: row_chunks(q, k, 256),
+        "row chunks of 64": lambda: row_chunks(q, k, 64),
+        "floor bare product": lambda: tiles(
+            case.n, tile, lambda i, j: torch.mm(q[i], k[j].T, out=flat)
+        ),
+    }
     if case.keops:
         lazy = _peers.keops(q, k, device, quick)
-        runs["KeOps"] = lazy if isinstance(lazy, str) else lambda: lazy.logsumexp(dim=1).flatten()
+        runs["KeOps"] = (
+            lazy if isinstance(lazy, str) else lambda: lazy.logsumexp(dim=1).flatten()
+        )
     truth = row_chunks(q[at].double(), k.double(), 64)
-    return compare("verify", case.name, runs, device=device, rounds=rounds, sizes=_sizes(case), flop=2 * case.n**2 * D,
-                   truth=(truth,), shown=lambda found: found[at])
+    return compare(
+        "verify",
+        case.name,
+        runs,
+        device=device,
+        rounds=rounds,
+        sizes=_sizes(case),
+        flop=2 * case.n**2 * D,
+        truth=(truth,),
+        shown=lambda found: found[at],
+    )
 
 
 def measure_signs(case: Case, device: str, rounds: int, quick: bool) -> Record:
@@ -171,32 +217,72 @@ def measure_signs(case: Case, device: str, rounds: int, quick: bool) -> Record:
     n, at = case.n, torch.arange(0, case.n, max(1, case.n // SAMPLE), device=device)
     kind = torch.bfloat16 if device == "cuda" else torch.float32
     q, k = code.q.to(kind), code.k.to(kind)
-    runs = {"ours": lambda: expressive.verify(code, columns, progress=False).rows[:, 1],
-            "row chunks": lambda: chunk_gaps(q, k, columns, code.scale, 256),
-            "row chunks of 64": lambda: chunk_gaps(q, k, columns, code.scale, 64)}
+    runs = {
+        "ours": lambda: expressive.verify(code, columns, progress=False).rows[:, 1],
+        "row chunks": lambda: chunk_gaps(q, k, columns, code.scale, 256),
+        "row chunks of 64": lambda: chunk_gaps(q, k, columns, code.scale, 64),
+    }
     if case.keops:
         wide = code.q.float(), code.k.float()
         lazy = _peers.keops(*wide, device, quick)
-        runs["KeOps"] = lazy if isinstance(lazy, str) else lambda: keops_gaps(lazy, *wide, columns, code.scale)
-    runs |= {"floor " + name: one for name, one in (_floors if device == "cpu" else _floors_cuda)(code, q, k).items()}
-    truth = chunk_gaps(code.q[at].double(), code.k.double(), columns[at], code.scale, 64)
-    return compare("verify", case.name, runs, device=device, rounds=rounds, sizes=_sizes(case), flop=2 * n**2 * D,
-                   dtype=kind, truth=(truth,), shown=lambda found: found[at])
+        runs["KeOps"] = (
+            lazy
+            if isinstance(lazy, str)
+            else lambda: keops_gaps(lazy, *wide, columns, code.scale)
+        )
+    runs |= {
+        "floor " + name: one
+        for name, one in (_floors if device == "cpu" else _floors_cuda)(
+            code, q, k
+        ).items()
+    }
+    truth = chunk_gaps(
+        code.q[at].double(), code.k.double(), columns[at], code.scale, 64
+    )
+    return compare(
+        "verify",
+        case.name,
+        runs,
+        device=device,
+        rounds=rounds,
+        sizes=_sizes(case),
+        flop=2 * n**2 * D,
+        dtype=kind,
+        truth=(truth,),
+        shown=lambda found: found[at],
+    )
 
 
 def _sizes(case: Case) -> dict:
-    return {"n": case.n, "d": D, "k": K, "signs": case.signs, "rows compared": min(SAMPLE, case.n)}
+    return {
+        "n": case.n,
+        "d": D,
+        "k": K,
+        "signs": case.signs,
+        "rows compared": min(SAMPLE, case.n),
+    }
 
 
 def _floors(code: Code, q: Tensor, k: Tensor) -> dict[str, Callable | str]:
     """Products alone, in floats and in 8 bits; one maximum over every tile; the other public way to 8-bit products."""
-    n, tile, flat, broad = len(q), TILE["cpu"], torch.empty(TILE["cpu"]), torch.empty(WHOLE, dtype=torch.int32)
+    n, tile, flat, broad = (
+        len(q),
+        TILE["cpu"],
+        torch.empty(TILE["cpu"]),
+        torch.empty(WHOLE, dtype=torch.int32),
+    )
     quantised = _quantised(code)
     return {
-        "bare product": lambda: tiles(n, tile, lambda i, j: torch.mm(q[i], k[j].T, out=flat)),
-        "int8 product alone": lambda: tiles(n, WHOLE, lambda i, j: torch._int_mm(code.q[i], code.k[j].T, out=broad)),
+        "bare product": lambda: tiles(
+            n, tile, lambda i, j: torch.mm(q[i], k[j].T, out=flat)
+        ),
+        "int8 product alone": lambda: tiles(
+            n, WHOLE, lambda i, j: torch._int_mm(code.q[i], code.k[j].T, out=broad)
+        ),
         "one pass": lambda: tiles(n, WHOLE, lambda i, j: broad.amax(1)),
-        "quantised": quantised if isinstance(quantised, str) else lambda: tiles(n, WHOLE, quantised),
+        "quantised": quantised
+        if isinstance(quantised, str)
+        else lambda: tiles(n, WHOLE, quantised),
     }
 
 
@@ -212,7 +298,10 @@ def _quantised(code: Code) -> Callable[[slice, slice], Tensor] | str:
     one, zero = torch.ones(1), torch.zeros(1, dtype=torch.int64)
     try:
         pack = torch.ops.onednn.qlinear_prepack
-        packed = {j: pack(code.k[j : j + WHOLE[1]], [WHOLE[0], D]) for j in range(0, len(code.k), WHOLE[1])}
+        packed = {
+            j: pack(code.k[j : j + WHOLE[1]], [WHOLE[0], D])
+            for j in range(0, len(code.k), WHOLE[1])
+        }
     except (AttributeError, RuntimeError) as missing:
         return f"not run: {type(missing).__name__}"
     multiply = torch.ops.onednn.qlinear_pointwise

@@ -6,7 +6,14 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import NamedTuple
 
-from attnlib.certify.boltzmann import Gap, boltzmann_gap, context_gap, context_terms, hardmax_layer, smallest_gap
+from attnlib.certify.boltzmann import (
+    Gap,
+    boltzmann_gap,
+    context_gap,
+    context_terms,
+    hardmax_layer,
+    smallest_gap,
+)
 from attnlib.certify.collapse import family_residual, log_residuals
 
 Matrix = list[list[Fraction]]
@@ -25,7 +32,11 @@ class Verdict(NamedTuple):
 
     def __str__(self) -> str:
         """Below the bound the digits are rounding noise, so only the bound is shown."""
-        return f"at most {self.bound:g}" if self.ok else f"{self.value:.2g}, above {self.bound:g}"
+        return (
+            f"at most {self.bound:g}"
+            if self.ok
+            else f"{self.value:.2g}, above {self.bound:g}"
+        )
 
 
 def at_most(value, bound: float | int) -> Verdict:
@@ -68,7 +79,9 @@ def exact(matrix) -> Matrix:
     try:
         return [[Fraction(entry) for entry in row] for row in rows]
     except (OverflowError, ValueError):
-        raise ValueError("a matrix in exact arithmetic holds no NaN and no infinity") from None
+        raise ValueError(
+            "a matrix in exact arithmetic holds no NaN and no infinity"
+        ) from None
 
 
 def row_stochastic(weights) -> Matrix:
@@ -83,7 +96,9 @@ def row_stochastic(weights) -> Matrix:
     """
     rows = exact(weights)
     if any(min(row) < 0 or sum(row) == 0 for row in rows):
-        raise ValueError("rows must be nonnegative and not all zero, to be divided by their sum")
+        raise ValueError(
+            "rows must be nonnegative and not all zero, to be divided by their sum"
+        )
     return [[entry / sum(row) for entry in row] for row in rows]
 
 
@@ -100,9 +115,14 @@ def product(*matrices: Matrix) -> Matrix:
     left = matrices[0]
     for right in matrices[1:]:
         if len(left[0]) != len(right):
-            raise ValueError(f"cannot multiply {len(left)} x {len(left[0])} with {len(right)} x {len(right[0])}")
+            raise ValueError(
+                f"cannot multiply {len(left)} x {len(left[0])} with {len(right)} x {len(right[0])}"
+            )
         columns = list(zip(*right))
-        left = [[sum(map(Fraction.__mul__, row, column), Fraction()) for column in columns] for row in left]
+        left = [
+            [sum(map(Fraction.__mul__, row, column), Fraction()) for column in columns]
+            for row in left
+        ]
     return left
 
 
@@ -130,11 +150,15 @@ def network(
     Claim:   paths.decomposition      Page: notebooks/path_decomposition/paths
     """
     if [len(p) for p in attention] != [len(w) for w in weights] or not weights:
-        raise ValueError("attention and weights must have the same layers, at least one, and the same heads")
+        raise ValueError(
+            "attention and weights must have the same layers, at least one, and the same heads"
+        )
     none = [Fraction()] * len(weights[0][0][0])
     for layer, (heads, maps) in enumerate(zip(attention, weights)):
         rows = value_biases[layer] if value_biases else [none] * len(heads)
-        terms = [product(p, _add_row(product(x, w), u)) for p, w, u in zip(heads, maps, rows)]
+        terms = [
+            product(p, _add_row(product(x, w), u)) for p, w, u in zip(heads, maps, rows)
+        ]
         y = [[z * sum(entries) for entries in zip(*lines)] for lines in zip(*terms)]
         y = _add_row(y, biases[layer] if biases else none)
         x = [[u + v for u, v in zip(old, new)] for old, new in zip(x, y)] if skip else y
@@ -145,7 +169,9 @@ def _add_row(matrix: Matrix, row: Sequence[Fraction]) -> Matrix:
     return [[entry + b for entry, b in zip(line, row)] for line in matrix]
 
 
-def decomposition_gap(x: Matrix, attention, weights, *, value_biases, biases=None, skip: bool = False) -> Fraction:
+def decomposition_gap(
+    x: Matrix, attention, weights, *, value_biases, biases=None, skip: bool = False
+) -> Fraction:
     """The largest entry of network - sum of all paths - 1 b', exactly; zero when the decomposition holds.
 
         b <- [skip] b + b_O + sum_h (u_h + W_h' b)      layer by layer, from b = 0
@@ -157,15 +183,26 @@ def decomposition_gap(x: Matrix, attention, weights, *, value_biases, biases=Non
     Source:  Xie 2021, Theorem 2.1; differs: the row b is spelled out, and nothing is assumed of P.
     Claim:   paths.row-sums      Page: notebooks/path_decomposition/paths
     """
-    whole = network(x, attention, weights, value_biases=value_biases, biases=biases, skip=skip)
+    whole = network(
+        x, attention, weights, value_biases=value_biases, biases=biases, skip=skip
+    )
     b = [Fraction()] * len(x[0])
     for layer, maps in enumerate(weights):
         carried = [product([b], w)[0] for w in maps]
         own = [biases[layer]] if biases else []
-        b = [sum(entries) for entries in zip(*carried, *value_biases[layer], *own, *([b] if skip else []))]
+        b = [
+            sum(entries)
+            for entries in zip(
+                *carried, *value_biases[layer], *own, *([b] if skip else [])
+            )
+        ]
     sums = path_sum(x, attention, weights, skip=skip)
     paths = [[sum(s[i][j] for s in sums) for j in range(len(b))] for i in range(len(x))]
-    return max(abs(u - v - c) for line, rest in zip(whole, paths) for u, v, c in zip(line, rest, b))
+    return max(
+        abs(u - v - c)
+        for line, rest in zip(whole, paths)
+        for u, v, c in zip(line, rest, b)
+    )
 
 
 def path_sum(x: Matrix, attention, weights, *, skip: bool = False) -> list[Matrix]:
@@ -185,7 +222,10 @@ def path_sum(x: Matrix, attention, weights, *, skip: bool = False) -> list[Matri
     basis = [_lagrange(node, nodes) for node in nodes]
     rows, columns = range(len(values[0])), range(len(values[0][0]))
     return [
-        [[sum(basis[z][k] * values[z][i][j] for z in nodes) for j in columns] for i in rows]
+        [
+            [sum(basis[z][k] * values[z][i][j] for z in nodes) for j in columns]
+            for i in rows
+        ]
         for k in nodes
     ]
 

@@ -10,7 +10,9 @@ from typing import NamedTuple
 import mpmath
 from mpmath import iv
 
-Context = tuple[Fraction | int | float, Sequence[Fraction | int | float]]  # a query and the tokens, query among them or not
+Context = tuple[
+    Fraction | int | float, Sequence[Fraction | int | float]
+]  # a query and the tokens, query among them or not
 
 
 class Gap(NamedTuple):
@@ -36,7 +38,9 @@ class Gap(NamedTuple):
         return float(mpmath.log10(least)) if least else -float("inf")
 
 
-def context_terms(first: Context, second: Context, *, weight: Fraction | int | float = 1) -> dict[Fraction, Fraction]:
+def context_terms(
+    first: Context, second: Context, *, weight: Fraction | int | float = 1
+) -> dict[Fraction, Fraction]:
     """The difference of two scalar ids over a common denominator, as a sum of exponentials in beta.
 
         t = z_c + w sum_k z_k e^(beta z_c z_k) / Z,    (t - t') Z Z' = sum_E c_E e^(beta E)
@@ -58,7 +62,9 @@ def context_terms(first: Context, second: Context, *, weight: Fraction | int | f
     return {power: c for power, c in terms.items() if c}
 
 
-def context_gap(first: Context, second: Context, *, beta, weight=1, bits: int = 128) -> Gap:
+def context_gap(
+    first: Context, second: Context, *, beta, weight=1, bits: int = 128
+) -> Gap:
     """An enclosure of the difference t - t' of two scalar ids, never wide enough to hold zero.
 
         t = z_c + w sum_k z_k e^(beta z_c z_k) / Z
@@ -76,12 +82,17 @@ def context_gap(first: Context, second: Context, *, beta, weight=1, bits: int = 
     terms, s = context_terms(first, second, weight=weight), _rational(beta)
     if not terms or (s == 0 and sum(terms.values()) == 0):
         return Gap(mpmath.mpf(0), mpmath.mpf(0))
-    masses = [_terms((s * c * x, 1) for x in tokens) for c, tokens in map(_context, (first, second))]
+    masses = [
+        _terms((s * c * x, 1) for x in tokens)
+        for c, tokens in map(_context, (first, second))
+    ]
     saved = iv.prec
     try:
         while True:
             iv.prec = bits
-            (top, total), (low, mass), (high, other) = map(_sum, (_terms((s * e, c) for e, c in terms.items()), *masses))
+            (top, total), (low, mass), (high, other) = map(
+                _sum, (_terms((s * e, c) for e, c in terms.items()), *masses)
+            )
             gap = total / mass / other * iv.exp(_ball(top - low - high))
             if 0 not in gap:
                 return Gap(_end(gap.a), _end(gap.b))
@@ -106,7 +117,9 @@ def boltzmann_gap(a: Sequence, b: Sequence, *, scale=1, bits: int = 128) -> Gap:
     return context_gap((1, a), (1, b), beta=scale, bits=bits)
 
 
-def smallest_gap(contexts: Sequence[Context], *, beta, weight=1, bits: int = 128) -> tuple[Gap, int, int]:
+def smallest_gap(
+    contexts: Sequence[Context], *, beta, weight=1, bits: int = 128
+) -> tuple[Gap, int, int]:
     """The smallest difference among many scalar ids, certified, and between which two it lies.
 
         min over pairs of |t_i - t_j|
@@ -121,16 +134,23 @@ def smallest_gap(contexts: Sequence[Context], *, beta, weight=1, bits: int = 128
     """
     if len(contexts) < 2:
         raise ValueError(f"contexts must hold at least two, got {len(contexts)}")
-    gap = lambda i, j: context_gap(contexts[i], contexts[j], beta=beta, weight=weight, bits=bits)
+    gap = lambda i, j: context_gap(
+        contexts[i], contexts[j], beta=beta, weight=weight, bits=bits
+    )
     order = sorted(range(len(contexts)), key=cmp_to_key(lambda i, j: gap(i, j).sign))
-    return min(((gap(j, i), i, j) for i, j in zip(order, order[1:])), key=lambda found: found[0].lower)
+    return min(
+        ((gap(j, i), i, j) for i, j in zip(order, order[1:])),
+        key=lambda found: found[0].lower,
+    )
 
 
 def _rational(number) -> Fraction:
     try:
         return Fraction(number)
     except (OverflowError, ValueError, TypeError):
-        raise ValueError(f"needed a rational number or a finite float, got {number!r}") from None
+        raise ValueError(
+            f"needed a rational number or a finite float, got {number!r}"
+        ) from None
 
 
 def _context(context: Context) -> tuple[Fraction, list[Fraction]]:
@@ -178,7 +198,10 @@ def hardmax_layer(x, heads) -> list[list[Fraction]]:
     Source:  the definition; shares no code with attnlib.attention.
     Claim:   boltzmann.hardmax      Page: notebooks/one_layer_memorization/boltzmann_and_hardmax
     """
-    times = lambda left, right: [[sum(u * v for u, v in zip(r, c, strict=True)) for c in zip(*right)] for r in left]
+    times = lambda left, right: [
+        [sum(u * v for u, v in zip(r, c, strict=True)) for c in zip(*right)]
+        for r in left
+    ]
     x = [[_rational(entry) for entry in row] for row in x]
     out = [list(row) for row in x]
     for w_q, w_k, w_v, w_o in heads:
@@ -186,5 +209,8 @@ def hardmax_layer(x, heads) -> list[list[Fraction]]:
         values = times(times(x, w_v), w_o)
         for row, score in zip(out, scores):
             best = [v for v, s in zip(values, score) if s == max(score)]
-            row[:] = [r + Fraction(sum(c), len(best)) for r, c in zip(row, zip(*best), strict=True)]
+            row[:] = [
+                r + Fraction(sum(c), len(best))
+                for r, c in zip(row, zip(*best), strict=True)
+            ]
     return out

@@ -13,7 +13,9 @@ from torch import Tensor
 
 from attnlib._require import finite, require
 
-TILE = 1 << 17  # logits that are looked at together: larger ones cost fresh pages each time
+TILE = (
+    1 << 17
+)  # logits that are looked at together: larger ones cost fresh pages each time
 
 
 def coherence(keys: Float[Tensor, "n d"], *, tile: int = 2048) -> float:
@@ -28,7 +30,10 @@ def coherence(keys: Float[Tensor, "n d"], *, tile: int = 2048) -> float:
     Source:  the definition of a spherical code, if the rows are unit vectors.
     Page:    notebooks/sparse_patterns/price_of_dimension
     """
-    require(keys.dim() == 2 and len(keys) > 1, f"keys must be (n, d) with n >= 2, got {tuple(keys.shape)}")
+    require(
+        keys.dim() == 2 and len(keys) > 1,
+        f"keys must be (n, d) with n >= 2, got {tuple(keys.shape)}",
+    )
     finite(keys=keys)
     worst = -math.inf
     for i in range(0, len(keys), tile):
@@ -40,7 +45,9 @@ def coherence(keys: Float[Tensor, "n d"], *, tile: int = 2048) -> float:
     return worst
 
 
-def margins(q: Float[Tensor, "m d"], k: Float[Tensor, "n d"], columns: Int[Tensor, "m k"]) -> Float[Tensor, " m"]:
+def margins(
+    q: Float[Tensor, "m d"], k: Float[Tensor, "n d"], columns: Int[Tensor, "m k"]
+) -> Float[Tensor, " m"]:
     """By how much each row of logits prefers its columns to all others.
 
         min_{j in S_i} q_i . k_j - max_{l not in S_i} q_i . k_l
@@ -54,7 +61,9 @@ def margins(q: Float[Tensor, "m d"], k: Float[Tensor, "n d"], columns: Int[Tenso
     """
     _columns(columns, len(k))
     rows = max(1, TILE // len(k))
-    return torch.cat([_margins(*part, k) for part in zip(q.split(rows), columns.split(rows))])
+    return torch.cat(
+        [_margins(*part, k) for part in zip(q.split(rows), columns.split(rows))]
+    )
 
 
 def _margins(q: Tensor, columns: Tensor, k: Tensor) -> Tensor:
@@ -65,12 +74,23 @@ def _margins(q: Tensor, columns: Tensor, k: Tensor) -> Tensor:
 
 def _columns(columns: Tensor, n: int) -> None:
     inside = bool(((columns >= 0) & (columns < n)).all())
-    require(inside, f"columns must be numbers from 0 to {n - 1}, got {columns.min()} to {columns.max()}")
-    require(columns.shape[1] < n, f"a row needs a column that is not its own: {columns.shape[1]} of {n} are")
-    require(bool((columns.sort(1)[0].diff(dim=1) > 0).all()), "columns must not repeat within a row")
+    require(
+        inside,
+        f"columns must be numbers from 0 to {n - 1}, got {columns.min()} to {columns.max()}",
+    )
+    require(
+        columns.shape[1] < n,
+        f"a row needs a column that is not its own: {columns.shape[1]} of {n} are",
+    )
+    require(
+        bool((columns.sort(1)[0].diff(dim=1) > 0).all()),
+        "columns must not repeat within a row",
+    )
 
 
-def moment_keys(n: int, k: int = 1, *, dtype=torch.float64, device=None) -> Float[Tensor, "n width"]:
+def moment_keys(
+    n: int, k: int = 1, *, dtype=torch.float64, device=None
+) -> Float[Tensor, "n width"]:
     """Unit keys on the trigonometric moment curve; for k = 1 the circle.
 
         k_j = (cos m t_j, sin m t_j)_{m = 1..k} / sqrt(k),   t_j = 2 pi j / n
@@ -82,14 +102,26 @@ def moment_keys(n: int, k: int = 1, *, dtype=torch.float64, device=None) -> Floa
     Source:  the curve is classical (neighbourly polytopes).
     Claim:   codes.moment      Page: notebooks/sparse_patterns/price_of_dimension
     """
-    require(n >= 2 and k >= 1, f"needs n >= 2 keys and k >= 1 harmonics, got n = {n}, k = {k}")
-    turns = torch.outer(torch.arange(n, device=device), torch.arange(1, k + 1, device=device)) % n
+    require(
+        n >= 2 and k >= 1,
+        f"needs n >= 2 keys and k >= 1 harmonics, got n = {n}, k = {k}",
+    )
+    turns = (
+        torch.outer(
+            torch.arange(n, device=device), torch.arange(1, k + 1, device=device)
+        )
+        % n
+    )
     angle = turns.to(dtype) * (2 * math.pi / n)
     return torch.stack([angle.cos(), angle.sin()], -1).flatten(1) / math.sqrt(k)
 
 
 def moment_queries(
-    columns: Int[Tensor, "m k"], log_weights: Float[Tensor, "m k"] | None = None, *, n: int, gap: float | int
+    columns: Int[Tensor, "m k"],
+    log_weights: Float[Tensor, "m k"] | None = None,
+    *,
+    n: int,
+    gap: float | int,
 ) -> Float[Tensor, "m width"]:
     """Queries for moment_keys(n, k) that meet any k columns a row, with any weights, by a gap.
 
@@ -108,30 +140,60 @@ def moment_queries(
     """
     _columns(columns, n)
     require(gap > 0, f"gap must be positive, got {gap}")
-    w = columns.new_zeros(columns.shape).double() if log_weights is None else log_weights
-    require(w.shape == columns.shape, f"log_weights must have shape {tuple(columns.shape)}, got {tuple(w.shape)}")
+    w = (
+        columns.new_zeros(columns.shape).double()
+        if log_weights is None
+        else log_weights
+    )
+    require(
+        w.shape == columns.shape,
+        f"log_weights must have shape {tuple(columns.shape)}, got {tuple(w.shape)}",
+    )
     finite(log_weights=w)
     w = w - w.amin(1, keepdim=True)  # so that a factor of all weights changes nothing
     rows, half = max(1, TILE // (n * columns.shape[1])), columns.shape[1] // 2
     t = 2 * math.pi * torch.arange(n, dtype=w.dtype, device=w.device) / n
     waves = torch.stack([torch.exp(1j * m * t) for m in range(-half, half + 1)], -1)
-    return torch.cat([_moment_queries(*part, t, waves, gap) for part in zip(columns.split(rows), w.split(rows))])
+    return torch.cat(
+        [
+            _moment_queries(*part, t, waves, gap)
+            for part in zip(columns.split(rows), w.split(rows))
+        ]
+    )
 
 
-def _moment_queries(columns: Tensor, w: Tensor, t: Tensor, waves: Tensor, gap: float | int) -> Tensor:
+def _moment_queries(
+    columns: Tensor, w: Tensor, t: Tensor, waves: Tensor, gap: float | int
+) -> Tensor:
     (n, odd), k = waves.shape, columns.shape[1]
     half = odd // 2
-    r = (torch.linalg.pinv(waves[columns]) @ w[..., None].to(waves.dtype))[..., 0]  # c_{-m} = conj c_m
+    r = (torch.linalg.pinv(waves[columns]) @ w[..., None].to(waves.dtype))[
+        ..., 0
+    ]  # c_{-m} = conj c_m
     turn = (torch.arange(n, device=w.device) - columns[..., None]) % n
-    bumps = (2 * torch.sin(math.pi / n * turn.to(w.dtype)).square()).prod(1).scatter(1, columns, 1.0)  # (m, n)
+    bumps = (
+        (2 * torch.sin(math.pi / n * turn.to(w.dtype)).square())
+        .prod(1)
+        .scatter(1, columns, 1.0)
+    )  # (m, n)
     need = (r @ waves.T).real + gap
     c = (need / bumps).scatter(1, columns, -math.inf).amax(1).clamp_min(0)
     f = torch.ones(len(columns), 1, dtype=r.dtype, device=w.device)
-    for one in torch.exp(1j * t[columns]).unbind(1):  # 1 - cos(t - a) = 1 - (e^(ia) e^(-it) + e^(-ia) e^(it)) / 2
+    for one in torch.exp(1j * t[columns]).unbind(
+        1
+    ):  # 1 - cos(t - a) = 1 - (e^(ia) e^(-it) + e^(-ia) e^(it)) / 2
         edge = torch.nn.functional.pad(f, (2, 2))
-        f = edge[:, 1:-1] - one[:, None] / 2 * edge[:, 2:] - one.conj()[:, None] / 2 * edge[:, :-2]
+        f = (
+            edge[:, 1:-1]
+            - one[:, None] / 2 * edge[:, 2:]
+            - one.conj()[:, None] / 2 * edge[:, :-2]
+        )
     f = torch.nn.functional.pad(r, (k - half, k - half)) - c[:, None] * f
-    return math.sqrt(k) * 2 * torch.stack([f[:, k + 1 :].real, -f[:, k + 1 :].imag], -1).flatten(1)
+    return (
+        math.sqrt(k)
+        * 2
+        * torch.stack([f[:, k + 1 :].real, -f[:, k + 1 :].imag], -1).flatten(1)
+    )
 
 
 def code_from(q: Float[Tensor, "n d"], k: Float[Tensor, "n d"]) -> Float[Tensor, "n d"]:
@@ -174,10 +236,19 @@ def cap(theta: float | int, d: int) -> float:
     Source:  the definition, by Gauss-Legendre quadrature.
     Claim:   codes.factor-four      Page: notebooks/sparse_patterns/price_of_dimension
     """
-    require(d >= 2 and 0 <= theta <= math.pi, f"needs d >= 2 and an angle in 0..pi, got d = {d}, {theta}")
+    require(
+        d >= 2 and 0 <= theta <= math.pi,
+        f"needs d >= 2 and an angle in 0..pi, got d = {d}, {theta}",
+    )
     nodes, weights = _quadrature()
-    part = theta / 2 * float((weights * np.sin(theta / 2 * (nodes + 1)) ** (d - 2)).sum())
-    return part * math.exp(math.lgamma(d / 2) - math.lgamma((d - 1) / 2)) / math.sqrt(math.pi)
+    part = (
+        theta / 2 * float((weights * np.sin(theta / 2 * (nodes + 1)) ** (d - 2)).sum())
+    )
+    return (
+        part
+        * math.exp(math.lgamma(d / 2) - math.lgamma((d - 1) / 2))
+        / math.sqrt(math.pi)
+    )
 
 
 class Price(NamedTuple):
@@ -213,7 +284,10 @@ def price(n: int, d: int) -> Price:
     for _ in range(60):
         middle = (low + high) / 2
         low, high = (middle, high) if cap(middle, d) < 1 / n else (low, middle)
-    return Price(max(1.0, 0.5 / math.sin(min(low, math.pi / 2)) ** 2), 0.5 / math.sin(low / 2) ** 2)
+    return Price(
+        max(1.0, 0.5 / math.sin(min(low, math.pi / 2)) ** 2),
+        0.5 / math.sin(low / 2) ** 2,
+    )
 
 
 def counting_dimension(n: int, k: int) -> int:
@@ -230,12 +304,17 @@ def counting_dimension(n: int, k: int) -> int:
     """
     require(1 <= k <= n, f"k must lie in 1..n = {n}, got {k}")
     right, d = k * (math.log(n) - 1 - math.log(k)), 1
-    while 2 * d + 1 <= n and (2 * d + 1) * (math.log(8 * n) + 1 - math.log(2 * d + 1)) < right:
+    while (
+        2 * d + 1 <= n
+        and (2 * d + 1) * (math.log(8 * n) + 1 - math.log(2 * d + 1)) < right
+    ):
         d += 1
     return d
 
 
-def spiral_keys(n: int, turn: float = (3 - 5**0.5) / 2, *, dtype=torch.float64, device=None) -> Float[Tensor, "n 3"]:
+def spiral_keys(
+    n: int, turn: float = (3 - 5**0.5) / 2, *, dtype=torch.float64, device=None
+) -> Float[Tensor, "n 3"]:
     """Unit keys in three dimensions: equal steps down, and the same turn from each to the next.
 
         z_j = 1 - (2 j + 1) / n,   angle 2 pi j turn

@@ -25,7 +25,9 @@ def radon(points: Sequence[Sequence[Fraction | float | int]]) -> list[Fraction] 
     Source:  Radon 1921, recalled.
     Claim:   codes.radon      Page: notebooks/sparse_patterns/price_of_dimension
     """
-    rows = [[Fraction(p[i]) for p in points] for i in range(len(points[0]))] + [[Fraction(1)] * len(points)]
+    rows = [[Fraction(p[i]) for p in points] for i in range(len(points[0]))] + [
+        [Fraction(1)] * len(points)
+    ]
     pivots: list[int] = []
     for j in range(len(points)):
         at = next((i for i in range(len(pivots), len(rows)) if rows[i][j]), None)
@@ -37,7 +39,10 @@ def radon(points: Sequence[Sequence[Fraction | float | int]]) -> list[Fraction] 
         top = len(pivots)
         rows[top], rows[at] = rows[at], rows[top]
         rows[top] = [v / rows[top][j] for v in rows[top]]
-        rows = [row if i == top else [a - row[j] * b for a, b in zip(row, rows[top])] for i, row in enumerate(rows)]
+        rows = [
+            row if i == top else [a - row[j] * b for a, b in zip(row, rows[top])]
+            for i, row in enumerate(rows)
+        ]
         pivots.append(j)
     return None
 
@@ -58,7 +63,9 @@ def e8() -> Int[Tensor, "240 8"]:
 def _signed_pairs(n: int, size: int) -> Tensor:
     """All vectors with two entries +-size and zeros else, (2 n (n - 1), n)."""
     rows = []
-    for (i, j), (a, b) in product(combinations(range(n), 2), product((size, -size), repeat=2)):
+    for (i, j), (a, b) in product(
+        combinations(range(n), 2), product((size, -size), repeat=2)
+    ):
         rows.append([a if x == i else b if x == j else 0 for x in range(n)])
     return torch.tensor(rows)
 
@@ -95,11 +102,15 @@ def leech() -> Int[Tensor, "196560 24"]:
     """
     words = golay()
     octads = words[words.sum(1) == 8]
-    signs = torch.tensor([v for v in product((2, -2), repeat=8) if math.prod(v) > 0])  # an even number of minus
+    signs = torch.tensor(
+        [v for v in product((2, -2), repeat=8) if math.prod(v) > 0]
+    )  # an even number of minus
     twos = torch.zeros(len(octads), len(signs), 24, dtype=torch.int64)
     places = octads.nonzero()[:, 1].view(-1, 1, 8).expand(-1, len(signs), -1)
     twos.scatter_(2, places, signs.expand(len(octads), -1, -1))
-    ones = (1 - 2 * words)[:, None] * (1 - 4 * torch.eye(24, dtype=torch.int64))  # -3 at one place, signs from a word
+    ones = (1 - 2 * words)[:, None] * (
+        1 - 4 * torch.eye(24, dtype=torch.int64)
+    )  # -3 at one place, signs from a word
     return torch.cat([_signed_pairs(24, 4), twos.flatten(0, 1), ones.flatten(0, 1)])
 
 
@@ -116,7 +127,10 @@ def line_order(rows: Iterable[Iterable[int]], n: int) -> list[int] | None:
     Claim:   codes.line      Page: notebooks/sparse_patterns/price_of_dimension
     """
     sets, everything = [frozenset(row) for row in rows], frozenset(range(n))
-    require(all(s <= everything for s in sets), f"columns must be numbers from 0 to {n - 1}, got {sets}")
+    require(
+        all(s <= everything for s in sets),
+        f"columns must be numbers from 0 to {n - 1}, got {sets}",
+    )
     for x in range(n):
         chain = sorted((s if x in s else everything - s for s in sets), key=len)
         if all(a <= b for a, b in zip(chain, chain[1:])):

@@ -18,7 +18,9 @@ from attnlib._require import require
 Scheme = Literal["union", "multihead", "sequential"]
 
 
-def head_steps(p: int, layers: int, heads: int, scheme: Scheme) -> list[tuple[int, ...] | None]:
+def head_steps(
+    p: int, layers: int, heads: int, scheme: Scheme
+) -> list[tuple[int, ...] | None]:
     """Which step of a pattern each head of each layer uses.
 
         union: all steps at once (None);   multihead: head h uses step h mod p;   sequential: layer l uses step l mod p
@@ -30,14 +32,25 @@ def head_steps(p: int, layers: int, heads: int, scheme: Scheme) -> list[tuple[in
     Source:  Yun et al. 2020b, experiments, recalled.
     Page:    notebooks/sparse_universality/copying_task
     """
-    require(min(p, layers, heads) >= 1, f"p, layers and heads must be at least 1, got {p}, {layers}, {heads}")
-    require(scheme in get_args(Scheme), f"scheme must be one of {list(get_args(Scheme))}, got {scheme!r}")
+    require(
+        min(p, layers, heads) >= 1,
+        f"p, layers and heads must be at least 1, got {p}, {layers}, {heads}",
+    )
+    require(
+        scheme in get_args(Scheme),
+        f"scheme must be one of {list(get_args(Scheme))}, got {scheme!r}",
+    )
     if scheme == "union":
         return [None] * layers
-    return [tuple((h if scheme == "multihead" else l) % p for h in range(heads)) for l in range(layers)]
+    return [
+        tuple((h if scheme == "multihead" else l) % p for h in range(heads))
+        for l in range(layers)
+    ]
 
 
-def receptive_fields(masks: Sequence[Bool[Tensor, "..."]]) -> Bool[Tensor, "layers n n"]:
+def receptive_fields(
+    masks: Sequence[Bool[Tensor, "..."]],
+) -> Bool[Tensor, "layers n n"]:
     """Which input tokens can change which token after 0, 1, ..., L layers, with skips or without.
 
         S^0_k = {k},   S^l_k = S^{l-1}_k  and all  S^{l-1}_j  with j in A^l_k
@@ -51,20 +64,29 @@ def receptive_fields(masks: Sequence[Bool[Tensor, "..."]]) -> Bool[Tensor, "laye
     """
     require(len(masks) > 0, "at least one mask is needed, got none")
     for number, mask in enumerate(masks):
-        good = torch.is_tensor(mask) and mask.dtype == torch.bool and mask.dim() in (2, 3)
+        good = (
+            torch.is_tensor(mask) and mask.dtype == torch.bool and mask.dim() in (2, 3)
+        )
         require(good, f"mask {number} must be a boolean tensor (n, n) or (heads, n, n)")
         wanted = (masks[0].shape[-1],) * 2
-        require(tuple(mask.shape[-2:]) == wanted, f"mask {number} must be {wanted} to fit mask 0, got {tuple(mask.shape)}")
+        require(
+            tuple(mask.shape[-2:]) == wanted,
+            f"mask {number} must be {wanted} to fit mask 0, got {tuple(mask.shape)}",
+        )
     field = torch.eye(masks[0].shape[-1], dtype=torch.bool, device=masks[0].device)
     fields = [field]
     for mask in masks:
         reads = mask if mask.dim() == 2 else mask.any(0)
-        field = field | ((reads.float() @ field.float()) > 0)  # sums of non-negative numbers: no entry is lost
+        field = field | (
+            (reads.float() @ field.float()) > 0
+        )  # sums of non-negative numbers: no entry is lost
         fields.append(field)
     return torch.stack(fields)
 
 
-def sequences(m: int, symbols: int, batch: int, *, generator: torch.Generator) -> Int[Tensor, "batch n"]:
+def sequences(
+    m: int, symbols: int, batch: int, *, generator: torch.Generator
+) -> Int[Tensor, "batch n"]:
     """Sequences 0 s 0 s with m uniform symbols s_i in 1..V, the same twice.
 
     Args:    m: symbols to copy.   symbols: V.   batch: how many sequences.   generator: of the draws.
@@ -74,8 +96,13 @@ def sequences(m: int, symbols: int, batch: int, *, generator: torch.Generator) -
     Source:  Yun et al. 2020b, experiments, recalled.
     Page:    notebooks/sparse_universality/copying_task
     """
-    require(min(m, symbols, batch) >= 1, f"m, symbols and batch must be at least 1, got {m}, {symbols}, {batch}")
-    s = torch.randint(1, symbols + 1, (batch, m), generator=generator, device=generator.device)
+    require(
+        min(m, symbols, batch) >= 1,
+        f"m, symbols and batch must be at least 1, got {m}, {symbols}, {batch}",
+    )
+    s = torch.randint(
+        1, symbols + 1, (batch, m), generator=generator, device=generator.device
+    )
     half = torch.cat([torch.zeros_like(s[:, :1]), s], 1)
     return torch.cat([half, half], 1)
 
@@ -113,7 +140,9 @@ def bound(hit: Bool[Tensor, "m"], symbols: int) -> Fraction:
     return share + (1 - share) / symbols
 
 
-def ceiling(hit: Bool[Tensor, "m"], symbols: int, *, samples: int, failure: float) -> float:
+def ceiling(
+    hit: Bool[Tensor, "m"], symbols: int, *, samples: int, failure: float
+) -> float:
     """What the accuracy on N independent sequences exceeds with a chance of at most `failure`.
 
         R + (1 - R) u,   u >= 1/V the solution of  N kl(u | 1/V) = ln(1 / failure),   or 1
@@ -128,14 +157,20 @@ def ceiling(hit: Bool[Tensor, "m"], symbols: int, *, samples: int, failure: floa
     """
     _check_hits(hit, symbols)
     require(samples >= 1, f"samples must be at least 1, got {samples}")
-    require(0 < failure < 1, f"failure must lie strictly between 0 and 1, got {failure}")
+    require(
+        0 < failure < 1, f"failure must lie strictly between 0 and 1, got {failure}"
+    )
     share, needed = float(hit.double().mean()), math.log(1 / failure) / samples
     if symbols == 1 or math.log(symbols) <= needed:
         return 1.0
     low, high = 1 / symbols, 1.0
     while high - low > 1e-13:
         middle = (low + high) / 2
-        low, high = (low, middle) if divergence(middle, 1 / symbols) >= needed else (middle, high)
+        low, high = (
+            (low, middle)
+            if divergence(middle, 1 / symbols) >= needed
+            else (middle, high)
+        )
     return share + (1 - share) * high
 
 
@@ -151,13 +186,20 @@ def divergence(u: float, p: float) -> float:
     Source:  Hoeffding 1963, Theorem 1, recalled.
     Claim:   copying.sample      Page: notebooks/sparse_universality/copying_task
     """
-    require(0 <= u <= 1 and 0 < p < 1, f"u must lie in [0, 1] and p strictly inside, got {u} and {p}")
+    require(
+        0 <= u <= 1 and 0 < p < 1,
+        f"u must lie in [0, 1] and p strictly inside, got {u} and {p}",
+    )
     term = lambda a, b: a * math.log(a / b) if a > 0 else 0.0
     return term(u, p) + term(1 - u, 1 - p)
 
 
 def best_accuracy(
-    field: Bool[Tensor, "n n"], symbols: int, *, weights: Sequence[Fraction] | None = None, limit: int = 10**6
+    field: Bool[Tensor, "n n"],
+    symbols: int,
+    *,
+    weights: Sequence[Fraction] | None = None,
+    limit: int = 10**6,
 ) -> Fraction:
     """The best accuracy of any predictor that sees what its receptive field holds, by listing all sequences.
 
@@ -172,9 +214,20 @@ def best_accuracy(
     Claim:   copying.reach      Page: notebooks/sparse_universality/copying_task
     """
     queries, _ = _places(field)
-    m, p = len(queries), [Fraction(1, symbols)] * symbols if weights is None else [Fraction(w) for w in weights]
-    require(symbols**m <= limit, f"there are {symbols}^{m} sequences, more than limit = {limit}")
-    require(len(p) == symbols and min(p) >= 0 and sum(p) == 1, f"weights must be {symbols} chances of sum one, got {weights}")
+    m, p = (
+        len(queries),
+        [Fraction(1, symbols)] * symbols
+        if weights is None
+        else [Fraction(w) for w in weights],
+    )
+    require(
+        symbols**m <= limit,
+        f"there are {symbols}^{m} sequences, more than limit = {limit}",
+    )
+    require(
+        len(p) == symbols and min(p) >= 0 and sum(p) == 1,
+        f"weights must be {symbols} chances of sum one, got {weights}",
+    )
     tables = [Counter() for _ in range(m)]
     seen = [field[q].nonzero().flatten().tolist() for q in queries.tolist()]
     for s in product(range(symbols), repeat=m):
@@ -192,15 +245,28 @@ def best_accuracy(
 
 def _places(field) -> tuple[Tensor, Tensor]:
     """The queries m + 1..2m and the sources 1..m of a field (n, n), n = 2 (m + 1)."""
-    good = torch.is_tensor(field) and field.dtype == torch.bool and field.dim() == 2 and field.shape[0] == field.shape[1]
+    good = (
+        torch.is_tensor(field)
+        and field.dtype == torch.bool
+        and field.dim() == 2
+        and field.shape[0] == field.shape[1]
+    )
     require(good, "field must be a boolean tensor (n, n)")
     n = len(field)
-    require(n >= 4 and n % 2 == 0, f"a sequence 0 s 0 s has an even length of at least 4, got n = {n}")
+    require(
+        n >= 4 and n % 2 == 0,
+        f"a sequence 0 s 0 s has an even length of at least 4, got n = {n}",
+    )
     sources = torch.arange(1, n // 2, device=field.device)
     return sources + n // 2 - 1, sources
 
 
 def _check_hits(hit, symbols: int) -> None:
-    good = torch.is_tensor(hit) and hit.dtype == torch.bool and hit.dim() == 1 and len(hit) > 0
+    good = (
+        torch.is_tensor(hit)
+        and hit.dtype == torch.bool
+        and hit.dim() == 1
+        and len(hit) > 0
+    )
     require(good, "hit must be a boolean tensor (m,) with m >= 1")
     require(symbols >= 1, f"symbols must be at least 1, got {symbols}")

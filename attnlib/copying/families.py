@@ -13,7 +13,9 @@ from attnlib.patterns import Columns, Pattern, Rows, Window, build
 Name = Literal["dense", "strided", "half strided", "fixed", "window", "star", "random"]
 
 
-def causal_pattern(name: Name, n: int, w: int = 0, *, generator: torch.Generator | None = None) -> Pattern:
+def causal_pattern(
+    name: Name, n: int, w: int = 0, *, generator: torch.Generator | None = None
+) -> Pattern:
     """A causal pattern by its name: no token reads one behind it.
 
         dense: all;   window: the last w tokens, itself included;   star: 0, k - 1 and k
@@ -29,11 +31,20 @@ def causal_pattern(name: Name, n: int, w: int = 0, *, generator: torch.Generator
              front, where all may read it.
     Claim:   copying.relay      Page: notebooks/sparse_universality/copying_task
     """
-    require(name in get_args(Name), f"name must be one of {list(get_args(Name))}, got {name!r}")
-    require(name in ("dense", "star") or 1 <= w <= n, f"w must be in 1..n = 1..{n} for {name}, got {w}")
+    require(
+        name in get_args(Name),
+        f"name must be one of {list(get_args(Name))}, got {name!r}",
+    )
+    require(
+        name in ("dense", "star") or 1 <= w <= n,
+        f"w must be in 1..n = 1..{n} for {name}, got {w}",
+    )
     if name == "random":
         require(generator is not None, "random needs a generator")
-        rows = [{k, *torch.randperm(k + 1, generator=generator)[:w].tolist()} for k in range(n)]
+        rows = [
+            {k, *torch.randperm(k + 1, generator=generator)[:w].tolist()}
+            for k in range(n)
+        ]
         return patterns.causal(patterns.from_sets([sorted(row) for row in rows]))
     made = {
         "dense": lambda: patterns.dense(n),

@@ -56,7 +56,9 @@ Mixing = Attend | Project | Convolve
 Positions = Literal["random", "sinusoidal"]
 
 
-def plan(pattern: Pattern, layers: int, heads: int, scheme: Scheme, *, sparse: bool = False) -> list[Mixing]:
+def plan(
+    pattern: Pattern, layers: int, heads: int, scheme: Scheme, *, sparse: bool = False
+) -> list[Mixing]:
     """Layers that use the steps of a pattern by one of three schemes, see head_steps.
 
     Args:    pattern: of p steps.   layers, heads: sizes.   scheme: union, multihead or sequential.
@@ -69,7 +71,10 @@ def plan(pattern: Pattern, layers: int, heads: int, scheme: Scheme, *, sparse: b
     """
     steps = head_steps(pattern.p, layers, heads, scheme)
     whole = union(pattern)
-    return [Attend(whole, (0,) * heads, sparse) if s is None else Attend(pattern, s, sparse) for s in steps]
+    return [
+        Attend(whole, (0,) * heads, sparse) if s is None else Attend(pattern, s, sparse)
+        for s in steps
+    ]
 
 
 def reads(mixing: Mixing) -> Bool[Tensor, "..."]:
@@ -116,12 +121,21 @@ class Network(nn.Module):
     """
 
     def __init__(
-        self, vocabulary: int, mixings: Sequence[Mixing], *, width: int = 32, seed: int = 0,
-        positions: Positions = "random", tied: bool = False,
+        self,
+        vocabulary: int,
+        mixings: Sequence[Mixing],
+        *,
+        width: int = 32,
+        seed: int = 0,
+        positions: Positions = "random",
+        tied: bool = False,
     ):
         super().__init__()
         require(len(mixings) > 0, "a network needs at least one layer, got none")
-        require(positions in get_args(Positions), f"positions must be one of {list(get_args(Positions))}, got {positions!r}")
+        require(
+            positions in get_args(Positions),
+            f"positions must be one of {list(get_args(Positions))}, got {positions!r}",
+        )
         n = reads(mixings[0]).shape[-1]
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
@@ -144,7 +158,10 @@ class Network(nn.Module):
         Page:    notebooks/sparse_universality/copying_task
         """
         n = len(self.position)
-        require(tokens.dim() == 2 and tokens.shape[1] == n, f"tokens must be (batch, {n}), got {tuple(tokens.shape)}")
+        require(
+            tokens.dim() == 2 and tokens.shape[1] == n,
+            f"tokens must be (batch, {n}), got {tuple(tokens.shape)}",
+        )
         x = self.embed(tokens) + self.position
         for block in self.blocks:
             x = block(x)
@@ -154,7 +171,9 @@ class Network(nn.Module):
 def _sinusoids(n: int, width: int) -> Tensor:
     """Rows of length 1: sines and cosines with geometric wavelengths from 4 to 2n, so that a shift is one linear map."""
     require(width % 2 == 0, f"sinusoidal positions need an even width, got {width}")
-    f = torch.logspace(math.log2(math.pi / 2), math.log2(math.pi / n), width // 2, base=2)
+    f = torch.logspace(
+        math.log2(math.pi / 2), math.log2(math.pi / n), width // 2, base=2
+    )
     angles = torch.arange(n)[:, None] * f
     return torch.cat([angles.sin(), angles.cos()], 1) * (2 / width) ** 0.5
 
@@ -169,18 +188,33 @@ class Block(nn.Module):
     def __init__(self, mixing: Mixing, width: int, n: int):
         super().__init__()
         mask = reads(mixing)
-        require(mask.shape[-1] == n, f"all layers need the same tokens: {n} in the first, {mask.shape[-1]} here")
-        self.mixing, self.norm_1, self.norm_2 = mixing, nn.LayerNorm(width), nn.LayerNorm(width)
-        self.up, self.down, self.out = nn.Linear(width, 2 * width), nn.Linear(2 * width, width), nn.Linear(width, width)
+        require(
+            mask.shape[-1] == n,
+            f"all layers need the same tokens: {n} in the first, {mask.shape[-1]} here",
+        )
+        self.mixing, self.norm_1, self.norm_2 = (
+            mixing,
+            nn.LayerNorm(width),
+            nn.LayerNorm(width),
+        )
+        self.up, self.down, self.out = (
+            nn.Linear(width, 2 * width),
+            nn.Linear(2 * width, width),
+            nn.Linear(width, width),
+        )
         self.register_buffer("mask", mask, persistent=False)
         if isinstance(mixing, Attend):
             heads = len(mixing.steps)
-            require(width % heads == 0, f"heads must divide the width {width}, got {heads}")
+            require(
+                width % heads == 0, f"heads must divide the width {width}, got {heads}"
+            )
             self.qkv = nn.Linear(width, 3 * width)
         elif isinstance(mixing, Project):
             self.between = nn.Parameter(torch.randn(n, n) / n**0.5)
         else:
-            self.filter = nn.Parameter(torch.randn(width, 1, mixing.width) / mixing.width**0.5)
+            self.filter = nn.Parameter(
+                torch.randn(width, 1, mixing.width) / mixing.width**0.5
+            )
 
     def forward(self, x: Float[Tensor, "batch n d"]) -> Float[Tensor, "batch n d"]:
         """The state after the layer.
@@ -202,8 +236,14 @@ class Block(nn.Module):
         if isinstance(self.mixing, Project):
             return (self.between * self.mask) @ x
         if isinstance(self.mixing, Convolve):
-            return F.conv1d(F.pad(x.mT, _sides(self.mixing)), self.filter, groups=x.shape[-1]).mT
-        q, k, v = self.qkv(x).unflatten(-1, (3, len(self.mixing.steps), -1)).permute(2, 0, 3, 1, 4)
+            return F.conv1d(
+                F.pad(x.mT, _sides(self.mixing)), self.filter, groups=x.shape[-1]
+            ).mT
+        q, k, v = (
+            self.qkv(x)
+            .unflatten(-1, (3, len(self.mixing.steps), -1))
+            .permute(2, 0, 3, 1, 4)
+        )
         return _attention(q, k, v, self.mixing, self.mask).transpose(1, 2).flatten(-2)
 
 
@@ -218,5 +258,12 @@ def _attention(q: Tensor, k: Tensor, v: Tensor, mixing: Attend, mask: Tensor) ->
 def _sides(mixing: Convolve) -> tuple[int, int]:
     """How many tokens the filter covers before and after."""
     require(mixing.width >= 1, f"width must be at least 1, got {mixing.width}")
-    require(mixing.causal or mixing.width % 2, f"width must be odd unless causal, got {mixing.width}")
-    return (mixing.width - 1, 0) if mixing.causal else (mixing.width // 2, mixing.width // 2)
+    require(
+        mixing.causal or mixing.width % 2,
+        f"width must be odd unless causal, got {mixing.width}",
+    )
+    return (
+        (mixing.width - 1, 0)
+        if mixing.causal
+        else (mixing.width // 2, mixing.width // 2)
+    )

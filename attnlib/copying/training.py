@@ -32,7 +32,13 @@ def copy_targets(x: Int[Tensor, "batch n"]) -> Int[Tensor, "batch n"]:
 
 
 def train(
-    network: Network, draw: Callable, *, steps: int, rate: float = 5e-3, every: int = 20, progress: bool = False
+    network: Network,
+    draw: Callable,
+    *,
+    steps: int,
+    rate: float = 5e-3,
+    every: int = 20,
+    progress: bool = False,
 ) -> list[float]:
     """Trains a network in place by AdamW: 50 steps of warm-up, the last two fifths falling to zero.
 
@@ -45,7 +51,10 @@ def train(
     Source:  Loshchilov and Hutter 2019 for AdamW, as in torch; the schedule is ours.
     Page:    notebooks/sparse_universality/copying_task
     """
-    require(every >= 1 and steps >= 1 and steps % every == 0, f"steps must be a positive multiple of every = {every}, got {steps}")
+    require(
+        every >= 1 and steps >= 1 and steps % every == 0,
+        f"steps must be a positive multiple of every = {every}, got {steps}",
+    )
     optimizer = torch.optim.AdamW(network.parameters(), lr=rate, betas=(0.9, 0.98))
     curve, total = [], 0.0
     for step in tqdm(range(steps), delay=3, leave=False, disable=not progress):
@@ -63,12 +72,18 @@ def train(
 
 
 def _loss(network: Network, tokens: Tensor, targets: Tensor) -> Tensor:
-    return F.cross_entropy(network(tokens).flatten(0, 1), targets.flatten(), ignore_index=IGNORED)
+    return F.cross_entropy(
+        network(tokens).flatten(0, 1), targets.flatten(), ignore_index=IGNORED
+    )
 
 
 @torch.no_grad()
 def evaluate(
-    network: Network, tokens: Int[Tensor, "batch n"], targets: Int[Tensor, "batch n"], *, size: int = 256
+    network: Network,
+    tokens: Int[Tensor, "batch n"],
+    targets: Int[Tensor, "batch n"],
+    *,
+    size: int = 256,
 ) -> tuple[float, float]:
     """Accuracy and loss over the targets that count.
 

@@ -8,8 +8,19 @@ from importlib.resources import files
 from typing import Any
 
 from attnlib._require import require
-from attnlib.data.checkpoints import SAMPLE, Checkpoint, checkpoint_states, convert, load_checkpoint  # noqa: F401 (public here)
-from attnlib.data.tiny import TinyModel, attention_heads, attention_maps, load_tiny_model  # noqa: F401
+from attnlib.data.checkpoints import (
+    SAMPLE,
+    Checkpoint,
+    checkpoint_states,
+    convert,
+    load_checkpoint,
+)  # noqa: F401 (public here)
+from attnlib.data.tiny import (
+    TinyModel,
+    attention_heads,
+    attention_maps,
+    load_tiny_model,
+)  # noqa: F401
 
 
 def load_result(name: str) -> dict[str, Any]:
@@ -23,7 +34,18 @@ def load_result(name: str) -> dict[str, Any]:
     Page:    book/how_to_run
     """
     folder = files("attnlib.data").joinpath("results")
-    stored = sorted(entry.name.removesuffix(".json") for entry in folder.iterdir() if entry.name.endswith(".json")) if folder.is_dir() else []
-    require(isinstance(name, str) and re.fullmatch(r"\w+", name) is not None, f"name must be a word, got {name!r}")
+    stored = (
+        sorted(
+            entry.name.removesuffix(".json")
+            for entry in folder.iterdir()
+            if entry.name.endswith(".json")
+        )
+        if folder.is_dir()
+        else []
+    )
+    require(
+        isinstance(name, str) and re.fullmatch(r"\w+", name) is not None,
+        f"name must be a word, got {name!r}",
+    )
     require(name in stored, f"no stored result {name!r}; there are {stored}")
     return json.loads(folder.joinpath(f"{name}.json").read_text(encoding="utf-8"))

@@ -43,7 +43,13 @@ class Checkpoint(NamedTuple):
     depth: int
 
 
-def load_checkpoint(name: str, *, download: bool = True, pretrained: bool = True, dtype: torch.dtype = torch.float64) -> Checkpoint:
+def load_checkpoint(
+    name: str,
+    *,
+    download: bool = True,
+    pretrained: bool = True,
+    dtype: torch.dtype = torch.float64,
+) -> Checkpoint:
     """A public checkpoint by its name on the Hugging Face hub.
 
     Args:    name: such as "bert-base-cased", "roberta-base", "albert-base-v2" or "xlnet-base-cased".
@@ -55,24 +61,44 @@ def load_checkpoint(name: str, *, download: bool = True, pretrained: bool = True
              neither here nor to be had; ValueError for a model that is of no known kind.
     Page:    notebooks/path_decomposition/escaping_collapse
     """
-    require(isinstance(name, str) and name, f"name must be the name of a checkpoint, got {name!r}")
+    require(
+        isinstance(name, str) and name,
+        f"name must be the name of a checkpoint, got {name!r}",
+    )
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # tqdm's, about widgets, with a path of the machine
+            warnings.simplefilter(
+                "ignore"
+            )  # tqdm's, about widgets, with a path of the machine
             import transformers
     except ImportError:
-        raise RuntimeError(f"{name}: transformers is not installed; pip install 'attnlib[checkpoints]'") from None
+        raise RuntimeError(
+            f"{name}: transformers is not installed; pip install 'attnlib[checkpoints]'"
+        ) from None
     here = {"local_files_only": not download}
     try:
         config = transformers.AutoConfig.from_pretrained(name, **here)
-        require(config.model_type in KINDS, f"{name} is of kind {config.model_type!r}; known are {sorted(KINDS)}")
+        require(
+            config.model_type in KINDS,
+            f"{name} is of kind {config.model_type!r}; known are {sorted(KINDS)}",
+        )
         plain = transformers.AutoModel
-        model = plain.from_pretrained(name, **here) if pretrained else plain.from_config(config)
+        model = (
+            plain.from_pretrained(name, **here)
+            if pretrained
+            else plain.from_config(config)
+        )
         tokeniser = transformers.AutoTokenizer.from_pretrained(name, **here)
     except ImportError as error:
-        raise RuntimeError(f"{name}: a package that its tokeniser needs is not installed: {error}") from error
+        raise RuntimeError(
+            f"{name}: a package that its tokeniser needs is not installed: {error}"
+        ) from error
     except OSError as error:
-        why = "could not be fetched: is there a network?" if download else "not on this machine; download=True fetches it"
+        why = (
+            "could not be fetched: is there a network?"
+            if download
+            else "not on this machine; download=True fetches it"
+        )
         raise RuntimeError(f"{name}: {why}") from error
     encode = lambda text: torch.tensor(tokeniser(text)["input_ids"])
     return convert(model.to(dtype), name=name)._replace(encode=encode)
@@ -91,17 +117,27 @@ def convert(model: Any, *, name: str = "") -> Checkpoint:
     kind = getattr(getattr(model, "config", None), "model_type", type(model).__name__)
     require(kind in KINDS, f"model must be one of {sorted(KINDS)}, got {kind!r}")
     bare = hasattr(model, "layer") or hasattr(model, "encoder")
-    require(bare, f"{type(model).__name__} has a head: convert the model inside it, such as model.base_model")
+    require(
+        bare,
+        f"{type(model).__name__} has a head: convert the model inside it, such as model.base_model",
+    )
     plain = not getattr(model.config, "is_decoder", False)
     require(plain, "a decoder masks its tokens: only encoders are converted")
     positions = getattr(model.config, "position_embedding_type", None) or "absolute"
-    require(positions == "absolute", f"only absolute positions are converted, got {positions!r}")
+    require(
+        positions == "absolute",
+        f"only absolute positions are converted, got {positions!r}",
+    )
     with torch.no_grad():
         return KINDS[kind](model.eval().requires_grad_(False), name)
 
 
 def checkpoint_states(
-    checkpoint: Checkpoint, x: Float[Tensor, "n d"], *, skip: bool = True, feed_forward: bool = True
+    checkpoint: Checkpoint,
+    x: Float[Tensor, "n d"],
+    *,
+    skip: bool = True,
+    feed_forward: bool = True,
 ) -> Float[Tensor, "layers n d"]:
     """The tokens after each layer.
 
@@ -120,13 +156,25 @@ def checkpoint_states(
     return torch.stack(states)
 
 
-def _tuples(parts: list[tuple[Layer, Mlp, tuple[Norm, Norm]]], embed: Callable, name: str) -> Checkpoint:
+def _tuples(
+    parts: list[tuple[Layer, Mlp, tuple[Norm, Norm]]], embed: Callable, name: str
+) -> Checkpoint:
     layers, mlps, norms = (list(column) for column in zip(*parts))
 
     def step(x: Tensor, l: int, skip: bool, feed_forward: bool) -> Tensor:
         if feed_forward:
-            return forward(x, layers[l : l + 1], skip=skip, mlps=mlps[l : l + 1], mlp_skip=True, norms=norms[l : l + 1], check=False)
-        return forward(x, layers[l : l + 1], skip=skip, norms=[(norms[l][0], None)], check=False)
+            return forward(
+                x,
+                layers[l : l + 1],
+                skip=skip,
+                mlps=mlps[l : l + 1],
+                mlp_skip=True,
+                norms=norms[l : l + 1],
+                check=False,
+            )
+        return forward(
+            x, layers[l : l + 1], skip=skip, norms=[(norms[l][0], None)], check=False
+        )
 
     return Checkpoint(name, layers, mlps, norms, embed, None, step, len(layers))
 
@@ -139,7 +187,14 @@ def _attention(query, key, value, dense, heads: int) -> Layer:
     """Four torch.nn.Linear as a Layer."""
     split = lambda linear: linear.weight.T.unflatten(1, (heads, -1)).transpose(0, 1)
     biases = (linear.bias.unflatten(0, (heads, -1)) for linear in (query, key, value))
-    return Layer(split(query), split(key), split(value), dense.weight.T.unflatten(0, (heads, -1)), *biases, dense.bias)
+    return Layer(
+        split(query),
+        split(key),
+        split(value),
+        dense.weight.T.unflatten(0, (heads, -1)),
+        *biases,
+        dense.bias,
+    )
 
 
 def _mlp(into, out, activation) -> Mlp:
@@ -149,11 +204,21 @@ def _mlp(into, out, activation) -> Mlp:
 def _bert(model, name: str) -> Checkpoint:
     def part(block):
         own, after = block.attention.self, block.attention.output
-        layer = _attention(own.query, own.key, own.value, after.dense, model.config.num_attention_heads)
-        mlp = _mlp(block.intermediate.dense, block.output.dense, block.intermediate.intermediate_act_fn)
+        layer = _attention(
+            own.query, own.key, own.value, after.dense, model.config.num_attention_heads
+        )
+        mlp = _mlp(
+            block.intermediate.dense,
+            block.output.dense,
+            block.intermediate.intermediate_act_fn,
+        )
         return layer, mlp, (_norm(after.LayerNorm), _norm(block.output.LayerNorm))
 
-    return _tuples([part(block) for block in model.encoder.layer], lambda ids: model.embeddings(ids[None])[0], name)
+    return _tuples(
+        [part(block) for block in model.encoder.layer],
+        lambda ids: model.embeddings(ids[None])[0],
+        name,
+    )
 
 
 def _albert(model, name: str) -> Checkpoint:
@@ -161,18 +226,32 @@ def _albert(model, name: str) -> Checkpoint:
 
     def part(block):
         own = block.attention
-        layer = _attention(own.query, own.key, own.value, own.dense, c.num_attention_heads)
-        return layer, _mlp(block.ffn, block.ffn_output, block.activation), (_norm(own.LayerNorm), _norm(block.full_layer_layer_norm))
+        layer = _attention(
+            own.query, own.key, own.value, own.dense, c.num_attention_heads
+        )
+        return (
+            layer,
+            _mlp(block.ffn, block.ffn_output, block.activation),
+            (_norm(own.LayerNorm), _norm(block.full_layer_layer_norm)),
+        )
 
     groups = [group.albert_layers for group in model.encoder.albert_layer_groups]
-    order = [groups[int(i * c.num_hidden_groups / c.num_hidden_layers)] for i in range(c.num_hidden_layers)]
-    embed = lambda ids: model.encoder.embedding_hidden_mapping_in(model.embeddings(ids[None]))[0]
+    order = [
+        groups[int(i * c.num_hidden_groups / c.num_hidden_layers)]
+        for i in range(c.num_hidden_layers)
+    ]
+    embed = lambda ids: model.encoder.embedding_hidden_mapping_in(
+        model.embeddings(ids[None])
+    )[0]
     return _tuples([part(block) for group in order for block in group], embed, name)
 
 
 def _xlnet(model, name: str) -> Checkpoint:
     """Its logits hold relative positions, which the book's layers do not have: a step runs the model's own parts."""
-    require(model.config.attn_type == "bi", f"only two-sided attention is converted, got {model.config.attn_type!r}")
+    require(
+        model.config.attn_type == "bi",
+        f"only two-sided attention is converted, got {model.config.attn_type!r}",
+    )
 
     def step(x: Tensor, l: int, skip: bool, feed_forward: bool) -> Tensor:
         block, n = model.layer[l], len(x)

@@ -17,10 +17,19 @@ WHERE = (
 )
 NAMES = "jordan paris florence chelsea austin georgia sydney madison lincoln virginia".split()
 FIRST = "anna boris clara david emma".split()
-VERBS, DAYS = "praised blamed joined left".split(), "monday tuesday friday sunday".split()
+VERBS, DAYS = (
+    "praised blamed joined left".split(),
+    "monday tuesday friday sunday".split(),
+)
 PATTERNS = (  # a capital names a slot: P person, O organisation, L place, F first name, V verb, D day
-    "P said that profits rose on D", "mr P will visit L on D", "F P V O last D", "O beat O by two goals on D",
-    "shares of O fell after talks in L", "rain fell across L and L on D", "P V O in L", "F P left O for O",
+    "P said that profits rose on D",
+    "mr P will visit L on D",
+    "F P V O last D",
+    "O beat O by two goals on D",
+    "shares of O fell after talks in L",
+    "rain fell across L and L on D",
+    "P V O in L",
+    "F P left O for O",
 )
 
 
@@ -58,14 +67,22 @@ def load_conll(path: str | Path | None = None) -> Tagged:
     Page:    notebooks/one_layer_memorization/reviewers_questions
     """
     file = None if path is None else Path(path)
-    require(file is not None and file.is_file(), f"path must be a file in CoNLL format, got {path!r}. {WHERE}")
+    require(
+        file is not None and file.is_file(),
+        f"path must be a file in CoNLL format, got {path!r}. {WHERE}",
+    )
     words, tags = [[]], [[]]
     for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), 1):
         columns = line.split()
         if not columns or columns[0] == "-DOCSTART-":
-            words, tags = (words, tags) if not words[-1] else ([*words, []], [*tags, []])
+            words, tags = (
+                (words, tags) if not words[-1] else ([*words, []], [*tags, []])
+            )
             continue
-        require(len(columns) >= 2, f"line {number} of {file.name} has one column, {line.strip()!r}; word and tag are needed")
+        require(
+            len(columns) >= 2,
+            f"line {number} of {file.name} has one column, {line.strip()!r}; word and tag are needed",
+        )
         words[-1].append(columns[0])
         tags[-1].append(columns[-1])
     kept = [(w, t) for w, t in zip(words, tags) if w]
@@ -89,15 +106,30 @@ def generate_entities(count: int, *, generator: torch.Generator) -> Tagged:
         for slot in pick(PATTERNS).split():
             if slot in "POL":
                 sentence.append(pick([n for n in NAMES if n not in sentence]))
-                tags.append({"P": "I-PER" if tags[-1:] == ["B-PER"] else "B-PER", "O": "B-ORG", "L": "B-LOC"}[slot])
+                tags.append(
+                    {
+                        "P": "I-PER" if tags[-1:] == ["B-PER"] else "B-PER",
+                        "O": "B-ORG",
+                        "L": "B-LOC",
+                    }[slot]
+                )
             else:
-                sentence.append(pick({"F": FIRST, "V": VERBS, "D": DAYS}.get(slot, [slot])))
+                sentence.append(
+                    pick({"F": FIRST, "V": VERBS, "D": DAYS}.get(slot, [slot]))
+                )
                 tags.append("B-PER" if slot == "F" else "O")
         seen[tuple(sentence)] = tags
     return Tagged([list(s) for s in seen], list(seen.values()))
 
 
-def encode(tagged: Tagged, d: int = 16, *, positions: bool, generator: torch.Generator, dtype: torch.dtype = torch.float64) -> Encoded:
+def encode(
+    tagged: Tagged,
+    d: int = 16,
+    *,
+    positions: bool,
+    generator: torch.Generator,
+    dtype: torch.dtype = torch.float64,
+) -> Encoded:
     """Random vectors for the words, plus others for the places if positions are asked for; short sentences are padded.
 
     Args:    tagged: sentences.   d: features.   positions: add a vector that depends on the place.   generator: draws the
@@ -107,17 +139,28 @@ def encode(tagged: Tagged, d: int = 16, *, positions: bool, generator: torch.Gen
     Page:    notebooks/one_layer_memorization/reviewers_questions
     """
     sizes = [len(s) for s in tagged.words]
-    require(sizes and min(sizes) >= 1, "tagged must hold at least one sentence, and no empty one")
-    require(sizes == [len(t) for t in tagged.tags], "words and tags must have the same lengths")
+    require(
+        sizes and min(sizes) >= 1,
+        "tagged must hold at least one sentence, and no empty one",
+    )
+    require(
+        sizes == [len(t) for t in tagged.tags],
+        "words and tags must have the same lengths",
+    )
     require(d >= 1, f"d must be at least 1, got {d}")
     known = {w: i for i, w in enumerate(sorted({w for s in tagged.words for w in s}))}
     names = sorted({t for s in tagged.tags for t in s})
     vectors = torch.randn(len(known) + max(sizes), d, generator=generator, dtype=dtype)
-    x, mask = torch.zeros(len(sizes), max(sizes), d, dtype=dtype), torch.zeros(len(sizes), max(sizes), dtype=torch.bool)
+    x, mask = (
+        torch.zeros(len(sizes), max(sizes), d, dtype=dtype),
+        torch.zeros(len(sizes), max(sizes), dtype=torch.bool),
+    )
     labels = torch.zeros(len(sizes), max(sizes), dtype=torch.long)
     for i, (words, tags) in enumerate(zip(*tagged)):
         x[i, : len(words)] = vectors[[known[w] for w in words]]
-        x[i, : len(words)] += vectors[len(known) : len(known) + len(words)] if positions else 0
+        x[i, : len(words)] += (
+            vectors[len(known) : len(known) + len(words)] if positions else 0
+        )
         labels[i, : len(words)] = torch.tensor([names.index(t) for t in tags])
         mask[i, : len(words)] = True
     return Encoded(x, labels, mask, names)

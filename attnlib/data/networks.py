@@ -23,12 +23,20 @@ def load_reader(name: str, *, dtype: torch.dtype = torch.float32) -> Reader:
     Page:    notebooks/path_decomposition/path_efficacy
     """
     stored = load_result(name)["result"]
-    require({"shapes", "float16", "sha256"} <= set(stored), f"the stored result {name!r} holds no network")
+    require(
+        {"shapes", "float16", "sha256"} <= set(stored),
+        f"the stored result {name!r} holds no network",
+    )
     raw = base64.b64decode(stored["float16"])
     found = hashlib.sha256(raw).hexdigest()
-    require(found == stored["sha256"], f"the weights of {name!r} are damaged: sha256 {found[:12]}..., not {stored['sha256'][:12]}...")
+    require(
+        found == stored["sha256"],
+        f"the weights of {name!r} are damaged: sha256 {found[:12]}..., not {stored['sha256'][:12]}...",
+    )
     numbers = torch.frombuffer(bytearray(raw), dtype=torch.float16).to(dtype)
     sizes = [torch.Size(shape).numel() for shape in stored["shapes"]]
-    embed, position, readout, bias, *rest = (t.view(s) for t, s in zip(numbers.split(sizes), stored["shapes"]))
+    embed, position, readout, bias, *rest = (
+        t.view(s) for t, s in zip(numbers.split(sizes), stored["shapes"])
+    )
     layers = [Layer(*rest[i : i + 8]) for i in range(0, len(rest), 8)]
     return Reader(embed, position, layers, readout, bias)

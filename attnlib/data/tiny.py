@@ -16,7 +16,9 @@ from attnlib._require import require
 from attnlib.attention import forward
 from attnlib.data.checkpoints import Checkpoint
 
-CHARACTERS = "\n" + "".join(map(chr, range(32, 127)))  # what the model reads; anything else is one character of its own
+CHARACTERS = "\n" + "".join(
+    map(chr, range(32, 127))
+)  # what the model reads; anything else is one character of its own
 UNKNOWN, MASK = len(CHARACTERS), len(CHARACTERS) + 1
 
 
@@ -32,8 +34,14 @@ class TinyModel(nn.Module):
 
     def __init__(self, layers: int, heads: int, width: int, *, seed: int = 0):
         super().__init__()
-        require(min(layers, heads, width) >= 1, f"sizes must be at least one, got {layers, heads, width}")
-        require(width % (2 * heads) == 0, f"width must be an even multiple of heads, got {width} and {heads}")
+        require(
+            min(layers, heads, width) >= 1,
+            f"sizes must be at least one, got {layers, heads, width}",
+        )
+        require(
+            width % (2 * heads) == 0,
+            f"width must be an even multiple of heads, got {width} and {heads}",
+        )
         self.sample: list[str] = []
         self.log: dict[str, Any] = {}
         self.embed = nn.Embedding(MASK + 1, width)
@@ -85,7 +93,10 @@ class Block(nn.Module):
         super().__init__()
         self.size = width // heads
         self.norm_1, self.norm_2 = nn.LayerNorm(width), nn.LayerNorm(width)
-        self.qkv, self.out = nn.Linear(width, 3 * width, bias=False), nn.Linear(width, width, bias=False)
+        self.qkv, self.out = (
+            nn.Linear(width, 3 * width, bias=False),
+            nn.Linear(width, width, bias=False),
+        )
         self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
 
     def heads(self, x: Float[Tensor, "*batch n d"]) -> list[Tensor]:
@@ -95,7 +106,10 @@ class Block(nn.Module):
         Returns: [q, k, v], each (*batch, heads, n, d / heads).
         Page:    notebooks/jl_low_rank/spectra_and_linformer
         """
-        q, k, v = (t.unflatten(-1, (-1, self.size)).transpose(-3, -2) for t in self.qkv(x).chunk(3, -1))
+        q, k, v = (
+            t.unflatten(-1, (-1, self.size)).transpose(-3, -2)
+            for t in self.qkv(x).chunk(3, -1)
+        )
         return [rotate(q), rotate(k), v]
 
     def attend(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
@@ -133,7 +147,9 @@ def rotate(x: Float[Tensor, "*batch n d"]) -> Float[Tensor, "*batch n d"]:
     frequency = 10000.0 ** (-torch.arange(half, device=x.device, dtype=x.dtype) / half)
     angle = torch.arange(n, device=x.device, dtype=x.dtype)[:, None] * frequency
     a, b = x[..., :half], x[..., half:]
-    return torch.cat([a * angle.cos() - b * angle.sin(), a * angle.sin() + b * angle.cos()], -1)
+    return torch.cat(
+        [a * angle.cos() - b * angle.sin(), a * angle.sin() + b * angle.cos()], -1
+    )
 
 
 def encode(text: str) -> Int[Tensor, "n"]:
@@ -150,7 +166,9 @@ def encode(text: str) -> Int[Tensor, "n"]:
     return torch.tensor([table.get(character, UNKNOWN) for character in text])
 
 
-def hide(tokens: Int[Tensor, "*batch n"], *, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+def hide(
+    tokens: Int[Tensor, "*batch n"], *, generator: torch.Generator
+) -> tuple[Tensor, Tensor]:
     """Tokens with 15% of the places chosen, and which: of these 80% become MASK, 10% a random character, 10% stay.
 
     Args:    tokens: (*batch, n).   generator: source of randomness.
@@ -164,7 +182,9 @@ def hide(tokens: Int[Tensor, "*batch n"], *, generator: torch.Generator) -> tupl
     return hidden, u < 0.15
 
 
-def masked_loss(model: TinyModel, tokens: Int[Tensor, "*batch n"], *, generator: torch.Generator) -> Float[Tensor, ""]:
+def masked_loss(
+    model: TinyModel, tokens: Int[Tensor, "*batch n"], *, generator: torch.Generator
+) -> Float[Tensor, ""]:
     """Mean cross-entropy in nats at the hidden places.
 
     Args:    model: tokens to logits.   tokens: (*batch, n).   generator: chooses the places.
@@ -205,7 +225,9 @@ def attention_heads(model: TinyModel, text: str) -> tuple[Tensor, Tensor, Tensor
     return model.heads(encode(text).to(model.embed.weight.device))
 
 
-def attention_maps(model: TinyModel | Checkpoint, text: str) -> Float[Tensor, "layers h n n"]:
+def attention_maps(
+    model: TinyModel | Checkpoint, text: str
+) -> Float[Tensor, "layers h n n"]:
     """The attention matrix of every head on a text.
 
     Args:    model: by load_tiny_model (model.double() gives float64 maps), or by load_checkpoint.   text: n characters
@@ -216,10 +238,24 @@ def attention_maps(model: TinyModel | Checkpoint, text: str) -> Float[Tensor, "l
     Page:    notebooks/jl_low_rank/spectra_and_linformer
     """
     if isinstance(model, Checkpoint):
-        require(isinstance(text, str) and text != "", f"text must be a str with at least one character, got {text!r}")
-        require(model.layers is not None, f"{model.name}: its logits hold relative positions, which the book's layers do not have")
+        require(
+            isinstance(text, str) and text != "",
+            f"text must be a str with at least one character, got {text!r}",
+        )
+        require(
+            model.layers is not None,
+            f"{model.name}: its logits hold relative positions, which the book's layers do not have",
+        )
         x = model.embed(model.encode(text)[:512])
-        _, maps = forward(x, model.layers, skip=True, mlps=model.mlps, mlp_skip=True, norms=model.norms, return_attention=True)
+        _, maps = forward(
+            x,
+            model.layers,
+            skip=True,
+            mlps=model.mlps,
+            mlp_skip=True,
+            norms=model.norms,
+            return_attention=True,
+        )
         return torch.stack(maps)
     q, k, _ = attention_heads(model, text)
     return torch.softmax(q @ k.mT / math.sqrt(q.shape[-1]), -1)

@@ -40,7 +40,9 @@ def linear_attention(
     return _features(F.elu(q) + 1, F.elu(k) + 1, v, causal, chunk, padding, check)
 
 
-def positive_features(x: Float[Tensor, "*batch n d"], w: Float[Tensor, "m d"]) -> Float[Tensor, "*batch n m"]:
+def positive_features(
+    x: Float[Tensor, "*batch n d"], w: Float[Tensor, "m d"]
+) -> Float[Tensor, "*batch n m"]:
     """Features whose products estimate exp(x'y) without bias, and are never negative.
 
         phi(x)_f = exp(w_f'x - |x|^2 / 2) / sqrt(m)
@@ -89,30 +91,65 @@ def performer_attention(
     _check(q, k, v, padding, check)
     _at_least_one(features=features)
     root = _scale(q, scale)
-    require(root >= 0, f"scale must not be negative: its square root goes to both sides, got {scale}")
-    w = torch.randn(features, q.shape[-1], generator=generator, dtype=q.dtype, device=q.device)
+    require(
+        root >= 0,
+        f"scale must not be negative: its square root goes to both sides, got {scale}",
+    )
+    w = torch.randn(
+        features, q.shape[-1], generator=generator, dtype=q.dtype, device=q.device
+    )
     f, g = (_log_features(t * math.sqrt(root), w) for t in (q, k))
-    shift = (w.square().sum(-1) / 2 - math.log(torch.finfo(q.dtype).max) / 2).clamp_min(0)  # bounds g, whatever the key
+    shift = (w.square().sum(-1) / 2 - math.log(torch.finfo(q.dtype).max) / 2).clamp_min(
+        0
+    )  # bounds g, whatever the key
     f = f + shift
-    return _features((f - f.amax(-1, keepdim=True).detach()).exp(), (g - shift).exp(), v, causal, chunk, padding, check)
+    return _features(
+        (f - f.amax(-1, keepdim=True).detach()).exp(),
+        (g - shift).exp(),
+        v,
+        causal,
+        chunk,
+        padding,
+        check,
+    )
 
 
 def _log_features(x: Tensor, w: Tensor) -> Tensor:
     return x @ w.mT - x.square().sum(-1, keepdim=True) / 2
 
 
-def _features(f: Tensor, g: Tensor, v: Tensor, causal: bool, chunk: int, padding: Tensor | None, check: bool) -> Tensor:
+def _features(
+    f: Tensor,
+    g: Tensor,
+    v: Tensor,
+    causal: bool,
+    chunk: int,
+    padding: Tensor | None,
+    check: bool,
+) -> Tensor:
     """Rows f_i' sum_j g_j v_j' / f_i' sum_j g_j; a column of ones beside v carries the denominator."""
     _at_least_one(chunk=chunk)
     n, v = v.shape[-2], F.pad(v, (0, 1), value=1.0)
     g = g if padding is None else g * padding.unsqueeze(-1)
     if causal:
-        f, g, v = (F.pad(t, (0, 0, 0, -n % chunk)).unflatten(-2, (-1, chunk)) for t in (f, g, v))
+        f, g, v = (
+            F.pad(t, (0, 0, 0, -n % chunk)).unflatten(-2, (-1, chunk))
+            for t in (f, g, v)
+        )
         sums = g.mT @ v
-        past = torch.cat([torch.zeros_like(sums[..., :1, :, :]), sums.cumsum(-3)[..., :-1, :, :]], -3)
+        past = torch.cat(
+            [torch.zeros_like(sums[..., :1, :, :]), sums.cumsum(-3)[..., :-1, :, :]], -3
+        )
         y = (f @ past + (f @ g.mT).tril() @ v).flatten(-3, -2)[..., :n, :]
     else:
         y = f @ (g.mT @ v)
     below, real = y[..., -1:], True if padding is None else padding.unsqueeze(-1)
-    require(not check or bool(((below > 0) | ~torch.as_tensor(real)).all()), f"all weights of a row underflow to zero in {v.dtype}")
-    return y[..., :-1] / below if padding is None else torch.where(real, y[..., :-1] / below.where(real, 1), 0)
+    require(
+        not check or bool(((below > 0) | ~torch.as_tensor(real)).all()),
+        f"all weights of a row underflow to zero in {v.dtype}",
+    )
+    return (
+        y[..., :-1] / below
+        if padding is None
+        else torch.where(real, y[..., :-1] / below.where(real, 1), 0)
+    )

@@ -14,8 +14,13 @@ from attnlib.sparse import _at_least_one, _check, _scale
 
 Buckets = int | tuple[int, ...]
 
+
 def lsh_buckets(
-    qk: Float[Tensor, "*batch n d"], buckets: Buckets, *, rounds: int = 1, generator: torch.Generator
+    qk: Float[Tensor, "*batch n d"],
+    buckets: Buckets,
+    *,
+    rounds: int = 1,
+    generator: torch.Generator,
 ) -> Int[Tensor, "rounds *batch n"]:
     """The bucket of each token in each round: which of b random directions and their negatives is nearest.
 
@@ -34,9 +39,18 @@ def lsh_buckets(
     tokens(qk)
     found, unit = 0, 1
     for b in factors:
-        R = torch.randn(rounds, qk.shape[-1], b // 2, generator=generator, dtype=qk.dtype, device=qk.device)
+        R = torch.randn(
+            rounds,
+            qk.shape[-1],
+            b // 2,
+            generator=generator,
+            dtype=qk.dtype,
+            device=qk.device,
+        )
         turned = qk.unsqueeze(0) @ R.view(rounds, *[1] * (qk.dim() - 2), *R.shape[1:])
-        best = turned.abs().argmax(-1)  # of x R and -x R the larger entry is the one of larger size
+        best = turned.abs().argmax(
+            -1
+        )  # of x R and -x R the larger entry is the one of larger size
         negative = turned.gather(-1, best.unsqueeze(-1)).squeeze(-1) < 0
         found, unit = found + unit * (best + negative * (b // 2)), unit * b
     return found
@@ -72,12 +86,21 @@ def lsh_sets(
         ids = torch.where(padding, ids, ids.max() + 1)
     place = torch.arange(n, device=ids.device)
     same = ids.unsqueeze(-1) == ids.unsqueeze(-2)
-    before = (ids.unsqueeze(-1) > ids.unsqueeze(-2)) & (not within) | same & (place < place[:, None])
+    before = (ids.unsqueeze(-1) > ids.unsqueeze(-2)) & (not within) | same & (
+        place < place[:, None]
+    )
     piece = before.sum(-1) // chunk
     behind = piece.unsqueeze(-1) - piece.unsqueeze(-2)
-    sets, diagonal = same & ((behind == 0) | (behind == 1)), torch.eye(n, dtype=torch.bool, device=ids.device)
+    sets, diagonal = (
+        same & ((behind == 0) | (behind == 1)),
+        torch.eye(n, dtype=torch.bool, device=ids.device),
+    )
     sets = sets & (place <= place[:, None]) if causal else sets
-    sets = sets if padding is None else sets & padding.unsqueeze(-2) & padding.unsqueeze(-1)
+    sets = (
+        sets
+        if padding is None
+        else sets & padding.unsqueeze(-2) & padding.unsqueeze(-1)
+    )
     others = sets & ~diagonal
     return others | diagonal & (attend_self | ~others.any(-1, keepdim=True).any(0))
 
@@ -123,14 +146,23 @@ def lsh_attention(
     _at_least_one(chunk=chunk, rounds=rounds)
     require(chunk <= n, f"chunk must be at most n = {n}, got {chunk}")
     ids = lsh_buckets(qk.detach(), buckets, rounds=rounds, generator=generator)
-    ids = ids if padding is None else torch.where(padding, ids, b)  # a bucket of its own, the last
+    ids = (
+        ids if padding is None else torch.where(padding, ids, b)
+    )  # a bucket of its own, the last
     seat = _seats(ids, chunk, causal)
     who, code = _seated(seat, ids, chunk, b)
-    q, k, values = (_take(t, who) for t in (qk * _scale(qk, scale), F.normalize(qk, dim=-1), v))
-    logits = _mask(q @ _pair(k).mT, who, code, n, causal, attend_self, correct_duplicates)
+    q, k, values = (
+        _take(t, who) for t in (qk * _scale(qk, scale), F.normalize(qk, dim=-1), v)
+    )
+    logits = _mask(
+        q @ _pair(k).mT, who, code, n, causal, attend_self, correct_duplicates
+    )
     lse = torch.logsumexp(logits, -1, keepdim=True)
     out, back = (logits - lse).exp() @ _pair(values), seat.unsqueeze(-1)
-    lse, out = (t.flatten(-3, -2).gather(-2, back.expand(*seat.shape, t.shape[-1])) for t in (lse, out))
+    lse, out = (
+        t.flatten(-3, -2).gather(-2, back.expand(*seat.shape, t.shape[-1]))
+        for t in (lse, out)
+    )
     y = out.squeeze(0) if rounds == 1 else (torch.softmax(lse, 0) * out).sum(0)
     return y if padding is None else y * padding.unsqueeze(-1)
 
@@ -143,7 +175,9 @@ def _seats(ids: Tensor, chunk: int, within: bool) -> Tensor:
     if not within:
         return rank
     change = F.pad(ids.gather(-1, order).diff(dim=-1) != 0, (1, 0))
-    ids = torch.empty_like(ids).scatter_(-1, order, change.cumsum(-1))  # buckets numbered anew, without the empty ones
+    ids = torch.empty_like(ids).scatter_(
+        -1, order, change.cumsum(-1)
+    )  # buckets numbered anew, without the empty ones
     counts = torch.zeros_like(ids).scatter_add_(-1, ids, torch.ones_like(ids))
     whole = (counts + chunk - 1) // chunk * chunk
     return rank + ((whole - counts).cumsum(-1) - (whole - counts)).gather(-1, ids)
@@ -153,14 +187,18 @@ def _seated(seat: Tensor, ids: Tensor, chunk: int, b: int) -> tuple[Tensor, Tens
     """Who sits on each seat, (.., chunks, chunk), n for an empty one; and bucket * many + chunk of each token."""
     n, chunks = ids.shape[-1], int(seat.max()) // chunk + 1
     who = torch.full((*ids.shape[:-1], chunks * chunk), n, device=ids.device)
-    who = who.scatter_(-1, seat, torch.arange(n, device=ids.device).expand_as(seat)).unflatten(-1, (-1, chunk))
+    who = who.scatter_(
+        -1, seat, torch.arange(n, device=ids.device).expand_as(seat)
+    ).unflatten(-1, (-1, chunk))
     code = ids * (chunks + 2) + seat // chunk
     return who, code.int() if (b + 1) * (chunks + 2) < 2**31 else code
 
 
 def _take(t: Tensor, who: Tensor) -> Tensor:
     """Rows of t in the order of who, (rounds, *batch, chunks, chunk, d); empty seats get a row of zeros."""
-    t = F.pad(t, (0, 0, 0, 1)).expand(who.shape[0], *t.shape[:-2], t.shape[-2] + 1, t.shape[-1])
+    t = F.pad(t, (0, 0, 0, 1)).expand(
+        who.shape[0], *t.shape[:-2], t.shape[-2] + 1, t.shape[-1]
+    )
     index = who.flatten(-2).unsqueeze(-1).expand(*who.shape[:-2], -1, t.shape[-1])
     return t.gather(-2, index).unflatten(-2, who.shape[-2:])
 
@@ -171,11 +209,15 @@ def _pair(t: Tensor, empty: int = 0) -> Tensor:
     return torch.cat([t, torch.cat([first, t[..., :-1, :, :]], -3)], -2)
 
 
-def _mask(logits, who, code, n: int, causal: bool, attend_self: bool, correct: bool) -> Tensor:
+def _mask(
+    logits, who, code, n: int, causal: bool, attend_self: bool, correct: bool
+) -> Tensor:
     """-inf where a key is not in S_r(i), minus ln N_ij; itself, unless wanted, at a value that only a lone token keeps."""
     mine, theirs = who.unsqueeze(-1), _pair(who.unsqueeze(-1), n).mT
     if correct and len(code) > 1:
-        seen = torch.zeros_like(logits, dtype=torch.uint8 if len(code) < 256 else torch.int32)
+        seen = torch.zeros_like(
+            logits, dtype=torch.uint8 if len(code) < 256 else torch.int32
+        )
         for c in code:
             seen += _near(c.expand_as(code), who)
         logits = logits - seen.clamp_min(1).to(logits.dtype).log()
@@ -189,16 +231,30 @@ def _mask(logits, who, code, n: int, causal: bool, attend_self: bool, correct: b
 
 def _near(code: Tensor, who: Tensor) -> Tensor:
     """Same bucket, same chunk or the one before: codes (bucket * many + chunk) that differ by 0 or 1."""
-    c = F.pad(code, (0, 1), value=-9).gather(-1, who.flatten(-2)).view(who.shape).unsqueeze(-1)
+    c = (
+        F.pad(code, (0, 1), value=-9)
+        .gather(-1, who.flatten(-2))
+        .view(who.shape)
+        .unsqueeze(-1)
+    )
     theirs = _pair(c, -9).mT
     return (c == theirs) | (c == theirs + 1)
 
 
 def _factors(buckets: Buckets) -> tuple[int, ...]:
     factors = buckets if isinstance(buckets, tuple) else (buckets,)
-    require(len(factors) >= 1, "buckets must be an even integer or a tuple of them, got an empty tuple")
+    require(
+        len(factors) >= 1,
+        "buckets must be an even integer or a tuple of them, got an empty tuple",
+    )
     for b in factors:
         even = isinstance(b, int) and not isinstance(b, bool) and b >= 2 and b % 2 == 0
-        require(even, f"buckets must be even and at least 2, each factor too: directions come in pairs x, -x; got {buckets}")
-    require(math.prod(factors) <= 2**32, f"buckets must be at most 2^32 in all, got {buckets}")
+        require(
+            even,
+            f"buckets must be even and at least 2, each factor too: directions come in pairs x, -x; got {buckets}",
+        )
+    require(
+        math.prod(factors) <= 2**32,
+        f"buckets must be at most 2^32 in all, got {buckets}",
+    )
     return factors

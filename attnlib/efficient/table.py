@@ -5,8 +5,17 @@ from __future__ import annotations
 from attnlib._require import require
 
 SIZES = {  # the sizes that a row has
-    "dense": "", "linformer": "k", "nystrom": "k", "strided": "l", "fixed": "lc", "window": ("w", "tile"), "lsh": "rmb",
-    "linear": "", "linear causal": "m", "performer": "f", "gru": "",
+    "dense": "",
+    "linformer": "k",
+    "nystrom": "k",
+    "strided": "l",
+    "fixed": "lc",
+    "window": ("w", "tile"),
+    "lsh": "rmb",
+    "linear": "",
+    "linear causal": "m",
+    "performer": "f",
+    "gru": "",
 }
 DEFAULTS = {"c": 1, "tile": 32, "r": 1, "m": 64}
 
@@ -28,8 +37,13 @@ def flops(row: str, n: int, d: int, **sizes: int) -> int:
     """
     require(row in SIZES, f"row must be one of {list(SIZES)}, got {row!r}")
     s = {"k": 0, "l": 1, "w": 1, "b": 0, "f": 0} | DEFAULTS | sizes
-    fits = set(sizes) <= set(SIZES[row]) and set(SIZES[row]) - set(DEFAULTS) <= set(sizes)
-    require(fits, f"sizes of {row} must be {' '.join(SIZES[row]) or 'none'} ({DEFAULTS} may be left out), got {sizes}")
+    fits = set(sizes) <= set(SIZES[row]) and set(SIZES[row]) - set(DEFAULTS) <= set(
+        sizes
+    )
+    require(
+        fits,
+        f"sizes of {row} must be {' '.join(SIZES[row]) or 'none'} ({DEFAULTS} may be left out), got {sizes}",
+    )
     k, l, c, m = s["k"], s["l"], s["c"], s["m"]
     counts = {
         "dense": 4 * n * n * d,

@@ -31,14 +31,23 @@ def _slope(answer: Callable, values: Sequence[float], i: int) -> str:
     mean = (p * a).sum()
     mistakes = {
         "You held the weights fixed: they move too, and add p_i (a_i - boltz).": p[i],
-        "The summand 1 is missing: a_i also stands outside the weights.": p[i] * (a[i] - mean),
-        "The sign is turned: an entry far below the mean has a negative slope.": p[i] * (1 - a[i] + mean),
+        "The summand 1 is missing: a_i also stands outside the weights.": p[i]
+        * (a[i] - mean),
+        "The sign is turned: an entry far below the mean has a negative slope.": p[i]
+        * (1 - a[i] + mean),
         "The factor p_i is missing.": 1 + a[i] - mean,
     }
     wanted = p[i] * (1 + a[i] - mean)
     got = torch.as_tensor(answer(a.clone(), i)).double()
-    known = got.shape != wanted.shape or any(torch.allclose(got, v, rtol=1e-9, atol=1e-12) for v in (wanted, *mistakes.values()))
-    return _compare(got, wanted, mistakes) if known else "Not yet: differentiate a_j p_j, where a_i also stands in each p_j."
+    known = got.shape != wanted.shape or any(
+        torch.allclose(got, v, rtol=1e-9, atol=1e-12)
+        for v in (wanted, *mistakes.values())
+    )
+    return (
+        _compare(got, wanted, mistakes)
+        if known
+        else "Not yet: differentiate a_j p_j, where a_i also stands in each p_j."
+    )
 
 
 def twins(answer: object) -> str:
@@ -83,21 +92,31 @@ def near_miss(answer: object) -> str:
         p, q = map(Fraction, answer)
         value = float(p) + math.sqrt(max(q, 0))
     except (TypeError, ValueError, OverflowError):
-        return "A pair (p, q) of rational numbers was wanted, such as (3, Fraction(1, 3))."
+        return (
+            "A pair (p, q) of rational numbers was wanted, such as (3, Fraction(1, 3))."
+        )
     if q < 0:
         return "The root of a negative number is not real: q must be at least 0."
     mistakes = {
         (2, 2): "That is y = x + 1/x: it is 2 cosh(beta), so take half.",
-        (1, 2): "You halved the 2, and must halve the root too: half the root of 2 is the root of 2/4.",
+        (
+            1,
+            2,
+        ): "You halved the 2, and must halve the root too: half the root of 2 is the root of 2/4.",
         (1, Fraction(1, 4)): "Half the root of 2 is the root of 2/4, not of 1/4.",
         (2, Fraction(1, 2)): "You halved the root, and must halve the 2 too.",
-        (1, 0): "cosh = 1 is beta = 0, the plain mean; there is one more, which is positive.",
+        (
+            1,
+            0,
+        ): "cosh = 1 is beta = 0, the plain mean; there is one more, which is positive.",
     }
     if (p, q) == (1, Fraction(1, 2)):
         return RIGHT
     if abs(value - 1 - math.sqrt(0.5)) < 1e-6:
         return "These are the digits, and no closed form: no pair but one is exact."
-    return mistakes.get((p, q), "Not yet: divide the quartic by x^2 and write y = x + 1/x.")
+    return mistakes.get(
+        (p, q), "Not yet: divide the quartic by x^2 and write y = x + 1/x."
+    )
 
 
 def base(answer: int | None) -> str:
@@ -117,4 +136,10 @@ def base(answer: int | None) -> str:
         2: "With b = 2 two tokens k and one k + 2 weigh as much as three tokens k + 1; add two tokens to both.",
         1: "With b = 1 all tokens weigh the same.",
     }
-    return RIGHT if answer == 5 else mistakes.get(answer, "Not yet: look for two multisets of five with one sum.")
+    return (
+        RIGHT
+        if answer == 5
+        else mistakes.get(
+            answer, "Not yet: look for two multisets of five with one sum."
+        )
+    )

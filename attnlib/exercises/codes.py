@@ -26,14 +26,24 @@ def circle(answer: float | int | None) -> str:
         0.5: "That is 1 - mu: the price is its inverse.",
         5 / 6: "That is the simplex: six points have one only from d = 5 on.",
         1.0: "That is the cross-polytope: it has six points only from d = 3 on.",
-        36 / (2 * math.pi**2): "That is n^2 / (2 pi^2), which holds for large n: take the cosine itself.",
-        1 / (1 - math.cos(math.pi / 6)): "You halved the angle: two neighbours are 60 degrees apart.",
+        36
+        / (
+            2 * math.pi**2
+        ): "That is n^2 / (2 pi^2), which holds for large n: take the cosine itself.",
+        1
+        / (
+            1 - math.cos(math.pi / 6)
+        ): "You halved the angle: two neighbours are 60 degrees apart.",
     }
     close = lambda v: abs(answer - v) < 5e-3
     if close(2.0):
         return RIGHT
     named = [sentence for value, sentence in mistakes.items() if close(value)]
-    return named[0] if named else "Not yet: put the keys on a regular hexagon; s / T = 1 / (1 - cos of the angle between neighbours)."
+    return (
+        named[0]
+        if named
+        else "Not yet: put the keys on a regular hexagon; s / T = 1 / (1 - cos of the angle between neighbours)."
+    )
 
 
 def edges(answer: Callable | None) -> str:
@@ -53,7 +63,9 @@ def edges(answer: Callable | None) -> str:
 def _edges(answer: Callable, n: int, gap: float) -> str:
     got = torch.as_tensor(answer(n, gap)).double()
     if got.shape != (n, 2):
-        return f"One query a row was wanted, shape ({n}, 2); yours is {tuple(got.shape)}."
+        return (
+            f"One query a row was wanted, shape ({n}, 2); yours is {tuple(got.shape)}."
+        )
     angle = 2 * math.pi / n * torch.arange(n, dtype=torch.float64)
     logits = got @ torch.stack([angle.cos(), angle.sin()])
     turned = lambda j: logits.gather(1, ((torch.arange(n) + j) % n)[:, None])[:, 0]
@@ -85,7 +97,11 @@ def dimension(answer: int | None) -> str:
         14: "That is ln n rounded up: divide by ln 3.",
         93: "That is how many dimensions suffice: the lower bound was asked.",
     }
-    return RIGHT if answer == 13 else mistakes.get(answer, "Not yet: n <= (1 + sqrt(2 s/T))^d with s = 2T.")
+    return (
+        RIGHT
+        if answer == 13
+        else mistakes.get(answer, "Not yet: n <= (1 + sqrt(2 s/T))^d with s = 2T.")
+    )
 
 
 def line(answer: Callable | None) -> str:
@@ -99,11 +115,31 @@ def line(answer: Callable | None) -> str:
     if answer is None:
         return NOT_TRIED
     cases = [
-        ([{0}, {0, 1}, {0, 1, 2}], 4, "A chain of sets is served: order the keys along it."),
-        ([{0, 1}, {2, 3}], 4, "Queries may be negative: a set may also be all keys from a number on; use complements."),
-        ([{0}, {1}, {2}], 3, "Three single keys on a line: the middle one can never be alone."),
-        ([{1, 2}, {2, 3}], 4, "Two overlapping pairs of four keys cannot both stand at an end."),
-        ([{1}, {0, 1}, {3}], 4, "The end key is not always key 0: try every key as the end."),
+        (
+            [{0}, {0, 1}, {0, 1, 2}],
+            4,
+            "A chain of sets is served: order the keys along it.",
+        ),
+        (
+            [{0, 1}, {2, 3}],
+            4,
+            "Queries may be negative: a set may also be all keys from a number on; use complements.",
+        ),
+        (
+            [{0}, {1}, {2}],
+            3,
+            "Three single keys on a line: the middle one can never be alone.",
+        ),
+        (
+            [{1, 2}, {2, 3}],
+            4,
+            "Two overlapping pairs of four keys cannot both stand at an end.",
+        ),
+        (
+            [{1}, {0, 1}, {3}],
+            4,
+            "The end key is not always key 0: try every key as the end.",
+        ),
     ]
     for rows, n, sentence in cases:
         if bool(answer([set(r) for r in rows], n)) != _served(rows, n):
@@ -124,10 +160,19 @@ def _patterns(count: int = 60):
             if trial % 2 and dice.random() < 0.3:
                 order = dice.sample(range(n), n)
             cut = dice.randrange(1, n)
-            rows.append(set(dice.choice((order[:cut], order[cut:])) if trial % 2 else dice.sample(range(n), cut)))
+            rows.append(
+                set(
+                    dice.choice((order[:cut], order[cut:]))
+                    if trial % 2
+                    else dice.sample(range(n), cut)
+                )
+            )
         yield rows, n
 
 
 def _served(rows, n: int) -> bool:
-    orders = ({frozenset(part) for i in range(n + 1) for part in (p[:i], p[i:])} for p in permutations(range(n)))
+    orders = (
+        {frozenset(part) for i in range(n + 1) for part in (p[:i], p[i:])}
+        for p in permutations(range(n))
+    )
     return any(all(frozenset(r) in ends for r in rows) for ends in orders)

@@ -31,7 +31,11 @@ def norm(answer: float | int | None) -> str:
     if close(math.sqrt(12)):
         return RIGHT
     named = [sentence for value, sentence in mistakes.items() if close(value)]
-    return named[0] if named else "Not yet: subtract (2, 2), then take the largest column sum and the largest row sum."
+    return (
+        named[0]
+        if named
+        else "Not yet: subtract (2, 2), then take the largest column sum and the largest row sum."
+    )
 
 
 def layers(answer: int | None) -> str:
@@ -50,7 +54,11 @@ def layers(answer: int | None) -> str:
         7: "You doubled the decades in every layer; c u^2 becomes its own cube.",
         4: "Four layers give 3^4 = 81 decades, which is not yet 100.",
     }
-    return RIGHT if answer == 5 else mistakes.get(answer, "Not yet: write q = c u^2; a layer sends q to q^3.")
+    return (
+        RIGHT
+        if answer == 5
+        else mistakes.get(answer, "Not yet: write q = c u^2; a layer sends q to q^3.")
+    )
 
 
 def leading(answer: Callable | None) -> str:
@@ -69,10 +77,15 @@ def leading(answer: Callable | None) -> str:
     second, mean = r.T @ (s[:, None] * r), r.T @ s
     c = second - torch.outer(mean, mean)
     mistakes = {
-        "You took the second moment R' diag(s) R: subtract the square of the mean R's, or equal tokens would count.":
-            r @ w_qk @ second @ w,
+        "You took the second moment R' diag(s) R: subtract the square of the mean R's, or equal tokens would count.": r
+        @ w_qk
+        @ second
+        @ w,
         "W_QK is transposed: row i of the logits is R_i W_QK R'.": r @ w_qk.T @ c @ w,
-        "You used weights 1/n instead of s: the reference attention is not uniform.": r @ w_qk @ (r.T @ r / 3) @ w,
+        "You used weights 1/n instead of s: the reference attention is not uniform.": r
+        @ w_qk
+        @ (r.T @ r / 3)
+        @ w,
         "The value weights W are missing.": r @ w_qk @ c,
     }
     return _compare(answer(r, s, w_qk, w), r @ w_qk @ c @ w, mistakes)

@@ -28,7 +28,11 @@ def tie(answer: object) -> str:
         512: "You counted the projections twice: E K and F V together cost 4 n k d.",
         64: "The k is on the other side: solve 8 n k d = 4 n^2 d for n.",
     }
-    return RIGHT if _number(answer) == 256 else mistakes.get(_number(answer), "Not yet: set 8 n k d equal to 4 n^2 d.")
+    return (
+        RIGHT
+        if _number(answer) == 256
+        else mistakes.get(_number(answer), "Not yet: set 8 n k d equal to 4 n^2 d.")
+    )
 
 
 def stride(answer: object) -> str:
@@ -49,7 +53,9 @@ def stride(answer: object) -> str:
     if close(math.sqrt(8192)):
         return "That is the root of n: it would be right if the near tile were as wide as the stride; it is twice as wide."
     if close(128):
-        return "The 2 is on the wrong side: the derivative of 2 l + n / l is 2 - n / l^2."
+        return (
+            "The 2 is on the wrong side: the derivative of 2 l + n / l is 2 - n / l^2."
+        )
     return "Not yet: minimise 2 l + n / l."
 
 
@@ -75,7 +81,9 @@ def hop(answer: Callable | None) -> str:
                 if not reads(i, k, l):
                     return f"For i = {i}, j = {j}, l = {l} token i does not read your k = {k}."
                 if not reads(k, j, l):
-                    return f"For i = {i}, j = {j}, l = {l} your k = {k} does not read j."
+                    return (
+                        f"For i = {i}, j = {j}, l = {l} your k = {k} does not read j."
+                    )
     return RIGHT
 
 
@@ -90,20 +98,29 @@ def merge(answer: Callable | None) -> str:
     if answer is None:
         return NOT_TRIED
     # one key unseen, the largest; then two, not the largest; then none
-    for a, N in (([0.3, -1.0, 2.0, 0.5], [3, 1, 0, 2]), ([0.3, 2.0, -1.0, 0.5], [1, 3, 0, 0]), ([0.3, 2.0, -1.0], [2, 1, 3])):
+    for a, N in (
+        ([0.3, -1.0, 2.0, 0.5], [3, 1, 0, 2]),
+        ([0.3, 2.0, -1.0, 0.5], [1, 3, 0, 0]),
+        ([0.3, 2.0, -1.0], [2, 1, 3]),
+    ):
         a, N = torch.tensor(a, dtype=torch.float64), torch.tensor(N)
         got = answer(a.clone(), N.clone())
         if torch.is_tensor(got) and got.dtype != a.dtype:
             return f"Keep the dtype of a, float64: yours is {got.dtype}."
         mistakes = {
-            "A key that was seen in three rounds counts three times: the correction is missing.":
-                torch.softmax(a + N.log(), -1),
+            "A key that was seen in three rounds counts three times: the correction is missing.": torch.softmax(
+                a + N.log(), -1
+            ),
             "A key that was never seen has weight zero: mask it.": torch.softmax(a, -1),
-            "You corrected twice: after the rounds are added up, every key of the union has weight exp(a).":
-                torch.softmax((a - N.clamp_min(1).log()).masked_fill(N == 0, -math.inf), -1),
-            "The weights must sum to one: divide by the sum over the union.": a.exp() * (N > 0),
+            "You corrected twice: after the rounds are added up, every key of the union has weight exp(a).": torch.softmax(
+                (a - N.clamp_min(1).log()).masked_fill(N == 0, -math.inf), -1
+            ),
+            "The weights must sum to one: divide by the sum over the union.": a.exp()
+            * (N > 0),
         }
-        said = _compare(got, torch.softmax(a.masked_fill(N == 0, -math.inf), -1), mistakes)
+        said = _compare(
+            got, torch.softmax(a.masked_fill(N == 0, -math.inf), -1), mistakes
+        )
         if said != RIGHT:
             return said
     return RIGHT

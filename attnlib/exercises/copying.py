@@ -27,7 +27,13 @@ def count(answer: int | None) -> str:
         6: "That is w. Count the sources 1..23 that end a block of 6.",
         23: "That takes two layers. In one layer only the ends of blocks are read from afar.",
     }
-    return RIGHT if answer == 4 else mistakes.get(answer, "Not yet: which of the tokens 1..23 are read by later blocks?")
+    return (
+        RIGHT
+        if answer == 4
+        else mistakes.get(
+            answer, "Not yet: which of the tokens 1..23 are read by later blocks?"
+        )
+    )
 
 
 def depth(answer: Callable | None) -> str:
@@ -42,16 +48,32 @@ def depth(answer: Callable | None) -> str:
         return NOT_TRIED
     cases = ((15, 8), (14, 8), (16, 5), (127, 16), (3, 9), (9, 4), (10, 4), (7, 2))
     mistakes = {
-        "A window of w moves w - 1 tokens back, since the token itself is one of the w.": lambda m, w: -(-m // w),
-        "Round up: a layer that is not needed whole is still a layer.": lambda m, w: m // (w - 1),
-        "One layer too many when w - 1 divides m: the source stands m tokens back, not m + 1.": lambda m, w: m // (w - 1) + 1,
+        "A window of w moves w - 1 tokens back, since the token itself is one of the w.": lambda m, w: (
+            -(-m // w)
+        ),
+        "Round up: a layer that is not needed whole is still a layer.": lambda m, w: (
+            m // (w - 1)
+        ),
+        "One layer too many when w - 1 divides m: the source stands m tokens back, not m + 1.": lambda m, w: (
+            m // (w - 1) + 1
+        ),
     }
     got = [answer(m, w) for m, w in cases]
     if got == [-(-m // (w - 1)) for m, w in cases]:
         return RIGHT
-    named = [sentence for sentence, wrong in mistakes.items() if got == [wrong(m, w) for m, w in cases]]
-    (m, w), said = next((case, g) for case, g in zip(cases, got) if g != -(-case[0] // (case[1] - 1)))
-    return named[0] if named else f"Not yet: for m = {m} and w = {w} it takes {-(-m // (w - 1))} layers, yours says {said}."
+    named = [
+        sentence
+        for sentence, wrong in mistakes.items()
+        if got == [wrong(m, w) for m, w in cases]
+    ]
+    (m, w), said = next(
+        (case, g) for case, g in zip(cases, got) if g != -(-case[0] // (case[1] - 1))
+    )
+    return (
+        named[0]
+        if named
+        else f"Not yet: for m = {m} and w = {w} it takes {-(-m // (w - 1))} layers, yours says {said}."
+    )
 
 
 def field(answer: Callable | None) -> str:
@@ -81,13 +103,28 @@ def field(answer: Callable | None) -> str:
     if torch.equal(got, through(masks, True)):
         return RIGHT
     mistakes = {
-        "The layers are in the wrong order: the last layer reads what the others have gathered.": through(masks[::-1], True),
-        "The skip is missing: a token keeps what it had, also where it does not read itself.": through(masks, False),
-        "Rows and columns are exchanged: row k of the field says what reaches token k.": through(masks, True, True),
-        "That is what one layer reads: put the layers behind one another.": masks[0] | masks[1] | masks[2] | eye,
+        "The layers are in the wrong order: the last layer reads what the others have gathered.": through(
+            masks[::-1], True
+        ),
+        "The skip is missing: a token keeps what it had, also where it does not read itself.": through(
+            masks, False
+        ),
+        "Rows and columns are exchanged: row k of the field says what reaches token k.": through(
+            masks, True, True
+        ),
+        "That is what one layer reads: put the layers behind one another.": masks[0]
+        | masks[1]
+        | masks[2]
+        | eye,
     }
-    named = [sentence for sentence, wrong in mistakes.items() if torch.equal(got, wrong)]
-    return named[0] if named else "Not yet, and not a mistake that is known here: try two layers of a window by hand."
+    named = [
+        sentence for sentence, wrong in mistakes.items() if torch.equal(got, wrong)
+    ]
+    return (
+        named[0]
+        if named
+        else "Not yet, and not a mistake that is known here: try two layers of a window by hand."
+    )
 
 
 def bound(answer: Callable | None) -> str:
@@ -100,16 +137,35 @@ def bound(answer: Callable | None) -> str:
     """
     if answer is None:
         return NOT_TRIED
-    cases = (([True, False, False, False, True], 3), ([False] * 4, 7), ([True, True, False], 2))
-    close = lambda wrong: all(abs(got - wrong(Fraction(sum(h), len(h)), v)) < 1e-9 for got, (h, v) in zip(values, cases))
+    cases = (
+        ([True, False, False, False, True], 3),
+        ([False] * 4, 7),
+        ([True, True, False], 2),
+    )
+    close = lambda wrong: all(
+        abs(got - wrong(Fraction(sum(h), len(h)), v)) < 1e-9
+        for got, (h, v) in zip(values, cases)
+    )
     values = [float(answer(list(h), v)) for h, v in cases]
     if close(lambda r, v: r + (1 - r) / v):
         return RIGHT
     mistakes = {
-        "You gave the unreached symbols no chance: a guess is right with chance 1/V.": lambda r, v: r,
-        "The separator 0 is no candidate: a guess among the V symbols is right with chance 1/V.": lambda r, v: r + (1 - r) / (v + 1),
-        "You added 1/V for every symbol: only the share 1 - R must guess.": lambda r, v: r + Fraction(1, v),
-        "That is the larger of the two: reached and guessed symbols add up.": lambda r, v: max(r, Fraction(1, v)),
+        "You gave the unreached symbols no chance: a guess is right with chance 1/V.": lambda r, v: (
+            r
+        ),
+        "The separator 0 is no candidate: a guess among the V symbols is right with chance 1/V.": lambda r, v: (
+            r + (1 - r) / (v + 1)
+        ),
+        "You added 1/V for every symbol: only the share 1 - R must guess.": lambda r, v: (
+            r + Fraction(1, v)
+        ),
+        "That is the larger of the two: reached and guessed symbols add up.": lambda r, v: (
+            max(r, Fraction(1, v))
+        ),
     }
     named = [sentence for sentence, wrong in mistakes.items() if close(wrong)]
-    return named[0] if named else f"Not yet: for two of five reached and V = 3 the bound is 3/5, yours is {values[0]:.4f}."
+    return (
+        named[0]
+        if named
+        else f"Not yet: for two of five reached and V = 3 the bound is 3/5, yours is {values[0]:.4f}."
+    )

@@ -20,15 +20,27 @@ def ranks(answer: tuple[int, int] | None) -> str:
     if answer is None:
         return NOT_TRIED
     mistakes = {
-        (5, 3): "The order is (energy, sums): energy squares the singular values, so it needs fewer of them.",
+        (
+            5,
+            3,
+        ): "The order is (energy, sums): energy squares the singular values, so it needs fewer of them.",
         (2, 5): "By energy two values hold 1.04 / 1.16 = 0.897, which is not yet 0.9.",
         (3, 4): "By sums four values hold 1.6 / 1.8 = 0.889, which is not yet 0.9.",
         (2, 4): "Do not round: 0.897 and 0.889 both stay below 0.9.",
-        (1, 1): "That is the number of large singular values; the four small ones count too.",
+        (
+            1,
+            1,
+        ): "That is the number of large singular values; the four small ones count too.",
         (5, 5): "That is the rank; ask how many values hold 90%.",
     }
     pair = tuple(answer)
-    return RIGHT if pair == (3, 5) else mistakes.get(pair, "Not yet: the singular values are 1, then 1/5 four times.")
+    return (
+        RIGHT
+        if pair == (3, 5)
+        else mistakes.get(
+            pair, "Not yet: the singular values are 1, then 1/5 four times."
+        )
+    )
 
 
 def projections(answer: Callable | None) -> str:
@@ -42,14 +54,18 @@ def projections(answer: Callable | None) -> str:
     if answer is None:
         return NOT_TRIED
     g = torch.Generator().manual_seed(3)
-    k, v, s, t = (torch.randn(n, 2, generator=g, dtype=torch.float64) for n in (3, 3, 2, 2))
+    k, v, s, t = (
+        torch.randn(n, 2, generator=g, dtype=torch.float64) for n in (3, 3, 2, 2)
+    )
     e, f = answer(k, v, s, t)
     both = torch.linalg.pinv(torch.cat([k, v], 1))
     for name, got in {"E": e, "F": f}.items():
         if tuple(got.shape) != (2, 3):
             return f"{name} must be 2 x 3, one row a pair and one column a token; yours is {tuple(got.shape)}."
     mistakes = {
-        "The transpose is no inverse: K'K is not the identity.": torch.cat([s @ k.T @ k, t @ v.T @ v]),
+        "The transpose is no inverse: K'K is not the identity.": torch.cat(
+            [s @ k.T @ k, t @ v.T @ v]
+        ),
         "F must invert V, not K.": torch.cat([s, t @ torch.linalg.pinv(k) @ v]),
         "S and T are exchanged.": torch.cat([t, s]),
         "That needs [K V] of full column rank: three tokens are too few for K and V at once.": torch.cat(
@@ -75,7 +91,13 @@ def zero(answer: int | None) -> str:
         64: "That would be right for epsilon = 1.",
         1024: "epsilon enters by its square, not by its fourth power.",
     }
-    return RIGHT if answer == 256 else mistakes.get(answer, "Not yet: a row of a permutation has norm 1, and s = 1.")
+    return (
+        RIGHT
+        if answer == 256
+        else mistakes.get(
+            answer, "Not yet: a row of a permutation has norm 1, and s = 1."
+        )
+    )
 
 
 def chances(answer: Callable | None) -> str:
@@ -89,15 +111,22 @@ def chances(answer: Callable | None) -> str:
     if answer is None:
         return NOT_TRIED
     g = torch.Generator().manual_seed(4)
-    p, v = torch.rand(3, 4, generator=g, dtype=torch.float64), torch.randn(4, 2, generator=g, dtype=torch.float64)
+    p, v = (
+        torch.rand(3, 4, generator=g, dtype=torch.float64),
+        torch.randn(4, 2, generator=g, dtype=torch.float64),
+    )
     columns, rows = p.norm(dim=0), v.norm(dim=1)
     share = lambda c: c / c.sum()
     mistakes = {
         "Divide by the sum: chances add up to one.": columns * rows,
-        "These are chances of equal size: use the norms.": torch.full((4,), 0.25, dtype=p.dtype),
+        "These are chances of equal size: use the norms.": torch.full(
+            (4,), 0.25, dtype=p.dtype
+        ),
         "The norms of the values are missing.": share(columns),
         "The norms of the columns of P are missing.": share(rows),
-        "You used squared norms; the best chances use the norms themselves.": share((columns * rows).square()),
+        "You used squared norms; the best chances use the norms themselves.": share(
+            (columns * rows).square()
+        ),
         "The sum of a column of P is not its norm.": share(p.sum(0) * rows),
     }
     return _compare(answer(p, v), share(columns * rows), mistakes)

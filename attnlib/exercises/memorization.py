@@ -25,7 +25,13 @@ def coefficients(answer: object) -> str:
         return NOT_TRIED
     if not callable(answer):
         return FUNCTION
-    said = (_coefficients(answer, *case) for case in (([1.0, 2, 4], [3.0, 1, 5], 0.0), ([0.5, 3, 4, 8], [-2.0, 1, 1, 7], -1.0)))
+    said = (
+        _coefficients(answer, *case)
+        for case in (
+            ([1.0, 2, 4], [3.0, 1, 5], 0.0),
+            ([0.5, 3, 4, 8], [-2.0, 1, 1, 7], -1.0),
+        )
+    )
     return next((sentence for sentence in said if sentence != RIGHT), RIGHT)
 
 
@@ -36,7 +42,9 @@ def _coefficients(answer: Callable, ids: list, labels: list, start: float) -> st
         return "Your function returned no tensor: one coefficient an id was wanted."
     if got.shape != t.shape:
         return f"One coefficient an id was wanted, shape {tuple(t.shape)}; yours is {tuple(got.shape)}."
-    s = torch.diff(y, prepend=y.new_zeros(1)) / torch.diff(t, prepend=t.new_tensor([start]))
+    s = torch.diff(y, prepend=y.new_zeros(1)) / torch.diff(
+        t, prepend=t.new_tensor([start])
+    )
     close = lambda v: bool(torch.allclose(got, v, atol=1e-6))
     if close(torch.diff(s, prepend=s.new_zeros(1))):
         return RIGHT
@@ -67,7 +75,13 @@ def growth(answer: object) -> str:
         41: "You took the factor 1 / theta; it is (1 - theta) / theta.",
         73: "You took the factor 1 / (1 - theta); it is (1 - theta) / theta.",
     }
-    return RIGHT if answer == 91 else mistakes.get(answer, "Not yet: 1e-16 times ((1 - theta) / theta)^k >= 1 was asked for.")
+    return (
+        RIGHT
+        if answer == 91
+        else mistakes.get(
+            answer, "Not yet: 1e-16 times ((1 - theta) / theta)^k >= 1 was asked for."
+        )
+    )
 
 
 def parameters(answer: object) -> str:
@@ -89,7 +103,11 @@ def parameters(answer: object) -> str:
         17108: "You counted the biases; the formula leaves them out.",
         1700: "A unit stands for a token in its sequence, so there are n N of them, not N.",
     }
-    return RIGHT if answer == 16100 else mistakes.get(answer, "Not yet: 4 (s + d) + d (2 n N + d).")
+    return (
+        RIGHT
+        if answer == 16100
+        else mistakes.get(answer, "Not yet: 4 (s + d) + d (2 n N + d).")
+    )
 
 
 def contradictions(answer: object) -> str:
@@ -114,13 +132,48 @@ def contradictions(answer: object) -> str:
 
 
 CASES = (
-    (["ab", "cd"], ["xy", "yx"], True, "Nothing contradicts here: different words in different sentences."),
-    (["ab", "ac"], ["xy", "yy"], True, "The word a has two tags, but in different company; that is what context is for."),
-    (["ab", "ba"], ["xy", "xy"], False, "The same words in another order: without positions a gets one tag, and x and y were asked for."),
-    (["ab", "ba"], ["xy", "yx"], True, "The order differs, but each word keeps its tag: that can be memorized."),
-    (["aab", "abb"], ["xxy", "yxx"], True, "Repeated words count: a a b and a b b are different multisets."),
-    (["ab", "aabb"], ["xy", "yyxx"], False, "a b and a a b b hold the same shares of each word, and a softmax sees only shares."),
-    (["abbc", "abcc"], ["xppp", "yqqq"], True, "In a b b c and a b c c the word a has the same share, but its company differs."),
+    (
+        ["ab", "cd"],
+        ["xy", "yx"],
+        True,
+        "Nothing contradicts here: different words in different sentences.",
+    ),
+    (
+        ["ab", "ac"],
+        ["xy", "yy"],
+        True,
+        "The word a has two tags, but in different company; that is what context is for.",
+    ),
+    (
+        ["ab", "ba"],
+        ["xy", "xy"],
+        False,
+        "The same words in another order: without positions a gets one tag, and x and y were asked for.",
+    ),
+    (
+        ["ab", "ba"],
+        ["xy", "yx"],
+        True,
+        "The order differs, but each word keeps its tag: that can be memorized.",
+    ),
+    (
+        ["aab", "abb"],
+        ["xxy", "yxx"],
+        True,
+        "Repeated words count: a a b and a b b are different multisets.",
+    ),
+    (
+        ["ab", "aabb"],
+        ["xy", "yyxx"],
+        False,
+        "a b and a a b b hold the same shares of each word, and a softmax sees only shares.",
+    ),
+    (
+        ["abbc", "abcc"],
+        ["xppp", "yqqq"],
+        True,
+        "In a b b c and a b c c the word a has the same share, but its company differs.",
+    ),
     (["aa"], ["xy"], False, "A word twice in one sentence gets the same output twice."),
 )
 

@@ -29,7 +29,13 @@ def count(answer: int | None) -> str:
         243: "That is 3^5, the paths without a skip: all of them have length 5.",
         1024: "That is 4^5, the paths of all lengths together.",
     }
-    return RIGHT if answer == 90 else mistakes.get(answer, "Not yet: choose the layers first, then a head in each.")
+    return (
+        RIGHT
+        if answer == 90
+        else mistakes.get(
+            answer, "Not yet: choose the layers first, then a head in each."
+        )
+    )
 
 
 def term(answer: Callable | None) -> str:
@@ -46,19 +52,46 @@ def term(answer: Callable | None) -> str:
     path = (1, None, 0)
     left, right = (p[2][0], p[0][1]), (w[0][1], w[2][0])
     mistakes = {
-        "The attention matrices are in the wrong order: the first layer acts on X first, so it stands rightmost.":
-            left[1] @ left[0] @ x @ right[0] @ right[1],
-        "The weights are in the wrong order: the first layer acts first, so W of layer 1 stands next to X.":
-            left[0] @ left[1] @ x @ right[1] @ right[0],
-        "Both products are reversed: your function composes the layers from the last to the first.":
-            left[1] @ left[0] @ x @ right[1] @ right[0],
-        "None is a skip: the layer multiplies by the identity, it does not make the term zero.":
-            torch.zeros_like(x),
-        "None is a skip: you used the last head of that layer (index -1 or None picks something).":
-            left[0] @ p[1][-1] @ left[1] @ x @ right[0] @ w[1][-1] @ right[1],
-        "The attention is right, but the weights W_h are missing.": left[0] @ left[1] @ x,
+        "The attention matrices are in the wrong order: the first layer acts on X first, so it stands rightmost.": left[
+            1
+        ]
+        @ left[0]
+        @ x
+        @ right[0]
+        @ right[1],
+        "The weights are in the wrong order: the first layer acts first, so W of layer 1 stands next to X.": left[
+            0
+        ]
+        @ left[1]
+        @ x
+        @ right[1]
+        @ right[0],
+        "Both products are reversed: your function composes the layers from the last to the first.": left[
+            1
+        ]
+        @ left[0]
+        @ x
+        @ right[1]
+        @ right[0],
+        "None is a skip: the layer multiplies by the identity, it does not make the term zero.": torch.zeros_like(
+            x
+        ),
+        "None is a skip: you used the last head of that layer (index -1 or None picks something).": left[
+            0
+        ]
+        @ p[1][-1]
+        @ left[1]
+        @ x
+        @ right[0]
+        @ w[1][-1]
+        @ right[1],
+        "The attention is right, but the weights W_h are missing.": left[0]
+        @ left[1]
+        @ x,
     }
-    return _compare(answer(x, p, w, path), left[0] @ left[1] @ x @ right[0] @ right[1], mistakes)
+    return _compare(
+        answer(x, p, w, path), left[0] @ left[1] @ x @ right[0] @ right[1], mistakes
+    )
 
 
 def step(answer: Callable | None) -> str:
@@ -82,11 +115,15 @@ def step(answer: Callable | None) -> str:
     wanted = torch.stack([sums[0], sums[1] + moved[0], moved[1]])
     in_place = sums[1] + moved[0]
     mistakes = {
-        "You used the new S_(k-1): go through the lengths from the longest down, or keep the old list.":
-            torch.stack([sums[0], in_place, mix(in_place)]),
-        "The skip is missing: S_k also keeps its old value.": torch.stack([torch.zeros_like(x), *moved]),
-        "The lengths do not shift: a path that passes a head becomes one longer.":
-            torch.stack([sums[0] + moved[0], sums[1] + moved[1], torch.zeros_like(x)]),
+        "You used the new S_(k-1): go through the lengths from the longest down, or keep the old list.": torch.stack(
+            [sums[0], in_place, mix(in_place)]
+        ),
+        "The skip is missing: S_k also keeps its old value.": torch.stack(
+            [torch.zeros_like(x), *moved]
+        ),
+        "The lengths do not shift: a path that passes a head becomes one longer.": torch.stack(
+            [sums[0] + moved[0], sums[1] + moved[1], torch.zeros_like(x)]
+        ),
     }
     got = answer(list(sums), p[0], w[0])
     if len(got) != 3:
@@ -110,14 +147,23 @@ def bias(answer: Callable | None) -> str:
     for maps, row in zip(w[1:], rows[1:]):
         carried = sum(carried @ m for m in maps) + row
     mistakes = {
-        "You added the rows of all layers, but each later layer also multiplies what comes from below by its W_h.":
-            rows[0] + rows[1] + rows[2],
-        "You carried the row through one head only: every head of the layer acts on it.":
-            (rows[0] @ w[1][0] + rows[1]) @ w[2][0] + rows[2],
-        "You used W_h' on the row from the left: b' W_h is b @ W_h for a row b.":
-            sum(m @ (sum(n @ rows[0] for n in w[1]) + rows[1]) for m in w[2]) + rows[2],
-        "You kept the row of each layer below as well: that is the formula with skips.":
-            _with_skip(rows, w),
+        "You added the rows of all layers, but each later layer also multiplies what comes from below by its W_h.": rows[
+            0
+        ]
+        + rows[1]
+        + rows[2],
+        "You carried the row through one head only: every head of the layer acts on it.": (
+            rows[0] @ w[1][0] + rows[1]
+        )
+        @ w[2][0]
+        + rows[2],
+        "You used W_h' on the row from the left: b' W_h is b @ W_h for a row b.": sum(
+            m @ (sum(n @ rows[0] for n in w[1]) + rows[1]) for m in w[2]
+        )
+        + rows[2],
+        "You kept the row of each layer below as well: that is the formula with skips.": _with_skip(
+            rows, w
+        ),
     }
     return _compare(answer(w, rows), carried, mistakes)
 

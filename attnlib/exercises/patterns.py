@@ -28,7 +28,13 @@ def count(answer: object) -> str:
         672: "That is a half-window of 7 / 2 rounded wrongly: the width 7 is 3 + 1 + 3, and an end lacks 3 + 2 + 1.",
         1444: "You took 7 tokens on each side: 7 is the total width.",
     }
-    return RIGHT if answer == 688 else mistakes.get(answer, "Not yet: 100 rows of 7, less what hangs over at the two ends.")
+    return (
+        RIGHT
+        if answer == 688
+        else mistakes.get(
+            answer, "Not yet: 100 rows of 7, less what hangs over at the two ends."
+        )
+    )
 
 
 def heard(answer: Callable | None) -> str:
@@ -49,37 +55,63 @@ def heard(answer: Callable | None) -> str:
         ([[[0, 1], [1]]], 0),
         ([[[k, (k + 1) % 20] for k in range(20)]], 17),
     ]
-    given = [answer([[list(a) for a in step] for step in steps], t) for steps, t in cases]
-    if not all(isinstance(sets, list | tuple) and all(isinstance(s, set | frozenset | list) for s in sets) for sets in given):
+    given = [
+        answer([[list(a) for a in step] for step in steps], t) for steps, t in cases
+    ]
+    if not all(
+        isinstance(sets, list | tuple)
+        and all(isinstance(s, set | frozenset | list) for s in sets)
+        for sets in given
+    ):
         return f"A list of n sets was wanted, yours is {type(given[0]).__name__}."
     given = [[set(s) for s in sets] for sets in given]
     if given == [_heard(*c) for c in cases]:
         return RIGHT
     mistakes = {
-        "The steps run backwards: layer 1 uses step 1, and the newest layer reads the sets of the layer before.":
-            [_heard(*c, order=-1) for c in cases],
-        "A token that does not read itself forgets: only the sets of what it reads in this layer count.":
-            [_heard(*c, keep=True) for c in cases],
-        "The cycle of steps goes on for as many layers as are wanted.": [_heard(steps, min(t, 3 * len(steps))) for steps, t in cases],
-        "Only the first step is used: layer t uses step (t - 1) mod p.": [_heard(*c, cyclic=False) for c in cases],
+        "The steps run backwards: layer 1 uses step 1, and the newest layer reads the sets of the layer before.": [
+            _heard(*c, order=-1) for c in cases
+        ],
+        "A token that does not read itself forgets: only the sets of what it reads in this layer count.": [
+            _heard(*c, keep=True) for c in cases
+        ],
+        "The cycle of steps goes on for as many layers as are wanted.": [
+            _heard(steps, min(t, 3 * len(steps))) for steps, t in cases
+        ],
+        "Only the first step is used: layer t uses step (t - 1) mod p.": [
+            _heard(*c, cyclic=False) for c in cases
+        ],
         "That is one layer too many.": [_heard(steps, t + 1) for steps, t in cases],
-        "That is one layer too few: S^1_k is A_k of the first step.": [_heard(steps, t - 1) for steps, t in cases],
-        "The edges are turned round: j in A_k means that k reads j.": [_heard(_turned(steps), t) for steps, t in cases],
+        "That is one layer too few: S^1_k is A_k of the first step.": [
+            _heard(steps, t - 1) for steps, t in cases
+        ],
+        "The edges are turned round: j in A_k means that k reads j.": [
+            _heard(_turned(steps), t) for steps, t in cases
+        ],
     }
     named = [words for words, wrong in mistakes.items() if given == wrong]
-    return named[0] if named else "Not yet: start with S_k = {k}, and let each layer unite the sets of what k reads."
+    return (
+        named[0]
+        if named
+        else "Not yet: start with S_k = {k}, and let each layer unite the sets of what k reads."
+    )
 
 
 def _heard(steps, t, order=1, cyclic=True, keep=False):
     layers = [steps[i % len(steps) if cyclic else 0] for i in range(t)][::order]
     sets = [{k} for k in range(len(steps[0]))]
     for step in layers:
-        sets = [set(sets[k] if keep else ()).union(*(sets[j] for j in row)) for k, row in enumerate(step)]
+        sets = [
+            set(sets[k] if keep else ()).union(*(sets[j] for j in row))
+            for k, row in enumerate(step)
+        ]
     return sets
 
 
 def _turned(steps):
-    return [[[k for k, row in enumerate(step) if j in row] for j in range(len(step))] for step in steps]
+    return [
+        [[k for k, row in enumerate(step) if j in row] for j in range(len(step))]
+        for step in steps
+    ]
 
 
 def design(answer: object) -> str:
@@ -128,4 +160,8 @@ def repair(answer: object) -> str:
     found = patterns.check(answer)
     if found.all_met and found.hops > 2:
         return f"All conditions hold. Let every token hear of all in two layers: now s = {found.hops}."
-    return RIGHT if found.all_met else f"Not yet: {'; '.join(found.reasons.values()) or 'no path was found'}."
+    return (
+        RIGHT
+        if found.all_met
+        else f"Not yet: {'; '.join(found.reasons.values()) or 'no path was found'}."
+    )

@@ -27,11 +27,15 @@ def dimension(answer: object) -> str:
         return NO_NUMBER
     size = lambda pairs, gap=0.032, factor=2: 4 * math.log(factor * pairs / 0.01) / gap
     mistakes = {
-        size(1): "That keeps one inner product: put the number of all pairs beside delta.",
+        size(
+            1
+        ): "That keeps one inner product: put the number of all pairs beside delta.",
         size(1000): "You counted the rows only: each row meets each of the 64 columns.",
         size(1064): "You added rows and columns: the pairs are their product.",
         size(64000, 0.04): "The denominator is eps^2 - eps^3; you left out the cube.",
-        size(64000, factor=4): "You used the constant 4 of the polarisation identity: the theorem has 2.",
+        size(
+            64000, factor=4
+        ): "You used the constant 4 of the polarisation identity: the theorem has 2.",
         size(64000, factor=1): "You lost the factor 2 in front of the exponential.",
     }
     near = lambda value: abs(answer - value) <= 1
@@ -40,7 +44,11 @@ def dimension(answer: object) -> str:
     if near(size(64000)) or near(math.ceil(size(64000))):
         return "The right formula, but round up: k is the least whole number that is not below it."
     named = [sentence for value, sentence in mistakes.items() if near(math.ceil(value))]
-    return named[0] if named else "Not yet: solve 2 * 64000 * exp(-k (eps^2 - eps^3) / 4) = 0.01 for k."
+    return (
+        named[0]
+        if named
+        else "Not yet: solve 2 * 64000 * exp(-k (eps^2 - eps^3) / 4) = 0.01 for k."
+    )
 
 
 def variance(answer: Callable | None) -> str:
@@ -59,16 +67,31 @@ def variance(answer: Callable | None) -> str:
     k, kappa = torch.tensor(cases, dtype=torch.float64).T
     norms, dot, fourth = x @ x * (y @ y), x @ y, (x * x) @ (y * y)
     mistakes = {
-        "The term with kappa is missing: it drops out for kappa = 3 only.": (norms + dot**2) / k,
-        "The square of the inner product is missing.": (norms + (kappa - 3) * fourth) / k,
-        "The inner product stands squared in the law.": (norms + dot + (kappa - 3) * fourth) / k,
+        "The term with kappa is missing: it drops out for kappa = 3 only.": (
+            norms + dot**2
+        )
+        / k,
+        "The square of the inner product is missing.": (norms + (kappa - 3) * fourth)
+        / k,
+        "The inner product stands squared in the law.": (
+            norms + dot + (kappa - 3) * fourth
+        )
+        / k,
         "Divide by k: the rows are averaged.": norms + dot**2 + (kappa - 3) * fourth,
-        "That is the standard deviation; the variance was asked.": ((norms + dot**2 + (kappa - 3) * fourth) / k).sqrt(),
+        "That is the standard deviation; the variance was asked.": (
+            (norms + dot**2 + (kappa - 3) * fourth) / k
+        ).sqrt(),
     }
     values = [answer(x.clone(), y.clone(), *case) for case in cases]
-    if not all(isinstance(v, Real) or torch.is_tensor(v) and v.numel() == 1 for v in values):
+    if not all(
+        isinstance(v, Real) or torch.is_tensor(v) and v.numel() == 1 for v in values
+    ):
         return "The function must return one number for each k and kappa."
-    return _compare(torch.tensor([float(v) for v in values], dtype=torch.float64), (norms + dot**2 + (kappa - 3) * fourth) / k, mistakes)
+    return _compare(
+        torch.tensor([float(v) for v in values], dtype=torch.float64),
+        (norms + dot**2 + (kappa - 3) * fourth) / k,
+        mistakes,
+    )
 
 
 def surrogate(answer: Callable | None) -> str:
@@ -95,7 +118,11 @@ def surrogate(answer: Callable | None) -> str:
         return "It is transposed: the columns are multiples of P w, the rows of w."
     if torch.linalg.matrix_rank(got) != 1:
         return f"Its rank is {int(torch.linalg.matrix_rank(got))}, not 1."
-    return RIGHT if torch.allclose(got @ w, p @ w, rtol=1e-9) else "Its rank is 1, but it does not map w to P w."
+    return (
+        RIGHT
+        if torch.allclose(got @ w, p @ w, rtol=1e-9)
+        else "Its rank is 1, but it does not map w to P w."
+    )
 
 
 def shrink(answer: object) -> str:
@@ -113,11 +140,16 @@ def shrink(answer: object) -> str:
     mistakes = {
         1.0: "c = 1 is no shrinkage: the mean square is then (n + 1) / k = 4.",
         0.8: "That is what is left of the squared error; c itself was asked.",
-        128 / 511: "That is k / n: set the derivative of c^2 (1 + (n + 1) / k) - 2 c to zero.",
+        128
+        / 511: "That is k / n: set the derivative of c^2 (1 + (n + 1) / k) - 2 c to zero.",
         0.25: "You forgot the 1 in 1 + (n + 1) / k: the mean square of c P R'R contains P itself.",
     }
     close = lambda value: abs(answer - value) < 2e-4
     if close(0.2):
         return RIGHT
     named = [sentence for value, sentence in mistakes.items() if close(value)]
-    return named[0] if named else "Not yet: the mean square is c^2 (1 + (n + 1) / k) - 2 c + 1, in units of |P|_F^2."
+    return (
+        named[0]
+        if named
+        else "Not yet: the mean square is c^2 (1 + (n + 1) / k) - 2 c + 1, in units of |P|_F^2."
+    )

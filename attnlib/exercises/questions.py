@@ -85,15 +85,25 @@ def collapses(answer: Callable | None) -> str:
         return NOT_TRIED
     rules: dict[str, Callable[[Case], bool]] = {
         RIGHT: lambda c: c[2] <= 1 or c[1] * c[0] ** 2 < math.atanh(1 / c[2]),
-        "You asked whether the residual is below 1; that changes with the unit in which X is measured.":
-            lambda c: math.sqrt(2) * c[0] < 1,
-        "You asked whether the bound of Theorem 2.2 is useful, 8 w v a^2 < 1; the tokens collapse in more cases.":
-            lambda c: 8 * c[1] * c[2] * c[0] ** 2 < 1,
-        "You looked at v alone; with v > 1 the tokens still collapse if they start close enough.": lambda c: c[2] <= 1,
-        "You have the two cases the wrong way round.":
-            lambda c: c[2] > 1 and c[1] * c[0] ** 2 >= math.atanh(1 / c[2]),
+        "You asked whether the residual is below 1; that changes with the unit in which X is measured.": lambda c: (
+            math.sqrt(2) * c[0] < 1
+        ),
+        "You asked whether the bound of Theorem 2.2 is useful, 8 w v a^2 < 1; the tokens collapse in more cases.": lambda c: (
+            8 * c[1] * c[2] * c[0] ** 2 < 1
+        ),
+        "You looked at v alone; with v > 1 the tokens still collapse if they start close enough.": lambda c: (
+            c[2] <= 1
+        ),
+        "You have the two cases the wrong way round.": lambda c: (
+            c[2] > 1 and c[1] * c[0] ** 2 >= math.atanh(1 / c[2])
+        ),
     }
-    cases = [(a, y / a**2, v) for a in (0.1, 1.0, 10.0) for y in (0.05, 0.3, 1.0, 3.0) for v in (0.5, 1.0, 1.3, 3.0)]
+    cases = [
+        (a, y / a**2, v)
+        for a in (0.1, 1.0, 10.0)
+        for y in (0.05, 0.3, 1.0, 3.0)
+        for v in (0.5, 1.0, 1.3, 3.0)
+    ]
     try:
         said = [bool(answer(*case)) for case in cases]
     except (ValueError, ZeroDivisionError):
@@ -115,15 +125,20 @@ def factor(answer: Callable | None) -> str:
     """
     if answer is None:
         return NOT_TRIED
-    a = torch.tensor([[0.3, 0.1, -0.2], [0.9, 0.5, 0.6], [0.2, 0.7, 0.4]], dtype=torch.float64)
+    a = torch.tensor(
+        [[0.3, 0.1, -0.2], [0.9, 0.5, 0.6], [0.2, 0.7, 0.4]], dtype=torch.float64
+    )
     differences = a[:, None] - a[None]
     delta = float((differences.amax(-1) - differences.amin(-1)).max())
     rows = float((a.amax(-1) - a.amin(-1)).max())
     sentences = {
         RIGHT: math.tanh(delta / 4),
-        "You took the spread of the rows; what counts is the spread of a difference of two rows.": math.tanh(rows / 4),
-        "You took the largest entry of a difference; what counts is its largest minus its smallest entry.":
-            math.tanh(float(differences.max()) / 4),
+        "You took the spread of the rows; what counts is the spread of a difference of two rows.": math.tanh(
+            rows / 4
+        ),
+        "You took the largest entry of a difference; what counts is its largest minus its smallest entry.": math.tanh(
+            float(differences.max()) / 4
+        ),
         "You returned the spread itself; the factor is the tanh of a quarter of it.": delta,
         "The quarter is missing: tanh(Delta / 4).": math.tanh(delta),
         "That is Delta / 4, an upper bound of the factor; take its tanh.": delta / 4,

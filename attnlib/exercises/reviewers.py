@@ -21,7 +21,11 @@ def ids(answer: object) -> str:
     """
     if answer is None:
         return NOT_TRIED
-    if not isinstance(answer, (tuple, list)) or len(answer) != 2 or not all(isinstance(v, Real) for v in answer):
+    if (
+        not isinstance(answer, (tuple, list))
+        or len(answer) != 2
+        or not all(isinstance(v, Real) for v in answer)
+    ):
         return "A pair of numbers was wanted: without positions, and with them."
     without, positions = answer
     mistakes = {
@@ -31,10 +35,17 @@ def ids(answer: object) -> str:
         2: "Those are the tokens: the same token in another multiset has another id.",
     }
     if without != 8:
-        return mistakes.get(without, "Not yet: list the multisets aaaa, aaab, ..., and count the different tokens of each.")
+        return mistakes.get(
+            without,
+            "Not yet: list the multisets aaaa, aaab, ..., and count the different tokens of each.",
+        )
     if positions == 16:
         return "With positions each place of each sequence has an id of its own, not each sequence."
-    return RIGHT if positions == 64 else "The first number is right; for the second, count sequences times places."
+    return (
+        RIGHT
+        if positions == 64
+        else "The first number is right; for the second, count sequences times places."
+    )
 
 
 def cells(answer: object) -> str:
@@ -55,7 +66,11 @@ def cells(answer: object) -> str:
         299: "Slightly too few: 6 / 598 is above 0.01.",
         3: "That is L / 2: divide by the error as well.",
     }
-    return RIGHT if answer == 300 else mistakes.get(answer, "Not yet: solve L / (2 g) <= 0.01 for g.")
+    return (
+        RIGHT
+        if answer == 300
+        else mistakes.get(answer, "Not yet: solve L / (2 g) <= 0.01 for g.")
+    )
 
 
 def centre(answer: object) -> str:
@@ -75,7 +90,9 @@ def centre(answer: object) -> str:
 
 
 def _centre(answer: Callable, g: int, shape: tuple[int, ...]) -> str:
-    x = torch.rand(shape, generator=torch.Generator().manual_seed(g), dtype=torch.float64)
+    x = torch.rand(
+        shape, generator=torch.Generator().manual_seed(g), dtype=torch.float64
+    )
     x.view(-1)[:2] = torch.tensor([0.0, 1.0], dtype=torch.float64)
     got = _tensor(answer(x.clone(), g))
     if got is None:
@@ -89,7 +106,9 @@ def _centre(answer: Callable, g: int, shape: tuple[int, ...]) -> str:
     if close(cell + 0.5):
         return "Only x = 1 is wrong: it belongs to the last cell, not to one beyond."
     if close(cell) or close(cell.clamp(max=g - 1)):
-        return "Those are the left ends of the cells: the centre is half a cell further."
+        return (
+            "Those are the left ends of the cells: the centre is half a cell further."
+        )
     if close((x * g).round()):
         return "You rounded to the borders of the cells; their centres lie half-way between."
     return "Not yet: number the cells 0 to g - 1; cell i has the centre (i + 1/2) / g."

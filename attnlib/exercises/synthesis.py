@@ -27,7 +27,13 @@ def rank(answer: float | int | None) -> str:
     }
     close = lambda v: abs(answer - v) < 1e-9
     named = [sentence for value, sentence in mistakes.items() if close(value)]
-    return RIGHT if close(0.6) else named[0] if named else "Not yet: large entry minus the rest of the row."
+    return (
+        RIGHT
+        if close(0.6)
+        else named[0]
+        if named
+        else "Not yet: large entry minus the rest of the row."
+    )
 
 
 def layers(answer: int | None) -> str:
@@ -46,7 +52,11 @@ def layers(answer: int | None) -> str:
         189: "You took the length of the interval for the radius: the radius of [-1, 1] is 1.",
         9: "You took tanh(1/2): the radius of [-1, 1] is 1.",
     }
-    return RIGHT if answer == 26 else mistakes.get(answer, "Not yet: solve tanh(1)^L <= 1/1000.")
+    return (
+        RIGHT
+        if answer == 26
+        else mistakes.get(answer, "Not yet: solve tanh(1)^L <= 1/1000.")
+    )
 
 
 def hops(answer: int | None) -> str:
@@ -68,7 +78,13 @@ def hops(answer: int | None) -> str:
         63: "A layer moves news by two places, not by one.",
         1: "One layer is enough only if every token reads all.",
     }
-    return RIGHT if answer == 32 else mistakes.get(answer, "Not yet: the two ends are 63 apart; how far does a layer reach?")
+    return (
+        RIGHT
+        if answer == 32
+        else mistakes.get(
+            answer, "Not yet: the two ends are 63 apart; how far does a layer reach?"
+        )
+    )
 
 
 def coefficient(answer: Callable | None) -> str:
@@ -82,25 +98,46 @@ def coefficient(answer: Callable | None) -> str:
     if answer is None:
         return NOT_TRIED
     g = torch.Generator().manual_seed(19)
-    even, left, middle, right = [0.2] * 5, [0.6, 0.3, 0.1, 0, 0], [0, 0.2, 0.3, 0.2, 0.3], [0, 0, 0.1, 0.3, 0.6]
-    spread = torch.tensor([even, left, middle, right, even], dtype=torch.float64)  # rows 1 and 3 are furthest apart
+    even, left, middle, right = (
+        [0.2] * 5,
+        [0.6, 0.3, 0.1, 0, 0],
+        [0, 0.2, 0.3, 0.2, 0.3],
+        [0, 0, 0.1, 0.3, 0.6],
+    )
+    spread = torch.tensor(
+        [even, left, middle, right, even], dtype=torch.float64
+    )  # rows 1 and 3 are furthest apart
     said = ""
-    for p in (*(torch.softmax(2 * torch.randn(n, n, generator=g, dtype=torch.float64), -1) for n in (3, 6)), spread):
-        gaps, columns = (p[:, None] - p[None]).abs(), (p.T[:, None] - p.T[None]).abs().sum(-1) / 2
+    for p in (
+        *(
+            torch.softmax(2 * torch.randn(n, n, generator=g, dtype=torch.float64), -1)
+            for n in (3, 6)
+        ),
+        spread,
+    ):
+        gaps, columns = (
+            (p[:, None] - p[None]).abs(),
+            (p.T[:, None] - p.T[None]).abs().sum(-1) / 2,
+        )
         tv = gaps.sum(-1) / 2
         mistakes = {
-            "You left out the factor 1/2: two rows of probabilities are at most 2 apart.": 2 * tv.max(),
+            "You left out the factor 1/2: two rows of probabilities are at most 2 apart.": 2
+            * tv.max(),
             "That is the largest difference of two entries: add up the differences of two rows.": gaps.max(),
             "That is one minus the answer: the overlap of two rows.": 1 - tv.max(),
             "You compared columns: the rows of P are the probabilities.": columns.max(),
             "That is the mean over pairs: the coefficient is the largest.": tv.mean(),
             "You compared all rows with row 0 only: every pair counts.": tv[0].max(),
-            "You compared neighbouring rows only: every pair counts.": tv.diagonal(1).max(),
+            "You compared neighbouring rows only: every pair counts.": tv.diagonal(
+                1
+            ).max(),
         }
         got = answer(p.clone())
         if isinstance(got, (int, float)) or torch.is_tensor(got) and got.numel() == 1:
             got = torch.as_tensor(got, dtype=torch.float64).reshape(1)
-        said = _compare(got, tv.max().reshape(1), {k: v.reshape(1) for k, v in mistakes.items()})
+        said = _compare(
+            got, tv.max().reshape(1), {k: v.reshape(1) for k, v in mistakes.items()}
+        )
         if said != RIGHT:
             return said
     return said

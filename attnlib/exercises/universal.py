@@ -26,7 +26,13 @@ def sweep(answer: int | None) -> str:
         21: "Token 3 reads the moved id of token 2, not x_1: its maximum is y_2.",
         120: "N times y_2 alone: subtract (N - 1) x_3.",
     }
-    return RIGHT if answer == 105 else mistakes.get(answer, "Not yet: y_2 = x_2 + 4 (x_1 - x_2), then the same with y_2.")
+    return (
+        RIGHT
+        if answer == 105
+        else mistakes.get(
+            answer, "Not yet: y_2 = x_2 + 4 (x_1 - x_2), then the same with y_2."
+        )
+    )
 
 
 def read(answer: Callable | None) -> str:
@@ -39,7 +45,12 @@ def read(answer: Callable | None) -> str:
     """
     if answer is None:
         return NOT_TRIED
-    for lows, x, n_ids in (([8, 0, 4], [9, 2, 5], 4), ([18, 0, 6, 12], [20, 1, 8, 12], 3), ([30, 0], [31, 4], 5), ([12, 0, 6], [14, 1, 7], 4)):
+    for lows, x, n_ids in (
+        ([8, 0, 4], [9, 2, 5], 4),
+        ([18, 0, 6, 12], [20, 1, 8, 12], 3),
+        ([30, 0], [31, 4], 5),
+        ([12, 0, 6], [14, 1, 7], 4),
+    ):
         y = x[0]
         for one in x[1:]:
             y = n_ids * y - (n_ids - 1) * one
@@ -73,15 +84,26 @@ def layers(answer: int | None) -> str:
     mistakes = {
         attention: "Those are the attention layers alone.",
         value: "Those are the value layers alone.",
-        quantise + attention: "The value layers are missing, and they are by far the most.",
+        quantise
+        + attention: "The value layers are missing, and they are by far the most.",
         attention + value: "The quantiser is missing: d n K layers.",
         quantise + value: "The attention layers are missing.",
-        quantise + 19 + value: "A pattern of two steps spends two layers on each value: p (n - 1) K^d.",
+        quantise
+        + 19
+        + value: "A pattern of two steps spends two layers on each value: p (n - 1) K^d.",
         quantise + 32 + value: "The s all-max layers are missing.",
-        quantise + attention + 1024: "A value layer serves one token of one input: there are n K^(n d).",
-        quantise + 43 + value: "The first token of the path is not moved: n - 1 tokens are.",
+        quantise
+        + attention
+        + 1024: "A value layer serves one token of one input: there are n K^(n d).",
+        quantise
+        + 43
+        + value: "The first token of the path is not moved: n - 1 tokens are.",
     }
-    return RIGHT if answer == 5175 else mistakes.get(answer, "Not yet: d n K + p (n - 1) K^d + s + n K^(n d).")
+    return (
+        RIGHT
+        if answer == 5175
+        else mistakes.get(answer, "Not yet: d n K + p (n - 1) K^d + s + n K^(n d).")
+    )
 
 
 def scale(answer: float | None) -> str:
@@ -104,8 +126,14 @@ def scale(answer: float | None) -> str:
     }
     if abs(answer - right) < 6e-3:
         return RIGHT
-    named = [sentence for value, sentence in mistakes.items() if abs(answer - value) < 6e-3]
-    return named[0] if named else "Not yet: solve (n - 1) exp(-lambda / 2) = 1e-6 for lambda."
+    named = [
+        sentence for value, sentence in mistakes.items() if abs(answer - value) < 6e-3
+    ]
+    return (
+        named[0]
+        if named
+        else "Not yet: solve (n - 1) exp(-lambda / 2) = 1e-6 for lambda."
+    )
 
 
 def bump(answer: Callable | None) -> str:
@@ -125,7 +153,10 @@ def bump(answer: Callable | None) -> str:
         wanted = rise(-0.5 - ramp) - rise(0.5 - ramp)
         mistakes = {
             "Divide by the ramp: the slope is 1 / ramp.": wanted * ramp,
-            "The ramps lie the other way round: up before id - 1/2, down before id + 1/2.": rise(-0.5) - rise(0.5),
+            "The ramps lie the other way round: up before id - 1/2, down before id + 1/2.": rise(
+                -0.5
+            )
+            - rise(0.5),
             "It never comes down: two more ReLUs take it back to 0.": rise(-0.5 - ramp),
             "That jumps: ReLUs give ramps.": ((t >= -0.5) & (t < 0.5)).double(),
         }
@@ -154,8 +185,14 @@ def share(answer: float | None) -> str:
     }
     if abs(answer - (1 - 0.99**8)) < 6e-5:
         return RIGHT
-    named = [sentence for value, sentence in mistakes.items() if abs(answer - value) < 6e-5]
-    return named[0] if named else "Not yet: one entry is safe with chance 0.99, and there are eight, independent ones."
+    named = [
+        sentence for value, sentence in mistakes.items() if abs(answer - value) < 6e-5
+    ]
+    return (
+        named[0]
+        if named
+        else "Not yet: one entry is safe with chance 0.99, and there are eight, independent ones."
+    )
 
 
 def hidden(answer: Callable | None) -> str:
@@ -169,15 +206,35 @@ def hidden(answer: Callable | None) -> str:
     if answer is None:
         return NOT_TRIED
     for ids in ([5, 9, 2], [40, 11, 30, 7], [5, 7, 9], [7, 3, 9, 11], [9, 5, 2]):
-        gaps = [(j - i, k < m) for k, i in enumerate(ids) for m, j in enumerate(ids) if k != m]
+        gaps = [
+            (j - i, k < m)
+            for k, i in enumerate(ids)
+            for m, j in enumerate(ids)
+            if k != m
+        ]
         right = max([0, *(g + 0.75 for g, waits in gaps if waits)])
         mistakes = {
-            "Tokens that are done have left: only those later in the list still wait.": max(g for g, _ in gaps) + 0.75,
-            "The first knot lies 3/4 below the id.": max(0, right - 0.75) if right else None,
-            "A hidden unit is a ReLU: it is not negative.": max(g + 0.75 for g, waits in gaps if waits),
+            "Tokens that are done have left: only those later in the list still wait.": max(
+                g for g, _ in gaps
+            )
+            + 0.75,
+            "The first knot lies 3/4 below the id.": max(0, right - 0.75)
+            if right
+            else None,
+            "A hidden unit is a ReLU: it is not negative.": max(
+                g + 0.75 for g, waits in gaps if waits
+            ),
         }
         got = answer(list(ids))
         if got != right:
-            named = [sentence for sentence, value in mistakes.items() if value is not None and got == value]
-            return named[0] if named else f"Not yet: for {ids} it is {right}, the largest R(later id - id + 3/4)"
+            named = [
+                sentence
+                for sentence, value in mistakes.items()
+                if value is not None and got == value
+            ]
+            return (
+                named[0]
+                if named
+                else f"Not yet: for {ids} it is {right}, the largest R(later id - id + 3/4)"
+            )
     return RIGHT

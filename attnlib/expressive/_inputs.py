@@ -16,28 +16,56 @@ FLOATS = (*HALVES, torch.float32, torch.float64)
 
 def pattern(columns: Tensor, log_weights: Tensor | None, dtype: torch.dtype) -> Tensor:
     """The pattern is one, or a ValueError says where not; log weights above the smallest of each row, 0 at the padding."""
-    require(torch.is_tensor(columns) and columns.dtype == torch.int64, "columns must be an int64 tensor of token numbers")
-    require(columns.dim() == 2 and columns.shape[1] >= 1, f"columns must be (n, k) with k >= 1, got {tuple(columns.shape)}")
+    require(
+        torch.is_tensor(columns) and columns.dtype == torch.int64,
+        "columns must be an int64 tensor of token numbers",
+    )
+    require(
+        columns.dim() == 2 and columns.shape[1] >= 1,
+        f"columns must be (n, k) with k >= 1, got {tuple(columns.shape)}",
+    )
     n, kept = len(columns), columns >= 0
     require(n >= 1, "columns needs at least one row")
     outside = (columns < -1) | (columns >= n)
-    require(not outside.any(), f"columns: {_row(outside)} points outside 0..{n - 1} (-1 pads)")
+    require(
+        not outside.any(),
+        f"columns: {_row(outside)} points outside 0..{n - 1} (-1 pads)",
+    )
     empty = ~kept.any(1, keepdim=True)
-    require(not empty.any(), f"columns: {_row(empty)} is empty; a row of attention sums to one, so it needs an entry")
+    require(
+        not empty.any(),
+        f"columns: {_row(empty)} is empty; a row of attention sums to one, so it needs an entry",
+    )
     ordered = columns.sort(1).values
     twice = (ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] >= 0)
-    require(not twice.any(), f"columns: {_row(twice)} names a column twice; add its weights up first")
+    require(
+        not twice.any(),
+        f"columns: {_row(twice)} names a column twice; add its weights up first",
+    )
     if log_weights is None:
         return torch.zeros(columns.shape, dtype=dtype, device=columns.device)
     floating = torch.is_tensor(log_weights) and log_weights.is_floating_point()
-    require(floating, "log_weights must be a floating tensor: logarithms of the weights")
-    require(log_weights.shape == columns.shape, f"log_weights must have the shape of columns, {tuple(columns.shape)}, got {tuple(log_weights.shape)}")
+    require(
+        floating, "log_weights must be a floating tensor: logarithms of the weights"
+    )
+    require(
+        log_weights.shape == columns.shape,
+        f"log_weights must have the shape of columns, {tuple(columns.shape)}, got {tuple(log_weights.shape)}",
+    )
     bad = kept & ~torch.isfinite(log_weights)
-    require(not bad.any(), f"log_weights: {_row(bad)} holds NaN or infinity; weights must be positive and finite")
+    require(
+        not bad.any(),
+        f"log_weights: {_row(bad)} holds NaN or infinity; weights must be positive and finite",
+    )
     log_weights = log_weights.detach().double()
     least = log_weights.masked_fill(~kept, math.inf).amin(1, keepdim=True)
-    rise = (log_weights - least).masked_fill(~kept, 0).to(dtype)  # subtracted before the cast: large ones keep their difference
-    require(torch.isfinite(rise).all(), f"log_weights: {_row(~torch.isfinite(rise))} has weights too far apart for {dtype}")
+    rise = (
+        (log_weights - least).masked_fill(~kept, 0).to(dtype)
+    )  # subtracted before the cast: large ones keep their difference
+    require(
+        torch.isfinite(rise).all(),
+        f"log_weights: {_row(~torch.isfinite(rise))} has weights too far apart for {dtype}",
+    )
     return rise
 
 
@@ -47,21 +75,35 @@ def _row(bad: Tensor) -> str:
 
 def words(generator, d, dtype, s, redraws) -> None:
     """A generator is one, a dimension is an integer, a dtype a floating one, and a level finite; None stands for the default."""
-    require(isinstance(generator, torch.Generator), f"generator must be a torch.Generator, got {type(generator).__name__}")
+    require(
+        isinstance(generator, torch.Generator),
+        f"generator must be a torch.Generator, got {type(generator).__name__}",
+    )
     require(d is None or type(d) is int, f"d must be an integer, got {d!r}")
-    require(dtype is None or dtype in FLOATS, f"dtype must be one of {list(FLOATS)}, got {dtype!r}")
-    require(type(redraws) is int and redraws >= 1, f"redraws must be at least 1, an integer, got {redraws}")
+    require(
+        dtype is None or dtype in FLOATS,
+        f"dtype must be one of {list(FLOATS)}, got {dtype!r}",
+    )
+    require(
+        type(redraws) is int and redraws >= 1,
+        f"redraws must be at least 1, an integer, got {redraws}",
+    )
     require(s is None or math.isfinite(s), f"s must be finite, got {s}")
 
 
 def dimension(d: int, longest: int, method: str) -> None:
     """Enough dimensions for the values of the longest row, and not so many that an integer logit may reach 2^24."""
     need = longest if method in SOLVED else 1
-    why = ", the longest row: as many values are interpolated" if method in SOLVED else ""
+    why = (
+        ", the longest row: as many values are interpolated" if method in SOLVED else ""
+    )
     require(d >= need, f"d must be at least {need}{why}, got d = {d}")
     size = longest * d
     exact = method != "integer" or size < 2**24
-    require(exact, f"integer logits must stay below 2^24 to be exact, and k d = {size}: loosen eps1 or eps2, or give d")
+    require(
+        exact,
+        f"integer logits must stay below 2^24 to be exact, and k d = {size}: loosen eps1 or eps2, or give d",
+    )
 
 
 def crowded(columns: Tensor) -> str:
@@ -76,20 +118,46 @@ def crowded(columns: Tensor) -> str:
 
 def code(q, k, scale, tile) -> None:
     """A code and a tile are what they should be, and nothing in them is NaN or infinite."""
-    sizes = isinstance(tile, (tuple, list)) and len(tile) == 2 and all(type(size) is int and size >= 1 for size in tile)
-    require(tile is None or sizes, f"tile must be two positive sizes, rows and keys, got {tile}")
-    require(torch.is_tensor(q) and torch.is_tensor(k), "the q and k of a code must be tensors")
-    require(q.dtype in (torch.int8, *FLOATS), f"a code must be floating or int8, got {q.dtype}")
-    finite = q.dtype == torch.int8 or bool(torch.isfinite(q).all() and torch.isfinite(k).all())
+    sizes = (
+        isinstance(tile, (tuple, list))
+        and len(tile) == 2
+        and all(type(size) is int and size >= 1 for size in tile)
+    )
+    require(
+        tile is None or sizes,
+        f"tile must be two positive sizes, rows and keys, got {tile}",
+    )
+    require(
+        torch.is_tensor(q) and torch.is_tensor(k),
+        "the q and k of a code must be tensors",
+    )
+    require(
+        q.dtype in (torch.int8, *FLOATS),
+        f"a code must be floating or int8, got {q.dtype}",
+    )
+    finite = q.dtype == torch.int8 or bool(
+        torch.isfinite(q).all() and torch.isfinite(k).all()
+    )
     require(finite, "code holds NaN or infinity")
-    require(math.isfinite(scale) and scale > 0, f"scale must be positive and finite, got {scale}")
+    require(
+        math.isfinite(scale) and scale > 0,
+        f"scale must be positive and finite, got {scale}",
+    )
 
 
 def fits(q: Tensor, k: Tensor, columns: Tensor) -> None:
     """Queries, keys and pattern have sizes, types and devices that go together."""
-    good = q.dim() == 2 and q.shape == k.shape and len(q) == len(columns) and q.shape[1] >= 1
+    good = (
+        q.dim() == 2
+        and q.shape == k.shape
+        and len(q) == len(columns)
+        and q.shape[1] >= 1
+    )
     good = good and q.dtype == k.dtype and q.device == k.device == columns.device
-    require(good, f"code and columns must fit: q {tuple(q.shape)}, k {tuple(k.shape)}, columns {tuple(columns.shape)}")
+    require(
+        good,
+        f"code and columns must fit: q {tuple(q.shape)}, k {tuple(k.shape)}, columns {tuple(columns.shape)}",
+    )
 
 
 def logits(q: Tensor, k: Tensor, scale: float) -> tuple[Tensor, Tensor, Tensor]:
@@ -103,16 +171,28 @@ def logits(q: Tensor, k: Tensor, scale: float) -> tuple[Tensor, Tensor, Tensor]:
     if q.dtype == torch.int8:
         largest = [max(int(t.amax()), -int(t.amin())) for t in (q, k)]
         size = largest[0] * largest[1] * d
-        require(size < 2**24, f"integer logits must stay below 2^24 to be exact, got max |q| max |k| d = {size}")
+        require(
+            size < 2**24,
+            f"integer logits must stay below 2^24 to be exact, got max |q| max |k| d = {size}",
+        )
         return q, k, torch.zeros(len(q), dtype=torch.float64, device=q.device)
     if q.dtype in HALVES:
         q, k = q.float(), k.float()
     most = torch.finfo(q.dtype)
-    norm = lambda rows: torch.linalg.vector_norm(rows, dim=1, dtype=torch.float64)  # copies: a few rows at a time
+    norm = lambda rows: torch.linalg.vector_norm(
+        rows, dim=1, dtype=torch.float64
+    )  # copies: a few rows at a time
     lengths, reach = (torch.cat([norm(rows) for rows in t.split(1024)]) for t in (q, k))
     reach = float(reach.nan_to_num(0).max())
     size = float(lengths.nan_to_num(0).max()) * scale * max(1, reach, reach / scale)
-    require(size < most.max / 4, f"logits of size {size:.3g} could overflow {q.dtype}: lower the level, or take float64")
+    require(
+        size < most.max / 4,
+        f"logits of size {size:.3g} could overflow {q.dtype}: lower the level, or take float64",
+    )
     share = (d + 16) * most.eps
     share = share / (1 - share) if share < 1 else math.inf
-    return q, k, share * scale * reach * lengths + d * most.tiny * (1 + reach) * (1 + scale)
+    return (
+        q,
+        k,
+        share * scale * reach * lengths + d * most.tiny * (1 + reach) * (1 + scale),
+    )

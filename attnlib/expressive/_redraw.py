@@ -22,8 +22,17 @@ class Settled(NamedTuple):
 
 
 def settle(
-    k: Tensor, columns: Tensor, y: Tensor, *, solve: Callable, draw: Callable, gap: float, limit: int,
-    whole: bool = False, bar: Callable = iter, tile: tuple[int, int] = (1024, 2048),
+    k: Tensor,
+    columns: Tensor,
+    y: Tensor,
+    *,
+    solve: Callable,
+    draw: Callable,
+    gap: float,
+    limit: int,
+    whole: bool = False,
+    bar: Callable = iter,
+    tile: tuple[int, int] = (1024, 2048),
 ) -> Settled:
     """Redraw until all logits off the pattern are `gap` below those on it, whatever rounding did, or for `limit` rounds.
 
@@ -38,7 +47,10 @@ def settle(
     least, top = k.new_empty(2, len(k), dtype=torch.float64)
     stale, redrawn = every, every[:0]
     for done in bar(range(limit + 1)):
-        require(done == due, f"progress must pass on every round in order: round {due} was due, got {done}")
+        require(
+            done == due,
+            f"progress must pass on every round in order: round {due} was due, got {done}",
+        )
         due += 1
         q[stale] = solve(k, columns[stale], y[stale]) if len(stale) else k[stale]
         least[stale] = _least(q[stale], columns[stale], k)
@@ -52,21 +64,34 @@ def settle(
         if done == limit or not hurt.any():
             return Settled(q, k, done, int(hurt.sum()))
         rows = hurt.nonzero().flatten()
-        redrawn = torch.tensor(_chosen(columns[rows], worst[rows], bad[rows], whole), device=k.device)
+        redrawn = torch.tensor(
+            _chosen(columns[rows], worst[rows], bad[rows], whole), device=k.device
+        )
         k[redrawn] = draw(len(redrawn))
         new = torch.zeros_like(hurt).index_fill_(0, redrawn, True)
-        stale = (new[worst] | (new[columns.clamp_min(0)] & (columns >= 0)).any(1)).nonzero().flatten()
-    raise ValueError(f"progress must pass on every round: got {due}, and rows are in conflict")
+        stale = (
+            (new[worst] | (new[columns.clamp_min(0)] & (columns >= 0)).any(1))
+            .nonzero()
+            .flatten()
+        )
+    raise ValueError(
+        f"progress must pass on every round: got {due}, and rows are in conflict"
+    )
 
 
-def highest(q: Tensor, columns: Tensor, k: Tensor, among: Tensor, tile: tuple[int, int]) -> tuple[Tensor, Tensor]:
+def highest(
+    q: Tensor, columns: Tensor, k: Tensor, among: Tensor, tile: tuple[int, int]
+) -> tuple[Tensor, Tensor]:
     """For each query the largest logit on the keys `among` that are off its row of columns, float64, and the number of that key."""
     kind = torch.float32 if q.dtype in _inputs.HALVES else q.dtype
     place = columns.new_full((len(k) + 1,), -1)  # the last entry is for the padding
     place[among] = torch.arange(len(among), device=k.device)
     tops, keys = [q.new_empty(0, dtype=torch.float64)], [among[:0]]
     for some, own in zip(q.split(tile[0]), place[columns].split(tile[0])):
-        top, key = some.new_full((len(some),), -torch.inf, dtype=torch.float64), own.new_zeros(len(some))
+        top, key = (
+            some.new_full((len(some),), -torch.inf, dtype=torch.float64),
+            own.new_zeros(len(some)),
+        )
         for j in range(0, len(among), tile[1]):
             here = among[j : j + tile[1]]
             logits = some.to(kind) @ k[here].to(kind).T
@@ -82,7 +107,9 @@ def highest(q: Tensor, columns: Tensor, k: Tensor, among: Tensor, tile: tuple[in
 
 def _least(q: Tensor, columns: Tensor, k: Tensor) -> Tensor:
     """The least logit on each row of columns, float64."""
-    on = _tiles.supports(*((t.float() if t.dtype in _inputs.HALVES else t) for t in (q, k)), columns)
+    on = _tiles.supports(
+        *((t.float() if t.dtype in _inputs.HALVES else t) for t in (q, k)), columns
+    )
     return on.double().masked_fill(columns < 0, torch.inf).amin(1)
 
 

@@ -44,52 +44,95 @@ def supports(q: Tensor, k: Tensor, columns: Tensor) -> Tensor:
 
 
 def scan(
-    q: Tensor, k: Tensor, columns: Tensor, log_weights: Tensor, *,
-    scale: float, tile: tuple[int, int], bar: Callable, stop: float = -math.inf, spread: float = math.inf,
+    q: Tensor,
+    k: Tensor,
+    columns: Tensor,
+    log_weights: Tensor,
+    *,
+    scale: float,
+    tile: tuple[int, int],
+    bar: Callable,
+    stop: float = -math.inf,
+    spread: float = math.inf,
 ) -> Scan:
     """Every row of scale * Q K'; stops after the first tile of rows with a gap below `stop` or a spread above `spread`."""
     n, (high, wide) = len(q), tile
     whole = q.dtype == torch.int8
-    buffer = torch.empty(min(high, n) * min(wide, n), dtype=torch.int32 if whole else q.dtype, device=q.device)
+    buffer = torch.empty(
+        min(high, n) * min(wide, n),
+        dtype=torch.int32 if whole else q.dtype,
+        device=q.device,
+    )
     parts, most, due = [], 0, 0
     for i in bar(range(0, n, high)):
-        require(i == due, f"progress must pass on every tile of rows in order: row {due} was due, got {i}")
+        require(
+            i == due,
+            f"progress must pass on every tile of rows in order: row {due} was due, got {i}",
+        )
         due = min(i + high, n)
         c = columns[i : i + high]
         on = supports(q[i : i + high], k, c) * scale
         kept = c >= 0
         off = on - log_weights[i : i + high]
-        off = off.masked_fill(~kept, -math.inf).amax(1) - off.masked_fill(~kept, math.inf).amin(1)
+        off = off.masked_fill(~kept, -math.inf).amax(1) - off.masked_fill(
+            ~kept, math.inf
+        ).amin(1)
         least = on.masked_fill(~kept, math.inf).amin(1)
         top, mass = _zeros(q[i : i + high], k, c, least, scale, buffer, wide)
         total = (on - least[:, None]).exp().masked_fill(~kept, 0).sum(1)
         parts.append((off, least - top, mass / total))
-        most = max(most, sum(t.nbytes for t in (on, kept, c, c, c)) + 8 * c.shape[0] * q.shape[1])
+        most = max(
+            most,
+            sum(t.nbytes for t in (on, kept, c, c, c)) + 8 * c.shape[0] * q.shape[1],
+        )
         if bool((parts[-1][1] < stop).any() or (parts[-1][0] > spread).any()):
             break
     else:
-        require(due == n, f"progress must pass on every tile of rows: got {due} of {n} rows")
+        require(
+            due == n, f"progress must pass on every tile of rows: got {due} of {n} rows"
+        )
     rows = [torch.cat(p) for p in zip(*parts)]
-    size = sum(t.nbytes for t in (q, k, columns, log_weights, buffer, *rows, *rows)) + most
+    size = (
+        sum(t.nbytes for t in (q, k, columns, log_weights, buffer, *rows, *rows)) + most
+    )
     return Scan(*rows, size)
 
 
-def _zeros(q: Tensor, k: Tensor, c: Tensor, least: Tensor, scale: float, buffer: Tensor, wide: int) -> tuple[Tensor, Tensor]:
+def _zeros(
+    q: Tensor,
+    k: Tensor,
+    c: Tensor,
+    least: Tensor,
+    scale: float,
+    buffer: Tensor,
+    wide: int,
+) -> tuple[Tensor, Tensor]:
     """Over the zeros of some rows: the largest logit, and the sum of exp(logit - least), bounded by the largest for int8."""
     n, rows, whole = len(k), len(q), q.dtype == torch.int8
-    places, order = c.flatten().sort()  # by column, so that each tile of keys finds its targets side by side
-    edges = torch.searchsorted(places, torch.arange(0, n + wide, wide, device=c.device)).tolist()
+    places, order = (
+        c.flatten().sort()
+    )  # by column, so that each tile of keys finds its targets side by side
+    edges = torch.searchsorted(
+        places, torch.arange(0, n + wide, wide, device=c.device)
+    ).tolist()
     starts = places // wide * wide
-    targets = order // c.shape[1] * (n - starts).clamp(max=wide) + places - starts  # each within its tile, flat
+    targets = (
+        order // c.shape[1] * (n - starts).clamp(max=wide) + places - starts
+    )  # each within its tile, flat
     lowest = torch.iinfo(torch.int32).min if whole else -math.inf
     if not whole:
-        q, shift = q * (scale * math.log2(math.e)), (least * math.log2(math.e))[:, None]  # exp2 is the faster one
+        q, shift = (
+            q * (scale * math.log2(math.e)),
+            (least * math.log2(math.e))[:, None],
+        )  # exp2 is the faster one
     top, mass = None, torch.zeros_like(least)
     for number, j in enumerate(range(0, n, wide)):
         width = min(wide, n - j)
         out = buffer[: rows * width].view(rows, width)
         logits = product(q, k[j : j + wide], out)
-        logits.view(-1).index_fill_(0, targets[edges[number] : edges[number + 1]], lowest)
+        logits.view(-1).index_fill_(
+            0, targets[edges[number] : edges[number + 1]], lowest
+        )
         if not whole:
             logits.sub_(shift)
         most = logits.amax(1)

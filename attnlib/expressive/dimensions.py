@@ -21,9 +21,15 @@ def tolerances(eps1: float, eps2: float, restarts: int = 1) -> None:
     Source:  the ranges in which the criteria mean something.
     Page:    notebooks/sparse_patterns/logarithmic_dimension
     """
-    require(0 < eps1 < 1, f"eps1 must lie strictly between 0 and 1, got {eps1}: at 1 a zero may weigh as much as an entry")
+    require(
+        0 < eps1 < 1,
+        f"eps1 must lie strictly between 0 and 1, got {eps1}: at 1 a zero may weigh as much as an entry",
+    )
     require(0 < eps2 < 1, f"eps2 must lie strictly between 0 and 1, got {eps2}")
-    require(type(restarts) is int and restarts >= 1, f"restarts must be at least 1, an integer, got {restarts}")
+    require(
+        type(restarts) is int and restarts >= 1,
+        f"restarts must be at least 1, an integer, got {restarts}",
+    )
 
 
 def cap(t: Float[Tensor, "*batch"], d: int) -> Float[Tensor, "*batch"]:
@@ -38,7 +44,10 @@ def cap(t: Float[Tensor, "*batch"], d: int) -> Float[Tensor, "*batch"]:
     Source:  Simpson's rule for the integral of sin^(d - 2), scaled to where it is not negligible.
     Claim:   expressive.expected      Page: notebooks/sparse_patterns/logarithmic_dimension
     """
-    require(d >= 1 and bool((t.abs() <= 1).all()), f"cap needs d >= 1 and |t| <= 1, got d = {d}")
+    require(
+        d >= 1 and bool((t.abs() <= 1).all()),
+        f"cap needs d >= 1 and |t| <= 1, got d = {d}",
+    )
     return _caps.tail(t, d)
 
 
@@ -55,13 +64,24 @@ def predicted_dimension(n: int, k: int, *, eps1: float, s: float) -> int:
     Claim:   expressive.expected      Page: notebooks/sparse_patterns/logarithmic_dimension
     """
     require(1 <= k <= n, f"k must lie in 1..n = {n}, got {k}")
-    require(s > -math.log(eps1) > 0, f"s must exceed log(1 / eps1) = {-math.log(eps1):.4g}, and eps1 be below 1, got s = {s}")
+    require(
+        s > -math.log(eps1) > 0,
+        f"s must exceed log(1 / eps1) = {-math.log(eps1):.4g}, and eps1 be below 1, got s = {s}",
+    )
     t = torch.tensor((1 + math.log(eps1) / s) / math.sqrt(k), dtype=torch.float64)
     pairs = n * (n - 1) / 2 if k == 1 else n * (n - k)
     return _caps.smallest(lambda d: pairs * float(_caps.tail(t, d)), 1.0)
 
 
-def plain_dimension(n: int, k: int, *, gamma: float | int = 1.0, eps1: float, eps2: float, delta: float = 0.5) -> int:
+def plain_dimension(
+    n: int,
+    k: int,
+    *,
+    gamma: float | int = 1.0,
+    eps1: float,
+    eps2: float,
+    delta: float = 0.5,
+) -> int:
     """The dimension of the theorem on plain projections.
 
         d >= (2 ln n + ln(4 / delta)) / (eta^2 / 4 - eta^3 / 6),   eta = ln(1 + eps2) / (2 sqrt(k) ln(gamma (1 + eps2) / eps1))
@@ -76,10 +96,14 @@ def plain_dimension(n: int, k: int, *, gamma: float | int = 1.0, eps1: float, ep
     """
     tolerances(eps1, eps2)
     eta = math.log1p(eps2) / (2 * math.sqrt(k) * math.log(gamma * (1 + eps2) / eps1))
-    return math.ceil((2 * math.log(n) + math.log(4 / delta)) / (eta**2 / 4 - eta**3 / 6))
+    return math.ceil(
+        (2 * math.log(n) + math.log(4 / delta)) / (eta**2 / 4 - eta**3 / 6)
+    )
 
 
-def interpolated_dimension(n: int, k: int, *, delta: float = 0.5, keys: str = "sphere") -> int:
+def interpolated_dimension(
+    n: int, k: int, *, delta: float = 0.5, keys: str = "sphere"
+) -> int:
     """The dimension of the theorem on interpolated projections: no eps1, no eps2, no gamma.
 
         d >= c (k ln 9 + ln(4 n / delta)) and d >= 16 k ln(2 n^2 / delta);   k = 1: d >= 8 ln(n^2 / delta)
@@ -91,10 +115,15 @@ def interpolated_dimension(n: int, k: int, *, delta: float = 0.5, keys: str = "s
     Source:  derived on the page.
     Claim:   expressive.interpolated      Page: notebooks/sparse_patterns/logarithmic_dimension
     """
-    require(keys in ("sphere", "signs"), f"the theorem is for keys 'sphere' and 'signs', got {keys!r}")
+    require(
+        keys in ("sphere", "signs"),
+        f"the theorem is for keys 'sphere' and 'signs', got {keys!r}",
+    )
     if k == 1:
         return math.ceil(8 * math.log(n**2 / delta))
-    near = (162 if keys == "sphere" else 76.8) * (k * math.log(9) + math.log(4 * n / delta))
+    near = (162 if keys == "sphere" else 76.8) * (
+        k * math.log(9) + math.log(4 * n / delta)
+    )
     return math.ceil(max(near, 16 * k * math.log(2 * n**2 / delta)))
 
 

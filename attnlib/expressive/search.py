@@ -12,7 +12,12 @@ from attnlib.expressive import Exhausted, fit
 
 
 def successes(
-    columns: Int[Tensor, "n k"], log_weights: Float[Tensor, "n k"] | None = None, *, d: int, draws: int, **how
+    columns: Int[Tensor, "n k"],
+    log_weights: Float[Tensor, "n k"] | None = None,
+    *,
+    d: int,
+    draws: int,
+    **how,
 ) -> int:
     """How many of some independent draws of the keys pass.
 
@@ -34,8 +39,16 @@ def successes(
 
 
 def smallest_dimension(
-    columns: Int[Tensor, "n k"], log_weights: Float[Tensor, "n k"] | None = None, *, eps1: float, eps2: float,
-    generator: torch.Generator, restarts: int = 10, most: int | None = None, precision: float = 0.01, **how,
+    columns: Int[Tensor, "n k"],
+    log_weights: Float[Tensor, "n k"] | None = None,
+    *,
+    eps1: float,
+    eps2: float,
+    generator: torch.Generator,
+    restarts: int = 10,
+    most: int | None = None,
+    precision: float = 0.01,
+    **how,
 ) -> int:
     """The smallest dimension at which one of a few draws passes, by bisection; success is random and not monotone.
 
@@ -49,9 +62,15 @@ def smallest_dimension(
     """
     high, low = most or len(columns), int((columns >= 0).sum(1).max()) - 1
     while high - low > max(1, precision * high):
-        d = round(math.sqrt(max(low, 1) * high)) if high > 2 * low + 2 else (low + high) // 2
+        d = (
+            round(math.sqrt(max(low, 1) * high))
+            if high > 2 * low + 2
+            else (low + high) // 2
+        )
         d = min(max(d, low + 1), high - 1)
         words = dict(d=d, eps1=eps1, eps2=eps2, generator=generator, **how)
-        passed = any(successes(columns, log_weights, draws=1, **words) for _ in range(restarts))
+        passed = any(
+            successes(columns, log_weights, draws=1, **words) for _ in range(restarts)
+        )
         low, high = (low, d) if passed else (d, high)
     return high

@@ -34,7 +34,13 @@ STYLE = {
 }
 
 
-def new(rows: int = 1, columns: int = 1, *, size: tuple[float, float] = (6.0, 3.4), **subplots):
+def new(
+    rows: int = 1,
+    columns: int = 1,
+    *,
+    size: tuple[float, float] = (6.0, 3.4),
+    **subplots,
+):
     """A figure in the style of the book, and its axes.
 
     Args:    rows, columns: of axes.   size: in inches.   subplots: further words to Figure.subplots.
@@ -69,11 +75,19 @@ def slider(frames: Sequence[Figure], labels: Sequence[str], *, alt: str) -> HTML
     Page:    notebooks/path_decomposition/paths
     """
     if len(frames) < 2 or len(frames) != len(labels):
-        raise ValueError(f"a slider needs two or more frames and a label for each, got {len(frames)}, {len(labels)}")
+        raise ValueError(
+            f"a slider needs two or more frames and a label for each, got {len(frames)}, {len(labels)}"
+        )
     last, start = len(frames) - 1, len(frames) // 2
-    images = [_img(f, f"{alt} Shown: {label}.", hidden=i != start) for i, (f, label) in enumerate(zip(frames, labels))]
+    images = [
+        _img(f, f"{alt} Shown: {label}.", hidden=i != start)
+        for i, (f, label) in enumerate(zip(frames, labels))
+    ]
     ident = "slider-" + hashlib.sha256("".join(images).encode()).hexdigest()[:10]
-    words, wide = html.escape("|".join(labels)), max(map(len, labels))  # room for the longest: the handle stays where it is
+    words, wide = (
+        html.escape("|".join(labels)),
+        max(map(len, labels)),
+    )  # room for the longest: the handle stays where it is
     return HTML(
         f'<figure class="attn-figure attn-slider" id="{ident}" data-labels="{words}">{"".join(images)}'
         f'<label hidden>Move the slider: <input type="range" min="0" max="{last}" value="{start}" '
@@ -93,10 +107,17 @@ def _img(fig: Figure, alt: str, *, hidden: bool = False) -> str:
     marks = sum(len(line.get_xdata()) for ax in fig.axes for line in ax.lines) + sum(
         c.get_offsets().shape[0] for ax in fig.axes for c in ax.collections
     )
-    kind, dpi, mime = ("png", 200, "image/png") if marks > 2000 else ("svg", 100, "image/svg+xml")
+    kind, dpi, mime = (
+        ("png", 200, "image/png") if marks > 2000 else ("svg", 100, "image/svg+xml")
+    )
     buffer = io.BytesIO()
     with matplotlib.rc_context(STYLE):
-        fig.savefig(buffer, format=kind, dpi=dpi, metadata={"Date": None} if kind == "svg" else None)
+        fig.savefig(
+            buffer,
+            format=kind,
+            dpi=dpi,
+            metadata={"Date": None} if kind == "svg" else None,
+        )
     data = base64.b64encode(buffer.getvalue()).decode()
     style = 'style="max-width:100%;background:white"' + (" hidden" if hidden else "")
     return f'<img alt="{html.escape(alt)}" {style} src="data:{mime};base64,{data}">'

@@ -13,7 +13,9 @@ from attnlib.codes import price
 from attnlib.figures import BLUE, GREEN, GREY, ORANGE, PURPLE, VERMILLION, new
 
 
-def prices(n: int, found: dict[str, float], random: dict[str, list[float]], top: int = 64) -> Figure:
+def prices(
+    n: int, found: dict[str, float], random: dict[str, list[float]], top: int = 64
+) -> Figure:
     """The largest query norm over the gap, by dimension: bounds, exact values, codes found, random codes.
 
     Args:    n: tokens.   found: dimension -> price of a code.   random: dimension -> quartiles.   top: largest dimension.
@@ -24,22 +26,59 @@ def prices(n: int, found: dict[str, float], random: dict[str, list[float]], top:
     fig, ax = new(size=(6.0, 3.6))
     dims = range(2, top + 1)
     bounds = [price(n, d) for d in dims]
-    ax.plot(dims, [b.high for b in bounds], "--", color="black", lw=1.2, label="proved: at most")
+    ax.plot(
+        dims,
+        [b.high for b in bounds],
+        "--",
+        color="black",
+        lw=1.2,
+        label="proved: at most",
+    )
     ax.plot(dims, [b.low for b in bounds], ":", color="black", label="proved: at least")
-    exact = [(d, b.low) for d, b in zip(dims, bounds) if b.low == b.high and (d == 2 or d % 4 == 0 or d == top - 1)]
+    exact = [
+        (d, b.low)
+        for d, b in zip(dims, bounds)
+        if b.low == b.high and (d == 2 or d % 4 == 0 or d == top - 1)
+    ]
     ax.plot(*zip(*exact), "D", color=GREEN, ms=5, label="exact")
-    ax.plot([int(d) for d in found], list(found.values()), "o", color=BLUE, ms=5, label="best code found")
+    ax.plot(
+        [int(d) for d in found],
+        list(found.values()),
+        "o",
+        color=BLUE,
+        ms=5,
+        label="best code found",
+    )
     low, middle, high = zip(*random.values())
-    reach = [[m - a for m, a in zip(middle, low)], [b - m for m, b in zip(middle, high)]]
-    ax.errorbar([int(d) for d in random], middle, reach, fmt="s", color=ORANGE, ms=5, label="random keys, quartiles")
-    ax.set(xlabel="dimension $d$ of keys and queries", ylabel="query norm $s / T$", xscale="log", yscale="log", xticks=[2, 3, 4, 6, 8, 12, 16, 24, 32, 64])
+    reach = [
+        [m - a for m, a in zip(middle, low)],
+        [b - m for m, b in zip(middle, high)],
+    ]
+    ax.errorbar(
+        [int(d) for d in random],
+        middle,
+        reach,
+        fmt="s",
+        color=ORANGE,
+        ms=5,
+        label="random keys, quartiles",
+    )
+    ax.set(
+        xlabel="dimension $d$ of keys and queries",
+        ylabel="query norm $s / T$",
+        xscale="log",
+        yscale="log",
+        xticks=[2, 3, 4, 6, 8, 12, 16, 24, 32, 64],
+    )
     ax.xaxis.set_major_formatter("{x:g}")
     ax.minorticks_off()
     ax.legend(fontsize=9)
     return fig
 
 
-def growth(n: Sequence[int], norms: dict[str, Sequence[float]], powers: dict[str, int]) -> Figure:
+def growth(
+    n: Sequence[int], norms: dict[str, Sequence[float]], powers: dict[str, int]
+) -> Figure:
     """Largest query norm over the number of keys, log-log, beside dashed lines of given powers.
 
     Args:    n: numbers of keys.   norms: label -> norms over T.   powers: label -> exponent of its dashed line.
@@ -48,10 +87,18 @@ def growth(n: Sequence[int], norms: dict[str, Sequence[float]], powers: dict[str
     Page:    notebooks/sparse_patterns/price_of_dimension
     """
     fig, ax = new(size=(6.0, 3.0))
-    for (label, values), color, mark in zip(norms.items(), (BLUE, VERMILLION, PURPLE), ("o", "s", "^")):
+    for (label, values), color, mark in zip(
+        norms.items(), (BLUE, VERMILLION, PURPLE), ("o", "s", "^")
+    ):
         ax.plot(n, values, mark, color=color, label=label)
         ax.plot(n, [values[-1] * (m / n[-1]) ** powers[label] for m in n], "k--", lw=1)
-    ax.set(xlabel="keys $n$", ylabel="largest query norm $s / T$", xscale="log", yscale="log", xticks=list(n))
+    ax.set(
+        xlabel="keys $n$",
+        ylabel="largest query norm $s / T$",
+        xscale="log",
+        yscale="log",
+        xticks=list(n),
+    )
     ax.xaxis.set_major_formatter("{x:g}")
     ax.minorticks_off()
     ax.legend(fontsize=9)
@@ -69,7 +116,9 @@ def hidden_code(k: Tensor, q: Tensor, code: Tensor) -> Figure:
     fig, ax = new(size=(6.0, 4.0))
     a = torch.linspace(0, 2 * math.pi, 361, dtype=k.dtype)
     circle = torch.stack([a.cos(), a.sin()], 1)
-    edge = k[(circle @ k.T).argmax(1)] + circle  # the boundary of conv K + ball, by its normals
+    edge = (
+        k[(circle @ k.T).argmax(1)] + circle
+    )  # the boundary of conv K + ball, by its normals
     ax.fill(*edge.T.tolist(), color=GREY, alpha=0.25, lw=0)
     ax.plot(*circle.T.tolist(), ":", color=GREY, lw=1)
     ax.plot(*(2 * circle).T.tolist(), "-", color=GREY, lw=1)
@@ -79,13 +128,29 @@ def hidden_code(k: Tensor, q: Tensor, code: Tensor) -> Figure:
         ax.plot(*path.T.tolist(), "-", color=BLUE, lw=1, zorder=2)
     ax.plot(*k.T.tolist(), "o", color=BLUE, ms=6, label="keys $k_j$")
     ax.plot(*x.T.tolist(), "s", color=ORANGE, ms=5, label="$x_j = k_j + u_j$")
-    ax.plot(*(2 * code).T.tolist(), "D", color=VERMILLION, ms=6, label="$y_j$, twice the code")
-    ax.set(aspect="equal", xlabel="first coordinate", ylabel="second coordinate", xticks=[-2, -1, 0, 1, 2], yticks=[-2, -1, 0, 1, 2])
+    ax.plot(
+        *(2 * code).T.tolist(),
+        "D",
+        color=VERMILLION,
+        ms=6,
+        label="$y_j$, twice the code",
+    )
+    ax.set(
+        aspect="equal",
+        xlabel="first coordinate",
+        ylabel="second coordinate",
+        xticks=[-2, -1, 0, 1, 2],
+        yticks=[-2, -1, 0, 1, 2],
+    )
     ax.legend(fontsize=9, loc="upper left", bbox_to_anchor=(1.0, 1.0))
     return fig
 
 
-def descent(norms: Sequence[float], found: dict[str, Sequence[int]], constructed: dict[str, Sequence[int]]) -> Figure:
+def descent(
+    norms: Sequence[float],
+    found: dict[str, Sequence[int]],
+    constructed: dict[str, Sequence[int]],
+) -> Figure:
     """The least dimension reached over the query norm allowed, by descent and by random construction, an axes for each k.
 
     Args:    norms: allowed norms.   found, constructed: k -> least dimension for each norm.
@@ -98,7 +163,14 @@ def descent(norms: Sequence[float], found: dict[str, Sequence[int]], constructed
         ax.plot(norms, constructed[k], "s--", color=ORANGE, label="random keys")
         ax.plot(norms, found[k], "o-", color=BLUE, label="descent")
         ax.axhline(2 * int(k), color="black", ls=":", lw=1, label="$2k$")
-        ax.set(title=f"$k = {k}$", xlabel="query norm $s$", xscale="log", yscale="log", xticks=list(norms), yticks=[2, 4, 8, 16, 32, 64, 256, 1024])
+        ax.set(
+            title=f"$k = {k}$",
+            xlabel="query norm $s$",
+            xscale="log",
+            yscale="log",
+            xticks=list(norms),
+            yticks=[2, 4, 8, 16, 32, 64, 256, 1024],
+        )
         ax.xaxis.set_major_formatter("{x:g}")
         ax.yaxis.set_major_formatter("{x:g}")
         ax.minorticks_off()

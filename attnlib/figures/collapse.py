@@ -22,12 +22,18 @@ def tail(x: Sequence[int], y: Tensor, bound: Tensor) -> Figure:
     """
     fig, ax = new(size=(6.0, 3.0))
     for values, style, color, label in (
-        (y, "o-", BLUE, "measured"), (bound, "--", "black", "proved: at least this many"),
+        (y, "o-", BLUE, "measured"),
+        (bound, "--", "black", "proved: at least this many"),
     ):
         decades = (-values / math.log(10)).tolist()
         kept = [(l, v) for l, v in zip(x, decades) if v > 0]
         ax.plot(*zip(*kept), style, color=color, label=label)
-    ax.set(xlabel="layer $l$", ylabel=r"$-\log_{10} r_l$, zeros after the point", yscale="log", xticks=list(x))
+    ax.set(
+        xlabel="layer $l$",
+        ylabel=r"$-\log_{10} r_l$, zeros after the point",
+        yscale="log",
+        xticks=list(x),
+    )
     ax.yaxis.set_major_formatter("{x:g}")
     ax.legend()
     return fig
@@ -44,10 +50,26 @@ def toy_map(a: Tensor, strengths: Sequence[float]) -> Figure:
     fig, ax = new(size=(6.0, 3.0))
     marks = zip(strengths, (BLUE, GREEN, ORANGE), ("o-", "s-", "^-"))
     for w, color, style in marks:
-        ax.plot(a.tolist(), (a * torch.tanh(w * a**2)).tolist(), style, color=color, markevery=8, label=f"$w = {w:g}$")
-    ax.plot(a.tolist(), (8 * strengths[0] * a**3).tolist(), "k--", label=f"printed bound, $w = {strengths[0]:g}$")
+        ax.plot(
+            a.tolist(),
+            (a * torch.tanh(w * a**2)).tolist(),
+            style,
+            color=color,
+            markevery=8,
+            label=f"$w = {w:g}$",
+        )
+    ax.plot(
+        a.tolist(),
+        (8 * strengths[0] * a**3).tolist(),
+        "k--",
+        label=f"printed bound, $w = {strengths[0]:g}$",
+    )
     ax.plot(a.tolist(), a.tolist(), ":", color=PURPLE, label="no change")
-    ax.set(xlabel="half distance $a$ of the tokens", ylabel="after the layer", ylim=(0, float(a.max())))
+    ax.set(
+        xlabel="half distance $a$ of the tokens",
+        ylabel="after the layer",
+        ylim=(0, float(a.max())),
+    )
     ax.legend(fontsize=9, loc="upper left", bbox_to_anchor=(1.0, 1.0))
     return fig
 
@@ -62,15 +84,21 @@ def floors(seen: dict[str, Tensor], exact: Tensor) -> Figure:
     """
     fig, ax = new(size=(6.0, 3.0))
     ax.plot((exact / math.log(10)).tolist(), "k+", ms=12, label="many digits", zorder=3)
-    for (label, values), color, style in zip(seen.items(), (BLUE, VERMILLION, ORANGE), ("o-", "s--", "^--")):
-        decades = [v / math.log(10) if v > -math.inf else math.nan for v in values.tolist()]
+    for (label, values), color, style in zip(
+        seen.items(), (BLUE, VERMILLION, ORANGE), ("o-", "s--", "^--")
+    ):
+        decades = [
+            v / math.log(10) if v > -math.inf else math.nan for v in values.tolist()
+        ]
         ax.plot(decades, style, color=color, label=label)
     ax.set(xlabel="layer $l$", ylabel=r"$\log_{10} r_l$", xticks=range(len(exact)))
     ax.legend()
     return fig
 
 
-def constants(m: Sequence[int], needed: Sequence[float], proved: Sequence[float]) -> Figure:
+def constants(
+    m: Sequence[int], needed: Sequence[float], proved: Sequence[float]
+) -> Figure:
     """The constant that the family needs, over its size, with the lower bound and the printed 4.
 
     Args:    m: sizes.   needed: exact constants.   proved: sqrt(m - 1) / (8 ln(2 m - 1)).
@@ -80,9 +108,16 @@ def constants(m: Sequence[int], needed: Sequence[float], proved: Sequence[float]
     """
     fig, ax = new(size=(6.0, 2.8))
     ax.plot(m, needed, "o-", color=VERMILLION, label="needed, best $w$")
-    ax.plot(m, proved, "k--", label=r"proved: at least $\sqrt{m - 1} / (8 \ln(2m - 1))$")
+    ax.plot(
+        m, proved, "k--", label=r"proved: at least $\sqrt{m - 1} / (8 \ln(2m - 1))$"
+    )
     ax.axhline(4, color=BLUE, ls=":", label="printed: 4")
-    ax.set(xlabel="columns $m$, with $n = 2m$ tokens", ylabel="constant", xscale="log", yscale="log")
+    ax.set(
+        xlabel="columns $m$, with $n = 2m$ tokens",
+        ylabel="constant",
+        xscale="log",
+        yscale="log",
+    )
     ax.yaxis.set_major_formatter("{x:g}")
     ax.legend(fontsize=9)
     return fig

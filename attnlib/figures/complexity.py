@@ -42,7 +42,15 @@ def growth(n: Sequence[int], rows: dict[str, dict[str, Any]]) -> Figure:
         right.plot(n, [b / 2**20 for b in rows[row]["bytes"]], style, **look)
         cross = rows[row]["crossover"]
         if cross and cross > n[0]:
-            left.plot(cross, _between(n, fused, cross), "o", mfc="none", mec=color, ms=11, mew=1.4)
+            left.plot(
+                cross,
+                _between(n, fused, cross),
+                "o",
+                mfc="none",
+                mec=color,
+                ms=11,
+                mew=1.4,
+            )
     for ax, label in ((left, "time, ms"), (right, "most memory at once, MiB")):
         ax.set(xscale="log", yscale="log", xlabel="tokens $n$", ylabel=label)
         ax.set_xticks(n, [str(v) for v in n], fontsize=8)
@@ -68,25 +76,51 @@ def errors(rows: dict[str, dict[str, Any]]) -> Figure:
     Page:    notebooks/jl_low_rank/complexity_table
     """
     looks = {
-        "window": (SKY, "<-"), "strided": (VERMILLION, "^-"), "fixed": (VERMILLION, "x:"), "LSH": (PURPLE, "D-"),
-        "Linformer, means": (BLUE, "P-"), "Linformer, random": (BLUE, "P:"), "Nystrom": (ORANGE, "*:"),
-        "Performer": (GREEN, "h--"), "linear": (GREEN, ">"),
+        "window": (SKY, "<-"),
+        "strided": (VERMILLION, "^-"),
+        "fixed": (VERMILLION, "x:"),
+        "LSH": (PURPLE, "D-"),
+        "Linformer, means": (BLUE, "P-"),
+        "Linformer, random": (BLUE, "P:"),
+        "Nystrom": (ORANGE, "*:"),
+        "Performer": (GREEN, "h--"),
+        "linear": (GREEN, ">"),
     }
     fig, ax = new(size=(6.0, 3.6))
     for place, (row, (color, style)) in enumerate(looks.items()):
         share, low, mid, high = zip(*sorted(rows[row]["points"]))
         share = [s * 1.012 ** (place - 4) for s in share]
         bars = [[m - a for m, a in zip(mid, low)], [b - m for m, b in zip(mid, high)]]
-        ax.errorbar(share, mid, bars, fmt=style, color=color, ms=5, lw=1.2, elinewidth=0.7, label=row.replace("Nystrom", "Nyström"))
+        ax.errorbar(
+            share,
+            mid,
+            bars,
+            fmt=style,
+            color=color,
+            ms=5,
+            lw=1.2,
+            elinewidth=0.7,
+            label=row.replace("Nystrom", "Nyström"),
+        )
     ax.axhline(1, color="black", ls="--", lw=1)
-    ax.set(xscale="log", yscale="log", xlabel="FLOPs, as a share of dense attention", ylabel="relative error")
+    ax.set(
+        xscale="log",
+        yscale="log",
+        xlabel="FLOPs, as a share of dense attention",
+        ylabel="relative error",
+    )
     ax.set_xticks([0.125, 0.25, 0.5, 1], ["1/8", "1/4", "1/2", "1"])
     ax.minorticks_off()
     fig.legend(loc="outside right center", fontsize=8, frameon=False)
     return fig
 
 
-def rounds(r: Sequence[int], with_it: Sequence[float], without: Sequence[float], missed: Sequence[float]) -> Figure:
+def rounds(
+    r: Sequence[int],
+    with_it: Sequence[float],
+    without: Sequence[float],
+    missed: Sequence[float],
+) -> Figure:
     """Distance of hashed attention to dense attention over the number of rounds.
 
     Args:    r: numbers of rounds.   with_it, without: total variation, duplicates corrected or not.   missed: the mass

@@ -10,12 +10,19 @@ from torch import Tensor
 from attnlib.figures import BLUE, GREEN, GREY, ORANGE, PURPLE, SKY, VERMILLION, new
 
 STYLES = {  # colour and mark of a pattern, the same in all figures
-    "dense": ("black", "o"), "strided": (BLUE, "s"), "half strided": (SKY, "p"), "fixed": (ORANGE, "^"),
-    "star": (PURPLE, "*"), "window": (GREEN, "D"), "random": (VERMILLION, "X"),
+    "dense": ("black", "o"),
+    "strided": (BLUE, "s"),
+    "half strided": (SKY, "p"),
+    "fixed": (ORANGE, "^"),
+    "star": (PURPLE, "*"),
+    "window": (GREEN, "D"),
+    "random": (VERMILLION, "X"),
 }
 
 
-def fields(fields: Sequence[Tensor], titles: Sequence[str], hits: Sequence[Tensor]) -> Figure:
+def fields(
+    fields: Sequence[Tensor], titles: Sequence[str], hits: Sequence[Tensor]
+) -> Figure:
     """Receptive fields as grids, with the source of every query ringed: filled where it is reached.
 
     Args:    fields: (n, n) boolean, n = 2 (m + 1).   titles: one a grid.   hits: (m,) boolean, as from copying.reached.
@@ -26,10 +33,30 @@ def fields(fields: Sequence[Tensor], titles: Sequence[str], hits: Sequence[Tenso
     fig, axes = new(1, len(fields), size=(6.0, 2.5), squeeze=False)
     for ax, field, title, hit in zip(axes[0], fields, titles, hits, strict=True):
         half = len(field) // 2
-        ax.imshow((1 - 0.25 * field.float()).numpy(), cmap="gray", vmin=0, vmax=1, interpolation="nearest")
+        ax.imshow(
+            (1 - 0.25 * field.float()).numpy(),
+            cmap="gray",
+            vmin=0,
+            vmax=1,
+            interpolation="nearest",
+        )
         for i, h in enumerate(hit.tolist(), 1):
-            ax.plot(i, half - 1 + i, "o", ms=4, mec=BLUE if h else VERMILLION, mfc=BLUE if h else "white", mew=1.0)
-        ax.set(title=title, xlabel="token $j$", ylabel="token $k$", xticks=[0, half], yticks=[0, half])
+            ax.plot(
+                i,
+                half - 1 + i,
+                "o",
+                ms=4,
+                mec=BLUE if h else VERMILLION,
+                mfc=BLUE if h else "white",
+                mew=1.0,
+            )
+        ax.set(
+            title=title,
+            xlabel="token $j$",
+            ylabel="token $k$",
+            xticks=[0, half],
+            yticks=[0, half],
+        )
     return fig
 
 
@@ -59,11 +86,25 @@ def ladder(variants: Sequence[dict]) -> Figure:
         for b in sorted({run["bound"] for run in variant["runs"]}):
             ax.plot([b, b], [y - 0.42, y + 0.42], "--", color="black", lw=1.3)
         accuracies = [run["accuracy"] for run in variant["runs"]]
-        ax.plot(accuracies, [y] * len(accuracies), mark, color=colour, ms=5, mfc="none", mew=1.2, ls="none")
+        ax.plot(
+            accuracies,
+            [y] * len(accuracies),
+            mark,
+            color=colour,
+            ms=5,
+            mfc="none",
+            mew=1.2,
+            ls="none",
+        )
     ax.plot([], [], "--", color="black", lw=1.3, label="bound")
-    ax.plot([], [], "o", color=GREY, mfc="none", ls="none", label="run, one of three seeds")
+    ax.plot(
+        [], [], "o", color=GREY, mfc="none", ls="none", label="run, one of three seeds"
+    )
     ax.set(xlabel="accuracy of copying", ylabel="variant", xlim=(-0.02, 1.04))
-    ax.set(yticks=range(len(variants)), yticklabels=[label(variant) for variant in variants])
+    ax.set(
+        yticks=range(len(variants)),
+        yticklabels=[label(variant) for variant in variants],
+    )
     ax.tick_params(axis="y", labelsize=8, length=0)
     ax.grid(axis="x", color="#dddddd", lw=0.6)
     ax.set_axisbelow(True)
@@ -72,7 +113,9 @@ def ladder(variants: Sequence[dict]) -> Figure:
     return fig
 
 
-def by_sparsity(panels: Sequence[tuple[str, str, str, Sequence[dict]]], bounds: bool = False) -> Figure:
+def by_sparsity(
+    panels: Sequence[tuple[str, str, str, Sequence[dict]]], bounds: bool = False
+) -> Figure:
     """A score against sparsity, a mark for each pattern and size: mean, least and most of the seeds.
 
     Args:    panels: title, label and name of the score, and variants: dicts with pattern and with runs, each with
@@ -84,26 +127,59 @@ def by_sparsity(panels: Sequence[tuple[str, str, str, Sequence[dict]]], bounds: 
     fig, axes = new(1, len(panels), size=(6.0, 3.4), squeeze=False, sharey=bounds)
     for ax, (title, words, score, variants) in zip(axes[0], panels, strict=True):
         everywhere = [variant["runs"][0]["sparsity"] for variant in variants]
-        half = 0.04 * (max(everywhere) - min(everywhere)) or 0.01  # of the dash of a bound
+        half = (
+            0.04 * (max(everywhere) - min(everywhere)) or 0.01
+        )  # of the dash of a bound
         for name, (colour, mark) in STYLES.items():
-            own = [variant["runs"] for variant in variants if variant["pattern"] == name]
+            own = [
+                variant["runs"] for variant in variants if variant["pattern"] == name
+            ]
             if not own:
                 continue
-            x, scores = [runs[0]["sparsity"] for runs in own], [[run[score] for run in runs] for runs in own]
+            x, scores = (
+                [runs[0]["sparsity"] for runs in own],
+                [[run[score] for run in runs] for runs in own],
+            )
             for at, values, runs in zip(x, scores, own, strict=True):
                 ax.plot([at, at], [min(values), max(values)], "-", color=colour, lw=1)
                 if bounds:
                     mean = sum(run["bound"] for run in runs) / len(runs)
-                    ax.plot([at - half, at + half], [mean, mean], "--", color="black", lw=1.3)
-            ax.plot(x, [sum(v) / len(v) for v in scores], mark, ls="none", color=colour, ms=6, mfc="white", mew=1.3, label=name)
+                    ax.plot(
+                        [at - half, at + half],
+                        [mean, mean],
+                        "--",
+                        color="black",
+                        lw=1.3,
+                    )
+            ax.plot(
+                x,
+                [sum(v) / len(v) for v in scores],
+                mark,
+                ls="none",
+                color=colour,
+                ms=6,
+                mfc="white",
+                mew=1.3,
+                label=name,
+            )
         ax.set(title=title, xlabel="sparsity, share not read", ylabel=words)
         ax.locator_params(axis="x", nbins=5)
-    handles = {h.get_label(): h for ax in axes[0] for h in ax.get_legend_handles_labels()[0]}
-    fig.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=4, fontsize=9)
+    handles = {
+        h.get_label(): h for ax in axes[0] for h in ax.get_legend_handles_labels()[0]
+    }
+    fig.legend(
+        handles.values(),
+        handles.keys(),
+        loc="outside lower center",
+        ncols=4,
+        fontsize=9,
+    )
     return fig
 
 
-def mixers(panels: Sequence[tuple[str, str, dict[str, Sequence[float]], dict[str, float]]]) -> Figure:
+def mixers(
+    panels: Sequence[tuple[str, str, dict[str, Sequence[float]], dict[str, float]]],
+) -> Figure:
     """Scores of networks whose layers mix tokens in different ways, one mark a seed.
 
     Args:    panels: title, label of the score, scores by the letters of the layers, and bounds by letters (may be empty).
@@ -115,10 +191,29 @@ def mixers(panels: Sequence[tuple[str, str, dict[str, Sequence[float]], dict[str
     for ax, (title, label, scores, bounds) in zip(axes[0], panels, strict=True):
         for x, (letters, values) in enumerate(scores.items()):
             whole = len(set(letters)) == 1
-            ax.plot([x] * len(values), values, "s" if whole else "o", color=BLUE if whole else ORANGE, mfc="none", mew=1.3)
+            ax.plot(
+                [x] * len(values),
+                values,
+                "s" if whole else "o",
+                color=BLUE if whole else ORANGE,
+                mfc="none",
+                mew=1.3,
+            )
             if letters in bounds:
-                ax.plot([x - 0.35, x + 0.35], [bounds[letters]] * 2, "--", color="black", lw=1.3)
-        ax.set(title=title, ylabel=label, xticks=range(len(scores)), xticklabels=list(scores), xlabel="layers, lower one named before")
+                ax.plot(
+                    [x - 0.35, x + 0.35],
+                    [bounds[letters]] * 2,
+                    "--",
+                    color="black",
+                    lw=1.3,
+                )
+        ax.set(
+            title=title,
+            ylabel=label,
+            xticks=range(len(scores)),
+            xticklabels=list(scores),
+            xlabel="layers, lower one named before",
+        )
     axes[0, 0].plot([], [], "s", color=BLUE, mfc="none", label="one kind")
     axes[0, 0].plot([], [], "o", color=ORANGE, mfc="none", label="mixed")
     if any(panel[3] for panel in panels):
@@ -127,7 +222,9 @@ def mixers(panels: Sequence[tuple[str, str, dict[str, Sequence[float]], dict[str
     return fig
 
 
-def curves(runs: dict[str, Sequence[Sequence[float]]], every: int, chance: float) -> Figure:
+def curves(
+    runs: dict[str, Sequence[Sequence[float]]], every: int, chance: float
+) -> Figure:
     """Loss curves of several runs, and the loss of guessing.
 
     Args:    runs: curves of the seeds, by a label "pattern, rest".   every: steps an entry.   chance: loss of a guess, nats.
@@ -136,12 +233,28 @@ def curves(runs: dict[str, Sequence[Sequence[float]]], every: int, chance: float
     Page:    notebooks/sparse_universality/copying_task
     """
     fig, ax = new(size=(6.0, 3.0))
-    marks = zip(runs.items(), (BLUE, ORANGE, VERMILLION, GREEN, PURPLE), ("s", "^", "X", "D", "*"))
+    marks = zip(
+        runs.items(),
+        (BLUE, ORANGE, VERMILLION, GREEN, PURPLE),
+        ("s", "^", "X", "D", "*"),
+    )
     for (label, seeds), colour, mark in marks:
         for number, curve in enumerate(seeds):
             steps = [every * (i + 1) for i in range(len(curve))]
-            ax.plot(steps, curve, mark + "-", color=colour, lw=1, ms=4, markevery=4, mfc="white", label=label if number == 0 else None)
+            ax.plot(
+                steps,
+                curve,
+                mark + "-",
+                color=colour,
+                lw=1,
+                ms=4,
+                markevery=4,
+                mfc="white",
+                label=label if number == 0 else None,
+            )
     ax.axhline(chance, color="black", ls="--", label="guessing, $\\ln V$")
-    ax.set(xlabel="step", ylabel="loss in nats, mean of 20 steps", ylim=(0, 1.15 * chance))
+    ax.set(
+        xlabel="step", ylabel="loss in nats, mean of 20 steps", ylim=(0, 1.15 * chance)
+    )
     ax.legend(fontsize=9, loc="center right", bbox_to_anchor=(1.0, 0.7))
     return fig

@@ -48,7 +48,12 @@ def by_length(tasks: dict[str, dict]) -> Figure:
         for row in alone.tolist():
             ax.plot(k, row, "o", color=BLUE, ms=3, alpha=0.6)
         ax.plot(k, alone.mean(0).tolist(), "-", color=BLUE, label="one length alone")
-        ax.axhline(float(torch.as_tensor(found["whole"]).mean()), color="black", ls="--", label="whole network")
+        ax.axhline(
+            float(torch.as_tensor(found["whole"]).mean()),
+            color="black",
+            ls="--",
+            label="whole network",
+        )
         ax.axhline(found["guess"], color=VERMILLION, ls=":", label="blind guess")
         ax.set(title=title, xlabel="length $k$", ylim=(0, 1.05), xticks=k)
     axes[0].set_ylabel("accuracy")
@@ -66,11 +71,23 @@ def drawn(modes: dict[str, Tensor], whole: float) -> Figure:
     Page:    notebooks/path_decomposition/path_efficacy
     """
     fig, ax = new(size=(6.0, 3.0))
-    for i, ((label, values), style, color) in enumerate(zip(modes.items(), MARKS, (BLUE, VERMILLION, GREEN, ORANGE))):
+    for i, ((label, values), style, color) in enumerate(
+        zip(modes.items(), MARKS, (BLUE, VERMILLION, GREEN, ORANGE))
+    ):
         mean = values.mean(0)
         below, above = mean - values.amin(0), values.amax(0) - mean
         k = [v + 0.1 * (i - (len(modes) - 1) / 2) for v in range(values.shape[1])]
-        ax.errorbar(k, mean.tolist(), [below.tolist(), above.tolist()], fmt=style, color=color, ms=5, lw=1.2, capsize=2, label=label)
+        ax.errorbar(
+            k,
+            mean.tolist(),
+            [below.tolist(), above.tolist()],
+            fmt=style,
+            color=color,
+            ms=5,
+            lw=1.2,
+            capsize=2,
+            label=label,
+        )
     ax.axhline(whole, color="black", ls="--", lw=1, label="whole network")
     ax.set(xlabel="length $k$", ylabel="accuracy", ylim=(0, 1.05))
     ax.legend(fontsize=8.5)
@@ -86,18 +103,32 @@ def circle(loops: dict[str, dict], radius: float = 0.3) -> Figure:
     Page:    notebooks/path_decomposition/path_efficacy
     """
     starts = list(next(iter(loops.values())))
-    fig, axes = new(len(starts), len(loops), size=(6.0, 2.1 * len(starts)), squeeze=False)
+    fig, axes = new(
+        len(starts), len(loops), size=(6.0, 2.1 * len(starts)), squeeze=False
+    )
     turn = torch.linspace(0, 6.3, 90)
     for column, (variant, found) in enumerate(loops.items()):
         for row, start in enumerate(starts):
             ax, way = axes[row, column], torch.tensor(found[start])
-            ax.plot((radius * turn.cos()).tolist(), (radius * turn.sin()).tolist(), "--", color="black", lw=0.8)
+            ax.plot(
+                (radius * turn.cos()).tolist(),
+                (radius * turn.sin()).tolist(),
+                "--",
+                color="black",
+                lw=0.8,
+            )
             for i, (color, mark) in enumerate(((BLUE, "o"), (ORANGE, "s"))):
                 x, y = way[:, 2 * i].tolist(), way[:, 2 * i + 1].tolist()
                 ax.plot(x, y, "-", color=color, lw=2.4 - 1.4 * i)
                 ax.plot(x[:1], y[:1], mark, color=color, ms=7, mfc="white")
                 ax.plot(x[-1:], y[-1:], mark, color=color, ms=8 - 4 * i)
-            ax.set(xlim=(-0.42, 0.42), ylim=(-0.42, 0.42), aspect="equal", xticks=[], yticks=[])
+            ax.set(
+                xlim=(-0.42, 0.42),
+                ylim=(-0.42, 0.42),
+                aspect="equal",
+                xticks=[],
+                yticks=[],
+            )
             if row == 0:
                 ax.set_title(variant)
             if column == 0:

@@ -15,7 +15,13 @@ from attnlib.figures import BLUE, GREEN, ORANGE, PURPLE, VERMILLION, new
 
 
 def _map(ax, p: Tensor, title: str, *, first: bool = True) -> None:
-    ax.imshow(p.clamp_min(1e-3).log10().tolist(), cmap="cividis", vmin=-3, vmax=0, interpolation="nearest")
+    ax.imshow(
+        p.clamp_min(1e-3).log10().tolist(),
+        cmap="cividis",
+        vmin=-3,
+        vmax=0,
+        interpolation="nearest",
+    )
     ax.set(title=title, xlabel="key $j$", ylabel="query $i$", xticks=[], yticks=[])
 
 
@@ -32,8 +38,17 @@ def real_maps(maps: Sequence[Tensor], shares: Tensor) -> Figure:
         _map(ax, p, title, first=ax is axes[0])
     for row in shares.tolist():
         axes[2].plot(range(1, len(row) + 1), row, "-", color=BLUE, alpha=0.6)
-    axes[2].plot([1, shares.shape[1]], [1 / maps[0].shape[0], shares.shape[1] / maps[0].shape[0]], "k--")
-    axes[2].set(xlabel="entries of a row", ylabel="share of the row", title="largest entries", ylim=(0, 1.02))
+    axes[2].plot(
+        [1, shares.shape[1]],
+        [1 / maps[0].shape[0], shares.shape[1] / maps[0].shape[0]],
+        "k--",
+    )
+    axes[2].set(
+        xlabel="entries of a row",
+        ylabel="share of the row",
+        title="largest entries",
+        ylim=(0, 1.02),
+    )
     return fig
 
 
@@ -51,7 +66,9 @@ def same_weights(maps: dict[str, Tensor]) -> Figure:
     return fig
 
 
-def growing(columns: Tensor, sizes: Sequence[int], *, eps1: float, generator: torch.Generator) -> tuple[list[Figure], list[str]]:
+def growing(
+    columns: Tensor, sizes: Sequence[int], *, eps1: float, generator: torch.Generator
+) -> tuple[list[Figure], list[str]]:
     """Frames of a slider: the attention matrix for growing d beside the wanted one, best of three draws.
 
     Args:    columns: (n, k), a pattern with equal weights.   sizes: d of each frame.   eps1: asked for; the level is
@@ -64,7 +81,15 @@ def growing(columns: Tensor, sizes: Sequence[int], *, eps1: float, generator: to
     wanted, frames = torch.zeros(n, n).scatter(1, columns, 1 / k), []
     for d in sizes:
         try:
-            code = fit(columns, d=d, eps1=eps1, eps2=0.5, s=-4 * math.log(eps1), restarts=3, generator=generator)
+            code = fit(
+                columns,
+                d=d,
+                eps1=eps1,
+                eps2=0.5,
+                s=-4 * math.log(eps1),
+                restarts=3,
+                generator=generator,
+            )
         except Exhausted as failure:
             code = failure.code
         fig, axes = new(1, 2, size=(6.0, 3.3))
@@ -86,13 +111,31 @@ def dimensions(table: Sequence[dict], theorem: Callable[[int, int], int]) -> Fig
     fig, ax = new(size=(6.0, 3.4))
     marks = zip(table, (BLUE, GREEN, ORANGE, VERMILLION), "os^D")
     for row, color, mark in marks:
-        ax.plot(row["n"], row["measured"], mark, color=color, label=f"$k = {row['k']}$, $s = {row['level']}T$")
+        ax.plot(
+            row["n"],
+            row["measured"],
+            mark,
+            color=color,
+            label=f"$k = {row['k']}$, $s = {row['level']}T$",
+        )
         ax.plot(row["n"], row["predicted"], ":", color=color)
     ax.plot([], [], ":", color="black", label="predicted")
-    ax.plot(table[0]["n"], [theorem(n, 1) for n in table[0]["n"]], "k--", label="theorem, $k = 1$")
+    ax.plot(
+        table[0]["n"],
+        [theorem(n, 1) for n in table[0]["n"]],
+        "k--",
+        label="theorem, $k = 1$",
+    )
     ax.plot([64, 256], [64, 256], "-.", color=PURPLE, label="trivial, $d = n$")
-    ax.set(xlabel="tokens $n$", ylabel="smallest dimension $d$", xscale="log", ylim=(0, 260))
-    ax.set_xticks(table[0]["n"], [f"$2^{{{round(math.log2(n))}}}$" for n in table[0]["n"]])
+    ax.set(
+        xlabel="tokens $n$",
+        ylabel="smallest dimension $d$",
+        xscale="log",
+        ylim=(0, 260),
+    )
+    ax.set_xticks(
+        table[0]["n"], [f"$2^{{{round(math.log2(n))}}}$" for n in table[0]["n"]]
+    )
     ax.minorticks_off()
     ax.legend(fontsize=8, loc="upper left", bbox_to_anchor=(1.0, 1.0))
     return fig
@@ -108,10 +151,22 @@ def plain(table: Sequence[dict], theorem: Callable[[int, int], int]) -> Figure:
     """
     fig, ax = new(size=(6.0, 3.0))
     for row, color, mark in zip(table, (BLUE, GREEN, VERMILLION), "osD"):
-        ax.plot(row["n"], row["measured"], mark, color=color, label=f"measured, $k = {row['k']}$")
+        ax.plot(
+            row["n"],
+            row["measured"],
+            mark,
+            color=color,
+            label=f"measured, $k = {row['k']}$",
+        )
         asked = [theorem(n, row["k"]) for n in row["n"]]
         ax.plot(row["n"], asked, "k--", lw=1.2)
-        ax.annotate(f"$k = {row['k']}$", (row["n"][-1], asked[-1]), xytext=(4, -3), textcoords="offset points", fontsize=8)
+        ax.annotate(
+            f"$k = {row['k']}$",
+            (row["n"][-1], asked[-1]),
+            xytext=(4, -3),
+            textcoords="offset points",
+            fontsize=8,
+        )
     ax.plot([], [], "k--", label="theorem")
     ax.plot(table[0]["n"], table[0]["n"], "-.", color=PURPLE, label="trivial, $d = n$")
     ax.set(xlabel="tokens $n$", ylabel="dimension $d$", xscale="log", yscale="log")

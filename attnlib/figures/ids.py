@@ -13,7 +13,13 @@ from torch import Tensor
 from attnlib.figures import BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILLION, new
 from attnlib.memorize import context_ids
 
-STYLES = [("o", "-", BLUE), ("s", "--", ORANGE), ("^", "-.", VERMILLION), ("D", ":", PURPLE), ("v", "-", GREEN)]
+STYLES = [
+    ("o", "-", BLUE),
+    ("s", "--", ORANGE),
+    ("^", "-.", VERMILLION),
+    ("D", ":", PURPLE),
+    ("v", "-", GREEN),
+]
 
 
 def kept(betas: Sequence[float], runs: dict[str, Sequence], total: int) -> Figure:
@@ -26,12 +32,29 @@ def kept(betas: Sequence[float], runs: dict[str, Sequence], total: int) -> Figur
     Page:    notebooks/one_layer_memorization/contextual_mapping
     """
     fig, (left, right) = new(1, 2, size=(6.0, 3.0))
-    middle = {name: [median(column) for column in zip(*rows)] for name, rows in runs.items() if name != "hardmax"}
+    middle = {
+        name: [median(column) for column in zip(*rows)]
+        for name, rows in runs.items()
+        if name != "hardmax"
+    }
     left.plot(betas, [-v for v in middle.pop("log10_gap")], "o-", color=BLUE, ms=5)
     _exponents(left, [7, 10, 30, 100, 300, 1000])
     for (label, values), (mark, dash, color) in zip(middle.items(), STYLES):
-        right.plot(betas, [100 * v / total for v in values], marker=mark, ls=dash, color=color, ms=5, label=label)
-    right.set(xscale="log", xlabel=r"factor $\beta$ of the logits", ylabel="ids kept (%)", ylim=(-3, 105))
+        right.plot(
+            betas,
+            [100 * v / total for v in values],
+            marker=mark,
+            ls=dash,
+            color=color,
+            ms=5,
+            label=label,
+        )
+    right.set(
+        xscale="log",
+        xlabel=r"factor $\beta$ of the logits",
+        ylabel="ids kept (%)",
+        ylim=(-3, 105),
+    )
     right.minorticks_off()
     right.legend(fontsize=8)
     return fig
@@ -39,7 +62,13 @@ def kept(betas: Sequence[float], runs: dict[str, Sequence], total: int) -> Figur
 
 def _exponents(ax, exponents: Sequence[int]) -> None:
     """Gaps 10^-y on an axis that is logarithmic in y, small gaps below."""
-    ax.set(xscale="log", yscale="log", xlabel=r"factor $\beta$ of the logits", ylabel="smallest gap", yticks=list(exponents))
+    ax.set(
+        xscale="log",
+        yscale="log",
+        xlabel=r"factor $\beta$ of the logits",
+        ylabel="smallest gap",
+        yticks=list(exponents),
+    )
     ax.yaxis.set_major_formatter(lambda y, _: f"$10^{{-{y:g}}}$")
     ax.minorticks_off()
     ax.invert_yaxis()
@@ -60,11 +89,26 @@ def ids(z: Tensor, n: int, gaps: dict[float, float]) -> tuple[list[Figure], list
         fig, ax = new(size=(6.0, 2.9))
         for row, token in enumerate(z.tolist()):
             values = f[sets == row].tolist()
-            ax.plot(values, [row] * len(values), "|", color=(BLUE, VERMILLION)[row % 2], ms=16, mew=1.4)
+            ax.plot(
+                values,
+                [row] * len(values),
+                "|",
+                color=(BLUE, VERMILLION)[row % 2],
+                ms=16,
+                mew=1.4,
+            )
             ax.plot([token], [row], "o", color="black", ms=5, mfc="white")
         low, high = float(z.min()), float(z.max())
-        ax.set(yticks=range(len(z)), yticklabels=[f"{v:.2g}" for v in z.tolist()], ylabel="token $z_c$", xlabel="context id $f$")
-        ax.set(xlim=(low - 0.1 * (high - low), high + 0.1 * (high - low)), ylim=(-0.6, len(z) - 0.4))
+        ax.set(
+            yticks=range(len(z)),
+            yticklabels=[f"{v:.2g}" for v in z.tolist()],
+            ylabel="token $z_c$",
+            xlabel="context id $f$",
+        )
+        ax.set(
+            xlim=(low - 0.1 * (high - low), high + 0.1 * (high - low)),
+            ylim=(-0.6, len(z) - 0.4),
+        )
         least = "gap 0" if gap == -float("inf") else f"smallest gap $10^{{{gap:.1f}}}$"
         ax.set_title(rf"$\beta = {beta:g}$, {least}")
         frames.append(fig)
@@ -81,9 +125,24 @@ def bound(gaps: dict[float, float], start: float, bounds: dict[float, float]) ->
     Page:    notebooks/one_layer_memorization/contextual_mapping
     """
     fig, ax = new(size=(6.0, 3.0))
-    ax.plot(list(gaps), [-v for v in gaps.values()], "o", color=BLUE, ms=5, label="certified")
-    ax.plot(list(bounds), [-v for v in bounds.values()], "k--", lw=1.2, label="guaranteed by (15.4)")
-    ax.axvline(start, color="black", ls=":", lw=1, label=r"least $\beta$ of the theorem")
+    ax.plot(
+        list(gaps),
+        [-v for v in gaps.values()],
+        "o",
+        color=BLUE,
+        ms=5,
+        label="certified",
+    )
+    ax.plot(
+        list(bounds),
+        [-v for v in bounds.values()],
+        "k--",
+        lw=1.2,
+        label="guaranteed by (15.4)",
+    )
+    ax.axvline(
+        start, color="black", ls=":", lw=1, label=r"least $\beta$ of the theorem"
+    )
     _exponents(ax, [2, 5, 10, 30, 100, 300])
     ax.legend(fontsize=9, loc="lower left")
     return fig
@@ -101,11 +160,26 @@ def heads(several: dict[str, dict[str, Sequence[float]]]) -> Figure:
     marks = [("o", BLUE), ("s", ORANGE), ("^", VERMILLION), ("D", PURPLE), ("v", SKY)]
     counts = [int(n) for n in next(iter(several.values()))]
     for (label, found), (mark, color) in zip(several.items(), marks):
-        ax.plot(counts, [median(v) for v in found.values()], mark, color=color, ms=6, label=label.replace("1 heads", "1 head"))
+        ax.plot(
+            counts,
+            [median(v) for v in found.values()],
+            mark,
+            color=color,
+            ms=6,
+            label=label.replace("1 heads", "1 head"),
+        )
     for h in (1, 2, 4):
         first = median(several[f"{h} heads"][str(counts[0])])
-        ax.plot(counts, [first * (n / counts[0]) ** (-2 / h) for n in counts], "k--", lw=1)
-    ax.set(xscale="log", yscale="log", xlabel="number of sets $N$", ylabel="smallest gap (std units)", xticks=list(counts))
+        ax.plot(
+            counts, [first * (n / counts[0]) ** (-2 / h) for n in counts], "k--", lw=1
+        )
+    ax.set(
+        xscale="log",
+        yscale="log",
+        xlabel="number of sets $N$",
+        ylabel="smallest gap (std units)",
+        xticks=list(counts),
+    )
     ax.xaxis.set_major_formatter("{x:g}")
     ax.minorticks_off()
     ax.legend(fontsize=8, loc="lower left")

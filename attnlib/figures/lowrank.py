@@ -9,7 +9,14 @@ from torch import Tensor
 
 from attnlib.figures import BLUE, GREEN, GREY, ORANGE, PURPLE, SKY, VERMILLION, new
 
-WAYS = (BLUE, "o-"), (ORANGE, "s--"), (GREEN, "^-."), (PURPLE, "D:"), (VERMILLION, "v-"), (SKY, "P--")
+WAYS = (
+    (BLUE, "o-"),
+    (ORANGE, "s--"),
+    (GREEN, "^-."),
+    (PURPLE, "D:"),
+    (VERMILLION, "v-"),
+    (SKY, "P--"),
+)
 
 
 def spectra(curves: dict[str, Tensor]) -> Figure:
@@ -22,13 +29,28 @@ def spectra(curves: dict[str, Tensor]) -> Figure:
     """
     fig, ax = new(size=(6.0, 3.2))
     for (label, sigma), (color, way) in zip(curves.items(), WAYS):
-        ax.plot(range(1, len(sigma) + 1), sigma.clamp_min(1e-6).tolist(), way, color=color, label=label, markevery=16, ms=4)
-    ax.set(xlabel="number $j$", ylabel=r"singular value $\sigma_j$", yscale="log", ylim=(1e-5, 20))
+        ax.plot(
+            range(1, len(sigma) + 1),
+            sigma.clamp_min(1e-6).tolist(),
+            way,
+            color=color,
+            label=label,
+            markevery=16,
+            ms=4,
+        )
+    ax.set(
+        xlabel="number $j$",
+        ylabel=r"singular value $\sigma_j$",
+        yscale="log",
+        ylim=(1e-5, 20),
+    )
     ax.legend(fontsize=9, loc="upper left", bbox_to_anchor=(1.0, 1.0))
     return fig
 
 
-def products(ranks: Sequence[int], errors: dict[str, Sequence[float]], law: Sequence[float]) -> Figure:
+def products(
+    ranks: Sequence[int], errors: dict[str, Sequence[float]], law: Sequence[float]
+) -> Figure:
     """Relative error of P V by several surrogates of one rank, and the law of random projections.
 
     Args:    ranks: values of k.   errors: label -> a root mean square a rank.   law: predicted for the projections.
@@ -39,9 +61,22 @@ def products(ranks: Sequence[int], errors: dict[str, Sequence[float]], law: Sequ
     fig, ax = new(size=(6.0, 3.2))
     ax.plot(ranks, law, "k--", lw=1.1, label="law (7.6)", zorder=3)
     for (label, values), (color, way) in zip(errors.items(), WAYS):
-        ax.plot(ranks, values, way[0] if label.startswith("projection") else way, color=color, label=label)
+        ax.plot(
+            ranks,
+            values,
+            way[0] if label.startswith("projection") else way,
+            color=color,
+            label=label,
+        )
     ax.axhline(1, color=GREY, ls=(0, (1, 1)), label="zero matrix")
-    ax.set(xlabel="rank $k$", ylabel="relative error of $PV$", xscale="log", yscale="log", xticks=ranks, yticks=[0.3, 0.5, 1, 2, 4])
+    ax.set(
+        xlabel="rank $k$",
+        ylabel="relative error of $PV$",
+        xscale="log",
+        yscale="log",
+        xticks=ranks,
+        yticks=[0.3, 0.5, 1, 2, 4],
+    )
     ax.xaxis.set_major_formatter("{x:g}")
     ax.xaxis.set_minor_locator(_nothing())
     ax.yaxis.set_major_formatter("{x:g}")
@@ -50,7 +85,12 @@ def products(ranks: Sequence[int], errors: dict[str, Sequence[float]], law: Sequ
     return fig
 
 
-def losses(sizes: Sequence[int], compressed: Sequence[Sequence[float]], dense: Sequence[float], none: Sequence[float]) -> Figure:
+def losses(
+    sizes: Sequence[int],
+    compressed: Sequence[Sequence[float]],
+    dense: Sequence[float],
+    none: Sequence[float],
+) -> Figure:
     """The loss after training over the size of the projections, one mark a seed, with dense and with no attention.
 
     Args:    sizes: values of k.   compressed: losses of the seeds for each of them.   dense, none: of the seeds.
@@ -61,12 +101,28 @@ def losses(sizes: Sequence[int], compressed: Sequence[Sequence[float]], dense: S
     fig, ax = new(size=(6.0, 3.2))
     means = [sum(values) / len(values) for values in compressed]
     ax.plot(sizes, means, "-", color=BLUE, label="Linformer, mean")
-    ax.plot([k for k, v in zip(sizes, compressed) for _ in v], sum(map(list, compressed), []), "o", color=BLUE, label="each seed")
+    ax.plot(
+        [k for k, v in zip(sizes, compressed) for _ in v],
+        sum(map(list, compressed), []),
+        "o",
+        color=BLUE,
+        label="each seed",
+    )
     right = sizes[-1] * 2
-    for values, color, way, label in ((dense, VERMILLION, "s", "dense, $n = 128$"), (none, GREY, "^", "no attention")):
-        ax.axhline(sum(values) / len(values), color=color, ls="--" if way == "s" else ":")
+    for values, color, way, label in (
+        (dense, VERMILLION, "s", "dense, $n = 128$"),
+        (none, GREY, "^", "no attention"),
+    ):
+        ax.axhline(
+            sum(values) / len(values), color=color, ls="--" if way == "s" else ":"
+        )
         ax.plot([right] * len(values), values, way, color=color, label=label)
-    ax.set(xlabel="size $k$ of the projections", ylabel="loss, nats a character", xscale="log", xticks=sizes)
+    ax.set(
+        xlabel="size $k$ of the projections",
+        ylabel="loss, nats a character",
+        xscale="log",
+        xticks=sizes,
+    )
     ax.xaxis.set_major_formatter("{x:g}")
     ax.xaxis.set_minor_locator(_nothing())
     ax.legend(fontsize=9, loc="upper left", bbox_to_anchor=(1.0, 1.0))

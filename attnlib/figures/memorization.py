@@ -19,7 +19,9 @@ def networks(t: Tensor, y: Tensor, points: Tensor, curves: dict[str, Tensor]) ->
     Page:    notebooks/one_layer_memorization/memorization
     """
     fig, ax = new(size=(6.0, 3.0))
-    for (label, f), color, style in zip(curves.items(), (BLUE, VERMILLION), ("-", "--")):
+    for (label, f), color, style in zip(
+        curves.items(), (BLUE, VERMILLION), ("-", "--")
+    ):
         ax.plot(points.tolist(), f.tolist(), style, color=color, label=label)
     ax.plot(t.tolist(), y.tolist(), "ko", ms=5, label="labels", zorder=3)
     ax.set(xlabel="id $t$", ylabel="network $F(t)$", ylim=(-6, 12))
@@ -38,7 +40,15 @@ def growth(slopes: dict[str, Tensor], bounds: dict[str, float]) -> Figure:
     fig, ax = new(size=(6.0, 3.0))
     marks = zip(slopes.items(), (VERMILLION, ORANGE, GREEN, BLUE), ("v", "s", "^", "o"))
     for (label, s), color, mark in marks:
-        ax.plot(range(1, len(s) + 1), s.abs().tolist(), mark, color=color, ms=4, markevery=3, label=label)
+        ax.plot(
+            range(1, len(s) + 1),
+            s.abs().tolist(),
+            mark,
+            color=color,
+            ms=4,
+            markevery=3,
+            label=label,
+        )
         if label in bounds:
             ax.axhline(bounds[label], color="black", ls="--", lw=1)
     ax.set(xlabel="knot $j$", ylabel="slope $|s_j|$ over largest rise", yscale="log")
@@ -46,7 +56,12 @@ def growth(slopes: dict[str, Tensor], bounds: dict[str, float]) -> Figure:
     return fig
 
 
-def parameters(counts: Sequence[int], shallow: Sequence[int], deep: Sequence[int], bound: Sequence[float]) -> Figure:
+def parameters(
+    counts: Sequence[int],
+    shallow: Sequence[int],
+    deep: Sequence[int],
+    bound: Sequence[float],
+) -> Figure:
     """Parameters of a shallow and a deep network over the number of ids.
 
     Args:    counts: numbers of ids.   shallow, deep: parameters.   bound: proved for the deep one.

@@ -11,7 +11,14 @@ from attnlib.figures import BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILLION, new
 from attnlib.patterns import Pattern
 
 COLOURS = ["white", BLUE, ORANGE, GREEN, PURPLE, SKY, VERMILLION]
-STYLES = [(BLUE, "o"), (ORANGE, "s"), (GREEN, "^"), (VERMILLION, "D"), (PURPLE, "v"), (SKY, "P")]
+STYLES = [
+    (BLUE, "o"),
+    (ORANGE, "s"),
+    (GREEN, "^"),
+    (VERMILLION, "D"),
+    (PURPLE, "v"),
+    (SKY, "P"),
+]
 
 
 def masks(patterns: dict[str, Pattern], columns: int = 4) -> Figure:
@@ -30,7 +37,12 @@ def masks(patterns: dict[str, Pattern], columns: int = 4) -> Figure:
         first = pattern.mask(0).int()
         for step in range(1, pattern.p):
             first[(first == 0) & pattern.mask(step)] = step + 1
-        ax.imshow(first.clamp_max(len(COLOURS) - 1).numpy(), cmap=ListedColormap(COLOURS), vmin=0, vmax=len(COLOURS) - 1)
+        ax.imshow(
+            first.clamp_max(len(COLOURS) - 1).numpy(),
+            cmap=ListedColormap(COLOURS),
+            vmin=0,
+            vmax=len(COLOURS) - 1,
+        )
         ax.set_xticks([i - 0.5 for i in range(pattern.n)], minor=True)
         ax.set_yticks([i - 0.5 for i in range(pattern.n)], minor=True)
         ax.grid(which="minor", color="0.8", lw=0.3)
@@ -40,7 +52,9 @@ def masks(patterns: dict[str, Pattern], columns: int = 4) -> Figure:
     return fig
 
 
-def growth(n: Sequence[int], measured: dict[str, list], formulas: dict[str, list]) -> Figure:
+def growth(
+    n: Sequence[int], measured: dict[str, list], formulas: dict[str, list]
+) -> Figure:
     """Hops and connections over the number of tokens, measured as marks, formulas as dashed lines.
 
     Args:    n: sizes.   measured: name -> [(hops, connections) for each n].   formulas: the same, by formula.
@@ -61,5 +75,11 @@ def growth(n: Sequence[int], measured: dict[str, list], formulas: dict[str, list
         ax.minorticks_off()
         ax.yaxis.set_major_formatter("{x:g}")
     axes[1].plot([], [], "k--", lw=1, label="formulas")
-    fig.legend(*axes[1].get_legend_handles_labels(), loc="outside lower center", ncols=3, fontsize=9, frameon=False)
+    fig.legend(
+        *axes[1].get_legend_handles_labels(),
+        loc="outside lower center",
+        ncols=3,
+        fontsize=9,
+        frameon=False,
+    )
     return fig

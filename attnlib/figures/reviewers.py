@@ -19,15 +19,31 @@ def accuracies(runs: dict[str, Sequence[float]]) -> Figure:
     """
     fig, ax = new(size=(6.0, 3.4))
     for row, (name, values) in enumerate(reversed(runs.items())):
-        color, mark = (BLUE, "o") if name.startswith("frozen") else (VERMILLION, "s") if name.startswith("trained") else (GREEN, "^")
+        color, mark = (
+            (BLUE, "o")
+            if name.startswith("frozen")
+            else (VERMILLION, "s")
+            if name.startswith("trained")
+            else (GREEN, "^")
+        )
         ax.plot(values, [row] * len(values), mark, color=color, ms=6, alpha=0.8)
     ax.axvline(1, color="black", ls="--", label="exact network on a frozen head")
-    ax.set(xlabel="training accuracy", ylabel="model", yticks=range(len(runs)), yticklabels=list(reversed(runs)), xlim=(0.2, 1.03))
+    ax.set(
+        xlabel="training accuracy",
+        ylabel="model",
+        yticks=range(len(runs)),
+        yticklabels=list(reversed(runs)),
+        xlim=(0.2, 1.03),
+    )
     ax.legend(loc="lower left", bbox_to_anchor=(0.25, 1.0), fontsize=9)
     return fig
 
 
-def widths(sizes: Sequence[int], curves: dict[str, Sequence[Sequence[float]]], ids: dict[str, int]) -> Figure:
+def widths(
+    sizes: Sequence[int],
+    curves: dict[str, Sequence[Sequence[float]]],
+    ids: dict[str, int],
+) -> Figure:
     """Training accuracy over the width, a mark a seed, with the width at which the exact network exists.
 
     Args:    sizes: widths.   curves: label -> accuracies of each seed at each width.   ids: label -> number of ids.
@@ -36,21 +52,41 @@ def widths(sizes: Sequence[int], curves: dict[str, Sequence[Sequence[float]]], i
     Page:    notebooks/one_layer_memorization/reviewers_questions
     """
     fig, ax = new(size=(6.0, 3.2))
-    looks = zip(curves.items(), (BLUE, VERMILLION, ORANGE, GREEN), ("o-", "s-", "o--", "s--"))
+    looks = zip(
+        curves.items(), (BLUE, VERMILLION, ORANGE, GREEN), ("o-", "s-", "o--", "s--")
+    )
     for (label, rows), color, style in looks:
-        ax.plot(sizes, [sum(r) / len(r) for r in rows], style, color=color, label=label, mfc="none")
+        ax.plot(
+            sizes,
+            [sum(r) / len(r) for r in rows],
+            style,
+            color=color,
+            label=label,
+            mfc="none",
+        )
         for size, r in zip(sizes, rows):
             ax.plot([size] * len(r), r, style[0], color=color, ms=3)
     for (label, count), style in zip(ids.items(), (":", "-.")):
         ax.axvline(count, color="black", ls=style, lw=1, label=label)
-    ax.set(xlabel="hidden units", ylabel="training accuracy", xscale="log", xticks=list(sizes), ylim=(0.3, 1.02))
+    ax.set(
+        xlabel="hidden units",
+        ylabel="training accuracy",
+        xscale="log",
+        xticks=list(sizes),
+        ylim=(0.3, 1.02),
+    )
     ax.xaxis.set_major_formatter("{x:g}")
     ax.minorticks_off()
     ax.legend(fontsize=8, loc="upper left", bbox_to_anchor=(1.0, 1.0))
     return fig
 
 
-def rate(cells: Sequence[int], mean: Sequence[float], worst: Sequence[float], bound: Sequence[float]) -> Figure:
+def rate(
+    cells: Sequence[int],
+    mean: Sequence[float],
+    worst: Sequence[float],
+    bound: Sequence[float],
+) -> Figure:
     """Error of the construction over the number of cells, and the proved bound.
 
     Args:    cells: g.   mean, worst: errors over random inputs.   bound: of every error.
@@ -62,7 +98,13 @@ def rate(cells: Sequence[int], mean: Sequence[float], worst: Sequence[float], bo
     ax.plot(cells, mean, "o", color=BLUE, label="mean error")
     ax.plot(cells, worst, "s", color=VERMILLION, label="largest error found")
     ax.plot(cells, bound, "k--", label="proved: $L / (2 g)$")
-    ax.set(xlabel="cells $g$ a coordinate", ylabel="error", xscale="log", yscale="log", xticks=list(cells))
+    ax.set(
+        xlabel="cells $g$ a coordinate",
+        ylabel="error",
+        xscale="log",
+        yscale="log",
+        xticks=list(cells),
+    )
     ax.xaxis.set_major_formatter("{x:g}")
     ax.minorticks_off()
     ax.legend(fontsize=9)

@@ -9,10 +9,22 @@ from matplotlib.figure import Figure
 
 from attnlib.figures import BLUE, GREEN, GREY, ORANGE, PURPLE, SKY, VERMILLION, new
 
-LOOKS = ((BLUE, "o"), (VERMILLION, "s"), (GREEN, "^"), (PURPLE, "D"), (ORANGE, "v"), (SKY, "P"))
+LOOKS = (
+    (BLUE, "o"),
+    (VERMILLION, "s"),
+    (GREEN, "^"),
+    (PURPLE, "D"),
+    (ORANGE, "v"),
+    (SKY, "P"),
+)
 
 
-def ids_moving(states: Sequence[np.ndarray], labels: Sequence[str], moved: Sequence[int | None], size: int) -> list[Figure]:
+def ids_moving(
+    states: Sequence[np.ndarray],
+    labels: Sequence[str],
+    moved: Sequence[int | None],
+    size: int,
+) -> list[Figure]:
     """Frames for a slider: the ids of one input on a logarithmic line, a row a token, the trace of the last move.
 
     The line is longer for states after the sweep and for the move away from them.
@@ -25,27 +37,63 @@ def ids_moving(states: Sequence[np.ndarray], labels: Sequence[str], moved: Seque
     """
     frames, n = [], len(states[0])
     lows = [int(v) // size * size for v in states[0]]
-    tops = [max(int(v) for k in (max(i - 1, 0), i) for v in states[k]) for i in range(len(states))]
+    tops = [
+        max(int(v) for k in (max(i - 1, 0), i) for v in states[k])
+        for i in range(len(states))
+    ]
     near = max(t for t, value in zip(tops, moved) if value is not None)
     for i, (state, label, value) in enumerate(zip(states, labels, moved)):
         fig, ax = new(size=(6.0, 2.6))
         for j in range(n):
             color, mark = LOOKS[j % len(LOOKS)]
-            ax.fill_betweenx([j - 0.3, j + 0.3], lows[j] + 0.6, lows[j] + size + 1, color=GREY, alpha=0.25, lw=0)
+            ax.fill_betweenx(
+                [j - 0.3, j + 0.3],
+                lows[j] + 0.6,
+                lows[j] + size + 1,
+                color=GREY,
+                alpha=0.25,
+                lw=0,
+            )
             old, now = states[max(i - 1, 0)][j] + 1, state[j] + 1
             if old != now:
-                ax.annotate("", (now, j), (old, j), arrowprops={"arrowstyle": "->", "color": color, "lw": 1.6})
+                ax.annotate(
+                    "",
+                    (now, j),
+                    (old, j),
+                    arrowprops={"arrowstyle": "->", "color": color, "lw": 1.6},
+                )
             ax.plot([now], [j], mark, color=color, ms=9)
-            ax.annotate(f"{now - 1:,.{int(now % 1 != 0)}f}", (now, j), (0, 9), textcoords="offset points", ha="center", fontsize=8)
+            ax.annotate(
+                f"{now - 1:,.{int(now % 1 != 0)}f}",
+                (now, j),
+                (0, 9),
+                textcoords="offset points",
+                ha="center",
+                fontsize=8,
+            )
         if value is not None:
             ax.axvline(value + 1, color="black", ls="--", lw=1.2)
-        ax.set(xscale="log", xlim=(0.7, 2.5 * (near if tops[i] <= near else max(tops))), ylim=(n - 0.4, -0.75), yticks=range(n), xlabel="id + 1 (logarithmic)", ylabel="tokens", title=label)
+        ax.set(
+            xscale="log",
+            xlim=(0.7, 2.5 * (near if tops[i] <= near else max(tops))),
+            ylim=(n - 0.4, -0.75),
+            yticks=range(n),
+            xlabel="id + 1 (logarithmic)",
+            ylabel="tokens",
+            title=label,
+        )
         ax.set_yticklabels([str(j) for j in range(n)])
         frames.append(fig)
     return frames
 
 
-def errors(cells: Sequence[int], largest: Sequence[float], mean: Sequence[float], slope: float, layers: Sequence[int]) -> Figure:
+def errors(
+    cells: Sequence[int],
+    largest: Sequence[float],
+    mean: Sequence[float],
+    slope: float,
+    layers: Sequence[int],
+) -> Figure:
     """The error of the network over the number of cells with its bound, and the layers it takes.
 
     Args:    cells: K.   largest, mean: of |network - f| over entries.   slope: the bound is slope / (2 K).
@@ -58,11 +106,18 @@ def errors(cells: Sequence[int], largest: Sequence[float], mean: Sequence[float]
     left.plot(cells, [slope / (2 * k) for k in cells], "k--", label="proved")
     left.plot(cells, largest, "s", color=VERMILLION, label="largest seen")
     left.plot(cells, mean, "o", color=BLUE, label="mean")
-    left.set(xscale="log", yscale="log", xlabel="cells to an edge $K$", ylabel="error of an entry")
+    left.set(
+        xscale="log",
+        yscale="log",
+        xlabel="cells to an edge $K$",
+        ylabel="error of an entry",
+    )
     left.legend(fontsize=8)
     right.plot(cells, [3 * k**3 for k in cells], "k--", label="$n K^{nd}$")
     right.plot(cells, layers, "D", color=GREEN, label="value layers built")
-    right.set(xscale="log", yscale="log", xlabel="cells to an edge $K$", ylabel="layers")
+    right.set(
+        xscale="log", yscale="log", xlabel="cells to an edge $K$", ylabel="layers"
+    )
     right.legend(fontsize=8)
     for ax in (left, right):
         ax.set_xticks(list(cells), [str(k) for k in cells])
@@ -79,14 +134,29 @@ def line(t: np.ndarray, curves: dict[str, np.ndarray], *, clip: float) -> Figure
     Page:    notebooks/sparse_universality/from_integers_to_softmax
     """
     fig, ax = new(size=(6.0, 2.9))
-    for (label, y), style, color in zip(curves.items(), ("--", "-", ":"), ("black", BLUE, VERMILLION)):
-        ax.plot(t, np.clip(y, -clip, clip), style, color=color, label=label, lw=2.2 if style == ":" else 1.6)
-    ax.set(xlabel="the entry of token 0", ylabel="output of token 0", ylim=(-clip, clip))
+    for (label, y), style, color in zip(
+        curves.items(), ("--", "-", ":"), ("black", BLUE, VERMILLION)
+    ):
+        ax.plot(
+            t,
+            np.clip(y, -clip, clip),
+            style,
+            color=color,
+            label=label,
+            lw=2.2 if style == ":" else 1.6,
+        )
+    ax.set(
+        xlabel="the entry of token 0", ylabel="output of token 0", ylim=(-clip, clip)
+    )
     ax.legend(fontsize=8, loc="upper left", bbox_to_anchor=(1.0, 1.0))
     return fig
 
 
-def temperatures(scales: Sequence[float | int], wrong: dict[str, Sequence[float | int]], proved: dict[str, float | int]) -> Figure:
+def temperatures(
+    scales: Sequence[float | int],
+    wrong: dict[str, Sequence[float | int]],
+    proved: dict[str, float | int],
+) -> Figure:
     """The share of inputs with a wrong output over the inverse temperature, and where the proof says that none is left.
 
     Args:    scales: inverse temperatures.   wrong: label -> shares, in step with scales.   proved: label -> what the proof asks.
@@ -97,7 +167,17 @@ def temperatures(scales: Sequence[float | int], wrong: dict[str, Sequence[float 
     fig, ax = new(size=(6.0, 2.8))
     for (label, shares), (color, mark) in zip(wrong.items(), LOOKS):
         ax.plot(scales, shares, f"{mark}-", color=color, label=label)
-        ax.axvline(proved[label], color="black", ls={"o": "--", "s": ":", "^": "-."}[mark], lw=1.2, label=f"proved, {label}")
-    ax.set(xlabel=r"inverse temperature $\lambda$", ylabel="share of wrong outputs", ylim=(-0.03, 1.03))
+        ax.axvline(
+            proved[label],
+            color="black",
+            ls={"o": "--", "s": ":", "^": "-."}[mark],
+            lw=1.2,
+            label=f"proved, {label}",
+        )
+    ax.set(
+        xlabel=r"inverse temperature $\lambda$",
+        ylabel="share of wrong outputs",
+        ylim=(-0.03, 1.03),
+    )
     ax.legend(fontsize=8, loc="upper left", bbox_to_anchor=(1.0, 1.0))
     return fig

@@ -32,7 +32,12 @@ class Dense(NamedTuple):
     def __call__(self, x: Tensor) -> Tensor:
         """h = x + attention(x), then h + relu(h w_1 + b_1) w_2 + b_2 + h undo."""
         h = forward(x, [self.layer], skip=True)
-        return h + torch.relu(h @ self.w_1 + self.b_1) @ self.w_2 + self.b_2 + h @ self.undo
+        return (
+            h
+            + torch.relu(h @ self.w_1 + self.b_1) @ self.w_2
+            + self.b_2
+            + h @ self.undo
+        )
 
     @property
     def parameters(self) -> int:
@@ -54,8 +59,18 @@ def dense_block(net: Memorizer) -> Dense:
     Claim:   memorize.block      Page: notebooks/one_layer_memorization/memorization
     """
     d, (count, c) = len(net.v), net.labels.shape
-    require(count <= MOST and c <= d, f"at most {MOST} ids and d = {d} label features fit, got {count} and {c}")
+    require(
+        count <= MOST and c <= d,
+        f"at most {MOST} ids and d = {d} label features fit, got {count} and {c}",
+    )
     line = fit_line(net.token + net.report.w * net.context, net.labels)
     w_2 = torch.nn.functional.pad(line.coefficients, (0, d - c))
     eye = torch.eye(d, dtype=net.v.dtype, device=net.v.device)
-    return Dense(net.layer, net.v[:, None].expand(d, count).clone(), -line.knots, w_2, torch.zeros_like(net.v), -eye)
+    return Dense(
+        net.layer,
+        net.v[:, None].expand(d, count).clone(),
+        -line.knots,
+        w_2,
+        torch.zeros_like(net.v),
+        -eye,
+    )

@@ -19,12 +19,17 @@ except ImportError:
     functorch = None
 
 HALF = (torch.float16, torch.bfloat16)
-TILE = 1 << 16  # entries of a tile: half a megabyte in double precision stays in the cache
+TILE = (
+    1 << 16
+)  # entries of a tile: half a megabyte in double precision stays in the cache
 Kind = Literal["distinct", "multiset", "paper"]
 
 
 def boltzmann(
-    a: Float[Tensor, "*batch n"], mask: Bool[Tensor, "*batch n"] | None = None, *, check: bool = True
+    a: Float[Tensor, "*batch n"],
+    mask: Bool[Tensor, "*batch n"] | None = None,
+    *,
+    check: bool = True,
 ) -> Float[Tensor, "*batch"]:
     """The softmax average of the logits themselves.
 
@@ -49,7 +54,11 @@ def boltzmann(
     else:
         flat, n = a.detach().reshape(-1, a.shape[-1]), a.shape[-1]
         keep = None if mask is None else mask.reshape(-1, n)
-        out = _tiled(flat, keep, max(1, TILE // n) if a.device.type == "cpu" else max(1, len(flat)))
+        out = _tiled(
+            flat,
+            keep,
+            max(1, TILE // n) if a.device.type == "cpu" else max(1, len(flat)),
+        )
         out = out.view(a.shape[:-1])
     require(
         not check or bool(torch.isfinite(out).all()),
@@ -60,8 +69,13 @@ def boltzmann(
 
 def _logits(a: Tensor, mask: Tensor | None, check: bool = True) -> None:
     require(torch.is_tensor(a), f"a must be a torch tensor, got {type(a).__name__}")
-    require(a.is_floating_point(), f"a must be floating point, got {a.dtype}: cast it first")
-    require(a.dim() >= 1 and a.shape[-1] > 0, f"a must be (*batch, n) with n >= 1, got {tuple(a.shape)}")
+    require(
+        a.is_floating_point(), f"a must be floating point, got {a.dtype}: cast it first"
+    )
+    require(
+        a.dim() >= 1 and a.shape[-1] > 0,
+        f"a must be (*batch, n) with n >= 1, got {tuple(a.shape)}",
+    )
     if mask is not None:
         attends(mask, [a.shape], check)
         require(mask.device == a.device, f"mask is on {mask.device}, a on {a.device}")
@@ -69,7 +83,11 @@ def _logits(a: Tensor, mask: Tensor | None, check: bool = True) -> None:
 
 def _wrapped(a: Tensor | None) -> bool:
     """Whether a transform of torch.func (vmap, grad, jvp and the like) stands around a."""
-    return functorch is not None and torch.is_tensor(a) and functorch.is_functorch_wrapped_tensor(a)
+    return (
+        functorch is not None
+        and torch.is_tensor(a)
+        and functorch.is_functorch_wrapped_tensor(a)
+    )
 
 
 def _batched(a: Tensor | None) -> bool:
@@ -81,12 +99,21 @@ def _batched(a: Tensor | None) -> bool:
 
 def _derived(a: Tensor) -> bool:
     """Whether somebody differentiates through a, backwards or forwards: then nothing may be written in place."""
-    return (a.requires_grad and torch.is_grad_enabled()) or _wrapped(a) or forward_ad.unpack_dual(a).tangent is not None
+    return (
+        (a.requires_grad and torch.is_grad_enabled())
+        or _wrapped(a)
+        or forward_ad.unpack_dual(a).tangent is not None
+    )
 
 
 def _tiled(a: Tensor, keep: Tensor | None, rows: int) -> Tensor:
-    work = torch.float32 if a.dtype in HALF else a.dtype  # a sum of many small numbers leaves the range of a half
-    out, buffer = a.new_empty(len(a), dtype=work), a.new_empty(min(rows, len(a)), a.shape[1], dtype=work)
+    work = (
+        torch.float32 if a.dtype in HALF else a.dtype
+    )  # a sum of many small numbers leaves the range of a half
+    out, buffer = (
+        a.new_empty(len(a), dtype=work),
+        a.new_empty(min(rows, len(a)), a.shape[1], dtype=work),
+    )
     for i in range(0, len(a), rows):
         y = a[i : i + rows].to(work)
         p, mean = buffer[: len(y)], out[i : i + rows]
@@ -122,7 +149,10 @@ def boltzmann_literal(
 
 
 def derivatives(
-    a: Float[Tensor, "*batch n"], mask: Bool[Tensor, "*batch n"] | None = None, *, check: bool = True
+    a: Float[Tensor, "*batch n"],
+    mask: Bool[Tensor, "*batch n"] | None = None,
+    *,
+    check: bool = True,
 ) -> tuple[Float[Tensor, "*batch n"], Float[Tensor, "*batch n"]]:
     """The slope and the curvature of the Boltzmann operator in each of its arguments.
 
@@ -153,13 +183,20 @@ def needed_gap(n: SupportsIndex, *, kind: Kind = "distinct") -> float:
     Source:  paper: Kajitsuka and Sato 2024, Lemma 1, recalled; multiset: derived on the page.
     Claim:   boltzmann.lemma, boltzmann.multisets      Page: notebooks/one_layer_memorization/boltzmann_and_hardmax
     """
-    require(kind in get_args(Kind), f"kind must be one of {list(get_args(Kind))}, got {kind!r}")
+    require(
+        kind in get_args(Kind),
+        f"kind must be one of {list(get_args(Kind))}, got {kind!r}",
+    )
     whole = isinstance(n, SupportsIndex) and not torch.is_tensor(n)
-    require(whole and operator.index(n) >= 2, f"n must be an integer, at least 2, got {n!r}")
+    require(
+        whole and operator.index(n) >= 2, f"n must be an integer, at least 2, got {n!r}"
+    )
     return (3 if kind == "multiset" else 2) * math.log(n) + 3
 
 
-def log_separation_bound(n: SupportsIndex, delta: float, spread: float, *, kind: Kind = "distinct") -> float:
+def log_separation_bound(
+    n: SupportsIndex, delta: float, spread: float, *, kind: Kind = "distinct"
+) -> float:
     """How far apart the Boltzmann operator keeps two different inputs, at least, as a natural logarithm.
 
         distinct: 0.9 (n - 1) delta e^(delta - rho)      multiset: 0.9 delta e^(-rho) / (n - 1)
@@ -179,11 +216,18 @@ def log_separation_bound(n: SupportsIndex, delta: float, spread: float, *, kind:
         math.isfinite(delta) and delta >= need,
         f"delta = {delta:g} is too small: for n = {n} the lemma for kind {kind!r} needs at least {need:.4f}",
     )
-    require(math.isfinite(spread) and spread >= delta, f"spread must be at least delta = {delta:g}, got {spread:g}")
+    require(
+        math.isfinite(spread) and spread >= delta,
+        f"spread must be at least delta = {delta:g}, got {spread:g}",
+    )
     if kind == "paper":
         return 2 * math.log(math.log(n)) - spread
     bound = math.log(0.9 * delta) - spread
-    return bound + delta + math.log(n - 1) if kind == "distinct" else bound - math.log(n - 1)
+    return (
+        bound + delta + math.log(n - 1)
+        if kind == "distinct"
+        else bound - math.log(n - 1)
+    )
 
 
 class Separation(NamedTuple):
@@ -200,7 +244,9 @@ class Separation(NamedTuple):
     kind: str
 
 
-def separation(a: Float[Tensor, "n"], b: Float[Tensor, "n"], *, kind: Kind | None = None) -> Separation:
+def separation(
+    a: Float[Tensor, "n"], b: Float[Tensor, "n"], *, kind: Kind | None = None
+) -> Separation:
     """How far apart two vectors stay under the Boltzmann operator, by the lemma whose hypotheses they meet.
 
         |boltz(a) - boltz(b)| >= e^log_bound
@@ -215,14 +261,28 @@ def separation(a: Float[Tensor, "n"], b: Float[Tensor, "n"], *, kind: Kind | Non
     """
     for name, vector in (("a", a), ("b", b)):
         _logits(vector, None)
-        require(vector.dim() == 1 and len(vector) >= 2, f"{name} must be (n,) with n >= 2, got {tuple(vector.shape)}")
+        require(
+            vector.dim() == 1 and len(vector) >= 2,
+            f"{name} must be (n,) with n >= 2, got {tuple(vector.shape)}",
+        )
         require(bool(torch.isfinite(vector).all()), f"{name} holds NaN or infinity")
-    require(len(a) == len(b), f"a and b must be of one size, got {len(a)} and {len(b)}: (1, 2) and (1, 1, 2, 2) always collide")
+    require(
+        len(a) == len(b),
+        f"a and b must be of one size, got {len(a)} and {len(b)}: (1, 2) and (1, 1, 2, 2) always collide",
+    )
     x, y = a.double().sort().values, b.double().sort().values
-    require(not torch.equal(x, y), "a and b hold the same values, as multisets: nothing tells them apart")
+    require(
+        not torch.equal(x, y),
+        "a and b hold the same values, as multisets: nothing tells them apart",
+    )
     repeats = bool((x.diff() == 0).any() or (y.diff() == 0).any())
     kind = kind or ("multiset" if repeats else "distinct")
-    require(not repeats or kind == "multiset", f"a value repeats, and kind {kind!r} forbids it: take kind='multiset'")
+    require(
+        not repeats or kind == "multiset",
+        f"a value repeats, and kind {kind!r} forbids it: take kind='multiset'",
+    )
     values = torch.cat([x, y]).unique()
     delta, spread = float(values.diff().min()), float(values[-1] - values[0])
-    return Separation(log_separation_bound(len(a), delta, spread, kind=kind), delta, spread, kind)
+    return Separation(
+        log_separation_bound(len(a), delta, spread, kind=kind), delta, spread, kind
+    )

@@ -71,13 +71,29 @@ def context_ids(
     z = torch.cat([(rows[a : a + step] * v).sum(-1) for a in cuts])
     if check:
         _check_values(x, v, beta, z, keep)
-    f = torch.cat([_contexts(z[a : a + step], None if keep is None else keep[a : a + step], beta, normalizer) for a in cuts])
+    f = torch.cat(
+        [
+            _contexts(
+                z[a : a + step],
+                None if keep is None else keep[a : a + step],
+                beta,
+                normalizer,
+            )
+            for a in cuts
+        ]
+    )
     return Ids(z.reshape(x.shape[:-1]), f.reshape(x.shape[:-1]))
 
 
-def _contexts(z: Tensor, keep: Tensor | None, beta: float, normalizer: Normalizer) -> Tensor:
+def _contexts(
+    z: Tensor, keep: Tensor | None, beta: float, normalizer: Normalizer
+) -> Tensor:
     """f of some sequences; where even one has too many weights for a tile, some of its rows at a time."""
-    others = (z if keep is None else z.masked_fill(~keep, math.inf)).sort(-1).values.unsqueeze(-2)
+    others = (
+        (z if keep is None else z.masked_fill(~keep, math.inf))
+        .sort(-1)
+        .values.unsqueeze(-2)
+    )
     hidden = None if keep is None else others.isinf()
     others = others if keep is None else others.masked_fill(hidden, 0)
 
@@ -86,30 +102,63 @@ def _contexts(z: Tensor, keep: Tensor | None, beta: float, normalizer: Normalize
         logits = logits if keep is None else logits.masked_fill(hidden, -math.inf)
         return (NORMALIZERS[normalizer](logits) * others).sum(-1)
 
-    f = torch.cat([read(part) for part in z.tensor_split(-(-z.numel() * z.shape[-1] // TILE), -1)], -1)
+    f = torch.cat(
+        [
+            read(part)
+            for part in z.tensor_split(-(-z.numel() * z.shape[-1] // TILE), -1)
+        ],
+        -1,
+    )
     return f if keep is None else f.masked_fill(~keep, 0)
 
 
 def _check(x: Tensor, v: Tensor, mask: Tensor | None, normalizer: str) -> None:
-    require(torch.is_tensor(x), f"x must be a torch tensor, got {type(x).__name__}; pad ragged sequences and give a mask")
+    require(
+        torch.is_tensor(x),
+        f"x must be a torch tensor, got {type(x).__name__}; pad ragged sequences and give a mask",
+    )
     tokens(x)
-    require(torch.is_tensor(v) and v.shape == x.shape[-1:], f"v must be a tensor of shape {tuple(x.shape[-1:])} to fit x")
-    require(v.dtype == x.dtype and v.device == x.device, f"v is {v.dtype} on {v.device}, x is {x.dtype} on {x.device}")
-    require(normalizer in NORMALIZERS, f"normalizer must be one of {list(NORMALIZERS)}, got {normalizer!r}")
+    require(
+        torch.is_tensor(v) and v.shape == x.shape[-1:],
+        f"v must be a tensor of shape {tuple(x.shape[-1:])} to fit x",
+    )
+    require(
+        v.dtype == x.dtype and v.device == x.device,
+        f"v is {v.dtype} on {v.device}, x is {x.dtype} on {x.device}",
+    )
+    require(
+        normalizer in NORMALIZERS,
+        f"normalizer must be one of {list(NORMALIZERS)}, got {normalizer!r}",
+    )
     if mask is not None:
-        fits = torch.is_tensor(mask) and mask.dtype == torch.bool and mask.shape == x.shape[:-1]
-        require(fits, f"mask must be boolean of shape {tuple(x.shape[:-1])}, True where a token is")
+        fits = (
+            torch.is_tensor(mask)
+            and mask.dtype == torch.bool
+            and mask.shape == x.shape[:-1]
+        )
+        require(
+            fits,
+            f"mask must be boolean of shape {tuple(x.shape[:-1])}, True where a token is",
+        )
 
 
-def _check_values(x: Tensor, v: Tensor, beta: float, z: Tensor, keep: Tensor | None) -> None:
+def _check_values(
+    x: Tensor, v: Tensor, beta: float, z: Tensor, keep: Tensor | None
+) -> None:
     finite(x=x, v=v)
     require(math.isfinite(beta), f"beta must be finite, got {beta}")
     empty = 0 if keep is None else int((~keep).all(-1).sum())
     require(not empty, f"{empty} sequences are empty: their mask hides every token")
     zero = int((z == 0).sum()) if keep is None else int(((z == 0) & keep).sum())
-    require(not zero, f"{zero} tokens have v.x = 0: they are zero or orthogonal to v, and would see only the mean")
+    require(
+        not zero,
+        f"{zero} tokens have v.x = 0: they are zero or orthogonal to v, and would see only the mean",
+    )
     most = abs(beta) * float(z.detach().abs().max()) ** 2
-    require(most <= torch.finfo(z.dtype).max, f"logits reach {most:.3g}, beyond {z.dtype}: lower beta")
+    require(
+        most <= torch.finfo(z.dtype).max,
+        f"logits reach {most:.3g}, beyond {z.dtype}: lower beta",
+    )
 
 
 def rank_one_layer(v: Float[Tensor, " d"], beta: float, w: float = 1.0) -> Layer:
@@ -125,12 +174,22 @@ def rank_one_layer(v: Float[Tensor, " d"], beta: float, w: float = 1.0) -> Layer
     Claim:   ids.gap      Page: notebooks/one_layer_memorization/contextual_mapping
     """
     require(torch.is_tensor(v) and v.dim() == 1, "v must be a one-dimensional tensor")
-    require(math.isfinite(beta) and math.isfinite(w), f"beta and w must be finite, got {beta} and {w}")
+    require(
+        math.isfinite(beta) and math.isfinite(w),
+        f"beta and w must be finite, got {beta} and {w}",
+    )
     column = v[None, :, None]
-    return Layer(math.copysign(abs(beta) ** 0.5, beta) * column, abs(beta) ** 0.5 * column, column, w * column.mT)
+    return Layer(
+        math.copysign(abs(beta) ** 0.5, beta) * column,
+        abs(beta) ** 0.5 * column,
+        column,
+        w * column.mT,
+    )
 
 
-def smallest_gap(ids: Float[Tensor, "*shape"], groups: Int[Tensor, "*shape"] | None = None) -> Gap:
+def smallest_gap(
+    ids: Float[Tensor, "*shape"], groups: Int[Tensor, "*shape"] | None = None
+) -> Gap:
     """How many ids differ, and the smallest gap between two that do, by one sort.
 
     Args:    ids: any shape.   groups: integers of the same shape; only ids of one group are compared, None for one group.
@@ -140,19 +199,30 @@ def smallest_gap(ids: Float[Tensor, "*shape"], groups: Int[Tensor, "*shape"] | N
     Source:  the definition; numpy sorts floats much faster than torch, which sorts indices too.
     Page:    notebooks/one_layer_memorization/contextual_mapping
     """
-    require(torch.is_tensor(ids) and ids.is_floating_point() and ids.numel() > 0, "ids must be a floating tensor that is not empty")
+    require(
+        torch.is_tensor(ids) and ids.is_floating_point() and ids.numel() > 0,
+        "ids must be a floating tensor that is not empty",
+    )
     flat = ids.detach().flatten()
     flat = flat.float() if flat.dtype in (torch.bfloat16, torch.float16) else flat
     if groups is not None:
-        fits = torch.is_tensor(groups) and groups.shape == ids.shape and not groups.is_floating_point()
-        require(fits, f"groups must be a tensor of integers of shape {tuple(ids.shape)}")
+        fits = (
+            torch.is_tensor(groups)
+            and groups.shape == ids.shape
+            and not groups.is_floating_point()
+        )
+        require(
+            fits, f"groups must be a tensor of integers of shape {tuple(ids.shape)}"
+        )
         return _grouped(flat.cpu().numpy(), groups.flatten().cpu().numpy())
     if flat.is_cuda:
         ends = flat.sort().values
         require(bool(torch.isfinite(ends[[0, -1]]).all()), "ids hold NaN or infinity")
         steps = ends.diff()
         apart = steps[steps > 0]
-        return Gap(len(flat), 1 + len(apart), float(apart.min()) if len(apart) else math.inf)
+        return Gap(
+            len(flat), 1 + len(apart), float(apart.min()) if len(apart) else math.inf
+        )
     ends = np.sort(flat.numpy())
     require(bool(np.isfinite(ends[[0, -1]]).all()), "ids hold NaN or infinity")
     distinct, least = 1, math.inf
@@ -161,7 +231,10 @@ def smallest_gap(ids: Float[Tensor, "*shape"], groups: Int[Tensor, "*shape"] | N
         some = int(np.count_nonzero(steps))
         distinct += some
         if some:
-            least = min(least, float(steps.min() if some == len(steps) else steps[steps > 0].min()))
+            least = min(
+                least,
+                float(steps.min() if some == len(steps) else steps[steps > 0].min()),
+            )
     return Gap(len(ends), distinct, least)
 
 
@@ -171,7 +244,11 @@ def _grouped(ids: np.ndarray, groups: np.ndarray) -> Gap:
     ids, groups = ids[order], groups[order]
     steps, other = np.diff(ids), np.diff(groups) != 0
     apart = steps[(steps > 0) & ~other]
-    return Gap(len(ids), 1 + int(other.sum()) + len(apart), float(apart.min()) if len(apart) else math.inf)
+    return Gap(
+        len(ids),
+        1 + int(other.sum()) + len(apart),
+        float(apart.min()) if len(apart) else math.inf,
+    )
 
 
 def separate(
@@ -200,21 +277,47 @@ def separate(
     gap = _gap(ids, labels, keep, w)
     if gap.distinct == wanted:
         return gap
-    wider = [t for t in (torch.float32, torch.float64) if torch.finfo(t).eps < torch.finfo(x.dtype).eps]
-    held = [t for t in wider if _gap(context_ids(x.to(t), v.to(t), beta, mask=mask, normalizer=normalizer), labels, keep, w).distinct == wanted]
-    cure = f"{held[0]} would hold all" if held else "no wider dtype holds all: change beta, v or w"
-    raise ValueError(f"{x.dtype} keeps {gap.distinct} of {wanted} ids at beta = {beta:g} ({normalizer}); {cure}")
+    wider = [
+        t
+        for t in (torch.float32, torch.float64)
+        if torch.finfo(t).eps < torch.finfo(x.dtype).eps
+    ]
+    held = [
+        t
+        for t in wider
+        if _gap(
+            context_ids(x.to(t), v.to(t), beta, mask=mask, normalizer=normalizer),
+            labels,
+            keep,
+            w,
+        ).distinct
+        == wanted
+    ]
+    cure = (
+        f"{held[0]} would hold all"
+        if held
+        else "no wider dtype holds all: change beta, v or w"
+    )
+    raise ValueError(
+        f"{x.dtype} keeps {gap.distinct} of {wanted} ids at beta = {beta:g} ({normalizer}); {cure}"
+    )
 
 
 def _gap(ids: Ids, labels: Tensor, keep: Tensor, w: float | None) -> Gap:
-    return smallest_gap(ids.context[keep], labels[keep]) if w is None else smallest_gap((ids.token + w * ids.context)[keep])
+    return (
+        smallest_gap(ids.context[keep], labels[keep])
+        if w is None
+        else smallest_gap((ids.token + w * ids.context)[keep])
+    )
 
 
 def _labels(x: Tensor, z: Tensor, keep: Tensor) -> Tensor:
     """(*batch, n) integers, equal where tokens are; -1 where the mask hides."""
     rows = x.detach()[keep]
     found = torch.unique(z.detach()[keep], return_inverse=True)[1]
-    first = torch.empty_like(found).scatter_(0, found, torch.arange(len(found), device=x.device))
+    first = torch.empty_like(found).scatter_(
+        0, found, torch.arange(len(found), device=x.device)
+    )
     if not torch.equal(rows[first[found]], rows):  # two tokens share z
         found = torch.unique(rows + 0.0, dim=0, return_inverse=True)[1]
     return torch.full_like(keep, -1, dtype=torch.long).masked_scatter(keep, found)

@@ -23,7 +23,9 @@ class Line(NamedTuple):
     slopes: Tensor
 
 
-def fit_line(ids: Float[Tensor, "D"], labels: Float[Tensor, "D c"], *, theta: float = 1.0) -> Line:
+def fit_line(
+    ids: Float[Tensor, "D"], labels: Float[Tensor, "D c"], *, theta: float = 1.0
+) -> Line:
     """The one ReLU network with a unit an id and these knots that takes every id to its label.
 
         b_j = t_j - theta (t_j - t_{j-1}),   theta s_j + (1 - theta) s_{j-1} = (y_j - y_{j-1}) / (t_j - t_{j-1})
@@ -41,7 +43,9 @@ def fit_line(ids: Float[Tensor, "D"], labels: Float[Tensor, "D c"], *, theta: fl
     _ids(ids, labels)
     require(0 < theta <= 1, f"theta must be in (0, 1], got {theta}")
     steps = _gaps(ids)
-    rise = torch.diff(labels, dim=0, prepend=torch.zeros_like(labels[:1])) / steps[:, None]
+    rise = (
+        torch.diff(labels, dim=0, prepend=torch.zeros_like(labels[:1])) / steps[:, None]
+    )
     slopes = rise
     if theta < 1:
         slopes, last = torch.empty_like(rise), torch.zeros_like(rise[0])
@@ -52,7 +56,9 @@ def fit_line(ids: Float[Tensor, "D"], labels: Float[Tensor, "D c"], *, theta: fl
     return Line(ids - theta * steps, coefficients, slopes)
 
 
-def relu_layer(t: Float[Tensor, "*batch"], line: Line, *, chunk: int = 2**18) -> Float[Tensor, "*batch c"]:
+def relu_layer(
+    t: Float[Tensor, "*batch"], line: Line, *, chunk: int = 2**18
+) -> Float[Tensor, "*batch c"]:
     """The network at t as written, every unit at every point: the literal twin of interpolate.
 
         f(t) = sum_j a_j relu(t - b_j)
@@ -68,15 +74,22 @@ def relu_layer(t: Float[Tensor, "*batch"], line: Line, *, chunk: int = 2**18) ->
     require(chunk >= 1, f"chunk must be at least 1, got {chunk}")
     count = max(1, chunk // len(line.knots))
     if torch.is_grad_enabled() and any(v.requires_grad for v in (t, *line)):
-        parts = [(row[:, None] - line.knots).relu() @ line.coefficients for row in t.reshape(-1).split(count)]
+        parts = [
+            (row[:, None] - line.knots).relu() @ line.coefficients
+            for row in t.reshape(-1).split(count)
+        ]
     else:  # one table for all parts: fresh memory each time costs more than the sums
         table = t.new_empty(min(count, t.numel()), len(line.knots))
-        fill = lambda row: torch.sub(row[:, None], line.knots, out=table[: len(row)]).relu_()
+        fill = lambda row: torch.sub(
+            row[:, None], line.knots, out=table[: len(row)]
+        ).relu_()
         parts = [fill(row) @ line.coefficients for row in t.reshape(-1).split(count)]
     return torch.cat(parts).view(*t.shape, -1)
 
 
-def interpolate(t: Float[Tensor, "*batch"], ids: Float[Tensor, "D"], labels: Float[Tensor, "D c"]) -> Float[Tensor, "*batch c"]:
+def interpolate(
+    t: Float[Tensor, "*batch"], ids: Float[Tensor, "D"], labels: Float[Tensor, "D c"]
+) -> Float[Tensor, "*batch c"]:
     """The same network for theta = 1 by sorted search: a straight line from the nearer of the two ids around t.
 
         f(t) = y_j + (t - t_j) (y_j - y_{j-1}) / (t_j - t_{j-1})   between t_{j-1} and t_j
@@ -92,7 +105,9 @@ def interpolate(t: Float[Tensor, "*batch"], ids: Float[Tensor, "D"], labels: Flo
     _points(t, ids)
     first = ids[:1] - _gaps(ids)[:1]
     x, y = torch.cat([first, ids]), torch.cat([torch.zeros_like(labels[:1]), labels])
-    right = torch.searchsorted(x, t.detach().contiguous(), right=True).clamp(1, len(ids))
+    right = torch.searchsorted(x, t.detach().contiguous(), right=True).clamp(
+        1, len(ids)
+    )
     left = right - 1
     slope = (y[right] - y[left]) / (x[right] - x[left])[..., None]
     nearer = torch.where(t.detach() - x[left] <= x[right] - t.detach(), left, right)
@@ -119,7 +134,9 @@ class Parameters(NamedTuple):
         return sum(self)
 
 
-def count_parameters(width: int, d: int, *, s: int = 1, labels: int | None = None, shared: bool = False) -> Parameters:
+def count_parameters(
+    width: int, d: int, *, s: int = 1, labels: int | None = None, shared: bool = False
+) -> Parameters:
     """The parameters of a block with rank-one attention and a ReLU network of `width` units.
 
         dense:   4 (s + d)  +  2 width d       +  (width + d)  +  d^2
@@ -137,8 +154,14 @@ def count_parameters(width: int, d: int, *, s: int = 1, labels: int | None = Non
     Claim:   memorize.block      Page: notebooks/one_layer_memorization/memorization
     """
     c = d if labels is None else labels
-    require(min(width, d, s, c) >= 1, f"width, d, s and labels must be at least 1, got {width}, {d}, {s}, {c}")
-    require(c <= d, f"labels must be at most d to fit the output of the block, got {c} > {d}")
+    require(
+        min(width, d, s, c) >= 1,
+        f"width, d, s and labels must be at least 1, got {width}, {d}, {s}, {c}",
+    )
+    require(
+        c <= d,
+        f"labels must be at most d to fit the output of the block, got {c} > {d}",
+    )
     if shared:
         return Parameters(4 * (s + d), d + width * c, width, d)
     return Parameters(4 * (s + d), 2 * width * d, width + d, d * d)
@@ -152,20 +175,43 @@ def _gaps(ids: Tensor) -> Tensor:
 
 def _ids(ids, labels) -> None:
     for name, tensor, dim in (("ids", ids, 1), ("labels", labels, 2)):
-        require(torch.is_tensor(tensor), f"{name} must be a torch tensor, got {type(tensor).__name__}")
-        require(tensor.is_floating_point(), f"{name} must be floating point, got {tensor.dtype}: cast it first")
-        require(tensor.dim() == dim, f"{name} must have {dim} dimensions, got {tuple(tensor.shape)}")
-    require(len(ids) == len(labels) and len(ids), f"ids and labels must be as many and at least one, got {len(ids)} and {len(labels)}")
-    require(ids.dtype == labels.dtype, f"ids and labels must share one dtype, got {ids.dtype} and {labels.dtype}")
+        require(
+            torch.is_tensor(tensor),
+            f"{name} must be a torch tensor, got {type(tensor).__name__}",
+        )
+        require(
+            tensor.is_floating_point(),
+            f"{name} must be floating point, got {tensor.dtype}: cast it first",
+        )
+        require(
+            tensor.dim() == dim,
+            f"{name} must have {dim} dimensions, got {tuple(tensor.shape)}",
+        )
+    require(
+        len(ids) == len(labels) and len(ids),
+        f"ids and labels must be as many and at least one, got {len(ids)} and {len(labels)}",
+    )
+    require(
+        ids.dtype == labels.dtype,
+        f"ids and labels must share one dtype, got {ids.dtype} and {labels.dtype}",
+    )
     finite(ids=ids, labels=labels)
     bad = torch.diff(ids) <= 0
     if bad.any():
         j = int(bad.int().argmax())
-        raise ValueError(f"ids must be strictly increasing, got {float(ids[j])!r} before {float(ids[j + 1])!r} (places {j} and {j + 1})")
+        raise ValueError(
+            f"ids must be strictly increasing, got {float(ids[j])!r} before {float(ids[j + 1])!r} (places {j} and {j + 1})"
+        )
 
 
 def _points(t, like: Tensor) -> None:
     require(torch.is_tensor(t), f"t must be a torch tensor, got {type(t).__name__}")
-    require(t.dtype == like.dtype, f"t must have the dtype of the network, {like.dtype}, got {t.dtype}")
-    require(t.device == like.device, f"t must be on the device of the network, {like.device}, got {t.device}")
+    require(
+        t.dtype == like.dtype,
+        f"t must have the dtype of the network, {like.dtype}, got {t.dtype}",
+    )
+    require(
+        t.device == like.device,
+        f"t must be on the device of the network, {like.device}, got {t.device}",
+    )
     finite(t=t)

@@ -52,12 +52,18 @@ def threshold(count: int, d: int) -> float:
     Source:  Kajitsuka and Sato 2024, from Park et al. 2021 (recalled); the probability is proved on the page.
     Claim:   ids.projection      Page: notebooks/one_layer_memorization/contextual_mapping
     """
-    require(count >= 1 and d >= 1, f"count and d must be at least one, got {count} and {d}")
+    require(
+        count >= 1 and d >= 1, f"count and d must be at least one, got {count} and {d}"
+    )
     return math.sqrt(8 / (math.pi * d)) / (count + 1) ** 2
 
 
 def choose_projection(
-    vocabulary: Float[Tensor, "tokens d"], *, generator: torch.Generator, budget: int = 64, best_of: int = 1
+    vocabulary: Float[Tensor, "tokens d"],
+    *,
+    generator: torch.Generator,
+    budget: int = 64,
+    best_of: int = 1,
 ) -> Projection:
     """A random direction that keeps all tokens apart from each other and from zero, verified.
 
@@ -74,31 +80,54 @@ def choose_projection(
     Claim:   ids.projection      Page: notebooks/one_layer_memorization/contextual_mapping
     """
     points = _points(vocabulary)
-    require(budget >= 1 and best_of >= 1, f"budget and best_of must be at least one, got budget {budget} and best_of {best_of}")
+    require(
+        budget >= 1 and best_of >= 1,
+        f"budget and best_of must be at least one, got budget {budget} and best_of {best_of}",
+    )
     budget = max(budget, best_of)
     count, d = vocabulary.shape
     least, best, draws = threshold(count, d), None, 0
     while draws < budget and not (draws >= best_of and best and best[0] >= least):
-        v = torch.randn(d, generator=generator, dtype=torch.float64, device=generator.device)
+        v = torch.randn(
+            d, generator=generator, dtype=torch.float64, device=generator.device
+        )
         v = (v / v.norm()).to(vocabulary)
         ratio, draws = _min_ratio(points, v.double()), draws + 1
         best = (ratio, v) if best is None or ratio > best[0] else best
-    require(best[0] >= least, f"no draw of {draws} keeps the tokens {least:.3g} apart, the largest ratio was {best[0]:.3g}; "
-            f"for reals this has probability below {0.637**draws:.1g}: are tokens closer than {vocabulary.dtype} can tell?")
+    require(
+        best[0] >= least,
+        f"no draw of {draws} keeps the tokens {least:.3g} apart, the largest ratio was {best[0]:.3g}; "
+        f"for reals this has probability below {0.637**draws:.1g}: are tokens closer than {vocabulary.dtype} can tell?",
+    )
     return Projection(best[1], draws, best[0])
 
 
 def _points(vocabulary: Tensor) -> Tensor:
     """The tokens and zero in float64; refuses what no direction can separate."""
-    require(torch.is_tensor(vocabulary), f"vocabulary must be a torch tensor, got {type(vocabulary).__name__}")
-    require(vocabulary.is_floating_point(), f"vocabulary must be floating point, got {vocabulary.dtype}: cast it first")
+    require(
+        torch.is_tensor(vocabulary),
+        f"vocabulary must be a torch tensor, got {type(vocabulary).__name__}",
+    )
+    require(
+        vocabulary.is_floating_point(),
+        f"vocabulary must be floating point, got {vocabulary.dtype}: cast it first",
+    )
     fits = vocabulary.dim() == 2 and 0 not in vocabulary.shape
-    require(fits, f"vocabulary must be (tokens, d) with at least one of each, got {tuple(vocabulary.shape)}")
+    require(
+        fits,
+        f"vocabulary must be (tokens, d) with at least one of each, got {tuple(vocabulary.shape)}",
+    )
     finite(vocabulary=vocabulary)
     zero = (vocabulary == 0).all(1)
-    require(not zero.any(), f"token {int(zero.int().argmax())} is zero: its logits vanish, so it would see only the mean")
+    require(
+        not zero.any(),
+        f"token {int(zero.int().argmax())} is zero: its logits vanish, so it would see only the mean",
+    )
     different = len(torch.unique(vocabulary, dim=0))
-    require(different == len(vocabulary), f"vocabulary must hold distinct tokens, got {len(vocabulary)} rows of which {different} differ")
+    require(
+        different == len(vocabulary),
+        f"vocabulary must hold distinct tokens, got {len(vocabulary)} rows of which {different} differ",
+    )
     points = vocabulary.detach().double()
     return torch.cat([points, points.new_zeros(1, points.shape[1])])
 
@@ -110,20 +139,26 @@ def _min_ratio(points: Tensor, v: Tensor) -> float:
     belongs to a |v.(x - y)| below slop, and its ratio comes out negative: tiny tokens are measured or refused.
     """
     exponent = math.frexp(float(points.abs().max()))[1]
-    points = points * 2.0 ** -(exponent // 2) * 2.0 ** (exponent // 2 - exponent)  # in two steps: 2^1074 is no float
+    points = (
+        points * 2.0 ** -(exponent // 2) * 2.0 ** (exponent // 2 - exponent)
+    )  # in two steps: 2^1074 is no float
     z, count, d = points @ v, *points.shape
     eps = torch.finfo(torch.float64).eps
     slop = 4 * (d + 2) * eps * float(points.norm(dim=1).max() * v.norm())
     rows, least = max(1, TILE // count), math.inf
     for a in range(0, count, rows):
-        far = torch.cdist(points[a : a + rows], points, compute_mode="donot_use_mm_for_euclid_dist")
+        far = torch.cdist(
+            points[a : a + rows], points, compute_mode="donot_use_mm_for_euclid_dist"
+        )
         ratio = ((z[a : a + rows, None] - z).abs() - slop) / far
         ratio.diagonal(offset=a).fill_(math.inf)
         least = min(least, float(ratio.min()))
     return least * (1 - 1e-12 - d * eps)
 
 
-def paper_scale(count: int, n: int, d: int, *, r_min: float, r_max: float, eps: float) -> Scale:
+def paper_scale(
+    count: int, n: int, d: int, *, r_min: float, r_max: float, eps: float
+) -> Scale:
     """Factor, weight and gap of the theorem, from the sizes alone.
 
         beta = (|V|+1)^4 pi d (2 ln n + 3) / (8 eps r_min),   w = eps / (4 r_max)
@@ -137,14 +172,21 @@ def paper_scale(count: int, n: int, d: int, *, r_min: float, r_max: float, eps: 
     Claim:   ids.recalled      Page: notebooks/one_layer_memorization/contextual_mapping
     """
     ordered = count >= 2 and n >= 2 and d >= 1 and 0 < r_min <= r_max and eps > 0
-    require(ordered, f"count and n >= 2, 0 < r_min <= r_max and eps > 0 are needed, got count {count}, n {n}, r_min {r_min}, r_max {r_max}, eps {eps}")
+    require(
+        ordered,
+        f"count and n >= 2, 0 < r_min <= r_max and eps > 0 are needed, got count {count}, n {n}, r_min {r_min}, r_max {r_max}, eps {eps}",
+    )
     need, size = needed_gap(n), (count + 1) ** 4 * math.pi * d
     beta = size * need / (8 * eps * r_min)
     front = 2 * math.log(n) ** 2 * eps**2 * r_min / (r_max**2 * size * need)
-    return Scale(beta, eps / (4 * r_max), math.log10(front) - 2 * beta * r_max**2 / math.log(10))
+    return Scale(
+        beta, eps / (4 * r_max), math.log10(front) - 2 * beta * r_max**2 / math.log(10)
+    )
 
 
-def data_scale(z: Float[Tensor, " tokens"], n: int, *, multisets: bool = False, w: float = 1.0) -> Scale:
+def data_scale(
+    z: Float[Tensor, " tokens"], n: int, *, multisets: bool = False, w: float = 1.0
+) -> Scale:
     """The least factor for which the lemma applies to these projected tokens, and the gap that it then gives.
 
         beta = (2 ln n + 3) / (g c),   g = min |z_a - z_b|,   c = min |z_a|,   s = max z - min z,   m = max |z_a|
@@ -157,12 +199,22 @@ def data_scale(z: Float[Tensor, " tokens"], n: int, *, multisets: bool = False, 
     Source:  not taken from a paper; the sharp lemma of the page before, with what the data offer.
     Claim:   ids.gap, ids.multisets      Page: notebooks/one_layer_memorization/contextual_mapping
     """
-    require(torch.is_tensor(z) and z.dim() == 1 and len(z) >= 2, "z must be a one-dimensional tensor of two or more tokens")
+    require(
+        torch.is_tensor(z) and z.dim() == 1 and len(z) >= 2,
+        "z must be a one-dimensional tensor of two or more tokens",
+    )
     finite(z=z)
     require(n >= 2 and w > 0, f"n >= 2 and w > 0 are needed, got n {n} and w {w}")
     s = z.detach().double().sort().values
-    gap, nearest, most = float((s[1:] - s[:-1]).min()), float(s.abs().min()), float(s.abs().max())
-    require(gap > 0 and nearest > 0, f"tokens must differ along v, and from zero: got gaps {gap:.3g} and {nearest:.3g}")
+    gap, nearest, most = (
+        float((s[1:] - s[:-1]).min()),
+        float(s.abs().min()),
+        float(s.abs().max()),
+    )
+    require(
+        gap > 0 and nearest > 0,
+        f"tokens must differ along v, and from zero: got gaps {gap:.3g} and {nearest:.3g}",
+    )
     beta = needed_gap(n, kind="multiset" if multisets else "distinct") / (gap * nearest)
     reach = float(s[-1] - s[0]) - (0 if multisets else gap)
     front = 0.9 * w * gap * (1 / (n - 1) if multisets else n - 1)

@@ -23,18 +23,38 @@ class Block(nn.Module):
     Page:    notebooks/one_layer_memorization/reviewers_questions
     """
 
-    def __init__(self, d: int, width: int, labels: int, *, kind: str = "trained", heads: int = 1, rank: int = 1,
-                 directions: Tensor | None = None, generator: torch.Generator):
+    def __init__(
+        self,
+        d: int,
+        width: int,
+        labels: int,
+        *,
+        kind: str = "trained",
+        heads: int = 1,
+        rank: int = 1,
+        directions: Tensor | None = None,
+        generator: torch.Generator,
+    ):
         super().__init__()
         require(kind in KINDS, f"kind must be one of {list(KINDS)}, got {kind!r}")
-        require(kind != "frozen" or directions is not None, "kind 'frozen' needs directions (heads, d)")
+        require(
+            kind != "frozen" or directions is not None,
+            "kind 'frozen' needs directions (heads, d)",
+        )
         draw = lambda *size, scale: torch.randn(*size, generator=generator) * scale
         maps = [draw(heads, d, rank, scale=1 / math.sqrt(d)) for _ in range(4)]
         if kind == "frozen":
             v = directions.float()[:, :, None]
-            maps = [math.sqrt(0.3) * v, math.sqrt(0.3) * v, v, v / v.norm(dim=1, keepdim=True)]
+            maps = [
+                math.sqrt(0.3) * v,
+                math.sqrt(0.3) * v,
+                v,
+                v / v.norm(dim=1, keepdim=True),
+            ]
         self.kind = kind
-        self.maps = nn.ParameterList([nn.Parameter(m, requires_grad=kind == "trained") for m in maps])
+        self.maps = nn.ParameterList(
+            [nn.Parameter(m, requires_grad=kind == "trained") for m in maps]
+        )
         self.w_1 = nn.Parameter(draw(d, width, scale=1 / math.sqrt(d)))
         self.b_1 = nn.Parameter(draw(width, scale=1 / math.sqrt(d)))
         self.w_2 = nn.Parameter(draw(width, labels, scale=1 / math.sqrt(width)))
@@ -47,12 +67,22 @@ class Block(nn.Module):
             y = x.unsqueeze(-3)
             logits = (y @ q) @ (y @ k).mT
             hidden = None if mask is None else ~mask[..., None, None, :]
-            p = torch.softmax(logits if mask is None else logits.masked_fill(hidden, -math.inf), -1)
+            p = torch.softmax(
+                logits if mask is None else logits.masked_fill(hidden, -math.inf), -1
+            )
             x = x + (p @ (y @ v) @ o.mT).sum(-3)
         return torch.relu(x @ self.w_1 + self.b_1) @ self.w_2 + self.b_2
 
 
-def train(block: Block, x: Tensor, labels: Tensor, *, steps: int, rate: float = 3e-3, mask: Tensor | None = None) -> float:
+def train(
+    block: Block,
+    x: Tensor,
+    labels: Tensor,
+    *,
+    steps: int,
+    rate: float = 3e-3,
+    mask: Tensor | None = None,
+) -> float:
     """Trains the block on all data at once and returns its training accuracy.
 
     Args:    block: changed in place.   x: (N, n, d).   labels: (N, n) integers.   steps: of Adam, one cycle of the rate.
@@ -65,7 +95,9 @@ def train(block: Block, x: Tensor, labels: Tensor, *, steps: int, rate: float = 
     """
     require(steps >= 1, f"steps must be at least 1, got {steps}")
     kept = torch.ones_like(labels, dtype=torch.bool) if mask is None else mask
-    optimizer = torch.optim.Adam([p for p in block.parameters() if p.requires_grad], lr=rate)
+    optimizer = torch.optim.Adam(
+        [p for p in block.parameters() if p.requires_grad], lr=rate
+    )
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, rate, total_steps=steps)
     for _ in range(steps):
         loss = nn.functional.cross_entropy(block(x, mask)[kept], labels[kept])

@@ -17,7 +17,11 @@ def pack(mask: Bool[Tensor, "n m"]) -> Tensor:
     Source:  the definition.
     Page:    notebooks/sparse_universality/patterns_and_conditions
     """
-    rows = np.packbits(torch.nn.functional.pad(mask, (0, -mask.shape[1] % 64)).numpy(), axis=1, bitorder="little")
+    rows = np.packbits(
+        torch.nn.functional.pad(mask, (0, -mask.shape[1] % 64)).numpy(),
+        axis=1,
+        bitorder="little",
+    )
     return torch.from_numpy(rows).view(torch.int64)
 
 
@@ -34,7 +38,10 @@ def bit_product(a: Tensor, b: Tensor) -> Tensor:
     Source:  the method of four Russians, recalled.
     Claim:   patterns.checker      Page: notebooks/sparse_universality/patterns_and_conditions
     """
-    which, rows = a.view(torch.uint8).T.contiguous().numpy(), b.numpy()  # (bytes, n); numpy: little overhead a call
+    which, rows = (
+        a.view(torch.uint8).T.contiguous().numpy(),
+        b.numpy(),
+    )  # (bytes, n); numpy: little overhead a call
     out = np.zeros((len(a), rows.shape[1]), np.int64)
     table, part = np.zeros((256, rows.shape[1]), np.int64), np.empty_like(out)
     for start in range(0, len(rows), 8):
@@ -54,7 +61,11 @@ def unpack(bits: Tensor, m: int) -> Bool[Tensor, "n m"]:
     Source:  the definition.
     Page:    notebooks/sparse_universality/patterns_and_conditions
     """
-    return torch.from_numpy(np.unpackbits(bits.view(torch.uint8).numpy(), axis=1, count=m, bitorder="little")).bool()
+    return torch.from_numpy(
+        np.unpackbits(
+            bits.view(torch.uint8).numpy(), axis=1, count=m, bitorder="little"
+        )
+    ).bool()
 
 
 def closure(edges: Bool[Tensor, "n n"]) -> Bool[Tensor, "n n"]:

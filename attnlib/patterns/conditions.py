@@ -55,9 +55,13 @@ def check(pattern: Pattern, *, device=None, moves: int = 20_000) -> Conditions:
     """
     require(moves >= 0, f"moves must be at least 0, got {moves}")
     reasons, unknown = {}, ()
-    alone = [(k, step) for step in range(pattern.p) for k in _without_loop(pattern, step)]
+    alone = [
+        (k, step) for step in range(pattern.p) for k in _without_loop(pattern, step)
+    ]
     if alone:
-        reasons["self_loops"] = f"token {alone[0][0]} does not read itself in step {alone[0][1]}"
+        reasons["self_loops"] = (
+            f"token {alone[0][0]} does not read itself in step {alone[0][1]}"
+        )
     path, why, known = search(pattern, moves)
     if not known:
         unknown = ("hamiltonian_path",)
@@ -65,7 +69,9 @@ def check(pattern: Pattern, *, device=None, moves: int = 20_000) -> Conditions:
         reasons["hamiltonian_path"] = why
     s, pair = _hops(pattern, device)
     if s is None:
-        reasons["hops"] = f"token {pair[0]} does not hear of token {pair[1]}, however many layers there are"
+        reasons["hops"] = (
+            f"token {pair[0]} does not hear of token {pair[1]}, however many layers there are"
+        )
     return Conditions(not alone, path, s, pattern.connections, reasons, unknown)
 
 
@@ -99,7 +105,10 @@ def hops_by_sets(pattern: Pattern, limit: int | None = None) -> int | None:
     Claim:   patterns.checker      Page: notebooks/sparse_universality/patterns_and_conditions
     """
     n, p = pattern.n, pattern.p
-    steps = [[row.nonzero().flatten().tolist() for row in pattern.mask(step)] for step in range(p)]
+    steps = [
+        [row.nonzero().flatten().tolist() for row in pattern.mask(step)]
+        for step in range(p)
+    ]
     heard, seen = [{k} for k in range(n)], set()
     for t in range(p * ((n - 1) ** 2 + 1) if limit is None else limit):
         if t % p == 0:
@@ -143,12 +152,18 @@ def _hops(pattern: Pattern, device) -> tuple[int | None, tuple[int, int] | None]
         steps = [pattern.mask(step, device=device).half() for step in range(p)]
         product, full = (lambda a, b: (a @ b > 0).half()), (lambda s: bool(s.all()))
     else:
-        steps, everything = [pack(pattern.mask(step)) for step in range(p)], pack(torch.ones(1, n, dtype=torch.bool))
+        steps, everything = (
+            [pack(pattern.mask(step)) for step in range(p)],
+            pack(torch.ones(1, n, dtype=torch.bool)),
+        )
         product, full = bit_product, (lambda s: bool((s == everything).all()))
     one = steps[0]
     for step in steps[1:]:
         one = product(step, one)
-    powers, most = [one], (n - 1) ** 2 + 1  # if no power up to the bound of Wielandt is full, none is
+    powers, most = (
+        [one],
+        (n - 1) ** 2 + 1,
+    )  # if no power up to the bound of Wielandt is full, none is
     while not full(powers[-1]) and 1 << (len(powers) - 1) < most:
         powers.append(product(powers[-1], powers[-1]))
         if torch.equal(powers[-1], powers[-2]):
@@ -157,7 +172,9 @@ def _hops(pattern: Pattern, device) -> tuple[int | None, tuple[int, int] | None]
         heard = powers[-1].bool() if on_gpu else unpack(powers[-1], n)
         return None, tuple((~heard).nonzero()[0].tolist())
     periods, heard = 0, None
-    for i in reversed(range(len(powers) - 1)):  # the largest number of periods that is not enough
+    for i in reversed(
+        range(len(powers) - 1)
+    ):  # the largest number of periods that is not enough
         longer = powers[i] if heard is None else product(powers[i], heard)
         if not full(longer):
             periods, heard = periods + (1 << i), longer

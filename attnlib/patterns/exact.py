@@ -31,7 +31,9 @@ def exact(family: str, n: int, w: int = 3, g: int = 1) -> Exact:
     Source:  not taken from a paper.
     Page:    notebooks/sparse_universality/patterns_and_conditions
     """
-    require(family in FAMILIES, f"family must be one of {list(FAMILIES)}, got {family!r}")
+    require(
+        family in FAMILIES, f"family must be one of {list(FAMILIES)}, got {family!r}"
+    )
     require(n >= 2, f"{family}: n must be at least 2, got {n}")
     return FAMILIES[family](n, w, g)
 
@@ -52,14 +54,22 @@ def _blocks(n: int, b: int) -> int:
 
 def _symmetric(n: int, w: int, g: int) -> Exact:
     h = w // 2
-    require(w % 2 == 1 and 3 <= w <= n, f"window: the formula needs an odd w in 3..n, got w = {w}, n = {n}")
+    require(
+        w % 2 == 1 and 3 <= w <= n,
+        f"window: the formula needs an odd w in 3..n, got w = {w}, n = {n}",
+    )
     return Exact(1, -(-(n - 1) // h), _window(n, h, h))
 
 
 def _longformer(n: int, w: int, g: int) -> Exact:
     h = w // 2
-    fits = w % 2 == 1 and 3 <= w <= n and g >= 1 and n >= g + h + 2  # w = 1: the bare star, which has no path
-    require(fits, f"longformer: needs an odd w in 3..n, g >= 1 and n >= g + (w - 1) / 2 + 2, got n = {n}, w = {w}, g = {g}")
+    fits = (
+        w % 2 == 1 and 3 <= w <= n and g >= 1 and n >= g + h + 2
+    )  # w = 1: the bare star, which has no path
+    require(
+        fits,
+        f"longformer: needs an odd w in 3..n, g >= 1 and n >= g + (w - 1) / 2 + 2, got n = {n}, w = {w}, g = {g}",
+    )
     return Exact(1, 2, _window(n, h, h) + 2 * g * (n - 1 - h) - g * (g - 1))
 
 
@@ -74,7 +84,10 @@ def _strided(n: int, w: int, g: int) -> Exact:
 
 
 def _strided_union(n: int, w: int, g: int) -> Exact:
-    require(3 <= w < n and n % w == 0, f"strided, union: the formula needs w >= 3 that divides n, got w = {w}, n = {n}")
+    require(
+        3 <= w < n and n % w == 0,
+        f"strided, union: the formula needs w >= 3 that divides n, got w = {w}, n = {n}",
+    )
     return Exact(1, 3, _window(n, -(-w // 2), w // 2) + _classes(n, w) - n)
 
 
@@ -84,19 +97,30 @@ def _fixed(n: int, w: int, g: int) -> Exact:
 
 
 def _diagonal(n: int, b: int, g: int) -> Exact:
-    require(1 <= b <= n, f"block diagonal: the formula needs b in 1..n, got b = {b}, n = {n}")
+    require(
+        1 <= b <= n,
+        f"block diagonal: the formula needs b in 1..n, got b = {b}, n = {n}",
+    )
     return Exact(1, None if b < n else 1, _blocks(n, b))
 
 
 def _shifted(n: int, b: int, g: int) -> Exact:
-    require(b >= 2 and n % b == 0, f"shifted blocks: the formula needs b >= 2 that divides n, got b = {b}, n = {n}")
+    require(
+        b >= 2 and n % b == 0,
+        f"shifted blocks: the formula needs b >= 2 that divides n, got b = {b}, n = {n}",
+    )
     return Exact(2, 2 * n // b - 1, n * b)
 
 
 def _blockwise(n: int, b: int, g: int) -> Exact:
     m = n // max(b, 1)
-    require(1 <= b < n and n % b == 0, f"blockwise: the formula needs b < n that divides n, got b = {b}, n = {n}")
-    return Exact(m, next(t for t in range(m + 1) if t * (t - 1) // 2 >= m - 1), n * (b + 1))
+    require(
+        1 <= b < n and n % b == 0,
+        f"blockwise: the formula needs b < n that divides n, got b = {b}, n = {n}",
+    )
+    return Exact(
+        m, next(t for t in range(m + 1) if t * (t - 1) // 2 >= m - 1), n * (b + 1)
+    )
 
 
 def _logsparse(n: int, w: int, g: int) -> Exact:
@@ -107,7 +131,9 @@ def _logsparse(n: int, w: int, g: int) -> Exact:
 FAMILIES: dict[str, Callable[[int, int, int], Exact]] = {
     "dense": lambda n, w, g: Exact(1, 1, n * n),
     "window": _symmetric,
-    "dilation cycle": lambda n, w, g: Exact((n - 1).bit_length(), (n - 1).bit_length(), 3 * n - 2),
+    "dilation cycle": lambda n, w, g: Exact(
+        (n - 1).bit_length(), (n - 1).bit_length(), 3 * n - 2
+    ),
     "directed cycle": lambda n, w, g: Exact(1, n - 1, 2 * n),
     "star": _star,
     "longformer": _longformer,

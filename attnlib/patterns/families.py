@@ -10,7 +10,17 @@ from jaxtyping import Bool
 from torch import Tensor
 
 from attnlib._require import require
-from attnlib.patterns.parts import Blocks, Columns, Lists, Pattern, Rows, Step, Strided, Window, build
+from attnlib.patterns.parts import (
+    Blocks,
+    Columns,
+    Lists,
+    Pattern,
+    Rows,
+    Step,
+    Strided,
+    Window,
+    build,
+)
 
 
 def dense(n: int) -> Pattern:
@@ -93,7 +103,11 @@ def strided(n: int, w: int | None = None, *, reach: int | None = None) -> Patter
     Claim:   patterns.strided      Page: notebooks/sparse_universality/patterns_and_conditions
     """
     w = _stride(n, w)
-    return build(n, Window(-(-w // 2), w // 2) if reach is None else Window(reach, reach), Strided(w))
+    return build(
+        n,
+        Window(-(-w // 2), w // 2) if reach is None else Window(reach, reach),
+        Strided(w),
+    )
 
 
 def fixed(n: int, w: int | None = None, *, closed: bool = False) -> Pattern:
@@ -125,7 +139,9 @@ def longformer(n: int, w: int = 5, g: int = 1) -> Pattern:
     return build(n, _global(n, w, g))
 
 
-def bigbird(n: int, w: int = 3, g: int = 1, r: int = 2, *, generator: torch.Generator) -> Pattern:
+def bigbird(
+    n: int, w: int = 3, g: int = 1, r: int = 2, *, generator: torch.Generator
+) -> Pattern:
     """A window of w, g global tokens at the front, and r random tokens for each token.
 
     Args:    n: tokens.   w: width, odd, as for longformer.   g: global tokens.   r: draws a token, without replacement.
@@ -191,7 +207,9 @@ def blockwise(n: int, b: int | None = None) -> Pattern:
     Claim:   patterns.blockwise      Page: notebooks/sparse_universality/patterns_and_conditions
     """
     b = _stride(n, b, "b")
-    return build(n, *([Window(0, 0), Blocks(b, turn=q)] for q in range(Blocks(b).count(n))))
+    return build(
+        n, *([Window(0, 0), Blocks(b, turn=q)] for q in range(Blocks(b).count(n)))
+    )
 
 
 def logsparse(n: int, *, both: bool = False) -> Pattern:
@@ -203,7 +221,9 @@ def logsparse(n: int, *, both: bool = False) -> Pattern:
     Source:  Li et al. 2019 (LogSparse), recalled.
     Claim:   patterns.logsparse      Page: notebooks/sparse_universality/patterns_and_conditions
     """
-    return build(n, [Window(1, int(both), 2**l) for l in range(max(1, (n - 1).bit_length()))])
+    return build(
+        n, [Window(1, int(both), 2**l) for l in range(max(1, (n - 1).bit_length()))]
+    )
 
 
 def union(pattern: Pattern) -> Pattern:
@@ -216,7 +236,10 @@ def union(pattern: Pattern) -> Pattern:
     Source:  Yun et al. 2020b, recalled.
     Page:    notebooks/sparse_universality/patterns_and_conditions
     """
-    require(len(kinds := {step.causal for step in pattern.steps}) == 1, "the steps must be all causal or none: a causal union of both would drop edges")
+    require(
+        len(kinds := {step.causal for step in pattern.steps}) == 1,
+        "the steps must be all causal or none: a causal union of both would drop edges",
+    )
     parts = dict.fromkeys(part for step in pattern.steps for part in step.parts)
     return build(pattern.n, Step(tuple(parts), kinds.pop()))
 
@@ -248,13 +271,33 @@ def from_sets(*steps: Sequence[Sequence[int] | set[int]]) -> Pattern:
     """
     n, made = len(steps[0]) if steps else 0, []
     for number, sets in enumerate(steps):
-        require(len(sets) == n, f"step {number} has {len(sets)} sets, step 0 has {n}: one set for each token in every step")
+        require(
+            len(sets) == n,
+            f"step {number} has {len(sets)} sets, step 0 has {n}: one set for each token in every step",
+        )
         for k, row in enumerate(sets):
-            good = isinstance(row, list | tuple | set | range) and all(isinstance(j, int) for j in row)
-            require(good, f"step {number}: the set of token {k} must be a list of integers, got {row!r}")
-            require(len(set(row)) == len(row), f"step {number}: the set of token {k} holds an index twice: {row!r}")
-        crow = torch.tensor([0, *(len(row) for row in sets)], dtype=torch.int64).cumsum(0)
-        made.append(Lists(crow, torch.tensor([j for row in sets for j in sorted(row)], dtype=torch.int64)))
+            good = isinstance(row, list | tuple | set | range) and all(
+                isinstance(j, int) for j in row
+            )
+            require(
+                good,
+                f"step {number}: the set of token {k} must be a list of integers, got {row!r}",
+            )
+            require(
+                len(set(row)) == len(row),
+                f"step {number}: the set of token {k} holds an index twice: {row!r}",
+            )
+        crow = torch.tensor([0, *(len(row) for row in sets)], dtype=torch.int64).cumsum(
+            0
+        )
+        made.append(
+            Lists(
+                crow,
+                torch.tensor(
+                    [j for row in sets for j in sorted(row)], dtype=torch.int64
+                ),
+            )
+        )
     return build(n, *made)
 
 
@@ -270,16 +313,32 @@ def from_masks(*masks: Bool[Tensor, "n n"]) -> Pattern:
     """
     made = []
     for mask in masks:
-        good = torch.is_tensor(mask) and mask.dtype == torch.bool and mask.dim() == 2 and mask.shape == masks[0].shape
-        require(good and len(mask) == mask.shape[1], "masks must be boolean tensors (n, n) of one size, True = may read")
-        crow = torch.cat([torch.zeros(1, dtype=torch.int64), mask.sum(1).cpu().cumsum(0)])
+        good = (
+            torch.is_tensor(mask)
+            and mask.dtype == torch.bool
+            and mask.dim() == 2
+            and mask.shape == masks[0].shape
+        )
+        require(
+            good and len(mask) == mask.shape[1],
+            "masks must be boolean tensors (n, n) of one size, True = may read",
+        )
+        crow = torch.cat(
+            [torch.zeros(1, dtype=torch.int64), mask.sum(1).cpu().cumsum(0)]
+        )
         made.append(Lists(crow, mask.nonzero()[:, 1].cpu()))
     return build(len(masks[0]) if masks else 0, *made)
 
 
 def _centred(n: int, w: int, dilation: int = 1) -> Window:
-    require(w % 2 == 1, f"w is the total width, the token itself included: it must be odd, got {w}")
-    require(1 <= w <= n, f"w must be in 1..n = 1..{n}, got {w}: a window holds no more tokens than there are")
+    require(
+        w % 2 == 1,
+        f"w is the total width, the token itself included: it must be odd, got {w}",
+    )
+    require(
+        1 <= w <= n,
+        f"w must be in 1..n = 1..{n}, got {w}: a window holds no more tokens than there are",
+    )
     return Window(w // 2, w // 2, dilation)
 
 
@@ -296,5 +355,7 @@ def _stride(n: int, w: int | None, name: str = "w") -> int:
 
 def _draws(n: int, r: int, generator: torch.Generator) -> Lists:
     require(1 <= r <= n, f"r must be in 1..n = 1..{n}, got {r}")
-    col = torch.stack([torch.randperm(n, generator=generator)[:r].sort().values for _ in range(n)])
+    col = torch.stack(
+        [torch.randperm(n, generator=generator)[:r].sort().values for _ in range(n)]
+    )
     return Lists(torch.arange(n + 1) * r, col.flatten())

@@ -12,7 +12,9 @@ from attnlib.patterns.bits import closure
 from attnlib.patterns.parts import Pattern
 
 SMALL = 12  # up to so many tokens all subsets are tried, and the search never gives up
-REMOVED = 16  # how many tokens of largest degree are taken out in search of too many pieces
+REMOVED = (
+    16  # how many tokens of largest degree are taken out in search of too many pieces
+)
 
 
 def is_path(pattern: Pattern, path: Sequence[int]) -> bool:
@@ -29,7 +31,11 @@ def is_path(pattern: Pattern, path: Sequence[int]) -> bool:
     if sorted(path) != list(range(pattern.n)):
         return False
     read, reader = torch.tensor(path[:-1]), torch.tensor(path[1:])
-    return bool(torch.stack([pattern.reads(step, reader, read) for step in range(pattern.p)]).any(0).all())
+    return bool(
+        torch.stack([pattern.reads(step, reader, read) for step in range(pattern.p)])
+        .any(0)
+        .all()
+    )
 
 
 def search(pattern: Pattern, moves: int) -> tuple[tuple[int, ...] | None, str, bool]:
@@ -55,7 +61,11 @@ def search(pattern: Pattern, moves: int) -> tuple[tuple[int, ...] | None, str, b
         return None, why, True
     if pattern.n <= SMALL:
         path = _by_subsets(reads)
-        return path, "" if path else "no order of the tokens is a path: all were tried", True
+        return (
+            path,
+            "" if path else "no order of the tokens is a path: all were tried",
+            True,
+        )
     path = _by_rotations(reads, moves)
     return (path, "", True) if path and is_path(pattern, path) else (None, "", False)
 
@@ -69,12 +79,17 @@ def impossible(reads: Tensor) -> str:
     Source:  not taken from a paper.
     Claim:   patterns.bare-star      Page: notebooks/sparse_universality/patterns_and_conditions
     """
-    for side, words, place in ((reads, "read no other token", "first"), (reads.T, "are read by no other token", "last")):
+    for side, words, place in (
+        (reads, "read no other token", "first"),
+        (reads.T, "are read by no other token", "last"),
+    ):
         lonely = (~side.any(1)).nonzero().flatten().tolist()
         if len(lonely) > 1:
             return f"tokens {lonely[0]} and {lonely[1]} {words}, and only the {place} of a path may be so"
     either = reads | reads.T
-    hubs = either.sum(1).argsort(descending=True, stable=True)[: min(REMOVED, len(reads) - 2)]
+    hubs = either.sum(1).argsort(descending=True, stable=True)[
+        : min(REMOVED, len(reads) - 2)
+    ]
     for removed in range(len(hubs) + 1):
         gone = hubs[:removed]
         found = _pieces(either, gone)
@@ -106,7 +121,9 @@ def _broken_chain(reads: Tensor) -> str:
     """Classes of tokens that hear of each other must be joined one after the other."""
     hears = closure(reads)
     classes = (hears & hears.T).int().argmax(1)  # each named by its smallest token
-    order = sorted(classes.unique().tolist(), key=lambda k: int(hears[k].sum()))  # the later in a path, the more it hears of
+    order = sorted(
+        classes.unique().tolist(), key=lambda k: int(hears[k].sum())
+    )  # the later in a path, the more it hears of
     for a, b in zip(order, order[1:]):
         if not reads[classes == b][:, classes == a].any():
             return f"the classes of tokens {a} and {b} would follow each other, and none of the one reads any of the other"
@@ -116,7 +133,9 @@ def _broken_chain(reads: Tensor) -> str:
 def _by_subsets(reads: Tensor) -> tuple[int, ...] | None:
     """The path by dynamic programming over subsets: which tokens can be the last of a path through a subset."""
     n = len(reads)
-    readers = [sum(1 << k for k in reads[:, j].nonzero().flatten().tolist()) for j in range(n)]
+    readers = [
+        sum(1 << k for k in reads[:, j].nonzero().flatten().tolist()) for j in range(n)
+    ]
     last = [0] * (1 << n)
     for j in range(n):
         last[1 << j] = 1 << j
@@ -131,7 +150,12 @@ def _by_subsets(reads: Tensor) -> tuple[int, ...] | None:
                     free ^= bit
     chosen, path = (1 << n) - 1, []
     while chosen:
-        allowed = last[chosen] if not path else last[chosen] & sum(1 << j for j in range(n) if readers[j] >> path[-1] & 1)
+        allowed = (
+            last[chosen]
+            if not path
+            else last[chosen]
+            & sum(1 << j for j in range(n) if readers[j] >> path[-1] & 1)
+        )
         if not allowed:
             return None
         path.append((allowed & -allowed).bit_length() - 1)
@@ -147,12 +171,21 @@ def _by_rotations(reads: Tensor, moves: int, seed: int = 0) -> tuple[int, ...] |
     """
     n, draw = len(reads), random.Random(seed)
     readers = [row.nonzero().flatten().tolist() for row in reads.T]
-    deaf, unread = (~reads.any(1)).nonzero().flatten().tolist(), (~reads.any(0)).nonzero().flatten().tolist()
-    path = deaf or [0 if unread != [0] else 1]  # who reads nobody comes at the front, whom nobody reads at the end
+    deaf, unread = (
+        (~reads.any(1)).nonzero().flatten().tolist(),
+        (~reads.any(0)).nonzero().flatten().tolist(),
+    )
+    path = deaf or [
+        0 if unread != [0] else 1
+    ]  # who reads nobody comes at the front, whom nobody reads at the end
     place = [-1] * n
     place[path[0]] = 0
     for _ in range(moves):
-        while free := [k for k in readers[path[-1]] if place[k] < 0 and (len(path) == n - 1 or k not in unread)]:
+        while free := [
+            k
+            for k in readers[path[-1]]
+            if place[k] < 0 and (len(path) == n - 1 or k not in unread)
+        ]:
             best = min(free, key=lambda k: sum(place[i] < 0 for i in readers[k]))
             place[best] = len(path)
             path.append(best)
@@ -170,11 +203,15 @@ def _by_rotations(reads: Tensor, moves: int, seed: int = 0) -> tuple[int, ...] |
     return None
 
 
-def _exchange(path: list[int], place: list[int], readers: list[list[int]], draw: random.Random) -> bool:
+def _exchange(
+    path: list[int], place: list[int], readers: list[list[int]], draw: random.Random
+) -> bool:
     """One move, drawn among those there are."""
     starts = [place[k] for k in readers[path[-1]] if place[k] >= 0]
     draw.shuffle(starts)
-    for b in starts:  # B begins here; b = 0 closes a circle, and any rotation of it is a path
+    for b in (
+        starts
+    ):  # B begins here; b = 0 closes a circle, and any rotation of it is a path
         if b == 0:
             cuts = range(1, len(path))
         else:

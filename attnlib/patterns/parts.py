@@ -77,7 +77,11 @@ class Columns(NamedTuple):
 
     tokens: tuple[int, ...]
 
-    __eq__, __ne__, __hash__ = _same, lambda a, b: not _same(a, b), lambda a: hash(("Columns", a.tokens))
+    __eq__, __ne__, __hash__ = (
+        _same,
+        lambda a, b: not _same(a, b),
+        lambda a: hash(("Columns", a.tokens)),
+    )
 
 
 class Rows(NamedTuple):
@@ -89,7 +93,11 @@ class Rows(NamedTuple):
 
     tokens: tuple[int, ...]
 
-    __eq__, __ne__, __hash__ = _same, lambda a, b: not _same(a, b), lambda a: hash(("Rows", a.tokens))
+    __eq__, __ne__, __hash__ = (
+        _same,
+        lambda a, b: not _same(a, b),
+        lambda a: hash(("Rows", a.tokens)),
+    )
 
 
 class Lists(NamedTuple):
@@ -139,7 +147,9 @@ class Pattern(NamedTuple):
         """sum_k |A_k| of the step where it is largest; O(p n^2) time, O(n) memory."""
         return max(int(self.degrees(step).sum()) for step in range(self.p))
 
-    def reads(self, step: int, k: Int[Tensor, "*a"], j: Int[Tensor, "*b"]) -> Bool[Tensor, "*c"]:
+    def reads(
+        self, step: int, k: Int[Tensor, "*a"], j: Int[Tensor, "*b"]
+    ) -> Bool[Tensor, "*c"]:
         """Whether token k reads token j: the definition of the pattern, elementwise; all else here comes from it.
 
         Args:    step: modulo p.   k, j: indices in 0..n-1 that broadcast, as in a mask_mod of flex attention.
@@ -148,9 +158,19 @@ class Pattern(NamedTuple):
         Source:  Yun et al. 2020b, recalled: the sets A_k of step l.
         Page:    notebooks/sparse_universality/patterns_and_conditions
         """
-        n, own, distances = self.n, self.steps[step % self.p], torch.arange(1 - self.n, self.n, device=k.device)
-        found = torch.zeros(torch.broadcast_shapes(k.shape, j.shape), dtype=torch.bool, device=k.device)
-        if near := [_by_distance(part, n, distances) for part in own.parts if isinstance(part, Window | Strided)]:
+        n, own, distances = (
+            self.n,
+            self.steps[step % self.p],
+            torch.arange(1 - self.n, self.n, device=k.device),
+        )
+        found = torch.zeros(
+            torch.broadcast_shapes(k.shape, j.shape), dtype=torch.bool, device=k.device
+        )
+        if near := [
+            _by_distance(part, n, distances)
+            for part in own.parts
+            if isinstance(part, Window | Strided)
+        ]:
             found |= torch.stack(near).any(0)[j - k + n - 1]
         for part in own.parts:
             if not isinstance(part, Window | Strided):
@@ -183,7 +203,9 @@ class Pattern(NamedTuple):
             found = self.reads(step, k[:, None], torch.arange(self.n))
             counts.append(found.sum(1))
             cols.append(found.nonzero()[:, 1])
-        return torch.cat([torch.zeros(1, dtype=torch.int64), torch.cat(counts).cumsum(0)]), torch.cat(cols)
+        return torch.cat(
+            [torch.zeros(1, dtype=torch.int64), torch.cat(counts).cumsum(0)]
+        ), torch.cat(cols)
 
     def degrees(self, step: int = 0) -> Int[Tensor, "n"]:
         """How many tokens each token reads in a step.
@@ -195,7 +217,9 @@ class Pattern(NamedTuple):
         Page:    notebooks/sparse_universality/patterns_and_conditions
         """
         j = torch.arange(self.n)
-        return torch.cat([self.reads(step, k[:, None], j).sum(1) for k in _chunks(self.n)])
+        return torch.cat(
+            [self.reads(step, k[:, None], j).sum(1) for k in _chunks(self.n)]
+        )
 
 
 def build(n: int, *steps: Step | Part | list[Part] | tuple[Part, ...]) -> Pattern:
@@ -210,25 +234,45 @@ def build(n: int, *steps: Step | Part | list[Part] | tuple[Part, ...]) -> Patter
     Page:    notebooks/sparse_universality/patterns_and_conditions
     """
     whole = isinstance(n, int) and not isinstance(n, bool) and n >= 2
-    require(whole, f"n must be an integer of at least 2 (one token meets every condition for lack of others), got {n!r}")
+    require(
+        whole,
+        f"n must be an integer of at least 2 (one token meets every condition for lack of others), got {n!r}",
+    )
     require(len(steps) > 0, "a pattern needs at least one step, got none")
     made = tuple(_step(s, number) for number, s in enumerate(steps))
     pattern = Pattern(n, made)
     for number, step in enumerate(made):
         for part in step.parts:
             _fits(part, n, number)
-        if not any(isinstance(p, (Window, Strided)) or (isinstance(p, Blocks) and p.turn == 0) for p in step.parts):
+        if not any(
+            isinstance(p, (Window, Strided)) or (isinstance(p, Blocks) and p.turn == 0)
+            for p in step.parts
+        ):
             empty = (pattern.degrees(number) == 0).nonzero().flatten().tolist()
-            require(not empty, f"step {number}: tokens {empty[:5]} read nothing, not even themselves: their softmax is empty")
+            require(
+                not empty,
+                f"step {number}: tokens {empty[:5]} read nothing, not even themselves: their softmax is empty",
+            )
     return pattern
 
 
 def _step(given, number: int) -> Step:
-    step = given if isinstance(given, Step) else Step((given,) if isinstance(given, Part) else tuple(given))
-    require(len(step.parts) > 0, f"step {number}: a step needs at least one part, got none")
+    step = (
+        given
+        if isinstance(given, Step)
+        else Step((given,) if isinstance(given, Part) else tuple(given))
+    )
+    require(
+        len(step.parts) > 0, f"step {number}: a step needs at least one part, got none"
+    )
     for part in step.parts:
-        require(isinstance(part, Part), f"step {number}: a part is a Window, Strided, Blocks, Columns, Rows or Lists, got {part!r}")
-    own = lambda part: Lists(*map(torch.clone, part)) if isinstance(part, Lists) else part  # tiles are made once: no later change
+        require(
+            isinstance(part, Part),
+            f"step {number}: a part is a Window, Strided, Blocks, Columns, Rows or Lists, got {part!r}",
+        )
+    own = lambda part: (
+        Lists(*map(torch.clone, part)) if isinstance(part, Lists) else part
+    )  # tiles are made once: no later change
     return Step(tuple(map(own, step.parts)), step.causal)
 
 
@@ -236,19 +280,43 @@ def _fits(part: Part, n: int, number: int) -> None:
     """The part makes sense among n tokens."""
     where = f"step {number}: {type(part).__name__}"
     if isinstance(part, Window):
-        require(part.left >= 0 and part.right >= 0 and part.dilation >= 1, f"{where} needs left, right >= 0 and dilation >= 1, got {part}")
+        require(
+            part.left >= 0 and part.right >= 0 and part.dilation >= 1,
+            f"{where} needs left, right >= 0 and dilation >= 1, got {part}",
+        )
     elif isinstance(part, Strided):
         require(part.stride >= 1, f"{where} needs stride >= 1, got {part.stride}")
     elif isinstance(part, Blocks):
-        require(part.size >= 1 and 0 <= part.shift < part.size, f"{where} needs size >= 1 and 0 <= shift < size, got {part}")
+        require(
+            part.size >= 1 and 0 <= part.shift < part.size,
+            f"{where} needs size >= 1 and 0 <= shift < size, got {part}",
+        )
     elif isinstance(part, Lists):
-        require(part.crow.shape == (n + 1,), f"{where} must hold {n} rows, got {len(part.crow) - 1}: one set for each token")
-        require(int(part.crow[0]) == 0 and bool((part.crow.diff() >= 0).all()), f"{where}: crow must start at 0 and never fall")
-        require(int(part.crow[-1]) == len(part.col), f"{where}: crow ends at {int(part.crow[-1])}, but col has {len(part.col)} entries")
-    tokens = part.tokens if isinstance(part, Columns | Rows) else part.col.tolist() if isinstance(part, Lists) else ()
+        require(
+            part.crow.shape == (n + 1,),
+            f"{where} must hold {n} rows, got {len(part.crow) - 1}: one set for each token",
+        )
+        require(
+            int(part.crow[0]) == 0 and bool((part.crow.diff() >= 0).all()),
+            f"{where}: crow must start at 0 and never fall",
+        )
+        require(
+            int(part.crow[-1]) == len(part.col),
+            f"{where}: crow ends at {int(part.crow[-1])}, but col has {len(part.col)} entries",
+        )
+    tokens = (
+        part.tokens
+        if isinstance(part, Columns | Rows)
+        else part.col.tolist()
+        if isinstance(part, Lists)
+        else ()
+    )
     bad = [t for t in tokens if not 0 <= t < n]
     require(not bad, f"{where}: indices must be in 0..{n - 1}, got {bad[:5]}")
-    require(not isinstance(part, Columns | Rows) or len(tokens) > 0, f"{where} needs at least one token, got none")
+    require(
+        not isinstance(part, Columns | Rows) or len(tokens) > 0,
+        f"{where} needs at least one token, got none",
+    )
     rising = not isinstance(part, Lists) or bool((_keys(part, n).diff() > 0).all())
     require(rising, f"{where}: the indices of a row must rise, none twice")
 
@@ -264,7 +332,11 @@ def _by_distance(part: Window | Strided, n: int, d: Tensor) -> Tensor:
         return d % part.stride == 0
     if part.wrap:
         ring = torch.zeros(n, dtype=torch.bool, device=d.device)
-        ring[torch.arange(-part.left, part.right + 1, device=d.device) * part.dilation % n] = True
+        ring[
+            torch.arange(-part.left, part.right + 1, device=d.device)
+            * part.dilation
+            % n
+        ] = True
         return ring[d % n]
     near = (d >= -part.left * part.dilation) & (d <= part.right * part.dilation)
     return near if part.dilation == 1 else near & (d % part.dilation == 0)
@@ -286,7 +358,9 @@ def _reads(part: Part, n: int, k: Tensor, j: Tensor) -> Tensor:
             keys = _keys(part, n).to(asked.device)
             if len(keys) == 0:
                 return torch.zeros_like(asked, dtype=torch.bool)
-            return keys[torch.searchsorted(keys, asked).clamp_max(len(keys) - 1)] == asked
+            return (
+                keys[torch.searchsorted(keys, asked).clamp_max(len(keys) - 1)] == asked
+            )
 
 
 def _among(tokens: tuple[int, ...], n: int, i: Tensor) -> Tensor:

@@ -40,7 +40,10 @@ def sparse_attention(
     scale: float | None = None,
     return_lse: bool = False,
     check: bool = True,
-) -> Float[Tensor, "*batch n d_v"] | tuple[Float[Tensor, "*batch n d_v"], Float[Tensor, "*batch n"]]:
+) -> (
+    Float[Tensor, "*batch n d_v"]
+    | tuple[Float[Tensor, "*batch n d_v"], Float[Tensor, "*batch n"]]
+):
     """Attention in which each token reads what one step of a pattern lets it read, without any n x n matrix.
 
         out_i = sum_{j in A_i} exp(scale q_i k_j - lse_i) v_j,   lse_i = log sum_{j in A_i} exp(scale q_i k_j)
@@ -63,16 +66,33 @@ def sparse_attention(
     Claim:   sparse.merge      Page: notebooks/sparse_universality/patterns_and_conditions
     """
     some = not torch.is_tensor(q) or 0 not in q.shape
-    require(some, f"q must not be empty, got {tuple(q.shape) if torch.is_tensor(q) else q}: a batch, a token and a feature are needed")
+    require(
+        some,
+        f"q must not be empty, got {tuple(q.shape) if torch.is_tensor(q) else q}: a batch, a token and a feature are needed",
+    )
     _check(q, k, v, None, check)
-    require(isinstance(pattern, Pattern), f"pattern must be an attnlib.patterns.Pattern, got {type(pattern).__name__}")
-    require(pattern.n == q.shape[-2], f"the pattern has n = {pattern.n} tokens, q has {q.shape[-2]}")
-    real = isinstance(scale, Real) and not isinstance(scale, bool) and math.isfinite(scale)
-    require(scale is None or real, f"scale must be a finite number, or None for 1/sqrt(d), got {scale!r}")
+    require(
+        isinstance(pattern, Pattern),
+        f"pattern must be an attnlib.patterns.Pattern, got {type(pattern).__name__}",
+    )
+    require(
+        pattern.n == q.shape[-2],
+        f"the pattern has n = {pattern.n} tokens, q has {q.shape[-2]}",
+    )
+    real = (
+        isinstance(scale, Real) and not isinstance(scale, bool) and math.isfinite(scale)
+    )
+    require(
+        scale is None or real,
+        f"scale must be a finite number, or None for 1/sqrt(d), got {scale!r}",
+    )
     scale = _scale(q, scale if scale is None else float(scale))
     whole = lambda s: isinstance(s, Integral) and not isinstance(s, bool)
     fits = whole(step) or (isinstance(step, Sequence) and all(map(whole, step)))
-    require(fits, f"step must be an integer, or a sequence of one for each head, got {step!r}")
+    require(
+        fits,
+        f"step must be an integer, or a sequence of one for each head, got {step!r}",
+    )
     if whole(step):
         out, lse = _one_step(q, k, v, pattern, int(step), scale)
     else:
@@ -80,24 +100,47 @@ def sparse_attention(
     return (out, lse) if return_lse else out
 
 
-def _one_step(q: Tensor, k: Tensor, v: Tensor, pattern: Pattern, step: int, scale: float) -> tuple[Tensor, Tensor]:
+def _one_step(
+    q: Tensor, k: Tensor, v: Tensor, pattern: Pattern, step: int, scale: float
+) -> tuple[Tensor, Tensor]:
     batch = q.shape[:-2]
     dtype = compute_dtype(q.dtype, q.device)
-    wide = torch.promote_types(dtype, torch.float32)  # half precision would round the logits
+    wide = torch.promote_types(
+        dtype, torch.float32
+    )  # half precision would round the logits
     plan = make_plan(pattern.steps[step % pattern.p], pattern.n, wide, q.device)
-    with torch.autocast(q.device.type, enabled=False):  # the products are those of compute_dtype wherever they run
-        flat = (t.to(dtype).reshape(math.prod(batch), *t.shape[-2:]).contiguous() for t in (q, k, v))
+    with torch.autocast(
+        q.device.type, enabled=False
+    ):  # the products are those of compute_dtype wherever they run
+        flat = (
+            t.to(dtype).reshape(math.prod(batch), *t.shape[-2:]).contiguous()
+            for t in (q, k, v)
+        )
         out, lse = SparseAttention.apply(*flat, plan, scale)
     return out.to(q.dtype).reshape(*batch, *out.shape[-2:]), lse.reshape(*batch, -1)
 
 
-def _by_heads(q: Tensor, k: Tensor, v: Tensor, pattern: Pattern, steps: list[int], scale: float) -> tuple[Tensor, Tensor]:
+def _by_heads(
+    q: Tensor, k: Tensor, v: Tensor, pattern: Pattern, steps: list[int], scale: float
+) -> tuple[Tensor, Tensor]:
     """Heads that use the same step together."""
     heads = q.shape[-3] if q.dim() > 2 else 0
-    require(len(steps) == heads and heads > 0, f"step must be an integer or one for each of {heads} heads, got {len(steps)}")
+    require(
+        len(steps) == heads and heads > 0,
+        f"step must be an integer or one for each of {heads} heads, got {len(steps)}",
+    )
     steps = [step % pattern.p for step in steps]
-    groups = {step: [h for h, other in enumerate(steps) if other == step] for step in steps}
-    pieces = [_one_step(*(t[..., heads, :, :] for t in (q, k, v)), pattern, step, scale) for step, heads in groups.items()]
-    place = torch.tensor([h for heads in groups.values() for h in heads]).argsort().to(q.device)
+    groups = {
+        step: [h for h, other in enumerate(steps) if other == step] for step in steps
+    }
+    pieces = [
+        _one_step(*(t[..., heads, :, :] for t in (q, k, v)), pattern, step, scale)
+        for step, heads in groups.items()
+    ]
+    place = (
+        torch.tensor([h for heads in groups.values() for h in heads])
+        .argsort()
+        .to(q.device)
+    )
     out, lse = (torch.cat(t, dim) for t, dim in zip(zip(*pieces), (-3, -2)))
     return out.index_select(-3, place), lse.index_select(-2, place)

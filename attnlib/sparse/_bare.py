@@ -42,16 +42,28 @@ def bare_calls(
     """
     flat = [t.detach().reshape(-1, *t.shape[-2:]) for t in (q, k, v)]
     plan = make_plan(pattern.steps[step % pattern.p], pattern.n, q.dtype, q.device)
-    require(plan.entries is None, "a pattern with lists has entries that lie in no tile: bare_calls knows tiles only")
+    require(
+        plan.entries is None,
+        "a pattern with lists has entries that lie in no tile: bare_calls knows tiles only",
+    )
     calls = []
     for family, run, start, stop in _tiles.pieces(flat[0], flat[2], plan):
-        tiles = [t.requires_grad_(backward) for t in _tiles.tiles_of(*flat, family.layout, start, stop)]
+        tiles = [
+            t.requires_grad_(backward)
+            for t in _tiles.tiles_of(*flat, family.layout, start, stop)
+        ]
         mask = _tiles.mask_of(run, start, stop)[0]
-        calls.append((tiles, None if mask is None else mask.unsqueeze(0)))  # of three dimensions it would not be fused
+        calls.append(
+            (tiles, None if mask is None else mask.unsqueeze(0))
+        )  # of three dimensions it would not be fused
 
     def call(tiles: list[Tensor], mask: Tensor | None) -> tuple[Tensor, ...]:
         with torch.set_grad_enabled(backward):
             y = F.scaled_dot_product_attention(*tiles, attn_mask=mask, scale=scale)
-        return (y.detach(), *torch.autograd.grad(y, tiles, torch.ones_like(y))) if backward else (y,)
+        return (
+            (y.detach(), *torch.autograd.grad(y, tiles, torch.ones_like(y)))
+            if backward
+            else (y,)
+        )
 
     return lambda: [call(*each) for each in calls]

@@ -14,7 +14,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-TOGETHER = 1 << 22  # entries of several heads in one call, where starting a call is what costs
+TOGETHER = (
+    1 << 22
+)  # entries of several heads in one call, where starting a call is what costs
 
 
 class Entries(NamedTuple):
@@ -36,7 +38,14 @@ class Entries(NamedTuple):
         place = torch.arange(heads, device=self.col.device)[:, None]
         on = lambda t, by: (t + by * place).flatten()
         heads_of = lambda crow: torch.cat([crow[:1], on(crow[1:], size)])
-        return Entries(heads_of(self.crow), on(self.row, n), on(self.col, n), heads_of(self.crow_t), on(self.row_t, n), on(self.turn, size))
+        return Entries(
+            heads_of(self.crow),
+            on(self.row, n),
+            on(self.col, n),
+            heads_of(self.crow_t),
+            on(self.row_t, n),
+            on(self.turn, size),
+        )
 
 
 def entries_of(rows: Tensor, columns: Tensor, n: int, device: torch.device) -> Entries:
@@ -54,23 +63,36 @@ def entries_of(rows: Tensor, columns: Tensor, n: int, device: torch.device) -> E
 
 def _products(entries: Entries, x: Tensor, y: Tensor, scale: float = 1.0) -> Tensor:
     """scale <x_i, y_j> at each entry (i, j)."""
-    zero = torch.sparse_csr_tensor(entries.crow, entries.col, x.new_zeros(len(entries.col)), size=(len(x), len(y)))
+    zero = torch.sparse_csr_tensor(
+        entries.crow, entries.col, x.new_zeros(len(entries.col)), size=(len(x), len(y))
+    )
     return torch.sparse.sampled_addmm(zero, x, y.mT, beta=0.0, alpha=scale).values()
 
 
 def _sums(index: Tensor, starts: Tensor, weights: Tensor, y: Tensor) -> Tensor:
     """Row i is the sum of weights[e] y[index[e]] over starts[i] <= e < starts[i + 1]."""
-    return F.embedding_bag(index, y, starts, mode="sum", per_sample_weights=weights, include_last_offset=True)
+    return F.embedding_bag(
+        index,
+        y,
+        starts,
+        mode="sum",
+        per_sample_weights=weights,
+        include_last_offset=True,
+    )
 
 
-def forward(q: Tensor, k: Tensor, v: Tensor, entries: Entries, scale: float) -> tuple[Tensor, Tensor]:
+def forward(
+    q: Tensor, k: Tensor, v: Tensor, entries: Entries, scale: float
+) -> tuple[Tensor, Tensor]:
     """(b, n, d) each -> out (b, n, d_v) and lse (b, n), in float32 at least; without a key out = 0 and lse = -inf."""
     made = [_forward(*heads, scale) for heads in _heads(entries, q, k, v)]
     out, lse = (torch.cat(t) for t in zip(*made))
     return out.view(*q.shape[:2], -1), lse.view(q.shape[:2])
 
 
-def _forward(entries: Entries, q: Tensor, k: Tensor, v: Tensor, scale: float) -> tuple[Tensor, Tensor]:
+def _forward(
+    entries: Entries, q: Tensor, k: Tensor, v: Tensor, scale: float
+) -> tuple[Tensor, Tensor]:
     logits = _products(entries, q, k, scale)
     top = torch.segment_reduce(logits, "max", offsets=entries.crow, initial=-math.inf)
     held = top.masked_fill(top.isneginf(), 0)
@@ -80,12 +102,16 @@ def _forward(entries: Entries, q: Tensor, k: Tensor, v: Tensor, scale: float) ->
     return out / total.masked_fill(total == 0, 1).unsqueeze(-1), held + total.log()
 
 
-def add_gradients(wanted, given, lse: Tensor, drift: Tensor, entries: Entries, scale: float) -> None:
+def add_gradients(
+    wanted, given, lse: Tensor, drift: Tensor, entries: Entries, scale: float
+) -> None:
     """What the entries add to dQ, dK, dV: `wanted` and `given` are (dQ, dK, dV) and (Q, K, V, G), (b, n, ...) each."""
     for own, *heads in _heads(entries, *given, lse, drift, *wanted):
         q, k, v, g, lse_, drift_, *targets = heads
         p = (_products(own, q, k, scale) - lse_.index_select(0, own.row)).exp_()
-        ds = (_products(own, g, v) - drift_.index_select(0, own.row)).mul_(p).mul_(scale)
+        ds = (
+            (_products(own, g, v) - drift_.index_select(0, own.row)).mul_(p).mul_(scale)
+        )
         turned = ds[own.turn], p[own.turn]
         targets[0] += _sums(own.col, own.crow, ds, k)
         targets[1] += _sums(own.row_t, own.crow_t, turned[0], q)
@@ -95,8 +121,15 @@ def add_gradients(wanted, given, lse: Tensor, drift: Tensor, entries: Entries, s
 def _heads(entries: Entries, *given: Tensor):
     """A few heads at a time, their tokens one head after another: (entries of them, tensors (heads n, ...))."""
     b, n = given[0].shape[:2]
-    size = 1 if given[0].device.type == "cpu" else max(1, min(b, TOGETHER // len(entries.col)))
+    size = (
+        1
+        if given[0].device.type == "cpu"
+        else max(1, min(b, TOGETHER // len(entries.col)))
+    )
     wide = lambda t: t.float() if t.dtype in (torch.float16, torch.bfloat16) else t
     for a in range(0, b, size):
         some = [t[a : a + size] for t in given]
-        yield entries.repeated(len(some[0])), *(wide(t.reshape(-1, *t.shape[2:])) for t in some)
+        yield (
+            entries.repeated(len(some[0])),
+            *(wide(t.reshape(-1, *t.shape[2:])) for t in some),
+        )

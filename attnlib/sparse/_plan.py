@@ -72,7 +72,9 @@ def make_plan(step: Step, n: int, dtype: torch.dtype, device: torch.device) -> P
     listed: list[tuple[Tensor, Tensor]] = []
     has_lists = any(isinstance(part, Lists) for part, _ in ordered(step, n))
     for part, parts in ordered(step, n):
-        if isinstance(part, Lists) or (has_lists and isinstance(part, Window) and part.left + part.right <= NARROW):
+        if isinstance(part, Lists) or (
+            has_lists and isinstance(part, Window) and part.left + part.right <= NARROW
+        ):
             rows, columns = _listed(part, n, tuple(seen), step.causal)
             fed[rows] = touched[rows] = True
             listed.append((rows, columns))
@@ -80,31 +82,58 @@ def make_plan(step: Step, n: int, dtype: torch.dtype, device: torch.device) -> P
             continue
         takes, touching = isinstance(part, Rows), touched.clone()
         for layout in layouts(part, n, step.causal):
-            runs, alive = _runs(layout, n, parts, () if takes else tuple(seen), step.causal)
+            runs, alive = _runs(
+                layout, n, parts, () if takes else tuple(seen), step.causal
+            )
             if runs:
                 rows = layout.q.tokens(torch.arange(layout.count), n)
                 rows = rows[rows >= 0]
-                families.append(Family(layout, runs, takes, not bool(touched[rows].any())))
+                families.append(
+                    Family(layout, runs, takes, not bool(touched[rows].any()))
+                )
                 touching[rows], fed = True, fed | alive
                 filled |= alive & families[-1].fresh
         touched = touching
         seen += [] if takes else parts
     empty = (~fed).nonzero().flatten().tolist()
-    require(not empty, f"row {(empty or [0])[0]} of the pattern attends to nothing, so its softmax is empty ({len(empty)} such rows)")
+    require(
+        not empty,
+        f"row {(empty or [0])[0]} of the pattern attends to nothing, so its softmax is empty ({len(empty)} such rows)",
+    )
     taken = [p.tokens for p in step.parts if isinstance(p, Rows)]
-    taken = torch.tensor(sorted({t for tokens in taken for t in tokens}), device=device) if taken else None
+    taken = (
+        torch.tensor(sorted({t for tokens in taken for t in tokens}), device=device)
+        if taken
+        else None
+    )
     listed = [torch.cat(t) for t in zip(*listed)]
     entries = entries_of(*listed, n, device) if listed and len(listed[0]) else None
-    return Plan([_ready(family, dtype, device) for family in families], taken, bool(filled.all()), entries)
+    return Plan(
+        [_ready(family, dtype, device) for family in families],
+        taken,
+        bool(filled.all()),
+        entries,
+    )
 
 
-def _listed(part: Lists | Window, n: int, seen: tuple, causal: bool) -> tuple[Tensor, Tensor]:
+def _listed(
+    part: Lists | Window, n: int, seen: tuple, causal: bool
+) -> tuple[Tensor, Tensor]:
     """Rows and columns of the entries of a list, or of a window, that no earlier part has read."""
     if isinstance(part, Lists):
-        col, rows = part.col.cpu(), torch.arange(n).repeat_interleave(part.crow.cpu().diff())
+        col, rows = (
+            part.col.cpu(),
+            torch.arange(n).repeat_interleave(part.crow.cpu().diff()),
+        )
     else:
-        rows, col = torch.arange(n)[:, None], torch.arange(n)[:, None] + part.dilation * torch.arange(-part.left, part.right + 1)
-        pairs = torch.where((col >= 0) & (col < n) | part.wrap, rows * n + col % n, -1).unique()
+        rows, col = (
+            torch.arange(n)[:, None],
+            torch.arange(n)[:, None]
+            + part.dilation * torch.arange(-part.left, part.right + 1),
+        )
+        pairs = torch.where(
+            (col >= 0) & (col < n) | part.wrap, rows * n + col % n, -1
+        ).unique()
         rows, col = pairs[pairs >= 0] // n, pairs[pairs >= 0] % n
     kept = torch.ones(len(col), dtype=torch.bool) if not causal else col <= rows
     for other in seen:
@@ -112,7 +141,9 @@ def _listed(part: Lists | Window, n: int, seen: tuple, causal: bool) -> tuple[Te
     return rows[kept], col[kept]
 
 
-def _runs(layout: Layout, n: int, parts: tuple, seen: tuple, causal: bool) -> tuple[list[Run], Tensor]:
+def _runs(
+    layout: Layout, n: int, parts: tuple, seen: tuple, causal: bool
+) -> tuple[list[Run], Tensor]:
     """The runs of tiles that read something, masks still boolean; and which of the n rows they feed."""
     fed = torch.zeros(n + 1, dtype=torch.bool)
     runs, size = [], layout.pairs
@@ -126,11 +157,15 @@ def _runs(layout: Layout, n: int, parts: tuple, seen: tuple, causal: bool) -> tu
     return _glued(runs), fed[:n]
 
 
-def _mask(i: Tensor, j: Tensor, n: int, parts: tuple, seen: tuple, causal: bool) -> Tensor:
+def _mask(
+    i: Tensor, j: Tensor, n: int, parts: tuple, seen: tuple, causal: bool
+) -> Tensor:
     """(tiles, c, width): what these parts read and no earlier part has read. A negative index is a hole."""
     k, l = i.clamp_min(0).unsqueeze(-1), j.clamp_min(0).unsqueeze(-2)
     mask = ((i >= 0).unsqueeze(-1) & (j >= 0).unsqueeze(-2)).clone()
-    found = functools.reduce(torch.logical_or, (_reads(part, n, k, l) for part in parts))
+    found = functools.reduce(
+        torch.logical_or, (_reads(part, n, k, l) for part in parts)
+    )
     mask &= found
     for part in seen:
         mask &= ~_reads(part, n, k, l)
@@ -145,7 +180,14 @@ def _pieces(first: int, mask: Tensor, alive: Tensor) -> list[Run]:
     for a, b in zip(cuts[:-1], cuts[1:]):
         if bool(alive[a].any()):
             whole = bool(mask[a].all())
-            found.append(Run(first + a, first + b, None if whole else mask[a : a + 1], None if bool(alive[a].all()) else ~alive[a : a + 1]))
+            found.append(
+                Run(
+                    first + a,
+                    first + b,
+                    None if whole else mask[a : a + 1],
+                    None if bool(alive[a].all()) else ~alive[a : a + 1],
+                )
+            )
     return found
 
 
@@ -162,7 +204,12 @@ def _glued(runs: list[Run]) -> list[Run]:
     for run in runs:
         if short and short[-1].stop != run.start:
             close()
-        same = made and not short and made[-1].stop == run.start and _equal(made[-1].bias, run.bias)
+        same = (
+            made
+            and not short
+            and made[-1].stop == run.start
+            and _equal(made[-1].bias, run.bias)
+        )
         if same:
             made[-1] = made[-1]._replace(stop=run.stop)
         elif run.bias is None or run.stop - run.start >= SHARED:
@@ -188,6 +235,17 @@ def _stacked(runs: list[Run]) -> Run:
 
 def _ready(family: Family, dtype: torch.dtype, device: torch.device) -> Family:
     """Masks as numbers to add, all on the device."""
-    bias = lambda mask: None if mask is None else torch.zeros(mask.shape, dtype=dtype, device=device).masked_fill_(~mask.to(device), -math.inf)
-    runs = [Run(r.start, r.stop, bias(r.bias), None if r.dead is None else r.dead.to(device)) for r in family.runs]
+    bias = lambda mask: (
+        None
+        if mask is None
+        else torch.zeros(mask.shape, dtype=dtype, device=device).masked_fill_(
+            ~mask.to(device), -math.inf
+        )
+    )
+    runs = [
+        Run(
+            r.start, r.stop, bias(r.bias), None if r.dead is None else r.dead.to(device)
+        )
+        for r in family.runs
+    ]
     return family._replace(layout=family.layout.to(device), runs=runs)

@@ -6,10 +6,15 @@ import torch
 from torch import Tensor
 
 HALVES = (torch.float16, torch.bfloat16)
-LEAST = {torch.float16: (7, 0), torch.bfloat16: (8, 0)}  # the first capability with tensor cores for it
+LEAST = {
+    torch.float16: (7, 0),
+    torch.bfloat16: (8, 0),
+}  # the first capability with tensor cores for it
 
 
-def compute_dtype(dtype: torch.dtype, device: torch.device, capability: tuple[int, int] | None = None) -> torch.dtype:
+def compute_dtype(
+    dtype: torch.dtype, device: torch.device, capability: tuple[int, int] | None = None
+) -> torch.dtype:
     """The dtype in which the tiles of these numbers are multiplied. Logits, lse, sums and merges are float32 at least.
 
     CPU: float32 for halves, as no product of torch there gives float32 for halves. CUDA: float16 from capability 7.0,
@@ -28,7 +33,11 @@ def compute_dtype(dtype: torch.dtype, device: torch.device, capability: tuple[in
         return dtype
     if capability is None and _multiplies_halves(device):
         capability = torch.cuda.get_device_capability(device)
-    fits = torch.device(device).type == "cuda" and capability is not None and capability >= LEAST[dtype]
+    fits = (
+        torch.device(device).type == "cuda"
+        and capability is not None
+        and capability >= LEAST[dtype]
+    )
     return dtype if fits else torch.float32
 
 
@@ -44,7 +53,9 @@ def product(a: Tensor, b: Tensor) -> Tensor:
         return a @ b
     if _multiplies_halves(a.device):
         rows, columns = (t.reshape(-1, *t.shape[-2:]) for t in (a, b))
-        return torch.bmm(rows, columns, out_dtype=torch.float32).view(*a.shape[:-1], b.shape[-1])
+        return torch.bmm(rows, columns, out_dtype=torch.float32).view(
+            *a.shape[:-1], b.shape[-1]
+        )
     return a.float() @ b.float()
 
 

@@ -14,27 +14,44 @@ from attnlib.sparse._plan import Family, Plan, Run
 from attnlib.sparse._precision import HALVES, product
 from attnlib.sparse._shapes import Layout, Side
 
-PIECE = 1 << 21  # numbers of queries and output together: fresh pages cost more than the arithmetic
+PIECE = (
+    1 << 21
+)  # numbers of queries and output together: fresh pages cost more than the arithmetic
 GATHERED = 1 << 19  # keys and values that are copied together: they stay in the cache
 SCORES = 1 << 24  # logits together, where no fused kernel keeps them in the cache
 
 
-def forward(q: Tensor, k: Tensor, v: Tensor, plan: Plan, scale: float) -> tuple[Tensor, Tensor]:
+def forward(
+    q: Tensor, k: Tensor, v: Tensor, plan: Plan, scale: float
+) -> tuple[Tensor, Tensor]:
     """(b, n, d) each -> out (b, n, d_v) and lse (b, n), both in float32 at least."""
     b, n, _ = q.shape
     wide = torch.promote_types(q.dtype, torch.float32)
     if plan.entries is not None:
         out, lse = _entries.forward(q, k, v, plan.entries, scale)
     else:
-        out, lse = v.new_empty(b, n, v.shape[-1], dtype=wide), q.new_empty(b, n, dtype=wide)
+        out, lse = (
+            v.new_empty(b, n, v.shape[-1], dtype=wide),
+            q.new_empty(b, n, dtype=wide),
+        )
         if not plan.filled:
             out.zero_(), lse.fill_(-math.inf)
     for family, run, start, stop in pieces(q, v, plan):
         bias, dead = mask_of(run, start, stop)
         o, l = attend(*tiles_of(q, k, v, family.layout, start, stop), bias, scale)
-        if dead is not None:  # the fused kernel says 0 where nothing is read, and 0 is a number like others
+        if (
+            dead is not None
+        ):  # the fused kernel says 0 where nothing is read, and 0 is a number like others
             l = l.masked_fill(dead, -math.inf)
-        put(out, lse, o, l, family.layout.q, start, alone=family.takes or (family.fresh and plan.entries is None))
+        put(
+            out,
+            lse,
+            o,
+            l,
+            family.layout.q,
+            start,
+            alone=family.takes or (family.fresh and plan.entries is None),
+        )
     return out, lse
 
 
@@ -43,11 +60,15 @@ def pieces(q: Tensor, v: Tensor, plan: Plan) -> Iterator[tuple[Family, Run, int,
     b, d = len(q), q.shape[-1] + v.shape[-1]
     for family in plan.families:
         for run in family.runs:
-            for start, stop in chunks(family.layout, run, b, d, q.device.type == "cpu", fused(q, v)):
+            for start, stop in chunks(
+                family.layout, run, b, d, q.device.type == "cpu", fused(q, v)
+            ):
                 yield family, run, start, stop
 
 
-def chunks(layout: Layout, run: Run, b: int, d: int, on_cpu: bool, is_fused: bool) -> list[tuple[int, int]]:
+def chunks(
+    layout: Layout, run: Run, b: int, d: int, on_cpu: bool, is_fused: bool
+) -> list[tuple[int, int]]:
     """Pieces of a run: small ones for a cache; elsewhere only what is written out is bounded."""
     piece, gathered = (PIECE, GATHERED) if on_cpu else (16 * SCORES, 16 * SCORES)
     size = piece // (b * layout.q.size * d)
@@ -61,13 +82,20 @@ def chunks(layout: Layout, run: Run, b: int, d: int, on_cpu: bool, is_fused: boo
 
 def mask_of(run: Run, start: int, stop: int) -> tuple[Tensor | None, Tensor | None]:
     """The masks, and the rows that read nothing, of these tiles."""
-    cut = lambda t: t if t is None or len(t) == 1 else t[start - run.start : stop - run.start]
+    cut = lambda t: (
+        t if t is None or len(t) == 1 else t[start - run.start : stop - run.start]
+    )
     return cut(run.bias), cut(run.dead)
 
 
-def tiles_of(q: Tensor, k: Tensor, v: Tensor, layout: Layout, start: int, stop: int) -> tuple[Tensor, Tensor, Tensor]:
+def tiles_of(
+    q: Tensor, k: Tensor, v: Tensor, layout: Layout, start: int, stop: int
+) -> tuple[Tensor, Tensor, Tensor]:
     """Queries (b, t, c, d), keys and values (b, t, width, d) of tiles start..stop - 1."""
-    return tuple(tiled(t, side, start, stop) for t, side in ((q, layout.q), (k, layout.k), (v, layout.k)))
+    return tuple(
+        tiled(t, side, start, stop)
+        for t, side in ((q, layout.q), (k, layout.k), (v, layout.k))
+    )
 
 
 def tiled(x: Tensor, side: Side, start: int, stop: int) -> Tensor:
@@ -90,19 +118,42 @@ def fetch(x: Tensor, order: Tensor | None, a: int, b: int) -> Tensor:
 def strips(x: Tensor, side: Side, count: int) -> Tensor:
     """All positions of these tiles, (b, positions, ...), as tiles that may overlap, (b, count, size, ...): a view."""
     batch, row, *rest = x.stride()
-    return x.as_strided((len(x), count, side.size, *x.shape[2:]), (batch, side.hop * row, side.step * row, *rest))
+    return x.as_strided(
+        (len(x), count, side.size, *x.shape[2:]),
+        (batch, side.hop * row, side.step * row, *rest),
+    )
 
 
-def put(out: Tensor, lse: Tensor, o: Tensor, l: Tensor, side: Side, start: int, *, alone: bool) -> None:
+def put(
+    out: Tensor,
+    lse: Tensor,
+    o: Tensor,
+    l: Tensor,
+    side: Side,
+    start: int,
+    *,
+    alone: bool,
+) -> None:
     """Add the part (o, l) of some tiles of queries to (out, lse); alone: it is all that these rows have."""
     a, b = side.ends(start, start + o.shape[1])
     if side.order is None and b <= out.shape[1]:
-        write(*(strips(t[:, a:b], side, o.shape[1]) for t in (out, lse)), o, l, alone=alone)
+        write(
+            *(strips(t[:, a:b], side, o.shape[1]) for t in (out, lse)),
+            o,
+            l,
+            alone=alone,
+        )
         return
     o, l = o.flatten(1, 2), l.flatten(1, 2)
     if side.order is None:  # the last tile is not full
         rows = slice(a, out.shape[1])
-        write(out[:, rows], lse[:, rows], o[:, : out.shape[1] - a], l[:, : out.shape[1] - a], alone=alone)
+        write(
+            out[:, rows],
+            lse[:, rows],
+            o[:, : out.shape[1] - a],
+            l[:, : out.shape[1] - a],
+            alone=alone,
+        )
         return
     rows = side.order[a:b]
     if side.real is not None:
@@ -137,10 +188,17 @@ def merge_(out: Tensor, lse: Tensor, o: Tensor, l: Tensor) -> None:
 
 def fused(q: Tensor, v: Tensor) -> bool:
     """Whether torch has a kernel that keeps the logits in cache and gives lse."""
-    return q.device.type == "cpu" and q.dtype not in HALVES and q.shape[-1] == v.shape[-1] and _flash is not None
+    return (
+        q.device.type == "cpu"
+        and q.dtype not in HALVES
+        and q.shape[-1] == v.shape[-1]
+        and _flash is not None
+    )
 
 
-def attend(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None, scale: float) -> tuple[Tensor, Tensor]:
+def attend(
+    q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None, scale: float
+) -> tuple[Tensor, Tensor]:
     """Softmax attention of tiles, (b, t, c, d) on (b, t, width, d), and its log-sum-exp (b, t, c)."""
     if fused(q, v):
         mask = None if bias is None else bias.unsqueeze(0)
@@ -152,7 +210,9 @@ def attend(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None, scale: float) -
     top = top.masked_fill(top.isneginf(), 0)
     e = logits.sub_(top).exp_()
     total = e.sum(-1, keepdim=True)
-    return product(e.to(v.dtype), v) / total.masked_fill(total == 0, 1), (top + total.log()).squeeze(-1)
+    return product(e.to(v.dtype), v) / total.masked_fill(total == 0, 1), (
+        top + total.log()
+    ).squeeze(-1)
 
 
 # The only kernel of torch on the CPU that returns lse has a private name: it stands here once, with a way round it.

@@ -86,7 +86,9 @@ def masked_attention(
     """
     logits = (q * (1 / math.sqrt(q.shape[-1]) if scale is None else scale)) @ k.mT
     if mask is not None:
-        require(bool(mask.any(-1).all()), "mask hides a whole row: it attends to nothing")
+        require(
+            bool(mask.any(-1).all()), "mask hides a whole row: it attends to nothing"
+        )
         logits = logits.masked_fill(~mask, -math.inf)
     return torch.softmax(logits, -1) @ v
 
@@ -121,14 +123,30 @@ def window_attention(
     left, right = _reach(n, width, causal)
     _at_least_one(tile=tile)
     rest = -n % tile
-    real = torch.ones(n, dtype=torch.bool, device=q.device) if padding is None else padding
-    k, v = (F.pad(t, (0, 0, left, right + rest)).unfold(-2, tile + left + right, tile) for t in (k, v))
-    real = F.pad(real, (left, right + rest)).unfold(-1, tile + left + right, tile).unsqueeze(-2)
-    a, b = torch.arange(tile, device=q.device)[:, None], torch.arange(tile + left + right, device=q.device)
+    real = (
+        torch.ones(n, dtype=torch.bool, device=q.device) if padding is None else padding
+    )
+    k, v = (
+        F.pad(t, (0, 0, left, right + rest)).unfold(-2, tile + left + right, tile)
+        for t in (k, v)
+    )
+    real = (
+        F.pad(real, (left, right + rest))
+        .unfold(-1, tile + left + right, tile)
+        .unsqueeze(-2)
+    )
+    a, b = (
+        torch.arange(tile, device=q.device)[:, None],
+        torch.arange(tile + left + right, device=q.device),
+    )
     q = F.pad(q, (0, 0, 0, rest)).unflatten(-2, (-1, tile))
     logits = (q * _scale(q, scale)) @ k
-    logits = logits.masked_fill_(~((a <= b) & (b <= a + left + right) & real), -math.inf)
-    return _softmax([(logits, v.mT)]).flatten(-3, -2)[..., :n, :] * (1 if padding is None else padding.unsqueeze(-1))
+    logits = logits.masked_fill_(
+        ~((a <= b) & (b <= a + left + right) & real), -math.inf
+    )
+    return _softmax([(logits, v.mT)]).flatten(-3, -2)[..., :n, :] * (
+        1 if padding is None else padding.unsqueeze(-1)
+    )
 
 
 def strided_attention(
@@ -161,18 +179,27 @@ def strided_attention(
     n, l = q.shape[-2], stride
     q, k, v = (_blocks(t, l) for t in (q * _scale(q, scale), k, v))  # (.., m, l, d)
     near = q @ torch.cat([_before(k), k], -2).mT
-    far = q.transpose(-3, -2) @ k.transpose(-3, -2).mT  # (.., l, m, m): a column of the table
+    far = (
+        q.transpose(-3, -2) @ k.transpose(-3, -2).mT
+    )  # (.., l, m, m): a column of the table
     a, b, s = (torch.arange(size, device=q.device) for size in (l, 2 * l, q.shape[-3]))
     hidden = (b < a[:, None]) | (b > a[:, None] + l)
     hidden = torch.where((s == 0)[:, None, None], hidden | (b < l), hidden)
     above = s > s[:, None] - 2
     if padding is not None:
         real = F.pad(padding, (0, -n % l)).unflatten(-1, (-1, l))  # (.., m, l)
-        hidden = hidden | ~torch.cat([_before(real.unsqueeze(-1)).squeeze(-1), real], -1).unsqueeze(-2)
+        hidden = hidden | ~torch.cat(
+            [_before(real.unsqueeze(-1)).squeeze(-1), real], -1
+        ).unsqueeze(-2)
         above = above | ~real.mT.unsqueeze(-2)
     near, far = near.masked_fill_(hidden, -math.inf), far.masked_fill_(above, -math.inf)
-    y = _softmax([(near, torch.cat([_before(v), v], -2)), (far, v.transpose(-3, -2))], turned=True)
-    return y.flatten(-3, -2)[..., :n, :] * (1 if padding is None else padding.unsqueeze(-1))
+    y = _softmax(
+        [(near, torch.cat([_before(v), v], -2)), (far, v.transpose(-3, -2))],
+        turned=True,
+    )
+    return y.flatten(-3, -2)[..., :n, :] * (
+        1 if padding is None else padding.unsqueeze(-1)
+    )
 
 
 def fixed_attention(
@@ -203,17 +230,33 @@ def fixed_attention(
     n, l = q.shape[-2], stride
     _check_fixed(n, stride, summary)
     q, k, v = (_blocks(t, l) for t in (q * _scale(q, scale), k, v))
-    ends_k, ends_v = (t[..., l - summary :, :].flatten(-3, -2).unsqueeze(-3) for t in (k, v))  # (.., 1, m c, d)
-    own, far = q @ k.mT, (q.flatten(-3, -2) @ ends_k.squeeze(-3).mT).unflatten(-2, (-1, l))
+    ends_k, ends_v = (
+        t[..., l - summary :, :].flatten(-3, -2).unsqueeze(-3) for t in (k, v)
+    )  # (.., 1, m c, d)
+    own, far = (
+        q @ k.mT,
+        (q.flatten(-3, -2) @ ends_k.squeeze(-3).mT).unflatten(-2, (-1, l)),
+    )
     a, s = torch.arange(l, device=q.device), torch.arange(q.shape[-3], device=q.device)
     hidden = a > a[:, None]
-    later = (s >= s[:, None]).repeat_interleave(summary, -1).unsqueeze(-2)  # (m, 1, m c)
+    later = (
+        (s >= s[:, None]).repeat_interleave(summary, -1).unsqueeze(-2)
+    )  # (m, 1, m c)
     if padding is not None:
         real = F.pad(padding, (0, -n % l)).unflatten(-1, (-1, l))
         hidden = hidden | ~real.unsqueeze(-2)
-        later = later | ~real[..., l - summary :].flatten(-2).unsqueeze(-2).unsqueeze(-2)
-    y = _softmax([(own.masked_fill_(hidden, -math.inf), v), (far.masked_fill_(later, -math.inf), ends_v)])
-    return y.flatten(-3, -2)[..., :n, :] * (1 if padding is None else padding.unsqueeze(-1))
+        later = later | ~real[..., l - summary :].flatten(-2).unsqueeze(-2).unsqueeze(
+            -2
+        )
+    y = _softmax(
+        [
+            (own.masked_fill_(hidden, -math.inf), v),
+            (far.masked_fill_(later, -math.inf), ends_v),
+        ]
+    )
+    return y.flatten(-3, -2)[..., :n, :] * (
+        1 if padding is None else padding.unsqueeze(-1)
+    )
 
 
 def _softmax(parts: list[tuple[Tensor, Tensor]], *, turned: bool = False) -> Tensor:
@@ -223,7 +266,10 @@ def _softmax(parts: list[tuple[Tensor, Tensor]], *, turned: bool = False) -> Ten
     Logits are overwritten: fresh pages cost more than the arithmetic of small tiles.
     """
     turn = lambda t, p: t.transpose(-3, -2).contiguous() if turned and p else t
-    tops = [turn(logits.detach().amax(-1, keepdim=True), p) for p, (logits, _) in enumerate(parts)]
+    tops = [
+        turn(logits.detach().amax(-1, keepdim=True), p)
+        for p, (logits, _) in enumerate(parts)
+    ]
     top = tops[0] if len(tops) == 1 else torch.maximum(*tops)
     top = top.masked_fill(top.isneginf(), 0)
     out, total = 0, 0
@@ -255,30 +301,50 @@ def _places(n: int) -> tuple[Tensor, Tensor]:
 
 def _reach(n: int, width: int, causal: bool) -> tuple[int, int]:
     _at_least_one(n=n, width=width)
-    require(causal or width % 2, f"width must be odd, so that i sees as far back as ahead, got {width}; or causal=True")
+    require(
+        causal or width % 2,
+        f"width must be odd, so that i sees as far back as ahead, got {width}; or causal=True",
+    )
     return (width - 1, 0) if causal else (width // 2, width // 2)
 
 
 def _at_least_one(**sizes) -> None:
     for name, size in sizes.items():
         whole = isinstance(size, int) and not isinstance(size, bool)
-        require(whole and size >= 1, f"{name} must be an integer of at least 1, got {size!r}")
+        require(
+            whole and size >= 1,
+            f"{name} must be an integer of at least 1, got {size!r}",
+        )
 
 
 def _check_fixed(n: int, stride: int, summary: int) -> None:
     _at_least_one(n=n, stride=stride, summary=summary)
-    require(summary <= stride, f"summary must lie in 1..stride = {stride}, got {summary}")
+    require(
+        summary <= stride, f"summary must lie in 1..stride = {stride}, got {summary}"
+    )
 
 
 def _check(q, k, v, padding, check: bool) -> None:
     """q and k (*batch, n, d), v (*batch, n, d_v), padding boolean (*batch, n) with a token in each sequence."""
     tokens(q)
     matches("k", k, tuple(q.shape), q)
-    require(torch.is_tensor(v) and v.dim() >= 2, f"v must be a torch tensor (*batch, n, d_v), got {type(v).__name__}")
+    require(
+        torch.is_tensor(v) and v.dim() >= 2,
+        f"v must be a torch tensor (*batch, n, d_v), got {type(v).__name__}",
+    )
     matches("v", v, (*q.shape[:-1], v.shape[-1]), q)
     if padding is not None:
-        good = torch.is_tensor(padding) and padding.dtype == torch.bool and padding.shape == q.shape[:-1]
-        require(good, f"padding must be boolean {tuple(q.shape[:-1])}, True for a token")
-        require(not check or bool(padding.any(-1).all()), "a sequence is all padding: there is nothing to attend to")
+        good = (
+            torch.is_tensor(padding)
+            and padding.dtype == torch.bool
+            and padding.shape == q.shape[:-1]
+        )
+        require(
+            good, f"padding must be boolean {tuple(q.shape[:-1])}, True for a token"
+        )
+        require(
+            not check or bool(padding.any(-1).all()),
+            "a sequence is all padding: there is nothing to attend to",
+        )
     if check:
         finite(q=q, k=k, v=v)

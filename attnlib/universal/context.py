@@ -68,7 +68,13 @@ class Shift(NamedTuple):
 
 
 def plan(
-    pattern: Pattern, n: int, d: int, cells: int, *, path: tuple[int, ...] | None = None, hops: int | None = None,
+    pattern: Pattern,
+    n: int,
+    d: int,
+    cells: int,
+    *,
+    path: tuple[int, ...] | None = None,
+    hops: int | None = None,
     constant: int | None = None,
 ) -> Plan:
     """The integers of the construction for a pattern, a size and a grid.
@@ -87,29 +93,66 @@ def plan(
     Source:  Yun et al. 2020b, recalled; the least C is derived on the page.
     Claim:   universal.context      Page: notebooks/sparse_universality/the_proof_executed
     """
-    n, d, cells = (_size(*given) for given in (("n", n, 2), ("d", d, 1), ("cells", cells, 2)))
-    require(isinstance(pattern, Pattern), f"pattern must be an attnlib.patterns.Pattern, got {type(pattern).__name__}")
-    require(pattern.n == n, f"pattern has {pattern.n} tokens and n is {n}: they must agree")
+    n, d, cells = (
+        _size(*given) for given in (("n", n, 2), ("d", d, 1), ("cells", cells, 2))
+    )
+    require(
+        isinstance(pattern, Pattern),
+        f"pattern must be an attnlib.patterns.Pattern, got {type(pattern).__name__}",
+    )
+    require(
+        pattern.n == n, f"pattern has {pattern.n} tokens and n is {n}: they must agree"
+    )
     masks = tuple(pattern.mask(t).cpu().numpy() for t in range(pattern.p))
-    require(all(m.diagonal().all() for m in masks), "condition 1 fails: at some step a token does not read itself")
+    require(
+        all(m.diagonal().all() for m in masks),
+        "condition 1 fails: at some step a token does not read itself",
+    )
     union = np.logical_or.reduce(masks)
     path = _path(pattern, union) if path is None else tuple(int(k) for k in path)
-    along = sorted(path) == list(range(n)) and all(union[k, j] for j, k in zip(path, path[1:]))
-    require(along, f"condition 2 fails: path must visit each of {n} tokens once, and each must read the one before it")
+    along = sorted(path) == list(range(n)) and all(
+        union[k, j] for j, k in zip(path, path[1:])
+    )
+    require(
+        along,
+        f"condition 2 fails: path must visit each of {n} tokens once, and each must read the one before it",
+    )
     hops = count_hops(pattern) if hops is None else _size("hops", hops, 1)
-    require(hops is not None, "condition 3 fails: some token never hears from all, however many layers there are")
+    require(
+        hops is not None,
+        "condition 3 fails: some token never hears from all, however many layers there are",
+    )
     size, base, codes = cells**d, sum(cells**i for i in range(1, d + 1)), [0] * n
     for i, token in enumerate(path):
         codes[token] = i - 1 if i else n - 1
     top = (n - 1) * base + size - 1
     for i in range(n - 1):
         top = size * top - (size - 1) * i * base
-    constant = least_constant(top, hops) if constant is None else _size("constant", constant, 1)
-    return Plan(n, d, cells, pattern.p, hops, path, masks, size, base, tuple(codes), top, constant)
+    constant = (
+        least_constant(top, hops)
+        if constant is None
+        else _size("constant", constant, 1)
+    )
+    return Plan(
+        n,
+        d,
+        cells,
+        pattern.p,
+        hops,
+        path,
+        masks,
+        size,
+        base,
+        tuple(codes),
+        top,
+        constant,
+    )
 
 
 def _size(name: str, value: int, least: int) -> int:
-    right = isinstance(value, Integral) and not isinstance(value, bool) and value >= least
+    right = (
+        isinstance(value, Integral) and not isinstance(value, bool) and value >= least
+    )
     require(right, f"{name} must be an integer of at least {least}, got {value!r}")
     return int(value)
 
@@ -118,8 +161,12 @@ def _path(pattern: Pattern, union: np.ndarray) -> tuple[int, ...]:
     if union.diagonal(-1).all():
         return tuple(range(pattern.n))
     found = check(pattern)
-    why = found.reasons.get("hamiltonian_path", "the search gave up, give a path yourself")
-    require(found.hamiltonian_path is not None, f"condition 2 fails or is not known: {why}")
+    why = found.reasons.get(
+        "hamiltonian_path", "the search gave up, give a path yourself"
+    )
+    require(
+        found.hamiltonian_path is not None, f"condition 2 fails or is not known: {why}"
+    )
     return tuple(int(k) for k in found.hamiltonian_path)
 
 
@@ -156,7 +203,10 @@ def grid_ids(plan: Plan) -> np.ndarray:
     Page:    notebooks/sparse_universality/the_proof_executed
     """
     n, N = plan.n, plan.size
-    require(n * N**n <= LIMIT, f"{n * N**n} ids are more than {LIMIT}: take fewer tokens, features or cells")
+    require(
+        n * N**n <= LIMIT,
+        f"{n * N**n} ids are more than {LIMIT}: take fewer tokens, features or cells",
+    )
     rows = np.indices((N,) * n).reshape(n, -1).T + np.array(plan.codes) * plan.base
     return rows if plan.bits <= 62 else rows.astype(object)
 
@@ -210,14 +260,22 @@ def apply(shift: Shift, ids: np.ndarray, plan: Plan) -> np.ndarray:
     Source:  Yun et al. 2020a, 2020b, recalled.
     Claim:   universal.shift      Page: notebooks/sparse_universality/the_proof_executed
     """
-    require(ids.dtype == object or ids.dtype.kind == "i", f"ids must be integers, got {ids.dtype}")
+    require(
+        ids.dtype == object or ids.dtype.kind == "i",
+        f"ids must be integers, got {ids.dtype}",
+    )
     room = 0 if ids.dtype == object else 8 * ids.dtype.itemsize - 1
-    require(not room or plan.bits <= room, f"ids need {plan.bits} bits, {ids.dtype} holds {room}: use ids.astype(object)")
+    require(
+        not room or plan.bits <= room,
+        f"ids need {plan.bits} bits, {ids.dtype} holds {room}: use ids.astype(object)",
+    )
     if not shift.factor:
         return ids
     mask = plan.masks[shift.step]
     first = head(ids, mask, shift.value)
-    return ids + shift.factor * (first if shift.every else first - head(ids, mask, shift.value + 1))
+    return ids + shift.factor * (
+        first if shift.every else first - head(ids, mask, shift.value + 1)
+    )
 
 
 def steps(ids: np.ndarray, plan: Plan) -> Iterator[tuple[Shift, np.ndarray]]:
@@ -273,11 +331,15 @@ def decode(ident: int, plan: Plan) -> tuple[int, list[int]]:
     first, ids = plan.path[0], np.array(after, dtype=object)
     for t in range(plan.hops):
         ids = ids + plan.constant * head(ids, plan.masks[t % plan.period], 0)
-    require(after[first] == x[first] and int(ident) in ids, f"{ident} is no id of this map")
+    require(
+        after[first] == x[first] and int(ident) in ids, f"{ident} is no id of this map"
+    )
     return ids.tolist().index(int(ident)), x
 
 
-def equivariant_ids(n: int, d: int, cells: int, *, constant: int | None = None) -> np.ndarray:
+def equivariant_ids(
+    n: int, d: int, cells: int, *, constant: int | None = None
+) -> np.ndarray:
     """The ids of the dense map without positions: one sweep over the values 0, .., N - 1, then one all-max layer.
 
         sorted x_1 < .. < x_n:  y_1 = x_1 + N (x_n - x_1),  y_j = x_j + N (y_(j-1) - x_j),  id_j = y_j + C y_n
@@ -290,11 +352,18 @@ def equivariant_ids(n: int, d: int, cells: int, *, constant: int | None = None) 
     Source:  Yun et al. 2020a, recalled; the constant is ours: N^(n+1) is always enough.
     Claim:   universal.equivariant      Page: notebooks/sparse_universality/the_proof_executed
     """
-    n, d, cells = (_size(*given) for given in (("n", n, 2), ("d", d, 1), ("cells", cells, 2)))
+    n, d, cells = (
+        _size(*given) for given in (("n", n, 2), ("d", d, 1), ("cells", cells, 2))
+    )
     N, mask = cells**d, np.ones((n, n), dtype=bool)
-    require(n * N**n <= LIMIT, f"{n * N**n} ids are more than {LIMIT}: take fewer tokens, features or cells")
+    require(
+        n * N**n <= LIMIT,
+        f"{n * N**n} ids are more than {LIMIT}: take fewer tokens, features or cells",
+    )
     ids = np.indices((N,) * n).reshape(n, -1).T.astype(object)
     for value in range(N):
         ids = ids + N * (head(ids, mask, value) - head(ids, mask, value + 1))
-    constant = int(ids.max()) + 1 if constant is None else _size("constant", constant, 1)
+    constant = (
+        int(ids.max()) + 1 if constant is None else _size("constant", constant, 1)
+    )
     return ids + constant * ids.max(-1, keepdims=True)

@@ -38,7 +38,11 @@ class Network(NamedTuple):
     def layers(self) -> dict[str, int]:
         """Layers by kind: quantise d n K, attention p (n - 1) K^d + s, value n K^(n d)."""
         p = self.plan
-        return {"quantise": p.d * p.n * p.cells, "attention": p.layers, "value": self.ids.size}
+        return {
+            "quantise": p.d * p.n * p.cells,
+            "attention": p.layers,
+            "value": self.ids.size,
+        }
 
     @property
     def bits(self) -> int:
@@ -56,17 +60,29 @@ class Network(NamedTuple):
         Claim:   universal.network      Page: notebooks/sparse_universality/the_proof_executed
         """
         _inside(x, self.plan)
-        cells = _cells(x, self.plan.cells).cpu().numpy().reshape(-1, self.plan.n, self.plan.d)
+        cells = (
+            _cells(x, self.plan.cells)
+            .cpu()
+            .numpy()
+            .reshape(-1, self.plan.n, self.plan.d)
+        )
         ids = _last_ids(_row_ids(cells, self.plan).astype(self.start.dtype), self.plan)
         order = np.argsort(self.ids, axis=None)
         place = order[np.searchsorted(self.ids.ravel()[order], ids.ravel())]
-        assert (self.ids.ravel()[place] == ids.ravel()).all(), "an id that no grid input has"
+        assert (self.ids.ravel()[place] == ids.ravel()).all(), (
+            "an id that no grid input has"
+        )
         out = self.values.flatten(0, 1)[torch.from_numpy(place).to(self.values.device)]
         return out.reshape(x.shape).to(x.device)
 
 
 def approximate(
-    f: Callable[[Tensor], Tensor], n: int, d: int, cells: int, pattern: Pattern, **options
+    f: Callable[[Tensor], Tensor],
+    n: int,
+    d: int,
+    cells: int,
+    pattern: Pattern,
+    **options,
 ) -> Network:
     """A network whose output on [0, 1)^(n x d) is f at the centre of the cell that x lies in.
 
@@ -86,14 +102,21 @@ def approximate(
     n, d, cells = numbers.n, numbers.d, numbers.cells
     count = n * cells ** (n * d)
     words = f"{d * n * cells} quantising, {numbers.layers} attention and {count:.3g} value layers"
-    require(count <= LAYERS, f"this network has {words}: more than {LAYERS} cannot be built")
+    require(
+        count <= LAYERS, f"this network has {words}: more than {LAYERS} cannot be built"
+    )
     centres = (grid_rows(numbers) + 0.5) / cells
     values = f(centres.clone())
     got = tuple(values.shape) if torch.is_tensor(values) else type(values).__name__
-    require(got == tuple(centres.shape), f"f must return a tensor of shape {tuple(centres.shape)}, got {got}")
+    require(
+        got == tuple(centres.shape),
+        f"f must return a tensor of shape {tuple(centres.shape)}, got {got}",
+    )
     finite(**{"f at some centre": values})
     largest = float(values.detach().abs().max())
-    floor = int(cells * largest * sum(cells**i for i in range(d))) + 2  # |u . A| + 1/2 lies below it
+    floor = (
+        int(cells * largest * sum(cells**i for i in range(d))) + 2
+    )  # |u . A| + 1/2 lies below it
     if numbers.constant**numbers.hops < floor:
         constant = numbers.constant
         while constant**numbers.hops < floor:
@@ -117,7 +140,9 @@ def grid_rows(plan: Plan) -> Float[Tensor, "inputs n d"]:
     return torch.from_numpy((own[..., None] // powers % plan.cells).astype(np.float64))
 
 
-def value_layers(network: Network, order: str = "grid") -> Iterator[tuple[int, list[int], Tensor]]:
+def value_layers(
+    network: Network, order: str = "grid"
+) -> Iterator[tuple[int, list[int], Tensor]]:
     """The value layers one after another: the id each waits for, the token's row there, and the row it writes.
 
         Z <- Z + (K A - z) psi(u . Z - id),   psi = 1 on [-1/2, 1/2), else 0
@@ -132,15 +157,23 @@ def value_layers(network: Network, order: str = "grid") -> Iterator[tuple[int, l
     known = ("grid", "increasing", "decreasing")
     require(order in known, f"order must be one of {list(known)}, got {order!r}")
     p, ids = network.plan, network.ids.ravel()
-    places = np.arange(ids.size) if order == "grid" else np.argsort(ids)[:: 1 if order == "increasing" else -1]
-    rows = (grid_rows(p).numpy().astype(int) + p.cells * np.array(p.codes)[:, None]).reshape(-1, p.d)
+    places = (
+        np.arange(ids.size)
+        if order == "grid"
+        else np.argsort(ids)[:: 1 if order == "increasing" else -1]
+    )
+    rows = (
+        grid_rows(p).numpy().astype(int) + p.cells * np.array(p.codes)[:, None]
+    ).reshape(-1, p.d)
     moved, targets = ids - network.start.ravel(), network.values.flatten(0, 1)
     for i in places:
         row = [int(v) for v in rows[i]]
         yield int(ids[i]), [row[0] + int(moved[i]), *row[1:]], targets[i]
 
 
-def run(network: Network, x: Float[Tensor, "*batch n d"], order: str = "grid") -> Iterator[tuple[str, np.ndarray]]:
+def run(
+    network: Network, x: Float[Tensor, "*batch n d"], order: str = "grid"
+) -> Iterator[tuple[str, np.ndarray]]:
     """The literal network: every layer on every token in fractions, hardmax by its scores, jumps as they stand.
 
         quantise:  Z <- Z - e_r (z_r - k) where 0 <= z_r - k < 1        attention: a_k (a_j - b), ties averaged
@@ -156,7 +189,10 @@ def run(network: Network, x: Float[Tensor, "*batch n d"], order: str = "grid") -
     p = network.plan
     _inside(x, p)
     exact = np.vectorize(Fraction, otypes=[object])
-    z = p.cells * (exact(x.detach().cpu().double().numpy()) + np.array(p.codes, dtype=object)[:, None])
+    z = p.cells * (
+        exact(x.detach().cpu().double().numpy())
+        + np.array(p.codes, dtype=object)[:, None]
+    )
     u = np.array([p.cells**i for i in range(p.d)], dtype=object)
     for r in range(p.d):
         for k in range(p.n * p.cells):
@@ -167,13 +203,21 @@ def run(network: Network, x: Float[Tensor, "*batch n d"], order: str = "grid") -
     for shift in schedule(p):
         z, a = z.copy(), z @ u
         if shift.factor:
-            second = 0 if shift.every else _literal_head(a, p.masks[shift.step], shift.value + 1)
-            z[..., 0] += shift.factor * (_literal_head(a, p.masks[shift.step], shift.value) - second)
+            second = (
+                0
+                if shift.every
+                else _literal_head(a, p.masks[shift.step], shift.value + 1)
+            )
+            z[..., 0] += shift.factor * (
+                _literal_head(a, p.masks[shift.step], shift.value) - second
+            )
         yield "attention", z
     for ident, row, target in value_layers(network, order):
         t = z @ u - ident
         hit = (t >= Fraction(-1, 2)) & (t < Fraction(1, 2))
-        step = p.cells * exact(target.detach().cpu().double().numpy()) - np.array(row, dtype=object)
+        step = p.cells * exact(target.detach().cpu().double().numpy()) - np.array(
+            row, dtype=object
+        )
         z = np.where(hit[..., None], z + step, z)
         yield "value", z
 
@@ -198,7 +242,11 @@ def _cells(x: Tensor, cells: int) -> Tensor:
     edges = []
     for k in range(cells):
         edge = k / cells
-        edges.append(edge if Fraction(edge) >= Fraction(k, cells) else float(np.nextafter(edge, 1)))
+        edges.append(
+            edge
+            if Fraction(edge) >= Fraction(k, cells)
+            else float(np.nextafter(edge, 1))
+        )
     edges = torch.tensor(edges, dtype=torch.float64, device=x.device)
     return torch.searchsorted(edges, x.double().contiguous(), right=True) - 1
 
@@ -206,8 +254,15 @@ def _cells(x: Tensor, cells: int) -> Tensor:
 def _inside(x: Tensor, plan: Plan) -> None:
     size = (plan.n, plan.d)
     got = tuple(x.shape) if torch.is_tensor(x) else type(x).__name__
-    require(torch.is_tensor(x) and x.dim() >= 2 and tuple(x.shape[-2:]) == size, f"x must be (*batch, {size[0]}, {size[1]}), got {got}")
-    require(x.is_floating_point(), f"x must be floating point, got {x.dtype}: cast it first")
+    require(
+        torch.is_tensor(x) and x.dim() >= 2 and tuple(x.shape[-2:]) == size,
+        f"x must be (*batch, {size[0]}, {size[1]}), got {got}",
+    )
+    require(
+        x.is_floating_point(), f"x must be floating point, got {x.dtype}: cast it first"
+    )
     finite(x=x)
     if not ((x >= 0) & (x < 1)).all():
-        raise ValueError(f"x must lie in [0, 1), got entries from {x.min()} to {x.max()}")
+        raise ValueError(
+            f"x must lie in [0, 1), got entries from {x.min()} to {x.max()}"
+        )

@@ -32,8 +32,12 @@ class Block(NamedTuple):
 
 
 def ramp_mlp(
-    read: Float[Tensor, " d"], write: Float[Tensor, " d"], cuts: tuple[float | int, float | int],
-    slope: float | int, offset: float | int, ramp: float,
+    read: Float[Tensor, " d"],
+    write: Float[Tensor, " d"],
+    cuts: tuple[float | int, float | int],
+    slope: float | int,
+    offset: float | int,
+    ramp: float,
 ) -> Mlp:
     """Four ReLUs that are slope x + offset between two cuts and 0 outside, up to two ramps.
 
@@ -48,15 +52,26 @@ def ramp_mlp(
     Claim:   universal.ramps      Page: notebooks/sparse_universality/from_integers_to_softmax
     """
     low, high = cuts
-    require(0 < ramp <= high - low, f"ramp must be positive and at most {high - low}, got {ramp}")
-    first, last = (slope * low + offset) / ramp, -(slope * (high - ramp) + offset) / ramp
+    require(
+        0 < ramp <= high - low,
+        f"ramp must be positive and at most {high - low}, got {ramp}",
+    )
+    first, last = (
+        (slope * low + offset) / ramp,
+        -(slope * (high - ramp) + offset) / ramp,
+    )
     rises = read.new_tensor([first, slope - first, last - slope, -last])
     knots = read.new_tensor([low - ramp, low, high - ramp, high])
     return Mlp(read[:, None].expand(-1, 4), rises[:, None] * write, -knots)
 
 
 def standard(
-    network: Network, *, ramp: float = 1e-3, value_ramp: float = 0.25, order: str = "decreasing", clamp: float | None = None,
+    network: Network,
+    *,
+    ramp: float = 1e-3,
+    value_ramp: float = 0.25,
+    order: str = "decreasing",
+    clamp: float | None = None,
     dtype: torch.dtype = torch.float64,
 ) -> list[Block]:
     """The layers of the network as weights: Layers of two heads of size one, Mlps of four ReLUs.
@@ -73,30 +88,58 @@ def standard(
     Claim:   universal.lp      Page: notebooks/sparse_universality/from_integers_to_softmax
     """
     p, digits = network.plan, 1 - round(math.log2(torch.finfo(dtype).eps))
-    require(network.bits + 2 <= digits, f"ids of {network.bits} bits and quarters of them: {dtype} holds {digits} bits")
+    require(
+        network.bits + 2 <= digits,
+        f"ids of {network.bits} bits and quarters of them: {dtype} holds {digits} bits",
+    )
     u = torch.tensor([p.cells**i for i in range(p.d)], dtype=dtype)
     axes, blocks = torch.eye(p.d, dtype=dtype), []
     for r in range(p.d):
         for k in range(p.n * p.cells):
-            blocks.append(Block("quantise", mlp=ramp_mlp(axes[r], axes[r], (k, k + 1), -1.0, k, ramp)))
+            blocks.append(
+                Block(
+                    "quantise",
+                    mlp=ramp_mlp(axes[r], axes[r], (k, k + 1), -1.0, k, ramp),
+                )
+            )
     masks = [torch.from_numpy(m) for m in p.masks]
     for shift in schedule(p):
         signs = (1.0, 0.0) if shift.every else (1.0, -1.0)
-        w, bias = u.view(1, -1, 1).expand(2, -1, -1), u.new_tensor([[0.5 - shift.value], [-0.5 - shift.value]])
+        w, bias = (
+            u.view(1, -1, 1).expand(2, -1, -1),
+            u.new_tensor([[0.5 - shift.value], [-0.5 - shift.value]]),
+        )
         w_o = shift.factor * u.new_tensor(signs)[:, None, None] * axes[0]
-        blocks.append(Block("attention", Layer(w, w, w, w_o, b_q=bias), mask=masks[shift.step]))
+        blocks.append(
+            Block("attention", Layer(w, w, w, w_o, b_q=bias), mask=masks[shift.step])
+        )
     for ident, row, target in value_layers(network, order):
         write = p.cells * target.to(u) - torch.tensor(row, dtype=dtype)
-        blocks.append(Block("value", mlp=ramp_mlp(u, write, (ident - 0.5, ident + 0.5), 0.0, 1.0, value_ramp)))
+        blocks.append(
+            Block(
+                "value",
+                mlp=ramp_mlp(
+                    u, write, (ident - 0.5, ident + 0.5), 0.0, 1.0, value_ramp
+                ),
+            )
+        )
     require(clamp is None or clamp > 0, f"clamp must be positive, got {clamp}")
     for r in range(p.d if clamp else 0):
-        two, bound = torch.stack([axes[r], -axes[r]], 1), u.new_tensor([-clamp * p.cells] * 2)
+        two, bound = (
+            torch.stack([axes[r], -axes[r]], 1),
+            u.new_tensor([-clamp * p.cells] * 2),
+        )
         blocks.append(Block("clamp", mlp=Mlp(two, -two.T, bound)))
     return blocks
 
 
 def run_standard(
-    x: Float[Tensor, "*batch n d"], blocks: Sequence[Block], plan: Plan, *, scale: float | int | None, check: bool = True
+    x: Float[Tensor, "*batch n d"],
+    blocks: Sequence[Block],
+    plan: Plan,
+    *,
+    scale: float | int | None,
+    check: bool = True,
 ) -> Float[Tensor, "*batch n d"]:
     """The output of the standard layers, by attention.forward and attention.feed_forward.
 
@@ -114,12 +157,16 @@ def run_standard(
         _inside(x, plan)
     require(scale is None or scale > 0, f"scale must be positive, got {scale}")
     how = {"normalizer": "hardmax"} if scale is None else {"scale": scale}
-    z = plan.cells * (x + torch.tensor(plan.codes, dtype=x.dtype, device=x.device)[:, None])
+    z = plan.cells * (
+        x + torch.tensor(plan.codes, dtype=x.dtype, device=x.device)[:, None]
+    )
     for block in blocks:
         if block.layer is None:
             z = z + feed_forward(z, block.mlp, check=False)
         elif block.layer.w_o.any():
-            z = forward(z, [block.layer], skip=True, mask=block.mask, check=False, **how)
+            z = forward(
+                z, [block.layer], skip=True, mask=block.mask, check=False, **how
+            )
     return z / plan.cells
 
 

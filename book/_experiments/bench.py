@@ -22,7 +22,9 @@ from attnlib.bench import JOBS, goals, printed, records
 def run(job: str, device: str, quick: bool) -> list[dict]:
     """The records of one job, printed as they come, and stored."""
     began, load, found = time.time(), round(os.getloadavg()[0], 2), []
-    code = store.commit()  # before the run: what is committed while it runs is not what was measured
+    code = (
+        store.commit()
+    )  # before the run: what is committed while it runs is not what was measured
     for record in records([job], device, quick):
         print(printed(record), flush=True)
         found.append(record)
@@ -30,27 +32,54 @@ def run(job: str, device: str, quick: bool) -> list[dict]:
     settings = {"device": device, "quick": quick, **loads, "code": code}
     where = {"folder": store.ROOT / "_build"} if quick else {}
     name = f"bench_{job}" if device == "cpu" else f"bench_{job}_{device}"
-    print(store.write(name, found, settings=settings, seconds=time.time() - began, device=device, **where))
+    print(
+        store.write(
+            name,
+            found,
+            settings=settings,
+            seconds=time.time() - began,
+            device=device,
+            **where,
+        )
+    )
     return found
 
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("jobs", nargs="*", metavar="job", help=f"of {', '.join(JOBS)}; none means all")
+    parser.add_argument(
+        "jobs", nargs="*", metavar="job", help=f"of {', '.join(JOBS)}; none means all"
+    )
     parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
-    parser.add_argument("--quick", action="store_true", help="small sizes, nothing compiled, stored in _build")
+    parser.add_argument(
+        "--quick",
+        action="store_true",
+        help="small sizes, nothing compiled, stored in _build",
+    )
     options = parser.parse_args()
     if unknown := set(options.jobs) - set(JOBS):
-        parser.error(f"no job {', '.join(sorted(unknown))}: there are {', '.join(JOBS)}")
+        parser.error(
+            f"no job {', '.join(sorted(unknown))}: there are {', '.join(JOBS)}"
+        )
     if options.device == "cuda" and not torch.cuda.is_available():
         parser.error("no CUDA device here: leave out --device cuda")
     torch.set_num_threads(1)
-    found = [record for job in options.jobs or JOBS for record in run(job, options.device, options.quick)]
+    found = [
+        record
+        for job in options.jobs or JOBS
+        for record in run(job, options.device, options.quick)
+    ]
     jobs = {record["job"] for record in found}
-    mine = [goal for goal in goals.GOALS if goal.job in jobs and goal.device == options.device]
+    mine = [
+        goal
+        for goal in goals.GOALS
+        if goal.job in jobs and goal.device == options.device
+    ]
     for judged in goals.judge(found, mine):
         value = "" if judged.figure is None else f" {judged.figure[1]:.3g}"
-        print(f"goal {judged.goal.number}, {judged.goal.words}: {judged.word}{value}, target {judged.goal.target}")
+        print(
+            f"goal {judged.goal.number}, {judged.goal.words}: {judged.word}{value}, target {judged.goal.target}"
+        )
 
 
 if __name__ == "__main__":

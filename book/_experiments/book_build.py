@@ -41,8 +41,11 @@ ROUNDS_QUICK, ROUNDS_WARM, ROUNDS_IMPORT = 3, 2, 5
 NBVAL = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "notebooks"]
 QUICK = ["book/_tools/quick.py"]
 BUILD = ["book/_tools/build.py", "--no-verdicts"]
-IMPORTS = {"torch": "import torch", "torch and attnlib": "import torch, attnlib",
-           "torch and attnlib.attention": "import torch, attnlib.attention"}
+IMPORTS = {
+    "torch": "import torch",
+    "torch and attnlib": "import torch, attnlib",
+    "torch and attnlib.attention": "import torch, attnlib.attention",
+}
 RATIOS = {
     "quick over nbval": ("quick", "nbval"),
     "cells of quick alone over nbval": ("cells of quick alone", "nbval"),
@@ -50,7 +53,10 @@ RATIOS = {
     "warm, text, over serial cold": ("warm, text", "cold serial"),
     "warm, code, over serial cold": ("warm, code", "cold serial"),
     "import attnlib over import torch": ("import torch and attnlib", "import torch"),
-    "import attnlib.attention over import torch": ("import torch and attnlib.attention", "import torch"),
+    "import attnlib.attention over import torch": (
+        "import torch and attnlib.attention",
+        "import torch",
+    ),
 }
 
 
@@ -59,24 +65,46 @@ class Runs:
 
     def __init__(self, root: Path) -> None:
         self.root, self.seconds, self.load = root, defaultdict(list), defaultdict(list)
-        self.env = {**os.environ, "PYTHONPATH": str(root), "PYTHONUTF8": "1", "OMP_NUM_THREADS": "1"}
+        self.env = {
+            **os.environ,
+            "PYTHONPATH": str(root),
+            "PYTHONUTF8": "1",
+            "OMP_NUM_THREADS": "1",
+        }
 
     def run(self, name: str, command: list[str], clock=time.perf_counter) -> str:
         """What Python printed with these arguments; if it fails everything ends, since its time says nothing."""
         self.load[name].append(round(os.getloadavg()[0], 2))
         began = clock()
-        done = subprocess.run([sys.executable, *command], cwd=self.root, env=self.env, capture_output=True, text=True,
-                              check=False)
+        done = subprocess.run(
+            [sys.executable, *command],
+            cwd=self.root,
+            env=self.env,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
         self.seconds[name].append(round(clock() - began, 3))
         if done.returncode:
-            sys.exit(f"{name} failed; nothing is stored\n{done.stdout[-3000:]}{done.stderr[-3000:]}")
-        print(f"{name}: {self.seconds[name][-1]:.1f} s, load {self.load[name][-1]}", flush=True)
+            sys.exit(
+                f"{name} failed; nothing is stored\n{done.stdout[-3000:]}{done.stderr[-3000:]}"
+            )
+        print(
+            f"{name}: {self.seconds[name][-1]:.1f} s, load {self.load[name][-1]}",
+            flush=True,
+        )
         return done.stdout
 
 
 def copy(target: Path) -> Path:
     """The files that git knows."""
-    listed = subprocess.run(["git", "ls-files", "-z"], cwd=store.ROOT, capture_output=True, text=True, check=True)
+    listed = subprocess.run(
+        ["git", "ls-files", "-z"],
+        cwd=store.ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     for name in filter(None, listed.stdout.split("\0")):
         (target / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(store.ROOT / name, target / name)
@@ -88,7 +116,9 @@ def keep_code_of(root: Path, names: list[str]) -> None:
     for path in pages.notebooks(root):
         if pages.page_name(path, root) not in names:
             book = pages.read(path)
-            book["cells"] = [cell for cell in book["cells"] if cell["cell_type"] == "markdown"]
+            book["cells"] = [
+                cell for cell in book["cells"] if cell["cell_type"] == "markdown"
+            ]
             path.write_text(notebooks.text_of(book), encoding="utf-8")
 
 
@@ -102,7 +132,11 @@ def change(path: Path, kind: str, line: str) -> None:
 
 def middle(root: Path, names: list[str]) -> Path:
     """The page in the middle by the CPU seconds of the ledger."""
-    found = [path for path in pages.longest_first(pages.notebooks(root), root) if pages.page_name(path, root) in names]
+    found = [
+        path
+        for path in pages.longest_first(pages.notebooks(root), root)
+        if pages.page_name(path, root) in names
+    ]
     return found[len(found) // 2]
 
 
@@ -116,12 +150,23 @@ def measure(runs: Runs, page: Path) -> None:
         for name, text in IMPORTS.items():
             runs.run(f"import {name}", ["-c", text], user_seconds)
     for name in IMPORTS:
-        runs.seconds[f"import {name}"].pop(0), runs.load[f"import {name}"].pop(0)  # the first ones read the disk
-    long = [("nbval", NBVAL), ("cold serial", [*BUILD, "--fresh", "--at-once", "1"]), ("cold", [*BUILD, "--fresh"])]
+        (
+            runs.seconds[f"import {name}"].pop(0),
+            runs.load[f"import {name}"].pop(0),
+        )  # the first ones read the disk
+    long = [
+        ("nbval", NBVAL),
+        ("cold serial", [*BUILD, "--fresh", "--at-once", "1"]),
+        ("cold", [*BUILD, "--fresh"]),
+    ]
     for turn, (name, command) in enumerate(long):
         if turn < ROUNDS_QUICK:
-            cells = re.search(r"the cells took ([\d.]+) CPU s", runs.run("quick", QUICK))
-            runs.seconds["cells of quick alone"].append(round(float(cells[1]) / AT_ONCE, 3))
+            cells = re.search(
+                r"the cells took ([\d.]+) CPU s", runs.run("quick", QUICK)
+            )
+            runs.seconds["cells of quick alone"].append(
+                round(float(cells[1]) / AT_ONCE, 3)
+            )
         shutil.rmtree(runs.root / "_build", ignore_errors=True)
         runs.run(name, command)
     for turn in range(ROUNDS_WARM):
@@ -135,27 +180,60 @@ def ratio(over: list[float], under: list[float]) -> dict[str, float]:
     """Least, middle and most: in turn where both were run as often, else over the middle of `under`."""
     below = under if len(over) == len(under) else [statistics.median(under)] * len(over)
     found = [a / b for a, b in zip(over, below)]
-    return {"low": round(min(found), 4), "median": round(statistics.median(found), 4), "high": round(max(found), 4)}
+    return {
+        "low": round(min(found), 4),
+        "median": round(statistics.median(found), 4),
+        "high": round(max(found), 4),
+    }
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Measure how long the book takes to run and to build.")
-    parser.add_argument("--pages", nargs="+", help="a try: only these keep their code, as path_decomposition/paths")
+    parser = argparse.ArgumentParser(
+        description="Measure how long the book takes to run and to build."
+    )
+    parser.add_argument(
+        "--pages",
+        nargs="+",
+        help="a try: only these keep their code, as path_decomposition/paths",
+    )
     options, began = parser.parse_args(), time.perf_counter()
     with tempfile.TemporaryDirectory() as folder:
         root = copy(Path(folder) / "book")
-        names = options.pages or [pages.page_name(path, root) for path in pages.notebooks(root)]
+        names = options.pages or [
+            pages.page_name(path, root) for path in pages.notebooks(root)
+        ]
         keep_code_of(root, names)
         page, runs = middle(root, names), Runs(root)
-        subprocess.run([sys.executable, "-m", "compileall", "-q", "attnlib"], cwd=root, check=True)
+        subprocess.run(
+            [sys.executable, "-m", "compileall", "-q", "attnlib"], cwd=root, check=True
+        )
         measure(runs, page)
-    result = {"ratios": {name: ratio(runs.seconds[a], runs.seconds[b]) for name, (a, b) in RATIOS.items()},
-              "seconds": dict(runs.seconds), "load": dict(runs.load)}
+    result = {
+        "ratios": {
+            name: ratio(runs.seconds[a], runs.seconds[b])
+            for name, (a, b) in RATIOS.items()
+        },
+        "seconds": dict(runs.seconds),
+        "load": dict(runs.load),
+    }
     print(json.dumps(result["ratios"], indent=1))
-    settings = {"pages": len(names), "changed page": pages.page_name(page, root), "cores": os.cpu_count(), "at once": AT_ONCE,
-                "nbval": "pytest notebooks, one process", "clock": "wall; for imports user CPU time"}
+    settings = {
+        "pages": len(names),
+        "changed page": pages.page_name(page, root),
+        "cores": os.cpu_count(),
+        "at once": AT_ONCE,
+        "nbval": "pytest notebooks, one process",
+        "clock": "wall; for imports user CPU time",
+    }
     if not options.pages:
-        print(store.write("book_build", result, settings=settings, seconds=time.perf_counter() - began))
+        print(
+            store.write(
+                "book_build",
+                result,
+                settings=settings,
+                seconds=time.perf_counter() - began,
+            )
+        )
 
 
 if __name__ == "__main__":

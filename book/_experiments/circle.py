@@ -1,6 +1,6 @@
 """Tokens on a circle, iterated: one layer learns to push two tokens a step along a circle, and is then run in a loop.
 
-    python circle.py                  # the sizes below, one CPU thread, about 2 minutes; writes circle.json
+python circle.py                  # the sizes below, one CPU thread, about 2 minutes; writes circle.json
 """
 
 from __future__ import annotations
@@ -17,7 +17,17 @@ from tqdm import tqdm
 
 from attnlib.attention import Layer, forward, random_layers
 
-RADIUS, POINTS, HEADS, WIDTH, BATCH, STEPS, RATE, LOOPS, SEEDS = 0.3, 100, 2, 32, 64, 2000, 3e-3, 300, 5
+RADIUS, POINTS, HEADS, WIDTH, BATCH, STEPS, RATE, LOOPS, SEEDS = (
+    0.3,
+    100,
+    2,
+    32,
+    64,
+    2000,
+    3e-3,
+    300,
+    5,
+)
 STARTS = {"near": 36, "opposite": 180}  # degrees between the two tokens
 VARIANTS = ("pure", "skip", "MLP")
 
@@ -33,20 +43,42 @@ def weights(variant: str, g: torch.Generator) -> dict[str, Tensor]:
     """Embedding, one layer with biases, readout; for MLP also two dense maps of the same width."""
     normal = lambda *size: torch.randn(*size, generator=g) / math.sqrt(size[0])
     zero = torch.zeros
-    w = {"in": normal(2, WIDTH), "in bias": zero(WIDTH), "out": normal(WIDTH, 2), "out bias": zero(2)}
-    layer = random_layers(1, HEADS, WIDTH, WIDTH // HEADS, bias=True, generator=g, dtype=torch.float32)[0]
-    w |= {name: v if name[0] == "w" else torch.zeros_like(v) for name, v in layer._asdict().items()}
+    w = {
+        "in": normal(2, WIDTH),
+        "in bias": zero(WIDTH),
+        "out": normal(WIDTH, 2),
+        "out bias": zero(2),
+    }
+    layer = random_layers(
+        1, HEADS, WIDTH, WIDTH // HEADS, bias=True, generator=g, dtype=torch.float32
+    )[0]
+    w |= {
+        name: v if name[0] == "w" else torch.zeros_like(v)
+        for name, v in layer._asdict().items()
+    }
     if variant == "MLP":
-        w |= {"up": normal(WIDTH, WIDTH), "up bias": zero(WIDTH), "down": normal(WIDTH, WIDTH), "down bias": zero(WIDTH)}
+        w |= {
+            "up": normal(WIDTH, WIDTH),
+            "up bias": zero(WIDTH),
+            "down": normal(WIDTH, WIDTH),
+            "down bias": zero(WIDTH),
+        }
     return {name: v.clone().requires_grad_() for name, v in w.items()}
 
 
 def network(w: dict[str, Tensor], x: Tensor, variant: str) -> Tensor:
     """The next place of both tokens."""
     layer = Layer(*(w[name] for name in Layer._fields))
-    x = forward(x @ w["in"] + w["in bias"], [layer], skip=variant == "skip", check=False)
-    if variant == "MLP":  # in place of the skip: a map of each token, without a way around
-        x = torch.nn.functional.gelu(x @ w["up"] + w["up bias"]) @ w["down"] + w["down bias"]
+    x = forward(
+        x @ w["in"] + w["in bias"], [layer], skip=variant == "skip", check=False
+    )
+    if (
+        variant == "MLP"
+    ):  # in place of the skip: a map of each token, without a way around
+        x = (
+            torch.nn.functional.gelu(x @ w["up"] + w["up bias"]) @ w["down"]
+            + w["down bias"]
+        )
     return x @ w["out"] + w["out bias"]
 
 
@@ -65,9 +97,19 @@ def one(variant: str, seed: int) -> dict:
     with torch.no_grad():
         x, y = pairs(10000, g)
         loss = (network(w, x, variant) - y).square().mean()
-        loops = {name: loop(w, variant, math.radians(degrees)) for name, degrees in STARTS.items()}
-    loops = {name: r if seed == 0 else {k: v for k, v in r.items() if k != "path"} for name, r in loops.items()}
-    return {"seed": seed, "loss": float(loss), "stay": float((x - y).square().mean())} | loops
+        loops = {
+            name: loop(w, variant, math.radians(degrees))
+            for name, degrees in STARTS.items()
+        }
+    loops = {
+        name: r if seed == 0 else {k: v for k, v in r.items() if k != "path"}
+        for name, r in loops.items()
+    }
+    return {
+        "seed": seed,
+        "loss": float(loss),
+        "stay": float((x - y).square().mean()),
+    } | loops
 
 
 def loop(w: dict[str, Tensor], variant: str, gap: float) -> dict:
@@ -81,7 +123,9 @@ def loop(w: dict[str, Tensor], variant: str, gap: float) -> dict:
     return {
         "path": [[round(float(v), 3) for v in p.flatten()] for p in path[::2]],
         "apart": [float(f"{v:.4g}") for v in apart[::10]],
-        "radius": [round(float(v), 4) for v in path[::10].norm(dim=-1).mean(-1) / RADIUS],
+        "radius": [
+            round(float(v), 4) for v in path[::10].norm(dim=-1).mean(-1) / RADIUS
+        ],
         "together": next((t for t, v in enumerate(apart) if v < 1e-3), None),
         "left": None if len(path) > LOOPS else len(path) - 1,
     }
@@ -94,12 +138,29 @@ def main() -> None:
     for variant in VARIANTS:
         results[variant] = [one(variant, seed) for seed in range(SEEDS)]
         for r in results[variant]:
-            print(f"{time.time() - began:5.0f} s  {variant} {r['seed']}: loss {r['loss']:.1e} of {r['stay']:.1e},",
-                  *(f"{s}: apart {r[s]['apart'][-1]:.3g}, radius {r[s]['radius'][-1]:.2f}, together {r[s]['together']}, left {r[s]['left']};"
-                    for s in STARTS), flush=True)
-    settings = {"radius": RADIUS, "points": POINTS, "heads": HEADS, "width": WIDTH, "batch": BATCH, "steps": STEPS, "rate": RATE, "loops": LOOPS, "starts": STARTS,
-                "seeds": SEEDS}
-    print(store.write("circle", results, settings=settings, seconds=time.time() - began))
+            print(
+                f"{time.time() - began:5.0f} s  {variant} {r['seed']}: loss {r['loss']:.1e} of {r['stay']:.1e},",
+                *(
+                    f"{s}: apart {r[s]['apart'][-1]:.3g}, radius {r[s]['radius'][-1]:.2f}, together {r[s]['together']}, left {r[s]['left']};"
+                    for s in STARTS
+                ),
+                flush=True,
+            )
+    settings = {
+        "radius": RADIUS,
+        "points": POINTS,
+        "heads": HEADS,
+        "width": WIDTH,
+        "batch": BATCH,
+        "steps": STEPS,
+        "rate": RATE,
+        "loops": LOOPS,
+        "starts": STARTS,
+        "seeds": SEEDS,
+    }
+    print(
+        store.write("circle", results, settings=settings, seconds=time.time() - began)
+    )
 
 
 if __name__ == "__main__":

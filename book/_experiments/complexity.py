@@ -27,9 +27,19 @@ from torch.nn import functional as F
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from attnlib.data.tiny import attention_heads, load_tiny_model
-from attnlib.efficient import flops, linear_attention, lsh_attention, performer_attention
+from attnlib.efficient import (
+    flops,
+    linear_attention,
+    lsh_attention,
+    performer_attention,
+)
 from attnlib.lowrank import linformer_attention, nystrom_attention
-from attnlib.sparse import fixed_attention, masked_attention, strided_attention, window_attention
+from attnlib.sparse import (
+    fixed_attention,
+    masked_attention,
+    strided_attention,
+    window_attention,
+)
 
 HEADS, D, ROUNDS = 4, 64, 5
 
@@ -46,25 +56,62 @@ def rows(n: int, device: str = "cpu") -> dict:
     draw = lambda *size: torch.randn(*size, generator=g, device=device)
     q, k, v = (draw(1, HEADS, n, D) for _ in range(3))
     e = draw(128, n) / math.sqrt(128)
-    x, gru = draw(1, n, HEADS * D), torch.nn.GRU(HEADS * D, HEADS * D, batch_first=True, device=device)
+    x, gru = (
+        draw(1, n, HEADS * D),
+        torch.nn.GRU(HEADS * D, HEADS * D, batch_first=True, device=device),
+    )
     l, b = 2 ** math.ceil(math.log2(n) / 2), factored(n // 64)
     many = lambda *row, **sizes: HEADS * flops(*row, **sizes)
-    lsh = lambda r: lambda: lsh_attention(q, v, buckets=b, rounds=r, generator=g, check=False)
+    lsh = lambda r: (
+        lambda: lsh_attention(q, v, buckets=b, rounds=r, generator=g, check=False)
+    )
     return {
-        "dense (SDPA)": (lambda: F.scaled_dot_product_attention(q, k, v), many("dense", n, D)),
-        "dense (SDPA), causal": (lambda: F.scaled_dot_product_attention(q, k, v, is_causal=True), many("dense", n, D)),
+        "dense (SDPA)": (
+            lambda: F.scaled_dot_product_attention(q, k, v),
+            many("dense", n, D),
+        ),
+        "dense (SDPA), causal": (
+            lambda: F.scaled_dot_product_attention(q, k, v, is_causal=True),
+            many("dense", n, D),
+        ),
         "dense (naive)": (lambda: masked_attention(q, k, v), many("dense", n, D)),
         "GRU": (lambda: gru(x), flops("gru", n, HEADS * D)),
-        "strided": (lambda: strided_attention(q, k, v, stride=l, check=False), many("strided", n, D, l=l)),
-        "fixed": (lambda: fixed_attention(q, k, v, stride=l, check=False), many("fixed", n, D, l=l)),
+        "strided": (
+            lambda: strided_attention(q, k, v, stride=l, check=False),
+            many("strided", n, D, l=l),
+        ),
+        "fixed": (
+            lambda: fixed_attention(q, k, v, stride=l, check=False),
+            many("fixed", n, D, l=l),
+        ),
         "LSH, 1 round": (lsh(1), many("lsh", n, D, b=sum(b))),
         "LSH, 4 rounds": (lsh(4), many("lsh", n, D, b=sum(b), r=4)),
-        "Linformer, 128": (lambda: linformer_attention(q, k, v, e, e, check=False), many("linformer", n, D, k=128)),
-        "Nystrom, 64": (lambda: nystrom_attention(q, k, v, 64, check=False), many("nystrom", n, D, k=64)),
-        "window, 129": (lambda: window_attention(q, k, v, width=129, check=False), many("window", n, D, w=129)),
-        "linear": (lambda: linear_attention(q, k, v, check=False), many("linear", n, D)),
-        "linear, causal": (lambda: linear_attention(q, k, v, causal=True, check=False), many("linear causal", n, D)),
-        "Performer, 128": (lambda: performer_attention(q, k, v, features=128, generator=g, check=False), many("performer", n, D, f=128)),
+        "Linformer, 128": (
+            lambda: linformer_attention(q, k, v, e, e, check=False),
+            many("linformer", n, D, k=128),
+        ),
+        "Nystrom, 64": (
+            lambda: nystrom_attention(q, k, v, 64, check=False),
+            many("nystrom", n, D, k=64),
+        ),
+        "window, 129": (
+            lambda: window_attention(q, k, v, width=129, check=False),
+            many("window", n, D, w=129),
+        ),
+        "linear": (
+            lambda: linear_attention(q, k, v, check=False),
+            many("linear", n, D),
+        ),
+        "linear, causal": (
+            lambda: linear_attention(q, k, v, causal=True, check=False),
+            many("linear causal", n, D),
+        ),
+        "Performer, 128": (
+            lambda: performer_attention(
+                q, k, v, features=128, generator=g, check=False
+            ),
+            many("performer", n, D, f=128),
+        ),
     }
 
 
@@ -77,11 +124,22 @@ class Alive(TorchDispatchMode):
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         out = func(*args, **(kwargs or {}))
-        given = {t.untyped_storage()._cdata for t in args if isinstance(t, torch.Tensor)}
+        given = {
+            t.untyped_storage()._cdata for t in args if isinstance(t, torch.Tensor)
+        }
         for t in out if isinstance(out, (tuple, list)) else [out]:
-            if isinstance(t, torch.Tensor) and t.untyped_storage()._cdata not in given | set(self.made):
-                self.made[t.untyped_storage()._cdata] = (StorageWeakRef(t.untyped_storage()), t.untyped_storage().nbytes())
-        self.made = {key: (ref, size) for key, (ref, size) in self.made.items() if not ref.expired()}
+            if isinstance(
+                t, torch.Tensor
+            ) and t.untyped_storage()._cdata not in given | set(self.made):
+                self.made[t.untyped_storage()._cdata] = (
+                    StorageWeakRef(t.untyped_storage()),
+                    t.untyped_storage().nbytes(),
+                )
+        self.made = {
+            key: (ref, size)
+            for key, (ref, size) in self.made.items()
+            if not ref.expired()
+        }
         self.peak = max(self.peak, sum(size for _, size in self.made.values()))
         return out
 
@@ -122,18 +180,29 @@ def cuda_bytes(call) -> int:
     return torch.cuda.max_memory_allocated() - before
 
 
-CLOCKS, METERS = {"cpu": cpu_seconds, "cuda": cuda_seconds}, {"cpu": cpu_bytes, "cuda": cuda_bytes}
+CLOCKS, METERS = (
+    {"cpu": cpu_seconds, "cuda": cuda_seconds},
+    {"cpu": cpu_bytes, "cuda": cuda_bytes},
+)
 
 
-def alternate(calls: dict, rounds: int, device: str = "cpu", *, least: float = 0.01) -> dict:
+def alternate(
+    calls: dict, rounds: int, device: str = "cpu", *, least: float = 0.01
+) -> dict:
     """Quartiles of milliseconds a call, rows in turn; a turn repeats a short call for `least` seconds."""
     seconds = CLOCKS[device]
-    times = {name: max(1, math.ceil(least / max(seconds(call, 2), 1e-6))) for name, call in calls.items()}
+    times = {
+        name: max(1, math.ceil(least / max(seconds(call, 2), 1e-6)))
+        for name, call in calls.items()
+    }
     taken = {name: [] for name in calls}
     for _ in range(rounds):
         for name, call in calls.items():
             taken[name].append(1e3 * seconds(call, times[name]))
-    return {name: [round(t, 3) for t in statistics.quantiles(ts, n=4)] for name, ts in taken.items()}
+    return {
+        name: [round(t, 3) for t in statistics.quantiles(ts, n=4)]
+        for name, ts in taken.items()
+    }
 
 
 def slope(ns: list[int], values: list[float]) -> float:
@@ -150,14 +219,18 @@ def crossover(ns: list[int], row: list[float], dense: list[float]) -> int | None
     if last < 0:
         return ns[0]
     share = gap[last] / (gap[last] - gap[last + 1])
-    return round(math.exp(math.log(ns[last]) + share * math.log(ns[last + 1] / ns[last])))
+    return round(
+        math.exp(math.log(ns[last]) + share * math.log(ns[last + 1] / ns[last]))
+    )
 
 
 def table(ns: list[int], rounds: int, device: str = "cpu") -> dict:
     found = {}
     for n in ns:
         made = rows(n, device)
-        times = alternate({name: call for name, (call, _) in made.items()}, rounds, device)
+        times = alternate(
+            {name: call for name, (call, _) in made.items()}, rounds, device
+        )
         for name, (call, count) in made.items():
             row = found.setdefault(name, {"ms": [], "flops": [], "bytes": []})
             row["ms"].append(times[name])
@@ -167,30 +240,63 @@ def table(ns: list[int], rounds: int, device: str = "cpu") -> dict:
     at = lambda values: [values[ns.index(n)] for n in fit]
     for row in found.values():
         mid = [t[1] for t in row["ms"]]
-        row["slopes"] = {"ms": round(slope(fit, at(mid)), 2), "flops": round(slope(fit, at(row["flops"])), 3),
-                         "bytes": round(slope(fit, at(row["bytes"])), 2)}
-        row["crossover"] = crossover(ns, mid, [t[1] for t in found["dense (SDPA)"]["ms"]])
+        row["slopes"] = {
+            "ms": round(slope(fit, at(mid)), 2),
+            "flops": round(slope(fit, at(row["flops"])), 3),
+            "bytes": round(slope(fit, at(row["bytes"])), 2),
+        }
+        row["crossover"] = crossover(
+            ns, mid, [t[1] for t in found["dense (SDPA)"]["ms"]]
+        )
     return found
 
 
-def public(rounds: int, sizes: list[tuple[int, int]], device: str = "cpu") -> list | str:
+def public(
+    rounds: int, sizes: list[tuple[int, int]], device: str = "cpu"
+) -> list | str:
     """Ratios of the public implementation to ours on the same work: tokens of one bucket, duplicates corrected."""
     try:
         from reformer_pytorch.reformer_pytorch import LSHAttention
     except ImportError:
         return "not run"
     from importlib.metadata import version
+
     found = []
     for n, r in sizes:
         g = torch.Generator(device).manual_seed(n)
         q, v = (torch.randn(HEADS, n, D, generator=g, device=device) for _ in range(2))
-        theirs = LSHAttention(bucket_size=64, n_hashes=r, allow_duplicate_attention=False, attend_across_buckets=False).eval().to(device)
-        ms = alternate({
-            "ours": lambda: lsh_attention(q, v, buckets=factored(n // 64), rounds=r, generator=g, check=False),
-            "ours, one factor": lambda: lsh_attention(q, v, buckets=n // 64, rounds=r, generator=g, check=False),
-            "public": lambda: theirs(q, v),
-        }, rounds, device)
-        found.append({"n": n, "rounds": r, "ms": ms, "ratio": round(ms["public"][1] / ms["ours"][1], 2), "version": version("reformer_pytorch")})
+        theirs = (
+            LSHAttention(
+                bucket_size=64,
+                n_hashes=r,
+                allow_duplicate_attention=False,
+                attend_across_buckets=False,
+            )
+            .eval()
+            .to(device)
+        )
+        ms = alternate(
+            {
+                "ours": lambda: lsh_attention(
+                    q, v, buckets=factored(n // 64), rounds=r, generator=g, check=False
+                ),
+                "ours, one factor": lambda: lsh_attention(
+                    q, v, buckets=n // 64, rounds=r, generator=g, check=False
+                ),
+                "public": lambda: theirs(q, v),
+            },
+            rounds,
+            device,
+        )
+        found.append(
+            {
+                "n": n,
+                "rounds": r,
+                "ms": ms,
+                "ratio": round(ms["public"][1] / ms["ours"][1], 2),
+                "version": version("reformer_pytorch"),
+            }
+        )
     return found
 
 
@@ -198,30 +304,86 @@ def accuracy(texts: int, n: int = 256) -> dict:
     """Median and quartiles over heads of |Y - dense| / |dense|, and FLOPs over those of dense."""
     model = load_tiny_model()
     kept = [text[:n] for text in model.sample if len(text) >= n][:texts]
-    q, k, v = (torch.cat(ts) for ts in zip(*([t.flatten(0, 1).double() for t in attention_heads(model, text)] for text in kept)))
+    q, k, v = (
+        torch.cat(ts)
+        for ts in zip(
+            *(
+                [t.flatten(0, 1).double() for t in attention_heads(model, text)]
+                for text in kept
+            )
+        )
+    )
     d, g = q.shape[-1], torch.Generator().manual_seed(0)
-    dense = {"plain": masked_attention(q, k, v), "causal": masked_attention(q, k, v, torch.ones(n, n, dtype=torch.bool).tril()),
-             "shared": masked_attention(q, F.normalize(q, dim=-1), v, ~torch.eye(n, dtype=torch.bool))}
+    dense = {
+        "plain": masked_attention(q, k, v),
+        "causal": masked_attention(q, k, v, torch.ones(n, n, dtype=torch.bool).tril()),
+        "shared": masked_attention(
+            q, F.normalize(q, dim=-1), v, ~torch.eye(n, dtype=torch.bool)
+        ),
+    }
     found = {}
 
     def note(row: str, y: torch.Tensor, against: str, count: int) -> None:
-        off = ((y - dense[against]).flatten(1).norm(dim=1) / dense[against].flatten(1).norm(dim=1)).tolist()
-        point = [round(count / flops("dense", n, d), 3), *(round(o, 4) for o in statistics.quantiles(off, n=4))]
-        found.setdefault(row, {"against": against, "points": []})["points"].append(point)
+        off = (
+            (y - dense[against]).flatten(1).norm(dim=1)
+            / dense[against].flatten(1).norm(dim=1)
+        ).tolist()
+        point = [
+            round(count / flops("dense", n, d), 3),
+            *(round(o, 4) for o in statistics.quantiles(off, n=4)),
+        ]
+        found.setdefault(row, {"against": against, "points": []})["points"].append(
+            point
+        )
 
     for size in (16, 32, 64, 128):
         random = torch.randn(size, n, generator=g, dtype=q.dtype) / math.sqrt(size)
         mean = torch.eye(size, dtype=q.dtype).repeat_interleave(n // size, 1) * size / n
-        note("Linformer, random", linformer_attention(q, k, v, random, random), "plain", flops("linformer", n, d, k=size))
-        note("Linformer, means", linformer_attention(q, k, v, mean, mean), "plain", flops("linformer", n, d, k=size))
-        note("Nystrom", nystrom_attention(q, k, v, size), "plain", flops("nystrom", n, d, k=size))
-        note("Performer", performer_attention(q, k, v, features=size, generator=g), "plain", flops("performer", n, d, f=size))
+        note(
+            "Linformer, random",
+            linformer_attention(q, k, v, random, random),
+            "plain",
+            flops("linformer", n, d, k=size),
+        )
+        note(
+            "Linformer, means",
+            linformer_attention(q, k, v, mean, mean),
+            "plain",
+            flops("linformer", n, d, k=size),
+        )
+        note(
+            "Nystrom",
+            nystrom_attention(q, k, v, size),
+            "plain",
+            flops("nystrom", n, d, k=size),
+        )
+        note(
+            "Performer",
+            performer_attention(q, k, v, features=size, generator=g),
+            "plain",
+            flops("performer", n, d, f=size),
+        )
     for size in (17, 33, 65, 129):
-        note("window", window_attention(q, k, v, width=size), "plain", flops("window", n, d, w=size))
+        note(
+            "window",
+            window_attention(q, k, v, width=size),
+            "plain",
+            flops("window", n, d, w=size),
+        )
     for l in (16, 32, 64):
-        note("strided", strided_attention(q, k, v, stride=l), "causal", flops("strided", n, d, l=l))
+        note(
+            "strided",
+            strided_attention(q, k, v, stride=l),
+            "causal",
+            flops("strided", n, d, l=l),
+        )
     for l, c in ((16, 1), (16, 4), (32, 8), (64, 16)):
-        note("fixed", fixed_attention(q, k, v, stride=l, summary=c), "causal", flops("fixed", n, d, l=l, c=c))
+        note(
+            "fixed",
+            fixed_attention(q, k, v, stride=l, summary=c),
+            "causal",
+            flops("fixed", n, d, l=l, c=c),
+        )
     for r in (1, 2, 4, 8):
         y = lsh_attention(q, v, buckets=16, rounds=r, chunk=16, generator=g)
         note("LSH", y, "shared", flops("lsh", n, d, r=r, m=16, b=16))
@@ -234,18 +396,47 @@ def on_cuda(quick: bool) -> None:
     if not torch.cuda.is_available():
         raise SystemExit("no CUDA device here: leave out --device cuda")
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
-    began, ns, rounds = time.time(), [256, 512] if quick else [512, 1024, 2048, 4096, 8192], 2 if quick else ROUNDS
+    began, ns, rounds = (
+        time.time(),
+        [256, 512] if quick else [512, 1024, 2048, 4096, 8192],
+        2 if quick else ROUNDS,
+    )
     sizes = [(1024, 1)] if quick else [(1024, 1), (4096, 1), (4096, 4)]
     with torch.no_grad():
-        result = {"n": ns, "rows": table(ns, rounds, "cuda"), "public": public(rounds, sizes, "cuda")}
-    settings = {"batch": 1, "heads": HEADS, "d": D, "rounds": rounds, "dtype": "float32", "clock": "CUDA events", "tf32": False}
+        result = {
+            "n": ns,
+            "rows": table(ns, rounds, "cuda"),
+            "public": public(rounds, sizes, "cuda"),
+        }
+    settings = {
+        "batch": 1,
+        "heads": HEADS,
+        "d": D,
+        "rounds": rounds,
+        "dtype": "float32",
+        "clock": "CUDA events",
+        "tf32": False,
+    }
     where = {"folder": store.ROOT / "_build"} if quick else {}
-    print(store.write("complexity_cuda", result, settings=settings, seconds=time.time() - began, device="cuda", **where))
+    print(
+        store.write(
+            "complexity_cuda",
+            result,
+            settings=settings,
+            seconds=time.time() - began,
+            device="cuda",
+            **where,
+        )
+    )
 
 
 def main(quick: bool) -> None:
     torch.set_num_threads(1)
-    began, ns, rounds = time.time(), [256, 512] if quick else [256, 512, 1024, 2048, 4096], 2 if quick else ROUNDS
+    began, ns, rounds = (
+        time.time(),
+        [256, 512] if quick else [256, 512, 1024, 2048, 4096],
+        2 if quick else ROUNDS,
+    )
     load = round(os.getloadavg()[0], 2)
     with torch.no_grad():
         result = {
@@ -253,13 +444,31 @@ def main(quick: bool) -> None:
             "load before": load,
             "rows": table(ns, rounds),
             "load after": round(os.getloadavg()[0], 2),
-            "public": public(rounds, [(1024, 1)] if quick else [(1024, 1), (1024, 4), (4096, 1), (4096, 4)]),
+            "public": public(
+                rounds,
+                [(1024, 1)] if quick else [(1024, 1), (1024, 4), (4096, 1), (4096, 4)],
+            ),
             "accuracy": accuracy(1 if quick else 4),
             "cuda": "not run",
         }
-    settings = {"batch": 1, "heads": HEADS, "d": D, "rounds": rounds, "dtype": "float32", "clock": "thread time"}
+    settings = {
+        "batch": 1,
+        "heads": HEADS,
+        "d": D,
+        "rounds": rounds,
+        "dtype": "float32",
+        "clock": "thread time",
+    }
     where = {"folder": store.ROOT / "_build"} if quick else {}
-    print(store.write("complexity", result, settings=settings, seconds=time.time() - began, **where))
+    print(
+        store.write(
+            "complexity",
+            result,
+            settings=settings,
+            seconds=time.time() - began,
+            **where,
+        )
+    )
 
 
 if __name__ == "__main__":

@@ -19,7 +19,11 @@ from attnlib.memorize import choose_projection, context_ids, data_scale, smalles
 
 SEEDS = [0, 1, 2]
 BETAS = [0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0]
-DTYPES = {"float64": torch.float64, "float32": torch.float32, "bfloat16": torch.bfloat16}
+DTYPES = {
+    "float64": torch.float64,
+    "float32": torch.float32,
+    "bfloat16": torch.bfloat16,
+}
 ONE = torch.ones(1, dtype=torch.float64)
 
 
@@ -31,7 +35,9 @@ def gaussian(count: int, seed: int, d: int = 16, best_of: int = 200) -> torch.Te
     return z / z.std()
 
 
-def random_sets(count: int, n: int, wanted: int, seed: int, neighbours: bool = False) -> np.ndarray:
+def random_sets(
+    count: int, n: int, wanted: int, seed: int, neighbours: bool = False
+) -> np.ndarray:
     """Different sorted n-sets; with neighbours, every second one differs from the one before in one token."""
     rng, found = np.random.default_rng(seed), {}
     while len(found) < wanted:
@@ -53,21 +59,33 @@ def contexts(z, sets, beta, dtype=torch.float64, normalizer="softmax"):
 def kept(z, sets, beta, dtype=torch.float64, normalizer="softmax", w=None) -> int:
     """Different pairs (token, context id), or different numbers z + w f."""
     ids = contexts(z, sets, beta, dtype, normalizer)
-    return (smallest_gap(ids.context, torch.from_numpy(sets)) if w is None else smallest_gap(ids.token + w * ids.context)).distinct
+    return (
+        smallest_gap(ids.context, torch.from_numpy(sets))
+        if w is None
+        else smallest_gap(ids.token + w * ids.context)
+    ).distinct
 
 
 def certified_gap(z: list, sets: np.ndarray, beta: float) -> float:
     """log10 of a certified lower bound of the smallest gap between ids of one token; z: floats or balls."""
     z = [arb(v) for v in z]
     far = [abs(float(v)) for v in z]
-    ctx.prec = int(300 + 2 * beta * max(far) * (max(far) + far[0] + far[-1]) / math.log(2))
+    ctx.prec = int(
+        300 + 2 * beta * max(far) * (max(far) + far[0] + far[-1]) / math.log(2)
+    )
     least = None
     for c in range(len(z)):
         top = max((arb(beta) * z[c] * v for v in z), key=float)
         e = [(arb(beta) * z[c] * v - top).exp() for v in z]
         ez = [a * b for a, b in zip(e, z)]
         rows = sets[(sets == c).any(1)].tolist()
-        f = sorted((sum((ez[k] for k in r), arb(0)) / sum((e[k] for k in r), arb(0)) for r in rows), key=lambda v: v.mid())
+        f = sorted(
+            (
+                sum((ez[k] for k in r), arb(0)) / sum((e[k] for k in r), arb(0))
+                for r in rows
+            ),
+            key=lambda v: v.mid(),
+        )
         for a, b in zip(f, f[1:]):
             step = (b - a).lower()
             assert step > 0, "more bits are needed"
@@ -77,13 +95,22 @@ def certified_gap(z: list, sets: np.ndarray, beta: float) -> float:
 
 def temperature() -> dict:
     """16,000 pairs (token, set) at each temperature: 32 tokens, 1000 sets of 16, half of them one-token neighbours."""
-    out = {"log10_gap": [], **{name: [] for name in DTYPES}, "sparsemax": [], "hardmax": []}
+    out = {
+        "log10_gap": [],
+        **{name: [] for name in DTYPES},
+        "sparsemax": [],
+        "hardmax": [],
+    }
     for seed in SEEDS:
         z, sets = gaussian(32, seed), random_sets(32, 16, 1000, seed, neighbours=True)
-        out["log10_gap"].append([certified_gap(z.tolist(), sets, beta) for beta in BETAS])
+        out["log10_gap"].append(
+            [certified_gap(z.tolist(), sets, beta) for beta in BETAS]
+        )
         for name, dtype in DTYPES.items():
             out[name].append([kept(z, sets, beta, dtype) for beta in BETAS])
-        out["sparsemax"].append([kept(z, sets, beta, normalizer="sparsemax") for beta in BETAS])
+        out["sparsemax"].append(
+            [kept(z, sets, beta, normalizer="sparsemax") for beta in BETAS]
+        )
         out["hardmax"].append(kept(z, sets, 1.0, normalizer="hardmax"))
         print("temperature", seed, {k: v[-1] for k, v in out.items()}, flush=True)
     return out
@@ -93,16 +120,34 @@ def exhaustive() -> list[dict]:
     """All n-sets of tokens equispaced in [1, 2]: the guaranteed temperature against the one with the largest gap."""
     rows = []
     for count, n in ((4, 3), (6, 3), (8, 4), (16, 8)):
-        z = torch.tensor([1 + k / (count - 1) for k in range(count)], dtype=torch.float64)
+        z = torch.tensor(
+            [1 + k / (count - 1) for k in range(count)], dtype=torch.float64
+        )
         sets = np.array(list(combinations(range(count), n)))
         scale = data_scale(z, n)
         grid = torch.logspace(-3, 0.5, 36, dtype=torch.float64).tolist()
-        best = max(grid, key=lambda b: smallest_gap(contexts(z, sets, b).context, torch.from_numpy(sets)).smallest)
-        rows.append({
-            "count": count, "n": n, "ids": int(sets.size), "beta": scale.beta, "log10_bound": scale.log10_gap,
-            "log10_gap": certified_gap(z.tolist(), sets, scale.beta), "float64": kept(z, sets, scale.beta),
-            "best_beta": best, "best_log10_gap": certified_gap(z.tolist(), sets, best), "best_float32": kept(z, sets, best, torch.float32),
-        })
+        best = max(
+            grid,
+            key=lambda b: (
+                smallest_gap(
+                    contexts(z, sets, b).context, torch.from_numpy(sets)
+                ).smallest
+            ),
+        )
+        rows.append(
+            {
+                "count": count,
+                "n": n,
+                "ids": int(sets.size),
+                "beta": scale.beta,
+                "log10_bound": scale.log10_gap,
+                "log10_gap": certified_gap(z.tolist(), sets, scale.beta),
+                "float64": kept(z, sets, scale.beta),
+                "best_beta": best,
+                "best_log10_gap": certified_gap(z.tolist(), sets, best),
+                "best_float32": kept(z, sets, best, torch.float32),
+            }
+        )
         print(rows[-1], flush=True)
     return rows
 
@@ -111,17 +156,54 @@ def lost() -> list[dict]:
     """Ids lost of 16 N: 64 tokens, Gaussian along a verified direction or equispaced; pairs, and single numbers z + f."""
     rows = []
     for seed in SEEDS:
-        for kind, z in (("gauss", gaussian(64, seed)), ("grid", torch.linspace(-1.7, 1.7, 64, dtype=torch.float64))):
+        for kind, z in (
+            ("gauss", gaussian(64, seed)),
+            ("grid", torch.linspace(-1.7, 1.7, 64, dtype=torch.float64)),
+        ):
             for count in (1000, 10_000, 100_000):
                 sets = random_sets(64, 16, count, seed)
-                sums = np.unique(np.stack([sets, np.broadcast_to(sets.sum(1, keepdims=True), sets.shape)], -1).reshape(-1, 2) @ [100_000, 1])
-                for beta in (0.0, 0.3, 3.0, 10.0) if count < 100_000 else (0.0, 0.3, 10.0):
+                sums = np.unique(
+                    np.stack(
+                        [sets, np.broadcast_to(sets.sum(1, keepdims=True), sets.shape)],
+                        -1,
+                    ).reshape(-1, 2)
+                    @ [100_000, 1]
+                )
+                for beta in (
+                    (0.0, 0.3, 3.0, 10.0) if count < 100_000 else (0.0, 0.3, 10.0)
+                ):
                     for name, dtype in DTYPES.items():
                         pairs = sets.size - kept(z, sets, beta, dtype)
-                        single = sets.size - kept(z, sets, beta, dtype, w=1.0) if name == "float64" else None
-                        rows.append({"seed": seed, "kind": kind, "N": count, "beta": beta, "dtype": name, "lost": pairs, "lost_single": single})
-                if kind == "grid":  # mean pooling without rounding: tokens are numbers, means are sums of them
-                    rows.append({"seed": seed, "kind": kind, "N": count, "beta": 0.0, "dtype": "exact", "lost": sets.size - len(sums), "lost_single": None})
+                        single = (
+                            sets.size - kept(z, sets, beta, dtype, w=1.0)
+                            if name == "float64"
+                            else None
+                        )
+                        rows.append(
+                            {
+                                "seed": seed,
+                                "kind": kind,
+                                "N": count,
+                                "beta": beta,
+                                "dtype": name,
+                                "lost": pairs,
+                                "lost_single": single,
+                            }
+                        )
+                if (
+                    kind == "grid"
+                ):  # mean pooling without rounding: tokens are numbers, means are sums of them
+                    rows.append(
+                        {
+                            "seed": seed,
+                            "kind": kind,
+                            "N": count,
+                            "beta": 0.0,
+                            "dtype": "exact",
+                            "lost": sets.size - len(sums),
+                            "lost_single": None,
+                        }
+                    )
                 print(rows[-1], flush=True)
     return rows
 
@@ -137,9 +219,16 @@ def smallest_distance(points: torch.Tensor) -> float:
     return least
 
 
-def readings(tokens, sets, how: str, g: torch.Generator, beta: float = 0.3) -> torch.Tensor:
+def readings(
+    tokens, sets, how: str, g: torch.Generator, beta: float = 0.3
+) -> torch.Tensor:
     """What one token reads of its sequence, a column a number, in units of its standard deviation."""
-    directions = iter(lambda: (lambda v: v / v.norm())(torch.randn(tokens.shape[1], dtype=torch.float64, generator=g)), None)
+    directions = iter(
+        lambda: (lambda v: v / v.norm())(
+            torch.randn(tokens.shape[1], dtype=torch.float64, generator=g)
+        ),
+        None,
+    )
     x = tokens[torch.from_numpy(sets)]
 
     def head(x):
@@ -184,8 +273,15 @@ def main() -> None:
     for part in (exhaustive, temperature, several, lost):
         result[part.__name__] = part()
         print(part.__name__, round(time.process_time() - began), flush=True)
-    settings = {"seeds": SEEDS, "temperature": "32 tokens, 1000 sets of 16", "lost": "64 tokens, sets of 16", "several": "64 tokens, sets of 16, beta 0.3, 9 draws"}
-    store.write("context_ids", result, settings=settings, seconds=time.process_time() - began)
+    settings = {
+        "seeds": SEEDS,
+        "temperature": "32 tokens, 1000 sets of 16",
+        "lost": "64 tokens, sets of 16",
+        "several": "64 tokens, sets of 16, beta 0.3, 9 draws",
+    }
+    store.write(
+        "context_ids", result, settings=settings, seconds=time.process_time() - began
+    )
 
 
 if __name__ == "__main__":

@@ -57,7 +57,15 @@ import torch
 import store
 from attnlib import copying, patterns
 from attnlib.copying.families import causal_pattern
-from attnlib.copying.networks import Attend, Convolve, Network, Project, last_field, plan, reads
+from attnlib.copying.networks import (
+    Attend,
+    Convolve,
+    Network,
+    Project,
+    last_field,
+    plan,
+    reads,
+)
 from attnlib.copying.training import IGNORED, copy_targets, evaluate, fingerprint, train
 from attnlib.data import load_result
 from attnlib.patterns import Pattern
@@ -79,13 +87,20 @@ MODULES = (
 
 def pattern(name: str, n: int, w: int, seed: int) -> Pattern:
     """A causal pattern of a size w; random sets are drawn anew for each seed."""
-    return causal_pattern(name, n, w, generator=torch.Generator().manual_seed(1000 + seed))
+    return causal_pattern(
+        name, n, w, generator=torch.Generator().manual_seed(1000 + seed)
+    )
 
 
 def sparsity(mixings: list, one_sided: bool = True) -> float:
     """The share of the pairs (k, j), j <= k if one_sided, that are not read: a mean over heads and layers."""
     n = reads(mixings[0]).shape[-1]
-    read = sum(float(reads(mixing).float().mean()) for mixing in mixings) / len(mixings) * n * n
+    read = (
+        sum(float(reads(mixing).float().mean()) for mixing in mixings)
+        / len(mixings)
+        * n
+        * n
+    )
     return 1 - read / (n * (n + 1) / 2 if one_sided else n * n)
 
 
@@ -94,12 +109,29 @@ def run(network: Network, draw, test, steps: int, progress: bool = False) -> dic
     began = time.process_time()
     curve = train(network, draw, steps=steps, rate=RATE, progress=progress)
     accuracy, loss = evaluate(network, *test)
-    return {"accuracy": accuracy, "loss": round(loss, 5), "curve": curve, "weights": fingerprint(network),
-            "cpu_seconds": round(time.process_time() - began, 1)}
+    return {
+        "accuracy": accuracy,
+        "loss": round(loss, 5),
+        "curve": curve,
+        "weights": fingerprint(network),
+        "cpu_seconds": round(time.process_time() - began, 1),
+    }
 
 
-def copy_run(mixings: list, seed: int, *, m: int = M, symbols: int = SYMBOLS, steps: int = STEPS, samples: int = SAMPLES,
-             batch: int = BATCH, width: int = WIDTH, device: str = "cpu", progress: bool = False, **network) -> dict:
+def copy_run(
+    mixings: list,
+    seed: int,
+    *,
+    m: int = M,
+    symbols: int = SYMBOLS,
+    steps: int = STEPS,
+    samples: int = SAMPLES,
+    batch: int = BATCH,
+    width: int = WIDTH,
+    device: str = "cpu",
+    progress: bool = False,
+    **network,
+) -> dict:
     """A run of the copying task, with what its receptive fields allow."""
     g = torch.Generator(device=device).manual_seed(seed)
     hit = copying.reached(last_field(mixings))
@@ -108,21 +140,40 @@ def copy_run(mixings: list, seed: int, *, m: int = M, symbols: int = SYMBOLS, st
         x = copying.sequences(m, symbols, size, generator=g)
         return x, copy_targets(x)
 
-    network = Network(symbols + 1, mixings, width=width, seed=seed, **network).to(device)
-    test = copying.sequences(m, symbols, samples, generator=torch.Generator(device=device).manual_seed(10**6 + seed))
+    network = Network(symbols + 1, mixings, width=width, seed=seed, **network).to(
+        device
+    )
+    test = copying.sequences(
+        m,
+        symbols,
+        samples,
+        generator=torch.Generator(device=device).manual_seed(10**6 + seed),
+    )
     done = run(network, draw, (test, copy_targets(test)), steps, progress)
-    return {"seed": seed, "reached": int(hit.sum()), "bound": float(copying.bound(hit, symbols)),
-            "ceiling": copying.ceiling(hit, symbols, samples=samples, failure=FAILURE), **done}
+    return {
+        "seed": seed,
+        "reached": int(hit.sum()),
+        "bound": float(copying.bound(hit, symbols)),
+        "ceiling": copying.ceiling(hit, symbols, samples=samples, failure=FAILURE),
+        **done,
+    }
 
 
 COPYING = [  # pattern, w, layers, scheme
     ("dense", 0, 1, "union"),
-    *(("strided", w, 2, "union") for w in (2, 4, 8)), *(("strided", 4, 2, s) for s in ("multihead", "sequential")),
-    *(("strided", 4, 1, s) for s in ("union", "multihead", "sequential")), ("half strided", 4, 2, "union"),
-    *(("fixed", w, 2, "union") for w in (2, 4, 8)), *(("fixed", 4, 2, s) for s in ("multihead", "sequential")),
+    *(("strided", w, 2, "union") for w in (2, 4, 8)),
+    *(("strided", 4, 2, s) for s in ("multihead", "sequential")),
+    *(("strided", 4, 1, s) for s in ("union", "multihead", "sequential")),
+    ("half strided", 4, 2, "union"),
+    *(("fixed", w, 2, "union") for w in (2, 4, 8)),
+    *(("fixed", 4, 2, s) for s in ("multihead", "sequential")),
     *(("fixed", 4, 1, s) for s in ("union", "multihead", "sequential")),
-    *(("star", 0, L, "union") for L in (2, 4)), ("window", 4, 2, "union"), ("window", 8, 2, "union"), ("window", 8, 3, "union"),
-    *(("random", w, 2, "union") for w in (2, 4, 6, 10)), ("random", 6, 1, "union"),
+    *(("star", 0, L, "union") for L in (2, 4)),
+    ("window", 4, 2, "union"),
+    ("window", 8, 2, "union"),
+    ("window", 8, 3, "union"),
+    *(("random", w, 2, "union") for w in (2, 4, 6, 10)),
+    ("random", 6, 1, "union"),
 ]
 
 
@@ -134,8 +185,15 @@ def copying_part() -> list[dict]:
         for seed in SEEDS:
             mixings = plan(pattern(name, 2 * (M + 1), w, seed), L, HEADS, scheme)
             steps = RANDOM_STEPS if name == "random" else STEPS
-            runs.append({"sparsity": round(sparsity(mixings), 4), **copy_run(mixings, seed, steps=steps)})
-        found.append({"pattern": name, "w": w, "layers": L, "scheme": scheme, "runs": runs})
+            runs.append(
+                {
+                    "sparsity": round(sparsity(mixings), 4),
+                    **copy_run(mixings, seed, steps=steps),
+                }
+            )
+        found.append(
+            {"pattern": name, "w": w, "layers": L, "scheme": scheme, "runs": runs}
+        )
         say(name, w, L, scheme, runs)
     return found
 
@@ -147,15 +205,35 @@ def longer() -> list[dict]:
     """After the first part: the variant that fell furthest below its bound, once with twice the width, once with more steps."""
     found = []
     for changed in LONGER:
-        runs = [copy_run(plan(pattern("fixed", 2 * (M + 1), 8, seed), 2, HEADS, "union"), seed, **changed) for seed in SEEDS]
-        found.append({"pattern": "fixed", "w": 8, "layers": 2, "scheme": "union", **changed, "runs": runs})
+        runs = [
+            copy_run(
+                plan(pattern("fixed", 2 * (M + 1), 8, seed), 2, HEADS, "union"),
+                seed,
+                **changed,
+            )
+            for seed in SEEDS
+        ]
+        found.append(
+            {
+                "pattern": "fixed",
+                "w": 8,
+                "layers": 2,
+                "scheme": "union",
+                **changed,
+                "runs": runs,
+            }
+        )
         say("longer", changed, runs)
     return found
 
 
 def mixings_of(letters: str, n: int) -> list:
     """A: dense causal attention, B: bilinear projection, C: separable convolution of width 5; one letter a layer."""
-    made = {"A": Attend(causal_pattern("dense", n), (0,) * HEADS), "B": Project(n), "C": Convolve(n, 5)}
+    made = {
+        "A": Attend(causal_pattern("dense", n), (0,) * HEADS),
+        "B": Project(n),
+        "C": Convolve(n, 5),
+    }
     return [made[letter] for letter in letters]
 
 
@@ -166,7 +244,10 @@ def mixers() -> list[dict]:
     """Attention replaced in all or some layers, on the copying task."""
     found = []
     for letters in MIXERS:
-        runs = [copy_run(mixings_of(letters, 2 * (M + 1)), seed, steps=MIXER_STEPS) for seed in SEEDS]
+        runs = [
+            copy_run(mixings_of(letters, 2 * (M + 1)), seed, steps=MIXER_STEPS)
+            for seed in SEEDS
+        ]
         found.append({"layers": letters, "runs": runs})
         say("copying", letters, runs)
     return found
@@ -187,11 +268,20 @@ def text() -> str:
     """Docstrings of modules that every Python carries: lower case, a full stop for all but letters and spaces."""
     folder, found = Path(sysconfig.get_paths()["stdlib"]), []
     for name in MODULES:
-        path = next((p for p in (folder / f"{name}.py", folder / name / "__init__.py") if p.exists()), None)
+        path = next(
+            (
+                p
+                for p in (folder / f"{name}.py", folder / name / "__init__.py")
+                if p.exists()
+            ),
+            None,
+        )
         if path is None:
             continue
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and (words := ast.get_docstring(node)):
+            if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and (
+                words := ast.get_docstring(node)
+            ):
                 found.append(" ".join(inspect.cleandoc(words).lower().split()))
     whole = "".join(c if c in CHARACTERS else "." for c in " ".join(found))
     while ".." in whole:
@@ -207,7 +297,9 @@ def ids() -> tuple[torch.Tensor, torch.Tensor]:
     return numbers[:cut], numbers[cut:]
 
 
-def passages(source: torch.Tensor, size: int, masked: bool, g: torch.Generator) -> tuple[torch.Tensor, torch.Tensor]:
+def passages(
+    source: torch.Tensor, size: int, masked: bool, g: torch.Generator
+) -> tuple[torch.Tensor, torch.Tensor]:
     """Passages and targets: the next character, or the hidden ones (one in seven on average, shown as a sign of their own)."""
     starts = torch.randint(len(source) - TEXT_N - 1, (size, 1), generator=g)
     x = source[starts + torch.arange(TEXT_N + 1)]
@@ -233,8 +325,22 @@ def single_guess() -> float:
     return round(float(hidden.bincount().max()) / len(hidden), 5)
 
 
-LANGUAGE = [("dense", 0), ("strided", 8), ("fixed", 8), ("star", 0), ("random", 4), ("random", 8)]
-ENCODER = [("dense", 0), ("strided", 8), ("fixed", 8), ("star", 0), ("random", 4), ("random", 8)]
+LANGUAGE = [
+    ("dense", 0),
+    ("strided", 8),
+    ("fixed", 8),
+    ("star", 0),
+    ("random", 4),
+    ("random", 8),
+]
+ENCODER = [
+    ("dense", 0),
+    ("strided", 8),
+    ("fixed", 8),
+    ("star", 0),
+    ("random", 4),
+    ("random", 8),
+]
 
 
 def by_pattern(cases: list, masked: bool) -> list[dict]:
@@ -243,9 +349,18 @@ def by_pattern(cases: list, masked: bool) -> list[dict]:
     for name, w in cases:
         runs = []
         for seed in SEEDS:
-            made = encoder_pattern(name, w, seed) if masked else pattern(name, TEXT_N, w, seed)
+            made = (
+                encoder_pattern(name, w, seed)
+                if masked
+                else pattern(name, TEXT_N, w, seed)
+            )
             mixings = plan(made, 2, HEADS, "union")
-            runs.append({"sparsity": round(sparsity(mixings, not masked), 4), **text_run(mixings, seed, masked)})
+            runs.append(
+                {
+                    "sparsity": round(sparsity(mixings, not masked), 4),
+                    **text_run(mixings, seed, masked),
+                }
+            )
         found.append({"pattern": name, "w": w, "layers": 2, "runs": runs})
         say("masked" if masked else "language", name, w, runs)
     return found
@@ -255,37 +370,73 @@ def encoder_pattern(name: str, w: int, seed: int) -> Pattern:
     """The same patterns with both sides, for the encoder."""
     return {
         "dense": lambda: patterns.dense(TEXT_N),
-        "strided": lambda: patterns.strided(TEXT_N, w, reach=w - 1), "fixed": lambda: patterns.fixed(TEXT_N, w),
+        "strided": lambda: patterns.strided(TEXT_N, w, reach=w - 1),
+        "fixed": lambda: patterns.fixed(TEXT_N, w),
         "star": lambda: patterns.star(TEXT_N),
-        "random": lambda: patterns.random(TEXT_N, w, generator=torch.Generator().manual_seed(1000 + seed)),
+        "random": lambda: patterns.random(
+            TEXT_N, w, generator=torch.Generator().manual_seed(1000 + seed)
+        ),
     }[name]()
 
 
-FULL = {"m": 127, "symbols": 127, "steps": 320, "samples": 2048, "batch": 16, "width": 64, "positions": "sinusoidal",
-        "tied": True}
+FULL = {
+    "m": 127,
+    "symbols": 127,
+    "steps": 320,
+    "samples": 2048,
+    "batch": 16,
+    "width": 64,
+    "positions": "sinusoidal",
+    "tied": True,
+}
 FULL_CASES = [  # pattern, w, layers, scheme; the order in which they run
-    ("strided", 16, 2, "union"), ("fixed", 16, 1, "union"), ("fixed", 16, 2, "union"), ("strided", 16, 2, "sequential"),
-    ("strided", 16, 2, "multihead"), ("random", 26, 2, "union"), ("star", 0, 4, "union"), ("half strided", 16, 2, "union"),
-    ("random", 13, 2, "union"), ("fixed", 16, 2, "sequential"), ("fixed", 16, 2, "multihead"),
+    ("strided", 16, 2, "union"),
+    ("fixed", 16, 1, "union"),
+    ("fixed", 16, 2, "union"),
+    ("strided", 16, 2, "sequential"),
+    ("strided", 16, 2, "multihead"),
+    ("random", 26, 2, "union"),
+    ("star", 0, 4, "union"),
+    ("half strided", 16, 2, "union"),
+    ("random", 13, 2, "union"),
+    ("fixed", 16, 2, "sequential"),
+    ("fixed", 16, 2, "multihead"),
 ]
 
 
-def full_case(name: str, w: int, L: int, scheme: str, *, seeds: tuple = SEEDS, sizes: dict = FULL) -> dict:
+def full_case(
+    name: str, w: int, L: int, scheme: str, *, seeds: tuple = SEEDS, sizes: dict = FULL
+) -> dict:
     """256 tokens: all seeds of one case."""
     device, runs = "cuda" if torch.cuda.is_available() else "cpu", []
     for seed in seeds:
-        mixings = plan(pattern(name, 2 * (sizes["m"] + 1), w, seed), L, HEADS, scheme, sparse=name != "random")
+        mixings = plan(
+            pattern(name, 2 * (sizes["m"] + 1), w, seed),
+            L,
+            HEADS,
+            scheme,
+            sparse=name != "random",
+        )
         one = copy_run(mixings, seed, **sizes, device=device, progress=True)
         runs.append({"sparsity": round(sparsity(mixings), 4), **one})
     say(name, w, L, scheme, runs)
-    return {"pattern": name, "w": w, "layers": L, "scheme": scheme, "device": device, "runs": runs}
+    return {
+        "pattern": name,
+        "w": w,
+        "layers": L,
+        "scheme": scheme,
+        "device": device,
+        "runs": runs,
+    }
 
 
 def full(commit: str) -> None:
     """Every case of FULL_CASES that is not stored under the settings of this script; each is stored when it is done."""
     kept = stored()
     own = kept["about"]["settings"].get("records", {}).get("full", {"settings": None})
-    part = kept["result"].get("full", []) if own["settings"] == settings_of("full") else []
+    part = (
+        kept["result"].get("full", []) if own["settings"] == settings_of("full") else []
+    )
     spent = own["seconds"] if part else 0
     done = {(v["pattern"], v["w"], v["layers"], v["scheme"]) for v in part}
     for case in FULL_CASES:
@@ -299,15 +450,32 @@ def full(commit: str) -> None:
 
 def say(*words) -> None:
     *labels, runs = words
-    print(*labels, *(f"{r['accuracy']:.4f}" for r in runs), *(f"{r[k]:.4f}" for k in ("bound", "bits") if k in runs[0] for r in runs[:1]),
-          f"{sum(r['cpu_seconds'] for r in runs):.0f} s", flush=True)
+    print(
+        *labels,
+        *(f"{r['accuracy']:.4f}" for r in runs),
+        *(f"{r[k]:.4f}" for k in ("bound", "bits") if k in runs[0] for r in runs[:1]),
+        f"{sum(r['cpu_seconds'] for r in runs):.0f} s",
+        flush=True,
+    )
 
 
-PARTS = {"copying": copying_part, "longer": longer, "mixers": mixers, "masked": lambda: by_pattern(ENCODER, True),
-         "language": lambda: by_pattern(LANGUAGE, False), "mixers_on_text": mixers_on_text}
+PARTS = {
+    "copying": copying_part,
+    "longer": longer,
+    "mixers": mixers,
+    "masked": lambda: by_pattern(ENCODER, True),
+    "language": lambda: by_pattern(LANGUAGE, False),
+    "mixers_on_text": mixers_on_text,
+}
 
 
-COMMON = {"heads": HEADS, "width": WIDTH, "batch": BATCH, "rate": RATE, "seeds": list(SEEDS)}
+COMMON = {
+    "heads": HEADS,
+    "width": WIDTH,
+    "batch": BATCH,
+    "rate": RATE,
+    "seeds": list(SEEDS),
+}
 TASK = {"m": M, "symbols": SYMBOLS, "test sequences": SAMPLES, "failure": FAILURE}
 
 
@@ -315,22 +483,38 @@ def settings_of(name: str) -> dict:
     """The settings that a part uses."""
     if name in ("masked", "language", "mixers_on_text"):
         hidden = {"hidden": MASKED} if name == "masked" else {}
-        return {**COMMON, "batch": TEXT_BATCH, "tokens": TEXT_N, "steps": TEXT_STEPS, **hidden}
+        return {
+            **COMMON,
+            "batch": TEXT_BATCH,
+            "tokens": TEXT_N,
+            "steps": TEXT_STEPS,
+            **hidden,
+        }
     if name == "full":
         return {**COMMON, "failure": FAILURE, **FULL}
-    own = {"copying": {"steps": STEPS, "random steps": RANDOM_STEPS}, "longer": {"steps and width": list(LONGER)},
-           "mixers": {"steps": MIXER_STEPS}}[name]
+    own = {
+        "copying": {"steps": STEPS, "random steps": RANDOM_STEPS},
+        "longer": {"steps and width": list(LONGER)},
+        "mixers": {"steps": MIXER_STEPS},
+    }[name]
     return {**COMMON, **TASK, **own}
 
 
 def record(name: str, part: list[dict], commit: str, seconds: float) -> dict:
     """Where a part comes from: it stays with the part when others are run again."""
-    return {"command": " ".join(["python", Path(sys.argv[0]).name, *sys.argv[1:]]), "commit": commit,
-            "seconds": round(seconds, 1), "cpu_seconds": cpu(part), "settings": settings_of(name)}
+    return {
+        "command": " ".join(["python", Path(sys.argv[0]).name, *sys.argv[1:]]),
+        "commit": commit,
+        "seconds": round(seconds, 1),
+        "cpu_seconds": cpu(part),
+        "settings": settings_of(name),
+    }
 
 
 def cpu(part: list[dict]) -> float:
-    return round(sum(run["cpu_seconds"] for variant in part for run in variant["runs"]), 1)
+    return round(
+        sum(run["cpu_seconds"] for variant in part for run in variant["runs"]), 1
+    )
 
 
 def stored() -> dict:
@@ -341,19 +525,38 @@ def stored() -> dict:
         return {"about": {"seconds": 0, "settings": {}}, "result": {}}
 
 
-def keep(name: str, part: list[dict], commit: str, seconds: float, spent: float) -> None:
+def keep(
+    name: str, part: list[dict], commit: str, seconds: float, spent: float
+) -> None:
     """Stores a part beside the others; seconds: since the last time that something was stored, spent: on the part."""
     kept = stored()
-    records = {**kept["about"]["settings"].get("records", {}), name: record(name, part, commit, spent)}
-    whole = {"sha256": hashlib.sha256(text().encode()).hexdigest(), "characters": len(text()), "single guess": single_guess()}
+    records = {
+        **kept["about"]["settings"].get("records", {}),
+        name: record(name, part, commit, spent),
+    }
+    whole = {
+        "sha256": hashlib.sha256(text().encode()).hexdigest(),
+        "characters": len(text()),
+        "single guess": single_guess(),
+    }
     settings = {**COMMON, **TASK, "text": whole, "records": records}
     seconds += kept["about"]["seconds"]
-    print(store.write("copying", {**kept["result"], name: part}, settings=settings, seconds=seconds), flush=True)
+    print(
+        store.write(
+            "copying",
+            {**kept["result"], name: part},
+            settings=settings,
+            seconds=seconds,
+        ),
+        flush=True,
+    )
 
 
 def main() -> None:
     torch.set_num_threads(1)
-    commit = store.commit()  # of the code that was loaded, before a part has changed the stored file
+    commit = (
+        store.commit()
+    )  # of the code that was loaded, before a part has changed the stored file
     for name in sys.argv[1:] or PARTS:
         if name == "full":
             full(commit)

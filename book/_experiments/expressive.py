@@ -26,7 +26,10 @@ T = -math.log(EPS1)
 
 def pattern(n: int, k: int, generator: torch.Generator) -> torch.Tensor:
     """k entries in each row and column: distinct shifts of a relabelled cycle."""
-    rows, names = torch.randperm(n, generator=generator), torch.randperm(n, generator=generator)
+    rows, names = (
+        torch.randperm(n, generator=generator),
+        torch.randperm(n, generator=generator),
+    )
     shifts = torch.randperm(n, generator=generator)[:k]
     return names[(rows[:, None] + shifts) % n]
 
@@ -37,11 +40,26 @@ def interpolated(g: torch.Generator) -> list[dict]:
     for k, level in ((1, 2), (1, 4), (2, 4), (4, 4)):
         sizes = [2**i for i in range(6, 13)]
         measured = [
-            smallest_dimension(pattern(n, k, g), eps1=EPS1, eps2=EPS2, s=level * T, generator=g, restarts=4)
+            smallest_dimension(
+                pattern(n, k, g),
+                eps1=EPS1,
+                eps2=EPS2,
+                s=level * T,
+                generator=g,
+                restarts=4,
+            )
             for n in sizes
         ]
         predicted = [predicted_dimension(n, k, eps1=EPS1, s=level * T) for n in sizes]
-        found.append({"k": k, "level": level, "n": sizes, "measured": measured, "predicted": predicted})
+        found.append(
+            {
+                "k": k,
+                "level": level,
+                "n": sizes,
+                "measured": measured,
+                "predicted": predicted,
+            }
+        )
         print(found[-1], flush=True)
     return found
 
@@ -54,10 +72,20 @@ def plain(g: torch.Generator) -> list[dict]:
         for n in sizes:
             w = torch.rand(n, k, generator=g) * math.log(GAMMA)
             asked = plain_dimension(n, k, gamma=GAMMA, eps1=EPS1, eps2=EPS2)
-            measured.append(smallest_dimension(
-                pattern(n, k, g), w, eps1=EPS1, eps2=EPS2, method="plain", keys="signs", generator=g,
-                restarts=4 if n < 1024 else 2, most=asked, precision=0.03,
-            ))
+            measured.append(
+                smallest_dimension(
+                    pattern(n, k, g),
+                    w,
+                    eps1=EPS1,
+                    eps2=EPS2,
+                    method="plain",
+                    keys="signs",
+                    generator=g,
+                    restarts=4 if n < 1024 else 2,
+                    most=asked,
+                    precision=0.03,
+                )
+            )
         found.append({"k": k, "n": sizes, "measured": measured})
         print(found[-1], flush=True)
     return found
@@ -70,25 +98,47 @@ def large(g: torch.Generator) -> dict:
     predicted = predicted_dimension(n, 1, eps1=EPS1, s=2 * T)
     for d in (predicted - 12, predicted - 6, predicted, predicted + 6):
         try:
-            fit(columns, d=d, eps1=EPS1, eps2=EPS2, s=2 * T, generator=g, restarts=2, progress=False)
+            fit(
+                columns,
+                d=d,
+                eps1=EPS1,
+                eps2=EPS2,
+                s=2 * T,
+                generator=g,
+                restarts=2,
+                progress=False,
+            )
             tried[str(d)] = True
         except Exhausted:
             tried[str(d)] = False
         print(d, tried[str(d)], flush=True)
     began = time.process_time()
-    code = fit(columns, eps1=EPS1, eps2=EPS2, method="integer", generator=g, progress=False)
+    code = fit(
+        columns, eps1=EPS1, eps2=EPS2, method="integer", generator=g, progress=False
+    )
     report = verify(code, columns, progress=False)
     spent = time.process_time() - began
-    return {"n": n, "predicted": predicted, "passed": tried, "integer": {
-        "d": code.q.shape[1], "margin": report.margin, "cpu_seconds": round(spent, 1), "passed": report.passed,
-        "share_of_n2_floats": report.peak_bytes / (4 * n * n)}}
+    return {
+        "n": n,
+        "predicted": predicted,
+        "passed": tried,
+        "integer": {
+            "d": code.q.shape[1],
+            "margin": report.margin,
+            "cpu_seconds": round(spent, 1),
+            "passed": report.passed,
+            "share_of_n2_floats": report.peak_bytes / (4 * n * n),
+        },
+    }
 
 
 def ratios(g: torch.Generator, rounds: int = 5) -> dict:
     """CPU time of verify over the bare matrix product in tiles, n = 32768, d = 128, k = 4; in turn."""
     n, d, k = 2**15, 128, 4
     columns = pattern(n, k, g)
-    real = Code(torch.randn(n, d, generator=g) / 16, torch.randn(n, d, generator=g), EPS1, EPS2)
+    real = Code(
+        torch.randn(n, d, generator=g) / 16, torch.randn(n, d, generator=g), EPS1, EPS2
+    )
     signs = torch.randint(0, 2, (n, d), generator=g, dtype=torch.int8) * 2 - 1
     whole = Code(sum(signs[c] for c in columns.T), signs, EPS1, EPS2, 0.1)
     buffer = torch.empty(256, 2048)
@@ -102,16 +152,30 @@ def ratios(g: torch.Generator, rounds: int = 5) -> dict:
         for i in range(0, n, 256):
             torch.logsumexp(real.q[i : i + 256] @ real.k.T, 1)
 
-    runs = {"gemm": gemm, "float": lambda: verify(real, columns, progress=False), "rows": by_rows,
-            "integer": lambda: verify(whole, columns, progress=False)}
+    runs = {
+        "gemm": gemm,
+        "float": lambda: verify(real, columns, progress=False),
+        "rows": by_rows,
+        "integer": lambda: verify(whole, columns, progress=False),
+    }
     taken: dict[str, list[float]] = {name: [] for name in runs}
     for _ in range(rounds):
         for name, run in runs.items():
             began = time.process_time()
             run()
             taken[name].append(time.process_time() - began)
-    over = {name: statistics.median(a / b for a, b in zip(taken[name], taken["gemm"])) for name in runs if name != "gemm"}
-    return {"n": n, "d": d, "k": k, "over_gemm": over, "share_of_n2_floats": runs["float"]().peak_bytes / (4 * n * n)}
+    over = {
+        name: statistics.median(a / b for a, b in zip(taken[name], taken["gemm"]))
+        for name in runs
+        if name != "gemm"
+    }
+    return {
+        "n": n,
+        "d": d,
+        "k": k,
+        "over_gemm": over,
+        "share_of_n2_floats": runs["float"]().peak_bytes / (4 * n * n),
+    }
 
 
 PARTS = {"ratios": ratios, "large": large, "interpolated": interpolated, "plain": plain}
@@ -120,12 +184,23 @@ PARTS = {"ratios": ratios, "large": large, "interpolated": interpolated, "plain"
 def main() -> None:
     torch.set_num_threads(1)
     began, named = time.perf_counter(), sys.argv[1:] or list(PARTS)
-    kept = load_result("expressive") if len(named) < len(PARTS) else {"about": {"seconds": 0}, "result": {}}
+    kept = (
+        load_result("expressive")
+        if len(named) < len(PARTS)
+        else {"about": {"seconds": 0}, "result": {}}
+    )
     result = kept["result"]
     for name in named:
-        result[name] = PARTS[name](torch.Generator().manual_seed(list(PARTS).index(name)))
+        result[name] = PARTS[name](
+            torch.Generator().manual_seed(list(PARTS).index(name))
+        )
         print(name, result[name], flush=True)
-    settings = {"eps1": EPS1, "eps2": EPS2, "gamma of plain": GAMMA, "seed": "the number of the part, from 0"}
+    settings = {
+        "eps1": EPS1,
+        "eps2": EPS2,
+        "gamma of plain": GAMMA,
+        "seed": "the number of the part, from 0",
+    }
     seconds = time.perf_counter() - began + kept["about"]["seconds"]
     print(store.write("expressive", result, settings=settings, seconds=seconds))
 

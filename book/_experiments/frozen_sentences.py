@@ -18,10 +18,26 @@ def main(quick: bool) -> None:
     torch.set_num_threads(1)
     steps, seeds = 20 if quick else STEPS, SEEDS[:1] if quick else SEEDS
     result = {"frozen, rank 1": [entities(seed, "frozen", 1, steps) for seed in seeds]}
-    settings = {"d": D, "width": WIDTH, "steps": steps, "rate": RATE, "seeds": list(seeds), "sentences": 200,
-                "optimizer": "Adam, one cycle, full batch", "dtype": "float32"}
+    settings = {
+        "d": D,
+        "width": WIDTH,
+        "steps": steps,
+        "rate": RATE,
+        "seeds": list(seeds),
+        "sentences": 200,
+        "optimizer": "Adam, one cycle, full batch",
+        "dtype": "float32",
+    }
     where = {"folder": store.ROOT / "_build"} if quick else {}
-    print(store.write("frozen_sentences", result, settings=settings, seconds=time.process_time(), **where))
+    print(
+        store.write(
+            "frozen_sentences",
+            result,
+            settings=settings,
+            seconds=time.process_time(),
+            **where,
+        )
+    )
 
 
 if __name__ == "__main__":

@@ -19,7 +19,16 @@ from attnlib.data.conll import encode, generate_entities
 from attnlib.memorize import choose_projection
 from attnlib.memorize._training import Block, train
 
-TOKENS, D, N_TOKENS, SETS, LABELS, WIDTH, STEPS, RATE = 32, 16, 8, 100, 5, 256, 1500, 3e-3
+TOKENS, D, N_TOKENS, SETS, LABELS, WIDTH, STEPS, RATE = (
+    32,
+    16,
+    8,
+    100,
+    5,
+    256,
+    1500,
+    3e-3,
+)
 SEEDS = (0, 1, 2)
 MODELS = {
     "no attention": {"kind": "none"},
@@ -39,52 +48,134 @@ def task(seed: int, sets: int = SETS, tokens: int = TOKENS):
     vocabulary = torch.randn(tokens, D, generator=g, dtype=torch.float64) / 2
     chosen = {}
     while len(chosen) < sets:
-        chosen[tuple(sorted(torch.randperm(tokens, generator=g)[:N_TOKENS].tolist()))] = True
+        chosen[
+            tuple(sorted(torch.randperm(tokens, generator=g)[:N_TOKENS].tolist()))
+        ] = True
     x = vocabulary[torch.tensor(list(chosen))]
     return x, torch.randint(LABELS, x.shape[:2], generator=g), vocabulary
 
 
-def directions(vocabulary: torch.Tensor, heads: int, g: torch.Generator) -> torch.Tensor:
+def directions(
+    vocabulary: torch.Tensor, heads: int, g: torch.Generator
+) -> torch.Tensor:
     """Checked directions, scaled so that the projected tokens have standard deviation 1."""
-    rows = [choose_projection(vocabulary, generator=g, best_of=20).v for _ in range(heads)]
+    rows = [
+        choose_projection(vocabulary, generator=g, best_of=20).v for _ in range(heads)
+    ]
     return torch.stack([v / (vocabulary @ v).std() for v in rows])
 
 
-def accuracy(seed: int, *, kind: str, heads: int = 1, rank: int = 1, width: int = WIDTH, sets: int = SETS, steps: int = STEPS) -> float:
+def accuracy(
+    seed: int,
+    *,
+    kind: str,
+    heads: int = 1,
+    rank: int = 1,
+    width: int = WIDTH,
+    sets: int = SETS,
+    steps: int = STEPS,
+) -> float:
     x, labels, vocabulary = task(seed, sets)
     g = torch.Generator().manual_seed(1000 + seed)
     given = directions(vocabulary, heads, g) if kind == "frozen" else None
-    block = Block(D, width, LABELS, kind=kind, heads=heads, rank=rank, directions=given, generator=g)
+    block = Block(
+        D,
+        width,
+        LABELS,
+        kind=kind,
+        heads=heads,
+        rank=rank,
+        directions=given,
+        generator=g,
+    )
     return round(train(block, x.float(), labels, steps=steps, rate=RATE), 4)
 
 
 def entities(seed: int, kind: str, rank: int, steps: int) -> float:
     g = torch.Generator().manual_seed(seed)
-    data = encode(generate_entities(200, generator=g), D, positions=True, generator=g, dtype=torch.float32)
-    given = directions(data.x[data.mask].unique(dim=0), 1, torch.Generator().manual_seed(2000 + seed)) if kind == "frozen" else None
-    block = Block(D, WIDTH, len(data.names), kind=kind, rank=rank, directions=given, generator=g)
-    return round(train(block, data.x, data.labels, steps=steps, rate=RATE, mask=data.mask), 4)
+    data = encode(
+        generate_entities(200, generator=g),
+        D,
+        positions=True,
+        generator=g,
+        dtype=torch.float32,
+    )
+    given = (
+        directions(
+            data.x[data.mask].unique(dim=0),
+            1,
+            torch.Generator().manual_seed(2000 + seed),
+        )
+        if kind == "frozen"
+        else None
+    )
+    block = Block(
+        D, WIDTH, len(data.names), kind=kind, rank=rank, directions=given, generator=g
+    )
+    return round(
+        train(block, data.x, data.labels, steps=steps, rate=RATE, mask=data.mask), 4
+    )
 
 
 def main(quick: bool) -> None:
     torch.set_num_threads(1)
-    began, steps, seeds = time.time(), 20 if quick else STEPS, SEEDS[:1] if quick else SEEDS
-    said = lambda name, values: print(name, values, f"{time.time() - began:.0f} s", flush=True) or values
+    began, steps, seeds = (
+        time.time(),
+        20 if quick else STEPS,
+        SEEDS[:1] if quick else SEEDS,
+    )
+    said = lambda name, values: (
+        print(name, values, f"{time.time() - began:.0f} s", flush=True) or values
+    )
     result = {"models": {}, "width": {}, "entities": {}}
     for name, how in MODELS.items():
-        result["models"][name] = said(name, [accuracy(s, steps=steps, **how) for s in seeds])
-    natural = (("no attention", "none", 1), ("trained, rank 1", "trained", 1), ("trained, rank 16", "trained", 16))
+        result["models"][name] = said(
+            name, [accuracy(s, steps=steps, **how) for s in seeds]
+        )
+    natural = (
+        ("no attention", "none", 1),
+        ("trained, rank 1", "trained", 1),
+        ("trained, rank 16", "trained", 16),
+    )
     for name, kind, rank in natural:
-        result["entities"][name] = said(f"entities, {name}", [entities(s, kind, rank, steps) for s in seeds])
+        result["entities"][name] = said(
+            f"entities, {name}", [entities(s, kind, rank, steps) for s in seeds]
+        )
     for sets in (50, 100):
         for width in (64, 256, 1024):
             for kind in ("frozen", "trained"):
                 key = f"{kind}, N {sets}, width {width}"
-                result["width"][key] = said(key, [accuracy(s, kind=kind, width=width, sets=sets, steps=steps) for s in seeds])
-    settings = {"tokens": TOKENS, "d": D, "n": N_TOKENS, "N": SETS, "labels": LABELS, "width": WIDTH, "steps": steps, "rate": RATE,
-                "seeds": list(seeds), "optimizer": "Adam, one cycle, full batch", "dtype": "float32", "sentences": 200}
+                result["width"][key] = said(
+                    key,
+                    [
+                        accuracy(s, kind=kind, width=width, sets=sets, steps=steps)
+                        for s in seeds
+                    ],
+                )
+    settings = {
+        "tokens": TOKENS,
+        "d": D,
+        "n": N_TOKENS,
+        "N": SETS,
+        "labels": LABELS,
+        "width": WIDTH,
+        "steps": steps,
+        "rate": RATE,
+        "seeds": list(seeds),
+        "optimizer": "Adam, one cycle, full batch",
+        "dtype": "float32",
+        "sentences": 200,
+    }
     where = {"folder": store.ROOT / "_build"} if quick else {}
-    print(store.write("memorization", result, settings=settings, seconds=time.process_time(), **where))
+    print(
+        store.write(
+            "memorization",
+            result,
+            settings=settings,
+            seconds=time.process_time(),
+            **where,
+        )
+    )
 
 
 if __name__ == "__main__":

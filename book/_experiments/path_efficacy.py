@@ -22,26 +22,66 @@ from tqdm import tqdm
 
 from attnlib.attention import Layer, forward
 from attnlib.efficacy import (
-    Reader, accuracy, draw_paths, estimate_length, hull_labels, logit_parts, logits, random_reader, sorting, train,
+    Reader,
+    accuracy,
+    draw_paths,
+    estimate_length,
+    hull_labels,
+    logit_parts,
+    logits,
+    random_reader,
+    sorting,
+    train,
 )
 from attnlib.paths import Path, path_sums, restrict
 
 SMALL = {
-    "sorting": {"L": 6, "h": 2, "d": 48, "n": 8, "train": 2000, "test": 500, "steps": 1500, "batch": 50},
-    "memorisation": {"L": 6, "h": 2, "d": 64, "n": 16, "train": 512, "test": 0, "steps": 1000, "batch": 50},
-    "hull": {"L": 6, "h": 3, "d": 84, "n": 10, "train": 10000, "test": 500, "steps": 1500, "batch": 50},
+    "sorting": {
+        "L": 6,
+        "h": 2,
+        "d": 48,
+        "n": 8,
+        "train": 2000,
+        "test": 500,
+        "steps": 1500,
+        "batch": 50,
+    },
+    "memorisation": {
+        "L": 6,
+        "h": 2,
+        "d": 64,
+        "n": 16,
+        "train": 512,
+        "test": 0,
+        "steps": 1000,
+        "batch": 50,
+    },
+    "hull": {
+        "L": 6,
+        "h": 3,
+        "d": 84,
+        "n": 10,
+        "train": 10000,
+        "test": 500,
+        "steps": 1500,
+        "batch": 50,
+    },
 }
 FULL = {
     "sorting": SMALL["sorting"] | {"train": 20000, "steps": 20000},
-    "memorisation": SMALL["memorisation"] | {"d": 250, "n": 128, "train": 500, "steps": 20000},
+    "memorisation": SMALL["memorisation"]
+    | {"d": 250, "n": 128, "train": 500, "steps": 20000},
     "hull": SMALL["hull"] | {"steps": 50000, "test": 3000},
 }
 RATE, GAIN, COUNTS, REPEATS = 1e-3, 0.5, (5, 20), 5
 # (name, task, start size, shuffled labels, number of seeds)
 RUNS = [
-    ("sorting", "sorting", GAIN, False, 5), ("memorisation", "memorisation", GAIN, False, 5),
-    ("hull", "hull", GAIN, False, 5), ("sorting, small start", "sorting", GAIN / 2, False, 3),
-    ("sorting, large start", "sorting", GAIN * 2, False, 3), ("sorting, shuffled labels", "sorting", GAIN, True, 3),
+    ("sorting", "sorting", GAIN, False, 5),
+    ("memorisation", "memorisation", GAIN, False, 5),
+    ("hull", "hull", GAIN, False, 5),
+    ("sorting, small start", "sorting", GAIN / 2, False, 3),
+    ("sorting, large start", "sorting", GAIN * 2, False, 3),
+    ("sorting, shuffled labels", "sorting", GAIN, True, 3),
 ]
 
 
@@ -49,16 +89,27 @@ def draw(task: str, count: int, n: int, g: torch.Generator) -> tuple[Tensor, Ten
     """Features and labels of `count` sequences of n tokens."""
     if task == "sorting":
         return sorting(count, n=n, generator=g)
-    if task == "memorisation":  # random words over 64 letters and a coin a token, in place of a corpus
+    if (
+        task == "memorisation"
+    ):  # random words over 64 letters and a coin a token, in place of a corpus
         words = torch.randint(64, (count, n), generator=g)
-        return torch.nn.functional.one_hot(words, 64).float(), torch.randint(2, (count, n), generator=g)
-    points = 10 * torch.rand(count, n, 2, generator=g) + 3.3 * torch.randn(count, 1, 2, generator=g)
+        return torch.nn.functional.one_hot(words, 64).float(), torch.randint(
+            2, (count, n), generator=g
+        )
+    points = 10 * torch.rand(count, n, 2, generator=g) + 3.3 * torch.randn(
+        count, 1, 2, generator=g
+    )
     return (points - 5) / 5, hull_labels(points)
 
 
 def rerun(x: Tensor, layers: list[Layer], paths: list[Path]) -> Tensor:
     """The mean of the networks that keep one path each, with their own attention, head biases and full output bias."""
-    return sum(forward(x, restrict(layers, p), check=False) if any(h is not None for h in p) else x for p in paths) / len(paths)
+    return sum(
+        forward(x, restrict(layers, p), check=False)
+        if any(h is not None for h in p)
+        else x
+        for p in paths
+    ) / len(paths)
 
 
 def sampled(net: Reader, u: Tensor, y: Tensor, g: torch.Generator) -> dict[str, list]:
@@ -70,11 +121,25 @@ def sampled(net: Reader, u: Tensor, y: Tensor, g: torch.Generator) -> dict[str, 
     for count in COUNTS:
         modes = {f"{mode} {count}": [] for mode in ("frozen", "recomputed", "rerun")}
         for _ in range(REPEATS):
-            draws = [draw_paths([len(l.w_q) for l in net.layers], k, count, generator=g) for k in range(len(net.layers) + 1)]
+            draws = [
+                draw_paths([len(l.w_q) for l in net.layers], k, count, generator=g)
+                for k in range(len(net.layers) + 1)
+            ]
             modes[f"frozen {count}"].append(
-                [score(estimate_length(x, net.layers, p, attention=attention) + constant) for p in draws])
-            modes[f"recomputed {count}"].append([score(estimate_length(x, net.layers, p) + constant) for p in draws])
-            modes[f"rerun {count}"].append([score(rerun(x, net.layers, p)) for p in draws])
+                [
+                    score(
+                        estimate_length(x, net.layers, p, attention=attention)
+                        + constant
+                    )
+                    for p in draws
+                ]
+            )
+            modes[f"recomputed {count}"].append(
+                [score(estimate_length(x, net.layers, p) + constant) for p in draws]
+            )
+            modes[f"rerun {count}"].append(
+                [score(rerun(x, net.layers, p)) for p in draws]
+            )
         out |= modes
     return out
 
@@ -96,41 +161,87 @@ def guess(y: Tensor, z: Tensor, positions: bool) -> float:
     return float((z == best).double().mean())
 
 
-def one(task: str, size: dict, gain: float, shuffled: bool, seed: int, device: str) -> tuple[dict, Reader]:
+def one(
+    task: str, size: dict, gain: float, shuffled: bool, seed: int, device: str
+) -> tuple[dict, Reader]:
     g = torch.Generator().manual_seed(seed)
     u, y = draw(task, size["train"], size["n"], g)
     v, z = draw(task, size["test"], size["n"], g) if size["test"] else (u, y)
     positions = size["n"] if task != "hull" else 1
-    start = random_reader(u.shape[-1], 10 if task == "sorting" else 2, L=size["L"], h=size["h"], d=size["d"], n=positions,
-                          generator=g, gain=gain)
+    start = random_reader(
+        u.shape[-1],
+        10 if task == "sorting" else 2,
+        L=size["L"],
+        h=size["h"],
+        d=size["d"],
+        n=positions,
+        generator=g,
+        gain=gain,
+    )
     to = lambda t: t.to(device)
-    start = Reader(to(start[0]), to(start[1]), [Layer(*map(to, l)) for l in start.layers], *map(to, start[3:]))
+    start = Reader(
+        to(start[0]),
+        to(start[1]),
+        [Layer(*map(to, l)) for l in start.layers],
+        *map(to, start[3:]),
+    )
     u, y, v, z = map(to, (u, y, v, z))
     labels = y[torch.randperm(len(y), generator=g).to(device)] if shuffled else y
-    net, losses = train(start, u, labels, steps=size["steps"], batch=size["batch"], rate=RATE, generator=g,
-                        progress=lambda r: tqdm(r, delay=3, leave=False))
+    net, losses = train(
+        start,
+        u,
+        labels,
+        steps=size["steps"],
+        batch=size["batch"],
+        rate=RATE,
+        generator=g,
+        progress=lambda r: tqdm(r, delay=3, leave=False),
+    )
     every = max(1, size["steps"] // 50)
     return {
         "seed": seed,
-        "loss": [round(sum(losses[i : i + every]) / every, 5) for i in range(0, len(losses) // every * every, every)],
+        "loss": [
+            round(sum(losses[i : i + every]) / every, 5)
+            for i in range(0, len(losses) // every * every, every)
+        ],
         "trained on": float(accuracy(logits(net, u[:500]), labels[:500])),
         "guess": guess(y, z, task == "sorting"),
         "untrained": by_length(start, v, z),
         "trained": by_length(net, v, z),
-        "sampled": sampled(net, v[:200], z[:200], g) if gain == GAIN and not shuffled else None,
+        "sampled": sampled(net, v[:200], z[:200], g)
+        if gain == GAIN and not shuffled
+        else None,
     }, net
 
 
 def pack(net: Reader) -> dict:
     """The weights as float16, one string."""
-    tensors = [net.embed, net.position, net.readout, net.bias, *(w for layer in net.layers for w in layer)]
-    raw = torch.cat([t.detach().cpu().flatten() for t in tensors]).half().numpy().astype("<f2").tobytes()
-    return {"shapes": [list(t.shape) for t in tensors], "float16": base64.b64encode(raw).decode(), "sha256": hashlib.sha256(raw).hexdigest()}
+    tensors = [
+        net.embed,
+        net.position,
+        net.readout,
+        net.bias,
+        *(w for layer in net.layers for w in layer),
+    ]
+    raw = (
+        torch.cat([t.detach().cpu().flatten() for t in tensors])
+        .half()
+        .numpy()
+        .astype("<f2")
+        .tobytes()
+    )
+    return {
+        "shapes": [list(t.shape) for t in tensors],
+        "float16": base64.b64encode(raw).decode(),
+        "sha256": hashlib.sha256(raw).hexdigest(),
+    }
 
 
 def rounded(net: Reader) -> Reader:
     r = lambda w: w.half().float()
-    return Reader(r(net[0]), r(net[1]), [Layer(*map(r, l)) for l in net.layers], *map(r, net[3:]))
+    return Reader(
+        r(net[0]), r(net[1]), [Layer(*map(r, l)) for l in net.layers], *map(r, net[3:])
+    )
 
 
 def main() -> None:
@@ -150,19 +261,44 @@ def main() -> None:
             found, net = one(task, sizes[task], gain, shuffled, seed, args.device)
             results[label].append(found)
             t = found["trained"]
-            print(f"{time.time() - began:6.0f} s  {label} {seed}: {t['whole']:.3f}", *(f"{a:.3f}" for a in t["length"]), flush=True)
+            print(
+                f"{time.time() - began:6.0f} s  {label} {seed}: {t['whole']:.3f}",
+                *(f"{a:.3f}" for a in t["length"]),
+                flush=True,
+            )
             if label == "sorting" and seed == 0:
                 network = rounded(net)
     if args.only:
         return
-    settings = {"sizes": sizes, "rate": RATE, "start": GAIN, "paths drawn": COUNTS, "repeats": REPEATS, "seeds": "0, 1, 2, ..."}
+    settings = {
+        "sizes": sizes,
+        "rate": RATE,
+        "start": GAIN,
+        "paths drawn": COUNTS,
+        "repeats": REPEATS,
+        "seeds": "0, 1, 2, ...",
+    }
     seconds = time.time() - began
     if not args.full:
         u, y = sorting(500, generator=torch.Generator().manual_seed(1000))
-        packed = {"L": 6, "trained": by_length(network, u, y), "test": "sorting(500), seed 1000"} | pack(network)
-        store.write("path_efficacy_network", packed, settings=settings, seconds=seconds, device=args.device)
+        packed = {
+            "L": 6,
+            "trained": by_length(network, u, y),
+            "test": "sorting(500), seed 1000",
+        } | pack(network)
+        store.write(
+            "path_efficacy_network",
+            packed,
+            settings=settings,
+            seconds=seconds,
+            device=args.device,
+        )
         results["network sha256"] = packed["sha256"]
-    print(store.write(name, results, settings=settings, seconds=seconds, device=args.device))
+    print(
+        store.write(
+            name, results, settings=settings, seconds=seconds, device=args.device
+        )
+    )
 
 
 if __name__ == "__main__":

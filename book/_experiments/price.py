@@ -39,15 +39,26 @@ def best_code(d: int, seed: int) -> float:
 def random_codes(d: int, draws: int = 201) -> list[float]:
     """Quartiles of 1 / (1 - mu) over random unit keys."""
     g = torch.Generator().manual_seed(d)
-    keys = (normalize(torch.randn(N, d, generator=g, dtype=torch.float64), dim=1) for _ in range(draws))
-    return torch.tensor([1 / (1 - coherence(k)) for k in keys], dtype=torch.float64).quantile(torch.tensor([0.25, 0.5, 0.75], dtype=torch.float64)).tolist()
+    keys = (
+        normalize(torch.randn(N, d, generator=g, dtype=torch.float64), dim=1)
+        for _ in range(draws)
+    )
+    return (
+        torch.tensor([1 / (1 - coherence(k)) for k in keys], dtype=torch.float64)
+        .quantile(torch.tensor([0.25, 0.5, 0.75], dtype=torch.float64))
+        .tolist()
+    )
 
 
 def patterns(k: int, count: int = 3) -> torch.Tensor:
     """Relabelled circulants, k ones in each row and column."""
     g, out = torch.Generator().manual_seed(100 + k), []
     for _ in range(count):
-        label, shifts, rows = torch.randperm(N, generator=g), torch.randperm(N, generator=g)[:k], torch.randperm(N, generator=g)
+        label, shifts, rows = (
+            torch.randperm(N, generator=g),
+            torch.randperm(N, generator=g)[:k],
+            torch.randperm(N, generator=g),
+        )
         out.append(label[(rows[:, None] + shifts) % N])
     return torch.stack(out)
 
@@ -66,7 +77,9 @@ def descend(k: int, d: int, s: float) -> bool:
         keys, q = normalize(x, dim=2), s * normalize(y, dim=2)
         logits = q @ keys.mT
         own = logits.gather(2, columns)
-        over = (logits - own.amin(2, keepdim=True) + T + 0.002).relu().masked_fill(mask, 0)
+        over = (
+            (logits - own.amin(2, keepdim=True) + T + 0.002).relu().masked_fill(mask, 0)
+        )
         spread = (own.amax(2) - own.amin(2) - RATIO + 0.002).relu()
         optimiser.zero_grad()
         (over.square().sum((1, 2)) + spread.square().sum(1)).sum().backward()
@@ -74,7 +87,10 @@ def descend(k: int, d: int, s: float) -> bool:
         if t % 100 == 99:
             for q_one, k_one, c in zip(q.detach(), keys.detach(), columns):
                 own = (q_one @ k_one.T).gather(1, c)
-                if margins(q_one, k_one, c).min() >= T and (own.amax(1) - own.amin(1)).max() <= RATIO:
+                if (
+                    margins(q_one, k_one, c).min() >= T
+                    and (own.amax(1) - own.amin(1)).max() <= RATIO
+                ):
                     return True
     return False
 
@@ -104,16 +120,30 @@ def main() -> None:
     began = time.process_time()
     norms = [6.0, 12.0, 25.0, 50.0]
     result = {
-        "codes": {str(d): min(best_code(d, seed) for seed in (0, 1)) for d in DIMENSIONS},
+        "codes": {
+            str(d): min(best_code(d, seed) for seed in (0, 1)) for d in DIMENSIONS
+        },
         "random": {str(d): random_codes(d) for d in RANDOM},
         "norms": norms,
-        "descent": {}, "constructed": {},
+        "descent": {},
+        "constructed": {},
     }
     for k in (1, 2, 4):
-        found = [least(lambda d, s=s, k=k: descend(k, d, s), 2 if k < 4 else 4) for s in norms]
+        found = [
+            least(lambda d, s=s, k=k: descend(k, d, s), 2 if k < 4 else 4)
+            for s in norms
+        ]
         result["descent"][str(k)] = found
-        result["constructed"][str(k)] = [least(lambda d, s=s, k=k: constructed(k, d, s), k + 1) for s in norms]
-        print(k, found, result["constructed"][str(k)], round(time.process_time() - began), flush=True)
+        result["constructed"][str(k)] = [
+            least(lambda d, s=s, k=k: constructed(k, d, s), k + 1) for s in norms
+        ]
+        print(
+            k,
+            found,
+            result["constructed"][str(k)],
+            round(time.process_time() - began),
+            flush=True,
+        )
     settings = {"n": N, "eps_1": 0.1, "eps_2": 0.5, "steps": STEPS, "patterns": 3}
     store.write("price", result, settings=settings, seconds=time.process_time() - began)
 

@@ -32,34 +32,66 @@ def hardware(device: str = "cpu") -> str:
 
 def commit() -> str:
     """The commit the code was at, with "and changes" if files of the library or of the experiments differed from it."""
+
     def git(*words: str) -> str:
-        done = subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            ["git", *words], cwd=ROOT, capture_output=True, text=True, check=False
+        )
         return done.stdout.strip() if done.returncode == 0 else ""
-    code = ("attnlib", "book/_experiments", f":!{RESULTS.relative_to(ROOT).as_posix()}")  # a result just stored is not code
+
+    code = (
+        "attnlib",
+        "book/_experiments",
+        f":!{RESULTS.relative_to(ROOT).as_posix()}",
+    )  # a result just stored is not code
     changed = git("status", "--porcelain", "--untracked-files=no", "--", *code)
-    return (git("rev-parse", "--short=12", "HEAD") or "unknown") + (" and changes" if changed else "")
+    return (git("rev-parse", "--short=12", "HEAD") or "unknown") + (
+        " and changes" if changed else ""
+    )
 
 
 def one_line_lists(text: str) -> str:
     """JSON with every list of numbers on one line."""
-    return re.sub(r"\[\s+([-+.\deE,\s]+?)\s+\]", lambda m: "[" + " ".join(m[1].split()) + "]", text)
+    return re.sub(
+        r"\[\s+([-+.\deE,\s]+?)\s+\]",
+        lambda m: "[" + " ".join(m[1].split()) + "]",
+        text,
+    )
 
 
-def write(name: str, result: object, *, settings: dict, seconds: float, device: str = "cpu", folder: Path = RESULTS) -> Path:
+def write(
+    name: str,
+    result: object,
+    *,
+    settings: dict,
+    seconds: float,
+    device: str = "cpu",
+    folder: Path = RESULTS,
+) -> Path:
     """Store `result` as `name`.json; NaN and infinity are refused, because JSON has none and a result with them is not whole."""
     about = {
         "command": " ".join(["python", Path(sys.argv[0]).name, *sys.argv[1:]]),
         "settings": settings,
-        "versions": {"python": platform.python_version(), "torch": version("torch").split("+")[0]},
+        "versions": {
+            "python": platform.python_version(),
+            "torch": version("torch").split("+")[0],
+        },
         "hardware": hardware(device),
         "threads": torch.get_num_threads(),
         "seconds": round(seconds, 1),
         "commit": commit(),
         "date": datetime.date.today().isoformat(),
     }
-    text = one_line_lists(json.dumps({"about": about, "result": result}, indent=1, allow_nan=False)) + "\n"
+    text = (
+        one_line_lists(
+            json.dumps({"about": about, "result": result}, indent=1, allow_nan=False)
+        )
+        + "\n"
+    )
     folder.mkdir(parents=True, exist_ok=True)
-    with tempfile.NamedTemporaryFile("w", dir=folder, delete=False, encoding="utf-8", newline="\n") as file:
+    with tempfile.NamedTemporaryFile(
+        "w", dir=folder, delete=False, encoding="utf-8", newline="\n"
+    ) as file:
         file.write(text)
     os.chmod(file.name, 0o644)
     os.replace(file.name, folder / f"{name}.json")

@@ -29,7 +29,10 @@ class Compressed(Block):
 
     def __init__(self, heads: int, width: int, r: int, generator: torch.Generator):
         super().__init__(heads, width)
-        self.e, self.f = (nn.Parameter(torch.randn(r, N, generator=generator) / N**0.5) for _ in range(2))
+        self.e, self.f = (
+            nn.Parameter(torch.randn(r, N, generator=generator) / N**0.5)
+            for _ in range(2)
+        )
 
     def attend(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         """Linformer in place of dense attention."""
@@ -49,7 +52,11 @@ def network(kind: int | str, seed: int) -> TinyModel:
     model, g = TinyModel(**SIZES, seed=seed), torch.Generator().manual_seed(1000 + seed)
     if kind != "dense":
         for number, block in enumerate(model.blocks):
-            other = Silent(SIZES["heads"], SIZES["width"]) if kind == "none" else Compressed(SIZES["heads"], SIZES["width"], kind, g)
+            other = (
+                Silent(SIZES["heads"], SIZES["width"])
+                if kind == "none"
+                else Compressed(SIZES["heads"], SIZES["width"], kind, g)
+            )
             other.load_state_dict(block.state_dict(), strict=False)
             model.blocks[number] = other
     return model
@@ -58,19 +65,27 @@ def network(kind: int | str, seed: int) -> TinyModel:
 @torch.no_grad()
 def held_out_loss(model: TinyModel, passages: Tensor) -> float:
     """The loss on the modules held out, places chosen by a fixed seed."""
-    return float(masked_loss(model, passages, generator=torch.Generator().manual_seed(1)))
+    return float(
+        masked_loss(model, passages, generator=torch.Generator().manual_seed(1))
+    )
 
 
-def train(kind: int | str, seed: int, text: Tensor, passages: Tensor, steps: int) -> list[float]:
+def train(
+    kind: int | str, seed: int, text: Tensor, passages: Tensor, steps: int
+) -> list[float]:
     """The loss on the modules held out at every tenth of the run; the same batches for each kind."""
     model, g, curve = network(kind, seed), torch.Generator().manual_seed(seed), []
-    optimizer = torch.optim.AdamW(model.parameters(), lr=RATE, betas=(0.9, 0.98), weight_decay=0.01)
+    optimizer = torch.optim.AdamW(
+        model.parameters(), lr=RATE, betas=(0.9, 0.98), weight_decay=0.01
+    )
     for step in range(1, steps + 1):
         done = torch.tensor(torch.pi * step / steps)
         for group in optimizer.param_groups:
             group["lr"] = RATE * min(1, step / 100) * 0.5 * (1 + torch.cos(done).item())
         starts = torch.randint(len(text) - N, (BATCH,), generator=g)
-        loss = masked_loss(model, torch.stack([text[s : s + N] for s in starts]), generator=g)
+        loss = masked_loss(
+            model, torch.stack([text[s : s + N] for s in starts]), generator=g
+        )
         optimizer.zero_grad()
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
@@ -94,11 +109,28 @@ def main() -> None:
     for seed in tqdm(range(args.seeds)):
         for kind in KINDS:
             curves[str(kind)].append(train(kind, seed, text, passages, args.steps))
-            print(seed, kind, curves[str(kind)][-1], f"{time.process_time() - began:.0f} s", flush=True)
-    settings = {**SIZES, "n": N, "batch": BATCH, "steps": args.steps, "rate": RATE, "seeds": args.seeds,
-                "held_out": HELD_OUT, "loss": "nats a hidden character", "curve": "at every tenth of the steps"}
+            print(
+                seed,
+                kind,
+                curves[str(kind)][-1],
+                f"{time.process_time() - began:.0f} s",
+                flush=True,
+            )
+    settings = {
+        **SIZES,
+        "n": N,
+        "batch": BATCH,
+        "steps": args.steps,
+        "rate": RATE,
+        "seeds": args.seeds,
+        "held_out": HELD_OUT,
+        "loss": "nats a hidden character",
+        "curve": "at every tenth of the steps",
+    }
     if not args.dry:
-        store.write("linformer", curves, settings=settings, seconds=time.process_time() - began)
+        store.write(
+            "linformer", curves, settings=settings, seconds=time.process_time() - began
+        )
 
 
 if __name__ == "__main__":

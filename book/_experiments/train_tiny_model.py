@@ -35,7 +35,9 @@ TRAINED_ON = (
     "traceback tracemalloc tty turtle types typing uuid warnings wave weakref webbrowser zipapp zipimport"
 ).split()
 HELD_OUT = "textwrap heapq bisect colorsys fnmatch".split()
-SAMPLES = 8  # passages of N characters from the modules held out, kept beside the weights
+SAMPLES = (
+    8  # passages of N characters from the modules held out, kept beside the weights
+)
 LICENCE = (
     "The weights come under the licence of attnlib (MIT). They were trained on the source text of modules of the Python "
     "standard library, and the passages under 'sample' are excerpts of such modules: Copyright (c) 2001 Python Software "
@@ -46,7 +48,13 @@ LICENCE = (
 def read(modules: list[str]) -> torch.Tensor:
     """The source of the modules, one after the other."""
     folder = Path(sysconfig.get_paths()["stdlib"])
-    return encode("\n".join((folder / f"{m}.py").read_text(encoding="utf-8") for m in modules if (folder / f"{m}.py").exists()))
+    return encode(
+        "\n".join(
+            (folder / f"{m}.py").read_text(encoding="utf-8")
+            for m in modules
+            if (folder / f"{m}.py").exists()
+        )
+    )
 
 
 def held_out() -> torch.Tensor:
@@ -58,21 +66,32 @@ def held_out() -> torch.Tensor:
 @torch.no_grad()
 def loss_on(model: TinyModel, passages: torch.Tensor) -> float:
     """The loss on passages, places chosen by a fixed seed."""
-    return float(masked_loss(model, passages, generator=torch.Generator().manual_seed(1)))
+    return float(
+        masked_loss(model, passages, generator=torch.Generator().manual_seed(1))
+    )
 
 
-def train(model: TinyModel, text: torch.Tensor, steps: int, batch: int) -> list[list[float]]:
+def train(
+    model: TinyModel, text: torch.Tensor, steps: int, batch: int
+) -> list[list[float]]:
     """AdamW with a warm-up and a cosine; returns [step, training loss, loss on the passages held out]."""
     g, log, mean = torch.Generator().manual_seed(0), [], 0.0
     wide = [p for p in model.parameters() if p.dim() == 2]
     rest = [p for p in model.parameters() if p.dim() < 2]
-    groups = [{"params": wide, "weight_decay": 0.05}, {"params": rest, "weight_decay": 0.0}]
+    groups = [
+        {"params": wide, "weight_decay": 0.05},
+        {"params": rest, "weight_decay": 0.0},
+    ]
     optimizer = torch.optim.AdamW(groups, lr=RATE, betas=(0.9, 0.98))
     half = lambda s: 0.5 * (1 + torch.cos(torch.tensor(torch.pi * s / steps)).item())
-    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda s: min(1, (s + 1) / 100) * half(s))
+    schedule = torch.optim.lr_scheduler.LambdaLR(
+        optimizer, lambda s: min(1, (s + 1) / 100) * half(s)
+    )
     for step in range(1, steps + 1):
         starts = torch.randint(len(text) - N, (batch,), generator=g)
-        loss = masked_loss(model, torch.stack([text[s : s + N] for s in starts]), generator=g)
+        loss = masked_loss(
+            model, torch.stack([text[s : s + N] for s in starts]), generator=g
+        )
         optimizer.zero_grad()
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
@@ -80,7 +99,13 @@ def train(model: TinyModel, text: torch.Tensor, steps: int, batch: int) -> list[
         schedule.step()
         mean += float(loss.detach())
         if step % 100 == 0 or step == steps:
-            log.append([step, round(mean / (step % 100 or 100), 4), round(loss_on(model, held_out()), 4)])
+            log.append(
+                [
+                    step,
+                    round(mean / (step % 100 or 100), 4),
+                    round(loss_on(model, held_out()), 4),
+                ]
+            )
             mean = 0.0
             print(*log[-1], f"{time.process_time():.0f} s", flush=True)
     return log
@@ -95,20 +120,36 @@ def main() -> None:
     torch.set_num_threads(1)
     began, text, model = time.process_time(), read(TRAINED_ON), TinyModel(**CONFIG)
     curve = train(model, text, args.steps, BATCH)
-    stored = {name: w.detach().half().contiguous() for name, w in model.state_dict().items()}
+    stored = {
+        name: w.detach().half().contiguous() for name, w in model.state_dict().items()
+    }
     model.load_state_dict({name: w.float() for name, w in stored.items()})
     passages = held_out()
     picked = passages[torch.linspace(0, len(passages) - 1, SAMPLES).round().long()]
-    source = "\n".join((Path(sysconfig.get_paths()["stdlib"]) / f"{m}.py").read_text(encoding="utf-8") for m in HELD_OUT)
+    source = "\n".join(
+        (Path(sysconfig.get_paths()["stdlib"]) / f"{m}.py").read_text(encoding="utf-8")
+        for m in HELD_OUT
+    )
     starts = (torch.linspace(0, len(passages) - 1, SAMPLES).round().long() * N).tolist()
     about = {
         "config": CONFIG,
         "log": {
-            "loss": round(loss_on(model, passages), 4), "sample_loss": round(loss_on(model, picked), 4), "curve": curve,
-            "columns": ["step", "training loss", "loss on the modules held out"], "unit": "nats a hidden character",
-            "characters": len(text), "steps": args.steps, "batch": BATCH, "n": N, "rate": RATE,
-            "trained_on": TRAINED_ON, "held_out": HELD_OUT, "seconds": round(time.process_time() - began),
-            "threads": 1, "python": platform.python_version(), "torch": version("torch").split("+")[0],
+            "loss": round(loss_on(model, passages), 4),
+            "sample_loss": round(loss_on(model, picked), 4),
+            "curve": curve,
+            "columns": ["step", "training loss", "loss on the modules held out"],
+            "unit": "nats a hidden character",
+            "characters": len(text),
+            "steps": args.steps,
+            "batch": BATCH,
+            "n": N,
+            "rate": RATE,
+            "trained_on": TRAINED_ON,
+            "held_out": HELD_OUT,
+            "seconds": round(time.process_time() - began),
+            "threads": 1,
+            "python": platform.python_version(),
+            "torch": version("torch").split("+")[0],
             "script": "book/_experiments/train_tiny_model.py",
         },
         "licence": LICENCE,
@@ -118,7 +159,14 @@ def main() -> None:
     (args.folder / "tiny_model.safetensors").chmod(0o644)
     text = json.dumps(about, indent=1, allow_nan=False) + "\n"
     (args.folder / "tiny_model.json").write_text(text, encoding="utf-8", newline="\n")
-    print("loss", about["log"]["loss"], "sample", about["log"]["sample_loss"], about["log"]["seconds"], "s")
+    print(
+        "loss",
+        about["log"]["loss"],
+        "sample",
+        about["log"]["sample_loss"],
+        about["log"]["seconds"],
+        "s",
+    )
 
 
 if __name__ == "__main__":

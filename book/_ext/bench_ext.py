@@ -34,19 +34,45 @@ def texts() -> dict[str, str]:
     from attnlib.figures import bench as draw
     from attnlib.figures import show
 
-    results = {f"bench_{job}{end}": found for end in DEVICES for job in JOBS if (found := stored(f"bench_{job}{end}"))}
+    results = {
+        f"bench_{job}{end}": found
+        for end in DEVICES
+        for job in JOBS
+        if (found := stored(f"bench_{job}{end}"))
+    }
     records = [record for result in results.values() for record in result["result"]]
     build = stored("book_build")
-    made = {"goals": goal_table(judge([r for r in records if r["job"] != "scaling"]) + of_the_book(build))}
-    made |= {job: job_table([r for r in records if r["job"] == job]) for job in JOBS if job != "scaling"}
+    made = {
+        "goals": goal_table(
+            judge([r for r in records if r["job"] != "scaling"]) + of_the_book(build)
+        )
+    }
+    made |= {
+        job: job_table([r for r in records if r["job"] == job])
+        for job in JOBS
+        if job != "scaling"
+    }
     cpu = [record for record in records if record["device"] == "cpu"]
-    made["roofline"] = show(draw.roofline([r for r in cpu if r["job"] != "scaling"]), alt=ROOFLINE).data
+    made["roofline"] = show(
+        draw.roofline([r for r in cpu if r["job"] != "scaling"]), alt=ROOFLINE
+    ).data
     made["growth"] = show(draw.scaling(cpu), alt=GROWTH).data
     made["scaling"] = "\n".join(scaling.rows(records))
-    made["origin"] = origin_table({**results, **({"book_build": build} if build else {})})
-    away = [f"`{job}` on a {device}" for end, device in DEVICES.items() for job in JOBS if f"bench_{job}{end}" not in results]
+    made["origin"] = origin_table(
+        {**results, **({"book_build": build} if build else {})}
+    )
+    away = [
+        f"`{job}` on a {device}"
+        for end, device in DEVICES.items()
+        for job in JOBS
+        if f"bench_{job}{end}" not in results
+    ]
     made["book"] = floor_of_quick(build)
-    made["away"] = "Not run: " + "; ".join(away) + "." if away else "Every job was run on both devices."
+    made["away"] = (
+        "Not run: " + "; ".join(away) + "."
+        if away
+        else "Every job was run on both devices."
+    )
     return made
 
 
@@ -55,22 +81,39 @@ def of_the_book(build: dict | None) -> list:
     from attnlib.bench.goals import Goal, Judged
 
     ratios = build["result"]["ratios"] if build else {}
-    found = {name: tuple(ratio[q] for q in ("low", "median", "high")) for name, ratio in ratios.items()}
-    return [Judged(Goal(12, name, "book", "", None, target, False), found.get(name), "") for name, target in BOOK.items()]
+    found = {
+        name: tuple(ratio[q] for q in ("low", "median", "high"))
+        for name, ratio in ratios.items()
+    }
+    return [
+        Judged(Goal(12, name, "book", "", None, target, False), found.get(name), "")
+        for name, target in BOOK.items()
+    ]
 
 
 def floor_of_quick(build: dict | None) -> str:
     """A sentence on what the cells take by themselves."""
-    ratios = build["result"]["ratios"].get("cells of quick alone over nbval") if build else None
+    ratios = (
+        build["result"]["ratios"].get("cells of quick alone over nbval")
+        if build
+        else None
+    )
     if not ratios:  # a measurement in progress builds the book without one
         return ""
     low, middle, high = (ratios[q] for q in ("low", "median", "high"))
-    return (f"Their CPU time alone, shared by two processes, is {middle:.2f} of the time of `nbval` ({low:.2f} to {high:.2f}), "
-            "and no way of running them so takes less.")
+    return (
+        f"Their CPU time alone, shared by two processes, is {middle:.2f} of the time of `nbval` ({low:.2f} to {high:.2f}), "
+        "and no way of running them so takes less."
+    )
 
 
-BOOK = {"quick over nbval": 1 / 4, "cold over serial cold": 0.55, "warm, text, over serial cold": 1 / 15,
-        "warm, code, over serial cold": 1 / 15, "import attnlib over import torch": 1.03}
+BOOK = {
+    "quick over nbval": 1 / 4,
+    "cold over serial cold": 0.55,
+    "warm, text, over serial cold": 1 / 15,
+    "warm, code, over serial cold": 1 / 15,
+    "import attnlib over import torch": 1.03,
+}
 ROOFLINE = "Useful operations a second over operations a byte, doubly logarithmic: kernels of this book and their peers below two limits."
 GROWTH = "Four panels, doubly logarithmic: time over tokens, layers, sequences and width, a line a kernel, beside slopes one and two."
 
@@ -84,7 +127,10 @@ def read(app) -> None:
 
 
 def outdated(app, env, added, changed, removed) -> set[str]:
-    old, new = getattr(env, "bench_digest", None), hashlib.sha256(repr(app.book_bench).encode()).hexdigest()
+    old, new = (
+        getattr(env, "bench_digest", None),
+        hashlib.sha256(repr(app.book_bench).encode()).hexdigest(),
+    )
     env.bench_digest = new
     return {PAGE} & env.found_docs if old != new else set()
 
@@ -95,7 +141,12 @@ def fill(app, docname: str, source: list[str]) -> None:
         return
     for part, text in app.book_bench.items():
         if PLACE.format(part) not in source[0]:
-            log.warning("the line %s is missing", PLACE.format(part), location=docname, type="bench")
+            log.warning(
+                "the line %s is missing",
+                PLACE.format(part),
+                location=docname,
+                type="bench",
+            )
         source[0] = source[0].replace(PLACE.format(part), text)
 
 

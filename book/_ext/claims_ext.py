@@ -30,7 +30,10 @@ import claims  # noqa: E402
 import pages  # noqa: E402
 
 STATUS = "book/status"
-GENERATED = {STATUS: ("counts", "status"), "book/errata": ("errata",)}  # what stands on each page, by template
+GENERATED = {
+    STATUS: ("counts", "status"),
+    "book/errata": ("errata",),
+}  # what stands on each page, by template
 PLACE = "<!-- claims: {} -->"  # the line of the page where it stands
 HEADING = "The claims of this page"
 log = logging.getLogger(__name__)
@@ -55,7 +58,9 @@ def read_state(app) -> None:
         registry = claims.load(root / claims.REGISTRY)
     except ValueError as error:
         raise ExtensionError(f"{claims.REGISTRY}: {error}") from error
-    resolved = claims.resolve(registry, claims.read_verdicts(root / claims.VERDICTS), claims.key(root))
+    resolved = claims.resolve(
+        registry, claims.read_verdicts(root / claims.VERDICTS), claims.key(root)
+    )
     app.book_claims = State(registry, resolved, render(root, registry, resolved))
 
 
@@ -84,7 +89,10 @@ def render(root: Path, registry: list, resolved: dict) -> dict[str, str]:
         "repository": address.repository_url(root).rstrip("/"),
     }
     parts = [part for page in GENERATED.values() for part in page]
-    return {part: environment.get_template(f"{part}.md.j2").render(context) for part in parts}
+    return {
+        part: environment.get_template(f"{part}.md.j2").render(context)
+        for part in parts
+    }
 
 
 def page_title(root: Path, page: str) -> str:
@@ -100,7 +108,10 @@ def quote(text: str) -> str:
 
 def escape(text: str) -> str:
     """Plain text inside Markdown or an HTML attribute: nothing in it may start markup or end the attribute."""
-    return "".join(char if char.isalnum() or char in " .,:;()/-" else f"&#{ord(char)};" for char in text)
+    return "".join(
+        char if char.isalnum() or char in " .,:;()/-" else f"&#{ord(char)};"
+        for char in text
+    )
 
 
 def breakable(text: str) -> str:
@@ -120,7 +131,9 @@ def source_words(claim) -> str:
     source = claim.source
     cited = f"{{cite}}`{source['work']}`" if "work" in source else ""
     version = f"({source['version']})" if "version" in source else ""
-    place = " ".join(filter(None, [", ".join(filter(None, [cited, source.get("number")])), version]))
+    place = " ".join(
+        filter(None, [", ".join(filter(None, [cited, source.get("number")])), version])
+    )
     return {
         "seen": place,
         "recalled": f"recalled from {place}; the wording was not compared with the text",
@@ -139,21 +152,33 @@ def digests(state: State) -> dict[str, str]:
             [claim.id, claim.anchor, claims.badges(claim, state.resolved[claim.id])]
         )
     texts = {name: json.dumps(value) for name, value in shown.items()}
-    texts |= {name: "".join(state.texts[part] for part in parts) for name, parts in GENERATED.items()}
-    return {name: hashlib.sha256(text.encode()).hexdigest() for name, text in texts.items()}
+    texts |= {
+        name: "".join(state.texts[part] for part in parts)
+        for name, parts in GENERATED.items()
+    }
+    return {
+        name: hashlib.sha256(text.encode()).hexdigest() for name, text in texts.items()
+    }
 
 
 def outdated(app, env, added, changed, removed) -> set[str]:
     old, new = getattr(env, "claims_digests", {}), digests(app.book_claims)
     env.claims_digests = new
-    return {name for name in old.keys() | new.keys() if old.get(name) != new.get(name)} & env.found_docs
+    return {
+        name for name in old.keys() | new.keys() if old.get(name) != new.get(name)
+    } & env.found_docs
 
 
 def fill(app, docname: str, source: list[str]) -> None:
     """Put the generated parts into the status and errata pages."""
     for part in GENERATED.get(docname, ()):
         if PLACE.format(part) not in source[0]:
-            log.warning("the line %s is missing", PLACE.format(part), location=docname, type="claims")
+            log.warning(
+                "the line %s is missing",
+                PLACE.format(part),
+                location=docname,
+                type="claims",
+            )
         source[0] = source[0].replace(PLACE.format(part), app.book_claims.texts[part])
 
 
@@ -163,7 +188,9 @@ def fill(app, docname: str, source: list[str]) -> None:
 class PlaceClaims(SphinxTransform):
     """Give each claim's box its citable anchor and its badges, and the claims of the page theirs."""
 
-    default_priority = 872  # after the boxes exist (870), before MyST resolves #anchors (879)
+    default_priority = (
+        872  # after the boxes exist (870), before MyST resolves #anchors (879)
+    )
 
     def apply(self, **kwargs):
         state = self.app.book_claims
@@ -172,16 +199,25 @@ class PlaceClaims(SphinxTransform):
             box = self.box(claim.anchor)
             if box is None:
                 log.warning(
-                    "claim %s: no box has the id %s", claim.id, claim.anchor, location=self.env.docname, type="claims"
+                    "claim %s: no box has the id %s",
+                    claim.id,
+                    claim.anchor,
+                    location=self.env.docname,
+                    type="claims",
                 )
                 continue
             self.anchor(box, claim)
             title = box.next_node(nodes.title)
             title += badge_nodes(claim, state.resolved[claim.id])
-        self.fill_table({f"#{claims.slug(claim.id)}": claim for claim in state.claims}, state.resolved)
+        self.fill_table(
+            {f"#{claims.slug(claim.id)}": claim for claim in state.claims},
+            state.resolved,
+        )
 
     def box(self, anchor: str):
-        boxes = self.document.findall(lambda node: isinstance(node, nodes.Admonition) and anchor in node["ids"])
+        boxes = self.document.findall(
+            lambda node: isinstance(node, nodes.Admonition) and anchor in node["ids"]
+        )
         return next(boxes, None)
 
     def anchor(self, box, claim) -> None:
@@ -194,7 +230,9 @@ class PlaceClaims(SphinxTransform):
         self.document.nametypes[slug] = True
         slugs = self.env.metadata[self.env.docname].setdefault("myst_slugs", {})
         slugs[slug] = (box.line or 0, slug, claim.title)
-        self.env.get_domain("std").note_hyperlink_target(slug, self.env.docname, slug, claim.title)
+        self.env.get_domain("std").note_hyperlink_target(
+            slug, self.env.docname, slug, claim.title
+        )
 
     def fill_table(self, by_link: dict, resolved: dict) -> None:
         for section in self.document.findall(nodes.section):
@@ -212,7 +250,9 @@ def badge_nodes(claim, resolution) -> list[nodes.Node]:
     """A space and a link for each badge; where it leads is filled in once all pages are known."""
     made = []
     for badge in claims.badges(claim, resolution):
-        link = nodes.reference(badge.text, badge.text, internal=True, reftitle=badge.title, claim=claim.id)
+        link = nodes.reference(
+            badge.text, badge.text, internal=True, reftitle=badge.title, claim=claim.id
+        )
         link["classes"] = ["claim-badge", f"claim-{badge.kind}"]
         made += [nodes.Text(" "), link]
     return made
@@ -220,9 +260,13 @@ def badge_nodes(claim, resolution) -> list[nodes.Node]:
 
 def lead(app, doctree, docname: str) -> None:
     """Lead every badge to the claim's entry on the status page."""
-    for link in doctree.findall(lambda node: isinstance(node, nodes.reference) and "claim" in node):
+    for link in doctree.findall(
+        lambda node: isinstance(node, nodes.reference) and "claim" in node
+    ):
         target = link["claim"].replace(".", "-")
-        link["refuri"] = f"{app.builder.get_relative_uri(docname, STATUS)}#status-{target}"
+        link["refuri"] = (
+            f"{app.builder.get_relative_uri(docname, STATUS)}#status-{target}"
+        )
 
 
 # ---------------------------------------------------------------- claims.json
@@ -235,9 +279,15 @@ def publish(app, exception) -> None:
 
 def write_public(root: Path, folder: Path, state: State) -> None:
     """Write claims.json beside the pages."""
-    version = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
-    made = claims.public(state.claims, state.resolved, site=address.site_url(root), version=version)
-    claims.write_atomically(folder / "claims.json", json.dumps(made, indent=1, ensure_ascii=False) + "\n")
+    version = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))[
+        "project"
+    ]["version"]
+    made = claims.public(
+        state.claims, state.resolved, site=address.site_url(root), version=version
+    )
+    claims.write_atomically(
+        folder / "claims.json", json.dumps(made, indent=1, ensure_ascii=False) + "\n"
+    )
 
 
 def setup(app):

@@ -21,7 +21,10 @@ CODE = re.compile(r"(``.+?``)", re.S)
 def escape(text: str) -> str:
     """Plain text as reStructuredText, ``code`` kept."""
     parts = CODE.split(text)
-    return "".join(p if i % 2 else re.sub(r"([\\*`_|:<>])", r"\\\1", p) for i, p in enumerate(parts))
+    return "".join(
+        p if i % 2 else re.sub(r"([\\*`_|:<>])", r"\\\1", p)
+        for i, p in enumerate(parts)
+    )
 
 
 def blocks(text: str) -> list[str]:
@@ -29,7 +32,12 @@ def blocks(text: str) -> list[str]:
     out = []
     for block in re.split(r"\n\s*\n", text.strip("\n")):
         if block.startswith("    "):
-            out += [".. code-block:: text", "", textwrap.indent(textwrap.dedent(block), "    "), ""]
+            out += [
+                ".. code-block:: text",
+                "",
+                textwrap.indent(textwrap.dedent(block), "    "),
+                "",
+            ]
         elif block.strip():
             out += [escape(textwrap.dedent(block)), ""]
     return out
@@ -41,7 +49,10 @@ def arguments(body: str) -> str:
     pieces = ARGUMENT.split(flat)
     if len(pieces) < 3:
         return escape(" ".join(flat.split()))
-    lines = [f"| **{escape(n)}**: {escape(' '.join(t.split()))}" for n, t in zip(pieces[1::2], pieces[2::2])]
+    lines = [
+        f"| **{escape(n)}**: {escape(' '.join(t.split()))}"
+        for n, t in zip(pieces[1::2], pieces[2::2])
+    ]
     return "\n".join(lines)
 
 
@@ -70,7 +81,11 @@ def process(app, what, name, obj, options, lines) -> None:
 
 def skip(app, what, name, obj, skipped, options) -> bool | None:
     """Fields of a NamedTuple stand in its signature; Python's own words on them say nothing."""
-    return True if str(getattr(obj, "__doc__", "")).startswith("Alias for field number") else None
+    return (
+        True
+        if str(getattr(obj, "__doc__", "")).startswith("Alias for field number")
+        else None
+    )
 
 
 def setup(app):

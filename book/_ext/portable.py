@@ -26,7 +26,9 @@ from sphinx.util import logging
 log = logging.getLogger(__name__)
 
 NUMBER = r"(\d+(?:\.\d+)*)"
-KINDS = "Theorem|Lemma|Proposition|Corollary|Definition|Example|Remark|Algorithm|Exercise"
+KINDS = (
+    "Theorem|Lemma|Proposition|Corollary|Definition|Example|Remark|Algorithm|Exercise"
+)
 NOTES = {"Note": "note", "Warning": "warning", "Tip": "tip"}
 BOX = re.compile(rf"({KINDS}) {NUMBER}(?=[\s.(]|$)")
 PROOF = re.compile(rf"Proof(?: of (?:the )?(?:{KINDS}) {NUMBER})?(?:, [^.]*)?\.?$")
@@ -101,7 +103,11 @@ class Upgrade(SphinxTransform):
 
     def quote(self, quote: nodes.block_quote) -> None:
         head = quote.children[0] if quote.children else None
-        lead = first_inline(head, nodes.strong) if isinstance(head, nodes.paragraph) else None
+        lead = (
+            first_inline(head, nodes.strong)
+            if isinstance(head, nodes.paragraph)
+            else None
+        )
         if lead is None:
             return
         label = lead.astext()
@@ -112,11 +118,13 @@ class Upgrade(SphinxTransform):
             box = nodes.admonition(classes=[NOTES[label.rstrip(".")]])
         else:
             if re.match(rf"({KINDS})\b", label):
-                complain(quote, f"{label!r} has no number: write **Theorem 1.2 (Name).**")
+                complain(
+                    quote, f"{label!r} has no number: write **Theorem 1.2 (Name).**"
+                )
             return
         box.source, box.line = quote.source, quote.line or head.line
         title = self.title(lead, match[0] if match else "")
-        head.children = head.children[head.index(lead) + 1:]
+        head.children = head.children[head.index(lead) + 1 :]
         trim_start(head)
         body = quote.children if head.children else quote.children[1:]
         box += [title, *body]
@@ -130,9 +138,11 @@ class Upgrade(SphinxTransform):
         title = nodes.title()
         children = list(lead.children)
         if label and isinstance(children[0], nodes.Text):
-            rest = children[0].astext()[len(label):]
+            rest = children[0].astext()[len(label) :]
             title += nodes.inline("", label, classes=["box-label"])
-            name = nodes.inline("", "", nodes.Text(rest), *children[1:], classes=["box-name"])
+            name = nodes.inline(
+                "", "", nodes.Text(rest), *children[1:], classes=["box-name"]
+            )
             children = [name] if name.astext().strip() else []
         title += children
         return title
@@ -153,15 +163,19 @@ class Upgrade(SphinxTransform):
     def hold_punctuation(self, formula: nodes.math) -> None:
         """Keep a formula and the punctuation behind it on one line; a browser would part them."""
         parent, after = formula.parent, formula.next_node(siblings=True, descend=False)
-        mark = PUNCTUATION.match(after.astext()) if isinstance(after, nodes.Text) else None
+        mark = (
+            PUNCTUATION.match(after.astext()) if isinstance(after, nodes.Text) else None
+        )
         if mark:
-            parent.replace(after, nodes.Text(after.astext()[mark.end():]))
+            parent.replace(after, nodes.Text(after.astext()[mark.end() :]))
             held = nodes.inline("", "", classes=["nobreak"])
             formula.replace_self(held)
             held += [formula, nodes.Text(mark[0])]
 
     def proof(self, paragraph: nodes.paragraph, statement: str | None) -> None:
-        lead = first_inline(paragraph, nodes.emphasis) or first_inline(paragraph, nodes.strong)
+        lead = first_inline(paragraph, nodes.emphasis) or first_inline(
+            paragraph, nodes.strong
+        )
         match = PROOF.match(lead.astext()) if lead is not None else None
         if not match:
             return
@@ -188,7 +202,12 @@ def check_ids(app, env) -> None:
             places[ident].append(page)
     for ident, pages in places.items():
         if len(pages) > 1:
-            log.warning("the id %r stands on several pages: %s", ident, ", ".join(pages), type="portable")
+            log.warning(
+                "the id %r stands on several pages: %s",
+                ident,
+                ", ".join(pages),
+                type="portable",
+            )
 
 
 def permalinks(app, doctree, page) -> None:
@@ -197,8 +216,14 @@ def permalinks(app, doctree, page) -> None:
         return
     for box in doctree.findall(nodes.admonition):
         if box["ids"] and box.get("number") and isinstance(box[0], nodes.title):
-            link = nodes.reference("", "#", refid=box["ids"][0], internal=True,
-                                   classes=["headerlink"], reftitle="Link to this statement")
+            link = nodes.reference(
+                "",
+                "#",
+                refid=box["ids"][0],
+                internal=True,
+                classes=["headerlink"],
+                reftitle="Link to this statement",
+            )
             box[0] += link
 
 

@@ -34,9 +34,17 @@ def use_cache(app, config) -> None:
 def need_mathjax(app, config) -> None:
     """Raise if a file that typesetting needs is not in a static folder."""
     script = Path(config.mathjax_path)
-    for name in (script, script.parent / "output/chtml/fonts/woff-v2/MathJax_Main-Regular.woff"):
-        if not any((Path(app.srcdir) / folder / name).is_file() for folder in config.html_static_path):
-            raise ExtensionError(f"MathJax is missing: no {name.as_posix()} in {', '.join(config.html_static_path)}")
+    for name in (
+        script,
+        script.parent / "output/chtml/fonts/woff-v2/MathJax_Main-Regular.woff",
+    ):
+        if not any(
+            (Path(app.srcdir) / folder / name).is_file()
+            for folder in config.html_static_path
+        ):
+            raise ExtensionError(
+                f"MathJax is missing: no {name.as_posix()} in {', '.join(config.html_static_path)}"
+            )
 
 
 def set_theme(app, config) -> None:
@@ -58,6 +66,7 @@ def site_address(app) -> str | None:
 
 def drop_unused_scripts(app, pagename, templatename, context, doctree) -> None:
     """Live-code scripts are not used here, and their loader runs twice."""
+
     def used(file) -> bool:
         text = f"{getattr(file, 'filename', '')} {file.attributes.get('body', '')}"
         return not any(name in text for name in UNUSED_SCRIPTS)
@@ -73,8 +82,12 @@ SEARCH_ON_DISK = "if (location.protocol === 'file:') DOCUMENTATION_OPTIONS.SHOW_
 def mend_roles(app, pagename, templatename, context, doctree) -> None:
     """docutils calls a bibliography a list of things that are no list items; screen readers stumble."""
     for role in (' role="list"', ' role="doc-biblioentry"'):
-        context["body"] = context.get("body", "").replace(f'{role} class="citation', ' class="citation')
-        context["body"] = re.sub(rf'(<div class="citation"[^>]*){role}', r"\1", context["body"])
+        context["body"] = context.get("body", "").replace(
+            f'{role} class="citation', ' class="citation'
+        )
+        context["body"] = re.sub(
+            rf'(<div class="citation"[^>]*){role}', r"\1", context["body"]
+        )
 
 
 def ledger_path(root: Path) -> Path:
@@ -95,19 +108,36 @@ def ledger_table(root: Path) -> str:
             continue
         total += cost["cpu_seconds"]
         link = f"[{pages.title(pages.read(path)['cells']) or name}](/notebooks/{name}.ipynb)"
-        rows.append(f"| {link} | {cost['cpu_seconds']:.0f} | {cost['peak_mb']} | {cost['cells']} |")
-    head = ["| Page | CPU seconds | Peak memory (MB) | Code cells |", "| --- | ---: | ---: | ---: |"]
+        rows.append(
+            f"| {link} | {cost['cpu_seconds']:.0f} | {cost['peak_mb']} | {cost['cells']} |"
+        )
+    head = [
+        "| Page | CPU seconds | Peak memory (MB) | Code cells |",
+        "| --- | ---: | ---: | ---: |",
+    ]
     foot = [f"| All pages | {total:.0f} | | |"] if len(rows) > 1 else []
     words = ledger.get("machine", "")
-    return "\n".join([*head, *rows, *foot, "", f"Measured with one thread on: {words}." if words else ""])
+    return "\n".join(
+        [
+            *head,
+            *rows,
+            *foot,
+            "",
+            f"Measured with one thread on: {words}." if words else "",
+        ]
+    )
 
 
 def fill_ledger(app, docname, source) -> None:
     lines = source[0].split("\n")
-    if LEDGER_MARK not in (line.strip() for line in lines) or docname.startswith("notebooks/"):
+    if LEDGER_MARK not in (line.strip() for line in lines) or docname.startswith(
+        "notebooks/"
+    ):
         return
     table = ledger_table(Path(app.srcdir))
-    source[0] = "\n".join(table if line.strip() == LEDGER_MARK else line for line in lines)
+    source[0] = "\n".join(
+        table if line.strip() == LEDGER_MARK else line for line in lines
+    )
     app.env.note_dependency(str(ledger_path(Path(app.srcdir))))
 
 
@@ -147,6 +177,8 @@ def setup(app):
     app.connect("html-page-context", drop_unused_scripts, priority=900)
     app.connect("html-page-context", mend_roles)
     app.add_js_file(None, body=SEARCH_ON_DISK, priority=300)
-    app.add_js_file(None, body=FORMULAS_ON_A_PHONE, priority=900)  # after Sphinx has written window.MathJax
+    app.add_js_file(
+        None, body=FORMULAS_ON_A_PHONE, priority=900
+    )  # after Sphinx has written window.MathJax
     app.add_css_file("custom.css")
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

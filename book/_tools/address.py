@@ -1,7 +1,7 @@
 """The public address of the book: it stands once, in _config.yml, and this tool carries it everywhere else.
 
-    python book/_tools/address.py set OWNER/REPO     # rewrite every file that shows it, all or none
-    python book/_tools/address.py check [OWNER/REPO] # list what disagrees with _config.yml (and _config.yml with this)
+python book/_tools/address.py set OWNER/REPO     # rewrite every file that shows it, all or none
+python book/_tools/address.py check [OWNER/REPO] # list what disagrees with _config.yml (and _config.yml with this)
 """
 
 from __future__ import annotations
@@ -18,7 +18,9 @@ import yaml
 ROOT = Path(__file__).resolve().parents[2]
 COLAB = "https://colab.research.google.com/github"
 # As GitHub allows them; a repository called OWNER.github.io is served without its name in the path, so it is refused.
-SLUG = re.compile(r"([A-Za-z0-9](?:[A-Za-z0-9-]{0,37}[A-Za-z0-9])?)/([A-Za-z0-9._-]{1,100})")
+SLUG = re.compile(
+    r"([A-Za-z0-9](?:[A-Za-z0-9-]{0,37}[A-Za-z0-9])?)/([A-Za-z0-9._-]{1,100})"
+)
 # The end of a repository's name in running text: a full stop ends a sentence, unless a name goes on after it.
 END = r"(?![\w-])(?!\.(?!git\b)\w)"
 SKIPPED = {"_build", "build", "__pycache__", "mathjax", "node_modules"}
@@ -28,12 +30,20 @@ KEPT = {".ci", ".github"}  # of the folders whose names begin with a dot
 def config(root: Path = ROOT) -> dict:
     """The table `repository` of _config.yml: url, branch, path_to_book."""
     try:
-        table = yaml.safe_load((root / "_config.yml").read_text(encoding="utf-8"))["repository"]
+        table = yaml.safe_load((root / "_config.yml").read_text(encoding="utf-8"))[
+            "repository"
+        ]
         address, _ = table["url"], table["branch"]
     except (OSError, yaml.YAMLError, KeyError, TypeError) as error:
-        raise ValueError(f"_config.yml: needs repository.url and repository.branch ({error!r})".replace("\n", " ")) from None
+        raise ValueError(
+            f"_config.yml: needs repository.url and repository.branch ({error!r})".replace(
+                "\n", " "
+            )
+        ) from None
     if not str(address).startswith("https://github.com/"):
-        raise ValueError(f"_config.yml: repository.url is {address!r}; it must be 'https://' and github.com/OWNER/REPO")
+        raise ValueError(
+            f"_config.yml: repository.url is {address!r}; it must be 'https://' and github.com/OWNER/REPO"
+        )
     parse(address.removeprefix("https://github.com/"))
     return table
 
@@ -42,7 +52,9 @@ def parse(slug: str) -> tuple[str, str]:
     """OWNER and REPO of 'OWNER/REPO'."""
     match = SLUG.fullmatch(slug)
     if not match or set(match[2]) == {"."} or match[2].endswith((".git", ".github.io")):
-        raise ValueError(f"{slug!r} is no address: give OWNER/REPO, as in github.com/OWNER/REPO")
+        raise ValueError(
+            f"{slug!r} is no address: give OWNER/REPO, as in github.com/OWNER/REPO"
+        )
     return match[1], match[2]
 
 
@@ -83,13 +95,19 @@ def text_files(root: Path = ROOT) -> Iterator[tuple[Path, str]]:
     """Every text file of the project with what is in it; what is built, vendored or hidden is left out."""
     for folder, folders, names in os.walk(root):
         folders[:] = sorted(
-            f for f in folders if f in KEPT or not (f in SKIPPED or f.startswith(".") or f.endswith(".egg-info"))
+            f
+            for f in folders
+            if f in KEPT
+            or not (f in SKIPPED or f.startswith(".") or f.endswith(".egg-info"))
         )
         for path in (Path(folder, name) for name in sorted(names)):
             if path.is_symlink():
                 continue
             try:
-                yield path, path.read_bytes().decode("utf-8")  # bytes: line ends stay as they are
+                yield (
+                    path,
+                    path.read_bytes().decode("utf-8"),
+                )  # bytes: line ends stay as they are
             except UnicodeDecodeError:
                 continue
 
@@ -97,8 +115,16 @@ def text_files(root: Path = ROOT) -> Iterator[tuple[Path, str]]:
 def rewritten(text: str, old: tuple[str, str], new: tuple[str, str]) -> str:
     """The text with every address of the old repository, its site and its Colab links turned into the new one's."""
     of_owner, of_repo = (re.escape(part) for part in old)
-    text = re.sub(rf"(://[^\s\"'<>()]*/){of_owner}/{of_repo}{END}", rf"\g<1>{new[0]}/{new[1]}", text)
-    return re.sub(rf"(://){of_owner}\.github\.io/{of_repo}{END}", rf"\g<1>{new[0]}.github.io/{new[1]}", text)
+    text = re.sub(
+        rf"(://[^\s\"'<>()]*/){of_owner}/{of_repo}{END}",
+        rf"\g<1>{new[0]}/{new[1]}",
+        text,
+    )
+    return re.sub(
+        rf"(://){of_owner}\.github\.io/{of_repo}{END}",
+        rf"\g<1>{new[0]}.github.io/{new[1]}",
+        text,
+    )
 
 
 def set_address(slug: str, root: Path = ROOT) -> list[Path]:
@@ -137,7 +163,11 @@ def disagreements(root: Path = ROOT) -> list[str]:
     for path, text in text_files(root):
         name = path.relative_to(root).as_posix()
         found += [f"{name}:{line}: {what}" for line, what in strangers(text, address)]
-        found += [f"{name}: {need} is missing" for need in needs(name, root) if need not in text]
+        found += [
+            f"{name}: {need} is missing"
+            for need in needs(name, root)
+            if need not in text
+        ]
     return found
 
 
@@ -152,14 +182,21 @@ def strangers(text: str, address: tuple[str, str]) -> Iterator[tuple[int, str]]:
     for match in re.finditer(f"{always}|{forks}|{blank}", text):
         named = next(group for group in match.groups() if group)
         if named not in ours:
-            yield text.count("\n", 0, match.start()) + 1, f"{named} is not {owner}/{repo}"
+            yield (
+                text.count("\n", 0, match.start()) + 1,
+                f"{named} is not {owner}/{repo}",
+            )
 
 
 def needs(name: str, root: Path = ROOT) -> list[str]:
     """The addresses that a file must show."""
     if name.startswith("notebooks/") and name.endswith(".ipynb"):
         branch = config(root)["branch"]
-        return [f"git+{repository_url(root)}@{branch}", colab_url(name, root), page_url(name, root)]
+        return [
+            f"git+{repository_url(root)}@{branch}",
+            colab_url(name, root),
+            page_url(name, root),
+        ]
     both = [repository_url(root), site_url(root)]
     return both if name in ("README.md", "CITATION.cff", "pyproject.toml") else []
 
@@ -170,12 +207,20 @@ def main(arguments: list[str], root: Path = ROOT) -> int:
         match arguments:
             case ["set", slug]:
                 changed = set_address(slug, root)
-                print(f"{slug}: rewrote {len(changed)} files", *(path.relative_to(root) for path in changed), sep="\n  ")
+                print(
+                    f"{slug}: rewrote {len(changed)} files",
+                    *(path.relative_to(root) for path in changed),
+                    sep="\n  ",
+                )
             case ["check", *expected] if len(expected) < 2:
                 if expected and parse(expected[0]) != current(root):
-                    raise ValueError(f"_config.yml says {'/'.join(current(root))}; run: address.py set {expected[0]}")
+                    raise ValueError(
+                        f"_config.yml says {'/'.join(current(root))}; run: address.py set {expected[0]}"
+                    )
             case _:
-                raise ValueError("usage: address.py set OWNER/REPO | check [OWNER/REPO]")
+                raise ValueError(
+                    "usage: address.py set OWNER/REPO | check [OWNER/REPO]"
+                )
         wrong = disagreements(root)
     except ValueError as error:
         print(f"address: {error}", file=sys.stderr)

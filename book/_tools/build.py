@@ -41,7 +41,11 @@ def say(text: str) -> None:
 
 def refresh_verdicts(root: Path) -> None:
     """Run the claim tests if needed. A broken claim is shown as broken; it does not hide the book."""
-    done = subprocess.run([sys.executable, str(root / "book/_tools/claims.py"), "refresh"], cwd=root, check=False)
+    done = subprocess.run(
+        [sys.executable, str(root / "book/_tools/claims.py"), "refresh"],
+        cwd=root,
+        check=False,
+    )
     if done.returncode:
         say("claims: not all is in order (above); the badges in the book say so")
 
@@ -55,16 +59,24 @@ def run_pages(root: Path, at_once: int = AT_ONCE, timeout: int = 60) -> int:
     from jupyter_cache import get_cache
 
     cache = get_cache(pages.cache_path(root))
-    books = {path: nbformat.read(path, as_version=4) for path in pages.longest_first(pages.notebooks(root), root)}
+    books = {
+        path: nbformat.read(path, as_version=4)
+        for path in pages.longest_first(pages.notebooks(root), root)
+    }
     missing = {path: book for path, book in books.items() if not is_cached(cache, book)}
     say(f"pages: {len(books) - len(missing)} from the cache, {len(missing)} to run")
     failures = []
     with ThreadPoolExecutor(at_once) as pool:
-        jobs = {pool.submit(timed_run, book, path, timeout): path for path, book in missing.items()}
+        jobs = {
+            pool.submit(timed_run, book, path, timeout): path
+            for path, book in missing.items()
+        }
         for job in as_completed(jobs):
             failures += finish(job, jobs[job], root, cache)
     if failures:
-        raise Problem("\n".join([f"{len(failures)} of {len(missing)} pages failed", *failures]))
+        raise Problem(
+            "\n".join([f"{len(failures)} of {len(missing)} pages failed", *failures])
+        )
     return len(missing)
 
 
@@ -92,9 +104,14 @@ def finish(job: Future, path: Path, root: Path, cache) -> list[str]:
     except Problem as problem:
         say(f"pages: {name} failed")
         return [str(problem)]
-    cache.cache_notebook_bundle(CacheBundleIn(done, str(path), data={"execution_seconds": seconds}),
-                                check_validity=False, overwrite=True)
-    say(f"pages: {name} ran in {seconds:.1f} s ({cost.cpu_seconds:.1f} CPU s, {cost.peak_mb} MB)")
+    cache.cache_notebook_bundle(
+        CacheBundleIn(done, str(path), data={"execution_seconds": seconds}),
+        check_validity=False,
+        overwrite=True,
+    )
+    say(
+        f"pages: {name} ran in {seconds:.1f} s ({cost.cpu_seconds:.1f} CPU s, {cost.peak_mb} MB)"
+    )
     for words in notebooks.over_budget(name, cost):
         say(f"over budget: {words}")
     return []
@@ -104,7 +121,9 @@ def prune_caches(root: Path) -> None:
     """Keep the newest caches, so that going back and forth between two versions is quick."""
     used = pages.cache_path(root)
     others = [p for p in used.parent.glob("*") if p.is_dir() and p != used]
-    for old in sorted(others, key=lambda p: p.stat().st_mtime, reverse=True)[KEPT_CACHES - 1:]:
+    for old in sorted(others, key=lambda p: p.stat().st_mtime, reverse=True)[
+        KEPT_CACHES - 1 :
+    ]:
         shutil.rmtree(old, ignore_errors=True)
 
 
@@ -113,10 +132,29 @@ def prune_caches(root: Path) -> None:
 
 def begin_site(root: Path, out: Path, jobs: int) -> subprocess.Popen:
     """Start the process that builds the site. It loads Sphinx at once, and builds when build_site tells it to."""
-    command = [sys.executable, str(Path(__file__).with_name("site_process.py")), str(jobs), "build", str(root),
-               "--path-output", str(out), "-W", "-n", "--keep-going"]
-    return subprocess.Popen(command, cwd=root, text=True, encoding="utf-8", errors="replace", stdin=subprocess.PIPE,
-                            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env={**os.environ, "PYTHONUTF8": "1"})
+    command = [
+        sys.executable,
+        str(Path(__file__).with_name("site_process.py")),
+        str(jobs),
+        "build",
+        str(root),
+        "--path-output",
+        str(out),
+        "-W",
+        "-n",
+        "--keep-going",
+    ]
+    return subprocess.Popen(
+        command,
+        cwd=root,
+        text=True,
+        encoding="utf-8",
+        errors="replace",
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        env={**os.environ, "PYTHONUTF8": "1"},
+    )
 
 
 def build_site(process: subprocess.Popen, out: Path) -> Path:
@@ -126,7 +164,11 @@ def build_site(process: subprocess.Popen, out: Path) -> Path:
     text = notebooks.plain_text(process.communicate(GO)[0])
     log.write_text(text, encoding="utf-8")
     if process.returncode:
-        raise Problem("\n".join(["the site was not built", *complaints(text), f"the whole log: {log}"]))
+        raise Problem(
+            "\n".join(
+                ["the site was not built", *complaints(text), f"the whole log: {log}"]
+            )
+        )
     return out / "_build" / "html" / "index.html"
 
 
@@ -152,12 +194,27 @@ def build(root: Path, out: Path, at_once: int) -> Path:
 def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="Build the book.")
     parser.add_argument("--root", type=Path, default=pages.ROOT, help=argparse.SUPPRESS)
-    parser.add_argument("--out", type=Path, help="folder that gets _build/html (default: the project)")
-    parser.add_argument("--no-verdicts", action="store_true", help="leave the verdicts of the claims as they are")
+    parser.add_argument(
+        "--out", type=Path, help="folder that gets _build/html (default: the project)"
+    )
+    parser.add_argument(
+        "--no-verdicts",
+        action="store_true",
+        help="leave the verdicts of the claims as they are",
+    )
     parser.add_argument("--fresh", action="store_true", help="run every page again")
-    parser.add_argument("--at-once", type=int, default=AT_ONCE, help=f"pages at a time (default {AT_ONCE})")
+    parser.add_argument(
+        "--at-once",
+        type=int,
+        default=AT_ONCE,
+        help=f"pages at a time (default {AT_ONCE})",
+    )
     options = parser.parse_args(argv)
-    root, out, start = options.root.resolve(), (options.out or options.root).resolve(), time.perf_counter()
+    root, out, start = (
+        options.root.resolve(),
+        (options.out or options.root).resolve(),
+        time.perf_counter(),
+    )
     try:
         if not options.no_verdicts:
             refresh_verdicts(root)
@@ -168,7 +225,9 @@ def main(argv: list[str] | None = None) -> int:
         print(f"build: {problem}", file=sys.stderr)
         return 1
     say(f"built in {time.perf_counter() - start:.0f} s")
-    say(f"The book: {page}   (open it, or `make serve`: python -m http.server -d {short(page.parent)})")
+    say(
+        f"The book: {page}   (open it, or `make serve`: python -m http.server -d {short(page.parent)})"
+    )
     return 0
 
 

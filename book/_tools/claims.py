@@ -36,7 +36,10 @@ STATUS_WORDS = {
     "false": "false as printed, by an exact counterexample",
     "open": "neither proved nor refuted here",
 }
-BADGE_TEXT = {"broken": "check failed", "false": "false as printed"}  # where the word alone would mislead
+BADGE_TEXT = {
+    "broken": "check failed",
+    "false": "false as printed",
+}  # where the word alone would mislead
 EVIDENCE_WORDS = {
     "proof": "proof on the page",
     "certified": "instances certified in exact arithmetic",
@@ -68,13 +71,18 @@ class Claim(NamedTuple):
     @property
     def part(self) -> str:
         """The part of the evidence that the claim stands on."""
-        return next(p for p in ("repaired", "statement", "printed") if p in self.evidence)
+        return next(
+            p for p in ("repaired", "statement", "printed") if p in self.evidence
+        )
 
     @property
     def roles(self) -> tuple[str, ...]:
         """The roles that tests must fill before anything is shown."""
         values = self.evidence.values()
-        extra = {"counterexample": "counterexample" in values, "certificate": "certified" in values}
+        extra = {
+            "counterexample": "counterexample" in values,
+            "certificate": "certified" in values,
+        }
         return ROLES[:3] + tuple(role for role, needed in extra.items() if needed)
 
 
@@ -121,7 +129,9 @@ def check_form(data: dict) -> None:
     place = list(error.absolute_path)
     if len(place) >= 2:
         name = data["claim"][place[1]].get("id", f"number {place[1] + 1}")
-        raise ValueError(f"claim {name}: {'.'.join(map(str, place[2:])) or 'entry'}: {error.message}")
+        raise ValueError(
+            f"claim {name}: {'.'.join(map(str, place[2:])) or 'entry'}: {error.message}"
+        )
     raise ValueError(f"registry of claims: {error.message}")
 
 
@@ -141,13 +151,23 @@ def check_sense(claims: list[Claim]) -> None:
     try:
         order(claims)
     except CycleError as error:
-        raise ValueError(f"claim {error.args[1][0]}: uses runs in a cycle: {' -> '.join(error.args[1])}") from None
+        raise ValueError(
+            f"claim {error.args[1][0]}: uses runs in a cycle: {' -> '.join(error.args[1])}"
+        ) from None
 
 
 def check_source(claim: Claim) -> None:
     seen = claim.source["seen"]
-    need(seen == "derived" or claim.source.get("work"), claim, f"a source that was {seen} names its work")
-    need(seen == "seen" or not claim.as_printed, claim, f"as_printed is refused: the source was {seen}, not seen")
+    need(
+        seen == "derived" or claim.source.get("work"),
+        claim,
+        f"a source that was {seen} names its work",
+    )
+    need(
+        seen == "seen" or not claim.as_printed,
+        claim,
+        f"as_printed is refused: the source was {seen}, not seen",
+    )
     need(
         seen == "seen" or "printed" not in claim.evidence,
         claim,
@@ -165,18 +185,38 @@ def check_evidence(claim: Claim) -> None:
             claim,
             f"status {claim.status} needs evidence.printed = 'counterexample'",
         )
-        need(claim.erratum, claim, f"status {claim.status} needs an erratum (counterexample, at, survives)")
-        need("statement" not in parts, claim, f"status {claim.status} has no evidence.statement")
+        need(
+            claim.erratum,
+            claim,
+            f"status {claim.status} needs an erratum (counterexample, at, survives)",
+        )
+        need(
+            "statement" not in parts,
+            claim,
+            f"status {claim.status} has no evidence.statement",
+        )
     else:
         need(
             len(parts & {"statement", "printed"}) == 1,
             claim,
             "evidence is for 'statement' or for 'printed', one of them",
         )
-        need("counterexample" not in claim.evidence.values(), claim, f"status {claim.status} has no counterexample")
+        need(
+            "counterexample" not in claim.evidence.values(),
+            claim,
+            f"status {claim.status} has no counterexample",
+        )
         need(not claim.erratum, claim, f"status {claim.status} has no erratum")
-    need((claim.status == "repaired") == bool(claim.as_repaired), claim, "as_repaired goes with status repaired")
-    need((claim.status == "repaired") == ("repaired" in parts), claim, "evidence.repaired goes with status repaired")
+    need(
+        (claim.status == "repaired") == bool(claim.as_repaired),
+        claim,
+        "as_repaired goes with status repaired",
+    )
+    need(
+        (claim.status == "repaired") == ("repaired" in parts),
+        claim,
+        "evidence.repaired goes with status repaired",
+    )
     need(
         ("proof" in claim.evidence.values()) == bool(claim.proof),
         claim,
@@ -202,13 +242,17 @@ def need(condition: object, claim: Claim, rule: str) -> None:
 
 def order(claims: list[Claim]) -> list[str]:
     """Ids, each after all that it uses; CycleError if there is no such order."""
-    return list(TopologicalSorter({claim.id: claim.uses for claim in claims}).static_order())
+    return list(
+        TopologicalSorter({claim.id: claim.uses for claim in claims}).static_order()
+    )
 
 
 # ---------------------------------------------------------------- what the tests say
 
 
-def resolve(claims: list[Claim], verdicts: dict, now: str | None = None) -> dict[str, Resolution]:
+def resolve(
+    claims: list[Claim], verdicts: dict, now: str | None = None
+) -> dict[str, Resolution]:
     """What each claim shows. With `now`, the key of the present code, verdicts of another key count for nothing."""
     stale = now is not None and verdicts.get("key") != now
     results = {} if stale else verdicts.get("results", {})
@@ -216,12 +260,20 @@ def resolve(claims: list[Claim], verdicts: dict, now: str | None = None) -> dict
     for name in order(claims):
         claim = by_id[name]
         tests = results.get(name, {})
-        reasons = ["the tests have not run on the present code"] if stale else missing(claim, tests)
+        reasons = (
+            ["the tests have not run on the present code"]
+            if stale
+            else missing(claim, tests)
+        )
         own = 0 if reasons else STRENGTH[claim.evidence[claim.part]]
-        broken = any(outcome == "failed" for role in tests.values() for outcome in role.values())
+        broken = any(
+            outcome == "failed" for role in tests.values() for outcome in role.values()
+        )
         shown = min([own, *(resolved[used].shown for used in claim.uses)])
         reasons += [
-            f"rests on {used}, which is {word(resolved[used])}" for used in claim.uses if resolved[used].shown < own
+            f"rests on {used}, which is {word(resolved[used])}"
+            for used in claim.uses
+            if resolved[used].shown < own
         ]
         resolved[name] = Resolution(own, shown, broken, tuple(reasons), tests)
     return {claim.id: resolved[claim.id] for claim in claims}
@@ -231,7 +283,11 @@ def missing(claim: Claim, tests: dict) -> list[str]:
     """Why the tests do not carry the claim: a role without a test, a test that failed or did not run to its end."""
     reasons = [f"no {role} has run" for role in claim.roles if not tests.get(role)]
     for role, outcomes in tests.items():
-        reasons += [f"{role} {outcome}: {nodeid}" for nodeid, outcome in outcomes.items() if outcome != "passed"]
+        reasons += [
+            f"{role} {outcome}: {nodeid}"
+            for nodeid, outcome in outcomes.items()
+            if outcome != "passed"
+        ]
     return reasons
 
 
@@ -246,7 +302,9 @@ def badges(claim: Claim, resolution: Resolution) -> list[Badge]:
     if resolution.broken or not resolution.shown or claim.status == "true":
         return [strength]
     status = Badge(
-        claim.status, BADGE_TEXT.get(claim.status, claim.status), f"{claim.id}: {STATUS_WORDS[claim.status]}"
+        claim.status,
+        BADGE_TEXT.get(claim.status, claim.status),
+        f"{claim.id}: {STATUS_WORDS[claim.status]}",
     )
     return [status] if claim.status == "false" else [status, strength]
 
@@ -255,30 +313,51 @@ def badge_title(claim: Claim, resolution: Resolution) -> str:
     """One sentence for whoever rests on a badge: what it says, or why it does not say more."""
     if resolution.reasons:
         more = len(resolution.reasons) - 2
-        return f"{claim.id}: {'; '.join(resolution.reasons[:2])}" + (f"; and {more} more" if more > 0 else "")
+        return f"{claim.id}: {'; '.join(resolution.reasons[:2])}" + (
+            f"; and {more} more" if more > 0 else ""
+        )
     return f"{claim.id}: {evidence_words(claim)}; {', '.join(claim.roles[:-1])} and {claim.roles[-1]} passed"
 
 
-def counts(claims: list[Claim], resolved: dict[str, Resolution]) -> dict[str, dict[str, int]]:
+def counts(
+    claims: list[Claim], resolved: dict[str, Resolution]
+) -> dict[str, dict[str, int]]:
     """How many claims there are, by what is shown and by the status in the registry."""
     found = Counter((word(resolved[claim.id]), claim.status) for claim in claims)
-    return {shown: {status: found[shown, status] for status in STATUS_WORDS} for shown in (*reversed(WORDS), "broken")}
+    return {
+        shown: {status: found[shown, status] for status in STATUS_WORDS}
+        for shown in (*reversed(WORDS), "broken")
+    }
 
 
 def key(root: Path = ROOT) -> str:
     """Hash of all that verdicts depend on: attnlib, the tests, the registry and this tool."""
     digest = hashlib.sha256()
-    named = [root / REGISTRY, root / "book/claims.schema.json", root / "book/_tools/claims.py"]
-    found = [path for folder in ("attnlib", "tests") for path in (root / folder).rglob("*")]
-    for path in sorted(path for path in named + found if path.is_file() and not passing(path.relative_to(root))):
+    named = [
+        root / REGISTRY,
+        root / "book/claims.schema.json",
+        root / "book/_tools/claims.py",
+    ]
+    found = [
+        path for folder in ("attnlib", "tests") for path in (root / folder).rglob("*")
+    ]
+    for path in sorted(
+        path
+        for path in named + found
+        if path.is_file() and not passing(path.relative_to(root))
+    ):
         content = path.read_bytes()
-        digest.update(f"{path.relative_to(root).as_posix()}\n{len(content)}\n".encode() + content)
+        digest.update(
+            f"{path.relative_to(root).as_posix()}\n{len(content)}\n".encode() + content
+        )
     return digest.hexdigest()
 
 
 def passing(path: Path) -> bool:
     """Files that come and go without a change of the code."""
-    return path.suffix == ".pyc" or any(part.startswith((".", "__pycache__")) for part in path.parts)
+    return path.suffix == ".pyc" or any(
+        part.startswith((".", "__pycache__")) for part in path.parts
+    )
 
 
 def read_verdicts(path: Path | str = ROOT / VERDICTS) -> dict:
@@ -287,11 +366,18 @@ def read_verdicts(path: Path | str = ROOT / VERDICTS) -> dict:
         verdicts = json.loads(Path(path).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
-    return verdicts if isinstance(verdicts, dict) and set(verdicts) == {"key", "results"} else {}
+    return (
+        verdicts
+        if isinstance(verdicts, dict) and set(verdicts) == {"key", "results"}
+        else {}
+    )
 
 
 def write_verdicts(path: Path | str, key: str, results: dict) -> None:
-    write_atomically(path, json.dumps({"key": key, "results": results}, indent=1, sort_keys=True) + "\n")
+    write_atomically(
+        path,
+        json.dumps({"key": key, "results": results}, indent=1, sort_keys=True) + "\n",
+    )
 
 
 def write_atomically(path: Path | str, text: str) -> None:
@@ -323,18 +409,28 @@ def of_page(claims: list[Claim], page: str) -> list[Claim]:
 
 def evidence_words(claim: Claim) -> str:
     """The evidence in words, part by part."""
-    label = {"printed": "as printed: ", "repaired": "as repaired: "} if claim.status in ("repaired", "false") else {}
-    return "; ".join(label.get(part, "") + EVIDENCE_WORDS[value] for part, value in sorted(claim.evidence.items()))
+    label = (
+        {"printed": "as printed: ", "repaired": "as repaired: "}
+        if claim.status in ("repaired", "false")
+        else {}
+    )
+    return "; ".join(
+        label.get(part, "") + EVIDENCE_WORDS[value]
+        for part, value in sorted(claim.evidence.items())
+    )
 
 
 def page_table(claims: list[Claim], page: str) -> str:
     """Markdown table of the claims of a page; its first column links to the claim's box."""
     rows = [
-        f"| [{c.id}](#{slug(c.id)}) | {cell(c.statement)} | {cell(evidence_words(c))} |" for c in of_page(claims, page)
+        f"| [{c.id}](#{slug(c.id)}) | {cell(c.statement)} | {cell(evidence_words(c))} |"
+        for c in of_page(claims, page)
     ]
     if not rows:
         return "No claim of this page is registered yet."
-    return "\n".join(["| Claim | What it says | Evidence |", "| --- | --- | --- |", *rows])
+    return "\n".join(
+        ["| Claim | What it says | Evidence |", "| --- | --- | --- |", *rows]
+    )
 
 
 def cell(text: str) -> str:
@@ -342,14 +438,24 @@ def cell(text: str) -> str:
     return " ".join(text.split()).replace(r"\|", r"\Vert ").replace("|", r"\vert ")
 
 
-def public(claims: list[Claim], resolved: dict[str, Resolution], *, site: str = "", version: str = "") -> dict:
+def public(
+    claims: list[Claim],
+    resolved: dict[str, Resolution],
+    *,
+    site: str = "",
+    version: str = "",
+) -> dict:
     """What claims.json publishes."""
     entries = []
     for claim in claims:
         found = resolved[claim.id]
         entries.append(
             {
-                **{name: value for name, value in claim._asdict().items() if value or name in ("hypotheses", "uses")},
+                **{
+                    name: value
+                    for name, value in claim._asdict().items()
+                    if value or name in ("hypotheses", "uses")
+                },
                 "url": f"{site}notebooks/{claim.page}.html#{slug(claim.id)}",
                 "shown": word(found),
                 "reasons": list(found.reasons),
@@ -362,16 +468,33 @@ def public(claims: list[Claim], resolved: dict[str, Resolution], *, site: str = 
 # ---------------------------------------------------------------- the command
 
 
-def refresh(root: Path = ROOT, *, force: bool = False, extra: tuple[str, ...] = ()) -> int:
+def refresh(
+    root: Path = ROOT, *, force: bool = False, extra: tuple[str, ...] = ()
+) -> int:
     """Run the claim tests unless the verdicts are those of the present code; 1 if a claim is broken or none came."""
     claims, path = load(root / REGISTRY), root / VERDICTS
     if force or read_verdicts(path).get("key") != key(root):
-        command = [sys.executable, "-m", "pytest", "-q", "-m", "claim", "tests", "--verdicts", str(path), *extra]
+        command = [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-q",
+            "-m",
+            "claim",
+            "tests",
+            "--verdicts",
+            str(path),
+            *extra,
+        ]
         subprocess.run(command, cwd=root, check=False)
     resolved = resolve(claims, read_verdicts(path), key(root))
     broken = [name for name, found in resolved.items() if found.broken]
     stale = read_verdicts(path).get("key") != key(root)
-    print(f"claims: {summary(claims, resolved)}" if not stale else "claims: no verdicts came of this run")
+    print(
+        f"claims: {summary(claims, resolved)}"
+        if not stale
+        else "claims: no verdicts came of this run"
+    )
     for name in broken:
         print(f"claims: {name} is broken: {resolved[name].reasons[0]}")
     return int(stale or bool(broken))
@@ -392,20 +515,31 @@ def show(root: Path = ROOT) -> int:
     resolved = resolve(claims, read_verdicts(root / VERDICTS), key(root))
     for claim in claims:
         text = ", ".join(badge.text for badge in badges(claim, resolved[claim.id]))
-        print(f"{claim.id:32} {claim.status:9} {text:20} {'; '.join(resolved[claim.id].reasons)}".rstrip())
+        print(
+            f"{claim.id:32} {claim.status:9} {text:20} {'; '.join(resolved[claim.id].reasons)}".rstrip()
+        )
     print(f"claims: {summary(claims, resolved)}")
     return 0
 
 
 def summary(claims: list[Claim], resolved: dict[str, Resolution]) -> str:
     shown = {name: sum(row.values()) for name, row in counts(claims, resolved).items()}
-    return ", ".join([f"{len(claims)} in all", *(f"{number} {name}" for name, number in shown.items() if number)])
+    return ", ".join(
+        [
+            f"{len(claims)} in all",
+            *(f"{number} {name}" for name, number in shown.items() if number),
+        ]
+    )
 
 
 def main(argv: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description="The claims of the book and what the tests say about them.")
+    parser = argparse.ArgumentParser(
+        description="The claims of the book and what the tests say about them."
+    )
     commands = parser.add_subparsers(dest="command", required=True)
-    again = commands.add_parser("refresh", help="run the claim tests if the code has changed since")
+    again = commands.add_parser(
+        "refresh", help="run the claim tests if the code has changed since"
+    )
     again.add_argument("--force", action="store_true", help="run them in any case")
     commands.add_parser("show", help="every claim and what it shows")
     commands.add_parser("release", help="fail if anything is unchecked")

@@ -1,7 +1,7 @@
 """Draws the figure of the title page: one attention matrix, and the five theorems that look at it.
 
-    python book/_tools/cover.py            writes book/_static/cover.svg
-    python book/_tools/cover.py here.png   writes it elsewhere, in any format that matplotlib knows
+python book/_tools/cover.py            writes book/_static/cover.svg
+python book/_tools/cover.py here.png   writes it elsewhere, in any format that matplotlib knows
 """
 
 import sys
@@ -14,7 +14,13 @@ matplotlib.use("svg")
 import matplotlib.pyplot as plt
 from matplotlib.patches import Rectangle
 
-BLUE, ORANGE, GREEN, VERMILLION, PURPLE = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7"
+BLUE, ORANGE, GREEN, VERMILLION, PURPLE = (
+    "#0072B2",
+    "#E69F00",
+    "#009E73",
+    "#D55E00",
+    "#CC79A7",
+)
 INK, FAINT = "#222222", "#C9CED3"
 WIDTH, HEIGHT, TOKENS = 6.4, 6.7, 10  # inches; everything below is placed in inches
 TARGET = Path(__file__).parents[1] / "_static" / "cover.svg"
@@ -23,7 +29,12 @@ TARGET = Path(__file__).parents[1] / "_static" / "cover.svg"
 def attention(n=TOKENS):
     """A softmax matrix with what heads show: a band, a column that all rows look at, one far look."""
     i, j = np.mgrid[:n, :n]
-    logits = -0.9 * np.abs(i - j) + 1.9 * (j == 1) + 3.4 * ((i == 3) & (j == 8)) + 2.6 * ((i == 8) & (j == 4))
+    logits = (
+        -0.9 * np.abs(i - j)
+        + 1.9 * (j == 1)
+        + 3.4 * ((i == 3) & (j == 8))
+        + 2.6 * ((i == 8) & (j == 4))
+    )
     logits = logits + 0.35 * np.random.default_rng(3).standard_normal((n, n))
     weights = np.exp(logits - logits.max(1, keepdims=True))
     return weights / weights.sum(1, keepdims=True)
@@ -35,7 +46,11 @@ def cells(ax, values, x, y, width, height, colour):
     w, h = width / cols, height / rows
     for (i, j), value in np.ndenumerate(values):
         corner = (x + j * w, y + height - (i + 1) * h)
-        ax.add_patch(Rectangle(corner, w, h, facecolor=colour(value), edgecolor="white", linewidth=0.7))
+        ax.add_patch(
+            Rectangle(
+                corner, w, h, facecolor=colour(value), edgecolor="white", linewidth=0.7
+            )
+        )
 
 
 def tint(colour):
@@ -45,7 +60,9 @@ def tint(colour):
 
 
 def label(ax, x, y, title, formula):
-    ax.text(x, y, title, color=INK, fontsize=14, fontweight="bold", ha="center", va="top")
+    ax.text(
+        x, y, title, color=INK, fontsize=14, fontweight="bold", ha="center", va="top"
+    )
     ax.text(x, y - 0.28, formula, color=INK, fontsize=13, ha="center", va="top")
 
 
@@ -63,7 +80,15 @@ def paths(ax, x, y):
     for k, head in enumerate(chosen, 1):
         size = [80 if h == head else 34 for h in range(4)]
         face = [BLUE if h == head else "white" for h in range(4)]
-        ax.scatter([across[k]] * 4, up, s=size, c=face, edgecolors=BLUE, linewidths=1.1, zorder=3)
+        ax.scatter(
+            [across[k]] * 4,
+            up,
+            s=size,
+            c=face,
+            edgecolors=BLUE,
+            linewidths=1.1,
+            zorder=3,
+        )
     ax.scatter(across[[0, -1]], [middle] * 2, s=80, c=INK, marker="s", zorder=3)
 
 
@@ -73,7 +98,15 @@ def low_rank(ax, p, x, y):
     u, v = np.abs(u[:, :2]), np.abs(v[:2])
     cells(ax, u / u.max(), x, y, 0.3, 1.3, tint(ORANGE))
     cells(ax, v / v.max(), x + 0.46, y + 1.0, 1.3, 0.3, tint(ORANGE))
-    ax.text(x + 1.11, y + 0.42, r"$\approx P\,?$", color=INK, fontsize=16, ha="center", va="center")
+    ax.text(
+        x + 1.11,
+        y + 0.42,
+        r"$\approx P\,?$",
+        color=INK,
+        fontsize=16,
+        ha="center",
+        va="center",
+    )
 
 
 def sparse(ax, x, y, n=TOKENS, size=1.3):
@@ -93,13 +126,24 @@ def connections(ax, x, y, n=7, step=0.34):
             for j in {i - jump, i, i + jump} & set(range(n)):
                 on = i in heard[layer]
                 ax.plot(
-                    [tokens[j], tokens[i]], heights[layer - 1 : layer + 1],
-                    color=VERMILLION if on else FAINT, lw=2.2 if on else 0.7, zorder=2 if on else 1,
+                    [tokens[j], tokens[i]],
+                    heights[layer - 1 : layer + 1],
+                    color=VERMILLION if on else FAINT,
+                    lw=2.2 if on else 0.7,
+                    zorder=2 if on else 1,
                 )
     for height, ids in zip(heights, heard):
         face = [VERMILLION if i in ids else "white" for i in range(n)]
         size = [60 if i in ids else 34 for i in range(n)]
-        ax.scatter(tokens, [height] * n, s=size, c=face, edgecolors=VERMILLION, linewidths=1.1, zorder=3)
+        ax.scatter(
+            tokens,
+            [height] * n,
+            s=size,
+            c=face,
+            edgecolors=VERMILLION,
+            linewidths=1.1,
+            zorder=3,
+        )
 
 
 def memory(ax, x, y):
@@ -109,7 +153,9 @@ def memory(ax, x, y):
     ax.plot([x - 0.05, x + 2.15], [y, y], color=INK, lw=1.0, zorder=1)
     ax.vlines(ids, y, labels, color=FAINT, lw=0.9, zorder=1)
     ax.plot(ids, labels, color=PURPLE, lw=2.2, zorder=2)
-    ax.scatter(ids, labels, s=52, c=PURPLE, edgecolors="white", linewidths=0.8, zorder=3)
+    ax.scatter(
+        ids, labels, s=52, c=PURPLE, edgecolors="white", linewidths=0.8, zorder=3
+    )
     ax.scatter(ids, [y] * len(ids), s=24, c=INK, zorder=3)
 
 
@@ -133,8 +179,24 @@ def draw():
     ax.axis("off")
     p, x, y, half = attention(), 3.2, 3.68, 0.86
     rays(ax, x, y, half)
-    cells(ax, np.sqrt(p / p.max()), x - half, y - half, 2 * half, 2 * half, plt.get_cmap("cividis"))
-    ax.text(x, y - half - 0.12, "attention $P$", color=INK, fontsize=13, ha="center", va="top")
+    cells(
+        ax,
+        np.sqrt(p / p.max()),
+        x - half,
+        y - half,
+        2 * half,
+        2 * half,
+        plt.get_cmap("cividis"),
+    )
+    ax.text(
+        x,
+        y - half - 0.12,
+        "attention $P$",
+        color=INK,
+        fontsize=13,
+        ha="center",
+        va="top",
+    )
     label(ax, x, 6.60, "paths", r"$(H+1)^L$ of them")
     paths(ax, x - 1.375, 5.06)
     low_rank(ax, p, 0.22, 3.30)
@@ -149,9 +211,19 @@ def draw():
 
 
 def main(target=TARGET):
-    matplotlib.rcParams.update({"svg.hashsalt": "cover", "svg.fonttype": "path", "mathtext.fontset": "dejavusans"})
+    matplotlib.rcParams.update(
+        {
+            "svg.hashsalt": "cover",
+            "svg.fonttype": "path",
+            "mathtext.fontset": "dejavusans",
+        }
+    )
     fig = draw()
-    fig.savefig(target, metadata={"Date": None} if str(target).endswith(".svg") else None, dpi=200)
+    fig.savefig(
+        target,
+        metadata={"Date": None} if str(target).endswith(".svg") else None,
+        dpi=200,
+    )
     plt.close(fig)
 
 

@@ -22,7 +22,9 @@ NEEDED = (3, 11)
 FREE_GB = 4
 SOURCES = ("requirements.txt", "pyproject.toml")
 
-NO_SPACE = re.compile(r"No space left on device|Disk quota exceeded|not enough space on the disk", re.I)
+NO_SPACE = re.compile(
+    r"No space left on device|Disk quota exceeded|not enough space on the disk", re.I
+)
 NO_NETWORK = re.compile(
     r"NewConnectionError|NameResolutionError|ConnectTimeoutError|ReadTimeoutError|ProxyError|SSLError|MaxRetryError"
     r"|Failed to establish a new connection|Temporary failure in name resolution|Connection (refused|reset|aborted)"
@@ -38,7 +40,8 @@ def check_python():
     if sys.version_info[:2] < NEEDED:
         raise Trouble(
             "Python %d.%d or newer is needed, and %s is %d.%d. Install one from python.org or your system, or name it: "
-            "make PYTHON=/path/to/python3.11" % (NEEDED + (sys.executable or "this one",) + tuple(sys.version_info[:2]))
+            "make PYTHON=/path/to/python3.11"
+            % (NEEDED + (sys.executable or "this one",) + tuple(sys.version_info[:2]))
         )
     import importlib.util  # not at the top: Python 2 has none, and it too should read the line above
 
@@ -72,8 +75,17 @@ def fingerprint(root):
 def places(root):
     """The environment, its Python, its stamp, and the log of pip."""
     venv = os.path.join(root, ".venv")
-    python = os.path.join(venv, "Scripts", "python.exe") if os.name == "nt" else os.path.join(venv, "bin", "python")
-    return venv, python, os.path.join(venv, "made-from"), os.path.join(root, "_build", "environment.log")
+    python = (
+        os.path.join(venv, "Scripts", "python.exe")
+        if os.name == "nt"
+        else os.path.join(venv, "bin", "python")
+    )
+    return (
+        venv,
+        python,
+        os.path.join(venv, "made-from"),
+        os.path.join(root, "_build", "environment.log"),
+    )
 
 
 def is_ready(root):
@@ -94,7 +106,10 @@ def is_sound(root):
     with open(config, encoding="utf-8", errors="replace") as file:
         made_here = venv in file.read()
     probe = "import sys, pip; sys.exit(sys.version_info[:2] < %r)" % (NEEDED,)
-    return made_here and subprocess.call([python, "-c", probe], stderr=subprocess.DEVNULL) == 0
+    return (
+        made_here
+        and subprocess.call([python, "-c", probe], stderr=subprocess.DEVNULL) == 0
+    )
 
 
 def diagnose(text, log):
@@ -103,7 +118,10 @@ def diagnose(text, log):
     if NO_SPACE.search(text):
         return "the disk is full. Make room and try again. %s" % where
     if NO_NETWORK.search(text):
-        return "no network: pip could not reach the package index. Connect and try again. %s" % where
+        return (
+            "no network: pip could not reach the package index. Connect and try again. %s"
+            % where
+        )
     errors = [line for line in text.splitlines() if line.startswith("ERROR")]
     return "%s. %s" % (errors[-1].rstrip(".") if errors else "pip failed", where)
 
@@ -112,7 +130,13 @@ def logged(command, log, root):
     """Run a command with all its output in the log; raise Trouble if it fails."""
     with open(log, "ab") as file:
         start = file.tell()
-        code = subprocess.call(command, stdin=subprocess.DEVNULL, stdout=file, stderr=subprocess.STDOUT, cwd=root)
+        code = subprocess.call(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=file,
+            stderr=subprocess.STDOUT,
+            cwd=root,
+        )
     if code:
         with open(log, encoding="utf-8", errors="replace") as file:
             file.seek(start)
@@ -125,14 +149,30 @@ def install(root):
     os.makedirs(os.path.dirname(log), exist_ok=True)
     open(log, "wb").close()
     sound = is_sound(root)
-    work = "bringing .venv up to date" if sound else "setting up .venv, once: some minutes and 1.5 GB (more for GPUs)"
+    work = (
+        "bringing .venv up to date"
+        if sound
+        else "setting up .venv, once: some minutes and 1.5 GB (more for GPUs)"
+    )
     say("%s. Log: %s" % (work, log))
     begun = time.time()
     if os.path.exists(stamp):
         os.remove(stamp)
     if not sound:
         logged([sys.executable, "-m", "venv", "--clear", venv], log, root)
-    logged([python, "-m", "pip", "install", "--disable-pip-version-check", "-r", "requirements.txt"], log, root)
+    logged(
+        [
+            python,
+            "-m",
+            "pip",
+            "install",
+            "--disable-pip-version-check",
+            "-r",
+            "requirements.txt",
+        ],
+        log,
+        root,
+    )
     with open(stamp, "w") as file:
         file.write(fingerprint(root))
     say(".venv is ready (%.0f s)" % (time.time() - begun))

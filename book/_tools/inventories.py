@@ -15,8 +15,14 @@ OUT = Path(__file__).resolve().parents[1] / "_inv"
 FUNCTIONS = "library/functions.html#"
 NAMES = {
     "python": {
-        **{name: FUNCTIONS + name for name in ("int", "float", "bool", "str", "complex", "object", "slice")},
-        **{name: f"{FUNCTIONS}func-{name}" for name in ("list", "tuple", "dict", "set", "frozenset", "range")},
+        **{
+            name: FUNCTIONS + name
+            for name in ("int", "float", "bool", "str", "complex", "object", "slice")
+        },
+        **{
+            name: f"{FUNCTIONS}func-{name}"
+            for name in ("list", "tuple", "dict", "set", "frozenset", "range")
+        },
         "None": "library/constants.html#None",
         "typing.Any": "library/typing.html#typing.Any",
         "typing.NamedTuple": "library/typing.html#typing.NamedTuple",
@@ -30,8 +36,12 @@ NAMES = {
     },
     "numpy": {"numpy.ndarray": "reference/generated/numpy.ndarray.html"},
     "torch": {
-        **dict.fromkeys(("torch.Tensor", "Tensor"), "tensors.html#torch.Tensor"),  # jaxtyping prints the short name
-        **dict.fromkeys(("torch.Generator", "torch._C.Generator"), "generated/torch.Generator.html"),
+        **dict.fromkeys(
+            ("torch.Tensor", "Tensor"), "tensors.html#torch.Tensor"
+        ),  # jaxtyping prints the short name
+        **dict.fromkeys(
+            ("torch.Generator", "torch._C.Generator"), "generated/torch.Generator.html"
+        ),
         "torch.dtype": "tensor_attributes.html#torch.dtype",
         "torch.device": "tensor_attributes.html#torch.device",
         "torch.nn.Module": "generated/torch.nn.Module.html#torch.nn.Module",
@@ -41,20 +51,33 @@ NAMES = {
         "matplotlib.figure.Figure": "api/figure_api.html#matplotlib.figure.Figure",
         "matplotlib.axes.Axes": "api/_as_gen/matplotlib.axes.Axes.html",
     },
-    "jaxtyping": {f"jaxtyping.{kind}": "api/array/#dtype" for kind in ("Float", "Int", "Bool", "Num", "Complex", "Shaped", "Integer")},
-    "ipython": {"IPython.core.display.HTML": "api/generated/IPython.display.html#IPython.display.HTML"},
+    "jaxtyping": {
+        f"jaxtyping.{kind}": "api/array/#dtype"
+        for kind in ("Float", "Int", "Bool", "Num", "Complex", "Shaped", "Integer")
+    },
+    "ipython": {
+        "IPython.core.display.HTML": "api/generated/IPython.display.html#IPython.display.HTML"
+    },
 }
 
 
 def role(name: str) -> str:
     """The role under which autodoc asks for a name."""
-    return "py:exception" if name.endswith("Error") else "py:data" if name == "None" else "py:class"
+    return (
+        "py:exception"
+        if name.endswith("Error")
+        else "py:data"
+        if name == "None"
+        else "py:class"
+    )
 
 
 def inventory(project: str, names: dict[str, str]) -> bytes:
     """A Sphinx inventory, version 2: four lines of text, then the names compressed."""
     head = f"# Sphinx inventory version 2\n# Project: {project}\n# Version: \n# The remainder of this file is compressed using zlib.\n"
-    lines = "".join(f"{name} {role(name)} 1 {place} -\n" for name, place in sorted(names.items()))
+    lines = "".join(
+        f"{name} {role(name)} 1 {place} -\n" for name, place in sorted(names.items())
+    )
     return head.encode() + zlib.compress(lines.encode(), 9)
 
 

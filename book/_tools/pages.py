@@ -23,9 +23,14 @@ def listed(root: Path = ROOT) -> list[Path]:
 
     try:
         toc = yaml.safe_load((root / "_toc.yml").read_text(encoding="utf-8"))
-        names = [toc["root"], *(entry["file"] for entry in entries_below(toc) if "file" in entry)]
+        names = [
+            toc["root"],
+            *(entry["file"] for entry in entries_below(toc) if "file" in entry),
+        ]
     except (OSError, yaml.YAMLError, KeyError, TypeError, AttributeError) as error:
-        raise Problem(f"_toc.yml cannot be read: {type(error).__name__}: {' '.join(str(error).split())}") from None
+        raise Problem(
+            f"_toc.yml cannot be read: {type(error).__name__}: {' '.join(str(error).split())}"
+        ) from None
     return [find(root, name) for name in names]
 
 
@@ -46,13 +51,19 @@ def find(root: Path, name: str) -> Path:
 
 def notebooks(root: Path = ROOT) -> list[Path]:
     """Every notebook, in reading order. They must be exactly those of _toc.yml."""
-    on_disk = {p for p in (root / "notebooks").rglob("*.ipynb") if ".ipynb_checkpoints" not in p.parts}
+    on_disk = {
+        p
+        for p in (root / "notebooks").rglob("*.ipynb")
+        if ".ipynb_checkpoints" not in p.parts
+    }
     in_toc = [p for p in listed(root) if p.suffix == ".ipynb"]
     for path in sorted(on_disk - set(in_toc)):
         raise Problem(f"{path.relative_to(root).as_posix()} is not listed in _toc.yml")
     for path in in_toc:
         if path not in on_disk:
-            raise Problem(f"{path.relative_to(root).as_posix()} is listed in _toc.yml but is not below notebooks/")
+            raise Problem(
+                f"{path.relative_to(root).as_posix()} is listed in _toc.yml but is not below notebooks/"
+            )
     return in_toc
 
 
@@ -65,7 +76,12 @@ def longest_first(paths: list[Path], root: Path = ROOT) -> list[Path]:
     """Notebooks by the CPU seconds in book/ledger.json, most first: then two processes end together. New ones lead."""
     ledger = root / "book" / "ledger.json"
     costs = json.loads(ledger.read_text(encoding="utf-8")) if ledger.exists() else {}
-    return sorted(paths, key=lambda path: -costs.get(page_name(path, root), {}).get("cpu_seconds", float("inf")))
+    return sorted(
+        paths,
+        key=lambda path: (
+            -costs.get(page_name(path, root), {}).get("cpu_seconds", float("inf"))
+        ),
+    )
 
 
 def title(cells: list[dict]) -> str:
@@ -82,7 +98,9 @@ def read(path: Path) -> dict:
         notebook = json.loads(path.read_text(encoding="utf-8"))
         assert isinstance(notebook["cells"], list)
     except (OSError, ValueError, KeyError, TypeError, AssertionError) as error:
-        raise Problem(f"{path} is not a notebook: {type(error).__name__}: {error}") from None
+        raise Problem(
+            f"{path} is not a notebook: {type(error).__name__}: {error}"
+        ) from None
     return notebook
 
 
@@ -91,7 +109,9 @@ def run_inputs(root: Path = ROOT) -> list[Path]:
     folders = [root / "attnlib", root / "book" / "results"]
     files = [p for folder in folders for p in folder.rglob("*") if p.is_file()]
     files += [p for p in [root / "requirements.txt"] if p.is_file()]
-    return sorted(p for p in files if "__pycache__" not in p.parts and p.suffix != ".pyc")
+    return sorted(
+        p for p in files if "__pycache__" not in p.parts and p.suffix != ".pyc"
+    )
 
 
 def cache_path(root: Path = ROOT) -> Path:
@@ -103,5 +123,7 @@ def cache_path(root: Path = ROOT) -> Path:
     digest = hashlib.sha256()
     for path in run_inputs(root):
         content = path.read_bytes()
-        digest.update(f"{path.relative_to(root).as_posix()}\n{len(content)}\n".encode() + content)
+        digest.update(
+            f"{path.relative_to(root).as_posix()}\n{len(content)}\n".encode() + content
+        )
     return root / "_build" / ".jupyter_cache" / digest.hexdigest()[:12]

@@ -35,11 +35,26 @@ from pages import Problem
 AT_ONCE = 2
 CELL_TIMEOUT = 60  # CPU seconds: a machine that is busy elsewhere fails no page
 WARM = (
-    "torch", "torch._dynamo", "torch.utils.flop_counter", "sympy", "numpy", "mpmath", "tqdm", "safetensors.torch",
-    "matplotlib.figure", "matplotlib.backends.backend_agg", "matplotlib.backends.backend_svg",
-    "nbformat", "nbval.plugin", "attnlib",
+    "torch",
+    "torch._dynamo",
+    "torch.utils.flop_counter",
+    "sympy",
+    "numpy",
+    "mpmath",
+    "tqdm",
+    "safetensors.torch",
+    "matplotlib.figure",
+    "matplotlib.backends.backend_agg",
+    "matplotlib.backends.backend_svg",
+    "nbformat",
+    "nbval.plugin",
+    "attnlib",
 )
-NOT_COMPARED = ("image/png", "image/jpeg", "application/vnd.jupyter.widget-view+json")  # by nbval neither
+NOT_COMPARED = (
+    "image/png",
+    "image/jpeg",
+    "application/vnd.jupyter.widget-view+json",
+)  # by nbval neither
 
 
 class Report(NamedTuple):
@@ -138,9 +153,15 @@ class Stream:
 
 def run_page(path: Path) -> Report:
     """Run the cells of a page in order, in the page's folder; after an error the rest does not run."""
-    shell = Shell.instance(config=Config({"HistoryManager": {"enabled": False}}))  # no history on the disk
+    shell = Shell.instance(
+        config=Config({"HistoryManager": {"enabled": False}})
+    )  # no history on the disk
     code = [cell for cell in pages.read(path)["cells"] if cell["cell_type"] == "code"]
-    sys.stdout, sys.stderr, sys.stdin = Stream(shell, "stdout"), Stream(shell, "stderr"), open(os.devnull)
+    sys.stdout, sys.stderr, sys.stdin = (
+        Stream(shell, "stdout"),
+        Stream(shell, "stderr"),
+        open(os.devnull),
+    )
     sys.path[0] = ""
     os.chdir(path.parent)
     signal.signal(signal.SIGPROF, give_up)
@@ -154,10 +175,15 @@ def run_page(path: Path) -> Report:
         signal.setitimer(signal.ITIMER_PROF, 0)
         where = f"{path.name}, cell {cell['id']!r} ({number} of {len(code)})"
         if not done.success and "raises-exception" not in notebooks.tags(cell):
-            return Report(number, compared, [*faults, f"{where}\n{shell.said}"], seconds)
+            return Report(
+                number, compared, [*faults, f"{where}\n{shell.said}"], seconds
+            )
         if notebooks.CHECKED in notebooks.tags(cell):
             compared += 1
-            faults += [f"{where}: {words}" for words in differences(cell.get("outputs", []), shell.given)]
+            faults += [
+                f"{where}: {words}"
+                for words in differences(cell.get("outputs", []), shell.given)
+            ]
     return Report(len(code), compared, faults, seconds)
 
 
@@ -168,8 +194,11 @@ def give_up(*_) -> None:
 def differences(stored: list[dict], given: list[dict]) -> list[str]:
     """Where the outputs of a cell differ, in nbval's sense: streams whole, other kinds one after the other."""
     before, after = by_kind(stored), by_kind(given)
-    return [f"{kind} was\n{whole(before, kind)}\nand is\n{whole(after, kind)}"
-            for kind in sorted(before.keys() | after.keys()) if before.get(kind) != after.get(kind)]
+    return [
+        f"{kind} was\n{whole(before, kind)}\nand is\n{whole(after, kind)}"
+        for kind in sorted(before.keys() | after.keys())
+        if before.get(kind) != after.get(kind)
+    ]
 
 
 def whole(outputs: dict[str, list[str]], kind: str) -> str:
@@ -182,9 +211,16 @@ def by_kind(outputs: list[dict]) -> dict[str, list[str]]:
     from nbval.plugin import coalesce_streams
 
     found: dict[str, list[str]] = {}
-    plain = [{**o, "text": "".join(o["text"])} if o["output_type"] == "stream" else o for o in outputs]
+    plain = [
+        {**o, "text": "".join(o["text"])} if o["output_type"] == "stream" else o
+        for o in outputs
+    ]
     for output in coalesce_streams([from_dict(o) for o in plain]):
-        kinds = {output.name: output.text} if output.output_type == "stream" else output.get("data", {})
+        kinds = (
+            {output.name: output.text}
+            if output.output_type == "stream"
+            else output.get("data", {})
+        )
         for kind, text in kinds.items():
             if kind not in NOT_COMPARED:
                 found.setdefault(kind, []).append("".join(text))
@@ -198,9 +234,13 @@ def work(path: Path, end: connection.Connection) -> None:
     """What a forked process does: run a page and send its report."""
     try:
         report = run_page(path)
-    except BaseException:  # the fault may be ours; it must be told, or the page would seem to have died
+    except (
+        BaseException
+    ):  # the fault may be ours; it must be told, or the page would seem to have died
         report = Report(0, 0, [f"{path.name}: {traceback.format_exc()}"])
-    end.send(tuple(report))  # plain: the page has taken the place of __main__, where Report was
+    end.send(
+        tuple(report)
+    )  # plain: the page has taken the place of __main__, where Report was
     end.close()
     os._exit(0)  # no handler of the parent's is to run twice
 
@@ -221,22 +261,39 @@ def run_all(paths: list[Path], at_once: int, done) -> None:
                 report = Report(*ours.recv())
             except EOFError:
                 process.join()
-                report = Report(0, 0, [f"{path.name}: its process died (exit {process.exitcode})"])
+                report = Report(
+                    0, 0, [f"{path.name}: its process died (exit {process.exitcode})"]
+                )
             process.join()
             done(path, report, time.perf_counter() - start)
 
 
 def main(argv: list[str] | None = None, root: Path = pages.ROOT) -> int:
-    parser = argparse.ArgumentParser(description="Run the pages quickly, each in a fork of one process.")
+    parser = argparse.ArgumentParser(
+        description="Run the pages quickly, each in a fork of one process."
+    )
     parser.add_argument("paths", nargs="*", help="notebooks; all if none is named")
-    parser.add_argument("--at-once", type=int, default=AT_ONCE, help=f"pages at a time (default {AT_ONCE})")
+    parser.add_argument(
+        "--at-once",
+        type=int,
+        default=AT_ONCE,
+        help=f"pages at a time (default {AT_ONCE})",
+    )
     options, begun, reports = parser.parse_args(argv), time.perf_counter(), []
 
     def done(path: Path, report: Report, seconds: float) -> None:
         reports.append(report)
-        print(f"{pages.page_name(path, root)}: {seconds:.1f} s, {report.cells} cells, {report.compared} compared"
-              f"{', FAILED' if report.faults else ''}", flush=True)
-        print("".join(f"quick: {fault}\n" for fault in report.faults), end="", file=sys.stderr, flush=True)
+        print(
+            f"{pages.page_name(path, root)}: {seconds:.1f} s, {report.cells} cells, {report.compared} compared"
+            f"{', FAILED' if report.faults else ''}",
+            flush=True,
+        )
+        print(
+            "".join(f"quick: {fault}\n" for fault in report.faults),
+            end="",
+            file=sys.stderr,
+            flush=True,
+        )
 
     try:
         if not hasattr(os, "fork"):
@@ -248,9 +305,11 @@ def main(argv: list[str] | None = None, root: Path = pages.ROOT) -> int:
         print(f"quick: {problem}", file=sys.stderr)
         return 1
     failed = sum(bool(report.faults) for report in reports)
-    print(f"quick: {len(reports)} pages, {sum(r.cells for r in reports)} cells, "
-          f"{sum(r.compared for r in reports)} compared, {failed} failed, in {time.perf_counter() - begun:.0f} s; "
-          f"the cells took {sum(r.seconds for r in reports):.1f} CPU s")
+    print(
+        f"quick: {len(reports)} pages, {sum(r.cells for r in reports)} cells, "
+        f"{sum(r.compared for r in reports)} compared, {failed} failed, in {time.perf_counter() - begun:.0f} s; "
+        f"the cells took {sum(r.seconds for r in reports):.1f} CPU s"
+    )
     return int(failed > 0)
 
 

@@ -22,18 +22,26 @@ from jupyter_book.cli.main import main
 
 def allow_jobs(jobs: int) -> None:
     """Make Jupyter Book hand `jobs` on to Sphinx."""
-    jupyter_book.sphinx.build_sphinx = functools.partial(jupyter_book.sphinx.build_sphinx, jobs=jobs)
+    jupyter_book.sphinx.build_sphinx = functools.partial(
+        jupyter_book.sphinx.build_sphinx, jobs=jobs
+    )
     begin = sphinx_multitoc_numbering.setup
 
     def setup(app):
         """It numbers sections once all pages are read, so it does not mind how; but it does not say so."""
-        return {**(begin(app) or {}), "parallel_read_safe": True, "parallel_write_safe": True}
+        return {
+            **(begin(app) or {}),
+            "parallel_read_safe": True,
+            "parallel_write_safe": True,
+        }
 
     sphinx_multitoc_numbering.setup = setup
 
 
 if __name__ == "__main__":
     allow_jobs(int(sys.argv.pop(1)))
-    sys.path.insert(0, "")  # as for `python -c`: the API page describes the attnlib that lies here
+    sys.path.insert(
+        0, ""
+    )  # as for `python -c`: the API page describes the attnlib that lies here
     if sys.stdin.readline() == GO:
         sys.exit(main())

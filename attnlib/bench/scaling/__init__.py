@@ -81,8 +81,13 @@ def slope(at: Sequence[int], values: Sequence[float | int]) -> float:
     Page:    book/benchmarks
     """
     if len(at) != len(values) or len(at) < 2:
-        raise ValueError(f"a slope needs two points or more and a value at each, got {len(at)} and {len(values)}")
-    x, y = ([math.log(max(v, 1e-12 if isinstance(v, float) else 1)) for v in t[-UPPER:]] for t in (at, values))
+        raise ValueError(
+            f"a slope needs two points or more and a value at each, got {len(at)} and {len(values)}"
+        )
+    x, y = (
+        [math.log(max(v, 1e-12 if isinstance(v, float) else 1)) for v in t[-UPPER:]]
+        for t in (at, values)
+    )
     return statistics.linear_regression(x, y).slope
 
 
@@ -95,20 +100,40 @@ def measure(kernel: Kernel, name: str, device: str, *, quick: bool = False) -> R
     Source:  none.
     Page:    book/benchmarks
     """
-    torch.empty(31 * 2**20, dtype=torch.uint8)  # freed at once: now glibc keeps blocks up to this size, and their pages
+    torch.empty(
+        31 * 2**20, dtype=torch.uint8
+    )  # freed at once: now glibc keeps blocks up to this size, and their pages
     axis = kernel.axes[name]
     at = axis.small() if quick else axis.at
     runs = {str(size): kernel.at(name, size, device) for size in at}
-    numbers = [largest(run) for run in runs.values()]  # the first call: what is made once is seen here
+    numbers = [
+        largest(run) for run in runs.values()
+    ]  # the first call: what is made once is seen here
     clock = time.process_time if torch.get_num_threads() == 1 else time.perf_counter
     rounds, least = (2, 0.0) if quick else (ROUNDS, LEAST)
     seconds = alternate(runs, rounds, device, clock=clock, least=least)
     return {
-        "job": "scaling", "case": f"{kernel.name}: {name}", "kernel": kernel.name, "axis": name, "device": device,
-        "sizes": {size: v for size, v in {**kernel.sizes, **axis.sizes}.items() if size != name},
-        "at": list(at), "rounds": rounds, "dense": kernel.dense, "versions": versions(("torch", "numpy")),
-        "seconds": {"ours": [[float(f"{t:.4g}") for t in turn] for turn in zip(*seconds.values())]},
-        "peak bytes": [bytes_of(kernel, run, device) for run in runs.values()], "largest": numbers,
+        "job": "scaling",
+        "case": f"{kernel.name}: {name}",
+        "kernel": kernel.name,
+        "axis": name,
+        "device": device,
+        "sizes": {
+            size: v
+            for size, v in {**kernel.sizes, **axis.sizes}.items()
+            if size != name
+        },
+        "at": list(at),
+        "rounds": rounds,
+        "dense": kernel.dense,
+        "versions": versions(("torch", "numpy")),
+        "seconds": {
+            "ours": [
+                [float(f"{t:.4g}") for t in turn] for turn in zip(*seconds.values())
+            ]
+        },
+        "peak bytes": [bytes_of(kernel, run, device) for run in runs.values()],
+        "largest": numbers,
         "predicted": {"time": axis.time, "memory": axis.memory, "why": axis.why},
     }
 
@@ -122,9 +147,17 @@ def slopes(record: Record) -> dict[str, tuple[float, float, float]]:
     Source:  none.
     Page:    book/benchmarks
     """
-    times = [slope(record["at"], [float(t) for t in turn]) for turn in record["seconds"]["ours"]]
-    middle = slope(record["at"], [statistics.median(ts) for ts in zip(*record["seconds"]["ours"])])
-    return {"time": (min(times), middle, max(times)), "memory": (slope(record["at"], record["peak bytes"]),) * 3}
+    times = [
+        slope(record["at"], [float(t) for t in turn])
+        for turn in record["seconds"]["ours"]
+    ]
+    middle = slope(
+        record["at"], [statistics.median(ts) for ts in zip(*record["seconds"]["ours"])]
+    )
+    return {
+        "time": (min(times), middle, max(times)),
+        "memory": (slope(record["at"], record["peak bytes"]),) * 3,
+    }
 
 
 def report(record: Record) -> str:
@@ -159,10 +192,15 @@ def rows(records: Sequence[Record]) -> list[str]:
     Source:  none.
     Page:    book/benchmarks
     """
-    lines = ["| kernel | axis | time (predicted) | memory (predicted) |", "| --- | --- | --- | --- |"]
+    lines = [
+        "| kernel | axis | time (predicted) | memory (predicted) |",
+        "| --- | --- | --- | --- |",
+    ]
     for record in (r for r in records if r["job"] == "scaling"):
         found, predicted = slopes(record), record["predicted"]
-        cells = (f"{found[what][1]:.2f} ({predicted[what]:g})" for what in ("time", "memory"))
+        cells = (
+            f"{found[what][1]:.2f} ({predicted[what]:g})" for what in ("time", "memory")
+        )
         lines.append(f"| {record['kernel']} | {record['axis']} | {' | '.join(cells)} |")
     return lines
 
@@ -176,5 +214,12 @@ def cases(device: str, quick: bool) -> dict[str, Callable[[], Record]]:
     Source:  none.
     Page:    book/benchmarks
     """
-    axes = [(kernel, name) for kernel in KERNELS for name in list(kernel.axes)[: 2 if quick else None]]
-    return {f"{kernel.name}: {name}": partial(measure, kernel, name, device, quick=quick) for kernel, name in axes}
+    axes = [
+        (kernel, name)
+        for kernel in KERNELS
+        for name in list(kernel.axes)[: 2 if quick else None]
+    ]
+    return {
+        f"{kernel.name}: {name}": partial(measure, kernel, name, device, quick=quick)
+        for kernel, name in axes
+    }

@@ -9,7 +9,16 @@ from functools import partial
 import torch
 
 from attnlib import collapse, efficacy, efficient, lowrank, paths, patterns, sparse
-from attnlib.attention import Mlp, Norm, attention_matrix, feed_forward, forward, layer_norm, random_layers, sparsemax
+from attnlib.attention import (
+    Mlp,
+    Norm,
+    attention_matrix,
+    feed_forward,
+    forward,
+    layer_norm,
+    random_layers,
+    sparsemax,
+)
 from attnlib.bench.scaling._kernel import Axis, Kernel, doubled, drawn, source
 from attnlib.bench.sparse import big_bird
 from attnlib.patterns import Strided, Window, build
@@ -26,20 +35,35 @@ def _matrix(device: str, *, N: int, H: int, n: int, d: int) -> Callable:
     return lambda: attention_matrix(x, w_q, w_k, check=False)
 
 
-def _stack(kernel: Callable, given: bool = False, dtype=torch.float32, **words) -> Callable:
+def _stack(
+    kernel: Callable, given: bool = False, dtype=torch.float32, **words
+) -> Callable:
     """kernel(x, layers, **words) on L layers of H heads of width 16; given: P is computed beforehand."""
+
     def make(device: str, *, N: int, L: int, H: int, n: int, d: int) -> Callable:
         g = torch.Generator().manual_seed(0)
-        layers = random_layers(L, H, d, 16, generator=g, gain=0.5, dtype=dtype, device=device)
+        layers = random_layers(
+            L, H, d, 16, generator=g, gain=0.5, dtype=dtype, device=device
+        )
         (x,) = drawn(device, (N, n, d), dtype=dtype)
-        more = {"attention": forward(x, layers, skip=True, return_attention=True, check=False)[1]} if given else {}
+        more = (
+            {
+                "attention": forward(
+                    x, layers, skip=True, return_attention=True, check=False
+                )[1]
+            }
+            if given
+            else {}
+        )
         return lambda: kernel(x, layers, **words, **more)
 
     return make
 
 
 def _norms(x, layers) -> paths.PathNorms:
-    return paths.path_norms(x, layers, signs=4, generator=source(x.device.type), skip=True, check=False)
+    return paths.path_norms(
+        x, layers, signs=4, generator=source(x.device.type), skip=True, check=False
+    )
 
 
 def _restricted(x, layers) -> torch.Tensor:
@@ -57,9 +81,13 @@ def _tokenwise(kernel: Callable) -> Callable:
 
 def _qkv(kernel: Callable, **words) -> Callable:
     """kernel(q, k, v, **words); a word that is a function is asked for its value at n."""
+
     def make(device: str, *, N: int, H: int, n: int, d: int) -> Callable:
         q, k, v = drawn(device, *[(N, H, n, d)] * 3)
-        own = {name: value(n) if callable(value) else value for name, value in words.items()}
+        own = {
+            name: value(n) if callable(value) else value
+            for name, value in words.items()
+        }
         return lambda: kernel(q, k, v, **own)
 
     return make
@@ -71,11 +99,21 @@ def _linformer(device: str, *, N: int, H: int, n: int, d: int) -> Callable:
 
 
 def _performer(q, k, v) -> torch.Tensor:
-    return efficient.performer_attention(q, k, v, features=64, generator=source(q.device.type), check=False)
+    return efficient.performer_attention(
+        q, k, v, features=64, generator=source(q.device.type), check=False
+    )
 
 
 def _hashed(q, k, v) -> torch.Tensor:
-    return efficient.lsh_attention(q, v, buckets=16, rounds=2, chunk=32, generator=source(q.device.type), check=False)
+    return efficient.lsh_attention(
+        q,
+        v,
+        buckets=16,
+        rounds=2,
+        chunk=32,
+        generator=source(q.device.type),
+        check=False,
+    )
 
 
 def _buckets(q, k, v) -> torch.Tensor:
@@ -100,6 +138,7 @@ def _blocks(n: int) -> patterns.Pattern:
 
 def _product(kernel: Callable) -> Callable:
     """kernel(p, v) on a matrix of attention."""
+
     def make(device: str, *, n: int, d: int) -> Callable:
         p, v = drawn(device, (n, n), (n, d))
         p = torch.softmax(p, -1)
@@ -117,11 +156,15 @@ def _best(p, v) -> torch.Tensor:
 
 
 def _range(p, v) -> torch.Tensor:
-    return lowrank.svd_surrogate(p, 8, oversample=8, generator=source(p.device.type), check=False)
+    return lowrank.svd_surrogate(
+        p, 8, oversample=8, generator=source(p.device.type), check=False
+    )
 
 
 def _sampled(p, v) -> torch.Tensor:
-    return lowrank.sampled_product(p, v, 32, generator=source(p.device.type), check=False)
+    return lowrank.sampled_product(
+        p, v, 32, generator=source(p.device.type), check=False
+    )
 
 
 def _rows(kernel: Callable) -> Callable:
@@ -133,106 +176,308 @@ def _rows(kernel: Callable) -> Callable:
 
 
 def _batch(
-    first: int, time: float | int, memory: float | int, why: str, *, wide: int = 256, d_memory: int = 1, d_time: int = 1,
-    by: int = 2, n: int = 512,
+    first: int,
+    time: float | int,
+    memory: float | int,
+    why: str,
+    *,
+    wide: int = 256,
+    d_memory: int = 1,
+    d_time: int = 1,
+    by: int = 2,
+    n: int = 512,
 ) -> dict:
     """The axes of a kernel on (N, H, n, d): n as given; width, heads and sequences side by side."""
     beside = "heads and sequences lie side by side"
     return {
         "n": Axis(tuple(first * by**i for i in range(4)), time, memory, why),
         "d": Axis(doubled(wide), d_time, d_memory, "all products are along d"),
-        "H": Axis(doubled(4, 3), 1, 1, beside, {"n": n}), "N": Axis(doubled(4, 3), 1, 1, beside, {"n": n}),
+        "H": Axis(doubled(4, 3), 1, 1, beside, {"n": n}),
+        "N": Axis(doubled(4, 3), 1, 1, beside, {"n": n}),
     }
 
 
 def _layers(why: str, L: tuple[int, int], words: str, *, first: int = 128) -> dict:
     """The axes of a kernel on a stack: n^2 tokens; layers as given."""
     return {
-        "n": Axis(doubled(first), 2, 2, why), "L": Axis(doubled(4), *L, words),
-        "H": Axis(doubled(4, 3), 1, 1, "P of each head"), "N": Axis(doubled(4, 3), 1, 1, "sequences lie side by side"),
+        "n": Axis(doubled(first), 2, 2, why),
+        "L": Axis(doubled(4), *L, words),
+        "H": Axis(doubled(4, 3), 1, 1, "P of each head"),
+        "N": Axis(doubled(4, 3), 1, 1, "sequences lie side by side"),
         "d": Axis(doubled(512), 1, 1, "d_qk = 16 stands still", {"n": 32, "L": 2}),
     }
 
 
 KERNELS = [
-    Kernel("attention_matrix", "attention.attention_matrix", _matrix, ONE, {
-        "n": Axis(doubled(128), 2, 2, "every pair of tokens"),
-        "H": Axis(doubled(4, 3), 1, 1, "P of each head", {"n": 256}),
-        "N": Axis(doubled(4, 3), 1, 1, "P of each sequence", {"n": 256}),
-        "d": Axis(doubled(2048), 1, 0, "d_qk = 16 stands still, P does not grow", {"n": 64}),
-    }, dense="it returns P, which is n x n by definition"),
-    Kernel("forward", "attention.forward", _stack(partial(forward, skip=True, check=False)), STACK,
-           _layers("P of each layer", (1, 0), "one P at a time"), dense=P),
-    Kernel("feed_forward", "attention.feed_forward", _tokenwise(feed_forward), {"n": 512, "d": 64},
-           {"n": Axis(doubled(2048), 1, 1, "token by token"), "d": Axis(doubled(256), 1, 1, "m = 64 stands still")}),
-    Kernel("layer_norm", "attention.layer_norm", _tokenwise(layer_norm), {"n": 512, "d": 64},
-           {"n": Axis(doubled(1024), 1, 1, "token by token"), "d": Axis(doubled(512), 1, 1, "O(n d)", {"n": 128})}),
-    Kernel("sparsemax", "attention.sparsemax", _rows(sparsemax), {"N": 16, "n": 1024},
-           {"n": Axis(doubled(1024), 1, 1, "sorting a row: n log n"), "N": Axis(doubled(16), 1, 1, "row by row")}),
-    Kernel("path_sums", "paths.path_sums", _stack(partial(paths.path_sums, skip=True, check=False)), STACK,
-           _layers("P of each layer", (2, 1), "(L + 1)/2 forward passes; every P is kept"), dense=P),
-    Kernel("path_sums, P given", "paths.path_sums",
-           _stack(partial(paths.path_sums, skip=True, check=False), given=True),
-           {**STACK, "d": 64},
-           {"n": Axis(doubled(256), 2, 1, "products with P; sums are L n d"),
-            "L": Axis(doubled(4), 2, 1, "(L + 1)/2 forward passes")}),
-    Kernel("path_norms", "paths.path_norms", _stack(_norms), STACK,
-           _layers("P of each layer, 4 signs", (2, 1), "as path_sums, a few draws"), dense=P),
-    Kernel("log_residuals", "collapse.log_residuals",
-           _stack(partial(collapse.log_residuals, check=False), dtype=torch.float64), STACK,
-           _layers("three forward passes", (1, 0), "one P at a time"), dense=P),
-    Kernel("log_bound", "collapse.log_bound", _stack(collapse.log_bound), {**STACK, "n": 32},
-           {"d": Axis(doubled(128), 2, 2, "|W_QK| and |W_h| are d x d, d_qk = 16 stands still"),
-            "L": Axis(doubled(4), 1, 0, "layer by layer")}),
-    Kernel("restricted_forward", "efficacy.restricted_forward", _stack(_restricted), {**STACK, "H": 1},
-           {"n": Axis(doubled(128), 2, 2, "P of one head"), "L": Axis(doubled(4), 1, 0, "one P at a time")}, dense=P),
-    Kernel("length_bounds", "efficacy.length_bounds", _stack(efficacy.length_bounds, given=True), {**STACK, "n": 32},
-           {"n": Axis(doubled(64), 3, 2, "singular values of each P"), "L": Axis(doubled(2), 1, 0, "layer by layer")},
-           dense=TAKES_P),
-    Kernel("jl_surrogate", "lowrank.jl_surrogate", _product(_surrogate), {"n": 512, "d": 32},
-           {"n": Axis(doubled(256), 2, 2, "m n k with m = n")}, dense=TAKES_P),
-    Kernel("svd_surrogate, exact", "lowrank.svd_surrogate", _product(_best), {"n": 64, "d": 32},
-           {"n": Axis(doubled(64), 3, 2, "m n min(m, n)")}, dense=TAKES_P),
-    Kernel("svd_surrogate, randomised", "lowrank.svd_surrogate", _product(_range), {"n": 512, "d": 32},
-           {"n": Axis(doubled(256), 2, 2, "m n (k + oversample)")}, dense=TAKES_P),
-    Kernel("sampled_product", "lowrank.sampled_product", _product(_sampled), {"n": 512, "d": 32},
-           {"n": Axis(doubled(256), 2, 1, "the chances look at all of P; 32 columns are kept"),
-            "d": Axis(doubled(1024), 1, 1, "k rows of V", {"n": 256})}),
-    Kernel("linformer_attention", "lowrank.linformer_attention", _linformer, ONE,
-           _batch(1024, 1, 1, "r = 64 mixtures", wide=256)),
-    Kernel("nystrom_attention", "lowrank.nystrom_attention",
-           _qkv(partial(lowrank.nystrom_attention, landmarks=32, check=False)), ONE,
-           _batch(4096, 1, 1, "m = 32 landmarks", wide=512)),
-    Kernel("linear_attention", "efficient.linear_attention", _qkv(partial(efficient.linear_attention, check=False)),
-           ONE,
-           _batch(2048, 1, 1, "4 n d (d_v + 1)", wide=128, d_time=2)),
-    Kernel("linear_attention, causal", "efficient.linear_attention",
-           _qkv(partial(efficient.linear_attention, causal=True, check=False)), ONE,
-           _batch(1024, 1, 1, "chunks of 64", wide=64, d_time=2, d_memory=2)),
-    Kernel("performer_attention", "efficient.performer_attention", _qkv(_performer), ONE,
-           _batch(1024, 1, 1, "64 features")),
-    Kernel("lsh_attention", "efficient.lsh_attention", _qkv(_hashed), ONE,
-           _batch(1024, 1, 1, "chunks of 32, two rounds")),
-    Kernel("lsh_buckets", "efficient.lsh_buckets", _qkv(_buckets), ONE,
-           _batch(4096, 1, 1, "64 buckets; R is d x 32", wide=1024)),
-    Kernel("sparse_attention, window", "sparse.sparse_attention", _sparse(lambda n: patterns.window(n, 33)), ONE,
-           _batch(4096, 1, 1, "4 d connections, 33 a row", n=2048)),
-    Kernel("sparse_attention, strided", "sparse.sparse_attention",
-           _sparse(lambda n: build(n, [Window(_root(n) // 2, _root(n) // 2), Strided(_root(n))])), ONE,
-           _batch(256, 1.5, 1, "2 sqrt(n) connections a row", by=4, n=2048)),
-    Kernel("sparse_attention, BigBird by blocks", "sparse.sparse_attention", _sparse(_blocks), ONE,
-           _batch(1024, 1, 1, "six blocks a row; one row of blocks reads all", n=1024)),
-    Kernel("sparse_attention, random sets", "sparse.sparse_attention", _sparse(_random), ONE,
-           _batch(1024, 1, 1, "nine connections a row", n=1024)),
-    Kernel("window_attention", "sparse.window_attention",
-           _qkv(partial(sparse.window_attention, width=33, check=False)), ONE,
-           _batch(1024, 1, 1, "4 n (tile + width - 1) d")),
-    Kernel("strided_attention", "sparse.strided_attention",
-           _qkv(partial(sparse.strided_attention, check=False), stride=_root), ONE,
-           _batch(256, 1.5, 1.5, "n (2 l + n / l), l = sqrt(n)", by=4)),
-    Kernel("fixed_attention", "sparse.fixed_attention",
-           _qkv(partial(sparse.fixed_attention, check=False), stride=_root), ONE,
-           _batch(256, 1.5, 1.5, "n (l + n / l), l = sqrt(n)", by=4)),
-    Kernel("masked_attention", "sparse.masked_attention", _qkv(sparse.masked_attention), ONE,
-           _batch(128, 2, 2, "every pair of tokens"), dense="it is the dense form of every mask"),
+    Kernel(
+        "attention_matrix",
+        "attention.attention_matrix",
+        _matrix,
+        ONE,
+        {
+            "n": Axis(doubled(128), 2, 2, "every pair of tokens"),
+            "H": Axis(doubled(4, 3), 1, 1, "P of each head", {"n": 256}),
+            "N": Axis(doubled(4, 3), 1, 1, "P of each sequence", {"n": 256}),
+            "d": Axis(
+                doubled(2048),
+                1,
+                0,
+                "d_qk = 16 stands still, P does not grow",
+                {"n": 64},
+            ),
+        },
+        dense="it returns P, which is n x n by definition",
+    ),
+    Kernel(
+        "forward",
+        "attention.forward",
+        _stack(partial(forward, skip=True, check=False)),
+        STACK,
+        _layers("P of each layer", (1, 0), "one P at a time"),
+        dense=P,
+    ),
+    Kernel(
+        "feed_forward",
+        "attention.feed_forward",
+        _tokenwise(feed_forward),
+        {"n": 512, "d": 64},
+        {
+            "n": Axis(doubled(2048), 1, 1, "token by token"),
+            "d": Axis(doubled(256), 1, 1, "m = 64 stands still"),
+        },
+    ),
+    Kernel(
+        "layer_norm",
+        "attention.layer_norm",
+        _tokenwise(layer_norm),
+        {"n": 512, "d": 64},
+        {
+            "n": Axis(doubled(1024), 1, 1, "token by token"),
+            "d": Axis(doubled(512), 1, 1, "O(n d)", {"n": 128}),
+        },
+    ),
+    Kernel(
+        "sparsemax",
+        "attention.sparsemax",
+        _rows(sparsemax),
+        {"N": 16, "n": 1024},
+        {
+            "n": Axis(doubled(1024), 1, 1, "sorting a row: n log n"),
+            "N": Axis(doubled(16), 1, 1, "row by row"),
+        },
+    ),
+    Kernel(
+        "path_sums",
+        "paths.path_sums",
+        _stack(partial(paths.path_sums, skip=True, check=False)),
+        STACK,
+        _layers("P of each layer", (2, 1), "(L + 1)/2 forward passes; every P is kept"),
+        dense=P,
+    ),
+    Kernel(
+        "path_sums, P given",
+        "paths.path_sums",
+        _stack(partial(paths.path_sums, skip=True, check=False), given=True),
+        {**STACK, "d": 64},
+        {
+            "n": Axis(doubled(256), 2, 1, "products with P; sums are L n d"),
+            "L": Axis(doubled(4), 2, 1, "(L + 1)/2 forward passes"),
+        },
+    ),
+    Kernel(
+        "path_norms",
+        "paths.path_norms",
+        _stack(_norms),
+        STACK,
+        _layers("P of each layer, 4 signs", (2, 1), "as path_sums, a few draws"),
+        dense=P,
+    ),
+    Kernel(
+        "log_residuals",
+        "collapse.log_residuals",
+        _stack(partial(collapse.log_residuals, check=False), dtype=torch.float64),
+        STACK,
+        _layers("three forward passes", (1, 0), "one P at a time"),
+        dense=P,
+    ),
+    Kernel(
+        "log_bound",
+        "collapse.log_bound",
+        _stack(collapse.log_bound),
+        {**STACK, "n": 32},
+        {
+            "d": Axis(
+                doubled(128), 2, 2, "|W_QK| and |W_h| are d x d, d_qk = 16 stands still"
+            ),
+            "L": Axis(doubled(4), 1, 0, "layer by layer"),
+        },
+    ),
+    Kernel(
+        "restricted_forward",
+        "efficacy.restricted_forward",
+        _stack(_restricted),
+        {**STACK, "H": 1},
+        {
+            "n": Axis(doubled(128), 2, 2, "P of one head"),
+            "L": Axis(doubled(4), 1, 0, "one P at a time"),
+        },
+        dense=P,
+    ),
+    Kernel(
+        "length_bounds",
+        "efficacy.length_bounds",
+        _stack(efficacy.length_bounds, given=True),
+        {**STACK, "n": 32},
+        {
+            "n": Axis(doubled(64), 3, 2, "singular values of each P"),
+            "L": Axis(doubled(2), 1, 0, "layer by layer"),
+        },
+        dense=TAKES_P,
+    ),
+    Kernel(
+        "jl_surrogate",
+        "lowrank.jl_surrogate",
+        _product(_surrogate),
+        {"n": 512, "d": 32},
+        {"n": Axis(doubled(256), 2, 2, "m n k with m = n")},
+        dense=TAKES_P,
+    ),
+    Kernel(
+        "svd_surrogate, exact",
+        "lowrank.svd_surrogate",
+        _product(_best),
+        {"n": 64, "d": 32},
+        {"n": Axis(doubled(64), 3, 2, "m n min(m, n)")},
+        dense=TAKES_P,
+    ),
+    Kernel(
+        "svd_surrogate, randomised",
+        "lowrank.svd_surrogate",
+        _product(_range),
+        {"n": 512, "d": 32},
+        {"n": Axis(doubled(256), 2, 2, "m n (k + oversample)")},
+        dense=TAKES_P,
+    ),
+    Kernel(
+        "sampled_product",
+        "lowrank.sampled_product",
+        _product(_sampled),
+        {"n": 512, "d": 32},
+        {
+            "n": Axis(
+                doubled(256), 2, 1, "the chances look at all of P; 32 columns are kept"
+            ),
+            "d": Axis(doubled(1024), 1, 1, "k rows of V", {"n": 256}),
+        },
+    ),
+    Kernel(
+        "linformer_attention",
+        "lowrank.linformer_attention",
+        _linformer,
+        ONE,
+        _batch(1024, 1, 1, "r = 64 mixtures", wide=256),
+    ),
+    Kernel(
+        "nystrom_attention",
+        "lowrank.nystrom_attention",
+        _qkv(partial(lowrank.nystrom_attention, landmarks=32, check=False)),
+        ONE,
+        _batch(4096, 1, 1, "m = 32 landmarks", wide=512),
+    ),
+    Kernel(
+        "linear_attention",
+        "efficient.linear_attention",
+        _qkv(partial(efficient.linear_attention, check=False)),
+        ONE,
+        _batch(2048, 1, 1, "4 n d (d_v + 1)", wide=128, d_time=2),
+    ),
+    Kernel(
+        "linear_attention, causal",
+        "efficient.linear_attention",
+        _qkv(partial(efficient.linear_attention, causal=True, check=False)),
+        ONE,
+        _batch(1024, 1, 1, "chunks of 64", wide=64, d_time=2, d_memory=2),
+    ),
+    Kernel(
+        "performer_attention",
+        "efficient.performer_attention",
+        _qkv(_performer),
+        ONE,
+        _batch(1024, 1, 1, "64 features"),
+    ),
+    Kernel(
+        "lsh_attention",
+        "efficient.lsh_attention",
+        _qkv(_hashed),
+        ONE,
+        _batch(1024, 1, 1, "chunks of 32, two rounds"),
+    ),
+    Kernel(
+        "lsh_buckets",
+        "efficient.lsh_buckets",
+        _qkv(_buckets),
+        ONE,
+        _batch(4096, 1, 1, "64 buckets; R is d x 32", wide=1024),
+    ),
+    Kernel(
+        "sparse_attention, window",
+        "sparse.sparse_attention",
+        _sparse(lambda n: patterns.window(n, 33)),
+        ONE,
+        _batch(4096, 1, 1, "4 d connections, 33 a row", n=2048),
+    ),
+    Kernel(
+        "sparse_attention, strided",
+        "sparse.sparse_attention",
+        _sparse(
+            lambda n: build(
+                n, [Window(_root(n) // 2, _root(n) // 2), Strided(_root(n))]
+            )
+        ),
+        ONE,
+        _batch(256, 1.5, 1, "2 sqrt(n) connections a row", by=4, n=2048),
+    ),
+    Kernel(
+        "sparse_attention, BigBird by blocks",
+        "sparse.sparse_attention",
+        _sparse(_blocks),
+        ONE,
+        _batch(1024, 1, 1, "six blocks a row; one row of blocks reads all", n=1024),
+    ),
+    Kernel(
+        "sparse_attention, random sets",
+        "sparse.sparse_attention",
+        _sparse(_random),
+        ONE,
+        _batch(1024, 1, 1, "nine connections a row", n=1024),
+    ),
+    Kernel(
+        "window_attention",
+        "sparse.window_attention",
+        _qkv(partial(sparse.window_attention, width=33, check=False)),
+        ONE,
+        _batch(1024, 1, 1, "4 n (tile + width - 1) d"),
+    ),
+    Kernel(
+        "strided_attention",
+        "sparse.strided_attention",
+        _qkv(partial(sparse.strided_attention, check=False), stride=_root),
+        ONE,
+        _batch(256, 1.5, 1.5, "n (2 l + n / l), l = sqrt(n)", by=4),
+    ),
+    Kernel(
+        "fixed_attention",
+        "sparse.fixed_attention",
+        _qkv(partial(sparse.fixed_attention, check=False), stride=_root),
+        ONE,
+        _batch(256, 1.5, 1.5, "n (l + n / l), l = sqrt(n)", by=4),
+    ),
+    Kernel(
+        "masked_attention",
+        "sparse.masked_attention",
+        _qkv(sparse.masked_attention),
+        ONE,
+        _batch(128, 2, 2, "every pair of tokens"),
+        dense="it is the dense form of every mask",
+    ),
 ]

@@ -56,7 +56,9 @@ def doubled(first: int, points: int = 4) -> tuple[int, ...]:
     return tuple(first * 2**i for i in range(points))
 
 
-def drawn(device: str, *shapes: tuple[int, ...], dtype: torch.dtype = torch.float32) -> list[Tensor]:
+def drawn(
+    device: str, *shapes: tuple[int, ...], dtype: torch.dtype = torch.float32
+) -> list[Tensor]:
     """Gaussian tensors, the same for every device."""
     g = torch.Generator().manual_seed(0)
     return [torch.randn(shape, generator=g, dtype=dtype).to(device) for shape in shapes]

@@ -7,21 +7,35 @@ from functools import partial
 
 import torch
 
-from attnlib import bridges, codes, copying, efficacy, expressive, memorize, patterns, projections, universal
+from attnlib import (
+    bridges,
+    codes,
+    copying,
+    efficacy,
+    expressive,
+    memorize,
+    patterns,
+    projections,
+    universal,
+)
 from attnlib.bench.scaling._attention import TAKES_P
 from attnlib.bench.scaling._kernel import Axis, Kernel, doubled, drawn, source
 
 PAIRS = "it looks at all pairs at once"
 
 
-def _keys(device: str, n: int, d: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
+def _keys(
+    device: str, n: int, d: int, dtype: torch.dtype = torch.float32
+) -> torch.Tensor:
     (k,) = drawn(device, (n, d), dtype=dtype)
     return k / k.norm(dim=1, keepdim=True)
 
 
 def _columns(device: str, n: int, k: int) -> torch.Tensor:
     """k columns a row, k / 2 apart: they differ within a row, and each column is in k rows."""
-    return ((torch.arange(n)[:, None] + torch.arange(k) * (n // (2 * k))) % n).to(device)
+    return ((torch.arange(n)[:, None] + torch.arange(k) * (n // (2 * k))) % n).to(
+        device
+    )
 
 
 def _verify(device: str, *, n: int, d: int) -> Callable:
@@ -33,7 +47,16 @@ def _verify(device: str, *, n: int, d: int) -> Callable:
 def _fit(device: str, *, n: int, d: int) -> Callable:
     columns = _columns(device, n, 4)
     draw = lambda: torch.Generator().manual_seed(0)
-    return lambda: expressive.fit(columns, d=d, eps1=0.5, eps2=0.1, s=7.0, restarts=1, generator=draw(), progress=False)
+    return lambda: expressive.fit(
+        columns,
+        d=d,
+        eps1=0.5,
+        eps2=0.1,
+        s=7.0,
+        restarts=1,
+        generator=draw(),
+        progress=False,
+    )
 
 
 def _interpolated(device: str, *, n: int, d: int) -> Callable:
@@ -64,8 +87,9 @@ def _code_from(device: str, *, n: int, d: int) -> Callable:
 
 def _projection(family: str) -> Callable:
     def make(device: str, *, n: int, d: int) -> Callable:
-        return lambda: projections.projection(d, n, family, generator=source(device), dtype=torch.float32,
-                                              device=device)
+        return lambda: projections.projection(
+            d, n, family, generator=source(device), dtype=torch.float32, device=device
+        )
 
     return make
 
@@ -84,6 +108,7 @@ def _srht(x: torch.Tensor) -> torch.Tensor:
 
 def _grid(kernel: Callable) -> Callable:
     """N inputs of two tokens: the cells are sqrt(N)."""
+
     def make(device: str, *, N: int) -> Callable:
         return lambda: kernel(round(N**0.5))
 
@@ -125,7 +150,10 @@ def _direction(device: str, *, N: int, d: int) -> Callable:
 
 
 def _memorizer(device: str, *, N: int, n: int, d: int) -> Callable:
-    vocabulary, g = *drawn(device, (64, d), dtype=torch.float64), torch.Generator().manual_seed(0)
+    vocabulary, g = (
+        *drawn(device, (64, d), dtype=torch.float64),
+        torch.Generator().manual_seed(0),
+    )
     words = torch.randint(64, (N, n), generator=g).to(device)
     labels = words.sum(1, keepdim=True).expand(N, n) % 7
     return lambda: memorize.memorize(vocabulary[words], labels, generator=source("cpu"))
@@ -133,6 +161,7 @@ def _memorizer(device: str, *, N: int, n: int, d: int) -> Callable:
 
 def _line(kernel: Callable) -> Callable:
     """N ids with two labels each, read at 256 points."""
+
     def make(device: str, *, N: int) -> Callable:
         ids = torch.arange(N, dtype=torch.float64, device=device)
         labels, points = drawn(device, (N, 2), (256,), dtype=torch.float64)
@@ -143,7 +172,9 @@ def _line(kernel: Callable) -> Callable:
 
 def _relu(device: str, *, N: int) -> Callable:
     labels, points = drawn(device, (N, 2), (256,), dtype=torch.float64)
-    line = memorize.fit_line(torch.arange(N, dtype=torch.float64, device=device), labels)
+    line = memorize.fit_line(
+        torch.arange(N, dtype=torch.float64, device=device), labels
+    )
     return lambda: memorize.relu_layer(points, line, chunk=2**15)
 
 
@@ -177,107 +208,312 @@ def _rows_of(kernel: Callable) -> Callable:
 
 
 KERNELS = [
-    Kernel("verify", "expressive.verify", _verify, {"n": 1024, "d": 32},
-           {"n": Axis(doubled(1024, 3), 2, 0, "2 n^2 d, a tile at a time"),
-            "d": Axis(doubled(256), 1, 1, "2 n^2 d", {"n": 512})}),
-    Kernel("fit", "expressive.fit", _fit, {"n": 1024, "d": 256},
-           {"n": Axis(doubled(512), 2, 1, "one draw and its verification"),
-            "d": Axis(doubled(192), 1, 1, "n^2 d", {"n": 512})}),
-    Kernel("interpolate (keys)", "expressive.interpolate", _interpolated, {"n": 1024, "d": 64},
-           {"n": Axis(doubled(512), 1, 1, "row by row"), "d": Axis(doubled(64), 1, 1, "k^2 d a row")}),
-    Kernel("coherence", "codes.coherence", _coherence, {"n": 1024, "d": 8},
-           {"n": Axis(doubled(1024), 2, 0, "tiles of 256 rows"),
-            "d": Axis(doubled(256), 1, 1, "n^2 d; the check of the values looks at all keys")}),
-    Kernel("margins", "codes.margins", _margins, {"n": 512, "d": 32},
-           {"n": Axis(doubled(512), 2, 0, "m n d, a tile of logits"), "d": Axis(doubled(512), 1, 0, "m n d")}),
-    Kernel("moment_queries", "codes.moment_queries", _moments, {"n": 512},
-           {"n": Axis(doubled(256, 3), 2, 0, "m n k, a tile")}),
-    Kernel("code_from", "codes.code_from", _code_from, {"n": 512, "d": 32},
-           {"n": Axis(doubled(512), 2, 1, "margins of all rows, a tile of logits; the code"),
-            "d": Axis(doubled(512), 1, 1, "n^2 d")}),
-    Kernel("projection, gaussian", "projections.projection", _projection("gaussian"), {"n": 1024, "d": 64},
-           {"n": Axis(doubled(1024), 1, 1, "k n draws"), "d": Axis(doubled(64), 1, 1, "k n draws, k = d")}),
-    Kernel("projection, sparse", "projections.projection", _projection("sparse"), {"n": 1024, "d": 64},
-           {"n": Axis(doubled(1024), 1, 1, "k n log k"), "d": Axis(doubled(64), 1, 1, "k n log k, k = d")}),
-    Kernel("srht", "projections.srht", _transform(_srht), {"N": 16, "n": 1024},
-           {"n": Axis(doubled(2048), 1, 1, "n log n a row"), "N": Axis(doubled(32), 1, 1, "row by row")}),
-    Kernel("hadamard", "projections.hadamard", _transform(partial(projections.hadamard, check=False)),
-           {"N": 16, "n": 1024},
-           {"n": Axis(doubled(2048), 1, 1, "n log2 n a row"), "N": Axis(doubled(32), 1, 1, "row by row")}),
-    Kernel("context_ids of a grid", "universal.context_ids", _grid(_sweep), {},
-           {"N": Axis((1024, 4096, 16384, 65536), 1.5, 1, "layers grow with the cells, sqrt(N)")}, numpy=True),
-    Kernel("equivariant_ids of a grid", "universal.equivariant_ids", _grid(_equivariant), {},
-           {"N": Axis((64, 256, 1024, 4096), 1.5, 1, "layers grow with the cells, sqrt(N)")}, numpy=True),
-    Kernel("boltzmann", "memorize.boltzmann", _logits(memorize.boltzmann), {"N": 256, "n": 64},
-           {"N": Axis(doubled(2048), 1, 0, "row by row; a tile, and a number a row"),
-            "n": Axis(doubled(512), 1, 0, "tiles of 2^16 entries")}),
-    Kernel("derivatives", "memorize.derivatives", _logits(memorize.derivatives), {"N": 256, "n": 64},
-           {"N": Axis(doubled(1024), 1, 1, "row by row"), "n": Axis(doubled(128), 1, 1, "an entry each")}),
-    Kernel("context_ids", "memorize.context_ids", _ids(partial(memorize.context_ids, check=False)),
-           {"N": 1, "n": 32, "d": 16},
-           {"n": Axis(doubled(512), 2, 0, "every pair of tokens, a tile at a time"),
+    Kernel(
+        "verify",
+        "expressive.verify",
+        _verify,
+        {"n": 1024, "d": 32},
+        {
+            "n": Axis(doubled(1024, 3), 2, 0, "2 n^2 d, a tile at a time"),
+            "d": Axis(doubled(256), 1, 1, "2 n^2 d", {"n": 512}),
+        },
+    ),
+    Kernel(
+        "fit",
+        "expressive.fit",
+        _fit,
+        {"n": 1024, "d": 256},
+        {
+            "n": Axis(doubled(512), 2, 1, "one draw and its verification"),
+            "d": Axis(doubled(192), 1, 1, "n^2 d", {"n": 512}),
+        },
+    ),
+    Kernel(
+        "interpolate (keys)",
+        "expressive.interpolate",
+        _interpolated,
+        {"n": 1024, "d": 64},
+        {
+            "n": Axis(doubled(512), 1, 1, "row by row"),
+            "d": Axis(doubled(64), 1, 1, "k^2 d a row"),
+        },
+    ),
+    Kernel(
+        "coherence",
+        "codes.coherence",
+        _coherence,
+        {"n": 1024, "d": 8},
+        {
+            "n": Axis(doubled(1024), 2, 0, "tiles of 256 rows"),
+            "d": Axis(
+                doubled(256), 1, 1, "n^2 d; the check of the values looks at all keys"
+            ),
+        },
+    ),
+    Kernel(
+        "margins",
+        "codes.margins",
+        _margins,
+        {"n": 512, "d": 32},
+        {
+            "n": Axis(doubled(512), 2, 0, "m n d, a tile of logits"),
+            "d": Axis(doubled(512), 1, 0, "m n d"),
+        },
+    ),
+    Kernel(
+        "moment_queries",
+        "codes.moment_queries",
+        _moments,
+        {"n": 512},
+        {"n": Axis(doubled(256, 3), 2, 0, "m n k, a tile")},
+    ),
+    Kernel(
+        "code_from",
+        "codes.code_from",
+        _code_from,
+        {"n": 512, "d": 32},
+        {
+            "n": Axis(
+                doubled(512), 2, 1, "margins of all rows, a tile of logits; the code"
+            ),
+            "d": Axis(doubled(512), 1, 1, "n^2 d"),
+        },
+    ),
+    Kernel(
+        "projection, gaussian",
+        "projections.projection",
+        _projection("gaussian"),
+        {"n": 1024, "d": 64},
+        {
+            "n": Axis(doubled(1024), 1, 1, "k n draws"),
+            "d": Axis(doubled(64), 1, 1, "k n draws, k = d"),
+        },
+    ),
+    Kernel(
+        "projection, sparse",
+        "projections.projection",
+        _projection("sparse"),
+        {"n": 1024, "d": 64},
+        {
+            "n": Axis(doubled(1024), 1, 1, "k n log k"),
+            "d": Axis(doubled(64), 1, 1, "k n log k, k = d"),
+        },
+    ),
+    Kernel(
+        "srht",
+        "projections.srht",
+        _transform(_srht),
+        {"N": 16, "n": 1024},
+        {
+            "n": Axis(doubled(2048), 1, 1, "n log n a row"),
+            "N": Axis(doubled(32), 1, 1, "row by row"),
+        },
+    ),
+    Kernel(
+        "hadamard",
+        "projections.hadamard",
+        _transform(partial(projections.hadamard, check=False)),
+        {"N": 16, "n": 1024},
+        {
+            "n": Axis(doubled(2048), 1, 1, "n log2 n a row"),
+            "N": Axis(doubled(32), 1, 1, "row by row"),
+        },
+    ),
+    Kernel(
+        "context_ids of a grid",
+        "universal.context_ids",
+        _grid(_sweep),
+        {},
+        {
+            "N": Axis(
+                (1024, 4096, 16384, 65536),
+                1.5,
+                1,
+                "layers grow with the cells, sqrt(N)",
+            )
+        },
+        numpy=True,
+    ),
+    Kernel(
+        "equivariant_ids of a grid",
+        "universal.equivariant_ids",
+        _grid(_equivariant),
+        {},
+        {
+            "N": Axis(
+                (64, 256, 1024, 4096), 1.5, 1, "layers grow with the cells, sqrt(N)"
+            )
+        },
+        numpy=True,
+    ),
+    Kernel(
+        "boltzmann",
+        "memorize.boltzmann",
+        _logits(memorize.boltzmann),
+        {"N": 256, "n": 64},
+        {
+            "N": Axis(doubled(2048), 1, 0, "row by row; a tile, and a number a row"),
+            "n": Axis(doubled(512), 1, 0, "tiles of 2^16 entries"),
+        },
+    ),
+    Kernel(
+        "derivatives",
+        "memorize.derivatives",
+        _logits(memorize.derivatives),
+        {"N": 256, "n": 64},
+        {
+            "N": Axis(doubled(1024), 1, 1, "row by row"),
+            "n": Axis(doubled(128), 1, 1, "an entry each"),
+        },
+    ),
+    Kernel(
+        "context_ids",
+        "memorize.context_ids",
+        _ids(partial(memorize.context_ids, check=False)),
+        {"N": 1, "n": 32, "d": 16},
+        {
+            "n": Axis(doubled(512), 2, 0, "every pair of tokens, a tile at a time"),
             "N": Axis(doubled(256), 1, 0, "sequences, a tile at a time"),
-            "d": Axis(doubled(1024), 1, 1, "n d", {"N": 8})}),
-    Kernel("separate", "memorize.separate", _ids(memorize.separate), {"N": 16, "n": 16, "d": 16},
-           {"N": Axis(doubled(64), 1, 1, "ids and two sorts"),
-            "n": Axis(doubled(512), 2, 0, "every pair of tokens, a tile at a time", {"N": 1})}),
-    Kernel("smallest_gap", "memorize.smallest_gap", _gap, {}, {"N": Axis(doubled(2**15), 1, 1, "one sort of a copy")},
-           numpy=True),
-    Kernel("separation", "memorize.separation", _separation, {}, {"n": Axis(doubled(2**13), 1, 1, "sorting: n log n")}),
-    Kernel("choose_projection", "memorize.choose_projection", _direction, {"N": 256, "d": 4},
-           {"N": Axis(doubled(1024, 3), 2, 0, "all pairs of tokens, a tile of 2^20 at a time"),
-            "d": Axis(doubled(32), 1, 0, "|V|^2 d, a tile at a time")}),
-    Kernel("memorize", "memorize.memorize", _memorizer, {"N": 64, "n": 8, "d": 16},
-           {"N": Axis(doubled(1024), 1, 1, "N n (n + d + log N n)"),
-            "n": Axis(doubled(128), 2, 0, "every pair of tokens, a tile at a time", {"N": 8}),
-            "d": Axis(doubled(512), 1, 1, "N n d")}),
-    Kernel("fit_line", "memorize.fit_line", _line(lambda ids, labels, t: memorize.fit_line(ids, labels)), {},
-           {"N": Axis(doubled(2**14), 1, 1, "O(D c)")}),
-    Kernel("interpolate (labels)", "memorize.interpolate",
-           _line(lambda ids, labels, t: memorize.interpolate(t, ids, labels)), {},
-           {"N": Axis(doubled(2**15), 1, 1, "reading the ids once")}),
-    Kernel("relu_layer", "memorize.relu_layer", _relu, {},
-           {"N": Axis(doubled(2**11), 1, 0, "256 points, D units, chunks")}),
-    Kernel("hull_labels", "efficacy.hull_labels", _hull, {"N": 1, "n": 32},
-           {"n": Axis(doubled(64), 2, 2, "sorting n directions a point"), "N": Axis(doubled(16), 1, 1, "set by set")},
-           dense=PAIRS),
-    Kernel("receptive_fields", "copying.receptive_fields", _fields, {"n": 256, "L": 2},
-           {"n": Axis(doubled(128), 3, 2, "products of n x n masks"),
-            "L": Axis(doubled(8), 1, 1, "a field a layer", {"n": 128})}, dense=TAKES_P),
-    Kernel("hops", "patterns.hops", _hops, {}, {"n": Axis(doubled(256), 3, 2, "n^3 / 64 word operations")},
-           dense="it takes a pattern as an n x n table of bits"),
-    Kernel("dobrushin", "bridges.dobrushin", _rows_of(bridges.dobrushin), {},
-           {"n": Axis(doubled(64), 3, 2, "every pair of rows")}, dense=TAKES_P),
-    Kernel("rank_floor", "bridges.rank_floor", _rows_of(bridges.rank_floor), {},
-           {"n": Axis(doubled(128), 2, 2, "n^2, a sum for each rank")}, dense=TAKES_P),
+            "d": Axis(doubled(1024), 1, 1, "n d", {"N": 8}),
+        },
+    ),
+    Kernel(
+        "separate",
+        "memorize.separate",
+        _ids(memorize.separate),
+        {"N": 16, "n": 16, "d": 16},
+        {
+            "N": Axis(doubled(64), 1, 1, "ids and two sorts"),
+            "n": Axis(
+                doubled(512), 2, 0, "every pair of tokens, a tile at a time", {"N": 1}
+            ),
+        },
+    ),
+    Kernel(
+        "smallest_gap",
+        "memorize.smallest_gap",
+        _gap,
+        {},
+        {"N": Axis(doubled(2**15), 1, 1, "one sort of a copy")},
+        numpy=True,
+    ),
+    Kernel(
+        "separation",
+        "memorize.separation",
+        _separation,
+        {},
+        {"n": Axis(doubled(2**13), 1, 1, "sorting: n log n")},
+    ),
+    Kernel(
+        "choose_projection",
+        "memorize.choose_projection",
+        _direction,
+        {"N": 256, "d": 4},
+        {
+            "N": Axis(
+                doubled(1024, 3), 2, 0, "all pairs of tokens, a tile of 2^20 at a time"
+            ),
+            "d": Axis(doubled(32), 1, 0, "|V|^2 d, a tile at a time"),
+        },
+    ),
+    Kernel(
+        "memorize",
+        "memorize.memorize",
+        _memorizer,
+        {"N": 64, "n": 8, "d": 16},
+        {
+            "N": Axis(doubled(1024), 1, 1, "N n (n + d + log N n)"),
+            "n": Axis(
+                doubled(128), 2, 0, "every pair of tokens, a tile at a time", {"N": 8}
+            ),
+            "d": Axis(doubled(512), 1, 1, "N n d"),
+        },
+    ),
+    Kernel(
+        "fit_line",
+        "memorize.fit_line",
+        _line(lambda ids, labels, t: memorize.fit_line(ids, labels)),
+        {},
+        {"N": Axis(doubled(2**14), 1, 1, "O(D c)")},
+    ),
+    Kernel(
+        "interpolate (labels)",
+        "memorize.interpolate",
+        _line(lambda ids, labels, t: memorize.interpolate(t, ids, labels)),
+        {},
+        {"N": Axis(doubled(2**15), 1, 1, "reading the ids once")},
+    ),
+    Kernel(
+        "relu_layer",
+        "memorize.relu_layer",
+        _relu,
+        {},
+        {"N": Axis(doubled(2**11), 1, 0, "256 points, D units, chunks")},
+    ),
+    Kernel(
+        "hull_labels",
+        "efficacy.hull_labels",
+        _hull,
+        {"N": 1, "n": 32},
+        {
+            "n": Axis(doubled(64), 2, 2, "sorting n directions a point"),
+            "N": Axis(doubled(16), 1, 1, "set by set"),
+        },
+        dense=PAIRS,
+    ),
+    Kernel(
+        "receptive_fields",
+        "copying.receptive_fields",
+        _fields,
+        {"n": 256, "L": 2},
+        {
+            "n": Axis(doubled(128), 3, 2, "products of n x n masks"),
+            "L": Axis(doubled(8), 1, 1, "a field a layer", {"n": 128}),
+        },
+        dense=TAKES_P,
+    ),
+    Kernel(
+        "hops",
+        "patterns.hops",
+        _hops,
+        {},
+        {"n": Axis(doubled(256), 3, 2, "n^3 / 64 word operations")},
+        dense="it takes a pattern as an n x n table of bits",
+    ),
+    Kernel(
+        "dobrushin",
+        "bridges.dobrushin",
+        _rows_of(bridges.dobrushin),
+        {},
+        {"n": Axis(doubled(64), 3, 2, "every pair of rows")},
+        dense=TAKES_P,
+    ),
+    Kernel(
+        "rank_floor",
+        "bridges.rank_floor",
+        _rows_of(bridges.rank_floor),
+        {},
+        {"n": Axis(doubled(128), 2, 2, "n^2, a sum for each rank")},
+        dense=TAKES_P,
+    ),
 ]
 
 APART = {  # why a public function that takes tensors, arrays, layers or patterns has no row
-    "it checks, and computes nothing":
-        "attention.check_blocks attention.check_network",
-    "it calls the part that it is given":
-        "attention.around",
-    "one pass over its input":
-        "attention.hardmax bridges.radius collapse.composite_norm collapse.residual copying.bound copying.ceiling "
-        "copying.copy_targets copying.reached efficacy.accuracy lowrank.effective_rank "
-        "universal.ramp_mlp memorize.rank_one_layer efficient.positive_features",
-    "literal twin, slow on purpose":
-        "bridges.dobrushin_literal paths.path_term paths.path_terms efficient.lsh_sets memorize.boltzmann_literal "
-        "patterns.hops_by_sets",
-    "a call of kernels in the table":
-        "efficacy.estimate_length efficacy.logit_parts efficacy.logits expressive.smallest_dimension sparse.bare_calls "
-        "expressive.successes universal.apply universal.head universal.steps universal.approximate "
-        "memorize.data_scale copying.evaluate",
-    "views, no numbers are moved":
-        "paths.restrict",
-    "it trains: steps times forward and backward":
-        "efficacy.train memorize.train",
-    "exact or exhaustive search on small inputs":
-        "copying.best_accuracy universal.run universal.run_standard universal.plan patterns.search "
-        "patterns.impossible patterns.is_path expressive.cap",
-    "an n x n table of bits by definition":
-        "patterns.bit_product patterns.closure patterns.from_masks patterns.pack patterns.unpack "
-        "patterns.reach patterns.check copying.plan",
-    "it edits a few parts of a pattern":
-        "patterns.causal patterns.union",
+    "it checks, and computes nothing": "attention.check_blocks attention.check_network",
+    "it calls the part that it is given": "attention.around",
+    "one pass over its input": "attention.hardmax bridges.radius collapse.composite_norm collapse.residual copying.bound copying.ceiling "
+    "copying.copy_targets copying.reached efficacy.accuracy lowrank.effective_rank "
+    "universal.ramp_mlp memorize.rank_one_layer efficient.positive_features",
+    "literal twin, slow on purpose": "bridges.dobrushin_literal paths.path_term paths.path_terms efficient.lsh_sets memorize.boltzmann_literal "
+    "patterns.hops_by_sets",
+    "a call of kernels in the table": "efficacy.estimate_length efficacy.logit_parts efficacy.logits expressive.smallest_dimension sparse.bare_calls "
+    "expressive.successes universal.apply universal.head universal.steps universal.approximate "
+    "memorize.data_scale copying.evaluate",
+    "views, no numbers are moved": "paths.restrict",
+    "it trains: steps times forward and backward": "efficacy.train memorize.train",
+    "exact or exhaustive search on small inputs": "copying.best_accuracy universal.run universal.run_standard universal.plan patterns.search "
+    "patterns.impossible patterns.is_path expressive.cap",
+    "an n x n table of bits by definition": "patterns.bit_product patterns.closure patterns.from_masks patterns.pack patterns.unpack "
+    "patterns.reach patterns.check copying.plan",
+    "it edits a few parts of a pattern": "patterns.causal patterns.union",
 }
