@@ -29,7 +29,9 @@ _ROOMS = {
 
 
 def __getattr__(name: str):
-    """A room is imported when it is first asked for, so that `import attnlib` stays light."""
+    """A room is imported when it is first asked for, so that `import attnlib` stays
+    light.
+    """
     if name in _ROOMS:
         return import_module(f"attnlib.{name}")
     raise AttributeError(f"module 'attnlib' has no room {name!r}")

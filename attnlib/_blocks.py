@@ -1,4 +1,6 @@
-"""What stands around self-attention in a layer: feed-forward parts and LayerNorm; public under attnlib.attention."""
+"""What stands around self-attention in a layer: feed-forward parts and LayerNorm;
+public under attnlib.attention.
+"""
 
 from __future__ import annotations
 
@@ -13,14 +15,23 @@ from attnlib._require import finite, matches, require, tokens
 
 
 class Mlp(NamedTuple):
-    """The weights of one feed-forward part, the same for each token; a bias that is None is zero.
+    """The weights of one feed-forward part, the same for each token; a bias that is
+    None is zero.
 
         mlp(X) = phi(X W_1 + 1 b_1') W_2 + 1 b_2'
 
-    Args:    w_1: (d, m).   w_2: (m, d).   b_1: (m,).   b_2: (d,).
-             activation: phi, a function of tensors that acts on each entry.
-    Source:  Vaswani et al. 2017, position-wise feed-forward networks.
-    Page:    notebooks/path_decomposition/escaping_collapse
+    Args:
+        w_1: (d, m).
+        w_2: (m, d).
+        b_1: (m,).
+        b_2: (d,).
+        activation: phi, a function of tensors that acts on each entry.
+
+    Source:
+        Vaswani et al. 2017, position-wise feed-forward networks.
+
+    Page:
+        notebooks/path_decomposition/escaping_collapse
     """
 
     w_1: Tensor
@@ -31,13 +42,20 @@ class Mlp(NamedTuple):
 
 
 class Norm(NamedTuple):
-    """The weights of one LayerNorm; a gain that is None is one, a bias that is None is zero.
+    """The weights of one LayerNorm; a gain that is None is one, a bias that is None is
+    zero.
 
         norm(x) = gain (x - mean(x)) / sqrt(var(x) + eps) + bias      for each token x by itself
 
-    Args:    gain, bias: (d,).   eps: at least zero; with zero, a token whose entries are equal becomes NaN.
-    Source:  Ba, Kiros and Hinton 2016, as torch.nn.LayerNorm has it: var divides by d.
-    Page:    notebooks/path_decomposition/escaping_collapse
+    Args:
+        gain, bias: (d,).
+        eps: at least zero; with zero, a token whose entries are equal becomes NaN.
+
+    Source:
+        Ba, Kiros and Hinton 2016, as torch.nn.LayerNorm has it: var divides by d.
+
+    Page:
+        notebooks/path_decomposition/escaping_collapse
     """
 
     gain: Tensor | None = None
@@ -52,12 +70,28 @@ def feed_forward(
 
         phi(X W_1 + 1 b_1') W_2 + 1 b_2'
 
-    Args:    x: (*batch, n, d), tokens are rows.   mlp: Mlp.   check: look for NaN and infinity.
-    Returns: (*batch, n, d), dtype and device of x.
-    Raises:  ValueError for shapes, dtypes or devices that do not fit, NaN or infinity.
-    Cost:    O(n d m).
-    Source:  Vaswani et al. 2017.
-    Claim:   escaping.mlp      Page: notebooks/path_decomposition/escaping_collapse
+    Args:
+        x: (*batch, n, d), tokens are rows.
+        mlp: Mlp.
+        check: look for NaN and infinity.
+
+    Returns:
+        (*batch, n, d), dtype and device of x.
+
+    Raises:
+        ValueError: for shapes, dtypes or devices that do not fit, NaN or infinity.
+
+    Cost:
+        O(n d m).
+
+    Source:
+        Vaswani et al. 2017.
+
+    Claim:
+        escaping.mlp
+
+    Page:
+        notebooks/path_decomposition/escaping_collapse
     """
     tokens(x)
     check_mlp(x, mlp, check)
@@ -77,12 +111,29 @@ def layer_norm(
 
         D^-1 X (I - 1 1'/d) diag(gain) + 1 bias',   D_ii = sqrt(var(x_i) + eps)
 
-    Args:    x: (*batch, n, d), tokens are rows.   norm: Norm.   check: look for NaN and infinity.
-    Returns: (*batch, n, d), dtype and device of x.
-    Raises:  ValueError for shapes, dtypes or devices that do not fit, a negative eps, NaN or infinity.
-    Cost:    O(n d).
-    Source:  Ba, Kiros and Hinton 2016.
-    Claim:   escaping.norm-side      Page: notebooks/path_decomposition/escaping_collapse
+    Args:
+        x: (*batch, n, d), tokens are rows.
+        norm: Norm.
+        check: look for NaN and infinity.
+
+    Returns:
+        (*batch, n, d), dtype and device of x.
+
+    Raises:
+        ValueError: for shapes, dtypes or devices that do not fit, a negative eps, NaN
+            or infinity.
+
+    Cost:
+        O(n d).
+
+    Source:
+        Ba, Kiros and Hinton 2016.
+
+    Claim:
+        escaping.norm-side
+
+    Page:
+        notebooks/path_decomposition/escaping_collapse
     """
     tokens(x)
     check_norm(x, norm, check)
@@ -110,7 +161,9 @@ def around(
 def check_blocks(
     x: Tensor, depth: int, mlps, norms, check: bool
 ) -> list[tuple[Mlp | None, Norm | None, Norm | None]]:
-    """For each layer its feed-forward part and its two norms, None where there is none."""
+    """For each layer its feed-forward part and its two norms, None where there is
+    none.
+    """
     for name, given in {"mlps": mlps, "norms": norms}.items():
         right = given is None or (
             isinstance(given, (list, tuple)) and not isinstance(given, (Mlp, Norm))

@@ -14,11 +14,20 @@ def hardmax(a: Float[Tensor, "*rest m"]) -> Float[Tensor, "*rest m"]:
 
         hardmax(a)_j = [a_j = max a] / #{i : a_i = max a}
 
-    Args:    a: (..., m), logits; -inf marks what may not be attended to.
-    Returns: (..., m), rows sum to one.
-    Cost:    O(m) a row.
-    Source:  the limit of softmax(t a) as t grows; ties are averaged.
-    Page:    notebooks/path_decomposition/paths
+    Args:
+        a: (..., m), logits; -inf marks what may not be attended to.
+
+    Returns:
+        (..., m), rows sum to one.
+
+    Cost:
+        O(m) a row.
+
+    Source:
+        the limit of softmax(t a) as t grows; ties are averaged.
+
+    Page:
+        notebooks/path_decomposition/paths
     """
     top = (a == a.amax(-1, keepdim=True)).to(a.dtype)
     return top / top.sum(-1, keepdim=True)
@@ -29,11 +38,20 @@ def sparsemax(a: Float[Tensor, "*rest m"]) -> Float[Tensor, "*rest m"]:
 
         sparsemax(a) = max(a - tau, 0),  tau such that the entries sum to one
 
-    Args:    a: (..., m), logits; -inf marks what may not be attended to.
-    Returns: (..., m), rows sum to one; many entries are exactly zero.
-    Cost:    O(m log m) a row.
-    Source:  Martins and Astudillo 2016.
-    Page:    notebooks/path_decomposition/paths
+    Args:
+        a: (..., m), logits; -inf marks what may not be attended to.
+
+    Returns:
+        (..., m), rows sum to one; many entries are exactly zero.
+
+    Cost:
+        O(m log m) a row.
+
+    Source:
+        Martins and Astudillo 2016.
+
+    Page:
+        notebooks/path_decomposition/paths
     """
     a = a - a.amax(
         -1, keepdim=True

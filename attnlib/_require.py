@@ -1,4 +1,6 @@
-"""Checks of the hypotheses, shared by the rooms: each failure is a ValueError that names what was broken."""
+"""Checks of the hypotheses, shared by the rooms: each failure is a ValueError that
+names what was broken.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,9 @@ def require(condition, message: str) -> None:
 
 
 def matches(name: str, tensor, size: tuple[int, ...], like) -> None:
-    """The tensor has exactly this size, and the dtype and device of the tensor `like`."""
+    """The tensor has exactly this size, and the dtype and device of the tensor
+    `like`.
+    """
     is_tensor = torch.is_tensor(tensor)
     if (
         is_tensor
@@ -57,7 +61,9 @@ def finite(**tensors) -> None:
 
 
 def attends(mask, shapes, check: bool) -> None:
-    """A boolean mask of one of the given shapes; with check, every token may attend to some token."""
+    """A boolean mask of one of the given shapes; with check, every token may attend to
+    some token.
+    """
     require(
         torch.is_tensor(mask), f"mask must be a torch tensor, got {type(mask).__name__}"
     )

@@ -1,4 +1,6 @@
-"""Normalisers, attention matrices, multi-head layers, feed-forward parts, LayerNorm, the forward pass. Tokens are rows."""
+"""Normalisers, attention matrices, multi-head layers, feed-forward parts, LayerNorm,
+the forward pass. Tokens are rows.
+"""
 
 from __future__ import annotations
 
@@ -21,10 +23,20 @@ class Layer(NamedTuple):
 
         layer(X) = sum_h P_h (X W_V,h + 1 b_V,h') W_O,h + 1 b_O'
 
-    Args:    w_q, w_k: (h, d, d_qk).   w_v: (h, d, d_v).   w_o: (h, d_v, d).
-             b_q, b_k: (h, d_qk).   b_v: (h, d_v).   b_o: (d,).
-    Source:  Vaswani et al. 2017, multi-head attention; differs: W_O is kept in h blocks, one a head.
-    Page:    notebooks/path_decomposition/paths
+    Args:
+        w_q, w_k: (h, d, d_qk).
+        w_v: (h, d, d_v).
+        w_o: (h, d_v, d).
+        b_q, b_k: (h, d_qk).
+        b_v: (h, d_v).
+        b_o: (d,).
+
+    Source:
+        Vaswani et al. 2017, multi-head attention; differs: W_O is kept in h blocks, one
+        a head.
+
+    Page:
+        notebooks/path_decomposition/paths
     """
 
     w_q: Tensor
@@ -53,16 +65,32 @@ def attention_matrix(
 
         P = softmax_row( scale (X W_Q + 1 b_Q') (X W_K + 1 b_K')' )
 
-    Args:    x: (*batch, n, d), tokens are rows.   w_q, w_k: (d, d_qk), or (h, d, d_qk) for h heads.
-             b_q, b_k: (d_qk,) or (h, d_qk).   scale: factor of the logits, None for 1/sqrt(d_qk).
-             mask: boolean (n, n), (*batch, n, n) or the shape of the result; True = may attend.
-             normalizer: "softmax", "hardmax" or "sparsemax".   check: look for NaN and infinity.
-    Returns: (*batch, n, n), or (*batch, h, n, n) for h heads; dtype and device of x.
-    Raises:  ValueError for shapes that do not fit, integer or mixed dtypes, mixed devices, NaN or
-             infinity, a mask that hides a whole row (P 1 = 1 would fail), an unknown normalizer.
-    Cost:    O(h n d d_qk + h n^2 d_qk) time, O(h n^2) memory.
-    Source:  Vaswani et al. 2017, scaled dot-product attention.
-    Page:    notebooks/path_decomposition/paths
+    Args:
+        x: (*batch, n, d), tokens are rows.
+        w_q, w_k: (d, d_qk), or (h, d, d_qk) for h heads.
+        b_q, b_k: (d_qk,) or (h, d_qk).
+        scale: factor of the logits, None for 1/sqrt(d_qk).
+        mask: boolean (n, n), (*batch, n, n) or the shape of the result; True = may
+            attend.
+        normalizer: "softmax", "hardmax" or "sparsemax".
+        check: look for NaN and infinity.
+
+    Returns:
+        (*batch, n, n), or (*batch, h, n, n) for h heads; dtype and device of x.
+
+    Raises:
+        ValueError: for shapes that do not fit, integer or mixed dtypes, mixed devices,
+            NaN or infinity, a mask that hides a whole row (P 1 = 1 would fail), an
+            unknown normalizer.
+
+    Cost:
+        O(h n d d_qk + h n^2 d_qk) time, O(h n^2) memory.
+
+    Source:
+        Vaswani et al. 2017, scaled dot-product attention.
+
+    Page:
+        notebooks/path_decomposition/paths
     """
     _check_projections(x, w_q, w_k, b_q, b_k, check)
     require(
@@ -98,16 +126,28 @@ def random_layers(
 
         W_Q, W_K, W_V ~ N(0, gain^2 / d),   W_O ~ N(0, gain^2 / (h d_v)),   biases ~ N(0, gain^2 / d)
 
-    Args:    L, h, d, d_qk: layers, heads a layer, width, width of queries and keys.
-             d_v: width of values, None for d_qk.   gain: factor of every weight.
-             bias: draw all four biases, else None.
-             generator: source of randomness; the same draws serve every dtype and device.
-             dtype, device: of the weights.
-    Returns: list of L Layers of the given dtype and device.
-    Raises:  ValueError if a size is below one.
-    Cost:    O(L h d (d_qk + d_v)).
-    Source:  the usual fan-in scaling; not taken from a paper.
-    Page:    notebooks/path_decomposition/paths
+    Args:
+        L, h, d, d_qk: layers, heads a layer, width, width of queries and keys.
+        d_v: width of values, None for d_qk.
+        gain: factor of every weight.
+        bias: draw all four biases, else None.
+        generator: source of randomness; the same draws serve every dtype and device.
+        dtype, device: of the weights.
+
+    Returns:
+        list of L Layers of the given dtype and device.
+
+    Raises:
+        ValueError: if a size is below one.
+
+    Cost:
+        O(L h d (d_qk + d_v)).
+
+    Source:
+        the usual fan-in scaling; not taken from a paper.
+
+    Page:
+        notebooks/path_decomposition/paths
     """
     d_v = d_qk if d_v is None else d_v
     sizes = {"L": L, "h": h, "d": d, "d_qk": d_qk, "d_v": d_v}
@@ -141,13 +181,27 @@ def from_torch(module: torch.nn.MultiheadAttention) -> Layer:
 
         forward(x, [from_torch(m)]) = m(x, x, x)[0]   (batch first, no dropout)
 
-    Args:    module: torch.nn.MultiheadAttention with one width d for queries, keys and values.
-    Returns: Layer of views of the weights, h = module.num_heads, d_qk = d_v = d / h. They follow the module
-             through training; gradients reach it if made outside torch.no_grad.
-    Raises:  ValueError for another type, separate widths, added key-value biases, active dropout.
-    Cost:    O(1): nothing is copied.
-    Source:  torch.nn.MultiheadAttention; differs: in the book's layout, x @ w, heads first.
-    Page:    notebooks/path_decomposition/paths
+    Args:
+        module: torch.nn.MultiheadAttention with one width d for queries, keys and
+            values.
+
+    Returns:
+        Layer of views of the weights, h = module.num_heads, d_qk = d_v = d / h. They
+        follow the module through training; gradients reach it if made outside
+        torch.no_grad.
+
+    Raises:
+        ValueError: for another type, separate widths, added key-value biases, active
+            dropout.
+
+    Cost:
+        O(1): nothing is copied.
+
+    Source:
+        torch.nn.MultiheadAttention; differs: in the book's layout, x @ w, heads first.
+
+    Page:
+        notebooks/path_decomposition/paths
     """
     known = isinstance(module, torch.nn.MultiheadAttention)
     require(
@@ -182,11 +236,23 @@ def merged(layer: Layer) -> tuple[Float[Tensor, "h d d"], Float[Tensor, "d"]]:
 
         W_h = W_V,h W_O,h,    b = b_O + sum_h W_O,h' b_V,h      so that layer(X) = sum_h P_h X W_h + 1 b'
 
-    Args:    layer: a Layer with h heads of width d.
-    Returns: (h, d, d) and (d,).
-    Cost:    O(h d^2 d_v).
-    Source:  Xie 2021, section 2.1; rests on P_h 1 = 1.
-    Claim:   paths.decomposition      Page: notebooks/path_decomposition/paths
+    Args:
+        layer: a Layer with h heads of width d.
+
+    Returns:
+        (h, d, d) and (d,).
+
+    Cost:
+        O(h d^2 d_v).
+
+    Source:
+        Xie 2021, section 2.1; rests on P_h 1 = 1.
+
+    Claim:
+        paths.decomposition
+
+    Page:
+        notebooks/path_decomposition/paths
     """
     b = layer.w_o.new_zeros(layer.w_o.shape[-1]) if layer.b_o is None else layer.b_o
     if layer.b_v is not None:
@@ -209,25 +275,45 @@ def forward(
     return_attention: bool = False,
     check: bool = True,
 ):
-    """The output of a stack of layers: self-attention, then a feed-forward part M and norms N where given.
+    """The output of a stack of layers: self-attention, then a feed-forward part M and
+    norms N where given.
 
         X <- [X +] sum_h P_h (X W_V,h + 1 b_V,h') W_O,h + 1 b_O' = [X +] SA(X)      layer by layer
         post-LN:                   X <- N_1([X +] SA(X)),   then X <- N_2([X +] M(X))
         pre-LN (norm_first=True):  X <- [X +] SA(N_1(X)),   then X <- [X +] M(N_2(X))
 
-    Args:    x: (*batch, n, d), tokens are rows.   layers: at least one Layer; heads may differ by layer.
-             skip: add the input of the attention of each layer to its output.   mlps: an Mlp or None for each layer.
-             mlp_skip: the same around the feed-forward parts, None for as skip.
-             norms: a pair (N_1, N_2) for each layer, each a Norm or None.   norm_first: pre-LN, else post-LN.
-             mask, scale, normalizer: as in attention_matrix, the same for all layers.
-             return_attention: also return every P.   check: look for NaN and infinity.
-    Returns: y (*batch, n, d), or (y, [P (*batch, h, n, n), one a layer]); dtype and device of x.
-    Raises:  ValueError for no layers, shapes or numbers of parts that do not fit, integer or mixed dtypes, mixed
-             devices, NaN or infinity, a mask that hides a whole row, a norm of a part that is not there.
-    Cost:    O(L h (n d d_qk + n d d_v + n^2 (d_qk + d_v)) + L n d m) time, O(h n^2) memory a layer.
-    Source:  Vaswani et al. 2017; Dong et al. 2021 study it without mlps and norms. Differs from torch's encoder layer
-             for norm_first: no norm after the last layer; apply layer_norm.
-    Page:    notebooks/path_decomposition/paths
+    Args:
+        x: (*batch, n, d), tokens are rows.
+        layers: at least one Layer; heads may differ by layer.
+        skip: add the input of the attention of each layer to its output.
+        mlps: an Mlp or None for each layer.
+        mlp_skip: the same around the feed-forward parts, None for as skip.
+        norms: a pair (N_1, N_2) for each layer, each a Norm or None.
+        norm_first: pre-LN, else post-LN.
+        mask, scale, normalizer: as in attention_matrix, the same for all layers.
+        return_attention: also return every P.
+        check: look for NaN and infinity.
+
+    Returns:
+        y (*batch, n, d), or (y, [P (*batch, h, n, n), one a layer]); dtype and device
+        of x.
+
+    Raises:
+        ValueError: for no layers, shapes or numbers of parts that do not fit, integer
+            or mixed dtypes, mixed devices, NaN or infinity, a mask that hides a whole
+            row, a norm of a part that is not there.
+
+    Cost:
+        O(L h (n d d_qk + n d d_v + n^2 (d_qk + d_v)) + L n d m) time, O(h n^2) memory a
+        layer.
+
+    Source:
+        Vaswani et al. 2017; Dong et al. 2021 study it without mlps and norms. Differs
+        from torch's encoder layer for norm_first: no norm after the last layer; apply
+        layer_norm.
+
+    Page:
+        notebooks/path_decomposition/paths
     """
     check_network(x, layers, check=check)
     parts, maps = check_blocks(x, len(layers), mlps, norms, check), []
@@ -269,11 +355,22 @@ def check_network(
 ) -> None:
     """Refuse what no layer of the stack could run on.
 
-    Args:    x: (*batch, n, d).   layers: the stack.   check: also look for NaN and infinity.
-    Raises:  ValueError that names the layer, the argument, what it got and what was needed.
-    Cost:    O(size of x and of the weights) with check, else O(L).
-    Source:  the hypotheses of the path decomposition.
-    Page:    notebooks/path_decomposition/paths
+    Args:
+        x: (*batch, n, d).
+        layers: the stack.
+        check: also look for NaN and infinity.
+
+    Raises:
+        ValueError: that names the layer, the argument, what it got and what was needed.
+
+    Cost:
+        O(size of x and of the weights) with check, else O(L).
+
+    Source:
+        the hypotheses of the path decomposition.
+
+    Page:
+        notebooks/path_decomposition/paths
     """
     require(
         isinstance(layers, (list, tuple)),

@@ -1,4 +1,6 @@
-"""Between the chapters: numbers of one attention matrix that decide which theorem speaks, and bounds that join two of them."""
+"""Between the chapters: numbers of one attention matrix that decide which theorem
+speaks, and bounds that join two of them.
+"""
 
 from __future__ import annotations
 
@@ -18,14 +20,31 @@ def dobrushin(
 
         tau(P) = max_{i,j} 1/2 sum_k |P_ik - P_jk| = 1 - min_{i,j} sum_k min(P_ik, P_jk)
 
-    It is the exact factor of the diameter: diam(P X) <= tau(P) diam(X) in every norm, and some X attains it.
+    It is the exact factor of the diameter: diam(P X) <= tau(P) diam(X) in every norm,
+    and some X attains it.
 
-    Args:    p: (*batch, m, n), rows that sum to one.   check: look at the rows.
-    Returns: (*batch), from 0 (all rows equal) to 1 (two rows that never look at one token).
-    Raises:  ValueError for integer p, no row, NaN, a negative entry, or a row that does not sum to one.
-    Cost:    O(m^2 n), in tiles; memory O(m^2).
-    Source:  Dobrushin 1956, recalled; the coefficient of ergodicity of a Markov chain.
-    Claim:   synthesis.logits, synthesis.depth      Page: notebooks/synthesis/five_theorems_one_matrix
+    Args:
+        p: (*batch, m, n), rows that sum to one.
+        check: look at the rows.
+
+    Returns:
+        (*batch), from 0 (all rows equal) to 1 (two rows that never look at one token).
+
+    Raises:
+        ValueError: for integer p, no row, NaN, a negative entry, or a row that does not
+            sum to one.
+
+    Cost:
+        O(m^2 n), in tiles; memory O(m^2).
+
+    Source:
+        Dobrushin 1956, recalled; the coefficient of ergodicity of a Markov chain.
+
+    Claim:
+        synthesis.logits, synthesis.depth
+
+    Page:
+        notebooks/synthesis/five_theorems_one_matrix
     """
     _stochastic(p, check)
     q = _wide(p)  # torch has no such distance in half precision
@@ -37,12 +56,23 @@ def dobrushin_literal(p: Float[Tensor, "m n"]) -> Float[Tensor, ""]:
 
         1 - min_{i,j} sum_k min(P_ik, P_jk)
 
-    Args:    p: (m, n), rows that sum to one.
-    Returns: a number.
-    Raises:  ValueError as dobrushin.
-    Cost:    O(m^2 n), in a loop.
-    Source:  the definition.
-    Page:    notebooks/synthesis/five_theorems_one_matrix
+    Args:
+        p: (m, n), rows that sum to one.
+
+    Returns:
+        a number.
+
+    Raises:
+        ValueError: as dobrushin.
+
+    Cost:
+        O(m^2 n), in a loop.
+
+    Source:
+        the definition.
+
+    Page:
+        notebooks/synthesis/five_theorems_one_matrix
     """
     _stochastic(p, True)
     return (
@@ -56,18 +86,36 @@ def dobrushin_literal(p: Float[Tensor, "m n"]) -> Float[Tensor, ""]:
 def rank_floor(
     p: Float[Tensor, "*batch m n"], *, check: bool = True
 ) -> Float[Tensor, "*batch n"]:
-    """How far every matrix of rank r must stay from P in the largest absolute row sum, for r = 0, ..., n - 1.
+    """How far every matrix of rank r must stay from P in the largest absolute row sum,
+    for r = 0, ..., n - 1.
 
         |P - B|_inf >= max(2 e_{r+1} - 1,  max_{j > r} (e_1 + ... + e_j - r) / (j + r))   if rank B <= r
 
     with e_1 >= ... >= e_n the largest entries of the columns of P.
 
-    Args:    p: (*batch, m, n), rows that sum to one.   check: look at the rows.
-    Returns: (*batch, n), at least 0, never rising with r.
-    Raises:  ValueError as dobrushin.
-    Cost:    O(m n + n^2); half precision is computed in single and rounded down, so that a floor stays one.
-    Source:  derived on the page; diagonal dominance, and a trace as for perturbed identity matrices.
-    Claim:   synthesis.rank      Page: notebooks/synthesis/five_theorems_one_matrix
+    Args:
+        p: (*batch, m, n), rows that sum to one.
+        check: look at the rows.
+
+    Returns:
+        (*batch, n), at least 0, never rising with r.
+
+    Raises:
+        ValueError: as dobrushin.
+
+    Cost:
+        O(m n + n^2); half precision is computed in single and rounded down, so that a
+        floor stays one.
+
+    Source:
+        derived on the page; diagonal dominance, and a trace as for perturbed identity
+        matrices.
+
+    Claim:
+        synthesis.rank
+
+    Page:
+        notebooks/synthesis/five_theorems_one_matrix
     """
     _stochastic(p, check)
     n = p.shape[-1]
@@ -89,12 +137,25 @@ def radius(
 
         R = max_i (max_j a_ij - min_j a_ij) / 2
 
-    Args:    logits: (*batch, m, n), no mask.   check: look for NaN and infinity.
-    Returns: (*batch).
-    Raises:  ValueError for integers, no entry, NaN or infinity (a masked logit has no radius).
-    Cost:    O(m n).
-    Source:  the definition on the page.
-    Page:    notebooks/synthesis/five_theorems_one_matrix
+    Args:
+        logits: (*batch, m, n), no mask.
+        check: look for NaN and infinity.
+
+    Returns:
+        (*batch).
+
+    Raises:
+        ValueError: for integers, no entry, NaN or infinity (a masked logit has no
+            radius).
+
+    Cost:
+        O(m n).
+
+    Source:
+        the definition on the page.
+
+    Page:
+        notebooks/synthesis/five_theorems_one_matrix
     """
     _matrix("logits", logits)
     if check:
@@ -103,16 +164,33 @@ def radius(
 
 
 def largest_dobrushin(n: int, r: float | int) -> float:
-    """The largest coefficient that softmax can have on n tokens with logits of radius R, exactly.
+    """The largest coefficient that softmax can have on n tokens with logits of radius
+    R, exactly.
 
         sinh 2R / (cosh 2R + c),   c = (k / (n - k) + (n - k) / k) / 2,   k = floor(n / 2);   tanh R for even n
 
-    Args:    n: tokens, at least 2.   r: the radius R, at least 0.
-    Returns: a float in [0, 1]; never above tanh R.
-    Raises:  ValueError for n < 2, a negative R or NaN.
-    Cost:    O(1).
-    Source:  derived on the page; tanh R alone also follows from the contraction theorem of Birkhoff and Hopf.
-    Claim:   synthesis.logits      Page: notebooks/synthesis/five_theorems_one_matrix
+    Args:
+        n: tokens, at least 2.
+        r: the radius R, at least 0.
+
+    Returns:
+        a float in [0, 1]; never above tanh R.
+
+    Raises:
+        ValueError: for n < 2, a negative R or NaN.
+
+    Cost:
+        O(1).
+
+    Source:
+        derived on the page; tanh R alone also follows from the contraction theorem of
+        Birkhoff and Hopf.
+
+    Claim:
+        synthesis.logits
+
+    Page:
+        notebooks/synthesis/five_theorems_one_matrix
     """
     require(
         isinstance(n, int) and n >= 2,
@@ -125,16 +203,32 @@ def largest_dobrushin(n: int, r: float | int) -> float:
 
 
 def needed_radius(n: int, leak: float) -> float:
-    """The least logit radius with which some row gives one of n tokens all but a share of its attention.
+    """The least logit radius with which some row gives one of n tokens all but a share
+    of its attention.
 
         R = 1/2 ln((1 - e) (n - 1) / e)
 
-    Args:    n: tokens, at least 2.   leak: e in (0, 1), the share of all other tokens together.
-    Returns: a float; 0 if equal logits already do it.
-    Raises:  ValueError for n < 2 or a leak outside (0, 1).
-    Cost:    O(1).
-    Source:  the formula of softmax.
-    Claim:   synthesis.memory      Page: notebooks/synthesis/five_theorems_one_matrix
+    Args:
+        n: tokens, at least 2.
+        leak: e in (0, 1), the share of all other tokens together.
+
+    Returns:
+        a float; 0 if equal logits already do it.
+
+    Raises:
+        ValueError: for n < 2 or a leak outside (0, 1).
+
+    Cost:
+        O(1).
+
+    Source:
+        the formula of softmax.
+
+    Claim:
+        synthesis.memory
+
+    Page:
+        notebooks/synthesis/five_theorems_one_matrix
     """
     require(
         isinstance(n, int) and n >= 2, f"n must be an integer, at least 2, got {n!r}"
@@ -144,16 +238,32 @@ def needed_radius(n: int, leak: float) -> float:
 
 
 def needed_bits(points: int, d: int = 1) -> float:
-    """How many bits of resolution it takes to keep so many points apart in a box of d coordinates, exactly.
+    """How many bits of resolution it takes to keep so many points apart in a box of d
+    coordinates, exactly.
 
         log2(B / delta) >= log2(ceil(N^(1/d)) - 1)   for N points of [0, B]^d, any two delta apart in some coordinate
 
-    Args:    points: N, at least 2, a Python integer of any size.   d: coordinates, at least 1.
-    Returns: a float; a grid attains it.
-    Raises:  ValueError for fewer than two points or no coordinate.
-    Cost:    O(log N) powers of integers.
-    Source:  pigeonholes; derived on the page.
-    Claim:   synthesis.counting      Page: notebooks/synthesis/five_theorems_one_matrix
+    Args:
+        points: N, at least 2, a Python integer of any size.
+        d: coordinates, at least 1.
+
+    Returns:
+        a float; a grid attains it.
+
+    Raises:
+        ValueError: for fewer than two points or no coordinate.
+
+    Cost:
+        O(log N) powers of integers.
+
+    Source:
+        pigeonholes; derived on the page.
+
+    Claim:
+        synthesis.counting
+
+    Page:
+        notebooks/synthesis/five_theorems_one_matrix
     """
     require(
         isinstance(points, int) and points >= 2,

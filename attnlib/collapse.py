@@ -1,4 +1,6 @@
-"""Rank collapse: the residual, its norm, bounds as printed and as repaired, and a recursion that never underflows."""
+"""Rank collapse: the residual, its norm, bounds as printed and as repaired, and a
+recursion that never underflows.
+"""
 
 from __future__ import annotations
 
@@ -21,12 +23,24 @@ def residual(x: Float[Tensor, "*batch n d"]) -> Float[Tensor, "*batch n d"]:
 
         res(X) = X - 1 x',   x = X' 1 / n
 
-    Args:    x: (*batch, n, d), tokens are rows.
-    Returns: (*batch, n, d); zero if and only if all tokens are equal.
-    Raises:  ValueError for integer x, no token, NaN or infinity.
-    Cost:    O(n d).
-    Source:  Xie 2021, Definition 2.1; the token mean minimises |X - 1 x'| in the 2-norm and the Frobenius norm.
-    Page:    notebooks/path_decomposition/rank_collapse
+    Args:
+        x: (*batch, n, d), tokens are rows.
+
+    Returns:
+        (*batch, n, d); zero if and only if all tokens are equal.
+
+    Raises:
+        ValueError: for integer x, no token, NaN or infinity.
+
+    Cost:
+        O(n d).
+
+    Source:
+        Xie 2021, Definition 2.1; the token mean minimises |X - 1 x'| in the 2-norm and
+        the Frobenius norm.
+
+    Page:
+        notebooks/path_decomposition/rank_collapse
     """
     tokens(x)
     finite(x=x)
@@ -34,16 +48,28 @@ def residual(x: Float[Tensor, "*batch n d"]) -> Float[Tensor, "*batch n d"]:
 
 
 def composite_norm(x: Float[Tensor, "*batch n d"]) -> Float[Tensor, "*batch"]:
-    """The geometric mean of the largest absolute column sum and the largest absolute row sum.
+    """The geometric mean of the largest absolute column sum and the largest absolute
+    row sum.
 
         |X|_{1,inf} = sqrt( |X|_1 |X|_inf )
 
-    Args:    x: (*batch, n, d).
-    Returns: (*batch). Not a norm: the triangle inequality fails.
-    Raises:  ValueError for integer x, no token, NaN or infinity.
-    Cost:    O(n d).
-    Source:  Dong et al. 2021; Xie 2021, Definition 2.1.
-    Page:    notebooks/path_decomposition/rank_collapse
+    Args:
+        x: (*batch, n, d).
+
+    Returns:
+        (*batch). Not a norm: the triangle inequality fails.
+
+    Raises:
+        ValueError: for integer x, no token, NaN or infinity.
+
+    Cost:
+        O(n d).
+
+    Source:
+        Dong et al. 2021; Xie 2021, Definition 2.1.
+
+    Page:
+        notebooks/path_decomposition/rank_collapse
     """
     tokens(x)
     finite(x=x)
@@ -54,22 +80,41 @@ def composite_norm(x: Float[Tensor, "*batch n d"]) -> Float[Tensor, "*batch"]:
 def log_residuals(
     x: Float[Tensor, "*batch n d"], layers: Sequence[Layer], *, check: bool = True
 ) -> Float[Tensor, "layers *batch"]:
-    """How large the residual is after each layer, as a logarithm, also where every float would be zero.
+    """How large the residual is after each layer, as a logarithm, also where every
+    float would be zero.
 
         ln |res(X_l)|_{1,inf}   for l = 0..L,   X_0 = X, no skips
 
-    The state is x, R and ln r with X = 1 x' + r R: what tokens share, and what differs, at size one. A layer turns it
-    into 1 (..)' + r sum_h (P_h - 1 s_h') R W_h with s_h' the first row of P_h, whose difference is computed from that of
-    the logits.
+    The state is x, R and ln r with X = 1 x' + r R: what tokens share, and what differs,
+    at size one. A layer turns it into 1 (..)' + r sum_h (P_h - 1 s_h') R W_h with s_h'
+    the first row of P_h, whose difference is computed from that of the logits.
 
-    Args:    x: (*batch, n, d), float64 recommended.   layers: L Layers.   check: look for NaN and infinity.
-    Returns: (L + 1, *batch), input first; -inf where all tokens are equal, as for n = 1. Error below 1e-8 unless
-             logits reach hundreds; then tokens can fall into clusters closer than R can hold: digits are lost,
-             and tokens that still differ may read -inf.
-    Raises:  ValueError as forward (also for d_qk = 0), and for logits that overflow (W_QK of infinite norm).
-    Cost:    at most three forward passes.
-    Source:  not taken from a paper.
-    Claim:   collapse.recursion      Page: notebooks/path_decomposition/rank_collapse
+    Args:
+        x: (*batch, n, d), float64 recommended.
+        layers: L Layers.
+        check: look for NaN and infinity.
+
+    Returns:
+        (L + 1, *batch), input first; -inf where all tokens are equal, as for n = 1.
+        Error below 1e-8 unless logits reach hundreds; then tokens can fall into
+        clusters closer than R can hold: digits are lost, and tokens that still differ
+        may read -inf.
+
+    Raises:
+        ValueError: as forward (also for d_qk = 0), and for logits that overflow (W_QK
+            of infinite norm).
+
+    Cost:
+        at most three forward passes.
+
+    Source:
+        not taken from a paper.
+
+    Claim:
+        collapse.recursion
+
+    Page:
+        notebooks/path_decomposition/rank_collapse
     """
     check_network(x, layers, check=check)
     shared, rest, size = _recentre(
@@ -84,7 +129,9 @@ def log_residuals(
 
 
 def _recentre(x: Tensor, r: Tensor, size: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """The state 1 x' + e^size r, with the mean of r moved into x and r brought to composite norm one."""
+    """The state 1 x' + e^size r, with the mean of r moved into x and r brought to
+    composite norm one.
+    """
     mean = r.mean(-2)
     r = r - mean.unsqueeze(-2) if r.shape[-2] > 1 else torch.zeros_like(r)
     norm = (r.abs().sum(-2).amax(-1) * r.abs().sum(-1).amax(-1)).sqrt()
@@ -95,7 +142,9 @@ def _recentre(x: Tensor, r: Tensor, size: Tensor) -> tuple[Tensor, Tensor, Tenso
 def _layer(
     x: Tensor, r: Tensor, size: Tensor, layer: Layer, number: int
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """One layer on the state 1 x' + e^size r: the new shared row, the new rest and the logarithm of its scale."""
+    """One layer on the state 1 x' + e^size r: the new shared row, the new rest and the
+    logarithm of its scale.
+    """
     root, rows = math.sqrt(layer.w_q.shape[-1]), r.unsqueeze(-3)
     q = (x[..., None, None, :] @ layer.w_q).squeeze(-2)  # (*batch, h, d_qk)
     q = q if layer.b_q is None else q + layer.b_q
@@ -146,9 +195,11 @@ def _layer(
 def _difference(
     e: Tensor, s: Tensor, log_s: Tensor, size: Tensor, linear: Tensor
 ) -> Tensor:
-    """softmax(1 log_s' + e^(2 size) e) - 1 s', for e with a zero in the column where s is largest.
+    """softmax(1 log_s' + e^(2 size) e) - 1 s', for e with a zero in the column where s
+    is largest.
 
-    Where linear, the part of first order in e without its factor e^(2 size): what is left out rounds away.
+    Where linear, the part of first order in e without its factor e^(2 size): what is
+    left out rounds away.
     """
     s, log_s = s.unsqueeze(-2), log_s.unsqueeze(-2)
     first = s * (e - e @ s.mT) if linear.any() else e
@@ -181,16 +232,35 @@ def log_bound(
         repaired:  c_l = sqrt(g(2 D_l)) |W_QK|_1 |W|_{1,inf} / sqrt(d_qk),   D_l = |W_QK|_1 u_{l-1}^2 / sqrt(d_qk)
         safe:      c_l = sqrt(g(2 D_l) b_1 b_inf / d_qk),   b_p = sum_h |W_QK,h|_1 |W_h|_p,   D_l with max_h
 
-    with g(y) = (e^y - 1) / y. One head: repaired and safe agree, and no further hypothesis is needed.
+    with g(y) = (e^y - 1) / y. One head: repaired and safe agree, and no further
+    hypothesis is needed.
 
-    Args:    x: (*batch, n, d).   layers: L Layers.   version: "printed" has no spread condition and is false without
-             one; "repaired" is proved for one head; "safe" is proved for any number of heads.
-    Returns: (L + 1, *batch), input first. NaN: nothing is proved (repaired, from the first layer with two heads on).
-             +inf: true but beyond the range of floats. -inf: the residual is exactly zero.
-    Raises:  ValueError as forward, for W_QK of infinite norm, and for an unknown version.
-    Cost:    O(L h d^2 (d_qk + d_v)).
-    Source:  printed: Xie 2021, Theorem 2.2 (H as in Dong et al. 2021, recalled); the others are derived on the page.
-    Claim:   collapse.multi-head      Page: notebooks/path_decomposition/rank_collapse
+    Args:
+        x: (*batch, n, d).
+        layers: L Layers.
+        version: "printed" has no spread condition and is false without one; "repaired"
+            is proved for one head; "safe" is proved for any number of heads.
+
+    Returns:
+        (L + 1, *batch), input first. NaN: nothing is proved (repaired, from the first
+        layer with two heads on). +inf: true but beyond the range of floats. -inf: the
+        residual is exactly zero.
+
+    Raises:
+        ValueError: as forward, for W_QK of infinite norm, and for an unknown version.
+
+    Cost:
+        O(L h d^2 (d_qk + d_v)).
+
+    Source:
+        printed: Xie 2021, Theorem 2.2 (H as in Dong et al. 2021, recalled); the others
+        are derived on the page.
+
+    Claim:
+        collapse.multi-head
+
+    Page:
+        notebooks/path_decomposition/rank_collapse
     """
     require(
         version in get_args(Version),
@@ -248,7 +318,9 @@ def _norms(layer: Layer, number: int) -> _Norms:
 
 
 def _log_g(log_y: Tensor) -> Tensor:
-    """ln g(y), g(y) = (e^y - 1) / y, from ln y: 0 at y = 0, about y - ln y for large y."""
+    """ln g(y), g(y) = (e^y - 1) / y, from ln y: 0 at y = 0, about y - ln y for large
+    y.
+    """
     y = log_y.exp()
     return torch.where(
         y < 1e-7,

@@ -1,4 +1,6 @@
-"""Path efficacy: what the paths of one length do in a trained network, all of them, some of them, or rerun alone."""
+"""Path efficacy: what the paths of one length do in a trained network, all of them,
+some of them, or rerun alone.
+"""
 
 from __future__ import annotations
 
@@ -22,13 +24,20 @@ from attnlib.paths import Path, path_counts, path_sums, path_term
 
 
 class Reader(NamedTuple):
-    """A network with skips between a linear embedding and a linear readout, and nothing else.
+    """A network with skips between a linear embedding and a linear readout, and nothing
+    else.
 
         logits(U) = forward(U E + B) R + 1 r'
 
-    Args:    embed: (f, d).   position: (n, d), or (1, d) when tokens have no order.   layers: L Layers.
-             readout: (d, c).   bias: (c,).
-    Page:    notebooks/path_decomposition/path_efficacy
+    Args:
+        embed: (f, d).
+        position: (n, d), or (1, d) when tokens have no order.
+        layers: L Layers.
+        readout: (d, c).
+        bias: (c,).
+
+    Page:
+        notebooks/path_decomposition/path_efficacy
     """
 
     embed: Tensor
@@ -43,8 +52,15 @@ class Parts(NamedTuple):
 
         logits = sum_k by_length[k] + constant
 
-    Args:    by_length: (L + 1, *batch, n, c).   constant: (c,), what all biases give together.
-    Claim:   efficacy.margins      Page: notebooks/path_decomposition/path_efficacy
+    Args:
+        by_length: (L + 1, *batch, n, c).
+        constant: (c,), what all biases give together.
+
+    Claim:
+        efficacy.margins
+
+    Page:
+        notebooks/path_decomposition/path_efficacy
     """
 
     by_length: Tensor
@@ -68,14 +84,28 @@ def random_reader(
 
         E, B ~ N(0, 1),   layers of random_layers with biases set to zero,   R ~ N(0, 1 / d),   r = 0
 
-    Args:    f, c: features of a token, classes.   L, h, d: layers, heads, width; d_qk = d_v = d / h.
-             n: positions to learn, 1 for none.   generator: source of the weights.   gain: of random_layers.
-             dtype, device: of the weights.
-    Returns: Reader.
-    Raises:  ValueError if h does not divide d.
-    Cost:    O(L d^2).
-    Source:  not taken from a paper.
-    Page:    notebooks/path_decomposition/path_efficacy
+    Args:
+        f, c: features of a token, classes.
+        L, h, d: layers, heads, width; d_qk = d_v = d / h.
+        n: positions to learn, 1 for none.
+        generator: source of the weights.
+        gain: of random_layers.
+        dtype, device: of the weights.
+
+    Returns:
+        Reader.
+
+    Raises:
+        ValueError: if h does not divide d.
+
+    Cost:
+        O(L d^2).
+
+    Source:
+        not taken from a paper.
+
+    Page:
+        notebooks/path_decomposition/path_efficacy
     """
     require(
         d % h == 0,
@@ -113,12 +143,25 @@ def logits(
 
         forward(U E + B) R + 1 r'
 
-    Args:    reader: a Reader.   u: (*batch, n, f), features of the tokens.
-    Returns: (*batch, n, c).
-    Raises:  ValueError as forward.
-    Cost:    one forward pass.
-    Source:  the networks of Dong et al. 2021 without LayerNorm, so that the decomposition is exact.
-    Page:    notebooks/path_decomposition/path_efficacy
+    Args:
+        reader: a Reader.
+        u: (*batch, n, f), features of the tokens.
+
+    Returns:
+        (*batch, n, c).
+
+    Raises:
+        ValueError: as forward.
+
+    Cost:
+        one forward pass.
+
+    Source:
+        the networks of Dong et al. 2021 without LayerNorm, so that the decomposition is
+        exact.
+
+    Page:
+        notebooks/path_decomposition/path_efficacy
     """
     tokens(u)
     return (
@@ -131,16 +174,32 @@ def logits(
 
 
 def logit_parts(reader: Reader, u: Float[Tensor, "*batch n f"]) -> Parts:
-    """The logits as a sum over path lengths and a constant, with the attention of the full pass.
+    """The logits as a sum over path lengths and a constant, with the attention of the
+    full pass.
 
         by_length[k] = S_k R,   constant = R' b + r
 
-    Args:    reader: a Reader.   u: (*batch, n, f).
-    Returns: Parts(by_length (L + 1, *batch, n, c), constant (c,)).
-    Raises:  ValueError as forward.
-    Cost:    that of path_sums.
-    Source:  path_sums, read by the readout.
-    Claim:   efficacy.margins      Page: notebooks/path_decomposition/path_efficacy
+    Args:
+        reader: a Reader.
+        u: (*batch, n, f).
+
+    Returns:
+        Parts(by_length (L + 1, *batch, n, c), constant (c,)).
+
+    Raises:
+        ValueError: as forward.
+
+    Cost:
+        that of path_sums.
+
+    Source:
+        path_sums, read by the readout.
+
+    Claim:
+        efficacy.margins
+
+    Page:
+        notebooks/path_decomposition/path_efficacy
     """
     tokens(u)
     sums = path_sums(u @ reader.embed + reader.position, reader.layers, skip=True)
@@ -154,12 +213,25 @@ def accuracy(
 ) -> Float[Tensor, "*more"]:
     """The share of tokens whose largest score stands at their label.
 
-    Args:    scores: (*more, *batch, n, c).   labels: (*batch, n), integers.
-    Returns: (*more,), between 0 and 1.
-    Raises:  ValueError if the labels do not fit the last dimensions of the scores, or a score is NaN.
-    Cost:    O(entries).
-    Source:  the definition.
-    Page:    notebooks/path_decomposition/path_efficacy
+    Args:
+        scores: (*more, *batch, n, c).
+        labels: (*batch, n), integers.
+
+    Returns:
+        (*more,), between 0 and 1.
+
+    Raises:
+        ValueError: if the labels do not fit the last dimensions of the scores, or a
+            score is NaN.
+
+    Cost:
+        O(entries).
+
+    Source:
+        the definition.
+
+    Page:
+        notebooks/path_decomposition/path_efficacy
     """
     fits = (
         scores.dim() > labels.dim()
@@ -182,28 +254,53 @@ def sorting(
 ) -> tuple[Tensor, Tensor]:
     """Words of random letters, and the same letters in alphabetical order.
 
-    Args:    count: words.   n: letters of a word, drawn independently.   letters: of the alphabet.
-             generator: source of the words.
-    Returns: features (count, n, letters), float32, one 1 a token; labels (count, n): the letter that belongs there.
-    Cost:    O(count n letters).
-    Source:  Dong et al. 2021, public code: 8 of 10 letters, repeats allowed.
-    Page:    notebooks/path_decomposition/path_efficacy
+    Args:
+        count: words.
+        n: letters of a word, drawn independently.
+        letters: of the alphabet.
+        generator: source of the words.
+
+    Returns:
+        features (count, n, letters), float32, one 1 a token; labels (count, n): the
+        letter that belongs there.
+
+    Cost:
+        O(count n letters).
+
+    Source:
+        Dong et al. 2021, public code: 8 of 10 letters, repeats allowed.
+
+    Page:
+        notebooks/path_decomposition/path_efficacy
     """
     words = torch.randint(letters, (count, n), generator=generator)
     return torch.nn.functional.one_hot(words, letters).float(), words.sort(-1).values
 
 
 def hull_labels(points: Float[Tensor, "*batch n 2"]) -> Int[Tensor, "*batch n"]:
-    """Which points are corners of the convex hull: 1 for a corner, 0 for a point inside.
+    """Which points are corners of the convex hull: 1 for a corner, 0 for a point
+    inside.
 
-    A point is a corner if the directions to all others leave a gap wider than a half turn.
+    A point is a corner if the directions to all others leave a gap wider than a half
+    turn.
 
-    Args:    points: (*batch, n, 2), in general position, n >= 2.
-    Returns: (*batch, n), int64.
-    Raises:  ValueError for fewer than two points.
-    Cost:    O(n^2 log n).
-    Source:  the definition of an extreme point in the plane.
-    Page:    notebooks/path_decomposition/path_efficacy
+    Args:
+        points: (*batch, n, 2), in general position, n >= 2.
+
+    Returns:
+        (*batch, n), int64.
+
+    Raises:
+        ValueError: for fewer than two points.
+
+    Cost:
+        O(n^2 log n).
+
+    Source:
+        the definition of an extreme point in the plane.
+
+    Page:
+        notebooks/path_decomposition/path_efficacy
     """
     n = points.shape[-2]
     require(
@@ -225,15 +322,30 @@ def hull_labels(points: Float[Tensor, "*batch n 2"]) -> Int[Tensor, "*batch n"]:
 def draw_paths(
     heads: Sequence[int], length: int, count: int, *, generator: torch.Generator
 ) -> list[Path]:
-    """Paths of one length, drawn uniformly and independently, so that one may come twice.
+    """Paths of one length, drawn uniformly and independently, so that one may come
+    twice.
 
-    Args:    heads: number of heads of each layer, all equal.   length: heads that a path passes.
-             count: how many.   generator: source of randomness.
-    Returns: list of `count` paths, one head a layer, None = skip.
-    Raises:  ValueError for a length outside 0..L, or layers with different numbers of heads.
-    Cost:    O(count L).
-    Source:  Dong et al. 2021, public code: random layers, then a random head in each.
-    Page:    notebooks/path_decomposition/path_efficacy
+    Args:
+        heads: number of heads of each layer, all equal.
+        length: heads that a path passes.
+        count: how many.
+        generator: source of randomness.
+
+    Returns:
+        list of `count` paths, one head a layer, None = skip.
+
+    Raises:
+        ValueError: for a length outside 0..L, or layers with different numbers of
+            heads.
+
+    Cost:
+        O(count L).
+
+    Source:
+        Dong et al. 2021, public code: random layers, then a random head in each.
+
+    Page:
+        notebooks/path_decomposition/path_efficacy
     """
     L = len(heads)
     require(
@@ -256,17 +368,36 @@ def restricted_forward(
     *,
     attention: Sequence[Tensor] | None = None,
 ) -> Float[Tensor, "*batch n d"]:
-    """What comes out if only the heads of one path are left, without value and output biases.
+    """What comes out if only the heads of one path are left, without value and output
+    biases.
 
         X <- P X W_h   layer by layer;  P frozen if given, else that of the state which the path itself has reached
 
-    Args:    x: (*batch, n, d).   layers: L Layers.   path: one head a layer, None = skip.
-             attention: P of the full forward pass, (*batch, h, n, n) a layer; None: recomputed along the path.
-    Returns: (*batch, n, d). With frozen P it is the term of the path; recomputed it is not.
-    Raises:  ValueError as path_term.
-    Cost:    O(length (n^2 d + n d d_v)).
-    Source:  recomputed: the public code of Dong et al. 2021; differs: no LayerNorm after a layer, no biases b_V, b_O.
-    Claim:   efficacy.first-order      Page: notebooks/path_decomposition/path_efficacy
+    Args:
+        x: (*batch, n, d).
+        layers: L Layers.
+        path: one head a layer, None = skip.
+        attention: P of the full forward pass, (*batch, h, n, n) a layer; None:
+            recomputed along the path.
+
+    Returns:
+        (*batch, n, d). With frozen P it is the term of the path; recomputed it is not.
+
+    Raises:
+        ValueError: as path_term.
+
+    Cost:
+        O(length (n^2 d + n d d_v)).
+
+    Source:
+        recomputed: the public code of Dong et al. 2021; differs: no LayerNorm after a
+        layer, no biases b_V, b_O.
+
+    Claim:
+        efficacy.first-order
+
+    Page:
+        notebooks/path_decomposition/path_efficacy
     """
     if attention is not None:
         return path_term(x, layers, path, attention)
@@ -301,13 +432,27 @@ def estimate_length(
 
         (N_k / m) sum of the m paths,   N_k = binom(L, k) H^k
 
-    Args:    x: (*batch, n, d).   layers: L Layers.   paths: m paths of one length, as from draw_paths.
-             attention: as in restricted_forward.
-    Returns: (*batch, n, d); with frozen P and uniform paths right on average.
-    Raises:  ValueError for no paths or paths of several lengths.
-    Cost:    m times restricted_forward.
-    Source:  the mean of uniform draws; the public code of Dong et al. 2021 adds them and normalises the sum.
-    Page:    notebooks/path_decomposition/path_efficacy
+    Args:
+        x: (*batch, n, d).
+        layers: L Layers.
+        paths: m paths of one length, as from draw_paths.
+        attention: as in restricted_forward.
+
+    Returns:
+        (*batch, n, d); with frozen P and uniform paths right on average.
+
+    Raises:
+        ValueError: for no paths or paths of several lengths.
+
+    Cost:
+        m times restricted_forward.
+
+    Source:
+        the mean of uniform draws; the public code of Dong et al. 2021 adds them and
+        normalises the sum.
+
+    Page:
+        notebooks/path_decomposition/path_efficacy
     """
     lengths = {sum(h is not None for h in path) for path in paths}
     require(
@@ -331,12 +476,28 @@ def length_bounds(
 
         |S_k|_F <= e_k(s_1, ..., s_L) |X|_F,   s_l = sum_h |P^l_h|_2 |W^l_h|_2,   e_k elementary symmetric
 
-    Args:    x: (*batch, n, d).   layers: L Layers.   attention: P of the full forward pass with skips, None: computed.
-    Returns: (L + 1, *batch).
-    Raises:  ValueError as forward, or if attention does not have one P for each head.
-    Cost:    the singular values of every P and W.
-    Source:  not taken from a paper.
-    Claim:   efficacy.weight      Page: notebooks/path_decomposition/path_efficacy
+    Args:
+        x: (*batch, n, d).
+        layers: L Layers.
+        attention: P of the full forward pass with skips, None: computed.
+
+    Returns:
+        (L + 1, *batch).
+
+    Raises:
+        ValueError: as forward, or if attention does not have one P for each head.
+
+    Cost:
+        the singular values of every P and W.
+
+    Source:
+        not taken from a paper.
+
+    Claim:
+        efficacy.weight
+
+    Page:
+        notebooks/path_decomposition/path_efficacy
     """
     check_network(x, layers)
     if attention is None:
@@ -372,16 +533,32 @@ def train(
     generator: torch.Generator,
     progress: Callable = iter,
 ) -> tuple[Reader, list[float]]:
-    """The network after training by Adam on the cross-entropy of every token, and the loss of each step.
+    """The network after training by Adam on the cross-entropy of every token, and the
+    loss of each step.
 
-    Args:    reader: where to start; it is left as it is.   u: (N, n, f).   labels: (N, n).   steps, batch: of
-             sequences drawn with replacement.   rate: of Adam, after 5% of the steps falling to zero by a cosine.
-             generator: source of the batches.   progress: wraps the range of steps, as tqdm does.
-    Returns: (Reader, losses).
-    Raises:  ValueError if u and labels do not fit, or steps or batch is below one.
-    Cost:    three forward passes a step.
-    Source:  plain Adam, gradients clipped at norm one; not the settings of a paper.
-    Page:    notebooks/path_decomposition/path_efficacy
+    Args:
+        reader: where to start; it is left as it is.
+        u: (N, n, f).
+        labels: (N, n).
+        steps, batch: of sequences drawn with replacement.
+        rate: of Adam, after 5% of the steps falling to zero by a cosine.
+        generator: source of the batches.
+        progress: wraps the range of steps, as tqdm does.
+
+    Returns:
+        (Reader, losses).
+
+    Raises:
+        ValueError: if u and labels do not fit, or steps or batch is below one.
+
+    Cost:
+        three forward passes a step.
+
+    Source:
+        plain Adam, gradients clipped at norm one; not the settings of a paper.
+
+    Page:
+        notebooks/path_decomposition/path_efficacy
     """
     require(
         u.shape[:-1] == labels.shape,

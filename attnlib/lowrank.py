@@ -1,4 +1,6 @@
-"""Low rank: singular values of attention matrices, surrogates of a given rank, Linformer and Nystrom attention."""
+"""Low rank: singular values of attention matrices, surrogates of a given rank,
+Linformer and Nystrom attention.
+"""
 
 from __future__ import annotations
 
@@ -19,14 +21,31 @@ def effective_rank(
 
         min { j : sum_{i <= j} sigma_i^power >= share sum_i sigma_i^power }
 
-    Args:    sigma: (*batch, r), not negative, in decreasing order.   share: in (0, 1].   power: 2 for energy (squared
-             Frobenius norm), 1 for the cumulative curve of sums.
-    Returns: (*batch), integers from 1 to r.
-    Raises:  ValueError if sigma is not floating point, empty, not sorted, negative, all zero or not finite, or share
-             leaves (0, 1].
-    Cost:    O(r), in float64.
-    Source:  energy: the error of Eckart and Young; power 1: the figure of Wang et al. 2020, section 3.
-    Claim:   lowrank.metric      Page: notebooks/jl_low_rank/spectra_and_linformer
+    Args:
+        sigma: (*batch, r), not negative, in decreasing order.
+        share: in (0, 1].
+        power: 2 for energy (squared Frobenius norm), 1 for the cumulative curve of
+            sums.
+
+    Returns:
+        (*batch), integers from 1 to r.
+
+    Raises:
+        ValueError: if sigma is not floating point, empty, not sorted, negative, all
+            zero or not finite, or share leaves (0, 1].
+
+    Cost:
+        O(r), in float64.
+
+    Source:
+        energy: the error of Eckart and Young; power 1: the figure of Wang et al. 2020,
+        section 3.
+
+    Claim:
+        lowrank.metric
+
+    Page:
+        notebooks/jl_low_rank/spectra_and_linformer
     """
     require(0 < share <= 1, f"share must lie in (0, 1], got {share}")
     require(power > 0, f"power must be positive, got {power}")
@@ -62,17 +81,37 @@ def jl_surrogate(
     generator: torch.Generator,
     check: bool = True,
 ) -> Float[Tensor, "*batch m c"]:
-    """The surrogate P R'R of a matrix, or its product with values, which never forms R'R.
+    """The surrogate P R'R of a matrix, or its product with values, which never forms
+    R'R.
 
         P R' R   or   P (R' (R V)),   R = projection(k, n)
 
-    Args:    p: (*batch, m, n), attention matrices; one R serves the batch.   k: rank, 1 <= k <= n.
-             v: (*batch, n, d), or batches that broadcast, or None.   family: of R.   generator: draws R.   check: look for NaN and infinity.
-    Returns: (*batch, m, n), or (*batch, m, d) with v; dtype and device of p.
-    Raises:  ValueError for k out of range, shapes, dtypes or devices that do not fit, NaN or infinity.
-    Cost:    O(m n k); with v O((m + k) n d). Both need P itself.
-    Source:  Wang et al. 2020, proof of Theorem 1; Xie 2021, proof of Theorem 2.3.
-    Claim:   jl.mean-square      Page: notebooks/jl_low_rank/random_projections
+    Args:
+        p: (*batch, m, n), attention matrices; one R serves the batch.
+        k: rank, 1 <= k <= n.
+        v: (*batch, n, d), or batches that broadcast, or None.
+        family: of R.
+        generator: draws R.
+        check: look for NaN and infinity.
+
+    Returns:
+        (*batch, m, n), or (*batch, m, d) with v; dtype and device of p.
+
+    Raises:
+        ValueError: for k out of range, shapes, dtypes or devices that do not fit, NaN
+            or infinity.
+
+    Cost:
+        O(m n k); with v O((m + k) n d). Both need P itself.
+
+    Source:
+        Wang et al. 2020, proof of Theorem 1; Xie 2021, proof of Theorem 2.3.
+
+    Claim:
+        jl.mean-square
+
+    Page:
+        notebooks/jl_low_rank/random_projections
     """
     for name, t in (("p", p),) if v is None else (("p", p), ("v", v)):
         require(
@@ -122,14 +161,34 @@ def svd_surrogate(
         exact:       P_k = sum_{i <= k} sigma_i u_i v_i'
         randomised:  Q = orth((P P')^power P G),   the best rank-k part of Q Q' P,   G: n x (k + oversample), N(0, 1)
 
-    Args:    p: (*batch, m, n).   k: rank, 1 <= k <= min(m, n).   oversample: None for the exact one, else 0 or more
-             columns beyond k.   power: passes over P P' of the randomised one, 0 or more.   generator: source of G,
-             needed for the randomised one.   check: look for NaN and infinity.
-    Returns: (*batch, m, n), dtype and device of p. Its rows need not sum to one, and may have negative entries.
-    Raises:  ValueError for k below 1 or over min(m, n), a bad oversample or power, a missing generator, NaN.
-    Cost:    exact O(m n min(m, n)); randomised O(m n (k + oversample)(power + 1)).
-    Source:  Eckart and Young 1936; Halko, Martinsson and Tropp 2011, recalled. Orthonormalises between passes.
-    Claim:   lowrank.svd      Page: notebooks/jl_low_rank/spectra_and_linformer
+    Args:
+        p: (*batch, m, n).
+        k: rank, 1 <= k <= min(m, n).
+        oversample: None for the exact one, else 0 or more columns beyond k.
+        power: passes over P P' of the randomised one, 0 or more.
+        generator: source of G, needed for the randomised one.
+        check: look for NaN and infinity.
+
+    Returns:
+        (*batch, m, n), dtype and device of p. Its rows need not sum to one, and may
+        have negative entries.
+
+    Raises:
+        ValueError: for k below 1 or over min(m, n), a bad oversample or power, a
+            missing generator, NaN.
+
+    Cost:
+        exact O(m n min(m, n)); randomised O(m n (k + oversample)(power + 1)).
+
+    Source:
+        Eckart and Young 1936; Halko, Martinsson and Tropp 2011, recalled.
+        Orthonormalises between passes.
+
+    Claim:
+        lowrank.svd
+
+    Page:
+        notebooks/jl_low_rank/spectra_and_linformer
     """
     tokens(p)
     most = min(p.shape[-2:])
@@ -165,18 +224,38 @@ def sampled_product(
     generator: torch.Generator,
     check: bool = True,
 ) -> Float[Tensor, "m d"]:
-    """The product P V from k columns of P and the k rows of V that belong to them, drawn at random.
+    """The product P V from k columns of P and the k rows of V that belong to them,
+    drawn at random.
 
         (1/k) sum_{t <= k} P_{:j_t} V_{j_t:} / p_{j_t},   p_j = c_j / sum c,   c_j = |P_{:j}| |V_{j:}|
 
-    Args:    p: (m, n).   v: (n, d).   k: draws, with replacement, at least 1.   generator: source of randomness.
-             check: look for NaN and infinity.
-    Returns: (m, d), right on average; E |error|_F^2 = ((sum c)^2 - |P V|_F^2) / k. The chances are constants for
-             autograd, so that the gradient of a linear function of the result is right on average too.
-    Raises:  ValueError for k below 1, p or v not a matrix, shapes that do not fit, NaN or infinity, all c_j zero.
-    Cost:    O((m + d) n) for the chances, O(m k d) for the product.
-    Source:  Drineas, Kannan and Mahoney 2006, recalled.
-    Claim:   lowrank.products      Page: notebooks/jl_low_rank/spectra_and_linformer
+    Args:
+        p: (m, n).
+        v: (n, d).
+        k: draws, with replacement, at least 1.
+        generator: source of randomness.
+        check: look for NaN and infinity.
+
+    Returns:
+        (m, d), right on average; E |error|_F^2 = ((sum c)^2 - |P V|_F^2) / k. The
+        chances are constants for autograd, so that the gradient of a linear function of
+        the result is right on average too.
+
+    Raises:
+        ValueError: for k below 1, p or v not a matrix, shapes that do not fit, NaN or
+            infinity, all c_j zero.
+
+    Cost:
+        O((m + d) n) for the chances, O(m k d) for the product.
+
+    Source:
+        Drineas, Kannan and Mahoney 2006, recalled.
+
+    Claim:
+        lowrank.products
+
+    Page:
+        notebooks/jl_low_rank/spectra_and_linformer
     """
     tokens(p)
     require(
@@ -220,17 +299,38 @@ def linformer_attention(
 
         softmax_row( scale Q (E K)' ) F V
 
-    Args:    q: (*batch, m, d).   k: (*batch, n, d).   v: (*batch, n, d_v).   e, f: (r, w), r <= n <= w; a shorter
-             sequence uses the first n columns.   scale: None for 1/sqrt(d).   padding: (*batch, n), True for a token,
-             False for padding, which gets no weight: its keys and values count as zero.   mask: refused, see Raises.
-             check: look for NaN and infinity.
-    Returns: (*batch, m, d_v), dtype and device of q. With e = f = I it is dense attention.
-    Raises:  ValueError for r below 1 or over n, a sequence longer than w, shapes that do not fit, NaN or infinity,
-             a sequence that is all padding, and for any mask: a mixture can only be hidden whole, so that row i could
-             use those alone that hold no token hidden from it; with trained, dense e and f there are none.
-    Cost:    O(r n (d + d_v) + r m (d + d_v)) time, O(r (m + d + d_v)) memory.
-    Source:  Wang et al. 2020, eq. (7); one head, projections of queries, keys and values done before.
-    Claim:   lowrank.pairs      Page: notebooks/jl_low_rank/spectra_and_linformer
+    Args:
+        q: (*batch, m, d).
+        k: (*batch, n, d).
+        v: (*batch, n, d_v).
+        e, f: (r, w), r <= n <= w; a shorter sequence uses the first n columns.
+        scale: None for 1/sqrt(d).
+        padding: (*batch, n), True for a token, False for padding, which gets no weight:
+            its keys and values count as zero.
+        mask: refused, see Raises.
+        check: look for NaN and infinity.
+
+    Returns:
+        (*batch, m, d_v), dtype and device of q. With e = f = I it is dense attention.
+
+    Raises:
+        ValueError: for r below 1 or over n, a sequence longer than w, shapes that do
+            not fit, NaN or infinity, a sequence that is all padding, and for any mask:
+            a mixture can only be hidden whole, so that row i could use those alone that
+            hold no token hidden from it; with trained, dense e and f there are none.
+
+    Cost:
+        O(r n (d + d_v) + r m (d + d_v)) time, O(r (m + d + d_v)) memory.
+
+    Source:
+        Wang et al. 2020, eq. (7); one head, projections of queries, keys and values
+        done before.
+
+    Claim:
+        lowrank.pairs
+
+    Page:
+        notebooks/jl_low_rank/spectra_and_linformer
     """
     _check_linformer(q, k, v, e, f, padding, check)
     require(
@@ -296,15 +396,31 @@ def nystrom_attention(
 
         softmax(Q K_m') softmax(Q_m K_m')^+ softmax(Q_m K') V,    logits times scale
 
-    Args:    q, k: (*batch, n, d).   v: (*batch, n, d_v).   landmarks: number m of segments, a divisor of n.
-             scale: None for 1/sqrt(d).   check: look for NaN and infinity.
-    Returns: (*batch, n, d_v), dtype and device of q. With m = n it is dense attention. It takes no mask: segments
-             hold tokens from several places.
-    Raises:  ValueError if landmarks is below 1, over n or no divisor of n, for shapes that do not fit, NaN or infinity.
-    Cost:    O(n m (d + d_v) + m^3) time, O(n m) memory.
-    Source:  Xiong et al. 2021 (Nystromformer), recalled; differs: an exact pseudoinverse, no convolution. The theory of
-             Nystrom approximation is for positive semidefinite kernels; softmax of Q K' is none.
-    Page:    notebooks/jl_low_rank/spectra_and_linformer
+    Args:
+        q, k: (*batch, n, d).
+        v: (*batch, n, d_v).
+        landmarks: number m of segments, a divisor of n.
+        scale: None for 1/sqrt(d).
+        check: look for NaN and infinity.
+
+    Returns:
+        (*batch, n, d_v), dtype and device of q. With m = n it is dense attention. It
+        takes no mask: segments hold tokens from several places.
+
+    Raises:
+        ValueError: if landmarks is below 1, over n or no divisor of n, for shapes that
+            do not fit, NaN or infinity.
+
+    Cost:
+        O(n m (d + d_v) + m^3) time, O(n m) memory.
+
+    Source:
+        Xiong et al. 2021 (Nystromformer), recalled; differs: an exact pseudoinverse, no
+        convolution. The theory of Nystrom approximation is for positive semidefinite
+        kernels; softmax of Q K' is none.
+
+    Page:
+        notebooks/jl_low_rank/spectra_and_linformer
     """
     tokens(q)
     _pairs(q, k, v)

@@ -1,4 +1,6 @@
-"""Path decomposition: single paths, exact sums of all paths by length, norms of all paths."""
+"""Path decomposition: single paths, exact sums of all paths by length, norms of all
+paths.
+"""
 
 from __future__ import annotations
 
@@ -23,9 +25,15 @@ class PathSums(NamedTuple):
 
         forward(X) = sum_k by_length[k] + 1 bias'
 
-    Args:    by_length: (L + 1, *batch, n, d), entry k is the sum of all paths of length k.
-             bias: (d,), the row that all biases add to every token.
-    Claim:   paths.sums      Page: notebooks/path_decomposition/paths
+    Args:
+        by_length: (L + 1, *batch, n, d), entry k is the sum of all paths of length k.
+        bias: (d,), the row that all biases add to every token.
+
+    Claim:
+        paths.sums
+
+    Page:
+        notebooks/path_decomposition/paths
     """
 
     by_length: Tensor
@@ -35,10 +43,16 @@ class PathSums(NamedTuple):
 class PathNorms(NamedTuple):
     """Estimates of the squared norms of all paths, added up by length.
 
-    Args:    total_square: (L + 1, *batch), estimate of the sum of |path|_F^2 over the paths of length k;
-             divided by path_counts it is the mean square of one path.
-             standard_error: (L + 1, *batch), of that estimate.
-    Claim:   paths.signs      Page: notebooks/path_decomposition/paths
+    Args:
+        total_square: (L + 1, *batch), estimate of the sum of |path|_F^2 over the paths
+            of length k; divided by path_counts it is the mean square of one path.
+        standard_error: (L + 1, *batch), of that estimate.
+
+    Claim:
+        paths.signs
+
+    Page:
+        notebooks/path_decomposition/paths
     """
 
     total_square: Tensor
@@ -50,12 +64,28 @@ def path_counts(heads: Sequence[int], *, skip: bool = False) -> list[int]:
 
         sum_k count_k z^k = prod_l ([skip] + H_l z)      with H heads everywhere: binom(L, k) H^k
 
-    Args:    heads: number of heads of each layer, first layer first.   skip: layers may be skipped.
-    Returns: L + 1 Python integers, exact at any size.
-    Raises:  ValueError for no layers or a layer without heads.
-    Cost:    O(L^2) integer operations.
-    Source:  Xie 2021, remark after Theorem 2.1 (the total); Dong et al. 2021 (the distribution).
-    Claim:   paths.lengths      Page: notebooks/path_decomposition/paths
+    Args:
+        heads: number of heads of each layer, first layer first.
+        skip: layers may be skipped.
+
+    Returns:
+        L + 1 Python integers, exact at any size.
+
+    Raises:
+        ValueError: for no layers or a layer without heads.
+
+    Cost:
+        O(L^2) integer operations.
+
+    Source:
+        Xie 2021, remark after Theorem 2.1 (the total); Dong et al. 2021 (the
+        distribution).
+
+    Claim:
+        paths.lengths
+
+    Page:
+        notebooks/path_decomposition/paths
     """
     require(len(heads) >= 1, "a network needs at least one layer, got none")
     require(min(heads) >= 1, f"every layer needs at least one head, got {list(heads)}")
@@ -76,13 +106,30 @@ def path_term(
 
         P^L_{h_L} ... P^1_{h_1} X W^1_{h_1} ... W^L_{h_L}      a skipped layer leaves both products alone
 
-    Args:    x: (*batch, n, d).   layers: L Layers.   path: one head index a layer, None = skip.
-             attention: P of the full forward pass, (*batch, h, n, n) a layer.
-    Returns: (*batch, n, d).
-    Raises:  ValueError if the path names a head that is not there or has not L entries, or P do not fit.
-    Cost:    O(L (n^2 d + n d^2 + d^2 d_v)).
-    Source:  Dong et al. 2021, path decomposition; Xie 2021, Theorem 2.1.
-    Claim:   paths.decomposition      Page: notebooks/path_decomposition/paths
+    Args:
+        x: (*batch, n, d).
+        layers: L Layers.
+        path: one head index a layer, None = skip.
+        attention: P of the full forward pass, (*batch, h, n, n) a layer.
+
+    Returns:
+        (*batch, n, d).
+
+    Raises:
+        ValueError: if the path names a head that is not there or has not L entries, or
+            P do not fit.
+
+    Cost:
+        O(L (n^2 d + n d^2 + d^2 d_v)).
+
+    Source:
+        Dong et al. 2021, path decomposition; Xie 2021, Theorem 2.1.
+
+    Claim:
+        paths.decomposition
+
+    Page:
+        notebooks/path_decomposition/paths
     """
     _check_path(layers, path)
     _check_shapes(x, layers, attention)
@@ -112,14 +159,32 @@ def path_terms(
 
         forward(X) = sum over paths of term + 1 bias'
 
-    Args:    x: (*batch, n, d).   layers: L Layers.   skip: count the skip as one more head.
-             limit: largest number of paths to list.   attention: frozen P, None for those of forward.
-             how: mask, scale, normalizer of that forward pass.
-    Returns: iterator over (path, term); path: one head a layer, first layer first, None = skip.
-    Raises:  ValueError at the call for more than `limit` paths, and as in path_sums.
-    Cost:    (H + 1)^L path_terms.
-    Source:  Dong et al. 2021; Xie 2021, Theorem 2.1.
-    Claim:   paths.decomposition      Page: notebooks/path_decomposition/paths
+    Args:
+        x: (*batch, n, d).
+        layers: L Layers.
+        skip: count the skip as one more head.
+        limit: largest number of paths to list.
+        attention: frozen P, None for those of forward.
+        how: mask, scale, normalizer of that forward pass.
+
+    Returns:
+        iterator over (path, term); path: one head a layer, first layer first, None =
+        skip.
+
+    Raises:
+        ValueError: at the call for more than `limit` paths, and as in path_sums.
+
+    Cost:
+        (H + 1)^L path_terms.
+
+    Source:
+        Dong et al. 2021; Xie 2021, Theorem 2.1.
+
+    Claim:
+        paths.decomposition
+
+    Page:
+        notebooks/path_decomposition/paths
     """
     attention = _attention(x, layers, attention, skip=skip, **how)
     total = sum(path_counts([layer.w_q.shape[0] for layer in layers], skip=skip))
@@ -137,14 +202,31 @@ def path_terms(
 
 
 def restrict(layers: Sequence[Layer], path: Path) -> list[Layer]:
-    """The network that keeps only the heads of one path, and so computes its own attention.
+    """The network that keeps only the heads of one path, and so computes its own
+    attention.
 
-    Args:    layers: L Layers.   path: one head a layer, None drops the layer.
-    Returns: list of Layers with one head each; empty for the path that skips all layers.
-    Raises:  ValueError if the path has not L entries or names a head that is not there.
-    Cost:    O(1): views.
-    Source:  the evaluation of paths in the public code of Dong et al. 2021; NOT a term of the theorem.
-    Claim:   paths.recomputed      Page: notebooks/path_decomposition/paths
+    Args:
+        layers: L Layers.
+        path: one head a layer, None drops the layer.
+
+    Returns:
+        list of Layers with one head each; empty for the path that skips all layers.
+
+    Raises:
+        ValueError: if the path has not L entries or names a head that is not there.
+
+    Cost:
+        O(1): views.
+
+    Source:
+        the evaluation of paths in the public code of Dong et al. 2021; NOT a term of
+        the theorem.
+
+    Claim:
+        paths.recomputed
+
+    Page:
+        notebooks/path_decomposition/paths
     """
     _check_path(layers, path)
     return [
@@ -172,16 +254,35 @@ def path_sums(
 
         S_k <- [skip] S_k + sum_h P_h S_{k-1} W_h      layer by layer, from S_0 = X
 
-    Args:    x: (*batch, n, d).   layers: L Layers; the number of heads may differ by layer.
-             skip: as in forward.   attention: frozen P, (*batch, h, n, n) a layer; None for those of
-             forward with the same skip.   check: look for NaN and infinity and, where there are biases, for
-             rows of P that do not sum to one.   how: mask, scale, normalizer of the forward pass.
-    Returns: PathSums(by_length (L + 1, *batch, n, d), bias (d,)).
-    Raises:  ValueError as forward; and if given P do not fit, or there are biases and P 1 != 1.
-    Cost:    (L + 1)/2 times the products of a forward pass with skips, one forward without; O(L n d) memory
-             beside the P, O(L h n^2).
-    Source:  the coefficients in z of a forward pass whose head outputs are multiplied by z.
-    Claim:   paths.sums      Page: notebooks/path_decomposition/paths
+    Args:
+        x: (*batch, n, d).
+        layers: L Layers; the number of heads may differ by layer.
+        skip: as in forward.
+        attention: frozen P, (*batch, h, n, n) a layer; None for those of forward with
+            the same skip.
+        check: look for NaN and infinity and, where there are biases, for rows of P that
+            do not sum to one.
+        how: mask, scale, normalizer of the forward pass.
+
+    Returns:
+        PathSums(by_length (L + 1, *batch, n, d), bias (d,)).
+
+    Raises:
+        ValueError: as forward; and if given P do not fit, or there are biases and P 1
+            != 1.
+
+    Cost:
+        (L + 1)/2 times the products of a forward pass with skips, one forward without;
+        O(L n d) memory beside the P, O(L h n^2).
+
+    Source:
+        the coefficients in z of a forward pass whose head outputs are multiplied by z.
+
+    Claim:
+        paths.sums
+
+    Page:
+        notebooks/path_decomposition/paths
     """
     attention = _attention(x, layers, attention, skip=skip, check=check, **how)
     t = x[
@@ -212,15 +313,33 @@ def path_norms(
 
         E | sum over paths of length k of (product of the signs of its heads) path |_F^2 = sum |path|_F^2
 
-    Args:    x: (*batch, n, d).   layers: L Layers.   signs: number of draws, at least 2; a draw gives
-             every (layer, head) a sign.   generator: source of the signs.   skip, attention, check, how: as
-             in path_sums.   centred: subtract the token mean of each path first.
-    Returns: PathNorms(total_square, standard_error), each (L + 1, *batch); unbiased for every k. The draws
-             have a heavy right tail for long paths: use hundreds before trusting the standard error.
-    Raises:  ValueError if signs < 2, and as path_sums.
-    Cost:    `signs` times the products and the memory of path_sums, P computed once.
-    Source:  Rademacher signs cancel the cross terms of different paths in expectation.
-    Claim:   paths.signs      Page: notebooks/path_decomposition/paths
+    Args:
+        x: (*batch, n, d).
+        layers: L Layers.
+        signs: number of draws, at least 2; a draw gives every (layer, head) a sign.
+        generator: source of the signs.
+        skip, attention, check, how: as in path_sums.
+        centred: subtract the token mean of each path first.
+
+    Returns:
+        PathNorms(total_square, standard_error), each (L + 1, *batch); unbiased for
+        every k. The draws have a heavy right tail for long paths: use hundreds before
+        trusting the standard error.
+
+    Raises:
+        ValueError: if signs < 2, and as path_sums.
+
+    Cost:
+        `signs` times the products and the memory of path_sums, P computed once.
+
+    Source:
+        Rademacher signs cancel the cross terms of different paths in expectation.
+
+    Claim:
+        paths.signs
+
+    Page:
+        notebooks/path_decomposition/paths
     """
     require(
         signs >= 2, f"a standard error needs at least 2 draws of signs, got {signs}"
@@ -247,9 +366,11 @@ def path_norms(
 def _step(
     t: Tensor, layer: Layer, p: Tensor, skip: bool, signs: Tensor | None = None
 ) -> Tensor:
-    """One layer of the recursion on t (*batch, n, m, s, d); signs (h, s) multiply the head outputs.
+    """One layer of the recursion on t (*batch, n, m, s, d); signs (h, s) multiply the
+    head outputs.
 
-    All lengths and draws lie side by side as features, so that each layer is two or three large products.
+    All lengths and draws lie side by side as features, so that each layer is two or
+    three large products.
     """
     *batch, n, m, s, d = t.shape
     h, _, d_v = layer.w_v.shape
@@ -278,7 +399,9 @@ def _step(
 
 
 def _bias(x: Tensor, layers: Sequence[Layer], skip: bool) -> Tensor:
-    """b <- [skip] b + b_O + sum_h W_O,h' (W_V,h' b + b_V,h) layer by layer, by P 1 = 1."""
+    """b <- [skip] b + b_O + sum_h W_O,h' (W_V,h' b + b_V,h) layer by layer, by P 1 =
+    1.
+    """
     b = x.new_zeros(x.shape[-1])
     if not _biased(layers):
         return b

@@ -1,4 +1,6 @@
-"""Random projections: the families, their exact failure probabilities, and the dimension they need. x @ R' sketches rows."""
+"""Random projections: the families, their exact failure probabilities, and the
+dimension they need. x @ R' sketches rows.
+"""
 
 from __future__ import annotations
 
@@ -33,13 +35,34 @@ def projection(
         sparse      s entries +-1 / sqrt(s) in each column, in distinct rows; s = 1 is CountSketch
         srht        k rows, drawn without replacement, of H diag(signs) / sqrt(k), H Sylvester's Hadamard matrix
 
-    Args:    k: rows, 1 <= k <= n.   n: columns.   family: one of the five.   s: only for sparse, 1 <= s <= k.
-             generator: draws everything, on its own device and in float64.   dtype, device: of the result.
-    Returns: (k, n). For srht with n no power of two, the first n columns of the next larger one.
-    Raises:  ValueError for k or s no integer or out of range, an unknown family, a dtype that is not floating.
-    Cost:    O(k n); O(k n log k) for sparse.
-    Source:  Johnson and Lindenstrauss 1984; Achlioptas 2003; Kane and Nelson 2014; Ailon and Chazelle 2009.
-    Claim:   jl.families      Page: notebooks/jl_low_rank/random_projections
+    Args:
+        k: rows, 1 <= k <= n.
+        n: columns.
+        family: one of the five.
+        s: only for sparse, 1 <= s <= k.
+        generator: draws everything, on its own device and in float64.
+        dtype, device: of the result.
+
+    Returns:
+        (k, n). For srht with n no power of two, the first n columns of the next larger
+        one.
+
+    Raises:
+        ValueError: for k or s no integer or out of range, an unknown family, a dtype
+            that is not floating.
+
+    Cost:
+        O(k n); O(k n log k) for sparse.
+
+    Source:
+        Johnson and Lindenstrauss 1984; Achlioptas 2003; Kane and Nelson 2014; Ailon and
+        Chazelle 2009.
+
+    Claim:
+        jl.families
+
+    Page:
+        notebooks/jl_low_rank/random_projections
     """
     _sizes(k, n)
     _options(k, family, s, dtype)
@@ -96,7 +119,9 @@ def _signs(size: tuple[int, ...], g: torch.Generator) -> Tensor:
 
 
 def _srht_draw(k: int, n: int, g: torch.Generator) -> tuple[Tensor, Tensor]:
-    """The random part of an SRHT: a sign for each column, and which k rows of the Hadamard matrix are kept."""
+    """The random part of an SRHT: a sign for each column, and which k rows of the
+    Hadamard matrix are kept.
+    """
     return _signs((n,), g), torch.randperm(_padded(n), generator=g, device=g.device)[:k]
 
 
@@ -105,7 +130,9 @@ def _padded(n: int) -> int:
 
 
 def _sylvester(rows: Tensor, columns: Tensor) -> Tensor:
-    """Entries (-1)^(number of common binary digits of row and column) of Sylvester's matrix."""
+    """Entries (-1)^(number of common binary digits of row and column) of Sylvester's
+    matrix.
+    """
     common = rows[:, None] & columns
     for shift in (32, 16, 8, 4, 2, 1):
         common = common ^ (common >> shift)
@@ -119,17 +146,31 @@ def srht(
     generator: torch.Generator,
     check: bool = True,
 ) -> Float[Tensor, "*batch k"]:
-    """The same as x @ projection(k, n, "srht").T for the same state of the generator, without the matrix.
+    """The same as x @ projection(k, n, "srht").T for the same state of the generator,
+    without the matrix.
 
         x R',   R = rows of H diag(signs) / sqrt(k), by the fast transform
 
-    Args:    x: (*batch, n), padded by zeros to a power of two.   k: 1 <= k <= n.   generator: draws signs and rows.
-             check: look for NaN and infinity.
-    Returns: (*batch, k), dtype and device of x.
-    Raises:  ValueError for k out of range, x not floating point, NaN or infinity.
-    Cost:    O(n log n) a row, in place of O(k n).
-    Source:  Ailon and Chazelle 2009; differs: rows are sampled, without replacement.
-    Page:    notebooks/jl_low_rank/random_projections
+    Args:
+        x: (*batch, n), padded by zeros to a power of two.
+        k: 1 <= k <= n.
+        generator: draws signs and rows.
+        check: look for NaN and infinity.
+
+    Returns:
+        (*batch, k), dtype and device of x.
+
+    Raises:
+        ValueError: for k out of range, x not floating point, NaN or infinity.
+
+    Cost:
+        O(n log n) a row, in place of O(k n).
+
+    Source:
+        Ailon and Chazelle 2009; differs: rows are sampled, without replacement.
+
+    Page:
+        notebooks/jl_low_rank/random_projections
     """
     _rows(x, check)
     n = x.shape[-1]
@@ -142,16 +183,29 @@ def srht(
 def hadamard(
     x: Float[Tensor, "*batch n"], *, check: bool = True
 ) -> Float[Tensor, "*batch n"]:
-    """The product of each row with Sylvester's Hadamard matrix, entries +-1, by the fast transform.
+    """The product of each row with Sylvester's Hadamard matrix, entries +-1, by the
+    fast transform.
 
         H_1 = (1),   H_2n = [[H_n, H_n], [H_n, -H_n]];   H H = n I
 
-    Args:    x: (*batch, n), n a power of two.   check: look for NaN and infinity.
-    Returns: (*batch, n), not scaled.
-    Raises:  ValueError if n is no power of two, for x not floating point, NaN or infinity.
-    Cost:    n log2(n) additions a row.
-    Source:  Sylvester's construction.
-    Page:    notebooks/jl_low_rank/random_projections
+    Args:
+        x: (*batch, n), n a power of two.
+        check: look for NaN and infinity.
+
+    Returns:
+        (*batch, n), not scaled.
+
+    Raises:
+        ValueError: if n is no power of two, for x not floating point, NaN or infinity.
+
+    Cost:
+        n log2(n) additions a row.
+
+    Source:
+        Sylvester's construction.
+
+    Page:
+        notebooks/jl_low_rank/random_projections
     """
     _rows(x, check)
     n, h = x.shape[-1], 1
@@ -180,17 +234,34 @@ def _rows(x: Tensor, check: bool) -> None:
 
 
 def failure_probability(k: int, eps: float, *, log: bool = False) -> float:
-    """The exact chance that a Gaussian projection changes a squared norm by more than the share eps.
+    """The exact chance that a Gaussian projection changes a squared norm by more than
+    the share eps.
 
         Pr(|X/k - 1| > eps),   X chi-square with k degrees of freedom
 
-    Args:    k: rows of R.   eps: positive; from 1 on only the upper tail is left.   log: return the natural
-             logarithm, also where the chance is below the smallest float.
-    Returns: a float.
-    Raises:  ValueError for k < 1 or eps not positive and finite.
-    Cost:    O(1); some hundred steps for a logarithm below -650.
-    Source:  the chi-square law of the squared norm; two incomplete gamma functions.
-    Claim:   jl.norm-law      Page: notebooks/jl_low_rank/random_projections
+    Args:
+        k: rows of R.
+        eps: positive; from 1 on only the upper tail is left.
+        log: return the natural logarithm, also where the chance is below the smallest
+            float.
+
+    Returns:
+        a float.
+
+    Raises:
+        ValueError: for k < 1 or eps not positive and finite.
+
+    Cost:
+        O(1); some hundred steps for a logarithm below -650.
+
+    Source:
+        the chi-square law of the squared norm; two incomplete gamma functions.
+
+    Claim:
+        jl.norm-law
+
+    Page:
+        notebooks/jl_low_rank/random_projections
     """
     _tail_arguments(k, eps)
     p = float(_failures(torch.tensor([float(k)], dtype=torch.float64), eps))
@@ -224,7 +295,9 @@ def _failures(k: Tensor, eps: float) -> Tensor:
 
 
 def _log_upper(a: float, x: float) -> float:
-    """ln Q(a, x) for x well above a, by the continued fraction of Legendre, evaluated with Lentz' method."""
+    """ln Q(a, x) for x well above a, by the continued fraction of Legendre, evaluated
+    with Lentz' method.
+    """
     b = x + 1 - a
     c, d = 1e300, 1 / b
     f = d
@@ -252,16 +325,34 @@ def _log_lower(a: float, x: float) -> float:
 
 
 def failure_bound(k: int, eps: float, *, sharp: bool = False) -> float:
-    """An upper bound of the chance that |x'R'Ry - x'y| > eps |x| |y|, for norms and inner products alike.
+    """An upper bound of the chance that |x'R'Ry - x'y| > eps |x| |y|, for norms and
+    inner products alike.
 
         2 e^(-k (eps^2 - eps^3) / 4),   sharp:  2 e^(-k (eps - ln(1 + eps)) / 2)
 
-    Args:    k: rows of a Gaussian R.   eps: between 0 and 1; sharp takes any positive eps.   sharp: the rate itself.
-    Returns: a float; above 1 it says nothing.
-    Raises:  ValueError for k < 1 or eps out of range.
-    Cost:    O(1).
-    Source:  the usual form of the lemma; the constant 2 for inner products is derived on the page.
-    Claim:   jl.tail      Page: notebooks/jl_low_rank/random_projections
+    Args:
+        k: rows of a Gaussian R.
+        eps: between 0 and 1; sharp takes any positive eps.
+        sharp: the rate itself.
+
+    Returns:
+        a float; above 1 it says nothing.
+
+    Raises:
+        ValueError: for k < 1 or eps out of range.
+
+    Cost:
+        O(1).
+
+    Source:
+        the usual form of the lemma; the constant 2 for inner products is derived on the
+        page.
+
+    Claim:
+        jl.tail
+
+    Page:
+        notebooks/jl_low_rank/random_projections
     """
     _tail_arguments(k, eps, math.inf if sharp else 1.0)
     rate = (eps - math.log1p(eps)) / 2 if sharp else (eps**2 - eps**3) / 4
@@ -271,18 +362,36 @@ def failure_bound(k: int, eps: float, *, sharp: bool = False) -> float:
 def required_dimension(
     eps: float, delta: float, *, union: int = 1, exact: bool = True
 ) -> int:
-    """How many rows make the chance of a failure, summed over a union of events, at most delta.
+    """How many rows make the chance of a failure, summed over a union of events, at
+    most delta.
 
         exact:      least K with  union * failure_probability(k, eps) <= delta  for all k >= K
         otherwise:  4 ln(2 union / delta) / (eps^2 - eps^3), rounded up
 
-    Args:    eps: between 0 and 1.   delta: between 0 and 1.   union: number of squared norms to keep; inner products
-             need exact=False.   exact: by the chi-square law, or by the bound.
-    Returns: an int; nothing keeps it below n.
-    Raises:  ValueError for eps or delta outside (0, 1), or union < 1.
-    Cost:    O(1) for the bound; exact looks at every k from the bound down, about 10^7 a second.
-    Source:  the usual form of the lemma, and the law behind it.
-    Claim:   jl.floor      Page: notebooks/jl_low_rank/random_projections
+    Args:
+        eps: between 0 and 1.
+        delta: between 0 and 1.
+        union: number of squared norms to keep; inner products need exact=False.
+        exact: by the chi-square law, or by the bound.
+
+    Returns:
+        an int; nothing keeps it below n.
+
+    Raises:
+        ValueError: for eps or delta outside (0, 1), or union < 1.
+
+    Cost:
+        O(1) for the bound; exact looks at every k from the bound down, about 10^7 a
+        second.
+
+    Source:
+        the usual form of the lemma, and the law behind it.
+
+    Claim:
+        jl.floor
+
+    Page:
+        notebooks/jl_low_rank/random_projections
     """
     _tail_arguments(1, eps, 1.0)
     require(

@@ -1,4 +1,5 @@
-"""What all tests share: shapes switched on, lanes, the device fixture, and the verdicts of the claims.
+"""What all tests share: shapes switched on, lanes, the device fixture, and the verdicts
+of the claims.
 
 The pages under notebooks/ are collected in the same run; nothing here touches them.
 """
@@ -91,7 +92,9 @@ def pytest_collection_modifyitems(config, items):
 
 
 def claim_marks(item) -> list[list[str]]:
-    """[id, role] of each claim that a test speaks for. Verdicts come from the CPU: a cuda variant speaks for none."""
+    """[id, role] of each claim that a test speaks for. Verdicts come from the CPU: a
+    cuda variant speaks for none.
+    """
     marks = []
     for mark in item.iter_markers("claim"):
         role = mark.kwargs.get("role")
@@ -108,7 +111,9 @@ def claim_marks(item) -> list[list[str]]:
 
 
 class Verdicts:
-    """Gathers what the claim tests did. pytest reports a test in up to three phases: the worst one counts."""
+    """Gathers what the claim tests did. pytest reports a test in up to three phases:
+    the worst one counts.
+    """
 
     def __init__(self, path):
         self.path, self.key, self.results = path, claims.key(ROOT), {}
@@ -150,7 +155,9 @@ class Verdicts:
 
 
 def phase_outcome(report) -> str:
-    """passed, failed, skipped; or xfailed, xpassed for a test that was expected to fail, which proves nothing."""
+    """passed, failed, skipped; or xfailed, xpassed for a test that was expected to
+    fail, which proves nothing.
+    """
     if hasattr(report, "wasxfail"):
         return "xpassed" if report.passed else "xfailed"
     return report.outcome

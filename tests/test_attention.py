@@ -1,4 +1,6 @@
-"""The room attention: against torch's own layers, against the formula, and on bad input."""
+"""The room attention: against torch's own layers, against the formula, and on bad
+input.
+"""
 
 from __future__ import annotations
 
@@ -202,7 +204,9 @@ def test_random_layers_have_the_stated_spread():
 
 
 def encoder(seed=0, d=12, h=3, m=20, activation="relu", norm_first=False, **how):
-    """torch's encoder layer with random norms and biases, and the same weights as (Layer, Mlp, (Norm, Norm))."""
+    """torch's encoder layer with random norms and biases, and the same weights as
+    (Layer, Mlp, (Norm, Norm)).
+    """
     torch.manual_seed(seed)
     phi = {"relu": torch.relu, "gelu": torch.nn.functional.gelu}[activation]
     block = torch.nn.TransformerEncoderLayer(
@@ -237,7 +241,9 @@ def encoder(seed=0, d=12, h=3, m=20, activation="relu", norm_first=False, **how)
 @pytest.mark.parametrize("norm_first", [False, True])
 @pytest.mark.parametrize("eps", [1e-5, 0.3])
 def test_the_forward_pass_is_torchs_encoder(activation, norm_first, eps):
-    """In training mode torch takes its plain path; two blocks, output and gradients of every weight."""
+    """In training mode torch takes its plain path; two blocks, output and gradients of
+    every weight.
+    """
     how = {"activation": activation, "norm_first": norm_first, "layer_norm_eps": eps}
     blocks, parts = zip(*(encoder(seed, **how) for seed in (0, 1)))
     x = draw(2, 5, 12, seed=3).requires_grad_()

@@ -1,4 +1,6 @@
-"""attnlib's own errors are seen only in a process where no shape checker speaks first: this starts one."""
+"""attnlib's own errors are seen only in a process where no shape checker speaks first:
+this starts one.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +48,9 @@ def test_bad_input_lane_runs_and_passes():
 
 
 def test_in_the_lane_attnlib_stands_without_the_shape_checker():
-    """The variable does what the lane relies on: with it the hook is off, without it the hook is on."""
+    """The variable does what the lane relies on: with it the hook is off, without it
+    the hook is on.
+    """
     script = "import sys; sys.path.insert(0, 'tests'); import conftest; print(conftest.SHAPES, 'jaxtyping' in sys.modules)"
     for value, expected in (("0", "False False"), ("1", "True True")):
         done = subprocess.run(

@@ -1,4 +1,6 @@
-"""The harness of the benchmarks: turns, ratios, memory, peers, whole files. Its jobs: test_bench_jobs.py."""
+"""The harness of the benchmarks: turns, ratios, memory, peers, whole files. Its jobs:
+test_bench_jobs.py.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The jobs of the benchmarks: quick runs, peers that agree with ours, goals with cases. Full runs: lane `bench`."""
+"""The jobs of the benchmarks: quick runs, peers that agree with ours, goals with cases.
+Full runs: lane `bench`.
+"""
 
 from __future__ import annotations
 
@@ -223,7 +225,9 @@ def test_quick_runs_on_a_gpu(job):
         )
 
 
-FLOORS = {  # goals that no run can reach whose work contains this: asserted is at most twice the floor
+# goals that no run can reach whose work contains this: asserted is at most twice the
+# floor
+FLOORS = {
     "row chunks / ours": goals.floor(
         "bare product"
     ),  # chunks of 64 rows take two products, so 3.5 is not to be had
@@ -243,7 +247,9 @@ COUNTS = {
     "job", sorted({goal.job for goal in goals.GOALS if goal.device == "cpu"})
 )
 def test_half_of_each_goal(job):
-    """What is asserted is half of each goal, or of what can be had; a peer that is not here says nothing."""
+    """What is asserted is half of each goal, or of what can be had; a peer that is not
+    here says nothing.
+    """
     torch.set_num_threads(1)
     mine = [goal for goal in goals.GOALS if goal.job == job and goal.device == "cpu"]
     low = lambda goal: goal._replace(figure=FLOORS[goal.words], target=1.0, least=False)

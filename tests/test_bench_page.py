@@ -1,4 +1,6 @@
-"""What the page of the benchmarks is made of: judged goals, tables, the roofline; and how two runs are compared."""
+"""What the page of the benchmarks is made of: judged goals, tables, the roofline; and
+how two runs are compared.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,9 @@ def made(
     moved=1e8,
     **seconds,
 ):
-    """A record as compare makes it: ours, peers, a product at 10 GFLOP/s, a copy at 1 GB/s, three rounds."""
+    """A record as compare makes it: ours, peers, a product at 10 GFLOP/s, a copy at 1
+    GB/s, three rounds.
+    """
     rates = {"limit matmul": 0.1, "limit copy": 0.1}
     times = {
         "ours": ours,
@@ -90,7 +94,7 @@ def test_compare_tells_peers_floors_parts_and_limits_apart():
         all(len(ts) == 2 for ts in found["seconds"].values())
         and found["peak bytes"]["ours"] == 4 * 64**2
     )
-    assert 0 < record.share(found, "flop")[1] and json.loads(json.dumps(found)) == found
+    assert record.share(found, "flop")[1] > 0 and json.loads(json.dumps(found)) == found
 
 
 def test_compare_passes_on_what_ours_raises():

@@ -1,4 +1,6 @@
-"""Slopes of time and memory: the table is whole, memory grows as promised, only the dense kernels make n x n."""
+"""Slopes of time and memory: the table is whole, memory grows as promised, only the
+dense kernels make n x n.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +45,9 @@ TAKES = re.compile(r"Tensor|ndarray|Pattern|Sequence\[Layer")
 
 
 def taking() -> set[str]:
-    """room.function of all public functions that take tensors, arrays, patterns or layers."""
+    """room.function of all public functions that take tensors, arrays, patterns or
+    layers.
+    """
     found = set()
     for room in [
         room for room in ROOMS if room != "certify"
@@ -190,7 +194,9 @@ def test_memory_grows_as_promised(name, axis, wanted):
     "name", [name for name in NAMED if name.startswith("sparse_attention")]
 )
 def test_sparse_attention_grows_no_faster_than_promised(name):
-    """Tiles are worked on a few at a time, so that small sizes show less than the exponent."""
+    """Tiles are worked on a few at a time, so that small sizes show less than the
+    exponent.
+    """
     assert peaks(name, "d") < 1.15 and peaks(name, "N") < 1.15
 
 

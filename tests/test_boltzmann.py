@@ -163,7 +163,9 @@ def test_vmap_with_check_is_refused():
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 @pytest.mark.parametrize("grad", [False, True])
 def test_many_entries_in_half_precision(dtype, grad, device):
-    """The sum of 4096 weights, and of 2048 of their products with 40, leaves the range of a half."""
+    """The sum of 4096 weights, and of 2048 of their products with 40, leaves the range
+    of a half.
+    """
     for n in (2048, 4096, 100_000):
         a = torch.full((2, n), 40.0, dtype=dtype, device=device, requires_grad=grad)
         assert boltzmann(a).dtype == dtype and boltzmann(a).tolist() == [40, 40]
@@ -216,7 +218,9 @@ def test_separation_names_the_lemma():
 
 
 def by_arb(a, b, s):
-    """The plain difference of the two averages, by another library, with far more digits than the gap needs."""
+    """The plain difference of the two averages, by another library, with far more
+    digits than the gap needs.
+    """
     flint.ctx.prec = 3000
     arb = lambda q: flint.arb(
         flint.fmpq(Fraction(q).numerator, Fraction(q).denominator)

@@ -1,4 +1,6 @@
-"""What a build runs, reads and writes again, that two at a time build the same book, and the floors of the times."""
+"""What a build runs, reads and writes again, that two at a time build the same book,
+and the floors of the times.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,9 @@ THREE = [
 
 
 def test_importing_attnlib_imports_nothing_else():
-    """So it cannot cost more than reading one small file; `from attnlib import attention` costs what it needs."""
+    """So it cannot cost more than reading one small file; `from attnlib import
+    attention` costs what it needs.
+    """
     probe = (
         "import sys; before = set(sys.modules); import {}; new = set(sys.modules) - before;"
         "foreign = {{name.split('.')[0] for name in new}} - set(sys.stdlib_module_names);"
@@ -157,7 +161,9 @@ def test_two_at_a_time_build_the_same_book(many, tmp_path):
 
 @pytest.mark.bench
 def test_floor_of_quick(tmp_path):
-    """The goal for the whole book is a quarter of nbval's time; on three pages, half."""
+    """The goal for the whole book is a quarter of nbval's time; on three pages,
+    half.
+    """
     runs = book_build.Runs(book_build.copy(tmp_path / "book"))
     book_build.keep_code_of(runs.root, THREE)
     for _ in range(3):
@@ -171,7 +177,9 @@ def test_floor_of_quick(tmp_path):
 
 @pytest.mark.bench
 def test_floors_of_the_builds(tmp_path):
-    """The goals: .55 of the serial build, and 1/15 after a change. Half the gain of the first, twice the second."""
+    """The goals: .55 of the serial build, and 1/15 after a change. Half the gain of the
+    first, twice the second.
+    """
     runs = book_build.Runs(book_build.copy(tmp_path / "book"))
     runs.run("cold serial", [*book_build.BUILD, "--fresh", "--at-once", "1"])
     shutil.rmtree(runs.root / "_build")

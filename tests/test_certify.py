@@ -110,7 +110,9 @@ def test_rank_by_hand():
 
 
 def test_value_biases_need_rows_that_sum_to_one():
-    """One head, one token, by hand: P = p, W = 1, u = 1 gives p (x + 1), and the paths give p x + 1."""
+    """One head, one token, by hand: P = p, W = 1, u = 1 gives p (x + 1), and the paths
+    give p x + 1.
+    """
     one = certify.exact([[1]])
     gap = lambda p: certify.decomposition_gap(
         one, [[[[Fraction(p)]]]], [[one]], value_biases=[[[Fraction(1)]]]

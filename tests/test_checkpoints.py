@@ -1,4 +1,6 @@
-"""Public checkpoints in the book's form, on tiny random models of transformers: hidden states to 1e-10."""
+"""Public checkpoints in the book's form, on tiny random models of transformers: hidden
+states to 1e-10.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ IDS = torch.tensor([3, 17, 5, 5, 28, 9, 1])
 
 
 def model(kind):
-    """A tiny model with random weights, in float64; norms and biases too, so that none is one or zero."""
+    """A tiny model with random weights, in float64; norms and biases too, so that none
+    is one or zero.
+    """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of transformers, about itself
         import transformers as t
@@ -119,7 +123,9 @@ def test_maps_of_relative_positions_are_refused():
 @needs_transformers
 @pytest.mark.parametrize("kind", KINDS)
 def test_only_the_skip_around_the_attention_is_taken_away(kind):
-    """Against hooks on the model's own parts: what goes into the norm after the attention loses its input."""
+    """Against hooks on the model's own parts: what goes into the norm after the
+    attention loses its input.
+    """
     theirs = model(kind)
     ours, inputs = data.convert(theirs), []
     with torch.no_grad():

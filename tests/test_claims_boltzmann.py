@@ -1,4 +1,6 @@
-"""The claims of notebooks/one_layer_memorization/boltzmann_and_hardmax: each check, and its control."""
+"""The claims of notebooks/one_layer_memorization/boltzmann_and_hardmax: each check, and
+its control.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,9 @@ drop = lambda n: float(mpmath.lambertw((n - 1) / math.e).real)
 
 
 def arb_gap(a, b, s, bits=2000):
-    """The plain difference of two averages of floats and fractions in balls of another library."""
+    """The plain difference of two averages of floats and fractions in balls of another
+    library.
+    """
     exact = lambda q: flint.arb(
         flint.fmpq(Fraction(q).numerator, Fraction(q).denominator)
     )
@@ -53,9 +57,11 @@ def arb_gap(a, b, s, bits=2000):
 
 
 def check_operator(n=6, *, heat=1.0):
-    """|boltz - (LSE - S)|, and by how much the drop below the maximum misses its law W((n - 1) / e); 64 eps of the size.
+    """|boltz - (LSE - S)|, and by how much the drop below the maximum misses its law
+    W((n - 1) / e); 64 eps of the size.
 
-    heat other than 1: the weights are the softmax of other logits than those they average.
+    heat other than 1: the weights are the softmax of other logits than those they
+    average.
     """
     a = 4 * torch.randn(
         500, n, generator=torch.Generator().manual_seed(n), dtype=torch.float64
@@ -94,7 +100,8 @@ def test_by_hand():
 
 
 def check_regions(shift=0.0, *, which=0, literal=boltzmann_literal):
-    """The largest slope (which = 0) or curvature, over p_i, of entries below the maximum by more than the law plus shift.
+    """The largest slope (which = 0) or curvature, over p_i, of entries below the
+    maximum by more than the law plus shift.
 
     Formulas are held against automatic differentiation as well.
     """
@@ -146,7 +153,9 @@ def test_there_are_entries_on_both_sides():
 
 
 def instances(kind, seed=0, count=60):
-    """Pairs of vectors on grids that are as fine as the lemma allows, exactly, among them those that differ at the bottom."""
+    """Pairs of vectors on grids that are as fine as the lemma allows, exactly, among
+    them those that differ at the bottom.
+    """
     g = random.Random(seed)
     for trial in range(count):
         n = g.randint(2, 6)
@@ -168,7 +177,9 @@ def instances(kind, seed=0, count=60):
 
 
 def check_lemma(kind="distinct", pairs=None):
-    """How far bound / distance goes above 1 in logarithms, the distance certified; the library's bound is the formula."""
+    """How far bound / distance goes above 1 in logarithms, the distance certified; the
+    library's bound is the formula.
+    """
     worst, off = -math.inf, 0.0
     for a, b in pairs or instances(kind):
         values = sorted({*a, *b})
@@ -257,7 +268,9 @@ def test_the_multiset_bound_is_nearly_attained():
 
 
 def deep_pair(K=8, n=4):
-    """The pair, the query and beta of the construction with the smallest gap: tokens 1 + k / (K - 1)."""
+    """The pair, the query and beta of the construction with the smallest gap: tokens 1
+    + k / (K - 1).
+    """
     z = [1 + Fraction(k, K - 1) for k in range(K)]
     beta = Fraction((K + 1) ** 4 * math.pi * (2 * math.log(n) + 3) * (K - 1) / 8)
     top = z[K - n + 1 :]
@@ -265,7 +278,9 @@ def deep_pair(K=8, n=4):
 
 
 def check_gap(K=8, n=4, *, subtract=False):
-    """Relative error of a gap from 128 bits against balls of another library that can afford the plain difference; 2^-60."""
+    """Relative error of a gap from 128 bits against balls of another library that can
+    afford the plain difference; 2^-60.
+    """
     a, b, s, _ = deep_pair(K, n)
     if subtract:
         with mpmath.workprec(128):
@@ -335,7 +350,9 @@ def test_the_statement_names_the_gap_of_the_averages():
 
 
 def draw_heads(g, d=3):
-    """One to three heads of integer weights and any rank; in one of four all scores tie."""
+    """One to three heads of integer weights and any rank; in one of four all scores
+    tie.
+    """
     for _ in range(g.randint(1, 3)):
         s = g.randint(1, 3)
         make = lambda rows, columns: [
@@ -346,7 +363,9 @@ def draw_heads(g, d=3):
 
 
 def check_hardmax(first=ENDS, second=NEAR, *, nets=150):
-    """Nets of 150, in Fractions, that give the shared end tokens different outputs in the two sequences; none may."""
+    """Nets of 150, in Fractions, that give the shared end tokens different outputs in
+    the two sequences; none may.
+    """
     g, apart = random.Random(0), 0
     for _ in range(nets):
         base, step = ([g.randint(-3, 3) for _ in range(3)] for _ in range(2))
@@ -362,7 +381,9 @@ def check_hardmax(first=ENDS, second=NEAR, *, nets=150):
 
 
 def check_float_nets(normalizer="hardmax", nets=200, weights=hardmax):
-    """The largest relative difference at the shared tokens over random float networks; 1e-12."""
+    """The largest relative difference at the shared tokens over random float networks;
+    1e-12.
+    """
     g, worst = torch.Generator().manual_seed(5), 0.0
     normal = lambda *size: torch.randn(*size, generator=g, dtype=torch.float64)
     assert torch.equal(weights(torch.ones(2)), torch.full((2,), 0.5))
@@ -403,15 +424,19 @@ def test_softmax_tells_them_apart():
 
 
 def check_base(n, base, tokens=5):
-    """Pairs of multisets of n tokens lost when uniform attention averages base^k; none."""
+    """Pairs of multisets of n tokens lost when uniform attention averages base^k;
+    none.
+    """
     bags = list(combinations_with_replacement(range(tokens), n))
     return at_most(len(bags) - len({sum(base**k for k in bag) for bag in bags}), 0)
 
 
 def check_layer(n, *, value=1, skip=False, one_query=True, tokens=4):
-    """Pairs of different multisets with one output of a hardmax layer with W_K = 0 and W_V W_O = value, in Fractions; none.
+    """Pairs of different multisets with one output of a hardmax layer with W_K = 0 and
+    W_V W_O = value, in Fractions; none.
 
-    Token k is the number (n + 1)^k. one_query: only outputs at one and the same query token are compared.
+    Token k is the number (n + 1)^k. one_query: only outputs at one and the same query
+    token are compared.
     """
     seen = []
     for bag in combinations_with_replacement(range(tokens), n):
@@ -460,7 +485,9 @@ def test_a_base_too_small(n):
 
 @pytest.mark.claim("boltzmann.before", role="witness")
 def test_a_hardmax_layer_reads_them():
-    """Tokens (k, 5^k) of four, zero keys, values in the second coordinate: the ends of the theorem are told apart."""
+    """Tokens (k, 5^k) of four, zero keys, values in the second coordinate: the ends of
+    the theorem are told apart.
+    """
     head = ([[0], [0]], [[0], [0]], [[0], [1]], [[0, 1]])
     rows = [
         certify.hardmax_layer([[k, 5**k] for k in ts], [head])[0] for ts in (ENDS, NEAR)
@@ -472,7 +499,9 @@ def test_a_hardmax_layer_reads_them():
 
 
 def check_exact(sizes=(3, 3), s=Fraction(7, 5), values=(-1, Fraction(1, 2), 1, 2, 3)):
-    """Pairs of different multisets whose averages balls do not tell apart, and where context_gap disagrees; none."""
+    """Pairs of different multisets whose averages balls do not tell apart, and where
+    context_gap disagrees; none.
+    """
     left, right = (list(combinations_with_replacement(values, n)) for n in sizes)
     same = lambda a, b: sorted(a) == sorted(b)
     wrong = 0
@@ -499,7 +528,9 @@ def test_unlike_sizes_or_the_plain_mean():
 
 @pytest.mark.claim("boltzmann.exact", role="witness")
 def test_a_coincidence_of_sums_that_does_not_matter():
-    """1 + 6 = 2 + 5 = 3 + 4: exponents meet in groups, and no group cancels as a whole."""
+    """1 + 6 = 2 + 5 = 3 + 4: exponents meet in groups, and no group cancels as a
+    whole.
+    """
     assert (
         certify.boltzmann_gap(ENDS, NEAR, scale=1).sign == 1
         and certify.boltzmann_gap(ENDS, NEAR, scale=3).sign == -1
@@ -564,7 +595,9 @@ ONE, TWO = (1, (1, 1, 4, 4)), (2, (Fraction(1, 2), 2, 2, Fraction(7, 2)))
 
 
 def check_repeated(weight=2):
-    """Exponents left in the difference of the two ids; none. At four beta floats say the same to 1e-12."""
+    """Exponents left in the difference of the two ids; none. At four beta floats say
+    the same to 1e-12.
+    """
     ids = lambda c, bag, beta: (
         c
         + weight
@@ -582,7 +615,9 @@ def check_repeated(weight=2):
 
 
 def check_cure(weight, found):
-    """Pairs of a token and its multiset, all of one size, whose ids are equal at beta = 1/3, certified; none."""
+    """Pairs of a token and its multiset, all of one size, whose ids are equal at beta =
+    1/3, certified; none.
+    """
     gaps = (
         certify.context_gap(a, b, beta=Fraction(1, 3), weight=weight, bits=64)
         for a, b in combinations(found, 2)
@@ -642,7 +677,9 @@ def times(*polynomials):
 
 
 def check_near_miss(a=ENDS, b=NEAR):
-    """The difference at the float next to beta*, certified; at most 1e-16, though never zero."""
+    """The difference at the float next to beta*, certified; at most 1e-16, though never
+    zero.
+    """
     gap = certify.boltzmann_gap(a, b, scale=BETA)
     return at_most(10**gap.log10 if gap.sign else math.inf, 1e-16)
 

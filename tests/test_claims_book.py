@@ -1,4 +1,6 @@
-"""The claims in a built book: a small one, built by Sphinx with the extensions of the real one."""
+"""The claims in a built book: a small one, built by Sphinx with the extensions of the
+real one.
+"""
 
 from __future__ import annotations
 
@@ -208,7 +210,8 @@ def test_with_verdicts_the_book_shows_them_everywhere(tree):
             tree, "book/status"
         )
 
-    # the citable anchors, from this page, from another one and from a page that does not know where the claim is
+    # the citable anchors, from this page, from another one and from a page that does
+    # not know where the claim is
     assert (
         'id="claim-sample-bound"' in two and 'href="one.html#claim-sample-base"' in two
     )

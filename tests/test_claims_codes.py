@@ -1,4 +1,6 @@
-"""The claims of notebooks/sparse_patterns/price_of_dimension: each check, and its control, on which the same function fails."""
+"""The claims of notebooks/sparse_patterns/price_of_dimension: each check, and its
+control, on which the same function fails.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +50,9 @@ def some_rows(n, k, seed=0):
 
 
 def check_moment(n, k, *, keys_of=None, seed=0, weights=True):
-    """How far random patterns with weights in 1..4 stay from ratio error 0 and gap T; tolerance 64 eps of the largest query."""
+    """How far random patterns with weights in 1..4 stay from ratio error 0 and gap T;
+    tolerance 64 eps of the largest query.
+    """
     columns = some_rows(n, k, seed)
     g = torch.Generator().manual_seed(seed)
     logs = weights * torch.rand(n, k, generator=g, dtype=torch.float64) * math.log(4)
@@ -63,7 +67,9 @@ def check_moment(n, k, *, keys_of=None, seed=0, weights=True):
 
 
 def check_cost(k, n):
-    """The costs of the theorem, relative error; k = 1: S = {i}, k = 2: S = {i - 1, i + 1}."""
+    """The costs of the theorem, relative error; k = 1: S = {i}, k = 2: S = {i - 1, i +
+    1}.
+    """
     columns = (
         itself(n)
         if k == 1
@@ -76,7 +82,9 @@ def check_cost(k, n):
 
 
 def check_power(k, power):
-    """The exponent of n in the cost from 128 to 256 keys, for patterns that straddle a key; off by at most .05."""
+    """The exponent of n in the cost from 128 to 256 keys, for patterns that straddle a
+    key; off by at most .05.
+    """
     shifts = torch.tensor({1: [0], 2: [-1, 1], 3: [-1, 1, 2]}[k])
     costs = [
         float(moment_queries((itself(n) + shifts) % n, n=n, gap=1.0).norm(dim=1).max())
@@ -102,7 +110,9 @@ def test_moment_costs(n):
 
 @pytest.mark.claim("codes.moment", role="check")
 def test_moment_in_fractions():
-    """The floats as they are, in exact arithmetic: d = 4, 64 keys, 64 patterns of two columns, gap T - 1e-6."""
+    """The floats as they are, in exact arithmetic: d = 4, 64 keys, 64 patterns of two
+    columns, gap T - 1e-6.
+    """
     columns = some_rows(64, 2, 3)
     q, keys = moment_queries(columns, n=64, gap=T), moment_keys(64, 2)
     rows, cols = ([[Fraction(x) for x in row] for row in m.tolist()] for m in (q, keys))
@@ -138,7 +148,9 @@ def test_moment_by_hand():
 
 
 def check_radon(k, d, *, seed=0, draws=50):
-    """Draws of 2 k + 1 integer keys in R^d without an exact split whose smaller part has at most k keys: none."""
+    """Draws of 2 k + 1 integer keys in R^d without an exact split whose smaller part
+    has at most k keys: none.
+    """
     g, missed = torch.Generator().manual_seed(seed), 0
     for _ in range(draws):
         points = torch.randint(-99, 100, (2 * k + 1, d), generator=g).tolist()
@@ -152,7 +164,9 @@ def check_radon(k, d, *, seed=0, draws=50):
 
 
 def splits(points, c):
-    """Whether the positive and the negative part are averages of one point, in fractions."""
+    """Whether the positive and the negative part are averages of one point, in
+    fractions.
+    """
     sides = [
         [(abs(v), p) for v, p in zip(c, points) if sign * v > 0] for sign in (1, -1)
     ]
@@ -195,7 +209,9 @@ def test_on_the_moment_curve_every_small_set_is_preferred(k):
 
 
 def loose(n, d, seed, longest=1.0):
-    """Keys with norms up to longest and queries that prefer them: noise on the key minus the mean, kept where it works."""
+    """Keys with norms up to longest and queries that prefer them: noise on the key
+    minus the mean, kept where it works.
+    """
     g, found = torch.Generator().manual_seed(seed), []
     while len(found) < 40:
         k = torch.randn(n, d, dtype=torch.float64, generator=g)
@@ -212,7 +228,9 @@ def cost(q, k):
 
 
 def check_law(n, d, *, seed=0):
-    """mu - (1 - T/s) of the code from the proof, the largest over draws of keys and queries: at most 64 eps."""
+    """mu - (1 - T/s) of the code from the proof, the largest over draws of keys and
+    queries: at most 64 eps.
+    """
     worst = -math.inf
     for q, k in loose(n, d, seed):
         code = code_from(q, k)
@@ -222,7 +240,9 @@ def check_law(n, d, *, seed=0):
 
 
 def check_price(n, d, *, longest=1.0, seed=0):
-    """The price less s / T, the largest over draws with keys up to a norm: at most 64 eps of the price."""
+    """The price less s / T, the largest over draws with keys up to a norm: at most 64
+    eps of the price.
+    """
     low = price(n, d).low
     return at_most(
         max(low - cost(q, k) for q, k in loose(n, d, seed, longest)), 64 * EPS * low
@@ -230,7 +250,9 @@ def check_price(n, d, *, longest=1.0, seed=0):
 
 
 def descended(n, d, seed, steps=600):
-    """s / T after gradient descent on free keys and queries, from a random start; the keys in the ball."""
+    """s / T after gradient descent on free keys and queries, from a random start; the
+    keys in the ball.
+    """
     g = torch.Generator().manual_seed(seed)
     x, y = (
         torch.randn(n, d, dtype=torch.float64, generator=g).requires_grad_()
@@ -267,7 +289,9 @@ def test_law(n, d):
     ],
 )
 def test_descent_never_beats_a_known_optimal_code(n, d, mu):
-    """Attained to 5 per cent from some of three starts; passed by none. The icosahedron's optimality is recalled."""
+    """Attained to 5 per cent from some of three starts; passed by none. The
+    icosahedron's optimality is recalled.
+    """
     found = [descended(n, d, seed) for seed in range(3)]
     assert all(f >= (1 - 1e-9) / (1 - mu) for f in found) and min(found) < 1.05 / (
         1 - mu
@@ -292,13 +316,17 @@ def test_an_optimal_code_comes_back():
 
 
 def simplex(n):
-    """n unit vectors in R^(n - 1) with products -1 / (n - 1), by the eigenvectors of the centring matrix."""
+    """n unit vectors in R^(n - 1) with products -1 / (n - 1), by the eigenvectors of
+    the centring matrix.
+    """
     centred = torch.eye(n, dtype=torch.float64) - 1 / n
     return normalize(torch.linalg.eigh(centred)[1][:, 1:], dim=1)
 
 
 def check_circle(n, *, short=1.0):
-    """How far the circle misses the gap 1 at the cost of the corollary, times short: at most 1e-9."""
+    """How far the circle misses the gap 1 at the cost of the corollary, times short: at
+    most 1e-9.
+    """
     k = moment_keys(n)
     cost = short / (1 - math.cos(2 * math.pi / n))
     return at_most(1 - margins(cost * k, k, itself(n)).min(), 1e-9)
@@ -315,7 +343,9 @@ def test_circle(n):
 
 @pytest.mark.claim("codes.circle", role="check")
 def test_circle_in_balls():
-    """At 1024 keys, by interval arithmetic: the gap of neighbours at the cost is 1, to 1e-60, and others are larger."""
+    """At 1024 keys, by interval arithmetic: the gap of neighbours at the cost is 1, to
+    1e-60, and others are larger.
+    """
     flint.ctx.prec = 256
     step = 2 * flint.arb.pi() / 1024
     cost = 1 / (1 - step.cos())
@@ -354,7 +384,9 @@ def test_three_on_a_circle():
 
 
 def check_kissing(vectors, *, product=0.5):
-    """The largest inner product over the squared length, less product: at most 0, in integers."""
+    """The largest inner product over the squared length, less product: at most 0, in
+    integers.
+    """
     squares = vectors.square().sum(1)
     assert (squares == squares[0]).all() and len(vectors.unique(dim=0)) == len(vectors)
     return at_most(coherence(vectors.double()) - product * float(squares[0]), 0)
@@ -386,7 +418,9 @@ def test_golay():
 
 
 def number(vectors):
-    """A number for each vector of 24 entries from -4..4, modulo 2^64; that no two share one is tested where it matters."""
+    """A number for each vector of 24 entries from -4..4, modulo 2^64; that no two share
+    one is tested where it matters.
+    """
     powers = 9 ** torch.arange(12)
     return (vectors[:, :12] + 4) @ powers + (
         (vectors[:, 12:] + 4) @ powers
@@ -395,10 +429,12 @@ def number(vectors):
 
 @cache
 def largest_leech_product():
-    """The largest product of two different Leech vectors, all 19 billion pairs, in integers.
+    """The largest product of two different Leech vectors, all 19 billion pairs, in
+    integers.
 
-    Changing signs on a word of the Golay code and turning the first 23 places are isometries that map the set to itself
-    (tested), so it is enough to compare one vector of each orbit with all.
+    Changing signs on a word of the Golay code and turning the first 23 places are
+    isometries that map the set to itself (tested), so it is enough to compare one
+    vector of each orbit with all.
     """
     vectors = leech()
     assert vectors.shape == (196560, 24) and vectors.square().sum(
@@ -431,7 +467,9 @@ def largest_leech_product():
 
 
 def check_leech(*, more=()):
-    """The largest product of two different vectors, Leech's and more of the same length, less 16: at most 0."""
+    """The largest product of two different vectors, Leech's and more of the same
+    length, less 16: at most 0.
+    """
     largest = largest_leech_product()
     for v in map(torch.tensor, more):
         assert v.square().sum() == 32 and not (leech() == v).all(1).any()
@@ -449,7 +487,9 @@ def test_leech():
     "vector", [[2] * 8 + [0] * 16, [3] + [1] * 23, [4, 2, 2, 2, 2] + [0] * 19]
 )
 def test_a_vector_outside_the_lattice_comes_too_near(vector):
-    """One of each kind: not a word of the Golay code, a sum that is wrong modulo 8, and neither."""
+    """One of each kind: not a word of the Golay code, a sum that is wrong modulo 8, and
+    neither.
+    """
     assert check_leech(more=[vector]).ok is False
 
 
@@ -473,7 +513,9 @@ def test_six_coins_around_a_coin():
 
 
 def check_four(*, fewer=0):
-    """Bounds against codes: proved lower bound over the price of a code, and price over upper bound; at most 1 + 1e-12."""
+    """Bounds against codes: proved lower bound over the price of a code, and price over
+    upper bound; at most 1 + 1e-12.
+    """
     codes = [
         (240, 8, 2.0),
         (196560, 24, 2.0),
@@ -513,7 +555,9 @@ def test_four():
 @pytest.mark.claim("codes.factor-four", role="check")
 @pytest.mark.parametrize("d", [3, 4])
 def test_a_maximal_set_is_as_large_as_promised(d):
-    """Greedy in random order: a code with angle theta_n, grown until 20000 more draws find no room, has n points."""
+    """Greedy in random order: a code with angle theta_n, grown until 20000 more draws
+    find no room, has n points.
+    """
     g, n = torch.Generator().manual_seed(d), 40
     cosine = 1 - 1 / price(n, d).high
     points = normalize(torch.randn(20000, d, dtype=torch.float64, generator=g), dim=1)
@@ -540,12 +584,16 @@ def test_caps_by_hand():
 
 
 def check_log(n, d, c):
-    """n over (1 + sqrt(2 c))^d, for n tokens in d dimensions at the cost c T: at most 1."""
+    """n over (1 + sqrt(2 c))^d, for n tokens in d dimensions at the cost c T: at most
+    1.
+    """
     return at_most(n / (1 + math.sqrt(2 * c)) ** d, 1)
 
 
 def check_half_sine(top=math.pi / 2):
-    """sigma_d(theta) over sin^(d - 1) theta / 2, the largest on a grid up to the top: at most 1 + 1e-12."""
+    """sigma_d(theta) over sin^(d - 1) theta / 2, the largest on a grid up to the top:
+    at most 1 + 1e-12.
+    """
     angles = [j * top / 200 for j in range(1, 201)]
     return at_most(
         max(
@@ -575,14 +623,18 @@ def test_log():
 
 @pytest.mark.claim("codes.log", role="control")
 def test_long_keys_or_wide_caps_fail():
-    """Keys of norm 100 cost a hundredth and need no logarithm; a cap beyond the equator outgrows the sine."""
+    """Keys of norm 100 cost a hundredth and need no logarithm; a cap beyond the equator
+    outgrows the sine.
+    """
     assert check_log(64, 2, cost(moment_keys(64), 100 * moment_keys(64))).ok is False
     assert check_half_sine(0.6 * math.pi).ok is False
 
 
 @pytest.mark.claim("codes.log", role="witness")
 def test_random_signs_need_logarithmically_many():
-    """300 random unit keys in 1 + ceil(6.95 ln n^2 / 2) dimensions cost at most 2 T: the union bound, with room."""
+    """300 random unit keys in 1 + ceil(6.95 ln n^2 / 2) dimensions cost at most 2 T:
+    the union bound, with room.
+    """
     g = torch.Generator().manual_seed(0)
     d = 1 + math.ceil(math.log(300**2) / -math.log(math.sin(math.pi / 3)))
     assert (
@@ -602,17 +654,21 @@ def rounded(x, p):
 
 
 def check_bits(n, *, fewer=0):
-    """What is missing to two fifths of the gap when the circle is rounded to 3 + log2(s/T) bits: at most 0."""
+    """What is missing to two fifths of the gap when the circle is rounded to 3 +
+    log2(s/T) bits: at most 0.
+    """
     k, s = moment_keys(n), price(n, 2).low
     p = 3 + math.ceil(math.log2(s)) - fewer
     return at_most(0.4 - margins(rounded(s * k, p), rounded(k, p), itself(n)).min(), 0)
 
 
 def check_counting(n, levels, *, dims=range(1, 5), every=True):
-    """log2 n less d p for the least d in which keys and queries on a grid serve all patterns of one column: at most 0.
+    """log2 n less d p for the least d in which keys and queries on a grid serve all
+    patterns of one column: at most 0.
 
-    A grid of levels values is p = log2 levels bits. A pattern has n rows, each with any column, so all patterns are served if
-    some keys let every column win. With every False, one pattern is enough: it may ask for the same column in each row.
+    A grid of levels values is p = log2 levels bits. A pattern has n rows, each with any
+    column, so all patterns are served if some keys let every column win. With every
+    False, one pattern is enough: it may ask for the same column in each row.
     """
     for d in dims:
         grid = torch.tensor(
@@ -637,7 +693,9 @@ def test_bits(n):
 
 @pytest.mark.claim("codes.bits", role="check")
 def test_counting():
-    """Two levels are one bit; for two and four tokens, the corners of a cube, the bound is attained."""
+    """Two levels are one bit; for two and four tokens, the corners of a cube, the bound
+    is attained.
+    """
     verdicts = [
         check_counting(n, levels)
         for n, levels in ((2, 2), (3, 2), (4, 2), (5, 2), (3, 3), (5, 3))
@@ -685,7 +743,9 @@ def circulant(n, k, seed):
 
 
 def chances(d, k, t):
-    """Bounds of the chance that S_i is bad, and that it is not but (i, l) is in conflict."""
+    """Bounds of the chance that S_i is bad, and that it is not but (i, l) is in
+    conflict.
+    """
     return math.comb(k, 2) * math.exp(-(d - 1) / (8 * k * k)), math.exp(
         -(d - 1) * t * t / (4 * k)
     ) / 2
@@ -700,7 +760,9 @@ def lemma_dimension(n, k, t):
 
 
 def union_dimension(n, k, t):
-    """The least d at which the chances of n bad rows and n^2 conflicts sum to less than 1."""
+    """The least d at which the chances of n bad rows and n^2 conflicts sum to less than
+    1.
+    """
     for d in count(k + 1):
         bad, conflict = chances(d, k, t)
         if n * bad + n * n * conflict < 1:
@@ -708,9 +770,11 @@ def union_dimension(n, k, t):
 
 
 def check_lemma(n, k, *, sparse=True):
-    """Worst log of a weight times what its neighbours leave, over what (10.7) allows, by a count of neighbours: at most 0.
+    """Worst log of a weight times what its neighbours leave, over what (10.7) allows,
+    by a count of neighbours: at most 0.
 
-    The neighbours of each event are counted in a pattern: the circulant, or one whose first column is in every row.
+    The neighbours of each event are counted in a pattern: the circulant, or one whose
+    first column is in every row.
     """
     columns = (
         circulant(n, k, k)
@@ -744,7 +808,9 @@ def check_lemma(n, k, *, sparse=True):
 
 
 def redrawn(columns, d, level, whole, limit, g):
-    """Queries and keys of gap 1 after redrawing: by fit, or whole, as in the proof; rows left, and rounds where they are known."""
+    """Queries and keys of gap 1 after redrawing: by fit, or whole, as in the proof;
+    rows left, and rounds where they are known.
+    """
     if not whole:
         how = dict(
             eps1=1 / math.e,
@@ -769,7 +835,8 @@ def redrawn(columns, d, level, whole, limit, g):
 
 
 def check_redraw(n, k, ratio, d=None, *, whole=True, limit=400):
-    """Rows left, what is missing to the gap and, with whole, what |q| has above sqrt(2 k) level: at most 1e-9 after redrawing.
+    """Rows left, what is missing to the gap and, with whole, what |q| has above sqrt(2
+    k) level: at most 1e-9 after redrawing.
 
     With d None it is that of the theorem.
     """
@@ -798,7 +865,9 @@ def test_redraw_at_the_dimension_of_the_theorem(n, k, ratio):
 
 @pytest.mark.claim("codes.redraw", role="check")
 def test_at_most_half_the_logarithm():
-    """Multiples of ln n from 10^60 to 10^90, against a union bound that counts a bad row once, not once for each column."""
+    """Multiples of ln n from 10^60 to 10^90, against a union bound that counts a bad
+    row once, not once for each column.
+    """
     for k, t in ((1, 0.5), (2, 0.5), (2, 0.75), (2, 0.95), (4, 0.4), (4, 0.75)):
         multiple = lambda of: (of(1e90, k, t) - of(1e60, k, t)) / (30 * math.log(10))
         assert multiple(lemma_dimension) == pytest.approx(4 * k / t**2, rel=0.01)
@@ -852,7 +921,9 @@ def test_keys_are_drawn_anew():
 
 @pytest.mark.claim("codes.redraw", role="witness")
 def test_whole_redraws_bad_rows():
-    """Keys that serve, but two of a row have a product above 1 / (2 k): only whole draws them anew."""
+    """Keys that serve, but two of a row have a product above 1 / (2 k): only whole
+    draws them anew.
+    """
     columns, g = (
         torch.tensor([[0, 1], [2, 3], [0, 2], [1, 3]]),
         torch.Generator().manual_seed(2),
@@ -879,7 +950,9 @@ def test_whole_redraws_bad_rows():
 
 
 def check_rank(n, gap, assumed=None):
-    """1 - 2 (n - 1) e^-assumed less the least singular value of the softmax of logits of rank 2 with that gap: at most 1e-12."""
+    """1 - 2 (n - 1) e^-assumed less the least singular value of the softmax of logits
+    of rank 2 with that gap: at most 1e-12.
+    """
     k = moment_keys(n)
     logits = price(n, 2).low * gap * k @ k.T
     assert torch.linalg.matrix_rank(logits) == 2
@@ -913,7 +986,9 @@ def test_the_bound_says_something():
 
 
 def check_sign_rank(rows, columns, d, *, flip=True, seed=0):
-    """Signs that the recipe loses when vectors in Z^(d + 1) become affine keys and queries, in fractions: none."""
+    """Signs that the recipe loses when vectors in Z^(d + 1) become affine keys and
+    queries, in fractions: none.
+    """
     g = torch.Generator().manual_seed(seed)
     draw = lambda m: torch.randint(-30, 31, (m, d + 1), generator=g).tolist()
     v, w, first = draw(rows), draw(columns), draw(1)[0]
@@ -953,7 +1028,8 @@ def test_sign_rank(d):
 
 
 def check_lift(d, *, positive=True, seed=0):
-    """Part (b), in integers and fractions: signs lost on the way from d dimensions to d + 1, and back from an affine image: none.
+    """Part (b), in integers and fractions: signs lost on the way from d dimensions to d
+    + 1, and back from an affine image: none.
 
     positive False: the keys are divided as if the row of all but a were another one.
     """
@@ -1006,7 +1082,9 @@ def test_keys_on_both_sides_lose_signs():
 @pytest.mark.claim("codes.sign-rank", role="check")
 @pytest.mark.parametrize("k", [1, 2, 3])
 def test_patterns_give_signs_of_low_rank(k):
-    """The other way: (q, -c) . (k_j, 1) has the signs of a pattern that is met, and rank at most d + 1."""
+    """The other way: (q, -c) . (k_j, 1) has the signs of a pattern that is met, and
+    rank at most d + 1.
+    """
     n, columns = 16, some_rows(16, k, k)
     q, keys = moment_queries(columns, n=n, gap=1.0), moment_keys(n, k)
     c = (q @ keys.T).gather(1, columns).amin(1) - 0.5
@@ -1030,7 +1108,9 @@ def test_columns_that_are_not_flipped_lose_signs():
 
 @pytest.mark.claim("codes.sign-rank", role="witness")
 def test_identity_of_three_has_sign_rank_three():
-    """d = 1 cannot serve three single keys, d = 2 can; so the signs of 2 I - 1 have rank 3, and rank 2 is not enough."""
+    """d = 1 cannot serve three single keys, d = 2 can; so the signs of 2 I - 1 have
+    rank 3, and rank 2 is not enough.
+    """
     assert line_order([{0}, {1}, {2}], 3) is None
     assert margins(moment_keys(3), moment_keys(3), itself(3)).min() > 1
 
@@ -1047,7 +1127,9 @@ def brute(rows, n):
 
 
 def check_line(*, patterns=400, complements=True):
-    """Disagreements with all orders of the keys, and keys returned that do not serve, in random patterns: none."""
+    """Disagreements with all orders of the keys, and keys returned that do not serve,
+    in random patterns: none.
+    """
     g, wrong = torch.Generator().manual_seed(0), 0
     draw = lambda low, high: int(torch.randint(low, high, (), generator=g))
     for trial in range(patterns):
@@ -1101,7 +1183,9 @@ def test_line_by_hand():
 
 
 def check_warren(n, k, d):
-    """ln of the patterns of permutations in blocks over ln of what Warren's bound leaves to d dimensions: at most 1."""
+    """ln of the patterns of permutations in blocks over ln of what Warren's bound
+    leaves to d dimensions: at most 1.
+    """
     patterns = k * k * math.lgamma(n / k + 1)
     variables = n * (2 * d + 1)
     return at_most(patterns / (variables * math.log(8 * math.e * n / (2 * d + 1))), 1)
@@ -1122,7 +1206,9 @@ def test_enough_dimensions_are_not_excluded():
     ("n", "k", "exact"), [(2, 1, 2), (3, 1, 6), (4, 2, 90), (4, 1, 24), (5, 1, 120)]
 )
 def test_blocks_are_some_of_the_patterns(n, k, exact):
-    """Blocks of permutations, listed: all different, all regular, no more than there are regular patterns, found by brute force."""
+    """Blocks of permutations, listed: all different, all regular, no more than there
+    are regular patterns, found by brute force.
+    """
     rows = list(combinations(range(n), k))
     regular = {
         p
@@ -1147,7 +1233,9 @@ def test_blocks_are_some_of_the_patterns(n, k, exact):
 
 @pytest.mark.claim("codes.counting", role="check")
 def test_warren_for_signs_on_a_line():
-    """All patterns of n rows met in d = 1, by brute force, are fewer than Warren's bound."""
+    """All patterns of n rows met in d = 1, by brute force, are fewer than Warren's
+    bound.
+    """
     for n in (3, 4):
         sides = {
             frozenset(
@@ -1195,7 +1283,9 @@ def test_half_of_k_for_many_tokens():
 
 
 def check_spiral(turn=(3 - 5**0.5) / 2):
-    """|s / (n T) - 0.2093| of spirals on the sphere at n = 64, 256, 1024, 4096: at most 0.0003."""
+    """|s / (n T) - 0.2093| of spirals on the sphere at n = 64, 256, 1024, 4096: at most
+    0.0003.
+    """
     costs = {
         n: 1 / (1 - coherence(spiral_keys(n, turn))) for n in (64, 256, 1024, 4096)
     }

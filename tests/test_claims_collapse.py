@@ -1,4 +1,6 @@
-"""The claims of notebooks/path_decomposition/rank_collapse: each check, and its control, on which the same function fails."""
+"""The claims of notebooks/path_decomposition/rank_collapse: each check, and its
+control, on which the same function fails.
+"""
 
 from __future__ import annotations
 
@@ -59,7 +61,9 @@ def unit(layer):
 
 
 def constant(x, layer):
-    """The constant that one layer of one head needs: residual out / (unit * residual in cubed)."""
+    """The constant that one layer of one head needs: residual out / (unit * residual in
+    cubed).
+    """
     before, after = log_residuals(x, [layer]).tolist()
     return math.exp(after - 3 * before) / unit(layer)
 
@@ -73,7 +77,9 @@ def toy(w, v, L=1):
 
 
 def check_toy(a, w, v, *, L=4, bias=0.0):
-    """The map a -> v a tanh(w a^2) against the network in units of ln r; tolerance 1e-12 * 3^L, for errors are tripled."""
+    """The map a -> v a tanh(w a^2) against the network in units of ln r; tolerance
+    1e-12 * 3^L, for errors are tripled.
+    """
     x = a * torch.tensor([[1.0], [-1.0]], dtype=torch.float64)
     layers = [
         layer._replace(b_q=bias * torch.ones(1, 1, dtype=torch.float64))
@@ -116,7 +122,8 @@ def test_toy_by_hand():
 
 
 def check_spread(delta, *, linear=False, p_1=0.5, seed=None):
-    """How far p leaves its limits: total variation and two-sided ratio, or the linear form (1 - D) s <= p <= (1 + 2 D) s.
+    """How far p leaves its limits: total variation and two-sided ratio, or the linear
+    form (1 - D) s <= p <= (1 + 2 D) s.
 
     Without a seed the worst case of two tokens, s = (p_1, 1 - p_1); tolerance 32 eps.
     """
@@ -170,7 +177,9 @@ def test_the_total_variation_is_attained():
 
 
 def check_one_layer(x, layers, *, skip=False):
-    """The constant of the first layer over sqrt(g(2 D)), at most 1 + 1e-9; the worst over the draws."""
+    """The constant of the first layer over sqrt(g(2 D)), at most 1 + 1e-9; the worst
+    over the draws.
+    """
     worst = 0.0
     for one, layer in zip(x, layers):
         after = forward(one, [layer], skip=True) if skip else None
@@ -201,8 +210,10 @@ def draws(count, seed=0):
 
 
 def ascended(seed, *, n=4, d=3, steps=150, most=None, grow=0.05):
-    """Tokens and weights that gradient ascent has made as bad as it can: the constant, divided by sqrt(g(2 D)) if most
-    is None, else by nothing with the spread held at most."""
+    """Tokens and weights that gradient ascent has made as bad as it can: the constant,
+    divided by sqrt(g(2 D)) if most is None, else by nothing with the spread held at
+    most.
+    """
     gen = torch.Generator().manual_seed(seed)
     r, w_qk, w, x = (
         torch.randn(*s, dtype=torch.float64, generator=gen).requires_grad_()
@@ -252,7 +263,9 @@ def test_one_layer_against_gradient_ascent(seed):
 
 @pytest.mark.claim("collapse.one-layer", role="check")
 def test_the_two_halves_of_the_bound():
-    """|F|_1 and |F|_inf apart, F = (P - 1 s') R, for 300 draws; tolerance 1e-10 of the bound."""
+    """|F|_1 and |F|_inf apart, F = (P - 1 s') R, for 300 draws; tolerance 1e-10 of the
+    bound.
+    """
     for x, layer in zip(*draws(300, seed=5)):
         r, p = (
             residual(x),
@@ -289,7 +302,9 @@ def test_draws_cover_all_spreads():
 
 
 def check_multi_head(seed, *, skip=False, causal=False, h=3, **size):
-    """ln r_l - ln u_l, the worst of l = 0..L of one network; at most 1e-9 times the logarithm."""
+    """ln r_l - ln u_l, the worst of l = 0..L of one network; at most 1e-9 times the
+    logarithm.
+    """
     x, layers = network(seed, h=h, **size)
     how = {
         "skip": skip,
@@ -321,13 +336,17 @@ def test_a_skip_stays_above_the_bound():
 
 @pytest.mark.claim("collapse.multi-head", role="control")
 def test_a_causal_mask_stays_above_the_bound():
-    """With a mask the attention matrix of equal tokens is not 1 s': the residual of the tokens is not cubed."""
+    """With a mask the attention matrix of equal tokens is not 1 s': the residual of the
+    tokens is not cubed.
+    """
     verdict = check_multi_head(0, causal=True, gain=0.3, scale=0.1)
     assert verdict.ok is False and verdict.value > 0.1
 
 
 def check_g():
-    """The bound of one layer of the toy in closed form, at spreads from 1e-9 to 500: error in ln u, at most 1e-9."""
+    """The bound of one layer of the toy in closed form, at spreads from 1e-9 to 500:
+    error in ln u, at most 1e-9.
+    """
     worst = 0.0
     for delta in (1e-9, 1e-3, 1.0, 30.0, 500.0):
         x = math.sqrt(delta / 2) * torch.tensor([[1.0], [-1.0]], dtype=torch.float64)
@@ -371,13 +390,17 @@ def family_constant(m, e, tiny=Fraction(0)):
 
 
 def check_bound(case):
-    """ln of measured over printed, at most 1e-9; the case gives both, the worst of all layers."""
+    """ln of measured over printed, at most 1e-9; the case gives both, the worst of all
+    layers.
+    """
     measured, printed = case
     return at_most((torch.as_tensor(measured) - torch.as_tensor(printed)).max(), 1e-9)
 
 
 def drawn(seed):
-    """A network at the edge of both conditions: its scale is the largest that meets them."""
+    """A network at the edge of both conditions: its scale is the largest that meets
+    them.
+    """
     x, layers = network(seed, h=1, L=4)
     w_qk = max(
         float((l.w_q[0] @ l.w_k[0].T).abs().sum(0).max()) / math.sqrt(3) for l in layers
@@ -394,7 +417,9 @@ def test_bound_under_the_spread_condition():
 
 
 def counterexample():
-    """The family at m = 30000: logarithms of the residual after the layer and of the printed bound."""
+    """The family at m = 30000: logarithms of the residual after the layer and of the
+    printed bound.
+    """
     square_norm, w = (
         certify.family_residual(30000, 750000, Fraction(1, 2**60)),
         math.log(750000),
@@ -409,7 +434,9 @@ def test_bound_without_a_spread_condition():
 
 @pytest.mark.claim("collapse.bound", role="counterexample")
 def test_the_counterexample_in_fractions():
-    """4 w |R|^3 squared is 128 w^2; w = ln 750000 < 13.528, since e > 2.71828182845 and 2.71828182845^13.528 > 750000."""
+    """4 w |R|^3 squared is 128 w^2; w = ln 750000 < 13.528, since e > 2.71828182845 and
+    2.71828182845^13.528 > 750000.
+    """
     assert Fraction(271828182845, 10**11) ** 13528 > Fraction(750000) ** 1000
     assert (
         certify.family_residual(30000, 750000, Fraction(1, 2**60))
@@ -425,7 +452,9 @@ def test_both_conditions_can_hold_with_a_collapse():
 
 
 def check_family(m, e=None):
-    """sqrt(m - 1) / (8 ln(2 m - 1)) against the constant that the family needs, in fractions."""
+    """sqrt(m - 1) / (8 ln(2 m - 1)) against the constant that the family needs, in
+    fractions.
+    """
     return at_most(
         math.sqrt(m - 1) / (8 * math.log(2 * m - 1)),
         family_constant(m, 2 * m - 1 if e is None else e),
@@ -444,7 +473,9 @@ def test_family_with_a_small_spread():
 
 
 def check_dense_family(m=200, e=2780):
-    """The family as a network against the four kinds of rows: relative, at most 1e-9."""
+    """The family as a network against the four kinds of rows: relative, at most
+    1e-9.
+    """
     return at_most(abs(constant(*family(m, e, K=20)) / family_constant(m, e) - 1), 1e-9)
 
 
@@ -455,7 +486,9 @@ def test_family_as_a_network():
 
 
 def check_size(constant_of, draws=400):
-    """The constant that a layer needs over `constant_of(n, d)`, at most 1: random layers of every spread, and the family."""
+    """The constant that a layer needs over `constant_of(n, d)`, at most 1: random
+    layers of every spread, and the family.
+    """
     worst = 0.0
     for seed in range(draws):
         gen = torch.Generator().manual_seed(seed)
@@ -481,7 +514,9 @@ def test_the_size_is_always_enough():
 
 @pytest.mark.claim("collapse.family", role="control")
 def test_one_half_is_not_always_enough():
-    """The constant that the theorem has in the limit of small spreads fails on the family."""
+    """The constant that the theorem has in the limit of small spreads fails on the
+    family.
+    """
     assert check_size(lambda n, d: 0.5).ok is False
 
 
@@ -489,7 +524,9 @@ def test_one_half_is_not_always_enough():
 
 
 def check_cubic(scale, *, skip=False, seed=0):
-    """The residual after one head minus its leading term, over (g(2 D) - 1) unit r^3: at most 1 + 1e-6."""
+    """The residual after one head minus its leading term, over (g(2 D) - 1) unit r^3:
+    at most 1 + 1e-6.
+    """
     x, layers = network(seed, L=1, h=1, scale=scale)
     layer, r = layers[0], residual(x)
     after = residual(forward(x, layers, skip=skip))
@@ -543,7 +580,9 @@ def test_the_leading_term_leads_for_many_heads():
 
 
 def check_sharp(delta):
-    """The constant of the toy with spread delta against one half: equality, to delta^2 / 24 + 1e-12."""
+    """The constant of the toy with spread delta against one half: equality, to delta^2
+    / 24 + 1e-12.
+    """
     x = math.sqrt(delta / 2) * torch.tensor([[1.0], [-1.0]], dtype=torch.float64)
     used = constant(x, toy(1.0, 1.0)[0])
     assert used == pytest.approx(math.tanh(delta / 2) / delta, rel=1e-12)
@@ -640,7 +679,9 @@ def frozen(r, layers, matrices):
 
 
 def check_frozen(t, *, live=False, seed=0):
-    """How far the logarithm of the last residual moves when that of the input moves by ln t, over ln t: 1 within 1e-9."""
+    """How far the logarithm of the last residual moves when that of the input moves by
+    ln t, over ln t: 1 within 1e-9.
+    """
     x, layers = network(seed, L=3, d=5, scale=0.5)
     matrices = [forward(x, layers, return_attention=True)[1][0]] * len(layers)
     last = []
@@ -666,7 +707,9 @@ def test_frozen_attention_is_linear(t):
 @pytest.mark.claim("collapse.frozen", role="check")
 @pytest.mark.parametrize("seed", range(20))
 def test_the_forward_pass_with_frozen_attention_has_these_residuals(seed):
-    """X <- sum_h P_h (X W_h + 1 b_h') + 1 b_O', biases and shared row included, has the residuals of (2.15); 1e3 eps."""
+    """X <- sum_h P_h (X W_h + 1 b_h') + 1 b_O', biases and shared row included, has the
+    residuals of (2.15); 1e3 eps.
+    """
     x, layers = network(seed, L=3)
     matrices = [forward(x, layers, return_attention=True)[1][0]] * len(layers)
     y, wanted = x, frozen(residual(x), layers, matrices)
@@ -682,7 +725,9 @@ def test_the_forward_pass_with_frozen_attention_has_these_residuals(seed):
 @pytest.mark.claim("collapse.frozen", role="check")
 @pytest.mark.parametrize("seed", range(20))
 def test_one_frozen_head_falls_exponentially_at_most(seed):
-    """|J P R W|_F >= sigma tau |R|_F, sigma by an orthonormal basis of the vectors of mean zero; tolerance 1e3 eps."""
+    """|J P R W|_F >= sigma tau |R|_F, sigma by an orthonormal basis of the vectors of
+    mean zero; tolerance 1e3 eps.
+    """
     x, layers = network(seed, L=4, h=1, n=5, d=3)
     matrices = [forward(x, layers, return_attention=True)[1][0]] * len(layers)
     basis = torch.linalg.svd(torch.eye(5, dtype=torch.float64) - 0.2).U[:, :4]

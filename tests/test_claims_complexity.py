@@ -1,4 +1,6 @@
-"""The claims of notebooks/jl_low_rank/complexity_table: each check, and its control, on which it fails."""
+"""The claims of notebooks/jl_low_rank/complexity_table: each check, and its control, on
+which it fails.
+"""
 
 from __future__ import annotations
 
@@ -118,7 +120,9 @@ def counted(name, n):
 
 
 def check_flops(name, *, order=None):
-    """The counter equals the formula exactly at n = 256 and 1024, and the slope is within .02 of the order."""
+    """The counter equals the formula exactly at n = 256 and 1024, and the slope is
+    within .02 of the order.
+    """
     order = ROWS[name][2] if order is None else order
     small, large = counted(name, 256), counted(name, 1024)
     off = max(abs(small[0] - small[1]), abs(large[0] - large[1]))
@@ -140,7 +144,9 @@ def test_flops_of_another_order(name):
 
 @pytest.mark.claim("efficient.flops", role="witness")
 def test_ties_with_dense():
-    """Linformer needs what dense needs at n = 2 k; hashing in one bucket at n = 2 r m, rotations aside."""
+    """Linformer needs what dense needs at n = 2 k; hashing in one bucket at n = 2 r m,
+    rotations aside.
+    """
     for k in (32, 128):
         assert flops("linformer", 2 * k, 64, k=k) == flops("dense", 2 * k, 64)
     assert flops("lsh", 512, 64, r=4, m=64, b=0) == flops("dense", 512, 64)
@@ -191,7 +197,9 @@ def branches(n, l, c):
 
 
 def check_order(n, l, c, *, first="summary", claimed=None):
-    """Pairs that two layers with skips do not join, against the formula l (l - c) m (m - 1) / 2; n = l m."""
+    """Pairs that two layers with skips do not join, against the formula l (l - c) m (m
+    - 1) / 2; n = l m.
+    """
     local, summary = (
         b.double() + torch.eye(n, dtype=torch.float64) for b in branches(n, l, c)
     )
@@ -244,7 +252,9 @@ def test_tiles(name):
 
 
 def weights(qk, sets, *, correct=True):
-    """Weights of hashed attention from who sees whom, by the formula: softmax over the union, or each key N times."""
+    """Weights of hashed attention from who sees whom, by the formula: softmax over the
+    union, or each key N times.
+    """
     a, N = qk @ F.normalize(qk, dim=-1).mT / math.sqrt(qk.shape[-1]), sets.sum(0)
     return torch.softmax(
         a + (torch.where(N > 0, 0.0, -math.inf) if correct else N.to(a.dtype).log()), -1
@@ -294,7 +304,9 @@ def test_some_keys_are_seen_twice():
 
 @pytest.mark.claim("efficient.union", role="witness")
 def test_alone_in_one_round_but_not_in_another():
-    """Tokens 0 and 1 meet in round 1 only: in round 0 they see nobody, not themselves. Token 2 is alone in both."""
+    """Tokens 0 and 1 meet in round 1 only: in round 0 they see nobody, not themselves.
+    Token 2 is alone in both.
+    """
     sets = lsh_sets(torch.tensor([[0, 1, 2], [0, 0, 1]]), 3)
     assert not sets[0, :2].any() and sets[1, :2].tolist() == [
         [False, True, False],
@@ -304,7 +316,9 @@ def test_alone_in_one_round_but_not_in_another():
 
 
 def check_missed(seed=0, *, rounds=4, correct=True, n=96, buckets=4):
-    """|TV to dense - mass of dense on keys that no round saw|, the worst row; 64 eps."""
+    """|TV to dense - mass of dense on keys that no round saw|, the worst row; 64
+    eps.
+    """
     qk = torch.randn(n, 12, generator=generator(seed), dtype=torch.float64)
     sets = lsh_sets(
         lsh_buckets(qk, buckets, rounds=rounds, generator=generator(seed + 1)), n
@@ -325,9 +339,11 @@ def test_the_distance_is_the_mass_that_no_round_saw(seed, rounds):
 
 
 def check_limit(*, correct=False, rounds=20000):
-    """Weights of the kernel after many rounds against p e^a / sum of p e^a, d = 2, b = 2: p = 1 - angle / pi.
+    """Weights of the kernel after many rounds against p e^a / sum of p e^a, d = 2, b =
+    2: p = 1 - angle / pi.
 
-    The chunk cuts nothing. A share of rounds has standard deviation at most 1 / (2 sqrt(rounds)) = .0036; tolerance .02.
+    The chunk cuts nothing. A share of rounds has standard deviation at most 1 / (2
+    sqrt(rounds)) = .0036; tolerance .02.
     """
     angles = torch.tensor([0.0, 0.4, 1.5, 2.8], dtype=torch.float64)
     qk = torch.stack([angles.cos(), angles.sin()], -1)
@@ -377,7 +393,9 @@ def test_many_rounds_see_nearly_everything():
 
 @pytest.mark.claim("efficient.rounds", role="check")
 def test_the_expected_distance_for_two_directions():
-    """d = 2, b = 2: p_ij = 1 - angle / pi. Mean over 20000 draws of (missed after 3 rounds) against (1 - p)^3, 5 sd."""
+    """d = 2, b = 2: p_ij = 1 - angle / pi. Mean over 20000 draws of (missed after 3
+    rounds) against (1 - p)^3, 5 sd.
+    """
     qk = torch.tensor([[1.0, 0.0], [math.cos(2.0), math.sin(2.0)]], dtype=torch.float64)
     ids = lsh_buckets(qk, 2, rounds=60000, generator=generator())
     missed = (ids[:, 0] != ids[:, 1]).view(-1, 3).all(-1).double().mean()
@@ -389,7 +407,9 @@ def test_the_expected_distance_for_two_directions():
 
 
 def check_border(last, *, within, chunk=2):
-    """Five tokens, four in bucket 1, the last in bucket `last` or 2: how many of the keys of token 3 differ."""
+    """Five tokens, four in bucket 1, the last in bucket `last` or 2: how many of the
+    keys of token 3 differ.
+    """
     see = lambda b: lsh_sets(
         torch.tensor([[1, 1, 1, 1, b]]),
         chunk,
@@ -406,7 +426,9 @@ def test_chunks_within_buckets_do_not_see_the_future():
 
 
 def check_all_borders(*, within, t=5):
-    """All lists of t tokens in 3 buckets, chunks of 2: how many see otherwise when a token of any bucket follows."""
+    """All lists of t tokens in 3 buckets, chunks of 2: how many see otherwise when a
+    token of any bucket follows.
+    """
     ids = torch.tensor(list(product(range(3), repeat=t + 1)))[None]
     sets = lsh_sets(ids, 2, causal=True, within=within)[0].view(3**t, 3, t + 1, t + 1)[
         :, :, :t
@@ -453,7 +475,8 @@ CAUSAL = {
 
 
 def check_causal(name, seed=0, *, n=30, at=17, size=1.0, edit_past=False):
-    """The largest change of the rows before `at` when tokens from `at` on (or, the control, token at - 1) are edited.
+    """The largest change of the rows before `at` when tokens from `at` on (or, the
+    control, token at - 1) are edited.
 
     Tolerance 512 eps: products over other tokens may be summed in another order.
     """
@@ -510,7 +533,9 @@ def rotations(n, d, factors):
 
 
 def check_hash(way, *, n=1024, d=16, m=32):
-    """Counted multiply-adds over n d log2(b), for b = 2 n / m buckets by F = log2 b signs; at most 1."""
+    """Counted multiply-adds over n d log2(b), for b = 2 n / m buckets by F = log2 b
+    signs; at most 1.
+    """
     b = 2 * n // m
     cut = {
         "one rotation": (b,),
@@ -534,7 +559,9 @@ def test_wider_factors_cost_more(way):
 
 @pytest.mark.claim("efficient.hash", role="counterexample")
 def test_one_rotation_is_quadratic():
-    """n^2 d / m exactly; over n log2 n it is (d / m) n / log2 n: from n = 2^8 to 2^12 it grows by 32/3."""
+    """n^2 d / m exactly; over n log2 n it is (d / m) n / log2 n: from n = 2^8 to 2^12
+    it grows by 32/3.
+    """
     for n in (256, 4096):
         assert rotations(n, 16, 2 * n // 32) == n * n * 16 // 32
     ratio = lambda n: Fraction(n * n * 16 // 32, n * int(math.log2(n)))
@@ -552,9 +579,11 @@ def test_factors_against_their_mean():
 
 
 def check_performer(x, y, *, power=1, minus=0.5):
-    """E over w of the product of features, or of its square, against exp(x'y) and exp(|x + y|^2 + 2 x'y); relative.
+    """E over w of the product of features, or of its square, against exp(x'y) and
+    exp(|x + y|^2 + 2 x'y); relative.
 
-    The mean over w in R^2 is a Gauss-Hermite sum of 60^2 nodes; `minus` is the factor of |x|^2 in the feature.
+    The mean over w in R^2 is a Gauss-Hermite sum of 60^2 nodes; `minus` is the factor
+    of |x|^2 in the feature.
     """
     nodes, mass = np.polynomial.hermite_e.hermegauss(60)
     w = torch.tensor(list(product(nodes, repeat=2)), dtype=torch.float64)
@@ -593,7 +622,9 @@ def test_without_the_halves_the_mean_is_off(pair):
 
 @pytest.mark.claim("efficient.performer", role="witness")
 def test_m_draws_divide_the_variance_by_m():
-    """Relative variance (e^{|x + y|^2} - 1) / m at m = 50 over 4000 draws, within 15%; x = -y gives 0 exactly."""
+    """Relative variance (e^{|x + y|^2} - 1) / m at m = 50 over 4000 draws, within 15%;
+    x = -y gives 0 exactly.
+    """
     x, y = torch.tensor([[0.3, -0.5], [0.5, 0.1]], dtype=torch.float64)
     w = torch.randn(4000, 50, 2, generator=generator(), dtype=torch.float64)
     estimates = torch.stack(

@@ -1,4 +1,6 @@
-"""The claims of notebooks/sparse_universality/copying_task: each check, and its control, on which the same function fails."""
+"""The claims of notebooks/sparse_universality/copying_task: each check, and its
+control, on which the same function fails.
+"""
 
 from __future__ import annotations
 
@@ -60,7 +62,9 @@ def mixings(kind, n, ahead=False):
 
 
 def check_fields(kind="strided", *, ahead=False, n=10, seed=0):
-    """One input token is changed: how far do tokens move that lie outside the causal fields; tolerance 1e4 eps."""
+    """One input token is changed: how far do tokens move that lie outside the causal
+    fields; tolerance 1e4 eps.
+    """
     inside = last_field(mixings(kind, n))
     net = Network(8, mixings(kind, n, ahead), width=16, seed=seed).double()
     x = torch.randint(
@@ -121,7 +125,9 @@ HALF = [
 
 
 def listed(inside, sequences):
-    """The best accuracy when each of the listed s is as likely as the others: for each query, what it sees, then a vote."""
+    """The best accuracy when each of the listed s is as likely as the others: for each
+    query, what it sees, then a vote.
+    """
     m, total = len(sequences[0]), 0
     for i in range(1, m + 1):
         votes = Counter()
@@ -138,7 +144,8 @@ def listed(inside, sequences):
 
 
 def check_reach(sets=HALF, symbols=2, *, weights=None, leak=False, dependent=False):
-    """The best predictor, by listing all sequences in fractions, against the bound: equal, nothing to spare.
+    """The best predictor, by listing all sequences in fractions, against the bound:
+    equal, nothing to spare.
 
     weights: skewed symbols.   leak: each token also reads the next one.   dependent: all symbols of a sequence are the same.
     """
@@ -177,7 +184,9 @@ def test_the_best_predictor_attains_the_bound(symbols, seed):
 
 
 def check_unreached(seed=0, *, ahead=False):
-    """A random network on all 27 sequences of m = V = 3: at unreached queries exactly 9 of its answers are right."""
+    """A random network on all 27 sequences of m = V = 3: at unreached queries exactly 9
+    of its answers are right.
+    """
     two_sided = patterns.fixed(8, 3)
     causal = patterns.causal(two_sided)
     every = torch.tensor([(0, *s, 0, *s) for s in product((1, 2, 3), repeat=3)])
@@ -199,7 +208,9 @@ def test_a_random_network_is_right_by_chance_alone(seed):
 
 @pytest.mark.claim("copying.reach", role="control")
 def test_dependent_symbols_beat_the_bound():
-    """Each symbol alone is uniform still, but the second is the first: whoever reads one knows the other."""
+    """Each symbol alone is uniform still, but the second is the first: whoever reads
+    one knows the other.
+    """
     alike = check_reach(dependent=True)
     assert alike.ok is False and alike.value == 1 and alike.bound == 3 / 4
 
@@ -223,7 +234,8 @@ def test_some_are_reached_and_some_are_not():
 
 
 def check_sample(samples=60, symbols=4, failure=1e-3, *, chance=None, repeated=False):
-    """The exact chance that the mean of N guesses, each right with chance 1/V, exceeds u.
+    """The exact chance that the mean of N guesses, each right with chance 1/V, exceeds
+    u.
 
     chance: of the likeliest symbol, where symbols are skewed.   repeated: one sequence N times, so all guesses are one.
     """
@@ -268,7 +280,8 @@ def test_the_ceiling_solves_its_equation_and_shrinks():
 
 
 def check_stored(part, *, one_layer=False):
-    """The stored runs of a part: how far is the most successful one above its ceiling, computed here from its pattern.
+    """The stored runs of a part: how far is the most successful one above its ceiling,
+    computed here from its pattern.
 
     one_layer: the ceiling is that of a single layer, though the network has more.
     """
@@ -297,13 +310,17 @@ def test_no_stored_run_is_above_the_ceiling_of_its_pattern(part):
 @pytest.mark.claim("copying.sample", role="control")
 @pytest.mark.parametrize("part", ["copying", "full"])
 def test_two_layers_exceed_the_ceiling_of_one(part):
-    """The share within reach is that of the wrong field: R is no longer what the hypothesis says."""
+    """The share within reach is that of the wrong field: R is no longer what the
+    hypothesis says.
+    """
     assert check_stored(part, one_layer=True).ok is False
 
 
 @pytest.mark.claim("copying.sample", role="control")
 def test_one_sequence_again_and_again_exceeds_it():
-    """All N guesses are right together with chance 1/V: 1/4 here, where 1/1000 was allowed."""
+    """All N guesses are right together with chance 1/V: 1/4 here, where 1/1000 was
+    allowed.
+    """
     repeated = check_sample(repeated=True)
     assert repeated.ok is False and repeated.value == 1 / 4
 
@@ -323,7 +340,9 @@ def test_the_ceiling_says_something():
 
 
 def check_schemes(pattern, L=2, heads=4):
-    """Pairs in which the fields of union and multihead differ, and pairs of sequential outside them."""
+    """Pairs in which the fields of union and multihead differ, and pairs of sequential
+    outside them.
+    """
     union, multi, turn = (
         field(pattern, L, s, heads) for s in ("union", "multihead", "sequential")
     )
@@ -363,7 +382,9 @@ def share(pattern, L):
 
 
 def check_distances(m, *, cut=False):
-    """R_L against Proposition 13.6 for windows and strided; cut: blocks, whose sets do not depend on the distance alone."""
+    """R_L against Proposition 13.6 for windows and strided; cut: blocks, whose sets do
+    not depend on the distance alone.
+    """
     n, wrong = 2 * (m + 1), 0
     for w in range(2, m + 2):
         for L in (1, 2, 3):
@@ -419,7 +440,7 @@ def check_relay(m=9, *, causal=True):
         wanted = (back >= 0) & (back <= L)
         wanted[:, 0] = True
         wrong += int((got ^ wanted).sum()) + (
-            copying.reached(got).any().item() != (L >= m)
+            copying.reached(got).any().item() != (m <= L)
         )
     return at_most(wrong, 0)
 
@@ -443,7 +464,9 @@ def test_fixed_reaches_some_and_the_star_none():
 
 
 def check_trained(steps=160):
-    """A network whose field reaches everything learns to copy: it misses at most one in fifty on fresh sequences, bound 1."""
+    """A network whose field reaches everything learns to copy: it misses at most one in
+    fifty on fresh sequences, bound 1.
+    """
     n = 8
     net = Network(
         4, plan(patterns.causal(patterns.dense(n)), 1, 2, "union"), width=16, seed=0

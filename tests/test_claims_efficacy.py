@@ -1,4 +1,6 @@
-"""The claims of notebooks/path_decomposition/path_efficacy: each check, and its control, on which the same function fails."""
+"""The claims of notebooks/path_decomposition/path_efficacy: each check, and its
+control, on which the same function fails.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,9 @@ def network(seed=0, L=4, h=2, n=5, d=6, gain=1.0, bias=False):
 
 
 def check_lengths(heads, *, h=None):
-    """Counts against the three statements for L layers of h heads, in integers; the value counts what is false."""
+    """Counts against the three statements for L layers of h heads, in integers; the
+    value counts what is false.
+    """
     L, h = len(heads), heads[0] if h is None else h
     counts = path_counts(heads, skip=True)
     total = sum(counts)
@@ -59,13 +63,17 @@ def test_lengths(L, h):
 
 @pytest.mark.claim("efficacy.lengths", role="control")
 def test_lengths_with_unequal_heads():
-    """The mean number of heads does not do in place of one number: 1 and 5 heads are not twice 3."""
+    """The mean number of heads does not do in place of one number: 1 and 5 heads are
+    not twice 3.
+    """
     assert check_lengths([1, 5], h=3).ok is False
 
 
 @pytest.mark.claim("efficacy.lengths", role="witness")
 def test_lengths_by_hand():
-    """Two layers, one head: 1, 2, 1. Two layers, two heads: 1, 4, 4, so the longest are as many as any."""
+    """Two layers, one head: 1, 2, 1. Two layers, two heads: 1, 4, 4, so the longest are
+    as many as any.
+    """
     assert path_counts([1, 1], skip=True) == [1, 2, 1]
     assert path_counts([2, 2], skip=True) == [1, 4, 4]
 
@@ -74,7 +82,9 @@ def test_lengths_by_hand():
 
 
 def check_parts(seed=0, *, drop=0, constant=True, L=4):
-    """The parts of the logits against the whole, to 1e-12; `drop` lengths are left out from the top."""
+    """The parts of the logits against the whole, to 1e-12; `drop` lengths are left out
+    from the top.
+    """
     g = torch.Generator().manual_seed(seed)
     reader = random_reader(
         3, 4, L=L, h=2, d=6, n=5, gain=1.0, generator=g, dtype=torch.float64
@@ -90,7 +100,9 @@ def check_parts(seed=0, *, drop=0, constant=True, L=4):
 
 
 def check_votes(scores, *, constant=None):
-    """Tokens on which all lengths agree on the label 0, but the network does not. scores: (lengths, tokens, classes)."""
+    """Tokens on which all lengths agree on the label 0, but the network does not.
+    scores: (lengths, tokens, classes).
+    """
     scores = torch.as_tensor(scores, dtype=torch.float64)
     constant = (
         torch.zeros(scores.shape[-1])
@@ -103,7 +115,9 @@ def check_votes(scores, *, constant=None):
 
 
 def check_two_classes(scores):
-    """Tokens on which all lengths answer the label 0 wrongly, but the network rightly; the constant takes no side."""
+    """Tokens on which all lengths answer the label 0 wrongly, but the network rightly;
+    the constant takes no side.
+    """
     scores = torch.as_tensor(scores, dtype=torch.float64)
     margin = lambda z: z[..., 0] - z[..., 1:].amax(-1)
     wrong = (margin(scores) < 0).all(0)
@@ -143,7 +157,9 @@ def test_parts_without_a_length_or_the_constant():
 
 @pytest.mark.claim("efficacy.margins", role="control")
 def test_votes_with_a_constant_that_takes_sides():
-    """Margins -1 and -1 and a constant 3/2: each length is right by 1/2, the network wrong by 1/2."""
+    """Margins -1 and -1 and a constant 3/2: each length is right by 1/2, the network
+    wrong by 1/2.
+    """
     assert check_votes([[[-1.0, 0.0]], [[-1.0, 0.0]]], constant=[1.5, 0.0]).ok is False
 
 
@@ -155,7 +171,9 @@ def test_all_lengths_wrong_with_three_classes():
 @pytest.mark.claim("efficacy.margins", role="witness")
 @pytest.mark.parametrize("further", [0, 2])
 def test_three_classes_or_more_all_lengths_wrong(further):
-    """S_0 = (2, 3, 0), S_1 = (2, 0, 3): both wrong for the class 0, their sum (4, 3, 3) right; further classes score 0. Exact."""
+    """S_0 = (2, 3, 0), S_1 = (2, 0, 3): both wrong for the class 0, their sum (4, 3, 3)
+    right; further classes score 0. Exact.
+    """
     readout = torch.eye(3, 3 + further).tolist()
     reader, x = one_token([2, 3, 0], [[1, 0, 0], [0, 0, 1], [0, 0, 0]], readout)
     parts = logit_parts(reader, x)
@@ -169,7 +187,9 @@ def test_three_classes_or_more_all_lengths_wrong(further):
 
 
 def scalars(weights):
-    """One token of width one: x = 2 and layers whose heads multiply by the given numbers."""
+    """One token of width one: x = 2 and layers whose heads multiply by the given
+    numbers.
+    """
     one = torch.ones(1, 1, 1, dtype=torch.float64)
     copies = lambda row: one.expand(len(row), 1, 1)
     values = lambda row: torch.tensor(row, dtype=torch.float64).view(-1, 1, 1)
@@ -179,7 +199,9 @@ def scalars(weights):
 
 
 def check_weight(x, layers, *, left_out=0):
-    """The largest ratio of |S_k| to its bound, at most 1 + 1e-12; `left_out` heads of each layer are missing from the bound."""
+    """The largest ratio of |S_k| to its bound, at most 1 + 1e-12; `left_out` heads of
+    each layer are missing from the bound.
+    """
     attention = forward(x, layers, skip=True, return_attention=True)[1]
     sums = path_sums(x, layers, skip=True, attention=attention).by_length
     fewer = [Layer(*(w[left_out:] for w in layer[:4])) for layer in layers]
@@ -228,7 +250,9 @@ def test_weight_by_hand():
 
 
 def slope(x, layers, frozen):
-    """d/dz at 0 of the network whose head outputs are multiplied by z, exactly, by automatic differentiation."""
+    """d/dz at 0 of the network whose head outputs are multiplied by z, exactly, by
+    automatic differentiation.
+    """
     attention = forward(x, layers, skip=True, return_attention=True)[1]
 
     def run(z):
@@ -244,7 +268,9 @@ def slope(x, layers, frozen):
 
 
 def check_first_order(seed=0, *, network_frozen=True, paths_frozen=True, L=4):
-    """The derivative of a network against the sum of its paths of length one, both frozen or both recomputed, to 1e-12."""
+    """The derivative of a network against the sum of its paths of length one, both
+    frozen or both recomputed, to 1e-12.
+    """
     x, layers = network(seed, L=L)
     attention = forward(x, layers, skip=True, return_attention=True)[1]
     ones = [
@@ -259,7 +285,9 @@ def check_first_order(seed=0, *, network_frozen=True, paths_frozen=True, L=4):
 
 
 def second_order(a, c):
-    """Toy of two layers with strength c: half the second derivative of the network that recomputes, and its path of length 2."""
+    """Toy of two layers with strength c: half the second derivative of the network that
+    recomputes, and its path of length 2.
+    """
     t = math.tanh(c * a * a)
     return a * (t * t + 2 * c * a * a * t * (1 - t * t)), a * t * math.tanh(
         c * a * a * t * t
@@ -283,7 +311,9 @@ def test_first_order_mixed():
 @pytest.mark.claim("efficacy.first-order", role="witness")
 @pytest.mark.parametrize(("a", "c"), [(1.0, 0.5), (0.7, 1.3)])
 def test_second_order_of_the_toy(a, c):
-    """Not so for length two: the formula against a second difference of the network (step 1e-3, error of order 1e-5)."""
+    """Not so for length two: the formula against a second difference of the network
+    (step 1e-3, error of order 1e-5).
+    """
     ones = torch.ones(1, 1, 1, dtype=torch.float64)
     x = a * torch.tensor([[1.0], [-1.0]], dtype=torch.float64)
 

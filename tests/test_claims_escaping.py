@@ -1,4 +1,6 @@
-"""The claims of notebooks/path_decomposition/escaping_collapse: each check, and its control, on which the same function fails."""
+"""The claims of notebooks/path_decomposition/escaping_collapse: each check, and its
+control, on which the same function fails.
+"""
 
 from __future__ import annotations
 
@@ -60,7 +62,9 @@ def causal(n):
 
 
 def check_silent(seed=0, *, value=0.0, mask=None, L=5):
-    """How far the residual moves in L layers with skips and value weights scaled by value; tolerance 320 L eps."""
+    """How far the residual moves in L layers with skips and value weights scaled by
+    value; tolerance 320 L eps.
+    """
     layers = [
         l._replace(w_v=value * l.w_v)
         for l in random_layers(L, 3, 5, 4, bias=True, generator=gen(seed))
@@ -97,7 +101,9 @@ def test_silent_heads_still_attend_and_add_a_row():
 
 
 def check_skip(seeds=100, *, skip=True, masked=False, factor=1.0):
-    """How far the diameter leaves (1 - c) delta and (1 + c) delta, in units of delta; tolerance 1e-12."""
+    """How far the diameter leaves (1 - c) delta and (1 + c) delta, in units of delta;
+    tolerance 1e-12.
+    """
     worst = -math.inf
     for seed in range(seeds):
         layer = random_layers(
@@ -127,7 +133,9 @@ def test_a_skip_keeps_the_diameter(masked):
 
 
 def check_attained(a, w, v):
-    """The diameter of the two tokens against (1 + c) delta for v > 0, (1 - c) delta for v < 0: relative, 16 eps."""
+    """The diameter of the two tokens against (1 + c) delta for v > 0, (1 - c) delta for
+    v < 0: relative, 16 eps.
+    """
     after = diameter(forward(a * tokens([1], [-1]), [toy(w, v)], skip=True))
     return at_most(abs(after / (2 * a) / (1 + v * math.tanh(w * a * a)) - 1), 16 * EPS)
 
@@ -160,7 +168,9 @@ def test_c_is_often_below_one():
 
 
 def check_depth(seed=0, *, skip=True, s=0.5, L=200):
-    """The largest of (1 / delta_L^2) / its bound, over the layers of one network with sum v_h = s; at most 1 + 1e-9."""
+    """The largest of (1 / delta_L^2) / its bound, over the layers of one network with
+    sum v_h = s; at most 1 + 1e-9.
+    """
     x = torch.randn(5, 4, dtype=double, generator=gen(seed))
     bound, worst = 1 / float(diameter(x)) ** 2, 0.0
     for layer in random_layers(L, 2, 4, 3, generator=gen(seed + 50)):
@@ -228,7 +238,9 @@ def norms(w):
 
 
 def check_mlp(x, mlp, *, centre="row", slope=1.0):
-    """Composite norm of f(X) - 1 f(x)' over lambda times that of X - 1 x'; about a row, or about both means."""
+    """Composite norm of f(X) - 1 f(x)' over lambda times that of X - 1 x'; about a row,
+    or about both means.
+    """
     (a, b), (c, d) = norms(mlp.w_1), norms(mlp.w_2)
     lam, y = slope * math.sqrt(a * b * c * d), feed_forward(x, mlp)
     if centre == "row":
@@ -313,7 +325,9 @@ def test_a_clip_holds_tokens_apart(kappa):
 
 @pytest.mark.claim("escaping.clip", role="check")
 def test_the_threshold_in_fractions_and_the_cube_below_it():
-    """e^2w = 3: P = (3 1; 1 3) / 4, so the layer halves exactly; below the threshold a' <= kappa w a^3."""
+    """e^2w = 3: P = (3 1; 1 3) / 4, so the layer halves exactly; below the threshold a'
+    <= kappa w a^3.
+    """
     state = [Fraction(1), Fraction(-1)]
     for _ in range(40):
         mixed = [
@@ -347,7 +361,9 @@ THREE = tokens([1, -1], [2, -2], [-1, 1])
 
 
 def check_side(x, *, gain=None, bias=None, side="left", eps=0.0):
-    """Misfit of LayerNorm and its factors; on the right, of the best affine map X M + 1 b'. At most 1e-12."""
+    """Misfit of LayerNorm and its factors; on the right, of the best affine map X M + 1
+    b'. At most 1e-12.
+    """
     n, d = x.shape
     y = layer_norm(x, Norm(gain, bias, eps))
     if side == "left":
@@ -381,7 +397,9 @@ def test_no_factor_on_the_right():
 
 @pytest.mark.claim("escaping.norm-side", role="counterexample")
 def test_three_tokens_in_fractions():
-    """Standard deviations 1, 2, 1; an affine map that sends x and 2 x to one image sends everything on their line there."""
+    """Standard deviations 1, 2, 1; an affine map that sends x and 2 x to one image
+    sends everything on their line there.
+    """
     rows = [(1, -1), (2, -2), (-1, 1)]
     normed = []
     for row in rows:
@@ -391,7 +409,8 @@ def test_three_tokens_in_fractions():
         assert root**2 == variance
         normed.append(tuple((e - mean) / root for e in row))
     assert normed == [(1, -1), (1, -1), (-1, 1)]
-    # 3 x_1 - 2 x_2 = x_3, an affine combination: weights sum to one, so every affine map keeps it
+    # 3 x_1 - 2 x_2 = x_3, an affine combination: weights sum to one, so every affine
+    # map keeps it
     assert all(3 * a - 2 * b == c for a, b, c in zip(*rows))
     assert not all(3 * a - 2 * b == c for a, b, c in zip(*normed))
 
@@ -403,7 +422,9 @@ def test_equal_deviations_need_no_left_factor():
 
 
 def check_norm(x, *, gain=None, eps=1e-5, length=torch.min):
-    """Diameter after LayerNorm over the bound with m = length of |C x_i|; at most 1 + 64 eps."""
+    """Diameter after LayerNorm over the bound with m = length of |C x_i|; at most 1 +
+    64 eps.
+    """
     m = length((x - x.mean(1, keepdim=True)).norm(dim=1))
     top = 1 if gain is None else gain.abs().max()
     after = diameter(layer_norm(x, Norm(gain, None, eps)))
@@ -458,7 +479,9 @@ def plane(w):
 
 
 def check_centre(a, w, eps, *, shift=0.0, L=3):
-    """The map of a under attention and LayerNorm, in units of a; shift moves both tokens. At most 1e-9."""
+    """The map of a under attention and LayerNorm, in units of a; shift moves both
+    tokens. At most 1e-9.
+    """
     x = a * tokens([1, -1], [-1, 1]) + shift * tokens([1, -1])
     worst = 0.0
     for _ in range(L):
@@ -514,7 +537,9 @@ def test_without_layer_norm_the_same_tokens_collapse():
 
 
 def check_causal(seed=0, *, heads=1, mask=True, L=6):
-    """Misfit of z' = sum_h p_h W_h' z over L layers with all biases, relative to z; at most 1e-10."""
+    """Misfit of z' = sum_h p_h W_h' z over L layers with all biases, relative to z; at
+    most 1e-10.
+    """
     n, worst = 6, 0.0
     x = torch.randn(n, 4, dtype=double, generator=gen(seed))
     for layer in random_layers(L, heads, 4, 3, bias=True, generator=gen(seed + 10)):
@@ -576,7 +601,9 @@ def test_without_a_mask_the_same_head_cubes():
 
 
 def check_uniform(n=6, L=7, *, own=1):
-    """Entries of P^L that differ from (4.9), in fractions; own: the weight of a token on itself before row i is divided."""
+    """Entries of P^L that differ from (4.9), in fractions; own: the weight of a token
+    on itself before row i is divided.
+    """
     c, state = math.comb, [[Fraction(i == j) for j in range(n)] for i in range(n)]
     for _ in range(L):
         state = [
@@ -628,7 +655,9 @@ def test_unequal_logits_do_not_fit():
 
 @pytest.mark.claim("escaping.uniform", role="witness")
 def test_three_tokens_by_hand():
-    """P has the rows (1, 0, 0), (1/2, 1/2, 0), (1/3, 1/3, 1/3); P^2 has 11/18, 5/18, 1/9 below."""
+    """P has the rows (1, 0, 0), (1/2, 1/2, 0), (1/3, 1/3, 1/3); P^2 has 11/18, 5/18,
+    1/9 below.
+    """
     rows = [[Fraction(1)], [Fraction(1, 2)] * 2, [Fraction(1, 3)] * 3]
     square = [sum(rows[2][k] * rows[k][j] for k in range(j, 3)) for j in range(3)]
     assert square == [Fraction(11, 18), Fraction(5, 18), Fraction(1, 9)]

@@ -1,4 +1,6 @@
-"""The claims of notebooks/sparse_patterns/logarithmic_dimension: each check, and its control, on which the same function fails."""
+"""The claims of notebooks/sparse_patterns/logarithmic_dimension: each check, and its
+control, on which the same function fails.
+"""
 
 from __future__ import annotations
 
@@ -76,7 +78,9 @@ def dense_gap(logits, columns):
 
 
 def check_criteria(eps1=0.05, eps2=0.3, *, zeros=1.0):
-    """Worst excess of (9.3) for matrices at the edge of both criteria, zeros multiplied by `zeros`; tolerance 64 eps."""
+    """Worst excess of (9.3) for matrices at the edge of both criteria, zeros multiplied
+    by `zeros`; tolerance 64 eps.
+    """
     g, n, k, worst = gen(1), 40, 3, -math.inf
     for _ in range(20):
         S = pattern(n, k, g)
@@ -134,7 +138,9 @@ def test_criteria_are_attained():
 
 
 def check_layout(seed=0, *, scale=None):
-    """softmax(QK') against attention_matrix(x, w_q, w_k) with weights of another code; tolerance 100 eps."""
+    """softmax(QK') against attention_matrix(x, w_q, w_k) with weights of another code;
+    tolerance 100 eps.
+    """
     g = gen(seed)
     q, k, other = (torch.randn(9, 4, generator=g, dtype=DOUBLE) for _ in range(3))
     code, fixed = Code(q, k, 0.1, 0.5), Code(other, other, 0.1, 0.5)
@@ -179,7 +185,9 @@ def test_three_patterns_from_the_same_weights():
 
 
 def check_masks(n=96, *, causal=True):
-    """How far the worst gap under a causal mask falls below T, for a pattern that is causal or not."""
+    """How far the worst gap under a causal mask falls below T, for a pattern that is
+    causal or not.
+    """
     g = gen(5)
     S = pattern(n, 2, g, causal=causal)
     code = fit(S, eps1=0.1, eps2=0.5, s=4 * T, dtype=DOUBLE, generator=g)
@@ -202,7 +210,7 @@ def test_a_pattern_that_the_mask_forbids():
 def test_a_causal_pattern_has_ragged_rows():
     S = pattern(96, 2, gen(5), causal=True)
     assert (S[0] == torch.tensor([0, -1])).all() and (
-        S <= torch.arange(96)[:, None]
+        torch.arange(96)[:, None] >= S
     ).all()
 
 
@@ -210,7 +218,9 @@ def test_a_causal_pattern_has_ragged_rows():
 
 
 def check_lengths(*, copies=1):
-    """The exact tail for signs and w = (1, 1) / sqrt(2), binomial, over the bound, at most 1; each coordinate `copies` times."""
+    """The exact tail for signs and w = (1, 1) / sqrt(2), binomial, over the bound, at
+    most 1; each coordinate `copies` times.
+    """
     worst = 0.0
     for d, tenths in itertools.product((20, 100, 400), (1, 2, 3, 5)):
         eta = tenths / 10
@@ -244,7 +254,9 @@ def test_lengths_of_normal_keys():
 
 
 def check_plain(k=1, *, share=1.0, keys="gaussian", draws=20):
-    """Failures in `draws` draws at `share` of the theorem's dimension for delta = 1/2; at most half of them."""
+    """Failures in `draws` draws at `share` of the theorem's dimension for delta = 1/2;
+    at most half of them.
+    """
     g = gen(6)
     S = torch.randperm(64, generator=g)[:, None] if k == 1 else pattern(64, k, g)
     d = round(share * plain_dimension(64, k, eps1=0.5, eps2=0.999))
@@ -284,9 +296,11 @@ def test_plain_is_vacuous_at_small_sizes():
 
 
 def check_noise(*, equal=False):
-    """Exact, over all 2^8 sign matrices of 4 keys in 2 dimensions: mean and variance of the logits of a row B = (2, 0, 3, 0).
+    """Exact, over all 2^8 sign matrices of 4 keys in 2 dimensions: mean and variance of
+    the logits of a row B = (2, 0, 3, 0).
 
-    The worst deviation from B and, on zeros, from |B|^2 / d; zero means zero. `equal`: the last two keys are the same.
+    The worst deviation from B and, on zeros, from |B|^2 / d; zero means zero. `equal`:
+    the last two keys are the same.
     """
     B, d, logits = [2, 0, 3, 0], 2, []
     for signs in itertools.product((-1, 1), repeat=4 * d):
@@ -321,7 +335,9 @@ def test_noise_of_two_equal_keys():
 
 @pytest.mark.claim("expressive.noise", role="witness")
 def test_noise_of_normal_keys():
-    """20000 draws of a zero's logit, B = (2, 3), d = 4: variance 13 / 4 for normal keys as for signs, within 5%; sampled."""
+    """20000 draws of a zero's logit, B = (2, 3), d = 4: variance 13 / 4 for normal keys
+    as for signs, within 5%; sampled.
+    """
     r = torch.randn(20000, 3, 4, generator=gen(3), dtype=DOUBLE) / 2
     logits = ((2 * r[:, 0] + 3 * r[:, 1]) * r[:, 2]).sum(1)
     assert float(logits.var()) == pytest.approx(13 / 4, rel=0.05)
@@ -329,7 +345,9 @@ def test_noise_of_normal_keys():
 
 @pytest.mark.claim("expressive.noise", role="witness")
 def test_the_library_draws_unbiased_logits():
-    """The mean of 200 draws stays within 5.7 standard errors of B in all 576 entries."""
+    """The mean of 200 draws stays within 5.7 standard errors of B in all 576
+    entries.
+    """
     g, S = gen(7), pattern(24, 2, gen(7))
     logits = []
     for _ in range(200):
@@ -357,9 +375,11 @@ def test_the_library_draws_unbiased_logits():
 
 
 def check_interpolated(k=1, *, n=256, share=1.0, keys="signs", draws=10):
-    """Failures in `draws` draws at `share` of the theorem's dimension for delta = 1/2, gamma = 4; at most half of them.
+    """Failures in `draws` draws at `share` of the theorem's dimension for delta = 1/2,
+    gamma = 4; at most half of them.
 
-    n must exceed that dimension: from d = n on fit takes the identity for keys, and nothing random would be tested.
+    n must exceed that dimension: from d = n on fit takes the identity for keys, and
+    nothing random would be tested.
     """
     g = gen(8)
     S, w = pattern(n, k, g), torch.rand(n, k, generator=g) * math.log(4)
@@ -430,8 +450,10 @@ def solve(a, b):
 
 @pytest.mark.claim("expressive.interpolated", role="witness")
 def test_a_certified_instance():
-    """Signs, n = 24, k = 2, d = 40, weights e^0 and e^1, T = 1, s = 3: in fractions the ratios are exact and every gap
-    is at least T; the floats of the library agree to 1e-12."""
+    """Signs, n = 24, k = 2, d = 40, weights e^0 and e^1, T = 1, s = 3: in fractions the
+    ratios are exact and every gap is at least T; the floats of the library agree to
+    1e-12.
+    """
     g, n, d = gen(11), 24, 40
     S, log_w = (
         pattern(n, 2, g),
@@ -465,9 +487,11 @@ def test_a_certified_instance():
 
 
 def check_expected(d=16, *, t=0.5, stretch=1.0):
-    """Pairs of keys above t in 400 draws of 128 keys, off their expected number, in standard errors; at most 5.
+    """Pairs of keys above t in 400 draws of 128 keys, off their expected number, in
+    standard errors; at most 5.
 
-    `stretch` of the first coordinate before the keys are made unit: another number than 1 is not uniform.
+    `stretch` of the first coordinate before the keys are made unit: another number than
+    1 is not uniform.
     """
     k = torch.randn(400, 128, d, generator=gen(12), dtype=DOUBLE)
     k = torch.nn.functional.normalize(
@@ -491,7 +515,9 @@ def test_expected_of_keys_that_are_not_uniform():
 
 @pytest.mark.claim("expressive.expected", role="witness")
 def test_a_pair_breaks_both_of_its_rows():
-    """The rows that fail are those whose wanted key is too close to another: literally, by verify."""
+    """The rows that fail are those whose wanted key is too close to another: literally,
+    by verify.
+    """
     g, S = gen(13), torch.randperm(100, generator=gen(13))[:, None]
     k = unit(100, 24, g)
     rows = verify(Code(2 * T * k[S[:, 0]], k, 0.1, 0.5), S).rows[:, 1]
@@ -500,8 +526,11 @@ def test_a_pair_breaks_both_of_its_rows():
 
 
 def check_smallest(part="interpolated"):
-    """Stored run: the worst relative distance of the smallest d from the predictor, or n, and of its slope over ln n from
-    -4 / ln(1 - t^2 / k), without trivial d = n, at most 1/4; R^2 at most 0.95 counts as twice that. `part`: "plain" holds the projections, measured at the same eps1."""
+    """Stored run: the worst relative distance of the smallest d from the predictor, or
+    n, and of its slope over ln n from -4 / ln(1 - t^2 / k), without trivial d = n, at
+    most 1/4; R^2 at most 0.95 counts as twice that. `part`: "plain" holds the
+    projections, measured at the same eps1.
+    """
     worst = 0.0
     for row in load_result("expressive")["result"][part]:
         n, y = torch.tensor(row["n"]).double(), torch.tensor(row["measured"]).double()
@@ -551,7 +580,9 @@ def test_smallest_at_2_to_16():
 
 
 def check_leak(d=34, s=4 * T, *, normal=False):
-    """Mean odds of 4096 rows over the formula, or over that of normal inner products; off by at most 2%."""
+    """Mean odds of 4096 rows over the formula, or over that of normal inner products;
+    off by at most 2%.
+    """
     g, n = gen(14), 4096
     k, S = unit(n, d, g).float(), torch.randperm(n, generator=g)[:, None]
     odds = verify(Code(s * k[S[:, 0]], k, 0.1, 0.5), S).rows[:, 2].double().mean()
@@ -591,7 +622,9 @@ def test_the_series_is_the_bessel_function():
 
 
 def check_rounding(*, bits=8, claimed=8):
-    """The largest move of a logit when coordinates keep `bits` significant bits, over the bound for `claimed` bits."""
+    """The largest move of a logit when coordinates keep `bits` significant bits, over
+    the bound for `claimed` bits.
+    """
     g = gen(15)
     q, k = 9 * unit(60, 20, g), unit(60, 20, g)
     keep = lambda x: torch.ldexp(
@@ -634,7 +667,9 @@ def test_sixteen_bits_hold_random_keys_and_not_a_circle():
 
 
 def check_rank(eps1=1e-6, *, s=40.0):
-    """1 - sigma_min of the attention with logits of rank 48 at level s, n = 256; at most 2 (n - 1) eps1 (1 + 1e-9)."""
+    """1 - sigma_min of the attention with logits of rank 48 at level s, n = 256; at
+    most 2 (n - 1) eps1 (1 + 1e-9).
+    """
     g, n = gen(17), 256
     S = torch.randperm(n, generator=g)[:, None]
     code = fit(S, d=48, eps1=eps1, eps2=0.5, s=40.0, dtype=DOUBLE, generator=g)
@@ -655,13 +690,17 @@ def test_rank_at_a_low_level():
 
 @pytest.mark.claim("expressive.rank", role="witness")
 def test_rank_of_two_by_two():
-    """M = (1, e; e, 1) / (1 + e), e = eps1: sigma_min = (1 - e) / (1 + e) >= 1 - 2 e, exactly."""
+    """M = (1, e; e, 1) / (1 + e), e = eps1: sigma_min = (1 - e) / (1 + e) >= 1 - 2 e,
+    exactly.
+    """
     e = Fraction(1, 10)
     assert (1 - e) / (1 + e) >= 1 - 2 * e
 
 
 def check_tiles(tile=(64, 100), *, shift=0, seed=0):
-    """Gaps and log odds by tiles against the full matrix, with the pattern moved by `shift` rows; tolerance 1e-12."""
+    """Gaps and log odds by tiles against the full matrix, with the pattern moved by
+    `shift` rows; tolerance 1e-12.
+    """
     g, n = gen(seed), 333
     S = pattern(n, 3, g)
     S[5, 1:], S[6, 0] = -1, -1
@@ -684,7 +723,9 @@ def check_tiles(tile=(64, 100), *, shift=0, seed=0):
 
 
 def check_integers(k=3, d=257, *, scale=1.0):
-    """Gaps of integer codes against Python integers; `scale` multiplies keys and divides the logits back. Zero means zero."""
+    """Gaps of integer codes against Python integers; `scale` multiplies keys and
+    divides the logits back. Zero means zero.
+    """
     g, n = gen(18), 70
     S = pattern(n, k, g)
     signs = torch.randint(0, 2, (n, d), generator=g, dtype=torch.int8) * 2 - 1
@@ -707,7 +748,9 @@ def check_integers(k=3, d=257, *, scale=1.0):
 
 
 def check_allowance(size=1014.0):
-    """Codes that pass although their gap, 2.29, is below ln 10: none, also where 32-bit sums round it up above ln 10."""
+    """Codes that pass although their gap, 2.29, is below ln 10: none, also where 32-bit
+    sums round it up above ln 10.
+    """
     eye, first = torch.eye(4), torch.full((4, 1), size)
     code, S = (
         Code(torch.cat([first, 2.29 * eye], 1), torch.cat([first, eye], 1), 0.1, 0.5),

@@ -1,4 +1,5 @@
-"""The claims of notebooks/one_layer_memorization/contextual_mapping: each check, and its control, on which the same function fails.
+"""The claims of notebooks/one_layer_memorization/contextual_mapping: each check, and
+its control, on which the same function fails.
 
 Gaps come from attnlib.certify, which shares no code with attnlib.memorize.
 """
@@ -49,7 +50,9 @@ def rand(*shape, seed=0):
 
 
 def least_gap(z, sets, beta, w=1):
-    """log10 of the certified smallest gap between ids of one token in different sets."""
+    """log10 of the certified smallest gap between ids of one token in different
+    sets.
+    """
     groups = [[(c, s) for s in sets if c in s] for c in z]
     return min(
         certify.smallest_gap(g, beta=beta, weight=w)[0].log10
@@ -73,7 +76,9 @@ def axis(vocabulary, g):
 
 
 def check_projection(vocabulary, *, draw=sphere, trials=300):
-    """The share of draws that fail, against 2/pi K/(K + 1) and three standard deviations."""
+    """The share of draws that fail, against 2/pi K/(K + 1) and three standard
+    deviations.
+    """
     g, (count, d) = torch.Generator().manual_seed(0), vocabulary.shape
     pairs = [
         a - b
@@ -91,7 +96,9 @@ def check_projection(vocabulary, *, draw=sphere, trials=300):
 
 
 def check_slab(d, *, power=1.0):
-    """The largest P(|v.e| < t) / (t sqrt(2 d^power / pi)) over t, by the incomplete beta function; at most 1."""
+    """The largest P(|v.e| < t) / (t sqrt(2 d^power / pi)) over t, by the incomplete
+    beta function; at most 1.
+    """
     chance = lambda t: mpmath.betainc(
         0.5, (d - 1) / mpmath.mpf(2), 0, t * t, regularized=True
     )
@@ -121,7 +128,9 @@ def test_projection(vocabulary):
 
 
 def check_chosen(count=12, d=3, seeds=40):
-    """The threshold over the ratio of chosen directions, by brute force over all pairs and zero; at most 1."""
+    """The threshold over the ratio of chosen directions, by brute force over all pairs
+    and zero; at most 1.
+    """
     worst = 0.0
     for seed in range(seeds):
         points = rand(count, d, seed=seed)
@@ -167,7 +176,9 @@ def test_draws_until_one_passes():
 
 
 def guarantee(z, n, *, beta=None, repeats=False):
-    """(beta, log10 of the bound) of Theorem 15.4 or Corollary 15.5, from fractions; without beta the least one allowed."""
+    """(beta, log10 of the bound) of Theorem 15.4 or Corollary 15.5, from fractions;
+    without beta the least one allowed.
+    """
     z = sorted(map(Fraction, z))
     g, c, m, s = (
         min(b - a for a, b in zip(z, z[1:])),
@@ -188,14 +199,18 @@ def guarantee(z, n, *, beta=None, repeats=False):
 
 
 def check_gap(z, n, *, beta=None, repeats=False):
-    """Certified smallest gap of all n-sets (multisets) against the guarantee; as logarithms, bound minus gap at most 0."""
+    """Certified smallest gap of all n-sets (multisets) against the guarantee; as
+    logarithms, bound minus gap at most 0.
+    """
     beta, bound = guarantee(z, n, beta=beta, repeats=repeats)
     choose = combinations_with_replacement if repeats else combinations
     return at_most(bound - least_gap(z, list(choose(z, n)), beta), 0)
 
 
 def check_scale(z, n, *, repeats=False, w=1.0):
-    """data_scale against the guarantee: the larger error, of beta relative and of the logarithm absolute, at most 1e-9."""
+    """data_scale against the guarantee: the larger error, of beta relative and of the
+    logarithm absolute, at most 1e-9.
+    """
     scale, (beta, bound) = (
         data_scale(floats(z), n, multisets=repeats, w=w),
         guarantee(z, n, repeats=repeats),
@@ -207,7 +222,9 @@ def check_scale(z, n, *, repeats=False, w=1.0):
 
 
 def check_same_token(z=(1.0, 1.5, 2.0), n=2, w=0.05, *, beta=None):
-    """Outputs of the layer for one token in two sets, tokens in three dimensions: bound minus least distance, log10, at most 0."""
+    """Outputs of the layer for one token in two sets, tokens in three dimensions: bound
+    minus least distance, log10, at most 0.
+    """
     v, across = torch.tensor([[0.6, 0.8, 0.0], [-0.8, 0.6, 0.0]], dtype=torch.float64)
     x, sets = (
         torch.outer(floats(z), v) + torch.outer(floats([c * c for c in z]), across),
@@ -220,7 +237,9 @@ def check_same_token(z=(1.0, 1.5, 2.0), n=2, w=0.05, *, beta=None):
 
 
 def check_mapping(x, v, beta, w, *, second=None):
-    """The head as an attention layer: h = x + w f v, rank one; largest difference, in 64 eps of the largest entry."""
+    """The head as an attention layer: h = x + w f v, rank one; largest difference, in
+    64 eps of the largest entry.
+    """
     layer = rank_one_layer(v, beta, w)
     layer = (
         layer
@@ -233,7 +252,9 @@ def check_mapping(x, v, beta, w, *, second=None):
 
 
 def check_apart(vocabulary, n, *, w=None):
-    """Every |h| <= r_max + eps/4, and outputs of different tokens at least eps/2 apart; the larger excess, at most 1e-12."""
+    """Every |h| <= r_max + eps/4, and outputs of different tokens at least eps/2 apart;
+    the larger excess, at most 1e-12.
+    """
     r_max, eps = (
         float(vocabulary.norm(dim=1).max()),
         float(torch.pdist(vocabulary).min()),
@@ -253,7 +274,9 @@ def check_apart(vocabulary, n, *, w=None):
 
 
 def check_least_beta(z=(0.5, 1.0, 3.0), n=2):
-    """The factor of data_scale against (2 ln n + 3) / (g c), here 1/2 each; relative error."""
+    """The factor of data_scale against (2 ln n + 3) / (g c), here 1/2 each; relative
+    error.
+    """
     return at_most(
         abs(data_scale(floats(z), n).beta * 0.25 / (2 * math.log(n) + 3) - 1), 8 * EPS
     )
@@ -321,7 +344,9 @@ def test_too_low_a_factor_and_too_heavy_a_head():
 
 @pytest.mark.claim("ids.gap", role="witness")
 def test_gap_by_hand():
-    """Tokens 1, 2, 3, sets of two, e^beta = 2: the query 1 sees 5/3 beside 2 and 13/5 beside 3."""
+    """Tokens 1, 2, 3, sets of two, e^beta = 2: the query 1 sees 5/3 beside 2 and 13/5
+    beside 3.
+    """
     x = torch.tensor([[1.0, 2], [1, 3]], dtype=torch.float64)[..., None]
     assert torch.allclose(
         context_ids(x, ONE, math.log(2)).context[:, 0],
@@ -343,7 +368,9 @@ def test_multisets(z, n):
 
 
 def check_lengths(first, second):
-    """How often two different multisets have the same id, over several beta; never, if they have one length."""
+    """How often two different multisets have the same id, over several beta; never, if
+    they have one length.
+    """
     same = [
         certify.context_gap(
             (first[0], first), (first[0], second), beta=Fraction(b, 10)
@@ -379,7 +406,9 @@ def test_separate_takes_repeated_tokens():
 
 
 def check_recalled(count, n, *, slope=1.0):
-    """Tokens equispaced in [1, 2]: the recalled delta against the certified gap; slope multiplies beta alone."""
+    """Tokens equispaced in [1, 2]: the recalled delta against the certified gap; slope
+    multiplies beta alone.
+    """
     scale = paper_scale(count, n, 1, r_min=1.0, r_max=2.0, eps=1 / (count - 1))
     z = grid(count)
     return at_most(
@@ -433,7 +462,9 @@ def pairs_of_means(z, n):
 
 
 def check_mean(z, n, add=sum):
-    """How many of all multisets of n tokens have no sum of their own; none for tokens independent over the rationals."""
+    """How many of all multisets of n tokens have no sum of their own; none for tokens
+    independent over the rationals.
+    """
     return at_most(
         math.comb(len(z) + n - 1, n)
         - len({add(s) for s in combinations_with_replacement(z, n)}),
@@ -511,7 +542,9 @@ def some_sets(wanted, count=64, n=16, seed=0):
 
 
 def check_kept(kind, *, beta=0.3, dtype=torch.float64, wanted=10_000):
-    """How many ids of random sets are lost, as pairs or as single numbers z + f; none."""
+    """How many ids of random sets are lost, as pairs or as single numbers z + f;
+    none.
+    """
     z = torch.linspace(-1.7, 1.7, 64, dtype=torch.float64)
     if kind == "gauss":
         tokens = rand(64, 16, seed=5)
@@ -561,7 +594,9 @@ def test_means_on_a_grid_and_half_precision_lose():
 
 @pytest.mark.claim("ids.kept", role="witness")
 def test_float_counts_flatter_means():
-    """On a grid more floats than means: the kept ones in float64 exceed the exact number."""
+    """On a grid more floats than means: the kept ones in float64 exceed the exact
+    number.
+    """
     sets = some_sets(10_000)
     z = torch.linspace(-1.7, 1.7, 64, dtype=torch.float64)
     floats_kept = smallest_gap(
@@ -585,7 +620,9 @@ def check_sharp(z, n, normalizer="hardmax"):
 
 
 def check_saturation(z, n, beta, *, size=None):
-    """How far an id is from the largest (smallest) token of its set, over s (n - 1) e^(-beta |z_c| g); at most 1."""
+    """How far an id is from the largest (smallest) token of its set, over s (n - 1)
+    e^(-beta |z_c| g); at most 1.
+    """
     worst = 0
     gap, s = min(b - a for a, b in zip(sorted(z), sorted(z)[1:])), max(z) - min(z)
     for c, row in ((c, row) for row in combinations(z, n) for c in row):
@@ -636,7 +673,9 @@ def test_sharp_ids_of_two_sets_agree():
 
 
 def check_birthday(numbers, *, n=40, t=0.004, trials=400, diagonal=False):
-    """The share of draws of n uniform points of which two are closer than t, against n^2/2 (2 t)^H and three deviations."""
+    """The share of draws of n uniform points of which two are closer than t, against
+    n^2/2 (2 t)^H and three deviations.
+    """
     g = torch.Generator().manual_seed(numbers)
     points = torch.rand(
         trials, n, 1 if diagonal else numbers, dtype=torch.float64, generator=g
@@ -651,14 +690,18 @@ def check_birthday(numbers, *, n=40, t=0.004, trials=400, diagonal=False):
 
 
 def check_spacings(n, t):
-    """One number: the exact chance 1 - (1 - (n - 1) t)^n minus n (n - 1) t, in fractions; at most 0."""
+    """One number: the exact chance 1 - (1 - (n - 1) t)^n minus n (n - 1) t, in
+    fractions; at most 0.
+    """
     return at_most(
         float(1 - (1 - (n - 1) * Fraction(t)) ** n - n * (n - 1) * Fraction(t)), 0
     )
 
 
 def slope(gaps):
-    """Mean over the draws of the exponent of N between N = 300 and 30,000, from sorted lists of gaps."""
+    """Mean over the draws of the exponent of N between N = 300 and 30,000, from sorted
+    lists of gaps.
+    """
     mean = lambda values: sum(map(math.log10, values)) / len(values)
     return (mean(gaps["30000"]) - mean(gaps["300"])) / 2
 
@@ -716,7 +759,9 @@ def test_a_second_number_widens_the_gap(how):
 
 
 def encoded(vocabulary, n, *, step=None):
-    """(n, K, d): every token at every place, with steps of 2 r_max + eps along a direction."""
+    """(n, K, d): every token at every place, with steps of 2 r_max + eps along a
+    direction.
+    """
     r_max, eps = (
         float(vocabulary.norm(dim=1).max()),
         float(torch.pdist(vocabulary).min()),
@@ -731,7 +776,9 @@ def encoded(vocabulary, n, *, step=None):
 
 
 def check_positions(vocabulary, n, *, step=None):
-    """Encoded tokens: at least eps apart, at least r_max + eps from zero, at most n (2 r_max + eps) + r_max; excess below 1e-9."""
+    """Encoded tokens: at least eps apart, at least r_max + eps from zero, at most n (2
+    r_max + eps) + r_max; excess below 1e-9.
+    """
     r_max, eps = (
         float(vocabulary.norm(dim=1).max()),
         float(torch.pdist(vocabulary).min()),

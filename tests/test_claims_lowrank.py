@@ -1,4 +1,6 @@
-"""The claims of notebooks/jl_low_rank/spectra_and_linformer: each check, and its control, on which the same function fails."""
+"""The claims of notebooks/jl_low_rank/spectra_and_linformer: each check, and its
+control, on which the same function fails.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,8 @@ def stochastic(n, seed=0, s=1.0):
 
 
 def check_svd(k, *, seed=0, ranked=True):
-    """The error of P_k against sigma_{k+1} in the 2-norm and the tail in the Frobenius norm: 100 eps each.
+    """The error of P_k against sigma_{k+1} in the 2-norm and the tail in the Frobenius
+    norm: 100 eps each.
 
     ranked=False keeps the k smallest singular values in place of the largest.
     """
@@ -51,7 +54,9 @@ def check_svd(k, *, seed=0, ranked=True):
 
 
 def beaten(k, seed):
-    """By how much a random matrix of rank k, improved by 50 rounds of least squares, beats P_k; at most rounding."""
+    """By how much a random matrix of rank k, improved by 50 rounds of least squares,
+    beats P_k; at most rounding.
+    """
     p, (left,) = stochastic(12, seed), drawn((12, k), seed=seed + 1)
     for _ in range(50):
         right = torch.linalg.lstsq(left, p).solution
@@ -93,7 +98,9 @@ def blocks(n, m):
 
 
 def check_entropy(p, k, *, order=2):
-    """sigma_{k+1} against sqrt(sum_i exp(-H_order(P_i)) / (k + 1)): at most it, up to 10 eps."""
+    """sigma_{k+1} against sqrt(sum_i exp(-H_order(P_i)) / (k + 1)): at most it, up to
+    10 eps.
+    """
     sums = p.pow(order).sum(-1)
     h = -sums.log() / (order - 1)
     bound = (-h).exp().sum().div(k + 1).sqrt()
@@ -189,7 +196,9 @@ def test_the_two_orders_disagree():
 
 
 def powers(keys, n):
-    """Rows 2^(i k_j) / sum: softmax for queries i ln 2 and integer keys, in Fractions."""
+    """Rows 2^(i k_j) / sum: softmax for queries i ln 2 and integer keys, in
+    Fractions.
+    """
     return certify.row_stochastic([[2 ** (i * k) for k in keys] for i in range(n)])
 
 
@@ -215,7 +224,9 @@ def test_two_equal_keys():
 
 @pytest.mark.claim("lowrank.full-rank", role="witness")
 def test_the_determinant_of_twelve_points():
-    """det [exp(q_i q_j)] on 12 equispaced points of [-1, 1], by 120 digits: positive and tiny."""
+    """det [exp(q_i q_j)] on 12 equispaced points of [-1, 1], by 120 digits: positive
+    and tiny.
+    """
     with mpmath.workdps(120):
         q = [mpmath.mpf(2 * i - 11) / 11 for i in range(12)]
         det = mpmath.det(mpmath.matrix([[mpmath.exp(a * b) for b in q] for a in q]))
@@ -239,7 +250,9 @@ def taylor(a, g):
 
 
 def check_bounded(B, g, *, reach=None, n=80, d=2, seed=0):
-    """The largest row sum of |taylor - P| over 2 eta / (1 - eta), for logits of size at most `reach` (B unless given)."""
+    """The largest row sum of |taylor - P| over 2 eta / (1 - eta), for logits of size at
+    most `reach` (B unless given).
+    """
     q, k = drawn((n, d), (n, d), seed=seed)
     a = q @ k.T
     a = a * (B if reach is None else reach) / a.abs().max()
@@ -319,7 +332,9 @@ def check_products(kind, *, uniform=False, k=1, seed=0):
 
 
 def check_sampler(*, draws=6000, k=3):
-    """The mean square error of sampled_product against the law: relative, at most 6%."""
+    """The mean square error of sampled_product against the law: relative, at most
+    6%.
+    """
     p, (v,) = stochastic(6, 1), drawn((6, 2), seed=2)
     g = torch.Generator().manual_seed(0)
     off = (
@@ -356,7 +371,9 @@ def test_no_other_positive_chances_give_less():
 
 @pytest.mark.claim("lowrank.products", role="witness")
 def test_a_chance_of_zero_may_give_less_but_biases():
-    """P = V = I_2, k = 1: the law gives 2; chances (1, 0) draw the first token always, with error 1 and a wrong mean."""
+    """P = V = I_2, k = 1: the law gives 2; chances (1, 0) draw the first token always,
+    with error 1 and a wrong mean.
+    """
     eye, chances = (
         torch.eye(2, dtype=torch.float64),
         torch.tensor([0.5, 0.5], dtype=torch.float64),
@@ -424,7 +441,9 @@ def test_the_identity_is_dense():
 
 
 def check_vacuous(p, v, eps, *, all_rows=False):
-    """The worst of |P_i V| / (|P_i| |V|_2) over rows with n |P_i|^2 >= s^2 d / eps^2, or over all: at most eps."""
+    """The worst of |P_i V| / (|P_i| |V|_2) over rows with n |P_i|^2 >= s^2 d / eps^2,
+    or over all: at most eps.
+    """
     n, d = v.shape
     s2 = n * v.square().sum(-1).max() / v.square().sum()
     chosen = n * p.square().sum(-1) >= s2 * d / eps**2 * (1 - 1e-12)
@@ -466,7 +485,9 @@ def test_the_condition_is_met_by_a_permutation():
 
 
 def success(n, k, delta, eps):
-    """P( |e^-delta 1' R 1 - n| <= eps n ) for R with i.i.d. N(0, 1/k): 1' R 1 is N(0, n)."""
+    """P( |e^-delta 1' R 1 - n| <= eps n ) for R with i.i.d. N(0, 1/k): 1' R 1 is N(0,
+    n).
+    """
     phi = lambda x: float(mpmath.ncdf(x))
     edge = lambda sign: -(1 + sign * eps) * math.exp(delta) * math.sqrt(n)
     return phi(edge(-1)) - phi(edge(1))
@@ -478,10 +499,11 @@ def printed(k, eps):
 
 
 def check_after(k=64, eps=0.5, *, before=False):
-    """What (9) promises against the chance there is, at x = 0, y = 1; or with the projection behind the exponential.
+    """What (9) promises against the chance there is, at x = 0, y = 1; or with the
+    projection behind the exponential.
 
-    before=True: E = delta R inside the exponential, as printed. Else exp(x) R' R y, whose relative error at x = 0,
-    y = 1 is that of |R 1|^2 / n, a chi-square over k.
+    before=True: E = delta R inside the exponential, as printed. Else exp(x) R' R y,
+    whose relative error at x = 0, y = 1 is that of |R 1|^2 / n, a chi-square over k.
     """
     if before:
         return at_most(printed(k, eps), success(4, k, 2.0**-20, eps))
@@ -492,7 +514,9 @@ def check_after(k=64, eps=0.5, *, before=False):
 
 
 def signs_that_pass(n, k, eps):
-    """The share of sign matrices R with |e^-delta 1' R 1 - n| <= eps n at delta = 0, by counting: exact."""
+    """The share of sign matrices R with |e^-delta 1' R 1 - n| <= eps n at delta = 0, by
+    counting: exact.
+    """
     passed = sum(abs(sum(s) - n) <= eps * n for s in product((1, -1), repeat=n * k))
     return Fraction(passed, 2 ** (n * k))
 
@@ -519,7 +543,9 @@ def test_in_front_of_the_softmax_it_is_not():
 
 @pytest.mark.claim("lowrank.theorem-2", role="witness")
 def test_the_step_at_zero_logits():
-    """R and -R are equally likely, and e^-delta 1' R 1 cannot lie near n for both; 1 - 2 e^-2 > 1/2 since e^2 > 4."""
+    """R and -R are equally likely, and e^-delta 1' R 1 cannot lie near n for both; 1 -
+    2 e^-2 > 1/2 since e^2 > 4.
+    """
     assert (
         Fraction(27, 10) ** 2 > 4
         and Fraction(1, 2) ** 2 * (1 - Fraction(1, 2)) * 64 / 4 == 2
@@ -559,7 +585,9 @@ def test_the_output_forgets_the_query():
 
 
 def check_kernel(r, n=6):
-    """|1 - relative error| for values in the kernel of F, or for its smallest singular vector: at most 1e-9."""
+    """|1 - relative error| for values in the kernel of F, or for its smallest singular
+    vector: at most 1e-9.
+    """
     e, f, q, k = drawn((r, n), (r, n), (n, 1), (n, 1), seed=5)
     v = torch.linalg.svd(f).Vh[-1][:, None]
     if r == n:
@@ -592,7 +620,9 @@ def test_the_lost_output_is_not_zero():
 
 
 def leaks(e, f, i, j):
-    """How far row i moves when value j is raised by one, for r queries that turn to one mixture each."""
+    """How far row i moves when value j is raised by one, for r queries that turn to one
+    mixture each.
+    """
     r, n = e.shape
     q = 3 * torch.eye(r, dtype=torch.float64)
     k, zero = (
@@ -608,7 +638,9 @@ def leaks(e, f, i, j):
 
 
 def check_causal(e, f, i=0):
-    """The size of the columns j > i of F against what row i sees of value j, solved for: equal, so at most it."""
+    """The size of the columns j > i of F against what row i sees of value j, solved
+    for: equal, so at most it.
+    """
     worst = 0.0
     for j in range(i + 1, e.shape[1]):
         seen, weights = leaks(e, f, i, j)
@@ -634,7 +666,9 @@ def test_what_row_0_may_not_see_is_not_in_f():
 
 @pytest.mark.claim("lowrank.causal", role="control")
 def test_unless_the_rows_of_e_are_dependent():
-    """All mixtures of keys alike, and values that cancel: row 0 sees nothing of the future, yet F is not zero."""
+    """All mixtures of keys alike, and values that cancel: row 0 sees nothing of the
+    future, yet F is not zero.
+    """
     e, f = (
         torch.ones(2, 4, dtype=torch.float64),
         torch.tensor([[1.0], [-1.0]], dtype=torch.float64).expand(2, 4),

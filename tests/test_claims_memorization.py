@@ -1,4 +1,6 @@
-"""The claims of notebooks/one_layer_memorization/memorization: each check, and its control, on which it fails."""
+"""The claims of notebooks/one_layer_memorization/memorization: each check, and its
+control, on which it fails.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,9 @@ def generator(seed=0):
 
 
 def exact_data(count, seed, least):
-    """Fractions: ids, labels, and knots at random shares theta >= least of each gap; a share of 0 puts the knot on its own id."""
+    """Fractions: ids, labels, and knots at random shares theta >= least of each gap; a
+    share of 0 puts the knot on its own id.
+    """
     rng = random.Random(seed)
     t = sorted(Fraction(v, 997) for v in rng.sample(range(997), count))
     y = [Fraction(rng.randrange(-5, 6), rng.randrange(1, 4)) for _ in t]
@@ -45,7 +49,9 @@ def exact_data(count, seed, least):
 
 
 def misfits(count, seed=0, *, least=Fraction(1, 20)):
-    """Coefficients one after the other, in Fractions; ids that miss their label. A unit with its knot on its own id is silent there."""
+    """Coefficients one after the other, in Fractions; ids that miss their label. A unit
+    with its knot on its own id is silent there.
+    """
     t, y, b = exact_data(count, seed, least)
     a = []
     for j, v in enumerate(t):
@@ -73,7 +79,9 @@ def test_a_knot_on_its_own_id_is_too_late():
 
 
 def check_unique(count, seed=0, *, least=Fraction(1, 20)):
-    """How many coefficients are free: D minus the rank of the table relu(t_i - b_j), by elimination in Fractions with any pivots."""
+    """How many coefficients are free: D minus the rank of the table relu(t_i - b_j), by
+    elimination in Fractions with any pivots.
+    """
     t, _, b = exact_data(count, seed, least)
     rows, rank = [[max(v - k, Fraction(0)) for k in b] for v in t], 0
     for column in range(count):
@@ -106,7 +114,9 @@ def line_data(count, seed=0):
 
 
 def check_kernels(count=200, seed=0):
-    """Dense network at the ids and, between them, against the sorted search: 1e-6 is 2e5 D range eps / gap here."""
+    """Dense network at the ids and, between them, against the sorted search: 1e-6 is
+    2e5 D range eps / gap here.
+    """
     t, y = line_data(count, seed)
     points, line = (
         torch.cat([t, t[:-1] + t.diff() / 3, t[-1:] + 0.1, t[:1] - 1]),
@@ -132,7 +142,9 @@ def test_the_kernels_are_that_network():
 
 @pytest.mark.claim("memorize.exact-labels", role="witness")
 def test_three_ids_by_hand():
-    """Ids 1, 2, 4 with labels 3, 1, 5 and t_0 = 0: slopes 3, -2, 2, coefficients 3, -5, 4."""
+    """Ids 1, 2, 4 with labels 3, 1, 5 and t_0 = 0: slopes 3, -2, 2, coefficients 3, -5,
+    4.
+    """
     t, y = (
         torch.tensor([1.0, 2, 4], dtype=F64),
         torch.tensor([[3.0], [1], [5]], dtype=F64),
@@ -156,7 +168,9 @@ def slopes(theta, labels, steps):
 
 
 def check_bounded(theta, bound, *, count=60, seed=None):
-    """The largest slope over the largest rise, the one from (t_0, 0) included; zigzag labels, or random ones on random steps."""
+    """The largest slope over the largest rise, the one from (t_0, 0) included; zigzag
+    labels, or random ones on random steps.
+    """
     rng = random.Random(seed)
     steps = (
         [Fraction(1)] * count
@@ -191,7 +205,9 @@ def test_at_half_or_less_they_do_not(theta):
 
 @pytest.mark.claim("memorize.knots", role="witness")
 def test_zigzag_in_closed_form():
-    """|s_j| = (r^j - 1) / (1 - 2 theta) with r = (1 - theta) / theta; 2j at one half (first rise 1: labels 1, 0, 1, ...)."""
+    """|s_j| = (r^j - 1) / (1 - 2 theta) with r = (1 - theta) / theta; 2j at one half
+    (first rise 1: labels 1, 0, 1, ...).
+    """
     for theta in (Fraction(2, 5), Fraction(3, 5), Fraction(1, 3)):
         found, _ = slopes(theta, [(i + 1) % 2 for i in range(12)], [Fraction(1)] * 12)
         r = (1 - theta) / theta
@@ -204,7 +220,9 @@ def test_zigzag_in_closed_form():
 
 
 def check_slopes(theta, count=30):
-    """The slopes that fit_line returns, against the recursion in Fractions of the same floats; 1e-9 relative."""
+    """The slopes that fit_line returns, against the recursion in Fractions of the same
+    floats; 1e-9 relative.
+    """
     t, y = line_data(count)
     steps = [Fraction(b) - Fraction(a) for a, b in zip(t.tolist(), t.tolist()[1:])]
     steps = [Fraction(float(t.diff().median())), *steps]
@@ -235,7 +253,9 @@ def tent(x, times):
 
 
 def check_crossings(units, *, layers=1, seed=0):
-    """How often a network crosses the level 1/2, against units + 1; several layers: the tent map, two units each."""
+    """How often a network crosses the level 1/2, against units + 1; several layers: the
+    tent map, two units each.
+    """
     x = torch.linspace(0, 1, 40001, dtype=F64)
     if layers > 1:
         f = tent(x, layers)
@@ -279,7 +299,9 @@ def sets(count=20, n=4, tokens=12, d=6, seed=0):
 
 
 def check_block(seed=0, *, normalizer="softmax"):
-    """Tokens that miss their label by more than 1e-6: the dense block, on ids by the given normaliser; and ids too many."""
+    """Tokens that miss their label by more than 1e-6: the dense block, on ids by the
+    given normaliser; and ids too many.
+    """
     x, y = sets(seed=seed)
     net = memorize(
         torch.cat([x, x[:5].flip(1)]),
@@ -319,7 +341,9 @@ def test_hardmax_ids_cannot():
 
 
 def check_count(count=20, n=4, d=6, *, biases=True):
-    """Numbers in the dense block, against 4(s + d) + d(2 n N + d) + n N + d with s = 1."""
+    """Numbers in the dense block, against 4(s + d) + d(2 n N + d) + n N + d with s =
+    1.
+    """
     x, y = sets(count, n, d=d)
     got = dense_block(memorize(x, y, generator=generator())).parameters
     wanted = 4 * (1 + d) + d * (2 * n * count + d) + (n * count + d if biases else 0)
@@ -363,7 +387,9 @@ def random_ids(count, bits, seed=0):
 
 
 def check_deep(ids, labels, *, bits, tried=40):
-    """Parameters over 2 sqrt(6 D K) + K + 10, K = 18 (bits + label bits) + 40; infinite if a tried id misses its label."""
+    """Parameters over 2 sqrt(6 D K) + K + 10, K = 18 (bits + label bits) + 40; infinite
+    if a tried id misses its label.
+    """
     net, K = fit_deep(ids, labels), 18 * (bits + max(labels).bit_length()) + 40
     some = random.Random(1).sample(range(len(ids)), min(tried, len(ids)))
     right = all(net(ids[i]) == labels[i] for i in some)
@@ -400,7 +426,9 @@ def test_depth_wins_from_some_size_on():
 
 
 def check_labelings(bits, claimed, *, count=4):
-    """Binary labelings of `count` ids by networks a relu(t - b) mod 2 with two weights of `bits` bits, against 4^claimed."""
+    """Binary labelings of `count` ids by networks a relu(t - b) mod 2 with two weights
+    of `bits` bits, against 4^claimed.
+    """
     ids = range(1, count + 1)
     found = {
         tuple(a * max(t - b, 0) % 2 for t in ids)

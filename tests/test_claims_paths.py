@@ -1,4 +1,6 @@
-"""The claims of notebooks/path_decomposition/paths: each check, and its control, on which the same function fails."""
+"""The claims of notebooks/path_decomposition/paths: each check, and its control, on
+which the same function fails.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,9 @@ def length(path) -> int:
 
 
 def check_decomposition(seed, *, skip, order="opposite", heads=4):
-    """All paths, listed, and the row (1.5), against the forward pass; tolerance 1e-12 (4,500 eps)."""
+    """All paths, listed, and the row (1.5), against the forward pass; tolerance 1e-12
+    (4,500 eps).
+    """
     x, layers = network(seed, h=heads)
     y, attention = forward(x, layers, skip=skip, return_attention=True)
     weights = [merged(layer)[0] for layer in layers]
@@ -90,7 +94,9 @@ def test_skip_needs_the_order():
 
 @pytest.mark.claim("paths.skip", role="witness")
 def test_identity_is_a_head():
-    """A skip is the head with P = I, W = I: its rows sum to one, and the network gives the same."""
+    """A skip is the head with P = I, W = I: its rows sum to one, and the network gives
+    the same.
+    """
     x, layers = network(bias=False)
     exact_x = certify.exact(x)
     p, w = rational(seed=1, n=6, d=8)
@@ -124,7 +130,9 @@ def powers(row):
 
 
 def check_row_sums(normalise, *, skip=False):
-    """network - paths - 1 b' in fractions: exactly zero, for any normaliser whose rows sum to one."""
+    """network - paths - 1 b' in fractions: exactly zero, for any normaliser whose rows
+    sum to one.
+    """
     p, w = rational(3, normalise=normalise)
     g = torch.Generator().manual_seed(4)
     rows = [certify.exact(u) for u in torch.randint(1, 5, (2, 2, 2), generator=g)]
@@ -160,7 +168,9 @@ def test_row_stochastic_rationals_exist():
 
 
 def check_order(order):
-    """Two layers that share two heads, in fractions: the largest difference from the network."""
+    """Two layers that share two heads, in fractions: the largest difference from the
+    network.
+    """
     p = [certify.row_stochastic([[3, 1]] * 2), certify.row_stochastic([[1, 3]] * 2)]
     w = [certify.exact([[0, 1], [0, 0]]), certify.exact([[0, 0], [1, 0]])]
     x = certify.exact([[1, 0], [0, 1]])
@@ -187,7 +197,9 @@ def test_the_printed_order():
 
 
 def check_softmax_order(order):
-    """The same two formulas in a random softmax network, with the merged weights; relative error, 1e-12."""
+    """The same two formulas in a random softmax network, with the merged weights;
+    relative error, 1e-12.
+    """
     x, layers = network(L=2, bias=False)
     y, (p1, p2) = forward(x, layers, return_attention=True)
     w1, w2 = (merged(layer)[0] for layer in layers)
@@ -210,7 +222,9 @@ def test_order_shows_in_softmax_networks_too():
 
 
 def check_sums(seed, *, skip=True, frozen=True):
-    """The recursion against all listed paths, sorted by length; frozen=False lists subnetworks instead."""
+    """The recursion against all listed paths, sorted by length; frozen=False lists
+    subnetworks instead.
+    """
     x, layers = network(seed, bias=False)
     wanted = path_sums(x, layers, skip=skip).by_length
     listed = torch.zeros_like(wanted)
@@ -243,7 +257,9 @@ def test_every_length_occurs():
 @pytest.mark.claim("paths.sums", role="certificate")
 @pytest.mark.parametrize("skip", [False, True])
 def test_sums_against_fractions(skip):
-    """The float recursion against exact interpolation on the same numbers: error at most 64 eps of the largest sum."""
+    """The float recursion against exact interpolation on the same numbers: error at
+    most 64 eps of the largest sum.
+    """
     x, layers = network(5, L=3, h=2, n=3, d=3, bias=False)
     _, attention = forward(x, layers, skip=skip, return_attention=True)
     # W_h is rounded once, before both evaluations, so that they see the same numbers
@@ -276,7 +292,9 @@ def multiplications(run) -> int:
 
 
 def check_cost(L, *, skip=True):
-    """|multiplications / those of a forward pass - (L + 1)/2|, counted, not timed: exactly zero."""
+    """|multiplications / those of a forward pass - (L + 1)/2|, counted, not timed:
+    exactly zero.
+    """
     x, layers = network(L=L, bias=False)
     _, attention = forward(x, layers, skip=skip, return_attention=True)
     logits = multiplications(
@@ -312,7 +330,9 @@ def test_listing_costs_more():
 
 
 def check_lengths(heads):
-    """The counts against the binomial formula for the mean number of heads, in integers."""
+    """The counts against the binomial formula for the mean number of heads, in
+    integers.
+    """
     L, h = len(heads), heads[0]
     counts = path_counts(heads, skip=True)
     wanted = [math.comb(L, k) * h**k for k in range(L + 1)]
@@ -347,7 +367,9 @@ def test_counts_are_of_paths():
 
 
 def check_signs(*, tied=False, centred=False):
-    """The mean over ALL patterns of signs: an identity, so nothing is sampled. tied: one sign a layer."""
+    """The mean over ALL patterns of signs: an identity, so nothing is sampled. tied:
+    one sign a layer.
+    """
     x, layers = network(L=2, h=2, bias=False)
     _, attention = forward(x, layers, skip=True, return_attention=True)
     centre = (lambda s: s - s.mean(-2, keepdim=True)) if centred else (lambda s: s)
@@ -384,7 +406,9 @@ def test_signs_tied_in_a_layer_leave_cross_terms():
 
 
 def check_drawn_signs(*, centred=False):
-    """Drawn signs against the listed paths: the largest error in units of its standard error, at most 4."""
+    """Drawn signs against the listed paths: the largest error in units of its standard
+    error, at most 4.
+    """
     x, layers = network(bias=False)
     wanted = torch.zeros(4, dtype=x.dtype)
     for path, term in path_terms(x, layers, skip=True):
@@ -410,7 +434,9 @@ def test_drawn_signs_agree_within_their_error(centred):
 
 
 def check_recomputed(L):
-    """The distance of terms and subnetworks, summed over all paths: at least a tenth of the network."""
+    """The distance of terms and subnetworks, summed over all paths: at least a tenth of
+    the network.
+    """
     x, layers = network(L=L, bias=False)
     y = forward(x, layers, skip=True)
     alone = x + sum(
@@ -433,9 +459,11 @@ def test_in_one_layer_they_do():
 
 
 def check_closed_form(c, *, alone=True):
-    """Example 1.4 with two heads of strengths c, 1/2 and weights 1, -1/2, four times as wide in queries and keys.
+    """Example 1.4 with two heads of strengths c, 1/2 and weights 1, -1/2, four times as
+    wide in queries and keys.
 
-    The paths (skip, head 2) and (head 1, head 1) against tanh; alone: by their own networks, else as terms.
+    The paths (skip, head 2) and (head 1, head 1) against tanh; alone: by their own
+    networks, else as terms.
     """
     strength = torch.tensor([c, 0.5], dtype=torch.float64).view(2, 1, 1)
     weight = torch.tensor([1.0, -0.5], dtype=torch.float64).view(2, 1, 1)

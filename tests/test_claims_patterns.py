@@ -1,4 +1,6 @@
-"""The claims of notebooks/sparse_universality/patterns_and_conditions on patterns: each check, its control and a witness."""
+"""The claims of notebooks/sparse_universality/patterns_and_conditions on patterns: each
+check, its control and a witness.
+"""
 
 from __future__ import annotations
 
@@ -17,8 +19,8 @@ from attnlib.patterns import (
     Rows,
     Window,
     build,
-    conditions,
     check,
+    conditions,
     exact,
     hops,
     hops_by_sets,
@@ -30,7 +32,9 @@ SIZES = [(n, w) for n in (5, 8, 12, 16, 21) for w in range(1, n)]
 
 
 def check_family(family, make, sizes=tuple(SIZES)) -> Verdict:
-    """Formula, self-loops and the path 0, 1, 2, ... against the checker: how many sizes differ; none may, some must fit."""
+    """Formula, self-loops and the path 0, 1, 2, ... against the checker: how many sizes
+    differ; none may, some must fit.
+    """
     off, fit = 0, 0
     for n, w in sizes:
         try:
@@ -44,7 +48,9 @@ def check_family(family, make, sizes=tuple(SIZES)) -> Verdict:
 
 
 def check_longformer(n, h, g, r=None) -> Verdict:
-    """All conditions, s = 2 and (11.4); with r random tokens s <= 2 and at most r n more. How many of these are off."""
+    """All conditions, s = 2 and (11.4); with r random tokens s <= 2 and at most r n
+    more. How many of these are off.
+    """
     if r is None:
         pattern, more = (
             build(n, [Window(h, h), Columns(tuple(range(g))), Rows(tuple(range(g)))]),
@@ -81,7 +87,9 @@ def check_classes(make, sizes) -> Verdict:
 
 
 def check_fewest(n, *, loops=True) -> Verdict:
-    """2 n against the fewest connections of all patterns of one step with conditions (1) and (3), by trying all of them."""
+    """2 n against the fewest connections of all patterns of one step with conditions
+    (1) and (3), by trying all of them.
+    """
     places = [(k, j) for k in range(n) for j in range(n) if not loops or j != k]
     for count in range(len(places) + 1):
         for chosen in itertools.combinations(places, count):
@@ -187,7 +195,9 @@ def drawn(seed, loops=True, most=8):
 
 
 def check_hops(loops, *, order=1) -> Verdict:
-    """The squares against sets, layer by layer; order -1 lets the sets run through the steps backwards."""
+    """The squares against sets, layer by layer; order -1 lets the sets run through the
+    steps backwards.
+    """
     cases = [drawn(seed, loops) for seed in range(120)]
     off = sum(
         hops(patterns.from_masks(*c)) != hops_by_sets(patterns.from_masks(*c[::order]))
@@ -197,14 +207,18 @@ def check_hops(loops, *, order=1) -> Verdict:
 
 
 def ring_with_a_chord(n):
-    """k reads k + 1, round the circle, and token n - 1 also reads 1: the slowest of all that are primitive."""
+    """k reads k + 1, round the circle, and token n - 1 also reads 1: the slowest of all
+    that are primitive.
+    """
     return patterns.from_sets(
         [[(k + 1) % n, *([1] if k == n - 1 else [])] for k in range(n)]
     )
 
 
 def check_products(made, *, one_by_one=False) -> Verdict:
-    """The products that hops takes, less 2 p + 4 log2 n + 2, the worst of some patterns; one_by_one: layer by layer."""
+    """The products that hops takes, less 2 p + 4 log2 n + 2, the worst of some
+    patterns; one_by_one: layer by layer.
+    """
     worst = -math.inf
     for pattern in made:
         with pytest.MonkeyPatch.context() as patch:
@@ -221,12 +235,16 @@ def check_products(made, *, one_by_one=False) -> Verdict:
 
 
 def check_slowest(n) -> Verdict:
-    """How far hops is from (n - 1)^2 + 1 on the slowest pattern; no power before that is full."""
+    """How far hops is from (n - 1)^2 + 1 on the slowest pattern; no power before that
+    is full.
+    """
     return at_most(abs((hops(ring_with_a_chord(n)) or 0) - (n - 1) ** 2 - 1), 0)
 
 
 def check_search(moves=20_000, *, turned=False) -> Verdict:
-    """Whether there is a path, against all orders of the tokens; turned: the orders of the pattern with edges reversed in part."""
+    """Whether there is a path, against all orders of the tokens; turned: the orders of
+    the pattern with edges reversed in part.
+    """
     off = 0
     for seed in range(60):
         pattern = patterns.from_masks(*drawn(seed, most=7))

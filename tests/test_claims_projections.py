@@ -1,4 +1,6 @@
-"""The claims of notebooks/jl_low_rank/random_projections: each check, and its control, on which the same function fails."""
+"""The claims of notebooks/jl_low_rank/random_projections: each check, and its control,
+on which the same function fails.
+"""
 
 from __future__ import annotations
 
@@ -51,9 +53,10 @@ def draws(k, n, count, family="gaussian", seed=0, **how):
 
 
 def exact_mean(k, n, family, value):
-    """E value(R'R), exactly: every R of the family, weighted. The entries of sqrt(k) R are 1, -1 or sqrt(3), 0, -sqrt(3);
-    only products of two entries occur, and they are rational. The three values are the three-point rule of Gauss and
-    Hermite, so up to degree five per entry the mean is that of Gaussian entries.
+    """E value(R'R), exactly: every R of the family, weighted. The entries of sqrt(k) R
+    are 1, -1 or sqrt(3), 0, -sqrt(3); only products of two entries occur, and they are
+    rational. The three values are the three-point rule of Gauss and Hermite, so up to
+    degree five per entry the mean is that of Gaussian entries.
     """
     faces = {
         "rademacher": [(1, Fraction(1, 2)), (-1, Fraction(1, 2))],
@@ -96,7 +99,9 @@ W3 = [[Fraction(1)], [Fraction(-2)], [Fraction(3)]]
 
 
 def check_norm_law(x, k, eps, family="gaussian", count=4000):
-    """How many binomial deviations the frequency of failures is away from failure_probability: at most 4."""
+    """How many binomial deviations the frequency of failures is away from
+    failure_probability: at most 4.
+    """
     n, p = len(x), failure_probability(k, eps)
     norms = (
         torch.stack([(r @ x).square().sum() for r in draws(k, n, count, family)])
@@ -136,7 +141,9 @@ def test_two_rows_by_hand():
 
 
 def chance(k, eps, rho):
-    """Pr(|x'R'Ry - rho| > eps) for unit vectors with x'y = rho: (a X - b Y) / k with independent chi-squares."""
+    """Pr(|x'R'Ry - rho| > eps) for unit vectors with x'y = rho: (a X - b Y) / k with
+    independent chi-squares.
+    """
     a, b = (1 + rho) / 2, (1 - rho) / 2
     if b == 0 or a == 0:
         return failure_probability(k, eps)
@@ -156,7 +163,9 @@ def chance(k, eps, rho):
 
 
 def check_tail(k, eps, rho, *, law=chance):
-    """The chance over the sharp bound, and the sharp bound over the printed one: the larger, at most 1 + 1e-9."""
+    """The chance over the sharp bound, and the sharp bound over the printed one: the
+    larger, at most 1 + 1e-9.
+    """
     sharp = failure_bound(k, eps, sharp=True)
     return at_most(
         max(law(k, eps, rho) / sharp, sharp / failure_bound(k, eps)), 1 + 1e-9
@@ -179,7 +188,9 @@ def test_one_nonzero_a_column_breaks_the_bound():
 
 @pytest.mark.claim("jl.tail", role="witness")
 def test_two_exponentials_by_hand():
-    """k = 2: a X - b Y is a difference of exponentials, and both tails are elementary; the integral agrees to a percent."""
+    """k = 2: a X - b Y is a difference of exponentials, and both tails are elementary;
+    the integral agrees to a percent.
+    """
     for rho, eps in ((0.0, 0.5), (0.3, 0.5)):
         a, b = (1 + rho) / 2, (1 - rho) / 2
         below = 2 * (rho - eps)
@@ -191,7 +202,9 @@ def test_two_exponentials_by_hand():
 
 
 def test_the_inner_product_is_a_difference_of_chi_squares():
-    """Frequencies of failures for correlation 0.3 against the integral: within 4 deviations."""
+    """Frequencies of failures for correlation 0.3 against the integral: within 4
+    deviations.
+    """
     x, y = torch.zeros(2, 30, dtype=torch.float64)
     x[0], y[0], y[1] = 1.0, 0.3, math.sqrt(1 - 0.09)
     seen = torch.stack([(r @ x) @ (r @ y) for r in draws(16, 30, 4000)])
@@ -205,9 +218,11 @@ def test_the_inner_product_is_a_difference_of_chi_squares():
 
 
 def check_floor(n, *, exact=False):
-    """n minus the least k that 5 ln n / (eps^2 - eps^3) asks for, over a grid of eps with its best point 2/3; at most 0.
+    """n minus the least k that 5 ln n / (eps^2 - eps^3) asks for, over a grid of eps
+    with its best point 2/3; at most 0.
 
-    exact: what the chi-square law asks for, at the same failure 2 n^(-1/4), union over n rows.
+    exact: what the chi-square law asks for, at the same failure 2 n^(-1/4), union over
+    n rows.
     """
     grid = [i / 60 for i in range(1, 60)]
     asked = [5 * math.log(n) / (e * e - e**3) for e in grid]
@@ -217,7 +232,9 @@ def check_floor(n, *, exact=False):
 
 
 def check_formula(union, *, exact=False, eps=0.5, delta=0.05):
-    """What the required dimension leaves of failures, summed over the union: at most delta, with 1e-12 for rounding up."""
+    """What the required dimension leaves of failures, summed over the union: at most
+    delta, with 1e-12 for rounding up.
+    """
     k = required_dimension(eps, delta, union=union, exact=exact)
     return at_most(
         union * (failure_probability if exact else failure_bound)(k, eps),
@@ -250,7 +267,9 @@ def test_the_exact_law_has_no_such_floor():
 
 @pytest.mark.claim("jl.floor", role="certificate")
 def test_the_root():
-    """f(n) = 33.75 ln n - n is concave; its signs at 1.04, 2, 174.146 and 174.148 in interval arithmetic bracket the roots."""
+    """f(n) = 33.75 ln n - n is concave; its signs at 1.04, 2, 174.146 and 174.148 in
+    interval arithmetic bracket the roots.
+    """
     iv = mpmath.iv
     f = lambda v: iv.mpf("33.75") * iv.log(iv.mpf(v)) - iv.mpf(v)
     assert f("2").a > 0 and f("174.146").a > 0 and f("174.148").b < 0
@@ -270,7 +289,9 @@ def test_the_failure_at_the_formula():
 
 
 def check_families(family, *, s=1, centred=True, k=6, n=10, count=3000):
-    """The largest entry of |mean of R'R - I| in standard errors, at most 5. centred=False: |R|, whose entries have a mean."""
+    """The largest entry of |mean of R'R - I| in standard errors, at most 5.
+    centred=False: |R|, whose entries have a mean.
+    """
     drawn = torch.stack(
         [
             r if centred else r.abs()
@@ -312,7 +333,9 @@ def test_srht_exactly():
 
 
 def check_srht_twin(k=6, n=20):
-    """The fast SRHT of the unit vectors against the matrix; the largest entry of the difference, at most 1e-12."""
+    """The fast SRHT of the unit vectors against the matrix; the largest entry of the
+    difference, at most 1e-12.
+    """
     fast = srht(torch.eye(n, dtype=torch.float64), k, generator=gen(1))
     return at_most(
         (fast.T - projection(k, n, "srht", generator=gen(1))).abs().max(), 1e-12
@@ -325,7 +348,9 @@ def test_srht_twin():
 
 
 def check_collision(k, *, s=1, count=4000):
-    """Failures on (e_1 + e_2) / sqrt 2 against the chance 1/k, in binomial deviations, at most 4."""
+    """Failures on (e_1 + e_2) / sqrt 2 against the chance 1/k, in binomial deviations,
+    at most 4.
+    """
     failures = sum(
         abs(float((r[:, 0] + r[:, 1]).square().sum()) / 2 - 1) > 0.5
         for r in draws(k, 2 * k, count, "sparse", s=s)
@@ -348,7 +373,9 @@ def test_four_nonzeros_collide_less():
 
 @pytest.mark.claim("jl.countsketch", role="witness")
 def test_collision_exactly():
-    """All rows and signs of two columns, k = 3: the squared norm is 0 or 2 in a third of the cases, else 1."""
+    """All rows and signs of two columns, k = 3: the squared norm is 0 or 2 in a third
+    of the cases, else 1.
+    """
     norms = []
     for i, j, a, b in itertools.product(range(3), range(3), (1, -1), (1, -1)):
         column = [a * (row == i) + b * (row == j) for row in range(3)]
@@ -377,7 +404,9 @@ def check_mean_square(family, kappa, k=2):
 
 
 def check_law_of_the_kernel(family="gaussian", kappa=3, n=48, k=12, count=400):
-    """The mean square over draws of jl_surrogate against the law; relative, at most 0.15."""
+    """The mean square over draws of jl_surrogate against the law; relative, at most
+    0.15.
+    """
     p, w, g = softmax_matrix(n), randn(n, 1, seed=1), gen(2)
     error = [
         (jl_surrogate(p, k, w, family=family, generator=g) - p @ w).square().sum()
@@ -415,13 +444,17 @@ def ones(r):
 
 
 def nearly_fixed(r):
-    """A w that looks at R: its right singular vector with the singular value nearest to 1."""
+    """A w that looks at R: its right singular vector with the singular value nearest to
+    1.
+    """
     _, s, vh = torch.linalg.svd(r, full_matrices=False)
     return vh[(s - 1).abs().argmin(), :, None]
 
 
 def success(p, w, k, eps, *, count, relative=True):
-    """How often |P R'R w - P w| <= eps |P w|, or <= eps |P|_F |w|, over draws; w is a function of R."""
+    """How often |P R'R w - P w| <= eps |P w|, or <= eps |P|_F |w|, over draws; w is a
+    function of R.
+    """
     hits = 0
     for seed in range(count):
         v = w(projection(k, p.shape[1], generator=gen(seed)))  # the R of the next line
@@ -431,14 +464,18 @@ def success(p, w, k, eps, *, count, relative=True):
 
 
 def check_relative(n, k, eps, *, count=60):
-    """The printed claim for P = I: a success chance above one half. The verdict on failure is one minus the frequency."""
+    """The printed claim for P = I: a success chance above one half. The verdict on
+    failure is one minus the frequency.
+    """
     return at_most(
         1 - success(torch.eye(n, dtype=torch.float64), ones, k, eps, count=count), 0.5
     )
 
 
 def check_relative_fails(n, k, eps, *, p=None, w=ones, count=60):
-    """The repaired claim: for P = I the chance of success is at most the bound; the frequency may exceed it by 0."""
+    """The repaired claim: for P = I the chance of success is at most the bound; the
+    frequency may exceed it by 0.
+    """
     gamma = 2 * k * (1 - math.sqrt(1 - eps * eps)) / (n - 1)
     bound = math.exp(-(n - 1) * (gamma - 1 - math.log(gamma)) / 2)
     p = torch.eye(n, dtype=torch.float64) if p is None else p
@@ -469,7 +506,9 @@ def test_flat_attention_in_place_of_the_identity():
 @pytest.mark.claim("jl.relative", role="witness")
 @pytest.mark.parametrize("beta", [12.0, 20.0])
 def test_softmax_comes_near_the_identity(beta):
-    """Logits beta I: condition number 1 + n / (e^beta - 1), and the frequency of success is 0."""
+    """Logits beta I: condition number 1 + n / (e^beta - 1), and the frequency of
+    success is 0.
+    """
     n = 300
     p, w = softmax_matrix(n, beta=beta), randn(n, 1)
     s = torch.linalg.svdvals(p)
@@ -482,9 +521,11 @@ def test_softmax_comes_near_the_identity(beta):
 
 @pytest.mark.claim("jl.relative", role="counterexample")
 def test_the_identity_certified():
-    """n = 512, eps = 1/2, k = 250 of the theorem: the exact chance of success is below 1e-100, in interval arithmetic.
+    """n = 512, eps = 1/2, k = 250 of the theorem: the exact chance of success is below
+    1e-100, in interval arithmetic.
 
-    Success means (t - 1)^2 + t Y / k <= eps^2 with t = X / k, hence Y <= 2 k (1 - sqrt(1 - eps^2)); Chernoff for Y.
+    Success means (t - 1)^2 + t Y / k <= eps^2 with t = X / k, hence Y <= 2 k (1 -
+    sqrt(1 - eps^2)); Chernoff for Y.
     """
     iv = mpmath.iv
     n, k = iv.mpf(512), iv.mpf(250)
@@ -498,7 +539,9 @@ def test_the_identity_certified():
 
 
 def test_the_law_for_the_identity():
-    """|R'Rw - w|^2 for unit w against (t - 1)^2 + t Y / k: mean and chance of an event, within 4 deviations."""
+    """|R'Rw - w|^2 for unit w against (t - 1)^2 + t Y / k: mean and chance of an event,
+    within 4 deviations.
+    """
     n, k, count = 12, 8, 4000
     w = randn(n, seed=3)
     w = w / w.norm()
@@ -512,7 +555,9 @@ def test_the_law_for_the_identity():
 
 
 def check_rank_one(*, mean=0.0, n=64, k=16, eps=0.5, count=2000):
-    """Uniform attention, w with Gaussian entries of the given mean: frequency of success minus the bound, in deviations, at most 4."""
+    """Uniform attention, w with Gaussian entries of the given mean: frequency of
+    success minus the bound, in deviations, at most 4.
+    """
     bound = 2 / math.pi * math.atan(eps * math.sqrt(k * k / ((k - 2) * (n - 3))))
     g, hits = gen(), 0
     for _ in range(count):
@@ -534,7 +579,9 @@ def test_values_with_a_mean_succeed():
 
 @pytest.mark.claim("jl.rank-one", role="witness")
 def test_rank_one_integral():
-    """k = 4, n = 5 by the double integral over both chi-squares, and the first step of the proof on its grid."""
+    """k = 4, n = 5 by the double integral over both chi-squares, and the first step of
+    the proof on its grid.
+    """
     k, n, eps = 4, 5, 0.5
     density = lambda x, m: (
         x ** (m / 2 - 1) * math.exp(-x / 2) / (2 ** (m / 2) * math.gamma(m / 2))
@@ -561,8 +608,8 @@ def noise(r):
 
 
 def check_normalised(w=ones, *, zero=False, n=512, k=318, eps=0.5, count=30):
-    """The worst of |error of row i| / (eps |P_i| |w|) over rows and draws, at most 1. w is a function of R; zero: the
-    zero matrix in place of the surrogate.
+    """The worst of |error of row i| / (eps |P_i| |w|) over rows and draws, at most 1. w
+    is a function of R; zero: the zero matrix in place of the surrogate.
     """
     p, worst = softmax_matrix(n), 0.0
     for seed in range(count):
@@ -588,7 +635,9 @@ def test_a_column_that_knows_the_projection():
 
 
 def test_where_the_normalised_form_says_something():
-    """The zero matrix keeps |P w| <= eps |P|_F |w| exactly for rho >= 1 / eps: it passes on noise, and fails on w = 1."""
+    """The zero matrix keeps |P w| <= eps |P|_F |w| exactly for rho >= 1 / eps: it
+    passes on noise, and fails on w = 1.
+    """
     p = softmax_matrix(512)
     for w, passes in ((noise, True), (ones, False)):
         v = w(p)
@@ -605,7 +654,9 @@ def test_where_the_normalised_form_says_something():
 
 @pytest.mark.claim("jl.normalised", role="witness")
 def test_markov():
-    """k = 2 / (eps^2 delta) rows, whatever n: the frequency of |error| > eps |P|_F |w| is at most delta."""
+    """k = 2 / (eps^2 delta) rows, whatever n: the frequency of |error| > eps |P|_F |w|
+    is at most delta.
+    """
     for n in (100, 300):
         k = round(2 / (0.25 * 0.1))
         assert (
@@ -641,7 +692,9 @@ def test_all_columns_of_v():
 
 @pytest.mark.claim("jl.existence", role="witness")
 def test_every_rank_for_one_column():
-    """P w w' / |w|^2 plus a matrix of rank k - 1 that maps w to zero and whose range does not hold P w."""
+    """P w w' / |w|^2 plus a matrix of rank k - 1 that maps w to zero and whose range
+    does not hold P w.
+    """
     p, w = softmax_matrix(12), randn(12, 1)
     basis = torch.linalg.qr(torch.cat([w, randn(12, 11, seed=1)], 1))[0]
     images = torch.cat([p @ w, randn(12, 11, seed=2)], 1)
@@ -651,7 +704,9 @@ def test_every_rank_for_one_column():
 
 
 def check_uniform(n, k, rank, beta=8.0):
-    """sigma_{k+1} minus the spectral error of surrogates of the given rank, at most 64 eps. P = softmax(beta I)."""
+    """sigma_{k+1} minus the spectral error of surrogates of the given rank, at most 64
+    eps. P = softmax(beta I).
+    """
     p = softmax_matrix(n, beta=beta)
     sigma = math.expm1(beta) / (math.exp(beta) + n - 1)
     u, s, vh = torch.linalg.svd(p)
@@ -691,7 +746,9 @@ def test_truncation_attains_it():
 
 @pytest.mark.claim("jl.uniform", role="witness")
 def test_most_columns_are_far_from_a_range():
-    """P = I: the squared distance of a uniform unit w to a range of dimension k is Beta((n - k) / 2, k / 2); mean and spread."""
+    """P = I: the squared distance of a uniform unit w to a range of dimension k is
+    Beta((n - k) / 2, k / 2); mean and spread.
+    """
     n, k, count = 60, 20, 4000
     basis = torch.linalg.qr(randn(n, k, seed=1))[0]
     w = randn(n, count, seed=2)
@@ -741,7 +798,9 @@ def test_shrinkage():
 
 
 def check_surrogate_size(n=64, k=16, count=100):
-    """The mean of |P R'R - P|_F^2 / |P|_F^2 over draws against (n + 1) / k; relative, at most 0.1."""
+    """The mean of |P R'R - P|_F^2 / |P|_F^2 over draws against (n + 1) / k; relative,
+    at most 0.1.
+    """
     p, g = softmax_matrix(n), gen(1)
     mean = (
         sum(
@@ -757,11 +816,13 @@ def check_surrogate_size(n=64, k=16, count=100):
 
 
 def check_normaliser(side="left", half_power=1):
-    """Is softmax(A / sqrt(d_qk)) an exponential times a diagonal on that side? d_qk = 4, A = ln 2 [[0, 2], [0, 0]].
+    """Is softmax(A / sqrt(d_qk)) an exponential times a diagonal on that side? d_qk =
+    4, A = ln 2 [[0, 2], [0, 0]].
 
-    half_power 1: exp(A / 2) = [[1, 2], [1, 1]]; 4: exp(2 A) = [[1, 16], [1, 1]]. Each row (left) or column (right) must
-    need one factor only: the largest spread of the factors it needs, whatever the diagonal. On the left, the factor must
-    also be one over the row sum. At most 0.
+    half_power 1: exp(A / 2) = [[1, 2], [1, 1]]; 4: exp(2 A) = [[1, 16], [1, 1]]. Each
+    row (left) or column (right) must need one factor only: the largest spread of the
+    factors it needs, whatever the diagonal. On the left, the factor must also be one
+    over the row sum. At most 0.
     """
     e = [
         [
@@ -800,7 +861,9 @@ def test_softmax_itself():
 
 
 def check_rank(k, rank, *, independent=True, n=8):
-    """|rank(P R'R) - min(k, rank P)| in fractions of the drawn floats, at most 0. independent=False: R has two equal rows."""
+    """|rank(P R'R) - min(k, rank P)| in fractions of the drawn floats, at most 0.
+    independent=False: R has two equal rows.
+    """
     g = gen(k)
     integers = (
         torch.randint(1, 9, (n, rank), generator=g).double()

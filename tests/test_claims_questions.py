@@ -1,4 +1,6 @@
-"""The claims of notebooks/path_decomposition/four_questions: each check, and its control, on which it fails."""
+"""The claims of notebooks/path_decomposition/four_questions: each check, and its
+control, on which it fails.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,9 @@ def spread(rows):
 
 
 def two_tokens(odds) -> certify.Matrix:
-    """Example 3.1: the attention matrix of the tokens a, -a, where odds = exp(2 w a^2)."""
+    """Example 3.1: the attention matrix of the tokens a, -a, where odds = exp(2 w
+    a^2).
+    """
     return certify.row_stochastic([[odds, 1], [1, odds]])
 
 
@@ -36,7 +40,9 @@ TOKENS = certify.exact([[1], [-1]])
 
 
 def check_ratio(largest):
-    """(I - D) P~ <= P <= (I + 2D) P~ where every row of E has the given spread; tolerance 8 eps."""
+    """(I - D) P~ <= P <= (I + 2D) P~ where every row of E has the given spread;
+    tolerance 8 eps.
+    """
     g = torch.Generator().manual_seed(0)
     spike = torch.full((1, 1000), math.log(0.999 / 999), dtype=torch.float64)
     spike[0, 0] = math.log(
@@ -70,7 +76,9 @@ def test_lemma_needs_a_small_spread():
 
 @pytest.mark.claim("questions.lemma", role="witness")
 def test_the_number_of_the_lemma():
-    """e^1.256 < 3.512 in fractions: the series to degree 12, plus a bound on its tail."""
+    """e^1.256 < 3.512 in fractions: the series to degree 12, plus a bound on its
+    tail.
+    """
     x = Fraction(1256, 1000)
     terms = [x**k / math.factorial(k) for k in range(13)]
     assert (
@@ -80,7 +88,9 @@ def test_the_number_of_the_lemma():
 
 
 def chain(seed, *, positive=False):
-    """P R - 1 s'R, s'R, s'|R| and the spread, for tokens 1 x' + R whose logits obey the lemma's condition."""
+    """P R - 1 s'R, s'R, s'|R| and the spread, for tokens 1 x' + R whose logits obey the
+    lemma's condition.
+    """
     g = torch.Generator().manual_seed(seed)
     n, d, x = 2 + seed % 6, 1 + seed % 4, None
     r, w, x = normal(g, n, d), normal(g, d, d), normal(g, d)
@@ -93,7 +103,9 @@ def chain(seed, *, positive=False):
 
 
 def check_chain(*, absolute, positive=False):
-    """The largest excess over 2 D 1 s'R and below -D 1 s'R, or over 2 D 1 s'|R|, on 300 draws; 64 eps."""
+    """The largest excess over 2 D 1 s'R and below -D 1 s'R, or over 2 D 1 s'|R|, on 300
+    draws; 64 eps.
+    """
     excess = 0.0
     for seed in range(300):
         f, signed, sizes, d = chain(seed, positive=positive)
@@ -115,7 +127,9 @@ def test_chain_with_absolute_values():
 
 
 def check_chain_norm(*, largest=True, factor=2.0, widest=1.256):
-    """|F|_{1,inf} over factor sqrt(sum D_i max D_i) |R|_{1,inf} on 1000 draws, or over factor min D_i |R|_{1,inf}; at most 1."""
+    """|F|_{1,inf} over factor sqrt(sum D_i max D_i) |R|_{1,inf} on 1000 draws, or over
+    factor min D_i |R|_{1,inf}; at most 1.
+    """
     worst = 0.0
     for seed in range(1000):
         g = torch.Generator().manual_seed(seed)
@@ -210,7 +224,9 @@ def check_attained(n, d, root, *, scale=1):
 
 
 def check_quasi(constant=None):
-    """|A + B| / (constant (|A| + |B|)) on 2000 draws and on the pair; constant None: K. At most 1 + 8 eps."""
+    """|A + B| / (constant (|A| + |B|)) on 2000 draws and on the pair; constant None: K.
+    At most 1 + 8 eps.
+    """
     g, worst = torch.Generator().manual_seed(0), 0.0
     for n, d in ((2, 2), (3, 5), (8, 2), (6, 6)):
         k = constant or ((n * d) ** 0.25 + (n * d) ** -0.25) / 2
@@ -305,7 +321,9 @@ def centred(matrix):
 
 
 def fan(n, d):
-    """A spike in the first column, (1, -1, ..., -1)/n in the others: its mean is a bad centre, zero a good one."""
+    """A spike in the first column, (1, -1, ..., -1)/n in the others: its mean is a bad
+    centre, zero a good one.
+    """
     rest = lambda i: Fraction(1 if i == 0 else -1, n)
     return [
         [Fraction(i == 0) if j == 0 else rest(i) for j in range(d)] for i in range(n)
@@ -313,7 +331,9 @@ def fan(n, d):
 
 
 def check_centre(factor):
-    """max |CY|^2 / (factor^2 |Y|^2) in fractions, Y = X - 1 x' for any centre x: at most one."""
+    """max |CY|^2 / (factor^2 |Y|^2) in fractions, Y = X - 1 x' for any centre x: at
+    most one.
+    """
     g, worst = torch.Generator().manual_seed(0), Fraction()
     drawn = [
         torch.randint(-9, 10, (n, d), generator=g).tolist()
@@ -375,7 +395,9 @@ def right_side(c, rho, L):
 
 
 def check_right_side(c, rho):
-    """Does the right side of the bound fall? Its value at L = 5 over that at L = 1, in fractions: at most 1/2."""
+    """Does the right side of the bound fall? Its value at L = 5 over that at L = 1, in
+    fractions: at most 1/2.
+    """
     return at_most(right_side(c, rho, 5) / right_side(c, rho, 1), 0.5)
 
 
@@ -459,7 +481,9 @@ def test_neither_necessary_nor_sufficient_in_fractions():
 
 
 def check_scale(power):
-    """P of 2^k X with W_QK 2^(power k), query biases included, against P: powers of two round nothing, so zero."""
+    """P of 2^k X with W_QK 2^(power k), query biases included, against P: powers of two
+    round nothing, so zero.
+    """
     g, gap = torch.Generator().manual_seed(0), 0.0
     x, (layer,) = normal(g, 6, 4), random_layers(1, 2, 4, 3, bias=True, generator=g)
     p = lambda x, f: attention_matrix(
@@ -494,7 +518,9 @@ def test_the_residual_takes_any_size():
 
 
 def check_factor(p, v, factor, L=20):
-    """X_L = factor^L X for L layers with attention p and value weight v, in fractions: exactly zero."""
+    """X_L = factor^L X for L layers with attention p and value weight v, in fractions:
+    exactly zero.
+    """
     half = len(p) // 2
     x = certify.exact([[1]] * half + [[-1]] * half)
     y = certify.network(x, [[p]] * L, [[[[Fraction(v)]]]] * L)
@@ -533,7 +559,9 @@ def test_rank_one_loses_at_once():
 
 @pytest.mark.claim("questions.low-rank", role="witness")
 def test_these_are_softmax_matrices():
-    """And X is a fixed point: the network computes the same attention in every layer."""
+    """And X is a fixed point: the network computes the same attention in every
+    layer.
+    """
     x = torch.tensor([[1.0], [1.0], [-1.0], [-1.0]], dtype=torch.float64)
     one = torch.ones(1, 1, dtype=torch.float64)
     wanted = torch.tensor(
@@ -557,7 +585,9 @@ def diameter(x):
 
 
 def check_contraction(*, mask=False, seeds=200):
-    """osc(P y) - tanh(spread / 4) osc(y), where spread is the largest of A_i - A_k, on random heads; 32 eps."""
+    """osc(P y) - tanh(spread / 4) osc(y), where spread is the largest of A_i - A_k, on
+    random heads; 32 eps.
+    """
     excess = -math.inf
     for seed in range(seeds):
         g = torch.Generator().manual_seed(seed)
@@ -589,7 +619,9 @@ def test_a_mask_breaks_it():
 @pytest.mark.claim("questions.contraction", role="witness")
 @pytest.mark.parametrize("y", [1e-3, 0.3, 2.0])
 def test_two_tokens_attain_it(y):
-    """Example 3.1: A_1 - A_2 = (2y, -2y) has spread 4y, and tanh(4y / 4) is the factor."""
+    """Example 3.1: A_1 - A_2 = (2y, -2y) has spread 4y, and tanh(4y / 4) is the
+    factor.
+    """
     assert abs(toy(1.0, y, 1.0, 1)[1] - math.tanh(y)) <= 4 * EPS
 
 
@@ -611,7 +643,9 @@ def test_diameters_of_networks():
 
 
 def check_row_sums(m, *, left):
-    """M divided by its row sums from the left, or from the right: how far the rows are from one, in fractions."""
+    """M divided by its row sums from the left, or from the right: how far the rows are
+    from one, in fractions.
+    """
     sums = [sum(row) for row in m]
     scaled = [
         [entry / (sums[i] if left else sums[j]) for j, entry in enumerate(row)]
@@ -641,7 +675,9 @@ def test_from_the_right_the_rows_are_not_one():
 @pytest.mark.claim("questions.normalise", role="counterexample")
 @pytest.mark.parametrize("entry", [3, 81])
 def test_no_diagonal_from_the_right_will_do(entry):
-    """M y = 1 has the one solution y = (1, 0), and no invertible diagonal has D^{-1} 1 = y. 81 is as printed."""
+    """M y = 1 has the one solution y = (1, 0), and no invertible diagonal has D^{-1} 1
+    = y. 81 is as printed.
+    """
     m = certify.exact([[1, 1], [1, entry]])
     assert certify.rank(m) == 2 and certify.product(
         m, certify.exact([[1], [0]])
@@ -654,7 +690,9 @@ def test_uniform_attention_hides_the_side():
 
 
 def check_reordering(*, left):
-    """Logits of exchanged tokens minus exchanged logits, in fractions; left: W X in place of X W."""
+    """Logits of exchanged tokens minus exchanged logits, in fractions; left: W X in
+    place of X W.
+    """
     x, swap = certify.exact([[1, 2], [3, 5]]), certify.exact([[0, 1], [1, 0]])
     w_q, w_k = certify.exact([[1, 2], [0, 1]]), certify.exact([[1, 0], [1, 1]])
     turn = lambda m: [list(row) for row in zip(*m)]
@@ -687,7 +725,9 @@ def test_the_tokens_are_told_apart():
 
 
 def check_order_of_rank(power):
-    """log(n)^power / log(n) at n = 2^m, m up to 1000: Theta(log n) keeps it at most 100."""
+    """log(n)^power / log(n) at n = 2^m, m up to 1000: Theta(log n) keeps it at most
+    100.
+    """
     return at_most(max(Fraction(m) ** power / m for m in range(1, 1001)), 100)
 
 

@@ -1,4 +1,6 @@
-"""The registry of claims and `resolve`, tested by breaking them: each test breaks one thing and names what follows."""
+"""The registry of claims and `resolve`, tested by breaking them: each test breaks one
+thing and names what follows.
+"""
 
 from __future__ import annotations
 
@@ -540,7 +542,9 @@ VALUES = st.sampled_from(["proof", "certified", "sampled"])
 
 @st.composite
 def situations(draw):
-    """Some claims, each using earlier ones, with verdicts of which any part may be missing or bad."""
+    """Some claims, each using earlier ones, with verdicts of which any part may be
+    missing or bad.
+    """
     made, results = [], {}
     for number in range(draw(st.integers(1, 7))):
         value = draw(VALUES)
@@ -697,7 +701,9 @@ def is_claim(node: ast.expr) -> bool:
 def called_checks(
     node: ast.AST, helpers: dict[str, ast.AST], seen: frozenset = frozenset()
 ) -> set[str]:
-    """Names of the check_* functions that a test calls, itself or through a helper of its module."""
+    """Names of the check_* functions that a test calls, itself or through a helper of
+    its module.
+    """
     found = set()
     for call in (n for n in ast.walk(node) if isinstance(n, ast.Call)):
         name = (
@@ -713,7 +719,9 @@ def called_checks(
 
 
 def marked_tests(folder: Path) -> list[tuple[str, str, str, ast.FunctionDef, set[str]]]:
-    """(id, role, where, function, checks that it calls) of every test that speaks for a claim."""
+    """(id, role, where, function, checks that it calls) of every test that speaks for a
+    claim.
+    """
     made = []
     for path in sorted(folder.rglob("test_*.py")):
         tree = ast.parse(path.read_text(encoding="utf-8"))
@@ -776,7 +784,9 @@ def complaints(registry, tests) -> list[str]:
 
 
 def sees_failure(function: ast.FunctionDef) -> bool:
-    """A control fails by its verdict: `not verdict.ok`, `verdict.ok is False` or `verdict == (value, bound, False)`."""
+    """A control fails by its verdict: `not verdict.ok`, `verdict.ok is False` or
+    `verdict == (value, bound, False)`.
+    """
     if "pytest.raises" in ast.unparse(function):
         return False
     asserted = [

@@ -1,4 +1,6 @@
-"""The claims of notebooks/one_layer_memorization/reviewers_questions: each check, and its control, on which it fails."""
+"""The claims of notebooks/one_layer_memorization/reviewers_questions: each check, and
+its control, on which it fails.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ F64 = torch.float64
 
 
 def f(x):
-    """Permutation-equivariant on pairs; entries 7-Lipschitz in the largest norm on [0, 1]."""
+    """Permutation-equivariant on pairs; entries 7-Lipschitz in the largest norm on [0,
+    1].
+    """
     return x * x.amax(-2, keepdim=True) ** 2 + torch.sin(3 * x) * x.amin(
         -2, keepdim=True
     )
@@ -95,7 +99,9 @@ def check_order(
         "trained, 4 heads",
     ),
 ):
-    """Least gap between the worst seed of a model and the best seed of the one before; positive if they never overlap."""
+    """Least gap between the worst seed of a model and the best seed of the one before;
+    positive if they never overlap.
+    """
     runs = load_result("memorization")["result"]["models"]
     gap = min(min(runs[b]) - max(runs[a]) for a, b in zip(models, models[1:]))
     return Verdict(gap, 0.0, gap > 0)
@@ -123,7 +129,9 @@ def task(seed, sets=100, n=8, tokens=32, d=16, labels=5):
 
 
 def check_built(seed, labels_of=None):
-    """How many of the 800 labels the exact network on a frozen head of rank one misses; labels_of: of another task."""
+    """How many of the 800 labels the exact network on a frozen head of rank one misses;
+    labels_of: of another task.
+    """
     x, y = task(seed)
     net = memorize(x, y, generator=torch.Generator().manual_seed(seed))
     return at_most(

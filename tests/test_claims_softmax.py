@@ -1,4 +1,6 @@
-"""The claims of notebooks/sparse_universality/from_integers_to_softmax: each check, and its control, on which it fails."""
+"""The claims of notebooks/sparse_universality/from_integers_to_softmax: each check, and
+its control, on which it fails.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,9 @@ def centres(net):
 
 
 def ids_by_softmax(net, scale):
-    """Ids from floats at the centres, u . Z, and the integers that they should be, in the order of centres."""
+    """Ids from floats at the centres, u . Z, and the integers that they should be, in
+    the order of centres.
+    """
     blocks = [b for b in standard(net) if b.kind in ("quantise", "attention")]
     u = torch.tensor([net.plan.cells**i for i in range(net.plan.d)]).double()
     x = centres(net)
@@ -64,8 +68,9 @@ def indices(net, x):
 
 
 def check_leak(n, zeta, scale, *, lead=None):
-    """What softmax gives to n - 1 scores that are zeta behind, against (n - 1) exp(-scale zeta) (1 + 16 eps); lead: the
-    true lead, if it is another."""
+    """What softmax gives to n - 1 scores that are zeta behind, against (n - 1)
+    exp(-scale zeta) (1 + 16 eps); lead: the true lead, if it is another.
+    """
     x = torch.ones(n, 1, dtype=torch.float64)
     x[0] = 1 + (zeta if lead is None else lead)
     one = torch.ones(1, 1, dtype=torch.float64)
@@ -96,8 +101,9 @@ def test_the_leak_is_sharp():
 
 
 def check_temperature(name, size, *, lower=0.0, part=1.0):
-    """The worst distance of an id from its integer at the proved inverse temperature, minus lower, against 1/8 part; floats add
-    at most 2^-40 of the largest id."""
+    """The worst distance of an id from its integer at the proved inverse temperature,
+    minus lower, against 1/8 part; floats add at most 2^-40 of the largest id.
+    """
     net = network(name, size)
     got, wanted = ids_by_softmax(
         net, enough_scale(net.plan) - lower + 32 / 9 * math.log(1 / part)
@@ -129,7 +135,9 @@ def test_an_inverse_temperature_that_is_too_low():
 
 @pytest.mark.claim("universal.temperature", role="witness")
 def test_inverse_temperature_with_many_digits():
-    """The toy of two tokens in mpmath, 60 digits: ids within tau / 8 of 30 32, 23 24, 45 48, 38 40."""
+    """The toy of two tokens in mpmath, 60 digits: ids within tau / 8 of 30 32, 23 24,
+    45 48, 38 40.
+    """
     numbers = plan(patterns.dense(2), 2, 1, 2)
     with mpmath.workdps(60):
         for part in (1, mpmath.mpf(10) ** -9):
@@ -174,7 +182,9 @@ def hard(a, own, value):
 
 
 def check_ramps(cuts, slope, offset, ramp, *, on=False, claimed=None):
-    """The largest |four ReLUs - jump| off the ramps, exact in fractions of the grid; claimed: a ramp said to be narrower."""
+    """The largest |four ReLUs - jump| off the ramps, exact in fractions of the grid;
+    claimed: a ramp said to be narrower.
+    """
     width, unit = Fraction(ramp), torch.ones(1, dtype=torch.float64)
     mlp, worst, low, high = (
         ramp_mlp(unit, unit, cuts, slope, offset, ramp),
@@ -233,8 +243,10 @@ def test_a_ramp_by_hand():
 
 
 def check_lp(name, size, *, clamp=1.3, ramp=1e-2, samples=4000):
-    """The sampled L^1 distance of the softmax network from f, against that of the exact network, d n / (8 K), and
-    2 beta d n on the share 1 - (1 - ramp)^(d n) of the cube, with three standard errors of that share."""
+    """The sampled L^1 distance of the softmax network from f, against that of the exact
+    network, d n / (8 K), and 2 beta d n on the share 1 - (1 - ramp)^(d n) of the cube,
+    with three standard errors of that share.
+    """
     net = network(name, size)
     n, d, K = size
     x = torch.rand(samples, n, d, generator=torch.Generator().manual_seed(3)).double()
@@ -272,7 +284,9 @@ def test_the_share_on_the_ramps():
 
 
 def check_order(name, size, order="decreasing", *, ramp=0.25):
-    """The largest hidden unit at a token that a value layer does not serve, over all grid inputs and layers."""
+    """The largest hidden unit at a token that a value layer does not serve, over all
+    grid inputs and layers.
+    """
     net, worst = network(name, size), 0.0
     z = torch.tensor(net.ids.astype(float))[..., None]  # d = 1: a row is its id
     for block, (ident, _) in zip(
@@ -331,7 +345,9 @@ def test_the_order_decides_in_float64(name, size):
 
 
 def test_hardmax_in_floats_is_the_integer_head():
-    """attention.forward with hardmax against head, for every attention layer of a small network."""
+    """attention.forward with hardmax against head, for every attention layer of a small
+    network.
+    """
     net = network("star", (4, 1, 3))
     got, wanted = ids_by_softmax(net, None)
     assert torch.equal(got, wanted)

@@ -1,4 +1,6 @@
-"""The claims on the kernels, on notebooks/sparse_universality/patterns_and_conditions: each check, and its control."""
+"""The claims on the kernels, on notebooks/sparse_universality/patterns_and_conditions:
+each check, and its control.
+"""
 
 from __future__ import annotations
 
@@ -64,7 +66,9 @@ UNIONS = {
 
 
 def plan_of(pattern: Pattern, *, disjoint: bool = True) -> Plan:
-    """The tiles of step 0; not disjoint: each part as if it were alone, so that what two parts hold comes twice."""
+    """The tiles of step 0; not disjoint: each part as if it were alone, so that what
+    two parts hold comes twice.
+    """
     step = pattern.steps[0]
     if disjoint:
         return make_plan(step, pattern.n, torch.float64, CPU)
@@ -84,7 +88,9 @@ def truth(q, k, v, mask) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def check_merge(pattern: Pattern, *, disjoint: bool = True, seed: int = 0) -> Verdict:
-    """Parts merged by their log-sum-exps against one softmax over the union, values and lse; k = 64."""
+    """Parts merged by their log-sum-exps against one softmax over the union, values and
+    lse; k = 64.
+    """
     q, k, v, _ = instance(pattern.n, seed=seed)
     got = forward(
         q, k, v, plan_of(pattern, disjoint=disjoint), 1 / math.sqrt(q.shape[-1])
@@ -98,7 +104,8 @@ def check_merge(pattern: Pattern, *, disjoint: bool = True, seed: int = 0) -> Ve
 def check_gradient(
     pattern: Pattern, *, lse_of: str = "union", seed: int = 0
 ) -> Verdict:
-    """The gradients from out and lse alone against those of masked dense attention, with a gradient for lse; k = 256.
+    """The gradients from out and lse alone against those of masked dense attention,
+    with a gradient for lse; k = 256.
 
     lse_of "part" hands the same formula the log-sum-exp of the first part alone.
     """
@@ -118,7 +125,9 @@ def check_gradient(
 
 
 def check_exact(pattern: Pattern, *, missing: int = 0, seed: int = 0) -> Verdict:
-    """sparse_attention against the dense form of the pattern, less `missing` of its connections; k = 64."""
+    """sparse_attention against the dense form of the pattern, less `missing` of its
+    connections; k = 64.
+    """
     q, k, v, _ = instance(pattern.n, seed=seed)
     mask = pattern.mask().clone()
     entry = mask.sum(1).argmax(), mask[mask.sum(1).argmax()].nonzero()[0, 0]

@@ -1,4 +1,6 @@
-"""The claims of notebooks/synthesis/five_theorems_one_matrix: each check, and its control, on which the same function fails."""
+"""The claims of notebooks/synthesis/five_theorems_one_matrix: each check, and its
+control, on which the same function fails.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +52,9 @@ def pairs(n, e):
 
 
 def lopsided():
-    """Two tokens, column maxima 1 and 1/2, and a nearest matrix of rank one: a third away."""
+    """Two tokens, column maxima 1 and 1/2, and a nearest matrix of rank one: a third
+    away.
+    """
     third = 1 / 3
     return torch.tensor([[1, 0], [0.5, 0.5]], dtype=DOUBLE), torch.tensor(
         [[1, third], [0.5, third / 2]], dtype=DOUBLE
@@ -63,7 +67,9 @@ def all_on_one():
 
 
 def check_rank(p, b, r):
-    """By how much B is nearer to P than the floor of rank r allows; tolerance 64 n eps, for a sum of n entries."""
+    """By how much B is nearer to P than the floor of rank r allows; tolerance 64 n eps,
+    for a sum of n entries.
+    """
     return at_most(rank_floor(p)[r] - row_error(p, b), 64 * len(p) * EPS)
 
 
@@ -79,7 +85,9 @@ def test_small_matrices_by_hand():
 
 
 def descended(p, r, seed, steps=200):
-    """A matrix of rank r that gradient descent found near P in row sums, from the truncated SVD."""
+    """A matrix of rank r that gradient descent found near P in row sums, from the
+    truncated SVD.
+    """
     u, s, vh = torch.linalg.svd(p)
     factors = [(u[:, :r] * s[:r]).requires_grad_(), vh[:r].clone().requires_grad_()]
     rule = torch.optim.Adam(factors, lr=0.02)
@@ -134,7 +142,9 @@ def test_many_tokens_and_rank_one():
 
 @pytest.mark.claim("synthesis.rank", role="check")
 def test_the_floor_is_one_sided():
-    """Equal column maxima, unlike distances from rank two: a third, exactly, and zero."""
+    """Equal column maxima, unlike distances from rank two: a third, exactly, and
+    zero.
+    """
     cycle = torch.tensor([[1, 1, 0], [0, 1, 1], [1, 0, 1]], dtype=DOUBLE) / 2
     twice = torch.tensor([[1, 1, 0], [1, 1, 0], [0, 1, 1]], dtype=DOUBLE) / 2
     inverse = torch.tensor([[1, -1, 1], [1, 1, -1], [-1, 1, 1]], dtype=DOUBLE)
@@ -166,7 +176,9 @@ def test_a_matrix_of_full_rank_is_nearer():
 
 @pytest.mark.claim("synthesis.rank", role="witness")
 def test_pairs_in_fractions():
-    """A kernel vector of the surrogate, in fractions: P x has the size 2 e - 1 of the bound, exactly."""
+    """A kernel vector of the surrogate, in fractions: P x has the size 2 e - 1 of the
+    bound, exactly.
+    """
     e = Fraction(3, 4)
     rows, x = [[e, 1 - e], [1 - e, e]], [1, -1]
     assert [sum(a * b for a, b in zip(row, x)) for row in rows] == [
@@ -186,12 +198,16 @@ def extreme(n, r, k):
 
 
 def two_of_eight():
-    """Eight rows, two of them far apart, six equal: columns are much closer than rows."""
+    """Eight rows, two of them far apart, six equal: columns are much closer than
+    rows.
+    """
     return torch.cat([extreme(8, 3.0, 4), torch.zeros(6, 8, dtype=DOUBLE)]).softmax(-1)
 
 
 def check_logits(a, r):
-    """tau(softmax) against the largest that radius r allows; tolerance 16 n eps, for sums of n."""
+    """tau(softmax) against the largest that radius r allows; tolerance 16 n eps, for
+    sums of n.
+    """
     return at_most(
         dobrushin(a.softmax(-1)) - largest_dobrushin(a.shape[-1], r),
         16 * a.shape[-1] * EPS,
@@ -199,7 +215,9 @@ def check_logits(a, r):
 
 
 def check_diameter(p, x, power=1):
-    """The diameter of P X in a p-norm against tau(P) diam(X), relative; tolerance 64 n eps."""
+    """The diameter of P X in a p-norm against tau(P) diam(X), relative; tolerance 64 n
+    eps.
+    """
     over = (
         torch.cdist(p @ x, p @ x, p=power).max()
         - dobrushin(p) * torch.cdist(x, x, p=power).max()
@@ -228,7 +246,9 @@ def test_radius_bounds_the_coefficient(n, r):
 
 @pytest.mark.claim("synthesis.logits", role="check")
 def test_the_formula_with_many_digits():
-    """largest_dobrushin against the extreme rows in 50 digits, and against other splits; shares no code with it."""
+    """largest_dobrushin against the extreme rows in 50 digits, and against other
+    splits; shares no code with it.
+    """
     with mpmath.workdps(50):
         for n, r in product((2, 5, 9), (mpmath.mpf(1) / 3, mpmath.mpf(3))):
             share = lambda k, way: (
@@ -273,7 +293,9 @@ def test_two_tokens_by_hand():
 
 
 def check_depth(seed, *, skip=False, norm=False, L=2, gain=0.5):
-    """The diameter after L layers over (19.4), which it may not pass; tolerance 1e-12 relative, far above 64 L n eps."""
+    """The diameter after L layers over (19.4), which it may not pass; tolerance 1e-12
+    relative, far above 64 L n eps.
+    """
     g = torch.Generator().manual_seed(seed)
     layers = random_layers(L, 2, 6, 3, gain=gain, bias=True, generator=g)
     x = torch.randn(7, 6, dtype=DOUBLE, generator=g)
@@ -344,7 +366,9 @@ def check_memory(n, eps, share=1.0):
 
 
 def check_product(n, eps, L, *, leak=None, seed=0):
-    """2 (1 - eps)^L - 1 minus the coefficient of a product of L noisy permutations that leak `leak`; tolerance 64 L n eps."""
+    """2 (1 - eps)^L - 1 minus the coefficient of a product of L noisy permutations that
+    leak `leak`; tolerance 64 L n eps.
+    """
     g = torch.Generator().manual_seed(seed)
     out, leak = torch.eye(n, dtype=DOUBLE), eps if leak is None else leak
     for _ in range(L):
@@ -411,7 +435,9 @@ def hop_ids(u, pattern, L, *, beta=1.0, w=-0.5):
 
 
 def check_ids(pattern, L, *, size=2, w=-0.5, codes=None):
-    """How many ids are missing of those that the fields allow after s layers: n size^n minus the number found."""
+    """How many ids are missing of those that the fields allow after s layers: n size^n
+    minus the number found.
+    """
     words, u = symbols(pattern.n, size)
     u = u if codes is None else (words + torch.tensor(codes)).double()[..., None]
     found = smallest_gap(hop_ids(u, pattern, L, w=w).flatten()).distinct
@@ -419,7 +445,9 @@ def check_ids(pattern, L, *, size=2, w=-0.5, codes=None):
 
 
 def check_blind(pattern, L, seed=0):
-    """The least change of token k when row j changes, over pairs (k, j): zero, to 1e-13, if a pair is blind; any heads."""
+    """The least change of token k when row j changes, over pairs (k, j): zero, to
+    1e-13, if a pair is blind; any heads.
+    """
     g = torch.Generator().manual_seed(seed)
     layers = random_layers(max(L, 1), 2, 4, 3, gain=2.0, bias=True, generator=g)
     x = torch.randn(pattern.n, 4, dtype=DOUBLE, generator=g)
@@ -500,7 +528,9 @@ def test_one_layer_less_cannot(pattern):
 
 @pytest.mark.claim("synthesis.hops", role="control")
 def test_codes_that_meet_cannot():
-    """Codes 1 and 2 added to the symbols 0 and 1: the rows (0, 1) and (1, 0) both become 2, and stay equal."""
+    """Codes 1 and 2 added to the symbols 0 and 1: the rows (0, 1) and (1, 0) both
+    become 2, and stay equal.
+    """
     dense = patterns.dense(2)
     assert check_ids(dense, 1, codes=[1, 3]).ok
     assert all(check_ids(dense, L, codes=[1, 2]).ok is False for L in (1, 2, 3))
@@ -510,7 +540,9 @@ def test_codes_that_meet_cannot():
 
 @pytest.mark.claim("synthesis.hops", role="check")
 def test_who_never_hears_never_knows():
-    """Where somebody never hears of somebody, s is infinite, and no number of layers is enough."""
+    """Where somebody never hears of somebody, s is infinite, and no number of layers is
+    enough.
+    """
     apart = patterns.from_sets([[0, 1], [0, 1], [1, 2]])
     assert patterns.hops(apart) is None
     assert all(
@@ -528,7 +560,9 @@ def test_two_tokens_one_layer():
 
 
 def check_counting(points, box, delta, d):
-    """The bits that are needed minus those of the box, for points that are delta apart; inf if they are not."""
+    """The bits that are needed minus those of the box, for points that are delta apart;
+    inf if they are not.
+    """
     apart = all(
         max(abs(a - b) for a, b in zip(p, q)) >= delta
         for p, q in combinations(points, 2)

@@ -1,4 +1,6 @@
-"""The claims of notebooks/sparse_universality/the_proof_executed: each check, and its control, on which the same function fails."""
+"""The claims of notebooks/sparse_universality/the_proof_executed: each check, and its
+control, on which the same function fails.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +51,9 @@ def repeats(ids):
 
 
 def plain_context(pattern, n, d, K, s, C):
-    """A second evaluation in plain Python, one input at a time, from the sets alone: (ids before, y_n, ids after, layers)."""
+    """A second evaluation in plain Python, one input at a time, from the sets alone:
+    (ids before, y_n, ids after, layers).
+    """
     N, B = K**d, sum(K**i for i in range(1, d + 1))
     reads = [
         [[j for j in range(n) if m[k][j]] for k in range(n)]
@@ -89,8 +93,10 @@ def plain_context(pattern, n, d, K, s, C):
 
 
 def check_network(pattern, n, d, K, *, hops=None, samples=40, at="centres"):
-    """The largest entry of |network - f at the centre of the cell|, exactly zero; at="points": |network - f| over
-    omega_f(1 / 2K) <= (2 pi + 1.3) / (2K), at most 1. hops: s, None for the true one."""
+    """The largest entry of |network - f at the centre of the cell|, exactly zero;
+    at="points": |network - f| over omega_f(1 / 2K) <= (2 pi + 1.3) / (2K), at most 1.
+    hops: s, None for the true one.
+    """
     net = approximate(target, n, d, K, pattern, hops=hops)
     x = torch.rand(
         samples, n, d, generator=torch.Generator().manual_seed(n * d)
@@ -143,8 +149,10 @@ def test_every_layer_in_fractions_gives_the_same(name, size):
 
 
 def check_quantiser(n, d, K, *, missing=None):
-    """The largest distance of the entries after the quantiser from their integer parts, at random points and at cell
-    edges k / K; missing: a layer left out of the quantiser written once more, -1 for none of them."""
+    """The largest distance of the entries after the quantiser from their integer parts,
+    at random points and at cell edges k / K; missing: a layer left out of the quantiser
+    written once more, -1 for none of them.
+    """
     net = approximate(torch.sin, n, d, K, patterns.dense(n))
     edges = torch.arange(K).double().repeat(n * d)[: n * d * K].view(K, n, d) / K
     x = torch.cat(
@@ -180,8 +188,9 @@ def test_a_quantiser_with_a_layer_missing():
 
 
 def check_shift(ids, value, *, threshold=0):
-    """A layer against N (max - min) for the tokens with that id, on the star of four tokens; exact. threshold: what is
-    added to the value that the layer looks for."""
+    """A layer against N (max - min) for the tokens with that id, on the star of four
+    tokens; exact. threshold: what is added to the value that the layer looks for.
+    """
     numbers = plan(patterns.star(4), 4, 1, 3)
     got, reads = (
         apply(Shift(0, value + threshold, numbers.size), np.array(ids), numbers),
@@ -227,7 +236,9 @@ def swept(numbers, *, factor=None):
 
 
 def check_sweep(name, size, *, factor=None):
-    """The layers of the sweep against the recursion, its order and the bound 2 n N^n; exact, over all grid inputs."""
+    """The layers of the sweep against the recursion, its order and the bound 2 n N^n;
+    exact, over all grid inputs.
+    """
     numbers = plan(FAMILIES[name](size[0]), *size)
     x, ids = swept(numbers, factor=factor)
     y, N = [x[:, numbers.path[0]]], numbers.size
@@ -266,7 +277,9 @@ def test_sweep_by_hand():
 
 
 def check_residues(name, size, *, modulus=0):
-    """How many of the inputs are not read back from y_n; modulus: what is added to N in the reading."""
+    """How many of the inputs are not read back from y_n; modulus: what is added to N in
+    the reading.
+    """
     numbers = plan(FAMILIES[name](size[0]), *size)
     x, ids = swept(numbers)
     path, N, wrong = numbers.path, numbers.size + modulus, 0
@@ -378,7 +391,9 @@ def test_a_second_evaluation_in_plain_python(name, size):
 
 
 def check_layers(name, size, *, period=None):
-    """Layers of the map that are counted, against p (n - 1) K^d + s, and bits against their bound; period: p as claimed."""
+    """Layers of the map that are counted, against p (n - 1) K^d + s, and bits against
+    their bound; period: p as claimed.
+    """
     numbers = plan(FAMILIES[name](size[0]), *size)
     n, d, K = size
     counted = sum(1 for _ in schedule(numbers))
@@ -409,8 +424,10 @@ def test_layers_of_another_period():
 
 
 def check_values(size=(2, 1, 2), order="grid", *, gap=True):
-    """How far the value layers of a dense network, run in that order, leave the rows of the grid inputs from the wanted
-    ones; gap=False: one target is such that its row has the id of another token of another input."""
+    """How far the value layers of a dense network, run in that order, leave the rows of
+    the grid inputs from the wanted ones; gap=False: one target is such that its row has
+    the id of another token of another input.
+    """
     n, d, K = size
     net = approximate(lambda x: 20 * x.flip(-2) - 3, *size, patterns.dense(n))
     values = net.values.clone()
@@ -454,8 +471,10 @@ def test_values_that_meet_an_id():
 
 
 def check_hears(closed):
-    """How much token 0 changes with row 2 alone, for the fixed pattern of three tokens, w = 2: its ids after up to eight
-    all-max layers, and its row in a random softmax network of six layers. closed: the last token is read by all."""
+    """How much token 0 changes with row 2 alone, for the fixed pattern of three tokens,
+    w = 2: its ids after up to eight all-max layers, and its row in a random softmax
+    network of six layers. closed: the last token is read by all.
+    """
     pattern, changes = patterns.fixed(3, 2, closed=closed), 0.0
     for hops in (1, 2, 3, 8):
         ids = context_ids(pattern, 3, 1, 4, hops=hops).reshape(4, 4, 4, 3)
@@ -489,8 +508,10 @@ def test_which_sizes_fail_and_collide():
 
 
 def check_equivariant(n, d, K, *, repeated=False, constant=None):
-    """Pairs (set of rows, row) minus distinct ids, over inputs without repeats, or over all of them; and equal pairs
-    that got unequal ids. constant: C, None for the least above every y_n."""
+    """Pairs (set of rows, row) minus distinct ids, over inputs without repeats, or over
+    all of them; and equal pairs that got unequal ids. constant: C, None for the least
+    above every y_n.
+    """
     ids, rows = (
         equivariant_ids(n, d, K, constant=constant),
         np.indices((K**d,) * n).reshape(n, -1).T.tolist(),

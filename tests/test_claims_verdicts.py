@@ -1,4 +1,6 @@
-"""From marked tests to the verdicts file: whole or not at all, the same with one process and with two."""
+"""From marked tests to the verdicts file: whole or not at all, the same with one
+process and with two.
+"""
 
 from __future__ import annotations
 

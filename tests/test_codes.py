@@ -1,4 +1,6 @@
-"""The room codes: kernels against literal twins, gradients, devices, bad input. Claims: test_claims_codes.py."""
+"""The room codes: kernels against literal twins, gradients, devices, bad input. Claims:
+test_claims_codes.py.
+"""
 
 from __future__ import annotations
 
@@ -58,7 +60,9 @@ def test_margins_and_their_gradient():
 
 
 def literal_queries(own, logs, n, gap):
-    """One row of moment_queries by values of f on a grid and a discrete Fourier transform."""
+    """One row of moment_queries by values of f on a grid and a discrete Fourier
+    transform.
+    """
     k, half = len(own), len(own) // 2
     t = lambda j: 2 * math.pi * j / n
     basis = lambda x: (
@@ -182,7 +186,9 @@ def test_radon_by_hand():
 
 
 def test_what_is_stored_does_not_beat_the_bounds():
-    """Codes found by descent cost at least the proved lower bound, and at most the upper one where descent did well."""
+    """Codes found by descent cost at least the proved lower bound, and at most the
+    upper one where descent did well.
+    """
     result = load_result("price")["result"]
     for d, found in result["codes"].items():
         low, high = codes.price(64, int(d))

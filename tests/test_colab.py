@@ -1,8 +1,10 @@
-"""Each page runs as a reader in Colab runs it: the notebook alone, and its first cell installs the library.
+"""Each page runs as a reader in Colab runs it: the notebook alone, and its first cell
+installs the library.
 
-The environment has Colab's versions of what pages touch (its list of packages, August 2026), is made once, and is kept
-under _build/. Not emulated: Python 3.13 (this one is used), torch 2.11 built for CUDA (the book's own version, so that
-a CPU build will do), the several hundred other packages, Colab's way of showing a page, and its GPU.
+The environment has Colab's versions of what pages touch (its list of packages, August
+2026), is made once, and is kept under _build/. Not emulated: Python 3.13 (this one is
+used), torch 2.11 built for CUDA (the book's own version, so that a CPU build will do),
+the several hundred other packages, Colab's way of showing a page, and its GPU.
 """
 
 from __future__ import annotations
@@ -16,11 +18,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-import nbformat
-import pytest
-
 import address
+import nbformat
 import pages
+import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 TORCH = re.search(
@@ -71,7 +72,9 @@ def tried(*command, **options) -> subprocess.CompletedProcess:
 
 
 def needs_network(*command) -> None:
-    """A command that asks the package index: if it cannot, its tests are skipped, but never in CI."""
+    """A command that asks the package index: if it cannot, its tests are skipped, but
+    never in CI.
+    """
     done = tried(*command)
     if done.returncode:
         stop = pytest.fail if os.environ.get("CI") == "true" else pytest.skip
@@ -95,7 +98,8 @@ def python() -> Path:
         run(sys.executable, "-m", "venv", "--clear", folder)
         needs_network(interpreter, "-m", "pip", "install", "-q", *COLAB)
         (folder / "complete").touch()
-    # What the first cell of each page needs from the index: something to build the library with.
+    # What the first cell of each page needs from the index: something to build the
+    # library with.
     needs_network(
         interpreter,
         "-m",

@@ -1,4 +1,6 @@
-"""The room collapse: the recursion against arbitrary precision, the bounds, and bad input. Claims: test_claims_collapse.py."""
+"""The room collapse: the recursion against arbitrary precision, the bounds, and bad
+input. Claims: test_claims_collapse.py.
+"""
 
 from __future__ import annotations
 

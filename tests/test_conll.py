@@ -1,4 +1,6 @@
-"""attnlib.data.conll: a reader of local files, sentences that are made, and their encoding."""
+"""attnlib.data.conll: a reader of local files, sentences that are made, and their
+encoding.
+"""
 
 from __future__ import annotations
 

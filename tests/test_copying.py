@@ -1,4 +1,6 @@
-"""The room copying: fields and bounds against their literal twins, the networks, and bad input. Claims: test_claims_copying.py."""
+"""The room copying: fields and bounds against their literal twins, the networks, and
+bad input. Claims: test_claims_copying.py.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +44,9 @@ def test_fields_by_sets(seed):
 
 
 def test_fields_of_many_tokens_lose_nothing():
-    """Sums in single precision stay exact zeros or positive: one path among 600 tokens is seen."""
+    """Sums in single precision stay exact zeros or positive: one path among 600 tokens
+    is seen.
+    """
     n = 600
     masks = [torch.zeros(n, n, dtype=torch.bool) for _ in range(3)]
     for l, mask in enumerate(masks):
@@ -110,7 +114,9 @@ def test_the_mask_of_each_kind():
 
 
 def test_mixers_by_their_formulas():
-    """W_P X, and sum_t filter_t x_{k - t}: the literal twins, gradients included; tolerance 100 eps."""
+    """W_P X, and sum_t filter_t x_{k - t}: the literal twins, gradients included;
+    tolerance 100 eps.
+    """
     g = torch.Generator().manual_seed(0)
     x = torch.randn(2, 8, 6, dtype=torch.float64, generator=g, requires_grad=True)
     net = Network(5, mixings(), width=6, seed=1).double()
@@ -254,7 +260,9 @@ def test_a_tied_readout_is_the_embedding_and_stays_so():
 
 
 def test_sinusoidal_positions_turn_a_shift_into_one_linear_map():
-    """position(k + t) = position(k) M_t for all k, solved by least squares: a small rest, unlike random positions."""
+    """position(k + t) = position(k) M_t for all k, solved by least squares: a small
+    rest, unlike random positions.
+    """
     nets = {
         name: Network(5, [Project(64)], width=16, positions=name)
         for name in ("sinusoidal", "random")

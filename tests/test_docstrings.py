@@ -1,4 +1,6 @@
-"""The style of attnlib, read without importing it: docstrings by the template, small rooms, imports that point upwards."""
+"""The style of attnlib, read without importing it: docstrings by the template, small
+rooms, imports that point upwards.
+"""
 
 from __future__ import annotations
 
@@ -17,12 +19,40 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 LIBRARY = ROOT / "attnlib"
 # The order of the house: a room imports only rooms before it.
-ROOMS = (
-    "attention projections patterns sparse paths collapse efficacy lowrank efficient expressive codes universal copying memorize bridges certify "
-    "data exercises figures bench"
-).split()
+ROOMS = [
+    "attention",
+    "projections",
+    "patterns",
+    "sparse",
+    "paths",
+    "collapse",
+    "efficacy",
+    "lowrank",
+    "efficient",
+    "expressive",
+    "codes",
+    "universal",
+    "copying",
+    "memorize",
+    "bridges",
+    "certify",
+    "data",
+    "exercises",
+    "figures",
+    "bench",
+]
 KERNELS = ROOMS[: ROOMS.index("data")]
-SECTIONS = "Args Returns Yields Raises Cost Source Claim Page Note".split()
+SECTIONS = [
+    "Args",
+    "Returns",
+    "Yields",
+    "Raises",
+    "Cost",
+    "Source",
+    "Claim",
+    "Page",
+    "Note",
+]
 MODULES = sorted(path for path in LIBRARY.rglob("*.py"))
 ROOM_LINES, FUNCTION_LINES = 300, 30
 
@@ -108,7 +138,9 @@ def public(member) -> Public:
 
 
 def refusals(source: str) -> set[str]:
-    """The exceptions that a function raises by itself; the checks of attnlib._require raise ValueError."""
+    """The exceptions that a function raises by itself; the checks of attnlib._require
+    raise ValueError.
+    """
     names = set()
     for node in ast.walk(ast.parse(textwrap.dedent(source))):
         if (
@@ -127,7 +159,9 @@ def refusals(source: str) -> set[str]:
 
 
 def sections(docstring: str) -> list[tuple[str, str]]:
-    """(name, text) of each section below the first line, in order; `Claim: a      Page: b` may share a line."""
+    """(name, text) of each section below the first line, in order; `Claim: a Page:
+    b` may share a line.
+    """
     split = re.sub(r"[ \t]{2,}(?=Page:)", "\n", docstring.partition("\n")[2])
     pieces = re.split(r"^([A-Z]\w+):(?=\s)", split, flags=re.M)
     return [(name, text.strip()) for name, text in zip(pieces[1::2], pieces[2::2])]
@@ -188,7 +222,9 @@ def owed(name: Public) -> list[str]:
 
 
 def form_faults(docstring: str) -> list[str]:
-    """One sentence, a blank line, the sections of the template in its order, each once."""
+    """One sentence, a blank line, the sections of the template in its order, each
+    once.
+    """
     first, *rest = docstring.splitlines()
     names = [name for name, _ in sections(docstring)]
     known = [name for name in names if name in SECTIONS]
@@ -290,13 +326,17 @@ def test_public_names_are_read_from_the_source(tmp_path):
 
 
 def room_of(path: Path, library: Path = LIBRARY) -> str:
-    """The room that a file belongs to; '' for the package itself; helpers begin with an underscore."""
+    """The room that a file belongs to; '' for the package itself; helpers begin with an
+    underscore.
+    """
     first = path.relative_to(library).parts[0].removesuffix(".py")
     return "" if first == "__init__" else first
 
 
 def imports(path: Path, library: Path = LIBRARY) -> set[str]:
-    """Dotted names of all modules that a file imports, anywhere in it; names taken from a package count as modules."""
+    """Dotted names of all modules that a file imports, anywhere in it; names taken from
+    a package count as modules.
+    """
     found, package = set(), [library.name, *path.relative_to(library).parts[:-1]]
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):

@@ -1,4 +1,6 @@
-"""The room efficacy: paths alone against terms and restricted networks, tasks, training, and bad input."""
+"""The room efficacy: paths alone against terms and restricted networks, tasks,
+training, and bad input.
+"""
 
 from __future__ import annotations
 
@@ -112,7 +114,9 @@ def test_the_estimate_from_every_path_once_is_the_sum():
 
 
 def test_drawn_paths_are_uniform():
-    """12 paths of length 1 in 3 layers of 4 heads, 12,000 draws: each within six standard deviations of 1,000."""
+    """12 paths of length 1 in 3 layers of 4 heads, 12,000 draws: each within six
+    standard deviations of 1,000.
+    """
     drawn = Counter(
         draw_paths([4] * 3, 1, 12000, generator=torch.Generator().manual_seed(0))
     )
@@ -170,7 +174,9 @@ def crossed(p, q, r):
 
 
 def test_corners_against_exact_half_planes():
-    """A point is a corner if some line through it and another point has all points on one side, in Fractions."""
+    """A point is a corner if some line through it and another point has all points on
+    one side, in Fractions.
+    """
     points = torch.rand(20, 7, 2, generator=torch.Generator().manual_seed(0))
     for cloud, found in zip(points.tolist(), hull_labels(points).tolist()):
         exact = [[Fraction(v) for v in p] for p in cloud]

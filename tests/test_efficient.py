@@ -1,4 +1,6 @@
-"""The room efficient: every kernel against its literal twin, gradients too, and bad input. Claims: test_claims_complexity.py."""
+"""The room efficient: every kernel against its literal twin, gradients too, and bad
+input. Claims: test_claims_complexity.py.
+"""
 
 from __future__ import annotations
 
@@ -100,7 +102,9 @@ def test_buckets_are_the_argmax_of_both_directions():
 
 
 def test_one_bucket_pair_and_one_chunk_is_dense_within_buckets():
-    """With 2 buckets, attend_self and a chunk of n the kernel is masked dense attention."""
+    """With 2 buckets, attend_self and a chunk of n the kernel is masked dense
+    attention.
+    """
     qk, _, v = instance(20)
     ids = lsh_buckets(qk.detach(), 2, generator=seeded())[0]
     mask = ids[:, None] == ids
@@ -111,7 +115,9 @@ def test_one_bucket_pair_and_one_chunk_is_dense_within_buckets():
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
 def test_lone_tokens_in_low_precision(dtype):
-    """-1e5 would overflow float16: a token that is always alone returns its own value."""
+    """-1e5 would overflow float16: a token that is always alone returns its own
+    value.
+    """
     qk, v = 8 * torch.eye(4).to(dtype), torch.randn(4, 3).to(dtype)
     y = lsh_attention(qk, v, buckets=(2,) * 12, rounds=2, chunk=1, generator=seeded())
     assert torch.isfinite(y).all()
@@ -119,7 +125,9 @@ def test_lone_tokens_in_low_precision(dtype):
 
 
 def test_large_negative_logits_are_not_oneself():
-    """Two tokens with the logits -5e5 in one bucket: each still looks at the other, not at itself."""
+    """Two tokens with the logits -5e5 in one bucket: each still looks at the other, not
+    at itself.
+    """
     qk, v = torch.tensor([[1e6, 0.0], [-1e6, 1.1e6]]), torch.tensor([[1.0], [2.0]])
     draws = lambda seed: torch.Generator().manual_seed(seed)
     seed = next(
@@ -133,7 +141,9 @@ def test_large_negative_logits_are_not_oneself():
 
 @pytest.mark.parametrize("causal", [False, True])
 def test_many_more_buckets_than_tokens(causal):
-    """2^30 buckets take no memory of their own; nearly every token is alone and returns its value."""
+    """2^30 buckets take no memory of their own; nearly every token is alone and returns
+    its value.
+    """
     qk, _, v = (t.detach() for t in instance(20))
     y = lsh_attention(
         qk, v, buckets=(2,) * 30, chunk=4, causal=causal, generator=seeded()
@@ -291,7 +301,9 @@ def test_bad_input(call, words):
 
 
 class FakeCuda:
-    """Counts what is asked of a GPU; a clock of 7 ms for everything, and an allocator that holds 100 and gives out 350."""
+    """Counts what is asked of a GPU; a clock of 7 ms for everything, and an allocator
+    that holds 100 and gives out 350.
+    """
 
     def __init__(self):
         self.calls = []
@@ -312,7 +324,9 @@ class FakeCuda:
 
 
 def test_the_table_on_a_gpu(monkeypatch):
-    """Events and the allocator are asked in the right order, and a public implementation that is missing is not run."""
+    """Events and the allocator are asked in the right order, and a public
+    implementation that is missing is not run.
+    """
     monkeypatch.syspath_prepend(
         str(Path(__file__).resolve().parents[1] / "book" / "_experiments")
     )

@@ -1,4 +1,6 @@
-"""The room expressive: kernels against literal twins, gradients, memory, search, figures, and bad input."""
+"""The room expressive: kernels against literal twins, gradients, memory, search,
+figures, and bad input.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +54,9 @@ def ragged(n, k, g):
 
 
 def literal(q, k, columns, log_weights):
-    """Row by row from the definition: ratio error, gap and odds, with all logits at once."""
+    """Row by row from the definition: ratio error, gap and odds, with all logits at
+    once.
+    """
     rows = []
     for i, row in enumerate(columns.tolist()):
         logits = (k @ q[i]).tolist()
@@ -224,7 +228,9 @@ def test_large_logarithms_keep_their_difference():
 
 
 def cancelling(size, dtype):
-    """q_i . k_j = size^2 + 2.29 if i = j: the gap 2.29 is below ln 10, but floats may round it up."""
+    """q_i . k_j = size^2 + 2.29 if i = j: the gap 2.29 is below ln 10, but floats may
+    round it up.
+    """
     n, eye = 4, torch.eye(4)
     first = torch.full((n, 1), float(size))
     return Code(
@@ -293,7 +299,9 @@ def test_ratios_that_only_rounding_spoils():
 
 
 def test_advice_after_a_failure_asks_for_more():
-    """A draw may fail at a dimension that is expected to do; then the advice is a larger one, up to n."""
+    """A draw may fail at a dimension that is expected to do; then the advice is a
+    larger one, up to n.
+    """
     S, low = (
         torch.arange(64)[:, None],
         Report(False, 0.0, 1.0, 0.5, 0, torch.zeros(64, 3)),
@@ -335,7 +343,9 @@ def test_one_token_and_full_rows():
 
 
 def test_a_level_that_floats_cannot_exponentiate():
-    """Gaps of thousands, as codes in two dimensions have: odds overflow honestly, gaps do not."""
+    """Gaps of thousands, as codes in two dimensions have: odds overflow honestly, gaps
+    do not.
+    """
     k = torch.eye(3, dtype=torch.float32)
     report = verify(
         Code(1e4 * k.roll(1, 0), k, 0.1, 0.5), torch.tensor([[0], [1], [2]])
@@ -435,7 +445,9 @@ def test_progress_is_shown_and_silent():
 
 
 def settle_by_all_pairs(k, columns, y, draw, gap, limit, whole):
-    """The rule of _redraw.settle with an n x n table of logits, all of it anew in each round, and loops."""
+    """The rule of _redraw.settle with an n x n table of logits, all of it anew in each
+    round, and loops.
+    """
     k = k.clone()
     for rounds in itertools.count():
         q = interpolate(k, columns, y)
@@ -553,7 +565,9 @@ def test_redrawing_other_keys(words):
 
 
 def test_keys_that_lie_together_are_redrawn():
-    """Two equal keys in a row have no query, and nearly equal ones a long one: both are redrawn, or nothing would end."""
+    """Two equal keys in a row have no query, and nearly equal ones a long one: both are
+    redrawn, or nothing would end.
+    """
     g = gen(6)
     S = (torch.arange(40)[:, None] + torch.tensor([0, 1])) % 40
     draw = lambda m: normalize(torch.randn(m, 40, generator=g, dtype=DOUBLE), dim=1)
@@ -582,7 +596,9 @@ class Largest(TorchDispatchMode):
 
 
 def test_redrawing_makes_no_table_of_all_pairs():
-    """At 2^14 tokens no tensor has more entries than the tile or the keys, of which the pairs are a thousand times as many."""
+    """At 2^14 tokens no tensor has more entries than the tile or the keys, of which the
+    pairs are a thousand times as many.
+    """
     n, d, g = 2**14, 16, gen(7)
     S, y = torch.randperm(n, generator=g)[:, None], torch.full((n, 1), 8 * T)
     draw = lambda m: normalize(torch.randn(m, d, generator=g), dim=1)

@@ -33,7 +33,9 @@ def images(html: str) -> list[bytes]:
 
 
 def described(fig) -> None:
-    """The figure is one image of a fair size, with its text, and each axis that is drawn says what it is."""
+    """The figure is one image of a fair size, with its text, and each axis that is
+    drawn says what it is.
+    """
     html = figures.show(fig, alt=ALT).data
     assert html.startswith("<figure") and f'alt="{ALT}"' in html
     (image,) = images(html)
@@ -45,7 +47,9 @@ def described(fig) -> None:
 def doubled(
     ax, least: int, way=lambda line: (line.get_marker(), str(line.get_linestyle()))
 ) -> None:
-    """The curves of the legend, `least` or more, differ by mark or dash and not by colour alone."""
+    """The curves of the legend, `least` or more, differ by mark or dash and not by
+    colour alone.
+    """
     ways = [way(line) for line in ax.lines if not line.get_label().startswith("_")]
     assert len(set(ways)) == len(ways) >= least
 

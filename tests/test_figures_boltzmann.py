@@ -1,4 +1,6 @@
-"""The figures of notebooks/one_layer_memorization/boltzmann_and_hardmax: small, described, and readable without colour."""
+"""The figures of notebooks/one_layer_memorization/boltzmann_and_hardmax: small,
+described, and readable without colour.
+"""
 
 from __future__ import annotations
 

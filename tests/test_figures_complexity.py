@@ -1,4 +1,6 @@
-"""The figures of notebooks/jl_low_rank/complexity_table: small, described, readable without colour, and the stored result."""
+"""The figures of notebooks/jl_low_rank/complexity_table: small, described, readable
+without colour, and the stored result.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The figures of notebooks/sparse_universality/copying_task: small, described, readable without colour, and the stored result."""
+"""The figures of notebooks/sparse_universality/copying_task: small, described, readable
+without colour, and the stored result.
+"""
 
 from __future__ import annotations
 
@@ -147,7 +149,9 @@ def test_the_stored_bounds_are_those_of_the_fields(part, m, symbols):
 
 
 def test_the_runs_of_full_size_are_of_one_kind():
-    """The same settings for all cases, a whole curve for each run, no case twice, and each with the commit it ran at."""
+    """The same settings for all cases, a whole curve for each run, no case twice, and
+    each with the commit it ran at.
+    """
     stored = load_result("copying")
     own, part = (
         stored["about"]["settings"]["records"]["full"]["settings"],

@@ -1,4 +1,6 @@
-"""The figures of notebooks/path_decomposition/escaping_collapse: small, described, and readable without colour."""
+"""The figures of notebooks/path_decomposition/escaping_collapse: small, described, and
+readable without colour.
+"""
 
 from __future__ import annotations
 

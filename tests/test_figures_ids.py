@@ -1,4 +1,6 @@
-"""The figures of notebooks/one_layer_memorization/contextual_mapping: small, described, and readable without colour."""
+"""The figures of notebooks/one_layer_memorization/contextual_mapping: small, described,
+and readable without colour.
+"""
 
 from __future__ import annotations
 

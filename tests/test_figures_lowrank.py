@@ -1,4 +1,6 @@
-"""The figures of notebooks/jl_low_rank/spectra_and_linformer: small, described, and readable without colour."""
+"""The figures of notebooks/jl_low_rank/spectra_and_linformer: small, described, and
+readable without colour.
+"""
 
 from __future__ import annotations
 

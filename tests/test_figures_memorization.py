@@ -1,4 +1,6 @@
-"""The figures of the pages on exact memorization and on the reviewers' questions: small, described, readable without colour."""
+"""The figures of the pages on exact memorization and on the reviewers' questions:
+small, described, readable without colour.
+"""
 
 from __future__ import annotations
 

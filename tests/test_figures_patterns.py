@@ -1,4 +1,6 @@
-"""The figures of notebooks/sparse_universality/patterns_and_conditions: small, described, and readable without colour."""
+"""The figures of notebooks/sparse_universality/patterns_and_conditions: small,
+described, and readable without colour.
+"""
 
 from __future__ import annotations
 

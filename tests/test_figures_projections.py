@@ -1,4 +1,6 @@
-"""The figures of the page on random projections: small, described, and with words on their axes."""
+"""The figures of the page on random projections: small, described, and with words on
+their axes.
+"""
 
 from __future__ import annotations
 

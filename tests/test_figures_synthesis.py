@@ -1,4 +1,6 @@
-"""The figures of notebooks/synthesis/five_theorems_one_matrix: small, described, and readable without colour."""
+"""The figures of notebooks/synthesis/five_theorems_one_matrix: small, described, and
+readable without colour.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The figures of the two pages on the universality proof: small, described, and readable without colour."""
+"""The figures of the two pages on the universality proof: small, described, and
+readable without colour.
+"""
 
 from __future__ import annotations
 

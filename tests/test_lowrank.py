@@ -1,4 +1,6 @@
-"""The room lowrank: kernels against their literal twins, gradients, devices, and bad input. Claims: test_claims_lowrank.py."""
+"""The room lowrank: kernels against their literal twins, gradients, devices, and bad
+input. Claims: test_claims_lowrank.py.
+"""
 
 from __future__ import annotations
 
@@ -203,7 +205,9 @@ def test_sampled_products_are_right_on_average():
 
 
 def test_gradients_of_sampled_products_are_right_on_average(monkeypatch):
-    """All 16 ways to draw two of four tokens, each with its chance: the mean gradient is that of P V."""
+    """All 16 ways to draw two of four tokens, each with its chance: the mean gradient
+    is that of P V.
+    """
     p, v = (t.requires_grad_() for t in drawn((3, 4), (4, 2)))
     weights = torch.arange(6, dtype=p.dtype).view(3, 2).cos()
     c = (p.norm(dim=0) * v.norm(dim=1)).detach()
@@ -235,7 +239,9 @@ def test_effective_ranks():
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32])
 def test_effective_ranks_in_low_precision(dtype):
-    """300 equal values: 90% need 270. A tolerance in eps of bfloat16 would exceed one and return rank 1."""
+    """300 equal values: 90% need 270. A tolerance in eps of bfloat16 would exceed one
+    and return rank 1.
+    """
     assert effective_rank(torch.ones(300, dtype=dtype)).tolist() == 270
     s = torch.linspace(1, 0, 300).to(dtype)
     assert effective_rank(s).tolist() == effective_rank(s.double()).tolist() > 100

@@ -1,4 +1,6 @@
-"""The ids of the room memorize: kernels against literal twins, gradients, devices, bad input. Claims: test_claims_ids.py."""
+"""The ids of the room memorize: kernels against literal twins, gradients, devices, bad
+input. Claims: test_claims_ids.py.
+"""
 
 from __future__ import annotations
 

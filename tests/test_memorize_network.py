@@ -1,4 +1,6 @@
-"""attnlib.memorize: the network on the line, the deep one, the memorizer, its block, and what they refuse."""
+"""attnlib.memorize: the network on the line, the deep one, the memorizer, its block,
+and what they refuse.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +14,7 @@ import torch
 from attnlib import memorize as room
 from attnlib.memorize import (
     Block,
+    _items,
     count_parameters,
     dense_block,
     fit_deep,
@@ -21,7 +24,6 @@ from attnlib.memorize import (
     relu_layer,
     train,
 )
-from attnlib.memorize import _items
 
 F64 = torch.float64
 
@@ -232,7 +234,9 @@ def test_repeated_tokens_count():
 
 
 def test_ids_may_coincide_where_labels_agree():
-    """{a, b} and {a, a, b, b} have equal ids; with equal labels that is no contradiction, as {a, a, a, b} shows."""
+    """{a, b} and {a, a, b, b} have equal ids; with equal labels that is no
+    contradiction, as {a, a, a, b} shows.
+    """
     a, b = torch.randn(2, 5, generator=generator(), dtype=F64)
     x = torch.stack(
         [

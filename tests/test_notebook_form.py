@@ -1,4 +1,6 @@
-"""The guide to a page, as far as a program can check it. Each rule stands beside cells that break it."""
+"""The guide to a page, as far as a program can check it. Each rule stands beside cells
+that break it.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +9,11 @@ import re
 from collections import Counter
 from pathlib import Path
 
-import notebooks
 import pages
 import pytest
 from minibook import code, markdown
+
+import notebooks
 
 ROOT = pages.ROOT
 PAGES = pages.notebooks()
@@ -42,7 +45,9 @@ def lines(source):
 
 
 def own_code(cells):
-    """Code cells that a reader reads: neither folded set-up nor solutions nor the cells where answers go."""
+    """Code cells that a reader reads: neither folded set-up nor solutions nor the cells
+    where answers go.
+    """
     return [
         c
         for c in cells
@@ -56,7 +61,9 @@ def own_code(cells):
 
 
 def portable(cells):
-    """It reads well in Colab and on GitHub: no MyST, no macros, no numbers that count themselves."""
+    """It reads well in Colab and on GitHub: no MyST, no macros, no numbers that count
+    themselves.
+    """
     for name, source in words(cells):
         for rule, what in (
             (MYST_ONLY, "MyST markup"),
@@ -95,7 +102,9 @@ def checked_theorems(cells):
 
 
 def sizes(cells):
-    """At most 25 code cells and 150 lines of code besides exercises, 25 lines a cell."""
+    """At most 25 code cells and 150 lines of code besides exercises, 25 lines a
+    cell.
+    """
     own = own_code(cells)
     count = sum(len(lines(notebooks.source(c))) for c in own)
     if len(own) > 25:
@@ -108,7 +117,9 @@ def sizes(cells):
 
 
 def widths(cells):
-    """Code that shows stays within the column; what a checked cell prints fits a phone."""
+    """Code that shows stays within the column; what a checked cell prints fits a
+    phone.
+    """
     for cell in own_code(cells):
         if "hide-input" not in notebooks.tags(cell):
             for line in notebooks.source(cell).splitlines():
@@ -155,7 +166,9 @@ def goals(cells):
 
 
 def folded(cells):
-    """The first screen shows no set-up: cells that only import are folded, as are solutions."""
+    """The first screen shows no set-up: cells that only import are folded, as are
+    solutions.
+    """
     for cell in (c for c in cells if c["cell_type"] == "code"):
         tags, body = notebooks.tags(cell), statements(cell)
         if (
@@ -173,7 +186,9 @@ def statements(cell):
 
 
 def figures(cells):
-    """Each figure has a text for those who do not see it, and a caption that begins with its number."""
+    """Each figure has a text for those who do not see it, and a caption that begins
+    with its number.
+    """
     for cell, after in zip(cells, [*cells[1:], None]):
         if cell["cell_type"] != "code":
             continue
@@ -434,7 +449,9 @@ def shared(sources):
 
 
 def unlike_counters(source):
-    """Theorems, lemmas and so on of a page share one counter: no number stands for two of them."""
+    """Theorems, lemmas and so on of a page share one counter: no number stands for two
+    of them.
+    """
     found = re.findall(rf"^> \*\*(?:{NUMBERED}) ([\d.]*\d)", source, re.M)
     return [number for number, count in Counter(found).items() if count > 1]
 
@@ -466,7 +483,9 @@ def test_boxes_share_one_counter():
 
 
 def dead_links(source, folder):
-    """Relative links whose file is not there. Their anchors are checked by the build."""
+    """Relative links whose file is not there. Their anchors are checked by the
+    build.
+    """
     for target in LINK.findall(source):
         if (
             not re.match(r"[a-z]+:|#", target)

@@ -1,4 +1,6 @@
-"""The room paths: the fast sums against their literal twin, and on bad input. The claims are in test_claims_paths.py."""
+"""The room paths: the fast sums against their literal twin, and on bad input. The
+claims are in test_claims_paths.py.
+"""
 
 from __future__ import annotations
 
@@ -134,7 +136,9 @@ def test_the_forward_pass_may_be_masked_scaled_or_normalised_otherwise(how):
 
 
 def test_a_module_can_be_watched_while_it_trains():
-    """Views of a module's weights stay valid when an optimiser changes them in place."""
+    """Views of a module's weights stay valid when an optimiser changes them in
+    place.
+    """
     module = torch.nn.MultiheadAttention(6, 2, batch_first=True, dtype=torch.float64)
     layers, x = [from_torch(module)] * 2, instance(d=6)[0]
     optimiser = torch.optim.SGD(module.parameters(), lr=0.1)

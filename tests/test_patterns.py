@@ -1,4 +1,6 @@
-"""The room patterns: every family against its sets as a formula, rows against masks, bad input."""
+"""The room patterns: every family against its sets as a formula, rows against masks,
+bad input.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,8 @@ def root(n):
     return math.isqrt(n - 1) + 1
 
 
-# name -> (pattern of n, for each step the set A_k as a formula of n, k, j with w = ceil(sqrt(n)))
+# name -> (pattern of n, for each step the set A_k as a formula of n, k, j with w =
+# ceil(sqrt(n)))
 FAMILIES = {
     "dense": (patterns.dense, [lambda n, w, k, j: True]),
     "window": (lambda n: patterns.window(n, 3), [lambda n, w, k, j: abs(j - k) <= 1]),

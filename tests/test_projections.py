@@ -1,4 +1,6 @@
-"""The room projections and the JL surrogate: fast against literal, exact tails against many digits, and bad input."""
+"""The room projections and the JL surrogate: fast against literal, exact tails against
+many digits, and bad input.
+"""
 
 from __future__ import annotations
 
@@ -140,7 +142,9 @@ def tail(k, eps):
 @pytest.mark.parametrize("k", [1, 2, 3, 20, 250, 1024, 5000])
 @pytest.mark.parametrize("eps", [0.01, 0.1, 0.25, 0.5, 0.9, 1.0, 2.5])
 def test_the_tail_against_60_digits(k, eps):
-    """To 2e-9 relative: the large-degree expansion of torch's incomplete gamma gives no more. Logarithms likewise."""
+    """To 2e-9 relative: the large-degree expansion of torch's incomplete gamma gives no
+    more. Logarithms likewise.
+    """
     wanted = tail(k, eps)
     assert abs(failure_probability(k, eps, log=True) - float(mpmath.log(wanted))) < 2e-9
     if wanted > 1e-280:

@@ -1,4 +1,6 @@
-"""make quick runs the pages that there are, longest first, and fails where Jupyter or nbval would."""
+"""make quick runs the pages that there are, longest first, and fails where Jupyter or
+nbval would.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +9,12 @@ import os
 import re
 
 import minibook
-import notebooks
 import pages
 import pytest
 import quick
 from minibook import code, markdown
+
+import notebooks
 
 CHECKED = "nbval-check-output"
 TITLE = markdown("title", "# A page")
@@ -59,7 +62,8 @@ SOUND = {
             "import attnlib\nattnlib.VALUE = 99\nimport os\nos.environ['MINE'] = 'x'",
         )
     ],
-    # a thread of the parent would not be there in a fork, but the locks that it held would
+    # a thread of the parent would not be there in a fork, but the locks that it held
+    # would
     "threads": [
         stored(
             "parent",
@@ -160,7 +164,9 @@ def test_sound_pages_pass_beside_them(whole_run):
 
 
 def test_sound_pages_alone_pass_and_do_not_meet(book):
-    """One at a time and in this order: what a page leaves behind is not there for the next."""
+    """One at a time and in this order: what a page leaves behind is not there for the
+    next.
+    """
     names = [f"notebooks/pages/{name}.ipynb" for name in SOUND]
     done = minibook.python(book, "book/_tools/quick.py", "--at-once", "1", *names)
     assert done.returncode == 0 and done.stderr == "", done.stdout + done.stderr
@@ -182,7 +188,8 @@ def test_sound_pages_alone_pass_and_do_not_meet(book):
     "name", [name for name in [*SOUND, *BROKEN] if name not in ("threads", "history")]
 )
 def test_nbval_says_the_same(book, name):
-    # when a kernel has died, nbval waits until the time of the cell is over; without a limit that is half an hour
+    # when a kernel has died, nbval waits until the time of the cell is over; without a
+    # limit that is half an hour
     settings = "[pytest]\naddopts = --nbval-lax --nbval-current-env --nbval-cell-timeout=30 -p no:cacheprovider\n"
     (book / "pytest.ini").write_text(settings, encoding="utf-8")
     done = minibook.python(book, "-m", "pytest", "-q", f"notebooks/pages/{name}.ipynb")
@@ -281,10 +288,10 @@ def test_pictures_are_not_compared_and_words_are():
 
 def test_every_tag_that_pages_may_carry_is_known():
     """A new tag in the notebooks' form may ask something of this tool too."""
-    assert notebooks.TAGS == {
+    assert {
         CHECKED,
         "solution",
         "hide-input",
         "hide-cell",
         "raises-exception",
-    }
+    } == notebooks.TAGS

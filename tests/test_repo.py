@@ -1,4 +1,6 @@
-"""The repository itself: one address, one version, sound workflows, commands that fail in one clear line."""
+"""The repository itself: one address, one version, sound workflows, commands that fail
+in one clear line.
+"""
 
 from __future__ import annotations
 
@@ -13,11 +15,10 @@ import sys
 import tomllib
 from pathlib import Path
 
-import pytest
-import yaml
-
 import address
 import env
+import pytest
+import yaml
 
 ROOT = Path(__file__).resolve().parents[1]
 TOOLS = ROOT / "book" / "_tools"
@@ -26,11 +27,15 @@ TARGETS = ["help", "env", "book", "quick", "test", "check", "release", "serve", 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))[
     "project"
 ]
-HERE = "://github.com/"  # joined with a name only while a test runs: text that the address tool reads stays free of it
+# joined with a name only while a test runs: text that the address tool reads stays free
+# of it
+HERE = "://github.com/"
 
 
 def run(*command, cwd=ROOT, **variables):
-    """A command's exit code, stdout and stderr; a make that runs these tests is hidden from a make that they run."""
+    """A command's exit code, stdout and stderr; a make that runs these tests is hidden
+    from a make that they run.
+    """
     kept = {
         name: value
         for name, value in os.environ.items()
@@ -239,7 +244,9 @@ def test_the_citation_is_that_of_this_book():
 
 @pytest.fixture(scope="module")
 def cffconvert():
-    """The validator, in a folder of its own: it wants an older jsonschema than everything else here."""
+    """The validator, in a folder of its own: it wants an older jsonschema than
+    everything else here.
+    """
     folder = (
         ROOT
         / "_build"

@@ -1,4 +1,6 @@
-"""The built book: it builds without a warning, executes what changed and only that, and works in a browser."""
+"""The built book: it builds without a warning, executes what changed and only that, and
+works in a browser.
+"""
 
 from __future__ import annotations
 
@@ -25,10 +27,16 @@ from minibook import code, markdown
 ROOT = pages.ROOT
 NAMES = [path.relative_to(ROOT).with_suffix("").as_posix() for path in pages.listed()]
 LONG = ("book/api", "book/status")  # two minutes together
-FLAGS = (
-    "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
-    "--disable-component-update --disable-sync"
-).split()
+FLAGS = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
 
 
 # ---------------------------------------------------------------- the book itself
@@ -36,7 +44,9 @@ FLAGS = (
 
 @pytest.fixture(scope="session")
 def built(tmp_path_factory):
-    """The book, built once for all tests of this file: what the command said, and the folder of the site."""
+    """The book, built once for all tests of this file: what the command said, and the
+    folder of the site.
+    """
     out = tmp_path_factory.mktemp("book")
     command = [
         sys.executable,
@@ -94,7 +104,9 @@ def test_the_next_build_executes_nothing(built):
 
 
 def test_no_page_shows_a_path_of_the_machine_or_a_warning(site):
-    """What a cell writes to stderr, and folders of this machine, are not for readers."""
+    """What a cell writes to stderr, and folders of this machine, are not for
+    readers.
+    """
     for name in NAMES:
         text = (site / f"{name}.html").read_text(encoding="utf-8")
         assert (
@@ -279,7 +291,9 @@ def test_without_our_key_the_cache_serves_stale_numbers(tmp_path):
 
 @pytest.fixture(scope="session")
 def browser():
-    """The system's Chromium. Where there is none the tests are skipped; on CI that is a failure."""
+    """The system's Chromium. Where there is none the tests are skipped; on CI that is a
+    failure.
+    """
     path = next(
         filter(
             None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))
@@ -325,7 +339,9 @@ def address(site):
 
 @contextlib.contextmanager
 def opened(browser, url, width=1280, mode="light", offline=False):
-    """A page in its own context, and the list of what it complained of while it loaded."""
+    """A page in its own context, and the list of what it complained of while it
+    loaded.
+    """
     context = browser.new_context(
         viewport={"width": width, "height": 900}, color_scheme=mode
     )
@@ -361,7 +377,9 @@ def opened(browser, url, width=1280, mode="light", offline=False):
 
 
 def theme_note(message) -> bool:
-    """What the theme notes about itself in the console; no warning and no error is one."""
+    """What the theme notes about itself in the console; no warning and no error is
+    one.
+    """
     return message.type == "log" and message.text.startswith("[PST]: ")
 
 
@@ -387,7 +405,8 @@ LAYOUT = """() => {
     if (i.loading !== 'lazy' && !i.hidden && !i.naturalWidth) out.push('broken image: ' + i.src.slice(0, 80));
   return out;
 }"""
-# What the theme itself does, on every page: these are named so that anything else is seen.
+# What the theme itself does, on every page: these are named so that anything else is
+# seen.
 THEME = {"label-content-name-mismatch"}
 AXE = (
     390,
@@ -410,7 +429,9 @@ def accessibility(page) -> list[str]:
 def problems(
     browser, url, width=1280, mode="light", picture: Path | None = None
 ) -> list[str]:
-    """All that is wrong with a page as a reader has it on the screen; with `picture`, a screenshot of it is kept."""
+    """All that is wrong with a page as a reader has it on the screen; with `picture`, a
+    screenshot of it is kept.
+    """
     with opened(browser, url, width, mode) as (page, heard):
         found = heard + page.evaluate(FORMULAS) + page.evaluate(LAYOUT)
         if picture:
@@ -421,7 +442,9 @@ def problems(
 
 
 def picture(name: str, width: int, mode: str) -> Path:
-    """Where the screenshot of a page is kept for whoever wants to look: _build/screenshots."""
+    """Where the screenshot of a page is kept for whoever wants to look:
+    _build/screenshots.
+    """
     folder = ROOT / "_build" / "screenshots"
     folder.mkdir(parents=True, exist_ok=True)
     return folder / f"{name.replace('/', '-')}-{width}-{mode}.png"
@@ -434,7 +457,9 @@ def picture(name: str, width: int, mode: str) -> Path:
     [pytest.param(name, marks=[pytest.mark.wide] * (name in LONG)) for name in NAMES],
 )
 def test_page_in_a_browser(browser, address, name):
-    """As on a phone, where formulas and tables have least room; wider screens follow in the wide lane."""
+    """As on a phone, where formulas and tables have least room; wider screens follow in
+    the wide lane.
+    """
     assert (
         problems(
             browser, f"{address}{name}.html", 390, picture=picture(name, 390, "light")
@@ -494,7 +519,9 @@ SHOWN = (
 
 
 def slider_faults(page, figure) -> list[str]:
-    """A slider shows one frame, follows the arrow keys and the mouse, and says what it shows."""
+    """A slider shows one frame, follows the arrow keys and the mouse, and says what it
+    shows.
+    """
     handle, said = (
         figure.query_selector("input[type=range]"),
         lambda: figure.query_selector("output").text_content(),
@@ -651,7 +678,9 @@ def test_each_page_can_be_downloaded_and_opened_in_colab(site, name):
 
 @pytest.mark.browser
 def test_lines_have_a_readable_measure(browser, address):
-    """65 to 75 characters a line of text, by the width of an average letter of the font in use."""
+    """65 to 75 characters a line of text, by the width of an average letter of the font
+    in use.
+    """
     with opened(browser, address + NAMES[0] + ".html") as (page, _):
         measure = page.evaluate("""() => {
           const p = document.querySelector('.bd-article section > p'), text = p.textContent.trim();

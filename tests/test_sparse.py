@@ -1,4 +1,6 @@
-"""The room sparse: every kernel against its masked dense form, gradients too, any length, padding, and bad input."""
+"""The room sparse: every kernel against its masked dense form, gradients too, any
+length, padding, and bad input.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Lists without a structure, by their entries: against masked dense attention, forward and backward."""
+"""Lists without a structure, by their entries: against masked dense attention, forward
+and backward.
+"""
 
 from __future__ import annotations
 
@@ -133,7 +135,9 @@ def test_every_entry_once_whoever_holds_it():
 
 
 def test_heads_in_one_call_or_one_by_one():
-    """A GPU takes several heads in one call; the entries of each stand where its tokens stand."""
+    """A GPU takes several heads in one call; the entries of each stand where its tokens
+    stand.
+    """
     n = 31
     inputs, pattern = instance(n, (5,)), PATTERNS["lists"](n)
     entries = _plan.make_plan(

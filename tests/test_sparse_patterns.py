@@ -1,4 +1,6 @@
-"""sparse_attention against masked dense attention: every part, every union, gradients, memory, and what it refuses."""
+"""sparse_attention against masked dense attention: every part, every union, gradients,
+memory, and what it refuses.
+"""
 
 from __future__ import annotations
 
@@ -177,7 +179,9 @@ def test_the_smallest(n):
 
 
 def block_mask(n, b, seed):
-    """BigBird by blocks: three round the own one, the first, two drawn ones; the first reads all."""
+    """BigBird by blocks: three round the own one, the first, two drawn ones; the first
+    reads all.
+    """
     g = torch.Generator().manual_seed(seed)
     m = n // b
     a = torch.arange(m)
@@ -212,7 +216,9 @@ def test_blocks_in_parts_are_taken_together():
 
 
 def test_overlaps_are_counted_once():
-    """The same window three times over, once as a window, once in blocks, once as lists."""
+    """The same window three times over, once as a window, once in blocks, once as
+    lists.
+    """
     n = 40
     one = build(n, Window(3, 3))
     many = build(n, [Window(3, 3), Blocks(40), *one_as_lists(one)])
@@ -230,7 +236,9 @@ def one_as_lists(pattern):
 
 
 def test_a_part_without_keys_in_a_row_weighs_nothing():
-    """The fused kernel calls the log-sum-exp of nothing 0, which would be a weight like others."""
+    """The fused kernel calls the log-sum-exp of nothing 0, which would be a weight like
+    others.
+    """
     inputs = instance(64, d=8, d_v=8)
     q, k, v = (t.detach().view(1, 1, 64, 8) for t in inputs)
     bias = torch.zeros(1, 64, 64, dtype=torch.float64)
@@ -310,7 +318,9 @@ def test_large_logits_stay_finite():
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
 def test_lower_precision_is_rounded_once(dtype):
-    """Against float64 on the same numbers: half an ulp of the output, and 64 eps of float32."""
+    """Against float64 on the same numbers: half an ulp of the output, and 64 eps of
+    float32.
+    """
     pattern = patterns.union(patterns.strided(70))
     inputs = instance(70, (2,), d=8, d_v=8, dtype=dtype)
     y = sparse_attention(*inputs, pattern)
@@ -323,7 +333,9 @@ def test_lower_precision_is_rounded_once(dtype):
 
 
 def test_the_device_decides_how_halves_are_multiplied():
-    """Simulated: volta, turing (T4), ampere, hopper; None is a device that is not there."""
+    """Simulated: volta, turing (T4), ampere, hopper; None is a device that is not
+    there.
+    """
     cuda, cpu = torch.device("cuda"), torch.device("cpu")
     chosen = {
         c: [compute_dtype(dtype, cuda, c) for dtype in HALVES]
@@ -340,7 +352,9 @@ def test_the_device_decides_how_halves_are_multiplied():
 
 
 def halves_within_bounds(pattern, dtype, device="cpu", size=1.0):
-    """How far out, lse, dq, dk, dv in halves are off, as parts of the bounds of compute_dtype, the worst entry."""
+    """How far out, lse, dq, dk, dv in halves are off, as parts of the bounds of
+    compute_dtype, the worst entry.
+    """
     drawn = instance(pattern.n, (2,), d=8, d_v=8, device=device)
     inputs = [(size * t.detach()).to(dtype).requires_grad_() for t in drawn]
     out, lse = sparse_attention(*inputs, pattern, return_lse=True)
@@ -548,7 +562,9 @@ def plan_of(pattern):
 
 @pytest.mark.parametrize("n", [120, 127])
 def test_evenly_spaced_tokens_are_views(n):
-    """Residue classes, neighbouring blocks, consecutive columns: nothing is gathered."""
+    """Residue classes, neighbouring blocks, consecutive columns: nothing is
+    gathered.
+    """
     for pattern in (
         build(n, Strided(10)),
         build(120, Blocks(8)),
@@ -613,7 +629,9 @@ ONE_PART = [
 
 @pytest.mark.parametrize("pattern", ONE_PART)
 def test_bare_calls_are_the_tiles_of_the_kernel(pattern):
-    """One part: its calls give the rows of sparse_attention, tile by tile, and their logits are those of the plan."""
+    """One part: its calls give the rows of sparse_attention, tile by tile, and their
+    logits are those of the plan.
+    """
     inputs = [t.detach() for t in instance(pattern.n, (2,), d_v=4)]
     wanted, plan = sparse_attention(*inputs, pattern, scale=0.3), plan_of(pattern)
     calls = bare_calls(*inputs, pattern, scale=0.3)()

@@ -1,7 +1,9 @@
-"""The checks can bite: each kernel is broken once, and then a named claim and a checked cell of its page must both fail.
+"""The checks can bite: each kernel is broken once, and then a named claim and a checked
+cell of its page must both fail.
 
-A mutation replaces one piece of source in a copy of attnlib. One process a mutation imports the copy, calls the check
-function of the claim, and runs the page without its figures.
+A mutation replaces one piece of source in a copy of attnlib. One process a mutation
+imports the copy, calls the check function of the claim, and runs the page without its
+figures.
 """
 
 from __future__ import annotations
@@ -39,7 +41,8 @@ PAGES = {  # claims module of tests/ -> its page
     "test_claims_synthesis": "notebooks/synthesis/five_theorems_one_matrix.ipynb",
 }
 
-# Forked from a process that has these already: most of a mutation's time would otherwise go into importing torch.
+# Forked from a process that has these already: most of a mutation's time would
+# otherwise go into importing torch.
 METHOD = (
     "forkserver" if "forkserver" in multiprocessing.get_all_start_methods() else "spawn"
 )
@@ -61,7 +64,9 @@ SECONDS = 120
 
 
 def driver(copy: str, claims: str, page: str, check: str, pipe) -> None:
-    """In a process of its own: the copy is imported, the check called or the page run; what came of it goes into the pipe."""
+    """In a process of its own: the copy is imported, the check called or the page run;
+    what came of it goes into the pipe.
+    """
     os.environ["OMP_NUM_THREADS"] = "1"
     sys.path[:0] = [copy, f"{ROOT}/tests", f"{ROOT}/book/_tools"]
     assert "attnlib" not in sys.modules, "the library is here already, and not the copy"
@@ -71,8 +76,9 @@ def driver(copy: str, claims: str, page: str, check: str, pipe) -> None:
     import attnlib
 
     assert attnlib.__file__.startswith(copy), attnlib.__file__
-    import notebooks
     import pages
+
+    import notebooks
 
     if check:
         try:
@@ -96,7 +102,8 @@ class Mutation(NamedTuple):
     kernel: str
     old: str
     new: str
-    check: str  # an expression over the module of claims that holds while nothing is broken
+    # an expression over the module of claims that holds while nothing is broken
+    check: str
     page: bool = True  # does a checked cell of the page depend on it?
     claims: str = "test_claims_paths"
 
@@ -1514,7 +1521,9 @@ MUTATIONS = {
 def run(
     tmp_path: Path, mutation: Mutation | None, claims: str, check: str = ""
 ) -> bool | int | str:
-    """What the check says on a broken copy, or without a check how many cells of the page print what they should."""
+    """What the check says on a broken copy, or without a check how many cells of the
+    page print what they should.
+    """
     copy = tmp_path / "attnlib"
     shutil.copytree(
         ROOT / "attnlib", copy, ignore=shutil.ignore_patterns("__pycache__")
@@ -1547,7 +1556,8 @@ def run(
         process.join()
 
 
-# What a claim notices is tested by `make test`; what a page notices, which runs the page each time, by `make check`.
+# What a claim notices is tested by `make test`; what a page notices, which runs the
+# page each time, by `make check`.
 
 
 @pytest.mark.parametrize("claims", PAGES)

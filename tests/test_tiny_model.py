@@ -1,4 +1,6 @@
-"""The small model that ships with the package: its loss, its maps, its weights, its licence."""
+"""The small model that ships with the package: its loss, its maps, its weights, its
+licence.
+"""
 
 from __future__ import annotations
 
@@ -81,8 +83,8 @@ def test_the_script_measures_the_same_on_the_modules_held_out(model):
     assert not set(train.TRAINED_ON) & set(train.HELD_OUT)
     assert abs(train.loss_on(model, train.held_out()) - model.log["loss"]) < 0.05
     assert (
-        train.TRAINED_ON == model.log["trained_on"]
-        and train.STEPS == model.log["steps"]
+        model.log["trained_on"] == train.TRAINED_ON
+        and model.log["steps"] == train.STEPS
     )
 
 
@@ -123,7 +125,9 @@ def test_maps_are_stochastic_and_the_same_each_time(model):
 
 
 def test_maps_are_those_of_the_forward_pass(model):
-    """The first layer, from the weights: P by the kernel of the book on rotated queries and keys, then the block."""
+    """The first layer, from the weights: P by the kernel of the book on rotated queries
+    and keys, then the block.
+    """
     tokens = encode(model.sample[1][:40])
     q, k, v = model.heads(tokens)
     assert q.shape == k.shape == v.shape == (4, 4, 40, 24)

@@ -1,4 +1,6 @@
-"""The tools that keep and run the notebooks, each on a small book, beside an input on which it must fail."""
+"""The tools that keep and run the notebooks, each on a small book, beside an input on
+which it must fail.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +9,11 @@ import sys
 import types
 
 import minibook
-import notebooks
 import pages
 import pytest
 from minibook import code, markdown
+
+import notebooks
 
 CHECKED = "nbval-check-output"
 

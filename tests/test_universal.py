@@ -1,4 +1,6 @@
-"""The room universal: literal against fast, dtypes, and bad input. Claims: test_claims_universal.py and test_claims_softmax.py."""
+"""The room universal: literal against fast, dtypes, and bad input. Claims:
+test_claims_universal.py and test_claims_softmax.py.
+"""
 
 from __future__ import annotations
 
@@ -67,7 +69,9 @@ def test_least_constant_is_the_least():
 
 
 def test_cells_are_exact_at_their_edges():
-    """x = k / K is in cell k; the float below 1/3 is in cell 0, though three times it rounds to 1."""
+    """x = k / K is in cell k; the float below 1/3 is in cell 0, though three times it
+    rounds to 1.
+    """
     for K in (2, 3, 5, 7):
         net = approximate(lambda x: x, 2, 1, K, patterns.dense(2))
         edges = [np.nextafter(k / K, 0) for k in range(1, K)] + [
@@ -130,7 +134,9 @@ def test_empty_batches_and_gradients():
     ("dtype", "digits"), [(torch.float64, 53), (torch.float32, 24)], ids=str
 )
 def test_how_large_ids_may_be(dtype, digits):
-    """Two bits below the digits a network still gives its target, to 3 2^(bits - digits) cells; then it is refused."""
+    """Two bits below the digits a network still gives its target, to 3 2^(bits -
+    digits) cells; then it is refused.
+    """
     x = torch.tensor([[a, b] for a in (0.25, 0.75) for b in (0.25, 0.75)], dtype=dtype)[
         ..., None
     ]

@@ -1,4 +1,6 @@
-"""Ratios against peers, in one run, alternating:  python -m attnlib.bench [--job paths ...] [--quick] [--json FILE]"""
+"""Ratios against peers, in one run, alternating: python -m attnlib.bench [--job paths
+...] [--quick] [--json FILE]
+"""
 
 from __future__ import annotations
 
@@ -28,57 +30,27 @@ JOBS = {
 def cases(
     job: str, device: str = "cpu", quick: bool = False
 ) -> dict[str, Callable[[], Record]]:
-    """What a job measures.
-
-    Args:    job: key of JOBS.   device: "cpu" or "cuda".   quick: small sizes, no compiler.
-    Returns: functions of no argument by the names of their cases; nothing is made before they are called.
-    Cost:    an import.
-    Source:  see each job.
-    Page:    book/benchmarks
-    """
+    """What a job measures."""
     return import_module(f"attnlib.bench.{JOBS[job]}").cases(device, quick)
 
 
 def records(
     jobs: Sequence[str], device: str = "cpu", quick: bool = False
 ) -> Iterator[Record]:
-    """The records of some jobs, as they are measured.
-
-    Args:    jobs: keys of JOBS.   device: "cpu" or "cuda".   quick: small sizes, no compiler.
-    Yields:  what record.compare returns.
-    Cost:    minutes a job; quick two minutes for all of them.
-    Source:  see each job.
-    Page:    book/benchmarks
-    """
+    """The records of some jobs, as they are measured."""
     for job in jobs:
         yield from (measure() for measure in cases(job, device, quick).values())
 
 
 def printed(record: Record) -> str:
-    """A record in a few lines of Markdown, as its job has it.
-
-    Args:    record: of any job.
-    Returns: text.
-    Cost:    O(samples).
-    Source:  none.
-    Page:    book/benchmarks
-    """
+    """A record in a few lines of Markdown, as its job has it."""
     return getattr(
         import_module(f"attnlib.bench.{JOBS[record['job']]}"), "report", report
     )(record)
 
 
 def against(new: Sequence[Record], old: Sequence[Record]) -> list[str]:
-    """Which ratios have moved since another run, beyond the quartiles of both.
-
-    Seconds of two runs say nothing of each other, ratios within a run do: a peer's time over ours, ours over a floor's.
-
-    Args:    new, old: records; only cases, on one device, and names that stand in both count.
-    Returns: a line for each ratio that moved.
-    Cost:    O(samples).
-    Source:  none.
-    Page:    book/benchmarks
-    """
+    """Which ratios have moved since another run, beyond the quartiles of both."""
     key = lambda record: (record["job"], record["case"], record["device"])
     before, lines = {key(record): record for record in old}, []
     for record in (record for record in new if key(record) in before):
@@ -99,14 +71,8 @@ def against(new: Sequence[Record], old: Sequence[Record]) -> list[str]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run jobs and print their ratios; with --json, store raw samples, versions and hardware as well.
-
-    Args:    arguments: words of the command line, None for those of the process.
-    Returns: the exit status, 0.
-    Raises:  ValueError if --device cuda is asked for where there is none.
-    Cost:    half an hour for all jobs; --quick two minutes.
-    Source:  see each peer.
-    Page:    book/benchmarks
+    """Run jobs and print their ratios; with --json, store raw samples, versions and
+    hardware as well.
     """
     parser = argparse.ArgumentParser(
         prog="python -m attnlib.bench", description=main.__doc__.splitlines()[0]

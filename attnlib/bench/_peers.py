@@ -1,4 +1,6 @@
-"""The peers from elsewhere, each made here, or a text that says why it is not run. A Peer takes (1, heads, n, d)."""
+"""The peers from elsewhere, each made here, or a text that says why it is not run. A
+Peer takes (1, heads, n, d).
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,9 @@ def masked(mask: Tensor) -> Peer:
 
 
 def longformer(width: int) -> Peer | str:
-    """The sliding chunks of Longformer as transformers has them: scores, softmax, values, without its projections."""
+    """The sliding chunks of Longformer as transformers has them: scores, softmax,
+    values, without its projections.
+    """
     try:
         module = import_module("transformers.models.longformer.modeling_longformer")
     except ImportError:
@@ -40,7 +44,9 @@ def longformer(width: int) -> Peer | str:
 
 
 def local(width: int) -> Peer | str:
-    """The package local-attention: buckets of half a window, one back and one ahead, cut to the exact window."""
+    """The package local-attention: buckets of half a window, one back and one ahead,
+    cut to the exact window.
+    """
     try:
         module = import_module("local_attention")
     except ImportError:
@@ -76,7 +82,9 @@ def no_compiler(device: str, capability: tuple[int, int] | None = None) -> str:
 
 
 def compiled(function: Callable, device: str, quick: bool) -> Callable | str:
-    """torch.compile of a function; a fall back to eager mode is an error, not a slow result."""
+    """torch.compile of a function; a fall back to eager mode is an error, not a slow
+    result.
+    """
     if refusal := QUICK if quick else no_compiler(device):
         return refusal
     return torch.compile(function, fullgraph=True, dynamic=False)
@@ -85,7 +93,9 @@ def compiled(function: Callable, device: str, quick: bool) -> Callable | str:
 def block_mask(
     reads: Callable[[Tensor, Tensor], Tensor], n: int, block: int, device: str
 ):
-    """The BlockMask of a pattern, from one row of blocks at a time: no n x n grid; n is a multiple of block."""
+    """The BlockMask of a pattern, from one row of blocks at a time: no n x n grid; n is
+    a multiple of block.
+    """
     from torch.nn.attention.flex_attention import BlockMask
 
     j = torch.arange(n, device=device)
@@ -131,7 +141,9 @@ def flex(
 
 
 def gather(index: Tensor, kept: Tensor) -> Peer:
-    """Keys and values row by row, by their places (n, w); kept is False where a row has fewer than w."""
+    """Keys and values row by row, by their places (n, w); kept is False where a row has
+    fewer than w.
+    """
 
     def run(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         logits = (q.unsqueeze(-2) * k[..., index, :]).sum(-1) * q.shape[-1] ** -0.5
@@ -142,7 +154,9 @@ def gather(index: Tensor, kept: Tensor) -> Peer:
 
 
 def keops(q: Tensor, k: Tensor, device: str, quick: bool):
-    """All logits q k' as a LazyTensor of KeOps, which holds no matrix and compiles its reductions; or why not."""
+    """All logits q k' as a LazyTensor of KeOps, which holds no matrix and compiles its
+    reductions; or why not.
+    """
     if refusal := QUICK if quick else no_compiler(device):
         return refusal
     try:
@@ -153,7 +167,9 @@ def keops(q: Tensor, k: Tensor, device: str, quick: bool):
 
 
 def linformer(n: int, d: int, heads: int, r: int) -> torch.nn.Module | str:
-    """LinformerSelfAttention of the package linformer, with its projections of queries, keys, values and outputs."""
+    """LinformerSelfAttention of the package linformer, with its projections of queries,
+    keys, values and outputs.
+    """
     try:
         module = import_module("linformer")
     except ImportError:
@@ -166,7 +182,9 @@ def linformer(n: int, d: int, heads: int, r: int) -> torch.nn.Module | str:
 
 
 def reformer(bucket: int, rounds: int) -> Callable[[Tensor, Tensor], Tensor] | str:
-    """LSHAttention of the package reformer-pytorch: tokens of one bucket attend, pairs of several rounds count once."""
+    """LSHAttention of the package reformer-pytorch: tokens of one bucket attend, pairs
+    of several rounds count once.
+    """
     try:
         module = import_module("reformer_pytorch.reformer_pytorch")
     except ImportError:

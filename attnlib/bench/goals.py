@@ -1,4 +1,6 @@
-"""What the jobs are held to: each goal names a ratio of a record, a target and the floor that may stand in the way."""
+"""What the jobs are held to: each goal names a ratio of a record, a target and the
+floor that may stand in the way.
+"""
 
 from __future__ import annotations
 
@@ -14,10 +16,17 @@ Quartiles = tuple[float, float, float]
 class Goal(NamedTuple):
     """A ratio and what it should be.
 
-    Args:    number: of the goal.   words: what is measured.   job, case: where; case is the beginning of its name.
-             figure: from a record to quartiles and median, None if its peer was not run.   target: a number.
-             least: the ratio should be at least the target; else at most.   device: "cpu" or "cuda".
-    Page:    book/benchmarks
+    Args:
+        number: of the goal.
+        words: what is measured.
+        job, case: where; case is the beginning of its name.
+        figure: from a record to quartiles and median, None if its peer was not run.
+        target: a number.
+        least: the ratio should be at least the target; else at most.
+        device: "cpu" or "cuda".
+
+    Page:
+        book/benchmarks
     """
 
     number: int
@@ -30,12 +39,7 @@ class Goal(NamedTuple):
     device: str = "cpu"
 
     def met(self, value: float | int, slack: float | int = 1) -> bool:
-        """Whether a value reaches the target.
-
-        Args:    value: a ratio.   slack: 2 asks for half of the goal.
-        Returns: bool.
-        Page:    book/benchmarks
-        """
+        """Whether a value reaches the target."""
         return (
             value >= self.target / slack if self.least else value <= self.target * slack
         )
@@ -44,9 +48,14 @@ class Goal(NamedTuple):
 class Judged(NamedTuple):
     """A goal and what was measured.
 
-    Args:    goal: the goal.   figure: quartiles and median, None if it was not run.   case: its name, or "".
-             word: reached, missed or not run.
-    Page:    book/benchmarks
+    Args:
+        goal: the goal.
+        figure: quartiles and median, None if it was not run.
+        case: its name, or "".
+        word: reached, missed or not run.
+
+    Page:
+        book/benchmarks
     """
 
     goal: Goal
@@ -62,12 +71,7 @@ class Judged(NamedTuple):
 
 
 def peer(*names: str) -> Callable[[Record], Quartiles | None]:
-    """How many times our time a peer takes; of several, the quickest that ran.
-
-    Args:    names: beginnings of names of peers.
-    Returns: a figure for Goal.
-    Page:    book/benchmarks
-    """
+    """How many times our time a peer takes; of several, the quickest that ran."""
 
     def figure(record: Record) -> Quartiles | None:
         found = [
@@ -81,12 +85,7 @@ def peer(*names: str) -> Callable[[Record], Quartiles | None]:
 
 
 def floor(name: str) -> Callable[[Record], Quartiles | None]:
-    """Our time over that of a floor.
-
-    Args:    name: of the floor, without the word.
-    Returns: a figure for Goal.
-    Page:    book/benchmarks
-    """
+    """Our time over that of a floor."""
 
     def figure(record: Record) -> Quartiles | None:
         below = record["seconds"].get(f"floor {name}")
@@ -96,85 +95,51 @@ def floor(name: str) -> Callable[[Record], Quartiles | None]:
 
 
 def of_rate(what: str) -> Callable[[Record], Quartiles | None]:
-    """The share of this machine's rate.
-
-    Args:    what: "flop" or "bytes".
-    Returns: a figure for Goal.
-    Page:    book/benchmarks
-    """
+    """The share of this machine's rate."""
     return lambda record: share(record, what)
 
 
 def of_density(record: Record) -> Quartiles | None:
-    """The speed-up over SDPA with a mask, as a share of 1/density.
-
-    Args:    record: of the job sparse.
-    Returns: quartiles and median.
-    Page:    book/benchmarks
-    """
+    """The speed-up over SDPA with a mask, as a share of 1/density."""
     found = peer("SDPA + mask")(record)
     return found and tuple(q * record["sizes"]["density"] for q in found)
 
 
 def of_parts(record: Record) -> Quartiles | None:
-    """Our time over that of all parts together.
-
-    Args:    record: with runs "part ...".
-    Returns: quartiles and median.
-    Page:    book/benchmarks
-    """
+    """Our time over that of all parts together."""
     together = parts(record)
     return ratio(record["seconds"]["ours"], together) if together else None
 
 
 def in_forwards(record: Record) -> Quartiles | None:
-    """Our time in forward passes with given attention, as a share of (L + 1)/2 of them.
-
-    Args:    record: of the job paths.
-    Returns: quartiles and median.
-    Page:    book/benchmarks
+    """Our time in forward passes with given attention, as a share of (L + 1)/2 of
+    them.
     """
     found = floor("forward, attention given")(record)
     return found and tuple(q / ((record["sizes"]["L"] + 1) / 2) for q in found)
 
 
 def of_either(record: Record) -> Quartiles:
-    """The share of this machine's rate that binds: of operations or of bytes, whichever is larger.
-
-    Args:    record: with operations and bytes.
-    Returns: quartiles and median.
-    Page:    book/benchmarks
+    """The share of this machine's rate that binds: of operations or of bytes, whichever
+    is larger.
     """
     return max(share(record, "flop"), share(record, "bytes"), key=lambda q: q[1])
 
 
 def reads(record: Record) -> Quartiles:
-    """Our time in reads of the input, at the rate of a copy.
-
-    Args:    record: whose bytes are those of one read.
-    Returns: quartiles and median.
-    Page:    book/benchmarks
-    """
+    """Our time in reads of the input, at the rate of a copy."""
     return tuple(1 / q for q in reversed(share(record, "bytes")))
 
 
 def of_square(record: Record) -> Quartiles:
-    """Our bytes at the peak as a share of an n x n matrix of 32-bit floats, three times.
-
-    Args:    record: of the job verify.
-    Returns: the same number three times.
-    Page:    book/benchmarks
+    """Our bytes at the peak as a share of an n x n matrix of 32-bit floats, three
+    times.
     """
     return (record["peak bytes"]["ours"] / (4 * record["sizes"]["n"] ** 2),) * 3
 
 
 def error(record: Record) -> Quartiles:
-    """The worst error of our run, three times.
-
-    Args:    record: with a truth.
-    Returns: the same number three times.
-    Page:    book/benchmarks
-    """
+    """The worst error of our run, three times."""
     return (record["worst error"]["ours"],) * 3
 
 
@@ -347,13 +312,8 @@ GOALS = [
 def judge(
     records: Sequence[Record], goals: Sequence[Goal] | None = None
 ) -> list[Judged]:
-    """Every goal beside what was measured; where several cases of a goal were, the one nearest to missing it.
-
-    Args:    records: of any jobs.   goals: None for all.
-    Returns: a Judged a goal.
-    Cost:    O(goals records).
-    Source:  none.
-    Page:    book/benchmarks
+    """Every goal beside what was measured; where several cases of a goal were, the one
+    nearest to missing it.
     """
     return [_judge(goal, records) for goal in (GOALS if goals is None else goals)]
 

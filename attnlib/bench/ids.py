@@ -1,4 +1,6 @@
-"""The job `ids`: the smallest gap of many ids, and Boltzmann averages, beside the ways that come to mind."""
+"""The job `ids`: the smallest gap of many ids, and Boltzmann averages, beside the ways
+that come to mind.
+"""
 
 from __future__ import annotations
 
@@ -16,14 +18,7 @@ ROUNDS, TWICE, BLOCK = 7, 1000, 2**16  # ids that stand there twice; of a differ
 
 
 def torch_sort(ids: Tensor) -> Tensor:
-    """Peer: sort by torch, all differences at once.
-
-    Args:    ids: (n,).
-    Returns: the smallest gap and how many ids differ, float64.
-    Cost:    one sort with indices.
-    Source:  what one writes in torch.
-    Page:    book/benchmarks
-    """
+    """Peer: sort by torch, all differences at once."""
     steps = torch.sort(ids).values.diff()
     apart = steps[steps > 0]
     return torch.stack(
@@ -35,14 +30,7 @@ def torch_sort(ids: Tensor) -> Tensor:
 
 
 def numpy_sort(ids: np.ndarray) -> Tensor:
-    """Peer: sort by numpy, differences of a block at a time.
-
-    Args:    ids: (n,).
-    Returns: as torch_sort.
-    Cost:    one sort of a copy.
-    Source:  what one writes in numpy.
-    Page:    book/benchmarks
-    """
+    """Peer: sort by numpy, differences of a block at a time."""
     ends, least, distinct = np.sort(ids), np.inf, 1
     for i in range(0, len(ends) - 1, BLOCK):
         steps = np.diff(ends[i : i + BLOCK + 1])
@@ -52,13 +40,8 @@ def numpy_sort(ids: np.ndarray) -> Tensor:
 
 
 def gaps(name: str, n: int, device: str, rounds: int) -> Record:
-    """smallest_gap of n random ids, some of them twice, beside sorting by torch and, on the CPU, by numpy.
-
-    Args:    name: of the case.   n: ids.   device: "cpu" or "cuda".   rounds: turns of each run.
-    Returns: what record.compare returns; error: of the gap and of the number of distinct ids, exact is 0.
-    Cost:    rounds of a few sorts.
-    Source:  performance goals 10.
-    Page:    book/benchmarks
+    """smallest_gap of n random ids, some of them twice, beside sorting by torch and, on
+    the CPU, by numpy.
     """
     ids = torch.rand(n, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     ids[-min(TWICE, n // 4) :] = ids[: min(TWICE, n // 4)]
@@ -101,14 +84,8 @@ def gaps(name: str, n: int, device: str, rounds: int) -> Record:
 def averages(
     name: str, rows: int, width: int, device: str, rounds: int, quick: bool
 ) -> Record:
-    """boltzmann beside the formula as it is written, eager and compiled, and beside copies of its input.
-
-    Args:    name: of the case.   rows, width: of the logits.   device: "cpu" or "cuda".   rounds: turns of each run.
-             quick: no compiler.
-    Returns: what record.compare returns; bytes: one read of the input.
-    Cost:    rounds of a few passes.
-    Source:  performance goals 11.
-    Page:    book/benchmarks
+    """boltzmann beside the formula as it is written, eager and compiled, and beside
+    copies of its input.
     """
     a = torch.randn(
         rows, width, dtype=torch.float64, generator=torch.Generator().manual_seed(0)
@@ -139,14 +116,7 @@ def averages(
 
 
 def cases(device: str, quick: bool) -> dict[str, Callable[[], Record]]:
-    """What is measured: names, and how.
-
-    Args:    device: "cpu" or "cuda".   quick: small sizes, and no compiler.
-    Returns: functions of no argument by name; nothing is made before they are called.
-    Cost:    none.
-    Source:  performance goals 10 and 11.
-    Page:    book/benchmarks
-    """
+    """What is measured: names, and how."""
     n, rows, width, rounds = 10**8 if device == "cuda" else 10**7, 500_000, 32, ROUNDS
     if quick:
         n, rows, rounds = 10**5, 5000, 2

@@ -1,4 +1,6 @@
-"""The job `lists`: sparse_attention on random sets of keys, where no tile is full, beside gathering row by row."""
+"""The job `lists`: sparse_attention on random sets of keys, where no tile is full,
+beside gathering row by row.
+"""
 
 from __future__ import annotations
 
@@ -17,14 +19,7 @@ W, ROUNDS = 64, 7
 
 
 def places(pattern: Pattern) -> tuple[Tensor, Tensor]:
-    """The keys of all rows in one rectangle, for gathering.
-
-    Args:    pattern: its first step is taken.
-    Returns: index (n, w) and kept (n, w); w is the longest row, kept is False beyond the end of a shorter one.
-    Cost:    O(n^2) time.
-    Source:  none.
-    Page:    book/benchmarks
-    """
+    """The keys of all rows in one rectangle, for gathering."""
     crow, col = pattern.rows()
     at, width = torch.arange(int(crow.diff().max())), crow.diff()[:, None]
     kept = at < width
@@ -32,13 +27,8 @@ def places(pattern: Pattern) -> tuple[Tensor, Tensor]:
 
 
 def cases(device: str, quick: bool) -> dict[str, Callable[[], Record]]:
-    """What is measured, two minutes of it: each token reads itself and 63 random tokens, so at most 64 keys.
-
-    Args:    device: "cpu" or "cuda".   quick: one small size, and no compiler.
-    Returns: cases by name; no pattern is made yet.
-    Cost:    none.
-    Source:  random sets are what block-sparse kernels are not made for.
-    Page:    book/benchmarks
+    """What is measured, two minutes of it: each token reads itself and 63 random
+    tokens, so at most 64 keys.
     """
 
     def peers(pattern: Pattern) -> dict[str, Callable]:

@@ -1,4 +1,6 @@
-"""The job `lowrank`: Linformer and LSH attention beside the public packages of that name, on the same work."""
+"""The job `lowrank`: Linformer and LSH attention beside the public packages of that
+name, on the same work.
+"""
 
 from __future__ import annotations
 
@@ -17,13 +19,8 @@ HEADS, D, R, BUCKET, ROUNDS = 4, 64, 128, 64, 7
 
 
 def linformer_layer(x: Tensor, w: dict[str, Tensor]) -> Tensor:
-    """A layer of Linformer around linformer_attention: plain linear maps for queries, keys, values and outputs.
-
-    Args:    x: (1, n, HEADS D).   w: weights by the names of the package linformer; proj_k, proj_v are (n, R).
-    Returns: (1, n, HEADS D).
-    Cost:    four linear maps and linformer_attention.
-    Source:  Wang et al. 2020, one E and F for all heads.
-    Page:    book/benchmarks
+    """A layer of Linformer around linformer_attention: plain linear maps for queries,
+    keys, values and outputs.
     """
     q, k, v = (
         F.linear(x, w[f"to_{name}.weight"]).unflatten(-1, (HEADS, D)).transpose(1, 2)
@@ -34,13 +31,8 @@ def linformer_layer(x: Tensor, w: dict[str, Tensor]) -> Tensor:
 
 
 def linformer(name: str, n: int, device: str, rounds: int) -> Record:
-    """Our layer and LinformerSelfAttention of the package, with the same weights; without the package drawn ones.
-
-    Args:    name: of the case.   n: tokens.   device: "cpu" or "cuda".   rounds: turns of each run.
-    Returns: what record.compare returns.
-    Cost:    rounds of both.
-    Source:  the package linformer; only linear maps without bias stand before the attention, as in the package.
-    Page:    book/benchmarks
+    """Our layer and LinformerSelfAttention of the package, with the same weights;
+    without the package drawn ones.
     """
     torch.manual_seed(0)  # the package draws from the global generator
     theirs = _peers.linformer(n, HEADS * D, HEADS, R)
@@ -85,14 +77,8 @@ def linformer(name: str, n: int, device: str, rounds: int) -> Record:
 
 
 def lsh(name: str, n: int, hashes: int, device: str, rounds: int) -> Record:
-    """lsh_attention and LSHAttention of reformer-pytorch: the same buckets, rounds and chunks, without projections.
-
-    Args:    name: of the case.   n: tokens.   hashes: rounds of hashing.   device: "cpu" or "cuda".
-             rounds: turns of each run.
-    Returns: what record.compare returns, without errors: each draws its own rotations, so outputs cannot be compared.
-    Cost:    rounds of both.
-    Source:  the package reformer-pytorch; its chunks wrap around, ours do not.
-    Page:    book/benchmarks
+    """lsh_attention and LSHAttention of reformer-pytorch: the same buckets, rounds and
+    chunks, without projections.
     """
     g, at = torch.Generator().manual_seed(0), torch.Generator(device).manual_seed(0)
     qk, v = (torch.randn(HEADS, n, D, generator=g).to(device) for _ in range(2))
@@ -128,14 +114,7 @@ def lsh(name: str, n: int, hashes: int, device: str, rounds: int) -> Record:
 
 
 def cases(device: str, quick: bool) -> dict[str, Callable[[], Record]]:
-    """What is measured: names, and how.
-
-    Args:    device: "cpu" or "cuda".   quick: small sizes.
-    Returns: functions of no argument by name; nothing is made before they are called.
-    Cost:    none.
-    Source:  the two public packages.
-    Page:    book/benchmarks
-    """
+    """What is measured: names, and how."""
     sizes, rounds = ((256,), 2) if quick else ((1024, 4096), ROUNDS)
     found: dict[str, Callable[[], Record]] = {}
     for n in sizes:

@@ -1,4 +1,6 @@
-"""The job `paths`: sums over all paths against what visits every path, and against a forward pass."""
+"""The job `paths`: sums over all paths against what visits every path, and against a
+forward pass.
+"""
 
 from __future__ import annotations
 
@@ -18,9 +20,15 @@ from attnlib.paths import path_counts, path_sums, path_terms
 class Workload(NamedTuple):
     """Sizes of one comparison of path sums; single: also run what visits every path.
 
-    Args:    L, h, n, d, d_v: layers, heads, tokens, width, width of values.   single: bool.
-             batch: sequences, 0 for no batch.   name: in words.   least: useful operations and least bytes.
-    Page:    notebooks/path_decomposition/paths
+    Args:
+        L, h, n, d, d_v: layers, heads, tokens, width, width of values.
+        single: bool.
+        batch: sequences, 0 for no batch.
+        name: in words.
+        least: useful operations and least bytes.
+
+    Page:
+        notebooks/path_decomposition/paths
     """
 
     L: int
@@ -44,7 +52,9 @@ class Workload(NamedTuple):
 
     @property
     def least(self) -> tuple[int, int]:
-        """Useful operations and least bytes of all sums: by W_V, W_O if values are narrow, else by W_V W_O."""
+        """Useful operations and least bytes of all sums: by W_V, W_O if values are
+        narrow, else by W_V W_O.
+        """
         many, narrow = self.batch or 1, self.d_v < self.d
         each = (
             (2 * self.d + self.n) * self.d_v if narrow else (self.d + self.n) * self.d
@@ -73,13 +83,8 @@ QUICK = [Workload(3, 2, 16, 16, 8, True), Workload(4, 4, 32, 32, 8, False)]
 def one_by_one(
     x: Tensor, attention: Sequence[Tensor], weights: Sequence[Tensor]
 ) -> Tensor:
-    """Peer: every path by itself, with W_h multiplied out beforehand; sums by length.
-
-    Args:    x: (n, d).   attention: (h, n, n) a layer.   weights: (h, d, d) a layer.
-    Returns: (L + 1, n, d).
-    Cost:    (h + 1)^L paths.
-    Source:  the definition of the sum over paths.
-    Page:    notebooks/path_decomposition/paths
+    """Peer: every path by itself, with W_h multiplied out beforehand; sums by
+    length.
     """
     sums = x.new_zeros(len(weights) + 1, *x.shape)
     for path in itertools.product(range(-1, len(weights[0])), repeat=len(weights)):
@@ -94,14 +99,7 @@ def one_by_one(
 def prefix_tree(
     x: Tensor, attention: Sequence[Tensor], weights: Sequence[Tensor]
 ) -> Tensor:
-    """Peer: every path, but common beginnings are computed once; sums by length.
-
-    Args:    x, attention, weights: as in one_by_one.
-    Returns: (L + 1, n, d).
-    Cost:    h (1 + (h + 1) + ... + (h + 1)^(L - 1)) head applications.
-    Source:  depth-first walk over the tree of paths.
-    Page:    notebooks/path_decomposition/paths
-    """
+    """Peer: every path, but common beginnings are computed once; sums by length."""
     sums = x.new_zeros(len(weights) + 1, *x.shape)
 
     def walk(layer: int, y: Tensor, length: int) -> None:
@@ -119,14 +117,8 @@ def prefix_tree(
 def given_forward(
     x: Tensor, attention: Sequence[Tensor], stacked: Sequence[Tensor]
 ) -> Tensor:
-    """Limit: the fastest forward pass with given attention and W_h that we know of, two products a layer.
-
-    Args:    x: (*batch, n, d).   attention: [P_1 ... P_h] side by side, (*batch, n, h n), a layer.
-             stacked: (h, d, d) a layer.
-    Returns: (*batch, n, d).
-    Cost:    L h (n d^2 + n^2 d).
-    Source:  sum_h P_h (X W_h) as one product.
-    Page:    notebooks/path_decomposition/paths
+    """Limit: the fastest forward pass with given attention and W_h that we know of, two
+    products a layer.
     """
     for p, w in zip(attention, stacked):
         x = x + p @ (x.unsqueeze(-3) @ w).flatten(-3, -2)
@@ -134,15 +126,7 @@ def given_forward(
 
 
 def measure(name: str, work: Workload, each: bool, device: str, rounds: int) -> Record:
-    """Sums over all paths beside forward passes, or beside what visits every path.
-
-    Args:    name: of the case.   work: the sizes.   each: beside what visits every path.   device: "cpu" or "cuda".
-             rounds: turns of each run.
-    Returns: what record.compare returns.
-    Cost:    for L = 6, h = 4 about ten seconds a round of the slow peers.
-    Source:  peers as named in each function.
-    Page:    notebooks/path_decomposition/paths
-    """
+    """Sums over all paths beside forward passes, or beside what visits every path."""
     g = torch.Generator().manual_seed(0)
     layers = random_layers(
         work.L,
@@ -214,13 +198,8 @@ def measure(name: str, work: Workload, each: bool, device: str, rounds: int) -> 
 
 
 def cases(device: str, quick: bool) -> dict[str, Callable[[], Record]]:
-    """What is measured, five minutes of it: each workload beside forward passes, the single ones beside every path too.
-
-    Args:    device: "cpu" or "cuda".   quick: tiny sizes.
-    Returns: cases by name; nothing is drawn yet.
-    Cost:    none.
-    Source:  performance goal 6.
-    Page:    notebooks/path_decomposition/paths
+    """What is measured, five minutes of it: each workload beside forward passes, the
+    single ones beside every path too.
     """
     found: dict[str, Callable[[], Record]] = {}
     rounds = 2 if quick else 21

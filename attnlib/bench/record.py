@@ -1,7 +1,9 @@
-"""One comparison, as all jobs make it: our run, its peers, floors and limits, in turn; and how it is printed.
+"""One comparison, as all jobs make it: our run, its peers, floors and limits, in turn;
+and how it is printed.
 
-Names of runs: "ours"; "floor ..." does a part of the work that nothing can leave out; "part ..." are runs that "ours"
-does together; "limit ..." are the rates of this machine; whatever else there is, is a peer.
+Names of runs: "ours"; "floor ..." does a part of the work that nothing can leave out;
+"part ..." are runs that "ours" does together; "limit ..." are the rates of this
+machine; whatever else there is, is a peer.
 """
 
 from __future__ import annotations
@@ -53,20 +55,8 @@ def compare(
     scale: Tensor | float = 1.0,
     shown: Callable = lambda found: found,
 ) -> Record:
-    """Everything that is stored of one comparison: samples, bytes, errors, and what was not run and why.
-
-    Args:    job, case: names.   runs: functions by name, see the head of this module; a text says why one is not run.
-             device: "cpu" or "cuda".   rounds: turns of each.   sizes: what the case is, plain numbers and words.
-             flop, moved: useful operations and least bytes of one call of "ours"; 0 is not known.
-             truth: what each run but floors and parts must return, in float64; None compares nothing.
-             unseen: beginnings of names whose memory cannot be counted on the CPU, beside UNSEEN.
-             least: seconds of a turn.   dtype: of the product that is the limit.   scale: errors are divided by it.
-             shown: from what a run returns to what is compared with truth, a sample of rows for instance.
-    Returns: a dictionary of plain numbers, strings and lists.
-    Raises:  what "ours" raises; a peer that fails is named as not run.
-    Cost:    rounds + 2 turns and two calls of each.
-    Source:  see each job.
-    Page:    book/benchmarks
+    """Everything that is stored of one comparison: samples, bytes, errors, and what was
+    not run and why.
     """
     good, away = called({name: run for name, run in runs.items() if callable(run)})
     away = {**{name: run for name, run in runs.items() if isinstance(run, str)}, **away}
@@ -111,14 +101,8 @@ def compare(
 
 
 def called(runs: dict[str, Callable]) -> tuple[dict[str, Callable], dict[str, str]]:
-    """Each run called once: those that can be timed, and those that fail, by the name of their error.
-
-    Args:    runs: functions by name.
-    Returns: the runs that passed; "not run: ..." by name.
-    Raises:  what "ours" raises.
-    Cost:    one call of each.
-    Source:  none.
-    Page:    book/benchmarks
+    """Each run called once: those that can be timed, and those that fail, by the name
+    of their error.
     """
     good, away = {}, {}
     for name, run in runs.items():
@@ -135,13 +119,8 @@ def called(runs: dict[str, Callable]) -> tuple[dict[str, Callable], dict[str, st
 def limits(
     device: str, dtype: torch.dtype = torch.float32
 ) -> dict[str, tuple[Callable, dict[str, float]]]:
-    """What this machine can do, to be measured in the same turns: a product of matrices, a copy of 128 MB (GPU: 1 GB).
-
-    Args:    device: "cpu" or "cuda".   dtype: of the product.
-    Returns: (run, amount of work) by name.
-    Cost:    a drawing.
-    Source:  the two ceilings of a roofline.
-    Page:    book/benchmarks
+    """What this machine can do, to be measured in the same turns: a product of
+    matrices, a copy of 128 MB (GPU: 1 GB).
     """
     side, moved = SIDE[device], MOVED[device]
     square, long = (
@@ -163,28 +142,13 @@ def worst(
     truth: tuple[Tensor, ...],
     scale: Tensor | float = 1.0,
 ) -> float:
-    """The largest difference between what a run returned and the truth.
-
-    Args:    found: a tensor, or as many as truth has.   truth: float64.   scale: differences are divided by it.
-    Returns: a number.
-    Raises:  ValueError if there are not as many.
-    Cost:    O(numbers).
-    Source:  none.
-    Page:    book/benchmarks
-    """
+    """The largest difference between what a run returned and the truth."""
     pairs = zip(found if isinstance(found, tuple) else (found,), truth, strict=True)
     return max(float(((a.detach().double() - b).abs() / scale).max()) for a, b in pairs)
 
 
 def versions(names: Iterable[str] = PACKAGES) -> dict[str, str]:
-    """Versions of torch, numpy and what can be a peer.
-
-    Args:    names: of packages.
-    Returns: version by name, "not here" for what is missing.
-    Cost:    O(names).
-    Source:  none.
-    Page:    book/benchmarks
-    """
+    """Versions of torch, numpy and what can be a peer."""
     found = {}
     for name in names:
         try:
@@ -195,14 +159,7 @@ def versions(names: Iterable[str] = PACKAGES) -> dict[str, str]:
 
 
 def peers(record: Record) -> list[str]:
-    """The names of the peers that ran.
-
-    Args:    record: what compare returned.
-    Returns: names.
-    Cost:    O(runs).
-    Source:  none.
-    Page:    book/benchmarks
-    """
+    """The names of the peers that ran."""
     return [
         name
         for name in record["seconds"]
@@ -211,13 +168,8 @@ def peers(record: Record) -> list[str]:
 
 
 def share(record: Record, what: str) -> tuple[float, float, float]:
-    """Which share of the machine's rate our run reaches: operations or bytes a second over those of the limit.
-
-    Args:    record: what compare returned.   what: "flop" or "bytes".
-    Returns: quartiles and median of the share, taken round by round.
-    Cost:    O(rounds log rounds).
-    Source:  both were measured in the same turns.
-    Page:    book/benchmarks
+    """Which share of the machine's rate our run reaches: operations or bytes a second
+    over those of the limit.
     """
     limit = {"flop": "limit matmul", "bytes": "limit copy"}[what]
     alike = record[what] / record["limits"][limit][what]
@@ -227,14 +179,7 @@ def share(record: Record, what: str) -> tuple[float, float, float]:
 
 
 def parts(record: Record) -> list[float]:
-    """The seconds of all parts together, an entry a round.
-
-    Args:    record: what compare returned.
-    Returns: sums; empty if there are no parts.
-    Cost:    O(runs rounds).
-    Source:  none.
-    Page:    book/benchmarks
-    """
+    """The seconds of all parts together, an entry a round."""
     return [
         sum(turn)
         for turn in zip(
@@ -244,13 +189,8 @@ def parts(record: Record) -> list[float]:
 
 
 def report(record: Record) -> str:
-    """A few lines of Markdown: how many times as long each peer takes, medians, quartiles in brackets.
-
-    Args:    record: what compare returned.
-    Returns: text.
-    Cost:    O(samples).
-    Source:  ratios are taken round by round.
-    Page:    book/benchmarks
+    """A few lines of Markdown: how many times as long each peer takes, medians,
+    quartiles in brackets.
     """
     seconds, ours = record["seconds"], record["seconds"]["ours"]
     mb = {name: size / 2**20 for name, size in record["peak bytes"].items()}

@@ -1,4 +1,6 @@
-"""The job `sparse`: sparse_attention against the kernels that people use for the same pattern."""
+"""The job `sparse`: sparse_attention against the kernels that people use for the same
+pattern.
+"""
 
 from __future__ import annotations
 
@@ -21,10 +23,18 @@ HEADS, D, ROUNDS = 2, 64, 7
 class Case(NamedTuple):
     """One pattern, one direction.
 
-    Args:    name: in words.   made: makes the pattern.   peers: from the pattern to names and makers.
-             backward: gradients too.   parts: patterns whose union it is, to compare the union with their sum.
-             dtype: of q, k, v.   rows: compared with float64, 0 for all.   connections: 0 to count them in O(n^2).
-    Page:    notebooks/sparse_universality/patterns_and_conditions
+    Args:
+        name: in words.
+        made: makes the pattern.
+        peers: from the pattern to names and makers.
+        backward: gradients too.
+        parts: patterns whose union it is, to compare the union with their sum.
+        dtype: of q, k, v.
+        rows: compared with float64, 0 for all.
+        connections: 0 to count them in O(n^2).
+
+    Page:
+        notebooks/sparse_universality/patterns_and_conditions
     """
 
     name: str
@@ -38,13 +48,8 @@ class Case(NamedTuple):
 
 
 def big_bird(n: int, b: int, *, generator: torch.Generator) -> Pattern:
-    """BigBird by blocks: the own block, its neighbours, the first one and two drawn ones; the first block reads all.
-
-    Args:    n: tokens.   b: tokens of a block.   generator: on the CPU.
-    Returns: Pattern with p = 1.
-    Cost:    O(n^2).
-    Source:  Zaheer et al. 2020, recalled.
-    Page:    notebooks/sparse_universality/patterns_and_conditions
+    """BigBird by blocks: the own block, its neighbours, the first one and two drawn
+    ones; the first block reads all.
     """
     m = n // b
     a = torch.arange(m)
@@ -57,14 +62,7 @@ def big_bird(n: int, b: int, *, generator: torch.Generator) -> Pattern:
 
 
 def cases(device: str, quick: bool) -> dict[str, Callable[[], Record]]:
-    """What is measured, five minutes of it; quick a second.
-
-    Args:    device: "cpu" or "cuda".   quick: tiny sizes, and no compiler.
-    Returns: four cases by name, on a GPU five; quick: four small ones. No large pattern is made yet.
-    Cost:    none.
-    Source:  performance goals: a window forward, forward and backward, blocks, a union; a long window in bfloat16.
-    Page:    notebooks/sparse_universality/patterns_and_conditions
-    """
+    """What is measured, five minutes of it; quick a second."""
     n, w, b, s = (256, 17, 16, 16) if quick else (8192, 129, 64, 64)
     half = n if quick else n // 2
     parts = (Window(s // 2, s // 2), Strided(s), Columns(tuple(range(16))))
@@ -122,7 +120,9 @@ def cases(device: str, quick: bool) -> dict[str, Callable[[], Record]]:
 
 
 def _long(device: str) -> Case:
-    """A window of 257 among 131,072 tokens in bfloat16: no mask of all pairs, the truth on some rows."""
+    """A window of 257 among 131,072 tokens in bfloat16: no mask of all pairs, the truth
+    on some rows.
+    """
     n, r = 2**17, 128
     make = lambda size: (
         lambda: _peers.flex(lambda i, j: (i - j).abs() <= r, n, size, device)
@@ -138,14 +138,7 @@ def _long(device: str) -> Case:
 
 
 def measure(case: Case, device: str, rounds: int, job: str = "sparse") -> Record:
-    """All figures of one case.
-
-    Args:    case: what is measured.   device: "cpu" or "cuda".   rounds: turns of each run.   job: whose case it is.
-    Returns: what record.compare returns.
-    Cost:    rounds of all peers; flex compiles for ten seconds or more a block size.
-    Source:  peers as named.
-    Page:    notebooks/sparse_universality/patterns_and_conditions
-    """
+    """All figures of one case."""
     pattern, g = case.made(), torch.Generator().manual_seed(0)
     n, connections = pattern.n, case.connections or pattern.connections
     q, k, v, up = (
@@ -226,7 +219,9 @@ def _truth(
     at: Tensor,
     backward: bool,
 ) -> tuple[Tensor, ...]:
-    """Masked dense attention in float64 for the rows `at`, 512 at a time; with backward its three gradients."""
+    """Masked dense attention in float64 for the rows `at`, 512 at a time; with backward
+    its three gradients.
+    """
     q, k, v = (t.detach().double().requires_grad_(backward) for t in (q, k, v))
     keys, out, total = (
         torch.arange(pattern.n, device=q.device),

@@ -1,4 +1,6 @@
-"""Records as tables in Markdown: the goals, the cases of a job, and where stored files come from."""
+"""Records as tables in Markdown: the goals, the cases of a job, and where stored files
+come from.
+"""
 
 from __future__ import annotations
 
@@ -13,14 +15,7 @@ SHARES = {"flop": "the rate of a matrix product", "bytes": "the rate of a copy"}
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A Markdown table.
-
-    Args:    head: words above the columns.   rows: as many words each.
-    Returns: text.
-    Cost:    O(cells).
-    Source:  none.
-    Page:    book/benchmarks
-    """
+    """A Markdown table."""
     lines = [head, ["---"] * len(head), *rows]
     return "\n".join(
         "| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |"
@@ -29,14 +24,7 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def number(x: float | int) -> str:
-    """Three digits, without an exponent where none is needed.
-
-    Args:    x: a number.
-    Returns: text; a formula if there is an exponent.
-    Cost:    O(1).
-    Source:  none.
-    Page:    book/benchmarks
-    """
+    """Three digits, without an exponent where none is needed."""
     if x != 0 and (abs(x) >= 1e5 or abs(x) < 1e-3):
         mantissa, exponent = f"{x:.1e}".split("e")
         return f"${mantissa} \\cdot 10^{{{int(exponent)}}}$"
@@ -44,14 +32,7 @@ def number(x: float | int) -> str:
 
 
 def spread(figure: tuple[float | int, float | int, float | int]) -> str:
-    """Median, quartiles in brackets; a number that does not vary stands alone.
-
-    Args:    figure: lower quartile, median, upper quartile.
-    Returns: text.
-    Cost:    O(1).
-    Source:  none.
-    Page:    book/benchmarks
-    """
+    """Median, quartiles in brackets; a number that does not vary stands alone."""
     low, middle, high = figure
     return (
         number(middle)
@@ -61,14 +42,7 @@ def spread(figure: tuple[float | int, float | int, float | int]) -> str:
 
 
 def goal_table(judged: Sequence[Judged]) -> str:
-    """Every goal beside what was measured.
-
-    Args:    judged: from goals.judge.
-    Returns: a table.
-    Cost:    O(goals).
-    Source:  none.
-    Page:    book/benchmarks
-    """
+    """Every goal beside what was measured."""
     rows = []
     for one in judged:
         target = (
@@ -87,13 +61,8 @@ def goal_table(judged: Sequence[Judged]) -> str:
 
 
 def job_table(records: Sequence[Record]) -> str:
-    """Every case of a job: peers as times ours, floors as ours over them, and the shares of the machine's rates.
-
-    Args:    records: of one job.
-    Returns: a table a case, its name above it.
-    Cost:    O(samples).
-    Source:  none.
-    Page:    book/benchmarks
+    """Every case of a job: peers as times ours, floors as ours over them, and the
+    shares of the machine's rates.
     """
     return "\n\n".join(
         f"**{r['case'][0].upper()}{r['case'][1:]}**\n\n{_case(r)}\n\n{_beside(r)}".rstrip()
@@ -151,14 +120,7 @@ def _beside(record: Record) -> str:
 
 
 def origin_table(results: dict[str, dict]) -> str:
-    """Where each stored file comes from.
-
-    Args:    results: what data.load_result returned, by name.
-    Returns: a table.
-    Cost:    O(files).
-    Source:  none.
-    Page:    book/benchmarks
-    """
+    """Where each stored file comes from."""
     rows = []
     for name, result in results.items():
         about = result["about"]

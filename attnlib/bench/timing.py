@@ -1,4 +1,6 @@
-"""What all jobs share: runs in alternation, ratios round by round, memory, and files that are whole or not there."""
+"""What all jobs share: runs in alternation, ratios round by round, memory, and files
+that are whole or not there.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.benchmark import Timer
 
-LONG = 0.01  # seconds, beside which the start of a kernel is nothing; what is not captured cannot be captured by half
+# seconds, beside which the start of a kernel is nothing; what is not captured cannot be
+# captured by half
+LONG = 0.01
 
 
 def alternate(
@@ -28,19 +32,8 @@ def alternate(
     least: float = 0.05,
     clock: Callable[[], float] = time.perf_counter,
 ) -> dict[str, list[float]]:
-    """Seconds a call of each run, in turn A B C A B C ..., after a turn that is not counted.
-
-    On the CPU a turn is one call of a run that fills it, else blocked_autorange of torch.utils.benchmark: it warms up,
-    and calls a short run many times. On a GPU a run shorter than LONG is captured as a graph where it lets itself be
-    captured, so that small kernels are not timed by how fast Python starts them; it is timed between two events.
-
-    Args:    runs: functions by name.   rounds: how often each has its turn.   device: "cpu" or "cuda".
-             least: seconds that a turn lasts at the least.
-             clock: on the CPU; time.process_time counts only the work of this process, which is what matters on a busy machine.
-    Returns: seconds a call, one entry a round, by name.
-    Cost:    rounds + 1 turns of each, a call a turn at the least.
-    Source:  machines drift; alternating runs drift together.
-    Page:    notebooks/path_decomposition/paths
+    """Seconds a call of each run, in turn A B C A B C ..., after a turn that is not
+    counted.
     """
     if device == "cuda":
         turns = {name: _on_gpu(run, least) for name, run in runs.items()}
@@ -74,7 +67,9 @@ def _on_cpu(
 
 
 def _on_gpu(run: Callable, least: float) -> Callable[[], float]:
-    """A turn of a run on the GPU: the calls that fill `least` seconds, between two events."""
+    """A turn of a run on the GPU: the calls that fill `least` seconds, between two
+    events.
+    """
 
     def seconds(calls: int, play: Callable) -> float:
         began, ended = (torch.cuda.Event(enable_timing=True) for _ in range(2))
@@ -91,7 +86,9 @@ def _on_gpu(run: Callable, least: float) -> Callable[[], float]:
 
 
 def _captured(run: Callable) -> Callable:
-    """The run as a CUDA graph; the run itself if it cannot be one (it looks at its numbers, or changes its shapes)."""
+    """The run as a CUDA graph; the run itself if it cannot be one (it looks at its
+    numbers, or changes its shapes).
+    """
     side = torch.cuda.Stream()
     side.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(side):
@@ -110,13 +107,8 @@ def _captured(run: Callable) -> Callable:
 
 
 def ratio(over: list[float], under: list[float]) -> tuple[float, float, float]:
-    """Lower quartile, median and upper quartile of over / under, taken round by round, so that drift cancels.
-
-    Args:    over, under: seconds, an entry a round.
-    Returns: three numbers.
-    Cost:    O(rounds log rounds).
-    Source:  none.
-    Page:    notebooks/path_decomposition/paths
+    """Lower quartile, median and upper quartile of over / under, taken round by round,
+    so that drift cancels.
     """
     ratios = sorted(a / b for a, b in zip(over, under))
     return (
@@ -127,11 +119,13 @@ def ratio(over: list[float], under: list[float]) -> tuple[float, float, float]:
 
 
 class Alive(TorchDispatchMode):
-    """Bytes of the tensors made inside, at their peak, and how many numbers the largest of them holds.
+    """Bytes of the tensors made inside, at their peak, and how many numbers the largest
+    of them holds.
 
     A buffer inside a fused kernel is not seen.
 
-    Page:    notebooks/path_decomposition/paths
+    Page:
+        notebooks/path_decomposition/paths
     """
 
     def __init__(self):
@@ -155,13 +149,8 @@ class Alive(TorchDispatchMode):
 
 
 def peak_bytes(run: Callable, device: str) -> int:
-    """Bytes that a run holds at its peak beside what was there: counted on the CPU, by the allocator on a GPU.
-
-    Args:    run: a function.   device: "cpu" or "cuda".
-    Returns: bytes.
-    Cost:    a run; on the CPU a slow one.
-    Source:  none.
-    Page:    book/benchmarks
+    """Bytes that a run holds at its peak beside what was there: counted on the CPU, by
+    the allocator on a GPU.
     """
     if device == "cuda":
         torch.cuda.reset_peak_memory_stats()
@@ -175,7 +164,9 @@ def peak_bytes(run: Callable, device: str) -> int:
 
 
 def _plain(given) -> list[Tensor]:
-    """The tensors among these; of compressed rows the values, as index arrays are the caller's."""
+    """The tensors among these; of compressed rows the values, as index arrays are the
+    caller's.
+    """
     return [
         t.values() if t.layout is torch.sparse_csr else t
         for t in given
@@ -184,12 +175,7 @@ def _plain(given) -> list[Tensor]:
 
 
 def store(content: dict, file: Path) -> None:
-    """Write JSON whole or not at all.
-
-    Args:    content: plain numbers, strings, lists and dictionaries.   file: where.
-    Returns: None.
-    Page:    notebooks/path_decomposition/paths
-    """
+    """Write JSON whole or not at all."""
     with tempfile.NamedTemporaryFile("w", dir=file.parent, delete=False) as held:
         json.dump(content, held, indent=1)
     os.replace(held.name, file)

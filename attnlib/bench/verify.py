@@ -1,4 +1,6 @@
-"""The job `verify`: all rows of a code checked without an n x n matrix, beside the bare product and other ways."""
+"""The job `verify`: all rows of a code checked without an n x n matrix, beside the bare
+product and other ways.
+"""
 
 from __future__ import annotations
 
@@ -27,9 +29,14 @@ WHOLE = (1024, 256)  # of verify on the CPU
 class Case(NamedTuple):
     """One code.
 
-    Args:    n: rows and keys.   signs: integer code of signs in place of a float one.   keops: KeOps is a peer.
-             name: in words.
-    Page:    book/benchmarks
+    Args:
+        n: rows and keys.
+        signs: integer code of signs in place of a float one.
+        keops: KeOps is a peer.
+        name: in words.
+
+    Page:
+        book/benchmarks
     """
 
     n: int
@@ -43,13 +50,8 @@ class Case(NamedTuple):
 
 
 def cases(device: str, quick: bool) -> dict[str, Callable[[], Record]]:
-    """What is measured, six minutes of it. KeOps has cases of its own at fewer tokens: 128 features are many for it.
-
-    Args:    device: "cpu" or "cuda".   quick: small sizes, and no compiler.
-    Returns: cases by name; no code is drawn yet.
-    Cost:    none.
-    Source:  performance goals 8 and 9.
-    Page:    book/benchmarks
+    """What is measured, six minutes of it. KeOps has cases of its own at fewer tokens:
+    128 features are many for it.
     """
     found = [
         Case(2**15, False),
@@ -71,27 +73,15 @@ def cases(device: str, quick: bool) -> dict[str, Callable[[], Record]]:
 
 
 def row_chunks(q: Tensor, k: Tensor, high: int) -> Tensor:
-    """Peer: log-sum-exp of the logits, some rows at a time.
-
-    Args:    q, k: (n, d).   high: rows at a time.
-    Returns: (n,).
-    Cost:    n / high products of high x n numbers, with four passes over each.
-    Source:  what one writes in torch.
-    Page:    book/benchmarks
-    """
+    """Peer: log-sum-exp of the logits, some rows at a time."""
     return torch.cat([torch.logsumexp(rows @ k.T, 1) for rows in q.split(high)])
 
 
 def chunk_gaps(
     q: Tensor, k: Tensor, columns: Tensor, scale: float, high: int
 ) -> Tensor:
-    """Peer: the gap between the least logit on the support and the largest off it, some rows at a time.
-
-    Args:    q, k: (n, d), floats that hold the integers.   columns: (n, k).   scale: of the logits.   high: rows.
-    Returns: (n,), float64.
-    Cost:    as row_chunks.
-    Source:  what one writes in torch; bfloat16 on a GPU adds up in float32, exactly.
-    Page:    book/benchmarks
+    """Peer: the gap between the least logit on the support and the largest off it, some
+    rows at a time.
     """
     found = []
     for rows, c in zip(q.split(high), columns.split(high)):
@@ -103,13 +93,8 @@ def chunk_gaps(
 
 
 def keops_gaps(lazy, q: Tensor, k: Tensor, columns: Tensor, scale: float) -> Tensor:
-    """Peer: the same gap by KeOps, from the k + 1 largest logits of a row: the largest off the support is one of them.
-
-    Args:    lazy: LazyTensor of logits.   q, k: (n, d).   columns: (n, k), distinct within a row.   scale: of the logits.
-    Returns: (n,), float64.
-    Cost:    n^2 d, without a matrix.
-    Source:  KeOps' Kmin_argKmin.
-    Page:    book/benchmarks
+    """Peer: the same gap by KeOps, from the k + 1 largest logits of a row: the largest
+    off the support is one of them.
     """
     largest, places = (-lazy).Kmin_argKmin(columns.shape[1] + 1, dim=1)
     on = (places[:, :, None] == columns[:, None]).any(2)
@@ -119,28 +104,14 @@ def keops_gaps(lazy, q: Tensor, k: Tensor, columns: Tensor, scale: float) -> Ten
 
 
 def tiles(n: int, tile: tuple[int, int], one: Callable[[slice, slice], object]) -> None:
-    """Call a function on every tile of an n x n matrix.
-
-    Args:    n: its side.   tile: rows and columns.   one: of two slices.
-    Returns: None.
-    Cost:    those of the function.
-    Source:  none.
-    Page:    book/benchmarks
-    """
+    """Call a function on every tile of an n x n matrix."""
     for i in range(0, n, tile[0]):
         for j in range(0, n, tile[1]):
             one(slice(i, i + tile[0]), slice(j, j + tile[1]))
 
 
 def drawn(case: Case, device: str) -> tuple[Code, Tensor]:
-    """A code and the pattern that it is checked against.
-
-    Args:    case: sizes.   device: "cpu" or "cuda".
-    Returns: Code and columns (n, k), distinct within a row. A query of a sign code is the sum of the keys of its row.
-    Cost:    O(n d).
-    Source:  none.
-    Page:    book/benchmarks
-    """
+    """A code and the pattern that it is checked against."""
     g, n = torch.Generator().manual_seed(0), case.n
     columns = torch.randint(n // K, (n, K), generator=g) + n // K * torch.arange(K)
     if not case.signs:
@@ -153,13 +124,8 @@ def drawn(case: Case, device: str) -> tuple[Code, Tensor]:
 
 
 def measure_float(case: Case, device: str, rounds: int, quick: bool) -> Record:
-    """verify of a float code, as the log-sum-exp of every row, beside others that return it.
-
-    Args:    case: sizes.   device: "cpu" or "cuda".   rounds: turns of each run.   quick: no compiler.
-    Returns: what record.compare returns.
-    Cost:    rounds of 2 n^2 d operations, several times.
-    Source:  peers as named.
-    Page:    book/benchmarks
+    """verify of a float code, as the log-sum-exp of every row, beside others that
+    return it.
     """
     code, columns = drawn(case, device)
     q, k, at = (
@@ -205,13 +171,8 @@ def measure_float(case: Case, device: str, rounds: int, quick: bool) -> Record:
 
 
 def measure_signs(case: Case, device: str, rounds: int, quick: bool) -> Record:
-    """verify of a sign code, as the gap of every row, beside others that return it, and the floors it stands on.
-
-    Args:    case: sizes.   device: "cpu" or "cuda".   rounds: turns of each run.   quick: no compiler.
-    Returns: what record.compare returns; every run must be exact.
-    Cost:    rounds of 2 n^2 d operations, several times.
-    Source:  peers as named.
-    Page:    book/benchmarks
+    """verify of a sign code, as the gap of every row, beside others that return it, and
+    the floors it stands on.
     """
     code, columns = drawn(case, device)
     n, at = case.n, torch.arange(0, case.n, max(1, case.n // SAMPLE), device=device)
@@ -264,7 +225,9 @@ def _sizes(case: Case) -> dict:
 
 
 def _floors(code: Code, q: Tensor, k: Tensor) -> dict[str, Callable | str]:
-    """Products alone, in floats and in 8 bits; one maximum over every tile; the other public way to 8-bit products."""
+    """Products alone, in floats and in 8 bits; one maximum over every tile; the other
+    public way to 8-bit products.
+    """
     n, tile, flat, broad = (
         len(q),
         TILE["cpu"],
@@ -293,7 +256,9 @@ def _floors_cuda(code: Code, q: Tensor, k: Tensor) -> dict[str, Callable]:
 
 
 def _quantised(code: Code) -> Callable[[slice, slice], Tensor] | str:
-    """One tile by the 8-bit linear layer of oneDNN, whose keys are packed beforehand."""
+    """One tile by the 8-bit linear layer of oneDNN, whose keys are packed
+    beforehand.
+    """
     shifted = (code.q.to(torch.int16) + 128).to(torch.uint8)
     one, zero = torch.ones(1), torch.zeros(1, dtype=torch.int64)
     try:

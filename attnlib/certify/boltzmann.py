@@ -1,4 +1,6 @@
-"""Differences of softmax averages, enclosed with free exponents: a gap of 10^-77513 needs no more bits than one of 1."""
+"""Differences of softmax averages, enclosed with free exponents: a gap of 10^-77513
+needs no more bits than one of 1.
+"""
 
 from __future__ import annotations
 
@@ -18,9 +20,14 @@ Context = tuple[
 class Gap(NamedTuple):
     """An interval that holds a difference for certain.
 
-    Args:    lower, upper: ends, numbers of mpmath, whose exponents are unbounded; both 0 if the difference is exactly 0.
-             sign: of the difference, certain.   log10: of the least absolute value that is possible.
-    Page:    notebooks/one_layer_memorization/boltzmann_and_hardmax
+    Args:
+        lower, upper: ends, numbers of mpmath, whose exponents are unbounded; both 0 if
+            the difference is exactly 0.
+        sign: of the difference, certain.
+        log10: of the least absolute value that is possible.
+
+    Page:
+        notebooks/one_layer_memorization/boltzmann_and_hardmax
     """
 
     lower: float  # an mpmath.mpf, whose exponent is unbounded
@@ -28,12 +35,16 @@ class Gap(NamedTuple):
 
     @property
     def sign(self) -> int:
-        """-1, 0 or 1: certain, as no interval returned here holds zero beside other numbers."""
+        """-1, 0 or 1: certain, as no interval returned here holds zero beside other
+        numbers.
+        """
         return int(self.lower > 0) - int(self.upper < 0)
 
     @property
     def log10(self) -> float:
-        """The decimal logarithm of the least absolute value that is possible; -inf for zero."""
+        """The decimal logarithm of the least absolute value that is possible; -inf for
+        zero.
+        """
         least = min(abs(self.lower), abs(self.upper))
         return float(mpmath.log10(least)) if least else -float("inf")
 
@@ -41,17 +52,35 @@ class Gap(NamedTuple):
 def context_terms(
     first: Context, second: Context, *, weight: Fraction | int | float = 1
 ) -> dict[Fraction, Fraction]:
-    """The difference of two scalar ids over a common denominator, as a sum of exponentials in beta.
+    """The difference of two scalar ids over a common denominator, as a sum of
+    exponentials in beta.
 
         t = z_c + w sum_k z_k e^(beta z_c z_k) / Z,    (t - t') Z Z' = sum_E c_E e^(beta E)
 
-    Args:    first, second: (z_c, [z_1, ..., z_n]), rationals or finite floats, values may repeat.   weight: w.
-    Returns: {E: c_E} with c_E nonzero. Empty if and only if the ids agree at every beta; otherwise they differ at
-             every nonzero algebraic beta (Lindemann and Weierstrass).
-    Raises:  ValueError for no token, NaN or infinity.
-    Cost:    O(n n') exact operations.
-    Source:  derived on the page; shares no code with attnlib.memorize.
-    Claim:   boltzmann.ids      Page: notebooks/one_layer_memorization/boltzmann_and_hardmax
+    Args:
+        first, second: (z_c, [z_1, ..., z_n]), rationals or finite floats, values may
+            repeat.
+        weight: w.
+
+    Returns:
+        {E: c_E} with c_E nonzero. Empty if and only if the ids agree at every beta;
+        otherwise they differ at every nonzero algebraic beta (Lindemann and
+        Weierstrass).
+
+    Raises:
+        ValueError: for no token, NaN or infinity.
+
+    Cost:
+        O(n n') exact operations.
+
+    Source:
+        derived on the page; shares no code with attnlib.memorize.
+
+    Claim:
+        boltzmann.ids
+
+    Page:
+        notebooks/one_layer_memorization/boltzmann_and_hardmax
     """
     (c, a), (d, b), w = _context(first), _context(second), _rational(weight)
     terms: dict[Fraction, Fraction] = {}
@@ -65,17 +94,34 @@ def context_terms(
 def context_gap(
     first: Context, second: Context, *, beta, weight=1, bits: int = 128
 ) -> Gap:
-    """An enclosure of the difference t - t' of two scalar ids, never wide enough to hold zero.
+    """An enclosure of the difference t - t' of two scalar ids, never wide enough to
+    hold zero.
 
         t = z_c + w sum_k z_k e^(beta z_c z_k) / Z
 
-    Args:    first, second: (z_c, [z_1, ..., z_n]).   beta, weight: rationals or finite floats.
-             bits: of the mantissa; doubled until the interval excludes zero.
-    Returns: Gap; exactly zero if the ids are equal, which is decided in Fractions.
-    Raises:  ValueError for no token, NaN, infinity, or fewer than 16 bits.
-    Cost:    O(n n') exact operations and as many exponentials. It ends: see context_terms.
-    Source:  derived on the page: the numerator by exponents, so that nothing close is subtracted.
-    Claim:   boltzmann.ids      Page: notebooks/one_layer_memorization/boltzmann_and_hardmax
+    Args:
+        first, second: (z_c, [z_1, ..., z_n]).
+        beta, weight: rationals or finite floats.
+        bits: of the mantissa; doubled until the interval excludes zero.
+
+    Returns:
+        Gap; exactly zero if the ids are equal, which is decided in Fractions.
+
+    Raises:
+        ValueError: for no token, NaN, infinity, or fewer than 16 bits.
+
+    Cost:
+        O(n n') exact operations and as many exponentials. It ends: see context_terms.
+
+    Source:
+        derived on the page: the numerator by exponents, so that nothing close is
+        subtracted.
+
+    Claim:
+        boltzmann.ids
+
+    Page:
+        notebooks/one_layer_memorization/boltzmann_and_hardmax
     """
     if not isinstance(bits, int) or bits < 16:
         raise ValueError(f"bits must be an integer, at least 16, got {bits!r}")
@@ -102,17 +148,34 @@ def context_gap(
 
 
 def boltzmann_gap(a: Sequence, b: Sequence, *, scale=1, bits: int = 128) -> Gap:
-    """An enclosure of the difference of two softmax averages, never wide enough to hold zero.
+    """An enclosure of the difference of two softmax averages, never wide enough to hold
+    zero.
 
         f_a(s) - f_b(s),   f_a(s) = sum_k a_k e^(s a_k) / sum_k e^(s a_k);   boltz(s a) = s f_a(s)
 
-    Args:    a, b: rationals or finite floats, each taken as the exact number; multisets, of any sizes.
-             scale: s, likewise.   bits: of the mantissa; doubled until the interval excludes zero.
-    Returns: Gap; exactly zero if the averages are equal, which is decided in Fractions.
-    Raises:  ValueError for an empty multiset, NaN, infinity, or fewer than 16 bits.
-    Cost:    O(n n') exact operations and as many exponentials.
-    Source:  derived on the page; shares no code with attnlib.memorize.
-    Claim:   boltzmann.exact      Page: notebooks/one_layer_memorization/boltzmann_and_hardmax
+    Args:
+        a, b: rationals or finite floats, each taken as the exact number; multisets, of
+            any sizes.
+        scale: s, likewise.
+        bits: of the mantissa; doubled until the interval excludes zero.
+
+    Returns:
+        Gap; exactly zero if the averages are equal, which is decided in Fractions.
+
+    Raises:
+        ValueError: for an empty multiset, NaN, infinity, or fewer than 16 bits.
+
+    Cost:
+        O(n n') exact operations and as many exponentials.
+
+    Source:
+        derived on the page; shares no code with attnlib.memorize.
+
+    Claim:
+        boltzmann.exact
+
+    Page:
+        notebooks/one_layer_memorization/boltzmann_and_hardmax
     """
     return context_gap((1, a), (1, b), beta=scale, bits=bits)
 
@@ -120,17 +183,30 @@ def boltzmann_gap(a: Sequence, b: Sequence, *, scale=1, bits: int = 128) -> Gap:
 def smallest_gap(
     contexts: Sequence[Context], *, beta, weight=1, bits: int = 128
 ) -> tuple[Gap, int, int]:
-    """The smallest difference among many scalar ids, certified, and between which two it lies.
+    """The smallest difference among many scalar ids, certified, and between which two
+    it lies.
 
         min over pairs of |t_i - t_j|
 
-    Args:    contexts: at least two (z_c, [z_1, ..., z_n]).   beta, weight, bits: as in context_gap.
-    Returns: (Gap, i, j) with t_i <= t_j; exactly zero if two ids are equal. To compare sets at one query, give all of
-             them that query.
-    Raises:  ValueError for fewer than two contexts, and as context_gap.
-    Cost:    O(N log N) gaps: the ids are sorted by certified signs, and neighbours compared.
-    Source:  the smallest difference lies between neighbours in the order.
-    Page:    notebooks/one_layer_memorization/boltzmann_and_hardmax
+    Args:
+        contexts: at least two (z_c, [z_1, ..., z_n]).
+        beta, weight, bits: as in context_gap.
+
+    Returns:
+        (Gap, i, j) with t_i <= t_j; exactly zero if two ids are equal. To compare sets
+        at one query, give all of them that query.
+
+    Raises:
+        ValueError: for fewer than two contexts, and as context_gap.
+
+    Cost:
+        O(N log N) gaps: the ids are sorted by certified signs, and neighbours compared.
+
+    Source:
+        the smallest difference lies between neighbours in the order.
+
+    Page:
+        notebooks/one_layer_memorization/boltzmann_and_hardmax
     """
     if len(contexts) < 2:
         raise ValueError(f"contexts must hold at least two, got {len(contexts)}")
@@ -169,7 +245,9 @@ def _terms(pairs) -> dict[Fraction, Fraction]:
 
 
 def _ball(number: Fraction):
-    """An interval around a rational; outward rounding of numerator, denominator and quotient."""
+    """An interval around a rational; outward rounding of numerator, denominator and
+    quotient.
+    """
     return iv.mpf(number.numerator) / iv.mpf(number.denominator)
 
 
@@ -191,12 +269,27 @@ def hardmax_layer(x, heads) -> list[list[Fraction]]:
 
         X + sum_h hardmax(X W_Q (X W_K)') X W_V W_O
 
-    Args:    x: n rows of d, rationals.   heads: (W_Q, W_K, W_V, W_O) for each head, nested rows of rationals.
-    Returns: n rows of d.
-    Raises:  ValueError if shapes do not fit.
-    Cost:    O(n^2 d + n d^2) exact operations a head.
-    Source:  the definition; shares no code with attnlib.attention.
-    Claim:   boltzmann.hardmax      Page: notebooks/one_layer_memorization/boltzmann_and_hardmax
+    Args:
+        x: n rows of d, rationals.
+        heads: (W_Q, W_K, W_V, W_O) for each head, nested rows of rationals.
+
+    Returns:
+        n rows of d.
+
+    Raises:
+        ValueError: if shapes do not fit.
+
+    Cost:
+        O(n^2 d + n d^2) exact operations a head.
+
+    Source:
+        the definition; shares no code with attnlib.attention.
+
+    Claim:
+        boltzmann.hardmax
+
+    Page:
+        notebooks/one_layer_memorization/boltzmann_and_hardmax
     """
     times = lambda left, right: [
         [sum(u * v for u, v in zip(r, c, strict=True)) for c in zip(*right)]

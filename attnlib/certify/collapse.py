@@ -1,4 +1,6 @@
-"""Rank collapse with many digits, and its family in Fractions: a second evaluation of attnlib.collapse."""
+"""Rank collapse with many digits, and its family in Fractions: a second evaluation of
+attnlib.collapse.
+"""
 
 from __future__ import annotations
 
@@ -8,14 +10,25 @@ import mpmath
 
 
 def log_residuals(x, layers, *, digits: int) -> list[float]:
-    """ln of the composite norm of the mean-centred residual after each layer, with many digits.
+    """ln of the composite norm of the mean-centred residual after each layer, with many
+    digits.
 
-    Args:    x: nested rows.   layers: tuples in the order of attention.Layer, as nested lists or None.
-             digits: decimal digits; the residual must stay far above 10^-digits.
-    Returns: L + 1 floats, input first; -inf for a residual of zero.
-    Cost:    O(L h n^2 d) operations on numbers of that many digits.
-    Source:  the forward pass as it is written, twin of attnlib.collapse.log_residuals.
-    Page:    notebooks/path_decomposition/rank_collapse
+    Args:
+        x: nested rows.
+        layers: tuples in the order of attention.Layer, as nested lists or None.
+        digits: decimal digits; the residual must stay far above 10^-digits.
+
+    Returns:
+        L + 1 floats, input first; -inf for a residual of zero.
+
+    Cost:
+        O(L h n^2 d) operations on numbers of that many digits.
+
+    Source:
+        the forward pass as it is written, twin of attnlib.collapse.log_residuals.
+
+    Page:
+        notebooks/path_decomposition/rank_collapse
     """
     with mpmath.workdps(digits):
         x, found = mpmath.matrix(x), []
@@ -55,16 +68,31 @@ def _attend(x, w_q, w_k, w_v, w_o, b_q=None, b_k=None, b_v=None, b_o=None):
 def family_residual(
     m: int, e: int | Fraction, tiny: Fraction = Fraction(0)
 ) -> Fraction:
-    """The squared composite norm of the mean-centred PR, for the tokens of the family without an absolute constant.
+    """The squared composite norm of the mean-centred PR, for the tokens of the family
+    without an absolute constant.
 
         R = (I; -I), m columns;  logits 1 r' + w R R', e = exp(w);  exp(r) = (m - 1, 1, .., 1) and tiny over these
 
-    Args:    m: number of columns, at least 3; n = 2 m tokens.   e: exp(w) > 1, rational.   tiny: exp(-2 K), the
-             weight of -j before normalising; 0 is the limit.
-    Returns: an exact Fraction.
-    Cost:    O(1) operations.
-    Source:  derived on the page: the tokens +j behave alike for all j >= 2, and so do the -j.
-    Claim:   collapse.family      Page: notebooks/path_decomposition/rank_collapse
+    Args:
+        m: number of columns, at least 3; n = 2 m tokens.
+        e: exp(w) > 1, rational.
+        tiny: exp(-2 K), the weight of -j before normalising; 0 is the limit.
+
+    Returns:
+        an exact Fraction.
+
+    Cost:
+        O(1) operations.
+
+    Source:
+        derived on the page: the tokens +j behave alike for all j >= 2, and so do the
+        -j.
+
+    Claim:
+        collapse.family
+
+    Page:
+        notebooks/path_decomposition/rank_collapse
     """
     big, one, e = Fraction(m - 1), Fraction(1), Fraction(e)
     weights = {+1: big, -1: tiny / big}, {+1: one, -1: tiny}  # of +-1, and of +-j

@@ -1,4 +1,6 @@
-"""Spherical codes and moment curves: how large logits must be when keys have few dimensions."""
+"""Spherical codes and moment curves: how large logits must be when keys have few
+dimensions.
+"""
 
 from __future__ import annotations
 
@@ -23,12 +25,24 @@ def coherence(keys: Float[Tensor, "n d"], *, tile: int = 2048) -> float:
 
         mu = max_{j != l} k_j . k_l
 
-    Args:    keys: (n, d), n >= 2; small integers in floats are exact.   tile: rows at a time.
-    Returns: a float.
-    Raises:  ValueError for fewer than two rows, NaN or infinity.
-    Cost:    O(n^2 d) time, O(tile^2) memory.
-    Source:  the definition of a spherical code, if the rows are unit vectors.
-    Page:    notebooks/sparse_patterns/price_of_dimension
+    Args:
+        keys: (n, d), n >= 2; small integers in floats are exact.
+        tile: rows at a time.
+
+    Returns:
+        a float.
+
+    Raises:
+        ValueError: for fewer than two rows, NaN or infinity.
+
+    Cost:
+        O(n^2 d) time, O(tile^2) memory.
+
+    Source:
+        the definition of a spherical code, if the rows are unit vectors.
+
+    Page:
+        notebooks/sparse_patterns/price_of_dimension
     """
     require(
         keys.dim() == 2 and len(keys) > 1,
@@ -52,12 +66,28 @@ def margins(
 
         min_{j in S_i} q_i . k_j - max_{l not in S_i} q_i . k_l
 
-    Args:    q: queries.   k: keys.   columns: (m, k), S_i in row i, without repetition.
-    Returns: (m,); where this is at least T, no other column has more than e^-T times the weight of one of S_i.
-    Raises:  ValueError if a column repeats, is not one of 0..n-1, or there is no other column.
-    Cost:    O(m n d) time, O(m) memory and a tile of logits.
-    Source:  the definition of a gap on the page; only the abstract of Likhosherstov et al. 2021 was seen.
-    Page:    notebooks/sparse_patterns/price_of_dimension
+    Args:
+        q: queries.
+        k: keys.
+        columns: (m, k), S_i in row i, without repetition.
+
+    Returns:
+        (m,); where this is at least T, no other column has more than e^-T times the
+        weight of one of S_i.
+
+    Raises:
+        ValueError: if a column repeats, is not one of 0..n-1, or there is no other
+            column.
+
+    Cost:
+        O(m n d) time, O(m) memory and a tile of logits.
+
+    Source:
+        the definition of a gap on the page; only the abstract of Likhosherstov et al.
+        2021 was seen.
+
+    Page:
+        notebooks/sparse_patterns/price_of_dimension
     """
     _columns(columns, len(k))
     rows = max(1, TILE // len(k))
@@ -95,12 +125,28 @@ def moment_keys(
 
         k_j = (cos m t_j, sin m t_j)_{m = 1..k} / sqrt(k),   t_j = 2 pi j / n
 
-    Args:    n: keys.   k: harmonics.   dtype, device: of the result.
-    Returns: (n, 2 k), the cosine and the sine of m side by side.
-    Raises:  ValueError for n < 2 or k < 1.
-    Cost:    O(n k).
-    Source:  the curve is classical (neighbourly polytopes).
-    Claim:   codes.moment      Page: notebooks/sparse_patterns/price_of_dimension
+    Args:
+        n: keys.
+        k: harmonics.
+        dtype, device: of the result.
+
+    Returns:
+        (n, 2 k), the cosine and the sine of m side by side.
+
+    Raises:
+        ValueError: for n < 2 or k < 1.
+
+    Cost:
+        O(n k).
+
+    Source:
+        the curve is classical (neighbourly polytopes).
+
+    Claim:
+        codes.moment
+
+    Page:
+        notebooks/sparse_patterns/price_of_dimension
     """
     require(
         n >= 2 and k >= 1,
@@ -123,20 +169,38 @@ def moment_queries(
     n: int,
     gap: float | int,
 ) -> Float[Tensor, "m width"]:
-    """Queries for moment_keys(n, k) that meet any k columns a row, with any weights, by a gap.
+    """Queries for moment_keys(n, k) that meet any k columns a row, with any weights, by
+    a gap.
 
         f_i(t) = r_i(t) - C_i prod_{j in S_i} (1 - cos(t - t_j)),   q_i = sqrt(k) x its coefficients but the constant
 
-    with r_i a trigonometric polynomial of degree at most k / 2 through the log weights, and C_i as small as it can be.
+    with r_i a trigonometric polynomial of degree at most k / 2 through the log weights,
+    and C_i as small as it can be.
 
-    Args:    columns: (m, k), S_i in row i.   log_weights: (m, k), logarithms of weights; None for equal ones.
-             n: number of keys.   gap: T > 0, how far other logits stay below the least of S_i.
-    Returns: (m, 2 k); the logits on S_i are the log weights plus a number of the row.
-    Raises:  ValueError if a column repeats or is out of range, for gap <= 0, and for log_weights of another shape or
-             with NaN or infinity.
-    Cost:    O(m n k) time, O((m + n) k) memory and a tile.
-    Source:  derived on the page.
-    Claim:   codes.moment      Page: notebooks/sparse_patterns/price_of_dimension
+    Args:
+        columns: (m, k), S_i in row i.
+        log_weights: (m, k), logarithms of weights; None for equal ones.
+        n: number of keys.
+        gap: T > 0, how far other logits stay below the least of S_i.
+
+    Returns:
+        (m, 2 k); the logits on S_i are the log weights plus a number of the row.
+
+    Raises:
+        ValueError: if a column repeats or is out of range, for gap <= 0, and for
+            log_weights of another shape or with NaN or infinity.
+
+    Cost:
+        O(m n k) time, O((m + n) k) memory and a tile.
+
+    Source:
+        derived on the page.
+
+    Claim:
+        codes.moment
+
+    Page:
+        notebooks/sparse_patterns/price_of_dimension
     """
     _columns(columns, n)
     require(gap > 0, f"gap must be positive, got {gap}")
@@ -197,16 +261,34 @@ def _moment_queries(
 
 
 def code_from(q: Float[Tensor, "n d"], k: Float[Tensor, "n d"]) -> Float[Tensor, "n d"]:
-    """The spherical code hidden in keys and queries: the proof of the exact price, as code.
+    """The spherical code hidden in keys and queries: the proof of the exact price, as
+    code.
 
         u_j = q_j / |q_j|,   y_j = k_j + u_j + t_j u_j with t_j >= 0 and |y_j| = 2,   code y_j / 2
 
-    Args:    q: (n, d), query j prefers key j to all others.   k: (n, d), norms at most 1.
-    Returns: (n, d), unit vectors with inner products at most 1 - T / s, s the largest |q_j|, T the smallest margin.
-    Raises:  ValueError for a key longer than 1 (by more than rounding) or a query that does not prefer its key.
-    Cost:    O(n^2 d) time, O(n d) memory and a tile.
-    Source:  derived on the page.
-    Claim:   codes.law      Page: notebooks/sparse_patterns/price_of_dimension
+    Args:
+        q: (n, d), query j prefers key j to all others.
+        k: (n, d), norms at most 1.
+
+    Returns:
+        (n, d), unit vectors with inner products at most 1 - T / s, s the largest |q_j|,
+        T the smallest margin.
+
+    Raises:
+        ValueError: for a key longer than 1 (by more than rounding) or a query that does
+            not prefer its key.
+
+    Cost:
+        O(n^2 d) time, O(n d) memory and a tile.
+
+    Source:
+        derived on the page.
+
+    Claim:
+        codes.law
+
+    Page:
+        notebooks/sparse_patterns/price_of_dimension
     """
     longest = float(k.norm(dim=1).max())
     require(longest <= 1 + 1e-6, f"keys must have norm at most 1, got {longest:.4g}")
@@ -229,12 +311,27 @@ def cap(theta: float | int, d: int) -> float:
 
         sigma_d(theta) = int_0^theta sin^(d-2) / int_0^pi sin^(d-2)
 
-    Args:    theta: 0 to pi.   d: dimension, at least 2.
-    Returns: a float from 0 to 1; relative error below 1e-12 for d <= 200.
-    Raises:  ValueError for d < 2 or an angle outside 0..pi.
-    Cost:    a sum of 200 terms.
-    Source:  the definition, by Gauss-Legendre quadrature.
-    Claim:   codes.factor-four      Page: notebooks/sparse_patterns/price_of_dimension
+    Args:
+        theta: 0 to pi.
+        d: dimension, at least 2.
+
+    Returns:
+        a float from 0 to 1; relative error below 1e-12 for d <= 200.
+
+    Raises:
+        ValueError: for d < 2 or an angle outside 0..pi.
+
+    Cost:
+        a sum of 200 terms.
+
+    Source:
+        the definition, by Gauss-Legendre quadrature.
+
+    Claim:
+        codes.factor-four
+
+    Page:
+        notebooks/sparse_patterns/price_of_dimension
     """
     require(
         d >= 2 and 0 <= theta <= math.pi,
@@ -252,10 +349,15 @@ def cap(theta: float | int, d: int) -> float:
 
 
 class Price(NamedTuple):
-    """Between which numbers the largest query norm lies, in units of T; equal where it is known exactly.
+    """Between which numbers the largest query norm lies, in units of T; equal where it
+    is known exactly.
 
-    Args:    low: proved lower bound.   high: proved upper bound.
-    Page:    notebooks/sparse_patterns/price_of_dimension
+    Args:
+        low: proved lower bound.
+        high: proved upper bound.
+
+    Page:
+        notebooks/sparse_patterns/price_of_dimension
     """
 
     low: float
@@ -263,17 +365,33 @@ class Price(NamedTuple):
 
 
 def price(n: int, d: int) -> Price:
-    """Bounds of what a permutation of n tokens costs in d dimensions: the largest query norm over T, keys in the ball.
+    """Bounds of what a permutation of n tokens costs in d dimensions: the largest query
+    norm over T, keys in the ball.
 
         1 / (1 - mu*):   n = 2..d+1: (n-1)/n,   d+2..2d: 1,   d = 2: 1 / (1 - cos(2 pi/n)),
         else between 1 / (1 - cos 2 theta) and 1 / (1 - cos theta), sigma_d(theta) = 1/n, and at least 1
 
-    Args:    n: tokens, at least 2.   d: dimension of keys and queries.
-    Returns: Price(low, high); high is infinite for d = 1 and n > 2.
-    Raises:  ValueError for n < 2 or d < 1.
-    Cost:    60 values of cap.
-    Source:  derived on the page.
-    Claim:   codes.factor-four      Page: notebooks/sparse_patterns/price_of_dimension
+    Args:
+        n: tokens, at least 2.
+        d: dimension of keys and queries.
+
+    Returns:
+        Price(low, high); high is infinite for d = 1 and n > 2.
+
+    Raises:
+        ValueError: for n < 2 or d < 1.
+
+    Cost:
+        60 values of cap.
+
+    Source:
+        derived on the page.
+
+    Claim:
+        codes.factor-four
+
+    Page:
+        notebooks/sparse_patterns/price_of_dimension
     """
     require(n >= 2 and d >= 1, f"needs n >= 2 and d >= 1, got n = {n}, d = {d}")
     if n <= 2 * d or d <= 2:
@@ -291,16 +409,32 @@ def price(n: int, d: int) -> Price:
 
 
 def counting_dimension(n: int, k: int) -> int:
-    """The least d that a count of signs allows if all patterns with k ones in each row and column are met.
+    """The least d that a count of signs allows if all patterns with k ones in each row
+    and column are met.
 
         (2 d + 1) ln(8 e n / (2 d + 1)) >= k ln(n / (e k)),   or 2 d + 1 > n
 
-    Args:    n: tokens, k divides n or is far below it.   k: entries of each row and column.
-    Returns: d, at least 1.
-    Raises:  ValueError unless 1 <= k <= n.
-    Cost:    O(k).
-    Source:  Warren 1968, recalled; derived on the page.
-    Claim:   codes.counting      Page: notebooks/sparse_patterns/price_of_dimension
+    Args:
+        n: tokens, k divides n or is far below it.
+        k: entries of each row and column.
+
+    Returns:
+        d, at least 1.
+
+    Raises:
+        ValueError: unless 1 <= k <= n.
+
+    Cost:
+        O(k).
+
+    Source:
+        Warren 1968, recalled; derived on the page.
+
+    Claim:
+        codes.counting
+
+    Page:
+        notebooks/sparse_patterns/price_of_dimension
     """
     require(1 <= k <= n, f"k must lie in 1..n = {n}, got {k}")
     right, d = k * (math.log(n) - 1 - math.log(k)), 1
@@ -315,16 +449,33 @@ def counting_dimension(n: int, k: int) -> int:
 def spiral_keys(
     n: int, turn: float = (3 - 5**0.5) / 2, *, dtype=torch.float64, device=None
 ) -> Float[Tensor, "n 3"]:
-    """Unit keys in three dimensions: equal steps down, and the same turn from each to the next.
+    """Unit keys in three dimensions: equal steps down, and the same turn from each to
+    the next.
 
         z_j = 1 - (2 j + 1) / n,   angle 2 pi j turn
 
-    Args:    n: keys.   turn: share of a circle, golden unless given.   dtype, device: of the result.
-    Returns: (n, 3).
-    Raises:  ValueError for n < 1.
-    Cost:    O(n).
-    Source:  the golden spiral is folklore.
-    Claim:   codes.spiral      Page: notebooks/sparse_patterns/price_of_dimension
+    Args:
+        n: keys.
+        turn: share of a circle, golden unless given.
+        dtype, device: of the result.
+
+    Returns:
+        (n, 3).
+
+    Raises:
+        ValueError: for n < 1.
+
+    Cost:
+        O(n).
+
+    Source:
+        the golden spiral is folklore.
+
+    Claim:
+        codes.spiral
+
+    Page:
+        notebooks/sparse_patterns/price_of_dimension
     """
     require(n >= 1, f"n must be at least 1, got {n}")
     j = torch.arange(n, dtype=dtype, device=device)

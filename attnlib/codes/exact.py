@@ -1,4 +1,6 @@
-"""What is exact about codes: Radon partitions in fractions, two lattices in integers, and keys on a line."""
+"""What is exact about codes: Radon partitions in fractions, two lattices in integers,
+and keys on a line.
+"""
 
 from __future__ import annotations
 
@@ -19,11 +21,24 @@ def radon(points: Sequence[Sequence[Fraction | float | int]]) -> list[Fraction] 
 
         sum_j c_j p_j = 0,   sum_j c_j = 0;   the points with c_j > 0 are one set, those with c_j < 0 the other
 
-    Args:    points: rows of integers or Fractions, d each; floats are taken as the fractions they are.
-    Returns: the c_j, exact and not all zero; None if the points are affinely independent.
-    Cost:    O(n d^2) operations on Fractions.
-    Source:  Radon 1921, recalled.
-    Claim:   codes.radon      Page: notebooks/sparse_patterns/price_of_dimension
+    Args:
+        points: rows of integers or Fractions, d each; floats are taken as the fractions
+            they are.
+
+    Returns:
+        the c_j, exact and not all zero; None if the points are affinely independent.
+
+    Cost:
+        O(n d^2) operations on Fractions.
+
+    Source:
+        Radon 1921, recalled.
+
+    Claim:
+        codes.radon
+
+    Page:
+        notebooks/sparse_patterns/price_of_dimension
     """
     rows = [[Fraction(p[i]) for p in points] for i in range(len(points[0]))] + [
         [Fraction(1)] * len(points)
@@ -48,13 +63,26 @@ def radon(points: Sequence[Sequence[Fraction | float | int]]) -> list[Fraction] 
 
 
 def e8() -> Int[Tensor, "240 8"]:
-    """The 240 shortest vectors of the lattice E8, times two: integers of squared length 8.
+    """The 240 shortest vectors of the lattice E8, times two: integers of squared length
+    8.
 
-    Args:    none.
-    Returns: (240, 8) int64; inner products of two of them are at most 4.
-    Cost:    milliseconds.
-    Source:  the coordinates are classical.
-    Claim:   codes.kissing      Page: notebooks/sparse_patterns/price_of_dimension
+    Args:
+        none.
+
+    Returns:
+        (240, 8) int64; inner products of two of them are at most 4.
+
+    Cost:
+        milliseconds.
+
+    Source:
+        the coordinates are classical.
+
+    Claim:
+        codes.kissing
+
+    Page:
+        notebooks/sparse_patterns/price_of_dimension
     """
     halves = [v for v in product((1, -1), repeat=8) if math.prod(v) > 0]
     return torch.cat([_signed_pairs(8, 2), torch.tensor(halves)])
@@ -75,11 +103,23 @@ def golay() -> Int[Tensor, "4096 24"]:
 
         (m, m g mod x^23 - 1) for all m of 12 bits, g = x^11 + x^10 + x^6 + x^5 + x^4 + x^2 + 1, and a bit of parity
 
-    Args:    none.
-    Returns: (4096, 24) int64 of 0 and 1; linear, weights 0, 8, 12, 16, 24.
-    Cost:    milliseconds.
-    Source:  the generator polynomial is classical.
-    Claim:   codes.kissing      Page: notebooks/sparse_patterns/price_of_dimension
+    Args:
+        none.
+
+    Returns:
+        (4096, 24) int64 of 0 and 1; linear, weights 0, 8, 12, 16, 24.
+
+    Cost:
+        milliseconds.
+
+    Source:
+        the generator polynomial is classical.
+
+    Claim:
+        codes.kissing
+
+    Page:
+        notebooks/sparse_patterns/price_of_dimension
     """
     g = torch.zeros(24, dtype=torch.int64)
     g[[0, 2, 4, 5, 6, 10, 11]] = 1
@@ -90,15 +130,29 @@ def golay() -> Int[Tensor, "4096 24"]:
 
 
 def leech() -> Int[Tensor, "196560 24"]:
-    """The 196560 shortest vectors of the Leech lattice, times sqrt(8): integers of squared length 32.
+    """The 196560 shortest vectors of the Leech lattice, times sqrt(8): integers of
+    squared length 32.
 
         1104 of shape (+-4^2, 0^22), 97152 of (+-2^8, 0^16) on the words of weight 8, 98304 of (-+3, +-1^23)
 
-    Args:    none.
-    Returns: (196560, 24) int64; inner products of two of them are at most 16.
-    Cost:    0.3 s and 100 MB.
-    Source:  the coordinates are classical, recalled; that they are right is proved and run on the page.
-    Claim:   codes.kissing      Page: notebooks/sparse_patterns/price_of_dimension
+    Args:
+        none.
+
+    Returns:
+        (196560, 24) int64; inner products of two of them are at most 16.
+
+    Cost:
+        0.3 s and 100 MB.
+
+    Source:
+        the coordinates are classical, recalled; that they are right is proved and run
+        on the page.
+
+    Claim:
+        codes.kissing
+
+    Page:
+        notebooks/sparse_patterns/price_of_dimension
     """
     words = golay()
     octads = words[words.sum(1) == 8]
@@ -115,16 +169,34 @@ def leech() -> Int[Tensor, "196560 24"]:
 
 
 def line_order(rows: Iterable[Iterable[int]], n: int) -> list[int] | None:
-    """Keys on a line that serve every row of a pattern, or None if no keys in one dimension do.
+    """Keys on a line that serve every row of a pattern, or None if no keys in one
+    dimension do.
 
         for some x the sets R_i = S_i if x is in S_i, else its complement, form a chain;   k_j = how many R_i lack j
 
-    Args:    rows: sets of columns 0..n-1, S_i each.   n: number of columns.
-    Returns: n integers k_j, such that each S_i is all keys up to a number or all from a number on; or None.
-    Raises:  ValueError if a column is not one of 0..n-1.
-    Cost:    O(n m (n + log m)) for m rows.
-    Source:  derived on the page; the 2023 paper of Likhosherstov et al. has an algorithm too (recalled).
-    Claim:   codes.line      Page: notebooks/sparse_patterns/price_of_dimension
+    Args:
+        rows: sets of columns 0..n-1, S_i each.
+        n: number of columns.
+
+    Returns:
+        n integers k_j, such that each S_i is all keys up to a number or all from a
+        number on; or None.
+
+    Raises:
+        ValueError: if a column is not one of 0..n-1.
+
+    Cost:
+        O(n m (n + log m)) for m rows.
+
+    Source:
+        derived on the page; the 2023 paper of Likhosherstov et al. has an algorithm too
+        (recalled).
+
+    Claim:
+        codes.line
+
+    Page:
+        notebooks/sparse_patterns/price_of_dimension
     """
     sets, everything = [frozenset(row) for row in rows], frozenset(range(n))
     require(

@@ -1,4 +1,6 @@
-"""Copying: who can reach the token to be copied, the most accuracy this allows, and networks to try it on (networks)."""
+"""Copying: who can reach the token to be copied, the most accuracy this allows, and
+networks to try it on (networks).
+"""
 
 from __future__ import annotations
 
@@ -25,12 +27,25 @@ def head_steps(
 
         union: all steps at once (None);   multihead: head h uses step h mod p;   sequential: layer l uses step l mod p
 
-    Args:    p: steps of the pattern.   layers, heads: at least 1.   scheme: one of the three words.
-    Returns: for each layer None, or one step a head, counted from 0.
-    Raises:  ValueError for a size below 1 and for an unknown scheme.
-    Cost:    O(layers heads).
-    Source:  Yun et al. 2020b, experiments, recalled.
-    Page:    notebooks/sparse_universality/copying_task
+    Args:
+        p: steps of the pattern.
+        layers, heads: at least 1.
+        scheme: one of the three words.
+
+    Returns:
+        for each layer None, or one step a head, counted from 0.
+
+    Raises:
+        ValueError: for a size below 1 and for an unknown scheme.
+
+    Cost:
+        O(layers heads).
+
+    Source:
+        Yun et al. 2020b, experiments, recalled.
+
+    Page:
+        notebooks/sparse_universality/copying_task
     """
     require(
         min(p, layers, heads) >= 1,
@@ -51,16 +66,34 @@ def head_steps(
 def receptive_fields(
     masks: Sequence[Bool[Tensor, "..."]],
 ) -> Bool[Tensor, "layers n n"]:
-    """Which input tokens can change which token after 0, 1, ..., L layers, with skips or without.
+    """Which input tokens can change which token after 0, 1, ..., L layers, with skips
+    or without.
 
         S^0_k = {k},   S^l_k = S^{l-1}_k  and all  S^{l-1}_j  with j in A^l_k
 
-    Args:    masks: L masks (n, n) or (heads, n, n), True in row k and column j if k reads j; heads are merged.
-    Returns: (L + 1, n, n) boolean: True in row k and column j of entry l if j is in S^l_k.
-    Raises:  ValueError for no mask, and for masks that are not boolean, not square or of unlike sizes.
-    Cost:    L products of n x n matrices.
-    Source:  Yun et al. 2020b, Assumption 1, recalled; differs: a token always keeps its own field.
-    Claim:   copying.fields      Page: notebooks/sparse_universality/copying_task
+    Args:
+        masks: L masks (n, n) or (heads, n, n), True in row k and column j if k reads j;
+            heads are merged.
+
+    Returns:
+        (L + 1, n, n) boolean: True in row k and column j of entry l if j is in S^l_k.
+
+    Raises:
+        ValueError: for no mask, and for masks that are not boolean, not square or of
+            unlike sizes.
+
+    Cost:
+        L products of n x n matrices.
+
+    Source:
+        Yun et al. 2020b, Assumption 1, recalled; differs: a token always keeps its own
+        field.
+
+    Claim:
+        copying.fields
+
+    Page:
+        notebooks/sparse_universality/copying_task
     """
     require(len(masks) > 0, "at least one mask is needed, got none")
     for number, mask in enumerate(masks):
@@ -89,12 +122,27 @@ def sequences(
 ) -> Int[Tensor, "batch n"]:
     """Sequences 0 s 0 s with m uniform symbols s_i in 1..V, the same twice.
 
-    Args:    m: symbols to copy.   symbols: V.   batch: how many sequences.   generator: of the draws.
-    Returns: (batch, 2 (m + 1)) int64 on the generator's device; s_i stands at i and at m + 1 + i.
-    Raises:  ValueError for a size below 1.
-    Cost:    O(batch m).
-    Source:  Yun et al. 2020b, experiments, recalled.
-    Page:    notebooks/sparse_universality/copying_task
+    Args:
+        m: symbols to copy.
+        symbols: V.
+        batch: how many sequences.
+        generator: of the draws.
+
+    Returns:
+        (batch, 2 (m + 1)) int64 on the generator's device; s_i stands at i and at m + 1
+        + i.
+
+    Raises:
+        ValueError: for a size below 1.
+
+    Cost:
+        O(batch m).
+
+    Source:
+        Yun et al. 2020b, experiments, recalled.
+
+    Page:
+        notebooks/sparse_universality/copying_task
     """
     require(
         min(m, symbols, batch) >= 1,
@@ -108,16 +156,32 @@ def sequences(
 
 
 def reached(field: Bool[Tensor, "n n"]) -> Bool[Tensor, "m"]:
-    """For which of the m symbols the token that must name it has it in its receptive field.
+    """For which of the m symbols the token that must name it has it in its receptive
+    field.
 
         query q_i = m + i names s_i, its next token;   reached if  i  or  m + 1 + i  lies in S_{q_i},   i = 1..m
 
-    Args:    field: (n, n) with n = 2 (m + 1): the last entry of receptive_fields.
-    Returns: (m,) boolean.
-    Raises:  ValueError for n odd or below 4, and for a field that is not boolean and square.
-    Cost:    O(m).
-    Source:  not taken from a paper.
-    Claim:   copying.reach      Page: notebooks/sparse_universality/copying_task
+    Args:
+        field: (n, n) with n = 2 (m + 1): the last entry of receptive_fields.
+
+    Returns:
+        (m,) boolean.
+
+    Raises:
+        ValueError: for n odd or below 4, and for a field that is not boolean and
+            square.
+
+    Cost:
+        O(m).
+
+    Source:
+        not taken from a paper.
+
+    Claim:
+        copying.reach
+
+    Page:
+        notebooks/sparse_universality/copying_task
     """
     queries, sources = _places(field)
     return field[queries, sources] | field[queries, queries + 1]
@@ -128,12 +192,27 @@ def bound(hit: Bool[Tensor, "m"], symbols: int) -> Fraction:
 
         R + (1 - R) / V,   R: share of the symbols that are reached
 
-    Args:    hit: (m,) boolean, as from reached.   symbols: V.
-    Returns: a Fraction.
-    Raises:  ValueError for no symbol to copy, symbols below 1, or hit that is not boolean.
-    Cost:    O(m).
-    Source:  not taken from a paper.
-    Claim:   copying.reach      Page: notebooks/sparse_universality/copying_task
+    Args:
+        hit: (m,) boolean, as from reached.
+        symbols: V.
+
+    Returns:
+        a Fraction.
+
+    Raises:
+        ValueError: for no symbol to copy, symbols below 1, or hit that is not boolean.
+
+    Cost:
+        O(m).
+
+    Source:
+        not taken from a paper.
+
+    Claim:
+        copying.reach
+
+    Page:
+        notebooks/sparse_universality/copying_task
     """
     _check_hits(hit, symbols)
     share = Fraction(int(hit.sum()), len(hit))
@@ -143,17 +222,36 @@ def bound(hit: Bool[Tensor, "m"], symbols: int) -> Fraction:
 def ceiling(
     hit: Bool[Tensor, "m"], symbols: int, *, samples: int, failure: float
 ) -> float:
-    """What the accuracy on N independent sequences exceeds with a chance of at most `failure`.
+    """What the accuracy on N independent sequences exceeds with a chance of at most
+    `failure`.
 
         R + (1 - R) u,   u >= 1/V the solution of  N kl(u | 1/V) = ln(1 / failure),   or 1
         kl(u | p) = u ln(u / p) + (1 - u) ln((1 - u) / (1 - p))
 
-    Args:    hit: (m,) boolean, as from reached.   symbols: V.   samples: N, sequences drawn.   failure: in (0, 1).
-    Returns: a float, at least bound; rounded up by less than 1e-12.
-    Raises:  ValueError as bound, for samples below 1 and for failure outside (0, 1).
-    Cost:    O(m).
-    Source:  Hoeffding 1963, Theorem 1 (recalled; derived on the page), for the mean of a sequence's unreached hits.
-    Claim:   copying.sample      Page: notebooks/sparse_universality/copying_task
+    Args:
+        hit: (m,) boolean, as from reached.
+        symbols: V.
+        samples: N, sequences drawn.
+        failure: in (0, 1).
+
+    Returns:
+        a float, at least bound; rounded up by less than 1e-12.
+
+    Raises:
+        ValueError: as bound, for samples below 1 and for failure outside (0, 1).
+
+    Cost:
+        O(m).
+
+    Source:
+        Hoeffding 1963, Theorem 1 (recalled; derived on the page), for the mean of a
+        sequence's unreached hits.
+
+    Claim:
+        copying.sample
+
+    Page:
+        notebooks/sparse_universality/copying_task
     """
     _check_hits(hit, symbols)
     require(samples >= 1, f"samples must be at least 1, got {samples}")
@@ -179,12 +277,27 @@ def divergence(u: float, p: float) -> float:
 
         kl(u | p) = u ln(u / p) + (1 - u) ln((1 - u) / (1 - p))
 
-    Args:    u: in [0, 1].   p: in (0, 1).
-    Returns: a float, 0 only for u = p.
-    Raises:  ValueError for u or p outside their range.
-    Cost:    O(1).
-    Source:  Hoeffding 1963, Theorem 1, recalled.
-    Claim:   copying.sample      Page: notebooks/sparse_universality/copying_task
+    Args:
+        u: in [0, 1].
+        p: in (0, 1).
+
+    Returns:
+        a float, 0 only for u = p.
+
+    Raises:
+        ValueError: for u or p outside their range.
+
+    Cost:
+        O(1).
+
+    Source:
+        Hoeffding 1963, Theorem 1, recalled.
+
+    Claim:
+        copying.sample
+
+    Page:
+        notebooks/sparse_universality/copying_task
     """
     require(
         0 <= u <= 1 and 0 < p < 1,
@@ -201,17 +314,35 @@ def best_accuracy(
     weights: Sequence[Fraction] | None = None,
     limit: int = 10**6,
 ) -> Fraction:
-    """The best accuracy of any predictor that sees what its receptive field holds, by listing all sequences.
+    """The best accuracy of any predictor that sees what its receptive field holds, by
+    listing all sequences.
 
         mean over i of  sum over what S_{q_i} shows  of  max over v of  P(s_i = v, that is shown)
 
-    Args:    field: (n, n), n = 2 (m + 1).   symbols: V.   weights: chances of the V symbols, None for 1/V each.
-             limit: refuse to list more sequences.
-    Returns: a Fraction: the literal twin of bound.
-    Raises:  ValueError for more than `limit` sequences, weights that are not V non-negative numbers of sum one.
-    Cost:    O(V^m m n).
-    Source:  the definition.
-    Claim:   copying.reach      Page: notebooks/sparse_universality/copying_task
+    Args:
+        field: (n, n), n = 2 (m + 1).
+        symbols: V.
+        weights: chances of the V symbols, None for 1/V each.
+        limit: refuse to list more sequences.
+
+    Returns:
+        a Fraction: the literal twin of bound.
+
+    Raises:
+        ValueError: for more than `limit` sequences, weights that are not V non-negative
+            numbers of sum one.
+
+    Cost:
+        O(V^m m n).
+
+    Source:
+        the definition.
+
+    Claim:
+        copying.reach
+
+    Page:
+        notebooks/sparse_universality/copying_task
     """
     queries, _ = _places(field)
     m, p = (

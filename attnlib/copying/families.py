@@ -22,14 +22,32 @@ def causal_pattern(
         strided: a window of w, then every w-th token;   half strided: the same with a window of w/2
         fixed: the own block of w, then the last token of every block;   random: k and w draws among 0..k
 
-    Args:    name: one of the words above.   n: tokens.   w: the size, of no use to dense and star.
-             generator: for random, on the CPU; draws are without replacement and may include k.
-    Returns: Pattern, causal; p = 2 for strided, half strided and fixed.
-    Raises:  ValueError for an unknown name, w below 1 or above n where it is used, random without a generator.
-    Cost:    O(1), or O(n^2) time for random.
-    Source:  Child et al. 2019 (strided, fixed) and Guo et al. 2019 (star), recalled; differs: the star's relay stands in
-             front, where all may read it.
-    Claim:   copying.relay      Page: notebooks/sparse_universality/copying_task
+    Args:
+        name: one of the words above.
+        n: tokens.
+        w: the size, of no use to dense and star.
+        generator: for random, on the CPU; draws are without replacement and may include
+            k.
+
+    Returns:
+        Pattern, causal; p = 2 for strided, half strided and fixed.
+
+    Raises:
+        ValueError: for an unknown name, w below 1 or above n where it is used, random
+            without a generator.
+
+    Cost:
+        O(1), or O(n^2) time for random.
+
+    Source:
+        Child et al. 2019 (strided, fixed) and Guo et al. 2019 (star), recalled;
+        differs: the star's relay stands in front, where all may read it.
+
+    Claim:
+        copying.relay
+
+    Page:
+        notebooks/sparse_universality/copying_task
     """
     require(
         name in get_args(Name),

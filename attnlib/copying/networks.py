@@ -1,4 +1,6 @@
-"""Small networks whose layers mix tokens by sparse attention, by a learned matrix or by a convolution (training)."""
+"""Small networks whose layers mix tokens by sparse attention, by a learned matrix or by
+a convolution (training).
+"""
 
 from __future__ import annotations
 
@@ -20,8 +22,13 @@ from attnlib.sparse import masked_attention, sparse_attention
 class Attend(NamedTuple):
     """Heads that attend along a pattern.
 
-    Args:    pattern: of n tokens.   steps: the step of each head.   sparse: use the sparse kernel, not masks.
-    Page:    notebooks/sparse_universality/copying_task
+    Args:
+        pattern: of n tokens.
+        steps: the step of each head.
+        sparse: use the sparse kernel, not masks.
+
+    Page:
+        notebooks/sparse_universality/copying_task
     """
 
     pattern: Pattern
@@ -30,10 +37,15 @@ class Attend(NamedTuple):
 
 
 class Project(NamedTuple):
-    """A bilinear projection in place of attention: token k gets row k of W_P X W_O, W_P learned and n x n.
+    """A bilinear projection in place of attention: token k gets row k of W_P X W_O, W_P
+    learned and n x n.
 
-    Args:    n: tokens.   causal: W_P is lower triangular.
-    Page:    notebooks/sparse_universality/copying_task
+    Args:
+        n: tokens.
+        causal: W_P is lower triangular.
+
+    Page:
+        notebooks/sparse_universality/copying_task
     """
 
     n: int
@@ -41,10 +53,16 @@ class Project(NamedTuple):
 
 
 class Convolve(NamedTuple):
-    """A separable convolution in place of attention: one filter a feature along the tokens, then a linear map.
+    """A separable convolution in place of attention: one filter a feature along the
+    tokens, then a linear map.
 
-    Args:    n: tokens.   width: tokens under the filter, odd unless causal.   causal: the token and those before it.
-    Page:    notebooks/sparse_universality/copying_task
+    Args:
+        n: tokens.
+        width: tokens under the filter, odd unless causal.
+        causal: the token and those before it.
+
+    Page:
+        notebooks/sparse_universality/copying_task
     """
 
     n: int
@@ -61,13 +79,26 @@ def plan(
 ) -> list[Mixing]:
     """Layers that use the steps of a pattern by one of three schemes, see head_steps.
 
-    Args:    pattern: of p steps.   layers, heads: sizes.   scheme: union, multihead or sequential.
-             sparse: use the sparse kernel.
-    Returns: a list of `layers` Attend.
-    Raises:  ValueError as head_steps.
-    Cost:    O(layers heads).
-    Source:  Yun et al. 2020b, experiments, recalled.
-    Page:    notebooks/sparse_universality/copying_task
+    Args:
+        pattern: of p steps.
+        layers, heads: sizes.
+        scheme: union, multihead or sequential.
+        sparse: use the sparse kernel.
+
+    Returns:
+        a list of `layers` Attend.
+
+    Raises:
+        ValueError: as head_steps.
+
+    Cost:
+        O(layers heads).
+
+    Source:
+        Yun et al. 2020b, experiments, recalled.
+
+    Page:
+        notebooks/sparse_universality/copying_task
     """
     steps = head_steps(pattern.p, layers, heads, scheme)
     whole = union(pattern)
@@ -80,11 +111,23 @@ def plan(
 def reads(mixing: Mixing) -> Bool[Tensor, "..."]:
     """What each token reads in a layer, as a mask.
 
-    Args:    mixing: Attend, Project or Convolve.
-    Returns: (heads, n, n) for Attend, else (n, n).
-    Cost:    O(heads n^2).
-    Source:  the definition.
-    Claim:   copying.fields      Page: notebooks/sparse_universality/copying_task
+    Args:
+        mixing: Attend, Project or Convolve.
+
+    Returns:
+        (heads, n, n) for Attend, else (n, n).
+
+    Cost:
+        O(heads n^2).
+
+    Source:
+        the definition.
+
+    Claim:
+        copying.fields
+
+    Page:
+        notebooks/sparse_universality/copying_task
     """
     if isinstance(mixing, Attend):
         masks = {step: mixing.pattern.mask(step) for step in set(mixing.steps)}
@@ -100,24 +143,45 @@ def reads(mixing: Mixing) -> Bool[Tensor, "..."]:
 def last_field(mixings: Sequence[Mixing]) -> Bool[Tensor, "n n"]:
     """The receptive fields after all layers.
 
-    Args:    mixings: one a layer, lowest in front.
-    Returns: (n, n) boolean, True in row k and column j if j is in S^L_k.
-    Cost:    L products of n x n matrices.
-    Source:  as copying.receptive_fields.
-    Claim:   copying.fields      Page: notebooks/sparse_universality/copying_task
+    Args:
+        mixings: one a layer, lowest in front.
+
+    Returns:
+        (n, n) boolean, True in row k and column j if j is in S^L_k.
+
+    Cost:
+        L products of n x n matrices.
+
+    Source:
+        as copying.receptive_fields.
+
+    Claim:
+        copying.fields
+
+    Page:
+        notebooks/sparse_universality/copying_task
     """
     return receptive_fields([reads(mixing) for mixing in mixings])[-1]
 
 
 class Network(nn.Module):
-    """Blocks of token mixing and a feed-forward part, each behind a LayerNorm and added to its input.
+    """Blocks of token mixing and a feed-forward part, each behind a LayerNorm and added
+    to its input.
 
         x = E(token) + B(position);   x <- x + mix(LN(x));   x <- x + W_2 relu(W_1 LN(x));   logits = x R
 
-    Args:    vocabulary: tokens it knows.   mixings: one a layer.   width: d; heads divide it.   seed: of the weights.
-             positions: what B starts from before it is trained: random numbers, or sines and cosines.
-             tied: R = E', entries of E divided by sqrt(d) at the start; else R is a matrix of its own.
-    Page:    notebooks/sparse_universality/copying_task
+    Args:
+        vocabulary: tokens it knows.
+        mixings: one a layer.
+        width: d; heads divide it.
+        seed: of the weights.
+        positions: what B starts from before it is trained: random numbers, or sines and
+            cosines.
+        tied: R = E', entries of E divided by sqrt(d) at the start; else R is a matrix
+            of its own.
+
+    Page:
+        notebooks/sparse_universality/copying_task
     """
 
     def __init__(
@@ -152,10 +216,17 @@ class Network(nn.Module):
     def forward(self, tokens: Int[Tensor, "batch n"]) -> Float[Tensor, "batch n v"]:
         """Logits at each token.
 
-        Args:    tokens: (batch, n), integers below vocabulary.
-        Returns: (batch, n, vocabulary).
-        Raises:  ValueError for tokens that are not n, the tokens of the layers.
-        Page:    notebooks/sparse_universality/copying_task
+        Args:
+            tokens: (batch, n), integers below vocabulary.
+
+        Returns:
+            (batch, n, vocabulary).
+
+        Raises:
+            ValueError: for tokens that are not n, the tokens of the layers.
+
+        Page:
+            notebooks/sparse_universality/copying_task
         """
         n = len(self.position)
         require(
@@ -169,7 +240,9 @@ class Network(nn.Module):
 
 
 def _sinusoids(n: int, width: int) -> Tensor:
-    """Rows of length 1: sines and cosines with geometric wavelengths from 4 to 2n, so that a shift is one linear map."""
+    """Rows of length 1: sines and cosines with geometric wavelengths from 4 to 2n, so
+    that a shift is one linear map.
+    """
     require(width % 2 == 0, f"sinusoidal positions need an even width, got {width}")
     f = torch.logspace(
         math.log2(math.pi / 2), math.log2(math.pi / n), width // 2, base=2
@@ -181,8 +254,13 @@ def _sinusoids(n: int, width: int) -> Tensor:
 class Block(nn.Module):
     """One layer: mixing and a feed-forward part.
 
-    Args:    mixing: Attend, Project or Convolve.   width: d.   n: tokens.
-    Page:    notebooks/sparse_universality/copying_task
+    Args:
+        mixing: Attend, Project or Convolve.
+        width: d.
+        n: tokens.
+
+    Page:
+        notebooks/sparse_universality/copying_task
     """
 
     def __init__(self, mixing: Mixing, width: int, n: int):
@@ -219,9 +297,14 @@ class Block(nn.Module):
     def forward(self, x: Float[Tensor, "batch n d"]) -> Float[Tensor, "batch n d"]:
         """The state after the layer.
 
-        Args:    x: (batch, n, d).
-        Returns: (batch, n, d).
-        Page:    notebooks/sparse_universality/copying_task
+        Args:
+            x: (batch, n, d).
+
+        Returns:
+            (batch, n, d).
+
+        Page:
+            notebooks/sparse_universality/copying_task
         """
         x = x + self.out(self.mix(self.norm_1(x)))
         return x + self.down(torch.relu(self.up(self.norm_2(x))))
@@ -229,9 +312,14 @@ class Block(nn.Module):
     def mix(self, x: Float[Tensor, "batch n d"]) -> Float[Tensor, "batch n d"]:
         """What each token gathers from those that it reads, before the last linear map.
 
-        Args:    x: (batch, n, d), normalised.
-        Returns: (batch, n, d).
-        Page:    notebooks/sparse_universality/copying_task
+        Args:
+            x: (batch, n, d), normalised.
+
+        Returns:
+            (batch, n, d).
+
+        Page:
+            notebooks/sparse_universality/copying_task
         """
         if isinstance(self.mixing, Project):
             return (self.between * self.mask) @ x
@@ -248,7 +336,9 @@ class Block(nn.Module):
 
 
 def _attention(q: Tensor, k: Tensor, v: Tensor, mixing: Attend, mask: Tensor) -> Tensor:
-    """One softmax a head over what it may read: by the sparse kernel, or with all logits and a mask."""
+    """One softmax a head over what it may read: by the sparse kernel, or with all
+    logits and a mask.
+    """
     if not mixing.sparse:
         return masked_attention(q, k, v, mask)
     step = mixing.steps[0] if len(set(mixing.steps)) == 1 else mixing.steps

@@ -20,11 +20,20 @@ IGNORED = -100  # a target that does not count
 def copy_targets(x: Int[Tensor, "batch n"]) -> Int[Tensor, "batch n"]:
     """The next token where a query of the copying task stands, IGNORED elsewhere.
 
-    Args:    x: (batch, 2 (m + 1)), as from sequences.
-    Returns: (batch, 2 (m + 1)) int64.
-    Cost:    O(batch n).
-    Source:  Yun et al. 2020b, experiments, recalled.
-    Page:    notebooks/sparse_universality/copying_task
+    Args:
+        x: (batch, 2 (m + 1)), as from sequences.
+
+    Returns:
+        (batch, 2 (m + 1)) int64.
+
+    Cost:
+        O(batch n).
+
+    Source:
+        Yun et al. 2020b, experiments, recalled.
+
+    Page:
+        notebooks/sparse_universality/copying_task
     """
     targets, half = torch.full_like(x, IGNORED), x.shape[1] // 2
     targets[:, half:-1] = x[:, half + 1 :]
@@ -40,16 +49,32 @@ def train(
     every: int = 20,
     progress: bool = False,
 ) -> list[float]:
-    """Trains a network in place by AdamW: 50 steps of warm-up, the last two fifths falling to zero.
+    """Trains a network in place by AdamW: 50 steps of warm-up, the last two fifths
+    falling to zero.
 
-    Args:    network: a Network.   draw: a function of no argument that returns tokens and targets, (batch, n) each;
-             targets that are IGNORED do not count.   steps: of the optimiser.   rate: the highest learning rate.
-             every: steps whose mean loss is one entry of the curve.   progress: show a bar.
-    Returns: the curve: mean cross-entropy in nats, one number for each `every` steps.
-    Raises:  ValueError if steps is not a positive multiple of every.
-    Cost:    steps forward and backward passes.
-    Source:  Loshchilov and Hutter 2019 for AdamW, as in torch; the schedule is ours.
-    Page:    notebooks/sparse_universality/copying_task
+    Args:
+        network: a Network.
+        draw: a function of no argument that returns tokens and targets, (batch, n)
+            each; targets that are IGNORED do not count.
+        steps: of the optimiser.
+        rate: the highest learning rate.
+        every: steps whose mean loss is one entry of the curve.
+        progress: show a bar.
+
+    Returns:
+        the curve: mean cross-entropy in nats, one number for each `every` steps.
+
+    Raises:
+        ValueError: if steps is not a positive multiple of every.
+
+    Cost:
+        steps forward and backward passes.
+
+    Source:
+        Loshchilov and Hutter 2019 for AdamW, as in torch; the schedule is ours.
+
+    Page:
+        notebooks/sparse_universality/copying_task
     """
     require(
         every >= 1 and steps >= 1 and steps % every == 0,
@@ -87,12 +112,25 @@ def evaluate(
 ) -> tuple[float, float]:
     """Accuracy and loss over the targets that count.
 
-    Args:    network: a Network.   tokens, targets: (batch, n); IGNORED targets do not count.   size: rows at a time.
-    Returns: (share of right answers, mean cross-entropy in nats).
-    Raises:  ValueError if no target counts.
-    Cost:    one forward pass, memory for `size` rows.
-    Source:  the definition.
-    Page:    notebooks/sparse_universality/copying_task
+    Args:
+        network: a Network.
+        tokens, targets: (batch, n); IGNORED targets do not count.
+        size: rows at a time.
+
+    Returns:
+        (share of right answers, mean cross-entropy in nats).
+
+    Raises:
+        ValueError: if no target counts.
+
+    Cost:
+        one forward pass, memory for `size` rows.
+
+    Source:
+        the definition.
+
+    Page:
+        notebooks/sparse_universality/copying_task
     """
     count, right, loss = int((targets != IGNORED).sum()), 0, 0.0
     require(count > 0, "no target counts: all are IGNORED")
@@ -106,11 +144,21 @@ def evaluate(
 def fingerprint(network: Network) -> str:
     """The hash of all weights, so that two runs can be told apart.
 
-    Args:    network: a Network.
-    Returns: sha256 of the parameters in their order, as bytes of float32; 64 hexadecimal digits.
-    Cost:    O(weights).
-    Source:  the definition.
-    Page:    notebooks/sparse_universality/copying_task
+    Args:
+        network: a Network.
+
+    Returns:
+        sha256 of the parameters in their order, as bytes of float32; 64 hexadecimal
+        digits.
+
+    Cost:
+        O(weights).
+
+    Source:
+        the definition.
+
+    Page:
+        notebooks/sparse_universality/copying_task
     """
     digest = hashlib.sha256()
     for p in network.parameters():

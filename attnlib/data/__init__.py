@@ -1,4 +1,6 @@
-"""What a page needs and a machine without a network has: stored results of long runs."""
+"""What a page needs and a machine without a network has: stored results of long
+runs.
+"""
 
 from __future__ import annotations
 
@@ -28,10 +30,17 @@ def load_result(name: str) -> dict[str, Any]:
 
         {"about": command, settings, versions, hardware, seconds, commit, date, "result": the numbers}
 
-    Args:    name: the name of a file of attnlib/data/results, without its ending.
-    Returns: a dict of plain Python numbers, strings, lists and dicts.
-    Raises:  ValueError if nothing of that name is stored; the message lists what is.
-    Page:    book/how_to_run
+    Args:
+        name: the name of a file of attnlib/data/results, without its ending.
+
+    Returns:
+        a dict of plain Python numbers, strings, lists and dicts.
+
+    Raises:
+        ValueError: if nothing of that name is stored; the message lists what is.
+
+    Page:
+        book/how_to_run
     """
     folder = files("attnlib.data").joinpath("results")
     stored = (

@@ -1,4 +1,6 @@
-"""Public checkpoints (BERT, RoBERTa, ALBERT, XLNet) in the book's form. Needs the extra `checkpoints`, that is transformers."""
+"""Public checkpoints (BERT, RoBERTa, ALBERT, XLNet) in the book's form. Needs the extra
+`checkpoints`, that is transformers.
+"""
 
 from __future__ import annotations
 
@@ -24,13 +26,20 @@ what happens to the distances."""
 
 
 class Checkpoint(NamedTuple):
-    """An encoder as the book writes it: post-LN, with a feed-forward part in each layer.
+    """An encoder as the book writes it: post-LN, with a feed-forward part in each
+    layer.
 
-    Args:    name: of the checkpoint.   layers, mlps, norms: as in attnlib.attention.forward, or None for a model with
-             relative positions.   embed: token ids (n,) -> (n, d), the input of the first layer.
-             encode: text -> token ids (n,), or None if no tokeniser was loaded.
-             step: (x, layer number from 0, skip, feed_forward) -> x, one layer.   depth: number of layers.
-    Page:    notebooks/path_decomposition/escaping_collapse
+    Args:
+        name: of the checkpoint.
+        layers, mlps, norms: as in attnlib.attention.forward, or None for a model with
+            relative positions.
+        embed: token ids (n,) -> (n, d), the input of the first layer.
+        encode: text -> token ids (n,), or None if no tokeniser was loaded.
+        step: (x, layer number from 0, skip, feed_forward) -> x, one layer.
+        depth: number of layers.
+
+    Page:
+        notebooks/path_decomposition/escaping_collapse
     """
 
     name: str
@@ -52,14 +61,25 @@ def load_checkpoint(
 ) -> Checkpoint:
     """A public checkpoint by its name on the Hugging Face hub.
 
-    Args:    name: such as "bert-base-cased", "roberta-base", "albert-base-v2" or "xlnet-base-cased".
-             download: fetch what is missing; if False, only look at what this machine holds already.
-             pretrained: with the trained weights, else as they are drawn before training (from torch's global seed).
-             dtype: of the weights.
-    Returns: Checkpoint.
-    Raises:  RuntimeError, with a sentence for the reader, if transformers is not installed, or if the checkpoint is
-             neither here nor to be had; ValueError for a model that is of no known kind.
-    Page:    notebooks/path_decomposition/escaping_collapse
+    Args:
+        name: such as "bert-base-cased", "roberta-base", "albert-base-v2" or
+            "xlnet-base-cased".
+        download: fetch what is missing; if False, only look at what this machine holds
+            already.
+        pretrained: with the trained weights, else as they are drawn before training
+            (from torch's global seed).
+        dtype: of the weights.
+
+    Returns:
+        Checkpoint.
+
+    Raises:
+        RuntimeError, with a sentence for the reader, if transformers is not installed,
+            or if the checkpoint is neither here nor to be had; ValueError for a model
+            that is of no known kind.
+
+    Page:
+        notebooks/path_decomposition/escaping_collapse
     """
     require(
         isinstance(name, str) and name,
@@ -105,14 +125,23 @@ def load_checkpoint(
 
 
 def convert(model: Any, *, name: str = "") -> Checkpoint:
-    """The weights of a BertModel, RobertaModel, AlbertModel or XLNetModel of transformers; nothing is trained or copied.
+    """The weights of a BertModel, RobertaModel, AlbertModel or XLNetModel of
+    transformers; nothing is trained or copied.
 
-    Args:    model: the model itself, without a head; it is put into evaluation mode, so without dropout, and its
-             weights are frozen.   name: kept for the reader.
-    Returns: Checkpoint with views of the weights.
-    Raises:  ValueError for another kind of model, and for what the book's layers do not have (a decoder, positions
-             other than absolute ones in BERT).
-    Page:    notebooks/path_decomposition/escaping_collapse
+    Args:
+        model: the model itself, without a head; it is put into evaluation mode, so
+            without dropout, and its weights are frozen.
+        name: kept for the reader.
+
+    Returns:
+        Checkpoint with views of the weights.
+
+    Raises:
+        ValueError: for another kind of model, and for what the book's layers do not
+            have (a decoder, positions other than absolute ones in BERT).
+
+    Page:
+        notebooks/path_decomposition/escaping_collapse
     """
     kind = getattr(getattr(model, "config", None), "model_type", type(model).__name__)
     require(kind in KINDS, f"model must be one of {sorted(KINDS)}, got {kind!r}")
@@ -143,12 +172,21 @@ def checkpoint_states(
 
         X <- N_1([X +] SA(X)),   then X <- N_2(X + M(X)) with feed_forward
 
-    Args:    checkpoint: Checkpoint.   x: (n, d), what checkpoint.embed returned.
-             skip: keep the skip around the attention; the one around the feed-forward part always stays.
-             feed_forward: keep the feed-forward parts, with their skips and norms.
-    Returns: (depth + 1, n, d), the input first.
-    Cost:    one forward pass.
-    Page:    notebooks/path_decomposition/escaping_collapse
+    Args:
+        checkpoint: Checkpoint.
+        x: (n, d), what checkpoint.embed returned.
+        skip: keep the skip around the attention; the one around the feed-forward part
+            always stays.
+        feed_forward: keep the feed-forward parts, with their skips and norms.
+
+    Returns:
+        (depth + 1, n, d), the input first.
+
+    Cost:
+        one forward pass.
+
+    Page:
+        notebooks/path_decomposition/escaping_collapse
     """
     states = [x]
     for layer in range(checkpoint.depth):
@@ -247,7 +285,9 @@ def _albert(model, name: str) -> Checkpoint:
 
 
 def _xlnet(model, name: str) -> Checkpoint:
-    """Its logits hold relative positions, which the book's layers do not have: a step runs the model's own parts."""
+    """Its logits hold relative positions, which the book's layers do not have: a step
+    runs the model's own parts.
+    """
     require(
         model.config.attn_type == "bi",
         f"only two-sided attention is converted, got {model.config.attn_type!r}",

@@ -1,4 +1,6 @@
-"""Sentences with a tag a word: a reader of files in CoNLL format, and generated ones where no file is at hand."""
+"""Sentences with a tag a word: a reader of files in CoNLL format, and generated ones
+where no file is at hand.
+"""
 
 from __future__ import annotations
 
@@ -15,13 +17,25 @@ WHERE = (
     "the Reuters corpus, which is requested from NIST. Any file with a word a line, its tag last, and an empty line "
     "between sentences will do."
 )
-NAMES = "jordan paris florence chelsea austin georgia sydney madison lincoln virginia".split()
-FIRST = "anna boris clara david emma".split()
+NAMES = [
+    "jordan",
+    "paris",
+    "florence",
+    "chelsea",
+    "austin",
+    "georgia",
+    "sydney",
+    "madison",
+    "lincoln",
+    "virginia",
+]
+FIRST = ["anna", "boris", "clara", "david", "emma"]
 VERBS, DAYS = (
-    "praised blamed joined left".split(),
-    "monday tuesday friday sunday".split(),
+    ["praised", "blamed", "joined", "left"],
+    ["monday", "tuesday", "friday", "sunday"],
 )
-PATTERNS = (  # a capital names a slot: P person, O organisation, L place, F first name, V verb, D day
+# a capital names a slot: P person, O organisation, L place, F first name, V verb, D day
+PATTERNS = (
     "P said that profits rose on D",
     "mr P will visit L on D",
     "F P V O last D",
@@ -36,8 +50,12 @@ PATTERNS = (  # a capital names a slot: P person, O organisation, L place, F fir
 class Tagged(NamedTuple):
     """Sentences, and for each word a tag.
 
-    Args:    words: lists of words.   tags: lists of tags, of the same lengths.
-    Page:    notebooks/one_layer_memorization/reviewers_questions
+    Args:
+        words: lists of words.
+        tags: lists of tags, of the same lengths.
+
+    Page:
+        notebooks/one_layer_memorization/reviewers_questions
     """
 
     words: list[list[str]]
@@ -47,9 +65,14 @@ class Tagged(NamedTuple):
 class Encoded(NamedTuple):
     """Tagged sentences as tensors.
 
-    Args:    x: (N, n, d).   labels: (N, n) places in `names`, 0 where no token is.   mask: (N, n), True where a token is.
-             names: the tags, sorted.
-    Page:    notebooks/one_layer_memorization/reviewers_questions
+    Args:
+        x: (N, n, d).
+        labels: (N, n) places in `names`, 0 where no token is.
+        mask: (N, n), True where a token is.
+        names: the tags, sorted.
+
+    Page:
+        notebooks/one_layer_memorization/reviewers_questions
     """
 
     x: Tensor
@@ -59,12 +82,22 @@ class Encoded(NamedTuple):
 
 
 def load_conll(path: str | Path | None = None) -> Tagged:
-    """Sentences of a local file in CoNLL format: the first column is the word, the last the tag.
+    """Sentences of a local file in CoNLL format: the first column is the word, the last
+    the tag.
 
-    Args:    path: of the file; nothing is downloaded.
-    Returns: Tagged. Lines that begin with -DOCSTART- are passed over, empty lines end a sentence.
-    Raises:  ValueError without a path or a file there (it says what to get), for a line with one column, or no sentence.
-    Page:    notebooks/one_layer_memorization/reviewers_questions
+    Args:
+        path: of the file; nothing is downloaded.
+
+    Returns:
+        Tagged. Lines that begin with -DOCSTART- are passed over, empty lines end a
+        sentence.
+
+    Raises:
+        ValueError: without a path or a file there (it says what to get), for a line
+            with one column, or no sentence.
+
+    Page:
+        notebooks/one_layer_memorization/reviewers_questions
     """
     file = None if path is None else Path(path)
     require(
@@ -91,12 +124,21 @@ def load_conll(path: str | Path | None = None) -> Tagged:
 
 
 def generate_entities(count: int, *, generator: torch.Generator) -> Tagged:
-    """Sentences in which ten names are persons, organisations or places, as the words around them say.
+    """Sentences in which ten names are persons, organisations or places, as the words
+    around them say.
 
-    Args:    count: how many, all different; at most 500.   generator: source of randomness.
-    Returns: Tagged, with tags O, B-PER, I-PER, B-ORG, B-LOC.
-    Raises:  ValueError for a count outside 1..500.
-    Page:    notebooks/one_layer_memorization/reviewers_questions
+    Args:
+        count: how many, all different; at most 500.
+        generator: source of randomness.
+
+    Returns:
+        Tagged, with tags O, B-PER, I-PER, B-ORG, B-LOC.
+
+    Raises:
+        ValueError: for a count outside 1..500.
+
+    Page:
+        notebooks/one_layer_memorization/reviewers_questions
     """
     require(1 <= count <= 500, f"count must be between 1 and 500, got {count}")
     pick = lambda items: items[int(torch.randint(len(items), (), generator=generator))]
@@ -130,13 +172,24 @@ def encode(
     generator: torch.Generator,
     dtype: torch.dtype = torch.float64,
 ) -> Encoded:
-    """Random vectors for the words, plus others for the places if positions are asked for; short sentences are padded.
+    """Random vectors for the words, plus others for the places if positions are asked
+    for; short sentences are padded.
 
-    Args:    tagged: sentences.   d: features.   positions: add a vector that depends on the place.   generator: draws the
-             vectors, in order of the sorted words, then of the places.   dtype: of x.
-    Returns: Encoded.
-    Raises:  ValueError for no sentence, words and tags of different lengths, or d below 1.
-    Page:    notebooks/one_layer_memorization/reviewers_questions
+    Args:
+        tagged: sentences.
+        d: features.
+        positions: add a vector that depends on the place.
+        generator: draws the vectors, in order of the sorted words, then of the places.
+        dtype: of x.
+
+    Returns:
+        Encoded.
+
+    Raises:
+        ValueError: for no sentence, words and tags of different lengths, or d below 1.
+
+    Page:
+        notebooks/one_layer_memorization/reviewers_questions
     """
     sizes = [len(s) for s in tagged.words]
     require(

@@ -16,11 +16,20 @@ from attnlib.efficacy import Reader
 def load_reader(name: str, *, dtype: torch.dtype = torch.float32) -> Reader:
     """A stored network with a linear embedding and a linear readout.
 
-    Args:    name: of a stored result whose "result" holds shapes, float16 and sha256, as "path_efficacy_network".
-             dtype: of the weights.
-    Returns: Reader; each weight is a float16 number.
-    Raises:  ValueError if nothing of that name is stored, or the weights are not those that the hash names.
-    Page:    notebooks/path_decomposition/path_efficacy
+    Args:
+        name: of a stored result whose "result" holds shapes, float16 and sha256, as
+            "path_efficacy_network".
+        dtype: of the weights.
+
+    Returns:
+        Reader; each weight is a float16 number.
+
+    Raises:
+        ValueError: if nothing of that name is stored, or the weights are not those that
+            the hash names.
+
+    Page:
+        notebooks/path_decomposition/path_efficacy
     """
     stored = load_result(name)["result"]
     require(

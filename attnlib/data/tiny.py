@@ -1,4 +1,6 @@
-"""A small trained masked-language model that ships with the package, so that real attention maps exist without a network."""
+"""A small trained masked-language model that ships with the package, so that real
+attention maps exist without a network.
+"""
 
 from __future__ import annotations
 
@@ -23,13 +25,18 @@ UNKNOWN, MASK = len(CHARACTERS), len(CHARACTERS) + 1
 
 
 class TinyModel(nn.Module):
-    """A character model of the usual kind: pre-LayerNorm blocks, rotated queries and keys, no biases in attention.
+    """A character model of the usual kind: pre-LayerNorm blocks, rotated queries and
+    keys, no biases in attention.
 
         x <- x + sum_h P_h LN(x) W_V,h W_O,h,   then   x <- x + MLP(LN(x)),   layers times;   logits = LN(x) E'
         P_h = softmax_row(q k' / sqrt(d / heads)),   q, k: rotated by position (RoPE)
 
-    Args:    layers, heads, width: sizes; heads divides width, width / heads is even.   seed: of the first weights.
-    Page:    notebooks/jl_low_rank/spectra_and_linformer
+    Args:
+        layers, heads, width: sizes; heads divides width, width / heads is even.
+        seed: of the first weights.
+
+    Page:
+        notebooks/jl_low_rank/spectra_and_linformer
     """
 
     def __init__(self, layers: int, heads: int, width: int, *, seed: int = 0):
@@ -58,9 +65,14 @@ class TinyModel(nn.Module):
     def forward(self, tokens: Int[Tensor, "*batch n"]) -> Float[Tensor, "*batch n v"]:
         """Logits of the character at each place.
 
-        Args:    tokens: (*batch, n), by encode; MASK hides a character.
-        Returns: (*batch, n, characters).
-        Page:    notebooks/jl_low_rank/spectra_and_linformer
+        Args:
+            tokens: (*batch, n), by encode; MASK hides a character.
+
+        Returns:
+            (*batch, n, characters).
+
+        Page:
+            notebooks/jl_low_rank/spectra_and_linformer
         """
         x = self.embed(tokens)
         for block in self.blocks:
@@ -70,9 +82,14 @@ class TinyModel(nn.Module):
     def heads(self, tokens: Int[Tensor, "*batch n"]) -> tuple[Tensor, Tensor, Tensor]:
         """What every head attends with: queries and keys (rotated) and values.
 
-        Args:    tokens: (*batch, n), by encode.
-        Returns: (q, k, v), each (layers, *batch, heads, n, width / heads).
-        Page:    notebooks/jl_low_rank/spectra_and_linformer
+        Args:
+            tokens: (*batch, n), by encode.
+
+        Returns:
+            (q, k, v), each (layers, *batch, heads, n, width / heads).
+
+        Page:
+            notebooks/jl_low_rank/spectra_and_linformer
         """
         x, found = self.embed(tokens), []
         for block in self.blocks:
@@ -85,8 +102,11 @@ class TinyModel(nn.Module):
 class Block(nn.Module):
     """Attention and a feed-forward part, each added to its input.
 
-    Args:    heads, width: sizes.
-    Page:    notebooks/jl_low_rank/spectra_and_linformer
+    Args:
+        heads, width: sizes.
+
+    Page:
+        notebooks/jl_low_rank/spectra_and_linformer
     """
 
     def __init__(self, heads: int, width: int):
@@ -102,9 +122,14 @@ class Block(nn.Module):
     def heads(self, x: Float[Tensor, "*batch n d"]) -> list[Tensor]:
         """Queries, keys and values of each head; x is normalised already.
 
-        Args:    x: (*batch, n, d).
-        Returns: [q, k, v], each (*batch, heads, n, d / heads).
-        Page:    notebooks/jl_low_rank/spectra_and_linformer
+        Args:
+            x: (*batch, n, d).
+
+        Returns:
+            [q, k, v], each (*batch, heads, n, d / heads).
+
+        Page:
+            notebooks/jl_low_rank/spectra_and_linformer
         """
         q, k, v = (
             t.unflatten(-1, (-1, self.size)).transpose(-3, -2)
@@ -115,18 +140,28 @@ class Block(nn.Module):
     def attend(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         """Dense attention; a network that compresses overrides this.
 
-        Args:    q, k, v: (*batch, heads, n, d / heads).
-        Returns: the same shape.
-        Page:    notebooks/jl_low_rank/spectra_and_linformer
+        Args:
+            q, k, v: (*batch, heads, n, d / heads).
+
+        Returns:
+            the same shape.
+
+        Page:
+            notebooks/jl_low_rank/spectra_and_linformer
         """
         return F.scaled_dot_product_attention(q, k, v)
 
     def forward(self, x: Float[Tensor, "*batch n d"]) -> Float[Tensor, "*batch n d"]:
         """One block.
 
-        Args:    x: (*batch, n, d).
-        Returns: (*batch, n, d).
-        Page:    notebooks/jl_low_rank/spectra_and_linformer
+        Args:
+            x: (*batch, n, d).
+
+        Returns:
+            (*batch, n, d).
+
+        Page:
+            notebooks/jl_low_rank/spectra_and_linformer
         """
         y = self.attend(*self.heads(self.norm_1(x)))
         x = x + self.out(y.transpose(-3, -2).flatten(-2))
@@ -134,14 +169,22 @@ class Block(nn.Module):
 
 
 def rotate(x: Float[Tensor, "*batch n d"]) -> Float[Tensor, "*batch n d"]:
-    """Rows turned by their place, so that products of two rows depend on the distance of their places.
+    """Rows turned by their place, so that products of two rows depend on the distance
+    of their places.
 
         (a, b) -> (a cos(i w_j) - b sin(i w_j), a sin(i w_j) + b cos(i w_j)),   w_j = 10000^(-2 j / d)
 
-    Args:    x: (*batch, n, d), d even; a and b are the two halves of a row.
-    Returns: (*batch, n, d).
-    Source:  Su et al. 2021 (RoPE); halves in place of neighbours.
-    Page:    notebooks/jl_low_rank/spectra_and_linformer
+    Args:
+        x: (*batch, n, d), d even; a and b are the two halves of a row.
+
+    Returns:
+        (*batch, n, d).
+
+    Source:
+        Su et al. 2021 (RoPE); halves in place of neighbours.
+
+    Page:
+        notebooks/jl_low_rank/spectra_and_linformer
     """
     n, half = x.shape[-2], x.shape[-1] // 2
     frequency = 10000.0 ** (-torch.arange(half, device=x.device, dtype=x.dtype) / half)
@@ -155,10 +198,18 @@ def rotate(x: Float[Tensor, "*batch n d"]) -> Float[Tensor, "*batch n d"]:
 def encode(text: str) -> Int[Tensor, "n"]:
     """The characters of a text as numbers.
 
-    Args:    text: at least one character; those outside printable ASCII and the line feed become UNKNOWN.
-    Returns: (n,), int64.
-    Raises:  ValueError for what is no text, or an empty one.
-    Page:    notebooks/jl_low_rank/spectra_and_linformer
+    Args:
+        text: at least one character; those outside printable ASCII and the line feed
+            become UNKNOWN.
+
+    Returns:
+        (n,), int64.
+
+    Raises:
+        ValueError: for what is no text, or an empty one.
+
+    Page:
+        notebooks/jl_low_rank/spectra_and_linformer
     """
     require(isinstance(text, str), f"text must be a str, got {type(text).__name__}")
     require(len(text) >= 1, "text needs at least one character, got none")
@@ -169,12 +220,21 @@ def encode(text: str) -> Int[Tensor, "n"]:
 def hide(
     tokens: Int[Tensor, "*batch n"], *, generator: torch.Generator
 ) -> tuple[Tensor, Tensor]:
-    """Tokens with 15% of the places chosen, and which: of these 80% become MASK, 10% a random character, 10% stay.
+    """Tokens with 15% of the places chosen, and which: of these 80% become MASK, 10% a
+    random character, 10% stay.
 
-    Args:    tokens: (*batch, n).   generator: source of randomness.
-    Returns: (tokens with places hidden, boolean mask of the chosen places).
-    Source:  Devlin et al. 2019, masked language modelling.
-    Page:    notebooks/jl_low_rank/spectra_and_linformer
+    Args:
+        tokens: (*batch, n).
+        generator: source of randomness.
+
+    Returns:
+        (tokens with places hidden, boolean mask of the chosen places).
+
+    Source:
+        Devlin et al. 2019, masked language modelling.
+
+    Page:
+        notebooks/jl_low_rank/spectra_and_linformer
     """
     u = torch.rand(tokens.shape, generator=generator)
     other = torch.randint(len(CHARACTERS), tokens.shape, generator=generator)
@@ -187,9 +247,16 @@ def masked_loss(
 ) -> Float[Tensor, ""]:
     """Mean cross-entropy in nats at the hidden places.
 
-    Args:    model: tokens to logits.   tokens: (*batch, n).   generator: chooses the places.
-    Returns: a number.
-    Page:    notebooks/jl_low_rank/spectra_and_linformer
+    Args:
+        model: tokens to logits.
+        tokens: (*batch, n).
+        generator: chooses the places.
+
+    Returns:
+        a number.
+
+    Page:
+        notebooks/jl_low_rank/spectra_and_linformer
     """
     hidden, chosen = hide(tokens, generator=generator)
     return F.cross_entropy(model(hidden)[chosen], tokens[chosen])
@@ -198,9 +265,15 @@ def masked_loss(
 def load_tiny_model(*, trained: bool = True) -> TinyModel:
     """The small model, in evaluation mode, its weights frozen, float32 on the CPU.
 
-    Args:    trained: False for the weights that the training began with.
-    Returns: a TinyModel; .log is the training log, .sample a few passages that it was not trained on.
-    Page:    notebooks/jl_low_rank/spectra_and_linformer
+    Args:
+        trained: False for the weights that the training began with.
+
+    Returns:
+        a TinyModel; .log is the training log, .sample a few passages that it was not
+        trained on.
+
+    Page:
+        notebooks/jl_low_rank/spectra_and_linformer
     """
     from safetensors.torch import load
 
@@ -215,12 +288,21 @@ def load_tiny_model(*, trained: bool = True) -> TinyModel:
 
 
 def attention_heads(model: TinyModel, text: str) -> tuple[Tensor, Tensor, Tensor]:
-    """Queries, keys and values of every head on a text, as the softmax sees them: P = softmax(q k' / sqrt(d_head)).
+    """Queries, keys and values of every head on a text, as the softmax sees them: P =
+    softmax(q k' / sqrt(d_head)).
 
-    Args:    model: by load_tiny_model.   text: n characters.
-    Returns: (q, k, v), each (layers, heads, n, d_head).
-    Raises:  ValueError for what is no text, or an empty one.
-    Page:    notebooks/jl_low_rank/spectra_and_linformer
+    Args:
+        model: by load_tiny_model.
+        text: n characters.
+
+    Returns:
+        (q, k, v), each (layers, heads, n, d_head).
+
+    Raises:
+        ValueError: for what is no text, or an empty one.
+
+    Page:
+        notebooks/jl_low_rank/spectra_and_linformer
     """
     return model.heads(encode(text).to(model.embed.weight.device))
 
@@ -230,12 +312,21 @@ def attention_maps(
 ) -> Float[Tensor, "layers h n n"]:
     """The attention matrix of every head on a text.
 
-    Args:    model: by load_tiny_model (model.double() gives float64 maps), or by load_checkpoint.   text: n characters
-             for the tiny model, else a text for the tokeniser of the checkpoint, cut at 512 tokens.
-    Returns: (layers, heads, n, n), rows sum to one.
-    Raises:  ValueError for what is no text, or an empty one, and for a checkpoint whose attention is not the book's
-             (XLNet: its logits hold relative positions).
-    Page:    notebooks/jl_low_rank/spectra_and_linformer
+    Args:
+        model: by load_tiny_model (model.double() gives float64 maps), or by
+            load_checkpoint.
+        text: n characters for the tiny model, else a text for the tokeniser of the
+            checkpoint, cut at 512 tokens.
+
+    Returns:
+        (layers, heads, n, n), rows sum to one.
+
+    Raises:
+        ValueError: for what is no text, or an empty one, and for a checkpoint whose
+            attention is not the book's (XLNet: its logits hold relative positions).
+
+    Page:
+        notebooks/jl_low_rank/spectra_and_linformer
     """
     if isinstance(model, Checkpoint):
         require(

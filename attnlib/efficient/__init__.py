@@ -1,4 +1,6 @@
-"""Attention for long sequences: hashing with rounds, products of features, and what each row of the table costs."""
+"""Attention for long sequences: hashing with rounds, products of features, and what
+each row of the table costs.
+"""
 
 from attnlib.efficient.features import (
     linear_attention,

@@ -23,18 +23,37 @@ def linear_attention(
     padding: Bool[Tensor, "*batch n"] | None = None,
     check: bool = True,
 ) -> Float[Tensor, "*batch n d_v"]:
-    """Attention whose weights are products of features: it sums the keys once, and never forms an n x n matrix.
+    """Attention whose weights are products of features: it sums the keys once, and
+    never forms an n x n matrix.
 
         y_i = phi(q_i)' sum_j phi(k_j) v_j' / (phi(q_i)' sum_j phi(k_j)),   phi(x) = elu(x) + 1;   causal: j <= i
 
-    Args:    q, k: (*batch, n, d), not scaled.   v: (*batch, n, d_v).   causal: only the past.   chunk: tokens that
-             attend densely, causal only.   padding: True for a token; padding gets no weight, and its rows are zero.
-             check: look for NaN and infinity.
-    Returns: (*batch, n, d_v), for any n.
-    Raises:  ValueError for chunk below 1, shapes that do not fit, NaN, infinity, and weights that underflow to zero.
-    Cost:    4 n d (d_v + 1) FLOPs; causal 2 n chunk (d + d_v + 1) more.
-    Source:  Katharopoulos et al. 2020, recalled; the chunks are those of its successors.
-    Claim:   efficient.flops      Page: notebooks/jl_low_rank/complexity_table
+    Args:
+        q, k: (*batch, n, d), not scaled.
+        v: (*batch, n, d_v).
+        causal: only the past.
+        chunk: tokens that attend densely, causal only.
+        padding: True for a token; padding gets no weight, and its rows are zero.
+        check: look for NaN and infinity.
+
+    Returns:
+        (*batch, n, d_v), for any n.
+
+    Raises:
+        ValueError: for chunk below 1, shapes that do not fit, NaN, infinity, and
+            weights that underflow to zero.
+
+    Cost:
+        4 n d (d_v + 1) FLOPs; causal 2 n chunk (d + d_v + 1) more.
+
+    Source:
+        Katharopoulos et al. 2020, recalled; the chunks are those of its successors.
+
+    Claim:
+        efficient.flops
+
+    Page:
+        notebooks/jl_low_rank/complexity_table
     """
     _check(q, k, v, padding, check)
     return _features(F.elu(q) + 1, F.elu(k) + 1, v, causal, chunk, padding, check)
@@ -47,12 +66,28 @@ def positive_features(
 
         phi(x)_f = exp(w_f'x - |x|^2 / 2) / sqrt(m)
 
-    Args:    x: (*batch, n, d).   w: (m, d), rows drawn from N(0, I).
-    Returns: (*batch, n, m).
-    Raises:  ValueError for integer x or a w that does not fit.
-    Cost:    2 n d m FLOPs.
-    Source:  Choromanski et al. 2021 (Performer), recalled; differs: independent rows, not orthogonal ones.
-    Claim:   efficient.performer      Page: notebooks/jl_low_rank/complexity_table
+    Args:
+        x: (*batch, n, d).
+        w: (m, d), rows drawn from N(0, I).
+
+    Returns:
+        (*batch, n, m).
+
+    Raises:
+        ValueError: for integer x or a w that does not fit.
+
+    Cost:
+        2 n d m FLOPs.
+
+    Source:
+        Choromanski et al. 2021 (Performer), recalled; differs: independent rows, not
+        orthogonal ones.
+
+    Claim:
+        efficient.performer
+
+    Page:
+        notebooks/jl_low_rank/complexity_table
     """
     tokens(x)
     require(torch.is_tensor(w) and w.dim() == 2, "w must be a torch tensor (m, d)")
@@ -77,16 +112,36 @@ def performer_attention(
 
         linear attention with phi of positive_features, on q sqrt(scale) and k sqrt(scale)
 
-    Args:    q, k: (*batch, n, d).   v: (*batch, n, d_v).   features: m >= 1.   causal: only the past.   chunk: as in
-             linear_attention.   padding: as there.   scale: None for 1/sqrt(d).   generator: draws the m x d matrix.
-             check: look for NaN and infinity.
-    Returns: (*batch, n, d_v); a ratio of two unbiased estimates is not unbiased.
-    Raises:  ValueError for features or chunk below 1, a negative scale, shapes that do not fit, NaN, and features that
-             underflow to zero.
-    Cost:    4 n m (d + d_v + 1) FLOPs; causal 2 n chunk (m + d_v + 1) more.
-    Source:  Choromanski et al. 2021, recalled; differs: independent rows; no constant depends on the keys, so that
-             causal rows do not see later keys.
-    Claim:   efficient.performer      Page: notebooks/jl_low_rank/complexity_table
+    Args:
+        q, k: (*batch, n, d).
+        v: (*batch, n, d_v).
+        features: m >= 1.
+        causal: only the past.
+        chunk: as in linear_attention.
+        padding: as there.
+        scale: None for 1/sqrt(d).
+        generator: draws the m x d matrix.
+        check: look for NaN and infinity.
+
+    Returns:
+        (*batch, n, d_v); a ratio of two unbiased estimates is not unbiased.
+
+    Raises:
+        ValueError: for features or chunk below 1, a negative scale, shapes that do not
+            fit, NaN, and features that underflow to zero.
+
+    Cost:
+        4 n m (d + d_v + 1) FLOPs; causal 2 n chunk (m + d_v + 1) more.
+
+    Source:
+        Choromanski et al. 2021, recalled; differs: independent rows; no constant
+        depends on the keys, so that causal rows do not see later keys.
+
+    Claim:
+        efficient.performer
+
+    Page:
+        notebooks/jl_low_rank/complexity_table
     """
     _check(q, k, v, padding, check)
     _at_least_one(features=features)
@@ -127,7 +182,9 @@ def _features(
     padding: Tensor | None,
     check: bool,
 ) -> Tensor:
-    """Rows f_i' sum_j g_j v_j' / f_i' sum_j g_j; a column of ones beside v carries the denominator."""
+    """Rows f_i' sum_j g_j v_j' / f_i' sum_j g_j; a column of ones beside v carries the
+    denominator.
+    """
     _at_least_one(chunk=chunk)
     n, v = v.shape[-2], F.pad(v, (0, 1), value=1.0)
     g = g if padding is None else g * padding.unsqueeze(-1)

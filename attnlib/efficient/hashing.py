@@ -1,4 +1,6 @@
-"""Attention among tokens that random hashing puts into one bucket: rounds, sorting, chunks, and their literal twin."""
+"""Attention among tokens that random hashing puts into one bucket: rounds, sorting,
+chunks, and their literal twin.
+"""
 
 from __future__ import annotations
 
@@ -22,17 +24,35 @@ def lsh_buckets(
     rounds: int = 1,
     generator: torch.Generator,
 ) -> Int[Tensor, "rounds *batch n"]:
-    """The bucket of each token in each round: which of b random directions and their negatives is nearest.
+    """The bucket of each token in each round: which of b random directions and their
+    negatives is nearest.
 
         h(x) = argmax [x R; -x R],   R: d x b/2, N(0, 1);   factors (b_1, b_2, ..): h_1(x) + b_1 h_2(x) + ..
 
-    Args:    qk: (*batch, n, d).   buckets: b, even, or a tuple of even factors.   rounds: independent draws.
-             generator: source of R, one R a round and factor for the whole batch.
-    Returns: (rounds, *batch, n), int64 from 0 to b - 1.
-    Raises:  ValueError for an odd number of buckets or more than 2^32 of them, or rounds below 1.
-    Cost:    rounds n d sum_f b_f FLOPs.
-    Source:  Andoni et al. 2015; Kitaev et al. 2020, section 2, recalled.
-    Claim:   efficient.hash      Page: notebooks/jl_low_rank/complexity_table
+    Args:
+        qk: (*batch, n, d).
+        buckets: b, even, or a tuple of even factors.
+        rounds: independent draws.
+        generator: source of R, one R a round and factor for the whole batch.
+
+    Returns:
+        (rounds, *batch, n), int64 from 0 to b - 1.
+
+    Raises:
+        ValueError: for an odd number of buckets or more than 2^32 of them, or rounds
+            below 1.
+
+    Cost:
+        rounds n d sum_f b_f FLOPs.
+
+    Source:
+        Andoni et al. 2015; Kitaev et al. 2020, section 2, recalled.
+
+    Claim:
+        efficient.hash
+
+    Page:
+        notebooks/jl_low_rank/complexity_table
     """
     factors = _factors(buckets)
     _at_least_one(rounds=rounds)
@@ -65,20 +85,41 @@ def lsh_sets(
     within: bool | None = None,
     padding: Bool[Tensor, "*batch n"] | None = None,
 ) -> Bool[Tensor, "rounds *batch n n"]:
-    """Which keys each query sees in each round: the literal twin of what lsh_attention sorts and cuts.
+    """Which keys each query sees in each round: the literal twin of what lsh_attention
+    sorts and cuts.
 
         j in S_s(i)  iff  same bucket in round s, and the chunk of j is that of i or the one before
 
-    Chunks are cut from the tokens sorted by bucket and place; within: from each bucket apart.
+    Chunks are cut from the tokens sorted by bucket and place; within: from each bucket
+    apart.
 
-    Args:    ids: buckets, (rounds, *batch, n).   chunk: tokens a chunk.   causal: j <= i only.   attend_self: if False,
-             i sees itself only when no round shows it another token.   within: None for the value of causal.
-             padding: True for a token; padding sees only itself, nothing sees it, and it takes no place.
-    Returns: boolean (rounds, *batch, n, n).
-    Raises:  ValueError for chunk below 1.
-    Cost:    O(rounds n^2).
-    Source:  Kitaev et al. 2020, recalled; differs: no chunk before the first one, and `within`.
-    Claim:   efficient.leak      Page: notebooks/jl_low_rank/complexity_table
+    Args:
+        ids: buckets, (rounds, *batch, n).
+        chunk: tokens a chunk.
+        causal: j <= i only.
+        attend_self: if False, i sees itself only when no round shows it another token.
+        within: None for the value of causal.
+        padding: True for a token; padding sees only itself, nothing sees it, and it
+            takes no place.
+
+    Returns:
+        boolean (rounds, *batch, n, n).
+
+    Raises:
+        ValueError: for chunk below 1.
+
+    Cost:
+        O(rounds n^2).
+
+    Source:
+        Kitaev et al. 2020, recalled; differs: no chunk before the first one, and
+        `within`.
+
+    Claim:
+        efficient.leak
+
+    Page:
+        notebooks/jl_low_rank/complexity_table
     """
     _at_least_one(chunk=chunk)
     n, within = ids.shape[-1], causal if within is None else within
@@ -120,26 +161,50 @@ def lsh_attention(
     generator: torch.Generator,
     check: bool = True,
 ) -> Float[Tensor, "*batch n d_v"]:
-    """Attention among tokens that random hashing puts into one bucket; queries are keys, keys have length one.
+    """Attention among tokens that random hashing puts into one bucket; queries are
+    keys, keys have length one.
 
         round s: softmax over S_s(i) of  scale q_i k_j - ln N_ij,   k_j = q_j / |q_j|,   N_ij = #{s : j in S_s(i)}
 
-    Rounds are merged by their sums of exponentials: softmax over the union of the S_s(i). With causal, chunks are cut
-    within buckets, so that no later token moves a border.
+    Rounds are merged by their sums of exponentials: softmax over the union of the
+    S_s(i). With causal, chunks are cut within buckets, so that no later token moves a
+    border.
 
-    Args:    qk: (*batch, n, d).   v: (*batch, n, d_v).   buckets: even, or a tuple of even factors.   rounds: 1 or more.
-             chunk: tokens a chunk, at most n.   causal: j <= i only.   attend_self: False for a token that looks at
-             itself only if no round shows it another (or if all logits lie below half the range of the dtype).
-             correct_duplicates: False leaves out ln N_ij.   padding: True for a token; padding gets no weight, and its
-             rows are zero.   scale: None for 1/sqrt(d).   generator: of the rotations.
-             check: look for NaN and infinity.
-    Returns: (*batch, n, d_v), for any n.
-    Raises:  ValueError for an odd number of buckets or more than 2^32, rounds below 1, chunk outside 1..n, shapes that
-             do not fit, NaN.
-    Cost:    rounds (n d sum_f b_f + 8 n chunk d) FLOPs, n rounded up to chunks; causal: up to n + min(b, n) (chunk - 1).
-    Source:  Kitaev et al. 2020, recalled; differs: no wrap-around, the first chunk has none before it; chunks within buckets if causal; only tokens of one
-             bucket attend.
-    Claim:   efficient.union      Page: notebooks/jl_low_rank/complexity_table
+    Args:
+        qk: (*batch, n, d).
+        v: (*batch, n, d_v).
+        buckets: even, or a tuple of even factors.
+        rounds: 1 or more.
+        chunk: tokens a chunk, at most n.
+        causal: j <= i only.
+        attend_self: False for a token that looks at itself only if no round shows it
+            another (or if all logits lie below half the range of the dtype).
+        correct_duplicates: False leaves out ln N_ij.
+        padding: True for a token; padding gets no weight, and its rows are zero.
+        scale: None for 1/sqrt(d).
+        generator: of the rotations.
+        check: look for NaN and infinity.
+
+    Returns:
+        (*batch, n, d_v), for any n.
+
+    Raises:
+        ValueError: for an odd number of buckets or more than 2^32, rounds below 1,
+            chunk outside 1..n, shapes that do not fit, NaN.
+
+    Cost:
+        rounds (n d sum_f b_f + 8 n chunk d) FLOPs, n rounded up to chunks; causal: up
+        to n + min(b, n) (chunk - 1).
+
+    Source:
+        Kitaev et al. 2020, recalled; differs: no wrap-around, the first chunk has none
+        before it; chunks within buckets if causal; only tokens of one bucket attend.
+
+    Claim:
+        efficient.union
+
+    Page:
+        notebooks/jl_low_rank/complexity_table
     """
     _check(qk, qk, v, padding, check)
     n, b = qk.shape[-2], math.prod(_factors(buckets))
@@ -168,7 +233,9 @@ def lsh_attention(
 
 
 def _seats(ids: Tensor, chunk: int, within: bool) -> Tensor:
-    """The seat of each token in the order of buckets and places; within: each bucket starts a new chunk."""
+    """The seat of each token in the order of buckets and places; within: each bucket
+    starts a new chunk.
+    """
     order = ids.sort(stable=True, dim=-1).indices
     ranks = torch.arange(ids.shape[-1], device=ids.device).expand_as(ids)
     rank = torch.empty_like(ids).scatter_(-1, order, ranks)
@@ -184,7 +251,9 @@ def _seats(ids: Tensor, chunk: int, within: bool) -> Tensor:
 
 
 def _seated(seat: Tensor, ids: Tensor, chunk: int, b: int) -> tuple[Tensor, Tensor]:
-    """Who sits on each seat, (.., chunks, chunk), n for an empty one; and bucket * many + chunk of each token."""
+    """Who sits on each seat, (.., chunks, chunk), n for an empty one; and bucket * many
+    + chunk of each token.
+    """
     n, chunks = ids.shape[-1], int(seat.max()) // chunk + 1
     who = torch.full((*ids.shape[:-1], chunks * chunk), n, device=ids.device)
     who = who.scatter_(
@@ -195,7 +264,9 @@ def _seated(seat: Tensor, ids: Tensor, chunk: int, b: int) -> tuple[Tensor, Tens
 
 
 def _take(t: Tensor, who: Tensor) -> Tensor:
-    """Rows of t in the order of who, (rounds, *batch, chunks, chunk, d); empty seats get a row of zeros."""
+    """Rows of t in the order of who, (rounds, *batch, chunks, chunk, d); empty seats
+    get a row of zeros.
+    """
     t = F.pad(t, (0, 0, 0, 1)).expand(
         who.shape[0], *t.shape[:-2], t.shape[-2] + 1, t.shape[-1]
     )
@@ -212,7 +283,9 @@ def _pair(t: Tensor, empty: int = 0) -> Tensor:
 def _mask(
     logits, who, code, n: int, causal: bool, attend_self: bool, correct: bool
 ) -> Tensor:
-    """-inf where a key is not in S_r(i), minus ln N_ij; itself, unless wanted, at a value that only a lone token keeps."""
+    """-inf where a key is not in S_r(i), minus ln N_ij; itself, unless wanted, at a
+    value that only a lone token keeps.
+    """
     mine, theirs = who.unsqueeze(-1), _pair(who.unsqueeze(-1), n).mT
     if correct and len(code) > 1:
         seen = torch.zeros_like(
@@ -230,7 +303,9 @@ def _mask(
 
 
 def _near(code: Tensor, who: Tensor) -> Tensor:
-    """Same bucket, same chunk or the one before: codes (bucket * many + chunk) that differ by 0 or 1."""
+    """Same bucket, same chunk or the one before: codes (bucket * many + chunk) that
+    differ by 0 or 1.
+    """
     c = (
         F.pad(code, (0, 1), value=-9)
         .gather(-1, who.flatten(-2))

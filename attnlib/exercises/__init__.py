@@ -1,4 +1,6 @@
-"""Checks of the exercises, a module a chapter: each says "not tried yet" on None and names a likely mistake."""
+"""Checks of the exercises, a module a chapter: each says "not tried yet" on None and
+names a likely mistake.
+"""
 
 from attnlib.exercises import (
     boltzmann,

@@ -1,4 +1,6 @@
-"""Exercises of the page on Boltzmann averages and hardmax. Every function takes an answer and returns a sentence."""
+"""Exercises of the page on Boltzmann averages and hardmax. Every function takes an
+answer and returns a sentence.
+"""
 
 from __future__ import annotations
 
@@ -12,12 +14,8 @@ from attnlib.exercises.paths import NOT_TRIED, RIGHT, _compare
 
 
 def slope(answer: Callable | None) -> str:
-    """Exercise 14.1: a function (a, i) that returns the derivative of boltz in entry i.
-
-    Args:    answer: a is a tensor (n,), i an index; or None.
-    Returns: a sentence that says what is right or what went wrong.
-    Cost:    O(1).
-    Page:    notebooks/one_layer_memorization/boltzmann_and_hardmax
+    """Exercise 14.1: a function (a, i) that returns the derivative of boltz in entry
+    i.
     """
     if answer is None:
         return NOT_TRIED
@@ -51,12 +49,8 @@ def _slope(answer: Callable, values: Sequence[float], i: int) -> str:
 
 
 def twins(answer: object) -> str:
-    """Exercise 14.2: two different sets of five whole numbers that no hardmax layer tells apart at their ends.
-
-    Args:    answer: a pair of sequences of integers, or None.
-    Returns: a sentence that says what is right or what went wrong.
-    Cost:    O(1).
-    Page:    notebooks/one_layer_memorization/boltzmann_and_hardmax
+    """Exercise 14.2: two different sets of five whole numbers that no hardmax layer
+    tells apart at their ends.
     """
     if answer is None:
         return NOT_TRIED
@@ -79,12 +73,8 @@ def twins(answer: object) -> str:
 
 
 def near_miss(answer: object) -> str:
-    """Exercise 14.3: rationals (p, q) with cosh(beta*) = p + sqrt(q), where {1, 2, 5, 6} and {1, 3, 4, 6} have equal averages.
-
-    Args:    answer: a pair of rationals, taken exactly; or None.
-    Returns: a sentence that says what is right or what went wrong.
-    Cost:    O(1).
-    Page:    notebooks/one_layer_memorization/boltzmann_and_hardmax
+    """Exercise 14.3: rationals (p, q) with cosh(beta*) = p + sqrt(q), where {1, 2, 5,
+    6} and {1, 3, 4, 6} have equal averages.
     """
     if answer is None:
         return NOT_TRIED
@@ -120,12 +110,8 @@ def near_miss(answer: object) -> str:
 
 
 def base(answer: int | None) -> str:
-    """Exercise 14.4: the smallest positive whole base b for which uniform attention over b^k tells all multisets of five apart.
-
-    Args:    answer: an integer, or None.
-    Returns: a sentence that says what is right or what went wrong.
-    Cost:    O(1).
-    Page:    notebooks/one_layer_memorization/boltzmann_and_hardmax
+    """Exercise 14.4: the smallest positive whole base b for which uniform attention
+    over b^k tells all multisets of five apart.
     """
     if answer is None:
         return NOT_TRIED

@@ -1,4 +1,6 @@
-"""Exercises of the page on the price of dimension. Every function takes an answer and returns a sentence."""
+"""Exercises of the page on the price of dimension. Every function takes an answer and
+returns a sentence.
+"""
 
 from __future__ import annotations
 
@@ -13,13 +15,7 @@ from attnlib.exercises.paths import NOT_TRIED, RIGHT
 
 
 def circle(answer: float | int | None) -> str:
-    """Exercise 10.1: the price s / T of six tokens in the plane.
-
-    Args:    answer: a number, or None.
-    Returns: a sentence that says what is right or what went wrong.
-    Cost:    O(1).
-    Page:    notebooks/sparse_patterns/price_of_dimension
-    """
+    """Exercise 10.1: the price s / T of six tokens in the plane."""
     if answer is None:
         return NOT_TRIED
     mistakes = {
@@ -47,12 +43,8 @@ def circle(answer: float | int | None) -> str:
 
 
 def edges(answer: Callable | None) -> str:
-    """Exercise 10.2: queries in the plane for the pairs {i, i + 1} of a cycle, keys on the circle.
-
-    Args:    answer: a function (n, gap) -> (n, 2) tensor of queries for the keys of moment_keys(n); or None.
-    Returns: a sentence that says what is right or what went wrong.
-    Cost:    O(1).
-    Page:    notebooks/sparse_patterns/price_of_dimension
+    """Exercise 10.2: queries in the plane for the pairs {i, i + 1} of a cycle, keys on
+    the circle.
     """
     if answer is None:
         return NOT_TRIED
@@ -82,12 +74,8 @@ def _edges(answer: Callable, n: int, gap: float) -> str:
 
 
 def dimension(answer: int | None) -> str:
-    """Exercise 10.3: the least d that the ball bound allows for a million (2^20) tokens with s = 2T.
-
-    Args:    answer: a whole number, or None.
-    Returns: a sentence that says what is right or what went wrong.
-    Cost:    O(1).
-    Page:    notebooks/sparse_patterns/price_of_dimension
+    """Exercise 10.3: the least d that the ball bound allows for a million (2^20) tokens
+    with s = 2T.
     """
     if answer is None:
         return NOT_TRIED
@@ -105,12 +93,8 @@ def dimension(answer: int | None) -> str:
 
 
 def line(answer: Callable | None) -> str:
-    """Exercise 10.4: a function (rows, n) that says whether keys on a line serve all rows.
-
-    Args:    answer: rows is a list of sets of columns 0..n-1; returns True or False.
-    Returns: a sentence that says what is right or what went wrong.
-    Cost:    65 small patterns, by brute force: about 0.1 s.
-    Page:    notebooks/sparse_patterns/price_of_dimension
+    """Exercise 10.4: a function (rows, n) that says whether keys on a line serve all
+    rows.
     """
     if answer is None:
         return NOT_TRIED
@@ -151,7 +135,9 @@ def line(answer: Callable | None) -> str:
 
 
 def _patterns(count: int = 60):
-    """Random rows of four or five columns; those of every second pattern are ends of one order, or come near it."""
+    """Random rows of four or five columns; those of every second pattern are ends of
+    one order, or come near it.
+    """
     dice = random.Random(0)
     for trial in range(count):
         n, rows = dice.choice((4, 5)), []

@@ -1,4 +1,6 @@
-"""Exercises of the page on rank collapse. Every function takes an answer and returns a sentence."""
+"""Exercises of the page on rank collapse. Every function takes an answer and returns a
+sentence.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +13,8 @@ from attnlib.exercises.paths import NOT_TRIED, RIGHT, _compare
 
 
 def norm(answer: float | int | None) -> str:
-    """Exercise 2.1: the composite norm of the mean-centred residual of the rows (3, 0), (1, 2), (2, 4).
-
-    Args:    answer: a number, or None.
-    Returns: a sentence that says what is right or what went wrong.
-    Cost:    O(1).
-    Page:    notebooks/path_decomposition/rank_collapse
+    """Exercise 2.1: the composite norm of the mean-centred residual of the rows (3, 0),
+    (1, 2), (2, 4).
     """
     if answer is None:
         return NOT_TRIED
@@ -39,12 +37,8 @@ def norm(answer: float | int | None) -> str:
 
 
 def layers(answer: int | None) -> str:
-    """Exercise 2.2: after how many layers does u -> c u^3 with c u^2 = 1/10 at the start have c u^2 <= 10^-100?
-
-    Args:    answer: a number of layers, or None.
-    Returns: a sentence that says what is right or what went wrong.
-    Cost:    O(1).
-    Page:    notebooks/path_decomposition/rank_collapse
+    """Exercise 2.2: after how many layers does u -> c u^3 with c u^2 = 1/10 at the
+    start have c u^2 <= 10^-100?
     """
     if answer is None:
         return NOT_TRIED
@@ -62,12 +56,8 @@ def layers(answer: int | None) -> str:
 
 
 def leading(answer: Callable | None) -> str:
-    """Exercise 2.3: a function (r, s, w_qk, w) that returns R W_QK C_s W, the leading term without 1/sqrt(d_qk).
-
-    Args:    answer: r is n x d and centred, s holds n probabilities, w_qk and w are d x d.
-    Returns: a sentence that says what is right or what went wrong.
-    Cost:    a few small products.
-    Page:    notebooks/path_decomposition/rank_collapse
+    """Exercise 2.3: a function (r, s, w_qk, w) that returns R W_QK C_s W, the leading
+    term without 1/sqrt(d_qk).
     """
     if answer is None:
         return NOT_TRIED

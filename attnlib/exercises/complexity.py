@@ -1,4 +1,6 @@
-"""Exercises of the page on what attention costs. Every function takes an answer and returns a sentence."""
+"""Exercises of the page on what attention costs. Every function takes an answer and
+returns a sentence.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +13,8 @@ from attnlib.exercises.paths import NOT_TRIED, RIGHT, _compare
 
 
 def tie(answer: object) -> str:
-    """Exercise 8.1: from which n on does Linformer with k = 128 need no more FLOPs than dense attention?
-
-    Args:    answer: a number of tokens, or None.
-    Returns: a sentence that says what is right or what went wrong.
-    Cost:    O(1).
-    Page:    notebooks/jl_low_rank/complexity_table
+    """Exercise 8.1: from which n on does Linformer with k = 128 need no more FLOPs than
+    dense attention?
     """
     if answer is None:
         return NOT_TRIED
@@ -36,12 +34,8 @@ def tie(answer: object) -> str:
 
 
 def stride(answer: object) -> str:
-    """Exercise 8.2: the stride l at which our strided kernel is cheapest for n = 8192.
-
-    Args:    answer: a stride, or None.
-    Returns: a sentence that says what is right or what went wrong.
-    Cost:    O(1).
-    Page:    notebooks/jl_low_rank/complexity_table
+    """Exercise 8.2: the stride l at which our strided kernel is cheapest for n =
+    8192.
     """
     if answer is None:
         return NOT_TRIED
@@ -60,12 +54,8 @@ def stride(answer: object) -> str:
 
 
 def hop(answer: Callable | None) -> str:
-    """Exercise 8.3: a function (i, j, l) that names a token k with j -> k -> i in the strided pattern.
-
-    Args:    answer: a function of integers j <= i and l >= 1.
-    Returns: a sentence that says what is right or what went wrong.
-    Cost:    a few thousand calls.
-    Page:    notebooks/jl_low_rank/complexity_table
+    """Exercise 8.3: a function (i, j, l) that names a token k with j -> k -> i in the
+    strided pattern.
     """
     if answer is None:
         return NOT_TRIED
@@ -88,12 +78,8 @@ def hop(answer: Callable | None) -> str:
 
 
 def merge(answer: Callable | None) -> str:
-    """Exercise 8.4: a function (a, N) that returns the weights of one query after duplicates are corrected.
-
-    Args:    answer: a holds logits, N in how many rounds each key was seen, 0 for never; both have the shape (n,).
-    Returns: a sentence that says what is right or what went wrong.
-    Cost:    a few small sums.
-    Page:    notebooks/jl_low_rank/complexity_table
+    """Exercise 8.4: a function (a, N) that returns the weights of one query after
+    duplicates are corrected.
     """
     if answer is None:
         return NOT_TRIED

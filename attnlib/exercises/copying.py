@@ -1,4 +1,6 @@
-"""Exercises of the page on the copying task. Every function takes an answer and returns a sentence."""
+"""Exercises of the page on the copying task. Every function takes an answer and returns
+a sentence.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +13,8 @@ from attnlib.exercises.paths import NOT_TRIED, RIGHT
 
 
 def count(answer: int | None) -> str:
-    """Exercise 13.1: how many of m = 23 symbols reach their query in one layer of causal fixed with w = 6.
-
-    Args:    answer: a number, or None.
-    Returns: a sentence that says what is right or what went wrong.
-    Cost:    O(1).
-    Page:    notebooks/sparse_universality/copying_task
+    """Exercise 13.1: how many of m = 23 symbols reach their query in one layer of
+    causal fixed with w = 6.
     """
     if answer is None:
         return NOT_TRIED
@@ -37,12 +35,8 @@ def count(answer: int | None) -> str:
 
 
 def depth(answer: Callable | None) -> str:
-    """Exercise 13.2: a function (m, w) that returns the least number of layers with which a causal window of w copies.
-
-    Args:    answer: w >= 2 counts the token itself; the source stands m tokens back.
-    Returns: a sentence that says what is right or what went wrong.
-    Cost:    O(1).
-    Page:    notebooks/sparse_universality/copying_task
+    """Exercise 13.2: a function (m, w) that returns the least number of layers with
+    which a causal window of w copies.
     """
     if answer is None:
         return NOT_TRIED
@@ -77,12 +71,8 @@ def depth(answer: Callable | None) -> str:
 
 
 def field(answer: Callable | None) -> str:
-    """Exercise 13.3: a function (masks) that returns the receptive field after all layers with skips, (n, n) boolean.
-
-    Args:    answer: masks is a list of (n, n) boolean tensors, lowest layer at the front, perhaps without self-loops.
-    Returns: a sentence that says what is right or what went wrong.
-    Cost:    O(1).
-    Page:    notebooks/sparse_universality/copying_task
+    """Exercise 13.3: a function (masks) that returns the receptive field after all
+    layers with skips, (n, n) boolean.
     """
     if answer is None:
         return NOT_TRIED
@@ -128,12 +118,8 @@ def field(answer: Callable | None) -> str:
 
 
 def bound(answer: Callable | None) -> str:
-    """Exercise 13.4: a function (hit, symbols) that returns the best expected accuracy as a Fraction or a float.
-
-    Args:    answer: hit is a list of m booleans, symbols is V.
-    Returns: a sentence that says what is right or what went wrong.
-    Cost:    O(1).
-    Page:    notebooks/sparse_universality/copying_task
+    """Exercise 13.4: a function (hit, symbols) that returns the best expected accuracy
+    as a Fraction or a float.
     """
     if answer is None:
         return NOT_TRIED

@@ -1,4 +1,6 @@
-"""Exercises of the page on path efficacy. Every function takes an answer and returns a sentence."""
+"""Exercises of the page on path efficacy. Every function takes an answer and returns a
+sentence.
+"""
 
 from __future__ import annotations
 
@@ -10,12 +12,8 @@ from attnlib.exercises.paths import NOT_TRIED, RIGHT, _compare
 
 
 def largest(answer: int | None) -> str:
-    """Exercise 5.1: which length has the most paths in a network of 24 layers with 16 heads and skips?
-
-    Args:    answer: a length, or None.
-    Returns: a sentence that says what is right or what went wrong.
-    Cost:    O(1).
-    Page:    notebooks/path_decomposition/path_efficacy
+    """Exercise 5.1: which length has the most paths in a network of 24 layers with 16
+    heads and skips?
     """
     if answer is None:
         return NOT_TRIED
@@ -35,12 +33,8 @@ def largest(answer: int | None) -> str:
 
 
 def first_order(answer: Callable | None) -> str:
-    """Exercise 5.2: a function (x, attention, weights) that returns the paths of lengths 0 and 1, added up.
-
-    Args:    answer: attention[l][h] is n x n and weights[l][h] is d x d; or None.
-    Returns: a sentence that says what is right or what went wrong.
-    Cost:    a few small products.
-    Page:    notebooks/path_decomposition/path_efficacy
+    """Exercise 5.2: a function (x, attention, weights) that returns the paths of
+    lengths 0 and 1, added up.
     """
     if answer is None:
         return NOT_TRIED
@@ -68,12 +62,8 @@ def first_order(answer: Callable | None) -> str:
 
 
 def bounds(answer: Callable | None) -> str:
-    """Exercise 5.3: a function of a list s_1, ..., s_L that returns the list e_0, ..., e_L.
-
-    Args:    answer: a function from a list of numbers to a list with one more entry, or None.
-    Returns: a sentence that says what is right or what went wrong.
-    Cost:    O(1).
-    Page:    notebooks/path_decomposition/path_efficacy
+    """Exercise 5.3: a function of a list s_1, ..., s_L that returns the list e_0, ...,
+    e_L.
     """
     if answer is None:
         return NOT_TRIED
@@ -109,12 +99,8 @@ def bounds(answer: Callable | None) -> str:
 
 
 def scores(answer: tuple | None) -> str:
-    """Exercise 5.4: logits of two lengths, label 0: each alone is wrong, their sum is right.
-
-    Args:    answer: two lists of equal size, or None.
-    Returns: a sentence that says what is right or what went wrong.
-    Cost:    O(1).
-    Page:    notebooks/path_decomposition/path_efficacy
+    """Exercise 5.4: logits of two lengths, label 0: each alone is wrong, their sum is
+    right.
     """
     if answer is None:
         return NOT_TRIED

@@ -1,4 +1,6 @@
-"""Exercises of the page on what stops the collapse. Every function takes an answer and returns a sentence."""
+"""Exercises of the page on what stops the collapse. Every function takes an answer and
+returns a sentence.
+"""
 
 from __future__ import annotations
 
@@ -13,13 +15,7 @@ HEADS = ([0.3, 0.2], [1.0, 3.0], 1.5)  # values, strengths, diameter
 
 
 def keeps(answer: Callable | None) -> str:
-    """Exercise 4.1: a function (values, strengths, diameter) that returns 1 - c.
-
-    Args:    answer: values and strengths are lists with an entry for each head, diameter is a number.
-    Returns: a sentence that says what is right or what went wrong.
-    Cost:    O(1).
-    Page:    notebooks/path_decomposition/escaping_collapse
-    """
+    """Exercise 4.1: a function (values, strengths, diameter) that returns 1 - c."""
     if answer is None:
         return NOT_TRIED
     (values, strengths, size), th = HEADS, math.tanh
@@ -64,12 +60,8 @@ def keeps(answer: Callable | None) -> str:
 
 
 def slope(answer: float | int | None) -> str:
-    """Exercise 4.2: the smallest slope of a clip that keeps two tokens at 1 and -1, for e^2w = 2.
-
-    Args:    answer: a number, or None.
-    Returns: a sentence that says what is right or what went wrong.
-    Cost:    O(1).
-    Page:    notebooks/path_decomposition/escaping_collapse
+    """Exercise 4.2: the smallest slope of a clip that keeps two tokens at 1 and -1, for
+    e^2w = 2.
     """
     if answer is None:
         return NOT_TRIED
@@ -93,12 +85,8 @@ def slope(answer: float | int | None) -> str:
 
 
 def factors(answer: Callable | None) -> str:
-    """Exercise 4.3: a function of x that returns the left and the right factor of LayerNorm, gain 1, bias 0, eps 0.
-
-    Args:    answer: x is n x d with n and d different; wanted are n x n and d x d.
-    Returns: a sentence that says what is right or what went wrong.
-    Cost:    a few small products.
-    Page:    notebooks/path_decomposition/escaping_collapse
+    """Exercise 4.3: a function of x that returns the left and the right factor of
+    LayerNorm, gain 1, bias 0, eps 0.
     """
     if answer is None:
         return NOT_TRIED
@@ -141,12 +129,8 @@ def factors(answer: Callable | None) -> str:
 
 
 def depth(answer: int | None) -> str:
-    """Exercise 4.4: layers of uniform causal attention until tokens 1 and 2 are closer than 10^-6.
-
-    Args:    answer: a number of layers, or None.
-    Returns: a sentence that says what is right or what went wrong.
-    Cost:    O(1).
-    Page:    notebooks/path_decomposition/escaping_collapse
+    """Exercise 4.4: layers of uniform causal attention until tokens 1 and 2 are closer
+    than 10^-6.
     """
     if answer is None:
         return NOT_TRIED

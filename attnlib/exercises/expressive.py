@@ -1,4 +1,6 @@
-"""Exercises of the page on patterns in logarithmic dimension. Every function takes an answer and returns a sentence."""
+"""Exercises of the page on patterns in logarithmic dimension. Every function takes an
+answer and returns a sentence.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +13,8 @@ from attnlib.exercises.paths import NOT_TRIED, RIGHT, _compare
 
 
 def share(answer: float | int | None) -> str:
-    """Exercise 9.1: one entry a row, 1001 tokens, every zero at most 1/100 of the entry: the largest share on the zeros.
-
-    Args:    answer: a number, or None.
-    Returns: a sentence that says what is right or what went wrong.
-    Cost:    O(1).
-    Page:    notebooks/sparse_patterns/logarithmic_dimension
+    """Exercise 9.1: one entry a row, 1001 tokens, every zero at most 1/100 of the
+    entry: the largest share on the zeros.
     """
     if answer is None:
         return NOT_TRIED
@@ -39,12 +37,8 @@ def share(answer: float | int | None) -> str:
 
 
 def query(answer: Callable | None) -> str:
-    """Exercise 9.2: a function (keys, y) that returns the shortest q with keys @ q = y.
-
-    Args:    answer: keys is k x d with independent rows, y has k entries.
-    Returns: a sentence that says what is right or what went wrong.
-    Cost:    a few small products.
-    Page:    notebooks/sparse_patterns/logarithmic_dimension
+    """Exercise 9.2: a function (keys, y) that returns the shortest q with keys @ q =
+    y.
     """
     if answer is None:
         return NOT_TRIED
@@ -73,12 +67,8 @@ def query(answer: Callable | None) -> str:
 
 
 def merge(answer: Callable | None) -> str:
-    """Exercise 9.3: a function (m1, z1, m2, z2) that merges two tiles of a row; z = sum of exp(logit - m), m the maximum.
-
-    Args:    answer: returns (m, z) of both tiles together.
-    Returns: a sentence that says what is right or what went wrong.
-    Cost:    O(1).
-    Page:    notebooks/sparse_patterns/logarithmic_dimension
+    """Exercise 9.3: a function (m1, z1, m2, z2) that merges two tiles of a row; z = sum
+    of exp(logit - m), m the maximum.
     """
     if answer is None:
         return NOT_TRIED
@@ -118,12 +108,8 @@ def merge(answer: Callable | None) -> str:
 
 
 def dimension(answer: int | None) -> str:
-    """Exercise 9.4: the dimension that the theorem gives for one entry a row, a million tokens and chance 1/2.
-
-    Args:    answer: a number of dimensions, or None.
-    Returns: a sentence that says what is right or what went wrong.
-    Cost:    O(1).
-    Page:    notebooks/sparse_patterns/logarithmic_dimension
+    """Exercise 9.4: the dimension that the theorem gives for one entry a row, a million
+    tokens and chance 1/2.
     """
     if answer is None:
         return NOT_TRIED

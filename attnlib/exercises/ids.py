@@ -1,4 +1,6 @@
-"""Exercises of the page on contextual mapping. Every function takes an answer and returns a sentence."""
+"""Exercises of the page on contextual mapping. Every function takes an answer and
+returns a sentence.
+"""
 
 from __future__ import annotations
 
@@ -12,12 +14,8 @@ from attnlib.exercises.paths import NOT_TRIED, RIGHT
 
 
 def factor(answer: float | None) -> str:
-    """Exercise 15.1: the least beta of the theorem for tokens 1, 3/2, 3 and sets of two.
-
-    Args:    answer: a number, or None.
-    Returns: a sentence that says what is right or what went wrong.
-    Cost:    O(1).
-    Page:    notebooks/one_layer_memorization/contextual_mapping
+    """Exercise 15.1: the least beta of the theorem for tokens 1, 3/2, 3 and sets of
+    two.
     """
     if answer is None:
         return NOT_TRIED
@@ -44,13 +42,7 @@ def factor(answer: float | None) -> str:
 
 
 def passes(answer: Callable | None) -> str:
-    """Exercise 15.2: does v pass the test of the projection on a vocabulary?
-
-    Args:    answer: a function (v, vocabulary) -> bool, v (d,), vocabulary (K, d); or None.
-    Returns: a sentence that says what is right or what went wrong.
-    Cost:    O(1).
-    Page:    notebooks/one_layer_memorization/contextual_mapping
-    """
+    """Exercise 15.2: does v pass the test of the projection on a vocabulary?"""
     if answer is None:
         return NOT_TRIED
     t = lambda *rows: torch.tensor(rows, dtype=torch.float64)
@@ -120,13 +112,7 @@ def passes(answer: Callable | None) -> str:
 
 
 def context(answer: Callable | None) -> str:
-    """Exercise 15.3: the context id of a token in a set, in one dimension.
-
-    Args:    answer: a function (z, c, beta) -> number; z (n,) holds the tokens, c is the position of the query; or None.
-    Returns: a sentence that says what is right or what went wrong.
-    Cost:    O(1).
-    Page:    notebooks/one_layer_memorization/contextual_mapping
-    """
+    """Exercise 15.3: the context id of a token in a set, in one dimension."""
     if answer is None:
         return NOT_TRIED
     for z, c, beta in (([1.0, 2.0, 5.0], 1, 0.4), ([-1.5, 0.5, 2.0, 3.0], 0, 0.7)):
@@ -158,12 +144,8 @@ def context(answer: Callable | None) -> str:
 
 
 def collision(answer: tuple | None) -> str:
-    """Exercise 15.4: two sets of three tokens of 1, 2, 3, 4, 5, 6, 7 that hold 4 and that mean pooling confuses.
-
-    Args:    answer: a pair of sets of three whole numbers, or None.
-    Returns: a sentence that says what is right or what went wrong.
-    Cost:    O(1).
-    Page:    notebooks/one_layer_memorization/contextual_mapping
+    """Exercise 15.4: two sets of three tokens of 1, 2, 3, 4, 5, 6, 7 that hold 4 and
+    that mean pooling confuses.
     """
     if answer is None:
         return NOT_TRIED

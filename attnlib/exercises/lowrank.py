@@ -1,4 +1,6 @@
-"""Exercises of the page on spectra and Linformer. Every function takes an answer and returns a sentence."""
+"""Exercises of the page on spectra and Linformer. Every function takes an answer and
+returns a sentence.
+"""
 
 from __future__ import annotations
 
@@ -10,12 +12,8 @@ from attnlib.exercises.paths import NOT_TRIED, RIGHT, _compare
 
 
 def ranks(answer: tuple[int, int] | None) -> str:
-    """Exercise 7.1: the 90% ranks (by energy, by sums) of P = I / 5 + (4 / 5) 1 1' / 5 on five tokens.
-
-    Args:    answer: a pair of integers, or None.
-    Returns: a sentence that says what is right or what went wrong.
-    Cost:    O(1).
-    Page:    notebooks/jl_low_rank/spectra_and_linformer
+    """Exercise 7.1: the 90% ranks (by energy, by sums) of P = I / 5 + (4 / 5) 1 1' / 5
+    on five tokens.
     """
     if answer is None:
         return NOT_TRIED
@@ -44,12 +42,8 @@ def ranks(answer: tuple[int, int] | None) -> str:
 
 
 def projections(answer: Callable | None) -> str:
-    """Exercise 7.2: a function (k, v, s, t) that returns E, F with E K = S and F V = T.
-
-    Args:    answer: k is n x d, v is n x d_v, both of full column rank; s and t have r rows.
-    Returns: a sentence that says what is right or what went wrong.
-    Cost:    a few small products.
-    Page:    notebooks/jl_low_rank/spectra_and_linformer
+    """Exercise 7.2: a function (k, v, s, t) that returns E, F with E K = S and F V =
+    T.
     """
     if answer is None:
         return NOT_TRIED
@@ -76,12 +70,8 @@ def projections(answer: Callable | None) -> str:
 
 
 def zero(answer: int | None) -> str:
-    """Exercise 7.3: from how many tokens on does the zero output pass for a permutation P, d = 64, epsilon = 1/2?
-
-    Args:    answer: a number of tokens, or None.
-    Returns: a sentence that says what is right or what went wrong.
-    Cost:    O(1).
-    Page:    notebooks/jl_low_rank/spectra_and_linformer
+    """Exercise 7.3: from how many tokens on does the zero output pass for a permutation
+    P, d = 64, epsilon = 1/2?
     """
     if answer is None:
         return NOT_TRIED
@@ -101,12 +91,8 @@ def zero(answer: int | None) -> str:
 
 
 def chances(answer: Callable | None) -> str:
-    """Exercise 7.4: a function (p, v) that returns the best chances for drawing tokens.
-
-    Args:    answer: p is m x n, v is n x d; returns n numbers that sum to one.
-    Returns: a sentence that says what is right or what went wrong.
-    Cost:    a few small products.
-    Page:    notebooks/jl_low_rank/spectra_and_linformer
+    """Exercise 7.4: a function (p, v) that returns the best chances for drawing
+    tokens.
     """
     if answer is None:
         return NOT_TRIED

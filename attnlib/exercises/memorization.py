@@ -1,4 +1,6 @@
-"""Exercises of the page on exact memorization. Every function takes an answer and returns a sentence."""
+"""Exercises of the page on exact memorization. Every function takes an answer and
+returns a sentence.
+"""
 
 from __future__ import annotations
 
@@ -14,12 +16,8 @@ FUNCTION = "A function was wanted: give its name, without a call."
 
 
 def coefficients(answer: object) -> str:
-    """Exercise 16.1: a function (ids, labels, start) that returns the coefficients of the network with knots on the ids before.
-
-    Args:    answer: ids and labels are (D,) tensors, start the first knot, left of the ids; returns (D,).
-    Returns: a sentence that says what is right or what went wrong.
-    Cost:    O(1).
-    Page:    notebooks/one_layer_memorization/memorization
+    """Exercise 16.1: a function (ids, labels, start) that returns the coefficients of
+    the network with knots on the ids before.
     """
     if answer is None:
         return NOT_TRIED
@@ -58,12 +56,8 @@ def _coefficients(answer: Callable, ids: list, labels: list, start: float) -> st
 
 
 def growth(answer: object) -> str:
-    """Exercise 16.2: with theta = 0.4, after how many further knots has an error of 1e-16 in a slope grown to 1?
-
-    Args:    answer: a number of knots, or None.
-    Returns: a sentence that says what is right or what went wrong.
-    Cost:    O(1).
-    Page:    notebooks/one_layer_memorization/memorization
+    """Exercise 16.2: with theta = 0.4, after how many further knots has an error of
+    1e-16 in a slope grown to 1?
     """
     if answer is None:
         return NOT_TRIED
@@ -85,12 +79,8 @@ def growth(answer: object) -> str:
 
 
 def parameters(answer: object) -> str:
-    """Exercise 16.3: parameters without biases of the dense block for N = 100, n = 10, d = 8, s = 1.
-
-    Args:    answer: a number, or None.
-    Returns: a sentence that says what is right or what went wrong.
-    Cost:    O(1).
-    Page:    notebooks/one_layer_memorization/memorization
+    """Exercise 16.3: parameters without biases of the dense block for N = 100, n = 10,
+    d = 8, s = 1.
     """
     if answer is None:
         return NOT_TRIED
@@ -111,12 +101,8 @@ def parameters(answer: object) -> str:
 
 
 def contradictions(answer: object) -> str:
-    """Exercise 16.4: a function (words, tags) that says whether one layer without positions can memorize the sentences.
-
-    Args:    answer: words and tags are lists of lists of strings of equal lengths; returns a bool.
-    Returns: a sentence that says what is right or what went wrong.
-    Cost:    O(1).
-    Page:    notebooks/one_layer_memorization/memorization
+    """Exercise 16.4: a function (words, tags) that says whether one layer without
+    positions can memorize the sentences.
     """
     if answer is None:
         return NOT_TRIED
@@ -179,7 +165,9 @@ CASES = (
 
 
 def _tensor(got) -> torch.Tensor | None:
-    """What a function returned, in double precision; None if it is nothing of that kind."""
+    """What a function returned, in double precision; None if it is nothing of that
+    kind.
+    """
     try:
         return torch.as_tensor(got).double()
     except (TypeError, ValueError, RuntimeError):

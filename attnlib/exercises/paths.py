@@ -1,4 +1,6 @@
-"""Exercises of the page on path decomposition. Every function takes an answer and returns a sentence."""
+"""Exercises of the page on path decomposition. Every function takes an answer and
+returns a sentence.
+"""
 
 from __future__ import annotations
 
@@ -13,12 +15,8 @@ RIGHT = "Right."
 
 
 def count(answer: int | None) -> str:
-    """Exercise 1.1: how many paths go through exactly 2 heads, in 5 layers of 3 heads with skips?
-
-    Args:    answer: a number, or None.
-    Returns: a sentence that says what is right or what went wrong.
-    Cost:    O(1).
-    Page:    notebooks/path_decomposition/paths
+    """Exercise 1.1: how many paths go through exactly 2 heads, in 5 layers of 3 heads
+    with skips?
     """
     if answer is None:
         return NOT_TRIED
@@ -39,12 +37,8 @@ def count(answer: int | None) -> str:
 
 
 def term(answer: Callable | None) -> str:
-    """Exercise 1.2: a function (x, attention, weights, path) that returns the contribution of one path.
-
-    Args:    answer: attention[l][h] is n x n, weights[l][h] is d x d, path holds a head or None a layer.
-    Returns: a sentence that says what is right or what went wrong.
-    Cost:    a few small products.
-    Page:    notebooks/path_decomposition/paths
+    """Exercise 1.2: a function (x, attention, weights, path) that returns the
+    contribution of one path.
     """
     if answer is None:
         return NOT_TRIED
@@ -95,13 +89,8 @@ def term(answer: Callable | None) -> str:
 
 
 def step(answer: Callable | None) -> str:
-    """Exercise 1.3: a function (sums, attention, weights) that takes the list S_0..S_m through one layer with skip.
-
-    Args:    answer: sums is a list of m + 1 tensors (n, d); attention[h] n x n and weights[h] d x d of the layer.
-             Returns m + 2 tensors.
-    Returns: a sentence that says what is right or what went wrong.
-    Cost:    a few small products.
-    Page:    notebooks/path_decomposition/paths
+    """Exercise 1.3: a function (sums, attention, weights) that takes the list S_0..S_m
+    through one layer with skip.
     """
     if answer is None:
         return NOT_TRIED
@@ -132,12 +121,8 @@ def step(answer: Callable | None) -> str:
 
 
 def bias(answer: Callable | None) -> str:
-    """Exercise 1.4: a function (weights, biases) that returns the row b that all biases add, without skips.
-
-    Args:    answer: weights[l][h] is d x d, biases[l] is the row of layer l, (d,), value biases included.
-    Returns: a sentence that says what is right or what went wrong.
-    Cost:    a few small products.
-    Page:    notebooks/path_decomposition/paths
+    """Exercise 1.4: a function (weights, biases) that returns the row b that all biases
+    add, without skips.
     """
     if answer is None:
         return NOT_TRIED

@@ -1,4 +1,6 @@
-"""Exercises of the page on sparse patterns. Every function takes an answer and returns a sentence."""
+"""Exercises of the page on sparse patterns. Every function takes an answer and returns
+a sentence.
+"""
 
 from __future__ import annotations
 
@@ -10,12 +12,8 @@ from attnlib.patterns import Pattern
 
 
 def count(answer: object) -> str:
-    """Exercise 11.1: how many connections does a window of total width 7 have on 100 tokens?
-
-    Args:    answer: a number, or None.
-    Returns: a sentence that says what is right or what went wrong.
-    Cost:    O(1).
-    Page:    notebooks/sparse_universality/patterns_and_conditions
+    """Exercise 11.1: how many connections does a window of total width 7 have on 100
+    tokens?
     """
     if answer is None:
         return NOT_TRIED
@@ -38,12 +36,8 @@ def count(answer: object) -> str:
 
 
 def heard(answer: Callable | None) -> str:
-    """Exercise 11.2: a function (steps, t) that returns the list of the sets S^t_k of a cyclic pattern.
-
-    Args:    answer: steps[l][k] is the list A_k of step l; it returns a list of n sets.
-    Returns: a sentence that says what is right or what went wrong.
-    Cost:    a few small unions.
-    Page:    notebooks/sparse_universality/patterns_and_conditions
+    """Exercise 11.2: a function (steps, t) that returns the list of the sets S^t_k of a
+    cyclic pattern.
     """
     if answer is None:
         return NOT_TRIED
@@ -115,12 +109,8 @@ def _turned(steps):
 
 
 def design(answer: object) -> str:
-    """Exercise 11.3: a pattern of 20 tokens, at most 60 connections a step, that meets all conditions with s = 3.
-
-    Args:    answer: a Pattern, or None.
-    Returns: a sentence that says what is right or what went wrong.
-    Cost:    one check.
-    Page:    notebooks/sparse_universality/patterns_and_conditions
+    """Exercise 11.3: a pattern of 20 tokens, at most 60 connections a step, that meets
+    all conditions with s = 3.
     """
     if answer is None:
         return NOT_TRIED
@@ -138,12 +128,8 @@ def design(answer: object) -> str:
 
 
 def repair(answer: object) -> str:
-    """Exercise 11.4: add at most 10 connections to fixed(10, 4) so that all conditions hold with s = 2.
-
-    Args:    answer: a Pattern with the same two steps and more, or None.
-    Returns: a sentence that says what is right or what went wrong.
-    Cost:    one check.
-    Page:    notebooks/sparse_universality/patterns_and_conditions
+    """Exercise 11.4: add at most 10 connections to fixed(10, 4) so that all conditions
+    hold with s = 2.
     """
     if answer is None:
         return NOT_TRIED

@@ -1,4 +1,6 @@
-"""Exercises of the page on random projections. Every function takes an answer and returns a sentence."""
+"""Exercises of the page on random projections. Every function takes an answer and
+returns a sentence.
+"""
 
 from __future__ import annotations
 
@@ -14,12 +16,8 @@ NO_NUMBER = "A number was wanted."
 
 
 def dimension(answer: object) -> str:
-    """Exercise 6.1: k by formula (6.3) for the inner products of 1000 rows with 64 columns, eps = 0.2, delta = 0.01.
-
-    Args:    answer: a whole number, or None.
-    Returns: a sentence that says what is right or what went wrong.
-    Cost:    O(1).
-    Page:    notebooks/jl_low_rank/random_projections
+    """Exercise 6.1: k by formula (6.3) for the inner products of 1000 rows with 64
+    columns, eps = 0.2, delta = 0.01.
     """
     if answer is None:
         return NOT_TRIED
@@ -52,12 +50,8 @@ def dimension(answer: object) -> str:
 
 
 def variance(answer: Callable | None) -> str:
-    """Exercise 6.2: a function (x, y, k, kappa) that returns the variance of x'R'Ry by the mean-square law.
-
-    Args:    answer: x, y are (n,), k a number of rows, kappa the fourth moment of sqrt(k) times an entry.
-    Returns: a sentence that says what is right or what went wrong.
-    Cost:    a few small products.
-    Page:    notebooks/jl_low_rank/random_projections
+    """Exercise 6.2: a function (x, y, k, kappa) that returns the variance of x'R'Ry by
+    the mean-square law.
     """
     if answer is None:
         return NOT_TRIED
@@ -95,12 +89,8 @@ def variance(answer: Callable | None) -> str:
 
 
 def surrogate(answer: Callable | None) -> str:
-    """Exercise 6.3: a function (p, w) that returns a matrix of rank one which maps w to P w exactly.
-
-    Args:    answer: p is n x n, w is (n,).
-    Returns: a sentence that says what is right or what went wrong.
-    Cost:    a few small products.
-    Page:    notebooks/jl_low_rank/random_projections
+    """Exercise 6.3: a function (p, w) that returns a matrix of rank one which maps w to
+    P w exactly.
     """
     if answer is None:
         return NOT_TRIED
@@ -126,12 +116,8 @@ def surrogate(answer: Callable | None) -> str:
 
 
 def shrink(answer: object) -> str:
-    """Exercise 6.4: the number c for which c P R'R is nearest to P on average, n = 511, k = 128.
-
-    Args:    answer: a number, or None.
-    Returns: a sentence that says what is right or what went wrong.
-    Cost:    O(1).
-    Page:    notebooks/jl_low_rank/random_projections
+    """Exercise 6.4: the number c for which c P R'R is nearest to P on average, n = 511,
+    k = 128.
     """
     if answer is None:
         return NOT_TRIED

@@ -1,4 +1,6 @@
-"""Exercises of the page on the note's four questions. Every function takes an answer and returns a sentence."""
+"""Exercises of the page on the note's four questions. Every function takes an answer
+and returns a sentence.
+"""
 
 from __future__ import annotations
 
@@ -14,13 +16,7 @@ Case = tuple[float, float, float]
 
 
 def constant(answer: float | int | None) -> str:
-    """Exercise 3.1: the sharp constant K of the composite norm on 3 x 27 matrices.
-
-    Args:    answer: a number, or None.
-    Returns: a sentence that says what is right or what went wrong.
-    Cost:    O(1).
-    Page:    notebooks/path_decomposition/four_questions
-    """
+    """Exercise 3.1: the sharp constant K of the composite norm on 3 x 27 matrices."""
     if answer is None:
         return NOT_TRIED
     mistakes = {
@@ -36,12 +32,8 @@ def constant(answer: float | int | None) -> str:
 
 
 def pair(answer: Callable | None) -> str:
-    """Exercise 3.2: a function (n, d) that returns two matrices, the composite norm of whose sum is K times too large.
-
-    Args:    answer: returns two tensors (n, d).
-    Returns: a sentence that says what is right or what went wrong.
-    Cost:    a few small sums.
-    Page:    notebooks/path_decomposition/four_questions
+    """Exercise 3.2: a function (n, d) that returns two matrices, the composite norm of
+    whose sum is K times too large.
     """
     if answer is None:
         return NOT_TRIED
@@ -74,12 +66,8 @@ def _constant(n: int, d: int) -> float:
 
 
 def collapses(answer: Callable | None) -> str:
-    """Exercise 3.3: a function (a, w, v) that says whether the two tokens a, -a collapse as the depth grows.
-
-    Args:    answer: returns True or False for positive numbers a, w, v.
-    Returns: a sentence that says what is right or what went wrong.
-    Cost:    O(1).
-    Page:    notebooks/path_decomposition/four_questions
+    """Exercise 3.3: a function (a, w, v) that says whether the two tokens a, -a
+    collapse as the depth grows.
     """
     if answer is None:
         return NOT_TRIED
@@ -116,12 +104,8 @@ def collapses(answer: Callable | None) -> str:
 
 
 def factor(answer: Callable | None) -> str:
-    """Exercise 3.4: a function (logits) that returns the factor tanh(Delta / 4) of Theorem 3.11.
-
-    Args:    answer: takes the (n, n) logits, returns a number.
-    Returns: a sentence that says what is right or what went wrong.
-    Cost:    O(n^3).
-    Page:    notebooks/path_decomposition/four_questions
+    """Exercise 3.4: a function (logits) that returns the factor tanh(Delta / 4) of
+    Theorem 3.11.
     """
     if answer is None:
         return NOT_TRIED

@@ -1,4 +1,6 @@
-"""Exercises of the page on the reviewers' questions. Every function takes an answer and returns a sentence."""
+"""Exercises of the page on the reviewers' questions. Every function takes an answer and
+returns a sentence.
+"""
 
 from __future__ import annotations
 
@@ -12,12 +14,8 @@ from attnlib.exercises.paths import NOT_TRIED, RIGHT
 
 
 def ids(answer: object) -> str:
-    """Exercise 18.1: how many ids have all sequences of 4 tokens out of 2, without and with positions?
-
-    Args:    answer: two numbers, or None.
-    Returns: a sentence that says what is right or what went wrong.
-    Cost:    O(1).
-    Page:    notebooks/one_layer_memorization/reviewers_questions
+    """Exercise 18.1: how many ids have all sequences of 4 tokens out of 2, without and
+    with positions?
     """
     if answer is None:
         return NOT_TRIED
@@ -49,12 +47,8 @@ def ids(answer: object) -> str:
 
 
 def cells(answer: object) -> str:
-    """Exercise 18.2: the least g for which the bound L / (2 g) is at most 0.01, for L = 6.
-
-    Args:    answer: a number, or None.
-    Returns: a sentence that says what is right or what went wrong.
-    Cost:    O(1).
-    Page:    notebooks/one_layer_memorization/reviewers_questions
+    """Exercise 18.2: the least g for which the bound L / (2 g) is at most 0.01, for L =
+    6.
     """
     if answer is None:
         return NOT_TRIED
@@ -74,12 +68,8 @@ def cells(answer: object) -> str:
 
 
 def centre(answer: object) -> str:
-    """Exercise 18.3: a function (x, g) that moves each entry of x in [0, 1] to the centre of its cell, one of g.
-
-    Args:    answer: x is a tensor, g an integer; returns a tensor of its shape.
-    Returns: a sentence that says what is right or what went wrong.
-    Cost:    O(1).
-    Page:    notebooks/one_layer_memorization/reviewers_questions
+    """Exercise 18.3: a function (x, g) that moves each entry of x in [0, 1] to the
+    centre of its cell, one of g.
     """
     if answer is None:
         return NOT_TRIED

@@ -1,4 +1,6 @@
-"""Exercises of the page that reads one matrix in five ways. Every function takes an answer and returns a sentence."""
+"""Exercises of the page that reads one matrix in five ways. Every function takes an
+answer and returns a sentence.
+"""
 
 from __future__ import annotations
 
@@ -10,12 +12,8 @@ from attnlib.exercises.paths import NOT_TRIED, RIGHT, _compare
 
 
 def rank(answer: float | int | None) -> str:
-    """Exercise 19.1: the proved distance, in row sums, of rank n - 1 from a matrix with 0.8 in each row and column.
-
-    Args:    answer: a number, or None.
-    Returns: a sentence that says what is right or what went wrong.
-    Cost:    O(1).
-    Page:    notebooks/synthesis/five_theorems_one_matrix
+    """Exercise 19.1: the proved distance, in row sums, of rank n - 1 from a matrix with
+    0.8 in each row and column.
     """
     if answer is None:
         return NOT_TRIED
@@ -37,12 +35,8 @@ def rank(answer: float | int | None) -> str:
 
 
 def layers(answer: int | None) -> str:
-    """Exercise 19.2: after how many layers is the diameter below a thousandth for sure, for logits in [-1, 1]?
-
-    Args:    answer: a number of layers, or None.
-    Returns: a sentence that says what is right or what went wrong.
-    Cost:    O(1).
-    Page:    notebooks/synthesis/five_theorems_one_matrix
+    """Exercise 19.2: after how many layers is the diameter below a thousandth for sure,
+    for logits in [-1, 1]?
     """
     if answer is None:
         return NOT_TRIED
@@ -60,12 +54,8 @@ def layers(answer: int | None) -> str:
 
 
 def hops(answer: int | None) -> str:
-    """Exercise 19.3: the fewest layers of a contextual mapping with a window of five tokens on 64 tokens.
-
-    Args:    answer: a number of layers, or None.
-    Returns: a sentence that says what is right or what went wrong.
-    Cost:    O(1).
-    Page:    notebooks/synthesis/five_theorems_one_matrix
+    """Exercise 19.3: the fewest layers of a contextual mapping with a window of five
+    tokens on 64 tokens.
     """
     if answer is None:
         return NOT_TRIED
@@ -88,12 +78,8 @@ def hops(answer: int | None) -> str:
 
 
 def coefficient(answer: Callable | None) -> str:
-    """Exercise 19.4: a function (p) that returns the coefficient of Dobrushin of a row-stochastic matrix.
-
-    Args:    answer: p is (n, n); returns a number or a tensor with one entry.
-    Returns: a sentence that says what is right or what went wrong.
-    Cost:    a few small matrices.
-    Page:    notebooks/synthesis/five_theorems_one_matrix
+    """Exercise 19.4: a function (p) that returns the coefficient of Dobrushin of a
+    row-stochastic matrix.
     """
     if answer is None:
         return NOT_TRIED

@@ -1,4 +1,6 @@
-"""Exercises of the two pages on the universality proof. Every function takes an answer and returns a sentence."""
+"""Exercises of the two pages on the universality proof. Every function takes an answer
+and returns a sentence.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +13,8 @@ from attnlib.exercises.paths import NOT_TRIED, RIGHT, _compare
 
 
 def sweep(answer: int | None) -> str:
-    """Exercise 12.1: y_3 for n = 3, d = 1, K = 4, dense attention and the ids 9, 2, 5.
-
-    Args:    answer: an integer, or None.
-    Returns: a sentence that says what is right or what went wrong.
-    Cost:    O(1).
-    Page:    notebooks/sparse_universality/the_proof_executed
+    """Exercise 12.1: y_3 for n = 3, d = 1, K = 4, dense attention and the ids 9, 2,
+    5.
     """
     if answer is None:
         return NOT_TRIED
@@ -36,12 +34,8 @@ def sweep(answer: int | None) -> str:
 
 
 def read(answer: Callable | None) -> str:
-    """Exercise 12.2: a function (y, N, lows) that returns the ids x_1, .., x_n behind y_n.
-
-    Args:    answer: lows[i] is the smallest id of the token at place i of the path.
-    Returns: a sentence that says what is right or what went wrong.
-    Cost:    a few small calls.
-    Page:    notebooks/sparse_universality/the_proof_executed
+    """Exercise 12.2: a function (y, N, lows) that returns the ids x_1, .., x_n behind
+    y_n.
     """
     if answer is None:
         return NOT_TRIED
@@ -71,12 +65,8 @@ def read(answer: Callable | None) -> str:
 
 
 def layers(answer: int | None) -> str:
-    """Exercise 12.3: all layers of the network for p = 2, s = 3, n = 5, d = 1, K = 4.
-
-    Args:    answer: an integer, or None.
-    Returns: a sentence that says what is right or what went wrong.
-    Cost:    O(1).
-    Page:    notebooks/sparse_universality/the_proof_executed
+    """Exercise 12.3: all layers of the network for p = 2, s = 3, n = 5, d = 1, K =
+    4.
     """
     if answer is None:
         return NOT_TRIED
@@ -107,12 +97,8 @@ def layers(answer: int | None) -> str:
 
 
 def scale(answer: float | None) -> str:
-    """Exercise 17.1: the inverse temperature at which 17 scores with a lead of 1/2 leak at most 1e-6.
-
-    Args:    answer: a number, or None.
-    Returns: a sentence that says what is right or what went wrong.
-    Cost:    O(1).
-    Page:    notebooks/sparse_universality/from_integers_to_softmax
+    """Exercise 17.1: the inverse temperature at which 17 scores with a lead of 1/2 leak
+    at most 1e-6.
     """
     if answer is None:
         return NOT_TRIED
@@ -137,12 +123,8 @@ def scale(answer: float | None) -> str:
 
 
 def bump(answer: Callable | None) -> str:
-    """Exercise 17.2: a function (x, ident, ramp) that is 1 near ident and 0 away from it, by four ReLUs.
-
-    Args:    answer: x is a tensor, ident an integer, ramp a number up to 1.
-    Returns: a sentence that says what is right or what went wrong.
-    Cost:    O(1).
-    Page:    notebooks/sparse_universality/from_integers_to_softmax
+    """Exercise 17.2: a function (x, ident, ramp) that is 1 near ident and 0 away from
+    it, by four ReLUs.
     """
     if answer is None:
         return NOT_TRIED
@@ -167,12 +149,8 @@ def bump(answer: Callable | None) -> str:
 
 
 def share(answer: float | None) -> str:
-    """Exercise 17.3: the share of the cube with an entry on a ramp of 0.01, for 4 tokens of 2 features.
-
-    Args:    answer: a number, or None.
-    Returns: a sentence that says what is right or what went wrong.
-    Cost:    O(1).
-    Page:    notebooks/sparse_universality/from_integers_to_softmax
+    """Exercise 17.3: the share of the cube with an entry on a ramp of 0.01, for 4
+    tokens of 2 features.
     """
     if answer is None:
         return NOT_TRIED
@@ -196,12 +174,8 @@ def share(answer: float | None) -> str:
 
 
 def hidden(answer: Callable | None) -> str:
-    """Exercise 17.4: the largest hidden unit at a token whose own layer comes later, for value layers in the order of a list.
-
-    Args:    answer: a function of a list of distinct integers.
-    Returns: a sentence that says what is right or what went wrong.
-    Cost:    O(1).
-    Page:    notebooks/sparse_universality/from_integers_to_softmax
+    """Exercise 17.4: the largest hidden unit at a token whose own layer comes later,
+    for value layers in the order of a list.
     """
     if answer is None:
         return NOT_TRIED

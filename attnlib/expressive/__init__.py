@@ -1,4 +1,6 @@
-"""Sparse patterns with fixed weights and adaptive inputs: keys by chance, queries by interpolation, checks by tiles."""
+"""Sparse patterns with fixed weights and adaptive inputs: keys by chance, queries by
+interpolation, checks by tiles.
+"""
 
 from __future__ import annotations
 
@@ -19,11 +21,18 @@ Keys = Literal["sphere", "signs", "gaussian"]
 
 
 class Code(NamedTuple):
-    """Queries and keys of a pattern; as inputs X = (sqrt(d) Q, K) of attention with weights that know no pattern.
+    """Queries and keys of a pattern; as inputs X = (sqrt(d) Q, K) of attention with
+    weights that know no pattern.
 
-    Args:    q, k: (n, d), logits are scale * q k'; int8 if the code is exact.   eps1, eps2: what was asked for.
-             scale: of the logits, 1 unless int8.   x: (n, 2 d), the inputs.   w_q, w_k: (2 d, d), the weights.
-    Page:    notebooks/sparse_patterns/logarithmic_dimension
+    Args:
+        q, k: (n, d), logits are scale * q k'; int8 if the code is exact.
+        eps1, eps2: what was asked for.
+        scale: of the logits, 1 unless int8.
+        x: (n, 2 d), the inputs.
+        w_q, w_k: (2 d, d), the weights.
+
+    Page:
+        notebooks/sparse_patterns/logarithmic_dimension
     """
 
     q: Tensor
@@ -34,7 +43,9 @@ class Code(NamedTuple):
 
     @property
     def x(self) -> Tensor:
-        """The inputs, (n, 2 d); attention_matrix(x, w_q, w_k) divides by sqrt(d), so the queries carry it."""
+        """The inputs, (n, 2 d); attention_matrix(x, w_q, w_k) divides by sqrt(d), so
+        the queries carry it.
+        """
         kind = torch.float32 if self.q.dtype == torch.int8 else self.q.dtype
         return torch.cat(
             [
@@ -62,12 +73,19 @@ class Code(NamedTuple):
 class Report(NamedTuple):
     """What verify found.
 
-    Args:    passed: both criteria hold, whatever rounding did.   ratio_error: the worst |log ratio - wanted|, at most log(1 + eps2).
-             margin: the smallest log ratio of a wanted entry to a zero, at least log(1 / eps1); inf without zeros.
-             leak: the largest share of a row that lies on zeros; a bound for an int8 code.   peak_bytes: of the code,
-             the pattern and all buffers.   rows: (n, 3), ratio error, margin and odds of the zeros, row by row.
-             rounding: a bound for what rounding did to gaps and ratios, taken off before a code passes; 0 for int8.
-    Page:    notebooks/sparse_patterns/logarithmic_dimension
+    Args:
+        passed: both criteria hold, whatever rounding did.
+        ratio_error: the worst |log ratio - wanted|, at most log(1 + eps2).
+        margin: the smallest log ratio of a wanted entry to a zero, at least log(1 /
+            eps1); inf without zeros.
+        leak: the largest share of a row that lies on zeros; a bound for an int8 code.
+        peak_bytes: of the code, the pattern and all buffers.
+        rows: (n, 3), ratio error, margin and odds of the zeros, row by row.
+        rounding: a bound for what rounding did to gaps and ratios, taken off before a
+            code passes; 0 for int8.
+
+    Page:
+        notebooks/sparse_patterns/logarithmic_dimension
     """
 
     passed: bool
@@ -82,8 +100,13 @@ class Report(NamedTuple):
 class Exhausted(ValueError):
     """All restarts are used up; what was reached is kept.
 
-    Args:    message: what was missing.   code: the best code found, or None.   report: its report, or None.
-    Page:    notebooks/sparse_patterns/logarithmic_dimension
+    Args:
+        message: what was missing.
+        code: the best code found, or None.
+        report: its report, or None.
+
+    Page:
+        notebooks/sparse_patterns/logarithmic_dimension
     """
 
     def __init__(
@@ -109,26 +132,51 @@ def fit(
     dtype: torch.dtype | None = None,
     redraws: int = 200,
 ) -> Code:
-    """Queries and keys whose attention has the given pattern, up to the two tolerances; verified before it returns.
+    """Queries and keys whose attention has the given pattern, up to the two tolerances;
+    verified before it returns.
 
         k_j random,   q_i with  q_i . k_j = s + log w_ij - min_j log w_ij  on the support of row i
 
-    Args:    columns: (n, k), where row i attends to; -1 pads short rows.   log_weights: the same shape; None: equal.
-             d: dimension; None: by the predictor, and 5% more after each failure.   eps1: a zero is at most eps1 times
-             a wanted entry.   eps2: ratios of wanted entries are right up to 1 + eps2.   method: "interpolated";
-             "plain", random projection; "integer", signs, for equal weights, verified without rounding;
-             "redraw", interpolated, with keys drawn anew where they are in conflict: about half the dimensions. Its
-             theorem asks that no column is in more rows than the longest row has entries; a failure says if one is.
-             restarts: draws of the keys.   generator: on the CPU.   progress: False for none, or a function like tqdm.
-             s: level of the logits; None: 2 log(1 / eps1) + log gamma, or beta for projections.   keys: None: "sphere"; "gaussian" if plain.
-             dtype: None: that of log_weights, else float32.   redraws: rounds at most of "redraw", for each draw.
-    Returns: Code, on the device of columns.
-    Raises:  ValueError for a bad pattern or tolerance, and for d below the longest row; Exhausted, which holds the
-             best code, if no draw passed.
-    Cost:    O(n k^2 d + n k^3) and one verification, O(n^2 d), a draw; a round that redraws r keys O(r k n d) more;
-             memory O(n (d + k)), no n x n matrix.
-    Source:  Likhosherstov, Choromanski, Weller 2021, 2023 (Theorem 0.4, known to us in words); interpolation is ours.
-    Claim:   expressive.interpolated, codes.redraw      Page: notebooks/sparse_patterns/logarithmic_dimension
+    Args:
+        columns: (n, k), where row i attends to; -1 pads short rows.
+        log_weights: the same shape; None: equal.
+        d: dimension; None: by the predictor, and 5% more after each failure.
+        eps1: a zero is at most eps1 times a wanted entry.
+        eps2: ratios of wanted entries are right up to 1 + eps2.
+        method: "interpolated"; "plain", random projection; "integer", signs, for equal
+            weights, verified without rounding; "redraw", interpolated, with keys drawn
+            anew where they are in conflict: about half the dimensions. Its theorem asks
+            that no column is in more rows than the longest row has entries; a failure
+            says if one is.
+        restarts: draws of the keys.
+        generator: on the CPU.
+        progress: False for none, or a function like tqdm.
+        s: level of the logits; None: 2 log(1 / eps1) + log gamma, or beta for
+            projections.
+        keys: None: "sphere"; "gaussian" if plain.
+        dtype: None: that of log_weights, else float32.
+        redraws: rounds at most of "redraw", for each draw.
+
+    Returns:
+        Code, on the device of columns.
+
+    Raises:
+        ValueError: for a bad pattern or tolerance, and for d below the longest row;
+            Exhausted, which holds the best code, if no draw passed.
+
+    Cost:
+        O(n k^2 d + n k^3) and one verification, O(n^2 d), a draw; a round that redraws
+        r keys O(r k n d) more; memory O(n (d + k)), no n x n matrix.
+
+    Source:
+        Likhosherstov, Choromanski, Weller 2021, 2023 (Theorem 0.4, known to us in
+        words); interpolation is ours.
+
+    Claim:
+        expressive.interpolated, codes.redraw
+
+    Page:
+        notebooks/sparse_patterns/logarithmic_dimension
     """
     _inputs.words(generator, d, dtype, s, redraws)
     dtype = dtype or getattr(log_weights, "dtype", torch.float32)
@@ -206,19 +254,40 @@ def verify(
     tile: tuple[int, int] | None = None,
     progress: Callable | bool | None = None,
 ) -> Report:
-    """Both criteria for every row, from logits that are computed tile by tile and forgotten.
+    """Both criteria for every row, from logits that are computed tile by tile and
+    forgotten.
 
         log M_ij - log M_il <= -log(1 / eps1)  off and on the support;  |log M_ij / M_il - log w_ij / w_il| <= log(1 + eps2)
 
-    Args:    code: by fit, or any Code.   columns, log_weights: the pattern, as in fit.   tile: rows and keys at a time;
-             None: (1024, 256), on CUDA (4096, 16384).   progress: False for none, or a function like tqdm.
-    Returns: Report; for an int8 code gaps are integers times scale, without rounding, and leak is an upper bound. A float
-             code passes only if it would after the worst rounding of its logits, products in full precision (no TF32).
-    Raises:  ValueError for a bad pattern, scale or tolerance, for NaN, infinity or overflow, integer logits of 2^24, sizes
-             that do not fit, or a progress that does not pass on every tile.
-    Cost:    2 n^2 d flops; memory O(n d + n k + tile), no n x n matrix.
-    Source:  criteria (23), (24) of Likhosherstov et al. 2023 as we read them; log-sum-exp by tiles.
-    Claim:   expressive.tiles      Page: notebooks/sparse_patterns/logarithmic_dimension
+    Args:
+        code: by fit, or any Code.
+        columns, log_weights: the pattern, as in fit.
+        tile: rows and keys at a time;
+        None: (1024, 256), on CUDA (4096, 16384).
+        progress: False for none, or a function like tqdm.
+
+    Returns:
+        Report; for an int8 code gaps are integers times scale, without rounding, and
+        leak is an upper bound. A float code passes only if it would after the worst
+        rounding of its logits, products in full precision (no TF32).
+
+    Raises:
+        ValueError: for a bad pattern, scale or tolerance, for NaN, infinity or
+            overflow, integer logits of 2^24, sizes that do not fit, or a progress that
+            does not pass on every tile.
+
+    Cost:
+        2 n^2 d flops; memory O(n d + n k + tile), no n x n matrix.
+
+    Source:
+        criteria (23), (24) of Likhosherstov et al. 2023 as we read them; log-sum-exp by
+        tiles.
+
+    Claim:
+        expressive.tiles
+
+    Page:
+        notebooks/sparse_patterns/logarithmic_dimension
     """
     _inputs.code(code.q, code.k, code.scale, tile)
     kind = (
@@ -293,7 +362,9 @@ def _bar(progress, steps: str = "tiles of rows") -> Callable:
 
 
 def _level(eps1: float, eps2: float, rise: float, method: str) -> float:
-    """s: twice the margin for interpolation, as little as possible for a projection, whose ratio errors grow with it."""
+    """s: twice the margin for interpolation, as little as possible for a projection,
+    whose ratio errors grow with it.
+    """
     return (
         2 * -math.log(eps1) + rise
         if method in _inputs.SOLVED
@@ -391,7 +462,9 @@ def _settled(
     redraws: int,
     progress,
 ) -> Code:
-    """The code with keys redrawn until none is in conflict, or as far as `redraws` rounds lead."""
+    """The code with keys redrawn until none is in conflict, or as far as `redraws`
+    rounds lead.
+    """
     y, (n, d), kind = (log_weights + s) * (columns >= 0), code.k.shape, code.k.dtype
     found = _redraw.settle(
         code.k,
@@ -413,11 +486,26 @@ def interpolate(
 
         q_i = K_S' (K_S K_S')^-1 y_i,   K_S = the keys of S_i as rows
 
-    Args:    k: (n, d), keys.   columns: (rows, k), -1 pads.   y: (rows, k), logits; what stands at the padding is ignored.
-    Returns: (rows, d), the dtype of k; solved in float64. NaN where the keys of a row are linearly dependent.
-    Cost:    O(rows (k^2 d + k^3)).
-    Source:  the least-norm solution of a linear system.
-    Claim:   expressive.interpolated      Page: notebooks/sparse_patterns/logarithmic_dimension
+    Args:
+        k: (n, d), keys.
+        columns: (rows, k), -1 pads.
+        y: (rows, k), logits; what stands at the padding is ignored.
+
+    Returns:
+        (rows, d), the dtype of k; solved in float64. NaN where the keys of a row are
+        linearly dependent.
+
+    Cost:
+        O(rows (k^2 d + k^3)).
+
+    Source:
+        the least-norm solution of a linear system.
+
+    Claim:
+        expressive.interpolated
+
+    Page:
+        notebooks/sparse_patterns/logarithmic_dimension
     """
     kept = columns >= 0
     some = k[columns.clamp_min(0)].double() * kept[..., None]

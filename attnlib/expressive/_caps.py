@@ -9,9 +9,11 @@ from torch import Tensor
 
 
 def tail(t: Tensor, d: int) -> Tensor:
-    """Chance that u . v > t for independent uniform unit vectors of R^d, |t| <= 1, float64; error below 1e-9 of it.
+    """Chance that u . v > t for independent uniform unit vectors of R^d, |t| <= 1,
+    float64; error below 1e-9 of it.
 
-    The integral of sin^(d - 2) over [0, arccos t], by Simpson's rule where the integrand is not negligible.
+    The integral of sin^(d - 2) over [0, arccos t], by Simpson's rule where the
+    integrand is not negligible.
     """
     t = t.double()
     if d == 1:
@@ -31,7 +33,9 @@ def tail(t: Tensor, d: int) -> Tensor:
 
 
 def smallest(expected, goal: float) -> int:
-    """The smallest d >= 1 with expected(d) <= goal, for a function that falls with d."""
+    """The smallest d >= 1 with expected(d) <= goal, for a function that falls with
+    d.
+    """
     low, high = 0, 1
     while expected(high) > goal:
         low, high = high, 2 * high
@@ -42,7 +46,9 @@ def smallest(expected, goal: float) -> int:
 
 
 def mean_exponential(s: float, d: int) -> float:
-    """E exp(s u) for a coordinate u of a uniform unit vector of R^d: sum of (s^2 / 4)^m / (m! (d / 2)_m)."""
+    """E exp(s u) for a coordinate u of a uniform unit vector of R^d: sum of (s^2 / 4)^m
+    / (m! (d / 2)_m).
+    """
     term = total = 1.0
     m = 0
     while term > 1e-17 * total:

@@ -1,4 +1,6 @@
-"""What fit and verify accept: patterns, words, and codes whose logits the arithmetic at hand can hold."""
+"""What fit and verify accept: patterns, words, and codes whose logits the arithmetic at
+hand can hold.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ FLOATS = (*HALVES, torch.float32, torch.float64)
 
 
 def pattern(columns: Tensor, log_weights: Tensor | None, dtype: torch.dtype) -> Tensor:
-    """The pattern is one, or a ValueError says where not; log weights above the smallest of each row, 0 at the padding."""
+    """The pattern is one, or a ValueError says where not; log weights above the
+    smallest of each row, 0 at the padding.
+    """
     require(
         torch.is_tensor(columns) and columns.dtype == torch.int64,
         "columns must be an int64 tensor of token numbers",
@@ -74,7 +78,9 @@ def _row(bad: Tensor) -> str:
 
 
 def words(generator, d, dtype, s, redraws) -> None:
-    """A generator is one, a dimension is an integer, a dtype a floating one, and a level finite; None stands for the default."""
+    """A generator is one, a dimension is an integer, a dtype a floating one, and a
+    level finite; None stands for the default.
+    """
     require(
         isinstance(generator, torch.Generator),
         f"generator must be a torch.Generator, got {type(generator).__name__}",
@@ -92,7 +98,9 @@ def words(generator, d, dtype, s, redraws) -> None:
 
 
 def dimension(d: int, longest: int, method: str) -> None:
-    """Enough dimensions for the values of the longest row, and not so many that an integer logit may reach 2^24."""
+    """Enough dimensions for the values of the longest row, and not so many that an
+    integer logit may reach 2^24.
+    """
     need = longest if method in SOLVED else 1
     why = (
         ", the longest row: as many values are interpolated" if method in SOLVED else ""
@@ -107,7 +115,9 @@ def dimension(d: int, longest: int, method: str) -> None:
 
 
 def crowded(columns: Tensor) -> str:
-    """A sentence if a column is in more rows than the longest row has entries, which the theorem on redrawing does not allow."""
+    """A sentence if a column is in more rows than the longest row has entries, which
+    the theorem on redrawing does not allow.
+    """
     longest = int((columns >= 0).sum(1).max())
     counts = columns[columns >= 0].bincount()
     worst = int(counts.argmax())
@@ -117,7 +127,9 @@ def crowded(columns: Tensor) -> str:
 
 
 def code(q, k, scale, tile) -> None:
-    """A code and a tile are what they should be, and nothing in them is NaN or infinite."""
+    """A code and a tile are what they should be, and nothing in them is NaN or
+    infinite.
+    """
     sizes = (
         isinstance(tile, (tuple, list))
         and len(tile) == 2
@@ -161,11 +173,14 @@ def fits(q: Tensor, k: Tensor, columns: Tensor) -> None:
 
 
 def logits(q: Tensor, k: Tensor, scale: float) -> tuple[Tensor, Tensor, Tensor]:
-    """Queries and keys in the type of the products, and how far rounding may move a gap of each row, (n,).
+    """Queries and keys in the type of the products, and how far rounding may move a gap
+    of each row, (n,).
 
-    Sixteen bits are read into thirty-two, which is exact. A sum of d products is off by at most d u |q| |k|, u half an
-    eps; (d + 16) eps |q| |k| covers two logits and all that is done to them, and the last term what underflows. Integers
-    are refused where a sum might reach 2^24, floats where one might overflow. NaN, a failed draw, is let through.
+    Sixteen bits are read into thirty-two, which is exact. A sum of d products is off by
+    at most d u |q| |k|, u half an eps; (d + 16) eps |q| |k| covers two logits and all
+    that is done to them, and the last term what underflows. Integers are refused where
+    a sum might reach 2^24, floats where one might overflow. NaN, a failed draw, is let
+    through.
     """
     q, k, d = q.detach(), k.detach(), q.shape[1]
     if q.dtype == torch.int8:

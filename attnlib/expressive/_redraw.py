@@ -1,4 +1,6 @@
-"""Keys redrawn where they hurt. A row remembers one key, the worst; no matrix of all pairs exists at any time."""
+"""Keys redrawn where they hurt. A row remembers one key, the worst; no matrix of all
+pairs exists at any time.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,9 @@ from attnlib.expressive import _inputs, _tiles
 
 
 class Settled(NamedTuple):
-    """Keys and the queries that belong to them, rounds of redrawing, and the rows that are still in conflict."""
+    """Keys and the queries that belong to them, rounds of redrawing, and the rows that
+    are still in conflict.
+    """
 
     q: Tensor
     k: Tensor
@@ -34,13 +38,16 @@ def settle(
     bar: Callable = iter,
     tile: tuple[int, int] = (1024, 2048),
 ) -> Settled:
-    """Redraw until all logits off the pattern are `gap` below those on it, whatever rounding did, or for `limit` rounds.
+    """Redraw until all logits off the pattern are `gap` below those on it, whatever
+    rounding did, or for `limit` rounds.
 
-    After the keys R are redrawn, a row is computed anew if one of R is in S_i or was its worst key; all other rows
-    are compared with R alone. y: logits on the pattern, 0 at the padding. solve(k, columns, y): queries; NaN for
-    dependent keys. draw(m): m keys. whole: redraw all keys of an event, as in the theorem, where two keys of S_i that
-    lean on each other by more than 1 / (2 k) are an event of their own. Else, which is quicker, the worst key alone,
-    and those of S_i where they make a query in conflict more than twice as long as orthonormal keys would.
+    After the keys R are redrawn, a row is computed anew if one of R is in S_i or was
+    its worst key; all other rows are compared with R alone. y: logits on the pattern, 0
+    at the padding. solve(k, columns, y): queries; NaN for dependent keys. draw(m): m
+    keys. whole: redraw all keys of an event, as in the theorem, where two keys of S_i
+    that lean on each other by more than 1 / (2 k) are an event of their own. Else,
+    which is quicker, the worst key alone, and those of S_i where they make a query in
+    conflict more than twice as long as orthonormal keys would.
     """
     every, due = torch.arange(len(k), device=k.device), 0
     k, q, worst = k.clone(), torch.empty_like(k), every.clone()
@@ -82,7 +89,9 @@ def settle(
 def highest(
     q: Tensor, columns: Tensor, k: Tensor, among: Tensor, tile: tuple[int, int]
 ) -> tuple[Tensor, Tensor]:
-    """For each query the largest logit on the keys `among` that are off its row of columns, float64, and the number of that key."""
+    """For each query the largest logit on the keys `among` that are off its row of
+    columns, float64, and the number of that key.
+    """
     kind = torch.float32 if q.dtype in _inputs.HALVES else q.dtype
     place = columns.new_full((len(k) + 1,), -1)  # the last entry is for the padding
     place[among] = torch.arange(len(among), device=k.device)

@@ -1,4 +1,6 @@
-"""Rows of a product Q K' against a sparse pattern, tile by tile: no matrix of all pairs exists at any time."""
+"""Rows of a product Q K' against a sparse pattern, tile by tile: no matrix of all pairs
+exists at any time.
+"""
 
 from __future__ import annotations
 
@@ -13,18 +15,24 @@ from attnlib._require import require
 
 
 class Scan(NamedTuple):
-    """For each row: the spread of what should be constant, the smallest gap to a zero, and the odds of the zeros."""
+    """For each row: the spread of what should be constant, the smallest gap to a zero,
+    and the odds of the zeros.
+    """
 
     spread: Tensor  # max - min over the support of logit - log weight
-    gap: Tensor  # the smallest logit on the support minus the largest off it; inf if the row has no zero
+    # the smallest logit on the support minus the largest off it; inf if the row has no
+    # zero
+    gap: Tensor
     odds: Tensor  # sum of exp over the zeros / sum of exp over the support
     bytes: int  # of the code, the pattern, the buffers and the result together
 
 
 def product(q: Tensor, k: Tensor, out: Tensor) -> Tensor:
-    """Q K' into `out`; exact for int8, whose sums stay below 2^24 in every type used here.
+    """Q K' into `out`; exact for int8, whose sums stay below 2^24 in every type used
+    here.
 
-    `_int_mm` does not write its result for a single dimension, so that case goes through floats.
+    `_int_mm` does not write its result for a single dimension, so that case goes
+    through floats.
     """
     if q.dtype != torch.int8:
         return torch.mm(q, k.T, out=out)
@@ -55,7 +63,9 @@ def scan(
     stop: float = -math.inf,
     spread: float = math.inf,
 ) -> Scan:
-    """Every row of scale * Q K'; stops after the first tile of rows with a gap below `stop` or a spread above `spread`."""
+    """Every row of scale * Q K'; stops after the first tile of rows with a gap below
+    `stop` or a spread above `spread`.
+    """
     n, (high, wide) = len(q), tile
     whole = q.dtype == torch.int8
     buffer = torch.empty(
@@ -107,7 +117,9 @@ def _zeros(
     buffer: Tensor,
     wide: int,
 ) -> tuple[Tensor, Tensor]:
-    """Over the zeros of some rows: the largest logit, and the sum of exp(logit - least), bounded by the largest for int8."""
+    """Over the zeros of some rows: the largest logit, and the sum of exp(logit -
+    least), bounded by the largest for int8.
+    """
     n, rows, whole = len(k), len(q), q.dtype == torch.int8
     places, order = (
         c.flatten().sort()

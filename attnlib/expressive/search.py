@@ -21,12 +21,25 @@ def successes(
 ) -> int:
     """How many of some independent draws of the keys pass.
 
-    Args:    columns, log_weights, d: as in fit.   draws: how many.   how: further words to fit, generator among them.
-    Returns: a number from 0 to draws.
-    Raises:  ValueError as fit.
-    Cost:    draws times fit.
-    Source:  counting.
-    Page:    notebooks/sparse_patterns/logarithmic_dimension
+    Args:
+        columns, log_weights, d: as in fit.
+        draws: how many.
+        how: further words to fit, generator among them.
+
+    Returns:
+        a number from 0 to draws.
+
+    Raises:
+        ValueError: as fit.
+
+    Cost:
+        draws times fit.
+
+    Source:
+        counting.
+
+    Page:
+        notebooks/sparse_patterns/logarithmic_dimension
     """
     found = 0
     for _ in range(draws):
@@ -50,15 +63,30 @@ def smallest_dimension(
     precision: float = 0.01,
     **how,
 ) -> int:
-    """The smallest dimension at which one of a few draws passes, by bisection; success is random and not monotone.
+    """The smallest dimension at which one of a few draws passes, by bisection; success
+    is random and not monotone.
 
-    Args:    columns, log_weights, eps1, eps2, generator, restarts: as in fit.   most: the bisection ends there.
-             precision: width at which it stops, as a share of d.   how: further words to fit: method, s, keys, dtype.
-    Returns: the dimension; `most` if nothing below passed. most=None: n, the trivial one.
-    Raises:  ValueError as fit.
-    Cost:    log2(n) times restarts times fit at the most.
-    Source:  the protocol of the papers' simulation in words, with bisection in place of a grid.
-    Page:    notebooks/sparse_patterns/logarithmic_dimension
+    Args:
+        columns, log_weights, eps1, eps2, generator, restarts: as in fit.
+        most: the bisection ends there.
+        precision: width at which it stops, as a share of d.
+        how: further words to fit: method, s, keys, dtype.
+
+    Returns:
+        the dimension; `most` if nothing below passed. most=None: n, the trivial one.
+
+    Raises:
+        ValueError: as fit.
+
+    Cost:
+        log2(n) times restarts times fit at the most.
+
+    Source:
+        the protocol of the papers' simulation in words, with bisection in place of a
+        grid.
+
+    Page:
+        notebooks/sparse_patterns/logarithmic_dimension
     """
     high, low = most or len(columns), int((columns >= 0).sum(1).max()) - 1
     while high - low > max(1, precision * high):

@@ -1,4 +1,6 @@
-"""Figures of the pages, a module a chapter. The only room that imports matplotlib; only pages import it."""
+"""Figures of the pages, a module a chapter. The only room that imports matplotlib; only
+pages import it.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,8 @@ matplotlib.use("agg")
 from IPython.display import HTML  # noqa: E402
 from matplotlib.figure import Figure  # noqa: E402
 
-# Okabe and Ito's palette: told apart by readers with any colour vision; always doubled by marker or dash.
+# Okabe and Ito's palette: told apart by readers with any colour vision; always doubled
+# by marker or dash.
 BLUE, ORANGE, GREEN, VERMILLION = "#0072B2", "#E69F00", "#009E73", "#D55E00"
 PURPLE, SKY, YELLOW, GREY = "#CC79A7", "#56B4E9", "#F0E442", "#8A8A8A"
 
@@ -41,38 +44,20 @@ def new(
     size: tuple[float, float] = (6.0, 3.4),
     **subplots,
 ):
-    """A figure in the style of the book, and its axes.
-
-    Args:    rows, columns: of axes.   size: in inches.   subplots: further words to Figure.subplots.
-    Returns: (Figure, Axes or array of Axes).
-    Cost:    about 50 ms.
-    Page:    notebooks/path_decomposition/paths
-    """
+    """A figure in the style of the book, and its axes."""
     with matplotlib.rc_context(STYLE):
         fig = Figure(figsize=size, layout="constrained")
         return fig, fig.subplots(rows, columns, **subplots)
 
 
 def show(fig: Figure, *, alt: str) -> HTML:
-    """The figure as an image with a text for those who do not see it.
-
-    Args:    fig: a matplotlib Figure.   alt: what the figure shows, in a sentence or two.
-    Returns: an HTML object, <figure><img alt></figure>, the image inside.
-    Raises:  ValueError if alt is shorter than a sentence.
-    Cost:    about 100 ms.
-    Page:    notebooks/path_decomposition/paths
-    """
+    """The figure as an image with a text for those who do not see it."""
     return HTML(f'<figure class="attn-figure">{_img(fig, alt)}</figure>')
 
 
 def slider(frames: Sequence[Figure], labels: Sequence[str], *, alt: str) -> HTML:
-    """Precomputed frames under a slider, by mouse and keyboard; without scripts the middle frame stands alone.
-
-    Args:    frames: matplotlib Figures of one size.   labels: a few words a frame.   alt: what the whole shows.
-    Returns: an HTML object that needs no network and no library.
-    Raises:  ValueError if there are no two frames, labels do not match, or alt is too short.
-    Cost:    about 100 ms a frame.
-    Page:    notebooks/path_decomposition/paths
+    """Precomputed frames under a slider, by mouse and keyboard; without scripts the
+    middle frame stands alone.
     """
     if len(frames) < 2 or len(frames) != len(labels):
         raise ValueError(

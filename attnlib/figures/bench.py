@@ -1,4 +1,6 @@
-"""Figures of the page Benchmarks: how near to what the machine can do, and how cost grows."""
+"""Figures of the page Benchmarks: how near to what the machine can do, and how cost
+grows.
+"""
 
 from __future__ import annotations
 
@@ -40,15 +42,8 @@ def scaling(
     *,
     what: str = "time",
 ) -> Figure:
-    """How cost grows: a panel an axis, each kernel over its own first size, doubly logarithmic, slopes 1 and 2 dashed.
-
-    A line along the lower guide doubles when the size doubles; along the upper one it becomes four times as large.
-
-    Args:    records: of the job scaling.   axes: of n, L, H, N, d, a panel each.   what: "time" or "memory".
-    Returns: a Figure; only kernels of LOOKS are drawn.
-    Raises:  ValueError for another `what`, or an axis along which no kernel of LOOKS was measured.
-    Cost:    about 400 ms.
-    Page:    book/benchmarks
+    """How cost grows: a panel an axis, each kernel over its own first size, doubly
+    logarithmic, slopes 1 and 2 dashed.
     """
     if what not in VALUES:
         raise ValueError(f"what must be one of {list(VALUES)}, got {what!r}")
@@ -86,13 +81,7 @@ def scaling(
 
 
 def relative(record: dict[str, Any], what: str) -> tuple[list[float], list[float]]:
-    """Sizes and costs of a record over those of its first size.
-
-    Args:    record: of the job scaling.   what: "time", medians over the rounds, or "memory".
-    Returns: sizes, costs; bytes that stay zero count as one.
-    Cost:    O(samples).
-    Page:    book/benchmarks
-    """
+    """Sizes and costs of a record over those of its first size."""
     cost = (
         [statistics.median(t) for t in zip(*record["seconds"]["ours"])]
         if what == "time"
@@ -133,13 +122,8 @@ JOBS = {
 
 
 def roofline(records: Sequence[dict[str, Any]]) -> Figure:
-    """Useful operations a second over useful operations a byte, ours full and peers hollow, below both limits.
-
-    Args:    records: those of any jobs; only records that know their operations and bytes are drawn.
-    Returns: a Figure.
-    Raises:  ValueError if no record knows both.
-    Cost:    about 300 ms.
-    Page:    book/benchmarks
+    """Useful operations a second over useful operations a byte, ours full and peers
+    hollow, below both limits.
     """
     known = [record for record in records if record["flop"] and record["bytes"]]
     if not known:

@@ -12,12 +12,8 @@ from attnlib.figures import BLUE, GREEN, ORANGE, VERMILLION, new
 
 
 def near_miss(beta: Tensor, difference: Tensor, root: float) -> Figure:
-    """Two sets of tokens on a line; what softmax makes of them over beta, and what hardmax makes of them.
-
-    Args:    beta: (m,).   difference: (m,), of the two softmax averages.   root: where it vanishes.
-    Returns: a Figure.
-    Cost:    about 100 ms.
-    Page:    notebooks/one_layer_memorization/boltzmann_and_hardmax
+    """Two sets of tokens on a line; what softmax makes of them over beta, and what
+    hardmax makes of them.
     """
     fig, (left, right) = new(1, 2, size=(6.0, 3.0), width_ratios=(2, 3))
     for height, values, color, mark in (
@@ -48,12 +44,8 @@ def near_miss(beta: Tensor, difference: Tensor, root: float) -> Figure:
 
 
 def slices(x: Tensor, curves: dict[str, Tensor], lows: Sequence[float]) -> Figure:
-    """The Boltzmann operator as a function of one entry, all others zero, with the place where its slope vanishes.
-
-    Args:    x: (m,), the entry.   curves: label -> (m,).   lows: where each curve is lowest.
-    Returns: a Figure.
-    Cost:    about 100 ms.
-    Page:    notebooks/one_layer_memorization/boltzmann_and_hardmax
+    """The Boltzmann operator as a function of one entry, all others zero, with the
+    place where its slope vanishes.
     """
     fig, ax = new(size=(6.0, 3.0))
     for (label, y), low, color, style in zip(
@@ -68,12 +60,8 @@ def slices(x: Tensor, curves: dict[str, Tensor], lows: Sequence[float]) -> Figur
 
 
 def tightness(seen: dict[str, tuple[Sequence[float], Sequence[float]]]) -> Figure:
-    """Measured distance over the proved bound, for random and for special pairs; the bound is the line at 1.
-
-    Args:    seen: label -> (spreads, ratios); at most three.
-    Returns: a Figure.
-    Cost:    about 150 ms.
-    Page:    notebooks/one_layer_memorization/boltzmann_and_hardmax
+    """Measured distance over the proved bound, for random and for special pairs; the
+    bound is the line at 1.
     """
     fig, ax = new(size=(6.0, 3.0))
     for (label, (spread, ratio)), color, mark in zip(

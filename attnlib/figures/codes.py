@@ -16,12 +16,8 @@ from attnlib.figures import BLUE, GREEN, GREY, ORANGE, PURPLE, VERMILLION, new
 def prices(
     n: int, found: dict[str, float], random: dict[str, list[float]], top: int = 64
 ) -> Figure:
-    """The largest query norm over the gap, by dimension: bounds, exact values, codes found, random codes.
-
-    Args:    n: tokens.   found: dimension -> price of a code.   random: dimension -> quartiles.   top: largest dimension.
-    Returns: a Figure.
-    Cost:    about 300 ms.
-    Page:    notebooks/sparse_patterns/price_of_dimension
+    """The largest query norm over the gap, by dimension: bounds, exact values, codes
+    found, random codes.
     """
     fig, ax = new(size=(6.0, 3.6))
     dims = range(2, top + 1)
@@ -79,12 +75,8 @@ def prices(
 def growth(
     n: Sequence[int], norms: dict[str, Sequence[float]], powers: dict[str, int]
 ) -> Figure:
-    """Largest query norm over the number of keys, log-log, beside dashed lines of given powers.
-
-    Args:    n: numbers of keys.   norms: label -> norms over T.   powers: label -> exponent of its dashed line.
-    Returns: a Figure.
-    Cost:    about 200 ms.
-    Page:    notebooks/sparse_patterns/price_of_dimension
+    """Largest query norm over the number of keys, log-log, beside dashed lines of given
+    powers.
     """
     fig, ax = new(size=(6.0, 3.0))
     for (label, values), color, mark in zip(
@@ -106,12 +98,8 @@ def growth(
 
 
 def hidden_code(k: Tensor, q: Tensor, code: Tensor) -> Figure:
-    """The proof of the exact price in the plane: keys, the fattened hull, and the code on the circle of radius 2.
-
-    Args:    k, q: (n, 2), query j prefers key j.   code: (n, 2), from attnlib.codes.code_from.
-    Returns: a Figure.
-    Cost:    about 200 ms.
-    Page:    notebooks/sparse_patterns/price_of_dimension
+    """The proof of the exact price in the plane: keys, the fattened hull, and the code
+    on the circle of radius 2.
     """
     fig, ax = new(size=(6.0, 4.0))
     a = torch.linspace(0, 2 * math.pi, 361, dtype=k.dtype)
@@ -151,12 +139,8 @@ def descent(
     found: dict[str, Sequence[int]],
     constructed: dict[str, Sequence[int]],
 ) -> Figure:
-    """The least dimension reached over the query norm allowed, by descent and by random construction, an axes for each k.
-
-    Args:    norms: allowed norms.   found, constructed: k -> least dimension for each norm.
-    Returns: a Figure.
-    Cost:    about 300 ms.
-    Page:    notebooks/sparse_patterns/price_of_dimension
+    """The least dimension reached over the query norm allowed, by descent and by random
+    construction, an axes for each k.
     """
     fig, axes = new(1, len(found), size=(6.0, 2.8), sharey=True)
     for ax, k in zip(axes, found):

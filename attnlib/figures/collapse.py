@@ -13,13 +13,7 @@ from attnlib.figures import BLUE, GREEN, ORANGE, PURPLE, VERMILLION, new
 
 
 def tail(x: Sequence[int], y: Tensor, bound: Tensor) -> Figure:
-    """The residual by layer on a doubly logarithmic scale, and its bound.
-
-    Args:    x: labels of the layers.   y, bound: (L + 1,), natural logarithms, negative where they count.
-    Returns: a Figure.
-    Cost:    about 100 ms.
-    Page:    notebooks/path_decomposition/rank_collapse
-    """
+    """The residual by layer on a doubly logarithmic scale, and its bound."""
     fig, ax = new(size=(6.0, 3.0))
     for values, style, color, label in (
         (y, "o-", BLUE, "measured"),
@@ -40,12 +34,8 @@ def tail(x: Sequence[int], y: Tensor, bound: Tensor) -> Figure:
 
 
 def toy_map(a: Tensor, strengths: Sequence[float]) -> Figure:
-    """The map of the toy for several strengths, over the diagonal, and the printed bound of one of them.
-
-    Args:    a: (m,), positive half distances.   strengths: values of w; the bound belongs to the first.
-    Returns: a Figure.
-    Cost:    about 100 ms.
-    Page:    notebooks/path_decomposition/rank_collapse
+    """The map of the toy for several strengths, over the diagonal, and the printed
+    bound of one of them.
     """
     fig, ax = new(size=(6.0, 3.0))
     marks = zip(strengths, (BLUE, GREEN, ORANGE), ("o-", "s-", "^-"))
@@ -75,13 +65,7 @@ def toy_map(a: Tensor, strengths: Sequence[float]) -> Figure:
 
 
 def floors(seen: dict[str, Tensor], exact: Tensor) -> Figure:
-    """What plain floats see of the residual, against the recursion and many digits.
-
-    Args:    seen: label -> (L + 1,) natural logarithms.   exact: (L + 1,), by arbitrary precision.
-    Returns: a Figure.
-    Cost:    about 100 ms.
-    Page:    notebooks/path_decomposition/rank_collapse
-    """
+    """What plain floats see of the residual, against the recursion and many digits."""
     fig, ax = new(size=(6.0, 3.0))
     ax.plot((exact / math.log(10)).tolist(), "k+", ms=12, label="many digits", zorder=3)
     for (label, values), color, style in zip(
@@ -99,12 +83,8 @@ def floors(seen: dict[str, Tensor], exact: Tensor) -> Figure:
 def constants(
     m: Sequence[int], needed: Sequence[float], proved: Sequence[float]
 ) -> Figure:
-    """The constant that the family needs, over its size, with the lower bound and the printed 4.
-
-    Args:    m: sizes.   needed: exact constants.   proved: sqrt(m - 1) / (8 ln(2 m - 1)).
-    Returns: a Figure.
-    Cost:    about 100 ms.
-    Page:    notebooks/path_decomposition/rank_collapse
+    """The constant that the family needs, over its size, with the lower bound and the
+    printed 4.
     """
     fig, ax = new(size=(6.0, 2.8))
     ax.plot(m, needed, "o-", color=VERMILLION, label="needed, best $w$")

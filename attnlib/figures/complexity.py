@@ -27,12 +27,8 @@ MARKS = {  # row -> (name in the legend, colour, style)
 
 
 def growth(n: Sequence[int], rows: dict[str, dict[str, Any]]) -> Figure:
-    """Time and memory of every row over n, doubly logarithmic; a ring where a row becomes faster than fused dense.
-
-    Args:    n: sizes.   rows: name -> {"ms": quartiles a size, "bytes": a size, "crossover": n or None}.
-    Returns: a Figure.
-    Cost:    about 300 ms.
-    Page:    notebooks/jl_low_rank/complexity_table
+    """Time and memory of every row over n, doubly logarithmic; a ring where a row
+    becomes faster than fused dense.
     """
     fig, (left, right) = new(1, 2, size=(6.0, 4.3))
     fused = [t[1] for t in rows["dense (SDPA)"]["ms"]]
@@ -68,12 +64,8 @@ def _between(n: Sequence[int], y: Sequence[float], at: float | int) -> float:
 
 
 def errors(rows: dict[str, dict[str, Any]]) -> Figure:
-    """Error against dense attention over the share of its FLOPs: medians, bars from quartile to quartile.
-
-    Args:    rows: name -> {"against": which dense form, "points": [share, quartile, median, quartile]}.
-    Returns: a Figure.
-    Cost:    about 200 ms.
-    Page:    notebooks/jl_low_rank/complexity_table
+    """Error against dense attention over the share of its FLOPs: medians, bars from
+    quartile to quartile.
     """
     looks = {
         "window": (SKY, "<-"),
@@ -121,14 +113,7 @@ def rounds(
     without: Sequence[float],
     missed: Sequence[float],
 ) -> Figure:
-    """Distance of hashed attention to dense attention over the number of rounds.
-
-    Args:    r: numbers of rounds.   with_it, without: total variation, duplicates corrected or not.   missed: the mass
-             of dense attention on keys that no round has seen.
-    Returns: a Figure.
-    Cost:    about 100 ms.
-    Page:    notebooks/jl_low_rank/complexity_table
-    """
+    """Distance of hashed attention to dense attention over the number of rounds."""
     fig, ax = new(size=(6.0, 2.8))
     ax.plot(r, without, "s-", color=VERMILLION, label="duplicates not corrected")
     ax.plot(r, with_it, "o", color=BLUE, label="duplicates corrected")

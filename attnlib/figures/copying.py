@@ -23,12 +23,8 @@ STYLES = {  # colour and mark of a pattern, the same in all figures
 def fields(
     fields: Sequence[Tensor], titles: Sequence[str], hits: Sequence[Tensor]
 ) -> Figure:
-    """Receptive fields as grids, with the source of every query ringed: filled where it is reached.
-
-    Args:    fields: (n, n) boolean, n = 2 (m + 1).   titles: one a grid.   hits: (m,) boolean, as from copying.reached.
-    Returns: a Figure.
-    Cost:    about 200 ms.
-    Page:    notebooks/sparse_universality/copying_task
+    """Receptive fields as grids, with the source of every query ringed: filled where it
+    is reached.
     """
     fig, axes = new(1, len(fields), size=(6.0, 2.5), squeeze=False)
     for ax, field, title, hit in zip(axes[0], fields, titles, hits, strict=True):
@@ -61,24 +57,16 @@ def fields(
 
 
 def label(variant: dict) -> str:
-    """The name of a stored variant: pattern, w, layers, and U, M or S for its scheme.
-
-    Args:    variant: a dict with pattern, w, layers and scheme.
-    Returns: such as "strided 4, L=2, U"; w is left out where it is 0.
-    Cost:    O(1).
-    Page:    notebooks/sparse_universality/copying_task
+    """The name of a stored variant: pattern, w, layers, and U, M or S for its
+    scheme.
     """
     size = f" {variant['w']}" if variant["w"] else ""
     return f"{variant['pattern']}{size}, L={variant['layers']}, {variant['scheme'][0].upper()}"
 
 
 def ladder(variants: Sequence[dict]) -> Figure:
-    """Accuracy of trained runs beside the bound of their receptive fields, a row for each variant.
-
-    Args:    variants: dicts as label takes them, with runs: dicts with accuracy and bound, one a seed.
-    Returns: a Figure.
-    Cost:    about 300 ms.
-    Page:    notebooks/sparse_universality/copying_task
+    """Accuracy of trained runs beside the bound of their receptive fields, a row for
+    each variant.
     """
     fig, ax = new(size=(6.0, 0.6 + 0.2 * len(variants)))
     for y, variant in enumerate(variants):
@@ -116,13 +104,8 @@ def ladder(variants: Sequence[dict]) -> Figure:
 def by_sparsity(
     panels: Sequence[tuple[str, str, str, Sequence[dict]]], bounds: bool = False
 ) -> Figure:
-    """A score against sparsity, a mark for each pattern and size: mean, least and most of the seeds.
-
-    Args:    panels: title, label and name of the score, and variants: dicts with pattern and with runs, each with
-             sparsity, the score and, for bounds, bound.   bounds: draw the mean bound of the seeds as a dash.
-    Returns: a Figure.
-    Cost:    about 300 ms.
-    Page:    notebooks/sparse_universality/copying_task
+    """A score against sparsity, a mark for each pattern and size: mean, least and most
+    of the seeds.
     """
     fig, axes = new(1, len(panels), size=(6.0, 3.4), squeeze=False, sharey=bounds)
     for ax, (title, words, score, variants) in zip(axes[0], panels, strict=True):
@@ -180,13 +163,7 @@ def by_sparsity(
 def mixers(
     panels: Sequence[tuple[str, str, dict[str, Sequence[float]], dict[str, float]]],
 ) -> Figure:
-    """Scores of networks whose layers mix tokens in different ways, one mark a seed.
-
-    Args:    panels: title, label of the score, scores by the letters of the layers, and bounds by letters (may be empty).
-    Returns: a Figure.
-    Cost:    about 200 ms.
-    Page:    notebooks/sparse_universality/copying_task
-    """
+    """Scores of networks whose layers mix tokens in different ways, one mark a seed."""
     fig, axes = new(1, len(panels), size=(6.0, 2.9), squeeze=False)
     for ax, (title, label, scores, bounds) in zip(axes[0], panels, strict=True):
         for x, (letters, values) in enumerate(scores.items()):
@@ -225,13 +202,7 @@ def mixers(
 def curves(
     runs: dict[str, Sequence[Sequence[float]]], every: int, chance: float
 ) -> Figure:
-    """Loss curves of several runs, and the loss of guessing.
-
-    Args:    runs: curves of the seeds, by a label "pattern, rest".   every: steps an entry.   chance: loss of a guess, nats.
-    Returns: a Figure.
-    Cost:    about 200 ms.
-    Page:    notebooks/sparse_universality/copying_task
-    """
+    """Loss curves of several runs, and the loss of guessing."""
     fig, ax = new(size=(6.0, 3.0))
     marks = zip(
         runs.items(),

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import torch
 from matplotlib.figure import Figure
 from torch import Tensor
@@ -16,13 +14,7 @@ COLOURS = (BLUE, ORANGE, GREEN, VERMILLION, PURPLE, SKY, "black", GREY, BLUE)
 
 
 def length_laws(architectures: dict[str, tuple[int, int]]) -> Figure:
-    """How many layers a path skips, as a share of all paths, for several networks.
-
-    Args:    architectures: name -> (layers, heads a layer).
-    Returns: a Figure.
-    Cost:    about 150 ms.
-    Page:    notebooks/path_decomposition/path_efficacy
-    """
+    """How many layers a path skips, as a share of all paths, for several networks."""
     fig, ax = new(size=(6.0, 3.4))
     for (name, (L, h)), style, color in zip(architectures.items(), MARKS, COLOURS):
         counts = path_counts([h] * L, skip=True)
@@ -34,12 +26,8 @@ def length_laws(architectures: dict[str, tuple[int, int]]) -> Figure:
 
 
 def by_length(tasks: dict[str, dict]) -> Figure:
-    """Accuracy of the paths of each length alone, a panel a task, with the whole network and a blind guess.
-
-    Args:    tasks: title -> {"length": (seeds, L + 1), "whole": (seeds,), "guess": float}, tensors or lists.
-    Returns: a Figure.
-    Cost:    about 200 ms.
-    Page:    notebooks/path_decomposition/path_efficacy
+    """Accuracy of the paths of each length alone, a panel a task, with the whole
+    network and a blind guess.
     """
     fig, axes = new(1, len(tasks), size=(6.0, 2.7), sharey=True)
     for ax, (title, found) in zip(axes, tasks.items()):
@@ -63,12 +51,8 @@ def by_length(tasks: dict[str, dict]) -> Figure:
 
 
 def drawn(modes: dict[str, Tensor], whole: float) -> Figure:
-    """Accuracy of a few random paths of each length: the mean of each mode, with its range over networks.
-
-    Args:    modes: label -> (networks, L + 1).   whole: accuracy of the network.
-    Returns: a Figure.
-    Cost:    about 150 ms.
-    Page:    notebooks/path_decomposition/path_efficacy
+    """Accuracy of a few random paths of each length: the mean of each mode, with its
+    range over networks.
     """
     fig, ax = new(size=(6.0, 3.0))
     for i, ((label, values), style, color) in enumerate(
@@ -95,12 +79,8 @@ def drawn(modes: dict[str, Tensor], whole: float) -> Figure:
 
 
 def circle(loops: dict[str, dict], radius: float = 0.3) -> Figure:
-    """The ways of two tokens that one layer moves in a loop, a column a variant, a row a start.
-
-    Args:    loops: variant -> start -> list of (x1, y1, x2, y2).   radius: of the circle they were trained on.
-    Returns: a Figure.
-    Cost:    about 400 ms.
-    Page:    notebooks/path_decomposition/path_efficacy
+    """The ways of two tokens that one layer moves in a loop, a column a variant, a row
+    a start.
     """
     starts = list(next(iter(loops.values())))
     fig, axes = new(

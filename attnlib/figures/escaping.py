@@ -13,13 +13,7 @@ MARKS = ((BLUE, "o-"), (ORANGE, "s--"), (GREEN, "^-."), (VERMILLION, "D:"))
 
 
 def speeds(curves: dict[str, Tensor], lowest: float = -12.0) -> Figure:
-    """The residual by layer of one set of weights, used in several ways.
-
-    Args:    curves: label -> (L + 1,), log_10 of the residual; at most four.   lowest: where the picture ends.
-    Returns: a Figure.
-    Cost:    about 100 ms.
-    Page:    notebooks/path_decomposition/escaping_collapse
-    """
+    """The residual by layer of one set of weights, used in several ways."""
     fig, ax = new(size=(6.0, 3.2))
     for (label, logs), (color, style) in zip(curves.items(), MARKS):
         inside = logs.tolist()
@@ -35,12 +29,8 @@ def speeds(curves: dict[str, Tensor], lowest: float = -12.0) -> Figure:
 def depth(
     path: Sequence[float], bound: Sequence[float], pure: Sequence[float]
 ) -> Figure:
-    """Two tokens with a skip over the depth, the lower bound, and the same without the skip; both axes logarithmic.
-
-    Args:    path, bound: half distances after 0, 1, 2, ... layers.   pure: the same without a skip, a few layers.
-    Returns: a Figure.
-    Cost:    about 150 ms.
-    Page:    notebooks/path_decomposition/escaping_collapse
+    """Two tokens with a skip over the depth, the lower bound, and the same without the
+    skip; both axes logarithmic.
     """
     fig, ax = new(size=(6.0, 3.0))
     shown = sorted({round(10 ** (i / 8)) for i in range(60)} & set(range(1, len(path))))
@@ -59,12 +49,8 @@ def depth(
 
 
 def variants(relative: dict[str, Tensor], floor: float) -> Figure:
-    """Relative residual by layer for the variants of a network, and where floats end.
-
-    Args:    relative: label -> (L + 1,); at most four.   floor: about the rounding error of the dtype.
-    Returns: a Figure.
-    Cost:    about 100 ms.
-    Page:    notebooks/path_decomposition/escaping_collapse
+    """Relative residual by layer for the variants of a network, and where floats
+    end.
     """
     fig, ax = new(size=(6.0, 3.2))
     for i, ((label, values), (color, style)) in enumerate(zip(relative.items(), MARKS)):

@@ -26,12 +26,8 @@ def _map(ax, p: Tensor, title: str, *, first: bool = True) -> None:
 
 
 def real_maps(maps: Sequence[Tensor], shares: Tensor) -> Figure:
-    """Two attention maps of one head on two texts, and what share of a row its largest entries hold.
-
-    Args:    maps: two (n, n) matrices.   shares: (heads, m), mean mass of the 1..m largest entries of a row.
-    Returns: a Figure.
-    Cost:    about 200 ms.
-    Page:    notebooks/sparse_patterns/logarithmic_dimension
+    """Two attention maps of one head on two texts, and what share of a row its largest
+    entries hold.
     """
     fig, axes = new(1, 3, size=(6.0, 2.5))
     for ax, p, title in zip(axes, maps, ("on one text", "on another")):
@@ -53,13 +49,7 @@ def real_maps(maps: Sequence[Tensor], shares: Tensor) -> Figure:
 
 
 def same_weights(maps: dict[str, Tensor]) -> Figure:
-    """Attention matrices that one pair of weights makes from different inputs.
-
-    Args:    maps: label -> (n, n).
-    Returns: a Figure.
-    Cost:    about 200 ms.
-    Page:    notebooks/sparse_patterns/logarithmic_dimension
-    """
+    """Attention matrices that one pair of weights makes from different inputs."""
     fig, axes = new(1, len(maps), size=(6.0, 2.4))
     for ax, (label, p) in zip(axes, maps.items()):
         _map(ax, p, label, first=ax is axes[0])
@@ -69,13 +59,8 @@ def same_weights(maps: dict[str, Tensor]) -> Figure:
 def growing(
     columns: Tensor, sizes: Sequence[int], *, eps1: float, generator: torch.Generator
 ) -> tuple[list[Figure], list[str]]:
-    """Frames of a slider: the attention matrix for growing d beside the wanted one, best of three draws.
-
-    Args:    columns: (n, k), a pattern with equal weights.   sizes: d of each frame.   eps1: asked for; the level is
-             4 log(1 / eps1).   generator: of the keys.
-    Returns: (figures, labels) for figures.slider.
-    Cost:    about 100 ms a frame.
-    Page:    notebooks/sparse_patterns/logarithmic_dimension
+    """Frames of a slider: the attention matrix for growing d beside the wanted one,
+    best of three draws.
     """
     n, k = columns.shape
     wanted, frames = torch.zeros(n, n).scatter(1, columns, 1 / k), []
@@ -101,12 +86,8 @@ def growing(
 
 
 def dimensions(table: Sequence[dict], theorem: Callable[[int, int], int]) -> Figure:
-    """The smallest dimension that worked over the number of tokens, its predictor, the theorem, and the trivial d = n.
-
-    Args:    table: rows with k, level, n, measured, predicted.   theorem: (n, k) -> d, drawn for k = 1.
-    Returns: a Figure.
-    Cost:    about 100 ms.
-    Page:    notebooks/sparse_patterns/logarithmic_dimension
+    """The smallest dimension that worked over the number of tokens, its predictor, the
+    theorem, and the trivial d = n.
     """
     fig, ax = new(size=(6.0, 3.4))
     marks = zip(table, (BLUE, GREEN, ORANGE, VERMILLION), "os^D")
@@ -142,12 +123,8 @@ def dimensions(table: Sequence[dict], theorem: Callable[[int, int], int]) -> Fig
 
 
 def plain(table: Sequence[dict], theorem: Callable[[int, int], int]) -> Figure:
-    """The plain projection: what it needs, what its theorem asks for, and the trivial d = n.
-
-    Args:    table: rows with k, n, measured.   theorem: (n, k) -> d.
-    Returns: a Figure.
-    Cost:    about 100 ms.
-    Page:    notebooks/sparse_patterns/logarithmic_dimension
+    """The plain projection: what it needs, what its theorem asks for, and the trivial d
+    = n.
     """
     fig, ax = new(size=(6.0, 3.0))
     for row, color, mark in zip(table, (BLUE, GREEN, VERMILLION), "osD"):

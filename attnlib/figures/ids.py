@@ -23,13 +23,8 @@ STYLES = [
 
 
 def kept(betas: Sequence[float], runs: dict[str, Sequence], total: int) -> Figure:
-    """Certified smallest gap, and the share of ids that each arithmetic keeps, over the factor beta; middle of several runs.
-
-    Args:    betas: factors of the logits.   runs: "log10_gap", and names of arithmetics -> for each run a value a beta.
-             total: how many ids there are.
-    Returns: a Figure.
-    Cost:    about 300 ms.
-    Page:    notebooks/one_layer_memorization/contextual_mapping
+    """Certified smallest gap, and the share of ids that each arithmetic keeps, over the
+    factor beta; middle of several runs.
     """
     fig, (left, right) = new(1, 2, size=(6.0, 3.0))
     middle = {
@@ -75,12 +70,8 @@ def _exponents(ax, exponents: Sequence[int]) -> None:
 
 
 def ids(z: Tensor, n: int, gaps: dict[float, float]) -> tuple[list[Figure], list[str]]:
-    """Frames for a slider: the context ids of every token in all n-sets, each token on its own line, at each factor beta.
-
-    Args:    z: (K,), tokens.   n: size of the sets.   gaps: beta -> log10 of the smallest gap.
-    Returns: (frames, labels).
-    Cost:    about 100 ms a frame.
-    Page:    notebooks/one_layer_memorization/contextual_mapping
+    """Frames for a slider: the context ids of every token in all n-sets, each token on
+    its own line, at each factor beta.
     """
     frames, labels = [], []
     sets = torch.tensor(list(combinations(range(len(z)), n)))
@@ -117,12 +108,8 @@ def ids(z: Tensor, n: int, gaps: dict[float, float]) -> tuple[list[Figure], list
 
 
 def bound(gaps: dict[float, float], start: float, bounds: dict[float, float]) -> Figure:
-    """Certified smallest gap beside the guaranteed one, which begins at a least factor beta.
-
-    Args:    gaps: beta -> log10, certified.   start: least beta of the theorem.   bounds: beta -> log10 of the guarantee.
-    Returns: a Figure.
-    Cost:    about 200 ms.
-    Page:    notebooks/one_layer_memorization/contextual_mapping
+    """Certified smallest gap beside the guaranteed one, which begins at a least factor
+    beta.
     """
     fig, ax = new(size=(6.0, 3.0))
     ax.plot(
@@ -149,12 +136,8 @@ def bound(gaps: dict[float, float], start: float, bounds: dict[float, float]) ->
 
 
 def heads(several: dict[str, dict[str, Sequence[float]]]) -> Figure:
-    """Median of the smallest gap over the number of sets, log-log, beside dashed lines of slope -2/H.
-
-    Args:    several: "1 heads", "2 heads", "4 heads" and others, which read two numbers -> number of sets -> gaps.
-    Returns: a Figure.
-    Cost:    about 200 ms.
-    Page:    notebooks/one_layer_memorization/contextual_mapping
+    """Median of the smallest gap over the number of sets, log-log, beside dashed lines
+    of slope -2/H.
     """
     fig, ax = new(size=(6.0, 3.2))
     marks = [("o", BLUE), ("s", ORANGE), ("^", VERMILLION), ("D", PURPLE), ("v", SKY)]

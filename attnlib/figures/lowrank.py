@@ -20,13 +20,7 @@ WAYS = (
 
 
 def spectra(curves: dict[str, Tensor]) -> Figure:
-    """Singular values over their number, each curve a mean over heads.
-
-    Args:    curves: label -> (n,), in decreasing order.
-    Returns: a Figure.
-    Cost:    about 100 ms.
-    Page:    notebooks/jl_low_rank/spectra_and_linformer
-    """
+    """Singular values over their number, each curve a mean over heads."""
     fig, ax = new(size=(6.0, 3.2))
     for (label, sigma), (color, way) in zip(curves.items(), WAYS):
         ax.plot(
@@ -51,12 +45,8 @@ def spectra(curves: dict[str, Tensor]) -> Figure:
 def products(
     ranks: Sequence[int], errors: dict[str, Sequence[float]], law: Sequence[float]
 ) -> Figure:
-    """Relative error of P V by several surrogates of one rank, and the law of random projections.
-
-    Args:    ranks: values of k.   errors: label -> a root mean square a rank.   law: predicted for the projections.
-    Returns: a Figure.
-    Cost:    about 100 ms.
-    Page:    notebooks/jl_low_rank/spectra_and_linformer
+    """Relative error of P V by several surrogates of one rank, and the law of random
+    projections.
     """
     fig, ax = new(size=(6.0, 3.2))
     ax.plot(ranks, law, "k--", lw=1.1, label="law (7.6)", zorder=3)
@@ -91,12 +81,8 @@ def losses(
     dense: Sequence[float],
     none: Sequence[float],
 ) -> Figure:
-    """The loss after training over the size of the projections, one mark a seed, with dense and with no attention.
-
-    Args:    sizes: values of k.   compressed: losses of the seeds for each of them.   dense, none: of the seeds.
-    Returns: a Figure.
-    Cost:    about 100 ms.
-    Page:    notebooks/jl_low_rank/spectra_and_linformer
+    """The loss after training over the size of the projections, one mark a seed, with
+    dense and with no attention.
     """
     fig, ax = new(size=(6.0, 3.2))
     means = [sum(values) / len(values) for values in compressed]

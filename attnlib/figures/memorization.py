@@ -11,13 +11,7 @@ from attnlib.figures import BLUE, GREEN, ORANGE, VERMILLION, new
 
 
 def networks(t: Tensor, y: Tensor, points: Tensor, curves: dict[str, Tensor]) -> Figure:
-    """Several networks through the same labels.
-
-    Args:    t, y: (D,), ids and labels.   points: (m,).   curves: label -> (m,), values of a network.
-    Returns: a Figure.
-    Cost:    about 100 ms.
-    Page:    notebooks/one_layer_memorization/memorization
-    """
+    """Several networks through the same labels."""
     fig, ax = new(size=(6.0, 3.0))
     for (label, f), color, style in zip(
         curves.items(), (BLUE, VERMILLION), ("-", "--")
@@ -30,12 +24,8 @@ def networks(t: Tensor, y: Tensor, points: Tensor, curves: dict[str, Tensor]) ->
 
 
 def growth(slopes: dict[str, Tensor], bounds: dict[str, float]) -> Figure:
-    """How the slopes of a network grow from knot to knot, in units of the largest rise, and their bounds.
-
-    Args:    slopes: label -> (D,).   bounds: label -> the proved bound, for those that have one.
-    Returns: a Figure.
-    Cost:    about 150 ms.
-    Page:    notebooks/one_layer_memorization/memorization
+    """How the slopes of a network grow from knot to knot, in units of the largest rise,
+    and their bounds.
     """
     fig, ax = new(size=(6.0, 3.0))
     marks = zip(slopes.items(), (VERMILLION, ORANGE, GREEN, BLUE), ("v", "s", "^", "o"))
@@ -62,13 +52,7 @@ def parameters(
     deep: Sequence[int],
     bound: Sequence[float],
 ) -> Figure:
-    """Parameters of a shallow and a deep network over the number of ids.
-
-    Args:    counts: numbers of ids.   shallow, deep: parameters.   bound: proved for the deep one.
-    Returns: a Figure.
-    Cost:    about 150 ms.
-    Page:    notebooks/one_layer_memorization/memorization
-    """
+    """Parameters of a shallow and a deep network over the number of ids."""
     fig, ax = new(size=(6.0, 3.0))
     ax.plot(counts, shallow, "s-", color=BLUE, label="one hidden layer, $2D$")
     ax.plot(counts, deep, "o", color=VERMILLION, label="deep, counted")

@@ -13,12 +13,8 @@ from attnlib.figures import BLUE, GREEN, GREY, ORANGE, VERMILLION, new
 
 
 def network(L: int, h: int, path: Sequence[int | None]) -> Figure:
-    """A stack of layers as columns of heads and a skip, every way through it, and one path on top.
-
-    Args:    L, h: layers and heads.   path: one head a layer, None = skip.
-    Returns: a Figure.
-    Cost:    about 100 ms.
-    Page:    notebooks/path_decomposition/paths
+    """A stack of layers as columns of heads and a skip, every way through it, and one
+    path on top.
     """
     fig, ax = new(size=(6.0, 2.9))
     levels = list(range(h, -1, -1))  # heads on top, the skip at the bottom
@@ -60,13 +56,8 @@ def network(L: int, h: int, path: Sequence[int | None]) -> Figure:
 def profile(
     counts: Sequence[int], sums: Tensor, single: Sequence[Sequence[float]]
 ) -> Figure:
-    """Where the paths are, and where the output is: shares by length, of paths and of norm.
-
-    Args:    counts: paths of each length.   sums: (L + 1,), norm of the sum of each length.
-             single: entry k holds the squared norm of every path of length k.
-    Returns: a Figure.
-    Cost:    about 100 ms.
-    Page:    notebooks/path_decomposition/paths
+    """Where the paths are, and where the output is: shares by length, of paths and of
+    norm.
     """
     fig, (left, right) = new(1, 2, size=(6.0, 2.9))
     k = range(len(counts))
@@ -99,12 +90,8 @@ def profile(
 
 
 def partial_sums(by_length: Tensor, total: Tensor) -> tuple[list[Figure], list[str]]:
-    """Frames of the slider: the sum of all paths up to length K beside the output of the network.
-
-    Args:    by_length: (L + 1, n, d).   total: (n, d), what all lengths add up to.
-    Returns: (frames, labels), one a length.
-    Cost:    about 100 ms a frame.
-    Page:    notebooks/path_decomposition/paths
+    """Frames of the slider: the sum of all paths up to length K beside the output of
+    the network.
     """
     top = float(total.abs().max())
     norms = by_length.flatten(1).norm(dim=1).tolist()
@@ -152,14 +139,8 @@ def estimators(
     work: int,
     generator: torch.Generator,
 ) -> Figure:
-    """Relative error of two estimates of the path norms, for the same number of head applications.
-
-    Args:    single: entry k holds the squared norm of every path of length k.   by_signs: (repetitions, L + 1),
-             estimates by random signs.   work: head applications behind each of them, split evenly over
-             k = 1..L and spent on single paths (k each) for comparison.   generator: draws those paths.
-    Returns: a Figure.
-    Cost:    about 100 ms.
-    Page:    notebooks/path_decomposition/paths
+    """Relative error of two estimates of the path norms, for the same number of head
+    applications.
     """
     lengths = range(1, len(single))
     truth = torch.tensor([sum(norms) for norms in single])
@@ -202,13 +183,7 @@ def estimators(
 
 
 def recomputed(c: Tensor, term: Tensor, alone: Tensor) -> Figure:
-    """The toy of two tokens: the term of a path against the same head run by itself.
-
-    Args:    c: (m,), strength of the attention.   term, alone: (m,), coefficient of each.
-    Returns: a Figure.
-    Cost:    about 100 ms.
-    Page:    notebooks/path_decomposition/paths
-    """
+    """The toy of two tokens: the term of a path against the same head run by itself."""
     fig, ax = new(size=(6.0, 2.8))
     ax.plot(
         c.numpy(),

@@ -22,12 +22,8 @@ STYLES = [
 
 
 def masks(patterns: dict[str, Pattern], columns: int = 4) -> Figure:
-    """Small pictures of patterns: row k, column j; the colour says in which step k reads j first.
-
-    Args:    patterns: title -> Pattern, of few tokens.   columns: pictures side by side.
-    Returns: a Figure.
-    Cost:    about 30 ms a pattern.
-    Page:    notebooks/sparse_universality/patterns_and_conditions
+    """Small pictures of patterns: row k, column j; the colour says in which step k
+    reads j first.
     """
     rows = -(-len(patterns) // columns)
     fig, axes = new(rows, columns, size=(6.0, 1.75 * rows), squeeze=False)
@@ -55,12 +51,8 @@ def masks(patterns: dict[str, Pattern], columns: int = 4) -> Figure:
 def growth(
     n: Sequence[int], measured: dict[str, list], formulas: dict[str, list]
 ) -> Figure:
-    """Hops and connections over the number of tokens, measured as marks, formulas as dashed lines.
-
-    Args:    n: sizes.   measured: name -> [(hops, connections) for each n].   formulas: the same, by formula.
-    Returns: a Figure.
-    Cost:    about 200 ms.
-    Page:    notebooks/sparse_universality/patterns_and_conditions
+    """Hops and connections over the number of tokens, measured as marks, formulas as
+    dashed lines.
     """
     fig, axes = new(1, 2, size=(6.0, 3.6))
     for (name, values), (colour, mark) in zip(measured.items(), STYLES):

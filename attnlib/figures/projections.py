@@ -18,12 +18,8 @@ COLORS = (BLUE, VERMILLION, GREEN, ORANGE, PURPLE)
 def errors(
     k: Sequence[int], cases: dict[str, tuple[Tensor, Tensor]], eps: float
 ) -> Figure:
-    """The relative error of P R'R w over k, measured and by the law, and the error that was promised.
-
-    Args:    k: sizes.   cases: label -> (measured, law), each (len(k),), root mean squares.   eps: promised.
-    Returns: a Figure.
-    Cost:    about 100 ms.
-    Page:    notebooks/jl_low_rank/random_projections
+    """The relative error of P R'R w over k, measured and by the law, and the error that
+    was promised.
     """
     fig, ax = new(size=(6.0, 3.2))
     for (label, (seen, law)), color, mark in zip(cases.items(), COLORS, MARKS):
@@ -58,14 +54,7 @@ def _plain(ax, k: Sequence[int]) -> None:
 
 
 def tails(eps: Sequence[float], *, draws: int, generator: torch.Generator) -> Figure:
-    """The chance that a squared norm fails over k: exact, by the bound, and counted.
-
-    Args:    eps: one curve each.   draws: of Gaussian R behind each mark; one column of R is all that matters.
-             generator: draws them.
-    Returns: a Figure.
-    Cost:    about 200 ms.
-    Page:    notebooks/jl_low_rank/random_projections
-    """
+    """The chance that a squared norm fails over k: exact, by the bound, and counted."""
     fig, ax = new(size=(6.0, 3.2))
     k = range(4, 401, 4)
     norms = {
@@ -121,12 +110,8 @@ FAMILIES = {
 def families(
     n: int, k: int, eps: float, *, draws: int, generator: torch.Generator
 ) -> Figure:
-    """How often each family changes the squared norm of three unit vectors too much, and the exact Gaussian chance.
-
-    Args:    n, k: sizes of R.   eps: the change that counts.   draws: of each family.   generator: draws them.
-    Returns: a Figure.
-    Cost:    about 3 s for 400 draws at n = 256, k = 128.
-    Page:    notebooks/jl_low_rank/random_projections
+    """How often each family changes the squared norm of three unit vectors too much,
+    and the exact Gaussian chance.
     """
     x = torch.zeros(n, 3, dtype=torch.float64)
     x[0, 0], x[:2, 1], x[:, 2] = 1, 0.5**0.5, n**-0.5
@@ -162,13 +147,7 @@ def families(
 def row(
     p: Tensor, k: Sequence[int], surrogates: Sequence[Tensor]
 ) -> tuple[list[Figure], list[str]]:
-    """Frames of the slider: one row of P, and the same row of P R'R, as k grows.
-
-    Args:    p: (n,), a row of attention.   k: sizes.   surrogates: one (n,) a size.
-    Returns: (frames, labels), one a size.
-    Cost:    about 100 ms a frame.
-    Page:    notebooks/jl_low_rank/random_projections
-    """
+    """Frames of the slider: one row of P, and the same row of P R'R, as k grows."""
     top = float(max(p.max(), *(s.abs().max() for s in surrogates)))
     frames, labels = [], []
     for size, s in zip(k, surrogates):

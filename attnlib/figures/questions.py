@@ -12,12 +12,8 @@ from attnlib.figures import BLUE, GREEN, GREY, VERMILLION, new
 
 
 def two_fates(falls: Sequence[float], grows: Sequence[float]) -> Figure:
-    """Residual by layer of two networks, one that starts above 1 and one that starts below.
-
-    Args:    falls, grows: composite residuals, input first.
-    Returns: a Figure.
-    Cost:    about 100 ms.
-    Page:    notebooks/path_decomposition/four_questions
+    """Residual by layer of two networks, one that starts above 1 and one that starts
+    below.
     """
     fig, ax = new(size=(6.0, 2.9))
     ax.axhline(1, color="black", ls="--", lw=1.1)
@@ -43,12 +39,8 @@ def two_fates(falls: Sequence[float], grows: Sequence[float]) -> Figure:
 
 
 def chord(t: Tensor, norm: Tensor, ends: tuple[float, float], K: float) -> Figure:
-    """The composite norm along the segment between two matrices, above the chord that a norm would stay below.
-
-    Args:    t: (m,), from 0 to 1.   norm: (m,), at (1 - t) A + t B.   ends: its values at A and B.   K: the constant.
-    Returns: a Figure.
-    Cost:    about 100 ms.
-    Page:    notebooks/path_decomposition/four_questions
+    """The composite norm along the segment between two matrices, above the chord that a
+    norm would stay below.
     """
     fig, ax = new(size=(6.0, 2.9))
     line = ends[0] + (ends[1] - ends[0]) * t
@@ -84,12 +76,8 @@ def chord(t: Tensor, norm: Tensor, ends: tuple[float, float], K: float) -> Figur
 
 
 def toy_map(values: Sequence[float], top: float, starts: Sequence[float]) -> Figure:
-    """The map y -> v tanh(y^2) y of two tokens for several v, and the way down or up from some starts.
-
-    Args:    values: value weights v.   top: the axes end here.   starts: where the way begins, for the last v.
-    Returns: a Figure.
-    Cost:    about 100 ms.
-    Page:    notebooks/path_decomposition/four_questions
+    """The map y -> v tanh(y^2) y of two tokens for several v, and the way down or up
+    from some starts.
     """
     fig, ax = new(size=(6.0, 3.4))
     y = torch.linspace(0, top, 200, dtype=torch.float64)
@@ -123,12 +111,8 @@ def toy_map(values: Sequence[float], top: float, starts: Sequence[float]) -> Fig
 def contraction(
     spread: Tensor, ratio: Tensor, toy: Tensor, toy_ratio: Tensor
 ) -> Figure:
-    """How much heads shrink the spread of a column, against the bound tanh(Delta / 4).
-
-    Args:    spread, ratio: (m,), of random heads.   toy, toy_ratio: (k,), of two tokens.
-    Returns: a Figure.
-    Cost:    about 100 ms.
-    Page:    notebooks/path_decomposition/four_questions
+    """How much heads shrink the spread of a column, against the bound tanh(Delta /
+    4).
     """
     fig, ax = new(size=(6.0, 3.0))
     grid = torch.logspace(-2, 1.5, 100, dtype=torch.float64)

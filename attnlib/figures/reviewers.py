@@ -10,12 +10,8 @@ from attnlib.figures import BLUE, GREEN, ORANGE, VERMILLION, new
 
 
 def accuracies(runs: dict[str, Sequence[float]]) -> Figure:
-    """Training accuracy of each model, a mark a seed, and the line of the exact network.
-
-    Args:    runs: model -> accuracies.
-    Returns: a Figure.
-    Cost:    about 150 ms.
-    Page:    notebooks/one_layer_memorization/reviewers_questions
+    """Training accuracy of each model, a mark a seed, and the line of the exact
+    network.
     """
     fig, ax = new(size=(6.0, 3.4))
     for row, (name, values) in enumerate(reversed(runs.items())):
@@ -44,12 +40,8 @@ def widths(
     curves: dict[str, Sequence[Sequence[float]]],
     ids: dict[str, int],
 ) -> Figure:
-    """Training accuracy over the width, a mark a seed, with the width at which the exact network exists.
-
-    Args:    sizes: widths.   curves: label -> accuracies of each seed at each width.   ids: label -> number of ids.
-    Returns: a Figure.
-    Cost:    about 150 ms.
-    Page:    notebooks/one_layer_memorization/reviewers_questions
+    """Training accuracy over the width, a mark a seed, with the width at which the
+    exact network exists.
     """
     fig, ax = new(size=(6.0, 3.2))
     looks = zip(
@@ -87,13 +79,7 @@ def rate(
     worst: Sequence[float],
     bound: Sequence[float],
 ) -> Figure:
-    """Error of the construction over the number of cells, and the proved bound.
-
-    Args:    cells: g.   mean, worst: errors over random inputs.   bound: of every error.
-    Returns: a Figure.
-    Cost:    about 150 ms.
-    Page:    notebooks/one_layer_memorization/reviewers_questions
-    """
+    """Error of the construction over the number of cells, and the proved bound."""
     fig, ax = new(size=(6.0, 3.0))
     ax.plot(cells, mean, "o", color=BLUE, label="mean error")
     ax.plot(cells, worst, "s", color=VERMILLION, label="largest error found")

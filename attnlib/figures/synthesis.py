@@ -22,15 +22,7 @@ def five(
     heard: Sequence[float],
     ids: Tensor,
 ) -> Figure:
-    """One attention matrix, and what five theorems see of it.
-
-    Args:    p: (n, n).   shares: (L + 1,), size of the paths of each length.   errors, floor: (n,), distance of the best rank r
-             by singular values, that of rank 0 first, and the least one that is possible.   pattern: (n, n), boolean.   heard: share of pairs
-             that have heard of each other, layer by layer.   ids: context ids of one token in many sequences.
-    Returns: a Figure.
-    Cost:    about 300 ms.
-    Page:    notebooks/synthesis/five_theorems_one_matrix
-    """
+    """One attention matrix, and what five theorems see of it."""
     fig, axes = new(2, 3, size=(6.0, 4.2))
     for ax, image, title in (
         (axes[0, 0], p, "the matrix $P$"),
@@ -73,14 +65,7 @@ def scale(
     groups: dict[str, tuple[Sequence[float], Sequence[float]]],
     needed: float,
 ) -> Figure:
-    """What a layer must leave of the overlap of two rows, over the logit radius.
-
-    Args:    r, left: the bound 1 - tanh R as a curve.   groups: label -> (radii, values of 1 - tau).   needed: the radius that
-             a sharp row needs.
-    Returns: a Figure.
-    Cost:    about 100 ms.
-    Page:    notebooks/synthesis/five_theorems_one_matrix
-    """
+    """What a layer must leave of the overlap of two rows, over the logit radius."""
     fig, ax = new(size=(6.0, 3.2))
     for (label, (x, y)), color, mark in zip(groups.items(), (BLUE, ORANGE), ("o", "s")):
         ax.plot(x, y, mark, color=color, ms=5, label=label)
@@ -101,13 +86,8 @@ def bits(
     floors: dict[str, Sequence[float]],
     sizes: Sequence[int],
 ) -> Figure:
-    """How many bits each theorem asks for, beside what counting shows to be needed and what floats have.
-
-    Args:    rows: label -> bits, one for each size.   floors: the same for what counting shows; a label may be missing.
-             sizes: numbers of tokens.
-    Returns: a Figure.
-    Cost:    about 150 ms.
-    Page:    notebooks/synthesis/five_theorems_one_matrix
+    """How many bits each theorem asks for, beside what counting shows to be needed and
+    what floats have.
     """
     fig, ax = new(size=(6.0, 3.4))
     place = {label: -i for i, label in enumerate(rows)}

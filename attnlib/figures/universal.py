@@ -25,15 +25,8 @@ def ids_moving(
     moved: Sequence[int | None],
     size: int,
 ) -> list[Figure]:
-    """Frames for a slider: the ids of one input on a logarithmic line, a row a token, the trace of the last move.
-
-    The line is longer for states after the sweep and for the move away from them.
-
-    Args:    states: ids (n,) after each layer shown.   labels: titles of the frames.   moved: the value that the layer
-             looks for, or None.   size: N; the start interval of a token is shaded.
-    Returns: a Figure for each state.
-    Cost:    about 60 ms a frame.
-    Page:    notebooks/sparse_universality/the_proof_executed
+    """Frames for a slider: the ids of one input on a logarithmic line, a row a token,
+    the trace of the last move.
     """
     frames, n = [], len(states[0])
     lows = [int(v) // size * size for v in states[0]]
@@ -94,13 +87,8 @@ def errors(
     slope: float,
     layers: Sequence[int],
 ) -> Figure:
-    """The error of the network over the number of cells with its bound, and the layers it takes.
-
-    Args:    cells: K.   largest, mean: of |network - f| over entries.   slope: the bound is slope / (2 K).
-             layers: value layers.
-    Returns: a Figure.
-    Cost:    about 200 ms.
-    Page:    notebooks/sparse_universality/the_proof_executed
+    """The error of the network over the number of cells with its bound, and the layers
+    it takes.
     """
     fig, (left, right) = new(1, 2, size=(6.0, 2.8))
     left.plot(cells, [slope / (2 * k) for k in cells], "k--", label="proved")
@@ -126,12 +114,8 @@ def errors(
 
 
 def line(t: np.ndarray, curves: dict[str, np.ndarray], *, clip: float) -> Figure:
-    """One output along a line through the cube: target, steps of the exact network, the network with ramps.
-
-    Args:    t: (m,), the entry that moves.   curves: label -> (m,).   clip: height of the window.
-    Returns: a Figure.
-    Cost:    about 150 ms.
-    Page:    notebooks/sparse_universality/from_integers_to_softmax
+    """One output along a line through the cube: target, steps of the exact network, the
+    network with ramps.
     """
     fig, ax = new(size=(6.0, 2.9))
     for (label, y), style, color in zip(
@@ -157,12 +141,8 @@ def temperatures(
     wrong: dict[str, Sequence[float | int]],
     proved: dict[str, float | int],
 ) -> Figure:
-    """The share of inputs with a wrong output over the inverse temperature, and where the proof says that none is left.
-
-    Args:    scales: inverse temperatures.   wrong: label -> shares, in step with scales.   proved: label -> what the proof asks.
-    Returns: a Figure.
-    Cost:    about 150 ms.
-    Page:    notebooks/sparse_universality/from_integers_to_softmax
+    """The share of inputs with a wrong output over the inverse temperature, and where
+    the proof says that none is left.
     """
     fig, ax = new(size=(6.0, 2.8))
     for (label, shares), (color, mark) in zip(wrong.items(), LOOKS):

@@ -1,4 +1,6 @@
-"""One-layer memorization: the Boltzmann operator, ids of tokens in context, and the network that reads them."""
+"""One-layer memorization: the Boltzmann operator, ids of tokens in context, and the
+network that reads them.
+"""
 
 from attnlib.memorize._block import Dense, dense_block
 from attnlib.memorize._boltzmann import (

@@ -1,4 +1,6 @@
-"""The memorizing block with every weight written out, the literal twin of the sorted search; public under attnlib.memorize."""
+"""The memorizing block with every weight written out, the literal twin of the sorted
+search; public under attnlib.memorize.
+"""
 
 from __future__ import annotations
 
@@ -18,8 +20,12 @@ MOST = 1 << 14  # units; beyond, sums that cancel say nothing anyway
 class Dense(NamedTuple):
     """One attention layer of rank one and a feed-forward part, as dense weights.
 
-    Args:    layer: with one head.   w_1 (d, D), b_1 (D,), w_2 (D, d), b_2 (d,): the units.   undo: (d, d), takes the skip away.
-    Page:    notebooks/one_layer_memorization/memorization
+    Args:
+        layer: with one head. w_1 (d, D), b_1 (D,), w_2 (D, d), b_2 (d,): the units.
+        undo: (d, d), takes the skip away.
+
+    Page:
+        notebooks/one_layer_memorization/memorization
     """
 
     layer: Layer
@@ -41,22 +47,41 @@ class Dense(NamedTuple):
 
     @property
     def parameters(self) -> int:
-        """Numbers in it; each of the four rank-one matrices is a column times a row, s + d numbers."""
+        """Numbers in it; each of the four rank-one matrices is a column times a row, s
+        + d numbers.
+        """
         head = sum(sum(w.shape[-2:]) for w in self.layer[:4])
         return head + sum(t.numel() for t in self[1:])
 
 
 def dense_block(net: Memorizer) -> Dense:
-    """The block of a Memorizer, every unit reading and writing all features; the last ones stay zero if labels are fewer.
+    """The block of a Memorizer, every unit reading and writing all features; the last
+    ones stay zero if labels are fewer.
 
         W_1 = v 1',   b_1 = -knots,   W_2 = the coefficients,   undo = -I
 
-    Args:    net: from memorize, with at most 16384 ids and at most d label features.
-    Returns: Dense, in the dtype of net; its floats form z + w f and long sums, so it is exact for few ids only.
-    Raises:  ValueError for more ids, more label features than d, or ids that agree once they are added up.
-    Cost:    O(D d) memory.
-    Source:  Kajitsuka and Sato 2024, Corollary 1 (recalled).
-    Claim:   memorize.block      Page: notebooks/one_layer_memorization/memorization
+    Args:
+        net: from memorize, with at most 16384 ids and at most d label features.
+
+    Returns:
+        Dense, in the dtype of net; its floats form z + w f and long sums, so it is
+        exact for few ids only.
+
+    Raises:
+        ValueError: for more ids, more label features than d, or ids that agree once
+            they are added up.
+
+    Cost:
+        O(D d) memory.
+
+    Source:
+        Kajitsuka and Sato 2024, Corollary 1 (recalled).
+
+    Claim:
+        memorize.block
+
+    Page:
+        notebooks/one_layer_memorization/memorization
     """
     d, (count, c) = len(net.v), net.labels.shape
     require(

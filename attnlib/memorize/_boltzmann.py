@@ -1,4 +1,6 @@
-"""The Boltzmann operator: a softmax average of its own logits, its derivatives, and how far apart its values are."""
+"""The Boltzmann operator: a softmax average of its own logits, its derivatives, and how
+far apart its values are.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,9 @@ from torch.autograd import forward_ad
 
 from attnlib._require import attends, require
 
-try:  # torch has no public way to ask whether a transform of torch.func stands around a tensor
+# torch has no public way to ask whether a transform of torch.func stands around a
+# tensor
+try:
     from torch._C import _functorch as functorch
 except ImportError:
     functorch = None
@@ -35,14 +39,34 @@ def boltzmann(
 
         boltz(a) = sum_i a_i p_i,   p = softmax(a)
 
-    Args:    a: (*batch, n), n >= 1.   mask: True = counts; the rest is padding and may hold anything.
-             check: look for NaN and infinity, and for rows that the mask leaves empty. False under torch.func.vmap.
-    Returns: (*batch), between the least and the largest entry. Derivatives of both modes pass, of any order.
-    Raises:  ValueError for integer a, n = 0, a mask of another shape, an empty row, NaN or infinity, check under vmap.
-    Cost:    O(n) a row; tiles stay in the cache, so it takes about the time of copying a. With derivatives or under
-             vmap: one softmax. Half precision is reckoned in float32 and rounded once.
-    Source:  Asadi and Littman 2017, recalled; rows are tiled, and the largest entry is taken away before exp.
-    Claim:   boltzmann.operator      Page: notebooks/one_layer_memorization/boltzmann_and_hardmax
+    Args:
+        a: (*batch, n), n >= 1.
+        mask: True = counts; the rest is padding and may hold anything.
+        check: look for NaN and infinity, and for rows that the mask leaves empty. False
+            under torch.func.vmap.
+
+    Returns:
+        (*batch), between the least and the largest entry. Derivatives of both modes
+        pass, of any order.
+
+    Raises:
+        ValueError: for integer a, n = 0, a mask of another shape, an empty row, NaN or
+            infinity, check under vmap.
+
+    Cost:
+        O(n) a row; tiles stay in the cache, so it takes about the time of copying a.
+        With derivatives or under vmap: one softmax. Half precision is reckoned in
+        float32 and rounded once.
+
+    Source:
+        Asadi and Littman 2017, recalled; rows are tiled, and the largest entry is taken
+        away before exp.
+
+    Claim:
+        boltzmann.operator
+
+    Page:
+        notebooks/one_layer_memorization/boltzmann_and_hardmax
     """
     require(
         not check or not (_batched(a) or _batched(mask)),
@@ -82,7 +106,9 @@ def _logits(a: Tensor, mask: Tensor | None, check: bool = True) -> None:
 
 
 def _wrapped(a: Tensor | None) -> bool:
-    """Whether a transform of torch.func (vmap, grad, jvp and the like) stands around a."""
+    """Whether a transform of torch.func (vmap, grad, jvp and the like) stands around
+    a.
+    """
     return (
         functorch is not None
         and torch.is_tensor(a)
@@ -98,7 +124,9 @@ def _batched(a: Tensor | None) -> bool:
 
 
 def _derived(a: Tensor) -> bool:
-    """Whether somebody differentiates through a, backwards or forwards: then nothing may be written in place."""
+    """Whether somebody differentiates through a, backwards or forwards: then nothing
+    may be written in place.
+    """
     return (
         (a.requires_grad and torch.is_grad_enabled())
         or _wrapped(a)
@@ -136,11 +164,24 @@ def boltzmann_literal(
 
         boltz(a) = sum_i a_i p_i,   p = softmax(a)
 
-    Args:    a: (*batch, n).   mask: True = counts; no row may be empty.
-    Returns: (*batch).
-    Cost:    O(n) a row, with a matrix of the size of a.
-    Source:  the definition; twin of boltzmann.
-    Claim:   boltzmann.operator      Page: notebooks/one_layer_memorization/boltzmann_and_hardmax
+    Args:
+        a: (*batch, n).
+        mask: True = counts; no row may be empty.
+
+    Returns:
+        (*batch).
+
+    Cost:
+        O(n) a row, with a matrix of the size of a.
+
+    Source:
+        the definition; twin of boltzmann.
+
+    Claim:
+        boltzmann.operator
+
+    Page:
+        notebooks/one_layer_memorization/boltzmann_and_hardmax
     """
     if mask is None:
         return (a * torch.softmax(a, -1)).sum(-1)
@@ -158,12 +199,28 @@ def derivatives(
 
         d_i boltz = p_i (1 + a_i - boltz),   d_i^2 boltz = p_i (1 - (1 - 2 p_i) (boltz - a_i - 1))
 
-    Args:    a: (*batch, n).   mask: True = counts.   check: as in boltzmann.
-    Returns: (first, second), each (*batch, n); zero at hidden entries.
-    Raises:  ValueError as boltzmann.
-    Cost:    O(n) a row.
-    Source:  derived on the page.
-    Claim:   boltzmann.regions      Page: notebooks/one_layer_memorization/boltzmann_and_hardmax
+    Args:
+        a: (*batch, n).
+        mask: True = counts.
+        check: as in boltzmann.
+
+    Returns:
+        (first, second), each (*batch, n); zero at hidden entries.
+
+    Raises:
+        ValueError: as boltzmann.
+
+    Cost:
+        O(n) a row.
+
+    Source:
+        derived on the page.
+
+    Claim:
+        boltzmann.regions
+
+    Page:
+        notebooks/one_layer_memorization/boltzmann_and_hardmax
     """
     mean = boltzmann(a, mask, check=check).unsqueeze(-1)
     p = torch.softmax(a if mask is None else a.masked_fill(~mask, -math.inf), -1)
@@ -176,12 +233,28 @@ def needed_gap(n: SupportsIndex, *, kind: Kind = "distinct") -> float:
 
         distinct, paper: 2 ln n + 3        multiset: 3 ln n + 3
 
-    Args:    n: entries of a vector, at least 2.   kind: as in log_separation_bound.
-    Returns: a float.
-    Raises:  ValueError for n below 2 and for an unknown kind.
-    Cost:    O(1).
-    Source:  paper: Kajitsuka and Sato 2024, Lemma 1, recalled; multiset: derived on the page.
-    Claim:   boltzmann.lemma, boltzmann.multisets      Page: notebooks/one_layer_memorization/boltzmann_and_hardmax
+    Args:
+        n: entries of a vector, at least 2.
+        kind: as in log_separation_bound.
+
+    Returns:
+        a float.
+
+    Raises:
+        ValueError: for n below 2 and for an unknown kind.
+
+    Cost:
+        O(1).
+
+    Source:
+        paper: Kajitsuka and Sato 2024, Lemma 1, recalled; multiset: derived on the
+        page.
+
+    Claim:
+        boltzmann.lemma, boltzmann.multisets
+
+    Page:
+        notebooks/one_layer_memorization/boltzmann_and_hardmax
     """
     require(
         kind in get_args(Kind),
@@ -197,19 +270,38 @@ def needed_gap(n: SupportsIndex, *, kind: Kind = "distinct") -> float:
 def log_separation_bound(
     n: SupportsIndex, delta: float, spread: float, *, kind: Kind = "distinct"
 ) -> float:
-    """How far apart the Boltzmann operator keeps two different inputs, at least, as a natural logarithm.
+    """How far apart the Boltzmann operator keeps two different inputs, at least, as a
+    natural logarithm.
 
         distinct: 0.9 (n - 1) delta e^(delta - rho)      multiset: 0.9 delta e^(-rho) / (n - 1)
         paper:    (ln n)^2 e^(-2 r)              with r = rho / 2, its smallest value
 
-    Args:    n: entries of each vector, at least 2.   delta: different values are at least so far apart.
-             spread: rho, the largest value minus the smallest, over both vectors.   kind: "distinct" wants no value
-             twice in a vector; if values repeat, "multiset" is the one that is proved.
-    Returns: the logarithm of the bound, which may lie far below the smallest float.
-    Raises:  ValueError if delta is too small for the lemma, spread < delta, or either is not finite.
-    Cost:    O(1).
-    Source:  distinct, multiset: derived on the page; paper: Kajitsuka and Sato 2024, Lemma 1, recalled.
-    Claim:   boltzmann.lemma, boltzmann.multisets      Page: notebooks/one_layer_memorization/boltzmann_and_hardmax
+    Args:
+        n: entries of each vector, at least 2.
+        delta: different values are at least so far apart.
+        spread: rho, the largest value minus the smallest, over both vectors.
+        kind: "distinct" wants no value twice in a vector; if values repeat, "multiset"
+            is the one that is proved.
+
+    Returns:
+        the logarithm of the bound, which may lie far below the smallest float.
+
+    Raises:
+        ValueError: if delta is too small for the lemma, spread < delta, or either is
+            not finite.
+
+    Cost:
+        O(1).
+
+    Source:
+        distinct, multiset: derived on the page; paper: Kajitsuka and Sato 2024, Lemma
+        1, recalled.
+
+    Claim:
+        boltzmann.lemma, boltzmann.multisets
+
+    Page:
+        notebooks/one_layer_memorization/boltzmann_and_hardmax
     """
     need = needed_gap(n, kind=kind)
     require(
@@ -233,9 +325,14 @@ def log_separation_bound(
 class Separation(NamedTuple):
     """What a separation lemma says of two vectors.
 
-    Args:    log_bound: natural logarithm of the guaranteed distance.   delta: the least distance of two values.
-             spread: the largest value minus the smallest.   kind: the lemma that was used.
-    Page:    notebooks/one_layer_memorization/boltzmann_and_hardmax
+    Args:
+        log_bound: natural logarithm of the guaranteed distance.
+        delta: the least distance of two values.
+        spread: the largest value minus the smallest.
+        kind: the lemma that was used.
+
+    Page:
+        notebooks/one_layer_memorization/boltzmann_and_hardmax
     """
 
     log_bound: float
@@ -247,17 +344,34 @@ class Separation(NamedTuple):
 def separation(
     a: Float[Tensor, "n"], b: Float[Tensor, "n"], *, kind: Kind | None = None
 ) -> Separation:
-    """How far apart two vectors stay under the Boltzmann operator, by the lemma whose hypotheses they meet.
+    """How far apart two vectors stay under the Boltzmann operator, by the lemma whose
+    hypotheses they meet.
 
         |boltz(a) - boltz(b)| >= e^log_bound
 
-    Args:    a, b: (n,), n >= 2.   kind: None takes "distinct", or "multiset" if a value repeats in a or in b.
-    Returns: Separation; kind says which lemma was used.
-    Raises:  ValueError if a value repeats and kind is not "multiset", if a and b hold the same values or are of unlike
-             sizes, if values lie too close together for the lemma, and for NaN or infinity.
-    Cost:    O(n log n).
-    Source:  log_separation_bound.
-    Claim:   boltzmann.lemma, boltzmann.multisets      Page: notebooks/one_layer_memorization/boltzmann_and_hardmax
+    Args:
+        a, b: (n,), n >= 2.
+        kind: None takes "distinct", or "multiset" if a value repeats in a or in b.
+
+    Returns:
+        Separation; kind says which lemma was used.
+
+    Raises:
+        ValueError: if a value repeats and kind is not "multiset", if a and b hold the
+            same values or are of unlike sizes, if values lie too close together for the
+            lemma, and for NaN or infinity.
+
+    Cost:
+        O(n log n).
+
+    Source:
+        log_separation_bound.
+
+    Claim:
+        boltzmann.lemma, boltzmann.multisets
+
+    Page:
+        notebooks/one_layer_memorization/boltzmann_and_hardmax
     """
     for name, vector in (("a", a), ("b", b)):
         _logits(vector, None)

@@ -1,4 +1,6 @@
-"""Labels of integers by a deep ReLU network with few, long weights: exact in integers; public under attnlib.memorize."""
+"""Labels of integers by a deep ReLU network with few, long weights: exact in integers;
+public under attnlib.memorize.
+"""
 
 from __future__ import annotations
 
@@ -14,10 +16,15 @@ Unit = tuple[
 
 
 class Deep(NamedTuple):
-    """A ReLU network on the integers: each layer holds units relu(bias + sum of weight * value), the last is linear.
+    """A ReLU network on the integers: each layer holds units relu(bias + sum of weight
+    * value), the last is linear.
 
-    Args:    layers: lists of units, each with its bias and pairs (place in the layer before, weight), no weight zero.
-    Page:    notebooks/one_layer_memorization/memorization
+    Args:
+        layers: lists of units, each with its bias and pairs (place in the layer before,
+            weight), no weight zero.
+
+    Page:
+        notebooks/one_layer_memorization/memorization
     """
 
     layers: list[list]
@@ -60,20 +67,40 @@ class Deep(NamedTuple):
 def fit_deep(
     ids: Sequence[int], labels: Sequence[int], *, block: int | None = None
 ) -> Deep:
-    """A network whose parameters grow like the square root of the number of ids, for ids of a fixed number of bits.
+    """A network whose parameters grow like the square root of the number of ids, for
+    ids of a fixed number of bits.
 
-    The ids, cut to the r bits that tell them apart, are packed with their labels of l bits into one long integer for
-    each block of m ids. A first layer looks up the integer of the block of t; then one layer a bit takes it apart,
-    compares, and keeps the label of the id that agrees.
+    The ids, cut to the r bits that tell them apart, are packed with their labels of l
+    bits into one long integer for each block of m ids. A first layer looks up the
+    integer of the block of t; then one layer a bit takes it apart, compares, and keeps
+    the label of the id that agrees.
 
         parameters <= 2 sqrt(6 D K) + K + 10,   K = 18 (r + l) + 40
 
-    Args:    ids: increasing integers from 0 on.   labels: integers from 0 on, as many.   block: m, by default the best.
-    Returns: Deep, exact at all ids.
-    Raises:  ValueError for ids that do not increase or are negative, negative labels, unlike lengths, block below 1.
-    Cost:    O(D / m + m (r + l)) units; integers of m (r + l) bits.
-    Source:  after Vardi, Yehudai and Shamir 2022 (recalled); ours compares exactly, as its inputs are integers.
-    Claim:   memorize.deep      Page: notebooks/one_layer_memorization/memorization
+    Args:
+        ids: increasing integers from 0 on.
+        labels: integers from 0 on, as many.
+        block: m, by default the best.
+
+    Returns:
+        Deep, exact at all ids.
+
+    Raises:
+        ValueError: for ids that do not increase or are negative, negative labels,
+            unlike lengths, block below 1.
+
+    Cost:
+        O(D / m + m (r + l)) units; integers of m (r + l) bits.
+
+    Source:
+        after Vardi, Yehudai and Shamir 2022 (recalled); ours compares exactly, as its
+        inputs are integers.
+
+    Claim:
+        memorize.deep
+
+    Page:
+        notebooks/one_layer_memorization/memorization
     """
     require(
         len(ids) == len(labels) and ids,
@@ -122,7 +149,9 @@ Affine = dict  # place in the last layer, or None for the constant -> factor
 
 
 class _Builder:
-    """Layers of units; what is between two layers is an affine expression in the units of the last one."""
+    """Layers of units; what is between two layers is an affine expression in the units
+    of the last one.
+    """
 
     def __init__(self):
         self.layers: list[list[Unit]] = []
@@ -149,14 +178,18 @@ def _add(a: Affine, b: Affine, factor: int = 1) -> Affine:
 
 
 def _sizes(ids: list[int], labels: list[int]) -> tuple[int, int, int]:
-    """(low bits that are cut off while ids stay apart, bits of an id, bits of a label)."""
+    """(low bits that are cut off while ids stay apart, bits of an id, bits of a
+    label).
+    """
     gap = min((b - a for a, b in zip(ids, ids[1:])), default=1)
     cut = gap.bit_length() - 1
     return cut, max(1, (ids[-1] >> cut).bit_length()), max(1, max(labels).bit_length())
 
 
 def _pack(pairs: list[tuple[int, int]], m: int, r: int, b: int) -> int:
-    """The pairs one after the other; a block that is not full repeats its last id with label 0."""
+    """The pairs one after the other; a block that is not full repeats its last id with
+    label 0.
+    """
     code = 0
     for i in range(m):
         word, label = pairs[i] if i < len(pairs) else (pairs[-1][0], 0)
@@ -165,7 +198,9 @@ def _pack(pairs: list[tuple[int, int]], m: int, r: int, b: int) -> int:
 
 
 def _lookup(starts: list[int], codes: list[int], net: _Builder) -> list[Affine]:
-    """t, and the code of the block that t lies in: a step at each start, exact on the integers."""
+    """t, and the code of the block that t lies in: a step at each start, exact on the
+    integers.
+    """
     t = {0: 1}
     units = net.layer(
         t, *(v for s in starts for v in (_add(t, {None: 1 - s}), _add(t, {None: -s})))
@@ -185,7 +220,9 @@ def _read(
     count: int,
     place: int,
 ) -> tuple:
-    """The top `count` bits of the code as a word, a layer a bit; `place` is where they end."""
+    """The top `count` bits of the code as a word, a layer a bit; `place` is where they
+    end.
+    """
     word = {}
     for _ in range(count):
         place -= 1

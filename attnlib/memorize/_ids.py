@@ -1,4 +1,6 @@
-"""Context ids by one rank-1 softmax head, how far apart they are, and whether a dtype holds them; public under attnlib.memorize."""
+"""Context ids by one rank-1 softmax head, how far apart they are, and whether a dtype
+holds them; public under attnlib.memorize.
+"""
 
 from __future__ import annotations
 
@@ -19,8 +21,12 @@ TILE = 1 << 18  # weights, or ids, that are worked on at once: they stay in the 
 class Ids(NamedTuple):
     """What a token is, and what it is among.
 
-    Args:    token: (*batch, n), z_k = v.x_k.   context: (*batch, n), f_k = sum_j p_kj z_j. Both are 0 where the mask hides.
-    Page:    notebooks/one_layer_memorization/contextual_mapping
+    Args:
+        token: (*batch, n), z_k = v.x_k.
+        context: (*batch, n), f_k = sum_j p_kj z_j. Both are 0 where the mask hides.
+
+    Page:
+        notebooks/one_layer_memorization/contextual_mapping
     """
 
     token: Tensor
@@ -30,8 +36,13 @@ class Ids(NamedTuple):
 class Gap(NamedTuple):
     """How far ids are from each other.
 
-    Args:    count: how many there are.   distinct: how many differ.   smallest: gap between two that differ; inf if none do.
-    Page:    notebooks/one_layer_memorization/contextual_mapping
+    Args:
+        count: how many there are.
+        distinct: how many differ.
+        smallest: gap between two that differ; inf if none do.
+
+    Page:
+        notebooks/one_layer_memorization/contextual_mapping
     """
 
     count: int
@@ -52,15 +63,34 @@ def context_ids(
 
         z_k = v.x_k,   f_k = sum_j softmax_j(beta z_k z_j) z_j
 
-    Args:    x: (*batch, n, d), tokens are rows.   v: (d,).   beta: factor of the logits; 0 is mean pooling.
-             mask: (*batch, n), True where a token is; None if all are.   normalizer: as in attention_matrix.
-             check: look for NaN, infinity, overflow, empty sequences and tokens with z = 0.
-    Returns: Ids. Summed in the order of z, so that permuted sequences get the same ids, not ids that nearly agree.
-    Raises:  ValueError for shapes or dtypes that do not fit, NaN or infinity, an empty sequence, a token with v.x = 0
-             (zero, or orthogonal to v: it would see only the mean), logits that overflow.
-    Cost:    O(n d + n^2) a sequence; memory O(n d) a sequence and one tile of weights.
-    Source:  Kajitsuka and Sato 2024, the head of Theorem 2, read along v.
-    Claim:   ids.gap      Page: notebooks/one_layer_memorization/contextual_mapping
+    Args:
+        x: (*batch, n, d), tokens are rows.
+        v: (d,).
+        beta: factor of the logits; 0 is mean pooling.
+        mask: (*batch, n), True where a token is; None if all are.
+        normalizer: as in attention_matrix.
+        check: look for NaN, infinity, overflow, empty sequences and tokens with z = 0.
+
+    Returns:
+        Ids. Summed in the order of z, so that permuted sequences get the same ids, not
+        ids that nearly agree.
+
+    Raises:
+        ValueError: for shapes or dtypes that do not fit, NaN or infinity, an empty
+            sequence, a token with v.x = 0 (zero, or orthogonal to v: it would see only
+            the mean), logits that overflow.
+
+    Cost:
+        O(n d + n^2) a sequence; memory O(n d) a sequence and one tile of weights.
+
+    Source:
+        Kajitsuka and Sato 2024, the head of Theorem 2, read along v.
+
+    Claim:
+        ids.gap
+
+    Page:
+        notebooks/one_layer_memorization/contextual_mapping
     """
     _check(x, v, mask, normalizer)
     x = x if mask is None else x.masked_fill(~mask.unsqueeze(-1), 0)
@@ -88,7 +118,9 @@ def context_ids(
 def _contexts(
     z: Tensor, keep: Tensor | None, beta: float, normalizer: Normalizer
 ) -> Tensor:
-    """f of some sequences; where even one has too many weights for a tile, some of its rows at a time."""
+    """f of some sequences; where even one has too many weights for a tile, some of its
+    rows at a time.
+    """
     others = (
         (z if keep is None else z.masked_fill(~keep, math.inf))
         .sort(-1)
@@ -166,12 +198,28 @@ def rank_one_layer(v: Float[Tensor, " d"], beta: float, w: float = 1.0) -> Layer
 
         W_Q = sign(beta) sqrt|beta| v,   W_K = sqrt|beta| v,   W_V = v,   W_O = w v'
 
-    Args:    v: (d,).   beta: factor of the logits.   w: factor of the context id.
-    Returns: Layer with one head of width one; forward gives h_k = x_k + w f_k v.
-    Raises:  ValueError if v is not a vector, or beta or w not finite.
-    Cost:    O(d).
-    Source:  Kajitsuka and Sato 2024, Theorem 2.
-    Claim:   ids.gap      Page: notebooks/one_layer_memorization/contextual_mapping
+    Args:
+        v: (d,).
+        beta: factor of the logits.
+        w: factor of the context id.
+
+    Returns:
+        Layer with one head of width one; forward gives h_k = x_k + w f_k v.
+
+    Raises:
+        ValueError: if v is not a vector, or beta or w not finite.
+
+    Cost:
+        O(d).
+
+    Source:
+        Kajitsuka and Sato 2024, Theorem 2.
+
+    Claim:
+        ids.gap
+
+    Page:
+        notebooks/one_layer_memorization/contextual_mapping
     """
     require(torch.is_tensor(v) and v.dim() == 1, "v must be a one-dimensional tensor")
     require(
@@ -192,12 +240,27 @@ def smallest_gap(
 ) -> Gap:
     """How many ids differ, and the smallest gap between two that do, by one sort.
 
-    Args:    ids: any shape.   groups: integers of the same shape; only ids of one group are compared, None for one group.
-    Returns: Gap; differences are those of the sorted ids in their own dtype (bfloat16 and float16: in float32).
-    Raises:  ValueError for no id, integers, NaN or infinity, groups of another shape.
-    Cost:    one sort of a copy, which is nearly all of it; several times more with groups.
-    Source:  the definition; numpy sorts floats much faster than torch, which sorts indices too.
-    Page:    notebooks/one_layer_memorization/contextual_mapping
+    Args:
+        ids: any shape.
+        groups: integers of the same shape; only ids of one group are compared, None for
+            one group.
+
+    Returns:
+        Gap; differences are those of the sorted ids in their own dtype (bfloat16 and
+        float16: in float32).
+
+    Raises:
+        ValueError: for no id, integers, NaN or infinity, groups of another shape.
+
+    Cost:
+        one sort of a copy, which is nearly all of it; several times more with groups.
+
+    Source:
+        the definition; numpy sorts floats much faster than torch, which sorts indices
+        too.
+
+    Page:
+        notebooks/one_layer_memorization/contextual_mapping
     """
     require(
         torch.is_tensor(ids) and ids.is_floating_point() and ids.numel() > 0,
@@ -260,15 +323,30 @@ def separate(
     mask: Bool[Tensor, "*batch n"] | None = None,
     normalizer: Normalizer = "softmax",
 ) -> Gap:
-    """The gap of the ids, after a check that there are as many as there are tokens in different company.
+    """The gap of the ids, after a check that there are as many as there are tokens in
+    different company.
 
-    Args:    x, v, beta, mask, normalizer: as in context_ids; sequences may repeat tokens, and may repeat one another.
-             w: None for pairs (token, context id); a number for the single numbers z + w f.
-    Returns: Gap; distinct is the number of different (token, multiset of its sequence).
-    Raises:  ValueError as context_ids, and if ids are lost: how many, and which dtype would hold them.
-    Cost:    that of context_ids, one sort of the ids, one of the sequences.
-    Source:  not taken from a paper: a positive gap in floats proves nothing, the right number of ids does.
-    Page:    notebooks/one_layer_memorization/contextual_mapping
+    Args:
+        x, v, beta, mask, normalizer: as in context_ids; sequences may repeat tokens,
+            and may repeat one another.
+        w: None for pairs (token, context id); a number for the single numbers z + w f.
+
+    Returns:
+        Gap; distinct is the number of different (token, multiset of its sequence).
+
+    Raises:
+        ValueError: as context_ids, and if ids are lost: how many, and which dtype would
+            hold them.
+
+    Cost:
+        that of context_ids, one sort of the ids, one of the sequences.
+
+    Source:
+        not taken from a paper: a positive gap in floats proves nothing, the right
+        number of ids does.
+
+    Page:
+        notebooks/one_layer_memorization/contextual_mapping
     """
     ids = context_ids(x, v, beta, mask=mask, normalizer=normalizer)
     keep = torch.ones_like(ids.token, dtype=torch.bool) if mask is None else mask

@@ -1,4 +1,6 @@
-"""What there is to memorize: distinct tokens, distinct multisets, their pairs and labels; refuses what cannot be."""
+"""What there is to memorize: distinct tokens, distinct multisets, their pairs and
+labels; refuses what cannot be.
+"""
 
 from __future__ import annotations
 
@@ -17,8 +19,9 @@ ROWS = 1 << 16  # rows hashed at once: they stay in the cache
 class Items(NamedTuple):
     """The pairs (token, multiset of its sequence) of a data set, each once.
 
-    vocabulary (K, d); tokens (N, n), places in it, -1 where no token is; sets (S,), a sequence for each multiset;
-    pair (P,), the item of each token that is there; first (D,), a token for each item; labels (D, c).
+    vocabulary (K, d); tokens (N, n), places in it, -1 where no token is; sets (S,), a
+    sequence for each multiset; pair (P,), the item of each token that is there; first
+    (D,), a token for each item; labels (D, c).
     """
 
     vocabulary: Tensor
@@ -99,7 +102,9 @@ def checked(sequences, labels, mask, generator) -> tuple[Tensor, Tensor]:
 
 
 def find_items(sequences: Tensor, labels: Tensor, mask: Tensor) -> Items:
-    """Groups tokens and sequences exactly; raises ValueError if one item has two labels, and names both places."""
+    """Groups tokens and sequences exactly; raises ValueError if one item has two
+    labels, and names both places.
+    """
     rows = sequences[mask] + 0.0  # -0 and 0 are one number
     found, first = group(rows)
     tokens = torch.full_like(mask, -1, dtype=torch.long).masked_scatter(mask, found)
@@ -121,7 +126,9 @@ def find_items(sequences: Tensor, labels: Tensor, mask: Tensor) -> Items:
 
 
 def group(rows: Tensor) -> tuple[Tensor, Tensor]:
-    """(place of each row among the distinct rows, first row of each), exact: hashed, then compared."""
+    """(place of each row among the distinct rows, first row of each), exact: hashed,
+    then compared.
+    """
     bits = (
         rows
         if not rows.is_floating_point()
@@ -168,7 +175,9 @@ def _nowhere(bad: Tensor, what: str) -> None:
 
 
 def _memory(sequences: Tensor, labels: Tensor) -> None:
-    """Copies of the tokens, of the labels and about twenty numbers a token must fit beside the data."""
+    """Copies of the tokens, of the labels and about twenty numbers a token must fit
+    beside the data.
+    """
     (count, n, d), c = sequences.shape, labels.shape[2] if labels.dim() == 3 else 1
     needed, free = (
         count * n * (d * sequences.element_size() + 24 * c + 160),

@@ -1,4 +1,6 @@
-"""Memorize a data set: one softmax head of rank one, and a ReLU network that reads its ids; public under attnlib.memorize."""
+"""Memorize a data set: one softmax head of rank one, and a ReLU network that reads its
+ids; public under attnlib.memorize.
+"""
 
 from __future__ import annotations
 
@@ -21,18 +23,29 @@ FACTORS, DRAWS = (
     3,
 )  # temperatures in units of 1 / var(z), and directions, that are tried
 PART = 1 << 18  # tokens of the data that are read at once for the last check
-LARGE = 4096  # tokens up to which all pairs are compared; beyond, neighbours along the direction
+# tokens up to which all pairs are compared; beyond, neighbours along the direction
+LARGE = 4096
 
 
 class Report(NamedTuple):
     """What was built, and how far it is from the limits of its dtype.
 
-    Args:    pairs: (sequence, token) pairs given.   ids: different (token, multiset) pairs, the units of the network.
-             vocabulary: distinct tokens.   draws: directions drawn.   beta: factor of the logits.   w: weight of the context
-             id, so small that tokens do not mix.   gap: smallest distance of two neighbouring context ids of one token with
-             unlike labels; inf if none.   bits: that a context id needs for it.   dtype_bits: that the dtype has.
-             error: largest error of the network on the data, 0.   parameters: of the block, shared form.
-    Page:    notebooks/one_layer_memorization/memorization
+    Args:
+        pairs: (sequence, token) pairs given.
+        ids: different (token, multiset) pairs, the units of the network.
+        vocabulary: distinct tokens.
+        draws: directions drawn.
+        beta: factor of the logits.
+        w: weight of the context id, so small that tokens do not mix.
+        gap: smallest distance of two neighbouring context ids of one token with unlike
+            labels; inf if none.
+        bits: that a context id needs for it.
+        dtype_bits: that the dtype has.
+        error: largest error of the network on the data, 0.
+        parameters: of the block, shared form.
+
+    Page:
+        notebooks/one_layer_memorization/memorization
     """
 
     pairs: int
@@ -59,10 +72,18 @@ class Report(NamedTuple):
 class Memorizer(NamedTuple):
     """A function of sequences that gives every memorized token its label.
 
-    Args:    v: (d,), the direction.   tokens: (K,), the vocabulary along v, sorted.   token, context: (D,), the ids, sorted.
-             labels: (D, c).   lead: how far the first knot lies left of the first id.   slack: how far rounding may move a
-             projected token.   kind: dtype of the labels.   flat: were they (N, n)?   report: Report.
-    Page:    notebooks/one_layer_memorization/memorization
+    Args:
+        v: (d,), the direction.
+        tokens: (K,), the vocabulary along v, sorted.
+        token, context: (D,), the ids, sorted.
+        labels: (D, c).
+        lead: how far the first knot lies left of the first id.
+        slack: how far rounding may move a projected token.
+        kind: dtype of the labels.
+        flat: were they (N, n)? report: Report.
+
+    Page:
+        notebooks/one_layer_memorization/memorization
     """
 
     v: Tensor
@@ -78,14 +99,18 @@ class Memorizer(NamedTuple):
 
     @property
     def layer(self) -> Layer:
-        """The attention layer; attention.forward(x, [layer], skip=True) gives the ids x_k + w f_k v."""
+        """The attention layer; attention.forward(x, [layer], skip=True) gives the ids
+        x_k + w f_k v.
+        """
         return rank_one_layer(self.v, self.report.beta, self.report.w)
 
     def __call__(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
-        """Labels of the tokens x (*batch, n, d), by sorted search; integer labels are rounded, hidden tokens get 0.
+        """Labels of the tokens x (*batch, n, d), by sorted search; integer labels are
+        rounded, hidden tokens get 0.
 
-        Padding needs its mask (*batch, n), True where a token is: without one every row counts as a token, and the labels
-        of its whole sequence change. Raises ValueError for NaN or infinity where a token is, and for zero tokens.
+        Padding needs its mask (*batch, n), True where a token is: without one every row
+        counts as a token, and the labels of its whole sequence change. Raises
+        ValueError for NaN or infinity where a token is, and for zero tokens.
         """
         fits = (
             torch.is_tensor(x)
@@ -141,21 +166,44 @@ def memorize(
     generator: torch.Generator,
     beta: float | None = None,
 ) -> Memorizer:
-    """One attention layer of rank one and a ReLU network that give every token of every sequence its label.
+    """One attention layer of rank one and a ReLU network that give every token of every
+    sequence its label.
 
         z = v.x,   f_k = sum_j softmax_j(beta z_k z_j) z_j,   t_k = z_k + w f_k,   y_k = sum_i a_i relu(t_k - b_i)
 
-    Args:    sequences: (N, n, d), no zero token; tokens may repeat, and so may sequences.   labels: (N, n) or (N, n, c),
-             integers or floats that the dtype of sequences holds; floats come back in it.   mask: (N, n), True where a token is.   generator: of the direction.   beta: None tries 0.3,
-             0.1 and 1 over the variance of z.
-    Returns: Memorizer, whose report says what it took. Order of the tokens and size of the batch change nothing.
-    Raises:  ValueError for wrong shapes or dtypes, no sequence, NaN, a zero token, contradicting labels (both places are
-             named), labels that the dtype would round, memory that would not suffice, tokens or ids that the dtype cannot
-             hold apart where labels differ (with what would), and a network that misses a label when it is run on the data.
-    Cost:    O(N n (n + d + log N n)) for up to 4096 tokens in the vocabulary, K: O(K^2 d) more.
-    Source:  Kajitsuka and Sato 2024, Corollary 1 (recalled); differs: the temperature is chosen from the data and the ids
-             are verified; token and context id are compared one after the other, so that their sum is never rounded.
-    Claim:   memorize.block      Page: notebooks/one_layer_memorization/memorization
+    Args:
+        sequences: (N, n, d), no zero token; tokens may repeat, and so may sequences.
+        labels: (N, n) or (N, n, c), integers or floats that the dtype of sequences
+            holds; floats come back in it.
+        mask: (N, n), True where a token is.
+        generator: of the direction.
+        beta: None tries 0.3, 0.1 and 1 over the variance of z.
+
+    Returns:
+        Memorizer, whose report says what it took. Order of the tokens and size of the
+        batch change nothing.
+
+    Raises:
+        ValueError: for wrong shapes or dtypes, no sequence, NaN, a zero token,
+            contradicting labels (both places are named), labels that the dtype would
+            round, memory that would not suffice, tokens or ids that the dtype cannot
+            hold apart where labels differ (with what would), and a network that misses
+            a label when it is run on the data.
+
+    Cost:
+        O(N n (n + d + log N n)) for up to 4096 tokens in the vocabulary, K: O(K^2 d)
+        more.
+
+    Source:
+        Kajitsuka and Sato 2024, Corollary 1 (recalled); differs: the temperature is
+        chosen from the data and the ids are verified; token and context id are compared
+        one after the other, so that their sum is never rounded.
+
+    Claim:
+        memorize.block
+
+    Page:
+        notebooks/one_layer_memorization/memorization
     """
     mask, flat = checked(sequences, labels, mask, generator)
     require(
@@ -187,7 +235,9 @@ def memorize(
 
 
 def direction(vocabulary: Tensor, generator: torch.Generator) -> tuple[Tensor, int]:
-    """A direction that tells the tokens apart: by all pairs while they are few, else the best of four by neighbours."""
+    """A direction that tells the tokens apart: by all pairs while they are few, else
+    the best of four by neighbours.
+    """
     if len(vocabulary) <= LARGE:
         return choose_projection(vocabulary, generator=generator, best_of=8)[:2]
     drawn = torch.randn(
@@ -221,7 +271,9 @@ def slack_of(vocabulary: Tensor) -> float:
 
 
 def snap(z: Tensor, tokens: Tensor, slack: float) -> Tensor:
-    """The nearest token of the vocabulary where it is within the slack, else z itself."""
+    """The nearest token of the vocabulary where it is within the slack, else z
+    itself.
+    """
     right = torch.searchsorted(tokens, z.contiguous()).clamp(max=len(tokens) - 1)
     left = (right - 1).clamp(min=0)
     near = torch.where(
@@ -233,9 +285,11 @@ def snap(z: Tensor, tokens: Tensor, slack: float) -> Tensor:
 
 
 class Placed(NamedTuple):
-    """Ids in order: token and context (D,), the order of the items, z of the vocabulary in order, and rivals (D - 1,).
+    """Ids in order: token and context (D,), the order of the items, z of the vocabulary
+    in order, and rivals (D - 1,).
 
-    Rivals are neighbours of one token whose labels differ; where labels agree, ids may coincide.
+    Rivals are neighbours of one token whose labels differ; where labels agree, ids may
+    coincide.
     """
 
     token: Tensor
@@ -270,7 +324,9 @@ def place(
 
 
 def separated(p: Placed, slack: float) -> bool:
-    """Tokens more than two slacks apart, rivals apart by more than rounding can move them."""
+    """Tokens more than two slacks apart, rivals apart by more than rounding can move
+    them.
+    """
     return (
         len(p.tokens) == 1 or float(p.tokens.diff().min()) > 2 * slack
     ) and smallest(p) > noise(p)
@@ -335,7 +391,9 @@ def build(
 
 
 def tried(net: Memorizer, sequences: Tensor, labels: Tensor, mask: Tensor) -> float:
-    """The largest error on the data, read as a user would read them; refuses a network that misses a label."""
+    """The largest error on the data, read as a user would read them; refuses a network
+    that misses a label.
+    """
     raw, rows = (
         net._replace(kind=net.v.dtype, flat=False),
         max(1, PART // mask.shape[1]),
@@ -356,7 +414,9 @@ def tried(net: Memorizer, sequences: Tensor, labels: Tensor, mask: Tensor) -> fl
 
 
 def evaluate(z: Tensor, f: Tensor, net: Memorizer) -> Tensor:
-    """The network on the line t = z + w f by sorted search, from differences only: a straight line from the nearer id."""
+    """The network on the line t = z + w f by sorted search, from differences only: a
+    straight line from the nearer id.
+    """
     count, w = len(net.token), net.report.w
     ahead = lambda i: (
         (z - net.token[i]) + w * (f - net.context[i])

@@ -1,4 +1,6 @@
-"""Distinct numbers to labels: a ReLU network with one unit a number, dense and by sorted search, and its parameters."""
+"""Distinct numbers to labels: a ReLU network with one unit a number, dense and by
+sorted search, and its parameters.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +16,13 @@ from attnlib._require import finite, require
 class Line(NamedTuple):
     """A ReLU network on the line, f(t) = sum_j coefficients_j relu(t - knots_j).
 
-    Args:    knots: (D,), increasing.   coefficients: (D, c).   slopes: (D, c), the slope right of each knot.
-    Page:    notebooks/one_layer_memorization/memorization
+    Args:
+        knots: (D,), increasing.
+        coefficients: (D, c).
+        slopes: (D, c), the slope right of each knot.
+
+    Page:
+        notebooks/one_layer_memorization/memorization
     """
 
     knots: Tensor
@@ -26,19 +33,38 @@ class Line(NamedTuple):
 def fit_line(
     ids: Float[Tensor, "D"], labels: Float[Tensor, "D c"], *, theta: float = 1.0
 ) -> Line:
-    """The one ReLU network with a unit an id and these knots that takes every id to its label.
+    """The one ReLU network with a unit an id and these knots that takes every id to its
+    label.
 
         b_j = t_j - theta (t_j - t_{j-1}),   theta s_j + (1 - theta) s_{j-1} = (y_j - y_{j-1}) / (t_j - t_{j-1})
 
-    with y_0 = 0, s_0 = 0 and t_0 one median gap left of t_1 (one, if there is a single id); the coefficients are
-    s_j - s_{j-1}.
+    with y_0 = 0, s_0 = 0 and t_0 one median gap left of t_1 (one, if there is a single
+    id); the coefficients are s_j - s_{j-1}.
 
-    Args:    ids: (D,), strictly increasing.   labels: (D, c).   theta: in (0, 1]; 1 puts each knot on the id before.
-    Returns: Line, dtype and device of ids.
-    Raises:  ValueError for shapes that do not fit, NaN, ids that do not increase, theta outside (0, 1].
-    Cost:    O(D c) for theta = 1, D steps of O(c) otherwise.
-    Source:  the network of Zhang et al. 2017, Theorem 1 (recalled), which leaves the place of the knots open.
-    Claim:   memorize.knots      Page: notebooks/one_layer_memorization/memorization
+    Args:
+        ids: (D,), strictly increasing.
+        labels: (D, c).
+        theta: in (0, 1]; 1 puts each knot on the id before.
+
+    Returns:
+        Line, dtype and device of ids.
+
+    Raises:
+        ValueError: for shapes that do not fit, NaN, ids that do not increase, theta
+            outside (0, 1].
+
+    Cost:
+        O(D c) for theta = 1, D steps of O(c) otherwise.
+
+    Source:
+        the network of Zhang et al. 2017, Theorem 1 (recalled), which leaves the place
+        of the knots open.
+
+    Claim:
+        memorize.knots
+
+    Page:
+        notebooks/one_layer_memorization/memorization
     """
     _ids(ids, labels)
     require(0 < theta <= 1, f"theta must be in (0, 1], got {theta}")
@@ -59,16 +85,34 @@ def fit_line(
 def relu_layer(
     t: Float[Tensor, "*batch"], line: Line, *, chunk: int = 2**18
 ) -> Float[Tensor, "*batch c"]:
-    """The network at t as written, every unit at every point: the literal twin of interpolate.
+    """The network at t as written, every unit at every point: the literal twin of
+    interpolate.
 
         f(t) = sum_j a_j relu(t - b_j)
 
-    Args:    t: any shape.   line: from fit_line.   chunk: how many entries of the table of units are alive at once.
-    Returns: (*batch, c), dtype and device of t.
-    Raises:  ValueError for another dtype, NaN, or a chunk below 1.
-    Cost:    O(points D c) time, O(chunk) memory.
-    Source:  the definition; the sum is long and cancels, with an error of about D eps range / gap.
-    Claim:   memorize.exact-labels      Page: notebooks/one_layer_memorization/memorization
+    Args:
+        t: any shape.
+        line: from fit_line.
+        chunk: how many entries of the table of units are alive at once.
+
+    Returns:
+        (*batch, c), dtype and device of t.
+
+    Raises:
+        ValueError: for another dtype, NaN, or a chunk below 1.
+
+    Cost:
+        O(points D c) time, O(chunk) memory.
+
+    Source:
+        the definition; the sum is long and cancels, with an error of about D eps range
+        / gap.
+
+    Claim:
+        memorize.exact-labels
+
+    Page:
+        notebooks/one_layer_memorization/memorization
     """
     _points(t, line.knots)
     require(chunk >= 1, f"chunk must be at least 1, got {chunk}")
@@ -90,16 +134,34 @@ def relu_layer(
 def interpolate(
     t: Float[Tensor, "*batch"], ids: Float[Tensor, "D"], labels: Float[Tensor, "D c"]
 ) -> Float[Tensor, "*batch c"]:
-    """The same network for theta = 1 by sorted search: a straight line from the nearer of the two ids around t.
+    """The same network for theta = 1 by sorted search: a straight line from the nearer
+    of the two ids around t.
 
         f(t) = y_j + (t - t_j) (y_j - y_{j-1}) / (t_j - t_{j-1})   between t_{j-1} and t_j
 
-    Args:    t: any shape.   ids: (D,), strictly increasing.   labels: (D, c).
-    Returns: (*batch, c): zero left of the first knot, the last slope goes on to the right; exactly y_j at t_j.
-    Raises:  ValueError as fit_line, and for another dtype of t.
-    Cost:    O(points (log D + c)).
-    Source:  fit_line with theta = 1 is linear interpolation; nothing cancels here.
-    Claim:   memorize.exact-labels      Page: notebooks/one_layer_memorization/memorization
+    Args:
+        t: any shape.
+        ids: (D,), strictly increasing.
+        labels: (D, c).
+
+    Returns:
+        (*batch, c): zero left of the first knot, the last slope goes on to the right;
+        exactly y_j at t_j.
+
+    Raises:
+        ValueError: as fit_line, and for another dtype of t.
+
+    Cost:
+        O(points (log D + c)).
+
+    Source:
+        fit_line with theta = 1 is linear interpolation; nothing cancels here.
+
+    Claim:
+        memorize.exact-labels
+
+    Page:
+        notebooks/one_layer_memorization/memorization
     """
     _ids(ids, labels)
     _points(t, ids)
@@ -118,9 +180,14 @@ def interpolate(
 class Parameters(NamedTuple):
     """How many numbers a memorizing block holds, part by part.
 
-    Args:    attention: the four matrices.   hidden: the units of the feed-forward part, weights in and out.
-             biases: of the feed-forward part.   skip: what undoes its skip.
-    Page:    notebooks/one_layer_memorization/memorization
+    Args:
+        attention: the four matrices.
+        hidden: the units of the feed-forward part, weights in and out.
+        biases: of the feed-forward part.
+        skip: what undoes its skip.
+
+    Page:
+        notebooks/one_layer_memorization/memorization
     """
 
     attention: int
@@ -137,21 +204,42 @@ class Parameters(NamedTuple):
 def count_parameters(
     width: int, d: int, *, s: int = 1, labels: int | None = None, shared: bool = False
 ) -> Parameters:
-    """The parameters of a block with rank-one attention and a ReLU network of `width` units.
+    """The parameters of a block with rank-one attention and a ReLU network of `width`
+    units.
 
         dense:   4 (s + d)  +  2 width d       +  (width + d)  +  d^2
         shared:  4 (s + d)  +  d + width c     +  width        +  d
 
-    Each of the four rank-one matrices is a product of two vectors, s + d numbers. Dense: the units read and write all d
-    features, and a d x d matrix takes the skip away. Shared: all units read along one direction, write c label
-    features, and only those lose their skip.
+    Each of the four rank-one matrices is a product of two vectors, s + d numbers.
+    Dense: the units read and write all d features, and a d x d matrix takes the skip
+    away. Shared: all units read along one direction, write c label features, and only
+    those lose their skip.
 
-    Args:    width: number of units, at most n N.   d: features.   s: head width.   labels: c, by default d.   shared: see above.
-    Returns: Parameters; without biases the dense total is 4(s + d) + d(2 width + d).
-    Raises:  ValueError for a size below 1 or labels > d.
-    Cost:    O(1).
-    Source:  Kajitsuka and Sato 2024, Corollary 1 (recalled), counts 4(s + d) + d(2 n N + d); which part is which is ours.
-    Claim:   memorize.block      Page: notebooks/one_layer_memorization/memorization
+    Args:
+        width: number of units, at most n N.
+        d: features.
+        s: head width.
+        labels: c, by default d.
+        shared: see above.
+
+    Returns:
+        Parameters; without biases the dense total is 4(s + d) + d(2 width + d).
+
+    Raises:
+        ValueError: for a size below 1 or labels > d.
+
+    Cost:
+        O(1).
+
+    Source:
+        Kajitsuka and Sato 2024, Corollary 1 (recalled), counts 4(s + d) + d(2 n N + d);
+        which part is which is ours.
+
+    Claim:
+        memorize.block
+
+    Page:
+        notebooks/one_layer_memorization/memorization
     """
     c = d if labels is None else labels
     require(

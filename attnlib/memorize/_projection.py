@@ -1,4 +1,6 @@
-"""A direction that tells all tokens apart, and the factors beta that come with a guarantee; public under attnlib.memorize."""
+"""A direction that tells all tokens apart, and the factors beta that come with a
+guarantee; public under attnlib.memorize.
+"""
 
 from __future__ import annotations
 
@@ -18,9 +20,15 @@ TILE = 1 << 20  # pairs that are compared at once
 class Projection(NamedTuple):
     """A direction that was checked on every pair of tokens.
 
-    Args:    v: (d,), dtype and device of the vocabulary; of length one up to the rounding of that dtype.   draws: vectors drawn until one passed, or all with best_of.
-             min_ratio: a certified lower bound of min |v.(x - y)| / |x - y| over all pairs of tokens and zero.
-    Page:    notebooks/one_layer_memorization/contextual_mapping
+    Args:
+        v: (d,), dtype and device of the vocabulary; of length one up to the rounding of
+            that dtype.
+        draws: vectors drawn until one passed, or all with best_of.
+        min_ratio: a certified lower bound of min |v.(x - y)| / |x - y| over all pairs
+            of tokens and zero.
+
+    Page:
+        notebooks/one_layer_memorization/contextual_mapping
     """
 
     v: Tensor
@@ -31,8 +39,13 @@ class Projection(NamedTuple):
 class Scale(NamedTuple):
     """Factor and weight of the head, and the gap that they guarantee.
 
-    Args:    beta: factor of the logits.   w: factor of the context id.   log10_gap: of the guaranteed gap.
-    Page:    notebooks/one_layer_memorization/contextual_mapping
+    Args:
+        beta: factor of the logits.
+        w: factor of the context id.
+        log10_gap: of the guaranteed gap.
+
+    Page:
+        notebooks/one_layer_memorization/contextual_mapping
     """
 
     beta: float
@@ -41,16 +54,33 @@ class Scale(NamedTuple):
 
 
 def threshold(count: int, d: int) -> float:
-    """The ratio that one random direction reaches on all pairs with probability above 1 - 2/pi.
+    """The ratio that one random direction reaches on all pairs with probability above 1
+    - 2/pi.
 
         sqrt(8 / (pi d)) / (|V| + 1)^2
 
-    Args:    count: |V|, the number of tokens.   d: width.
-    Returns: float.
-    Raises:  ValueError if count or d is below one.
-    Cost:    O(1).
-    Source:  Kajitsuka and Sato 2024, from Park et al. 2021 (recalled); the probability is proved on the page.
-    Claim:   ids.projection      Page: notebooks/one_layer_memorization/contextual_mapping
+    Args:
+        count: |V|, the number of tokens.
+        d: width.
+
+    Returns:
+        float.
+
+    Raises:
+        ValueError: if count or d is below one.
+
+    Cost:
+        O(1).
+
+    Source:
+        Kajitsuka and Sato 2024, from Park et al. 2021 (recalled); the probability is
+        proved on the page.
+
+    Claim:
+        ids.projection
+
+    Page:
+        notebooks/one_layer_memorization/contextual_mapping
     """
     require(
         count >= 1 and d >= 1, f"count and d must be at least one, got {count} and {d}"
@@ -65,19 +95,38 @@ def choose_projection(
     budget: int = 64,
     best_of: int = 1,
 ) -> Projection:
-    """A random direction that keeps all tokens apart from each other and from zero, verified.
+    """A random direction that keeps all tokens apart from each other and from zero,
+    verified.
 
         |v.(x - y)| >= sqrt(8 / (pi d)) / (|V| + 1)^2 |x - y|   for all x, y of V u {0}
 
-    Args:    vocabulary: (|V|, d), distinct tokens, none zero.   generator: source of randomness; its device is kept.
-             best_of: draw this many and return the one with the largest ratio.
-             budget: draws before it gives up; at least best_of, and a smaller number is raised to it.
-    Returns: Projection; in expectation fewer than 2.76 draws when best_of is 1.
-    Raises:  ValueError for a zero token, equal tokens, NaN, integers, a budget or best_of below one, or a budget used up.
-    Cost:    O(|V|^2 d) a draw; memory in tiles.
-    Source:  Kajitsuka and Sato 2024, the vector of Theorem 2, which exists with positive probability; here it is drawn and checked.
-             The check is float64 with its rounding error taken off.
-    Claim:   ids.projection      Page: notebooks/one_layer_memorization/contextual_mapping
+    Args:
+        vocabulary: (|V|, d), distinct tokens, none zero.
+        generator: source of randomness; its device is kept.
+        best_of: draw this many and return the one with the largest ratio.
+        budget: draws before it gives up; at least best_of, and a smaller number is
+            raised to it.
+
+    Returns:
+        Projection; in expectation fewer than 2.76 draws when best_of is 1.
+
+    Raises:
+        ValueError: for a zero token, equal tokens, NaN, integers, a budget or best_of
+            below one, or a budget used up.
+
+    Cost:
+        O(|V|^2 d) a draw; memory in tiles.
+
+    Source:
+        Kajitsuka and Sato 2024, the vector of Theorem 2, which exists with positive
+        probability; here it is drawn and checked. The check is float64 with its
+        rounding error taken off.
+
+    Claim:
+        ids.projection
+
+    Page:
+        notebooks/one_layer_memorization/contextual_mapping
     """
     points = _points(vocabulary)
     require(
@@ -133,10 +182,12 @@ def _points(vocabulary: Tensor) -> Tensor:
 
 
 def _min_ratio(points: Tensor, v: Tensor) -> float:
-    """A lower bound of min |v.(x - y)| / |x - y|: what rounding may have added is taken off.
+    """A lower bound of min |v.(x - y)| / |x - y|: what rounding may have added is taken
+    off.
 
-    Points are scaled by a power of two, so that the largest entry is near one. Then a distance whose square underflows
-    belongs to a |v.(x - y)| below slop, and its ratio comes out negative: tiny tokens are measured or refused.
+    Points are scaled by a power of two, so that the largest entry is near one. Then a
+    distance whose square underflows belongs to a |v.(x - y)| below slop, and its ratio
+    comes out negative: tiny tokens are measured or refused.
     """
     exponent = math.frexp(float(points.abs().max()))[1]
     points = (
@@ -164,12 +215,32 @@ def paper_scale(
         beta = (|V|+1)^4 pi d (2 ln n + 3) / (8 eps r_min),   w = eps / (4 r_max)
         gap  = 2 (ln n)^2 eps^2 r_min / (r_max^2 (|V|+1)^4 (2 ln n + 3) pi d)  e^(-2 beta r_max^2)
 
-    Args:    count: |V|.   n: tokens a sequence.   d: width.   r_min, r_max: bounds of the norms.   eps: bound of distances.
-    Returns: Scale; the logarithm is a float where the gap itself is far below every float.
-    Raises:  ValueError for fewer than two tokens, n < 2, or sizes that are not positive and ordered.
-    Cost:    O(1).
-    Source:  Kajitsuka and Sato 2024, Theorem 2, constants as recalled; that they hold is proved on the page.
-    Claim:   ids.recalled      Page: notebooks/one_layer_memorization/contextual_mapping
+    Args:
+        count: |V|.
+        n: tokens a sequence.
+        d: width.
+        r_min, r_max: bounds of the norms.
+        eps: bound of distances.
+
+    Returns:
+        Scale; the logarithm is a float where the gap itself is far below every float.
+
+    Raises:
+        ValueError: for fewer than two tokens, n < 2, or sizes that are not positive and
+            ordered.
+
+    Cost:
+        O(1).
+
+    Source:
+        Kajitsuka and Sato 2024, Theorem 2, constants as recalled; that they hold is
+        proved on the page.
+
+    Claim:
+        ids.recalled
+
+    Page:
+        notebooks/one_layer_memorization/contextual_mapping
     """
     ordered = count >= 2 and n >= 2 and d >= 1 and 0 < r_min <= r_max and eps > 0
     require(
@@ -187,17 +258,37 @@ def paper_scale(
 def data_scale(
     z: Float[Tensor, " tokens"], n: int, *, multisets: bool = False, w: float = 1.0
 ) -> Scale:
-    """The least factor for which the lemma applies to these projected tokens, and the gap that it then gives.
+    """The least factor for which the lemma applies to these projected tokens, and the
+    gap that it then gives.
 
         beta = (2 ln n + 3) / (g c),   g = min |z_a - z_b|,   c = min |z_a|,   s = max z - min z,   m = max |z_a|
         gap  = 0.9 w (n - 1) g e^(-beta m (s - g)),   for multisets 3 ln n + 3 and 0.9 w g e^(-beta m s) / (n - 1)
 
-    Args:    z: (|V|,), the tokens along v.   n: tokens a sequence.   multisets: tokens may repeat.   w: factor of the id.
-    Returns: Scale; the gap holds between context ids of one token in two different sets (multisets) of size n.
-    Raises:  ValueError for n < 2, fewer than two tokens, equal or zero entries, NaN.
-    Cost:    O(|V| log |V|).
-    Source:  not taken from a paper; the sharp lemma of the page before, with what the data offer.
-    Claim:   ids.gap, ids.multisets      Page: notebooks/one_layer_memorization/contextual_mapping
+    Args:
+        z: (|V|,), the tokens along v.
+        n: tokens a sequence.
+        multisets: tokens may repeat.
+        w: factor of the id.
+
+    Returns:
+        Scale; the gap holds between context ids of one token in two different sets
+        (multisets) of size n.
+
+    Raises:
+        ValueError: for n < 2, fewer than two tokens, equal or zero entries, NaN.
+
+    Cost:
+        O(|V| log |V|).
+
+    Source:
+        not taken from a paper; the sharp lemma of the page before, with what the data
+        offer.
+
+    Claim:
+        ids.gap, ids.multisets
+
+    Page:
+        notebooks/one_layer_memorization/contextual_mapping
     """
     require(
         torch.is_tensor(z) and z.dim() == 1 and len(z) >= 2,

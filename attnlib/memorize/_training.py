@@ -1,4 +1,6 @@
-"""The same block, trained: one attention layer and a ReLU network of chosen width, by full-batch Adam."""
+"""The same block, trained: one attention layer and a ReLU network of chosen width, by
+full-batch Adam.
+"""
 
 from __future__ import annotations
 
@@ -13,14 +15,24 @@ KINDS = ("none", "frozen", "random", "trained")
 
 
 class Block(nn.Module):
-    """One attention layer with skip and a ReLU network with one hidden layer, whose outputs are scores of the labels.
+    """One attention layer with skip and a ReLU network with one hidden layer, whose
+    outputs are scores of the labels.
 
         h = x + sum_h softmax(x W_Q W_K' x') x W_V W_O,   scores = W_2 relu(W_1 h + b_1) + b_2
 
-    Args:    d: features.   width: hidden units.   labels: how many labels.   kind: "none" (no attention), "frozen"
-             (directions given, not trained), "random" (drawn, not trained) or "trained" (drawn, trained).
-             heads: number of heads.   rank: head width.   directions: (heads, d) for "frozen".   generator: for every draw.
-    Page:    notebooks/one_layer_memorization/reviewers_questions
+    Args:
+        d: features.
+        width: hidden units.
+        labels: how many labels.
+        kind: "none" (no attention), "frozen" (directions given, not trained), "random"
+            (drawn, not trained) or "trained" (drawn, trained).
+        heads: number of heads.
+        rank: head width.
+        directions: (heads, d) for "frozen".
+        generator: for every draw.
+
+    Page:
+        notebooks/one_layer_memorization/reviewers_questions
     """
 
     def __init__(
@@ -61,7 +73,9 @@ class Block(nn.Module):
         self.b_2 = nn.Parameter(torch.zeros(labels))
 
     def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
-        """Scores (*batch, n, labels) of the tokens x (*batch, n, d); mask (*batch, n) is True where a token is."""
+        """Scores (*batch, n, labels) of the tokens x (*batch, n, d); mask (*batch, n)
+        is True where a token is.
+        """
         if self.kind != "none":
             q, k, v, o = self.maps
             y = x.unsqueeze(-3)
@@ -85,13 +99,29 @@ def train(
 ) -> float:
     """Trains the block on all data at once and returns its training accuracy.
 
-    Args:    block: changed in place.   x: (N, n, d).   labels: (N, n) integers.   steps: of Adam, one cycle of the rate.
-             rate: its largest.   mask: (N, n), True where a token is.
-    Returns: the share of tokens whose highest score is their label, between 0 and 1.
-    Raises:  ValueError if steps is below 1.
-    Cost:    steps forward and backward passes.
-    Source:  our protocol. How far a run gets is a fact about the run; that it stops short refutes nothing.
-    Page:    notebooks/one_layer_memorization/reviewers_questions
+    Args:
+        block: changed in place.
+        x: (N, n, d).
+        labels: (N, n) integers.
+        steps: of Adam, one cycle of the rate.
+        rate: its largest.
+        mask: (N, n), True where a token is.
+
+    Returns:
+        the share of tokens whose highest score is their label, between 0 and 1.
+
+    Raises:
+        ValueError: if steps is below 1.
+
+    Cost:
+        steps forward and backward passes.
+
+    Source:
+        our protocol. How far a run gets is a fact about the run; that it stops short
+        refutes nothing.
+
+    Page:
+        notebooks/one_layer_memorization/reviewers_questions
     """
     require(steps >= 1, f"steps must be at least 1, got {steps}")
     kept = torch.ones_like(labels, dtype=torch.bool) if mask is None else mask

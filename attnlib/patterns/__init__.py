@@ -1,4 +1,6 @@
-"""Sparse attention patterns: unions of simple parts, step by step, and the three conditions under which nothing is lost."""
+"""Sparse attention patterns: unions of simple parts, step by step, and the three
+conditions under which nothing is lost.
+"""
 
 from attnlib.patterns.conditions import Conditions, check, hops, hops_by_sets, reach
 from attnlib.patterns.exact import Exact, exact

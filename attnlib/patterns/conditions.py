@@ -1,4 +1,6 @@
-"""The three conditions on a pattern: self-loops, a Hamiltonian path with its certificate, and the number of hops."""
+"""The three conditions on a pattern: self-loops, a Hamiltonian path with its
+certificate, and the number of hops.
+"""
 
 from __future__ import annotations
 
@@ -17,12 +19,18 @@ from attnlib.patterns.parts import Pattern
 class Conditions(NamedTuple):
     """What `check` found.
 
-    Args:    self_loops: condition (1), every token reads itself in every step.   hamiltonian_path: condition (2), a path
-             as its own certificate: token path[i + 1] reads path[i] in some step; None if there is none or none was found.
-             hops: condition (3), s; None if there is none.   connections: of the largest step.   reasons: for each
-             condition that fails, why.   unknown: the conditions where the search gave up; only hamiltonian_path can be.
-             all_met: True, False if one fails, None if that is not known.
-    Page:    notebooks/sparse_universality/patterns_and_conditions
+    Args:
+        self_loops: condition (1), every token reads itself in every step.
+        hamiltonian_path: condition (2), a path as its own certificate: token path[i +
+            1] reads path[i] in some step; None if there is none or none was found.
+        hops: condition (3), s; None if there is none.
+        connections: of the largest step.
+        reasons: for each condition that fails, why.
+        unknown: the conditions where the search gave up; only hamiltonian_path can be.
+        all_met: True, False if one fails, None if that is not known.
+
+    Page:
+        notebooks/sparse_universality/patterns_and_conditions
     """
 
     self_loops: bool
@@ -44,14 +52,31 @@ def check(pattern: Pattern, *, device=None, moves: int = 20_000) -> Conditions:
         (1) k in A^l_k   (2) a path in which each token reads the one before it, in the union of the steps
         (3) S^t_k = union of S^{t-1}_j over j in A^t_k, S^0_k = {k};  s = min {t : S^t_k = [n] for all k}
 
-    Args:    pattern: n tokens, p steps.   device: None for bit rows on the CPU; "cuda" for matrix products in half
-             precision.   moves: how many rotations the search for a path may try before it gives up; on
-             sparse random patterns it often does.
-    Returns: Conditions.
-    Raises:  ValueError if moves is negative.
-    Cost:    O(p + log n) products, of about n^3 / 512 word operations each on the CPU; no n x n matrix of floats there.
-    Source:  Yun et al. 2020b, Assumption 1, recalled; the way to check it is ours.
-    Claim:   patterns.checker      Page: notebooks/sparse_universality/patterns_and_conditions
+    Args:
+        pattern: n tokens, p steps.
+        device: None for bit rows on the CPU; "cuda" for matrix products in half
+            precision.
+        moves: how many rotations the search for a path may try before it gives up; on
+            sparse random patterns it often does.
+
+    Returns:
+        Conditions.
+
+    Raises:
+        ValueError: if moves is negative.
+
+    Cost:
+        O(p + log n) products, of about n^3 / 512 word operations each on the CPU; no n
+        x n matrix of floats there.
+
+    Source:
+        Yun et al. 2020b, Assumption 1, recalled; the way to check it is ours.
+
+    Claim:
+        patterns.checker
+
+    Page:
+        notebooks/sparse_universality/patterns_and_conditions
     """
     require(moves >= 0, f"moves must be at least 0, got {moves}")
     reasons, unknown = {}, ()
@@ -76,18 +101,33 @@ def check(pattern: Pattern, *, device=None, moves: int = 20_000) -> Conditions:
 
 
 def hops(pattern: Pattern, *, device=None) -> int | None:
-    """The number of layers after which every token has heard of every other, condition (3).
+    """The number of layers after which every token has heard of every other, condition
+    (3).
 
         s = min {t : S^t_k = [n] for all k},   S^t = A^t S^{t-1}  as boolean matrices, S^0 = I
 
-    One period is P = A^p ... A^1. Its powers P, P^2, P^4, ... are squared until one is full; then the largest power that
-    is not full is put together from them, and at most p single layers follow.
+    One period is P = A^p ... A^1. Its powers P, P^2, P^4, ... are squared until one is
+    full; then the largest power that is not full is put together from them, and at most
+    p single layers follow.
 
-    Args:    pattern: n tokens, p steps.   device: None for bit rows on the CPU; "cuda" for matrix products.
-    Returns: s, or None if no number of layers is enough.
-    Cost:    at most 2 p + 4 log2 n products; see `check`.
-    Source:  not taken from a paper.
-    Claim:   patterns.checker      Page: notebooks/sparse_universality/patterns_and_conditions
+    Args:
+        pattern: n tokens, p steps.
+        device: None for bit rows on the CPU; "cuda" for matrix products.
+
+    Returns:
+        s, or None if no number of layers is enough.
+
+    Cost:
+        at most 2 p + 4 log2 n products; see `check`.
+
+    Source:
+        not taken from a paper.
+
+    Claim:
+        patterns.checker
+
+    Page:
+        notebooks/sparse_universality/patterns_and_conditions
     """
     return _hops(pattern, device)[0]
 
@@ -97,12 +137,25 @@ def hops_by_sets(pattern: Pattern, limit: int | None = None) -> int | None:
 
         S^t_k = union of S^{t-1}_j over j in A_k of step (t - 1) mod p
 
-    Args:    pattern: n tokens, p steps.   limit: layers after which it gives up, None for p ((n - 1)^2 + 1): if so many
-             are not enough, none are.
-    Returns: s, or None.
-    Cost:    O(s n^3).
-    Source:  Yun et al. 2020b, Assumption 1, recalled.
-    Claim:   patterns.checker      Page: notebooks/sparse_universality/patterns_and_conditions
+    Args:
+        pattern: n tokens, p steps.
+        limit: layers after which it gives up, None for p ((n - 1)^2 + 1): if so many
+            are not enough, none are.
+
+    Returns:
+        s, or None.
+
+    Cost:
+        O(s n^3).
+
+    Source:
+        Yun et al. 2020b, Assumption 1, recalled.
+
+    Claim:
+        patterns.checker
+
+    Page:
+        notebooks/sparse_universality/patterns_and_conditions
     """
     n, p = pattern.n, pattern.p
     steps = [
@@ -123,14 +176,27 @@ def hops_by_sets(pattern: Pattern, limit: int | None = None) -> int | None:
 
 
 def reach(pattern: Pattern, layers: int) -> Bool[Tensor, "n n"]:
-    """Who has heard of whom after some layers: True in row k and column j if j is in S^t_k.
+    """Who has heard of whom after some layers: True in row k and column j if j is in
+    S^t_k.
 
-    Args:    pattern: n tokens.   layers: t >= 0.
-    Returns: (n, n), boolean; the identity for no layer.
-    Raises:  ValueError if layers is negative.
-    Cost:    O(t n^3) as matrix products.
-    Source:  Yun et al. 2020b, Assumption 1, recalled.
-    Page:    notebooks/sparse_universality/patterns_and_conditions
+    Args:
+        pattern: n tokens.
+        layers: t >= 0.
+
+    Returns:
+        (n, n), boolean; the identity for no layer.
+
+    Raises:
+        ValueError: if layers is negative.
+
+    Cost:
+        O(t n^3) as matrix products.
+
+    Source:
+        Yun et al. 2020b, Assumption 1, recalled.
+
+    Page:
+        notebooks/sparse_universality/patterns_and_conditions
     """
     require(layers >= 0, f"layers must be at least 0, got {layers}")
     heard = torch.eye(pattern.n, dtype=torch.bool)

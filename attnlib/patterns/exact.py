@@ -1,4 +1,6 @@
-"""Steps, hops and connections of the families as formulas, proved on the page; nothing here looks at a pattern."""
+"""Steps, hops and connections of the families as formulas, proved on the page; nothing
+here looks at a pattern.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +13,13 @@ from attnlib._require import require
 class Exact(NamedTuple):
     """What a formula says of a pattern.
 
-    Args:    p: steps.   hops: s, None where there is none.   connections: of the largest step.
-    Page:    notebooks/sparse_universality/patterns_and_conditions
+    Args:
+        p: steps.
+        hops: s, None where there is none.
+        connections: of the largest step.
+
+    Page:
+        notebooks/sparse_universality/patterns_and_conditions
     """
 
     p: int
@@ -23,13 +30,27 @@ class Exact(NamedTuple):
 def exact(family: str, n: int, w: int = 3, g: int = 1) -> Exact:
     """Steps, hops and connections of a pattern of n tokens, by its formula.
 
-    Args:    family: one of FAMILIES.   n: tokens.   w: width, stride or block length, where the family has one.
-             g: global tokens.
-    Returns: Exact(p, hops, connections).
-    Raises:  ValueError for an unknown family, and where the formula is not proved for these sizes.
-    Cost:    O(sqrt(n)).
-    Source:  not taken from a paper.
-    Page:    notebooks/sparse_universality/patterns_and_conditions
+    Args:
+        family: one of FAMILIES.
+        n: tokens.
+        w: width, stride or block length, where the family has one.
+        g: global tokens.
+
+    Returns:
+        Exact(p, hops, connections).
+
+    Raises:
+        ValueError: for an unknown family, and where the formula is not proved for these
+            sizes.
+
+    Cost:
+        O(sqrt(n)).
+
+    Source:
+        not taken from a paper.
+
+    Page:
+        notebooks/sparse_universality/patterns_and_conditions
     """
     require(
         family in FAMILIES, f"family must be one of {list(FAMILIES)}, got {family!r}"

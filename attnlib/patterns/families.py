@@ -1,4 +1,6 @@
-"""The patterns that papers use, by their names, and what makes new patterns from old ones."""
+"""The patterns that papers use, by their names, and what makes new patterns from old
+ones.
+"""
 
 from __future__ import annotations
 
@@ -26,11 +28,20 @@ from attnlib.patterns.parts import (
 def dense(n: int) -> Pattern:
     """Everybody reads everybody.
 
-    Args:    n: tokens, at least 2.
-    Returns: Pattern with p = 1.
-    Cost:    O(1).
-    Source:  Vaswani et al. 2017.
-    Page:    notebooks/sparse_universality/patterns_and_conditions
+    Args:
+        n: tokens, at least 2.
+
+    Returns:
+        Pattern with p = 1.
+
+    Cost:
+        O(1).
+
+    Source:
+        Vaswani et al. 2017.
+
+    Page:
+        notebooks/sparse_universality/patterns_and_conditions
     """
     return build(n, Window(n - 1, n - 1))
 
@@ -40,12 +51,29 @@ def window(n: int, w: int, *, dilation: int = 1) -> Pattern:
 
         A_k = {k - h D, ..., k - D, k, k + D, ..., k + h D},   h = (w - 1) / 2,   D = dilation
 
-    Args:    n: tokens.   w: width, odd, at most n.   dilation: D; above 1 the tokens fall into classes mod D.
-    Returns: Pattern with p = 1.
-    Raises:  ValueError for an even w, or one outside 1..n.
-    Cost:    O(1).
-    Source:  Beltagy et al. 2020, recalled. Where w/2 tokens on each side are called a window of w, take w + 1 here.
-    Claim:   patterns.window      Page: notebooks/sparse_universality/patterns_and_conditions
+    Args:
+        n: tokens.
+        w: width, odd, at most n.
+        dilation: D; above 1 the tokens fall into classes mod D.
+
+    Returns:
+        Pattern with p = 1.
+
+    Raises:
+        ValueError: for an even w, or one outside 1..n.
+
+    Cost:
+        O(1).
+
+    Source:
+        Beltagy et al. 2020, recalled. Where w/2 tokens on each side are called a window
+        of w, take w + 1 here.
+
+    Claim:
+        patterns.window
+
+    Page:
+        notebooks/sparse_universality/patterns_and_conditions
     """
     return build(n, _centred(n, w, dilation))
 
@@ -55,37 +83,77 @@ def dilation_cycle(n: int) -> Pattern:
 
         A^l_k = {k - 2^l, k, k + 2^l},   l = 0..ceil(log2 n) - 1
 
-    Args:    n: tokens.
-    Returns: Pattern with p = ceil(log2 n).
-    Cost:    O(log n).
-    Source:  not taken from a paper.
-    Claim:   patterns.dilation-cycle      Page: notebooks/sparse_universality/patterns_and_conditions
+    Args:
+        n: tokens.
+
+    Returns:
+        Pattern with p = ceil(log2 n).
+
+    Cost:
+        O(log n).
+
+    Source:
+        not taken from a paper.
+
+    Claim:
+        patterns.dilation-cycle
+
+    Page:
+        notebooks/sparse_universality/patterns_and_conditions
     """
     return build(n, *(Window(1, 1, 2**l) for l in range(max(1, (n - 1).bit_length()))))
 
 
 def directed_cycle(n: int) -> Pattern:
-    """Each token reads itself and the one before it, round a circle: the fewest connections there can be.
+    """Each token reads itself and the one before it, round a circle: the fewest
+    connections there can be.
 
-    Args:    n: tokens.
-    Returns: Pattern with p = 1 and 2 n connections.
-    Cost:    O(1).
-    Source:  not taken from a paper.
-    Claim:   patterns.fewest      Page: notebooks/sparse_universality/patterns_and_conditions
+    Args:
+        n: tokens.
+
+    Returns:
+        Pattern with p = 1 and 2 n connections.
+
+    Cost:
+        O(1).
+
+    Source:
+        not taken from a paper.
+
+    Claim:
+        patterns.fewest
+
+    Page:
+        notebooks/sparse_universality/patterns_and_conditions
     """
     return build(n, Window(1, 0, wrap=True))
 
 
 def star(n: int, *, local: bool = True) -> Pattern:
-    """A relay, the last token, reads all and is read by all; with local edges each token also reads its neighbours.
+    """A relay, the last token, reads all and is read by all; with local edges each
+    token also reads its neighbours.
 
         A_k = {k - 1, k, k + 1, n - 1},   A_{n-1} = [n]
 
-    Args:    n: tokens.   local: False for the bare star, A_k = {k, n - 1}.
-    Returns: Pattern with p = 1.
-    Cost:    O(1).
-    Source:  Guo et al. 2019 (Star-Transformer), recalled; differs: a token stands for the relay.
-    Claim:   patterns.star      Page: notebooks/sparse_universality/patterns_and_conditions
+    Args:
+        n: tokens.
+        local: False for the bare star, A_k = {k, n - 1}.
+
+    Returns:
+        Pattern with p = 1.
+
+    Cost:
+        O(1).
+
+    Source:
+        Guo et al. 2019 (Star-Transformer), recalled; differs: a token stands for the
+        relay.
+
+    Claim:
+        patterns.star
+
+    Page:
+        notebooks/sparse_universality/patterns_and_conditions
     """
     return build(n, [Window(int(local), int(local)), Columns((n - 1,)), Rows((n - 1,))])
 
@@ -95,12 +163,28 @@ def strided(n: int, w: int | None = None, *, reach: int | None = None) -> Patter
 
         A^1_k = {k - ceil(w/2), ..., k + floor(w/2)},   A^2_k = {j : w divides j - k}
 
-    Args:    n: tokens.   w: stride, None for ceil(sqrt(n)).   reach: tokens on each side of the window in place of w/2.
-    Returns: Pattern with p = 2.
-    Raises:  ValueError for w outside 1..n.
-    Cost:    O(1).
-    Source:  Child et al. 2019, two-sided as in Yun et al. 2020b; both recalled.
-    Claim:   patterns.strided      Page: notebooks/sparse_universality/patterns_and_conditions
+    Args:
+        n: tokens.
+        w: stride, None for ceil(sqrt(n)).
+        reach: tokens on each side of the window in place of w/2.
+
+    Returns:
+        Pattern with p = 2.
+
+    Raises:
+        ValueError: for w outside 1..n.
+
+    Cost:
+        O(1).
+
+    Source:
+        Child et al. 2019, two-sided as in Yun et al. 2020b; both recalled.
+
+    Claim:
+        patterns.strided
+
+    Page:
+        notebooks/sparse_universality/patterns_and_conditions
     """
     w = _stride(n, w)
     return build(
@@ -115,12 +199,29 @@ def fixed(n: int, w: int | None = None, *, closed: bool = False) -> Pattern:
 
         A^1_k = {j : floor(j / w) = floor(k / w)},   A^2_k = {k} and {j : w divides j + 1}
 
-    Args:    n: tokens.   w: block length, None for ceil(sqrt(n)).   closed: all also read the last token, end of the tail.
-    Returns: Pattern with p = 2.
-    Raises:  ValueError for w outside 1..n.
-    Cost:    O(n / w).
-    Source:  Child et al. 2019, two-sided as in Yun et al. 2020b; both recalled. closed is ours.
-    Claim:   patterns.fixed      Page: notebooks/sparse_universality/patterns_and_conditions
+    Args:
+        n: tokens.
+        w: block length, None for ceil(sqrt(n)).
+        closed: all also read the last token, end of the tail.
+
+    Returns:
+        Pattern with p = 2.
+
+    Raises:
+        ValueError: for w outside 1..n.
+
+    Cost:
+        O(n / w).
+
+    Source:
+        Child et al. 2019, two-sided as in Yun et al. 2020b; both recalled. closed is
+        ours.
+
+    Claim:
+        patterns.fixed
+
+    Page:
+        notebooks/sparse_universality/patterns_and_conditions
     """
     ends = {*range((w := _stride(n, w)) - 1, n, w), *([n - 1] if closed else [])}
     return build(n, Blocks(w), [Window(0, 0), Columns(tuple(sorted(ends)))])
@@ -129,12 +230,28 @@ def fixed(n: int, w: int | None = None, *, closed: bool = False) -> Pattern:
 def longformer(n: int, w: int = 5, g: int = 1) -> Pattern:
     """A window of w, and g tokens at the front that read all and are read by all.
 
-    Args:    n: tokens.   w: total width, odd; w = 1 is a bare star, without a path.   g: global tokens, 1..n.
-    Returns: Pattern with p = 1.
-    Raises:  ValueError for an even w, or w or g outside 1..n.
-    Cost:    O(g).
-    Source:  Beltagy et al. 2020, recalled.
-    Claim:   patterns.longformer      Page: notebooks/sparse_universality/patterns_and_conditions
+    Args:
+        n: tokens.
+        w: total width, odd; w = 1 is a bare star, without a path.
+        g: global tokens, 1..n.
+
+    Returns:
+        Pattern with p = 1.
+
+    Raises:
+        ValueError: for an even w, or w or g outside 1..n.
+
+    Cost:
+        O(g).
+
+    Source:
+        Beltagy et al. 2020, recalled.
+
+    Claim:
+        patterns.longformer
+
+    Page:
+        notebooks/sparse_universality/patterns_and_conditions
     """
     return build(n, _global(n, w, g))
 
@@ -144,26 +261,60 @@ def bigbird(
 ) -> Pattern:
     """A window of w, g global tokens at the front, and r random tokens for each token.
 
-    Args:    n: tokens.   w: width, odd, as for longformer.   g: global tokens.   r: draws a token, without replacement.
-             generator: on the CPU.
-    Returns: Pattern with p = 1.
-    Raises:  ValueError for an even w, or w, g or r outside 1..n.
-    Cost:    O(n r), or O(n^2) time for the draws.
-    Source:  Zaheer et al. 2020, section 2, by tokens and not by blocks.
-    Claim:   patterns.longformer      Page: notebooks/sparse_universality/patterns_and_conditions
+    Args:
+        n: tokens.
+        w: width, odd, as for longformer.
+        g: global tokens.
+        r: draws a token, without replacement.
+        generator: on the CPU.
+
+    Returns:
+        Pattern with p = 1.
+
+    Raises:
+        ValueError: for an even w, or w, g or r outside 1..n.
+
+    Cost:
+        O(n r), or O(n^2) time for the draws.
+
+    Source:
+        Zaheer et al. 2020, section 2, by tokens and not by blocks.
+
+    Claim:
+        patterns.longformer
+
+    Page:
+        notebooks/sparse_universality/patterns_and_conditions
     """
     return build(n, [*_global(n, w, g), _draws(n, r, generator)])
 
 
 def random(n: int, r: int = 8, *, generator: torch.Generator) -> Pattern:
-    """Each token reads itself and r tokens drawn without replacement, which may include itself.
+    """Each token reads itself and r tokens drawn without replacement, which may include
+    itself.
 
-    Args:    n: tokens.   r: draws a token, 1..n.   generator: on the CPU.
-    Returns: Pattern with p = 1.
-    Raises:  ValueError for r outside 1..n.
-    Cost:    O(n r) memory, O(n^2) time.
-    Source:  Yun et al. 2020b, experiments, recalled.
-    Claim:   patterns.random      Page: notebooks/sparse_universality/patterns_and_conditions
+    Args:
+        n: tokens.
+        r: draws a token, 1..n.
+        generator: on the CPU.
+
+    Returns:
+        Pattern with p = 1.
+
+    Raises:
+        ValueError: for r outside 1..n.
+
+    Cost:
+        O(n r) memory, O(n^2) time.
+
+    Source:
+        Yun et al. 2020b, experiments, recalled.
+
+    Claim:
+        patterns.random
+
+    Page:
+        notebooks/sparse_universality/patterns_and_conditions
     """
     return build(n, [Window(0, 0), _draws(n, r, generator)])
 
@@ -171,12 +322,27 @@ def random(n: int, r: int = 8, *, generator: torch.Generator) -> Pattern:
 def block_diagonal(n: int, b: int | None = None) -> Pattern:
     """Blocks that never see each other.
 
-    Args:    n: tokens.   b: block length, None for ceil(sqrt(n)).
-    Returns: Pattern with p = 1; it fails conditions (2) and (3) unless b = n.
-    Raises:  ValueError for b outside 1..n.
-    Cost:    O(1).
-    Source:  the definition.
-    Claim:   patterns.classes      Page: notebooks/sparse_universality/patterns_and_conditions
+    Args:
+        n: tokens.
+        b: block length, None for ceil(sqrt(n)).
+
+    Returns:
+        Pattern with p = 1; it fails conditions (2) and (3) unless b = n.
+
+    Raises:
+        ValueError: for b outside 1..n.
+
+    Cost:
+        O(1).
+
+    Source:
+        the definition.
+
+    Claim:
+        patterns.classes
+
+    Page:
+        notebooks/sparse_universality/patterns_and_conditions
     """
     return build(n, Blocks(_stride(n, b, "b")))
 
@@ -184,27 +350,59 @@ def block_diagonal(n: int, b: int | None = None) -> Pattern:
 def shifted_blocks(n: int, b: int | None = None) -> Pattern:
     """Two steps: blocks, then blocks moved by half of one.
 
-    Args:    n: tokens.   b: block length, None for ceil(sqrt(n)).
-    Returns: Pattern with p = 2.
-    Raises:  ValueError for b outside 1..n.
-    Cost:    O(1).
-    Source:  not taken from a paper.
-    Claim:   patterns.shifted-blocks      Page: notebooks/sparse_universality/patterns_and_conditions
+    Args:
+        n: tokens.
+        b: block length, None for ceil(sqrt(n)).
+
+    Returns:
+        Pattern with p = 2.
+
+    Raises:
+        ValueError: for b outside 1..n.
+
+    Cost:
+        O(1).
+
+    Source:
+        not taken from a paper.
+
+    Claim:
+        patterns.shifted-blocks
+
+    Page:
+        notebooks/sparse_universality/patterns_and_conditions
     """
     return build(n, Blocks(b := _stride(n, b, "b")), Blocks(b, b // 2))
 
 
 def blockwise(n: int, b: int | None = None) -> Pattern:
-    """Step q lets each block read the block q places on, round the circle, and each token itself.
+    """Step q lets each block read the block q places on, round the circle, and each
+    token itself.
 
         A^q_k = {k} and {j : block(j) = block(k) + q mod m},   m = ceil(n / b),   q = 0..m - 1
 
-    Args:    n: tokens.   b: block length, None for ceil(sqrt(n)).
-    Returns: Pattern with p = m.
-    Raises:  ValueError for b outside 1..n.
-    Cost:    O(m).
-    Source:  Qiu et al. 2020 (blockwise attention with permuted blocks), recalled; the cyclic order is ours.
-    Claim:   patterns.blockwise      Page: notebooks/sparse_universality/patterns_and_conditions
+    Args:
+        n: tokens.
+        b: block length, None for ceil(sqrt(n)).
+
+    Returns:
+        Pattern with p = m.
+
+    Raises:
+        ValueError: for b outside 1..n.
+
+    Cost:
+        O(m).
+
+    Source:
+        Qiu et al. 2020 (blockwise attention with permuted blocks), recalled; the cyclic
+        order is ours.
+
+    Claim:
+        patterns.blockwise
+
+    Page:
+        notebooks/sparse_universality/patterns_and_conditions
     """
     b = _stride(n, b, "b")
     return build(
@@ -215,11 +413,24 @@ def blockwise(n: int, b: int | None = None) -> Pattern:
 def logsparse(n: int, *, both: bool = False) -> Pattern:
     """Each token reads itself and those 1, 2, 4, 8, ... before it.
 
-    Args:    n: tokens.   both: also those 1, 2, 4, ... after it.
-    Returns: Pattern with p = 1; one-sided it is causal and fails condition (3).
-    Cost:    O(log n).
-    Source:  Li et al. 2019 (LogSparse), recalled.
-    Claim:   patterns.logsparse      Page: notebooks/sparse_universality/patterns_and_conditions
+    Args:
+        n: tokens.
+        both: also those 1, 2, 4, ... after it.
+
+    Returns:
+        Pattern with p = 1; one-sided it is causal and fails condition (3).
+
+    Cost:
+        O(log n).
+
+    Source:
+        Li et al. 2019 (LogSparse), recalled.
+
+    Claim:
+        patterns.logsparse
+
+    Page:
+        notebooks/sparse_universality/patterns_and_conditions
     """
     return build(
         n, [Window(1, int(both), 2**l) for l in range(max(1, (n - 1).bit_length()))]
@@ -229,12 +440,23 @@ def logsparse(n: int, *, both: bool = False) -> Pattern:
 def union(pattern: Pattern) -> Pattern:
     """All steps merged into one.
 
-    Args:    pattern: of p steps.
-    Returns: Pattern with p = 1 whose sets are the unions over the cycle.
-    Raises:  ValueError if only some steps are causal.
-    Cost:    O(p).
-    Source:  Yun et al. 2020b, recalled.
-    Page:    notebooks/sparse_universality/patterns_and_conditions
+    Args:
+        pattern: of p steps.
+
+    Returns:
+        Pattern with p = 1 whose sets are the unions over the cycle.
+
+    Raises:
+        ValueError: if only some steps are causal.
+
+    Cost:
+        O(p).
+
+    Source:
+        Yun et al. 2020b, recalled.
+
+    Page:
+        notebooks/sparse_universality/patterns_and_conditions
     """
     require(
         len(kinds := {step.causal for step in pattern.steps}) == 1,
@@ -247,12 +469,26 @@ def union(pattern: Pattern) -> Pattern:
 def causal(pattern: Pattern) -> Pattern:
     """The same pattern without the future: only j <= k is read.
 
-    Args:    pattern: any.
-    Returns: Pattern; it fails condition (3).
-    Raises:  ValueError if a token then reads nothing.
-    Cost:    as build.
-    Source:  the definition.
-    Claim:   patterns.causal      Page: notebooks/sparse_universality/patterns_and_conditions
+    Args:
+        pattern: any.
+
+    Returns:
+        Pattern; it fails condition (3).
+
+    Raises:
+        ValueError: if a token then reads nothing.
+
+    Cost:
+        as build.
+
+    Source:
+        the definition.
+
+    Claim:
+        patterns.causal
+
+    Page:
+        notebooks/sparse_universality/patterns_and_conditions
     """
     return build(pattern.n, *(step._replace(causal=True) for step in pattern.steps))
 
@@ -262,12 +498,25 @@ def from_sets(*steps: Sequence[Sequence[int] | set[int]]) -> Pattern:
 
         from_sets([[0, 1], [0, 1, 2], [2]])   token 0 reads 0 and 1, token 1 reads all, token 2 reads itself
 
-    Args:    steps: each a list of n lists or sets; the k-th holds the tokens that token k reads, in any order.
-    Returns: Pattern with p = len(steps).
-    Raises:  ValueError for steps of unlike lengths, an empty list, an index twice or outside 0..n - 1.
-    Cost:    O(entries log entries).
-    Source:  the definition.
-    Page:    notebooks/sparse_universality/patterns_and_conditions
+    Args:
+        steps: each a list of n lists or sets; the k-th holds the tokens that token k
+            reads, in any order.
+
+    Returns:
+        Pattern with p = len(steps).
+
+    Raises:
+        ValueError: for steps of unlike lengths, an empty list, an index twice or
+            outside 0..n - 1.
+
+    Cost:
+        O(entries log entries).
+
+    Source:
+        the definition.
+
+    Page:
+        notebooks/sparse_universality/patterns_and_conditions
     """
     n, made = len(steps[0]) if steps else 0, []
     for number, sets in enumerate(steps):
@@ -304,12 +553,24 @@ def from_sets(*steps: Sequence[Sequence[int] | set[int]]) -> Pattern:
 def from_masks(*masks: Bool[Tensor, "n n"]) -> Pattern:
     """A pattern from masks, True in row k and column j if token k reads token j.
 
-    Args:    masks: (n, n), boolean, one a step.
-    Returns: Pattern with p = len(masks).
-    Raises:  ValueError for masks not boolean, not square or of unlike sizes, and for a hidden row.
-    Cost:    O(p n^2).
-    Source:  the definition.
-    Page:    notebooks/sparse_universality/patterns_and_conditions
+    Args:
+        masks: (n, n), boolean, one a step.
+
+    Returns:
+        Pattern with p = len(masks).
+
+    Raises:
+        ValueError: for masks not boolean, not square or of unlike sizes, and for a
+            hidden row.
+
+    Cost:
+        O(p n^2).
+
+    Source:
+        the definition.
+
+    Page:
+        notebooks/sparse_universality/patterns_and_conditions
     """
     made = []
     for mask in masks:

@@ -1,4 +1,6 @@
-"""Hamiltonian paths of a pattern: certificates, reasons why there is none, and a search that may give up."""
+"""Hamiltonian paths of a pattern: certificates, reasons why there is none, and a search
+that may give up.
+"""
 
 from __future__ import annotations
 
@@ -22,11 +24,24 @@ def is_path(pattern: Pattern, path: Sequence[int]) -> bool:
 
         every token once, and path[i] in the union of the A^l_{path[i+1]} over the steps l
 
-    Args:    pattern: n tokens.   path: n indices.
-    Returns: bool.
-    Cost:    O(n p parts).
-    Source:  Yun et al. 2020b, Assumption 1, recalled.
-    Claim:   patterns.checker      Page: notebooks/sparse_universality/patterns_and_conditions
+    Args:
+        pattern: n tokens.
+        path: n indices.
+
+    Returns:
+        bool.
+
+    Cost:
+        O(n p parts).
+
+    Source:
+        Yun et al. 2020b, Assumption 1, recalled.
+
+    Claim:
+        patterns.checker
+
+    Page:
+        notebooks/sparse_universality/patterns_and_conditions
     """
     if sorted(path) != list(range(pattern.n)):
         return False
@@ -41,13 +56,28 @@ def is_path(pattern: Pattern, path: Sequence[int]) -> bool:
 def search(pattern: Pattern, moves: int) -> tuple[tuple[int, ...] | None, str, bool]:
     """A Hamiltonian path, or why there is none, or neither.
 
-    In this order: 0, 1, 2, ... and back; reasons against a path; all subsets, for few tokens; rotations.
+    In this order: 0, 1, 2, ... and back; reasons against a path; all subsets, for few
+    tokens; rotations.
 
-    Args:    pattern: n tokens.   moves: rotations before it gives up.
-    Returns: (path or None, reason or "", whether that is the truth); a path is verified before it is returned.
-    Cost:    O(p n^2), and O(n) a move; O(2^n) words for n <= 12.
-    Source:  not taken from a paper; rotations after Pósa 1976, recalled.
-    Claim:   patterns.checker      Page: notebooks/sparse_universality/patterns_and_conditions
+    Args:
+        pattern: n tokens.
+        moves: rotations before it gives up.
+
+    Returns:
+        (path or None, reason or "", whether that is the truth); a path is verified
+        before it is returned.
+
+    Cost:
+        O(p n^2), and O(n) a move; O(2^n) words for n <= 12.
+
+    Source:
+        not taken from a paper; rotations after Pósa 1976, recalled.
+
+    Claim:
+        patterns.checker
+
+    Page:
+        notebooks/sparse_universality/patterns_and_conditions
     """
     forward = tuple(range(pattern.n))
     for path in (forward, forward[::-1]):
@@ -71,13 +101,26 @@ def search(pattern: Pattern, moves: int) -> tuple[tuple[int, ...] | None, str, b
 
 
 def impossible(reads: Tensor) -> str:
-    """A reason why there is no Hamiltonian path, or nothing: three tests that a path passes.
+    """A reason why there is no Hamiltonian path, or nothing: three tests that a path
+    passes.
 
-    Args:    reads: (n, n), boolean, the union of the steps, without self-loops.
-    Returns: the reason, or "".
-    Cost:    O(n^2 * components).
-    Source:  not taken from a paper.
-    Claim:   patterns.bare-star      Page: notebooks/sparse_universality/patterns_and_conditions
+    Args:
+        reads: (n, n), boolean, the union of the steps, without self-loops.
+
+    Returns:
+        the reason, or "".
+
+    Cost:
+        O(n^2 * components).
+
+    Source:
+        not taken from a paper.
+
+    Claim:
+        patterns.bare-star
+
+    Page:
+        notebooks/sparse_universality/patterns_and_conditions
     """
     for side, words, place in (
         (reads, "read no other token", "first"),
@@ -131,7 +174,9 @@ def _broken_chain(reads: Tensor) -> str:
 
 
 def _by_subsets(reads: Tensor) -> tuple[int, ...] | None:
-    """The path by dynamic programming over subsets: which tokens can be the last of a path through a subset."""
+    """The path by dynamic programming over subsets: which tokens can be the last of a
+    path through a subset.
+    """
     n = len(reads)
     readers = [
         sum(1 << k for k in reads[:, j].nonzero().flatten().tolist()) for j in range(n)
@@ -164,10 +209,12 @@ def _by_subsets(reads: Tensor) -> tuple[int, ...] | None:
 
 
 def _by_rotations(reads: Tensor, moves: int, seed: int = 0) -> tuple[int, ...] | None:
-    """A path that grows at its end, and where it cannot, changes its end by exchanging two of its segments.
+    """A path that grows at its end, and where it cannot, changes its end by exchanging
+    two of its segments.
 
-    A B C becomes A C B where the first token of B reads the end of C, and the first of C reads the end of A. The draws
-    come from a generator of its own, so that the same pattern gives the same answer.
+    A B C becomes A C B where the first token of B reads the end of C, and the first of
+    C reads the end of A. The draws come from a generator of its own, so that the same
+    pattern gives the same answer.
     """
     n, draw = len(reads), random.Random(seed)
     readers = [row.nonzero().flatten().tolist() for row in reads.T]

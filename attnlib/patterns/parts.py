@@ -1,4 +1,6 @@
-"""What a pattern is made of: steps that are unions of simple parts, and the index sets, masks and counts they give."""
+"""What a pattern is made of: steps that are unions of simple parts, and the index sets,
+masks and counts they give.
+"""
 
 from __future__ import annotations
 
@@ -19,11 +21,16 @@ def _same(one, other) -> bool:
 
 
 class Window(NamedTuple):
-    """Token k reads k - left * dilation, ..., k, ..., k + right * dilation, in steps of dilation; always itself.
+    """Token k reads k - left * dilation, ..., k, ..., k + right * dilation, in steps of
+    dilation; always itself.
 
-    Args:    left, right: how many tokens before and after.   dilation: the distance from one to the next.
-             wrap: count modulo n, as on a circle.
-    Page:    notebooks/sparse_universality/patterns_and_conditions
+    Args:
+        left, right: how many tokens before and after.
+        dilation: the distance from one to the next.
+        wrap: count modulo n, as on a circle.
+
+    Page:
+        notebooks/sparse_universality/patterns_and_conditions
     """
 
     left: int
@@ -35,21 +42,29 @@ class Window(NamedTuple):
 class Strided(NamedTuple):
     """Token k reads every j with stride dividing j - k; always itself.
 
-    Args:    stride: at least 1.
-    Page:    notebooks/sparse_universality/patterns_and_conditions
+    Args:
+        stride: at least 1.
+
+    Page:
+        notebooks/sparse_universality/patterns_and_conditions
     """
 
     stride: int
 
 
 class Blocks(NamedTuple):
-    """Token k reads a block of consecutive tokens: the one `turn` blocks after its own, round the circle of blocks.
+    """Token k reads a block of consecutive tokens: the one `turn` blocks after its own,
+    round the circle of blocks.
 
         block(j) = floor((j + shift) / size);   j is read by k   if   block(j) = block(k) + turn  mod  number of blocks
 
-    Args:    size: tokens of a block; the first holds size - shift, the last may be shorter.   shift: 0 <= shift < size.
-             turn: 0 for the own block.
-    Page:    notebooks/sparse_universality/patterns_and_conditions
+    Args:
+        size: tokens of a block; the first holds size - shift, the last may be shorter.
+        shift: 0 <= shift < size.
+        turn: 0 for the own block.
+
+    Page:
+        notebooks/sparse_universality/patterns_and_conditions
     """
 
     size: int
@@ -59,11 +74,20 @@ class Blocks(NamedTuple):
     def count(self, n: int) -> int:
         """The number of blocks.
 
-        Args:    n: tokens.
-        Returns: ceil((n + shift) / size).
-        Cost:    O(1).
-        Source:  the definition.
-        Page:    notebooks/sparse_universality/patterns_and_conditions
+        Args:
+            n: tokens.
+
+        Returns:
+            ceil((n + shift) / size).
+
+        Cost:
+            O(1).
+
+        Source:
+            the definition.
+
+        Page:
+            notebooks/sparse_universality/patterns_and_conditions
         """
         return -(-(n + self.shift) // self.size)
 
@@ -71,8 +95,11 @@ class Blocks(NamedTuple):
 class Columns(NamedTuple):
     """Every token reads these.
 
-    Args:    tokens: their indices, rising.
-    Page:    notebooks/sparse_universality/patterns_and_conditions
+    Args:
+        tokens: their indices, rising.
+
+    Page:
+        notebooks/sparse_universality/patterns_and_conditions
     """
 
     tokens: tuple[int, ...]
@@ -87,8 +114,11 @@ class Columns(NamedTuple):
 class Rows(NamedTuple):
     """These tokens read all.
 
-    Args:    tokens: their indices, rising.
-    Page:    notebooks/sparse_universality/patterns_and_conditions
+    Args:
+        tokens: their indices, rising.
+
+    Page:
+        notebooks/sparse_universality/patterns_and_conditions
     """
 
     tokens: tuple[int, ...]
@@ -101,10 +131,16 @@ class Rows(NamedTuple):
 
 
 class Lists(NamedTuple):
-    """Any index sets, as compressed sparse rows: token k reads col[crow[k]:crow[k + 1]].
+    """Any index sets, as compressed sparse rows: token k reads col[crow[k]:crow[k +
+    1]].
 
-    Args:    crow: (n + 1,) int64.   col: int64, rising within a row, no index twice in a row. `build` takes copies of both.
-    Page:    notebooks/sparse_universality/patterns_and_conditions
+    Args:
+        crow: (n + 1,) int64.
+        col: int64, rising within a row, no index twice in a row. `build` takes copies
+            of both.
+
+    Page:
+        notebooks/sparse_universality/patterns_and_conditions
     """
 
     crow: Tensor
@@ -115,10 +151,15 @@ Part = Window | Strided | Blocks | Columns | Rows | Lists
 
 
 class Step(NamedTuple):
-    """One layer of a pattern: the union of its parts. Parts may overlap; a token is then still read once.
+    """One layer of a pattern: the union of its parts. Parts may overlap; a token is
+    then still read once.
 
-    Args:    parts: at least one.   causal: only j <= k is kept.
-    Page:    notebooks/sparse_universality/patterns_and_conditions
+    Args:
+        parts: at least one.
+        causal: only j <= k is kept.
+
+    Page:
+        notebooks/sparse_universality/patterns_and_conditions
     """
 
     parts: tuple
@@ -126,12 +167,19 @@ class Step(NamedTuple):
 
 
 class Pattern(NamedTuple):
-    """Who reads whom, step by step: layer t uses step (t - 1) mod p. Made by `build` and the families, which check it.
+    """Who reads whom, step by step: layer t uses step (t - 1) mod p. Made by `build`
+    and the families, which check it.
 
         j in A_k  means  token k reads token j   (True in row k, column j of the mask)
 
-    Args:    n: tokens, at least 2.   steps: p of them.   p: their number.   connections: sum_k |A_k| of the largest.
-    Page:    notebooks/sparse_universality/patterns_and_conditions
+    Args:
+        n: tokens, at least 2.
+        steps: p of them.
+        p: their number.
+        connections: sum_k |A_k| of the largest.
+
+    Page:
+        notebooks/sparse_universality/patterns_and_conditions
     """
 
     n: int
@@ -150,13 +198,24 @@ class Pattern(NamedTuple):
     def reads(
         self, step: int, k: Int[Tensor, "*a"], j: Int[Tensor, "*b"]
     ) -> Bool[Tensor, "*c"]:
-        """Whether token k reads token j: the definition of the pattern, elementwise; all else here comes from it.
+        """Whether token k reads token j: the definition of the pattern, elementwise;
+        all else here comes from it.
 
-        Args:    step: modulo p.   k, j: indices in 0..n-1 that broadcast, as in a mask_mod of flex attention.
-        Returns: boolean, of their common shape.
-        Cost:    O(n + pairs * parts); with Lists O(log connections) each.
-        Source:  Yun et al. 2020b, recalled: the sets A_k of step l.
-        Page:    notebooks/sparse_universality/patterns_and_conditions
+        Args:
+            step: modulo p.
+            k, j: indices in 0..n-1 that broadcast, as in a mask_mod of flex attention.
+
+        Returns:
+            boolean, of their common shape.
+
+        Cost:
+            O(n + pairs * parts); with Lists O(log connections) each.
+
+        Source:
+            Yun et al. 2020b, recalled: the sets A_k of step l.
+
+        Page:
+            notebooks/sparse_universality/patterns_and_conditions
         """
         n, own, distances = (
             self.n,
@@ -180,11 +239,21 @@ class Pattern(NamedTuple):
     def mask(self, step: int = 0, *, device=None) -> Bool[Tensor, "n n"]:
         """The step as a mask, True in row k and column j if k reads j.
 
-        Args:    step: modulo p.   device: None for the CPU.
-        Returns: (n, n), boolean.
-        Cost:    O(n^2) time and memory.
-        Source:  the definition.
-        Page:    notebooks/sparse_universality/patterns_and_conditions
+        Args:
+            step: modulo p.
+            device: None for the CPU.
+
+        Returns:
+            (n, n), boolean.
+
+        Cost:
+            O(n^2) time and memory.
+
+        Source:
+            the definition.
+
+        Page:
+            notebooks/sparse_universality/patterns_and_conditions
         """
         i = torch.arange(self.n, device=device)
         return self.reads(step, i[:, None], i)
@@ -192,11 +261,21 @@ class Pattern(NamedTuple):
     def rows(self, step: int = 0) -> tuple[Int[Tensor, "n_1"], Int[Tensor, "entries"]]:
         """The index sets of a step as compressed sparse rows, without an n x n matrix.
 
-        Args:    step: modulo p.
-        Returns: crow (n + 1,) and col, int64 on the CPU: token k reads col[crow[k]:crow[k + 1]], rising.
-        Cost:    O(n^2) time, O(connections) memory.
-        Source:  the definition.
-        Page:    notebooks/sparse_universality/patterns_and_conditions
+        Args:
+            step: modulo p.
+
+        Returns:
+            crow (n + 1,) and col, int64 on the CPU: token k reads col[crow[k]:crow[k +
+            1]], rising.
+
+        Cost:
+            O(n^2) time, O(connections) memory.
+
+        Source:
+            the definition.
+
+        Page:
+            notebooks/sparse_universality/patterns_and_conditions
         """
         counts, cols = [], []
         for k in _chunks(self.n):
@@ -210,11 +289,20 @@ class Pattern(NamedTuple):
     def degrees(self, step: int = 0) -> Int[Tensor, "n"]:
         """How many tokens each token reads in a step.
 
-        Args:    step: modulo p.
-        Returns: (n,) int64, |A_k|.
-        Cost:    O(n^2) time, O(n) memory.
-        Source:  the definition.
-        Page:    notebooks/sparse_universality/patterns_and_conditions
+        Args:
+            step: modulo p.
+
+        Returns:
+            (n,) int64, |A_k|.
+
+        Cost:
+            O(n^2) time, O(n) memory.
+
+        Source:
+            the definition.
+
+        Page:
+            notebooks/sparse_universality/patterns_and_conditions
         """
         j = torch.arange(self.n)
         return torch.cat(
@@ -225,13 +313,26 @@ class Pattern(NamedTuple):
 def build(n: int, *steps: Step | Part | list[Part] | tuple[Part, ...]) -> Pattern:
     """A pattern from its steps, checked.
 
-    Args:    n: tokens.   steps: each a Step, one part, or a list of parts.
-    Returns: Pattern.
-    Raises:  ValueError for n < 2, no step or no part, a part that does not fit n tokens, and a step where a token reads
-             nothing: its softmax would be empty. A token that does not read itself is allowed; `check` reports it.
-    Cost:    O(p), or O(p n^2) for steps without a part that holds self-loops.
-    Source:  the framework of Yun et al. 2020b, recalled; parts are ours.
-    Page:    notebooks/sparse_universality/patterns_and_conditions
+    Args:
+        n: tokens.
+        steps: each a Step, one part, or a list of parts.
+
+    Returns:
+        Pattern.
+
+    Raises:
+        ValueError: for n < 2, no step or no part, a part that does not fit n tokens,
+            and a step where a token reads nothing: its softmax would be empty. A token
+            that does not read itself is allowed; `check` reports it.
+
+    Cost:
+        O(p), or O(p n^2) for steps without a part that holds self-loops.
+
+    Source:
+        the framework of Yun et al. 2020b, recalled; parts are ours.
+
+    Page:
+        notebooks/sparse_universality/patterns_and_conditions
     """
     whole = isinstance(n, int) and not isinstance(n, bool) and n >= 2
     require(
@@ -327,7 +428,9 @@ def _keys(part: Lists, n: int) -> Tensor:
 
 
 def _by_distance(part: Window | Strided, n: int, d: Tensor) -> Tensor:
-    """Whether a token reads the one d places on: these parts know no more than the distance."""
+    """Whether a token reads the one d places on: these parts know no more than the
+    distance.
+    """
     if isinstance(part, Strided):
         return d % part.stride == 0
     if part.wrap:

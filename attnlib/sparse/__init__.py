@@ -1,4 +1,6 @@
-"""Sparse attention by dense tiles: any pattern, parts merged by log-sum-exp; and older kernels that take padding."""
+"""Sparse attention by dense tiles: any pattern, parts merged by log-sum-exp; and older
+kernels that take padding.
+"""
 
 from __future__ import annotations
 
@@ -44,26 +46,52 @@ def sparse_attention(
     Float[Tensor, "*batch n d_v"]
     | tuple[Float[Tensor, "*batch n d_v"], Float[Tensor, "*batch n"]]
 ):
-    """Attention in which each token reads what one step of a pattern lets it read, without any n x n matrix.
+    """Attention in which each token reads what one step of a pattern lets it read,
+    without any n x n matrix.
 
         out_i = sum_{j in A_i} exp(scale q_i k_j - lse_i) v_j,   lse_i = log sum_{j in A_i} exp(scale q_i k_j)
 
-    Each part of the step becomes dense tiles: windows as overlapping tiles, residue classes, blocks, global rows and
-    columns. Lists are taken entry by entry, as compressed sparse rows. A key that two parts hold is counted once.
+    Each part of the step becomes dense tiles: windows as overlapping tiles, residue
+    classes, blocks, global rows and columns. Lists are taken entry by entry, as
+    compressed sparse rows. A key that two parts hold is counted once.
 
-    Args:    q, k: (*batch, n, d).   v: (*batch, n, d_v).   pattern: attnlib.patterns.Pattern of n tokens.
-             step: an integer, modulo p; or a list with one for each head, the last batch dimension.
-             scale: None for 1/sqrt(d).   return_lse: also lse.   check: look for NaN and infinity.
-    Returns: out (*batch, n, d_v), and with return_lse also lse (*batch, n). Both have first derivatives, not second.
-             Of float16 and bfloat16 lse, logits and merges are float32 and out is rounded once at the end, under
-             autocast too. Products of tiles are float32 on the CPU; CUDA multiplies halves from capability 7.0
-             (float16) and 8.0 (bfloat16) on, with an error of at most 2 u P|V|, u = 2^-11 and 2^-8.
-    Raises:  ValueError for shapes, dtypes or devices that do not fit, an empty batch, a pattern of another length, a row
-             that reads nothing, NaN or infinity. RuntimeError for a second derivative.
-    Cost:    4 d times the connections, rounded up to tiles; O(connections) memory for masks that differ from tile to
-             tile, O(n) otherwise. The first call with a step makes its tiles; later calls find them.
-    Source:  Milakov and Gimelshein 2018 (running softmax), Dao et al. 2022 (recomputed backward); tiles are ours.
-    Claim:   sparse.merge      Page: notebooks/sparse_universality/patterns_and_conditions
+    Args:
+        q, k: (*batch, n, d).
+        v: (*batch, n, d_v).
+        pattern: attnlib.patterns.Pattern of n tokens.
+        step: an integer, modulo p; or a list with one for each head, the last batch
+            dimension.
+        scale: None for 1/sqrt(d).
+        return_lse: also lse.
+        check: look for NaN and infinity.
+
+    Returns:
+        out (*batch, n, d_v), and with return_lse also lse (*batch, n). Both have first
+        derivatives, not second. Of float16 and bfloat16 lse, logits and merges are
+        float32 and out is rounded once at the end, under autocast too. Products of
+        tiles are float32 on the CPU; CUDA multiplies halves from capability 7.0
+        (float16) and 8.0 (bfloat16) on, with an error of at most 2 u P|V|, u = 2^-11
+        and 2^-8.
+
+    Raises:
+        ValueError: for shapes, dtypes or devices that do not fit, an empty batch, a
+            pattern of another length, a row that reads nothing, NaN or infinity.
+            RuntimeError for a second derivative.
+
+    Cost:
+        4 d times the connections, rounded up to tiles; O(connections) memory for masks
+        that differ from tile to tile, O(n) otherwise. The first call with a step makes
+        its tiles; later calls find them.
+
+    Source:
+        Milakov and Gimelshein 2018 (running softmax), Dao et al. 2022 (recomputed
+        backward); tiles are ours.
+
+    Claim:
+        sparse.merge
+
+    Page:
+        notebooks/sparse_universality/patterns_and_conditions
     """
     some = not torch.is_tensor(q) or 0 not in q.shape
     require(

@@ -18,7 +18,9 @@ LOG2E = math.log2(math.e)
 
 
 class SparseAttention(torch.autograd.Function):
-    """(q, k, v) of (b, n, d) -> out, lse, float32 at least. Saves out and lse, and no logits."""
+    """(q, k, v) of (b, n, d) -> out, lse, float32 at least. Saves out and lse, and no
+    logits.
+    """
 
     @staticmethod
     def forward(
@@ -45,7 +47,9 @@ class SparseAttention(torch.autograd.Function):
 def gradients(
     q, k, v, out, lse, g, g_lse, plan: Plan, scale: float
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """With P = exp(S - lse):  dV = P' G,  dS = P * (G V' - rowsum(G * out) + g_lse),  dQ = scale dS K,  dK = scale dS' Q."""
+    """With P = exp(S - lse): dV = P' G, dS = P * (G V' - rowsum(G * out) + g_lse), dQ =
+    scale dS K, dK = scale dS' Q.
+    """
     wanted = [torch.zeros_like(t, dtype=out.dtype) for t in (q, k, v)]
     g = g.contiguous()
     drift = torch.stack([_dots(*pair) for pair in zip(g, out)]) - g_lse
@@ -124,7 +128,9 @@ def _one(
 
 
 def _target(x: Tensor, side: Side, start: int, stop: int):
-    """Where tiles start..stop - 1 are added up, (b, t, size, d), and a function that brings them to x if that is not x."""
+    """Where tiles start..stop - 1 are added up, (b, t, size, d), and a function that
+    brings them to x if that is not x.
+    """
     a, b = side.ends(start, stop)
     n = x.shape[1]
     if side.order is None and a >= 0 and b <= n:
@@ -140,7 +146,9 @@ def _target(x: Tensor, side: Side, start: int, stop: int):
 def _spread(
     target: Tensor, weights: Tensor, rows: Tensor, side: Side, scale: float
 ) -> None:
-    """target += scale weights' rows, each tile at its place; of tiles that overlap, those far apart go together."""
+    """target += scale weights' rows, each tile at its place; of tiles that overlap,
+    those far apart go together.
+    """
     if side.hop == 0:
         add_product_(
             target[:1],

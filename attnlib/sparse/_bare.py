@@ -1,4 +1,6 @@
-"""The floor of sparse_attention: nothing but the calls of torch's attention on its tiles."""
+"""The floor of sparse_attention: nothing but the calls of torch's attention on its
+tiles.
+"""
 
 from __future__ import annotations
 
@@ -25,20 +27,34 @@ def bare_calls(
     scale: float | None = None,
     backward: bool = False,
 ) -> Callable[[], list[tuple[Tensor, ...]]]:
-    """A function that runs scaled_dot_product_attention on the tiles of sparse_attention, and nothing else.
+    """A function that runs scaled_dot_product_attention on the tiles of
+    sparse_attention, and nothing else.
 
         softmax(scale Q_t K_t' + mask_t) V_t  for each tile t
 
-    What sparse_attention takes beyond that goes into fetching tiles, putting rows back, and merging parts.
+    What sparse_attention takes beyond that goes into fetching tiles, putting rows back,
+    and merging parts.
 
-    Args:    q, k, v, pattern, step, scale: as in sparse_attention, float32 or float64.   backward: gradients, too, of
-             the sum of each output, by the backward of torch.
-    Returns: a function without arguments; it gives for each call (out,), or (out, dq, dk, dv), as tiles (batch, tiles,
-             tokens of a tile, d).
-    Raises:  ValueError for a pattern with lists, which have no tiles; and as the plan of the pattern does.
-    Cost:    the tiles are fetched here, once; those that overlap are views.
-    Source:  none.
-    Page:    notebooks/sparse_universality/patterns_and_conditions
+    Args:
+        q, k, v, pattern, step, scale: as in sparse_attention, float32 or float64.
+        backward: gradients, too, of the sum of each output, by the backward of torch.
+
+    Returns:
+        a function without arguments; it gives for each call (out,), or (out, dq, dk,
+        dv), as tiles (batch, tiles, tokens of a tile, d).
+
+    Raises:
+        ValueError: for a pattern with lists, which have no tiles; and as the plan of
+            the pattern does.
+
+    Cost:
+        the tiles are fetched here, once; those that overlap are views.
+
+    Source:
+        none.
+
+    Page:
+        notebooks/sparse_universality/patterns_and_conditions
     """
     flat = [t.detach().reshape(-1, *t.shape[-2:]) for t in (q, k, v)]
     plan = make_plan(pattern.steps[step % pattern.p], pattern.n, q.dtype, q.device)

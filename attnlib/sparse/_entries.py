@@ -1,7 +1,9 @@
-"""Lists without a structure: no tiles, but their entries alone, as compressed sparse rows.
+"""Lists without a structure: no tiles, but their entries alone, as compressed sparse
+rows.
 
-Logits are inner products at the entries (sampled_addmm), rows of values are added up with weights (embedding_bag): what
-torch has for graphs and for word counts is what a pattern without blocks asks for, forward and backward.
+Logits are inner products at the entries (sampled_addmm), rows of values are added up
+with weights (embedding_bag): what torch has for graphs and for word counts is what a
+pattern without blocks asks for, forward and backward.
 """
 
 from __future__ import annotations
@@ -20,8 +22,10 @@ TOGETHER = (
 
 
 class Entries(NamedTuple):
-    """Token i reads col[crow[i]:crow[i + 1]], where row is i. The transposed: key j is read by
-    row_t[crow_t[j]:crow_t[j + 1]], and its entries stand at `turn` among the others."""
+    """Token i reads col[crow[i]:crow[i + 1]], where row is i. The transposed: key j is
+    read by row_t[crow_t[j]:crow_t[j + 1]], and its entries stand at `turn` among the
+    others.
+    """
 
     crow: Tensor
     row: Tensor
@@ -31,7 +35,9 @@ class Entries(NamedTuple):
     turn: Tensor
 
     def repeated(self, heads: int) -> Entries:
-        """The same entries in each of some heads, whose tokens stand one head after another."""
+        """The same entries in each of some heads, whose tokens stand one head after
+        another.
+        """
         if heads == 1:
             return self
         n, size = len(self.crow) - 1, len(self.col)
@@ -55,7 +61,8 @@ def entries_of(rows: Tensor, columns: Tensor, n: int, device: torch.device) -> E
     starts = lambda t: F.pad(t.bincount(minlength=n).cumsum(0), (1, 0))
     turn = columns.argsort(stable=True)
     made = Entries(starts(rows), rows, columns, starts(columns), rows[turn], turn)
-    with warnings.catch_warnings():  # that compressed rows are in beta is said once, and is meant for torch's developers
+    # that compressed rows are in beta is said once, and is meant for torch's developers
+    with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         _products(made, *(torch.zeros(n, 1) for _ in range(2)))
     return Entries(*(t.to(device) for t in made))
@@ -70,7 +77,9 @@ def _products(entries: Entries, x: Tensor, y: Tensor, scale: float = 1.0) -> Ten
 
 
 def _sums(index: Tensor, starts: Tensor, weights: Tensor, y: Tensor) -> Tensor:
-    """Row i is the sum of weights[e] y[index[e]] over starts[i] <= e < starts[i + 1]."""
+    """Row i is the sum of weights[e] y[index[e]] over starts[i] <= e < starts[i +
+    1].
+    """
     return F.embedding_bag(
         index,
         y,
@@ -84,7 +93,9 @@ def _sums(index: Tensor, starts: Tensor, weights: Tensor, y: Tensor) -> Tensor:
 def forward(
     q: Tensor, k: Tensor, v: Tensor, entries: Entries, scale: float
 ) -> tuple[Tensor, Tensor]:
-    """(b, n, d) each -> out (b, n, d_v) and lse (b, n), in float32 at least; without a key out = 0 and lse = -inf."""
+    """(b, n, d) each -> out (b, n, d_v) and lse (b, n), in float32 at least; without a
+    key out = 0 and lse = -inf.
+    """
     made = [_forward(*heads, scale) for heads in _heads(entries, q, k, v)]
     out, lse = (torch.cat(t) for t in zip(*made))
     return out.view(*q.shape[:2], -1), lse.view(q.shape[:2])
@@ -105,7 +116,9 @@ def _forward(
 def add_gradients(
     wanted, given, lse: Tensor, drift: Tensor, entries: Entries, scale: float
 ) -> None:
-    """What the entries add to dQ, dK, dV: `wanted` and `given` are (dQ, dK, dV) and (Q, K, V, G), (b, n, ...) each."""
+    """What the entries add to dQ, dK, dV: `wanted` and `given` are (dQ, dK, dV) and (Q,
+    K, V, G), (b, n, ...) each.
+    """
     for own, *heads in _heads(entries, *given, lse, drift, *wanted):
         q, k, v, g, lse_, drift_, *targets = heads
         p = (_products(own, q, k, scale) - lse_.index_select(0, own.row)).exp_()
@@ -119,7 +132,9 @@ def add_gradients(
 
 
 def _heads(entries: Entries, *given: Tensor):
-    """A few heads at a time, their tokens one head after another: (entries of them, tensors (heads n, ...))."""
+    """A few heads at a time, their tokens one head after another: (entries of them,
+    tensors (heads n, ...)).
+    """
     b, n = given[0].shape[:2]
     size = (
         1

@@ -1,15 +1,16 @@
-"""From one step of a pattern to families of dense tiles: who lies in which tile, and what is masked in it.
+"""From one step of a pattern to families of dense tiles: who lies in which tile, and
+what is masked in it.
 
-A family is one size of tile. Its tokens stand in an order; tile t holds the positions first + t hop + a step of it,
-once for its queries and once for its keys.
+A family is one size of tile. Its tokens stand in an order; tile t holds the positions
+first + t hop + a step of it, once for its queries and once for its keys.
 
     hop = c       windows: the tiles of keys overlap
     hop = width   each tile has keys of its own: blocks
     hop = 1       residue classes: step apart
     hop = 0       all tiles share their keys: global columns and rows
 
-Masks are evaluated from the definition of the pattern, so an order that is wrong can cost time, but no connection: the
-plan counts them.
+Masks are evaluated from the definition of the pattern, so an order that is wrong can
+cost time, but no connection: the plan counts them.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ import torch
 from torch import Tensor
 
 from attnlib._require import require
-from attnlib.patterns import Columns, Lists, Rows, Step, Window
+from attnlib.patterns import Lists, Rows, Step, Window
 from attnlib.patterns.parts import _reads
 from attnlib.sparse._entries import Entries, entries_of
 from attnlib.sparse._shapes import Layout, layouts, ordered
@@ -33,9 +34,11 @@ SHARED = 4  # so many equal masks in a row share one
 
 
 class Run(NamedTuple):
-    """Tiles start..stop - 1 of a family: one mask for all (1, c, width), one each, or None where nothing is hidden.
+    """Tiles start..stop - 1 of a family: one mask for all (1, c, width), one each, or
+    None where nothing is hidden.
 
-    bias is 0 where a key is read and -inf where not; dead marks queries without a key, (stop - start, c) or None.
+    bias is 0 where a key is read and -inf where not; dead marks queries without a key,
+    (stop - start, c) or None.
     """
 
     start: int
@@ -45,8 +48,9 @@ class Run(NamedTuple):
 
 
 class Family(NamedTuple):
-    """Tiles of one layout. takes: these rows read all, so that this family alone decides them. fresh: no family before
-    this one has touched its rows."""
+    """Tiles of one layout. takes: these rows read all, so that this family alone
+    decides them. fresh: no family before this one has touched its rows.
+    """
 
     layout: Layout
     runs: list[Run]
@@ -55,8 +59,9 @@ class Family(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """All families of a step, and the entries that no tile holds; taken: the rows that read all, None if there are none;
-    filled: fresh families write all rows."""
+    """All families of a step, and the entries that no tile holds; taken: the rows that
+    read all, None if there are none; filled: fresh families write all rows.
+    """
 
     families: list[Family]
     taken: Tensor | None
@@ -66,7 +71,9 @@ class Plan(NamedTuple):
 
 @functools.lru_cache(maxsize=128)  # a cycle may have many steps
 def make_plan(step: Step, n: int, dtype: torch.dtype, device: torch.device) -> Plan:
-    """The families of a step, in an order in which each part hides what an earlier part holds."""
+    """The families of a step, in an order in which each part hides what an earlier part
+    holds.
+    """
     families, seen, touched = [], [], torch.zeros(n, dtype=torch.bool)
     fed, filled = torch.zeros(n, dtype=torch.bool), torch.zeros(n, dtype=torch.bool)
     listed: list[tuple[Tensor, Tensor]] = []
@@ -119,7 +126,9 @@ def make_plan(step: Step, n: int, dtype: torch.dtype, device: torch.device) -> P
 def _listed(
     part: Lists | Window, n: int, seen: tuple, causal: bool
 ) -> tuple[Tensor, Tensor]:
-    """Rows and columns of the entries of a list, or of a window, that no earlier part has read."""
+    """Rows and columns of the entries of a list, or of a window, that no earlier part
+    has read.
+    """
     if isinstance(part, Lists):
         col, rows = (
             part.col.cpu(),
@@ -144,7 +153,9 @@ def _listed(
 def _runs(
     layout: Layout, n: int, parts: tuple, seen: tuple, causal: bool
 ) -> tuple[list[Run], Tensor]:
-    """The runs of tiles that read something, masks still boolean; and which of the n rows they feed."""
+    """The runs of tiles that read something, masks still boolean; and which of the n
+    rows they feed.
+    """
     fed = torch.zeros(n + 1, dtype=torch.bool)
     runs, size = [], layout.pairs
     for start in range(0, layout.count, max(1, PAIRS // size)):
@@ -160,7 +171,9 @@ def _runs(
 def _mask(
     i: Tensor, j: Tensor, n: int, parts: tuple, seen: tuple, causal: bool
 ) -> Tensor:
-    """(tiles, c, width): what these parts read and no earlier part has read. A negative index is a hole."""
+    """(tiles, c, width): what these parts read and no earlier part has read. A negative
+    index is a hole.
+    """
     k, l = i.clamp_min(0).unsqueeze(-1), j.clamp_min(0).unsqueeze(-2)
     mask = ((i >= 0).unsqueeze(-1) & (j >= 0).unsqueeze(-2)).clone()
     found = functools.reduce(
@@ -173,7 +186,9 @@ def _mask(
 
 
 def _pieces(first: int, mask: Tensor, alive: Tensor) -> list[Run]:
-    """Runs of one chunk: maximal stretches of equal masks; what reads nothing is left out."""
+    """Runs of one chunk: maximal stretches of equal masks; what reads nothing is left
+    out.
+    """
     change = (mask[1:] != mask[:-1]).flatten(1).any(1)
     cuts = [0, *((change.nonzero().flatten() + 1).tolist()), len(mask)]
     found = []
@@ -192,7 +207,9 @@ def _pieces(first: int, mask: Tensor, alive: Tensor) -> list[Run]:
 
 
 def _glued(runs: list[Run]) -> list[Run]:
-    """Neighbouring short runs become one with a mask for each tile; equal neighbours are one."""
+    """Neighbouring short runs become one with a mask for each tile; equal neighbours
+    are one.
+    """
     made: list[Run] = []
     short: list[Run] = []
 

@@ -1,4 +1,6 @@
-"""In which precision tiles are multiplied: halves where the device multiplies them and sums in float32."""
+"""In which precision tiles are multiplied: halves where the device multiplies them and
+sums in float32.
+"""
 
 from __future__ import annotations
 
@@ -15,19 +17,27 @@ LEAST = {
 def compute_dtype(
     dtype: torch.dtype, device: torch.device, capability: tuple[int, int] | None = None
 ) -> torch.dtype:
-    """The dtype in which the tiles of these numbers are multiplied. Logits, lse, sums and merges are float32 at least.
+    """The dtype in which the tiles of these numbers are multiplied. Logits, lse, sums
+    and merges are float32 at least.
 
-    CPU: float32 for halves, as no product of torch there gives float32 for halves. CUDA: float16 from capability 7.0,
-    bfloat16 from 8.0. A T4 (7.5) has tensor cores for float16 alone, so bfloat16 would only lose digits there.
+    CPU: float32 for halves, as no product of torch there gives float32 for halves.
+    CUDA: float16 from capability 7.0, bfloat16 from 8.0. A T4 (7.5) has tensor cores
+    for float16 alone, so bfloat16 would only lose digits there.
 
-    With u = 2^-8 for bfloat16 and 2^-11 for float16, and P the attention matrix, tiles of halves give, entry by entry,
+    With u = 2^-8 for bfloat16 and 2^-11 for float16, and P the attention matrix, tiles
+    of halves give, entry by entry,
 
         |out - exact| <= 2 u P|V|,     |dV - exact| <= 2 u P'|G|,     |dQ - exact| <= 3 u scale A|K|,  dK likewise,
 
-    A = P * (|G||V|' + rowsum(|G| * P|V|)), up to the error of float32; float16 adds 2^-25 a key, its smallest step.
+    A = P * (|G||V|' + rowsum(|G| * P|V|)), up to the error of float32; float16 adds
+    2^-25 a key, its smallest step.
 
-    Args:    dtype, device: of q, k and v.   capability: of the device, None to ask it.
-    Returns: dtype itself, or float32.
+    Args:
+        dtype, device: of q, k and v.
+        capability: of the device, None to ask it.
+
+    Returns:
+        dtype itself, or float32.
     """
     if dtype not in HALVES:
         return dtype

@@ -1,4 +1,6 @@
-"""The layout of each kind of part: in which order its tokens stand, and how its tiles lie over that order."""
+"""The layout of each kind of part: in which order its tokens stand, and how its tiles
+lie over that order.
+"""
 
 from __future__ import annotations
 
@@ -16,9 +18,11 @@ LARGE = 512  # queries a tile at the most; above, tiles share their keys
 
 
 class Side(NamedTuple):
-    """The queries, or the keys, of tiles: tile t holds the positions first + t hop + a step, a < size, of an order.
+    """The queries, or the keys, of tiles: tile t holds the positions first + t hop + a
+    step, a < size, of an order.
 
-    An order that is None is 0, 1, 2, ...: such tiles are views. Negative entries are holes; so is what lies outside.
+    An order that is None is 0, 1, 2, ...: such tiles are views. Negative entries are
+    holes; so is what lies outside.
     """
 
     size: int
@@ -70,7 +74,9 @@ class Layout(NamedTuple):
         return self.q.size * self.k.size
 
     def to(self, device: torch.device) -> Layout:
-        """Ready: on a device, as views where the tokens of the tiles are evenly spaced; a hole holds token 0."""
+        """Ready: on a device, as views where the tokens of the tiles are evenly spaced;
+        a hole holds token 0.
+        """
         return Layout(
             self.count,
             *(_ready(_evenly(side, self.count), device) for side in (self.q, self.k)),
@@ -105,14 +111,18 @@ def _evenly(side: Side, count: int) -> Side:
 
 
 class BlockSets(NamedTuple):
-    """Parts that consist of whole blocks: block a reads the blocks `sets[a]`. Only the plan makes these."""
+    """Parts that consist of whole blocks: block a reads the blocks `sets[a]`. Only the
+    plan makes these.
+    """
 
     size: int
     sets: tuple[tuple[int, ...], ...]
 
 
 class Classes(NamedTuple):
-    """A strided part and global columns: each class with the columns behind it. Only the plan makes these."""
+    """A strided part and global columns: each class with the columns behind it. Only
+    the plan makes these.
+    """
 
     stride: int
     tokens: tuple[int, ...]
@@ -121,9 +131,11 @@ class Classes(NamedTuple):
 def ordered(
     step: Step, n: int
 ) -> list[tuple[Part | BlockSets | Classes, tuple[Part, ...]]]:
-    """The parts of a step, those whose tiles are best left unmasked first, each with the parts that define it.
+    """The parts of a step, those whose tiles are best left unmasked first, each with
+    the parts that define it.
 
-    Parts that consist of whole blocks of one size are taken together, and so are a strided part and a few columns.
+    Parts that consist of whole blocks of one size are taken together, and so are a
+    strided part and a few columns.
     """
     parts = [p for p in dict.fromkeys(step.parts) if not isinstance(p, Columns | Rows)]
     for kind in (
@@ -190,7 +202,9 @@ def layouts(part: Part | BlockSets | Classes, n: int, causal: bool) -> Iterator[
 def _window(
     n: int, left: int, right: int, dilation: int, wrap: bool
 ) -> Iterator[Layout]:
-    """Tokens a multiple of `dilation` apart stand side by side; then it is a plain window of overlapping tiles."""
+    """Tokens a multiple of `dilation` apart stand side by side; then it is a plain
+    window of overlapping tiles.
+    """
     classes = math.gcd(n, dilation) if wrap else min(dilation, n)
     length = -(-n // classes)
     c = 32 if left + right >= 32 else 16
@@ -219,7 +233,9 @@ def _window(
 
 
 def _residues(n: int, count: int, behind: Tensor | None = None) -> Iterator[Layout]:
-    """Residue classes modulo `count`, the first of which may hold one token more, and some keys behind each class."""
+    """Residue classes modulo `count`, the first of which may hold one token more, and
+    some keys behind each class.
+    """
     table, longer = _classes(n, count), n % count
     keys = table
     if behind is not None:  # what the class holds already is a hole
@@ -249,7 +265,9 @@ def _cycles(n: int, count: int, dilation: int) -> Tensor:
 
 
 def _tables(queries: Tensor, keys: Tensor | None = None) -> Iterator[Layout]:
-    """Row a of `queries` reads row a of `keys`: a tile each, or, where they are large, many tiles that share keys."""
+    """Row a of `queries` reads row a of `keys`: a tile each, or, where they are large,
+    many tiles that share keys.
+    """
     keys = queries if keys is None else keys
     (count, c), width = queries.shape, keys.shape[1]
     if c <= LARGE:
@@ -276,7 +294,9 @@ def _filled(order: Tensor, c: int) -> Tensor:
 
 
 def _block_size(parts: list[Part], n: int) -> int:
-    """The size of the blocks that some part consists of, 0 if none does: blocks that stand side by side, or lists."""
+    """The size of the blocks that some part consists of, 0 if none does: blocks that
+    stand side by side, or lists.
+    """
     for part in parts:
         if isinstance(part, Blocks) and part.shift == 0 and part.size <= LARGE:
             return part.size

@@ -56,7 +56,9 @@ def forward(
 
 
 def pieces(q: Tensor, v: Tensor, plan: Plan) -> Iterator[tuple[Family, Run, int, int]]:
-    """All tiles of a plan, so many at a time as one call takes: tiles start..stop - 1 of a run of a family."""
+    """All tiles of a plan, so many at a time as one call takes: tiles start..stop - 1
+    of a run of a family.
+    """
     b, d = len(q), q.shape[-1] + v.shape[-1]
     for family in plan.families:
         for run in family.runs:
@@ -69,7 +71,9 @@ def pieces(q: Tensor, v: Tensor, plan: Plan) -> Iterator[tuple[Family, Run, int,
 def chunks(
     layout: Layout, run: Run, b: int, d: int, on_cpu: bool, is_fused: bool
 ) -> list[tuple[int, int]]:
-    """Pieces of a run: small ones for a cache; elsewhere only what is written out is bounded."""
+    """Pieces of a run: small ones for a cache; elsewhere only what is written out is
+    bounded.
+    """
     piece, gathered = (PIECE, GATHERED) if on_cpu else (16 * SCORES, 16 * SCORES)
     size = piece // (b * layout.q.size * d)
     if layout.k.order is not None and layout.k.hop:
@@ -91,7 +95,9 @@ def mask_of(run: Run, start: int, stop: int) -> tuple[Tensor | None, Tensor | No
 def tiles_of(
     q: Tensor, k: Tensor, v: Tensor, layout: Layout, start: int, stop: int
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Queries (b, t, c, d), keys and values (b, t, width, d) of tiles start..stop - 1."""
+    """Queries (b, t, c, d), keys and values (b, t, width, d) of tiles start..stop -
+    1.
+    """
     return tuple(
         tiled(t, side, start, stop)
         for t, side in ((q, layout.q), (k, layout.k), (v, layout.k))
@@ -99,7 +105,9 @@ def tiles_of(
 
 
 def tiled(x: Tensor, side: Side, start: int, stop: int) -> Tensor:
-    """Tiles start..stop - 1 of (b, n, ...), as a view where it can be one; a hole holds some finite row."""
+    """Tiles start..stop - 1 of (b, n, ...), as a view where it can be one; a hole holds
+    some finite row.
+    """
     return strips(fetch(x, side.order, *side.ends(start, stop)), side, stop - start)
 
 
@@ -116,7 +124,9 @@ def fetch(x: Tensor, order: Tensor | None, a: int, b: int) -> Tensor:
 
 
 def strips(x: Tensor, side: Side, count: int) -> Tensor:
-    """All positions of these tiles, (b, positions, ...), as tiles that may overlap, (b, count, size, ...): a view."""
+    """All positions of these tiles, (b, positions, ...), as tiles that may overlap, (b,
+    count, size, ...): a view.
+    """
     batch, row, *rest = x.stride()
     return x.as_strided(
         (len(x), count, side.size, *x.shape[2:]),
@@ -134,7 +144,9 @@ def put(
     *,
     alone: bool,
 ) -> None:
-    """Add the part (o, l) of some tiles of queries to (out, lse); alone: it is all that these rows have."""
+    """Add the part (o, l) of some tiles of queries to (out, lse); alone: it is all that
+    these rows have.
+    """
     a, b = side.ends(start, start + o.shape[1])
     if side.order is None and b <= out.shape[1]:
         write(
@@ -176,7 +188,8 @@ def write(out: Tensor, lse: Tensor, o: Tensor, l: Tensor, *, alone: bool) -> Non
 
 
 def merge_(out: Tensor, lse: Tensor, o: Tensor, l: Tensor) -> None:
-    """Two parts of one softmax as one, in place, with weights exp(lse - L) and exp(l - L), L = log(exp(lse) + exp(l)).
+    """Two parts of one softmax as one, in place, with weights exp(lse - L) and exp(l -
+    L), L = log(exp(lse) + exp(l)).
 
     A part without keys has lse = -inf and weight 0; its output is finite.
     """
@@ -199,7 +212,9 @@ def fused(q: Tensor, v: Tensor) -> bool:
 def attend(
     q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None, scale: float
 ) -> tuple[Tensor, Tensor]:
-    """Softmax attention of tiles, (b, t, c, d) on (b, t, width, d), and its log-sum-exp (b, t, c)."""
+    """Softmax attention of tiles, (b, t, c, d) on (b, t, width, d), and its log-sum-exp
+    (b, t, c).
+    """
     if fused(q, v):
         mask = None if bias is None else bias.unsqueeze(0)
         return _flash(q, k, v, attn_mask=mask, scale=scale)[:2]
@@ -215,5 +230,6 @@ def attend(
     ).squeeze(-1)
 
 
-# The only kernel of torch on the CPU that returns lse has a private name: it stands here once, with a way round it.
+# The only kernel of torch on the CPU that returns lse has a private name: it stands
+# here once, with a way round it.
 _flash = getattr(torch.ops.aten, "_scaled_dot_product_flash_attention_for_cpu", None)

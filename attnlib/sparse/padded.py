@@ -1,4 +1,6 @@
-"""Sparse attention with padding: window, strided and fixed patterns, their masks, and the dense form of any mask."""
+"""Sparse attention with padding: window, strided and fixed patterns, their masks, and
+the dense form of any mask.
+"""
 
 from __future__ import annotations
 
@@ -17,12 +19,25 @@ def window_mask(n: int, width: int, *, causal: bool = False) -> Bool[Tensor, "n 
 
         |i - j| <= (width - 1) / 2;   causal: i - width < j <= i
 
-    Args:    n: tokens.   width: keys of a row away from the borders, odd unless causal.   causal: only the past.
-    Returns: boolean (n, n), True = may attend.
-    Raises:  ValueError for n or width below 1, and for an even width that is not causal.
-    Cost:    O(n^2).
-    Source:  Beltagy et al. 2020, recalled.
-    Page:    notebooks/jl_low_rank/complexity_table
+    Args:
+        n: tokens.
+        width: keys of a row away from the borders, odd unless causal.
+        causal: only the past.
+
+    Returns:
+        boolean (n, n), True = may attend.
+
+    Raises:
+        ValueError: for n or width below 1, and for an even width that is not causal.
+
+    Cost:
+        O(n^2).
+
+    Source:
+        Beltagy et al. 2020, recalled.
+
+    Page:
+        notebooks/jl_low_rank/complexity_table
     """
     left, right = _reach(n, width, causal)
     i, j = _places(n)
@@ -34,12 +49,27 @@ def strided_mask(n: int, stride: int) -> Bool[Tensor, "n n"]:
 
         S(i) = {max(0, i - l), ..., i}  and  {j <= i : l divides i - j}
 
-    Args:    n: tokens.   stride: l.
-    Returns: boolean (n, n), True = may attend.
-    Raises:  ValueError for n or stride below 1.
-    Cost:    O(n^2).
-    Source:  Child et al. 2019, section 4.3, recalled; the two heads merged into one.
-    Claim:   efficient.two-hops      Page: notebooks/jl_low_rank/complexity_table
+    Args:
+        n: tokens.
+        stride: l.
+
+    Returns:
+        boolean (n, n), True = may attend.
+
+    Raises:
+        ValueError: for n or stride below 1.
+
+    Cost:
+        O(n^2).
+
+    Source:
+        Child et al. 2019, section 4.3, recalled; the two heads merged into one.
+
+    Claim:
+        efficient.two-hops
+
+    Page:
+        notebooks/jl_low_rank/complexity_table
     """
     _at_least_one(n=n, stride=stride)
     i, j = _places(n)
@@ -51,13 +81,28 @@ def fixed_mask(n: int, stride: int, summary: int = 1) -> Bool[Tensor, "n n"]:
 
         S(i) = {j <= i : floor(j / l) = floor(i / l)}  and  {j <= i : j mod l >= l - c}
 
-    Args:    n: tokens.   stride: l, the length of a block.   summary: c, tokens at the end of a block that all later
-             blocks read.
-    Returns: boolean (n, n), True = may attend.
-    Raises:  ValueError for n or stride below 1, or summary outside 1..stride.
-    Cost:    O(n^2).
-    Source:  Child et al. 2019, section 4.3, recalled; the two heads merged into one.
-    Claim:   efficient.two-hops      Page: notebooks/jl_low_rank/complexity_table
+    Args:
+        n: tokens.
+        stride: l, the length of a block.
+        summary: c, tokens at the end of a block that all later blocks read.
+
+    Returns:
+        boolean (n, n), True = may attend.
+
+    Raises:
+        ValueError: for n or stride below 1, or summary outside 1..stride.
+
+    Cost:
+        O(n^2).
+
+    Source:
+        Child et al. 2019, section 4.3, recalled; the two heads merged into one.
+
+    Claim:
+        efficient.two-hops
+
+    Page:
+        notebooks/jl_low_rank/complexity_table
     """
     _check_fixed(n, stride, summary)
     i, j = _places(n)
@@ -76,13 +121,27 @@ def masked_attention(
 
         softmax_row(scale Q K', -inf where the mask is False) V
 
-    Args:    q: (*batch, m, d).   k: (*batch, n, d).   v: (*batch, n, d_v).   mask: True = may attend, broadcast to
-             (*batch, m, n), None for all.   scale: None for 1/sqrt(d).
-    Returns: (*batch, m, d_v).
-    Raises:  ValueError for a row that may attend to nothing.
-    Cost:    O(m n (d + d_v)) time, O(m n) memory.
-    Source:  the definition.
-    Page:    notebooks/jl_low_rank/complexity_table
+    Args:
+        q: (*batch, m, d).
+        k: (*batch, n, d).
+        v: (*batch, n, d_v).
+        mask: True = may attend, broadcast to (*batch, m, n), None for all.
+        scale: None for 1/sqrt(d).
+
+    Returns:
+        (*batch, m, d_v).
+
+    Raises:
+        ValueError: for a row that may attend to nothing.
+
+    Cost:
+        O(m n (d + d_v)) time, O(m n) memory.
+
+    Source:
+        the definition.
+
+    Page:
+        notebooks/jl_low_rank/complexity_table
     """
     logits = (q * (1 / math.sqrt(q.shape[-1]) if scale is None else scale)) @ k.mT
     if mask is not None:
@@ -109,14 +168,35 @@ def window_attention(
 
         softmax(scale q_i K') V  over  |i - j| <= (width - 1) / 2;   causal: i - width < j <= i
 
-    Args:    q, k: (*batch, n, d).   v: (*batch, n, d_v).   width: keys a row, odd unless causal.   causal: only the past.
-             padding: True for a token; padding gets no weight, and its rows are zero.   tile: queries a tile.
-             scale: None for 1/sqrt(d).   check: look for NaN and infinity.
-    Returns: (*batch, n, d_v), for any n.
-    Raises:  ValueError for an even width that is not causal, sizes below 1, shapes that do not fit, NaN or infinity.
-    Cost:    4 n (tile + width - 1) d FLOPs, O(n (tile + width)) memory.
-    Source:  Beltagy et al. 2020, recalled; differs: tiles of `tile` queries and tile + width - 1 keys.
-    Claim:   efficient.flops      Page: notebooks/jl_low_rank/complexity_table
+    Args:
+        q, k: (*batch, n, d).
+        v: (*batch, n, d_v).
+        width: keys a row, odd unless causal.
+        causal: only the past.
+        padding: True for a token; padding gets no weight, and its rows are zero.
+        tile: queries a tile.
+        scale: None for 1/sqrt(d).
+        check: look for NaN and infinity.
+
+    Returns:
+        (*batch, n, d_v), for any n.
+
+    Raises:
+        ValueError: for an even width that is not causal, sizes below 1, shapes that do
+            not fit, NaN or infinity.
+
+    Cost:
+        4 n (tile + width - 1) d FLOPs, O(n (tile + width)) memory.
+
+    Source:
+        Beltagy et al. 2020, recalled; differs: tiles of `tile` queries and tile + width
+        - 1 keys.
+
+    Claim:
+        efficient.flops
+
+    Page:
+        notebooks/jl_low_rank/complexity_table
     """
     _check(q, k, v, padding, check)
     n = q.shape[-2]
@@ -159,20 +239,40 @@ def strided_attention(
     scale: float | None = None,
     check: bool = True,
 ) -> Float[Tensor, "*batch n d_v"]:
-    """Causal attention with the strided pattern: two families of dense tiles, merged by their sums of exponentials.
+    """Causal attention with the strided pattern: two families of dense tiles, merged by
+    their sums of exponentials.
 
         S(i) = {max(0, i - l), ..., i}  and  {j <= i : l divides i - j}
 
-    Tokens in rows of l: a row and the one before it hold the last l keys; a column, from two rows above on, the others.
+    Tokens in rows of l: a row and the one before it hold the last l keys; a column,
+    from two rows above on, the others.
 
-    Args:    q, k: (*batch, n, d).   v: (*batch, n, d_v).   stride: l >= 1, cheapest near sqrt(n).
-             padding: True for a token; padding gets no weight, and its rows are zero.   scale: None for 1/sqrt(d).
-             check: look for NaN and infinity.
-    Returns: (*batch, n, d_v), for any n.
-    Raises:  ValueError for stride below 1, shapes that do not fit, NaN or infinity.
-    Cost:    4 n (2 l + n / l) d FLOPs, O(n (2 l + n / l)) memory; n rounded up to a multiple of l.
-    Source:  Child et al. 2019, recalled; differs: both parts in one softmax.
-    Claim:   efficient.flops      Page: notebooks/jl_low_rank/complexity_table
+    Args:
+        q, k: (*batch, n, d).
+        v: (*batch, n, d_v).
+        stride: l >= 1, cheapest near sqrt(n).
+        padding: True for a token; padding gets no weight, and its rows are zero.
+        scale: None for 1/sqrt(d).
+        check: look for NaN and infinity.
+
+    Returns:
+        (*batch, n, d_v), for any n.
+
+    Raises:
+        ValueError: for stride below 1, shapes that do not fit, NaN or infinity.
+
+    Cost:
+        4 n (2 l + n / l) d FLOPs, O(n (2 l + n / l)) memory; n rounded up to a multiple
+        of l.
+
+    Source:
+        Child et al. 2019, recalled; differs: both parts in one softmax.
+
+    Claim:
+        efficient.flops
+
+    Page:
+        notebooks/jl_low_rank/complexity_table
     """
     _check(q, k, v, padding, check)
     _at_least_one(stride=stride)
@@ -213,18 +313,39 @@ def fixed_attention(
     scale: float | None = None,
     check: bool = True,
 ) -> Float[Tensor, "*batch n d_v"]:
-    """Causal attention with the fixed pattern: a tile a block, and the summaries of all blocks, in one softmax.
+    """Causal attention with the fixed pattern: a tile a block, and the summaries of all
+    blocks, in one softmax.
 
         S(i) = {j <= i : floor(j / l) = floor(i / l)}  and  {j <= i : j mod l >= l - c}
 
-    Args:    q, k: (*batch, n, d).   v: (*batch, n, d_v).   stride: l >= 1.   summary: c, from 1 to l.
-             padding: True for a token; padding gets no weight, and its rows are zero.   scale: None for 1/sqrt(d).
-             check: look for NaN and infinity.
-    Returns: (*batch, n, d_v), for any n.
-    Raises:  ValueError for stride below 1, summary outside 1..l, shapes that do not fit, NaN or infinity.
-    Cost:    4 n (l + c n / l) d FLOPs, O(n (l + c n / l)) memory; n rounded up to a multiple of l.
-    Source:  Child et al. 2019, recalled; differs: both parts in one softmax.
-    Claim:   efficient.flops      Page: notebooks/jl_low_rank/complexity_table
+    Args:
+        q, k: (*batch, n, d).
+        v: (*batch, n, d_v).
+        stride: l >= 1.
+        summary: c, from 1 to l.
+        padding: True for a token; padding gets no weight, and its rows are zero.
+        scale: None for 1/sqrt(d).
+        check: look for NaN and infinity.
+
+    Returns:
+        (*batch, n, d_v), for any n.
+
+    Raises:
+        ValueError: for stride below 1, summary outside 1..l, shapes that do not fit,
+            NaN or infinity.
+
+    Cost:
+        4 n (l + c n / l) d FLOPs, O(n (l + c n / l)) memory; n rounded up to a multiple
+        of l.
+
+    Source:
+        Child et al. 2019, recalled; differs: both parts in one softmax.
+
+    Claim:
+        efficient.flops
+
+    Page:
+        notebooks/jl_low_rank/complexity_table
     """
     _check(q, k, v, padding, check)
     n, l = q.shape[-2], stride
@@ -260,10 +381,12 @@ def fixed_attention(
 
 
 def _softmax(parts: list[tuple[Tensor, Tensor]], *, turned: bool = False) -> Tensor:
-    """One softmax over keys that lie in several tiles: (logits, values) each; turned: the last part is (.., l, m, *).
+    """One softmax over keys that lie in several tiles: (logits, values) each; turned:
+    the last part is (.., l, m, *).
 
-    The parts are brought to one maximum and their sums of exponentials are added. A row without any key gives zero.
-    Logits are overwritten: fresh pages cost more than the arithmetic of small tiles.
+    The parts are brought to one maximum and their sums of exponentials are added. A row
+    without any key gives zero. Logits are overwritten: fresh pages cost more than the
+    arithmetic of small tiles.
     """
     turn = lambda t, p: t.transpose(-3, -2).contiguous() if turned and p else t
     tops = [
@@ -280,7 +403,9 @@ def _softmax(parts: list[tuple[Tensor, Tensor]], *, turned: bool = False) -> Ten
 
 
 def _blocks(t: Tensor, l: int) -> Tensor:
-    """Blocks of l tokens, (.., m, l, d), the last filled up with zeros; a view if nothing is to be filled up."""
+    """Blocks of l tokens, (.., m, l, d), the last filled up with zeros; a view if
+    nothing is to be filled up.
+    """
     rest = -t.shape[-2] % l
     return (F.pad(t, (0, 0, 0, rest)) if rest else t).unflatten(-2, (-1, l))
 
@@ -325,7 +450,9 @@ def _check_fixed(n: int, stride: int, summary: int) -> None:
 
 
 def _check(q, k, v, padding, check: bool) -> None:
-    """q and k (*batch, n, d), v (*batch, n, d_v), padding boolean (*batch, n) with a token in each sequence."""
+    """q and k (*batch, n, d), v (*batch, n, d_v), padding boolean (*batch, n) with a
+    token in each sequence.
+    """
     tokens(q)
     matches("k", k, tuple(q.shape), q)
     require(

@@ -1,4 +1,6 @@
-"""The universality proof for dense and sparse Transformers, executed: contextual map, value map, the assembled network."""
+"""The universality proof for dense and sparse Transformers, executed: contextual map,
+value map, the assembled network.
+"""
 
 from attnlib.universal.context import (  # noqa: F401 (public here)
     Plan,

@@ -1,4 +1,6 @@
-"""The contextual map in integers: quantised ids, the selective shift, the sweep, the all-max shift, and the way back."""
+"""The contextual map in integers: quantised ids, the selective shift, the sweep, the
+all-max shift, and the way back.
+"""
 
 from __future__ import annotations
 
@@ -11,21 +13,33 @@ import numpy
 import numpy as np
 
 from attnlib._require import require
-from attnlib.patterns import Pattern, check, hops as count_hops
+from attnlib.patterns import Pattern, check
+from attnlib.patterns import hops as count_hops
 
 LIMIT = 10**7  # ids that are held at a time
 
 
 class Plan(NamedTuple):
-    """The integers of the construction, in units of one cell: N = K^d, B = K + .. + K^d, e, m, C.
+    """The integers of the construction, in units of one cell: N = K^d, B = K + .. +
+    K^d, e, m, C.
 
-    Args:    n, d, cells: tokens, features, K cells to an edge of [0, 1).   period, hops: p and s of the pattern.
-             path: the tokens in the order of the Hamiltonian path.   masks: p boolean matrices (n, n).
-             size: N, how many ids a token can have.   base: B, the id of one unit of position.
-             codes: e, the position of each token.   top: m, the largest id after the sweep.
-             constant: C of the all-max shift.   layers, bits: attention layers, and bits that hold every id.
-    Source:  Yun et al. 2020b, recalled; differs: C is the least integer that (12.5) allows.
-    Page:    notebooks/sparse_universality/the_proof_executed
+    Args:
+        n, d, cells: tokens, features, K cells to an edge of [0, 1).
+        period, hops: p and s of the pattern.
+        path: the tokens in the order of the Hamiltonian path.
+        masks: p boolean matrices (n, n).
+        size: N, how many ids a token can have.
+        base: B, the id of one unit of position.
+        codes: e, the position of each token.
+        top: m, the largest id after the sweep.
+        constant: C of the all-max shift.
+        layers, bits: attention layers, and bits that hold every id.
+
+    Source:
+        Yun et al. 2020b, recalled; differs: C is the least integer that (12.5) allows.
+
+    Page:
+        notebooks/sparse_universality/the_proof_executed
     """
 
     n: int
@@ -53,12 +67,20 @@ class Plan(NamedTuple):
 
 
 class Shift(NamedTuple):
-    """One attention layer of the map: ids <- ids + factor (head(value) - head(value + 1)), or + factor head(value).
+    """One attention layer of the map: ids <- ids + factor (head(value) - head(value +
+    1)), or + factor head(value).
 
-    Args:    step: the step of the pattern that masks it.   value: the id that moves; its query bias is value - 1/2.
-             factor: N, C, or 0 for a layer that waits.   every: no second head, all ids move.
-    Source:  Yun et al. 2020a, 2020b, recalled: the selective shift and the all-max shift.
-    Page:    notebooks/sparse_universality/the_proof_executed
+    Args:
+        step: the step of the pattern that masks it.
+        value: the id that moves; its query bias is value - 1/2.
+        factor: N, C, or 0 for a layer that waits.
+        every: no second head, all ids move.
+
+    Source:
+        Yun et al. 2020a, 2020b, recalled: the selective shift and the all-max shift.
+
+    Page:
+        notebooks/sparse_universality/the_proof_executed
     """
 
     step: int
@@ -82,16 +104,35 @@ def plan(
         m: y = N y - (N - 1) x along the path, from x_1 = (n - 1) B + N - 1 and x_i = (i - 2) B
         C: the least integer with ((C + 1)^s - C^s) m < C^s
 
-    Args:    pattern: a Pattern of n tokens.   n, d, cells: n >= 2, d >= 1, K >= 2.
-             path: each token reads the one before it at some step; None for 0, .., n - 1, then as patterns.check finds.
-             hops: s; None for the smallest number of layers after which every token has heard from all.
-             constant: C >= 1; None for the least that (12.5) allows. Anything smaller is your own experiment.
-    Returns: Plan.
-    Raises:  ValueError for sizes out of range, pattern.n unlike n, and for a pattern that misses a condition (self
-             loops; a path; every token hears from all): it names the condition. Given hops >= 1 are not questioned.
-    Cost:    that of patterns.hops, and the search for a path if 0, .., n - 1 is none.
-    Source:  Yun et al. 2020b, recalled; the least C is derived on the page.
-    Claim:   universal.context      Page: notebooks/sparse_universality/the_proof_executed
+    Args:
+        pattern: a Pattern of n tokens.
+        n, d, cells: n >= 2, d >= 1, K >= 2.
+        path: each token reads the one before it at some step; None for 0, .., n - 1,
+            then as patterns.check finds.
+        hops: s; None for the smallest number of layers after which every token has
+            heard from all.
+        constant: C >= 1; None for the least that (12.5) allows. Anything smaller is
+            your own experiment.
+
+    Returns:
+        Plan.
+
+    Raises:
+        ValueError: for sizes out of range, pattern.n unlike n, and for a pattern that
+            misses a condition (self loops; a path; every token hears from all): it
+            names the condition. Given hops >= 1 are not questioned.
+
+    Cost:
+        that of patterns.hops, and the search for a path if 0, .., n - 1 is none.
+
+    Source:
+        Yun et al. 2020b, recalled; the least C is derived on the page.
+
+    Claim:
+        universal.context
+
+    Page:
+        notebooks/sparse_universality/the_proof_executed
     """
     n, d, cells = (
         _size(*given) for given in (("n", n, 2), ("d", d, 1), ("cells", cells, 2))
@@ -173,12 +214,27 @@ def _path(pattern: Pattern, union: np.ndarray) -> tuple[int, ...]:
 def least_constant(top: int, hops: int) -> int:
     """The least integer C with ((C + 1)^s - C^s) m < C^s.
 
-    Args:    top: m, at least zero.   hops: s, at least one.
-    Returns: C > s m; for s = 1 it is m + 1.
-    Raises:  ValueError for m < 0 or s < 1.
-    Cost:    O(log(s m)) powers of integers.
-    Source:  derived on the page; recalled from Yun et al. 2020b: C = 2 s n delta^(-nd-1).
-    Claim:   universal.context      Page: notebooks/sparse_universality/the_proof_executed
+    Args:
+        top: m, at least zero.
+        hops: s, at least one.
+
+    Returns:
+        C > s m; for s = 1 it is m + 1.
+
+    Raises:
+        ValueError: for m < 0 or s < 1.
+
+    Cost:
+        O(log(s m)) powers of integers.
+
+    Source:
+        derived on the page; recalled from Yun et al. 2020b: C = 2 s n delta^(-nd-1).
+
+    Claim:
+        universal.context
+
+    Page:
+        notebooks/sparse_universality/the_proof_executed
     """
     require(top >= 0 and hops >= 1, f"needs m >= 0 and s >= 1, got {top}, {hops}")
     enough = lambda c: ((c + 1) ** hops - c**hops) * top < c**hops
@@ -192,15 +248,27 @@ def least_constant(top: int, hops: int) -> int:
 
 
 def grid_ids(plan: Plan) -> np.ndarray:
-    """The ids of all grid inputs before the first attention layer, u . z with u = (1, K, .., K^(d-1)).
+    """The ids of all grid inputs before the first attention layer, u . z with u = (1,
+    K, .., K^(d-1)).
 
-    Args:    plan: of the construction.
-    Returns: (K^(n d), n): first token slowest, of a token the last feature slowest; int64 if plan.bits <= 62, else
-             Python integers.
-    Raises:  ValueError if there are more than 10^7 ids.
-    Cost:    O(n K^(n d)).
-    Source:  the grid of the construction.
-    Page:    notebooks/sparse_universality/the_proof_executed
+    Args:
+        plan: of the construction.
+
+    Returns:
+        (K^(n d), n): first token slowest, of a token the last feature slowest; int64 if
+        plan.bits <= 62, else Python integers.
+
+    Raises:
+        ValueError: if there are more than 10^7 ids.
+
+    Cost:
+        O(n K^(n d)).
+
+    Source:
+        the grid of the construction.
+
+    Page:
+        notebooks/sparse_universality/the_proof_executed
     """
     n, N = plan.n, plan.size
     require(
@@ -212,15 +280,28 @@ def grid_ids(plan: Plan) -> np.ndarray:
 
 
 def head(ids: np.ndarray, mask: np.ndarray, value: int) -> np.ndarray:
-    """One hardmax head of size one: the largest id that a token reads if its own is at least value, else the smallest.
+    """One hardmax head of size one: the largest id that a token reads if its own is at
+    least value, else the smallest.
 
         sum_k hardmax_k( a_k (a_j - value + 1/2) ) a_k,   k over the tokens that j reads
 
-    Args:    ids: (*batch, n) integers.   mask: (n, n) boolean.   value: the query bias is value - 1/2.
-    Returns: (*batch, n), dtype of ids.
-    Cost:    O(entries of the mask) a row.
-    Source:  the definition: the sign of the query decides; equal keys have equal values, so ties change nothing.
-    Page:    notebooks/sparse_universality/the_proof_executed
+    Args:
+        ids: (*batch, n) integers.
+        mask: (n, n) boolean.
+        value: the query bias is value - 1/2.
+
+    Returns:
+        (*batch, n), dtype of ids.
+
+    Cost:
+        O(entries of the mask) a row.
+
+    Source:
+        the definition: the sign of the query decides; equal keys have equal values, so
+        ties change nothing.
+
+    Page:
+        notebooks/sparse_universality/the_proof_executed
     """
     out = np.empty_like(ids)
     for j in range(ids.shape[-1]):
@@ -230,13 +311,26 @@ def head(ids: np.ndarray, mask: np.ndarray, value: int) -> np.ndarray:
 
 
 def schedule(plan: Plan) -> Iterator[Shift]:
-    """The attention layers in order: for each token along the path, each of its N ids, each step of the pattern.
+    """The attention layers in order: for each token along the path, each of its N ids,
+    each step of the pattern.
 
-    Args:    plan: of the construction.
-    Yields:  plan.layers Shifts, the last s of them for all ids.
-    Cost:    O(1) a layer.
-    Source:  Yun et al. 2020b, recalled; layers whose step lacks the edge wait.
-    Claim:   universal.layers      Page: notebooks/sparse_universality/the_proof_executed
+    Args:
+        plan: of the construction.
+
+    Yields:
+        plan.layers Shifts, the last s of them for all ids.
+
+    Cost:
+        O(1) a layer.
+
+    Source:
+        Yun et al. 2020b, recalled; layers whose step lacks the edge wait.
+
+    Claim:
+        universal.layers
+
+    Page:
+        notebooks/sparse_universality/the_proof_executed
     """
     for i in range(plan.n - 1):
         before, token = plan.path[i], plan.path[i + 1]
@@ -253,12 +347,28 @@ def apply(shift: Shift, ids: np.ndarray, plan: Plan) -> np.ndarray:
         a + N (head(v) - head(v + 1)) moves the tokens with id v, by N (max - min) of what they read
         a + C head(0)                 moves all, by C max
 
-    Args:    shift: the layer.   ids: (*batch, n) integers.   plan: of the construction.
-    Returns: (*batch, n).
-    Raises:  ValueError if ids are no integers, or int64 that plan.bits do not fit.
-    Cost:    O(entries of the mask) a row; nothing for a layer that waits.
-    Source:  Yun et al. 2020a, 2020b, recalled.
-    Claim:   universal.shift      Page: notebooks/sparse_universality/the_proof_executed
+    Args:
+        shift: the layer.
+        ids: (*batch, n) integers.
+        plan: of the construction.
+
+    Returns:
+        (*batch, n).
+
+    Raises:
+        ValueError: if ids are no integers, or int64 that plan.bits do not fit.
+
+    Cost:
+        O(entries of the mask) a row; nothing for a layer that waits.
+
+    Source:
+        Yun et al. 2020a, 2020b, recalled.
+
+    Claim:
+        universal.shift
+
+    Page:
+        notebooks/sparse_universality/the_proof_executed
     """
     require(
         ids.dtype == object or ids.dtype.kind == "i",
@@ -281,12 +391,27 @@ def apply(shift: Shift, ids: np.ndarray, plan: Plan) -> np.ndarray:
 def steps(ids: np.ndarray, plan: Plan) -> Iterator[tuple[Shift, np.ndarray]]:
     """Every attention layer of the map with the ids after it.
 
-    Args:    ids: (*batch, n) integers, before the first layer.   plan: of the construction.
-    Yields:  pairs (Shift, ids); plan.layers of them.
-    Raises:  ValueError as apply.
-    Cost:    O(plan.layers) times that of a layer.
-    Source:  Yun et al. 2020b, recalled.
-    Claim:   universal.context      Page: notebooks/sparse_universality/the_proof_executed
+    Args:
+        ids: (*batch, n) integers, before the first layer.
+        plan: of the construction.
+
+    Yields:
+        pairs (Shift, ids); plan.layers of them.
+
+    Raises:
+        ValueError: as apply.
+
+    Cost:
+        O(plan.layers) times that of a layer.
+
+    Source:
+        Yun et al. 2020b, recalled.
+
+    Claim:
+        universal.context
+
+    Page:
+        notebooks/sparse_universality/the_proof_executed
     """
     for shift in schedule(plan):
         ids = apply(shift, ids, plan)
@@ -300,12 +425,29 @@ def _last_ids(ids: np.ndarray, plan: Plan) -> np.ndarray:
 def context_ids(pattern: Pattern, n: int, d: int, cells: int, **options) -> np.ndarray:
     """The ids that the attention layers give to every token of every grid input.
 
-    Args:    pattern: a Pattern of n tokens.   n, d, cells: as in plan.   options: path, hops, constant of plan.
-    Returns: (cells^(n d), n) Python integers, rows in the order of grid_ids; all distinct under the three conditions.
-    Raises:  ValueError as plan, and for more than 10^7 ids.
-    Cost:    O(plan.layers n K^(n d)) and the entries of the masks.
-    Source:  Yun et al. 2020b, recalled: the contextual map.
-    Claim:   universal.context      Page: notebooks/sparse_universality/the_proof_executed
+    Args:
+        pattern: a Pattern of n tokens.
+        n, d, cells: as in plan.
+        options: path, hops, constant of plan.
+
+    Returns:
+        (cells^(n d), n) Python integers, rows in the order of grid_ids; all distinct
+        under the three conditions.
+
+    Raises:
+        ValueError: as plan, and for more than 10^7 ids.
+
+    Cost:
+        O(plan.layers n K^(n d)) and the entries of the masks.
+
+    Source:
+        Yun et al. 2020b, recalled: the contextual map.
+
+    Claim:
+        universal.context
+
+    Page:
+        notebooks/sparse_universality/the_proof_executed
     """
     numbers = plan(pattern, n, d, cells, **options)
     return _last_ids(grid_ids(numbers), numbers).astype(object)
@@ -316,12 +458,28 @@ def decode(ident: int, plan: Plan) -> tuple[int, list[int]]:
 
         y_n = floor(id / C^s),   x_i = y_i mod N in its interval,   y_(i-1) = x_i + (y_i - x_i) / N
 
-    Args:    ident: an id that the map gives.   plan: of the construction.
-    Returns: the token, and the ids of all tokens before the first layer.
-    Raises:  ValueError for a number that is no id of the map: the all-max layers are run again.
-    Cost:    O(n + s entries of the masks) operations on integers.
-    Source:  derived on the page.
-    Claim:   universal.residues      Page: notebooks/sparse_universality/the_proof_executed
+    Args:
+        ident: an id that the map gives.
+        plan: of the construction.
+
+    Returns:
+        the token, and the ids of all tokens before the first layer.
+
+    Raises:
+        ValueError: for a number that is no id of the map: the all-max layers are run
+            again.
+
+    Cost:
+        O(n + s entries of the masks) operations on integers.
+
+    Source:
+        derived on the page.
+
+    Claim:
+        universal.residues
+
+    Page:
+        notebooks/sparse_universality/the_proof_executed
     """
     y, x, after = int(ident) // plan.constant**plan.hops, [0] * plan.n, [0] * plan.n
     for token in reversed(plan.path):
@@ -340,17 +498,34 @@ def decode(ident: int, plan: Plan) -> tuple[int, list[int]]:
 def equivariant_ids(
     n: int, d: int, cells: int, *, constant: int | None = None
 ) -> np.ndarray:
-    """The ids of the dense map without positions: one sweep over the values 0, .., N - 1, then one all-max layer.
+    """The ids of the dense map without positions: one sweep over the values 0, .., N -
+    1, then one all-max layer.
 
         sorted x_1 < .. < x_n:  y_1 = x_1 + N (x_n - x_1),  y_j = x_j + N (y_(j-1) - x_j),  id_j = y_j + C y_n
 
-    Args:    n, d, cells: n >= 2, d >= 1, K >= 2.   constant: C >= 1, above every y_n; None for one more than the largest.
-    Returns: (cells^(n d), n) Python integers, rows as grid_ids without positions. Ids of two inputs without a repeated
-             row agree only if the inputs are permutations of each other and the rows equal.
-    Raises:  ValueError for sizes out of range or more than 10^7 ids.
-    Cost:    O(N n K^(n d)).
-    Source:  Yun et al. 2020a, recalled; the constant is ours: N^(n+1) is always enough.
-    Claim:   universal.equivariant      Page: notebooks/sparse_universality/the_proof_executed
+    Args:
+        n, d, cells: n >= 2, d >= 1, K >= 2.
+        constant: C >= 1, above every y_n; None for one more than the largest.
+
+    Returns:
+        (cells^(n d), n) Python integers, rows as grid_ids without positions. Ids of two
+        inputs without a repeated row agree only if the inputs are permutations of each
+        other and the rows equal.
+
+    Raises:
+        ValueError: for sizes out of range or more than 10^7 ids.
+
+    Cost:
+        O(N n K^(n d)).
+
+    Source:
+        Yun et al. 2020a, recalled; the constant is ours: N^(n+1) is always enough.
+
+    Claim:
+        universal.equivariant
+
+    Page:
+        notebooks/sparse_universality/the_proof_executed
     """
     n, d, cells = (
         _size(*given) for given in (("n", n, 2), ("d", d, 1), ("cells", cells, 2))

@@ -1,4 +1,6 @@
-"""The assembled network: quantiser, contextual map and value map for a target that the caller gives, in exact integers."""
+"""The assembled network: quantiser, contextual map and value map for a target that the
+caller gives, in exact integers.
+"""
 
 from __future__ import annotations
 
@@ -22,11 +24,20 @@ LAYERS = 10**6  # value layers that are built
 class Network(NamedTuple):
     """A universality network: callable on (*batch, n, d) in [0, 1).
 
-    Args:    plan: integers of the contextual map.   start: (M, n) ids of the M = K^(n d) grid inputs before the first
-             attention layer.   ids: (M, n) after the last.   values: (M, n, d), the target at the centres of the cells.
-             layers: counts by kind.   bits: of the largest id.
-    Source:  Yun et al. 2020b, recalled; hardmax and jumps, no softmax.
-    Page:    notebooks/sparse_universality/the_proof_executed
+    Args:
+        plan: integers of the contextual map.
+        start: (M, n) ids of the M = K^(n d) grid inputs before the first attention
+            layer.
+        ids: (M, n) after the last.
+        values: (M, n, d), the target at the centres of the cells.
+        layers: counts by kind.
+        bits: of the largest id.
+
+    Source:
+        Yun et al. 2020b, recalled; hardmax and jumps, no softmax.
+
+    Page:
+        notebooks/sparse_universality/the_proof_executed
     """
 
     plan: Plan
@@ -36,7 +47,9 @@ class Network(NamedTuple):
 
     @property
     def layers(self) -> dict[str, int]:
-        """Layers by kind: quantise d n K, attention p (n - 1) K^d + s, value n K^(n d)."""
+        """Layers by kind: quantise d n K, attention p (n - 1) K^d + s, value n K^(n
+        d).
+        """
         p = self.plan
         return {
             "quantise": p.d * p.n * p.cells,
@@ -50,14 +63,30 @@ class Network(NamedTuple):
         return int(self.ids.max()).bit_length()
 
     def __call__(self, x: Float[Tensor, "*batch n d"]) -> Float[Tensor, "*batch n d"]:
-        """The output; the same as the last state of run, without visiting the value layers one by one.
+        """The output; the same as the last state of run, without visiting the value
+        layers one by one.
 
-        Args:    x: (*batch, n, d), entries in [0, 1).
-        Returns: (*batch, n, d), the dtype of the values.
-        Raises:  ValueError for another shape, integer x, NaN, or entries outside [0, 1).
-        Cost:    the attention layers on the batch, and a search among the ids for every token.
-        Source:  derived on the page.
-        Claim:   universal.network      Page: notebooks/sparse_universality/the_proof_executed
+        Args:
+            x: (*batch, n, d), entries in [0, 1).
+
+        Returns:
+            (*batch, n, d), the dtype of the values.
+
+        Raises:
+            ValueError: for another shape, integer x, NaN, or entries outside [0, 1).
+
+        Cost:
+            the attention layers on the batch, and a search among the ids for every
+            token.
+
+        Source:
+            derived on the page.
+
+        Claim:
+            universal.network
+
+        Page:
+            notebooks/sparse_universality/the_proof_executed
         """
         _inside(x, self.plan)
         cells = (
@@ -84,19 +113,37 @@ def approximate(
     pattern: Pattern,
     **options,
 ) -> Network:
-    """A network whose output on [0, 1)^(n x d) is f at the centre of the cell that x lies in.
+    """A network whose output on [0, 1)^(n x d) is f at the centre of the cell that x
+    lies in.
 
         sup |network - f| <= omega_f(1 / (2 K)),   the modulus of continuity in the largest entry
 
-    Args:    f: (M, n, d) float64 -> (M, n, d), continuous on [0, 1]^(n x d) for the bound to say something.
-             n, d, cells: n >= 2 tokens, d features, K cells to an edge.   pattern: a Pattern of n tokens.
-             options: path, hops, constant of plan, for experiments: with too small ones ids collide.
-    Returns: Network. Where the target is so large that it would meet an id, C is raised.
-    Raises:  ValueError as plan; for more than 10^6 value layers (it says how many); for a target that returns another
-             shape, NaN or infinity.
-    Cost:    O(n K^(n d)) times the attention layers.
-    Source:  Yun et al. 2020b, recalled.
-    Claim:   universal.network      Page: notebooks/sparse_universality/the_proof_executed
+    Args:
+        f: (M, n, d) float64 -> (M, n, d), continuous on [0, 1]^(n x d) for the bound to
+            say something.
+        n, d, cells: n >= 2 tokens, d features, K cells to an edge.
+        pattern: a Pattern of n tokens.
+        options: path, hops, constant of plan, for experiments: with too small ones ids
+            collide.
+
+    Returns:
+        Network. Where the target is so large that it would meet an id, C is raised.
+
+    Raises:
+        ValueError: as plan; for more than 10^6 value layers (it says how many); for a
+            target that returns another shape, NaN or infinity.
+
+    Cost:
+        O(n K^(n d)) times the attention layers.
+
+    Source:
+        Yun et al. 2020b, recalled.
+
+    Claim:
+        universal.network
+
+    Page:
+        notebooks/sparse_universality/the_proof_executed
     """
     numbers = plan(pattern, n, d, cells, **options)
     n, d, cells = numbers.n, numbers.d, numbers.cells
@@ -129,11 +176,20 @@ def approximate(
 def grid_rows(plan: Plan) -> Float[Tensor, "inputs n d"]:
     """All grid inputs as cell numbers 0, .., K - 1, in the order of grid_ids.
 
-    Args:    plan: of the construction.
-    Returns: (K^(n d), n, d) float64.
-    Cost:    O(n d K^(n d)).
-    Source:  the grid of the construction.
-    Page:    notebooks/sparse_universality/the_proof_executed
+    Args:
+        plan: of the construction.
+
+    Returns:
+        (K^(n d), n, d) float64.
+
+    Cost:
+        O(n d K^(n d)).
+
+    Source:
+        the grid of the construction.
+
+    Page:
+        notebooks/sparse_universality/the_proof_executed
     """
     own = np.indices((plan.size,) * plan.n).reshape(plan.n, -1).T  # u . z of each token
     powers = plan.cells ** np.arange(plan.d)
@@ -143,16 +199,33 @@ def grid_rows(plan: Plan) -> Float[Tensor, "inputs n d"]:
 def value_layers(
     network: Network, order: str = "grid"
 ) -> Iterator[tuple[int, list[int], Tensor]]:
-    """The value layers one after another: the id each waits for, the token's row there, and the row it writes.
+    """The value layers one after another: the id each waits for, the token's row there,
+    and the row it writes.
 
         Z <- Z + (K A - z) psi(u . Z - id),   psi = 1 on [-1/2, 1/2), else 0
 
-    Args:    network: of approximate.   order: "grid", "increasing" or "decreasing" (of the ids).
-    Yields:  n K^(n d) triples (id, z, A): z a list of d integers in units of a cell, A (d,) as f returned it.
-    Raises:  ValueError for another order.
-    Cost:    O(d) a layer, and sorting.
-    Source:  Yun et al. 2020b, recalled; the order does not matter in exact arithmetic.
-    Claim:   universal.network      Page: notebooks/sparse_universality/the_proof_executed
+    Args:
+        network: of approximate.
+        order: "grid", "increasing" or "decreasing" (of the ids).
+
+    Yields:
+        n K^(n d) triples (id, z, A): z a list of d integers in units of a cell, A (d,)
+        as f returned it.
+
+    Raises:
+        ValueError: for another order.
+
+    Cost:
+        O(d) a layer, and sorting.
+
+    Source:
+        Yun et al. 2020b, recalled; the order does not matter in exact arithmetic.
+
+    Claim:
+        universal.network
+
+    Page:
+        notebooks/sparse_universality/the_proof_executed
     """
     known = ("grid", "increasing", "decreasing")
     require(order in known, f"order must be one of {list(known)}, got {order!r}")
@@ -174,17 +247,35 @@ def value_layers(
 def run(
     network: Network, x: Float[Tensor, "*batch n d"], order: str = "grid"
 ) -> Iterator[tuple[str, np.ndarray]]:
-    """The literal network: every layer on every token in fractions, hardmax by its scores, jumps as they stand.
+    """The literal network: every layer on every token in fractions, hardmax by its
+    scores, jumps as they stand.
 
         quantise:  Z <- Z - e_r (z_r - k) where 0 <= z_r - k < 1        attention: a_k (a_j - b), ties averaged
         value:     Z <- Z + (K A - z) where -1/2 <= u . Z - id < 1/2
 
-    Args:    network: of approximate.   x: (*batch, n, d), entries in [0, 1).   order: of the value layers, as there.
-    Yields:  (kind, Z) after each layer, Z (*batch, n, d) of Fractions in units of a cell; the output is the last / K.
-    Raises:  ValueError as the network, and for another order.
-    Cost:    O(n) fractions a layer and an input: for a few inputs of small networks.
-    Source:  Yun et al. 2020b, recalled.
-    Claim:   universal.network      Page: notebooks/sparse_universality/the_proof_executed
+    Args:
+        network: of approximate.
+        x: (*batch, n, d), entries in [0, 1).
+        order: of the value layers, as there.
+
+    Yields:
+        (kind, Z) after each layer, Z (*batch, n, d) of Fractions in units of a cell;
+        the output is the last / K.
+
+    Raises:
+        ValueError: as the network, and for another order.
+
+    Cost:
+        O(n) fractions a layer and an input: for a few inputs of small networks.
+
+    Source:
+        Yun et al. 2020b, recalled.
+
+    Claim:
+        universal.network
+
+    Page:
+        notebooks/sparse_universality/the_proof_executed
     """
     p = network.plan
     _inside(x, p)
@@ -223,7 +314,9 @@ def run(
 
 
 def _literal_head(a: np.ndarray, mask: np.ndarray, value: int) -> np.ndarray:
-    """sum_k hardmax_k(a_k (a_j - b)) a_k over the tokens that j reads, b = value - 1/2, uniform over ties."""
+    """sum_k hardmax_k(a_k (a_j - b)) a_k over the tokens that j reads, b = value - 1/2,
+    uniform over ties.
+    """
     out = np.empty_like(a)
     for j in range(a.shape[-1]):
         keys = a[..., mask[j]]
@@ -238,7 +331,9 @@ def _row_ids(cells: np.ndarray, plan: Plan) -> np.ndarray:
 
 
 def _cells(x: Tensor, cells: int) -> Tensor:
-    """floor(K x) exactly: K x rounds, so x is compared with the smallest floats that are at least k / K."""
+    """floor(K x) exactly: K x rounds, so x is compared with the smallest floats that
+    are at least k / K.
+    """
     edges = []
     for k in range(cells):
         edge = k / cells

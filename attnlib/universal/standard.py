@@ -1,4 +1,6 @@
-"""The network in standard layers: softmax at an inverse temperature, four ReLUs for a jump, clamps at the end, in floats."""
+"""The network in standard layers: softmax at an inverse temperature, four ReLUs for a
+jump, clamps at the end, in floats.
+"""
 
 from __future__ import annotations
 
@@ -19,10 +21,18 @@ from attnlib.universal.network import Network, _inside, value_layers
 class Block(NamedTuple):
     """One layer with its skip: attention under a mask, or a feed-forward part.
 
-    Args:    kind: "quantise", "attention", "value" or "clamp".   layer: a Layer or None.   mlp: an Mlp or None.
-             mask: (n, n), for attention.
-    Source:  Yun et al. 2020a, 2020b, recalled: blocks of two heads of size one and of four hidden units.
-    Page:    notebooks/sparse_universality/from_integers_to_softmax
+    Args:
+        kind: "quantise", "attention", "value" or "clamp".
+        layer: a Layer or None.
+        mlp: an Mlp or None.
+        mask: (n, n), for attention.
+
+    Source:
+        Yun et al. 2020a, 2020b, recalled: blocks of two heads of size one and of four
+        hidden units.
+
+    Page:
+        notebooks/sparse_universality/from_integers_to_softmax
     """
 
     kind: str
@@ -39,17 +49,35 @@ def ramp_mlp(
     offset: float | int,
     ramp: float,
 ) -> Mlp:
-    """Four ReLUs that are slope x + offset between two cuts and 0 outside, up to two ramps.
+    """Four ReLUs that are slope x + offset between two cuts and 0 outside, up to two
+    ramps.
 
         x = read . z;   write times   s_1 R(x - c_1 + e) + (a - s_1) R(x - c_1) + (s_2 - a) R(x - c_2 + e) - s_2 R(x - c_2)
         s_1 = (a c_1 + b) / e,   s_2 = -(a (c_2 - e) + b) / e
 
-    Args:    read, write: (d,).   cuts: c_1 < c_2.   slope, offset: a, b.   ramp: e, 0 < e <= c_2 - c_1.
-    Returns: Mlp with four hidden units; right outside [c_1 - e, c_1) and (c_2 - e, c_2).
-    Raises:  ValueError if the ramp does not fit between the cuts.
-    Cost:    O(d).
-    Source:  Yun et al. 2020a, recalled; the formula is derived on the page.
-    Claim:   universal.ramps      Page: notebooks/sparse_universality/from_integers_to_softmax
+    Args:
+        read, write: (d,).
+        cuts: c_1 < c_2.
+        slope, offset: a, b.
+        ramp: e, 0 < e <= c_2 - c_1.
+
+    Returns:
+        Mlp with four hidden units; right outside [c_1 - e, c_1) and (c_2 - e, c_2).
+
+    Raises:
+        ValueError: if the ramp does not fit between the cuts.
+
+    Cost:
+        O(d).
+
+    Source:
+        Yun et al. 2020a, recalled; the formula is derived on the page.
+
+    Claim:
+        universal.ramps
+
+    Page:
+        notebooks/sparse_universality/from_integers_to_softmax
     """
     low, high = cuts
     require(
@@ -74,18 +102,37 @@ def standard(
     clamp: float | None = None,
     dtype: torch.dtype = torch.float64,
 ) -> list[Block]:
-    """The layers of the network as weights: Layers of two heads of size one, Mlps of four ReLUs.
+    """The layers of the network as weights: Layers of two heads of size one, Mlps of
+    four ReLUs.
 
-    Args:    network: of approximate.   ramp: e of the quantiser, in cells.   value_ramp: of the value layers.
-             order: of the value layers, as in value_layers.   clamp: beta, bound of |f|; None for no clamps.
-             dtype: of the weights.
-    Returns: list of Blocks, in units of a cell; run_standard runs them. Outputs are right to 3 2^(bits - digits) cells, as
-             a row is written as a difference from its id.
-    Raises:  ValueError unless dtype has two digits more than the ids have bits (the knots are quarters), for ramps that
-             do not fit, and for clamp <= 0.
-    Cost:    O(d) a layer.
-    Source:  Yun et al. 2020b, recalled; differs: the order of the value layers and the clamps are ours.
-    Claim:   universal.lp      Page: notebooks/sparse_universality/from_integers_to_softmax
+    Args:
+        network: of approximate.
+        ramp: e of the quantiser, in cells.
+        value_ramp: of the value layers.
+        order: of the value layers, as in value_layers.
+        clamp: beta, bound of |f|; None for no clamps.
+        dtype: of the weights.
+
+    Returns:
+        list of Blocks, in units of a cell; run_standard runs them. Outputs are right to
+        3 2^(bits - digits) cells, as a row is written as a difference from its id.
+
+    Raises:
+        ValueError: unless dtype has two digits more than the ids have bits (the knots
+            are quarters), for ramps that do not fit, and for clamp <= 0.
+
+    Cost:
+        O(d) a layer.
+
+    Source:
+        Yun et al. 2020b, recalled; differs: the order of the value layers and the
+        clamps are ours.
+
+    Claim:
+        universal.lp
+
+    Page:
+        notebooks/sparse_universality/from_integers_to_softmax
     """
     p, digits = network.plan, 1 - round(math.log2(torch.finfo(dtype).eps))
     require(
@@ -141,17 +188,37 @@ def run_standard(
     scale: float | int | None,
     check: bool = True,
 ) -> Float[Tensor, "*batch n d"]:
-    """The output of the standard layers, by attention.forward and attention.feed_forward.
+    """The output of the standard layers, by attention.forward and
+    attention.feed_forward.
 
         Z <- K X + K e 1';   every layer with its skip, logits times lambda;   Z / K
 
-    Args:    x: (*batch, n, d), entries in [0, 1).   blocks: of standard.   plan: network.plan.
-             scale: lambda, the inverse temperature, factor of the logits; None for hardmax.   check: look for bad values.
-    Returns: (*batch, n, d), dtype and device of x; ids instead of outputs if the blocks end before the value layers.
-    Raises:  ValueError for x of another shape or outside [0, 1), and for a scale that is not positive.
-    Cost:    O(n) for each value layer, O(n^2) for each attention layer.
-    Source:  Yun et al. 2020b, recalled.
-    Claim:   universal.temperature      Page: notebooks/sparse_universality/from_integers_to_softmax
+    Args:
+        x: (*batch, n, d), entries in [0, 1).
+        blocks: of standard.
+        plan: network.plan.
+        scale: lambda, the inverse temperature, factor of the logits; None for hardmax.
+        check: look for bad values.
+
+    Returns:
+        (*batch, n, d), dtype and device of x; ids instead of outputs if the blocks end
+        before the value layers.
+
+    Raises:
+        ValueError: for x of another shape or outside [0, 1), and for a scale that is
+            not positive.
+
+    Cost:
+        O(n) for each value layer, O(n^2) for each attention layer.
+
+    Source:
+        Yun et al. 2020b, recalled.
+
+    Claim:
+        universal.temperature
+
+    Page:
+        notebooks/sparse_universality/from_integers_to_softmax
     """
     if check:
         _inside(x, plan)
@@ -171,15 +238,28 @@ def run_standard(
 
 
 def enough_scale(plan: Plan) -> float:
-    """An inverse temperature at which, off the ramps, every id of the softmax network is within 1/8 of its integer.
+    """An inverse temperature at which, off the ramps, every id of the softmax network
+    is within 1/8 of its integer.
 
         (32 / 9) ln( 104 n^2 p N^(n+1) (C + 1)^(2 s) (m + 1) )
 
-    Args:    plan: of the contextual map.
-    Returns: lambda.
-    Cost:    O(1).
-    Source:  derived on the page.
-    Claim:   universal.temperature      Page: notebooks/sparse_universality/from_integers_to_softmax
+    Args:
+        plan: of the contextual map.
+
+    Returns:
+        lambda.
+
+    Cost:
+        O(1).
+
+    Source:
+        derived on the page.
+
+    Claim:
+        universal.temperature
+
+    Page:
+        notebooks/sparse_universality/from_integers_to_softmax
     """
     n, p, N, C, s = plan.n, plan.period, plan.size, plan.constant, plan.hops
     inside = 104 * n**2 * p * N ** (n + 1) * (C + 1) ** (2 * s) * (plan.top + 1)

@@ -2,9 +2,11 @@
 
     python book/_experiments/bench.py [job ...] [--device cuda] [--quick]
 
-Without names all jobs run, one after another, minutes each. One thread; CPU times of the process, in turn. The load of
-the machine before and after stands in the settings: times of a busy machine are no measure, and no claim rests on any.
-Peers that are not installed are named as not run. Goals and what they were measured at are printed at the end.
+Without names all jobs run, one after another, minutes each. One thread; CPU times of
+the process, in turn. The load of the machine before and after stands in the settings:
+times of a busy machine are no measure, and no claim rests on any. Peers that are not
+installed are named as not run. Goals and what they were measured at are printed at the
+end.
 """
 
 from __future__ import annotations

@@ -2,7 +2,8 @@
 
     python book/_experiments/book_build.py [--pages NAME ...]
 
-In a copy of the files that git knows, so that nothing built here is touched; wall time on a machine with two cores:
+In a copy of the files that git knows, so that nothing built here is touched; wall time
+on a machine with two cores:
 
 - quick: book/_tools/quick.py, two pages at a time; over plain nbval, `pytest notebooks` in one process with the
   project's settings; beside it the CPU time of its cells alone, shared by two processes, which is its floor;
@@ -11,7 +12,8 @@ In a copy of the files that git knows, so that nothing built here is touched; wa
   the one in the middle of book/ledger.json;
 - import: user CPU time of `import torch` with and without attnlib, in turn.
 
-The claim tests belong to none of these. --pages leaves code in these pages only and stores nothing: a try.
+The claim tests belong to none of these. --pages leaves code in these pages only and
+stores nothing: a try.
 """
 
 from __future__ import annotations
@@ -33,9 +35,10 @@ from pathlib import Path
 import store
 
 sys.path.insert(0, str(store.ROOT / "book" / "_tools"))
-import notebooks
 import pages
 from quick import AT_ONCE
+
+import notebooks
 
 ROUNDS_QUICK, ROUNDS_WARM, ROUNDS_IMPORT = 3, 2, 5
 NBVAL = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "notebooks"]
@@ -61,7 +64,9 @@ RATIOS = {
 
 
 class Runs:
-    """Runs commands in a copy of the project; keeps the seconds of each and the load average when it began."""
+    """Runs commands in a copy of the project; keeps the seconds of each and the load
+    average when it began.
+    """
 
     def __init__(self, root: Path) -> None:
         self.root, self.seconds, self.load = root, defaultdict(list), defaultdict(list)
@@ -73,7 +78,9 @@ class Runs:
         }
 
     def run(self, name: str, command: list[str], clock=time.perf_counter) -> str:
-        """What Python printed with these arguments; if it fails everything ends, since its time says nothing."""
+        """What Python printed with these arguments; if it fails everything ends, since
+        its time says nothing.
+        """
         self.load[name].append(round(os.getloadavg()[0], 2))
         began = clock()
         done = subprocess.run(
@@ -112,7 +119,9 @@ def copy(target: Path) -> Path:
 
 
 def keep_code_of(root: Path, names: list[str]) -> None:
-    """Empty the code cells of all other pages; their text stays, as links lead there."""
+    """Empty the code cells of all other pages; their text stays, as links lead
+    there.
+    """
     for path in pages.notebooks(root):
         if pages.page_name(path, root) not in names:
             book = pages.read(path)
@@ -177,7 +186,9 @@ def measure(runs: Runs, page: Path) -> None:
 
 
 def ratio(over: list[float], under: list[float]) -> dict[str, float]:
-    """Least, middle and most: in turn where both were run as often, else over the middle of `under`."""
+    """Least, middle and most: in turn where both were run as often, else over the
+    middle of `under`.
+    """
     below = under if len(over) == len(under) else [statistics.median(under)] * len(over)
     found = [a / b for a, b in zip(over, below)]
     return {

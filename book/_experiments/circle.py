@@ -1,4 +1,5 @@
-"""Tokens on a circle, iterated: one layer learns to push two tokens a step along a circle, and is then run in a loop.
+"""Tokens on a circle, iterated: one layer learns to push two tokens a step along a
+circle, and is then run in a loop.
 
 python circle.py                  # the sizes below, one CPU thread, about 2 minutes; writes circle.json
 """
@@ -33,14 +34,18 @@ VARIANTS = ("pure", "skip", "MLP")
 
 
 def pairs(count: int, g: torch.Generator) -> tuple[Tensor, Tensor]:
-    """Two points of the circle, independent of each other, and both one step further on."""
+    """Two points of the circle, independent of each other, and both one step further
+    on.
+    """
     angle = 2 * math.pi * torch.rand(count, 2, generator=g)
     at = lambda a: RADIUS * torch.stack([a.cos(), a.sin()], -1)
     return at(angle), at(angle + 2 * math.pi / POINTS)
 
 
 def weights(variant: str, g: torch.Generator) -> dict[str, Tensor]:
-    """Embedding, one layer with biases, readout; for MLP also two dense maps of the same width."""
+    """Embedding, one layer with biases, readout; for MLP also two dense maps of the
+    same width.
+    """
     normal = lambda *size: torch.randn(*size, generator=g) / math.sqrt(size[0])
     zero = torch.zeros
     w = {
@@ -113,7 +118,9 @@ def one(variant: str, seed: int) -> dict:
 
 
 def loop(w: dict[str, Tensor], variant: str, gap: float) -> dict:
-    """The layer in a loop, from two points with this angle between them, until they have left ten radii."""
+    """The layer in a loop, from two points with this angle between them, until they
+    have left ten radii.
+    """
     path = [RADIUS * torch.tensor([[1.0, 0.0], [math.cos(gap), math.sin(gap)]])]
     while len(path) <= LOOPS and float(path[-1].norm(dim=-1).max()) < 10 * RADIUS:
         path.append(network(w, path[-1], variant))

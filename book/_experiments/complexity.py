@@ -2,14 +2,16 @@
 
     python book/_experiments/complexity.py [--quick] [--device cuda]
 
-It writes complexity.json, and with --device cuda complexity_cuda.json, which has no accuracy: that is of no device.
-Time: median of thread time on one CPU thread, rows in turn, batch 1, 4 heads of width 64, float32, forward; on a GPU
-between two events, TF32 off.
-The causal form of fused dense attention is the fair reference for causal rows; its FLOPs are counted in full.
-Load: average over a minute, before and after the table; times of a loaded machine are no measure.
-Memory: most bytes alive at once beside the inputs, counted operation by operation; on a GPU by its allocator.
-Error: against dense attention on queries, keys and values of the small model that ships with the package.
-Public implementation of LSH: run only where the package reformer_pytorch can be imported.
+It writes complexity.json, and with --device cuda complexity_cuda.json, which has no
+accuracy: that is of no device. Time: median of thread time on one CPU thread, rows in
+turn, batch 1, 4 heads of width 64, float32, forward; on a GPU between two events, TF32
+off. The causal form of fused dense attention is the fair reference for causal rows; its
+FLOPs are counted in full. Load: average over a minute, before and after the table;
+times of a loaded machine are no measure. Memory: most bytes alive at once beside the
+inputs, counted operation by operation; on a GPU by its allocator. Error: against dense
+attention on queries, keys and values of the small model that ships with the package.
+Public implementation of LSH: run only where the package reformer_pytorch can be
+imported.
 """
 
 from __future__ import annotations
@@ -189,7 +191,9 @@ CLOCKS, METERS = (
 def alternate(
     calls: dict, rounds: int, device: str = "cpu", *, least: float = 0.01
 ) -> dict:
-    """Quartiles of milliseconds a call, rows in turn; a turn repeats a short call for `least` seconds."""
+    """Quartiles of milliseconds a call, rows in turn; a turn repeats a short call for
+    `least` seconds.
+    """
     seconds = CLOCKS[device]
     times = {
         name: max(1, math.ceil(least / max(seconds(call, 2), 1e-6)))
@@ -211,7 +215,9 @@ def slope(ns: list[int], values: list[float]) -> float:
 
 
 def crossover(ns: list[int], row: list[float], dense: list[float]) -> int | None:
-    """Where the row falls below dense for good, between measured sizes on straight lines in the logarithms."""
+    """Where the row falls below dense for good, between measured sizes on straight
+    lines in the logarithms.
+    """
     gap = [math.log(a / b) for a, b in zip(row, dense)]
     if gap[-1] >= 0:
         return None
@@ -254,7 +260,9 @@ def table(ns: list[int], rounds: int, device: str = "cpu") -> dict:
 def public(
     rounds: int, sizes: list[tuple[int, int]], device: str = "cpu"
 ) -> list | str:
-    """Ratios of the public implementation to ours on the same work: tokens of one bucket, duplicates corrected."""
+    """Ratios of the public implementation to ours on the same work: tokens of one
+    bucket, duplicates corrected.
+    """
     try:
         from reformer_pytorch.reformer_pytorch import LSHAttention
     except ImportError:
@@ -301,7 +309,9 @@ def public(
 
 
 def accuracy(texts: int, n: int = 256) -> dict:
-    """Median and quartiles over heads of |Y - dense| / |dense|, and FLOPs over those of dense."""
+    """Median and quartiles over heads of |Y - dense| / |dense|, and FLOPs over those of
+    dense.
+    """
     model = load_tiny_model()
     kept = [text[:n] for text in model.sample if len(text) >= n][:texts]
     q, k, v = (

@@ -1,7 +1,9 @@
-"""Gaps of context ids against temperature, certified; ids that floats lose; heads, depth and rank.
+"""Gaps of context ids against temperature, certified; ids that floats lose; heads,
+depth and rank.
 
-Predictions: the gap has a flat top near beta var(z) = 0.3 and falls like e^(-rho) beyond 3; float64 keeps all ids below 3;
-mean pooling keeps them on generic tokens and loses most on a grid; H numbers in place of one give gaps of order N^(-2/H).
+Predictions: the gap has a flat top near beta var(z) = 0.3 and falls like e^(-rho)
+beyond 3; float64 keeps all ids below 3; mean pooling keeps them on generic tokens and
+loses most on a grid; H numbers in place of one give gaps of order N^(-2/H).
 """
 
 from __future__ import annotations
@@ -38,7 +40,9 @@ def gaussian(count: int, seed: int, d: int = 16, best_of: int = 200) -> torch.Te
 def random_sets(
     count: int, n: int, wanted: int, seed: int, neighbours: bool = False
 ) -> np.ndarray:
-    """Different sorted n-sets; with neighbours, every second one differs from the one before in one token."""
+    """Different sorted n-sets; with neighbours, every second one differs from the one
+    before in one token.
+    """
     rng, found = np.random.default_rng(seed), {}
     while len(found) < wanted:
         some = rng.random((wanted, count)).argsort(1)[:, :n]
@@ -67,7 +71,9 @@ def kept(z, sets, beta, dtype=torch.float64, normalizer="softmax", w=None) -> in
 
 
 def certified_gap(z: list, sets: np.ndarray, beta: float) -> float:
-    """log10 of a certified lower bound of the smallest gap between ids of one token; z: floats or balls."""
+    """log10 of a certified lower bound of the smallest gap between ids of one token; z:
+    floats or balls.
+    """
     z = [arb(v) for v in z]
     far = [abs(float(v)) for v in z]
     ctx.prec = int(
@@ -94,7 +100,9 @@ def certified_gap(z: list, sets: np.ndarray, beta: float) -> float:
 
 
 def temperature() -> dict:
-    """16,000 pairs (token, set) at each temperature: 32 tokens, 1000 sets of 16, half of them one-token neighbours."""
+    """16,000 pairs (token, set) at each temperature: 32 tokens, 1000 sets of 16, half
+    of them one-token neighbours.
+    """
     out = {
         "log10_gap": [],
         **{name: [] for name in DTYPES},
@@ -117,7 +125,9 @@ def temperature() -> dict:
 
 
 def exhaustive() -> list[dict]:
-    """All n-sets of tokens equispaced in [1, 2]: the guaranteed temperature against the one with the largest gap."""
+    """All n-sets of tokens equispaced in [1, 2]: the guaranteed temperature against the
+    one with the largest gap.
+    """
     rows = []
     for count, n in ((4, 3), (6, 3), (8, 4), (16, 8)):
         z = torch.tensor(
@@ -153,7 +163,9 @@ def exhaustive() -> list[dict]:
 
 
 def lost() -> list[dict]:
-    """Ids lost of 16 N: 64 tokens, Gaussian along a verified direction or equispaced; pairs, and single numbers z + f."""
+    """Ids lost of 16 N: 64 tokens, Gaussian along a verified direction or equispaced;
+    pairs, and single numbers z + f.
+    """
     rows = []
     for seed in SEEDS:
         for kind, z in (
@@ -209,7 +221,9 @@ def lost() -> list[dict]:
 
 
 def smallest_distance(points: torch.Tensor) -> float:
-    """The smallest distance in the largest coordinate, by a sweep along the first one."""
+    """The smallest distance in the largest coordinate, by a sweep along the first
+    one.
+    """
     points, least = points[points[:, 0].argsort()], math.inf
     for shift in range(1, len(points)):
         steps = points[shift:] - points[:-shift]
@@ -222,7 +236,9 @@ def smallest_distance(points: torch.Tensor) -> float:
 def readings(
     tokens, sets, how: str, g: torch.Generator, beta: float = 0.3
 ) -> torch.Tensor:
-    """What one token reads of its sequence, a column a number, in units of its standard deviation."""
+    """What one token reads of its sequence, a column a number, in units of its standard
+    deviation.
+    """
     directions = iter(
         lambda: (lambda v: v / v.norm())(
             torch.randn(tokens.shape[1], dtype=torch.float64, generator=g)
@@ -251,7 +267,9 @@ def readings(
 
 
 def several(repeats: int = 9) -> dict:
-    """Smallest gap among N sets that share a token, for several heads, two layers, and values of rank two."""
+    """Smallest gap among N sets that share a token, for several heads, two layers, and
+    values of rank two.
+    """
     out = {}
     for how in ("1 heads", "2 heads", "4 heads", "2 layers", "rank 2"):
         for count in (300, 3000, 30_000):

@@ -1,15 +1,19 @@
-"""Copying, text and mixers by pattern and sparsity: small networks, three seeds each, stored whole.
+"""Copying, text and mixers by pattern and sparsity: small networks, three seeds each,
+stored whole.
 
     python book/_experiments/copying.py [copying longer mixers masked language mixers_on_text full]
 
-All parts but full took 512 CPU seconds together on one thread, full took 966, by the stored file. The parts but full use
-the dense kernel of `attnlib.sparse` with masks, which is the faster one for 32 and 64 tokens. Parts that are not named
-are kept as they were stored. `about` describes the last call alone; what is known of each part stands under
-`about.settings.records`: command, commit, seconds and the settings of its own.
+All parts but full took 512 CPU seconds together on one thread, full took 966, by the
+stored file. The parts but full use the dense kernel of `attnlib.sparse` with masks,
+which is the faster one for 32 and 64 tokens. Parts that are not named are kept as they
+were stored. `about` describes the last call alone; what is known of each part stands
+under `about.settings.records`: command, commit, seconds and the settings of its own.
 
-full is the copying task at 256 tokens, by the sparse kernel, or by the dense one for random sets, which is faster there. It
-is not among the parts that run by default. Each of its cases is stored when its three seeds are done; a call that was cut
-short goes on with the cases that are missing, as long as the settings are the same. A GPU is used where there is one.
+full is the copying task at 256 tokens, by the sparse kernel, or by the dense one for
+random sets, which is faster there. It is not among the parts that run by default. Each
+of its cases is stored when its three seeds are done; a call that was cut short goes on
+with the cases that are missing, as long as the settings are the same. A GPU is used
+where there is one.
 
 Predictions, written before the stored runs; four pilot runs and a prototype had set rate and steps. After the predictions
 the text runs were shortened from 600 steps of 16 passages to 300 of 8, and the mixers to 240 steps. (R is the share of
@@ -52,9 +56,9 @@ import sysconfig
 import time
 from pathlib import Path
 
+import store
 import torch
 
-import store
 from attnlib import copying, patterns
 from attnlib.copying.families import causal_pattern
 from attnlib.copying.networks import (
@@ -76,13 +80,72 @@ RANDOM_STEPS = 1000  # random sets learn more slowly
 MIXER_STEPS = 240
 TEXT_N, TEXT_BATCH, TEXT_STEPS, MASKED = 64, 8, 300, 0.15
 CHARACTERS = " abcdefghijklmnopqrstuvwxyz."
-MODULES = (
-    "argparse base64 bisect calendar cmd codecs configparser contextlib copy csv datetime dataclasses difflib dis doctest "
-    "enum fileinput fnmatch fractions functools getopt gettext glob graphlib hashlib heapq inspect ipaddress keyword "
-    "locale logging mailbox numbers optparse pdb pickle pickletools pprint profile queue random sched shelve shlex shutil "
-    "socket statistics string subprocess tarfile tempfile textwrap timeit trace traceback turtle types unittest uuid "
-    "warnings weakref zipfile _pydecimal _pyio"
-).split()
+MODULES = [
+    "argparse",
+    "base64",
+    "bisect",
+    "calendar",
+    "cmd",
+    "codecs",
+    "configparser",
+    "contextlib",
+    "copy",
+    "csv",
+    "datetime",
+    "dataclasses",
+    "difflib",
+    "dis",
+    "doctest",
+    "enum",
+    "fileinput",
+    "fnmatch",
+    "fractions",
+    "functools",
+    "getopt",
+    "gettext",
+    "glob",
+    "graphlib",
+    "hashlib",
+    "heapq",
+    "inspect",
+    "ipaddress",
+    "keyword",
+    "locale",
+    "logging",
+    "mailbox",
+    "numbers",
+    "optparse",
+    "pdb",
+    "pickle",
+    "pickletools",
+    "pprint",
+    "profile",
+    "queue",
+    "random",
+    "sched",
+    "shelve",
+    "shlex",
+    "shutil",
+    "socket",
+    "statistics",
+    "string",
+    "subprocess",
+    "tarfile",
+    "tempfile",
+    "textwrap",
+    "timeit",
+    "trace",
+    "traceback",
+    "turtle",
+    "types",
+    "unittest",
+    "uuid",
+    "warnings",
+    "weakref",
+    "zipfile",
+    "_pydecimal",
+    "_pyio",
+]
 
 
 def pattern(name: str, n: int, w: int, seed: int) -> Pattern:
@@ -93,7 +156,9 @@ def pattern(name: str, n: int, w: int, seed: int) -> Pattern:
 
 
 def sparsity(mixings: list, one_sided: bool = True) -> float:
-    """The share of the pairs (k, j), j <= k if one_sided, that are not read: a mean over heads and layers."""
+    """The share of the pairs (k, j), j <= k if one_sided, that are not read: a mean
+    over heads and layers.
+    """
     n = reads(mixings[0]).shape[-1]
     read = (
         sum(float(reads(mixing).float().mean()) for mixing in mixings)
@@ -105,7 +170,9 @@ def sparsity(mixings: list, one_sided: bool = True) -> float:
 
 
 def run(network: Network, draw, test, steps: int, progress: bool = False) -> dict:
-    """One trained run, whole: its curve, the hash of its weights, and how it does on what was not trained on."""
+    """One trained run, whole: its curve, the hash of its weights, and how it does on
+    what was not trained on.
+    """
     began = time.process_time()
     curve = train(network, draw, steps=steps, rate=RATE, progress=progress)
     accuracy, loss = evaluate(network, *test)
@@ -202,7 +269,9 @@ LONGER = ({"steps": STEPS, "width": 2 * WIDTH}, {"steps": 2 * STEPS, "width": WI
 
 
 def longer() -> list[dict]:
-    """After the first part: the variant that fell furthest below its bound, once with twice the width, once with more steps."""
+    """After the first part: the variant that fell furthest below its bound, once with
+    twice the width, once with more steps.
+    """
     found = []
     for changed in LONGER:
         runs = [
@@ -228,7 +297,9 @@ def longer() -> list[dict]:
 
 
 def mixings_of(letters: str, n: int) -> list:
-    """A: dense causal attention, B: bilinear projection, C: separable convolution of width 5; one letter a layer."""
+    """A: dense causal attention, B: bilinear projection, C: separable convolution of
+    width 5; one letter a layer.
+    """
     made = {
         "A": Attend(causal_pattern("dense", n), (0,) * HEADS),
         "B": Project(n),
@@ -265,7 +336,9 @@ def mixers_on_text() -> list[dict]:
 
 @functools.cache
 def text() -> str:
-    """Docstrings of modules that every Python carries: lower case, a full stop for all but letters and spaces."""
+    """Docstrings of modules that every Python carries: lower case, a full stop for all
+    but letters and spaces.
+    """
     folder, found = Path(sysconfig.get_paths()["stdlib"]), []
     for name in MODULES:
         path = next(
@@ -300,7 +373,9 @@ def ids() -> tuple[torch.Tensor, torch.Tensor]:
 def passages(
     source: torch.Tensor, size: int, masked: bool, g: torch.Generator
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Passages and targets: the next character, or the hidden ones (one in seven on average, shown as a sign of their own)."""
+    """Passages and targets: the next character, or the hidden ones (one in seven on
+    average, shown as a sign of their own).
+    """
     starts = torch.randint(len(source) - TEXT_N - 1, (size, 1), generator=g)
     x = source[starts + torch.arange(TEXT_N + 1)]
     if not masked:
@@ -431,7 +506,9 @@ def full_case(
 
 
 def full(commit: str) -> None:
-    """Every case of FULL_CASES that is not stored under the settings of this script; each is stored when it is done."""
+    """Every case of FULL_CASES that is not stored under the settings of this script;
+    each is stored when it is done.
+    """
     kept = stored()
     own = kept["about"]["settings"].get("records", {}).get("full", {"settings": None})
     part = (
@@ -528,7 +605,9 @@ def stored() -> dict:
 def keep(
     name: str, part: list[dict], commit: str, seconds: float, spent: float
 ) -> None:
-    """Stores a part beside the others; seconds: since the last time that something was stored, spent: on the part."""
+    """Stores a part beside the others; seconds: since the last time that something was
+    stored, spent: on the part.
+    """
     kept = stored()
     records = {
         **kept["about"]["settings"].get("records", {}),

@@ -1,8 +1,10 @@
-"""Smallest dimensions of interpolated and plain projections, runs at 2^16 tokens, and ratios to the matrix product.
+"""Smallest dimensions of interpolated and plain projections, runs at 2^16 tokens, and
+ratios to the matrix product.
 
     python book/_experiments/expressive.py [ratios large interpolated plain]
 
-All parts take about ten minutes on one thread. Parts that are not named are kept as they were stored.
+All parts take about ten minutes on one thread. Parts that are not named are kept as
+they were stored.
 """
 
 from __future__ import annotations
@@ -12,9 +14,9 @@ import statistics
 import sys
 import time
 
+import store
 import torch
 
-import store
 from attnlib.data import load_result
 from attnlib.expressive import Code, Exhausted, fit, verify
 from attnlib.expressive.dimensions import plain_dimension, predicted_dimension
@@ -65,7 +67,9 @@ def interpolated(g: torch.Generator) -> list[dict]:
 
 
 def plain(g: torch.Generator) -> list[dict]:
-    """gamma = 4, sign keys: the smallest d of the plain projection, and what the theorem asks for."""
+    """gamma = 4, sign keys: the smallest d of the plain projection, and what the
+    theorem asks for.
+    """
     found = []
     for k in (1, 2, 4):
         sizes, measured = [64, 256, 1024], []
@@ -92,7 +96,9 @@ def plain(g: torch.Generator) -> list[dict]:
 
 
 def large(g: torch.Generator) -> dict:
-    """2^16 tokens: d below, at and above the predictor with two draws each, and a run from pattern to report."""
+    """2^16 tokens: d below, at and above the predictor with two draws each, and a run
+    from pattern to report.
+    """
     n = 2**16
     columns, tried = pattern(n, 1, g), {}
     predicted = predicted_dimension(n, 1, eps1=EPS1, s=2 * T)
@@ -133,7 +139,9 @@ def large(g: torch.Generator) -> dict:
 
 
 def ratios(g: torch.Generator, rounds: int = 5) -> dict:
-    """CPU time of verify over the bare matrix product in tiles, n = 32768, d = 128, k = 4; in turn."""
+    """CPU time of verify over the bare matrix product in tiles, n = 32768, d = 128, k =
+    4; in turn.
+    """
     n, d, k = 2**15, 128, 4
     columns = pattern(n, k, g)
     real = Code(

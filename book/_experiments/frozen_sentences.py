@@ -1,7 +1,9 @@
-"""A head that is kept, on the sentences of memorization.py: writes frozen_sentences.json.  python frozen_sentences.py [--quick]
+"""A head that is kept, on the sentences of memorization.py: writes
+frozen_sentences.json. python frozen_sentences.py [--quick]
 
-Prediction, written before the run: where a trained head of rank one fits every tag, a frozen one lies between it and no
-attention. One protocol, that of memorization.py; that a run falls short refutes nothing.
+Prediction, written before the run: where a trained head of rank one fits every tag, a
+frozen one lies between it and no attention. One protocol, that of memorization.py; that
+a run falls short refutes nothing.
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ import time
 
 import store
 import torch
-from memorization import D, RATE, SEEDS, STEPS, WIDTH, entities
+from memorization import RATE, SEEDS, STEPS, WIDTH, D, entities
 
 
 def main(quick: bool) -> None:

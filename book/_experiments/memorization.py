@@ -1,10 +1,13 @@
-"""Training against construction: writes memorization.json.  python memorization.py [--quick]
+"""Training against construction: writes memorization.json. python memorization.py
+[--quick]
 
-Task: N random sets of n tokens out of a Gaussian vocabulary, a random label for every token of every set.
-Prediction, written before the run: a frozen construction with one head trains little better than no attention;
-trained rank 1 lies between it and 1; several heads or full rank reach 1; width beyond the number of ids does not cure a
-single head. The exact network on the frozen head has accuracy 1 whatever these runs give.
-A run that falls short refutes nothing: it is one protocol, full-batch Adam with a fixed number of steps.
+Task: N random sets of n tokens out of a Gaussian vocabulary, a random label for every
+token of every set. Prediction, written before the run: a frozen construction with one
+head trains little better than no attention; trained rank 1 lies between it and 1;
+several heads or full rank reach 1; width beyond the number of ids does not cure a
+single head. The exact network on the frozen head has accuracy 1 whatever these runs
+give. A run that falls short refutes nothing: it is one protocol, full-batch Adam with a
+fixed number of steps.
 """
 
 from __future__ import annotations
@@ -58,7 +61,9 @@ def task(seed: int, sets: int = SETS, tokens: int = TOKENS):
 def directions(
     vocabulary: torch.Tensor, heads: int, g: torch.Generator
 ) -> torch.Tensor:
-    """Checked directions, scaled so that the projected tokens have standard deviation 1."""
+    """Checked directions, scaled so that the projected tokens have standard deviation
+    1.
+    """
     rows = [
         choose_projection(vocabulary, generator=g, best_of=20).v for _ in range(heads)
     ]

@@ -1,10 +1,11 @@
-"""Path efficacy: train small networks with skips on three tasks, and let the paths of one length answer alone.
+"""Path efficacy: train small networks with skips on three tasks, and let the paths of
+one length answer alone.
 
     python path_efficacy.py                        # the sizes of SMALL, one CPU thread, about 20 minutes
     python path_efficacy.py --full --device cuda   # the sizes of FULL, nearer to the public code of Dong et al. 2021
 
-Writes path_efficacy.json and, for the page to recompute its numbers, path_efficacy_network.json: one sorting network,
-its weights rounded to float16.
+Writes path_efficacy.json and, for the page to recompute its numbers,
+path_efficacy_network.json: one sorting network, its weights rounded to float16.
 """
 
 from __future__ import annotations
@@ -103,7 +104,9 @@ def draw(task: str, count: int, n: int, g: torch.Generator) -> tuple[Tensor, Ten
 
 
 def rerun(x: Tensor, layers: list[Layer], paths: list[Path]) -> Tensor:
-    """The mean of the networks that keep one path each, with their own attention, head biases and full output bias."""
+    """The mean of the networks that keep one path each, with their own attention, head
+    biases and full output bias.
+    """
     return sum(
         forward(x, restrict(layers, p), check=False)
         if any(h is not None for h in p)
@@ -156,7 +159,9 @@ def by_length(net: Reader, u: Tensor, y: Tensor) -> dict:
 
 
 def guess(y: Tensor, z: Tensor, positions: bool) -> float:
-    """The accuracy on z of the most frequent label of y, for each position or for all together."""
+    """The accuracy on z of the most frequent label of y, for each position or for all
+    together.
+    """
     best = y.mode(0).values if positions else y.flatten().mode().values
     return float((z == best).double().mean())
 

@@ -1,4 +1,6 @@
-"""Spherical codes found by descent, random codes, and logits found by gradient descent, for 64 tokens."""
+"""Spherical codes found by descent, random codes, and logits found by gradient descent,
+for 64 tokens.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ STEPS = {"code": 1500, "logits": 3000}
 
 
 def best_code(d: int, seed: int) -> float:
-    """1 / (1 - mu) of a code found by descent on a smooth maximum of the inner products; in float64."""
+    """1 / (1 - mu) of a code found by descent on a smooth maximum of the inner
+    products; in float64.
+    """
     g = torch.Generator().manual_seed(seed)
     x = torch.randn(N, d, generator=g, dtype=torch.float64).requires_grad_()
     optimiser, best = torch.optim.Adam([x], lr=0.03), math.inf
@@ -64,7 +68,9 @@ def patterns(k: int, count: int = 3) -> torch.Tensor:
 
 
 def descend(k: int, d: int, s: float) -> bool:
-    """Whether descent finds unit keys and queries of norm s for one of three patterns, equal weights, ratios to 1.5."""
+    """Whether descent finds unit keys and queries of norm s for one of three patterns,
+    equal weights, ratios to 1.5.
+    """
     columns = patterns(k)
     g = torch.Generator().manual_seed(d)
     x = torch.randn(len(columns), N, d, generator=g, dtype=torch.float64)
@@ -96,7 +102,9 @@ def descend(k: int, d: int, s: float) -> bool:
 
 
 def constructed(k: int, d: int, s: float, draws: int = 10) -> bool:
-    """Whether one of the random draws serves: unit keys, interpolating queries scaled to the norm s; the same patterns."""
+    """Whether one of the random draws serves: unit keys, interpolating queries scaled
+    to the norm s; the same patterns.
+    """
     g = torch.Generator().manual_seed(d)
     for c in patterns(k):
         for _ in range(draws):

@@ -31,7 +31,9 @@ def hardware(device: str = "cpu") -> str:
 
 
 def commit() -> str:
-    """The commit the code was at, with "and changes" if files of the library or of the experiments differed from it."""
+    """The commit the code was at, with "and changes" if files of the library or of the
+    experiments differed from it.
+    """
 
     def git(*words: str) -> str:
         done = subprocess.run(
@@ -68,7 +70,9 @@ def write(
     device: str = "cpu",
     folder: Path = RESULTS,
 ) -> Path:
-    """Store `result` as `name`.json; NaN and infinity are refused, because JSON has none and a result with them is not whole."""
+    """Store `result` as `name`.json; NaN and infinity are refused, because JSON has
+    none and a result with them is not whole.
+    """
     about = {
         "command": " ".join(["python", Path(sys.argv[0]).name, *sys.argv[1:]]),
         "settings": settings,

@@ -1,8 +1,10 @@
-"""Linformer against dense attention on one task and one budget: python book/_experiments/train_linformer.py
+"""Linformer against dense attention on one task and one budget: python
+book/_experiments/train_linformer.py
 
-About 20 CPU minutes with one thread. Masked characters of Python's library, passages of 128 characters, two layers, four
-heads, width 64; the attention is the only thing that differs. Three seeds a setting, 900 steps a run: a small
-experiment. Stored as attnlib/data/results/linformer.json.
+About 20 CPU minutes with one thread. Masked characters of Python's library, passages of
+128 characters, two layers, four heads, width 64; the attention is the only thing that
+differs. Three seeds a setting, 900 steps a run: a small experiment. Stored as
+attnlib/data/results/linformer.json.
 """
 
 from __future__ import annotations
@@ -25,7 +27,9 @@ KINDS = ["none", 8, 16, 32, 64, "dense"]
 
 
 class Compressed(Block):
-    """A block whose keys and values are compressed to r mixtures, one E and one F a layer, for all heads."""
+    """A block whose keys and values are compressed to r mixtures, one E and one F a
+    layer, for all heads.
+    """
 
     def __init__(self, heads: int, width: int, r: int, generator: torch.Generator):
         super().__init__(heads, width)
@@ -73,7 +77,9 @@ def held_out_loss(model: TinyModel, passages: Tensor) -> float:
 def train(
     kind: int | str, seed: int, text: Tensor, passages: Tensor, steps: int
 ) -> list[float]:
-    """The loss on the modules held out at every tenth of the run; the same batches for each kind."""
+    """The loss on the modules held out at every tenth of the run; the same batches for
+    each kind.
+    """
     model, g, curve = network(kind, seed), torch.Generator().manual_seed(seed), []
     optimizer = torch.optim.AdamW(
         model.parameters(), lr=RATE, betas=(0.9, 0.98), weight_decay=0.01

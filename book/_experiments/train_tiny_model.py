@@ -1,8 +1,10 @@
-"""Train the small model that ships with attnlib: python book/_experiments/train_tiny_model.py
+"""Train the small model that ships with attnlib: python
+book/_experiments/train_tiny_model.py
 
-About 12 CPU minutes with one thread. It reads the source text of modules that every Python from 3.11 on carries, a fixed
-list. Their text differs a little from one Python to the next, and floats differ from one processor to the next: another
-run gives the same loss within 0.05, not the same bytes.
+About 12 CPU minutes with one thread. It reads the source text of modules that every
+Python from 3.11 on carries, a fixed list. Their text differs a little from one Python
+to the next, and floats differ from one processor to the next: another run gives the
+same loss within 0.05, not the same bytes.
 """
 
 from __future__ import annotations
@@ -23,18 +25,131 @@ from attnlib.data.tiny import TinyModel, encode, masked_loss
 FOLDER = Path(__file__).resolve().parents[2] / "attnlib" / "data"
 CONFIG = {"layers": 4, "heads": 4, "width": 96, "seed": 0}
 N, BATCH, STEPS, RATE = 256, 16, 1800, 3e-3
-TRAINED_ON = (
-    "_collections_abc _markupbase _osx_support _pydecimal _pyio _strptime _threading_local _weakrefset abc argparse ast "
-    "base64 bdb bz2 cProfile calendar cmd code codecs codeop compileall configparser contextlib copy copyreg csv "
-    "dataclasses difflib dis doctest enum filecmp fileinput fractions ftplib functools genericpath getopt getpass "
-    "gettext glob graphlib gzip hashlib hmac imaplib inspect io ipaddress keyword linecache locale lzma mailbox "
-    "mimetypes modulefinder netrc ntpath nturl2path numbers operator optparse os pdb pickle pickletools pkgutil "
-    "platform plistlib poplib posixpath pprint profile pstats pty py_compile pyclbr queue quopri random reprlib "
-    "rlcompleter runpy sched secrets selectors shelve shlex shutil signal site smtplib socket socketserver ssl stat "
-    "statistics string stringprep subprocess symtable tabnanny tarfile tempfile threading timeit token tokenize trace "
-    "traceback tracemalloc tty turtle types typing uuid warnings wave weakref webbrowser zipapp zipimport"
-).split()
-HELD_OUT = "textwrap heapq bisect colorsys fnmatch".split()
+TRAINED_ON = [
+    "_collections_abc",
+    "_markupbase",
+    "_osx_support",
+    "_pydecimal",
+    "_pyio",
+    "_strptime",
+    "_threading_local",
+    "_weakrefset",
+    "abc",
+    "argparse",
+    "ast",
+    "base64",
+    "bdb",
+    "bz2",
+    "cProfile",
+    "calendar",
+    "cmd",
+    "code",
+    "codecs",
+    "codeop",
+    "compileall",
+    "configparser",
+    "contextlib",
+    "copy",
+    "copyreg",
+    "csv",
+    "dataclasses",
+    "difflib",
+    "dis",
+    "doctest",
+    "enum",
+    "filecmp",
+    "fileinput",
+    "fractions",
+    "ftplib",
+    "functools",
+    "genericpath",
+    "getopt",
+    "getpass",
+    "gettext",
+    "glob",
+    "graphlib",
+    "gzip",
+    "hashlib",
+    "hmac",
+    "imaplib",
+    "inspect",
+    "io",
+    "ipaddress",
+    "keyword",
+    "linecache",
+    "locale",
+    "lzma",
+    "mailbox",
+    "mimetypes",
+    "modulefinder",
+    "netrc",
+    "ntpath",
+    "nturl2path",
+    "numbers",
+    "operator",
+    "optparse",
+    "os",
+    "pdb",
+    "pickle",
+    "pickletools",
+    "pkgutil",
+    "platform",
+    "plistlib",
+    "poplib",
+    "posixpath",
+    "pprint",
+    "profile",
+    "pstats",
+    "pty",
+    "py_compile",
+    "pyclbr",
+    "queue",
+    "quopri",
+    "random",
+    "reprlib",
+    "rlcompleter",
+    "runpy",
+    "sched",
+    "secrets",
+    "selectors",
+    "shelve",
+    "shlex",
+    "shutil",
+    "signal",
+    "site",
+    "smtplib",
+    "socket",
+    "socketserver",
+    "ssl",
+    "stat",
+    "statistics",
+    "string",
+    "stringprep",
+    "subprocess",
+    "symtable",
+    "tabnanny",
+    "tarfile",
+    "tempfile",
+    "threading",
+    "timeit",
+    "token",
+    "tokenize",
+    "trace",
+    "traceback",
+    "tracemalloc",
+    "tty",
+    "turtle",
+    "types",
+    "typing",
+    "uuid",
+    "warnings",
+    "wave",
+    "weakref",
+    "webbrowser",
+    "zipapp",
+    "zipimport",
+]
+HELD_OUT = ["textwrap", "heapq", "bisect", "colorsys", "fnmatch"]
 SAMPLES = (
     8  # passages of N characters from the modules held out, kept beside the weights
 )
@@ -74,7 +189,9 @@ def loss_on(model: TinyModel, passages: torch.Tensor) -> float:
 def train(
     model: TinyModel, text: torch.Tensor, steps: int, batch: int
 ) -> list[list[float]]:
-    """AdamW with a warm-up and a cosine; returns [step, training loss, loss on the passages held out]."""
+    """AdamW with a warm-up and a cosine; returns [step, training loss, loss on the
+    passages held out].
+    """
     g, log, mean = torch.Generator().manual_seed(0), [], 0.0
     wide = [p for p in model.parameters() if p.dim() == 2]
     rest = [p for p in model.parameters() if p.dim() < 2]

@@ -1,7 +1,9 @@
-"""The page of the benchmarks: its tables and figures, made from the stored results when the book is built.
+"""The page of the benchmarks: its tables and figures, made from the stored results when
+the book is built.
 
-The page holds a line <!-- bench: part --> for each part. All parts have a digest, kept with Sphinx's environment: the
-page is read again when a stored result has changed, although its source did not.
+The page holds a line <!-- bench: part --> for each part. All parts have a digest, kept
+with Sphinx's environment: the page is read again when a stored result has changed,
+although its source did not.
 """
 
 from __future__ import annotations
@@ -77,7 +79,9 @@ def texts() -> dict[str, str]:
 
 
 def of_the_book(build: dict | None) -> list:
-    """The goals of the book itself, judged; a book that is measured has no stored measurement yet."""
+    """The goals of the book itself, judged; a book that is measured has no stored
+    measurement yet.
+    """
     from attnlib.bench.goals import Goal, Judged
 
     ratios = build["result"]["ratios"] if build else {}

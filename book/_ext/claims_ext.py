@@ -40,7 +40,9 @@ log = logging.getLogger(__name__)
 
 
 class State(NamedTuple):
-    """What one build shows: the claims, what came of them, and the text of the generated pages."""
+    """What one build shows: the claims, what came of them, and the text of the
+    generated pages.
+    """
 
     claims: list
     resolved: dict
@@ -107,7 +109,9 @@ def quote(text: str) -> str:
 
 
 def escape(text: str) -> str:
-    """Plain text inside Markdown or an HTML attribute: nothing in it may start markup or end the attribute."""
+    """Plain text inside Markdown or an HTML attribute: nothing in it may start markup
+    or end the attribute.
+    """
     return "".join(
         char if char.isalnum() or char in " .,:;()/-" else f"&#{ord(char)};"
         for char in text
@@ -186,7 +190,9 @@ def fill(app, docname: str, source: list[str]) -> None:
 
 
 class PlaceClaims(SphinxTransform):
-    """Give each claim's box its citable anchor and its badges, and the claims of the page theirs."""
+    """Give each claim's box its citable anchor and its badges, and the claims of the
+    page theirs.
+    """
 
     default_priority = (
         872  # after the boxes exist (870), before MyST resolves #anchors (879)
@@ -221,7 +227,9 @@ class PlaceClaims(SphinxTransform):
         return next(boxes, None)
 
     def anchor(self, box, claim) -> None:
-        """Make claim-... a target: of this page, of a page that names this one, and of any page by itself."""
+        """Make claim-... a target: of this page, of a page that names this one, and of
+        any page by itself.
+        """
         slug = claims.slug(claim.id)
         box["ids"].append(slug)
         box["names"].append(slug)
@@ -247,7 +255,9 @@ class PlaceClaims(SphinxTransform):
 
 
 def badge_nodes(claim, resolution) -> list[nodes.Node]:
-    """A space and a link for each badge; where it leads is filled in once all pages are known."""
+    """A space and a link for each badge; where it leads is filled in once all pages are
+    known.
+    """
     made = []
     for badge in claims.badges(claim, resolution):
         link = nodes.reference(

@@ -80,7 +80,9 @@ def process(app, what, name, obj, options, lines) -> None:
 
 
 def skip(app, what, name, obj, skipped, options) -> bool | None:
-    """Fields of a NamedTuple stand in its signature; Python's own words on them say nothing."""
+    """Fields of a NamedTuple stand in its signature; Python's own words on them say
+    nothing.
+    """
     return (
         True
         if str(getattr(obj, "__doc__", "")).startswith("Alias for field number")

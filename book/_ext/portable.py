@@ -161,7 +161,9 @@ class Upgrade(SphinxTransform):
             self.target(block, slug("eq", tag), f"({tag})")
 
     def hold_punctuation(self, formula: nodes.math) -> None:
-        """Keep a formula and the punctuation behind it on one line; a browser would part them."""
+        """Keep a formula and the punctuation behind it on one line; a browser would
+        part them.
+        """
         parent, after = formula.parent, formula.next_node(siblings=True, descend=False)
         mark = (
             PUNCTUATION.match(after.astext()) if isinstance(after, nodes.Text) else None

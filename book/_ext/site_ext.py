@@ -75,12 +75,15 @@ def drop_unused_scripts(app, pagename, templatename, context, doctree) -> None:
     context["css_files"] = [file for file in context["css_files"] if used(file)]
 
 
-# the search fetches each page that it finds for an excerpt; a browser refuses that on a disk
+# the search fetches each page that it finds for an excerpt; a browser refuses that on a
+# disk
 SEARCH_ON_DISK = "if (location.protocol === 'file:') DOCUMENTATION_OPTIONS.SHOW_SEARCH_SUMMARY = false;"
 
 
 def mend_roles(app, pagename, templatename, context, doctree) -> None:
-    """docutils calls a bibliography a list of things that are no list items; screen readers stumble."""
+    """docutils calls a bibliography a list of things that are no list items; screen
+    readers stumble.
+    """
     for role in (' role="list"', ' role="doc-biblioentry"'):
         context["body"] = context.get("body", "").replace(
             f'{role} class="citation', ' class="citation'
@@ -142,7 +145,9 @@ def fill_ledger(app, docname, source) -> None:
 
 
 def fold(app, doctree) -> None:
-    """Name what is folded, and fold a solution whole: its output would give the answer away."""
+    """Name what is folded, and fold a solution whole: its output would give the answer
+    away.
+    """
     for cell in doctree.findall(nodes.container):
         if cell.get("nb_element") == "cell_code" and cell.get("hide_mode"):
             name = fold_name(cell)
@@ -159,7 +164,8 @@ def fold_name(cell: nodes.Element) -> str:
     return "Code"
 
 
-# A centred formula with a number needs room for the number on both sides: too much on a phone.
+# A centred formula with a number needs room for the number on both sides: too much on a
+# phone.
 FORMULAS_ON_A_PHONE = """
 if (window.innerWidth < 576 && document.querySelector('script[src*="mathjax/"]')) {
   window.MathJax = window.MathJax || {};

@@ -1,4 +1,5 @@
-"""The public address of the book: it stands once, in _config.yml, and this tool carries it everywhere else.
+"""The public address of the book: it stands once, in _config.yml, and this tool carries
+it everywhere else.
 
 python book/_tools/address.py set OWNER/REPO     # rewrite every file that shows it, all or none
 python book/_tools/address.py check [OWNER/REPO] # list what disagrees with _config.yml (and _config.yml with this)
@@ -17,11 +18,13 @@ import yaml
 
 ROOT = Path(__file__).resolve().parents[2]
 COLAB = "https://colab.research.google.com/github"
-# As GitHub allows them; a repository called OWNER.github.io is served without its name in the path, so it is refused.
+# As GitHub allows them; a repository called OWNER.github.io is served without its name
+# in the path, so it is refused.
 SLUG = re.compile(
     r"([A-Za-z0-9](?:[A-Za-z0-9-]{0,37}[A-Za-z0-9])?)/([A-Za-z0-9._-]{1,100})"
 )
-# The end of a repository's name in running text: a full stop ends a sentence, unless a name goes on after it.
+# The end of a repository's name in running text: a full stop ends a sentence, unless a
+# name goes on after it.
 END = r"(?![\w-])(?!\.(?!git\b)\w)"
 SKIPPED = {"_build", "build", "__pycache__", "mathjax", "node_modules"}
 KEPT = {".ci", ".github"}  # of the folders whose names begin with a dot
@@ -75,7 +78,9 @@ def site_url(root: Path = ROOT) -> str:
 
 
 def docname(page: str) -> str:
-    """The name that the build gives to a page: 'path_decomposition/paths' is short for 'notebooks/path_decomposition/paths'."""
+    """The name that the build gives to a page: 'path_decomposition/paths' is short for
+    'notebooks/path_decomposition/paths'.
+    """
     name = re.sub(r"\.(ipynb|md|html)$", "", str(page).replace(os.sep, "/"))
     return name if name.startswith(("book/", "notebooks/")) else f"notebooks/{name}"
 
@@ -92,7 +97,9 @@ def colab_url(page: str, root: Path = ROOT) -> str:
 
 
 def text_files(root: Path = ROOT) -> Iterator[tuple[Path, str]]:
-    """Every text file of the project with what is in it; what is built, vendored or hidden is left out."""
+    """Every text file of the project with what is in it; what is built, vendored or
+    hidden is left out.
+    """
     for folder, folders, names in os.walk(root):
         folders[:] = sorted(
             f
@@ -113,7 +120,9 @@ def text_files(root: Path = ROOT) -> Iterator[tuple[Path, str]]:
 
 
 def rewritten(text: str, old: tuple[str, str], new: tuple[str, str]) -> str:
-    """The text with every address of the old repository, its site and its Colab links turned into the new one's."""
+    """The text with every address of the old repository, its site and its Colab links
+    turned into the new one's.
+    """
     of_owner, of_repo = (re.escape(part) for part in old)
     text = re.sub(
         rf"(://[^\s\"'<>()]*/){of_owner}/{of_repo}{END}",
@@ -128,7 +137,9 @@ def rewritten(text: str, old: tuple[str, str], new: tuple[str, str]) -> str:
 
 
 def set_address(slug: str, root: Path = ROOT) -> list[Path]:
-    """Carry a new address into every file that shows the present one; the files that changed."""
+    """Carry a new address into every file that shows the present one; the files that
+    changed.
+    """
     new, old = parse(slug), current(root)
     texts = ((path, text, rewritten(text, old, new)) for path, text in text_files(root))
     changes = {path: after for path, before, after in texts if after != before}
@@ -137,7 +148,9 @@ def set_address(slug: str, root: Path = ROOT) -> list[Path]:
 
 
 def write_all(changes: dict[Path, str]) -> None:
-    """Write all files or none: first beside each one, and only when all are on the disk, into their places."""
+    """Write all files or none: first beside each one, and only when all are on the
+    disk, into their places.
+    """
     olds = {path: path.read_bytes() for path in changes}
     drafts = {path: path.with_name(f".{path.name}.new") for path in changes}
     done = []
@@ -158,7 +171,9 @@ def write_all(changes: dict[Path, str]) -> None:
 
 
 def disagreements(root: Path = ROOT) -> list[str]:
-    """What does not carry the address of _config.yml, one line each: 'file: what is wrong'."""
+    """What does not carry the address of _config.yml, one line each: 'file: what is
+    wrong'.
+    """
     address, found = current(root), []
     for path, text in text_files(root):
         name = path.relative_to(root).as_posix()
@@ -172,13 +187,17 @@ def disagreements(root: Path = ROOT) -> list[str]:
 
 
 def strangers(text: str, address: tuple[str, str]) -> Iterator[tuple[int, str]]:
-    """Line and words for whatever can only be meant for this book, and leads to another place."""
+    """Line and words for whatever can only be meant for this book, and leads to another
+    place.
+    """
     owner, repo = address
     part, name = r"[A-Za-z0-9-]+", r"[\w-]+(?:\.(?!git\b)[\w-]+)*"
     ours = {f"{owner}/{repo}", f"{owner}.github.io/{repo}"}
-    always = rf"(?:{re.escape(COLAB)}|git\+https://github\.com)/({part}/{name})"  # what installs and opens this book
+    # what installs and opens this book
+    always = rf"(?:{re.escape(COLAB)}|git\+https://github\.com)/({part}/{name})"
     forks = rf"://github\.com/({part}/{re.escape(repo)}){END}|://({part}\.github\.io/{re.escape(repo)}){END}"
-    blank = r"://github\.com/(OWNER/REPO)\b|://(OWNER\.github\.io/REPO)\b"  # the address before it was ever set
+    # the address before it was ever set
+    blank = r"://github\.com/(OWNER/REPO)\b|://(OWNER\.github\.io/REPO)\b"
     for match in re.finditer(f"{always}|{forks}|{blank}", text):
         named = next(group for group in match.groups() if group)
         if named not in ours:

@@ -2,9 +2,10 @@
 
     python book/_tools/build.py [--out DIR] [--no-verdicts] [--fresh] [--at-once N]
 
-1. the verdicts of the claims, if attnlib, tests or registry have changed;
-2. every page is executed, two at a time and the longest first, into the cache; what is there is not run again;
-3. the site is built from the cache, and only what changed is read again; a warning or a broken link fails the build.
+1. the verdicts of the claims, if attnlib, tests or registry have changed; 2. every page
+is executed, two at a time and the longest first, into the cache; what is there is not
+run again; 3. the site is built from the cache, and only what changed is read again; a
+warning or a broken link fails the build.
 """
 
 from __future__ import annotations
@@ -20,9 +21,10 @@ from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
-import notebooks
 import pages
 from pages import Problem
+
+import notebooks
 
 AT_ONCE = 2
 KEPT_CACHES = 3
@@ -40,7 +42,9 @@ def say(text: str) -> None:
 
 
 def refresh_verdicts(root: Path) -> None:
-    """Run the claim tests if needed. A broken claim is shown as broken; it does not hide the book."""
+    """Run the claim tests if needed. A broken claim is shown as broken; it does not
+    hide the book.
+    """
     done = subprocess.run(
         [sys.executable, str(root / "book/_tools/claims.py"), "refresh"],
         cwd=root,
@@ -54,7 +58,9 @@ def refresh_verdicts(root: Path) -> None:
 
 
 def run_pages(root: Path, at_once: int = AT_ONCE, timeout: int = 60) -> int:
-    """Execute what the cache lacks; the number of pages that were run. Raises Problem if a cell fails."""
+    """Execute what the cache lacks; the number of pages that were run. Raises Problem
+    if a cell fails.
+    """
     import nbformat
     from jupyter_cache import get_cache
 
@@ -118,7 +124,9 @@ def finish(job: Future, path: Path, root: Path, cache) -> list[str]:
 
 
 def prune_caches(root: Path) -> None:
-    """Keep the newest caches, so that going back and forth between two versions is quick."""
+    """Keep the newest caches, so that going back and forth between two versions is
+    quick.
+    """
     used = pages.cache_path(root)
     others = [p for p in used.parent.glob("*") if p.is_dir() and p != used]
     for old in sorted(others, key=lambda p: p.stat().st_mtime, reverse=True)[
@@ -131,7 +139,9 @@ def prune_caches(root: Path) -> None:
 
 
 def begin_site(root: Path, out: Path, jobs: int) -> subprocess.Popen:
-    """Start the process that builds the site. It loads Sphinx at once, and builds when build_site tells it to."""
+    """Start the process that builds the site. It loads Sphinx at once, and builds when
+    build_site tells it to.
+    """
     command = [
         sys.executable,
         str(Path(__file__).with_name("site_process.py")),
@@ -158,7 +168,9 @@ def begin_site(root: Path, out: Path, jobs: int) -> subprocess.Popen:
 
 
 def build_site(process: subprocess.Popen, out: Path) -> Path:
-    """Let the site be built; the page to open. Raises Problem with what Jupyter Book complained of."""
+    """Let the site be built; the page to open. Raises Problem with what Jupyter Book
+    complained of.
+    """
     log = out / "_build" / "build.log"
     log.parent.mkdir(parents=True, exist_ok=True)
     text = notebooks.plain_text(process.communicate(GO)[0])

@@ -49,7 +49,9 @@ EVIDENCE_WORDS = {
 
 
 class Claim(NamedTuple):
-    """One entry of the registry; the fields are described in book/claims.schema.json."""
+    """One entry of the registry; the fields are described in
+    book/claims.schema.json.
+    """
 
     id: str
     page: str
@@ -87,7 +89,9 @@ class Claim(NamedTuple):
 
 
 class Resolution(NamedTuple):
-    """What a reader is shown. own: by the claim's evidence and tests alone; shown: at most that of all it uses."""
+    """What a reader is shown. own: by the claim's evidence and tests alone; shown: at
+    most that of all it uses.
+    """
 
     own: int
     shown: int
@@ -97,7 +101,9 @@ class Resolution(NamedTuple):
 
 
 class Badge(NamedTuple):
-    """kind names the CSS class claim-<kind>; text says it without colour; title says why."""
+    """kind names the CSS class claim-<kind>; text says it without colour; title says
+    why.
+    """
 
     kind: str
     text: str
@@ -108,7 +114,9 @@ class Badge(NamedTuple):
 
 
 def load(path: Path | str = ROOT / REGISTRY) -> list[Claim]:
-    """The claims of a registry in its order. Raises ValueError that names the claim and the broken rule."""
+    """The claims of a registry in its order. Raises ValueError that names the claim and
+    the broken rule.
+    """
     with open(path, "rb") as file:
         data = tomllib.load(file)
     check_form(data)
@@ -136,7 +144,9 @@ def check_form(data: dict) -> None:
 
 
 def check_sense(claims: list[Claim]) -> None:
-    """Raise ValueError where entries that are well formed contradict themselves or each other."""
+    """Raise ValueError where entries that are well formed contradict themselves or each
+    other.
+    """
     for field, values in {
         "id": [slug(c.id) for c in claims],
         "anchor": [f"{c.page}#{c.anchor}" for c in claims],
@@ -253,7 +263,9 @@ def order(claims: list[Claim]) -> list[str]:
 def resolve(
     claims: list[Claim], verdicts: dict, now: str | None = None
 ) -> dict[str, Resolution]:
-    """What each claim shows. With `now`, the key of the present code, verdicts of another key count for nothing."""
+    """What each claim shows. With `now`, the key of the present code, verdicts of
+    another key count for nothing.
+    """
     stale = now is not None and verdicts.get("key") != now
     results = {} if stale else verdicts.get("results", {})
     by_id, resolved = {claim.id: claim for claim in claims}, {}
@@ -280,7 +292,9 @@ def resolve(
 
 
 def missing(claim: Claim, tests: dict) -> list[str]:
-    """Why the tests do not carry the claim: a role without a test, a test that failed or did not run to its end."""
+    """Why the tests do not carry the claim: a role without a test, a test that failed
+    or did not run to its end.
+    """
     reasons = [f"no {role} has run" for role in claim.roles if not tests.get(role)]
     for role, outcomes in tests.items():
         reasons += [
@@ -310,7 +324,9 @@ def badges(claim: Claim, resolution: Resolution) -> list[Badge]:
 
 
 def badge_title(claim: Claim, resolution: Resolution) -> str:
-    """One sentence for whoever rests on a badge: what it says, or why it does not say more."""
+    """One sentence for whoever rests on a badge: what it says, or why it does not say
+    more.
+    """
     if resolution.reasons:
         more = len(resolution.reasons) - 2
         return f"{claim.id}: {'; '.join(resolution.reasons[:2])}" + (
@@ -331,7 +347,9 @@ def counts(
 
 
 def key(root: Path = ROOT) -> str:
-    """Hash of all that verdicts depend on: attnlib, the tests, the registry and this tool."""
+    """Hash of all that verdicts depend on: attnlib, the tests, the registry and this
+    tool.
+    """
     digest = hashlib.sha256()
     named = [
         root / REGISTRY,
@@ -421,7 +439,9 @@ def evidence_words(claim: Claim) -> str:
 
 
 def page_table(claims: list[Claim], page: str) -> str:
-    """Markdown table of the claims of a page; its first column links to the claim's box."""
+    """Markdown table of the claims of a page; its first column links to the claim's
+    box.
+    """
     rows = [
         f"| [{c.id}](#{slug(c.id)}) | {cell(c.statement)} | {cell(evidence_words(c))} |"
         for c in of_page(claims, page)
@@ -471,7 +491,9 @@ def public(
 def refresh(
     root: Path = ROOT, *, force: bool = False, extra: tuple[str, ...] = ()
 ) -> int:
-    """Run the claim tests unless the verdicts are those of the present code; 1 if a claim is broken or none came."""
+    """Run the claim tests unless the verdicts are those of the present code; 1 if a
+    claim is broken or none came.
+    """
     claims, path = load(root / REGISTRY), root / VERDICTS
     if force or read_verdicts(path).get("key") != key(root):
         command = [

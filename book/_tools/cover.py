@@ -1,4 +1,5 @@
-"""Draws the figure of the title page: one attention matrix, and the five theorems that look at it.
+"""Draws the figure of the title page: one attention matrix, and the five theorems that
+look at it.
 
 python book/_tools/cover.py            writes book/_static/cover.svg
 python book/_tools/cover.py here.png   writes it elsewhere, in any format that matplotlib knows
@@ -27,7 +28,9 @@ TARGET = Path(__file__).parents[1] / "_static" / "cover.svg"
 
 
 def attention(n=TOKENS):
-    """A softmax matrix with what heads show: a band, a column that all rows look at, one far look."""
+    """A softmax matrix with what heads show: a band, a column that all rows look at,
+    one far look.
+    """
     i, j = np.mgrid[:n, :n]
     logits = (
         -0.9 * np.abs(i - j)
@@ -41,7 +44,9 @@ def attention(n=TOKENS):
 
 
 def cells(ax, values, x, y, width, height, colour):
-    """A matrix as a picture with its lower left corner at (x, y); colour maps a value in [0, 1]."""
+    """A matrix as a picture with its lower left corner at (x, y); colour maps a value
+    in [0, 1].
+    """
     rows, cols = values.shape
     w, h = width / cols, height / rows
     for (i, j), value in np.ndenumerate(values):
@@ -118,7 +123,9 @@ def sparse(ax, x, y, n=TOKENS, size=1.3):
 
 
 def connections(ax, x, y, n=7, step=0.34):
-    """Two layers of a sparse pattern: each token looks at a few others, the middle one hears from all."""
+    """Two layers of a sparse pattern: each token looks at a few others, the middle one
+    hears from all.
+    """
     heights, tokens = y + np.array([0.0, 0.6, 1.2]), x + step * np.arange(n)
     heard = [set(range(n)), {1, 3, 5}, {3}]
     for layer, jump in enumerate((1, 2), 1):

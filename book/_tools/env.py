@@ -2,11 +2,12 @@
 
     python3 book/_tools/env.py
 
-The Makefile calls this with the system's Python before anything else. The second call is instant: a stamp in .venv
-holds a hash of what the environment was made from. Whatever goes wrong is said in one line.
+The Makefile calls this with the system's Python before anything else. The second call
+is instant: a stamp in .venv holds a hash of what the environment was made from.
+Whatever goes wrong is said in one line.
 
-This file must parse on every Python, however old: a reader whose Python is too old should be told so, and not be
-shown a SyntaxError. Hence no f-strings and nothing newer.
+This file must parse on every Python, however old: a reader whose Python is too old
+should be told so, and not be shown a SyntaxError. Hence no f-strings and nothing newer.
 """
 
 import hashlib
@@ -43,7 +44,8 @@ def check_python():
             "make PYTHON=/path/to/python3.11"
             % (NEEDED + (sys.executable or "this one",) + tuple(sys.version_info[:2]))
         )
-    import importlib.util  # not at the top: Python 2 has none, and it too should read the line above
+    # not at the top: Python 2 has none, and it too should read the line above
+    import importlib.util
 
     for module in ("venv", "ensurepip"):
         if importlib.util.find_spec(module) is None:
@@ -64,7 +66,9 @@ def check_disk(root):
 
 
 def fingerprint(root):
-    """A hash of all that the environment depends on; its folder too, as an environment cannot be moved."""
+    """A hash of all that the environment depends on; its folder too, as an environment
+    cannot be moved.
+    """
     digest = hashlib.sha256(os.path.abspath(root).encode("utf-8"))
     for name in SOURCES:
         with open(os.path.join(root, name), "rb") as file:
@@ -89,7 +93,9 @@ def places(root):
 
 
 def is_ready(root):
-    """Whether the environment is there and was made from what lies in the folder now."""
+    """Whether the environment is there and was made from what lies in the folder
+    now.
+    """
     _, python, stamp, _ = places(root)
     if not (os.path.exists(python) and os.path.exists(stamp)):
         return False
@@ -98,7 +104,9 @@ def is_ready(root):
 
 
 def is_sound(root):
-    """Whether there is an environment that was made in this folder, by a Python that is new enough, and has pip."""
+    """Whether there is an environment that was made in this folder, by a Python that is
+    new enough, and has pip.
+    """
     venv, python, _, _ = places(root)
     config = os.path.join(venv, "pyvenv.cfg")
     if not (os.path.exists(python) and os.path.exists(config)):
@@ -144,7 +152,9 @@ def logged(command, log, root):
 
 
 def install(root):
-    """Make or mend the environment and fill it; the stamp comes last, so that what was broken off is taken up again."""
+    """Make or mend the environment and fill it; the stamp comes last, so that what was
+    broken off is taken up again.
+    """
     venv, python, stamp, log = places(root)
     os.makedirs(os.path.dirname(log), exist_ok=True)
     open(log, "wb").close()

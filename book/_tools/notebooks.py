@@ -172,7 +172,9 @@ def printed(cell: dict) -> str:
 
 
 def metadata(cell: dict) -> dict:
-    """The metadata that a canonical cell has: its tags, and Colab's form view for solutions."""
+    """The metadata that a canonical cell has: its tags, and Colab's form view for
+    solutions.
+    """
     found = set(tags(cell)) & TAGS
     if cell["id"] == "setup":
         found = {"hide-cell"}
@@ -270,7 +272,9 @@ def store(path: Path, notebook: dict) -> bool:
 
 
 class Cost(NamedTuple):
-    """What a page took: CPU seconds (user and system) of its kernel, peak memory, each cell's CPU seconds."""
+    """What a page took: CPU seconds (user and system) of its kernel, peak memory, each
+    cell's CPU seconds.
+    """
 
     cpu_seconds: float
     peak_mb: int
@@ -307,7 +311,9 @@ class Meter:
         return times.user + times.system
 
     def memory(self) -> int:
-        """Peak resident memory in MB; where the system keeps no peak, what is in use now."""
+        """Peak resident memory in MB; where the system keeps no peak, what is in use
+        now.
+        """
         status = Path(f"/proc/{self.process.pid}/status")
         if status.exists() and (
             peak := re.search(r"VmHWM:\s+(\d+)", status.read_text())
@@ -321,16 +327,20 @@ class Meter:
 
 
 def one_thread() -> None:
-    """Kernels inherit this: times compare, and two pages at once share two cores fairly."""
+    """Kernels inherit this: times compare, and two pages at once share two cores
+    fairly.
+    """
     for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
         os.environ[name] = "1"
 
 
 def execute(notebook: dict, path: Path, timeout: int = 60) -> tuple[dict, Cost]:
-    """Run every cell in a fresh kernel, in the notebook's folder. Raises Problem with the traceback of a failing cell."""
+    """Run every cell in a fresh kernel, in the notebook's folder. Raises Problem with
+    the traceback of a failing cell.
+    """
     import nbformat
-    from nbclient import NotebookClient
     from jupyter_client.kernelspec import NoSuchKernel
+    from nbclient import NotebookClient
     from nbclient.exceptions import (
         CellExecutionError,
         CellTimeoutError,
@@ -368,7 +378,9 @@ def plain_text(text: str) -> str:
 
 
 def refuse_untestable(notebook: dict, path: Path) -> None:
-    """A checked cell may only print: other outputs are dropped, and nbval would then fail."""
+    """A checked cell may only print: other outputs are dropped, and nbval would then
+    fail.
+    """
     for cell in notebook["cells"]:
         if CHECKED not in tags(cell):
             continue
@@ -443,7 +455,9 @@ def without_magics(text: str) -> str:
 
 
 def run_plain(notebook: dict, path: Path) -> int:
-    """Execute a page by `exec`; the number of checked cells that printed what they should. Raises Problem otherwise."""
+    """Execute a page by `exec`; the number of checked cells that printed what they
+    should. Raises Problem otherwise.
+    """
     names, compared = {"__name__": "__main__"}, 0
     for cell in notebook["cells"]:
         if cell["cell_type"] != "code":

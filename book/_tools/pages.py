@@ -73,7 +73,9 @@ def page_name(path: Path, root: Path = ROOT) -> str:
 
 
 def longest_first(paths: list[Path], root: Path = ROOT) -> list[Path]:
-    """Notebooks by the CPU seconds in book/ledger.json, most first: then two processes end together. New ones lead."""
+    """Notebooks by the CPU seconds in book/ledger.json, most first: then two processes
+    end together. New ones lead.
+    """
     ledger = root / "book" / "ledger.json"
     costs = json.loads(ledger.read_text(encoding="utf-8")) if ledger.exists() else {}
     return sorted(
@@ -105,7 +107,9 @@ def read(path: Path) -> dict:
 
 
 def run_inputs(root: Path = ROOT) -> list[Path]:
-    """What a page's results depend on besides the page: library, stored results, pinned versions."""
+    """What a page's results depend on besides the page: library, stored results, pinned
+    versions.
+    """
     folders = [root / "attnlib", root / "book" / "results"]
     files = [p for folder in folders for p in folder.rglob("*") if p.is_file()]
     files += [p for p in [root / "requirements.txt"] if p.is_file()]

@@ -1,10 +1,12 @@
-"""Run the pages quickly: torch is imported once, and each page runs in a fork of that process.
+"""Run the pages quickly: torch is imported once, and each page runs in a fork of that
+process.
 
     python book/_tools/quick.py [paths] [--at-once N]
 
-Every code cell runs in order in a shell of IPython, as in Jupyter, and what a cell tagged nbval-check-output prints is
-compared with what is stored, as nbval does. There are no kernels to start, so this is for the minutes between two
-edits; `make test` still runs all pages by nbval.
+Every code cell runs in order in a shell of IPython, as in Jupyter, and what a cell
+tagged nbval-check-output prints is compared with what is stored, as nbval does. There
+are no kernels to start, so this is for the minutes between two edits; `make test` still
+runs all pages by nbval.
 """
 
 from __future__ import annotations
@@ -28,9 +30,10 @@ from IPython.core.interactiveshell import InteractiveShell
 from traitlets.config import Config
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
-import notebooks
 import pages
 from pages import Problem
+
+import notebooks
 
 AT_ONCE = 2
 CELL_TIMEOUT = 60  # CPU seconds: a machine that is busy elsewhere fails no page
@@ -58,7 +61,9 @@ NOT_COMPARED = (
 
 
 class Report(NamedTuple):
-    """What came of a page: its cells, how many were compared, what went wrong, CPU seconds of the cells alone."""
+    """What came of a page: its cells, how many were compared, what went wrong, CPU
+    seconds of the cells alone.
+    """
 
     cells: int
     compared: int
@@ -70,7 +75,9 @@ class Report(NamedTuple):
 
 
 def warm_up() -> None:
-    """Import what pages share. Nothing here may start a thread: a fork would lose it, and whatever it holds."""
+    """Import what pages share. Nothing here may start a thread: a fork would lose it,
+    and whatever it holds.
+    """
     notebooks.one_thread()
     os.environ |= {"MPLBACKEND": "agg", "TQDM_DISABLE": "1"}
     for name in WARM:
@@ -81,11 +88,14 @@ def warm_up() -> None:
     if "attnlib.figures" in sys.modules:
         draw_once(attnlib.figures)
     gc.collect()
-    gc.freeze()  # what is there stays: no fork need look through it, or copy it, to collect its own
+    # what is there stays: no fork need look through it, or copy it, to collect its own
+    gc.freeze()
 
 
 def draw_once(figures) -> None:
-    """Draw two figures that are thrown away, as SVG and as PNG: the first one sets up fonts, formulas and writers."""
+    """Draw two figures that are thrown away, as SVG and as PNG: the first one sets up
+    fonts, formulas and writers.
+    """
     for marks in (2, 3000):
         fig, ax = figures.new()
         ax.plot(range(marks), label="$x^2$")
@@ -118,7 +128,9 @@ class Publisher(DisplayPublisher):
 
 
 class Shell(InteractiveShell):
-    """Keeps in `given` what a cell gives, in the form in which a notebook stores it, and in `said` its traceback."""
+    """Keeps in `given` what a cell gives, in the form in which a notebook stores it,
+    and in `said` its traceback.
+    """
 
     displayhook_class, display_pub_class = Hook, Publisher
 
@@ -152,7 +164,9 @@ class Stream:
 
 
 def run_page(path: Path) -> Report:
-    """Run the cells of a page in order, in the page's folder; after an error the rest does not run."""
+    """Run the cells of a page in order, in the page's folder; after an error the rest
+    does not run.
+    """
     shell = Shell.instance(
         config=Config({"HistoryManager": {"enabled": False}})
     )  # no history on the disk
@@ -192,7 +206,9 @@ def give_up(*_) -> None:
 
 
 def differences(stored: list[dict], given: list[dict]) -> list[str]:
-    """Where the outputs of a cell differ, in nbval's sense: streams whole, other kinds one after the other."""
+    """Where the outputs of a cell differ, in nbval's sense: streams whole, other kinds
+    one after the other.
+    """
     before, after = by_kind(stored), by_kind(given)
     return [
         f"{kind} was\n{whole(before, kind)}\nand is\n{whole(after, kind)}"
@@ -246,7 +262,9 @@ def work(path: Path, end: connection.Connection) -> None:
 
 
 def run_all(paths: list[Path], at_once: int, done) -> None:
-    """Fork a process a page, `at_once` at a time; `done(path, report, seconds)` hears of each."""
+    """Fork a process a page, `at_once` at a time; `done(path, report, seconds)` hears
+    of each.
+    """
     fork, waiting, running = multiprocessing.get_context("fork"), list(paths), {}
     while waiting or running:
         while waiting and len(running) < at_once:

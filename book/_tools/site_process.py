@@ -2,9 +2,10 @@
 
     python book/_tools/site_process.py JOBS build ...
 
-It begins early: while the pages are executed, this process loads Sphinx, and then waits for a line on its standard
-input. No line means that a page failed, and there is nothing to build. Then it does what `jupyter-book build ...`
-does, but reads and writes JOBS pages at a time, for which Jupyter Book has no option.
+It begins early: while the pages are executed, this process loads Sphinx, and then waits
+for a line on its standard input. No line means that a page failed, and there is nothing
+to build. Then it does what `jupyter-book build ...` does, but reads and writes JOBS
+pages at a time, for which Jupyter Book has no option.
 """
 
 from __future__ import annotations
@@ -28,7 +29,9 @@ def allow_jobs(jobs: int) -> None:
     begin = sphinx_multitoc_numbering.setup
 
     def setup(app):
-        """It numbers sections once all pages are read, so it does not mind how; but it does not say so."""
+        """It numbers sections once all pages are read, so it does not mind how; but it
+        does not say so.
+        """
         return {
             **(begin(app) or {}),
             "parallel_read_safe": True,

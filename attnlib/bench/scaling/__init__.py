@@ -1,4 +1,6 @@
-"""The job `scaling`: time and memory of every kernel against n, L, H, N and d, and the slopes in double logarithms."""
+"""The job `scaling`: time and memory of every kernel against n, L, H, N and d, and the
+slopes in double logarithms.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,8 @@ import torch
 from attnlib.bench.record import Record, versions
 from attnlib.bench.scaling._attention import KERNELS as FIRST
 from attnlib.bench.scaling._kernel import UPPER, Axis, Kernel  # noqa: F401 (public here)
-from attnlib.bench.scaling._others import APART, KERNELS as SECOND  # noqa: F401 (public here)
+from attnlib.bench.scaling._others import APART  # noqa: F401 (public here)
+from attnlib.bench.scaling._others import KERNELS as SECOND
 from attnlib.bench.timing import Alive, alternate, peak_bytes
 
 KERNELS: list[Kernel] = [*FIRST, *SECOND]
@@ -24,13 +27,8 @@ DENSE = 4  # a tensor of n^2 / 4 numbers or more counts as n x n
 
 
 def largest(run: Callable) -> int:
-    """How many numbers the largest tensor holds that a run makes; what a fused kernel keeps inside is not seen.
-
-    Args:    run: a function.
-    Returns: an integer; 0 if it makes no tensor.
-    Cost:    a slow run.
-    Source:  none.
-    Page:    book/benchmarks
+    """How many numbers the largest tensor holds that a run makes; what a fused kernel
+    keeps inside is not seen.
     """
     with Alive() as alive:
         run()
@@ -38,13 +36,8 @@ def largest(run: Callable) -> int:
 
 
 def bytes_of(kernel: Kernel, run: Callable, device: str) -> int:
-    """Bytes that a run of a kernel holds at its peak: of tensors, or of arrays for a kernel that works in numpy.
-
-    Args:    kernel: of the table.   run: what it made.   device: "cpu" or "cuda".
-    Returns: bytes.
-    Cost:    a slow run.
-    Source:  numpy tells tracemalloc of its arrays.
-    Page:    book/benchmarks
+    """Bytes that a run of a kernel holds at its peak: of tensors, or of arrays for a
+    kernel that works in numpy.
     """
     if not kernel.numpy:
         return peak_bytes(run, device)
@@ -56,29 +49,16 @@ def bytes_of(kernel: Kernel, run: Callable, device: str) -> int:
 
 
 def makes_dense(kernel: Kernel, n: int, device: str = "cpu") -> tuple[bool, int]:
-    """Whether a kernel makes a tensor of n^2 / 4 numbers or more, as one that forms an n x n matrix does.
-
-    Args:    kernel: of the table, with an axis n.   n: tokens, many beside widths and tiles.   device: "cpu" or "cuda".
-    Returns: the answer, and the numbers of its largest tensor.
-    Cost:    a run.
-    Source:  none.
-    Page:    book/benchmarks
+    """Whether a kernel makes a tensor of n^2 / 4 numbers or more, as one that forms an
+    n x n matrix does.
     """
     most = largest(kernel.at("n", n, device))
     return most * DENSE >= n * n, most
 
 
 def slope(at: Sequence[int], values: Sequence[float | int]) -> float:
-    """The exponent of growth over the upper points: least squares in double logarithms.
-
-        min sum (log y_i - a - slope log x_i)^2   over the last three points
-
-    Args:    at: sizes, increasing.   values: as many positive numbers; a 0 counts as 1.
-    Returns: the slope.
-    Raises:  ValueError for fewer than two points, or not as many values as sizes.
-    Cost:    O(points).
-    Source:  none.
-    Page:    book/benchmarks
+    """The exponent of growth over the upper points: least squares in double
+    logarithms.
     """
     if len(at) != len(values) or len(at) < 2:
         raise ValueError(
@@ -92,14 +72,7 @@ def slope(at: Sequence[int], values: Sequence[float | int]) -> float:
 
 
 def measure(kernel: Kernel, name: str, device: str, *, quick: bool = False) -> Record:
-    """One kernel along one axis: seconds and bytes at each size, the sizes in turn.
-
-    Args:    kernel: of the table.   name: of the axis.   device: "cpu" or "cuda".   quick: three points, two rounds.
-    Returns: a dictionary of plain numbers, strings and lists; its seconds are, round by round, one number a size.
-    Cost:    ROUNDS + 3 turns of each size.
-    Source:  none.
-    Page:    book/benchmarks
-    """
+    """One kernel along one axis: seconds and bytes at each size, the sizes in turn."""
     torch.empty(
         31 * 2**20, dtype=torch.uint8
     )  # freed at once: now glibc keeps blocks up to this size, and their pages
@@ -139,13 +112,8 @@ def measure(kernel: Kernel, name: str, device: str, *, quick: bool = False) -> R
 
 
 def slopes(record: Record) -> dict[str, tuple[float, float, float]]:
-    """The slopes of a record: least, median and largest over the rounds for time; one number, thrice, for memory.
-
-    Args:    record: by measure.
-    Returns: {"time": three numbers, "memory": three numbers}.
-    Cost:    O(samples).
-    Source:  none.
-    Page:    book/benchmarks
+    """The slopes of a record: least, median and largest over the rounds for time; one
+    number, thrice, for memory.
     """
     times = [
         slope(record["at"], [float(t) for t in turn])
@@ -161,13 +129,8 @@ def slopes(record: Record) -> dict[str, tuple[float, float, float]]:
 
 
 def report(record: Record) -> str:
-    """One line of Markdown: the slopes, with what was predicted, and the largest size.
-
-    Args:    record: by measure.
-    Returns: text.
-    Cost:    O(samples).
-    Source:  none.
-    Page:    book/benchmarks
+    """One line of Markdown: the slopes, with what was predicted, and the largest
+    size.
     """
     found, at = slopes(record), record["at"]
     (low, middle, high), memory = found["time"], found["memory"][1]
@@ -184,13 +147,8 @@ def report(record: Record) -> str:
 
 
 def rows(records: Sequence[Record]) -> list[str]:
-    """A table in Markdown, a row for each kernel and axis: slopes of time and memory beside the predicted ones.
-
-    Args:    records: of this job; others are left out.
-    Returns: lines, the first two its head.
-    Cost:    O(samples).
-    Source:  none.
-    Page:    book/benchmarks
+    """A table in Markdown, a row for each kernel and axis: slopes of time and memory
+    beside the predicted ones.
     """
     lines = [
         "| kernel | axis | time (predicted) | memory (predicted) |",
@@ -206,13 +164,8 @@ def rows(records: Sequence[Record]) -> list[str]:
 
 
 def cases(device: str, quick: bool) -> dict[str, Callable[[], Record]]:
-    """What is measured, some minutes of it, quick 15 seconds: every axis of every kernel.
-
-    Args:    device: "cpu" or "cuda".   quick: two axes a kernel, three small sizes.
-    Returns: cases by name; nothing is made yet.
-    Cost:    none.
-    Source:  none.
-    Page:    book/benchmarks
+    """What is measured, some minutes of it, quick 15 seconds: every axis of every
+    kernel.
     """
     axes = [
         (kernel, name)

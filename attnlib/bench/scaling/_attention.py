@@ -1,4 +1,6 @@
-"""Kernels on whole sequences: attention, paths, collapse, low rank, products of features, hashing, sparse patterns."""
+"""Kernels on whole sequences: attention, paths, collapse, low rank, products of
+features, hashing, sparse patterns.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,9 @@ def _matrix(device: str, *, N: int, H: int, n: int, d: int) -> Callable:
 def _stack(
     kernel: Callable, given: bool = False, dtype=torch.float32, **words
 ) -> Callable:
-    """kernel(x, layers, **words) on L layers of H heads of width 16; given: P is computed beforehand."""
+    """kernel(x, layers, **words) on L layers of H heads of width 16; given: P is
+    computed beforehand.
+    """
 
     def make(device: str, *, N: int, L: int, H: int, n: int, d: int) -> Callable:
         g = torch.Generator().manual_seed(0)
@@ -80,7 +84,9 @@ def _tokenwise(kernel: Callable) -> Callable:
 
 
 def _qkv(kernel: Callable, **words) -> Callable:
-    """kernel(q, k, v, **words); a word that is a function is asked for its value at n."""
+    """kernel(q, k, v, **words); a word that is a function is asked for its value at
+    n.
+    """
 
     def make(device: str, *, N: int, H: int, n: int, d: int) -> Callable:
         q, k, v = drawn(device, *[(N, H, n, d)] * 3)
@@ -187,7 +193,9 @@ def _batch(
     by: int = 2,
     n: int = 512,
 ) -> dict:
-    """The axes of a kernel on (N, H, n, d): n as given; width, heads and sequences side by side."""
+    """The axes of a kernel on (N, H, n, d): n as given; width, heads and sequences side
+    by side.
+    """
     beside = "heads and sequences lie side by side"
     return {
         "n": Axis(tuple(first * by**i for i in range(4)), time, memory, why),

@@ -1,4 +1,6 @@
-"""A row of the table: a kernel, along which axes it grows, how it is made at a size, and how it should grow."""
+"""A row of the table: a kernel, along which axes it grows, how it is made at a size,
+and how it should grow.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Kernels on keys, projections, ids and labels; and the public functions that have no row, each with its reason."""
+"""Kernels on keys, projections, ids and labels; and the public functions that have no
+row, each with its reason.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,9 @@ def _keys(
 
 
 def _columns(device: str, n: int, k: int) -> torch.Tensor:
-    """k columns a row, k / 2 apart: they differ within a row, and each column is in k rows."""
+    """k columns a row, k / 2 apart: they differ within a row, and each column is in k
+    rows.
+    """
     return ((torch.arange(n)[:, None] + torch.arange(k) * (n // (2 * k))) % n).to(
         device
     )
@@ -498,7 +502,8 @@ KERNELS = [
     ),
 ]
 
-APART = {  # why a public function that takes tensors, arrays, layers or patterns has no row
+# why a public function that takes tensors, arrays, layers or patterns has no row
+APART = {
     "it checks, and computes nothing": "attention.check_blocks attention.check_network",
     "it calls the part that it is given": "attention.around",
     "one pass over its input": "attention.hardmax bridges.radius collapse.composite_norm collapse.residual copying.bound copying.ceiling "
