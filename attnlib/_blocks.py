@@ -152,7 +152,10 @@ def around(
     norm_first: bool,
 ) -> Tensor:
     """A part of a layer with its skip and its norm, in one of the two orders."""
-    normed = lambda t: t if norm is None else layer_norm(t, norm, check=False)
+
+    def normed(t):
+        return t if norm is None else layer_norm(t, norm, check=False)
+
     y = part(normed(x) if norm_first else x)
     y = x + y if skip else y
     return y if norm_first else normed(y)

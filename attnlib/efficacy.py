@@ -111,7 +111,10 @@ def random_reader(
         d % h == 0,
         f"the width must be a multiple of the number of heads, got d = {d}, h = {h}",
     )
-    draw = lambda *size: torch.randn(*size, generator=generator, dtype=torch.float64)
+
+    def draw(*size):
+        return torch.randn(*size, generator=generator, dtype=torch.float64)
+
     layers = random_layers(
         L,
         h,
@@ -568,7 +571,10 @@ def train(
         min(steps, batch) >= 1,
         f"steps and batch must be at least one, got {steps} and {batch}",
     )
-    copy = lambda w: None if w is None else w.detach().clone().requires_grad_()
+
+    def copy(w):
+        return None if w is None else w.detach().clone().requires_grad_()
+
     reader = Reader(
         copy(reader[0]),
         copy(reader[1]),
@@ -579,9 +585,10 @@ def train(
         w for part in (*reader.layers, reader) for w in part if torch.is_tensor(w)
     ]
     optimizer = torch.optim.Adam(weights, lr=rate)
-    schedule = lambda t: min(
-        (t + 1) / (0.05 * steps), 0.5 + 0.5 * math.cos(math.pi * t / steps)
-    )
+
+    def schedule(t):
+        return min((t + 1) / (0.05 * steps), 0.5 + 0.5 * math.cos(math.pi * t / steps))
+
     scheduler, losses = torch.optim.lr_scheduler.LambdaLR(optimizer, schedule), []
     for _ in progress(range(steps)):
         rows = torch.randint(len(u), (batch,), generator=generator).to(u.device)

@@ -164,9 +164,11 @@ def test_merged_is_the_layer():
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_devices_and_dtypes_agree(device, dtype):
-    make = lambda **kind: random_layers(
-        2, 3, 8, 4, bias=True, generator=torch.Generator().manual_seed(0), **kind
-    )
+    def make(**kind):
+        return random_layers(
+            2, 3, 8, 4, bias=True, generator=torch.Generator().manual_seed(0), **kind
+        )
+
     wanted = forward(draw(2, 6, 8), make(), skip=True)
     got = forward(
         draw(2, 6, 8).to(device, dtype), make(dtype=dtype, device=device), skip=True
@@ -183,7 +185,10 @@ def test_gradients():
     )
     weights = [w.requires_grad_() for layer in layers for w in layer]
     x = draw(4, 3).requires_grad_()
-    run = lambda x, *w: forward(x, [Layer(*w[:8]), Layer(*w[8:])], skip=True)
+
+    def run(x, *w):
+        return forward(x, [Layer(*w[:8]), Layer(*w[8:])], skip=True)
+
     assert torch.autograd.gradcheck(run, (x, *weights))
 
 
@@ -222,7 +227,10 @@ def encoder(seed=0, d=12, h=3, m=20, activation="relu", norm_first=False, **how)
     )
     for weight in block.parameters():
         torch.nn.init.normal_(weight, std=0.5)
-    norm = lambda n: Norm(n.weight, n.bias, n.eps)
+
+    def norm(n):
+        return Norm(n.weight, n.bias, n.eps)
+
     mlp = Mlp(
         block.linear1.weight.T,
         block.linear2.weight.T,
@@ -269,8 +277,13 @@ def test_each_skip_has_its_own_switch(skip, mlp_skip, norm_first):
         lambda z, n=n: f.layer_norm(z, (12,), n.gain, n.bias, n.eps)
         for n in (first, second)
     )
-    attend = lambda z: literal_layer(z, layer)
-    feed = lambda z: torch.relu(z @ mlp.w_1 + mlp.b_1) @ mlp.w_2 + mlp.b_2
+
+    def attend(z):
+        return literal_layer(z, layer)
+
+    def feed(z):
+        return torch.relu(z @ mlp.w_1 + mlp.b_1) @ mlp.w_2 + mlp.b_2
+
     again = skip if mlp_skip is None else mlp_skip
     if norm_first:
         y = skip * x + attend(n_1(x))
@@ -321,13 +334,19 @@ def test_parts_may_be_left_out():
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_devices_and_dtypes_agree_with_all_parts(device, dtype):
     layer, mlp, pair = encoder(4)[1]
-    to = lambda t: t.detach().to(device, dtype) if torch.is_tensor(t) else t
+
+    def to(t):
+        return t.detach().to(device, dtype) if torch.is_tensor(t) else t
+
     moved = (
         Layer(*map(to, layer)),
         Mlp(*map(to, mlp)),
         tuple(Norm(*map(to, n)) for n in pair),
     )
-    run = lambda x, l, m, n: forward(x, [l], skip=True, mlps=[m], norms=[n])
+
+    def run(x, l, m, n):
+        return forward(x, [l], skip=True, mlps=[m], norms=[n])
+
     wanted, got = run(draw(2, 6, 12), layer, mlp, pair), run(to(draw(2, 6, 12)), *moved)
     assert got.dtype == dtype and got.device.type == device.type
     assert (got.cpu().double() - wanted).abs().max() < 500 * torch.finfo(

@@ -179,12 +179,14 @@ def test_a_record_compares_what_is_shown_with_the_truth():
 
 
 def test_a_goal_takes_the_quickest_peer_and_the_case_nearest_to_missing():
-    made = lambda case, **seconds: {
-        "job": "j",
-        "device": "cpu",
-        "case": case,
-        "seconds": {"ours": [1.0], **seconds},
-    }
+    def made(case, **seconds):
+        return {
+            "job": "j",
+            "device": "cpu",
+            "case": case,
+            "seconds": {"ours": [1.0], **seconds},
+        }
+
     records = [
         made("a b", flex=[4.0], flex_2=[3.0]),
         made("a c", flex=[5.0]),
@@ -201,7 +203,9 @@ def test_a_goal_takes_the_quickest_peer_and_the_case_nearest_to_missing():
 
 
 def test_a_mask_of_blocks_is_the_pattern():
-    strided = lambda i, j: (j < 16) | ((i - j) % 8 == 0)
+    def strided(i, j):
+        return (j < 16) | ((i - j) % 8 == 0)
+
     for reads in (
         lambda i, j: (i - j).abs() <= 20,
         strided,

@@ -252,7 +252,10 @@ def test_half_of_each_goal(job):
     """
     torch.set_num_threads(1)
     mine = [goal for goal in goals.GOALS if goal.job == job and goal.device == "cpu"]
-    low = lambda goal: goal._replace(figure=FLOORS[goal.words], target=1.0, least=False)
+
+    def low(goal):
+        return goal._replace(figure=FLOORS[goal.words], target=1.0, least=False)
+
     mine = [
         low(goal)
         if goal.words in FLOORS

@@ -221,10 +221,12 @@ def test_a_table_of_goals_marks_what_was_missed():
 
 
 def test_what_moved_between_two_runs():
-    steady = lambda slow: {
-        **made(),
-        "seconds": {"ours": [1.0] * 3, "slow": [slow, slow * 1.1, slow * 1.2]},
-    }
+    def steady(slow):
+        return {
+            **made(),
+            "seconds": {"ours": [1.0] * 3, "slow": [slow, slow * 1.1, slow * 1.2]},
+        }
+
     assert bench.against([steady(2.0)], [steady(2.1)]) == []
     (line,) = bench.against([steady(2.0)], [steady(4.0)])
     assert "slower beside slow" in line and "2.2 times after 4.4" in line
@@ -293,7 +295,9 @@ def test_on_a_gpu_runs_are_graphs_where_they_can_be(monkeypatch, fails):
 
     class Stream:
         wait_stream = __enter__ = lambda self, *_: self
-        __exit__ = lambda self, *_: None
+
+        def __exit__(self, *_):
+            return None
 
     play = SimpleNamespace(
         Stream=Stream,

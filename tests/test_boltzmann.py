@@ -105,7 +105,10 @@ FORWARDS = pytest.mark.filterwarnings(
 def test_forward_mode_is_that_of_the_formula(way, masked):
     a, v = rows(3, 4), rows(3, 4, seed=1)
     hide = torch.tensor([True, True, False, True]) if masked else None
-    keep = lambda x: None if hide is None else hide.expand(x.shape)
+
+    def keep(x):
+        return None if hide is None else hide.expand(x.shape)
+
     got, wanted = (
         FORWARD[way](lambda x: f(x, keep(x)), a, v)
         for f in (lambda x, m: boltzmann(x, m, check=False), boltzmann_literal)
@@ -130,7 +133,10 @@ def test_dual_numbers_and_gradcheck_forwards():
 
 def test_vmap_is_the_batch():
     a, mask = rows(6, 4), torch.arange(24).view(6, 4) % 3 > 0
-    run = lambda x, m=None: boltzmann(x, m, check=False)
+
+    def run(x, m=None):
+        return boltzmann(x, m, check=False)
+
     assert torch.allclose(torch.func.vmap(run)(a), boltzmann(a), atol=1e-13)
     assert torch.allclose(torch.func.vmap(run)(a, mask), boltzmann(a, mask), atol=1e-13)
     assert torch.allclose(
@@ -222,9 +228,9 @@ def by_arb(a, b, s):
     digits than the gap needs.
     """
     flint.ctx.prec = 3000
-    arb = lambda q: flint.arb(
-        flint.fmpq(Fraction(q).numerator, Fraction(q).denominator)
-    )
+
+    def arb(q):
+        return flint.arb(flint.fmpq(Fraction(q).numerator, Fraction(q).denominator))
 
     def mean(values):
         weights = [(arb(s) * arb(v)).exp() for v in values]

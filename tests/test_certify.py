@@ -55,9 +55,9 @@ def test_interpolation_is_the_list_of_paths(skip, x, blocks):
 
 @given(matrices(2, 3), matrices(3, 2), matrices(2, 4))
 def test_products_agree_with_floats(a, b, c):
-    float64 = lambda m: torch.tensor(
-        [[float(v) for v in row] for row in m], dtype=torch.float64
-    )
+    def float64(m):
+        return torch.tensor([[float(v) for v in row] for row in m], dtype=torch.float64)
+
     wanted = float64(a) @ float64(b) @ float64(c)
     assert torch.allclose(
         float64(certify.product(a, b, c)), wanted, rtol=1e-12, atol=1e-12
@@ -114,9 +114,12 @@ def test_value_biases_need_rows_that_sum_to_one():
     give p x + 1.
     """
     one = certify.exact([[1]])
-    gap = lambda p: certify.decomposition_gap(
-        one, [[[[Fraction(p)]]]], [[one]], value_biases=[[[Fraction(1)]]]
-    )
+
+    def gap(p):
+        return certify.decomposition_gap(
+            one, [[[[Fraction(p)]]]], [[one]], value_biases=[[[Fraction(1)]]]
+        )
+
     assert gap(1) == 0 and gap(Fraction(1, 3)) == Fraction(2, 3)
 
 

@@ -29,16 +29,20 @@ from attnlib.memorize import (
 EPS = torch.finfo(torch.float64).eps
 ENDS, NEAR = (1, 2, 5, 6), (1, 3, 4, 6)
 BETA = math.acosh(1 + 1 / math.sqrt(2))
-drop = lambda n: float(mpmath.lambertw((n - 1) / math.e).real)
+
+
+def drop(n):
+    return float(mpmath.lambertw((n - 1) / math.e).real)
 
 
 def arb_gap(a, b, s, bits=2000):
     """The plain difference of two averages of floats and fractions in balls of another
     library.
     """
-    exact = lambda q: flint.arb(
-        flint.fmpq(Fraction(q).numerator, Fraction(q).denominator)
-    )
+
+    def exact(q):
+        return flint.arb(flint.fmpq(Fraction(q).numerator, Fraction(q).denominator))
+
     before, flint.ctx.prec = flint.ctx.prec, bits
     try:
 
@@ -284,11 +288,15 @@ def check_gap(K=8, n=4, *, subtract=False):
     a, b, s, _ = deep_pair(K, n)
     if subtract:
         with mpmath.workprec(128):
-            of = lambda v: (
-                mpmath.fsum(x * mpmath.exp(t * (x - 2)) for x, t in v)
-                / mpmath.fsum(mpmath.exp(t * (x - 2)) for x, t in v)
-            )
-            number = lambda q: mpmath.mpf(q.numerator) / q.denominator
+
+            def of(v):
+                return mpmath.fsum(
+                    x * mpmath.exp(t * (x - 2)) for x, t in v
+                ) / mpmath.fsum(mpmath.exp(t * (x - 2)) for x, t in v)
+
+            def number(q):
+                return mpmath.mpf(q.numerator) / q.denominator
+
             got = of([(number(x), number(s)) for x in a]) - of(
                 [(number(x), number(s)) for x in b]
             )
@@ -355,9 +363,10 @@ def draw_heads(g, d=3):
     """
     for _ in range(g.randint(1, 3)):
         s = g.randint(1, 3)
-        make = lambda rows, columns: [
-            [g.randint(-3, 3) for _ in range(columns)] for _ in range(rows)
-        ]
+
+        def make(rows, columns):
+            return [[g.randint(-3, 3) for _ in range(columns)] for _ in range(rows)]
+
         keys = make(d, s) if g.random() < 0.75 else [[0] * s] * d
         yield make(d, s), keys, make(d, s), make(s, d)
 
@@ -385,7 +394,10 @@ def check_float_nets(normalizer="hardmax", nets=200, weights=hardmax):
     1e-12.
     """
     g, worst = torch.Generator().manual_seed(5), 0.0
-    normal = lambda *size: torch.randn(*size, generator=g, dtype=torch.float64)
+
+    def normal(*size):
+        return torch.randn(*size, generator=g, dtype=torch.float64)
+
     assert torch.equal(weights(torch.ones(2)), torch.full((2,), 0.5))
     for net in range(nets):
         base, step = normal(8), normal(8)
@@ -503,7 +515,10 @@ def check_exact(sizes=(3, 3), s=Fraction(7, 5), values=(-1, Fraction(1, 2), 1, 2
     context_gap disagrees; none.
     """
     left, right = (list(combinations_with_replacement(values, n)) for n in sizes)
-    same = lambda a, b: sorted(a) == sorted(b)
+
+    def same(a, b):
+        return sorted(a) == sorted(b)
+
     wrong = 0
     for i, a in enumerate(left):
         for b in right[i + 1 :] if sizes[0] == sizes[1] else right:
@@ -598,12 +613,12 @@ def check_repeated(weight=2):
     """Exponents left in the difference of the two ids; none. At four beta floats say
     the same to 1e-12.
     """
-    ids = lambda c, bag, beta: (
-        c
-        + weight
-        * float(boltzmann(beta * c * torch.tensor([float(v) for v in bag]).double()))
-        / (beta * c)
-    )
+
+    def ids(c, bag, beta):
+        return c + weight * float(
+            boltzmann(beta * c * torch.tensor([float(v) for v in bag]).double())
+        ) / (beta * c)
+
     seen = max(abs(ids(*ONE, beta) - ids(*TWO, beta)) for beta in (-2.7, 0.1, 1.0, 3.0))
     return at_most(
         max(
@@ -699,11 +714,13 @@ def test_another_set():
 
 @pytest.mark.claim("boltzmann.near-miss", role="witness")
 def test_floats_see_nothing_there_and_much_beside():
-    f = lambda s: float(
-        (
-            boltzmann(s * torch.tensor(ENDS).double())
-            - boltzmann(s * torch.tensor(NEAR).double())
+    def f(s):
+        return float(
+            (
+                boltzmann(s * torch.tensor(ENDS).double())
+                - boltzmann(s * torch.tensor(NEAR).double())
+            )
+            / s
         )
-        / s
-    )
+
     assert abs(f(BETA)) < 4e-15 and abs(f(1.0)) > 0.03 and abs(f(3.0)) > 0.03

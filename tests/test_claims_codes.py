@@ -37,7 +37,10 @@ from attnlib.expressive import Exhausted, _redraw, fit, interpolate
 
 EPS = torch.finfo(torch.float64).eps
 T = math.log(10)
-itself = lambda n: torch.arange(n)[:, None]
+
+
+def itself(n):
+    return torch.arange(n)[:, None]
 
 
 def some_rows(n, k, seed=0):
@@ -812,24 +815,31 @@ def redrawn(columns, d, level, whole, limit, g):
     rows left, and rounds where they are known.
     """
     if not whole:
-        how = dict(
-            eps1=1 / math.e,
-            eps2=0.5,
-            s=float(level),
-            restarts=1,
-            redraws=limit,
-            dtype=torch.float64,
-            progress=False,
-        )
+        how = {
+            "eps1": 1 / math.e,
+            "eps2": 0.5,
+            "s": float(level),
+            "restarts": 1,
+            "redraws": limit,
+            "dtype": torch.float64,
+            "progress": False,
+        }
         try:
             return *fit(columns, d=d, method="redraw", generator=g, **how)[:2], 0, None
         except Exhausted as short:
             return *short.code[:2], int((short.report.rows[:, 1] < 1).sum()), limit
-    draw = lambda m: normalize(
-        torch.randn(m, d, dtype=torch.float64, generator=g), dim=1
-    )
+
+    def draw(m):
+        return normalize(torch.randn(m, d, dtype=torch.float64, generator=g), dim=1)
+
     y = torch.full(columns.shape, float(level), dtype=torch.float64)
-    words = dict(solve=interpolate, draw=draw, gap=1.0, limit=limit, whole=True)
+    words = {
+        "solve": interpolate,
+        "draw": draw,
+        "gap": 1.0,
+        "limit": limit,
+        "whole": True,
+    }
     found = _redraw.settle(draw(len(columns)), columns, y, **words)
     return found.q, found.k, found.left, found.rounds
 
@@ -869,7 +879,10 @@ def test_at_most_half_the_logarithm():
     row once, not once for each column.
     """
     for k, t in ((1, 0.5), (2, 0.5), (2, 0.75), (2, 0.95), (4, 0.4), (4, 0.75)):
-        multiple = lambda of: (of(1e90, k, t) - of(1e60, k, t)) / (30 * math.log(10))
+
+        def multiple(of):
+            return (of(1e90, k, t) - of(1e60, k, t)) / (30 * math.log(10))
+
         assert multiple(lemma_dimension) == pytest.approx(4 * k / t**2, rel=0.01)
         assert multiple(union_dimension) == pytest.approx(
             max(8 * k / t**2, 8 * k * k * (k > 1)), rel=0.01
@@ -928,12 +941,13 @@ def test_whole_redraws_bad_rows():
         torch.tensor([[0, 1], [2, 3], [0, 2], [1, 3]]),
         torch.Generator().manual_seed(2),
     )
-    draw = lambda m: normalize(
-        torch.randn(m, 12, dtype=torch.float64, generator=g), dim=1
-    )
+
+    def draw(m):
+        return normalize(torch.randn(m, 12, dtype=torch.float64, generator=g), dim=1)
+
     k = torch.eye(4, 12, dtype=torch.float64)
     k[1, :2] = torch.tensor([0.3, 0.91**0.5])
-    words = dict(solve=interpolate, draw=draw, gap=0.1, limit=50)
+    words = {"solve": interpolate, "draw": draw, "gap": 0.1, "limit": 50}
     plain, whole = (
         _redraw.settle(
             k, columns, torch.ones(4, 2, dtype=torch.float64), whole=w, **words
@@ -990,9 +1004,15 @@ def check_sign_rank(rows, columns, d, *, flip=True, seed=0):
     queries, in fractions: none.
     """
     g = torch.Generator().manual_seed(seed)
-    draw = lambda m: torch.randint(-30, 31, (m, d + 1), generator=g).tolist()
+
+    def draw(m):
+        return torch.randint(-30, 31, (m, d + 1), generator=g).tolist()
+
     v, w, first = draw(rows), draw(columns), draw(1)[0]
-    dot = lambda a, b: sum(Fraction(x) * y for x, y in zip(a, b))
+
+    def dot(a, b):
+        return sum(Fraction(x) * y for x, y in zip(a, b))
+
     w = [
         [-x for x in b] if flip and dot(first, b) < 0 else b for b in w if dot(first, b)
     ]
@@ -1034,8 +1054,13 @@ def check_lift(d, *, positive=True, seed=0):
     positive False: the keys are divided as if the row of all but a were another one.
     """
     g = torch.Generator().manual_seed(seed)
-    draw = lambda *size: torch.randint(-20, 21, size, generator=g).tolist()
-    dot = lambda a, b: sum(Fraction(x) * y for x, y in zip(a, b))
+
+    def draw(*size):
+        return torch.randint(-20, 21, size, generator=g).tolist()
+
+    def dot(a, b):
+        return sum(Fraction(x) * y for x, y in zip(a, b))
+
     keys, rows = (
         draw(7, d),
         [(q, Fraction(2 * c + 1, 2)) for q, c in zip(draw(5, d), draw(5))],
@@ -1056,7 +1081,10 @@ def check_lift(d, *, positive=True, seed=0):
         [[x + t for x, t in zip(k, shift)] for k in up],
         [(w, c - dot(w, shift)) for w, c in affine],
     )
-    at = lambda f, x: dot(f[0], x) + f[1]
+
+    def at(f, x):
+        return dot(f[0], x) + f[1]
+
     centred = [[x - t for x, t in zip(k, moved[-1])] for k in moved[:-1]]
     u = functions[-1][0] if positive else functions[0][0]
     flat = [[x / dot(u, k) for x in k] for k in centred]
@@ -1119,10 +1147,11 @@ def test_identity_of_three_has_sign_rank_three():
 
 
 def brute(rows, n):
-    ends = lambda p: (
-        {frozenset(p[:c]) for c in range(n + 1)}
-        | {frozenset(p[c:]) for c in range(n + 1)}
-    )
+    def ends(p):
+        return {frozenset(p[:c]) for c in range(n + 1)} | {
+            frozenset(p[c:]) for c in range(n + 1)
+        }
+
     return any(all(r in ends(p) for r in rows) for p in permutations(range(n)))
 
 
@@ -1131,7 +1160,10 @@ def check_line(*, patterns=400, complements=True):
     in random patterns: none.
     """
     g, wrong = torch.Generator().manual_seed(0), 0
-    draw = lambda low, high: int(torch.randint(low, high, (), generator=g))
+
+    def draw(low, high):
+        return int(torch.randint(low, high, (), generator=g))
+
     for trial in range(patterns):
         n, m = draw(3, 6), draw(2, 5)
         order = torch.randperm(n, generator=g).tolist()
@@ -1263,11 +1295,14 @@ def test_the_least_dimension_of_the_count():
         (10**300, 8),
     ):  # within what blocks and ln m! >= m ln m - m leave
         d = counting_dimension(n, k)
-        ratio = lambda d: (
-            k
-            * math.log(n / math.e / k)
-            / ((2 * d + 1) * math.log(8 * math.e * n / (2 * d + 1)))
-        )
+
+        def ratio(d):
+            return (
+                k
+                * math.log(n / math.e / k)
+                / ((2 * d + 1) * math.log(8 * math.e * n / (2 * d + 1)))
+            )
+
         assert ratio(d) <= 1 < ratio(d - 1)
 
 

@@ -228,7 +228,9 @@ def ascended(seed, *, n=4, d=3, steps=150, most=None, grow=0.05):
         limit = 1.0 if most is None else most
         return centred, w_qk * (limit / d_now.clamp_min(limit) if most else 1.0)
 
-    norm = lambda y: (y.abs().sum(-2).max() * y.abs().sum(-1).max()).sqrt()
+    def norm(y):
+        return (y.abs().sum(-2).max() * y.abs().sum(-1).max()).sqrt()
+
     for _ in range(steps):
         centred, qk = scaled()
         logits = centred @ qk @ centred.T + (centred @ (qk.T @ x))[None]

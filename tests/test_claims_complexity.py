@@ -269,13 +269,13 @@ def check_union(
     qk, v = torch.randn(2, n, 6, generator=g, dtype=torch.float64).unbind()
     ids = lsh_buckets(qk, buckets, rounds=rounds, generator=generator(seed))
     sets = lsh_sets(ids, chunk, causal=causal)
-    how = dict(
-        buckets=buckets,
-        rounds=rounds,
-        chunk=chunk,
-        causal=causal,
-        generator=generator(seed),
-    )
+    how = {
+        "buckets": buckets,
+        "rounds": rounds,
+        "chunk": chunk,
+        "causal": causal,
+        "generator": generator(seed),
+    }
     y = lsh_attention(qk, v, correct_duplicates=correct, **how)
     return at_most((y - weights(qk, sets) @ v).abs().max(), 1e-12)
 
@@ -352,13 +352,13 @@ def check_limit(*, correct=False, rounds=20000):
         (1 - apart / math.pi) * (apart.cos() / math.sqrt(2)).exp()
     ).fill_diagonal_(0)
     wanted = wanted / wanted.sum(-1, keepdim=True)
-    how = dict(
-        buckets=2,
-        rounds=rounds,
-        chunk=4,
-        generator=generator(),
-        correct_duplicates=correct,
-    )
+    how = {
+        "buckets": 2,
+        "rounds": rounds,
+        "chunk": 4,
+        "generator": generator(),
+        "correct_duplicates": correct,
+    }
     return at_most(
         (lsh_attention(qk, torch.eye(4, dtype=torch.float64), **how) - wanted)
         .abs()
@@ -410,13 +410,16 @@ def check_border(last, *, within, chunk=2):
     """Five tokens, four in bucket 1, the last in bucket `last` or 2: how many of the
     keys of token 3 differ.
     """
-    see = lambda b: lsh_sets(
-        torch.tensor([[1, 1, 1, 1, b]]),
-        chunk,
-        causal=True,
-        attend_self=True,
-        within=within,
-    )[0, 3]
+
+    def see(b):
+        return lsh_sets(
+            torch.tensor([[1, 1, 1, 1, b]]),
+            chunk,
+            causal=True,
+            attend_self=True,
+            within=within,
+        )[0, 3]
+
     return at_most(int((see(last) != see(2)).sum()), 0)
 
 
@@ -564,7 +567,10 @@ def test_one_rotation_is_quadratic():
     """
     for n in (256, 4096):
         assert rotations(n, 16, 2 * n // 32) == n * n * 16 // 32
-    ratio = lambda n: Fraction(n * n * 16 // 32, n * int(math.log2(n)))
+
+    def ratio(n):
+        return Fraction(n * n * 16 // 32, n * int(math.log2(n)))
+
     assert ratio(4096) / ratio(256) == Fraction(32, 3)
 
 

@@ -109,7 +109,10 @@ def check_votes(scores, *, constant=None):
         if constant is None
         else torch.as_tensor(constant, dtype=torch.float64)
     )
-    right = lambda z: (z[..., :1] > z[..., 1:]).all(-1)
+
+    def right(z):
+        return (z[..., :1] > z[..., 1:]).all(-1)
+
     agreed = right(scores + constant).all(0)
     return at_most((agreed & ~right(scores.sum(0) + constant)).sum(), 0)
 
@@ -119,14 +122,20 @@ def check_two_classes(scores):
     the constant takes no side.
     """
     scores = torch.as_tensor(scores, dtype=torch.float64)
-    margin = lambda z: z[..., 0] - z[..., 1:].amax(-1)
+
+    def margin(z):
+        return z[..., 0] - z[..., 1:].amax(-1)
+
     wrong = (margin(scores) < 0).all(0)
     return at_most((wrong & (margin(scores.sum(0)) > 0)).sum(), 0)
 
 
 def one_token(x, w, readout):
     """A network of one layer with one token: S_0 = x, S_1 = x W, integers."""
-    t = lambda m: torch.tensor(m, dtype=torch.float64)
+
+    def t(m):
+        return torch.tensor(m, dtype=torch.float64)
+
     d = len(x)
     layer = Layer(
         torch.zeros(1, d, 1).double(),
@@ -134,7 +143,10 @@ def one_token(x, w, readout):
         t(w)[None],
         torch.eye(d).double()[None],
     )
-    zero = lambda c: torch.zeros(c, dtype=torch.float64)
+
+    def zero(c):
+        return torch.zeros(c, dtype=torch.float64)
+
     return Reader(
         torch.eye(d).double(), zero(d)[None], [layer], t(readout), zero(len(readout[0]))
     ), t([x])
@@ -191,8 +203,13 @@ def scalars(weights):
     numbers.
     """
     one = torch.ones(1, 1, 1, dtype=torch.float64)
-    copies = lambda row: one.expand(len(row), 1, 1)
-    values = lambda row: torch.tensor(row, dtype=torch.float64).view(-1, 1, 1)
+
+    def copies(row):
+        return one.expand(len(row), 1, 1)
+
+    def values(row):
+        return torch.tensor(row, dtype=torch.float64).view(-1, 1, 1)
+
     return 2 * one[0], [
         Layer(copies(row), copies(row), values(row), copies(row)) for row in weights
     ]

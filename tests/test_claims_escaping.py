@@ -228,7 +228,9 @@ def test_the_bound_is_within_a_small_factor_of_the_two_tokens():
 
 
 def random_mlp(seed, d=4, m=7, activation=torch.tanh):
-    draw = lambda *s: torch.randn(*s, dtype=double, generator=g)
+    def draw(*s):
+        return torch.randn(*s, dtype=double, generator=g)
+
     g = gen(seed)
     return Mlp(draw(d, m), draw(m, d), draw(m), draw(d), activation)
 
@@ -293,10 +295,15 @@ def test_about_the_means_lambda_is_too_small():
 @pytest.mark.claim("escaping.mlp", role="witness")
 def test_the_spike_in_fractions():
     x = [Fraction(v) for v in (1, -1, 0, 0, 0, 0, 0, 0)]
-    square = lambda v: (
-        sum(map(abs, v)) * max(map(abs, v))
-    )  # d = 1: column sum times largest entry
-    about = lambda v: [e - sum(v) / len(v) for e in v]
+
+    def square(v):
+        return sum(map(abs, v)) * max(
+            map(abs, v)
+        )  # d = 1: column sum times largest entry
+
+    def about(v):
+        return [e - sum(v) / len(v) for e in v]
+
     assert square(about(x)) == 2 and square(about([abs(e) for e in x])) == Fraction(
         9, 4
     )
@@ -614,10 +621,13 @@ def check_uniform(n=6, L=7, *, own=1):
             ]
             for i in range(1, n + 1)
         ]
-    entry = lambda i, j: sum(
-        (-1) ** (k - j) * c(i - 1, k - 1) * c(k - 1, j - 1) * Fraction(1, k**L)
-        for k in range(j, i + 1)
-    )
+
+    def entry(i, j):
+        return sum(
+            (-1) ** (k - j) * c(i - 1, k - 1) * c(k - 1, j - 1) * Fraction(1, k**L)
+            for k in range(j, i + 1)
+        )
+
     return at_most(
         sum(
             state[i - 1][j - 1] != entry(i, j)

@@ -385,7 +385,7 @@ def check_interpolated(k=1, *, n=256, share=1.0, keys="signs", draws=10):
     S, w = pattern(n, k, g), torch.rand(n, k, generator=g) * math.log(4)
     d = max(k, round(share * interpolated_dimension(n, k, keys=keys)))
     assert d < n
-    how = dict(d=d, keys=keys, eps1=0.1, eps2=0.5, generator=g)
+    how = {"d": d, "keys": keys, "eps1": 0.1, "eps2": 0.5, "generator": g}
     if share == 1:
         met = fit(S, w, **how).k
         assert (
@@ -461,7 +461,10 @@ def test_a_certified_instance():
     )
     signs = torch.randint(0, 2, (n, d), generator=g) * 2 - 1
     keys, gaps = signs.tolist(), []
-    dot = lambda a, b: sum(x * y for x, y in zip(a, b))
+
+    def dot(a, b):
+        return sum(x * y for x, y in zip(a, b))
+
     for row in S.tolist():
         gram = [[Fraction(dot(keys[a], keys[b]), d) for b in row] for a in row]
         a = solve(gram, [Fraction(3), Fraction(4)])
@@ -627,10 +630,13 @@ def check_rounding(*, bits=8, claimed=8):
     """
     g = gen(15)
     q, k = 9 * unit(60, 20, g), unit(60, 20, g)
-    keep = lambda x: torch.ldexp(
-        torch.round(torch.ldexp(torch.frexp(x).mantissa, torch.tensor(bits))),
-        torch.frexp(x).exponent - bits,
-    )
+
+    def keep(x):
+        return torch.ldexp(
+            torch.round(torch.ldexp(torch.frexp(x).mantissa, torch.tensor(bits))),
+            torch.frexp(x).exponent - bits,
+        )
+
     u = 2.0**-claimed
     move = (keep(q) @ keep(k).T - q @ k.T).abs() / (
         q.norm(dim=1)[:, None] * k.norm(dim=1)

@@ -99,9 +99,10 @@ def check_slab(d, *, power=1.0):
     """The largest P(|v.e| < t) / (t sqrt(2 d^power / pi)) over t, by the incomplete
     beta function; at most 1.
     """
-    chance = lambda t: mpmath.betainc(
-        0.5, (d - 1) / mpmath.mpf(2), 0, t * t, regularized=True
-    )
+
+    def chance(t):
+        return mpmath.betainc(0.5, (d - 1) / mpmath.mpf(2), 0, t * t, regularized=True)
+
     return at_most(
         max(
             chance(t) / (t * mpmath.sqrt(2 * mpmath.mpf(d) ** power / mpmath.pi))
@@ -702,7 +703,10 @@ def slope(gaps):
     """Mean over the draws of the exponent of N between N = 300 and 30,000, from sorted
     lists of gaps.
     """
-    mean = lambda values: sum(map(math.log10, values)) / len(values)
+
+    def mean(values):
+        return sum(map(math.log10, values)) / len(values)
+
     return (mean(gaps["30000"]) - mean(gaps["300"])) / 2
 
 

@@ -488,8 +488,13 @@ def success(n, k, delta, eps):
     """P( |e^-delta 1' R 1 - n| <= eps n ) for R with i.i.d. N(0, 1/k): 1' R 1 is N(0,
     n).
     """
-    phi = lambda x: float(mpmath.ncdf(x))
-    edge = lambda sign: -(1 + sign * eps) * math.exp(delta) * math.sqrt(n)
+
+    def phi(x):
+        return float(mpmath.ncdf(x))
+
+    def edge(sign):
+        return -(1 + sign * eps) * math.exp(delta) * math.sqrt(n)
+
     return phi(edge(-1)) - phi(edge(1))
 
 
@@ -631,9 +636,12 @@ def leaks(e, f, i, j):
     )
     one = zero.clone()
     one[j] = 1
-    run = lambda v: torch.stack(
-        [linformer_attention(x.expand(n, r), k, v, e, f, scale=1.0)[i] for x in q]
-    )
+
+    def run(v):
+        return torch.stack(
+            [linformer_attention(x.expand(n, r), k, v, e, f, scale=1.0)[i] for x in q]
+        )
+
     return (run(one) - run(zero)).squeeze(-1), torch.softmax(q @ (e @ k).T, -1)
 
 

@@ -57,7 +57,10 @@ def misfits(count, seed=0, *, least=Fraction(1, 20)):
     for j, v in enumerate(t):
         rest = y[j] - sum(c * max(v - k, 0) for c, k in zip(a, b))
         a.append(rest / (v - b[j]) if v > b[j] else Fraction(0))
-    f = lambda v: sum(c * max(v - k, 0) for c, k in zip(a, b))
+
+    def f(v):
+        return sum(c * max(v - k, 0) for c, k in zip(a, b))
+
     return sum(f(v) != w for v, w in zip(t, y))
 
 

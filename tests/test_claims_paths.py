@@ -100,7 +100,10 @@ def test_identity_is_a_head():
     x, layers = network(bias=False)
     exact_x = certify.exact(x)
     p, w = rational(seed=1, n=6, d=8)
-    eye = lambda m: [[Fraction(i == j) for j in range(m)] for i in range(m)]
+
+    def eye(m):
+        return [[Fraction(i == j) for j in range(m)] for i in range(m)]
+
     dummy = certify.network(
         exact_x, [[*heads, eye(6)] for heads in p], [[*maps, eye(8)] for maps in w]
     )
@@ -112,7 +115,10 @@ def test_identity_is_a_head():
 
 def rational(seed, L=2, h=2, n=3, d=2, normalise=None):
     g = torch.Generator().manual_seed(seed)
-    ints = lambda *size: torch.randint(1, 5, size, generator=g)
+
+    def ints(*size):
+        return torch.randint(1, 5, size, generator=g)
+
     normalise = normalise or (lambda row: certify.row_stochastic([row])[0])
     p = [
         [[normalise(row) for row in head] for head in layer]

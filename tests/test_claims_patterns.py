@@ -263,7 +263,10 @@ def check_search(moves=20_000, *, turned=False) -> Verdict:
 
 
 ALL = [(n, 3) for n in range(4, 18)]
-both = lambda n, w: patterns.logsparse(n, both=True)
+
+
+def both(n, w):
+    return patterns.logsparse(n, both=True)
 
 
 def whole(*found) -> Verdict:

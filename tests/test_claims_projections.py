@@ -154,9 +154,14 @@ def chance(k, eps, rho):
     weight = (
         torch.exp((h - 1) * (y / 2).log() - y / 2 - math.lgamma(h)) / 2 * (y[1] - y[0])
     )
-    q = lambda z: torch.where(
-        z > 0, torch.special.gammaincc(torch.full_like(z, h), z.clamp_min(1e-300)), 1.0
-    )
+
+    def q(z):
+        return torch.where(
+            z > 0,
+            torch.special.gammaincc(torch.full_like(z, h), z.clamp_min(1e-300)),
+            1.0,
+        )
+
     above = q((k * (rho + eps) + b * y) / (2 * a))
     below = 1 - q((k * (rho - eps) + b * y) / (2 * a))
     return float((weight * (above + below)).sum())
@@ -271,7 +276,10 @@ def test_the_root():
     interval arithmetic bracket the roots.
     """
     iv = mpmath.iv
-    f = lambda v: iv.mpf("33.75") * iv.log(iv.mpf(v)) - iv.mpf(v)
+
+    def f(v):
+        return iv.mpf("33.75") * iv.log(iv.mpf(v)) - iv.mpf(v)
+
     assert f("2").a > 0 and f("174.146").a > 0 and f("174.148").b < 0
 
 
@@ -583,9 +591,10 @@ def test_rank_one_integral():
     the proof on its grid.
     """
     k, n, eps = 4, 5, 0.5
-    density = lambda x, m: (
-        x ** (m / 2 - 1) * math.exp(-x / 2) / (2 ** (m / 2) * math.gamma(m / 2))
-    )
+
+    def density(x, m):
+        return x ** (m / 2 - 1) * math.exp(-x / 2) / (2 ** (m / 2) * math.gamma(m / 2))
+
     total = 0.0
     for i, j in itertools.product(range(1, 400), repeat=2):
         x, y = i * 0.1 - 0.05, j * 0.1 - 0.05
@@ -767,7 +776,10 @@ def test_most_columns_are_far_from_a_range():
 
 def check_worse(family="three-point", c=Fraction(1), k=2):
     """|E |c P R'R - P|_F^2 / |P|_F^2 - (n + 1) / k| in fractions, at most 0."""
-    scaled = lambda m: [[c * v for v in row] for row in m]
+
+    def scaled(m):
+        return [[c * v for v in row] for row in m]
+
     mean = exact_mean(k, 3, family, lambda g: squares(minus(scaled(times(P3, g)), P3)))
     return at_most(abs(mean / squares(P3) - Fraction(4, k)), 0)
 

@@ -324,7 +324,10 @@ def fan(n, d):
     """A spike in the first column, (1, -1, ..., -1)/n in the others: its mean is a bad
     centre, zero a good one.
     """
-    rest = lambda i: Fraction(1 if i == 0 else -1, n)
+
+    def rest(i):
+        return Fraction(1 if i == 0 else -1, n)
+
     return [
         [Fraction(i == 0) if j == 0 else rest(i) for j in range(d)] for i in range(n)
     ]
@@ -471,9 +474,11 @@ def test_residual_below_one_does_not_decide():
 
 @pytest.mark.claim("questions.residual", role="witness")
 def test_neither_necessary_nor_sufficient_in_fractions():
-    step = lambda a, odds, v: certify.network(
-        [[Fraction(a)], [-Fraction(a)]], [[two_tokens(odds)]], [[[[Fraction(v)]]]]
-    )[0][0]
+    def step(a, odds, v):
+        return certify.network(
+            [[Fraction(a)], [-Fraction(a)]], [[two_tokens(odds)]], [[[[Fraction(v)]]]]
+        )[0][0]
+
     assert step("1/10", 3, 3) == Fraction(
         3, 20
     )  # residual 0.14: grows by 3/2, and by monotony ever more
@@ -486,9 +491,12 @@ def check_scale(power):
     """
     g, gap = torch.Generator().manual_seed(0), 0.0
     x, (layer,) = normal(g, 6, 4), random_layers(1, 2, 4, 3, bias=True, generator=g)
-    p = lambda x, f: attention_matrix(
-        x, f * layer.w_q, f * layer.w_k, b_q=layer.b_q, b_k=layer.b_k
-    )
+
+    def p(x, f):
+        return attention_matrix(
+            x, f * layer.w_q, f * layer.w_k, b_q=layer.b_q, b_k=layer.b_k
+        )
+
     for k in (-6, 3, 10):
         gap = max(
             gap, float((p(2.0**k * x, 2.0 ** (power * k // 2)) - p(x, 1.0)).abs().max())
@@ -695,9 +703,16 @@ def check_reordering(*, left):
     """
     x, swap = certify.exact([[1, 2], [3, 5]]), certify.exact([[0, 1], [1, 0]])
     w_q, w_k = certify.exact([[1, 2], [0, 1]]), certify.exact([[1, 0], [1, 1]])
-    turn = lambda m: [list(row) for row in zip(*m)]
-    side = lambda x, w: certify.product(w, x) if left else certify.product(x, w)
-    logits = lambda x: certify.product(side(x, w_q), turn(side(x, w_k)))
+
+    def turn(m):
+        return [list(row) for row in zip(*m)]
+
+    def side(x, w):
+        return certify.product(w, x) if left else certify.product(x, w)
+
+    def logits(x):
+        return certify.product(side(x, w_q), turn(side(x, w_k)))
+
     moved, wanted = (
         logits(certify.product(swap, x)),
         certify.product(swap, logits(x), swap),

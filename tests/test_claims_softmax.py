@@ -253,7 +253,10 @@ def check_lp(name, size, *, clamp=1.3, ramp=1e-2, samples=4000):
     y = run_standard(
         x, standard(net, ramp=ramp, clamp=clamp), net.plan, scale=enough_scale(net.plan)
     )
-    l1 = lambda y: float((y - target(x)).abs().sum((-2, -1)).mean())
+
+    def l1(y):
+        return float((y - target(x)).abs().sum((-2, -1)).mean())
+
     share = 1 - (1 - ramp) ** (d * n)
     share += 3 * math.sqrt(share / samples)
     return at_most(l1(y), l1(net(x)) + d * n / (8 * K) + 2 * 1.3 * d * n * share)
@@ -326,16 +329,19 @@ def test_other_orders_have_large_hidden_units(order):
 def test_the_order_decides_in_float64(name, size):
     net = network(name, size)
     x = centres(net)
-    wrong = lambda **how: float(
-        (
-            (run_standard(x, standard(net, **how), net.plan, scale=165.0) - net(x))
-            .abs()
-            .amax((1, 2))
-            > 0.01
+
+    def wrong(**how):
+        return float(
+            (
+                (run_standard(x, standard(net, **how), net.plan, scale=165.0) - net(x))
+                .abs()
+                .amax((1, 2))
+                > 0.01
+            )
+            .double()
+            .mean()
         )
-        .double()
-        .mean()
-    )
+
     assert wrong() == 0
     assert (
         wrong(order="increasing") > 0.5

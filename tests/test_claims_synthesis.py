@@ -251,11 +251,14 @@ def test_the_formula_with_many_digits():
     """
     with mpmath.workdps(50):
         for n, r in product((2, 5, 9), (mpmath.mpf(1) / 3, mpmath.mpf(3))):
-            share = lambda k, way: (
-                k
-                * mpmath.exp(way * r)
-                / (k * mpmath.exp(way * r) + (n - k) * mpmath.exp(-way * r))
-            )
+
+            def share(k, way):
+                return (
+                    k
+                    * mpmath.exp(way * r)
+                    / (k * mpmath.exp(way * r) + (n - k) * mpmath.exp(-way * r))
+                )
+
             best = max(share(k, 1) - share(k, -1) for k in range(1, n))
             assert abs(best - largest_dobrushin(n, float(r))) < 1e-15
 
@@ -301,9 +304,10 @@ def check_depth(seed, *, skip=False, norm=False, L=2, gain=0.5):
     x = torch.randn(7, 6, dtype=DOUBLE, generator=g)
     y, maps = forward(x, layers, skip=skip, return_attention=True)
     y = torch.nn.functional.layer_norm(y, (6,)) if norm else y
-    diam = lambda x: torch.cdist(
-        x, x, compute_mode="donot_use_mm_for_euclid_dist"
-    ).max()
+
+    def diam(x):
+        return torch.cdist(x, x, compute_mode="donot_use_mm_for_euclid_dist").max()
+
     shrink = [
         (dobrushin(p) * torch.linalg.matrix_norm(l.w_v @ l.w_o, 2)).sum()
         for p, l in zip(maps, layers)

@@ -64,10 +64,12 @@ def literal_queries(own, logs, n, gap):
     transform.
     """
     k, half = len(own), len(own) // 2
-    t = lambda j: 2 * math.pi * j / n
-    basis = lambda x: (
-        [1.0]
-        + [
+
+    def t(j):
+        return 2 * math.pi * j / n
+
+    def basis(x):
+        return [1.0] + [
             h(m * x)
             for m in range(1, half + 1)
             for h in (
@@ -75,12 +77,17 @@ def literal_queries(own, logs, n, gap):
                 lambda y: math.sqrt(2) * math.sin(y),
             )
         ]
-    )
+
     c = torch.linalg.pinv(
         torch.tensor([basis(t(j)) for j in own], dtype=torch.float64)
     ) @ torch.tensor(logs, dtype=torch.float64)
-    r = lambda x: float(torch.tensor(basis(x), dtype=torch.float64) @ c)
-    bump = lambda x: math.prod(1 - math.cos(x - t(j)) for j in own)
+
+    def r(x):
+        return float(torch.tensor(basis(x), dtype=torch.float64) @ c)
+
+    def bump(x):
+        return math.prod(1 - math.cos(x - t(j)) for j in own)
+
     most = max(
         0.0,
         max((r(t(l)) - min(logs) + gap) / bump(t(l)) for l in range(n) if l not in own),

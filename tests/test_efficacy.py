@@ -141,7 +141,10 @@ def test_bounds_against_the_definition():
     x, layers = instance(batch=(2,))
     attention = forward(x, layers, skip=True, return_attention=True)[1]
     found = length_bounds(x, layers)
-    norm = lambda m: torch.linalg.svdvals(m)[..., 0]
+
+    def norm(m):
+        return torch.linalg.svdvals(m)[..., 0]
+
     for b in range(2):
         s = [
             float((norm(p[b]) * norm(l.w_v @ l.w_o)).sum())
@@ -245,13 +248,16 @@ def test_packing_and_reading_agree(monkeypatch):
     stored = {"result": path_efficacy.pack(reader)}
     monkeypatch.setattr("attnlib.data.networks.load_result", lambda name: stored)
     got = load_reader("any")
-    flat = lambda r: [
-        r.embed,
-        r.position,
-        r.readout,
-        r.bias,
-        *(w for layer in r.layers for w in layer),
-    ]
+
+    def flat(r):
+        return [
+            r.embed,
+            r.position,
+            r.readout,
+            r.bias,
+            *(w for layer in r.layers for w in layer),
+        ]
+
     assert all(torch.equal(a, b) for a, b in zip(flat(got), flat(reader), strict=True))
     raw = bytearray(base64.b64decode(stored["result"]["float16"]))
     raw[0] ^= 1

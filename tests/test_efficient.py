@@ -129,7 +129,10 @@ def test_large_negative_logits_are_not_oneself():
     at itself.
     """
     qk, v = torch.tensor([[1e6, 0.0], [-1e6, 1.1e6]]), torch.tensor([[1.0], [2.0]])
-    draws = lambda seed: torch.Generator().manual_seed(seed)
+
+    def draws(seed):
+        return torch.Generator().manual_seed(seed)
+
     seed = next(
         s
         for s in range(50)
@@ -164,7 +167,7 @@ def test_linear_and_performer_are_their_dense_form(n, chunk, causal, batch, padd
     if padded:
         real = torch.rand(*batch, n, generator=seeded()) < 0.7
         real[..., 0] = True
-    how = dict(causal=causal, chunk=chunk, padding=real if padded else None)
+    how = {"causal": causal, "chunk": chunk, "padding": real if padded else None}
     w = torch.randn(9, 4, generator=seeded(), dtype=torch.float64)
     root = 4**0.25
 

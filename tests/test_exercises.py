@@ -43,7 +43,8 @@ def slope_of_boltz(a, i, *, one=1, sign=1):
     return p[i] * (one + sign * (a[i] - (p * a).sum()))
 
 
-mix = lambda s, P, W: sum(p @ s @ w for p, w in zip(P, W))
+def mix(s, P, W):
+    return sum(p @ s @ w for p, w in zip(P, W))
 
 
 def term(*, left=False, right=False, weights=True, none=None):
@@ -552,7 +553,9 @@ def share(c):
     return c / c.sum()
 
 
-union = lambda a, N: torch.softmax(a.masked_fill(N == 0, -math.inf), -1)
+def union(a, N):
+    return torch.softmax(a.masked_fill(N == 0, -math.inf), -1)
+
 
 COMPLEXITY = {
     "tie": [
@@ -846,7 +849,10 @@ def read(
 
 def bump(x, ident, ramp, *, start=-1.0, scale=1.0, down=True):
     t = x - ident
-    rise = lambda knot: (torch.relu(t - knot) - torch.relu(t - knot - ramp)) / ramp
+
+    def rise(knot):
+        return (torch.relu(t - knot) - torch.relu(t - knot - ramp)) / ramp
+
     low, high = (-0.5 - ramp, 0.5 - ramp) if start < 0 else (-0.5, 0.5)
     return scale * (rise(low) - down * rise(high))
 

@@ -509,9 +509,10 @@ def test_redrawing_is_the_rule_with_all_pairs(n, k, d, wide, whole, seed):
         ),
     ):
         own = gen(seed)
-        draw = lambda m: normalize(
-            torch.randn(m, d, generator=own, dtype=DOUBLE), dim=1
-        )
+
+        def draw(m):
+            return normalize(torch.randn(m, d, generator=own, dtype=DOUBLE), dim=1)
+
         found.append(run(first, S, y, draw, 1.0, 6, whole))
     (q, keys, *counts), (q2, keys2, *counts2) = found
     assert (
@@ -570,7 +571,10 @@ def test_keys_that_lie_together_are_redrawn():
     """
     g = gen(6)
     S = (torch.arange(40)[:, None] + torch.tensor([0, 1])) % 40
-    draw = lambda m: normalize(torch.randn(m, 40, generator=g, dtype=DOUBLE), dim=1)
+
+    def draw(m):
+        return normalize(torch.randn(m, 40, generator=g, dtype=DOUBLE), dim=1)
+
     y = torch.tensor([[4.0, 5.0]], dtype=DOUBLE).expand(40, 2)
     for off in (0.0, 0.01):
         k = draw(40)
@@ -601,7 +605,10 @@ def test_redrawing_makes_no_table_of_all_pairs():
     """
     n, d, g = 2**14, 16, gen(7)
     S, y = torch.randperm(n, generator=g)[:, None], torch.full((n, 1), 8 * T)
-    draw = lambda m: normalize(torch.randn(m, d, generator=g), dim=1)
+
+    def draw(m):
+        return normalize(torch.randn(m, d, generator=g), dim=1)
+
     with Largest() as seen:
         found = _redraw.settle(
             draw(n), S, y, solve=interpolate, draw=draw, gap=T, limit=2
@@ -641,7 +648,10 @@ def test_redraws_that_are_used_up():
 
 def test_progress_of_redrawing():
     seen = []
-    bar = lambda steps: (seen.append((len(steps), i)) or i for i in steps)
+
+    def bar(steps):
+        return (seen.append((len(steps), i)) or i for i in steps)
+
     fit(
         torch.randperm(64, generator=gen(9))[:, None],
         method="redraw",

@@ -70,9 +70,12 @@ def literal_nystrom(q, k, v, m, scale):
     size = len(q) // m
     q_m = torch.stack([q[a * size : (a + 1) * size].sum(0) / size for a in range(m)])
     k_m = torch.stack([k[a * size : (a + 1) * size].sum(0) / size for a in range(m)])
-    rows = lambda x, y: torch.stack(
-        [(scale * row @ y.T).exp() / (scale * row @ y.T).exp().sum() for row in x]
-    )
+
+    def rows(x, y):
+        return torch.stack(
+            [(scale * row @ y.T).exp() / (scale * row @ y.T).exp().sum() for row in x]
+        )
+
     core = rows(q_m, k_m)
     return rows(q, k_m) @ torch.linalg.inv(core) @ rows(q_m, k) @ v
 

@@ -25,7 +25,10 @@ def rand(*shape, seed=0):
 def literal_ids(x, v, beta, normalizer="softmax"):
     """One sequence, by the formula."""
     z = [sum(a * b for a, b in zip(row, v)) for row in x]
-    weights = lambda c: NORMALIZERS[normalizer](torch.stack([beta * c * a for a in z]))
+
+    def weights(c):
+        return NORMALIZERS[normalizer](torch.stack([beta * c * a for a in z]))
+
     return torch.stack(z), torch.stack(
         [sum(p * a for p, a in zip(weights(c), z)) for c in z]
     )
@@ -112,9 +115,11 @@ def test_projection_is_verified_on_all_pairs():
 
 
 def test_projection_tiles(monkeypatch):
-    make = lambda: memorize.choose_projection(
-        rand(50, 3), generator=torch.Generator().manual_seed(1)
-    )
+    def make():
+        return memorize.choose_projection(
+            rand(50, 3), generator=torch.Generator().manual_seed(1)
+        )
+
     whole = make()
     monkeypatch.setattr("attnlib.memorize._projection.TILE", 7 * 51)
     assert make().min_ratio == whole.min_ratio

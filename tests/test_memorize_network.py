@@ -175,7 +175,10 @@ def test_the_block_is_the_memorizer_everywhere():
 
 def exact_network(net):
     """The network of a Memorizer in Fractions, as a function of (token, context)."""
-    line = lambda z, f: Fraction(z) + Fraction(net.report.w) * Fraction(f)
+
+    def line(z, f):
+        return Fraction(z) + Fraction(net.report.w) * Fraction(f)
+
     t = [line(*p) for p in zip(net.token.tolist(), net.context.tolist())]
     y = [Fraction(v) for v in net.labels[:, 0].tolist()]
     before = [t[0] - Fraction(net.lead), *t[:-1]]

@@ -36,9 +36,12 @@ def instance(
     device="cpu",
 ):
     g = torch.Generator().manual_seed(seed)
-    make = lambda h: random_layers(
-        1, h, d, 2, d_v=d_v, bias=bias, generator=g, dtype=dtype, device=device
-    )[0]
+
+    def make(h):
+        return random_layers(
+            1, h, d, 2, d_v=d_v, bias=bias, generator=g, dtype=dtype, device=device
+        )[0]
+
     layers = [make(h) for h in heads]
     return torch.randn(*batch, n, d, generator=g, dtype=torch.float64).to(
         device, dtype
@@ -163,11 +166,12 @@ def test_half_precision_is_accepted_and_its_rows_are_watched():
 def test_vmap_over_weights():
     x, layers = instance(bias=False)
     attention = forward(x, layers[:1], return_attention=True)[1]
-    run = lambda w: (
-        path_sums(
+
+    def run(w):
+        return path_sums(
             x, [layers[0]._replace(w_o=w)], skip=True, attention=attention, check=False
         ).by_length
-    )
+
     w = torch.stack([layers[0].w_o, 2 * layers[0].w_o])
     assert torch.allclose(torch.func.vmap(run)(w)[1], run(w[1]), rtol=1e-12)
 
@@ -224,9 +228,12 @@ def test_paths_come_in_order_and_without_skips():
 
 def test_norms_have_the_shape_of_the_batch_and_come_from_the_generator():
     x, layers = instance(batch=(2, 3))
-    run = lambda seed: path_norms(
-        x, layers, signs=8, generator=torch.Generator().manual_seed(seed), skip=True
-    )
+
+    def run(seed):
+        return path_norms(
+            x, layers, signs=8, generator=torch.Generator().manual_seed(seed), skip=True
+        )
+
     first, again, other = run(0), run(0), run(1)
     assert first.total_square.shape == first.standard_error.shape == (3, 2, 3)
     assert torch.equal(first.total_square, again.total_square) and not torch.equal(

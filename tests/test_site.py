@@ -529,7 +529,10 @@ def slider_faults(page, figure) -> list[str]:
     if handle is None or not handle.is_visible():
         return ["no handle"]
     labels, faults = figure.get_attribute("data-labels").split("|"), []
-    shown = lambda: figure.evaluate(SHOWN)
+
+    def shown():
+        return figure.evaluate(SHOWN)
+
     handle.focus()
     for key, wanted in (
         ("Home", 0),

@@ -148,7 +148,10 @@ def test_heads_in_one_call_or_one_by_one():
     size = len(entries.col)
     three = entries.repeated(3)
     assert three.crow.shape == (3 * n + 1,) and int(three.crow[-1]) == 3 * size
-    flat = lambda t: t[:3].reshape(3 * n, -1)
+
+    def flat(t):
+        return t[:3].reshape(3 * n, -1)
+
     out, lse = _entries._forward(three, flat(q), flat(k), flat(v), 0.5)
     assert torch.allclose(
         out.view(3, n, -1), alone[0][:3], rtol=0, atol=EPS

@@ -31,7 +31,9 @@ from attnlib.universal import (
     value_layers,
 )
 
-half = lambda x: x / 2
+
+def half(x):
+    return x / 2
 
 
 @pytest.mark.parametrize("value", [0, 3, 4, 20])
@@ -64,7 +66,10 @@ def test_least_constant_is_the_least():
         assert least_constant(m, 1) == m + 1
         for s in (2, 3, 7):
             c = least_constant(m, s)
-            enough = lambda c: ((c + 1) ** s - c**s) * m < c**s
+
+            def enough(c):
+                return ((c + 1) ** s - c**s) * m < c**s
+
             assert enough(c) and not enough(c - 1) and c <= 2 * s * m
 
 

@@ -51,7 +51,10 @@ def printed(record: Record) -> str:
 
 def against(new: Sequence[Record], old: Sequence[Record]) -> list[str]:
     """Which ratios have moved since another run, beyond the quartiles of both."""
-    key = lambda record: (record["job"], record["case"], record["device"])
+
+    def key(record):
+        return (record["job"], record["case"], record["device"])
+
     before, lines = {key(record): record for record in old}, []
     for record in (record for record in new if key(record) in before):
         then = before[key(record)]["seconds"]

@@ -41,9 +41,12 @@ def cases(device: str, quick: bool) -> dict[str, Callable[[], Record]]:
         }
 
     w, sizes = (8, (256,)) if quick else (W, (2048, 4096))
-    made = lambda n: (
-        lambda: patterns.random(n, w - 1, generator=torch.Generator().manual_seed(0))
-    )
+
+    def made(n):
+        return lambda: patterns.random(
+            n, w - 1, generator=torch.Generator().manual_seed(0)
+        )
+
     found = [
         sparse.Case(f"random sets of {w}, n = {n}, forward", made(n), peers)
         for n in sizes

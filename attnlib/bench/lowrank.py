@@ -48,7 +48,10 @@ def linformer(name: str, n: int, device: str, rounds: int) -> Record:
         theirs = theirs.to(device)
         w = dict(theirs.state_dict())
     x = torch.randn(1, n, HEADS * D).to(device)
-    linear = lambda: [F.linear(x, w[f"to_{a}.weight"]) for a in ("q", "k", "v", "out")]
+
+    def linear():
+        return [F.linear(x, w[f"to_{a}.weight"]) for a in ("q", "k", "v", "out")]
+
     runs = {
         "ours": lambda: linformer_layer(x, w),
         "linformer": theirs if isinstance(theirs, str) else lambda: theirs(x),
@@ -83,15 +86,18 @@ def lsh(name: str, n: int, hashes: int, device: str, rounds: int) -> Record:
     g, at = torch.Generator().manual_seed(0), torch.Generator(device).manual_seed(0)
     qk, v = (torch.randn(HEADS, n, D, generator=g).to(device) for _ in range(2))
     theirs = _peers.reformer(BUCKET, hashes)
-    ours = lambda: lsh_attention(
-        qk,
-        v,
-        buckets=n // BUCKET,
-        rounds=hashes,
-        chunk=BUCKET,
-        generator=at,
-        check=False,
-    )
+
+    def ours():
+        return lsh_attention(
+            qk,
+            v,
+            buckets=n // BUCKET,
+            rounds=hashes,
+            chunk=BUCKET,
+            generator=at,
+            check=False,
+        )
+
     runs = {
         "ours": ours,
         "reformer-pytorch": theirs

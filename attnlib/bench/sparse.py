@@ -67,29 +67,41 @@ def cases(device: str, quick: bool) -> dict[str, Callable[[], Record]]:
     half = n if quick else n // 2
     parts = (Window(s // 2, s // 2), Strided(s), Columns(tuple(range(16))))
     alone = tuple(Pattern(half, (Step((part,)),)) for part in parts)
-    blocks = lambda: big_bird(half, b, generator=torch.Generator().manual_seed(0))
-    near = lambda i, j: (
-        (i - j).abs() <= w // 2
-    )  # plain arithmetic, which is what flex compiles best
-    either = lambda i, j: ((i - j).abs() <= s // 2) | ((i - j) % s == 0) | (j < 16)
+
+    def blocks():
+        return big_bird(half, b, generator=torch.Generator().manual_seed(0))
+
+    def near(i, j):
+        return (
+            i - j
+        ).abs() <= w // 2  # plain arithmetic, which is what flex compiles best
+
+    def either(i, j):
+        return ((i - j).abs() <= s // 2) | ((i - j) % s == 0) | (j < 16)
 
     def flex(pattern: Pattern, reads: Callable, *sizes: int) -> dict[str, Callable]:
-        make = lambda size: lambda: _peers.flex(reads, pattern.n, size, device, quick)
+        def make(size):
+            return lambda: _peers.flex(reads, pattern.n, size, device, quick)
+
         return {f"flex, blocks of {size}": make(size) for size in sizes}
 
     def by_blocks(pattern: Pattern) -> Callable:
         grid = pattern.mask()[::b, ::b].contiguous().to(device)
         return lambda i, j: grid[i // b, j // b]
 
-    masked = lambda pattern: {
-        "SDPA + mask": lambda: _peers.masked(pattern.mask().to(device))
-    }
-    usual = lambda pattern: {
-        **masked(pattern),
-        "Longformer": lambda: _peers.longformer(w),
-        "local-attention": lambda: _peers.local(w),
-    }
-    window = lambda: patterns.window(n, w)
+    def masked(pattern):
+        return {"SDPA + mask": lambda: _peers.masked(pattern.mask().to(device))}
+
+    def usual(pattern):
+        return {
+            **masked(pattern),
+            "Longformer": lambda: _peers.longformer(w),
+            "local-attention": lambda: _peers.local(w),
+        }
+
+    def window():
+        return patterns.window(n, w)
+
     found = [
         Case(
             f"window {w}, n = {n}, forward",
@@ -124,9 +136,10 @@ def _long(device: str) -> Case:
     on some rows.
     """
     n, r = 2**17, 128
-    make = lambda size: (
-        lambda: _peers.flex(lambda i, j: (i - j).abs() <= r, n, size, device)
-    )
+
+    def make(size):
+        return lambda: _peers.flex(lambda i, j: (i - j).abs() <= r, n, size, device)
+
     return Case(
         f"window {2 * r + 1}, n = {n}, bfloat16, forward",
         lambda: patterns.window(n, 2 * r + 1),
@@ -146,9 +159,10 @@ def measure(case: Case, device: str, rounds: int, job: str = "sparse") -> Record
         for _ in range(4)
     )
     leaves = [t.requires_grad_(case.backward) for t in (q, k, v)]
-    ours = lambda q, k, v, pattern=pattern: sparse_attention(
-        q, k, v, pattern, check=False
-    )
+
+    def ours(q, k, v, pattern=pattern):
+        return sparse_attention(q, k, v, pattern, check=False)
+
     made = {
         "ours": ours,
         **{name: maker() for name, maker in case.peers(pattern).items()},
@@ -157,13 +171,14 @@ def measure(case: Case, device: str, rounds: int, job: str = "sparse") -> Record
         f"part {i}": lambda q, k, v, part=part: ours(q, k, v, part)
         for i, part in enumerate(case.parts, 1)
     }
-    full = lambda kernel: (
-        lambda: (
+
+    def full(kernel):
+        return lambda: (
             torch.autograd.grad(kernel(*leaves), leaves, up)
             if case.backward
             else kernel(*leaves)
         )
-    )
+
     runs = {
         name: full(kernel) if callable(kernel) else kernel
         for name, kernel in made.items()

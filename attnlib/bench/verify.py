@@ -251,7 +251,10 @@ def _floors(code: Code, q: Tensor, k: Tensor) -> dict[str, Callable | str]:
 
 def _floors_cuda(code: Code, q: Tensor, k: Tensor) -> dict[str, Callable]:
     """The product alone, in the tiles of verify there."""
-    one = lambda i, j: torch.mm(q[i], k[j].T, out_dtype=torch.float32)
+
+    def one(i, j):
+        return torch.mm(q[i], k[j].T, out_dtype=torch.float32)
+
     return {"bare product": lambda: tiles(len(q), TILE["cuda"], one)}
 
 

@@ -210,9 +210,12 @@ def smallest_gap(
     """
     if len(contexts) < 2:
         raise ValueError(f"contexts must hold at least two, got {len(contexts)}")
-    gap = lambda i, j: context_gap(
-        contexts[i], contexts[j], beta=beta, weight=weight, bits=bits
-    )
+
+    def gap(i, j):
+        return context_gap(
+            contexts[i], contexts[j], beta=beta, weight=weight, bits=bits
+        )
+
     order = sorted(range(len(contexts)), key=cmp_to_key(lambda i, j: gap(i, j).sign))
     return min(
         ((gap(j, i), i, j) for i, j in zip(order, order[1:])),
@@ -291,10 +294,13 @@ def hardmax_layer(x, heads) -> list[list[Fraction]]:
     Page:
         notebooks/one_layer_memorization/boltzmann_and_hardmax
     """
-    times = lambda left, right: [
-        [sum(u * v for u, v in zip(r, c, strict=True)) for c in zip(*right)]
-        for r in left
-    ]
+
+    def times(left, right):
+        return [
+            [sum(u * v for u, v in zip(r, c, strict=True)) for c in zip(*right)]
+            for r in left
+        ]
+
     x = [[_rational(entry) for entry in row] for row in x]
     out = [list(row) for row in x]
     for w_q, w_k, w_v, w_o in heads:

@@ -303,7 +303,10 @@ def divergence(u: float, p: float) -> float:
         0 <= u <= 1 and 0 < p < 1,
         f"u must lie in [0, 1] and p strictly inside, got {u} and {p}",
     )
-    term = lambda a, b: a * math.log(a / b) if a > 0 else 0.0
+
+    def term(a, b):
+        return a * math.log(a / b) if a > 0 else 0.0
+
     return term(u, p) + term(1 - u, 1 - p)
 
 

@@ -120,7 +120,10 @@ def load_checkpoint(
             else "not on this machine; download=True fetches it"
         )
         raise RuntimeError(f"{name}: {why}") from error
-    encode = lambda text: torch.tensor(tokeniser(text)["input_ids"])
+
+    def encode(text):
+        return torch.tensor(tokeniser(text)["input_ids"])
+
     return convert(model.to(dtype), name=name)._replace(encode=encode)
 
 
@@ -223,7 +226,10 @@ def _norm(module) -> Norm:
 
 def _attention(query, key, value, dense, heads: int) -> Layer:
     """Four torch.nn.Linear as a Layer."""
-    split = lambda linear: linear.weight.T.unflatten(1, (heads, -1)).transpose(0, 1)
+
+    def split(linear):
+        return linear.weight.T.unflatten(1, (heads, -1)).transpose(0, 1)
+
     biases = (linear.bias.unflatten(0, (heads, -1)) for linear in (query, key, value))
     return Layer(
         split(query),
@@ -278,9 +284,10 @@ def _albert(model, name: str) -> Checkpoint:
         groups[int(i * c.num_hidden_groups / c.num_hidden_layers)]
         for i in range(c.num_hidden_layers)
     ]
-    embed = lambda ids: model.encoder.embedding_hidden_mapping_in(
-        model.embeddings(ids[None])
-    )[0]
+
+    def embed(ids):
+        return model.encoder.embedding_hidden_mapping_in(model.embeddings(ids[None]))[0]
+
     return _tuples([part(block) for group in order for block in group], embed, name)
 
 
@@ -302,7 +309,9 @@ def _xlnet(model, name: str) -> Checkpoint:
         y = own.post_attention(h, moved, residual=skip)
         return (block.ff(y) if feed_forward else y)[:, 0]
 
-    embed = lambda ids: model.word_embedding(ids)
+    def embed(ids):
+        return model.word_embedding(ids)
+
     return Checkpoint(name, None, None, None, embed, None, step, len(model.layer))
 
 

@@ -141,7 +141,10 @@ def generate_entities(count: int, *, generator: torch.Generator) -> Tagged:
         notebooks/one_layer_memorization/reviewers_questions
     """
     require(1 <= count <= 500, f"count must be between 1 and 500, got {count}")
-    pick = lambda items: items[int(torch.randint(len(items), (), generator=generator))]
+
+    def pick(items):
+        return items[int(torch.randint(len(items), (), generator=generator))]
+
     seen = {}
     while len(seen) < count:
         sentence, tags = [], []

@@ -31,7 +31,10 @@ def circle(answer: float | int | None) -> str:
             1 - math.cos(math.pi / 6)
         ): "You halved the angle: two neighbours are 60 degrees apart.",
     }
-    close = lambda v: abs(answer - v) < 5e-3
+
+    def close(v):
+        return abs(answer - v) < 5e-3
+
     if close(2.0):
         return RIGHT
     named = [sentence for value, sentence in mistakes.items() if close(value)]
@@ -60,7 +63,10 @@ def _edges(answer: Callable, n: int, gap: float) -> str:
         )
     angle = 2 * math.pi / n * torch.arange(n, dtype=torch.float64)
     logits = got @ torch.stack([angle.cos(), angle.sin()])
-    turned = lambda j: logits.gather(1, ((torch.arange(n) + j) % n)[:, None])[:, 0]
+
+    def turned(j):
+        return logits.gather(1, ((torch.arange(n) + j) % n)[:, None])[:, 0]
+
     if not (turned(0) - turned(1)).abs().max() <= 1e-5 * logits.abs().max():
         return "The two logits of a pair differ: point the query along the edge normal, half-way between two keys."
     margin = turned(0) - torch.maximum(turned(-1), turned(2))

@@ -25,7 +25,10 @@ def norm(answer: float | int | None) -> str:
         4.0: "That is the largest column sum alone: multiply by the largest row sum and take the root.",
         3.0: "That is the largest row sum alone: multiply by the largest column sum and take the root.",
     }
-    close = lambda v: abs(answer - v) < 5e-3
+
+    def close(v):
+        return abs(answer - v) < 5e-3
+
     if close(math.sqrt(12)):
         return RIGHT
     named = [sentence for value, sentence in mistakes.items() if close(value)]

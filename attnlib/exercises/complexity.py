@@ -41,7 +41,10 @@ def stride(answer: object) -> str:
         return NOT_TRIED
     if _number(answer) is None:
         return f"A number was wanted, yours is {type(answer).__name__}."
-    close = lambda value: abs(_number(answer) - value) < 0.6
+
+    def close(value):
+        return abs(_number(answer) - value) < 0.6
+
     if close(64):
         return RIGHT
     if close(math.sqrt(8192)):
@@ -59,7 +62,10 @@ def hop(answer: Callable | None) -> str:
     """
     if answer is None:
         return NOT_TRIED
-    reads = lambda i, j, l: 0 <= j <= i and (i - j <= l or (i - j) % l == 0)
+
+    def reads(i, j, l):
+        return 0 <= j <= i and (i - j <= l or (i - j) % l == 0)
+
     for l in (1, 4, 7):
         for i in range(40):
             for j in range(i + 1):

@@ -128,10 +128,13 @@ def bound(answer: Callable | None) -> str:
         ([False] * 4, 7),
         ([True, True, False], 2),
     )
-    close = lambda wrong: all(
-        abs(got - wrong(Fraction(sum(h), len(h)), v)) < 1e-9
-        for got, (h, v) in zip(values, cases)
-    )
+
+    def close(wrong):
+        return all(
+            abs(got - wrong(Fraction(sum(h), len(h)), v)) < 1e-9
+            for got, (h, v) in zip(values, cases)
+        )
+
     values = [float(answer(list(h), v)) for h, v in cases]
     if close(lambda r, v: r + (1 - r) / v):
         return RIGHT

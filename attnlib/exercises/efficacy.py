@@ -39,9 +39,15 @@ def first_order(answer: Callable | None) -> str:
     if answer is None:
         return NOT_TRIED
     g = torch.Generator().manual_seed(5)
-    draw = lambda *size: torch.randn(*size, generator=g, dtype=torch.float64)
+
+    def draw(*size):
+        return torch.randn(*size, generator=g, dtype=torch.float64)
+
     x, p, w = draw(5, 4), torch.softmax(draw(3, 2, 5, 5), -1), draw(3, 2, 4, 4)
-    heads = lambda y, l: sum(p[l, h] @ y @ w[l, h] for h in (0, 1))
+
+    def heads(y, l):
+        return sum(p[l, h] @ y @ w[l, h] for h in (0, 1))
+
     both = x + heads(x, 0) + heads(x, 1) + heads(x, 2)
     first = x + heads(x, 0)
     second = first + heads(first, 1)
@@ -111,7 +117,10 @@ def scores(answer: tuple | None) -> str:
         return (
             "With two classes it cannot be: two negative margins add to a negative one."
         )
-    right = lambda z: all(z[0] > v for v in z[1:])
+
+    def right(z):
+        return all(z[0] > v for v in z[1:])
+
     if right(first) or right(second):
         return "One of the lengths is right by itself: its largest score must stand at another class."
     if first[0] == max(first) or second[0] == max(second):

@@ -73,7 +73,10 @@ def slope(answer: float | int | None) -> str:
         0.5: "Half of what is needed and less: the clip must bring tanh(w) back to 1.",
         2 / math.log(2): "That is 1 / w: tanh(w) is less than w.",
     }
-    close = lambda v: abs(answer - v) < 5e-3
+
+    def close(v):
+        return abs(answer - v) < 5e-3
+
     if close(3.0):
         return RIGHT
     named = [sentence for value, sentence in mistakes.items() if close(value)]
@@ -100,7 +103,10 @@ def factors(answer: Callable | None) -> str:
     if tuple(left.shape) != (5, 5) or tuple(right.shape) != (3, 3):
         return f"The factors must be 5 x 5 and 3 x 3 for five tokens of width 3, yours are {tuple(left.shape)}, {tuple(right.shape)}."
     centred = x - x.mean(1, keepdim=True)
-    deviation = lambda y, by: (y.square().sum(1, keepdim=True) / by).sqrt()
+
+    def deviation(y, by):
+        return (y.square().sum(1, keepdim=True) / by).sqrt()
+
     mistakes = {
         "You divide by the variance: take its root.": centred
         / deviation(centred, 3) ** 2,

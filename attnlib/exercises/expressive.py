@@ -18,7 +18,10 @@ def share(answer: float | int | None) -> str:
     """
     if answer is None:
         return NOT_TRIED
-    close = lambda v: abs(answer - v) < 2e-5
+
+    def close(v):
+        return abs(answer - v) < 2e-5
+
     mistakes = {
         0.01: "That is one zero against the entry: a row has a thousand of them.",
         10.0: "Those are the odds, zeros against the entry: a share is at most one.",
@@ -72,7 +75,10 @@ def merge(answer: Callable | None) -> str:
     """
     if answer is None:
         return NOT_TRIED
-    close = lambda a, b: abs(a - b) < 1e-9
+
+    def close(a, b):
+        return abs(a - b) < 1e-9
+
     try:
         (m, z), turned = (
             [float(v) for v in answer(*tiles)]

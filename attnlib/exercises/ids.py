@@ -20,7 +20,10 @@ def factor(answer: float | None) -> str:
     if answer is None:
         return NOT_TRIED
     need = 2 * math.log(2) + 3
-    close = lambda v: abs(answer - v) < 2e-2
+
+    def close(v):
+        return abs(answer - v) < 2e-2
+
     if close(need / 0.5):
         return RIGHT
     mistakes = {
@@ -45,12 +48,22 @@ def passes(answer: Callable | None) -> str:
     """Exercise 15.2: does v pass the test of the projection on a vocabulary?"""
     if answer is None:
         return NOT_TRIED
-    t = lambda *rows: torch.tensor(rows, dtype=torch.float64)
+
+    def t(*rows):
+        return torch.tensor(rows, dtype=torch.float64)
+
     level, low = math.sqrt(8 / (2 * math.pi)) / 9, math.sqrt(8 / (5 * math.pi)) / 16
     v, wide = t(1.0, 0.0), t(0.0, 0.6, 0.8, 0.0, 0.0)
-    three = lambda share: torch.stack(
-        [wide, wide * (1 + 8 * share * low) + 8 * torch.eye(5).double()[0], -20 * wide]
-    )
+
+    def three(share):
+        return torch.stack(
+            [
+                wide,
+                wide * (1 + 8 * share * low) + 8 * torch.eye(5).double()[0],
+                -20 * wide,
+            ]
+        )
+
     flat = [
         (
             t((1.0, 0.0), (2.0, 0.0)),
@@ -117,7 +130,10 @@ def context(answer: Callable | None) -> str:
         return NOT_TRIED
     for z, c, beta in (([1.0, 2.0, 5.0], 1, 0.4), ([-1.5, 0.5, 2.0, 3.0], 0, 0.7)):
         z = torch.tensor(z, dtype=torch.float64)
-        average = lambda logits: float(torch.softmax(logits, 0) @ z)
+
+        def average(logits):
+            return float(torch.softmax(logits, 0) @ z)
+
         got, right = float(answer(z, c, beta)), average(beta * z[c] * z)
         if abs(got - right) < 1e-9:
             continue

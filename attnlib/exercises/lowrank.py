@@ -102,7 +102,10 @@ def chances(answer: Callable | None) -> str:
         torch.randn(4, 2, generator=g, dtype=torch.float64),
     )
     columns, rows = p.norm(dim=0), v.norm(dim=1)
-    share = lambda c: c / c.sum()
+
+    def share(c):
+        return c / c.sum()
+
     mistakes = {
         "Divide by the sum: chances add up to one.": columns * rows,
         "These are chances of equal size: use the norms.": torch.full(

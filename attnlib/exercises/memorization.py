@@ -43,7 +43,10 @@ def _coefficients(answer: Callable, ids: list, labels: list, start: float) -> st
     s = torch.diff(y, prepend=y.new_zeros(1)) / torch.diff(
         t, prepend=t.new_tensor([start])
     )
-    close = lambda v: bool(torch.allclose(got, v, atol=1e-6))
+
+    def close(v):
+        return bool(torch.allclose(got, v, atol=1e-6))
+
     if close(torch.diff(s, prepend=s.new_zeros(1))):
         return RIGHT
     if close(s):

@@ -23,7 +23,10 @@ def dimension(answer: object) -> str:
         return NOT_TRIED
     if not isinstance(answer, Real):
         return NO_NUMBER
-    size = lambda pairs, gap=0.032, factor=2: 4 * math.log(factor * pairs / 0.01) / gap
+
+    def size(pairs, gap=0.032, factor=2):
+        return 4 * math.log(factor * pairs / 0.01) / gap
+
     mistakes = {
         size(
             1
@@ -36,7 +39,10 @@ def dimension(answer: object) -> str:
         ): "You used the constant 4 of the polarisation identity: the theorem has 2.",
         size(64000, factor=1): "You lost the factor 2 in front of the exponential.",
     }
-    near = lambda value: abs(answer - value) <= 1
+
+    def near(value):
+        return abs(answer - value) <= 1
+
     if answer == math.ceil(size(64000)):
         return RIGHT
     if near(size(64000)) or near(math.ceil(size(64000))):
@@ -130,7 +136,10 @@ def shrink(answer: object) -> str:
         / 511: "That is k / n: set the derivative of c^2 (1 + (n + 1) / k) - 2 c to zero.",
         0.25: "You forgot the 1 in 1 + (n + 1) / k: the mean square of c P R'R contains P itself.",
     }
-    close = lambda value: abs(answer - value) < 2e-4
+
+    def close(value):
+        return abs(answer - value) < 2e-4
+
     if close(0.2):
         return RIGHT
     named = [sentence for value, sentence in mistakes.items() if close(value)]

@@ -90,7 +90,10 @@ def _centre(answer: Callable, g: int, shape: tuple[int, ...]) -> str:
     if got.shape != x.shape:
         return f"A tensor of shape {tuple(x.shape)} was wanted; yours is {tuple(got.shape)}."
     cell = (x * g).floor()
-    close = lambda v: bool(torch.allclose(got, v / g, atol=1e-9))
+
+    def close(v):
+        return bool(torch.allclose(got, v / g, atol=1e-9))
+
     if close(cell.clamp(max=g - 1) + 0.5):
         return RIGHT
     if close(cell + 0.5):

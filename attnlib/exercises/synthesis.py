@@ -23,7 +23,10 @@ def rank(answer: float | int | None) -> str:
         1.6: "That is twice the entry; one is still to be taken off.",
         0.0: "Rank n - 1 is less than n, so B has a kernel: look at P on a vector of it.",
     }
-    close = lambda v: abs(answer - v) < 1e-9
+
+    def close(v):
+        return abs(answer - v) < 1e-9
+
     named = [sentence for value, sentence in mistakes.items() if close(value)]
     return (
         RIGHT

@@ -131,7 +131,10 @@ def bump(answer: Callable | None) -> str:
     for ident, ramp in ((5, 0.25), (0, 0.1), (12, 0.5)):
         x = ident + torch.linspace(-2, 2, 161, dtype=torch.float64)
         t = x - ident
-        rise = lambda start: ((t - start) / ramp).clamp(0, 1)
+
+        def rise(start):
+            return ((t - start) / ramp).clamp(0, 1)
+
         wanted = rise(-0.5 - ramp) - rise(0.5 - ramp)
         mistakes = {
             "Divide by the ramp: the slope is 1 / ramp.": wanted * ramp,

@@ -194,9 +194,12 @@ def logits(q: Tensor, k: Tensor, scale: float) -> tuple[Tensor, Tensor, Tensor]:
     if q.dtype in HALVES:
         q, k = q.float(), k.float()
     most = torch.finfo(q.dtype)
-    norm = lambda rows: torch.linalg.vector_norm(
-        rows, dim=1, dtype=torch.float64
-    )  # copies: a few rows at a time
+
+    def norm(rows):
+        return torch.linalg.vector_norm(
+            rows, dim=1, dtype=torch.float64
+        )  # copies: a few rows at a time
+
     lengths, reach = (torch.cat([norm(rows) for rows in t.split(1024)]) for t in (q, k))
     reach = float(reach.nan_to_num(0).max())
     size = float(lengths.nan_to_num(0).max()) * scale * max(1, reach, reach / scale)

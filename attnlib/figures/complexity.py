@@ -33,7 +33,7 @@ def growth(n: Sequence[int], rows: dict[str, dict[str, Any]]) -> Figure:
     fig, (left, right) = new(1, 2, size=(6.0, 4.3))
     fused = [t[1] for t in rows["dense (SDPA)"]["ms"]]
     for row, (name, color, style) in MARKS.items():
-        look = dict(color=color, ms=4.5, lw=1.2)
+        look = {"color": color, "ms": 4.5, "lw": 1.2}
         left.plot(n, [t[1] for t in rows[row]["ms"]], style, label=name, **look)
         right.plot(n, [b / 2**20 for b in rows[row]["bytes"]], style, **look)
         cross = rows[row]["crossover"]

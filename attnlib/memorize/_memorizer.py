@@ -418,9 +418,12 @@ def evaluate(z: Tensor, f: Tensor, net: Memorizer) -> Tensor:
     straight line from the nearer id.
     """
     count, w = len(net.token), net.report.w
-    ahead = lambda i: (
-        (z - net.token[i]) + w * (f - net.context[i])
-    )  # of id i, exact in sign where z is a token
+
+    def ahead(i):
+        return (z - net.token[i]) + w * (
+            f - net.context[i]
+        )  # of id i, exact in sign where z is a token
+
     low, high = (
         torch.zeros_like(z, dtype=torch.long),
         torch.full_like(z, count, dtype=torch.long),

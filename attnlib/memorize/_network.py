@@ -124,9 +124,10 @@ def relu_layer(
         ]
     else:  # one table for all parts: fresh memory each time costs more than the sums
         table = t.new_empty(min(count, t.numel()), len(line.knots))
-        fill = lambda row: torch.sub(
-            row[:, None], line.knots, out=table[: len(row)]
-        ).relu_()
+
+        def fill(row):
+            return torch.sub(row[:, None], line.knots, out=table[: len(row)]).relu_()
+
         parts = [fill(row) @ line.coefficients for row in t.reshape(-1).split(count)]
     return torch.cat(parts).view(*t.shape, -1)
 

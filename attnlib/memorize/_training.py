@@ -53,7 +53,10 @@ class Block(nn.Module):
             kind != "frozen" or directions is not None,
             "kind 'frozen' needs directions (heads, d)",
         )
-        draw = lambda *size, scale: torch.randn(*size, generator=generator) * scale
+
+        def draw(*size, scale):
+            return torch.randn(*size, generator=generator) * scale
+
         maps = [draw(heads, d, rank, scale=1 / math.sqrt(d)) for _ in range(4)]
         if kind == "frozen":
             v = directions.float()[:, :, None]

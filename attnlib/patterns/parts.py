@@ -371,9 +371,12 @@ def _step(given, number: int) -> Step:
             isinstance(part, Part),
             f"step {number}: a part is a Window, Strided, Blocks, Columns, Rows or Lists, got {part!r}",
         )
-    own = lambda part: (
-        Lists(*map(torch.clone, part)) if isinstance(part, Lists) else part
-    )  # tiles are made once: no later change
+
+    def own(part):
+        return (
+            Lists(*map(torch.clone, part)) if isinstance(part, Lists) else part
+        )  # tiles are made once: no later change
+
     return Step(tuple(map(own, step.parts)), step.causal)
 
 

@@ -115,7 +115,10 @@ def sparse_attention(
         f"scale must be a finite number, or None for 1/sqrt(d), got {scale!r}",
     )
     scale = _scale(q, scale if scale is None else float(scale))
-    whole = lambda s: isinstance(s, Integral) and not isinstance(s, bool)
+
+    def whole(s):
+        return isinstance(s, Integral) and not isinstance(s, bool)
+
     fits = whole(step) or (isinstance(step, Sequence) and all(map(whole, step)))
     require(
         fits,

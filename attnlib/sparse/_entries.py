@@ -42,8 +42,13 @@ class Entries(NamedTuple):
             return self
         n, size = len(self.crow) - 1, len(self.col)
         place = torch.arange(heads, device=self.col.device)[:, None]
-        on = lambda t, by: (t + by * place).flatten()
-        heads_of = lambda crow: torch.cat([crow[:1], on(crow[1:], size)])
+
+        def on(t, by):
+            return (t + by * place).flatten()
+
+        def heads_of(crow):
+            return torch.cat([crow[:1], on(crow[1:], size)])
+
         return Entries(
             heads_of(self.crow),
             on(self.row, n),
@@ -58,7 +63,10 @@ def entries_of(rows: Tensor, columns: Tensor, n: int, device: torch.device) -> E
     """The entries (rows[e], columns[e]), each given once."""
     order = (rows * n + columns).argsort()
     rows, columns = rows[order], columns[order]
-    starts = lambda t: F.pad(t.bincount(minlength=n).cumsum(0), (1, 0))
+
+    def starts(t):
+        return F.pad(t.bincount(minlength=n).cumsum(0), (1, 0))
+
     turn = columns.argsort(stable=True)
     made = Entries(starts(rows), rows, columns, starts(columns), rows[turn], turn)
     # that compressed rows are in beta is said once, and is meant for torch's developers
@@ -141,7 +149,10 @@ def _heads(entries: Entries, *given: Tensor):
         if given[0].device.type == "cpu"
         else max(1, min(b, TOGETHER // len(entries.col)))
     )
-    wide = lambda t: t.float() if t.dtype in (torch.float16, torch.bfloat16) else t
+
+    def wide(t):
+        return t.float() if t.dtype in (torch.float16, torch.bfloat16) else t
+
     for a in range(0, b, size):
         some = [t[a : a + size] for t in given]
         yield (

@@ -252,13 +252,16 @@ def _stacked(runs: list[Run]) -> Run:
 
 def _ready(family: Family, dtype: torch.dtype, device: torch.device) -> Family:
     """Masks as numbers to add, all on the device."""
-    bias = lambda mask: (
-        None
-        if mask is None
-        else torch.zeros(mask.shape, dtype=dtype, device=device).masked_fill_(
-            ~mask.to(device), -math.inf
+
+    def bias(mask):
+        return (
+            None
+            if mask is None
+            else torch.zeros(mask.shape, dtype=dtype, device=device).masked_fill_(
+                ~mask.to(device), -math.inf
+            )
         )
-    )
+
     runs = [
         Run(
             r.start, r.stop, bias(r.bias), None if r.dead is None else r.dead.to(device)

@@ -152,9 +152,10 @@ def ordered(
         [(BlockSets(size, _block_sets(whole, size, n)), tuple(whole))] if whole else []
     )
     rest = [p for p in parts if not any(p is w for w in whole)]
-    few = lambda s, c: (
-        s.stride < n <= s.stride * LARGE and len(c.tokens) <= n // s.stride
-    )
+
+    def few(s, c):
+        return s.stride < n <= s.stride * LARGE and len(c.tokens) <= n // s.stride
+
     for pair in (
         (s, c)
         for s in rest
@@ -366,9 +367,10 @@ def _block_lists(
 ) -> Iterator[Layout]:
     """Blocks that read equally many blocks together: nothing is filled up."""
     place = torch.arange(size)
-    token = lambda blocks: torch.where(
-        (t := blocks[..., None] * size + place) < n, t, -1
-    )
+
+    def token(blocks):
+        return torch.where((t := blocks[..., None] * size + place) < n, t, -1)
+
     for length in sorted({len(own) for own in sets} - {0}):
         blocks = torch.tensor([a for a, own in enumerate(sets) if len(own) == length])
         keys = token(torch.tensor([sets[a] for a in blocks.tolist()])).flatten(1)

@@ -86,9 +86,12 @@ def chunks(
 
 def mask_of(run: Run, start: int, stop: int) -> tuple[Tensor | None, Tensor | None]:
     """The masks, and the rows that read nothing, of these tiles."""
-    cut = lambda t: (
-        t if t is None or len(t) == 1 else t[start - run.start : stop - run.start]
-    )
+
+    def cut(t):
+        return (
+            t if t is None or len(t) == 1 else t[start - run.start : stop - run.start]
+        )
+
     return cut(run.bias), cut(run.dead)
 
 

@@ -388,7 +388,10 @@ def _softmax(parts: list[tuple[Tensor, Tensor]], *, turned: bool = False) -> Ten
     without any key gives zero. Logits are overwritten: fresh pages cost more than the
     arithmetic of small tiles.
     """
-    turn = lambda t, p: t.transpose(-3, -2).contiguous() if turned and p else t
+
+    def turn(t, p):
+        return t.transpose(-3, -2).contiguous() if turned and p else t
+
     tops = [
         turn(logits.detach().amax(-1, keepdim=True), p)
         for p, (logits, _) in enumerate(parts)

@@ -237,7 +237,10 @@ def least_constant(top: int, hops: int) -> int:
         notebooks/sparse_universality/the_proof_executed
     """
     require(top >= 0 and hops >= 1, f"needs m >= 0 and s >= 1, got {top}, {hops}")
-    enough = lambda c: ((c + 1) ** hops - c**hops) * top < c**hops
+
+    def enough(c):
+        return ((c + 1) ** hops - c**hops) * top < c**hops
+
     low, high = 0, 1
     while not enough(high):
         low, high = high, 2 * high

@@ -38,7 +38,10 @@ def pairs(count: int, g: torch.Generator) -> tuple[Tensor, Tensor]:
     on.
     """
     angle = 2 * math.pi * torch.rand(count, 2, generator=g)
-    at = lambda a: RADIUS * torch.stack([a.cos(), a.sin()], -1)
+
+    def at(a):
+        return RADIUS * torch.stack([a.cos(), a.sin()], -1)
+
     return at(angle), at(angle + 2 * math.pi / POINTS)
 
 
@@ -46,7 +49,10 @@ def weights(variant: str, g: torch.Generator) -> dict[str, Tensor]:
     """Embedding, one layer with biases, readout; for MLP also two dense maps of the
     same width.
     """
-    normal = lambda *size: torch.randn(*size, generator=g) / math.sqrt(size[0])
+
+    def normal(*size):
+        return torch.randn(*size, generator=g) / math.sqrt(size[0])
+
     zero = torch.zeros
     w = {
         "in": normal(2, WIDTH),

@@ -55,7 +55,10 @@ def factored(b: int) -> tuple[int, ...]:
 def rows(n: int, device: str = "cpu") -> dict:
     """name -> (call, FLOPs of all heads)."""
     g = torch.Generator(device).manual_seed(n)
-    draw = lambda *size: torch.randn(*size, generator=g, device=device)
+
+    def draw(*size):
+        return torch.randn(*size, generator=g, device=device)
+
     q, k, v = (draw(1, HEADS, n, D) for _ in range(3))
     e = draw(128, n) / math.sqrt(128)
     x, gru = (
@@ -63,10 +66,15 @@ def rows(n: int, device: str = "cpu") -> dict:
         torch.nn.GRU(HEADS * D, HEADS * D, batch_first=True, device=device),
     )
     l, b = 2 ** math.ceil(math.log2(n) / 2), factored(n // 64)
-    many = lambda *row, **sizes: HEADS * flops(*row, **sizes)
-    lsh = lambda r: (
-        lambda: lsh_attention(q, v, buckets=b, rounds=r, generator=g, check=False)
-    )
+
+    def many(*row, **sizes):
+        return HEADS * flops(*row, **sizes)
+
+    def lsh(r):
+        return lambda: lsh_attention(
+            q, v, buckets=b, rounds=r, generator=g, check=False
+        )
+
     return {
         "dense (SDPA)": (
             lambda: F.scaled_dot_product_attention(q, k, v),
@@ -243,7 +251,10 @@ def table(ns: list[int], rounds: int, device: str = "cpu") -> dict:
             row["flops"].append(count)
             row["bytes"].append(METERS[device](call))
     fit = ns[::2] if len(ns) > 2 else ns
-    at = lambda values: [values[ns.index(n)] for n in fit]
+
+    def at(values):
+        return [values[ns.index(n)] for n in fit]
+
     for row in found.values():
         mid = [t[1] for t in row["ms"]]
         row["slopes"] = {

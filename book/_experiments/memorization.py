@@ -129,9 +129,10 @@ def main(quick: bool) -> None:
         20 if quick else STEPS,
         SEEDS[:1] if quick else SEEDS,
     )
-    said = lambda name, values: (
-        print(name, values, f"{time.time() - began:.0f} s", flush=True) or values
-    )
+
+    def said(name, values):
+        return print(name, values, f"{time.time() - began:.0f} s", flush=True) or values
+
     result = {"models": {}, "width": {}, "entities": {}}
     for name, how in MODELS.items():
         result["models"][name] = said(

@@ -120,7 +120,10 @@ def sampled(net: Reader, u: Tensor, y: Tensor, g: torch.Generator) -> dict[str, 
     x, out = u @ net.embed + net.position, {}
     _, attention = forward(x, net.layers, skip=True, return_attention=True, check=False)
     constant = path_sums(x, net.layers, skip=True, attention=attention).bias
-    score = lambda state: float(accuracy(state @ net.readout + net.bias, y))
+
+    def score(state):
+        return float(accuracy(state @ net.readout + net.bias, y))
+
     for count in COUNTS:
         modes = {f"{mode} {count}": [] for mode in ("frozen", "recomputed", "rerun")}
         for _ in range(REPEATS):
@@ -183,7 +186,10 @@ def one(
         generator=g,
         gain=gain,
     )
-    to = lambda t: t.to(device)
+
+    def to(t):
+        return t.to(device)
+
     start = Reader(
         to(start[0]),
         to(start[1]),
@@ -243,7 +249,9 @@ def pack(net: Reader) -> dict:
 
 
 def rounded(net: Reader) -> Reader:
-    r = lambda w: w.half().float()
+    def r(w):
+        return w.half().float()
+
     return Reader(
         r(net[0]), r(net[1]), [Layer(*map(r, l)) for l in net.layers], *map(r, net[3:])
     )

@@ -200,7 +200,10 @@ def train(
         {"params": rest, "weight_decay": 0.0},
     ]
     optimizer = torch.optim.AdamW(groups, lr=RATE, betas=(0.9, 0.98))
-    half = lambda s: 0.5 * (1 + torch.cos(torch.tensor(torch.pi * s / steps)).item())
+
+    def half(s):
+        return 0.5 * (1 + torch.cos(torch.tensor(torch.pi * s / steps)).item())
+
     schedule = torch.optim.lr_scheduler.LambdaLR(
         optimizer, lambda s: min(1, (s + 1) / 100) * half(s)
     )

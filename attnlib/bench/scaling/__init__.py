@@ -136,7 +136,10 @@ def report(record: Record) -> str:
     (low, middle, high), memory = found["time"], found["memory"][1]
     wanted = [record["predicted"][what] for what in ("time", "memory")]
     last = statistics.median(turn[-1] for turn in record["seconds"]["ours"])
-    mark = lambda off: f" ({'above' if off > 0 else 'below'})" if abs(off) > OFF else ""
+
+    def mark(off):
+        return f" ({'above' if off > 0 else 'below'})" if abs(off) > OFF else ""
+
     return (
         f"- {record['case']} = {at[0]} to {at[-1]}: time slope {middle:.2f} ({low:.2f} to {high:.2f}), "
         f"predicted {wanted[0]:g}{mark(middle - wanted[0])}; "

@@ -50,7 +50,10 @@ def _verify(device: str, *, n: int, d: int) -> Callable:
 
 def _fit(device: str, *, n: int, d: int) -> Callable:
     columns = _columns(device, n, 4)
-    draw = lambda: torch.Generator().manual_seed(0)
+
+    def draw():
+        return torch.Generator().manual_seed(0)
+
     return lambda: expressive.fit(
         columns,
         d=d,
