@@ -1,6 +1,4 @@
-"""Normalisers, attention matrices, multi-head layers, feed-forward parts, LayerNorm,
-the forward pass. Tokens are rows.
-"""
+"""Attention matrices, multi-head layers, the forward pass. Tokens are rows."""
 
 from __future__ import annotations
 
@@ -13,9 +11,34 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from attnlib._blocks import Mlp, Norm, around, check_blocks, feed_forward, layer_norm  # noqa: F401 (public here)
-from attnlib._normalizers import NORMALIZERS, Normalizer, hardmax, sparsemax  # noqa: F401 (public here)
+from attnlib._blocks import (
+    Mlp,
+    Norm,
+    around,
+    check_blocks,
+    feed_forward,
+    layer_norm,
+)
+from attnlib._normalizers import NORMALIZERS, Normalizer, hardmax, sparsemax
 from attnlib._require import attends, finite, matches, require, tokens
+
+__all__ = [
+    "NORMALIZERS",
+    "Layer",
+    "Mlp",
+    "Norm",
+    "Normalizer",
+    "attention_matrix",
+    "check_network",
+    "feed_forward",
+    "forward",
+    "from_torch",
+    "hardmax",
+    "layer_norm",
+    "merged",
+    "random_layers",
+    "sparsemax",
+]
 
 
 class Layer(NamedTuple):
@@ -98,15 +121,24 @@ def attention_matrix(
         f"normalizer must be one of {list(NORMALIZERS)}, got {normalizer!r}",
     )
     heads = w_q.dim() == 3
-    q = _project(x.unsqueeze(-3) if heads else x, w_q, b_q)
-    k = _project(x.unsqueeze(-3) if heads else x, w_k, b_k)
-    a = (q * (1 / math.sqrt(w_q.shape[-1]) if scale is None else scale)) @ k.mT
+    source = x.unsqueeze(-3) if heads else x
+    q = _project(source, w_q, b_q)
+    k = _project(source, w_k, b_k)
+    if scale is None:
+        scale = 1 / math.sqrt(w_q.shape[-1])
+    a = (q * scale) @ k.mT
     if mask is not None:
-        n, batch = x.shape[-2], x.shape[:-2]
-        attends(mask, {(n, n), (*batch, n, n), tuple(a.shape)}, check)
-        shared = heads and mask.dim() == len(batch) + 2 and mask.dim() > 2
-        a = a.masked_fill(~(mask.unsqueeze(-3) if shared else mask), -math.inf)
+        a = _masked(a, mask, x, heads, check)
     return NORMALIZERS[normalizer](a)
+
+
+def _masked(a: Tensor, mask: Tensor, x: Tensor, heads: bool, check: bool) -> Tensor:
+    """The logits with minus infinity where the mask forbids to attend."""
+    *batch, n, _ = x.shape
+    attends(mask, {(n, n), (*batch, n, n), tuple(a.shape)}, check)
+    if heads and batch and mask.dim() == len(batch) + 2:
+        mask = mask.unsqueeze(-3)  # one mask a sequence, the same for all its heads
+    return a.masked_fill(~mask, -math.inf)
 
 
 def random_layers(
@@ -124,7 +156,7 @@ def random_layers(
 ) -> list[Layer]:
     """Layers with independent Gaussian weights.
 
-        W_Q, W_K, W_V ~ N(0, gain^2 / d),   W_O ~ N(0, gain^2 / (h d_v)),   biases ~ N(0, gain^2 / d)
+        W_Q, W_K, W_V, biases ~ N(0, gain^2 / d),   W_O ~ N(0, gain^2 / (h d_v))
 
     Args:
         L, h, d, d_qk: layers, heads a layer, width, width of queries and keys.
@@ -149,7 +181,8 @@ def random_layers(
     Page:
         notebooks/path_decomposition/paths
     """
-    d_v = d_qk if d_v is None else d_v
+    if d_v is None:
+        d_v = d_qk
     sizes = {"L": L, "h": h, "d": d, "d_qk": d_qk, "d_v": d_v}
     require(min(sizes.values()) >= 1, f"every size must be at least one, got {sizes}")
 
@@ -157,23 +190,26 @@ def random_layers(
         z = torch.randn(
             *size, generator=generator, dtype=torch.float64, device=generator.device
         )
-        return (z * gain / math.sqrt(fan_in)).to(device=device, dtype=dtype)
+        z = z * gain / math.sqrt(fan_in)
+        return z.to(device=device, dtype=dtype)
 
-    def layer():
-        w = (
-            draw(d, h, d, d_qk),
-            draw(d, h, d, d_qk),
-            draw(d, h, d, d_v),
-            draw(h * d_v, h, d_v, d),
+    layers = []
+    for _ in range(L):
+        layer = Layer(
+            w_q=draw(d, h, d, d_qk),
+            w_k=draw(d, h, d, d_qk),
+            w_v=draw(d, h, d, d_v),
+            w_o=draw(h * d_v, h, d_v, d),
         )
-        b = (
-            (draw(d, h, d_qk), draw(d, h, d_qk), draw(d, h, d_v), draw(d, d))
-            if bias
-            else ()
-        )
-        return Layer(*w, *b)
-
-    return [layer() for _ in range(L)]
+        if bias:
+            layer = layer._replace(
+                b_q=draw(d, h, d_qk),
+                b_k=draw(d, h, d_qk),
+                b_v=draw(d, h, d_v),
+                b_o=draw(d, d),
+            )
+        layers.append(layer)
+    return layers
 
 
 def from_torch(module: torch.nn.MultiheadAttention) -> Layer:
@@ -203,10 +239,10 @@ def from_torch(module: torch.nn.MultiheadAttention) -> Layer:
     Page:
         notebooks/path_decomposition/paths
     """
-    known = isinstance(module, torch.nn.MultiheadAttention)
     require(
-        known,
-        f"module must be a MultiheadAttention, got {type(module).__name__} (encoder layers have .self_attn)",
+        isinstance(module, torch.nn.MultiheadAttention),
+        f"module must be a MultiheadAttention, got {type(module).__name__} "
+        "(encoder layers have .self_attn)",
     )
     require(
         module.in_proj_weight is not None,
@@ -220,21 +256,28 @@ def from_torch(module: torch.nn.MultiheadAttention) -> Layer:
         not (module.training and module.dropout),
         "dropout is active: call .eval() first",
     )
-    h, d = module.num_heads, module.embed_dim
-    w_q, w_k, w_v = (
-        module.in_proj_weight.view(3, h, d // h, d).mT[i] for i in range(3)
-    )
-    w_o = module.out_proj.weight.T.view(h, d // h, d)
+    h = module.num_heads
+    d = module.embed_dim
+    width = d // h
+    # One view at a time: those of an unpacked tensor do not survive an optimiser's step.
+    weights = module.in_proj_weight.view(3, h, width, d).mT
+    w_q = weights[0]
+    w_k = weights[1]
+    w_v = weights[2]
+    w_o = module.out_proj.weight.T.view(h, width, d)
     if module.in_proj_bias is None:
         return Layer(w_q, w_k, w_v, w_o)
-    b_q, b_k, b_v = (module.in_proj_bias.view(3, h, d // h)[i] for i in range(3))
-    return Layer(w_q, w_k, w_v, w_o, b_q, b_k, b_v, module.out_proj.bias)
+    rows = module.in_proj_bias.view(3, h, width)
+    biases = {"b_q": rows[0], "b_k": rows[1], "b_v": rows[2]}
+    return Layer(w_q, w_k, w_v, w_o, **biases, b_o=module.out_proj.bias)
 
 
 def merged(layer: Layer) -> tuple[Float[Tensor, "h d d"], Float[Tensor, "d"]]:
     """Value and output weights as one matrix a head, and all biases as one row.
 
-        W_h = W_V,h W_O,h,    b = b_O + sum_h W_O,h' b_V,h      so that layer(X) = sum_h P_h X W_h + 1 b'
+        W_h = W_V,h W_O,h,    b = b_O + sum_h W_O,h' b_V,h
+
+    so that layer(X) = sum_h P_h X W_h + 1 b'.
 
     Args:
         layer: a Layer with h heads of width d.
@@ -254,9 +297,11 @@ def merged(layer: Layer) -> tuple[Float[Tensor, "h d d"], Float[Tensor, "d"]]:
     Page:
         notebooks/path_decomposition/paths
     """
-    b = layer.w_o.new_zeros(layer.w_o.shape[-1]) if layer.b_o is None else layer.b_o
+    d = layer.w_o.shape[-1]
+    b = layer.w_o.new_zeros(d) if layer.b_o is None else layer.b_o
     if layer.b_v is not None:
-        b = b + (layer.b_v.unsqueeze(-2) @ layer.w_o).sum((0, 1))
+        rows = layer.b_v.unsqueeze(-2) @ layer.w_o  # (h, 1, d)
+        b = b + rows.sum((0, 1))
     return layer.w_v @ layer.w_o, b
 
 
@@ -278,9 +323,11 @@ def forward(
     """The output of a stack of layers: self-attention, then a feed-forward part M and
     norms N where given.
 
-        X <- [X +] sum_h P_h (X W_V,h + 1 b_V,h') W_O,h + 1 b_O' = [X +] SA(X)      layer by layer
-        post-LN:                   X <- N_1([X +] SA(X)),   then X <- N_2([X +] M(X))
-        pre-LN (norm_first=True):  X <- [X +] SA(N_1(X)),   then X <- [X +] M(N_2(X))
+        SA(X) = sum_h P_h (X W_V,h + 1 b_V,h') W_O,h + 1 b_O'
+
+        plain:     X <- [X +] SA(X)
+        post-LN:   X <- N_1([X +] SA(X)),   then X <- N_2([X +] M(X))
+        pre-LN:    X <- [X +] SA(N_1(X)),   then X <- [X +] M(N_2(X))
 
     Args:
         x: (*batch, n, d), tokens are rows.
@@ -316,37 +363,35 @@ def forward(
         notebooks/path_decomposition/paths
     """
     check_network(x, layers, check=check)
-    parts, maps = check_blocks(x, len(layers), mlps, norms, check), []
-    how = {
-        "maps": maps if return_attention else None,
-        "scale": scale,
-        "mask": mask,
-        "normalizer": normalizer,
-    }
+    parts = check_blocks(x, len(layers), mlps, norms, check)
+    maps = []
+    how = {"scale": scale, "mask": mask, "normalizer": normalizer}
+    if mlp_skip is None:
+        mlp_skip = skip
     for layer, (mlp, first, second) in zip(layers, parts):
         attend = partial(
-            _attend, layer=layer, check=check and layer is layers[0], **how
+            _attend,
+            layer=layer,
+            maps=maps if return_attention else None,
+            check=check and layer is layers[0],
+            **how,
         )
         x = around(attend, x, first, skip=skip, norm_first=norm_first)
         if mlp is not None:
             plain = partial(feed_forward, mlp=mlp, check=False)
-            x = around(
-                plain,
-                x,
-                second,
-                skip=skip if mlp_skip is None else mlp_skip,
-                norm_first=norm_first,
-            )
+            x = around(plain, x, second, skip=mlp_skip, norm_first=norm_first)
     return (x, maps) if return_attention else x
 
 
 def _attend(x: Tensor, layer: Layer, maps: list[Tensor] | None, **how) -> Tensor:
     """The attention part of a layer; its P is added to maps, and else let go."""
-    p = attention_matrix(x, layer.w_q, layer.w_k, b_q=layer.b_q, b_k=layer.b_k, **how)
+    biases = {"b_q": layer.b_q, "b_k": layer.b_k}
+    p = attention_matrix(x, layer.w_q, layer.w_k, **biases, **how)
     if maps is not None:
         maps.append(p)
-    y = p @ _project(x.unsqueeze(-3), layer.w_v, layer.b_v)
-    y = y.transpose(-3, -2).flatten(-2) @ layer.w_o.flatten(0, 1)
+    heads = p @ _project(x.unsqueeze(-3), layer.w_v, layer.b_v)
+    side_by_side = heads.transpose(-3, -2).flatten(-2)
+    y = side_by_side @ layer.w_o.flatten(0, 1)
     return y if layer.b_o is None else y + layer.b_o
 
 
@@ -392,7 +437,8 @@ def _check_layer(x: Tensor, layer: Layer, check: bool) -> None:
         isinstance(layer, Layer),
         f"must be an attnlib.attention.Layer, got {type(layer).__name__}",
     )
-    for name, w in {"w_q": layer.w_q, "w_v": layer.w_v}.items():
+    for name in ("w_q", "w_v"):
+        w = getattr(layer, name)
         require(
             torch.is_tensor(w), f"{name} must be a torch tensor, got {type(w).__name__}"
         )
@@ -400,22 +446,31 @@ def _check_layer(x: Tensor, layer: Layer, check: bool) -> None:
             w.dim() == 3 and 0 not in w.shape,
             f"{name} must be (h, d, width) with h >= 1, got {tuple(w.shape)}",
         )
-    (h, _, d_qk), d, d_v = layer.w_q.shape, x.shape[-1], layer.w_v.shape[-1]
-    sizes = (
-        (h, d, d_qk),
-        (h, d, d_qk),
-        (h, d, d_v),
-        (h, d_v, d),
-        (h, d_qk),
-        (h, d_qk),
-        (h, d_v),
-        (d,),
-    )
-    for name, w, size in zip(Layer._fields, layer, sizes):
-        if w is not None or name[0] == "w":
-            matches(name, w, size, x)
+    d = x.shape[-1]
+    h, _, d_qk = layer.w_q.shape
+    d_v = layer.w_v.shape[-1]
+    sizes = {
+        "w_q": (h, d, d_qk),
+        "w_k": (h, d, d_qk),
+        "w_v": (h, d, d_v),
+        "w_o": (h, d_v, d),
+        "b_q": (h, d_qk),
+        "b_k": (h, d_qk),
+        "b_v": (h, d_v),
+        "b_o": (d,),
+    }
+    _check_weights(layer._asdict(), sizes, x)
     if check:
         finite(**layer._asdict())
+
+
+def _check_weights(
+    weights: dict[str, Tensor | None], sizes: dict[str, tuple], x: Tensor
+) -> None:
+    """Each weight has its size; a bias may be missing."""
+    for name, w in weights.items():
+        if w is not None or name.startswith("w"):
+            matches(name, w, sizes[name], x)
 
 
 def _check_projections(x, w_q, w_k, b_q, b_k, check: bool) -> None:
@@ -425,13 +480,17 @@ def _check_projections(x, w_q, w_k, b_q, b_k, check: bool) -> None:
         len(shape) in (2, 3) and 0 not in shape,
         f"w_q must be (d, d_qk) or (h, d, d_qk), got {shape or type(w_q)}",
     )
-    heads, d_qk = w_q.shape[:-2], w_q.shape[-1]
-    sizes = (*heads, x.shape[-1], d_qk), w_q.shape, (*heads, d_qk), (*heads, d_qk)
-    for name, w, size in zip(("w_q", "w_k", "b_q", "b_k"), (w_q, w_k, b_q, b_k), sizes):
-        if w is not None or name[0] == "w":
-            matches(name, w, size, x)
+    *heads, _, d_qk = shape
+    weights = {"w_q": w_q, "w_k": w_k, "b_q": b_q, "b_k": b_k}
+    sizes = {
+        "w_q": (*heads, x.shape[-1], d_qk),
+        "w_k": shape,
+        "b_q": (*heads, d_qk),
+        "b_k": (*heads, d_qk),
+    }
+    _check_weights(weights, sizes, x)
     if check:
-        finite(x=x, w_q=w_q, w_k=w_k, b_q=b_q, b_k=b_k)
+        finite(x=x, **weights)
 
 
 def _project(x: Tensor, w: Tensor, b: Tensor | None) -> Tensor:

@@ -10,12 +10,12 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor
 from torch.nn.functional import pad
 
 from attnlib._require import finite, matches, require
-from attnlib.attention import Layer, check_network, forward
+from attnlib.attention import Layer, Normalizer, check_network, forward
 
 Path = tuple[int | None, ...]
 
@@ -62,7 +62,9 @@ class PathNorms(NamedTuple):
 def path_counts(heads: Sequence[int], *, skip: bool = False) -> list[int]:
     """How many paths of each length a network has.
 
-        sum_k count_k z^k = prod_l ([skip] + H_l z)      with H heads everywhere: binom(L, k) H^k
+        sum_k count_k z^k = prod_l ([skip] + H_l z)
+
+    With H heads in every layer and skips that is binom(L, k) H^k.
 
     Args:
         heads: number of heads of each layer, first layer first.
@@ -91,8 +93,9 @@ def path_counts(heads: Sequence[int], *, skip: bool = False) -> list[int]:
     require(min(heads) >= 1, f"every layer needs at least one head, got {list(heads)}")
     counts = [1]
     for h in heads:
-        stay = [*counts, 0] if skip else [0] * (len(counts) + 1)
-        counts = [s + h * c for s, c in zip(stay, [0, *counts])]
+        through_a_head = [0] + [h * count for count in counts]
+        around = counts + [0] if skip else [0] * (len(counts) + 1)
+        counts = [a + b for a, b in zip(around, through_a_head)]
     return counts
 
 
@@ -104,7 +107,9 @@ def path_term(
 ) -> Float[Tensor, "*batch n d"]:
     """The contribution of one path, the formula as it stands.
 
-        P^L_{h_L} ... P^1_{h_1} X W^1_{h_1} ... W^L_{h_L}      a skipped layer leaves both products alone
+        P^L_{h_L} ... P^1_{h_1} X W^1_{h_1} ... W^L_{h_L}
+
+    A skipped layer leaves both products alone.
 
     Args:
         x: (*batch, n, d).
@@ -142,7 +147,8 @@ def _term(
     for layer, p, h in zip(layers, attention, path):
         if h is None:
             continue
-        x = p[..., h, :, :] @ x @ (layer.w_v[h] @ layer.w_o[h])
+        w = layer.w_v[h] @ layer.w_o[h]
+        x = p[..., h, :, :] @ x @ w
     return x
 
 
@@ -153,7 +159,9 @@ def path_terms(
     skip: bool = False,
     limit: int = 10**6,
     attention: Sequence[Tensor] | None = None,
-    **how,
+    mask: Bool[Tensor, "..."] | None = None,
+    scale: float | None = None,
+    normalizer: Normalizer = "softmax",
 ) -> Iterator[tuple[Path, Tensor]]:
     """Every path with its contribution, one by one: the literal twin of path_sums.
 
@@ -165,7 +173,7 @@ def path_terms(
         skip: count the skip as one more head.
         limit: largest number of paths to list.
         attention: frozen P, None for those of forward.
-        how: mask, scale, normalizer of that forward pass.
+        mask, scale, normalizer: of that forward pass, as in attention_matrix.
 
     Returns:
         iterator over (path, term); path: one head a layer, first layer first, None =
@@ -186,19 +194,19 @@ def path_terms(
     Page:
         notebooks/path_decomposition/paths
     """
+    how = {"mask": mask, "scale": scale, "normalizer": normalizer}
     attention = _attention(x, layers, attention, skip=skip, **how)
-    total = sum(path_counts([layer.w_q.shape[0] for layer in layers], skip=skip))
+    heads = [layer.w_q.shape[0] for layer in layers]
+    total = sum(path_counts(heads, skip=skip))
     require(
         total <= limit,
-        f"there are {total:,} paths, more than limit = {limit:,}: path_sums gives their sums by length exactly",
+        f"there are {total:,} paths, more than limit = {limit:,}: "
+        "path_sums gives their sums by length exactly",
     )
-    choices = [
-        [*([None] if skip else []), *range(layer.w_q.shape[0])] for layer in layers
-    ]
-    return (
-        (path, _term(x, layers, path, attention))
-        for path in itertools.product(*choices)
-    )
+    around = [None] if skip else []
+    ways = [around + list(range(h)) for h in heads]
+    paths = itertools.product(*ways)
+    return ((path, _term(x, layers, path, attention)) for path in paths)
 
 
 def restrict(layers: Sequence[Layer], path: Path) -> list[Layer]:
@@ -229,16 +237,20 @@ def restrict(layers: Sequence[Layer], path: Path) -> list[Layer]:
         notebooks/path_decomposition/paths
     """
     _check_path(layers, path)
-    return [
-        Layer(
-            *(
-                None if w is None else w if name == "b_o" else w[h : h + 1]
-                for name, w in layer._asdict().items()
-            )
-        )
-        for layer, h in zip(layers, path)
-        if h is not None
-    ]
+    kept = []
+    for layer, h in zip(layers, path):
+        if h is not None:
+            kept.append(_one_head(layer, h))
+    return kept
+
+
+def _one_head(layer: Layer, h: int) -> Layer:
+    """Head h alone. The bias b_o belongs to no head, and stays."""
+    weights = layer._asdict()
+    for name, w in weights.items():
+        if w is not None and name != "b_o":
+            weights[name] = w[h : h + 1]
+    return Layer(**weights)
 
 
 def path_sums(
@@ -248,11 +260,16 @@ def path_sums(
     skip: bool = False,
     attention: Sequence[Tensor] | None = None,
     check: bool = True,
-    **how,
+    mask: Bool[Tensor, "..."] | None = None,
+    scale: float | None = None,
+    normalizer: Normalizer = "softmax",
 ) -> PathSums:
     """The exact sum of all paths of each length, without listing a path.
 
         S_k <- [skip] S_k + sum_h P_h S_{k-1} W_h      layer by layer, from S_0 = X
+
+    The theorem is about attention and skips. A feed-forward part or a LayerNorm between
+    the layers ends the expansion, so there is no argument for them.
 
     Args:
         x: (*batch, n, d).
@@ -262,7 +279,8 @@ def path_sums(
             the same skip.
         check: look for NaN and infinity and, where there are biases, for rows of P that
             do not sum to one.
-        how: mask, scale, normalizer of the forward pass.
+        mask, scale, normalizer: of the forward pass, as in attention_matrix; only
+            without `attention`.
 
     Returns:
         PathSums(by_length (L + 1, *batch, n, d), bias (d,)).
@@ -284,16 +302,15 @@ def path_sums(
     Page:
         notebooks/path_decomposition/paths
     """
+    how = {"mask": mask, "scale": scale, "normalizer": normalizer}
     attention = _attention(x, layers, attention, skip=skip, check=check, **how)
-    t = x[
-        ..., :, None, None, :
-    ]  # (*batch, n, lengths, signs, d): only the empty path so far
+    t = _empty_path(x)
     for layer, p in zip(layers, attention):
         t = _step(t, layer, p, skip)
     by_length = t.squeeze(-2).movedim(-2, 0)
-    by_length = (
-        by_length if skip else pad(by_length, (0, 0) * x.dim() + (len(layers), 0))
-    )
+    if not skip:  # only length L was carried: the other lengths have no path
+        shorter = torch.zeros_like(by_length).expand(len(layers), *x.shape)
+        by_length = torch.cat([shorter, by_length])
     return PathSums(by_length, _bias(x, layers, skip))
 
 
@@ -307,18 +324,21 @@ def path_norms(
     centred: bool = False,
     attention: Sequence[Tensor] | None = None,
     check: bool = True,
-    **how,
+    mask: Bool[Tensor, "..."] | None = None,
+    scale: float | None = None,
+    normalizer: Normalizer = "softmax",
 ) -> PathNorms:
     """How large the paths of each length are, all of them at once, by random signs.
 
-        E | sum over paths of length k of (product of the signs of its heads) path |_F^2 = sum |path|_F^2
+        E | sum over paths of length k of (product of its signs) path |_F^2
+            = sum over paths of length k of | path |_F^2
 
     Args:
         x: (*batch, n, d).
         layers: L Layers.
         signs: number of draws, at least 2; a draw gives every (layer, head) a sign.
         generator: source of the signs.
-        skip, attention, check, how: as in path_sums.
+        skip, attention, check, mask, scale, normalizer: as in path_sums.
         centred: subtract the token mean of each path first.
 
     Returns:
@@ -344,23 +364,28 @@ def path_norms(
     require(
         signs >= 2, f"a standard error needs at least 2 draws of signs, got {signs}"
     )
+    how = {"mask": mask, "scale": scale, "normalizer": normalizer}
     attention = _attention(x, layers, attention, skip=skip, check=check, **how)
-    t = x[..., :, None, None, :].expand(*x.shape[:-1], 1, signs, x.shape[-1])
+    t = _empty_path(x).expand(*x.shape[:-1], 1, signs, x.shape[-1])
     for layer, p in zip(layers, attention):
-        coins = torch.randint(
-            2, (layer.w_q.shape[0], signs), generator=generator, device=generator.device
-        )
-        t = _step(t, layer, p, skip, (2 * coins - 1).to(x))
-    t = t - t.mean(-4, keepdim=True) if centred else t
-    squares = (
-        t.square().sum((-4, -1)).movedim((-2, -1), (0, 1))
-    )  # (lengths, signs, *batch)
-    squares = (
-        squares
-        if skip
-        else torch.cat([torch.zeros_like(squares)] * len(layers) + [squares])
-    )
-    return PathNorms(squares.mean(1), squares.std(1) / math.sqrt(signs))
+        size = (layer.w_q.shape[0], signs)
+        coins = torch.randint(2, size, generator=generator, device=generator.device)
+        flips = (2 * coins - 1).to(x)
+        t = _step(t, layer, p, skip, flips)
+    if centred:
+        t = t - t.mean(-4, keepdim=True)
+    squares = t.square().sum((-4, -1))  # (*batch, lengths, signs)
+    squares = squares.movedim((-2, -1), (0, 1))
+    if not skip:
+        shorter = torch.zeros_like(squares).expand(len(layers), *squares.shape[1:])
+        squares = torch.cat([shorter, squares])
+    standard_error = squares.std(1) / math.sqrt(signs)
+    return PathNorms(squares.mean(1), standard_error)
+
+
+def _empty_path(x: Tensor) -> Tensor:
+    """x as (*batch, n, lengths, signs, d): one length, that of the empty path."""
+    return x[..., :, None, None, :]
 
 
 def _step(
@@ -370,45 +395,71 @@ def _step(
     head outputs.
 
     All lengths and draws lie side by side as features, so that each layer is two or
-    three large products.
+    three large products. Where values are not narrower than tokens, one product with
+    W_h = W_V W_O costs less than two.
     """
-    *batch, n, m, s, d = t.shape
-    h, _, d_v = layer.w_v.shape
-    if d_v >= d:  # one product with W_h = W_V W_O costs less than two
-        v = t.reshape(*batch, 1, n * m * s, d) @ (layer.w_v @ layer.w_o)
+    if layer.w_v.shape[-1] >= layer.w_v.shape[-2]:
+        y = _through_merged_heads(t, layer, p, signs)
     else:
-        v = t.reshape(*batch, n * m * s, d) @ layer.w_v.movedim(0, 1).flatten(
-            1
-        )  # all heads in one product
-        v = v.unflatten(-1, (h, d_v)).movedim(-2, -3)
-    if signs is not None:  # v is (*batch, h, n m s, d or d_v)
-        v = (v.unflatten(-2, (n * m, s)) * signs[:, None, :, None]).flatten(-3, -2)
-    if d_v >= d:  # sum_h P_h V_h = [P_1 ... P_h] [V_1; ...; V_h]
-        y = p.transpose(-3, -2).reshape(*batch, n, h * n) @ v.reshape(
-            *batch, h * n, m * s * d
-        )
-    else:
-        y = (p @ v.reshape(*batch, h, n, m * s * d_v)).view(*batch, h, n * m * s, d_v)
-        y = y.transpose(-3, -2).reshape(*batch, n * m * s, h * d_v) @ layer.w_o.flatten(
-            0, 1
-        )
-    y = y.view(*batch, n, m, s, d)
+        y = _through_narrow_heads(t, layer, p, signs)
     if not skip:
         return y
-    return pad(t, (0, 0, 0, 0, 0, 1)) + pad(y, (0, 0, 0, 0, 1, 0))
+    stays = pad(t, (0, 0, 0, 0, 0, 1))
+    one_longer = pad(y, (0, 0, 0, 0, 1, 0))
+    return stays + one_longer
+
+
+def _through_merged_heads(t: Tensor, layer: Layer, p: Tensor, signs) -> Tensor:
+    """sum_h P_h T W_h = [P_1 ... P_h] [T W_1; ...; T W_h]."""
+    *batch, n, m, s, d = t.shape
+    h = layer.w_v.shape[0]
+    merged = layer.w_v @ layer.w_o
+    v = t.reshape(*batch, 1, n * m * s, d) @ merged
+    v = _signed(v, signs, n * m, s)
+    side_by_side = p.movedim(-3, -2).reshape(*batch, n, h * n)
+    below_each_other = v.reshape(*batch, h * n, m * s * d)
+    y = side_by_side @ below_each_other
+    return y.view(*batch, n, m, s, d)
+
+
+def _through_narrow_heads(t: Tensor, layer: Layer, p: Tensor, signs) -> Tensor:
+    """sum_h (P_h (T W_V,h)) W_O,h, the values of all heads in one product."""
+    *batch, n, m, s, d = t.shape
+    h, _, d_v = layer.w_v.shape
+    rows = n * m * s
+    w_v = layer.w_v.movedim(0, 1).flatten(1)  # (d, h d_v)
+    w_o = layer.w_o.flatten(0, 1)  # (h d_v, d)
+    v = t.reshape(*batch, rows, d) @ w_v
+    v = v.unflatten(-1, (h, d_v)).movedim(-2, -3)
+    v = _signed(v, signs, n * m, s)
+    y = p @ v.reshape(*batch, h, n, m * s * d_v)
+    y = y.view(*batch, h, rows, d_v).movedim(-3, -2)
+    y = y.reshape(*batch, rows, h * d_v) @ w_o
+    return y.view(*batch, n, m, s, d)
+
+
+def _signed(v: Tensor, signs: Tensor | None, rows: int, s: int) -> Tensor:
+    """v (*batch, h, rows * s, width), each draw of each head times its sign."""
+    if signs is None:
+        return v
+    v = v.unflatten(-2, (rows, s)) * signs[:, None, :, None]
+    return v.flatten(-3, -2)
 
 
 def _bias(x: Tensor, layers: Sequence[Layer], skip: bool) -> Tensor:
-    """b <- [skip] b + b_O + sum_h W_O,h' (W_V,h' b + b_V,h) layer by layer, by P 1 =
-    1.
+    """b <- [skip] b + b_O + sum_h W_O,h' (W_V,h' b + b_V,h) layer by layer, by
+    P 1 = 1.
     """
     b = x.new_zeros(x.shape[-1])
     if not _biased(layers):
         return b
     for layer in layers:
-        values = b @ layer.w_v if layer.b_v is None else b @ layer.w_v + layer.b_v
+        values = b @ layer.w_v
+        if layer.b_v is not None:
+            values = values + layer.b_v
         own = (values.unsqueeze(-2) @ layer.w_o).sum((0, 1))
-        own = own if layer.b_o is None else own + layer.b_o
+        if layer.b_o is not None:
+            own = own + layer.b_o
         b = b + own if skip else own
     return b
 
@@ -418,30 +469,44 @@ def _biased(layers: Sequence[Layer]) -> bool:
 
 
 def _attention(
-    x, layers, attention, *, skip: bool, check: bool = True, **how
+    x, layers, attention, *, skip, check=True, mask=None, scale=None, normalizer
 ) -> Sequence[Tensor]:
     """The frozen P that the caller gave, checked, or those of the forward pass."""
+    how = {"mask": mask, "scale": scale, "normalizer": normalizer}
     if attention is None:
-        return forward(x, layers, skip=skip, return_attention=True, check=check, **how)[
-            1
-        ]
+        _, attention = forward(
+            x, layers, skip=skip, return_attention=True, check=check, **how
+        )
+        return attention
+    usual = {"mask": None, "scale": None, "normalizer": "softmax"}
+    asked = [name for name, value in how.items() if value is not usual[name]]
     require(
-        not how,
-        f"give either attention or {', '.join(how)}: given P are taken as they are",
+        not asked,
+        f"give either attention or {', '.join(asked)}: given P are taken as they are",
     )
     check_network(x, layers, check=check)
     _check_shapes(x, layers, attention)
-    for number, p in enumerate(attention if check else [], 1):
-        finite(**{f"attention of layer {number}": p})
-        off = float((p.detach().sum(-1, dtype=torch.float64) - 1).abs().max())
-        tolerance = min(
-            (16 + p.shape[-1] / 64) * torch.finfo(p.dtype).eps, 0.01
-        )  # of a softmax, with room
-        require(
-            off <= tolerance or not _biased(layers),
-            f"attention of layer {number}: rows must sum to one (P 1 = 1) when there are biases; off by {off:.1e}",
-        )
+    if check:
+        for number, p in enumerate(attention, 1):
+            _check_rows(number, p, layers)
     return attention
+
+
+def _check_rows(number: int, p: Tensor, layers: Sequence[Layer]) -> None:
+    """P is finite, and where there are biases its rows sum to one, up to rounding."""
+    name = f"attention of layer {number}"
+    finite(**{name: p})
+    if not _biased(layers):
+        return
+    row_sums = p.detach().sum(-1, dtype=torch.float64)
+    off = float((row_sums - 1).abs().max())
+    eps = torch.finfo(p.dtype).eps
+    rounding = (16 + p.shape[-1] / 64) * eps
+    require(
+        off <= min(rounding, 0.01),
+        f"{name}: rows must sum to one (P 1 = 1) when there are biases; "
+        f"off by {off:.1e}",
+    )
 
 
 def _check_shapes(
@@ -451,8 +516,9 @@ def _check_shapes(
         len(attention) == len(layers),
         f"attention must hold one P a layer: {len(layers)}, got {len(attention)}",
     )
+    n = x.shape[-2]
     for number, (layer, p) in enumerate(zip(layers, attention), 1):
-        size = (*x.shape[:-2], layer.w_q.shape[0], x.shape[-2], x.shape[-2])
+        size = (*x.shape[:-2], layer.w_q.shape[0], n, n)
         matches(f"attention of layer {number}", p, size, x)
 
 

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 ROOT = Path(__file__).resolve().parents[1]
 
-# ---------------------------------------------------------------- a sample registry
+# --- a sample registry
 
 SAMPLE = """
 [[claim]]
@@ -137,7 +137,7 @@ def words(registry, verdicts, now="now") -> dict[str, str]:
     }
 
 
-# ---------------------------------------------------------------- the registry refuses what makes no sense
+# --- the registry refuses what makes no sense
 
 BREAKS = {
     "two ids": (
@@ -211,7 +211,8 @@ BREAKS = {
         "sample.wrong: status false needs evidence.printed = 'counterexample'",
     ),
     "false, no erratum": (
-        '[claim.erratum]\ncounterexample = "Take three."\nat = "example-2-4"\nsurvives = "It is often so."\n',
+        '[claim.erratum]\ncounterexample = "Take three."\nat = "example-2-4"\n'
+        'survives = "It is often so."\n',
         "",
         "sample.wrong: status false needs an erratum",
     ),
@@ -342,7 +343,7 @@ def test_works_named_in_the_registry_stand_in_the_bibliography():
     assert named <= known, named - known
 
 
-# ---------------------------------------------------------------- resolve, unbroken and broken
+# --- resolve, unbroken and broken
 
 
 def test_all_tests_passed(registry, verdicts):
@@ -534,7 +535,7 @@ def test_resolve_refuses_a_cycle(registry):
         claims.resolve(ring, {})
 
 
-# ---------------------------------------------------------------- resolve, on any registry
+# --- resolve, on any registry
 
 OUTCOMES = st.sampled_from(["passed", "passed", "passed", "failed", "skipped"])
 VALUES = st.sampled_from(["proof", "certified", "sampled"])
@@ -619,7 +620,7 @@ def test_losing_a_test_never_makes_anything_look_better(situation, data):
     assert all(after[claim.id].shown <= before[claim.id].shown for claim in made)
 
 
-# ---------------------------------------------------------------- what is published
+# --- what is published
 
 
 def test_counts_add_up(registry, verdicts):
@@ -688,7 +689,7 @@ def test_the_table_of_a_page_links_to_its_boxes(registry):
     ).lower() and "|" not in claims.page_table(registry, "chapter/three")
 
 
-# ---------------------------------------------------------------- the tests that speak for the claims of the book
+# --- the tests that speak for the claims of the book
 
 
 def is_claim(node: ast.expr) -> bool:
@@ -749,37 +750,71 @@ def marked_tests(folder: Path) -> list[tuple[str, str, str, ast.FunctionDef, set
     return made
 
 
-def complaints(registry, tests) -> list[str]:
-    """What is wrong with the tests of a registry, one line each."""
-    known, found = {claim.id: claim for claim in registry}, []
+def complaints(registry, tests, coded=()) -> list[str]:
+    """What is wrong with the tests of a registry, one line each; `coded` are the claims
+    that attnlib.theorems runs, with check, control and witness.
+    """
+    found = [f"theorems: {name} is not in the registry" for name in coded]
+    found = [line for line in found if line.split()[1] not in {c.id for c in registry}]
     by_role: dict[tuple[str, str], list] = {}
     for identifier, role, where, function, checks in tests:
         by_role.setdefault((identifier, role), []).append((where, function, checks))
-        if identifier not in known:
+        if identifier not in {claim.id for claim in registry}:
             found.append(f"{where} names {identifier}, which is not in the registry")
-        lanes = {"wide", "bench", "bad_input", "cuda", "skip", "skipif", "xfail"}
-        for decorator in function.decorator_list:
-            name = ast.unparse(decorator).removeprefix("pytest.mark.").split("(")[0]
-            if name in lanes:
-                found.append(f"{where} is marked {name}: a claim test always runs")
+        found += lane_complaints(where, function)
     for claim in registry:
-        found += [
-            f"{claim.id} has no {role}"
-            for role in claim.roles
-            if (claim.id, role) not in by_role
-        ]
-        checks = set().union(
-            *(called for _, _, called in by_role.get((claim.id, "check"), []))
-        )
-        for where, function, called in by_role.get((claim.id, "control"), []):
-            if not called or not called <= checks:
-                found.append(
-                    f"{where} does not control the check: it calls {sorted(called)}, the check calls {sorted(checks)}"
-                )
-            if not sees_failure(function):
-                found.append(
-                    f"{where} must see the check fail by its verdict: assert verdict.ok is False"
-                )
+        if claim.id in coded:
+            found += complaints_if_coded(claim, by_role)
+        else:
+            found += complaints_if_not_coded(claim, by_role)
+    return found
+
+
+def lane_complaints(where: str, function: ast.FunctionDef) -> list[str]:
+    lanes = {"wide", "bench", "bad_input", "cuda", "skip", "skipif", "xfail"}
+    found = []
+    for decorator in function.decorator_list:
+        name = ast.unparse(decorator).removeprefix("pytest.mark.").split("(")[0]
+        if name in lanes:
+            found.append(f"{where} is marked {name}: a claim test always runs")
+    return found
+
+
+def complaints_if_coded(claim, by_role) -> list[str]:
+    """The theorem brings three roles; the others have tests of their own."""
+    three = ("check", "control", "witness")
+    found = [
+        f"{claim.id} is coded twice: in theorems, and as a {role} in {where}"
+        for role in three
+        for where, _, _ in by_role.get((claim.id, role), [])
+    ]
+    for role in claim.roles:
+        if role not in three and (claim.id, role) not in by_role:
+            found.append(f"{claim.id} has no {role}")
+    return found
+
+
+def complaints_if_not_coded(claim, by_role) -> list[str]:
+    """The old way, until a page has its module of theorems."""
+    found = [
+        f"{claim.id} has no {role}"
+        for role in claim.roles
+        if (claim.id, role) not in by_role
+    ]
+    checks = set()
+    for _, _, called in by_role.get((claim.id, "check"), []):
+        checks |= called
+    for where, function, called in by_role.get((claim.id, "control"), []):
+        if not called or not called <= checks:
+            found.append(
+                f"{where} does not control the check: it calls {sorted(called)}, "
+                f"the check calls {sorted(checks)}"
+            )
+        if not sees_failure(function):
+            found.append(
+                f"{where} must see the check fail by its verdict: "
+                "assert verdict.ok is False"
+            )
     return found
 
 
@@ -818,7 +853,33 @@ def is_failure(node: ast.AST) -> bool:
 
 
 def test_every_claim_of_the_book_has_its_tests_and_every_test_its_claim():
-    assert complaints(claims.load(), marked_tests(ROOT / "tests")) == []
+    tests = marked_tests(ROOT / "tests")
+    assert complaints(claims.load(), tests, claims.functions()) == []
+
+
+def test_the_functions_read_from_the_source_are_those_that_run():
+    from attnlib.theorems import THEOREMS
+
+    named = {}
+    for name, theorem in THEOREMS.items():
+        function = theorem.function
+        room = function.__module__.removeprefix("attnlib.")
+        named[name] = f"{room}.{function.__name__}"
+    assert claims.functions() == named
+
+
+def test_a_claim_is_coded_once(registry, tmp_path):
+    (tmp_path / "test_sample.py").write_text(GOOD_TESTS, encoding="utf-8")
+    twice = complaints(registry[:1], marked_tests(tmp_path), {"sample.base"})
+    assert len(twice) == 3 and all("coded twice" in line for line in twice)
+    assert complaints(registry[:1], [], {"sample.base"}) == []
+    faulty = registry[2]._replace(uses=[])
+    assert complaints([faulty], [], {faulty.id}) == [
+        f"{faulty.id} has no counterexample"
+    ]
+    assert complaints([], [], {"sample.gone"}) == [
+        "theorems: sample.gone is not in the registry"
+    ]
 
 
 GOOD_TESTS = """

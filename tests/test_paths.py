@@ -138,6 +138,16 @@ def test_the_forward_pass_may_be_masked_scaled_or_normalised_otherwise(how):
     assert (total - forward(x, layers, skip=True)).abs().max() > 0.01
 
 
+@pytest.mark.parametrize("part", ["mlps", "norms", "norm_first", "mlp_skip"])
+@pytest.mark.parametrize("run", [path_sums, path_terms, path_norms])
+def test_parts_that_end_the_expansion_are_refused(run, part):
+    """A feed-forward part or a norm has no path sum: silence would be a wrong number."""
+    x, layers = instance()
+    how = {"signs": 2, "generator": torch.Generator()} if run is path_norms else {}
+    with pytest.raises(TypeError, match=part):
+        run(x, layers, **how, **{part: [None, None]})
+
+
 def test_a_module_can_be_watched_while_it_trains():
     """Views of a module's weights stay valid when an optimiser changes them in
     place.

@@ -4,7 +4,7 @@ book/claims.toml         what the book claims, and on what evidence
 _build/verdicts.json     what the marked tests did, for one state of the code
 resolve(claims, ...)     what a reader is shown, from these two alone
 
-python book/_tools/claims.py refresh     run the claim tests if the code has changed since
+python book/_tools/claims.py refresh     run the claim tests if the code has changed
 python book/_tools/claims.py show        every claim and what it shows
 python book/_tools/claims.py release     fail if anything is unchecked
 """
@@ -12,6 +12,7 @@ python book/_tools/claims.py release     fail if anything is unchecked
 from __future__ import annotations
 
 import argparse
+import ast
 import hashlib
 import json
 import os
@@ -161,8 +162,9 @@ def check_sense(claims: list[Claim]) -> None:
     try:
         order(claims)
     except CycleError as error:
+        cycle = error.args[1]
         raise ValueError(
-            f"claim {error.args[1][0]}: uses runs in a cycle: {' -> '.join(error.args[1])}"
+            f"claim {cycle[0]}: uses runs in a cycle: {' -> '.join(cycle)}"
         ) from None
 
 
@@ -181,7 +183,8 @@ def check_source(claim: Claim) -> None:
     need(
         seen == "seen" or "printed" not in claim.evidence,
         claim,
-        f"evidence.printed is refused: the source was {seen}, not seen; call this part 'statement'",
+        f"evidence.printed is refused: the source was {seen}, not seen; "
+        "call this part 'statement'",
     )
 
 
@@ -332,7 +335,9 @@ def badge_title(claim: Claim, resolution: Resolution) -> str:
         return f"{claim.id}: {'; '.join(resolution.reasons[:2])}" + (
             f"; and {more} more" if more > 0 else ""
         )
-    return f"{claim.id}: {evidence_words(claim)}; {', '.join(claim.roles[:-1])} and {claim.roles[-1]} passed"
+    *others, last = claim.roles
+    roles = f"{', '.join(others)} and {last}"
+    return f"{claim.id}: {evidence_words(claim)}; {roles} passed"
 
 
 def counts(
@@ -440,17 +445,38 @@ def evidence_words(claim: Claim) -> str:
 
 def page_table(claims: list[Claim], page: str) -> str:
     """Markdown table of the claims of a page; its first column links to the claim's
-    box.
+    box, its last names the function that runs it.
     """
-    rows = [
-        f"| [{c.id}](#{slug(c.id)}) | {cell(c.statement)} | {cell(evidence_words(c))} |"
-        for c in of_page(claims, page)
-    ]
-    if not rows:
+    mine = of_page(claims, page)
+    if not mine:
         return "No claim of this page is registered yet."
-    return "\n".join(
-        ["| Claim | What it says | Evidence |", "| --- | --- | --- |", *rows]
-    )
+    coded = functions()
+    can_run = any(claim.id in coded for claim in mine)
+    titles = ["Claim", "What it says", "Evidence"] + ["Run it"] * can_run
+    lines = [titles, ["---"] * len(titles)]
+    for claim in mine:
+        link = f"[{claim.id}](#{slug(claim.id)})"
+        line = [link, cell(claim.statement), cell(evidence_words(claim))]
+        if can_run:
+            line.append(f"`{coded[claim.id]}`" if claim.id in coded else "")
+        lines.append(line)
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def functions(root: Path = ROOT) -> dict[str, str]:
+    """The function that stands for each claim: id -> theorems.<page>.<function>.
+
+    Read from the source, so that nothing need be installed to ask.
+    """
+    found = {}
+    for path in sorted((root / "attnlib/theorems").glob("[!_]*.py")):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        for node in tree.body:
+            for mark in getattr(node, "decorator_list", []):
+                if isinstance(mark, ast.Call) and ast.unparse(mark.func) == "claim":
+                    name = ast.literal_eval(mark.args[0])
+                    found[name] = f"theorems.{path.stem}.{node.name}"
+    return found
 
 
 def cell(text: str) -> str:
@@ -467,6 +493,7 @@ def public(
 ) -> dict:
     """What claims.json publishes."""
     entries = []
+    coded = functions()
     for claim in claims:
         found = resolved[claim.id]
         entries.append(
@@ -480,6 +507,7 @@ def public(
                 "shown": word(found),
                 "reasons": list(found.reasons),
                 "tests": found.tests,
+                "function": coded.get(claim.id, ""),
             }
         )
     return {"version": version, "counts": counts(claims, resolved), "claims": entries}
@@ -535,11 +563,14 @@ def release(root: Path = ROOT) -> int:
 def show(root: Path = ROOT) -> int:
     claims = load(root / REGISTRY)
     resolved = resolve(claims, read_verdicts(root / VERDICTS), key(root))
+    coded = functions(root)
     for claim in claims:
-        text = ", ".join(badge.text for badge in badges(claim, resolved[claim.id]))
-        print(
-            f"{claim.id:32} {claim.status:9} {text:20} {'; '.join(resolved[claim.id].reasons)}".rstrip()
-        )
+        found = resolved[claim.id]
+        shown = ", ".join(badge.text for badge in badges(claim, found))
+        reasons = "; ".join(found.reasons)
+        function = coded.get(claim.id, "")
+        line = f"{claim.id:32} {claim.status:9} {shown:20} {function:36} {reasons}"
+        print(line.rstrip())
     print(f"claims: {summary(claims, resolved)}")
     return 0
 

@@ -1,0 +1,186 @@
+"""What the book claims, as functions: a module a page, a function a claim.
+
+    from attnlib import theorems
+    theorems.paths.decomposition(x, layers)
+
+The docstring of such a function is the statement, its arguments are the objects that
+the statement speaks of, and it returns a Verdict: what was measured, the bound, and
+whether it held. So anyone can run a theorem on a network of their own.
+
+Beside each function stand the cases that the tests run it on, and the controls: calls
+that differ from the first case in one argument, on which the same function must fail.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from attnlib.certify import Verdict
+
+__all__ = ["THEOREMS", "Case", "Theorem", "check", "claim", "paths", "table"]
+
+
+@dataclass(frozen=True)
+class Case:
+    """One call of a theorem, not yet made.
+
+    Args:
+        make: returns the objects of the theorem, as a dictionary of its arguments.
+        made_with: the arguments of `make`.
+        called_with: what the theorem is told beside the objects.
+    """
+
+    make: Callable[..., dict]
+    made_with: dict = field(default_factory=dict)
+    called_with: dict = field(default_factory=dict)
+
+    def but(self, **changes) -> Case:
+        """The same case with other arguments, of `make` or of the theorem."""
+        of_make = inspect.signature(self.make).parameters
+        made_with = dict(self.made_with)
+        called_with = dict(self.called_with)
+        for name, value in changes.items():
+            if name in of_make:
+                made_with[name] = value
+            else:
+                called_with[name] = value
+        return Case(self.make, made_with, called_with)
+
+    def run(self, theorem: Callable[..., Verdict]) -> Verdict:
+        """What the theorem says here."""
+        objects = self.make(**self.made_with)
+        return theorem(**(objects | self.called_with))
+
+    def differences(self, other: Case) -> set[str]:
+        """Names of the arguments in which two cases differ."""
+        mine = self.made_with | self.called_with
+        theirs = other.made_with | other.called_with
+        names = mine.keys() | theirs.keys()
+        return {n for n in names if mine.get(n, ...) != theirs.get(n, ...)}
+
+    def __str__(self) -> str:
+        words = [f"{k}={_short(v)}" for k, v in self.made_with.items()]
+        words += [f"{k}={_short(v)}" for k, v in self.called_with.items()]
+        return ", ".join(words) or "as it stands"
+
+
+def _short(value) -> str:
+    return getattr(value, "__name__", repr(value))
+
+
+@dataclass(frozen=True)
+class Theorem:
+    """A claim, the function that stands for it, and what the function is tried on.
+
+    Args:
+        claim: the id in book/claims.toml.
+        function: the objects of the claim -> Verdict.
+        cases: calls on which it must hold.
+        controls: calls on which it must fail; each differs from the first case in one
+            argument, and so breaks one hypothesis or one part of the statement.
+        witness: shows that the hypotheses can hold at all, and are not empty.
+
+    Raises:
+        ValueError: if one of the three is missing, or a control changes nothing or two
+            things at once.
+    """
+
+    claim: str
+    function: Callable[..., Verdict]
+    cases: Sequence[Case]
+    controls: Sequence[Case]
+    witness: Callable[[], Verdict]
+
+    def __post_init__(self):
+        for name in ("cases", "controls"):
+            if not getattr(self, name):
+                raise ValueError(f"claim {self.claim}: it has no {name}")
+        if not callable(self.witness):
+            raise ValueError(f"claim {self.claim}: it has no witness")
+        for control in self.controls:
+            first = self.cases[0]
+            changed = control.differences(first)
+            if control.make is not first.make:
+                changed.add("make")
+            if len(changed) != 1 or "make" in changed:
+                raise ValueError(
+                    f"claim {self.claim}: a control changes one argument of the first "
+                    f"case, this one changes {sorted(changed) or 'none'}"
+                )
+
+    def runs(self, role: str) -> Iterator[tuple[str, Callable[[], Verdict]]]:
+        """(words, call) of each check, control or witness."""
+        if role == "witness":
+            yield self.witness.__name__, self.witness
+            return
+        for case in self.cases if role == "check" else self.controls:
+            yield str(case), lambda case=case: case.run(self.function)
+
+    def __str__(self) -> str:
+        room = self.function.__module__.removeprefix("attnlib.")
+        tried = f"{len(self.cases)} cases, {len(self.controls)} controls, a witness"
+        return f"{self.claim:24} {room}.{self.function.__name__:24} {tried}"
+
+
+THEOREMS: dict[str, Theorem] = {}
+
+
+def claim(
+    name: str,
+    *,
+    cases: Sequence[Case],
+    controls: Sequence[Case],
+    witness: Callable[[], Verdict],
+) -> Callable[[Callable], Callable]:
+    """Decorator: the function below it stands for the claim of this id.
+
+    Args:
+        name: the id in book/claims.toml.
+        cases, controls, witness: as in Theorem.
+
+    Returns:
+        a decorator that enters the function into THEOREMS and hands it back unchanged.
+
+    Raises:
+        ValueError: if the claim has a function already, or as Theorem.
+    """
+
+    def enter(function: Callable[..., Verdict]) -> Callable[..., Verdict]:
+        if name in THEOREMS:
+            raise ValueError(f"claim {name}: it has a function already")
+        THEOREMS[name] = Theorem(name, function, cases, controls, witness)
+        return function
+
+    return enter
+
+
+def check(name: str) -> Verdict:
+    """A claim on all of its cases and on its witness.
+
+    Args:
+        name: the id in book/claims.toml.
+
+    Returns:
+        the first Verdict that fails, or else the last.
+
+    Raises:
+        ValueError: for a claim that has no function here.
+    """
+    if name not in THEOREMS:
+        raise ValueError(f"no function stands for {name!r}; see theorems.table()")
+    for role in ("check", "witness"):
+        for _, run in THEOREMS[name].runs(role):
+            verdict = run()
+            if not verdict.ok:
+                return verdict
+    return verdict
+
+
+def table() -> str:
+    """Which function stands for which claim, a line each."""
+    return "\n".join(str(theorem) for theorem in THEOREMS.values())
+
+
+from attnlib.theorems import paths  # noqa: E402  (a page's module enters its claims)
