@@ -15,7 +15,7 @@ PYTEST := $(RUN) -m pytest -n 2
 export OMP_NUM_THREADS ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help env book quick test check release serve clean
+.PHONY: help env book quick lint test check release serve clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\): .*## /\1\t/p' $(firstword $(MAKEFILE_LIST)) | expand -t 10
@@ -30,7 +30,11 @@ book: env ## run the pages, build the book, and say where it lies
 quick: env ## run all pages in forks of one process and compare their checked cells: a first look before `make test`
 	@$(RUN) book/_tools/quick.py
 
-test: env ## every test but the wide lane: library, claims, pages, build, browser
+lint: env ## ruff: the form of all code, pages too, and likely mistakes in it
+	@$(RUN) -m ruff check attnlib tests book notebooks
+	@$(RUN) -m ruff format --check attnlib tests book notebooks
+
+test: lint ## every test but the wide lane: library, claims, pages, build, browser
 	@$(PYTEST) --dist loadfile
 
 check: env ## what `make test` leaves out: pages as in Colab, variants in the browser, broken kernels on pages

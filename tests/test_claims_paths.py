@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from attnlib import certify
-from attnlib.attention import forward, merged
+from attnlib.attention import forward, from_torch, merged
 from attnlib.certify import at_most
 from attnlib.paths import path_sums
 from attnlib.theorems import paths
@@ -120,6 +120,16 @@ def test_batches_and_single_precision():
     verdict = paths.decomposition(x.float(), single)
     assert verdict.ok and verdict.bound == 1e-4
     assert not paths.decomposition(x.float(), single, order="same").ok
+
+
+def test_networks_in_training_are_welcome():
+    """No warning about gradients, and weights that want them are left alone."""
+    module = torch.nn.MultiheadAttention(8, 2, batch_first=True, dtype=torch.float64)
+    layers = [from_torch(module)] * 2
+    x, _ = paths.random_network().values()
+    assert paths.decomposition(x, layers, skip=True).ok
+    assert paths.sums_by_length(x, layers).ok
+    assert module.in_proj_weight.requires_grad
 
 
 def test_what_a_user_prints():

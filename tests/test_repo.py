@@ -23,7 +23,7 @@ import yaml
 ROOT = Path(__file__).resolve().parents[1]
 TOOLS = ROOT / "book" / "_tools"
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
-TARGETS = ["help", "env", "book", "quick", "test", "check", "release", "serve", "clean"]
+TARGETS = "help env book quick lint test check release serve clean".split()
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))[
     "project"
 ]
@@ -67,11 +67,19 @@ def tree(tmp_path):
     url, site = "https" + HERE + "ada/notes", "https://ada.github.io/notes/"
     page = "notebooks/chapter/page"
     files = {
-        "_config.yml": f"title: Notes\nrepository:\n  url: {url}  # stands here\n  branch: main\n",
-        "README.md": f"See {site} or {url}. Clone {url}.git. A peer: https{HERE}bob/other\n",
+        "_config.yml": (
+            f"title: Notes\nrepository:\n  url: {url}  # stands here\n  branch: main\n"
+        ),
+        "README.md": (
+            f"See {site} or {url}. Clone {url}.git. A peer: https{HERE}bob/other\n"
+        ),
         "CITATION.cff": f"url: {site}\nrepository-code: {url}\n",
         "pyproject.toml": f'Repository = "{url}"\nBook = "{site}"\n',
-        f"{page}.ipynb": f'["git+{url}@main\\n", "{address.COLAB}/ada/notes/blob/main/{page}.ipynb", "{site}{page}.html"]\n',
+        f"{page}.ipynb": (
+            f'["git+{url}@main\\n", '
+            f'"{address.COLAB}/ada/notes/blob/main/{page}.ipynb", '
+            f'"{site}{page}.html"]\n'
+        ),
     }
     for name, text in files.items():
         path = tmp_path / name
@@ -265,9 +273,8 @@ def cffconvert():
             "cffconvert==2.0.0",
         )
         if code and os.environ.get("CI") != "true":
-            pytest.skip(
-                f"cffconvert could not be installed (no network?): {err.strip().splitlines()[-1]}"
-            )
+            why = err.strip().splitlines()[-1]
+            pytest.skip(f"cffconvert could not be installed (no network?): {why}")
         assert code == 0, err
         (folder / "complete").touch()
     return lambda path: run(
@@ -400,7 +407,9 @@ TROUBLES = {
         "has no module 'venv'",
     ),
     "read-only folder": (
-        "def refuse(*args, **kwargs): raise PermissionError(13, 'Permission denied', '_build')\nenv.os.makedirs = refuse",
+        "def refuse(*args, **kwargs):\n"
+        "    raise PermissionError(13, 'Permission denied', '_build')\n"
+        "env.os.makedirs = refuse",
         "Permission denied",
     ),
 }
@@ -437,11 +446,13 @@ def test_no_network_is_one_clear_line(bare):
     ("log", "words"),
     [
         (
-            "ERROR: Could not install packages due to an OSError: [Errno 28] No space left on device",
+            "ERROR: Could not install packages due to an OSError: "
+            "[Errno 28] No space left on device",
             "the disk is full",
         ),
         (
-            "Temporary failure in name resolution\nERROR: No matching distribution found for torch",
+            "Temporary failure in name resolution\n"
+            "ERROR: No matching distribution found for torch",
             "no network",
         ),
         (
@@ -507,7 +518,7 @@ def test_make_alone_lists_the_targets():
 
 @needs_make
 @pytest.mark.parametrize(
-    "target", ["book", "quick", "test", "check", "release", "serve"]
+    "target", ["book", "quick", "lint", "test", "check", "release", "serve"]
 )
 def test_every_target_begins_with_the_environment(target):
     code, out, err = run("make", "-n", target)
@@ -589,7 +600,10 @@ def test_workflows_call_what_exists():
 
 FOREIGN = {
     "a path of one machine": r"(?<![\w.-])/(?:work|root|home/\w+|Users/\w+|tmp/\w+)/",
-    "the host of a package registry": r"(?:files\.python)hosted\.org|(?:download)\.pytorch\.org|(?:registry)\.npmjs\.org|(?:pypi)\.org",
+    "the host of a package registry": (
+        r"(?:files\.python)hosted\.org|(?:pypi)\.org"
+        r"|(?:download)\.pytorch\.org|(?:registry)\.npmjs\.org"
+    ),
 }
 
 
@@ -635,7 +649,7 @@ def test_rooms_are_there_when_asked_for():
 
     assert attnlib.paths.path_counts([3, 3]) == [0, 0, 9] and "certify" in dir(attnlib)
     with pytest.raises(AttributeError, match="no room 'cellar'"):
-        attnlib.cellar
+        _ = attnlib.cellar
 
 
 # --- the API page ---
