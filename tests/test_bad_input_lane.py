@@ -51,7 +51,10 @@ def test_in_the_lane_attnlib_stands_without_the_shape_checker():
     """The variable does what the lane relies on: with it the hook is off, without it
     the hook is on.
     """
-    script = "import sys; sys.path.insert(0, 'tests'); import conftest; print(conftest.SHAPES, 'jaxtyping' in sys.modules)"
+    script = (
+        "import sys; sys.path.insert(0, 'tests'); import conftest; "
+        "print(conftest.SHAPES, 'jaxtyping' in sys.modules)"
+    )
     for value, expected in (("0", "False False"), ("1", "True True")):
         done = subprocess.run(
             [sys.executable, "-c", script],

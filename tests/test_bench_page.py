@@ -258,7 +258,7 @@ def test_the_roofline_lies_above_and_shows_ours_full_and_peers_hollow():
         draw.roofline([made(flop=0)])
 
 
-# ---------------------------------------------------------------- on a GPU, played by a stand-in
+# ------------------------------------------------------- on a GPU, played by a stand-in
 
 
 class Graph:

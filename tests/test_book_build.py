@@ -30,8 +30,10 @@ def test_importing_attnlib_imports_nothing_else():
     attention` costs what it needs.
     """
     probe = (
-        "import sys; before = set(sys.modules); import {}; new = set(sys.modules) - before;"
-        "foreign = {{name.split('.')[0] for name in new}} - set(sys.stdlib_module_names);"
+        "import sys; before = set(sys.modules); import {}; "
+        "new = set(sys.modules) - before; "
+        "names = {{name.split('.')[0] for name in new}}; "
+        "foreign = names - set(sys.stdlib_module_names); "
         "print(sorted(foreign), 'attnlib.attention' in new)"
     )
     assert (
@@ -156,7 +158,7 @@ def test_two_at_a_time_build_the_same_book(many, tmp_path):
     assert len(sites[0]) > 8 and sites[0] == sites[1]
 
 
-# ---------------------------------------------------------------- floors, at half of each goal
+# --------------------------------------------------------- floors, at half of each goal
 
 
 @pytest.mark.bench

@@ -171,7 +171,8 @@ def test_weights_are_views_and_take_no_gradient():
 def test_other_models_are_refused():
     with pytest.raises(
         ValueError,
-        match="model must be one of .*'albert', 'bert', 'roberta', 'xlnet'.* got 'Linear'",
+        match="model must be one of .*'albert', 'bert', 'roberta', 'xlnet'"
+        ".* got 'Linear'",
     ):
         data.convert(torch.nn.Linear(2, 2))
     with pytest.raises(ValueError, match="name must be"):
@@ -200,7 +201,8 @@ def test_without_transformers(monkeypatch):
     monkeypatch.setitem(sys.modules, "transformers", None)
     with pytest.raises(
         RuntimeError,
-        match=r"bert-base-cased: transformers is not installed; pip install 'attnlib\[checkpoints\]'",
+        match=r"bert-base-cased: transformers is not installed; "
+        r"pip install 'attnlib\[checkpoints\]'",
     ):
         data.load_checkpoint("bert-base-cased")
 

@@ -168,12 +168,8 @@ def instances(kind, seed=0, count=60):
         for _ in range(n + g.randint(1, 3)):
             places.append(level)
             level -= delta * (1 if trial % 2 else Fraction(g.randint(8, 12), 8))
-        draw = (
-            (lambda: g.sample(places, n))
-            if kind == "distinct"
-            else lambda: g.choices(places, k=n)
-        )
-        a, b = draw(), draw()
+        draw = g.sample if kind == "distinct" else g.choices
+        a, b = draw(places, k=n), draw(places, k=n)
         if trial % 3 == 0:
             a, b = [*places[: n - 1], places[n - 1]], [*places[: n - 1], places[n]]
         if sorted(a) != sorted(b):

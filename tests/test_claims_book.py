@@ -48,10 +48,12 @@ PAGES = {
     ],
     "chapter/two": [
         "# Page two",
-        "> **Theorem 2.1 (Bound).** It is at most so much.\n\n*Proof of Theorem 2.1.* Clear.",
+        "> **Theorem 2.1 (Bound).** It is at most so much.\n\n"
+        "*Proof of Theorem 2.1.* Clear.",
         "> **Example 2.2 (Two).** Two.\n\n> **Theorem 2.3 (Wrong).** It is always so.",
         "> **Example 2.4 (Three).** Three.",
-        "> **Theorem 2.5 (Guess).** Perhaps, by [the base](one.ipynb#claim-sample-base).",
+        "> **Theorem 2.5 (Guess).** Perhaps, by "
+        "[the base](one.ipynb#claim-sample-base).",
     ],
 }
 

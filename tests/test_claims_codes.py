@@ -756,20 +756,24 @@ def chances(d, k, t):
 
 def lemma_dimension(n, k, t):
     """The least d that the two lines of (10.7) allow."""
-    for d in count(k + 1):
+
+    def allowed(d):
         bad, conflict = chances(d, k, t)
-        if math.e**2 * (k + 1) ** 2 * max(bad, n * conflict) <= 1:
-            return d
+        return math.e**2 * (k + 1) ** 2 * max(bad, n * conflict) <= 1
+
+    return next(filter(allowed, count(k + 1)))
 
 
 def union_dimension(n, k, t):
     """The least d at which the chances of n bad rows and n^2 conflicts sum to less than
     1.
     """
-    for d in count(k + 1):
+
+    def allowed(d):
         bad, conflict = chances(d, k, t)
-        if n * bad + n * n * conflict < 1:
-            return d
+        return n * bad + n * n * conflict < 1
+
+    return next(filter(allowed, count(k + 1)))
 
 
 def check_lemma(n, k, *, sparse=True):
@@ -878,15 +882,15 @@ def test_at_most_half_the_logarithm():
     """Multiples of ln n from 10^60 to 10^90, against a union bound that counts a bad
     row once, not once for each column.
     """
+
+    def multiple(of, k, t):
+        return (of(1e90, k, t) - of(1e60, k, t)) / (30 * math.log(10))
+
     for k, t in ((1, 0.5), (2, 0.5), (2, 0.75), (2, 0.95), (4, 0.4), (4, 0.75)):
-
-        def multiple(of):
-            return (of(1e90, k, t) - of(1e60, k, t)) / (30 * math.log(10))
-
-        assert multiple(lemma_dimension) == pytest.approx(4 * k / t**2, rel=0.01)
-        assert multiple(union_dimension) == pytest.approx(
-            max(8 * k / t**2, 8 * k * k * (k > 1)), rel=0.01
-        )
+        lemma = 4 * k / t**2
+        union = max(8 * k / t**2, 8 * k * k * (k > 1))
+        assert multiple(lemma_dimension, k, t) == pytest.approx(lemma, rel=0.01)
+        assert multiple(union_dimension, k, t) == pytest.approx(union, rel=0.01)
     assert [
         f(1e90, k, 0.75) for k in (2, 4) for f in (lemma_dimension, union_dimension)
     ] == [2999, 6633, 6025, 26757]
@@ -1284,26 +1288,17 @@ def test_warren_for_signs_on_a_line():
 
 @pytest.mark.claim("codes.counting", role="check")
 def test_the_least_dimension_of_the_count():
-    assert [counting_dimension(10**e, 16) for e in (6, 60, 300)] == [
-        6,
-        8,
-        8,
-    ] and counting_dimension(4, 4) == 1
-    for n, k in (
-        (10**6, 16),
-        (10**30, 9),
-        (10**300, 8),
-    ):  # within what blocks and ln m! >= m ln m - m leave
+    assert [counting_dimension(10**e, 16) for e in (6, 60, 300)] == [6, 8, 8]
+    assert counting_dimension(4, 4) == 1
+
+    def ratio(n, k, d):
+        available = (2 * d + 1) * math.log(8 * math.e * n / (2 * d + 1))
+        return k * math.log(n / math.e / k) / available
+
+    # within what blocks and ln m! >= m ln m - m leave
+    for n, k in ((10**6, 16), (10**30, 9), (10**300, 8)):
         d = counting_dimension(n, k)
-
-        def ratio(d):
-            return (
-                k
-                * math.log(n / math.e / k)
-                / ((2 * d + 1) * math.log(8 * math.e * n / (2 * d + 1)))
-            )
-
-        assert ratio(d) <= 1 < ratio(d - 1)
+        assert ratio(n, k, d) <= 1 < ratio(n, k, d - 1)
 
 
 @pytest.mark.claim("codes.counting", role="control")

@@ -147,7 +147,9 @@ def check_reach(sets=HALF, symbols=2, *, weights=None, leak=False, dependent=Fal
     """The best predictor, by listing all sequences in fractions, against the bound:
     equal, nothing to spare.
 
-    weights: skewed symbols.   leak: each token also reads the next one.   dependent: all symbols of a sequence are the same.
+    weights: skewed symbols.
+    leak: each token also reads the next one.
+    dependent: all symbols of a sequence are the same.
     """
     pattern = patterns.from_sets(sets)
     hit = copying.reached(field(pattern, 1))
@@ -237,7 +239,8 @@ def check_sample(samples=60, symbols=4, failure=1e-3, *, chance=None, repeated=F
     """The exact chance that the mean of N guesses, each right with chance 1/V, exceeds
     u.
 
-    chance: of the likeliest symbol, where symbols are skewed.   repeated: one sequence N times, so all guesses are one.
+    chance: of the likeliest symbol, where symbols are skewed.
+    repeated: one sequence N times, so all guesses are one.
     """
     nothing = torch.zeros(3, dtype=torch.bool)
     u = copying.ceiling(nothing, symbols, samples=samples, failure=failure)

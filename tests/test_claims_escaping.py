@@ -314,8 +314,9 @@ def clip(kappa):
     return Mlp(kappa * tokens([1, 1]), tokens([1], [-1]), tokens(1, -1), -ONE[0])
 
 
-def check_clip(kappa, *, w=math.log(3) / 2, L=12):
+def check_clip(kappa, *, L=12):
     """How far the two tokens are from 1 and -1 after L layers; tolerance 8 eps."""
+    w = math.log(3) / 2
     y = forward(tokens([1], [-1]), [toy(w, 1.0)] * L, mlps=[clip(kappa)] * L)
     return at_most((y - tokens([1], [-1])).abs().max(), 8 * EPS)
 

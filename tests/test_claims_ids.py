@@ -626,22 +626,16 @@ def check_saturation(z, n, beta, *, size=None):
     """
     worst = 0
     gap, s = min(b - a for a, b in zip(sorted(z), sorted(z)[1:])), max(z) - min(z)
-    for c, row in ((c, row) for row in combinations(z, n) for c in row):
-        top = max(row) if c > 0 else min(row)
-        f = mpmath.fsum(
-            x * mpmath.exp(beta * (c * x - c * top))
-            for x in map(mpmath.mpmathify, map(float, row))
-        )
-        f /= mpmath.fsum(mpmath.exp(beta * float(c * x - c * top)) for x in row)
-        worst = max(
-            worst,
-            abs(f - float(top))
-            / (
-                float(s)
-                * (n - 1)
-                * mpmath.exp(-beta * (size or abs(float(c))) * float(gap))
-            ),
-        )
+    for tokens in combinations(z, n):
+        for c in tokens:
+            top = max(tokens) if c > 0 else min(tokens)
+            f = mpmath.fsum(
+                x * mpmath.exp(beta * (c * x - c * top))
+                for x in map(mpmath.mpmathify, map(float, tokens))
+            )
+            f /= mpmath.fsum(mpmath.exp(beta * float(c * x - c * top)) for x in tokens)
+            fall = mpmath.exp(-beta * (size or abs(float(c))) * float(gap))
+            worst = max(worst, abs(f - float(top)) / (float(s) * (n - 1) * fall))
     return at_most(worst, 1)
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
-from itertools import product
+from itertools import accumulate, product
 
 import mpmath
 import pytest
@@ -135,11 +135,8 @@ def test_the_bound_is_reached_for_every_k(m):
 
 def share_rank(values, share, power):
     """The rank that holds a share, in Fractions."""
-    total, held = sum(v**power for v in values), Fraction(0)
-    for j, v in enumerate(values, 1):
-        held += v**power
-        if held >= share * total:
-            return j
+    held = list(accumulate(v**power for v in values))
+    return next(j for j, h in enumerate(held, start=1) if h >= share * held[-1])
 
 
 def check_metric(values, share):

@@ -286,7 +286,7 @@ def test_the_root():
 @pytest.mark.claim("jl.floor", role="witness")
 def test_the_failure_at_the_formula():
     for n in (16, 512, 65536):
-        eps, k = 0.5, 5 * math.log(n) / 0.125
+        k = 5 * math.log(n) / 0.125  # eps = 1/2: eps^2 - eps^3 = 0.125
         assert 2 * n * math.exp(-0.125 * k / 4) == pytest.approx(
             2 * n**-0.25, rel=1e-12
         )

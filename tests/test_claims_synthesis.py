@@ -249,17 +249,14 @@ def test_the_formula_with_many_digits():
     """largest_dobrushin against the extreme rows in 50 digits, and against other
     splits; shares no code with it.
     """
+
+    def share(n, k, r):
+        raised, lowered = k * mpmath.exp(r), (n - k) * mpmath.exp(-r)
+        return raised / (raised + lowered)
+
     with mpmath.workdps(50):
         for n, r in product((2, 5, 9), (mpmath.mpf(1) / 3, mpmath.mpf(3))):
-
-            def share(k, way):
-                return (
-                    k
-                    * mpmath.exp(way * r)
-                    / (k * mpmath.exp(way * r) + (n - k) * mpmath.exp(-way * r))
-                )
-
-            best = max(share(k, 1) - share(k, -1) for k in range(1, n))
+            best = max(share(n, k, r) - share(n, k, -r) for k in range(1, n))
             assert abs(best - largest_dobrushin(n, float(r))) < 1e-15
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 import pytest
@@ -139,10 +140,12 @@ def test_every_layer_in_fractions_gives_the_same(name, size):
     net = approximate(target, n, d, K, FAMILIES[name](n))
     x = torch.rand(5, n, d, generator=torch.Generator().manual_seed(1)).double()
     counts = dict.fromkeys(net.layers, 0)
-    for kind, z in run(net, x):
+    states = list(run(net, x))
+    for kind, _ in states:
         counts[kind] += 1
     assert counts == net.layers
-    assert torch.equal(torch.from_numpy((z / K).astype(float)), net(x))
+    last = states[-1][1]
+    assert torch.equal(torch.from_numpy((last / K).astype(float)), net(x))
 
 
 # --- the steps
@@ -439,11 +442,10 @@ def check_values(size=(2, 1, 2), order="grid", *, gap=True):
         // K ** torch.arange(d)
         % K
     )
-    for _, z in run(net._replace(values=values), (rows.double() + 0.5) / K, order):
-        pass
-    return at_most(
-        float((torch.from_numpy((z / K).astype(float)) - values).abs().max()), 0
-    )
+    states = run(net._replace(values=values), (rows.double() + 0.5) / K, order)
+    *_, (_, last) = states
+    given = torch.from_numpy((last / K).astype(float))
+    return at_most(float((given - values).abs().max()), 0)
 
 
 @pytest.mark.claim("universal.values", role="check")
@@ -455,11 +457,14 @@ def test_values_in_any_order(size, order):
 
 
 def test_c_is_raised_until_the_gap_is_there():
+    def scaled(x, scale):
+        return scale * target(x)
+
     for scale in (1.0, 1e3, 1e6):
-        net = approximate(lambda x: scale * target(x), 3, 1, 2, patterns.dense(3))
+        net = approximate(partial(scaled, scale=scale), 3, 1, 2, patterns.dense(3))
         assert 2 * float(net.values.abs().max()) + 0.5 < int(net.ids.min())
         x = torch.rand(20, 3, 1, generator=torch.Generator().manual_seed(0)).double()
-        assert torch.equal(net(x), scale * target(((2 * x).floor() + 0.5) / 2))
+        assert torch.equal(net(x), scaled(((2 * x).floor() + 0.5) / 2, scale))
 
 
 @pytest.mark.claim("universal.values", role="control")

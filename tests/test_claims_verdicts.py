@@ -84,7 +84,9 @@ def tree(tmp_path) -> Path:
     (tmp_path / "book/claims.toml").write_text(REGISTRY, encoding="utf-8")
     (tmp_path / "tests/test_sum.py").write_text(TESTS, encoding="utf-8")
     (tmp_path / "pytest.ini").write_text(
-        "[pytest]\naddopts = --strict-markers -p no:cacheprovider\nfilterwarnings = error\n",
+        "[pytest]\n"
+        "addopts = --strict-markers -p no:cacheprovider\n"
+        "filterwarnings = error\n",
         encoding="utf-8",
     )
     return tmp_path
@@ -203,11 +205,9 @@ def test_outcomes_are_told_apart_and_the_worst_phase_counts(tree):
 
 
 def test_one_test_may_speak_for_two_claims(tree):
-    edit(
-        tree,
-        '@pytest.mark.claim("tiny.sum", role="witness")',
-        '@pytest.mark.claim("tiny.sum", role="witness")\n@pytest.mark.claim("tiny.two", role="check")',
-    )
+    first = '@pytest.mark.claim("tiny.sum", role="witness")'
+    second = '@pytest.mark.claim("tiny.two", role="check")'
+    edit(tree, first, f"{first}\n{second}")
     results = verdicts_of(tree)["results"]
     assert (
         results["tiny.two"] == {"check": PASSED["witness"]}

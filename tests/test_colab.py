@@ -78,9 +78,8 @@ def needs_network(*command) -> None:
     done = tried(*command)
     if done.returncode:
         stop = pytest.fail if os.environ.get("CI") == "true" else pytest.skip
-        stop(
-            f"no environment like Colab's (no network?): {done.stderr.strip().splitlines()[-1]}"
-        )
+        why = done.stderr.strip().splitlines()[-1]
+        stop(f"no environment like Colab's (no network?): {why}")
 
 
 # --- the environment, and the repository that pages install from ---
@@ -209,7 +208,10 @@ def differences(stored, executed) -> list[str]:
 def versions(python: Path) -> list[str]:
     """What is installed of the list above, in its form."""
     names = [wanted.split("==")[0] for wanted in COLAB]
-    code = "import sys, importlib.metadata as m; print(*(n + '==' + m.version(n).split('+')[0] for n in sys.argv[1:]))"
+    code = (
+        "import sys, importlib.metadata as m; "
+        "print(*(n + '==' + m.version(n).split('+')[0] for n in sys.argv[1:]))"
+    )
     return run(python, "-c", code, *names).stdout.split()
 
 

@@ -360,7 +360,8 @@ def test_nothing_is_lost_when_the_restarts_are_used_up():
     S = torch.rand(100, 100, generator=g).topk(2).indices
     with pytest.raises(
         Exhausted,
-        match=r"none of 3 draws passed; the best, at d = 4, .*needed 2.303.*d = \d+ is expected",
+        match=r"none of 3 draws passed; the best, at d = 4, .*needed 2.303.*"
+        r"d = \d+ is expected",
     ) as found:
         fit(S, d=4, restarts=3, generator=g, **EASY)
     assert isinstance(found.value.report, Report) and found.value.code.q.shape == (
@@ -471,8 +472,9 @@ def settle_by_all_pairs(k, columns, y, draw, gap, limit, whole):
                 if not keys & touched:
                     touched |= keys if whole or alone else {worst}
         if not left or rounds == limit:
-            return q, k, rounds, left
+            break
         k[sorted(touched)] = draw(len(touched))
+    return q, k, rounds, left
 
 
 @pytest.mark.parametrize("whole", [False, True])
@@ -493,33 +495,22 @@ def test_redrawing_is_the_rule_with_all_pairs(n, k, d, wide, whole, seed):
         (w + 2) * (S >= 0),
         normalize(torch.randn(n, d, generator=g, dtype=DOUBLE), dim=1),
     )
-    found = []
-    for run in (
-        settle_by_all_pairs,
-        lambda k, S, y, draw, gap, limit, whole: _redraw.settle(
-            k,
-            S,
-            y,
-            solve=interpolate,
-            draw=draw,
-            gap=gap,
-            limit=limit,
-            whole=whole,
-            tile=(5, wide),
-        ),
-    ):
+
+    def draws():
+        """The same keys, whenever one begins anew."""
         own = gen(seed)
+        return lambda m: normalize(
+            torch.randn(m, d, generator=own, dtype=DOUBLE), dim=1
+        )
 
-        def draw(m):
-            return normalize(torch.randn(m, d, generator=own, dtype=DOUBLE), dim=1)
-
-        found.append(run(first, S, y, draw, 1.0, 6, whole))
-    (q, keys, *counts), (q2, keys2, *counts2) = found
-    assert (
-        torch.equal(keys, keys2)
-        and torch.allclose(q, q2, atol=1e-9)
-        and counts == counts2
+    rule = {"gap": 1.0, "limit": 6, "whole": whole}
+    q, keys, *counts = settle_by_all_pairs(first, S, y, draws(), **rule)
+    q2, keys2, *counts2 = _redraw.settle(
+        first, S, y, solve=interpolate, draw=draws(), tile=(5, wide), **rule
     )
+    assert torch.equal(keys, keys2)
+    assert torch.allclose(q, q2, atol=1e-9)
+    assert counts == counts2
 
 
 def test_redrawing_serves_and_repeats_itself(device):
@@ -623,7 +614,8 @@ def test_redraws_that_are_used_up():
     S[1, 1] = 30
     with pytest.raises(
         Exhausted,
-        match=r"none of 2 draws.*\d+ rows were in conflict still.*Column 0 is in 60 rows.*at most 2, .*d = \d+ is expected",
+        match=r"none of 2 draws.*\d+ rows were in conflict still.*"
+        r"Column 0 is in 60 rows.*at most 2, .*d = \d+ is expected",
     ) as found:
         fit(S, d=3, method="redraw", restarts=2, redraws=4, generator=g, **EASY)
     assert (

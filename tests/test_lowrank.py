@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import math
 from itertools import product
+from unittest.mock import Mock
 
 import pytest
 import torch
@@ -216,7 +217,8 @@ def test_gradients_of_sampled_products_are_right_on_average(monkeypatch):
     c = (p.norm(dim=0) * v.norm(dim=1)).detach()
     mean = [torch.zeros_like(p), torch.zeros_like(v)]
     for choice in product(range(4), repeat=2):
-        monkeypatch.setattr(torch, "multinomial", lambda *_, **__: torch.tensor(choice))
+        drawn_now = Mock(return_value=torch.tensor(choice))
+        monkeypatch.setattr(torch, "multinomial", drawn_now)
         out = sampled_product(p, v, 2, generator=torch.Generator())
         chance = math.prod(float(c[j] / c.sum()) for j in choice)
         mean = [

@@ -5,6 +5,7 @@ bad input.
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import pytest
 import torch
@@ -127,15 +128,17 @@ def test_cycles_are_their_formulas(n):
         patterns.blockwise(n),
     )
     assert cycle.p == max(1, math.ceil(math.log2(n))) and blocks.p == m
+
+    def near(n, w, k, j, l):
+        return abs(j - k) in (0, 2**l)
+
+    def block(n, w, k, j, q):
+        return j == k or j // w == (k // w + q) % m
+
     for l in range(cycle.p):
-        assert torch.equal(
-            cycle.mask(l), literal(n, lambda n, w, k, j: abs(j - k) in (0, 2**l))
-        )
+        assert torch.equal(cycle.mask(l), literal(n, partial(near, l=l)))
     for q in range(blocks.p):
-        assert torch.equal(
-            blocks.mask(q),
-            literal(n, lambda n, w, k, j: j == k or j // w == (k // w + q) % m),
-        )
+        assert torch.equal(blocks.mask(q), literal(n, partial(block, q=q)))
 
 
 @pytest.mark.parametrize("n", [9, 16])

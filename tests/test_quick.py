@@ -67,7 +67,8 @@ SOUND = {
     "threads": [
         stored(
             "parent",
-            "import os\nfrom pathlib import Path\ntasks = Path(f'/proc/{os.getppid()}/task')\n"
+            "import os\nfrom pathlib import Path\n"
+            "tasks = Path(f'/proc/{os.getppid()}/task')\n"
             "print(len(os.listdir(tasks)) if tasks.is_dir() else 1)",
             "1\n",
         )
@@ -190,7 +191,11 @@ def test_sound_pages_alone_pass_and_do_not_meet(book):
 def test_nbval_says_the_same(book, name):
     # when a kernel has died, nbval waits until the time of the cell is over; without a
     # limit that is half an hour
-    settings = "[pytest]\naddopts = --nbval-lax --nbval-current-env --nbval-cell-timeout=30 -p no:cacheprovider\n"
+    settings = (
+        "[pytest]\n"
+        "addopts = --nbval-lax --nbval-current-env --nbval-cell-timeout=30 "
+        "-p no:cacheprovider\n"
+    )
     (book / "pytest.ini").write_text(settings, encoding="utf-8")
     done = minibook.python(book, "-m", "pytest", "-q", f"notebooks/pages/{name}.ipynb")
     assert (done.returncode == 0) == (name in SOUND), done.stdout

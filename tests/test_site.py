@@ -120,7 +120,7 @@ def test_formulas_have_no_private_macros():
     assert "macros" not in (ROOT / "_config.yml").read_text(encoding="utf-8")
 
 
-# ---------------------------------------------------------------- a small book, whole and broken
+# ------------------------------------------------------- a small book, whole and broken
 
 
 @pytest.fixture(scope="module")
@@ -164,7 +164,8 @@ def test_plain_markdown_becomes_boxes_with_ids(whole):
 def test_boxes_keep_formulas_names_and_other_quotes(whole):
     page = minibook.html(whole)
     title = re.search(
-        r'<div class="proof theorem admonition" id="theorem-1-1">\s*<p class="admonition-title">(.*?)</p>',
+        r'<div class="proof theorem admonition" id="theorem-1-1">\s*'
+        r'<p class="admonition-title">(.*?)</p>',
         page,
         re.S,
     )[1]
@@ -175,17 +176,19 @@ def test_boxes_keep_formulas_names_and_other_quotes(whole):
         and ")." not in title
     )
     assert re.search(
-        r'<div class="proof lemma admonition"[^>]*>\s*<p class="admonition-title"><span class="box-label">Lemma 1.2</span><a',
+        r'<div class="proof lemma admonition"[^>]*>\s*<p class="admonition-title">'
+        r'<span class="box-label">Lemma 1.2</span><a',
         page,
     )
     assert '<div class="note admonition">' in page
     assert re.search(
         r"<blockquote>\s*<div><p>An ordinary quote, <strong>bold</strong>", page
     )
-    assert (
-        r'<span class="nobreak"><span class="math notranslate nohighlight">\(n\)</span>,</span> which holds'
-        in page
+    kept = (
+        r'<span class="nobreak"><span class="math notranslate nohighlight">\(n\)</span>'
+        ",</span> which holds"
     )
+    assert kept in page
     assert r"\begin{split}" not in page and r"\tag{1.1}" in page
 
 
@@ -193,10 +196,8 @@ def test_the_build_says_everything_that_is_wrong(tmp_path):
     root = minibook.make(tmp_path)
     box = "> **Theorem 1.1 (Again).** x\n\n"
     bad = (
-        "# Bad\n\n"
-        + box
-        + box
-        + "> **Lemma.** no number\n\n[dead](page.ipynb#theorem-9-9) [gone](#nowhere) [no page](lost.ipynb)\n\n"
+        f"# Bad\n\n{box}{box}> **Lemma.** no number\n\n"
+        "[dead](page.ipynb#theorem-9-9) [gone](#nowhere) [no page](lost.ipynb)\n\n"
         "$$ a \\tag{2.1} $$\n\n$$ b \\tag{2.1} $$"
     )
     minibook.write_page(root, markdown("bad", bad), name="notebooks/one/bad.ipynb")
@@ -388,30 +389,40 @@ def own(url: str, home: str) -> bool:
 
 
 FORMULAS = """() => {
-  const wrong = [...document.querySelectorAll('mjx-merror, mjx-mtext[style*="red"]')].map(e => 'formula: ' + e.textContent.slice(0, 60));
-  const raw = [...document.querySelectorAll('.math')].filter(e => !e.querySelector('mjx-container'));
-  // a formula scrolls in its own container, or that in its column; either way a part is out of sight
-  const over = e => Math.max(...[e, ...e.querySelectorAll(':scope > mjx-container')].map(x => x.scrollWidth - x.clientWidth));
-  const cut = [...document.querySelectorAll('div.math')].filter(e => over(e) > 1);
-  return wrong.concat(raw.map(e => 'not typeset: ' + e.textContent.slice(0, 60)),
-                      cut.map(e => 'wider than its column: ' + e.id + ' ' + over(e) + ' px'));
+  const all = (query, from = document) => [...from.querySelectorAll(query)];
+  const start = e => e.textContent.slice(0, 60);
+  const wrong = all('mjx-merror, mjx-mtext[style*="red"]');
+  const raw = all('.math').filter(e => !e.querySelector('mjx-container'));
+  // a formula scrolls in its own container, or that in its column; either way a part is
+  // out of sight
+  const hidden = e => e.scrollWidth - e.clientWidth;
+  const over = e =>
+    Math.max(...[e, ...all(':scope > mjx-container', e)].map(hidden));
+  const cut = all('div.math').filter(e => over(e) > 1);
+  return [
+    ...wrong.map(e => 'formula: ' + start(e)),
+    ...raw.map(e => 'not typeset: ' + start(e)),
+    ...cut.map(e => 'wider than its column: ' + e.id + ' ' + over(e) + ' px'),
+  ];
 }"""
 LAYOUT = """() => {
   const wide = document.documentElement.scrollWidth - window.innerWidth, out = [];
   if (wide > 0) out.push('the page is ' + wide + ' px wider than the screen');
-  for (const i of document.images)
-    if (!i.hidden && i.getBoundingClientRect().right > window.innerWidth + 1) out.push('image wider than the screen: ' + i.alt);
-  for (const i of document.images)
-    if (i.loading !== 'lazy' && !i.hidden && !i.naturalWidth) out.push('broken image: ' + i.src.slice(0, 80));
+  const shown = [...document.images].filter(i => !i.hidden);
+  for (const i of shown)
+    if (i.getBoundingClientRect().right > window.innerWidth + 1)
+      out.push('image wider than the screen: ' + i.alt);
+  for (const i of shown)
+    if (i.loading !== 'lazy' && !i.naturalWidth)
+      out.push('broken image: ' + i.src.slice(0, 80));
   return out;
 }"""
 # What the theme itself does, on every page: these are named so that anything else is
 # seen.
 THEME = {"label-content-name-mismatch"}
-AXE = (
-    390,
-    1280,
-)  # what it finds depends on colours and on the layout of a phone; between these widths nothing changes
+# what axe finds depends on colours and on the layout of a phone; between these widths
+# nothing changes
+AXE = (390, 1280)
 
 
 def accessibility(page) -> list[str]:
@@ -485,8 +496,13 @@ def test_page_in_every_variant(browser, address, name, width, mode):
 
 
 BAD = """<!doctype html><html lang="en"><head><title>t</title></head><body><main>
-<p class="math">\\(\\llbracket x \\rrbracket\\)</p><div class="math" style="width: 90px">$$ a + b + c + d + e + f + g + h + i \\tag{1} $$</div><img src="missing.png"><img src="https://example.invalid/x.png" alt="x">
-<div style="width: 3000px">wide</div><script>console.error('oops'); setTimeout(() => { throw new Error('thrown') })</script>
+<p class="math">\\(\\llbracket x \\rrbracket\\)</p>
+<div class="math" style="width: 90px">
+$$ a + b + c + d + e + f + g + h + i \\tag{1} $$
+</div>
+<img src="missing.png"><img src="https://example.invalid/x.png" alt="x">
+<div style="width: 3000px">wide</div>
+<script>console.error('oops'); setTimeout(() => { throw new Error('thrown') })</script>
 <script src="_static/mathjax/tex-chtml-full.js"></script></main></body></html>"""
 
 
@@ -602,7 +618,7 @@ def test_a_broken_slider_is_noticed(browser, tmp_path, old, new, fault):
             )
 
 
-# ---------------------------------------------------------------- links, downloads, Colab
+# -------------------------------------------------------------- links, downloads, Colab
 
 
 class Page(html.parser.HTMLParser):
@@ -686,7 +702,8 @@ def test_lines_have_a_readable_measure(browser, address):
     """
     with opened(browser, address + NAMES[0] + ".html") as (page, _):
         measure = page.evaluate("""() => {
-          const p = document.querySelector('.bd-article section > p'), text = p.textContent.trim();
+          const p = document.querySelector('.bd-article section > p');
+          const text = p.textContent.trim();
           const probe = document.createElement('span');
           probe.style.whiteSpace = 'nowrap'; probe.textContent = text; p.append(probe);
           const width = probe.getBoundingClientRect().width; probe.remove();
@@ -711,6 +728,7 @@ def test_a_copy_reads_and_searches_offline_from_the_disk(browser, site, tmp_path
         assert heard == []
     with opened(browser, search + "?q=qqqqqqq", offline=True) as (page, heard):
         page.wait_for_function(
-            "document.querySelector('#search-results').textContent.includes('did not match')"
+            "document.querySelector('#search-results')"
+            ".textContent.includes('did not match')"
         )
         assert page.query_selector("#search-results li") is None

@@ -51,9 +51,9 @@ def test_head_is_hardmax_of_its_scores(value):
 
 def test_integers_of_both_kinds_agree():
     numbers = plan(patterns.star(4), 4, 1, 3)
-    small = large = grid_ids(numbers)
-    large = large.astype(object)
-    for (_, small), (_, large) in zip(steps(small, numbers), steps(large, numbers)):
+    grid = grid_ids(numbers)
+    both = zip(steps(grid, numbers), steps(grid.astype(object), numbers))
+    for (_, small), (_, large) in both:
         assert (small == large).all()
     assert small.dtype == np.int64 and large.dtype == object
     beyond = plan(patterns.window(5, 3), 5, 1, 4)
@@ -66,11 +66,8 @@ def test_least_constant_is_the_least():
         assert least_constant(m, 1) == m + 1
         for s in (2, 3, 7):
             c = least_constant(m, s)
-
-            def enough(c):
-                return ((c + 1) ** s - c**s) * m < c**s
-
-            assert enough(c) and not enough(c - 1) and c <= 2 * s * m
+            enough = [((b + 1) ** s - b**s) * m < b**s for b in (c - 1, c)]
+            assert enough == [False, True] and c <= 2 * s * m
 
 
 def test_cells_are_exact_at_their_edges():
@@ -158,7 +155,8 @@ def test_how_large_ids_may_be(dtype, digits):
         assert 2 * off <= 3 * 2.0 ** (bits - digits)
     with pytest.raises(
         ValueError,
-        match=f"ids of {digits - 1} bits and quarters of them: {dtype} holds {digits} bits",
+        match=f"ids of {digits - 1} bits and quarters of them: "
+        f"{dtype} holds {digits} bits",
     ):
         standard(
             approximate(

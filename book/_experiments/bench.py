@@ -80,7 +80,8 @@ def main() -> None:
     for judged in goals.judge(found, mine):
         value = "" if judged.figure is None else f" {judged.figure[1]:.3g}"
         print(
-            f"goal {judged.goal.number}, {judged.goal.words}: {judged.word}{value}, target {judged.goal.target}"
+            f"goal {judged.goal.number}, {judged.goal.words}: "
+            f"{judged.word}{value}, target {judged.goal.target}"
         )
 
 

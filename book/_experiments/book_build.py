@@ -5,11 +5,13 @@
 In a copy of the files that git knows, so that nothing built here is touched; wall time
 on a machine with two cores:
 
-- quick: book/_tools/quick.py, two pages at a time; over plain nbval, `pytest notebooks` in one process with the
-  project's settings; beside it the CPU time of its cells alone, shared by two processes, which is its floor;
-- cold: book/_tools/build.py with an empty cache, two pages at a time; over the same one at a time;
-- warm: the same after one page changed, by a line of text or by a line of code, which runs the page again; the page is
-  the one in the middle of book/ledger.json;
+- quick: book/_tools/quick.py, two pages at a time; over plain nbval, `pytest notebooks`
+  in one process with the project's settings; beside it the CPU time of its cells alone,
+  shared by two processes, which is its floor;
+- cold: book/_tools/build.py with an empty cache, two pages at a time; over the same one
+  at a time;
+- warm: the same after one page changed, by a line of text or by a line of code, which
+  runs the page again; the page is the one in the middle of book/ledger.json;
 - import: user CPU time of `import torch` with and without attnlib, in turn.
 
 The claim tests belong to none of these. --pages leaves code in these pages only and
@@ -94,7 +96,8 @@ class Runs:
         self.seconds[name].append(round(clock() - began, 3))
         if done.returncode:
             sys.exit(
-                f"{name} failed; nothing is stored\n{done.stdout[-3000:]}{done.stderr[-3000:]}"
+                f"{name} failed; nothing is stored\n"
+                f"{done.stdout[-3000:]}{done.stderr[-3000:]}"
             )
         print(
             f"{name}: {self.seconds[name][-1]:.1f} s, load {self.load[name][-1]}",

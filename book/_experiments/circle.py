@@ -1,7 +1,9 @@
 """Tokens on a circle, iterated: one layer learns to push two tokens a step along a
 circle, and is then run in a loop.
 
-python circle.py                  # the sizes below, one CPU thread, about 2 minutes; writes circle.json
+    python circle.py
+
+runs the sizes below on one CPU thread, for about 2 minutes, and writes circle.json.
 """
 
 from __future__ import annotations
@@ -151,14 +153,18 @@ def main() -> None:
     for variant in VARIANTS:
         results[variant] = [one(variant, seed) for seed in range(SEEDS)]
         for r in results[variant]:
-            print(
-                f"{time.time() - began:5.0f} s  {variant} {r['seed']}: loss {r['loss']:.1e} of {r['stay']:.1e},",
-                *(
-                    f"{s}: apart {r[s]['apart'][-1]:.3g}, radius {r[s]['radius'][-1]:.2f}, together {r[s]['together']}, left {r[s]['left']};"
-                    for s in STARTS
-                ),
-                flush=True,
-            )
+            words = [
+                f"{time.time() - began:5.0f} s  {variant} {r['seed']}:",
+                f"loss {r['loss']:.1e} of {r['stay']:.1e},",
+            ]
+            for start in STARTS:
+                end = r[start]
+                words += [
+                    f"{start}: apart {end['apart'][-1]:.3g},",
+                    f"radius {end['radius'][-1]:.2f},",
+                    f"together {end['together']}, left {end['left']};",
+                ]
+            print(*words, flush=True)
     settings = {
         "radius": RADIUS,
         "points": POINTS,

@@ -21,6 +21,7 @@ import os
 import statistics
 import sys
 import time
+from functools import partial
 
 import store
 import torch
@@ -294,19 +295,13 @@ def public(
             .eval()
             .to(device)
         )
-        ms = alternate(
-            {
-                "ours": lambda: lsh_attention(
-                    q, v, buckets=factored(n // 64), rounds=r, generator=g, check=False
-                ),
-                "ours, one factor": lambda: lsh_attention(
-                    q, v, buckets=n // 64, rounds=r, generator=g, check=False
-                ),
-                "public": lambda: theirs(q, v),
-            },
-            rounds,
-            device,
-        )
+        ours = partial(lsh_attention, q, v, rounds=r, generator=g, check=False)
+        runs = {
+            "ours": partial(ours, buckets=factored(n // 64)),
+            "ours, one factor": partial(ours, buckets=n // 64),
+            "public": partial(theirs, q, v),
+        }
+        ms = alternate(runs, rounds, device)
         found.append(
             {
                 "n": n,

@@ -202,9 +202,8 @@ def lost() -> list[dict]:
                                 "lost_single": single,
                             }
                         )
-                if (
-                    kind == "grid"
-                ):  # mean pooling without rounding: tokens are numbers, means are sums of them
+                # mean pooling without rounding: tokens are numbers, means their sums
+                if kind == "grid":
                     rows.append(
                         {
                             "seed": seed,

@@ -1,8 +1,9 @@
 """Copying, text and mixers by pattern and sparsity: small networks, three seeds each,
 stored whole.
 
-    python book/_experiments/copying.py [copying longer mixers masked language mixers_on_text full]
+    python book/_experiments/copying.py [PART ...]
 
+The parts are copying, longer, mixers, masked, language, mixers_on_text and full.
 All parts but full took 512 CPU seconds together on one thread, full took 966, by the
 stored file. The parts but full use the dense kernel of `attnlib.sparse` with masks,
 which is the faster one for 32 and 64 tokens. Parts that are not named are kept as they
@@ -15,33 +16,44 @@ of its cases is stored when its three seeds are done; a call that was cut short 
 with the cases that are missing, as long as the settings are the same. A GPU is used
 where there is one.
 
-Predictions, written before the stored runs; four pilot runs and a prototype had set rate and steps. After the predictions
-the text runs were shortened from 600 steps of 16 passages to 300 of 8, and the mixers to 240 steps. (R is the share of
-symbols within reach, V = 16):
- 1. No run exceeds its ceiling. Where R = 0 accuracy is 1/16 up to sampling: star at any depth, strided with half a
-    window, every pattern whose single layer does not hold the offset.
- 2. Two layers of strided (whole window) and of fixed copy everything, under all three schemes: at least 0.95.
- 3. One layer of fixed gets to its bound 5/16 within 0.05 as union or multihead; sequential stays at chance.
+Predictions, written before the stored runs; four pilot runs and a prototype had set
+rate and steps. After the predictions the text runs were shortened from 600 steps of 16
+passages to 300 of 8, and the mixers to 240 steps. (R is the share of symbols within
+reach, V = 16):
+ 1. No run exceeds its ceiling. Where R = 0 accuracy is 1/16 up to sampling: star at any
+    depth, strided with half a window, every pattern whose single layer does not hold
+    the offset.
+ 2. Two layers of strided (whole window) and of fixed copy everything, under all three
+    schemes: at least 0.95.
+ 3. One layer of fixed gets to its bound 5/16 within 0.05 as union or multihead;
+    sequential stays at chance.
  4. A window of 8 is at chance with two layers and copies with three.
  5. Random sets come within 0.05 of the bound of their own draw.
- 6. A bilinear projection copies, alone or beside attention, since the source stands at a fixed distance. Two layers of
-    convolution are at chance; one layer of dense attention beside one of convolution copies.
- 7. Text: all patterns lie within 0.2 bits of dense attention; random sets are the worst at equal sparsity.
-    Bilinear projections alone are worse than attention; a convolution is at least as good at this small size.
+ 6. A bilinear projection copies, alone or beside attention, since the source stands at
+    a fixed distance. Two layers of convolution are at chance; one layer of dense
+    attention beside one of convolution copies.
+ 7. Text: all patterns lie within 0.2 bits of dense attention; random sets are the worst
+    at equal sparsity. Bilinear projections alone are worse than attention; a
+    convolution is at least as good at this small size.
 
-Full size, written after pilots of one seed each and before the stored runs. With a readout of its own a network was still
-at chance after 300 steps for two layers of strided (200 for one layer of fixed), with random and with sinusoidal positions.
-With a tied readout two layers of strided copied, with either kind of positions; we took sinusoidal ones, which were a
-little faster. (In the tied pilots embeddings and sines had a factor of 0.15 at the start, now 1/8 and 0.18.)
-The pilots had from 300 to 1000 steps, so what they showed is no prediction: strided 1.00 under all three schemes, one
-layer of fixed 0.071, two layers of fixed 0.56 after 600 steps, random sets of 26 draws 0.85 after 400. Predictions for
-three seeds and 320 steps:
+Full size, written after pilots of one seed each and before the stored runs. With a
+readout of its own a network was still at chance after 300 steps for two layers of
+strided (200 for one layer of fixed), with random and with sinusoidal positions. With a
+tied readout two layers of strided copied, with either kind of positions; we took
+sinusoidal ones, which were a little faster. (In the tied pilots embeddings and sines
+had a factor of 0.15 at the start, now 1/8 and 0.18.) The pilots had from 300 to 1000
+steps, so what they showed is no prediction: strided 1.00 under all three schemes, one
+layer of fixed 0.071, two layers of fixed 0.56 after 600 steps, random sets of 26 draws
+0.85 after 400. Predictions for three seeds and 320 steps:
  8. No run exceeds its ceiling. Star and half strided stay at 1/127, within one point.
  9. Strided: at least 0.99 under all three schemes and for all seeds.
-10. One layer of fixed: within half a point of its bound 0.0704, though one query in sixteen alone has anything to learn.
-11. Two layers of fixed have R = 1 and stay between 0.3 and 0.7: a state of width 64 has to carry 15 symbols of 127.
-12. Random sets fall short of their bounds, 26 draws (0.95 to 0.99) by 0.1 to 0.25, 13 draws (0.62 to 0.70) by more.
-    So at 0.9 sparsity strided as SEQUENTIAL is ahead of random sets by more than 0.3, part of which is reach.
+10. One layer of fixed: within half a point of its bound 0.0704, though one query in
+    sixteen alone has anything to learn.
+11. Two layers of fixed have R = 1 and stay between 0.3 and 0.7: a state of width 64 has
+    to carry 15 symbols of 127.
+12. Random sets fall short of their bounds, 26 draws (0.95 to 0.99) by 0.1 to 0.25, 13
+    draws (0.62 to 0.70) by more. So at 0.9 sparsity strided as SEQUENTIAL is ahead of
+    random sets by more than 0.3, part of which is reach.
 """
 
 from __future__ import annotations

@@ -1,8 +1,11 @@
 """Path efficacy: train small networks with skips on three tasks, and let the paths of
 one length answer alone.
 
-    python path_efficacy.py                        # the sizes of SMALL, one CPU thread, about 20 minutes
-    python path_efficacy.py --full --device cuda   # the sizes of FULL, nearer to the public code of Dong et al. 2021
+    python path_efficacy.py
+    python path_efficacy.py --full --device cuda
+
+The first takes the sizes of SMALL, on one CPU thread, for about 20 minutes; the second
+those of FULL, nearer to the public code of Dong et al. 2021.
 
 Writes path_efficacy.json and, for the page to recompute its numbers,
 path_efficacy_network.json: one sorting network, its weights rounded to float16.

@@ -150,13 +150,13 @@ TRAINED_ON = [
     "zipimport",
 ]
 HELD_OUT = ["textwrap", "heapq", "bisect", "colorsys", "fnmatch"]
-SAMPLES = (
-    8  # passages of N characters from the modules held out, kept beside the weights
-)
+SAMPLES = 8  # passages of N characters from the modules held out, kept with the weights
 LICENCE = (
-    "The weights come under the licence of attnlib (MIT). They were trained on the source text of modules of the Python "
-    "standard library, and the passages under 'sample' are excerpts of such modules: Copyright (c) 2001 Python Software "
-    "Foundation; All Rights Reserved; used under the PSF License Agreement, https://docs.python.org/3/license.html."
+    "The weights come under the licence of attnlib (MIT). They were trained on the "
+    "source text of modules of the Python standard library, and the passages under "
+    "'sample' are excerpts of such modules: Copyright (c) 2001 Python Software "
+    "Foundation; All Rights Reserved; used under the PSF License Agreement, "
+    "https://docs.python.org/3/license.html."
 )
 
 

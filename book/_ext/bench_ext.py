@@ -106,8 +106,9 @@ def floor_of_quick(build: dict | None) -> str:
         return ""
     low, middle, high = (ratios[q] for q in ("low", "median", "high"))
     return (
-        f"Their CPU time alone, shared by two processes, is {middle:.2f} of the time of `nbval` ({low:.2f} to {high:.2f}), "
-        "and no way of running them so takes less."
+        f"Their CPU time alone, shared by two processes, is {middle:.2f} of the time "
+        f"of `nbval` ({low:.2f} to {high:.2f}), and no way of running them so takes "
+        "less."
     )
 
 
@@ -118,8 +119,14 @@ BOOK = {
     "warm, code, over serial cold": 1 / 15,
     "import attnlib over import torch": 1.03,
 }
-ROOFLINE = "Useful operations a second over operations a byte, doubly logarithmic: kernels of this book and their peers below two limits."
-GROWTH = "Four panels, doubly logarithmic: time over tokens, layers, sequences and width, a line a kernel, beside slopes one and two."
+ROOFLINE = (
+    "Useful operations a second over operations a byte, doubly logarithmic: kernels of "
+    "this book and their peers below two limits."
+)
+GROWTH = (
+    "Four panels, doubly logarithmic: time over tokens, layers, sequences and width, a "
+    "line a kernel, beside slopes one and two."
+)
 
 
 # ---------------------------------------------------------------- Sphinx

@@ -140,12 +140,14 @@ def source_words(claim) -> str:
     )
     return {
         "seen": place,
-        "recalled": f"recalled from {place}; the wording was not compared with the text",
+        "recalled": (
+            f"recalled from {place}; the wording was not compared with the text"
+        ),
         "derived": f"derived in this book{', after ' + place if place else ''}",
     }[source["seen"]]
 
 
-# ---------------------------------------------------------------- pages are read again when their claims change
+# ---------------------------------------- pages are read again when their claims change
 
 
 def digests(state: State) -> dict[str, str]:

@@ -1,9 +1,9 @@
 """Sets the docstrings of attnlib for the API page.
 
-A docstring is plain text that reads well in a terminal: a sentence, an indented
-formula, then sections `Args: Returns: Raises: Cost: Source: Claim: Page:`.  Here it
-becomes reStructuredText: nothing in it is taken for markup but ``code``, and the
-page is a link.
+A docstring is plain text in Google style that reads well in a terminal: a sentence, an
+indented formula, then sections, each a header such as `Args:` over an indented body.
+Here it becomes reStructuredText: nothing in it is taken for markup but ``code``, and
+the page is a link.
 """
 
 from __future__ import annotations
@@ -11,68 +11,54 @@ from __future__ import annotations
 import re
 import textwrap
 
-SECTIONS = "Args|Returns|Yields|Raises|Cost|Source|Claim|Page|Note"
-SECTION = re.compile(rf"^({SECTIONS}):[ \t]*", re.M)
-INLINE_PAGE = re.compile(r"[ \t]{2,}(?=Page:)")
-ARGUMENT = re.compile(r"(?:^|(?<=[.;,])\s{2,}|\n)(\w+(?:, ?\w+)*): ")
+HEADER = re.compile(r"^([A-Z]\w+):\n(?= )", re.M)
+ENTRY = re.compile(r"^(\w+(?:, \w+)*):\s", re.M)
 CODE = re.compile(r"(``.+?``)", re.S)
 
 
 def escape(text: str) -> str:
-    """Plain text as reStructuredText, ``code`` kept."""
-    parts = CODE.split(text)
-    return "".join(
-        p if i % 2 else re.sub(r"([\\*`_|:<>])", r"\\\1", p)
-        for i, p in enumerate(parts)
-    )
+    """Plain text on one line as reStructuredText, ``code`` kept."""
+    parts = CODE.split(" ".join(text.split()))
+    parts[::2] = [re.sub(r"([\\*`_|:<>])", r"\\\1", part) for part in parts[::2]]
+    return "".join(parts)
 
 
-def blocks(text: str) -> list[str]:
+def paragraphs(text: str) -> str:
     """Paragraphs; indented ones become literal blocks."""
     out = []
     for block in re.split(r"\n\s*\n", text.strip("\n")):
         if block.startswith("    "):
-            out += [
-                ".. code-block:: text",
-                "",
-                textwrap.indent(textwrap.dedent(block), "    "),
-                "",
-            ]
-        elif block.strip():
-            out += [escape(textwrap.dedent(block)), ""]
-    return out
+            out.append(f".. code-block:: text\n\n{block}\n")
+        else:
+            out.append(f"{escape(block)}\n")
+    return "\n".join(out)
 
 
-def arguments(body: str) -> str:
-    """`x: tokens.   r: size.` as one line for each argument."""
-    flat = textwrap.dedent(body).strip()
-    pieces = ARGUMENT.split(flat)
-    if len(pieces) < 3:
-        return escape(" ".join(flat.split()))
-    lines = [
-        f"| **{escape(n)}**: {escape(' '.join(t.split()))}"
-        for n, t in zip(pieces[1::2], pieces[2::2])
-    ]
+def entries(body: str) -> str:
+    """`name: text` with a hanging indent becomes a line for each name."""
+    before, *pieces = ENTRY.split(textwrap.dedent(body))
+    lines = [f"| {escape(before)}"] if before.strip() else []
+    for name, text in zip(pieces[::2], pieces[1::2]):
+        lines.append(f"| **{escape(name)}**: {escape(text)}")
     return "\n".join(lines)
 
 
 def field(name: str, body: str) -> str:
     """One section as a field of a field list."""
-    if name == "Args":
-        text = arguments(body)
+    if name in ("Args", "Raises"):
+        text = entries(body)
     elif name == "Page":
         text = ", ".join(f":doc:`/{page.strip()}`" for page in body.split(","))
     else:
-        text = escape(" ".join(body.split()))
+        text = "\\ " + escape(body)  # without the escaped space `d.` would begin a list
     return f":{name}:\n" + textwrap.indent(text, "    ")
 
 
 def to_rst(docstring: str) -> str:
     """A docstring of the house as reStructuredText."""
-    pieces = SECTION.split(INLINE_PAGE.sub("\n", docstring))
-    out = blocks(pieces[0])
-    out += [field(name, body) for name, body in zip(pieces[1::2], pieces[2::2])]
-    return "\n".join(out) + "\n"
+    start, *pieces = HEADER.split(docstring)
+    fields = [field(name, body) for name, body in zip(pieces[::2], pieces[1::2])]
+    return "\n".join([paragraphs(start), *fields]) + "\n"
 
 
 def process(app, what, name, obj, options, lines) -> None:
@@ -80,14 +66,9 @@ def process(app, what, name, obj, options, lines) -> None:
 
 
 def skip(app, what, name, obj, skipped, options) -> bool | None:
-    """Fields of a NamedTuple stand in its signature; Python's own words on them say
-    nothing.
-    """
-    return (
-        True
-        if str(getattr(obj, "__doc__", "")).startswith("Alias for field number")
-        else None
-    )
+    """Leave out Python's words on fields of a NamedTuple: its signature has them."""
+    words = str(getattr(obj, "__doc__", ""))
+    return True if words.startswith("Alias for field number") else None
 
 
 def setup(app):

@@ -1,8 +1,11 @@
 """The public address of the book: it stands once, in _config.yml, and this tool carries
 it everywhere else.
 
-python book/_tools/address.py set OWNER/REPO     # rewrite every file that shows it, all or none
-python book/_tools/address.py check [OWNER/REPO] # list what disagrees with _config.yml (and _config.yml with this)
+    python book/_tools/address.py set OWNER/REPO
+    python book/_tools/address.py check [OWNER/REPO]
+
+The first rewrites every file that shows the address, all or none. The second lists what
+disagrees with _config.yml (and _config.yml with OWNER/REPO).
 """
 
 from __future__ import annotations
@@ -38,14 +41,12 @@ def config(root: Path = ROOT) -> dict:
         ]
         address, _ = table["url"], table["branch"]
     except (OSError, yaml.YAMLError, KeyError, TypeError) as error:
-        raise ValueError(
-            f"_config.yml: needs repository.url and repository.branch ({error!r})".replace(
-                "\n", " "
-            )
-        ) from None
+        wanted = "_config.yml: needs repository.url and repository.branch"
+        raise ValueError(f"{wanted} ({error!r})".replace("\n", " ")) from None
     if not str(address).startswith("https://github.com/"):
         raise ValueError(
-            f"_config.yml: repository.url is {address!r}; it must be 'https://' and github.com/OWNER/REPO"
+            f"_config.yml: repository.url is {address!r}; "
+            "it must be 'https://' and github.com/OWNER/REPO"
         )
     parse(address.removeprefix("https://github.com/"))
     return table
@@ -234,7 +235,8 @@ def main(arguments: list[str], root: Path = ROOT) -> int:
             case ["check", *expected] if len(expected) < 2:
                 if expected and parse(expected[0]) != current(root):
                     raise ValueError(
-                        f"_config.yml says {'/'.join(current(root))}; run: address.py set {expected[0]}"
+                        f"_config.yml says {'/'.join(current(root))}; "
+                        f"run: address.py set {expected[0]}"
                     )
             case _:
                 raise ValueError(

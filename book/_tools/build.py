@@ -116,7 +116,8 @@ def finish(job: Future, path: Path, root: Path, cache) -> list[str]:
         overwrite=True,
     )
     say(
-        f"pages: {name} ran in {seconds:.1f} s ({cost.cpu_seconds:.1f} CPU s, {cost.peak_mb} MB)"
+        f"pages: {name} ran in {seconds:.1f} s "
+        f"({cost.cpu_seconds:.1f} CPU s, {cost.peak_mb} MB)"
     )
     for words in notebooks.over_budget(name, cost):
         say(f"over budget: {words}")
@@ -238,7 +239,8 @@ def main(argv: list[str] | None = None) -> int:
         return 1
     say(f"built in {time.perf_counter() - start:.0f} s")
     say(
-        f"The book: {page}   (open it, or `make serve`: python -m http.server -d {short(page.parent)})"
+        f"The book: {page}   (open it, or `make serve`: "
+        f"python -m http.server -d {short(page.parent)})"
     )
     return 0
 

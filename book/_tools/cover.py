@@ -1,8 +1,9 @@
 """Draws the figure of the title page: one attention matrix, and the five theorems that
 look at it.
 
-python book/_tools/cover.py            writes book/_static/cover.svg
-python book/_tools/cover.py here.png   writes it elsewhere, in any format that matplotlib knows
+    python book/_tools/cover.py [FILE]
+
+writes book/_static/cover.svg, or FILE in any format that matplotlib knows.
 """
 
 import sys

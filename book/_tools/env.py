@@ -27,8 +27,9 @@ NO_SPACE = re.compile(
     r"No space left on device|Disk quota exceeded|not enough space on the disk", re.I
 )
 NO_NETWORK = re.compile(
-    r"NewConnectionError|NameResolutionError|ConnectTimeoutError|ReadTimeoutError|ProxyError|SSLError|MaxRetryError"
-    r"|Failed to establish a new connection|Temporary failure in name resolution|Connection (refused|reset|aborted)"
+    r"NewConnectionError|NameResolutionError|ConnectTimeoutError|ReadTimeoutError"
+    r"|ProxyError|SSLError|MaxRetryError|Failed to establish a new connection"
+    r"|Temporary failure in name resolution|Connection (refused|reset|aborted)"
 )
 
 
@@ -40,8 +41,8 @@ def check_python():
     """Refuse a Python that is too old, or one that cannot make environments."""
     if sys.version_info[:2] < NEEDED:
         raise Trouble(
-            "Python %d.%d or newer is needed, and %s is %d.%d. Install one from python.org or your system, or name it: "
-            "make PYTHON=/path/to/python3.11"
+            "Python %d.%d or newer is needed, and %s is %d.%d. Install one from "
+            "python.org or your system, or name it: make PYTHON=/path/to/python3.11"
             % (NEEDED + (sys.executable or "this one",) + tuple(sys.version_info[:2]))
         )
     # not at the top: Python 2 has none, and it too should read the line above
@@ -50,8 +51,9 @@ def check_python():
     for module in ("venv", "ensurepip"):
         if importlib.util.find_spec(module) is None:
             raise Trouble(
-                "%s has no module '%s', so it cannot make an environment. On Debian and Ubuntu: apt-get install "
-                "python3-venv" % (sys.executable, module)
+                "%s has no module '%s', so it cannot make an environment. "
+                "On Debian and Ubuntu: apt-get install python3-venv"
+                % (sys.executable, module)
             )
 
 
@@ -60,8 +62,8 @@ def check_disk(root):
     free = shutil.disk_usage(root).free / 1e9
     if free < FREE_GB:
         raise Trouble(
-            "%.1f GB are free where %s lies, and the environment needs about %d. Make room and try again."
-            % (free, root, FREE_GB)
+            "%.1f GB are free where %s lies, and the environment needs about %d. "
+            "Make room and try again." % (free, root, FREE_GB)
         )
 
 
@@ -127,8 +129,8 @@ def diagnose(text, log):
         return "the disk is full. Make room and try again. %s" % where
     if NO_NETWORK.search(text):
         return (
-            "no network: pip could not reach the package index. Connect and try again. %s"
-            % where
+            "no network: pip could not reach the package index. "
+            "Connect and try again. %s" % where
         )
     errors = [line for line in text.splitlines() if line.startswith("ERROR")]
     return "%s. %s" % (errors[-1].rstrip(".") if errors else "pip failed", where)

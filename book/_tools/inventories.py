@@ -3,7 +3,7 @@
     python book/_tools/inventories.py
 
 The API page links to other projects without asking the network: it needs only
-the few names that signatures of attnlib use.  Add a name here and run this again.
+the few names that signatures of attnlib use. Add a name here and run this again.
 """
 
 from __future__ import annotations
@@ -26,26 +26,32 @@ NAMES = {
         "None": "library/constants.html#None",
         "typing.Any": "library/typing.html#typing.Any",
         "typing.NamedTuple": "library/typing.html#typing.NamedTuple",
-        "collections.abc.Callable": "library/collections.abc.html#collections.abc.Callable",
-        "collections.abc.Iterable": "library/collections.abc.html#collections.abc.Iterable",
-        "collections.abc.Iterator": "library/collections.abc.html#collections.abc.Iterator",
-        "collections.abc.Sequence": "library/collections.abc.html#collections.abc.Sequence",
+        **{
+            name: f"library/collections.abc.html#{name}"
+            for name in (
+                "collections.abc.Callable",
+                "collections.abc.Iterable",
+                "collections.abc.Iterator",
+                "collections.abc.Sequence",
+            )
+        },
         "fractions.Fraction": "library/fractions.html#fractions.Fraction",
         "pathlib.Path": "library/pathlib.html#pathlib.Path",
         "ValueError": "library/exceptions.html#ValueError",
     },
     "numpy": {"numpy.ndarray": "reference/generated/numpy.ndarray.html"},
     "torch": {
-        **dict.fromkeys(
-            ("torch.Tensor", "Tensor"), "tensors.html#torch.Tensor"
-        ),  # jaxtyping prints the short name
+        # jaxtyping prints the short name
+        **dict.fromkeys(("torch.Tensor", "Tensor"), "tensors.html#torch.Tensor"),
         **dict.fromkeys(
             ("torch.Generator", "torch._C.Generator"), "generated/torch.Generator.html"
         ),
         "torch.dtype": "tensor_attributes.html#torch.dtype",
         "torch.device": "tensor_attributes.html#torch.device",
         "torch.nn.Module": "generated/torch.nn.Module.html#torch.nn.Module",
-        "torch.nn.modules.activation.MultiheadAttention": "generated/torch.nn.MultiheadAttention.html",
+        "torch.nn.modules.activation.MultiheadAttention": (
+            "generated/torch.nn.MultiheadAttention.html"
+        ),
     },
     "matplotlib": {
         "matplotlib.figure.Figure": "api/figure_api.html#matplotlib.figure.Figure",
@@ -56,7 +62,9 @@ NAMES = {
         for kind in ("Float", "Int", "Bool", "Num", "Complex", "Shaped", "Integer")
     },
     "ipython": {
-        "IPython.core.display.HTML": "api/generated/IPython.display.html#IPython.display.HTML"
+        "IPython.core.display.HTML": (
+            "api/generated/IPython.display.html#IPython.display.HTML"
+        )
     },
 }
 
@@ -74,7 +82,12 @@ def role(name: str) -> str:
 
 def inventory(project: str, names: dict[str, str]) -> bytes:
     """A Sphinx inventory, version 2: four lines of text, then the names compressed."""
-    head = f"# Sphinx inventory version 2\n# Project: {project}\n# Version: \n# The remainder of this file is compressed using zlib.\n"
+    head = (
+        "# Sphinx inventory version 2\n"
+        f"# Project: {project}\n"
+        "# Version: \n"
+        "# The remainder of this file is compressed using zlib.\n"
+    )
     lines = "".join(
         f"{name} {role(name)} 1 {place} -\n" for name, place in sorted(names.items())
     )

@@ -28,8 +28,9 @@ def listed(root: Path = ROOT) -> list[Path]:
             *(entry["file"] for entry in entries_below(toc) if "file" in entry),
         ]
     except (OSError, yaml.YAMLError, KeyError, TypeError, AttributeError) as error:
+        words = " ".join(str(error).split())
         raise Problem(
-            f"_toc.yml cannot be read: {type(error).__name__}: {' '.join(str(error).split())}"
+            f"_toc.yml cannot be read: {type(error).__name__}: {words}"
         ) from None
     return [find(root, name) for name in names]
 
@@ -62,7 +63,8 @@ def notebooks(root: Path = ROOT) -> list[Path]:
     for path in in_toc:
         if path not in on_disk:
             raise Problem(
-                f"{path.relative_to(root).as_posix()} is listed in _toc.yml but is not below notebooks/"
+                f"{path.relative_to(root).as_posix()} is listed in _toc.yml "
+                "but is not below notebooks/"
             )
     return in_toc
 

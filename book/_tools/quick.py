@@ -71,7 +71,7 @@ class Report(NamedTuple):
     seconds: float = 0.0
 
 
-# ---------------------------------------------------------------- once, before the pages
+# --------------------------------------------------------------- once, before the pages
 
 
 def warm_up() -> None:
@@ -104,7 +104,7 @@ def draw_once(figures) -> None:
         figures.show(fig, alt="A line that nobody sees; it sets up the fonts.")
 
 
-# ---------------------------------------------------------------- a page, in its own process
+# ----------------------------------------------------------- a page, in its own process
 
 
 class Hook(DisplayHook):
@@ -167,15 +167,11 @@ def run_page(path: Path) -> Report:
     """Run the cells of a page in order, in the page's folder; after an error the rest
     does not run.
     """
-    shell = Shell.instance(
-        config=Config({"HistoryManager": {"enabled": False}})
-    )  # no history on the disk
+    # no history on the disk
+    shell = Shell.instance(config=Config({"HistoryManager": {"enabled": False}}))
     code = [cell for cell in pages.read(path)["cells"] if cell["cell_type"] == "code"]
-    sys.stdout, sys.stderr, sys.stdin = (
-        Stream(shell, "stdout"),
-        Stream(shell, "stderr"),
-        open(os.devnull),
-    )
+    # stdin is empty already: multiprocessing closes it in every process that it starts
+    sys.stdout, sys.stderr = Stream(shell, "stdout"), Stream(shell, "stderr")
     sys.path[0] = ""
     os.chdir(path.parent)
     signal.signal(signal.SIGPROF, give_up)
@@ -250,13 +246,11 @@ def work(path: Path, end: connection.Connection) -> None:
     """What a forked process does: run a page and send its report."""
     try:
         report = run_page(path)
-    except (
-        BaseException
-    ):  # the fault may be ours; it must be told, or the page would seem to have died
+    except BaseException:
+        # the fault may be ours; it must be told, or the page would seem to have died
         report = Report(0, 0, [f"{path.name}: {traceback.format_exc()}"])
-    end.send(
-        tuple(report)
-    )  # plain: the page has taken the place of __main__, where Report was
+    # plain: the page has taken the place of __main__, where Report was
+    end.send(tuple(report))
     end.close()
     os._exit(0)  # no handler of the parent's is to run twice
 
@@ -302,8 +296,8 @@ def main(argv: list[str] | None = None, root: Path = pages.ROOT) -> int:
     def done(path: Path, report: Report, seconds: float) -> None:
         reports.append(report)
         print(
-            f"{pages.page_name(path, root)}: {seconds:.1f} s, {report.cells} cells, {report.compared} compared"
-            f"{', FAILED' if report.faults else ''}",
+            f"{pages.page_name(path, root)}: {seconds:.1f} s, {report.cells} cells, "
+            f"{report.compared} compared{', FAILED' if report.faults else ''}",
             flush=True,
         )
         print(
@@ -325,7 +319,8 @@ def main(argv: list[str] | None = None, root: Path = pages.ROOT) -> int:
     failed = sum(bool(report.faults) for report in reports)
     print(
         f"quick: {len(reports)} pages, {sum(r.cells for r in reports)} cells, "
-        f"{sum(r.compared for r in reports)} compared, {failed} failed, in {time.perf_counter() - begun:.0f} s; "
+        f"{sum(r.compared for r in reports)} compared, {failed} failed, "
+        f"in {time.perf_counter() - begun:.0f} s; "
         f"the cells took {sum(r.seconds for r in reports):.1f} CPU s"
     )
     return int(failed > 0)
