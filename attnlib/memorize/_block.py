@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
 from attnlib._require import require
 from attnlib.attention import Layer, forward
@@ -21,8 +22,11 @@ class Dense(NamedTuple):
     """One attention layer of rank one and a feed-forward part, as dense weights.
 
     Args:
-        layer: with one head. w_1 (d, D), b_1 (D,), w_2 (D, d), b_2 (d,): the units.
+        layer: with one head.
+        w_1, b_1: (d, D) and (D,), what the units read.
+        w_2, b_2: (D, d) and (d,), what they write.
         undo: (d, d), takes the skip away.
+        parameters: how many numbers it holds.
 
     Page:
         notebooks/one_layer_memorization/memorization
@@ -38,20 +42,18 @@ class Dense(NamedTuple):
     def __call__(self, x: Tensor) -> Tensor:
         """h = x + attention(x), then h + relu(h w_1 + b_1) w_2 + b_2 + h undo."""
         h = forward(x, [self.layer], skip=True)
-        return (
-            h
-            + torch.relu(h @ self.w_1 + self.b_1) @ self.w_2
-            + self.b_2
-            + h @ self.undo
-        )
+        units = torch.relu(h @ self.w_1 + self.b_1)
+        return h + units @ self.w_2 + self.b_2 + h @ self.undo
 
     @property
     def parameters(self) -> int:
         """Numbers in it; each of the four rank-one matrices is a column times a row, s
         + d numbers.
         """
-        head = sum(sum(w.shape[-2:]) for w in self.layer[:4])
-        return head + sum(t.numel() for t in self[1:])
+        matrices = self.layer[:4]
+        head = sum(sum(w.shape[-2:]) for w in matrices)
+        rest = sum(t.numel() for t in self[1:])
+        return head + rest
 
 
 def dense_block(net: Memorizer) -> Dense:
@@ -83,19 +85,21 @@ def dense_block(net: Memorizer) -> Dense:
     Page:
         notebooks/one_layer_memorization/memorization
     """
-    d, (count, c) = len(net.v), net.labels.shape
+    d = len(net.v)
+    count, c = net.labels.shape
     require(
         count <= MOST and c <= d,
         f"at most {MOST} ids and d = {d} label features fit, got {count} and {c}",
     )
-    line = fit_line(net.token + net.report.w * net.context, net.labels)
-    w_2 = torch.nn.functional.pad(line.coefficients, (0, d - c))
+    ids = net.token + net.report.w * net.context
+    line = fit_line(ids, net.labels)
+    columns = net.v[:, None].expand(d, count)
     eye = torch.eye(d, dtype=net.v.dtype, device=net.v.device)
     return Dense(
         net.layer,
-        net.v[:, None].expand(d, count).clone(),
-        -line.knots,
-        w_2,
-        torch.zeros_like(net.v),
-        -eye,
+        w_1=columns.clone(),
+        b_1=-line.knots,
+        w_2=pad(line.coefficients, (0, d - c)),
+        b_2=torch.zeros_like(net.v),
+        undo=-eye,
     )

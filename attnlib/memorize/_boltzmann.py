@@ -13,19 +13,17 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 from torch.autograd import forward_ad
 
-from attnlib._require import attends, require
+from attnlib._require import attends, finite, require
 
-# torch has no public way to ask whether a transform of torch.func stands around a
-# tensor
+# torch has no public way to ask whether torch.func transforms a tensor.
 try:
     from torch._C import _functorch as functorch
 except ImportError:
     functorch = None
 
 HALF = (torch.float16, torch.bfloat16)
-TILE = (
-    1 << 16
-)  # entries of a tile: half a megabyte in double precision stays in the cache
+# Entries of a tile: half a megabyte in double precision stays in the cache.
+TILE = 1 << 16
 Kind = Literal["distinct", "multiset", "paper"]
 
 
@@ -68,26 +66,24 @@ def boltzmann(
     Page:
         notebooks/one_layer_memorization/boltzmann_and_hardmax
     """
-    require(
-        not check or not (_batched(a) or _batched(mask)),
-        "check looks at values, and torch.func.vmap hides them: pass check=False, or the whole batch without vmap",
-    )
+    if check:
+        require(
+            not _batched(a) and not _batched(mask),
+            "check looks at values, and torch.func.vmap hides them: "
+            "pass check=False, or the whole batch without vmap",
+        )
     _logits(a, mask, check)
     if _derived(a) or _wrapped(mask):
-        out = boltzmann_literal(a.float() if a.dtype in HALF else a, mask).to(a.dtype)
+        wide = a.float() if a.dtype in HALF else a
+        out = boltzmann_literal(wide, mask).to(a.dtype)
     else:
-        flat, n = a.detach().reshape(-1, a.shape[-1]), a.shape[-1]
-        keep = None if mask is None else mask.reshape(-1, n)
-        out = _tiled(
-            flat,
-            keep,
-            max(1, TILE // n) if a.device.type == "cpu" else max(1, len(flat)),
+        out = _tiled(a.detach(), mask)
+    if check:
+        require(
+            torch.isfinite(out).all(),
+            "a holds NaN or infinity where it counts, or its average overflows: "
+            "hide padding by mask",
         )
-        out = out.view(a.shape[:-1])
-    require(
-        not check or bool(torch.isfinite(out).all()),
-        "a holds NaN or infinity where it counts, or its average overflows: hide padding by mask",
-    )
     return out
 
 
@@ -106,9 +102,7 @@ def _logits(a: Tensor, mask: Tensor | None, check: bool = True) -> None:
 
 
 def _wrapped(a: Tensor | None) -> bool:
-    """Whether a transform of torch.func (vmap, grad, jvp and the like) stands around
-    a.
-    """
+    """Whether a transform of torch.func stands around a: vmap, grad, jvp or another."""
     return (
         functorch is not None
         and torch.is_tensor(a)
@@ -134,27 +128,34 @@ def _derived(a: Tensor) -> bool:
     )
 
 
-def _tiled(a: Tensor, keep: Tensor | None, rows: int) -> Tensor:
-    work = (
-        torch.float32 if a.dtype in HALF else a.dtype
-    )  # a sum of many small numbers leaves the range of a half
-    out, buffer = (
-        a.new_empty(len(a), dtype=work),
-        a.new_empty(min(rows, len(a)), a.shape[1], dtype=work),
-    )
-    for i in range(0, len(a), rows):
-        y = a[i : i + rows].to(work)
-        p, mean = buffer[: len(y)], out[i : i + rows]
+def _tiled(a: Tensor, mask: Tensor | None) -> Tensor:
+    """The average, some rows at a time and in place; nothing is differentiated."""
+    n = a.shape[-1]
+    flat = a.reshape(-1, n)
+    keep = None if mask is None else mask.reshape(-1, n)
+    rows = max(1, len(flat))
+    if a.device.type == "cpu":
+        rows = max(1, TILE // n)
+    # A sum of many small numbers leaves the range of a half.
+    work = torch.float32 if a.dtype in HALF else a.dtype
+    out = flat.new_empty(len(flat), dtype=work)
+    buffer = flat.new_empty(min(rows, len(flat)), n, dtype=work)
+    for i in range(0, len(flat), rows):
+        y = flat[i : i + rows].to(work)
+        p = buffer[: len(y)]
         if keep is None:
-            torch.sub(y, y.amax(-1, keepdim=True), out=p).exp_()
+            torch.sub(y, y.amax(-1, keepdim=True), out=p)
         else:
             hidden = ~keep[i : i + rows]
             logits = y.masked_fill(hidden, -math.inf)
-            torch.sub(logits, logits.amax(-1, keepdim=True), out=p).exp_()
+            torch.sub(logits, logits.amax(-1, keepdim=True), out=p)
             y = y.masked_fill(hidden, 0)
+        p.exp_()
         mass = p.sum(-1)
-        torch.sum(p.mul_(y), -1, out=mean).div_(mass)
-    return out.to(a.dtype)
+        mean = out[i : i + rows]
+        torch.sum(p.mul_(y), -1, out=mean)
+        mean.div_(mass)
+    return out.to(a.dtype).view(a.shape[:-1])
 
 
 def boltzmann_literal(
@@ -186,7 +187,8 @@ def boltzmann_literal(
     if mask is None:
         return (a * torch.softmax(a, -1)).sum(-1)
     p = torch.softmax(a.masked_fill(~mask, -math.inf), -1)
-    return (a.masked_fill(~mask, 0) * p).sum(-1)
+    values = a.masked_fill(~mask, 0)
+    return (values * p).sum(-1)
 
 
 def derivatives(
@@ -197,7 +199,8 @@ def derivatives(
 ) -> tuple[Float[Tensor, "*batch n"], Float[Tensor, "*batch n"]]:
     """The slope and the curvature of the Boltzmann operator in each of its arguments.
 
-        d_i boltz = p_i (1 + a_i - boltz),   d_i^2 boltz = p_i (1 - (1 - 2 p_i) (boltz - a_i - 1))
+        d_i boltz   = p_i (1 + a_i - boltz)
+        d_i^2 boltz = p_i (1 - (1 - 2 p_i) (boltz - a_i - 1))
 
     Args:
         a: (*batch, n).
@@ -223,9 +226,16 @@ def derivatives(
         notebooks/one_layer_memorization/boltzmann_and_hardmax
     """
     mean = boltzmann(a, mask, check=check).unsqueeze(-1)
-    p = torch.softmax(a if mask is None else a.masked_fill(~mask, -math.inf), -1)
-    below = mean - (a if mask is None else torch.where(mask, a, mean)) - 1
-    return -p * below, p * (1 - (1 - 2 * p) * below)
+    logits = a
+    values = a
+    if mask is not None:
+        logits = a.masked_fill(~mask, -math.inf)
+        values = torch.where(mask, a, mean)
+    p = torch.softmax(logits, -1)
+    below = mean - values - 1
+    slope = -p * below
+    curvature = p * (1 - (1 - 2 * p) * below)
+    return slope, curvature
 
 
 def needed_gap(n: SupportsIndex, *, kind: Kind = "distinct") -> float:
@@ -256,15 +266,14 @@ def needed_gap(n: SupportsIndex, *, kind: Kind = "distinct") -> float:
     Page:
         notebooks/one_layer_memorization/boltzmann_and_hardmax
     """
-    require(
-        kind in get_args(Kind),
-        f"kind must be one of {list(get_args(Kind))}, got {kind!r}",
-    )
+    kinds = list(get_args(Kind))
+    require(kind in kinds, f"kind must be one of {kinds}, got {kind!r}")
     whole = isinstance(n, SupportsIndex) and not torch.is_tensor(n)
     require(
         whole and operator.index(n) >= 2, f"n must be an integer, at least 2, got {n!r}"
     )
-    return (3 if kind == "multiset" else 2) * math.log(n) + 3
+    factor = 3 if kind == "multiset" else 2
+    return factor * math.log(n) + 3
 
 
 def log_separation_bound(
@@ -273,8 +282,9 @@ def log_separation_bound(
     """How far apart the Boltzmann operator keeps two different inputs, at least, as a
     natural logarithm.
 
-        distinct: 0.9 (n - 1) delta e^(delta - rho)      multiset: 0.9 delta e^(-rho) / (n - 1)
-        paper:    (ln n)^2 e^(-2 r)              with r = rho / 2, its smallest value
+        distinct: 0.9 (n - 1) delta e^(delta - rho)
+        multiset: 0.9 delta e^(-rho) / (n - 1)
+        paper:    (ln n)^2 e^(-2 r)   with r = rho / 2, its smallest value
 
     Args:
         n: entries of each vector, at least 2.
@@ -306,7 +316,8 @@ def log_separation_bound(
     need = needed_gap(n, kind=kind)
     require(
         math.isfinite(delta) and delta >= need,
-        f"delta = {delta:g} is too small: for n = {n} the lemma for kind {kind!r} needs at least {need:.4f}",
+        f"delta = {delta:g} is too small: for n = {n} the lemma for kind {kind!r} "
+        f"needs at least {need:.4f}",
     )
     require(
         math.isfinite(spread) and spread >= delta,
@@ -315,11 +326,9 @@ def log_separation_bound(
     if kind == "paper":
         return 2 * math.log(math.log(n)) - spread
     bound = math.log(0.9 * delta) - spread
-    return (
-        bound + delta + math.log(n - 1)
-        if kind == "distinct"
-        else bound - math.log(n - 1)
-    )
+    if kind == "distinct":
+        return bound + delta + math.log(n - 1)
+    return bound - math.log(n - 1)
 
 
 class Separation(NamedTuple):
@@ -379,24 +388,28 @@ def separation(
             vector.dim() == 1 and len(vector) >= 2,
             f"{name} must be (n,) with n >= 2, got {tuple(vector.shape)}",
         )
-        require(bool(torch.isfinite(vector).all()), f"{name} holds NaN or infinity")
+        finite(**{name: vector})
     require(
         len(a) == len(b),
-        f"a and b must be of one size, got {len(a)} and {len(b)}: (1, 2) and (1, 1, 2, 2) always collide",
+        f"a and b must be of one size, got {len(a)} and {len(b)}: "
+        "(1, 2) and (1, 1, 2, 2) always collide",
     )
-    x, y = a.double().sort().values, b.double().sort().values
+    x = a.double().sort().values
+    y = b.double().sort().values
     require(
         not torch.equal(x, y),
         "a and b hold the same values, as multisets: nothing tells them apart",
     )
-    repeats = bool((x.diff() == 0).any() or (y.diff() == 0).any())
-    kind = kind or ("multiset" if repeats else "distinct")
+    steps = torch.cat([x.diff(), y.diff()])
+    repeats = bool((steps == 0).any())
+    if kind is None:
+        kind = "multiset" if repeats else "distinct"
     require(
         not repeats or kind == "multiset",
         f"a value repeats, and kind {kind!r} forbids it: take kind='multiset'",
     )
     values = torch.cat([x, y]).unique()
-    delta, spread = float(values.diff().min()), float(values[-1] - values[0])
-    return Separation(
-        log_separation_bound(len(a), delta, spread, kind=kind), delta, spread, kind
-    )
+    delta = float(values.diff().min())
+    spread = float(values[-1] - values[0])
+    log_bound = log_separation_bound(len(a), delta, spread, kind=kind)
+    return Separation(log_bound, delta, spread, kind)

@@ -6,13 +6,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import chain, pairwise
 from typing import NamedTuple
 
 from attnlib._require import require
 
-Unit = tuple[
-    int, tuple[tuple[int, int], ...]
-]  # bias, and (place in the layer before, weight)
+# A unit: its bias, and pairs (place in the layer before, weight).
+Unit = tuple[int, tuple[tuple[int, int], ...]]
+# An affine expression in the units of the last layer: place, or None for the constant,
+# to factor; no factor is zero.
+Affine = dict[int | None, int]
 
 
 class Deep(NamedTuple):
@@ -22,6 +25,7 @@ class Deep(NamedTuple):
     Args:
         layers: lists of units, each with its bias and pairs (place in the layer before,
             weight), no weight zero.
+        parameters, depth, bits: counts of weights and layers, and the longest weight.
 
     Page:
         notebooks/one_layer_memorization/memorization
@@ -32,11 +36,10 @@ class Deep(NamedTuple):
     @property
     def parameters(self) -> int:
         """Weights and biases that are not zero."""
-        return sum(
-            (bias != 0) + len(weights)
-            for layer in self.layers
-            for bias, weights in layer
-        )
+        count = 0
+        for bias, weights in chain.from_iterable(self.layers):
+            count += (bias != 0) + len(weights)
+        return count
 
     @property
     def depth(self) -> int:
@@ -46,22 +49,28 @@ class Deep(NamedTuple):
     @property
     def bits(self) -> int:
         """Bits of the longest weight or bias."""
-        return max(
-            abs(v).bit_length()
-            for layer in self.layers
-            for b, ws in layer
-            for v in (b, *(w for _, w in ws))
-        )
+        longest = 0
+        for bias, weights in chain.from_iterable(self.layers):
+            numbers = [bias, *(w for _, w in weights)]
+            longest = max(longest, *map(int.bit_length, numbers))
+        return longest
 
     def __call__(self, t: int) -> int:
         """The network at the integer t, every unit as written."""
+        *hidden, last = self.layers
         values = [t]
-        for number, layer in enumerate(self.layers, 1):
-            sums = [
-                bias + sum(w * values[i] for i, w in weights) for bias, weights in layer
-            ]
-            values = sums if number == len(self.layers) else [max(s, 0) for s in sums]
-        return values[0]
+        for layer in hidden:
+            values = [max(s, 0) for s in _sums(layer, values)]
+        return _sums(last, values)[0]
+
+
+def _sums(layer: list[Unit], values: list[int]) -> list[int]:
+    """bias + sum of weight * value, of each unit."""
+    sums = []
+    for bias, weights in layer:
+        total = sum(w * values[i] for i, w in weights)
+        sums.append(bias + total)
+    return sums
 
 
 def fit_deep(
@@ -104,48 +113,50 @@ def fit_deep(
     """
     require(
         len(ids) == len(labels) and ids,
-        f"ids and labels must be as many and at least one, got {len(ids)} and {len(labels)}",
+        "ids and labels must be as many and at least one, "
+        f"got {len(ids)} and {len(labels)}",
     )
-    ids, labels = [int(t) for t in ids], [int(y) for y in labels]
+    ids = [int(t) for t in ids]
+    labels = [int(y) for y in labels]
+    increasing = all(t < after for t, after in pairwise(ids))
     require(
-        ids[0] >= 0 and all(a < b for a, b in zip(ids, ids[1:])),
+        ids[0] >= 0 and increasing,
         "ids must be increasing integers from 0 on",
     )
     require(min(labels) >= 0, f"labels must be integers from 0 on, got {min(labels)}")
-    cut, r, b = _sizes(ids, labels)
-    m = (
-        math.ceil(math.sqrt(6 * len(ids) / (18 * (r + b) + 40)))
-        if block is None
-        else block
-    )
+    cut, r, l = _sizes(ids, labels)
+    m = block
+    if block is None:
+        K = 18 * (r + l) + 40
+        m = math.ceil(math.sqrt(6 * len(ids) / K))
     require(m >= 1, f"block must be at least 1, got {block}")
-    blocks = [range(i, min(i + m, len(ids))) for i in range(0, len(ids), m)]
+    words = [t >> cut for t in ids]
+    pairs = list(zip(words, labels))
+    codes = []
+    for i in range(0, len(ids), m):
+        codes.append(_pack(pairs[i : i + m], m, r, l))
     net = _Builder()
-    codes = [_pack([(ids[j] >> cut, labels[j]) for j in js], m, r, b) for js in blocks]
-    t, c = net.layer(*_lookup([ids[js[0]] for js in blocks], codes, net))
-    out, place = {}, m * (r + b)
-    for _ in range(m):
-        t, c, out, word, place = _read(net, t, c, out, [], r, place)
+    t, code = _lookup(net, ids[::m], codes)
+    out = {}
+    for i in reversed(range(m)):  # the bits of the first pair stand highest
+        low = i * (r + l)
+        label_places = range(low, low + l)
+        id_places = range(low + l, low + l + r)
+        t, code, out, word, _ = _read(net, id_places, t, code, out, {})
+        # t has the id of this pair, and same is 1, where 0 <= u < 2^cut.
         u = _add(t, word, -(1 << cut))
-        t, c, out, p, q, x, y = net.layer(
-            t,
-            c,
-            out,
-            _add(u, {None: 1}),
-            u,
-            _add(u, {None: 1 - (1 << cut)}),
-            _add(u, {None: -(1 << cut)}),
-        )
-        same = _add(_add(p, q, -1), _add(y, x, -1))
-        t, c, out, word, place, same = _read(net, t, c, out, [same], b, place)
-        chosen = _add(_add(word, same, 1 << b), {None: -(1 << b)})
-        t, c, out, chosen = net.layer(t, c, out, chosen)
+        over = _shift(u, -(1 << cut))
+        t, code, out, a, b, c, d = net.layer(t, code, out, *_step(u), *_step(over))
+        reached = _add(a, b, -1)  # u >= 0
+        passed = _add(c, d, -1)  # u >= 2^cut
+        same = _add(reached, passed, -1)
+        t, code, out, label, same = _read(net, label_places, t, code, out, same)
+        # relu(label + (same - 1) 2^l) is the label where same is 1, else 0.
+        chosen = _add(label, _shift(same, -1), 1 << l)
+        t, code, out, chosen = net.layer(t, code, out, chosen)
         out = _add(out, chosen)
     net.layer(out)
     return Deep(net.layers)
-
-
-Affine = dict  # place in the last layer, or None for the constant -> factor
 
 
 class _Builder:
@@ -158,83 +169,98 @@ class _Builder:
 
     def layer(self, *values: Affine) -> list[Affine]:
         """A layer that takes relu of each value; zero needs no unit."""
-        kept = [v for v in values if v]
-        self.layers.append(
-            [
-                (
-                    v.get(None, 0),
-                    tuple((i, w) for i, w in v.items() if i is not None and w),
-                )
-                for v in kept
-            ]
-        )
-        places = iter(range(len(kept)))
-        return [{next(places): 1} if v else {} for v in values]
+        units = []
+        results = []
+        for value in values:
+            if not value:
+                results.append({})
+                continue
+            results.append({len(units): 1})
+            bias = value.get(None, 0)
+            places = [i for i in value if i is not None]
+            weights = tuple((i, value[i]) for i in places)
+            units.append((bias, weights))
+        self.layers.append(units)
+        return results
 
 
 def _add(a: Affine, b: Affine, factor: int = 1) -> Affine:
-    both = {i: a.get(i, 0) + factor * b.get(i, 0) for i in {**a, **b}}
-    return {i: w for i, w in both.items() if w}
+    """a + factor b."""
+    total = dict(a)
+    for i, w in b.items():
+        total[i] = total.get(i, 0) + factor * w
+    return {i: w for i, w in total.items() if w}
+
+
+def _shift(a: Affine, constant: int) -> Affine:
+    """a + constant."""
+    return _add(a, {None: constant})
+
+
+def _step(a: Affine) -> list[Affine]:
+    """a + 1 and a: on integers relu(a + 1) - relu(a) is 1 where a >= 0, else 0."""
+    return [_shift(a, 1), a]
 
 
 def _sizes(ids: list[int], labels: list[int]) -> tuple[int, int, int]:
     """(low bits that are cut off while ids stay apart, bits of an id, bits of a
     label).
     """
-    gap = min((b - a for a, b in zip(ids, ids[1:])), default=1)
-    cut = gap.bit_length() - 1
-    return cut, max(1, (ids[-1] >> cut).bit_length()), max(1, max(labels).bit_length())
+    gaps = [after - t for t, after in pairwise(ids)]
+    cut = min(gaps, default=1).bit_length() - 1
+    r = (ids[-1] >> cut).bit_length()
+    l = max(labels).bit_length()
+    return cut, max(1, r), max(1, l)
 
 
-def _pack(pairs: list[tuple[int, int]], m: int, r: int, b: int) -> int:
+def _pack(pairs: list[tuple[int, int]], m: int, r: int, l: int) -> int:
     """The pairs one after the other; a block that is not full repeats its last id with
     label 0.
     """
+    last = pairs[-1][0]
+    filled = pairs + [(last, 0)] * (m - len(pairs))
     code = 0
-    for i in range(m):
-        word, label = pairs[i] if i < len(pairs) else (pairs[-1][0], 0)
-        code = (code << (r + b)) | (word << b) | label
+    for word, label in filled:
+        code = (code << (r + l)) | (word << l) | label
     return code
 
 
-def _lookup(starts: list[int], codes: list[int], net: _Builder) -> list[Affine]:
+def _lookup(net: _Builder, starts: list[int], codes: list[int]) -> list[Affine]:
     """t, and the code of the block that t lies in: a step at each start, exact on the
     integers.
     """
     t = {0: 1}
-    units = net.layer(
-        t, *(v for s in starts for v in (_add(t, {None: 1 - s}), _add(t, {None: -s})))
-    )
+    values = [t]
+    for start in starts:
+        values += _step(_shift(t, -start))
+    t, *_ = net.layer(*values)
     code = {}
-    for i, (new, old) in enumerate(zip(codes, [0, *codes])):
-        code[2 * i + 1], code[2 * i + 2] = new - old, old - new
-    return [units[0], {i: w for i, w in code.items() if w}]
+    before = 0
+    for i, after in enumerate(codes):
+        code[2 * i + 1] = after - before  # the two units of the step; t has place 0
+        code[2 * i + 2] = before - after
+        before = after
+    code = {i: w for i, w in code.items() if w}
+    return net.layer(t, code)
 
 
 def _read(
     net: _Builder,
+    places: range,
     t: Affine,
-    c: Affine,
+    code: Affine,
     out: Affine,
-    kept: list[Affine],
-    count: int,
-    place: int,
-) -> tuple:
-    """The top `count` bits of the code as a word, a layer a bit; `place` is where they
-    end.
+    same: Affine,
+) -> tuple[Affine, Affine, Affine, Affine, Affine]:
+    """Takes the bits at these places, the highest that are left, off the code, a layer
+    a bit, and makes a word of them; (t, code, out, word, same).
     """
     word = {}
-    for _ in range(count):
-        place -= 1
-        t, c, out, word, p, q, *kept = net.layer(
-            t,
-            c,
-            out,
-            word,
-            _add(c, {None: 1 - (1 << place)}),
-            _add(c, {None: -(1 << place)}),
-            *kept,
-        )
-        bit = _add(p, q, -1)
-        c, word = _add(c, bit, -(1 << place)), _add(_add({}, word, 2), bit)
-    return (t, c, out, word, place, *kept)
+    for place in reversed(places):
+        size = 1 << place
+        step = _step(_shift(code, -size))
+        t, code, out, word, a, b, same = net.layer(t, code, out, word, *step, same)
+        bit = _add(a, b, -1)
+        code = _add(code, bit, -size)
+        word = _add(_add(word, word), bit)
+    return t, code, out, word, same

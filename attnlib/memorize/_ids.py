@@ -14,6 +14,7 @@ from torch import Tensor
 
 from attnlib._require import finite, require, tokens
 from attnlib.attention import NORMALIZERS, Layer, Normalizer
+from attnlib.memorize._items import at_tokens, group
 
 TILE = 1 << 18  # weights, or ids, that are worked on at once: they stay in the cache
 
@@ -93,26 +94,25 @@ def context_ids(
         notebooks/one_layer_memorization/contextual_mapping
     """
     _check(x, v, mask, normalizer)
-    x = x if mask is None else x.masked_fill(~mask.unsqueeze(-1), 0)
-    rows = x.reshape(-1, *x.shape[-2:])
-    keep = None if mask is None else mask.reshape(-1, x.shape[-2])
-    step = max(1, TILE // x.shape[-2] ** 2)
-    cuts = range(0, len(rows), step)
-    z = torch.cat([(rows[a : a + step] * v).sum(-1) for a in cuts])
+    n, d = x.shape[-2:]
+    keep = None
+    if mask is not None:
+        x = x.masked_fill(~mask.unsqueeze(-1), 0)
+        keep = mask.reshape(-1, n)
+    step = max(1, TILE // n**2)  # sequences whose weights fill a tile
+    rows = x.reshape(-1, n, d)
+    projected = [(part * v).sum(-1) for part in rows.split(step)]
+    z = torch.cat(projected)
     if check:
         _check_values(x, v, beta, z, keep)
-    f = torch.cat(
-        [
-            _contexts(
-                z[a : a + step],
-                None if keep is None else keep[a : a + step],
-                beta,
-                normalizer,
-            )
-            for a in cuts
-        ]
-    )
-    return Ids(z.reshape(x.shape[:-1]), f.reshape(x.shape[:-1]))
+    parts = z.split(step)
+    kept = [None] * len(parts) if keep is None else keep.split(step)
+    contexts = [
+        _contexts(part, seen, beta, normalizer) for part, seen in zip(parts, kept)
+    ]
+    f = torch.cat(contexts)
+    size = x.shape[:-1]
+    return Ids(z.reshape(size), f.reshape(size))
 
 
 def _contexts(
@@ -121,33 +121,32 @@ def _contexts(
     """f of some sequences; where even one has too many weights for a tile, some of its
     rows at a time.
     """
-    others = (
-        (z if keep is None else z.masked_fill(~keep, math.inf))
-        .sort(-1)
-        .values.unsqueeze(-2)
-    )
-    hidden = None if keep is None else others.isinf()
-    others = others if keep is None else others.masked_fill(hidden, 0)
+    others = z
+    if keep is not None:  # the sort brings what is hidden to the end
+        others = z.masked_fill(~keep, math.inf)
+    others = others.sort(-1).values.unsqueeze(-2)
+    if keep is not None:
+        hidden = others.isinf()
+        others = others.masked_fill(hidden, 0)
 
-    def read(z: Tensor) -> Tensor:
-        logits = beta * z.unsqueeze(-1) * others
-        logits = logits if keep is None else logits.masked_fill(hidden, -math.inf)
-        return (NORMALIZERS[normalizer](logits) * others).sum(-1)
+    def read(queries: Tensor) -> Tensor:
+        logits = beta * queries.unsqueeze(-1) * others
+        if keep is not None:
+            logits = logits.masked_fill(hidden, -math.inf)
+        p = NORMALIZERS[normalizer](logits)
+        return (p * others).sum(-1)
 
-    f = torch.cat(
-        [
-            read(part)
-            for part in z.tensor_split(-(-z.numel() * z.shape[-1] // TILE), -1)
-        ],
-        -1,
-    )
+    weights = z.numel() * z.shape[-1]
+    parts = z.tensor_split(math.ceil(weights / TILE), -1)
+    f = torch.cat([read(part) for part in parts], -1)
     return f if keep is None else f.masked_fill(~keep, 0)
 
 
 def _check(x: Tensor, v: Tensor, mask: Tensor | None, normalizer: str) -> None:
     require(
         torch.is_tensor(x),
-        f"x must be a torch tensor, got {type(x).__name__}; pad ragged sequences and give a mask",
+        f"x must be a torch tensor, got {type(x).__name__}; "
+        "pad ragged sequences and give a mask",
     )
     tokens(x)
     require(
@@ -163,14 +162,11 @@ def _check(x: Tensor, v: Tensor, mask: Tensor | None, normalizer: str) -> None:
         f"normalizer must be one of {list(NORMALIZERS)}, got {normalizer!r}",
     )
     if mask is not None:
-        fits = (
-            torch.is_tensor(mask)
-            and mask.dtype == torch.bool
-            and mask.shape == x.shape[:-1]
-        )
+        size = tuple(x.shape[:-1])
+        is_boolean = torch.is_tensor(mask) and mask.dtype == torch.bool
         require(
-            fits,
-            f"mask must be boolean of shape {tuple(x.shape[:-1])}, True where a token is",
+            is_boolean and tuple(mask.shape) == size,
+            f"mask must be boolean of shape {size}, True where a token is",
         )
 
 
@@ -179,14 +175,20 @@ def _check_values(
 ) -> None:
     finite(x=x, v=v)
     require(math.isfinite(beta), f"beta must be finite, got {beta}")
-    empty = 0 if keep is None else int((~keep).all(-1).sum())
+    empty = 0
+    zero = z == 0
+    if keep is not None:
+        empty = int((~keep).all(-1).sum())
+        zero = zero & keep
     require(not empty, f"{empty} sequences are empty: their mask hides every token")
-    zero = int((z == 0).sum()) if keep is None else int(((z == 0) & keep).sum())
+    count = int(zero.sum())
     require(
-        not zero,
-        f"{zero} tokens have v.x = 0: they are zero or orthogonal to v, and would see only the mean",
+        not count,
+        f"{count} tokens have v.x = 0: they are zero or orthogonal to v, "
+        "and would see only the mean",
     )
-    most = abs(beta) * float(z.detach().abs().max()) ** 2
+    largest = float(z.detach().abs().max())
+    most = abs(beta) * largest**2
     require(
         most <= torch.finfo(z.dtype).max,
         f"logits reach {most:.3g}, beyond {z.dtype}: lower beta",
@@ -221,17 +223,19 @@ def rank_one_layer(v: Float[Tensor, " d"], beta: float, w: float = 1.0) -> Layer
     Page:
         notebooks/one_layer_memorization/contextual_mapping
     """
-    require(torch.is_tensor(v) and v.dim() == 1, "v must be a one-dimensional tensor")
+    is_vector = torch.is_tensor(v) and v.dim() == 1
+    require(is_vector, "v must be a one-dimensional tensor")
     require(
         math.isfinite(beta) and math.isfinite(w),
         f"beta and w must be finite, got {beta} and {w}",
     )
     column = v[None, :, None]
+    root = abs(beta) ** 0.5
     return Layer(
-        math.copysign(abs(beta) ** 0.5, beta) * column,
-        abs(beta) ** 0.5 * column,
-        column,
-        w * column.mT,
+        w_q=math.copysign(root, beta) * column,
+        w_k=root * column,
+        w_v=column,
+        w_o=w * column.mT,
     )
 
 
@@ -262,56 +266,73 @@ def smallest_gap(
     Page:
         notebooks/one_layer_memorization/contextual_mapping
     """
+    is_floating = torch.is_tensor(ids) and ids.is_floating_point()
     require(
-        torch.is_tensor(ids) and ids.is_floating_point() and ids.numel() > 0,
+        is_floating and ids.numel() > 0,
         "ids must be a floating tensor that is not empty",
     )
     flat = ids.detach().flatten()
-    flat = flat.float() if flat.dtype in (torch.bfloat16, torch.float16) else flat
+    if flat.dtype in (torch.bfloat16, torch.float16):
+        flat = flat.float()
     if groups is not None:
-        fits = (
-            torch.is_tensor(groups)
-            and groups.shape == ids.shape
-            and not groups.is_floating_point()
-        )
+        is_whole = torch.is_tensor(groups) and not groups.is_floating_point()
         require(
-            fits, f"groups must be a tensor of integers of shape {tuple(ids.shape)}"
+            is_whole and groups.shape == ids.shape,
+            f"groups must be a tensor of integers of shape {tuple(ids.shape)}",
         )
-        return _grouped(flat.cpu().numpy(), groups.flatten().cpu().numpy())
+        return _gap_in_groups(flat, groups.flatten())
     if flat.is_cuda:
-        ends = flat.sort().values
-        require(bool(torch.isfinite(ends[[0, -1]]).all()), "ids hold NaN or infinity")
-        steps = ends.diff()
-        apart = steps[steps > 0]
-        return Gap(
-            len(flat), 1 + len(apart), float(apart.min()) if len(apart) else math.inf
-        )
-    ends = np.sort(flat.numpy())
-    require(bool(np.isfinite(ends[[0, -1]]).all()), "ids hold NaN or infinity")
-    distinct, least = 1, math.inf
-    for a in range(0, len(ends) - 1, TILE):  # a block stays in the cache
-        steps = np.diff(ends[a : a + TILE + 1])
-        some = int(np.count_nonzero(steps))
-        distinct += some
-        if some:
-            least = min(
-                least,
-                float(steps.min() if some == len(steps) else steps[steps > 0].min()),
-            )
-    return Gap(len(ends), distinct, least)
+        return _gap_on_device(flat)
+    return _gap_in_blocks(flat.numpy())
 
 
-def _grouped(ids: np.ndarray, groups: np.ndarray) -> Gap:
-    require(bool(np.isfinite(ids).all()), "ids hold NaN or infinity")
+def _gap_in_blocks(ids: np.ndarray) -> Gap:
+    """The gap of ids in memory; after the sort, a block at a time stays in the
+    cache.
+    """
+    ids = np.sort(ids)
+    # NaN and infinity are sorted to the ends.
+    ends = ids[[0, -1]]
+    require(np.isfinite(ends).all(), "ids hold NaN or infinity")
+    distinct = 1
+    smallest = math.inf
+    for start in range(0, len(ids) - 1, TILE):
+        steps = np.diff(ids[start : start + TILE + 1])
+        positive = int(np.count_nonzero(steps))
+        distinct += positive
+        if 0 < positive < len(steps):
+            steps = steps[steps > 0]
+        if positive:
+            smallest = min(smallest, float(steps.min()))
+    return Gap(len(ids), distinct, smallest)
+
+
+def _gap_on_device(ids: Tensor) -> Gap:
+    """The gap of ids that lie on a GPU, sorted there."""
+    ids = ids.sort().values
+    ends = ids[[0, -1]]
+    require(torch.isfinite(ends).all(), "ids hold NaN or infinity")
+    steps = ids.diff()
+    apart = steps[steps > 0]
+    return Gap(len(ids), 1 + len(apart), least(apart))
+
+
+def _gap_in_groups(ids: Tensor, groups: Tensor) -> Gap:
+    """The gap of ids that are compared within their group only."""
+    ids = ids.cpu().numpy()
+    groups = groups.cpu().numpy()
+    require(np.isfinite(ids).all(), "ids hold NaN or infinity")
     order = np.lexsort((ids, groups))
-    ids, groups = ids[order], groups[order]
-    steps, other = np.diff(ids), np.diff(groups) != 0
-    apart = steps[(steps > 0) & ~other]
-    return Gap(
-        len(ids),
-        1 + int(other.sum()) + len(apart),
-        float(apart.min()) if len(apart) else math.inf,
-    )
+    steps = np.diff(ids[order])
+    new_group = np.diff(groups[order]) != 0
+    apart = steps[(steps > 0) & ~new_group]
+    distinct = 1 + int(new_group.sum()) + len(apart)
+    return Gap(len(ids), distinct, least(apart))
+
+
+def least(gaps: Tensor | np.ndarray) -> float:
+    """The least of the gaps; infinity if there are none."""
+    return float(gaps.min()) if len(gaps) else math.inf
 
 
 def separate(
@@ -350,61 +371,47 @@ def separate(
     """
     ids = context_ids(x, v, beta, mask=mask, normalizer=normalizer)
     keep = torch.ones_like(ids.token, dtype=torch.bool) if mask is None else mask
-    labels = _labels(x, ids.token, keep)
+    found, _ = group(x.detach()[keep] + 0.0)  # -0 and 0 are one number
+    labels = at_tokens(found, keep)
     wanted = _company(labels, keep)
     gap = _gap(ids, labels, keep, w)
     if gap.distinct == wanted:
         return gap
-    wider = [
-        t
-        for t in (torch.float32, torch.float64)
-        if torch.finfo(t).eps < torch.finfo(x.dtype).eps
-    ]
-    held = [
-        t
-        for t in wider
-        if _gap(
-            context_ids(x.to(t), v.to(t), beta, mask=mask, normalizer=normalizer),
-            labels,
-            keep,
-            w,
-        ).distinct
-        == wanted
-    ]
-    cure = (
-        f"{held[0]} would hold all"
-        if held
-        else "no wider dtype holds all: change beta, v or w"
-    )
+
+    def holds_all(dtype: torch.dtype) -> bool:
+        wide_x = x.to(dtype)
+        wide_v = v.to(dtype)
+        ids = context_ids(wide_x, wide_v, beta, mask=mask, normalizer=normalizer)
+        return _gap(ids, labels, keep, w).distinct == wanted
+
+    held = [dtype for dtype in finer(x.dtype) if holds_all(dtype)]
+    cure = "no wider dtype holds all: change beta, v or w"
+    if held:
+        cure = f"{held[0]} would hold all"
     raise ValueError(
-        f"{x.dtype} keeps {gap.distinct} of {wanted} ids at beta = {beta:g} ({normalizer}); {cure}"
+        f"{x.dtype} keeps {gap.distinct} of {wanted} ids at beta = {beta:g} "
+        f"({normalizer}); {cure}"
     )
+
+
+def finer(dtype: torch.dtype) -> list[torch.dtype]:
+    """float32 and float64, as far as they round less than this dtype."""
+    wide = (torch.float32, torch.float64)
+    eps = torch.finfo(dtype).eps
+    return [t for t in wide if torch.finfo(t).eps < eps]
 
 
 def _gap(ids: Ids, labels: Tensor, keep: Tensor, w: float | None) -> Gap:
-    return (
-        smallest_gap(ids.context[keep], labels[keep])
-        if w is None
-        else smallest_gap((ids.token + w * ids.context)[keep])
-    )
-
-
-def _labels(x: Tensor, z: Tensor, keep: Tensor) -> Tensor:
-    """(*batch, n) integers, equal where tokens are; -1 where the mask hides."""
-    rows = x.detach()[keep]
-    found = torch.unique(z.detach()[keep], return_inverse=True)[1]
-    first = torch.empty_like(found).scatter_(
-        0, found, torch.arange(len(found), device=x.device)
-    )
-    if not torch.equal(rows[first[found]], rows):  # two tokens share z
-        found = torch.unique(rows + 0.0, dim=0, return_inverse=True)[1]
-    return torch.full_like(keep, -1, dtype=torch.long).masked_scatter(keep, found)
+    """The gap of the pairs (token, context id), or of the sums z + w f."""
+    if w is None:
+        return smallest_gap(ids.context[keep], labels[keep])
+    return smallest_gap((ids.token + w * ids.context)[keep])
 
 
 def _company(labels: Tensor, keep: Tensor) -> int:
     """How many different pairs (token, multiset of its sequence) there are."""
-    rows = labels.flatten(0, -2) if labels.dim() > 1 else labels[None]
+    rows = labels.reshape(-1, labels.shape[-1])
     sets = torch.unique(rows.sort(-1).values, dim=0)
     new = torch.ones_like(sets, dtype=torch.bool)
-    new[:, 1:] = sets[:, 1:] != sets[:, :-1]
+    new[:, 1:] = sets.diff(dim=1) != 0
     return int((new & (sets >= 0)).sum())

@@ -13,17 +13,15 @@ from torch import Tensor
 
 from attnlib._require import require
 from attnlib.attention import Layer
-from attnlib.memorize._ids import context_ids, rank_one_layer
-from attnlib.memorize._items import Items, checked, find_items
+from attnlib.memorize._ids import context_ids, finer, least, rank_one_layer
+from attnlib.memorize._items import Items, checked, find_items, is_mask
 from attnlib.memorize._network import Parameters, count_parameters
 from attnlib.memorize._projection import choose_projection
 
-FACTORS, DRAWS = (
-    (0.3, 0.1, 1.0),
-    3,
-)  # temperatures in units of 1 / var(z), and directions, that are tried
+FACTORS = (0.3, 0.1, 1.0)  # values of beta that are tried, in units of 1 / var(z)
+DRAWS = 3  # directions that are tried
 PART = 1 << 18  # tokens of the data that are read at once for the last check
-# tokens up to which all pairs are compared; beyond, neighbours along the direction
+# Tokens up to which all pairs are compared; beyond, neighbours along the direction.
 LARGE = 4096
 
 
@@ -62,11 +60,14 @@ class Report(NamedTuple):
 
     def __str__(self) -> str:
         """Five lines for people."""
-        return (
-            f"{self.pairs} pairs, {self.ids} ids, {self.vocabulary} tokens\n{self.draws} directions drawn, beta {self.beta:.3g}\n"
-            f"smallest gap {self.gap:.2g}: {self.bits} of {self.dtype_bits} bits\nlargest error {self.error:.2g}\n"
-            f"{self.parameters.total} parameters"
-        )
+        lines = [
+            f"{self.pairs} pairs, {self.ids} ids, {self.vocabulary} tokens",
+            f"{self.draws} directions drawn, beta {self.beta:.3g}",
+            f"smallest gap {self.gap:.2g}: {self.bits} of {self.dtype_bits} bits",
+            f"largest error {self.error:.2g}",
+            f"{self.parameters.total} parameters",
+        ]
+        return "\n".join(lines)
 
 
 class Memorizer(NamedTuple):
@@ -80,7 +81,9 @@ class Memorizer(NamedTuple):
         lead: how far the first knot lies left of the first id.
         slack: how far rounding may move a projected token.
         kind: dtype of the labels.
-        flat: were they (N, n)? report: Report.
+        flat: whether they were (N, n).
+        report: Report.
+        layer: the attention layer, with its weights written out.
 
     Page:
         notebooks/one_layer_memorization/memorization
@@ -112,49 +115,50 @@ class Memorizer(NamedTuple):
         counts as a token, and the labels of its whole sequence change. Raises
         ValueError for NaN or infinity where a token is, and for zero tokens.
         """
+        v = self.v
         fits = (
             torch.is_tensor(x)
-            and x.dtype == self.v.dtype
-            and x.device == self.v.device
-            and x.shape[-1:] == self.v.shape
+            and x.dtype == v.dtype
+            and x.device == v.device
+            and x.shape[-1:] == v.shape
             and x.dim() >= 2
         )
         require(
-            fits,
-            f"x must be a {self.v.dtype} tensor (*batch, n, {len(self.v)}) on {self.v.device}",
+            fits, f"x must be a {v.dtype} tensor (*batch, n, {len(v)}) on {v.device}"
         )
-        fits = mask is None or (
-            torch.is_tensor(mask)
-            and mask.dtype == torch.bool
-            and mask.shape == x.shape[:-1]
-            and mask.device == x.device
-        )
+        size = tuple(x.shape[:-1])
         require(
-            fits,
-            f"mask must be boolean of shape {tuple(x.shape[:-1])} on {x.device}, True where a token is",
+            mask is None or is_mask(mask, size, x.device),
+            f"mask must be boolean of shape {size} on {x.device}, "
+            "True where a token is",
         )
-        y = (
-            self._read(x, mask)
-            if x.numel()
-            else self.labels.new_zeros(*x.shape[:-1], self.labels.shape[1])
-        )
-        y = y if self.kind.is_floating_point else y.round().to(self.kind)
+        if x.numel():
+            y = self._read(x, mask)
+        else:
+            y = self.labels.new_zeros(*size, self.labels.shape[1])
+        if not self.kind.is_floating_point:
+            y = y.round().to(self.kind)
         return y.squeeze(-1) if self.flat else y
 
     def _read(self, x: Tensor, mask: Tensor | None) -> Tensor:
+        """The labels as numbers of the network, 0 where the mask hides."""
         z = (x * self.v).sum(-1)
-        z = z if mask is None else z.masked_fill(~mask, 0)
+        if mask is not None:
+            z = z.masked_fill(~mask, 0)
         require(
             torch.isfinite(z).all(),
             "x holds NaN or infinity where a token is, or its projection overflows",
         )
-        zero = (z == 0) if mask is None else (z == 0) & mask
+        zero = z == 0
+        if mask is not None:
+            zero = zero & mask
         require(
             not zero.any() or x[zero].any(-1).all(),
             "x holds zero tokens, which no data set may hold: hide padding by a mask",
         )
         z = snap(z, self.tokens, self.slack)
-        y = evaluate(z, contexts(z, self.report.beta, mask), self)
+        f = contexts(z, self.report.beta, mask)
+        y = evaluate(z, f, self)
         return y if mask is None else y.masked_fill(~mask.unsqueeze(-1), 0)
 
 
@@ -169,7 +173,8 @@ def memorize(
     """One attention layer of rank one and a ReLU network that give every token of every
     sequence its label.
 
-        z = v.x,   f_k = sum_j softmax_j(beta z_k z_j) z_j,   t_k = z_k + w f_k,   y_k = sum_i a_i relu(t_k - b_i)
+        z_k = v.x_k,         f_k = sum_j softmax_j(beta z_k z_j) z_j
+        t_k = z_k + w f_k,   y_k = sum_i a_i relu(t_k - b_i)
 
     Args:
         sequences: (N, n, d), no zero token; tokens may repeat, and so may sequences.
@@ -191,8 +196,8 @@ def memorize(
             a label when it is run on the data.
 
     Cost:
-        O(N n (n + d + log N n)) for up to 4096 tokens in the vocabulary, K: O(K^2 d)
-        more.
+        O(N n (n + d + log N n)), and O(K^2 d) more for a vocabulary of K <= 4096
+        tokens.
 
     Source:
         Kajitsuka and Sato 2024, Corollary 1 (recalled); differs: the temperature is
@@ -214,24 +219,30 @@ def memorize(
     held = items.labels.to(sequences.dtype).to(labels.dtype) == items.labels
     require(
         held.all(),
-        f"labels reach beyond the numbers that {sequences.dtype} holds: give smaller or narrower labels, or float64 sequences",
+        f"labels reach beyond the numbers that {sequences.dtype} holds: "
+        "give smaller or narrower labels, or float64 sequences",
     )
-    item_mask = mask[items.sets]
-    for attempt in range(DRAWS):
+    set_mask = mask[items.sets]
+    slack = slack_of(items.vocabulary)
+    for attempt in range(1, DRAWS + 1):
         v, draws = direction(items.vocabulary, generator)
         z = (items.vocabulary * v).sum(-1)
-        slack = slack_of(items.vocabulary)
-        spread = (
-            float(z.double().var(correction=0)) or float(z[0]) ** 2
-        )  # of a single token, or of equal projections
-        for b in [c / spread for c in FACTORS] if beta is None else [beta]:
-            found = place(items, z, b, item_mask, mask)
+        for b in scales(z) if beta is None else [beta]:
+            found = place(items, z, b, set_mask, mask)
             if separated(found, slack):
-                net = build(found, v, b, slack, draws * (attempt + 1), items, labels)
-                return net._replace(
-                    report=net.report._replace(error=tried(net, sequences, flat, mask))
-                )
-    raise ValueError(cannot(items, v, b, item_mask, mask))
+                net = build(found, v, b, slack, draws * attempt, items, labels)
+                error = tried(net, sequences, flat, mask)
+                report = net.report._replace(error=error)
+                return net._replace(report=report)
+    raise ValueError(cannot(items, v, b, set_mask, mask))
+
+
+def scales(z: Tensor) -> list[float]:
+    """Values of beta to try, in units of 1 / var(z)."""
+    spread = float(z.double().var(correction=0))
+    if spread == 0:  # a single token, or equal projections
+        spread = float(z[0]) ** 2
+    return [factor / spread for factor in FACTORS]
 
 
 def direction(vocabulary: Tensor, generator: torch.Generator) -> tuple[Tensor, int]:
@@ -240,34 +251,33 @@ def direction(vocabulary: Tensor, generator: torch.Generator) -> tuple[Tensor, i
     """
     if len(vocabulary) <= LARGE:
         return choose_projection(vocabulary, generator=generator, best_of=8)[:2]
-    drawn = torch.randn(
-        4,
-        vocabulary.shape[1],
-        generator=generator,
-        dtype=torch.float64,
-        device=generator.device,
-    ).to(vocabulary)
+    device = generator.device
+    size = (4, vocabulary.shape[1])
+    drawn = torch.randn(size, generator=generator, dtype=torch.float64, device=device)
+    drawn = drawn.to(vocabulary)
     drawn = drawn / drawn.norm(dim=1, keepdim=True)
-    return max(
-        drawn, key=lambda v: float((vocabulary * v).sum(-1).sort().values.diff().min())
-    ), len(drawn)
+
+    def nearest(v: Tensor) -> float:
+        """The smallest gap of two tokens along v."""
+        z = (vocabulary * v).sum(-1)
+        return float(z.sort().values.diff().min())
+
+    return max(drawn, key=nearest), len(drawn)
 
 
 def contexts(z: Tensor, beta: float, mask: Tensor | None) -> Tensor:
     """Context ids from projected tokens."""
-    return context_ids(
-        z.unsqueeze(-1), torch.ones_like(z.flatten()[:1]), beta, mask=mask, check=False
-    ).context
+    one = torch.ones_like(z.flatten()[:1])
+    ids = context_ids(z.unsqueeze(-1), one, beta, mask=mask, check=False)
+    return ids.context
 
 
 def slack_of(vocabulary: Tensor) -> float:
     """How far rounding may move v.x, for a unit vector v."""
-    return (
-        4
-        * vocabulary.shape[1]
-        * torch.finfo(vocabulary.dtype).eps
-        * float(vocabulary.norm(dim=1).max())
-    )
+    d = vocabulary.shape[1]
+    eps = torch.finfo(vocabulary.dtype).eps
+    longest = float(vocabulary.norm(dim=1).max())
+    return 4 * d * eps * longest
 
 
 def snap(z: Tensor, tokens: Tensor, slack: float) -> Tensor:
@@ -276,20 +286,22 @@ def snap(z: Tensor, tokens: Tensor, slack: float) -> Tensor:
     """
     right = torch.searchsorted(tokens, z.contiguous()).clamp(max=len(tokens) - 1)
     left = (right - 1).clamp(min=0)
-    near = torch.where(
-        (z - tokens[left]).abs() < (tokens[right] - z).abs(),
-        tokens[left],
-        tokens[right],
-    )
-    return torch.where((near - z).abs() <= slack, near, z)
+    below = tokens[left]
+    above = tokens[right]
+    is_below = (z - below).abs() < (above - z).abs()
+    nearest = torch.where(is_below, below, above)
+    return torch.where((nearest - z).abs() <= slack, nearest, z)
 
 
 class Placed(NamedTuple):
-    """Ids in order: token and context (D,), the order of the items, z of the vocabulary
-    in order, and rivals (D - 1,).
+    """Ids in order, by token, then by context.
 
-    Rivals are neighbours of one token whose labels differ; where labels agree, ids may
-    coincide.
+    Args:
+        token, context: (D,).
+        order: (D,), the item that each id belongs to.
+        tokens: (K,), the vocabulary along v, sorted.
+        rivals: (D - 1,), where neighbours share their token and their labels differ;
+            where labels agree, ids may coincide.
     """
 
     token: Tensor
@@ -303,43 +315,50 @@ def place(
     items: Items, z: Tensor, beta: float, set_mask: Tensor, mask: Tensor
 ) -> Placed:
     """The ids of all items, sorted by token, then by context."""
-    require(
-        abs(beta) * float(z.abs().max()) ** 2 <= torch.finfo(z.dtype).max,
-        f"logits overflow {z.dtype}: lower beta",
-    )
+    largest = float(z.abs().max())
+    most = abs(beta) * largest**2
+    require(most <= torch.finfo(z.dtype).max, f"logits overflow {z.dtype}: lower beta")
     tokens = items.tokens[items.sets].clamp(min=0)
-    f = contexts(z[tokens], beta, None if bool(set_mask.all()) else set_mask)
-    where = mask.nonzero()[items.first]
+    f = contexts(z[tokens], beta, where_needed(set_mask))
+    # The first token of an item lies in the first sequence of its multiset; f has a
+    # row for each of these.
     row = torch.full((len(mask),), -1, device=z.device)
     row[items.sets] = torch.arange(len(items.sets), device=z.device)
-    token, context = (
-        z[items.tokens[where[:, 0], where[:, 1]]],
-        f[row[where[:, 0]], where[:, 1]],
-    )  # rows of sets: first of their kind
+    sequence, k = mask.nonzero()[items.first].unbind(1)
+    token = z[items.tokens[sequence, k]]
+    context = f[row[sequence], k]
     order = context.argsort(stable=True)
     order = order[token[order].argsort(stable=True)]
-    token, labels = token[order], items.labels[order]
-    rivals = (token[1:] == token[:-1]) & (labels[1:] != labels[:-1]).any(1)
+    token = token[order]
+    labels = items.labels[order]
+    same_token = token[1:] == token[:-1]
+    other_label = (labels[1:] != labels[:-1]).any(1)
+    rivals = same_token & other_label
     return Placed(token, context[order], order, z.sort().values, rivals)
+
+
+def where_needed(mask: Tensor) -> Tensor | None:
+    """The mask, or None if it hides nothing, which is faster."""
+    return None if bool(mask.all()) else mask
 
 
 def separated(p: Placed, slack: float) -> bool:
     """Tokens more than two slacks apart, rivals apart by more than rounding can move
     them.
     """
-    return (
-        len(p.tokens) == 1 or float(p.tokens.diff().min()) > 2 * slack
-    ) and smallest(p) > noise(p)
+    tokens_apart = least(p.tokens.diff()) > 2 * slack
+    return tokens_apart and smallest(p) > noise(p)
 
 
 def smallest(p: Placed) -> float:
     """The smallest gap between rivals; infinity if there are none."""
-    gaps = p.context.diff()[p.rivals]
-    return float(gaps.min()) if len(gaps) else math.inf
+    return least(p.context.diff()[p.rivals])
 
 
 def noise(p: Placed) -> float:
-    return 16 * torch.finfo(p.context.dtype).eps * float(p.tokens.abs().max())
+    """How far rounding may move a context id."""
+    eps = torch.finfo(p.context.dtype).eps
+    return 16 * eps * float(p.tokens.abs().max())
 
 
 def build(
@@ -351,42 +370,43 @@ def build(
     items: Items,
     labels: Tensor,
 ) -> Memorizer:
-    span, gap = float(p.tokens[-1] - p.tokens[0]), smallest(p)
-    w = float(p.tokens.diff().min()) / (2 * span) if span else 1.0
-    size = float(p.context.abs().max())
-    bits = 1 + math.ceil(math.log2(size / gap)) if math.isfinite(gap) else 1
-    c, d, pairs = (
-        items.labels.shape[1],
-        max(len(v), items.labels.shape[1]),
-        len(items.pair),
-    )
+    """The network for these ids; the error in its report is not measured yet."""
+    span = float(p.tokens[-1] - p.tokens[0])
+    w = least(p.tokens.diff()) / (2 * span) if span else 1.0
+    gap = smallest(p)
+    bits = 1
+    if math.isfinite(gap):
+        largest = float(p.context.abs().max())
+        bits = 1 + math.ceil(math.log2(largest / gap))
+    eps = torch.finfo(v.dtype).eps
+    width = len(p.token)
+    c = items.labels.shape[1]
+    d = max(len(v), c)
     report = Report(
-        pairs,
-        len(p.token),
-        len(p.tokens),
-        draws,
-        beta,
-        w,
-        gap,
-        max(bits, 1),
-        round(-math.log2(torch.finfo(v.dtype).eps)),
-        0.0,
-        count_parameters(len(p.token), d, labels=c, shared=True),
+        pairs=len(items.pair),
+        ids=width,
+        vocabulary=len(p.tokens),
+        draws=draws,
+        beta=beta,
+        w=w,
+        gap=gap,
+        bits=max(bits, 1),
+        dtype_bits=round(-math.log2(eps)),
+        error=0.0,
+        parameters=count_parameters(width, d, labels=c, shared=True),
     )
-    wanted = items.labels[p.order].to(v.dtype)
     steps = p.token.diff() + w * p.context.diff()
-    lead = float(steps.median()) if len(steps) else 1.0
     return Memorizer(
-        v,
-        p.tokens,
-        p.token,
-        p.context,
-        wanted,
-        lead,
-        slack,
-        labels.dtype,
-        labels.dim() == 2,
-        report,
+        v=v,
+        tokens=p.tokens,
+        token=p.token,
+        context=p.context,
+        labels=items.labels[p.order].to(v.dtype),
+        lead=float(steps.median()) if len(steps) else 1.0,
+        slack=slack,
+        kind=labels.dtype,
+        flat=labels.dim() == 2,
+        report=report,
     )
 
 
@@ -394,21 +414,19 @@ def tried(net: Memorizer, sequences: Tensor, labels: Tensor, mask: Tensor) -> fl
     """The largest error on the data, read as a user would read them; refuses a network
     that misses a label.
     """
-    raw, rows = (
-        net._replace(kind=net.v.dtype, flat=False),
-        max(1, PART // mask.shape[1]),
-    )
-    parts = zip(*(t.split(rows) for t in (sequences, labels, mask)))
-    errors = [
-        (raw(x, None if bool(seen.all()) else seen) - y.to(net.v.dtype))[seen]
-        .abs()
-        .max()
-        for x, y, seen in parts
-    ]
+    dtype = net.v.dtype
+    raw = net._replace(kind=dtype, flat=False)
+    rows = max(1, PART // mask.shape[1])
+    parts = zip(sequences.split(rows), labels.split(rows), mask.split(rows))
+    errors = []
+    for x, y, seen in parts:
+        difference = raw(x, where_needed(seen)) - y.to(dtype)
+        errors.append(difference[seen].abs().max())
     error = float(torch.stack(errors).max())
     require(
         error == 0,
-        f"the network misses a label by {error:.3g}, by rounding in {net.v.dtype}: give float64 sequences, or smaller labels",
+        f"the network misses a label by {error:.3g}, by rounding in {dtype}: "
+        "give float64 sequences, or smaller labels",
     )
     return error
 
@@ -417,67 +435,71 @@ def evaluate(z: Tensor, f: Tensor, net: Memorizer) -> Tensor:
     """The network on the line t = z + w f by sorted search, from differences only: a
     straight line from the nearer id.
     """
-    count, w = len(net.token), net.report.w
+    count = len(net.token)
+    w = net.report.w
 
-    def ahead(i):
-        return (z - net.token[i]) + w * (
-            f - net.context[i]
-        )  # of id i, exact in sign where z is a token
+    def ahead(i: Tensor) -> Tensor:
+        """t minus the id i, exact in sign where z is a token."""
+        return (z - net.token[i]) + w * (f - net.context[i])
 
-    low, high = (
-        torch.zeros_like(z, dtype=torch.long),
-        torch.full_like(z, count, dtype=torch.long),
-    )
+    # How many ids are at most t, by bisection.
+    low = torch.zeros_like(z, dtype=torch.long)
+    high = torch.full_like(z, count, dtype=torch.long)
     for _ in range(count.bit_length()):
         middle = ((low + high) // 2).clamp(max=count - 1)
-        below = ahead(middle) >= 0
-        low, high = (
-            torch.where(below & (low < high), middle + 1, low),
-            torch.where(below | (low >= high), high, middle),
-        )
-    right = low.clamp(1 if count > 1 else 0, count - 1)
+        searching = low < high
+        right_of = ahead(middle) >= 0
+        low = torch.where(searching & right_of, middle + 1, low)
+        high = torch.where(searching & ~right_of, middle, high)
+    # The straight line through the two ids around t, from the nearer one.
+    right = low.clamp(min(1, count - 1), count - 1)
     left = (right - 1).clamp(min=0)
-    width = (net.token[right] - net.token[left]) + w * (
-        net.context[right] - net.context[left]
-    )
+    token_step = net.token[right] - net.token[left]
+    context_step = net.context[right] - net.context[left]
+    width = token_step + w * context_step
     near = torch.where(ahead(left) <= -ahead(right), left, right)
-    share = (ahead(near) / torch.where(width > 0, width, 1)).unsqueeze(
-        -1
-    )  # a slope may overflow, a share does not
-    y = net.labels[near] + (share * net.labels[right] - share * net.labels[left])
-    start = (1 + ahead(torch.zeros_like(low)) / net.lead).clamp(0, 1).unsqueeze(
-        -1
-    ) * net.labels[0]
+    # A slope may overflow, a share of the width does not.
+    share = ahead(near) / torch.where(width > 0, width, 1)
+    share = share.unsqueeze(-1)
+    rise = share * net.labels[right] - share * net.labels[left]
+    y = net.labels[near] + rise
+    # Left of the first id the network rises from 0, over a length of lead.
+    first = torch.zeros_like(low)
+    risen = (1 + ahead(first) / net.lead).clamp(0, 1)
+    start = risen.unsqueeze(-1) * net.labels[0]
     return torch.where((low == 0).unsqueeze(-1), start, y)
 
 
 def cannot(items: Items, v: Tensor, beta: float, set_mask: Tensor, mask: Tensor) -> str:
     """What could not be separated, and what would."""
+    count = len(items.first)
+    dtype = items.vocabulary.dtype
 
-    def lost(dtype: torch.dtype) -> str:
-        words, u = items.vocabulary.to(dtype), v.to(dtype)
-        p = place(items, (words * u).sum(-1), beta, set_mask, mask)
-        close = int((p.rivals & (p.context.diff() <= noise(p))).sum())
-        if close:
-            return f"{count - close} of {count} are further apart than rounding"
-        return (
-            ""
-            if separated(p, slack_of(words))
-            else "two tokens are no further apart along the direction than rounding"
-        )
+    def lost(other: torch.dtype) -> str:
+        """What this dtype cannot hold apart; empty if it holds all."""
+        words = items.vocabulary.to(other)
+        z = (words * v.to(other)).sum(-1)
+        p = place(items, z, beta, set_mask, mask)
+        close = p.rivals & (p.context.diff() <= noise(p))
+        if close.any():
+            apart = count - int(close.sum())
+            return f"{apart} of {count} are further apart than rounding"
+        if separated(p, slack_of(words)):
+            return ""
+        return "two tokens are no further apart along the direction than rounding"
 
-    count, dtype = len(items.first), items.vocabulary.dtype
-    wider = [
-        t
-        for t in (torch.float32, torch.float64)
-        if torch.finfo(t).eps < torch.finfo(dtype).eps
-    ]
-    held = [t for t in wider if not lost(t)]
-    sizes = mask[items.sets].sum(1)
+    held = [wide for wide in finer(dtype) if not lost(wide)]
+    sizes = set_mask.sum(1)
     if held:
         cure = f"{held[0]} would"
     elif int(sizes.min()) < int(sizes.max()):
-        cure = "sequences whose multisets are proportional, as {a, b} and {a, a, b, b}, have equal ids: add a token or positions"
+        cure = (
+            "sequences whose multisets are proportional, as {a, b} and {a, a, b, b}, "
+            "have equal ids: add a token or positions"
+        )
     else:
-        cure = f"beta was {beta:.3g}; leave it out, bring the tokens further apart, or memorize fewer sequences"
+        cure = (
+            f"beta was {beta:.3g}; leave it out, bring the tokens further apart, "
+            "or memorize fewer sequences"
+        )
     return f"{dtype} cannot hold the ids apart: {lost(dtype)}; {cure}"

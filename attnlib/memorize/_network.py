@@ -36,7 +36,8 @@ def fit_line(
     """The one ReLU network with a unit an id and these knots that takes every id to its
     label.
 
-        b_j = t_j - theta (t_j - t_{j-1}),   theta s_j + (1 - theta) s_{j-1} = (y_j - y_{j-1}) / (t_j - t_{j-1})
+        b_j = t_j - theta (t_j - t_{j-1})
+        theta s_j + (1 - theta) s_{j-1} = (y_j - y_{j-1}) / (t_j - t_{j-1})
 
     with y_0 = 0, s_0 = 0 and t_0 one median gap left of t_1 (one, if there is a single
     id); the coefficients are s_j - s_{j-1}.
@@ -69,17 +70,16 @@ def fit_line(
     _ids(ids, labels)
     require(0 < theta <= 1, f"theta must be in (0, 1], got {theta}")
     steps = _gaps(ids)
-    rise = (
-        torch.diff(labels, dim=0, prepend=torch.zeros_like(labels[:1])) / steps[:, None]
-    )
-    slopes = rise
+    secants = _jumps(labels) / steps[:, None]
+    slopes = secants
     if theta < 1:
-        slopes, last = torch.empty_like(rise), torch.zeros_like(rise[0])
-        for j, step in enumerate(rise):
-            last = (step - (1 - theta) * last) / theta
-            slopes[j] = last
-    coefficients = torch.diff(slopes, dim=0, prepend=torch.zeros_like(slopes[:1]))
-    return Line(ids - theta * steps, coefficients, slopes)
+        slopes = torch.empty_like(secants)
+        slope = torch.zeros_like(secants[0])
+        for j, secant in enumerate(secants):
+            slope = (secant - (1 - theta) * slope) / theta
+            slopes[j] = slope
+    knots = ids - theta * steps
+    return Line(knots, _jumps(slopes), slopes)
 
 
 def relu_layer(
@@ -116,20 +116,22 @@ def relu_layer(
     """
     _points(t, line.knots)
     require(chunk >= 1, f"chunk must be at least 1, got {chunk}")
-    count = max(1, chunk // len(line.knots))
-    if torch.is_grad_enabled() and any(v.requires_grad for v in (t, *line)):
-        parts = [
-            (row[:, None] - line.knots).relu() @ line.coefficients
-            for row in t.reshape(-1).split(count)
-        ]
-    else:  # one table for all parts: fresh memory each time costs more than the sums
-        table = t.new_empty(min(count, t.numel()), len(line.knots))
-
-        def fill(row):
-            return torch.sub(row[:, None], line.knots, out=table[: len(row)]).relu_()
-
-        parts = [fill(row) @ line.coefficients for row in t.reshape(-1).split(count)]
-    return torch.cat(parts).view(*t.shape, -1)
+    width = len(line.knots)
+    count = max(1, chunk // width)
+    trained = any(v.requires_grad for v in (t, *line))
+    derived = torch.is_grad_enabled() and trained
+    if not derived:
+        # One table for all parts: fresh memory each time costs more than the sums.
+        table = t.new_empty(min(count, t.numel()), width)
+    values = []
+    for part in t.reshape(-1, 1).split(count):
+        if derived:
+            units = (part - line.knots).relu()
+        else:
+            units = table[: len(part)]
+            torch.sub(part, line.knots, out=units).relu_()
+        values.append(units @ line.coefficients)
+    return torch.cat(values).view(*t.shape, -1)
 
 
 def interpolate(
@@ -138,7 +140,9 @@ def interpolate(
     """The same network for theta = 1 by sorted search: a straight line from the nearer
     of the two ids around t.
 
-        f(t) = y_j + (t - t_j) (y_j - y_{j-1}) / (t_j - t_{j-1})   between t_{j-1} and t_j
+        f(t) = y_j + (t - t_j) (y_j - y_{j-1}) / (t_j - t_{j-1})
+
+    between t_{j-1} and t_j.
 
     Args:
         t: any shape.
@@ -167,15 +171,20 @@ def interpolate(
     _ids(ids, labels)
     _points(t, ids)
     first = ids[:1] - _gaps(ids)[:1]
-    x, y = torch.cat([first, ids]), torch.cat([torch.zeros_like(labels[:1]), labels])
-    right = torch.searchsorted(x, t.detach().contiguous(), right=True).clamp(
-        1, len(ids)
-    )
+    x = torch.cat([first, ids])
+    zero = torch.zeros_like(labels[:1])
+    y = torch.cat([zero, labels])
+    place = t.detach().contiguous()
+    right = torch.searchsorted(x, place, right=True).clamp(1, len(ids))
     left = right - 1
-    slope = (y[right] - y[left]) / (x[right] - x[left])[..., None]
-    nearer = torch.where(t.detach() - x[left] <= x[right] - t.detach(), left, right)
-    f = y[nearer] + (t - x[nearer])[..., None] * slope
-    return torch.where((t > first)[..., None], f, torch.zeros_like(f))
+    left_is_nearer = place - x[left] <= x[right] - place
+    nearer = torch.where(left_is_nearer, left, right)
+    width = x[right] - x[left]
+    slope = (y[right] - y[left]) / width[..., None]
+    away = t - x[nearer]
+    f = y[nearer] + away[..., None] * slope
+    before = t <= first
+    return f.masked_fill(before[..., None], 0)
 
 
 class Parameters(NamedTuple):
@@ -186,6 +195,7 @@ class Parameters(NamedTuple):
         hidden: the units of the feed-forward part, weights in and out.
         biases: of the feed-forward part.
         skip: what undoes its skip.
+        total: the sum of these.
 
     Page:
         notebooks/one_layer_memorization/memorization
@@ -251,15 +261,24 @@ def count_parameters(
         c <= d,
         f"labels must be at most d to fit the output of the block, got {c} > {d}",
     )
+    attention = 4 * (s + d)
     if shared:
-        return Parameters(4 * (s + d), d + width * c, width, d)
-    return Parameters(4 * (s + d), 2 * width * d, width + d, d * d)
+        return Parameters(attention, hidden=d + width * c, biases=width, skip=d)
+    return Parameters(attention, hidden=2 * width * d, biases=width + d, skip=d * d)
 
 
 def _gaps(ids: Tensor) -> Tensor:
-    """t_j - t_{j-1}, with the median for the first."""
+    """t_j - t_{j-1}, with the median for the first, and one for a single id."""
+    if len(ids) == 1:
+        return torch.ones_like(ids)
     gaps = torch.diff(ids)
-    return torch.cat([gaps.median()[None] if len(gaps) else torch.ones_like(ids), gaps])
+    return torch.cat([gaps.median()[None], gaps])
+
+
+def _jumps(rows: Tensor) -> Tensor:
+    """Each row minus the one before it, with zeros before the first."""
+    zero = torch.zeros_like(rows[:1])
+    return torch.diff(rows, dim=0, prepend=zero)
 
 
 def _ids(ids, labels) -> None:
@@ -278,7 +297,8 @@ def _ids(ids, labels) -> None:
         )
     require(
         len(ids) == len(labels) and len(ids),
-        f"ids and labels must be as many and at least one, got {len(ids)} and {len(labels)}",
+        "ids and labels must be as many and at least one, "
+        f"got {len(ids)} and {len(labels)}",
     )
     require(
         ids.dtype == labels.dtype,
@@ -289,7 +309,8 @@ def _ids(ids, labels) -> None:
     if bad.any():
         j = int(bad.int().argmax())
         raise ValueError(
-            f"ids must be strictly increasing, got {float(ids[j])!r} before {float(ids[j + 1])!r} (places {j} and {j + 1})"
+            f"ids must be strictly increasing, got {float(ids[j])!r} before "
+            f"{float(ids[j + 1])!r} (places {j} and {j + 1})"
         )
 
 

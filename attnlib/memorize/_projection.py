@@ -54,8 +54,8 @@ class Scale(NamedTuple):
 
 
 def threshold(count: int, d: int) -> float:
-    """The ratio that one random direction reaches on all pairs with probability above 1
-    - 2/pi.
+    """The ratio that a random direction reaches on all pairs, with probability above
+    1 - 2/pi.
 
         sqrt(8 / (pi d)) / (|V| + 1)^2
 
@@ -131,24 +131,35 @@ def choose_projection(
     points = _points(vocabulary)
     require(
         budget >= 1 and best_of >= 1,
-        f"budget and best_of must be at least one, got budget {budget} and best_of {best_of}",
+        "budget and best_of must be at least one, "
+        f"got budget {budget} and best_of {best_of}",
     )
     budget = max(budget, best_of)
     count, d = vocabulary.shape
-    least, best, draws = threshold(count, d), None, 0
-    while draws < budget and not (draws >= best_of and best and best[0] >= least):
-        v = torch.randn(
-            d, generator=generator, dtype=torch.float64, device=generator.device
-        )
-        v = (v / v.norm()).to(vocabulary)
-        ratio, draws = _min_ratio(points, v.double()), draws + 1
-        best = (ratio, v) if best is None or ratio > best[0] else best
-    require(
-        best[0] >= least,
-        f"no draw of {draws} keeps the tokens {least:.3g} apart, the largest ratio was {best[0]:.3g}; "
-        f"for reals this has probability below {0.637**draws:.1g}: are tokens closer than {vocabulary.dtype} can tell?",
+    least = threshold(count, d)
+    best = None
+    draws = 0
+    while draws < budget:
+        v = _unit_vector(d, generator).to(vocabulary)
+        ratio = _min_ratio(points, v.double())
+        draws += 1
+        if best is None or ratio > best.min_ratio:
+            best = Projection(v, draws, ratio)
+        if draws >= best_of and best.min_ratio >= least:
+            return best._replace(draws=draws)
+    raise ValueError(
+        f"no draw of {draws} keeps the tokens {least:.3g} apart, "
+        f"the largest ratio was {best.min_ratio:.3g}; "
+        f"for reals this has probability below {0.637**draws:.1g}: "
+        f"are tokens closer than {vocabulary.dtype} can tell?"
     )
-    return Projection(best[1], draws, best[0])
+
+
+def _unit_vector(d: int, generator: torch.Generator) -> Tensor:
+    """A random direction in float64, on the device of the generator."""
+    device = generator.device
+    v = torch.randn(d, generator=generator, dtype=torch.float64, device=device)
+    return v / v.norm()
 
 
 def _points(vocabulary: Tensor) -> Tensor:
@@ -164,18 +175,21 @@ def _points(vocabulary: Tensor) -> Tensor:
     fits = vocabulary.dim() == 2 and 0 not in vocabulary.shape
     require(
         fits,
-        f"vocabulary must be (tokens, d) with at least one of each, got {tuple(vocabulary.shape)}",
+        "vocabulary must be (tokens, d) with at least one of each, "
+        f"got {tuple(vocabulary.shape)}",
     )
     finite(vocabulary=vocabulary)
     zero = (vocabulary == 0).all(1)
     require(
         not zero.any(),
-        f"token {int(zero.int().argmax())} is zero: its logits vanish, so it would see only the mean",
+        f"token {int(zero.int().argmax())} is zero: its logits vanish, "
+        "so it would see only the mean",
     )
     different = len(torch.unique(vocabulary, dim=0))
     require(
         different == len(vocabulary),
-        f"vocabulary must hold distinct tokens, got {len(vocabulary)} rows of which {different} differ",
+        f"vocabulary must hold distinct tokens, got {len(vocabulary)} rows "
+        f"of which {different} differ",
     )
     points = vocabulary.detach().double()
     return torch.cat([points, points.new_zeros(1, points.shape[1])])
@@ -189,19 +203,23 @@ def _min_ratio(points: Tensor, v: Tensor) -> float:
     distance whose square underflows belongs to a |v.(x - y)| below slop, and its ratio
     comes out negative: tiny tokens are measured or refused.
     """
-    exponent = math.frexp(float(points.abs().max()))[1]
-    points = (
-        points * 2.0 ** -(exponent // 2) * 2.0 ** (exponent // 2 - exponent)
-    )  # in two steps: 2^1074 is no float
-    z, count, d = points @ v, *points.shape
+    largest = float(points.abs().max())
+    exponent = math.frexp(largest)[1]
+    half = exponent // 2
+    # In two steps: 2^1074 is no float.
+    points = points * 2.0**-half * 2.0 ** (half - exponent)
+    count, d = points.shape
+    z = points @ v
     eps = torch.finfo(torch.float64).eps
-    slop = 4 * (d + 2) * eps * float(points.norm(dim=1).max() * v.norm())
-    rows, least = max(1, TILE // count), math.inf
+    longest = points.norm(dim=1).max()
+    slop = 4 * (d + 2) * eps * float(longest * v.norm())
+    rows = max(1, TILE // count)
+    least = math.inf
     for a in range(0, count, rows):
-        far = torch.cdist(
-            points[a : a + rows], points, compute_mode="donot_use_mm_for_euclid_dist"
-        )
-        ratio = ((z[a : a + rows, None] - z).abs() - slop) / far
+        part = points[a : a + rows]
+        apart = torch.cdist(part, points, compute_mode="donot_use_mm_for_euclid_dist")
+        along_v = (z[a : a + rows, None] - z).abs()
+        ratio = (along_v - slop) / apart
         ratio.diagonal(offset=a).fill_(math.inf)
         least = min(least, float(ratio.min()))
     return least * (1 - 1e-12 - d * eps)
@@ -213,7 +231,8 @@ def paper_scale(
     """Factor, weight and gap of the theorem, from the sizes alone.
 
         beta = (|V|+1)^4 pi d (2 ln n + 3) / (8 eps r_min),   w = eps / (4 r_max)
-        gap  = 2 (ln n)^2 eps^2 r_min / (r_max^2 (|V|+1)^4 (2 ln n + 3) pi d)  e^(-2 beta r_max^2)
+        gap  = 2 (ln n)^2 eps^2 r_min / (r_max^2 (|V|+1)^4 (2 ln n + 3) pi d)
+               e^(-2 beta r_max^2)
 
     Args:
         count: |V|.
@@ -242,17 +261,20 @@ def paper_scale(
     Page:
         notebooks/one_layer_memorization/contextual_mapping
     """
-    ordered = count >= 2 and n >= 2 and d >= 1 and 0 < r_min <= r_max and eps > 0
+    whole = count >= 2 and n >= 2 and d >= 1
+    ordered = 0 < r_min <= r_max and eps > 0
     require(
-        ordered,
-        f"count and n >= 2, 0 < r_min <= r_max and eps > 0 are needed, got count {count}, n {n}, r_min {r_min}, r_max {r_max}, eps {eps}",
+        whole and ordered,
+        "count and n >= 2, 0 < r_min <= r_max and eps > 0 are needed, "
+        f"got count {count}, n {n}, r_min {r_min}, r_max {r_max}, eps {eps}",
     )
-    need, size = needed_gap(n), (count + 1) ** 4 * math.pi * d
+    need = needed_gap(n)
+    size = (count + 1) ** 4 * math.pi * d
     beta = size * need / (8 * eps * r_min)
-    front = 2 * math.log(n) ** 2 * eps**2 * r_min / (r_max**2 * size * need)
-    return Scale(
-        beta, eps / (4 * r_max), math.log10(front) - 2 * beta * r_max**2 / math.log(10)
-    )
+    front = 2 * math.log(n) ** 2 * eps**2 * r_min
+    front = front / (r_max**2 * size * need)
+    log10_gap = math.log10(front) - 2 * beta * r_max**2 / math.log(10)
+    return Scale(beta, eps / (4 * r_max), log10_gap)
 
 
 def data_scale(
@@ -261,8 +283,12 @@ def data_scale(
     """The least factor for which the lemma applies to these projected tokens, and the
     gap that it then gives.
 
-        beta = (2 ln n + 3) / (g c),   g = min |z_a - z_b|,   c = min |z_a|,   s = max z - min z,   m = max |z_a|
-        gap  = 0.9 w (n - 1) g e^(-beta m (s - g)),   for multisets 3 ln n + 3 and 0.9 w g e^(-beta m s) / (n - 1)
+        beta = (2 ln n + 3) / (g c),   gap = 0.9 w (n - 1) g e^(-beta m (s - g))
+        g = min |z_a - z_b|,   c = min |z_a|,   s = max z - min z,   m = max |z_a|
+
+    and for multisets
+
+        beta = (3 ln n + 3) / (g c),   gap = 0.9 w g e^(-beta m s) / (n - 1)
 
     Args:
         z: (|V|,), the tokens along v.
@@ -290,23 +316,28 @@ def data_scale(
     Page:
         notebooks/one_layer_memorization/contextual_mapping
     """
+    is_vector = torch.is_tensor(z) and z.dim() == 1
     require(
-        torch.is_tensor(z) and z.dim() == 1 and len(z) >= 2,
+        is_vector and len(z) >= 2,
         "z must be a one-dimensional tensor of two or more tokens",
     )
     finite(z=z)
     require(n >= 2 and w > 0, f"n >= 2 and w > 0 are needed, got n {n} and w {w}")
-    s = z.detach().double().sort().values
-    gap, nearest, most = (
-        float((s[1:] - s[:-1]).min()),
-        float(s.abs().min()),
-        float(s.abs().max()),
-    )
+    z = z.detach().double().sort().values
+    g = float(z.diff().min())
+    c = float(z.abs().min())
+    s = float(z[-1] - z[0])
+    m = float(z.abs().max())
     require(
-        gap > 0 and nearest > 0,
-        f"tokens must differ along v, and from zero: got gaps {gap:.3g} and {nearest:.3g}",
+        g > 0 and c > 0,
+        f"tokens must differ along v, and from zero: got gaps {g:.3g} and {c:.3g}",
     )
-    beta = needed_gap(n, kind="multiset" if multisets else "distinct") / (gap * nearest)
-    reach = float(s[-1] - s[0]) - (0 if multisets else gap)
-    front = 0.9 * w * gap * (1 / (n - 1) if multisets else n - 1)
-    return Scale(beta, w, math.log10(front) - beta * most * reach / math.log(10))
+    if multisets:
+        beta = needed_gap(n, kind="multiset") / (g * c)
+        front = 0.9 * w * g * (1 / (n - 1))
+        power = beta * m * s
+    else:
+        beta = needed_gap(n, kind="distinct") / (g * c)
+        front = 0.9 * w * g * (n - 1)
+        power = beta * m * (s - g)
+    return Scale(beta, w, math.log10(front) - power / math.log(10))

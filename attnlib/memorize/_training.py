@@ -18,7 +18,8 @@ class Block(nn.Module):
     """One attention layer with skip and a ReLU network with one hidden layer, whose
     outputs are scores of the labels.
 
-        h = x + sum_h softmax(x W_Q W_K' x') x W_V W_O,   scores = W_2 relu(W_1 h + b_1) + b_2
+        h = x + sum_h softmax(x W_Q W_K' x') x W_V W_O
+        scores = W_2 relu(W_1 h + b_1) + b_2
 
     Args:
         d: features.
@@ -57,22 +58,22 @@ class Block(nn.Module):
         def draw(*size, scale):
             return torch.randn(*size, generator=generator) * scale
 
-        maps = [draw(heads, d, rank, scale=1 / math.sqrt(d)) for _ in range(4)]
+        narrow = 1 / math.sqrt(d)
+        maps = [draw(heads, d, rank, scale=narrow) for _ in range(4)]
         if kind == "frozen":
             v = directions.float()[:, :, None]
-            maps = [
-                math.sqrt(0.3) * v,
-                math.sqrt(0.3) * v,
-                v,
-                v / v.norm(dim=1, keepdim=True),
-            ]
+            w_q = math.sqrt(0.3) * v
+            w_o = v / v.norm(dim=1, keepdim=True)
+            maps = [w_q, w_q.clone(), v, w_o]
+        trained = kind == "trained"
         self.kind = kind
-        self.maps = nn.ParameterList(
-            [nn.Parameter(m, requires_grad=kind == "trained") for m in maps]
-        )
-        self.w_1 = nn.Parameter(draw(d, width, scale=1 / math.sqrt(d)))
-        self.b_1 = nn.Parameter(draw(width, scale=1 / math.sqrt(d)))
-        self.w_2 = nn.Parameter(draw(width, labels, scale=1 / math.sqrt(width)))
+        self.maps = nn.ParameterList()
+        for weights in maps:
+            self.maps.append(nn.Parameter(weights, requires_grad=trained))
+        self.w_1 = nn.Parameter(draw(d, width, scale=narrow))
+        self.b_1 = nn.Parameter(draw(width, scale=narrow))
+        w_2 = draw(width, labels, scale=1 / math.sqrt(width))
+        self.w_2 = nn.Parameter(w_2)
         self.b_2 = nn.Parameter(torch.zeros(labels))
 
     def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
@@ -83,12 +84,14 @@ class Block(nn.Module):
             q, k, v, o = self.maps
             y = x.unsqueeze(-3)
             logits = (y @ q) @ (y @ k).mT
-            hidden = None if mask is None else ~mask[..., None, None, :]
-            p = torch.softmax(
-                logits if mask is None else logits.masked_fill(hidden, -math.inf), -1
-            )
-            x = x + (p @ (y @ v) @ o.mT).sum(-3)
-        return torch.relu(x @ self.w_1 + self.b_1) @ self.w_2 + self.b_2
+            if mask is not None:
+                hidden = ~mask[..., None, None, :]
+                logits = logits.masked_fill(hidden, -math.inf)
+            p = torch.softmax(logits, -1)
+            heads = p @ (y @ v) @ o.mT
+            x = x + heads.sum(-3)
+        units = torch.relu(x @ self.w_1 + self.b_1)
+        return units @ self.w_2 + self.b_2
 
 
 def train(
@@ -128,15 +131,16 @@ def train(
     """
     require(steps >= 1, f"steps must be at least 1, got {steps}")
     kept = torch.ones_like(labels, dtype=torch.bool) if mask is None else mask
-    optimizer = torch.optim.Adam(
-        [p for p in block.parameters() if p.requires_grad], lr=rate
-    )
+    trained = [p for p in block.parameters() if p.requires_grad]
+    optimizer = torch.optim.Adam(trained, lr=rate)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, rate, total_steps=steps)
     for _ in range(steps):
-        loss = nn.functional.cross_entropy(block(x, mask)[kept], labels[kept])
+        scores = block(x, mask)
+        loss = nn.functional.cross_entropy(scores[kept], labels[kept])
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
         schedule.step()
     with torch.no_grad():
-        return float((block(x, mask).argmax(-1) == labels)[kept].double().mean())
+        right = block(x, mask).argmax(-1) == labels
+        return float(right[kept].double().mean())

@@ -2,7 +2,7 @@
 value map, the assembled network.
 """
 
-from attnlib.universal.context import (  # noqa: F401 (public here)
+from attnlib.universal.context import (
     Plan,
     Shift,
     apply,
@@ -16,11 +16,42 @@ from attnlib.universal.context import (  # noqa: F401 (public here)
     schedule,
     steps,
 )
-from attnlib.universal.network import Network, approximate, grid_rows, run, value_layers  # noqa: F401 (public here)
+from attnlib.universal.network import (
+    Network,
+    approximate,
+    grid_rows,
+    run,
+    value_layers,
+)
 from attnlib.universal.standard import (
     Block,
     enough_scale,
     ramp_mlp,
     run_standard,
     standard,
-)  # noqa: F401 (public here)
+)
+
+__all__ = [
+    "Block",
+    "Network",
+    "Plan",
+    "Shift",
+    "apply",
+    "approximate",
+    "context_ids",
+    "decode",
+    "enough_scale",
+    "equivariant_ids",
+    "grid_ids",
+    "grid_rows",
+    "head",
+    "least_constant",
+    "plan",
+    "ramp_mlp",
+    "run",
+    "run_standard",
+    "schedule",
+    "standard",
+    "steps",
+    "value_layers",
+]

@@ -4,8 +4,8 @@ all-max shift, and the way back.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterator
+from itertools import pairwise
 from numbers import Integral
 from typing import NamedTuple
 
@@ -20,8 +20,9 @@ LIMIT = 10**7  # ids that are held at a time
 
 
 class Plan(NamedTuple):
-    """The integers of the construction, in units of one cell: N = K^d, B = K + .. +
-    K^d, e, m, C.
+    """The integers of the construction, in units of one cell: N, B, e, m and C.
+
+        N = K^d,   B = K + .. + K^d
 
     Args:
         n, d, cells: tokens, features, K cells to an edge of [0, 1).
@@ -67,8 +68,9 @@ class Plan(NamedTuple):
 
 
 class Shift(NamedTuple):
-    """One attention layer of the map: ids <- ids + factor (head(value) - head(value +
-    1)), or + factor head(value).
+    """One attention layer of the map: a selective shift, or a shift of all.
+
+        ids + factor (head(value) - head(value + 1)),   or   ids + factor head(value)
 
     Args:
         step: the step of the pattern that masks it.
@@ -101,7 +103,8 @@ def plan(
 ) -> Plan:
     """The integers of the construction for a pattern, a size and a grid.
 
-        m: y = N y - (N - 1) x along the path, from x_1 = (n - 1) B + N - 1 and x_i = (i - 2) B
+        m: y = N y - (N - 1) x along the path,
+           from x_1 = (n - 1) B + N - 1 and x_i = (i - 2) B
         C: the least integer with ((C + 1)^s - C^s) m < C^s
 
     Args:
@@ -134,9 +137,7 @@ def plan(
     Page:
         notebooks/sparse_universality/the_proof_executed
     """
-    n, d, cells = (
-        _size(*given) for given in (("n", n, 2), ("d", d, 1), ("cells", cells, 2))
-    )
+    n, d, cells = _sizes(n, d, cells)
     require(
         isinstance(pattern, Pattern),
         f"pattern must be an attnlib.patterns.Pattern, got {type(pattern).__name__}",
@@ -150,65 +151,71 @@ def plan(
         "condition 1 fails: at some step a token does not read itself",
     )
     union = np.logical_or.reduce(masks)
-    path = _path(pattern, union) if path is None else tuple(int(k) for k in path)
-    along = sorted(path) == list(range(n)) and all(
-        union[k, j] for j, k in zip(path, path[1:])
-    )
+    if path is None:
+        path = _some_path(pattern, union)
+    path = tuple(int(k) for k in path)
+    visits_all = sorted(path) == list(range(n))
     require(
-        along,
-        f"condition 2 fails: path must visit each of {n} tokens once, and each must read the one before it",
+        visits_all and all(union[k, j] for j, k in pairwise(path)),
+        f"condition 2 fails: path must visit each of {n} tokens once, "
+        "and each must read the one before it",
     )
     hops = count_hops(pattern) if hops is None else _size("hops", hops, 1)
     require(
         hops is not None,
-        "condition 3 fails: some token never hears from all, however many layers there are",
+        "condition 3 fails: some token never hears from all, "
+        "however many layers there are",
     )
-    size, base, codes = cells**d, sum(cells**i for i in range(1, d + 1)), [0] * n
+    size = cells**d
+    base = sum(cells**i for i in range(1, d + 1))
+    codes = [0] * n
     for i, token in enumerate(path):
         codes[token] = i - 1 if i else n - 1
     top = (n - 1) * base + size - 1
     for i in range(n - 1):
         top = size * top - (size - 1) * i * base
-    constant = (
-        least_constant(top, hops)
-        if constant is None
-        else _size("constant", constant, 1)
-    )
+    if constant is None:
+        constant = least_constant(top, hops)
     return Plan(
-        n,
-        d,
-        cells,
-        pattern.p,
-        hops,
-        path,
-        masks,
-        size,
-        base,
-        tuple(codes),
-        top,
-        constant,
+        n=n,
+        d=d,
+        cells=cells,
+        period=pattern.p,
+        hops=hops,
+        path=path,
+        masks=masks,
+        size=size,
+        base=base,
+        codes=tuple(codes),
+        top=top,
+        constant=_size("constant", constant, 1),
     )
+
+
+def _sizes(n: int, d: int, cells: int) -> tuple[int, int, int]:
+    """Tokens, features and cells, as integers that are large enough."""
+    return _size("n", n, 2), _size("d", d, 1), _size("cells", cells, 2)
 
 
 def _size(name: str, value: int, least: int) -> int:
-    right = (
-        isinstance(value, Integral) and not isinstance(value, bool) and value >= least
+    whole = isinstance(value, Integral) and not isinstance(value, bool)
+    require(
+        whole and value >= least,
+        f"{name} must be an integer of at least {least}, got {value!r}",
     )
-    require(right, f"{name} must be an integer of at least {least}, got {value!r}")
     return int(value)
 
 
-def _path(pattern: Pattern, union: np.ndarray) -> tuple[int, ...]:
+def _some_path(pattern: Pattern, union: np.ndarray) -> tuple[int, ...]:
+    """0, .., n - 1 if each token reads the one before it, else what a search finds."""
     if union.diagonal(-1).all():
         return tuple(range(pattern.n))
     found = check(pattern)
-    why = found.reasons.get(
-        "hamiltonian_path", "the search gave up, give a path yourself"
-    )
-    require(
-        found.hamiltonian_path is not None, f"condition 2 fails or is not known: {why}"
-    )
-    return tuple(int(k) for k in found.hamiltonian_path)
+    gave_up = "the search gave up, give a path yourself"
+    why = found.reasons.get("hamiltonian_path", gave_up)
+    path = found.hamiltonian_path
+    require(path is not None, f"condition 2 fails or is not known: {why}")
+    return path
 
 
 def least_constant(top: int, hops: int) -> int:
@@ -241,18 +248,22 @@ def least_constant(top: int, hops: int) -> int:
     def enough(c):
         return ((c + 1) ** hops - c**hops) * top < c**hops
 
-    low, high = 0, 1
+    high = 1
     while not enough(high):
-        low, high = high, 2 * high
+        high = 2 * high
+    low = high // 2  # not enough, or 0
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (low, middle) if enough(middle) else (middle, high)
+        if enough(middle):
+            high = middle
+        else:
+            low = middle
     return high
 
 
 def grid_ids(plan: Plan) -> np.ndarray:
-    """The ids of all grid inputs before the first attention layer, u . z with u = (1,
-    K, .., K^(d-1)).
+    """The ids of all grid inputs before the first attention layer, u . z with
+    u = (1, K, .., K^(d-1)).
 
     Args:
         plan: of the construction.
@@ -273,13 +284,23 @@ def grid_ids(plan: Plan) -> np.ndarray:
     Page:
         notebooks/sparse_universality/the_proof_executed
     """
-    n, N = plan.n, plan.size
+    _check_limit(plan.n, plan.size)
+    positions = np.array(plan.codes) * plan.base
+    ids = _all_rows(plan.n, plan.size) + positions
+    return ids if plan.bits <= 62 else ids.astype(object)
+
+
+def _check_limit(n: int, size: int) -> None:
+    count = n * size**n
     require(
-        n * N**n <= LIMIT,
-        f"{n * N**n} ids are more than {LIMIT}: take fewer tokens, features or cells",
+        count <= LIMIT,
+        f"{count} ids are more than {LIMIT}: take fewer tokens, features or cells",
     )
-    rows = np.indices((N,) * n).reshape(n, -1).T + np.array(plan.codes) * plan.base
-    return rows if plan.bits <= 62 else rows.astype(object)
+
+
+def _all_rows(n: int, size: int) -> np.ndarray:
+    """(size^n, n): all rows of n integers below size, the first slowest."""
+    return np.indices((size,) * n).reshape(n, -1).T
 
 
 def head(ids: np.ndarray, mask: np.ndarray, value: int) -> np.ndarray:
@@ -308,8 +329,9 @@ def head(ids: np.ndarray, mask: np.ndarray, value: int) -> np.ndarray:
     """
     out = np.empty_like(ids)
     for j in range(ids.shape[-1]):
+        own = ids[..., j]
         read = ids[..., mask[j]]
-        out[..., j] = np.where(ids[..., j] >= value, read.max(-1), read.min(-1))
+        out[..., j] = np.where(own >= value, read.max(-1), read.min(-1))
     return out
 
 
@@ -336,8 +358,10 @@ def schedule(plan: Plan) -> Iterator[Shift]:
         notebooks/sparse_universality/the_proof_executed
     """
     for i in range(plan.n - 1):
-        before, token = plan.path[i], plan.path[i + 1]
-        for value in range(i * plan.base, i * plan.base + plan.size):
+        before = plan.path[i]
+        token = plan.path[i + 1]
+        low = i * plan.base
+        for value in range(low, low + plan.size):
             for step, mask in enumerate(plan.masks):
                 yield Shift(step, value, plan.size if mask[token, before] else 0)
     for t in range(plan.hops):
@@ -347,8 +371,11 @@ def schedule(plan: Plan) -> Iterator[Shift]:
 def apply(shift: Shift, ids: np.ndarray, plan: Plan) -> np.ndarray:
     """The ids after one attention layer.
 
-        a + N (head(v) - head(v + 1)) moves the tokens with id v, by N (max - min) of what they read
-        a + C head(0)                 moves all, by C max
+        a + N (head(v) - head(v + 1))
+        a + C head(0)
+
+    The first moves the tokens with id v, by N (max - min) of what they read; the second
+    moves all, by C max.
 
     Args:
         shift: the layer.
@@ -385,10 +412,10 @@ def apply(shift: Shift, ids: np.ndarray, plan: Plan) -> np.ndarray:
     if not shift.factor:
         return ids
     mask = plan.masks[shift.step]
-    first = head(ids, mask, shift.value)
-    return ids + shift.factor * (
-        first if shift.every else first - head(ids, mask, shift.value + 1)
-    )
+    move = head(ids, mask, shift.value)
+    if not shift.every:
+        move = move - head(ids, mask, shift.value + 1)
+    return ids + shift.factor * move
 
 
 def steps(ids: np.ndarray, plan: Plan) -> Iterator[tuple[Shift, np.ndarray]]:
@@ -422,7 +449,10 @@ def steps(ids: np.ndarray, plan: Plan) -> Iterator[tuple[Shift, np.ndarray]]:
 
 
 def _last_ids(ids: np.ndarray, plan: Plan) -> np.ndarray:
-    return deque(steps(ids, plan), maxlen=1).pop()[1]
+    """The ids after all attention layers."""
+    for shift in schedule(plan):
+        ids = apply(shift, ids, plan)
+    return ids
 
 
 def context_ids(pattern: Pattern, n: int, d: int, cells: int, **options) -> np.ndarray:
@@ -459,7 +489,8 @@ def context_ids(pattern: Pattern, n: int, d: int, cells: int, **options) -> np.n
 def decode(ident: int, plan: Plan) -> tuple[int, list[int]]:
     """The token and the whole input behind one id, by residues.
 
-        y_n = floor(id / C^s),   x_i = y_i mod N in its interval,   y_(i-1) = x_i + (y_i - x_i) / N
+        y_n = floor(id / C^s),   x_i = y_i mod N in its interval
+        y_(i-1) = x_i + (y_i - x_i) / N
 
     Args:
         ident: an id that the map gives.
@@ -484,27 +515,33 @@ def decode(ident: int, plan: Plan) -> tuple[int, list[int]]:
     Page:
         notebooks/sparse_universality/the_proof_executed
     """
-    y, x, after = int(ident) // plan.constant**plan.hops, [0] * plan.n, [0] * plan.n
+    wanted = int(ident)
+    x = [0] * plan.n  # before the first layer
+    swept = [0] * plan.n  # after the sweep
+    y = wanted // plan.constant**plan.hops
     for token in reversed(plan.path):
         low = plan.codes[token] * plan.base
-        x[token], after[token] = low + (y - low) % plan.size, y
+        swept[token] = y
+        x[token] = low + (y - low) % plan.size
         y = x[token] + (y - x[token]) // plan.size
-    first, ids = plan.path[0], np.array(after, dtype=object)
+    ids = np.array(swept, dtype=object)
     for t in range(plan.hops):
-        ids = ids + plan.constant * head(ids, plan.masks[t % plan.period], 0)
-    require(
-        after[first] == x[first] and int(ident) in ids, f"{ident} is no id of this map"
-    )
-    return ids.tolist().index(int(ident)), x
+        mask = plan.masks[t % plan.period]
+        ids = ids + plan.constant * head(ids, mask, 0)
+    first = plan.path[0]  # the sweep leaves it as it was
+    require(swept[first] == x[first] and wanted in ids, f"{ident} is no id of this map")
+    return ids.tolist().index(wanted), x
 
 
 def equivariant_ids(
     n: int, d: int, cells: int, *, constant: int | None = None
 ) -> np.ndarray:
-    """The ids of the dense map without positions: one sweep over the values 0, .., N -
-    1, then one all-max layer.
+    """The ids of the dense map without positions: one sweep over the values
+    0, .., N - 1, then one all-max layer.
 
-        sorted x_1 < .. < x_n:  y_1 = x_1 + N (x_n - x_1),  y_j = x_j + N (y_(j-1) - x_j),  id_j = y_j + C y_n
+        y_1 = x_1 + N (x_n - x_1),   y_j = x_j + N (y_(j-1) - x_j),   id_j = y_j + C y_n
+
+    for sorted x_1 < .. < x_n.
 
     Args:
         n, d, cells: n >= 2, d >= 1, K >= 2.
@@ -530,18 +567,15 @@ def equivariant_ids(
     Page:
         notebooks/sparse_universality/the_proof_executed
     """
-    n, d, cells = (
-        _size(*given) for given in (("n", n, 2), ("d", d, 1), ("cells", cells, 2))
-    )
-    N, mask = cells**d, np.ones((n, n), dtype=bool)
-    require(
-        n * N**n <= LIMIT,
-        f"{n * N**n} ids are more than {LIMIT}: take fewer tokens, features or cells",
-    )
-    ids = np.indices((N,) * n).reshape(n, -1).T.astype(object)
+    n, d, cells = _sizes(n, d, cells)
+    N = cells**d
+    _check_limit(n, N)
+    mask = np.ones((n, n), dtype=bool)
+    ids = _all_rows(n, N).astype(object)
     for value in range(N):
-        ids = ids + N * (head(ids, mask, value) - head(ids, mask, value + 1))
-    constant = (
-        int(ids.max()) + 1 if constant is None else _size("constant", constant, 1)
-    )
+        move = head(ids, mask, value) - head(ids, mask, value + 1)
+        ids = ids + N * move
+    if constant is None:
+        constant = int(ids.max()) + 1
+    constant = _size("constant", constant, 1)
     return ids + constant * ids.max(-1, keepdims=True)

@@ -4,6 +4,7 @@ caller gives, in exact integers.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from fractions import Fraction
 from typing import NamedTuple
@@ -16,7 +17,14 @@ from torch import Tensor
 
 from attnlib._require import finite, require
 from attnlib.patterns import Pattern
-from attnlib.universal.context import Plan, _last_ids, grid_ids, plan, schedule
+from attnlib.universal.context import (
+    Plan,
+    _all_rows,
+    _last_ids,
+    grid_ids,
+    plan,
+    schedule,
+)
 
 LAYERS = 10**6  # value layers that are built
 
@@ -47,8 +55,8 @@ class Network(NamedTuple):
 
     @property
     def layers(self) -> dict[str, int]:
-        """Layers by kind: quantise d n K, attention p (n - 1) K^d + s, value n K^(n
-        d).
+        """Layers by kind: quantise d n K, attention p (n - 1) K^d + s, and value
+        n K^(n d).
         """
         p = self.plan
         return {
@@ -88,20 +96,17 @@ class Network(NamedTuple):
         Page:
             notebooks/sparse_universality/the_proof_executed
         """
-        _inside(x, self.plan)
-        cells = (
-            _cells(x, self.plan.cells)
-            .cpu()
-            .numpy()
-            .reshape(-1, self.plan.n, self.plan.d)
-        )
-        ids = _last_ids(_row_ids(cells, self.plan).astype(self.start.dtype), self.plan)
-        order = np.argsort(self.ids, axis=None)
-        place = order[np.searchsorted(self.ids.ravel()[order], ids.ravel())]
-        assert (self.ids.ravel()[place] == ids.ravel()).all(), (
-            "an id that no grid input has"
-        )
-        out = self.values.flatten(0, 1)[torch.from_numpy(place).to(self.values.device)]
+        p = self.plan
+        _inside(x, p)
+        rows = _cells(x, p.cells).cpu().numpy().reshape(-1, p.n, p.d)
+        start = _row_ids(rows, p).astype(self.start.dtype)
+        ids = _last_ids(start, p).ravel()
+        known = self.ids.ravel()
+        order = np.argsort(known)
+        place = order[np.searchsorted(known[order], ids)]
+        assert (known[place] == ids).all(), "an id that no grid input has"
+        values = self.values.flatten(0, 1)
+        out = values[torch.from_numpy(place).to(values.device)]
         return out.reshape(x.shape).to(x.device)
 
 
@@ -116,7 +121,9 @@ def approximate(
     """A network whose output on [0, 1)^(n x d) is f at the centre of the cell that x
     lies in.
 
-        sup |network - f| <= omega_f(1 / (2 K)),   the modulus of continuity in the largest entry
+        sup |network - f| <= omega_f(1 / (2 K))
+
+    with the modulus of continuity in the largest entry.
 
     Args:
         f: (M, n, d) float64 -> (M, n, d), continuous on [0, 1]^(n x d) for the bound to
@@ -146,29 +153,28 @@ def approximate(
         notebooks/sparse_universality/the_proof_executed
     """
     numbers = plan(pattern, n, d, cells, **options)
-    n, d, cells = numbers.n, numbers.d, numbers.cells
+    n = numbers.n
+    d = numbers.d
+    cells = numbers.cells
     count = n * cells ** (n * d)
-    words = f"{d * n * cells} quantising, {numbers.layers} attention and {count:.3g} value layers"
     require(
-        count <= LAYERS, f"this network has {words}: more than {LAYERS} cannot be built"
+        count <= LAYERS,
+        f"this network has {d * n * cells} quantising, {numbers.layers} attention "
+        f"and {count:.3g} value layers: more than {LAYERS} cannot be built",
     )
     centres = (grid_rows(numbers) + 0.5) / cells
     values = f(centres.clone())
+    shape = tuple(centres.shape)
     got = tuple(values.shape) if torch.is_tensor(values) else type(values).__name__
-    require(
-        got == tuple(centres.shape),
-        f"f must return a tensor of shape {tuple(centres.shape)}, got {got}",
-    )
+    require(got == shape, f"f must return a tensor of shape {shape}, got {got}")
     finite(**{"f at some centre": values})
     largest = float(values.detach().abs().max())
-    floor = (
-        int(cells * largest * sum(cells**i for i in range(d))) + 2
-    )  # |u . A| + 1/2 lies below it
-    if numbers.constant**numbers.hops < floor:
-        constant = numbers.constant
-        while constant**numbers.hops < floor:
-            constant *= 2
-        numbers = numbers._replace(constant=constant)
+    factor = sum(cells**i for i in range(d))
+    above = int(cells * largest * factor) + 2  # above |u . A| + 1/2
+    constant = numbers.constant
+    while constant**numbers.hops < above:
+        constant *= 2
+    numbers = numbers._replace(constant=constant)
     start = grid_ids(numbers)
     return Network(numbers, start, _last_ids(start, numbers), values)
 
@@ -191,9 +197,9 @@ def grid_rows(plan: Plan) -> Float[Tensor, "inputs n d"]:
     Page:
         notebooks/sparse_universality/the_proof_executed
     """
-    own = np.indices((plan.size,) * plan.n).reshape(plan.n, -1).T  # u . z of each token
-    powers = plan.cells ** np.arange(plan.d)
-    return torch.from_numpy((own[..., None] // powers % plan.cells).astype(np.float64))
+    own = _all_rows(plan.n, plan.size)  # u . z of each token
+    digits = own[..., None] // _powers(plan) % plan.cells
+    return torch.from_numpy(digits.astype(np.float64))
 
 
 def value_layers(
@@ -229,19 +235,20 @@ def value_layers(
     """
     known = ("grid", "increasing", "decreasing")
     require(order in known, f"order must be one of {list(known)}, got {order!r}")
-    p, ids = network.plan, network.ids.ravel()
-    places = (
-        np.arange(ids.size)
-        if order == "grid"
-        else np.argsort(ids)[:: 1 if order == "increasing" else -1]
-    )
-    rows = (
-        grid_rows(p).numpy().astype(int) + p.cells * np.array(p.codes)[:, None]
-    ).reshape(-1, p.d)
-    moved, targets = ids - network.start.ravel(), network.values.flatten(0, 1)
+    p = network.plan
+    ids = network.ids.ravel()
+    moved = ids - network.start.ravel()
+    positions = p.cells * np.array(p.codes)[:, None]
+    rows = grid_rows(p).numpy().astype(int) + positions
+    rows = rows.reshape(-1, p.d)
+    targets = network.values.flatten(0, 1)
+    places = np.arange(ids.size) if order == "grid" else np.argsort(ids)
+    if order == "decreasing":
+        places = places[::-1]
     for i in places:
         row = [int(v) for v in rows[i]]
-        yield int(ids[i]), [row[0] + int(moved[i]), *row[1:]], targets[i]
+        row[0] += int(moved[i])  # the attention layers write the first feature
+        yield int(ids[i]), row, targets[i]
 
 
 def run(
@@ -250,8 +257,9 @@ def run(
     """The literal network: every layer on every token in fractions, hardmax by its
     scores, jumps as they stand.
 
-        quantise:  Z <- Z - e_r (z_r - k) where 0 <= z_r - k < 1        attention: a_k (a_j - b), ties averaged
-        value:     Z <- Z + (K A - z) where -1/2 <= u . Z - id < 1/2
+        quantise:   Z <- Z - e_r (z_r - k) where 0 <= z_r - k < 1
+        attention:  the largest of a_k (a_j - b), ties averaged
+        value:      Z <- Z + (K A - z) where -1/2 <= u . Z - id < 1/2
 
     Args:
         network: of approximate.
@@ -279,55 +287,66 @@ def run(
     """
     p = network.plan
     _inside(x, p)
-    exact = np.vectorize(Fraction, otypes=[object])
-    z = p.cells * (
-        exact(x.detach().cpu().double().numpy())
-        + np.array(p.codes, dtype=object)[:, None]
-    )
+    codes = np.array(p.codes, dtype=object)
+    z = p.cells * (_fractions(x) + codes[:, None])
     u = np.array([p.cells**i for i in range(p.d)], dtype=object)
     for r in range(p.d):
         for k in range(p.n * p.cells):
-            t = z[..., r] - k
             z = z.copy()
-            z[..., r] = z[..., r] - np.where((t >= 0) & (t < 1), t, 0)
+            t = z[..., r] - k
+            inside = (t >= 0) & (t < 1)
+            z[..., r] -= np.where(inside, t, 0)
             yield "quantise", z
     for shift in schedule(p):
-        z, a = z.copy(), z @ u
+        z = z.copy()
         if shift.factor:
-            second = (
-                0
-                if shift.every
-                else _literal_head(a, p.masks[shift.step], shift.value + 1)
-            )
-            z[..., 0] += shift.factor * (
-                _literal_head(a, p.masks[shift.step], shift.value) - second
-            )
+            a = z @ u
+            mask = p.masks[shift.step]
+            move = _literal_head(a, mask, shift.value)
+            if not shift.every:
+                move = move - _literal_head(a, mask, shift.value + 1)
+            z[..., 0] += shift.factor * move
         yield "attention", z
+    half = Fraction(1, 2)
     for ident, row, target in value_layers(network, order):
         t = z @ u - ident
-        hit = (t >= Fraction(-1, 2)) & (t < Fraction(1, 2))
-        step = p.cells * exact(target.detach().cpu().double().numpy()) - np.array(
-            row, dtype=object
-        )
+        hit = (t >= -half) & (t < half)
+        step = p.cells * _fractions(target) - np.array(row, dtype=object)
         z = np.where(hit[..., None], z + step, z)
         yield "value", z
+
+
+def _fractions(x: Tensor) -> np.ndarray:
+    """The entries as Fractions, exactly."""
+    exact = np.vectorize(Fraction, otypes=[object])
+    return exact(x.detach().cpu().double().numpy())
 
 
 def _literal_head(a: np.ndarray, mask: np.ndarray, value: int) -> np.ndarray:
     """sum_k hardmax_k(a_k (a_j - b)) a_k over the tokens that j reads, b = value - 1/2,
     uniform over ties.
     """
+    b = Fraction(2 * value - 1, 2)
     out = np.empty_like(a)
     for j in range(a.shape[-1]):
         keys = a[..., mask[j]]
-        scores = keys * (a[..., j : j + 1] - Fraction(2 * value - 1, 2))
-        top = (scores == scores.max(-1, keepdims=True)).astype(int)
-        out[..., j] = (top * keys).sum(-1) / (top.sum(-1) * Fraction(1))
+        query = a[..., j : j + 1] - b
+        scores = keys * query
+        best = scores == scores.max(-1, keepdims=True)
+        total = (best * keys).sum(-1)
+        ties = best.sum(-1) * Fraction(1)  # a Fraction, so that nothing is rounded
+        out[..., j] = total / ties
     return out
 
 
-def _row_ids(cells: np.ndarray, plan: Plan) -> np.ndarray:
-    return cells @ (plan.cells ** np.arange(plan.d)) + np.array(plan.codes) * plan.base
+def _powers(plan: Plan) -> np.ndarray:
+    """u = (1, K, .., K^(d-1))."""
+    return plan.cells ** np.arange(plan.d)
+
+
+def _row_ids(rows: np.ndarray, plan: Plan) -> np.ndarray:
+    """The ids of tokens in these cells, before the first attention layer."""
+    return rows @ _powers(plan) + np.array(plan.codes) * plan.base
 
 
 def _cells(x: Tensor, cells: int) -> Tensor:
@@ -337,11 +356,9 @@ def _cells(x: Tensor, cells: int) -> Tensor:
     edges = []
     for k in range(cells):
         edge = k / cells
-        edges.append(
-            edge
-            if Fraction(edge) >= Fraction(k, cells)
-            else float(np.nextafter(edge, 1))
-        )
+        if Fraction(edge) < Fraction(k, cells):
+            edge = math.nextafter(edge, 1)
+        edges.append(edge)
     edges = torch.tensor(edges, dtype=torch.float64, device=x.device)
     return torch.searchsorted(edges, x.double().contiguous(), right=True) - 1
 
@@ -350,8 +367,8 @@ def _inside(x: Tensor, plan: Plan) -> None:
     size = (plan.n, plan.d)
     got = tuple(x.shape) if torch.is_tensor(x) else type(x).__name__
     require(
-        torch.is_tensor(x) and x.dim() >= 2 and tuple(x.shape[-2:]) == size,
-        f"x must be (*batch, {size[0]}, {size[1]}), got {got}",
+        torch.is_tensor(x) and got[-2:] == size,
+        f"x must be (*batch, {plan.n}, {plan.d}), got {got}",
     )
     require(
         x.is_floating_point(), f"x must be floating point, got {x.dtype}: cast it first"

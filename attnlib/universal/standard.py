@@ -14,7 +14,7 @@ from torch import Tensor
 
 from attnlib._require import require
 from attnlib.attention import Layer, Mlp, feed_forward, forward
-from attnlib.universal.context import Plan, schedule
+from attnlib.universal.context import Plan, Shift, schedule
 from attnlib.universal.network import Network, _inside, value_layers
 
 
@@ -52,7 +52,11 @@ def ramp_mlp(
     """Four ReLUs that are slope x + offset between two cuts and 0 outside, up to two
     ramps.
 
-        x = read . z;   write times   s_1 R(x - c_1 + e) + (a - s_1) R(x - c_1) + (s_2 - a) R(x - c_2 + e) - s_2 R(x - c_2)
+        x = read . z;   write times
+
+        s_1 R(x - c_1 + e) + (a - s_1) R(x - c_1)
+            + (s_2 - a) R(x - c_2 + e) - s_2 R(x - c_2)
+
         s_1 = (a c_1 + b) / e,   s_2 = -(a (c_2 - e) + b) / e
 
     Args:
@@ -84,13 +88,15 @@ def ramp_mlp(
         0 < ramp <= high - low,
         f"ramp must be positive and at most {high - low}, got {ramp}",
     )
-    first, last = (
-        (slope * low + offset) / ramp,
-        -(slope * (high - ramp) + offset) / ramp,
-    )
-    rises = read.new_tensor([first, slope - first, last - slope, -last])
+    s_1 = (slope * low + offset) / ramp
+    s_2 = -(slope * (high - ramp) + offset) / ramp
+    rises = read.new_tensor([s_1, slope - s_1, s_2 - slope, -s_2])
     knots = read.new_tensor([low - ramp, low, high - ramp, high])
-    return Mlp(read[:, None].expand(-1, 4), rises[:, None] * write, -knots)
+    return Mlp(
+        w_1=read[:, None].expand(-1, 4),
+        w_2=rises[:, None] * write,
+        b_1=-knots,
+    )
 
 
 def standard(
@@ -134,50 +140,58 @@ def standard(
     Page:
         notebooks/sparse_universality/from_integers_to_softmax
     """
-    p, digits = network.plan, 1 - round(math.log2(torch.finfo(dtype).eps))
+    p = network.plan
+    eps = torch.finfo(dtype).eps
+    digits = 1 - round(math.log2(eps))
     require(
         network.bits + 2 <= digits,
         f"ids of {network.bits} bits and quarters of them: {dtype} holds {digits} bits",
     )
     u = torch.tensor([p.cells**i for i in range(p.d)], dtype=dtype)
-    axes, blocks = torch.eye(p.d, dtype=dtype), []
-    for r in range(p.d):
+    axes = torch.eye(p.d, dtype=dtype)
+    blocks = []
+    for axis in axes:
         for k in range(p.n * p.cells):
-            blocks.append(
-                Block(
-                    "quantise",
-                    mlp=ramp_mlp(axes[r], axes[r], (k, k + 1), -1.0, k, ramp),
-                )
-            )
+            mlp = ramp_mlp(axis, axis, (k, k + 1), -1.0, k, ramp)
+            blocks.append(Block("quantise", mlp=mlp))
     masks = [torch.from_numpy(m) for m in p.masks]
     for shift in schedule(p):
-        signs = (1.0, 0.0) if shift.every else (1.0, -1.0)
-        w, bias = (
-            u.view(1, -1, 1).expand(2, -1, -1),
-            u.new_tensor([[0.5 - shift.value], [-0.5 - shift.value]]),
-        )
-        w_o = shift.factor * u.new_tensor(signs)[:, None, None] * axes[0]
-        blocks.append(
-            Block("attention", Layer(w, w, w, w_o, b_q=bias), mask=masks[shift.step])
-        )
+        layer = _shift_layer(shift, u, axes[0])
+        blocks.append(Block("attention", layer, mask=masks[shift.step]))
     for ident, row, target in value_layers(network, order):
-        write = p.cells * target.to(u) - torch.tensor(row, dtype=dtype)
-        blocks.append(
-            Block(
-                "value",
-                mlp=ramp_mlp(
-                    u, write, (ident - 0.5, ident + 0.5), 0.0, 1.0, value_ramp
-                ),
-            )
-        )
-    require(clamp is None or clamp > 0, f"clamp must be positive, got {clamp}")
-    for r in range(p.d if clamp else 0):
-        two, bound = (
-            torch.stack([axes[r], -axes[r]], 1),
-            u.new_tensor([-clamp * p.cells] * 2),
-        )
-        blocks.append(Block("clamp", mlp=Mlp(two, -two.T, bound)))
+        write = p.cells * target.to(u) - u.new_tensor(row)
+        cuts = (ident - 0.5, ident + 0.5)
+        mlp = ramp_mlp(u, write, cuts, 0.0, 1.0, value_ramp)
+        blocks.append(Block("value", mlp=mlp))
+    if clamp is not None:
+        require(clamp > 0, f"clamp must be positive, got {clamp}")
+        for axis in axes:
+            mlp = _clamp_mlp(axis, clamp * p.cells)
+            blocks.append(Block("clamp", mlp=mlp))
     return blocks
+
+
+def _shift_layer(shift: Shift, u: Tensor, write: Tensor) -> Layer:
+    """The shift as two heads of size one that read u . z and write along one axis."""
+    w = u[:, None].expand(2, -1, 1)
+    low = shift.value - 0.5
+    high = shift.value + 0.5
+    signs = (1.0, 0.0) if shift.every else (1.0, -1.0)
+    factors = shift.factor * u.new_tensor(signs)
+    return Layer(
+        w_q=w,
+        w_k=w,
+        w_v=w,
+        w_o=factors[:, None, None] * write,
+        b_q=u.new_tensor([[-low], [-high]]),
+    )
+
+
+def _clamp_mlp(axis: Tensor, bound: float) -> Mlp:
+    """Takes off what lies beyond the bound along the axis, on both sides."""
+    both = torch.stack([axis, -axis], 1)
+    bias = axis.new_tensor([-bound, -bound])
+    return Mlp(w_1=both, w_2=-both.T, b_1=bias)
 
 
 def run_standard(
@@ -224,16 +238,14 @@ def run_standard(
         _inside(x, plan)
     require(scale is None or scale > 0, f"scale must be positive, got {scale}")
     how = {"normalizer": "hardmax"} if scale is None else {"scale": scale}
-    z = plan.cells * (
-        x + torch.tensor(plan.codes, dtype=x.dtype, device=x.device)[:, None]
-    )
+    codes = torch.tensor(plan.codes, dtype=x.dtype, device=x.device)
+    z = plan.cells * (x + codes[:, None])
     for block in blocks:
-        if block.layer is None:
+        layer = block.layer
+        if layer is None:
             z = z + feed_forward(z, block.mlp, check=False)
-        elif block.layer.w_o.any():
-            z = forward(
-                z, [block.layer], skip=True, mask=block.mask, check=False, **how
-            )
+        elif layer.w_o.any():  # a layer that waits changes nothing
+            z = forward(z, [layer], skip=True, mask=block.mask, check=False, **how)
     return z / plan.cells
 
 
@@ -261,6 +273,8 @@ def enough_scale(plan: Plan) -> float:
     Page:
         notebooks/sparse_universality/from_integers_to_softmax
     """
-    n, p, N, C, s = plan.n, plan.period, plan.size, plan.constant, plan.hops
-    inside = 104 * n**2 * p * N ** (n + 1) * (C + 1) ** (2 * s) * (plan.top + 1)
+    n = plan.n
+    N = plan.size
+    growth = (plan.constant + 1) ** (2 * plan.hops)
+    inside = 104 * n**2 * plan.period * N ** (n + 1) * growth * (plan.top + 1)
     return 32 / 9 * math.log(inside)
