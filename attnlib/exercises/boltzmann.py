@@ -1,131 +1,98 @@
-"""Exercises of the page on Boltzmann averages and hardmax. Every function takes an
-answer and returns a sentence.
-"""
+"""Exercises of the page on Boltzmann averages and hardmax."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
 from fractions import Fraction
 
 import torch
 
-from attnlib.exercises.paths import NOT_TRIED, RIGHT, _compare
+from attnlib.exercises import CLOSE, Case, exercise, fit, items, members
 
 
-def slope(answer: Callable | None) -> str:
-    """Exercise 14.1: a function (a, i) that returns the derivative of boltz in entry
-    i.
-    """
-    if answer is None:
-        return NOT_TRIED
-    said = [_slope(answer, a, i) for a, i in (([0.3, -1.0, 2.0], 1), ([1.5, -0.5], 0))]
-    return next((sentence for sentence in said if sentence != RIGHT), RIGHT)
+@exercise(
+    "Not yet: use the product rule; a_i stands outside the weights and inside them.",
+    function_of="a, i",
+)
+def slope(answer):
+    """Exercise 14.1: a function that returns the derivative of boltz in entry i."""
+    for values, i in (([0.3, -1.0, 2.0], 1), ([1.5, -0.5], 0)):
+        a = torch.tensor(values, dtype=torch.float64)
+        weights = torch.softmax(a, 0)
+        p = float(weights[i])
+        above = float(a[i] - weights @ a)
+        mistakes = {
+            "You held the weights fixed: they move with a_i too.": p,
+            "You moved the weights only: a_i also stands outside of them.": p * above,
+            "The sign is turned: an entry far below the mean has a negative slope.": (
+                p * (1 - above)
+            ),
+            "A factor is missing: an entry of little weight moves the average "
+            "little.": 1 + above,
+        }
+        yield Case(answer(a, i), p * (1 + above), mistakes)
 
 
-def _slope(answer: Callable, values: Sequence[float], i: int) -> str:
-    a = torch.tensor(values, dtype=torch.float64)
-    p = torch.softmax(a, 0)
-    mean = (p * a).sum()
-    mistakes = {
-        "You held the weights fixed: they move too, and add p_i (a_i - boltz).": p[i],
-        "The summand 1 is missing: a_i also stands outside the weights.": p[i]
-        * (a[i] - mean),
-        "The sign is turned: an entry far below the mean has a negative slope.": p[i]
-        * (1 - a[i] + mean),
-        "The factor p_i is missing.": 1 + a[i] - mean,
-    }
-    wanted = p[i] * (1 + a[i] - mean)
-    got = torch.as_tensor(answer(a.clone(), i)).double()
-    known = got.shape != wanted.shape or any(
-        torch.allclose(got, v, rtol=1e-9, atol=1e-12)
-        for v in (wanted, *mistakes.values())
-    )
-    return (
-        _compare(got, wanted, mistakes)
-        if known
-        else "Not yet: differentiate a_j p_j, where a_i also stands in each p_j."
-    )
-
-
-def twins(answer: object) -> str:
+@exercise()
+def twins(answer):
     """Exercise 14.2: two different sets of five whole numbers that no hardmax layer
     tells apart at their ends.
     """
-    if answer is None:
-        return NOT_TRIED
-    try:
-        found = [[Fraction(v) for v in s] for s in answer]
-    except (TypeError, ValueError, OverflowError):
-        return "Give two tuples of plain numbers; tensors, NaN and infinity are no whole numbers here."
-    if len(found) != 2 or any(len(s) != 5 or len(set(s)) != 5 for s in found):
-        return "Two sets of five different whole numbers were wanted."
-    a, b = map(set, found)
-    if any(v.denominator != 1 for v in a | b):
-        return "Whole numbers were wanted."
+    sets = []
+    for part in items(answer, 2):
+        whole = [int(fit(v, 0)) for v in members(part)]
+        if len(whole) != 5 or len(set(whole)) != 5:
+            yield "Two sets of five different whole numbers were wanted."
+        sets.append(set(whole))
+    a, b = sets
     if a == b:
-        return "These are the same set: nothing is to be told apart."
+        yield "These are the same set: nothing is to be told apart."
     if (min(a), max(a)) != (min(b), max(b)):
-        return "The ends differ: a hardmax that points outwards sees that."
+        yield "The ends differ: a hardmax that points outwards sees that."
     if sum(a) != sum(b):
-        return "The sums differ: a hardmax that ties everywhere sees the mean."
-    return RIGHT
+        yield "The sums differ: a hardmax that ties everywhere sees the mean."
 
 
-def near_miss(answer: object) -> str:
+@exercise("Not yet: divide the quartic by x^2 and write y = x + 1/x.")
+def near_miss(answer):
     """Exercise 14.3: rationals (p, q) with cosh(beta*) = p + sqrt(q), where {1, 2, 5,
     6} and {1, 3, 4, 6} have equal averages.
     """
-    if answer is None:
-        return NOT_TRIED
-    try:
-        p, q = map(Fraction, answer)
-        value = float(p) + math.sqrt(max(q, 0))
-    except (TypeError, ValueError, OverflowError):
-        return (
-            "A pair (p, q) of rational numbers was wanted, such as (3, Fraction(1, 3))."
-        )
+    right = (Fraction(1), Fraction(1, 2))
+    p, q = fit(answer, right)
     if q < 0:
-        return "The root of a negative number is not real: q must be at least 0."
+        yield "The root of a negative number is not real: q must be at least 0."
+    value = float(p) + math.sqrt(q)
+    if (p, q) != right and abs(value - 1 - math.sqrt(0.5)) < CLOSE:
+        yield "These are the digits, and no closed form: no pair but one is exact."
     mistakes = {
-        (2, 2): "That is y = x + 1/x: it is 2 cosh(beta), so take half.",
-        (
-            1,
-            2,
-        ): "You halved the 2, and must halve the root too: half the root of 2 is the root of 2/4.",
-        (1, Fraction(1, 4)): "Half the root of 2 is the root of 2/4, not of 1/4.",
-        (2, Fraction(1, 2)): "You halved the root, and must halve the 2 too.",
-        (
+        "That is y = x + 1/x: it is 2 cosh(beta), so take half.": (2, 2),
+        "You halved the 2, and must halve the root too.": (1, 2),
+        "Half the root of 2 is not the root of 1/4.": (1, Fraction(1, 4)),
+        "You halved the root, and must halve the 2 too.": (2, Fraction(1, 2)),
+        "cosh = 1 is beta = 0, the plain mean; there is one more, which is positive.": (
             1,
             0,
-        ): "cosh = 1 is beta = 0, the plain mean; there is one more, which is positive.",
+        ),
     }
-    if (p, q) == (1, Fraction(1, 2)):
-        return RIGHT
-    if abs(value - 1 - math.sqrt(0.5)) < 1e-6:
-        return "These are the digits, and no closed form: no pair but one is exact."
-    return mistakes.get(
-        (p, q), "Not yet: divide the quartic by x^2 and write y = x + 1/x."
-    )
+    yield Case((p, q), right, mistakes)
 
 
-def base(answer: int | None) -> str:
+@exercise(
+    "Not yet: take the small bases in turn; have two multisets of five one sum there?"
+)
+def base(answer):
     """Exercise 14.4: the smallest positive whole base b for which uniform attention
     over b^k tells all multisets of five apart.
     """
-    if answer is None:
-        return NOT_TRIED
     mistakes = {
-        6: "That is n + 1, which works. Can a multiset of known size do with less?",
-        4: "With b = 4 the multisets {0, 0, 0, 0, 2} and {1, 1, 1, 1, 1} have equal sums.",
-        3: "With b = 3 three tokens k and one k + 2 weigh as much as four tokens k + 1; add any fifth token to both.",
-        2: "With b = 2 two tokens k and one k + 2 weigh as much as three tokens k + 1; add two tokens to both.",
-        1: "With b = 1 all tokens weigh the same.",
+        "That is n + 1, which works. Can a multiset of known size do with less?": 6,
+        "With b = 4 the multisets {0, 0, 0, 0, 2} and {1, 1, 1, 1, 1} have equal "
+        "sums.": 4,
+        "With b = 3 three tokens k and one k + 2 weigh as much as four tokens k + 1; "
+        "add any fifth token to both.": 3,
+        "With b = 2 two tokens k and one k + 2 weigh as much as three tokens k + 1; "
+        "add two tokens to both.": 2,
+        "With b = 1 all tokens weigh the same.": 1,
     }
-    return (
-        RIGHT
-        if answer == 5
-        else mistakes.get(
-            answer, "Not yet: look for two multisets of five with one sum."
-        )
-    )
+    yield Case(answer, 5, mistakes)

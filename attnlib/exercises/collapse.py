@@ -1,84 +1,67 @@
-"""Exercises of the page on rank collapse. Every function takes an answer and returns a
-sentence.
-"""
+"""Exercises of the page on rank collapse."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 import torch
 
-from attnlib.exercises.paths import NOT_TRIED, RIGHT, _compare
+from attnlib.exercises import Case, exercise
 
 
-def norm(answer: float | int | None) -> str:
+@exercise("Not yet: take the mean of the three tokens away, then sum sizes both ways.")
+def norm(answer):
     """Exercise 2.1: the composite norm of the mean-centred residual of the rows (3, 0),
     (1, 2), (2, 4).
     """
-    if answer is None:
-        return NOT_TRIED
     mistakes = {
-        6.0: "That is the norm of X itself: take the mean of the tokens away first.",
-        12.0: "You forgot the square root: the norm is the root of the product.",
-        3.5: "That is the arithmetic mean of 4 and 3: the composite norm is the geometric mean.",
-        4.0: "That is the largest column sum alone: multiply by the largest row sum and take the root.",
-        3.0: "That is the largest row sum alone: multiply by the largest column sum and take the root.",
+        "That is the norm of X itself: take the mean of the tokens away first.": 6.0,
+        "You forgot the square root: the norm of 2 X is twice the norm of X.": 12.0,
+        "That is the arithmetic mean of both norms: another mean was asked.": 3.5,
+        "That is the largest column sum alone: the rows count as well.": 4.0,
+        "That is the largest row sum alone: the columns count as well.": 3.0,
     }
-
-    def close(v):
-        return abs(answer - v) < 5e-3
-
-    if close(math.sqrt(12)):
-        return RIGHT
-    named = [sentence for value, sentence in mistakes.items() if close(value)]
-    return (
-        named[0]
-        if named
-        else "Not yet: subtract (2, 2), then take the largest column sum and the largest row sum."
-    )
+    yield Case(answer, math.sqrt(12), mistakes)
 
 
-def layers(answer: int | None) -> str:
+@exercise("Not yet: write q = c u^2; what does one layer make of q?")
+def layers(answer):
     """Exercise 2.2: after how many layers does u -> c u^3 with c u^2 = 1/10 at the
     start have c u^2 <= 10^-100?
     """
-    if answer is None:
-        return NOT_TRIED
     mistakes = {
-        100: "You took one decade a layer; the number of decades triples in every layer.",
-        99: "You took one decade a layer; the number of decades triples in every layer.",
-        7: "You doubled the decades in every layer; c u^2 becomes its own cube.",
-        4: "Four layers give 3^4 = 81 decades, which is not yet 100.",
+        "You took one decade a layer, and a layer does more than that.": 100,
+        "You took one decade a layer after the first, and a layer does more.": 99,
+        "You doubled the decades in every layer; c u^2 becomes its own cube.": 7,
+        "Nearly: after four layers it is 81 decades, which is not yet 100.": 4,
     }
-    return (
-        RIGHT
-        if answer == 5
-        else mistakes.get(answer, "Not yet: write q = c u^2; a layer sends q to q^3.")
-    )
+    yield Case(answer, 5, mistakes)
 
 
-def leading(answer: Callable | None) -> str:
-    """Exercise 2.3: a function (r, s, w_qk, w) that returns R W_QK C_s W, the leading
-    term without 1/sqrt(d_qk).
+@exercise(
+    "Not yet: try two tokens of one feature, where C_s is the variance under s.",
+    function_of="r, s, w_qk, w",
+)
+def leading(answer):
+    """Exercise 2.3: a function that returns R W_QK C_s W, the leading term without
+    1/sqrt(d_qk).
     """
-    if answer is None:
-        return NOT_TRIED
     g = torch.Generator().manual_seed(3)
-    r, w_qk, w = (torch.randn(3, 3, generator=g, dtype=torch.float64) for _ in range(3))
-    r, s = r - r.mean(0), torch.tensor([0.5, 0.3, 0.2], dtype=torch.float64)
-    second, mean = r.T @ (s[:, None] * r), r.T @ s
+    r, w_qk, w = torch.randn(3, 3, 3, generator=g, dtype=torch.float64)
+    r = r - r.mean(0)
+    s = torch.tensor([0.5, 0.3, 0.2], dtype=torch.float64)
+    mean = r.T @ s
+    second = r.T @ (s[:, None] * r)
     c = second - torch.outer(mean, mean)
+    uniform = r.T @ r / 3
     mistakes = {
-        "You took the second moment R' diag(s) R: subtract the square of the mean R's, or equal tokens would count.": r
-        @ w_qk
-        @ second
-        @ w,
+        "You took the second moment: take the mean under s away, or equal tokens "
+        "would count.": r @ w_qk @ second @ w,
         "W_QK is transposed: row i of the logits is R_i W_QK R'.": r @ w_qk.T @ c @ w,
         "You used weights 1/n instead of s: the reference attention is not uniform.": r
         @ w_qk
-        @ (r.T @ r / 3)
+        @ uniform
         @ w,
         "The value weights W are missing.": r @ w_qk @ c,
     }
-    return _compare(answer(r, s, w_qk, w), r @ w_qk @ c @ w, mistakes)
+    yield Case(answer(r, s, w_qk, w), r @ w_qk @ c @ w, mistakes)

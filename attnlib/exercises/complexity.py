@@ -1,125 +1,89 @@
-"""Exercises of the page on what attention costs. Every function takes an answer and
-returns a sentence.
-"""
+"""Exercises of the page on what attention costs."""
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Callable
 
 import torch
 
-from attnlib.exercises.paths import NOT_TRIED, RIGHT, _compare
+from attnlib.exercises import Case, exercise, fit
 
 
-def tie(answer: object) -> str:
+@exercise("Not yet: write down the FLOPs of both; for which n are they equal?")
+def tie(answer):
     """Exercise 8.1: from which n on does Linformer with k = 128 need no more FLOPs than
     dense attention?
     """
-    if answer is None:
-        return NOT_TRIED
-    if _number(answer) is None:
-        return f"A number was wanted, yours is {type(answer).__name__}."
     mistakes = {
-        257: "Nearly: at n = 256 both need the same, and the same is no more.",
-        128: "You left out the projections E K and F V: they cost as much as the attention itself.",
-        512: "You counted the projections twice: E K and F V together cost 4 n k d.",
-        64: "The k is on the other side: solve 8 n k d = 4 n^2 d for n.",
+        "Nearly: where both need the same, the same is no more.": 257,
+        "You left out the projections E K and F V: they cost as much as the attention "
+        "itself.": 128,
+        "You counted the projections twice.": 512,
+        "The k is on the other side: which of the two costs grows with k?": 64,
     }
-    return (
-        RIGHT
-        if _number(answer) == 256
-        else mistakes.get(_number(answer), "Not yet: set 8 n k d equal to 4 n^2 d.")
-    )
+    yield Case(answer, 256, mistakes)
 
 
-def stride(answer: object) -> str:
+@exercise("Not yet: does the cost rise or fall if your l becomes one larger?")
+def stride(answer):
     """Exercise 8.2: the stride l at which our strided kernel is cheapest for n =
     8192.
     """
-    if answer is None:
-        return NOT_TRIED
-    if _number(answer) is None:
-        return f"A number was wanted, yours is {type(answer).__name__}."
-
-    def close(value):
-        return abs(_number(answer) - value) < 0.6
-
-    if close(64):
-        return RIGHT
-    if close(math.sqrt(8192)):
-        return "That is the root of n: it would be right if the near tile were as wide as the stride; it is twice as wide."
-    if close(128):
-        return (
-            "The 2 is on the wrong side: the derivative of 2 l + n / l is 2 - n / l^2."
-        )
-    return "Not yet: minimise 2 l + n / l."
+    mistakes = {
+        "That is the root of n: it would be right if the near tile were as wide as the "
+        "stride; it is twice as wide.": math.sqrt(8192),
+        "The 2 is on the wrong side: which of the two summands has it?": 128,
+    }
+    yield Case(answer, 64, mistakes)
 
 
-def hop(answer: Callable | None) -> str:
-    """Exercise 8.3: a function (i, j, l) that names a token k with j -> k -> i in the
-    strided pattern.
+@exercise(function_of="i, j, l")
+def hop(answer):
+    """Exercise 8.3: a function that names a token k with j -> k -> i in the strided
+    pattern.
     """
-    if answer is None:
-        return NOT_TRIED
 
-    def reads(i, j, l):
-        return 0 <= j <= i and (i - j <= l or (i - j) % l == 0)
-
-    for l in (1, 4, 7):
-        for i in range(40):
-            for j in range(i + 1):
-                k = answer(i, j, l)
-                if not isinstance(k, int):
-                    return f"A token is an integer, yours is {type(k).__name__}."
-                if not j <= k <= i:
-                    return f"Nobody reads the future: k must lie between j and i, for i = {i}, j = {j}, l = {l} not at {k}."
-                if not reads(i, k, l):
-                    return f"For i = {i}, j = {j}, l = {l} token i does not read your k = {k}."
-                if not reads(k, j, l):
-                    return (
-                        f"For i = {i}, j = {j}, l = {l} your k = {k} does not read j."
-                    )
-    return RIGHT
+    for l, i in itertools.product((1, 4, 7), range(40)):
+        for j in range(i + 1):
+            k = fit(answer(i, j, l), 0)
+            place = f"for i = {i}, j = {j}, l = {l}"
+            if not j <= k <= i:
+                yield f"Nobody reads the future: {place} it cannot be k = {k}."
+            if not _reads(i, k, l):
+                yield f"Not yet: {place} token i does not read your k = {k}."
+            if not _reads(k, j, l):
+                yield f"Not yet: {place} your k = {k} does not read j."
 
 
-def merge(answer: Callable | None) -> str:
-    """Exercise 8.4: a function (a, N) that returns the weights of one query after
-    duplicates are corrected.
+def _reads(i: int, j: int, l: int) -> bool:
+    return i - j <= l or (i - j) % l == 0
+
+
+@exercise(
+    "Not yet: try two keys of equal logits, one seen once and one seen twice.",
+    function_of="a, N",
+)
+def merge(answer):
+    """Exercise 8.4: a function that returns the weights of one query after duplicates
+    are corrected.
     """
-    if answer is None:
-        return NOT_TRIED
-    # one key unseen, the largest; then two, not the largest; then none
-    for a, N in (
-        ([0.3, -1.0, 2.0, 0.5], [3, 1, 0, 2]),
-        ([0.3, 2.0, -1.0, 0.5], [1, 3, 0, 0]),
-        ([0.3, 2.0, -1.0], [2, 1, 3]),
-    ):
-        a, N = torch.tensor(a, dtype=torch.float64), torch.tensor(N)
-        got = answer(a.clone(), N.clone())
-        if torch.is_tensor(got) and got.dtype != a.dtype:
-            return f"Keep the dtype of a, float64: yours is {got.dtype}."
+    instances = (
+        ([0.3, -1.0, 2.0, 0.5], [3, 1, 0, 2]),  # one key unseen, the largest
+        ([0.3, 2.0, -1.0, 0.5], [1, 3, 0, 0]),  # two, not the largest
+        ([0.3, 2.0, -1.0], [2, 1, 3]),  # none
+    )
+    for logits, rounds in instances:
+        a = torch.tensor(logits, dtype=torch.float64)
+        N = torch.tensor(rounds)
+        seen = a.masked_fill(N == 0, -math.inf)
+        right = torch.softmax(seen, -1)
         mistakes = {
-            "A key that was seen in three rounds counts three times: the correction is missing.": torch.softmax(
-                a + N.log(), -1
-            ),
-            "A key that was never seen has weight zero: mask it.": torch.softmax(a, -1),
-            "You corrected twice: after the rounds are added up, every key of the union has weight exp(a).": torch.softmax(
-                (a - N.clamp_min(1).log()).masked_fill(N == 0, -math.inf), -1
-            ),
-            "The weights must sum to one: divide by the sum over the union.": a.exp()
-            * (N > 0),
+            "A key that was seen in three rounds counts three times: the correction is "
+            "missing.": torch.softmax(a + N.log(), -1),
+            "A key that was never seen has weight zero.": torch.softmax(a, -1),
+            "You corrected twice: once the rounds are added up, nothing is left to "
+            "correct.": torch.softmax(seen - N.clamp_min(1).log(), -1),
+            "The weights must sum to one.": seen.exp(),
         }
-        said = _compare(
-            got, torch.softmax(a.masked_fill(N == 0, -math.inf), -1), mistakes
-        )
-        if said != RIGHT:
-            return said
-    return RIGHT
-
-
-def _number(answer: object) -> float | None:
-    try:
-        return float(answer)
-    except (TypeError, ValueError, RuntimeError):
-        return None
+        yield Case(answer(a, N), right, mistakes)

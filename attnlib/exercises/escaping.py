@@ -1,156 +1,120 @@
-"""Exercises of the page on what stops the collapse. Every function takes an answer and
-returns a sentence.
-"""
+"""Exercises of the page on what stops the collapse."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 import torch
+from torch import Tensor
 
-from attnlib.exercises.paths import NOT_TRIED, RIGHT, _compare
-
-HEADS = ([0.3, 0.2], [1.0, 3.0], 1.5)  # values, strengths, diameter
+from attnlib.exercises import Case, exercise, fit
 
 
-def keeps(answer: Callable | None) -> str:
-    """Exercise 4.1: a function (values, strengths, diameter) that returns 1 - c."""
-    if answer is None:
-        return NOT_TRIED
-    (values, strengths, size), th = HEADS, math.tanh
-    heads = list(zip(values, strengths))
-    got = float(answer(values, strengths, size))
-    named = {
-        sum(
-            v * th(w * size**2 / 4) for v, w in heads
-        ): "That is c: the skip keeps 1 - c.",
-        1
-        - sum(
-            values
-        ): "That is the bound with a mask: without one, each head carries a tanh.",
-        1
-        - sum(
-            v * th(w * size**2) for v, w in heads
-        ): "The quarter in tanh(w diameter^2 / 4) is missing.",
-        1
-        - sum(
-            v * th(w * size / 4) for v, w in heads
-        ): "The logits are quadratic in the distances: square the diameter.",
-        1
-        - sum(
-            v * w * size**2 / 4 for v, w in heads
-        ): "That is k diameter^2, a bound of c; the theorem has tanh.",
-        1
-        - max(
-            v * th(w * size**2 / 4) for v, w in heads
-        ): "You took the strongest head alone: the heads add up.",
-        math.prod(
-            1 - v * th(w * size**2 / 4) for v, w in heads
-        ): "Heads of one layer add up; factors belong to layers.",
+@exercise(
+    "Not yet: try one head of strength 0, then one whose strength is huge.",
+    function_of="values, strengths, diameter",
+)
+def keeps(answer):
+    """Exercise 4.1: a function that returns 1 - c."""
+    values = [0.3, 0.2]
+    strengths = [1.0, 3.0]
+    diameter = 1.5
+    quarters = [w * diameter**2 / 4 for w in strengths]
+    without_quarter = [w * diameter**2 for w in strengths]
+    without_square = [w * diameter / 4 for w in strengths]
+    heads = _heads(values, quarters)
+    linear = sum(v * q for v, q in zip(values, quarters))
+    mistakes = {
+        "That is c: the skip keeps 1 - c.": sum(heads),
+        "That is the bound with a mask: without one, each head carries a tanh.": (
+            1 - sum(values)
+        ),
+        "A quarter is missing in the argument of tanh.": (
+            1 - sum(_heads(values, without_quarter))
+        ),
+        "The logits are quadratic in the distances: square the diameter.": (
+            1 - sum(_heads(values, without_square))
+        ),
+        "That is k diameter^2, a bound of c; the theorem has tanh.": 1 - linear,
+        "You took the strongest head alone: the heads add up.": 1 - max(heads),
+        "Heads of one layer add up; factors belong to layers.": (
+            math.prod(1 - head for head in heads)
+        ),
     }
-    if abs(got - (1 - next(iter(named)))) < 1e-9:
-        return RIGHT
-    found = [sentence for value, sentence in named.items() if abs(got - value) < 1e-9]
-    return (
-        found[0]
-        if found
-        else "Not yet: c is the sum over the heads of v tanh(w diameter^2 / 4)."
-    )
+    yield Case(answer(values, strengths, diameter), 1 - sum(heads), mistakes)
 
 
-def slope(answer: float | int | None) -> str:
+def _heads(values: list[float], arguments: list[float]) -> list[float]:
+    return [v * math.tanh(a) for v, a in zip(values, arguments)]
+
+
+@exercise("Not yet: where does attention move 1 and -1? The clip must undo it.")
+def slope(answer):
     """Exercise 4.2: the smallest slope of a clip that keeps two tokens at 1 and -1, for
     e^2w = 2.
     """
-    if answer is None:
-        return NOT_TRIED
     mistakes = {
-        1 / 3: "That is tanh(w): the slope must undo it.",
-        2.0: "That is the threshold for e^2w = 3, or e^2w itself: find tanh(w).",
-        5
-        / 3: "That is 1 / tanh(2w): a token has the logit w with itself and -w with the other.",
-        0.5: "Half of what is needed and less: the clip must bring tanh(w) back to 1.",
-        2 / math.log(2): "That is 1 / w: tanh(w) is less than w.",
+        "That is tanh(w), not yet the slope.": 1 / 3,
+        "That is the threshold for e^2w = 3, or e^2w itself: find tanh(w).": 2.0,
+        "That is 1 / tanh(2w): a token has the logit w with itself and -w with the "
+        "other.": 5 / 3,
+        "Too flat: a slope below 1 only shrinks the tokens further.": 0.5,
+        "That is 1 / w: attention moves 1 to a number below w.": 2 / math.log(2),
     }
-
-    def close(v):
-        return abs(answer - v) < 5e-3
-
-    if close(3.0):
-        return RIGHT
-    named = [sentence for value, sentence in mistakes.items() if close(value)]
-    return (
-        named[0]
-        if named
-        else "Not yet: write tanh(w) by e^2w, then solve slope * tanh(w) = 1."
-    )
+    yield Case(answer, 3.0, mistakes)
 
 
-def factors(answer: Callable | None) -> str:
-    """Exercise 4.3: a function of x that returns the left and the right factor of
-    LayerNorm, gain 1, bias 0, eps 0.
+@exercise(
+    "Not yet: try one token of two features, (1, 3), which becomes (-1, 1).",
+    function_of="x",
+)
+def factors(answer):
+    """Exercise 4.3: a function that returns the left and the right factor of LayerNorm,
+    gain 1, bias 0, eps 0.
     """
-    if answer is None:
-        return NOT_TRIED
-    x = (
-        torch.randn(
-            5, 3, generator=torch.Generator().manual_seed(4), dtype=torch.float64
-        )
-        + 1
-    )
-    left, right = answer(x)
-    if tuple(left.shape) != (5, 5) or tuple(right.shape) != (3, 3):
-        return f"The factors must be 5 x 5 and 3 x 3 for five tokens of width 3, yours are {tuple(left.shape)}, {tuple(right.shape)}."
-    centred = x - x.mean(1, keepdim=True)
-
-    def deviation(y, by):
-        return (y.square().sum(1, keepdim=True) / by).sqrt()
-
+    g = torch.Generator().manual_seed(4)
+    x = torch.randn(5, 3, generator=g, dtype=torch.float64) + 1
+    centring = torch.eye(3, dtype=x.dtype) - 1 / 3
+    centred = x @ centring
+    deviations = _deviations(centred, 3)
+    wanted = [torch.diag(1 / deviations[:, 0]), centring]
+    left, right = fit(answer(x), wanted)
     mistakes = {
-        "You divide by the variance: take its root.": centred
-        / deviation(centred, 3) ** 2,
-        "You divide the sum of squares by d - 1: LayerNorm divides by d.": centred
-        / deviation(centred, 2),
-        "You divide by the length of the token: take the mean of the squares, not their sum.": centred
-        / deviation(centred, 1),
-        "The tokens are not centred: C = I - 1 1'/d is missing on the right.": x
-        / deviation(centred, 3),
-        "You multiply by the deviations: the left factor is their inverse.": centred
-        * deviation(centred, 3),
+        "You divide by the variance: take its root.": centred / deviations**2,
+        "You divide the sum of squares by d - 1: LayerNorm divides by d.": (
+            centred / _deviations(centred, 2)
+        ),
+        "You divide by the length of the token: take the mean of the squares, not "
+        "their sum.": centred / _deviations(centred, 1),
+        "The tokens are not centred: that is what the right factor is for.": (
+            x / deviations
+        ),
+        "You multiply by the deviations: the left factor divides.": (
+            centred * deviations
+        ),
     }
-    said = _compare(left @ x @ right, centred / deviation(centred, 3), mistakes)
-    if said != RIGHT:
-        return said
-    wanted = (
-        torch.diag(1 / deviation(centred, 3)[:, 0]),
-        torch.eye(3, dtype=x.dtype) - 1 / 3,
+    yield Case(left @ x @ right, centred / deviations, mistakes)
+    apart = (
+        "Their product is right, but the factors are not: the left one is diagonal, "
+        "and the right one is the same for all x."
     )
-    if not all(
-        torch.allclose(mine, theirs, atol=1e-9)
-        for mine, theirs in zip((left, right), wanted)
-    ):
-        return "Their product is right, but the factors are not: on the left a diagonal matrix, on the right C = I - 1 1'/d."
-    return RIGHT
+    yield Case([left, right], wanted, otherwise=apart)
 
 
-def depth(answer: int | None) -> str:
+def _deviations(x: Tensor, count: int) -> Tensor:
+    return (x.square().sum(1, keepdim=True) / count).sqrt()
+
+
+@exercise("Not yet: put tokens 1 and 2 at 0 and 1; where is token 2 after one layer?")
+def depth(answer):
     """Exercise 4.4: layers of uniform causal attention until tokens 1 and 2 are closer
     than 10^-6.
     """
-    if answer is None:
-        return NOT_TRIED
     mistakes = {
-        19: "2^-19 is about 1.9 in a million, which is not yet below.",
-        6: "That is one decade a layer; the distance only halves.",
-        13: "That is for 3^-L, the next term: tokens 1 and 2 have the factor 1/2.",
-        3: "That is the cube of pure attention: a causal mask stops it.",
-        21: "One layer too many: 2^-20 is already below.",
+        "Nearly: it is still about 1.9 in a million, which is not yet below.": 19,
+        "That is one decade a layer; a layer does less.": 6,
+        "That is for a factor of 1/3 a layer, which belongs to the next token.": 13,
+        "That is the cube of pure attention: a causal mask stops it.": 3,
+        "One layer too many: it is below already before that.": 21,
     }
-    return (
-        RIGHT
-        if answer == 20
-        else mistakes.get(
-            answer, "Not yet: token 2 takes half of itself and half of token 1."
-        )
-    )
+    yield Case(answer, 20, mistakes)

@@ -1,179 +1,133 @@
-"""Exercises of the page on path decomposition. Every function takes an answer and
-returns a sentence.
-"""
+"""Exercises of the page on path decomposition."""
 
 from __future__ import annotations
-
-import itertools
-from collections.abc import Callable
 
 import torch
 from torch import Tensor
 
-NOT_TRIED = "Not tried yet: put your answer in place of None."
-RIGHT = "Right."
+from attnlib.exercises import Case, exercise
 
 
-def count(answer: int | None) -> str:
+@exercise("Not yet: choose the layers first, then a head in each.")
+def count(answer):
     """Exercise 1.1: how many paths go through exactly 2 heads, in 5 layers of 3 heads
     with skips?
     """
-    if answer is None:
-        return NOT_TRIED
     mistakes = {
-        9: "You chose the heads, 3 * 3, but not yet the 2 of 5 layers in which they sit.",
-        10: "You chose the layers, 2 of 5, but not yet a head in each of them.",
-        180: "You counted every pair of layers twice: (l, m) and (m, l) are one choice.",
-        243: "That is 3^5, the paths without a skip: all of them have length 5.",
-        1024: "That is 4^5, the paths of all lengths together.",
+        "You chose the heads, 3 * 3, but not yet the 2 of 5 layers in which they "
+        "sit.": 9,
+        "You chose the layers, 2 of 5, but not yet a head in each of them.": 10,
+        "You counted each pair of layers twice: (l, m) and (m, l) are one choice.": 180,
+        "That is 3^5, the paths without a skip: all of them have length 5.": 243,
+        "That is 4^5, the paths of all lengths together.": 1024,
     }
-    return (
-        RIGHT
-        if answer == 90
-        else mistakes.get(
-            answer, "Not yet: choose the layers first, then a head in each."
-        )
+    yield Case(answer, 90, mistakes)
+
+
+@exercise(
+    "Not yet: try a path through one layer of one head, then a path that skips it.",
+    function_of="x, attention, weights, path",
+)
+def term(answer):
+    """Exercise 1.2: a function that returns the contribution of one path."""
+    x, attention, weights = _instance()
+    given = answer(x, attention, weights, (1, None, 0))
+    p = attention[0][1]
+    q = attention[2][0]
+    w = weights[0][1]
+    v = weights[2][0]
+    mistakes = {
+        "Head 0 was taken for a skip: `if h` is False for 0 as well as for None; ask "
+        "whether h is None.": p @ x @ w,
+        "The attention matrices are in the wrong order: the first layer acts on X "
+        "first, so it stands rightmost.": p @ q @ x @ w @ v,
+        "The weights are in the wrong order: the first layer acts first, so W of "
+        "layer 1 stands next to X.": q @ p @ x @ v @ w,
+        "Both products are reversed: your function composes the layers from the last "
+        "to the first.": p @ q @ x @ v @ w,
+        "None is a skip: the layer multiplies by the identity, it does not make the "
+        "term zero.": torch.zeros_like(x),
+        "None is a skip: you used the last head of that layer.": (
+            q @ attention[1][-1] @ p @ x @ w @ weights[1][-1] @ v
+        ),
+        "The attention is right, but the weights W_h are missing.": q @ p @ x,
+    }
+    yield Case(given, q @ p @ x @ w @ v, mistakes)
+
+
+@exercise(
+    "Not yet: try one head and the list [S_0]: which two sums come out?",
+    function_of="sums, attention, weights",
+)
+def step(answer):
+    """Exercise 1.3: a function that takes the list S_0..S_m through one layer with
+    skip.
+    """
+    x, attention, weights = _instance()
+    old = x
+    new = 2 * x.roll(1, 0)
+    heads = list(zip(attention[0], weights[0]))
+    old_moved = sum(p @ old @ w for p, w in heads)
+    new_moved = sum(p @ new @ w for p, w in heads)
+    middle = new + old_moved
+    zero = torch.zeros_like(x)
+    mistakes = {
+        "You used the new S_(k-1): go through the lengths from the longest down, or "
+        "keep the old list.": [old, middle, sum(p @ middle @ w for p, w in heads)],
+        "The skip is missing: S_k also keeps its old value.": (
+            [zero, old_moved, new_moved]
+        ),
+        "The lengths do not shift: a path that passes a head becomes one longer.": (
+            [old + old_moved, new + new_moved, zero]
+        ),
+    }
+    yield Case(
+        answer([old, new], attention[0], weights[0]),
+        [old, middle, new_moved],
+        mistakes,
     )
 
 
-def term(answer: Callable | None) -> str:
-    """Exercise 1.2: a function (x, attention, weights, path) that returns the
-    contribution of one path.
+@exercise(
+    "Not yet: try one layer, then two layers of one head each.",
+    function_of="weights, biases",
+)
+def bias(answer):
+    """Exercise 1.4: a function that returns the row b that all biases add, without
+    skips.
     """
-    if answer is None:
-        return NOT_TRIED
-    x, p, w = _instance()
-    path = (1, None, 0)
-    left, right = (p[2][0], p[0][1]), (w[0][1], w[2][0])
+    x, _, weights = _instance()
+    rows = list(x)
+    turned = [list(torch.stack(maps).mT) for maps in weights]
+    one_head = [maps[:1] for maps in weights]
     mistakes = {
-        "The attention matrices are in the wrong order: the first layer acts on X first, so it stands rightmost.": left[
-            1
-        ]
-        @ left[0]
-        @ x
-        @ right[0]
-        @ right[1],
-        "The weights are in the wrong order: the first layer acts first, so W of layer 1 stands next to X.": left[
-            0
-        ]
-        @ left[1]
-        @ x
-        @ right[1]
-        @ right[0],
-        "Both products are reversed: your function composes the layers from the last to the first.": left[
-            1
-        ]
-        @ left[0]
-        @ x
-        @ right[1]
-        @ right[0],
-        "None is a skip: the layer multiplies by the identity, it does not make the term zero.": torch.zeros_like(
-            x
+        "You added the rows of all layers, but each later layer also multiplies what "
+        "comes from below by its W_h.": sum(rows),
+        "You carried the row through one head only: every head of the layer acts on "
+        "it.": _carried(one_head, rows),
+        "You used W_h' on the row from the left: b' W_h is b @ W_h for a row b.": (
+            _carried(turned, rows)
         ),
-        "None is a skip: you used the last head of that layer (index -1 or None picks something).": left[
-            0
-        ]
-        @ p[1][-1]
-        @ left[1]
-        @ x
-        @ right[0]
-        @ w[1][-1]
-        @ right[1],
-        "The attention is right, but the weights W_h are missing.": left[0]
-        @ left[1]
-        @ x,
+        "You kept the row of each layer below as well: that is the formula with "
+        "skips.": _carried(weights, rows, skip=True),
     }
-    return _compare(
-        answer(x, p, w, path), left[0] @ left[1] @ x @ right[0] @ right[1], mistakes
-    )
+    yield Case(answer(weights, rows), _carried(weights, rows), mistakes)
 
 
-def step(answer: Callable | None) -> str:
-    """Exercise 1.3: a function (sums, attention, weights) that takes the list S_0..S_m
-    through one layer with skip.
-    """
-    if answer is None:
-        return NOT_TRIED
-    x, p, w = _instance()
-    sums = [x, 2 * x.roll(1, 0)]
-
-    def mix(s):
-        return sum(a @ s @ b for a, b in zip(p[0], w[0]))
-
-    moved = [mix(s) for s in sums]
-    wanted = torch.stack([sums[0], sums[1] + moved[0], moved[1]])
-    in_place = sums[1] + moved[0]
-    mistakes = {
-        "You used the new S_(k-1): go through the lengths from the longest down, or keep the old list.": torch.stack(
-            [sums[0], in_place, mix(in_place)]
-        ),
-        "The skip is missing: S_k also keeps its old value.": torch.stack(
-            [torch.zeros_like(x), *moved]
-        ),
-        "The lengths do not shift: a path that passes a head becomes one longer.": torch.stack(
-            [sums[0] + moved[0], sums[1] + moved[1], torch.zeros_like(x)]
-        ),
-    }
-    got = answer(list(sums), p[0], w[0])
-    if len(got) != 3:
-        return f"One layer more means one length more: 3 sums were wanted, your list has {len(got)}."
-    return _compare(torch.stack(list(got)), wanted, mistakes)
-
-
-def bias(answer: Callable | None) -> str:
-    """Exercise 1.4: a function (weights, biases) that returns the row b that all biases
-    add, without skips.
-    """
-    if answer is None:
-        return NOT_TRIED
-    x, _, w = _instance()
-    rows = [x[0], x[1], x[2]]
-    carried = rows[0]
-    for maps, row in zip(w[1:], rows[1:]):
-        carried = sum(carried @ m for m in maps) + row
-    mistakes = {
-        "You added the rows of all layers, but each later layer also multiplies what comes from below by its W_h.": rows[
-            0
-        ]
-        + rows[1]
-        + rows[2],
-        "You carried the row through one head only: every head of the layer acts on it.": (
-            rows[0] @ w[1][0] + rows[1]
-        )
-        @ w[2][0]
-        + rows[2],
-        "You used W_h' on the row from the left: b' W_h is b @ W_h for a row b.": sum(
-            m @ (sum(n @ rows[0] for n in w[1]) + rows[1]) for m in w[2]
-        )
-        + rows[2],
-        "You kept the row of each layer below as well: that is the formula with skips.": _with_skip(
-            rows, w
-        ),
-    }
-    return _compare(answer(w, rows), carried, mistakes)
-
-
-def _with_skip(rows: list[Tensor], w: list) -> Tensor:
+def _carried(weights: list, rows: list[Tensor], *, skip: bool = False) -> Tensor:
+    """The row of the first layer carried to the top, with the rows above it added."""
     b = rows[0]
-    for maps, row in zip(w[1:], rows[1:]):
-        b = b + sum(b @ m for m in maps) + row
+    for maps, row in zip(weights[1:], rows[1:]):
+        moved = sum(b @ w for w in maps)
+        b = moved + row + (b if skip else 0)
     return b
-
-
-def _compare(got, wanted: Tensor, mistakes: dict[str, Tensor]) -> str:
-    if not torch.is_tensor(got) or got.shape != wanted.shape:
-        shape = tuple(got.shape) if torch.is_tensor(got) else type(got).__name__
-        return f"A tensor of shape {tuple(wanted.shape)} was wanted, yours is {shape}."
-    for sentence, value in itertools.chain([(RIGHT, wanted)], mistakes.items()):
-        if torch.allclose(got, value, rtol=1e-9, atol=1e-12):
-            return sentence
-    return "Not yet, and not a mistake that is known here: compare with the formula on one layer and one head."
 
 
 def _instance() -> tuple[Tensor, list, list]:
     """Three layers of two heads on three tokens; small, fixed, and without symmetry."""
     g = torch.Generator().manual_seed(1)
     x = torch.randn(3, 3, generator=g, dtype=torch.float64)
-    p = torch.softmax(torch.randn(3, 2, 3, 3, generator=g, dtype=torch.float64), -1)
+    logits = torch.randn(3, 2, 3, 3, generator=g, dtype=torch.float64)
+    p = torch.softmax(logits, -1)
     w = torch.randn(3, 2, 3, 3, generator=g, dtype=torch.float64)
     return x, [list(layer) for layer in p], [list(layer) for layer in w]

@@ -1,134 +1,142 @@
-"""Exercises of the page on the note's four questions. Every function takes an answer
-and returns a sentence.
-"""
+"""Exercises of the page on the note's four questions."""
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Callable
 
 import torch
 from torch import Tensor
 
-from attnlib.exercises.paths import NOT_TRIED, RIGHT
-
-Case = tuple[float, float, float]
+from attnlib.exercises import CLOSE, Case, exercise, items, tensor, truth
 
 
-def constant(answer: float | int | None) -> str:
+@exercise("Not yet: try n = d = 1, where the constant must be 1.")
+def constant(answer):
     """Exercise 3.1: the sharp constant K of the composite norm on 3 x 27 matrices."""
-    if answer is None:
-        return NOT_TRIED
     mistakes = {
-        10 / 3: "You added (nd)^(1/4) and its inverse, but K is their mean.",
-        3 / 2: "You halved (nd)^(1/4), but its inverse belongs to the mean as well.",
-        41 / 9: "You took the square root of nd; K has its fourth root.",
-        1.0: "That is the triangle inequality, which fails here.",
+        "Twice too much: for n = d = 1 your formula gives 2.": 10 / 3,
+        "A term is missing: for n = d = 1 your formula gives 1/2.": 3 / 2,
+        "You took the square root of nd: in K it is another root.": 41 / 9,
+        "That is the triangle inequality, which fails here.": 1.0,
     }
-    for value, sentence in [(5 / 3, RIGHT), *mistakes.items()]:
-        if math.isclose(answer, value, rel_tol=1e-9):
-            return sentence
-    return "Not yet: nd = 81, and its fourth root is 3."
+    yield Case(answer, 5 / 3, mistakes)
 
 
-def pair(answer: Callable | None) -> str:
-    """Exercise 3.2: a function (n, d) that returns two matrices, the composite norm of
-    whose sum is K times too large.
+@exercise(function_of="n, d")
+def pair(answer):
+    """Exercise 3.2: a function that returns two matrices, the composite norm of whose
+    sum is K times too large.
     """
-    if answer is None:
-        return NOT_TRIED
     for n, d in ((3, 3), (2, 8), (5, 3)):
-        a, b = (torch.as_tensor(m, dtype=torch.float64) for m in answer(n, d))
-        if a.shape != (n, d) or b.shape != (n, d):
-            return f"Two tensors of shape {(n, d)} were wanted, yours are {tuple(a.shape)} and {tuple(b.shape)}."
+        a, b = items(answer(n, d), 2)
+        a = tensor(a, (n, d))
+        b = tensor(b, (n, d))
         if not (a.any() and b.any()):
-            return "Zero matrices make every inequality an equality: neither tensor may be zero."
-        (na, ta), (nb, tb), (both, _) = map(_norm_and_shape, (a, b, a + b))
-        if both >= (1 - 1e-9) * _constant(n, d) * (na + nb):
-            continue
-        if math.isclose(ta, tb, rel_tol=1e-9):
-            return "Your two matrices have the same ratio of column sum to row sum: then the triangle inequality holds."
-        if not math.isclose(na, nb, rel_tol=1e-9):
-            return "Your matrices differ in norm: scale one of them until the norms are equal, also for n unlike d."
-        if both < 0.99 * _norm_and_shape(a.abs() + b.abs())[0]:
-            return "In the sum your entries cancel: make the signs equal where the two overlap."
-        return "Not yet: let the largest column of one matrix and the largest row of the other meet in one entry."
-    return RIGHT
+            yield "Zero matrices make every inequality an equality: give others."
+        factor = _norm(a + b) / (_norm(a) + _norm(b))
+        root = (n * d) ** 0.25
+        constant = (root + 1 / root) / 2
+        yield Case(factor, constant, otherwise=_why(a, b))
 
 
-def _norm_and_shape(x: Tensor) -> tuple[float, float]:
-    columns, rows = float(x.abs().sum(0).max()), float(x.abs().sum(1).max())
-    return math.sqrt(columns * rows), columns / rows if rows else 1.0
-
-
-def _constant(n: int, d: int) -> float:
-    return ((n * d) ** 0.25 + (n * d) ** -0.25) / 2
-
-
-def collapses(answer: Callable | None) -> str:
-    """Exercise 3.3: a function (a, w, v) that says whether the two tokens a, -a
-    collapse as the depth grows.
-    """
-    if answer is None:
-        return NOT_TRIED
-    rules: dict[str, Callable[[Case], bool]] = {
-        RIGHT: lambda c: c[2] <= 1 or c[1] * c[0] ** 2 < math.atanh(1 / c[2]),
-        "You asked whether the residual is below 1; that changes with the unit in which X is measured.": lambda c: (
-            math.sqrt(2) * c[0] < 1
-        ),
-        "You asked whether the bound of Theorem 2.2 is useful, 8 w v a^2 < 1; the tokens collapse in more cases.": lambda c: (
-            8 * c[1] * c[2] * c[0] ** 2 < 1
-        ),
-        "You looked at v alone; with v > 1 the tokens still collapse if they start close enough.": lambda c: (
-            c[2] <= 1
-        ),
-        "You have the two cases the wrong way round.": lambda c: (
-            c[2] > 1 and c[1] * c[0] ** 2 >= math.atanh(1 / c[2])
-        ),
-    }
-    cases = [
-        (a, y / a**2, v)
-        for a in (0.1, 1.0, 10.0)
-        for y in (0.05, 0.3, 1.0, 3.0)
-        for v in (0.5, 1.0, 1.3, 3.0)
-    ]
-    try:
-        said = [bool(answer(*case)) for case in cases]
-    except (ValueError, ZeroDivisionError):
-        return "Your function stops with an error: for v <= 1 there is no artanh(1/v), and none is needed."
-    for sentence, rule in rules.items():
-        if said == [rule(case) for case in cases]:
-            return sentence
-    case = next(c for c, s in zip(cases, said) if s != rules[RIGHT](c))
-    return f"Not yet: look at a = {case[0]:g}, w = {case[1]:g}, v = {case[2]:g}."
-
-
-def factor(answer: Callable | None) -> str:
-    """Exercise 3.4: a function (logits) that returns the factor tanh(Delta / 4) of
-    Theorem 3.11.
-    """
-    if answer is None:
-        return NOT_TRIED
-    a = torch.tensor(
-        [[0.3, 0.1, -0.2], [0.9, 0.5, 0.6], [0.2, 0.7, 0.4]], dtype=torch.float64
+def _why(a: Tensor, b: Tensor) -> str:
+    """Why two matrices fall short of the constant."""
+    if math.isclose(_ratio(a), _ratio(b), rel_tol=CLOSE):
+        return (
+            "Your two matrices have the same ratio of column sum to row sum: then the "
+            "triangle inequality holds."
+        )
+    if not math.isclose(_norm(a), _norm(b), rel_tol=CLOSE):
+        return (
+            "Your matrices differ in norm: scale one of them until the norms are "
+            "equal, also for n unlike d."
+        )
+    largest = _norm(a.abs() + b.abs())
+    if _norm(a + b) < (1 - CLOSE) * largest:
+        return "In the sum your entries cancel: look at the signs where both overlap."
+    return (
+        "Not yet: in which entries do the largest column of one matrix and the largest "
+        "row of the other meet?"
     )
-    differences = a[:, None] - a[None]
-    delta = float((differences.amax(-1) - differences.amin(-1)).max())
-    rows = float((a.amax(-1) - a.amin(-1)).max())
-    sentences = {
-        RIGHT: math.tanh(delta / 4),
-        "You took the spread of the rows; what counts is the spread of a difference of two rows.": math.tanh(
-            rows / 4
-        ),
-        "You took the largest entry of a difference; what counts is its largest minus its smallest entry.": math.tanh(
-            float(differences.max()) / 4
-        ),
-        "You returned the spread itself; the factor is the tanh of a quarter of it.": delta,
-        "The quarter is missing: tanh(Delta / 4).": math.tanh(delta),
-        "That is Delta / 4, an upper bound of the factor; take its tanh.": delta / 4,
+
+
+def _norm(x: Tensor) -> float:
+    column, row = _largest_sums(x)
+    return math.sqrt(column * row)
+
+
+def _ratio(x: Tensor) -> float:
+    column, row = _largest_sums(x)
+    return column / row
+
+
+def _largest_sums(x: Tensor) -> tuple[float, float]:
+    """The largest column sum and the largest row sum."""
+    column = x.abs().sum(0).max()
+    row = x.abs().sum(1).max()
+    return float(column), float(row)
+
+
+@exercise(
+    function_of="a, w, v",
+    errors={
+        (ValueError, ZeroDivisionError): "Your function stops with an error: for "
+        "v <= 1 there is no artanh(1/v), and none is needed.",
+    },
+)
+def collapses(answer):
+    """Exercise 3.3: a function that says whether the two tokens a, -a collapse as the
+    depth grows.
+    """
+    sizes = (0.1, 1.0, 10.0)
+    products = (0.05, 0.3, 1.0, 3.0)  # w a^2
+    values = (0.5, 1.0, 1.3, 3.0)
+    grid = list(itertools.product(sizes, products, values))
+    given = [truth(answer(a, p / a**2, v)) for a, p, v in grid]
+    right = [v * math.tanh(p) < 1 for a, p, v in grid]
+    mistakes = {
+        "You asked whether the residual is below 1; that changes with the unit in "
+        "which X is measured.": [math.sqrt(2) * a < 1 for a, p, v in grid],
+        "You asked whether the bound of Theorem 2.2 is useful; the tokens collapse in "
+        "more cases.": [8 * p * v < 1 for a, p, v in grid],
+        "You looked at v alone; with v > 1 the tokens still collapse if they start "
+        "close enough.": [v <= 1 for a, p, v in grid],
+        "You have the two cases the wrong way round.": [not r for r in right],
     }
-    got = float(answer(a))
-    for sentence, value in sentences.items():
-        if math.isclose(got, value, rel_tol=1e-9):
-            return sentence
-    return "Not yet: subtract two rows of logits, take largest minus smallest entry, and the largest over all pairs."
+    hints = [f"Not yet: try a = {a}, w = {p / a**2:g}, v = {v}." for a, p, v in grid]
+    yield Case(given, right, mistakes, otherwise=hints)
+
+
+@exercise(
+    "Not yet: try two rows that differ by a constant, where the factor is 0.",
+    function_of="logits",
+)
+def factor(answer):
+    """Exercise 3.4: a function that returns the factor tanh(Delta / 4) of Theorem
+    3.11.
+    """
+    rows = [
+        [0.3, 0.1, -0.2],
+        [0.9, 0.5, 0.6],
+        [0.2, 0.7, 0.4],
+    ]
+    logits = torch.tensor(rows, dtype=torch.float64)
+    differences = logits[:, None] - logits
+    delta = float(_spread(differences).max())
+    of_rows = float(_spread(logits).max())
+    mistakes = {
+        "You took the spread of the rows; what counts is the spread of a difference "
+        "of two rows.": math.tanh(of_rows / 4),
+        "You took the largest entry of a difference; what counts is its largest minus "
+        "its smallest entry.": math.tanh(float(differences.max()) / 4),
+        "You returned the spread itself; the factor is the tanh of a quarter of "
+        "it.": delta,
+        "The quarter is missing.": math.tanh(delta),
+        "That is Delta / 4, an upper bound of the factor.": delta / 4,
+    }
+    yield Case(answer(logits), math.tanh(delta / 4), mistakes)
+
+
+def _spread(x: Tensor) -> Tensor:
+    return x.amax(-1) - x.amin(-1)

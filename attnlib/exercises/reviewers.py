@@ -1,107 +1,72 @@
-"""Exercises of the page on the reviewers' questions. Every function takes an answer and
-returns a sentence.
-"""
+"""Exercises of the page on the reviewers' questions."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from numbers import Real
-
 import torch
 
-from attnlib.exercises.memorization import FUNCTION, NUMBER, _tensor
-from attnlib.exercises.paths import NOT_TRIED, RIGHT
+from attnlib.exercises import Case, exercise, fit
 
 
-def ids(answer: object) -> str:
+@exercise("Not yet: try sequences of 2 tokens first: how many ids have aa, ab, ba, bb?")
+def ids(answer):
     """Exercise 18.1: how many ids have all sequences of 4 tokens out of 2, without and
     with positions?
     """
-    if answer is None:
-        return NOT_TRIED
-    if (
-        not isinstance(answer, (tuple, list))
-        or len(answer) != 2
-        or not all(isinstance(v, Real) for v in answer)
-    ):
-        return "A pair of numbers was wanted: without positions, and with them."
-    without, positions = answer
+    without, positions = fit(answer, (8, 64))
     mistakes = {
-        5: "Five is the number of multisets: an id is a token and its multiset, so count the different tokens in each.",
-        16: "That is the number of sequences: without positions, sequences of one multiset are not told apart.",
-        20: "Equal tokens in one sequence have equal ids: count the different tokens of each multiset.",
-        2: "Those are the tokens: the same token in another multiset has another id.",
+        "Five is the number of multisets: an id is a token and its multiset.": 5,
+        "That is the number of sequences: without positions, sequences of one multiset "
+        "are not told apart.": 16,
+        "Equal tokens in one sequence have equal ids: how many different tokens has "
+        "each multiset?": 20,
+        "Those are the tokens: the same token in another multiset has another id.": 2,
     }
-    if without != 8:
-        return mistakes.get(
-            without,
-            "Not yet: list the multisets aaaa, aaab, ..., and count the different tokens of each.",
-        )
-    if positions == 16:
-        return "With positions each place of each sequence has an id of its own, not each sequence."
-    return (
-        RIGHT
-        if positions == 64
-        else "The first number is right; for the second, count sequences times places."
-    )
+    yield Case(without, 8, mistakes)
+    mistakes = {
+        "That is the number of sequences: with positions each of their places has an "
+        "id.": 16,
+    }
+    second = "The first number is right; for the second, do two places share an id?"
+    yield Case(positions, 64, mistakes, otherwise=second)
 
 
-def cells(answer: object) -> str:
+@exercise("Not yet: with one cell the bound is 3; what do two cells make of it?")
+def cells(answer):
     """Exercise 18.2: the least g for which the bound L / (2 g) is at most 0.01, for L =
     6.
     """
-    if answer is None:
-        return NOT_TRIED
-    if not isinstance(answer, Real):
-        return NUMBER
     mistakes = {
-        600: "That is L / 0.01: a point is at most half a cell from its centre.",
-        301: "Equality is enough: 300 cells do.",
-        299: "Slightly too few: 6 / 598 is above 0.01.",
-        3: "That is L / 2: divide by the error as well.",
+        "That is L / 0.01: a point is at most half a cell from its centre.": 600,
+        "Equality is enough: the bound may be 0.01.": 301,
+        "Slightly too few: the bound is still above 0.01.": 299,
+        "That is L / 2: where is the error of 0.01?": 3,
     }
-    return (
-        RIGHT
-        if answer == 300
-        else mistakes.get(answer, "Not yet: solve L / (2 g) <= 0.01 for g.")
-    )
+    yield Case(answer, 300, mistakes)
 
 
-def centre(answer: object) -> str:
-    """Exercise 18.3: a function (x, g) that moves each entry of x in [0, 1] to the
-    centre of its cell, one of g.
+@exercise(
+    "Not yet: try g = 1, where every entry moves to 1/2, then g = 2.",
+    function_of="x, g",
+)
+def centre(answer):
+    """Exercise 18.3: a function that moves each entry of x in [0, 1] to the centre of
+    its cell, one of g.
     """
-    if answer is None:
-        return NOT_TRIED
-    if not callable(answer):
-        return FUNCTION
-    said = (_centre(answer, g, shape) for g, shape in ((4, (9,)), (7, (3, 5))))
-    return next((sentence for sentence in said if sentence != RIGHT), RIGHT)
-
-
-def _centre(answer: Callable, g: int, shape: tuple[int, ...]) -> str:
-    x = torch.rand(
-        shape, generator=torch.Generator().manual_seed(g), dtype=torch.float64
-    )
-    x.view(-1)[:2] = torch.tensor([0.0, 1.0], dtype=torch.float64)
-    got = _tensor(answer(x.clone(), g))
-    if got is None:
-        return f"Your function returned no tensor: one of shape {tuple(x.shape)} was wanted."
-    if got.shape != x.shape:
-        return f"A tensor of shape {tuple(x.shape)} was wanted; yours is {tuple(got.shape)}."
-    cell = (x * g).floor()
-
-    def close(v):
-        return bool(torch.allclose(got, v / g, atol=1e-9))
-
-    if close(cell.clamp(max=g - 1) + 0.5):
-        return RIGHT
-    if close(cell + 0.5):
-        return "Only x = 1 is wrong: it belongs to the last cell, not to one beyond."
-    if close(cell) or close(cell.clamp(max=g - 1)):
-        return (
-            "Those are the left ends of the cells: the centre is half a cell further."
-        )
-    if close((x * g).round()):
-        return "You rounded to the borders of the cells; their centres lie half-way between."
-    return "Not yet: number the cells 0 to g - 1; cell i has the centre (i + 1/2) / g."
+    for g, shape in ((4, (9,)), (7, (3, 5))):
+        generator = torch.Generator().manual_seed(g)
+        x = torch.rand(shape, generator=generator, dtype=torch.float64)
+        x.view(-1)[:2] = torch.tensor([0.0, 1.0])
+        number = (x * g).floor()
+        cell = number.clamp(max=g - 1)
+        mistakes = {
+            "Only x = 1 is wrong: it belongs to the last cell, not to one beyond.": (
+                (number + 0.5) / g
+            ),
+            "Those are the left ends of the cells, and x = 1 has none.": number / g,
+            "Those are the left ends of the cells: the centre is further right.": (
+                cell / g
+            ),
+            "You rounded to the borders of the cells; their centres lie half-way "
+            "between.": (x * g).round() / g,
+        }
+        yield Case(answer(x, g), (cell + 0.5) / g, mistakes)
