@@ -5,10 +5,13 @@ that break it.
 from __future__ import annotations
 
 import ast
+import itertools
 import re
 from collections import Counter
 from pathlib import Path
 
+import folds
+import minutes
 import pages
 import pytest
 from minibook import code, markdown
@@ -17,6 +20,28 @@ import notebooks
 
 ROOT = pages.ROOT
 PAGES = pages.notebooks()
+# Pages that are not yet written in three depths. Each leaves this set when it is
+# rewritten, and then keeps the rules of THREE_DEPTHS as well.
+WAITING = {
+    "path_decomposition/rank_collapse",
+    "path_decomposition/four_questions",
+    "path_decomposition/escaping_collapse",
+    "path_decomposition/path_efficacy",
+    "jl_low_rank/random_projections",
+    "jl_low_rank/spectra_and_linformer",
+    "jl_low_rank/complexity_table",
+    "sparse_patterns/logarithmic_dimension",
+    "sparse_patterns/price_of_dimension",
+    "sparse_universality/patterns_and_conditions",
+    "sparse_universality/the_proof_executed",
+    "sparse_universality/from_integers_to_softmax",
+    "sparse_universality/copying_task",
+    "one_layer_memorization/boltzmann_and_hardmax",
+    "one_layer_memorization/contextual_mapping",
+    "one_layer_memorization/memorization",
+    "one_layer_memorization/reviewers_questions",
+    "synthesis/five_theorems_one_matrix",
+}
 NUMBERED = r"Theorem|Lemma|Proposition|Corollary|Definition|Example|Remark|Algorithm"
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 MYST_ONLY = re.compile(
@@ -25,6 +50,10 @@ MYST_ONLY = re.compile(
 MACROS = re.compile(r"\\(?:newcommand|renewcommand|DeclareMathOperator|def)\b")
 SELF_NUMBERED = re.compile(r"\\begin\{(?:align|equation|gather|multline)\*?\}")
 UNKNOWN_TEX = re.compile(r"\\(?:bm|llbracket|rrbracket|mathbbm|coloneqq)\b")
+TITLE_LINE = re.compile(
+    r"\*[A-Z][a-z]+ page · story \d+ minutes?(?:, with its proofs \d+)?"
+    r"(?:, everything \d+)? · runs in [\w ]+\.\*"
+)
 CHECKED, SOLUTION = notebooks.CHECKED, notebooks.SOLUTION
 
 
@@ -57,7 +86,7 @@ def own_code(cells):
     ]
 
 
-# ---------------------------------------------------------------- rules: cells -> what is wrong
+# ---------------------------------------------------------------- rules: what is wrong
 
 
 def portable(cells):
@@ -90,7 +119,7 @@ def checked_cells(cells):
         if notebooks.source(cell).rstrip().endswith(";"):
             yield f"{cell['id']}: ends in a semicolon, which nbval does not heed"
         if printed and set(printed.split()) <= {"True", "False", "None"}:
-            yield f"{cell['id']}: a bare truth value; print the numbers beside the verdict"
+            yield f"{cell['id']}: a bare truth value; print numbers beside the verdict"
 
 
 def checked_theorems(cells):
@@ -101,21 +130,6 @@ def checked_theorems(cells):
         yield f"{len(theorems)} theorems, {len(checks)} checked cells"
 
 
-def sizes(cells):
-    """At most 25 code cells and 150 lines of code besides exercises, 25 lines a
-    cell.
-    """
-    own = own_code(cells)
-    count = sum(len(lines(notebooks.source(c))) for c in own)
-    if len(own) > 25:
-        yield f"{len(own)} code cells, more than 25"
-    if count > 150:
-        yield f"{count} lines of code, more than 150"
-    for name, source in words(cells, "code"):
-        if len(source.splitlines()) > 25:
-            yield f"{name}: {len(source.splitlines())} lines, more than 25"
-
-
 def widths(cells):
     """Code that shows stays within the column; what a checked cell prints fits a
     phone.
@@ -124,24 +138,34 @@ def widths(cells):
         if "hide-input" not in notebooks.tags(cell):
             for line in notebooks.source(cell).splitlines():
                 if len(line) > 88:
-                    yield f"{cell['id']}: a line of {len(line)} characters, more than 88: {line.strip()[:40]}"
+                    yield (
+                        f"{cell['id']}: a line of {len(line)} characters, more "
+                        f"than 88: {line.strip()[:40]}"
+                    )
         for line in notebooks.printed(cell).splitlines():
             if len(line) > 52:
-                yield f"{cell['id']}: prints {len(line)} characters, more than 52: {line[:40]}"
+                yield (
+                    f"{cell['id']}: prints {len(line)} characters, more than 52: "
+                    f"{line[:40]}"
+                )
 
 
 def opening(cells):
-    """Title, thesis in one cell; its kind, and the minutes to read and to run."""
+    """Title and thesis in one cell; below them the kind of the page, the minutes to
+    read and the time to run, as `notebooks.py clean` writes them.
+    """
     source = notebooks.source(cells[0])
     paragraphs = [p for p in source.split("\n\n") if p.strip()]
     if not re.match(r"# \S", source) or len(re.findall(r"^# ", text(cells), re.M)) != 1:
         yield "the first cell needs the page's only title"
-    if len(paragraphs) < 2 or len(paragraphs[1].split()) < 8:
+    thesis = paragraphs[1] if len(paragraphs) > 1 else ""
+    if len(thesis.split()) < 8 or minutes.KIND.match(thesis):
         yield "no thesis below the title"
-    if not re.search(r"\b(?:theorem|survey|experiment) page\b", source, re.I):
+    line = minutes.KIND.search(source)
+    if not line:
         yield "the kind of the page is not said (theorem, survey or experiment page)"
-    if not re.search(r"minutes? to read.*to run", source, re.I | re.S):
-        yield "minutes to read and to run are not said"
+    elif not TITLE_LINE.fullmatch(line[0]):
+        yield f"minutes to read and time to run are not said: {line[0]}"
     if [c["id"] for c in cells[1:3]] != ["links", "setup"]:
         yield "after the title come the cells `links` and `setup`"
 
@@ -185,6 +209,19 @@ def statements(cell):
     return ast.parse(notebooks.without_magics(notebooks.source(cell))).body
 
 
+def nodes(cell):
+    """All of the syntax of a code cell, outer parts before inner ones."""
+    return list(ast.walk(ast.Module(statements(cell), [])))
+
+
+def figure_calls(cell, names=("figures.show", "figures.slider")):
+    return [
+        node
+        for node in nodes(cell)
+        if isinstance(node, ast.Call) and ast.unparse(node.func) in names
+    ]
+
+
 def figures(cells):
     """Each figure has a text for those who do not see it, and a caption that begins
     with its number.
@@ -192,19 +229,13 @@ def figures(cells):
     for cell, after in zip(cells, [*cells[1:], None]):
         if cell["cell_type"] != "code":
             continue
-        calls = [
-            n
-            for s in statements(cell)
-            for n in ast.walk(s)
-            if isinstance(n, ast.Call)
-            and ast.unparse(n.func) in ("figures.show", "figures.slider")
-        ]
+        calls = figure_calls(cell)
         for call in calls:
             alt = {k.arg: k.value for k in call.keywords}.get("alt")
             if alt is None or (
                 isinstance(alt, ast.Constant) and len(str(alt.value)) < 20
             ):
-                yield f"{cell['id']}: the figure has no alt text that says what it shows"
+                yield f"{cell['id']}: no alt text says what the figure shows"
         if calls and not (
             after
             and re.match(r"\*\*Figure \d+(\.\d+)*\.\*\* \S", notebooks.source(after))
@@ -250,7 +281,6 @@ RULES = (
     portable,
     checked_cells,
     checked_theorems,
-    sizes,
     widths,
     opening,
     goals,
@@ -262,13 +292,224 @@ RULES = (
 )
 
 
-# ---------------------------------------------------------------- the pages follow the rules
+# ---------------------------------------------------------------- in three depths
+
+
+STATEMENT = re.compile(r"> \*\*(?:Theorem|Proposition|Corollary|Lemma) [\d.]*\d")
+ANY_BOX = re.compile(rf"> \*\*(?:{NUMBERED}|Exercise) [\d.]*\d")
+
+
+def code_cells(cells, tag=None):
+    return [
+        cell
+        for cell in cells
+        if cell["cell_type"] == "code" and (tag is None or tag in notebooks.tags(cell))
+    ]
+
+
+def well_folded(cells):
+    """Each fold stands in one cell, between blank lines, has words and no heading."""
+    for name, source in words(cells):
+        for fault in folds.faults(source):
+            yield f"{name}: {fault}"
+
+
+def three_depths(cells):
+    """Below the story stands what goes deeper."""
+    count = len(re.findall(r"^## In depth *$", text(cells), re.M))
+    if count != 1:
+        yield f"{count} sections `## In depth`, not 1"
+
+
+def in_words(cells):
+    """The story makes at most three main statements, and says each in plain words."""
+    found, waiting = 0, ""
+    for line in story(cells).splitlines():
+        if line.startswith("**In words.**"):
+            waiting = ""
+        if ANY_BOX.match(line) or line.startswith("#"):
+            if waiting:
+                yield f"no paragraph **In words.** after {waiting}"
+            waiting = ""
+        if STATEMENT.match(line):
+            waiting = line.removeprefix("> ")[:40]
+            found += 1
+    if waiting:
+        yield f"no paragraph **In words.** after {waiting}"
+    if found > 3:
+        yield f"{found} main statements in the story, more than 3"
+
+
+def story(cells):
+    """The Markdown of the story, without its folds."""
+    return "\n\n".join(
+        passage.text
+        for passage in minutes.passages(cells)
+        if passage.part == minutes.STORY and passage.cell["cell_type"] == "markdown"
+    )
+
+
+def pictures(cells):
+    """At least three figures explain an idea, one of them before the first displayed
+    formula; one figure moves.
+    """
+    ideas = code_cells(cells, notebooks.IDEA)
+    moving = code_cells(cells, notebooks.MOVING)
+    for cell in ideas:
+        if not figure_calls(cell):
+            yield f"{cell['id']}: tagged idea, and shows no figure"
+    for cell in moving:
+        if not figure_calls(cell, ["figures.slider"]):
+            yield f"{cell['id']}: tagged moving, and calls no figures.slider"
+    if len(ideas) < 3:
+        yield f"{len(ideas)} figures tagged idea, fewer than 3"
+    if not moving:
+        yield "no figure tagged moving"
+    first = next((c for c in cells if c in ideas or "$$" in prose_of(c)), None)
+    if first not in ideas:
+        yield "no figure tagged idea before the first displayed formula"
+
+
+def prose_of(cell):
+    return notebooks.source(cell) if cell["cell_type"] == "markdown" else ""
+
+
+def formula_as_code(cells):
+    """A cell tagged literal shows the formula as plain code of its own."""
+    literal = code_cells(cells, notebooks.LITERAL)
+    if not literal:
+        yield "no cell tagged literal: the formula as code"
+    library = library_names(cells)
+    for cell in literal:
+        if not minutes.shows(cell):
+            yield f"{cell['id']}: tagged literal, and hidden"
+        if not any(isinstance(n, (ast.FunctionDef, ast.Assign)) for n in nodes(cell)):
+            yield f"{cell['id']}: tagged literal, and computes nothing"
+        for call in (n for n in nodes(cell) if isinstance(n, ast.Call)):
+            if root_name(call.func) in library:
+                name = ast.unparse(call.func)
+                yield f"{cell['id']}: tagged literal, and calls {name} of attnlib"
+
+
+def library_names(cells):
+    """The names by which a page knows attnlib and what it imports from it."""
+    names = set()
+    for node in itertools.chain.from_iterable(map(nodes, code_cells(cells))):
+        if isinstance(node, ast.ImportFrom):
+            ours = (node.module or "").split(".")[0] == "attnlib"
+            names |= {a.asname or a.name for a in node.names if ours}
+        elif isinstance(node, ast.Import):
+            ours = [a for a in node.names if a.name.split(".")[0] == "attnlib"]
+            names |= {a.asname or "attnlib" for a in ours}
+    return names
+
+
+def root_name(node):
+    """The `a` of `a.b[0].c`."""
+    while isinstance(node, (ast.Attribute, ast.Subscript, ast.Call)):
+        node = node.func if isinstance(node, ast.Call) else node.value
+    return node.id if isinstance(node, ast.Name) else None
+
+
+NESTING = (
+    ast.ListComp,
+    ast.SetComp,
+    ast.DictComp,
+    ast.GeneratorExp,
+    ast.Lambda,
+    ast.IfExp,
+)
+
+
+def plain_code(cells):
+    """A line does one thing: no lambda has a name, nothing is nested in a
+    comprehension, no two unrelated things are assigned at once.
+    """
+    for cell in code_cells(cells):
+        if cell["id"] == "setup":
+            continue
+        for node in nodes(cell):
+            what = crowded(node)
+            if what:
+                line = ast.unparse(node).splitlines()[0]
+                yield f"{cell['id']}: {what}: {line[:60]}"
+
+
+def crowded(node):
+    """What makes a piece of code too much for one line, if anything."""
+    if isinstance(node, (ast.Assign, ast.AnnAssign, ast.NamedExpr)):
+        if isinstance(node.value, ast.Lambda):
+            return "a lambda with a name"
+        if isinstance(node, ast.Assign) and unrelated(node):
+            return "two things assigned in one line"
+    inner = list(ast.walk(node))[1:] if isinstance(node, NESTING) else []
+    if any(isinstance(n, NESTING) for n in inner):
+        return "a comprehension, lambda or condition within another"
+    return None
+
+
+def unrelated(assign):
+    """`a, b = x, y`; to exchange two things is one thing."""
+    left, right = assign.targets[0], assign.value
+    pair = (ast.Tuple, ast.List)
+    if not isinstance(left, pair) or not isinstance(right, pair):
+        return False
+    return {ast.unparse(n) for n in left.elts} != {ast.unparse(n) for n in right.elts}
+
+
+def try_it(cells):
+    """One cell to play with: a form in Colab, plain numbers elsewhere."""
+    found = code_cells(cells, notebooks.TRY_IT)
+    if len(found) != 1:
+        yield f"{len(found)} cells tagged try-it, not 1"
+    for cell in found:
+        source = notebooks.source(cell)
+        if source.splitlines()[:1] != ["# @title Try it"]:
+            yield f"{cell['id']}: does not begin with # @title Try it"
+        count = len(re.findall(r"^\w+ = .*# @param\b", source, re.M))
+        if count < 2:
+            yield f"{cell['id']}: {count} lines with # @param, fewer than 2"
+
+
+THREE_DEPTHS = (
+    well_folded,
+    three_depths,
+    in_words,
+    pictures,
+    formula_as_code,
+    plain_code,
+    try_it,
+)
+
+
+# ---------------------------------------------------------------- pages keep the rules
 
 
 @pytest.mark.parametrize("path", PAGES, ids=pages.page_name)
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)
 def test_page(path, rule):
     assert list(rule(pages.read(path)["cells"])) == []
+
+
+@pytest.mark.parametrize(
+    "path",
+    [path for path in PAGES if pages.page_name(path) not in WAITING],
+    ids=pages.page_name,
+)
+@pytest.mark.parametrize("rule", THREE_DEPTHS, ids=lambda rule: rule.__name__)
+def test_page_in_three_depths(path, rule):
+    assert list(rule(pages.read(path)["cells"])) == []
+
+
+def test_only_pages_that_are_not_rewritten_wait():
+    """Once a page has a section `In depth`, it has left the set."""
+    rewritten = {
+        pages.page_name(path)
+        for path in PAGES
+        if minutes.in_three_depths(pages.read(path)["cells"])
+    }
+    assert set(map(pages.page_name, PAGES)) >= WAITING
+    assert rewritten & WAITING == set()
 
 
 def ran(cell, output):
@@ -284,8 +525,17 @@ def checked(output, source="print(1)"):
 
 SHOW = 'figures.show(draw(), alt="What the figure shows, in words.")'
 CAPTION = markdown("cap", "**Figure 1.1.** Words.")
-TITLE = "# T\n\n*A thesis that says in one sentence what comes.*\n\nA theorem page. 9 minutes to read, 9 seconds to run."
-GOALS = "## After this page you can\n\n- a ([E](#exercise-1-1));\n- b ([E](#exercise-1-2));\n- c ([E](#exercise-1-3)).\n\nYou need x."
+THESIS = "*A thesis that says in one sentence what comes.*"
+KIND = "*Theorem page · story 15 minutes, with its proofs 45 · runs in half a minute.*"
+TITLE = f"# T\n\n{THESIS}\n\n{KIND}"
+GOALS = """\
+## After this page you can
+
+- a ([E](#exercise-1-1));
+- b ([E](#exercise-1-2));
+- c ([E](#exercise-1-3)).
+
+You need x."""
 HEAD = [markdown("links", "x"), code("setup", "import attnlib", "hide-cell")]
 EXERCISES = [markdown(f"e{i}", f"> **Exercise 1.{i} (A).** Do.") for i in (1, 2, 3)]
 SOLUTIONS = [code(f"s{i}", "# @title Solution\n1", SOLUTION) for i in (1, 2, 3)]
@@ -294,6 +544,22 @@ ENDS = [
         "z", "## The claims of this page\n\n## References\n\n## How to cite this page"
     )
 ]
+PROOF_LINE = "<details><summary>Proof of Lemma 1.2</summary>\n\n"
+FOLD = f"{PROOF_LINE}Clear.\n\n</details>"
+DEPTH = markdown("depth", "## In depth")
+MAIN = "> **Theorem 1.1 (Main).** For all $x$."
+PLAIN = "**In words.** Always."
+FORMULA = markdown("formula", "$$ x $$")
+IDEAS = [code(f"f{i}", SHOW, "idea", "hide-input") for i in (1, 2, 3)]
+MOVES = code("f4", SHOW.replace("show", "slider"), "moving")
+LIBRARY = code(
+    "i", "import attnlib\nfrom attnlib import kernels\nfrom attnlib.a import softmax"
+)
+TRY = """\
+# @title Try it
+n = 8  # @param {type: "slider", min: 2, max: 64}
+gap = 1.0  # @param {type: "number"}
+print(n * gap)"""
 
 KEEPS_AND_BREAKS = [
     (
@@ -326,15 +592,6 @@ KEEPS_AND_BREAKS = [
         [[markdown("m", "> **Theorem 1.1.** x")]],
     ),
     (
-        sizes,
-        [code("c", "x = 1\n" * 25)],
-        [
-            [code("c", "x = 1\n" * 26)],
-            [code(f"c{i}", "x = 1") for i in range(26)],
-            [code(f"c{i}", "x = 1\n" * 25) for i in range(7)],
-        ],
-    ),
-    (
         widths,
         [checked("1" * 52, "x" * 88), code("f", "x" * 200, "hide-input")],
         [[checked("1" * 53)], [code("c", "x" * 89)], [code("c", "x\n" + "y" * 90)]],
@@ -345,18 +602,11 @@ KEEPS_AND_BREAKS = [
         [
             [markdown("t", TITLE.replace("# T", "## T")), *HEAD],
             [markdown("t", TITLE), markdown("m", "# Again"), *HEAD],
-            [
-                markdown(
-                    "t",
-                    TITLE.replace(
-                        "*A thesis that says in one sentence what comes.*\n\n", ""
-                    ),
-                ),
-                *HEAD,
-            ][:1]
-            + HEAD[::-1],
-            [markdown("t", TITLE.replace("A theorem page. ", "")), *HEAD],
-            [markdown("t", TITLE.replace("9 minutes to read, ", "")), *HEAD],
+            [markdown("t", TITLE.replace(f"{THESIS}\n\n", "")), *HEAD],
+            [markdown("t", TITLE), *HEAD[::-1]],
+            [markdown("t", TITLE.replace("Theorem page · ", "")), *HEAD],
+            [markdown("t", TITLE.replace("story 15 minutes, ", "")), *HEAD],
+            [markdown("t", TITLE.replace(" · runs in half a minute", "")), *HEAD],
             [markdown("t", TITLE), *HEAD[1:]],
         ],
     ),
@@ -403,6 +653,97 @@ KEEPS_AND_BREAKS = [
         [[checked("check: holds")], [markdown("m", "control")]],
     ),
     (endings, ENDS, [[markdown("z", "## References")]]),
+    (
+        well_folded,
+        [markdown("m", FOLD), markdown("n", "- `<details>` in a line of code")],
+        [
+            [markdown("m", FOLD.replace("\n\n</details>", ""))],
+            [
+                markdown("m", FOLD.replace("</details>", "")),
+                markdown("n", "</details>"),
+            ],
+            [markdown("m", FOLD.replace(PROOF_LINE, ""))],
+            [markdown("m", FOLD.replace("Proof of Lemma 1.2", ""))],
+            [markdown("m", FOLD.replace("Lemma 1.2", "$x$"))],
+            [markdown("m", FOLD.replace("Clear.", "### Clear"))],
+            [markdown("m", FOLD.replace("Clear.", "Clear\n-----"))],
+            [markdown("m", FOLD.replace("</summary>\n", "</summary>"))],
+            [markdown("m", FOLD.replace("Clear.\n", "Clear."))],
+            [markdown("m", f"Words.\n{FOLD}")],
+            [markdown("m", f"{FOLD}\nWords.")],
+            [markdown("m", FOLD.replace("<summary>", "\n<summary>"))],
+            [markdown("m", FOLD.replace("<details>", "  <details>"))],
+            [markdown("m", FOLD.replace("<details>", "<details open>"))],
+        ],
+    ),
+    (
+        three_depths,
+        [markdown("m", "## In depth")],
+        [[markdown("m", "### In depth")], [markdown("m", "## In depth")] * 2],
+    ),
+    (
+        in_words,
+        [markdown("m", f"{MAIN}\n\nWhy?"), code("c", "1"), markdown("n", PLAIN)]
+        + [markdown("f", FOLD.replace("Clear.", MAIN)), DEPTH, markdown("d", MAIN)],
+        [
+            [markdown("m", MAIN)],
+            [markdown("m", f"{MAIN}\n\n## Next\n\n{PLAIN}")],
+            [markdown("m", f"{MAIN}\n\n> **Remark 1.3.** y\n\n{PLAIN}")],
+            [markdown("m", f"{MAIN}\n\n{FOLD.replace('Clear.', PLAIN)}"), DEPTH],
+            [markdown(f"m{i}", f"{MAIN}\n\n{PLAIN}") for i in range(4)],
+        ],
+    ),
+    (
+        pictures,
+        [*IDEAS, FORMULA, MOVES],
+        [
+            [*IDEAS, FORMULA],
+            [*IDEAS[:2], FORMULA, MOVES],
+            [FORMULA, *IDEAS, MOVES],
+            [*IDEAS[:2], code("f3", "draw()", "idea"), FORMULA, MOVES],
+            [*IDEAS, FORMULA, MOVES, code("f5", SHOW, "moving")],
+        ],
+    ),
+    (
+        formula_as_code,
+        [LIBRARY, code("c", "def f(x):\n    return torch.exp(x)", "literal")],
+        [
+            [LIBRARY, code("c", "P = torch.exp(x)")],
+            [LIBRARY, code("c", "P = torch.exp(x)", "literal", "hide-input")],
+            [LIBRARY, code("c", "torch.exp(x)", "literal")],
+            [LIBRARY, code("c", "P = softmax(x)", "literal")],
+            [LIBRARY, code("c", "P = 1 + kernels.softmax(x).sum()", "literal")],
+            [LIBRARY, code("c", "P = attnlib.attention.softmax(x)", "literal")],
+        ],
+    ),
+    (
+        plain_code,
+        [
+            code("c", "x = [f(y) for y in ys for f in fs]\nkey = sorted(x, key=len)"),
+            code("d", "a, b = b, a\na, b = pair\nx = 1 if a else 2", "hide-cell"),
+            code("e", "sorted(x, key=lambda y: -y)", SOLUTION),
+        ],
+        [
+            [code("c", "f = lambda x: x")],
+            [code("c", "f: object = lambda x: x", SOLUTION)],
+            [code("c", "[[x for x in y] for y in z]", "hide-cell")],
+            [code("c", "x = max(min(y for y in z) for z in w)")],
+            [code("c", "[x if x else 1 for x in y]", "hide-input")],
+            [code("c", "sorted(x, key=lambda y: [z for z in y])")],
+            [code("c", "a, b = 1, 2")],
+            [code("c", "def f():\n    [a, b] = (c, d)")],
+        ],
+    ),
+    (
+        try_it,
+        [code("c", TRY, "try-it")],
+        [
+            [code("c", TRY)],
+            [code(f"c{i}", TRY, "try-it") for i in range(2)],
+            [code("c", f"x = 1\n{TRY}", "try-it")],
+            [code("c", TRY.replace("n = 8  # @param", "n = 8  # size"), "try-it")],
+        ],
+    ),
 ]
 
 
@@ -418,11 +759,20 @@ def test_rules_can_fail(rule, keeps, breaks):
 
 
 def test_every_rule_has_its_control():
-    assert [rule for rule, _, _ in KEEPS_AND_BREAKS] == list(RULES)
+    assert [rule for rule, _, _ in KEEPS_AND_BREAKS] == [*RULES, *THREE_DEPTHS]
 
 
 def test_canonical_form():
+    """Also the minutes below each title and in the table of chapters are true."""
     assert notebooks.main(["check"]) == 0
+
+
+def test_the_table_of_chapters_shows_the_minutes_of_every_page():
+    intro = (ROOT / "book" / "intro.md").read_text(encoding="utf-8")
+    shown = re.findall(r"/notebooks/([\w/]+)\.ipynb\) \((\d+) min\)", intro)
+    assert [name for name, _ in shown] == [pages.page_name(path) for path in PAGES]
+    for (_, story), path in zip(shown, PAGES):
+        assert int(story) == notebooks.page_minutes(path).rounded().story
 
 
 # ---------------------------------------------------------------- across pages

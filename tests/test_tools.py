@@ -156,7 +156,7 @@ def test_metadata_that_is_meant_stays_and_other_goes(book):
     assert pages.read(book / minibook.PAGE)["metadata"] == notebooks.NOTEBOOK_METADATA
 
 
-# ---------------------------------------------------------------- bad input is one clear line
+# ---------------------------------------------------------- bad input is one clear line
 
 
 def refused(book, capsys, *arguments):
@@ -260,7 +260,13 @@ def test_run_uses_one_thread(book):
 
 
 def test_ledger_measures_work_and_memory(book):
-    work = "import time\nend = time.process_time() + 1\nwhile time.process_time() < end:\n    pass\nblock = bytearray(200 * 2**20)"
+    work = (
+        "import time\n"
+        "end = time.process_time() + 1\n"
+        "while time.process_time() < end:\n"
+        "    pass\n"
+        "block = bytearray(200 * 2**20)"
+    )
     minibook.write_page(
         book,
         markdown("title", "# A page"),
@@ -310,7 +316,13 @@ def test_plain_run_needs_no_jupyter(book, monkeypatch):
 
 
 def test_plain_run_skips_magics_also_in_a_block(book):
-    text = "try:\n    raise ModuleNotFoundError\nexcept ModuleNotFoundError:\n    %pip install -q nothing\nprint(5 % 3)"
+    text = (
+        "try:\n"
+        "    raise ModuleNotFoundError\n"
+        "except ModuleNotFoundError:\n"
+        "    %pip install -q nothing\n"
+        "print(5 % 3)"
+    )
     minibook.write_page(book, markdown("title", "# A page"), code("magic", text))
     names = types.SimpleNamespace(**pages.read(book / minibook.PAGE))
     assert notebooks.run_plain({"cells": names.cells}, book / minibook.PAGE) == 0
@@ -339,7 +351,7 @@ def test_cache_key_changes_with_everything_that_pages_depend_on(tmp_path):
     assert write("notebooks/one/page.ipynb", b"x") == keys[-1]
 
 
-# ---------------------------------------------------------------- docstrings on the API page
+# ------------------------------------------------------- docstrings on the API page
 
 
 def test_docstrings_become_fields_and_nothing_in_them_is_markup(monkeypatch):
@@ -348,32 +360,49 @@ def test_docstrings_become_fields_and_nothing_in_them_is_markup(monkeypatch):
     monkeypatch.syspath_prepend(minibook.ROOT / "book/_ext")
     import docstrings
 
-    words = """One line, of (*batch, n, d) and ``code``.
+    words = """One sentence on (*batch, n, d) and ``code`` that goes on in a
+second line.
 
     y = x* W_h' |z|
 
-Args:    x: (*batch, n, d), tokens are rows.   r: sketch size, 1 <= r <= n.
-Returns: (*batch, n, d)_
-Claim:   sketch.jl
-Cost:    O(n `r` d) time.
+Args:
+    x: (*batch, n, d), tokens
+        are rows.
+    r, s: sketch sizes, 1 <= r <= n: two of them.
+
+Returns:
+    d.
+
+Raises:
+    ValueError: if r > n.
+
+Cost:
+    O(n `r` d)_ time.
+
+Claim:
+    sketch.jl
 """
-    settings = {"report_level": 2, "warning_stream": False}
-    assert (
-        "system_message"
-        in publish_doctree(words, settings_overrides=settings).pformat()
-    )  # the control
+    settings = {"report_level": 1, "warning_stream": False}
+    control = publish_doctree(words, settings_overrides=settings)
+    assert "system_message" in control.pformat()
     tree = publish_doctree(docstrings.to_rst(words), settings_overrides=settings)
     assert "system_message" not in tree.pformat()
-    names = [
-        node.astext() for node in tree.findall(lambda n: n.tagname == "field_name")
-    ]
-    assert names == ["Args", "Returns", "Claim", "Cost"]
-    for part in (
-        "y = x* W_h' |z|",
-        "(*batch, n, d), tokens are rows.",
-        "sketch size, 1 <= r <= n.",
-    ):
-        assert part in tree.astext()
+    assert tree[0].astext().endswith("and code that goes on in a second line.")
+    assert tree[1].astext() == "y = x* W_h' |z|"
+    fields = {
+        field[0].astext(): [line.astext() for line in field[1][0] if line.astext()]
+        for field in tree.findall(lambda node: node.tagname == "field")
+    }
+    assert fields == {
+        "Args": [
+            "x: (*batch, n, d), tokens are rows.",
+            "r, s: sketch sizes, 1 <= r <= n: two of them.",
+        ],
+        "Returns": ["d."],
+        "Raises": ["ValueError: if r > n."],
+        "Cost": ["O(n `r` d)_ time."],
+        "Claim": ["sketch.jl"],
+    }
 
 
 # ---------------------------------------------------------------- inventories

@@ -9,6 +9,12 @@ becomes more in the book:
     $$ ... \\tag{1.3} $$                        an equation, id eq-1-3
     *Proof of Theorem 1.2.* ...                a paragraph, id proof-1-2
     **Figure 1.2.** The caption ...            a caption, id figure-1-2
+    <details><summary>Proof of Theorem 1.2</summary>
+                                               a fold, id proof-1-2
+
+A fold ends with </details>; book/_tools/folds.py says how it is written, and a notebook
+that writes it otherwise is warned of.  If the words of a fold name a proof, a paragraph
+in it that begins with *Proof of Theorem 1.2.* needs no id of its own.
 
 Every id is a target for plain links, `[Theorem 1.2](paths.ipynb#theorem-1-2)`,
 which the build checks; an id that stands twice in the book is a warning.
@@ -16,12 +22,20 @@ which the build checks; an id that stands twice in the book is a warning.
 
 from __future__ import annotations
 
+import html
+import json
 import re
+import sys
 from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
 
 from docutils import nodes
 from sphinx.transforms import SphinxTransform
 from sphinx.util import logging
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "_tools"))
+import folds  # noqa: E402  (it stands in the folder just named)
 
 log = logging.getLogger(__name__)
 
@@ -67,12 +81,39 @@ def trim_start(node: nodes.Element) -> None:
         replace_text(node[0], node[0].astext().lstrip())
 
 
+class fold(nodes.General, nodes.Element):
+    """A passage that a reader opens; its first child says what is in it."""
+
+
+class fold_summary(nodes.Part, nodes.TextElement):
+    pass
+
+
+def visit_fold(writer, node: fold) -> None:
+    writer.body.append(writer.starttag(node, "details", CLASS="fold"))
+
+
+def depart_fold(writer, node: fold) -> None:
+    writer.body.append("</details>\n")
+
+
+def visit_fold_summary(writer, node: fold_summary) -> None:
+    writer.body.append(writer.starttag(node, "summary", ""))
+
+
+def depart_fold_summary(writer, node: fold_summary) -> None:
+    writer.body.append("</summary>\n")
+
+
 class Upgrade(SphinxTransform):
     """All upgrades, in one walk each.  MyST resolves `#anchors` at 879, after us."""
 
     default_priority = 870
 
     def apply(self, **kwargs) -> None:
+        # the last first: then what a fold holds is folded before the fold itself
+        for tag in reversed(list(self.document.findall(nodes.raw))):
+            self.fold(tag)
         for quote in list(self.document.findall(nodes.block_quote)):
             self.quote(quote)
         for block in list(self.document.findall(nodes.math_block)):
@@ -83,6 +124,8 @@ class Upgrade(SphinxTransform):
         for node in list(self.document.findall(nodes.Element)):
             if isinstance(node, nodes.admonition) and node.get("number"):
                 statement = node["number"]
+            elif isinstance(node, fold):
+                self.folded_proof(node, statement)
             elif isinstance(node, nodes.paragraph):
                 self.caption(node)
                 self.proof(node, statement)
@@ -100,6 +143,26 @@ class Upgrade(SphinxTransform):
         # MyST looks here for links from other pages
         slugs = self.env.metadata[self.env.docname].setdefault("myst_slugs", {})
         slugs[ident] = (node.line or 0, ident, label)
+
+    def fold(self, tag: nodes.raw) -> None:
+        """Put what stands between the two tags of a fold into one node.
+
+        A tag without its partner stays as it is: `warn_of_folds` has said so.
+        """
+        opening = folds.OPEN.fullmatch(tag.astext().strip())
+        if not opening:
+            return
+        siblings = tag.parent.children
+        start = siblings.index(tag)
+        for end in range(start + 1, len(siblings)):
+            if is_closing(siblings[end]):
+                words = html.unescape(opening[1]).strip()
+                made = fold("", fold_summary(words, words))
+                made.source, made.line = tag.source, tag.line
+                made += siblings[start + 1 : end]
+                tag.parent.children[start : end + 1] = []
+                tag.parent.insert(start, made)
+                return
 
     def quote(self, quote: nodes.block_quote) -> None:
         head = quote.children[0] if quote.children else None
@@ -186,7 +249,20 @@ class Upgrade(SphinxTransform):
             complain(paragraph, "a proof of what? write *Proof of Theorem 1.2.*")
             return
         paragraph["classes"].append("proof-begin")
-        self.target(paragraph, slug("proof", number), f"Proof of {number}")
+        ident = slug("proof", number)
+        if not any(ident in outer["ids"] for outer in folds_around(paragraph)):
+            self.target(paragraph, ident, f"Proof of {number}")
+
+    def folded_proof(self, node: fold, statement: str | None) -> None:
+        """A fold whose words name a proof is the target of links to that proof."""
+        match = PROOF.match(node[0].astext())
+        if not match:
+            return
+        number = match[1] or statement
+        if number is None:
+            complain(node, "a proof of what? write Proof of Theorem 1.2")
+            return
+        self.target(node, slug("proof", number), f"Proof of {number}")
 
     def caption(self, paragraph: nodes.paragraph) -> None:
         lead = first_inline(paragraph, nodes.strong)
@@ -194,6 +270,29 @@ class Upgrade(SphinxTransform):
         if match:
             paragraph["classes"].append("book-caption")
             self.target(paragraph, slug(match[1], match[2]), match[0].rstrip("."))
+
+
+def is_closing(node: nodes.Node) -> bool:
+    return isinstance(node, nodes.raw) and node.astext().strip() == folds.CLOSE
+
+
+def folds_around(node: nodes.Node) -> Iterator[fold]:
+    while node.parent is not None:
+        node = node.parent
+        if isinstance(node, fold):
+            yield node
+
+
+def warn_of_folds(app, docname: str, source: list[str]) -> None:
+    """Say what is wrong with the folds of a notebook, cell by cell."""
+    if not app.env.doc2path(docname).endswith(".ipynb"):
+        return
+    for place, cell in enumerate(json.loads(source[0])["cells"]):
+        if cell["cell_type"] != "markdown":
+            continue
+        for fault in folds.faults("".join(cell["source"])):
+            name = cell.get("id", place)
+            log.warning("cell %s: %s", name, fault, location=docname, type="portable")
 
 
 def check_ids(app, env) -> None:
@@ -230,6 +329,9 @@ def permalinks(app, doctree, page) -> None:
 
 
 def setup(app):
+    app.add_node(fold, html=(visit_fold, depart_fold))
+    app.add_node(fold_summary, html=(visit_fold_summary, depart_fold_summary))
+    app.connect("source-read", warn_of_folds)
     app.add_transform(Upgrade)
     app.connect("env-check-consistency", check_ids)
     app.connect("doctree-resolved", permalinks)

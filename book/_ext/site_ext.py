@@ -4,6 +4,7 @@
 - MathJax is vendored; without it formulas would fail in silence, so its absence raises.
 - Theme options (setting them in _config.yml would replace those Jupyter Book makes).
 - No page asks the network for anything, and none runs a script that it does not use.
+- A link into a fold opens it, and in print all folds stand open.
 - LEDGER-TABLE, alone on a line of a Markdown page, becomes the table of running times.
 """
 
@@ -42,8 +43,9 @@ def need_mathjax(app, config) -> None:
             (Path(app.srcdir) / folder / name).is_file()
             for folder in config.html_static_path
         ):
+            folders = ", ".join(config.html_static_path)
             raise ExtensionError(
-                f"MathJax is missing: no {name.as_posix()} in {', '.join(config.html_static_path)}"
+                f"MathJax is missing: no {name.as_posix()} in {folders}"
             )
 
 
@@ -77,7 +79,10 @@ def drop_unused_scripts(app, pagename, templatename, context, doctree) -> None:
 
 # the search fetches each page that it finds for an excerpt; a browser refuses that on a
 # disk
-SEARCH_ON_DISK = "if (location.protocol === 'file:') DOCUMENTATION_OPTIONS.SHOW_SEARCH_SUMMARY = false;"
+SEARCH_ON_DISK = (
+    "if (location.protocol === 'file:') "
+    "DOCUMENTATION_OPTIONS.SHOW_SEARCH_SUMMARY = false;"
+)
 
 
 def mend_roles(app, pagename, templatename, context, doctree) -> None:
@@ -110,9 +115,10 @@ def ledger_table(root: Path) -> str:
         if cost is None:
             continue
         total += cost["cpu_seconds"]
-        link = f"[{pages.title(pages.read(path)['cells']) or name}](/notebooks/{name}.ipynb)"
+        title = pages.title(pages.read(path)["cells"]) or name
         rows.append(
-            f"| {link} | {cost['cpu_seconds']:.0f} | {cost['peak_mb']} | {cost['cells']} |"
+            f"| [{title}](/notebooks/{name}.ipynb) | {cost['cpu_seconds']:.0f} "
+            f"| {cost['peak_mb']} | {cost['cells']} |"
         )
     head = [
         "| Page | CPU seconds | Peak memory (MB) | Code cells |",
@@ -164,12 +170,16 @@ def fold_name(cell: nodes.Element) -> str:
     return "Code"
 
 
+# MathJax fits formulas to the height of an x of the text around them. In a closed fold
+# some browsers cannot measure it; exFactor says what it is in our font, in em.
 # A centred formula with a number needs room for the number on both sides: too much on a
 # phone.
-FORMULAS_ON_A_PHONE = """
-if (window.innerWidth < 576 && document.querySelector('script[src*="mathjax/"]')) {
+FORMULAS = """
+if (document.querySelector('script[src*="mathjax/"]')) {
+  const left = {displayAlign: "left", displayIndent: "0"};
+  const ours = {exFactor: 0.475, ...(window.innerWidth < 576 ? left : {})};
   window.MathJax = window.MathJax || {};
-  window.MathJax.chtml = {...window.MathJax.chtml, displayAlign: "left", displayIndent: "0"};
+  window.MathJax.chtml = {...window.MathJax.chtml, ...ours};
 }
 """
 
@@ -183,8 +193,8 @@ def setup(app):
     app.connect("html-page-context", drop_unused_scripts, priority=900)
     app.connect("html-page-context", mend_roles)
     app.add_js_file(None, body=SEARCH_ON_DISK, priority=300)
-    app.add_js_file(
-        None, body=FORMULAS_ON_A_PHONE, priority=900
-    )  # after Sphinx has written window.MathJax
+    # after Sphinx has written window.MathJax
+    app.add_js_file(None, body=FORMULAS, priority=900)
+    app.add_js_file("folds.js", loading_method="defer")
     app.add_css_file("custom.css")
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,14 +1,21 @@
 """Keep the notebooks deterministic, and run them.
 
-    python book/_tools/notebooks.py clean [paths]   write the canonical form
-    python book/_tools/notebooks.py check [paths]   exit 1 where `clean` would change a file
-    python book/_tools/notebooks.py run [paths]     execute, refresh the checked outputs, clean
-        --ledger     also measure CPU seconds and memory into book/ledger.json
-        --plain      execute as plain Python, without Jupyter, and compare the checked outputs
+    python book/_tools/notebooks.py COMMAND [pages]
+
+    clean      write the canonical form, and the minutes into book/intro.md
+    check      exit 1 where `clean` would change a file
+    minutes    print how long the pages take to read
+    run        execute, refresh the checked outputs, clean
+               --ledger   also measure CPU seconds and memory into book/ledger.json
+               --plain    execute as plain Python, without Jupyter, and compare the
+                          checked outputs
 
 Canonical: fixed ids and metadata, text output in the cells tagged
 nbval-check-output and nowhere else.  The cells `links`, `setup`, `claims` and
 `cite` are written from _config.yml and book/claims.toml, and are added where missing.
+The line below a page's thesis says how long the page takes: to read, by the rule of
+minutes.py, and to run, by book/ledger.json.  The table of chapters in book/intro.md
+shows the minutes of each story.
 """
 
 from __future__ import annotations
@@ -27,32 +34,45 @@ from pathlib import Path
 from typing import NamedTuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
+import minutes
 import pages
 from pages import Problem
 
-CHECKED, SOLUTION = "nbval-check-output", "solution"
+CHECKED = "nbval-check-output"
+SOLUTION = "solution"
+# What a tag does, to a run or on the page ...
 TAGS = {CHECKED, SOLUTION, "hide-input", "hide-cell", "raises-exception"}
+# ... and what an author says by one: a figure of an idea, a figure that moves, the
+# formula as code, the cell to play with.
+IDEA, MOVING, LITERAL, TRY_IT = "idea", "moving", "literal", "try-it"
+MARKS = {IDEA, MOVING, LITERAL, TRY_IT}
 NOTEBOOK_METADATA = {
     "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
     "language_info": {"name": "python"},
 }
-PAGE_BUDGET, PAGE_LIMIT, CELL_LIMIT = 30, 60, 15  # CPU seconds
+# CPU seconds
+PAGE_BUDGET = 30
+PAGE_LIMIT = 60
+CELL_LIMIT = 15
 MEMORY_BUDGET = 2048  # MB
 ID = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 
 SETUP = """\
 # On Colab this installs the book's small library; elsewhere it is already there.
 try:
-    import attnlib
+    import attnlib  # noqa: F401
 except ModuleNotFoundError:
     %pip install -q "attnlib @ git+{url}@{branch}"
     try:
-        import attnlib
+        import attnlib  # noqa: F401
     except ModuleNotFoundError:
         why = "attnlib is not here, and pip could not fetch it: is there a network?"
         raise ModuleNotFoundError(why) from None"""
 
-LINKS = "[This page in the book]({page}) · [Open in Colab]({colab}) · [How to cite this page](#how-to-cite-this-page)"
+LINKS = (
+    "[This page in the book]({page}) · [Open in Colab]({colab}) · "
+    "[How to cite this page](#how-to-cite-this-page)"
+)
 
 CITE = """\
 ## How to cite this page
@@ -94,17 +114,19 @@ def claims_cell(root: Path, path: Path, cells: list[dict]) -> str:
 
     registry = root / "book" / "claims.toml"
     known = claims.load(registry) if registry.is_file() else []
-    return "## The claims of this page\n\n" + claims.page_table(
-        known, pages.page_name(path, root)
-    )
+    table = claims.page_table(known, pages.page_name(path, root))
+    return f"## The claims of this page\n\n{table}"
 
 
 def cite_cell(root: Path, path: Path, cells: list[dict]) -> str:
-    book, version = book_facts(root), library_version(root)
-    key = f"attnlib{book['year']}{re.sub(r'[^a-z0-9]', '', path.stem)}"
-    title = pages.title(cells) or path.stem
+    book = book_facts(root)
+    short_name = re.sub(r"[^a-z0-9]", "", path.stem)
     return CITE.format(
-        key=key, title=title, version=version, page=page_address(root, path), **book
+        key=f"attnlib{book['year']}{short_name}",
+        title=pages.title(cells) or path.stem,
+        version=library_version(root),
+        page=page_address(root, path),
+        **book,
     )
 
 
@@ -133,7 +155,7 @@ def page_address(root: Path, path: Path) -> str:
 def book_facts(root: Path) -> dict[str, str]:
     import yaml
 
-    config = yaml.safe_load((root / "_config.yml").read_text(encoding="utf-8"))
+    config = yaml.safe_load(text_at(root / "_config.yml"))
     return {
         "book": config["title"],
         "author": config["author"],
@@ -142,9 +164,63 @@ def book_facts(root: Path) -> dict[str, str]:
 
 
 def library_version(root: Path) -> str:
-    return tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))[
-        "project"
-    ]["version"]
+    return tomllib.loads(text_at(root / "pyproject.toml"))["project"]["version"]
+
+
+def text_at(path: Path) -> str:
+    return path.read_text(encoding="utf-8")
+
+
+# ---------------------------------------------------------------- minutes
+
+
+def read_ledger(root: Path) -> dict:
+    """What the pages cost when they were measured, by name; empty if none was."""
+    path = root / "book" / "ledger.json"
+    return json.loads(text_at(path)) if path.exists() else {}
+
+
+def with_minutes(text: str, cells: list[dict], root: Path, path: Path) -> str:
+    """The first cell of a page; the line that says its kind gets the true minutes."""
+    found = minutes.KIND.search(text)
+    if not found:
+        return text
+    measured = read_ledger(root).get(pages.page_name(path, root), {})
+    line = minutes.title_line(
+        found[1], minutes.of_page(cells), measured.get("cpu_seconds")
+    )
+    return text[: found.start()] + line + text[found.end() :]
+
+
+# A page in the table of chapters, with its minutes if they are there already.
+IN_CHAPTERS = re.compile(
+    r"(\[[^\]]*\]\(\.\./notebooks/([\w/-]+)\.ipynb\))(?: \(\d+ min\))?"
+)
+
+
+def intro_with_minutes(root: Path) -> str:
+    """The text of book/intro.md with the minutes of each story in its tables."""
+    stories = {
+        pages.page_name(path, root): page_minutes(path).rounded().story
+        for path in pages.notebooks(root)
+    }
+
+    def entry(found: re.Match) -> str:
+        link, name = found.groups()
+        return f"{link} ({stories[name]} min)" if name in stories else found[0]
+
+    lines = text_at(intro_path(root)).splitlines(keepends=True)
+    return "".join(
+        IN_CHAPTERS.sub(entry, line) if line.startswith("|") else line for line in lines
+    )
+
+
+def page_minutes(path: Path) -> minutes.Minutes:
+    return minutes.of_page(with_ids(pages.read(path)["cells"], path))
+
+
+def intro_path(root: Path) -> Path:
+    return root / "book" / "intro.md"
 
 
 # ---------------------------------------------------------------- canonical form
@@ -175,7 +251,7 @@ def metadata(cell: dict) -> dict:
     """The metadata that a canonical cell has: its tags, and Colab's form view for
     solutions.
     """
-    found = set(tags(cell)) & TAGS
+    found = set(tags(cell)) & (TAGS | MARKS)
     if cell["id"] == "setup":
         found = {"hide-cell"}
     if SOLUTION in found:
@@ -184,43 +260,44 @@ def metadata(cell: dict) -> dict:
 
 
 def clean_cell(cell: dict) -> dict:
-    text = source(cell).strip("\n").rstrip()
     new = {
         "cell_type": cell["cell_type"],
         "id": cell["id"],
         "metadata": metadata(cell),
-        "source": as_lines(text),
+        "source": as_lines(source(cell).strip("\n").rstrip()),
     }
-    if cell["cell_type"] == "code":
-        text = printed(cell) if CHECKED in tags(cell) else ""
-        new["outputs"] = (
-            [{"name": "stdout", "output_type": "stream", "text": as_lines(text)}]
-            if text
-            else []
-        )
-        new["execution_count"] = 1 if text else None  # nbval takes null for "never run"
-    return new
+    if cell["cell_type"] == "markdown":
+        return new
+    said = printed(cell) if CHECKED in tags(cell) else ""
+    if said:
+        stream = {
+            "name": "stdout",
+            "output_type": "stream",
+            "text": as_lines(said),
+        }
+        # nbval takes a count of null for "never run"
+        return new | {"outputs": [stream], "execution_count": 1}
+    return new | {"outputs": [], "execution_count": None}
 
 
 def with_generated(cells: list[dict]) -> list[dict]:
     """The cells, with an empty one wherever a generated cell is missing."""
     present = {cell["id"] for cell in cells}
-    new = {
-        name: {"cell_type": "markdown", "id": name, "metadata": {}, "source": []}
-        for name in GENERATED
-        if name not in present
-    }
-    if "setup" in new:
-        new["setup"] = {**new["setup"], "cell_type": "code", "outputs": []}
-    head = [new[name] for name in ("links",) if name in new]
-    cells = [*cells[:1], *head, *cells[1:]]
-    if "setup" in new:
-        first = next(
-            (i for i, cell in enumerate(cells) if cell["cell_type"] == "code"),
-            len(cells),
-        )
-        cells.insert(first, new["setup"])
-    return cells + [new[name] for name in ("claims", "cite") if name in new]
+    missing = [name for name in GENERATED if name not in present]
+    cells = list(cells)
+    if "links" in missing:
+        cells.insert(1, empty_cell("links"))
+    if "setup" in missing:
+        code = (n for n, cell in enumerate(cells) if cell["cell_type"] == "code")
+        cells.insert(next(code, len(cells)), empty_cell("setup"))
+    last = [name for name in ("claims", "cite") if name in missing]
+    return cells + [empty_cell(name) for name in last]
+
+
+def empty_cell(name: str) -> dict:
+    """A cell that is about to be generated."""
+    cell = {"cell_type": "markdown", "id": name, "metadata": {}, "source": []}
+    return cell | {"cell_type": "code", "outputs": []} if name == "setup" else cell
 
 
 def with_ids(cells: list[dict], path: Path) -> list[dict]:
@@ -247,6 +324,8 @@ def clean(notebook: dict, path: Path, root: Path = pages.ROOT) -> dict:
     for cell in cells:
         if cell["id"] in GENERATED:
             cell["source"] = as_lines(generated(cell["id"], root, path, cells))
+    title = with_minutes(source(cells[0]), cells, root, path)
+    cells[0]["source"] = as_lines(title)
     return {
         "cells": [clean_cell(cell) for cell in cells],
         "metadata": NOTEBOOK_METADATA,
@@ -262,7 +341,7 @@ def text_of(notebook: dict) -> str:
 def store(path: Path, notebook: dict) -> bool:
     """Write a notebook; True if the file changed."""
     after = text_of(notebook)
-    if path.read_text(encoding="utf-8") == after:
+    if text_at(path) == after:
         return False
     path.write_text(after, encoding="utf-8", newline="\n")
     return True
@@ -285,14 +364,12 @@ class Meter:
     """Reads CPU time and memory of a kernel's process; hooks of nbclient call it."""
 
     def __init__(self) -> None:
-        self.process, self.client, self.before, self.total, self.peak, self.cells = (
-            None,
-            None,
-            0.0,
-            0.0,
-            0,
-            {},
-        )
+        self.client = None
+        self.process = None
+        self.before = 0.0
+        self.total = 0.0
+        self.peak = 0
+        self.cells: dict[str, float] = {}
 
     def start_cell(self, cell, cell_index) -> None:
         import psutil
@@ -315,9 +392,8 @@ class Meter:
         now.
         """
         status = Path(f"/proc/{self.process.pid}/status")
-        if status.exists() and (
-            peak := re.search(r"VmHWM:\s+(\d+)", status.read_text())
-        ):
+        text = status.read_text() if status.exists() else ""
+        if peak := re.search(r"VmHWM:\s+(\d+)", text):
             return int(peak[1]) // 1024
         info = self.process.memory_info()
         return int(getattr(info, "peak_wset", info.rss)) // 2**20
@@ -349,7 +425,8 @@ def execute(notebook: dict, path: Path, timeout: int = 60) -> tuple[dict, Cost]:
 
     one_thread()
     os.environ["TQDM_DISABLE"] = "1"  # a bar that moves is many lines on a page
-    meter, node = Meter(), nbformat.reads(text_of(notebook), as_version=4)
+    meter = Meter()
+    node = nbformat.reads(text_of(notebook), as_version=4)
     # timings in the metadata would change the key under which the cache files a page
     client = NotebookClient(
         node,
@@ -384,33 +461,29 @@ def refuse_untestable(notebook: dict, path: Path) -> None:
     for cell in notebook["cells"]:
         if CHECKED not in tags(cell):
             continue
-        strays = [
-            o["output_type"] for o in cell["outputs"] if o.get("name") != "stdout"
-        ]
-        if strays or not printed(cell):
-            what = (
-                f"gives {strays[0]} besides printed text"
-                if strays
-                else "prints nothing"
-            )
-            raise Problem(f"{path.name}: the checked cell {cell['id']!r} {what}")
+        named = f"{path.name}: the checked cell {cell['id']!r}"
+        for output in cell["outputs"]:
+            if output.get("name") != "stdout":
+                kind = output["output_type"]
+                raise Problem(f"{named} gives {kind} besides printed text")
+        if not printed(cell):
+            raise Problem(f"{named} prints nothing")
 
 
 def over_budget(name: str, cost: Cost) -> list[str]:
     """What of a page's cost is over the budget, in words."""
     words = []
-    if cost.cpu_seconds > PAGE_BUDGET:
-        rule = (
-            f"the hard limit of {PAGE_LIMIT}"
-            if cost.cpu_seconds > PAGE_LIMIT
-            else f"the budget of {PAGE_BUDGET}"
-        )
-        words.append(f"{name}: {cost.cpu_seconds:.0f} CPU seconds, over {rule}")
-    words += [
-        f"{name}: cell {ident!r} took {seconds:.0f} CPU seconds, over the limit of {CELL_LIMIT}"
-        for ident, seconds in cost.cells.items()
-        if seconds > CELL_LIMIT
-    ]
+    took = f"{cost.cpu_seconds:.0f} CPU seconds"
+    if cost.cpu_seconds > PAGE_LIMIT:
+        words.append(f"{name}: {took}, over the hard limit of {PAGE_LIMIT}")
+    elif cost.cpu_seconds > PAGE_BUDGET:
+        words.append(f"{name}: {took}, over the budget of {PAGE_BUDGET}")
+    for ident, seconds in cost.cells.items():
+        if seconds > CELL_LIMIT:
+            words.append(
+                f"{name}: cell {ident!r} took {seconds:.0f} CPU seconds, "
+                f"over the limit of {CELL_LIMIT}"
+            )
     if cost.peak_mb > MEMORY_BUDGET:
         words.append(f"{name}: {cost.peak_mb} MB, over the budget of {MEMORY_BUDGET}")
     return words
@@ -418,20 +491,18 @@ def over_budget(name: str, cost: Cost) -> list[str]:
 
 def write_ledger(root: Path, costs: dict[str, Cost]) -> None:
     """Add what was measured to book/ledger.json; pages that are gone leave it."""
-    path = root / "book" / "ledger.json"
-    old = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-    names = [pages.page_name(p, root) for p in pages.notebooks(root)]
-    new = {
-        name: {
-            "cpu_seconds": round(c.cpu_seconds, 1),
-            "peak_mb": c.peak_mb,
-            "cells": len(c.cells),
+    known = read_ledger(root)
+    for name, cost in costs.items():
+        known[name] = {
+            "cpu_seconds": round(cost.cpu_seconds, 1),
+            "peak_mb": cost.peak_mb,
+            "cells": len(cost.cells),
         }
-        for name, c in costs.items()
-    }
-    ledger = {name: entry for name in names if (entry := new.get(name, old.get(name)))}
+    names = [pages.page_name(path, root) for path in pages.notebooks(root)]
+    ledger = {name: known[name] for name in names if name in known}
     ledger["machine"] = machine()
-    path.write_text(json.dumps(ledger, indent=1) + "\n", encoding="utf-8", newline="\n")
+    text = json.dumps(ledger, indent=1) + "\n"
+    (root / "book" / "ledger.json").write_text(text, encoding="utf-8", newline="\n")
 
 
 def machine() -> str:
@@ -443,7 +514,8 @@ def machine() -> str:
     with contextlib.suppress(OSError):
         found = re.search(r"model name\s*: (.+)", Path("/proc/cpuinfo").read_text())
         model = found[1] if found else model
-    return f"{model}, Python {platform.python_version()}, torch {version('torch').split('+')[0]}"
+    torch = version("torch").split("+")[0]
+    return f"{model}, Python {platform.python_version()}, torch {torch}"
 
 
 # ---------------------------------------------------------------- without Jupyter
@@ -458,33 +530,34 @@ def run_plain(notebook: dict, path: Path) -> int:
     """Execute a page by `exec`; the number of checked cells that printed what they
     should. Raises Problem otherwise.
     """
-    names, compared = {"__name__": "__main__"}, 0
+    names = {"__name__": "__main__"}
+    compared = 0
     for cell in notebook["cells"]:
         if cell["cell_type"] != "code":
             continue
-        said = io.StringIO()
-        try:
-            with contextlib.redirect_stdout(said), contextlib.chdir(path.parent):
-                exec(
-                    compile(
-                        without_magics(source(cell)),
-                        f"{path.name}[{cell['id']}]",
-                        "exec",
-                    ),
-                    names,
-                )
-        except Exception as error:
-            if "raises-exception" not in tags(cell):
-                raise Problem(
-                    f"{path.name}: cell {cell['id']!r}: {type(error).__name__}: {error}"
-                ) from error
+        said = run_cell_plain(cell, path, names)
         if CHECKED in tags(cell):
             compared += 1
-            if said.getvalue() != printed(cell):
+            if said != printed(cell):
                 raise Problem(
-                    f"{path.name}: cell {cell['id']!r} printed\n{said.getvalue()}instead of\n{printed(cell)}"
+                    f"{path.name}: cell {cell['id']!r} printed\n{said}"
+                    f"instead of\n{printed(cell)}"
                 )
     return compared
+
+
+def run_cell_plain(cell: dict, path: Path, names: dict) -> str:
+    """Execute a cell among the names of its page; what it printed."""
+    said = io.StringIO()
+    place = f"{path.name}[{cell['id']}]"
+    try:
+        with contextlib.redirect_stdout(said), contextlib.chdir(path.parent):
+            exec(compile(without_magics(source(cell)), place, "exec"), names)
+    except Exception as error:
+        if "raises-exception" not in tags(cell):
+            what = f"{type(error).__name__}: {error}"
+            raise Problem(f"{path.name}: cell {cell['id']!r}: {what}") from error
+    return said.getvalue()
 
 
 # ---------------------------------------------------------------- commands
@@ -492,19 +565,18 @@ def run_plain(notebook: dict, path: Path) -> int:
 
 def chosen(names: list[str], root: Path, plain: bool = False) -> list[Path]:
     """The notebooks named on the command line, or all of them."""
-    # a machine without Jupyter may also lack what reads _toc.yml
-    known = (
-        sorted((root / "notebooks").rglob("*.ipynb"))
-        if plain
-        else pages.notebooks(root)
-    )
+    if plain:  # a machine without Jupyter may also lack what reads _toc.yml
+        known = sorted((root / "notebooks").rglob("*.ipynb"))
+    else:
+        known = pages.notebooks(root)
     if not names:
         return known
     paths = [Path(name).resolve() for name in names]
     for name, path in zip(names, paths):
         if path not in known:
             raise Problem(
-                f"{name} is not a notebook of this book (a file below notebooks/ that _toc.yml lists)"
+                f"{name} is not a notebook of this book "
+                "(a file below notebooks/ that _toc.yml lists)"
             )
     return paths
 
@@ -513,88 +585,126 @@ def command_clean(paths: list[Path], root: Path, options) -> int:
     for path in paths:
         if store(path, clean(pages.read(path), path, root)):
             print(f"{pages.page_name(path, root)}: rewritten")
+    if intro_path(root).is_file():
+        store_intro(root)
     return 0
 
 
+def store_intro(root: Path) -> None:
+    after = intro_with_minutes(root)
+    if after != text_at(intro_path(root)):
+        intro_path(root).write_text(after, encoding="utf-8", newline="\n")
+        print("book/intro.md: minutes rewritten")
+
+
 def command_check(paths: list[Path], root: Path, options) -> int:
-    bad = [
-        p
-        for p in paths
-        if text_of(clean(pages.read(p), p, root)) != p.read_text(encoding="utf-8")
-    ]
-    for path in bad:
-        print(
-            f"{pages.page_name(path, root)}: not canonical; run `python book/_tools/notebooks.py clean`"
-        )
+    bad = []
+    for path in paths:
+        if text_of(clean(pages.read(path), path, root)) != text_at(path):
+            bad.append(f"{pages.page_name(path, root)}: not canonical")
+    intro = intro_path(root)
+    if intro.is_file() and intro_with_minutes(root) != text_at(intro):
+        bad.append("book/intro.md: not the minutes of the pages")
+    for words in bad:
+        print(f"{words}; run `python book/_tools/notebooks.py clean`")
     return int(bool(bad))
+
+
+def command_minutes(paths: list[Path], root: Path, options) -> int:
+    print("story / with its proofs / everything, in minutes; before rounding")
+    for path in paths:
+        exact = page_minutes(path)
+        shown = " / ".join(str(value) for value in exact.rounded())
+        parts = " / ".join(f"{value:.1f}" for value in exact)
+        print(f"{pages.page_name(path, root)}: {shown}   ({parts})")
+    return 0
 
 
 def command_run(paths: list[Path], root: Path, options) -> int:
     costs = {}
     for path in paths:
-        name, start = pages.page_name(path, root), time.perf_counter()
         if options.plain:
-            one_thread()
-            os.environ.setdefault("MPLBACKEND", "agg")
-            compared = run_plain(pages.read(path), path)
-            print(
-                f"{name}: {time.perf_counter() - start:.1f} s as plain Python, {compared} checked cells agree",
-                flush=True,
-            )
-            continue
-        done, costs[name] = execute(clean(pages.read(path), path, root), path)
-        refuse_untestable(done, path)
-        changed = store(path, clean(done, path, root))
-        cost = costs[name]
-        print(
-            f"{name}: {cost.cpu_seconds:.1f} CPU s, {cost.peak_mb} MB, {len(cost.cells)} cells"
-            f"{', outputs refreshed' if changed else ''}",
-            flush=True,
-        )
-        for words in over_budget(name, cost):
-            print(f"over budget: {words}")
+            report_plain_run(path, root)
+        else:
+            costs[pages.page_name(path, root)] = run_and_store(path, root)
     if options.ledger and costs:
         write_ledger(root, costs)
         print("written: book/ledger.json")
+        for path in paths:  # below the title stands how long a page runs
+            store(path, clean(pages.read(path), path, root))
     return 0
+
+
+def report_plain_run(path: Path, root: Path) -> None:
+    one_thread()
+    os.environ.setdefault("MPLBACKEND", "agg")
+    start = time.perf_counter()
+    compared = run_plain(pages.read(path), path)
+    print(
+        f"{pages.page_name(path, root)}: {time.perf_counter() - start:.1f} s "
+        f"as plain Python, {compared} checked cells agree",
+        flush=True,
+    )
+
+
+def run_and_store(path: Path, root: Path) -> Cost:
+    """Execute a page and keep what its checked cells print; say what it took."""
+    name = pages.page_name(path, root)
+    done, cost = execute(clean(pages.read(path), path, root), path)
+    refuse_untestable(done, path)
+    changed = store(path, clean(done, path, root))
+    print(
+        f"{name}: {cost.cpu_seconds:.1f} CPU s, {cost.peak_mb} MB, "
+        f"{len(cost.cells)} cells{', outputs refreshed' if changed else ''}",
+        flush=True,
+    )
+    for words in over_budget(name, cost):
+        print(f"over budget: {words}")
+    return cost
+
+
+COMMANDS = {
+    "run": (command_run, "execute and refresh"),
+    "clean": (command_clean, "write the canonical form"),
+    "check": (command_check, "exit 1 if not canonical"),
+    "minutes": (command_minutes, "print how long the pages take to read"),
+}
 
 
 def main(argv: list[str] | None = None, root: Path = pages.ROOT) -> int:
     parser = argparse.ArgumentParser(
         description="Run the notebooks and keep them in canonical form."
     )
+    parser.set_defaults(plain=False, ledger=False)
     commands = parser.add_subparsers(dest="command", required=True)
-    for name, words in {
-        "run": "execute and refresh",
-        "clean": "write the canonical form",
-        "check": "exit 1 if not canonical",
-    }.items():
+    for name, (act, words) in COMMANDS.items():
         command = commands.add_parser(name, help=words)
+        command.set_defaults(act=act)
         command.add_argument("paths", nargs="*", help="notebooks; all if none is named")
         if name == "run":
-            command.add_argument(
-                "--ledger",
-                action="store_true",
-                help="write the cost of each page to book/ledger.json",
-            )
-            command.add_argument(
-                "--plain",
-                action="store_true",
-                help="as plain Python, for machines without Jupyter",
-            )
+            add_run_options(command)
     options = parser.parse_args(argv)
-    if options.command == "run" and options.plain and options.ledger:
+    if options.plain and options.ledger:
         parser.error("--ledger measures kernels: not together with --plain")
-    act = {"run": command_run, "clean": command_clean, "check": command_check}[
-        options.command
-    ]
     try:
-        return act(
-            chosen(options.paths, root, getattr(options, "plain", False)), root, options
-        )
+        paths = chosen(options.paths, root, options.plain)
+        return options.act(paths, root, options)
     except Problem as problem:
         print(f"notebooks: {problem}", file=sys.stderr)
         return 1
+
+
+def add_run_options(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--ledger",
+        action="store_true",
+        help="write the cost of each page to book/ledger.json",
+    )
+    command.add_argument(
+        "--plain",
+        action="store_true",
+        help="as plain Python, for machines without Jupyter",
+    )
 
 
 if __name__ == "__main__":
