@@ -48,7 +48,8 @@ def dobrushin(
     """
     _stochastic(p, check)
     q = _wide(p)  # torch has no such distance in half precision
-    return (torch.cdist(q, q, p=1).amax((-2, -1)) / 2).to(p.dtype)
+    distances = torch.cdist(q, q, p=1)
+    return (distances.amax((-2, -1)) / 2).to(p.dtype)
 
 
 def dobrushin_literal(p: Float[Tensor, "m n"]) -> Float[Tensor, ""]:
@@ -75,12 +76,11 @@ def dobrushin_literal(p: Float[Tensor, "m n"]) -> Float[Tensor, ""]:
         notebooks/synthesis/five_theorems_one_matrix
     """
     _stochastic(p, True)
-    return (
-        1
-        - torch.stack(
-            [torch.minimum(one, other).sum() for one in p for other in p]
-        ).min()
-    )
+    overlaps = []
+    for one in p:
+        for other in p:
+            overlaps.append(torch.minimum(one, other).sum())
+    return 1 - torch.stack(overlaps).min()
 
 
 def rank_floor(
@@ -89,9 +89,9 @@ def rank_floor(
     """How far every matrix of rank r must stay from P in the largest absolute row sum,
     for r = 0, ..., n - 1.
 
-        |P - B|_inf >= max(2 e_{r+1} - 1,  max_{j > r} (e_1 + ... + e_j - r) / (j + r))   if rank B <= r
+        |P - B|_inf >= max(2 e_{r+1} - 1,  max_{j > r} (e_1 + ... + e_j - r) / (j + r))
 
-    with e_1 >= ... >= e_n the largest entries of the columns of P.
+    if rank B <= r, with e_1 >= ... >= e_n the largest entries of the columns of P.
 
     Args:
         p: (*batch, m, n), rows that sum to one.
@@ -120,14 +120,17 @@ def rank_floor(
     _stochastic(p, check)
     n = p.shape[-1]
     e = _wide(p.amax(-2)).sort(-1, descending=True).values
-    r, j = torch.arange(n, device=p.device), torch.arange(1, n + 1, device=p.device)
-    traces = (e.cumsum(-1).unsqueeze(-2) - r[:, None]) / (j + r[:, None])
-    traces = torch.where(j > r[:, None], traces, 0).amax(-1)
+    r = torch.arange(n, device=p.device)[:, None]
+    j = torch.arange(1, n + 1, device=p.device)
+    sums = e.cumsum(-1).unsqueeze(-2)
+    traces = (sums - r) / (j + r)
+    traces = torch.where(j > r, traces, 0).amax(-1)
     floor = torch.maximum(2 * e - 1, traces).clamp_min(0)
+    # Where the nearest number of p's type lies above, the one below it is taken.
     near = floor.to(p.dtype)
-    return torch.where(
-        near > floor, (floor * (1 - torch.finfo(p.dtype).eps)).to(p.dtype), near
-    )
+    eps = torch.finfo(p.dtype).eps
+    below = (floor * (1 - eps)).to(p.dtype)
+    return torch.where(near > floor, below, near)
 
 
 def radius(
@@ -160,14 +163,17 @@ def radius(
     _matrix("logits", logits)
     if check:
         finite(logits=logits)
-    return (logits.amax(-1) - logits.amin(-1)).amax(-1) / 2
+    lengths = logits.amax(-1) - logits.amin(-1)
+    return lengths.amax(-1) / 2
 
 
 def largest_dobrushin(n: int, r: float | int) -> float:
     """The largest coefficient that softmax can have on n tokens with logits of radius
     R, exactly.
 
-        sinh 2R / (cosh 2R + c),   c = (k / (n - k) + (n - k) / k) / 2,   k = floor(n / 2);   tanh R for even n
+        sinh 2R / (cosh 2R + c),   c = (k / (n - k) + (n - k) / k) / 2
+
+    with k = floor(n / 2): for even n this is tanh R.
 
     Args:
         n: tokens, at least 2.
@@ -197,8 +203,10 @@ def largest_dobrushin(n: int, r: float | int) -> float:
         f"n must be an integer, at least 2 (one row has no other), got {n!r}",
     )
     require(r >= 0, f"the radius r must be at least 0, got {r}")
-    k, u = n // 2, math.exp(-2 * r)
+    k = n // 2
     c = (k / (n - k) + (n - k) / k) / 2
+    # Both sides of the fraction times 2 u: no power of e can overflow.
+    u = math.exp(-2 * r)
     return (1 - u * u) / (1 + u * u + 2 * c * u)
 
 
@@ -234,14 +242,17 @@ def needed_radius(n: int, leak: float) -> float:
         isinstance(n, int) and n >= 2, f"n must be an integer, at least 2, got {n!r}"
     )
     require(0 < leak < 1, f"leak must lie in (0, 1), got {leak}")
-    return max(0.0, math.log((1 - leak) * (n - 1) / leak) / 2)
+    r = math.log((1 - leak) * (n - 1) / leak) / 2
+    return max(0.0, r)
 
 
 def needed_bits(points: int, d: int = 1) -> float:
     """How many bits of resolution it takes to keep so many points apart in a box of d
     coordinates, exactly.
 
-        log2(B / delta) >= log2(ceil(N^(1/d)) - 1)   for N points of [0, B]^d, any two delta apart in some coordinate
+        log2(B / delta) >= log2(ceil(N^(1/d)) - 1)
+
+    for N points of [0, B]^d, any two of them delta apart in some coordinate.
 
     Args:
         points: N, at least 2, a Python integer of any size.
@@ -272,10 +283,16 @@ def needed_bits(points: int, d: int = 1) -> float:
     require(
         isinstance(d, int) and d >= 1, f"d must be an integer, at least 1, got {d!r}"
     )
-    low, high = 1, 1 << -(-points.bit_length() // d)  # low^d < N <= high^d
+    # The root by bisection in integers, low^d < N <= high^d.
+    low = 1
+    bits = -(-points.bit_length() // d)  # rounded up
+    high = 1 << bits
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (middle, high) if middle**d < points else (low, middle)
+        if middle**d < points:
+            low = middle
+        else:
+            high = middle
     return math.log2(high - 1)
 
 
@@ -285,6 +302,7 @@ def _wide(p: Tensor) -> Tensor:
 
 
 def _matrix(name: str, p) -> None:
+    """A floating tensor (*batch, m, n) with at least one entry."""
     require(
         torch.is_tensor(p), f"{name} must be a torch tensor, got {type(p).__name__}"
     )
@@ -304,12 +322,14 @@ def _stochastic(p, check: bool) -> None:
     if not check:
         return
     finite(p=p)
-    require(
-        bool((p >= 0).all()),
-        f"p must not be negative: attention weights are probabilities, got {float(p.detach().min()):.3g}",
-    )
     p = p.detach()
-    off = float((p.double().sum(-1) - 1).abs().max())
+    least = float(p.min())
+    require(
+        least >= 0,
+        f"p must not be negative: attention weights are probabilities, got {least:.3g}",
+    )
+    sums = p.double().sum(-1)
+    off = float((sums - 1).abs().max())
     most = 4 * p.shape[-1] * torch.finfo(p.dtype).eps
     require(
         off <= most,

@@ -12,12 +12,12 @@ import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
+from torch.nn.functional import pad
 
 from attnlib._require import finite, require
 
-TILE = (
-    1 << 17
-)  # logits that are looked at together: larger ones cost fresh pages each time
+# Logits that are looked at together: larger tiles cost fresh pages each time.
+TILE = 1 << 17
 
 
 def coherence(keys: Float[Tensor, "n d"], *, tile: int = 2048) -> float:
@@ -51,8 +51,10 @@ def coherence(keys: Float[Tensor, "n d"], *, tile: int = 2048) -> float:
     finite(keys=keys)
     worst = -math.inf
     for i in range(0, len(keys), tile):
+        some = keys[i : i + tile]
         for j in range(i, len(keys), tile):
-            products = keys[i : i + tile] @ keys[j : j + tile].T
+            others = keys[j : j + tile]
+            products = some @ others.T
             if i == j:
                 products.fill_diagonal_(-math.inf)
             worst = max(worst, float(products.max()))
@@ -91,31 +93,34 @@ def margins(
     """
     _columns(columns, len(k))
     rows = max(1, TILE // len(k))
-    return torch.cat(
-        [_margins(*part, k) for part in zip(q.split(rows), columns.split(rows))]
-    )
+    found = []
+    for some, own in zip(q.split(rows), columns.split(rows)):
+        found.append(_margins(some, k, own))
+    return torch.cat(found)
 
 
-def _margins(q: Tensor, columns: Tensor, k: Tensor) -> Tensor:
+def _margins(q: Tensor, k: Tensor, columns: Tensor) -> Tensor:
+    """The margins of a few rows; their logits are freed before the next rows come."""
     logits = q @ k.T
-    own = logits.gather(1, columns).amin(1)
-    return own - logits.scatter(1, columns, -math.inf).amax(1)
+    least = logits.gather(1, columns).amin(1)
+    others = logits.scatter(1, columns, -math.inf)
+    return least - others.amax(1)
 
 
 def _columns(columns: Tensor, n: int) -> None:
-    inside = bool(((columns >= 0) & (columns < n)).all())
+    """Each row names some of n columns, not all of them, and none twice."""
+    inside = (columns >= 0) & (columns < n)
     require(
-        inside,
-        f"columns must be numbers from 0 to {n - 1}, got {columns.min()} to {columns.max()}",
+        bool(inside.all()),
+        f"columns must be numbers from 0 to {n - 1}, "
+        f"got {columns.min()} to {columns.max()}",
     )
     require(
         columns.shape[1] < n,
         f"a row needs a column that is not its own: {columns.shape[1]} of {n} are",
     )
-    require(
-        bool((columns.sort(1)[0].diff(dim=1) > 0).all()),
-        "columns must not repeat within a row",
-    )
+    steps = columns.sort(1).values.diff(dim=1)
+    require(bool((steps > 0).all()), "columns must not repeat within a row")
 
 
 def moment_keys(
@@ -152,14 +157,12 @@ def moment_keys(
         n >= 2 and k >= 1,
         f"needs n >= 2 keys and k >= 1 harmonics, got n = {n}, k = {k}",
     )
-    turns = (
-        torch.outer(
-            torch.arange(n, device=device), torch.arange(1, k + 1, device=device)
-        )
-        % n
-    )
+    j = torch.arange(n, device=device)
+    m = torch.arange(1, k + 1, device=device)
+    turns = torch.outer(j, m) % n  # whole turns are taken off exactly, as integers
     angle = turns.to(dtype) * (2 * math.pi / n)
-    return torch.stack([angle.cos(), angle.sin()], -1).flatten(1) / math.sqrt(k)
+    pairs = torch.stack([angle.cos(), angle.sin()], -1)
+    return pairs.flatten(1) / math.sqrt(k)
 
 
 def moment_queries(
@@ -172,10 +175,11 @@ def moment_queries(
     """Queries for moment_keys(n, k) that meet any k columns a row, with any weights, by
     a gap.
 
-        f_i(t) = r_i(t) - C_i prod_{j in S_i} (1 - cos(t - t_j)),   q_i = sqrt(k) x its coefficients but the constant
+        f_i(t) = r_i(t) - C_i prod_{j in S_i} (1 - cos(t - t_j))
 
     with r_i a trigonometric polynomial of degree at most k / 2 through the log weights,
-    and C_i as small as it can be.
+    and C_i as small as it can be; q_i is sqrt(k) times the coefficients of f_i but the
+    constant.
 
     Args:
         columns: (m, k), S_i in row i.
@@ -204,67 +208,75 @@ def moment_queries(
     """
     _columns(columns, n)
     require(gap > 0, f"gap must be positive, got {gap}")
-    w = (
-        columns.new_zeros(columns.shape).double()
-        if log_weights is None
-        else log_weights
-    )
+    w = log_weights
+    if w is None:
+        w = columns.new_zeros(columns.shape).double()
     require(
         w.shape == columns.shape,
         f"log_weights must have shape {tuple(columns.shape)}, got {tuple(w.shape)}",
     )
     finite(log_weights=w)
     w = w - w.amin(1, keepdim=True)  # so that a factor of all weights changes nothing
-    rows, half = max(1, TILE // (n * columns.shape[1])), columns.shape[1] // 2
-    t = 2 * math.pi * torch.arange(n, dtype=w.dtype, device=w.device) / n
-    waves = torch.stack([torch.exp(1j * m * t) for m in range(-half, half + 1)], -1)
-    return torch.cat(
-        [
-            _moment_queries(*part, t, waves, gap)
-            for part in zip(columns.split(rows), w.split(rows))
-        ]
-    )
+    k = columns.shape[1]
+    half = k // 2
+    j = torch.arange(n, dtype=w.dtype, device=w.device)
+    t = 2 * math.pi * j / n
+    degrees = range(-half, half + 1)
+    waves = torch.stack([torch.exp(1j * m * t) for m in degrees], -1)
+    rows = max(1, TILE // (n * k))
+    found = []
+    for own, weights in zip(columns.split(rows), w.split(rows)):
+        found.append(_moment_queries(own, weights, t, waves, gap))
+    return torch.cat(found)
 
 
 def _moment_queries(
     columns: Tensor, w: Tensor, t: Tensor, waves: Tensor, gap: float | int
 ) -> Tensor:
-    (n, odd), k = waves.shape, columns.shape[1]
+    """The queries of some rows, from waves: e^(i m t_j) in row j, |m| <= k / 2.
+
+    A trigonometric polynomial is the row of its coefficients, c_{-m} = conj c_m.
+    """
+    k = columns.shape[1]
+    n, odd = waves.shape
     half = odd // 2
-    r = (torch.linalg.pinv(waves[columns]) @ w[..., None].to(waves.dtype))[
-        ..., 0
-    ]  # c_{-m} = conj c_m
-    turn = (torch.arange(n, device=w.device) - columns[..., None]) % n
-    bumps = (
-        (2 * torch.sin(math.pi / n * turn.to(w.dtype)).square())
-        .prod(1)
-        .scatter(1, columns, 1.0)
-    )  # (m, n)
+    inverse = torch.linalg.pinv(waves[columns])
+    values = w[..., None].to(waves.dtype)
+    r = (inverse @ values).squeeze(-1)
+
+    # C_i is the least number with r_i - C_i product <= -gap at every t_l off S_i.
+    every = torch.arange(n, device=w.device)
+    turns = (every - columns[..., None]) % n
+    angles = math.pi / n * turns.to(w.dtype)
+    factors = 2 * torch.sin(angles).square()
+    products = factors.prod(1).scatter(1, columns, 1.0)
     need = (r @ waves.T).real + gap
-    c = (need / bumps).scatter(1, columns, -math.inf).amax(1).clamp_min(0)
-    f = torch.ones(len(columns), 1, dtype=r.dtype, device=w.device)
-    for one in torch.exp(1j * t[columns]).unbind(
-        1
-    ):  # 1 - cos(t - a) = 1 - (e^(ia) e^(-it) + e^(-ia) e^(it)) / 2
-        edge = torch.nn.functional.pad(f, (2, 2))
-        f = (
-            edge[:, 1:-1]
-            - one[:, None] / 2 * edge[:, 2:]
-            - one.conj()[:, None] / 2 * edge[:, :-2]
-        )
-    f = torch.nn.functional.pad(r, (k - half, k - half)) - c[:, None] * f
-    return (
-        math.sqrt(k)
-        * 2
-        * torch.stack([f[:, k + 1 :].real, -f[:, k + 1 :].imag], -1).flatten(1)
-    )
+    ratios = (need / products).scatter(1, columns, -math.inf)
+    c = ratios.amax(1).clamp_min(0)
+
+    # The coefficients of the product: 1 - cos(t - a) is
+    # 1 - e^(ia) e^(-it) / 2 - e^(-ia) e^(it) / 2, and e^(it) moves them by one place.
+    product = torch.ones_like(r[:, :1])
+    for wave in torch.exp(1j * t[columns]).unbind(1):
+        down = wave[:, None] / 2
+        up = wave.conj()[:, None] / 2
+        wide = pad(product, (2, 2))
+        product = wide[:, 1:-1] - down * wide[:, 2:]
+        product = product - up * wide[:, :-2]
+    r = pad(r, (k - half, k - half))
+    f = r - c[:, None] * product
+    f = f[:, k + 1 :]  # c_1, ..., c_k
+    pairs = torch.stack([f.real, -f.imag], -1)
+    return math.sqrt(k) * 2 * pairs.flatten(1)
 
 
 def code_from(q: Float[Tensor, "n d"], k: Float[Tensor, "n d"]) -> Float[Tensor, "n d"]:
     """The spherical code hidden in keys and queries: the proof of the exact price, as
     code.
 
-        u_j = q_j / |q_j|,   y_j = k_j + u_j + t_j u_j with t_j >= 0 and |y_j| = 2,   code y_j / 2
+        u_j = q_j / |q_j|,   y_j = k_j + u_j + t_j u_j  with t_j >= 0 and |y_j| = 2
+
+    The code is y_j / 2.
 
     Args:
         q: (n, d), query j prefers key j to all others.
@@ -292,17 +304,21 @@ def code_from(q: Float[Tensor, "n d"], k: Float[Tensor, "n d"]) -> Float[Tensor,
     """
     longest = float(k.norm(dim=1).max())
     require(longest <= 1 + 1e-6, f"keys must have norm at most 1, got {longest:.4g}")
-    least = float(margins(q, k, torch.arange(len(k), device=k.device)[:, None]).min())
+    own = torch.arange(len(k), device=k.device)[:, None]
+    least = float(margins(q, k, own).min())
     require(least > 0, f"query j must prefer key j: a margin is {least:.3g}")
     u = q / q.norm(dim=1, keepdim=True)
     x = k + u
+    # |x + t u| = 2 is a quadratic equation in t, and t the larger of its two roots.
     along = (x * u).sum(1)
-    t = -along + (along.square() + 4 - x.square().sum(1)).clamp_min(0).sqrt()
+    discriminant = along.square() + 4 - x.square().sum(1)
+    t = discriminant.clamp_min(0).sqrt() - along
     return (x + t[:, None] * u) / 2
 
 
 @cache
 def _quadrature():
+    """Nodes and weights of Gauss-Legendre quadrature on [-1, 1]."""
     return np.polynomial.legendre.leggauss(200)
 
 
@@ -338,14 +354,11 @@ def cap(theta: float | int, d: int) -> float:
         f"needs d >= 2 and an angle in 0..pi, got d = {d}, {theta}",
     )
     nodes, weights = _quadrature()
-    part = (
-        theta / 2 * float((weights * np.sin(theta / 2 * (nodes + 1)) ** (d - 2)).sum())
-    )
-    return (
-        part
-        * math.exp(math.lgamma(d / 2) - math.lgamma((d - 1) / 2))
-        / math.sqrt(math.pi)
-    )
+    half = theta / 2
+    values = np.sin(half * (nodes + 1)) ** (d - 2)
+    part = half * float((weights * values).sum())
+    log_ratio = math.lgamma(d / 2) - math.lgamma((d - 1) / 2)
+    return part * math.exp(log_ratio) / math.sqrt(math.pi)
 
 
 class Price(NamedTuple):
@@ -368,8 +381,12 @@ def price(n: int, d: int) -> Price:
     """Bounds of what a permutation of n tokens costs in d dimensions: the largest query
     norm over T, keys in the ball.
 
-        1 / (1 - mu*):   n = 2..d+1: (n-1)/n,   d+2..2d: 1,   d = 2: 1 / (1 - cos(2 pi/n)),
-        else between 1 / (1 - cos 2 theta) and 1 / (1 - cos theta), sigma_d(theta) = 1/n, and at least 1
+        1 / (1 - mu*) = (n - 1) / n               for n = 2, ..., d + 1
+                      = 1                         for n = d + 2, ..., 2 d
+                      = 1 / (1 - cos(2 pi / n))   for d = 2
+
+    and else it lies between the larger of 1 and 1 / (1 - cos 2 theta), and
+    1 / (1 - cos theta), with sigma_d(theta) = 1 / n.
 
     Args:
         n: tokens, at least 2.
@@ -394,18 +411,35 @@ def price(n: int, d: int) -> Price:
         notebooks/sparse_patterns/price_of_dimension
     """
     require(n >= 2 and d >= 1, f"needs n >= 2 and d >= 1, got n = {n}, d = {d}")
-    if n <= 2 * d or d <= 2:
-        plane = math.inf if d == 1 else 0.5 / math.sin(math.pi / n) ** 2
-        exact = (n - 1) / n if n <= d + 1 else 1.0 if n <= 2 * d else plane
+    exact = None
+    if n <= d + 1:
+        exact = (n - 1) / n
+    elif n <= 2 * d:
+        exact = 1.0
+    elif d == 1:
+        exact = math.inf
+    elif d == 2:
+        exact = 0.5 / math.sin(math.pi / n) ** 2
+    if exact is not None:
         return Price(exact, exact)
-    low, high = 0.0, math.pi / 2
+    theta = _radius(1 / n, d)
+    # 1 - cos x = 2 sin^2(x / 2)
+    low = 0.5 / math.sin(theta) ** 2
+    high = 0.5 / math.sin(theta / 2) ** 2
+    return Price(max(1.0, low), high)
+
+
+def _radius(share: float, d: int) -> float:
+    """The angle theta < pi / 2 with sigma_d(theta) = share, by bisection from below."""
+    low = 0.0
+    high = math.pi / 2
     for _ in range(60):
         middle = (low + high) / 2
-        low, high = (middle, high) if cap(middle, d) < 1 / n else (low, middle)
-    return Price(
-        max(1.0, 0.5 / math.sin(min(low, math.pi / 2)) ** 2),
-        0.5 / math.sin(low / 2) ** 2,
-    )
+        if cap(middle, d) < share:
+            low = middle
+        else:
+            high = middle
+    return low
 
 
 def counting_dimension(n: int, k: int) -> int:
@@ -437,11 +471,13 @@ def counting_dimension(n: int, k: int) -> int:
         notebooks/sparse_patterns/price_of_dimension
     """
     require(1 <= k <= n, f"k must lie in 1..n = {n}, got {k}")
-    right, d = k * (math.log(n) - 1 - math.log(k)), 1
-    while (
-        2 * d + 1 <= n
-        and (2 * d + 1) * (math.log(8 * n) + 1 - math.log(2 * d + 1)) < right
-    ):
+    patterns = k * (math.log(n) - 1 - math.log(k))
+    d = 1
+    while 2 * d + 1 <= n:
+        m = 2 * d + 1
+        sign_patterns = m * (math.log(8 * n) + 1 - math.log(m))
+        if sign_patterns >= patterns:
+            break
         d += 1
     return d
 
@@ -479,6 +515,9 @@ def spiral_keys(
     """
     require(n >= 1, f"n must be at least 1, got {n}")
     j = torch.arange(n, dtype=dtype, device=device)
-    z, angle = 1 - (2 * j + 1) / n, 2 * math.pi * turn * j
+    z = 1 - (2 * j + 1) / n
+    angle = 2 * math.pi * turn * j
     r = (1 - z * z).sqrt()
-    return torch.stack([r * angle.cos(), r * angle.sin(), z], 1)
+    x = r * angle.cos()
+    y = r * angle.sin()
+    return torch.stack([x, y, z], 1)

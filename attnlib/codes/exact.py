@@ -7,7 +7,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
-from itertools import combinations, product
+from itertools import combinations, pairwise, product
 
 import torch
 from jaxtyping import Int
@@ -19,7 +19,9 @@ from attnlib._require import require
 def radon(points: Sequence[Sequence[Fraction | float | int]]) -> list[Fraction] | None:
     """Numbers c that split points into two sets whose convex hulls meet.
 
-        sum_j c_j p_j = 0,   sum_j c_j = 0;   the points with c_j > 0 are one set, those with c_j < 0 the other
+        sum_j c_j p_j = 0,   sum_j c_j = 0
+
+    The points with c_j > 0 are one set, those with c_j < 0 the other.
 
     Args:
         points: rows of integers or Fractions, d each; floats are taken as the fractions
@@ -40,34 +42,40 @@ def radon(points: Sequence[Sequence[Fraction | float | int]]) -> list[Fraction] 
     Page:
         notebooks/sparse_patterns/price_of_dimension
     """
-    rows = [[Fraction(p[i]) for p in points] for i in range(len(points[0]))] + [
-        [Fraction(1)] * len(points)
-    ]
-    pivots: list[int] = []
-    for j in range(len(points)):
-        at = next((i for i in range(len(pivots), len(rows)) if rows[i][j]), None)
-        if at is None:  # column j hangs on the pivots before it
-            c = [Fraction(int(i == j)) for i in range(len(points))]
-            for row, pivot in zip(rows, pivots):
-                c[pivot] = -row[j]
+    n = len(points)
+    rows = []
+    for i in range(len(points[0])):
+        rows.append([Fraction(p[i]) for p in points])
+    rows.append([Fraction(1)] * n)
+    # Gauss and Jordan: after j steps the first j columns are those of the identity.
+    for j in range(n):
+        candidates = [i for i in range(j, len(rows)) if rows[i][j] != 0]
+        if not candidates:  # column j is a combination of those before it
+            c = [Fraction(0)] * n
+            c[j] = Fraction(1)
+            for i in range(j):
+                c[i] = -rows[i][j]
             return c
-        top = len(pivots)
-        rows[top], rows[at] = rows[at], rows[top]
-        rows[top] = [v / rows[top][j] for v in rows[top]]
-        rows = [
-            row if i == top else [a - row[j] * b for a, b in zip(row, rows[top])]
-            for i, row in enumerate(rows)
-        ]
-        pivots.append(j)
+        at = candidates[0]
+        rows[j], rows[at] = rows[at], rows[j]
+        _clear(rows, j)
     return None
+
+
+def _clear(rows: list[list[Fraction]], j: int) -> None:
+    """Make column j 1 in row j and 0 in all other rows, in place."""
+    pivot = rows[j][j]
+    rows[j] = [v / pivot for v in rows[j]]
+    for i, row in enumerate(rows):
+        if i != j:
+            factor = row[j]
+            pairs = zip(row, rows[j])
+            rows[i] = [a - factor * b for a, b in pairs]
 
 
 def e8() -> Int[Tensor, "240 8"]:
     """The 240 shortest vectors of the lattice E8, times two: integers of squared length
     8.
-
-    Args:
-        none.
 
     Returns:
         (240, 8) int64; inner products of two of them are at most 4.
@@ -84,27 +92,33 @@ def e8() -> Int[Tensor, "240 8"]:
     Page:
         notebooks/sparse_patterns/price_of_dimension
     """
-    halves = [v for v in product((1, -1), repeat=8) if math.prod(v) > 0]
-    return torch.cat([_signed_pairs(8, 2), torch.tensor(halves)])
+    return torch.cat([_signed_pairs(8, 2), _even_signs(1)])
 
 
 def _signed_pairs(n: int, size: int) -> Tensor:
     """All vectors with two entries +-size and zeros else, (2 n (n - 1), n)."""
     rows = []
-    for (i, j), (a, b) in product(
-        combinations(range(n), 2), product((size, -size), repeat=2)
-    ):
-        rows.append([a if x == i else b if x == j else 0 for x in range(n)])
+    for i, j in combinations(range(n), 2):
+        for a, b in product((size, -size), repeat=2):
+            row = [0] * n
+            row[i] = a
+            row[j] = b
+            rows.append(row)
     return torch.tensor(rows)
+
+
+def _even_signs(size: int) -> Tensor:
+    """All vectors of 8 entries +-size, an even number of them negative, (128, 8)."""
+    signs = product((size, -size), repeat=8)
+    even = [v for v in signs if math.prod(v) > 0]
+    return torch.tensor(even)
 
 
 def golay() -> Int[Tensor, "4096 24"]:
     """The 4096 words of the extended binary Golay code.
 
-        (m, m g mod x^23 - 1) for all m of 12 bits, g = x^11 + x^10 + x^6 + x^5 + x^4 + x^2 + 1, and a bit of parity
-
-    Args:
-        none.
+        m g mod x^23 - 1  and a bit of parity,  for all m of 12 bits,
+        g = x^11 + x^10 + x^6 + x^5 + x^4 + x^2 + 1
 
     Returns:
         (4096, 24) int64 of 0 and 1; linear, weights 0, 8, 12, 16, 24.
@@ -121,22 +135,22 @@ def golay() -> Int[Tensor, "4096 24"]:
     Page:
         notebooks/sparse_patterns/price_of_dimension
     """
-    g = torch.zeros(24, dtype=torch.int64)
+    g = torch.zeros(23, dtype=torch.int64)
     g[[0, 2, 4, 5, 6, 10, 11]] = 1
-    rows = torch.stack([g[:23].roll(i) for i in range(12)])
-    messages = (torch.arange(4096)[:, None] >> torch.arange(12)) % 2
+    rows = torch.stack([g.roll(i) for i in range(12)])
+    numbers = torch.arange(4096)[:, None]
+    messages = (numbers >> torch.arange(12)) % 2
     words = (messages @ rows) % 2
-    return torch.cat([words, words.sum(1, keepdim=True) % 2], 1)
+    parity = words.sum(1, keepdim=True) % 2
+    return torch.cat([words, parity], 1)
 
 
 def leech() -> Int[Tensor, "196560 24"]:
     """The 196560 shortest vectors of the Leech lattice, times sqrt(8): integers of
     squared length 32.
 
-        1104 of shape (+-4^2, 0^22), 97152 of (+-2^8, 0^16) on the words of weight 8, 98304 of (-+3, +-1^23)
-
-    Args:
-        none.
+        1104 of shape (+-4^2, 0^22),  97152 of (+-2^8, 0^16) on the words of weight 8,
+        98304 of (-+3, +-1^23)
 
     Returns:
         (196560, 24) int64; inner products of two of them are at most 16.
@@ -155,24 +169,27 @@ def leech() -> Int[Tensor, "196560 24"]:
         notebooks/sparse_patterns/price_of_dimension
     """
     words = golay()
+    # Eight entries +-2, on the places of an octad.
     octads = words[words.sum(1) == 8]
-    signs = torch.tensor(
-        [v for v in product((2, -2), repeat=8) if math.prod(v) > 0]
-    )  # an even number of minus
+    _, places = octads.nonzero(as_tuple=True)
+    places = places.view(-1, 1, 8)
+    signs = _even_signs(2)
+    size = (len(octads), len(signs), 8)
     twos = torch.zeros(len(octads), len(signs), 24, dtype=torch.int64)
-    places = octads.nonzero()[:, 1].view(-1, 1, 8).expand(-1, len(signs), -1)
-    twos.scatter_(2, places, signs.expand(len(octads), -1, -1))
-    ones = (1 - 2 * words)[:, None] * (
-        1 - 4 * torch.eye(24, dtype=torch.int64)
-    )  # -3 at one place, signs from a word
-    return torch.cat([_signed_pairs(24, 4), twos.flatten(0, 1), ones.flatten(0, 1)])
+    twos.scatter_(2, places.expand(size), signs.expand(size))
+    # One entry -3 and else 1, with the signs of a word.
+    threes = 1 - 4 * torch.eye(24, dtype=torch.int64)
+    ones = (1 - 2 * words)[:, None] * threes
+    fours = _signed_pairs(24, 4)
+    return torch.cat([fours, twos.flatten(0, 1), ones.flatten(0, 1)])
 
 
 def line_order(rows: Iterable[Iterable[int]], n: int) -> list[int] | None:
     """Keys on a line that serve every row of a pattern, or None if no keys in one
     dimension do.
 
-        for some x the sets R_i = S_i if x is in S_i, else its complement, form a chain;   k_j = how many R_i lack j
+        for some x the sets  R_i = S_i if x is in S_i, else its complement  form a chain
+        k_j = how many R_i lack j
 
     Args:
         rows: sets of columns 0..n-1, S_i each.
@@ -198,13 +215,20 @@ def line_order(rows: Iterable[Iterable[int]], n: int) -> list[int] | None:
     Page:
         notebooks/sparse_patterns/price_of_dimension
     """
-    sets, everything = [frozenset(row) for row in rows], frozenset(range(n))
+    sets = [frozenset(row) for row in rows]
+    everything = frozenset(range(n))
     require(
         all(s <= everything for s in sets),
         f"columns must be numbers from 0 to {n - 1}, got {sets}",
     )
     for x in range(n):
-        chain = sorted((s if x in s else everything - s for s in sets), key=len)
-        if all(a <= b for a, b in zip(chain, chain[1:])):
-            return [sum(j not in s for s in chain) for j in range(n)]
+        with_x = []
+        for s in sets:
+            with_x.append(s if x in s else everything - s)
+        with_x.sort(key=len)
+        if all(small <= large for small, large in pairwise(with_x)):
+            keys = []
+            for j in range(n):
+                keys.append(sum(j not in r for r in with_x))
+            return keys
     return None

@@ -25,7 +25,9 @@ def head_steps(
 ) -> list[tuple[int, ...] | None]:
     """Which step of a pattern each head of each layer uses.
 
-        union: all steps at once (None);   multihead: head h uses step h mod p;   sequential: layer l uses step l mod p
+        union:       all steps at once (None)
+        multihead:   head h uses step h mod p
+        sequential:  layer l uses step l mod p
 
     Args:
         p: steps of the pattern.
@@ -57,10 +59,10 @@ def head_steps(
     )
     if scheme == "union":
         return [None] * layers
-    return [
-        tuple((h if scheme == "multihead" else l) % p for h in range(heads))
-        for l in range(layers)
-    ]
+    if scheme == "multihead":
+        steps = tuple(h % p for h in range(heads))
+        return [steps] * layers
+    return [(l % p,) * heads for l in range(layers)]
 
 
 def receptive_fields(
@@ -97,22 +99,23 @@ def receptive_fields(
     """
     require(len(masks) > 0, "at least one mask is needed, got none")
     for number, mask in enumerate(masks):
-        good = (
-            torch.is_tensor(mask) and mask.dtype == torch.bool and mask.dim() in (2, 3)
-        )
-        require(good, f"mask {number} must be a boolean tensor (n, n) or (heads, n, n)")
-        wanted = (masks[0].shape[-1],) * 2
+        boolean = torch.is_tensor(mask) and mask.dtype == torch.bool
         require(
-            tuple(mask.shape[-2:]) == wanted,
-            f"mask {number} must be {wanted} to fit mask 0, got {tuple(mask.shape)}",
+            boolean and mask.dim() in (2, 3),
+            f"mask {number} must be a boolean tensor (n, n) or (heads, n, n)",
         )
-    field = torch.eye(masks[0].shape[-1], dtype=torch.bool, device=masks[0].device)
+        n = masks[0].shape[-1]
+        require(
+            tuple(mask.shape[-2:]) == (n, n),
+            f"mask {number} must be {(n, n)} to fit mask 0, got {tuple(mask.shape)}",
+        )
+    field = torch.eye(n, dtype=torch.bool, device=masks[0].device)
     fields = [field]
     for mask in masks:
         reads = mask if mask.dim() == 2 else mask.any(0)
-        field = field | (
-            (reads.float() @ field.float()) > 0
-        )  # sums of non-negative numbers: no entry is lost
+        # Sums of numbers that are not negative: no entry cancels another.
+        relayed = (reads.float() @ field.float()) > 0
+        field = field | relayed
         fields.append(field)
     return torch.stack(fields)
 
@@ -159,7 +162,8 @@ def reached(field: Bool[Tensor, "n n"]) -> Bool[Tensor, "m"]:
     """For which of the m symbols the token that must name it has it in its receptive
     field.
 
-        query q_i = m + i names s_i, its next token;   reached if  i  or  m + 1 + i  lies in S_{q_i},   i = 1..m
+        query q_i = m + i names s_i, its next token, i = 1..m
+        reached if  i  or  m + 1 + i  lies in S_{q_i}
 
     Args:
         field: (n, n) with n = 2 (m + 1): the last entry of receptive_fields.
@@ -225,8 +229,10 @@ def ceiling(
     """What the accuracy on N independent sequences exceeds with a chance of at most
     `failure`.
 
-        R + (1 - R) u,   u >= 1/V the solution of  N kl(u | 1/V) = ln(1 / failure),   or 1
+        R + (1 - R) u,   u >= 1/V the solution of  N kl(u | 1/V) = ln(1 / failure)
         kl(u | p) = u ln(u / p) + (1 - u) ln((1 - u) / (1 - p))
+
+    and u = 1 where there is no solution.
 
     Args:
         hit: (m,) boolean, as from reached.
@@ -258,17 +264,18 @@ def ceiling(
     require(
         0 < failure < 1, f"failure must lie strictly between 0 and 1, got {failure}"
     )
-    share, needed = float(hit.double().mean()), math.log(1 / failure) / samples
+    share = float(hit.double().mean())
+    needed = math.log(1 / failure) / samples
     if symbols == 1 or math.log(symbols) <= needed:
         return 1.0
-    low, high = 1 / symbols, 1.0
+    low = 1 / symbols
+    high = 1.0
     while high - low > 1e-13:
         middle = (low + high) / 2
-        low, high = (
-            (low, middle)
-            if divergence(middle, 1 / symbols) >= needed
-            else (middle, high)
-        )
+        if divergence(middle, 1 / symbols) >= needed:
+            high = middle
+        else:
+            low = middle
     return share + (1 - share) * high
 
 
@@ -320,7 +327,8 @@ def best_accuracy(
     """The best accuracy of any predictor that sees what its receptive field holds, by
     listing all sequences.
 
-        mean over i of  sum over what S_{q_i} shows  of  max over v of  P(s_i = v, that is shown)
+        mean over i of  sum over what S_{q_i} shows  of
+            max over v of  P(s_i = v, that is shown)
 
     Args:
         field: (n, n), n = 2 (m + 1).
@@ -348,12 +356,10 @@ def best_accuracy(
         notebooks/sparse_universality/copying_task
     """
     queries, _ = _places(field)
-    m, p = (
-        len(queries),
-        [Fraction(1, symbols)] * symbols
-        if weights is None
-        else [Fraction(w) for w in weights],
-    )
+    m = len(queries)
+    p = [Fraction(1, symbols)] * symbols
+    if weights is not None:
+        p = [Fraction(w) for w in weights]
     require(
         symbols**m <= limit,
         f"there are {symbols}^{m} sequences, more than limit = {limit}",
@@ -362,12 +368,15 @@ def best_accuracy(
         len(p) == symbols and min(p) >= 0 and sum(p) == 1,
         f"weights must be {symbols} chances of sum one, got {weights}",
     )
+    seen = [row.nonzero().flatten().tolist() for row in field[queries]]
+    # For each i the chance that the field shows this and that s_i is that.
     tables = [Counter() for _ in range(m)]
-    seen = [field[q].nonzero().flatten().tolist() for q in queries.tolist()]
     for s in product(range(symbols), repeat=m):
-        x, chance = (-1, *s, -1, *s), math.prod(p[v] for v in s)
+        x = (-1, *s, -1, *s)
+        chance = math.prod(p[v] for v in s)
         for i in range(m):
-            tables[i][tuple(x[j] for j in seen[i]), s[i]] += chance
+            shown = tuple(x[j] for j in seen[i])
+            tables[i][shown, s[i]] += chance
     total = Fraction(0)
     for table in tables:
         best: dict[tuple, Fraction] = {}
@@ -379,13 +388,9 @@ def best_accuracy(
 
 def _places(field) -> tuple[Tensor, Tensor]:
     """The queries m + 1..2m and the sources 1..m of a field (n, n), n = 2 (m + 1)."""
-    good = (
-        torch.is_tensor(field)
-        and field.dtype == torch.bool
-        and field.dim() == 2
-        and field.shape[0] == field.shape[1]
-    )
-    require(good, "field must be a boolean tensor (n, n)")
+    boolean = torch.is_tensor(field) and field.dtype == torch.bool
+    square = boolean and field.dim() == 2 and field.shape[0] == field.shape[1]
+    require(square, "field must be a boolean tensor (n, n)")
     n = len(field)
     require(
         n >= 4 and n % 2 == 0,
@@ -396,11 +401,8 @@ def _places(field) -> tuple[Tensor, Tensor]:
 
 
 def _check_hits(hit, symbols: int) -> None:
-    good = (
-        torch.is_tensor(hit)
-        and hit.dtype == torch.bool
-        and hit.dim() == 1
-        and len(hit) > 0
-    )
-    require(good, "hit must be a boolean tensor (m,) with m >= 1")
+    """At least one symbol to copy, and at least one that it may be."""
+    boolean = torch.is_tensor(hit) and hit.dtype == torch.bool
+    some = boolean and hit.dim() == 1 and len(hit) > 0
+    require(some, "hit must be a boolean tensor (m,) with m >= 1")
     require(symbols >= 1, f"symbols must be at least 1, got {symbols}")

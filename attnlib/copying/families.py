@@ -18,9 +18,13 @@ def causal_pattern(
 ) -> Pattern:
     """A causal pattern by its name: no token reads one behind it.
 
-        dense: all;   window: the last w tokens, itself included;   star: 0, k - 1 and k
-        strided: a window of w, then every w-th token;   half strided: the same with a window of w/2
-        fixed: the own block of w, then the last token of every block;   random: k and w draws among 0..k
+        dense:         all
+        window:        the last w tokens, itself included
+        star:          0, k - 1 and k
+        strided:       a window of w, then every w-th token
+        half strided:  the same with a window of w/2
+        fixed:         the own block of w, then the last token of every block
+        random:        k and w draws among 0..k
 
     Args:
         name: one of the words above.
@@ -57,19 +61,29 @@ def causal_pattern(
         name in ("dense", "star") or 1 <= w <= n,
         f"w must be in 1..n = 1..{n} for {name}, got {w}",
     )
-    if name == "random":
-        require(generator is not None, "random needs a generator")
-        rows = [
-            {k, *torch.randperm(k + 1, generator=generator)[:w].tolist()}
-            for k in range(n)
-        ]
-        return patterns.causal(patterns.from_sets([sorted(row) for row in rows]))
-    made = {
-        "dense": lambda: patterns.dense(n),
-        "strided": lambda: patterns.strided(n, w, reach=w - 1),
-        "half strided": lambda: patterns.strided(n, w),
-        "fixed": lambda: patterns.fixed(n, w),
-        "window": lambda: build(n, Window(w - 1, 0)),
-        "star": lambda: build(n, [Window(1, 1), Columns((0,)), Rows((0,))]),
-    }
-    return patterns.causal(made[name]())
+    require(name != "random" or generator is not None, "random needs a generator")
+    match name:
+        case "dense":
+            pattern = patterns.dense(n)
+        case "strided":
+            pattern = patterns.strided(n, w, reach=w - 1)
+        case "half strided":
+            pattern = patterns.strided(n, w)
+        case "fixed":
+            pattern = patterns.fixed(n, w)
+        case "window":
+            pattern = build(n, Window(w - 1, 0))
+        case "star":
+            pattern = build(n, [Window(1, 1), Columns((0,)), Rows((0,))])
+        case "random":
+            pattern = _random(n, w, generator)
+    return patterns.causal(pattern)
+
+
+def _random(n: int, w: int, generator: torch.Generator) -> Pattern:
+    """Token k reads itself and w draws among 0..k."""
+    rows = []
+    for k in range(n):
+        draws = torch.randperm(k + 1, generator=generator)[:w]
+        rows.append(sorted({k, *draws.tolist()}))
+    return patterns.from_sets(rows)

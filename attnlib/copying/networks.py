@@ -101,11 +101,14 @@ def plan(
         notebooks/sparse_universality/copying_task
     """
     steps = head_steps(pattern.p, layers, heads, scheme)
-    whole = union(pattern)
-    return [
-        Attend(whole, (0,) * heads, sparse) if s is None else Attend(pattern, s, sparse)
-        for s in steps
-    ]
+    whole = Attend(union(pattern), (0,) * heads, sparse)
+    planned = []
+    for step in steps:
+        if step is None:
+            planned.append(whole)
+        else:
+            planned.append(Attend(pattern, step, sparse))
+    return planned
 
 
 def reads(mixing: Mixing) -> Bool[Tensor, "..."]:
@@ -132,10 +135,13 @@ def reads(mixing: Mixing) -> Bool[Tensor, "..."]:
     if isinstance(mixing, Attend):
         masks = {step: mixing.pattern.mask(step) for step in set(mixing.steps)}
         return torch.stack([masks[step] for step in mixing.steps])
-    i = torch.arange(mixing.n)
+    n = mixing.n
+    i = torch.arange(n)
     back = i[:, None] - i
     if isinstance(mixing, Project):
-        return back >= 0 if mixing.causal else back == back
+        if mixing.causal:
+            return back >= 0
+        return torch.ones(n, n, dtype=torch.bool)
     left, right = _sides(mixing)
     return (back <= left) & (back >= -right)
 
@@ -168,7 +174,9 @@ class Network(nn.Module):
     """Blocks of token mixing and a feed-forward part, each behind a LayerNorm and added
     to its input.
 
-        x = E(token) + B(position);   x <- x + mix(LN(x));   x <- x + W_2 relu(W_1 LN(x));   logits = x R
+        x = E(token) + B(position)
+        x <- x + mix(LN(x)),   x <- x + W_2 relu(W_1 LN(x))   in each layer
+        logits = x R
 
     Args:
         vocabulary: tokens it knows.
@@ -244,11 +252,12 @@ def _sinusoids(n: int, width: int) -> Tensor:
     that a shift is one linear map.
     """
     require(width % 2 == 0, f"sinusoidal positions need an even width, got {width}")
-    f = torch.logspace(
-        math.log2(math.pi / 2), math.log2(math.pi / n), width // 2, base=2
-    )
+    first = math.log2(math.pi / 2)
+    last = math.log2(math.pi / n)
+    f = torch.logspace(first, last, width // 2, base=2)
     angles = torch.arange(n)[:, None] * f
-    return torch.cat([angles.sin(), angles.cos()], 1) * (2 / width) ** 0.5
+    waves = torch.cat([angles.sin(), angles.cos()], 1)
+    return waves * (2 / width) ** 0.5
 
 
 class Block(nn.Module):
@@ -270,16 +279,12 @@ class Block(nn.Module):
             mask.shape[-1] == n,
             f"all layers need the same tokens: {n} in the first, {mask.shape[-1]} here",
         )
-        self.mixing, self.norm_1, self.norm_2 = (
-            mixing,
-            nn.LayerNorm(width),
-            nn.LayerNorm(width),
-        )
-        self.up, self.down, self.out = (
-            nn.Linear(width, 2 * width),
-            nn.Linear(2 * width, width),
-            nn.Linear(width, width),
-        )
+        self.mixing = mixing
+        self.norm_1 = nn.LayerNorm(width)
+        self.norm_2 = nn.LayerNorm(width)
+        self.up = nn.Linear(width, 2 * width)
+        self.down = nn.Linear(2 * width, width)
+        self.out = nn.Linear(width, width)
         self.register_buffer("mask", mask, persistent=False)
         if isinstance(mixing, Attend):
             heads = len(mixing.steps)
@@ -290,9 +295,8 @@ class Block(nn.Module):
         elif isinstance(mixing, Project):
             self.between = nn.Parameter(torch.randn(n, n) / n**0.5)
         else:
-            self.filter = nn.Parameter(
-                torch.randn(width, 1, mixing.width) / mixing.width**0.5
-            )
+            start = torch.randn(width, 1, mixing.width)
+            self.filter = nn.Parameter(start / mixing.width**0.5)
 
     def forward(self, x: Float[Tensor, "batch n d"]) -> Float[Tensor, "batch n d"]:
         """The state after the layer.
@@ -307,7 +311,8 @@ class Block(nn.Module):
             notebooks/sparse_universality/copying_task
         """
         x = x + self.out(self.mix(self.norm_1(x)))
-        return x + self.down(torch.relu(self.up(self.norm_2(x))))
+        hidden = torch.relu(self.up(self.norm_2(x)))
+        return x + self.down(hidden)
 
     def mix(self, x: Float[Tensor, "batch n d"]) -> Float[Tensor, "batch n d"]:
         """What each token gathers from those that it reads, before the last linear map.
@@ -324,15 +329,13 @@ class Block(nn.Module):
         if isinstance(self.mixing, Project):
             return (self.between * self.mask) @ x
         if isinstance(self.mixing, Convolve):
-            return F.conv1d(
-                F.pad(x.mT, _sides(self.mixing)), self.filter, groups=x.shape[-1]
-            ).mT
-        q, k, v = (
-            self.qkv(x)
-            .unflatten(-1, (3, len(self.mixing.steps), -1))
-            .permute(2, 0, 3, 1, 4)
-        )
-        return _attention(q, k, v, self.mixing, self.mask).transpose(1, 2).flatten(-2)
+            features = F.pad(x.mT, _sides(self.mixing))
+            return F.conv1d(features, self.filter, groups=x.shape[-1]).mT
+        heads = len(self.mixing.steps)
+        qkv = self.qkv(x).unflatten(-1, (3, heads, -1))
+        q, k, v = qkv.permute(2, 0, 3, 1, 4)
+        out = _attention(q, k, v, self.mixing, self.mask)
+        return out.transpose(1, 2).flatten(-2)
 
 
 def _attention(q: Tensor, k: Tensor, v: Tensor, mixing: Attend, mask: Tensor) -> Tensor:
@@ -341,7 +344,9 @@ def _attention(q: Tensor, k: Tensor, v: Tensor, mixing: Attend, mask: Tensor) ->
     """
     if not mixing.sparse:
         return masked_attention(q, k, v, mask)
-    step = mixing.steps[0] if len(set(mixing.steps)) == 1 else mixing.steps
+    step = mixing.steps
+    if len(set(step)) == 1:
+        step = step[0]
     return sparse_attention(q, k, v, mixing.pattern, step=step, check=False)
 
 
@@ -352,8 +357,7 @@ def _sides(mixing: Convolve) -> tuple[int, int]:
         mixing.causal or mixing.width % 2,
         f"width must be odd unless causal, got {mixing.width}",
     )
-    return (
-        (mixing.width - 1, 0)
-        if mixing.causal
-        else (mixing.width // 2, mixing.width // 2)
-    )
+    if mixing.causal:
+        return mixing.width - 1, 0
+    half = mixing.width // 2
+    return half, half

@@ -35,7 +35,8 @@ def copy_targets(x: Int[Tensor, "batch n"]) -> Int[Tensor, "batch n"]:
     Page:
         notebooks/sparse_universality/copying_task
     """
-    targets, half = torch.full_like(x, IGNORED), x.shape[1] // 2
+    targets = torch.full_like(x, IGNORED)
+    half = x.shape[1] // 2
     targets[:, half:-1] = x[:, half + 1 :]
     return targets
 
@@ -81,11 +82,15 @@ def train(
         f"steps must be a positive multiple of every = {every}, got {steps}",
     )
     optimizer = torch.optim.AdamW(network.parameters(), lr=rate, betas=(0.9, 0.98))
-    curve, total = [], 0.0
+    curve = []
+    total = 0.0
     for step in tqdm(range(steps), delay=3, leave=False, disable=not progress):
+        rising = (step + 1) / 50
+        falling = 2.5 * (1 - step / steps)
         for group in optimizer.param_groups:
-            group["lr"] = rate * min(1, (step + 1) / 50, 2.5 * (1 - step / steps))
-        loss = _loss(network, *draw())
+            group["lr"] = rate * min(1, rising, falling)
+        tokens, targets = draw()
+        loss = _loss(network, tokens, targets)
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
@@ -97,9 +102,9 @@ def train(
 
 
 def _loss(network: Network, tokens: Tensor, targets: Tensor) -> Tensor:
-    return F.cross_entropy(
-        network(tokens).flatten(0, 1), targets.flatten(), ignore_index=IGNORED
-    )
+    """The mean cross-entropy over the targets that count."""
+    logits = network(tokens).flatten(0, 1)
+    return F.cross_entropy(logits, targets.flatten(), ignore_index=IGNORED)
 
 
 @torch.no_grad()
@@ -132,10 +137,14 @@ def evaluate(
     Page:
         notebooks/sparse_universality/copying_task
     """
-    count, right, loss = int((targets != IGNORED).sum()), 0, 0.0
+    count = int((targets != IGNORED).sum())
     require(count > 0, "no target counts: all are IGNORED")
+    right = 0
+    loss = 0.0
     for x, y in zip(tokens.split(size), targets.split(size), strict=True):
-        logits, y = network(x)[y != IGNORED], y[y != IGNORED]
+        counts = y != IGNORED
+        logits = network(x)[counts]
+        y = y[counts]
         right += int((logits.argmax(-1) == y).sum())
         loss += float(F.cross_entropy(logits, y, reduction="sum"))
     return right / count, loss / count

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Literal, NamedTuple, get_args
 
 import torch
@@ -46,28 +47,27 @@ class Code(NamedTuple):
         """The inputs, (n, 2 d); attention_matrix(x, w_q, w_k) divides by sqrt(d), so
         the queries carry it.
         """
-        kind = torch.float32 if self.q.dtype == torch.int8 else self.q.dtype
-        return torch.cat(
-            [
-                self.q.to(kind) * (self.scale * math.sqrt(self.q.shape[1])),
-                self.k.to(kind),
-            ],
-            1,
-        )
+        d = self.q.shape[1]
+        kind = _floating(self.q)
+        queries = self.q.to(kind) * (self.scale * math.sqrt(d))
+        keys = self.k.to(kind)
+        return torch.cat([queries, keys], 1)
 
     @property
     def w_q(self) -> Tensor:
         """(2 d, d): the identity over zeros. It depends on d alone."""
-        d, kind = (
-            self.q.shape[1],
-            torch.float32 if self.q.dtype == torch.int8 else self.q.dtype,
-        )
-        return torch.eye(2 * d, d, dtype=kind, device=self.q.device)
+        d = self.q.shape[1]
+        return torch.eye(2 * d, d, dtype=_floating(self.q), device=self.q.device)
 
     @property
     def w_k(self) -> Tensor:
         """(2 d, d): zeros over the identity. It depends on d alone."""
         return self.w_q.flip(0).flip(1)
+
+
+def _floating(q: Tensor) -> torch.dtype:
+    """The type in which attention reads a code: int8 as float32, all else as it is."""
+    return torch.float32 if q.dtype == torch.int8 else q.dtype
 
 
 class Report(NamedTuple):
@@ -113,7 +113,8 @@ class Exhausted(ValueError):
         self, message: str, code: Code | None = None, report: Report | None = None
     ):
         super().__init__(message)
-        self.code, self.report = code, report
+        self.code = code
+        self.report = report
 
 
 def fit(
@@ -135,7 +136,8 @@ def fit(
     """Queries and keys whose attention has the given pattern, up to the two tolerances;
     verified before it returns.
 
-        k_j random,   q_i with  q_i . k_j = s + log w_ij - min_j log w_ij  on the support of row i
+        k_j random,   q_i with  q_i . k_j = s + log w_ij - min_j log w_ij
+                                            on the support of row i
 
     Args:
         columns: (n, k), where row i attends to; -1 pads short rows.
@@ -161,8 +163,8 @@ def fit(
         Code, on the device of columns.
 
     Raises:
-        ValueError: for a bad pattern or tolerance, and for d below the longest row;
-            Exhausted, which holds the best code, if no draw passed.
+        ValueError: for a bad pattern or tolerance, and for d below the longest row.
+        Exhausted: a ValueError that holds the best code, if no draw passed.
 
     Cost:
         O(n k^2 d + n k^3) and one verification, O(n^2 d), a draw; a round that redraws
@@ -180,70 +182,64 @@ def fit(
     """
     _inputs.words(generator, d, dtype, s, redraws)
     dtype = dtype or getattr(log_weights, "dtype", torch.float32)
-    log_weights = _inputs.pattern(
-        columns, log_weights, torch.float64 if dtype == torch.float64 else torch.float32
-    )
+    wide = torch.float64 if dtype == torch.float64 else torch.float32
+    log_weights = _inputs.pattern(columns, log_weights, wide)
     tolerances(eps1, eps2, restarts)
     require(
         method in get_args(Method),
         f"method must be one of {list(get_args(Method))}, got {method!r}",
     )
     longest = int((columns >= 0).sum(1).max())
-    rise = log_weights.amax(1).clamp_min(0)  # log gamma, row by row
+    log_gamma = float(log_weights.max())
     require(
-        method != "integer" or float(rise.max()) == 0,
+        method != "integer" or log_gamma == 0,
         "method 'integer' needs equal weights within a row: leave out log_weights",
     )
+    wanted = -math.log(eps1)
     if s is None:
-        s = _level(
-            eps1,
-            eps2,
-            float(rise.max()),
-            "interpolated" if method == "integer" and longest == 1 else method,
-        )
+        s = _level(method, longest, log_gamma, eps1, eps2)
     require(
-        s > -math.log(eps1),
-        f"s must exceed log(1 / eps1) = {-math.log(eps1):.4g}, the gap that is asked for, got {s}",
+        s > wanted,
+        f"s must exceed log(1 / eps1) = {wanted:.4g}, the gap that is asked for, "
+        f"got {s}",
     )
-    guess = _guess(columns, log_weights, method, eps1, eps2, s) if d is None else d
+    guess = d
+    if d is None:
+        guess = _guess(columns, log_weights, method, eps1, eps2, s)
     _inputs.dimension(guess, longest, method)
+    keys = keys or ("gaussian" if method == "plain" else "sphere")
+    require(
+        keys in get_args(Keys),
+        f"keys must be one of {list(get_args(Keys))}, got {keys!r}",
+    )
+    require(
+        method != "integer" or columns.shape[1] <= 127,
+        f"an int8 query holds at most 127 signs, got rows of {columns.shape[1]}",
+    )
+    y = (log_weights.to(dtype) + s) * (columns >= 0)
+
     best = None
+    margin = math.nan
     for _ in range(restarts):
-        code = _draw(
-            columns, log_weights.to(dtype), guess, s, method, keys, generator
-        )._replace(eps1=eps1, eps2=eps2)
-        code = (
-            _settled(
-                code,
-                columns,
-                log_weights.to(dtype),
-                s,
-                keys,
-                generator,
-                redraws,
-                progress,
-            )
-            if method == "redraw"
-            else code
-        )
+        q, k, scale = _draw(columns, y, s, guess, method, keys, generator)
+        if method == "redraw":
+            bar = _bar(progress, "rounds of redrawing")
+            q, k = _settled(k, columns, y, wanted, keys, generator, redraws, bar)
+        code = Code(q, k, eps1, eps2, scale)
         found = _report(code, columns, log_weights, None, progress, early=True)
         if found.passed:
             return code
-        best = (
-            (code, found)
-            if not best or math.isnan(best[1].margin) or found.margin > best[1].margin
-            else best
-        )
-        guess = math.ceil(1.05 * guess) if d is None else d
-    code, found = (
-        best[0],
-        _report(best[0], columns, log_weights, None, progress),
-    )  # all rows, not only up to a failure
-    raise Exhausted(
-        _shortfall(found, restarts, columns, log_weights, method, eps1, eps2, s, code),
-        code,
-        found,
+        if best is None or math.isnan(margin) or found.margin > margin:
+            best = code
+            margin = found.margin
+        if d is None:
+            guess = math.ceil(1.05 * guess)
+    # So far a report ended at the first failure. This one looks at all rows.
+    found = _report(best, columns, log_weights, None, progress)
+    message = _shortfall(
+        found, restarts, columns, log_weights, method, eps1, eps2, s, best
     )
+    raise Exhausted(message, best, found)
 
 
 def verify(
@@ -257,13 +253,13 @@ def verify(
     """Both criteria for every row, from logits that are computed tile by tile and
     forgotten.
 
-        log M_ij - log M_il <= -log(1 / eps1)  off and on the support;  |log M_ij / M_il - log w_ij / w_il| <= log(1 + eps2)
+        log M_ij - log M_il <= -log(1 / eps1)    j off, l on the support of row i
+        |log M_ij / M_il - log w_ij / w_il| <= log(1 + eps2)     j and l both on it
 
     Args:
         code: by fit, or any Code.
         columns, log_weights: the pattern, as in fit.
-        tile: rows and keys at a time;
-        None: (1024, 256), on CUDA (4096, 16384).
+        tile: rows and keys at a time; None for (1024, 256), on CUDA (4096, 16384).
         progress: False for none, or a function like tqdm.
 
     Returns:
@@ -290,9 +286,8 @@ def verify(
         notebooks/sparse_patterns/logarithmic_dimension
     """
     _inputs.code(code.q, code.k, code.scale, tile)
-    kind = (
-        torch.float64 if code.q.dtype in (torch.int8, torch.float64) else torch.float32
-    )
+    exact = code.q.dtype in (torch.int8, torch.float64)
+    kind = torch.float64 if exact else torch.float32
     log_weights = _inputs.pattern(columns, log_weights, kind)
     _inputs.fits(code.q, code.k, columns)
     tolerances(code.eps1, code.eps2)
@@ -307,69 +302,65 @@ def _report(
     progress,
     early: bool = False,
 ) -> Report:
-    wanted, allowed = -math.log(code.eps1), math.log1p(code.eps2)
-    tile = tile or ((4096, 16384) if code.q.is_cuda else (1024, 256))
+    """The report of verify; `early` ends it at the first tile of rows that fails."""
+    wanted = -math.log(code.eps1)
+    allowed = math.log1p(code.eps2)
+    if tile is None:
+        tile = (4096, 16384) if code.q.is_cuda else (1024, 256)
     limits = {"stop": wanted, "spread": allowed} if early else {}
-    q, k, off = _inputs.logits(code.q, code.k, code.scale)
+    q, k, rounding = _inputs.logits(code.q, code.k, code.scale)
+    bar = _bar(progress)
     found = _tiles.scan(
-        q,
-        k,
-        columns,
-        log_weights,
-        scale=code.scale,
-        tile=tile,
-        bar=_bar(progress),
-        **limits,
+        q, k, columns, log_weights, scale=code.scale, tile=tile, bar=bar, **limits
     )
-    ratio, margin, odds = (
-        float(found.spread.max()),
-        float(found.gap.min()),
-        float(found.odds.max()),
-    )
-    leak = odds / (1 + odds) if odds < math.inf else 1.0
-    most = off = off[: len(found.gap)]
-    if (
-        q.dtype != torch.int8
-    ):  # a single entry has no ratio, and weights are rounded too
-        most = (
-            off + 2 * torch.finfo(q.dtype).eps * log_weights[: len(off)].amax(1)
-        ) * ((columns[: len(off)] >= 0).sum(1) > 1)
-    passed = bool(
-        (found.gap - off >= wanted).all() and (found.spread + most <= allowed).all()
-    )
-    size = found.bytes + (
-        0 if q.dtype == code.q.dtype else code.q.nbytes + code.k.nbytes
-    )
+
+    seen = len(found.gap)
+    gap_off = rounding[:seen]
+    ratio_off = gap_off
+    if q.dtype != torch.int8:
+        # Weights are rounded too, and a row with a single entry has no ratio.
+        eps = torch.finfo(q.dtype).eps
+        several = (columns[:seen] >= 0).sum(1) > 1
+        ratio_off = (gap_off + 2 * eps * log_weights[:seen].amax(1)) * several
+    gaps_hold = bool((found.gap - gap_off >= wanted).all())
+    ratios_hold = bool((found.spread + ratio_off <= allowed).all())
+
+    odds = float(found.odds.max())
+    size = found.bytes
+    if q.dtype != code.q.dtype:
+        size += code.q.nbytes + code.k.nbytes
     return Report(
-        passed,
-        ratio,
-        margin,
-        leak,
-        size,
-        torch.stack(found[:3], 1),
-        float(torch.maximum(off, most).max()),
+        passed=gaps_hold and ratios_hold,
+        ratio_error=float(found.spread.max()),
+        margin=float(found.gap.min()),
+        leak=odds / (1 + odds) if odds < math.inf else 1.0,
+        peak_bytes=size,
+        rows=torch.stack([found.spread, found.gap, found.odds], 1),
+        rounding=float(torch.maximum(gap_off, ratio_off).max()),
     )
 
 
 def _bar(progress, steps: str = "tiles of rows") -> Callable:
+    """What a loop is wrapped in: nothing, the caller's function, or a bar of tqdm."""
     if progress is False:
-        return lambda rows: rows
+        return iter
     if callable(progress):
         return progress
     from tqdm import tqdm
 
-    return lambda rows: tqdm(rows, desc=steps, delay=3, leave=False)
+    return partial(tqdm, desc=steps, delay=3, leave=False)
 
 
-def _level(eps1: float, eps2: float, rise: float, method: str) -> float:
-    """s: twice the margin for interpolation, as little as possible for a projection,
-    whose ratio errors grow with it.
+def _level(
+    method: str, longest: int, log_gamma: float, eps1: float, eps2: float
+) -> float:
+    """The s of a method: twice the margin where no ratio can be wrong, as little as
+    possible for sums of keys, whose ratio errors grow with it.
     """
-    return (
-        2 * -math.log(eps1) + rise
-        if method in _inputs.SOLVED
-        else math.log((1 + eps2) / eps1)
-    )
+    single = method == "integer" and longest == 1  # one entry has no ratio
+    if method in _inputs.SOLVED or single:
+        return 2 * -math.log(eps1) + log_gamma
+    return math.log((1 + eps2) / eps1)
 
 
 def _guess(
@@ -380,103 +371,108 @@ def _guess(
     eps2: float,
     s: float,
 ) -> int:
-    n, counts = len(columns), (columns >= 0).sum(1)
+    """The dimension to begin with: by a theorem for sums of keys, else by the number of
+    conflicts that are expected.
+    """
+    n = len(columns)
+    kept = columns >= 0
+    counts = kept.sum(1)
     longest = int(counts.max())
     if method == "plain" or (method == "integer" and longest > 1):
-        return plain_dimension(
-            n, longest, gamma=math.exp(float(log_weights.max())), eps1=eps1, eps2=eps2
-        )
-    lengths = ((log_weights + s) * (columns >= 0)).double().norm(dim=1).cpu()
-    lengths, zeros = lengths.sort().values, float((n - counts).double().mean())
+        gamma = math.exp(float(log_weights.max()))
+        return plain_dimension(n, longest, gamma=gamma, eps1=eps1, eps2=eps2)
+    lengths = ((log_weights + s) * kept).double().norm(dim=1).cpu().sort().values
     sample = lengths[:: max(1, n // 50)]
     t = (s + math.log(eps1)) / sample
+    zeros = float((n - counts).double().mean())
     pairs = n * zeros / (2 if longest == 1 else 1)
-    goal = (
-        n / (8 * longest) if method == "redraw" else 0.1
-    )  # conflicts at the start; a redraw must not make more than it mends
-    found = _caps.smallest(lambda d: pairs * float(_caps.tail(t, d).mean()), goal)
-    return max(longest, min(found, n) if method in _inputs.SOLVED else found)
+
+    def conflicts(d: int) -> float:
+        """How many zeros are expected to be too large in d dimensions."""
+        return pairs * float(_caps.tail(t, d).mean())
+
+    goal = 0.1
+    if method == "redraw":
+        goal = n / (8 * longest)  # a redraw must not make more than it mends
+    found = _caps.smallest(conflicts, goal)
+    if method in _inputs.SOLVED:
+        found = min(found, n)
+    return max(longest, found)
+
+
+def _signs(n: int, d: int, generator) -> Tensor:
+    """(n, d) random signs as int8, on the CPU."""
+    bits = torch.randint(0, 2, (n, d), generator=generator, dtype=torch.int8)
+    return bits * 2 - 1
 
 
 def _keys(n: int, d: int, kind: str, dtype, generator) -> Tensor:
     """Random keys on the CPU: of length one, but for "gaussian" only on average."""
     if kind == "signs":
-        return (
-            torch.randint(0, 2, (n, d), generator=generator, dtype=torch.int8) * 2 - 1
-        ).to(dtype) / math.sqrt(d)
+        return _signs(n, d, generator).to(dtype) / math.sqrt(d)
     k = torch.randn(n, d, generator=generator, dtype=dtype)
-    return k / (math.sqrt(d) if kind == "gaussian" else k.norm(dim=1, keepdim=True))
+    if kind == "gaussian":
+        return k / math.sqrt(d)
+    return k / k.norm(dim=1, keepdim=True)
 
 
 def _draw(
-    columns: Tensor, log_weights: Tensor, d: int, s: float, method: str, keys, generator
-) -> Code:
-    """One draw of the keys, and the queries that follow from it."""
-    n, kept, dtype = len(columns), columns >= 0, log_weights.dtype
-    keys = keys or ("gaussian" if method == "plain" else "sphere")
-    require(
-        keys in get_args(Keys),
-        f"keys must be one of {list(get_args(Keys))}, got {keys!r}",
-    )
+    columns: Tensor, y: Tensor, s: float, d: int, method: str, keys: str, generator
+) -> tuple[Tensor, Tensor, float]:
+    """One draw of the keys, and the queries that follow from it: q, k and the scale."""
+    n = len(columns)
     if method == "integer":
-        require(
-            columns.shape[1] <= 127,
-            f"an int8 query holds at most 127 signs, got rows of {columns.shape[1]}",
-        )
-        k = (
-            torch.randint(0, 2, (n, d), generator=generator, dtype=torch.int8) * 2 - 1
-        ).to(columns.device)
-        return Code(
-            sum(k[c] * (c >= 0).to(torch.int8)[:, None] for c in columns.T),
-            k,
-            0.0,
-            0.0,
-            s / d,
-        )
-    easy = (
-        method in _inputs.SOLVED and d >= n
-    )  # as many dimensions as tokens need no luck
-    k = (
-        torch.eye(n, d, dtype=dtype) if easy else _keys(n, d, keys, dtype, generator)
-    ).to(columns.device)
-    y = (log_weights + s) * kept
+        k = _signs(n, d, generator).to(columns.device)
+        ones = (columns >= 0).to(torch.int8)
+        return _sums(k, columns, ones), k, s / d
+    if method in _inputs.SOLVED and d >= n:
+        k = torch.eye(n, d, dtype=y.dtype)  # dimensions enough to need no luck
+    else:
+        k = _keys(n, d, keys, y.dtype, generator)
+    k = k.to(columns.device)
     if method == "plain":
-        return Code(sum(k[c] * w[:, None] for c, w in zip(columns.T, y.T)), k, 0.0, 0.0)
-    return Code(_queries(k, columns, y), k, 0.0, 0.0)
+        return _sums(k, columns, y), k, 1.0
+    return _queries(k, columns, y), k, 1.0
+
+
+def _sums(k: Tensor, columns: Tensor, factors: Tensor) -> Tensor:
+    """Row i: the sum of the keys of S_i times their factors, which are 0 at the
+    padding.
+    """
+    total = 0
+    for c, factor in zip(columns.T, factors.T):
+        total = total + k[c] * factor[:, None]
+    return total
 
 
 def _queries(k: Tensor, columns: Tensor, y: Tensor) -> Tensor:
+    """The queries of interpolate, so few rows at a time that memory stays small."""
     step = max(1, 2**21 // (columns.shape[1] * k.shape[1]))
-    return torch.cat(
-        [interpolate(k, c, v) for c, v in zip(columns.split(step), y.split(step))]
-    )
+    parts = zip(columns.split(step), y.split(step))
+    return torch.cat([interpolate(k, c, values) for c, values in parts])
 
 
 def _settled(
-    code: Code,
+    k: Tensor,
     columns: Tensor,
-    log_weights: Tensor,
-    s: float,
-    keys,
+    y: Tensor,
+    gap: float,
+    keys: str,
     generator,
     redraws: int,
-    progress,
-) -> Code:
-    """The code with keys redrawn until none is in conflict, or as far as `redraws`
+    bar: Callable,
+) -> tuple[Tensor, Tensor]:
+    """Queries and keys, redrawn until none is in conflict, or as far as `redraws`
     rounds lead.
     """
-    y, (n, d), kind = (log_weights + s) * (columns >= 0), code.k.shape, code.k.dtype
+
+    def draw(m: int) -> Tensor:
+        return _keys(m, k.shape[1], keys, k.dtype, generator).to(k.device)
+
     found = _redraw.settle(
-        code.k,
-        columns,
-        y,
-        solve=_queries,
-        gap=-math.log(code.eps1),
-        limit=redraws,
-        bar=_bar(progress, "rounds of redrawing"),
-        draw=lambda m: _keys(m, d, keys or "sphere", kind, generator).to(code.k.device),
+        k, columns, y, solve=_queries, draw=draw, gap=gap, limit=redraws, bar=bar
     )
-    return code._replace(q=found.q, k=found.k)
+    return found.q, found.k
 
 
 def interpolate(
@@ -509,12 +505,14 @@ def interpolate(
     """
     kept = columns >= 0
     some = k[columns.clamp_min(0)].double() * kept[..., None]
+    # Ones on the diagonal at the padding, so that the Gram matrix has an inverse.
     gram = some @ some.mT + torch.diag_embed((~kept).double())
     factor, failed = torch.linalg.cholesky_ex(gram)
-    q = (
-        some.mT @ torch.cholesky_solve((y * kept).double()[..., None], factor)
-    ).squeeze(-1)
-    return q.masked_fill((failed != 0)[:, None], math.nan).to(k.dtype)
+    values = (y * kept).double()[..., None]
+    combination = torch.cholesky_solve(values, factor)
+    q = (some.mT @ combination).squeeze(-1)
+    dependent = (failed != 0)[:, None]
+    return q.masked_fill(dependent, math.nan).to(k.dtype)
 
 
 def _shortfall(
@@ -528,27 +526,35 @@ def _shortfall(
     s,
     code: Code,
 ) -> str:
-    wanted, allowed, d = -math.log(eps1), math.log1p(eps2), code.q.shape[1]
+    """What Exhausted says: how far the best code is off, why, and what to do."""
+    d = code.q.shape[1]
+    wanted = -math.log(eps1)
+    allowed = math.log1p(eps2)
+    solved = method in _inputs.SOLVED
     told = (
-        f"none of {restarts} draws passed; the best, at d = {d}, keeps zeros {report.margin:.4g} below (needed {wanted:.4g}) "
-        f"with ratio error {report.ratio_error:.3g} (allowed {allowed:.3g}), rounding up to {report.rounding:.2g}. "
+        f"none of {restarts} draws passed; the best, at d = {d}, "
+        f"keeps zeros {report.margin:.4g} below (needed {wanted:.4g}) "
+        f"with ratio error {report.ratio_error:.3g} (allowed {allowed:.3g}), "
+        f"rounding up to {report.rounding:.2g}. "
     )
-    if report.margin >= wanted and (
-        method in _inputs.SOLVED or report.ratio_error <= allowed
-    ):
-        cure = (
-            "raise eps2 or lower s"
-            if code.q.dtype == torch.float64
-            else "take dtype=torch.float64"
-        )
+    if report.margin >= wanted and (solved or report.ratio_error <= allowed):
+        cure = "take dtype=torch.float64"
+        if code.q.dtype == torch.float64:
+            cure = "raise eps2 or lower s"
         return f"{told}That is rounding, not the keys: {cure}. The best code is .code"
-    needed, more = (
-        _guess(columns, log_weights, method, eps1, eps2, s),
-        math.ceil(1.25 * d),
-    )
-    more = min(more, len(columns)) if method in _inputs.SOLVED else more
-    advice = f"d = {needed} is expected to do" if needed > d else f"try d = {more}"
     if method == "redraw":
-        told += f"{int((~(report.rows[:, 1] >= wanted)).sum())} rows were in conflict still when the redraws were used up. "
+        left = int((~(report.rows[:, 1] >= wanted)).sum())
+        told += f"{left} rows were in conflict still when the redraws were used up. "
         told += _inputs.crowded(columns)
-    return f"{told}Random keys of so few dimensions come too close to each other; {advice}. The best code is .code"
+    needed = _guess(columns, log_weights, method, eps1, eps2, s)
+    if needed > d:
+        advice = f"d = {needed} is expected to do"
+    else:
+        more = math.ceil(1.25 * d)
+        if solved:
+            more = min(more, len(columns))
+        advice = f"try d = {more}"
+    return (
+        f"{told}Random keys of so few dimensions come too close to each other; "
+        f"{advice}. The best code is .code"
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import torch
 from torch import Tensor
@@ -16,32 +17,44 @@ def tail(t: Tensor, d: int) -> Tensor:
     integrand is not negligible.
     """
     t = t.double()
-    if d == 1:
-        return torch.where(t < -1, 1.0, torch.where(t < 1, 0.5, 0.0)).double()
+    if d == 1:  # u . v is 1 or -1, each with chance 1/2
+        one = (t < 1).double()
+        both = (t < -1).double()
+        return (one + both) / 2
     if d == 2:
         return torch.acos(t) / math.pi
     end = torch.acos(t.abs())
-    start = (end - 45 / ((d - 2) / end.tan()).clamp_min(1e-9)).clamp_min(0)
+    # The logarithm of the integrand is concave, and this is its slope at the end: below
+    # `start` the integrand is less than e^-45 of its value there.
+    slope = ((d - 2) / end.tan()).clamp_min(1e-9)
+    start = (end - 45 / slope).clamp_min(0)
+    length = end - start
     nodes = torch.linspace(0, 1, 1601, dtype=torch.float64)
     weights = torch.ones(1601, dtype=torch.float64)
-    weights[1:-1:2], weights[2:-1:2] = 4, 2
-    angles = start[..., None] + (end - start)[..., None] * nodes
-    scale = math.lgamma(d / 2) - math.lgamma((d - 1) / 2) - 0.5 * math.log(math.pi)
-    values = ((d - 2) * angles.sin().clamp_min(1e-300).log() + scale).exp()
-    upper = (values * weights).sum(-1) * (end - start) / 4800
+    weights[1:-1:2] = 4
+    weights[2:-1:2] = 2
+    angles = start[..., None] + length[..., None] * nodes
+    log_sines = angles.sin().clamp_min(1e-300).log()
+    log_scale = math.lgamma(d / 2) - math.lgamma((d - 1) / 2)
+    log_scale -= 0.5 * math.log(math.pi)
+    values = ((d - 2) * log_sines + log_scale).exp()
+    upper = (values * weights).sum(-1) * length / 4800
     return torch.where(t >= 0, upper, 1 - upper)
 
 
-def smallest(expected, goal: float) -> int:
-    """The smallest d >= 1 with expected(d) <= goal, for a function that falls with
-    d.
-    """
-    low, high = 0, 1
+def smallest(expected: Callable[[int], float], goal: float) -> int:
+    """The smallest d >= 1 with expected(d) <= goal, if expected falls with d."""
+    low = 0
+    high = 1
     while expected(high) > goal:
-        low, high = high, 2 * high
+        low = high
+        high = 2 * high
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (middle, high) if expected(middle) > goal else (low, middle)
+        if expected(middle) > goal:
+            low = middle
+        else:
+            high = middle
     return high
 
 
@@ -53,5 +66,6 @@ def mean_exponential(s: float, d: int) -> float:
     m = 0
     while term > 1e-17 * total:
         term *= s * s / 4 / ((m + 1) * (d / 2 + m))
-        total, m = total + term, m + 1
+        total += term
+        m += 1
     return total

@@ -5,6 +5,7 @@ pairs exists at any time.
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import combinations
 from typing import NamedTuple
 
 import torch
@@ -49,38 +50,50 @@ def settle(
     which is quicker, the worst key alone, and those of S_i where they make a query in
     conflict more than twice as long as orthonormal keys would.
     """
-    every, due = torch.arange(len(k), device=k.device), 0
-    k, q, worst = k.clone(), torch.empty_like(k), every.clone()
-    least, top = k.new_empty(2, len(k), dtype=torch.float64)
-    stale, redrawn = every, every[:0]
+    every = torch.arange(len(k), device=k.device)
+    kept = columns >= 0
+    k = k.clone()
+    q = torch.empty_like(k)
+    least = k.new_empty(len(k), dtype=torch.float64)
+    top = torch.empty_like(least)
+    worst = every.clone()
+    stale = every
+    redrawn = every[:0]
+    due = 0
     for done in bar(range(limit + 1)):
         require(
             done == due,
-            f"progress must pass on every round in order: round {due} was due, got {done}",
+            f"progress must pass on every round in order: round {due} was due, "
+            f"got {done}",
         )
         due += 1
-        q[stale] = solve(k, columns[stale], y[stale]) if len(stale) else k[stale]
-        least[stale] = _least(q[stale], columns[stale], k)
-        top[stale], worst[stale] = highest(q[stale], columns[stale], k, every, tile)
+        if len(stale):
+            sets = columns[stale]
+            q[stale] = solve(k, sets, y[stale])
+            least[stale] = _least(q[stale], sets, k)
+            top[stale], worst[stale] = highest(q[stale], sets, k, every, tile)
         found, which = highest(q, columns, k, redrawn, tile)
-        top, worst = torch.maximum(top, found), torch.where(found > top, which, worst)
-        hurt = ~(least - top >= gap + 3 * _inputs.logits(q, k, 1.0)[2])
-        bad = _leaning(k, columns) if whole else hurt & (_squares(q) > 4 * _squares(y))
+        worst = torch.where(found > top, which, worst)
+        top = torch.maximum(top, found)
+        _, _, rounding = _inputs.logits(q, k, 1.0)
+        hurt = ~(least - top >= gap + 3 * rounding)  # so is a row with NaN
+        if whole:
+            bad = _leaning(k, columns)
+        else:
+            too_long = _squares(q) > 4 * _squares(y)
+            bad = hurt & too_long
         bad |= q.isnan().any(1)
         hurt |= bad
         if done == limit or not hurt.any():
             return Settled(q, k, done, int(hurt.sum()))
         rows = hurt.nonzero().flatten()
-        redrawn = torch.tensor(
-            _chosen(columns[rows], worst[rows], bad[rows], whole), device=k.device
-        )
+        chosen = _chosen(columns[rows], worst[rows], bad[rows], whole)
+        redrawn = torch.tensor(chosen, device=k.device)
         k[redrawn] = draw(len(redrawn))
         new = torch.zeros_like(hurt).index_fill_(0, redrawn, True)
-        stale = (
-            (new[worst] | (new[columns.clamp_min(0)] & (columns >= 0)).any(1))
-            .nonzero()
-            .flatten()
-        )
+        new_worst = new[worst]
+        new_on_row = (new[columns] & kept).any(1)
+        stale = (new_worst | new_on_row).nonzero().flatten()
     raise ValueError(
         f"progress must pass on every round: got {due}, and rows are in conflict"
     )
@@ -95,20 +108,22 @@ def highest(
     kind = torch.float32 if q.dtype in _inputs.HALVES else q.dtype
     place = columns.new_full((len(k) + 1,), -1)  # the last entry is for the padding
     place[among] = torch.arange(len(among), device=k.device)
-    tops, keys = [q.new_empty(0, dtype=torch.float64)], [among[:0]]
-    for some, own in zip(q.split(tile[0]), place[columns].split(tile[0])):
-        top, key = (
-            some.new_full((len(some),), -torch.inf, dtype=torch.float64),
-            own.new_zeros(len(some)),
-        )
-        for j in range(0, len(among), tile[1]):
-            here = among[j : j + tile[1]]
+    high, wide = tile
+    tops = []
+    keys = []
+    for some, own in zip(q.split(high), place[columns].split(high)):
+        top = some.new_full((len(some),), -torch.inf, dtype=torch.float64)
+        key = own.new_zeros(len(some))
+        for j in range(0, len(among), wide):
+            here = among[j : j + wide]
             logits = some.to(kind) @ k[here].to(kind).T
-            row, column = ((own >= j) & (own < j + len(here))).nonzero(as_tuple=True)
+            inside = (own >= j) & (own < j + len(here))
+            row, column = inside.nonzero(as_tuple=True)
             logits[row, own[row, column] - j] = -torch.inf
             best = logits.amax(1).double()
             rise = (best > top).nonzero().flatten()  # amax is quick, argmax is not
-            key[rise], top = here[logits[rise].argmax(1)], torch.maximum(top, best)
+            key[rise] = here[logits[rise].argmax(1)]
+            top = torch.maximum(top, best)
         tops.append(top)
         keys.append(key)
     return torch.cat(tops), torch.cat(keys)
@@ -116,23 +131,26 @@ def highest(
 
 def _least(q: Tensor, columns: Tensor, k: Tensor) -> Tensor:
     """The least logit on each row of columns, float64."""
-    on = _tiles.supports(
-        *((t.float() if t.dtype in _inputs.HALVES else t) for t in (q, k)), columns
-    )
+    if q.dtype in _inputs.HALVES:
+        q = q.float()
+        k = k.float()
+    on = _tiles.supports(q, k, columns)
     return on.double().masked_fill(columns < 0, torch.inf).amin(1)
 
 
 def _squares(rows: Tensor) -> Tensor:
+    """The squared norm of each row, float64."""
     return torch.linalg.vector_norm(rows, dim=1, dtype=torch.float64).square()
 
 
 def _leaning(k: Tensor, columns: Tensor) -> Tensor:
     """Rows with two keys whose product is above 1 / (2 k)."""
+    allowed = 1 / (2 * columns.shape[1])
     bad = columns.new_zeros(len(columns), dtype=torch.bool)
-    for i, a in enumerate(columns.T):
-        for b in columns.T[:i]:
-            products = (k[a.clamp_min(0)] * k[b.clamp_min(0)]).sum(1)
-            bad |= (products.abs() > 1 / (2 * columns.shape[1])) & (a >= 0) & (b >= 0)
+    for a, b in combinations(columns.T, 2):
+        products = (k[a] * k[b]).sum(1)
+        both = (a >= 0) & (b >= 0)
+        bad |= both & (products.abs() > allowed)
     return bad
 
 
@@ -140,7 +158,13 @@ def _chosen(columns: Tensor, worst: Tensor, bad: Tensor, whole: bool) -> list[in
     """The keys to redraw: of events that share a key only the first counts."""
     touched: set[int] = set()
     for own, l, alone in zip(columns.tolist(), worst.tolist(), bad.tolist()):
-        keys = {c for c in own if c >= 0} | (set() if alone else {l})
-        if not keys & touched:
-            touched |= keys if whole or alone else {l}
+        keys = {c for c in own if c >= 0}
+        if not alone:
+            keys.add(l)
+        if keys & touched:
+            continue
+        if whole or alone:
+            touched |= keys
+        else:
+            touched.add(l)
     return sorted(touched)

@@ -19,12 +19,14 @@ class Scan(NamedTuple):
     and the odds of the zeros.
     """
 
-    spread: Tensor  # max - min over the support of logit - log weight
-    # the smallest logit on the support minus the largest off it; inf if the row has no
-    # zero
+    # max - min over the support of logit - log weight
+    spread: Tensor
+    # the smallest logit on the support minus the largest off it; inf without zeros
     gap: Tensor
-    odds: Tensor  # sum of exp over the zeros / sum of exp over the support
-    bytes: int  # of the code, the pattern, the buffers and the result together
+    # sum of exp over the zeros / sum of exp over the support
+    odds: Tensor
+    # of the code, the pattern, the buffers and the result together
+    bytes: int
 
 
 def product(q: Tensor, k: Tensor, out: Tensor) -> Tensor:
@@ -37,18 +39,25 @@ def product(q: Tensor, k: Tensor, out: Tensor) -> Tensor:
     if q.dtype != torch.int8:
         return torch.mm(q, k.T, out=out)
     if q.is_cuda:
-        return torch.mm(q.bfloat16(), k.bfloat16().T, out_dtype=torch.float32)
+        q = q.bfloat16()
+        k = k.bfloat16()
+        return torch.mm(q, k.T, out_dtype=torch.float32)
     if hasattr(torch, "_int_mm") and q.shape[1] > 1:
         return torch._int_mm(q, k.T, out=out)
-    return torch.mm(q.float(), k.float().T).to(torch.int32)
+    logits = torch.mm(q.float(), k.float().T)
+    return logits.to(torch.int32)
 
 
 def supports(q: Tensor, k: Tensor, columns: Tensor) -> Tensor:
     """The logits on the support, (rows, k); the padding reads the last key."""
     whole = q.dtype == torch.int8
     kind = torch.float32 if whole else q.dtype  # holds integers below 2^24 exactly
-    found = [(q.to(kind) * k[c].to(kind)).sum(-1) for c in columns.T]
-    return torch.stack(found, -1).to(torch.float64 if whole else kind)
+    q = q.to(kind)
+    found = []
+    for c in columns.T:
+        found.append((q * k[c].to(kind)).sum(-1))
+    on = torch.stack(found, -1)
+    return on.double() if whole else on
 
 
 def scan(
@@ -66,45 +75,48 @@ def scan(
     """Every row of scale * Q K'; stops after the first tile of rows with a gap below
     `stop` or a spread above `spread`.
     """
-    n, (high, wide) = len(q), tile
-    whole = q.dtype == torch.int8
-    buffer = torch.empty(
-        min(high, n) * min(wide, n),
-        dtype=torch.int32 if whole else q.dtype,
-        device=q.device,
-    )
-    parts, most, due = [], 0, 0
+    n, d = q.shape
+    high, wide = tile
+    kind = torch.int32 if q.dtype == torch.int8 else q.dtype
+    largest = min(high, n) * min(wide, n)
+    buffer = torch.empty(largest, dtype=kind, device=q.device)
+    spreads = []
+    gaps = []
+    odds = []
+    most = 0  # bytes of what a tile of rows holds
+    due = 0
     for i in bar(range(0, n, high)):
         require(
             i == due,
-            f"progress must pass on every tile of rows in order: row {due} was due, got {i}",
+            f"progress must pass on every tile of rows in order: row {due} was due, "
+            f"got {i}",
         )
         due = min(i + high, n)
+        some = q[i : i + high]
         c = columns[i : i + high]
-        on = supports(q[i : i + high], k, c) * scale
-        kept = c >= 0
-        off = on - log_weights[i : i + high]
-        off = off.masked_fill(~kept, -math.inf).amax(1) - off.masked_fill(
-            ~kept, math.inf
-        ).amin(1)
-        least = on.masked_fill(~kept, math.inf).amin(1)
-        top, mass = _zeros(q[i : i + high], k, c, least, scale, buffer, wide)
-        total = (on - least[:, None]).exp().masked_fill(~kept, 0).sum(1)
-        parts.append((off, least - top, mass / total))
-        most = max(
-            most,
-            sum(t.nbytes for t in (on, kept, c, c, c)) + 8 * c.shape[0] * q.shape[1],
-        )
-        if bool((parts[-1][1] < stop).any() or (parts[-1][0] > spread).any()):
+        padding = c < 0
+        on = supports(some, k, c) * scale
+        constant = on - log_weights[i : i + high]
+        above = constant.masked_fill(padding, -math.inf).amax(1)
+        below = constant.masked_fill(padding, math.inf).amin(1)
+        least = on.masked_fill(padding, math.inf).amin(1)
+        top, mass = _zeros(some, k, c, least, scale, buffer, wide)
+        weights = (on - least[:, None]).exp().masked_fill(padding, 0)
+        spreads.append(above - below)
+        gaps.append(least - top)
+        odds.append(mass / weights.sum(1))
+        held = on.nbytes + padding.nbytes + 3 * c.nbytes + 8 * len(c) * d
+        most = max(most, held)
+        failed = (gaps[-1] < stop) | (spreads[-1] > spread)
+        if failed.any():
             break
     else:
         require(
             due == n, f"progress must pass on every tile of rows: got {due} of {n} rows"
         )
-    rows = [torch.cat(p) for p in zip(*parts)]
-    size = (
-        sum(t.nbytes for t in (q, k, columns, log_weights, buffer, *rows, *rows)) + most
-    )
+    rows = [torch.cat(spreads), torch.cat(gaps), torch.cat(odds)]
+    inputs = (q, k, columns, log_weights)
+    size = sum(t.nbytes for t in (*inputs, buffer, *rows, *rows)) + most
     return Scan(*rows, size)
 
 
@@ -120,31 +132,22 @@ def _zeros(
     """Over the zeros of some rows: the largest logit, and the sum of exp(logit -
     least), bounded by the largest for int8.
     """
-    n, rows, whole = len(k), len(q), q.dtype == torch.int8
-    places, order = (
-        c.flatten().sort()
-    )  # by column, so that each tile of keys finds its targets side by side
-    edges = torch.searchsorted(
-        places, torch.arange(0, n + wide, wide, device=c.device)
-    ).tolist()
-    starts = places // wide * wide
-    targets = (
-        order // c.shape[1] * (n - starts).clamp(max=wide) + places - starts
-    )  # each within its tile, flat
+    n = len(k)
+    rows = len(q)
+    whole = q.dtype == torch.int8
+    targets, edges = _targets(c, n, wide)
     lowest = torch.iinfo(torch.int32).min if whole else -math.inf
     if not whole:
-        q, shift = (
-            q * (scale * math.log2(math.e)),
-            (least * math.log2(math.e))[:, None],
-        )  # exp2 is the faster one
-    top, mass = None, torch.zeros_like(least)
-    for number, j in enumerate(range(0, n, wide)):
+        # Logits in units of ln 2: exp2 is faster than exp.
+        q = q * (scale * math.log2(math.e))
+        shift = (least * math.log2(math.e))[:, None]
+    top = None
+    mass = torch.zeros_like(least)
+    for j, first, last in zip(range(0, n, wide), edges, edges[1:]):
         width = min(wide, n - j)
         out = buffer[: rows * width].view(rows, width)
         logits = product(q, k[j : j + wide], out)
-        logits.view(-1).index_fill_(
-            0, targets[edges[number] : edges[number + 1]], lowest
-        )
+        logits.view(-1).index_fill_(0, targets[first:last], lowest)
         if not whole:
             logits.sub_(shift)
         most = logits.amax(1)
@@ -154,5 +157,19 @@ def _zeros(
     if not whole:
         return top * math.log(2) + least, mass
     zeros = n - (c >= 0).sum(1)
-    top = torch.where(zeros > 0, top.to(least.dtype) * scale, -math.inf)
+    top = top.to(least.dtype) * scale
+    top = top.masked_fill(zeros == 0, -math.inf)
     return top, zeros * (top - least).exp()
+
+
+def _targets(c: Tensor, n: int, wide: int) -> tuple[Tensor, list[int]]:
+    """The pattern of some rows, tile of keys by tile of keys: places in the flattened
+    tile, and where those of each tile begin and end.
+    """
+    columns, order = c.flatten().sort()
+    tiles = torch.arange(0, n + wide, wide, device=c.device)
+    edges = torch.searchsorted(columns, tiles).tolist()
+    starts = columns // wide * wide
+    widths = (n - starts).clamp(max=wide)
+    rows = order // c.shape[1]
+    return rows * widths + columns - starts, edges

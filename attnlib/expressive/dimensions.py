@@ -35,7 +35,8 @@ def tolerances(eps1: float, eps2: float, restarts: int = 1) -> None:
     """
     require(
         0 < eps1 < 1,
-        f"eps1 must lie strictly between 0 and 1, got {eps1}: at 1 a zero may weigh as much as an entry",
+        f"eps1 must lie strictly between 0 and 1, got {eps1}: "
+        "at 1 a zero may weigh as much as an entry",
     )
     require(0 < eps2 < 1, f"eps2 must lie strictly between 0 and 1, got {eps2}")
     require(
@@ -48,7 +49,9 @@ def cap(t: Float[Tensor, "*batch"], d: int) -> Float[Tensor, "*batch"]:
     """The chance that two independent uniform unit vectors have an inner product above
     t.
 
-        F_d(t) = I_{1 - t^2}((d - 1) / 2, 1 / 2) / 2   for t >= 0,   I the regularised incomplete beta function
+        F_d(t) = I_{1 - t^2}((d - 1) / 2, 1 / 2) / 2   for t >= 0
+
+    with I the regularised incomplete beta function.
 
     Args:
         t: any shape, |t| <= 1.
@@ -73,10 +76,8 @@ def cap(t: Float[Tensor, "*batch"], d: int) -> Float[Tensor, "*batch"]:
     Page:
         notebooks/sparse_patterns/logarithmic_dimension
     """
-    require(
-        d >= 1 and bool((t.abs() <= 1).all()),
-        f"cap needs d >= 1 and |t| <= 1, got d = {d}",
-    )
+    inside = bool((t.abs() <= 1).all())
+    require(d >= 1 and inside, f"cap needs d >= 1 and |t| <= 1, got d = {d}")
     return _caps.tail(t, d)
 
 
@@ -84,7 +85,8 @@ def predicted_dimension(n: int, k: int, *, eps1: float, s: float) -> int:
     """The smallest d at which at most one wanted zero is expected to be too large, for
     equal weights.
 
-        N P(u . v > t / sqrt(k)) <= 1,   t = 1 - log(1 / eps1) / s,   N = n (n - k), or n (n - 1) / 2 for k = 1
+        N P(u . v > t / sqrt(k)) <= 1,   t = 1 - log(1 / eps1) / s,
+        N = n (n - k), or n (n - 1) / 2 for k = 1
 
     Args:
         n: tokens.
@@ -111,13 +113,22 @@ def predicted_dimension(n: int, k: int, *, eps1: float, s: float) -> int:
         notebooks/sparse_patterns/logarithmic_dimension
     """
     require(1 <= k <= n, f"k must lie in 1..n = {n}, got {k}")
+    wanted = -math.log(eps1)
     require(
-        s > -math.log(eps1) > 0,
-        f"s must exceed log(1 / eps1) = {-math.log(eps1):.4g}, and eps1 be below 1, got s = {s}",
+        s > wanted > 0,
+        f"s must exceed log(1 / eps1) = {wanted:.4g}, and eps1 be below 1, got s = {s}",
     )
-    t = torch.tensor((1 + math.log(eps1) / s) / math.sqrt(k), dtype=torch.float64)
-    pairs = n * (n - 1) / 2 if k == 1 else n * (n - k)
-    return _caps.smallest(lambda d: pairs * float(_caps.tail(t, d)), 1.0)
+    t = (1 - wanted / s) / math.sqrt(k)
+    t = torch.tensor(t, dtype=torch.float64)
+    pairs = n * (n - k)
+    if k == 1:
+        pairs = pairs / 2  # a query is its key, so logits are symmetric
+
+    def expected(d: int) -> float:
+        """How many zeros are too large in d dimensions, on average."""
+        return pairs * float(_caps.tail(t, d))
+
+    return _caps.smallest(expected, 1.0)
 
 
 def plain_dimension(
@@ -131,7 +142,8 @@ def plain_dimension(
 ) -> int:
     """The dimension of the theorem on plain projections.
 
-        d >= (2 ln n + ln(4 / delta)) / (eta^2 / 4 - eta^3 / 6),   eta = ln(1 + eps2) / (2 sqrt(k) ln(gamma (1 + eps2) / eps1))
+        d >= (2 ln n + ln(4 / delta)) / (eta^2 / 4 - eta^3 / 6),
+        eta = ln(1 + eps2) / (2 sqrt(k) ln(gamma (1 + eps2) / eps1))
 
     Args:
         n: tokens.
@@ -159,10 +171,11 @@ def plain_dimension(
         notebooks/sparse_patterns/logarithmic_dimension
     """
     tolerances(eps1, eps2)
-    eta = math.log1p(eps2) / (2 * math.sqrt(k) * math.log(gamma * (1 + eps2) / eps1))
-    return math.ceil(
-        (2 * math.log(n) + math.log(4 / delta)) / (eta**2 / 4 - eta**3 / 6)
-    )
+    b = math.log(gamma * (1 + eps2) / eps1)  # the largest logit that is asked for
+    eta = math.log1p(eps2) / (2 * math.sqrt(k) * b)
+    events = 2 * math.log(n) + math.log(4 / delta)
+    rate = eta**2 / 4 - eta**3 / 6
+    return math.ceil(events / rate)
 
 
 def interpolated_dimension(
@@ -171,7 +184,8 @@ def interpolated_dimension(
     """The dimension of the theorem on interpolated projections: no eps1, no eps2, no
     gamma.
 
-        d >= c (k ln 9 + ln(4 n / delta)) and d >= 16 k ln(2 n^2 / delta);   k = 1: d >= 8 ln(n^2 / delta)
+        d >= c (k ln 9 + ln(4 n / delta))  and  d >= 16 k ln(2 n^2 / delta),
+        for k = 1:  d >= 8 ln(n^2 / delta)
 
     Args:
         n: tokens.
@@ -203,16 +217,18 @@ def interpolated_dimension(
     )
     if k == 1:
         return math.ceil(8 * math.log(n**2 / delta))
-    near = (162 if keys == "sphere" else 76.8) * (
-        k * math.log(9) + math.log(4 * n / delta)
-    )
-    return math.ceil(max(near, 16 * k * math.log(2 * n**2 / delta)))
+    c = 162 if keys == "sphere" else 76.8
+    # The keys of each row are nearly orthogonal, and no key off a row leans on it.
+    within = c * (k * math.log(9) + math.log(4 * n / delta))
+    off = 16 * k * math.log(2 * n**2 / delta)
+    return math.ceil(max(within, off))
 
 
 def expected_leak(n: int, d: int, s: float) -> float:
     """The mean odds of the zeros of a row with one entry, for uniform unit keys.
 
-        E l = (n - 1) e^-s E e^(s u) = (n - 1) e^-s Gamma(d / 2) (2 / s)^(d / 2 - 1) I_(d / 2 - 1)(s)
+        E l = (n - 1) e^-s E e^(s u)
+            = (n - 1) e^-s Gamma(d / 2) (2 / s)^(d / 2 - 1) I_(d / 2 - 1)(s)
 
     Args:
         n: tokens.
@@ -235,4 +251,5 @@ def expected_leak(n: int, d: int, s: float) -> float:
     Page:
         notebooks/sparse_patterns/logarithmic_dimension
     """
-    return (n - 1) * math.exp(-s) * _caps.mean_exponential(s, d)
+    mean = _caps.mean_exponential(s, d)
+    return (n - 1) * math.exp(-s) * mean

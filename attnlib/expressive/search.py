@@ -88,17 +88,26 @@ def smallest_dimension(
     Page:
         notebooks/sparse_patterns/logarithmic_dimension
     """
-    high, low = most or len(columns), int((columns >= 0).sum(1).max()) - 1
+    how = {"eps1": eps1, "eps2": eps2, "generator": generator, **how}
+
+    def passes(d: int) -> bool:
+        """Whether one of a few draws in d dimensions does."""
+        for _ in range(restarts):
+            if successes(columns, log_weights, d=d, draws=1, **how):
+                return True
+        return False
+
+    longest = int((columns >= 0).sum(1).max())
+    low = longest - 1
+    high = most or len(columns)
     while high - low > max(1, precision * high):
-        d = (
-            round(math.sqrt(max(low, 1) * high))
-            if high > 2 * low + 2
-            else (low + high) // 2
-        )
+        if high > 2 * low + 2:  # far apart: halve the ratio, not the difference
+            d = round(math.sqrt(max(low, 1) * high))
+        else:
+            d = (low + high) // 2
         d = min(max(d, low + 1), high - 1)
-        words = dict(d=d, eps1=eps1, eps2=eps2, generator=generator, **how)
-        passed = any(
-            successes(columns, log_weights, draws=1, **words) for _ in range(restarts)
-        )
-        low, high = (low, d) if passed else (d, high)
+        if passes(d):
+            high = d
+        else:
+            low = d
     return high
