@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from jaxtyping import Bool
 from torch import Tensor
+from torch.nn import functional as F
 
 
 def pack(mask: Bool[Tensor, "n m"]) -> Tensor:
@@ -28,12 +29,10 @@ def pack(mask: Bool[Tensor, "n m"]) -> Tensor:
     Page:
         notebooks/sparse_universality/patterns_and_conditions
     """
-    rows = np.packbits(
-        torch.nn.functional.pad(mask, (0, -mask.shape[1] % 64)).numpy(),
-        axis=1,
-        bitorder="little",
-    )
-    return torch.from_numpy(rows).view(torch.int64)
+    missing = -mask.shape[1] % 64
+    padded = F.pad(mask, (0, missing)).numpy()
+    octets = np.packbits(padded, axis=1, bitorder="little")
+    return torch.from_numpy(octets).view(torch.int64)
 
 
 def bit_product(a: Tensor, b: Tensor) -> Tensor:
@@ -45,7 +44,7 @@ def bit_product(a: Tensor, b: Tensor) -> Tensor:
     of A says which one row k needs.
 
     Args:
-        a: (n, m) and b: (m, l), both packed, on the CPU.
+        a, b: (n, m) and (m, l), both packed, on the CPU.
 
     Returns:
         (n, l), packed.
@@ -62,15 +61,17 @@ def bit_product(a: Tensor, b: Tensor) -> Tensor:
     Page:
         notebooks/sparse_universality/patterns_and_conditions
     """
-    which, rows = (
-        a.view(torch.uint8).T.contiguous().numpy(),
-        b.numpy(),
-    )  # (bytes, n); numpy: little overhead a call
-    out = np.zeros((len(a), rows.shape[1]), np.int64)
-    table, part = np.zeros((256, rows.shape[1]), np.int64), np.empty_like(out)
+    # numpy has little overhead a call, and here are ten calls for eight rows
+    which = a.view(torch.uint8).T.contiguous().numpy()  # (bytes, n)
+    rows = b.numpy()
+    words = rows.shape[1]
+    out = np.zeros((len(a), words), np.int64)
+    part = np.empty_like(out)
+    table = np.zeros((256, words), np.int64)
     for start in range(0, len(rows), 8):
         for bit, row in enumerate(rows[start : start + 8]):
-            np.bitwise_or(table[: 1 << bit], row, out=table[1 << bit : 2 << bit])
+            size = 1 << bit
+            np.bitwise_or(table[:size], row, out=table[size : 2 * size])
         np.take(table, which[start // 8], axis=0, out=part, mode="clip")
         np.bitwise_or(out, part, out=out)
     return torch.from_numpy(out)
@@ -95,11 +96,9 @@ def unpack(bits: Tensor, m: int) -> Bool[Tensor, "n m"]:
     Page:
         notebooks/sparse_universality/patterns_and_conditions
     """
-    return torch.from_numpy(
-        np.unpackbits(
-            bits.view(torch.uint8).numpy(), axis=1, count=m, bitorder="little"
-        )
-    ).bool()
+    octets = bits.view(torch.uint8).numpy()
+    entries = np.unpackbits(octets, axis=1, count=m, bitorder="little")
+    return torch.from_numpy(entries).bool()
 
 
 def closure(edges: Bool[Tensor, "n n"]) -> Bool[Tensor, "n n"]:
@@ -125,7 +124,11 @@ def closure(edges: Bool[Tensor, "n n"]) -> Bool[Tensor, "n n"]:
     Page:
         notebooks/sparse_universality/patterns_and_conditions
     """
-    power = pack(edges | torch.eye(len(edges), dtype=torch.bool))
-    while not torch.equal(square := bit_product(power, power), power):
+    n = len(edges)
+    loops = torch.eye(n, dtype=torch.bool)
+    power = pack(edges | loops)
+    square = bit_product(power, power)
+    while not torch.equal(square, power):
         power = square
-    return unpack(power, len(edges))
+        square = bit_product(power, power)
+    return unpack(power, n)

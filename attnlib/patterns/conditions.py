@@ -4,6 +4,7 @@ certificate, and the number of hops.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
@@ -14,6 +15,9 @@ from attnlib._require import require
 from attnlib.patterns.bits import bit_product, pack, unpack
 from attnlib.patterns.hamilton import search
 from attnlib.patterns.parts import Pattern
+
+_Product = Callable[[Tensor, Tensor], Tensor]
+_Test = Callable[[Tensor], bool]
 
 
 class Conditions(NamedTuple):
@@ -43,14 +47,20 @@ class Conditions(NamedTuple):
     @property
     def all_met(self) -> bool | None:
         """True if all three hold, False if one fails, None if that is not known."""
-        return False if self.reasons else None if self.unknown else True
+        if self.reasons:
+            return False
+        if self.unknown:
+            return None
+        return True
 
 
 def check(pattern: Pattern, *, device=None, moves: int = 20_000) -> Conditions:
     """Which of the three conditions hold, with certificates and reasons.
 
-        (1) k in A^l_k   (2) a path in which each token reads the one before it, in the union of the steps
-        (3) S^t_k = union of S^{t-1}_j over j in A^t_k, S^0_k = {k};  s = min {t : S^t_k = [n] for all k}
+        (1) k in A^l_k
+        (2) a path in which each token reads the one before it, in the union of steps
+        (3) S^t_k = union of S^{t-1}_j over j in A^t_k,   S^0_k = {k};
+            s = min {t : S^t_k = [n] for all k}
 
     Args:
         pattern: n tokens, p steps.
@@ -79,14 +89,12 @@ def check(pattern: Pattern, *, device=None, moves: int = 20_000) -> Conditions:
         notebooks/sparse_universality/patterns_and_conditions
     """
     require(moves >= 0, f"moves must be at least 0, got {moves}")
-    reasons, unknown = {}, ()
-    alone = [
-        (k, step) for step in range(pattern.p) for k in _without_loop(pattern, step)
-    ]
-    if alone:
-        reasons["self_loops"] = (
-            f"token {alone[0][0]} does not read itself in step {alone[0][1]}"
-        )
+    reasons = {}
+    unknown = ()
+    missing = _missing_loop(pattern)
+    if missing is not None:
+        token, step = missing
+        reasons["self_loops"] = f"token {token} does not read itself in step {step}"
     path, why, known = search(pattern, moves)
     if not known:
         unknown = ("hamiltonian_path",)
@@ -94,21 +102,30 @@ def check(pattern: Pattern, *, device=None, moves: int = 20_000) -> Conditions:
         reasons["hamiltonian_path"] = why
     s, pair = _hops(pattern, device)
     if s is None:
+        token, other = pair
         reasons["hops"] = (
-            f"token {pair[0]} does not hear of token {pair[1]}, however many layers there are"
+            f"token {token} does not hear of token {other}, "
+            "however many layers there are"
         )
-    return Conditions(not alone, path, s, pattern.connections, reasons, unknown)
+    return Conditions(
+        self_loops=missing is None,
+        hamiltonian_path=path,
+        hops=s,
+        connections=pattern.connections,
+        reasons=reasons,
+        unknown=unknown,
+    )
 
 
 def hops(pattern: Pattern, *, device=None) -> int | None:
-    """The number of layers after which every token has heard of every other, condition
-    (3).
+    """The number of layers after which every token has heard of every other.
 
-        s = min {t : S^t_k = [n] for all k},   S^t = A^t S^{t-1}  as boolean matrices, S^0 = I
+        s = min {t : S^t_k = [n] for all k},
+        S^t = A^t S^{t-1}  as boolean matrices,   S^0 = I
 
-    One period is P = A^p ... A^1. Its powers P, P^2, P^4, ... are squared until one is
-    full; then the largest power that is not full is put together from them, and at most
-    p single layers follow.
+    This is condition (3). One period is P = A^p ... A^1. Its powers P, P^2, P^4, ...
+    are squared until one is full; then the largest power that is not full is put
+    together from them, and at most p single layers follow.
 
     Args:
         pattern: n tokens, p steps.
@@ -157,27 +174,36 @@ def hops_by_sets(pattern: Pattern, limit: int | None = None) -> int | None:
     Page:
         notebooks/sparse_universality/patterns_and_conditions
     """
-    n, p = pattern.n, pattern.p
-    steps = [
-        [row.nonzero().flatten().tolist() for row in pattern.mask(step)]
-        for step in range(p)
-    ]
-    heard, seen = [{k} for k in range(n)], set()
-    for t in range(p * ((n - 1) ** 2 + 1) if limit is None else limit):
+    n = pattern.n
+    p = pattern.p
+    if limit is None:
+        limit = p * ((n - 1) ** 2 + 1)
+    steps = []
+    for step in range(p):
+        rows = pattern.mask(step)
+        steps.append([row.nonzero().flatten().tolist() for row in rows])
+    heard = [{k} for k in range(n)]
+    seen = set()
+    for t in range(limit):
         if t % p == 0:
             state = tuple(map(frozenset, heard))
             if state in seen:  # at the same place of the cycle: it repeats for ever
                 return None
             seen.add(state)
-        heard = [set().union(*(heard[j] for j in row)) for row in steps[t % p]]
+        before = heard
+        heard = []
+        for read in steps[t % p]:
+            sets = [before[j] for j in read]
+            heard.append(set().union(*sets))
         if all(len(s) == n for s in heard):
             return t + 1
     return None
 
 
 def reach(pattern: Pattern, layers: int) -> Bool[Tensor, "n n"]:
-    """Who has heard of whom after some layers: True in row k and column j if j is in
-    S^t_k.
+    """Who has heard of whom after some layers.
+
+        True in row k and column j  means  j in S^t_k
 
     Args:
         pattern: n tokens.
@@ -205,47 +231,81 @@ def reach(pattern: Pattern, layers: int) -> Bool[Tensor, "n n"]:
     return heard
 
 
-def _without_loop(pattern: Pattern, step: int) -> list[int]:
+def _missing_loop(pattern: Pattern) -> tuple[int, int] | None:
+    """A token that does not read itself and the step where it does not, or None."""
     i = torch.arange(pattern.n)
-    return (~pattern.reads(step, i, i)).nonzero().flatten().tolist()
+    for step in range(pattern.p):
+        missing = (~pattern.reads(step, i, i)).nonzero()
+        if len(missing):
+            return int(missing[0]), step
+    return None
 
 
 def _hops(pattern: Pattern, device) -> tuple[int | None, tuple[int, int] | None]:
     """s and None, or None and a pair (k, j) such that k does not hear of j."""
-    n, p = pattern.n, pattern.p
+    n = pattern.n
     on_gpu = device is not None and torch.device(device).type == "cuda"
     if on_gpu:
-        steps = [pattern.mask(step, device=device).half() for step in range(p)]
-        product, full = (lambda a, b: (a @ b > 0).half()), (lambda s: bool(s.all()))
+        steps = [pattern.mask(l, device=device).half() for l in range(pattern.p)]
+        everything = steps[0].new_ones(1, n)
+        product = _half_product
     else:
-        steps, everything = (
-            [pack(pattern.mask(step)) for step in range(p)],
-            pack(torch.ones(1, n, dtype=torch.bool)),
-        )
-        product, full = bit_product, (lambda s: bool((s == everything).all()))
-    one = steps[0]
+        steps = [pack(pattern.mask(l)) for l in range(pattern.p)]
+        everything = pack(torch.ones(1, n, dtype=torch.bool))
+        product = bit_product
+
+    def full(heard: Tensor) -> bool:
+        return bool((heard == everything).all())
+
+    period = steps[0]
     for step in steps[1:]:
-        one = product(step, one)
-    powers, most = (
-        [one],
-        (n - 1) ** 2 + 1,
-    )  # if no power up to the bound of Wielandt is full, none is
-    while not full(powers[-1]) and 1 << (len(powers) - 1) < most:
+        period = product(step, period)
+    powers = _powers(period, n, product, full)
+    if full(powers[-1]):
+        return _layers(steps, powers, product, full), None
+    heard = powers[-1].bool() if on_gpu else unpack(powers[-1], n)
+    k, j = (~heard).nonzero()[0].tolist()
+    return None, (k, j)
+
+
+def _half_product(a: Tensor, b: Tensor) -> Tensor:
+    """The product of two boolean matrices that are kept as halves."""
+    return (a @ b > 0).half()
+
+
+def _powers(period: Tensor, n: int, product: _Product, full: _Test) -> list[Tensor]:
+    """P, P^2, P^4, ... up to the first that is full, or to where none will be."""
+    most = (n - 1) ** 2 + 1  # if no power up to the bound of Wielandt is full, none is
+    powers = [period]
+    exponent = 1
+    while not full(powers[-1]) and exponent < most:
         powers.append(product(powers[-1], powers[-1]))
+        exponent *= 2
         if torch.equal(powers[-1], powers[-2]):
             break
-    if not full(powers[-1]):
-        heard = powers[-1].bool() if on_gpu else unpack(powers[-1], n)
-        return None, tuple((~heard).nonzero()[0].tolist())
-    periods, heard = 0, None
-    for i in reversed(
-        range(len(powers) - 1)
-    ):  # the largest number of periods that is not enough
-        longer = powers[i] if heard is None else product(powers[i], heard)
+    return powers
+
+
+def _layers(
+    steps: list[Tensor],
+    powers: list[Tensor],
+    product: _Product,
+    full: _Test,
+) -> int:
+    """The number of layers that fill S, where the last of the powers is full."""
+    heard = None
+
+    def after(layers: Tensor) -> Tensor:
+        return layers if heard is None else product(layers, heard)
+
+    periods = 0  # the largest number of them that is not enough
+    for i in reversed(range(len(powers) - 1)):
+        longer = after(powers[i])
         if not full(longer):
-            periods, heard = periods + (1 << i), longer
+            periods += 1 << i
+            heard = longer
     for t, step in enumerate(steps, 1):
-        heard = step if heard is None else product(step, heard)
+        heard = after(step)
         if full(heard):
-            return periods * p + t, None
+            return periods * len(steps) + t
     raise AssertionError("a full power was found above")

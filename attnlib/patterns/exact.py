@@ -4,6 +4,7 @@ here looks at a pattern.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -61,16 +62,30 @@ def exact(family: str, n: int, w: int = 3, g: int = 1) -> Exact:
 
 def _window(n: int, left: int, right: int) -> int:
     """Connections of a window cut at both ends; left, right < n."""
-    return n * (left + right + 1) - left * (left + 1) // 2 - right * (right + 1) // 2
+    cut_at_the_front = left * (left + 1) // 2
+    cut_at_the_end = right * (right + 1) // 2
+    return n * (left + right + 1) - cut_at_the_front - cut_at_the_end
 
 
 def _classes(n: int, w: int) -> int:
-    """Squares of the sizes of n // w or n // w + 1 that w classes have."""
-    return n % w * (n // w + 1) ** 2 + (w - n % w) * (n // w) ** 2
+    """Connections of w residue classes that are read whole: their sizes, squared."""
+    size, longer = divmod(n, w)
+    return longer * (size + 1) ** 2 + (w - longer) * size**2
 
 
 def _blocks(n: int, b: int) -> int:
-    return n // b * b**2 + (n % b) ** 2
+    """Connections of blocks of b tokens, and of a shorter last one."""
+    count, rest = divmod(n, b)
+    return count * b**2 + rest**2
+
+
+def _doublings(n: int) -> int:
+    """ceil(log2 n)."""
+    return (n - 1).bit_length()
+
+
+def _dense(n: int, w: int, g: int) -> Exact:
+    return Exact(1, 1, n * n)
 
 
 def _symmetric(n: int, w: int, g: int) -> Exact:
@@ -79,42 +94,62 @@ def _symmetric(n: int, w: int, g: int) -> Exact:
         w % 2 == 1 and 3 <= w <= n,
         f"window: the formula needs an odd w in 3..n, got w = {w}, n = {n}",
     )
-    return Exact(1, -(-(n - 1) // h), _window(n, h, h))
+    hops = math.ceil((n - 1) / h)
+    return Exact(1, hops, _window(n, h, h))
+
+
+def _dilation_cycle(n: int, w: int, g: int) -> Exact:
+    steps = _doublings(n)
+    return Exact(steps, steps, 3 * n - 2)
+
+
+def _directed_cycle(n: int, w: int, g: int) -> Exact:
+    return Exact(1, n - 1, 2 * n)
 
 
 def _longformer(n: int, w: int, g: int) -> Exact:
     h = w // 2
-    fits = (
-        w % 2 == 1 and 3 <= w <= n and g >= 1 and n >= g + h + 2
-    )  # w = 1: the bare star, which has no path
+    proper_window = w % 2 == 1 and 3 <= w <= n  # w = 1: the bare star, without a path
     require(
-        fits,
-        f"longformer: needs an odd w in 3..n, g >= 1 and n >= g + (w - 1) / 2 + 2, got n = {n}, w = {w}, g = {g}",
+        proper_window and g >= 1 and n >= g + h + 2,
+        "longformer: needs an odd w in 3..n, g >= 1 and n >= g + (w - 1) / 2 + 2, "
+        f"got n = {n}, w = {w}, g = {g}",
     )
-    return Exact(1, 2, _window(n, h, h) + 2 * g * (n - 1 - h) - g * (g - 1))
+    beyond_the_window = 2 * g * (n - 1 - h) - g * (g - 1)
+    return Exact(1, 2, _window(n, h, h) + beyond_the_window)
 
 
 def _star(n: int, w: int, g: int) -> Exact:
     require(n >= 3, f"star: the formula needs n >= 3, got {n}")
-    return Exact(1, 2 if n > 3 else 1, 5 * n - 6)
+    hops = 2 if n > 3 else 1
+    return Exact(1, hops, 5 * n - 6)
 
 
 def _strided(n: int, w: int, g: int) -> Exact:
     require(3 <= w < n, f"strided: the formula needs 3 <= w < n, got w = {w}, n = {n}")
-    return Exact(2, 3, max(_window(n, -(-w // 2), w // 2), _classes(n, w)))
+    near = _window(n, math.ceil(w / 2), w // 2)
+    far = _classes(n, w)
+    return Exact(2, 3, max(near, far))
 
 
 def _strided_union(n: int, w: int, g: int) -> Exact:
     require(
         3 <= w < n and n % w == 0,
-        f"strided, union: the formula needs w >= 3 that divides n, got w = {w}, n = {n}",
+        "strided, union: the formula needs w >= 3 that divides n, "
+        f"got w = {w}, n = {n}",
     )
-    return Exact(1, 3, _window(n, -(-w // 2), w // 2) + _classes(n, w) - n)
+    near = _window(n, math.ceil(w / 2), w // 2)
+    far = _classes(n, w)
+    twice = n  # each token itself
+    return Exact(1, 3, near + far - twice)
 
 
 def _fixed(n: int, w: int, g: int) -> Exact:
     require(1 < w < n, f"fixed: the formula needs 1 < w < n, got w = {w}, n = {n}")
-    return Exact(2, None if n % w else 2, max(_blocks(n, w), n * (n // w) + n - n // w))
+    ends = n // w
+    summaries = n * ends + n - ends
+    hops = None if n % w else 2
+    return Exact(2, hops, max(_blocks(n, w), summaries))
 
 
 def _diagonal(n: int, b: int, g: int) -> Exact:
@@ -122,40 +157,41 @@ def _diagonal(n: int, b: int, g: int) -> Exact:
         1 <= b <= n,
         f"block diagonal: the formula needs b in 1..n, got b = {b}, n = {n}",
     )
-    return Exact(1, None if b < n else 1, _blocks(n, b))
+    hops = None if b < n else 1
+    return Exact(1, hops, _blocks(n, b))
 
 
 def _shifted(n: int, b: int, g: int) -> Exact:
     require(
         b >= 2 and n % b == 0,
-        f"shifted blocks: the formula needs b >= 2 that divides n, got b = {b}, n = {n}",
+        "shifted blocks: the formula needs b >= 2 that divides n, "
+        f"got b = {b}, n = {n}",
     )
     return Exact(2, 2 * n // b - 1, n * b)
 
 
 def _blockwise(n: int, b: int, g: int) -> Exact:
-    m = n // max(b, 1)
     require(
         1 <= b < n and n % b == 0,
         f"blockwise: the formula needs b < n that divides n, got b = {b}, n = {n}",
     )
-    return Exact(
-        m, next(t for t in range(m + 1) if t * (t - 1) // 2 >= m - 1), n * (b + 1)
-    )
+    m = n // b
+    t = 0
+    while t * (t - 1) // 2 < m - 1:
+        t += 1
+    return Exact(m, t, n * (b + 1))
 
 
 def _logsparse(n: int, w: int, g: int) -> Exact:
-    length = (n - 1).bit_length()
+    length = _doublings(n)
     return Exact(1, None, n + n * length - 2**length + 1)
 
 
 FAMILIES: dict[str, Callable[[int, int, int], Exact]] = {
-    "dense": lambda n, w, g: Exact(1, 1, n * n),
+    "dense": _dense,
     "window": _symmetric,
-    "dilation cycle": lambda n, w, g: Exact(
-        (n - 1).bit_length(), (n - 1).bit_length(), 3 * n - 2
-    ),
-    "directed cycle": lambda n, w, g: Exact(1, n - 1, 2 * n),
+    "dilation cycle": _dilation_cycle,
+    "directed cycle": _directed_cycle,
     "star": _star,
     "longformer": _longformer,
     "strided": _strided,

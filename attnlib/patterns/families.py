@@ -21,6 +21,7 @@ from attnlib.patterns.parts import (
     Step,
     Strided,
     Window,
+    _starts,
     build,
 )
 
@@ -49,7 +50,8 @@ def dense(n: int) -> Pattern:
 def window(n: int, w: int, *, dilation: int = 1) -> Pattern:
     """A sliding window of w tokens around each token, cut at both ends.
 
-        A_k = {k - h D, ..., k - D, k, k + D, ..., k + h D},   h = (w - 1) / 2,   D = dilation
+        A_k = {k - h D, ..., k - D, k, k + D, ..., k + h D},
+        h = (w - 1) / 2,   D = dilation
 
     Args:
         n: tokens.
@@ -101,12 +103,14 @@ def dilation_cycle(n: int) -> Pattern:
     Page:
         notebooks/sparse_universality/patterns_and_conditions
     """
-    return build(n, *(Window(1, 1, 2**l) for l in range(max(1, (n - 1).bit_length()))))
+    steps = [Window(1, 1, distance) for distance in _powers_of_two(n)]
+    return build(n, *steps)
 
 
 def directed_cycle(n: int) -> Pattern:
-    """Each token reads itself and the one before it, round a circle: the fewest
-    connections there can be.
+    """Each token reads itself and the one before it, round a circle.
+
+    These are the fewest connections there can be.
 
     Args:
         n: tokens.
@@ -130,10 +134,11 @@ def directed_cycle(n: int) -> Pattern:
 
 
 def star(n: int, *, local: bool = True) -> Pattern:
-    """A relay, the last token, reads all and is read by all; with local edges each
-    token also reads its neighbours.
+    """A relay, the last token, reads all and is read by all.
 
         A_k = {k - 1, k, k + 1, n - 1},   A_{n-1} = [n]
+
+    With local edges, as here, each token also reads its neighbours.
 
     Args:
         n: tokens.
@@ -155,13 +160,17 @@ def star(n: int, *, local: bool = True) -> Pattern:
     Page:
         notebooks/sparse_universality/patterns_and_conditions
     """
-    return build(n, [Window(int(local), int(local)), Columns((n - 1,)), Rows((n - 1,))])
+    reach = int(local)
+    relay = (n - 1,)
+    near = Window(reach, reach)
+    return build(n, [near, Columns(relay), Rows(relay)])
 
 
 def strided(n: int, w: int | None = None, *, reach: int | None = None) -> Pattern:
     """Two steps: a window of w, then every w-th token.
 
-        A^1_k = {k - ceil(w/2), ..., k + floor(w/2)},   A^2_k = {j : w divides j - k}
+        A^1_k = {k - ceil(w/2), ..., k + floor(w/2)},
+        A^2_k = {j : w divides j - k}
 
     Args:
         n: tokens.
@@ -187,17 +196,17 @@ def strided(n: int, w: int | None = None, *, reach: int | None = None) -> Patter
         notebooks/sparse_universality/patterns_and_conditions
     """
     w = _stride(n, w)
-    return build(
-        n,
-        Window(-(-w // 2), w // 2) if reach is None else Window(reach, reach),
-        Strided(w),
-    )
+    near = Window(math.ceil(w / 2), w // 2)
+    if reach is not None:
+        near = Window(reach, reach)
+    return build(n, near, Strided(w))
 
 
 def fixed(n: int, w: int | None = None, *, closed: bool = False) -> Pattern:
     """Two steps: the own block of w, then the last token of every block.
 
-        A^1_k = {j : floor(j / w) = floor(k / w)},   A^2_k = {k} and {j : w divides j + 1}
+        A^1_k = {j : floor(j / w) = floor(k / w)},
+        A^2_k = {k} and {j : w divides j + 1}
 
     Args:
         n: tokens.
@@ -223,8 +232,12 @@ def fixed(n: int, w: int | None = None, *, closed: bool = False) -> Pattern:
     Page:
         notebooks/sparse_universality/patterns_and_conditions
     """
-    ends = {*range((w := _stride(n, w)) - 1, n, w), *([n - 1] if closed else [])}
-    return build(n, Blocks(w), [Window(0, 0), Columns(tuple(sorted(ends)))])
+    w = _stride(n, w)
+    ends = set(range(w - 1, n, w))
+    if closed:
+        ends.add(n - 1)
+    summaries = Columns(tuple(sorted(ends)))
+    return build(n, Blocks(w), [Window(0, 0), summaries])
 
 
 def longformer(n: int, w: int = 5, g: int = 1) -> Pattern:
@@ -257,7 +270,12 @@ def longformer(n: int, w: int = 5, g: int = 1) -> Pattern:
 
 
 def bigbird(
-    n: int, w: int = 3, g: int = 1, r: int = 2, *, generator: torch.Generator
+    n: int,
+    w: int = 3,
+    g: int = 1,
+    r: int = 2,
+    *,
+    generator: torch.Generator,
 ) -> Pattern:
     """A window of w, g global tokens at the front, and r random tokens for each token.
 
@@ -286,12 +304,15 @@ def bigbird(
     Page:
         notebooks/sparse_universality/patterns_and_conditions
     """
-    return build(n, [*_global(n, w, g), _draws(n, r, generator)])
+    certain = _global(n, w, g)
+    drawn = _draws(n, r, generator)
+    return build(n, [*certain, drawn])
 
 
 def random(n: int, r: int = 8, *, generator: torch.Generator) -> Pattern:
-    """Each token reads itself and r tokens drawn without replacement, which may include
-    itself.
+    """Each token reads itself and r drawn tokens.
+
+    They are drawn without replacement, and it may be one of them.
 
     Args:
         n: tokens.
@@ -316,7 +337,9 @@ def random(n: int, r: int = 8, *, generator: torch.Generator) -> Pattern:
     Page:
         notebooks/sparse_universality/patterns_and_conditions
     """
-    return build(n, [Window(0, 0), _draws(n, r, generator)])
+    itself = Window(0, 0)
+    drawn = _draws(n, r, generator)
+    return build(n, [itself, drawn])
 
 
 def block_diagonal(n: int, b: int | None = None) -> Pattern:
@@ -372,14 +395,15 @@ def shifted_blocks(n: int, b: int | None = None) -> Pattern:
     Page:
         notebooks/sparse_universality/patterns_and_conditions
     """
-    return build(n, Blocks(b := _stride(n, b, "b")), Blocks(b, b // 2))
+    b = _stride(n, b, "b")
+    return build(n, Blocks(b), Blocks(b, b // 2))
 
 
 def blockwise(n: int, b: int | None = None) -> Pattern:
-    """Step q lets each block read the block q places on, round the circle, and each
-    token itself.
+    """Step q lets each block read the block q places on, and each token itself.
 
-        A^q_k = {k} and {j : block(j) = block(k) + q mod m},   m = ceil(n / b),   q = 0..m - 1
+        A^q_k = {k} and {j : block(j) = block(k) + q mod m},
+        m = ceil(n / b),   q = 0..m - 1
 
     Args:
         n: tokens.
@@ -405,9 +429,10 @@ def blockwise(n: int, b: int | None = None) -> Pattern:
         notebooks/sparse_universality/patterns_and_conditions
     """
     b = _stride(n, b, "b")
-    return build(
-        n, *([Window(0, 0), Blocks(b, turn=q)] for q in range(Blocks(b).count(n)))
-    )
+    m = Blocks(b).count(n)
+    itself = Window(0, 0)
+    steps = [[itself, Blocks(b, turn=q)] for q in range(m)]
+    return build(n, *steps)
 
 
 def logsparse(n: int, *, both: bool = False) -> Pattern:
@@ -432,9 +457,9 @@ def logsparse(n: int, *, both: bool = False) -> Pattern:
     Page:
         notebooks/sparse_universality/patterns_and_conditions
     """
-    return build(
-        n, [Window(1, int(both), 2**l) for l in range(max(1, (n - 1).bit_length()))]
-    )
+    after = int(both)
+    parts = [Window(1, after, distance) for distance in _powers_of_two(n)]
+    return build(n, parts)
 
 
 def union(pattern: Pattern) -> Pattern:
@@ -458,12 +483,14 @@ def union(pattern: Pattern) -> Pattern:
     Page:
         notebooks/sparse_universality/patterns_and_conditions
     """
+    kinds = {step.causal for step in pattern.steps}
     require(
-        len(kinds := {step.causal for step in pattern.steps}) == 1,
+        len(kinds) == 1,
         "the steps must be all causal or none: a causal union of both would drop edges",
     )
-    parts = dict.fromkeys(part for step in pattern.steps for part in step.parts)
-    return build(pattern.n, Step(tuple(parts), kinds.pop()))
+    parts = [part for step in pattern.steps for part in step.parts]
+    different = tuple(dict.fromkeys(parts))  # in their order
+    return build(pattern.n, Step(different, kinds.pop()))
 
 
 def causal(pattern: Pattern) -> Pattern:
@@ -490,13 +517,16 @@ def causal(pattern: Pattern) -> Pattern:
     Page:
         notebooks/sparse_universality/patterns_and_conditions
     """
-    return build(pattern.n, *(step._replace(causal=True) for step in pattern.steps))
+    steps = [step._replace(causal=True) for step in pattern.steps]
+    return build(pattern.n, *steps)
 
 
 def from_sets(*steps: Sequence[Sequence[int] | set[int]]) -> Pattern:
     """A pattern from its index sets.
 
-        from_sets([[0, 1], [0, 1, 2], [2]])   token 0 reads 0 and 1, token 1 reads all, token 2 reads itself
+        from_sets([[0, 1], [0, 1, 2], [2]])
+
+    Here token 0 reads 0 and 1, token 1 reads all, token 2 reads itself.
 
     Args:
         steps: each a list of n lists or sets; the k-th holds the tokens that token k
@@ -518,35 +548,20 @@ def from_sets(*steps: Sequence[Sequence[int] | set[int]]) -> Pattern:
     Page:
         notebooks/sparse_universality/patterns_and_conditions
     """
-    n, made = len(steps[0]) if steps else 0, []
+    n = len(steps[0]) if steps else 0
+    made = []
     for number, sets in enumerate(steps):
         require(
             len(sets) == n,
-            f"step {number} has {len(sets)} sets, step 0 has {n}: one set for each token in every step",
+            f"step {number} has {len(sets)} sets, step 0 has {n}: "
+            "one set for each token in every step",
         )
         for k, row in enumerate(sets):
-            good = isinstance(row, list | tuple | set | range) and all(
-                isinstance(j, int) for j in row
-            )
-            require(
-                good,
-                f"step {number}: the set of token {k} must be a list of integers, got {row!r}",
-            )
-            require(
-                len(set(row)) == len(row),
-                f"step {number}: the set of token {k} holds an index twice: {row!r}",
-            )
-        crow = torch.tensor([0, *(len(row) for row in sets)], dtype=torch.int64).cumsum(
-            0
-        )
-        made.append(
-            Lists(
-                crow,
-                torch.tensor(
-                    [j for row in sets for j in sorted(row)], dtype=torch.int64
-                ),
-            )
-        )
+            _check_set(row, f"step {number}: the set of token {k}")
+        counts = [len(row) for row in sets]
+        col = [j for row in sets for j in sorted(row)]
+        crow = _starts(torch.tensor(counts, dtype=torch.int64))
+        made.append(Lists(crow, torch.tensor(col, dtype=torch.int64)))
     return build(n, *made)
 
 
@@ -584,11 +599,27 @@ def from_masks(*masks: Bool[Tensor, "n n"]) -> Pattern:
             good and len(mask) == mask.shape[1],
             "masks must be boolean tensors (n, n) of one size, True = may read",
         )
-        crow = torch.cat(
-            [torch.zeros(1, dtype=torch.int64), mask.sum(1).cpu().cumsum(0)]
-        )
-        made.append(Lists(crow, mask.nonzero()[:, 1].cpu()))
-    return build(len(masks[0]) if masks else 0, *made)
+        crow = _starts(mask.sum(1).cpu())
+        col = mask.nonzero()[:, 1].cpu()
+        made.append(Lists(crow, col))
+    n = len(masks[0]) if masks else 0
+    return build(n, *made)
+
+
+def _powers_of_two(n: int) -> list[int]:
+    """1, 2, 4, ..., those below n; at least the 1."""
+    count = max(1, (n - 1).bit_length())
+    return [2**l for l in range(count)]
+
+
+def _check_set(row, where: str) -> None:
+    """A list of different integers; `where` names it in the message."""
+    listed = isinstance(row, list | tuple | set | range)
+    require(
+        listed and all(isinstance(j, int) for j in row),
+        f"{where} must be a list of integers, got {row!r}",
+    )
+    require(len(set(row)) == len(row), f"{where} holds an index twice: {row!r}")
 
 
 def _centred(n: int, w: int, dilation: int = 1) -> Window:
@@ -598,25 +629,31 @@ def _centred(n: int, w: int, dilation: int = 1) -> Window:
     )
     require(
         1 <= w <= n,
-        f"w must be in 1..n = 1..{n}, got {w}: a window holds no more tokens than there are",
+        f"w must be in 1..n = 1..{n}, got {w}: "
+        "a window holds no more tokens than there are",
     )
-    return Window(w // 2, w // 2, dilation)
+    h = w // 2
+    return Window(h, h, dilation)
 
 
 def _global(n: int, w: int, g: int) -> list:
     require(1 <= g <= n, f"g must be in 1..n = 1..{n}, got {g}")
-    return [_centred(n, w), Columns(tuple(range(g))), Rows(tuple(range(g)))]
+    tokens = tuple(range(g))
+    return [_centred(n, w), Columns(tokens), Rows(tokens)]
 
 
 def _stride(n: int, w: int | None, name: str = "w") -> int:
-    w = math.isqrt(n - 1) + 1 if w is None and n > 0 else w  # ceil(sqrt(n))
+    if w is None and n > 0:
+        w = math.isqrt(n - 1) + 1  # ceil(sqrt(n))
     require(w is not None and 1 <= w <= n, f"{name} must be in 1..n = 1..{n}, got {w}")
     return w
 
 
 def _draws(n: int, r: int, generator: torch.Generator) -> Lists:
     require(1 <= r <= n, f"r must be in 1..n = 1..{n}, got {r}")
-    col = torch.stack(
-        [torch.randperm(n, generator=generator)[:r].sort().values for _ in range(n)]
-    )
-    return Lists(torch.arange(n + 1) * r, col.flatten())
+    rows = []
+    for _ in range(n):
+        drawn = torch.randperm(n, generator=generator)[:r]
+        rows.append(drawn.sort().values)
+    crow = torch.arange(n + 1) * r
+    return Lists(crow, torch.cat(rows))

@@ -14,15 +14,15 @@ from attnlib.patterns.bits import closure
 from attnlib.patterns.parts import Pattern
 
 SMALL = 12  # up to so many tokens all subsets are tried, and the search never gives up
-REMOVED = (
-    16  # how many tokens of largest degree are taken out in search of too many pieces
-)
+# how many tokens of largest degree are taken out in search of too many pieces
+REMOVED = 16
 
 
 def is_path(pattern: Pattern, path: Sequence[int]) -> bool:
     """Whether a path is a certificate of condition (2).
 
-        every token once, and path[i] in the union of the A^l_{path[i+1]} over the steps l
+        every token once,
+        and path[i] in the union of the A^l_{path[i+1]} over the steps l
 
     Args:
         pattern: n tokens.
@@ -45,12 +45,11 @@ def is_path(pattern: Pattern, path: Sequence[int]) -> bool:
     """
     if sorted(path) != list(range(pattern.n)):
         return False
-    read, reader = torch.tensor(path[:-1]), torch.tensor(path[1:])
-    return bool(
-        torch.stack([pattern.reads(step, reader, read) for step in range(pattern.p)])
-        .any(0)
-        .all()
-    )
+    read = torch.tensor(path[:-1])
+    reader = torch.tensor(path[1:])
+    steps = [pattern.reads(step, reader, read) for step in range(pattern.p)]
+    in_some_step = torch.stack(steps).any(0)
+    return bool(in_some_step.all())
 
 
 def search(pattern: Pattern, moves: int) -> tuple[tuple[int, ...] | None, str, bool]:
@@ -91,18 +90,18 @@ def search(pattern: Pattern, moves: int) -> tuple[tuple[int, ...] | None, str, b
         return None, why, True
     if pattern.n <= SMALL:
         path = _by_subsets(reads)
-        return (
-            path,
-            "" if path else "no order of the tokens is a path: all were tried",
-            True,
-        )
+        why = "" if path else "no order of the tokens is a path: all were tried"
+        return path, why, True
     path = _by_rotations(reads, moves)
-    return (path, "", True) if path and is_path(pattern, path) else (None, "", False)
+    if path and is_path(pattern, path):
+        return path, "", True
+    return None, "", False
 
 
 def impossible(reads: Tensor) -> str:
-    """A reason why there is no Hamiltonian path, or nothing: three tests that a path
-    passes.
+    """A reason why there is no Hamiltonian path, or nothing.
+
+    There are three tests, and a path passes them all.
 
     Args:
         reads: (n, n), boolean, the union of the steps, without self-loops.
@@ -122,41 +121,65 @@ def impossible(reads: Tensor) -> str:
     Page:
         notebooks/sparse_universality/patterns_and_conditions
     """
+    return _two_ends(reads) or _many_pieces(reads) or _broken_chain(reads)
+
+
+def _indices(chosen: Tensor) -> list[int]:
+    """Where a row of booleans is True."""
+    return chosen.nonzero().flatten().tolist()
+
+
+def _two_ends(reads: Tensor) -> str:
+    """A path has one token that need not read, and one that need not be read."""
     for side, words, place in (
         (reads, "read no other token", "first"),
         (reads.T, "are read by no other token", "last"),
     ):
-        lonely = (~side.any(1)).nonzero().flatten().tolist()
+        lonely = _indices(~side.any(1))
         if len(lonely) > 1:
-            return f"tokens {lonely[0]} and {lonely[1]} {words}, and only the {place} of a path may be so"
+            one, other = lonely[:2]
+            return (
+                f"tokens {one} and {other} {words}, "
+                f"and only the {place} of a path may be so"
+            )
+    return ""
+
+
+def _many_pieces(reads: Tensor) -> str:
+    """Without r tokens a path falls into at most r + 1 pieces."""
     either = reads | reads.T
-    hubs = either.sum(1).argsort(descending=True, stable=True)[
-        : min(REMOVED, len(reads) - 2)
-    ]
-    for removed in range(len(hubs) + 1):
-        gone = hubs[:removed]
+    by_degree = either.sum(1).argsort(descending=True, stable=True)
+    most = min(REMOVED, len(reads) - 2)
+    for removed in range(most + 1):
+        gone = by_degree[:removed]
         found = _pieces(either, gone)
         if found > removed + 1:
-            return f"without {_named(gone.tolist())} there are {found} pieces, and a path falls into at most {removed + 1}"
-    return _broken_chain(reads)
+            return (
+                f"without {_named(gone.tolist())} there are {found} pieces, "
+                f"and a path falls into at most {removed + 1}"
+            )
+    return ""
 
 
 def _named(tokens: list[int]) -> str:
     if not tokens:
         return "any token removed"
-    return ("token " if len(tokens) == 1 else "tokens ") + ", ".join(map(str, tokens))
+    noun = "token" if len(tokens) == 1 else "tokens"
+    return f"{noun} {', '.join(map(str, tokens))}"
 
 
 def _pieces(either: Tensor, gone: Tensor) -> int:
     """Connected components after some tokens are taken out."""
-    left, found = torch.ones(len(either), dtype=torch.bool), 0
+    found = 0
+    left = torch.ones(len(either), dtype=torch.bool)
     left[gone] = False
     while left.any():
         found += 1
         fresh = left.nonzero()[:1, 0]
         while len(fresh):
             left[fresh] = False
-            fresh = (either[fresh].any(0) & left).nonzero().flatten()
+            beside = either[fresh].any(0)
+            fresh = (beside & left).nonzero().flatten()
     return found
 
 
@@ -164,23 +187,30 @@ def _broken_chain(reads: Tensor) -> str:
     """Classes of tokens that hear of each other must be joined one after the other."""
     hears = closure(reads)
     classes = (hears & hears.T).int().argmax(1)  # each named by its smallest token
-    order = sorted(
-        classes.unique().tolist(), key=lambda k: int(hears[k].sum())
-    )  # the later in a path, the more it hears of
+
+    def heard(k: int) -> int:  # the later in a path, the more
+        return int(hears[k].sum())
+
+    order = sorted(classes.unique().tolist(), key=heard)
     for a, b in zip(order, order[1:]):
-        if not reads[classes == b][:, classes == a].any():
-            return f"the classes of tokens {a} and {b} would follow each other, and none of the one reads any of the other"
+        joined = reads[classes == b][:, classes == a]
+        if not joined.any():
+            return (
+                f"the classes of tokens {a} and {b} would follow each other, "
+                "and none of the one reads any of the other"
+            )
     return ""
 
 
 def _by_subsets(reads: Tensor) -> tuple[int, ...] | None:
-    """The path by dynamic programming over subsets: which tokens can be the last of a
-    path through a subset.
+    """The path by dynamic programming over subsets.
+
+    A set of tokens is an integer whose bit j is 1 if token j belongs to it. last[S] is
+    the set of those tokens that can be the last of a path through all of S.
     """
     n = len(reads)
-    readers = [
-        sum(1 << k for k in reads[:, j].nonzero().flatten().tolist()) for j in range(n)
-    ]
+    readers = [_as_bits(_indices(column)) for column in reads.T]
+    read = [_as_bits(_indices(row)) for row in reads]
     last = [0] * (1 << n)
     for j in range(n):
         last[1 << j] = 1 << j
@@ -190,76 +220,94 @@ def _by_subsets(reads: Tensor) -> tuple[int, ...] | None:
             if ends >> j & 1:
                 free = readers[j] & ~chosen
                 while free:
-                    bit = free & -free
+                    bit = free & -free  # the lowest
                     last[chosen | bit] |= bit
                     free ^= bit
-    chosen, path = (1 << n) - 1, []
+    chosen = (1 << n) - 1
+    path = []
     while chosen:
-        allowed = (
-            last[chosen]
-            if not path
-            else last[chosen]
-            & sum(1 << j for j in range(n) if readers[j] >> path[-1] & 1)
-        )
+        allowed = last[chosen]
+        if path:
+            allowed &= read[path[-1]]
         if not allowed:
             return None
-        path.append((allowed & -allowed).bit_length() - 1)
-        chosen ^= 1 << path[-1]
+        lowest = allowed & -allowed
+        path.append(lowest.bit_length() - 1)
+        chosen ^= lowest
     return tuple(reversed(path))
 
 
-def _by_rotations(reads: Tensor, moves: int, seed: int = 0) -> tuple[int, ...] | None:
-    """A path that grows at its end, and where it cannot, changes its end by exchanging
-    two of its segments.
+def _as_bits(tokens: list[int]) -> int:
+    return sum(1 << k for k in tokens)
 
-    A B C becomes A C B where the first token of B reads the end of C, and the first of
-    C reads the end of A. The draws come from a generator of its own, so that the same
-    pattern gives the same answer.
+
+def _by_rotations(reads: Tensor, moves: int, seed: int = 0) -> tuple[int, ...] | None:
+    """A path that grows at its end, and where it cannot, changes its end.
+
+    It does so by exchanging two of its segments: A B C becomes A C B where the first
+    token of B reads the end of C, and the first of C reads the end of A. The draws come
+    from a generator of its own, so that the same pattern gives the same answer.
     """
-    n, draw = len(reads), random.Random(seed)
-    readers = [row.nonzero().flatten().tolist() for row in reads.T]
-    deaf, unread = (
-        (~reads.any(1)).nonzero().flatten().tolist(),
-        (~reads.any(0)).nonzero().flatten().tolist(),
-    )
-    path = deaf or [
-        0 if unread != [0] else 1
-    ]  # who reads nobody comes at the front, whom nobody reads at the end
-    place = [-1] * n
+    n = len(reads)
+    draw = random.Random(seed)
+    readers = [_indices(column) for column in reads.T]
+    deaf = _indices(~reads.any(1))
+    unread = _indices(~reads.any(0))
+    # who reads nobody comes at the front, whom nobody reads at the end
+    path = deaf or [0 if unread != [0] else 1]
+    place = [-1] * n  # of each token in the path, -1 where it is not in it
     place[path[0]] = 0
     for _ in range(moves):
-        while free := [
-            k
-            for k in readers[path[-1]]
-            if place[k] < 0 and (len(path) == n - 1 or k not in unread)
-        ]:
-            best = min(free, key=lambda k: sum(place[i] < 0 for i in readers[k]))
-            place[best] = len(path)
-            path.append(best)
+        _grow(path, place, readers, unread)
         if len(path) == n:
             return tuple(path)
-        if not _exchange(path, place, readers, draw):
-            if _both_ways(path, reads):
-                path.reverse()
-            else:  # stuck: half of it is given up
-                for token in path[len(path) // 2 + 1 :]:
-                    place[token] = -1
-                del path[len(path) // 2 + 1 :]
-            for i, token in enumerate(path):
-                place[token] = i
+        if _exchange(path, place, readers, draw):
+            continue
+        if _both_ways(path, reads):
+            path.reverse()
+        else:  # stuck: half of it is given up
+            half = len(path) // 2 + 1
+            for token in path[half:]:
+                place[token] = -1
+            del path[half:]
+        for i, token in enumerate(path):
+            place[token] = i
     return None
 
 
+def _grow(
+    path: list[int],
+    place: list[int],
+    readers: list[list[int]],
+    unread: list[int],
+) -> None:
+    """Token after token at the end, while one fits; first who has few ways to go on."""
+
+    def ways_on(k: int) -> int:
+        return sum(place[i] < 0 for i in readers[k])
+
+    while True:
+        free = [k for k in readers[path[-1]] if place[k] < 0]
+        if len(path) < len(place) - 1:
+            free = [k for k in free if k not in unread]
+        if not free:
+            return
+        best = min(free, key=ways_on)
+        place[best] = len(path)
+        path.append(best)
+
+
 def _exchange(
-    path: list[int], place: list[int], readers: list[list[int]], draw: random.Random
+    path: list[int],
+    place: list[int],
+    readers: list[list[int]],
+    draw: random.Random,
 ) -> bool:
     """One move, drawn among those there are."""
     starts = [place[k] for k in readers[path[-1]] if place[k] >= 0]
     draw.shuffle(starts)
-    for b in (
-        starts
-    ):  # B begins here; b = 0 closes a circle, and any rotation of it is a path
-        if b == 0:
+    for b in starts:  # B begins here
+        if b == 0:  # a circle: any rotation of it is a path
             cuts = range(1, len(path))
         else:
             cuts = [place[k] for k in readers[path[b - 1]] if place[k] > b]
@@ -273,5 +321,7 @@ def _exchange(
 
 
 def _both_ways(path: list[int], reads: Tensor) -> bool:
-    tokens = torch.tensor(path)
-    return bool(reads[tokens[:-1], tokens[1:]].all())
+    """Whether each token also reads the one after it: then the path can be turned."""
+    reader = torch.tensor(path[:-1])
+    read = torch.tensor(path[1:])
+    return bool(reads[reader, read].all())

@@ -4,11 +4,14 @@ masks and counts they give.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
+from torch.nn import functional as F
 
 from attnlib._require import require
 
@@ -21,8 +24,9 @@ def _same(one, other) -> bool:
 
 
 class Window(NamedTuple):
-    """Token k reads k - left * dilation, ..., k, ..., k + right * dilation, in steps of
-    dilation; always itself.
+    """Token k reads some tokens before and after it, and always itself.
+
+        k - left D, ..., k - D, k, k + D, ..., k + right D,   D = dilation
 
     Args:
         left, right: how many tokens before and after.
@@ -53,15 +57,15 @@ class Strided(NamedTuple):
 
 
 class Blocks(NamedTuple):
-    """Token k reads a block of consecutive tokens: the one `turn` blocks after its own,
-    round the circle of blocks.
+    """Token k reads a block of consecutive tokens, round the circle of blocks.
 
-        block(j) = floor((j + shift) / size);   j is read by k   if   block(j) = block(k) + turn  mod  number of blocks
+        j is read by k  if  block(j) = block(k) + turn  mod  number of blocks,
+        block(j) = floor((j + shift) / size)
 
     Args:
         size: tokens of a block; the first holds size - shift, the last may be shorter.
         shift: 0 <= shift < size.
-        turn: 0 for the own block.
+        turn: how many blocks after its own, 0 for the own block.
 
     Page:
         notebooks/sparse_universality/patterns_and_conditions
@@ -89,7 +93,7 @@ class Blocks(NamedTuple):
         Page:
             notebooks/sparse_universality/patterns_and_conditions
         """
-        return -(-(n + self.shift) // self.size)
+        return math.ceil((n + self.shift) / self.size)
 
 
 class Columns(NamedTuple):
@@ -104,11 +108,14 @@ class Columns(NamedTuple):
 
     tokens: tuple[int, ...]
 
-    __eq__, __ne__, __hash__ = (
-        _same,
-        lambda a, b: not _same(a, b),
-        lambda a: hash(("Columns", a.tokens)),
-    )
+    def __eq__(self, other) -> bool:
+        return _same(self, other)
+
+    def __ne__(self, other) -> bool:
+        return not _same(self, other)
+
+    def __hash__(self) -> int:
+        return hash(("Columns", self.tokens))
 
 
 class Rows(NamedTuple):
@@ -123,16 +130,20 @@ class Rows(NamedTuple):
 
     tokens: tuple[int, ...]
 
-    __eq__, __ne__, __hash__ = (
-        _same,
-        lambda a, b: not _same(a, b),
-        lambda a: hash(("Rows", a.tokens)),
-    )
+    def __eq__(self, other) -> bool:
+        return _same(self, other)
+
+    def __ne__(self, other) -> bool:
+        return not _same(self, other)
+
+    def __hash__(self) -> int:
+        return hash(("Rows", self.tokens))
 
 
 class Lists(NamedTuple):
-    """Any index sets, as compressed sparse rows: token k reads col[crow[k]:crow[k +
-    1]].
+    """Any index sets, as compressed sparse rows.
+
+        token k reads col[crow[k] : crow[k + 1]]
 
     Args:
         crow: (n + 1,) int64.
@@ -151,8 +162,9 @@ Part = Window | Strided | Blocks | Columns | Rows | Lists
 
 
 class Step(NamedTuple):
-    """One layer of a pattern: the union of its parts. Parts may overlap; a token is
-    then still read once.
+    """One layer of a pattern: the union of its parts.
+
+    Parts may overlap; a token is then still read once.
 
     Args:
         parts: at least one.
@@ -167,10 +179,11 @@ class Step(NamedTuple):
 
 
 class Pattern(NamedTuple):
-    """Who reads whom, step by step: layer t uses step (t - 1) mod p. Made by `build`
-    and the families, which check it.
+    """Who reads whom, step by step: layer t uses step (t - 1) mod p.
 
         j in A_k  means  token k reads token j   (True in row k, column j of the mask)
+
+    Patterns are made by `build` and the families, which check them.
 
     Args:
         n: tokens, at least 2.
@@ -193,13 +206,15 @@ class Pattern(NamedTuple):
     @property
     def connections(self) -> int:
         """sum_k |A_k| of the step where it is largest; O(p n^2) time, O(n) memory."""
-        return max(int(self.degrees(step).sum()) for step in range(self.p))
+        totals = [int(self.degrees(step).sum()) for step in range(self.p)]
+        return max(totals)
 
     def reads(
         self, step: int, k: Int[Tensor, "*a"], j: Int[Tensor, "*b"]
     ) -> Bool[Tensor, "*c"]:
-        """Whether token k reads token j: the definition of the pattern, elementwise;
-        all else here comes from it.
+        """Whether token k reads token j: the definition of the pattern, elementwise.
+
+        All else here comes from it.
 
         Args:
             step: modulo p.
@@ -217,24 +232,22 @@ class Pattern(NamedTuple):
         Page:
             notebooks/sparse_universality/patterns_and_conditions
         """
-        n, own, distances = (
-            self.n,
-            self.steps[step % self.p],
-            torch.arange(1 - self.n, self.n, device=k.device),
-        )
-        found = torch.zeros(
-            torch.broadcast_shapes(k.shape, j.shape), dtype=torch.bool, device=k.device
-        )
-        if near := [
-            _by_distance(part, n, distances)
-            for part in own.parts
-            if isinstance(part, Window | Strided)
-        ]:
-            found |= torch.stack(near).any(0)[j - k + n - 1]
+        n = self.n
+        own = self.steps[step % self.p]
+        shape = torch.broadcast_shapes(k.shape, j.shape)
+        found = torch.zeros(shape, dtype=torch.bool, device=k.device)
+        near = [part for part in own.parts if isinstance(part, Window | Strided)]
+        if near:  # they know the distance alone: 2 n - 1 answers serve all pairs
+            distances = torch.arange(1 - n, n, device=k.device)
+            answers = [_by_distance(part, n, distances) for part in near]
+            at_distance = torch.stack(answers).any(0)
+            found |= at_distance[j - k + n - 1]
         for part in own.parts:
             if not isinstance(part, Window | Strided):
                 found |= _reads(part, n, k, j)
-        return found & (j <= k) if own.causal else found
+        if own.causal:
+            found &= j <= k
+        return found
 
     def mask(self, step: int = 0, *, device=None) -> Bool[Tensor, "n n"]:
         """The step as a mask, True in row k and column j if k reads j.
@@ -265,8 +278,8 @@ class Pattern(NamedTuple):
             step: modulo p.
 
         Returns:
-            crow (n + 1,) and col, int64 on the CPU: token k reads col[crow[k]:crow[k +
-            1]], rising.
+            crow (n + 1,) and col, int64 on the CPU: token k reads
+            col[crow[k] : crow[k + 1]], rising.
 
         Cost:
             O(n^2) time, O(connections) memory.
@@ -277,14 +290,14 @@ class Pattern(NamedTuple):
         Page:
             notebooks/sparse_universality/patterns_and_conditions
         """
-        counts, cols = [], []
+        counts = []
+        cols = []
+        j = torch.arange(self.n)
         for k in _chunks(self.n):
-            found = self.reads(step, k[:, None], torch.arange(self.n))
+            found = self.reads(step, k[:, None], j)
             counts.append(found.sum(1))
             cols.append(found.nonzero()[:, 1])
-        return torch.cat(
-            [torch.zeros(1, dtype=torch.int64), torch.cat(counts).cumsum(0)]
-        ), torch.cat(cols)
+        return _starts(torch.cat(counts)), torch.cat(cols)
 
     def degrees(self, step: int = 0) -> Int[Tensor, "n"]:
         """How many tokens each token reads in a step.
@@ -304,10 +317,12 @@ class Pattern(NamedTuple):
         Page:
             notebooks/sparse_universality/patterns_and_conditions
         """
+        counts = []
         j = torch.arange(self.n)
-        return torch.cat(
-            [self.reads(step, k[:, None], j).sum(1) for k in _chunks(self.n)]
-        )
+        for k in _chunks(self.n):
+            found = self.reads(step, k[:, None], j)
+            counts.append(found.sum(1))
+        return torch.cat(counts)
 
 
 def build(n: int, *steps: Step | Part | list[Part] | tuple[Part, ...]) -> Pattern:
@@ -337,7 +352,8 @@ def build(n: int, *steps: Step | Part | list[Part] | tuple[Part, ...]) -> Patter
     whole = isinstance(n, int) and not isinstance(n, bool) and n >= 2
     require(
         whole,
-        f"n must be an integer of at least 2 (one token meets every condition for lack of others), got {n!r}",
+        "n must be an integer of at least 2 "
+        f"(one token meets every condition for lack of others), got {n!r}",
     )
     require(len(steps) > 0, "a pattern needs at least one step, got none")
     made = tuple(_step(s, number) for number, s in enumerate(steps))
@@ -345,107 +361,123 @@ def build(n: int, *steps: Step | Part | list[Part] | tuple[Part, ...]) -> Patter
     for number, step in enumerate(made):
         for part in step.parts:
             _fits(part, n, number)
-        if not any(
-            isinstance(p, (Window, Strided)) or (isinstance(p, Blocks) and p.turn == 0)
-            for p in step.parts
-        ):
-            empty = (pattern.degrees(number) == 0).nonzero().flatten().tolist()
+        if not any(_holds_self_loops(part) for part in step.parts):
+            reads_nothing = pattern.degrees(number) == 0
+            empty = reads_nothing.nonzero().flatten().tolist()
             require(
                 not empty,
-                f"step {number}: tokens {empty[:5]} read nothing, not even themselves: their softmax is empty",
+                f"step {number}: tokens {empty[:5]} read nothing, not even themselves: "
+                "their softmax is empty",
             )
     return pattern
 
 
+def _holds_self_loops(part: Part) -> bool:
+    """Whether this part alone lets every token read itself."""
+    if isinstance(part, Blocks):
+        return part.turn == 0
+    return isinstance(part, Window | Strided)
+
+
 def _step(given, number: int) -> Step:
-    step = (
-        given
-        if isinstance(given, Step)
-        else Step((given,) if isinstance(given, Part) else tuple(given))
-    )
+    """The step that one argument of `build` stands for, with lists of its own."""
+    if isinstance(given, Step):
+        step = given
+    elif isinstance(given, Part):
+        step = Step((given,))
+    else:
+        step = Step(tuple(given))
     require(
         len(step.parts) > 0, f"step {number}: a step needs at least one part, got none"
     )
+    own = []
     for part in step.parts:
         require(
             isinstance(part, Part),
-            f"step {number}: a part is a Window, Strided, Blocks, Columns, Rows or Lists, got {part!r}",
+            f"step {number}: a part is a Window, Strided, Blocks, Columns, Rows "
+            f"or Lists, got {part!r}",
         )
-
-    def own(part):
-        return (
-            Lists(*map(torch.clone, part)) if isinstance(part, Lists) else part
-        )  # tiles are made once: no later change
-
-    return Step(tuple(map(own, step.parts)), step.causal)
+        if isinstance(part, Lists):  # tiles are made once: no later change
+            part = Lists(part.crow.clone(), part.col.clone())
+        own.append(part)
+    return Step(tuple(own), step.causal)
 
 
 def _fits(part: Part, n: int, number: int) -> None:
     """The part makes sense among n tokens."""
     where = f"step {number}: {type(part).__name__}"
-    if isinstance(part, Window):
-        require(
-            part.left >= 0 and part.right >= 0 and part.dilation >= 1,
-            f"{where} needs left, right >= 0 and dilation >= 1, got {part}",
-        )
-    elif isinstance(part, Strided):
-        require(part.stride >= 1, f"{where} needs stride >= 1, got {part.stride}")
-    elif isinstance(part, Blocks):
-        require(
-            part.size >= 1 and 0 <= part.shift < part.size,
-            f"{where} needs size >= 1 and 0 <= shift < size, got {part}",
-        )
-    elif isinstance(part, Lists):
-        require(
-            part.crow.shape == (n + 1,),
-            f"{where} must hold {n} rows, got {len(part.crow) - 1}: one set for each token",
-        )
-        require(
-            int(part.crow[0]) == 0 and bool((part.crow.diff() >= 0).all()),
-            f"{where}: crow must start at 0 and never fall",
-        )
-        require(
-            int(part.crow[-1]) == len(part.col),
-            f"{where}: crow ends at {int(part.crow[-1])}, but col has {len(part.col)} entries",
-        )
-    tokens = (
-        part.tokens
-        if isinstance(part, Columns | Rows)
-        else part.col.tolist()
-        if isinstance(part, Lists)
-        else ()
-    )
+    match part:
+        case Window(left, right, dilation):
+            require(
+                left >= 0 and right >= 0 and dilation >= 1,
+                f"{where} needs left, right >= 0 and dilation >= 1, got {part}",
+            )
+        case Strided(stride):
+            require(stride >= 1, f"{where} needs stride >= 1, got {stride}")
+        case Blocks(size, shift):
+            require(
+                size >= 1 and 0 <= shift < size,
+                f"{where} needs size >= 1 and 0 <= shift < size, got {part}",
+            )
+        case Columns(tokens) | Rows(tokens):
+            _in_range(tokens, n, where)
+            require(len(tokens) > 0, f"{where} needs at least one token, got none")
+        case Lists():
+            _lists_fit(part, n, where)
+
+
+def _in_range(tokens: Iterable[int], n: int, where: str) -> None:
     bad = [t for t in tokens if not 0 <= t < n]
     require(not bad, f"{where}: indices must be in 0..{n - 1}, got {bad[:5]}")
+
+
+def _lists_fit(part: Lists, n: int, where: str) -> None:
+    """The lists are compressed rows of n tokens, each of them rising."""
+    crow, col = part
     require(
-        not isinstance(part, Columns | Rows) or len(tokens) > 0,
-        f"{where} needs at least one token, got none",
+        crow.shape == (n + 1,),
+        f"{where} must hold {n} rows, got {len(crow) - 1}: one set for each token",
     )
-    rising = not isinstance(part, Lists) or bool((_keys(part, n).diff() > 0).all())
+    never_falls = bool((crow.diff() >= 0).all())
+    require(
+        int(crow[0]) == 0 and never_falls,
+        f"{where}: crow must start at 0 and never fall",
+    )
+    end = int(crow[-1])
+    require(
+        end == len(col),
+        f"{where}: crow ends at {end}, but col has {len(col)} entries",
+    )
+    _in_range(col.tolist(), n, where)
+    rising = bool((_keys(part, n).diff() > 0).all())
     require(rising, f"{where}: the indices of a row must rise, none twice")
+
+
+def _starts(counts: Tensor) -> Tensor:
+    """Where each row of so many entries starts, and where the last one ends: crow."""
+    return F.pad(counts.cumsum(0), (1, 0))
 
 
 def _keys(part: Lists, n: int) -> Tensor:
     """Each connection as one number n k + j: rising, if the lists are."""
-    return torch.repeat_interleave(torch.arange(n), part.crow.diff()) * n + part.col
+    k = torch.arange(n).repeat_interleave(part.crow.diff())
+    return n * k + part.col
 
 
 def _by_distance(part: Window | Strided, n: int, d: Tensor) -> Tensor:
-    """Whether a token reads the one d places on: these parts know no more than the
-    distance.
-    """
+    """Whether a token reads the one d places on: no more than d is needed."""
     if isinstance(part, Strided):
         return d % part.stride == 0
-    if part.wrap:
+    left, right, dilation, wrap = part
+    if wrap:
+        read = torch.arange(-left, right + 1, device=d.device) * dilation
         ring = torch.zeros(n, dtype=torch.bool, device=d.device)
-        ring[
-            torch.arange(-part.left, part.right + 1, device=d.device)
-            * part.dilation
-            % n
-        ] = True
+        ring[read % n] = True
         return ring[d % n]
-    near = (d >= -part.left * part.dilation) & (d <= part.right * part.dilation)
-    return near if part.dilation == 1 else near & (d % part.dilation == 0)
+    near = (d >= -left * dilation) & (d <= right * dilation)
+    if dilation == 1:
+        return near
+    return near & (d % dilation == 0)
 
 
 def _reads(part: Part, n: int, k: Tensor, j: Tensor) -> Tensor:
@@ -454,7 +486,9 @@ def _reads(part: Part, n: int, k: Tensor, j: Tensor) -> Tensor:
         case Window() | Strided():
             return _by_distance(part, n, j - k)
         case Blocks(size, shift, turn):
-            return (j + shift) // size == ((k + shift) // size + turn) % part.count(n)
+            block_of_j = (j + shift) // size
+            block_of_k = (k + shift) // size
+            return block_of_j == (block_of_k + turn) % part.count(n)
         case Columns(tokens):
             return _among(tokens, n, j)
         case Rows(tokens):
@@ -464,12 +498,12 @@ def _reads(part: Part, n: int, k: Tensor, j: Tensor) -> Tensor:
             keys = _keys(part, n).to(asked.device)
             if len(keys) == 0:
                 return torch.zeros_like(asked, dtype=torch.bool)
-            return (
-                keys[torch.searchsorted(keys, asked).clamp_max(len(keys) - 1)] == asked
-            )
+            place = torch.searchsorted(keys, asked).clamp_max(len(keys) - 1)
+            return keys[place] == asked
 
 
 def _among(tokens: tuple[int, ...], n: int, i: Tensor) -> Tensor:
+    """Whether i is one of these tokens, elementwise."""
     chosen = torch.zeros(n, dtype=torch.bool, device=i.device)
     chosen[list(tokens)] = True
     return chosen[i]
@@ -477,4 +511,5 @@ def _among(tokens: tuple[int, ...], n: int, i: Tensor) -> Tensor:
 
 def _chunks(n: int) -> tuple[Tensor, ...]:
     """The tokens 0..n-1, as many together as CHUNK pairs allow."""
-    return torch.arange(n).split(max(1, CHUNK // n))
+    size = max(1, CHUNK // n)
+    return torch.arange(n).split(size)

@@ -1,5 +1,6 @@
-"""Sparse attention by dense tiles: any pattern, parts merged by log-sum-exp; and older
-kernels that take padding.
+"""Sparse attention by dense tiles: any pattern, its parts merged by log-sum-exp.
+
+Beside it stand older kernels that take padding.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from attnlib._require import finite, require
+from attnlib._require import require
 from attnlib.patterns import Pattern
 from attnlib.sparse._backward import SparseAttention
 from attnlib.sparse._bare import bare_calls  # noqa: F401 (public here)
@@ -46,14 +47,15 @@ def sparse_attention(
     Float[Tensor, "*batch n d_v"]
     | tuple[Float[Tensor, "*batch n d_v"], Float[Tensor, "*batch n"]]
 ):
-    """Attention in which each token reads what one step of a pattern lets it read,
-    without any n x n matrix.
+    """Attention in which each token reads what a pattern lets it, by dense tiles.
 
-        out_i = sum_{j in A_i} exp(scale q_i k_j - lse_i) v_j,   lse_i = log sum_{j in A_i} exp(scale q_i k_j)
+        out_i = sum_{j in A_i} exp(scale q_i k_j - lse_i) v_j,
+        lse_i = log sum_{j in A_i} exp(scale q_i k_j)
 
-    Each part of the step becomes dense tiles: windows as overlapping tiles, residue
-    classes, blocks, global rows and columns. Lists are taken entry by entry, as
-    compressed sparse rows. A key that two parts hold is counted once.
+    There is never an n x n matrix. Each part of the step becomes dense tiles: windows
+    as overlapping tiles, residue classes, blocks, global rows and columns. Lists are
+    taken entry by entry, as compressed sparse rows. A key that two parts hold is
+    counted once.
 
     Args:
         q, k: (*batch, n, d).
@@ -93,11 +95,13 @@ def sparse_attention(
     Page:
         notebooks/sparse_universality/patterns_and_conditions
     """
-    some = not torch.is_tensor(q) or 0 not in q.shape
-    require(
-        some,
-        f"q must not be empty, got {tuple(q.shape) if torch.is_tensor(q) else q}: a batch, a token and a feature are needed",
-    )
+    if torch.is_tensor(q):
+        shape = tuple(q.shape)
+        require(
+            0 not in shape,
+            f"q must not be empty, got {shape}: "
+            "a batch, a token and a feature are needed",
+        )
     _check(q, k, v, None, check)
     require(
         isinstance(pattern, Pattern),
@@ -107,71 +111,84 @@ def sparse_attention(
         pattern.n == q.shape[-2],
         f"the pattern has n = {pattern.n} tokens, q has {q.shape[-2]}",
     )
-    real = (
-        isinstance(scale, Real) and not isinstance(scale, bool) and math.isfinite(scale)
-    )
+    if scale is not None:
+        number = isinstance(scale, Real) and not isinstance(scale, bool)
+        require(
+            number and math.isfinite(scale),
+            f"scale must be a finite number, or None for 1/sqrt(d), got {scale!r}",
+        )
+        scale = float(scale)
+    scale = _scale(q, scale)
+    one_for_all = _is_integer(step)
+    one_for_each = isinstance(step, Sequence) and all(map(_is_integer, step))
     require(
-        scale is None or real,
-        f"scale must be a finite number, or None for 1/sqrt(d), got {scale!r}",
-    )
-    scale = _scale(q, scale if scale is None else float(scale))
-
-    def whole(s):
-        return isinstance(s, Integral) and not isinstance(s, bool)
-
-    fits = whole(step) or (isinstance(step, Sequence) and all(map(whole, step)))
-    require(
-        fits,
+        one_for_all or one_for_each,
         f"step must be an integer, or a sequence of one for each head, got {step!r}",
     )
-    if whole(step):
+    if one_for_all:
         out, lse = _one_step(q, k, v, pattern, int(step), scale)
     else:
         out, lse = _by_heads(q, k, v, pattern, [int(s) for s in step], scale)
     return (out, lse) if return_lse else out
 
 
+def _is_integer(s) -> bool:
+    return isinstance(s, Integral) and not isinstance(s, bool)
+
+
 def _one_step(
-    q: Tensor, k: Tensor, v: Tensor, pattern: Pattern, step: int, scale: float
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    pattern: Pattern,
+    step: int,
+    scale: float,
 ) -> tuple[Tensor, Tensor]:
+    """All heads by one step: out in the dtype of q, and lse."""
     batch = q.shape[:-2]
     dtype = compute_dtype(q.dtype, q.device)
-    wide = torch.promote_types(
-        dtype, torch.float32
-    )  # half precision would round the logits
-    plan = make_plan(pattern.steps[step % pattern.p], pattern.n, wide, q.device)
-    with torch.autocast(
-        q.device.type, enabled=False
-    ):  # the products are those of compute_dtype wherever they run
-        flat = (
-            t.to(dtype).reshape(math.prod(batch), *t.shape[-2:]).contiguous()
-            for t in (q, k, v)
-        )
-        out, lse = SparseAttention.apply(*flat, plan, scale)
-    return out.to(q.dtype).reshape(*batch, *out.shape[-2:]), lse.reshape(*batch, -1)
+    # half precision would round the logits
+    wide = torch.promote_types(dtype, torch.float32)
+    own = pattern.steps[step % pattern.p]
+    plan = make_plan(own, pattern.n, wide, q.device)
+
+    def flat(t: Tensor) -> Tensor:
+        heads = t.to(dtype).reshape(math.prod(batch), *t.shape[-2:])
+        return heads.contiguous()
+
+    # under autocast, too, the products are those of compute_dtype
+    with torch.autocast(q.device.type, enabled=False):
+        out, lse = SparseAttention.apply(flat(q), flat(k), flat(v), plan, scale)
+    out = out.to(q.dtype)
+    return out.reshape(*batch, *out.shape[-2:]), lse.reshape(*batch, -1)
 
 
 def _by_heads(
-    q: Tensor, k: Tensor, v: Tensor, pattern: Pattern, steps: list[int], scale: float
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    pattern: Pattern,
+    steps: list[int],
+    scale: float,
 ) -> tuple[Tensor, Tensor]:
-    """Heads that use the same step together."""
+    """Each head by its step; heads that use the same step together."""
     heads = q.shape[-3] if q.dim() > 2 else 0
     require(
         len(steps) == heads and heads > 0,
         f"step must be an integer or one for each of {heads} heads, got {len(steps)}",
     )
-    steps = [step % pattern.p for step in steps]
-    groups = {
-        step: [h for h, other in enumerate(steps) if other == step] for step in steps
-    }
-    pieces = [
-        _one_step(*(t[..., heads, :, :] for t in (q, k, v)), pattern, step, scale)
-        for step, heads in groups.items()
-    ]
-    place = (
-        torch.tensor([h for heads in groups.values() for h in heads])
-        .argsort()
-        .to(q.device)
-    )
-    out, lse = (torch.cat(t, dim) for t, dim in zip(zip(*pieces), (-3, -2)))
-    return out.index_select(-3, place), lse.index_select(-2, place)
+    groups: dict[int, list[int]] = {}
+    for head, step in enumerate(steps):
+        groups.setdefault(step % pattern.p, []).append(head)
+    outs = []
+    lses = []
+    for step, group in groups.items():
+        own = [t[..., group, :, :] for t in (q, k, v)]
+        out, lse = _one_step(*own, pattern, step, scale)
+        outs.append(out)
+        lses.append(lse)
+    order = [head for group in groups.values() for head in group]
+    place = torch.tensor(order).argsort().to(q.device)
+    out = torch.cat(outs, -3).index_select(-3, place)
+    lse = torch.cat(lses, -2).index_select(-2, place)
+    return out, lse

@@ -27,13 +27,12 @@ def bare_calls(
     scale: float | None = None,
     backward: bool = False,
 ) -> Callable[[], list[tuple[Tensor, ...]]]:
-    """A function that runs scaled_dot_product_attention on the tiles of
-    sparse_attention, and nothing else.
+    """A function that attends on the tiles of sparse_attention, and nothing else.
 
         softmax(scale Q_t K_t' + mask_t) V_t  for each tile t
 
-    What sparse_attention takes beyond that goes into fetching tiles, putting rows back,
-    and merging parts.
+    The function calls torch's scaled_dot_product_attention. What sparse_attention takes
+    beyond that goes into fetching tiles, putting rows back, and merging parts.
 
     Args:
         q, k, v, pattern, step, scale: as in sparse_attention, float32 or float64.
@@ -56,30 +55,37 @@ def bare_calls(
     Page:
         notebooks/sparse_universality/patterns_and_conditions
     """
-    flat = [t.detach().reshape(-1, *t.shape[-2:]) for t in (q, k, v)]
-    plan = make_plan(pattern.steps[step % pattern.p], pattern.n, q.dtype, q.device)
+    own = pattern.steps[step % pattern.p]
+    plan = make_plan(own, pattern.n, q.dtype, q.device)
     require(
         plan.entries is None,
-        "a pattern with lists has entries that lie in no tile: bare_calls knows tiles only",
+        "a pattern with lists has entries that lie in no tile: "
+        "bare_calls knows tiles only",
     )
-    calls = []
-    for family, run, start, stop in _tiles.pieces(flat[0], flat[2], plan):
-        tiles = [
-            t.requires_grad_(backward)
-            for t in _tiles.tiles_of(*flat, family.layout, start, stop)
-        ]
-        mask = _tiles.mask_of(run, start, stop)[0]
-        calls.append(
-            (tiles, None if mask is None else mask.unsqueeze(0))
-        )  # of three dimensions it would not be fused
 
-    def call(tiles: list[Tensor], mask: Tensor | None) -> tuple[Tensor, ...]:
+    def flat(t: Tensor) -> Tensor:
+        return t.detach().reshape(-1, *t.shape[-2:])
+
+    q, k, v = map(flat, (q, k, v))
+    calls = []
+    for family, run, start, stop in _tiles.pieces(q, v, plan):
+        tiles = _tiles.tiles_of(q, k, v, family.layout, start, stop)
+        for t in tiles:
+            t.requires_grad_(backward)
+        mask, _ = _tiles.mask_of(run, start, stop)
+        if mask is not None:  # of three dimensions it would not be fused
+            mask = mask.unsqueeze(0)
+        calls.append((tiles, mask))
+
+    def call(tiles: tuple[Tensor, ...], mask: Tensor | None) -> tuple[Tensor, ...]:
         with torch.set_grad_enabled(backward):
             y = F.scaled_dot_product_attention(*tiles, attn_mask=mask, scale=scale)
-        return (
-            (y.detach(), *torch.autograd.grad(y, tiles, torch.ones_like(y)))
-            if backward
-            else (y,)
-        )
+        if not backward:
+            return (y,)
+        gradients = torch.autograd.grad(y, tiles, torch.ones_like(y))
+        return y.detach(), *gradients
 
-    return lambda: [call(*each) for each in calls]
+    def run_all() -> list[tuple[Tensor, ...]]:
+        return [call(tiles, mask) for tiles, mask in calls]
+
+    return run_all

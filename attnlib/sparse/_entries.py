@@ -16,15 +16,18 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-TOGETHER = (
-    1 << 22
-)  # entries of several heads in one call, where starting a call is what costs
+from attnlib.patterns.parts import _starts
+from attnlib.sparse._precision import HALVES
+
+# entries of several heads in one call, where starting a call is what costs
+TOGETHER = 1 << 22
 
 
 class Entries(NamedTuple):
-    """Token i reads col[crow[i]:crow[i + 1]], where row is i. The transposed: key j is
-    read by row_t[crow_t[j]:crow_t[j + 1]], and its entries stand at `turn` among the
-    others.
+    """Token i reads col[crow[i] : crow[i + 1]]; there row is i.
+
+    The transposed: key j is read by row_t[crow_t[j] : crow_t[j + 1]], and its entries
+    stand at `turn` among the others.
     """
 
     crow: Tensor
@@ -35,59 +38,69 @@ class Entries(NamedTuple):
     turn: Tensor
 
     def repeated(self, heads: int) -> Entries:
-        """The same entries in each of some heads, whose tokens stand one head after
-        another.
-        """
+        """The same entries in each of some heads, whose tokens follow each other."""
         if heads == 1:
             return self
-        n, size = len(self.crow) - 1, len(self.col)
-        place = torch.arange(heads, device=self.col.device)[:, None]
+        n = len(self.crow) - 1
+        size = len(self.col)
+        head = torch.arange(heads, device=self.col.device)
+        head = head.unsqueeze(-1)
 
-        def on(t, by):
-            return (t + by * place).flatten()
+        def moved(t: Tensor, by: int) -> Tensor:
+            return (t + by * head).flatten()
 
-        def heads_of(crow):
-            return torch.cat([crow[:1], on(crow[1:], size)])
+        def starts(crow: Tensor) -> Tensor:
+            ends = moved(crow[1:], size)
+            return torch.cat([crow[:1], ends])
 
         return Entries(
-            heads_of(self.crow),
-            on(self.row, n),
-            on(self.col, n),
-            heads_of(self.crow_t),
-            on(self.row_t, n),
-            on(self.turn, size),
+            crow=starts(self.crow),
+            row=moved(self.row, n),
+            col=moved(self.col, n),
+            crow_t=starts(self.crow_t),
+            row_t=moved(self.row_t, n),
+            turn=moved(self.turn, size),
         )
 
 
-def entries_of(rows: Tensor, columns: Tensor, n: int, device: torch.device) -> Entries:
+def entries_of(
+    rows: Tensor,
+    columns: Tensor,
+    n: int,
+    device: torch.device,
+) -> Entries:
     """The entries (rows[e], columns[e]), each given once."""
     order = (rows * n + columns).argsort()
-    rows, columns = rows[order], columns[order]
-
-    def starts(t):
-        return F.pad(t.bincount(minlength=n).cumsum(0), (1, 0))
-
+    rows = rows[order]
+    columns = columns[order]
     turn = columns.argsort(stable=True)
-    made = Entries(starts(rows), rows, columns, starts(columns), rows[turn], turn)
+    made = Entries(
+        crow=_starts(rows.bincount(minlength=n)),
+        row=rows,
+        col=columns,
+        crow_t=_starts(columns.bincount(minlength=n)),
+        row_t=rows[turn],
+        turn=turn,
+    )
     # that compressed rows are in beta is said once, and is meant for torch's developers
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        _products(made, *(torch.zeros(n, 1) for _ in range(2)))
+        nothing = torch.zeros(n, 1)
+        _products(made, nothing, nothing)
     return Entries(*(t.to(device) for t in made))
 
 
 def _products(entries: Entries, x: Tensor, y: Tensor, scale: float = 1.0) -> Tensor:
     """scale <x_i, y_j> at each entry (i, j)."""
-    zero = torch.sparse_csr_tensor(
-        entries.crow, entries.col, x.new_zeros(len(entries.col)), size=(len(x), len(y))
-    )
-    return torch.sparse.sampled_addmm(zero, x, y.mT, beta=0.0, alpha=scale).values()
+    zeros = x.new_zeros(len(entries.col))
+    size = (len(x), len(y))
+    zero = torch.sparse_csr_tensor(entries.crow, entries.col, zeros, size=size)
+    made = torch.sparse.sampled_addmm(zero, x, y.mT, beta=0.0, alpha=scale)
+    return made.values()
 
 
 def _sums(index: Tensor, starts: Tensor, weights: Tensor, y: Tensor) -> Tensor:
-    """Row i is the sum of weights[e] y[index[e]] over starts[i] <= e < starts[i +
-    1].
-    """
+    """Row i: the sum of weights[e] y[index[e]] over starts[i] <= e < starts[i + 1]."""
     return F.embedding_bag(
         index,
         y,
@@ -101,61 +114,68 @@ def _sums(index: Tensor, starts: Tensor, weights: Tensor, y: Tensor) -> Tensor:
 def forward(
     q: Tensor, k: Tensor, v: Tensor, entries: Entries, scale: float
 ) -> tuple[Tensor, Tensor]:
-    """(b, n, d) each -> out (b, n, d_v) and lse (b, n), in float32 at least; without a
-    key out = 0 and lse = -inf.
+    """(b, n, d) each -> out (b, n, d_v) and lse (b, n), in float32 at least.
+
+    A row without a key has out = 0 and lse = -inf.
     """
-    made = [_forward(*heads, scale) for heads in _heads(entries, q, k, v)]
-    out, lse = (torch.cat(t) for t in zip(*made))
-    return out.view(*q.shape[:2], -1), lse.view(q.shape[:2])
+    b, n = q.shape[:2]
+    outs = []
+    lses = []
+    for own, *heads in _heads(entries, q, k, v):
+        out, lse = _forward(own, *heads, scale)
+        outs.append(out)
+        lses.append(lse)
+    out = torch.cat(outs)
+    lse = torch.cat(lses)
+    return out.view(b, n, -1), lse.view(b, n)
 
 
 def _forward(
     entries: Entries, q: Tensor, k: Tensor, v: Tensor, scale: float
 ) -> tuple[Tensor, Tensor]:
+    crow = entries.crow
     logits = _products(entries, q, k, scale)
-    top = torch.segment_reduce(logits, "max", offsets=entries.crow, initial=-math.inf)
-    held = top.masked_fill(top.isneginf(), 0)
-    e = (logits - held.index_select(0, entries.row)).exp_()
-    total = torch.segment_reduce(e, "sum", offsets=entries.crow, initial=0)
-    out = _sums(entries.col, entries.crow, e, v)
-    return out / total.masked_fill(total == 0, 1).unsqueeze(-1), held + total.log()
+    top = torch.segment_reduce(logits, "max", offsets=crow, initial=-math.inf)
+    top = top.masked_fill(top.isneginf(), 0)
+    e = (logits - top.index_select(0, entries.row)).exp_()
+    total = torch.segment_reduce(e, "sum", offsets=crow, initial=0)
+    sums = _sums(entries.col, crow, e, v)
+    divisor = total.masked_fill(total == 0, 1)
+    return sums / divisor.unsqueeze(-1), top + total.log()
 
 
 def add_gradients(
     wanted, given, lse: Tensor, drift: Tensor, entries: Entries, scale: float
 ) -> None:
-    """What the entries add to dQ, dK, dV: `wanted` and `given` are (dQ, dK, dV) and (Q,
-    K, V, G), (b, n, ...) each.
+    """What the entries add to dQ, dK, dV.
+
+    `wanted` and `given` are (dQ, dK, dV) and (Q, K, V, G), (b, n, ...) each.
     """
     for own, *heads in _heads(entries, *given, lse, drift, *wanted):
-        q, k, v, g, lse_, drift_, *targets = heads
-        p = (_products(own, q, k, scale) - lse_.index_select(0, own.row)).exp_()
-        ds = (
-            (_products(own, g, v) - drift_.index_select(0, own.row)).mul_(p).mul_(scale)
-        )
-        turned = ds[own.turn], p[own.turn]
-        targets[0] += _sums(own.col, own.crow, ds, k)
-        targets[1] += _sums(own.row_t, own.crow_t, turned[0], q)
-        targets[2] += _sums(own.row_t, own.crow_t, turned[1], g)
+        q, k, v, g, lse_here, drift_here, dq, dk, dv = heads
+        logits = _products(own, q, k, scale)
+        p = (logits - lse_here.index_select(0, own.row)).exp_()
+        dp = _products(own, g, v)
+        ds = dp - drift_here.index_select(0, own.row)
+        ds.mul_(p).mul_(scale)
+        dq += _sums(own.col, own.crow, ds, k)
+        dk += _sums(own.row_t, own.crow_t, ds[own.turn], q)
+        dv += _sums(own.row_t, own.crow_t, p[own.turn], g)
 
 
 def _heads(entries: Entries, *given: Tensor):
-    """A few heads at a time, their tokens one head after another: (entries of them,
-    tensors (heads n, ...)).
-    """
-    b, n = given[0].shape[:2]
-    size = (
-        1
-        if given[0].device.type == "cpu"
-        else max(1, min(b, TOGETHER // len(entries.col)))
-    )
+    """A few heads at a time: their entries, and their tensors as (heads n, ...)."""
+    b = len(given[0])
+    size = 1
+    if given[0].device.type != "cpu":
+        size = max(1, min(b, TOGETHER // len(entries.col)))
+    for start in range(0, b, size):
+        stop = min(b, start + size)
+        heads = [_flat(t[start:stop]) for t in given]
+        yield entries.repeated(stop - start), *heads
 
-    def wide(t):
-        return t.float() if t.dtype in (torch.float16, torch.bfloat16) else t
 
-    for a in range(0, b, size):
-        some = [t[a : a + size] for t in given]
-        yield (
-            entries.repeated(len(some[0])),
-            *(wide(t.reshape(-1, *t.shape[2:])) for t in some),
-        )
+def _flat(t: Tensor) -> Tensor:
+    """The tokens of one head after another, in float32 at least."""
+    tokens = t.flatten(0, 1)
+    return tokens.float() if tokens.dtype in HALVES else tokens

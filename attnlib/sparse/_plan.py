@@ -22,11 +22,10 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from attnlib._require import require
-from attnlib.patterns import Lists, Rows, Step, Window
+from attnlib.patterns import Lists, Part, Rows, Step, Window
 from attnlib.patterns.parts import _reads
 from attnlib.sparse._entries import Entries, entries_of
-from attnlib.sparse._shapes import Layout, layouts, ordered
+from attnlib.sparse._shapes import BlockSets, Classes, Layout, layouts, ordered
 
 PAIRS = 1 << 21  # pairs looked at together while a plan is made
 NARROW = 16  # a window of so many neighbours stands with the lists, where there are any
@@ -34,11 +33,11 @@ SHARED = 4  # so many equal masks in a row share one
 
 
 class Run(NamedTuple):
-    """Tiles start..stop - 1 of a family: one mask for all (1, c, width), one each, or
-    None where nothing is hidden.
+    """Tiles start..stop - 1 of a family.
 
-    bias is 0 where a key is read and -inf where not; dead marks queries without a key,
-    (stop - start, c) or None.
+    bias is 0 where a key is read and -inf where not: one mask (1, c, width) for all of
+    them, or one each; None where nothing is hidden. dead marks queries without a key,
+    of the shape of bias but for its last dimension; None where there are none.
     """
 
     start: int
@@ -48,8 +47,10 @@ class Run(NamedTuple):
 
 
 class Family(NamedTuple):
-    """Tiles of one layout. takes: these rows read all, so that this family alone
-    decides them. fresh: no family before this one has touched its rows.
+    """Tiles of one layout.
+
+    takes: these rows read all, so that this family alone decides them. fresh: no family
+    before this one has touched its rows.
     """
 
     layout: Layout
@@ -59,8 +60,10 @@ class Family(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """All families of a step, and the entries that no tile holds; taken: the rows that
-    read all, None if there are none; filled: fresh families write all rows.
+    """All families of a step, and the entries that no tile holds.
+
+    taken: the rows that read all, None if there are none. filled: fresh families write
+    all rows.
     """
 
     families: list[Family]
@@ -71,163 +74,220 @@ class Plan(NamedTuple):
 
 @functools.lru_cache(maxsize=128)  # a cycle may have many steps
 def make_plan(step: Step, n: int, dtype: torch.dtype, device: torch.device) -> Plan:
-    """The families of a step, in an order in which each part hides what an earlier part
-    holds.
-    """
-    families, seen, touched = [], [], torch.zeros(n, dtype=torch.bool)
-    fed, filled = torch.zeros(n, dtype=torch.bool), torch.zeros(n, dtype=torch.bool)
+    """The families of a step: each part hides what an earlier part holds."""
+    parts = ordered(step, n)
+    has_lists = any(isinstance(part, Lists) for part, _ in parts)
+    families: list[Family] = []
     listed: list[tuple[Tensor, Tensor]] = []
-    has_lists = any(isinstance(part, Lists) for part, _ in ordered(step, n))
-    for part, parts in ordered(step, n):
-        if isinstance(part, Lists) or (
-            has_lists and isinstance(part, Window) and part.left + part.right <= NARROW
-        ):
-            rows, columns = _listed(part, n, tuple(seen), step.causal)
-            fed[rows] = touched[rows] = True
+    seen: tuple[Part, ...] = ()
+    fed = torch.zeros(n, dtype=torch.bool)  # rows that read something
+    touched = torch.zeros(n, dtype=torch.bool)  # rows of an earlier part
+    filled = torch.zeros(n, dtype=torch.bool)  # rows that a fresh family feeds
+    for part, own in parts:
+        if _goes_by_entries(part, has_lists):
+            rows, columns = _listed(part, n, seen, step.causal)
             listed.append((rows, columns))
-            seen += parts
+            touched[rows] = True
+            fed[rows] = True
+            seen += own
             continue
-        takes, touching = isinstance(part, Rows), touched.clone()
-        for layout in layouts(part, n, step.causal):
-            runs, alive = _runs(
-                layout, n, parts, () if takes else tuple(seen), step.causal
-            )
-            if runs:
-                rows = layout.q.tokens(torch.arange(layout.count), n)
-                rows = rows[rows >= 0]
-                families.append(
-                    Family(layout, runs, takes, not bool(touched[rows].any()))
-                )
-                touching[rows], fed = True, fed | alive
-                filled |= alive & families[-1].fresh
-        touched = touching
-        seen += [] if takes else parts
+        takes = isinstance(part, Rows)
+        hidden = () if takes else seen
+        made = _families(part, own, hidden, n, step.causal, touched)
+        for family, rows, alive in made:
+            families.append(_ready(family, dtype, device))
+            touched[rows] = True
+            fed |= alive
+            if family.fresh:
+                filled |= alive
+        if not takes:
+            seen += own
     empty = (~fed).nonzero().flatten().tolist()
-    require(
-        not empty,
-        f"row {(empty or [0])[0]} of the pattern attends to nothing, so its softmax is empty ({len(empty)} such rows)",
-    )
-    taken = [p.tokens for p in step.parts if isinstance(p, Rows)]
-    taken = (
-        torch.tensor(sorted({t for tokens in taken for t in tokens}), device=device)
-        if taken
-        else None
-    )
-    listed = [torch.cat(t) for t in zip(*listed)]
-    entries = entries_of(*listed, n, device) if listed and len(listed[0]) else None
+    if empty:
+        raise ValueError(
+            f"row {empty[0]} of the pattern attends to nothing, "
+            f"so its softmax is empty ({len(empty)} such rows)"
+        )
     return Plan(
-        [_ready(family, dtype, device) for family in families],
-        taken,
-        bool(filled.all()),
-        entries,
+        families=families,
+        taken=_taken(step, device),
+        filled=bool(filled.all()),
+        entries=_all_entries(listed, n, device),
     )
+
+
+def _goes_by_entries(part: Part | BlockSets | Classes, has_lists: bool) -> bool:
+    """Whether a part becomes entries, and not tiles.
+
+    Lists do, and where there are any, narrow windows do so with them.
+    """
+    if isinstance(part, Window):
+        return has_lists and part.left + part.right <= NARROW
+    return isinstance(part, Lists)
+
+
+def _families(
+    part: Part | BlockSets | Classes,
+    own: tuple[Part, ...],
+    hidden: tuple[Part, ...],
+    n: int,
+    causal: bool,
+    touched: Tensor,
+) -> list[tuple[Family, Tensor, Tensor]]:
+    """The families of a part, each with the rows of its tiles and those it feeds."""
+    made = []
+    for layout in layouts(part, n, causal):
+        runs, alive = _runs(layout, n, own, hidden, causal)
+        if not runs:
+            continue
+        rows = layout.q.tokens(torch.arange(layout.count), n)
+        rows = rows[rows >= 0]
+        fresh = not bool(touched[rows].any())
+        family = Family(layout, runs, takes=isinstance(part, Rows), fresh=fresh)
+        made.append((family, rows, alive))
+    return made
+
+
+def _taken(step: Step, device: torch.device) -> Tensor | None:
+    """The rows that read all, None if there are none."""
+    tokens = set()
+    for part in step.parts:
+        if isinstance(part, Rows):
+            tokens.update(part.tokens)
+    return torch.tensor(sorted(tokens), device=device) if tokens else None
+
+
+def _all_entries(
+    listed: list[tuple[Tensor, Tensor]], n: int, device: torch.device
+) -> Entries | None:
+    """The rows and columns of all lists together, None if there are none."""
+    if not listed:
+        return None
+    rows, columns = (torch.cat(t) for t in zip(*listed))
+    return entries_of(rows, columns, n, device) if len(rows) else None
 
 
 def _listed(
-    part: Lists | Window, n: int, seen: tuple, causal: bool
+    part: Lists | Window, n: int, seen: tuple[Part, ...], causal: bool
 ) -> tuple[Tensor, Tensor]:
-    """Rows and columns of the entries of a list, or of a window, that no earlier part
-    has read.
-    """
+    """Rows and columns of the entries of a part that no earlier part has read."""
     if isinstance(part, Lists):
-        col, rows = (
-            part.col.cpu(),
-            torch.arange(n).repeat_interleave(part.crow.cpu().diff()),
-        )
+        counts = part.crow.cpu().diff()
+        rows = torch.arange(n).repeat_interleave(counts)
+        columns = part.col.cpu()
     else:
-        rows, col = (
-            torch.arange(n)[:, None],
-            torch.arange(n)[:, None]
-            + part.dilation * torch.arange(-part.left, part.right + 1),
-        )
-        pairs = torch.where(
-            (col >= 0) & (col < n) | part.wrap, rows * n + col % n, -1
-        ).unique()
-        rows, col = pairs[pairs >= 0] // n, pairs[pairs >= 0] % n
-    kept = torch.ones(len(col), dtype=torch.bool) if not causal else col <= rows
+        rows, columns = _window_entries(part, n)
+    kept = torch.ones(len(rows), dtype=torch.bool)
+    if causal:
+        kept &= columns <= rows
     for other in seen:
-        kept &= ~_reads(other, n, rows, col)
-    return rows[kept], col[kept]
+        kept &= ~_reads(other, n, rows, columns)
+    return rows[kept], columns[kept]
+
+
+def _window_entries(part: Window, n: int) -> tuple[Tensor, Tensor]:
+    """Rows and columns of the entries of a window, each once.
+
+    Round a circle a window may meet a token twice.
+    """
+    k = torch.arange(n)[:, None]
+    j = k + part.dilation * torch.arange(-part.left, part.right + 1)
+    inside = (j >= 0) & (j < n) | part.wrap
+    pairs = torch.where(inside, k * n + j % n, -1).unique()
+    pairs = pairs[pairs >= 0]
+    return pairs // n, pairs % n
 
 
 def _runs(
-    layout: Layout, n: int, parts: tuple, seen: tuple, causal: bool
+    layout: Layout,
+    n: int,
+    parts: tuple[Part, ...],
+    seen: tuple[Part, ...],
+    causal: bool,
 ) -> tuple[list[Run], Tensor]:
-    """The runs of tiles that read something, masks still boolean; and which of the n
-    rows they feed.
+    """The runs of tiles that read something, and which of the n rows they feed.
+
+    Masks are still boolean.
     """
-    fed = torch.zeros(n + 1, dtype=torch.bool)
-    runs, size = [], layout.pairs
-    for start in range(0, layout.count, max(1, PAIRS // size)):
-        tiles = torch.arange(start, min(layout.count, start + max(1, PAIRS // size)))
-        i, j = layout.q.tokens(tiles, n), layout.k.tokens(tiles, n)
+    fed = torch.zeros(n + 1, dtype=torch.bool)  # the last for queries that read nothing
+    runs = []
+    together = max(1, PAIRS // layout.pairs)
+    for start in range(0, layout.count, together):
+        tiles = torch.arange(start, min(layout.count, start + together))
+        i = layout.q.tokens(tiles, n)
+        j = layout.k.tokens(tiles, n)
         mask = _mask(i, j, n, parts, seen, causal)
         alive = mask.any(-1)
         fed[torch.where(alive, i, n)] = True
-        runs += _pieces(int(tiles[0]), mask, alive)
+        runs += _pieces(start, mask, alive)
     return _glued(runs), fed[:n]
 
 
 def _mask(
-    i: Tensor, j: Tensor, n: int, parts: tuple, seen: tuple, causal: bool
+    i: Tensor,
+    j: Tensor,
+    n: int,
+    parts: tuple[Part, ...],
+    seen: tuple[Part, ...],
+    causal: bool,
 ) -> Tensor:
-    """(tiles, c, width): what these parts read and no earlier part has read. A negative
-    index is a hole.
+    """(tiles, c, width): what these parts read and no earlier part has read.
+
+    A negative index is a hole.
     """
-    k, l = i.clamp_min(0).unsqueeze(-1), j.clamp_min(0).unsqueeze(-2)
-    mask = ((i >= 0).unsqueeze(-1) & (j >= 0).unsqueeze(-2)).clone()
-    found = functools.reduce(
-        torch.logical_or, (_reads(part, n, k, l) for part in parts)
-    )
-    mask &= found
+    k = i.clamp_min(0).unsqueeze(-1)
+    l = j.clamp_min(0).unsqueeze(-2)
+    no_holes = (i >= 0).unsqueeze(-1) & (j >= 0).unsqueeze(-2)
+    mask = torch.zeros_like(no_holes)
+    for part in parts:
+        mask |= _reads(part, n, k, l)
+    mask &= no_holes
     for part in seen:
         mask &= ~_reads(part, n, k, l)
-    return mask & (l <= k) if causal else mask
+    if causal:
+        mask &= l <= k
+    return mask
 
 
 def _pieces(first: int, mask: Tensor, alive: Tensor) -> list[Run]:
-    """Runs of one chunk: maximal stretches of equal masks; what reads nothing is left
-    out.
-    """
+    """Runs of one chunk: maximal stretches of equal masks that read something."""
     change = (mask[1:] != mask[:-1]).flatten(1).any(1)
-    cuts = [0, *((change.nonzero().flatten() + 1).tolist()), len(mask)]
+    starts = [0, *(change.nonzero().flatten() + 1).tolist()]
+    stops = [*starts[1:], len(mask)]
     found = []
-    for a, b in zip(cuts[:-1], cuts[1:]):
-        if bool(alive[a].any()):
-            whole = bool(mask[a].all())
-            found.append(
-                Run(
-                    first + a,
-                    first + b,
-                    None if whole else mask[a : a + 1],
-                    None if bool(alive[a].all()) else ~alive[a : a + 1],
-                )
+    for start, stop in zip(starts, stops):
+        reads = mask[start : start + 1]
+        dead = ~alive[start : start + 1]
+        if bool(dead.all()):
+            continue
+        found.append(
+            Run(
+                start=first + start,
+                stop=first + stop,
+                bias=None if bool(reads.all()) else reads,
+                dead=dead if bool(dead.any()) else None,
             )
+        )
     return found
 
 
 def _glued(runs: list[Run]) -> list[Run]:
-    """Neighbouring short runs become one with a mask for each tile; equal neighbours
-    are one.
+    """Neighbouring short runs become one with a mask for each tile.
+
+    Neighbours with equal masks are one.
     """
     made: list[Run] = []
-    short: list[Run] = []
+    short: list[Run] = []  # neighbours that wait to become one
 
     def close() -> None:
         if short:
-            made.append(short[0] if len(short) == 1 else _stacked(short))
+            made.append(_stacked(short))
             short.clear()
 
     for run in runs:
         if short and short[-1].stop != run.start:
             close()
-        same = (
-            made
-            and not short
-            and made[-1].stop == run.start
-            and _equal(made[-1].bias, run.bias)
-        )
-        if same:
+        if made and not short and _continues(made[-1], run):
             made[-1] = made[-1]._replace(stop=run.stop)
         elif run.bias is None or run.stop - run.start >= SHARED:
             close()
@@ -238,34 +298,39 @@ def _glued(runs: list[Run]) -> list[Run]:
     return made
 
 
-def _equal(one: Tensor | None, other: Tensor | None) -> bool:
-    if one is None or other is None:
-        return one is other
-    return one.shape == other.shape and bool((one == other).all())
+def _continues(one: Run, other: Run) -> bool:
+    """Whether the second run follows the first and hides the same."""
+    if one.stop != other.start:
+        return False
+    if one.bias is None or other.bias is None:
+        return one.bias is other.bias
+    return torch.equal(one.bias, other.bias)
 
 
 def _stacked(runs: list[Run]) -> Run:
-    masks = torch.cat([r.bias.expand(r.stop - r.start, -1, -1) for r in runs])
-    dead = ~masks.any(-1)
-    return Run(runs[0].start, runs[-1].stop, masks, dead if bool(dead.any()) else None)
+    """Runs side by side as one."""
+    if len(runs) == 1:
+        return runs[0]
+    masks = [run.bias.expand(run.stop - run.start, -1, -1) for run in runs]
+    mask = torch.cat(masks)
+    dead = ~mask.any(-1)
+    return Run(
+        start=runs[0].start,
+        stop=runs[-1].stop,
+        bias=mask,
+        dead=dead if bool(dead.any()) else None,
+    )
 
 
 def _ready(family: Family, dtype: torch.dtype, device: torch.device) -> Family:
     """Masks as numbers to add, all on the device."""
-
-    def bias(mask):
-        return (
-            None
-            if mask is None
-            else torch.zeros(mask.shape, dtype=dtype, device=device).masked_fill_(
-                ~mask.to(device), -math.inf
-            )
-        )
-
-    runs = [
-        Run(
-            r.start, r.stop, bias(r.bias), None if r.dead is None else r.dead.to(device)
-        )
-        for r in family.runs
-    ]
+    runs = []
+    for run in family.runs:
+        if run.bias is not None:
+            bias = torch.zeros(run.bias.shape, dtype=dtype, device=device)
+            bias.masked_fill_(~run.bias.to(device), -math.inf)
+            run = run._replace(bias=bias)
+        if run.dead is not None:
+            run = run._replace(dead=run.dead.to(device))
+        runs.append(run)
     return family._replace(layout=family.layout.to(device), runs=runs)

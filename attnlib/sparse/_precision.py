@@ -8,17 +8,21 @@ import torch
 from torch import Tensor
 
 HALVES = (torch.float16, torch.bfloat16)
+# the first capability with tensor cores for it
 LEAST = {
     torch.float16: (7, 0),
     torch.bfloat16: (8, 0),
-}  # the first capability with tensor cores for it
+}
 
 
 def compute_dtype(
-    dtype: torch.dtype, device: torch.device, capability: tuple[int, int] | None = None
+    dtype: torch.dtype,
+    device: torch.device,
+    capability: tuple[int, int] | None = None,
 ) -> torch.dtype:
-    """The dtype in which the tiles of these numbers are multiplied. Logits, lse, sums
-    and merges are float32 at least.
+    """The dtype in which the tiles of these numbers are multiplied.
+
+    Logits, lse, sums and merges are float32 at least.
 
     CPU: float32 for halves, as no product of torch there gives float32 for halves.
     CUDA: float16 from capability 7.0, bfloat16 from 8.0. A T4 (7.5) has tensor cores
@@ -27,7 +31,9 @@ def compute_dtype(
     With u = 2^-8 for bfloat16 and 2^-11 for float16, and P the attention matrix, tiles
     of halves give, entry by entry,
 
-        |out - exact| <= 2 u P|V|,     |dV - exact| <= 2 u P'|G|,     |dQ - exact| <= 3 u scale A|K|,  dK likewise,
+        |out - exact| <= 2 u P|V|,
+        |dV - exact|  <= 2 u P'|G|,
+        |dQ - exact|  <= 3 u scale A|K|,   dK likewise,
 
     A = P * (|G||V|' + rowsum(|G| * P|V|)), up to the error of float32; float16 adds
     2^-25 a key, its smallest step.
@@ -53,8 +59,9 @@ def compute_dtype(
 
 def _multiplies_halves(device: torch.device) -> bool:
     """Whether torch has a product here that takes halves and gives float32."""
-    is_cuda = torch.device(device).type == "cuda" and torch.version.cuda is not None
-    return is_cuda and "dtype" in torch.ops.aten.bmm.overloads()
+    if torch.device(device).type != "cuda" or torch.version.cuda is None:
+        return False
+    return "dtype" in torch.ops.aten.bmm.overloads()
 
 
 def product(a: Tensor, b: Tensor) -> Tensor:
@@ -62,10 +69,10 @@ def product(a: Tensor, b: Tensor) -> Tensor:
     if a.dtype not in HALVES:
         return a @ b
     if _multiplies_halves(a.device):
-        rows, columns = (t.reshape(-1, *t.shape[-2:]) for t in (a, b))
-        return torch.bmm(rows, columns, out_dtype=torch.float32).view(
-            *a.shape[:-1], b.shape[-1]
-        )
+        left = a.reshape(-1, *a.shape[-2:])
+        right = b.reshape(-1, *b.shape[-2:])
+        made = torch.bmm(left, right, out_dtype=torch.float32)
+        return made.view(*a.shape[:-1], b.shape[-1])
     return a.float() @ b.float()
 
 

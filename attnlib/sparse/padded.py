@@ -1,5 +1,6 @@
-"""Sparse attention with padding: window, strided and fixed patterns, their masks, and
-the dense form of any mask.
+"""Sparse attention with padding: window, strided and fixed patterns, and their masks.
+
+Beside them stands the dense form of any mask.
 """
 
 from __future__ import annotations
@@ -73,7 +74,9 @@ def strided_mask(n: int, stride: int) -> Bool[Tensor, "n n"]:
     """
     _at_least_one(n=n, stride=stride)
     i, j = _places(n)
-    return (j <= i) & ((i - j <= stride) | ((i - j) % stride == 0))
+    near = i - j <= stride
+    aligned = (i - j) % stride == 0
+    return (j <= i) & (near | aligned)
 
 
 def fixed_mask(n: int, stride: int, summary: int = 1) -> Bool[Tensor, "n n"]:
@@ -106,7 +109,9 @@ def fixed_mask(n: int, stride: int, summary: int = 1) -> Bool[Tensor, "n n"]:
     """
     _check_fixed(n, stride, summary)
     i, j = _places(n)
-    return (j <= i) & ((i // stride == j // stride) | (j % stride >= stride - summary))
+    own_block = i // stride == j // stride
+    end_of_block = j % stride >= stride - summary
+    return (j <= i) & (own_block | end_of_block)
 
 
 def masked_attention(
@@ -143,11 +148,10 @@ def masked_attention(
     Page:
         notebooks/jl_low_rank/complexity_table
     """
-    logits = (q * (1 / math.sqrt(q.shape[-1]) if scale is None else scale)) @ k.mT
+    logits = (q * _scale(q, scale)) @ k.mT
     if mask is not None:
-        require(
-            bool(mask.any(-1).all()), "mask hides a whole row: it attends to nothing"
-        )
+        every_row_reads = bool(mask.any(-1).all())
+        require(every_row_reads, "mask hides a whole row: it attends to nothing")
         logits = logits.masked_fill(~mask, -math.inf)
     return torch.softmax(logits, -1) @ v
 
@@ -166,7 +170,8 @@ def window_attention(
 ) -> Float[Tensor, "*batch n d_v"]:
     """Sliding-window attention: overlapping tiles of keys, no gather.
 
-        softmax(scale q_i K') V  over  |i - j| <= (width - 1) / 2;   causal: i - width < j <= i
+        softmax(scale q_i K') V  over  |i - j| <= (width - 1) / 2,
+        or, if causal, over  i - width < j <= i
 
     Args:
         q, k: (*batch, n, d).
@@ -203,30 +208,22 @@ def window_attention(
     left, right = _reach(n, width, causal)
     _at_least_one(tile=tile)
     rest = -n % tile
-    real = (
-        torch.ones(n, dtype=torch.bool, device=q.device) if padding is None else padding
-    )
-    k, v = (
-        F.pad(t, (0, 0, left, right + rest)).unfold(-2, tile + left + right, tile)
-        for t in (k, v)
-    )
-    real = (
-        F.pad(real, (left, right + rest))
-        .unfold(-1, tile + left + right, tile)
-        .unsqueeze(-2)
-    )
-    a, b = (
-        torch.arange(tile, device=q.device)[:, None],
-        torch.arange(tile + left + right, device=q.device),
-    )
-    q = F.pad(q, (0, 0, 0, rest)).unflatten(-2, (-1, tile))
-    logits = (q * _scale(q, scale)) @ k
-    logits = logits.masked_fill_(
-        ~((a <= b) & (b <= a + left + right) & real), -math.inf
-    )
-    return _softmax([(logits, v.mT)]).flatten(-3, -2)[..., :n, :] * (
-        1 if padding is None else padding.unsqueeze(-1)
-    )
+    around = (left, right + rest)
+    size = left + tile + right  # keys of a tile, which overlap
+    keys = F.pad(k, (0, 0, *around)).unfold(-2, size, tile)  # (.., tiles, d, size)
+    values = F.pad(v, (0, 0, *around)).unfold(-2, size, tile)
+    real = padding
+    if padding is None:
+        real = torch.ones(n, dtype=torch.bool, device=q.device)
+    real = F.pad(real, around).unfold(-1, size, tile).unsqueeze(-2)
+    queries = _blocks(q, tile)
+    logits = (queries * _scale(q, scale)) @ keys
+    a = torch.arange(tile, device=q.device)[:, None]
+    b = torch.arange(size, device=q.device)
+    near = (a <= b) & (b <= a + left + right)
+    logits = logits.masked_fill_(~(near & real), -math.inf)
+    parts = [(logits, values.mT)]
+    return _rows(_softmax(parts), n, padding)
 
 
 def strided_attention(
@@ -239,13 +236,13 @@ def strided_attention(
     scale: float | None = None,
     check: bool = True,
 ) -> Float[Tensor, "*batch n d_v"]:
-    """Causal attention with the strided pattern: two families of dense tiles, merged by
-    their sums of exponentials.
+    """Causal attention with the strided pattern: two families of dense tiles.
 
         S(i) = {max(0, i - l), ..., i}  and  {j <= i : l divides i - j}
 
-    Tokens in rows of l: a row and the one before it hold the last l keys; a column,
-    from two rows above on, the others.
+    Write the tokens in rows of l: a row and the one before it hold the last l keys; a
+    column, from two rows above on, the others. The two are merged by their sums of
+    exponentials.
 
     Args:
         q, k: (*batch, n, d).
@@ -276,30 +273,29 @@ def strided_attention(
     """
     _check(q, k, v, padding, check)
     _at_least_one(stride=stride)
-    n, l = q.shape[-2], stride
-    q, k, v = (_blocks(t, l) for t in (q * _scale(q, scale), k, v))  # (.., m, l, d)
-    near = q @ torch.cat([_before(k), k], -2).mT
-    far = (
-        q.transpose(-3, -2) @ k.transpose(-3, -2).mT
-    )  # (.., l, m, m): a column of the table
-    a, b, s = (torch.arange(size, device=q.device) for size in (l, 2 * l, q.shape[-3]))
-    hidden = (b < a[:, None]) | (b > a[:, None] + l)
-    hidden = torch.where((s == 0)[:, None, None], hidden | (b < l), hidden)
-    above = s > s[:, None] - 2
+    n = q.shape[-2]
+    l = stride
+    q = _blocks(q * _scale(q, scale), l)  # (.., m, l, d)
+    k = _blocks(k, l)
+    v = _blocks(v, l)
+    near = q @ _two_rows(k).mT  # (.., m, l, 2 l)
+    columns_of_k = k.transpose(-3, -2)
+    far = q.transpose(-3, -2) @ columns_of_k.mT  # (.., l, m, m)
+    a = torch.arange(l, device=q.device)[:, None]
+    b = torch.arange(2 * l, device=q.device)
+    s = torch.arange(q.shape[-3], device=q.device)
+    hidden = (b < a) | (b > a + l)
+    first_row = (s == 0)[:, None, None]  # there is none before it
+    hidden = torch.where(first_row, hidden | (b < l), hidden)
+    too_near = s > s[:, None] - 2  # less than two rows above
     if padding is not None:
-        real = F.pad(padding, (0, -n % l)).unflatten(-1, (-1, l))  # (.., m, l)
-        hidden = hidden | ~torch.cat(
-            [_before(real.unsqueeze(-1)).squeeze(-1), real], -1
-        ).unsqueeze(-2)
-        above = above | ~real.mT.unsqueeze(-2)
-    near, far = near.masked_fill_(hidden, -math.inf), far.masked_fill_(above, -math.inf)
-    y = _softmax(
-        [(near, torch.cat([_before(v), v], -2)), (far, v.transpose(-3, -2))],
-        turned=True,
-    )
-    return y.flatten(-3, -2)[..., :n, :] * (
-        1 if padding is None else padding.unsqueeze(-1)
-    )
+        real = _blocks_of_padding(padding, l)
+        hidden = hidden | ~_two_rows(real.unsqueeze(-1)).mT
+        too_near = too_near | ~real.mT.unsqueeze(-2)
+    near = near.masked_fill_(hidden, -math.inf)
+    far = far.masked_fill_(too_near, -math.inf)
+    parts = [(near, _two_rows(v)), (far, v.transpose(-3, -2))]
+    return _rows(_softmax(parts, turned=True), n, padding)
 
 
 def fixed_attention(
@@ -313,10 +309,11 @@ def fixed_attention(
     scale: float | None = None,
     check: bool = True,
 ) -> Float[Tensor, "*batch n d_v"]:
-    """Causal attention with the fixed pattern: a tile a block, and the summaries of all
-    blocks, in one softmax.
+    """Causal attention with the fixed pattern: the own block and the ends of blocks.
 
         S(i) = {j <= i : floor(j / l) = floor(i / l)}  and  {j <= i : j mod l >= l - c}
+
+    A block is a tile, the last c tokens of all blocks are another, in one softmax.
 
     Args:
         q, k: (*batch, n, d).
@@ -348,92 +345,120 @@ def fixed_attention(
         notebooks/jl_low_rank/complexity_table
     """
     _check(q, k, v, padding, check)
-    n, l = q.shape[-2], stride
+    n = q.shape[-2]
+    l = stride
     _check_fixed(n, stride, summary)
-    q, k, v = (_blocks(t, l) for t in (q * _scale(q, scale), k, v))
-    ends_k, ends_v = (
-        t[..., l - summary :, :].flatten(-3, -2).unsqueeze(-3) for t in (k, v)
-    )  # (.., 1, m c, d)
-    own, far = (
-        q @ k.mT,
-        (q.flatten(-3, -2) @ ends_k.squeeze(-3).mT).unflatten(-2, (-1, l)),
-    )
-    a, s = torch.arange(l, device=q.device), torch.arange(q.shape[-3], device=q.device)
+    q = _blocks(q * _scale(q, scale), l)  # (.., m, l, d)
+    k = _blocks(k, l)
+    v = _blocks(v, l)
+    ends = slice(l - summary, l)
+    ends_of_k = k[..., ends, :].flatten(-3, -2)  # (.., m c, d)
+    ends_of_v = v[..., ends, :].flatten(-3, -2)
+    own = q @ k.mT
+    far = q.flatten(-3, -2) @ ends_of_k.mT
+    far = far.unflatten(-2, (-1, l))  # (.., m, l, m c)
+    a = torch.arange(l, device=q.device)
+    s = torch.arange(q.shape[-3], device=q.device)
     hidden = a > a[:, None]
-    later = (
-        (s >= s[:, None]).repeat_interleave(summary, -1).unsqueeze(-2)
-    )  # (m, 1, m c)
+    later = s >= s[:, None]
+    later = later.repeat_interleave(summary, -1).unsqueeze(-2)  # (m, 1, m c)
     if padding is not None:
-        real = F.pad(padding, (0, -n % l)).unflatten(-1, (-1, l))
+        real = _blocks_of_padding(padding, l)
+        real_ends = real[..., ends].flatten(-2)
         hidden = hidden | ~real.unsqueeze(-2)
-        later = later | ~real[..., l - summary :].flatten(-2).unsqueeze(-2).unsqueeze(
-            -2
-        )
-    y = _softmax(
-        [
-            (own.masked_fill_(hidden, -math.inf), v),
-            (far.masked_fill_(later, -math.inf), ends_v),
-        ]
-    )
-    return y.flatten(-3, -2)[..., :n, :] * (
-        1 if padding is None else padding.unsqueeze(-1)
-    )
+        later = later | ~real_ends[..., None, None, :]
+    own = own.masked_fill_(hidden, -math.inf)
+    far = far.masked_fill_(later, -math.inf)
+    parts = [(own, v), (far, ends_of_v.unsqueeze(-3))]
+    return _rows(_softmax(parts), n, padding)
 
 
 def _softmax(parts: list[tuple[Tensor, Tensor]], *, turned: bool = False) -> Tensor:
-    """One softmax over keys that lie in several tiles: (logits, values) each; turned:
-    the last part is (.., l, m, *).
+    """One softmax over keys that lie in one or two tiles: (logits, values) each.
 
     The parts are brought to one maximum and their sums of exponentials are added. A row
-    without any key gives zero. Logits are overwritten: fresh pages cost more than the
+    without any key gives zero. If turned, the second part is (.., l, m, *) where the
+    first is (.., m, l, *). Logits are overwritten: fresh pages cost more than the
     arithmetic of small tiles.
     """
 
-    def turn(t, p):
+    def turn(t: Tensor, p: int) -> Tensor:
         return t.transpose(-3, -2).contiguous() if turned and p else t
 
-    tops = [
-        turn(logits.detach().amax(-1, keepdim=True), p)
-        for p, (logits, _) in enumerate(parts)
-    ]
+    tops = []
+    for p, (logits, _) in enumerate(parts):
+        own_top = logits.detach().amax(-1, keepdim=True)
+        tops.append(turn(own_top, p))
     top = tops[0] if len(tops) == 1 else torch.maximum(*tops)
     top = top.masked_fill(top.isneginf(), 0)
-    out, total = 0, 0
+    out = 0
+    total = 0
     for p, (logits, values) in enumerate(parts):
         e = logits.sub_(turn(top, p)).exp_()
-        out, total = out + turn(e @ values, p), total + turn(e.sum(-1, keepdim=True), p)
+        out = out + turn(e @ values, p)
+        total = total + turn(e.sum(-1, keepdim=True), p)
     return out / total.masked_fill(total == 0, 1)
 
 
+def _rows(blocks: Tensor, n: int, padding: Tensor | None) -> Tensor:
+    """The n tokens of blocks one after another, those that are padding as zeros."""
+    rows = blocks.flatten(-3, -2)[..., :n, :]
+    if padding is None:
+        return rows.contiguous()
+    return rows * padding.unsqueeze(-1)
+
+
 def _blocks(t: Tensor, l: int) -> Tensor:
-    """Blocks of l tokens, (.., m, l, d), the last filled up with zeros; a view if
-    nothing is to be filled up.
+    """Blocks of l tokens, (.., m, l, d), the last filled up with zeros.
+
+    They are a view if nothing is to be filled up.
     """
     rest = -t.shape[-2] % l
-    return (F.pad(t, (0, 0, 0, rest)) if rest else t).unflatten(-2, (-1, l))
+    if rest:
+        t = F.pad(t, (0, 0, 0, rest))
+    return t.unflatten(-2, (-1, l))
+
+
+def _blocks_of_padding(padding: Tensor, l: int) -> Tensor:
+    """The same of (.., n): (.., m, l), what is filled up counts as padding."""
+    rest = -padding.shape[-1] % l
+    return F.pad(padding, (0, rest)).unflatten(-1, (-1, l))
 
 
 def _before(t: Tensor) -> Tensor:
     """Blocks moved on by one, zeros before the first block."""
-    return torch.cat([torch.zeros_like(t[..., :1, :, :]), t[..., :-1, :, :]], -3)
+    nothing = torch.zeros_like(t[..., :1, :, :])
+    all_but_last = t[..., :-1, :, :]
+    return torch.cat([nothing, all_but_last], -3)
+
+
+def _two_rows(t: Tensor) -> Tensor:
+    """Each block behind the one before it, (.., m, 2 l, d)."""
+    return torch.cat([_before(t), t], -2)
 
 
 def _scale(q: Tensor, scale: float | None) -> float:
+    """What logits are multiplied by, 1/sqrt(d) unless it is given."""
     return 1 / math.sqrt(q.shape[-1]) if scale is None else scale
 
 
 def _places(n: int) -> tuple[Tensor, Tensor]:
+    """The indices of tokens as a column and as a row."""
     j = torch.arange(n)
     return j[:, None], j
 
 
 def _reach(n: int, width: int, causal: bool) -> tuple[int, int]:
+    """How many tokens before and after it a token reads."""
     _at_least_one(n=n, width=width)
     require(
         causal or width % 2,
-        f"width must be odd, so that i sees as far back as ahead, got {width}; or causal=True",
+        "width must be odd, so that i sees as far back as ahead, "
+        f"got {width}; or causal=True",
     )
-    return (width - 1, 0) if causal else (width // 2, width // 2)
+    if causal:
+        return width - 1, 0
+    return width // 2, width // 2
 
 
 def _at_least_one(**sizes) -> None:
@@ -453,8 +478,10 @@ def _check_fixed(n: int, stride: int, summary: int) -> None:
 
 
 def _check(q, k, v, padding, check: bool) -> None:
-    """q and k (*batch, n, d), v (*batch, n, d_v), padding boolean (*batch, n) with a
-    token in each sequence.
+    """Shapes, dtypes and devices fit; with check, numbers are finite.
+
+    q and k are (*batch, n, d), v (*batch, n, d_v), padding is boolean (*batch, n) with
+    a token in each sequence.
     """
     tokens(q)
     matches("k", k, tuple(q.shape), q)
@@ -462,15 +489,13 @@ def _check(q, k, v, padding, check: bool) -> None:
         torch.is_tensor(v) and v.dim() >= 2,
         f"v must be a torch tensor (*batch, n, d_v), got {type(v).__name__}",
     )
-    matches("v", v, (*q.shape[:-1], v.shape[-1]), q)
+    wanted = tuple(q.shape[:-1])
+    matches("v", v, (*wanted, v.shape[-1]), q)
     if padding is not None:
-        good = (
-            torch.is_tensor(padding)
-            and padding.dtype == torch.bool
-            and padding.shape == q.shape[:-1]
-        )
+        boolean = torch.is_tensor(padding) and padding.dtype == torch.bool
         require(
-            good, f"padding must be boolean {tuple(q.shape[:-1])}, True for a token"
+            boolean and padding.shape == wanted,
+            f"padding must be boolean {wanted}, True for a token",
         )
         require(
             not check or bool(padding.any(-1).all()),
