@@ -122,7 +122,7 @@ def test_slider_stands_without_scripts_and_needs_no_network():
     assert "<label hidden>" in html and 'type="range"' in html
     assert "http" not in re.sub(r'src="data:[^"]*"', "", html)
     words = [frame.axes[1].get_xlabel() for frame in frames]
-    assert words[1].endswith("now 3/2") and words[-1].endswith("now 2")
+    assert words[1].endswith("so far 3/2") and words[-1].endswith("so far 2")
 
 
 @pytest.mark.bad_input

@@ -72,6 +72,8 @@ def _stops(ax, columns, lit: set) -> None:
                 word = f"$X_{last - 1}$"
             elif i == len(column) - 1:
                 word = "skip"
+            elif len(column) == 2:
+                word = "head"
             else:
                 word = f"head {i + 1}"
             _stop(ax, spot, word, VERMILLION if spot in lit else GREY)
@@ -183,7 +185,7 @@ def _adding_frame(lit: Sequence[tuple], layer: int) -> Figure:
     line.axhline(0, color=FAINT, lw=1, zorder=0)
     line.set(xlim=(-0.1, 2.1), ylim=(-0.9, 0.8), yticks=[], xticks=[0, 0.5, 1, 1.5, 2])
     line.spines["left"].set_visible(False)
-    line.set_xlabel(f"the first token, in units of its start: now {reached}")
+    line.set_xlabel(f"the first token, in units of its start: so far {reached}")
     line.set_ylabel(" ")
     return fig
 
@@ -220,7 +222,7 @@ def tip_to_tail(by_length: Tensor, token: int) -> Figure:
         tip = (position[0] + dx, position[1] + dy)
         _arrow(ax, position, tip, colours[k % len(colours)])
         middle = ((position[0] + tip[0]) / 2, (position[1] + tip[1]) / 2)
-        if math.hypot(dx, dy) > longest / 10:  # else the label would hide the arrow
+        if math.hypot(dx, dy) > longest / 4:  # else the label would hide the arrow
             ax.annotate(f"$S_{k}$", middle, (5, 5), textcoords="offset points")
         position = tip
         corners.append(tip)
