@@ -563,8 +563,8 @@ def lengths(heads: Sequence[int]) -> Verdict:
     """There are binom(L, k) H^k paths of length k; the mean length is L H / (H + 1).
 
     Hypotheses: skips, and the same number H of heads in every layer.
-    Measured, in integers: the largest difference of the counts from the formula, and
-    that of their mean.
+    Measured, exactly: the largest difference of the counts from the formula, and that
+    of their mean. If the numbers of heads differ, H is their mean.
 
     Args:
         heads: number of heads of each layer.
@@ -578,13 +578,14 @@ def lengths(heads: Sequence[int]) -> Verdict:
     Page:
         notebooks/path_decomposition/paths
     """
-    L, H = len(heads), heads[0]
+    L = len(heads)
+    H = Fraction(sum(heads), L)
     counts = path_counts(heads, skip=True)
     formula = [math.comb(L, k) * H**k for k in range(L + 1)]
     off = max(abs(c - f) for c, f in zip(counts, formula))
     total_length = sum(k * c for k, c in enumerate(counts))
     mean = Fraction(total_length, sum(counts))
-    return at_most(max(off, abs(mean - Fraction(L * H, H + 1))), 0)
+    return at_most(max(off, abs(mean - L * H / (H + 1))), 0)
 
 
 # --- random signs
