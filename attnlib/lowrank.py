@@ -4,14 +4,13 @@ Linformer and Nystrom attention.
 
 from __future__ import annotations
 
-import math
-
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from attnlib._require import finite, matches, require, tokens
 from attnlib.projections import Family, projection
+from attnlib.sparse.padded import _scale
 
 
 def effective_rank(
@@ -65,10 +64,12 @@ def effective_rank(
         bool((sigma[..., :1] > 0).all()),
         "sigma must not be all zero: no share of nothing is defined",
     )
-    sums = (sigma / sigma[..., :1]).pow(power).cumsum(-1)
-    reached = sums >= share * sums[..., -1:] * (
-        1 - 4 * sigma.shape[-1] * torch.finfo(sigma.dtype).eps
-    )
+    r = sigma.shape[-1]
+    rounding = 4 * r * torch.finfo(sigma.dtype).eps
+    relative = sigma / sigma[..., :1]  # no power of these overflows
+    sums = relative.pow(power).cumsum(-1)
+    enough = share * sums[..., -1:] * (1 - rounding)
+    reached = sums >= enough
     return reached.to(torch.int64).argmax(-1) + 1
 
 
@@ -113,38 +114,49 @@ def jl_surrogate(
     Page:
         notebooks/jl_low_rank/random_projections
     """
-    for name, t in (("p", p),) if v is None else (("p", p), ("v", v)):
-        require(
-            torch.is_tensor(t) and t.dim() >= 2,
-            f"{name} must be a tensor with at least two dimensions",
-        )
-        require(
-            t.is_floating_point(),
-            f"{name} must be floating point, got {t.dtype}: cast it first",
-        )
+    _check_matrix("p", p)
     if v is not None:
-        require(
-            v.dtype == p.dtype and v.device == p.device,
-            "p and v must share dtype and device",
-        )
-        require(
-            v.shape[-2] == p.shape[-1],
-            f"v needs {p.shape[-1]} rows to fit p {tuple(p.shape)}, got {tuple(v.shape)}",
-        )
-        batches = tuple(p.shape[:-2]), tuple(v.shape[:-2])
-        fit = all(
-            a == b or 1 in (a, b) for a, b in zip(batches[0][::-1], batches[1][::-1])
-        )
-        require(
-            fit,
-            f"the batches of p and v must broadcast, got {batches[0]} and {batches[1]}",
-        )
+        _check_matrix("v", v)
+        _check_product(p, v)
     if check:
         finite(p=p, v=v)
-    r = projection(
-        k, p.shape[-1], family, generator=generator, dtype=p.dtype, device=p.device
+    n = p.shape[-1]
+    r = projection(k, n, family, generator=generator, dtype=p.dtype, device=p.device)
+    if v is None:
+        return (p @ r.mT) @ r
+    return p @ (r.mT @ (r @ v))
+
+
+def _check_matrix(name: str, t: Tensor) -> None:
+    require(
+        torch.is_tensor(t) and t.dim() >= 2,
+        f"{name} must be a tensor with at least two dimensions",
     )
-    return (p @ r.mT) @ r if v is None else p @ (r.mT @ (r @ v))
+    require(
+        t.is_floating_point(),
+        f"{name} must be floating point, got {t.dtype}: cast it first",
+    )
+
+
+def _check_product(p: Tensor, v: Tensor) -> None:
+    """The product p @ v exists, without a cast."""
+    require(
+        v.dtype == p.dtype and v.device == p.device,
+        "p and v must share dtype and device",
+    )
+    *batch_p, _, n = p.shape
+    *batch_v, rows, _ = v.shape
+    require(
+        rows == n,
+        f"v needs {n} rows to fit p {tuple(p.shape)}, got {tuple(v.shape)}",
+    )
+    try:
+        torch.broadcast_shapes(batch_p, batch_v)
+    except RuntimeError:
+        raise ValueError(
+            "the batches of p and v must broadcast, "
+            f"got {tuple(batch_p)} and {tuple(batch_v)}"
+        ) from None
 
 
 def svd_surrogate(
@@ -159,7 +171,9 @@ def svd_surrogate(
     """A matrix of rank at most k near p: the best one, or one by a randomised range.
 
         exact:       P_k = sum_{i <= k} sigma_i u_i v_i'
-        randomised:  Q = orth((P P')^power P G),   the best rank-k part of Q Q' P,   G: n x (k + oversample), N(0, 1)
+        randomised:  the best rank-k part of Q Q' P,  Q = orth((P P')^power P G)
+
+    with G: n x (k + oversample), N(0, 1).
 
     Args:
         p: (*batch, m, n).
@@ -196,8 +210,8 @@ def svd_surrogate(
     if check:
         finite(p=p)
     if oversample is None:
-        u, s, vh = torch.linalg.svd(p, full_matrices=False)
-        return (u[..., :k] * s[..., None, :k]) @ vh[..., :k, :]
+        left, right = _leading(p, k)
+        return left @ right
     require(
         oversample >= 0 and power >= 0,
         f"oversample and power must not be negative, got {oversample} and {power}",
@@ -208,12 +222,23 @@ def svd_surrogate(
     size = (p.shape[-1], min(k + oversample, most))
     g = torch.randn(
         size, generator=generator, dtype=torch.float64, device=generator.device
-    ).to(p)
-    q = torch.linalg.qr(p @ g).Q
+    )
+    q = torch.linalg.qr(p @ g.to(p)).Q
     for _ in range(power):
-        q = torch.linalg.qr(p @ torch.linalg.qr(p.mT @ q).Q).Q
-    u, s, vh = torch.linalg.svd(q.mT @ p, full_matrices=False)
-    return q @ (u[..., :k] * s[..., None, :k]) @ vh[..., :k, :]
+        rows = torch.linalg.qr(p.mT @ q).Q
+        q = torch.linalg.qr(p @ rows).Q
+    left, right = _leading(q.mT @ p, k)
+    return q @ left @ right
+
+
+def _leading(p: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    """The leading part sum_{i <= k} sigma_i u_i v_i' of a matrix, as two factors: the
+    columns sigma_i u_i and the rows v_i'.
+    """
+    u, sigma, vh = torch.linalg.svd(p, full_matrices=False)
+    columns = u[..., :k] * sigma[..., None, :k]
+    rows = vh[..., :k, :]
+    return columns, rows
 
 
 def sampled_product(
@@ -227,7 +252,9 @@ def sampled_product(
     """The product P V from k columns of P and the k rows of V that belong to them,
     drawn at random.
 
-        (1/k) sum_{t <= k} P_{:j_t} V_{j_t:} / p_{j_t},   p_j = c_j / sum c,   c_j = |P_{:j}| |V_{j:}|
+        (1/k) sum_{t <= k} P_{:j_t} V_{j_t:} / p_{j_t}
+
+    with p_j = c_j / sum c and c_j = |P_{:j}| |V_{j:}|.
 
     Args:
         p: (m, n).
@@ -270,17 +297,18 @@ def sampled_product(
     matches("v", v, (p.shape[-1], v.shape[-1]), p)
     if check:
         finite(p=p, v=v)
-    c = sum(
-        rows.square().sum(0) for rows in p.detach().split(256)
-    ).sqrt() * v.detach().norm(dim=1)
+    # Some rows at a time, so that no second m x n matrix is held.
+    squares = sum(rows.square().sum(0) for rows in p.detach().split(256))
+    c = squares.sqrt() * v.detach().norm(dim=1)
     require(
         bool(c.sum() > 0),
         "every column of p or row of v is zero: there is nothing to draw",
     )
-    drawn = torch.multinomial(
-        c.double().to(generator.device), k, replacement=True, generator=generator
-    ).to(p.device)
-    return (p[:, drawn] * (c.sum() / (k * c[drawn]))) @ v[drawn]
+    chances = c.double().to(generator.device)
+    drawn = torch.multinomial(chances, k, replacement=True, generator=generator)
+    drawn = drawn.to(p.device)
+    weights = c.sum() / (k * c[drawn])
+    return (p[:, drawn] * weights) @ v[drawn]
 
 
 def linformer_attention(
@@ -335,20 +363,27 @@ def linformer_attention(
     _check_linformer(q, k, v, e, f, padding, check)
     require(
         mask is None,
-        "Linformer takes no mask: its r keys are mixtures E K of tokens, which can only be hidden whole, so hiding token "
-        "j from row i (causal or not) needs mixtures without j; trained, dense E and F have none. Drop padded tokens by "
+        "Linformer takes no mask: its r keys are mixtures E K of tokens, which can "
+        "only be hidden whole, so hiding token j from row i (causal or not) needs "
+        "mixtures without j; trained, dense E and F have none. Drop padded tokens by "
         "padding=, or use dense attention",
     )
-    n, kept = k.shape[-2], 1 if padding is None else padding.unsqueeze(-1)
-    keys, values = e[:, :n] @ (k * kept), f[:, :n] @ (v * kept)
-    logits = (q * (1 / math.sqrt(q.shape[-1]) if scale is None else scale)) @ keys.mT
+    if padding is not None:
+        real = padding.unsqueeze(-1)
+        k = k * real
+        v = v * real
+    n = k.shape[-2]
+    keys = e[:, :n] @ k
+    values = f[:, :n] @ v
+    logits = (q * _scale(q, scale)) @ keys.mT
     return torch.softmax(logits, -1) @ values
 
 
 def _check_linformer(q, k, v, e, f, padding, check: bool) -> None:
     tokens(q)
     _pairs(q, k, v)
-    n, shape = k.shape[-2], tuple(e.shape) if torch.is_tensor(e) else ()
+    n = k.shape[-2]
+    shape = tuple(e.shape) if torch.is_tensor(e) else ()
     require(
         len(shape) == 2,
         f"e must be a torch tensor (r, w), got {shape or type(e).__name__}",
@@ -356,24 +391,23 @@ def _check_linformer(q, k, v, e, f, padding, check: bool) -> None:
     r, w = shape
     require(
         n <= w,
-        f"the sequence has {n} tokens, e only {w} columns: Linformer has a largest length, train a wider e",
+        f"the sequence has {n} tokens, e only {w} columns: "
+        "Linformer has a largest length, train a wider e",
     )
     require(r >= 1, f"e needs at least one row, got {shape}")
     require(
         r <= n,
-        f"e has r = {r} rows for n = {n} tokens: r <= n is needed; pad the sequence and say so by padding=",
+        f"e has r = {r} rows for n = {n} tokens: r <= n is needed; "
+        "pad the sequence and say so by padding=",
     )
     matches("e", e, (r, w), q)
     matches("f", f, (r, w), q)
     if padding is not None:
-        good = (
-            torch.is_tensor(padding)
-            and padding.dtype == torch.bool
-            and padding.shape == k.shape[:-1]
-        )
+        wanted = tuple(k.shape[:-1])
+        boolean = torch.is_tensor(padding) and padding.dtype == torch.bool
         require(
-            good,
-            f"padding must be boolean {tuple(k.shape[:-1])}, True for a token, got {_said(padding)}",
+            boolean and padding.shape == wanted,
+            f"padding must be boolean {wanted}, True for a token, got {_said(padding)}",
         )
         require(
             not check or bool(padding.any(-1).all()),
@@ -424,7 +458,8 @@ def nystrom_attention(
     """
     tokens(q)
     _pairs(q, k, v)
-    n, m = q.shape[-2], landmarks
+    n = q.shape[-2]
+    m = landmarks
     require(
         k.shape[-2] == n, f"q and k must have one length, got {n} and {k.shape[-2]}"
     )
@@ -434,11 +469,13 @@ def nystrom_attention(
     )
     if check:
         finite(q=q, k=k, v=v)
-    q = q * (1 / math.sqrt(q.shape[-1]) if scale is None else scale)
-    q_m, k_m = (t.unflatten(-2, (m, n // m)).mean(-2) for t in (q, k))
-    left, core, right = (
-        torch.softmax(a @ b.mT, -1) for a, b in ((q, k_m), (q_m, k_m), (q_m, k))
-    )
+    q = q * _scale(q, scale)
+    segments = (m, n // m)
+    q_m = q.unflatten(-2, segments).mean(-2)
+    k_m = k.unflatten(-2, segments).mean(-2)
+    left = torch.softmax(q @ k_m.mT, -1)
+    core = torch.softmax(q_m @ k_m.mT, -1)
+    right = torch.softmax(q_m @ k.mT, -1)
     return left @ (torch.linalg.pinv(core) @ (right @ v))
 
 
@@ -449,15 +486,15 @@ def _pairs(q: Tensor, k: Tensor, v: Tensor) -> None:
             torch.is_tensor(t) and t.dim() == q.dim(),
             f"{name} must be a torch tensor like q, got {_said(t)}",
         )
-    batch, n = tuple(q.shape[:-2]), k.shape[-2]
+    *batch, _, d = q.shape
+    n = k.shape[-2]
     require(n >= 1, f"k needs at least one token, got {tuple(k.shape)}")
-    matches("k", k, (*batch, n, q.shape[-1]), q)
+    matches("k", k, (*batch, n, d), q)
     matches("v", v, (*batch, n, v.shape[-1]), q)
 
 
 def _said(value) -> str:
-    return (
-        f"{tuple(value.shape)} {value.dtype}"
-        if torch.is_tensor(value)
-        else type(value).__name__
-    )
+    """A value in an error message: the shape and dtype of a tensor, else its type."""
+    if not torch.is_tensor(value):
+        return type(value).__name__
+    return f"{tuple(value.shape)} {value.dtype}"

@@ -10,6 +10,7 @@ from typing import Literal, get_args
 import torch
 from jaxtyping import Float
 from torch import Tensor
+from torch.nn.functional import pad
 
 from attnlib._require import finite, require
 
@@ -32,8 +33,10 @@ def projection(
         gaussian    N(0, 1/k)
         rademacher  +-1 / sqrt(k)
         achlioptas  sqrt(3/k) times +1, 0, -1 with chances 1/6, 2/3, 1/6
-        sparse      s entries +-1 / sqrt(s) in each column, in distinct rows; s = 1 is CountSketch
-        srht        k rows, drawn without replacement, of H diag(signs) / sqrt(k), H Sylvester's Hadamard matrix
+        sparse      s entries +-1 / sqrt(s) in each column, in distinct rows
+        srht        k rows, drawn without replacement, of H diag(signs) / sqrt(k)
+
+    Sparse with s = 1 is CountSketch; H is Sylvester's Hadamard matrix.
 
     Args:
         k: rows, 1 <= k <= n.
@@ -66,48 +69,56 @@ def projection(
     """
     _sizes(k, n)
     _options(k, family, s, dtype)
-    g, where = generator, generator.device
+    g = generator
+    where = g.device
     if family == "gaussian":
-        r = torch.randn(
-            k, n, generator=g, device=where, dtype=torch.float64
-        ) / math.sqrt(k)
+        normal = torch.randn(k, n, generator=g, device=where, dtype=torch.float64)
+        r = normal / math.sqrt(k)
     elif family == "rademacher":
         r = _signs((k, n), g) / math.sqrt(k)
     elif family == "achlioptas":
         face = torch.randint(6, (k, n), generator=g, device=where)
-        r = ((face == 0).double() - (face == 1).double()) * math.sqrt(3 / k)
+        entries = (face == 0).double() - (face == 1).double()
+        r = entries * math.sqrt(3 / k)
     elif family == "sparse":
-        rows = torch.rand(k, n, generator=g, device=where, dtype=torch.float64).argsort(
-            0
-        )[:s]
-        r = torch.zeros(k, n, device=where, dtype=torch.float64).scatter(
-            0, rows, _signs((s, n), g) / math.sqrt(s)
-        )
+        places = torch.rand(k, n, generator=g, device=where, dtype=torch.float64)
+        rows = places.argsort(0)[:s]
+        entries = _signs((s, n), g) / math.sqrt(s)
+        zero = torch.zeros(k, n, device=where, dtype=torch.float64)
+        r = zero.scatter(0, rows, entries)
     else:
         signs, rows = _srht_draw(k, n, g)
-        r = signs * _sylvester(rows, torch.arange(n, device=where)) / math.sqrt(k)
+        columns = torch.arange(n, device=where)
+        r = signs * _sylvester(rows, columns) / math.sqrt(k)
     return r.to(device=device, dtype=dtype)
 
 
 def _sizes(k: int, n: int) -> None:
-    whole = all(isinstance(v, int) and not isinstance(v, bool) for v in (k, n))
-    require(whole, f"k and n must be integers, got {k!r} and {n!r}")
+    require(
+        _whole(k) and _whole(n),
+        f"k and n must be integers, got {k!r} and {n!r}",
+    )
     require(k >= 1, f"k must be at least 1, got {k}")
     require(
         k <= n,
-        f"k must be at most n = {n}, got {k}: a sketch longer than the row saves nothing",
+        f"k must be at most n = {n}, got {k}: "
+        "a sketch longer than the row saves nothing",
     )
+
+
+def _whole(value) -> bool:
+    """An integer, and neither True nor False."""
+    return isinstance(value, int) and not isinstance(value, bool)
 
 
 def _options(k: int, family: str, s: int, dtype: torch.dtype) -> None:
+    families = list(get_args(Family))
     require(
-        family in get_args(Family),
-        f"family must be one of {list(get_args(Family))}, got {family!r}",
+        family in families,
+        f"family must be one of {families}, got {family!r}",
     )
-    whole = isinstance(s, int) and not isinstance(s, bool)
-    fits = whole and (family != "sparse" or 1 <= s <= k)
     require(
-        fits,
+        _whole(s) and (family != "sparse" or 1 <= s <= k),
         f"s must be an integer from 1 to k = {k}, got {s!r}: a column has k entries",
     )
     floating = isinstance(dtype, torch.dtype) and dtype.is_floating_point
@@ -115,17 +126,22 @@ def _options(k: int, family: str, s: int, dtype: torch.dtype) -> None:
 
 
 def _signs(size: tuple[int, ...], g: torch.Generator) -> Tensor:
-    return 2.0 * torch.randint(2, size, generator=g, device=g.device).double() - 1
+    """Entries +1 and -1, each with chance 1/2."""
+    coins = torch.randint(2, size, generator=g, device=g.device)
+    return 2.0 * coins.double() - 1
 
 
 def _srht_draw(k: int, n: int, g: torch.Generator) -> tuple[Tensor, Tensor]:
     """The random part of an SRHT: a sign for each column, and which k rows of the
     Hadamard matrix are kept.
     """
-    return _signs((n,), g), torch.randperm(_padded(n), generator=g, device=g.device)[:k]
+    signs = _signs((n,), g)
+    rows = torch.randperm(_padded(n), generator=g, device=g.device)[:k]
+    return signs, rows
 
 
 def _padded(n: int) -> int:
+    """The least power of two that is n or more."""
     return 1 << (n - 1).bit_length()
 
 
@@ -134,6 +150,7 @@ def _sylvester(rows: Tensor, columns: Tensor) -> Tensor:
     matrix.
     """
     common = rows[:, None] & columns
+    # Folding the digits onto one another leaves in the last one whether they are odd.
     for shift in (32, 16, 8, 4, 2, 1):
         common = common ^ (common >> shift)
     return 1.0 - 2.0 * (common & 1).double()
@@ -175,9 +192,12 @@ def srht(
     _rows(x, check)
     n = x.shape[-1]
     _sizes(k, n)
-    signs, rows = (t.to(x.device) for t in _srht_draw(k, n, generator))
-    y = torch.nn.functional.pad(x * signs.to(x.dtype), (0, _padded(n) - n))
-    return hadamard(y, check=False)[..., rows] / math.sqrt(k)
+    signs, rows = _srht_draw(k, n, generator)
+    signed = x * signs.to(x)
+    missing = _padded(n) - n
+    product = hadamard(pad(signed, (0, missing)), check=False)
+    kept = product[..., rows.to(x.device)]
+    return kept / math.sqrt(k)
 
 
 def hadamard(
@@ -208,14 +228,16 @@ def hadamard(
         notebooks/jl_low_rank/random_projections
     """
     _rows(x, check)
-    n, h = x.shape[-1], 1
+    n = x.shape[-1]
     require(
         n == _padded(n),
         f"n must be a power of two, got {n}: pad with zeros, as srht does",
     )
+    h = 1
     while h < n:
-        left, right = x.unflatten(-1, (n // (2 * h), 2, h)).unbind(-2)
-        x = torch.stack([left + right, left - right], -2).flatten(-3)
+        left, right = x.unflatten(-1, (-1, 2, h)).unbind(-2)
+        pairs = torch.stack([left + right, left - right], -2)
+        x = pairs.flatten(-3)
         h *= 2
     return x
 
@@ -264,22 +286,22 @@ def failure_probability(k: int, eps: float, *, log: bool = False) -> float:
         notebooks/jl_low_rank/random_projections
     """
     _tail_arguments(k, eps)
-    p = float(_failures(torch.tensor([float(k)], dtype=torch.float64), eps))
+    one_k = torch.tensor([float(k)], dtype=torch.float64)
+    p = float(_failures(one_k, eps))
     if not log:
         return p
     if p > 1e-280:
         return math.log(p)
-    up, down = (
-        _log_upper(k / 2, k * (1 + eps) / 2),
-        _log_lower(k / 2, k * (1 - eps) / 2),
-    )
+    up = _log_upper(k / 2, k * (1 + eps) / 2)
+    down = _log_lower(k / 2, k * (1 - eps) / 2)
     top = max(up, down)
-    return top + math.log(math.exp(up - top) + math.exp(down - top))
+    relative = math.exp(up - top) + math.exp(down - top)
+    return top + math.log(relative)
 
 
 def _tail_arguments(k: int, eps: float, most: float = math.inf) -> None:
     require(
-        isinstance(k, int) and not isinstance(k, bool) and k >= 1,
+        _whole(k) and k >= 1,
         f"k must be an integer, at least 1, got {k!r}",
     )
     require(
@@ -289,9 +311,13 @@ def _tail_arguments(k: int, eps: float, most: float = math.inf) -> None:
 
 
 def _failures(k: Tensor, eps: float) -> Tensor:
+    """failure_probability for several k at once, where no float is too small for it."""
     a = k / 2
     upper = torch.special.gammaincc(a, a * (1 + eps))
-    return upper if eps >= 1 else upper + torch.special.gammainc(a, a * (1 - eps))
+    if eps >= 1:
+        return upper
+    lower = torch.special.gammainc(a, a * (1 - eps))
+    return upper + lower
 
 
 def _log_upper(a: float, x: float) -> float:
@@ -299,12 +325,14 @@ def _log_upper(a: float, x: float) -> float:
     with Lentz' method.
     """
     b = x + 1 - a
-    c, d = 1e300, 1 / b
+    c = 1e300
+    d = 1 / b
     f = d
     for i in range(1, 10**6):
         q = i * (a - i)
         b += 2
-        d, c = 1 / (q * d + b), b + q / c
+        c = b + q / c
+        d = 1 / (q * d + b)
         f *= c * d
         if abs(c * d - 1) < 1e-15:
             break
@@ -354,8 +382,12 @@ def failure_bound(k: int, eps: float, *, sharp: bool = False) -> float:
     Page:
         notebooks/jl_low_rank/random_projections
     """
-    _tail_arguments(k, eps, math.inf if sharp else 1.0)
-    rate = (eps - math.log1p(eps)) / 2 if sharp else (eps**2 - eps**3) / 4
+    if sharp:
+        _tail_arguments(k, eps)
+        rate = (eps - math.log1p(eps)) / 2
+    else:
+        _tail_arguments(k, eps, 1.0)
+        rate = (eps**2 - eps**3) / 4
     return 2 * math.exp(-k * rate)
 
 
@@ -365,7 +397,8 @@ def required_dimension(
     """How many rows make the chance of a failure, summed over a union of events, at
     most delta.
 
-        exact:      least K with  union * failure_probability(k, eps) <= delta  for all k >= K
+        exact:      least K with  union * failure_probability(k, eps) <= delta
+                    for all k >= K
         otherwise:  4 ln(2 union / delta) / (eps^2 - eps^3), rounded up
 
     Args:
@@ -402,11 +435,18 @@ def required_dimension(
         isinstance(union, int) and union >= 1,
         f"union must be an integer, at least 1, got {union!r}",
     )
-    k = math.ceil(4 * math.log(2 * union / delta) / (eps**2 - eps**3))
-    while exact and k > 1:  # the bound answers for every larger k
-        block = torch.arange(max(1, k - BLOCK), k, dtype=torch.float64)
-        failing = block[union * _failures(block, eps) > delta]
+    logarithm = math.log(2 * union / delta)
+    k = math.ceil(4 * logarithm / (eps**2 - eps**3))
+    if not exact:
+        return k
+    # The bound answers for this k and all larger ones. Below it we look for the largest
+    # k that fails.
+    while k > 1:
+        first = max(1, k - BLOCK)
+        block = torch.arange(first, k, dtype=torch.float64)
+        fails = union * _failures(block, eps) > delta
+        failing = block[fails]
         if len(failing):
             return int(failing[-1]) + 1
-        k = int(block[0])
+        k = first
     return k

@@ -7,13 +7,19 @@ from __future__ import annotations
 import argparse
 import json
 import platform
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 
 import torch
 
-from attnlib.bench.record import Record, compare, report  # noqa: F401 (public here)
+from attnlib.bench.record import (  # noqa: F401 (public here)
+    Cases,
+    Record,
+    compare,
+    report,
+)
 from attnlib.bench.timing import alternate, ratio, store  # noqa: F401 (public here)
 
 JOBS = {
@@ -27,11 +33,13 @@ JOBS = {
 }
 
 
-def cases(
-    job: str, device: str = "cpu", quick: bool = False
-) -> dict[str, Callable[[], Record]]:
+def cases(job: str, device: str = "cpu", quick: bool = False) -> Cases:
     """What a job measures."""
-    return import_module(f"attnlib.bench.{JOBS[job]}").cases(device, quick)
+    return _module(job).cases(device, quick)
+
+
+def _module(job: str) -> ModuleType:
+    return import_module(f"attnlib.bench.{JOBS[job]}")
 
 
 def records(
@@ -39,37 +47,48 @@ def records(
 ) -> Iterator[Record]:
     """The records of some jobs, as they are measured."""
     for job in jobs:
-        yield from (measure() for measure in cases(job, device, quick).values())
+        for measure in cases(job, device, quick).values():
+            yield measure()
 
 
 def printed(record: Record) -> str:
     """A record in a few lines of Markdown, as its job has it."""
-    return getattr(
-        import_module(f"attnlib.bench.{JOBS[record['job']]}"), "report", report
-    )(record)
+    module = _module(record["job"])
+    own_report = getattr(module, "report", report)
+    return own_report(record)
 
 
 def against(new: Sequence[Record], old: Sequence[Record]) -> list[str]:
     """Which ratios have moved since another run, beyond the quartiles of both."""
+    before = {_key(record): record for record in old}
+    lines = []
+    for record in new:
+        if _key(record) in before:
+            lines += _moved(record, before[_key(record)])
+    return lines
 
-    def key(record):
-        return (record["job"], record["case"], record["device"])
 
-    before, lines = {key(record): record for record in old}, []
-    for record in (record for record in new if key(record) in before):
-        then = before[key(record)]["seconds"]
-        for name in [
-            name for name in record["seconds"] if name != "ours" and name in then
-        ]:
-            low, middle, high = ratio(
-                record["seconds"][name], record["seconds"]["ours"]
+def _key(record: Record) -> tuple[str, str, str]:
+    """What two records share that can be compared."""
+    return record["job"], record["case"], record["device"]
+
+
+def _moved(record: Record, before: Record) -> list[str]:
+    """A line for each peer of a case whose ratio has moved."""
+    now = record["seconds"]
+    then = before["seconds"]
+    lines = []
+    for name in now:
+        if name == "ours" or name not in then:
+            continue
+        low, middle, high = ratio(now[name], now["ours"])
+        low_0, middle_0, high_0 = ratio(then[name], then["ours"])
+        if high < low_0 or low > high_0:
+            word = "slower" if middle < middle_0 else "faster"
+            lines.append(
+                f"- {record['case']}: ours is {word} beside {name}, "
+                f"{middle:.3g} times after {middle_0:.3g}"
             )
-            low_0, middle_0, high_0 = ratio(then[name], then["ours"])
-            if high < low_0 or low > high_0:
-                word = "slower" if middle < middle_0 else "faster"
-                lines.append(
-                    f"- {record['case']}: ours is {word} beside {name}, {middle:.3g} times after {middle_0:.3g}"
-                )
     return lines
 
 
@@ -77,8 +96,36 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run jobs and print their ratios; with --json, store raw samples, versions and
     hardware as well.
     """
+    options = _options(arguments)
+    old = None
+    if options.against:
+        text = options.against.read_text(encoding="utf-8")
+        old = json.loads(text)["result"]
+    torch.set_num_threads(1)
+    found = []
+    lines = []
+    for record in records(options.job, options.device, options.quick):
+        found.append(record)
+        lines.append(printed(record))
+        print(lines[-1], end="\n\n", flush=True)
+    if old is not None:
+        moved = against(found, old) or ["- nothing"]
+        lines.append("\n".join(["### Moved since", *moved]))
+        print(lines[-1])
+    if options.json:
+        about = {**_about(options.device), "jobs": options.job}
+        store({"about": about, "result": found}, options.json)
+    if options.markdown:
+        options.markdown.write_text("\n\n".join(lines) + "\n", encoding="utf-8")
+    return 0
+
+
+def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
+    """What was asked for on the command line."""
     parser = argparse.ArgumentParser(
-        prog="python -m attnlib.bench", description=main.__doc__.splitlines()[0]
+        prog="python -m attnlib.bench",
+        description="Run jobs and print their ratios; with --json, store raw samples, "
+        "versions and hardware as well.",
     )
     parser.add_argument("--job", nargs="+", default=list(JOBS), choices=list(JOBS))
     parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
@@ -93,35 +140,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     if options.device == "cuda" and not torch.cuda.is_available():
         raise ValueError("no CUDA device here: leave out --device cuda")
-    old = (
-        json.loads(options.against.read_text(encoding="utf-8"))["result"]
-        if options.against
-        else None
-    )
-    torch.set_num_threads(1)
-    found, lines = [], []
-    for record in records(options.job, options.device, options.quick):
-        found.append(record)
-        lines.append(printed(record))
-        print(lines[-1], end="\n\n", flush=True)
-    if old is not None:
-        lines.append(
-            "\n".join(["### Moved since", *(against(found, old) or ["- nothing"])])
-        )
-        print(lines[-1])
-    if options.json:
-        hardware = (
-            torch.cuda.get_device_name()
-            if options.device == "cuda"
-            else platform.machine()
-        )
-        about = {
-            "torch": torch.__version__,
-            "python": platform.python_version(),
-            "threads": 1,
-            "hardware": hardware,
-        }
-        store({"about": {**about, "jobs": options.job}, "result": found}, options.json)
-    if options.markdown:
-        options.markdown.write_text("\n\n".join(lines) + "\n", encoding="utf-8")
-    return 0
+    return options
+
+
+def _about(device: str) -> dict[str, str | int]:
+    """Where the numbers come from."""
+    on_gpu = device == "cuda"
+    return {
+        "torch": torch.__version__,
+        "python": platform.python_version(),
+        "threads": 1,
+        "hardware": torch.cuda.get_device_name() if on_gpu else platform.machine(),
+    }

@@ -13,6 +13,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 Peer = Callable[[Tensor, Tensor, Tensor], Tensor]
+Reads = Callable[[Tensor, Tensor], Tensor]  # whether query i reads key j
 QUICK = "not run: --quick compiles nothing"
 
 
@@ -36,9 +37,13 @@ def longformer(width: int) -> Peer | str:
     layer = module.LongformerSelfAttention(config, layer_id=0)
 
     def run(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        q, k, v = ((t.transpose(1, 2)) for t in (q / q.shape[-1] ** 0.5, k, v))
-        p = torch.softmax(layer._sliding_chunks_query_key_matmul(q, k, half), -1)
-        return layer._sliding_chunks_matmul_attn_probs_value(p, v, half).transpose(1, 2)
+        q = (q / q.shape[-1] ** 0.5).transpose(1, 2)
+        k = k.transpose(1, 2)
+        v = v.transpose(1, 2)
+        p = layer._sliding_chunks_query_key_matmul(q, k, half)
+        p = torch.softmax(p, -1)
+        y = layer._sliding_chunks_matmul_attn_probs_value(p, v, half)
+        return y.transpose(1, 2)
 
     return run
 
@@ -65,78 +70,77 @@ def local(width: int) -> Peer | str:
 def no_compiler(device: str, capability: tuple[int, int] | None = None) -> str:
     """Why nothing is compiled here, '' if it can be."""
     if device == "cpu":
-        return (
-            ""
-            if shutil.which("g++") or shutil.which("clang++")
-            else "not run: it needs a C++ compiler"
-        )
-    capability = (
-        torch.cuda.get_device_capability() if capability is None else capability
-    )
+        found = shutil.which("g++") or shutil.which("clang++")
+        return "" if found else "not run: it needs a C++ compiler"
+    if capability is None:
+        capability = torch.cuda.get_device_capability()
+    if capability >= (8, 0):
+        return ""
     has = ".".join(map(str, capability))
-    return (
-        ""
-        if capability >= (8, 0)
-        else f"not run: it needs compute capability 8.0, this is {has}"
-    )
+    return f"not run: it needs compute capability 8.0, this is {has}"
+
+
+def _refusal(device: str, quick: bool) -> str:
+    """Why this run compiles nothing, '' if it does."""
+    return QUICK if quick else no_compiler(device)
 
 
 def compiled(function: Callable, device: str, quick: bool) -> Callable | str:
     """torch.compile of a function; a fall back to eager mode is an error, not a slow
     result.
     """
-    if refusal := QUICK if quick else no_compiler(device):
+    if refusal := _refusal(device, quick):
         return refusal
     return torch.compile(function, fullgraph=True, dynamic=False)
 
 
-def block_mask(
-    reads: Callable[[Tensor, Tensor], Tensor], n: int, block: int, device: str
-):
+def block_mask(reads: Reads, n: int, block: int, device: str):
     """The BlockMask of a pattern, from one row of blocks at a time: no n x n grid; n is
     a multiple of block.
     """
     from torch.nn.attention.flex_attention import BlockMask
 
     j = torch.arange(n, device=device)
-    counts = torch.stack(
-        [
-            reads(i[:, None], j).view(block, -1, block).sum((0, 2))
-            for i in j.split(block)
-        ]
-    )
-    kinds = [
-        (counts > 0) & (counts < block**2),
-        counts == block**2,
-    ]  # partial blocks ask reads again, full ones do not
-    lists = [
-        t
-        for kind in kinds
-        for t in (kind.sum(1), kind.int().argsort(dim=1, descending=True, stable=True))
-    ]
-    ready = (t.int()[None, None] for t in lists)
+    rows = []
+    for i in j.split(block):
+        row = reads(i[:, None], j).view(block, -1, block)
+        rows.append(row.sum((0, 2)))
+    connections = torch.stack(rows)
+    # Blocks that are full need not ask reads again.
+    full = connections == block**2
+    partly = (connections > 0) & ~full
     return BlockMask.from_kv_blocks(
-        *ready, BLOCK_SIZE=block, mask_mod=lambda b, h, i, j: reads(i, j)
+        *_listed(partly),
+        *_listed(full),
+        BLOCK_SIZE=block,
+        mask_mod=lambda b, h, i, j: reads(i, j),
     )
+
+
+def _listed(blocks: Tensor) -> tuple[Tensor, Tensor]:
+    """How many blocks each row of a boolean table has, and all places, theirs first;
+    with the axes of batch and head that a BlockMask has.
+    """
+    many = blocks.sum(1)
+    places = blocks.int().argsort(dim=1, descending=True, stable=True)
+    return many.int()[None, None], places.int()[None, None]
 
 
 def flex(
-    reads: Callable[[Tensor, Tensor], Tensor],
+    reads: Reads,
     n: int,
     block: int,
     device: str,
     quick: bool = False,
 ) -> Peer | str:
     """Compiled flex attention with a mask built beforehand."""
-    if refusal := QUICK if quick else no_compiler(device):
+    if refusal := _refusal(device, quick):
         return refusal
     from torch.nn.attention.flex_attention import flex_attention
 
     torch._dynamo.config.recompile_limit = 64
-    mask, kernel = (
-        block_mask(reads, n, block, device),
-        compiled(flex_attention, device, False),
-    )
+    mask = block_mask(reads, n, block, device)
+    kernel = compiled(flex_attention, device, False)
     return lambda q, k, v: kernel(q, k, v, block_mask=mask)
 
 
@@ -146,8 +150,12 @@ def gather(index: Tensor, kept: Tensor) -> Peer:
     """
 
     def run(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        logits = (q.unsqueeze(-2) * k[..., index, :]).sum(-1) * q.shape[-1] ** -0.5
-        p = torch.softmax(logits.masked_fill(~kept, -torch.inf), -1)
+        scale = q.shape[-1] ** -0.5
+        products = q.unsqueeze(-2) * k[..., index, :]
+        logits = products.sum(-1) * scale
+        del products  # the largest tensor, which nothing needs any more
+        logits = logits.masked_fill(~kept, -torch.inf)
+        p = torch.softmax(logits, -1)
         return (p.unsqueeze(-1) * v[..., index, :]).sum(-2)
 
     return run
@@ -157,13 +165,15 @@ def keops(q: Tensor, k: Tensor, device: str, quick: bool):
     """All logits q k' as a LazyTensor of KeOps, which holds no matrix and compiles its
     reductions; or why not.
     """
-    if refusal := QUICK if quick else no_compiler(device):
+    if refusal := _refusal(device, quick):
         return refusal
     try:
         lazy = import_module("pykeops.torch").LazyTensor
     except ImportError:
         return "not run: pykeops is not installed"
-    return (lazy(q[:, None].contiguous()) * lazy(k[None].contiguous())).sum(-1)
+    rows = lazy(q[:, None].contiguous())
+    columns = lazy(k[None].contiguous())
+    return (rows * columns).sum(-1)
 
 
 def linformer(n: int, d: int, heads: int, r: int) -> torch.nn.Module | str:
@@ -174,11 +184,8 @@ def linformer(n: int, d: int, heads: int, r: int) -> torch.nn.Module | str:
         module = import_module("linformer")
     except ImportError:
         return "not run: linformer is not installed"
-    return (
-        module.LinformerSelfAttention(d, n, k=r, heads=heads)
-        .eval()
-        .requires_grad_(False)
-    )
+    layer = module.LinformerSelfAttention(d, n, k=r, heads=heads)
+    return layer.eval().requires_grad_(False)
 
 
 def reformer(bucket: int, rounds: int) -> Callable[[Tensor, Tensor], Tensor] | str:
@@ -190,5 +197,6 @@ def reformer(bucket: int, rounds: int) -> Callable[[Tensor, Tensor], Tensor] | s
     except ImportError:
         return "not run: reformer-pytorch is not installed"
     how = {"allow_duplicate_attention": False, "attend_across_buckets": False}
-    made = module.LSHAttention(bucket_size=bucket, n_hashes=rounds, **how).eval()
+    made = module.LSHAttention(bucket_size=bucket, n_hashes=rounds, **how)
+    made.eval()
     return lambda qk, v: made(qk, v)[0]

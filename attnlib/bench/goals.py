@@ -8,9 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from attnlib.bench.record import Record, parts, peers, share
-from attnlib.bench.timing import ratio
-
-Quartiles = tuple[float, float, float]
+from attnlib.bench.timing import Quartiles, ratio
 
 
 class Goal(NamedTuple):
@@ -40,9 +38,9 @@ class Goal(NamedTuple):
 
     def met(self, value: float | int, slack: float | int = 1) -> bool:
         """Whether a value reaches the target."""
-        return (
-            value >= self.target / slack if self.least else value <= self.target * slack
-        )
+        if self.least:
+            return value >= self.target / slack
+        return value <= self.target * slack
 
 
 class Judged(NamedTuple):
@@ -59,7 +57,7 @@ class Judged(NamedTuple):
     """
 
     goal: Goal
-    figure: tuple[float, float, float] | None
+    figure: Quartiles | None
     case: str
 
     @property
@@ -67,19 +65,23 @@ class Judged(NamedTuple):
         """reached, missed, or not run."""
         if self.figure is None:
             return "not run"
-        return "reached" if self.goal.met(self.figure[1]) else "missed"
+        return "reached" if self.goal.met(_median(self.figure)) else "missed"
+
+
+def _median(figure: Quartiles) -> float:
+    return figure[1]
 
 
 def peer(*names: str) -> Callable[[Record], Quartiles | None]:
     """How many times our time a peer takes; of several, the quickest that ran."""
 
     def figure(record: Record) -> Quartiles | None:
-        found = [
-            ratio(record["seconds"][name], record["seconds"]["ours"])
-            for name in peers(record)
-            if name.startswith(names)
-        ]
-        return min(found, key=lambda q: q[1], default=None)
+        seconds = record["seconds"]
+        found = []
+        for name in peers(record):
+            if name.startswith(names):
+                found.append(ratio(seconds[name], seconds["ours"]))
+        return min(found, key=_median, default=None)
 
     return figure
 
@@ -88,8 +90,9 @@ def floor(name: str) -> Callable[[Record], Quartiles | None]:
     """Our time over that of a floor."""
 
     def figure(record: Record) -> Quartiles | None:
-        below = record["seconds"].get(f"floor {name}")
-        return below and ratio(record["seconds"]["ours"], below)
+        seconds = record["seconds"]
+        below = seconds.get(f"floor {name}")
+        return ratio(seconds["ours"], below) if below else None
 
     return figure
 
@@ -102,7 +105,10 @@ def of_rate(what: str) -> Callable[[Record], Quartiles | None]:
 def of_density(record: Record) -> Quartiles | None:
     """The speed-up over SDPA with a mask, as a share of 1/density."""
     found = peer("SDPA + mask")(record)
-    return found and tuple(q * record["sizes"]["density"] for q in found)
+    if found is None:
+        return None
+    density = record["sizes"]["density"]
+    return tuple(q * density for q in found)
 
 
 def of_parts(record: Record) -> Quartiles | None:
@@ -116,14 +122,17 @@ def in_forwards(record: Record) -> Quartiles | None:
     them.
     """
     found = floor("forward, attention given")(record)
-    return found and tuple(q / ((record["sizes"]["L"] + 1) / 2) for q in found)
+    if found is None:
+        return None
+    passes = (record["sizes"]["L"] + 1) / 2
+    return tuple(q / passes for q in found)
 
 
 def of_either(record: Record) -> Quartiles:
     """The share of this machine's rate that binds: of operations or of bytes, whichever
     is larger.
     """
-    return max(share(record, "flop"), share(record, "bytes"), key=lambda q: q[1])
+    return max(share(record, "flop"), share(record, "bytes"), key=_median)
 
 
 def reads(record: Record) -> Quartiles:
@@ -135,7 +144,8 @@ def of_square(record: Record) -> Quartiles:
     """Our bytes at the peak as a share of an n x n matrix of 32-bit floats, three
     times.
     """
-    return (record["peak bytes"]["ours"] / (4 * record["sizes"]["n"] ** 2),) * 3
+    square = 4 * record["sizes"]["n"] ** 2
+    return (record["peak bytes"]["ours"] / square,) * 3
 
 
 def error(record: Record) -> Quartiles:
@@ -143,24 +153,21 @@ def error(record: Record) -> Quartiles:
     return (record["worst error"]["ours"],) * 3
 
 
-FORWARD, BOTH = (
-    "window 129, n = 8192, forward:",
-    "window 129, n = 8192, forward and backward:",
-)
-BLOCKS, UNION = (
-    "BigBird, blocks of 64, n = 4096",
-    "window 65 + stride 64 + 16 columns, n = 4096",
-)
-SMALL, LARGE = "all 1.56e+04 paths", "all 2.82e+11 paths"
-BATCH = "all 2.82e+11 paths, L = 12, H = 8, n = 128, d = 64, d_v = 64, 256 sequences"
+# The beginnings of the names of cases.
+FORWARD = "window 129, n = 8192, forward:"
+BOTH = "window 129, n = 8192, forward and backward:"
+BLOCKS = "BigBird, blocks of 64, n = 4096"
+UNION = "window 65 + stride 64 + 16 columns, n = 4096"
 LONG = "window 257, n = 131072, bfloat16, forward:"
-FLOATS, SIGNS = "float code, log-sum-exp, n = 32768", "sign code, n = 32768"
+SMALL = "all 1.56e+04 paths"
+LARGE = "all 2.82e+11 paths"
+BATCH = "all 2.82e+11 paths, L = 12, H = 8, n = 128, d = 64, d_v = 64, 256 sequences"
+FLOATS = "float code, log-sum-exp, n = 32768"
+SIGNS = "sign code, n = 32768"
 MILLION = "sign code, n = 1048576"
-GAPS, GPU_GAPS, AVERAGES = (
-    "smallest gap of 1e+07 ids",
-    "smallest gap of 1e+08 ids",
-    "Boltzmann averages, 500000 x 32",
-)
+GAPS = "smallest gap of 1e+07 ids"
+GPU_GAPS = "smallest gap of 1e+08 ids"
+AVERAGES = "Boltzmann averages, 500000 x 32"
 
 GOALS = [
     Goal(1, "flex, best block size / ours", "sparse", FORWARD, peer("flex"), 1.05),
@@ -175,10 +182,20 @@ GOALS = [
         0.55,
     ),
     Goal(
-        2, "Longformer / ours, with gradients", "sparse", BOTH, peer("Longformer"), 2.2
+        2,
+        "Longformer / ours, with gradients",
+        "sparse",
+        BOTH,
+        peer("Longformer"),
+        2.2,
     ),
     Goal(
-        2, "SDPA + mask / ours, with gradients", "sparse", BOTH, peer("SDPA + mask"), 35
+        2,
+        "SDPA + mask / ours, with gradients",
+        "sparse",
+        BOTH,
+        peer("SDPA + mask"),
+        35,
     ),
     Goal(
         2,
@@ -198,8 +215,8 @@ GOALS = [
     ),
     Goal(3, "flex / ours", "sparse", BLOCKS, peer("flex"), 1.1),
     Goal(4, "SDPA + mask / ours", "sparse", UNION, peer("SDPA + mask"), 18),
-    Goal(4, "ours / sum of the parts", "sparse", UNION, of_parts, 1.05, False),
-    Goal(4, "worst error against float64", "sparse", UNION, error, 1e-6, False),
+    Goal(4, "ours / sum of the parts", "sparse", UNION, of_parts, 1.05, least=False),
+    Goal(4, "worst error against float64", "sparse", UNION, error, 1e-6, least=False),
     Goal(
         5,
         "flex, best block size / ours",
@@ -227,7 +244,7 @@ GOALS = [
         LARGE,
         in_forwards,
         0.9,
-        False,
+        least=False,
     ),
     Goal(
         7,
@@ -239,7 +256,13 @@ GOALS = [
         device="cuda",
     ),
     Goal(
-        8, "ours / bare product", "verify", FLOATS, floor("bare product"), 1.25, False
+        8,
+        "ours / bare product",
+        "verify",
+        FLOATS,
+        floor("bare product"),
+        1.25,
+        least=False,
     ),
     Goal(8, "row chunks / ours", "verify", FLOATS, peer("row chunks"), 3.5),
     Goal(
@@ -249,7 +272,7 @@ GOALS = [
         FLOATS,
         of_square,
         0.02,
-        False,
+        least=False,
     ),
     Goal(
         8,
@@ -258,11 +281,25 @@ GOALS = [
         SIGNS,
         floor("bare product"),
         0.14,
-        False,
+        least=False,
     ),
-    Goal(8, "int8: worst error against float64", "verify", SIGNS, error, 0, False),
     Goal(
-        9, "row chunks / ours", "verify", MILLION, peer("row chunks"), 8, device="cuda"
+        8,
+        "int8: worst error against float64",
+        "verify",
+        SIGNS,
+        error,
+        0,
+        least=False,
+    ),
+    Goal(
+        9,
+        "row chunks / ours",
+        "verify",
+        MILLION,
+        peer("row chunks"),
+        8,
+        device="cuda",
     ),
     Goal(
         9,
@@ -273,7 +310,16 @@ GOALS = [
         0.6,
         device="cuda",
     ),
-    Goal(9, "worst error against float64", "verify", MILLION, error, 0, False, "cuda"),
+    Goal(
+        9,
+        "worst error against float64",
+        "verify",
+        MILLION,
+        error,
+        0,
+        least=False,
+        device="cuda",
+    ),
     Goal(10, "torch.sort + difference / ours", "ids", GAPS, peer("torch.sort"), 13),
     Goal(
         10,
@@ -293,7 +339,7 @@ GOALS = [
         0.4,
         device="cuda",
     ),
-    Goal(11, "ours / copy", "ids", AVERAGES, floor("copy"), 1.12, False),
+    Goal(11, "ours / copy", "ids", AVERAGES, floor("copy"), 1.12, least=False),
     Goal(11, "eager / ours", "ids", AVERAGES, peer("eager"), 2.7),
     Goal(
         11,
@@ -302,8 +348,8 @@ GOALS = [
         AVERAGES,
         reads,
         1.1,
-        False,
-        "cuda",
+        least=False,
+        device="cuda",
     ),
     Goal(11, "eager / ours", "ids", AVERAGES, peer("eager"), 2.7, device="cuda"),
 ]
@@ -315,23 +361,29 @@ def judge(
     """Every goal beside what was measured; where several cases of a goal were, the one
     nearest to missing it.
     """
-    return [_judge(goal, records) for goal in (GOALS if goals is None else goals)]
+    if goals is None:
+        goals = GOALS
+    return [_judge(goal, records) for goal in goals]
 
 
 def _judge(goal: Goal, records: Sequence[Record]) -> Judged:
-    alike = [
-        r
-        for r in records
-        if (r["job"], r["device"]) == (goal.job, goal.device)
-        and f"{r['case']}:".startswith(goal.case)
-    ]
-    found = [
-        (figure, record["case"])
-        for record in alike
-        if (figure := goal.figure(record)) is not None
-    ]
+    found = []
+    for record in records:
+        if not _concerns(goal, record):
+            continue
+        figure = goal.figure(record)
+        if figure is not None:
+            found.append((figure, record["case"]))
     if not found:
         return Judged(goal, None, "")
-    return Judged(
-        goal, *(min if goal.least else max)(found, key=lambda pair: pair[0][1])
-    )
+    nearest = min if goal.least else max
+    figure, case = nearest(found, key=lambda pair: _median(pair[0]))
+    return Judged(goal, figure, case)
+
+
+def _concerns(goal: Goal, record: Record) -> bool:
+    """Whether a record is of the goal's job and device, and of a case that it names."""
+    if (record["job"], record["device"]) != (goal.job, goal.device):
+        return False
+    # The colon ends the name, so that "forward:" leaves "forward and backward" out.
+    return f"{record['case']}:".startswith(goal.case)

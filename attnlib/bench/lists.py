@@ -12,48 +12,51 @@ from torch import Tensor
 
 from attnlib import patterns
 from attnlib.bench import _peers, sparse
-from attnlib.bench.record import Record
+from attnlib.bench.record import Cases
 from attnlib.patterns import Pattern
 
-W, ROUNDS = 64, 7
+W = 64
+ROUNDS = 7
 
 
 def places(pattern: Pattern) -> tuple[Tensor, Tensor]:
-    """The keys of all rows in one rectangle, for gathering."""
+    """The keys of all rows in one rectangle, for gathering, and which of them count."""
     crow, col = pattern.rows()
-    at, width = torch.arange(int(crow.diff().max())), crow.diff()[:, None]
-    kept = at < width
-    return col[(crow[:-1, None] + at).clamp_max(len(col) - 1)] * kept, kept
+    degrees = crow.diff()
+    at = torch.arange(int(degrees.max()))
+    kept = at < degrees[:, None]
+    entries = crow[:-1, None] + at
+    columns = col[entries.clamp_max(len(col) - 1)]
+    return columns * kept, kept
 
 
-def cases(device: str, quick: bool) -> dict[str, Callable[[], Record]]:
+def cases(device: str, quick: bool) -> Cases:
     """What is measured, two minutes of it: each token reads itself and 63 random
     tokens, so at most 64 keys.
     """
+    w = 8 if quick else W
+    sizes = (256,) if quick else (2048, 4096)
+    rounds = 2 if quick else ROUNDS
+    peers = partial(_gathering, device, quick)
+    found = {}
+    for n in sizes:
+        made = partial(_random_sets, n, w)
+        case = sparse.Case(f"random sets of {w}, n = {n}, forward", made, peers)
+        found[case.name] = partial(sparse.measure, case, device, rounds, "lists")
+    return found
 
-    def peers(pattern: Pattern) -> dict[str, Callable]:
-        rectangle = [t.to(device) for t in places(pattern)]
-        eager = _peers.gather(*rectangle)
-        return {
-            "SDPA + mask": lambda: _peers.masked(pattern.mask().to(device)),
-            "gather": lambda: eager,
-            "compiled gather": lambda: _peers.compiled(eager, device, quick),
-        }
 
-    w, sizes = (8, (256,)) if quick else (W, (2048, 4096))
+def _random_sets(n: int, w: int) -> Pattern:
+    g = torch.Generator().manual_seed(0)
+    return patterns.random(n, w - 1, generator=g)
 
-    def made(n):
-        return lambda: patterns.random(
-            n, w - 1, generator=torch.Generator().manual_seed(0)
-        )
 
-    found = [
-        sparse.Case(f"random sets of {w}, n = {n}, forward", made(n), peers)
-        for n in sizes
-    ]
+def _gathering(device: str, quick: bool, pattern: Pattern) -> dict[str, Callable]:
+    """The peers of a pattern, each to be made in its turn."""
+    index, kept = places(pattern)
+    eager = _peers.gather(index.to(device), kept.to(device))
     return {
-        case.name: partial(
-            sparse.measure, case, device, 2 if quick else ROUNDS, "lists"
-        )
-        for case in found
+        "SDPA + mask": lambda: _peers.masked(pattern.mask().to(device)),
+        "gather": lambda: eager,
+        "compiled gather": partial(_peers.compiled, eager, device, quick),
     }

@@ -4,30 +4,59 @@ name, on the same work.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from functools import partial
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
 from attnlib.bench import _peers
-from attnlib.bench.record import Record, compare
+from attnlib.bench.record import Cases, Record, compare
 from attnlib.efficient import lsh_attention
 from attnlib.lowrank import linformer_attention
 
-HEADS, D, R, BUCKET, ROUNDS = 4, 64, 128, 64, 7
+HEADS = 4
+D = 64
+R = 128  # mixtures of Linformer
+BUCKET = 64  # tokens
+ROUNDS = 7
 
 
 def linformer_layer(x: Tensor, w: dict[str, Tensor]) -> Tensor:
     """A layer of Linformer around linformer_attention: plain linear maps for queries,
     keys, values and outputs.
     """
-    q, k, v = (
-        F.linear(x, w[f"to_{name}.weight"]).unflatten(-1, (HEADS, D)).transpose(1, 2)
-        for name in "qkv"
-    )
-    y = linformer_attention(q, k, v, w["proj_k"].T, w["proj_v"].T, check=False)
-    return F.linear(y.transpose(1, 2).flatten(2), w["to_out.weight"], w["to_out.bias"])
+
+    def heads(name: str) -> Tensor:
+        mapped = F.linear(x, w[f"to_{name}.weight"])
+        return mapped.unflatten(-1, (HEADS, D)).transpose(1, 2)
+
+    q = heads("q")
+    k = heads("k")
+    v = heads("v")
+    e = w["proj_k"].T
+    f = w["proj_v"].T
+    y = linformer_attention(q, k, v, e, f, check=False)
+    y = y.transpose(1, 2).flatten(2)
+    return F.linear(y, w["to_out.weight"], w["to_out.bias"])
+
+
+def _drawn_weights(n: int, device: str) -> dict[str, Tensor]:
+    """Weights of a layer by the names that the package gives them."""
+    width = HEADS * D
+    shapes = {
+        "to_q.weight": (width, width),
+        "to_k.weight": (width, width),
+        "to_v.weight": (width, width),
+        "to_out.weight": (width, width),
+        "to_out.bias": (width,),
+        "proj_k": (n, R),
+        "proj_v": (n, R),
+    }
+    weights = {}
+    for name, shape in shapes.items():
+        weights[name] = (torch.randn(shape) / 16).to(device)
+    return weights
 
 
 def linformer(name: str, n: int, device: str, rounds: int) -> Record:
@@ -36,28 +65,26 @@ def linformer(name: str, n: int, device: str, rounds: int) -> Record:
     """
     torch.manual_seed(0)  # the package draws from the global generator
     theirs = _peers.linformer(n, HEADS * D, HEADS, R)
-    if isinstance(theirs, str):
-        shapes = {
-            **{f"to_{a}.weight": (HEADS * D,) * 2 for a in ("q", "k", "v", "out")},
-            "to_out.bias": (HEADS * D,),
-            "proj_k": (n, R),
-            "proj_v": (n, R),
-        }
-        w = {key: (torch.randn(shape) / 16).to(device) for key, shape in shapes.items()}
+    away = isinstance(theirs, str)
+    if away:
+        w = _drawn_weights(n, device)
     else:
         theirs = theirs.to(device)
         w = dict(theirs.state_dict())
     x = torch.randn(1, n, HEADS * D).to(device)
 
-    def linear():
-        return [F.linear(x, w[f"to_{a}.weight"]) for a in ("q", "k", "v", "out")]
+    weights = [w[f"to_{name}.weight"] for name in ("q", "k", "v", "out")]
+
+    def linear_maps() -> list[Tensor]:
+        return [F.linear(x, weight) for weight in weights]
 
     runs = {
-        "ours": lambda: linformer_layer(x, w),
-        "linformer": theirs if isinstance(theirs, str) else lambda: theirs(x),
-        "floor linear maps alone": linear,
+        "ours": partial(linformer_layer, x, w),
+        "linformer": theirs if away else partial(theirs, x),
+        "floor linear maps alone": linear_maps,
     }
-    truth = linformer_layer(x.double(), {key: t.double() for key, t in w.items()})
+    in_double = {name: t.double() for name, t in w.items()}
+    truth = linformer_layer(x.double(), in_double)
     sizes = {
         "n": n,
         "d": D,
@@ -65,7 +92,9 @@ def linformer(name: str, n: int, device: str, rounds: int) -> Record:
         "r": R,
         "compared": "the whole layer, with its four linear maps",
     }
-    flop = 8 * n * (HEADS * D) ** 2 + 8 * HEADS * n * R * D
+    linear = 8 * n * (HEADS * D) ** 2
+    attending = 8 * HEADS * n * R * D
+    flop = linear + attending
     with torch.no_grad():
         return compare(
             "lowrank",
@@ -83,53 +112,53 @@ def lsh(name: str, n: int, hashes: int, device: str, rounds: int) -> Record:
     """lsh_attention and LSHAttention of reformer-pytorch: the same buckets, rounds and
     chunks, without projections.
     """
-    g, at = torch.Generator().manual_seed(0), torch.Generator(device).manual_seed(0)
-    qk, v = (torch.randn(HEADS, n, D, generator=g).to(device) for _ in range(2))
+    g = torch.Generator().manual_seed(0)
+    qk = torch.randn(HEADS, n, D, generator=g).to(device)
+    v = torch.randn(HEADS, n, D, generator=g).to(device)
+    buckets = n // BUCKET
+    ours = partial(
+        lsh_attention,
+        qk,
+        v,
+        buckets=buckets,
+        rounds=hashes,
+        chunk=BUCKET,
+        generator=torch.Generator(device).manual_seed(0),
+        check=False,
+    )
     theirs = _peers.reformer(BUCKET, hashes)
-
-    def ours():
-        return lsh_attention(
-            qk,
-            v,
-            buckets=n // BUCKET,
-            rounds=hashes,
-            chunk=BUCKET,
-            generator=at,
-            check=False,
-        )
-
+    away = isinstance(theirs, str)
     runs = {
         "ours": ours,
-        "reformer-pytorch": theirs
-        if isinstance(theirs, str)
-        else lambda: theirs(qk, v),
+        "reformer-pytorch": theirs if away else partial(theirs, qk, v),
     }
     sizes = {
         "n": n,
         "d": D,
         "heads": HEADS,
         "rounds of hashing": hashes,
-        "buckets": n // BUCKET,
+        "buckets": buckets,
         "compared": "time only",
     }
-    flop = HEADS * hashes * (n * D * (n // BUCKET) + 8 * n * BUCKET * D)
+    hashing = n * D * buckets
+    attending = 8 * n * BUCKET * D
+    flop = HEADS * hashes * (hashing + attending)
     with torch.no_grad():
         return compare(
             "lowrank", name, runs, device=device, rounds=rounds, sizes=sizes, flop=flop
         )
 
 
-def cases(device: str, quick: bool) -> dict[str, Callable[[], Record]]:
+def cases(device: str, quick: bool) -> Cases:
     """What is measured: names, and how."""
-    sizes, rounds = ((256,), 2) if quick else ((1024, 4096), ROUNDS)
-    found: dict[str, Callable[[], Record]] = {}
+    sizes = (256,) if quick else (1024, 4096)
+    rounds = 2 if quick else ROUNDS
+    found = {}
     for n in sizes:
         name = f"Linformer layer, n = {n}, r = {R}"
-        found[name] = lambda name=name, n=n: linformer(name, n, device, rounds)
+        found[name] = partial(linformer, name, n, device, rounds)
     for n in sizes:
         for hashes in (1, 4):
             name = f"LSH, n = {n}, rounds of hashing: {hashes}, time only"
-            found[name] = lambda name=name, n=n, hashes=hashes: lsh(
-                name, n, hashes, device, rounds
-            )
+            found[name] = partial(lsh, name, n, hashes, device, rounds)
     return found

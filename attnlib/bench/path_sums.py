@@ -5,15 +5,15 @@ forward pass.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from attnlib.attention import forward, merged, random_layers
-from attnlib.bench.record import Record, compare
+from attnlib.attention import Layer, forward, merged, random_layers
+from attnlib.bench.record import Cases, Record, Runs, compare
 from attnlib.paths import path_counts, path_sums, path_terms
 
 
@@ -25,6 +25,7 @@ class Workload(NamedTuple):
         single: bool.
         batch: sequences, 0 for no batch.
         name: in words.
+        paths: how many there are.
         least: useful operations and least bytes.
 
     Page:
@@ -42,31 +43,34 @@ class Workload(NamedTuple):
     @property
     def name(self) -> str:
         """In words."""
-        paths = sum(path_counts([self.h] * self.L, skip=True))
         sizes = (
             f"L = {self.L}, H = {self.h}, n = {self.n}, d = {self.d}, d_v = {self.d_v}"
         )
-        return f"all {paths:.3g} paths, {sizes}" + (
-            f", {self.batch} sequences" if self.batch else ""
-        )
+        words = f"all {self.paths:.3g} paths, {sizes}"
+        return f"{words}, {self.batch} sequences" if self.batch else words
+
+    @property
+    def paths(self) -> int:
+        """How many there are."""
+        return sum(path_counts([self.h] * self.L, skip=True))
 
     @property
     def least(self) -> tuple[int, int]:
         """Useful operations and least bytes of all sums: by W_V, W_O if values are
         narrow, else by W_V W_O.
         """
-        many, narrow = self.batch or 1, self.d_v < self.d
-        each = (
-            (2 * self.d + self.n) * self.d_v if narrow else (self.d + self.n) * self.d
-        )
-        read = (
-            self.L
-            * self.h
-            * (many * self.n**2 + (2 * self.d * self.d_v if narrow else self.d**2))
-        )
-        return many * self.n * each * self.h * self.L * (self.L + 1), 4 * (
-            read + many * (self.L + 2) * self.n * self.d
-        )
+        many = self.batch or 1
+        heads = self.h * self.L
+        if self.d_v < self.d:
+            each = (2 * self.d + self.n) * self.d_v
+            weights = 2 * self.d * self.d_v
+        else:
+            each = (self.d + self.n) * self.d
+            weights = self.d**2
+        flop = many * self.n * each * heads * (self.L + 1)
+        read = heads * (many * self.n**2 + weights)
+        states = many * (self.L + 2) * self.n * self.d
+        return flop, 4 * (read + states)
 
 
 WORKLOADS = [
@@ -77,7 +81,10 @@ WORKLOADS = [
     Workload(12, 8, 128, 64, 64, False),
 ]
 ON_GPU = [Workload(12, 8, 128, 64, 64, False, 256)]
-QUICK = [Workload(3, 2, 16, 16, 8, True), Workload(4, 4, 32, 32, 8, False)]
+QUICK = [
+    Workload(3, 2, 16, 16, 8, True),
+    Workload(4, 4, 32, 32, 8, False),
+]
 
 
 def one_by_one(
@@ -87,11 +94,15 @@ def one_by_one(
     length.
     """
     sums = x.new_zeros(len(weights) + 1, *x.shape)
-    for path in itertools.product(range(-1, len(weights[0])), repeat=len(weights)):
-        y, length = x, 0
+    skip = -1
+    choices = range(skip, len(weights[0]))
+    for path in itertools.product(choices, repeat=len(weights)):
+        y = x
+        length = 0
         for p, w, h in zip(attention, weights, path):
-            if h >= 0:
-                y, length = p[h] @ (y @ w[h]), length + 1
+            if h != skip:
+                y = p[h] @ (y @ w[h])
+                length += 1
         sums[length] += y
     return sums
 
@@ -121,7 +132,8 @@ def given_forward(
     products a layer.
     """
     for p, w in zip(attention, stacked):
-        x = x + p @ (x.unsqueeze(-3) @ w).flatten(-3, -2)
+        values = (x.unsqueeze(-3) @ w).flatten(-3, -2)
+        x = x + p @ values
     return x
 
 
@@ -137,79 +149,96 @@ def measure(name: str, work: Workload, each: bool, device: str, rounds: int) -> 
         dtype=torch.float32,
         device=device,
     )
-    x = torch.randn(*[work.batch] * bool(work.batch), work.n, work.d, generator=g).to(
-        device
-    )
+    batch = [work.batch] if work.batch else []
+    x = torch.randn(*batch, work.n, work.d, generator=g).to(device)
     attention = forward(x, layers, skip=True, return_attention=True)[1]
-    weights = [merged(layer)[0] for layer in layers]
-    side = [p.transpose(-3, -2).flatten(-2).contiguous() for p in attention]
-    double = [
-        type(layer)(*(w if w is None else w.double() for w in layer))
-        for layer in layers
-    ]
-    exact = path_sums(
-        x.double(),
-        double,
-        skip=True,
-        attention=[p.double() for p in attention],
-        check=False,
-    ).by_length
-    scale = exact.flatten(-2).norm(dim=-1)[..., None, None]
-    paths = sum(path_counts([work.h] * work.L, skip=True))
-    multiplied, moved = (0, 0) if each else work.least
-
-    def ours() -> Tensor:
-        return path_sums(
-            x, layers, skip=True, attention=attention, check=False
-        ).by_length
-
-    def terms() -> Tensor:
-        sums = torch.zeros_like(exact, dtype=x.dtype)
-        for path, term in path_terms(x, layers, skip=True, attention=attention):
-            sums[sum(head is not None for head in path)] += term
-        return sums
-
-    runs = (
-        {
-            "ours": ours,
-            "one by one": lambda: one_by_one(x, attention, weights),
-            "prefix tree": lambda: prefix_tree(x, attention, weights),
-            "path_terms": terms,
-        }
-        if each
-        else {
-            "ours": ours,
-            "floor forward, attention given": lambda: given_forward(x, side, weights),
-            "floor forward": lambda: forward(x, layers, skip=True, check=False),
-        }
-    )
+    exact = _exact(x, layers, attention)
+    if each:
+        runs = _every_path(x, layers, attention)
+        flop = 0
+        moved = 0
+    else:
+        runs = _forward_passes(x, layers, attention)
+        flop, moved = work.least
     return compare(
         "paths",
         name,
         runs,
         device=device,
         rounds=rounds,
-        sizes={**work._asdict(), "paths": paths},
-        flop=multiplied,
+        sizes={**work._asdict(), "paths": work.paths},
+        flop=flop,
         moved=moved,
         truth=(exact,),
-        scale=scale,
+        scale=exact.flatten(-2).norm(dim=-1)[..., None, None],
     )
 
 
-def cases(device: str, quick: bool) -> dict[str, Callable[[], Record]]:
+def _ours(x: Tensor, layers: Sequence[Layer], attention: Sequence[Tensor]) -> Tensor:
+    sums = path_sums(x, layers, skip=True, attention=attention, check=False)
+    return sums.by_length
+
+
+def _exact(x: Tensor, layers: Sequence[Layer], attention: Sequence[Tensor]) -> Tensor:
+    """Our sums in float64."""
+    double = []
+    for layer in layers:
+        weights = layer._asdict()
+        for name, w in weights.items():
+            weights[name] = None if w is None else w.double()
+        double.append(Layer(**weights))
+    return _ours(x.double(), double, [p.double() for p in attention])
+
+
+def _every_path(
+    x: Tensor, layers: Sequence[Layer], attention: Sequence[Tensor]
+) -> Runs:
+    """Our sums, and what visits every path."""
+    weights = [merged(layer)[0] for layer in layers]
+
+    def terms() -> Tensor:
+        sums = x.new_zeros(len(layers) + 1, *x.shape)
+        for path, term in path_terms(x, layers, skip=True, attention=attention):
+            length = sum(head is not None for head in path)
+            sums[length] += term
+        return sums
+
+    return {
+        "ours": partial(_ours, x, layers, attention),
+        "one by one": partial(one_by_one, x, attention, weights),
+        "prefix tree": partial(prefix_tree, x, attention, weights),
+        "path_terms": terms,
+    }
+
+
+def _forward_passes(
+    x: Tensor, layers: Sequence[Layer], attention: Sequence[Tensor]
+) -> Runs:
+    """Our sums, and forward passes."""
+    weights = [merged(layer)[0] for layer in layers]
+    # P of all heads side by side, so that one product serves them.
+    side = [p.transpose(-3, -2).flatten(-2).contiguous() for p in attention]
+    return {
+        "ours": partial(_ours, x, layers, attention),
+        "floor forward, attention given": partial(given_forward, x, side, weights),
+        "floor forward": partial(forward, x, layers, skip=True, check=False),
+    }
+
+
+def cases(device: str, quick: bool) -> Cases:
     """What is measured, five minutes of it: each workload beside forward passes, the
     single ones beside every path too.
     """
-    found: dict[str, Callable[[], Record]] = {}
+    workloads = WORKLOADS + ON_GPU if device == "cuda" else WORKLOADS
+    if quick:
+        workloads = QUICK
     rounds = 2 if quick else 21
-    for work in QUICK if quick else WORKLOADS + (ON_GPU if device == "cuda" else []):
-        for each, words in (
-            (False, "beside forward passes"),
-            (True, "beside every path"),
-        )[: 1 + work.single]:
-            name = f"{work.name}: {words}"
-            found[name] = partial(
-                measure, name, work, each, device, min(rounds, 3) if each else rounds
-            )
+    found = {}
+    for work in workloads:
+        name = f"{work.name}: beside forward passes"
+        found[name] = partial(measure, name, work, False, device, rounds)
+        if work.single:
+            name = f"{work.name}: beside every path"
+            few = min(rounds, 3)
+            found[name] = partial(measure, name, work, True, device, few)
     return found

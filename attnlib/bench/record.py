@@ -9,24 +9,28 @@ machine; whatever else there is, is a peer.
 from __future__ import annotations
 
 import statistics
-import time
 from collections.abc import Callable, Iterable
+from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from attnlib.bench.timing import alternate, peak_bytes, ratio
+from attnlib.bench.timing import Quartiles, alternate, own_clock, peak_bytes, ratio
 
 Record = dict[str, Any]
+Cases = dict[str, Callable[[], Record]]  # names, and how each is measured
+Runs = dict[str, Callable | str]  # names, and each run, or why it is not run
 SIDE = {"cpu": 1024, "cuda": 8192}  # of the product of matrices that is the limit
 MOVED = {"cpu": 2**25, "cuda": 2**28}  # numbers that are copied
-UNSEEN = (
-    "flex",
-    "compiled",
-    "KeOps",
-)  # a kernel that is not torch's own shows no memory to torch's dispatcher
+# A kernel that is not torch's own shows no memory to torch's dispatcher.
+UNSEEN = ("flex", "compiled", "KeOps")
+PIECES = ("part", "floor")  # runs that do less than "ours" does
+RATES = {
+    "flop": "FLOPs at {:.0f}% of the rate of a matrix product",
+    "bytes": "bytes at {:.0f}% of the rate of a copy",
+}
 PACKAGES = (
     "torch",
     "numpy",
@@ -41,7 +45,7 @@ PACKAGES = (
 def compare(
     job: str,
     case: str,
-    runs: dict[str, Callable | str],
+    runs: Runs,
     *,
     device: str,
     rounds: int,
@@ -58,26 +62,32 @@ def compare(
     """Everything that is stored of one comparison: samples, bytes, errors, and what was
     not run and why.
     """
-    good, away = called({name: run for name, run in runs.items() if callable(run)})
-    away = {**{name: run for name, run in runs.items() if isinstance(run, str)}, **away}
+    absent = {name: why for name, why in runs.items() if isinstance(why, str)}
+    there = {name: run for name, run in runs.items() if callable(run)}
+    good, failed = called(there)
+
     rates = limits(device, dtype) if flop or moved else {}
-    clock = (
-        time.process_time if torch.get_num_threads() == 1 else time.perf_counter
-    )  # one thread: its own time is its work
-    seconds = alternate(
-        {**good, **{name: run for name, (run, _) in rates.items()}},
-        rounds,
-        device,
-        clock=clock,
-        least=least,
-    )
-    hidden = ("part", "floor", *((*UNSEEN, *unseen) if device == "cpu" else ()))
-    seen = [name for name in good if not name.startswith(hidden)]
-    judged = [
-        name
-        for name in good
-        if truth is not None and not name.startswith(("part", "floor"))
-    ]
+    timed = dict(good)
+    amounts = {}
+    for name, (run, amount) in rates.items():
+        timed[name] = run
+        amounts[name] = amount
+    seconds = alternate(timed, rounds, device, clock=own_clock(), least=least)
+    for name, turns in seconds.items():
+        # Four digits are more than a time has.
+        seconds[name] = [digits(t, 4) for t in turns]
+
+    unseen = (*UNSEEN, *unseen) if device == "cpu" else ()
+    whole = {name: run for name, run in good.items() if not name.startswith(PIECES)}
+    peaks = {}
+    for name, run in whole.items():
+        if not name.startswith(unseen):
+            peaks[name] = peak_bytes(run, device)
+    errors = {}
+    if truth is not None:
+        for name, run in whole.items():
+            errors[name] = digits(worst(shown(run()), truth, scale), 3)
+
     return {
         "job": job,
         "case": case,
@@ -86,16 +96,11 @@ def compare(
         "rounds": rounds,
         "flop": flop,
         "bytes": moved,
-        "limits": {name: amount for name, (_, amount) in rates.items()},
-        "seconds": {
-            name: [float(f"{t:.4g}") for t in ts] for name, ts in seconds.items()
-        },  # four digits are more than a time has
-        "peak bytes": {name: peak_bytes(good[name], device) for name in seen},
-        "worst error": {
-            name: float(f"{worst(shown(good[name]()), truth, scale):.3g}")
-            for name in judged
-        },
-        "not run": away,
+        "limits": amounts,
+        "seconds": seconds,
+        "peak bytes": peaks,
+        "worst error": errors,
+        "not run": absent | failed,
         "versions": versions(),
     }
 
@@ -104,7 +109,8 @@ def called(runs: dict[str, Callable]) -> tuple[dict[str, Callable], dict[str, st
     """Each run called once: those that can be timed, and those that fail, by the name
     of their error.
     """
-    good, away = {}, {}
+    good = {}
+    away = {}
     for name, run in runs.items():
         try:
             run()
@@ -122,19 +128,23 @@ def limits(
     """What this machine can do, to be measured in the same turns: a product of
     matrices, a copy of 128 MB (GPU: 1 GB).
     """
-    side, moved = SIDE[device], MOVED[device]
-    square, long = (
-        torch.ones(side, side, dtype=dtype, device=device),
-        torch.zeros(moved, device=device),
-    )
-    into, product = torch.empty_like(long), torch.empty_like(square)
+    side = SIDE[device]
+    moved = MOVED[device]
+    square = torch.ones(side, side, dtype=dtype, device=device)
+    product = torch.empty_like(square)
+    long = torch.zeros(moved, device=device)
+    into = torch.empty_like(long)
+    multiply = partial(torch.mm, square, square, out=product)
+    copy = partial(into.copy_, long)
     return {
-        "limit matmul": (
-            lambda: torch.mm(square, square, out=product),
-            {"flop": 2.0 * side**3},
-        ),
-        "limit copy": (lambda: into.copy_(long), {"bytes": 8.0 * moved}),
+        "limit matmul": (multiply, {"flop": 2.0 * side**3}),
+        "limit copy": (copy, {"bytes": 8.0 * moved}),
     }
+
+
+def digits(x: float, count: int) -> float:
+    """A number to so many digits."""
+    return float(f"{x:.{count}g}")
 
 
 def worst(
@@ -143,8 +153,13 @@ def worst(
     scale: Tensor | float = 1.0,
 ) -> float:
     """The largest difference between what a run returned and the truth."""
-    pairs = zip(found if isinstance(found, tuple) else (found,), truth, strict=True)
-    return max(float(((a.detach().double() - b).abs() / scale).max()) for a, b in pairs)
+    if not isinstance(found, tuple):
+        found = (found,)
+    largest = []
+    for a, b in zip(found, truth, strict=True):
+        differences = (a.detach().double() - b).abs() / scale
+        largest.append(float(differences.max()))
+    return max(largest)
 
 
 def versions(names: Iterable[str] = PACKAGES) -> dict[str, str]:
@@ -160,75 +175,80 @@ def versions(names: Iterable[str] = PACKAGES) -> dict[str, str]:
 
 def peers(record: Record) -> list[str]:
     """The names of the peers that ran."""
-    return [
-        name
-        for name in record["seconds"]
-        if name != "ours" and not name.startswith(("floor", "part", "limit"))
-    ]
+    beside = [name for name in record["seconds"] if name != "ours"]
+    return [name for name in beside if not name.startswith(("limit", *PIECES))]
 
 
-def share(record: Record, what: str) -> tuple[float, float, float]:
+def share(record: Record, what: str) -> Quartiles:
     """Which share of the machine's rate our run reaches: operations or bytes a second
     over those of the limit.
     """
     limit = {"flop": "limit matmul", "bytes": "limit copy"}[what]
+    seconds = record["seconds"]
     alike = record[what] / record["limits"][limit][what]
-    return tuple(
-        alike * q for q in ratio(record["seconds"][limit], record["seconds"]["ours"])
-    )
+    return tuple(alike * q for q in ratio(seconds[limit], seconds["ours"]))
 
 
 def parts(record: Record) -> list[float]:
     """The seconds of all parts together, an entry a round."""
-    return [
-        sum(turn)
-        for turn in zip(
-            *(ts for name, ts in record["seconds"].items() if name.startswith("part"))
-        )
-    ]
+    seconds = record["seconds"]
+    each = [seconds[name] for name in seconds if name.startswith("part")]
+    return [sum(turn) for turn in zip(*each)]
 
 
 def report(record: Record) -> str:
     """A few lines of Markdown: how many times as long each peer takes, medians,
     quartiles in brackets.
     """
-    seconds, ours = record["seconds"], record["seconds"]["ours"]
-    mb = {name: size / 2**20 for name, size in record["peak bytes"].items()}
-    own = [
-        f"{1000 * statistics.median(ours):.3g} ms",
-        *([f"{mb['ours']:.3g} MB"] if "ours" in mb else []),
-    ]
-    own += (
-        [f"worst error {record['worst error']['ours']:.1e}"]
-        if record["worst error"]
-        else []
-    )
-    lines = [f"### {record['case']}: {', '.join(own)}"]
+    seconds = record["seconds"]
+    ours = seconds["ours"]
+    lines = [_headline(record)]
     for name in peers(record):
-        low, middle, high = ratio(seconds[name], ours)
-        more = [f"memory {mb[name]:.3g} MB"] if name in mb else []
-        more += (
-            [f"error {record['worst error'][name]:.1e}"]
-            if name in record["worst error"]
-            else []
-        )
-        lines.append(
-            "; ".join(
-                [f"- {name} / ours: {middle:.3g} ({low:.3g} to {high:.3g})", *more]
-            )
-        )
-    for name in (name for name in seconds if name.startswith("floor")):
-        low, middle, high = ratio(ours, seconds[name])
-        lines.append(
-            f"- ours / {name.removeprefix('floor ')}: {middle:.3g} ({low:.3g} to {high:.3g})"
-        )
+        lines.append(_peer_line(record, name))
+    for name in seconds:
+        if name.startswith("floor"):
+            under = name.removeprefix("floor ")
+            lines.append(f"- ours / {under}: {_spread(ratio(ours, seconds[name]))}")
     if together := parts(record):
-        lines.append(f"- ours / sum of its parts: {ratio(ours, together)[1]:.3g}")
-    for what, words in (
-        ("flop", "FLOPs at {:.0f}% of the rate of a matrix product"),
-        ("bytes", "bytes at {:.0f}% of the rate of a copy"),
-    ):
+        _, middle, _ = ratio(ours, together)
+        lines.append(f"- ours / sum of its parts: {middle:.3g}")
+    for what, words in RATES.items():
         if record[what]:
-            lines.append("- useful " + words.format(100 * share(record, what)[1]))
-    lines += [f"- {name}: {why}" for name, why in record["not run"].items()]
+            _, middle, _ = share(record, what)
+            lines.append(f"- useful {words.format(100 * middle)}")
+    for name, why in record["not run"].items():
+        lines.append(f"- {name}: {why}")
     return "\n".join(lines)
+
+
+def _headline(record: Record) -> str:
+    """The case, with our time, memory and error."""
+    middle = statistics.median(record["seconds"]["ours"])
+    own = [f"{1000 * middle:.3g} ms"]
+    if "ours" in record["peak bytes"]:
+        own.append(f"{_mb(record, 'ours')} MB")
+    if record["worst error"]:
+        own.append(f"worst error {record['worst error']['ours']:.1e}")
+    return f"### {record['case']}: {', '.join(own)}"
+
+
+def _peer_line(record: Record, name: str) -> str:
+    """How many times our time a peer takes, with its memory and error."""
+    seconds = record["seconds"]
+    times = ratio(seconds[name], seconds["ours"])
+    said = [f"- {name} / ours: {_spread(times)}"]
+    if name in record["peak bytes"]:
+        said.append(f"memory {_mb(record, name)} MB")
+    if name in record["worst error"]:
+        said.append(f"error {record['worst error'][name]:.1e}")
+    return "; ".join(said)
+
+
+def _spread(quartiles: Quartiles) -> str:
+    low, middle, high = quartiles
+    return f"{middle:.3g} ({low:.3g} to {high:.3g})"
+
+
+def _mb(record: Record, name: str) -> str:
+    size = record["peak bytes"][name] / 2**20
+    return f"{size:.3g}"

@@ -13,11 +13,14 @@ from torch import Tensor
 
 from attnlib import patterns
 from attnlib.bench import _peers
-from attnlib.bench.record import Record, compare
+from attnlib.bench.record import Cases, Record, Runs, compare
 from attnlib.patterns import Columns, Pattern, Step, Strided, Window, build
 from attnlib.sparse import bare_calls, sparse_attention
 
-HEADS, D, ROUNDS = 2, 64, 7
+HEADS = 2
+D = 64
+ROUNDS = 7
+Peers = dict[str, Callable]  # names, and what makes each of them
 
 
 class Case(NamedTuple):
@@ -39,7 +42,7 @@ class Case(NamedTuple):
 
     name: str
     made: Callable[[], Pattern]
-    peers: Callable[[Pattern], dict[str, Callable]]
+    peers: Callable[[Pattern], Peers]
     backward: bool = False
     parts: tuple[Pattern, ...] = ()
     dtype: torch.dtype = torch.float32
@@ -54,135 +57,152 @@ def big_bird(n: int, b: int, *, generator: torch.Generator) -> Pattern:
     m = n // b
     a = torch.arange(m)
     mask = (a[:, None] - a).abs() <= 1
-    mask[:, 0] = mask[0] = True
+    mask[0] = True
+    mask[:, 0] = True
     for row in mask[1:]:
         free = (~row).nonzero().flatten()
-        row[free[torch.randperm(len(free), generator=generator)[:2]]] = True
-    return patterns.from_masks(mask.repeat_interleave(b, 0).repeat_interleave(b, 1))
+        shuffled = torch.randperm(len(free), generator=generator)
+        row[free[shuffled[:2]]] = True
+    tall = mask.repeat_interleave(b, 0)
+    return patterns.from_masks(tall.repeat_interleave(b, 1))
 
 
-def cases(device: str, quick: bool) -> dict[str, Callable[[], Record]]:
+def cases(device: str, quick: bool) -> Cases:
     """What is measured, five minutes of it; quick a second."""
-    n, w, b, s = (256, 17, 16, 16) if quick else (8192, 129, 64, 64)
+    n = 256 if quick else 8192
     half = n if quick else n // 2
-    parts = (Window(s // 2, s // 2), Strided(s), Columns(tuple(range(16))))
-    alone = tuple(Pattern(half, (Step((part,)),)) for part in parts)
-
-    def blocks():
-        return big_bird(half, b, generator=torch.Generator().manual_seed(0))
-
-    def near(i, j):
-        return (
-            i - j
-        ).abs() <= w // 2  # plain arithmetic, which is what flex compiles best
-
-    def either(i, j):
-        return ((i - j).abs() <= s // 2) | ((i - j) % s == 0) | (j < 16)
-
-    def flex(pattern: Pattern, reads: Callable, *sizes: int) -> dict[str, Callable]:
-        def make(size):
-            return lambda: _peers.flex(reads, pattern.n, size, device, quick)
-
-        return {f"flex, blocks of {size}": make(size) for size in sizes}
-
-    def by_blocks(pattern: Pattern) -> Callable:
-        grid = pattern.mask()[::b, ::b].contiguous().to(device)
-        return lambda i, j: grid[i // b, j // b]
-
-    def masked(pattern):
-        return {"SDPA + mask": lambda: _peers.masked(pattern.mask().to(device))}
-
-    def usual(pattern):
-        return {
-            **masked(pattern),
-            "Longformer": lambda: _peers.longformer(w),
-            "local-attention": lambda: _peers.local(w),
-        }
-
-    def window():
-        return patterns.window(n, w)
-
+    block = 16 if quick else 64
     found = [
-        Case(
-            f"window {w}, n = {n}, forward",
-            window,
-            lambda p: {**usual(p), **flex(p, near, 32, 64)},
-        ),
-        Case(
-            f"window {w}, n = {n}, forward and backward", window, usual, backward=True
-        ),
-        Case(
-            f"BigBird, blocks of {b}, n = {half}, forward",
-            blocks,
-            lambda p: {**masked(p), **flex(p, by_blocks(p), b)},
-        ),
-        Case(
-            f"window {s + 1} + stride {s} + 16 columns, n = {half}, forward",
-            lambda: build(half, list(parts)),
-            lambda p: {**masked(p), **flex(p, either, 64, 128)},
-            parts=alone,
-        ),
+        *_windows(n, 17 if quick else 129, device, quick),
+        _blocks(half, block, device, quick),
+        _union(half, block, device, quick),
     ]
     if device != "cpu" and not quick:
         found.append(_long(device))
-    return {
-        case.name: partial(measure, case, device, 2 if quick else ROUNDS)
-        for case in found
-    }
+    rounds = 2 if quick else ROUNDS
+    return {case.name: partial(measure, case, device, rounds) for case in found}
+
+
+def _windows(n: int, w: int, device: str, quick: bool) -> list[Case]:
+    """A window, forward alone and with gradients."""
+    reach = w // 2
+
+    # Plain arithmetic is what flex compiles best.
+    def near(i, j):
+        return (i - j).abs() <= reach
+
+    def usual(pattern: Pattern) -> Peers:
+        return {
+            **_dense(pattern, device),
+            "Longformer": partial(_peers.longformer, w),
+            "local-attention": partial(_peers.local, w),
+        }
+
+    def with_flex(pattern: Pattern) -> Peers:
+        return usual(pattern) | _flex(near, n, (32, 64), device, quick)
+
+    name = f"window {w}, n = {n}, forward"
+    made = partial(patterns.window, n, w)
+    return [
+        Case(name, made, with_flex),
+        Case(f"{name} and backward", made, usual, backward=True),
+    ]
+
+
+def _blocks(n: int, b: int, device: str, quick: bool) -> Case:
+    """BigBird, whose tiles are full."""
+
+    def made() -> Pattern:
+        return big_bird(n, b, generator=torch.Generator().manual_seed(0))
+
+    def peers(pattern: Pattern) -> Peers:
+        corners = pattern.mask()[::b, ::b]
+        grid = corners.contiguous().to(device)
+
+        def reads(i, j):
+            return grid[i // b, j // b]
+
+        return _dense(pattern, device) | _flex(reads, n, (b,), device, quick)
+
+    return Case(f"BigBird, blocks of {b}, n = {n}, forward", made, peers)
+
+
+def _union(n: int, s: int, device: str, quick: bool) -> Case:
+    """A union of three parts, to be compared with their sum."""
+    columns = 16
+    parts = [
+        Window(s // 2, s // 2),
+        Strided(s),
+        Columns(tuple(range(columns))),
+    ]
+    alone = [Pattern(n, (Step((part,)),)) for part in parts]
+
+    def reads(i, j):
+        near = (i - j).abs() <= s // 2
+        far = (i - j) % s == 0
+        return near | far | (j < columns)
+
+    def peers(pattern: Pattern) -> Peers:
+        return _dense(pattern, device) | _flex(reads, n, (64, 128), device, quick)
+
+    return Case(
+        f"window {s + 1} + stride {s} + {columns} columns, n = {n}, forward",
+        partial(build, n, parts),
+        peers,
+        parts=tuple(alone),
+    )
 
 
 def _long(device: str) -> Case:
     """A window of 257 among 131,072 tokens in bfloat16: no mask of all pairs, the truth
     on some rows.
     """
-    n, r = 2**17, 128
+    n = 2**17
+    r = 128
+    w = 2 * r + 1
 
-    def make(size):
-        return lambda: _peers.flex(lambda i, j: (i - j).abs() <= r, n, size, device)
+    def near(i, j):
+        return (i - j).abs() <= r
+
+    def peers(pattern: Pattern) -> Peers:
+        return _flex(near, n, (64, 128), device, False)
 
     return Case(
-        f"window {2 * r + 1}, n = {n}, bfloat16, forward",
-        lambda: patterns.window(n, 2 * r + 1),
-        lambda pattern: {f"flex, blocks of {size}": make(size) for size in (64, 128)},
+        f"window {w}, n = {n}, bfloat16, forward",
+        partial(patterns.window, n, w),
+        peers,
         dtype=torch.bfloat16,
         rows=512,
-        connections=n * (2 * r + 1) - r * (r + 1),
+        connections=n * w - r * (r + 1),
     )
+
+
+def _dense(pattern: Pattern, device: str) -> Peers:
+    return {"SDPA + mask": lambda: _peers.masked(pattern.mask().to(device))}
+
+
+def _flex(
+    reads: Callable, n: int, blocks: tuple[int, ...], device: str, quick: bool
+) -> Peers:
+    """Flex attention with blocks of several sizes."""
+    found = {}
+    for b in blocks:
+        found[f"flex, blocks of {b}"] = partial(_peers.flex, reads, n, b, device, quick)
+    return found
 
 
 def measure(case: Case, device: str, rounds: int, job: str = "sparse") -> Record:
     """All figures of one case."""
-    pattern, g = case.made(), torch.Generator().manual_seed(0)
-    n, connections = pattern.n, case.connections or pattern.connections
+    pattern = case.made()
+    n = pattern.n
+    connections = case.connections or pattern.connections
+    g = torch.Generator().manual_seed(0)
+    shape = (1, HEADS, n, D)
     q, k, v, up = (
-        torch.randn(1, HEADS, n, D, generator=g).to(device, case.dtype)
-        for _ in range(4)
+        torch.randn(shape, generator=g).to(device, case.dtype) for _ in range(4)
     )
     leaves = [t.requires_grad_(case.backward) for t in (q, k, v)]
-
-    def ours(q, k, v, pattern=pattern):
-        return sparse_attention(q, k, v, pattern, check=False)
-
-    made = {
-        "ours": ours,
-        **{name: maker() for name, maker in case.peers(pattern).items()},
-    }
-    made |= {
-        f"part {i}": lambda q, k, v, part=part: ours(q, k, v, part)
-        for i, part in enumerate(case.parts, 1)
-    }
-
-    def full(kernel):
-        return lambda: (
-            torch.autograd.grad(kernel(*leaves), leaves, up)
-            if case.backward
-            else kernel(*leaves)
-        )
-
-    runs = {
-        name: full(kernel) if callable(kernel) else kernel
-        for name, kernel in made.items()
-    }
+    runs = _runs(case, pattern, leaves, up)
     if job == "sparse" and case.dtype == torch.float32:
         runs["floor torch's attention on the same tiles"] = bare_calls(
             q, k, v, pattern, backward=case.backward
@@ -197,18 +217,17 @@ def measure(case: Case, device: str, rounds: int, job: str = "sparse") -> Record
         "dtype": str(case.dtype).removeprefix("torch."),
         "rows compared": case.rows or n,
     }
-    flop = (
-        4 * D * HEADS * connections * (3.5 if case.backward else 1)
-    )  # two products; backward: five more
-    moved = (
-        q.element_size() * HEADS * n * D * (11 if case.backward else 4)
-    )  # in and out, of all tensors
-    at = (
-        torch.arange(0, n, n // case.rows, device=device)
-        if case.rows
-        else torch.arange(n, device=device)
-    )
-    shown = (lambda found: found[..., at, :]) if case.rows else (lambda found: found)
+    # Two products forward, five more backward.
+    flop = 4 * D * HEADS * connections * (3.5 if case.backward else 1)
+    # In and out.
+    tensors = 11 if case.backward else 4
+    moved = q.element_size() * HEADS * n * D * tensors
+    step = n // case.rows if case.rows else 1
+    at = torch.arange(0, n, step, device=device)
+
+    def shown(found):
+        return found[..., at, :] if case.rows else found
+
     with torch.set_grad_enabled(case.backward):
         return compare(
             job,
@@ -225,6 +244,24 @@ def measure(case: Case, device: str, rounds: int, job: str = "sparse") -> Record
         )
 
 
+def _runs(case: Case, pattern: Pattern, leaves: list[Tensor], up: Tensor) -> Runs:
+    """Ours, its peers and its parts on the same tokens, with gradients if asked for."""
+    kernels = {"ours": partial(sparse_attention, pattern=pattern, check=False)}
+    for name, make in case.peers(pattern).items():
+        kernels[name] = make()
+    for i, part in enumerate(case.parts, 1):
+        kernels[f"part {i}"] = partial(sparse_attention, pattern=part, check=False)
+
+    def run(kernel):
+        y = kernel(*leaves)
+        return torch.autograd.grad(y, leaves, up) if case.backward else y
+
+    runs = {}
+    for name, kernel in kernels.items():
+        runs[name] = partial(run, kernel) if callable(kernel) else kernel
+    return runs
+
+
 def _truth(
     q: Tensor,
     k: Tensor,
@@ -237,26 +274,26 @@ def _truth(
     """Masked dense attention in float64 for the rows `at`, 512 at a time; with backward
     its three gradients.
     """
-    q, k, v = (t.detach().double().requires_grad_(backward) for t in (q, k, v))
-    keys, out, total = (
-        torch.arange(pattern.n, device=q.device),
-        [],
-        [torch.zeros_like(t) for t in (q, k, v)],
-    )
+
+    def leaf(t: Tensor) -> Tensor:
+        return t.detach().double().requires_grad_(backward)
+
+    q = leaf(q)
+    k = leaf(k)
+    v = leaf(v)
+    j = torch.arange(pattern.n)
+    outputs = []
+    gradients = [torch.zeros_like(t) for t in (q, k, v)]
     for rows in at.split(512):
-        mask = pattern.reads(0, rows[:, None].cpu(), keys.cpu()).to(q.device)
-        y = (
-            torch.softmax(
-                (q[..., rows, :] @ k.mT / D**0.5).masked_fill(~mask, -torch.inf), -1
-            )
-            @ v
-        )
+        i = rows.unsqueeze(-1).cpu()
+        hidden = ~pattern.reads(0, i, j).to(q.device)
+        logits = q[..., rows, :] @ k.mT / D**0.5
+        logits = logits.masked_fill(hidden, -torch.inf)
+        y = torch.softmax(logits, -1) @ v
+        outputs.append(y.detach())
         if backward:
-            total = [
-                a + b
-                for a, b in zip(
-                    total, torch.autograd.grad(y, (q, k, v), up[..., rows, :].double())
-                )
-            ]
-        out.append(y.detach())
-    return tuple(total) if backward else (torch.cat(out, -2),)
+            g = up[..., rows, :].double()
+            more = torch.autograd.grad(y, (q, k, v), g)
+            for gradient, of_these_rows in zip(gradients, more):
+                gradient += of_these_rows
+    return tuple(gradients) if backward else (torch.cat(outputs, -2),)

@@ -16,11 +16,11 @@ SHARES = {"flop": "the rate of a matrix product", "bytes": "the rate of a copy"}
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """A Markdown table."""
-    lines = [head, ["---"] * len(head), *rows]
-    return "\n".join(
-        "| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |"
-        for line in lines
-    )
+    lines = []
+    for row in [head, ["---"] * len(head), *rows]:
+        cells = [cell.replace("|", "\\|") for cell in row]
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines)
 
 
 def number(x: float | int) -> str:
@@ -34,27 +34,25 @@ def number(x: float | int) -> str:
 def spread(figure: tuple[float | int, float | int, float | int]) -> str:
     """Median, quartiles in brackets; a number that does not vary stands alone."""
     low, middle, high = figure
-    return (
-        number(middle)
-        if low == high
-        else f"{number(middle)} ({number(low)} to {number(high)})"
-    )
+    if low == high:
+        return number(middle)
+    return f"{number(middle)} ({number(low)} to {number(high)})"
 
 
 def goal_table(judged: Sequence[Judged]) -> str:
     """Every goal beside what was measured."""
     rows = []
     for one in judged:
-        target = (
-            f"{'at least' if one.goal.least else 'at most'} {number(one.goal.target)}"
-        )
+        goal = one.goal
+        device = " (GPU)" if goal.device == "cuda" else ""
+        side = "at least" if goal.least else "at most"
         found = f"{spread(one.figure)}: " if one.figure else ""
-        device = " (GPU)" if one.goal.device == "cuda" else ""
+        word = f"**{one.word}**" if one.word == "missed" else one.word
         rows.append(
             [
-                f"{one.goal.number}. {one.goal.words}{device}",
-                target,
-                found + (f"**{one.word}**" if one.word == "missed" else one.word),
+                f"{goal.number}. {goal.words}{device}",
+                f"{side} {number(goal.target)}",
+                found + word,
             ]
         )
     return table(["Goal", "Target", "Median (quartiles)"], rows)
@@ -64,58 +62,62 @@ def job_table(records: Sequence[Record]) -> str:
     """Every case of a job: peers as times ours, floors as ours over them, and the
     shares of the machine's rates.
     """
-    return "\n\n".join(
-        f"**{r['case'][0].upper()}{r['case'][1:]}**\n\n{_case(r)}\n\n{_beside(r)}".rstrip()
-        for r in records
-    )
+    texts = []
+    for record in records:
+        case = record["case"]
+        head = f"**{case[0].upper()}{case[1:]}**"
+        text = f"{head}\n\n{_case(record)}\n\n{_beside(record)}"
+        texts.append(text.rstrip())
+    return "\n\n".join(texts)
 
 
 def _case(record: Record) -> str:
     """Ours and its peers, run or not."""
-    seconds, ours = record["seconds"], record["seconds"]["ours"]
-    mb = {name: f"{size / 2**20:.3g}" for name, size in record["peak bytes"].items()}
-    error = {name: number(e) for name, e in record["worst error"].items()}
+    seconds = record["seconds"]
+    ours = seconds["ours"]
     rows = [
-        [
-            "ours",
-            f"{1000 * statistics.median(ours):.3g} ms",
-            mb.get("ours", ""),
-            error.get("ours", ""),
-        ]
+        ["ours", f"{1000 * statistics.median(ours):.3g} ms", *_cost(record, "ours")]
     ]
-    rows += [
-        [
-            name,
-            f"× {spread(ratio(seconds[name], ours))}",
-            mb.get(name, ""),
-            error.get(name, ""),
-        ]
-        for name in peers(record)
-    ]
-    rows += [
-        [name, "not run: " + why.removeprefix("not run: "), "", ""]
-        for name, why in record["not run"].items()
-    ]
+    for name in peers(record):
+        times = spread(ratio(seconds[name], ours))
+        rows.append([name, f"× {times}", *_cost(record, name)])
+    for name, why in record["not run"].items():
+        reason = why.removeprefix("not run: ")
+        rows.append([name, f"not run: {reason}", "", ""])
     return table(["", "Time", "MB", "Error"], rows)
+
+
+def _cost(record: Record, name: str) -> list[str]:
+    """Memory and error of a run, where they are known."""
+    peak = record["peak bytes"].get(name)
+    error = record["worst error"].get(name)
+    return [
+        "" if peak is None else f"{peak / 2**20:.3g}",
+        "" if error is None else number(error),
+    ]
 
 
 def _beside(record: Record) -> str:
     """A sentence on floors, parts and the rates of the machine."""
-    seconds, ours = record["seconds"], record["seconds"]["ours"]
-    said = [
-        f"{name.removeprefix('floor ')} {spread(ratio(ours, seconds[name]))}"
-        for name in seconds
-        if name.startswith("floor")
-    ]
+    seconds = record["seconds"]
+    ours = seconds["ours"]
+    said = []
+    for name in seconds:
+        if name.startswith("floor"):
+            floor = name.removeprefix("floor ")
+            said.append(f"{floor} {spread(ratio(ours, seconds[name]))}")
     if together := parts(record):
         said.append(f"the sum of its parts {spread(ratio(ours, together))}")
-    rates = [
-        f"{100 * share(record, what)[1]:.0f}% of {words}"
-        for what, words in SHARES.items()
-        if record[what]
-    ]
-    lines = [f"Ours over: {'; '.join(said)}."] if said else []
-    lines += [f"Useful work at {' and '.join(rates)}."] if rates else []
+    rates = []
+    for what, words in SHARES.items():
+        if record[what]:
+            _, middle, _ = share(record, what)
+            rates.append(f"{100 * middle:.0f}% of {words}")
+    lines = []
+    if said:
+        lines.append(f"Ours over: {'; '.join(said)}.")
+    if rates:
+        lines.append(f"Useful work at {' and '.join(rates)}.")
     return " ".join(lines)
 
 
@@ -124,11 +126,9 @@ def origin_table(results: dict[str, dict]) -> str:
     rows = []
     for name, result in results.items():
         about = result["about"]
-        load = " to ".join(
-            str(about["settings"][key])
-            for key in ("load before", "load after")
-            if key in about["settings"]
-        )
+        settings = about["settings"]
+        known = [key for key in ("load before", "load after") if key in settings]
+        load = " to ".join(str(settings[key]) for key in known)
         rows.append(
             [
                 f"`{name}.json`",

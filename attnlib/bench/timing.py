@@ -19,9 +19,19 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.benchmark import Timer
 
-# seconds, beside which the start of a kernel is nothing; what is not captured cannot be
-# captured by half
+# Seconds beside which the start of a kernel is nothing. Longer runs are not captured,
+# and so none of them is captured by half.
 LONG = 0.01
+Quartiles = tuple[float, float, float]  # lower quartile, median, upper quartile
+
+
+def own_clock() -> Callable[[], float]:
+    """The clock of a run: with one thread its own time is its work, whatever else the
+    machine does.
+    """
+    if torch.get_num_threads() == 1:
+        return time.process_time
+    return time.perf_counter
 
 
 def alternate(
@@ -39,10 +49,11 @@ def alternate(
         turns = {name: _on_gpu(run, least) for name, run in runs.items()}
     else:
         turns = {name: _on_cpu(run, least, clock) for name, run in runs.items()}
-    taken = [{name: turn() for name, turn in turns.items()} for _ in range(rounds + 1)][
-        1:
-    ]
-    return {name: [turn[name] for turn in taken] for name in runs}
+    taken = {name: [] for name in runs}
+    for _ in range(1 + rounds):
+        for name, turn in turns.items():
+            taken[name].append(turn())
+    return {name: seconds[1:] for name, seconds in taken.items()}
 
 
 def _on_cpu(
@@ -57,11 +68,9 @@ def _on_cpu(
         began = clock()
         run()
         once = clock() - began
-        return (
-            once
-            if once >= least
-            else timer.blocked_autorange(min_run_time=least).median
-        )
+        if once >= least:
+            return once
+        return timer.blocked_autorange(min_run_time=least).median
 
     return seconds
 
@@ -72,7 +81,8 @@ def _on_gpu(run: Callable, least: float) -> Callable[[], float]:
     """
 
     def seconds(calls: int, play: Callable) -> float:
-        began, ended = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        began = torch.cuda.Event(enable_timing=True)
+        ended = torch.cuda.Event(enable_timing=True)
         began.record()
         for _ in range(calls):
             play()
@@ -82,7 +92,13 @@ def _on_gpu(run: Callable, least: float) -> Callable[[], float]:
 
     run()  # warms up
     play = run if seconds(1, run) > LONG else _captured(run)
-    return lambda: seconds(max(1, math.ceil(least / max(seconds(1, play), 1e-7))), play)
+
+    def turn() -> float:
+        once = max(seconds(1, play), 1e-7)
+        calls = max(1, math.ceil(least / once))
+        return seconds(calls, play)
+
+    return turn
 
 
 def _captured(run: Callable) -> Callable:
@@ -106,16 +122,13 @@ def _captured(run: Callable) -> Callable:
     return graph.replay
 
 
-def ratio(over: list[float], under: list[float]) -> tuple[float, float, float]:
+def ratio(over: list[float], under: list[float]) -> Quartiles:
     """Lower quartile, median and upper quartile of over / under, taken round by round,
     so that drift cancels.
     """
     ratios = sorted(a / b for a, b in zip(over, under))
-    return (
-        ratios[len(ratios) // 4],
-        statistics.median(ratios),
-        ratios[-1 - len(ratios) // 4],
-    )
+    quarter = len(ratios) // 4
+    return ratios[quarter], statistics.median(ratios), ratios[-1 - quarter]
 
 
 class Alive(TorchDispatchMode):
@@ -130,22 +143,31 @@ class Alive(TorchDispatchMode):
 
     def __init__(self):
         super().__init__()
-        self.made, self.peak, self.largest = {}, 0, 0
+        self.made = {}  # a storage's address to a weak reference and its bytes
+        self.peak = 0
+        self.largest = 0
 
     def __torch_dispatch__(self, f, types, args=(), kwargs=None):
         result = f(*args, **(kwargs or {}))
+        results = result if isinstance(result, tuple | list) else [result]
         given = {t.untyped_storage()._cdata for t in _plain(args)}
-        for t in _plain(result if isinstance(result, tuple | list) else [result]):
-            if (storage := t.untyped_storage())._cdata not in given | set(self.made):
-                self.made[storage._cdata] = (StorageWeakRef(storage), storage.nbytes())
-                self.largest = max(self.largest, storage.nbytes() // t.element_size())
-        self.made = {
-            key: (ref, size)
-            for key, (ref, size) in self.made.items()
-            if not ref.expired()
-        }
-        self.peak = max(self.peak, sum(size for _, size in self.made.values()))
+        for t in _plain(results):
+            storage = t.untyped_storage()
+            key = storage._cdata
+            if key in given or key in self.made:
+                continue
+            size = storage.nbytes()
+            self.made[key] = (StorageWeakRef(storage), size)
+            self.largest = max(self.largest, size // t.element_size())
+        self._forget_the_dead()
+        alive = sum(size for _, size in self.made.values())
+        self.peak = max(self.peak, alive)
         return result
+
+    def _forget_the_dead(self) -> None:
+        for key, (reference, _) in list(self.made.items()):
+            if reference.expired():
+                del self.made[key]
 
 
 def peak_bytes(run: Callable, device: str) -> int:
@@ -167,11 +189,11 @@ def _plain(given) -> list[Tensor]:
     """The tensors among these; of compressed rows the values, as index arrays are the
     caller's.
     """
-    return [
-        t.values() if t.layout is torch.sparse_csr else t
-        for t in given
-        if torch.is_tensor(t)
-    ]
+    tensors = []
+    for t in given:
+        if torch.is_tensor(t):
+            tensors.append(t.values() if t.layout is torch.sparse_csr else t)
+    return tensors
 
 
 def store(content: dict, file: Path) -> None:

@@ -13,17 +13,16 @@ from torch import Tensor
 
 from attnlib import expressive
 from attnlib.bench import _peers
-from attnlib.bench.record import Record, compare
+from attnlib.bench.record import Cases, Record, Runs, compare
 from attnlib.expressive import Code
 
-D, K, ROUNDS, SAMPLE = (
-    128,
-    4,
-    3,
-    512,
-)  # width, entries of a row, rounds, rows that are compared with float64
+D = 128
+K = 4  # entries of a row
+ROUNDS = 3
+SAMPLE = 512  # rows that are compared with float64
 TILE = {"cpu": (256, 2048), "cuda": (4096, 16384)}  # of a product alone
 WHOLE = (1024, 256)  # of verify on the CPU
+Tile = Callable[[slice, slice], Tensor]  # works on these rows and columns
 
 
 class Case(NamedTuple):
@@ -46,35 +45,49 @@ class Case(NamedTuple):
     @property
     def name(self) -> str:
         """In words."""
-        return f"{'sign code' if self.signs else 'float code, log-sum-exp'}, n = {self.n}, d = {D}, k = {K}"
+        kind = "sign code" if self.signs else "float code, log-sum-exp"
+        return f"{kind}, n = {self.n}, d = {D}, k = {K}"
 
 
-def cases(device: str, quick: bool) -> dict[str, Callable[[], Record]]:
+def cases(device: str, quick: bool) -> Cases:
     """What is measured, six minutes of it. KeOps has cases of its own at fewer tokens:
     128 features are many for it.
     """
-    found = [
-        Case(2**15, False),
-        Case(2**15, True),
-        Case(2**11, False, True),
-        Case(2**11, True, True),
-    ]
-    if device == "cuda":
-        found = [Case(2**17, False, True), Case(2**20, True), Case(2**17, True, True)]
     if quick:
-        found = [Case(2048, False, True), Case(2048, True, True)]
-    by_kind = {True: measure_signs, False: measure_float}
-    return {
-        case.name: partial(
-            by_kind[case.signs], case, device, 2 if quick else ROUNDS, quick
-        )
-        for case in found
-    }
+        chosen = [
+            Case(2048, signs=False, keops=True),
+            Case(2048, signs=True, keops=True),
+        ]
+    elif device == "cuda":
+        chosen = [
+            Case(2**17, signs=False, keops=True),
+            Case(2**20, signs=True),
+            Case(2**17, signs=True, keops=True),
+        ]
+    else:
+        chosen = [
+            Case(2**15, signs=False),
+            Case(2**15, signs=True),
+            Case(2**11, signs=False, keops=True),
+            Case(2**11, signs=True, keops=True),
+        ]
+    rounds = 2 if quick else ROUNDS
+    found = {}
+    for case in chosen:
+        measure = measure_signs if case.signs else measure_float
+        found[case.name] = partial(measure, case, device, rounds, quick)
+    return found
 
 
 def row_chunks(q: Tensor, k: Tensor, high: int) -> Tensor:
     """Peer: log-sum-exp of the logits, some rows at a time."""
-    return torch.cat([torch.logsumexp(rows @ k.T, 1) for rows in q.split(high)])
+    found = [torch.logsumexp(rows @ k.T, 1) for rows in q.split(high)]
+    return torch.cat(found)
+
+
+def keops_log_sum_exp(lazy) -> Tensor:
+    """Peer: the same by KeOps."""
+    return lazy.logsumexp(dim=1).flatten()
 
 
 def chunk_gaps(
@@ -83,44 +96,67 @@ def chunk_gaps(
     """Peer: the gap between the least logit on the support and the largest off it, some
     rows at a time.
     """
+    # Half precision is summed, and kept, in float32.
+    multiply = _wide_product if q.dtype == torch.bfloat16 else torch.mm
     found = []
     for rows, c in zip(q.split(high), columns.split(high)):
-        half = q.dtype == torch.bfloat16
-        logits = torch.mm(rows, k.T, out_dtype=torch.float32) if half else rows @ k.T
-        least = logits.gather(1, c).amin(1).double() * scale
-        found.append(least - logits.scatter_(1, c, -torch.inf).amax(1).double() * scale)
+        logits = multiply(rows, k.T)
+        least = logits.gather(1, c).amin(1)
+        logits.scatter_(1, c, -torch.inf)
+        largest = logits.amax(1)
+        found.append(least.double() * scale - largest.double() * scale)
     return torch.cat(found)
+
+
+def _wide_product(a: Tensor, b: Tensor) -> Tensor:
+    return torch.mm(a, b, out_dtype=torch.float32)
 
 
 def keops_gaps(lazy, q: Tensor, k: Tensor, columns: Tensor, scale: float) -> Tensor:
     """Peer: the same gap by KeOps, from the k + 1 largest logits of a row: the largest
     off the support is one of them.
     """
-    largest, places = (-lazy).Kmin_argKmin(columns.shape[1] + 1, dim=1)
-    on = (places[:, :, None] == columns[:, None]).any(2)
-    top = (-largest).masked_fill(on, -torch.inf).amax(1)
-    lowest = torch.stack([(q * k[c]).sum(1) for c in columns.T]).amin(0)
+    count = columns.shape[1] + 1
+    negative, places = (-lazy).Kmin_argKmin(count, dim=1)
+    on_support = (places[:, :, None] == columns[:, None]).any(2)
+    largest = (-negative).masked_fill(on_support, -torch.inf)
+    top = largest.amax(1)
+    lowest = torch.stack(_on_support(q, k, columns)).amin(0)
     return lowest.double() * scale - top.double() * scale
 
 
-def tiles(n: int, tile: tuple[int, int], one: Callable[[slice, slice], object]) -> None:
+def _on_support(q: Tensor, k: Tensor, columns: Tensor) -> list[Tensor]:
+    """The logits of all rows at the first entry of their supports, the second, ..."""
+    return [(q * k[c]).sum(1) for c in columns.T]
+
+
+def tiles(n: int, tile: tuple[int, int], one: Tile) -> None:
     """Call a function on every tile of an n x n matrix."""
-    for i in range(0, n, tile[0]):
-        for j in range(0, n, tile[1]):
-            one(slice(i, i + tile[0]), slice(j, j + tile[1]))
+    height, width = tile
+    for i in range(0, n, height):
+        for j in range(0, n, width):
+            one(slice(i, i + height), slice(j, j + width))
 
 
 def drawn(case: Case, device: str) -> tuple[Code, Tensor]:
     """A code and the pattern that it is checked against."""
-    g, n = torch.Generator().manual_seed(0), case.n
-    columns = torch.randint(n // K, (n, K), generator=g) + n // K * torch.arange(K)
-    if not case.signs:
-        q, k = torch.randn(n, D, generator=g) / 16, torch.randn(n, D, generator=g)
-        return Code(q.to(device), k.to(device), 0.1, 0.5), columns.to(device)
-    signs = torch.randint(0, 2, (n, D), generator=g, dtype=torch.int8) * 2 - 1
-    return Code(
-        sum(signs[c] for c in columns.T).to(device), signs.to(device), 0.1, 0.5, 0.1
-    ), columns.to(device)
+    n = case.n
+    g = torch.Generator().manual_seed(0)
+    # One column in each of K parts, so that those of a row differ.
+    part = n // K
+    starts = part * torch.arange(K)
+    columns = starts + torch.randint(part, (n, K), generator=g)
+    if case.signs:
+        coins = torch.randint(0, 2, (n, D), generator=g, dtype=torch.int8)
+        k = coins * 2 - 1
+        q = sum(k[c] for c in columns.T)
+        scale = 0.1
+    else:
+        q = torch.randn(n, D, generator=g) / 16
+        k = torch.randn(n, D, generator=g)
+        scale = 1.0
+    code = Code(q.to(device), k.to(device), 0.1, 0.5, scale)
+    return code, columns.to(device)
 
 
 def measure_float(case: Case, device: str, rounds: int, quick: bool) -> Record:
@@ -128,35 +164,30 @@ def measure_float(case: Case, device: str, rounds: int, quick: bool) -> Record:
     return it.
     """
     code, columns = drawn(case, device)
-    q, k, at = (
-        code.q,
-        code.k,
-        torch.arange(0, case.n, max(1, case.n // SAMPLE), device=device),
-    )
-    supports = (
-        torch.stack([(q.double() * k[c].double()).sum(1) for c in columns.T], 1)
-        .logsumexp(1)
-        .float()
-    )
-    tile = TILE[device]
-    flat = torch.empty(tile, device=device)
+    q = code.q
+    k = code.k
+    at = _sample(case, device)
+    logits = _on_support(q.double(), k.double(), columns)
+    supports = torch.stack(logits, 1).logsumexp(1).float()
+
+    def ours() -> Tensor:
+        found = expressive.verify(code, columns, progress=False)
+        off_support = found.rows[:, 2]
+        return supports + off_support.log1p()
+
+    multiply = _float_tile(q, k, TILE[device])
     runs = {
-        "ours": lambda: (
-            supports
-            + expressive.verify(code, columns, progress=False).rows[:, 2].log1p()
-        ),
-        "row chunks": lambda: row_chunks(q, k, 256),
-        "row chunks of 64": lambda: row_chunks(q, k, 64),
-        "floor bare product": lambda: tiles(
-            case.n, tile, lambda i, j: torch.mm(q[i], k[j].T, out=flat)
-        ),
+        "ours": ours,
+        "row chunks": partial(row_chunks, q, k, 256),
+        "row chunks of 64": partial(row_chunks, q, k, 64),
+        "floor bare product": partial(tiles, case.n, TILE[device], multiply),
     }
     if case.keops:
         lazy = _peers.keops(q, k, device, quick)
-        runs["KeOps"] = (
-            lazy if isinstance(lazy, str) else lambda: lazy.logsumexp(dim=1).flatten()
-        )
-    truth = row_chunks(q[at].double(), k.double(), 64)
+        away = isinstance(lazy, str)
+        runs["KeOps"] = lazy if away else partial(keops_log_sum_exp, lazy)
+    exact_q = q[at].double()
+    truth = row_chunks(exact_q, k.double(), 64)
     return compare(
         "verify",
         case.name,
@@ -175,31 +206,32 @@ def measure_signs(case: Case, device: str, rounds: int, quick: bool) -> Record:
     the floors it stands on.
     """
     code, columns = drawn(case, device)
-    n, at = case.n, torch.arange(0, case.n, max(1, case.n // SAMPLE), device=device)
+    at = _sample(case, device)
     kind = torch.bfloat16 if device == "cuda" else torch.float32
-    q, k = code.q.to(kind), code.k.to(kind)
+    q = code.q.to(kind)
+    k = code.k.to(kind)
+
+    def ours() -> Tensor:
+        return expressive.verify(code, columns, progress=False).rows[:, 1]
+
     runs = {
-        "ours": lambda: expressive.verify(code, columns, progress=False).rows[:, 1],
-        "row chunks": lambda: chunk_gaps(q, k, columns, code.scale, 256),
-        "row chunks of 64": lambda: chunk_gaps(q, k, columns, code.scale, 64),
+        "ours": ours,
+        "row chunks": partial(chunk_gaps, q, k, columns, code.scale, 256),
+        "row chunks of 64": partial(chunk_gaps, q, k, columns, code.scale, 64),
     }
     if case.keops:
         wide = code.q.float(), code.k.float()
         lazy = _peers.keops(*wide, device, quick)
-        runs["KeOps"] = (
-            lazy
-            if isinstance(lazy, str)
-            else lambda: keops_gaps(lazy, *wide, columns, code.scale)
-        )
-    runs |= {
-        "floor " + name: one
-        for name, one in (_floors if device == "cpu" else _floors_cuda)(
-            code, q, k
-        ).items()
-    }
-    truth = chunk_gaps(
-        code.q[at].double(), code.k.double(), columns[at], code.scale, 64
-    )
+        away = isinstance(lazy, str)
+        gaps = partial(keops_gaps, lazy, *wide, columns, code.scale)
+        runs["KeOps"] = lazy if away else gaps
+    on_cpu = device == "cpu"
+    floors = _floors_cpu(code, q, k) if on_cpu else _floors_cuda(q, k)
+    for name, floor in floors.items():
+        runs[f"floor {name}"] = floor
+    exact_q = code.q[at].double()
+    exact_k = code.k.double()
+    truth = chunk_gaps(exact_q, exact_k, columns[at], code.scale, 64)
     return compare(
         "verify",
         case.name,
@@ -207,11 +239,17 @@ def measure_signs(case: Case, device: str, rounds: int, quick: bool) -> Record:
         device=device,
         rounds=rounds,
         sizes=_sizes(case),
-        flop=2 * n**2 * D,
+        flop=2 * case.n**2 * D,
         dtype=kind,
         truth=(truth,),
         shown=lambda found: found[at],
     )
+
+
+def _sample(case: Case, device: str) -> Tensor:
+    """The rows that are compared with float64."""
+    step = max(1, case.n // SAMPLE)
+    return torch.arange(0, case.n, step, device=device)
 
 
 def _sizes(case: Case) -> dict:
@@ -224,54 +262,70 @@ def _sizes(case: Case) -> dict:
     }
 
 
-def _floors(code: Code, q: Tensor, k: Tensor) -> dict[str, Callable | str]:
+def _floors_cpu(code: Code, q: Tensor, k: Tensor) -> Runs:
     """Products alone, in floats and in 8 bits; one maximum over every tile; the other
     public way to 8-bit products.
     """
-    n, tile, flat, broad = (
-        len(q),
-        TILE["cpu"],
-        torch.empty(TILE["cpu"]),
-        torch.empty(WHOLE, dtype=torch.int32),
-    )
+    n = len(q)
+    broad = torch.empty(WHOLE, dtype=torch.int32)
+
+    def multiply_bytes(rows: slice, columns: slice) -> Tensor:
+        return torch._int_mm(code.q[rows], code.k[columns].T, out=broad)
+
+    def one_pass(rows: slice, columns: slice) -> Tensor:
+        return broad.amax(1)
+
     quantised = _quantised(code)
+    away = isinstance(quantised, str)
+    multiply = _float_tile(q, k, TILE["cpu"])
     return {
-        "bare product": lambda: tiles(
-            n, tile, lambda i, j: torch.mm(q[i], k[j].T, out=flat)
-        ),
-        "int8 product alone": lambda: tiles(
-            n, WHOLE, lambda i, j: torch._int_mm(code.q[i], code.k[j].T, out=broad)
-        ),
-        "one pass": lambda: tiles(n, WHOLE, lambda i, j: broad.amax(1)),
-        "quantised": quantised
-        if isinstance(quantised, str)
-        else lambda: tiles(n, WHOLE, quantised),
+        "bare product": partial(tiles, n, TILE["cpu"], multiply),
+        "int8 product alone": partial(tiles, n, WHOLE, multiply_bytes),
+        "one pass": partial(tiles, n, WHOLE, one_pass),
+        "quantised": quantised if away else partial(tiles, n, WHOLE, quantised),
     }
 
 
-def _floors_cuda(code: Code, q: Tensor, k: Tensor) -> dict[str, Callable]:
+def _float_tile(q: Tensor, k: Tensor, tile: tuple[int, int]) -> Tile:
+    """The product of some rows and columns, always into the same memory."""
+    flat = torch.empty(tile, device=q.device)
+
+    def multiply(rows: slice, columns: slice) -> Tensor:
+        return torch.mm(q[rows], k[columns].T, out=flat)
+
+    return multiply
+
+
+def _floors_cuda(q: Tensor, k: Tensor) -> Runs:
     """The product alone, in the tiles of verify there."""
 
-    def one(i, j):
-        return torch.mm(q[i], k[j].T, out_dtype=torch.float32)
+    def multiply(rows: slice, columns: slice) -> Tensor:
+        return _wide_product(q[rows], k[columns].T)
 
-    return {"bare product": lambda: tiles(len(q), TILE["cuda"], one)}
+    bare = partial(tiles, len(q), TILE["cuda"], multiply)
+    return {"bare product": bare}
 
 
-def _quantised(code: Code) -> Callable[[slice, slice], Tensor] | str:
+def _quantised(code: Code) -> Tile | str:
     """One tile by the 8-bit linear layer of oneDNN, whose keys are packed
     beforehand.
     """
+    rows_at_once, columns_at_once = WHOLE
     shifted = (code.q.to(torch.int16) + 128).to(torch.uint8)
-    one, zero = torch.ones(1), torch.zeros(1, dtype=torch.int64)
+    one = torch.ones(1)
+    zero = torch.zeros(1, dtype=torch.int64)
+    packed = {}
     try:
         pack = torch.ops.onednn.qlinear_prepack
-        packed = {
-            j: pack(code.k[j : j + WHOLE[1]], [WHOLE[0], D])
-            for j in range(0, len(code.k), WHOLE[1])
-        }
+        for j in range(0, len(code.k), columns_at_once):
+            keys = code.k[j : j + columns_at_once]
+            packed[j] = pack(keys, [rows_at_once, D])
     except (AttributeError, RuntimeError) as missing:
         return f"not run: {type(missing).__name__}"
     multiply = torch.ops.onednn.qlinear_pointwise
     how = (one, zero, None, 1.0, 0, torch.float32, "none", [], "")
-    return lambda i, j: multiply(shifted[i], 1.0, 128, packed[j.start], *how)
+
+    def tile(rows: slice, columns: slice) -> Tensor:
+        return multiply(shifted[rows], 1.0, 128, packed[columns.start], *how)
+
+    return tile

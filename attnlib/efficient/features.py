@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from attnlib._require import matches, require, tokens
-from attnlib.sparse import _at_least_one, _check, _scale
+from attnlib.sparse.padded import _at_least_one, _before, _blocks, _check, _scale
 
 
 def linear_attention(
@@ -26,7 +26,9 @@ def linear_attention(
     """Attention whose weights are products of features: it sums the keys once, and
     never forms an n x n matrix.
 
-        y_i = phi(q_i)' sum_j phi(k_j) v_j' / (phi(q_i)' sum_j phi(k_j)),   phi(x) = elu(x) + 1;   causal: j <= i
+        y_i = phi(q_i)' sum_j phi(k_j) v_j' / (phi(q_i)' sum_j phi(k_j))
+
+    with phi(x) = elu(x) + 1; causal: sums over j <= i.
 
     Args:
         q, k: (*batch, n, d), not scaled.
@@ -56,7 +58,9 @@ def linear_attention(
         notebooks/jl_low_rank/complexity_table
     """
     _check(q, k, v, padding, check)
-    return _features(F.elu(q) + 1, F.elu(k) + 1, v, causal, chunk, padding, check)
+    phi_q = F.elu(q) + 1
+    phi_k = F.elu(k) + 1
+    return _average(phi_q, phi_k, v, causal, chunk, padding, check)
 
 
 def positive_features(
@@ -91,8 +95,9 @@ def positive_features(
     """
     tokens(x)
     require(torch.is_tensor(w) and w.dim() == 2, "w must be a torch tensor (m, d)")
-    matches("w", w, (len(w), x.shape[-1]), x)
-    return _log_features(x, w).exp() / math.sqrt(len(w))
+    m = len(w)
+    matches("w", w, (m, x.shape[-1]), x)
+    return _log_features(x, w).exp() / math.sqrt(m)
 
 
 def performer_attention(
@@ -110,7 +115,8 @@ def performer_attention(
 ) -> Float[Tensor, "*batch n d_v"]:
     """Softmax attention estimated by positive random features.
 
-        linear attention with phi of positive_features, on q sqrt(scale) and k sqrt(scale)
+        linear attention with the phi of positive_features,
+        on q sqrt(scale) and k sqrt(scale)
 
     Args:
         q, k: (*batch, n, d).
@@ -145,68 +151,86 @@ def performer_attention(
     """
     _check(q, k, v, padding, check)
     _at_least_one(features=features)
-    root = _scale(q, scale)
+    factor = _scale(q, scale)
     require(
-        root >= 0,
+        factor >= 0,
         f"scale must not be negative: its square root goes to both sides, got {scale}",
     )
+    root = math.sqrt(factor)
     w = torch.randn(
         features, q.shape[-1], generator=generator, dtype=q.dtype, device=q.device
     )
-    f, g = (_log_features(t * math.sqrt(root), w) for t in (q, k))
-    shift = (w.square().sum(-1) / 2 - math.log(torch.finfo(q.dtype).max) / 2).clamp_min(
-        0
-    )  # bounds g, whatever the key
-    f = f + shift
-    return _features(
-        (f - f.amax(-1, keepdim=True).detach()).exp(),
-        (g - shift).exp(),
-        v,
-        causal,
-        chunk,
-        padding,
-        check,
-    )
+    log_q = _log_features(q * root, w)
+    log_k = _log_features(k * root, w)
+
+    # A log feature of a key is at most |w_f|^2 / 2, whatever the key. Where that passes
+    # half of the range, the rest goes over to the queries: no sum over keys overflows.
+    largest = w.square().sum(-1) / 2
+    half_of_range = math.log(torch.finfo(q.dtype).max) / 2
+    shift = (largest - half_of_range).clamp_min(0)
+    log_q = log_q + shift
+    log_k = log_k - shift
+
+    # A factor common to all features of a query cancels in the ratio.
+    top = log_q.amax(-1, keepdim=True).detach()
+    phi_q = (log_q - top).exp()
+    phi_k = log_k.exp()
+    return _average(phi_q, phi_k, v, causal, chunk, padding, check)
 
 
 def _log_features(x: Tensor, w: Tensor) -> Tensor:
-    return x @ w.mT - x.square().sum(-1, keepdim=True) / 2
+    """The logarithm of positive_features, without its factor 1 / sqrt(m)."""
+    half_of_norm = x.square().sum(-1, keepdim=True) / 2
+    return x @ w.mT - half_of_norm
 
 
-def _features(
-    f: Tensor,
-    g: Tensor,
+def _average(
+    phi_q: Tensor,
+    phi_k: Tensor,
     v: Tensor,
     causal: bool,
     chunk: int,
     padding: Tensor | None,
     check: bool,
 ) -> Tensor:
-    """Rows f_i' sum_j g_j v_j' / f_i' sum_j g_j; a column of ones beside v carries the
-    denominator.
+    """Averages of values whose weights are products of features, as in
+    linear_attention; a column of ones beside v carries the denominator.
     """
     _at_least_one(chunk=chunk)
-    n, v = v.shape[-2], F.pad(v, (0, 1), value=1.0)
-    g = g if padding is None else g * padding.unsqueeze(-1)
+    v = F.pad(v, (0, 1), value=1.0)
+    if padding is not None:
+        real = padding.unsqueeze(-1)
+        phi_k = phi_k * real
     if causal:
-        f, g, v = (
-            F.pad(t, (0, 0, 0, -n % chunk)).unflatten(-2, (-1, chunk))
-            for t in (f, g, v)
-        )
-        sums = g.mT @ v
-        past = torch.cat(
-            [torch.zeros_like(sums[..., :1, :, :]), sums.cumsum(-3)[..., :-1, :, :]], -3
-        )
-        y = (f @ past + (f @ g.mT).tril() @ v).flatten(-3, -2)[..., :n, :]
+        y = _causal_sums(phi_q, phi_k, v, chunk)
     else:
-        y = f @ (g.mT @ v)
-    below, real = y[..., -1:], True if padding is None else padding.unsqueeze(-1)
+        sums = phi_k.mT @ v
+        y = phi_q @ sums
+
+    above = y[..., :-1]
+    below = y[..., -1:]
+    if padding is not None:
+        # Rows of padding become zero in the end; until then they are divided by one.
+        below = below.where(real, 1)
     require(
-        not check or bool(((below > 0) | ~torch.as_tensor(real)).all()),
+        not check or bool((below > 0).all()),
         f"all weights of a row underflow to zero in {v.dtype}",
     )
-    return (
-        y[..., :-1] / below
-        if padding is None
-        else torch.where(real, y[..., :-1] / below.where(real, 1), 0)
-    )
+    if padding is None:
+        return above / below
+    return torch.where(real, above / below, 0)
+
+
+def _causal_sums(phi_q: Tensor, phi_k: Tensor, v: Tensor, chunk: int) -> Tensor:
+    """Rows phi(q_i)' sum_{j <= i} phi(k_j) v_j': earlier chunks by their sums, the own
+    chunk densely.
+    """
+    n = v.shape[-2]
+    phi_q = _blocks(phi_q, chunk)
+    phi_k = _blocks(phi_k, chunk)
+    v = _blocks(v, chunk)
+    sums = phi_k.mT @ v
+    past = _before(sums.cumsum(-3))
+    own = (phi_q @ phi_k.mT).tril() @ v
+    y = phi_q @ past + own
+    return y.flatten(-3, -2)[..., :n, :]

@@ -27,7 +27,9 @@ def lsh_buckets(
     """The bucket of each token in each round: which of b random directions and their
     negatives is nearest.
 
-        h(x) = argmax [x R; -x R],   R: d x b/2, N(0, 1);   factors (b_1, b_2, ..): h_1(x) + b_1 h_2(x) + ..
+        h(x) = argmax [x R; -x R],   R: d x b/2, N(0, 1)
+
+    With factors (b_1, b_2, ..) the bucket is h_1(x) + b_1 h_2(x) + b_1 b_2 h_3(x) + ..
 
     Args:
         qk: (*batch, n, d).
@@ -57,23 +59,27 @@ def lsh_buckets(
     factors = _factors(buckets)
     _at_least_one(rounds=rounds)
     tokens(qk)
-    found, unit = 0, 1
+    d = qk.shape[-1]
+    one_for_all = [1] * (qk.dim() - 2)  # sequences of the batch
+    x = qk.unsqueeze(0)
+    bucket = 0
+    unit = 1
     for b in factors:
+        half = b // 2
         R = torch.randn(
-            rounds,
-            qk.shape[-1],
-            b // 2,
+            (rounds, *one_for_all, d, half),
             generator=generator,
             dtype=qk.dtype,
             device=qk.device,
         )
-        turned = qk.unsqueeze(0) @ R.view(rounds, *[1] * (qk.dim() - 2), *R.shape[1:])
-        best = turned.abs().argmax(
-            -1
-        )  # of x R and -x R the larger entry is the one of larger size
-        negative = turned.gather(-1, best.unsqueeze(-1)).squeeze(-1) < 0
-        found, unit = found + unit * (best + negative * (b // 2)), unit * b
-    return found
+        xR = x @ R
+        # The largest entry of [x R; -x R] belongs to the entry of x R of largest size.
+        best = xR.abs().argmax(-1)
+        entry = xR.gather(-1, best.unsqueeze(-1)).squeeze(-1)
+        h = best + (entry < 0) * half
+        bucket = bucket + unit * h
+        unit = unit * b
+    return bucket
 
 
 def lsh_sets(
@@ -88,7 +94,8 @@ def lsh_sets(
     """Which keys each query sees in each round: the literal twin of what lsh_attention
     sorts and cuts.
 
-        j in S_s(i)  iff  same bucket in round s, and the chunk of j is that of i or the one before
+        j in S_s(i)  iff  i and j share a bucket in round s,
+                          and the chunk of j is that of i or the one before
 
     Chunks are cut from the tokens sorted by bucket and place; within: from each bucket
     apart.
@@ -122,28 +129,32 @@ def lsh_sets(
         notebooks/jl_low_rank/complexity_table
     """
     _at_least_one(chunk=chunk)
-    n, within = ids.shape[-1], causal if within is None else within
+    if within is None:
+        within = causal
     if padding is not None:
+        # Padding has a bucket of its own, the last.
         ids = torch.where(padding, ids, ids.max() + 1)
-    place = torch.arange(n, device=ids.device)
-    same = ids.unsqueeze(-1) == ids.unsqueeze(-2)
-    before = (ids.unsqueeze(-1) > ids.unsqueeze(-2)) & (not within) | same & (
-        place < place[:, None]
-    )
-    piece = before.sum(-1) // chunk
+    j = torch.arange(ids.shape[-1], device=ids.device)
+    i = j.unsqueeze(-1)
+    bucket_i = ids.unsqueeze(-1)
+    bucket_j = ids.unsqueeze(-2)
+
+    same = bucket_i == bucket_j
+    sorts_before = same & (j < i)
+    if not within:
+        sorts_before = sorts_before | (bucket_j < bucket_i)
+    piece = sorts_before.sum(-1) // chunk
     behind = piece.unsqueeze(-1) - piece.unsqueeze(-2)
-    sets, diagonal = (
-        same & ((behind == 0) | (behind == 1)),
-        torch.eye(n, dtype=torch.bool, device=ids.device),
-    )
-    sets = sets & (place <= place[:, None]) if causal else sets
-    sets = (
-        sets
-        if padding is None
-        else sets & padding.unsqueeze(-2) & padding.unsqueeze(-1)
-    )
-    others = sets & ~diagonal
-    return others | diagonal & (attend_self | ~others.any(-1, keepdim=True).any(0))
+    sets = same & ((behind == 0) | (behind == 1))
+    if causal:
+        sets = sets & (j <= i)
+    if padding is not None:
+        sets = sets & padding.unsqueeze(-1) & padding.unsqueeze(-2)
+
+    others = sets & (i != j)
+    lonely = ~others.any(-1, keepdim=True).any(0)
+    itself = (i == j) & (attend_self | lonely)
+    return others | itself
 
 
 def lsh_attention(
@@ -164,11 +175,11 @@ def lsh_attention(
     """Attention among tokens that random hashing puts into one bucket; queries are
     keys, keys have length one.
 
-        round s: softmax over S_s(i) of  scale q_i k_j - ln N_ij,   k_j = q_j / |q_j|,   N_ij = #{s : j in S_s(i)}
+        round s: softmax over S_s(i) of  scale q_i k_j - ln N_ij
 
-    Rounds are merged by their sums of exponentials: softmax over the union of the
-    S_s(i). With causal, chunks are cut within buckets, so that no later token moves a
-    border.
+    with k_j = q_j / |q_j| and N_ij = #{s : j in S_s(i)}. Rounds are merged by their
+    sums of exponentials: softmax over the union of the S_s(i). With causal, chunks are
+    cut within buckets, so that no later token moves a border.
 
     Args:
         qk: (*batch, n, d).
@@ -207,28 +218,34 @@ def lsh_attention(
         notebooks/jl_low_rank/complexity_table
     """
     _check(qk, qk, v, padding, check)
-    n, b = qk.shape[-2], math.prod(_factors(buckets))
+    n = qk.shape[-2]
+    b = math.prod(_factors(buckets))
     _at_least_one(chunk=chunk, rounds=rounds)
     require(chunk <= n, f"chunk must be at most n = {n}, got {chunk}")
     ids = lsh_buckets(qk.detach(), buckets, rounds=rounds, generator=generator)
-    ids = (
-        ids if padding is None else torch.where(padding, ids, b)
-    )  # a bucket of its own, the last
+    if padding is not None:
+        # Padding has a bucket of its own, the last.
+        ids = torch.where(padding, ids, b)
     seat = _seats(ids, chunk, causal)
     who, code = _seated(seat, ids, chunk, b)
-    q, k, values = (
-        _take(t, who) for t in (qk * _scale(qk, scale), F.normalize(qk, dim=-1), v)
-    )
+
+    q = _take(qk * _scale(qk, scale), who)
+    k = _take(F.normalize(qk, dim=-1), who)
+    values = _take(v, who)
     logits = _mask(
         q @ _pair(k).mT, who, code, n, causal, attend_self, correct_duplicates
     )
     lse = torch.logsumexp(logits, -1, keepdim=True)
-    out, back = (logits - lse).exp() @ _pair(values), seat.unsqueeze(-1)
-    lse, out = (
-        t.flatten(-3, -2).gather(-2, back.expand(*seat.shape, t.shape[-1]))
-        for t in (lse, out)
-    )
-    y = out.squeeze(0) if rounds == 1 else (torch.softmax(lse, 0) * out).sum(0)
+    out = (logits - lse).exp() @ _pair(values)
+
+    # From seats back to tokens, then all rounds together.
+    lse = _rows(lse.flatten(-3, -2), seat)
+    out = _rows(out.flatten(-3, -2), seat)
+    if rounds == 1:
+        y = out.squeeze(0)
+    else:
+        share_of_round = torch.softmax(lse, 0)
+        y = (share_of_round * out).sum(0)
     return y if padding is None else y * padding.unsqueeze(-1)
 
 
@@ -236,69 +253,90 @@ def _seats(ids: Tensor, chunk: int, within: bool) -> Tensor:
     """The seat of each token in the order of buckets and places; within: each bucket
     starts a new chunk.
     """
-    order = ids.sort(stable=True, dim=-1).indices
-    ranks = torch.arange(ids.shape[-1], device=ids.device).expand_as(ids)
+    n = ids.shape[-1]
+    in_order, order = ids.sort(stable=True, dim=-1)
+    ranks = torch.arange(n, device=ids.device).expand_as(ids)
     rank = torch.empty_like(ids).scatter_(-1, order, ranks)
     if not within:
         return rank
-    change = F.pad(ids.gather(-1, order).diff(dim=-1) != 0, (1, 0))
-    ids = torch.empty_like(ids).scatter_(
-        -1, order, change.cumsum(-1)
-    )  # buckets numbered anew, without the empty ones
-    counts = torch.zeros_like(ids).scatter_add_(-1, ids, torch.ones_like(ids))
-    whole = (counts + chunk - 1) // chunk * chunk
-    return rank + ((whole - counts).cumsum(-1) - (whole - counts)).gather(-1, ids)
+    # Buckets are numbered anew, without the empty ones.
+    changes = in_order.diff(dim=-1) != 0
+    numbers = F.pad(changes, (1, 0)).cumsum(-1)
+    bucket = torch.empty_like(ids).scatter_(-1, order, numbers)
+    counts = torch.zeros_like(ids).scatter_add_(-1, bucket, torch.ones_like(ids))
+    # Seats stay empty behind the last token of each bucket.
+    empty = -counts % chunk
+    empty_before = empty.cumsum(-1) - empty
+    return rank + empty_before.gather(-1, bucket)
 
 
 def _seated(seat: Tensor, ids: Tensor, chunk: int, b: int) -> tuple[Tensor, Tensor]:
-    """Who sits on each seat, (.., chunks, chunk), n for an empty one; and bucket * many
-    + chunk of each token.
+    """Who sits on each seat, (.., chunks, chunk), n for an empty one; and a code of
+    each token, bucket * many + chunk.
     """
-    n, chunks = ids.shape[-1], int(seat.max()) // chunk + 1
-    who = torch.full((*ids.shape[:-1], chunks * chunk), n, device=ids.device)
-    who = who.scatter_(
-        -1, seat, torch.arange(n, device=ids.device).expand_as(seat)
-    ).unflatten(-1, (-1, chunk))
-    code = ids * (chunks + 2) + seat // chunk
-    return who, code.int() if (b + 1) * (chunks + 2) < 2**31 else code
+    *batch, n = ids.shape
+    chunks = int(seat.max()) // chunk + 1
+    token = torch.arange(n, device=ids.device).expand_as(seat)
+    who = torch.full((*batch, chunks * chunk), n, device=ids.device)
+    who.scatter_(-1, seat, token)
+    who = who.unflatten(-1, (chunks, chunk))
+    many = chunks + 2
+    code = ids * many + seat // chunk
+    if (b + 1) * many < 2**31:
+        code = code.int()
+    return who, code
+
+
+def _rows(t: Tensor, index: Tensor) -> Tensor:
+    """Row index[.., i] of t in place i, (.., i, d)."""
+    index = index.unsqueeze(-1).expand(*index.shape, t.shape[-1])
+    return t.gather(-2, index)
 
 
 def _take(t: Tensor, who: Tensor) -> Tensor:
     """Rows of t in the order of who, (rounds, *batch, chunks, chunk, d); empty seats
     get a row of zeros.
     """
-    t = F.pad(t, (0, 0, 0, 1)).expand(
-        who.shape[0], *t.shape[:-2], t.shape[-2] + 1, t.shape[-1]
-    )
-    index = who.flatten(-2).unsqueeze(-1).expand(*who.shape[:-2], -1, t.shape[-1])
-    return t.gather(-2, index).unflatten(-2, who.shape[-2:])
+    t = F.pad(t, (0, 0, 0, 1))
+    every_round = t.expand(len(who), *t.shape)
+    taken = _rows(every_round, who.flatten(-2))
+    return taken.unflatten(-2, who.shape[-2:])
 
 
 def _pair(t: Tensor, empty: int = 0) -> Tensor:
     """Each chunk with the one before it, (.., chunks, 2 chunk, d)."""
     first = torch.full_like(t[..., :1, :, :], empty)
-    return torch.cat([t, torch.cat([first, t[..., :-1, :, :]], -3)], -2)
+    before = torch.cat([first, t[..., :-1, :, :]], -3)
+    return torch.cat([t, before], -2)
 
 
 def _mask(
-    logits, who, code, n: int, causal: bool, attend_self: bool, correct: bool
+    logits: Tensor,
+    who: Tensor,
+    code: Tensor,
+    n: int,
+    causal: bool,
+    attend_self: bool,
+    correct: bool,
 ) -> Tensor:
-    """-inf where a key is not in S_r(i), minus ln N_ij; itself, unless wanted, at a
+    """-inf where a key is not in S_s(i), minus ln N_ij; itself, unless wanted, at a
     value that only a lone token keeps.
     """
-    mine, theirs = who.unsqueeze(-1), _pair(who.unsqueeze(-1), n).mT
-    if correct and len(code) > 1:
-        seen = torch.zeros_like(
-            logits, dtype=torch.uint8 if len(code) < 256 else torch.int32
-        )
+    rounds = len(code)
+    mine = who.unsqueeze(-1)
+    theirs = _pair(mine, n).mT
+    if correct and rounds > 1:
+        narrow = torch.uint8 if rounds < 256 else torch.int32
+        N = torch.zeros_like(logits, dtype=narrow)
         for c in code:
-            seen += _near(c.expand_as(code), who)
-        logits = logits - seen.clamp_min(1).to(logits.dtype).log()
+            N += _near(c.expand_as(code), who)
+        logits = logits - N.clamp_min(1).to(logits.dtype).log()
     hidden = ~_near(code, who)
     if causal:
         hidden |= theirs > mine
     if not attend_self:
-        logits = logits.masked_fill(mine == theirs, torch.finfo(logits.dtype).min / 2)
+        lowest = torch.finfo(logits.dtype).min
+        logits = logits.masked_fill(mine == theirs, lowest / 2)
     return logits.masked_fill(hidden, -math.inf)
 
 
@@ -306,27 +344,27 @@ def _near(code: Tensor, who: Tensor) -> Tensor:
     """Same bucket, same chunk or the one before: codes (bucket * many + chunk) that
     differ by 0 or 1.
     """
-    c = (
-        F.pad(code, (0, 1), value=-9)
-        .gather(-1, who.flatten(-2))
-        .view(who.shape)
-        .unsqueeze(-1)
-    )
-    theirs = _pair(c, -9).mT
-    return (c == theirs) | (c == theirs + 1)
+    nobody = -9  # an empty seat is next to no token
+    code = F.pad(code, (0, 1), value=nobody)
+    seated = code.gather(-1, who.flatten(-2))
+    mine = seated.view(who.shape).unsqueeze(-1)
+    theirs = _pair(mine, nobody).mT
+    return (mine == theirs) | (mine == theirs + 1)
 
 
 def _factors(buckets: Buckets) -> tuple[int, ...]:
+    """The factors of the number of buckets, each even."""
     factors = buckets if isinstance(buckets, tuple) else (buckets,)
     require(
         len(factors) >= 1,
         "buckets must be an even integer or a tuple of them, got an empty tuple",
     )
     for b in factors:
-        even = isinstance(b, int) and not isinstance(b, bool) and b >= 2 and b % 2 == 0
+        whole = isinstance(b, int) and not isinstance(b, bool)
         require(
-            even,
-            f"buckets must be even and at least 2, each factor too: directions come in pairs x, -x; got {buckets}",
+            whole and b >= 2 and b % 2 == 0,
+            "buckets must be even and at least 2, each factor too: "
+            f"directions come in pairs x, -x; got {buckets}",
         )
     require(
         math.prod(factors) <= 2**32,

@@ -4,27 +4,34 @@ from __future__ import annotations
 
 from attnlib._require import require
 
-SIZES = {  # the sizes that a row has
-    "dense": "",
-    "linformer": "k",
-    "nystrom": "k",
-    "strided": "l",
-    "fixed": "lc",
+# The sizes that a row has beside n and d.
+SIZES = {
+    "dense": (),
+    "linformer": ("k",),
+    "nystrom": ("k",),
+    "strided": ("l",),
+    "fixed": ("l", "c"),
     "window": ("w", "tile"),
-    "lsh": "rmb",
-    "linear": "",
-    "linear causal": "m",
-    "performer": "f",
-    "gru": "",
+    "lsh": ("r", "m", "b"),
+    "linear": (),
+    "linear causal": ("m",),
+    "performer": ("f",),
+    "gru": (),
 }
 DEFAULTS = {"c": 1, "tile": 32, "r": 1, "m": 64}
+NOT_ASKED = {"k": 0, "l": 1, "w": 1, "b": 0, "f": 0}  # rows that nobody asked for
 
 
 def flops(row: str, n: int, d: int, **sizes: int) -> int:
     """Floating-point operations of one head of a kernel, products only: a
     multiplication and an addition count two.
 
-        dense 4 n^2 d;   linformer 8 n k d;   strided 4 n (2 l + n / l) d;   fixed 4 n (l + c n / l) d; ...
+        dense      4 n^2 d
+        linformer  8 n k d
+        strided    4 n (2 l + n / l) d
+        fixed      4 n (l + c n / l) d
+
+    and so on, as the body has them.
 
     Args:
         row: dense, linformer (k), nystrom (k), strided (l), fixed (l, c = 1), window
@@ -54,26 +61,38 @@ def flops(row: str, n: int, d: int, **sizes: int) -> int:
         notebooks/jl_low_rank/complexity_table
     """
     require(row in SIZES, f"row must be one of {list(SIZES)}, got {row!r}")
-    s = {"k": 0, "l": 1, "w": 1, "b": 0, "f": 0} | DEFAULTS | sizes
-    fits = set(sizes) <= set(SIZES[row]) and set(SIZES[row]) - set(DEFAULTS) <= set(
-        sizes
-    )
+    allowed = set(SIZES[row])
+    needed = allowed - set(DEFAULTS)
     require(
-        fits,
-        f"sizes of {row} must be {' '.join(SIZES[row]) or 'none'} ({DEFAULTS} may be left out), got {sizes}",
+        needed <= set(sizes) <= allowed,
+        f"sizes of {row} must be {' '.join(SIZES[row]) or 'none'} "
+        f"({DEFAULTS} may be left out), got {sizes}",
     )
-    k, l, c, m = s["k"], s["l"], s["c"], s["m"]
+    given = NOT_ASKED | DEFAULTS | sizes
+    k = given["k"]
+    l = given["l"]
+    c = given["c"]
+    w = given["w"]
+    tile = given["tile"]
+    r = given["r"]
+    b = given["b"]
+    m = given["m"]
+    f = given["f"]
+    linear = 4 * n * d * (d + 1)
+    own_chunk = 2 * n * m * (2 * d + 1)
+    hashes = n * d * b
+    chunks = 8 * n * m * d
     counts = {
         "dense": 4 * n * n * d,
         "linformer": 8 * n * k * d,
         "nystrom": 8 * n * k * d + 4 * k * k * d,
         "strided": 4 * n * (2 * l + n // l) * d,
         "fixed": 4 * n * (l + c * (n // l)) * d,
-        "window": 4 * n * (s["tile"] + s["w"] - 1) * d,
-        "lsh": s["r"] * (n * d * s["b"] + 8 * n * m * d),
-        "linear": 4 * n * d * (d + 1),
-        "linear causal": 4 * n * d * (d + 1) + 2 * n * m * (2 * d + 1),
-        "performer": 4 * n * s["f"] * (2 * d + 1),
+        "window": 4 * n * (tile + w - 1) * d,
+        "lsh": r * (hashes + chunks),
+        "linear": linear,
+        "linear causal": linear + own_chunk,
+        "performer": 4 * n * f * (2 * d + 1),
         "gru": 12 * n * d * d,
     }
     return counts[row]

@@ -32,9 +32,9 @@ STACK = {"N": 1, "L": 2, "H": 2, "n": 128, "d": 32}
 
 
 def _matrix(device: str, *, N: int, H: int, n: int, d: int) -> Callable:
-    x, w_q, w_k = drawn(device, (N, n, d), (H, d, 16), (H, d, 16))
-    w_q = w_q / d**0.5
-    return lambda: attention_matrix(x, w_q, w_k, check=False)
+    heads = (H, d, 16)
+    x, w_q, w_k = drawn(device, (N, n, d), heads, heads)
+    return partial(attention_matrix, x, w_q / d**0.5, w_k, check=False)
 
 
 def _stack(
@@ -50,37 +50,32 @@ def _stack(
             L, H, d, 16, generator=g, gain=0.5, dtype=dtype, device=device
         )
         (x,) = drawn(device, (N, n, d), dtype=dtype)
-        more = (
-            {
-                "attention": forward(
-                    x, layers, skip=True, return_attention=True, check=False
-                )[1]
-            }
-            if given
-            else {}
-        )
-        return lambda: kernel(x, layers, **words, **more)
+        run = partial(kernel, x, layers, **words)
+        if not given:
+            return run
+        _, attention = forward(x, layers, skip=True, return_attention=True, check=False)
+        return partial(run, attention=attention)
 
     return make
 
 
 def _norms(x, layers) -> paths.PathNorms:
-    return paths.path_norms(
-        x, layers, signs=4, generator=source(x.device.type), skip=True, check=False
-    )
+    g = source(x.device.type)
+    return paths.path_norms(x, layers, signs=4, generator=g, skip=True, check=False)
 
 
 def _restricted(x, layers) -> torch.Tensor:
     return efficacy.restricted_forward(x, layers, (0,) * len(layers))
 
 
-def _tokenwise(kernel: Callable) -> Callable:
-    def make(device: str, *, n: int, d: int) -> Callable:
-        x, up, down, gain = drawn(device, (n, d), (d, 64), (64, d), (d,))
-        part = Mlp(up, down) if kernel is feed_forward else Norm(gain)
-        return lambda: kernel(x, part, check=False)
+def _feed_forward(device: str, *, n: int, d: int) -> Callable:
+    x, up, down = drawn(device, (n, d), (d, 64), (64, d))
+    return partial(feed_forward, x, Mlp(up, down), check=False)
 
-    return make
+
+def _layer_norm(device: str, *, n: int, d: int) -> Callable:
+    x, gain = drawn(device, (n, d), (d,))
+    return partial(layer_norm, x, Norm(gain), check=False)
 
 
 def _qkv(kernel: Callable, **words) -> Callable:
@@ -89,36 +84,32 @@ def _qkv(kernel: Callable, **words) -> Callable:
     """
 
     def make(device: str, *, N: int, H: int, n: int, d: int) -> Callable:
-        q, k, v = drawn(device, *[(N, H, n, d)] * 3)
-        own = {
-            name: value(n) if callable(value) else value
-            for name, value in words.items()
-        }
-        return lambda: kernel(q, k, v, **own)
+        heads = (N, H, n, d)
+        q, k, v = drawn(device, heads, heads, heads)
+        own = {}
+        for name, value in words.items():
+            own[name] = value(n) if callable(value) else value
+        return partial(kernel, q, k, v, **own)
 
     return make
 
 
 def _linformer(device: str, *, N: int, H: int, n: int, d: int) -> Callable:
-    q, k, v, e, f = drawn(device, *[(N, H, n, d)] * 3, (64, n), (64, n))
-    return lambda: lowrank.linformer_attention(q, k, v, e, f, check=False)
+    heads = (N, H, n, d)
+    mixtures = (64, n)
+    q, k, v, e, f = drawn(device, heads, heads, heads, mixtures, mixtures)
+    return partial(lowrank.linformer_attention, q, k, v, e, f, check=False)
 
 
 def _performer(q, k, v) -> torch.Tensor:
-    return efficient.performer_attention(
-        q, k, v, features=64, generator=source(q.device.type), check=False
-    )
+    g = source(q.device.type)
+    return efficient.performer_attention(q, k, v, features=64, generator=g, check=False)
 
 
 def _hashed(q, k, v) -> torch.Tensor:
+    g = source(q.device.type)
     return efficient.lsh_attention(
-        q,
-        v,
-        buckets=16,
-        rounds=2,
-        chunk=32,
-        generator=source(q.device.type),
-        check=False,
+        q, v, buckets=16, rounds=2, chunk=32, generator=g, check=False
     )
 
 
@@ -131,15 +122,25 @@ def _sparse(pattern: Callable[[int], patterns.Pattern]) -> Callable:
 
 
 def _root(n: int) -> int:
+    """A power of two near the root of n."""
     return 2 ** round(math.log2(n) / 2)
 
 
+def _window(n: int) -> patterns.Pattern:
+    return patterns.window(n, 33)
+
+
+def _strided(n: int) -> patterns.Pattern:
+    l = _root(n)
+    return build(n, [Window(l // 2, l // 2), Strided(l)])
+
+
 def _random(n: int) -> patterns.Pattern:
-    return patterns.random(n, 8, generator=torch.Generator().manual_seed(0))
+    return patterns.random(n, 8, generator=source("cpu"))
 
 
 def _blocks(n: int) -> patterns.Pattern:
-    return big_bird(n, 32, generator=torch.Generator().manual_seed(0))
+    return big_bird(n, 32, generator=source("cpu"))
 
 
 def _product(kernel: Callable) -> Callable:
@@ -147,14 +148,14 @@ def _product(kernel: Callable) -> Callable:
 
     def make(device: str, *, n: int, d: int) -> Callable:
         p, v = drawn(device, (n, n), (n, d))
-        p = torch.softmax(p, -1)
-        return lambda: kernel(p, v)
+        return partial(kernel, torch.softmax(p, -1), v)
 
     return make
 
 
 def _surrogate(p, v) -> torch.Tensor:
-    return lowrank.jl_surrogate(p, 32, generator=source(p.device.type), check=False)
+    g = source(p.device.type)
+    return lowrank.jl_surrogate(p, 32, generator=g, check=False)
 
 
 def _best(p, v) -> torch.Tensor:
@@ -162,23 +163,18 @@ def _best(p, v) -> torch.Tensor:
 
 
 def _range(p, v) -> torch.Tensor:
-    return lowrank.svd_surrogate(
-        p, 8, oversample=8, generator=source(p.device.type), check=False
-    )
+    g = source(p.device.type)
+    return lowrank.svd_surrogate(p, 8, oversample=8, generator=g, check=False)
 
 
 def _sampled(p, v) -> torch.Tensor:
-    return lowrank.sampled_product(
-        p, v, 32, generator=source(p.device.type), check=False
-    )
+    g = source(p.device.type)
+    return lowrank.sampled_product(p, v, 32, generator=g, check=False)
 
 
-def _rows(kernel: Callable) -> Callable:
-    def make(device: str, *, N: int, n: int) -> Callable:
-        (a,) = drawn(device, (N, n))
-        return lambda: kernel(a)
-
-    return make
+def _sparsemax(device: str, *, N: int, n: int) -> Callable:
+    (a,) = drawn(device, (N, n))
+    return partial(sparsemax, a)
 
 
 def _batch(
@@ -196,23 +192,27 @@ def _batch(
     """The axes of a kernel on (N, H, n, d): n as given; width, heads and sequences side
     by side.
     """
+    lengths = tuple(first * by**i for i in range(4))
+    few = doubled(4, 3)
     beside = "heads and sequences lie side by side"
     return {
-        "n": Axis(tuple(first * by**i for i in range(4)), time, memory, why),
+        "n": Axis(lengths, time, memory, why),
         "d": Axis(doubled(wide), d_time, d_memory, "all products are along d"),
-        "H": Axis(doubled(4, 3), 1, 1, beside, {"n": n}),
-        "N": Axis(doubled(4, 3), 1, 1, beside, {"n": n}),
+        "H": Axis(few, 1, 1, beside, {"n": n}),
+        "N": Axis(few, 1, 1, beside, {"n": n}),
     }
 
 
-def _layers(why: str, L: tuple[int, int], words: str, *, first: int = 128) -> dict:
+def _layers(why: str, L: tuple[int, int], words: str) -> dict:
     """The axes of a kernel on a stack: n^2 tokens; layers as given."""
+    few = doubled(4, 3)
+    small = {"n": 32, "L": 2}
     return {
-        "n": Axis(doubled(first), 2, 2, why),
+        "n": Axis(doubled(128), 2, 2, why),
         "L": Axis(doubled(4), *L, words),
-        "H": Axis(doubled(4, 3), 1, 1, "P of each head"),
-        "N": Axis(doubled(4, 3), 1, 1, "sequences lie side by side"),
-        "d": Axis(doubled(512), 1, 1, "d_qk = 16 stands still", {"n": 32, "L": 2}),
+        "H": Axis(few, 1, 1, "P of each head"),
+        "N": Axis(few, 1, 1, "sequences lie side by side"),
+        "d": Axis(doubled(512), 1, 1, "d_qk = 16 stands still", small),
     }
 
 
@@ -247,7 +247,7 @@ KERNELS = [
     Kernel(
         "feed_forward",
         "attention.feed_forward",
-        _tokenwise(feed_forward),
+        _feed_forward,
         {"n": 512, "d": 64},
         {
             "n": Axis(doubled(2048), 1, 1, "token by token"),
@@ -257,7 +257,7 @@ KERNELS = [
     Kernel(
         "layer_norm",
         "attention.layer_norm",
-        _tokenwise(layer_norm),
+        _layer_norm,
         {"n": 512, "d": 64},
         {
             "n": Axis(doubled(1024), 1, 1, "token by token"),
@@ -267,7 +267,7 @@ KERNELS = [
     Kernel(
         "sparsemax",
         "attention.sparsemax",
-        _rows(sparsemax),
+        _sparsemax,
         {"N": 16, "n": 1024},
         {
             "n": Axis(doubled(1024), 1, 1, "sorting a row: n log n"),
@@ -430,18 +430,14 @@ KERNELS = [
     Kernel(
         "sparse_attention, window",
         "sparse.sparse_attention",
-        _sparse(lambda n: patterns.window(n, 33)),
+        _sparse(_window),
         ONE,
         _batch(4096, 1, 1, "4 d connections, 33 a row", n=2048),
     ),
     Kernel(
         "sparse_attention, strided",
         "sparse.sparse_attention",
-        _sparse(
-            lambda n: build(
-                n, [Window(_root(n) // 2, _root(n) // 2), Strided(_root(n))]
-            )
-        ),
+        _sparse(_strided),
         ONE,
         _batch(256, 1.5, 1, "2 sqrt(n) connections a row", by=4, n=2048),
     ),

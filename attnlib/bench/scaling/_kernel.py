@@ -11,13 +11,18 @@ import torch
 from torch import Tensor
 
 UPPER = 3  # points that a slope is fitted to
+Run = Callable[[], Any]
 
 
 class Axis(NamedTuple):
     """Sizes along one axis, and the exponents that the kernel's docstring promises.
 
-    at: sizes, a factor apart; a slope is fitted to the upper ones.   time, memory: exponents.   why: in a few words.
-    sizes: fixed sizes that differ from those of the kernel, so that the term of this axis is the large one.
+    Args:
+        at: sizes, a factor apart; a slope is fitted to the upper ones.
+        time, memory: exponents.
+        why: in a few words.
+        sizes: fixed sizes that differ from those of the kernel, so that the term of
+            this axis is the large one.
     """
 
     at: tuple[int, ...]
@@ -29,28 +34,36 @@ class Axis(NamedTuple):
     def small(self) -> tuple[int, ...]:
         """Three small sizes, for a quick run."""
         first = self.at[0]
-        return (first // 4, first // 2, first) if first >= 256 else self.at[:UPPER]
+        if first < 256:
+            return self.at[:UPPER]
+        return (first // 4, first // 2, first)
 
 
 class Kernel(NamedTuple):
     """A kernel of the library.
 
-    name: room, function and what is special.   public: "room.function".   make: device and sizes to a run.
-    sizes: those that stand still.   axes: by n, L, H, N or d.   dense: why it may make an n x n matrix, else "".
-    numpy: it works in arrays, which are counted apart.
+    Args:
+        name: room, function and what is special.
+        public: "room.function".
+        make: from a device and sizes to a run.
+        sizes: those that stand still.
+        axes: by n, L, H, N or d.
+        dense: why it may make an n x n matrix, else "".
+        numpy: it works in arrays, which are counted apart.
     """
 
     name: str
     public: str
-    make: Callable[..., Callable[[], Any]]
+    make: Callable[..., Run]
     sizes: dict[str, int]
     axes: dict[str, Axis]
     dense: str = ""
     numpy: bool = False
 
-    def at(self, axis: str, size: int, device: str) -> Callable[[], Any]:
+    def at(self, axis: str, size: int, device: str) -> Run:
         """The run at one size."""
-        return self.make(device, **{**self.sizes, **self.axes[axis].sizes, axis: size})
+        sizes = {**self.sizes, **self.axes[axis].sizes, axis: size}
+        return self.make(device, **sizes)
 
 
 def doubled(first: int, points: int = 4) -> tuple[int, ...]:
@@ -63,7 +76,11 @@ def drawn(
 ) -> list[Tensor]:
     """Gaussian tensors, the same for every device."""
     g = torch.Generator().manual_seed(0)
-    return [torch.randn(shape, generator=g, dtype=dtype).to(device) for shape in shapes]
+    found = []
+    for shape in shapes:
+        t = torch.randn(shape, generator=g, dtype=dtype)
+        found.append(t.to(device))
+    return found
 
 
 def source(device: str) -> torch.Generator:

@@ -34,69 +34,79 @@ def _keys(
 
 
 def _columns(device: str, n: int, k: int) -> torch.Tensor:
-    """k columns a row, k / 2 apart: they differ within a row, and each column is in k
+    """k columns a row, n / 2k apart: they differ within a row, and each column is in k
     rows.
     """
-    return ((torch.arange(n)[:, None] + torch.arange(k) * (n // (2 * k))) % n).to(
-        device
-    )
+    i = torch.arange(n)[:, None]
+    steps = torch.arange(k) * (n // (2 * k))
+    columns = (i + steps) % n
+    return columns.to(device)
 
 
 def _verify(device: str, *, n: int, d: int) -> Callable:
-    k, columns = _keys(device, n, d), _columns(device, n, 4)
-    code = expressive.Code(20 * k[columns].sum(1), k, 0.1, 0.1)
-    return lambda: expressive.verify(code, columns, progress=False)
+    k = _keys(device, n, d)
+    columns = _columns(device, n, 4)
+    q = 20 * k[columns].sum(1)
+    code = expressive.Code(q, k, 0.1, 0.1)
+    return partial(expressive.verify, code, columns, progress=False)
 
 
 def _fit(device: str, *, n: int, d: int) -> Callable:
     columns = _columns(device, n, 4)
 
-    def draw():
-        return torch.Generator().manual_seed(0)
+    def run():
+        return expressive.fit(
+            columns,
+            d=d,
+            eps1=0.5,
+            eps2=0.1,
+            s=7.0,
+            restarts=1,
+            generator=source("cpu"),
+            progress=False,
+        )
 
-    return lambda: expressive.fit(
-        columns,
-        d=d,
-        eps1=0.5,
-        eps2=0.1,
-        s=7.0,
-        restarts=1,
-        generator=draw(),
-        progress=False,
-    )
+    return run
 
 
 def _interpolated(device: str, *, n: int, d: int) -> Callable:
     (y,) = drawn(device, (n, 4))
-    k, columns = _keys(device, n, d), _columns(device, n, 4)
-    return lambda: expressive.interpolate(k, columns, y)
+    k = _keys(device, n, d)
+    columns = _columns(device, n, 4)
+    return partial(expressive.interpolate, k, columns, y)
 
 
 def _coherence(device: str, *, n: int, d: int) -> Callable:
     k = _keys(device, n, d)
-    return lambda: codes.coherence(k, tile=256)
+    return partial(codes.coherence, k, tile=256)
 
 
 def _margins(device: str, *, n: int, d: int) -> Callable:
-    q, k, columns = *drawn(device, (n, d)), _keys(device, n, d), _columns(device, n, 4)
-    return lambda: codes.margins(q, k, columns)
+    (q,) = drawn(device, (n, d))
+    k = _keys(device, n, d)
+    columns = _columns(device, n, 4)
+    return partial(codes.margins, q, k, columns)
 
 
 def _moments(device: str, *, n: int) -> Callable:
     columns = _columns(device, n, 4)
-    return lambda: codes.moment_queries(columns, n=n, gap=1.0)
+    return partial(codes.moment_queries, columns, n=n, gap=1.0)
 
 
 def _code_from(device: str, *, n: int, d: int) -> Callable:
     k = _keys(device, n, d)
-    return lambda: codes.code_from(k, k)
+    return partial(codes.code_from, k, k)
 
 
 def _projection(family: str) -> Callable:
     def make(device: str, *, n: int, d: int) -> Callable:
-        return lambda: projections.projection(
-            d, n, family, generator=source(device), dtype=torch.float32, device=device
-        )
+        def run() -> torch.Tensor:
+            g = source(device)
+            return projections.projection(
+                d, n, family, generator=g, dtype=torch.float32, device=device
+            )
+
+        return run
 
     return make
 
@@ -104,20 +114,21 @@ def _projection(family: str) -> Callable:
 def _transform(kernel: Callable) -> Callable:
     def make(device: str, *, N: int, n: int) -> Callable:
         (x,) = drawn(device, (N, n))
-        return lambda: kernel(x)
+        return partial(kernel, x)
 
     return make
 
 
 def _srht(x: torch.Tensor) -> torch.Tensor:
-    return projections.srht(x, 64, generator=source(x.device.type), check=False)
+    g = source(x.device.type)
+    return projections.srht(x, 64, generator=g, check=False)
 
 
 def _grid(kernel: Callable) -> Callable:
     """N inputs of two tokens: the cells are sqrt(N)."""
 
     def make(device: str, *, N: int) -> Callable:
-        return lambda: kernel(round(N**0.5))
+        return partial(kernel, round(N**0.5))
 
     return make
 
@@ -133,7 +144,7 @@ def _equivariant(cells: int):
 def _logits(kernel: Callable) -> Callable:
     def make(device: str, *, N: int, n: int) -> Callable:
         (a,) = drawn(device, (N, n), dtype=torch.float64)
-        return lambda: kernel(a, check=False)
+        return partial(kernel, a, check=False)
 
     return make
 
@@ -141,14 +152,14 @@ def _logits(kernel: Callable) -> Callable:
 def _ids(kernel: Callable) -> Callable:
     def make(device: str, *, N: int, n: int, d: int) -> Callable:
         x, v = drawn(device, (N, n, d), (d,), dtype=torch.float64)
-        return lambda: kernel(x, v / d**0.5, 0.3)
+        return partial(kernel, x, v / d**0.5, 0.3)
 
     return make
 
 
 def _gap(device: str, *, N: int) -> Callable:
     (ids,) = drawn(device, (N,), dtype=torch.float64)
-    return lambda: memorize.smallest_gap(ids)
+    return partial(memorize.smallest_gap, ids)
 
 
 def _direction(device: str, *, N: int, d: int) -> Callable:
@@ -157,11 +168,8 @@ def _direction(device: str, *, N: int, d: int) -> Callable:
 
 
 def _memorizer(device: str, *, N: int, n: int, d: int) -> Callable:
-    vocabulary, g = (
-        *drawn(device, (64, d), dtype=torch.float64),
-        torch.Generator().manual_seed(0),
-    )
-    words = torch.randint(64, (N, n), generator=g).to(device)
+    (vocabulary,) = drawn(device, (64, d), dtype=torch.float64)
+    words = torch.randint(64, (N, n), generator=source("cpu")).to(device)
     labels = words.sum(1, keepdim=True).expand(N, n) % 7
     return lambda: memorize.memorize(vocabulary[words], labels, generator=source("cpu"))
 
@@ -170,46 +178,57 @@ def _line(kernel: Callable) -> Callable:
     """N ids with two labels each, read at 256 points."""
 
     def make(device: str, *, N: int) -> Callable:
-        ids = torch.arange(N, dtype=torch.float64, device=device)
+        ids = _numbered(device, N)
         labels, points = drawn(device, (N, 2), (256,), dtype=torch.float64)
         return lambda: kernel(ids, labels, points * N)
 
     return make
 
 
+def _numbered(device: str, n: int) -> torch.Tensor:
+    """The ids 0, 1, .., n - 1."""
+    return torch.arange(n, dtype=torch.float64, device=device)
+
+
+def _fitted(ids, labels, points) -> memorize.Line:
+    return memorize.fit_line(ids, labels)
+
+
+def _read(ids, labels, points) -> torch.Tensor:
+    return memorize.interpolate(points, ids, labels)
+
+
 def _relu(device: str, *, N: int) -> Callable:
     labels, points = drawn(device, (N, 2), (256,), dtype=torch.float64)
-    line = memorize.fit_line(
-        torch.arange(N, dtype=torch.float64, device=device), labels
-    )
-    return lambda: memorize.relu_layer(points, line, chunk=2**15)
+    line = memorize.fit_line(_numbered(device, N), labels)
+    return partial(memorize.relu_layer, points, line, chunk=2**15)
 
 
 def _separation(device: str, *, n: int) -> Callable:
     (a,) = drawn(device, (n,), dtype=torch.float64)
-    a = torch.arange(n, dtype=torch.float64, device=device) * 100 + a.sigmoid()
-    return lambda: memorize.separation(a, a + 50)
+    ids = _numbered(device, n) * 100 + a.sigmoid()
+    return lambda: memorize.separation(ids, ids + 50)
 
 
 def _hull(device: str, *, N: int, n: int) -> Callable:
     (points,) = drawn(device, (N, n, 2))
-    return lambda: efficacy.hull_labels(points)
+    return partial(efficacy.hull_labels, points)
 
 
 def _fields(device: str, *, n: int, L: int) -> Callable:
-    masks = [patterns.window(n, 5).mask().to(device)] * L
-    return lambda: copying.receptive_fields(masks)
+    mask = patterns.window(n, 5).mask().to(device)
+    return partial(copying.receptive_fields, [mask] * L)
 
 
 def _hops(device: str, *, n: int) -> Callable:
     pattern = patterns.star(n)
-    return lambda: patterns.hops(pattern, device=device)
+    return partial(patterns.hops, pattern, device=device)
 
 
 def _rows_of(kernel: Callable) -> Callable:
     def make(device: str, *, n: int) -> Callable:
-        p = drawn(device, (n, n))[0].softmax(-1)
-        return lambda: kernel(p, check=False)
+        (p,) = drawn(device, (n, n))
+        return partial(kernel, p.softmax(-1), check=False)
 
     return make
 
@@ -439,14 +458,14 @@ KERNELS = [
     Kernel(
         "fit_line",
         "memorize.fit_line",
-        _line(lambda ids, labels, t: memorize.fit_line(ids, labels)),
+        _line(_fitted),
         {},
         {"N": Axis(doubled(2**14), 1, 1, "O(D c)")},
     ),
     Kernel(
         "interpolate (labels)",
         "memorize.interpolate",
-        _line(lambda ids, labels, t: memorize.interpolate(t, ids, labels)),
+        _line(_read),
         {},
         {"N": Axis(doubled(2**15), 1, 1, "reading the ids once")},
     ),
@@ -505,23 +524,37 @@ KERNELS = [
     ),
 ]
 
-# why a public function that takes tensors, arrays, layers or patterns has no row
+# Why a public function that takes tensors, arrays, layers or patterns has no row.
 APART = {
     "it checks, and computes nothing": "attention.check_blocks attention.check_network",
     "it calls the part that it is given": "attention.around",
-    "one pass over its input": "attention.hardmax bridges.radius collapse.composite_norm collapse.residual copying.bound copying.ceiling "
-    "copying.copy_targets copying.reached efficacy.accuracy lowrank.effective_rank "
-    "universal.ramp_mlp memorize.rank_one_layer efficient.positive_features",
-    "literal twin, slow on purpose": "bridges.dobrushin_literal paths.path_term paths.path_terms efficient.lsh_sets memorize.boltzmann_literal "
-    "patterns.hops_by_sets",
-    "a call of kernels in the table": "efficacy.estimate_length efficacy.logit_parts efficacy.logits expressive.smallest_dimension sparse.bare_calls "
-    "expressive.successes universal.apply universal.head universal.steps universal.approximate "
-    "memorize.data_scale copying.evaluate",
+    "one pass over its input": (
+        "attention.hardmax bridges.radius collapse.composite_norm "
+        "collapse.residual copying.bound copying.ceiling copying.copy_targets "
+        "copying.reached efficacy.accuracy lowrank.effective_rank "
+        "universal.ramp_mlp memorize.rank_one_layer efficient.positive_features"
+    ),
+    "literal twin, slow on purpose": (
+        "bridges.dobrushin_literal paths.path_term paths.path_terms "
+        "efficient.lsh_sets memorize.boltzmann_literal patterns.hops_by_sets"
+    ),
+    "a call of kernels in the table": (
+        "efficacy.estimate_length efficacy.logit_parts efficacy.logits "
+        "expressive.smallest_dimension sparse.bare_calls expressive.successes "
+        "universal.apply universal.head universal.steps universal.approximate "
+        "memorize.data_scale copying.evaluate"
+    ),
     "views, no numbers are moved": "paths.restrict",
     "it trains: steps times forward and backward": "efficacy.train memorize.train",
-    "exact or exhaustive search on small inputs": "copying.best_accuracy universal.run universal.run_standard universal.plan patterns.search "
-    "patterns.impossible patterns.is_path expressive.cap",
-    "an n x n table of bits by definition": "patterns.bit_product patterns.closure patterns.from_masks patterns.pack patterns.unpack "
-    "patterns.reach patterns.check copying.plan",
+    "exact or exhaustive search on small inputs": (
+        "copying.best_accuracy universal.run universal.run_standard "
+        "universal.plan patterns.search patterns.impossible patterns.is_path "
+        "expressive.cap"
+    ),
+    "an n x n table of bits by definition": (
+        "patterns.bit_product patterns.closure patterns.from_masks "
+        "patterns.pack patterns.unpack patterns.reach patterns.check "
+        "copying.plan"
+    ),
     "it edits a few parts of a pattern": "patterns.causal patterns.union",
 }
