@@ -4,6 +4,7 @@ public under attnlib.attention.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -45,7 +46,7 @@ class Norm(NamedTuple):
     """The weights of one LayerNorm; a gain that is None is one, a bias that is None is
     zero.
 
-        norm(x) = gain (x - mean(x)) / sqrt(var(x) + eps) + bias      for each token x by itself
+        norm(x) = gain (x - mean(x)) / sqrt(var(x) + eps) + bias      for each token x
 
     Args:
         gain, bias: (d,).
@@ -95,13 +96,18 @@ def feed_forward(
     """
     tokens(x)
     check_mlp(x, mlp, check)
-    hidden = x @ mlp.w_1 if mlp.b_1 is None else x @ mlp.w_1 + mlp.b_1
+    hidden = x @ mlp.w_1
+    if mlp.b_1 is not None:
+        hidden = hidden + mlp.b_1
     y = mlp.activation(hidden)
     require(
         torch.is_tensor(y) and y.shape == hidden.shape,
         "activation must act on each entry and keep the shape",
     )
-    return y @ mlp.w_2 if mlp.b_2 is None else y @ mlp.w_2 + mlp.b_2
+    y = y @ mlp.w_2
+    if mlp.b_2 is not None:
+        y = y + mlp.b_2
+    return y
 
 
 def layer_norm(
@@ -138,9 +144,13 @@ def layer_norm(
     tokens(x)
     check_norm(x, norm, check)
     centred = x - x.mean(-1, keepdim=True)
-    y = centred / (centred.square().mean(-1, keepdim=True) + norm.eps).sqrt()
-    y = y if norm.gain is None else y * norm.gain
-    return y if norm.bias is None else y + norm.bias
+    variance = centred.square().mean(-1, keepdim=True)
+    y = centred / (variance + norm.eps).sqrt()
+    if norm.gain is not None:
+        y = y * norm.gain
+    if norm.bias is not None:
+        y = y + norm.bias
+    return y
 
 
 def around(
@@ -168,18 +178,22 @@ def check_blocks(
     none.
     """
     for name, given in {"mlps": mlps, "norms": norms}.items():
-        right = given is None or (
-            isinstance(given, (list, tuple)) and not isinstance(given, (Mlp, Norm))
+        if given is None:
+            continue
+        require(
+            _is_list(given),
+            f"{name} must be a list with an entry for each layer, "
+            f"got {type(given).__name__}",
         )
         require(
-            right,
-            f"{name} must be a list with an entry for each layer, got {type(given).__name__}",
+            len(given) == depth,
+            f"{name} must have an entry for each of {depth} layers, got {len(given)}",
         )
-        require(
-            given is None or len(given) == depth,
-            f"{name} must have an entry for each of {depth} layers, got {given and len(given)}",
-        )
-    parts = list(zip(mlps or [None] * depth, norms or [(None, None)] * depth))
+    if mlps is None:
+        mlps = [None] * depth
+    if norms is None:
+        norms = [(None, None)] * depth
+    parts = list(zip(mlps, norms))
     for number, (mlp, pair) in enumerate(parts, 1):
         try:
             _check_block(x, mlp, pair, check)
@@ -188,17 +202,18 @@ def check_blocks(
     return [(mlp, *pair) for mlp, pair in parts]
 
 
+def _is_list(given) -> bool:
+    """A plain list or tuple; the weights of one part are a tuple, too."""
+    return isinstance(given, (list, tuple)) and not isinstance(given, (Mlp, Norm))
+
+
 def _check_block(
     x: Tensor, mlp: Mlp | None, pair: Sequence[Norm | None], check: bool
 ) -> None:
-    two = (
-        isinstance(pair, (list, tuple))
-        and not isinstance(pair, Norm)
-        and len(pair) == 2
-    )
     require(
-        two,
-        "norms must hold a pair: of attention, of the feed-forward part (None for no norm)",
+        _is_list(pair) and len(pair) == 2,
+        "norms must hold a pair: of attention, of the feed-forward part "
+        "(None for no norm)",
     )
     require(
         pair[1] is None or mlp is not None,
@@ -212,29 +227,37 @@ def _check_block(
 
 
 def check_mlp(x: Tensor, mlp: Mlp, check: bool) -> None:
+    """The feed-forward part is an Mlp that fits x; with check, its weights are
+    finite.
+    """
     require(
         isinstance(mlp, Mlp),
         f"mlp must be an attnlib.attention.Mlp, got {type(mlp).__name__}",
     )
-    w, d = mlp.w_1, x.shape[-1]
+    w = mlp.w_1
     require(
         torch.is_tensor(w) and w.dim() == 2 and 0 not in w.shape,
         "w_1 must be a tensor (d, m) with m >= 1",
     )
-    for name, tensor, size in zip(
-        Mlp._fields, mlp, ((d, w.shape[1]), (w.shape[1], d), (w.shape[1],), (d,))
-    ):
-        if tensor is not None or name[0] == "w":
-            matches(name, tensor, size, x)
+    d = x.shape[-1]
+    m = w.shape[1]
+    matches("w_1", mlp.w_1, (d, m), x)
+    matches("w_2", mlp.w_2, (m, d), x)
+    if mlp.b_1 is not None:
+        matches("b_1", mlp.b_1, (m,), x)
+    if mlp.b_2 is not None:
+        matches("b_2", mlp.b_2, (d,), x)
     require(
         callable(mlp.activation),
-        f"activation must be a function of tensors, got {type(mlp.activation).__name__}",
+        "activation must be a function of tensors, "
+        f"got {type(mlp.activation).__name__}",
     )
     if check:
         finite(w_1=mlp.w_1, w_2=mlp.w_2, b_1=mlp.b_1, b_2=mlp.b_2)
 
 
 def check_norm(x: Tensor, norm: Norm, check: bool) -> None:
+    """The norm is a Norm that fits x; with check, its weights are finite."""
     require(
         isinstance(norm, Norm),
         f"norm must be an attnlib.attention.Norm, got {type(norm).__name__}",
@@ -243,7 +266,7 @@ def check_norm(x: Tensor, norm: Norm, check: bool) -> None:
         if tensor is not None:
             matches(name, tensor, (x.shape[-1],), x)
     require(
-        isinstance(norm.eps, (int, float)) and 0 <= norm.eps < float("inf"),
+        isinstance(norm.eps, (int, float)) and 0 <= norm.eps < math.inf,
         f"eps must be a finite number of at least zero, got {norm.eps!r}",
     )
     if check:

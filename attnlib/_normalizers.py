@@ -29,7 +29,8 @@ def hardmax(a: Float[Tensor, "*rest m"]) -> Float[Tensor, "*rest m"]:
     Page:
         notebooks/path_decomposition/paths
     """
-    top = (a == a.amax(-1, keepdim=True)).to(a.dtype)
+    largest = a.amax(-1, keepdim=True)
+    top = (a == largest).to(a.dtype)
     return top / top.sum(-1, keepdim=True)
 
 
@@ -53,19 +54,24 @@ def sparsemax(a: Float[Tensor, "*rest m"]) -> Float[Tensor, "*rest m"]:
     Page:
         notebooks/path_decomposition/paths
     """
-    a = a - a.amax(
-        -1, keepdim=True
-    )  # the projection does not see a shift; the sums below do
+    # The projection does not see a shift; the sums below do.
+    a = a - a.amax(-1, keepdim=True)
     z = a.sort(-1, descending=True).values
-    k = torch.arange(1, a.shape[-1] + 1, dtype=a.dtype, device=a.device)
+    m = a.shape[-1]
+    k = torch.arange(1, m + 1, dtype=a.dtype, device=a.device)
     sums = z.masked_fill(z.isneginf(), 0).cumsum(-1)
     kept = (1 + k * z > sums).sum(-1, keepdim=True)
-    tau = (sums.gather(-1, kept - 1) - 1) / kept.to(a.dtype)
+    sum_kept = sums.gather(-1, kept - 1)
+    tau = (sum_kept - 1) / kept.to(a.dtype)
     return (a - tau).clamp_min(0)
 
 
+def _softmax(a: Tensor) -> Tensor:
+    return torch.softmax(a, -1)
+
+
 NORMALIZERS = {
-    "softmax": lambda a: torch.softmax(a, -1),
+    "softmax": _softmax,
     "hardmax": hardmax,
     "sparsemax": sparsemax,
 }

@@ -8,6 +8,7 @@ import torch
 
 
 def require(condition, message: str) -> None:
+    """ValueError with this message, unless the condition holds."""
     if not condition:
         raise ValueError(message)
 
@@ -35,7 +36,8 @@ def matches(name: str, tensor, size: tuple[int, ...], like) -> None:
         f"all tensors must share one dtype: {name} is {tensor.dtype}, x {like.dtype}",
     )
     raise ValueError(
-        f"all tensors must share one device: {name} is on {tensor.device}, x on {like.device}"
+        f"all tensors must share one device: {name} is on {tensor.device}, "
+        f"x on {like.device}"
     )
 
 
@@ -54,10 +56,10 @@ def tokens(x) -> None:
 
 
 def finite(**tensors) -> None:
+    """The tensors, given by name, hold neither NaN nor infinity; None is skipped."""
     for name, t in tensors.items():
-        require(
-            t is None or bool(torch.isfinite(t).all()), f"{name} holds NaN or infinity"
-        )
+        if t is not None:
+            require(bool(torch.isfinite(t).all()), f"{name} holds NaN or infinity")
 
 
 def attends(mask, shapes, check: bool) -> None:
@@ -71,13 +73,14 @@ def attends(mask, shapes, check: bool) -> None:
         mask.dtype == torch.bool,
         f"mask must be boolean (True = may attend), got {mask.dtype}",
     )
-    require(
-        tuple(mask.shape) in [tuple(s) for s in shapes],
-        f"mask must have one of the shapes {sorted(tuple(s) for s in shapes)}, got {tuple(mask.shape)}",
-    )
-    empty = int((~mask).all(-1).sum()) if check else 0
-    require(
-        not empty,
-        f"mask hides a whole row ({empty} rows attend to nothing): P 1 = 1 cannot hold. "
-        "True means may attend; masks of torch.nn.MultiheadAttention mean the opposite",
-    )
+    got = tuple(mask.shape)
+    known = sorted(tuple(shape) for shape in shapes)
+    require(got in known, f"mask must have one of the shapes {known}, got {got}")
+    if check:
+        empty = int((~mask).all(-1).sum())
+        require(
+            empty == 0,
+            f"mask hides a whole row ({empty} rows attend to nothing): "
+            "P 1 = 1 cannot hold. True means may attend; "
+            "masks of torch.nn.MultiheadAttention mean the opposite",
+        )

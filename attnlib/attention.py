@@ -259,7 +259,7 @@ def from_torch(module: torch.nn.MultiheadAttention) -> Layer:
     h = module.num_heads
     d = module.embed_dim
     width = d // h
-    # One view at a time: those of an unpacked tensor do not survive an optimiser's step.
+    # One view at a time: those of an unpacked tensor fail after an optimiser's step.
     weights = module.in_proj_weight.view(3, h, width, d).mT
     w_q = weights[0]
     w_k = weights[1]

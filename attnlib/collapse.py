@@ -73,8 +73,17 @@ def composite_norm(x: Float[Tensor, "*batch n d"]) -> Float[Tensor, "*batch"]:
     """
     tokens(x)
     finite(x=x)
-    columns, rows = x.abs().sum(-2).amax(-1), x.abs().sum(-1).amax(-1)
-    return (columns * rows).sqrt()
+    return (_norm_1(x) * _norm_inf(x)).sqrt()
+
+
+def _norm_1(x: Tensor) -> Tensor:
+    """The largest absolute column sum."""
+    return x.abs().sum(-2).amax(-1)
+
+
+def _norm_inf(x: Tensor) -> Tensor:
+    """The largest absolute row sum."""
+    return x.abs().sum(-1).amax(-1)
 
 
 def log_residuals(
@@ -117,12 +126,12 @@ def log_residuals(
         notebooks/path_decomposition/rank_collapse
     """
     check_network(x, layers, check=check)
-    shared, rest, size = _recentre(
-        x.new_zeros(*x.shape[:-2], x.shape[-1]), x, x.new_zeros(x.shape[:-2])
-    )
+    shared = torch.zeros_like(x[..., 0, :])
+    size = torch.zeros_like(x[..., 0, 0])
+    shared, rest, size = _recentre(shared, x, size)
     sizes = [size]
     for number, layer in enumerate(layers, 1):
-        moved, rest, scale = _layer(shared, rest, size, layer, number if check else 0)
+        moved, rest, scale = _layer(shared, rest, size, layer, number, check)
         shared, rest, size = _recentre(moved, rest, scale)
         sizes.append(size)
     return torch.stack(sizes)
@@ -133,63 +142,89 @@ def _recentre(x: Tensor, r: Tensor, size: Tensor) -> tuple[Tensor, Tensor, Tenso
     composite norm one.
     """
     mean = r.mean(-2)
-    r = r - mean.unsqueeze(-2) if r.shape[-2] > 1 else torch.zeros_like(r)
-    norm = (r.abs().sum(-2).amax(-1) * r.abs().sum(-1).amax(-1)).sqrt()
-    r = r / torch.where(norm > 0, norm, 1)[..., None, None]
-    return x + size.exp().unsqueeze(-1) * mean, r, size + norm.log()
+    r = r - mean.unsqueeze(-2)
+    if r.shape[-2] == 1:  # also where the only token overflows
+        r = torch.zeros_like(r)
+    norm = (_norm_1(r) * _norm_inf(r)).sqrt()
+    divisor = torch.where(norm > 0, norm, 1)
+    r = r / divisor[..., None, None]
+    return x + _scaled(mean, size), r, size + norm.log()
+
+
+def _scaled(t: Tensor, log_scale: Tensor) -> Tensor:
+    """The tensor t times e^log_scale, one scale for each member of the batch."""
+    further = (1,) * (t.dim() - log_scale.dim())
+    return log_scale.exp().view(log_scale.shape + further) * t
+
+
+def _logits(x: Tensor, r: Tensor, size: Tensor, layer: Layer) -> tuple[Tensor, Tensor]:
+    """The logits of the state 1 x' + e^size r in two parts, e and l: row i of a head
+    has l + e^(2 size) e_i. What a row adds to all of its logits alike is left out.
+    """
+    root = math.sqrt(layer.w_q.shape[-1])
+    rows = r.unsqueeze(-3)  # heads before rows
+    q = (x[..., None, None, :] @ layer.w_q).squeeze(-2)  # (*batch, h, d_qk)
+    if layer.b_q is not None:
+        q = q + layer.b_q
+    keys = rows @ layer.w_k / root
+    by_shared_row = (keys @ q.unsqueeze(-1)).squeeze(-1)
+    e = (rows @ layer.w_q) @ keys.mT
+    return e, _scaled(by_shared_row, size)
 
 
 def _layer(
-    x: Tensor, r: Tensor, size: Tensor, layer: Layer, number: int
+    x: Tensor, r: Tensor, size: Tensor, layer: Layer, number: int, check: bool
 ) -> tuple[Tensor, Tensor, Tensor]:
     """One layer on the state 1 x' + e^size r: the new shared row, the new rest and the
     logarithm of its scale.
     """
-    root, rows = math.sqrt(layer.w_q.shape[-1]), r.unsqueeze(-3)
-    q = (x[..., None, None, :] @ layer.w_q).squeeze(-2)  # (*batch, h, d_qk)
-    q = q if layer.b_q is None else q + layer.b_q
-    keys = rows @ layer.w_k / root
-    logits = (keys @ q.unsqueeze(-1)).squeeze(-1) * size.exp()[..., None, None]
-    e = (
-        rows @ layer.w_q
-    ) @ keys.mT  # times e^(2 size): the part of the logits that differs between rows
+    e, logits = _logits(x, r, size, layer)
     top = e.abs().amax((-3, -2, -1))
-    finite_logits = not number or bool(
-        torch.isfinite(top).all() and torch.isfinite(logits).all()
-    )
-    require(
-        finite_logits,
-        f"layer {number}: logits overflow; W_QK has an infinite norm, or one too large for {x.dtype}",
-    )
-    first = e[
-        ..., :1, :
-    ]  # the rows are compared with the first row of P: they may agree far better than with softmax(r)
-    log_s = torch.log_softmax(
-        logits + (2 * size).exp()[..., None, None] * first.squeeze(-2), -1
-    )
+    if check:
+        finite_logits = torch.isfinite(top).all() and torch.isfinite(logits).all()
+        require(
+            bool(finite_logits),
+            f"layer {number}: logits overflow; W_QK has an infinite norm, "
+            f"or one too large for {x.dtype}",
+        )
+    negligible = math.log(torch.finfo(x.dtype).eps / 20)
+    linear = 2 * size + top.log() < negligible
+
+    # The rows of P are compared with its first row: they may agree far better than
+    # with softmax(l).
+    first = e[..., :1, :]
+    logits = logits + _scaled(first.squeeze(-2), 2 * size)
+    log_s = torch.log_softmax(logits, -1)
+    s = log_s.exp()
     e = e - first
-    s, pivot = log_s.exp(), log_s.argmax(-1, keepdim=True)
-    e = e - e.gather(-1, pivot.unsqueeze(-2).expand(*e.shape[:-1], 1))
-    linear = 2 * size + top.log() < math.log(torch.finfo(x.dtype).eps / 20)
+
+    # A row of logits may be shifted freely: zero in the column where s is largest.
+    pivot = log_s.argmax(-1, keepdim=True)
+    column = pivot.unsqueeze(-2).expand(*e.shape[:-1], 1)
+    e = e - e.gather(-1, column)
     d = _difference(e, s, log_s, size, linear)
-    values = rows @ layer.w_v
-    own = s.unsqueeze(-2) @ values
-    values = values - values.gather(
-        -2, pivot.unsqueeze(-1).expand(*pivot.shape, values.shape[-1])
-    )
-    r = (
-        d.scatter(-1, pivot.unsqueeze(-2).expand(*d.shape[:-1], 1), 0)
-        @ values
-        @ layer.w_o
-    ).sum(-3)
-    value = x[..., None, None, :] @ layer.w_v + size.exp()[..., None, None, None] * own
-    value = value if layer.b_v is None else value + layer.b_v.unsqueeze(-2)
+
+    # The rows of d sum to zero: from all values that of the pivot may be subtracted,
+    # and then the pivot's entries of d are not needed.
+    values = r.unsqueeze(-3) @ layer.w_v
+    row = pivot.unsqueeze(-1).expand(*pivot.shape, values.shape[-1])
+    apart = values - values.gather(-2, row)
+    heads = d.scatter(-1, column, 0) @ apart @ layer.w_o
+
+    mean = _scaled(s.unsqueeze(-2) @ values, size)
+    moved = _shared_row(x, mean, layer)
+    return moved, heads.sum(-3), torch.where(linear, 3 * size, size)
+
+
+def _shared_row(x: Tensor, mean: Tensor, layer: Layer) -> Tensor:
+    """What all tokens share after a layer: sum_h (x' W_V + mean + b_V') W_O + b_O'."""
+    value = x[..., None, None, :] @ layer.w_v + mean
+    if layer.b_v is not None:
+        value = value + layer.b_v.unsqueeze(-2)
     moved = (value @ layer.w_o).sum((-3, -2))
-    return (
-        moved if layer.b_o is None else moved + layer.b_o,
-        r,
-        torch.where(linear, 3 * size, size),
-    )
+    if layer.b_o is not None:
+        moved = moved + layer.b_o
+    return moved
 
 
 def _difference(
@@ -201,21 +236,26 @@ def _difference(
     Where linear, the part of first order in e without its factor e^(2 size): what is
     left out rounds away.
     """
-    s, log_s = s.unsqueeze(-2), log_s.unsqueeze(-2)
-    first = s * (e - e @ s.mT) if linear.any() else e
+    s = s.unsqueeze(-2)
+    log_s = log_s.unsqueeze(-2)
+    first = e
+    if linear.any():
+        first = s * (e - e @ s.mT)
     if linear.all():
         return first
-    v = (2 * size).exp()[..., None, None, None] * e
+    v = _scaled(e, 2 * size)
     most = v.amax(-1, keepdim=True).clamp_min(0)
     if most.max() < 1:  # after a layer or two; half the exponentials
-        d = s * (v - torch.log1p(v.expm1() @ s.mT)).expm1()
+        log_ratio = v - torch.log1p(v.expm1() @ s.mT)  # of P / s
+        d = s * log_ratio.expm1()
     else:
         near = torch.log1p(v.clamp_max(1).expm1() @ s.mT)
-        far = torch.logsumexp(
-            log_s + v, -1, keepdim=True
-        )  # s itself may have underflowed
-        v = v - torch.where(most < 1, near, far)  # the logarithm of P / s
-        d = torch.where(v < 1, s * v.clamp_max(1).expm1(), (log_s + v).exp() - s)
+        # s itself may have underflowed
+        far = torch.logsumexp(log_s + v, -1, keepdim=True)
+        log_ratio = v - torch.where(most < 1, near, far)
+        small = s * log_ratio.clamp_max(1).expm1()
+        large = (log_s + log_ratio).exp() - s
+        d = torch.where(log_ratio < 1, small, large)
     return torch.where(linear[..., None, None, None], first, d)
 
 
@@ -228,9 +268,12 @@ def log_bound(
     """Upper bounds of log_residuals, layer by layer, in logarithms; no skips.
 
         u_0 = |res X|_{1,inf},   u_l = c_l u_{l-1}^3
-        printed:   c = 4 beta H / sqrt(d_qk), one for all layers, beta = max |W_QK|_1 |W_h|_{1,inf}
-        repaired:  c_l = sqrt(g(2 D_l)) |W_QK|_1 |W|_{1,inf} / sqrt(d_qk),   D_l = |W_QK|_1 u_{l-1}^2 / sqrt(d_qk)
-        safe:      c_l = sqrt(g(2 D_l) b_1 b_inf / d_qk),   b_p = sum_h |W_QK,h|_1 |W_h|_p,   D_l with max_h
+        printed:   c = 4 beta H / sqrt(d_qk), one for all layers,
+                   beta = max |W_QK|_1 |W_h|_{1,inf}
+        repaired:  c_l = sqrt(g(2 D_l)) |W_QK|_1 |W|_{1,inf} / sqrt(d_qk),
+                   D_l = |W_QK|_1 u_{l-1}^2 / sqrt(d_qk)
+        safe:      c_l = sqrt(g(2 D_l) b_1 b_inf / d_qk),
+                   b_p = sum_h |W_QK,h|_1 |W_h|_p,   D_l with max_h
 
     with g(y) = (e^y - 1) / y. One head: repaired and safe agree, and no further
     hypothesis is needed.
@@ -262,29 +305,23 @@ def log_bound(
     Page:
         notebooks/path_decomposition/rank_collapse
     """
-    require(
-        version in get_args(Version),
-        f"version must be one of {list(get_args(Version))}, got {version!r}",
-    )
+    versions = list(get_args(Version))
+    require(version in versions, f"version must be one of {versions}, got {version!r}")
     check_network(x, layers)
-    u, norms = (
-        composite_norm(residual(x)).log(),
-        [_norms(layer, number) for number, layer in enumerate(layers, 1)],
-    )
-    widest, printed = (
-        max(len(layer.w_q) for layer in layers),
-        max(n.beta for n in norms),
-    )
+    norms = [_norms(layer, number) for number, layer in enumerate(layers, 1)]
+    widest = max(len(layer.w_q) for layer in layers)
+    beta = max(n.beta for n in norms)
+    u = composite_norm(residual(x)).log()
     bounds = [u]
     for layer, n in zip(layers, norms):
         if version == "printed":
-            c = u.new_tensor(4 * widest * printed).log()
+            c = u.new_tensor(4 * widest * beta).log()
         else:
-            c = (
-                u.new_tensor(n.safe).log()
-                + _log_g(math.log(2) + u.new_tensor(n.spread).log() + 2 * u) / 2
-            )
-        u = torch.where(c.isneginf() | u.isneginf(), -math.inf, c + 3 * u)
+            log_spread = u.new_tensor(n.spread).log()
+            log_g = _log_g(math.log(2) + log_spread + 2 * u)  # ln g(2 D_l)
+            c = u.new_tensor(n.safe).log() + log_g / 2
+        zero = c.isneginf() | u.isneginf()
+        u = torch.where(zero, -math.inf, c + 3 * u)
         if version == "repaired" and len(layer.w_q) > 1:
             u = u * math.nan
         bounds.append(u)
@@ -292,29 +329,35 @@ def log_bound(
 
 
 class _Norms(NamedTuple):
-    spread: float  # max_h |W_QK,h|_1 / sqrt(d_qk)
-    beta: float  # max_h |W_QK,h|_1 |W_h|_{1,inf} / sqrt(d_qk)
-    safe: (
-        float  # sqrt(sum_h |W_QK,h|_1 |W_h|_1  sum_h |W_QK,h|_1 |W_h|_inf) / sqrt(d_qk)
-    )
+    """The numbers of a layer, over sqrt(d_qk), that its bounds are made of."""
+
+    spread: float  # max_h |W_QK,h|_1
+    beta: float  # max_h |W_QK,h|_1 |W_h|_{1,inf}
+    safe: float  # sqrt(b_1 b_inf),  b_p = sum_h |W_QK,h|_1 |W_h|_p
 
 
 def _norms(layer: Layer, number: int) -> _Norms:
-    w = (layer.w_q @ layer.w_k.mT).abs().sum(-2).amax(-1).double() / math.sqrt(
-        layer.w_q.shape[-1]
-    )
+    root = math.sqrt(layer.w_q.shape[-1])
+    w_qk = _norm_1(layer.w_q @ layer.w_k.mT).double() / root
     require(
-        bool(torch.isfinite(w).all()),
+        bool(torch.isfinite(w_qk).all()),
         f"layer {number}: W_QK = W_Q W_K' has an infinite norm",
     )
-    values = merged(layer)[0].abs().double()
-    one, inf = values.sum(-2).amax(-1), values.sum(-1).amax(-1)
+    w = merged(layer)[0].double()
+    one = _norm_1(w)
+    inf = _norm_inf(w)
     require(
-        bool(torch.isfinite(w * one * inf).all()),
+        bool(torch.isfinite(w_qk * one * inf).all()),
         f"layer {number}: W_V W_O has an infinite norm",
     )
-    safe = ((w * one).sum() * (w * inf).sum()).sqrt()
-    return _Norms(float(w.max()), float((w * (one * inf).sqrt()).max()), float(safe))
+    beta = w_qk * (one * inf).sqrt()
+    b_1 = (w_qk * one).sum()
+    b_inf = (w_qk * inf).sum()
+    return _Norms(
+        spread=float(w_qk.max()),
+        beta=float(beta.max()),
+        safe=float((b_1 * b_inf).sqrt()),
+    )
 
 
 def _log_g(log_y: Tensor) -> Tensor:
@@ -322,8 +365,6 @@ def _log_g(log_y: Tensor) -> Tensor:
     y.
     """
     y = log_y.exp()
-    return torch.where(
-        y < 1e-7,
-        y / 2,
-        torch.where(y.isinf(), math.inf, y + (-torch.expm1(-y)).log() - log_y),
-    )
+    log_g = y + (-torch.expm1(-y)).log() - log_y
+    log_g = torch.where(y.isinf(), math.inf, log_g)
+    return torch.where(y < 1e-7, y / 2, log_g)

@@ -82,7 +82,8 @@ def random_reader(
 ) -> Reader:
     """A Reader before training.
 
-        E, B ~ N(0, 1),   layers of random_layers with biases set to zero,   R ~ N(0, 1 / d),   r = 0
+        E, B ~ N(0, 1),   R ~ N(0, 1 / d),   r = 0,
+        layers of random_layers with biases set to zero
 
     Args:
         f, c: features of a token, classes.
@@ -112,10 +113,8 @@ def random_reader(
         f"the width must be a multiple of the number of heads, got d = {d}, h = {h}",
     )
 
-    def draw(*size):
-        return torch.randn(*size, generator=generator, dtype=torch.float64)
-
-    layers = random_layers(
+    layers = []
+    for layer in random_layers(
         L,
         h,
         d,
@@ -125,18 +124,23 @@ def random_reader(
         generator=generator,
         dtype=dtype,
         device=device,
+    ):
+        biases = [torch.zeros_like(b) for b in layer[4:]]
+        layers.append(Layer(*layer[:4], *biases))
+
+    def draw(*size):
+        return torch.randn(*size, generator=generator, dtype=torch.float64)
+
+    embed = draw(f, d)
+    position = draw(n, d)
+    readout = draw(d, c) / math.sqrt(d)
+    return Reader(
+        embed.to(device, dtype),
+        position.to(device, dtype),
+        layers,
+        readout.to(device, dtype),
+        torch.zeros(c, dtype=dtype, device=device),
     )
-    layers = [
-        Layer(*layer[:4], *(torch.zeros_like(b) for b in layer[4:])) for layer in layers
-    ]
-    ends = (
-        draw(f, d),
-        draw(n, d),
-        draw(d, c) / math.sqrt(d),
-        torch.zeros(c, dtype=torch.float64),
-    )
-    embed, position, readout, bias = (w.to(device, dtype) for w in ends)
-    return Reader(embed, position, layers, readout, bias)
 
 
 def logits(
@@ -167,13 +171,9 @@ def logits(
         notebooks/path_decomposition/path_efficacy
     """
     tokens(u)
-    return (
-        forward(
-            u @ reader.embed + reader.position, reader.layers, skip=True, check=False
-        )
-        @ reader.readout
-        + reader.bias
-    )
+    x = u @ reader.embed + reader.position
+    y = forward(x, reader.layers, skip=True, check=False)
+    return y @ reader.readout + reader.bias
 
 
 def logit_parts(reader: Reader, u: Float[Tensor, "*batch n f"]) -> Parts:
@@ -205,10 +205,10 @@ def logit_parts(reader: Reader, u: Float[Tensor, "*batch n f"]) -> Parts:
         notebooks/path_decomposition/path_efficacy
     """
     tokens(u)
-    sums = path_sums(u @ reader.embed + reader.position, reader.layers, skip=True)
-    return Parts(
-        sums.by_length @ reader.readout, sums.bias @ reader.readout + reader.bias
-    )
+    x = u @ reader.embed + reader.position
+    sums = path_sums(x, reader.layers, skip=True)
+    constant = sums.bias @ reader.readout + reader.bias
+    return Parts(sums.by_length @ reader.readout, constant)
 
 
 def accuracy(
@@ -236,20 +236,19 @@ def accuracy(
     Page:
         notebooks/path_decomposition/path_efficacy
     """
-    fits = (
-        scores.dim() > labels.dim()
-        and scores.shape[-1 - labels.dim() : -1] == labels.shape
-    )
+    last = scores.shape[-1 - labels.dim() : -1]
     require(
-        fits,
-        f"labels {tuple(labels.shape)} must be the last dimensions of the scores before c, got {tuple(scores.shape)}",
+        scores.dim() > labels.dim() and last == labels.shape,
+        f"labels {tuple(labels.shape)} must be the last dimensions of the scores "
+        f"before c, got {tuple(scores.shape)}",
     )
     require(
         not bool(scores.isnan().any()),
         "scores must not hold NaN: it would count as the largest",
     )
     right = (scores.argmax(-1) == labels).to(scores.dtype)
-    return right.flatten(right.dim() - labels.dim()).mean(-1)
+    more = right.dim() - labels.dim()
+    return right.flatten(more).mean(-1)
 
 
 def sorting(
@@ -277,7 +276,8 @@ def sorting(
         notebooks/path_decomposition/path_efficacy
     """
     words = torch.randint(letters, (count, n), generator=generator)
-    return torch.nn.functional.one_hot(words, letters).float(), words.sort(-1).values
+    features = torch.nn.functional.one_hot(words, letters).float()
+    return features, words.sort(-1).values
 
 
 def hull_labels(points: Float[Tensor, "*batch n 2"]) -> Int[Tensor, "*batch n"]:
@@ -309,16 +309,12 @@ def hull_labels(points: Float[Tensor, "*batch n 2"]) -> Int[Tensor, "*batch n"]:
     require(
         n >= 2, f"points must be (*batch, n, 2) with n >= 2, got {tuple(points.shape)}"
     )
-    away = (points.unsqueeze(-3) - points.unsqueeze(-2))[
-        ..., ~torch.eye(n, dtype=torch.bool, device=points.device), :
-    ]
-    angles = (
-        torch.atan2(away[..., 1], away[..., 0])
-        .unflatten(-1, (n, n - 1))
-        .sort(-1)
-        .values
-    )
-    gaps = torch.cat([angles, angles[..., :1] + 2 * math.pi], -1).diff(dim=-1)
+    same = torch.eye(n, dtype=torch.bool, device=points.device)
+    away = points.unsqueeze(-3) - points.unsqueeze(-2)
+    away = away[..., ~same, :].unflatten(-2, (n, n - 1))
+    angles = torch.atan2(away[..., 1], away[..., 0]).sort(-1).values
+    once_around = angles[..., :1] + 2 * math.pi
+    gaps = torch.cat([angles, once_around], -1).diff(dim=-1)
     return (gaps.amax(-1) > math.pi).long()
 
 
@@ -353,14 +349,18 @@ def draw_paths(
     L = len(heads)
     require(
         L >= 1 and len(set(heads)) == 1,
-        f"layers must have equal numbers of heads (else the draw is not uniform), got {list(heads)}",
+        "layers must have equal numbers of heads (else the draw is not uniform), "
+        f"got {list(heads)}",
     )
     require(0 <= length <= L, f"length must be from 0 to L = {L}, got {length}")
     paths = []
     for _ in range(count):
-        taken = set(torch.randperm(L, generator=generator)[:length].tolist())
-        head = torch.randint(heads[0], (L,), generator=generator).tolist()
-        paths.append(tuple(head[l] if l in taken else None for l in range(L)))
+        taken = torch.randperm(L, generator=generator)[:length]
+        head = torch.randint(heads[0], (L,), generator=generator)
+        path = [None] * L
+        for l in taken.tolist():
+            path[l] = int(head[l])
+        paths.append(tuple(path))
     return paths
 
 
@@ -374,7 +374,8 @@ def restricted_forward(
     """What comes out if only the heads of one path are left, without value and output
     biases.
 
-        X <- P X W_h   layer by layer;  P frozen if given, else that of the state which the path itself has reached
+        X <- P X W_h   layer by layer;
+        P frozen if given, else that of the state which the path itself has reached
 
     Args:
         x: (*batch, n, d).
@@ -416,11 +417,13 @@ def restricted_forward(
             0 <= h < len(layer.w_q),
             f"path {path}: head {h} of {len(layer.w_q)} (indices start at 0)",
         )
-        b_q, b_k = (None if b is None else b[h] for b in (layer.b_q, layer.b_k))
+        b_q = None if layer.b_q is None else layer.b_q[h]
+        b_k = None if layer.b_k is None else layer.b_k[h]
         p = attention_matrix(
             x, layer.w_q[h], layer.w_k[h], b_q=b_q, b_k=b_k, check=False
         )
-        x = p @ (x @ layer.w_v[h]) @ layer.w_o[h]
+        values = x @ layer.w_v[h]
+        x = p @ values @ layer.w_o[h]
     return x
 
 
@@ -457,7 +460,7 @@ def estimate_length(
     Page:
         notebooks/path_decomposition/path_efficacy
     """
-    lengths = {sum(h is not None for h in path) for path in paths}
+    lengths = {len(path) - path.count(None) for path in paths}
     require(
         len(lengths) == 1,
         f"paths must be at least one, and of one length, got lengths {sorted(lengths)}",
@@ -465,7 +468,9 @@ def estimate_length(
     total = sum(
         restricted_forward(x, layers, path, attention=attention) for path in paths
     )
-    count = path_counts([len(layer.w_q) for layer in layers], skip=True)[lengths.pop()]
+    heads = [len(layer.w_q) for layer in layers]
+    counts = path_counts(heads, skip=True)
+    count = counts[lengths.pop()]
     return total * (count / len(paths))
 
 
@@ -477,7 +482,8 @@ def length_bounds(
 ) -> Float[Tensor, "lengths *batch"]:
     """How large the sum of all paths of each length can be at most.
 
-        |S_k|_F <= e_k(s_1, ..., s_L) |X|_F,   s_l = sum_h |P^l_h|_2 |W^l_h|_2,   e_k elementary symmetric
+        |S_k|_F <= e_k(s_1, ..., s_L) |X|_F,   s_l = sum_h |P^l_h|_2 |W^l_h|_2,
+        e_k elementary symmetric
 
     Args:
         x: (*batch, n, d).
@@ -509,19 +515,19 @@ def length_bounds(
         len(attention) == len(layers),
         f"attention must hold one P a layer: {len(layers)}, got {len(attention)}",
     )
+    *batch, n, _ = x.shape
     for number, (layer, p) in enumerate(zip(layers, attention), 1):
-        matches(
-            f"attention of layer {number}",
-            p,
-            (*x.shape[:-2], len(layer.w_q), x.shape[-2], x.shape[-2]),
-            x,
-        )
-        finite(**{f"attention of layer {number}": p})
+        name = f"attention of layer {number}"
+        matches(name, p, (*batch, len(layer.w_q), n, n), x)
+        finite(**{name: p})
     e = [x.square().sum((-2, -1)).sqrt()]
     for layer, p in zip(layers, attention):
-        spectral = torch.linalg.matrix_norm(layer.w_v @ layer.w_o, 2)
-        s = (torch.linalg.matrix_norm(p, 2) * spectral).sum(-1)
-        e = [a + b for a, b in zip([*e, 0 * s], [0 * s, *(s * v for v in e)])]
+        w_norms = torch.linalg.matrix_norm(layer.w_v @ layer.w_o, 2)
+        p_norms = torch.linalg.matrix_norm(p, 2)
+        s = (p_norms * w_norms).sum(-1)
+        skipping = [*e, 0 * s]
+        passing = [0 * s, *(s * v for v in e)]
+        e = [a + b for a, b in zip(skipping, passing)]
     return torch.stack(e)
 
 
@@ -572,41 +578,45 @@ def train(
         f"steps and batch must be at least one, got {steps} and {batch}",
     )
 
-    def copy(w):
-        return None if w is None else w.detach().clone().requires_grad_()
-
-    reader = Reader(
-        copy(reader[0]),
-        copy(reader[1]),
-        [Layer(*map(copy, l)) for l in reader.layers],
-        *map(copy, reader[3:]),
-    )
-    weights = [
-        w for part in (*reader.layers, reader) for w in part if torch.is_tensor(w)
-    ]
-    optimizer = torch.optim.Adam(weights, lr=rate)
-
     def schedule(t):
-        return min((t + 1) / (0.05 * steps), 0.5 + 0.5 * math.cos(math.pi * t / steps))
+        rise = (t + 1) / (0.05 * steps)
+        fall = 0.5 + 0.5 * math.cos(math.pi * t / steps)
+        return min(rise, fall)
 
-    scheduler, losses = torch.optim.lr_scheduler.LambdaLR(optimizer, schedule), []
+    reader = _map_weights(lambda w: w.detach().clone().requires_grad_(), reader)
+    weights = []
+    for part in (*reader.layers, reader):
+        weights += [w for w in part if torch.is_tensor(w)]
+    optimizer = torch.optim.Adam(weights, lr=rate)
+    scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, schedule)
+    losses = []
     for _ in progress(range(steps)):
         rows = torch.randint(len(u), (batch,), generator=generator).to(u.device)
-        scores = logits(reader, u[rows])
-        loss = torch.nn.functional.cross_entropy(
-            scores.flatten(0, -2), labels[rows].flatten()
-        )
+        scores = logits(reader, u[rows]).flatten(0, -2)
+        wanted = labels[rows].flatten()
+        loss = torch.nn.functional.cross_entropy(scores, wanted)
         optimizer.zero_grad()
         loss.backward()
         torch.nn.utils.clip_grad_norm_(weights, 1.0)
         optimizer.step()
         scheduler.step()
         losses.append(loss.item())
-    plain = [
-        Layer(*(None if w is None else w.detach() for w in layer))
-        for layer in reader.layers
-    ]
-    return reader._replace(
-        layers=plain,
-        **{k: v.detach() for k, v in reader._asdict().items() if k != "layers"},
-    ), losses
+    return _map_weights(torch.Tensor.detach, reader), losses
+
+
+def _map_weights(change: Callable[[Tensor], Tensor], reader: Reader) -> Reader:
+    """The Reader whose weights are those of another one, each changed by a function."""
+    layers = []
+    for layer in reader.layers:
+        changed = {}
+        for name, w in layer._asdict().items():
+            if w is not None:
+                changed[name] = change(w)
+        layers.append(Layer(**changed))
+    return Reader(
+        change(reader.embed),
+        change(reader.position),
+        layers,
+        change(reader.readout),
+        change(reader.bias),
+    )

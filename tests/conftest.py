@@ -36,8 +36,10 @@ LONGEST = {
 }  # minutes each; a file stays in one process
 LANES = ("wide", "bench", "bad_input")  # run only where -m names them
 MARKERS = {
-    "claim(id, role)": "this test is the check, control, witness, counterexample or certificate of a claim of the book",
-    "bad_input": "sees attnlib's own errors: runs in a process without shape checks, ATTNLIB_SHAPES=0",
+    "claim(id, role)": "this test is the check, control, witness, counterexample or "
+    "certificate of a claim of the book",
+    "bad_input": "sees attnlib's own errors: runs in a process without shape checks, "
+    "ATTNLIB_SHAPES=0",
     "wide": "runs in the wide lane only, make check",
     "bench": "measures time; runs only when asked for",
     "slow": "takes more than a few seconds",
@@ -104,7 +106,8 @@ def claim_marks(item) -> list[list[str]]:
             or role not in claims.ROLES
         ):
             raise pytest.UsageError(
-                f"{item.nodeid}: claim(id, role=...) with role one of {', '.join(claims.ROLES)}"
+                f"{item.nodeid}: claim(id, role=...) with role one of "
+                f"{', '.join(claims.ROLES)}"
             )
         marks.append([mark.args[0], role])
     return [] if item.get_closest_marker("cuda") else marks

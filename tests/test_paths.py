@@ -141,7 +141,7 @@ def test_the_forward_pass_may_be_masked_scaled_or_normalised_otherwise(how):
 @pytest.mark.parametrize("part", ["mlps", "norms", "norm_first", "mlp_skip"])
 @pytest.mark.parametrize("run", [path_sums, path_terms, path_norms])
 def test_parts_that_end_the_expansion_are_refused(run, part):
-    """A feed-forward part or a norm has no path sum: silence would be a wrong number."""
+    """A feed-forward part or a norm has no path sum; silence would be a wrong one."""
     x, layers = instance()
     how = {"signs": 2, "generator": torch.Generator()} if run is path_norms else {}
     with pytest.raises(TypeError, match=part):

@@ -23,7 +23,18 @@ import yaml
 ROOT = Path(__file__).resolve().parents[1]
 TOOLS = ROOT / "book" / "_tools"
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
-TARGETS = "help env book quick lint test check release serve clean".split()
+TARGETS = [
+    "help",
+    "env",
+    "book",
+    "quick",
+    "lint",
+    "test",
+    "check",
+    "release",
+    "serve",
+    "clean",
+]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))[
     "project"
 ]

@@ -588,9 +588,9 @@ def test_sliders_follow_mouse_and_keyboard(browser, site, address, width):
 @pytest.mark.parametrize(
     ("old", "new", "fault"),
     [
-        ("g.hidden = k != i.value", "g.hidden = k == i.value", "frame"),
+        ("hidden = k != input.value", "hidden = k == input.value", "frame"),
         (".hidden = false;", ".hidden = true;", "no handle"),
-        ("l[i.value]", "l[0]", "End"),
+        ("labels[input.value]", "labels[0]", "End"),
     ],
 )
 def test_a_broken_slider_is_noticed(browser, tmp_path, old, new, fault):

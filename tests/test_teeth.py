@@ -19,8 +19,8 @@ from typing import NamedTuple
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGES = {  # claims module of tests/ -> its page
-    "test_claims_paths": "notebooks/path_decomposition/paths.ipynb",
+PAGES = {  # page of attnlib.theorems, or claims module of tests/ -> its page
+    "paths": "notebooks/path_decomposition/paths.ipynb",
     "test_claims_collapse": "notebooks/path_decomposition/rank_collapse.ipynb",
     "test_claims_codes": "notebooks/sparse_patterns/price_of_dimension.ipynb",
     "test_claims_questions": "notebooks/path_decomposition/four_questions.ipynb",
@@ -82,9 +82,7 @@ def driver(copy: str, claims: str, page: str, check: str, pipe) -> None:
 
     if check:
         try:
-            return pipe.send(
-                bool(eval(check, vars(importlib.import_module(claims))).ok)
-            )
+            return pipe.send(holds(claims, check))
         except Exception as error:
             return pipe.send(repr(error)[:200])
     path = Path(ROOT, page)
@@ -98,14 +96,27 @@ def driver(copy: str, claims: str, page: str, check: str, pipe) -> None:
         pipe.send(str(error))
 
 
+def holds(claims: str, check: str) -> bool:
+    """Whether a claim of attnlib.theorems, or an expression over a module, holds."""
+    if claims.startswith("test_claims"):
+        return bool(eval(check, vars(importlib.import_module(claims))).ok)
+    theorems = importlib.import_module("attnlib.theorems")
+    return all(theorems.check(claim).ok for claim in check.split())
+
+
 class Mutation(NamedTuple):
     kernel: str
     old: str
     new: str
-    # an expression over the module of claims that holds while nothing is broken
+    # A claim of attnlib.theorems, or an expression over a module of tests; it holds
+    # while nothing is broken.
     check: str
-    page: bool = True  # does a checked cell of the page depend on it?
-    claims: str = "test_claims_paths"
+    page: bool  # does a checked cell of the page depend on it?
+    claims: str
+
+
+def paths(kernel: str, old: str, new: str, claim: str, page: bool = True) -> Mutation:
+    return Mutation(kernel, old, new, claim, page, "paths")
 
 
 def collapse(
@@ -201,107 +212,128 @@ def memorizer(
 
 
 MUTATIONS = {
-    "attention_matrix: axis": Mutation(
+    "attention_matrix: axis": paths(
         "_normalizers",
-        "torch.softmax(a, -1)",
-        "torch.softmax(a, -2)",
-        "check_decomposition(0, skip=False)",
+        'torch.softmax(a, -1)',
+        'torch.softmax(a, -2)',
+        "paths.decomposition",
     ),
-    "attention_matrix: scale": Mutation(
+    "attention_matrix: scale": paths(
         "attention",
-        "1 / math.sqrt(w_q.shape[-1])",
-        "1 / w_q.shape[-1]",
-        "check_closed_form(0.7)",
+        '1 / math.sqrt(w_q.shape[-1])',
+        '1 / w_q.shape[-1]',
+        "paths.recomputed",
     ),
-    "forward: sign of the skip": Mutation(
+    "forward: sign of the skip": paths(
         "_blocks",
-        "y = x + y if skip",
-        "y = x - y if skip",
-        "check_decomposition(0, skip=True)",
+        'x + y if skip',
+        'x - y if skip',
+        "paths.skip",
     ),
-    "forward: order of the heads": Mutation(
+    "forward: order of the heads": paths(
         "attention",
-        "y.transpose(-3, -2).flatten(-2)",
-        "y.flip(-3).transpose(-3, -2).flatten(-2)",
-        "check_decomposition(0, skip=False)",
+        'heads.transpose(-3, -2).flatten(-2)',
+        'heads.flip(-3).transpose(-3, -2).flatten(-2)',
+        "paths.decomposition",
     ),
-    "merged: order of heads": Mutation(
+    "merged: order of heads": paths(
         "attention",
-        "return layer.w_v @ layer.w_o, b",
-        "return layer.w_v @ layer.w_o.flip(0), b",
-        "check_softmax_order('opposite')",
+        'return layer.w_v @ layer.w_o, b',
+        'return layer.w_v @ layer.w_o.flip(0), b',
+        "paths.order",
     ),
-    "path_term: scale": Mutation(
+    "merged: value biases": paths(
+        "attention",
+        '        b = b + rows.sum((0, 1))\n',
+        '        b = b - rows.sum((0, 1))\n',
+        "paths.decomposition",
+    ),
+    "path_term: scale": paths(
         "paths",
-        "(layer.w_v[h] @ layer.w_o[h])",
-        "(2 * layer.w_v[h] @ layer.w_o[h])",
-        "check_decomposition(0, skip=True)",
+        'w = layer.w_v[h] @ layer.w_o[h]',
+        'w = 2 * layer.w_v[h] @ layer.w_o[h]',
+        "paths.skip",
     ),
-    "path_terms: a head too few": Mutation(
+    "path_term: head of the values": paths(
         "paths",
-        "*range(layer.w_q.shape[0])]",
-        "*range(1, layer.w_q.shape[0])]",
-        "check_decomposition(0, skip=False)",
+        'w = layer.w_v[h] @ layer.w_o[h]',
+        'w = layer.w_v[0] @ layer.w_o[h]',
+        "paths.decomposition",
     ),
-    "restrict: wrong layer": Mutation(
-        "paths", "w[h : h + 1]", "w[:1]", "check_closed_form(0.7)"
-    ),
-    "_step: sign": Mutation(
-        "paths", "+ pad(y, (0, 0", "- pad(y, (0, 0", "check_sums(0)"
-    ),
-    "_step: lengths do not shift": Mutation(
+    "path_terms: a head too few": paths(
         "paths",
-        "pad(y, (0, 0, 0, 0, 1, 0))",
-        "pad(y, (0, 0, 0, 0, 0, 1))",
-        "check_sums(0)",
+        'list(range(h))',
+        'list(range(1, h))',
+        "paths.decomposition",
     ),
-    "_step: axis of the heads": Mutation(
-        "paths", "y.transpose(-3, -2).reshape", "y.reshape", "check_sums(0)"
-    ),
-    "_bias: not carried": Mutation(
+    "restrict: wrong head": paths(
         "paths",
-        "else b @ layer.w_v + layer.b_v",
-        "else layer.b_v",
-        "check_decomposition(0, skip=False)",
+        'w[h : h + 1]',
+        'w[:1]',
+        "paths.recomputed",
     ),
-    "path_counts: no skip": Mutation(
+    "_step: sign": paths(
         "paths",
-        "[*counts, 0] if skip",
-        "[0 * c for c in [*counts, 0]] if skip",
-        "check_lengths([3, 3])",
+        'stays + one_longer',
+        'stays - one_longer',
+        "paths.sums",
     ),
-    "path_norms: one sign a layer": Mutation(
+    "_step: lengths do not shift": paths(
         "paths",
-        "(layer.w_q.shape[0], signs)",
-        "(1, signs)",
-        "check_drawn_signs()",
+        'one_longer = pad(y, (0, 0, 0, 0, 1, 0))',
+        'one_longer = pad(y, (0, 0, 0, 0, 0, 1))',
+        "paths.sums",
+    ),
+    "_step: axis of the heads": paths(
+        "paths",
+        'y.view(*batch, h, rows, d_v).movedim(-3, -2)',
+        'y.view(*batch, h, rows, d_v)',
+        "paths.sums",
+    ),
+    "_bias: not carried": paths(
+        "paths",
+        'values = b @ layer.w_v\n',
+        'values = 0 * b @ layer.w_v\n',
+        "paths.sums",
+    ),
+    "path_counts: no skip": paths(
+        "paths",
+        'counts + [0] if skip',
+        '[0 * c for c in counts] + [0] if skip',
+        "paths.lengths",
+    ),
+    "path_norms: one sign a layer": paths(
+        "paths",
+        '(layer.w_q.shape[0], signs)',
+        '(1, signs)',
+        "paths.signs",
         page=False,
     ),
-    "certify.network: sign of z": Mutation(
+    "certify.network: sign of z": paths(
         "certify/__init__",
-        "[z * sum(entries)",
-        "[-z * sum(entries)",
-        "check_row_sums(squares)",
+        "_scaled(z, _add(*terms))",
+        "_scaled(-z, _add(*terms))",
+        "paths.row-sums",
     ),
-    "certify.path_sum: sign of a node": Mutation(
+    "certify.path_sum: sign of a node": paths(
         "certify/__init__",
         "/ (node - other)",
         "/ (node + other)",
-        "check_row_sums(squares)",
+        "paths.row-sums",
     ),
-    "certify.decomposition_gap: bias": Mutation(
+    "certify.decomposition_gap: bias": paths(
         "certify/__init__",
-        "zip(*carried, *value_biases[layer]",
-        "zip(*value_biases[layer]",
-        "check_row_sums(squares)",
+        "[*carried, *value_biases[layer]]",
+        "[*value_biases[layer]]",
+        "paths.row-sums",
     ),
     "_difference: sign": collapse(
         "collapse", "s * (e - e @ s.mT)", "s * (e + e @ s.mT)", "check_recursion()"
     ),
     "_difference: log of the sum": collapse(
         "collapse",
-        "(v - torch.log1p(v.expm1() @ s.mT))",
-        "(v - v.expm1() @ s.mT)",
+        "v - torch.log1p(v.expm1() @ s.mT)",
+        "v - v.expm1() @ s.mT",
         "check_recursion()",
     ),
     "_layer: linear scale": collapse(
@@ -315,20 +347,20 @@ MUTATIONS = {
     ),
     "_layer: pivot": collapse(
         "collapse",
-        "values = values - values.gather(-2, pivot",
-        "values = values - 2 * values.gather(-2, pivot",
+        "values - values.gather(-2, row)",
+        "values - 2 * values.gather(-2, row)",
         "check_recursion()",
     ),
     "_recentre: the mean is lost": collapse(
         "collapse",
-        "return x + size.exp().unsqueeze(-1) * mean",
+        "return x + _scaled(mean, size)",
         "return x",
         "check_recursion()",
     ),
     "composite_norm: axis": collapse(
         "collapse",
-        "x.abs().sum(-2).amax(-1), x.abs().sum(-1).amax(-1)\n    return",
-        "x.abs().sum(-2).amin(-1), x.abs().sum(-1).amax(-1)\n    return",
+        "return (_norm_1(x) * _norm_inf(x))",
+        "return (x.abs().sum(-2).amin(-1) * _norm_inf(x))",
         "check_multi_head(0)",
     ),
     "log_bound: square in place of cube": collapse(
@@ -339,8 +371,8 @@ MUTATIONS = {
     ),
     "_norms: an axis": collapse(
         "collapse",
-        "(layer.w_q @ layer.w_k.mT).abs().sum(-2).amax(-1)",
-        "(layer.w_q @ layer.w_k.mT).abs().sum(-2).amin(-1) / 1e9",
+        "_norm_1(layer.w_q @ layer.w_k.mT)",
+        "(layer.w_q @ layer.w_k.mT / 1e9).abs().sum(-2).amin(-1)",
         "check_multi_head(0, scale=0.1)",
     ),
     "_log_g: sign": collapse(
@@ -359,7 +391,7 @@ MUTATIONS = {
     "certify.family_residual: sign": collapse(
         "certify/collapse",
         "(v[1] - v[-1]) / total",
-        "(v[1] + v[-1]) / total * (m - 1) / (2 * m)",
+        "(v[1] + v[-1]) / total / 2",
         "check_dense_family()",
     ),
     "linformer_attention: axis": lowrank(
@@ -370,7 +402,7 @@ MUTATIONS = {
     ),
     "linformer_attention: scale": lowrank(
         "lowrank",
-        "(q * (1 / math.sqrt(q.shape[-1]) if scale is None else scale)) @ keys.mT",
+        "(q * _scale(q, scale)) @ keys.mT",
         "(q * (1 / q.shape[-1] if scale is None else scale)) @ keys.mT",
         "check_pairs()",
     ),
@@ -378,12 +410,12 @@ MUTATIONS = {
         "lowrank", "@ keys.mT", "@ -keys.mT", "check_pairs()"
     ),
     "linformer_attention: e for f": lowrank(
-        "lowrank", "f[:, :n] @ (v * kept)", "e[:, :n] @ (v * kept)", "check_kernel(3)"
+        "lowrank", "f[:, :n] @ v", "e[:, :n] @ v", "check_kernel(3)"
     ),
     "svd_surrogate: one value too few": lowrank(
         "lowrank",
-        "return (u[..., :k] * s[..., None, :k]) @ vh[..., :k, :]\n    require",
-        "return (u[..., 1:k] * s[..., None, 1:k]) @ vh[..., 1:k, :]\n    require",
+        "return left @ right",
+        "return left[..., 1:] @ right[..., 1:, :]",
         "check_svd(5)",
     ),
     "sampled_product: scale": lowrank(
@@ -391,29 +423,32 @@ MUTATIONS = {
     ),
     "sampled_product: chances": lowrank(
         "lowrank",
-        "c = sum(rows.square().sum(0) for rows in p.detach().split(256)).sqrt() * v.detach().norm(dim=1)",
-        "c = sum(rows.square().sum(0) for rows in p.detach().split(256)).sqrt()",
+        "c = squares.sqrt() * v.detach().norm(dim=1)",
+        "c = squares.sqrt()",
         "check_sampler()",
     ),
     "effective_rank: power": lowrank(
         "lowrank",
-        ".pow(power).cumsum(-1)",
-        ".cumsum(-1)",
+        "relative.pow(power).cumsum(-1)",
+        "relative.cumsum(-1)",
         "check_metric([Fraction(1)] + [Fraction(1, 10)] * 9, Fraction(9, 10))",
     ),
     "moment_queries: sign of the sine": codes(
         "codes/__init__",
-        "-f[:, k + 1 :].imag], -1)",
-        "f[:, k + 1 :].imag], -1)",
+        "torch.stack([f.real, -f.imag], -1)",
+        "torch.stack([f.real, f.imag], -1)",
         "check_moment(64, 2)",
     ),
     "moment_queries: scale of the bump": codes(
-        "codes/__init__", "(2 * torch.sin(", "(4 * torch.sin(", "check_moment(64, 2)"
+        "codes/__init__",
+        "factors = 2 * torch.sin(",
+        "factors = 4 * torch.sin(",
+        "check_moment(64, 2)",
     ),
     "moment_queries: axis of the product": codes(
         "codes/__init__",
-        "c = (need / bumps).scatter(1, columns, -math.inf).amax(1)",
-        "c = (need / bumps).scatter(1, columns, -math.inf).amax(0)",
+        "c = ratios.amax(1)",
+        "c = ratios.amax(0)",
         "check_moment(64, 2)",
     ),
     "moment_keys: scale": codes(
@@ -424,8 +459,8 @@ MUTATIONS = {
     ),
     "margins: least of the others": codes(
         "codes/__init__",
-        "-math.inf).amax(1)\n\n\ndef _columns",
-        "math.inf).amin(1)\n\n\ndef _columns",
+        "columns, -math.inf)\n    return least - others.amax(1)",
+        "columns, math.inf)\n    return least - others.amin(1)",
         "at_most(check_circle(64, short=0.99).ok, 0)",
     ),
     "code_from: the radius": codes(
@@ -448,14 +483,14 @@ MUTATIONS = {
     ),
     "cap: power": codes(
         "codes/__init__",
-        "** (d - 2)).sum()",
-        "** (d - 1)).sum()",
+        "values = np.sin(half * (nodes + 1)) ** (d - 2)",
+        "values = np.sin(half * (nodes + 1)) ** (d - 1)",
         "at_most(abs(cap(math.pi / 3, 3) - 0.25), 1e-12)",
     ),
     "price: the angle is not doubled": codes(
         "codes/__init__",
-        "0.5 / math.sin(min(low, math.pi / 2)) ** 2)",
-        "0.5 / math.sin(min(low, math.pi / 2) / 4) ** 2)",
+        "low = 0.5 / math.sin(theta) ** 2",
+        "low = 0.5 / math.sin(theta / 4) ** 2",
         "check_four()",
     ),
     "settle: level": codes(
@@ -466,27 +501,28 @@ MUTATIONS = {
     ),
     "settle: rows whose worst key is redrawn": codes(
         "expressive/_redraw",
-        "stale = (new[worst] | (",
-        "stale = ((",
+        "stale = (new_worst | new_on_row)",
+        "stale = new_on_row",
         "check_redraw(256, 2, 4, 34, whole=False)",
         page=False,
     ),
     "settle: rows with a redrawn key": codes(
         "expressive/_redraw",
-        "stale = (new[worst] | (new[columns.clamp_min(0)] & (columns >= 0)).any(1))",
-        "stale = new[worst]",
+        "stale = (new_worst | new_on_row)",
+        "stale = new_worst",
         "check_redraw(64, 2, 4, 24, whole=False)",
     ),
     "settle: redrawn keys are compared with no row": codes(
         "expressive/_redraw",
-        "top, worst = torch.maximum(top, found), torch.where(found > top, which, worst)",
+        "worst = torch.where(found > top, which, worst)\n"
+        "        top = torch.maximum(top, found)",
         "pass",
         "check_redraw(64, 2, 4, 24, whole=False)",
     ),
     "settle: bad rows": codes(
         "expressive/_redraw",
-        "> 1 / (2 * columns.shape[1])",
-        "> 2 / columns.shape[1]",
+        "allowed = 1 / (2 * columns.shape[1])",
+        "allowed = 2 / columns.shape[1]",
         "check_redraw(16, 2, 4, 14)",
         page=False,
     ),
@@ -494,12 +530,12 @@ MUTATIONS = {
         "codes/__init__", "1 - (2 * j + 1) / n", "1 - 2 * j / n", "check_spiral()"
     ),
     "radon: sign": codes(
-        "codes/exact", "c[pivot] = -row[j]", "c[pivot] = row[j]", "check_radon(2, 3)"
+        "codes/exact", "c[i] = -rows[i][j]", "c[i] = rows[i][j]", "check_radon(2, 3)"
     ),
     "e8: parity": codes(
         "codes/exact",
-        "product((1, -1), repeat=8) if math.prod(v) > 0",
-        "product((1, -1), repeat=8) if math.prod(v) > -2",
+        "for v in signs if math.prod(v) > 0",
+        "for v in signs if math.prod(v) > -2",
         "check_kissing(e8())",
     ),
     "golay: generator": codes(
@@ -509,7 +545,10 @@ MUTATIONS = {
         "check_leech()",
     ),
     "leech: sign of the threes": codes(
-        "codes/exact", "(1 - 4 * torch.eye(", "(1 + 2 * torch.eye(", "check_leech()"
+        "codes/exact",
+        "threes = 1 - 4 * torch.eye(",
+        "threes = 1 + 2 * torch.eye(",
+        "check_leech()",
     ),
     "line_order: complement": codes(
         "codes/exact",
@@ -525,23 +564,23 @@ MUTATIONS = {
     ),
     "certify.norms: largest entry": questions(
         "certify/__init__",
-        "return max(map(sum, zip(*sizes))), max(map(sum, sizes))",
-        "return max(map(max, sizes)), max(map(sum, sizes))",
+        "one = max(map(sum, zip(*sizes)))",
+        "one = max(map(max, sizes))",
         "check_attained(8, 2, 2)",
     ),
     "certify.norms: sign": questions(
         "certify/__init__",
-        "[[abs(entry) for entry in row] for row in matrix]",
+        "[list(map(abs, row)) for row in matrix]",
         "[list(row) for row in matrix]",
         "at_most(abs(square(centred(fan(20, 1))) - 2 * Fraction(19, 20) ** 2), 0)",
     ),
     "feed_forward: sign of the bias": escaping(
-        "_blocks", "x @ mlp.w_1 + mlp.b_1", "x @ mlp.w_1 - mlp.b_1", "check_clip(2.5)"
+        "_blocks", "hidden + mlp.b_1", "hidden - mlp.b_1", "check_clip(2.5)"
     ),
     "feed_forward: scale": escaping(
         "_blocks",
-        "return y @ mlp.w_2 if",
-        "return 2 * y @ mlp.w_2 if",
+        "y = y @ mlp.w_2",
+        "y = 2 * y @ mlp.w_2",
         "check_mlp(*spike())",
     ),
     "layer_norm: axis": escaping(
@@ -575,12 +614,12 @@ MUTATIONS = {
         "check_attained(1.0, 1.0, 0.7)",
     ),
     "attention_matrix: side of the mask": escaping(
-        "attention", "a.masked_fill(~(", "a.mT.masked_fill(~(", "check_causal()"
+        "attention", "a.masked_fill(~mask", "a.mT.masked_fill(~mask", "check_causal()"
     ),
     "projection: scale of Gaussian entries": jl(
         "projections",
-        "dtype=torch.float64) / math.sqrt(k)\n    elif",
-        "dtype=torch.float64) / k\n    elif",
+        "r = normal / math.sqrt(k)",
+        "r = normal / k",
         "check_norm_law(torch.ones(40).double(), 16, 0.25)",
     ),
     "projection: scale of Achlioptas": jl(
@@ -626,14 +665,14 @@ MUTATIONS = {
     ),
     "_failures: sign": jl(
         "projections",
-        "upper + torch.special.gammainc(",
-        "upper - torch.special.gammainc(",
+        "return upper + lower",
+        "return upper - lower",
         "check_norm_law(torch.ones(40).double(), 16, 0.25)",
     ),
     "failure_bound: half of the rate is lost": jl(
         "projections",
-        "(eps - math.log1p(eps)) / 2 if",
-        "(eps - math.log1p(eps)) if",
+        "(eps - math.log1p(eps)) / 2",
+        "(eps - math.log1p(eps))",
         "check_tail(200, 0.5, 1.0)",
     ),
     "failure_bound: sign of the cube": jl(
@@ -656,14 +695,14 @@ MUTATIONS = {
     ),
     "jl_surrogate: scale": jl(
         "lowrank",
-        "return (p @ r.mT) @ r if",
-        "return 2 * (p @ r.mT) @ r if",
+        "return (p @ r.mT) @ r\n",
+        "return 2 * (p @ r.mT) @ r\n",
         "check_surrogate_size()",
     ),
     "jl_surrogate: sign with values": jl(
         "lowrank",
-        "else p @ (r.mT @ (r @ v))",
-        "else -p @ (r.mT @ (r @ v))",
+        "return p @ (r.mT @ (r @ v))",
+        "return -p @ (r.mT @ (r @ v))",
         "check_law_of_the_kernel()",
     ),
     "length_bounds: sign": efficacy(
@@ -672,8 +711,8 @@ MUTATIONS = {
         "check_attained([[1.0, 2.0], [0.5, 3.0]])",
     ),
     "length_bounds: one head": efficacy(
-        "* spectral).sum(-1)",
-        "* spectral).amin(-1)",
+        "* w_norms).sum(-1)",
+        "* w_norms).amin(-1)",
         "check_attained([[1.0, 2.0], [0.5, 3.0]])",
     ),
     "logit_parts: sign of the bias": efficacy(
@@ -687,8 +726,8 @@ MUTATIONS = {
         "check_parts()",
     ),
     "restricted_forward: axis": efficacy(
-        "x = p @ (x @",
-        "x = p.mT @ (x @",
+        "x = p @ values",
+        "x = p.mT @ values",
         "check_first_order(network_frozen=False, paths_frozen=False)",
     ),
     "estimate_length: scale": efficacy(
@@ -705,26 +744,26 @@ MUTATIONS = {
     ),
     "strided_attention: near part": efficient(
         "sparse/padded",
-        "(b > a[:, None] + l)",
-        "(b > a[:, None] + l + 1)",
+        "(b > a + l)",
+        "(b > a + l + 1)",
         "check_causal('strided')",
     ),
     "strided_attention: a column too near": efficient(
         "sparse/padded",
-        "above = s > s[:, None] - 2",
-        "above = s > s[:, None] - 3",
+        "too_near = s > s[:, None] - 2",
+        "too_near = s > s[:, None] - 3",
         "check_sparse('strided')",
     ),
     "fixed_attention: own block counted twice": efficient(
         "sparse/padded",
-        "later = (s >= s[:, None])",
-        "later = (s > s[:, None])",
+        "later = s >= s[:, None]",
+        "later = s > s[:, None]",
         "check_causal('fixed')",
     ),
     "window_attention: one key too few": efficient(
         "sparse/padded",
-        "(b <= a + left + right) & real",
-        "(b < a + left + right) & real",
+        "(b <= a + left + right)",
+        "(b < a + left + right)",
         "check_sparse('window')",
     ),
     "_softmax: sums of one tile only": efficient(
@@ -747,20 +786,20 @@ MUTATIONS = {
     ),
     "hops: steps backwards": patterns(
         "conditions",
-        "one = product(step, one)",
-        "one = product(one, step)",
+        "period = product(step, period)",
+        "period = product(period, step)",
         "check_hops(True)",
     ),
     "hops: one layer less": patterns(
         "conditions",
-        "return periods * p + t, None",
-        "return periods * p + t - 1, None",
+        "return periods * len(steps) + t",
+        "return periods * len(steps) + t - 1",
         "check_strided(16, 4, wanted=3)",
     ),
     "Window: sign of a ring": patterns(
         "parts",
-        "torch.arange(-part.left, part.right + 1",
-        "torch.arange(part.left, part.right + 1",
+        "torch.arange(-left, right + 1",
+        "torch.arange(left, right + 1",
         "check_tight(patterns.directed_cycle, 10, (9, 20))",
     ),
     "Rows: axis": patterns(
@@ -777,14 +816,14 @@ MUTATIONS = {
     ),
     "exact: ends of a window": patterns(
         "exact",
-        "- left * (left + 1) // 2",
-        "- left * left // 2",
+        "left * (left + 1) // 2",
+        "left * left // 2",
         "check_family('window', patterns.window)",
     ),
     "hops: too few squares": patterns(
         "conditions",
-        "most = [one], (n - 1) ** 2 + 1",
-        "most = [one], n",
+        "most = (n - 1) ** 2 + 1",
+        "most = n",
         "check_slowest(9)",
     ),
     "exact: pairs of global tokens": patterns(
@@ -802,8 +841,8 @@ MUTATIONS = {
     ),
     "merge_: sign": tiles(
         "_tiles",
-        "weight = (l - total.masked_fill(total.isneginf(), 0))",
-        "weight = (lse - total.masked_fill(total.isneginf(), 0))",
+        "weight = (l - finite)",
+        "weight = (lse - finite)",
         "check_merge(UNIONS['strided'](31))",
     ),
     "merge_: maximum for the sum": tiles(
@@ -812,7 +851,7 @@ MUTATIONS = {
         "torch.maximum(lse, l)",
         "check_merge(UNIONS['strided'](31))",
     ),
-    "_one: weight of nothing": tiles(
+    "forward: weight of nothing": tiles(
         "_tiles",
         "l = l.masked_fill(dead, -math.inf)",
         "l = l + 0",
@@ -836,29 +875,29 @@ MUTATIONS = {
     ),
     "_residues: a column that the class holds": tiles(
         "_shapes",
-        "== torch.arange(count)[:, None], -1, behind)",
-        "== torch.arange(count)[:, None], behind, behind)",
+        "torch.where(held, -1, behind)",
+        "torch.where(held, behind, behind)",
         "check_exact(UNIONS['all'](37))",
         page=False,
     ),
     "gradients: sign of the part of lse": tiles(
         "_backward",
-        "zip(g, out)]) - g_lse",
-        "zip(g, out)]) + g_lse",
+        "torch.stack(dots) - g_lse",
+        "torch.stack(dots) + g_lse",
         "check_gradient(UNIONS['strided'](31))",
         page=False,
     ),
-    "_one: sign of the drift": tiles(
+    "_add_tiles: sign of the drift": tiles(
         "_backward",
-        "ds.copy_(-tile_d[b]",
-        "ds.copy_(tile_d[b]",
+        "ds.copy_(-tile_drift[b]",
+        "ds.copy_(tile_drift[b]",
         "check_gradient(UNIONS['strided'](31))",
         page=False,
     ),
-    "_one: base of the logits": tiles(
+    "_add_tiles: base of the logits": tiles(
         "_backward",
-        "scale).mul_(LOG2E).exp2_()",
-        "scale).exp2_()",
+        "p.mul_(LOG2E).exp2_()",
+        "p.exp2_()",
         "check_gradient(UNIONS['strided'](31))",
         page=False,
     ),
@@ -871,22 +910,22 @@ MUTATIONS = {
     ),
     "_forward: sum for the weighted mean": tiles(
         "_entries",
-        "return out / total.masked_fill(total == 0, 1).unsqueeze(-1)",
-        "return out",
+        "return sums / divisor.unsqueeze(-1), top",
+        "return sums, top",
         "check_merge(UNIONS['blocks and lists'](31))",
         page=False,
     ),
     "entries_of: rows for columns": tiles(
         "_entries",
-        "made = Entries(starts(rows), rows, columns,",
-        "made = Entries(starts(rows), rows, rows,",
+        "col=columns,",
+        "col=rows,",
         "check_merge(UNIONS['blocks and lists'](31))",
         page=False,
     ),
     "add_gradients: sign of the drift": tiles(
         "_entries",
-        "- drift_.index_select(0, own.row)",
-        "+ drift_.index_select(0, own.row)",
+        "- drift_here.index_select(0, own.row)",
+        "+ drift_here.index_select(0, own.row)",
         "check_gradient(UNIONS['blocks and lists'](31))",
         page=False,
     ),
@@ -899,18 +938,18 @@ MUTATIONS = {
     ),
     "lsh_attention: sign of the correction": efficient(
         "efficient/hashing",
-        "logits = logits - seen",
-        "logits = logits + seen",
+        "logits = logits - N",
+        "logits = logits + N",
         "check_union(0)",
     ),
     "lsh_attention: rounds by their mean": efficient(
         "efficient/hashing",
-        "(torch.softmax(lse, 0) * out).sum(0)",
+        "(share_of_round * out).sum(0)",
         "out.mean(0)",
         "check_union(0)",
     ),
     "lsh_attention: keys not of length one": efficient(
-        "efficient/hashing", "F.normalize(qk, dim=-1), v)", "qk, v)", "check_union(0)"
+        "efficient/hashing", "F.normalize(qk, dim=-1)", "qk", "check_union(0)"
     ),
     "lsh_attention: chunks across buckets": efficient(
         "efficient/hashing",
@@ -920,20 +959,20 @@ MUTATIONS = {
     ),
     "lsh_sets: within": efficient(
         "efficient/hashing",
-        "causal if within is None else within",
-        "False",
+        "if not within:\n        sorts_before",
+        "if True:\n        sorts_before",
         "check_border(0, within=True)",
     ),
     "lsh_sets: alone in one round": efficient(
         "efficient/hashing",
-        "keepdim=True).any(0))",
-        "keepdim=True))",
+        "~others.any(-1, keepdim=True).any(0)",
+        "~others.any(-1, keepdim=True)",
         "check_union(0, n=20, buckets=(2, 4), chunk=4, rounds=3)",
     ),
     "lsh_buckets: one factor more": efficient(
         "efficient/hashing",
-        "R = torch.randn(rounds, qk.shape[-1], b // 2,",
-        "R = torch.randn(rounds, qk.shape[-1], b,",
+        "(rounds, *one_for_all, d, half)",
+        "(rounds, *one_for_all, d, b)",
         "check_hash('signs')",
     ),
     "positive_features: half": efficient(
@@ -942,16 +981,16 @@ MUTATIONS = {
         "keepdim=True)\n",
         "check_performer(*PAIRS[0])",
     ),
-    "_features: own chunk not masked": efficient(
+    "_causal_sums: own chunk not masked": efficient(
         "efficient/features",
-        "(f @ g.mT).tril()",
-        "(f @ g.mT)",
+        "(phi_q @ phi_k.mT).tril()",
+        "(phi_q @ phi_k.mT)",
         "check_causal('linear')",
     ),
-    "_features: the past one chunk late": efficient(
+    "_causal_sums: the past one chunk late": efficient(
         "efficient/features",
-        "sums.cumsum(-3)[..., :-1",
-        "sums.cumsum(-3)[..., 1:",
+        "past = _before(sums.cumsum(-3))",
+        "past = sums.cumsum(-3)",
         "check_causal_all('linear')",
     ),
     "flops: a factor": efficient(
@@ -962,7 +1001,7 @@ MUTATIONS = {
     ),
     "Code.x: no root": expressive(
         "__init__",
-        "(self.scale * math.sqrt(self.q.shape[1]))",
+        "(self.scale * math.sqrt(d))",
         "self.scale",
         "check_layout()",
     ),
@@ -974,26 +1013,26 @@ MUTATIONS = {
     ),
     "interpolate: no Gram matrix": expressive(
         "__init__",
-        "torch.cholesky_solve((y * kept).double()[..., None], factor)",
-        "(y * kept).double()[..., None]",
+        "combination = torch.cholesky_solve(values, factor)",
+        "combination = values",
         "check_ratios()",
     ),
     "_draw: sign of the plain queries": expressive(
         "__init__",
-        "Code(sum(k[c] * w[:, None]",
-        "Code(sum(-k[c] * w[:, None]",
+        "return _sums(k, columns, y), k, 1.0",
+        "return _sums(-k, columns, y), k, 1.0",
         "check_plain()",
     ),
-    "_draw: sign of the weights": expressive(
+    "fit: sign of the weights": expressive(
         "__init__",
-        "y = (log_weights + s) * kept",
-        "y = (s - log_weights) * kept",
+        "y = (log_weights.to(dtype) + s)",
+        "y = (s - log_weights.to(dtype))",
         "check_interpolated(2, n=1200, draws=3)",
     ),
     "_level: half of it": expressive(
         "__init__",
-        "return 2 * -math.log(eps1) + rise if",
-        "return 1.01 * -math.log(eps1) + rise if",
+        "return 2 * -math.log(eps1) + log_gamma",
+        "return 1.01 * -math.log(eps1) + log_gamma",
         "check_interpolated()",
     ),
     "_zeros: axis": expressive(
@@ -1001,14 +1040,14 @@ MUTATIONS = {
     ),
     "_zeros: the pattern is not set aside": expressive(
         "_tiles",
-        "logits.view(-1).index_fill_(0, targets[edges[number] : edges[number + 1]], lowest)",
+        "logits.view(-1).index_fill_(0, targets[first:last], lowest)",
         "pass",
         "check_tiles()",
     ),
     "_zeros: base of the exponential": expressive(
         "_tiles",
-        "scale * math.log2(math.e)), (least",
-        "scale), (least",
+        "q = q * (scale * math.log2(math.e))",
+        "q = q * scale",
         "check_tiles()",
     ),
     "_zeros: tiles overwrite the sum": expressive(
@@ -1019,14 +1058,14 @@ MUTATIONS = {
     ),
     "scan: sign of the gap": expressive(
         "_tiles",
-        "parts.append((off, least - top,",
-        "parts.append((off, top - least,",
+        "gaps.append(least - top)",
+        "gaps.append(top - least)",
         "check_tiles()",
     ),
     "_report: no allowance for rounding": expressive(
         "__init__",
-        "passed = bool((found.gap - off >= wanted)",
-        "passed = bool((found.gap >= wanted)",
+        "gaps_hold = bool((found.gap - gap_off >= wanted)",
+        "gaps_hold = bool((found.gap >= wanted)",
         "check_allowance()",
         page=False,
     ),
@@ -1045,14 +1084,14 @@ MUTATIONS = {
     ),
     "predicted_dimension: pairs": expressive(
         "dimensions",
-        "pairs = n * (n - 1) / 2 if k == 1",
-        "pairs = n if k == 1",
+        "pairs = pairs / 2",
+        "pairs = n",
         "check_smallest()",
     ),
     "plain_dimension: sign": expressive(
         "dimensions",
-        "(eta**2 / 4 - eta**3 / 6))",
-        "(4 * eta + eta**2))",
+        "rate = eta**2 / 4 - eta**3 / 6",
+        "rate = 4 * eta + eta**2",
         "check_plain()",
     ),
     "interpolated_dimension: scale": expressive(
@@ -1069,14 +1108,14 @@ MUTATIONS = {
     ),
     "universal.head: sign of the query": universal(
         "context",
-        "np.where(ids[..., j] >= value, read",
-        "np.where(ids[..., j] < value, read",
+        "np.where(own >= value, read",
+        "np.where(own < value, read",
         "check_shift([10, 1, 5, 6], 1)",
     ),
     "universal.apply: sign of the second head": universal(
         "context",
-        "first - head(ids, mask, shift.value + 1))",
-        "first + head(ids, mask, shift.value + 1))",
+        "move - head(ids, mask, shift.value + 1)",
+        "move + head(ids, mask, shift.value + 1)",
         "check_shift([10, 1, 5, 6], 1)",
     ),
     "universal.plan: position codes": universal(
@@ -1093,14 +1132,14 @@ MUTATIONS = {
     ),
     "universal.least_constant: too small": universal(
         "context",
-        "    return high\n\n\ndef grid_ids",
-        "    return high // 20\n\n\ndef grid_ids",
+        "    return high\n",
+        "    return high // 20\n",
         "check_context('window', (3, 1, 4))",
     ),
     "universal.schedule: a value too few": universal(
         "context",
-        "i * plan.base + plan.size):",
-        "i * plan.base + plan.size - 1):",
+        "range(low, low + plan.size):",
+        "range(low, low + plan.size - 1):",
         "check_layers('dense', (3, 1, 4))",
     ),
     "universal.schedule: one step for all-max": universal(
@@ -1111,14 +1150,14 @@ MUTATIONS = {
     ),
     "universal.decode: modulus": universal(
         "context",
-        "= low + (y - low) % plan.size, y\n",
-        "= low + (y - low + 1) % plan.size, y\n",
+        "x[token] = low + (y - low) % plan.size",
+        "x[token] = low + (y - low + 1) % plan.size",
         "check_decode('star', (4, 1, 3))",
     ),
     "equivariant_ids: no factor": universal(
         "context",
-        "ids = ids + N * (head(",
-        "ids = ids + (head(",
+        "ids = ids + N * move",
+        "ids = ids + move",
         "check_equivariant(3, 1, 4)",
     ),
     "equivariant_ids: no C": universal(
@@ -1129,8 +1168,8 @@ MUTATIONS = {
     ),
     "universal.decode: all-max layers": universal(
         "context",
-        "plan.constant * head(ids, plan.masks[t",
-        "plan.size * head(ids, plan.masks[t",
+        "plan.constant * head(ids, mask, 0)",
+        "plan.size * head(ids, mask, 0)",
         "check_decode('star', (4, 1, 3))",
     ),
     "approximate: corner, not centre": universal(
@@ -1154,13 +1193,13 @@ MUTATIONS = {
     ),
     "run: the quantiser": universal(
         "network",
-        "np.where((t >= 0) & (t < 1), t, 0)",
-        "np.where((t > 0) & (t < 1), 2 * t, 0)",
+        "np.where(inside, t, 0)",
+        "np.where(inside, 2 * t, 0)",
         "check_quantiser(3, 1, 2)",
     ),
     "ramp_mlp: sign of the last slope": softened(
-        "last = (slope * low + offset) / ramp, -(",
-        "last = (slope * low + offset) / ramp, (",
+        "s_2 = -(slope * (high",
+        "s_2 = (slope * (high",
         "check_ramps((-0.5, 0.5), 0.0, 1.0, 0.25)",
     ),
     "ramp_mlp: scale": softened(
@@ -1169,18 +1208,18 @@ MUTATIONS = {
         "check_ramps((0.0, 1.0), -1.0, 0.0, 0.25)",
     ),
     "standard: bias of the query": softened(
-        "[[0.5 - shift.value], [-0.5 - shift.value]]",
-        "[[0.5 - shift.value], [0.5 - shift.value]]",
+        "[[-low], [-high]]",
+        "[[-low], [-low]]",
         "check_temperature('dense', (3, 1, 4))",
     ),
     "standard: clamp": softened(
-        "Mlp(two, -two.T, bound)",
-        "Mlp(two, two.T, bound)",
+        "w_2=-both.T",
+        "w_2=both.T",
         "check_lp('window', (3, 1, 4))",
     ),
     "standard: the row it replaces": softened(
-        "target.to(u) - torch.tensor(row",
-        "target.to(u) + torch.tensor(row",
+        "target.to(u) - u.new_tensor(row)",
+        "target.to(u) + u.new_tensor(row)",
         "check_lp('window', (3, 1, 4))",
     ),
     "enough_scale: far too low": softened(
@@ -1190,37 +1229,40 @@ MUTATIONS = {
     ),
     "context_ids: sign": ids(
         "ids",
-        "logits = beta * z.unsqueeze(-1) * others\n",
-        "logits = -beta * z.unsqueeze(-1) * others\n",
+        "logits = beta * queries.unsqueeze(-1) * others\n",
+        "logits = -beta * queries.unsqueeze(-1) * others\n",
         "check_mapping(rand(20, 5, 4), rand(4, seed=3), 0.3, 0.2)",
     ),
     "context_ids: axis": ids(
         "ids",
-        "(NORMALIZERS[normalizer](logits) * others).sum(-1)",
-        "(NORMALIZERS[normalizer](logits) * others).sum(-2)",
+        "return (p * others).sum(-1)",
+        "return (p * others).sum(-2)",
         "check_mapping(rand(20, 5, 4), rand(4, seed=3), 0.3, 0.2)",
     ),
     "context_ids: the query": ids(
         "ids",
-        "logits = beta * z.unsqueeze(-1) * others\n",
-        "logits = beta * z.abs().unsqueeze(-1) ** 0.5 * others\n",
+        "logits = beta * queries.unsqueeze(-1) * others\n",
+        "logits = beta * queries.abs().unsqueeze(-1) ** 0.5 * others\n",
         "check_mapping(rand(20, 5, 4), rand(4, seed=3), 0.3, 0.2)",
     ),
     "rank_one_layer: scale": ids(
         "ids",
-        "column, w * column.mT)",
-        "column, 2 * w * column.mT)",
+        "w_o=w * column.mT",
+        "w_o=2 * w * column.mT",
         "check_mapping(rand(20, 5, 4), rand(4, seed=3), 0.3, 0.2)",
     ),
     "rank_one_layer: sign": ids(
         "ids",
-        "math.copysign(abs(beta) ** 0.5, beta) * column",
-        "abs(beta) ** 0.5 * column",
+        "w_q=math.copysign(root, beta) * column",
+        "w_q=root * column",
         "check_mapping(rand(20, 5, 4), rand(4, seed=3), -0.7, 0.2)",
         page=False,
     ),
     "smallest_gap: one group": ids(
-        "ids", "np.diff(groups) != 0", "np.diff(groups) < 0", "check_sequences()"
+        "ids",
+        "np.diff(groups[order]) != 0",
+        "np.diff(groups[order]) < 0",
+        "check_sequences()",
     ),
     "threshold: power": ids(
         "projection",
@@ -1230,8 +1272,8 @@ MUTATIONS = {
     ),
     "choose_projection: takes the first": ids(
         "projection",
-        "least, best, draws = threshold(count, d), None, 0",
-        "least, best, draws = 0.0, None, 0",
+        "least = threshold(count, d)",
+        "least = 0.0",
         "check_chosen()",
     ),
     "_min_ratio: without zero": ids(
@@ -1243,24 +1285,27 @@ MUTATIONS = {
     ),
     "data_scale: reach": ids(
         "projection",
-        "beta * most * reach",
-        "beta * most * reach / 2",
+        "power = beta * m * (s - g)",
+        "power = beta * m * (s - g) / 2",
         "check_scale(grid(4), 3)",
     ),
     "data_scale: a hundred times too little": ids(
         "projection",
-        "front = 0.9 * w * gap",
-        "front = 0.009 * w * gap",
+        "front = 0.9 * w * g * (n - 1)",
+        "front = 0.009 * w * g * (n - 1)",
         "check_scale(grid(4), 3)",
     ),
     "data_scale: multisets": ids(
         "projection",
-        "1 / (n - 1) if multisets",
-        "(n - 1) if multisets",
+        "0.9 * w * g * (1 / (n - 1))",
+        "0.9 * w * g * (n - 1)",
         "check_scale(grid(4), 3, repeats=True)",
     ),
     "data_scale: the nearest": ids(
-        "projection", "(gap * nearest)", "(gap * most)", "check_least_beta()"
+        "projection",
+        'kind="distinct") / (g * c)',
+        'kind="distinct") / (g * m)',
+        "check_least_beta()",
     ),
     "paper_scale: power": ids(
         "projection",
@@ -1288,8 +1333,8 @@ MUTATIONS = {
     ),
     "derivatives: sign": boltzmann(
         "memorize/_boltzmann",
-        "return -p * below,",
-        "return p * below,",
+        "slope = -p * below",
+        "slope = p * below",
         "check_regions()",
     ),
     "log_separation_bound: sign": boltzmann(
@@ -1300,20 +1345,20 @@ MUTATIONS = {
     ),
     "log_separation_bound: multisets": boltzmann(
         "memorize/_boltzmann",
-        "else bound - math.log(n - 1)",
-        "else bound - 2 * math.log(n - 1)",
+        "return bound - math.log(n - 1)",
+        "return bound - 2 * math.log(n - 1)",
         "check_lemma('multiset')",
     ),
     "needed_gap: a half": boltzmann(
         "memorize/_boltzmann",
-        '(3 if kind == "multiset" else 2) * math.log(n) + 3',
-        '(3 if kind == "multiset" else 2) * math.log(n) / 9',
+        "return factor * math.log(n) + 3",
+        "return factor * math.log(n) / 9",
         "check_lemma()",
     ),
     "context_terms: sign": boltzmann(
         "certify/boltzmann",
-        "+ c - d + w * (x - y)",
-        "+ c - d + w * (x + y)",
+        "c - d + w * (x - y)",
+        "c - d + w * (x + y)",
         "check_gap(4, 3)",
     ),
     "context_terms: query": boltzmann(
@@ -1330,8 +1375,8 @@ MUTATIONS = {
     ),
     "hardmax_layer: ties": boltzmann(
         "certify/boltzmann",
-        "Fraction(sum(c), len(best))",
-        "Fraction(c[1 % len(c)])",
+        "Fraction(sum(column), count)",
+        "Fraction(column[1 % count])",
         "check_hardmax()",
     ),
     "hardmax: ties": boltzmann(
@@ -1342,39 +1387,39 @@ MUTATIONS = {
     ),
     "fit_line: place of the knots": memorizer(
         "network",
-        "return Line(ids - theta * steps",
-        "return Line(ids - theta / 2 * steps",
+        "knots = ids - theta * steps",
+        "knots = ids - theta / 2 * steps",
         "check_kernels()",
     ),
     "fit_line: sign of the recursion": memorizer(
         "network",
-        "(step - (1 - theta) * last)",
-        "(step + (1 - theta) * last)",
+        "(secant - (1 - theta) * slope)",
+        "(secant + (1 - theta) * slope)",
         "check_slopes(0.75)",
     ),
     "relu_layer: both sides": memorizer(
         "network",
-        "out=table[: len(row)]).relu_()",
-        "out=table[: len(row)]).abs_()",
+        "out=units).relu_()",
+        "out=units).abs_()",
         "check_kernels()",
     ),
     "interpolate: from the farther id": memorizer(
         "network",
-        "f = y[nearer] + (t - x[nearer])",
-        "f = y[left] + (t - x[nearer])",
+        "f = y[nearer] + away",
+        "f = y[left] + away",
         "check_kernels()",
     ),
     "count_parameters: a factor": memorizer(
         "network",
-        "2 * width * d, width + d",
-        "width * d, width + d",
+        "hidden=2 * width * d",
+        "hidden=width * d",
         "check_count()",
         page=False,
     ),
     "evaluate: sign of the context": memorizer(
         "memorizer",
-        "+ w * (f - net.context[i])  #",
-        "- w * (f - net.context[i])  #",
+        "+ w * (f - net.context[i])",
+        "- w * (f - net.context[i])",
         "check_block(0)",
     ),
     "find_items: order in place of multiset": memorizer(
@@ -1382,8 +1427,8 @@ MUTATIONS = {
     ),
     "dense_block: the skip stays": memorizer(
         "block",
-        "torch.zeros_like(net.v), -eye)",
-        "torch.zeros_like(net.v), 0 * eye)",
+        "undo=-eye",
+        "undo=0 * eye",
         "check_block(0)",
     ),
     "fit_deep: length of a block": memorizer(
@@ -1394,8 +1439,8 @@ MUTATIONS = {
     ),
     "_read: the bit is not taken off": memorizer(
         "deep",
-        "c, word = _add(c, bit, -(1 << place))",
-        "c, word = _add(c, bit, 1 << place)",
+        "code = _add(code, bit, -size)",
+        "code = _add(code, bit, size)",
         "check_deep(*random_ids(100, 20), bits=20)",
     ),
     "receptive_fields: axis": copying(
@@ -1406,8 +1451,8 @@ MUTATIONS = {
     ),
     "receptive_fields: no skip": copying(
         "__init__",
-        "field = field | ((reads",
-        "field = ((reads",
+        "field = field | relayed",
+        "field = relayed",
         "check_fields('bare')",
         page=False,
     ),
@@ -1444,8 +1489,8 @@ MUTATIONS = {
     ),
     "head_steps: union for one step": copying(
         "__init__",
-        '(h if scheme == "multihead" else l) % p',
-        "l % p",
+        'if scheme == "multihead":',
+        "if False:",
         "check_schemes(patterns.fixed(16), 1)",
         page=False,
     ),
@@ -1470,8 +1515,8 @@ MUTATIONS = {
         page=False,
     ),
     "rank_floor: denominator": bridges(
-        "/ (j + r[:, None])",
-        "/ (j - r[:, None])",
+        "(sums - r) / (j + r)",
+        "(sums - r) / (j - r)",
         "check_rank(*lopsided(), 1)",
         page=False,
     ),
@@ -1563,15 +1608,10 @@ def run(
 @pytest.mark.parametrize("claims", PAGES)
 def test_no_claim_notices_while_nothing_is_broken(tmp_path, claims):
     checks = dict.fromkeys(m.check for m in MUTATIONS.values() if m.claims == claims)
-    assert (
-        run(
-            tmp_path,
-            None,
-            claims,
-            "at_most(sum(not c.ok for c in (" + ", ".join(checks) + ",)), 0)",
-        )
-        is True
-    )
+    together = " ".join(checks)
+    if claims.startswith("test_claims"):
+        together = f"at_most(sum(not c.ok for c in ({', '.join(checks)},)), 0)"
+    assert run(tmp_path, None, claims, together) is True
 
 
 @pytest.mark.wide
@@ -1583,9 +1623,10 @@ def test_no_page_notices_while_nothing_is_broken(tmp_path, claims):
 @pytest.mark.parametrize("name", MUTATIONS)
 def test_a_claim_notices_a_broken_kernel(tmp_path, name):
     mutation = MUTATIONS[name]
-    assert run(tmp_path, mutation, mutation.claims, mutation.check) is not True, (
-        "the claim still holds"
-    )
+    said = run(tmp_path, mutation, mutation.claims, mutation.check)
+    assert said is not True, "the claim still holds"
+    if not mutation.claims.startswith("test_claims"):
+        assert said is False, f"noticed by accident, not by its verdict: {said}"
 
 
 @pytest.mark.wide

@@ -6,9 +6,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
+from operator import mul
 from typing import NamedTuple
 
-from attnlib.certify.boltzmann import (
+from attnlib.certify.boltzmann import (  # noqa: F401 (public here)
     Gap,
     boltzmann_gap,
     context_gap,
@@ -16,7 +17,10 @@ from attnlib.certify.boltzmann import (
     hardmax_layer,
     smallest_gap,
 )
-from attnlib.certify.collapse import family_residual, log_residuals
+from attnlib.certify.collapse import (  # noqa: F401 (public here)
+    family_residual,
+    log_residuals,
+)
 
 Matrix = list[list[Fraction]]
 
@@ -39,11 +43,9 @@ class Verdict(NamedTuple):
 
     def __str__(self) -> str:
         """Below the bound the digits are rounding noise, so only the bound is shown."""
-        return (
-            f"at most {self.bound:g}"
-            if self.ok
-            else f"{self.value:.2g}, above {self.bound:g}"
-        )
+        if self.ok:
+            return f"at most {self.bound:g}"
+        return f"{self.value:.2g}, above {self.bound:g}"
 
 
 def at_most(value, bound: float | int) -> Verdict:
@@ -87,7 +89,8 @@ def relative_error(got, wanted) -> float:
     Page:
         notebooks/path_decomposition/paths
     """
-    return float((got - wanted).norm() / wanted.norm())
+    distance = (got - wanted).detach().norm()  # networks in training ask for gradients
+    return float(distance / wanted.detach().norm())
 
 
 def exact(matrix) -> Matrix:
@@ -114,10 +117,13 @@ def exact(matrix) -> Matrix:
         notebooks/path_decomposition/paths
     """
     rows = matrix.tolist() if hasattr(matrix, "tolist") else matrix
-    if not rows or not rows[0] or any(len(row) != len(rows[0]) for row in rows):
+    if not all(isinstance(row, list | tuple) for row in rows):
+        raise ValueError("a matrix is a list of rows, each a list of numbers")
+    lengths = {len(row) for row in rows}
+    if len(lengths) != 1 or 0 in lengths:
         raise ValueError("a matrix needs at least one entry, and rows of one length")
     try:
-        return [[Fraction(entry) for entry in row] for row in rows]
+        return [list(map(Fraction, row)) for row in rows]
     except (OverflowError, ValueError):
         raise ValueError(
             "a matrix in exact arithmetic holds no NaN and no infinity"
@@ -145,12 +151,15 @@ def row_stochastic(weights) -> Matrix:
     Page:
         notebooks/path_decomposition/paths
     """
-    rows = exact(weights)
-    if any(min(row) < 0 or sum(row) == 0 for row in rows):
-        raise ValueError(
-            "rows must be nonnegative and not all zero, to be divided by their sum"
-        )
-    return [[entry / sum(row) for entry in row] for row in rows]
+    stochastic = []
+    for row in exact(weights):
+        total = sum(row)
+        if min(row) < 0 or total == 0:
+            raise ValueError(
+                "rows must be nonnegative and not all zero, to be divided by their sum"
+            )
+        stochastic.append([entry / total for entry in row])
+    return stochastic
 
 
 def product(*matrices: Matrix) -> Matrix:
@@ -178,14 +187,33 @@ def product(*matrices: Matrix) -> Matrix:
     for right in matrices[1:]:
         if len(left[0]) != len(right):
             raise ValueError(
-                f"cannot multiply {len(left)} x {len(left[0])} with {len(right)} x {len(right[0])}"
+                f"cannot multiply {len(left)} x {len(left[0])} "
+                f"with {len(right)} x {len(right[0])}"
             )
         columns = list(zip(*right))
-        left = [
-            [sum(map(Fraction.__mul__, row, column), Fraction()) for column in columns]
-            for row in left
-        ]
+        left = [_row_times(row, columns) for row in left]
     return left
+
+
+def _row_times(row: Sequence[Fraction], columns) -> list[Fraction]:
+    """A row times the matrix that has these columns."""
+    return [sum(map(mul, row, column), Fraction()) for column in columns]
+
+
+def _add(*matrices: Matrix) -> Matrix:
+    """The sum of matrices of one shape."""
+    total = []
+    for rows in zip(*matrices):
+        total.append([sum(entries) for entries in zip(*rows)])
+    return total
+
+
+def _scaled(z: int | Fraction, matrix: Matrix) -> Matrix:
+    """A matrix times a number."""
+    scaled = []
+    for row in matrix:
+        scaled.append([z * entry for entry in row])
+    return scaled
 
 
 def network(
@@ -232,22 +260,22 @@ def network(
     """
     if [len(p) for p in attention] != [len(w) for w in weights] or not weights:
         raise ValueError(
-            "attention and weights must have the same layers, at least one, and the same heads"
+            "attention and weights must have the same layers, at least one, "
+            "and the same heads"
         )
+    n = len(x)
     none = [Fraction()] * len(weights[0][0][0])
     for layer, (heads, maps) in enumerate(zip(attention, weights)):
-        rows = value_biases[layer] if value_biases else [none] * len(heads)
-        terms = [
-            product(p, _add_row(product(x, w), u)) for p, w, u in zip(heads, maps, rows)
-        ]
-        y = [[z * sum(entries) for entries in zip(*lines)] for lines in zip(*terms)]
-        y = _add_row(y, biases[layer] if biases else none)
-        x = [[u + v for u, v in zip(old, new)] for old, new in zip(x, y)] if skip else y
+        value_rows = value_biases[layer] if value_biases else [none] * len(heads)
+        b = biases[layer] if biases else none
+        terms = []
+        for p, w, u in zip(heads, maps, value_rows):
+            values = _add(product(x, w), [u] * n)  # X W_h + 1 u_h'
+            terms.append(product(p, values))
+        y = _scaled(z, _add(*terms))
+        y = _add(y, [b] * n)
+        x = _add(x, y) if skip else y
     return x
-
-
-def _add_row(matrix: Matrix, row: Sequence[Fraction]) -> Matrix:
-    return [[entry + b for entry, b in zip(line, row)] for line in matrix]
 
 
 def decomposition_gap(
@@ -286,20 +314,16 @@ def decomposition_gap(
     b = [Fraction()] * len(x[0])
     for layer, maps in enumerate(weights):
         carried = [product([b], w)[0] for w in maps]
-        own = [biases[layer]] if biases else []
-        b = [
-            sum(entries)
-            for entries in zip(
-                *carried, *value_biases[layer], *own, *([b] if skip else [])
-            )
-        ]
-    sums = path_sum(x, attention, weights, skip=skip)
-    paths = [[sum(s[i][j] for s in sums) for j in range(len(b))] for i in range(len(x))]
-    return max(
-        abs(u - v - c)
-        for line, rest in zip(whole, paths)
-        for u, v, c in zip(line, rest, b)
-    )
+        rows = [*carried, *value_biases[layer]]
+        if biases:
+            rows.append(biases[layer])
+        if skip:
+            rows.append(b)
+        b = [sum(entries) for entries in zip(*rows)]
+    paths = _add(*path_sum(x, attention, weights, skip=skip))
+    parts = _add(paths, [b] * len(x))
+    gap = _add(whole, _scaled(-1, parts))
+    return max(max(map(abs, row)) for row in gap)
 
 
 def path_sum(x: Matrix, attention, weights, *, skip: bool = False) -> list[Matrix]:
@@ -332,14 +356,11 @@ def path_sum(x: Matrix, attention, weights, *, skip: bool = False) -> list[Matri
     nodes = range(len(weights) + 1)
     values = [network(x, attention, weights, skip=skip, z=z) for z in nodes]
     basis = [_lagrange(node, nodes) for node in nodes]
-    rows, columns = range(len(values[0])), range(len(values[0][0]))
-    return [
-        [
-            [sum(basis[z][k] * values[z][i][j] for z in nodes) for j in columns]
-            for i in rows
-        ]
-        for k in nodes
-    ]
+    sums = []
+    for k in nodes:
+        terms = [_scaled(basis[z][k], values[z]) for z in nodes]
+        sums.append(_add(*terms))
+    return sums
 
 
 def _lagrange(node: int, nodes: Sequence[int]) -> list[Fraction]:
@@ -348,7 +369,7 @@ def _lagrange(node: int, nodes: Sequence[int]) -> list[Fraction]:
     """
     coefficients = [Fraction(1)]
     for other in nodes:
-        if other != node:
+        if other != node:  # one more factor, zero at the other node
             shifted = [Fraction(), *coefficients]
             scaled = [*(other * c for c in coefficients), Fraction()]
             coefficients = [(a - b) / (node - other) for a, b in zip(shifted, scaled)]
@@ -377,8 +398,10 @@ def norms(matrix: Matrix) -> tuple[Fraction, Fraction]:
     Page:
         notebooks/path_decomposition/four_questions
     """
-    sizes = [[abs(entry) for entry in row] for row in matrix]
-    return max(map(sum, zip(*sizes))), max(map(sum, sizes))
+    sizes = [list(map(abs, row)) for row in matrix]
+    one = max(map(sum, zip(*sizes)))
+    inf = max(map(sum, sizes))
+    return one, inf
 
 
 def rank(matrix: Matrix) -> int:
@@ -402,13 +425,15 @@ def rank(matrix: Matrix) -> int:
     Page:
         notebooks/path_decomposition/four_questions
     """
-    rows, found = [list(row) for row in matrix], 0
+    rows = list(matrix)
+    found = 0
     for column in range(len(matrix[0])):
-        pivot = next((i for i in range(found, len(rows)) if rows[i][column]), None)
-        if pivot is not None:
-            rows[found], rows[pivot] = rows[pivot], rows[found]
-            for i in range(found + 1, len(rows)):
-                factor = rows[i][column] / rows[found][column]
-                rows[i] = [a - factor * b for a, b in zip(rows[i], rows[found])]
-            found += 1
+        pivot = next((row for row in rows if row[column]), None)
+        if pivot is None:
+            continue
+        found += 1
+        rows.remove(pivot)
+        for i, row in enumerate(rows):
+            factor = row[column] / pivot[column]
+            rows[i] = [a - factor * b for a, b in zip(row, pivot)]
     return found

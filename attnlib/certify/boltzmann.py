@@ -7,14 +7,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fractions import Fraction
 from functools import cmp_to_key
+from itertools import pairwise
 from typing import NamedTuple
 
 import mpmath
 from mpmath import iv
 
-Context = tuple[
-    Fraction | int | float, Sequence[Fraction | int | float]
-]  # a query and the tokens, query among them or not
+# A query and the tokens, the query among them or not.
+Context = tuple[Fraction | int | float, Sequence[Fraction | int | float]]
 
 
 class Gap(NamedTuple):
@@ -55,7 +55,8 @@ def context_terms(
     """The difference of two scalar ids over a common denominator, as a sum of
     exponentials in beta.
 
-        t = z_c + w sum_k z_k e^(beta z_c z_k) / Z,    (t - t') Z Z' = sum_E c_E e^(beta E)
+        t = z_c + w sum_k z_k e^(beta z_c z_k) / Z,
+        (t - t') Z Z' = sum_E c_E e^(beta E)
 
     Args:
         first, second: (z_c, [z_1, ..., z_n]), rationals or finite floats, values may
@@ -82,13 +83,15 @@ def context_terms(
     Page:
         notebooks/one_layer_memorization/boltzmann_and_hardmax
     """
-    (c, a), (d, b), w = _context(first), _context(second), _rational(weight)
-    terms: dict[Fraction, Fraction] = {}
+    c, a = _context(first)
+    d, b = _context(second)
+    w = _rational(weight)
+    pairs = []
     for x in a:
         for y in b:
             power = c * x + d * y
-            terms[power] = terms.get(power, Fraction()) + c - d + w * (x - y)
-    return {power: c for power, c in terms.items() if c}
+            pairs.append((power, c - d + w * (x - y)))
+    return {power: c_E for power, c_E in _terms(pairs).items() if c_E}
 
 
 def context_gap(
@@ -125,21 +128,25 @@ def context_gap(
     """
     if not isinstance(bits, int) or bits < 16:
         raise ValueError(f"bits must be an integer, at least 16, got {bits!r}")
-    terms, s = context_terms(first, second, weight=weight), _rational(beta)
-    if not terms or (s == 0 and sum(terms.values()) == 0):
+    terms = context_terms(first, second, weight=weight)
+    s = _rational(beta)
+    meet_at_zero = s == 0 and sum(terms.values()) == 0
+    if not terms or meet_at_zero:
         return Gap(mpmath.mpf(0), mpmath.mpf(0))
-    masses = [
-        _terms((s * c * x, 1) for x in tokens)
-        for c, tokens in map(_context, (first, second))
-    ]
+    c, a = _context(first)
+    d, b = _context(second)
+    numerator = _terms((s * power, c_E) for power, c_E in terms.items())
+    mass = _terms((s * c * x, 1) for x in a)
+    other_mass = _terms((s * d * y, 1) for y in b)
     saved = iv.prec
     try:
         while True:
             iv.prec = bits
-            (top, total), (low, mass), (high, other) = map(
-                _sum, (_terms((s * e, c) for e, c in terms.items()), *masses)
-            )
-            gap = total / mass / other * iv.exp(_ball(top - low - high))
+            top, total = _sum(numerator)
+            low, z = _sum(mass)
+            high, other_z = _sum(other_mass)
+            scale = iv.exp(_ball(top - low - high))
+            gap = total / z / other_z * scale
             if 0 not in gap:
                 return Gap(_end(gap.a), _end(gap.b))
             bits *= 2
@@ -151,7 +158,8 @@ def boltzmann_gap(a: Sequence, b: Sequence, *, scale=1, bits: int = 128) -> Gap:
     """An enclosure of the difference of two softmax averages, never wide enough to hold
     zero.
 
-        f_a(s) - f_b(s),   f_a(s) = sum_k a_k e^(s a_k) / sum_k e^(s a_k);   boltz(s a) = s f_a(s)
+        f_a(s) - f_b(s),   f_a(s) = sum_k a_k e^(s a_k) / sum_k e^(s a_k);
+        boltz(s a) = s f_a(s)
 
     Args:
         a, b: rationals or finite floats, each taken as the exact number; multisets, of
@@ -216,11 +224,14 @@ def smallest_gap(
             contexts[i], contexts[j], beta=beta, weight=weight, bits=bits
         )
 
-    order = sorted(range(len(contexts)), key=cmp_to_key(lambda i, j: gap(i, j).sign))
-    return min(
-        ((gap(j, i), i, j) for i, j in zip(order, order[1:])),
-        key=lambda found: found[0].lower,
-    )
+    def compare(i, j):
+        return gap(i, j).sign
+
+    order = sorted(range(len(contexts)), key=cmp_to_key(compare))
+    found = []
+    for i, j in pairwise(order):
+        found.append((gap(j, i), i, j))
+    return min(found, key=lambda neighbours: neighbours[0].lower)
 
 
 def _rational(number) -> Fraction:
@@ -261,7 +272,8 @@ def _end(point) -> mpmath.mpf:
 
 def _sum(terms: dict[Fraction, Fraction]):
     """(top, enclosure of sum_E c_E e^(E - top)) with top the largest exponent."""
-    top, total = max(terms), iv.mpf(0)
+    top = max(terms)
+    total = iv.mpf(0)
     for power, c in terms.items():
         total += _ball(c) * iv.exp(_ball(power - top))
     return top, total
@@ -294,22 +306,30 @@ def hardmax_layer(x, heads) -> list[list[Fraction]]:
     Page:
         notebooks/one_layer_memorization/boltzmann_and_hardmax
     """
-
-    def times(left, right):
-        return [
-            [sum(u * v for u, v in zip(r, c, strict=True)) for c in zip(*right)]
-            for r in left
-        ]
-
-    x = [[_rational(entry) for entry in row] for row in x]
-    out = [list(row) for row in x]
+    x = [list(map(_rational, row)) for row in x]
+    out = list(x)
     for w_q, w_k, w_v, w_o in heads:
-        scores = times(times(x, w_q), [list(c) for c in zip(*times(x, w_k))])
-        values = times(times(x, w_v), w_o)
-        for row, score in zip(out, scores):
-            best = [v for v, s in zip(values, score) if s == max(score)]
-            row[:] = [
-                r + Fraction(sum(c), len(best))
-                for r, c in zip(row, zip(*best), strict=True)
-            ]
+        queries = _times(x, w_q)
+        keys = _times(x, w_k)
+        scores = _times(queries, list(zip(*keys)))
+        values = _times(_times(x, w_v), w_o)
+        for i, score in enumerate(scores):
+            top = max(score)
+            best = [v for v, s in zip(values, score) if s == top]
+            count = len(best)
+            mean = [Fraction(sum(column), count) for column in zip(*best)]
+            out[i] = [u + v for u, v in zip(out[i], mean, strict=True)]
     return out
+
+
+def _times(left, right) -> list[list[Fraction]]:
+    """The product of two matrices."""
+    columns = list(zip(*right))
+    rows = []
+    for row in left:
+        rows.append([_dot(row, column) for column in columns])
+    return rows
+
+
+def _dot(left, right) -> Fraction:
+    return sum(u * v for u, v in zip(left, right, strict=True))

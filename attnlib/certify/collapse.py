@@ -4,9 +4,12 @@ attnlib.collapse.
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 
 import mpmath
+
+_Pair = dict[int, Fraction]  # a number for +j and one for -j
 
 
 def log_residuals(x, layers, *, digits: int) -> list[float]:
@@ -31,36 +34,50 @@ def log_residuals(x, layers, *, digits: int) -> list[float]:
         notebooks/path_decomposition/rank_collapse
     """
     with mpmath.workdps(digits):
-        x, found = mpmath.matrix(x), []
-        for layer in [None, *layers]:
-            x = x if layer is None else _attend(x, *layer)
-            columns = [
-                [x[i, j] - mpmath.fsum(x[:, j]) / x.rows for i in range(x.rows)]
-                for j in range(x.cols)
-            ]
-            one = max(mpmath.fsum(map(abs, column)) for column in columns)
-            inf = max(mpmath.fsum(map(abs, row)) for row in zip(*columns))
-            found.append(float(mpmath.log(one * inf) / 2) if one else -mpmath.inf)
-    return [float(v) for v in found]
+        x = mpmath.matrix(x)
+        found = [_log_residual(x)]
+        for layer in layers:
+            x = _attend(x, *layer)
+            found.append(_log_residual(x))
+    return found
+
+
+def _log_residual(x) -> float:
+    """ln of the composite norm of what is left of x without its mean."""
+    columns = []
+    for j in range(x.cols):
+        mean = mpmath.fsum(x[:, j]) / x.rows
+        columns.append([x[i, j] - mean for i in range(x.rows)])
+    rows = list(zip(*columns))
+    one = max(mpmath.fsum(column, absolute=True) for column in columns)
+    inf = max(mpmath.fsum(row, absolute=True) for row in rows)
+    if not one:
+        return -math.inf
+    return float(mpmath.log(one * inf) / 2)
 
 
 def _attend(x, w_q, w_k, w_v, w_o, b_q=None, b_k=None, b_v=None, b_o=None):
     """One layer in mpmath: sum_h softmax(Q K' / sqrt(d_qk)) V W_O + 1 b_O'."""
     ones = mpmath.ones(x.rows, 1)
-    total = (
-        mpmath.zeros(x.rows, len(w_o[0][0]))
-        if b_o is None
-        else ones * mpmath.matrix([b_o])
-    )
+
+    def head(w, b, h):
+        y = x * mpmath.matrix(w[h])
+        if b is not None:
+            y += ones * mpmath.matrix([b[h]])
+        return y
+
+    d = len(w_o[0][0])
+    total = mpmath.zeros(x.rows, d)
+    if b_o is not None:
+        total = ones * mpmath.matrix([b_o])
     for h in range(len(w_q)):
-        pairs = (w_q, b_q), (w_k, b_k), (w_v, b_v)
-        q, k, v = (
-            x * mpmath.matrix(w[h]) + (0 if b is None else ones * mpmath.matrix([b[h]]))
-            for w, b in pairs
-        )
-        p = (q * k.T / mpmath.sqrt(q.cols)).apply(mpmath.exp)
+        q = head(w_q, b_q, h)
+        k = head(w_k, b_k, h)
+        v = head(w_v, b_v, h)
+        logits = q * k.T / mpmath.sqrt(q.cols)
+        p = logits.apply(mpmath.exp)
         for i in range(p.rows):
-            p[i, :] = p[i, :] / mpmath.fsum(p[i, :])
+            p[i, :] /= mpmath.fsum(p[i, :])
         total += p * v * mpmath.matrix(w_o[h])
     return total
 
@@ -71,7 +88,8 @@ def family_residual(
     """The squared composite norm of the mean-centred PR, for the tokens of the family
     without an absolute constant.
 
-        R = (I; -I), m columns;  logits 1 r' + w R R', e = exp(w);  exp(r) = (m - 1, 1, .., 1) and tiny over these
+        R = (I; -I), m columns;  logits 1 r' + w R R', e = exp(w);
+        exp(r) = (m - 1, 1, .., 1) and tiny over these
 
     Args:
         m: number of columns, at least 3; n = 2 m tokens.
@@ -94,33 +112,62 @@ def family_residual(
     Page:
         notebooks/path_decomposition/rank_collapse
     """
-    big, one, e = Fraction(m - 1), Fraction(1), Fraction(e)
-    weights = {+1: big, -1: tiny / big}, {+1: one, -1: tiny}  # of +-1, and of +-j
-    rows = []  # entries of PR in column 1, in the own column, in another column j
-    for kind, sign in ((0, 1), (0, -1), (1, 1), (1, -1)):
-        own = {t: weights[kind][t] * (e if t == sign else 1 / e) for t in (1, -1)}
-        first = own if kind == 0 else weights[0]
-        others = m - 1 - kind
-        total = (
-            sum(own.values())
-            + others * (one + tiny)
-            + (sum(first.values()) if kind else 0)
-        )
-        rows.append([(v[1] - v[-1]) / total for v in (first, own, weights[1])])
-    (a, b, c, f), n = rows, 2 * m
-    mean_1 = (a[0] + b[0] + (m - 1) * (c[0] + f[0])) / n
-    mean_j = (a[2] + b[2] + c[1] + f[1] + (m - 2) * (c[2] + f[2])) / n
-    off = [(abs(r[0] - mean_1), abs(r[1] - mean_j), abs(r[2] - mean_j)) for r in rows]
-    column_1 = off[0][0] + off[1][0] + (m - 1) * (off[2][0] + off[3][0])
-    column_j = (
-        off[0][2]
-        + off[1][2]
-        + off[2][1]
-        + off[3][1]
-        + (m - 2) * (off[2][2] + off[3][2])
-    )
-    row = max(
-        *(r[0] + (m - 1) * r[2] for r in off[:2]),
-        *(r[0] + r[1] + (m - 2) * r[2] for r in off[2:]),
-    )
-    return max(column_1, column_j) * row
+    e = Fraction(e)
+    tiny = Fraction(tiny)
+    big = Fraction(m - 1)
+    weights_1 = {1: big, -1: tiny / big}  # of the tokens +1 and -1
+    weights_j = {1: Fraction(1), -1: tiny}  # of +j and -j, for m - 1 values of j
+    total_1 = sum(weights_1.values())
+    total_j = sum(weights_j.values())
+
+    # Rows of PR: the entry in column 1, in the own column, in another column j.
+    rows = []
+    for sign in (1, -1):  # the tokens +1 and -1
+        own = _favour(weights_1, sign, e)
+        total = sum(own.values()) + (m - 1) * total_j
+        rows.append(_averages(total, own, own, weights_j))
+    for sign in (1, -1):  # the tokens +j and -j
+        own = _favour(weights_j, sign, e)
+        total = sum(own.values()) + total_1 + (m - 2) * total_j
+        rows.append(_averages(total, weights_1, own, weights_j))
+
+    sum_1, sum_j = _column_sums(rows, m)
+    mean_1 = sum_1 / (2 * m)
+    mean_j = sum_j / (2 * m)
+    means = (mean_1, mean_j, mean_j)
+    off = []
+    for row in rows:
+        off.append([abs(entry - mean) for entry, mean in zip(row, means)])
+
+    row_sums = []
+    for in_1, _, in_other in off[:2]:
+        row_sums.append(in_1 + (m - 1) * in_other)
+    for in_1, in_own, in_other in off[2:]:
+        row_sums.append(in_1 + in_own + (m - 2) * in_other)
+    return max(_column_sums(off, m)) * max(row_sums)
+
+
+def _favour(weights: _Pair, sign: int, e: Fraction) -> _Pair:
+    """The weights of +-j as a token of this sign and column has them: e times for
+    itself, 1 / e times for its opposite.
+    """
+    return {sign: weights[sign] * e, -sign: weights[-sign] / e}
+
+
+def _averages(total: Fraction, *columns: _Pair) -> list[Fraction]:
+    """What +1 and -1 average to in each column, by their weights there."""
+    return [(v[1] - v[-1]) / total for v in columns]
+
+
+def _column_sums(rows, m: int) -> tuple[Fraction, Fraction]:
+    """The sum of column 1 and of a column j over all 2 m tokens, from the rows of +1,
+    -1, +j and -j.
+    """
+    column_1 = column_j = Fraction()
+    for in_1, _, in_other in rows[:2]:
+        column_1 += in_1
+        column_j += in_other
+    for in_1, in_own, in_other in rows[2:]:
+        column_1 += (m - 1) * in_1
+        column_j += in_own + (m - 2) * in_other
+    return column_1, column_j

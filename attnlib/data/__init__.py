@@ -10,25 +10,26 @@ from importlib.resources import files
 from typing import Any
 
 from attnlib._require import require
-from attnlib.data.checkpoints import (
+from attnlib.data.checkpoints import (  # noqa: F401 (public here)
     SAMPLE,
     Checkpoint,
     checkpoint_states,
     convert,
     load_checkpoint,
-)  # noqa: F401 (public here)
-from attnlib.data.tiny import (
+)
+from attnlib.data.tiny import (  # noqa: F401 (public here)
     TinyModel,
     attention_heads,
     attention_maps,
     load_tiny_model,
-)  # noqa: F401
+)
 
 
 def load_result(name: str) -> dict[str, Any]:
     """A stored result of a long run, with its provenance.
 
-        {"about": command, settings, versions, hardware, seconds, commit, date, "result": the numbers}
+        {"about": command, settings, versions, hardware, seconds, commit, date,
+         "result": the numbers}
 
     Args:
         name: the name of a file of attnlib/data/results, without its ending.
@@ -43,15 +44,12 @@ def load_result(name: str) -> dict[str, Any]:
         book/how_to_run
     """
     folder = files("attnlib.data").joinpath("results")
-    stored = (
-        sorted(
-            entry.name.removesuffix(".json")
-            for entry in folder.iterdir()
-            if entry.name.endswith(".json")
-        )
-        if folder.is_dir()
-        else []
-    )
+    stored = []
+    if folder.is_dir():
+        for entry in folder.iterdir():
+            if entry.name.endswith(".json"):
+                stored.append(entry.name.removesuffix(".json"))
+    stored.sort()
     require(
         isinstance(name, str) and re.fullmatch(r"\w+", name) is not None,
         f"name must be a word, got {name!r}",

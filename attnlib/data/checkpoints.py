@@ -16,13 +16,21 @@ from attnlib._require import require
 from attnlib.attention import Layer, Mlp, Norm, forward
 
 # Our own words, for pages that need some English.
-SAMPLE = """A head replaces each token by a weighted mean of tokens. Means lie closer together than what they average, so
-one would expect the tokens to become alike as the layers go by. Whether they do depends on what else a layer contains.
-A skip adds the old token to the new one. A feed-forward part treats each token by itself, and may push two tokens apart
-that differ only a little. A normalisation divides each token by a number of its own. We measure how far the tokens are
-from their mean after each of twelve layers, once for the network as it was trained and once with the skip around the
-attention taken away. Nothing is trained again, so the second network has never met such inputs before, and we only ask
-what happens to the distances."""
+SAMPLE = (
+    "A head replaces each token by a weighted mean of tokens. Means lie closer "
+    "together than what they average, so\n"
+    "one would expect the tokens to become alike as the layers go by. Whether they "
+    "do depends on what else a layer contains.\n"
+    "A skip adds the old token to the new one. A feed-forward part treats each "
+    "token by itself, and may push two tokens apart\n"
+    "that differ only a little. A normalisation divides each token by a number of "
+    "its own. We measure how far the tokens are\n"
+    "from their mean after each of twelve layers, once for the network as it was "
+    "trained and once with the skip around the\n"
+    "attention taken away. Nothing is trained again, so the second network has "
+    "never met such inputs before, and we only ask\n"
+    "what happens to the distances."
+)
 
 
 class Checkpoint(NamedTuple):
@@ -74,9 +82,9 @@ def load_checkpoint(
         Checkpoint.
 
     Raises:
-        RuntimeError, with a sentence for the reader, if transformers is not installed,
-            or if the checkpoint is neither here nor to be had; ValueError for a model
-            that is of no known kind.
+        RuntimeError: with a sentence for the reader, if transformers is not installed,
+            or if the checkpoint is neither here nor to be had.
+        ValueError: for a model that is of no known kind.
 
     Page:
         notebooks/path_decomposition/escaping_collapse
@@ -87,9 +95,8 @@ def load_checkpoint(
     )
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter(
-                "ignore"
-            )  # tqdm's, about widgets, with a path of the machine
+            # tqdm's, about widgets, with a path of the machine
+            warnings.simplefilter("ignore")
             import transformers
     except ImportError:
         raise RuntimeError(
@@ -102,23 +109,19 @@ def load_checkpoint(
             config.model_type in KINDS,
             f"{name} is of kind {config.model_type!r}; known are {sorted(KINDS)}",
         )
-        plain = transformers.AutoModel
-        model = (
-            plain.from_pretrained(name, **here)
-            if pretrained
-            else plain.from_config(config)
-        )
+        if pretrained:
+            model = transformers.AutoModel.from_pretrained(name, **here)
+        else:
+            model = transformers.AutoModel.from_config(config)
         tokeniser = transformers.AutoTokenizer.from_pretrained(name, **here)
     except ImportError as error:
         raise RuntimeError(
             f"{name}: a package that its tokeniser needs is not installed: {error}"
         ) from error
     except OSError as error:
-        why = (
-            "could not be fetched: is there a network?"
-            if download
-            else "not on this machine; download=True fetches it"
-        )
+        why = "not on this machine; download=True fetches it"
+        if download:
+            why = "could not be fetched: is there a network?"
         raise RuntimeError(f"{name}: {why}") from error
 
     def encode(text):
@@ -146,12 +149,14 @@ def convert(model: Any, *, name: str = "") -> Checkpoint:
     Page:
         notebooks/path_decomposition/escaping_collapse
     """
-    kind = getattr(getattr(model, "config", None), "model_type", type(model).__name__)
+    config = getattr(model, "config", None)
+    kind = getattr(config, "model_type", type(model).__name__)
     require(kind in KINDS, f"model must be one of {sorted(KINDS)}, got {kind!r}")
     bare = hasattr(model, "layer") or hasattr(model, "encoder")
     require(
         bare,
-        f"{type(model).__name__} has a head: convert the model inside it, such as model.base_model",
+        f"{type(model).__name__} has a head: convert the model inside it, "
+        "such as model.base_model",
     )
     plain = not getattr(model.config, "is_decoder", False)
     require(plain, "a decoder masks its tokens: only encoders are converted")
@@ -197,27 +202,38 @@ def checkpoint_states(
     return torch.stack(states)
 
 
-def _tuples(
-    parts: list[tuple[Layer, Mlp, tuple[Norm, Norm]]], embed: Callable, name: str
-) -> Checkpoint:
+_Part = tuple[Layer, Mlp, tuple[Norm, Norm]]
+
+
+def _tuples(parts: list[_Part], embed: Callable, name: str) -> Checkpoint:
+    """A Checkpoint whose layers are of the book's kind."""
     layers, mlps, norms = (list(column) for column in zip(*parts))
 
     def step(x: Tensor, l: int, skip: bool, feed_forward: bool) -> Tensor:
-        if feed_forward:
-            return forward(
-                x,
-                layers[l : l + 1],
-                skip=skip,
-                mlps=mlps[l : l + 1],
-                mlp_skip=True,
-                norms=norms[l : l + 1],
-                check=False,
-            )
+        layer = [layers[l]]
+        if not feed_forward:
+            only = [(norms[l][0], None)]
+            return forward(x, layer, skip=skip, norms=only, check=False)
         return forward(
-            x, layers[l : l + 1], skip=skip, norms=[(norms[l][0], None)], check=False
+            x,
+            layer,
+            skip=skip,
+            mlps=[mlps[l]],
+            mlp_skip=True,
+            norms=[norms[l]],
+            check=False,
         )
 
-    return Checkpoint(name, layers, mlps, norms, embed, None, step, len(layers))
+    return Checkpoint(
+        name,
+        layers,
+        mlps,
+        norms,
+        embed=embed,
+        encode=None,
+        step=step,
+        depth=len(layers),
+    )
 
 
 def _norm(module) -> Norm:
@@ -227,17 +243,21 @@ def _norm(module) -> Norm:
 def _attention(query, key, value, dense, heads: int) -> Layer:
     """Four torch.nn.Linear as a Layer."""
 
-    def split(linear):
+    def weight(linear):
         return linear.weight.T.unflatten(1, (heads, -1)).transpose(0, 1)
 
-    biases = (linear.bias.unflatten(0, (heads, -1)) for linear in (query, key, value))
+    def bias(linear):
+        return linear.bias.unflatten(0, (heads, -1))
+
     return Layer(
-        split(query),
-        split(key),
-        split(value),
-        dense.weight.T.unflatten(0, (heads, -1)),
-        *biases,
-        dense.bias,
+        w_q=weight(query),
+        w_k=weight(key),
+        w_v=weight(value),
+        w_o=dense.weight.T.unflatten(0, (heads, -1)),
+        b_q=bias(query),
+        b_k=bias(key),
+        b_v=bias(value),
+        b_o=dense.bias,
     )
 
 
@@ -246,49 +266,43 @@ def _mlp(into, out, activation) -> Mlp:
 
 
 def _bert(model, name: str) -> Checkpoint:
-    def part(block):
-        own, after = block.attention.self, block.attention.output
-        layer = _attention(
-            own.query, own.key, own.value, after.dense, model.config.num_attention_heads
-        )
-        mlp = _mlp(
-            block.intermediate.dense,
-            block.output.dense,
-            block.intermediate.intermediate_act_fn,
-        )
-        return layer, mlp, (_norm(after.LayerNorm), _norm(block.output.LayerNorm))
+    heads = model.config.num_attention_heads
+    parts = []
+    for block in model.encoder.layer:
+        own = block.attention.self
+        after = block.attention.output
+        into = block.intermediate
+        layer = _attention(own.query, own.key, own.value, after.dense, heads)
+        mlp = _mlp(into.dense, block.output.dense, into.intermediate_act_fn)
+        norms = _norm(after.LayerNorm), _norm(block.output.LayerNorm)
+        parts.append((layer, mlp, norms))
 
-    return _tuples(
-        [part(block) for block in model.encoder.layer],
-        lambda ids: model.embeddings(ids[None])[0],
-        name,
-    )
+    def embed(ids):
+        return model.embeddings(ids[None])[0]
+
+    return _tuples(parts, embed, name)
 
 
 def _albert(model, name: str) -> Checkpoint:
     c = model.config
-
-    def part(block):
-        own = block.attention
-        layer = _attention(
-            own.query, own.key, own.value, own.dense, c.num_attention_heads
-        )
-        return (
-            layer,
-            _mlp(block.ffn, block.ffn_output, block.activation),
-            (_norm(own.LayerNorm), _norm(block.full_layer_layer_norm)),
-        )
-
-    groups = [group.albert_layers for group in model.encoder.albert_layer_groups]
-    order = [
-        groups[int(i * c.num_hidden_groups / c.num_hidden_layers)]
-        for i in range(c.num_hidden_layers)
-    ]
+    groups = model.encoder.albert_layer_groups
+    parts = []
+    for i in range(c.num_hidden_layers):  # layers share the weights of their group
+        group = groups[int(i * c.num_hidden_groups / c.num_hidden_layers)]
+        for block in group.albert_layers:
+            own = block.attention
+            layer = _attention(
+                own.query, own.key, own.value, own.dense, c.num_attention_heads
+            )
+            mlp = _mlp(block.ffn, block.ffn_output, block.activation)
+            norms = _norm(own.LayerNorm), _norm(block.full_layer_layer_norm)
+            parts.append((layer, mlp, norms))
 
     def embed(ids):
-        return model.encoder.embedding_hidden_mapping_in(model.embeddings(ids[None]))[0]
+        narrow = model.embeddings(ids[None])
+        return model.encoder.embedding_hidden_mapping_in(narrow)[0]
 
-    return _tuples([part(block) for group in order for block in group], embed, name)
+    return _tuples(parts, embed, name)
 
 
 def _xlnet(model, name: str) -> Checkpoint:
@@ -300,19 +314,37 @@ def _xlnet(model, name: str) -> Checkpoint:
         f"only two-sided attention is converted, got {model.config.attn_type!r}",
     )
 
+    def by_head(t: Tensor, w: Tensor) -> Tensor:
+        return torch.einsum("ibh,hnd->ibnd", t, w)
+
     def step(x: Tensor, l: int, skip: bool, feed_forward: bool) -> Tensor:
-        block, n = model.layer[l], len(x)
-        own, h = block.rel_attn, x[:, None]  # tokens, batch, width
+        block = model.layer[l]
+        own = block.rel_attn
+        n = len(x)
+        h = x[:, None]  # tokens, batch, width
         places = model.relative_positional_encoding(n, n, bsz=1).to(x)
-        q, k, v = (torch.einsum("ibh,hnd->ibnd", h, w) for w in (own.q, own.k, own.v))
-        moved = own.rel_attn_core(q, k, v, torch.einsum("ibh,hnd->ibnd", places, own.r))
+        q = by_head(h, own.q)
+        k = by_head(h, own.k)
+        v = by_head(h, own.v)
+        moved = own.rel_attn_core(q, k, v, by_head(places, own.r))
         y = own.post_attention(h, moved, residual=skip)
-        return (block.ff(y) if feed_forward else y)[:, 0]
+        if feed_forward:
+            y = block.ff(y)
+        return y[:, 0]
 
     def embed(ids):
         return model.word_embedding(ids)
 
-    return Checkpoint(name, None, None, None, embed, None, step, len(model.layer))
+    return Checkpoint(
+        name,
+        layers=None,
+        mlps=None,
+        norms=None,
+        embed=embed,
+        encode=None,
+        step=step,
+        depth=len(model.layer),
+    )
 
 
 KINDS = {"bert": _bert, "roberta": _bert, "albert": _albert, "xlnet": _xlnet}

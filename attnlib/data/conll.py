@@ -4,6 +4,7 @@ where no file is at hand.
 
 from __future__ import annotations
 
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
@@ -13,9 +14,10 @@ from torch import Tensor
 from attnlib._require import require
 
 WHERE = (
-    "The CoNLL-2003 shared task is described at https://www.clips.uantwerpen.be/conll2003/ner/; its English text is from "
-    "the Reuters corpus, which is requested from NIST. Any file with a word a line, its tag last, and an empty line "
-    "between sentences will do."
+    "The CoNLL-2003 shared task is described at "
+    "https://www.clips.uantwerpen.be/conll2003/ner/; its English text is from the "
+    "Reuters corpus, which is requested from NIST. Any file with a word a line, its "
+    "tag last, and an empty line between sentences will do."
 )
 NAMES = [
     "jordan",
@@ -30,11 +32,10 @@ NAMES = [
     "virginia",
 ]
 FIRST = ["anna", "boris", "clara", "david", "emma"]
-VERBS, DAYS = (
-    ["praised", "blamed", "joined", "left"],
-    ["monday", "tuesday", "friday", "sunday"],
-)
-# a capital names a slot: P person, O organisation, L place, F first name, V verb, D day
+VERBS = ["praised", "blamed", "joined", "left"]
+DAYS = ["monday", "tuesday", "friday", "sunday"]
+# A capital names a slot: P, O, L a person, organisation or place; others by _WORDS.
+_WORDS = {"F": FIRST, "V": VERBS, "D": DAYS}
 PATTERNS = (
     "P said that profits rose on D",
     "mr P will visit L on D",
@@ -104,23 +105,28 @@ def load_conll(path: str | Path | None = None) -> Tagged:
         file is not None and file.is_file(),
         f"path must be a file in CoNLL format, got {path!r}. {WHERE}",
     )
-    words, tags = [[]], [[]]
-    for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), 1):
+    lines = file.read_text(encoding="utf-8").splitlines()
+    words = []
+    tags = []
+    inside = False  # a sentence
+    for number, line in enumerate(lines, 1):
         columns = line.split()
         if not columns or columns[0] == "-DOCSTART-":
-            words, tags = (
-                (words, tags) if not words[-1] else ([*words, []], [*tags, []])
-            )
+            inside = False
             continue
         require(
             len(columns) >= 2,
-            f"line {number} of {file.name} has one column, {line.strip()!r}; word and tag are needed",
+            f"line {number} of {file.name} has one column, {line.strip()!r}; "
+            "word and tag are needed",
         )
+        if not inside:
+            words.append([])
+            tags.append([])
+            inside = True
         words[-1].append(columns[0])
         tags[-1].append(columns[-1])
-    kept = [(w, t) for w, t in zip(words, tags) if w]
-    require(kept, f"{file.name} holds no sentence. {WHERE}")
-    return Tagged([w for w, _ in kept], [t for _, t in kept])
+    require(words, f"{file.name} holds no sentence. {WHERE}")
+    return Tagged(words, tags)
 
 
 def generate_entities(count: int, *, generator: torch.Generator) -> Tagged:
@@ -143,28 +149,30 @@ def generate_entities(count: int, *, generator: torch.Generator) -> Tagged:
     require(1 <= count <= 500, f"count must be between 1 and 500, got {count}")
 
     def pick(items):
-        return items[int(torch.randint(len(items), (), generator=generator))]
+        i = torch.randint(len(items), (), generator=generator)
+        return items[int(i)]
 
     seen = {}
     while len(seen) < count:
-        sentence, tags = [], []
+        sentence = []
+        tags = []
         for slot in pick(PATTERNS).split():
             if slot in "POL":
-                sentence.append(pick([n for n in NAMES if n not in sentence]))
-                tags.append(
-                    {
-                        "P": "I-PER" if tags[-1:] == ["B-PER"] else "B-PER",
-                        "O": "B-ORG",
-                        "L": "B-LOC",
-                    }[slot]
-                )
+                words = [name for name in NAMES if name not in sentence]
             else:
-                sentence.append(
-                    pick({"F": FIRST, "V": VERBS, "D": DAYS}.get(slot, [slot]))
-                )
-                tags.append("B-PER" if slot == "F" else "O")
+                words = _WORDS.get(slot, [slot])
+            sentence.append(pick(words))
+            tags.append(_tag(slot, tags))
         seen[tuple(sentence)] = tags
-    return Tagged([list(s) for s in seen], list(seen.values()))
+    return Tagged([list(sentence) for sentence in seen], list(seen.values()))
+
+
+def _tag(slot: str, before: list[str]) -> str:
+    """The tag of a slot; a surname after a first name goes on with the person."""
+    if slot == "P" and before[-1:] == ["B-PER"]:
+        return "I-PER"
+    tags = {"P": "B-PER", "F": "B-PER", "O": "B-ORG", "L": "B-LOC"}
+    return tags.get(slot, "O")
 
 
 def encode(
@@ -204,19 +212,20 @@ def encode(
         "words and tags must have the same lengths",
     )
     require(d >= 1, f"d must be at least 1, got {d}")
-    known = {w: i for i, w in enumerate(sorted({w for s in tagged.words for w in s}))}
-    names = sorted({t for s in tagged.tags for t in s})
-    vectors = torch.randn(len(known) + max(sizes), d, generator=generator, dtype=dtype)
-    x, mask = (
-        torch.zeros(len(sizes), max(sizes), d, dtype=dtype),
-        torch.zeros(len(sizes), max(sizes), dtype=torch.bool),
-    )
-    labels = torch.zeros(len(sizes), max(sizes), dtype=torch.long)
+    known = sorted(set(chain(*tagged.words)))
+    number = {word: i for i, word in enumerate(known)}
+    names = sorted(set(chain(*tagged.tags)))
+    longest = max(sizes)
+    vectors = torch.randn(len(known) + longest, d, generator=generator, dtype=dtype)
+    places = vectors[len(known) :]
+    x = torch.zeros(len(sizes), longest, d, dtype=dtype)
+    labels = torch.zeros(len(sizes), longest, dtype=torch.long)
+    mask = torch.zeros(len(sizes), longest, dtype=torch.bool)
     for i, (words, tags) in enumerate(zip(*tagged)):
-        x[i, : len(words)] = vectors[[known[w] for w in words]]
-        x[i, : len(words)] += (
-            vectors[len(known) : len(known) + len(words)] if positions else 0
-        )
-        labels[i, : len(words)] = torch.tensor([names.index(t) for t in tags])
-        mask[i, : len(words)] = True
+        n = len(words)
+        x[i, :n] = vectors[[number[word] for word in words]]
+        if positions:
+            x[i, :n] += places[:n]
+        labels[i, :n] = torch.tensor([names.index(tag) for tag in tags])
+        mask[i, :n] = True
     return Encoded(x, labels, mask, names)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import math
 
 import torch
 
@@ -40,12 +41,17 @@ def load_reader(name: str, *, dtype: torch.dtype = torch.float32) -> Reader:
     found = hashlib.sha256(raw).hexdigest()
     require(
         found == stored["sha256"],
-        f"the weights of {name!r} are damaged: sha256 {found[:12]}..., not {stored['sha256'][:12]}...",
+        f"the weights of {name!r} are damaged: sha256 {found[:12]}..., "
+        f"not {stored['sha256'][:12]}...",
     )
-    numbers = torch.frombuffer(bytearray(raw), dtype=torch.float16).to(dtype)
-    sizes = [torch.Size(shape).numel() for shape in stored["shapes"]]
-    embed, position, readout, bias, *rest = (
-        t.view(s) for t, s in zip(numbers.split(sizes), stored["shapes"])
-    )
-    layers = [Layer(*rest[i : i + 8]) for i in range(0, len(rest), 8)]
+    numbers = torch.frombuffer(bytearray(raw), dtype=torch.float16)
+    shapes = stored["shapes"]
+    sizes = [math.prod(shape) for shape in shapes]
+    pieces = numbers.to(dtype).split(sizes)
+    weights = [piece.view(shape) for piece, shape in zip(pieces, shapes)]
+    embed, position, readout, bias, *rest = weights
+    layers = []
+    while rest:
+        layers.append(Layer(*rest[:8]))
+        rest = rest[8:]
     return Reader(embed, position, layers, readout, bias)

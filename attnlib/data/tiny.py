@@ -18,17 +18,18 @@ from attnlib._require import require
 from attnlib.attention import forward
 from attnlib.data.checkpoints import Checkpoint
 
-CHARACTERS = "\n" + "".join(
-    map(chr, range(32, 127))
-)  # what the model reads; anything else is one character of its own
-UNKNOWN, MASK = len(CHARACTERS), len(CHARACTERS) + 1
+# What the model reads; anything else is one character of its own, UNKNOWN.
+CHARACTERS = "\n" + "".join(map(chr, range(32, 127)))
+UNKNOWN = len(CHARACTERS)
+MASK = UNKNOWN + 1
 
 
 class TinyModel(nn.Module):
     """A character model of the usual kind: pre-LayerNorm blocks, rotated queries and
     keys, no biases in attention.
 
-        x <- x + sum_h P_h LN(x) W_V,h W_O,h,   then   x <- x + MLP(LN(x)),   layers times;   logits = LN(x) E'
+        x <- x + sum_h P_h LN(x) W_V,h W_O,h,   then   x <- x + MLP(LN(x)),
+        layers times;   logits = LN(x) E'
         P_h = softmax_row(q k' / sqrt(d / heads)),   q, k: rotated by position (RoPE)
 
     Args:
@@ -55,12 +56,13 @@ class TinyModel(nn.Module):
         self.blocks = nn.ModuleList(Block(heads, width) for _ in range(layers))
         self.norm = nn.LayerNorm(width)
         g = torch.Generator().manual_seed(seed)
-        for name, p in self.named_parameters():
-            if p.dim() == 2:
-                size = 0.1 if "embed" in name else 0.5 / math.sqrt(p.shape[1])
-                p.data = size * torch.randn(p.shape, generator=g)
+        for name, weight in self.named_parameters():
+            if weight.dim() == 2:
+                fan_in = weight.shape[1]
+                size = 0.1 if "embed" in name else 0.5 / math.sqrt(fan_in)
+                weight.data = size * torch.randn(weight.shape, generator=g)
             elif name.endswith("bias"):
-                p.data.zero_()
+                weight.data.zero_()
 
     def forward(self, tokens: Int[Tensor, "*batch n"]) -> Float[Tensor, "*batch n v"]:
         """Logits of the character at each place.
@@ -91,11 +93,12 @@ class TinyModel(nn.Module):
         Page:
             notebooks/jl_low_rank/spectra_and_linformer
         """
-        x, found = self.embed(tokens), []
+        x = self.embed(tokens)
+        found = []
         for block in self.blocks:
             found.append(block.heads(block.norm_1(x)))
             x = block(x)
-        q, k, v = (torch.stack(t) for t in zip(*found))
+        q, k, v = map(torch.stack, zip(*found))
         return q, k, v
 
 
@@ -112,12 +115,12 @@ class Block(nn.Module):
     def __init__(self, heads: int, width: int):
         super().__init__()
         self.size = width // heads
-        self.norm_1, self.norm_2 = nn.LayerNorm(width), nn.LayerNorm(width)
-        self.qkv, self.out = (
-            nn.Linear(width, 3 * width, bias=False),
-            nn.Linear(width, width, bias=False),
-        )
-        self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+        self.norm_1 = nn.LayerNorm(width)
+        self.norm_2 = nn.LayerNorm(width)
+        self.qkv = nn.Linear(width, 3 * width, bias=False)
+        self.out = nn.Linear(width, width, bias=False)
+        self.up = nn.Linear(width, 4 * width)
+        self.down = nn.Linear(4 * width, width)
 
     def heads(self, x: Float[Tensor, "*batch n d"]) -> list[Tensor]:
         """Queries, keys and values of each head; x is normalised already.
@@ -131,10 +134,11 @@ class Block(nn.Module):
         Page:
             notebooks/jl_low_rank/spectra_and_linformer
         """
-        q, k, v = (
-            t.unflatten(-1, (-1, self.size)).transpose(-3, -2)
-            for t in self.qkv(x).chunk(3, -1)
-        )
+
+        def by_head(t):
+            return t.unflatten(-1, (-1, self.size)).transpose(-3, -2)
+
+        q, k, v = map(by_head, self.qkv(x).chunk(3, -1))
         return [rotate(q), rotate(k), v]
 
     def attend(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
@@ -165,14 +169,16 @@ class Block(nn.Module):
         """
         y = self.attend(*self.heads(self.norm_1(x)))
         x = x + self.out(y.transpose(-3, -2).flatten(-2))
-        return x + self.down(F.gelu(self.up(self.norm_2(x))))
+        hidden = F.gelu(self.up(self.norm_2(x)))
+        return x + self.down(hidden)
 
 
 def rotate(x: Float[Tensor, "*batch n d"]) -> Float[Tensor, "*batch n d"]:
     """Rows turned by their place, so that products of two rows depend on the distance
     of their places.
 
-        (a, b) -> (a cos(i w_j) - b sin(i w_j), a sin(i w_j) + b cos(i w_j)),   w_j = 10000^(-2 j / d)
+        (a, b) -> (a cos(i w_j) - b sin(i w_j), a sin(i w_j) + b cos(i w_j)),
+        w_j = 10000^(-2 j / d)
 
     Args:
         x: (*batch, n, d), d even; a and b are the two halves of a row.
@@ -186,13 +192,17 @@ def rotate(x: Float[Tensor, "*batch n d"]) -> Float[Tensor, "*batch n d"]:
     Page:
         notebooks/jl_low_rank/spectra_and_linformer
     """
-    n, half = x.shape[-2], x.shape[-1] // 2
-    frequency = 10000.0 ** (-torch.arange(half, device=x.device, dtype=x.dtype) / half)
-    angle = torch.arange(n, device=x.device, dtype=x.dtype)[:, None] * frequency
-    a, b = x[..., :half], x[..., half:]
-    return torch.cat(
-        [a * angle.cos() - b * angle.sin(), a * angle.sin() + b * angle.cos()], -1
-    )
+    n, d = x.shape[-2:]
+    half = d // 2
+    place = torch.arange(n, device=x.device, dtype=x.dtype)
+    j = torch.arange(half, device=x.device, dtype=x.dtype)
+    frequency = 10000.0 ** (-j / half)
+    angle = place[:, None] * frequency
+    cos = angle.cos()
+    sin = angle.sin()
+    a = x[..., :half]
+    b = x[..., half:]
+    return torch.cat([a * cos - b * sin, a * sin + b * cos], -1)
 
 
 def encode(text: str) -> Int[Tensor, "n"]:
@@ -213,8 +223,8 @@ def encode(text: str) -> Int[Tensor, "n"]:
     """
     require(isinstance(text, str), f"text must be a str, got {type(text).__name__}")
     require(len(text) >= 1, "text needs at least one character, got none")
-    table = {character: number for number, character in enumerate(CHARACTERS)}
-    return torch.tensor([table.get(character, UNKNOWN) for character in text])
+    number = {character: i for i, character in enumerate(CHARACTERS)}
+    return torch.tensor([number.get(character, UNKNOWN) for character in text])
 
 
 def hide(
@@ -238,7 +248,8 @@ def hide(
     """
     u = torch.rand(tokens.shape, generator=generator)
     other = torch.randint(len(CHARACTERS), tokens.shape, generator=generator)
-    hidden = torch.where(u < 0.12, MASK, torch.where(u < 0.135, other, tokens))
+    hidden = torch.where(u < 0.135, other, tokens)
+    hidden = torch.where(u < 0.12, MASK, hidden)
     return hidden, u < 0.15
 
 
@@ -282,8 +293,9 @@ def load_tiny_model(*, trained: bool = True) -> TinyModel:
     model = TinyModel(**about["config"])
     if trained:
         weights = load(folder.joinpath("tiny_model.safetensors").read_bytes())
-        model.load_state_dict({name: w.float() for name, w in weights.items()})
-    model.log, model.sample = about["log"], about["sample"]
+        model.load_state_dict(weights)  # float16 as stored, copied to float32
+    model.log = about["log"]
+    model.sample = about["sample"]
     return model.eval().requires_grad_(False)
 
 
@@ -304,7 +316,8 @@ def attention_heads(model: TinyModel, text: str) -> tuple[Tensor, Tensor, Tensor
     Page:
         notebooks/jl_low_rank/spectra_and_linformer
     """
-    return model.heads(encode(text).to(model.embed.weight.device))
+    tokens = encode(text).to(model.embed.weight.device)
+    return model.heads(tokens)
 
 
 def attention_maps(
@@ -335,7 +348,8 @@ def attention_maps(
         )
         require(
             model.layers is not None,
-            f"{model.name}: its logits hold relative positions, which the book's layers do not have",
+            f"{model.name}: its logits hold relative positions, "
+            "which the book's layers do not have",
         )
         x = model.embed(model.encode(text)[:512])
         _, maps = forward(
@@ -349,4 +363,5 @@ def attention_maps(
         )
         return torch.stack(maps)
     q, k, _ = attention_heads(model, text)
-    return torch.softmax(q @ k.mT / math.sqrt(q.shape[-1]), -1)
+    logits = q @ k.mT / math.sqrt(q.shape[-1])
+    return torch.softmax(logits, -1)

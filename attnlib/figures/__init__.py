@@ -55,54 +55,87 @@ def show(fig: Figure, *, alt: str) -> HTML:
     return HTML(f'<figure class="attn-figure">{_img(fig, alt)}</figure>')
 
 
-def slider(frames: Sequence[Figure], labels: Sequence[str], *, alt: str) -> HTML:
+SLIDER = """\
+<figure class="attn-figure attn-slider" id="{ident}" data-labels="{labels}">{images}\
+<label hidden>Move the slider: \
+<input type="range" min="0" max="{last}" value="{start}" \
+style="width:min(14rem,50%);vertical-align:middle"> \
+<output style="display:inline-block;min-width:{room}ch;text-align:left">\
+{label}</output></label></figure><script>{script}</script>"""
+# Shows the frame of the slider's place, and its label; without scripts nothing is lost
+# but the other frames.
+SLIDER_SCRIPT = """\
+(() => {
+  const figure = document.getElementById('IDENT');
+  if (!figure) return;
+  const labels = figure.dataset.labels.split('|');
+  const input = figure.querySelector('input');
+  figure.querySelector('label').hidden = false;
+  input.addEventListener('input', () => {
+    figure.querySelector('output').textContent = labels[input.value];
+    figure.querySelectorAll('img').forEach((image, k) => {
+      image.hidden = k != input.value;
+    });
+  });
+})();"""
+
+
+def slider(
+    frames: Sequence[Figure],
+    labels: Sequence[str],
+    *,
+    alt: str,
+    start: int | None = None,
+) -> HTML:
     """Precomputed frames under a slider, by mouse and keyboard; without scripts the
-    middle frame stands alone.
+    frame `start` stands alone, the middle one by default.
     """
     if len(frames) < 2 or len(frames) != len(labels):
         raise ValueError(
-            f"a slider needs two or more frames and a label for each, got {len(frames)}, {len(labels)}"
+            "a slider needs two or more frames and a label for each, "
+            f"got {len(frames)}, {len(labels)}"
         )
-    last, start = len(frames) - 1, len(frames) // 2
-    images = [
-        _img(f, f"{alt} Shown: {label}.", hidden=i != start)
-        for i, (f, label) in enumerate(zip(frames, labels))
-    ]
-    ident = "slider-" + hashlib.sha256("".join(images).encode()).hexdigest()[:10]
-    words, wide = (
-        html.escape("|".join(labels)),
-        max(map(len, labels)),
-    )  # room for the longest: the handle stays where it is
-    return HTML(
-        f'<figure class="attn-figure attn-slider" id="{ident}" data-labels="{words}">{"".join(images)}'
-        f'<label hidden>Move the slider: <input type="range" min="0" max="{last}" value="{start}" '
-        f'style="width:min(14rem,50%);vertical-align:middle"> '
-        f'<output style="display:inline-block;min-width:{wide}ch;text-align:left">{html.escape(labels[start])}</output></label></figure>'
-        f"<script>(() => {{const f = document.getElementById('{ident}'); if (!f) return;"
-        "const l = f.dataset.labels.split('|'), i = f.querySelector('input');"
-        "f.querySelector('label').hidden = false;"
-        "i.addEventListener('input', () => {f.querySelector('output').textContent = l[i.value];"
-        "f.querySelectorAll('img').forEach((g, k) => {g.hidden = k != i.value;});});})();</script>"
+    if start is None:
+        start = len(frames) // 2
+    images = ""
+    for k, (frame, label) in enumerate(zip(frames, labels)):
+        images += _img(frame, f"{alt} Shown: {label}.", hidden=k != start)
+    ident = "slider-" + hashlib.sha256(images.encode()).hexdigest()[:10]
+    filled = SLIDER.format(
+        ident=ident,
+        labels=html.escape("|".join(labels)),
+        images=images,
+        last=len(frames) - 1,
+        start=start,
+        room=max(map(len, labels)),  # the handle stays where it is
+        label=html.escape(labels[start]),
+        script=SLIDER_SCRIPT.replace("IDENT", ident),
     )
+    return HTML(filled)
 
 
 def _img(fig: Figure, alt: str, *, hidden: bool = False) -> str:
+    """The figure as an <img>, drawn as lines, or as pixels if it has many marks."""
     if len(alt) < 40:
         raise ValueError("alt must say what the figure shows, in a sentence")
-    marks = sum(len(line.get_xdata()) for ax in fig.axes for line in ax.lines) + sum(
-        c.get_offsets().shape[0] for ax in fig.axes for c in ax.collections
-    )
-    kind, dpi, mime = (
-        ("png", 200, "image/png") if marks > 2000 else ("svg", 100, "image/svg+xml")
-    )
+    if _marks(fig) > 2000:
+        mime = "image/png"
+        how = {"format": "png", "dpi": 200}
+    else:
+        mime = "image/svg+xml"
+        how = {"format": "svg", "dpi": 100, "metadata": {"Date": None}}
     buffer = io.BytesIO()
     with matplotlib.rc_context(STYLE):
-        fig.savefig(
-            buffer,
-            format=kind,
-            dpi=dpi,
-            metadata={"Date": None} if kind == "svg" else None,
-        )
+        fig.savefig(buffer, **how)
     data = base64.b64encode(buffer.getvalue()).decode()
     style = 'style="max-width:100%;background:white"' + (" hidden" if hidden else "")
     return f'<img alt="{html.escape(alt)}" {style} src="data:{mime};base64,{data}">'
+
+
+def _marks(fig: Figure) -> int:
+    """How many points its lines and collections have."""
+    count = 0
+    for ax in fig.axes:
+        count += sum(len(line.get_xdata()) for line in ax.lines)
+        count += sum(len(marks.get_offsets()) for marks in ax.collections)
+    return count

@@ -4,6 +4,7 @@ grows.
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Sequence
 from typing import Any
@@ -47,25 +48,22 @@ def scaling(
     """
     if what not in VALUES:
         raise ValueError(f"what must be one of {list(VALUES)}, got {what!r}")
-    fig, grid = new(
-        -(-len(axes) // 2), 2, size=(6.0, 2.2 * -(-len(axes) // 2) + 1.1), squeeze=False
-    )
+    rows = math.ceil(len(axes) / 2)
+    height = 2.2 * rows + 1.1
+    fig, grid = new(rows, 2, size=(6.0, height), squeeze=False)
+    known = [r for r in records if r["job"] == "scaling" and r["kernel"] in LOOKS]
     shown: dict[str, Any] = {}
     for ax, axis in zip(grid.flat, axes):
-        found = [
-            r
-            for r in records
-            if r["job"] == "scaling" and r["axis"] == axis and r["kernel"] in LOOKS
-        ]
+        found = [record for record in known if record["axis"] == axis]
         if not found:
             raise ValueError(f"no kernel of the figure was measured along {axis!r}")
         for record in found:
             name, color, style = LOOKS[record["kernel"]]
             x, y = relative(record, what)
-            shown.setdefault(
-                name, ax.plot(x, y, style, color=color, ms=4.5, lw=1.2, label=name)[0]
-            )
-        _guides(ax, max(len(record["at"]) for record in found))
+            look = {"color": color, "ms": 4.5, "lw": 1.2}
+            (line,) = ax.plot(x, y, style, label=name, **look)
+            shown.setdefault(name, line)
+        _guides(ax)
         ax.set(xlabel=f"{WORDS[axis]} over the first", ylabel=VALUES[what])
     for ax in grid.flat[len(axes) :]:
         ax.set_axis_off()
@@ -80,33 +78,41 @@ def scaling(
     return fig
 
 
-def relative(record: dict[str, Any], what: str) -> tuple[list[float], list[float]]:
+def relative(
+    record: dict[str, Any],
+    what: str,
+) -> tuple[list[float], list[float]]:
     """Sizes and costs of a record over those of its first size."""
-    cost = (
-        [statistics.median(t) for t in zip(*record["seconds"]["ours"])]
-        if what == "time"
-        else record["peak bytes"]
-    )
-    return [n / record["at"][0] for n in record["at"]], [
-        max(c, 1e-12) / max(cost[0], 1e-12) for c in cost
-    ]
+    if what == "time":
+        cost = [statistics.median(runs) for runs in zip(*record["seconds"]["ours"])]
+    else:
+        cost = record["peak bytes"]
+    least = 1e-12  # below any cost; a cost of zero has no ratio
+    first_cost = max(cost[0], least)
+    first_size = record["at"][0]
+    sizes = [n / first_size for n in record["at"]]
+    return sizes, [max(c, least) / first_cost for c in cost]
 
 
-def _guides(ax, points: int) -> None:
+def _guides(ax) -> None:
     """Slopes 1 and 2 from the first point, and ticks at powers of the factor."""
     widest = max(line.get_xdata()[-1] for line in ax.lines)
-    for power, word in ((1, "slope 1"), (2, "slope 2")):
-        ax.plot([1, widest], [1, widest**power], "k--", lw=1, label=f"_{word}")
-        aside = {
-            "xytext": (-3, 3),
-            "textcoords": "offset points",
-            "ha": "right",
-            "va": "bottom",
-        }
-        ax.annotate(word, (widest, widest**power), fontsize=8, **aside)
+    for power in (1, 2):
+        end = widest**power
+        ax.plot([1, widest], [1, end], "k--", lw=1, label=f"_slope {power}")
+        ax.annotate(
+            f"slope {power}",
+            (widest, end),
+            xytext=(-3, 3),
+            textcoords="offset points",
+            ha="right",
+            va="bottom",
+            fontsize=8,
+        )
     ax.set(xscale="log", yscale="log")
     ticks = sorted({x for line in ax.lines for x in line.get_xdata()})
-    ticks = [t for t in ticks if widest <= 16 or t in (1, 4, 16, 64)]
+    if widest > 16:  # too many to print
+        ticks = [t for t in ticks if t in (1, 4, 16, 64)]
     ax.set_xticks(ticks, [f"{t:g}" for t in ticks], fontsize=9)
     ax.minorticks_off()
 
@@ -130,15 +136,15 @@ def roofline(records: Sequence[dict[str, Any]]) -> Figure:
         raise ValueError(
             "a roofline needs at least one record with operations and bytes, got none"
         )
-    top, wide = (
-        statistics.median(rate for r in known for rate in _rates(r, *limit))
-        for limit in LIMITS
-    )
+    top = _limit(known, "limit matmul", "flop")
+    wide = _limit(known, "limit copy", "bytes")
+    ridge = top / wide  # the operations a byte from which the product limits
     intensity = [record["flop"] / record["bytes"] for record in known]
-    low, high = min([*intensity, top / wide]) / 4, 3 * max([*intensity, top / wide])
+    low = min(ridge, *intensity) / 4
+    high = 3 * max(ridge, *intensity)
     fig, ax = new(size=(6.0, 4.2))
     ax.plot(
-        [low, top / wide, high],
+        [low, ridge, high],
         [low * wide / 1e9, top / 1e9, top / 1e9],
         "-",
         color="black",
@@ -147,21 +153,13 @@ def roofline(records: Sequence[dict[str, Any]]) -> Figure:
     for job in dict.fromkeys(record["job"] for record in known):
         color, mark = JOBS.get(job, (GREY, "x"))
         own = [record for record in known if record["job"] == job]
-        places = [record["flop"] / record["bytes"] for record in own]
-        ax.plot(
-            places,
-            [_speed(r, "ours") for r in own],
-            mark,
-            color=color,
-            ms=6.5,
-            label=job,
-        )
-        others = [
-            (x, _speed(r, name))
-            for x, r in zip(places, own)
-            for name in r["seconds"]
-            if _peer(name)
-        ]
+        ours = [_point(record, "ours") for record in own]
+        ax.plot(*zip(*ours), mark, color=color, ms=6.5, label=job)
+        others = []
+        for record in own:
+            others += [
+                _point(record, name) for name in record["seconds"] if _peer(name)
+            ]
         if others:
             ax.plot(*zip(*others), mark, color=color, mfc="none", ms=4.5, lw=0)
     ax.set(
@@ -174,18 +172,20 @@ def roofline(records: Sequence[dict[str, Any]]) -> Figure:
     return fig
 
 
-LIMITS = (("limit matmul", "flop"), ("limit copy", "bytes"))
-
-
 def _peer(name: str) -> bool:
     return name != "ours" and not name.startswith(("floor", "part", "limit"))
 
 
-def _rates(record: dict[str, Any], limit: str, what: str) -> list[float]:
-    return [
-        record["limits"][limit][what] / seconds for seconds in record["seconds"][limit]
-    ]
+def _limit(records: Sequence[dict[str, Any]], limit: str, what: str) -> float:
+    """The median rate of a limit over all runs of all records."""
+    rates = []
+    for record in records:
+        size = record["limits"][limit][what]
+        rates += [size / seconds for seconds in record["seconds"][limit]]
+    return statistics.median(rates)
 
 
-def _speed(record: dict[str, Any], name: str) -> float:
-    return record["flop"] / statistics.median(record["seconds"][name]) / 1e9
+def _point(record: dict[str, Any], name: str) -> tuple[float, float]:
+    """Operations a byte, and 10^9 operations a second."""
+    seconds = statistics.median(record["seconds"][name])
+    return record["flop"] / record["bytes"], record["flop"] / seconds / 1e9

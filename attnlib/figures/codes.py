@@ -14,29 +14,34 @@ from attnlib.figures import BLUE, GREEN, GREY, ORANGE, PURPLE, VERMILLION, new
 
 
 def prices(
-    n: int, found: dict[str, float], random: dict[str, list[float]], top: int = 64
+    n: int,
+    found: dict[str, float],
+    random: dict[str, list[float]],
+    top: int = 64,
 ) -> Figure:
     """The largest query norm over the gap, by dimension: bounds, exact values, codes
     found, random codes.
     """
     fig, ax = new(size=(6.0, 3.6))
     dims = range(2, top + 1)
-    bounds = [price(n, d) for d in dims]
+    bounds = {d: price(n, d) for d in dims}
+    most = [b.high for b in bounds.values()]
+    least = [b.low for b in bounds.values()]
+    ax.plot(dims, most, "--", color="black", lw=1.2, label="proved: at most")
+    ax.plot(dims, least, ":", color="black", label="proved: at least")
+    exact = {}
+    for d, b in bounds.items():
+        marked = d == 2 or d % 4 == 0 or d == top - 1  # the marks must not touch
+        if marked and b.low == b.high:
+            exact[d] = b.low
     ax.plot(
-        dims,
-        [b.high for b in bounds],
-        "--",
-        color="black",
-        lw=1.2,
-        label="proved: at most",
+        list(exact),
+        list(exact.values()),
+        "D",
+        color=GREEN,
+        ms=5,
+        label="exact",
     )
-    ax.plot(dims, [b.low for b in bounds], ":", color="black", label="proved: at least")
-    exact = [
-        (d, b.low)
-        for d, b in zip(dims, bounds)
-        if b.low == b.high and (d == 2 or d % 4 == 0 or d == top - 1)
-    ]
-    ax.plot(*zip(*exact), "D", color=GREEN, ms=5, label="exact")
     ax.plot(
         [int(d) for d in found],
         list(found.values()),
@@ -46,14 +51,12 @@ def prices(
         label="best code found",
     )
     low, middle, high = zip(*random.values())
-    reach = [
-        [m - a for m, a in zip(middle, low)],
-        [b - m for m, b in zip(middle, high)],
-    ]
+    below = [m - a for m, a in zip(middle, low)]
+    above = [b - m for m, b in zip(middle, high)]
     ax.errorbar(
         [int(d) for d in random],
         middle,
-        reach,
+        [below, above],
         fmt="s",
         color=ORANGE,
         ms=5,
@@ -73,17 +76,21 @@ def prices(
 
 
 def growth(
-    n: Sequence[int], norms: dict[str, Sequence[float]], powers: dict[str, int]
+    n: Sequence[int],
+    norms: dict[str, Sequence[float]],
+    powers: dict[str, int],
 ) -> Figure:
     """Largest query norm over the number of keys, log-log, beside dashed lines of given
     powers.
     """
     fig, ax = new(size=(6.0, 3.0))
-    for (label, values), color, mark in zip(
-        norms.items(), (BLUE, VERMILLION, PURPLE), ("o", "s", "^")
-    ):
+    most = n[-1]
+    for label, color, mark in zip(norms, (BLUE, VERMILLION, PURPLE), "os^"):
+        values = norms[label]
+        last = values[-1]
+        law = [last * (m / most) ** powers[label] for m in n]
         ax.plot(n, values, mark, color=color, label=label)
-        ax.plot(n, [values[-1] * (m / n[-1]) ** powers[label] for m in n], "k--", lw=1)
+        ax.plot(n, law, "k--", lw=1)
     ax.set(
         xlabel="keys $n$",
         ylabel="largest query norm $s / T$",
@@ -104,25 +111,24 @@ def hidden_code(k: Tensor, q: Tensor, code: Tensor) -> Figure:
     fig, ax = new(size=(6.0, 4.0))
     a = torch.linspace(0, 2 * math.pi, 361, dtype=k.dtype)
     circle = torch.stack([a.cos(), a.sin()], 1)
-    edge = (
-        k[(circle @ k.T).argmax(1)] + circle
-    )  # the boundary of conv K + ball, by its normals
+    farthest = (circle @ k.T).argmax(1)
+    edge = k[farthest] + circle  # the boundary of conv K + ball, by its normals
     ax.fill(*edge.T.tolist(), color=GREY, alpha=0.25, lw=0)
-    ax.plot(*circle.T.tolist(), ":", color=GREY, lw=1)
-    ax.plot(*(2 * circle).T.tolist(), "-", color=GREY, lw=1)
-    x = k + q / q.norm(dim=1, keepdim=True)
-    for j in range(len(k)):
-        path = torch.stack([k[j], x[j], 2 * code[j]])
-        ax.plot(*path.T.tolist(), "-", color=BLUE, lw=1, zorder=2)
-    ax.plot(*k.T.tolist(), "o", color=BLUE, ms=6, label="keys $k_j$")
-    ax.plot(*x.T.tolist(), "s", color=ORANGE, ms=5, label="$x_j = k_j + u_j$")
-    ax.plot(
-        *(2 * code).T.tolist(),
-        "D",
-        color=VERMILLION,
-        ms=6,
-        label="$y_j$, twice the code",
-    )
+
+    def draw(points, style, **look):
+        x, y = points.T.tolist()
+        ax.plot(x, y, style, **look)
+
+    draw(circle, ":", color=GREY, lw=1)
+    draw(2 * circle, "-", color=GREY, lw=1)
+    u = q / q.norm(dim=1, keepdim=True)
+    x = k + u
+    y = 2 * code
+    for way in torch.stack([k, x, y], 1):
+        draw(way, "-", color=BLUE, lw=1, zorder=2)
+    draw(k, "o", color=BLUE, ms=6, label="keys $k_j$")
+    draw(x, "s", color=ORANGE, ms=5, label="$x_j = k_j + u_j$")
+    draw(y, "D", color=VERMILLION, ms=6, label="$y_j$, twice the code")
     ax.set(
         aspect="equal",
         xlabel="first coordinate",
@@ -146,7 +152,8 @@ def descent(
     for ax, k in zip(axes, found):
         ax.plot(norms, constructed[k], "s--", color=ORANGE, label="random keys")
         ax.plot(norms, found[k], "o-", color=BLUE, label="descent")
-        ax.axhline(2 * int(k), color="black", ls=":", lw=1, label="$2k$")
+        law = 2 * int(k)
+        ax.axhline(law, color="black", ls=":", lw=1, label="$2k$")
         ax.set(
             title=f"$k = {k}$",
             xlabel="query norm $s$",

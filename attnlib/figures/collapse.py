@@ -20,8 +20,9 @@ def tail(x: Sequence[int], y: Tensor, bound: Tensor) -> Figure:
         (bound, "--", "black", "proved: at least this many"),
     ):
         decades = (-values / math.log(10)).tolist()
-        kept = [(l, v) for l, v in zip(x, decades) if v > 0]
-        ax.plot(*zip(*kept), style, color=color, label=label)
+        places = [l for l, v in zip(x, decades) if v > 0]
+        kept = [v for v in decades if v > 0]
+        ax.plot(places, kept, style, color=color, label=label)
     ax.set(
         xlabel="layer $l$",
         ylabel=r"$-\log_{10} r_l$, zeros after the point",
@@ -38,23 +39,21 @@ def toy_map(a: Tensor, strengths: Sequence[float]) -> Figure:
     bound of one of them.
     """
     fig, ax = new(size=(6.0, 3.0))
-    marks = zip(strengths, (BLUE, GREEN, ORANGE), ("o-", "s-", "^-"))
-    for w, color, style in marks:
+    sizes = a.tolist()
+    for w, color, mark in zip(strengths, (BLUE, GREEN, ORANGE), "os^"):
+        after = a * torch.tanh(w * a**2)
         ax.plot(
-            a.tolist(),
-            (a * torch.tanh(w * a**2)).tolist(),
-            style,
+            sizes,
+            after.tolist(),
+            f"{mark}-",
             color=color,
             markevery=8,
             label=f"$w = {w:g}$",
         )
-    ax.plot(
-        a.tolist(),
-        (8 * strengths[0] * a**3).tolist(),
-        "k--",
-        label=f"printed bound, $w = {strengths[0]:g}$",
-    )
-    ax.plot(a.tolist(), a.tolist(), ":", color=PURPLE, label="no change")
+    w = strengths[0]
+    printed = 8 * w * a**3
+    ax.plot(sizes, printed.tolist(), "k--", label=f"printed bound, $w = {w:g}$")
+    ax.plot(sizes, sizes, ":", color=PURPLE, label="no change")
     ax.set(
         xlabel="half distance $a$ of the tokens",
         ylabel="after the layer",
@@ -67,14 +66,13 @@ def toy_map(a: Tensor, strengths: Sequence[float]) -> Figure:
 def floors(seen: dict[str, Tensor], exact: Tensor) -> Figure:
     """What plain floats see of the residual, against the recursion and many digits."""
     fig, ax = new(size=(6.0, 3.0))
-    ax.plot((exact / math.log(10)).tolist(), "k+", ms=12, label="many digits", zorder=3)
-    for (label, values), color, style in zip(
-        seen.items(), (BLUE, VERMILLION, ORANGE), ("o-", "s--", "^--")
-    ):
-        decades = [
-            v / math.log(10) if v > -math.inf else math.nan for v in values.tolist()
-        ]
-        ax.plot(decades, style, color=color, label=label)
+    decades = exact / math.log(10)
+    ax.plot(decades.tolist(), "k+", ms=12, label="many digits", zorder=3)
+    looks = ((BLUE, "o-"), (VERMILLION, "s--"), (ORANGE, "^--"))
+    for label, (color, style) in zip(seen, looks):
+        decades = seen[label].double() / math.log(10)
+        decades[decades.isneginf()] = math.nan  # zero for the floats: no mark
+        ax.plot(decades.tolist(), style, color=color, label=label)
     ax.set(xlabel="layer $l$", ylabel=r"$\log_{10} r_l$", xticks=range(len(exact)))
     ax.legend()
     return fig
@@ -88,9 +86,8 @@ def constants(
     """
     fig, ax = new(size=(6.0, 2.8))
     ax.plot(m, needed, "o-", color=VERMILLION, label="needed, best $w$")
-    ax.plot(
-        m, proved, "k--", label=r"proved: at least $\sqrt{m - 1} / (8 \ln(2m - 1))$"
-    )
+    law = r"$\sqrt{m - 1} / (8 \ln(2m - 1))$"
+    ax.plot(m, proved, "k--", label=f"proved: at least {law}")
     ax.axhline(4, color=BLUE, ls=":", label="printed: 4")
     ax.set(
         xlabel="columns $m$, with $n = 2m$ tokens",

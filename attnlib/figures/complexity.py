@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 from matplotlib.figure import Figure
@@ -31,35 +32,39 @@ def growth(n: Sequence[int], rows: dict[str, dict[str, Any]]) -> Figure:
     becomes faster than fused dense.
     """
     fig, (left, right) = new(1, 2, size=(6.0, 4.3))
-    fused = [t[1] for t in rows["dense (SDPA)"]["ms"]]
+    fused = _middles(rows["dense (SDPA)"])
     for row, (name, color, style) in MARKS.items():
+        found = rows[row]
+        mebibytes = [b / 2**20 for b in found["bytes"]]
         look = {"color": color, "ms": 4.5, "lw": 1.2}
-        left.plot(n, [t[1] for t in rows[row]["ms"]], style, label=name, **look)
-        right.plot(n, [b / 2**20 for b in rows[row]["bytes"]], style, **look)
-        cross = rows[row]["crossover"]
+        left.plot(n, _middles(found), style, label=name, **look)
+        right.plot(n, mebibytes, style, **look)
+        cross = found["crossover"]
         if cross and cross > n[0]:
-            left.plot(
-                cross,
-                _between(n, fused, cross),
-                "o",
-                mfc="none",
-                mec=color,
-                ms=11,
-                mew=1.4,
-            )
-    for ax, label in ((left, "time, ms"), (right, "most memory at once, MiB")):
-        ax.set(xscale="log", yscale="log", xlabel="tokens $n$", ylabel=label)
+            height = _between(n, fused, cross)
+            left.plot(cross, height, "o", mfc="none", mec=color, ms=11, mew=1.4)
+    left.set_ylabel("time, ms")
+    right.set_ylabel("most memory at once, MiB")
+    for ax in (left, right):
+        ax.set(xscale="log", yscale="log", xlabel="tokens $n$")
         ax.set_xticks(n, [str(v) for v in n], fontsize=8)
         ax.minorticks_off()
     fig.legend(loc="outside lower center", ncols=4, fontsize=8, frameon=False)
     return fig
 
 
+def _middles(row: dict[str, Any]) -> list[float]:
+    """The medians of the times, which stand between their quartiles."""
+    return [middle for _, middle, _ in row["ms"]]
+
+
 def _between(n: Sequence[int], y: Sequence[float], at: float | int) -> float:
     """The curve at one more place, straight between its points in the logarithms."""
-    for a, b, u, v in zip(n, n[1:], y, y[1:]):
+    points = zip(n, y)
+    for (a, u), (b, v) in pairwise(points):
         if a <= at <= b:
-            return u * (v / u) ** (math.log(at / a) / math.log(b / a))
+            share = math.log(at / a) / math.log(b / a)
+            return u * (v / u) ** share
     return y[-1]
 
 
@@ -80,13 +85,15 @@ def errors(rows: dict[str, dict[str, Any]]) -> Figure:
     }
     fig, ax = new(size=(6.0, 3.6))
     for place, (row, (color, style)) in enumerate(looks.items()):
-        share, low, mid, high = zip(*sorted(rows[row]["points"]))
-        share = [s * 1.012 ** (place - 4) for s in share]
-        bars = [[m - a for m, a in zip(mid, low)], [b - m for m, b in zip(mid, high)]]
+        points = sorted(rows[row]["points"])
+        shares, low, middle, high = zip(*points)
+        below = [m - a for m, a in zip(middle, low)]
+        above = [b - m for m, b in zip(middle, high)]
+        aside = 1.012 ** (place - 4)  # so that bars do not cover each other
         ax.errorbar(
-            share,
-            mid,
-            bars,
+            [share * aside for share in shares],
+            middle,
+            [below, above],
             fmt=style,
             color=color,
             ms=5,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from statistics import fmean
 
 from matplotlib.figure import Figure
 from torch import Tensor
@@ -18,6 +19,7 @@ STYLES = {  # colour and mark of a pattern, the same in all figures
     "window": (GREEN, "D"),
     "random": (VERMILLION, "X"),
 }
+BOUND = {"ls": "--", "color": "black", "lw": 1.3}  # the look of a proved bound
 
 
 def fields(
@@ -61,7 +63,8 @@ def label(variant: dict) -> str:
     scheme.
     """
     size = f" {variant['w']}" if variant["w"] else ""
-    return f"{variant['pattern']}{size}, L={variant['layers']}, {variant['scheme'][0].upper()}"
+    scheme = variant["scheme"][0].upper()
+    return f"{variant['pattern']}{size}, L={variant['layers']}, {scheme}"
 
 
 def ladder(variants: Sequence[dict]) -> Figure:
@@ -72,7 +75,8 @@ def ladder(variants: Sequence[dict]) -> Figure:
     for y, variant in enumerate(variants):
         colour, mark = STYLES[variant["pattern"]]
         for b in sorted({run["bound"] for run in variant["runs"]}):
-            ax.plot([b, b], [y - 0.42, y + 0.42], "--", color="black", lw=1.3)
+            dash = [y - 0.42, y + 0.42]
+            ax.plot([b, b], dash, **BOUND)
         accuracies = [run["accuracy"] for run in variant["runs"]]
         ax.plot(
             accuracies,
@@ -84,12 +88,20 @@ def ladder(variants: Sequence[dict]) -> Figure:
             mew=1.2,
             ls="none",
         )
-    ax.plot([], [], "--", color="black", lw=1.3, label="bound")
+    ax.plot([], [], **BOUND, label="bound")
     ax.plot(
-        [], [], "o", color=GREY, mfc="none", ls="none", label="run, one of three seeds"
+        [],
+        [],
+        "o",
+        color=GREY,
+        mfc="none",
+        ls="none",
+        label="run, one of three seeds",
     )
-    ax.set(xlabel="accuracy of copying", ylabel="variant", xlim=(-0.02, 1.04))
     ax.set(
+        xlabel="accuracy of copying",
+        ylabel="variant",
+        xlim=(-0.02, 1.04),
         yticks=range(len(variants)),
         yticklabels=[label(variant) for variant in variants],
     )
@@ -102,41 +114,43 @@ def ladder(variants: Sequence[dict]) -> Figure:
 
 
 def by_sparsity(
-    panels: Sequence[tuple[str, str, str, Sequence[dict]]], bounds: bool = False
+    panels: Sequence[tuple[str, str, str, Sequence[dict]]],
+    bounds: bool = False,
 ) -> Figure:
     """A score against sparsity, a mark for each pattern and size: mean, least and most
     of the seeds.
     """
-    fig, axes = new(1, len(panels), size=(6.0, 3.4), squeeze=False, sharey=bounds)
+    fig, axes = new(
+        1,
+        len(panels),
+        size=(6.0, 3.4),
+        squeeze=False,
+        sharey=bounds,
+    )
     for ax, (title, words, score, variants) in zip(axes[0], panels, strict=True):
         everywhere = [variant["runs"][0]["sparsity"] for variant in variants]
-        half = (
-            0.04 * (max(everywhere) - min(everywhere)) or 0.01
-        )  # of the dash of a bound
+        width = max(everywhere) - min(everywhere)
+        half = 0.04 * width or 0.01  # of the dash of a bound
         for name, (colour, mark) in STYLES.items():
-            own = [
-                variant["runs"] for variant in variants if variant["pattern"] == name
-            ]
+            own = [v["runs"] for v in variants if v["pattern"] == name]
             if not own:
                 continue
-            x, scores = (
-                [runs[0]["sparsity"] for runs in own],
-                [[run[score] for run in runs] for runs in own],
-            )
-            for at, values, runs in zip(x, scores, own, strict=True):
-                ax.plot([at, at], [min(values), max(values)], "-", color=colour, lw=1)
+            places = []
+            means = []
+            for runs in own:
+                x = runs[0]["sparsity"]
+                scores = [run[score] for run in runs]
+                ends = [min(scores), max(scores)]
+                ax.plot([x, x], ends, "-", color=colour, lw=1)
                 if bounds:
-                    mean = sum(run["bound"] for run in runs) / len(runs)
-                    ax.plot(
-                        [at - half, at + half],
-                        [mean, mean],
-                        "--",
-                        color="black",
-                        lw=1.3,
-                    )
+                    bound = fmean(run["bound"] for run in runs)
+                    dash = [x - half, x + half]
+                    ax.plot(dash, [bound, bound], **BOUND)
+                places.append(x)
+                means.append(fmean(scores))
             ax.plot(
-                x,
-                [sum(v) / len(v) for v in scores],
+                places,
+                means,
                 mark,
                 ls="none",
                 color=colour,
@@ -147,9 +161,10 @@ def by_sparsity(
             )
         ax.set(title=title, xlabel="sparsity, share not read", ylabel=words)
         ax.locator_params(axis="x", nbins=5)
-    handles = {
-        h.get_label(): h for ax in axes[0] for h in ax.get_legend_handles_labels()[0]
-    }
+    handles = {}
+    for ax in axes[0]:
+        for handle, name in zip(*ax.get_legend_handles_labels()):
+            handles[name] = handle
     fig.legend(
         handles.values(),
         handles.keys(),
@@ -165,25 +180,17 @@ def mixers(
 ) -> Figure:
     """Scores of networks whose layers mix tokens in different ways, one mark a seed."""
     fig, axes = new(1, len(panels), size=(6.0, 2.9), squeeze=False)
+    one_kind = {"marker": "s", "color": BLUE}
+    mixed = {"marker": "o", "color": ORANGE}
     for ax, (title, label, scores, bounds) in zip(axes[0], panels, strict=True):
         for x, (letters, values) in enumerate(scores.items()):
-            whole = len(set(letters)) == 1
-            ax.plot(
-                [x] * len(values),
-                values,
-                "s" if whole else "o",
-                color=BLUE if whole else ORANGE,
-                mfc="none",
-                mew=1.3,
-            )
+            look = one_kind if len(set(letters)) == 1 else mixed
+            places = [x] * len(values)
+            ax.plot(places, values, ls="none", mfc="none", mew=1.3, **look)
             if letters in bounds:
-                ax.plot(
-                    [x - 0.35, x + 0.35],
-                    [bounds[letters]] * 2,
-                    "--",
-                    color="black",
-                    lw=1.3,
-                )
+                dash = [x - 0.35, x + 0.35]
+                bound = [bounds[letters]] * 2
+                ax.plot(dash, bound, **BOUND)
         ax.set(
             title=title,
             ylabel=label,
@@ -191,29 +198,28 @@ def mixers(
             xticklabels=list(scores),
             xlabel="layers, lower one named before",
         )
-    axes[0, 0].plot([], [], "s", color=BLUE, mfc="none", label="one kind")
-    axes[0, 0].plot([], [], "o", color=ORANGE, mfc="none", label="mixed")
+    first = axes[0, 0]
+    first.plot([], [], ls="none", mfc="none", label="one kind", **one_kind)
+    first.plot([], [], ls="none", mfc="none", label="mixed", **mixed)
     if any(panel[3] for panel in panels):
-        axes[0, 0].plot([], [], "--", color="black", label="bound")
+        first.plot([], [], "--", color="black", label="bound")
     fig.legend(loc="outside lower center", ncols=3, fontsize=9)
     return fig
 
 
 def curves(
-    runs: dict[str, Sequence[Sequence[float]]], every: int, chance: float
+    runs: dict[str, Sequence[Sequence[float]]],
+    every: int,
+    chance: float,
 ) -> Figure:
     """Loss curves of several runs, and the loss of guessing."""
     fig, ax = new(size=(6.0, 3.0))
-    marks = zip(
-        runs.items(),
-        (BLUE, ORANGE, VERMILLION, GREEN, PURPLE),
-        ("s", "^", "X", "D", "*"),
-    )
-    for (label, seeds), colour, mark in marks:
+    colours = (BLUE, ORANGE, VERMILLION, GREEN, PURPLE)
+    for (label, seeds), colour, mark in zip(runs.items(), colours, "s^XD*"):
         for number, curve in enumerate(seeds):
-            steps = [every * (i + 1) for i in range(len(curve))]
+            last = every * len(curve)
             ax.plot(
-                steps,
+                range(every, last + 1, every),
                 curve,
                 mark + "-",
                 color=colour,

@@ -13,8 +13,12 @@ from attnlib.attention import attention_matrix
 from attnlib.expressive import Exhausted, fit, verify
 from attnlib.figures import BLUE, GREEN, ORANGE, PURPLE, VERMILLION, new
 
+# From tokens n and sparsity k to a dimension that is enough.
+Theorem = Callable[[int, int], int]
 
-def _map(ax, p: Tensor, title: str, *, first: bool = True) -> None:
+
+def _map(ax, p: Tensor, title: str) -> None:
+    """An attention matrix in colours, by the logarithm."""
     ax.imshow(
         p.clamp_min(1e-3).log10().tolist(),
         cmap="cividis",
@@ -22,7 +26,13 @@ def _map(ax, p: Tensor, title: str, *, first: bool = True) -> None:
         vmax=0,
         interpolation="nearest",
     )
-    ax.set(title=title, xlabel="key $j$", ylabel="query $i$", xticks=[], yticks=[])
+    ax.set(
+        title=title,
+        xlabel="key $j$",
+        ylabel="query $i$",
+        xticks=[],
+        yticks=[],
+    )
 
 
 def real_maps(maps: Sequence[Tensor], shares: Tensor) -> Figure:
@@ -31,14 +41,13 @@ def real_maps(maps: Sequence[Tensor], shares: Tensor) -> Figure:
     """
     fig, axes = new(1, 3, size=(6.0, 2.5))
     for ax, p, title in zip(axes, maps, ("on one text", "on another")):
-        _map(ax, p, title, first=ax is axes[0])
+        _map(ax, p, title)
+    n = len(maps[0])
+    most = shares.shape[1]
+    entries = range(1, most + 1)
     for row in shares.tolist():
-        axes[2].plot(range(1, len(row) + 1), row, "-", color=BLUE, alpha=0.6)
-    axes[2].plot(
-        [1, shares.shape[1]],
-        [1 / maps[0].shape[0], shares.shape[1] / maps[0].shape[0]],
-        "k--",
-    )
+        axes[2].plot(entries, row, "-", color=BLUE, alpha=0.6)
+    axes[2].plot([1, most], [1 / n, most / n], "k--")
     axes[2].set(
         xlabel="entries of a row",
         ylabel="share of the row",
@@ -52,18 +61,23 @@ def same_weights(maps: dict[str, Tensor]) -> Figure:
     """Attention matrices that one pair of weights makes from different inputs."""
     fig, axes = new(1, len(maps), size=(6.0, 2.4))
     for ax, (label, p) in zip(axes, maps.items()):
-        _map(ax, p, label, first=ax is axes[0])
+        _map(ax, p, label)
     return fig
 
 
 def growing(
-    columns: Tensor, sizes: Sequence[int], *, eps1: float, generator: torch.Generator
+    columns: Tensor,
+    sizes: Sequence[int],
+    *,
+    eps1: float,
+    generator: torch.Generator,
 ) -> tuple[list[Figure], list[str]]:
     """Frames of a slider: the attention matrix for growing d beside the wanted one,
     best of three draws.
     """
     n, k = columns.shape
-    wanted, frames = torch.zeros(n, n).scatter(1, columns, 1 / k), []
+    wanted = torch.zeros(n, n).scatter(1, columns, 1 / k)
+    frames = []
     for d in sizes:
         try:
             code = fit(
@@ -77,21 +91,23 @@ def growing(
             )
         except Exhausted as failure:
             code = failure.code
-        fig, axes = new(1, 2, size=(6.0, 3.3))
+        fig, (left, right) = new(1, 2, size=(6.0, 3.3))
         p = attention_matrix(code.x, code.w_q, code.w_k)
-        _map(axes[0], p, f"$d = {d}$, worst gap {verify(code, columns).margin:.1f}")
-        _map(axes[1], wanted, "wanted", first=False)
+        worst = verify(code, columns).margin
+        _map(left, p, f"$d = {d}$, worst gap {worst:.1f}")
+        _map(right, wanted, "wanted")
         frames.append(fig)
     return frames, [f"d = {d}" for d in sizes]
 
 
-def dimensions(table: Sequence[dict], theorem: Callable[[int, int], int]) -> Figure:
+def dimensions(table: Sequence[dict], theorem: Theorem) -> Figure:
     """The smallest dimension that worked over the number of tokens, its predictor, the
     theorem, and the trivial d = n.
     """
     fig, ax = new(size=(6.0, 3.4))
-    marks = zip(table, (BLUE, GREEN, ORANGE, VERMILLION), "os^D")
-    for row, color, mark in marks:
+    n = table[0]["n"]
+    colors = (BLUE, GREEN, ORANGE, VERMILLION)
+    for row, color, mark in zip(table, colors, "os^D"):
         ax.plot(
             row["n"],
             row["measured"],
@@ -101,12 +117,8 @@ def dimensions(table: Sequence[dict], theorem: Callable[[int, int], int]) -> Fig
         )
         ax.plot(row["n"], row["predicted"], ":", color=color)
     ax.plot([], [], ":", color="black", label="predicted")
-    ax.plot(
-        table[0]["n"],
-        [theorem(n, 1) for n in table[0]["n"]],
-        "k--",
-        label="theorem, $k = 1$",
-    )
+    asked = [theorem(size, 1) for size in n]
+    ax.plot(n, asked, "k--", label="theorem, $k = 1$")
     ax.plot([64, 256], [64, 256], "-.", color=PURPLE, label="trivial, $d = n$")
     ax.set(
         xlabel="tokens $n$",
@@ -114,40 +126,36 @@ def dimensions(table: Sequence[dict], theorem: Callable[[int, int], int]) -> Fig
         xscale="log",
         ylim=(0, 260),
     )
-    ax.set_xticks(
-        table[0]["n"], [f"$2^{{{round(math.log2(n))}}}$" for n in table[0]["n"]]
-    )
+    powers = [round(math.log2(size)) for size in n]
+    ax.set_xticks(n, [f"$2^{{{power}}}$" for power in powers])
     ax.minorticks_off()
     ax.legend(fontsize=8, loc="upper left", bbox_to_anchor=(1.0, 1.0))
     return fig
 
 
-def plain(table: Sequence[dict], theorem: Callable[[int, int], int]) -> Figure:
+def plain(table: Sequence[dict], theorem: Theorem) -> Figure:
     """The plain projection: what it needs, what its theorem asks for, and the trivial d
     = n.
     """
     fig, ax = new(size=(6.0, 3.0))
     for row, color, mark in zip(table, (BLUE, GREEN, VERMILLION), "osD"):
-        ax.plot(
-            row["n"],
-            row["measured"],
-            mark,
-            color=color,
-            label=f"measured, $k = {row['k']}$",
-        )
-        asked = [theorem(n, row["k"]) for n in row["n"]]
-        ax.plot(row["n"], asked, "k--", lw=1.2)
+        n = row["n"]
+        k = row["k"]
+        ax.plot(n, row["measured"], mark, color=color, label=f"measured, $k = {k}$")
+        asked = [theorem(size, k) for size in n]
+        ax.plot(n, asked, "k--", lw=1.2)
         ax.annotate(
-            f"$k = {row['k']}$",
-            (row["n"][-1], asked[-1]),
+            f"$k = {k}$",
+            (n[-1], asked[-1]),
             xytext=(4, -3),
             textcoords="offset points",
             fontsize=8,
         )
+    sizes = table[0]["n"]
     ax.plot([], [], "k--", label="theorem")
-    ax.plot(table[0]["n"], table[0]["n"], "-.", color=PURPLE, label="trivial, $d = n$")
+    ax.plot(sizes, sizes, "-.", color=PURPLE, label="trivial, $d = n$")
     ax.set(xlabel="tokens $n$", ylabel="dimension $d$", xscale="log", yscale="log")
-    ax.set_xticks(table[0]["n"], [str(n) for n in table[0]["n"]])
+    ax.set_xticks(sizes, [str(size) for size in sizes])
     ax.minorticks_off()
     ax.legend(fontsize=8, loc="upper left", bbox_to_anchor=(1.06, 1.0))
     return fig

@@ -27,17 +27,18 @@ def kept(betas: Sequence[float], runs: dict[str, Sequence], total: int) -> Figur
     factor beta; middle of several runs.
     """
     fig, (left, right) = new(1, 2, size=(6.0, 3.0))
-    middle = {
-        name: [median(column) for column in zip(*rows)]
-        for name, rows in runs.items()
-        if name != "hardmax"
-    }
-    left.plot(betas, [-v for v in middle.pop("log10_gap")], "o-", color=BLUE, ms=5)
+    middle = {}
+    for name, rows in runs.items():
+        if name != "hardmax":
+            middle[name] = [median(column) for column in zip(*rows)]
+    exponents = [-v for v in middle.pop("log10_gap")]
+    left.plot(betas, exponents, "o-", color=BLUE, ms=5)
     _exponents(left, [7, 10, 30, 100, 300, 1000])
     for (label, values), (mark, dash, color) in zip(middle.items(), STYLES):
+        percent = [100 * v / total for v in values]
         right.plot(
             betas,
-            [100 * v / total for v in values],
+            percent,
             marker=mark,
             ls=dash,
             color=color,
@@ -69,14 +70,25 @@ def _exponents(ax, exponents: Sequence[int]) -> None:
     ax.invert_yaxis()
 
 
-def ids(z: Tensor, n: int, gaps: dict[float, float]) -> tuple[list[Figure], list[str]]:
+def ids(
+    z: Tensor,
+    n: int,
+    gaps: dict[float, float],
+) -> tuple[list[Figure], list[str]]:
     """Frames for a slider: the context ids of every token in all n-sets, each token on
     its own line, at each factor beta.
     """
-    frames, labels = [], []
-    sets = torch.tensor(list(combinations(range(len(z)), n)))
+    frames = []
+    labels = []
+    rows = range(len(z))
+    sets = torch.tensor(list(combinations(rows, n)))
+    tokens = z[sets].unsqueeze(-1)
+    direction = torch.ones_like(z[:1])
+    low = float(z.min())
+    high = float(z.max())
+    margin = 0.1 * (high - low)
     for beta, gap in gaps.items():
-        f = context_ids(z[sets].unsqueeze(-1), torch.ones_like(z[:1]), beta).context
+        f = context_ids(tokens, direction, beta).context
         fig, ax = new(size=(6.0, 2.9))
         for row, token in enumerate(z.tolist()):
             values = f[sets == row].tolist()
@@ -89,44 +101,36 @@ def ids(z: Tensor, n: int, gaps: dict[float, float]) -> tuple[list[Figure], list
                 mew=1.4,
             )
             ax.plot([token], [row], "o", color="black", ms=5, mfc="white")
-        low, high = float(z.min()), float(z.max())
         ax.set(
-            yticks=range(len(z)),
+            xlim=(low - margin, high + margin),
+            ylim=(-0.6, len(z) - 0.4),
+            yticks=rows,
             yticklabels=[f"{v:.2g}" for v in z.tolist()],
             ylabel="token $z_c$",
             xlabel="context id $f$",
         )
-        ax.set(
-            xlim=(low - 0.1 * (high - low), high + 0.1 * (high - low)),
-            ylim=(-0.6, len(z) - 0.4),
-        )
-        least = "gap 0" if gap == -float("inf") else f"smallest gap $10^{{{gap:.1f}}}$"
+        least = f"smallest gap $10^{{{gap:.1f}}}$"
+        if gap == -float("inf"):
+            least = "gap 0"
         ax.set_title(rf"$\beta = {beta:g}$, {least}")
         frames.append(fig)
         labels.append(f"beta = {beta:g}")
     return frames, labels
 
 
-def bound(gaps: dict[float, float], start: float, bounds: dict[float, float]) -> Figure:
+def bound(
+    gaps: dict[float, float],
+    start: float,
+    bounds: dict[float, float],
+) -> Figure:
     """Certified smallest gap beside the guaranteed one, which begins at a least factor
     beta.
     """
     fig, ax = new(size=(6.0, 3.0))
-    ax.plot(
-        list(gaps),
-        [-v for v in gaps.values()],
-        "o",
-        color=BLUE,
-        ms=5,
-        label="certified",
-    )
-    ax.plot(
-        list(bounds),
-        [-v for v in bounds.values()],
-        "k--",
-        lw=1.2,
-        label="guaranteed by (15.4)",
-    )
+    certified = [-v for v in gaps.values()]
+    guaranteed = [-v for v in bounds.values()]
+    ax.plot(list(gaps), certified, "o", color=BLUE, ms=5, label="certified")
+    ax.plot(list(bounds), guaranteed, "k--", lw=1.2, label="guaranteed by (15.4)")
     ax.axvline(
         start, color="black", ls=":", lw=1, label=r"least $\beta$ of the theorem"
     )
@@ -140,9 +144,11 @@ def heads(several: dict[str, dict[str, Sequence[float]]]) -> Figure:
     of slope -2/H.
     """
     fig, ax = new(size=(6.0, 3.2))
-    marks = [("o", BLUE), ("s", ORANGE), ("^", VERMILLION), ("D", PURPLE), ("v", SKY)]
-    counts = [int(n) for n in next(iter(several.values()))]
-    for (label, found), (mark, color) in zip(several.items(), marks):
+    colors = (BLUE, ORANGE, VERMILLION, PURPLE, SKY)
+    one_head = several["1 heads"]
+    counts = [int(n) for n in one_head]
+    fewest = counts[0]
+    for (label, found), mark, color in zip(several.items(), "os^Dv", colors):
         ax.plot(
             counts,
             [median(v) for v in found.values()],
@@ -152,10 +158,9 @@ def heads(several: dict[str, dict[str, Sequence[float]]]) -> Figure:
             label=label.replace("1 heads", "1 head"),
         )
     for h in (1, 2, 4):
-        first = median(several[f"{h} heads"][str(counts[0])])
-        ax.plot(
-            counts, [first * (n / counts[0]) ** (-2 / h) for n in counts], "k--", lw=1
-        )
+        first = median(several[f"{h} heads"][str(fewest)])
+        line = [first * (n / fewest) ** (-2 / h) for n in counts]
+        ax.plot(counts, line, "k--", lw=1)
     ax.set(
         xscale="log",
         yscale="log",

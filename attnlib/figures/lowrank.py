@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from statistics import fmean
 
 from matplotlib.figure import Figure
 from torch import Tensor
@@ -23,8 +24,9 @@ def spectra(curves: dict[str, Tensor]) -> Figure:
     """Singular values over their number, each curve a mean over heads."""
     fig, ax = new(size=(6.0, 3.2))
     for (label, sigma), (color, way) in zip(curves.items(), WAYS):
+        numbers = range(1, len(sigma) + 1)
         ax.plot(
-            range(1, len(sigma) + 1),
+            numbers,
             sigma.clamp_min(1e-6).tolist(),
             way,
             color=color,
@@ -51,13 +53,9 @@ def products(
     fig, ax = new(size=(6.0, 3.2))
     ax.plot(ranks, law, "k--", lw=1.1, label="law (7.6)", zorder=3)
     for (label, values), (color, way) in zip(errors.items(), WAYS):
-        ax.plot(
-            ranks,
-            values,
-            way[0] if label.startswith("projection") else way,
-            color=color,
-            label=label,
-        )
+        if label.startswith("projection"):
+            way = way[0]  # the mark alone: the line is the law's
+        ax.plot(ranks, values, way, color=color, label=label)
     ax.axhline(1, color=GREY, ls=(0, (1, 1)), label="zero matrix")
     ax.set(
         xlabel="rank $k$",
@@ -68,9 +66,8 @@ def products(
         yticks=[0.3, 0.5, 1, 2, 4],
     )
     ax.xaxis.set_major_formatter("{x:g}")
-    ax.xaxis.set_minor_locator(_nothing())
     ax.yaxis.set_major_formatter("{x:g}")
-    ax.yaxis.set_minor_locator(_nothing())
+    ax.minorticks_off()
     ax.legend(fontsize=9, loc="upper left", bbox_to_anchor=(1.0, 1.0))
     return fig
 
@@ -85,24 +82,25 @@ def losses(
     dense and with no attention.
     """
     fig, ax = new(size=(6.0, 3.2))
-    means = [sum(values) / len(values) for values in compressed]
+    means = [fmean(seeds) for seeds in compressed]
+    places = []
+    values = []
+    for k, seeds in zip(sizes, compressed):
+        places += [k] * len(seeds)
+        values += seeds
     ax.plot(sizes, means, "-", color=BLUE, label="Linformer, mean")
-    ax.plot(
-        [k for k, v in zip(sizes, compressed) for _ in v],
-        sum(map(list, compressed), []),
-        "o",
-        color=BLUE,
-        label="each seed",
-    )
+    ax.plot(places, values, "o", color=BLUE, label="each seed")
     right = sizes[-1] * 2
-    for values, color, way, label in (
-        (dense, VERMILLION, "s", "dense, $n = 128$"),
-        (none, GREY, "^", "no attention"),
-    ):
-        ax.axhline(
-            sum(values) / len(values), color=color, ls="--" if way == "s" else ":"
-        )
-        ax.plot([right] * len(values), values, way, color=color, label=label)
+    ax.axhline(fmean(dense), color=VERMILLION, ls="--")
+    ax.plot(
+        [right] * len(dense),
+        dense,
+        "s",
+        color=VERMILLION,
+        label="dense, $n = 128$",
+    )
+    ax.axhline(fmean(none), color=GREY, ls=":")
+    ax.plot([right] * len(none), none, "^", color=GREY, label="no attention")
     ax.set(
         xlabel="size $k$ of the projections",
         ylabel="loss, nats a character",
@@ -110,12 +108,6 @@ def losses(
         xticks=sizes,
     )
     ax.xaxis.set_major_formatter("{x:g}")
-    ax.xaxis.set_minor_locator(_nothing())
+    ax.minorticks_off()
     ax.legend(fontsize=9, loc="upper left", bbox_to_anchor=(1.0, 1.0))
     return fig
-
-
-def _nothing():
-    from matplotlib.ticker import NullLocator
-
-    return NullLocator()

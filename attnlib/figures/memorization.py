@@ -10,14 +10,27 @@ from torch import Tensor
 from attnlib.figures import BLUE, GREEN, ORANGE, VERMILLION, new
 
 
-def networks(t: Tensor, y: Tensor, points: Tensor, curves: dict[str, Tensor]) -> Figure:
+def networks(
+    t: Tensor,
+    y: Tensor,
+    points: Tensor,
+    curves: dict[str, Tensor],
+) -> Figure:
     """Several networks through the same labels."""
     fig, ax = new(size=(6.0, 3.0))
-    for (label, f), color, style in zip(
-        curves.items(), (BLUE, VERMILLION), ("-", "--")
-    ):
-        ax.plot(points.tolist(), f.tolist(), style, color=color, label=label)
-    ax.plot(t.tolist(), y.tolist(), "ko", ms=5, label="labels", zorder=3)
+    looks = ((BLUE, "-"), (VERMILLION, "--"))
+    places = points.tolist()
+    for label, (color, style) in zip(curves, looks):
+        values = curves[label].tolist()
+        ax.plot(places, values, style, color=color, label=label)
+    ax.plot(
+        t.tolist(),
+        y.tolist(),
+        "ko",
+        ms=5,
+        label="labels",
+        zorder=3,
+    )
     ax.set(xlabel="id $t$", ylabel="network $F(t)$", ylim=(-6, 12))
     ax.legend(fontsize=9, ncols=3, loc="upper center")
     return fig
@@ -28,10 +41,11 @@ def growth(slopes: dict[str, Tensor], bounds: dict[str, float]) -> Figure:
     and their bounds.
     """
     fig, ax = new(size=(6.0, 3.0))
-    marks = zip(slopes.items(), (VERMILLION, ORANGE, GREEN, BLUE), ("v", "s", "^", "o"))
-    for (label, s), color, mark in marks:
+    colors = (VERMILLION, ORANGE, GREEN, BLUE)
+    for (label, s), color, mark in zip(slopes.items(), colors, "vs^o"):
+        knots = range(1, len(s) + 1)
         ax.plot(
-            range(1, len(s) + 1),
+            knots,
             s.abs().tolist(),
             mark,
             color=color,

@@ -26,21 +26,25 @@ def masks(patterns: dict[str, Pattern], columns: int = 4) -> Figure:
     reads j first.
     """
     rows = -(-len(patterns) // columns)
-    fig, axes = new(rows, columns, size=(6.0, 1.75 * rows), squeeze=False)
+    height = 1.75 * rows
+    fig, axes = new(rows, columns, size=(6.0, height), squeeze=False)
     for ax in axes.flat[len(patterns) :]:
         ax.axis("off")
+    last = len(COLOURS) - 1
     for ax, (title, pattern) in zip(axes.flat, patterns.items()):
         first = pattern.mask(0).int()
         for step in range(1, pattern.p):
-            first[(first == 0) & pattern.mask(step)] = step + 1
+            read_now = (first == 0) & pattern.mask(step)
+            first[read_now] = step + 1
         ax.imshow(
-            first.clamp_max(len(COLOURS) - 1).numpy(),
+            first.clamp_max(last).numpy(),
             cmap=ListedColormap(COLOURS),
             vmin=0,
-            vmax=len(COLOURS) - 1,
+            vmax=last,
         )
-        ax.set_xticks([i - 0.5 for i in range(pattern.n)], minor=True)
-        ax.set_yticks([i - 0.5 for i in range(pattern.n)], minor=True)
+        edges = [i - 0.5 for i in range(pattern.n)]
+        ax.set_xticks(edges, minor=True)
+        ax.set_yticks(edges, minor=True)
         ax.grid(which="minor", color="0.8", lw=0.3)
         ax.tick_params(which="both", length=0, labelleft=False, labelbottom=False)
         ax.set_title(title, fontsize=9)
@@ -49,14 +53,18 @@ def masks(patterns: dict[str, Pattern], columns: int = 4) -> Figure:
 
 
 def growth(
-    n: Sequence[int], measured: dict[str, list], formulas: dict[str, list]
+    n: Sequence[int],
+    measured: dict[str, list],
+    formulas: dict[str, list],
 ) -> Figure:
     """Hops and connections over the number of tokens, measured as marks, formulas as
     dashed lines.
     """
     fig, axes = new(1, 2, size=(6.0, 3.6))
-    for (name, values), (colour, mark) in zip(measured.items(), STYLES):
-        for ax, got, wanted in zip(axes, zip(*values), zip(*formulas[name])):
+    for name, (colour, mark) in zip(measured, STYLES):
+        counted = zip(*measured[name])
+        by_formula = zip(*formulas[name])
+        for ax, got, wanted in zip(axes, counted, by_formula):
             ax.plot(n, wanted, "k--", lw=1)
             ax.plot(n, got, mark, color=colour, label=name, ms=5)
     axes[0].set(ylabel="hops $s$", title="layers until all hear all")

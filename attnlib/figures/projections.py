@@ -22,7 +22,8 @@ def errors(
     was promised.
     """
     fig, ax = new(size=(6.0, 3.2))
-    for (label, (seen, law)), color, mark in zip(cases.items(), COLORS, MARKS):
+    for label, color, mark in zip(cases, COLORS, MARKS):
+        seen, law = cases[label]
         ax.plot(k, law, "-", color=color, lw=1)
         ax.plot(k, seen, mark, color=color, label=label)
     ax.axhline(eps, color="black", ls="--", lw=1)
@@ -46,6 +47,7 @@ def errors(
 
 
 def _plain(ax, k: Sequence[int]) -> None:
+    """Ticks at k, and numbers without powers of ten."""
     ax.set_xticks(list(k))
     ax.xaxis.set_major_formatter("{x:g}")
     ax.xaxis.set_minor_formatter("")
@@ -57,27 +59,22 @@ def tails(eps: Sequence[float], *, draws: int, generator: torch.Generator) -> Fi
     """The chance that a squared norm fails over k: exact, by the bound, and counted."""
     fig, ax = new(size=(6.0, 3.2))
     k = range(4, 401, 4)
-    norms = {
-        m: torch.randn(draws, m, generator=generator, dtype=torch.float64)
-        .square()
-        .mean(1)
-        for m in (16, 32, 64, 128, 256)
-    }
+    norms = {}
+    for m in (16, 32, 64, 128, 256):
+        z = torch.randn(draws, m, generator=generator, dtype=torch.float64)
+        norms[m] = z.square().mean(1)
     for e, color, mark, dash in zip(eps, COLORS, MARKS, ("-", "-.", ":")):
+        exact = [failure_probability(m, e) for m in k]
         bound = [failure_bound(m, e) for m in k]
-        ax.plot(
-            k,
-            [failure_probability(m, e) for m in k],
-            dash,
-            color=color,
-            label=rf"exact, $\varepsilon = {e:g}$",
-        )
+        ax.plot(k, exact, dash, color=color, label=rf"exact, $\varepsilon = {e:g}$")
         ax.plot(k, bound, "--", color="black", lw=1)
-        shares = {
-            m: float(((x - 1).abs() > e).double().mean()) for m, x in norms.items()
-        }
-        ax.plot(*zip(*((m, s) for m, s in shares.items() if s)), mark, color=color)
-        at = max(i for i, b in enumerate(bound) if b > 5e-4 and i < 68)
+        shares = {}
+        for m, squares in norms.items():
+            failed = (squares - 1).abs() > e
+            if failed.any():
+                shares[m] = float(failed.double().mean())
+        ax.plot(list(shares), list(shares.values()), mark, color=color)
+        at = max(i for i in range(68) if bound[i] > 5e-4)  # where the words fit
         ax.text(
             k[at] + 6,
             bound[at],
@@ -114,21 +111,28 @@ def families(
     and the exact Gaussian chance.
     """
     x = torch.zeros(n, 3, dtype=torch.float64)
-    x[0, 0], x[:2, 1], x[:, 2] = 1, 0.5**0.5, n**-0.5
+    x[0, 0] = 1
+    x[:2, 1] = 0.5**0.5
+    x[:, 2] = n**-0.5
     fig, ax = new(size=(6.0, 3.0))
-    width, hatches = 0.8 / len(FAMILIES), ("", "//", "..", "xx", "--", "++")
+    width = 0.8 / len(FAMILIES)
+    middle = (len(FAMILIES) - 1) / 2
+    colors = (*COLORS, SKY)
+    hatches = ("", "//", "..", "xx", "--", "++")
     for i, (label, (family, s)) in enumerate(FAMILIES.items()):
-        images = [
-            projection(k, n, family, s=s, generator=generator) @ x for _ in range(draws)
-        ]
-        share = ((torch.stack(images).square().sum(1) - 1).abs() > eps).double().mean(0)
-        at = [j + (i - (len(FAMILIES) - 1) / 2) * width for j in range(3)]
+        images = []
+        for _ in range(draws):
+            r = projection(k, n, family, s=s, generator=generator)
+            images.append(r @ x)
+        squares = torch.stack(images).square().sum(1)
+        failed = (squares - 1).abs() > eps
+        aside = (i - middle) * width
         ax.bar(
-            at,
-            share.tolist(),
+            [j + aside for j in range(3)],
+            failed.double().mean(0).tolist(),
             width * 0.9,
             label=label,
-            color=(*COLORS, SKY)[i],
+            color=colors[i],
             hatch=hatches[i],
             edgecolor="white",
             lw=0,
@@ -148,26 +152,35 @@ def row(
     p: Tensor, k: Sequence[int], surrogates: Sequence[Tensor]
 ) -> tuple[list[Figure], list[str]]:
     """Frames of the slider: one row of P, and the same row of P R'R, as k grows."""
-    top = float(max(p.max(), *(s.abs().max() for s in surrogates)))
-    frames, labels = [], []
+    largest = [float(s.abs().max()) for s in surrogates]
+    top = 1.05 * max(float(p.max()), *largest)
+    n = len(p)
+    columns = list(range(n))
+    frames = []
+    labels = []
     for size, s in zip(k, surrogates):
         off = float((s - p).norm() / p.norm())
+        law = ((n + 1) / size) ** 0.5
+        entries = s.tolist()
+        colors = ["#9CC3DF"] * n
+        for j, entry in enumerate(entries):
+            if entry < 0:
+                colors[j] = VERMILLION
         fig, ax = new(size=(6.0, 2.8))
-        x = torch.arange(len(p)).tolist()
-        ax.bar(
-            x,
-            s.tolist(),
-            1.0,
-            color=[VERMILLION if v < 0 else "#9CC3DF" for v in s.tolist()],
-            label=r"of $PR^\top R$",
+        ax.bar(columns, entries, 1.0, color=colors, label=r"of $PR^\top R$")
+        ax.step(
+            columns,
+            p.tolist(),
+            where="mid",
+            color="black",
+            lw=1.2,
+            label="of $P$",
         )
-        ax.step(x, p.tolist(), where="mid", color="black", lw=1.2, label="of $P$")
         ax.axhline(0, color=GREY, lw=0.6)
-        law = ((len(p) + 1) / size) ** 0.5
         ax.set(
             xlabel="column $j$",
             ylabel=f"row, $k = {size}$",
-            ylim=(-top * 1.05, top * 1.05),
+            ylim=(-top, top),
             title=rf"distance / norm of the row: {off:.2f}, by the law {law:.2f}",
         )
         ax.legend(fontsize=9, loc="lower right")

@@ -17,17 +17,10 @@ def two_fates(falls: Sequence[float], grows: Sequence[float]) -> Figure:
     """
     fig, ax = new(size=(6.0, 2.9))
     ax.axhline(1, color="black", ls="--", lw=1.1)
-    ax.text(len(grows) - 1, 1.3, "residual 1", ha="right", va="bottom", fontsize=9)
-    ax.plot(
-        range(len(falls)), falls, "o-", color=BLUE, label=f"starts at {falls[0]:.1f}"
-    )
-    ax.plot(
-        range(len(grows)),
-        grows,
-        "s-",
-        color=VERMILLION,
-        label=f"starts at {grows[0]:.2f}",
-    )
+    last = len(grows) - 1
+    ax.text(last, 1.3, "residual 1", ha="right", va="bottom", fontsize=9)
+    ax.plot(falls, "o-", color=BLUE, label=f"starts at {falls[0]:.1f}")
+    ax.plot(grows, "s-", color=VERMILLION, label=f"starts at {grows[0]:.2f}")
     ax.set(
         xlabel="layer $l$",
         ylabel="residual (composite norm)",
@@ -65,7 +58,8 @@ def chord(t: Tensor, norm: Tensor, ends: tuple[float, float], K: float) -> Figur
         color=GREY,
         label="the chord: a norm stays below it",
     )
-    ax.plot([0.5], [float(norm[len(norm) // 2])], "o", color=VERMILLION)
+    middle = float(norm[len(norm) // 2])
+    ax.plot([0.5], [middle], "o", color=VERMILLION)
     ax.set(
         xlabel="place $t$ between $A$ and $B$",
         ylabel="composite norm",
@@ -81,23 +75,28 @@ def toy_map(values: Sequence[float], top: float, starts: Sequence[float]) -> Fig
     """
     fig, ax = new(size=(6.0, 3.4))
     y = torch.linspace(0, top, 200, dtype=torch.float64)
-    ax.plot(y.numpy(), y.numpy(), color="black", lw=1, ls="--", label="no change")
+    ax.plot(
+        y.numpy(),
+        y.numpy(),
+        "--",
+        color="black",
+        lw=1,
+        label="no change",
+    )
     for v, style, color in zip(values, ("-", "-."), (BLUE, VERMILLION)):
-        ax.plot(
-            y.numpy(),
-            (v * torch.tanh(y**2) * y).numpy(),
-            style,
-            color=color,
-            label=f"$v = {v:g}$",
-        )
+        after = v * torch.tanh(y**2) * y
+        ax.plot(y.numpy(), after.numpy(), style, color=color, label=f"$v = {v:g}$")
     for start in starts:
         way = [(start, 0.0)]
+        here = start
         for _ in range(6):
-            here = way[-1][0]
-            there = values[-1] * float(torch.tanh(torch.tensor(here) ** 2)) * here
+            shrink = float(torch.tanh(torch.tensor(here) ** 2))
+            there = values[-1] * shrink * here
             way += [(here, there), (there, there)]
+            here = there
         ax.plot(*zip(*way), color=GREY, lw=1, ls=":")
-        ax.plot([start], [0], "o" if start < 1 else "^", color=GREY, clip_on=False)
+        mark = "o" if start < 1 else "^"
+        ax.plot([start], [0], mark, color=GREY, clip_on=False)
     ax.set(
         xlabel=r"size of the tokens, $y = a\sqrt{w}$",
         ylabel="size after one layer",
@@ -123,7 +122,14 @@ def contraction(
         color="black",
         label=r"bound, $\tanh(\Delta/4)$",
     )
-    ax.plot(spread.numpy(), ratio.numpy(), ".", ms=4, color=BLUE, label="random heads")
+    ax.plot(
+        spread.numpy(),
+        ratio.numpy(),
+        ".",
+        ms=4,
+        color=BLUE,
+        label="random heads",
+    )
     ax.plot(
         toy.numpy(),
         toy_ratio.numpy(),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from statistics import fmean
 
 from matplotlib.figure import Figure
 
@@ -15,14 +16,14 @@ def accuracies(runs: dict[str, Sequence[float]]) -> Figure:
     """
     fig, ax = new(size=(6.0, 3.4))
     for row, (name, values) in enumerate(reversed(runs.items())):
-        color, mark = (
-            (BLUE, "o")
-            if name.startswith("frozen")
-            else (VERMILLION, "s")
-            if name.startswith("trained")
-            else (GREEN, "^")
-        )
-        ax.plot(values, [row] * len(values), mark, color=color, ms=6, alpha=0.8)
+        if name.startswith("frozen"):
+            look = {"marker": "o", "color": BLUE}
+        elif name.startswith("trained"):
+            look = {"marker": "s", "color": VERMILLION}
+        else:
+            look = {"marker": "^", "color": GREEN}
+        places = [row] * len(values)
+        ax.plot(values, places, ls="none", ms=6, alpha=0.8, **look)
     ax.axvline(1, color="black", ls="--", label="exact network on a frozen head")
     ax.set(
         xlabel="training accuracy",
@@ -44,22 +45,17 @@ def widths(
     exact network exists.
     """
     fig, ax = new(size=(6.0, 3.2))
-    looks = zip(
-        curves.items(), (BLUE, VERMILLION, ORANGE, GREEN), ("o-", "s-", "o--", "s--")
-    )
-    for (label, rows), color, style in looks:
-        ax.plot(
-            sizes,
-            [sum(r) / len(r) for r in rows],
-            style,
-            color=color,
-            label=label,
-            mfc="none",
-        )
-        for size, r in zip(sizes, rows):
-            ax.plot([size] * len(r), r, style[0], color=color, ms=3)
-    for (label, count), style in zip(ids.items(), (":", "-.")):
-        ax.axvline(count, color="black", ls=style, lw=1, label=label)
+    colors = (BLUE, VERMILLION, ORANGE, GREEN)
+    styles = ("o-", "s-", "o--", "s--")
+    for label, color, style in zip(curves, colors, styles):
+        means = [fmean(seeds) for seeds in curves[label]]
+        ax.plot(sizes, means, style, color=color, label=label, mfc="none")
+        mark = style[0]
+        for size, seeds in zip(sizes, curves[label]):
+            places = [size] * len(seeds)
+            ax.plot(places, seeds, mark, color=color, ms=3)
+    for label, style in zip(ids, (":", "-.")):
+        ax.axvline(ids[label], color="black", ls=style, lw=1, label=label)
     ax.set(
         xlabel="hidden units",
         ylabel="training accuracy",

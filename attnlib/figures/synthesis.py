@@ -10,7 +10,11 @@ from torch import Tensor
 
 from attnlib.figures import BLUE, GREEN, ORANGE, VERMILLION, new
 
-FLOATS = {"bf16": (8, "right"), "fp32": (24, "center"), "fp64": (53, "left")}
+FLOATS = {  # bits of the significand, and to which side the name stands
+    "bf16": (8, "right"),
+    "fp32": (24, "center"),
+    "fp64": (53, "left"),
+}
 
 
 def five(
@@ -24,38 +28,49 @@ def five(
 ) -> Figure:
     """One attention matrix, and what five theorems see of it."""
     fig, axes = new(2, 3, size=(6.0, 4.2))
-    for ax, image, title in (
-        (axes[0, 0], p, "the matrix $P$"),
-        (axes[1, 0], pattern.double(), "3  its pattern"),
-    ):
-        ax.imshow(image.numpy(), cmap="cividis", vmin=0, vmax=1)
-        ax.set(title=title, xlabel="token read", ylabel="token")
-    axes[0, 1].bar(range(len(shares)), shares.tolist(), color=BLUE)
-    axes[0, 1].set(
+    matrix, paths, ranks = axes[0]
+    where, hops, contexts = axes[1]
+
+    matrix.imshow(p.numpy(), cmap="cividis", vmin=0, vmax=1)
+    matrix.set(title="the matrix $P$", xlabel="token read", ylabel="token")
+
+    lengths = range(len(shares))
+    paths.bar(lengths, shares.tolist(), color=BLUE)
+    paths.set(
         title="1  paths",
         xlabel="length",
         ylabel="size / output",
-        xticks=range(len(shares)),
+        xticks=lengths,
     )
-    r = range(len(floor))
-    axes[0, 2].plot(r, errors.tolist(), "o", color=ORANGE, ms=3, label="SVD")
-    axes[0, 2].plot(r, floor.tolist(), "k--", label="floor")
-    axes[0, 2].axhline(float(errors[0]), color=GREEN, ls=":", label="zero")
-    axes[0, 2].set(
+
+    zero = float(errors[0])
+    ranks.plot(errors.tolist(), "o", color=ORANGE, ms=3, label="SVD")
+    ranks.plot(floor.tolist(), "k--", label="floor")
+    ranks.axhline(zero, color=GREEN, ls=":", label="zero")
+    ranks.set(
         title="2  rank",
         xlabel="rank $r$",
         ylabel="error",
         ylim=(0, 2 * float(errors.max())),
     )
-    axes[0, 2].legend(fontsize=8)
-    axes[1, 1].plot(range(1, len(heard) + 1), heard, "s-", color=GREEN, ms=3)
-    axes[1, 1].set(
-        title="4  hops", xlabel="layer", ylabel="pairs reached", ylim=(0, 1.05)
+    ranks.legend(fontsize=8)
+
+    where.imshow(pattern.double().numpy(), cmap="cividis", vmin=0, vmax=1)
+    where.set(title="3  its pattern", xlabel="token read", ylabel="token")
+
+    layers = range(1, len(heard) + 1)
+    hops.plot(layers, heard, "s-", color=GREEN, ms=3)
+    hops.set(
+        title="4  hops",
+        xlabel="layer",
+        ylabel="pairs reached",
+        ylim=(0, 1.05),
     )
-    axes[1, 2].plot(
-        range(1, len(ids) + 1), ids.sort().values.tolist(), ".", color=VERMILLION, ms=4
-    )
-    axes[1, 2].set(title="5  ids", xlabel="context", ylabel="context id")
+
+    places = range(1, len(ids) + 1)
+    ordered = ids.sort().values.tolist()
+    contexts.plot(places, ordered, ".", color=VERMILLION, ms=4)
+    contexts.set(title="5  ids", xlabel="context", ylabel="context id")
     return fig
 
 
@@ -67,7 +82,8 @@ def scale(
 ) -> Figure:
     """What a layer must leave of the overlap of two rows, over the logit radius."""
     fig, ax = new(size=(6.0, 3.2))
-    for (label, (x, y)), color, mark in zip(groups.items(), (BLUE, ORANGE), ("o", "s")):
+    for label, color, mark in zip(groups, (BLUE, ORANGE), "os"):
+        x, y = groups[label]
         ax.plot(x, y, mark, color=color, ms=5, label=label)
     ax.plot(r.tolist(), left.tolist(), "k--", label=r"at least $1 - \tanh R$")
     ax.axvline(needed, color=GREEN, ls=":", label="a row can be sharp")
@@ -91,21 +107,17 @@ def bits(
     """
     fig, ax = new(size=(6.0, 3.4))
     place = {label: -i for i, label in enumerate(rows)}
-    for number, (n, color, mark) in enumerate(
-        zip(sizes, (BLUE, VERMILLION), ("o", "D"))
-    ):
-        shift = 0.15 * (1 - 2 * number)
+    looks = ((BLUE, "o", 0.15), (VERMILLION, "D", -0.15))  # one above, one below
+    for number, (n, look) in enumerate(zip(sizes, looks)):
+        color, mark, shift = look
+        asked = [row[number] for row in rows.values()]
+        places = [y + shift for y in place.values()]
+        ax.plot(asked, places, mark, color=color, ms=6, label=f"asked, n = {n}")
+        counted = [floor[number] for floor in floors.values()]
+        places = [place[label] + shift for label in floors]
         ax.plot(
-            [v[number] for v in rows.values()],
-            [y + shift for y in place.values()],
-            mark,
-            color=color,
-            ms=6,
-            label=f"asked, n = {n}",
-        )
-        kept = [(v[number], place[label] + shift) for label, v in floors.items()]
-        ax.plot(
-            *zip(*kept),
+            counted,
+            places,
             "|",
             color="black",
             ms=9,
@@ -122,8 +134,13 @@ def bits(
         yticklabels=list(rows),
         ylim=(min(place.values()) - 0.6, 0.6),
     )
-    ax.xaxis.set_major_formatter(
-        lambda v, _: f"{v:,.0f}" if v < 1e4 else f"$10^{{{round(math.log10(v))}}}$"
-    )
+    ax.xaxis.set_major_formatter(_words)
     ax.legend(fontsize=8, loc="lower center", ncols=3, bbox_to_anchor=(0.4, 1.08))
     return fig
+
+
+def _words(bits: float, _) -> str:
+    """A number of bits, in powers of ten from ten thousand on."""
+    if bits < 1e4:
+        return f"{bits:,.0f}"
+    return f"$10^{{{round(math.log10(bits))}}}$"

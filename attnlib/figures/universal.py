@@ -28,13 +28,12 @@ def ids_moving(
     """Frames for a slider: the ids of one input on a logarithmic line, a row a token,
     the trace of the last move.
     """
-    frames, n = [], len(states[0])
+    n = len(states[0])
     lows = [int(v) // size * size for v in states[0]]
-    tops = [
-        max(int(v) for k in (max(i - 1, 0), i) for v in states[k])
-        for i in range(len(states))
-    ]
-    near = max(t for t, value in zip(tops, moved) if value is not None)
+    befores = [states[0], *states]
+    tops = [int(max(*before, *now)) for before, now in zip(befores, states)]
+    near = max(top for top, value in zip(tops, moved) if value is not None)
+    frames = []
     for i, (state, label, value) in enumerate(zip(states, labels, moved)):
         fig, ax = new(size=(6.0, 2.6))
         for j in range(n):
@@ -47,18 +46,16 @@ def ids_moving(
                 alpha=0.25,
                 lw=0,
             )
-            old, now = states[max(i - 1, 0)][j] + 1, state[j] + 1
+            old = befores[i][j]
+            now = state[j]
             if old != now:
-                ax.annotate(
-                    "",
-                    (now, j),
-                    (old, j),
-                    arrowprops={"arrowstyle": "->", "color": color, "lw": 1.6},
-                )
-            ax.plot([now], [j], mark, color=color, ms=9)
+                arrow = {"arrowstyle": "->", "color": color, "lw": 1.6}
+                ax.annotate("", (now + 1, j), (old + 1, j), arrowprops=arrow)
+            ax.plot([now + 1], [j], mark, color=color, ms=9)
+            digits = 0 if now % 1 == 0 else 1
             ax.annotate(
-                f"{now - 1:,.{int(now % 1 != 0)}f}",
-                (now, j),
+                f"{now:,.{digits}f}",
+                (now + 1, j),
                 (0, 9),
                 textcoords="offset points",
                 ha="center",
@@ -66,9 +63,10 @@ def ids_moving(
             )
         if value is not None:
             ax.axvline(value + 1, color="black", ls="--", lw=1.2)
+        right = near if tops[i] <= near else max(tops)
         ax.set(
             xscale="log",
-            xlim=(0.7, 2.5 * (near if tops[i] <= near else max(tops))),
+            xlim=(0.7, 2.5 * right),
             ylim=(n - 0.4, -0.75),
             yticks=range(n),
             xlabel="id + 1 (logarithmic)",
@@ -91,7 +89,9 @@ def errors(
     it takes.
     """
     fig, (left, right) = new(1, 2, size=(6.0, 2.8))
-    left.plot(cells, [slope / (2 * k) for k in cells], "k--", label="proved")
+    proved = [slope / (2 * k) for k in cells]
+    formula = [3 * k**3 for k in cells]
+    left.plot(cells, proved, "k--", label="proved")
     left.plot(cells, largest, "s", color=VERMILLION, label="largest seen")
     left.plot(cells, mean, "o", color=BLUE, label="mean")
     left.set(
@@ -101,10 +101,13 @@ def errors(
         ylabel="error of an entry",
     )
     left.legend(fontsize=8)
-    right.plot(cells, [3 * k**3 for k in cells], "k--", label="$n K^{nd}$")
+    right.plot(cells, formula, "k--", label="$n K^{nd}$")
     right.plot(cells, layers, "D", color=GREEN, label="value layers built")
     right.set(
-        xscale="log", yscale="log", xlabel="cells to an edge $K$", ylabel="layers"
+        xscale="log",
+        yscale="log",
+        xlabel="cells to an edge $K$",
+        ylabel="layers",
     )
     right.legend(fontsize=8)
     for ax in (left, right):
@@ -113,22 +116,24 @@ def errors(
     return fig
 
 
-def line(t: np.ndarray, curves: dict[str, np.ndarray], *, clip: float) -> Figure:
+def line(
+    t: np.ndarray,
+    curves: dict[str, np.ndarray],
+    *,
+    clip: float,
+) -> Figure:
     """One output along a line through the cube: target, steps of the exact network, the
     network with ramps.
     """
     fig, ax = new(size=(6.0, 2.9))
-    for (label, y), style, color in zip(
-        curves.items(), ("--", "-", ":"), ("black", BLUE, VERMILLION)
-    ):
-        ax.plot(
-            t,
-            np.clip(y, -clip, clip),
-            style,
-            color=color,
-            label=label,
-            lw=2.2 if style == ":" else 1.6,
-        )
+    looks = (
+        {"color": "black", "ls": "--", "lw": 1.6},
+        {"color": BLUE, "ls": "-", "lw": 1.6},
+        {"color": VERMILLION, "ls": ":", "lw": 2.2},
+    )
+    for (label, y), look in zip(curves.items(), looks):
+        inside = np.clip(y, -clip, clip)
+        ax.plot(t, inside, label=label, **look)
     ax.set(
         xlabel="the entry of token 0", ylabel="output of token 0", ylim=(-clip, clip)
     )
@@ -145,12 +150,13 @@ def temperatures(
     the proof says that none is left.
     """
     fig, ax = new(size=(6.0, 2.8))
-    for (label, shares), (color, mark) in zip(wrong.items(), LOOKS):
-        ax.plot(scales, shares, f"{mark}-", color=color, label=label)
+    dashes = ("--", ":", "-.")
+    for label, (color, mark), dash in zip(wrong, LOOKS, dashes):
+        ax.plot(scales, wrong[label], f"{mark}-", color=color, label=label)
         ax.axvline(
             proved[label],
             color="black",
-            ls={"o": "--", "s": ":", "^": "-."}[mark],
+            ls=dash,
             lw=1.2,
             label=f"proved, {label}",
         )
