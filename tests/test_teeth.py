@@ -20,25 +20,25 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = {  # page of attnlib.theorems, or claims module of tests/ -> its page
-    "paths": "notebooks/path_decomposition/paths.ipynb",
-    "test_claims_collapse": "notebooks/path_decomposition/rank_collapse.ipynb",
-    "test_claims_codes": "notebooks/sparse_patterns/price_of_dimension.ipynb",
-    "test_claims_questions": "notebooks/path_decomposition/four_questions.ipynb",
-    "test_claims_escaping": "notebooks/path_decomposition/escaping_collapse.ipynb",
-    "test_claims_projections": "notebooks/jl_low_rank/random_projections.ipynb",
-    "test_claims_efficacy": "notebooks/path_decomposition/path_efficacy.ipynb",
-    "test_claims_lowrank": "notebooks/jl_low_rank/spectra_and_linformer.ipynb",
-    "test_claims_complexity": "notebooks/jl_low_rank/complexity_table.ipynb",
-    "test_claims_ids": "notebooks/one_layer_memorization/contextual_mapping.ipynb",
-    "test_claims_boltzmann": "notebooks/one_layer_memorization/boltzmann_and_hardmax.ipynb",
-    "test_claims_expressive": "notebooks/sparse_patterns/logarithmic_dimension.ipynb",
-    "test_claims_patterns": "notebooks/sparse_universality/patterns_and_conditions.ipynb",
-    "test_claims_copying": "notebooks/sparse_universality/copying_task.ipynb",
-    "test_claims_sparse": "notebooks/sparse_universality/patterns_and_conditions.ipynb",
-    "test_claims_universal": "notebooks/sparse_universality/the_proof_executed.ipynb",
-    "test_claims_softmax": "notebooks/sparse_universality/from_integers_to_softmax.ipynb",
-    "test_claims_memorization": "notebooks/one_layer_memorization/memorization.ipynb",
-    "test_claims_synthesis": "notebooks/synthesis/five_theorems_one_matrix.ipynb",
+    "paths": "path_decomposition/paths",
+    "test_claims_collapse": "path_decomposition/rank_collapse",
+    "test_claims_codes": "sparse_patterns/price_of_dimension",
+    "test_claims_questions": "path_decomposition/four_questions",
+    "test_claims_escaping": "path_decomposition/escaping_collapse",
+    "test_claims_projections": "jl_low_rank/random_projections",
+    "test_claims_efficacy": "path_decomposition/path_efficacy",
+    "test_claims_lowrank": "jl_low_rank/spectra_and_linformer",
+    "test_claims_complexity": "jl_low_rank/complexity_table",
+    "test_claims_ids": "one_layer_memorization/contextual_mapping",
+    "test_claims_boltzmann": "one_layer_memorization/boltzmann_and_hardmax",
+    "test_claims_expressive": "sparse_patterns/logarithmic_dimension",
+    "test_claims_patterns": "sparse_universality/patterns_and_conditions",
+    "test_claims_copying": "sparse_universality/copying_task",
+    "test_claims_sparse": "sparse_universality/patterns_and_conditions",
+    "test_claims_universal": "sparse_universality/the_proof_executed",
+    "test_claims_softmax": "sparse_universality/from_integers_to_softmax",
+    "test_claims_memorization": "one_layer_memorization/memorization",
+    "test_claims_synthesis": "synthesis/five_theorems_one_matrix",
 }
 
 # Forked from a process that has these already: most of a mutation's time would
@@ -85,7 +85,7 @@ def driver(copy: str, claims: str, page: str, check: str, pipe) -> None:
             return pipe.send(holds(claims, check))
         except Exception as error:
             return pipe.send(repr(error)[:200])
-    path = Path(ROOT, page)
+    path = Path(ROOT, "notebooks", f"{page}.ipynb")
     notebook = pages.read(path)
     notebook["cells"] = [
         c for c in notebook["cells"] if "figures." not in "".join(c["source"])
@@ -214,98 +214,98 @@ def memorizer(
 MUTATIONS = {
     "attention_matrix: axis": paths(
         "_normalizers",
-        'torch.softmax(a, -1)',
-        'torch.softmax(a, -2)',
+        "torch.softmax(a, -1)",
+        "torch.softmax(a, -2)",
         "paths.decomposition",
     ),
     "attention_matrix: scale": paths(
         "attention",
-        '1 / math.sqrt(w_q.shape[-1])',
-        '1 / w_q.shape[-1]',
+        "1 / math.sqrt(w_q.shape[-1])",
+        "1 / w_q.shape[-1]",
         "paths.recomputed",
     ),
     "forward: sign of the skip": paths(
         "_blocks",
-        'x + y if skip',
-        'x - y if skip',
+        "x + y if skip",
+        "x - y if skip",
         "paths.skip",
     ),
     "forward: order of the heads": paths(
         "attention",
-        'heads.transpose(-3, -2).flatten(-2)',
-        'heads.flip(-3).transpose(-3, -2).flatten(-2)',
+        "heads.transpose(-3, -2).flatten(-2)",
+        "heads.flip(-3).transpose(-3, -2).flatten(-2)",
         "paths.decomposition",
     ),
     "merged: order of heads": paths(
         "attention",
-        'return layer.w_v @ layer.w_o, b',
-        'return layer.w_v @ layer.w_o.flip(0), b',
+        "return layer.w_v @ layer.w_o, b",
+        "return layer.w_v @ layer.w_o.flip(0), b",
         "paths.order",
     ),
     "merged: value biases": paths(
         "attention",
-        '        b = b + rows.sum((0, 1))\n',
-        '        b = b - rows.sum((0, 1))\n',
+        "        b = b + rows.sum((0, 1))\n",
+        "        b = b - rows.sum((0, 1))\n",
         "paths.decomposition",
     ),
     "path_term: scale": paths(
         "paths",
-        'w = layer.w_v[h] @ layer.w_o[h]',
-        'w = 2 * layer.w_v[h] @ layer.w_o[h]',
+        "w = layer.w_v[h] @ layer.w_o[h]",
+        "w = 2 * layer.w_v[h] @ layer.w_o[h]",
         "paths.skip",
     ),
     "path_term: head of the values": paths(
         "paths",
-        'w = layer.w_v[h] @ layer.w_o[h]',
-        'w = layer.w_v[0] @ layer.w_o[h]',
+        "w = layer.w_v[h] @ layer.w_o[h]",
+        "w = layer.w_v[0] @ layer.w_o[h]",
         "paths.decomposition",
     ),
     "path_terms: a head too few": paths(
         "paths",
-        'list(range(h))',
-        'list(range(1, h))',
+        "list(range(h))",
+        "list(range(1, h))",
         "paths.decomposition",
     ),
     "restrict: wrong head": paths(
         "paths",
-        'w[h : h + 1]',
-        'w[:1]',
+        "w[h : h + 1]",
+        "w[:1]",
         "paths.recomputed",
     ),
     "_step: sign": paths(
         "paths",
-        'stays + one_longer',
-        'stays - one_longer',
+        "stays + one_longer",
+        "stays - one_longer",
         "paths.sums",
     ),
     "_step: lengths do not shift": paths(
         "paths",
-        'one_longer = pad(y, (0, 0, 0, 0, 1, 0))',
-        'one_longer = pad(y, (0, 0, 0, 0, 0, 1))',
+        "one_longer = pad(y, (0, 0, 0, 0, 1, 0))",
+        "one_longer = pad(y, (0, 0, 0, 0, 0, 1))",
         "paths.sums",
     ),
     "_step: axis of the heads": paths(
         "paths",
-        'y.view(*batch, h, rows, d_v).movedim(-3, -2)',
-        'y.view(*batch, h, rows, d_v)',
+        "y.view(*batch, h, rows, d_v).movedim(-3, -2)",
+        "y.view(*batch, h, rows, d_v)",
         "paths.sums",
     ),
     "_bias: not carried": paths(
         "paths",
-        'values = b @ layer.w_v\n',
-        'values = 0 * b @ layer.w_v\n',
+        "values = b @ layer.w_v\n",
+        "values = 0 * b @ layer.w_v\n",
         "paths.sums",
     ),
     "path_counts: no skip": paths(
         "paths",
-        'counts + [0] if skip',
-        '[0 * c for c in counts] + [0] if skip',
+        "counts + [0] if skip",
+        "[0 * c for c in counts] + [0] if skip",
         "paths.lengths",
     ),
     "path_norms: one sign a layer": paths(
         "paths",
-        '(layer.w_q.shape[0], signs)',
-        '(1, signs)',
+        "(layer.w_q.shape[0], signs)",
+        "(1, signs)",
         "paths.signs",
         page=False,
     ),
@@ -830,7 +830,8 @@ MUTATIONS = {
         "exact",
         "- g * (g - 1)",
         "+ g * (g - 1)",
-        "check_tight(lambda n: patterns.longformer(n, 5, 3), 20, (2, exact('longformer', 20, 5, 3).connections))",
+        "check_tight(lambda n: patterns.longformer(n, 5, 3), 20, "
+        "(2, exact('longformer', 20, 5, 3).connections))",
         page=False,
     ),
     "attend: scale": tiles(
@@ -1182,7 +1183,9 @@ MUTATIONS = {
         "network",
         "constant *= 2",
         "break",
-        "at_most(sum(2 * float(n.values.abs().max()) + 0.5 > int(n.ids.min()) for n in [approximate(lambda x: 1e6 * target(x), 3, 1, 2, patterns.dense(3))]), 0)",
+        "at_most(sum(2 * float(n.values.abs().max()) + 0.5 > int(n.ids.min()) "
+        "for n in [approximate(lambda x: 1e6 * target(x), 3, 1, 2, "
+        "patterns.dense(3))]), 0)",
         page=False,
     ),
     "_cells: the edge": universal(

@@ -57,7 +57,7 @@ class Judged(NamedTuple):
     """
 
     goal: Goal
-    figure: Quartiles | None
+    figure: tuple[float, float, float] | None
     case: str
 
     @property

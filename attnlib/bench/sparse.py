@@ -42,7 +42,7 @@ class Case(NamedTuple):
 
     name: str
     made: Callable[[], Pattern]
-    peers: Callable[[Pattern], Peers]
+    peers: Callable[[Pattern], dict[str, Callable]]
     backward: bool = False
     parts: tuple[Pattern, ...] = ()
     dtype: torch.dtype = torch.float32

@@ -54,7 +54,7 @@ class Kernel(NamedTuple):
 
     name: str
     public: str
-    make: Callable[..., Run]
+    make: Callable[..., Callable[[], Any]]
     sizes: dict[str, int]
     axes: dict[str, Axis]
     dense: str = ""
