@@ -166,7 +166,9 @@ def fold_name(cell: nodes.Element) -> str:
     if "tag_solution" in cell["classes"]:
         return "Solution"
     if "tag_hide-cell" in cell["classes"]:
-        return "Set-up: the library" if "%pip" in cell.astext() else "Set-up"
+        if "%pip" in cell.astext():
+            return "Set-up: the library"
+        return "Set-up" if "import " in cell.astext() else "Check"
     return "Code"
 
 
