@@ -242,7 +242,7 @@ def from_torch(module: torch.nn.MultiheadAttention) -> Layer:
     require(
         isinstance(module, torch.nn.MultiheadAttention),
         f"module must be a MultiheadAttention, got {type(module).__name__} "
-        "(encoder layers have .self_attn)",
+        "(.self_attn of an encoder layer is its attention; its MLP and norms are not)",
     )
     require(
         module.in_proj_weight is not None,

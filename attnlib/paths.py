@@ -530,6 +530,6 @@ def _check_path(layers: Sequence[Layer], path: Path) -> None:
     for layer, h in zip(layers, path):
         heads = layer.w_q.shape[0]
         require(
-            h is None or 0 <= h < heads,
+            h is None or (type(h) is int and 0 <= h < heads),
             f"path {path}: head {h} of {heads} (indices start at 0)",
         )

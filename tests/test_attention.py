@@ -482,7 +482,7 @@ def test_other_bad_input():
         from_torch(torch.nn.MultiheadAttention(4, 2, kdim=3))
     with pytest.raises(ValueError, match="add tokens"):
         from_torch(torch.nn.MultiheadAttention(4, 2, add_zero_attn=True))
-    with pytest.raises(ValueError, match="encoder layers have .self_attn"):
+    with pytest.raises(ValueError, match="its MLP and norms are not"):
         from_torch(torch.nn.TransformerEncoderLayer(4, 2))
     with pytest.raises(ValueError, match="w_q must be .d, d_qk."):
         attention_matrix(draw(4, 3), 7, layer.w_k)

@@ -132,6 +132,32 @@ def test_networks_in_training_are_welcome():
     assert module.in_proj_weight.requires_grad
 
 
+def test_the_worst_of_a_batch_counts():
+    """A large sequence must not hide that a small one fails."""
+    x, layers = paths.random_network().values()
+    batch = torch.stack([x, 1e14 * x])
+    assert paths.decomposition(batch, layers, skip=True).ok
+    assert not paths.decomposition(batch, layers, skip=True, row=False).ok
+
+
+def test_batches_of_two_layers_and_of_signs():
+    x, layers = paths.random_network(L=2, h=2, bias=False).values()
+    batch = torch.stack([x, x.flip(0)])
+    assert paths.two_layers(batch, layers).ok
+    assert not paths.two_layers(batch, layers, order="same").ok
+    assert paths.random_signs(batch, layers).ok
+    assert paths.decomposition(0 * x, layers).value == 0
+
+
+def test_a_verdict_is_true_as_the_theorem_is():
+    x, layers = paths.random_network().values()
+    assert paths.decomposition(x, layers)
+    assert not paths.decomposition(x, layers, row=False)
+    x, plain = paths.random_network(bias=False).values()
+    assert str(paths.subnetworks(x, plain)).endswith("at least 0.1")
+    assert str(paths.subnetworks(x, plain[:1])).endswith("below 0.1")
+
+
 def test_what_a_user_prints():
     assert repr(paths.lengths([2, 2])) == "Verdict(value=0.0, bound=0.0, ok=True)"
     assert str(paths.lengths([2, 3])).endswith("above 0")
@@ -147,3 +173,32 @@ def test_half_precision_wrong_depth_and_too_many_signs_are_refused():
         paths.two_layers(x, layers)
     with pytest.raises(ValueError, match="24 heads: at most 16"):
         paths.random_signs(x, layers * 2)
+    with pytest.raises(ValueError, match="1,953,125 paths, more than 1,000,000"):
+        paths.skip_connections(x, layers * 3)
+
+
+@pytest.mark.bad_input
+def test_hypotheses_are_asked_for_and_options_are_known():
+    x, layers = paths.random_network(L=2).values()
+    plain = [layer._replace(b_v=None, b_o=None) for layer in layers]
+    for run in (paths.two_layers, paths.cost, paths.subnetworks):
+        with pytest.raises(ValueError, match="layer 1 has biases of values or outputs"):
+            run(x, layers)
+    with pytest.raises(ValueError, match="layer 1 has biases"):
+        paths.sums_by_length(x, layers, attention="recomputed")
+    with pytest.raises(ValueError, match="order must be one of .*'reverse'"):
+        paths.decomposition(x, layers, order="reverse")
+    with pytest.raises(ValueError, match="order must be one of .*'Opposite'"):
+        paths.two_layers(x, plain, order="Opposite")
+    with pytest.raises(ValueError, match="attention must be one of .*'frozn'"):
+        paths.sums_by_length(x, plain, attention="frozn")
+    wide = [layer._replace(w_v=layer.w_v.repeat(1, 1, 3)) for layer in plain]
+    wide = [layer._replace(w_o=layer.w_o.repeat(1, 3, 1)) for layer in wide]
+    with pytest.raises(ValueError, match="values of width 9 are not narrower"):
+        paths.cost(x, wide)
+    with pytest.raises(ValueError, match="at least one layer"):
+        paths.lengths([])
+    with pytest.raises(ValueError, match="whole numbers"):
+        paths.lengths([2.0, 2.0])
+    with pytest.raises(ValueError, match="a row of zeros"):
+        paths.squares([0, 0])

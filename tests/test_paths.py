@@ -341,6 +341,7 @@ def test_bad_paths_counts_and_signs():
         ((0,), "one entry a layer: 2, got 1"),
         ((0, 3), "head 3 of 3"),
         ((-1, 0), "head -1 of 2"),
+        ((True, 0), "head True of 2"),
     ]:
         with pytest.raises(ValueError, match=message):
             path_term(x, layers, path, attention)

@@ -264,7 +264,7 @@ MUTATIONS = {
         "paths",
         "list(range(h))",
         "list(range(1, h))",
-        "paths.decomposition",
+        "paths.sums",
     ),
     "restrict: wrong head": paths(
         "paths",

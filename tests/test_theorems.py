@@ -79,7 +79,8 @@ GOOD = Theorem("sample.small", small, [ONE], [ONE.but(x=3)], seen)
         ({"witness": None}, "no witness"),
         ({"controls": [ONE]}, "changes none"),
         ({"controls": [ONE.but(x=3, limit=1)]}, r"changes \['limit', 'x'\]"),
-        ({"controls": [Case(lambda: {"x": 3})]}, "'make'"),
+        ({"controls": [Case(lambda: {"x": 3})]}, "made as the first case is"),
+        ({"cases": [ONE.but(limti=3)]}, "small has no argument limti"),
     ],
 )
 def test_a_claim_without_check_control_or_witness_is_refused(changes, words):
@@ -111,6 +112,11 @@ def test_the_table_names_each_function_once():
         "paths.decomposition",
         "theorems.paths.decomposition",
     ]
+
+
+def test_a_role_is_one_of_three():
+    with pytest.raises(ValueError, match="role must be check, control or witness"):
+        list(GOOD.runs("checks"))
 
 
 def test_check_reports_the_first_failure():

@@ -41,11 +41,24 @@ class Verdict(NamedTuple):
     bound: float
     ok: bool
 
+    def __bool__(self) -> bool:
+        return self.ok
+
     def __str__(self) -> str:
         """Below the bound the digits are rounding noise, so only the bound is shown."""
         if self.ok:
             return f"at most {self.bound:g}"
         return f"{self.value:.2g}, above {self.bound:g}"
+
+
+class AtLeast(Verdict):
+    """A Verdict whose value should be at least its bound."""
+
+    __slots__ = ()
+
+    def __str__(self) -> str:
+        word = "at least" if self.ok else "below"
+        return f"{self.value:.2g}, {word} {self.bound:g}"
 
 
 def at_most(value, bound: float | int) -> Verdict:
@@ -68,6 +81,28 @@ def at_most(value, bound: float | int) -> Verdict:
         notebooks/path_decomposition/paths
     """
     return Verdict(float(value), float(bound), bool(value <= bound))
+
+
+def at_least(value, bound: float | int) -> AtLeast:
+    """The verdict value >= bound; NaN fails.
+
+    Args:
+        value: a number or a tensor with one entry.
+        bound: what it should reach.
+
+    Returns:
+        AtLeast, a Verdict that prints the other way round.
+
+    Cost:
+        O(1).
+
+    Source:
+        statements that two things differ.
+
+    Page:
+        notebooks/path_decomposition/paths
+    """
+    return AtLeast(float(value), float(bound), bool(value >= bound))
 
 
 def relative_error(got, wanted) -> float:

@@ -53,6 +53,9 @@ def term(answer):
         "The attention is right, but the weights W_h are missing.": q @ p @ x,
     }
     yield Case(given, q @ p @ x @ w @ v, mistakes)
+    one = attention[1][1] @ x @ weights[1][1]
+    yield Case(answer(x, attention, weights, (None, 1, None)), one)
+    yield Case(answer(x, attention, weights, (None, None, None)), x)
 
 
 @exercise(
@@ -97,7 +100,7 @@ def bias(answer):
     skips.
     """
     x, _, weights = _instance()
-    rows = list(x)
+    rows = list(x[:3])
     turned = [list(torch.stack(maps).mT) for maps in weights]
     one_head = [maps[:1] for maps in weights]
     mistakes = {
@@ -124,10 +127,10 @@ def _carried(weights: list, rows: list[Tensor], *, skip: bool = False) -> Tensor
 
 
 def _instance() -> tuple[Tensor, list, list]:
-    """Three layers of two heads on three tokens; small, fixed, and without symmetry."""
+    """Three layers of two heads on four tokens of width three; without symmetry."""
     g = torch.Generator().manual_seed(1)
-    x = torch.randn(3, 3, generator=g, dtype=torch.float64)
-    logits = torch.randn(3, 2, 3, 3, generator=g, dtype=torch.float64)
+    x = torch.randn(4, 3, generator=g, dtype=torch.float64)
+    logits = torch.randn(3, 2, 4, 4, generator=g, dtype=torch.float64)
     p = torch.softmax(logits, -1)
     w = torch.randn(3, 2, 3, 3, generator=g, dtype=torch.float64)
     return x, [list(layer) for layer in p], [list(layer) for layer in w]

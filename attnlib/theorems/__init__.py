@@ -58,12 +58,22 @@ class Case:
         mine = self.made_with | self.called_with
         theirs = other.made_with | other.called_with
         names = mine.keys() | theirs.keys()
-        return {n for n in names if mine.get(n, ...) != theirs.get(n, ...)}
+        return {n for n in names if not _same(mine.get(n, ...), theirs.get(n, ...))}
 
     def __str__(self) -> str:
         words = [f"{k}={_short(v)}" for k, v in self.made_with.items()]
         words += [f"{k}={_short(v)}" for k, v in self.called_with.items()]
         return ", ".join(words) or "as it stands"
+
+
+def _same(one, other) -> bool:
+    """Equal, or the same object: tensors have no truth value of their own."""
+    if one is other:
+        return True
+    try:
+        return bool(one == other)
+    except (RuntimeError, ValueError):
+        return False
 
 
 def _short(value) -> str:
@@ -99,19 +109,32 @@ class Theorem:
                 raise ValueError(f"claim {self.claim}: it has no {name}")
         if not callable(self.witness):
             raise ValueError(f"claim {self.claim}: it has no witness")
+        takes = inspect.signature(self.function).parameters
+        for case in (*self.cases, *self.controls):
+            unknown = sorted(set(case.called_with) - set(takes))
+            if unknown:
+                raise ValueError(
+                    f"claim {self.claim}: {self.function.__name__} has no argument "
+                    f"{', '.join(unknown)}"
+                )
         for control in self.controls:
             first = self.cases[0]
             changed = control.differences(first)
             if control.make is not first.make:
-                changed.add("make")
-            if len(changed) != 1 or "make" in changed:
+                raise ValueError(
+                    f"claim {self.claim}: a control is made as the first case is, by "
+                    f"{first.make.__name__}; write FIRST_CASE.but(argument=...)"
+                )
+            if len(changed) != 1:
                 raise ValueError(
                     f"claim {self.claim}: a control changes one argument of the first "
                     f"case, this one changes {sorted(changed) or 'none'}"
                 )
 
     def runs(self, role: str) -> Iterator[tuple[str, Callable[[], Verdict]]]:
-        """(words, call) of each check, control or witness."""
+        """(words, call) of each run in a role: check, control or witness."""
+        if role not in ("check", "control", "witness"):
+            raise ValueError(f"role must be check, control or witness, got {role!r}")
         if role == "witness":
             yield self.witness.__name__, self.witness
             return
@@ -136,6 +159,17 @@ def claim(
 ) -> Callable[[Callable], Callable]:
     """Decorator: the function below it stands for the claim of this id.
 
+        THREE = Case(head_counts, {"heads": (3, 3, 3)})
+
+        @claim("paths.lengths", cases=[THREE], controls=[THREE.but(heads=(2, 3, 4))],
+               witness=counts_are_of_paths)
+        def lengths(heads):
+            ...
+
+    `head_counts(heads=(3, 3, 3))` returns {"heads": (3, 3, 3)}, and the theorem is
+    called with it: lengths(heads=(3, 3, 3)). That controls fail is seen when tests run
+    them.
+
     Args:
         name: the id in book/claims.toml.
         cases, controls, witness: as in Theorem.
@@ -157,20 +191,20 @@ def claim(
 
 
 def check(name: str) -> Verdict:
-    """A claim on all of its cases and on its witness.
+    """A claim on its witness and on all of its cases; controls are left to the tests.
 
     Args:
         name: the id in book/claims.toml.
 
     Returns:
-        the first Verdict that fails, or else the last.
+        the first Verdict that fails, or else that of the last case.
 
     Raises:
         ValueError: for a claim that has no function here.
     """
     if name not in THEOREMS:
         raise ValueError(f"no function stands for {name!r}; see theorems.table()")
-    for role in ("check", "witness"):
+    for role in ("witness", "check"):
         for _, run in THEOREMS[name].runs(role):
             verdict = run()
             if not verdict.ok:
