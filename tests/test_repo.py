@@ -31,6 +31,7 @@ TARGETS = [
     "lint",
     "test",
     "check",
+    "proofs",
     "release",
     "serve",
     "clean",
@@ -529,7 +530,7 @@ def test_make_alone_lists_the_targets():
 
 @needs_make
 @pytest.mark.parametrize(
-    "target", ["book", "quick", "lint", "test", "check", "release", "serve"]
+    "target", ["book", "quick", "lint", "test", "check", "proofs", "release", "serve"]
 )
 def test_every_target_begins_with_the_environment(target):
     code, out, err = run("make", "-n", target)
@@ -560,18 +561,20 @@ def test_make_takes_the_first_python_that_is_new_enough(tmp_path):
     assert "python3.12 book/_tools/env.py" in run(*command, PATH=str(tmp_path))[1]
 
 
-@pytest.mark.parametrize(("broken", "code"), [("none", 0), ("test", 1), ("check", 1)])
-def test_ci_runs_both_lanes_and_fails_if_either_does(tmp_path, broken, code):
+@pytest.mark.parametrize(
+    ("broken", "code"), [("none", 0), ("test", 1), ("check", 1), ("proofs", 1)]
+)
+def test_ci_runs_all_lanes_and_fails_if_one_does(tmp_path, broken, code):
     (tmp_path / ".ci").mkdir()
     shutil.copy(ROOT / ".ci" / "run", tmp_path / ".ci" / "run")
     programs = tmp_path / "bin"
     programs.mkdir()
     fake(programs, "make", f'echo "$1" >> lanes; [ "$1" != {broken} ]')
-    for name in ("git", "chromium", "python3.13"):
+    for name in ("git", "chromium", "coqc", "python3.13"):
         fake(programs, name, "exit 0")
     done = run("bash", ".ci/run", cwd=tmp_path, PATH=f"{programs}:{os.environ['PATH']}")
     assert done[0] == code
-    assert (tmp_path / "lanes").read_text().split() == ["test", "check"]
+    assert (tmp_path / "lanes").read_text().split() == ["test", "check", "proofs"]
     assert code == 0 or f"ci: failed: {broken}" in done[2]
 
 

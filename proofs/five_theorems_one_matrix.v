@@ -1,0 +1,807 @@
+(* Chapter 19, page synthesis/five_theorems_one_matrix.
+   synthesis.counting (Proposition 19.6), .memory (19.4), .logits (19.2), .rank (19.1 (a)).
+   R is any ordered field; exp and ln are any functions with the properties of the real ones that
+   are listed where they are used. *)
+From mathcomp Require Import all_ssreflect all_algebra.
+Set Implicit Arguments.
+Unset Strict Implicit.
+Import Order.TTheory GRing.Theory Num.Theory.
+Local Open Scope ring_scope.
+
+(* ---- Tool: ident proves identities of commutative rings. Both sides are expanded into
+   sums of monomials, and equal monomials are collected. ---- *)
+Module Ident.
+Inductive expr := Var of nat | Cst of nat | Add of expr & expr | Mul of expr & expr
+                | Opp of expr | Pow of expr & nat | Nat of expr & nat.
+Definition poly := seq (int * seq nat).             (* coefficients and sorted monomials *)
+Fixpoint ins (t : int * seq nat) (p : poly) : poly :=
+  if p is t' :: p' then
+    if t.2 == t'.2 then if t.1 + t'.1 == 0 then p' else (t.1 + t'.1, t.2) :: p'
+    else t' :: ins t p'
+  else [:: t].
+Definition add (p q : poly) := foldr ins q p.
+Definition mul1 (t : int * seq nat) (q : poly) : poly :=
+  [seq (t.1 * u.1, sort leq (t.2 ++ u.2)) | u <- q].
+Definition mul (p q : poly) := foldr (fun t => add (mul1 t q)) [::] p.
+Fixpoint norm e : poly := match e with
+  | Var i => [:: (1, [:: i])] | Cst n => if n is 0%N then [::] else [:: (n%:Z, [::])]
+  | Add a b => add (norm a) (norm b) | Mul a b => mul (norm a) (norm b)
+  | Nat a n => if n is 0%N then [::] else mul1 (n%:Z, [::]) (norm a)
+  | Opp a => mul1 (- 1, [::]) (norm a) | Pow a n => iter n (mul (norm a)) [:: (1, [::])] end.
+Section Eval.
+Variables (R : comRingType) (env : seq R).
+Fixpoint eval e : R := match e with
+  | Var i => nth 0 env i | Cst n => n%:R | Add a b => eval a + eval b
+  | Mul a b => eval a * eval b | Opp a => - eval a | Pow a n => eval a ^+ n
+  | Nat a n => eval a *+ n end.
+Definition mono (m : seq nat) : R := \prod_(i <- m) nth 0 env i.
+Definition val (p : poly) : R := \sum_(t <- p) t.1%:~R * mono t.2.
+Lemma val_cons t p : val (t :: p) = t.1%:~R * mono t.2 + val p.
+Proof. by rewrite /val big_cons. Qed.
+Lemma val_ins t p : val (ins t p) = t.1%:~R * mono t.2 + val p.
+Proof.
+elim: p => [|t' p IH] /=; first by rewrite val_cons.
+case: eqP => [e|_]; last by rewrite !val_cons IH addrCA.
+case: eqP => [z|_]; rewrite !val_cons /= e addrA -mulrDl -intrD; last by [].
+by rewrite z mul0r add0r.
+Qed.
+Lemma val_add p q : val (add p q) = val p + val q.
+Proof.
+elim: p => [|t p IH] /=; first by rewrite /val big_nil add0r.
+by rewrite val_ins IH val_cons addrA.
+Qed.
+Lemma val_mul1 t q : val (mul1 t q) = t.1%:~R * mono t.2 * val q.
+Proof.
+elim: q => [|u q IH] /=; first by rewrite /val big_nil mulr0.
+rewrite !val_cons IH mulrDr intrM; congr (_ + _).
+by rewrite /mono (perm_big _ (permEl (perm_sort _ _))) big_cat /= mulrACA.
+Qed.
+Lemma val_mul p q : val (mul p q) = val p * val q.
+Proof.
+elim: p => [|t p IH] /=; first by rewrite /val big_nil mul0r.
+by rewrite val_add val_mul1 IH val_cons mulrDl.
+Qed.
+Lemma normE e : val (norm e) = eval e.
+Proof.
+elim: e => [i|[|n]|a IHa b IHb|a IHa b IHb|a IHa|a IHa n|a IHa n] /=;
+  rewrite ?val_add ?val_mul ?IHa ?IHb //.
+- by rewrite val_cons /val /mono big_nil big_seq1 mul1r addr0.
+- by rewrite /val big_nil.
+- by rewrite val_cons /val /mono !big_nil mulr1 addr0.
+- by rewrite val_mul1 IHa /mono big_nil mulr1 mulN1r.
+- elim: n => [|n IHn]; last by rewrite exprS -IHn -IHa -val_mul.
+  by rewrite /= val_cons /val /mono !big_nil mulr1 addr0.
+case: n => [|n]; first by rewrite /val big_nil.
+by rewrite val_mul1 IHa /mono big_nil mulr1 mulr_natl.
+Qed.
+Lemma ident a b : norm (Add a (Opp b)) = [::] -> eval a = eval b.
+Proof. by move=> e; apply/eqP; rewrite -subr_eq0 -[_ - _](normE (Add a (Opp b))) e /val big_nil.
+  Qed.
+End Eval.
+Ltac find x l := match l with
+  | x :: _ => constr:(0%N) | _ :: ?l' => let n := find x l' in constr:(S n) end.
+Ltac insert x l := match l with
+  | nil => constr:(x :: l) | x :: _ => l
+  | ?y :: ?l' => let r := insert x l' in constr:(y :: r) end.
+Ltac closed n := lazymatch n with
+  | O => constr:(true) | S ?m => closed m | _ => constr:(false) end.
+Ltac vars t l := lazymatch t with
+  | @GRing.add _ ?a ?b => let l' := vars a l in vars b l'
+  | @GRing.mul _ ?a ?b => let l' := vars a l in vars b l'
+  | @GRing.opp _ ?a => vars a l
+  | @GRing.exp _ ?a ?n => lazymatch closed n with true => vars a l | _ => insert t l end
+  | @GRing.natmul _ ?a ?n => lazymatch closed n with true => vars a l | _ => insert t l end
+  | GRing.one _ => l | GRing.zero _ => l
+  | _ => insert t l end.
+Ltac reify t l := lazymatch t with
+  | @GRing.add _ ?a ?b => let a' := reify a l in let b' := reify b l in constr:(Add a' b')
+  | @GRing.mul _ ?a ?b => let a' := reify a l in let b' := reify b l in constr:(Mul a' b')
+  | @GRing.opp _ ?a => let a' := reify a l in constr:(Opp a')
+  | @GRing.exp _ ?a ?n => lazymatch closed n with
+      | true => let a' := reify a l in constr:(Pow a' n)
+      | _ => let i := find t l in constr:(Var i) end
+  | @GRing.natmul _ ?a ?n => lazymatch closed n with
+      | true => let a' := reify a l in constr:(Nat a' n)
+      | _ => let i := find t l in constr:(Var i) end
+  | GRing.one _ => constr:(Cst 1) | GRing.zero _ => constr:(Cst 0)
+  | _ => let n := find t l in constr:(Var n) end.
+End Ident.
+Ltac ident := match goal with |- @eq ?T ?a ?b =>
+  let l := Ident.vars a (@nil T) in let l := Ident.vars b l in
+  let a' := Ident.reify a l in let b' := Ident.reify b l in
+  change (Ident.eval l a' = Ident.eval l b'); apply: Ident.ident; vm_compute; reflexivity end.
+
+(* ---- Proposition 19.6 (Counting) ---- *)
+(* The pigeonhole: B < m delta leaves room for at most m^d points. *)
+Lemma cells (R : realFieldType) (N d m : nat) (x : 'I_N -> 'I_d -> R) (B delta : R) :
+  0 < delta -> B < m%:R * delta -> (forall i c, 0 <= x i c <= B) ->
+  (forall i j, i != j -> exists c, delta <= `|x i c - x j c|) -> (N <= m ^ d)%N.
+Proof.
+move=> d0 Bm box apart.
+have cell i c : exists k : 'I_m, k%:R * delta <= x i c < k.+1%:R * delta.
+  have [x0 xB] := andP (box i c); have xm := le_lt_trans xB Bm.
+  have ex : exists k, x i c < k%:R * delta by exists m.
+  case: (ex_minnP ex) => -[|k]; first by rewrite mul0r ltNge x0.
+  move=> xk min; have km : (k < m)%N := min m xm; exists (Ordinal km); rewrite /= xk andbT leNgt.
+  by apply/negP => /min; rewrite ltnn.
+have [f fP] : exists f : 'I_N -> 'I_d -> 'I_m, forall i c,
+  (f i c)%:R * delta <= x i c < (f i c).+1%:R * delta.
+  have /fin_all_exists[f fP] : forall i, exists g : 'I_d -> 'I_m, forall c,
+    (g c)%:R * delta <= x i c < (g c).+1%:R * delta.
+    by move=> i; apply: fin_all_exists (cell i).
+  by exists f.
+have inj : injective (fun i => [ffun c => f i c]).
+  move=> i j /ffunP eqf; apply/eqP; apply: contraT => /apart[c]; rewrite leNgt => /negP[].
+  have := eqf c; rewrite !ffunE => fc; have [l u] := andP (fP i c); have [l' u'] := andP (fP j c).
+  move: l u u'; rewrite fc -addn1 natrD mulrDl mul1r => l u u'.
+  by rewrite ltr_distl ltr_subl_addr (lt_le_trans u') ?ler_add2r //= (lt_le_trans u) ?ler_add2r.
+by have := leq_card _ inj; rewrite card_ffun !card_ord.
+Qed.
+
+
+(* ceil(N^(1/d)) - 1 is the largest k with k^d < N: then k delta <= B. *)
+Theorem counting (R : realFieldType) (N d k : nat) (x : 'I_N -> 'I_d -> R) (B delta : R) :
+  0 < delta -> (forall i c, 0 <= x i c <= B) ->
+  (forall i j, i != j -> exists c, delta <= `|x i c - x j c|) ->
+  (k ^ d < N)%N -> k%:R <= B / delta.
+Proof.
+move=> d0 box apart kN; rewrite ler_pdivl_mulr // leNgt; apply/negP => Bk.
+by have := cells d0 Bk box apart; rewrite leqNgt kN.
+Qed.
+
+(* A grid attains it: N <= (k + 1)^d points in [0, k delta]^d. *)
+Theorem grid (R : realFieldType) (N d k : nat) (delta : R) : 0 < delta -> (N <= k.+1 ^ d)%N ->
+  exists x : 'I_N -> 'I_d -> R, (forall i c, 0 <= x i c <= k%:R * delta) /\
+  forall i j, i != j -> exists c, delta <= `|x i c - x j c|.
+Proof.
+move=> d0 Nk; pose T := {ffun 'I_d -> 'I_k.+1}.
+have NT : (N <= #|[finType of T]|)%N by rewrite card_ffun !card_ord.
+pose g (i : 'I_N) : T := enum_val (widen_ord NT i).
+exists (fun i c => (g i c : nat)%:R * delta); split=> [i c|i j ij].
+  by rewrite mulr_ge0 ?ler0n ?(ltW d0) //= ler_pmul2r // ler_nat -ltnS ltn_ord.
+(* Two points differ in a coordinate, by a multiple of delta. *)
+have : g i != g j by apply: contra ij => /eqP/enum_val_inj/(congr1 val)/= e; apply/eqP/val_inj.
+have [/forallP eq|] := boolP [forall c, g i c == g j c].
+  by case/eqP; apply/ffunP => c; apply/eqP/eq.
+rewrite negb_forall => /existsP[c ne] _; exists c.
+rewrite -mulrBl normrM (gtr0_norm d0) ler_pmull //.
+have [lt|lt|/val_inj e] := ltngtP (g i c) (g j c); last by rewrite e eqxx in ne.
+  by rewrite distrC -natrB ?(ltnW lt) // normr_nat ler1n subn_gt0.
+by rewrite -natrB ?(ltnW lt) // normr_nat ler1n subn_gt0.
+Qed.
+(* Nine points of the page: d = 2, k = 2, delta = 1. *)
+Fact grid_instance : exists x : 'I_9 -> 'I_2 -> rat, (forall i c, 0 <= x i c <= 2%:R * 1) /\
+  forall i j, i != j -> exists c, 1 <= `|x i c - x j c|.
+Proof. by apply: grid. Qed.
+
+(* ---- Proposition 19.4 (Memory needs long logits), (b) ---- *)
+(* L matrices that give at least a = 1 - epsilon along maps; the product along their composition. *)
+Section Along.
+Variables (R : realFieldType) (n : nat) (a : R).
+Definition step := ('M[R]_n * {ffun 'I_n -> 'I_n})%type.
+Definition product (Ps : seq step) := foldr (fun p M => p.1 *m M) 1%:M Ps.
+Definition follow (Ps : seq step) i := foldl (fun k (p : step) => p.2 k) i Ps.
+Lemma follows (Ps : seq step) : 0 <= a ->
+  (forall p, p \in Ps -> (forall i j, 0 <= p.1 i j) /\ forall i, a <= p.1 i (p.2 i)) ->
+  (forall i j, 0 <= product Ps i j) /\ forall i, a ^+ size Ps <= product Ps i (follow Ps i).
+Proof.
+move=> a0; elim: Ps => [|p Ps IH] along /=.
+  by split=> [i j|i]; rewrite mxE ?ler0n // eqxx.
+have [p0 pa] := along p (mem_head _ _).
+case: IH => [q qPs|P0 Pa]; first by apply: along; rewrite inE qPs orbT.
+split=> [i j|i]; first by rewrite mxE sumr_ge0 // => k _; rewrite mulr_ge0.
+rewrite mxE (bigD1 (p.2 i)) //= exprS; apply: ler_paddr; last by rewrite ler_pmul ?exprn_ge0.
+by rewrite sumr_ge0 // => k _; rewrite mulr_ge0.
+Qed.
+End Along.
+
+(* Two rows with at least b in different columns. *)
+Lemma overlap (R : realFieldType) n (p q : 'I_n -> R) i j (b : R) : i != j ->
+  (forall k, 0 <= p k) -> \sum_k p k = 1 -> (forall k,
+    0 <= q k) -> \sum_k q k = 1 -> b <= p i -> b <= q j ->
+  2%:R * b - 1 <= 2%:R^-1 * \sum_k `|p k - q k|.
+Proof.
+move=> ij p0 p1 q0 q1 pi qj.
+have two (f : 'I_n -> R) : (forall k, 0 <= f k) -> f i + f j <= \sum_k f k.
+  by move=> f0; rewrite (bigD1 i) //= (bigD1 j) 1?eq_sym //= addrA ler_addl sumr_ge0.
+have qi : q i <= 1 - b by rewrite ler_subr_addr -q1 (le_trans _ (two q q0)) // ler_add2l.
+have pj : p j <= 1 - b by rewrite ler_subr_addr -p1 (le_trans _ (two p p0)) // addrC ler_add2r.
+rewrite -(ler_pmul2l (ltr0n R 2)) mulrA mulfV ?pnatr_eq0 // mul1r.
+apply: le_trans (two (fun k => `|p k - q k|) (fun k => normr_ge0 _)).
+have di : b - (1 - b) <= `|p i - q i| by apply: le_trans (ler_norm _); rewrite ler_sub.
+have dj : b - (1 - b) <= `|p j - q j| by rewrite distrC; apply: le_trans (ler_norm _);
+  rewrite ler_sub.
+apply: le_trans (ler_add di dj); rewrite -mulr2n -[(b - _) *+ 2]mulr_natl ler_wpmul2l ?ler0n //.
+by rewrite opprB addrA -mulr2n -[b *+ 2]mulr_natl.
+Qed.
+
+
+Section Memory.
+Variables (R : realFieldType) (n : nat).
+Definition stochastic (P : 'M[R]_n) := (forall i j, 0 <= P i j) /\ forall i, \sum_j P i j = 1.
+Definition tv (P : 'M[R]_n) i j := 2%:R^-1 * \sum_k `|P i k - P j k|.
+(* (19.2): t is the coefficient tau(P), the largest tv. *)
+Definition is_tau P t := (forall i j, tv P i j <= t) /\ exists i j, tv P i j = t.
+
+Lemma product_stochastic (Ps : seq (step R n)) : (forall p, p \in Ps -> stochastic p.1) ->
+  forall i, \sum_j product Ps i j = 1.
+Proof.
+elim: Ps => [|p Ps IH] st i /=.
+  by rewrite (bigD1 i) //= big1 ?mxE ?eqxx ?addr0 // => j ji; rewrite mxE eq_sym (negbTE ji).
+have [_ p1] := st p (mem_head _ _).
+under eq_bigr do rewrite mxE; rewrite exchange_big /= -[RHS](p1 i); apply: eq_bigr => k _.
+by rewrite -mulr_sumr IH ?mulr1 // => q qPs; apply: st; rewrite inE qPs orbT.
+Qed.
+
+(* Proposition 19.4 (b): each of L matrices gives at least 1 - epsilon along a permutation. *)
+Theorem memory (Ps : seq (step R n)) eps t : (1 < n)%N -> 0 < eps -> eps < 1 ->
+  (forall p, p \in Ps -> [/\ stochastic p.1, injective p.2 & forall i, 1 - eps <= p.1 i (p.2 i)]) ->
+  is_tau (product Ps) t -> 2%:R * (1 - eps) ^+ size Ps - 1 <= t.
+Proof.
+move=> n2 e0 e1 each [tau _]; have a0 : 0 <= 1 - eps by rewrite subr_ge0 ltW.
+have [i [j ij]] : exists i j : 'I_n, i != j by exists (Ordinal n2), (Ordinal (ltnW n2)).
+have [P0 Pa] : (forall i j, 0 <= product Ps i j) /\
+    forall i, (1 - eps) ^+ size Ps <= product Ps i (follow Ps i).
+  by apply: follows => // p /each[[p0 _] _ pa].
+have P1 := product_stochastic (fun p h => let: And3 st _ _ := each p h in st).
+apply: le_trans (tau i j); rewrite /tv.
+apply: (overlap (i := follow Ps i) (j := follow Ps j)) => //.
+(* The composition of permutations keeps the two rows apart. *)
+rewrite (inj_eq _) // => {i j ij}; move: each; rewrite /follow.
+elim: Ps {tau P0 Pa P1} => [|p Ps IH] each k l //=.
+have [_ pI _] := each p (mem_head _ _) => e; apply: pI; apply: IH e => q qPs.
+by apply: each; rewrite inE qPs orbT.
+Qed.
+End Memory.
+(* An instance: the identity matrix along the identity. *)
+Fact memory_instance : forall p, p \in [:: (1%:M : 'M[rat]_2, [ffun i : 'I_2 => i])] ->
+  [/\ stochastic p.1, injective p.2 & forall i, 1 - 2%:R^-1 <= p.1 i (p.2 i)].
+Proof.
+move=> p; rewrite inE => /eqP -> /=; split=> [|i j|i]; last by rewrite ffunE mxE eqxx.
+  split=> [i j|i]; first by rewrite mxE ler0n.
+  by rewrite (bigD1 i) //= big1 ?mxE ?eqxx // => j ji; rewrite mxE eq_sym (negbTE ji).
+by rewrite !ffunE.
+Qed.
+
+(* ---- Proposition 19.4 (a) ---- *)
+Section LongLogits.
+(* exp and ln as the proof uses them; the real functions are an instance. *)
+Variables (R : realFieldType) (exp ln : R -> R).
+Hypothesis expD : forall x y, exp (x + y) = exp x * exp y.
+Hypothesis exp_gt0 : forall x, 0 < exp x.
+Hypothesis exp_ge : forall x, 1 + x <= exp x.
+Hypothesis lnK : forall y, 0 < y -> exp (ln y) = y.
+Variables (n : nat) (eps : R).
+Hypothesis n2 : (1 < n)%N.
+Hypothesis eps0 : 0 < eps.
+Hypothesis eps1 : eps < 1.
+Definition softmax (l : 'I_n -> R) i := exp (l i) / \sum_j exp (l j).
+(* A row of logits has radius at most r if it lies in an interval of length 2 r. *)
+Definition radius (l : 'I_n -> R) r := forall i j, l i - l j <= 2%:R * r.
+Definition need := 2%:R^-1 * ln ((1 - eps) * (n.-1)%:R / eps).          (* (19.5) *)
+
+Lemma exp_lt x y : x < y -> exp x < exp y.
+Proof.
+move=> xy; have -> : y = (y - x) + x by rewrite subrK.
+rewrite expD -[X in X < _]mul1r ltr_pmul2r // (lt_le_trans _ (exp_ge _)) //.
+by rewrite ltr_addl subr_gt0.
+Qed.
+Lemma exp_le x y : x <= y -> exp x <= exp y.
+Proof. by rewrite le_eqVlt => /predU1P[->|/exp_lt/ltW]. Qed.
+Lemma q_gt0 : 0 < (1 - eps) * (n.-1)%:R / eps.
+Proof. by rewrite !mulr_gt0 ?invr_gt0 ?subr_gt0 ?ltr0n // -subn1 subn_gt0. Qed.
+
+Theorem long_logits l r i : radius l r -> 1 - eps <= softmax l i -> need <= r.
+Proof.
+move=> rad; have Z0 : 0 < \sum_j exp (l j).
+  by rewrite (bigD1 i) //= ltr_paddr // sumr_ge0 // => j _; apply: ltW.
+rewrite /softmax ler_pdivl_mulr // (bigD1 i) //= => gives.
+rewrite /need -(ler_pmul2l (ltr0n R 2 : 0 < 2%:R)) mulrA mulfV ?pnatr_eq0 // mul1r leNgt.
+apply/negP => /exp_lt; rewrite lnK ?q_gt0 // ltNge => /negP; apply.
+(* The other n - 1 tokens have at least e^(l_i - 2 r) each. *)
+rewrite ler_pdivr_mulr // -(ler_pmul2r (exp_gt0 (l i))).
+set T := \sum_(j | _) _ in gives.
+have tail : (n.-1)%:R * exp (l i) <= exp (2%:R * r) * T.
+  rewrite /T mulr_sumr; have -> : (n.-1)%:R * exp (l i) = \sum_(j < n | j != i) exp (l i).
+    by rewrite sumr_const cardC1 card_ord mulr_natl.
+  apply: ler_sum => j _; rewrite -expD; apply: exp_le.
+  by rewrite -ler_subl_addr rad.
+have part : (1 - eps) * T <= eps * exp (l i).
+  rewrite -subr_ge0; move: gives; rewrite -subr_ge0; congr (0 <= _); ident.
+rewrite -mulrA; apply: le_trans (ler_wpmul2l _ tail) _; first by rewrite subr_ge0 ltW.
+rewrite mulrCA -mulrA ler_wpmul2l ?(ltW (exp_gt0 _)) //.
+Qed.
+
+(* Equality for the logits r, -r, ..., -r, if the right side is not negative. *)
+Theorem long_logits_sharp : 0 <= need -> exists l i, radius l need /\ softmax l i = 1 - eps.
+Proof.
+move=> need0; pose i0 := Ordinal (ltnW n2); pose l i := if i == i0 then need else - need.
+exists l, i0; split=> [i j|].
+  have le0 : 0 <= 2%:R * need by rewrite mulr_ge0 ?ler0n.
+  have E : need - - need = 2%:R * need by ident.
+  have E' : - need - need = - (2%:R * need) by ident.
+  rewrite /l; case: (i == i0); case: (j == i0); rewrite ?subrr ?E ?E' //.
+  by rewrite (le_trans _ le0) // oppr_le0.
+have two : 2%:R * need = ln ((1 - eps) * (n.-1)%:R / eps).
+  by rewrite /need mulrA mulfV ?pnatr_eq0 ?mul1r.
+have l0 : l i0 = need by rewrite /l eqxx.
+rewrite /softmax (bigD1 i0) //= (eq_bigr (fun _ => exp (- need))) => [|j /negbTE ne]; last first.
+  by rewrite /l ne.
+rewrite sumr_const cardC1 card_ord l0 -mulr_natl.
+(* e^need = e^(2 need) e^(- need). *)
+have -> : exp need = (1 - eps) * (n.-1)%:R / eps * exp (- need).
+  by rewrite -{1}(lnK q_gt0) -two -expD; congr exp; ident.
+set E := exp (- need); set q : R := (n.-1)%:R.
+have h : eps * eps^-1 = 1 by rewrite mulfV // gt_eqF.
+have -> : (1 - eps) * q / eps * E + q * E = q * E / eps.
+  transitivity ((1 - eps) * q / eps * E + q * E * (eps * eps^-1)); first by rewrite h mulr1.
+  by ident.
+have -> : (1 - eps) * q / eps * E = (1 - eps) * (q * E / eps) by ident.
+rewrite mulfK // gt_eqF // divr_gt0 // mulr_gt0 ?exp_gt0 // /q ltr0n -subn1 subn_gt0 //.
+Qed.
+End LongLogits.
+
+(* ---- Theorem 19.2 (Logits against collapse) ---- *)
+Section Contraction.
+(* Tokens in a space V with a norm (or seminorm) len. *)
+Variables (R : realFieldType) (n : nat) (V : lmodType R) (len : V -> R).
+Hypothesis lenD : forall u v, len (u + v) <= len u + len v.
+Hypothesis lenZ : forall a u, len (a *: u) = `|a| * len u.
+Definition mix (P : 'M[R]_n) (x : 'I_n -> V) i := \sum_k P i k *: x k.      (* P X *)
+(* D is the diameter of the tokens x. *)
+Definition is_diam (x : 'I_n -> V) D := (forall i j, len (x i - x j) <= D) /\
+  exists i j, len (x i - x j) = D.
+
+Lemma len0 : len 0 = 0. Proof. by rewrite -(scale0r 0) lenZ normr0 mul0r. Qed.
+Lemma len_sum (I : finType) (a : I -> R) (x : I -> V) D : (forall i, 0 <= a i) ->
+  (forall i, len (x i) <= D) -> len (\sum_i a i *: x i) <= (\sum_i a i) * D.
+Proof.
+move=> a0 xD; rewrite mulr_suml; elim/big_ind2: _ => [||i _].
+- by rewrite len0.
+- by move=> u r v s ur vs; apply: le_trans (lenD _ _) (ler_add ur vs).
+by rewrite lenZ ger0_norm // ler_wpmul2l.
+Qed.
+
+(* The positive part mu and the negative part nu of row i minus row j; both add up to tv. *)
+Definition mu (P : 'M[R]_n) i j k := Num.max (P i k - P j k) 0.
+Definition nu (P : 'M[R]_n) i j k := mu P i j k - (P i k - P j k).
+Lemma parts P i j : stochastic P -> [/\ forall k, 0 <= mu P i j k, forall k, 0 <= nu P i j k,
+  \sum_k mu P i j k = tv P i j & \sum_k nu P i j k = tv P i j].
+Proof.
+move=> [_ P1]; have mu0 k : 0 <= mu P i j k by rewrite le_maxr lexx orbT.
+have nu0 k : 0 <= nu P i j k by rewrite subr_ge0 le_maxr lexx.
+have abs k : `|P i k - P j k| = mu P i j k + nu P i j k.
+  rewrite /nu /mu; case: (leP (P i k - P j k) 0) => pq; last by rewrite gtr0_norm // subrr addr0.
+  by rewrite ler0_norm // !add0r.
+have same : \sum_k nu P i j k = \sum_k mu P i j k by rewrite !sumrB !P1 subrr subr0.
+suff e : \sum_k mu P i j k = tv P i j by split; rewrite ?same.
+rewrite /tv [in RHS](eq_bigr (fun k => mu P i j k + nu P i j k)) => [|k _]; last exact: abs.
+rewrite big_split /= same; set S := \sum_k mu P i j k.
+by have -> : 2%:R^-1 * (S + S) = 2%:R^-1 * 2%:R * S; [ident|rewrite mulVf ?pnatr_eq0 // mul1r].
+Qed.
+
+Lemma contraction_rows P x D i j : stochastic P -> 0 <= D ->
+  (forall k l, len (x k - x l) <= D) -> len (mix P x i - mix P x j) <= tv P i j * D.
+Proof.
+move=> st D_ge0 diam; have [m0 n0 mS nS] := parts i j st.
+set T := tv P i j in mS nS *; have T0 : 0 <= T by rewrite -mS sumr_ge0.
+have diff : mix P x i - mix P x j = \sum_k mu P i j k *: x k - \sum_k nu P i j k *: x k.
+  by rewrite -!sumrB; apply: eq_bigr => k _; rewrite -!scalerBl /nu subKr.
+have [z|T_neq0] := eqVneq T 0.
+  have mz k : mu P i j k = 0 by apply/eqP; move: mS; rewrite z => /psumr_eq0P -> //.
+  have nz k : nu P i j k = 0 by apply/eqP; move: nS; rewrite z => /psumr_eq0P -> //.
+  rewrite diff z mul0r !big1 ?subrr ?len0 // => k _; by rewrite ?mz ?nz scale0r.
+have Tp : 0 < T by rewrite lt_neqAle eq_sym T_neq0.
+(* T times the difference is the sum of mu_k nu_l (x_k - x_l). *)
+rewrite -(ler_pmul2l Tp) -[X in X * len _](ger0_norm T0) -lenZ diff.
+have -> : T *: (\sum_k mu P i j k *: x k - \sum_k nu P i j k *: x k) =
+    \sum_(kl : 'I_n * 'I_n) (mu P i j kl.1 * nu P i j kl.2) *: (x kl.1 - x kl.2).
+  rewrite -(pair_bigA _ (fun k l => (mu P i j k * nu P i j l) *: (x k - x l))) /=.
+  rewrite scalerBr -{1}nS -mS !scaler_sumr.
+  under [RHS]eq_bigr => k _ do (under eq_bigr do rewrite scalerBr;
+    rewrite sumrB -scaler_suml -mulr_sumr).
+  rewrite [RHS]sumrB; congr (_ - _); first by apply: eq_bigr => k _; rewrite scalerA mulrC.
+  by rewrite exchange_big; apply: eq_bigr => k _; rewrite -scaler_suml -mulr_suml scalerA.
+have -> : T * (T * D) = (\sum_(kl : 'I_n * 'I_n) mu P i j kl.1 * nu P i j kl.2) * D.
+  rewrite mulrA; congr (_ * _); rewrite -(pair_bigA _ (fun k l => mu P i j k * nu P i j l)) /=.
+  by under eq_bigr do rewrite -mulr_sumr nS; rewrite -mulr_suml mS.
+by apply: (len_sum (a := fun kl => _ * _)) => kl; [rewrite mulr_ge0|apply: diam].
+Qed.
+
+Lemma len_ge0 u : 0 <= len u.
+Proof.
+have : len (u - u) <= len u + len u.
+  by apply: le_trans (lenD _ _) _; rewrite -scaleN1r lenZ normrN1 mul1r.
+by rewrite subrr len0 -mulr2n pmulrn_lge0.
+Qed.
+
+(* (a): diam(P X) <= tau(P) diam(X). *)
+Theorem contraction P t x D D' : stochastic P -> is_tau P t -> is_diam x D ->
+  is_diam (mix P x) D' -> D' <= t * D.
+Proof.
+move=> st [tau _] [diam [i0 [j0 D0]]] [_ [i [j <-]]].
+have D_ge0 : 0 <= D by rewrite -D0 len_ge0.
+apply: le_trans (ler_wpmul2r D_ge0 (tau i j)); exact: contraction_rows.
+Qed.
+
+(* Attained: x_k = u where mu > 0, for the two rows with tv = tau, and else 0. *)
+Theorem contraction_attained P t (u : V) : stochastic P -> is_tau P t ->
+  exists x D, is_diam x D /\ is_diam (mix P x) (t * D).
+Proof.
+move=> st tau; have [le [i [j e]]] := tau; have [m0 n0 mS nS] := parts i j st.
+have [t0|t0] := eqVneq t 0.
+  exists (fun _ => 0), 0; rewrite t0 mul0r.
+  have mix0 k : mix P (fun _ => 0) k = 0 by rewrite /mix big1 // => ? _; rewrite scaler0.
+  by split; split=> [k l|]; rewrite ?mix0 ?subrr ?len0 //; exists i, j; rewrite ?mix0 subrr len0.
+(* Some k lies where mu > 0, some other where nu > 0. *)
+have tp : 0 < t by rewrite lt_neqAle eq_sym t0 -e -mS sumr_ge0.
+pose c k : R := if 0 < mu P i j k then 1 else 0; pose x k := c k *: u.
+have lu := len_ge0 u.
+have mixE k : mix P x k = (\sum_l P k l * c l) *: u.
+  by rewrite scaler_suml; apply: eq_bigr => l _; rewrite scalerA.
+have some (w : 'I_n -> R) : (forall k, 0 <= w k) -> \sum_k w k = t -> exists k, 0 < w k.
+  move=> w0 wS; apply/existsP; apply: contraT => /existsPn no.
+  case/eqP: t0; rewrite -wS big1 // => k _.
+  by apply/eqP; rewrite eq_le w0 andbT leNgt; apply: no.
+have [k kp] := some _ m0 (etrans mS e); have [l lp] := some _ n0 (etrans nS e).
+have ck : c k = 1 by rewrite /c kp.
+have cl : c l = 0.
+  rewrite /c; move: lp; rewrite /nu /mu; case: (leP (P i l - P j l) 0) => _; first by rewrite ltxx.
+  by rewrite subrr ltxx.
+have row : \sum_l P i l * c l - \sum_l P j l * c l = t.
+  rewrite -sumrB -e -mS; apply: eq_bigr => a _; rewrite -mulrBl /c.
+  case: ifP => [|/negbT].
+    by rewrite mulr1 /mu; case: (leP (P i a - P j a) 0); rewrite ?ltxx.
+  by rewrite -leNgt mulr0 => le0; apply/eqP; rewrite eq_sym eq_le le0 m0.
+have c01 a : 0 <= c a <= 1 by rewrite /c; case: (0 < _); rewrite ?lexx ?ler01.
+have cc a b : `|c a - c b| <= 1.
+  have /andP[a0 a1] := c01 a; have /andP[b0 b1] := c01 b; rewrite ler_norml.
+  apply/andP; split; first by rewrite ler_subr_addl (le_trans _ a0) // subr_le0.
+  by rewrite ler_subl_addl (le_trans a1) // ler_addr.
+have dx : is_diam x (len u).
+  split=> [a b|]; last by exists k, l; rewrite /x ck cl scale1r scale0r subr0.
+  by rewrite /x -scalerBl lenZ ler_pimull.
+exists x, (len u); split=> //; split=> [a b|]; last first.
+  by exists i, j; rewrite !mixE -scalerBl row lenZ gtr0_norm.
+by apply: le_trans (ler_wpmul2r lu (le a b)); apply: contraction_rows => // ? ?; apply: dx.1.
+Qed.
+End Contraction.
+
+(* Theorem 19.2 (b). *)
+Section Radius.
+Variables (R : realFieldType) (exp : R -> R).
+Hypothesis expD : forall x y, exp (x + y) = exp x * exp y.
+Hypothesis exp_gt0 : forall x, 0 < exp x.
+Hypothesis exp_ge : forall x, 1 + x <= exp x.
+Definition sinh x := (exp x - exp (- x)) / 2%:R.
+Definition cosh x := (exp x + exp (- x)) / 2%:R.
+Definition tanh x := sinh x / cosh x.
+Variables (n : nat) (r : R).
+Hypothesis n2 : (1 < n)%N.
+Definition k := n./2.
+Definition c_n : R := 2%:R^-1 * (k%:R / (n - k)%:R + (n - k)%:R / k%:R).
+(* The attention matrix of logits l. *)
+Definition attention (l : 'I_n -> 'I_n -> R) := \matrix_(i, j) softmax exp (l i) j.
+Let U := exp (2%:R * r).
+Let den s := s * (U - 1) ^+ 2 + n%:R ^+ 2 * U.
+Let G s := s * (U ^+ 2 - 1) / den s.
+Let S : R := k%:R * (n - k)%:R.
+
+Lemma kn : (k <= n)%N. Proof. by rewrite /k -{2}(odd_double_half n) -addnn addnA leq_addl. Qed.
+Lemma den_gt0 s : 0 <= s -> 0 < den s.
+Proof.
+move=> s0; rewrite /den; apply: ltr_paddl; first by rewrite mulr_ge0 ?sqr_ge0.
+by apply: mulr_gt0; [apply: exprn_gt0; rewrite ltr0n ltnW|apply: exp_gt0].
+Qed.
+
+(* Weight on A: at most a U / (a U + b), at least a / (a + b U), a = |A|, b = n - a. *)
+Lemma weight (l : 'I_n -> R) (A : {set 'I_n}) (p := \sum_(i in A) softmax exp l i)
+  (a := #|A|%:R : R) (b := #|~: A|%:R : R) : radius l r ->
+  p * (a * U + b) <= a * U /\ a <= p * (a + b * U).
+Proof.
+move=> rad.
+have cross (B : {set 'I_n}) : #|~: B|%:R * (\sum_(i in B) exp (l i)) <=
+    #|B|%:R * U * \sum_(j in ~: B) exp (l j).
+  have -> : #|~: B|%:R * (\sum_(i in B) exp (l i)) = \sum_(i in B) \sum_(j in ~: B) exp (l i).
+    by rewrite mulr_sumr; apply: eq_bigr => i _; rewrite sumr_const mulr_natl.
+  have -> : #|B|%:R * U * (\sum_(j in ~: B) exp (l j)) =
+      \sum_(i in B) \sum_(j in ~: B) U * exp (l j).
+    by rewrite sumr_const -mulr_sumr -mulrA mulr_natl.
+  apply: ler_sum => i _; apply: ler_sum => j _; rewrite /U -expD.
+  by apply: (exp_le expD exp_gt0 exp_ge); rewrite -ler_subl_addr rad.
+pose SA := \sum_(i in A) exp (l i); pose SB := \sum_(j in ~: A) exp (l j).
+have Zs : \sum_j exp (l j) = SA + SB.
+  rewrite (bigID (mem A)) /=; congr (_ + _); apply: eq_bigl => i; by rewrite inE.
+have Z0 : 0 < SA + SB.
+  rewrite -Zs (bigD1 (Ordinal n2)) //= ltr_paddr // sumr_ge0 // => i _; apply: ltW => //.
+have pE : p = SA / (SA + SB) by rewrite /p /softmax -mulr_suml Zs.
+have up := cross A; have := cross (~: A); rewrite setCK -/SA -/SB => lo.
+rewrite -/SA -/SB -/a -/b in up lo.
+rewrite pE; split.
+  by rewrite mulrAC ler_pdivr_mulr // -subr_ge0; rewrite -subr_ge0 in up; move: up;
+    congr (is_true (0 <= _)); ident.
+by rewrite mulrAC ler_pdivl_mulr // -subr_ge0; rewrite -subr_ge0 in lo; move: lo;
+  congr (is_true (0 <= _)); ident.
+Qed.
+
+Lemma attention_stochastic l : stochastic (attention l).
+Proof.
+have Z0 i : 0 < \sum_j exp (l i j).
+  by rewrite (bigD1 (Ordinal n2)) //= ltr_paddr // sumr_ge0 // => j _; apply: ltW.
+split=> [i j|i]; first by rewrite mxE divr_ge0 // ltW.
+under eq_bigr do rewrite mxE; by rewrite -mulr_suml mulfV // gt_eqF.
+Qed.
+
+Lemma U_ge1 (l : 'I_n -> R) : radius l r -> 1 <= U.
+Proof.
+move=> rad; apply: le_trans (exp_ge _); rewrite ler_addl.
+by have := rad (Ordinal n2) (Ordinal n2); rewrite subrr.
+Qed.
+
+(* a (n - a) is largest for a = k. *)
+Lemma S_max a b : (a + b = n)%N -> a%:R * b%:R <= S.
+Proof.
+move=> ab; rewrite /S natrB ?kn // -subr_ge0.
+have kk : (k + k <= n)%N by rewrite addnn -[X in (_ <= X)%N]odd_double_half leq_addl.
+have kk1 : (n <= k + k + 1)%N.
+  by rewrite addnn -[X in (X <= _)%N]odd_double_half addnC leq_add2l; case: (odd n).
+have -> : k%:R * (n%:R - k%:R) - a%:R * b%:R = (k%:R - a%:R) * (b%:R - k%:R) :> R.
+  by rewrite -ab natrD; ident.
+have [ak|ka] := leqP a k.
+  rewrite mulr_ge0 ?subr_ge0 ?ler_nat // -(leq_add2l a) ab (leq_trans _ kk) // leq_add2r //.
+rewrite mulr_le0 ?subr_le0 ?ler_nat ?(ltnW ka) // -(leq_add2l a) ab (leq_trans kk1) //.
+by rewrite addnAC leq_add2r addn1.
+Qed.
+
+Lemma boundE : sinh (2%:R * r) / (cosh (2%:R * r) + c_n) = G S.
+Proof.
+have k0 : (0 < k)%N by rewrite /k half_gt0.
+have b0 : (0 < n - k)%N.
+  by rewrite subn_gt0 /k -{2}(odd_double_half n) -addnn addnA -[X in (X < _)%N]add0n ltn_add2r
+    addn_gt0 k0 orbT.
+have nE : n%:R = k%:R + (n - k)%:R :> R by rewrite -natrD subnKC ?kn.
+rewrite /sinh /cosh /G /den /S /c_n nE -/U; set V := exp (- _).
+have UV : U * V = 1.
+  rewrite /U /V -expD subrr; apply: (mulIf (lt0r_neq0 (exp_gt0 0))); by rewrite -expD mul1r addr0.
+have [U0 V0] : 0 < U /\ 0 < V by split; apply: exp_gt0.
+have K0 : 0 < k%:R :> R by rewrite ltr0n.
+have L0 : 0 < (n - k)%:R :> R by rewrite ltr0n.
+move: (k%:R) ((n - k)%:R) K0 L0 => K L K0 L0.
+have KK : K * K^-1 = 1 by rewrite mulfV // gt_eqF.
+have LL : L * L^-1 = 1 by rewrite mulfV // gt_eqF.
+have h2 : 2%:R * 2%:R^-1 = 1 :> R by rewrite mulfV ?pnatr_eq0.
+apply/eqP; rewrite eqr_div; last 2 first.
+- rewrite gt_eqF // !(addr_gt0, mulr_gt0, divr_gt0) ?invr_gt0 ?ltr0n //.
+- rewrite gt_eqF //; apply: ltr_paddl.
+    by apply: mulr_ge0; [apply: mulr_ge0; apply: ltW|apply: sqr_ge0].
+  by apply: mulr_gt0 => //; apply: exprn_gt0; apply: addr_gt0.
+apply/eqP; have -> : U ^+ 2 - 1 = (U - V) * U by rewrite mulrBl [V * U]mulrC UV.
+transitivity ((U - V) * 2%:R^-1 * (K * L * (U * U + 1) + (K * K + L * L) * U)).
+  by ident.
+transitivity ((U - V) * 2%:R^-1 * (K * L * (U * U + U * V) + (K * K + L * L) * U)).
+  by rewrite UV.
+transitivity ((U - V) * 2%:R^-1 * U * (K * L * (U + V) +
+  (K * K * (L * L^-1) + L * L * (K * K^-1)))).
+  by rewrite KK LL; ident.
+by ident.
+Qed.
+
+(* tau(P) is at most the first bound. *)
+Theorem radius_bound l t : (forall i, radius (l i) r) -> is_tau (attention l) t ->
+  t <= sinh (2%:R * r) / (cosh (2%:R * r) + c_n).
+Proof.
+move=> rad [_ [i [j <-]]]; rewrite boundE; have st := attention_stochastic l.
+have [_ _ mS _] := parts i j st; set P := attention l in mS st *.
+pose A := [set m | P j m < P i m].
+have tvE : tv P i j = \sum_(m in A) softmax exp (l i) m - \sum_(m in A) softmax exp (l j) m.
+  rewrite -mS -sumrB [RHS]big_mkcond; apply: eq_bigr => m _; rewrite inE /mu -subr_gt0.
+  by rewrite !mxE; case: (leP (_ - _) 0).
+have [up _] := weight A (rad i); have [_ lo] := weight A (rad j).
+have U1 := U_ge1 (rad i); have U0 : 0 < U := exp_gt0 _.
+have cA : (#|A| + #|~: A| = n)%N by rewrite cardsC card_ord.
+have sS := S_max cA; have nE : n%:R = #|A|%:R + #|~: A|%:R :> R by rewrite -natrD cA.
+have s0 : 0 <= #|A|%:R * #|~: A|%:R :> R by rewrite mulr_ge0 ?ler0n.
+rewrite tvE; move: (\sum_(m in A) _) (\sum_(m in A) _) up lo => q p up lo.
+have Sge0 : 0 <= S by apply: le_trans sS.
+rewrite /G ler_pdivl_mulr ?den_gt0 //.
+(* tv den(s) <= s (U^2 - 1) for s = a b, and s <= S. *)
+have den_ab : den (#|A|%:R * #|~: A|%:R) = (#|A|%:R * U + #|~: A|%:R) * (#|A|%:R + #|~: A|%:R * U).
+  by rewrite /den nE; ident.
+move: (#|A|%:R) (#|~: A|%:R) sS s0 nE up lo den_ab (ler0n R #|A|) (ler0n R #|~: A|) => a b sS s0 nE.
+move=> up lo den_ab a0 b0; have d0 := den_gt0 s0.
+have key : (p - q) * den (a * b) <= a * b * (U ^+ 2 - 1).
+  rewrite den_ab.
+  have H1 := ler_wpmul2r (_ : 0 <= a + b * U) up; have H2 := ler_wpmul2r (_ : 0 <= a * U + b) lo.
+  have {}H1 := H1 (addr_ge0 a0 (mulr_ge0 b0 (ltW U0))).
+  have {}H2 := H2 (addr_ge0 (mulr_ge0 a0 (ltW U0)) b0).
+  have := ler_add H1 H2; rewrite -subr_ge0 => H; rewrite -subr_ge0; move: H.
+  by congr (is_true (0 <= _)); ident.
+have u2 : 0 <= U ^+ 2 - 1.
+  have -> : U ^+ 2 - 1 = (U - 1) * (U + 1) by ident.
+  by rewrite mulr_ge0 ?subr_ge0 // addr_ge0 ?ler01 // ltW.
+rewrite -(ler_pmul2r d0) mulrAC; apply: le_trans (ler_wpmul2r (ltW (den_gt0 Sge0)) key) _.
+rewrite -subr_ge0; have -> : S * (U ^+ 2 - 1) * den (a * b) - a * b * (U ^+ 2 - 1) * den S =
+    (U ^+ 2 - 1) * (n%:R ^+ 2 * U) * (S - a * b) by rewrite /den; ident.
+apply: mulr_ge0; last by rewrite subr_ge0.
+by apply: mulr_ge0 => //; apply: mulr_ge0; [apply: sqr_ge0|apply: ltW].
+Qed.
+
+Lemma exp0 : exp 0 = 1.
+Proof. by apply: (mulIf (lt0r_neq0 (exp_gt0 0))); rewrite -expD mul1r addr0. Qed.
+Lemma UE : U = exp r * exp r. Proof. by rewrite /U -expD; congr exp; ident. Qed.
+Lemma tanhE : tanh r = (U - 1) / (U + 1).
+Proof.
+have EV : exp r * exp (- r) = 1 by rewrite -expD subrr exp0.
+have [E0 V0] : 0 < exp r /\ 0 < exp (- r) by split; apply: exp_gt0.
+have h2 : 2%:R^-1 != 0 :> R by rewrite invr_eq0 pnatr_eq0.
+rewrite /tanh /sinh /cosh -mulf_div divff // mulr1; apply/eqP; rewrite eqr_div; last 2 first.
+- by rewrite gt_eqF // addr_gt0.
+- by rewrite gt_eqF // addr_gt0 ?ltr01 // UE mulr_gt0.
+rewrite UE; move: (exp r) (exp (- r)) EV => E V EV; apply/eqP.
+transitivity (E * E * E - V + (E - E * V * E)); first by ident.
+transitivity (E * E * E - V + (E * V * E - E)); last by ident.
+by rewrite EV mul1r.
+Qed.
+
+(* ... which is at most tanh R, and equal to it for even n. *)
+Theorem bound_tanh : 1 <= U -> sinh (2%:R * r) / (cosh (2%:R * r) + c_n) <= tanh r.
+Proof.
+move=> U1; rewrite boundE tanhE; have U0 : 0 < U := exp_gt0 _.
+have Sge0 : 0 <= S by rewrite mulr_ge0 ?ler0n.
+rewrite /G ler_pdivr_mulr ?den_gt0 // [X in _ <= X]mulrAC ler_pdivl_mulr ?addr_gt0 ?ltr01 //.
+have nE : n%:R = k%:R + (n - k)%:R :> R by rewrite -natrD subnKC ?kn.
+rewrite -subr_ge0 /den /S nE; move: (k%:R) ((n - k)%:R) => K L.
+have -> : (U - 1) * (K * L * (U - 1) ^+ 2 + (K + L) ^+ 2 * U) - K * L * (U ^+ 2 - 1) * (U + 1) =
+  (U - 1) * U * (K - L) ^+ 2 by ident.
+apply: mulr_ge0; last exact: sqr_ge0.
+by apply: mulr_ge0; [rewrite subr_ge0|apply: ltW].
+Qed.
+Theorem bound_even : ~~ odd n -> sinh (2%:R * r) / (cosh (2%:R * r) + c_n) = tanh r.
+Proof.
+move=> ev; rewrite boundE tanhE; have U0 : 0 < U := exp_gt0 _.
+have nk : (n - k = k)%N by rewrite -{1}(odd_double_half n) (negbTE ev) add0n -addnn addnK.
+have kk : (k + k = n)%N by have := subnK kn; rewrite nk.
+have nE : n%:R = k%:R + k%:R :> R by rewrite -natrD kk.
+have Sge0 : 0 <= S by rewrite mulr_ge0 ?ler0n.
+apply/eqP; rewrite /G eqr_div; last 2 first.
+- by rewrite gt_eqF // den_gt0.
+- by rewrite gt_eqF // addr_gt0 ?ltr01.
+apply/eqP; have -> : S = k%:R * k%:R by rewrite /S nk.
+by rewrite /den nE; ident.
+Qed.
+
+(* For all n and R >= 0 some logits attain the first bound. *)
+Theorem radius_attained : 0 <= r -> exists l, (forall i, radius (l i) r) /\
+  is_tau (attention l) (sinh (2%:R * r) / (cosh (2%:R * r) + c_n)).
+Proof.
+move=> r0; pose i0 := Ordinal (ltnW n2); pose i1 := Ordinal n2.
+pose l (i j : 'I_n) := if (i == i0) == (j < k)%N then r else - r.
+have rad i : radius (l i) r.
+  move=> a b; have r2 : 0 <= 2%:R * r by rewrite mulr_ge0 ?ler0n.
+  rewrite /l; case: (_ == (a < k)%N); case: (_ == (b < k)%N); rewrite ?subrr ?opprK //.
+    by have -> : r + r = 2%:R * r by ident.
+  by apply: le_trans r2; rewrite -opprD oppr_le0 addr_ge0.
+exists l; split=> //; have st := attention_stochastic l.
+pose B := sinh (2%:R * r) / (cosh (2%:R * r) + c_n).
+(* Two such rows differ by the bound at least. *)
+suff low : B <= tv (attention l) i0 i1.
+  have le i j : tv (attention l) i j <= B.
+    have [[a b] /= _ max] := @arg_maxP _ _ _ (i, j) predT
+      (fun p : 'I_n * 'I_n => tv (attention l) p.1 p.2) isT.
+    apply: le_trans (_ : tv (attention l) a b <= _); first exact: (max (i, j)).
+    apply: (radius_bound rad); split=> [i' j'|]; [exact: (max (i', j'))|by exists a, b].
+  by split=> //; exists i0, i1; apply/eqP; rewrite eq_le le low.
+pose A := [set m : 'I_n | (m < k)%N].
+have cA : #|A| = k.
+  rewrite cardsE -sum1_card (eq_bigl (fun m : 'I_n => (m < k)%N)) //.
+  by rewrite -(big_ord_widen n (fun _ => 1%N) kn) sum1_card card_ord.
+have row (c d : R) : \sum_(j < n) exp (if (j < k)%N then c else d) =
+    k%:R * exp c + (n - k)%:R * exp d.
+  rewrite (bigID (mem A)) /=; congr (_ + _).
+    rewrite (eq_bigr (fun _ => exp c)) => [|m]; last by rewrite inE => ->.
+    by rewrite sumr_const cA mulr_natl.
+  rewrite (eq_bigr (fun _ => exp d)) => [|m]; last by rewrite inE => /negbTE ->.
+  rewrite (eq_bigl (fun m => m \in ~: A)) => [|m]; last by rewrite /= !inE.
+  by rewrite sumr_const cardsCs setCK cA card_ord mulr_natl.
+have [K0 L0] : 0 < k%:R :> R /\ 0 <= (n - k)%:R :> R by split; rewrite ?ler0n // ltr0n /k half_gt0.
+have nE : n%:R = k%:R + (n - k)%:R :> R by rewrite -natrD subnKC ?kn.
+have wA i (c d : R) : (forall j : 'I_n, l i j = if (j < k)%N then c else d) ->
+    \sum_(m in A) softmax exp (l i) m = k%:R * exp c / (k%:R * exp c + (n - k)%:R * exp d).
+  move=> lE; rewrite -row /softmax -mulr_suml; congr (_ / _); last first.
+    by apply: eq_bigr => j _; rewrite lE.
+  rewrite (eq_bigr (fun _ => exp c)) => [|m]; last by rewrite inE lE => ->.
+  by rewrite sumr_const cA mulr_natl.
+have low : \sum_(m in A) softmax exp (l i0) m - \sum_(m in A) softmax exp (l i1) m <=
+    tv (attention l) i0 i1.
+  have [m0 _ <- _] := parts i0 i1 st; rewrite -sumrB [X in _ <= X](bigID (mem A)) /=.
+  apply: ler_paddr; first by apply: sumr_ge0.
+  by apply: ler_sum => m _; rewrite /mu !mxE le_maxr lexx.
+apply: le_trans low; rewrite (wA i0 r (- r)) => [|j]; last by rewrite /l eqxx; case: (j < k)%N.
+rewrite (wA i1 (- r) r) => [|j]; last by rewrite /l; case: (j < k)%N.
+have EV : exp r * exp (- r) = 1 by rewrite -expD subrr exp0.
+have [E0 V0] : 0 < exp r /\ 0 < exp (- r) by split; apply: exp_gt0.
+rewrite /B boundE /G /den /S nE UE; move: (k%:R) ((n - k)%:R) (exp r) (exp (- r)) K0 L0 EV E0 V0.
+move=> K L E V K0 L0 EV E0 V0; rewrite le_eqVlt; apply/orP; left; apply/eqP.
+have d1 : 0 < K * E + L * V by apply: ltr_paddr; [apply: mulr_ge0 => //;
+  apply: ltW|apply: mulr_gt0].
+have d2 : 0 < K * V + L * E by apply: ltr_paddr; [apply: mulr_ge0 => //;
+  apply: ltW|apply: mulr_gt0].
+have -> : K * L * (E * E - 1) ^+ 2 + (K + L) ^+ 2 * (E * E) =
+    (K * E + L * V) * (K * V + L * E) * (E * E).
+  transitivity (K * K * (E * E) + L * L * (E * E) + K * L * (E * E * (E * E) + 1)); first by ident.
+  transitivity (K * K * (E * V) * (E * E) + L * L * (E * V) * (E * E) +
+    K * L * (E * E * (E * E) + (E * V) * (E * V))); last by ident.
+  by rewrite EV !mulr1.
+apply: (mulIf (lt0r_neq0 (mulr_gt0 (mulr_gt0 d1 d2) (mulr_gt0 E0 E0)))).
+rewrite divfK; last by rewrite lt0r_neq0 ?mulr_gt0.
+transitivity ((K * E / (K * E + L * V) * (K * E + L * V) * (K * V + L * E) -
+  K * V / (K * V + L * E) * (K * V + L * E) * (K * E + L * V)) * (E * E)); last by ident.
+rewrite !divfK ?lt0r_neq0 //.
+transitivity (K * L * (E * E * (E * E) - 1)); first by ident.
+transitivity (K * L * (E * E * (E * E) - (E * V) * (E * V))); first by rewrite EV mulr1.
+by ident.
+Qed.
+End Radius.
+
+(* ---- Theorem 19.1 (Rank against pattern), (a) ---- *)
+Section Rank.
+Variables (R : realFieldType) (n r : nat).
+
+(* Theorem 19.1 (a): r + 1 different columns have an entry of at least e, in some rows rho. *)
+Theorem rank_against_pattern (P B : 'M[R]_n) (col rho : 'I_r.+1 -> 'I_n) e :
+  (forall i j, 0 <= P i j) -> (forall i, \sum_j P i j = 1) -> (\rank B <= r)%N ->
+  injective col -> (forall c, e <= P (rho c) (col c)) ->
+  exists i, 2%:R * e - 1 <= \sum_j `|P i j - B i j|.
+Proof.
+move=> P0 P1 rB colI big.
+(* x is not zero, lives on the columns [col], and B x = 0. *)
+pose S := \matrix_(c < r.+1, j < n) (j == col c)%:R : 'M[R]_(r.+1, n).
+have [y y0 yB] : exists2 y : 'rV[R]_r.+1, y != 0 & y *m (S *m B^T) = 0.
+  have : kermx (S *m B^T) != 0.
+    rewrite -mxrank_eq0 mxrank_ker -lt0n subn_gt0 ltnS (leq_trans (mxrankS (submxMl _ _))) //.
+    by rewrite mxrank_tr.
+  by case/rowV0Pn => y /sub_kermxP yB y_neq0; exists y.
+have SE (f : 'I_n -> R) : \sum_j f j * (y *m S) 0 j = \sum_c y 0 c * f (col c).
+  under eq_bigr do rewrite mxE mulr_sumr; rewrite exchange_big; apply: eq_bigr => c _ /=.
+  rewrite (bigD1 (col c)) //= big1 => [|j /negbTE jc]; rewrite !mxE ?eqxx ?jc ?mulr0 //.
+  by rewrite mulr1 addr0 mulrC.
+have Bx i : \sum_c y 0 c * B i (col c) = 0.
+  transitivity ((y *m S *m B^T) 0 i); last by rewrite -mulmxA yB mxE.
+  by rewrite mxE -(SE (B i)); apply: eq_bigr => j _; rewrite [B^T _ _]mxE mulrC.
+(* c has the largest |y c|; rescale to 1. *)
+have [c0 yc0] : exists c0, y 0 c0 != 0.
+  by apply/existsP; apply: contraNT y0 => /existsPn z; apply/eqP/rowP => c; rewrite mxE;
+    apply/eqP; rewrite -[_ == _]negbK z.
+case: (@arg_maxP _ _ _ c0 predT (fun c => `|y 0 c|) isT) => c _ /= maxc.
+have a0 : 0 < `|y 0 c| by apply: lt_le_trans (maxc c0 isT); rewrite normr_gt0.
+exists (rho c); set i := rho c.
+have sub (F : 'I_n -> R) : (forall j, 0 <= F j) -> \sum_k F (col k) <= \sum_j F j.
+  move=> F0; have -> : \sum_k F (col k) = \sum_(j in col @: 'I_r.+1) F j.
+    by rewrite big_imset //= => ? ? _ _; apply: colI.
+  by rewrite [X in _ <= X](bigID (mem (col @: 'I_r.+1))) /= ler_addl sumr_ge0.
+(* |(P x)_i| >= (e - (1 - e)) |x|, and P x = (P - B) x. *)
+have Pe := big c; rewrite -/i in Pe.
+have low : (2%:R * e - 1) * `|y 0 c| <= `|\sum_k y 0 k * P i (col k)|.
+  have rest : `|\sum_(k | k != c) y 0 k * P i (col k)| <= (1 - P i (col c)) * `|y 0 c|.
+    apply: le_trans (ler_norm_sum _ _ _) _.
+    apply: le_trans (_ : \sum_(k | k != c) P i (col k) * `|y 0 c| <= _); last first.
+      rewrite -mulr_suml ler_wpmul2r // ler_subr_addl; have := sub (P i) (P0 i).
+      by rewrite P1 (bigD1 c).
+    by apply: ler_sum => k _; rewrite normrM (ger0_norm (P0 _ _)) mulrC ler_wpmul2l ?maxc.
+  rewrite (bigD1 c) //=; apply: le_trans (ler_sub_norm_add _ _).
+  rewrite normrM (ger0_norm (P0 _ _)) ler_subr_addr; apply: le_trans (ler_add (lexx _) rest) _.
+  rewrite -mulrDl mulrC ler_wpmul2l //.
+  by rewrite addrA subrK ler_subl_addr; move: (ler_add Pe Pe); rewrite -mulr2n -[e *+ 2]mulr_natl.
+have up : `|\sum_k y 0 k * P i (col k)| <= `|y 0 c| * \sum_j `|P i j - B i j|.
+  have -> : \sum_k y 0 k * P i (col k) = \sum_k y 0 k * (P i (col k) - B i (col k)).
+    transitivity (\sum_k y 0 k * P i (col k) - \sum_k y 0 k * B i (col k));
+      first by rewrite Bx subr0.
+    by rewrite -sumrB; apply: eq_bigr => k _; rewrite mulrBr.
+  apply: le_trans (ler_norm_sum _ _ _) _.
+  apply: (@le_trans _ _ (`|y 0 c| * \sum_k `|P i (col k) - B i (col k)|)).
+    by rewrite mulr_sumr; apply: ler_sum => k _; rewrite normrM ler_wpmul2r ?maxc.
+  by rewrite ler_wpmul2l // (sub (fun j => `|P i j - B i j|)).
+by rewrite -(ler_pmul2r a0) (le_trans low) // mulrC.
+Qed.
+End Rank.
+

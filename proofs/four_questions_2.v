@@ -1,0 +1,267 @@
+(* Chapter 1, "Four questions to a proof" (notebooks/path_decomposition/four_questions.ipynb),
+   continued.
+   Propositions 3.8 and 3.10. Compile four_questions.v first. *)
+From mathcomp Require Import all_ssreflect all_algebra.
+Require Import four_questions.
+Set Implicit Arguments.
+Unset Strict Implicit.
+Import Order.TTheory GRing.Theory Num.Theory.
+Local Open Scope ring_scope.
+
+Definition one (F : fieldType) n : 'cV[F]_n := const_mx 1.
+(* The residual: tokens minus their mean. *)
+Definition res (F : fieldType) n d (X : 'M[F]_(n, d)) : 'M[F]_(n, d) :=
+  X - n%:R^-1 *: (one F n *m (one F n)^T) *m X.
+
+(* Proposition 3.8 (Only the product has a meaning), first half. norm is the normaliser of rows of
+   logits; like softmax it does not see what is constant along rows. s is 1 / sqrt(d_qk). *)
+Section Scale.
+Variables (F : fieldType) (H n d dqk : nat) (norm : 'M[F]_n -> 'M[F]_n) (s : F).
+Hypothesis shift : forall A (x : 'cV[F]_n), norm (A + x *m (one F n)^T) = norm A.
+(* The weights of a head: W_Q, W_K, the biases b_Q, b_K (columns), and W. *)
+Record head := Head { WQ : 'M[F]_(d, dqk); WK : 'M[F]_(d, dqk);
+  bQ : 'cV[F]_dqk; bK : 'cV[F]_dqk; W : 'M[F]_d }.
+Definition attention (w : head) (X : 'M[F]_(n, d)) : 'M[F]_n :=
+  norm (s *: ((X *m WQ w + one F n *m (bQ w)^T) *m (X *m WK w + one F n *m (bK w)^T)^T)).
+(* Up to parts constant along rows the logits are X W_QK X^T + 1 (X W_K b_Q)^T. *)
+Lemma logits (w : head) X : attention w X =
+  norm (s *: (X *m (WQ w *m (WK w)^T) *m X^T + one F n *m (X *m (WK w *m bQ w))^T)).
+Proof.
+rewrite /attention -[in RHS](shift _ (s *: (X *m WQ w *m bK w + one F n *m ((bQ w)^T *m bK w)))).
+congr (norm _); rewrite -scalemxAl -scalerDr; congr (_ *: _).
+have -> : (X *m WK w + one F n *m (bK w)^T)^T = (WK w)^T *m X^T + bK w *m (one F n)^T.
+  by rewrite linearD /= !trmx_mul trmxK.
+have -> : (X *m (WK w *m bQ w))^T = (bQ w)^T *m (WK w)^T *m X^T by rewrite !trmx_mul.
+by rewrite mulmxDl !mulmxDr mulmxDl !mulmxA addrACA.
+Qed.
+(* A network without skips and without value and output biases. *)
+Fixpoint SAN (w : nat -> 'I_H -> head) L X : 'M[F]_(n, d) :=
+  if L is l.+1 then \sum_h attention (w l h) (SAN w l X) *m SAN w l X *m W (w l h) else X.
+(* alpha^-2 W_QK, alpha^-1 W_K b_Q, and the same W. *)
+Definition scaled (alpha : F) (w w' : head) :=
+  [/\ WQ w' *m (WK w')^T = alpha ^- 2 *: (WQ w *m (WK w)^T),
+      WK w' *m bQ w' = alpha^-1 *: (WK w *m bQ w) & W w' = W w].
+Variables (alpha : F) (w w' : nat -> 'I_H -> head).
+Hypotheses (alpha0 : alpha != 0) (ww' : forall l h, scaled alpha (w l h) (w' l h)).
+Lemma same_attention l h X : attention (w' l h) (alpha *: X) = attention (w l h) X.
+Proof.
+have [QK Kb _] := ww' l h; rewrite !logits QK Kb; congr (norm (_ *: (_ + _))).
+  rewrite [(alpha *: X)^T]linearZ /= -!scalemxAl -!scalemxAr -?scalemxAl !scalerA.
+  by rewrite mulrA -expr2 divff ?expf_neq0 // scale1r.
+by rewrite -scalemxAl -scalemxAr scalerA divff // scale1r.
+Qed.
+Lemma same_state L X : SAN w' L (alpha *: X) = alpha *: SAN w L X.
+Proof.
+elim: L => //= l ->; rewrite scaler_sumr; apply: eq_bigr => h _; have [_ _ ->] := ww' l h.
+by rewrite same_attention -scalemxAr -scalemxAl.
+Qed.
+(* Every P stays as it was, and every residual is multiplied by alpha. *)
+Theorem scale L X :
+  (forall h, attention (w' L h) (SAN w' L (alpha *: X)) = attention (w L h) (SAN w L X)) /\
+  res (SAN w' L (alpha *: X)) = alpha *: res (SAN w L X).
+Proof.
+split=> [h|]; rewrite same_state ?same_attention //.
+by rewrite /res -scalemxAr -scalerBr.
+Qed.
+End Scale.
+
+(* Two clusters of m + 1 tokens of width 1, at a and -a; softmax with a positive function e for exp,
+   logits w X X^T. *)
+Section Clusters.
+Variables (R : realFieldType) (e : R -> R) (m : nat).
+Hypotheses (e_gt0 : forall x, 0 < e x).
+Local Notation N := (m.+1 + m.+1)%N.
+Definition cluster (a : R) : 'cV[R]_N := col_mx (const_mx a) (const_mx (- a)).
+Definition Pof (w : R) (X : 'cV[R]_N) : 'M[R]_N := softmax e (w *: (X *m X^T)).
+(* The weight of a cluster on itself is p, and 2 p - 1 = tau (tanh for e = exp). *)
+Definition p t : R := e t / (e t + e (- t)).
+Definition tau t : R := (e t - e (- t)) / (e t + e (- t)).
+Definition blocks t : 'M[R]_N :=
+  m.+1%:R^-1 *:
+  block_mx (const_mx (p t)) (const_mx (p (- t))) (const_mx (p (- t))) (const_mx (p t)).
+Lemma P_blocks w a : Pof w (cluster a) = blocks (w * a ^+ 2).
+Proof.
+set t := w * a ^+ 2; have tot : m.+1%:R * (e t + e (- t)) != 0.
+  by rewrite mulf_neq0 ?pnatr_eq0 // gt_eqF ?addr_gt0.
+have XX i j : (w *: (cluster a *m (cluster a)^T)) i j =
+    match split i, split j with inl _, inl _ | inr _, inr _ => t | _, _ => - t end.
+  rewrite !mxE big_ord1 !mxE; case: (split i) => ?; case: (split j) => ?;
+    by rewrite !mxE ?(mulrN, mulNr, opprK) -expr2.
+have sum i : \sum_k e ((w *: (cluster a *m (cluster a)^T)) i k) = m.+1%:R * (e t + e (- t)).
+  under eq_bigr do rewrite XX; rewrite big_split_ord /=.
+  have splitL (k : 'I_m.+1) : split (lshift m.+1 k) = inl k := unsplitK (inl k).
+  have splitR (k : 'I_m.+1) : split (rshift m.+1 k) = inr k := unsplitK (inr k).
+  under eq_bigr do rewrite splitL; under [X in _ + X]eq_bigr do rewrite splitR.
+  rewrite !sumr_const card_ord -mulrnDl mulr_natl.
+  by case: (split i) => _ //; rewrite addrC.
+apply/matrixP => i j; rewrite mxE sum XX [RHS]mxE mxE.
+rewrite invfM mulrCA /p opprK [e (- t) + _]addrC.
+by case: (split i) => ?; rewrite mxE; case: (split j) => ?; rewrite mxE.
+Qed.
+
+(* P = (1 1^T + tau X X^T) / N, with X = (1, ..., -1, ...)^T. *)
+Local Notation ones := (one R N).
+Local Notation X := (cluster 1).
+Lemma product (a b c d : R) : (col_mx (const_mx a : 'cV_m.+1) (const_mx b : 'cV_m.+1))^T *m
+  col_mx (const_mx c : 'cV_m.+1) (const_mx d) = (m.+1%:R * (a * c + b * d))%:M.
+Proof.
+have dot (x y : R) : (const_mx x : 'rV_m.+1) *m (const_mx y : 'cV_m.+1) = (m.+1%:R * (x * y))%:M.
+  apply/matrixP => i j; rewrite !ord1 !mxE; under eq_bigr do rewrite !mxE.
+  by rewrite sumr_const card_ord mulr_natl.
+by rewrite tr_col_mx !trmx_const mul_row_col !dot -raddfD -mulrDr.
+Qed.
+Lemma onesE : ones = col_mx (const_mx 1) (const_mx 1).
+Proof. by apply/matrixP => i j; rewrite !mxE; case: split => k; rewrite mxE. Qed.
+Lemma N_nat : m.+1%:R * (1 * 1 + 1 * 1) = N%:R :> R.
+Proof. by rewrite mulr1 mulrDr mulr1 -natrD. Qed.
+Lemma N0 : N%:R != 0 :> R. Proof. by rewrite pnatr_eq0. Qed.
+Lemma ones_ones : ones^T *m ones = N%:R%:M. Proof. by rewrite onesE product N_nat. Qed.
+Lemma ones_X : ones^T *m X = 0.
+Proof. by rewrite onesE product mulrN !mulr1 subrr mulr0 raddf0. Qed.
+Lemma X_ones : X^T *m ones = 0.
+Proof. by rewrite onesE product mulNr !mulr1 subrr mulr0 raddf0. Qed.
+Lemma X_X : X^T *m X = N%:R%:M. Proof. by rewrite product mulrNN N_nat. Qed.
+Lemma clusterE a : cluster a = a *: X.
+Proof. by apply/matrixP => i j; rewrite !mxE; case: split => k; rewrite !mxE ?mulrN mulr1. Qed.
+Lemma blocksE t : blocks t = N%:R^-1 *: (ones *m ones^T + tau t *: (X *m X^T)).
+Proof.
+have s0 : e t + e (- t) != 0 by rewrite gt_eqF ?addr_gt0.
+have s0' : e (- t) + e t != 0 by rewrite addrC.
+have two : 2%:R != 0 :> R by rewrite pnatr_eq0.
+have pt : p t = 2%:R^-1 * (1 + tau t).
+  apply: (mulfI two); rewrite [RHS]mulrA divff // mul1r /p /tau mulrA -{2}(divff s0) -mulrDl.
+  by rewrite addrACA subrr addr0 mulr_natl mulr2n.
+have pn : p (- t) = 2%:R^-1 * (1 - tau t).
+  apply: (mulfI two); rewrite [RHS]mulrA divff // mul1r /p /tau opprK [e (- t) + _]addrC mulrA.
+  by rewrite -{2}(divff s0) -mulrBl opprD opprK addrACA subrr add0r mulr_natl mulr2n.
+have half : N%:R^-1 = m.+1%:R^-1 * 2%:R^-1 :> R by rewrite addnn -muln2 natrM invfM mulrC.
+apply/matrixP => i j; rewrite half !mxE !big_ord1 !mxE mul1r -mulrA; congr (_ * _).
+case: (split i) => ?; rewrite !mxE; case: (split j) => ?; rewrite !mxE
+  ?(mulrN, mulNr, mulr1, opprK);
+by rewrite ?pt ?pn.
+Qed.
+Lemma blocks_ones t : blocks t *m ones = ones.
+Proof.
+rewrite blocksE -scalemxAl mulmxDl -scalemxAl -!mulmxA ones_ones X_ones mulmx0 scaler0 addr0.
+by rewrite mul_mx_scalar scalerA mulVf ?N0 // scale1r.
+Qed.
+Lemma blocks_X t a : blocks t *m cluster a = tau t *: cluster a.
+Proof.
+rewrite clusterE -scalemxAr blocksE -scalemxAl mulmxDl -scalemxAl -!mulmxA ones_X X_X mulmx0 add0r.
+by rewrite mul_mx_scalar !scalerA [_ * tau t]mulrC -!mulrA mulVf ?N0 // mulr1 mulrC.
+Qed.
+Lemma rank_blocks t : tau t != 0 -> \rank (blocks t) = 2%N.
+Proof.
+move=> t0; apply/eqP; rewrite eqn_leq; apply/andP; split.
+  have -> : blocks t = row_mx ones X *m col_mx (N%:R^-1 *: ones^T) ((N%:R^-1 * tau t) *: X^T).
+    by rewrite mul_row_col -!scalemxAr blocksE scalerDr scalerA.
+  exact: mulmx_max_rank.
+(* P fixes 1 and multiplies X by tau: two independent columns. *)
+have PM : blocks t *m row_mx ones (cluster 1) = row_mx ones (tau t *: cluster 1).
+  by rewrite mul_mx_row blocks_ones blocks_X.
+apply: leq_trans (mxrankM_maxl _ (row_mx ones (cluster 1))); rewrite PM.
+pose A := col_mx (N%:R^-1 *: ones^T) ((N%:R * tau t)^-1 *: X^T).
+apply: leq_trans (mxrankM_maxr A _).
+rewrite /A mul_col_row -!scalemxAl -!scalemxAr ones_ones ones_X X_ones X_X !scaler0.
+rewrite scalerA -!mul_scalar_mx -!scalar_mxM mulVf ?N0 // [(N%:R * _)^-1 * _ * _]mulrAC -mulrA.
+rewrite (mulVf (mulf_neq0 N0 t0)); have -> : block_mx 1%:M 0 0 1%:M = 1%:M :> 'M[R]_(1 + 1).
+  by rewrite -scalar_mx_block.
+by rewrite mxrank1.
+Qed.
+
+(* A network of one head of width 1 in each layer, without skips: logits w_l x x', value
+   weight v. *)
+Fixpoint state (w : nat -> R) (v : R) L Y : 'cV[R]_N :=
+  if L is l.+1 then v *: (Pof (w l) (state w v l Y) *m state w v l Y) else Y.
+Lemma stateS w v L Y :
+  state w v L.+1 Y = v *: (Pof (w L) (state w v L Y) *m state w v L Y).
+Proof. by []. Qed.
+Lemma res_cluster a : res (cluster a) = cluster a.
+Proof. by rewrite /res -scalemxAl -mulmxA clusterE -scalemxAr ones_X !(scaler0, mulmx0) subr0. Qed.
+Definition collapses w v Y := forall i, to_zero (fun L => res (state w v L Y) i 0).
+
+(* With logits of the size t in each layer, and w falling or rising accordingly,
+   X_L = (v tau)^L X. *)
+Lemma state_power w v a t L : a != 0 -> v * tau t != 0 ->
+  (forall l, w l = t / (a * (v * tau t) ^+ l) ^+ 2) ->
+  state w v L (cluster a) = cluster (a * (v * tau t) ^+ L) /\
+  Pof (w L) (state w v L (cluster a)) = blocks t.
+Proof.
+move=> a0 vt0 wE; have P k : Pof (w k) (cluster (a * (v * tau t) ^+ k)) = blocks t.
+  by rewrite P_blocks wE divfK // expf_neq0 // mulf_neq0 // expf_neq0.
+suff E : state w v L (cluster a) = cluster (a * (v * tau t) ^+ L) by rewrite E.
+elim: L => [|l IH]; first by rewrite mulr1.
+rewrite /= IH P blocks_X scalerA [in RHS]clusterE [in LHS]clusterE scalerA exprS.
+by rewrite [in RHS]mulrCA.
+Qed.
+
+(* Proposition 3.10 (b). 2 (m + 1) tokens, all P of rank 2, and the input returned at
+   every depth. *)
+Theorem rank_two_keeps t : tau t != 0 -> let w (_ : nat) := t in let v := (tau t)^-1 in
+  forall L, state w v L X = X /\ \rank (Pof (w L) (state w v L X)) = 2%N.
+Proof.
+move=> t0 w v L; have vt : v * tau t = 1 by rewrite mulVf.
+have [|||-> ->] := @state_power w v 1 t L; rewrite ?vt ?oner_eq0 //.
+  by move=> l; rewrite expr1n mulr1 expr1n divr1.
+by rewrite expr1n mulr1 rank_blocks.
+Qed.
+
+(* Proposition 3.8, second half. Of two networks with the same input one collapses (equal logits: P
+   is uniform), the other keeps the input; so no condition on the size of the residual, whatever
+   size means, decides. *)
+Theorem both_happen a t : a != 0 -> tau t != 0 ->
+  (exists w v, collapses w v (cluster a)) /\
+  (exists w v, forall L, state w v L (cluster a) = cluster a).
+Proof.
+move=> a0 t0; split.
+  exists (fun=> 0), 1 => i eps eps0; exists 1%N => -[//|L] _.
+  have -> : state (fun=> 0) 1 L.+1 (cluster a) = 0; last first.
+    by rewrite /res mulmx0 subr0 mxE normr0.
+  elim: L => [|L IH]; last by rewrite stateS IH mulmx0 scaler0.
+  by rewrite stateS P_blocks blocks_X mul0r /tau oppr0 subrr mul0r scale0r scaler0.
+exists (fun=> t / a ^+ 2), (tau t)^-1 => L; have vt : (tau t)^-1 * tau t = 1 by rewrite mulVf.
+have [|||-> _] := @state_power (fun=> t / a ^+ 2) (tau t)^-1 a t L; rewrite ?vt ?oner_eq0 //.
+  by move=> l; rewrite expr1n mulr1.
+by rewrite expr1n mulr1.
+Qed.
+Theorem size_does_not_decide (size : 'cV[R]_N -> R) (condition : R -> Prop) (a t : R) :
+  a != 0 -> tau t != 0 ->
+  ~ (forall w v (Y : 'cV[R]_N), res Y != 0 -> collapses w v Y <-> condition (size (res Y))).
+Proof.
+move=> a0 t0 decides; have [[w [v yes]] [w' [v' keep]]] := both_happen a0 t0.
+have R0 : res (cluster a) != 0.
+  rewrite res_cluster; apply/eqP => /matrixP/(_ (lshift _ 0) 0)/eqP.
+  by rewrite col_mxEu !mxE (negbTE a0).
+have /(decides w' v' _ R0) no := proj1 (decides w v _ R0) yes.
+have a1 : 0 < `|a| by rewrite normr_gt0.
+have [L /(_ L (leqnn L))] := no (lshift m.+1 ord0) _ a1.
+by rewrite keep res_cluster col_mxEu mxE ltxx.
+Qed.
+End Clusters.
+
+(* Proposition 3.10 (a). Two tokens (m = 0): all P invertible, and the network collapses. *)
+Theorem invertible_collapses (R : realFieldType) (e : R -> R) (t : R) :
+  archimedean R -> (forall x, 0 < e x) -> e (- t) < e t ->
+  exists w v, (forall L, Pof e (w L) (state e w v L (cluster 0 (1 : R))) \in unitmx) /\
+    collapses e w v (cluster 0 (1 : R)).
+Proof.
+move=> arch e0 et; have s0 : 0 < e t + e (- t) by rewrite addr_gt0.
+have t0 : 0 < tau e t by rewrite divr_gt0 // subr_gt0.
+have t1 : tau e t < 1 by rewrite ltr_pdivr_mulr // mul1r ltr_add2l gt0_cp.
+exists (fun l => t / (1 * (1 * tau e t) ^+ l) ^+ 2), 1.
+have vt : 1 * tau e t != 0 by rewrite mul1r gt_eqF.
+have st L := @state_power _ _ 0 e0 (fun l => t / (1 * (1 * tau e t) ^+ l) ^+ 2) 1 1 t L
+  (oner_neq0 _) vt (fun l => erefl).
+split=> [L|i eps eps0].
+  have t0' : tau e t != 0 by rewrite gt_eqF.
+  by have [_ ->] := st L; rewrite -row_free_unit /row_free (@rank_blocks _ _ 0 e0 t t0').
+have [M small] := powers arch (ltW t0) t1 eps0; exists M => L /small.
+have [-> _] := st L; rewrite (res_cluster 0) !mul1r mxE.
+by case: split => k; rewrite mxE ?normrN.
+Qed.
+
+(* A positive function with e(-1) < e(1), to inhabit the hypotheses in exact arithmetic. *)
+Definition e2 (x : rat) : rat := if 0 < x then 2%:R else 1.
+Example clusters_met : [/\ archimedean [realFieldType of rat], forall x, 0 < e2 x, e2 (- 1) < e2 1 &
+  tau e2 1 = 1 / 3%:R].
+Proof. by split=> //; [exact: archimedean_rat | move=> x; rewrite /e2; case: ifP]. Qed.

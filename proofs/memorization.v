@@ -1,0 +1,611 @@
+(* Chapter 16, page one_layer_memorization/memorization: the exact network.
+   memorize.exact-labels, memorize.knots, memorize.width, memorize.block, memorize.bits.
+   R is any ordered field; softmax stands for weights phi(score) / sum of phi(scores), any phi. *)
+From mathcomp Require Import all_ssreflect all_algebra.
+Set Implicit Arguments.
+Unset Strict Implicit.
+Import Order.TTheory GRing.Theory Num.Theory.
+Local Open Scope ring_scope.
+
+(* ---- Tool: ident proves identities of commutative rings. Both sides are expanded into
+   sums of monomials, and equal monomials are collected. ---- *)
+Module Ident.
+Inductive expr := Var of nat | Cst of nat | Add of expr & expr | Mul of expr & expr
+                | Opp of expr | Pow of expr & nat | Nat of expr & nat.
+Definition poly := seq (int * seq nat).             (* coefficients and sorted monomials *)
+Fixpoint ins (t : int * seq nat) (p : poly) : poly :=
+  if p is t' :: p' then
+    if t.2 == t'.2 then if t.1 + t'.1 == 0 then p' else (t.1 + t'.1, t.2) :: p'
+    else t' :: ins t p'
+  else [:: t].
+Definition add (p q : poly) := foldr ins q p.
+Definition mul1 (t : int * seq nat) (q : poly) : poly :=
+  [seq (t.1 * u.1, sort leq (t.2 ++ u.2)) | u <- q].
+Definition mul (p q : poly) := foldr (fun t => add (mul1 t q)) [::] p.
+Fixpoint norm e : poly := match e with
+  | Var i => [:: (1, [:: i])] | Cst n => if n is 0%N then [::] else [:: (n%:Z, [::])]
+  | Add a b => add (norm a) (norm b) | Mul a b => mul (norm a) (norm b)
+  | Nat a n => if n is 0%N then [::] else mul1 (n%:Z, [::]) (norm a)
+  | Opp a => mul1 (- 1, [::]) (norm a) | Pow a n => iter n (mul (norm a)) [:: (1, [::])] end.
+Section Eval.
+Variables (R : comRingType) (env : seq R).
+Fixpoint eval e : R := match e with
+  | Var i => nth 0 env i | Cst n => n%:R | Add a b => eval a + eval b
+  | Mul a b => eval a * eval b | Opp a => - eval a | Pow a n => eval a ^+ n
+  | Nat a n => eval a *+ n end.
+Definition mono (m : seq nat) : R := \prod_(i <- m) nth 0 env i.
+Definition val (p : poly) : R := \sum_(t <- p) t.1%:~R * mono t.2.
+Lemma val_cons t p : val (t :: p) = t.1%:~R * mono t.2 + val p.
+Proof. by rewrite /val big_cons. Qed.
+Lemma val_ins t p : val (ins t p) = t.1%:~R * mono t.2 + val p.
+Proof.
+elim: p => [|t' p IH] /=; first by rewrite val_cons.
+case: eqP => [e|_]; last by rewrite !val_cons IH addrCA.
+case: eqP => [z|_]; rewrite !val_cons /= e addrA -mulrDl -intrD; last by [].
+by rewrite z mul0r add0r.
+Qed.
+Lemma val_add p q : val (add p q) = val p + val q.
+Proof.
+elim: p => [|t p IH] /=; first by rewrite /val big_nil add0r.
+by rewrite val_ins IH val_cons addrA.
+Qed.
+Lemma val_mul1 t q : val (mul1 t q) = t.1%:~R * mono t.2 * val q.
+Proof.
+elim: q => [|u q IH] /=; first by rewrite /val big_nil mulr0.
+rewrite !val_cons IH mulrDr intrM; congr (_ + _).
+by rewrite /mono (perm_big _ (permEl (perm_sort _ _))) big_cat /= mulrACA.
+Qed.
+Lemma val_mul p q : val (mul p q) = val p * val q.
+Proof.
+elim: p => [|t p IH] /=; first by rewrite /val big_nil mul0r.
+by rewrite val_add val_mul1 IH val_cons mulrDl.
+Qed.
+Lemma normE e : val (norm e) = eval e.
+Proof.
+elim: e => [i|[|n]|a IHa b IHb|a IHa b IHb|a IHa|a IHa n|a IHa n] /=;
+  rewrite ?val_add ?val_mul ?IHa ?IHb //.
+- by rewrite val_cons /val /mono big_nil big_seq1 mul1r addr0.
+- by rewrite /val big_nil.
+- by rewrite val_cons /val /mono !big_nil mulr1 addr0.
+- by rewrite val_mul1 IHa /mono big_nil mulr1 mulN1r.
+- elim: n => [|n IHn]; last by rewrite exprS -IHn -IHa -val_mul.
+  by rewrite /= val_cons /val /mono !big_nil mulr1 addr0.
+case: n => [|n]; first by rewrite /val big_nil.
+by rewrite val_mul1 IHa /mono big_nil mulr1 mulr_natl.
+Qed.
+Lemma ident a b : norm (Add a (Opp b)) = [::] -> eval a = eval b.
+Proof. by move=> e; apply/eqP; rewrite -subr_eq0 -[_ - _](normE (Add a (Opp b))) e /val big_nil.
+  Qed.
+End Eval.
+Ltac find x l := match l with
+  | x :: _ => constr:(0%N) | _ :: ?l' => let n := find x l' in constr:(S n) end.
+Ltac insert x l := match l with
+  | nil => constr:(x :: l) | x :: _ => l
+  | ?y :: ?l' => let r := insert x l' in constr:(y :: r) end.
+Ltac closed n := lazymatch n with
+  | O => constr:(true) | S ?m => closed m | _ => constr:(false) end.
+Ltac vars t l := lazymatch t with
+  | @GRing.add _ ?a ?b => let l' := vars a l in vars b l'
+  | @GRing.mul _ ?a ?b => let l' := vars a l in vars b l'
+  | @GRing.opp _ ?a => vars a l
+  | @GRing.exp _ ?a ?n => lazymatch closed n with true => vars a l | _ => insert t l end
+  | @GRing.natmul _ ?a ?n => lazymatch closed n with true => vars a l | _ => insert t l end
+  | GRing.one _ => l | GRing.zero _ => l
+  | _ => insert t l end.
+Ltac reify t l := lazymatch t with
+  | @GRing.add _ ?a ?b => let a' := reify a l in let b' := reify b l in constr:(Add a' b')
+  | @GRing.mul _ ?a ?b => let a' := reify a l in let b' := reify b l in constr:(Mul a' b')
+  | @GRing.opp _ ?a => let a' := reify a l in constr:(Opp a')
+  | @GRing.exp _ ?a ?n => lazymatch closed n with
+      | true => let a' := reify a l in constr:(Pow a' n)
+      | _ => let i := find t l in constr:(Var i) end
+  | @GRing.natmul _ ?a ?n => lazymatch closed n with
+      | true => let a' := reify a l in constr:(Nat a' n)
+      | _ => let i := find t l in constr:(Var i) end
+  | GRing.one _ => constr:(Cst 1) | GRing.zero _ => constr:(Cst 0)
+  | _ => let n := find t l in constr:(Var n) end.
+End Ident.
+Ltac ident := match goal with |- @eq ?T ?a ?b =>
+  let l := Ident.vars a (@nil T) in let l := Ident.vars b l in
+  let a' := Ident.reify a l in let b' := Ident.reify b l in
+  change (Ident.eval l a' = Ident.eval l b'); apply: Ident.ident; vm_compute; reflexivity end.
+
+Section Relu.
+Variable R : realFieldType.
+(* One ReLU unit. *)
+Definition relu (x : R) := Num.max 0 x.
+Lemma relu_pos x : 0 <= x -> relu x = x. Proof. by move/max_idPr. Qed.
+Lemma relu_neg x : x <= 0 -> relu x = 0. Proof. by move/max_idPl. Qed.
+End Relu.
+
+(* ---- Theorem 16.1 (Exact labels) ---- *)
+Section ExactLabels.
+Variables (R : realFieldType) (D c : nat).
+Variables (t b : 'I_D -> R).             (* ids t_1 < ... < t_D and knots b_1, ..., b_D *)
+
+(* (16.2): F(t) is the sum of the a_j relu(t - b_j); row j of the matrix a is a_j. *)
+Definition network (a : 'M[R]_(D, c)) (x : R) : 'rV_c := \sum_j relu (x - b j) *: row j a.
+
+(* Theorem 16.1. b_j < t_j, and b_j >= t_i for every earlier id t_i (so b_j >= t_(j-1)):
+   exactly one choice of a_1, ..., a_D takes each id to its label. *)
+Theorem exact_labels (y : 'M[R]_(D, c)) :
+  (forall j, b j < t j) -> (forall i j : 'I_D, (i < j)%N -> t i <= b j) ->
+  exists! a, forall j, network a (t j) = row j y.
+Proof.
+move=> below above.
+(* Unit j at id i; the equations are M a = y. *)
+pose M := \matrix_(i, j) relu (t i - b j) : 'M[R]_D.
+(* M is triangular with the positive diagonal t_j - b_j. *)
+have MU : M \in unitmx.
+  have trig : is_trig_mx M by apply/is_trig_mxP=> i j ij; rewrite mxE relu_neg // subr_le0 above.
+  rewrite unitmxE (det_trig trig) unitfE; apply/prodf_neq0 => i _.
+  by rewrite mxE relu_pos ?subr_ge0 ?ltW // lt0r_neq0 // subr_gt0.
+have eqM a i : network a (t i) = row i (M *m a).
+  by rewrite row_mul mulmx_sum_row; apply: eq_bigr => j _; rewrite !mxE.
+(* So there is one solution, and no other. *)
+exists (invmx M *m y); split=> [j|a fit]; first by rewrite eqM mulKVmx.
+suff <- : M *m a = y by rewrite mulKmx.
+by apply/row_matrixP => i; rewrite -eqM fit.
+Qed.
+End ExactLabels.
+(* An instance (Example 16.2): ids 1, 2, 4 and knots 0, 1, 2. *)
+Fact labels_instance (R : realFieldType) (t := fun j : 'I_3 => (nth 0 [:: 1; 2; 4] j)%N%:R : R)
+  (b := fun j : 'I_3 => (nth 0 [:: 0; 1; 2] j)%N%:R : R) :
+  (forall j, b j < t j) /\ (forall i j : 'I_3, (i < j)%N -> t i <= b j).
+Proof.
+split=> [[[|[|[|//]]] j3]|[[|[|[|//]]] i3] [[|[|[|//]]] j3] //= _];
+  by rewrite /b /t /= ?ltr_nat ?ler_nat.
+Qed.
+
+(* ---- Theorem 16.3 (The place of the knots) ---- *)
+Section Knots.
+Variables (R : realFieldType) (D : nat) (theta : R).
+Variables (t y a : nat -> R).            (* t_0 < t_1 < ... < t_D, labels y_j, a j for a_(j+1) *)
+(* (16.3): knot j is b_(j+1) = t_(j+1) - theta (t_(j+1) - t_j). *)
+Definition knot j := t j.+1 - theta * (t j.+1 - t j).
+Definition F x := \sum_(0 <= j < D) a j * relu (x - knot j).
+Definition slope j := \sum_(0 <= i < j) a i.                       (* s_j = a_1 + ... + a_j *)
+Definition rise j := (y j.+1 - y j) / (t j.+1 - t j).
+(* The network meets its labels; y_0 = 0 at t_0, where all units are silent. *)
+Definition fits := forall j, (j <= D)%N -> F (t j) = y j.
+
+Hypothesis t_lt : forall j, t j < t j.+1.
+Hypothesis theta_gt0 : 0 < theta.
+Hypothesis theta_le1 : theta <= 1.
+
+Lemma t_le i j : (i <= j)%N -> t i <= t j.
+Proof. by apply: (homo_leq (@lexx _ _) (@le_trans _ _)) => k; apply: ltW. Qed.
+(* t_j <= b_(j+1) < t_(j+1). *)
+Lemma knot_ge j : t j <= knot j.
+Proof. by rewrite /knot ler_subr_addl addrC -ler_subr_addl ler_pimull // subr_ge0 ltW. Qed.
+Lemma knot_le j : knot j <= t j.+1.
+Proof. by rewrite /knot ler_subl_addr ler_addl mulr_ge0 // ?subr_ge0 ltW. Qed.
+
+(* Only the units before t_j speak at t_j. *)
+Lemma F_at j : (j <= D)%N -> F (t j) = \sum_(0 <= i < j) a i * (t j - knot i).
+Proof.
+move=> jD; rewrite /F (big_cat_nat _ _ _ (leq0n j) jD) /=.
+have -> : \sum_(j <= i < D) a i * relu (t j - knot i) = 0.
+  rewrite big_nat_cond big1 // => i /andP[/andP[ji _] _].
+  by rewrite relu_neg ?mulr0 // subr_le0; apply: le_trans (knot_ge i); apply: t_le.
+rewrite addr0; apply: eq_big_nat => i /andP[_ ij].
+by rewrite relu_pos // subr_ge0 (le_trans (knot_le i)) ?t_le.
+Qed.
+
+(* (16.4), times t_(j+1) - t_j: two stretches of slopes s_j and s_(j+1). *)
+Lemma stretch j : (j < D)%N ->
+  F (t j.+1) - F (t j) = (theta * slope j.+1 + (1 - theta) * slope j) * (t j.+1 - t j).
+Proof.
+move=> jD; rewrite !F_at ?(ltnW jD) // big_nat_recr //= addrAC -sumrB.
+have -> : \sum_(0 <= i < j) (a i * (t j.+1 - knot i) - a i * (t j - knot i)) =
+          slope j * (t j.+1 - t j).
+  rewrite /slope mulr_suml; apply: eq_bigr => i _; rewrite -mulrBr; congr (_ * _).
+  by move: (knot i) => k; rewrite opprB addrA subrK.
+have -> : t j.+1 - knot j = theta * (t j.+1 - t j) by rewrite /knot opprB addrC subrK.
+have -> : slope j.+1 = slope j + a j by rewrite /slope big_nat_recr.
+ident.
+Qed.
+
+Lemma F_start : F (t 0%N) = 0.
+Proof. by rewrite F_at // big_geq. Qed.
+
+(* (16.4): the network meets its labels if and only if the slopes satisfy the recursion. *)
+Theorem knots_recursion : y 0%N = 0 ->
+  fits <-> forall j, (j < D)%N -> theta * slope j.+1 + (1 - theta) * slope j = rise j.
+Proof.
+move=> y0; have gap j : t j.+1 - t j != 0 by rewrite gt_eqF // subr_gt0.
+split=> [fit j jD|rec].
+  by apply: (mulIf (gap j)); rewrite -stretch // !fit ?(ltnW jD) // /rise divfK.
+elim=> [|j IH] jD; first by rewrite F_start.
+by apply: (addIr (- F (t j))); rewrite stretch // rec // /rise divfK // IH // ltnW.
+Qed.
+
+(* Theorem 16.3: for theta > 1/2 all slopes s_1, ..., s_D are at most M / (2 theta - 1). *)
+Theorem knots_bound M : y 0%N = 0 -> fits -> 1 < 2%:R * theta ->
+  (forall j, (j < D)%N -> `|rise j| <= M) ->
+  forall j, (j < D)%N -> `|slope j.+1| <= M / (2%:R * theta - 1).
+Proof.
+move=> y0 /(knots_recursion y0) rec half rM; have c0 : 0 < 2%:R * theta - 1 by rewrite subr_gt0.
+suff all_j j : (j <= D)%N -> (0 < D)%N -> `|slope j| <= M / (2%:R * theta - 1).
+  by move=> j jD; apply: all_j => //; apply: leq_ltn_trans jD.
+(* Induction from s_0 = 0. *)
+elim: j => [|j IH] jD D0.
+  by rewrite /slope big_geq // normr0 divr_ge0 ?(ltW c0) // (le_trans (normr_ge0 _) (rM _ D0)).
+have -> : slope j.+1 = (rise j - (1 - theta) * slope j) / theta.
+  by rewrite -rec // addrK mulrC mulKf ?gt_eqF.
+rewrite normrM normfV (gtr0_norm theta_gt0) ler_pdivr_mulr //.
+(* theta |s_(j+1)| <= M + (1 - theta) M / (2 theta - 1) = theta M / (2 theta - 1). *)
+apply: le_trans (ler_norm_sub _ _) _.
+rewrite (normrM (1 - theta)) (ger0_norm (_ : 0 <= 1 - theta)) ?subr_ge0 //.
+apply: le_trans (ler_add (rM _ jD) (ler_wpmul2l _ (IH (ltnW jD) D0))) _; first by rewrite subr_ge0.
+set K := M / _; have -> : M = K * (2%:R * theta - 1) by rewrite divfK ?gt_eqF.
+by rewrite le_eqVlt; apply/orP; left; apply/eqP; ident.
+Qed.
+End Knots.
+
+(* Theorem 16.3: for theta <= 1/2 no bound holds for all D: zigzag labels 0, 1, 0, 1, ... at
+   distance one, with rises 1, -1, 1, ... (so M = 1), have a network with |s_D| > C, for any C. *)
+Section Zigzag.
+Variables (R : archiFieldType) (theta : R).
+Hypothesis theta_gt0 : 0 < theta.
+Hypothesis theta_le : 2%:R * theta <= 1.
+Definition zig (j : nat) : R := (odd j)%:R.                              (* the labels *)
+Fixpoint u j := if j is i.+1 then (1 + (1 - theta) * u i) / theta else 0.
+Definition s j := (-1) ^+ j.+1 * u j.                                    (* s_j = (-1)^(j-1) u_j *)
+Definition coef j := s j.+1 - s j.                                       (* a_(j+1) *)
+
+Lemma u_grows j : 2%:R * j%:R <= u j.
+Proof.
+elim: j => [|j IH] /=; first by rewrite mulr0.
+rewrite ler_pdivl_mulr //.
+have u0 : 0 <= u j by apply: le_trans IH; rewrite -natrM ler0n.
+have th : theta <= 1 - theta by rewrite ler_subr_addr -mulr2n -mulr_natl.
+have -> : 2%:R * j.+1%:R * theta = 2%:R * theta + theta * (2%:R * j%:R).
+  by rewrite -[j.+1]addn1 natrD; ident.
+apply: ler_add => //; apply: le_trans (ler_wpmul2r u0 th).
+by rewrite ler_pmul2l.
+Qed.
+
+Theorem knots_unbounded (C : R) : exists D, exists a : nat -> R,
+  fits D theta (fun j => j%:R) zig a /\ (forall j, `|rise (fun j => j%:R) zig j| <= 1) /\
+  C < `|slope a D|.
+Proof.
+have [n Cn] : exists n : nat, C < n%:R.
+  by exists (Num.bound `|C|); apply: le_lt_trans (ler_norm C) _; apply: archi_boundP.
+have step j : (j%:R < j.+1%:R :> R) by rewrite ltr_nat.
+have slE j : slope coef j = s j.
+  by rewrite /slope /coef telescope_sumr // /s /= mulr0 subr0.
+have riseE j : rise (fun j => j%:R) zig j = (-1) ^+ j.
+  rewrite /rise /zig; have -> : j.+1%:R - j%:R = 1 :> R by rewrite -natrB // subSnn.
+  rewrite divr1 -signr_odd /=.
+  by case: (odd j); rewrite /= ?subr0 ?sub0r ?expr1 ?expr0.
+exists n, coef; split; [|split].
+- apply/knots_recursion => // [|j _];
+  first by rewrite (le_trans _ theta_le) // mulr_natl mulr2n ler_addl ltW.
+  rewrite !slE riseE /s /= [(-1) ^+ j.+2]exprS [(-1) ^+ j.+1]exprS !mulN1r opprK.
+  rewrite mulrCA [theta * _]mulrC divfK ?gt_eqF // mulNr mulrN mulrCA -mulrBr addrK.
+  by rewrite mulr1.
+- by move=> j; rewrite riseE normrX normrN1 expr1n.
+rewrite slE /s normrM normrX normrN1 expr1n mul1r (lt_le_trans Cn) //.
+apply: le_trans (ler_norm _); apply: le_trans (u_grows n).
+by rewrite mulr_natl mulr2n ler_addl ler0n.
+Qed.
+End Zigzag.
+
+(* ---- Proposition 16.4 (A unit an id) ---- *)
+Section Width.
+Variables (R : realFieldType) (h : R).                       (* the threshold, 1/2 in the book *)
+(* A network: a constant and units (a, w, b) with output a relu(w t + b). *)
+Definition net (c : R) (us : seq (R * R * R)) t :=
+  c + \sum_(u <- us) u.1.1 * relu (u.1.2 * t + u.2).
+(* Its normal form: an affine function and hinges (a, b) with output a relu(t - b). *)
+Definition hinges p q (ks : seq (R * R)) t := p + q * t + \sum_(k <- ks) k.1 * relu (t - k.2).
+
+Lemma normal_form c us : exists p q ks, (size ks <= size us)%N /\ net c us =1 hinges p q ks.
+Proof.
+elim: us => [|[[a w] b] us [p [q [ks [le eqn]]]]].
+  by exists c, 0, [::]; split=> // t; rewrite /net /hinges !big_nil; ident.
+have net t : net c ((a, w, b) :: us) t = a * relu (w * t + b) + hinges p q ks t.
+  by rewrite -eqn /net big_cons /= addrCA.
+have scale x y : 0 < x -> relu (x * y) = x * relu y.
+  move=> x0; have [y0|y0] := leP 0 y; first by rewrite !relu_pos // mulr_ge0 // ltW.
+  by rewrite !relu_neg ?mulr0 ?ltW // pmulr_rlt0.
+case: (ltrgt0P w) => [w0|w0|w0].
+- exists p, q, ((a * w, - (b / w)) :: ks); split=> // t; rewrite net /hinges big_cons /=.
+  have -> : w * t + b = w * (t - - (b / w)) by rewrite opprK mulrDr mulrCA mulfV ?mulr1 ?gt_eqF.
+  by rewrite scale // mulrA addrCA.
+- exists (p + a * b), (q + a * w), ((- (a * w), - (b / w)) :: ks); split=> // t;
+  rewrite net /hinges big_cons /=.
+  have flip x : relu x = x + relu (- x).
+    by have [x0|x0] := leP 0 x; [rewrite relu_pos // relu_neg ?addr0 ?oppr_le0 | rewrite relu_neg
+      ?ltW // relu_pos ?subrr // oppr_ge0 ltW].
+  have -> : relu (w * t + b) = w * t + b + (- w) * relu (t - - (b / w)).
+    rewrite flip -scale ?oppr_gt0 //; congr (_ + relu _).
+    by rewrite opprK mulrDr !mulNr mulrCA mulfV ?mulr1 ?lt_eqF // opprD.
+  have key S x : a * (w * t + b + - w * x) + (p + q * t + S) = p + a * b + (q + a * w) * t + (-
+    (a * w) * x + S) by ident.
+  exact: key.
+exists (p + a * relu b), q, ks; split; [exact: leqW | move=> t;
+  rewrite net w0 mul0r add0r /hinges !addrA [_ + p]addrC //].
+Qed.
+
+(* The points are listed from the right to the left; their values lie above and below h in turn. *)
+Definition side (s : bool) v := if s then h < v else v < h.
+Fixpoint alternate (F : R -> R) s ts := if ts is t :: ts' then side s (F t) && alternate F (~~ s)
+  ts' else true.
+Definition falling := sorted (fun x y : R => y < x).
+
+Lemma affine_side P Q x y z s : y < x -> z < y -> side s (P + Q * x) -> side (~~ s) (P + Q * y)
+  -> side (~~ s) (P + Q * z).
+Proof.
+move=> yx zy; have neg u v : P + Q * u < P + Q * v -> u < v -> 0 < Q.
+  by rewrite ltr_add2l => lt uv; rewrite ltNge; apply/negP => Q0; move: lt;
+    rewrite ltNge ler_wnmul2l // ltW.
+have pos u v : P + Q * v < P + Q * u -> u < v -> Q < 0.
+  by rewrite ltr_add2l => lt uv; rewrite ltNge; apply/negP => Q0; move: lt;
+    rewrite ltNge ler_wpmul2l // ltW.
+case: s => /= sx sy.
+  have Q0 := neg _ _ (lt_trans sy sx) yx; apply: lt_trans sy; by rewrite ltr_add2l ltr_pmul2l.
+have Q0 := pos _ _ (lt_trans sx sy) yx; apply: lt_trans sy _; by rewrite ltr_add2l ltr_nmul2l.
+Qed.
+Lemma side_not s v : side s v -> ~~ side (~~ s) v.
+Proof. by case: s => /= lt; rewrite -leNgt ltW. Qed.
+
+(* Right of all knots the function is affine. *)
+Lemma affine_end p q ks b : all (fun k => k.2 <= b) ks -> exists P Q, forall t,
+  b <= t -> hinges p q ks t = P + Q * t.
+Proof.
+elim: ks => [|k ks IH] /=; first by exists p, q => t _; rewrite /hinges big_nil addr0.
+case/andP=> kb /IH[P [Q PQ]]; exists (P - k.1 * k.2), (Q + k.1) => t bt.
+have -> : hinges p q (k :: ks) t = k.1 * relu (t - k.2) + hinges p q ks t by rewrite /hinges
+  big_cons addrCA.
+by rewrite PQ // relu_pos ?subr_ge0 ?(le_trans kb) //; ident.
+Qed.
+
+Lemma bound p q ks ts s : sorted (fun k l : R * R => l.2 <= k.2) ks -> falling ts ->
+  alternate (hinges p q ks) s ts -> (size ts <= size ks + 2)%N.
+Proof.
+elim: ks ts s => [|[a b] ks IH] ts s sk ft alt.
+  case: ts ft alt => [|x [|y [|z ts]]] //= /and3P[yx zy _] /and4P[sx sy sz _]; exfalso.
+  rewrite /hinges !big_nil !addr0 in sx sy sz.
+  by have := side_not sz; rewrite negbK (affine_side yx zy sx sy).
+have knots : all (fun k => k.2 <= b) ((a, b) :: ks).
+  by rewrite /= lexx; apply: order_path_min sk => u v w uv vw; apply: le_trans vw uv.
+have [P [Q PQ]] := affine_end p q knots; pose F := hinges p q ((a, b) :: ks);
+  pose G := hinges p q ks.
+have FG t : t <= b -> F t = G t.
+  by move=> tb; rewrite /F /G /hinges big_cons /= relu_neg ?subr_le0 // mulr0 add0r.
+have altG us s' : all (fun t => t <= b) us -> alternate F s' us -> alternate G s' us.
+  by elim: us s' => //= t us IHu s' /andP[tb usb] /andP[st alts]; rewrite -FG // st IHu.
+have below y us : y <= b -> falling (y :: us) -> all (fun t => t <= b) us.
+  move=> yb fy; have tr : transitive (fun x y : R => y < x) by move=> u v w uv wu;
+    apply: lt_trans wu uv.
+  by have := order_path_min tr fy; apply: sub_all => t ty; rewrite ltW // (lt_le_trans ty).
+have sk' : sorted (fun k l : R * R => l.2 <= k.2) ks by apply: path_sorted sk.
+case: ts ft alt => [|x [|y ts]] //; rewrite /= -/F => /andP[yx fy] /and3P[sx sy alt].
+rewrite addSn ltnS; have [yb|yb'] := leP y b.
+  by apply: (IH (y :: ts) (~~ s)) => //; apply: altG => /=; rewrite ?yb ?(below y) // sy.
+(* Two ids right of the last knot b: put b in place of y. *)
+have Fb : side (~~ s) (F b).
+  by move: sx sy; rewrite /F !PQ ?lexx ?ltW ?(lt_trans yb' yx) //; apply: affine_side.
+case: ts fy alt => [|z ts] /=; first by rewrite addn2.
+move=> /andP[zy fz] /andP[sz alt].
+have zb : z < b.
+  rewrite ltNge; apply/negP => bz; have right t : z <= t -> F t = P + Q * t by move=> zt;
+    apply: PQ; apply: le_trans zt.
+  move: sx sy sz; rewrite -/F !right ?lexx ?(ltW zy) ?(ltW (lt_trans zy yx)) // => sx sy /side_not.
+  by rewrite negbK (affine_side yx zy sx sy).
+apply: (IH (b :: z :: ts) (~~ s)) => //=; first by rewrite zb.
+have zts : all (fun t => t <= b) (z :: ts) by rewrite /= ltW // (below z) // ltW.
+apply: (altG (b :: z :: ts) (~~ s)); first by rewrite /= lexx.
+by rewrite /= Fb sz.
+Qed.
+
+Theorem width c us ts s : falling ts -> alternate (net c us) s ts -> (size ts <= size us + 2)%N.
+Proof.
+move=> ft alt; have [p [q [ks [le eqn]]]] := normal_form c us.
+pose by_knot := fun k l : R * R => l.2 <= k.2.
+have tot : total by_knot by move=> k l; apply: le_total.
+apply: leq_trans (_ : size (sort by_knot ks) + 2 <= _)%N; last by rewrite size_sort leq_add2r.
+apply: (@bound p q (sort by_knot ks) ts s) => //; first exact: sort_sorted.
+have eqs t : hinges p q (sort by_knot ks) t = net c us t.
+  by rewrite eqn /hinges; congr (_ + _); apply: perm_big; rewrite perm_sort.
+by elim: ts s alt {ft} => //= t ts IH s /andP[st alt]; rewrite eqs st IH.
+Qed.
+End Width.
+(* An instance: one unit relu(t) tells the two ids 1 and 0 apart by the threshold 1/2. *)
+Fact width_instance (R : realFieldType) : let us : seq (R * R * R) := [:: (1, 1, 0)] in
+  falling [:: 1; 0 : R] /\ alternate 2%:R^-1 (net 0 us) true [:: 1; 0].
+Proof.
+have h0 : 0 < 2%:R^-1 :> R by rewrite invr_gt0 ltr0n.
+have h1 : 2%:R^-1 < 1 :> R by rewrite invf_lt1 ?ltr0n ?ltr1n.
+rewrite /falling /net /= ltr01 !big_seq1 /= !mul1r !addr0 !add0r relu_pos ?ler01 // relu_pos //.
+by rewrite h0 h1.
+Qed.
+
+(* ---- Theorem 16.5 (One block memorizes) ---- *)
+Section Block.
+Variables (R : realFieldType) (d s N n : nat).
+(* The weights of a softmax are phi(score) over their sum; phi = exp on the page. *)
+Variable phi : R -> R.
+
+(* The four matrices of a head of rank one, each a product of a column and a row (s + d numbers);
+   D hidden units with d weights in, one bias and d weights out;
+     a matrix and d biases on the skip. *)
+Record block D := Block {
+  q_in : 'cV[R]_d; q_out : 'rV[R]_s; k_in : 'cV[R]_d; k_out : 'rV[R]_s;
+  v_in : 'cV[R]_d; v_out : 'rV[R]_s; o_in : 'cV[R]_s; o_out : 'rV[R]_d;
+  W_in : 'M[R]_(d, D); b_in : 'rV[R]_D; W_out : 'M[R]_(D, d); W_skip : 'M[R]_d; b_out : 'rV[R]_d }.
+(* Numbers in a matrix, and the numbers of the block. *)
+Definition size_of p q (_ : 'M[R]_(p, q)) := (p * q)%N.
+Definition parameters D (B : block D) :=
+  (size_of (q_in B) + size_of (q_out B) + (size_of (k_in B) + size_of (k_out B)) +
+  (size_of (v_in B) + size_of (v_out B)) + (size_of (o_in B) + size_of (o_out B)) +
+  (size_of (W_in B) + size_of (W_out B)) + size_of (W_skip B))%N.
+Definition biases D (B : block D) := (size_of (b_in B) + size_of (b_out B))%N.
+
+(* What the block computes for token i of the sequence X (rows are tokens). *)
+Definition softmax (l : 'I_n -> R) j := phi (l j) / \sum_k phi (l k).
+Definition head D (B : block D) (X : 'M[R]_(n, d)) : 'M[R]_(n, d) :=
+  let A := X *m (q_in B *m q_out B) *m (X *m (k_in B *m k_out B))^T in
+  X + (\matrix_(i, j) softmax (A i) j) *m (X *m (v_in B *m v_out B)) *m (o_in B *m o_out B).
+Definition output D (B : block D) X : 'M[R]_(n, d) :=
+  let h := head B X in
+  h + (map_mx (@relu R) (h *m W_in B - \matrix_(_ < n) b_in B) *m W_out B + h *m W_skip B
+       + \matrix_(_ < n) b_out B).
+
+(* (16.1): the head with direction v, inverse temperature beta. *)
+Variables (v : 'cV[R]_d) (beta : R).
+Definition z (X : 'M[R]_(n, d)) i := (X *m v) i 0.
+Definition f X i := \sum_j softmax (fun j => beta * z X i * z X j) j * z X j.
+
+(* One hidden layer on the line gives finitely many numbers t their labels (Theorem 16.1), with as
+   many units as one likes beyond the number of different t. *)
+Lemma lookup (I : finType) (t : I -> R) (y : I -> 'rV[R]_d) D : (#|I| <= D)%N ->
+  (forall i i', t i = t i' -> y i = y i') ->
+  exists (b : 'rV[R]_D) (a : 'M[R]_(D, d)), forall i, \sum_j relu (t i - b 0 j) *: row j a = y i.
+Proof.
+move=> ID cons; pose ts := sort <=%R (undup [seq t i | i <- enum I]).
+have ints i : t i \in ts by rewrite mem_sort mem_undup map_f ?mem_enum.
+have sz : (size ts <= D)%N.
+  by rewrite size_sort (leq_trans (size_undup _)) // size_map -cardE.
+(* Unit j has its knot on the id before, the first one a unit further left. *)
+pose b j := if j is j'.+1 then nth 0 ts j' else nth 0 ts 0 - 1.
+pose lab x : 'rV[R]_d := if [pick i | t i == x] is Some i then y i else 0.
+have labE i : lab (t i) = y i.
+  by rewrite /lab; case: pickP => [i' /eqP/cons //|/(_ i)]; rewrite eqxx.
+have srt : sorted <%R ts by rewrite sort_lt_sorted undup_uniq.
+have lt_ts j k : (j < k)%N -> (k < size ts)%N -> nth 0 ts j < nth 0 ts k.
+  by move=> jk ks; apply: (sorted_ltn_nth lt_trans) => //; rewrite inE ?(ltn_trans jk).
+have [] := @exact_labels R (size ts) d (fun j => nth 0 ts j) (fun j => b j)
+  (\matrix_(j < size ts) lab (nth 0 ts j)).
+- case=> -[|j] js /=; first by rewrite ltr_subl_addr ltr_addl ltr01.
+  exact: lt_ts.
+- case=> i isz [[|j] js] //= ij; rewrite ltnS in ij.
+  by move: ij; rewrite leq_eqVlt => /predU1P[->|ij];
+    rewrite ?lexx // ltW // lt_ts // (ltn_trans _ js).
+move=> a [fit _]; exists (\row_j b j),
+  (\matrix_(j < D) if insub (j : nat) is Some k then row k a else 0) => i.
+have js : (index (t i) ts < size ts)%N by rewrite index_mem.
+have := fit (Ordinal js); rewrite /network /= nth_index // rowK nth_index // labE => <-.
+pose G (j : nat) := relu (t i - b j) *: (if insub j is Some k then row k a else 0).
+transitivity (\sum_(j < D) G j); first by apply: eq_bigr => j _; rewrite rowK mxE.
+transitivity (\sum_(j < size ts) G j); last by apply: eq_bigr => j _; rewrite /G valK.
+rewrite (big_ord_widen D G sz) [RHS]big_mkcond; apply: eq_bigr => j _.
+by case: ifP => // js'; rewrite /G insubN ?scaler0 // js'.
+Qed.
+
+Lemma softmax_ext l l' j : l =1 l' -> softmax l j = softmax l' j.
+Proof. by move=> e; rewrite /softmax e; congr (_ / _); apply: eq_bigr => k _; rewrite e. Qed.
+
+Variables (X y : 'I_N -> 'M[R]_(n, d)).          (* N sequences of n tokens, and their labels *)
+Hypothesis s0 : (0 < s)%N.
+Hypothesis v1 : v^T *m v = 1%:M.                 (* |v| = 1 *)
+(* The head gives different pairs (token, multiset of its sequence) different pairs (z, f). *)
+Hypothesis ids : forall S i S' i', z (X S) i = z (X S') i' -> f (X S) i = f (X S') i' ->
+  row i (X S) = row i' (X S') /\
+  perm_eq [seq row j (X S) | j <- enum 'I_n] [seq row j (X S') | j <- enum 'I_n].
+(* Equal pairs have equal labels (a label of less than d entries is filled with zeros). *)
+Hypothesis consistent : forall S i S' i', row i (X S) = row i' (X S') ->
+  perm_eq [seq row j (X S) | j <- enum 'I_n] [seq row j (X S') | j <- enum 'I_n] ->
+  row i (y S) = row i' (y S').
+
+(* Theorem 16.5, for D >= nN hidden units; D = nN gives (16.6). *)
+Theorem one_block D : (N * n <= D)%N -> exists B : block D,
+  [/\ forall S, output B (X S) = y S,
+      (parameters B = 4 * (s + d) + d * (2 * D + d))%N & (biases B = D + d)%N].
+Proof.
+move=> ND; pose zz (p : 'I_N * 'I_n) := z (X p.1) p.2; pose ff (p : 'I_N * 'I_n) := f (X p.1) p.2.
+(* A weight w for which t = z + w f tells different pairs (z, f) apart. *)
+pose bad (q : ('I_N * 'I_n) * ('I_N * 'I_n)) := `|(zz q.1 - zz q.2) / (ff q.1 - ff q.2)|.
+pose w := 1 + \sum_q bad q; pose t p := zz p + w * ff p.
+have apart p p' : t p = t p' -> zz p = zz p' /\ ff p = ff p'.
+  rewrite /t => e; have e' : zz p - zz p' = - w * (ff p - ff p').
+    transitivity ((zz p + w * ff p) - (zz p' + w * ff p) ); first by ident.
+    by rewrite e; ident.
+  have [ef|nf] := eqVneq (ff p) (ff p').
+    by split=> //; apply/eqP; rewrite -subr_eq0 e' ef subrr mulr0.
+  have : bad (p, p') <= \sum_q bad q.
+    by rewrite [X in _ <= X](bigD1 (p, p')) //= ler_addl sumr_ge0 // => q _; apply: normr_ge0.
+  rewrite {1}/bad /= e' mulfK ?subr_eq0 // normrN => le.
+  have : w <= \sum_q bad q by apply: le_trans (ler_norm _) le.
+  by rewrite /w leNgt ltr_addr ltr01.
+have lab p p' : t p = t p' -> row p.2 (y p.1) = row p'.2 (y p'.1).
+  by case/apart => /ids h /h[]; apply: consistent.
+have [|b [a fit]] := @lookup _ t (fun p => row p.2 (y p.1)) D _ lab.
+  by rewrite card_prod !card_ord.
+(* All units read along v; - I on the skip takes h away. *)
+pose e : 'rV[R]_s := delta_mx 0 (Ordinal s0).
+have ee : e *m e^T = 1%:M by rewrite trmx_delta mul_delta_mx; apply/matrixP => i j;
+  rewrite !ord1 !mxE.
+exists (Block v (beta *: e) v e v e e^T (w *: v^T) (\matrix_(k, _) v k 0) b a (- 1%:M) 0).
+split; last 1 first.
+- by rewrite /biases /size_of /= !mul1n.
+- move=> S; set B := Block _ _ _ _ _ _ _ _ _ _ _ _ _; set A := X S.
+  pose c := A *m v; have zE i : z A i = c i 0 by [].
+  have scoreE i j : (A *m (v *m (beta *: e)) *m (A *m (v *m e))^T) i j = beta * z A i * z A j.
+    have -> : A *m (v *m (beta *: e)) *m (A *m (v *m e))^T = beta *: (c *m c^T).
+      rewrite -!scalemxAr -scalemxAl; congr (_ *: _).
+      by rewrite !mulmxA -/c trmx_mul mulmxA -(mulmxA c e) ee mulmx1.
+    by rewrite !zE; move: c {zE} => c; rewrite !mxE big_ord1 !mxE mulrA.
+  have headE i : row i (head B A) = row i A + (w * f A i) *: v^T.
+    rewrite /head /= linearD /=; congr (_ + _).
+    set P := \matrix_(_, _) _.
+    have -> : P *m (A *m (v *m e)) *m (e^T *m (w *: v^T)) = w *: ((P *m (A *m v)) *m v^T).
+      rewrite !mulmxA -scalemxAr -(mulmxA (P *m A *m v) e) ee mulmx1 //.
+    have UE : (P *m (A *m v)) i 0 = f A i.
+      rewrite mxE /f; apply: eq_bigr => j _; congr (_ * _); rewrite mxE.
+      by apply: softmax_ext => k; apply: scoreE.
+    move: (P *m _) UE => U UE; apply/rowP => k.
+    by rewrite !mxE big_ord1 UE !mxE mulrA.
+  have tE i : row i (head B A) *m v = (t (S, i))%:M.
+    rewrite headE mulmxDl -scalemxAl v1 -row_mul -/c; apply/matrixP => k l.
+    by rewrite !ord1 /t /zz /ff /= zE; move: c {zE} => c; rewrite !mxE eqxx mulr1 mulr1n.
+  rewrite /output /=; set h := head B A; set Q := map_mx _ _.
+  have -> : h + (Q *m a + h *m - 1%:M + \matrix_(_ < n) 0) = Q *m a.
+    rewrite mulmxN mulmx1; have -> : \matrix_(_ < n) (0 : 'rV[R]_d) = 0.
+      by apply/row_matrixP => i; rewrite rowK row0.
+    by rewrite addr0 addrCA subrr addr0.
+  apply/row_matrixP => i; rewrite row_mul mulmx_sum_row -(fit (S, i)); apply: eq_bigr => j _.
+  congr (_ *: _); rewrite /Q !mxE; congr (relu (_ - _)).
+  have := congr1 (fun M : 'M_1 => M 0 0) (tE i); rewrite !mxE eqxx mulr1n => <-.
+  by apply: eq_bigr => k _; rewrite !mxE.
+(* Count: four products of two vectors, D units with d weights in and d out, and d^2. *)
+have -> : (d * (2 * D + d) = d * D + d * D + d * d)%N by rewrite mulnDr mulnCA mul2n -addnn.
+rewrite /parameters /size_of /= !muln1 !mul1n (addnC d s) [(D * d)%N]mulnC.
+by rewrite !mulSn mul0n addn0 !addnA.
+Qed.
+End Block.
+(* An instance of the hypotheses: one sequence of one token, with softmax weights 1. *)
+Fact block_instance (R : realFieldType) : exists B : block R 1 1 1,
+  forall S : 'I_1, output (n := 1) (fun _ => 1) B (1%:M : 'M_(1, 1)) = 0.
+Proof.
+have v1 : (1%:M : 'cV[R]_1)^T *m 1%:M = 1%:M by rewrite trmx1 mulmx1.
+pose X (_ : 'I_1) : 'M[R]_1 := 1%:M; pose y (_ : 'I_1) : 'M[R]_1 := 0.
+have same S i S' i' : row i (y S) = row i' (y S') by rewrite !ord1.
+have sees S i S' i' : row i (X S) = row i' (X S') /\
+  perm_eq [seq row j (X S) | j <- enum 'I_1] [seq row j (X S') | j <- enum 'I_1].
+  by rewrite !ord1.
+have [B [out _ _]] := @one_block R 1 1 1 1 (fun _ => 1) 1%:M 1 X y isT v1
+  (fun S i S' i' _ _ => sees S i S' i') (fun S i S' i' _ _ => same S i S' i') 1%N isT.
+by exists B => S; apply: (out S).
+Qed.
+
+(* ---- Proposition 16.7 (Bits are not saved) ---- *)
+(* An architecture maps the values of its W parameters, B bits each, to a labeling of D ids by
+   C labels. If it reaches all labelings then C^D <= 2^(W B), that is W B >= D log2 C. *)
+Theorem bits_not_saved (W B D C : nat)
+    (arch : {ffun 'I_W -> 'I_(2 ^ B)} -> {ffun 'I_D -> 'I_C}) :
+  (forall labels, exists weights, arch weights = labels) -> (C ^ D <= 2 ^ (W * B))%N.
+Proof.
+move=> onto.
+(* There are C^D labelings, and at most as many as there are weights. *)
+have : (#|{ffun 'I_D -> 'I_C}| <= #|{ffun 'I_W -> 'I_(2 ^ B)}|)%N.
+  apply: leq_trans (leq_image_card arch _); apply: subset_leq_card; apply/subsetP=> y _.
+  by have [w <-] := onto y; apply: image_f.
+by rewrite !card_ffun !card_ord -expnM mulnC.
+Qed.
+(* An instance: one parameter of one bit reaches both labelings of one id by two labels. *)
+Fact bits_instance : exists arch : {ffun 'I_1 -> 'I_(2 ^ 1)} -> {ffun 'I_1 -> 'I_2},
+  forall labels, exists weights, arch weights = labels.
+Proof. by exists id => labels; exists labels. Qed.
