@@ -9,7 +9,6 @@ Unset Strict Implicit.
 Import Order.TTheory GRing.Theory Num.Theory.
 Local Open Scope ring_scope.
 
-
 (* ---- Proposition 14.2 (Log-sum-exp minus entropy) ---- *)
 Section Operator.
 (* exp and ln as the proof uses them; the real functions are an instance. *)

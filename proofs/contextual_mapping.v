@@ -9,7 +9,6 @@ Unset Strict Implicit.
 Import Order.TTheory GRing.Theory Num.Theory.
 Local Open Scope ring_scope.
 
-
 (* ---- Counting pairs: if v is a function of w, it has no more values than w ---- *)
 Lemma size_through (T V : eqType) (W : finType) (s : seq T) (v : T -> V) (w : T -> W)
     (h : W -> V) : (forall x, v x = h (w x)) -> (size (undup (map v s)) <= #|W|)%N.

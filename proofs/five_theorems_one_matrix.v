@@ -9,7 +9,6 @@ Unset Strict Implicit.
 Import Order.TTheory GRing.Theory Num.Theory.
 Local Open Scope ring_scope.
 
-
 (* ---- Proposition 19.6 (Counting) ---- *)
 (* The pigeonhole: B < m delta leaves room for at most m^d points. *)
 Lemma cells (R : realFieldType) (N d m : nat) (x : 'I_N -> 'I_d -> R) (B delta : R) :

@@ -8,7 +8,6 @@ Unset Strict Implicit.
 Import Order.TTheory GRing.Theory Num.Theory.
 Local Open Scope ring_scope.
 
-
 Section Relu.
 Variable R : realFieldType.
 (* One ReLU unit. *)
