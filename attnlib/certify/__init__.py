@@ -52,7 +52,11 @@ class Verdict(NamedTuple):
 
 
 class AtLeast(Verdict):
-    """A Verdict whose value should be at least its bound."""
+    """A Verdict whose value should be at least its bound.
+
+    Page:
+        notebooks/path_decomposition/paths
+    """
 
     __slots__ = ()
 

@@ -57,6 +57,7 @@ def error(got: Tensor, wanted: Tensor) -> float:
 
 
 def one_of(name: str, value, choices: Sequence) -> None:
+    """Refuse an option that is not known."""
     if value not in choices:
         raise ValueError(f"{name} must be one of {list(choices)}, got {value!r}")
 
