@@ -337,7 +337,7 @@ def row_sums(
     value_biases,
     biases,
     *,
-    normaliser: Callable[[Sequence[Fraction]], Sequence[Fraction]] = squares,
+    normaliser: Callable = squares,
     skip: bool = False,
 ) -> Verdict:
     """The decomposition rests on P 1 = 1, and not on invariance under shifts.
