@@ -514,7 +514,7 @@ def sums_by_length(
         if attention == "recomputed" and length(path) > 0:
             term = forward(x, restrict(layers, path))
         listed[length(path)] += term
-    by_length = float((listed - sums).detach().norm() / sums.detach().norm())
+    by_length = certify.relative_error(listed, sums)
     in_all = error(sums.sum(0) + b, forward(x, layers, skip=skip))
     return at_most(max(by_length, in_all), rounding(x))
 
@@ -740,8 +740,7 @@ def random_signs(
         total += sums.detach().square().flatten(1).sum(1)
     mean = total / 2 ** sum(coins)
     wanted = squared_norms(x, layers, centred=centred)
-    distance = (mean - wanted).norm() / wanted.norm()
-    return at_most(distance, rounding(x))
+    return at_most(certify.relative_error(mean, wanted), rounding(x))
 
 
 # --- a path is not a subnetwork
