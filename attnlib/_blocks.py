@@ -1,5 +1,8 @@
 """What stands around self-attention in a layer: feed-forward parts and LayerNorm;
 public under attnlib.attention.
+
+Page:
+    notebooks/path_decomposition/escaping_collapse
 """
 
 from __future__ import annotations
@@ -30,9 +33,6 @@ class Mlp(NamedTuple):
 
     Source:
         Vaswani et al. 2017, position-wise feed-forward networks.
-
-    Page:
-        notebooks/path_decomposition/escaping_collapse
     """
 
     w_1: Tensor
@@ -54,9 +54,6 @@ class Norm(NamedTuple):
 
     Source:
         Ba, Kiros and Hinton 2016, as torch.nn.LayerNorm has it: var divides by d.
-
-    Page:
-        notebooks/path_decomposition/escaping_collapse
     """
 
     gain: Tensor | None = None
@@ -90,9 +87,6 @@ def feed_forward(
 
     Claim:
         escaping.mlp
-
-    Page:
-        notebooks/path_decomposition/escaping_collapse
     """
     tokens(x)
     check_mlp(x, mlp, check)
@@ -137,9 +131,6 @@ def layer_norm(
 
     Claim:
         escaping.norm-side
-
-    Page:
-        notebooks/path_decomposition/escaping_collapse
     """
     tokens(x)
     check_norm(x, norm, check)

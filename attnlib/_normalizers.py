@@ -1,4 +1,8 @@
-"""Maps from rows of logits to rows of weights; public under attnlib.attention."""
+"""Maps from rows of logits to rows of weights; public under attnlib.attention.
+
+Page:
+    notebooks/path_decomposition/paths
+"""
 
 from __future__ import annotations
 
@@ -25,9 +29,6 @@ def hardmax(a: Float[Tensor, "*rest m"]) -> Float[Tensor, "*rest m"]:
 
     Source:
         the limit of softmax(t a) as t grows; ties are averaged.
-
-    Page:
-        notebooks/path_decomposition/paths
     """
     largest = a.amax(-1, keepdim=True)
     top = (a == largest).to(a.dtype)
@@ -50,9 +51,6 @@ def sparsemax(a: Float[Tensor, "*rest m"]) -> Float[Tensor, "*rest m"]:
 
     Source:
         Martins and Astudillo 2016.
-
-    Page:
-        notebooks/path_decomposition/paths
     """
     # The projection does not see a shift; the sums below do.
     a = a - a.amax(-1, keepdim=True)

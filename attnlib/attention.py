@@ -1,4 +1,8 @@
-"""Attention matrices, multi-head layers, the forward pass. Tokens are rows."""
+"""Attention matrices, multi-head layers, the forward pass. Tokens are rows.
+
+Page:
+    notebooks/path_decomposition/paths
+"""
 
 from __future__ import annotations
 
@@ -57,9 +61,6 @@ class Layer(NamedTuple):
     Source:
         Vaswani et al. 2017, multi-head attention; differs: W_O is kept in h blocks, one
         a head.
-
-    Page:
-        notebooks/path_decomposition/paths
     """
 
     w_q: Tensor
@@ -111,9 +112,6 @@ def attention_matrix(
 
     Source:
         Vaswani et al. 2017, scaled dot-product attention.
-
-    Page:
-        notebooks/path_decomposition/paths
     """
     _check_projections(x, w_q, w_k, b_q, b_k, check)
     require(
@@ -177,9 +175,6 @@ def random_layers(
 
     Source:
         the usual fan-in scaling; not taken from a paper.
-
-    Page:
-        notebooks/path_decomposition/paths
     """
     if d_v is None:
         d_v = d_qk
@@ -235,9 +230,6 @@ def from_torch(module: torch.nn.MultiheadAttention) -> Layer:
 
     Source:
         torch.nn.MultiheadAttention; differs: in the book's layout, x @ w, heads first.
-
-    Page:
-        notebooks/path_decomposition/paths
     """
     require(
         isinstance(module, torch.nn.MultiheadAttention),
@@ -293,9 +285,6 @@ def merged(layer: Layer) -> tuple[Float[Tensor, "h d d"], Float[Tensor, "d"]]:
 
     Claim:
         paths.decomposition
-
-    Page:
-        notebooks/path_decomposition/paths
     """
     d = layer.w_o.shape[-1]
     b = layer.w_o.new_zeros(d) if layer.b_o is None else layer.b_o
@@ -358,9 +347,6 @@ def forward(
         Vaswani et al. 2017; Dong et al. 2021 study it without mlps and norms. Differs
         from torch's encoder layer for norm_first: no norm after the last layer; apply
         layer_norm.
-
-    Page:
-        notebooks/path_decomposition/paths
     """
     check_network(x, layers, check=check)
     parts = check_blocks(x, len(layers), mlps, norms, check)
@@ -413,9 +399,6 @@ def check_network(
 
     Source:
         the hypotheses of the path decomposition.
-
-    Page:
-        notebooks/path_decomposition/paths
     """
     require(
         isinstance(layers, (list, tuple)),

@@ -1,5 +1,8 @@
 """Between the chapters: numbers of one attention matrix that decide which theorem
 speaks, and bounds that join two of them.
+
+Page:
+    notebooks/synthesis/five_theorems_one_matrix
 """
 
 from __future__ import annotations
@@ -42,9 +45,6 @@ def dobrushin(
 
     Claim:
         synthesis.logits, synthesis.depth
-
-    Page:
-        notebooks/synthesis/five_theorems_one_matrix
     """
     _stochastic(p, check)
     q = _wide(p)  # torch has no such distance in half precision
@@ -71,9 +71,6 @@ def dobrushin_literal(p: Float[Tensor, "m n"]) -> Float[Tensor, ""]:
 
     Source:
         the definition.
-
-    Page:
-        notebooks/synthesis/five_theorems_one_matrix
     """
     _stochastic(p, True)
     overlaps = []
@@ -113,9 +110,6 @@ def rank_floor(
 
     Claim:
         synthesis.rank
-
-    Page:
-        notebooks/synthesis/five_theorems_one_matrix
     """
     _stochastic(p, check)
     n = p.shape[-1]
@@ -156,9 +150,6 @@ def radius(
 
     Source:
         the definition on the page.
-
-    Page:
-        notebooks/synthesis/five_theorems_one_matrix
     """
     _matrix("logits", logits)
     if check:
@@ -194,9 +185,6 @@ def largest_dobrushin(n: int, r: float | int) -> float:
 
     Claim:
         synthesis.logits
-
-    Page:
-        notebooks/synthesis/five_theorems_one_matrix
     """
     require(
         isinstance(n, int) and n >= 2,
@@ -234,9 +222,6 @@ def needed_radius(n: int, leak: float) -> float:
 
     Claim:
         synthesis.memory
-
-    Page:
-        notebooks/synthesis/five_theorems_one_matrix
     """
     require(
         isinstance(n, int) and n >= 2, f"n must be an integer, at least 2, got {n!r}"
@@ -272,9 +257,6 @@ def needed_bits(points: int, d: int = 1) -> float:
 
     Claim:
         synthesis.counting
-
-    Page:
-        notebooks/synthesis/five_theorems_one_matrix
     """
     require(
         isinstance(points, int) and points >= 2,

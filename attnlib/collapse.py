@@ -1,5 +1,8 @@
 """Rank collapse: the residual, its norm, bounds as printed and as repaired, and a
 recursion that never underflows.
+
+Page:
+    notebooks/path_decomposition/rank_collapse
 """
 
 from __future__ import annotations
@@ -38,9 +41,6 @@ def residual(x: Float[Tensor, "*batch n d"]) -> Float[Tensor, "*batch n d"]:
     Source:
         Xie 2021, Definition 2.1; the token mean minimises |X - 1 x'| in the 2-norm and
         the Frobenius norm.
-
-    Page:
-        notebooks/path_decomposition/rank_collapse
     """
     tokens(x)
     finite(x=x)
@@ -67,9 +67,6 @@ def composite_norm(x: Float[Tensor, "*batch n d"]) -> Float[Tensor, "*batch"]:
 
     Source:
         Dong et al. 2021; Xie 2021, Definition 2.1.
-
-    Page:
-        notebooks/path_decomposition/rank_collapse
     """
     tokens(x)
     finite(x=x)
@@ -121,9 +118,6 @@ def log_residuals(
 
     Claim:
         collapse.recursion
-
-    Page:
-        notebooks/path_decomposition/rank_collapse
     """
     check_network(x, layers, check=check)
     shared = torch.zeros_like(x[..., 0, :])
@@ -301,9 +295,6 @@ def log_bound(
 
     Claim:
         collapse.multi-head
-
-    Page:
-        notebooks/path_decomposition/rank_collapse
     """
     versions = list(get_args(Version))
     require(version in versions, f"version must be one of {versions}, got {version!r}")

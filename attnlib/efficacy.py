@@ -1,5 +1,8 @@
 """Path efficacy: what the paths of one length do in a trained network, all of them,
 some of them, or rerun alone.
+
+Page:
+    notebooks/path_decomposition/path_efficacy
 """
 
 from __future__ import annotations
@@ -35,9 +38,6 @@ class Reader(NamedTuple):
         layers: L Layers.
         readout: (d, c).
         bias: (c,).
-
-    Page:
-        notebooks/path_decomposition/path_efficacy
     """
 
     embed: Tensor
@@ -58,9 +58,6 @@ class Parts(NamedTuple):
 
     Claim:
         efficacy.margins
-
-    Page:
-        notebooks/path_decomposition/path_efficacy
     """
 
     by_length: Tensor
@@ -104,9 +101,6 @@ def random_reader(
 
     Source:
         not taken from a paper.
-
-    Page:
-        notebooks/path_decomposition/path_efficacy
     """
     require(
         d % h == 0,
@@ -166,9 +160,6 @@ def logits(
     Source:
         the networks of Dong et al. 2021 without LayerNorm, so that the decomposition is
         exact.
-
-    Page:
-        notebooks/path_decomposition/path_efficacy
     """
     tokens(u)
     x = u @ reader.embed + reader.position
@@ -200,9 +191,6 @@ def logit_parts(reader: Reader, u: Float[Tensor, "*batch n f"]) -> Parts:
 
     Claim:
         efficacy.margins
-
-    Page:
-        notebooks/path_decomposition/path_efficacy
     """
     tokens(u)
     x = u @ reader.embed + reader.position
@@ -232,9 +220,6 @@ def accuracy(
 
     Source:
         the definition.
-
-    Page:
-        notebooks/path_decomposition/path_efficacy
     """
     last = scores.shape[-1 - labels.dim() : -1]
     require(
@@ -271,9 +256,6 @@ def sorting(
 
     Source:
         Dong et al. 2021, public code: 8 of 10 letters, repeats allowed.
-
-    Page:
-        notebooks/path_decomposition/path_efficacy
     """
     words = torch.randint(letters, (count, n), generator=generator)
     features = torch.nn.functional.one_hot(words, letters).float()
@@ -301,9 +283,6 @@ def hull_labels(points: Float[Tensor, "*batch n 2"]) -> Int[Tensor, "*batch n"]:
 
     Source:
         the definition of an extreme point in the plane.
-
-    Page:
-        notebooks/path_decomposition/path_efficacy
     """
     n = points.shape[-2]
     require(
@@ -342,9 +321,6 @@ def draw_paths(
 
     Source:
         Dong et al. 2021, public code: random layers, then a random head in each.
-
-    Page:
-        notebooks/path_decomposition/path_efficacy
     """
     L = len(heads)
     require(
@@ -399,9 +375,6 @@ def restricted_forward(
 
     Claim:
         efficacy.first-order
-
-    Page:
-        notebooks/path_decomposition/path_efficacy
     """
     if attention is not None:
         return path_term(x, layers, path, attention)
@@ -456,9 +429,6 @@ def estimate_length(
     Source:
         the mean of uniform draws; the public code of Dong et al. 2021 adds them and
         normalises the sum.
-
-    Page:
-        notebooks/path_decomposition/path_efficacy
     """
     lengths = {len(path) - path.count(None) for path in paths}
     require(
@@ -504,9 +474,6 @@ def length_bounds(
 
     Claim:
         efficacy.weight
-
-    Page:
-        notebooks/path_decomposition/path_efficacy
     """
     check_network(x, layers)
     if attention is None:
@@ -565,9 +532,6 @@ def train(
 
     Source:
         plain Adam, gradients clipped at norm one; not the settings of a paper.
-
-    Page:
-        notebooks/path_decomposition/path_efficacy
     """
     require(
         u.shape[:-1] == labels.shape,

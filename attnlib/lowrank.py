@@ -1,5 +1,8 @@
 """Low rank: singular values of attention matrices, surrogates of a given rank,
 Linformer and Nystrom attention.
+
+Page:
+    notebooks/jl_low_rank/spectra_and_linformer
 """
 
 from __future__ import annotations
@@ -42,9 +45,6 @@ def effective_rank(
 
     Claim:
         lowrank.metric
-
-    Page:
-        notebooks/jl_low_rank/spectra_and_linformer
     """
     require(0 < share <= 1, f"share must lie in (0, 1], got {share}")
     require(power > 0, f"power must be positive, got {power}")
@@ -200,9 +200,6 @@ def svd_surrogate(
 
     Claim:
         lowrank.svd
-
-    Page:
-        notebooks/jl_low_rank/spectra_and_linformer
     """
     tokens(p)
     most = min(p.shape[-2:])
@@ -280,9 +277,6 @@ def sampled_product(
 
     Claim:
         lowrank.products
-
-    Page:
-        notebooks/jl_low_rank/spectra_and_linformer
     """
     tokens(p)
     require(
@@ -356,9 +350,6 @@ def linformer_attention(
 
     Claim:
         lowrank.pairs
-
-    Page:
-        notebooks/jl_low_rank/spectra_and_linformer
     """
     _check_linformer(q, k, v, e, f, padding, check)
     require(
@@ -452,9 +443,6 @@ def nystrom_attention(
         Xiong et al. 2021 (Nystromformer), recalled; differs: an exact pseudoinverse, no
         convolution. The theory of Nystrom approximation is for positive semidefinite
         kernels; softmax of Q K' is none.
-
-    Page:
-        notebooks/jl_low_rank/spectra_and_linformer
     """
     tokens(q)
     _pairs(q, k, v)

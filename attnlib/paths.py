@@ -1,5 +1,8 @@
 """Path decomposition: single paths, exact sums of all paths by length, norms of all
 paths.
+
+Page:
+    notebooks/path_decomposition/paths
 """
 
 from __future__ import annotations
@@ -31,9 +34,6 @@ class PathSums(NamedTuple):
 
     Claim:
         paths.sums
-
-    Page:
-        notebooks/path_decomposition/paths
     """
 
     by_length: Tensor
@@ -50,9 +50,6 @@ class PathNorms(NamedTuple):
 
     Claim:
         paths.signs
-
-    Page:
-        notebooks/path_decomposition/paths
     """
 
     total_square: Tensor
@@ -85,9 +82,6 @@ def path_counts(heads: Sequence[int], *, skip: bool = False) -> list[int]:
 
     Claim:
         paths.lengths
-
-    Page:
-        notebooks/path_decomposition/paths
     """
     require(len(heads) >= 1, "a network needs at least one layer, got none")
     require(min(heads) >= 1, f"every layer needs at least one head, got {list(heads)}")
@@ -132,9 +126,6 @@ def path_term(
 
     Claim:
         paths.decomposition
-
-    Page:
-        notebooks/path_decomposition/paths
     """
     _check_path(layers, path)
     _check_shapes(x, layers, attention)
@@ -190,9 +181,6 @@ def path_terms(
 
     Claim:
         paths.decomposition
-
-    Page:
-        notebooks/path_decomposition/paths
     """
     how = {"mask": mask, "scale": scale, "normalizer": normalizer}
     attention = _attention(x, layers, attention, skip=skip, **how)
@@ -232,9 +220,6 @@ def restrict(layers: Sequence[Layer], path: Path) -> list[Layer]:
 
     Claim:
         paths.recomputed
-
-    Page:
-        notebooks/path_decomposition/paths
     """
     _check_path(layers, path)
     kept = []
@@ -298,9 +283,6 @@ def path_sums(
 
     Claim:
         paths.sums
-
-    Page:
-        notebooks/path_decomposition/paths
     """
     how = {"mask": mask, "scale": scale, "normalizer": normalizer}
     attention = _attention(x, layers, attention, skip=skip, check=check, **how)
@@ -357,9 +339,6 @@ def path_norms(
 
     Claim:
         paths.signs
-
-    Page:
-        notebooks/path_decomposition/paths
     """
     require(
         signs >= 2, f"a standard error needs at least 2 draws of signs, got {signs}"

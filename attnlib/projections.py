@@ -1,5 +1,8 @@
 """Random projections: the families, their exact failure probabilities, and the
 dimension they need. x @ R' sketches rows.
+
+Page:
+    notebooks/jl_low_rank/random_projections
 """
 
 from __future__ import annotations
@@ -63,9 +66,6 @@ def projection(
 
     Claim:
         jl.families
-
-    Page:
-        notebooks/jl_low_rank/random_projections
     """
     _sizes(k, n)
     _options(k, family, s, dtype)
@@ -185,9 +185,6 @@ def srht(
 
     Source:
         Ailon and Chazelle 2009; differs: rows are sampled, without replacement.
-
-    Page:
-        notebooks/jl_low_rank/random_projections
     """
     _rows(x, check)
     n = x.shape[-1]
@@ -223,9 +220,6 @@ def hadamard(
 
     Source:
         Sylvester's construction.
-
-    Page:
-        notebooks/jl_low_rank/random_projections
     """
     _rows(x, check)
     n = x.shape[-1]
@@ -281,9 +275,6 @@ def failure_probability(k: int, eps: float, *, log: bool = False) -> float:
 
     Claim:
         jl.norm-law
-
-    Page:
-        notebooks/jl_low_rank/random_projections
     """
     _tail_arguments(k, eps)
     one_k = torch.tensor([float(k)], dtype=torch.float64)
@@ -378,9 +369,6 @@ def failure_bound(k: int, eps: float, *, sharp: bool = False) -> float:
 
     Claim:
         jl.tail
-
-    Page:
-        notebooks/jl_low_rank/random_projections
     """
     if sharp:
         _tail_arguments(k, eps)
@@ -422,9 +410,6 @@ def required_dimension(
 
     Claim:
         jl.floor
-
-    Page:
-        notebooks/jl_low_rank/random_projections
     """
     _tail_arguments(1, eps, 1.0)
     require(

@@ -84,6 +84,7 @@ class Public(NamedTuple):
     returns: bool
     raises: set[str]
     is_function: bool = True
+    module_page: str = ""
 
     @property
     def room(self) -> str:
@@ -119,6 +120,7 @@ def public_names(package: Path) -> list[Public]:
 
 def public(member) -> Public:
     docstring = member.docstring.value if member.docstring else ""
+    page = page_of(member.module)
     if member.is_class:
         bases = {str(base).split(".")[-1] for base in member.bases}
         fields = [
@@ -127,13 +129,19 @@ def public(member) -> Public:
             if inner.is_attribute and not name.startswith("_")
         ]
         parameters = fields if "NamedTuple" in bases else []
-        return Public(member.path, docstring, parameters, False, set(), False)
+        return Public(member.path, docstring, parameters, False, set(), False, page)
     parameters = [
         parameter.name for parameter in member.parameters if parameter.name != "self"
     ]
     returns = member.returns is None or str(member.returns) != "None"
     raises = refusals(member.source)
-    return Public(member.path, docstring, parameters, returns, raises)
+    return Public(member.path, docstring, parameters, returns, raises, True, page)
+
+
+def page_of(module) -> str:
+    """The page that a module says it belongs to, or nothing."""
+    docstring = module.docstring.value if module.docstring else ""
+    return dict(sections(docstring)).get("Page", "")
 
 
 def refusals(source: str) -> set[str]:
@@ -192,7 +200,7 @@ def faults(name: Public, claims: set[str], page_exists) -> list[str]:
         ),
         *(
             f"no such page {page}"
-            for page in listed(parts.get("Page", ""))
+            for page in listed(parts.get("Page", name.module_page))
             if not page_exists(page)
         ),
     ]
@@ -238,7 +246,7 @@ def owed_faults(name: Public, parts: dict[str, str]) -> list[str]:
         "Source": computes,
     }
     found = [f"no section {s}" for s, must in owed.items() if must and s not in parts]
-    if not {"Claim", "Page"} & set(parts):
+    if not name.module_page and not {"Claim", "Page"} & set(parts):
         found.append("neither Claim nor Page")
     return found
 
@@ -313,6 +321,12 @@ SKETCH = Public("attnlib.lowrank.sketch", GOOD, ["x", "y", "r"], True, {"ValueEr
 
 def test_a_good_docstring_has_no_faults():
     assert faults(SKETCH, {"sketch.jl"}, "notebooks/a/b".__eq__) == []
+    shorter = GOOD[: GOOD.index("Claim")]
+    of_a_page = SKETCH._replace(docstring=shorter, module_page="notebooks/a/b")
+    assert faults(of_a_page, set(), "notebooks/a/b".__eq__) == []
+    assert faults(of_a_page, set(), "notebooks/a/c".__eq__) == [
+        "no such page notebooks/a/b"
+    ]
     assert faults(SKETCH._replace(docstring=""), set(), page_exists) == ["no docstring"]
 
 
@@ -342,6 +356,7 @@ def test_public_names_are_read_from_the_source(tmp_path):
     (package / "_hidden.py").write_text("def not_seen(): pass\n")
     (package / "lowrank").mkdir()
     (package / "lowrank" / "__init__.py").write_text(
+        "'''Sketches.\n\nPage:\n    notebooks/a/b\n'''\n"
         "import os\nfrom typing import NamedTuple\n"
         "from roomy.lowrank._inner import listed, unlisted\n"
         "__all__ = ['Pair', 'f', 'g', 'listed']\n"
@@ -355,10 +370,10 @@ def test_public_names_are_read_from_the_source(tmp_path):
     )
     names = {name.path: name[2:] for name in public_names(package)}
     assert names == {
-        "roomy.lowrank.Pair": (["a", "b"], False, set(), False),
-        "roomy.lowrank.f": (["x", "r"], True, {"ValueError"}, True),
-        "roomy.lowrank.g": ([], False, {"KeyError"}, True),
-        "roomy.lowrank.listed": (["y"], True, set(), True),
+        "roomy.lowrank.Pair": (["a", "b"], False, set(), False, "notebooks/a/b"),
+        "roomy.lowrank.f": (["x", "r"], True, {"ValueError"}, True, "notebooks/a/b"),
+        "roomy.lowrank.g": ([], False, {"KeyError"}, True, "notebooks/a/b"),
+        "roomy.lowrank.listed": (["y"], True, set(), True, ""),
     }
 
 

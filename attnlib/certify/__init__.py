@@ -1,5 +1,8 @@
 """A second, independent evaluation in exact arithmetic. Imports no other room: matrices
 are nested lists.
+
+Page:
+    notebooks/path_decomposition/paths
 """
 
 from __future__ import annotations
@@ -32,9 +35,6 @@ class Verdict(NamedTuple):
         value: the measured number.
         bound: what it may be at most.
         ok: value <= bound.
-
-    Page:
-        notebooks/path_decomposition/paths
     """
 
     value: float
@@ -52,11 +52,7 @@ class Verdict(NamedTuple):
 
 
 class AtLeast(Verdict):
-    """A Verdict whose value should be at least its bound.
-
-    Page:
-        notebooks/path_decomposition/paths
-    """
+    """A Verdict whose value should be at least its bound."""
 
     __slots__ = ()
 
@@ -80,9 +76,6 @@ def at_most(value, bound: float | int) -> Verdict:
 
     Source:
         every check of the book and its control return one.
-
-    Page:
-        notebooks/path_decomposition/paths
     """
     return Verdict(float(value), float(bound), bool(value <= bound))
 
@@ -102,9 +95,6 @@ def at_least(value, bound: float | int) -> AtLeast:
 
     Source:
         statements that two things differ.
-
-    Page:
-        notebooks/path_decomposition/paths
     """
     return AtLeast(float(value), float(bound), bool(value >= bound))
 
@@ -124,9 +114,6 @@ def relative_error(got, wanted) -> float:
 
     Source:
         the definition.
-
-    Page:
-        notebooks/path_decomposition/paths
     """
     distance = (got - wanted).detach().norm()  # networks in training ask for gradients
     return float(distance / wanted.detach().norm())
@@ -151,9 +138,6 @@ def exact(matrix) -> Matrix:
 
     Source:
         IEEE 754: a finite float is an integer times a power of two.
-
-    Page:
-        notebooks/path_decomposition/paths
     """
     rows = matrix.tolist() if hasattr(matrix, "tolist") else matrix
     if not all(isinstance(row, list | tuple) for row in rows):
@@ -186,9 +170,6 @@ def row_stochastic(weights) -> Matrix:
 
     Source:
         the hypothesis P 1 = 1 of the path decomposition.
-
-    Page:
-        notebooks/path_decomposition/paths
     """
     stochastic = []
     for row in exact(weights):
@@ -218,9 +199,6 @@ def product(*matrices: Matrix) -> Matrix:
 
     Source:
         the definition.
-
-    Page:
-        notebooks/path_decomposition/paths
     """
     left = matrices[0]
     for right in matrices[1:]:
@@ -293,9 +271,6 @@ def network(
 
     Claim:
         paths.decomposition
-
-    Page:
-        notebooks/path_decomposition/paths
     """
     if [len(p) for p in attention] != [len(w) for w in weights] or not weights:
         raise ValueError(
@@ -343,9 +318,6 @@ def decomposition_gap(
 
     Claim:
         paths.row-sums
-
-    Page:
-        notebooks/path_decomposition/paths
     """
     whole = network(
         x, attention, weights, value_biases=value_biases, biases=biases, skip=skip
@@ -388,9 +360,6 @@ def path_sum(x: Matrix, attention, weights, *, skip: bool = False) -> list[Matri
 
     Claim:
         paths.sums
-
-    Page:
-        notebooks/path_decomposition/paths
     """
     nodes = range(len(weights) + 1)
     values = [network(x, attention, weights, skip=skip, z=z) for z in nodes]

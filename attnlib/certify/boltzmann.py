@@ -1,5 +1,8 @@
 """Differences of softmax averages, enclosed with free exponents: a gap of 10^-77513
 needs no more bits than one of 1.
+
+Page:
+    notebooks/one_layer_memorization/boltzmann_and_hardmax
 """
 
 from __future__ import annotations
@@ -25,9 +28,6 @@ class Gap(NamedTuple):
             the difference is exactly 0.
         sign: of the difference, certain.
         log10: of the least absolute value that is possible.
-
-    Page:
-        notebooks/one_layer_memorization/boltzmann_and_hardmax
     """
 
     lower: float  # an mpmath.mpf, whose exponent is unbounded
@@ -79,9 +79,6 @@ def context_terms(
 
     Claim:
         boltzmann.ids
-
-    Page:
-        notebooks/one_layer_memorization/boltzmann_and_hardmax
     """
     c, a = _context(first)
     d, b = _context(second)
@@ -122,9 +119,6 @@ def context_gap(
 
     Claim:
         boltzmann.ids
-
-    Page:
-        notebooks/one_layer_memorization/boltzmann_and_hardmax
     """
     if not isinstance(bits, int) or bits < 16:
         raise ValueError(f"bits must be an integer, at least 16, got {bits!r}")
@@ -181,9 +175,6 @@ def boltzmann_gap(a: Sequence, b: Sequence, *, scale=1, bits: int = 128) -> Gap:
 
     Claim:
         boltzmann.exact
-
-    Page:
-        notebooks/one_layer_memorization/boltzmann_and_hardmax
     """
     return context_gap((1, a), (1, b), beta=scale, bits=bits)
 
@@ -212,9 +203,6 @@ def smallest_gap(
 
     Source:
         the smallest difference lies between neighbours in the order.
-
-    Page:
-        notebooks/one_layer_memorization/boltzmann_and_hardmax
     """
     if len(contexts) < 2:
         raise ValueError(f"contexts must hold at least two, got {len(contexts)}")
@@ -302,9 +290,6 @@ def hardmax_layer(x, heads) -> list[list[Fraction]]:
 
     Claim:
         boltzmann.hardmax
-
-    Page:
-        notebooks/one_layer_memorization/boltzmann_and_hardmax
     """
     x = [list(map(_rational, row)) for row in x]
     out = list(x)

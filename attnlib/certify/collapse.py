@@ -1,5 +1,8 @@
 """Rank collapse with many digits, and its family in Fractions: a second evaluation of
 attnlib.collapse.
+
+Page:
+    notebooks/path_decomposition/rank_collapse
 """
 
 from __future__ import annotations
@@ -29,9 +32,6 @@ def log_residuals(x, layers, *, digits: int) -> list[float]:
 
     Source:
         the forward pass as it is written, twin of attnlib.collapse.log_residuals.
-
-    Page:
-        notebooks/path_decomposition/rank_collapse
     """
     with mpmath.workdps(digits):
         x = mpmath.matrix(x)
@@ -108,9 +108,6 @@ def family_residual(
 
     Claim:
         collapse.family
-
-    Page:
-        notebooks/path_decomposition/rank_collapse
     """
     e = Fraction(e)
     tiny = Fraction(tiny)

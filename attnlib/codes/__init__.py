@@ -1,5 +1,8 @@
 """Spherical codes and moment curves: how large logits must be when keys have few
 dimensions.
+
+Page:
+    notebooks/sparse_patterns/price_of_dimension
 """
 
 from __future__ import annotations
@@ -40,9 +43,6 @@ def coherence(keys: Float[Tensor, "n d"], *, tile: int = 2048) -> float:
 
     Source:
         the definition of a spherical code, if the rows are unit vectors.
-
-    Page:
-        notebooks/sparse_patterns/price_of_dimension
     """
     require(
         keys.dim() == 2 and len(keys) > 1,
@@ -87,9 +87,6 @@ def margins(
     Source:
         the definition of a gap on the page; only the abstract of Likhosherstov et al.
         2021 was seen.
-
-    Page:
-        notebooks/sparse_patterns/price_of_dimension
     """
     _columns(columns, len(k))
     rows = max(1, TILE // len(k))
@@ -149,9 +146,6 @@ def moment_keys(
 
     Claim:
         codes.moment
-
-    Page:
-        notebooks/sparse_patterns/price_of_dimension
     """
     require(
         n >= 2 and k >= 1,
@@ -202,9 +196,6 @@ def moment_queries(
 
     Claim:
         codes.moment
-
-    Page:
-        notebooks/sparse_patterns/price_of_dimension
     """
     _columns(columns, n)
     require(gap > 0, f"gap must be positive, got {gap}")
@@ -298,9 +289,6 @@ def code_from(q: Float[Tensor, "n d"], k: Float[Tensor, "n d"]) -> Float[Tensor,
 
     Claim:
         codes.law
-
-    Page:
-        notebooks/sparse_patterns/price_of_dimension
     """
     longest = float(k.norm(dim=1).max())
     require(longest <= 1 + 1e-6, f"keys must have norm at most 1, got {longest:.4g}")
@@ -345,9 +333,6 @@ def cap(theta: float | int, d: int) -> float:
 
     Claim:
         codes.factor-four
-
-    Page:
-        notebooks/sparse_patterns/price_of_dimension
     """
     require(
         d >= 2 and 0 <= theta <= math.pi,
@@ -368,9 +353,6 @@ class Price(NamedTuple):
     Args:
         low: proved lower bound.
         high: proved upper bound.
-
-    Page:
-        notebooks/sparse_patterns/price_of_dimension
     """
 
     low: float
@@ -406,9 +388,6 @@ def price(n: int, d: int) -> Price:
 
     Claim:
         codes.factor-four
-
-    Page:
-        notebooks/sparse_patterns/price_of_dimension
     """
     require(n >= 2 and d >= 1, f"needs n >= 2 and d >= 1, got n = {n}, d = {d}")
     exact = None
@@ -466,9 +445,6 @@ def counting_dimension(n: int, k: int) -> int:
 
     Claim:
         codes.counting
-
-    Page:
-        notebooks/sparse_patterns/price_of_dimension
     """
     require(1 <= k <= n, f"k must lie in 1..n = {n}, got {k}")
     patterns = k * (math.log(n) - 1 - math.log(k))
@@ -509,9 +485,6 @@ def spiral_keys(
 
     Claim:
         codes.spiral
-
-    Page:
-        notebooks/sparse_patterns/price_of_dimension
     """
     require(n >= 1, f"n must be at least 1, got {n}")
     j = torch.arange(n, dtype=dtype, device=device)

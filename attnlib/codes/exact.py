@@ -1,5 +1,8 @@
 """What is exact about codes: Radon partitions in fractions, two lattices in integers,
 and keys on a line.
+
+Page:
+    notebooks/sparse_patterns/price_of_dimension
 """
 
 from __future__ import annotations
@@ -38,9 +41,6 @@ def radon(points: Sequence[Sequence[Fraction | float | int]]) -> list[Fraction] 
 
     Claim:
         codes.radon
-
-    Page:
-        notebooks/sparse_patterns/price_of_dimension
     """
     n = len(points)
     rows = []
@@ -88,9 +88,6 @@ def e8() -> Int[Tensor, "240 8"]:
 
     Claim:
         codes.kissing
-
-    Page:
-        notebooks/sparse_patterns/price_of_dimension
     """
     return torch.cat([_signed_pairs(8, 2), _even_signs(1)])
 
@@ -131,9 +128,6 @@ def golay() -> Int[Tensor, "4096 24"]:
 
     Claim:
         codes.kissing
-
-    Page:
-        notebooks/sparse_patterns/price_of_dimension
     """
     g = torch.zeros(23, dtype=torch.int64)
     g[[0, 2, 4, 5, 6, 10, 11]] = 1
@@ -164,9 +158,6 @@ def leech() -> Int[Tensor, "196560 24"]:
 
     Claim:
         codes.kissing
-
-    Page:
-        notebooks/sparse_patterns/price_of_dimension
     """
     words = golay()
     # Eight entries +-2, on the places of an octad.
@@ -211,9 +202,6 @@ def line_order(rows: Iterable[Iterable[int]], n: int) -> list[int] | None:
 
     Claim:
         codes.line
-
-    Page:
-        notebooks/sparse_patterns/price_of_dimension
     """
     sets = [frozenset(row) for row in rows]
     everything = frozenset(range(n))

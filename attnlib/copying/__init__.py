@@ -1,5 +1,8 @@
 """Copying: who can reach the token to be copied, the most accuracy this allows, and
 networks to try it on (networks).
+
+Page:
+    notebooks/sparse_universality/copying_task
 """
 
 from __future__ import annotations
@@ -45,9 +48,6 @@ def head_steps(
 
     Source:
         Yun et al. 2020b, experiments, recalled.
-
-    Page:
-        notebooks/sparse_universality/copying_task
     """
     require(
         min(p, layers, heads) >= 1,
@@ -93,9 +93,6 @@ def receptive_fields(
 
     Claim:
         copying.fields
-
-    Page:
-        notebooks/sparse_universality/copying_task
     """
     require(len(masks) > 0, "at least one mask is needed, got none")
     for number, mask in enumerate(masks):
@@ -143,9 +140,6 @@ def sequences(
 
     Source:
         Yun et al. 2020b, experiments, recalled.
-
-    Page:
-        notebooks/sparse_universality/copying_task
     """
     require(
         min(m, symbols, batch) >= 1,
@@ -183,9 +177,6 @@ def reached(field: Bool[Tensor, "n n"]) -> Bool[Tensor, "m"]:
 
     Claim:
         copying.reach
-
-    Page:
-        notebooks/sparse_universality/copying_task
     """
     queries, sources = _places(field)
     return field[queries, sources] | field[queries, queries + 1]
@@ -214,9 +205,6 @@ def bound(hit: Bool[Tensor, "m"], symbols: int) -> Fraction:
 
     Claim:
         copying.reach
-
-    Page:
-        notebooks/sparse_universality/copying_task
     """
     _check_hits(hit, symbols)
     share = Fraction(int(hit.sum()), len(hit))
@@ -255,9 +243,6 @@ def ceiling(
 
     Claim:
         copying.sample
-
-    Page:
-        notebooks/sparse_universality/copying_task
     """
     _check_hits(hit, symbols)
     require(samples >= 1, f"samples must be at least 1, got {samples}")
@@ -302,9 +287,6 @@ def divergence(u: float, p: float) -> float:
 
     Claim:
         copying.sample
-
-    Page:
-        notebooks/sparse_universality/copying_task
     """
     require(
         0 <= u <= 1 and 0 < p < 1,
@@ -351,9 +333,6 @@ def best_accuracy(
 
     Claim:
         copying.reach
-
-    Page:
-        notebooks/sparse_universality/copying_task
     """
     queries, _ = _places(field)
     m = len(queries)

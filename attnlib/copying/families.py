@@ -1,4 +1,8 @@
-"""The patterns of the copying task: causal, by name and one size w."""
+"""The patterns of the copying task: causal, by name and one size w.
+
+Page:
+    notebooks/sparse_universality/copying_task
+"""
 
 from __future__ import annotations
 
@@ -49,9 +53,6 @@ def causal_pattern(
 
     Claim:
         copying.relay
-
-    Page:
-        notebooks/sparse_universality/copying_task
     """
     require(
         name in get_args(Name),

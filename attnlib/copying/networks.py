@@ -1,5 +1,8 @@
 """Small networks whose layers mix tokens by sparse attention, by a learned matrix or by
 a convolution (training).
+
+Page:
+    notebooks/sparse_universality/copying_task
 """
 
 from __future__ import annotations
@@ -26,9 +29,6 @@ class Attend(NamedTuple):
         pattern: of n tokens.
         steps: the step of each head.
         sparse: use the sparse kernel, not masks.
-
-    Page:
-        notebooks/sparse_universality/copying_task
     """
 
     pattern: Pattern
@@ -43,9 +43,6 @@ class Project(NamedTuple):
     Args:
         n: tokens.
         causal: W_P is lower triangular.
-
-    Page:
-        notebooks/sparse_universality/copying_task
     """
 
     n: int
@@ -60,9 +57,6 @@ class Convolve(NamedTuple):
         n: tokens.
         width: tokens under the filter, odd unless causal.
         causal: the token and those before it.
-
-    Page:
-        notebooks/sparse_universality/copying_task
     """
 
     n: int
@@ -96,9 +90,6 @@ def plan(
 
     Source:
         Yun et al. 2020b, experiments, recalled.
-
-    Page:
-        notebooks/sparse_universality/copying_task
     """
     steps = head_steps(pattern.p, layers, heads, scheme)
     whole = Attend(union(pattern), (0,) * heads, sparse)
@@ -128,9 +119,6 @@ def reads(mixing: Mixing) -> Bool[Tensor, "..."]:
 
     Claim:
         copying.fields
-
-    Page:
-        notebooks/sparse_universality/copying_task
     """
     if isinstance(mixing, Attend):
         masks = {step: mixing.pattern.mask(step) for step in set(mixing.steps)}
@@ -163,9 +151,6 @@ def last_field(mixings: Sequence[Mixing]) -> Bool[Tensor, "n n"]:
 
     Claim:
         copying.fields
-
-    Page:
-        notebooks/sparse_universality/copying_task
     """
     return receptive_fields([reads(mixing) for mixing in mixings])[-1]
 
@@ -187,9 +172,6 @@ class Network(nn.Module):
             cosines.
         tied: R = E', entries of E divided by sqrt(d) at the start; else R is a matrix
             of its own.
-
-    Page:
-        notebooks/sparse_universality/copying_task
     """
 
     def __init__(
@@ -232,9 +214,6 @@ class Network(nn.Module):
 
         Raises:
             ValueError: for tokens that are not n, the tokens of the layers.
-
-        Page:
-            notebooks/sparse_universality/copying_task
         """
         n = len(self.position)
         require(
@@ -267,9 +246,6 @@ class Block(nn.Module):
         mixing: Attend, Project or Convolve.
         width: d.
         n: tokens.
-
-    Page:
-        notebooks/sparse_universality/copying_task
     """
 
     def __init__(self, mixing: Mixing, width: int, n: int):
@@ -306,9 +282,6 @@ class Block(nn.Module):
 
         Returns:
             (batch, n, d).
-
-        Page:
-            notebooks/sparse_universality/copying_task
         """
         x = x + self.out(self.mix(self.norm_1(x)))
         hidden = torch.relu(self.up(self.norm_2(x)))
@@ -322,9 +295,6 @@ class Block(nn.Module):
 
         Returns:
             (batch, n, d).
-
-        Page:
-            notebooks/sparse_universality/copying_task
         """
         if isinstance(self.mixing, Project):
             return (self.between * self.mask) @ x

@@ -1,4 +1,8 @@
-"""Training of the networks: what they are to name, the loop, and how they did."""
+"""Training of the networks: what they are to name, the loop, and how they did.
+
+Page:
+    notebooks/sparse_universality/copying_task
+"""
 
 from __future__ import annotations
 
@@ -31,9 +35,6 @@ def copy_targets(x: Int[Tensor, "batch n"]) -> Int[Tensor, "batch n"]:
 
     Source:
         Yun et al. 2020b, experiments, recalled.
-
-    Page:
-        notebooks/sparse_universality/copying_task
     """
     targets = torch.full_like(x, IGNORED)
     half = x.shape[1] // 2
@@ -73,9 +74,6 @@ def train(
 
     Source:
         Loshchilov and Hutter 2019 for AdamW, as in torch; the schedule is ours.
-
-    Page:
-        notebooks/sparse_universality/copying_task
     """
     require(
         every >= 1 and steps >= 1 and steps % every == 0,
@@ -133,9 +131,6 @@ def evaluate(
 
     Source:
         the definition.
-
-    Page:
-        notebooks/sparse_universality/copying_task
     """
     count = int((targets != IGNORED).sum())
     require(count > 0, "no target counts: all are IGNORED")
@@ -165,9 +160,6 @@ def fingerprint(network: Network) -> str:
 
     Source:
         the definition.
-
-    Page:
-        notebooks/sparse_universality/copying_task
     """
     digest = hashlib.sha256()
     for p in network.parameters():

@@ -1,5 +1,8 @@
 """What a page needs and a machine without a network has: stored results of long
 runs.
+
+Page:
+    book/how_to_run
 """
 
 from __future__ import annotations
@@ -39,9 +42,6 @@ def load_result(name: str) -> dict[str, Any]:
 
     Raises:
         ValueError: if nothing of that name is stored; the message lists what is.
-
-    Page:
-        book/how_to_run
     """
     folder = files("attnlib.data").joinpath("results")
     stored = []

@@ -1,5 +1,8 @@
 """Public checkpoints (BERT, RoBERTa, ALBERT, XLNet) in the book's form. Needs the extra
 `checkpoints`, that is transformers.
+
+Page:
+    notebooks/path_decomposition/escaping_collapse
 """
 
 from __future__ import annotations
@@ -45,9 +48,6 @@ class Checkpoint(NamedTuple):
         encode: text -> token ids (n,), or None if no tokeniser was loaded.
         step: (x, layer number from 0, skip, feed_forward) -> x, one layer.
         depth: number of layers.
-
-    Page:
-        notebooks/path_decomposition/escaping_collapse
     """
 
     name: str
@@ -85,9 +85,6 @@ def load_checkpoint(
         RuntimeError: with a sentence for the reader, if transformers is not installed,
             or if the checkpoint is neither here nor to be had.
         ValueError: for a model that is of no known kind.
-
-    Page:
-        notebooks/path_decomposition/escaping_collapse
     """
     require(
         isinstance(name, str) and name,
@@ -145,9 +142,6 @@ def convert(model: Any, *, name: str = "") -> Checkpoint:
     Raises:
         ValueError: for another kind of model, and for what the book's layers do not
             have (a decoder, positions other than absolute ones in BERT).
-
-    Page:
-        notebooks/path_decomposition/escaping_collapse
     """
     config = getattr(model, "config", None)
     kind = getattr(config, "model_type", type(model).__name__)
@@ -192,9 +186,6 @@ def checkpoint_states(
 
     Cost:
         one forward pass.
-
-    Page:
-        notebooks/path_decomposition/escaping_collapse
     """
     states = [x]
     for layer in range(checkpoint.depth):

@@ -1,5 +1,8 @@
 """Sentences with a tag a word: a reader of files in CoNLL format, and generated ones
 where no file is at hand.
+
+Page:
+    notebooks/one_layer_memorization/reviewers_questions
 """
 
 from __future__ import annotations
@@ -54,9 +57,6 @@ class Tagged(NamedTuple):
     Args:
         words: lists of words.
         tags: lists of tags, of the same lengths.
-
-    Page:
-        notebooks/one_layer_memorization/reviewers_questions
     """
 
     words: list[list[str]]
@@ -71,9 +71,6 @@ class Encoded(NamedTuple):
         labels: (N, n) places in `names`, 0 where no token is.
         mask: (N, n), True where a token is.
         names: the tags, sorted.
-
-    Page:
-        notebooks/one_layer_memorization/reviewers_questions
     """
 
     x: Tensor
@@ -96,9 +93,6 @@ def load_conll(path: str | Path | None = None) -> Tagged:
     Raises:
         ValueError: without a path or a file there (it says what to get), for a line
             with one column, or no sentence.
-
-    Page:
-        notebooks/one_layer_memorization/reviewers_questions
     """
     file = None if path is None else Path(path)
     require(
@@ -142,9 +136,6 @@ def generate_entities(count: int, *, generator: torch.Generator) -> Tagged:
 
     Raises:
         ValueError: for a count outside 1..500.
-
-    Page:
-        notebooks/one_layer_memorization/reviewers_questions
     """
     require(1 <= count <= 500, f"count must be between 1 and 500, got {count}")
 
@@ -198,9 +189,6 @@ def encode(
 
     Raises:
         ValueError: for no sentence, words and tags of different lengths, or d below 1.
-
-    Page:
-        notebooks/one_layer_memorization/reviewers_questions
     """
     sizes = [len(s) for s in tagged.words]
     require(

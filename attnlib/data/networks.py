@@ -1,4 +1,8 @@
-"""Small trained networks that are stored beside the results."""
+"""Small trained networks that are stored beside the results.
+
+Page:
+    notebooks/path_decomposition/path_efficacy
+"""
 
 from __future__ import annotations
 
@@ -28,9 +32,6 @@ def load_reader(name: str, *, dtype: torch.dtype = torch.float32) -> Reader:
     Raises:
         ValueError: if nothing of that name is stored, or the weights are not those that
             the hash names.
-
-    Page:
-        notebooks/path_decomposition/path_efficacy
     """
     stored = load_result(name)["result"]
     require(

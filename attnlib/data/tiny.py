@@ -1,5 +1,8 @@
 """A small trained masked-language model that ships with the package, so that real
 attention maps exist without a network.
+
+Page:
+    notebooks/jl_low_rank/spectra_and_linformer
 """
 
 from __future__ import annotations
@@ -35,9 +38,6 @@ class TinyModel(nn.Module):
     Args:
         layers, heads, width: sizes; heads divides width, width / heads is even.
         seed: of the first weights.
-
-    Page:
-        notebooks/jl_low_rank/spectra_and_linformer
     """
 
     def __init__(self, layers: int, heads: int, width: int, *, seed: int = 0):
@@ -72,9 +72,6 @@ class TinyModel(nn.Module):
 
         Returns:
             (*batch, n, characters).
-
-        Page:
-            notebooks/jl_low_rank/spectra_and_linformer
         """
         x = self.embed(tokens)
         for block in self.blocks:
@@ -89,9 +86,6 @@ class TinyModel(nn.Module):
 
         Returns:
             (q, k, v), each (layers, *batch, heads, n, width / heads).
-
-        Page:
-            notebooks/jl_low_rank/spectra_and_linformer
         """
         x = self.embed(tokens)
         found = []
@@ -107,9 +101,6 @@ class Block(nn.Module):
 
     Args:
         heads, width: sizes.
-
-    Page:
-        notebooks/jl_low_rank/spectra_and_linformer
     """
 
     def __init__(self, heads: int, width: int):
@@ -130,9 +121,6 @@ class Block(nn.Module):
 
         Returns:
             [q, k, v], each (*batch, heads, n, d / heads).
-
-        Page:
-            notebooks/jl_low_rank/spectra_and_linformer
         """
 
         def by_head(t):
@@ -149,9 +137,6 @@ class Block(nn.Module):
 
         Returns:
             the same shape.
-
-        Page:
-            notebooks/jl_low_rank/spectra_and_linformer
         """
         return F.scaled_dot_product_attention(q, k, v)
 
@@ -163,9 +148,6 @@ class Block(nn.Module):
 
         Returns:
             (*batch, n, d).
-
-        Page:
-            notebooks/jl_low_rank/spectra_and_linformer
         """
         y = self.attend(*self.heads(self.norm_1(x)))
         x = x + self.out(y.transpose(-3, -2).flatten(-2))
@@ -188,9 +170,6 @@ def rotate(x: Float[Tensor, "*batch n d"]) -> Float[Tensor, "*batch n d"]:
 
     Source:
         Su et al. 2021 (RoPE); halves in place of neighbours.
-
-    Page:
-        notebooks/jl_low_rank/spectra_and_linformer
     """
     n, d = x.shape[-2:]
     half = d // 2
@@ -217,9 +196,6 @@ def encode(text: str) -> Int[Tensor, "n"]:
 
     Raises:
         ValueError: for what is no text, or an empty one.
-
-    Page:
-        notebooks/jl_low_rank/spectra_and_linformer
     """
     require(isinstance(text, str), f"text must be a str, got {type(text).__name__}")
     require(len(text) >= 1, "text needs at least one character, got none")
@@ -242,9 +218,6 @@ def hide(
 
     Source:
         Devlin et al. 2019, masked language modelling.
-
-    Page:
-        notebooks/jl_low_rank/spectra_and_linformer
     """
     u = torch.rand(tokens.shape, generator=generator)
     other = torch.randint(len(CHARACTERS), tokens.shape, generator=generator)
@@ -265,9 +238,6 @@ def masked_loss(
 
     Returns:
         a number.
-
-    Page:
-        notebooks/jl_low_rank/spectra_and_linformer
     """
     hidden, chosen = hide(tokens, generator=generator)
     return F.cross_entropy(model(hidden)[chosen], tokens[chosen])
@@ -282,9 +252,6 @@ def load_tiny_model(*, trained: bool = True) -> TinyModel:
     Returns:
         a TinyModel; .log is the training log, .sample a few passages that it was not
         trained on.
-
-    Page:
-        notebooks/jl_low_rank/spectra_and_linformer
     """
     from safetensors.torch import load
 
@@ -312,9 +279,6 @@ def attention_heads(model: TinyModel, text: str) -> tuple[Tensor, Tensor, Tensor
 
     Raises:
         ValueError: for what is no text, or an empty one.
-
-    Page:
-        notebooks/jl_low_rank/spectra_and_linformer
     """
     tokens = encode(text).to(model.embed.weight.device)
     return model.heads(tokens)
@@ -337,9 +301,6 @@ def attention_maps(
     Raises:
         ValueError: for what is no text, or an empty one, and for a checkpoint whose
             attention is not the book's (XLNet: its logits hold relative positions).
-
-    Page:
-        notebooks/jl_low_rank/spectra_and_linformer
     """
     if isinstance(model, Checkpoint):
         require(

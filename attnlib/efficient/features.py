@@ -1,4 +1,8 @@
-"""Attention as products of features: sums over keys in place of an n x n matrix."""
+"""Attention as products of features: sums over keys in place of an n x n matrix.
+
+Page:
+    notebooks/jl_low_rank/complexity_table
+"""
 
 from __future__ import annotations
 
@@ -53,9 +57,6 @@ def linear_attention(
 
     Claim:
         efficient.flops
-
-    Page:
-        notebooks/jl_low_rank/complexity_table
     """
     _check(q, k, v, padding, check)
     phi_q = F.elu(q) + 1
@@ -89,9 +90,6 @@ def positive_features(
 
     Claim:
         efficient.performer
-
-    Page:
-        notebooks/jl_low_rank/complexity_table
     """
     tokens(x)
     require(torch.is_tensor(w) and w.dim() == 2, "w must be a torch tensor (m, d)")
@@ -145,9 +143,6 @@ def performer_attention(
 
     Claim:
         efficient.performer
-
-    Page:
-        notebooks/jl_low_rank/complexity_table
     """
     _check(q, k, v, padding, check)
     _at_least_one(features=features)

@@ -1,5 +1,8 @@
 """Attention among tokens that random hashing puts into one bucket: rounds, sorting,
 chunks, and their literal twin.
+
+Page:
+    notebooks/jl_low_rank/complexity_table
 """
 
 from __future__ import annotations
@@ -52,9 +55,6 @@ def lsh_buckets(
 
     Claim:
         efficient.hash
-
-    Page:
-        notebooks/jl_low_rank/complexity_table
     """
     factors = _factors(buckets)
     _at_least_one(rounds=rounds)
@@ -124,9 +124,6 @@ def lsh_sets(
 
     Claim:
         efficient.leak
-
-    Page:
-        notebooks/jl_low_rank/complexity_table
     """
     _at_least_one(chunk=chunk)
     if within is None:
@@ -213,9 +210,6 @@ def lsh_attention(
 
     Claim:
         efficient.union
-
-    Page:
-        notebooks/jl_low_rank/complexity_table
     """
     _check(qk, qk, v, padding, check)
     n = qk.shape[-2]

@@ -1,4 +1,8 @@
-"""The FLOPs of every row of the table, as formulas."""
+"""The FLOPs of every row of the table, as formulas.
+
+Page:
+    notebooks/jl_low_rank/complexity_table
+"""
 
 from __future__ import annotations
 
@@ -56,9 +60,6 @@ def flops(row: str, n: int, d: int, **sizes: int) -> int:
 
     Claim:
         efficient.flops
-
-    Page:
-        notebooks/jl_low_rank/complexity_table
     """
     require(row in SIZES, f"row must be one of {list(SIZES)}, got {row!r}")
     allowed = set(SIZES[row])

@@ -1,5 +1,8 @@
 """Sparse patterns with fixed weights and adaptive inputs: keys by chance, queries by
 interpolation, checks by tiles.
+
+Page:
+    notebooks/sparse_patterns/logarithmic_dimension
 """
 
 from __future__ import annotations
@@ -31,9 +34,6 @@ class Code(NamedTuple):
         scale: of the logits, 1 unless int8.
         x: (n, 2 d), the inputs.
         w_q, w_k: (2 d, d), the weights.
-
-    Page:
-        notebooks/sparse_patterns/logarithmic_dimension
     """
 
     q: Tensor
@@ -83,9 +83,6 @@ class Report(NamedTuple):
         rows: (n, 3), ratio error, margin and odds of the zeros, row by row.
         rounding: a bound for what rounding did to gaps and ratios, taken off before a
             code passes; 0 for int8.
-
-    Page:
-        notebooks/sparse_patterns/logarithmic_dimension
     """
 
     passed: bool
@@ -104,9 +101,6 @@ class Exhausted(ValueError):
         message: what was missing.
         code: the best code found, or None.
         report: its report, or None.
-
-    Page:
-        notebooks/sparse_patterns/logarithmic_dimension
     """
 
     def __init__(
@@ -176,9 +170,6 @@ def fit(
 
     Claim:
         expressive.interpolated, codes.redraw
-
-    Page:
-        notebooks/sparse_patterns/logarithmic_dimension
     """
     _inputs.words(generator, d, dtype, s, redraws)
     dtype = dtype or getattr(log_weights, "dtype", torch.float32)
@@ -281,9 +272,6 @@ def verify(
 
     Claim:
         expressive.tiles
-
-    Page:
-        notebooks/sparse_patterns/logarithmic_dimension
     """
     _inputs.code(code.q, code.k, code.scale, tile)
     exact = code.q.dtype in (torch.int8, torch.float64)
@@ -499,9 +487,6 @@ def interpolate(
 
     Claim:
         expressive.interpolated
-
-    Page:
-        notebooks/sparse_patterns/logarithmic_dimension
     """
     kept = columns >= 0
     some = k[columns.clamp_min(0)].double() * kept[..., None]

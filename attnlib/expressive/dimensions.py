@@ -1,5 +1,8 @@
 """How many dimensions a pattern needs: two theorems, the expected number of failures,
 and the mass on the zeros.
+
+Page:
+    notebooks/sparse_patterns/logarithmic_dimension
 """
 
 from __future__ import annotations
@@ -29,9 +32,6 @@ def tolerances(eps1: float, eps2: float, restarts: int = 1) -> None:
 
     Source:
         the ranges in which the criteria mean something.
-
-    Page:
-        notebooks/sparse_patterns/logarithmic_dimension
     """
     require(
         0 < eps1 < 1,
@@ -72,9 +72,6 @@ def cap(t: Float[Tensor, "*batch"], d: int) -> Float[Tensor, "*batch"]:
 
     Claim:
         expressive.expected
-
-    Page:
-        notebooks/sparse_patterns/logarithmic_dimension
     """
     inside = bool((t.abs() <= 1).all())
     require(d >= 1 and inside, f"cap needs d >= 1 and |t| <= 1, got d = {d}")
@@ -108,9 +105,6 @@ def predicted_dimension(n: int, k: int, *, eps1: float, s: float) -> int:
 
     Claim:
         expressive.expected
-
-    Page:
-        notebooks/sparse_patterns/logarithmic_dimension
     """
     require(1 <= k <= n, f"k must lie in 1..n = {n}, got {k}")
     wanted = -math.log(eps1)
@@ -166,9 +160,6 @@ def plain_dimension(
 
     Claim:
         expressive.plain
-
-    Page:
-        notebooks/sparse_patterns/logarithmic_dimension
     """
     tolerances(eps1, eps2)
     b = math.log(gamma * (1 + eps2) / eps1)  # the largest logit that is asked for
@@ -207,9 +198,6 @@ def interpolated_dimension(
 
     Claim:
         expressive.interpolated
-
-    Page:
-        notebooks/sparse_patterns/logarithmic_dimension
     """
     require(
         keys in ("sphere", "signs"),
@@ -247,9 +235,6 @@ def expected_leak(n: int, d: int, s: float) -> float:
 
     Claim:
         expressive.leak
-
-    Page:
-        notebooks/sparse_patterns/logarithmic_dimension
     """
     mean = _caps.mean_exponential(s, d)
     return (n - 1) * math.exp(-s) * mean

@@ -1,4 +1,8 @@
-"""How often a dimension does, and the smallest that does."""
+"""How often a dimension does, and the smallest that does.
+
+Page:
+    notebooks/sparse_patterns/logarithmic_dimension
+"""
 
 from __future__ import annotations
 
@@ -37,9 +41,6 @@ def successes(
 
     Source:
         counting.
-
-    Page:
-        notebooks/sparse_patterns/logarithmic_dimension
     """
     found = 0
     for _ in range(draws):
@@ -84,9 +85,6 @@ def smallest_dimension(
     Source:
         the protocol of the papers' simulation in words, with bisection in place of a
         grid.
-
-    Page:
-        notebooks/sparse_patterns/logarithmic_dimension
     """
     how = {"eps1": eps1, "eps2": eps2, "generator": generator, **how}
 

@@ -1,5 +1,8 @@
 """The memorizing block with every weight written out, the literal twin of the sorted
 search; public under attnlib.memorize.
+
+Page:
+    notebooks/one_layer_memorization/memorization
 """
 
 from __future__ import annotations
@@ -27,9 +30,6 @@ class Dense(NamedTuple):
         w_2, b_2: (D, d) and (d,), what they write.
         undo: (d, d), takes the skip away.
         parameters: how many numbers it holds.
-
-    Page:
-        notebooks/one_layer_memorization/memorization
     """
 
     layer: Layer
@@ -81,9 +81,6 @@ def dense_block(net: Memorizer) -> Dense:
 
     Claim:
         memorize.block
-
-    Page:
-        notebooks/one_layer_memorization/memorization
     """
     d = len(net.v)
     count, c = net.labels.shape

@@ -1,5 +1,8 @@
 """The Boltzmann operator: a softmax average of its own logits, its derivatives, and how
 far apart its values are.
+
+Page:
+    notebooks/one_layer_memorization/boltzmann_and_hardmax
 """
 
 from __future__ import annotations
@@ -62,9 +65,6 @@ def boltzmann(
 
     Claim:
         boltzmann.operator
-
-    Page:
-        notebooks/one_layer_memorization/boltzmann_and_hardmax
     """
     if check:
         require(
@@ -180,9 +180,6 @@ def boltzmann_literal(
 
     Claim:
         boltzmann.operator
-
-    Page:
-        notebooks/one_layer_memorization/boltzmann_and_hardmax
     """
     if mask is None:
         return (a * torch.softmax(a, -1)).sum(-1)
@@ -221,9 +218,6 @@ def derivatives(
 
     Claim:
         boltzmann.regions
-
-    Page:
-        notebooks/one_layer_memorization/boltzmann_and_hardmax
     """
     mean = boltzmann(a, mask, check=check).unsqueeze(-1)
     logits = a
@@ -262,9 +256,6 @@ def needed_gap(n: SupportsIndex, *, kind: Kind = "distinct") -> float:
 
     Claim:
         boltzmann.lemma, boltzmann.multisets
-
-    Page:
-        notebooks/one_layer_memorization/boltzmann_and_hardmax
     """
     kinds = list(get_args(Kind))
     require(kind in kinds, f"kind must be one of {kinds}, got {kind!r}")
@@ -309,9 +300,6 @@ def log_separation_bound(
 
     Claim:
         boltzmann.lemma, boltzmann.multisets
-
-    Page:
-        notebooks/one_layer_memorization/boltzmann_and_hardmax
     """
     need = needed_gap(n, kind=kind)
     require(
@@ -339,9 +327,6 @@ class Separation(NamedTuple):
         delta: the least distance of two values.
         spread: the largest value minus the smallest.
         kind: the lemma that was used.
-
-    Page:
-        notebooks/one_layer_memorization/boltzmann_and_hardmax
     """
 
     log_bound: float
@@ -378,9 +363,6 @@ def separation(
 
     Claim:
         boltzmann.lemma, boltzmann.multisets
-
-    Page:
-        notebooks/one_layer_memorization/boltzmann_and_hardmax
     """
     for name, vector in (("a", a), ("b", b)):
         _logits(vector, None)

@@ -1,5 +1,8 @@
 """Labels of integers by a deep ReLU network with few, long weights: exact in integers;
 public under attnlib.memorize.
+
+Page:
+    notebooks/one_layer_memorization/memorization
 """
 
 from __future__ import annotations
@@ -26,9 +29,6 @@ class Deep(NamedTuple):
         layers: lists of units, each with its bias and pairs (place in the layer before,
             weight), no weight zero.
         parameters, depth, bits: counts of weights and layers, and the longest weight.
-
-    Page:
-        notebooks/one_layer_memorization/memorization
     """
 
     layers: list[list]
@@ -107,9 +107,6 @@ def fit_deep(
 
     Claim:
         memorize.deep
-
-    Page:
-        notebooks/one_layer_memorization/memorization
     """
     require(
         len(ids) == len(labels) and ids,

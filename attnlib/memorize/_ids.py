@@ -1,5 +1,8 @@
 """Context ids by one rank-1 softmax head, how far apart they are, and whether a dtype
 holds them; public under attnlib.memorize.
+
+Page:
+    notebooks/one_layer_memorization/contextual_mapping
 """
 
 from __future__ import annotations
@@ -25,9 +28,6 @@ class Ids(NamedTuple):
     Args:
         token: (*batch, n), z_k = v.x_k.
         context: (*batch, n), f_k = sum_j p_kj z_j. Both are 0 where the mask hides.
-
-    Page:
-        notebooks/one_layer_memorization/contextual_mapping
     """
 
     token: Tensor
@@ -41,9 +41,6 @@ class Gap(NamedTuple):
         count: how many there are.
         distinct: how many differ.
         smallest: gap between two that differ; inf if none do.
-
-    Page:
-        notebooks/one_layer_memorization/contextual_mapping
     """
 
     count: int
@@ -89,9 +86,6 @@ def context_ids(
 
     Claim:
         ids.gap
-
-    Page:
-        notebooks/one_layer_memorization/contextual_mapping
     """
     _check(x, v, mask, normalizer)
     n, d = x.shape[-2:]
@@ -219,9 +213,6 @@ def rank_one_layer(v: Float[Tensor, " d"], beta: float, w: float = 1.0) -> Layer
 
     Claim:
         ids.gap
-
-    Page:
-        notebooks/one_layer_memorization/contextual_mapping
     """
     is_vector = torch.is_tensor(v) and v.dim() == 1
     require(is_vector, "v must be a one-dimensional tensor")
@@ -262,9 +253,6 @@ def smallest_gap(
     Source:
         the definition; numpy sorts floats much faster than torch, which sorts indices
         too.
-
-    Page:
-        notebooks/one_layer_memorization/contextual_mapping
     """
     is_floating = torch.is_tensor(ids) and ids.is_floating_point()
     require(
@@ -365,9 +353,6 @@ def separate(
     Source:
         not taken from a paper: a positive gap in floats proves nothing, the right
         number of ids does.
-
-    Page:
-        notebooks/one_layer_memorization/contextual_mapping
     """
     ids = context_ids(x, v, beta, mask=mask, normalizer=normalizer)
     keep = torch.ones_like(ids.token, dtype=torch.bool) if mask is None else mask

@@ -1,5 +1,8 @@
 """Memorize a data set: one softmax head of rank one, and a ReLU network that reads its
 ids; public under attnlib.memorize.
+
+Page:
+    notebooks/one_layer_memorization/memorization
 """
 
 from __future__ import annotations
@@ -41,9 +44,6 @@ class Report(NamedTuple):
         dtype_bits: that the dtype has.
         error: largest error of the network on the data, 0.
         parameters: of the block, shared form.
-
-    Page:
-        notebooks/one_layer_memorization/memorization
     """
 
     pairs: int
@@ -84,9 +84,6 @@ class Memorizer(NamedTuple):
         flat: whether they were (N, n).
         report: Report.
         layer: the attention layer, with its weights written out.
-
-    Page:
-        notebooks/one_layer_memorization/memorization
     """
 
     v: Tensor
@@ -206,9 +203,6 @@ def memorize(
 
     Claim:
         memorize.block
-
-    Page:
-        notebooks/one_layer_memorization/memorization
     """
     mask, flat = checked(sequences, labels, mask, generator)
     require(

@@ -1,5 +1,8 @@
 """Distinct numbers to labels: a ReLU network with one unit a number, dense and by
 sorted search, and its parameters.
+
+Page:
+    notebooks/one_layer_memorization/memorization
 """
 
 from __future__ import annotations
@@ -20,9 +23,6 @@ class Line(NamedTuple):
         knots: (D,), increasing.
         coefficients: (D, c).
         slopes: (D, c), the slope right of each knot.
-
-    Page:
-        notebooks/one_layer_memorization/memorization
     """
 
     knots: Tensor
@@ -63,9 +63,6 @@ def fit_line(
 
     Claim:
         memorize.knots
-
-    Page:
-        notebooks/one_layer_memorization/memorization
     """
     _ids(ids, labels)
     require(0 < theta <= 1, f"theta must be in (0, 1], got {theta}")
@@ -110,9 +107,6 @@ def relu_layer(
 
     Claim:
         memorize.exact-labels
-
-    Page:
-        notebooks/one_layer_memorization/memorization
     """
     _points(t, line.knots)
     require(chunk >= 1, f"chunk must be at least 1, got {chunk}")
@@ -164,9 +158,6 @@ def interpolate(
 
     Claim:
         memorize.exact-labels
-
-    Page:
-        notebooks/one_layer_memorization/memorization
     """
     _ids(ids, labels)
     _points(t, ids)
@@ -196,9 +187,6 @@ class Parameters(NamedTuple):
         biases: of the feed-forward part.
         skip: what undoes its skip.
         total: the sum of these.
-
-    Page:
-        notebooks/one_layer_memorization/memorization
     """
 
     attention: int
@@ -248,9 +236,6 @@ def count_parameters(
 
     Claim:
         memorize.block
-
-    Page:
-        notebooks/one_layer_memorization/memorization
     """
     c = d if labels is None else labels
     require(

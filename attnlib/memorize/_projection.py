@@ -1,5 +1,8 @@
 """A direction that tells all tokens apart, and the factors beta that come with a
 guarantee; public under attnlib.memorize.
+
+Page:
+    notebooks/one_layer_memorization/contextual_mapping
 """
 
 from __future__ import annotations
@@ -26,9 +29,6 @@ class Projection(NamedTuple):
         draws: vectors drawn until one passed, or all with best_of.
         min_ratio: a certified lower bound of min |v.(x - y)| / |x - y| over all pairs
             of tokens and zero.
-
-    Page:
-        notebooks/one_layer_memorization/contextual_mapping
     """
 
     v: Tensor
@@ -43,9 +43,6 @@ class Scale(NamedTuple):
         beta: factor of the logits.
         w: factor of the context id.
         log10_gap: of the guaranteed gap.
-
-    Page:
-        notebooks/one_layer_memorization/contextual_mapping
     """
 
     beta: float
@@ -78,9 +75,6 @@ def threshold(count: int, d: int) -> float:
 
     Claim:
         ids.projection
-
-    Page:
-        notebooks/one_layer_memorization/contextual_mapping
     """
     require(
         count >= 1 and d >= 1, f"count and d must be at least one, got {count} and {d}"
@@ -124,9 +118,6 @@ def choose_projection(
 
     Claim:
         ids.projection
-
-    Page:
-        notebooks/one_layer_memorization/contextual_mapping
     """
     points = _points(vocabulary)
     require(
@@ -257,9 +248,6 @@ def paper_scale(
 
     Claim:
         ids.recalled
-
-    Page:
-        notebooks/one_layer_memorization/contextual_mapping
     """
     whole = count >= 2 and n >= 2 and d >= 1
     ordered = 0 < r_min <= r_max and eps > 0
@@ -312,9 +300,6 @@ def data_scale(
 
     Claim:
         ids.gap, ids.multisets
-
-    Page:
-        notebooks/one_layer_memorization/contextual_mapping
     """
     is_vector = torch.is_tensor(z) and z.dim() == 1
     require(

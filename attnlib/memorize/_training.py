@@ -1,5 +1,8 @@
 """The same block, trained: one attention layer and a ReLU network of chosen width, by
 full-batch Adam.
+
+Page:
+    notebooks/one_layer_memorization/reviewers_questions
 """
 
 from __future__ import annotations
@@ -31,9 +34,6 @@ class Block(nn.Module):
         rank: head width.
         directions: (heads, d) for "frozen".
         generator: for every draw.
-
-    Page:
-        notebooks/one_layer_memorization/reviewers_questions
     """
 
     def __init__(
@@ -125,9 +125,6 @@ def train(
     Source:
         our protocol. How far a run gets is a fact about the run; that it stops short
         refutes nothing.
-
-    Page:
-        notebooks/one_layer_memorization/reviewers_questions
     """
     require(steps >= 1, f"steps must be at least 1, got {steps}")
     kept = torch.ones_like(labels, dtype=torch.bool) if mask is None else mask

@@ -1,5 +1,8 @@
 """Boolean matrices as rows of bits: 64 columns a word, products by tables of eight
 rows.
+
+Page:
+    notebooks/sparse_universality/patterns_and_conditions
 """
 
 from __future__ import annotations
@@ -25,9 +28,6 @@ def pack(mask: Bool[Tensor, "n m"]) -> Tensor:
 
     Source:
         the definition.
-
-    Page:
-        notebooks/sparse_universality/patterns_and_conditions
     """
     missing = -mask.shape[1] % 64
     padded = F.pad(mask, (0, missing)).numpy()
@@ -57,9 +57,6 @@ def bit_product(a: Tensor, b: Tensor) -> Tensor:
 
     Claim:
         patterns.checker
-
-    Page:
-        notebooks/sparse_universality/patterns_and_conditions
     """
     # numpy has little overhead a call, and here are ten calls for eight rows
     which = a.view(torch.uint8).T.contiguous().numpy()  # (bytes, n)
@@ -92,9 +89,6 @@ def unpack(bits: Tensor, m: int) -> Bool[Tensor, "n m"]:
 
     Source:
         the definition.
-
-    Page:
-        notebooks/sparse_universality/patterns_and_conditions
     """
     octets = bits.view(torch.uint8).numpy()
     entries = np.unpackbits(octets, axis=1, count=m, bitorder="little")
@@ -120,9 +114,6 @@ def closure(edges: Bool[Tensor, "n n"]) -> Bool[Tensor, "n n"]:
 
     Claim:
         patterns.checker
-
-    Page:
-        notebooks/sparse_universality/patterns_and_conditions
     """
     n = len(edges)
     loops = torch.eye(n, dtype=torch.bool)

@@ -1,5 +1,8 @@
 """The three conditions on a pattern: self-loops, a Hamiltonian path with its
 certificate, and the number of hops.
+
+Page:
+    notebooks/sparse_universality/patterns_and_conditions
 """
 
 from __future__ import annotations
@@ -32,9 +35,6 @@ class Conditions(NamedTuple):
         reasons: for each condition that fails, why.
         unknown: the conditions where the search gave up; only hamiltonian_path can be.
         all_met: True, False if one fails, None if that is not known.
-
-    Page:
-        notebooks/sparse_universality/patterns_and_conditions
     """
 
     self_loops: bool
@@ -84,9 +84,6 @@ def check(pattern: Pattern, *, device=None, moves: int = 20_000) -> Conditions:
 
     Claim:
         patterns.checker
-
-    Page:
-        notebooks/sparse_universality/patterns_and_conditions
     """
     require(moves >= 0, f"moves must be at least 0, got {moves}")
     reasons = {}
@@ -142,9 +139,6 @@ def hops(pattern: Pattern, *, device=None) -> int | None:
 
     Claim:
         patterns.checker
-
-    Page:
-        notebooks/sparse_universality/patterns_and_conditions
     """
     return _hops(pattern, device)[0]
 
@@ -170,9 +164,6 @@ def hops_by_sets(pattern: Pattern, limit: int | None = None) -> int | None:
 
     Claim:
         patterns.checker
-
-    Page:
-        notebooks/sparse_universality/patterns_and_conditions
     """
     n = pattern.n
     p = pattern.p
@@ -220,9 +211,6 @@ def reach(pattern: Pattern, layers: int) -> Bool[Tensor, "n n"]:
 
     Source:
         Yun et al. 2020b, Assumption 1, recalled.
-
-    Page:
-        notebooks/sparse_universality/patterns_and_conditions
     """
     require(layers >= 0, f"layers must be at least 0, got {layers}")
     heard = torch.eye(pattern.n, dtype=torch.bool)

@@ -1,5 +1,8 @@
 """Steps, hops and connections of the families as formulas, proved on the page; nothing
 here looks at a pattern.
+
+Page:
+    notebooks/sparse_universality/patterns_and_conditions
 """
 
 from __future__ import annotations
@@ -18,9 +21,6 @@ class Exact(NamedTuple):
         p: steps.
         hops: s, None where there is none.
         connections: of the largest step.
-
-    Page:
-        notebooks/sparse_universality/patterns_and_conditions
     """
 
     p: int
@@ -49,9 +49,6 @@ def exact(family: str, n: int, w: int = 3, g: int = 1) -> Exact:
 
     Source:
         not taken from a paper.
-
-    Page:
-        notebooks/sparse_universality/patterns_and_conditions
     """
     require(
         family in FAMILIES, f"family must be one of {list(FAMILIES)}, got {family!r}"

@@ -1,5 +1,8 @@
 """The patterns that papers use, by their names, and what makes new patterns from old
 ones.
+
+Page:
+    notebooks/sparse_universality/patterns_and_conditions
 """
 
 from __future__ import annotations
@@ -40,9 +43,6 @@ def dense(n: int) -> Pattern:
 
     Source:
         Vaswani et al. 2017.
-
-    Page:
-        notebooks/sparse_universality/patterns_and_conditions
     """
     return build(n, Window(n - 1, n - 1))
 
@@ -73,9 +73,6 @@ def window(n: int, w: int, *, dilation: int = 1) -> Pattern:
 
     Claim:
         patterns.window
-
-    Page:
-        notebooks/sparse_universality/patterns_and_conditions
     """
     return build(n, _centred(n, w, dilation))
 
@@ -99,9 +96,6 @@ def dilation_cycle(n: int) -> Pattern:
 
     Claim:
         patterns.dilation-cycle
-
-    Page:
-        notebooks/sparse_universality/patterns_and_conditions
     """
     steps = [Window(1, 1, distance) for distance in _powers_of_two(n)]
     return build(n, *steps)
@@ -126,9 +120,6 @@ def directed_cycle(n: int) -> Pattern:
 
     Claim:
         patterns.fewest
-
-    Page:
-        notebooks/sparse_universality/patterns_and_conditions
     """
     return build(n, Window(1, 0, wrap=True))
 
@@ -156,9 +147,6 @@ def star(n: int, *, local: bool = True) -> Pattern:
 
     Claim:
         patterns.star
-
-    Page:
-        notebooks/sparse_universality/patterns_and_conditions
     """
     reach = int(local)
     relay = (n - 1,)
@@ -191,9 +179,6 @@ def strided(n: int, w: int | None = None, *, reach: int | None = None) -> Patter
 
     Claim:
         patterns.strided
-
-    Page:
-        notebooks/sparse_universality/patterns_and_conditions
     """
     w = _stride(n, w)
     near = Window(math.ceil(w / 2), w // 2)
@@ -228,9 +213,6 @@ def fixed(n: int, w: int | None = None, *, closed: bool = False) -> Pattern:
 
     Claim:
         patterns.fixed
-
-    Page:
-        notebooks/sparse_universality/patterns_and_conditions
     """
     w = _stride(n, w)
     ends = set(range(w - 1, n, w))
@@ -262,9 +244,6 @@ def longformer(n: int, w: int = 5, g: int = 1) -> Pattern:
 
     Claim:
         patterns.longformer
-
-    Page:
-        notebooks/sparse_universality/patterns_and_conditions
     """
     return build(n, _global(n, w, g))
 
@@ -300,9 +279,6 @@ def bigbird(
 
     Claim:
         patterns.longformer
-
-    Page:
-        notebooks/sparse_universality/patterns_and_conditions
     """
     certain = _global(n, w, g)
     drawn = _draws(n, r, generator)
@@ -333,9 +309,6 @@ def random(n: int, r: int = 8, *, generator: torch.Generator) -> Pattern:
 
     Claim:
         patterns.random
-
-    Page:
-        notebooks/sparse_universality/patterns_and_conditions
     """
     itself = Window(0, 0)
     drawn = _draws(n, r, generator)
@@ -363,9 +336,6 @@ def block_diagonal(n: int, b: int | None = None) -> Pattern:
 
     Claim:
         patterns.classes
-
-    Page:
-        notebooks/sparse_universality/patterns_and_conditions
     """
     return build(n, Blocks(_stride(n, b, "b")))
 
@@ -391,9 +361,6 @@ def shifted_blocks(n: int, b: int | None = None) -> Pattern:
 
     Claim:
         patterns.shifted-blocks
-
-    Page:
-        notebooks/sparse_universality/patterns_and_conditions
     """
     b = _stride(n, b, "b")
     return build(n, Blocks(b), Blocks(b, b // 2))
@@ -424,9 +391,6 @@ def blockwise(n: int, b: int | None = None) -> Pattern:
 
     Claim:
         patterns.blockwise
-
-    Page:
-        notebooks/sparse_universality/patterns_and_conditions
     """
     b = _stride(n, b, "b")
     m = Blocks(b).count(n)
@@ -453,9 +417,6 @@ def logsparse(n: int, *, both: bool = False) -> Pattern:
 
     Claim:
         patterns.logsparse
-
-    Page:
-        notebooks/sparse_universality/patterns_and_conditions
     """
     after = int(both)
     parts = [Window(1, after, distance) for distance in _powers_of_two(n)]
@@ -479,9 +440,6 @@ def union(pattern: Pattern) -> Pattern:
 
     Source:
         Yun et al. 2020b, recalled.
-
-    Page:
-        notebooks/sparse_universality/patterns_and_conditions
     """
     kinds = {step.causal for step in pattern.steps}
     require(
@@ -513,9 +471,6 @@ def causal(pattern: Pattern) -> Pattern:
 
     Claim:
         patterns.causal
-
-    Page:
-        notebooks/sparse_universality/patterns_and_conditions
     """
     steps = [step._replace(causal=True) for step in pattern.steps]
     return build(pattern.n, *steps)
@@ -544,9 +499,6 @@ def from_sets(*steps: Sequence[Sequence[int] | set[int]]) -> Pattern:
 
     Source:
         the definition.
-
-    Page:
-        notebooks/sparse_universality/patterns_and_conditions
     """
     n = len(steps[0]) if steps else 0
     made = []
@@ -583,9 +535,6 @@ def from_masks(*masks: Bool[Tensor, "n n"]) -> Pattern:
 
     Source:
         the definition.
-
-    Page:
-        notebooks/sparse_universality/patterns_and_conditions
     """
     made = []
     for mask in masks:

@@ -1,5 +1,8 @@
 """Hamiltonian paths of a pattern: certificates, reasons why there is none, and a search
 that may give up.
+
+Page:
+    notebooks/sparse_universality/patterns_and_conditions
 """
 
 from __future__ import annotations
@@ -39,9 +42,6 @@ def is_path(pattern: Pattern, path: Sequence[int]) -> bool:
 
     Claim:
         patterns.checker
-
-    Page:
-        notebooks/sparse_universality/patterns_and_conditions
     """
     if sorted(path) != list(range(pattern.n)):
         return False
@@ -74,9 +74,6 @@ def search(pattern: Pattern, moves: int) -> tuple[tuple[int, ...] | None, str, b
 
     Claim:
         patterns.checker
-
-    Page:
-        notebooks/sparse_universality/patterns_and_conditions
     """
     forward = tuple(range(pattern.n))
     for path in (forward, forward[::-1]):
@@ -117,9 +114,6 @@ def impossible(reads: Tensor) -> str:
 
     Claim:
         patterns.bare-star
-
-    Page:
-        notebooks/sparse_universality/patterns_and_conditions
     """
     return _two_ends(reads) or _many_pieces(reads) or _broken_chain(reads)
 

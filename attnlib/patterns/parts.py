@@ -1,5 +1,8 @@
 """What a pattern is made of: steps that are unions of simple parts, and the index sets,
 masks and counts they give.
+
+Page:
+    notebooks/sparse_universality/patterns_and_conditions
 """
 
 from __future__ import annotations
@@ -32,9 +35,6 @@ class Window(NamedTuple):
         left, right: how many tokens before and after.
         dilation: the distance from one to the next.
         wrap: count modulo n, as on a circle.
-
-    Page:
-        notebooks/sparse_universality/patterns_and_conditions
     """
 
     left: int
@@ -48,9 +48,6 @@ class Strided(NamedTuple):
 
     Args:
         stride: at least 1.
-
-    Page:
-        notebooks/sparse_universality/patterns_and_conditions
     """
 
     stride: int
@@ -66,9 +63,6 @@ class Blocks(NamedTuple):
         size: tokens of a block; the first holds size - shift, the last may be shorter.
         shift: 0 <= shift < size.
         turn: how many blocks after its own, 0 for the own block.
-
-    Page:
-        notebooks/sparse_universality/patterns_and_conditions
     """
 
     size: int
@@ -89,9 +83,6 @@ class Blocks(NamedTuple):
 
         Source:
             the definition.
-
-        Page:
-            notebooks/sparse_universality/patterns_and_conditions
         """
         return math.ceil((n + self.shift) / self.size)
 
@@ -101,9 +92,6 @@ class Columns(NamedTuple):
 
     Args:
         tokens: their indices, rising.
-
-    Page:
-        notebooks/sparse_universality/patterns_and_conditions
     """
 
     tokens: tuple[int, ...]
@@ -123,9 +111,6 @@ class Rows(NamedTuple):
 
     Args:
         tokens: their indices, rising.
-
-    Page:
-        notebooks/sparse_universality/patterns_and_conditions
     """
 
     tokens: tuple[int, ...]
@@ -149,9 +134,6 @@ class Lists(NamedTuple):
         crow: (n + 1,) int64.
         col: int64, rising within a row, no index twice in a row. `build` takes copies
             of both.
-
-    Page:
-        notebooks/sparse_universality/patterns_and_conditions
     """
 
     crow: Tensor
@@ -169,9 +151,6 @@ class Step(NamedTuple):
     Args:
         parts: at least one.
         causal: only j <= k is kept.
-
-    Page:
-        notebooks/sparse_universality/patterns_and_conditions
     """
 
     parts: tuple
@@ -190,9 +169,6 @@ class Pattern(NamedTuple):
         steps: p of them.
         p: their number.
         connections: sum_k |A_k| of the largest.
-
-    Page:
-        notebooks/sparse_universality/patterns_and_conditions
     """
 
     n: int
@@ -228,9 +204,6 @@ class Pattern(NamedTuple):
 
         Source:
             Yun et al. 2020b, recalled: the sets A_k of step l.
-
-        Page:
-            notebooks/sparse_universality/patterns_and_conditions
         """
         n = self.n
         own = self.steps[step % self.p]
@@ -264,9 +237,6 @@ class Pattern(NamedTuple):
 
         Source:
             the definition.
-
-        Page:
-            notebooks/sparse_universality/patterns_and_conditions
         """
         i = torch.arange(self.n, device=device)
         return self.reads(step, i[:, None], i)
@@ -286,9 +256,6 @@ class Pattern(NamedTuple):
 
         Source:
             the definition.
-
-        Page:
-            notebooks/sparse_universality/patterns_and_conditions
         """
         counts = []
         cols = []
@@ -313,9 +280,6 @@ class Pattern(NamedTuple):
 
         Source:
             the definition.
-
-        Page:
-            notebooks/sparse_universality/patterns_and_conditions
         """
         counts = []
         j = torch.arange(self.n)
@@ -345,9 +309,6 @@ def build(n: int, *steps: Step | Part | list[Part] | tuple[Part, ...]) -> Patter
 
     Source:
         the framework of Yun et al. 2020b, recalled; parts are ours.
-
-    Page:
-        notebooks/sparse_universality/patterns_and_conditions
     """
     whole = isinstance(n, int) and not isinstance(n, bool) and n >= 2
     require(

@@ -1,6 +1,9 @@
 """Sparse attention by dense tiles: any pattern, its parts merged by log-sum-exp.
 
 Beside it stand older kernels that take padding.
+
+Page:
+    notebooks/sparse_universality/patterns_and_conditions
 """
 
 from __future__ import annotations
@@ -91,9 +94,6 @@ def sparse_attention(
 
     Claim:
         sparse.merge
-
-    Page:
-        notebooks/sparse_universality/patterns_and_conditions
     """
     if torch.is_tensor(q):
         shape = tuple(q.shape)

@@ -1,5 +1,8 @@
 """The floor of sparse_attention: nothing but the calls of torch's attention on its
 tiles.
+
+Page:
+    notebooks/sparse_universality/patterns_and_conditions
 """
 
 from __future__ import annotations
@@ -51,9 +54,6 @@ def bare_calls(
 
     Source:
         none.
-
-    Page:
-        notebooks/sparse_universality/patterns_and_conditions
     """
     own = pattern.steps[step % pattern.p]
     plan = make_plan(own, pattern.n, q.dtype, q.device)

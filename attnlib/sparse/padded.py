@@ -1,6 +1,9 @@
 """Sparse attention with padding: window, strided and fixed patterns, and their masks.
 
 Beside them stands the dense form of any mask.
+
+Page:
+    notebooks/jl_low_rank/complexity_table
 """
 
 from __future__ import annotations
@@ -36,9 +39,6 @@ def window_mask(n: int, width: int, *, causal: bool = False) -> Bool[Tensor, "n 
 
     Source:
         Beltagy et al. 2020, recalled.
-
-    Page:
-        notebooks/jl_low_rank/complexity_table
     """
     left, right = _reach(n, width, causal)
     i, j = _places(n)
@@ -68,9 +68,6 @@ def strided_mask(n: int, stride: int) -> Bool[Tensor, "n n"]:
 
     Claim:
         efficient.two-hops
-
-    Page:
-        notebooks/jl_low_rank/complexity_table
     """
     _at_least_one(n=n, stride=stride)
     i, j = _places(n)
@@ -103,9 +100,6 @@ def fixed_mask(n: int, stride: int, summary: int = 1) -> Bool[Tensor, "n n"]:
 
     Claim:
         efficient.two-hops
-
-    Page:
-        notebooks/jl_low_rank/complexity_table
     """
     _check_fixed(n, stride, summary)
     i, j = _places(n)
@@ -144,9 +138,6 @@ def masked_attention(
 
     Source:
         the definition.
-
-    Page:
-        notebooks/jl_low_rank/complexity_table
     """
     logits = (q * _scale(q, scale)) @ k.mT
     if mask is not None:
@@ -199,9 +190,6 @@ def window_attention(
 
     Claim:
         efficient.flops
-
-    Page:
-        notebooks/jl_low_rank/complexity_table
     """
     _check(q, k, v, padding, check)
     n = q.shape[-2]
@@ -267,9 +255,6 @@ def strided_attention(
 
     Claim:
         efficient.flops
-
-    Page:
-        notebooks/jl_low_rank/complexity_table
     """
     _check(q, k, v, padding, check)
     _at_least_one(stride=stride)
@@ -340,9 +325,6 @@ def fixed_attention(
 
     Claim:
         efficient.flops
-
-    Page:
-        notebooks/jl_low_rank/complexity_table
     """
     _check(q, k, v, padding, check)
     n = q.shape[-2]

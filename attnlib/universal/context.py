@@ -1,5 +1,8 @@
 """The contextual map in integers: quantised ids, the selective shift, the sweep, the
 all-max shift, and the way back.
+
+Page:
+    notebooks/sparse_universality/the_proof_executed
 """
 
 from __future__ import annotations
@@ -38,9 +41,6 @@ class Plan(NamedTuple):
 
     Source:
         Yun et al. 2020b, recalled; differs: C is the least integer that (12.5) allows.
-
-    Page:
-        notebooks/sparse_universality/the_proof_executed
     """
 
     n: int
@@ -80,9 +80,6 @@ class Shift(NamedTuple):
 
     Source:
         Yun et al. 2020a, 2020b, recalled: the selective shift and the all-max shift.
-
-    Page:
-        notebooks/sparse_universality/the_proof_executed
     """
 
     step: int
@@ -133,9 +130,6 @@ def plan(
 
     Claim:
         universal.context
-
-    Page:
-        notebooks/sparse_universality/the_proof_executed
     """
     n, d, cells = _sizes(n, d, cells)
     require(
@@ -239,9 +233,6 @@ def least_constant(top: int, hops: int) -> int:
 
     Claim:
         universal.context
-
-    Page:
-        notebooks/sparse_universality/the_proof_executed
     """
     require(top >= 0 and hops >= 1, f"needs m >= 0 and s >= 1, got {top}, {hops}")
 
@@ -280,9 +271,6 @@ def grid_ids(plan: Plan) -> np.ndarray:
 
     Source:
         the grid of the construction.
-
-    Page:
-        notebooks/sparse_universality/the_proof_executed
     """
     _check_limit(plan.n, plan.size)
     positions = np.array(plan.codes) * plan.base
@@ -323,9 +311,6 @@ def head(ids: np.ndarray, mask: np.ndarray, value: int) -> np.ndarray:
     Source:
         the definition: the sign of the query decides; equal keys have equal values, so
         ties change nothing.
-
-    Page:
-        notebooks/sparse_universality/the_proof_executed
     """
     out = np.empty_like(ids)
     for j in range(ids.shape[-1]):
@@ -353,9 +338,6 @@ def schedule(plan: Plan) -> Iterator[Shift]:
 
     Claim:
         universal.layers
-
-    Page:
-        notebooks/sparse_universality/the_proof_executed
     """
     for i in range(plan.n - 1):
         before = plan.path[i]
@@ -396,9 +378,6 @@ def apply(shift: Shift, ids: np.ndarray, plan: Plan) -> np.ndarray:
 
     Claim:
         universal.shift
-
-    Page:
-        notebooks/sparse_universality/the_proof_executed
     """
     require(
         ids.dtype == object or ids.dtype.kind == "i",
@@ -439,9 +418,6 @@ def steps(ids: np.ndarray, plan: Plan) -> Iterator[tuple[Shift, np.ndarray]]:
 
     Claim:
         universal.context
-
-    Page:
-        notebooks/sparse_universality/the_proof_executed
     """
     for shift in schedule(plan):
         ids = apply(shift, ids, plan)
@@ -478,9 +454,6 @@ def context_ids(pattern: Pattern, n: int, d: int, cells: int, **options) -> np.n
 
     Claim:
         universal.context
-
-    Page:
-        notebooks/sparse_universality/the_proof_executed
     """
     numbers = plan(pattern, n, d, cells, **options)
     return _last_ids(grid_ids(numbers), numbers).astype(object)
@@ -511,9 +484,6 @@ def decode(ident: int, plan: Plan) -> tuple[int, list[int]]:
 
     Claim:
         universal.residues
-
-    Page:
-        notebooks/sparse_universality/the_proof_executed
     """
     wanted = int(ident)
     x = [0] * plan.n  # before the first layer
@@ -563,9 +533,6 @@ def equivariant_ids(
 
     Claim:
         universal.equivariant
-
-    Page:
-        notebooks/sparse_universality/the_proof_executed
     """
     n, d, cells = _sizes(n, d, cells)
     N = cells**d

@@ -1,5 +1,8 @@
 """The assembled network: quantiser, contextual map and value map for a target that the
 caller gives, in exact integers.
+
+Page:
+    notebooks/sparse_universality/the_proof_executed
 """
 
 from __future__ import annotations
@@ -43,9 +46,6 @@ class Network(NamedTuple):
 
     Source:
         Yun et al. 2020b, recalled; hardmax and jumps, no softmax.
-
-    Page:
-        notebooks/sparse_universality/the_proof_executed
     """
 
     plan: Plan
@@ -92,9 +92,6 @@ class Network(NamedTuple):
 
         Claim:
             universal.network
-
-        Page:
-            notebooks/sparse_universality/the_proof_executed
         """
         p = self.plan
         _inside(x, p)
@@ -148,9 +145,6 @@ def approximate(
 
     Claim:
         universal.network
-
-    Page:
-        notebooks/sparse_universality/the_proof_executed
     """
     numbers = plan(pattern, n, d, cells, **options)
     n = numbers.n
@@ -193,9 +187,6 @@ def grid_rows(plan: Plan) -> Float[Tensor, "inputs n d"]:
 
     Source:
         the grid of the construction.
-
-    Page:
-        notebooks/sparse_universality/the_proof_executed
     """
     own = _all_rows(plan.n, plan.size)  # u . z of each token
     digits = own[..., None] // _powers(plan) % plan.cells
@@ -229,9 +220,6 @@ def value_layers(
 
     Claim:
         universal.network
-
-    Page:
-        notebooks/sparse_universality/the_proof_executed
     """
     known = ("grid", "increasing", "decreasing")
     require(order in known, f"order must be one of {list(known)}, got {order!r}")
@@ -281,9 +269,6 @@ def run(
 
     Claim:
         universal.network
-
-    Page:
-        notebooks/sparse_universality/the_proof_executed
     """
     p = network.plan
     _inside(x, p)

@@ -1,5 +1,8 @@
 """The network in standard layers: softmax at an inverse temperature, four ReLUs for a
 jump, clamps at the end, in floats.
+
+Page:
+    notebooks/sparse_universality/from_integers_to_softmax
 """
 
 from __future__ import annotations
@@ -30,9 +33,6 @@ class Block(NamedTuple):
     Source:
         Yun et al. 2020a, 2020b, recalled: blocks of two heads of size one and of four
         hidden units.
-
-    Page:
-        notebooks/sparse_universality/from_integers_to_softmax
     """
 
     kind: str
@@ -79,9 +79,6 @@ def ramp_mlp(
 
     Claim:
         universal.ramps
-
-    Page:
-        notebooks/sparse_universality/from_integers_to_softmax
     """
     low, high = cuts
     require(
@@ -136,9 +133,6 @@ def standard(
 
     Claim:
         universal.lp
-
-    Page:
-        notebooks/sparse_universality/from_integers_to_softmax
     """
     p = network.plan
     eps = torch.finfo(dtype).eps
@@ -230,9 +224,6 @@ def run_standard(
 
     Claim:
         universal.temperature
-
-    Page:
-        notebooks/sparse_universality/from_integers_to_softmax
     """
     if check:
         _inside(x, plan)
@@ -269,9 +260,6 @@ def enough_scale(plan: Plan) -> float:
 
     Claim:
         universal.temperature
-
-    Page:
-        notebooks/sparse_universality/from_integers_to_softmax
     """
     n = plan.n
     N = plan.size

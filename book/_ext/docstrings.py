@@ -8,7 +8,9 @@ the page is a link.
 
 from __future__ import annotations
 
+import inspect
 import re
+import sys
 import textwrap
 
 HEADER = re.compile(r"^([A-Z]\w+):\n(?= )", re.M)
@@ -61,8 +63,20 @@ def to_rst(docstring: str) -> str:
     return "\n".join([paragraphs(start), *fields]) + "\n"
 
 
+def page_of(obj) -> str:
+    """The section `Page` of the module that a function or class stands in, if it has
+    one.
+    """
+    module = sys.modules.get(getattr(obj, "__module__", None))
+    before, found, page = (inspect.getdoc(module) or "").partition("Page:\n")
+    return f"\n\nPage:\n{page}\n" if found else ""
+
+
 def process(app, what, name, obj, options, lines) -> None:
-    lines[:] = to_rst("\n".join(lines)).split("\n")
+    text = "\n".join(lines)
+    if what in ("function", "class") and "\nPage:\n" not in text:
+        text += page_of(obj)
+    lines[:] = to_rst(text).split("\n")
 
 
 def skip(app, what, name, obj, skipped, options) -> bool | None:
