@@ -15,7 +15,7 @@ PYTEST := $(RUN) -m pytest -n 2
 export OMP_NUM_THREADS ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help env book quick lint test check proofs release serve clean
+.PHONY: help env book quick lint test check proofs bench release serve clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\): .*## /\1\t/p' $(firstword $(MAKEFILE_LIST)) | expand -t 10
@@ -31,8 +31,8 @@ quick: env ## run all pages in forks of one process and compare their checked ce
 	@$(RUN) book/_tools/quick.py
 
 lint: env ## ruff: the form of all code, pages too, and likely mistakes in it
-	@$(RUN) -m ruff check attnlib tests book notebooks proofs
-	@$(RUN) -m ruff format --check attnlib tests book notebooks proofs
+	@$(RUN) -m ruff check attnlib bench tests book notebooks proofs
+	@$(RUN) -m ruff format --check attnlib bench tests book notebooks proofs
 
 test: lint ## every test but the wide lane: library, claims, pages, build, browser
 	@$(PYTEST) --dist loadfile
@@ -42,6 +42,9 @@ check: env ## what `make test` leaves out: pages as in Colab, variants in the br
 
 proofs: env ## let Coq check the proofs in proofs/ (Debian: apt-get install coq libcoq-mathcomp)
 	@$(RUN) proofs/check.py
+
+bench: env ## measure the kernels beside their peers, in alternation: ratios, some minutes
+	@$(RUN) -m bench --quick
 
 release: env ## run the tests of the claims; fail if any claim is unchecked or broken
 	@$(RUN) book/_tools/claims.py refresh

@@ -6,7 +6,6 @@ __version__ = "0.1.0"
 
 _ROOMS = {
     "attention",
-    "bench",
     "bridges",
     "certify",
     "codes",
@@ -24,6 +23,7 @@ _ROOMS = {
     "patterns",
     "projections",
     "sparse",
+    "theorems",
     "universal",
 }
 

@@ -16,7 +16,7 @@ import hypothesis
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT / "book" / "_tools"))
+sys.path[:0] = [str(ROOT), str(ROOT / "book" / "_tools")]  # bench; the tools
 
 import claims  # noqa: E402  (it stands in the folder just named)
 

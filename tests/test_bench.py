@@ -9,12 +9,13 @@ import json
 import pytest
 import torch
 
-from attnlib import bench
+import bench
 from attnlib.attention import forward, merged, random_layers
-from attnlib.bench import _peers, goals, path_sums, sparse
-from attnlib.bench.record import called, limits, share, worst
-from attnlib.bench.timing import Alive, peak_bytes, ratio
+from attnlib.data.timings import ratio, share
 from attnlib.paths import path_sums as sums
+from bench import _peers, goals, path_sums, sparse
+from bench.record import called, limits, worst
+from bench.timing import Alive, peak_bytes
 
 
 def test_peers_compute_the_same():

@@ -7,10 +7,12 @@ from __future__ import annotations
 import pytest
 import torch
 
-from attnlib import bench, patterns
-from attnlib.bench import _peers, goals, ids, lists, lowrank, sparse, verify
+import bench
+from attnlib import patterns
+from attnlib.data import timings
 from attnlib.expressive import verify as verified
 from attnlib.memorize import smallest_gap
+from bench import _peers, goals, ids, lists, lowrank, sparse, verify
 
 NEW = ("sparse", "lists", "ids", "verify", "lowrank")  # paths: test_bench.py
 WITH_PEERS = {
@@ -49,7 +51,7 @@ def test_quick_runs_agree_with_their_peers(quick):
         assert set(record["worst error"]) == (
             set() if "time only" in record["case"] else timed
         )
-    assert bench.report(found[0]).startswith("### ") and len(
+    assert timings.report(found[0]).startswith("### ") and len(
         {record["case"] for record in found}
     ) == len(found)
 
@@ -57,7 +59,7 @@ def test_quick_runs_agree_with_their_peers(quick):
 def test_quick_runs_say_what_was_not_run(quick):
     job, found = quick
     away = {name: why for record in found for name, why in record["not run"].items()}
-    printed = "\n".join(map(bench.report, found))
+    printed = "\n".join(map(timings.report, found))
     assert all(
         why.startswith("not run: ") and f"- {name}: {why}" in printed
         for name, why in away.items()

@@ -14,9 +14,10 @@ import pytest
 import torch
 from test_figures import described
 
-from attnlib import bench
-from attnlib.bench import goals, record, tables, timing
-from attnlib.figures import bench as draw
+import bench
+from attnlib.data import timings
+from bench import figures as draw
+from bench import goals, record, tables, timing
 
 
 def made(
@@ -82,7 +83,7 @@ def test_compare_tells_peers_floors_parts_and_limits_apart():
         truth=(truth,),
         least=1e-3,
     )
-    assert record.peers(found) == ["same", "twice"] and found["not run"] == {
+    assert timings.peers(found) == ["same", "twice"] and found["not run"] == {
         "gone": "not run: gone",
         "fails": "not run: RuntimeError",
     }
@@ -94,7 +95,9 @@ def test_compare_tells_peers_floors_parts_and_limits_apart():
         all(len(ts) == 2 for ts in found["seconds"].values())
         and found["peak bytes"]["ours"] == 4 * 64**2
     )
-    assert record.share(found, "flop")[1] > 0 and json.loads(json.dumps(found)) == found
+    assert (
+        timings.share(found, "flop")[1] > 0 and json.loads(json.dumps(found)) == found
+    )
 
 
 def test_compare_passes_on_what_ours_raises():
@@ -115,8 +118,8 @@ def test_a_truth_of_another_length_is_an_error():
 
 
 def test_shares_are_rates_over_rates():
-    low, middle, high = record.share(made(), "flop")
-    assert low == middle == high == pytest.approx(4e9 / 1.0 / 1e10) and record.share(
+    low, middle, high = timings.share(made(), "flop")
+    assert low == middle == high == pytest.approx(4e9 / 1.0 / 1e10) and timings.share(
         made(), "bytes"
     )[1] == pytest.approx(0.1)
 

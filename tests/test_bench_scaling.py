@@ -14,9 +14,9 @@ import pytest
 import torch
 from test_docstrings import KERNELS as ROOMS
 
-from attnlib import bench
-from attnlib.bench import scaling
-from attnlib.bench.scaling import KERNELS, Axis, Kernel
+import bench
+from bench import scaling
+from bench.scaling import KERNELS, Axis, Kernel
 
 NAMED = {kernel.name: kernel for kernel in KERNELS}
 DENSE = {  # those that make or take an n x n matrix by definition

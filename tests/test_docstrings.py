@@ -38,11 +38,10 @@ ROOMS = [
     "data",
     "exercises",
     "figures",
-    "bench",
 ]
 KERNELS = ROOMS[: ROOMS.index("theorems")]
 # What these rooms hold speaks for itself, so a sentence is enough.
-ONE_SENTENCE = {"theorems", "exercises", "figures", "bench"}
+ONE_SENTENCE = {"theorems", "exercises", "figures"}
 SECTIONS = [
     "Args",
     "Returns",
@@ -344,7 +343,7 @@ def test_each_fault_is_found(fault):
 @pytest.mark.parametrize("room", ROOMS)
 def test_a_sentence_is_enough_where_nothing_is_computed(room):
     name = SKETCH._replace(path=f"attnlib.{room}.sketch", docstring="A good sketch.")
-    enough = room in ("theorems", "exercises", "figures", "bench")
+    enough = room in ("theorems", "exercises", "figures")
     assert (faults(name, set(), page_exists) == []) == enough
     assert ("no section Cost" in faults(name, set(), page_exists)) == (room in KERNELS)
 
@@ -425,6 +424,8 @@ def import_faults(path: Path, library: Path = LIBRARY) -> list[str]:
             for name in sorted(inner - rooms)
             if name.startswith("_")
         ]
+    if "bench" in {name.split(".")[0] for name in names}:
+        wrong.append(f"{room} imports bench, which is not installed")
     if room != "figures":
         wrong += [
             f"{room} imports matplotlib"
@@ -464,8 +465,8 @@ def test_every_room_has_its_place():
         ("paths.py", "import matplotlib.pyplot as plt", "paths imports matplotlib"),
         ("certify.py", "import attnlib.attention", "certify imports attention"),
         ("certify.py", "from ._require import finite", "certify imports _require"),
-        ("bench.py", "from attnlib import figures", "bench imports figures"),
-        ("exercises/paths.py", "from ..bench import run", "exercises imports bench"),
+        ("data/tiny.py", "from attnlib import figures", "data imports figures"),
+        ("data/tiny.py", "from ..exercises import run", "data imports exercises"),
         (
             "_helper.py",
             "from attnlib.attention import Layer",
@@ -475,8 +476,8 @@ def test_every_room_has_its_place():
         ("paths.py", "from attnlib.attention import Layer\nimport torch", None),
         (
             "figures/paths.py",
-            "import matplotlib\nfrom attnlib import paths, bench",
-            "figures imports bench",
+            "import matplotlib\nfrom attnlib import paths\nimport bench",
+            "figures imports bench, which is not installed",
         ),
         (
             "figures/paths.py",

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from test_figures import described, doubled
 
-from attnlib.bench import scaling
-from attnlib.figures import bench as draw
+from bench import figures as draw
+from bench import scaling
 
 
 def records():

@@ -32,6 +32,7 @@ TARGETS = [
     "test",
     "check",
     "proofs",
+    "bench",
     "release",
     "serve",
     "clean",
@@ -530,7 +531,8 @@ def test_make_alone_lists_the_targets():
 
 @needs_make
 @pytest.mark.parametrize(
-    "target", ["book", "quick", "lint", "test", "check", "proofs", "release", "serve"]
+    "target",
+    ["book", "quick", "lint", "test", "check", "proofs", "bench", "release", "serve"],
 )
 def test_every_target_begins_with_the_environment(target):
     code, out, err = run("make", "-n", target)

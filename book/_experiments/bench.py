@@ -1,4 +1,4 @@
-"""Jobs of attnlib.bench, kept whole: bench_<job>.json, on a GPU bench_<job>_cuda.json.
+"""Jobs of bench, kept whole: bench_<job>.json, on a GPU bench_<job>_cuda.json.
 
     python book/_experiments/bench.py [job ...] [--device cuda] [--quick]
 
@@ -13,12 +13,14 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
 import time
 
 import store
 import torch
 
-from attnlib.bench import JOBS, goals, printed, records
+sys.path.insert(0, str(store.ROOT))
+from bench import JOBS, goals, printed, records  # noqa: E402
 
 
 def run(job: str, device: str, quick: bool) -> list[dict]:

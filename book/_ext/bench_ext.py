@@ -9,10 +9,12 @@ although its source did not.
 from __future__ import annotations
 
 import hashlib
+import sys
 from pathlib import Path
 
 from sphinx.util import logging
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # bench is not installed
 PAGE, PLACE = "book/benchmarks", "<!-- bench: {} -->"
 DEVICES = {"": "CPU", "_cuda": "GPU"}
 log = logging.getLogger(__name__)
@@ -30,11 +32,11 @@ def stored(name: str) -> dict | None:
 
 def texts() -> dict[str, str]:
     """All parts of the page, by name."""
-    from attnlib.bench import JOBS, scaling
-    from attnlib.bench.goals import judge
-    from attnlib.bench.tables import goal_table, job_table, origin_table
-    from attnlib.figures import bench as draw
     from attnlib.figures import show
+    from bench import JOBS, scaling
+    from bench import figures as draw
+    from bench.goals import judge
+    from bench.tables import goal_table, job_table, origin_table
 
     results = {
         f"bench_{job}{end}": found
@@ -82,7 +84,7 @@ def of_the_book(build: dict | None) -> list:
     """The goals of the book itself, judged; a book that is measured has no stored
     measurement yet.
     """
-    from attnlib.bench.goals import Goal, Judged
+    from bench.goals import Goal, Judged
 
     ratios = build["result"]["ratios"] if build else {}
     found = {

@@ -10,10 +10,11 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from attnlib.bench import _peers
-from attnlib.bench.record import Cases, Record, compare
+from attnlib.data.timings import Record
 from attnlib.efficient import lsh_attention
 from attnlib.lowrank import linformer_attention
+from bench import _peers
+from bench.record import Cases, compare
 
 HEADS = 4
 D = 64

@@ -7,9 +7,8 @@ from __future__ import annotations
 import statistics
 from collections.abc import Sequence
 
-from attnlib.bench.goals import Judged
-from attnlib.bench.record import Record, parts, peers, share
-from attnlib.bench.timing import ratio
+from attnlib.data.timings import Record, parts, peers, ratio, share
+from bench.goals import Judged
 
 SHARES = {"flop": "the rate of a matrix product", "bytes": "the rate of a copy"}
 

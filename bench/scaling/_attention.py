@@ -21,9 +21,9 @@ from attnlib.attention import (
     random_layers,
     sparsemax,
 )
-from attnlib.bench.scaling._kernel import Axis, Kernel, doubled, drawn, source
-from attnlib.bench.sparse import big_bird
 from attnlib.patterns import Strided, Window, build
+from bench.scaling._kernel import Axis, Kernel, doubled, drawn, source
+from bench.sparse import big_bird
 
 P = "it forms P, which is n x n by definition"
 TAKES_P = "it takes P, which is n x n by definition"

@@ -1,4 +1,4 @@
-"""Ratios against peers, in one run, alternating: python -m attnlib.bench [--job paths
+"""Ratios against peers, in one run, alternating: python -m bench [--job paths
 ...] [--quick] [--json FILE]
 """
 
@@ -14,13 +14,9 @@ from types import ModuleType
 
 import torch
 
-from attnlib.bench.record import (  # noqa: F401 (public here)
-    Cases,
-    Record,
-    compare,
-    report,
-)
-from attnlib.bench.timing import alternate, ratio, store  # noqa: F401 (public here)
+from attnlib.data.timings import Record, ratio, report
+from bench.record import Cases, compare  # noqa: F401 (public here)
+from bench.timing import alternate, store  # noqa: F401 (public here)
 
 JOBS = {
     "paths": "path_sums",
@@ -39,7 +35,7 @@ def cases(job: str, device: str = "cpu", quick: bool = False) -> Cases:
 
 
 def _module(job: str) -> ModuleType:
-    return import_module(f"attnlib.bench.{JOBS[job]}")
+    return import_module(f"bench.{JOBS[job]}")
 
 
 def records(
@@ -123,7 +119,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     """What was asked for on the command line."""
     parser = argparse.ArgumentParser(
-        prog="python -m attnlib.bench",
+        prog="python -m bench",
         description="Run jobs and print their ratios; with --json, store raw samples, "
         "versions and hardware as well.",
     )

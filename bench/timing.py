@@ -7,7 +7,6 @@ from __future__ import annotations
 import json
 import math
 import os
-import statistics
 import tempfile
 import time
 from collections.abc import Callable
@@ -22,7 +21,6 @@ from torch.utils.benchmark import Timer
 # Seconds beside which the start of a kernel is nothing. Longer runs are not captured,
 # and so none of them is captured by half.
 LONG = 0.01
-Quartiles = tuple[float, float, float]  # lower quartile, median, upper quartile
 
 
 def own_clock() -> Callable[[], float]:
@@ -120,15 +118,6 @@ def _captured(run: Callable) -> Callable:
         torch.cuda.synchronize()
         return run
     return graph.replay
-
-
-def ratio(over: list[float], under: list[float]) -> Quartiles:
-    """Lower quartile, median and upper quartile of over / under, taken round by round,
-    so that drift cancels.
-    """
-    ratios = sorted(a / b for a, b in zip(over, under))
-    quarter = len(ratios) // 4
-    return ratios[quarter], statistics.median(ratios), ratios[-1 - quarter]
 
 
 class Alive(TorchDispatchMode):

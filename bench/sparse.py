@@ -12,10 +12,11 @@ import torch
 from torch import Tensor
 
 from attnlib import patterns
-from attnlib.bench import _peers
-from attnlib.bench.record import Cases, Record, Runs, compare
+from attnlib.data.timings import Record
 from attnlib.patterns import Columns, Pattern, Step, Strided, Window, build
 from attnlib.sparse import bare_calls, sparse_attention
+from bench import _peers
+from bench.record import Cases, Runs, compare
 
 HEADS = 2
 D = 64

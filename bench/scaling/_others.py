@@ -20,8 +20,8 @@ from attnlib import (
     projections,
     universal,
 )
-from attnlib.bench.scaling._attention import TAKES_P
-from attnlib.bench.scaling._kernel import Axis, Kernel, doubled, drawn, source
+from bench.scaling._attention import TAKES_P
+from bench.scaling._kernel import Axis, Kernel, doubled, drawn, source
 
 PAIRS = "it looks at all pairs at once"
 

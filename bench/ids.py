@@ -10,9 +10,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from attnlib.bench import _peers
-from attnlib.bench.record import Cases, Record, Runs, compare
+from attnlib.data.timings import Record
 from attnlib.memorize import boltzmann, boltzmann_literal, smallest_gap
+from bench import _peers
+from bench.record import Cases, Runs, compare
 
 ROUNDS = 7
 TWICE = 1000  # ids that stand there twice

@@ -13,8 +13,9 @@ import torch
 from torch import Tensor
 
 from attnlib.attention import Layer, forward, merged, random_layers
-from attnlib.bench.record import Cases, Record, Runs, compare
+from attnlib.data.timings import Record
 from attnlib.paths import path_counts, path_sums, path_terms
+from bench.record import Cases, Runs, compare
 
 
 class Workload(NamedTuple):

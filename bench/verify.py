@@ -12,9 +12,10 @@ import torch
 from torch import Tensor
 
 from attnlib import expressive
-from attnlib.bench import _peers
-from attnlib.bench.record import Cases, Record, Runs, compare
+from attnlib.data.timings import Record
 from attnlib.expressive import Code
+from bench import _peers
+from bench.record import Cases, Runs, compare
 
 D = 128
 K = 4  # entries of a row

@@ -12,12 +12,13 @@ from functools import partial
 
 import torch
 
-from attnlib.bench.record import Cases, Record, digits, versions
-from attnlib.bench.scaling._attention import KERNELS as FIRST
-from attnlib.bench.scaling._kernel import UPPER, Axis, Kernel  # noqa: F401 (public here)
-from attnlib.bench.scaling._others import APART  # noqa: F401 (public here)
-from attnlib.bench.scaling._others import KERNELS as SECOND
-from attnlib.bench.timing import Alive, alternate, own_clock, peak_bytes
+from attnlib.data.timings import Record
+from bench.record import Cases, digits, versions
+from bench.scaling._attention import KERNELS as FIRST
+from bench.scaling._kernel import UPPER, Axis, Kernel  # noqa: F401 (public here)
+from bench.scaling._others import APART  # noqa: F401 (public here)
+from bench.scaling._others import KERNELS as SECOND
+from bench.timing import Alive, alternate, own_clock, peak_bytes
 
 KERNELS: list[Kernel] = [*FIRST, *SECOND]
 ROUNDS = 3  # turns of each size

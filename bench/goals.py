@@ -7,8 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from attnlib.bench.record import Record, parts, peers, share
-from attnlib.bench.timing import Quartiles, ratio
+from attnlib.data.timings import Quartiles, Record, parts, peers, ratio, share
 
 
 class Goal(NamedTuple):

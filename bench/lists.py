@@ -11,9 +11,9 @@ import torch
 from torch import Tensor
 
 from attnlib import patterns
-from attnlib.bench import _peers, sparse
-from attnlib.bench.record import Cases
 from attnlib.patterns import Pattern
+from bench import _peers, sparse
+from bench.record import Cases
 
 W = 64
 ROUNDS = 7

@@ -1,5 +1,0 @@
-"""python -m attnlib.bench"""
-
-from attnlib.bench import main
-
-raise SystemExit(main())
