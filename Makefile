@@ -15,7 +15,7 @@ PYTEST := $(RUN) -m pytest -n 2
 export OMP_NUM_THREADS ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help env book quick lint test check proofs bench release serve clean
+.PHONY: help env book lint test check proofs bench release serve clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\): .*## /\1\t/p' $(firstword $(MAKEFILE_LIST)) | expand -t 10
@@ -26,9 +26,6 @@ env: ## make .venv and install what requirements.txt pins (every other target be
 
 book: env ## run the pages, build the book, and say where it lies
 	@$(RUN) book/_tools/build.py
-
-quick: env ## run all pages in forks of one process and compare their checked cells: a first look before `make test`
-	@$(RUN) book/_tools/quick.py
 
 lint: env ## ruff: the form of all code, pages too, and likely mistakes in it
 	@$(RUN) -m ruff check attnlib bench tests book notebooks proofs

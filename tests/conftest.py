@@ -82,15 +82,22 @@ def pytest_collection_modifyitems(config, items):
     if away:
         items[:] = [item for item in items if item not in set(away)]
         config.hook.pytest_deselected(items=away)
-    items.sort(
-        key=lambda item: item.path.name not in LONGEST
-    )  # two processes: what takes longest goes first
+    items.sort(key=turn)
     for item in items:
         if SHAPES and item.get_closest_marker("bad_input"):
             raise pytest.UsageError(
                 "bad_input tests see attnlib's own errors: set ATTNLIB_SHAPES=0"
             )
         item.user_properties += [("claim", mark) for mark in claim_marks(item)]
+
+
+def turn(item) -> int:
+    """Pages first: the site is built from what they leave in the cache. Then, as there
+    are two processes, what takes longest.
+    """
+    if item.path.suffix == ".ipynb":
+        return 0
+    return 1 if item.path.name in LONGEST else 2
 
 
 def claim_marks(item) -> list[list[str]]:

@@ -162,22 +162,6 @@ def test_two_at_a_time_build_the_same_book(many, tmp_path):
 
 
 @pytest.mark.bench
-def test_floor_of_quick(tmp_path):
-    """The goal for the whole book is a quarter of nbval's time; on three pages,
-    half.
-    """
-    runs = book_build.Runs(book_build.copy(tmp_path / "book"))
-    book_build.keep_code_of(runs.root, THREE)
-    for _ in range(3):
-        runs.run("nbval", book_build.NBVAL)
-        runs.run("quick", book_build.QUICK)
-    assert (
-        book_build.ratio(runs.seconds["quick"], runs.seconds["nbval"])["median"]
-        <= 1 / 2
-    )
-
-
-@pytest.mark.bench
 def test_floors_of_the_builds(tmp_path):
     """The goals: .55 of the serial build, and 1/15 after a change. Half the gain of the
     first, twice the second.

@@ -27,7 +27,6 @@ TARGETS = [
     "help",
     "env",
     "book",
-    "quick",
     "lint",
     "test",
     "check",
@@ -532,7 +531,7 @@ def test_make_alone_lists_the_targets():
 @needs_make
 @pytest.mark.parametrize(
     "target",
-    ["book", "quick", "lint", "test", "check", "proofs", "bench", "release", "serve"],
+    ["book", "lint", "test", "check", "proofs", "bench", "release", "serve"],
 )
 def test_every_target_begins_with_the_environment(target):
     code, out, err = run("make", "-n", target)

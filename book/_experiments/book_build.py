@@ -5,9 +5,6 @@
 In a copy of the files that git knows, so that nothing built here is touched; wall time
 on a machine with two cores:
 
-- quick: book/_tools/quick.py, two pages at a time; over plain nbval, `pytest notebooks`
-  in one process with the project's settings; beside it the CPU time of its cells alone,
-  shared by two processes, which is its floor;
 - cold: book/_tools/build.py with an empty cache, two pages at a time; over the same one
   at a time;
 - warm: the same after one page changed, by a line of text or by a line of code, which
@@ -23,7 +20,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import re
 import resource
 import shutil
 import statistics
@@ -38,13 +34,11 @@ import store
 
 sys.path.insert(0, str(store.ROOT / "book" / "_tools"))
 import pages
-from quick import AT_ONCE
+from build import AT_ONCE
 
 import notebooks
 
-ROUNDS_QUICK, ROUNDS_WARM, ROUNDS_IMPORT = 3, 2, 5
-NBVAL = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "notebooks"]
-QUICK = ["book/_tools/quick.py"]
+ROUNDS_WARM, ROUNDS_IMPORT = 2, 5
 BUILD = ["book/_tools/build.py", "--no-verdicts"]
 IMPORTS = {
     "torch": "import torch",
@@ -52,8 +46,6 @@ IMPORTS = {
     "torch and attnlib.attention": "import torch, attnlib.attention",
 }
 RATIOS = {
-    "quick over nbval": ("quick", "nbval"),
-    "cells of quick alone over nbval": ("cells of quick alone", "nbval"),
     "cold over serial cold": ("cold", "cold serial"),
     "warm, text, over serial cold": ("warm, text", "cold serial"),
     "warm, code, over serial cold": ("warm, code", "cold serial"),
@@ -167,18 +159,10 @@ def measure(runs: Runs, page: Path) -> None:
             runs.load[f"import {name}"].pop(0),
         )  # the first ones read the disk
     long = [
-        ("nbval", NBVAL),
         ("cold serial", [*BUILD, "--fresh", "--at-once", "1"]),
         ("cold", [*BUILD, "--fresh"]),
     ]
-    for turn, (name, command) in enumerate(long):
-        if turn < ROUNDS_QUICK:
-            cells = re.search(
-                r"the cells took ([\d.]+) CPU s", runs.run("quick", QUICK)
-            )
-            runs.seconds["cells of quick alone"].append(
-                round(float(cells[1]) / AT_ONCE, 3)
-            )
+    for name, command in long:
         shutil.rmtree(runs.root / "_build", ignore_errors=True)
         runs.run(name, command)
     for turn in range(ROUNDS_WARM):
@@ -236,7 +220,6 @@ def main() -> None:
         "changed page": pages.page_name(page, root),
         "cores": os.cpu_count(),
         "at once": AT_ONCE,
-        "nbval": "pytest notebooks, one process",
         "clock": "wall; for imports user CPU time",
     }
     if not options.pages:

@@ -71,7 +71,6 @@ def texts() -> dict[str, str]:
         for job in JOBS
         if f"bench_{job}{end}" not in results
     ]
-    made["book"] = floor_of_quick(build)
     made["away"] = (
         "Not run: " + "; ".join(away) + "."
         if away
@@ -97,25 +96,7 @@ def of_the_book(build: dict | None) -> list:
     ]
 
 
-def floor_of_quick(build: dict | None) -> str:
-    """A sentence on what the cells take by themselves."""
-    ratios = (
-        build["result"]["ratios"].get("cells of quick alone over nbval")
-        if build
-        else None
-    )
-    if not ratios:  # a measurement in progress builds the book without one
-        return ""
-    low, middle, high = (ratios[q] for q in ("low", "median", "high"))
-    return (
-        f"Their CPU time alone, shared by two processes, is {middle:.2f} of the time "
-        f"of `nbval` ({low:.2f} to {high:.2f}), and no way of running them so takes "
-        "less."
-    )
-
-
 BOOK = {
-    "quick over nbval": 1 / 4,
     "cold over serial cold": 0.55,
     "warm, text, over serial cold": 1 / 15,
     "warm, code, over serial cold": 1 / 15,

@@ -78,7 +78,7 @@ def run_pages(root: Path, at_once: int = AT_ONCE, timeout: int = 60) -> int:
             for path, book in missing.items()
         }
         for job in as_completed(jobs):
-            failures += finish(job, jobs[job], root, cache)
+            failures += finish(job, jobs[job], root)
     if failures:
         raise Problem(
             "\n".join([f"{len(failures)} of {len(missing)} pages failed", *failures])
@@ -100,21 +100,15 @@ def timed_run(book, path: Path, timeout: int):
     return done, cost, time.perf_counter() - start
 
 
-def finish(job: Future, path: Path, root: Path, cache) -> list[str]:
+def finish(job: Future, path: Path, root: Path) -> list[str]:
     """Store an executed page in the cache; the reason if it failed."""
-    from jupyter_cache.base import CacheBundleIn
-
     name = pages.page_name(path, root)
     try:
         done, cost, seconds = job.result()
     except Problem as problem:
         say(f"pages: {name} failed")
         return [str(problem)]
-    cache.cache_notebook_bundle(
-        CacheBundleIn(done, str(path), data={"execution_seconds": seconds}),
-        check_validity=False,
-        overwrite=True,
-    )
+    keep(done, path, root)
     say(
         f"pages: {name} ran in {seconds:.1f} s "
         f"({cost.cpu_seconds:.1f} CPU s, {cost.peak_mb} MB)"
@@ -122,6 +116,16 @@ def finish(job: Future, path: Path, root: Path, cache) -> list[str]:
     for words in notebooks.over_budget(name, cost):
         say(f"over budget: {words}")
     return []
+
+
+def keep(executed, path: Path, root: Path) -> None:
+    """Put an executed page into the cache that the site is built from."""
+    from jupyter_cache import get_cache
+    from jupyter_cache.base import CacheBundleIn
+
+    get_cache(pages.cache_path(root)).cache_notebook_bundle(
+        CacheBundleIn(executed, str(path)), check_validity=False, overwrite=True
+    )
 
 
 def prune_caches(root: Path) -> None:

@@ -433,6 +433,7 @@ def execute(notebook: dict, path: Path, timeout: int = 60) -> tuple[dict, Cost]:
         timeout=timeout,
         kernel_name="python3",
         record_timing=False,
+        coalesce_streams=True,  # merged later, a line would break where a print ended
         resources={"metadata": {"path": str(path.parent)}},
         on_cell_execute=meter.start_cell,
         on_cell_executed=meter.end_cell,

@@ -1,0 +1,54 @@
+"""What nbval has run is kept, so that the book is built from it: a page runs once.
+
+A page is kept when all its code cells passed, in the cache from which build.py makes
+the site.
+"""
+
+from __future__ import annotations
+
+import copy
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "book" / "_tools"))
+
+import build  # noqa: E402  (it stands in the folder just named)
+import pages  # noqa: E402
+
+PASSED = pytest.StashKey[list]()
+os.environ["TQDM_DISABLE"] = "1"  # a bar that moves is many lines on a page
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item, call):
+    """Note the cells that passed."""
+    report = yield
+    if report.when == "call" and report.passed:
+        item.parent.stash.setdefault(PASSED, []).append(item)
+    return report
+
+
+def pytest_runtest_teardown(item, nextitem):
+    """After the last cell of a page, keep the page."""
+    page = item.parent
+    if nextitem is not None and nextitem.parent is page:
+        return
+    executed = with_outputs(page.nb, page.stash.get(PASSED, []))
+    if executed is not None:
+        build.keep(executed, Path(page.path), pages.ROOT)
+
+
+def with_outputs(notebook, cells):
+    """The notebook with what its cells printed and showed; None if one is missing."""
+    executed = copy.deepcopy(notebook)
+    code = [cell for cell in executed.cells if cell.cell_type == "code"]
+    outputs = {item.cell_num: item.test_outputs for item in cells}
+    if sorted(outputs) != list(range(len(code))):
+        return None
+    for number, cell in enumerate(code):
+        cell.outputs = outputs[number]
+        cell.execution_count = number + 1
+    return executed
