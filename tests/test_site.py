@@ -27,6 +27,8 @@ from minibook import code, markdown
 ROOT = pages.ROOT
 NAMES = [path.relative_to(ROOT).with_suffix("").as_posix() for path in pages.listed()]
 LONG = ("book/api", "book/status")  # two minutes together
+# One page of each kind: story with figures and folds, prose, the long tables.
+KINDS = ("notebooks/path_decomposition/paths", "book/intro", "book/status")
 FLAGS = [
     "--headless",
     "--no-sandbox",
@@ -485,7 +487,7 @@ def test_page_in_a_browser(browser, address, name):
     "width, mode",
     [(1280, "light"), (1280, "dark"), (390, "dark"), (768, "light"), (1920, "light")],
 )
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", KINDS)
 def test_page_in_every_variant(browser, address, name, width, mode):
     assert (
         problems(
