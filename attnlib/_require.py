@@ -1,8 +1,11 @@
 """Checks of the hypotheses, shared by the rooms: each failure is a ValueError that
-names what was broken.
+names what was broken, as the caller wrote it.
 """
 
 from __future__ import annotations
+
+import math
+from numbers import Integral, Real
 
 import torch
 
@@ -13,68 +16,117 @@ def require(condition, message: str) -> None:
         raise ValueError(message)
 
 
-def matches(name: str, tensor, size: tuple[int, ...], like) -> None:
+def is_tensor(name: str, tensor) -> None:
+    """A torch tensor that stores all of its entries."""
+    got = type(tensor).__name__
+    require(torch.is_tensor(tensor), f"{name} must be a torch tensor, got {got}")
+    layout = tensor.layout
+    require(layout == torch.strided, f"{name} must be dense, got {layout}")
+
+
+def matches(
+    name: str, tensor, size: tuple[int, ...], like, like_name: str = "x"
+) -> None:
     """The tensor has exactly this size, and the dtype and device of the tensor
-    `like`.
+    `like`, which the caller knows by the name like_name.
     """
-    is_tensor = torch.is_tensor(tensor)
-    if (
-        is_tensor
-        and tensor.shape == size
-        and tensor.dtype == like.dtype
-        and tensor.device == like.device
-    ):
-        return
-    require(is_tensor, f"{name} must be a torch tensor, got {type(tensor).__name__}")
+    is_tensor(name, tensor)
     got = tuple(tensor.shape)
     require(
-        got == size,
-        f"{name} must have shape {tuple(size)} to fit x {tuple(like.shape)}, got {got}",
+        got == tuple(size),
+        f"{name} must have shape {tuple(size)} to fit {like_name} "
+        f"{tuple(like.shape)}, got {got}",
     )
     require(
         tensor.dtype == like.dtype,
-        f"all tensors must share one dtype: {name} is {tensor.dtype}, x {like.dtype}",
+        f"all tensors must share one dtype: {name} is {tensor.dtype}, "
+        f"{like_name} {like.dtype}",
     )
-    raise ValueError(
-        f"all tensors must share one device: {name} is on {tensor.device}, "
-        f"x on {like.device}"
-    )
+    same_device(name, tensor, like.device, like_name)
 
 
-def tokens(x) -> None:
-    """A floating tensor (*batch, n, d) with at least one token and one feature."""
-    require(torch.is_tensor(x), f"x must be a torch tensor, got {type(x).__name__}")
-    if x.is_floating_point() and x.dim() >= 2 and 0 not in x.shape:
-        return
+def same_device(name: str, tensor, device: torch.device, like_name: str = "x") -> None:
+    """The tensor lies where the tensor called like_name lies."""
     require(
-        x.is_floating_point(), f"x must be floating point, got {x.dtype}: cast it first"
+        tensor.device == device,
+        f"all tensors must share one device: {name} is on {tensor.device}, "
+        f"{like_name} on {device}",
     )
-    require(x.dim() >= 2, f"x must be (*batch, n, d), got {tuple(x.shape)}")
-    raise ValueError(
-        f"x needs at least one token and one feature, got {tuple(x.shape)}"
+
+
+def tokens(x, name: str = "x") -> None:
+    """A floating tensor (*batch, n, d) with at least one token and one feature."""
+    is_tensor(name, x)
+    got = tuple(x.shape)
+    require(
+        x.is_floating_point(),
+        f"{name} must be floating point, got {x.dtype}: cast it first",
     )
+    require(len(got) >= 2, f"{name} must be (*batch, n, d), got {got}")
+    require(0 not in got, f"{name} needs at least one token and one feature, got {got}")
 
 
 def finite(**tensors) -> None:
     """The tensors, given by name, hold neither NaN nor infinity; None is skipped."""
     for name, t in tensors.items():
         if t is not None:
+            require(not t.is_meta, f"{name} is on the device meta: it holds no values")
             require(bool(torch.isfinite(t).all()), f"{name} holds NaN or infinity")
 
 
-def attends(mask, shapes, check: bool) -> None:
-    """A boolean mask of one of the given shapes; with check, every token may attend to
-    some token.
+def heads(q, k, v, *, one_length: bool = False, check: bool = True) -> None:
+    """Queries (*batch, n_q, d), keys (*batch, n, d) and values (*batch, n, d_v) that
+    fit each other; with one_length, n_q = n; with check, finite.
     """
+    tokens(q, "q")
+    is_tensor("k", k)
+    is_tensor("v", v)
+    *batch, n_q, d = q.shape
     require(
-        torch.is_tensor(mask), f"mask must be a torch tensor, got {type(mask).__name__}"
+        k.dim() == q.dim() and k.shape[-2] >= 1,
+        f"k must be (*batch, n, d) with n >= 1 like q, got {tuple(k.shape)}",
     )
+    require(v.dim() >= 1, "v must be (*batch, n, d_v), got a single number")
+    n = n_q if one_length else k.shape[-2]
+    matches("k", k, (*batch, n, d), q, "q")
+    matches("v", v, (*batch, n, v.shape[-1]), k, "k")
+    if check:
+        finite(q=q, k=k, v=v)
+
+
+def pair_mask(
+    mask, size: tuple[int, ...], device: torch.device, *, check: bool = True
+) -> None:
+    """A boolean mask, True = may attend, that broadcasts to size, which is
+    (*batch, h, n_q, n_k), or (*batch, n_q, n_k) without heads; with check, every query
+    may attend to some key.
+    """
+    _boolean("mask", mask, device, "True = may attend")
+    got = tuple(mask.shape)
+    size = tuple(size)
+    hint = ""
+    if len(size) > 3 and got == size[:-3] + size[-2:]:
+        hint = "; one mask a sequence, the same for all heads, is (b, 1, n, n)"
+    require(_broadcasts(got, size), f"mask must broadcast to {size}, got {got}{hint}")
+    if check:
+        empty = int((~mask).all(-1).sum())
+        require(
+            empty == 0,
+            f"mask hides a whole row ({empty} rows attend to nothing): "
+            "P 1 = 1 cannot hold. True means may attend; "
+            "masks of torch.nn.MultiheadAttention mean the opposite",
+        )
+
+
+def attends(mask, shapes, check: bool) -> None:
+    """Leaves when memorize calls token_mask."""
+    known = sorted(tuple(shape) for shape in shapes)
+    is_tensor("mask", mask)
     require(
         mask.dtype == torch.bool,
         f"mask must be boolean (True = may attend), got {mask.dtype}",
     )
     got = tuple(mask.shape)
-    known = sorted(tuple(shape) for shape in shapes)
     require(got in known, f"mask must have one of the shapes {known}, got {got}")
     if check:
         empty = int((~mask).all(-1).sum())
@@ -84,3 +136,106 @@ def attends(mask, shapes, check: bool) -> None:
             "P 1 = 1 cannot hold. True means may attend; "
             "masks of torch.nn.MultiheadAttention mean the opposite",
         )
+
+
+def token_mask(
+    token_mask, size: tuple[int, ...], device: torch.device, *, check: bool = True
+) -> None:
+    """A boolean mask, True = a token, of exactly this size, (*batch, n); with check,
+    every sequence has a token.
+    """
+    _boolean("token_mask", token_mask, device, "True = a token")
+    got = tuple(token_mask.shape)
+    size = tuple(size)
+    hint = ""
+    if len(size) > 2 and got == (*size[:-2], size[-1]):
+        hint = "; for all heads alike take token_mask.unsqueeze(-2).expand(b, h, n)"
+    require(
+        got == size,
+        f"token_mask must have shape (*batch, n) = {size}, got {got}{hint}",
+    )
+    if check:
+        empty = int((~token_mask).all(-1).sum())
+        require(
+            empty == 0,
+            f"token_mask leaves {empty} sequences without a token. True means a token; "
+            "key_padding_mask of torch.nn.MultiheadAttention means the opposite",
+        )
+
+
+def _boolean(name: str, mask, device: torch.device, meaning: str) -> None:
+    is_tensor(name, mask)
+    require(
+        mask.dtype == torch.bool,
+        f"{name} must be boolean ({meaning}), got {mask.dtype}",
+    )
+    same_device(name, mask, device, "the rest")
+    require(not mask.is_meta, f"{name} is on the device meta: it holds no values")
+
+
+def _broadcasts(got: tuple[int, ...], size: tuple[int, ...]) -> bool:
+    """Whether torch expands a tensor of the shape `got` to this size."""
+    aligned = zip(reversed(got), reversed(size))
+    return len(got) <= len(size) and all(a in (1, b) for a, b in aligned)
+
+
+def sizes(least: int, /, **given) -> None:
+    """The sizes, given by name, are integers of at least `least`; a bool, 2.5, or a
+    tensor is none.
+    """
+    for name, size in given.items():
+        integer = isinstance(size, Integral) and not isinstance(size, bool)
+        require(
+            integer and size >= least,
+            f"{name} must be an integer of at least {least}, got {size!r}",
+        )
+
+
+def numbers(**given) -> None:
+    """The arguments, given by name, are finite real numbers."""
+    for name, value in given.items():
+        real = isinstance(value, Real) and not isinstance(value, bool)
+        require(
+            real and abs(value) < math.inf,
+            f"{name} must be a finite number, got {value!r}",
+        )
+
+
+def scale(scale, *, check: bool = True) -> None:
+    """None, a finite number, or such a number as a floating tensor ()."""
+    if torch.is_tensor(scale):
+        require(
+            scale.is_floating_point() and scale.dim() == 0,
+            "scale must be a number or a floating tensor of shape (), "
+            f"got {scale.dtype} {tuple(scale.shape)}",
+        )
+        if check:
+            finite(scale=scale)
+    elif scale is not None:
+        numbers(scale=scale)
+
+
+def one_of(options, **given) -> None:
+    """The arguments, given by name, are among the options, which are strings."""
+    for name, value in given.items():
+        require(
+            isinstance(value, str) and value in options,
+            f"{name} must be one of {list(options)}, got {value!r}",
+        )
+
+
+def random(generator) -> None:
+    """A torch.Generator; None would draw from torch's global state, unseen."""
+    require(
+        isinstance(generator, torch.Generator),
+        "generator must be a torch.Generator, such as torch.Generator().manual_seed(0),"
+        f" got {type(generator).__name__}",
+    )
+
+
+def floating(dtype) -> None:
+    """A floating dtype of torch."""
+    require(
+        isinstance(dtype, torch.dtype) and dtype.is_floating_point,
+        f"dtype must be a floating dtype such as torch.float64, got {dtype!r}",
+    )

@@ -7,13 +7,15 @@ Page:
 
 from __future__ import annotations
 
+import math
+
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from attnlib._require import finite, matches, require, tokens
+from attnlib import _require
+from attnlib._require import finite, is_tensor, matches, require, sizes, tokens
 from attnlib.projections import Family, projection
-from attnlib.sparse.padded import _scale
 
 
 def effective_rank(
@@ -46,13 +48,14 @@ def effective_rank(
     Claim:
         lowrank.metric
     """
+    _require.numbers(share=share, power=power)
     require(0 < share <= 1, f"share must lie in (0, 1], got {share}")
     require(power > 0, f"power must be positive, got {power}")
-    good = torch.is_tensor(sigma) and sigma.is_floating_point()
-    require(good, f"sigma must be a floating point tensor, got {_said(sigma)}")
+    is_tensor("sigma", sigma)
     require(
-        sigma.dim() >= 1 and sigma.numel() > 0,
-        f"sigma needs at least one singular value, got {_said(sigma)}",
+        sigma.is_floating_point() and sigma.dim() >= 1 and sigma.numel() > 0,
+        "sigma must be floating point with at least one singular value, "
+        f"got {tuple(sigma.shape)} {sigma.dtype}",
     )
     finite(sigma=sigma)
     sigma = sigma.double()
@@ -114,9 +117,9 @@ def jl_surrogate(
     Page:
         notebooks/jl_low_rank/random_projections
     """
-    _check_matrix("p", p)
+    tokens(p, "p")
     if v is not None:
-        _check_matrix("v", v)
+        tokens(v, "v")
         _check_product(p, v)
     if check:
         finite(p=p, v=v)
@@ -125,17 +128,6 @@ def jl_surrogate(
     if v is None:
         return (p @ r.mT) @ r
     return p @ (r.mT @ (r @ v))
-
-
-def _check_matrix(name: str, t: Tensor) -> None:
-    require(
-        torch.is_tensor(t) and t.dim() >= 2,
-        f"{name} must be a tensor with at least two dimensions",
-    )
-    require(
-        t.is_floating_point(),
-        f"{name} must be floating point, got {t.dtype}: cast it first",
-    )
 
 
 def _check_product(p: Tensor, v: Tensor) -> None:
@@ -201,21 +193,17 @@ def svd_surrogate(
     Claim:
         lowrank.svd
     """
-    tokens(p)
+    tokens(p, "p")
     most = min(p.shape[-2:])
-    require(1 <= k <= most, f"k must lie between 1 and min(m, n) = {most}, got {k}")
+    sizes(1, k=k)
+    require(k <= most, f"k must lie between 1 and min(m, n) = {most}, got {k}")
     if check:
         finite(p=p)
     if oversample is None:
         left, right = _leading(p, k)
         return left @ right
-    require(
-        oversample >= 0 and power >= 0,
-        f"oversample and power must not be negative, got {oversample} and {power}",
-    )
-    require(
-        generator is not None, "the randomised surrogate needs a generator, got None"
-    )
+    sizes(0, oversample=oversample, power=power)
+    _require.random(generator)
     size = (p.shape[-1], min(k + oversample, most))
     g = torch.randn(
         size, generator=generator, dtype=torch.float64, device=generator.device
@@ -278,17 +266,16 @@ def sampled_product(
     Claim:
         lowrank.products
     """
-    tokens(p)
+    tokens(p, "p")
+    tokens(v, "v")
     require(
-        p.dim() == 2,
-        f"p must be one matrix (m, n), got {tuple(p.shape)}: loop over a batch",
+        p.dim() == v.dim() == 2,
+        "p and v must be one matrix each, (m, n) and (n, d), "
+        f"got {tuple(p.shape)} and {tuple(v.shape)}: loop over a batch",
     )
-    require(
-        torch.is_tensor(v) and v.dim() == 2,
-        f"v must be a matrix (n, d), got {_said(v)}",
-    )
-    require(k >= 1, f"k must be at least one draw, got {k}")
-    matches("v", v, (p.shape[-1], v.shape[-1]), p)
+    sizes(1, k=k)
+    _require.random(generator)
+    matches("v", v, (p.shape[-1], v.shape[-1]), p, "p")
     if check:
         finite(p=p, v=v)
     # Some rows at a time, so that no second m x n matrix is held.
@@ -309,27 +296,30 @@ def linformer_attention(
     q: Float[Tensor, "*batch m d"],
     k: Float[Tensor, "*batch n d"],
     v: Float[Tensor, "*batch n d_v"],
-    e: Float[Tensor, "r w"],
-    f: Float[Tensor, "r w"],
+    e: Float[Tensor, "*heads r w"],
+    f: Float[Tensor, "*heads r w"],
     *,
     scale: float | None = None,
-    padding: Bool[Tensor, "*batch n"] | None = None,
-    mask: Bool[Tensor, "..."] | None = None,
+    token_mask: Bool[Tensor, "*batch n"] | None = None,
     check: bool = True,
 ) -> Float[Tensor, "*batch m d_v"]:
     """Attention to r mixtures of the tokens in place of the n tokens.
 
         softmax_row( scale Q (E K)' ) F V
 
+    There is no mask of pairs, causal or not. A mixture can only be hidden whole, so row
+    i could use those alone that hold no token hidden from it; trained, dense e and f
+    have none.
+
     Args:
-        q: (*batch, m, d).
+        q: (*batch, m, d), the last dimension of the batch being the heads.
         k: (*batch, n, d).
         v: (*batch, n, d_v).
-        e, f: (r, w), r <= n <= w; a shorter sequence uses the first n columns.
+        e, f: (r, w) for all heads, or (h, r, w), one a head; r <= n <= w, and a shorter
+            sequence uses the first n columns.
         scale: None for 1/sqrt(d).
-        padding: (*batch, n), True for a token, False for padding, which gets no weight:
-            its keys and values count as zero.
-        mask: refused, see Raises.
+        token_mask: (*batch, n), True = a token; keys and values of what is none count
+            as zero.
         check: look for NaN and infinity.
 
     Returns:
@@ -337,9 +327,7 @@ def linformer_attention(
 
     Raises:
         ValueError: for r below 1 or over n, a sequence longer than w, shapes that do
-            not fit, NaN or infinity, a sequence that is all padding, and for any mask:
-            a mixture can only be hidden whole, so that row i could use those alone that
-            hold no token hidden from it; with trained, dense e and f there are none.
+            not fit, NaN or infinity, a sequence without a token.
 
     Cost:
         O(r n (d + d_v) + r m (d + d_v)) time, O(r (m + d + d_v)) memory.
@@ -351,61 +339,53 @@ def linformer_attention(
     Claim:
         lowrank.pairs
     """
-    _check_linformer(q, k, v, e, f, padding, check)
-    require(
-        mask is None,
-        "Linformer takes no mask: its r keys are mixtures E K of tokens, which can "
-        "only be hidden whole, so hiding token j from row i (causal or not) needs "
-        "mixtures without j; trained, dense E and F have none. Drop padded tokens by "
-        "padding=, or use dense attention",
-    )
-    if padding is not None:
-        real = padding.unsqueeze(-1)
+    _require.heads(q, k, v, check=check)
+    _require.scale(scale, check=check)
+    _check_mixtures(q, k, e, f, check)
+    if token_mask is not None:
+        _require.token_mask(token_mask, k.shape[:-1], k.device, check=check)
+        real = token_mask.unsqueeze(-1)
         k = k * real
         v = v * real
+    if scale is None:
+        scale = 1 / math.sqrt(q.shape[-1])
     n = k.shape[-2]
-    keys = e[:, :n] @ k
-    values = f[:, :n] @ v
-    logits = (q * _scale(q, scale)) @ keys.mT
+    keys = e[..., :n] @ k
+    values = f[..., :n] @ v
+    logits = (q * scale) @ keys.mT
     return torch.softmax(logits, -1) @ values
 
 
-def _check_linformer(q, k, v, e, f, padding, check: bool) -> None:
-    tokens(q)
-    _pairs(q, k, v)
-    n = k.shape[-2]
-    shape = tuple(e.shape) if torch.is_tensor(e) else ()
+def _check_mixtures(q: Tensor, k: Tensor, e: Tensor, f: Tensor, check: bool) -> None:
+    """E and F mix the n tokens of each sequence into r, for all heads or one a head."""
+    is_tensor("e", e)
+    shape = tuple(e.shape)
     require(
-        len(shape) == 2,
-        f"e must be a torch tensor (r, w), got {shape or type(e).__name__}",
+        len(shape) in (2, 3) and 0 not in shape,
+        f"e must be (r, w), or (h, r, w) for h heads, got {shape}",
     )
-    r, w = shape
+    if len(shape) == 3:
+        h = q.shape[-3] if q.dim() > 2 else None
+        require(
+            shape[0] == h,
+            f"e has mixtures for {shape[0]} heads, q {tuple(q.shape)} has {h}",
+        )
+    *_, r, w = shape
+    n = k.shape[-2]
     require(
         n <= w,
         f"the sequence has {n} tokens, e only {w} columns: "
         "Linformer has a largest length, train a wider e",
     )
-    require(r >= 1, f"e needs at least one row, got {shape}")
     require(
         r <= n,
         f"e has r = {r} rows for n = {n} tokens: r <= n is needed; "
-        "pad the sequence and say so by padding=",
+        "pad the sequence and say so by token_mask=",
     )
-    matches("e", e, (r, w), q)
-    matches("f", f, (r, w), q)
-    if padding is not None:
-        wanted = tuple(k.shape[:-1])
-        boolean = torch.is_tensor(padding) and padding.dtype == torch.bool
-        require(
-            boolean and padding.shape == wanted,
-            f"padding must be boolean {wanted}, True for a token, got {_said(padding)}",
-        )
-        require(
-            not check or bool(padding.any(-1).all()),
-            "a sequence is all padding: there is nothing to attend to",
-        )
+    matches("e", e, shape, q, "q")
+    matches("f", f, shape, e, "e")
     if check:
-        finite(q=q, k=k, v=v, e=e, f=f)
+        finite(e=e, f=f)
 
 
 def nystrom_attention(
@@ -444,20 +424,15 @@ def nystrom_attention(
         convolution. The theory of Nystrom approximation is for positive semidefinite
         kernels; softmax of Q K' is none.
     """
-    tokens(q)
-    _pairs(q, k, v)
-    n = q.shape[-2]
+    _require.heads(q, k, v, one_length=True, check=check)
+    _require.scale(scale, check=check)
+    sizes(1, landmarks=landmarks)
+    n, d = q.shape[-2:]
     m = landmarks
-    require(
-        k.shape[-2] == n, f"q and k must have one length, got {n} and {k.shape[-2]}"
-    )
-    require(
-        1 <= m <= n and n % m == 0,
-        f"landmarks must divide n = {n}, between 1 and n, got {m}",
-    )
-    if check:
-        finite(q=q, k=k, v=v)
-    q = q * _scale(q, scale)
+    require(n % m == 0, f"landmarks must divide n = {n}, got {m}")
+    if scale is None:
+        scale = 1 / math.sqrt(d)
+    q = q * scale
     segments = (m, n // m)
     q_m = q.unflatten(-2, segments).mean(-2)
     k_m = k.unflatten(-2, segments).mean(-2)
@@ -465,24 +440,3 @@ def nystrom_attention(
     core = torch.softmax(q_m @ k_m.mT, -1)
     right = torch.softmax(q_m @ k.mT, -1)
     return left @ (torch.linalg.pinv(core) @ (right @ v))
-
-
-def _pairs(q: Tensor, k: Tensor, v: Tensor) -> None:
-    """k and v hold the same tokens, and fit q."""
-    for name, t in {"k": k, "v": v}.items():
-        require(
-            torch.is_tensor(t) and t.dim() == q.dim(),
-            f"{name} must be a torch tensor like q, got {_said(t)}",
-        )
-    *batch, _, d = q.shape
-    n = k.shape[-2]
-    require(n >= 1, f"k needs at least one token, got {tuple(k.shape)}")
-    matches("k", k, (*batch, n, d), q)
-    matches("v", v, (*batch, n, v.shape[-1]), q)
-
-
-def _said(value) -> str:
-    """A value in an error message: the shape and dtype of a tensor, else its type."""
-    if not torch.is_tensor(value):
-        return type(value).__name__
-    return f"{tuple(value.shape)} {value.dtype}"

@@ -36,12 +36,12 @@ def seeded():
 
 
 def dense_lsh(
-    qk, v, buckets, *, rounds, chunk, causal, attend_self, correct, padding=None
+    qk, v, buckets, *, rounds, chunk, causal, attend_self, correct, token_mask=None
 ):
     """The formula: logits over the union, ln N_ij taken off or not."""
     ids = lsh_buckets(qk.detach(), buckets, rounds=rounds, generator=seeded())
     N = lsh_sets(
-        ids, chunk, causal=causal, attend_self=attend_self, padding=padding
+        ids, chunk, causal=causal, attend_self=attend_self, token_mask=token_mask
     ).sum(0)
     a = qk @ F.normalize(qk, dim=-1).mT / math.sqrt(qk.shape[-1])
     y = (
@@ -52,7 +52,7 @@ def dense_lsh(
         )
         @ v
     )
-    return y if padding is None else y * padding.unsqueeze(-1)
+    return y if token_mask is None else y * token_mask.unsqueeze(-1)
 
 
 SWITCHES = st.fixed_dictionaries(
@@ -76,17 +76,17 @@ SWITCHES = st.fixed_dictionaries(
 def test_lsh_is_its_dense_form(n, buckets, batch, how, padded):
     how["chunk"] = min(how["chunk"], n)
     qk, _, v = instance(n, batch, seed=n)
-    padding = None
+    token_mask = None
     if padded:
-        padding = torch.rand(*batch, n, generator=seeded()) < 0.7
-        padding[..., 0] = True
+        token_mask = torch.rand(*batch, n, generator=seeded()) < 0.7
+        token_mask[..., 0] = True
     fast = {key: value for key, value in how.items() if key != "correct"} | {
         "correct_duplicates": how["correct"]
     }
     y = lsh_attention(
-        qk, v, buckets=buckets, padding=padding, generator=seeded(), **fast
+        qk, v, buckets=buckets, token_mask=token_mask, generator=seeded(), **fast
     )
-    same(y, dense_lsh(qk, v, buckets, padding=padding, **how), (qk, v))
+    same(y, dense_lsh(qk, v, buckets, token_mask=token_mask, **how), (qk, v))
 
 
 def test_buckets_are_the_argmax_of_both_directions():
@@ -167,7 +167,7 @@ def test_linear_and_performer_are_their_dense_form(n, chunk, causal, batch, padd
     if padded:
         real = torch.rand(*batch, n, generator=seeded()) < 0.7
         real[..., 0] = True
-    how = {"causal": causal, "chunk": chunk, "padding": real if padded else None}
+    how = {"causal": causal, "chunk": chunk, "token_mask": real if padded else None}
     w = torch.randn(9, 4, generator=seeded(), dtype=torch.float64)
     root = 4**0.25
 
@@ -232,9 +232,11 @@ def test_on_a_gpu():
         ({"rounds": 0}, "rounds must be an integer of at least 1, got 0"),
         ({"chunk": 9}, "chunk must be at most n = 8, got 9"),
         ({"chunk": 0}, "chunk must be an integer of at least 1"),
-        ({"padding": torch.zeros(8).bool()}, "all padding"),
+        ({"token_mask": torch.zeros(8).bool()}, "leaves 1 sequences without a token"),
         ({"v": torch.zeros(7, 3).double()}, "v must have shape"),
-        ({"qk": torch.full((8, 4), float("inf")).double()}, "holds NaN or infinity"),
+        ({"qk": torch.full((8, 4), float("inf")).double()}, "qk holds NaN or infinity"),
+        ({"generator": None}, "generator must be a torch.Generator"),
+        ({"scale": float("inf")}, "scale must be a finite number"),
     ],
 )
 def test_bad_input_of_lsh(change, words):
@@ -293,6 +295,12 @@ def test_bad_input_of_lsh(change, words):
         (lambda q, k, v: flops("denser", 4, 4), "row must be one of"),
         (lambda q, k, v: flops("linformer", 4, 4, K=2), "sizes of linformer must be k"),
         (lambda q, k, v: flops("linformer", 4, 4), "sizes of linformer must be k"),
+        (lambda q, k, v: flops("dense", -1, 8), "n must be an integer of at least 1"),
+        (lambda q, k, v: flops("dense", 4, 2.5), "d must be an integer of at least 1"),
+        (
+            lambda q, k, v: lsh_buckets(q / 0, 4, generator=seeded()),
+            "qk holds NaN or infinity",
+        ),
     ],
 )
 def test_bad_input(call, words):

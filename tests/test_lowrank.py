@@ -165,7 +165,9 @@ def test_a_shorter_sequence_uses_the_first_columns_and_padding_counts_as_absent(
     )
     real = torch.arange(8) < 5
     k[5:], v[5:] = 1e6, -1e6
-    assert torch.allclose(linformer_attention(q, k, v, e, f, padding=real)[:5], short)
+    assert torch.allclose(
+        linformer_attention(q, k, v, e, f, token_mask=real)[:5], short
+    )
     assert not torch.allclose(linformer_attention(q, k, v, e, f)[:5], short)
 
 
@@ -295,6 +297,28 @@ def test_it_trains():
     assert losses[-1] < losses[0] / 5
 
 
+def test_each_head_may_have_its_own_mixtures():
+    g = torch.Generator().manual_seed(5)
+
+    def draw(*size):
+        return torch.randn(*size, generator=g, dtype=torch.float64)
+
+    q, k, v = draw(2, 3, 8, 4), draw(2, 3, 8, 4), draw(2, 3, 8, 5)
+    e, f = draw(3, 4, 8), draw(3, 4, 8)
+    got = linformer_attention(q, k, v, e, f)
+    for h in range(3):
+        alone = linformer_attention(q[:, h], k[:, h], v[:, h], e[h], f[h])
+        assert torch.allclose(got[:, h], alone)
+    shared = linformer_attention(q, k, v, e[0], f[0])
+    assert torch.allclose(shared[:, 0], got[:, 0])
+    assert not torch.allclose(shared[:, 1], got[:, 1])
+
+
+def test_no_mask_of_pairs_can_be_given():
+    with pytest.raises(TypeError, match="mask"):
+        linformer_attention(*instance(), mask=torch.ones(8, 8, dtype=torch.bool))
+
+
 # --- bad input
 
 
@@ -303,19 +327,17 @@ def test_it_trains():
     ("change", "message"),
     [
         (
-            {"mask": torch.ones(8, 8, dtype=torch.bool).tril()},
-            "takes no mask: its r keys are mixtures",
-        ),
-        ({"mask": torch.ones(8, dtype=torch.bool)}, "Drop padded tokens by padding="),
-        (
             {"e": torch.ones(4, 7, dtype=torch.float64)},
             "the sequence has 8 tokens, e only 7 columns",
         ),
-        ({"e": torch.ones(0, 8, dtype=torch.float64)}, "at least one row"),
+        (
+            {"e": torch.ones(0, 8, dtype=torch.float64)},
+            r"e must be \(r, w\), or \(h, r, w\)",
+        ),
         ({"e": torch.ones(9, 8, dtype=torch.float64)}, "r = 9 rows for n = 8 tokens"),
         (
             {"e": torch.ones(8, dtype=torch.float64)},
-            r"e must be a torch tensor \(r, w\)",
+            r"e must be \(r, w\), or \(h, r, w\)",
         ),
         ({"e": None}, "e must be a torch tensor"),
         ({"f": torch.ones(3, 8, dtype=torch.float64)}, "f must have shape"),
@@ -333,13 +355,18 @@ def test_it_trains():
                 "k": torch.ones(0, 3, dtype=torch.float64),
                 "v": torch.ones(0, 2, dtype=torch.float64),
             },
-            "k needs at least one token",
+            "k must be .* with n >= 1",
         ),
         ({"v": torch.ones(7, 2, dtype=torch.float64)}, "v must have shape"),
         ({"v": [1.0]}, "v must be a torch tensor"),
-        ({"padding": torch.ones(8)}, "padding must be boolean"),
-        ({"padding": torch.ones(7, dtype=torch.bool)}, "padding must be boolean"),
-        ({"padding": torch.zeros(8, dtype=torch.bool)}, "all padding"),
+        ({"token_mask": torch.ones(8)}, "token_mask must be boolean"),
+        ({"token_mask": torch.ones(7, dtype=torch.bool)}, "token_mask must have shape"),
+        (
+            {"token_mask": torch.zeros(8, dtype=torch.bool)},
+            "key_padding_mask of torch.nn.MultiheadAttention means the opposite",
+        ),
+        ({"e": torch.ones(2, 4, 8, dtype=torch.float64)}, "mixtures for 2 heads"),
+        ({"scale": math.nan}, "scale must be a finite number"),
     ],
 )
 def test_linformer_refuses(change, message):
@@ -353,23 +380,23 @@ def test_the_others_refuse():
     q, k, v, *_ = instance()
     (p,) = drawn((4, 6))
     g = torch.Generator().manual_seed(0)
-    for landmarks in (0, 3, 9, -1):
-        with pytest.raises(ValueError, match="landmarks must divide n = 8"):
+    for landmarks in (0, 3, 9, -1, 2.0):
+        with pytest.raises(ValueError, match="landmarks must"):
             nystrom_attention(q, k, v, landmarks)
-    with pytest.raises(ValueError, match="one length"):
+    with pytest.raises(ValueError, match="k must have shape"):
         nystrom_attention(q[:4], k, v, 2)
     with pytest.raises(ValueError, match="k holds NaN"):
         nystrom_attention(q, k / 0, v, 2)
-    for rank in (0, 5, -1):
-        with pytest.raises(ValueError, match="k must lie between 1 and min"):
+    for rank in (0, 5, -1, 2.5):
+        with pytest.raises(ValueError, match="k must"):
             svd_surrogate(p, rank)
     for bad, message in (
         ({"p": p / 0, "k": 2}, "p holds NaN"),
-        ({"p": p, "k": 2, "oversample": 2}, "needs a generator"),
-        ({"p": p, "k": 2, "oversample": -1, "generator": g}, "must not be negative"),
+        ({"p": p, "k": 2, "oversample": 2}, "generator must be a torch.Generator"),
+        ({"p": p, "k": 2, "oversample": -1, "generator": g}, "oversample must be"),
         (
             {"p": p, "k": 2, "oversample": 1, "power": -1, "generator": g},
-            "must not be negative",
+            "power must be",
         ),
         ({"p": p[0], "k": 1}, "must be"),
     ):
@@ -377,18 +404,21 @@ def test_the_others_refuse():
             svd_surrogate(**bad)
     w = p.T.contiguous()
     for run, message in (
-        (lambda: sampled_product(p, w, 0, generator=g), "at least one draw"),
+        (
+            lambda: sampled_product(p, w, 0, generator=g),
+            "k must be an integer of at least 1",
+        ),
         (lambda: sampled_product(p, w[:3], 2, generator=g), "v must have shape"),
         (lambda: sampled_product(p, 0 * w, 2, generator=g), "nothing to draw"),
         (lambda: sampled_product(p, w / 0, 2, generator=g), "v holds NaN"),
         (
             lambda: sampled_product(p.expand(2, 4, 6), w, 2, generator=g),
-            "p must be one matrix",
+            "p and v must be one matrix each",
         ),
-        (lambda: sampled_product(p, w[:, 0], 2, generator=g), "v must be a matrix"),
-        (lambda: sampled_product(p, None, 2, generator=g), "v must be a matrix"),
-        (lambda: effective_rank(torch.tensor([2, 1])), "floating point tensor"),
-        (lambda: effective_rank([2.0, 1.0]), "floating point tensor"),
+        (lambda: sampled_product(p, w[:, 0], 2, generator=g), "v must be"),
+        (lambda: sampled_product(p, None, 2, generator=g), "v must be a torch tensor"),
+        (lambda: effective_rank(torch.tensor([2, 1])), "sigma must be floating"),
+        (lambda: effective_rank([2.0, 1.0]), "sigma must be a torch tensor"),
         (lambda: effective_rank(torch.tensor([])), "at least one singular value"),
         (lambda: effective_rank(torch.ones(0, 3)), "at least one singular value"),
         (lambda: effective_rank(torch.tensor(1.0)), "at least one singular value"),

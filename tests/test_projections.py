@@ -196,6 +196,18 @@ def test_required_dimensions_known():
     assert required_dimension(0.01, 0.01) == 132700  # more than one block
 
 
+@pytest.mark.parametrize(
+    ("k", "eps", "wanted"),
+    [  # by the continued fraction of Q and the series of P, worked out apart
+        (3000, 0.9, -391.69097337038),
+        (100_000, 0.3, -1886.91192186297),
+        (10, 200.0, -980.52309849122),
+    ],
+)
+def test_logarithms_of_chances_below_the_smallest_float(k, eps, wanted):
+    assert failure_probability(k, eps, log=True) == pytest.approx(wanted, abs=1e-9)
+
+
 # --- bad input
 
 
@@ -204,26 +216,27 @@ def test_required_dimensions_known():
     ("k", "n", "how", "message"),
     [
         (9, 8, {}, "k must be at most n = 8, got 9"),
-        (0, 8, {}, "k must be at least 1"),
-        (2.0, 8, {}, "must be integers"),
-        (True, 8, {}, "must be integers"),
+        (0, 8, {}, "k must be an integer of at least 1, got 0"),
+        (2.0, 8, {}, "k must be an integer of at least 1, got 2.0"),
+        (True, 8, {}, "k must be an integer"),
         (2, 8, {"family": "cauchy"}, "family must be one of"),
         (
             2,
             8,
             {"family": "sparse", "s": 3},
-            "s must be an integer from 1 to k = 2, got 3",
+            "s must be at most k = 2, got 3: a column has k entries",
         ),
         (2, 8, {"family": "sparse", "s": 0}, "s must be"),
-        (2, 8, {"dtype": torch.int64}, "floating point"),
-        (2, 8, {"dtype": "float32"}, "torch.dtype, got 'float32'"),
+        (2, 8, {"dtype": torch.int64}, "dtype must be a floating dtype"),
+        (2, 8, {"dtype": "float32"}, "a floating dtype .*, got 'float32'"),
         (2, 8, {"family": "sparse", "s": 1.0}, "s must be an integer.*got 1.0"),
         (2, 8, {"family": "sparse", "s": True}, "integer.*got True"),
+        (2, 8, {"generator": None}, "generator must be a torch.Generator"),
     ],
 )
 def test_bad_projections(k, n, how, message):
     with pytest.raises(ValueError, match=message):
-        projection(k, n, generator=gen(), **how)
+        projection(k, n, **{"generator": gen(), **how})
 
 
 @pytest.mark.bad_input
@@ -250,10 +263,10 @@ def test_bad_surrogates():
     p = torch.eye(4, dtype=torch.float64)
     for args, message in [
         ((p, 5), "k must be at most n = 4"),
-        ((p, 0), "at least 1"),
+        ((p, 0), "k must be an integer of at least 1"),
         ((p / 0, 2), "p holds NaN"),
         ((p.long(), 2), "p must be floating"),
-        ((p[0], 2), "two dimensions"),
+        ((p[0], 2), r"p must be \(\*batch"),
         ((p, 2, p[:3]), "v needs 4 rows"),
         ((p, 2, p.float()), "share dtype"),
         ((p, 2, p * math.nan), "v holds NaN"),

@@ -13,8 +13,8 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 from torch.nn import functional as F
 
+from attnlib import _require
 from attnlib._require import matches, require, tokens
-from attnlib.sparse.padded import _at_least_one, _before, _blocks, _check, _scale
 
 
 def linear_attention(
@@ -24,7 +24,7 @@ def linear_attention(
     *,
     causal: bool = False,
     chunk: int = 64,
-    padding: Bool[Tensor, "*batch n"] | None = None,
+    token_mask: Bool[Tensor, "*batch n"] | None = None,
     check: bool = True,
 ) -> Float[Tensor, "*batch n d_v"]:
     """Attention whose weights are products of features: it sums the keys once, and
@@ -39,7 +39,8 @@ def linear_attention(
         v: (*batch, n, d_v).
         causal: only the past.
         chunk: tokens that attend densely, causal only.
-        padding: True for a token; padding gets no weight, and its rows are zero.
+        token_mask: (*batch, n), True = a token; what is none gets no weight, and its
+            rows are zero.
         check: look for NaN and infinity.
 
     Returns:
@@ -58,10 +59,10 @@ def linear_attention(
     Claim:
         efficient.flops
     """
-    _check(q, k, v, padding, check)
+    _check(q, k, v, token_mask, check)
     phi_q = F.elu(q) + 1
     phi_k = F.elu(k) + 1
-    return _average(phi_q, phi_k, v, causal, chunk, padding, check)
+    return _average(phi_q, phi_k, v, causal, chunk, token_mask, check)
 
 
 def positive_features(
@@ -106,7 +107,7 @@ def performer_attention(
     features: int,
     causal: bool = False,
     chunk: int = 64,
-    padding: Bool[Tensor, "*batch n"] | None = None,
+    token_mask: Bool[Tensor, "*batch n"] | None = None,
     scale: float | None = None,
     generator: torch.Generator,
     check: bool = True,
@@ -122,7 +123,7 @@ def performer_attention(
         features: m >= 1.
         causal: only the past.
         chunk: as in linear_attention.
-        padding: as there.
+        token_mask: as there.
         scale: None for 1/sqrt(d).
         generator: draws the m x d matrix.
         check: look for NaN and infinity.
@@ -144,9 +145,11 @@ def performer_attention(
     Claim:
         efficient.performer
     """
-    _check(q, k, v, padding, check)
-    _at_least_one(features=features)
-    factor = _scale(q, scale)
+    _check(q, k, v, token_mask, check)
+    _require.sizes(1, features=features)
+    _require.scale(scale, check=check)
+    _require.random(generator)
+    factor = 1 / math.sqrt(q.shape[-1]) if scale is None else float(scale)
     require(
         factor >= 0,
         f"scale must not be negative: its square root goes to both sides, got {scale}",
@@ -170,7 +173,13 @@ def performer_attention(
     top = log_q.amax(-1, keepdim=True).detach()
     phi_q = (log_q - top).exp()
     phi_k = log_k.exp()
-    return _average(phi_q, phi_k, v, causal, chunk, padding, check)
+    return _average(phi_q, phi_k, v, causal, chunk, token_mask, check)
+
+
+def _check(q: Tensor, k: Tensor, v: Tensor, token_mask: Tensor | None, check: bool):
+    _require.heads(q, k, v, one_length=True, check=check)
+    if token_mask is not None:
+        _require.token_mask(token_mask, q.shape[:-1], q.device, check=check)
 
 
 def _log_features(x: Tensor, w: Tensor) -> Tensor:
@@ -185,16 +194,16 @@ def _average(
     v: Tensor,
     causal: bool,
     chunk: int,
-    padding: Tensor | None,
+    token_mask: Tensor | None,
     check: bool,
 ) -> Tensor:
     """Averages of values whose weights are products of features, as in
     linear_attention; a column of ones beside v carries the denominator.
     """
-    _at_least_one(chunk=chunk)
+    _require.sizes(1, chunk=chunk)
     v = F.pad(v, (0, 1), value=1.0)
-    if padding is not None:
-        real = padding.unsqueeze(-1)
+    if token_mask is not None:
+        real = token_mask.unsqueeze(-1)
         phi_k = phi_k * real
     if causal:
         y = _causal_sums(phi_q, phi_k, v, chunk)
@@ -204,14 +213,14 @@ def _average(
 
     above = y[..., :-1]
     below = y[..., -1:]
-    if padding is not None:
-        # Rows of padding become zero in the end; until then they are divided by one.
+    if token_mask is not None:
+        # Rows that hold no token become zero in the end; until then, divided by one.
         below = below.where(real, 1)
     require(
         not check or bool((below > 0).all()),
         f"all weights of a row underflow to zero in {v.dtype}",
     )
-    if padding is None:
+    if token_mask is None:
         return above / below
     return torch.where(real, above / below, 0)
 
@@ -229,3 +238,21 @@ def _causal_sums(phi_q: Tensor, phi_k: Tensor, v: Tensor, chunk: int) -> Tensor:
     own = (phi_q @ phi_k.mT).tril() @ v
     y = phi_q @ past + own
     return y.flatten(-3, -2)[..., :n, :]
+
+
+def _blocks(t: Tensor, l: int) -> Tensor:
+    """Blocks of l tokens, (.., m, l, d), the last filled up with zeros.
+
+    They are a view if nothing is to be filled up.
+    """
+    rest = -t.shape[-2] % l
+    if rest:
+        t = F.pad(t, (0, 0, 0, rest))
+    return t.unflatten(-2, (-1, l))
+
+
+def _before(t: Tensor) -> Tensor:
+    """Blocks moved on by one, zeros before the first block."""
+    nothing = torch.zeros_like(t[..., :1, :, :])
+    all_but_last = t[..., :-1, :, :]
+    return torch.cat([nothing, all_but_last], -3)

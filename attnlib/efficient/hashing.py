@@ -14,8 +14,8 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.nn import functional as F
 
-from attnlib._require import require, tokens
-from attnlib.sparse import _at_least_one, _check, _scale
+from attnlib import _require
+from attnlib._require import require, sizes, tokens
 
 Buckets = int | tuple[int, ...]
 
@@ -45,7 +45,7 @@ def lsh_buckets(
 
     Raises:
         ValueError: for an odd number of buckets or more than 2^32 of them, or rounds
-            below 1.
+            below 1, NaN or infinity.
 
     Cost:
         rounds n d sum_f b_f FLOPs.
@@ -57,8 +57,10 @@ def lsh_buckets(
         efficient.hash
     """
     factors = _factors(buckets)
-    _at_least_one(rounds=rounds)
-    tokens(qk)
+    sizes(1, rounds=rounds)
+    _require.random(generator)
+    tokens(qk, "qk")
+    _require.finite(qk=qk)
     d = qk.shape[-1]
     one_for_all = [1] * (qk.dim() - 2)  # sequences of the batch
     x = qk.unsqueeze(0)
@@ -89,7 +91,7 @@ def lsh_sets(
     causal: bool = False,
     attend_self: bool = False,
     within: bool | None = None,
-    padding: Bool[Tensor, "*batch n"] | None = None,
+    token_mask: Bool[Tensor, "*batch n"] | None = None,
 ) -> Bool[Tensor, "rounds *batch n n"]:
     """Which keys each query sees in each round: the literal twin of what lsh_attention
     sorts and cuts.
@@ -106,8 +108,8 @@ def lsh_sets(
         causal: j <= i only.
         attend_self: if False, i sees itself only when no round shows it another token.
         within: None for the value of causal.
-        padding: True for a token; padding sees only itself, nothing sees it, and it
-            takes no place.
+        token_mask: (*batch, n), True = a token; what is none sees only itself, nothing
+            sees it, and it takes no place.
 
     Returns:
         boolean (rounds, *batch, n, n).
@@ -125,12 +127,12 @@ def lsh_sets(
     Claim:
         efficient.leak
     """
-    _at_least_one(chunk=chunk)
+    sizes(1, chunk=chunk)
     if within is None:
         within = causal
-    if padding is not None:
+    if token_mask is not None:
         # Padding has a bucket of its own, the last.
-        ids = torch.where(padding, ids, ids.max() + 1)
+        ids = torch.where(token_mask, ids, ids.max() + 1)
     j = torch.arange(ids.shape[-1], device=ids.device)
     i = j.unsqueeze(-1)
     bucket_i = ids.unsqueeze(-1)
@@ -145,8 +147,8 @@ def lsh_sets(
     sets = same & ((behind == 0) | (behind == 1))
     if causal:
         sets = sets & (j <= i)
-    if padding is not None:
-        sets = sets & padding.unsqueeze(-1) & padding.unsqueeze(-2)
+    if token_mask is not None:
+        sets = sets & token_mask.unsqueeze(-1) & token_mask.unsqueeze(-2)
 
     others = sets & (i != j)
     lonely = ~others.any(-1, keepdim=True).any(0)
@@ -164,7 +166,7 @@ def lsh_attention(
     causal: bool = False,
     attend_self: bool = False,
     correct_duplicates: bool = True,
-    padding: Bool[Tensor, "*batch n"] | None = None,
+    token_mask: Bool[Tensor, "*batch n"] | None = None,
     scale: float | None = None,
     generator: torch.Generator,
     check: bool = True,
@@ -188,7 +190,8 @@ def lsh_attention(
         attend_self: False for a token that looks at itself only if no round shows it
             another (or if all logits lie below half the range of the dtype).
         correct_duplicates: False leaves out ln N_ij.
-        padding: True for a token; padding gets no weight, and its rows are zero.
+        token_mask: (*batch, n), True = a token; what is none gets no weight, and its
+            rows are zero.
         scale: None for 1/sqrt(d).
         generator: of the rotations.
         check: look for NaN and infinity.
@@ -211,19 +214,28 @@ def lsh_attention(
     Claim:
         efficient.union
     """
-    _check(qk, qk, v, padding, check)
+    tokens(qk, "qk")
+    _require.is_tensor("v", v)
+    _require.matches("v", v, (*qk.shape[:-1], *v.shape[-1:]), qk, "qk")
+    if check:
+        _require.finite(qk=qk, v=v)
+    _require.scale(scale, check=check)
+    if token_mask is not None:
+        _require.token_mask(token_mask, qk.shape[:-1], qk.device, check=check)
     n = qk.shape[-2]
     b = math.prod(_factors(buckets))
-    _at_least_one(chunk=chunk, rounds=rounds)
+    sizes(1, chunk=chunk, rounds=rounds)
     require(chunk <= n, f"chunk must be at most n = {n}, got {chunk}")
     ids = lsh_buckets(qk.detach(), buckets, rounds=rounds, generator=generator)
-    if padding is not None:
+    if token_mask is not None:
         # Padding has a bucket of its own, the last.
-        ids = torch.where(padding, ids, b)
+        ids = torch.where(token_mask, ids, b)
     seat = _seats(ids, chunk, causal)
     who, code = _seated(seat, ids, chunk, b)
 
-    q = _take(qk * _scale(qk, scale), who)
+    if scale is None:
+        scale = 1 / math.sqrt(qk.shape[-1])
+    q = _take(qk * scale, who)
     k = _take(F.normalize(qk, dim=-1), who)
     values = _take(v, who)
     logits = _mask(
@@ -240,7 +252,7 @@ def lsh_attention(
     else:
         share_of_round = torch.softmax(lse, 0)
         y = (share_of_round * out).sum(0)
-    return y if padding is None else y * padding.unsqueeze(-1)
+    return y if token_mask is None else y * token_mask.unsqueeze(-1)
 
 
 def _seats(ids: Tensor, chunk: int, within: bool) -> Tensor:

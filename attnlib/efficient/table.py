@@ -6,6 +6,7 @@ Page:
 
 from __future__ import annotations
 
+from attnlib import _require
 from attnlib._require import require
 
 # The sizes that a row has beside n and d.
@@ -69,6 +70,7 @@ def flops(row: str, n: int, d: int, **sizes: int) -> int:
         f"sizes of {row} must be {' '.join(SIZES[row]) or 'none'} "
         f"({DEFAULTS} may be left out), got {sizes}",
     )
+    _require.sizes(1, n=n, d=d, **sizes)
     given = NOT_ASKED | DEFAULTS | sizes
     k = given["k"]
     l = given["l"]
