@@ -1,0 +1,197 @@
+"""Break attnlib at random, one place at a time, and see whether a test notices.
+
+    python tests/mutants.py [--count 400] [--seed 0] [--only paths lowrank]
+
+The tests of the library run once while coverage notes which of them reach which line.
+Then each mutant (an operator, a comparison, a number, a flag or a sign) runs those that
+reach its line. It is killed if an assertion fails. Another exception is an accident:
+something noticed, but nobody had looked. Results are stored one by one, so that a run
+that was broken off goes on.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import contextlib
+import io
+import json
+import multiprocessing
+import os
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import coverage
+import pytest
+from tqdm import tqdm
+
+ROOT = Path(__file__).resolve().parents[1]
+WORK = ROOT / "_build" / "mutants"
+AWAY = {"data", "exercises", "figures"}  # what pages show, not what they claim
+NOT_OF_THE_LIBRARY = ("site", "colab", "teeth", "book", "bench", "repo", "tools", "use")
+LANES = "(bad_input or not bad_input) and not wide and not bench and not slow"
+SECONDS = 300
+PAIRS = "Add Sub, Mult Div, Lt LtE, Gt GtE, Eq NotEq, And Or, BitAnd BitOr, Pow Mult"
+SWAPS = {}
+for pair in PAIRS.split(", "):
+    one, other = (getattr(ast, name) for name in pair.split())
+    SWAPS |= {one: other, **({other: one} if other not in SWAPS else {})}
+
+
+def change(node: ast.AST, really: bool) -> str:
+    """What can be changed in a node, in words, or nothing; with `really` it is done."""
+    if isinstance(node, ast.Compare):
+        old, put = node.ops[0], lambda new: node.ops.__setitem__(0, new)
+    elif isinstance(node, ast.BinOp | ast.BoolOp):
+        old, put = node.op, lambda new: setattr(node, "op", new)
+    elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        node.op = ast.UAdd() if really else node.op
+        return "no minus"
+    elif isinstance(node, ast.Constant) and isinstance(node.value, int | float):
+        before = node.value
+        after = not before if isinstance(before, bool) else before + 1
+        node.value = after if really else before
+        return f"{before} -> {after}"
+    else:
+        return ""
+    if type(old) not in SWAPS:
+        return ""
+    if really:
+        put(SWAPS[type(old)]())
+    return f"{type(old).__name__} -> {SWAPS[type(old)].__name__}"
+
+
+def nodes(path: Path) -> tuple[ast.Module, list[ast.AST]]:
+    """A file's tree, and those of its nodes that run: annotations do not."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    silent = set()
+    for node in ast.walk(tree):
+        for name in ("annotation", "returns"):
+            if getattr(node, name, None) is not None:
+                silent |= {id(inner) for inner in ast.walk(getattr(node, name))}
+    return tree, [node for node in ast.walk(tree) if id(node) not in silent]
+
+
+def places(only: list[str]) -> list[tuple[str, int, int, str]]:
+    """All changes that could be made: file, line, number of the node, words."""
+    found = []
+    for path in sorted((ROOT / "attnlib").rglob("*.py")):
+        room = path.relative_to(ROOT / "attnlib").parts[0].removesuffix(".py")
+        if room in AWAY or (only and room not in only):
+            continue
+        for number, node in enumerate(nodes(path)[1]):
+            if words := change(node, really=False):
+                name = path.relative_to(ROOT).as_posix()
+                found.append((name, node.lineno, number, words))
+    return found
+
+
+def reached() -> coverage.CoverageData:
+    """Which test reaches which line."""
+    data, settings = WORK / "coverage", WORK / "coveragerc"
+    if not data.exists():
+        WORK.mkdir(parents=True, exist_ok=True)
+        settings.write_text(
+            f"[run]\ndynamic_context = test_function\nsource = {ROOT / 'attnlib'}\n"
+        )
+        named = sorted((ROOT / "tests").glob("test_*.py"))
+        away = tuple(f"test_{word}" for word in NOT_OF_THE_LIBRARY)
+        tests = [str(path) for path in named if not path.stem.startswith(away)]
+        run = ["-m", "coverage", "run", f"--rcfile={settings}"]
+        run.append(f"--data-file={data}.part")
+        what = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", LANES, *tests]
+        subprocess.run([sys.executable, *run, *what], cwd=ROOT, check=True)
+        Path(f"{data}.part").rename(data)
+    found = coverage.CoverageData(str(data))
+    found.read()
+    return found
+
+
+class Verdict:
+    """A plugin of pytest: how the first test that failed did so."""
+
+    said = "survived"
+
+    def pytest_exception_interact(self, node, call, report):
+        asserted = (AssertionError, pytest.fail.Exception)
+        kind = "killed" if isinstance(call.excinfo.value, asserted) else "accident"
+        self.said = f"{kind}: {node.nodeid}"
+
+
+def in_a_fork(folder: str, tests: list[str], pipe) -> None:
+    """Run tests on the broken copy; forked, so that torch is here already."""
+    sys.path[:0] = [folder, str(ROOT / "tests")]
+    os.chdir(ROOT)
+    verdict = Verdict()
+    with contextlib.redirect_stdout(io.StringIO()):
+        options = ["-x", "-q", "-p", "no:cacheprovider", "-m", LANES]
+        pytest.main([*options, *tests], plugins=[verdict])
+    pipe.send(verdict.said)
+
+
+def judge(place: tuple[str, int, int, str], data: coverage.CoverageData) -> str:
+    """What the tests that reach a place say when it is broken."""
+    file, line, number, _ = place
+    contexts = data.contexts_by_lineno(str(ROOT / file)).get(line, [])
+    tests = sorted({node_id(context) for context in contexts if context})
+    if not tests:
+        return "survived: no test reaches the line"
+    with tempfile.TemporaryDirectory() as folder:
+        away = shutil.ignore_patterns("__pycache__")
+        shutil.copytree(ROOT / "attnlib", Path(folder, "attnlib"), ignore=away)
+        tree, found = nodes(ROOT / file)
+        change(found[number], really=True)
+        Path(folder, file).write_text(ast.unparse(tree), encoding="utf-8")
+        here, there = CONTEXT.Pipe(duplex=False)
+        process = CONTEXT.Process(target=in_a_fork, args=(folder, tests, there))
+        process.start()
+        there.close()
+        try:
+            return here.recv() if here.poll(SECONDS) else "killed: by the clock"
+        except EOFError:
+            return "accident: the process died"
+        finally:
+            process.kill()
+            process.join()
+
+
+def node_id(context: str) -> str:
+    """tests/test_a.py::test_b of what coverage calls test_a.test_b."""
+    module, function = context.rsplit(".", 1)
+    return f"tests/{module.split('.')[-1]}.py::{function}"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--count", type=int, default=400)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--only", nargs="*", default=[], help="rooms of attnlib")
+    options = parser.parse_args()
+    data = reached()
+    everything = places(options.only)
+    count = min(options.count, len(everything))
+    drawn = random.Random(options.seed).sample(everything, count)
+    store = WORK / f"seed-{options.seed}.jsonl"
+    lines = store.read_text().splitlines() if store.exists() else []
+    done = {tuple(record["place"]) for record in map(json.loads, lines)}
+    left = [place for place in drawn if place not in done]
+    with ThreadPoolExecutor(os.cpu_count()) as pool, store.open("a") as out:
+        said = pool.map(lambda place: judge(place, data), left)
+        for place, verdict in tqdm(zip(left, said), total=len(left)):
+            record = {"place": place, "verdict": verdict}
+            print(json.dumps(record), file=out, flush=True)
+    verdicts = [json.loads(line)["verdict"] for line in store.open()]
+    for kind in ("killed", "accident", "survived"):
+        print(kind, sum(verdict.startswith(kind) for verdict in verdicts))
+
+
+os.environ |= {"ATTNLIB_SHAPES": "0", "OMP_NUM_THREADS": "1"}
+CONTEXT = multiprocessing.get_context("forkserver")
+CONTEXT.set_forkserver_preload(["torch", "mpmath", "hypothesis", "matplotlib"])
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,48 @@
+"""The page *Use it in your code*: every block runs, and prints what stands below it."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGE = (ROOT / "book" / "use_it.md").read_text(encoding="utf-8")
+BLOCK = re.compile(r"```python\n(.*?)```\n\n```text\n(.*?)```", re.S)
+END = "--- the end of a block"
+LINES = 9  # of code in one job, without imports and prints
+
+
+def run(blocks: list[str]) -> list[str]:
+    """What each block prints, one after the other in one new process."""
+    source = "\n".join(f"{block}\nprint({END!r})" for block in blocks)
+    done = subprocess.run(
+        [sys.executable, "-W", "error::UserWarning", "-c", source],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.split(f"{END}\n")[:-1]
+
+
+def test_every_block_prints_what_the_page_says():
+    blocks = BLOCK.findall(PAGE)
+    assert len(blocks) == PAGE.count("```python") >= 6
+    printed = run([code for code, _ in blocks])
+    assert printed == [said for _, said in blocks]
+
+
+def test_another_output_is_noticed():
+    [(code, said)] = BLOCK.findall("```python\nprint(1)\n```\n\n```text\n2\n```\n")
+    assert run([code]) == ["1\n"] != [said]
+
+
+@pytest.mark.parametrize("code", [code for code, _ in BLOCK.findall(PAGE)])
+def test_a_job_is_short_and_fits_the_screen(code):
+    lines = [line for line in code.splitlines() if line.strip()]
+    own = [l for l in lines if not l.startswith(("import ", "from ", "print("))]
+    assert len(own) <= LINES and max(map(len, lines)) <= 88
