@@ -17,6 +17,7 @@ from attnlib.certify import Verdict, at_most
 from attnlib.patterns import (
     Blocks,
     Columns,
+    Exact,
     Rows,
     Window,
     build,
@@ -44,7 +45,8 @@ def check_family(family, make, sizes=tuple(SIZES)) -> Verdict:
             continue
         found, fit = check(pattern), fit + 1
         met = found.self_loops and is_path(pattern, range(n))
-        off += not met or (pattern.p, found.hops, found.connections) != tuple(wanted)
+        got = Exact(pattern.p, found.hops, found.connections)
+        off += not met or got != wanted
     return at_most(off if fit else math.nan, 0)
 
 

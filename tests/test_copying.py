@@ -12,8 +12,21 @@ from torch.nn import functional as F
 
 from attnlib import copying, patterns
 from attnlib.copying.families import causal_pattern
-from attnlib.copying.networks import Attend, Convolve, Network, Project, plan, reads
-from attnlib.copying.training import IGNORED, copy_targets, evaluate, fingerprint, train
+from attnlib.copying.networks import (
+    Attend,
+    Convolve,
+    MixingNetwork,
+    Project,
+    plan,
+    reads,
+)
+from attnlib.copying.training import (
+    IGNORED,
+    copy_targets,
+    evaluate,
+    fingerprint,
+    train_network,
+)
 from attnlib.sparse import masked_attention
 
 
@@ -83,6 +96,20 @@ def test_reached_counts_both_places():
     assert copying.bound(copying.reached(field), 4) == Fraction(2, 3) + Fraction(1, 12)
 
 
+def test_small_integers_have_targets_too():
+    x = copying.sequences(3, 4, 2, generator=torch.Generator().manual_seed(0))
+    targets = copy_targets(x.to(torch.uint8))
+    assert targets.dtype == torch.int64
+    assert torch.equal(targets, copy_targets(x))
+
+
+def test_a_ceiling_by_hand():
+    """One sequence, V = 2: kl(u | 1/2) = ln 2 - H(u) is ln 2 / 2 at u = 0.8899721."""
+    hit = torch.zeros(3, dtype=torch.bool)
+    found = copying.ceiling(hit, 2, samples=1, failure=2**-0.5)
+    assert found == pytest.approx(0.8899721, abs=1e-6)
+
+
 def test_the_divergence():
     assert copying.divergence(0.3, 0.3) == pytest.approx(0, abs=1e-15)
     assert copying.divergence(1.0, 0.25) == pytest.approx(
@@ -119,8 +146,8 @@ def test_mixers_by_their_formulas():
     """
     g = torch.Generator().manual_seed(0)
     x = torch.randn(2, 8, 6, dtype=torch.float64, generator=g, requires_grad=True)
-    net = Network(5, mixings(), width=6, seed=1).double()
-    attend, project, before, around = net.blocks
+    net = MixingNetwork(5, mixings(), width=6, seed=1).double()
+    attend, project, before, around = net.layers
     wanted = (project.between * torch.ones(8, 8).tril()) @ x
     assert torch.allclose(project.mix(x), wanted, atol=1e-13)
     for block, left in ((before, 2), (around, 1)):
@@ -157,13 +184,13 @@ def test_the_sparse_kernel_and_the_masks_give_the_same_network():
         for made in (patterns.strided(n, 4, reach=3), patterns.fixed(n, 4)):
             p, results = patterns.causal(made), []
             for sparse in (False, True):
-                net = Network(
+                net = MixingNetwork(
                     5, plan(p, 2, 4, scheme, sparse=sparse), width=16, seed=2
                 ).double()
                 y = net(x)
                 y.square().sum().backward()
                 results.append(
-                    (y.detach(), net.embed.weight.grad, net.blocks[0].qkv.weight.grad)
+                    (y.detach(), net.embed.weight.grad, net.layers[0].qkv.weight.grad)
                 )
             for a, b in zip(*results, strict=True):
                 assert torch.allclose(a, b, rtol=1e-9, atol=1e-9)
@@ -182,7 +209,7 @@ def test_causal_patterns_by_their_definition():
     }
     for name, rule in wanted.items():
         sets = [{j for j in range(k + 1) if rule(k, j)} for k in range(n)]
-        mask = patterns.union(causal_pattern(name, n, w)).mask()
+        mask = patterns.one_step(causal_pattern(name, n, w)).mask()
         assert [set(row.nonzero().flatten().tolist()) for row in mask] == sets, name
     mask = causal_pattern("random", n, w, generator=g).mask()
     assert not mask.triu(1).any() and mask.diagonal().all()
@@ -202,7 +229,7 @@ def batches(seed=0, m=3, symbols=4):
 
 
 def small(seed=0):
-    return Network(
+    return MixingNetwork(
         5, plan(patterns.causal(patterns.dense(8)), 1, 2, "union"), width=16, seed=seed
     )
 
@@ -211,7 +238,9 @@ def test_a_seed_gives_the_same_run_again():
     runs = []
     for seed in (0, 0, 1):
         net = small(seed)
-        runs.append((train(net, batches(seed), steps=40, every=10), fingerprint(net)))
+        runs.append(
+            (train_network(net, batches(seed), steps=40, every=10), fingerprint(net))
+        )
     assert runs[0] == runs[1] and runs[0] != runs[2] and len(runs[0][0]) == 4
     state = torch.get_rng_state()
     small(3)
@@ -221,7 +250,7 @@ def test_a_seed_gives_the_same_run_again():
 def test_training_learns_and_evaluation_counts():
     net, draw = small(), batches()
     before = evaluate(net, *draw(200))
-    curve = train(net, draw, steps=200)
+    curve = train_network(net, draw, steps=200)
     after = evaluate(net, *draw(200))
     assert (
         before[0] < 0.5 < 0.95 < after[0]
@@ -238,7 +267,7 @@ def test_training_learns_and_evaluation_counts():
 def test_a_tied_readout_is_the_embedding_and_stays_so():
     own, tied = (
         small(),
-        Network(
+        MixingNetwork(
             5,
             plan(patterns.causal(patterns.dense(8)), 1, 2, "union"),
             width=16,
@@ -249,7 +278,7 @@ def test_a_tied_readout_is_the_embedding_and_stays_so():
         tied.position, own.position
     )
     before = tied.embed.weight.detach().clone()
-    train(tied, batches(), steps=20)
+    train_network(tied, batches(), steps=20)
     assert torch.equal(tied.readout.weight, tied.embed.weight) and not torch.equal(
         before, tied.embed.weight
     )
@@ -264,7 +293,7 @@ def test_sinusoidal_positions_turn_a_shift_into_one_linear_map():
     rest, unlike random positions.
     """
     nets = {
-        name: Network(5, [Project(64)], width=16, positions=name)
+        name: MixingNetwork(5, [Project(64)], width=16, positions=name)
         for name in ("sinusoidal", "random")
     }
     for name, net in nets.items():
@@ -304,9 +333,9 @@ def test_devices_agree(device):
     x = copying.sequences(
         3, 4, 6, generator=torch.Generator(device=device).manual_seed(0)
     )
-    net = Network(5, mixings(), width=8).to(device)
+    net = MixingNetwork(5, mixings(), width=8).to(device)
     assert torch.allclose(
-        net(x).cpu(), Network(5, mixings(), width=8)(x.cpu()), atol=1e-4
+        net(x).cpu(), MixingNetwork(5, mixings(), width=8)(x.cpu()), atol=1e-4
     )
 
 
@@ -329,7 +358,16 @@ def test_bad_fields_are_refused():
         (lambda: copying.divergence(0.5, 0.0), "p strictly inside"),
         (lambda: copying.best_accuracy(eye, 3, weights=[1, 1, 1]), "sum one"),
         (lambda: copying.best_accuracy(eye, 3, limit=8), "more than limit"),
+        (
+            lambda: copying.ceiling(eye[0], torch.tensor(4), samples=9, failure=0.1),
+            "symbols must be an integer",
+        ),
+        (lambda: copying.bound(eye[0], 2.5), "symbols must be an integer"),
+        (lambda: copying.best_accuracy(eye, 0), "symbols must be an integer"),
         (lambda: copying.sequences(0, 3, 1, generator=torch.Generator()), "at least 1"),
+        (lambda: copying.sequences(2, 3, 1, generator=None), "torch.Generator"),
+        (lambda: copy_targets(torch.ones(2, 4)), "x must hold integers"),
+        (lambda: copy_targets(torch.ones(2, 5).long()), r"x must be \(batch, 2"),
         (lambda: copying.head_steps(2, 0, 1, "union"), "at least 1"),
         (lambda: copying.head_steps(2, 1, 1, "both"), "scheme must be one of"),
     ]:
@@ -341,17 +379,20 @@ def test_bad_fields_are_refused():
 def test_bad_networks_are_refused():
     p = patterns.causal(patterns.dense(8))
     for call, message in [
-        (lambda: Network(5, []), "at least one layer"),
-        (lambda: Network(5, [Project(8), Project(6)]), "same tokens"),
-        (lambda: Network(5, [Attend(p, (0,) * 3)], width=8), "heads must divide"),
-        (lambda: Network(5, [Convolve(8, 4, causal=False)]), "odd unless causal"),
-        (lambda: Network(5, [Convolve(8, 0)]), "width must be at least 1"),
+        (lambda: MixingNetwork(5, []), "at least one layer"),
+        (lambda: MixingNetwork(5, [Project(8), Project(6)]), "same tokens"),
+        (lambda: MixingNetwork(5, [Attend(p, (0,) * 3)], width=8), "heads must divide"),
+        (lambda: MixingNetwork(5, [Convolve(8, 4, causal=False)]), "odd unless causal"),
         (
-            lambda: Network(5, [Project(8)], positions="learned"),
+            lambda: MixingNetwork(5, [Convolve(8, 0)]),
+            "width must be an integer of at least 1, got 0",
+        ),
+        (
+            lambda: MixingNetwork(5, [Project(8)], positions="learned"),
             "positions must be one of",
         ),
         (
-            lambda: Network(5, [Project(8)], width=7, positions="sinusoidal"),
+            lambda: MixingNetwork(5, [Project(8)], width=7, positions="sinusoidal"),
             "even width",
         ),
         (
@@ -359,7 +400,22 @@ def test_bad_networks_are_refused():
             r"tokens must be \(batch, 8\), got \(2, 1\)",
         ),
         (lambda: small()(torch.zeros(8, dtype=torch.long)), "tokens must be"),
-        (lambda: train(small(), batches(), steps=30, every=20), "multiple of every"),
+        (lambda: MixingNetwork(5, [Project(2.5)]), "n must be an integer"),
+        (lambda: MixingNetwork(0, [Project(8)]), "vocabulary must be an integer"),
+        (
+            lambda: train_network(small(), batches(), steps=20, rate=float("nan")),
+            "rate must be a finite number",
+        ),
+        (lambda: evaluate(small(), *batches()(), size=0), "size must be an integer"),
+        (lambda: MixingNetwork(5, [Project(8)], seed=2.5), "seed must be an integer"),
+        (
+            lambda: evaluate(small(), torch.ones(1, 8), torch.ones(1, 8)),
+            "tokens must be int64",
+        ),
+        (
+            lambda: train_network(small(), batches(), steps=30, every=20),
+            "multiple of every",
+        ),
         (
             lambda: evaluate(
                 small(),
@@ -379,7 +435,8 @@ def test_bad_names_are_refused():
         (lambda: causal_pattern("ring", 8, 2), "name must be one of"),
         (lambda: causal_pattern("fixed", 8), "w must be in 1..n"),
         (lambda: causal_pattern("window", 8, 9), "w must be in 1..n"),
-        (lambda: causal_pattern("random", 8, 2), "needs a generator"),
+        (lambda: causal_pattern("random", 8, 2), "torch.Generator"),
+        (lambda: causal_pattern("window", 8, 2.5), "w must be an integer"),
     ]:
         with pytest.raises(ValueError, match=message):
             call()

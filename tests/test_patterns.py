@@ -5,6 +5,8 @@ bad input.
 from __future__ import annotations
 
 import math
+import pickle
+from dataclasses import FrozenInstanceError
 from functools import partial
 
 import pytest
@@ -201,9 +203,9 @@ def test_any_sets_survive(n, seed):
 
 
 @pytest.mark.parametrize("name", FAMILIES)
-def test_union_and_causal(name):
+def test_one_step_and_causal(name):
     pattern = FAMILIES[name][0](13)
-    merged = patterns.union(pattern)
+    merged = patterns.one_step(pattern)
     assert merged.p == 1 and torch.equal(
         merged.mask(), torch.stack([pattern.mask(s) for s in range(pattern.p)]).any(0)
     )
@@ -214,13 +216,122 @@ def test_union_and_causal(name):
 
 
 def test_parts_of_one_field_differ():
-    assert (
-        Columns((0,)) != Rows((0,))
-        and Columns((0,)) == Columns((0,))
-        and len({Columns((0,)), Rows((0,)), Columns((0,))}) == 2
-    )
+    assert Columns((0,)) != Rows((0,))
+    assert Columns((0,)) == Columns((0,))
+    assert len({Columns((0,)), Rows((0,)), Columns((0,))}) == 2
     pattern = patterns.build(4, [Window(0, 0), Columns((0,)), Rows((0,))])
-    assert patterns.union(pattern).connections == pattern.connections == 4 + 3 + 3
+    assert patterns.one_step(pattern) == pattern
+    assert pattern.connections == 4 + 3 + 3
+
+
+def listed(*sets):
+    return patterns.from_sets(list(sets))
+
+
+EQUAL = {
+    "windows": (patterns.window(8, 3), patterns.build(8, Window(1, 1))),
+    "lists": (listed([0, 1], [1]), listed([1, 0], [1])),
+    "the order of parts": (
+        patterns.build(4, [Window(0, 0), Rows((0,))]),
+        patterns.build(4, [Rows((0,)), Window(0, 0)]),
+    ),
+    "a part twice": (
+        patterns.build(4, [Strided(2), Strided(2)]),
+        patterns.build(4, Strided(2)),
+    ),
+}
+UNLIKE = {
+    "n": (patterns.window(8, 3), patterns.window(9, 3)),
+    "lists": (listed([0, 1], [1]), listed([0], [0, 1])),
+    "causal": (patterns.dense(4), patterns.causal(patterns.dense(4))),
+    "the order of steps": (
+        patterns.build(4, Window(1, 1), Strided(2)),
+        patterns.build(4, Strided(2), Window(1, 1)),
+    ),
+    "other parts, the same sets": (
+        patterns.dense(4),
+        patterns.build(4, Strided(1)),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", EQUAL)
+def test_patterns_of_the_same_parts_are_equal(name):
+    one, other = EQUAL[name]
+    assert one == other
+    assert hash(one) == hash(other)
+    assert {one: "found"}[other] == "found"
+
+
+@pytest.mark.parametrize("name", UNLIKE)
+def test_other_patterns_are_unlike(name):
+    one, other = UNLIKE[name]
+    assert one != other
+    assert len({one, other}) == 2
+
+
+def test_patterns_are_values():
+    pattern = patterns.random(8, 2, generator=gen())
+    assert pickle.loads(pickle.dumps(pattern)) == pattern
+    with pytest.raises(FrozenInstanceError):
+        pattern.n = 9
+    with pytest.raises(TypeError, match="cannot unpack|not iterable"):
+        n, steps = pattern
+
+
+def by_hand(made):
+    """The masks of a union, step by step."""
+    p = max(pattern.p for pattern in made)
+    return [torch.stack([m.mask(step) for m in made]).any(0) for step in range(p)]
+
+
+UNIONS = {
+    "one step each": lambda n: (patterns.window(n, 3), patterns.star(n)),
+    "one step joins two": lambda n: (patterns.longformer(n), patterns.strided(n)),
+    "three": lambda n: (
+        patterns.fixed(n),
+        patterns.window(n, 5),
+        patterns.strided(n),
+    ),
+    "all causal": lambda n: (
+        patterns.causal(patterns.star(n)),
+        patterns.causal(patterns.fixed(n)),
+    ),
+    "one causal": lambda n: (
+        patterns.causal(patterns.strided(n)),
+        patterns.window(n, 3),
+    ),
+    "one causal, one back": lambda n: (
+        patterns.causal(patterns.star(n)),
+        patterns.logsparse(n),
+    ),
+    "lists": lambda n: (
+        patterns.random(n, 3, generator=gen()),
+        patterns.causal(patterns.random(n, 2, generator=gen(1))),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", UNIONS)
+@pytest.mark.parametrize("n", [9, 16])
+def test_unions_go_step_by_step(name, n):
+    made = UNIONS[name](n)
+    united = patterns.union(*made)
+    wanted = by_hand(made)
+    assert united.p == len(wanted)
+    for step, mask in enumerate(wanted):
+        assert torch.equal(united.mask(step), mask)
+    assert patterns.union(*reversed(made)) == united
+
+
+def test_steps_of_which_some_are_causal_become_one():
+    pattern = patterns.build(5, Step((Window(1, 1),), causal=True), Strided(2))
+    wanted = pattern.mask(0) | pattern.mask(1)
+    assert torch.equal(patterns.one_step(pattern).mask(), wanted)
+    # a causal step of both parts, and one that is not, are both wrong
+    for causal in (True, False):
+        step = Step((Window(1, 1), Strided(2)), causal)
+        assert not torch.equal(patterns.build(5, step).mask(), wanted)
 
 
 def test_lists_may_be_empty_and_are_copied():
@@ -254,11 +365,17 @@ BAD = {
     "even window": (lambda: patterns.window(8, 4), "it must be odd, got 4"),
     "wide window": (lambda: patterns.window(8, 9), "must be in 1..n = 1..8, got 9"),
     "stride": (lambda: patterns.strided(8, 9), "w must be in 1..n"),
-    "block": (lambda: patterns.block_diagonal(8, 0), "b must be in 1..n"),
+    "block": (
+        lambda: patterns.block_diagonal(8, 0),
+        "b must be an integer of at least 1",
+    ),
     "global": (lambda: patterns.longformer(8, 3, 9), "g must be in 1..n"),
     "draws": (lambda: patterns.random(8, 9, generator=gen()), "r must be in 1..n"),
     "shift": (lambda: patterns.build(8, Blocks(2, 2)), "0 <= shift < size"),
-    "negative reach": (lambda: patterns.build(8, Window(-1, 2)), "left, right >= 0"),
+    "negative reach": (
+        lambda: patterns.build(8, Window(-1, 2)),
+        "left must be an integer of at least 0, got -1",
+    ),
     "column": (
         lambda: patterns.build(8, Columns((8,))),
         "indices must be in 0..7, got [8]",
@@ -292,12 +409,77 @@ BAD = {
         lambda: patterns.causal(patterns.build(3, Columns((1,)))),
         "tokens [0] read nothing",
     ),
-    "half causal": (
-        lambda: patterns.union(
-            patterns.build(3, Step((Window(1, 1),), True), Strided(2))
-        ),
-        "all causal or none",
+    "one for a union": (
+        lambda: patterns.union(patterns.dense(3)),
+        "one_step(pattern) merges the steps",
     ),
+    "a mask for a union": (
+        lambda: patterns.union(patterns.dense(3), torch.ones(3, 3).bool()),
+        "patterns[1] must be an attnlib.patterns.Pattern, got Tensor",
+    ),
+    "unlike n": (
+        lambda: patterns.union(patterns.dense(3), patterns.dense(4)),
+        "patterns must have the same n, got [3, 4]",
+    ),
+    "unlike p": (
+        lambda: patterns.union(patterns.strided(9), patterns.blockwise(9)),
+        "each must have p = 1 or p = 3 steps, got [2, 3]",
+    ),
+    "a mask for causal": (
+        lambda: patterns.causal(torch.ones(3, 3).bool()),
+        "patterns.from_masks(mask) makes one of a mask",
+    ),
+    "half a token": (lambda: patterns.star(2.5), "n must be an integer"),
+    "half a width": (lambda: patterns.window(8, 2.5), "w must be an integer"),
+    "half a dilation": (
+        lambda: patterns.window(8, 3, dilation=1.5),
+        "dilation must be an integer",
+    ),
+    "half a reach": (
+        lambda: patterns.strided(8, reach=0.5),
+        "reach must be an integer",
+    ),
+    "half a stride": (lambda: patterns.strided(8, 2.5), "w must be an integer"),
+    "half a token more": (
+        lambda: patterns.longformer(8, 3, 1.5),
+        "g must be an integer",
+    ),
+    "half a draw": (
+        lambda: patterns.random(8, 1.5, generator=gen()),
+        "r must be an integer",
+    ),
+    "no generator": (
+        lambda: patterns.random(8, 2, generator=None),
+        "generator must be a torch.Generator",
+    ),
+    "no tuple": (lambda: Columns([1, 2]), "tokens must be a tuple"),
+    "falling tokens": (lambda: Rows((2, 1)), "tokens must rise, none twice"),
+    "half an index": (lambda: Columns((0.5,)), "tokens must be an integer"),
+    "wrap a number": (lambda: Window(1, 1, wrap=2), "wrap must be a bool, got 2"),
+    "causal a word": (
+        lambda: Step((Window(0, 0),), causal="no"),
+        "causal must be a bool, got 'no'",
+    ),
+    "steps a list": (
+        lambda: Pattern(4, [Step((Window(0, 0),))]),
+        "steps must be a tuple of Steps",
+    ),
+    "int32 lists": (
+        lambda: Lists(torch.arange(4).int(), torch.arange(3)),
+        "crow must be an int64 vector on the CPU, got torch.int32",
+    ),
+    "a negative index": (
+        lambda: patterns.dense(4).reads(0, torch.tensor(-1), torch.tensor(0)),
+        "k must hold indices in 0..3",
+    ),
+    "a small index": (
+        lambda: patterns.dense(4).reads(0, torch.tensor(1), torch.tensor(0).byte()),
+        "j must be int64",
+    ),
+    "half a step": (lambda: patterns.dense(4).mask(0.5), "step must be an integer"),
+    "no steps of sets": (lambda: patterns.from_sets(), "at least one step"),
+    "no masks": (lambda: patterns.from_masks(), "at least one mask"),
+    "a number for sets": (lambda: patterns.from_sets(5), "step 0 must be a list"),
     "falling crow": (
         lambda: patterns.build(
             3, Lists(torch.tensor([0, 2, 1, 3]), torch.tensor([0, 1, 2]))
@@ -336,15 +518,6 @@ def test_bad_input(name):
     with pytest.raises(ValueError) as told:
         call()
     assert message in str(told.value)
-
-
-def test_a_pattern_is_a_tuple():
-    pattern = patterns.window(8, 3)
-    assert (
-        isinstance(pattern, Pattern)
-        and pattern == patterns.window(8, 3)
-        and hash(pattern) == hash(patterns.window(8, 3))
-    )
 
 
 # --- the conditions
@@ -464,9 +637,44 @@ def test_hops_on_a_gpu(n):
     [
         (
             lambda: patterns.check(patterns.dense(3), moves=-1),
-            "moves must be at least 0",
+            "moves must be an integer of at least 0",
         ),
-        (lambda: patterns.reach(patterns.dense(3), -1), "layers must be at least 0"),
+        (lambda: patterns.reach(patterns.dense(3), 1.5), "layers must be an integer"),
+        *(
+            (
+                lambda ask=ask: ask(torch.ones(3, 3).bool()),
+                "pattern must be an attnlib.patterns.Pattern, got Tensor",
+            )
+            for ask in (
+                patterns.check,
+                patterns.hops,
+                patterns.hops_by_sets,
+                partial(patterns.reach, layers=1),
+                partial(patterns.is_path, path=[0, 1, 2]),
+                patterns.one_step,
+            )
+        ),
+        (
+            lambda: patterns.hops_by_sets(patterns.dense(3), limit=0.5),
+            "limit must be an integer",
+        ),
+        (
+            lambda: patterns.is_path(patterns.dense(3), [0.0, 1.0, 2.0]),
+            "path must hold integers, got 0.0",
+        ),
+        (lambda: patterns.exact("longformer", math.inf), "n must be an integer"),
+        (lambda: patterns.exact("longformer", 9, 2.5), "w must be an integer"),
+        (lambda: closure(torch.ones(3).bool()), "edges must be a matrix of torch.bool"),
+        (lambda: closure(torch.ones(3, 4).bool()), "edges must be .n, n."),
+        (lambda: unpack(pack(torch.ones(3, 4).bool()), -1), "m must be an integer"),
+        (lambda: unpack(pack(torch.ones(3, 4).bool()), 65), "bits has 1"),
+        (lambda: pack(torch.ones(3, 4)), "mask must be a matrix of torch.bool"),
+        (
+            lambda: bit_product(
+                pack(torch.ones(3, 4).bool()), pack(torch.ones(65, 4).bool())
+            ),
+            "b must have one row a column of a",
+        ),
         (lambda: patterns.exact("ring", 8), "family must be one of"),
         (lambda: patterns.exact("strided", 8, 2), "needs 3 <= w < n"),
         (lambda: patterns.exact("window", 8, 4), "needs an odd w"),
@@ -475,12 +683,12 @@ def test_hops_on_a_gpu(n):
                 lambda w=w, g=g: patterns.exact("longformer", 9, w, g),
                 "odd w in 3..n, g >= 1",
             )
-            for w, g in ((1, 1), (2, 1), (5, 0), (5, 6))
+            for w, g in ((1, 1), (2, 1), (5, 6))
         ),
-        (lambda: patterns.exact("star", 1), "n must be at least 2"),
+        (lambda: patterns.exact("star", 1), "n must be an integer of at least 2"),
         (lambda: patterns.exact("star", 2), "n >= 3"),
-        (lambda: patterns.exact("block diagonal", 8, 0), "b in 1..n"),
-        (lambda: patterns.exact("blockwise", 8, 0), "b < n"),
+        (lambda: patterns.exact("block diagonal", 8, 9), "b in 1..n"),
+        (lambda: patterns.exact("blockwise", 8, 8), "b < n"),
     ],
 )
 def test_bad_questions(call, message):

@@ -9,20 +9,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Literal, NamedTuple, get_args
+from dataclasses import dataclass
+from typing import Literal, get_args
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from attnlib._require import require
+from attnlib._require import one_of, require, sizes
 from attnlib.copying import Scheme, head_steps, receptive_fields
-from attnlib.patterns import Pattern, union
+from attnlib.patterns import Pattern, one_step
 from attnlib.sparse import masked_attention, sparse_attention
 
 
-class Attend(NamedTuple):
+@dataclass(frozen=True)
+class Attend:
     """Heads that attend along a pattern.
 
     Args:
@@ -36,7 +38,8 @@ class Attend(NamedTuple):
     sparse: bool = False
 
 
-class Project(NamedTuple):
+@dataclass(frozen=True)
+class Project:
     """A bilinear projection in place of attention: token k gets row k of W_P X W_O, W_P
     learned and n x n.
 
@@ -49,7 +52,8 @@ class Project(NamedTuple):
     causal: bool = True
 
 
-class Convolve(NamedTuple):
+@dataclass(frozen=True)
+class Convolve:
     """A separable convolution in place of attention: one filter a feature along the
     tokens, then a linear map.
 
@@ -83,7 +87,7 @@ def plan(
         a list of `layers` Attend.
 
     Raises:
-        ValueError: as head_steps.
+        ValueError: as head_steps, and for no Pattern.
 
     Cost:
         O(layers heads).
@@ -91,8 +95,10 @@ def plan(
     Source:
         Yun et al. 2020b, experiments, recalled.
     """
+    got = type(pattern).__name__
+    require(isinstance(pattern, Pattern), f"pattern must be a Pattern, got {got}")
     steps = head_steps(pattern.p, layers, heads, scheme)
-    whole = Attend(union(pattern), (0,) * heads, sparse)
+    whole = Attend(one_step(pattern), (0,) * heads, sparse)
     planned = []
     for step in steps:
         if step is None:
@@ -124,6 +130,7 @@ def reads(mixing: Mixing) -> Bool[Tensor, "..."]:
         masks = {step: mixing.pattern.mask(step) for step in set(mixing.steps)}
         return torch.stack([masks[step] for step in mixing.steps])
     n = mixing.n
+    sizes(1, n=n)
     i = torch.arange(n)
     back = i[:, None] - i
     if isinstance(mixing, Project):
@@ -155,8 +162,8 @@ def last_field(mixings: Sequence[Mixing]) -> Bool[Tensor, "n n"]:
     return receptive_fields([reads(mixing) for mixing in mixings])[-1]
 
 
-class Network(nn.Module):
-    """Blocks of token mixing and a feed-forward part, each behind a LayerNorm and added
+class MixingNetwork(nn.Module):
+    """Layers of token mixing and a feed-forward part, each behind a LayerNorm and added
     to its input.
 
         x = E(token) + B(position)
@@ -186,16 +193,16 @@ class Network(nn.Module):
     ):
         super().__init__()
         require(len(mixings) > 0, "a network needs at least one layer, got none")
-        require(
-            positions in get_args(Positions),
-            f"positions must be one of {list(get_args(Positions))}, got {positions!r}",
-        )
+        sizes(1, vocabulary=vocabulary, width=width)
+        sizes(0, seed=seed)
+        one_of(get_args(Positions), positions=positions)
         n = reads(mixings[0]).shape[-1]
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             self.embed = nn.Embedding(vocabulary, width)
             self.position = nn.Parameter(0.3 * torch.randn(n, width))
-            self.blocks = nn.ModuleList(Block(mixing, width, n) for mixing in mixings)
+            layers = [MixingLayer(mixing, width, n) for mixing in mixings]
+            self.layers = nn.ModuleList(layers)
             self.readout = nn.Linear(width, vocabulary)
         if positions == "sinusoidal":
             self.position.data = _sinusoids(n, width)
@@ -221,8 +228,8 @@ class Network(nn.Module):
             f"tokens must be (batch, {n}), got {tuple(tokens.shape)}",
         )
         x = self.embed(tokens) + self.position
-        for block in self.blocks:
-            x = block(x)
+        for layer in self.layers:
+            x = layer(x)
         return self.readout(x)
 
 
@@ -239,7 +246,7 @@ def _sinusoids(n: int, width: int) -> Tensor:
     return waves * (2 / width) ** 0.5
 
 
-class Block(nn.Module):
+class MixingLayer(nn.Module):
     """One layer: mixing and a feed-forward part.
 
     Args:
@@ -322,7 +329,7 @@ def _attention(q: Tensor, k: Tensor, v: Tensor, mixing: Attend, mask: Tensor) ->
 
 def _sides(mixing: Convolve) -> tuple[int, int]:
     """How many tokens the filter covers before and after."""
-    require(mixing.width >= 1, f"width must be at least 1, got {mixing.width}")
+    sizes(1, width=mixing.width)
     require(
         mixing.causal or mixing.width % 2,
         f"width must be odd unless causal, got {mixing.width}",

@@ -17,6 +17,7 @@ from attnlib.patterns.families import (
     from_sets,
     logsparse,
     longformer,
+    one_step,
     random,
     shifted_blocks,
     star,
@@ -37,6 +38,7 @@ from attnlib.patterns.parts import (
     Window,
     build,
 )
+from attnlib.patterns.rules import from_rule
 
 __all__ = [
     "Blocks",
@@ -62,12 +64,14 @@ __all__ = [
     "exact",
     "fixed",
     "from_masks",
+    "from_rule",
     "from_sets",
     "hops",
     "hops_by_sets",
     "is_path",
     "logsparse",
     "longformer",
+    "one_step",
     "random",
     "reach",
     "shifted_blocks",

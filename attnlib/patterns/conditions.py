@@ -8,22 +8,23 @@ Page:
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import torch
 from jaxtyping import Bool
 from torch import Tensor
 
-from attnlib._require import require
+from attnlib._require import sizes
 from attnlib.patterns.bits import bit_product, pack, unpack
 from attnlib.patterns.hamilton import search
-from attnlib.patterns.parts import Pattern
+from attnlib.patterns.parts import Pattern, _is_pattern
 
 _Product = Callable[[Tensor, Tensor], Tensor]
 _Test = Callable[[Tensor], bool]
 
 
-class Conditions(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Conditions:
     """What `check` found.
 
     Args:
@@ -73,7 +74,7 @@ def check(pattern: Pattern, *, device=None, moves: int = 20_000) -> Conditions:
         Conditions.
 
     Raises:
-        ValueError: if moves is negative.
+        ValueError: if moves is negative, and for a mask in place of a pattern.
 
     Cost:
         O(p + log n) products, of about n^3 / 512 word operations each on the CPU; no n
@@ -85,7 +86,8 @@ def check(pattern: Pattern, *, device=None, moves: int = 20_000) -> Conditions:
     Claim:
         patterns.checker
     """
-    require(moves >= 0, f"moves must be at least 0, got {moves}")
+    _is_pattern("pattern", pattern)
+    sizes(0, moves=moves)
     reasons = {}
     unknown = ()
     missing = _missing_loop(pattern)
@@ -140,6 +142,7 @@ def hops(pattern: Pattern, *, device=None) -> int | None:
     Claim:
         patterns.checker
     """
+    _is_pattern("pattern", pattern)
     return _hops(pattern, device)[0]
 
 
@@ -165,10 +168,12 @@ def hops_by_sets(pattern: Pattern, limit: int | None = None) -> int | None:
     Claim:
         patterns.checker
     """
+    _is_pattern("pattern", pattern)
     n = pattern.n
     p = pattern.p
     if limit is None:
         limit = p * ((n - 1) ** 2 + 1)
+    sizes(0, limit=limit)
     steps = []
     for step in range(p):
         rows = pattern.mask(step)
@@ -212,7 +217,8 @@ def reach(pattern: Pattern, layers: int) -> Bool[Tensor, "n n"]:
     Source:
         Yun et al. 2020b, Assumption 1, recalled.
     """
-    require(layers >= 0, f"layers must be at least 0, got {layers}")
+    _is_pattern("pattern", pattern)
+    sizes(0, layers=layers)
     heard = torch.eye(pattern.n, dtype=torch.bool)
     for t in range(layers):
         heard = pattern.mask(t).float() @ heard.float() > 0

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import NamedTuple
+from dataclasses import dataclass
 
-from attnlib._require import require
+from attnlib._require import one_of, require, sizes
 
 
-class Exact(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Exact:
     """What a formula says of a pattern.
 
     Args:
@@ -50,10 +51,9 @@ def exact(family: str, n: int, w: int = 3, g: int = 1) -> Exact:
     Source:
         not taken from a paper.
     """
-    require(
-        family in FAMILIES, f"family must be one of {list(FAMILIES)}, got {family!r}"
-    )
-    require(n >= 2, f"{family}: n must be at least 2, got {n}")
+    one_of(FAMILIES, family=family)
+    sizes(2, n=n)
+    sizes(1, w=w, g=g)
     return FAMILIES[family](n, w, g)
 
 

@@ -8,25 +8,33 @@ Page:
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from numbers import Integral
 
 import torch
 from jaxtyping import Bool
 from torch import Tensor
 
-from attnlib._require import require
+from attnlib import _require
+from attnlib._require import require, sizes
 from attnlib.patterns.parts import (
     Blocks,
     Columns,
     Lists,
+    Part,
     Pattern,
     Rows,
     Step,
     Strided,
     Window,
+    _compressed,
+    _is_pattern,
     _starts,
+    _step_reads,
     build,
 )
+from attnlib.patterns.rules import recognised
 
 
 def dense(n: int) -> Pattern:
@@ -44,6 +52,7 @@ def dense(n: int) -> Pattern:
     Source:
         Vaswani et al. 2017.
     """
+    sizes(2, n=n)
     return build(n, Window(n - 1, n - 1))
 
 
@@ -148,6 +157,7 @@ def star(n: int, *, local: bool = True) -> Pattern:
     Claim:
         patterns.star
     """
+    sizes(2, n=n)
     reach = int(local)
     relay = (n - 1,)
     near = Window(reach, reach)
@@ -183,6 +193,7 @@ def strided(n: int, w: int | None = None, *, reach: int | None = None) -> Patter
     w = _stride(n, w)
     near = Window(math.ceil(w / 2), w // 2)
     if reach is not None:
+        sizes(0, reach=reach)
         near = Window(reach, reach)
     return build(n, near, Strided(w))
 
@@ -423,8 +434,8 @@ def logsparse(n: int, *, both: bool = False) -> Pattern:
     return build(n, parts)
 
 
-def union(pattern: Pattern) -> Pattern:
-    """All steps merged into one.
+def one_step(pattern: Pattern) -> Pattern:
+    """All steps of a pattern at once, as one.
 
     Args:
         pattern: of p steps.
@@ -432,23 +443,63 @@ def union(pattern: Pattern) -> Pattern:
     Returns:
         Pattern with p = 1 whose sets are the unions over the cycle.
 
-    Raises:
-        ValueError: if only some steps are causal.
-
     Cost:
-        O(p).
+        O(p), or as from_rule if only some steps are causal.
 
     Source:
         Yun et al. 2020b, recalled.
     """
-    kinds = {step.causal for step in pattern.steps}
+    _is_pattern("pattern", pattern)
+    return build(pattern.n, _united(pattern.n, pattern.steps))
+
+
+def union(*patterns: Pattern) -> Pattern:
+    """Each token reads what it reads in any of the patterns, step by step.
+
+        union(longformer(n), strided(n))
+
+    Here the first, of one step, joins both steps of the second.
+
+    Args:
+        patterns: at least two, of the same n. A pattern of one step goes with every
+            step of the others; all others have the same number of steps. A causal step
+            stays causal beside others.
+
+    Returns:
+        Pattern with the largest p. A step that is causal in some patterns and looks
+        ahead in others is taken apart anew, as by from_rule.
+
+    Raises:
+        ValueError: for fewer than two patterns, for unlike n, and for unlike p.
+
+    Cost:
+        O(p), or as from_rule for a step that is causal in only some patterns.
+
+    Source:
+        the definition.
+    """
     require(
-        len(kinds) == 1,
-        "the steps must be all causal or none: a causal union of both would drop edges",
+        len(patterns) > 1,
+        f"union needs at least two patterns, got {len(patterns)}; "
+        "one_step(pattern) merges the steps of one pattern",
     )
-    parts = [part for step in pattern.steps for part in step.parts]
-    different = tuple(dict.fromkeys(parts))  # in their order
-    return build(pattern.n, Step(different, kinds.pop()))
+    for number, pattern in enumerate(patterns):
+        _is_pattern(f"patterns[{number}]", pattern)
+    counts = [pattern.n for pattern in patterns]
+    n = counts[0]
+    require(set(counts) == {n}, f"patterns must have the same n, got {counts}")
+    periods = [pattern.p for pattern in patterns]
+    p = max(periods)
+    require(
+        set(periods) <= {1, p},
+        f"patterns are united step by step: each must have p = 1 or p = {p} steps, "
+        f"got {periods}",
+    )
+    made = []
+    for step in range(p):
+        together = [pattern.steps[step % pattern.p] for pattern in patterns]
+        made.append(_united(n, together))
+    return build(n, *made)
 
 
 def causal(pattern: Pattern) -> Pattern:
@@ -472,8 +523,8 @@ def causal(pattern: Pattern) -> Pattern:
     Claim:
         patterns.causal
     """
-    steps = [step._replace(causal=True) for step in pattern.steps]
-    return build(pattern.n, *steps)
+    _is_pattern("pattern", pattern)
+    return build(pattern.n, *[replace(step, causal=True) for step in pattern.steps])
 
 
 def from_sets(*steps: Sequence[Sequence[int] | set[int]]) -> Pattern:
@@ -500,9 +551,14 @@ def from_sets(*steps: Sequence[Sequence[int] | set[int]]) -> Pattern:
     Source:
         the definition.
     """
-    n = len(steps[0]) if steps else 0
+    require(len(steps) > 0, "steps must hold at least one step, got none")
     made = []
     for number, sets in enumerate(steps):
+        require(
+            isinstance(sets, list | tuple),
+            f"step {number} must be a list of sets, got {sets!r}",
+        )
+        n = len(steps[0])
         require(
             len(sets) == n,
             f"step {number} has {len(sets)} sets, step 0 has {n}: "
@@ -536,6 +592,7 @@ def from_masks(*masks: Bool[Tensor, "n n"]) -> Pattern:
     Source:
         the definition.
     """
+    require(len(masks) > 0, "masks must hold at least one mask, got none")
     made = []
     for mask in masks:
         good = (
@@ -548,16 +605,28 @@ def from_masks(*masks: Bool[Tensor, "n n"]) -> Pattern:
             good and len(mask) == mask.shape[1],
             "masks must be boolean tensors (n, n) of one size, True = may read",
         )
-        crow = _starts(mask.sum(1).cpu())
-        col = mask.nonzero()[:, 1].cpu()
-        made.append(Lists(crow, col))
-    n = len(masks[0]) if masks else 0
-    return build(n, *made)
+        made.append(Lists(*_compressed([mask])))
+    return build(len(masks[0]), *made)
+
+
+def _united(n: int, steps: Iterable[Step]) -> Step:
+    """The union of some steps."""
+    kinds = {step.causal for step in steps}
+    if len(kinds) > 1:  # one flag for all parts would drop connections or add some
+
+        def rule(k: Tensor, j: Tensor) -> Tensor:
+            answers = [_step_reads(s.parts, s.causal, n, k, j) for s in steps]
+            return torch.stack(answers).any(0)
+
+        return recognised(n, rule)
+    parts = [part for step in steps for part in step.parts]
+    return Step(tuple(parts), kinds.pop())
 
 
 def _powers_of_two(n: int) -> list[int]:
-    """1, 2, 4, ..., those below n; at least the 1."""
-    count = max(1, (n - 1).bit_length())
+    """1, 2, 4, ..., those below n."""
+    sizes(2, n=n)
+    count = (n - 1).bit_length()
     return [2**l for l in range(count)]
 
 
@@ -565,19 +634,21 @@ def _check_set(row, where: str) -> None:
     """A list of different integers; `where` names it in the message."""
     listed = isinstance(row, list | tuple | set | range)
     require(
-        listed and all(isinstance(j, int) for j in row),
+        listed and all(isinstance(j, Integral) for j in row),
         f"{where} must be a list of integers, got {row!r}",
     )
     require(len(set(row)) == len(row), f"{where} holds an index twice: {row!r}")
 
 
 def _centred(n: int, w: int, dilation: int = 1) -> Window:
+    sizes(2, n=n)
+    sizes(1, w=w)
     require(
         w % 2 == 1,
         f"w is the total width, the token itself included: it must be odd, got {w}",
     )
     require(
-        1 <= w <= n,
+        w <= n,
         f"w must be in 1..n = 1..{n}, got {w}: "
         "a window holds no more tokens than there are",
     )
@@ -585,21 +656,31 @@ def _centred(n: int, w: int, dilation: int = 1) -> Window:
     return Window(h, h, dilation)
 
 
-def _global(n: int, w: int, g: int) -> list:
-    require(1 <= g <= n, f"g must be in 1..n = 1..{n}, got {g}")
+def _global(n: int, w: int, g: int) -> list[Part]:
+    _at_most_n(n, g=g)
     tokens = tuple(range(g))
     return [_centred(n, w), Columns(tokens), Rows(tokens)]
 
 
 def _stride(n: int, w: int | None, name: str = "w") -> int:
-    if w is None and n > 0:
+    sizes(2, n=n)
+    if w is None:
         w = math.isqrt(n - 1) + 1  # ceil(sqrt(n))
-    require(w is not None and 1 <= w <= n, f"{name} must be in 1..n = 1..{n}, got {w}")
+    _at_most_n(n, **{name: w})
     return w
 
 
+def _at_most_n(n: int, **given) -> None:
+    """n is a number of tokens, and the sizes, given by name, are in 1..n."""
+    sizes(2, n=n)
+    sizes(1, **given)
+    for name, size in given.items():
+        require(size <= n, f"{name} must be in 1..n = 1..{n}, got {size}")
+
+
 def _draws(n: int, r: int, generator: torch.Generator) -> Lists:
-    require(1 <= r <= n, f"r must be in 1..n = 1..{n}, got {r}")
+    _at_most_n(n, r=r)
+    _require.random(generator)
     rows = []
     for _ in range(n):
         drawn = torch.randperm(n, generator=generator)[:r]

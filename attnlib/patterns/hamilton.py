@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from numbers import Integral
 
 import torch
 from torch import Tensor
 
+from attnlib._require import require
 from attnlib.patterns.bits import closure
-from attnlib.patterns.parts import Pattern
+from attnlib.patterns.parts import Pattern, _is_pattern
 
 SMALL = 12  # up to so many tokens all subsets are tried, and the search never gives up
 # how many tokens of largest degree are taken out in search of too many pieces
@@ -34,6 +36,9 @@ def is_path(pattern: Pattern, path: Sequence[int]) -> bool:
     Returns:
         bool.
 
+    Raises:
+        ValueError: for a mask in place of a pattern, and a path of other than integers.
+
     Cost:
         O(n p parts).
 
@@ -43,6 +48,9 @@ def is_path(pattern: Pattern, path: Sequence[int]) -> bool:
     Claim:
         patterns.checker
     """
+    _is_pattern("pattern", pattern)
+    for token in path:
+        require(isinstance(token, Integral), f"path must hold integers, got {token!r}")
     if sorted(path) != list(range(pattern.n)):
         return False
     read = torch.tensor(path[:-1])

@@ -8,25 +8,23 @@ Page:
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator
+from dataclasses import astuple, dataclass
+from functools import cached_property
+from numbers import Integral
 
 import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 from torch.nn import functional as F
 
-from attnlib._require import require
+from attnlib._require import is_tensor, require, sizes
 
 CHUNK = 1 << 22  # pairs (k, j) looked at together where no n x n matrix is wanted
 
 
-def _same(one, other) -> bool:
-    """As bare tuples, Columns and Rows of the same tokens would be equal."""
-    return type(one) is type(other) and one.tokens == other.tokens
-
-
-class Window(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Window:
     """Token k reads some tokens before and after it, and always itself.
 
         k - left D, ..., k - D, k, k + D, ..., k + right D,   D = dilation
@@ -42,8 +40,14 @@ class Window(NamedTuple):
     dilation: int = 1
     wrap: bool = False
 
+    def __post_init__(self):
+        sizes(0, left=self.left, right=self.right)
+        sizes(1, dilation=self.dilation)
+        _flag(wrap=self.wrap)
 
-class Strided(NamedTuple):
+
+@dataclass(frozen=True, slots=True)
+class Strided:
     """Token k reads every j with stride dividing j - k; always itself.
 
     Args:
@@ -52,8 +56,12 @@ class Strided(NamedTuple):
 
     stride: int
 
+    def __post_init__(self):
+        sizes(1, stride=self.stride)
 
-class Blocks(NamedTuple):
+
+@dataclass(frozen=True, slots=True)
+class Blocks:
     """Token k reads a block of consecutive tokens, round the circle of blocks.
 
         j is read by k  if  block(j) = block(k) + turn  mod  number of blocks,
@@ -68,6 +76,14 @@ class Blocks(NamedTuple):
     size: int
     shift: int = 0
     turn: int = 0
+
+    def __post_init__(self):
+        sizes(1, size=self.size)
+        sizes(0, shift=self.shift, turn=self.turn)
+        require(
+            self.shift < self.size,
+            f"shift must satisfy 0 <= shift < size = {self.size}, got {self.shift}",
+        )
 
     def count(self, n: int) -> int:
         """The number of blocks.
@@ -87,66 +103,82 @@ class Blocks(NamedTuple):
         return math.ceil((n + self.shift) / self.size)
 
 
-class Columns(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Columns:
     """Every token reads these.
 
     Args:
-        tokens: their indices, rising.
+        tokens: their indices, a tuple of integers, rising.
     """
 
-    tokens: tuple[int, ...]
+    tokens: tuple
 
-    def __eq__(self, other) -> bool:
-        return _same(self, other)
-
-    def __ne__(self, other) -> bool:
-        return not _same(self, other)
-
-    def __hash__(self) -> int:
-        return hash(("Columns", self.tokens))
+    def __post_init__(self):
+        _rising("Columns", self.tokens)
 
 
-class Rows(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Rows:
     """These tokens read all.
 
     Args:
-        tokens: their indices, rising.
+        tokens: their indices, a tuple of integers, rising.
     """
 
-    tokens: tuple[int, ...]
+    tokens: tuple
 
-    def __eq__(self, other) -> bool:
-        return _same(self, other)
-
-    def __ne__(self, other) -> bool:
-        return not _same(self, other)
-
-    def __hash__(self) -> int:
-        return hash(("Rows", self.tokens))
+    def __post_init__(self):
+        _rising("Rows", self.tokens)
 
 
-class Lists(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Lists:
     """Any index sets, as compressed sparse rows.
 
         token k reads col[crow[k] : crow[k + 1]]
 
+    Lists are equal if their entries are.
+
     Args:
-        crow: (n + 1,) int64.
-        col: int64, rising within a row, no index twice in a row. `build` takes copies
-            of both.
+        crow: (n + 1,) int64 on the CPU.
+        col: int64 on the CPU, rising within a row, no index twice in a row. Both are
+            copied.
     """
 
     crow: Tensor
     col: Tensor
 
+    def __post_init__(self):
+        _are_lists(self.crow, self.col)
+        object.__setattr__(self, "crow", self.crow.clone())
+        object.__setattr__(self, "col", self.col.clone())
+
+    def __eq__(self, other) -> bool:
+        if not isinstance(other, Lists):
+            return NotImplemented
+        return torch.equal(self.crow, other.crow) and torch.equal(self.col, other.col)
+
+    def __hash__(self) -> int:
+        return self._digest
+
+    @cached_property
+    def _digest(self) -> int:
+        return hash(self._content())
+
+    def _content(self) -> tuple[bytes, bytes]:
+        return self.crow.numpy().tobytes(), self.col.numpy().tobytes()
+
 
 Part = Window | Strided | Blocks | Columns | Rows | Lists
+KINDS = (Window, Strided, Blocks, Columns, Rows, Lists)
 
 
-class Step(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Step:
     """One layer of a pattern: the union of its parts.
 
-    Parts may overlap; a token is then still read once.
+    Parts may overlap; a token is then still read once. They are kept in one order, none
+    twice, so that steps of the same parts are equal.
 
     Args:
         parts: at least one.
@@ -156,23 +188,58 @@ class Step(NamedTuple):
     parts: tuple
     causal: bool = False
 
+    def __post_init__(self):
+        _flag(causal=self.causal)
+        require(
+            isinstance(self.parts, tuple) and len(self.parts) > 0,
+            f"parts must be a tuple of at least one part, got {self.parts!r}",
+        )
+        for part in self.parts:
+            require(
+                isinstance(part, Part),
+                "a part is a Window, Strided, Blocks, Columns, Rows or Lists, "
+                f"got {part!r}",
+            )
+        ordered = sorted(set(self.parts), key=_place)
+        object.__setattr__(self, "parts", tuple(ordered))
 
-class Pattern(NamedTuple):
+
+@dataclass(frozen=True, slots=True)
+class Pattern:
     """Who reads whom, step by step: layer t uses step (t - 1) mod p.
 
         j in A_k  means  token k reads token j   (True in row k, column j of the mask)
 
-    Patterns are made by `build` and the families, which check them.
+    Patterns are equal if they have the same parts. Other parts can give the same index
+    sets, as Strided(1) and Window(n - 1, n - 1) do; such patterns are not equal.
 
     Args:
         n: tokens, at least 2.
-        steps: p of them.
+        steps: p of them, a tuple of Steps.
         p: their number.
         connections: sum_k |A_k| of the largest.
     """
 
     n: int
-    steps: tuple[Step, ...]
+    steps: tuple
+
+    def __post_init__(self):
+        sizes(2, n=self.n)
+        are_steps = isinstance(self.steps, tuple) and all(
+            isinstance(step, Step) for step in self.steps
+        )
+        require(are_steps, f"steps must be a tuple of Steps, got {self.steps!r}")
+        require(len(self.steps) > 0, "a pattern needs at least one step, got none")
+        for number, step in enumerate(self.steps):
+            _fits(step, self.n, number)
+            if not any(_holds_self_loops(part) for part in step.parts):
+                reads_nothing = self.degrees(number) == 0
+                empty = reads_nothing.nonzero().flatten().tolist()
+                require(
+                    not empty,
+                    f"step {number}: tokens {empty[:5]} read nothing, not even "
+                    "themselves: their softmax is empty",
+                )
 
     @property
     def p(self) -> int:
@@ -194,10 +261,15 @@ class Pattern(NamedTuple):
 
         Args:
             step: modulo p.
-            k, j: indices in 0..n-1 that broadcast, as in a mask_mod of flex attention.
+            k, j: int64, indices in 0..n-1 that broadcast, as in a mask_mod of flex
+                attention.
 
         Returns:
             boolean, of their common shape.
+
+        Raises:
+            ValueError: for a step that is not an integer, and for indices that are not
+                int64 or not in 0..n-1.
 
         Cost:
             O(n + pairs * parts); with Lists O(log connections) each.
@@ -205,22 +277,15 @@ class Pattern(NamedTuple):
         Source:
             Yun et al. 2020b, recalled: the sets A_k of step l.
         """
-        n = self.n
+        integer = isinstance(step, Integral) and not isinstance(step, bool)
+        require(integer, f"step must be an integer, got {step!r}")
+        for name, index in (("k", k), ("j", j)):
+            is_tensor(name, index)
+            require(index.dtype == torch.int64, f"{name} must be int64")
+            inside = bool(((index >= 0) & (index < self.n)).all())
+            require(inside, f"{name} must hold indices in 0..{self.n - 1}")
         own = self.steps[step % self.p]
-        shape = torch.broadcast_shapes(k.shape, j.shape)
-        found = torch.zeros(shape, dtype=torch.bool, device=k.device)
-        near = [part for part in own.parts if isinstance(part, Window | Strided)]
-        if near:  # they know the distance alone: 2 n - 1 answers serve all pairs
-            distances = torch.arange(1 - n, n, device=k.device)
-            answers = [_by_distance(part, n, distances) for part in near]
-            at_distance = torch.stack(answers).any(0)
-            found |= at_distance[j - k + n - 1]
-        for part in own.parts:
-            if not isinstance(part, Window | Strided):
-                found |= _reads(part, n, k, j)
-        if own.causal:
-            found &= j <= k
-        return found
+        return _step_reads(own.parts, own.causal, self.n, k, j)
 
     def mask(self, step: int = 0, *, device=None) -> Bool[Tensor, "n n"]:
         """The step as a mask, True in row k and column j if k reads j.
@@ -257,14 +322,7 @@ class Pattern(NamedTuple):
         Source:
             the definition.
         """
-        counts = []
-        cols = []
-        j = torch.arange(self.n)
-        for k in _chunks(self.n):
-            found = self.reads(step, k[:, None], j)
-            counts.append(found.sum(1))
-            cols.append(found.nonzero()[:, 1])
-        return _starts(torch.cat(counts)), torch.cat(cols)
+        return _compressed(self._masks(step))
 
     def degrees(self, step: int = 0) -> Int[Tensor, "n"]:
         """How many tokens each token reads in a step.
@@ -281,12 +339,13 @@ class Pattern(NamedTuple):
         Source:
             the definition.
         """
-        counts = []
+        return torch.cat([found.sum(1) for found in self._masks(step)])
+
+    def _masks(self, step: int) -> Iterator[Tensor]:
+        """The rows of the mask, some together."""
         j = torch.arange(self.n)
-        for k in _chunks(self.n):
-            found = self.reads(step, k[:, None], j)
-            counts.append(found.sum(1))
-        return torch.cat(counts)
+        for k in _chunks(self.n, CHUNK):
+            yield self.reads(step, k[:, None], j)
 
 
 def build(n: int, *steps: Step | Part | list[Part] | tuple[Part, ...]) -> Pattern:
@@ -310,27 +369,108 @@ def build(n: int, *steps: Step | Part | list[Part] | tuple[Part, ...]) -> Patter
     Source:
         the framework of Yun et al. 2020b, recalled; parts are ours.
     """
-    whole = isinstance(n, int) and not isinstance(n, bool) and n >= 2
-    require(
-        whole,
-        "n must be an integer of at least 2 "
-        f"(one token meets every condition for lack of others), got {n!r}",
-    )
-    require(len(steps) > 0, "a pattern needs at least one step, got none")
-    made = tuple(_step(s, number) for number, s in enumerate(steps))
-    pattern = Pattern(n, made)
-    for number, step in enumerate(made):
-        for part in step.parts:
-            _fits(part, n, number)
-        if not any(_holds_self_loops(part) for part in step.parts):
-            reads_nothing = pattern.degrees(number) == 0
-            empty = reads_nothing.nonzero().flatten().tolist()
+    made = []
+    for given in steps:
+        if isinstance(given, Part):
+            given = (given,)
+        if not isinstance(given, Step):
             require(
-                not empty,
-                f"step {number}: tokens {empty[:5]} read nothing, not even themselves: "
-                "their softmax is empty",
+                isinstance(given, list | tuple),
+                f"steps must be Steps, parts, or lists of parts, got {given!r}",
             )
-    return pattern
+            given = Step(tuple(given))
+        made.append(given)
+    return Pattern(n, tuple(made))
+
+
+def _is_pattern(name: str, pattern) -> None:
+    """The argument of this name is a Pattern; a mask, for one, is none."""
+    require(
+        isinstance(pattern, Pattern),
+        f"{name} must be an attnlib.patterns.Pattern, got {type(pattern).__name__}; "
+        "patterns.from_masks(mask) makes one of a mask",
+    )
+
+
+def _compressed(masks: Iterable[Tensor]) -> tuple[Tensor, Tensor]:
+    """crow and col of a mask whose rows are given in order, some together."""
+    counts = []
+    cols = []
+    for mask in masks:
+        counts.append(mask.sum(1).cpu())
+        cols.append(mask.nonzero()[:, 1].cpu())
+    return _starts(torch.cat(counts)), torch.cat(cols)
+
+
+def _chunks(n: int, pairs: int) -> tuple[Tensor, ...]:
+    """The tokens 0..n-1, as many together as make so many pairs with all n."""
+    size = max(1, pairs // n)
+    return torch.arange(n).split(size)
+
+
+def _flag(**given) -> None:
+    for name, value in given.items():
+        require(isinstance(value, bool), f"{name} must be a bool, got {value!r}")
+
+
+def _rising(name: str, tokens) -> None:
+    """At least one token, different ones in their order."""
+    require(isinstance(tokens, tuple), f"{name}: tokens must be a tuple, got {tokens}")
+    require(len(tokens) > 0, f"{name} needs at least one token, got none")
+    for token in tokens:
+        sizes(0, tokens=token)
+    require(
+        sorted(set(tokens)) == list(tokens),
+        f"{name}: tokens must rise, none twice, got {tokens[:5]}",
+    )
+
+
+def _are_lists(crow, col) -> None:
+    """Compressed rows of as many tokens as there are rows, each of them rising."""
+    for name, t in (("crow", crow), ("col", col)):
+        is_tensor(name, t)
+        require(
+            t.dtype == torch.int64 and t.dim() == 1 and t.device.type == "cpu",
+            f"Lists: {name} must be an int64 vector on the CPU, "
+            f"got {t.dtype} {tuple(t.shape)} on {t.device}",
+        )
+    n = len(crow) - 1
+    never_falls = n >= 0 and int(crow[0]) == 0 and bool((crow.diff() >= 0).all())
+    require(never_falls, "Lists: crow must start at 0 and never fall")
+    end = int(crow[-1])
+    require(
+        end == len(col),
+        f"Lists: crow ends at {end}, but col has {len(col)} entries",
+    )
+    bad = col[(col < 0) | (col >= n)].tolist()
+    require(not bad, f"Lists: indices must be in 0..{n - 1}, got {bad[:5]}")
+    rising = bool((_keys(crow, col).diff() > 0).all())
+    require(rising, "Lists: the indices of a row must rise, none twice")
+
+
+def _place(part: Part) -> tuple:
+    """Where a part stands among the parts of a step."""
+    content = part._content() if isinstance(part, Lists) else astuple(part)
+    return KINDS.index(type(part)), content
+
+
+def _fits(step: Step, n: int, number: int) -> None:
+    """All tokens that the step names are among n."""
+    for part in step.parts:
+        if isinstance(part, Columns | Rows):
+            bad = [token for token in part.tokens if token >= n]
+            require(
+                not bad,
+                f"step {number}: {type(part).__name__}: "
+                f"indices must be in 0..{n - 1}, got {bad[:5]}",
+            )
+        if isinstance(part, Lists):
+            rows = len(part.crow) - 1
+            require(
+                rows == n,
+                f"step {number}: Lists must hold {n} rows, got {rows}: "
+                "one set for each token",
+            )
 
 
 def _holds_self_loops(part: Part) -> bool:
@@ -340,105 +480,51 @@ def _holds_self_loops(part: Part) -> bool:
     return isinstance(part, Window | Strided)
 
 
-def _step(given, number: int) -> Step:
-    """The step that one argument of `build` stands for, with lists of its own."""
-    if isinstance(given, Step):
-        step = given
-    elif isinstance(given, Part):
-        step = Step((given,))
-    else:
-        step = Step(tuple(given))
-    require(
-        len(step.parts) > 0, f"step {number}: a step needs at least one part, got none"
-    )
-    own = []
-    for part in step.parts:
-        require(
-            isinstance(part, Part),
-            f"step {number}: a part is a Window, Strided, Blocks, Columns, Rows "
-            f"or Lists, got {part!r}",
-        )
-        if isinstance(part, Lists):  # tiles are made once: no later change
-            part = Lists(part.crow.clone(), part.col.clone())
-        own.append(part)
-    return Step(tuple(own), step.causal)
-
-
-def _fits(part: Part, n: int, number: int) -> None:
-    """The part makes sense among n tokens."""
-    where = f"step {number}: {type(part).__name__}"
-    match part:
-        case Window(left, right, dilation):
-            require(
-                left >= 0 and right >= 0 and dilation >= 1,
-                f"{where} needs left, right >= 0 and dilation >= 1, got {part}",
-            )
-        case Strided(stride):
-            require(stride >= 1, f"{where} needs stride >= 1, got {stride}")
-        case Blocks(size, shift):
-            require(
-                size >= 1 and 0 <= shift < size,
-                f"{where} needs size >= 1 and 0 <= shift < size, got {part}",
-            )
-        case Columns(tokens) | Rows(tokens):
-            _in_range(tokens, n, where)
-            require(len(tokens) > 0, f"{where} needs at least one token, got none")
-        case Lists():
-            _lists_fit(part, n, where)
-
-
-def _in_range(tokens: Iterable[int], n: int, where: str) -> None:
-    bad = [t for t in tokens if not 0 <= t < n]
-    require(not bad, f"{where}: indices must be in 0..{n - 1}, got {bad[:5]}")
-
-
-def _lists_fit(part: Lists, n: int, where: str) -> None:
-    """The lists are compressed rows of n tokens, each of them rising."""
-    crow, col = part
-    require(
-        crow.shape == (n + 1,),
-        f"{where} must hold {n} rows, got {len(crow) - 1}: one set for each token",
-    )
-    never_falls = bool((crow.diff() >= 0).all())
-    require(
-        int(crow[0]) == 0 and never_falls,
-        f"{where}: crow must start at 0 and never fall",
-    )
-    end = int(crow[-1])
-    require(
-        end == len(col),
-        f"{where}: crow ends at {end}, but col has {len(col)} entries",
-    )
-    _in_range(col.tolist(), n, where)
-    rising = bool((_keys(part, n).diff() > 0).all())
-    require(rising, f"{where}: the indices of a row must rise, none twice")
-
-
 def _starts(counts: Tensor) -> Tensor:
     """Where each row of so many entries starts, and where the last one ends: crow."""
     return F.pad(counts.cumsum(0), (1, 0))
 
 
-def _keys(part: Lists, n: int) -> Tensor:
+def _keys(crow: Tensor, col: Tensor) -> Tensor:
     """Each connection as one number n k + j: rising, if the lists are."""
-    k = torch.arange(n).repeat_interleave(part.crow.diff())
-    return n * k + part.col
+    n = len(crow) - 1
+    k = torch.arange(n).repeat_interleave(crow.diff())
+    return n * k + col
+
+
+def _step_reads(
+    parts: Iterable[Part], causal: bool, n: int, k: Tensor, j: Tensor
+) -> Tensor:
+    """Whether k reads j by some of the parts, elementwise."""
+    shape = torch.broadcast_shapes(k.shape, j.shape)
+    found = torch.zeros(shape, dtype=torch.bool, device=k.device)
+    near = [part for part in parts if isinstance(part, Window | Strided)]
+    if near:  # they know the distance alone: 2 n - 1 answers serve all pairs
+        distances = torch.arange(1 - n, n, device=k.device)
+        answers = [_by_distance(part, n, distances) for part in near]
+        at_distance = torch.stack(answers).any(0)
+        found |= at_distance[j - k + n - 1]
+    for part in parts:
+        if not isinstance(part, Window | Strided):
+            found |= _reads(part, n, k, j)
+    if causal:
+        found &= j <= k
+    return found
 
 
 def _by_distance(part: Window | Strided, n: int, d: Tensor) -> Tensor:
     """Whether a token reads the one d places on: no more than d is needed."""
-    if isinstance(part, Strided):
-        return d % part.stride == 0
-    left, right, dilation, wrap = part
-    if wrap:
-        read = torch.arange(-left, right + 1, device=d.device) * dilation
-        ring = torch.zeros(n, dtype=torch.bool, device=d.device)
-        ring[read % n] = True
-        return ring[d % n]
-    near = (d >= -left * dilation) & (d <= right * dilation)
-    if dilation == 1:
-        return near
-    return near & (d % dilation == 0)
+    match part:
+        case Strided(stride):
+            return d % stride == 0
+        case Window(left, right, dilation, wrap=True):
+            read = torch.arange(-left, right + 1, device=d.device) * dilation
+            ring = torch.zeros(n, dtype=torch.bool, device=d.device)
+            ring[read % n] = True
+            return ring[d % n]
+        case Window(left, right, dilation):
+            near = (d >= -left * dilation) & (d <= right * dilation)
+            return near & (d % dilation == 0)
 
 
 def _reads(part: Part, n: int, k: Tensor, j: Tensor) -> Tensor:
@@ -454,9 +540,9 @@ def _reads(part: Part, n: int, k: Tensor, j: Tensor) -> Tensor:
             return _among(tokens, n, j)
         case Rows(tokens):
             return _among(tokens, n, k)
-        case Lists():
+        case Lists(crow, col):
             asked = k * n + j
-            keys = _keys(part, n).to(asked.device)
+            keys = _keys(crow, col).to(asked.device)
             if len(keys) == 0:
                 return torch.zeros_like(asked, dtype=torch.bool)
             place = torch.searchsorted(keys, asked).clamp_max(len(keys) - 1)
@@ -468,9 +554,3 @@ def _among(tokens: tuple[int, ...], n: int, i: Tensor) -> Tensor:
     chosen = torch.zeros(n, dtype=torch.bool, device=i.device)
     chosen[list(tokens)] = True
     return chosen[i]
-
-
-def _chunks(n: int) -> tuple[Tensor, ...]:
-    """The tokens 0..n-1, as many together as CHUNK pairs allow."""
-    size = max(1, CHUNK // n)
-    return torch.arange(n).split(size)
