@@ -13,6 +13,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from attnlib import _require
 from attnlib._require import finite, require
 
 
@@ -186,10 +187,7 @@ def largest_dobrushin(n: int, r: float | int) -> float:
     Claim:
         synthesis.logits
     """
-    require(
-        isinstance(n, int) and n >= 2,
-        f"n must be an integer, at least 2 (one row has no other), got {n!r}",
-    )
+    _require.sizes(2, n=n)
     require(r >= 0, f"the radius r must be at least 0, got {r}")
     k = n // 2
     c = (k / (n - k) + (n - k) / k) / 2
@@ -223,9 +221,7 @@ def needed_radius(n: int, leak: float) -> float:
     Claim:
         synthesis.memory
     """
-    require(
-        isinstance(n, int) and n >= 2, f"n must be an integer, at least 2, got {n!r}"
-    )
+    _require.sizes(2, n=n)
     require(0 < leak < 1, f"leak must lie in (0, 1), got {leak}")
     r = math.log((1 - leak) * (n - 1) / leak) / 2
     return max(0.0, r)
@@ -250,7 +246,7 @@ def needed_bits(points: int, d: int = 1) -> float:
         ValueError: for fewer than two points or no coordinate.
 
     Cost:
-        O(log N) powers of integers.
+        one root of an integer.
 
     Source:
         pigeonholes; derived on the page.
@@ -258,24 +254,12 @@ def needed_bits(points: int, d: int = 1) -> float:
     Claim:
         synthesis.counting
     """
-    require(
-        isinstance(points, int) and points >= 2,
-        f"points must be an integer, at least 2, got {points!r}",
-    )
-    require(
-        isinstance(d, int) and d >= 1, f"d must be an integer, at least 1, got {d!r}"
-    )
-    # The root by bisection in integers, low^d < N <= high^d.
-    low = 1
-    bits = -(-points.bit_length() // d)  # rounded up
-    high = 1 << bits
-    while high - low > 1:
-        middle = (low + high) // 2
-        if middle**d < points:
-            low = middle
-        else:
-            high = middle
-    return math.log2(high - 1)
+    _require.sizes(2, points=points)
+    _require.sizes(1, d=d)
+    from sympy import integer_nthroot  # torch brings sympy
+
+    root, _ = integer_nthroot(points - 1, d)  # rounded down: ceil(N^(1/d)) - 1
+    return math.log2(root)
 
 
 def _wide(p: Tensor) -> Tensor:
@@ -285,9 +269,7 @@ def _wide(p: Tensor) -> Tensor:
 
 def _matrix(name: str, p) -> None:
     """A floating tensor (*batch, m, n) with at least one entry."""
-    require(
-        torch.is_tensor(p), f"{name} must be a torch tensor, got {type(p).__name__}"
-    )
+    _require.is_tensor(name, p)
     require(
         p.is_floating_point(),
         f"{name} must be floating point, got {p.dtype}: cast it first",

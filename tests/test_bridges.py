@@ -144,14 +144,14 @@ def test_on_cuda():
             lambda: radius(torch.zeros(2, 2, dtype=torch.int64)),
             "logits must be floating point",
         ),
-        (lambda: largest_dobrushin(1, 1.0), "n must be an integer, at least 2"),
+        (lambda: largest_dobrushin(1, 1.0), "n must be an integer of at least 2"),
         (lambda: largest_dobrushin(2, -1.0), "radius r must be at least 0"),
         (lambda: largest_dobrushin(2, math.nan), "radius r must be at least 0"),
-        (lambda: needed_radius(1, 0.5), "n must be an integer, at least 2"),
+        (lambda: needed_radius(1, 0.5), "n must be an integer of at least 2"),
         (lambda: needed_radius(4, 1.0), r"leak must lie in \(0, 1\)"),
-        (lambda: needed_bits(1), "points must be an integer, at least 2"),
+        (lambda: needed_bits(1), "points must be an integer of at least 2"),
         (lambda: needed_bits(2.5), "points must be an integer"),
-        (lambda: needed_bits(4, 0), "d must be an integer, at least 1"),
+        (lambda: needed_bits(4, 0), "d must be an integer of at least 1"),
     ],
 )
 def test_bad_input_is_named(call, words):

@@ -133,6 +133,18 @@ def test_verdicts_show_no_rounding_noise():
     )
 
 
+def two_by_two(**changes):
+    """A network of two tokens, one layer and one head, with some arguments changed."""
+    eye = [[1, 0], [0, 1]]
+    made = {"attention": [[eye]], "weights": [[eye]]} | changes
+    return certify.network(eye, **made)
+
+
+def test_the_two_by_two_network_by_hand():
+    got = two_by_two(value_biases=[[[1, 2]]], biases=[[10, 0]], skip=True)
+    assert got == [[13, 2], [11, 4]]
+
+
 @pytest.mark.bad_input
 @pytest.mark.parametrize(
     ("run", "message"),
@@ -155,6 +167,27 @@ def test_verdicts_show_no_rounding_noise():
                 [[certify.exact([[1]])]],
             ),
             "heads",
+        ),
+        (lambda: certify.exact([1, 2]), "a list of rows"),
+        (lambda: certify.rank([[1, 2], [3]]), "rows of one length"),
+        (lambda: certify.norms([[1, 2], [3]]), "rows of one length"),
+        (lambda: certify.product([[1, 2], [3]], [[1], [1]]), "rows of one length"),
+        (lambda: two_by_two(value_biases=[[]]), "a row a head"),
+        (lambda: two_by_two(value_biases=[[[1]]]), "value_biases must be 1 x 2 here"),
+        (lambda: two_by_two(biases=[[1]]), "biases must be 1 x 2 here, got 1 x 1"),
+        (lambda: two_by_two(biases=[]), "biases a row a layer"),
+        (lambda: two_by_two(attention=[[[[1]]]]), "attention must be 2 x 2 here"),
+        (lambda: two_by_two(weights=[[[[1, 0]]]]), "weights must be 2 x 2 here"),
+        (lambda: two_by_two(weights=[[[[1], [0]]]], skip=True), "the output must be"),
+        (lambda: certify.family_residual(-1, 2), "m must be an integer of at least 3"),
+        (lambda: certify.family_residual(2, 2), "m must be an integer of at least 3"),
+        (lambda: certify.family_residual(3, Fraction(1, 2)), "must be above 1"),
+        (lambda: certify.family_residual(3, 2, Fraction(-1)), "in \\[0, 1\\]"),
+        (lambda: certify.log_residuals([[1.0], [2.0]], [], digits=0), "digits must be"),
+        (lambda: certify.log_residuals([[1.0], [2, 3]], [], digits=9), "one length"),
+        (
+            lambda: certify.log_residuals([[1.0], [1 + 2.0**-50]], [], digits=5),
+            "5 digits leave nothing of a residual",
         ),
     ],
 )

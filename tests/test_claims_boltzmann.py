@@ -176,6 +176,14 @@ def instances(kind, seed=0, count=60):
             yield a, b
 
 
+def nearest_multisets(n):
+    """n equal values, and one of them one step of the lemma lower, as exactly as
+    floats hold it.
+    """
+    delta = Fraction(math.ceil(1024 * needed_gap(n, kind="multiset")), 1024)
+    return [delta] * n, [delta] * (n - 1) + [Fraction(0)]
+
+
 def check_lemma(kind="distinct", pairs=None):
     """How far bound / distance goes above 1 in logarithms, the distance certified; the
     library's bound is the formula.
@@ -241,7 +249,8 @@ def test_the_bound_is_nearly_attained():
 
 @pytest.mark.claim("boltzmann.multisets", role="check")
 def test_multisets_stay_apart():
-    assert check_lemma("multiset").ok
+    pairs = [nearest_multisets(n) for n in range(2, 9)]
+    assert check_lemma("multiset").ok and check_lemma("multiset", pairs).ok
 
 
 @pytest.mark.claim("boltzmann.multisets", role="control")
@@ -256,12 +265,14 @@ def test_sizes_that_differ():
 
 
 @pytest.mark.claim("boltzmann.multisets", role="witness")
-def test_the_multiset_bound_is_nearly_attained():
-    delta = Fraction(math.ceil(1024 * needed_gap(2, kind="multiset")), 1024)
-    bound = log_separation_bound(2, float(delta), float(delta), kind="multiset")
-    assert 10 ** certify.boltzmann_gap([0, 0], [0, -delta]).log10 / math.exp(
-        bound
-    ) == pytest.approx(1.104, abs=1e-3)
+@pytest.mark.parametrize(
+    ("n", "ratio"), [(2, 1.1042), (3, 1.1099), (4, 1.1108), (8, 1.1111)]
+)
+def test_the_multiset_bound_is_nearly_attained(n, ratio):
+    a, b = nearest_multisets(n)
+    bound = log_separation_bound(n, float(a[0]), float(a[0]), kind="multiset")
+    log_ratio = certify.boltzmann_gap(a, b).log10 * math.log(10) - bound
+    assert math.exp(log_ratio) == pytest.approx(ratio, abs=2e-4)
 
 
 # --- certified gaps
@@ -298,13 +309,10 @@ def check_gap(K=8, n=4, *, subtract=False):
             )
             lower = upper = got
     else:
-        lower, upper = certify.boltzmann_gap(a, b, scale=s)
-    wanted = arb_gap(
-        a,
-        b,
-        s,
-        bits=2_000 - int(certify.boltzmann_gap(a, b, scale=s).log10 * 3.33) + 8 * K**5,
-    )
+        gap = certify.boltzmann_gap(a, b, scale=s)
+        lower, upper = gap.lower, gap.upper
+    digits = abs(certify.boltzmann_gap(a, b, scale=s).log10)
+    wanted = arb_gap(a, b, s, bits=2_000 + int(digits * 3.33) + 8 * K**5)
     with mpmath.workprec(400):
         wanted = mpmath.mpf(wanted.str(60, radius=False, more=True))
         return at_most(max(abs(lower / wanted - 1), abs(upper / wanted - 1)), 2.0**-60)

@@ -33,9 +33,13 @@ def test_a_file_is_read(tmp_path):
     assert got.words == [["EU", "rejects"], ["Peter", "Blackburn"], ["BRUSSELS"]]
     assert got.tags == [["B-ORG", "O"], ["B-PER", "I-PER"], ["B-LOC"]]
     data = encode(got, 4, positions=True, generator=generator())
-    assert data.names == ["B-LOC", "B-ORG", "B-PER", "I-PER", "O"] and data.mask.sum(
-        1
-    ).tolist() == [2, 2, 1]
+    assert data.names == [
+        "B-LOC",
+        "B-ORG",
+        "B-PER",
+        "I-PER",
+        "O",
+    ] and data.token_mask.sum(1).tolist() == [2, 2, 1]
     assert data.labels.tolist() == [[1, 4], [2, 3], [0, 0]] and not data.x[2, 1].any()
 
 
@@ -45,8 +49,18 @@ def test_made_sentences():
         len(s) for s in got.words
     ] == [len(t) for t in got.tags]
     assert {t for s in got.tags for t in s} == {"O", "B-PER", "I-PER", "B-ORG", "B-LOC"}
-    per = {w for s, t in zip(*got) for w, k in zip(s, t) if k.endswith("PER")}
-    org = {w for s, t in zip(*got) for w, k in zip(s, t) if k.endswith("ORG")}
+    per = {
+        w
+        for s, t in zip(got.words, got.tags)
+        for w, k in zip(s, t)
+        if k.endswith("PER")
+    }
+    org = {
+        w
+        for s, t in zip(got.words, got.tags)
+        for w, k in zip(s, t)
+        if k.endswith("ORG")
+    }
     assert len(per & org) >= 8  # the name alone does not say
     assert got == generate_entities(100, generator=generator())
 
@@ -58,6 +72,13 @@ def test_positions_move_the_tokens():
     assert torch.equal(flat[0], flat[2]) and not torch.equal(placed[0], placed[2])
 
 
+def test_what_editors_add_is_no_word(tmp_path):
+    """A byte order mark and Windows' line ends."""
+    path = tmp_path / "eng.train"
+    path.write_bytes(FILE.encode("utf-8-sig").replace(b"\n", b"\r\n"))
+    assert load_conll(path).words[0] == ["EU", "rejects"]
+
+
 @pytest.mark.bad_input
 def test_what_is_refused(tmp_path):
     for path in (None, tmp_path / "none", tmp_path):
@@ -66,6 +87,9 @@ def test_what_is_refused(tmp_path):
     (tmp_path / "one").write_text("EU B-ORG\nword\n")
     with pytest.raises(ValueError, match="line 2 of one has one column"):
         load_conll(tmp_path / "one")
+    (tmp_path / "latin").write_bytes("Zürich B-LOC\n".encode("latin-1"))
+    with pytest.raises(ValueError, match="latin is not UTF-8, convert it"):
+        load_conll(tmp_path / "latin")
     (tmp_path / "empty").write_text("\n\n")
     with pytest.raises(ValueError, match="no sentence"):
         load_conll(tmp_path / "empty")

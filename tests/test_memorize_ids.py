@@ -63,7 +63,7 @@ def test_the_head_is_an_attention_layer(beta):
 def test_tiles_and_single_sequences(monkeypatch):
     x, v = rand(40, 6, 3), rand(3, seed=1)
     whole = memorize.context_ids(x, v, 0.5)
-    monkeypatch.setattr("attnlib.memorize._ids.TILE", 36 * 7)
+    monkeypatch.setattr("attnlib.memorize.ids.TILE", 36 * 7)
     for a, b in zip(whole, memorize.context_ids(x, v, 0.5)):
         assert torch.equal(a, b)
     for a, b in zip(whole, memorize.context_ids(x[3], v, 0.5)):
@@ -85,7 +85,7 @@ def test_a_mask_is_a_shorter_sequence():
     ).bool()
     x = x.masked_fill(~mask[..., None], math.nan).requires_grad_()
     v.requires_grad_()
-    ids = memorize.context_ids(x, v, 0.9, mask=mask)
+    ids = memorize.context_ids(x, v, 0.9, token_mask=mask)
     for row, keep, token, context in zip(x, mask, *ids):
         short = memorize.context_ids(row[keep], v, 0.9)
         assert torch.allclose(token[keep], short.token) and torch.allclose(
@@ -121,7 +121,7 @@ def test_projection_tiles(monkeypatch):
         )
 
     whole = make()
-    monkeypatch.setattr("attnlib.memorize._projection.TILE", 7 * 51)
+    monkeypatch.setattr("attnlib.memorize.direction.TILE", 7 * 51)
     assert make().min_ratio == whole.min_ratio
 
 
@@ -156,7 +156,7 @@ def test_projection_of_one_token(d):
 
 def literal_gap(ids):
     steps = [abs(a - b) for a, b in combinations(ids, 2) if a != b]
-    return len(ids), len(set(ids)), min(steps, default=math.inf)
+    return memorize.Gap(len(ids), len(set(ids)), min(steps, default=math.inf))
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -165,24 +165,21 @@ def test_smallest_gap(seed, monkeypatch):
     ids = torch.randint(0, 90, (7, 11), generator=g).double() / 7
     groups = torch.randint(0, 3, (7, 11), generator=g)
     for tile in (1, 5, 76, 77, 1 << 18):
-        monkeypatch.setattr("attnlib.memorize._ids.TILE", tile)
+        monkeypatch.setattr("attnlib.memorize.ids.TILE", tile)
         assert memorize.smallest_gap(ids) == literal_gap(ids.flatten().tolist())
     each = [literal_gap(ids[groups == c].tolist()) for c in range(3)]
-    assert memorize.smallest_gap(ids, groups) == (
-        77,
-        sum(e[1] for e in each),
-        min(e[2] for e in each),
-    )
+    distinct = sum(one.distinct for one in each)
+    smallest = min(one.smallest for one in each)
+    assert memorize.smallest_gap(ids, groups) == memorize.Gap(77, distinct, smallest)
 
 
 def test_smallest_gap_of_few():
-    assert memorize.smallest_gap(torch.tensor([2.0])) == (1, 1, math.inf)
-    assert memorize.smallest_gap(torch.tensor([0.0, -0.0])) == (2, 1, math.inf)
-    assert memorize.smallest_gap(torch.tensor([1.0, 1.5], dtype=torch.bfloat16)) == (
-        2,
-        2,
-        0.5,
-    )
+    for ids, gap in (
+        (torch.tensor([2.0]), (1, 1, math.inf)),
+        (torch.tensor([0.0, -0.0]), (2, 1, math.inf)),
+        (torch.tensor([1.0, 1.5], dtype=torch.bfloat16), (2, 2, 0.5)),
+    ):
+        assert memorize.smallest_gap(ids) == memorize.Gap(*gap)
 
 
 def test_separate_counts_tokens_in_company():
@@ -193,7 +190,7 @@ def test_separate_counts_tokens_in_company():
     assert memorize.separate(x, v, 0.5).distinct == 3 + 3 + 2
     assert memorize.separate(x, v, 0.5, w=0.01).distinct == 8
     mask = torch.tensor([[1, 1, 1], [1, 1, 1], [1, 1, 0], [0, 1, 1]]).bool()
-    assert memorize.separate(x, v, 0.5, mask=mask).distinct == 3 + 2
+    assert memorize.separate(x, v, 0.5, token_mask=mask).distinct == 3 + 2
 
 
 def test_devices_and_dtypes(device):
@@ -209,6 +206,11 @@ def test_devices_and_dtypes(device):
         )
         assert memorize.smallest_gap(ids.context).count == 20
         assert memorize.separate(x.double(), p.v.double(), 0.5).distinct == 20
+
+
+def test_threshold_by_hand():
+    assert memorize.threshold(4, 2) == pytest.approx(2 / math.sqrt(math.pi) / 25)
+    assert memorize.threshold(1, 8) == pytest.approx(1 / math.sqrt(math.pi) / 4)
 
 
 def test_scales_by_hand():
@@ -240,8 +242,14 @@ BAD = {
     ),
     "no vocabulary": (lambda: choose(torch.ones(0, 2)), "at least one of each"),
     "a list": (lambda: choose([[1.0]]), "must be a torch tensor, got list"),
-    "budget": (lambda: choose(rand(3, 2), budget=0), "budget 0 and best_of 1"),
-    "best_of": (lambda: choose(rand(3, 2), best_of=0), "budget 64 and best_of 0"),
+    "budget": (
+        lambda: choose(rand(3, 2), budget=0),
+        "budget must be an integer of at least 1, got 0",
+    ),
+    "best_of": (
+        lambda: choose(rand(3, 2), best_of=0),
+        "best_of must be an integer of at least 1, got 0",
+    ),
     "tokens too near": (
         lambda: choose(torch.tensor([[1.0, 1], [1, 1 + 1e-15]], dtype=torch.float64)),
         "keeps the tokens",
@@ -256,23 +264,23 @@ BAD = {
     ),
     "ragged": (
         lambda: memorize.context_ids([[1.0], [1.0, 2.0]], torch.ones(1), 1.0),
-        "pad ragged",
+        "pad and give a token_mask",
     ),
     "no token": (
         lambda: memorize.context_ids(torch.ones(2, 0, 3), torch.ones(3), 1.0),
         "at least one token",
     ),
     "an empty sequence": (
-        lambda: ids(mask=torch.tensor([[True, True], [False, False]])),
-        "1 sequences are empty",
+        lambda: ids(token_mask=torch.tensor([[True, True], [False, False]])),
+        "leaves 1 sequences without a token",
     ),
     "a mask of another shape": (
-        lambda: ids(mask=torch.ones(2, 2, 2).bool()),
-        "mask must be boolean of shape",
+        lambda: ids(token_mask=torch.ones(2, 2, 2).bool()),
+        "token_mask must have shape",
     ),
     "v of another dtype": (
         lambda: memorize.context_ids(rand(2, 3), torch.ones(3), 1.0),
-        "v is torch.float32",
+        "v is torch.float32, x torch.float64",
     ),
     "v of another width": (
         lambda: memorize.context_ids(rand(2, 3), rand(2), 1.0),
@@ -286,6 +294,30 @@ BAD = {
         lambda: memorize.context_ids(torch.eye(2), torch.tensor([1.0, 0]), 1.0),
         "1 tokens have v.x = 0",
     ),
+    "beyond every float": (
+        lambda: memorize.context_ids(rand(2, 3) * 1e300, rand(3), 1.0),
+        "lower beta, or scale",
+    ),
+    "beta beyond the dtype": (
+        lambda: memorize.context_ids(torch.full((2, 1), 1e-20), torch.ones(1), 1e40),
+        "lower beta, or scale",
+    ),
+    "tokens too small for a scale": (
+        lambda: memorize.data_scale(rand(3) * 1e-200, 2),
+        "other units",
+    ),
+    "sizes too small for a scale": (
+        lambda: memorize.paper_scale(3, 2, 1, r_min=1e-200, r_max=1.0, eps=1e-200),
+        "other units",
+    ),
+    "a size that is no integer": (
+        lambda: memorize.threshold(2.5, 3),
+        "count must be an integer of at least 1, got 2.5",
+    ),
+    "no generator": (
+        lambda: memorize.choose_projection(rand(3, 2), generator=None),
+        "must be a torch.Generator",
+    ),
     "overflow": (
         lambda: memorize.context_ids(torch.full((2, 1), 1e30), torch.ones(1), 1.0),
         "lower beta",
@@ -296,7 +328,7 @@ BAD = {
     ),
     "beta": (
         lambda: memorize.context_ids(rand(2, 3), rand(3), math.inf),
-        "beta must be finite",
+        "beta must be a finite number",
     ),
     "no id": (lambda: memorize.smallest_gap(torch.ones(0)), "not empty"),
     "NaN among ids": (
@@ -319,7 +351,10 @@ BAD = {
         lambda: memorize.separate(many(), torch.ones(1), 0.3, normalizer="hardmax"),
         "no wider dtype",
     ),
-    "n = 1": (lambda: memorize.data_scale(rand(3), 1), "n >= 2"),
+    "n = 1": (
+        lambda: memorize.data_scale(rand(3), 1),
+        "n must be an integer of at least 2",
+    ),
     "equal along v": (
         lambda: memorize.data_scale(torch.ones(3), 2),
         "must differ along v",
@@ -330,7 +365,7 @@ BAD = {
     ),
     "one token": (
         lambda: memorize.paper_scale(1, 2, 1, r_min=1.0, r_max=1.0, eps=1.0),
-        "count and n >= 2",
+        "count must be an integer of at least 2",
     ),
 }
 

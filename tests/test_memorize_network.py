@@ -6,14 +6,15 @@ from __future__ import annotations
 
 import itertools
 import random
+from dataclasses import replace
 from fractions import Fraction
 
 import pytest
 import torch
 
-from attnlib import memorize as room
 from attnlib.memorize import (
-    Block,
+    Memorizer,
+    TrainedBlock,
     _items,
     count_parameters,
     dense_block,
@@ -21,8 +22,9 @@ from attnlib.memorize import (
     fit_line,
     interpolate,
     memorize,
+    memorizer,
     relu_layer,
-    train,
+    train_block,
 )
 
 F64 = torch.float64
@@ -91,11 +93,14 @@ def test_gradients_of_the_two_agree():
         (lambda t, y: fit_line(t, y[:, 0]), "2 dimensions"),
         (lambda t, y: fit_line(t.long(), y), "floating point"),
         (lambda t, y: fit_line([1.0], y), "torch tensor"),
-        (lambda t, y: fit_line(t.float(), y), "share one dtype"),
-        (lambda t, y: interpolate(t.float(), t, y), "dtype of the network"),
+        (lambda t, y: fit_line(t.float(), y), "all tensors must share one dtype"),
+        (
+            lambda t, y: interpolate(t.float(), t, y),
+            "one dtype: t is torch.float32, ids torch.float64",
+        ),
         (lambda t, y: interpolate(t * float("nan"), t, y), "NaN"),
         (lambda t, y: relu_layer(t, fit_line(t, y), chunk=0), "chunk"),
-        (lambda t, y: count_parameters(0, 3), "at least 1"),
+        (lambda t, y: count_parameters(0, 3), "width must be an integer of at least 1"),
         (lambda t, y: count_parameters(2, 3, labels=4), "at most d"),
     ],
 )
@@ -121,7 +126,7 @@ def test_deep_network_at_every_id():
 
 def test_deep_network_of_any_block():
     ids, labels = [3, 8, 20, 21, 40], [1, 0, 3, 3, 2]
-    for m in (1, 2, 5, 9):
+    for m in (1, 2, 5, 9, 10**9):
         assert [fit_deep(ids, labels, block=m)(t) for t in ids] == labels
 
 
@@ -131,6 +136,9 @@ def test_deep_network_of_any_block():
     [
         ([], [], {}, "as many"),
         ([1, 1], [0, 0], {}, "increasing"),
+        ([2, 1], [0, 0], {}, "increasing"),
+        ([0, 3], [1.9, 1], {}, "labels must be integers"),
+        ([0.5, 3], [1, 1], {}, "ids must be integers"),
         ([-1, 2], [0, 0], {}, "increasing"),
         ([1], [-1], {}, "labels"),
         ([1], [1], {"block": 0}, "block"),
@@ -155,21 +163,21 @@ def test_permuted_batched_and_repeated():
     assert torch.equal(net(x), y) and torch.equal(net(x[7]), y[7])
     for way in itertools.permutations(range(4)):
         assert torch.equal(net(x[:, list(way)]), y[:, list(way)])
-    raw = net._replace(kind=F64)
+    raw = replace(net, labels=net.values)
     assert torch.equal(torch.cat([raw(a) for a in x.split(7)]), raw(x))
 
 
 def test_the_block_is_the_memorizer_everywhere():
     x, y = sets(20)
     net = memorize(x, y, generator=generator())
-    block, raw = dense_block(net), net._replace(kind=F64)
-    assert (block(x)[..., 0] - y).abs().max() < 1e-8 and block(x)[
-        ..., 1:
-    ].abs().max() < 1e-8
+    block = dense_block(net)
+    raw = replace(net, labels=net.values.squeeze(1))
+    assert (block(x)[..., 0] - y).abs().max() < 1e-8
+    assert block(x)[..., 1:].abs().max() < 1e-8
     other = torch.randn(9, 4, 6, generator=generator(3), dtype=F64)
-    assert (
-        (block(other)[..., 0] - raw(other)) / (1 + raw(other).abs())
-    ).abs().max() < 1e-8
+    wanted = raw(other)
+    off = (block(other)[..., 0] - wanted) / (1 + wanted.abs())
+    assert off.abs().max() < 1e-8
     assert block.parameters == count_parameters(80, 6).total
 
 
@@ -180,7 +188,7 @@ def exact_network(net):
         return Fraction(z) + Fraction(net.report.w) * Fraction(f)
 
     t = [line(*p) for p in zip(net.token.tolist(), net.context.tolist())]
-    y = [Fraction(v) for v in net.labels[:, 0].tolist()]
+    y = [Fraction(v) for v in net.labels.tolist()]
     before = [t[0] - Fraction(net.lead), *t[:-1]]
     slopes = [(b - a) / (u - v) for a, b, u, v in zip([Fraction(0), *y], y, t, before)]
     jumps = [b - a for a, b in zip([Fraction(0), *slopes], slopes)]
@@ -196,11 +204,11 @@ def test_the_search_is_the_network_in_fractions():
     assert all(
         f(*p) == int(v)
         for p, v in zip(
-            zip(net.token.tolist(), net.context.tolist()), net.labels[:, 0].tolist()
+            zip(net.token.tolist(), net.context.tolist()), net.labels.tolist()
         )
     )
     z, c = torch.randn(2, 40, generator=generator(1), dtype=F64)
-    got = room._memorizer.evaluate(z, c, net)[:, 0]
+    got = memorizer._evaluate(z, c, net)[:, 0]
     wanted = torch.tensor(
         [float(f(*p)) for p in zip(z.tolist(), c.tolist())], dtype=F64
     )
@@ -215,13 +223,15 @@ def test_vectors_as_labels_and_masks():
         torch.randint(12, (30, 4), generator=generator())
     ]
     lonely = mask.sum(1) == 4  # all of one size: proportional multisets have equal ids
-    net = memorize(x[lonely], labels[lonely], mask=mask[lonely], generator=generator())
+    net = memorize(
+        x[lonely], labels[lonely], token_mask=mask[lonely], generator=generator()
+    )
     assert torch.equal(net(x[lonely], mask[lonely]), labels[lonely])
     three = mask.clone()
     three[:, :3], three[:, 3] = True, False
     kept, where = torch.unique(x[:, :3].sum((1, 2)), return_inverse=True)
     first = torch.stack([(where == i).nonzero()[0, 0] for i in range(len(kept))])
-    net = memorize(x[first], y[first], mask=three[first], generator=generator())
+    net = memorize(x[first], y[first], token_mask=three[first], generator=generator())
     got = net(x[first], three[first])
     assert torch.equal(got[:, :3], y[first][:, :3]) and not got[:, 3].any()
 
@@ -250,7 +260,7 @@ def test_ids_may_coincide_where_labels_agree():
     )
     mask = torch.tensor([[True] * 4, [True, True, False, False], [True] * 4])
     y = torch.tensor([[1, 2, 1, 2], [1, 2, 0, 0], [3, 4, 3, 3]])
-    net = memorize(x, y, mask=mask, generator=generator())
+    net = memorize(x, y, token_mask=mask, generator=generator())
     assert (
         torch.equal(net(x, mask), y)
         and net.report.ids == 6
@@ -331,6 +341,68 @@ def test_hashes_are_verified(monkeypatch):
         assert len(first) == len(wanted) and torch.equal(rows[first][found], rows)
 
 
+@pytest.mark.parametrize("dtype", [F64, torch.float32])
+@pytest.mark.parametrize("kind", ["integers", "floats", "vectors"])
+def test_a_network_is_saved_and_loaded(tmp_path, dtype, kind):
+    x, y = sets(20, dtype=dtype)
+    if kind != "integers":
+        y = y.to(dtype) / 4
+    if kind == "vectors":
+        y = torch.stack([y, -y], -1)
+    net = memorize(x, y, generator=generator())
+    torch.save(net.state_dict(), tmp_path / "net.pt")
+    state = torch.load(tmp_path / "net.pt", weights_only=True)
+    again = Memorizer.from_state_dict(state)
+    assert torch.equal(again(x), y) and again(x).dtype == y.dtype
+    assert again.report == net.report
+    other = torch.randn(7, 4, 6, generator=generator(3), dtype=F64).to(dtype)
+    assert torch.equal(again(other), net(other))
+
+
+def test_a_network_moves(device):
+    x, y = sets(20)
+    there = memorize(x, y, generator=generator()).to(device)
+    assert there.labels.device.type == device.type
+    assert torch.equal(there(x.to(device)).cpu(), y)
+
+
+def test_bits_of_the_report_by_hand():
+    """The smallest gap of two ids of one token, counted in its own way."""
+    x, y = sets(60)
+    net = memorize(x, y, generator=generator())
+    token, context = net.token.tolist(), net.context.tolist()
+    gap = float("inf")
+    for i, j in itertools.combinations(range(len(token)), 2):
+        if token[i] == token[j] and net.labels[i] != net.labels[j]:
+            gap = min(gap, abs(context[i] - context[j]))
+    bits = 0
+    while gap * 2**bits < max(map(abs, context)):
+        bits += 1
+    assert net.report.gap == gap and net.report.bits == bits + 1
+    assert net.report.dtype_bits == 52
+
+
+@pytest.mark.parametrize("offset", [1e5, 1e7])
+def test_tokens_far_from_zero(offset):
+    x, y = sets(60, tokens=9)
+    net = memorize(x + offset, y, generator=generator())
+    assert torch.equal(net(x + offset), y)
+
+
+@pytest.mark.bad_input
+def test_what_cannot_be_loaded_or_moved():
+    net = memorize(*sets(5), generator=generator())
+    state = net.state_dict()
+    narrow = {k: t.float() if torch.is_tensor(t) else t for k, t in state.items()}
+    for call, words in (
+        (lambda: net.to(torch.float32), r"memorize\(sequences.to\(torch.float32\)\)"),
+        (lambda: Memorizer.from_state_dict({"v": net.v}), "state must be a dictionary"),
+        (lambda: Memorizer.from_state_dict(narrow), "must not be cast"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            call()
+
+
 @pytest.mark.cuda
 def test_cuda_gives_the_same_labels():
     if not torch.cuda.is_available():
@@ -338,10 +410,9 @@ def test_cuda_gives_the_same_labels():
     x, y = sets(300, n=8, tokens=32, d=16, device="cuda")
     net = memorize(x, y, generator=generator())
     assert torch.equal(net(x), y)
-    here = net._replace(
-        **{name: t.cpu() for name, t in net._asdict().items() if torch.is_tensor(t)}
-    )
-    assert torch.equal(here(x.cpu()), y.cpu())
+    assert torch.equal(net.to("cpu")(x.cpu()), y.cpu())
+    again = Memorizer.from_state_dict(net.to("cpu").state_dict()).to("cuda")
+    assert torch.equal(again(x), y)
 
 
 # --- what it refuses
@@ -371,8 +442,12 @@ def test_wrong_arguments_are_refused():
     refused(x, y.tolist(), "labels must be a torch tensor")
     refused(x, y, "torch.Generator", generator=0)
     refused(x, y, "beta", beta=0.0)
-    refused(x, y, "mask must be boolean", mask=torch.ones(5, 4))
-    refused(x, y, "sequence 0 is empty", mask=torch.zeros(5, 4, dtype=torch.bool))
+    refused(x, y, "token_mask must be boolean", token_mask=torch.ones(5, 4))
+    inverted = torch.zeros(5, 4, dtype=torch.bool)
+    refused(x, y, "key_padding_mask", token_mask=inverted)
+    refused(x * 1e-200, y, "no beta that suits them")
+    refused(x * 1e300, y, "no beta that suits them")
+    refused(x * 1e300, y, "lower beta", beta=1.0)
     refused(x.where(x != x[2, 1], 0 * x), y, r"zero tokens .* \(2, 1\)")
     refused(
         x.where(x != x[2, 1], 0 * x / 0),
@@ -401,8 +476,8 @@ def test_what_the_dtype_cannot_hold():
     refused(
         pair,
         torch.tensor([[1, 2, 1, 2], [3, 4, 0, 0]]),
-        "proportional",
-        mask=torch.tensor([[True] * 4, [True, True, False, False]]),
+        "sequences 0 and 1 hold the same tokens in the same shares",
+        token_mask=torch.tensor([[True] * 4, [True, True, False, False]]),
     )
     x, y = sets(60)
     refused(x, y, "leave it out", beta=1e6)
@@ -415,9 +490,9 @@ def test_what_the_dtype_cannot_hold():
 @pytest.mark.bad_input
 def test_a_network_that_misses_a_label_is_refused(monkeypatch):
     """The last check reads the data as a user would; NaN counts as a miss."""
-    true = room._memorizer.evaluate
+    true = memorizer._evaluate
     for wrong in (lambda *a: true(*a) + 1, lambda *a: true(*a) * float("nan")):
-        monkeypatch.setattr(room._memorizer, "evaluate", wrong)
+        monkeypatch.setattr(memorizer, "_evaluate", wrong)
         refused(*sets(5), "misses a label")
 
 
@@ -434,10 +509,10 @@ def test_the_caller_and_the_block_refuse():
     ):
         with pytest.raises(ValueError, match=words):
             net(wrong)
-    with pytest.raises(ValueError, match="mask must be boolean"):
+    with pytest.raises(ValueError, match="token_mask must be boolean"):
         net(x, torch.ones(5, 4))
     with pytest.raises(ValueError, match="label features fit"):
-        dense_block(net._replace(labels=torch.ones(20, 7, dtype=F64)))
+        dense_block(replace(net, labels=torch.ones(20, 7, dtype=F64)))
 
 
 # --- training
@@ -446,20 +521,20 @@ def test_the_caller_and_the_block_refuse():
 def test_a_small_block_trains():
     x, y = sets(6)
     g = generator()
-    block = Block(6, 64, 10, generator=g)
+    block = TrainedBlock(6, 64, 10, generator=g)
     before = [p.clone() for p in block.maps]
-    assert train(block, x.float(), y, steps=200, rate=1e-2) > 0.8
+    assert train_block(block, x.float(), y, steps=200, rate=1e-2) > 0.8
     assert all(not torch.equal(a, b) for a, b in zip(before, block.maps))
-    frozen = Block(6, 64, 10, kind="random", generator=g)
+    frozen = TrainedBlock(6, 64, 10, kind="random", generator=g)
     before = [p.clone() for p in frozen.maps]
-    train(frozen, x.float(), y, steps=5)
+    train_block(frozen, x.float(), y, steps=5)
     assert all(torch.equal(a, b) for a, b in zip(before, frozen.maps))
 
 
 def test_masked_tokens_do_not_reach_the_block():
     x = torch.randn(3, 5, 6, generator=generator())
     block, mask = (
-        Block(6, 8, 4, heads=2, rank=3, generator=generator()),
+        TrainedBlock(6, 8, 4, heads=2, rank=3, generator=generator()),
         torch.ones(3, 5, dtype=torch.bool),
     )
     mask[:, 4] = False
@@ -468,9 +543,29 @@ def test_masked_tokens_do_not_reach_the_block():
 
 @pytest.mark.bad_input
 def test_training_refuses():
-    with pytest.raises(ValueError, match="kind must be"):
-        Block(2, 2, 2, kind="best", generator=generator())
-    with pytest.raises(ValueError, match="needs directions"):
-        Block(2, 2, 2, kind="frozen", generator=generator())
-    with pytest.raises(ValueError, match="steps"):
-        train(Block(6, 2, 2, generator=generator()), *sets(2), steps=0)
+    x, y = sets(2)
+    x = x.float()
+    block = TrainedBlock(6, 2, 10, generator=generator())
+    nan = x.masked_fill(x == x[1, 2, 3], float("nan"))
+    hidden = torch.zeros(2, 4, dtype=torch.bool)
+    for call, words in (
+        (lambda: TrainedBlock(2, 2, 2, kind="best", generator=generator()), "kind"),
+        (
+            lambda: TrainedBlock(2, 2, 2, kind="frozen", generator=generator()),
+            "needs directions",
+        ),
+        (lambda: TrainedBlock(0, 2, 2, generator=generator()), "d must be an integer"),
+        (lambda: train_block(block, x, y, steps=0), "steps must be an integer"),
+        (lambda: train_block(block, x, y, steps=1, rate=-1.0), "rate must be positive"),
+        (lambda: train_block(block, x, y, steps=50, rate=1e30), "training diverged"),
+        (lambda: train_block(block, nan, y, steps=2), "x holds NaN"),
+        (lambda: train_block(block, x.double(), y, steps=2), "one dtype"),
+        (lambda: train_block(block, x, y + 10, steps=2), "from 0 to 9"),
+        (lambda: train_block(block, x, y[:, :3], steps=2), "labels must be int64"),
+        (
+            lambda: train_block(block, x, y, steps=2, token_mask=hidden),
+            "leaves 2 sequences without a token",
+        ),
+    ):
+        with pytest.raises(ValueError, match=words):
+            call()

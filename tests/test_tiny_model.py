@@ -189,5 +189,13 @@ def test_bad_input():
             with pytest.raises(ValueError, match=message):
                 run(model, text)
     for sizes in ((0, 4, 96), (4, 4, 90), (4, 32, 96)):
-        with pytest.raises(ValueError, match="sizes must|even multiple"):
+        with pytest.raises(ValueError, match="layers must be|even multiple"):
             TinyModel(*sizes)
+    outcomes = set()
+    for seed in range(20):
+        g = torch.Generator().manual_seed(seed)
+        try:
+            outcomes.add(math.isfinite(masked_loss(model, encode("ab"), generator=g)))
+        except ValueError as error:
+            outcomes.add(str(error)[:31])
+    assert outcomes == {True, "tokens (2,) are so few that no "}

@@ -8,12 +8,11 @@ Page:
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from fractions import Fraction
-from operator import mul
-from typing import NamedTuple
 
 from attnlib.certify.boltzmann import (  # noqa: F401 (public here)
-    Gap,
+    Enclosure,
     boltzmann_gap,
     context_gap,
     context_terms,
@@ -24,11 +23,18 @@ from attnlib.certify.collapse import (  # noqa: F401 (public here)
     family_residual,
     log_residuals,
 )
+from attnlib.certify.matrices import (  # noqa: F401 (public here)
+    Matrix,
+    exact,
+    norms,
+    product,
+    rank,
+    row_stochastic,
+)
 
-Matrix = list[list[Fraction]]
 
-
-class Verdict(NamedTuple):
+@dataclass(frozen=True)
+class Verdict:
     """What a check measured, what it was held against, and whether it held.
 
     Args:
@@ -37,8 +43,8 @@ class Verdict(NamedTuple):
         ok: value <= bound.
     """
 
-    value: float
-    bound: float
+    value: float | int
+    bound: float | int
     ok: bool
 
     def __bool__(self) -> bool:
@@ -53,8 +59,6 @@ class Verdict(NamedTuple):
 
 class AtLeast(Verdict):
     """A Verdict whose value should be at least its bound."""
-
-    __slots__ = ()
 
     def __str__(self) -> str:
         word = "at least" if self.ok else "below"
@@ -119,120 +123,6 @@ def relative_error(got, wanted) -> float:
     return float(distance / wanted.detach().norm())
 
 
-def exact(matrix) -> Matrix:
-    """The same numbers as Fractions: every float is a dyadic rational, so nothing is
-    rounded.
-
-    Args:
-        matrix: nested rows of int, float or Fraction, or a two-dimensional tensor.
-
-    Returns:
-        list of rows of Fractions.
-
-    Raises:
-        ValueError: if the rows are empty or of different lengths, or an entry is not
-            finite.
-
-    Cost:
-        O(entries).
-
-    Source:
-        IEEE 754: a finite float is an integer times a power of two.
-    """
-    rows = matrix.tolist() if hasattr(matrix, "tolist") else matrix
-    if not all(isinstance(row, list | tuple) for row in rows):
-        raise ValueError("a matrix is a list of rows, each a list of numbers")
-    lengths = {len(row) for row in rows}
-    if len(lengths) != 1 or 0 in lengths:
-        raise ValueError("a matrix needs at least one entry, and rows of one length")
-    try:
-        return [list(map(Fraction, row)) for row in rows]
-    except (OverflowError, ValueError):
-        raise ValueError(
-            "a matrix in exact arithmetic holds no NaN and no infinity"
-        ) from None
-
-
-def row_stochastic(weights) -> Matrix:
-    """Divide each row by its sum, exactly, so that P 1 = 1 holds without rounding.
-
-    Args:
-        weights: nested rows or a tensor, nonnegative, no row zero.
-
-    Returns:
-        Matrix with rows that sum to one.
-
-    Raises:
-        ValueError: for a negative entry or a row that sums to zero.
-
-    Cost:
-        O(entries).
-
-    Source:
-        the hypothesis P 1 = 1 of the path decomposition.
-    """
-    stochastic = []
-    for row in exact(weights):
-        total = sum(row)
-        if min(row) < 0 or total == 0:
-            raise ValueError(
-                "rows must be nonnegative and not all zero, to be divided by their sum"
-            )
-        stochastic.append([entry / total for entry in row])
-    return stochastic
-
-
-def product(*matrices: Matrix) -> Matrix:
-    """The product of matrices, first to last, in Fractions.
-
-    Args:
-        matrices: at least one, of fitting shapes.
-
-    Returns:
-        Matrix.
-
-    Raises:
-        ValueError: if the shapes do not fit.
-
-    Cost:
-        O(p q r) exact operations for each pair (p, q) (q, r).
-
-    Source:
-        the definition.
-    """
-    left = matrices[0]
-    for right in matrices[1:]:
-        if len(left[0]) != len(right):
-            raise ValueError(
-                f"cannot multiply {len(left)} x {len(left[0])} "
-                f"with {len(right)} x {len(right[0])}"
-            )
-        columns = list(zip(*right))
-        left = [_row_times(row, columns) for row in left]
-    return left
-
-
-def _row_times(row: Sequence[Fraction], columns) -> list[Fraction]:
-    """A row times the matrix that has these columns."""
-    return [sum(map(mul, row, column), Fraction()) for column in columns]
-
-
-def _add(*matrices: Matrix) -> Matrix:
-    """The sum of matrices of one shape."""
-    total = []
-    for rows in zip(*matrices):
-        total.append([sum(entries) for entries in zip(*rows)])
-    return total
-
-
-def _scaled(z: int | Fraction, matrix: Matrix) -> Matrix:
-    """A matrix times a number."""
-    scaled = []
-    for row in matrix:
-        scaled.append([z * entry for entry in row])
-    return scaled
-
-
 def network(
     x: Matrix,
     attention: Sequence[Sequence[Matrix]],
@@ -261,7 +151,8 @@ def network(
         n rows of d. Nothing is assumed of P: its rows need not sum to one.
 
     Raises:
-        ValueError: if attention and weights do not have the same layers and heads.
+        ValueError: if attention, weights and biases do not have the same layers and
+            heads, or a matrix does not fit.
 
     Cost:
         O(L H (n^2 d + n d^2)) exact operations.
@@ -272,24 +163,62 @@ def network(
     Claim:
         paths.decomposition
     """
-    if [len(p) for p in attention] != [len(w) for w in weights] or not weights:
+    heads = [len(maps) for maps in weights]
+    if not heads or 0 in heads or heads != [len(layer) for layer in attention]:
         raise ValueError(
             "attention and weights must have the same layers, at least one, "
             "and the same heads"
         )
-    n = len(x)
-    none = [Fraction()] * len(weights[0][0][0])
-    for layer, (heads, maps) in enumerate(zip(attention, weights)):
-        value_rows = value_biases[layer] if value_biases else [none] * len(heads)
-        b = biases[layer] if biases else none
-        terms = []
-        for p, w, u in zip(heads, maps, value_rows):
-            values = _add(product(x, w), [u] * n)  # X W_h + 1 u_h'
-            terms.append(product(p, values))
-        y = _scaled(z, _add(*terms))
-        y = _add(y, [b] * n)
-        x = _add(x, y) if skip else y
+    if value_biases is None:
+        value_biases = [[None] * count for count in heads]
+    if biases is None:
+        biases = [None] * len(heads)
+    if heads != [len(rows) for rows in value_biases] or len(biases) != len(heads):
+        raise ValueError("value_biases must have a row a head, biases a row a layer")
+    x = exact(x)
+    for p, w, u, b in zip(attention, weights, value_biases, biases):
+        y = _scaled(z, _add(*_heads(x, p, w, u)))
+        if b is not None:
+            y = _add(y, _fitting("biases", [b], 1, len(y[0])) * len(y))
+        x = _add(x, _fitting("the output", y, len(x), len(x[0]))) if skip else y
     return x
+
+
+def _heads(x: Matrix, attention, weights, value_biases) -> list[Matrix]:
+    """P_h (X W_h + 1 u_h') of each head; u_h may be None."""
+    n, d, width = len(x), len(x[0]), len(weights[0][0])
+    outputs = []
+    for p, w, u in zip(attention, weights, value_biases):
+        values = product(x, _fitting("weights", w, d, width))
+        if u is not None:
+            values = _add(values, _fitting("value_biases", [u], 1, width) * n)
+        outputs.append(product(_fitting("attention", p, n, n), values))
+    return outputs
+
+
+def _fitting(name: str, matrix, rows: int, columns: int) -> Matrix:
+    """The matrix in Fractions, if it has this shape."""
+    matrix = exact(matrix)
+    got = f"{len(matrix)} x {len(matrix[0])}"
+    if got != f"{rows} x {columns}":
+        raise ValueError(f"{name} must be {rows} x {columns} here, got {got}")
+    return matrix
+
+
+def _add(*matrices: Matrix) -> Matrix:
+    """The sum of matrices of one shape."""
+    total = []
+    for rows in zip(*matrices):
+        total.append([sum(entries) for entries in zip(*rows)])
+    return total
+
+
+def _scaled(z: int | Fraction, matrix: Matrix) -> Matrix:
+    """A matrix times a number."""
+    scaled = []
+    for row in matrix:
+        scaled.append([z * entry for entry in row])
+    return scaled
 
 
 def decomposition_gap(
@@ -382,66 +311,3 @@ def _lagrange(node: int, nodes: Sequence[int]) -> list[Fraction]:
             scaled = [*(other * c for c in coefficients), Fraction()]
             coefficients = [(a - b) / (node - other) for a, b in zip(shifted, scaled)]
     return coefficients
-
-
-def norms(matrix: Matrix) -> tuple[Fraction, Fraction]:
-    """The largest absolute column sum |A|_1 and the largest absolute row sum |A|_inf,
-    exactly.
-
-    Args:
-        matrix: a Matrix.
-
-    Returns:
-        (|A|_1, |A|_inf); the square of the composite norm is their product.
-
-    Cost:
-        O(entries).
-
-    Source:
-        Xie 2021, Definition 2.1.
-
-    Claim:
-        questions.quasi-norm
-
-    Page:
-        notebooks/path_decomposition/four_questions
-    """
-    sizes = [list(map(abs, row)) for row in matrix]
-    one = max(map(sum, zip(*sizes)))
-    inf = max(map(sum, sizes))
-    return one, inf
-
-
-def rank(matrix: Matrix) -> int:
-    """The rank, exactly, by Gaussian elimination.
-
-    Args:
-        matrix: a Matrix.
-
-    Returns:
-        an integer.
-
-    Cost:
-        O(n^2 m) exact operations.
-
-    Source:
-        the definition; no tolerance is needed in Fractions.
-
-    Claim:
-        questions.low-rank
-
-    Page:
-        notebooks/path_decomposition/four_questions
-    """
-    rows = list(matrix)
-    found = 0
-    for column in range(len(matrix[0])):
-        pivot = next((row for row in rows if row[column]), None)
-        if pivot is None:
-            continue
-        found += 1
-        rows.remove(pivot)
-        for i, row in enumerate(rows):
-            factor = row[column] / pivot[column]
-            rows[i] = [a - factor * b for a, b in zip(row, pivot)]
-    return found

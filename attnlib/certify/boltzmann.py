@@ -8,19 +8,22 @@ Page:
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import cmp_to_key
 from itertools import pairwise
-from typing import NamedTuple
 
 import mpmath
 from mpmath import iv
+
+from attnlib.certify.matrices import exact, product
 
 # A query and the tokens, the query among them or not.
 Context = tuple[Fraction | int | float, Sequence[Fraction | int | float]]
 
 
-class Gap(NamedTuple):
+@dataclass(frozen=True)
+class Enclosure:
     """An interval that holds a difference for certain.
 
     Args:
@@ -30,8 +33,8 @@ class Gap(NamedTuple):
         log10: of the least absolute value that is possible.
     """
 
-    lower: float  # an mpmath.mpf, whose exponent is unbounded
-    upper: float
+    lower: mpmath.mpf
+    upper: mpmath.mpf
 
     @property
     def sign(self) -> int:
@@ -93,7 +96,7 @@ def context_terms(
 
 def context_gap(
     first: Context, second: Context, *, beta, weight=1, bits: int = 128
-) -> Gap:
+) -> Enclosure:
     """An enclosure of the difference t - t' of two scalar ids, never wide enough to
     hold zero.
 
@@ -105,7 +108,7 @@ def context_gap(
         bits: of the mantissa; doubled until the interval excludes zero.
 
     Returns:
-        Gap; exactly zero if the ids are equal, which is decided in Fractions.
+        Enclosure; exactly zero if the ids are equal, which is decided in Fractions.
 
     Raises:
         ValueError: for no token, NaN, infinity, or fewer than 16 bits.
@@ -126,7 +129,7 @@ def context_gap(
     s = _rational(beta)
     meet_at_zero = s == 0 and sum(terms.values()) == 0
     if not terms or meet_at_zero:
-        return Gap(mpmath.mpf(0), mpmath.mpf(0))
+        return Enclosure(mpmath.mpf(0), mpmath.mpf(0))
     c, a = _context(first)
     d, b = _context(second)
     numerator = _terms((s * power, c_E) for power, c_E in terms.items())
@@ -142,13 +145,13 @@ def context_gap(
             scale = iv.exp(_ball(top - low - high))
             gap = total / z / other_z * scale
             if 0 not in gap:
-                return Gap(_end(gap.a), _end(gap.b))
+                return Enclosure(_end(gap.a), _end(gap.b))
             bits *= 2
     finally:
         iv.prec = saved
 
 
-def boltzmann_gap(a: Sequence, b: Sequence, *, scale=1, bits: int = 128) -> Gap:
+def boltzmann_gap(a: Sequence, b: Sequence, *, scale=1, bits: int = 128) -> Enclosure:
     """An enclosure of the difference of two softmax averages, never wide enough to hold
     zero.
 
@@ -162,7 +165,8 @@ def boltzmann_gap(a: Sequence, b: Sequence, *, scale=1, bits: int = 128) -> Gap:
         bits: of the mantissa; doubled until the interval excludes zero.
 
     Returns:
-        Gap; exactly zero if the averages are equal, which is decided in Fractions.
+        Enclosure; exactly zero if the averages are equal, which is decided in
+            Fractions.
 
     Raises:
         ValueError: for an empty multiset, NaN, infinity, or fewer than 16 bits.
@@ -181,7 +185,7 @@ def boltzmann_gap(a: Sequence, b: Sequence, *, scale=1, bits: int = 128) -> Gap:
 
 def smallest_gap(
     contexts: Sequence[Context], *, beta, weight=1, bits: int = 128
-) -> tuple[Gap, int, int]:
+) -> tuple[Enclosure, int, int]:
     """The smallest difference among many scalar ids, certified, and between which two
     it lies.
 
@@ -192,8 +196,8 @@ def smallest_gap(
         beta, weight, bits: as in context_gap.
 
     Returns:
-        (Gap, i, j) with t_i <= t_j; exactly zero if two ids are equal. To compare sets
-        at one query, give all of them that query.
+        (Enclosure, i, j) with t_i <= t_j; exactly zero if two ids are equal. To compare
+            sets at one query, give all of them that query.
 
     Raises:
         ValueError: for fewer than two contexts, and as context_gap.
@@ -291,30 +295,18 @@ def hardmax_layer(x, heads) -> list[list[Fraction]]:
     Claim:
         boltzmann.hardmax
     """
-    x = [list(map(_rational, row)) for row in x]
+    x = exact(x)
     out = list(x)
     for w_q, w_k, w_v, w_o in heads:
-        queries = _times(x, w_q)
-        keys = _times(x, w_k)
-        scores = _times(queries, list(zip(*keys)))
-        values = _times(_times(x, w_v), w_o)
+        keys = product(x, w_k)
+        scores = product(x, w_q, list(zip(*keys)))
+        values = product(x, w_v, w_o)
         for i, score in enumerate(scores):
             top = max(score)
             best = [v for v, s in zip(values, score) if s == top]
             count = len(best)
             mean = [Fraction(sum(column), count) for column in zip(*best)]
-            out[i] = [u + v for u, v in zip(out[i], mean, strict=True)]
+            if len(mean) != len(x[0]):
+                raise ValueError(f"W_O must have {len(x[0])} columns, got {len(mean)}")
+            out[i] = [u + v for u, v in zip(out[i], mean)]
     return out
-
-
-def _times(left, right) -> list[list[Fraction]]:
-    """The product of two matrices."""
-    columns = list(zip(*right))
-    rows = []
-    for row in left:
-        rows.append([_dot(row, column) for column in columns])
-    return rows
-
-
-def _dot(left, right) -> Fraction:
-    return sum(u * v for u, v in zip(left, right, strict=True))

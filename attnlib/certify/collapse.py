@@ -12,6 +12,8 @@ from fractions import Fraction
 
 import mpmath
 
+from attnlib.certify.matrices import exact
+
 _Pair = dict[int, Fraction]  # a number for +j and one for -j
 
 
@@ -22,10 +24,13 @@ def log_residuals(x, layers, *, digits: int) -> list[float]:
     Args:
         x: nested rows.
         layers: tuples in the order of attention.Layer, as nested lists or None.
-        digits: decimal digits; the residual must stay far above 10^-digits.
+        digits: decimal digits, at least 1; the residual must stay far above 10^-digits.
 
     Returns:
         L + 1 floats, input first; -inf for a residual of zero.
+
+    Raises:
+        ValueError: for ragged rows, digits below 1, a residual without a digit left.
 
     Cost:
         O(L h n^2 d) operations on numbers of that many digits.
@@ -33,6 +38,10 @@ def log_residuals(x, layers, *, digits: int) -> list[float]:
     Source:
         the forward pass as it is written, twin of attnlib.collapse.log_residuals.
     """
+    if not isinstance(digits, int) or digits < 1:
+        raise ValueError(f"digits must be an integer of at least 1, got {digits!r}")
+    if not x or len({len(row) for row in x}) != 1:
+        raise ValueError("x must be rows of one length, at least one")
     with mpmath.workdps(digits):
         x = mpmath.matrix(x)
         found = [_log_residual(x)]
@@ -53,6 +62,10 @@ def _log_residual(x) -> float:
     inf = max(mpmath.fsum(row, absolute=True) for row in rows)
     if not one:
         return -math.inf
+    if one < mpmath.mnorm(x, 1) * mpmath.mpf(10) ** (1 - mpmath.mp.dps):
+        raise ValueError(
+            f"{mpmath.mp.dps} digits leave nothing of a residual: take more"
+        )
     return float(mpmath.log(one * inf) / 2)
 
 
@@ -94,10 +107,13 @@ def family_residual(
     Args:
         m: number of columns, at least 3; n = 2 m tokens.
         e: exp(w) > 1, rational.
-        tiny: exp(-2 K), the weight of -j before normalising; 0 is the limit.
+        tiny: exp(-2 K) in [0, 1], the weight of -j before normalising; 0 is the limit.
 
     Returns:
         an exact Fraction.
+
+    Raises:
+        ValueError: for m below 3, e of at most 1, and tiny outside [0, 1].
 
     Cost:
         O(1) operations.
@@ -109,8 +125,14 @@ def family_residual(
     Claim:
         collapse.family
     """
-    e = Fraction(e)
-    tiny = Fraction(tiny)
+    if not isinstance(m, int) or m < 3:
+        raise ValueError(f"m must be an integer of at least 3, got {m!r}")
+    [[e, tiny]] = exact([[e, tiny]])
+    if not (e > 1 and 0 <= tiny <= 1):
+        raise ValueError(
+            f"e = exp(w) must be above 1, and tiny = exp(-2 K) in [0, 1], got {e} and "
+            f"{tiny}"
+        )
     big = Fraction(m - 1)
     weights_1 = {1: big, -1: tiny / big}  # of the tokens +1 and -1
     weights_j = {1: Fraction(1), -1: tiny}  # of +j and -j, for m - 1 values of j

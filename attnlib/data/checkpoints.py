@@ -9,14 +9,16 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from attnlib._require import require
-from attnlib.attention import Layer, Mlp, Norm, forward
+from attnlib._blocks import read_mlp, read_norm
+from attnlib._require import floating, require
+from attnlib.attention import Encoder, Layer, forward
 
 # Our own words, for pages that need some English.
 SAMPLE = (
@@ -36,14 +38,14 @@ SAMPLE = (
 )
 
 
-class Checkpoint(NamedTuple):
-    """An encoder as the book writes it: post-LN, with a feed-forward part in each
-    layer.
+@dataclass(frozen=True, eq=False)
+class Checkpoint:
+    """A public model, from token ids to the tokens after each layer.
 
     Args:
         name: of the checkpoint.
-        layers, mlps, norms: as in attnlib.attention.forward, or None for a model with
-            relative positions.
+        encoder: attnlib.attention.Encoder, post-LN, or None for a model with relative
+            positions.
         embed: token ids (n,) -> (n, d), the input of the first layer.
         encode: text -> token ids (n,), or None if no tokeniser was loaded.
         step: (x, layer number from 0, skip, feed_forward) -> x, one layer.
@@ -51,9 +53,7 @@ class Checkpoint(NamedTuple):
     """
 
     name: str
-    layers: list[Layer] | None
-    mlps: list[Mlp] | None
-    norms: list[tuple[Norm, Norm]] | None
+    encoder: Encoder | None
     embed: Callable[[Tensor], Tensor]
     encode: Callable[[str], Tensor] | None
     step: Callable[[Tensor, int, bool, bool], Tensor]
@@ -83,13 +83,15 @@ def load_checkpoint(
 
     Raises:
         RuntimeError: with a sentence for the reader, if transformers is not installed,
-            or if the checkpoint is neither here nor to be had.
-        ValueError: for a model that is of no known kind.
+            if the checkpoint is neither here nor to be had, or if it lacks weights.
+        ValueError: for a model that is of no known kind, or a dtype that is not
+            floating.
     """
     require(
         isinstance(name, str) and name,
         f"name must be the name of a checkpoint, got {name!r}",
     )
+    floating(dtype)
     try:
         with warnings.catch_warnings():
             # tqdm's, about widgets, with a path of the machine
@@ -99,7 +101,7 @@ def load_checkpoint(
         raise RuntimeError(
             f"{name}: transformers is not installed; pip install 'attnlib[checkpoints]'"
         ) from None
-    here = {"local_files_only": not download}
+    here = {"local_files_only": not download, "trust_remote_code": False}
     try:
         config = transformers.AutoConfig.from_pretrained(name, **here)
         require(
@@ -107,7 +109,10 @@ def load_checkpoint(
             f"{name} is of kind {config.model_type!r}; known are {sorted(KINDS)}",
         )
         if pretrained:
-            model = transformers.AutoModel.from_pretrained(name, **here)
+            model, report = transformers.AutoModel.from_pretrained(
+                name, use_safetensors=True, output_loading_info=True, **here
+            )
+            _check_complete(name, report)
         else:
             model = transformers.AutoModel.from_config(config)
         tokeniser = transformers.AutoTokenizer.from_pretrained(name, **here)
@@ -118,13 +123,23 @@ def load_checkpoint(
     except OSError as error:
         why = "not on this machine; download=True fetches it"
         if download:
-            why = "could not be fetched: is there a network?"
+            why = "could not be fetched: is there a network, and are there safetensors?"
         raise RuntimeError(f"{name}: {why}") from error
 
     def encode(text):
         return torch.tensor(tokeniser(text)["input_ids"])
 
-    return convert(model.to(dtype), name=name)._replace(encode=encode)
+    return replace(convert(model.to(dtype), name=name), encode=encode)
+
+
+def _check_complete(name: str, report: dict) -> None:
+    """No weight was drawn at random for want of a stored one; the pooler is unused."""
+    missing = [key for key in report["missing_keys"] if not key.startswith("pooler.")]
+    missing += [str(key) for key in report["mismatched_keys"]]
+    if missing:
+        raise RuntimeError(
+            f"{name} lacks {len(missing)} weights of its model, such as {missing[0]}"
+        )
 
 
 def convert(model: Any, *, name: str = "") -> Checkpoint:
@@ -193,42 +208,24 @@ def checkpoint_states(
     return torch.stack(states)
 
 
-_Part = tuple[Layer, Mlp, tuple[Norm, Norm]]
-
-
-def _tuples(parts: list[_Part], embed: Callable, name: str) -> Checkpoint:
-    """A Checkpoint whose layers are of the book's kind."""
-    layers, mlps, norms = (list(column) for column in zip(*parts))
-
+def _of_encoder(encoder: Encoder, embed: Callable, name: str) -> Checkpoint:
     def step(x: Tensor, l: int, skip: bool, feed_forward: bool) -> Tensor:
-        layer = [layers[l]]
+        layer = [encoder.layers[l]]
+        first, second = encoder.norms[l]
         if not feed_forward:
-            only = [(norms[l][0], None)]
-            return forward(x, layer, skip=skip, norms=only, check=False)
+            return forward(x, layer, skip=skip, norms=[(first, None)], check=False)
         return forward(
             x,
             layer,
             skip=skip,
-            mlps=[mlps[l]],
+            mlps=[encoder.mlps[l]],
             mlp_skip=True,
-            norms=[norms[l]],
+            norms=[(first, second)],
             check=False,
         )
 
-    return Checkpoint(
-        name,
-        layers,
-        mlps,
-        norms,
-        embed=embed,
-        encode=None,
-        step=step,
-        depth=len(layers),
-    )
-
-
-def _norm(module) -> Norm:
-    return Norm(module.weight, module.bias, module.eps)
+    depth = len(encoder.layers)
+    return Checkpoint(name, encoder, embed, encode=None, step=step, depth=depth)
 
 
 def _attention(query, key, value, dense, heads: int) -> Layer:
@@ -252,48 +249,47 @@ def _attention(query, key, value, dense, heads: int) -> Layer:
     )
 
 
-def _mlp(into, out, activation) -> Mlp:
-    return Mlp(into.weight.T, out.weight.T, into.bias, out.bias, activation)
-
-
 def _bert(model, name: str) -> Checkpoint:
-    heads = model.config.num_attention_heads
-    parts = []
+    encoder = Encoder([], [], [])
     for block in model.encoder.layer:
         own = block.attention.self
         after = block.attention.output
         into = block.intermediate
+        heads = model.config.num_attention_heads
         layer = _attention(own.query, own.key, own.value, after.dense, heads)
-        mlp = _mlp(into.dense, block.output.dense, into.intermediate_act_fn)
-        norms = _norm(after.LayerNorm), _norm(block.output.LayerNorm)
-        parts.append((layer, mlp, norms))
+        mlp = read_mlp(into.dense, block.output.dense, into.intermediate_act_fn)
+        encoder.layers.append(layer)
+        encoder.mlps.append(mlp)
+        norms = read_norm(after.LayerNorm), read_norm(block.output.LayerNorm)
+        encoder.norms.append(norms)
 
     def embed(ids):
         return model.embeddings(ids[None])[0]
 
-    return _tuples(parts, embed, name)
+    return _of_encoder(encoder, embed, name)
 
 
 def _albert(model, name: str) -> Checkpoint:
     c = model.config
     groups = model.encoder.albert_layer_groups
-    parts = []
+    encoder = Encoder([], [], [])
     for i in range(c.num_hidden_layers):  # layers share the weights of their group
         group = groups[int(i * c.num_hidden_groups / c.num_hidden_layers)]
         for block in group.albert_layers:
             own = block.attention
-            layer = _attention(
-                own.query, own.key, own.value, own.dense, c.num_attention_heads
-            )
-            mlp = _mlp(block.ffn, block.ffn_output, block.activation)
-            norms = _norm(own.LayerNorm), _norm(block.full_layer_layer_norm)
-            parts.append((layer, mlp, norms))
+            heads = c.num_attention_heads
+            layer = _attention(own.query, own.key, own.value, own.dense, heads)
+            mlp = read_mlp(block.ffn, block.ffn_output, block.activation)
+            encoder.layers.append(layer)
+            encoder.mlps.append(mlp)
+            norms = read_norm(own.LayerNorm), read_norm(block.full_layer_layer_norm)
+            encoder.norms.append(norms)
 
     def embed(ids):
         narrow = model.embeddings(ids[None])
         return model.encoder.embedding_hidden_mapping_in(narrow)[0]
 
-    return _tuples(parts, embed, name)
+    return _of_encoder(encoder, embed, name)
 
 
 def _xlnet(model, name: str) -> Checkpoint:
@@ -326,16 +322,8 @@ def _xlnet(model, name: str) -> Checkpoint:
     def embed(ids):
         return model.word_embedding(ids)
 
-    return Checkpoint(
-        name,
-        layers=None,
-        mlps=None,
-        norms=None,
-        embed=embed,
-        encode=None,
-        step=step,
-        depth=len(model.layer),
-    )
+    depth = len(model.layer)
+    return Checkpoint(name, None, embed, encode=None, step=step, depth=depth)
 
 
 KINDS = {"bert": _bert, "roberta": _bert, "albert": _albert, "xlnet": _xlnet}

@@ -7,13 +7,14 @@ Page:
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
+from attnlib import _require
 from attnlib._require import require
 
 WHERE = (
@@ -51,7 +52,8 @@ PATTERNS = (
 )
 
 
-class Tagged(NamedTuple):
+@dataclass(frozen=True)
+class Tagged:
     """Sentences, and for each word a tag.
 
     Args:
@@ -63,19 +65,20 @@ class Tagged(NamedTuple):
     tags: list[list[str]]
 
 
-class Encoded(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Encoded:
     """Tagged sentences as tensors.
 
     Args:
         x: (N, n, d).
         labels: (N, n) places in `names`, 0 where no token is.
-        mask: (N, n), True where a token is.
+        token_mask: (N, n), True = a token.
         names: the tags, sorted.
     """
 
     x: Tensor
     labels: Tensor
-    mask: Tensor
+    token_mask: Tensor
     names: list[str]
 
 
@@ -92,33 +95,34 @@ def load_conll(path: str | Path | None = None) -> Tagged:
 
     Raises:
         ValueError: without a path or a file there (it says what to get), for a line
-            with one column, or no sentence.
+            with one column, a file that is not UTF-8, or no sentence.
     """
     file = None if path is None else Path(path)
     require(
         file is not None and file.is_file(),
         f"path must be a file in CoNLL format, got {path!r}. {WHERE}",
     )
-    lines = file.read_text(encoding="utf-8").splitlines()
-    words = []
-    tags = []
-    inside = False  # a sentence
-    for number, line in enumerate(lines, 1):
+    try:
+        text = file.read_text(encoding="utf-8-sig")  # as some editors write it
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{file.name} is not UTF-8, convert it: {error}") from None
+    words = [[]]
+    tags = [[]]
+    for number, line in enumerate(text.split("\n"), 1):
         columns = line.split()
         if not columns or columns[0] == "-DOCSTART-":
-            inside = False
+            words.append([])
+            tags.append([])
             continue
         require(
             len(columns) >= 2,
             f"line {number} of {file.name} has one column, {line.strip()!r}; "
             "word and tag are needed",
         )
-        if not inside:
-            words.append([])
-            tags.append([])
-            inside = True
         words[-1].append(columns[0])
         tags[-1].append(columns[-1])
+    words = [sentence for sentence in words if sentence]
+    tags = [sentence for sentence in tags if sentence]
     require(words, f"{file.name} holds no sentence. {WHERE}")
     return Tagged(words, tags)
 
@@ -137,7 +141,9 @@ def generate_entities(count: int, *, generator: torch.Generator) -> Tagged:
     Raises:
         ValueError: for a count outside 1..500.
     """
-    require(1 <= count <= 500, f"count must be between 1 and 500, got {count}")
+    _require.sizes(1, count=count)
+    _require.random(generator)
+    require(count <= 500, f"count must be at most 500, got {count}")
 
     def pick(items):
         i = torch.randint(len(items), (), generator=generator)
@@ -199,7 +205,9 @@ def encode(
         sizes == [len(t) for t in tagged.tags],
         "words and tags must have the same lengths",
     )
-    require(d >= 1, f"d must be at least 1, got {d}")
+    _require.sizes(1, d=d)
+    _require.random(generator)
+    _require.floating(dtype)
     known = sorted(set(chain(*tagged.words)))
     number = {word: i for i, word in enumerate(known)}
     names = sorted(set(chain(*tagged.tags)))
@@ -208,12 +216,12 @@ def encode(
     places = vectors[len(known) :]
     x = torch.zeros(len(sizes), longest, d, dtype=dtype)
     labels = torch.zeros(len(sizes), longest, dtype=torch.long)
-    mask = torch.zeros(len(sizes), longest, dtype=torch.bool)
-    for i, (words, tags) in enumerate(zip(*tagged)):
+    token_mask = torch.zeros(len(sizes), longest, dtype=torch.bool)
+    for i, (words, tags) in enumerate(zip(tagged.words, tagged.tags)):
         n = len(words)
         x[i, :n] = vectors[[number[word] for word in words]]
         if positions:
             x[i, :n] += places[:n]
         labels[i, :n] = torch.tensor([names.index(tag) for tag in tags])
-        mask[i, :n] = True
-    return Encoded(x, labels, mask, names)
+        token_mask[i, :n] = True
+    return Encoded(x, labels, token_mask, names)

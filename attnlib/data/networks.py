@@ -12,7 +12,7 @@ import math
 
 import torch
 
-from attnlib._require import require
+from attnlib._require import floating, require
 from attnlib.attention import Layer
 from attnlib.data import load_result
 from attnlib.efficacy import Reader
@@ -31,8 +31,9 @@ def load_reader(name: str, *, dtype: torch.dtype = torch.float32) -> Reader:
 
     Raises:
         ValueError: if nothing of that name is stored, or the weights are not those that
-            the hash names.
+            the hash names, or the dtype is not floating.
     """
+    floating(dtype)
     stored = load_result(name)["result"]
     require(
         {"shapes", "float16", "sha256"} <= set(stored),

@@ -17,6 +17,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from attnlib import _require
 from attnlib._require import require
 from attnlib.attention import forward
 from attnlib.data.checkpoints import Checkpoint
@@ -42,10 +43,7 @@ class TinyModel(nn.Module):
 
     def __init__(self, layers: int, heads: int, width: int, *, seed: int = 0):
         super().__init__()
-        require(
-            min(layers, heads, width) >= 1,
-            f"sizes must be at least one, got {layers, heads, width}",
-        )
+        _require.sizes(1, layers=layers, heads=heads, width=width)
         require(
             width % (2 * heads) == 0,
             f"width must be an even multiple of heads, got {width} and {heads}",
@@ -53,7 +51,7 @@ class TinyModel(nn.Module):
         self.sample: list[str] = []
         self.log: dict[str, Any] = {}
         self.embed = nn.Embedding(MASK + 1, width)
-        self.blocks = nn.ModuleList(Block(heads, width) for _ in range(layers))
+        self.blocks = nn.ModuleList(TinyBlock(heads, width) for _ in range(layers))
         self.norm = nn.LayerNorm(width)
         g = torch.Generator().manual_seed(seed)
         for name, weight in self.named_parameters():
@@ -96,7 +94,7 @@ class TinyModel(nn.Module):
         return q, k, v
 
 
-class Block(nn.Module):
+class TinyBlock(nn.Module):
     """Attention and a feed-forward part, each added to its input.
 
     Args:
@@ -219,6 +217,7 @@ def hide(
     Source:
         Devlin et al. 2019, masked language modelling.
     """
+    _require.random(generator)
     u = torch.rand(tokens.shape, generator=generator)
     other = torch.randint(len(CHARACTERS), tokens.shape, generator=generator)
     hidden = torch.where(u < 0.135, other, tokens)
@@ -238,8 +237,17 @@ def masked_loss(
 
     Returns:
         a number.
+
+    Raises:
+        ValueError: if no place happens to be hidden, as in most texts of two or three
+            characters.
     """
     hidden, chosen = hide(tokens, generator=generator)
+    require(
+        chosen.any(),
+        f"tokens {tuple(tokens.shape)} are so few that no place was hidden: a mean "
+        "over no place is no number",
+    )
     return F.cross_entropy(model(hidden)[chosen], tokens[chosen])
 
 
@@ -308,20 +316,12 @@ def attention_maps(
             f"text must be a str with at least one character, got {text!r}",
         )
         require(
-            model.layers is not None,
+            model.encoder is not None,
             f"{model.name}: its logits hold relative positions, "
             "which the book's layers do not have",
         )
         x = model.embed(model.encode(text)[:512])
-        _, maps = forward(
-            x,
-            model.layers,
-            skip=True,
-            mlps=model.mlps,
-            mlp_skip=True,
-            norms=model.norms,
-            return_attention=True,
-        )
+        _, maps = forward(x, model.encoder, return_attention=True)
         return torch.stack(maps)
     q, k, _ = attention_heads(model, text)
     logits = q @ k.mT / math.sqrt(q.shape[-1])

@@ -2,8 +2,7 @@
 network that reads them.
 """
 
-from attnlib.memorize._block import Dense, dense_block
-from attnlib.memorize._boltzmann import (
+from attnlib.memorize.averages import (  # noqa: F401 (public here)
     Separation,
     boltzmann,
     boltzmann_literal,
@@ -12,25 +11,9 @@ from attnlib.memorize._boltzmann import (
     needed_gap,
     separation,
 )
-from attnlib.memorize._deep import Deep, fit_deep
-from attnlib.memorize._ids import (
-    Gap,
-    Ids,
-    context_ids,
-    rank_one_layer,
-    separate,
-    smallest_gap,
-)
-from attnlib.memorize._memorizer import Memorizer, Report, memorize
-from attnlib.memorize._network import (
-    Line,
-    Parameters,
-    count_parameters,
-    fit_line,
-    interpolate,
-    relu_layer,
-)
-from attnlib.memorize._projection import (
+from attnlib.memorize.deep import Deep, fit_deep  # noqa: F401 (public here)
+from attnlib.memorize.dense import Dense, dense_block  # noqa: F401 (public here)
+from attnlib.memorize.direction import (  # noqa: F401 (public here)
     Projection,
     Scale,
     choose_projection,
@@ -38,41 +21,28 @@ from attnlib.memorize._projection import (
     paper_scale,
     threshold,
 )
-from attnlib.memorize._training import Block, train
-
-__all__ = [
-    "Block",
-    "Deep",
-    "Dense",
-    "Gap",
-    "Ids",
-    "Line",
-    "Memorizer",
-    "Parameters",
-    "Projection",
-    "Report",
-    "Scale",
-    "Separation",
-    "boltzmann",
-    "boltzmann_literal",
-    "choose_projection",
-    "context_ids",
-    "count_parameters",
-    "data_scale",
-    "dense_block",
-    "derivatives",
-    "fit_deep",
-    "fit_line",
-    "interpolate",
-    "log_separation_bound",
-    "memorize",
-    "needed_gap",
-    "paper_scale",
-    "rank_one_layer",
-    "relu_layer",
-    "separate",
-    "separation",
-    "smallest_gap",
-    "threshold",
-    "train",
-]
+from attnlib.memorize.ids import (  # noqa: F401 (public here)
+    Gap,
+    Ids,
+    context_ids,
+    rank_one_layer,
+    separate,
+    smallest_gap,
+)
+from attnlib.memorize.line import (  # noqa: F401 (public here)
+    Line,
+    Parameters,
+    count_parameters,
+    fit_line,
+    interpolate,
+    relu_layer,
+)
+from attnlib.memorize.memorizer import (  # noqa: F401 (public here)
+    Memorizer,
+    MemorizerReport,
+    memorize,
+)
+from attnlib.memorize.training import (  # noqa: F401 (public here)
+    TrainedBlock,
+    train_block,
+)

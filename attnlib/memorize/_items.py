@@ -1,17 +1,18 @@
 """What there is to memorize: distinct tokens, distinct multisets, their pairs and
-labels; refuses what cannot be.
+labels; refuses what cannot be. Also small numbers that ids and memorizer share.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from attnlib import _require
 from attnlib._require import require
 
 ROWS = 1 << 16  # rows hashed at once: they stay in the cache
@@ -19,7 +20,8 @@ ROWS = 1 << 16  # rows hashed at once: they stay in the cache
 INTEGERS = {2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 
-class Items(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Items:
     """The pairs (token, multiset of its sequence) of a data set, each once.
 
     Args:
@@ -39,56 +41,42 @@ class Items(NamedTuple):
     labels: Tensor
 
 
-def checked(sequences, labels, mask, generator) -> tuple[Tensor, Tensor]:
-    """The mask, and labels as (N, n, c); raises ValueError before anything is built."""
+def checked(sequences, labels, token_mask, generator) -> tuple[Tensor, Tensor]:
+    """The token mask, and labels as (N, n, c); raises ValueError before anything is
+    built.
+    """
     _check_sequences(sequences)
     _check_labels(labels, sequences)
-    require(
-        isinstance(generator, torch.Generator),
-        f"generator must be a torch.Generator, got {type(generator).__name__}",
-    )
+    _require.random(generator)
     _check_memory(sequences, labels)
     size = tuple(sequences.shape[:2])
-    if mask is None:
-        mask = torch.ones(size, dtype=torch.bool, device=sequences.device)
-    require(
-        is_mask(mask, size, sequences.device),
-        f"mask must be boolean of shape {size} on {sequences.device}, "
-        "True where a token is",
-    )
+    device = sequences.device
+    if token_mask is None:
+        token_mask = torch.ones(size, dtype=torch.bool, device=device)
+    _require.token_mask(token_mask, size, device)
     if labels.dim() == 2:
         labels = labels.unsqueeze(-1)
-    _check_values(sequences, labels, mask)
-    return mask, labels
+    _check_values(sequences, labels, token_mask)
+    return token_mask, labels
 
 
-def is_mask(mask, shape: Sequence[int], device: torch.device) -> bool:
-    """Whether it is a boolean tensor of this shape on this device."""
-    return (
-        torch.is_tensor(mask)
-        and mask.dtype == torch.bool
-        and tuple(mask.shape) == tuple(shape)
-        and mask.device == device
-    )
-
-
-def find_items(sequences: Tensor, labels: Tensor, mask: Tensor) -> Items:
+def find_items(sequences: Tensor, labels: Tensor, token_mask: Tensor) -> Items:
     """Groups tokens and sequences exactly; raises ValueError if one item has two
     labels, and names both places.
     """
-    rows = sequences[mask] + 0.0  # -0 and 0 are one number
+    rows = sequences[token_mask] + 0.0  # -0 and 0 are one number
     found, first = group(rows)
-    tokens = at_tokens(found, mask)
+    tokens = at_tokens(found, token_mask)
     which_set, sets = group(tokens.sort(1).values)
-    set_of_token = which_set[:, None].expand_as(tokens)[mask]
+    set_of_token = which_set[:, None].expand_as(tokens)[token_mask]
     # One number for each pair (multiset, token).
     pair, start = _unique(set_of_token * len(first) + found)
-    flat = labels[mask]
+    flat = labels[token_mask]
     wrong = (flat != flat[start[pair]]).any(-1)
     if wrong.any():
         b = int(wrong.int().argmax())
         a = int(start[pair[b]])
-        places = mask.nonzero()
+        places = token_mask.nonzero()
         raise ValueError(
             f"contradicting labels: (sequence, place) {tuple(places[a].tolist())} "
             f"and {tuple(places[b].tolist())} hold the same token "
@@ -99,10 +87,10 @@ def find_items(sequences: Tensor, labels: Tensor, mask: Tensor) -> Items:
     return Items(rows[first], tokens, sets, pair, start, flat[start])
 
 
-def at_tokens(values: Tensor, mask: Tensor) -> Tensor:
-    """The values one after the other where the mask sees a token, -1 elsewhere."""
-    nothing = torch.full_like(mask, -1, dtype=torch.long)
-    return nothing.masked_scatter(mask, values)
+def at_tokens(values: Tensor, token_mask: Tensor) -> Tensor:
+    """The values one after the other where a token is, -1 elsewhere."""
+    nothing = torch.full_like(token_mask, -1, dtype=torch.long)
+    return nothing.masked_scatter(token_mask, values)
 
 
 def group(rows: Tensor) -> tuple[Tensor, Tensor]:
@@ -151,11 +139,9 @@ def _first(found: Tensor) -> Tensor:
 
 
 def _check_sequences(sequences) -> None:
-    require(
-        torch.is_tensor(sequences),
-        f"sequences must be a torch tensor, got {type(sequences).__name__}; "
-        "pad and give a mask",
-    )
+    ragged = isinstance(sequences, list | tuple)
+    require(not ragged, "sequences must be a torch tensor: pad and give a token_mask")
+    _require.is_tensor("sequences", sequences)
     require(
         sequences.is_floating_point(),
         f"sequences must be floating point, got {sequences.dtype}: "
@@ -171,10 +157,7 @@ def _check_sequences(sequences) -> None:
 
 
 def _check_labels(labels, sequences: Tensor) -> None:
-    require(
-        torch.is_tensor(labels),
-        f"labels must be a torch tensor, got {type(labels).__name__}",
-    )
+    _require.is_tensor("labels", labels)
     size = tuple(sequences.shape[:2])
     shape = tuple(labels.shape)
     require(
@@ -183,23 +166,16 @@ def _check_labels(labels, sequences: Tensor) -> None:
         f"got {shape}",
     )
     require(not labels.is_complex(), f"labels must be real, got {labels.dtype}")
-    require(
-        labels.device == sequences.device,
-        f"labels are on {labels.device}, sequences on {sequences.device}",
-    )
+    _require.same_device("labels", labels, sequences.device, "sequences")
+    require(not sequences.is_meta, "sequences are on the device meta: no values")
 
 
-def _check_values(sequences: Tensor, labels: Tensor, mask: Tensor) -> None:
-    """No empty sequence, no NaN or infinity and no zero token where the mask sees."""
-    empty = (~mask).all(1)
-    require(
-        not empty.any(),
-        f"sequence {int(empty.int().argmax())} is empty: its mask hides every token",
-    )
+def _check_values(sequences: Tensor, labels: Tensor, token_mask: Tensor) -> None:
+    """No NaN or infinity and no zero token where a token is."""
     for name, tensor in (("sequences", sequences), ("labels", labels)):
-        bad = ~torch.isfinite(tensor).all(-1) & mask
+        bad = ~torch.isfinite(tensor).all(-1) & token_mask
         _nowhere(bad, f"{name} holds NaN or infinity, first")
-    zero = (sequences == 0).all(-1) & mask
+    zero = (sequences == 0).all(-1) & token_mask
     _nowhere(zero, "zero tokens have no logits and would see only the mean; one is")
 
 
@@ -240,3 +216,21 @@ def _available(device: torch.device) -> int | float:
             kilobytes = int(line.split()[1])
             return kilobytes * 1024
     return math.inf
+
+
+def largest_logit(z: Tensor, beta: float) -> float:
+    """|beta| times the largest z squared; infinite where no float holds it."""
+    largest = float(z.detach().abs().max())
+    return abs(beta) * largest * largest
+
+
+def least(gaps: Tensor | np.ndarray) -> float:
+    """The least of the gaps; infinity if there are none."""
+    return float(gaps.min()) if len(gaps) else math.inf
+
+
+def finer(dtype: torch.dtype) -> list[torch.dtype]:
+    """float32 and float64, as far as they round less than this dtype."""
+    wide = (torch.float32, torch.float64)
+    eps = torch.finfo(dtype).eps
+    return [t for t in wide if torch.finfo(t).eps < eps]

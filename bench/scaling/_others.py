@@ -526,7 +526,10 @@ KERNELS = [
 
 # Why a public function that takes tensors, arrays, layers or patterns has no row.
 APART = {
-    "it checks, and computes nothing": "attention.check_blocks attention.check_network",
+    "it checks, and computes nothing": (
+        "attention.check_blocks attention.check_layers attention.check_network "
+        "attention.check_norm attention.check_weights paths.check_attention"
+    ),
     "it calls the part that it is given": "attention.around",
     "one pass over its input": (
         "attention.hardmax bridges.radius collapse.composite_norm "
@@ -540,16 +543,19 @@ APART = {
     ),
     "a call of kernels in the table": (
         "efficacy.estimate_length efficacy.logit_parts efficacy.logits "
-        "expressive.smallest_dimension sparse.bare_calls expressive.successes "
+        "expressive.smallest_dimension expressive.successes sparse.prepare "
         "universal.apply universal.head universal.steps universal.approximate "
         "memorize.data_scale copying.evaluate"
     ),
-    "views, no numbers are moved": "paths.restrict",
-    "it trains: steps times forward and backward": "efficacy.train memorize.train",
+    "the loop inside a row of the table": "expressive.settle",
+    "views, no numbers are moved": "attention.read_mlp paths.restrict",
+    "a row by another name, whose input is checked": "attention.feed attention.normed",
+    "it trains: steps times forward and backward": (
+        "efficacy.train_reader memorize.train_block"
+    ),
     "exact or exhaustive search on small inputs": (
         "copying.best_accuracy universal.run universal.run_standard "
-        "universal.plan patterns.search patterns.impossible patterns.is_path "
-        "expressive.cap"
+        "universal.contextual_map patterns.search patterns.impossible patterns.is_path"
     ),
     "an n x n table of bits by definition": (
         "patterns.bit_product patterns.closure patterns.from_masks "

@@ -29,6 +29,7 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from torch.nn import functional as F
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from attnlib import patterns
 from attnlib.data.tiny import attention_heads, load_tiny_model
 from attnlib.efficient import (
     flops,
@@ -37,12 +38,8 @@ from attnlib.efficient import (
     performer_attention,
 )
 from attnlib.lowrank import linformer_attention, nystrom_attention
-from attnlib.sparse import (
-    fixed_attention,
-    masked_attention,
-    strided_attention,
-    window_attention,
-)
+from attnlib.patterns import Blocks, Columns, build
+from attnlib.sparse import masked_attention, sparse_attention
 
 HEADS, D, ROUNDS = 4, 64, 5
 
@@ -51,6 +48,23 @@ def factored(b: int) -> tuple[int, ...]:
     """b, a power of two, as two even factors near its root."""
     first = 2 ** max(1, round(math.log2(b) / 2))
     return (first, b // first) if b >= 4 else (b,)
+
+
+def strided(n: int, l: int) -> patterns.Pattern:
+    """The last l keys and every l-th, the past alone."""
+    both = patterns.one_step(patterns.strided(n, l, reach=l))
+    return patterns.causal(both)
+
+
+def fixed(n: int, l: int, c: int = 1) -> patterns.Pattern:
+    """The own block and the last c tokens of each block, the past alone."""
+    ends = [j for j in range(n) if j % l >= l - c]
+    return patterns.causal(build(n, [Blocks(l), Columns(tuple(ends))]))
+
+
+def tile(w: int) -> int:
+    """Queries of a tile: a window so thin goes entry by entry."""
+    return 32 if w >= 32 else 1
 
 
 def rows(n: int, device: str = "cpu") -> dict:
@@ -71,6 +85,9 @@ def rows(n: int, device: str = "cpu") -> dict:
     def many(*row, **sizes):
         return HEADS * flops(*row, **sizes)
 
+    def sparse(pattern):
+        return partial(sparse_attention, q, k, v, pattern, check=False)
+
     def lsh(r):
         return lambda: lsh_attention(
             q, v, buckets=b, rounds=r, generator=g, check=False
@@ -88,11 +105,11 @@ def rows(n: int, device: str = "cpu") -> dict:
         "dense (naive)": (lambda: masked_attention(q, k, v), many("dense", n, D)),
         "GRU": (lambda: gru(x), flops("gru", n, HEADS * D)),
         "strided": (
-            lambda: strided_attention(q, k, v, stride=l, check=False),
-            many("strided", n, D, l=l),
+            sparse(strided(n, l)),
+            many("strided", n, D, l=l, tile=tile(l)),
         ),
         "fixed": (
-            lambda: fixed_attention(q, k, v, stride=l, check=False),
+            sparse(fixed(n, l)),
             many("fixed", n, D, l=l),
         ),
         "LSH, 1 round": (lsh(1), many("lsh", n, D, b=sum(b))),
@@ -106,7 +123,7 @@ def rows(n: int, device: str = "cpu") -> dict:
             many("nystrom", n, D, k=64),
         ),
         "window, 129": (
-            lambda: window_attention(q, k, v, width=129, check=False),
+            sparse(patterns.window(n, 129)),
             many("window", n, D, w=129),
         ),
         "linear": (
@@ -382,21 +399,21 @@ def accuracy(texts: int, n: int = 256) -> dict:
     for size in (17, 33, 65, 129):
         note(
             "window",
-            window_attention(q, k, v, width=size),
+            sparse_attention(q, k, v, patterns.window(n, size)),
             "plain",
-            flops("window", n, d, w=size),
+            flops("window", n, d, w=size, tile=tile(size)),
         )
     for l in (16, 32, 64):
         note(
             "strided",
-            strided_attention(q, k, v, stride=l),
+            sparse_attention(q, k, v, strided(n, l)),
             "causal",
-            flops("strided", n, d, l=l),
+            flops("strided", n, d, l=l, tile=tile(l)),
         )
     for l, c in ((16, 1), (16, 4), (32, 8), (64, 16)):
         note(
             "fixed",
-            fixed_attention(q, k, v, stride=l, summary=c),
+            sparse_attention(q, k, v, fixed(n, l, c)),
             "causal",
             flops("fixed", n, d, l=l, c=c),
         )

@@ -76,13 +76,19 @@ from attnlib.copying.families import causal_pattern
 from attnlib.copying.networks import (
     Attend,
     Convolve,
-    Network,
+    MixingNetwork,
     Project,
     last_field,
     plan,
     reads,
 )
-from attnlib.copying.training import IGNORED, copy_targets, evaluate, fingerprint, train
+from attnlib.copying.training import (
+    IGNORED,
+    copy_targets,
+    evaluate,
+    fingerprint,
+    train_network,
+)
 from attnlib.data import load_result
 from attnlib.patterns import Pattern
 
@@ -181,12 +187,12 @@ def sparsity(mixings: list, one_sided: bool = True) -> float:
     return 1 - read / (n * (n + 1) / 2 if one_sided else n * n)
 
 
-def run(network: Network, draw, test, steps: int, progress: bool = False) -> dict:
+def run(network: MixingNetwork, draw, test, steps: int, progress: bool = False) -> dict:
     """One trained run, whole: its curve, the hash of its weights, and how it does on
     what was not trained on.
     """
     began = time.process_time()
-    curve = train(network, draw, steps=steps, rate=RATE, progress=progress)
+    curve = train_network(network, draw, steps=steps, rate=RATE, progress=progress)
     accuracy, loss = evaluate(network, *test)
     return {
         "accuracy": accuracy,
@@ -219,7 +225,7 @@ def copy_run(
         x = copying.sequences(m, symbols, size, generator=g)
         return x, copy_targets(x)
 
-    network = Network(symbols + 1, mixings, width=width, seed=seed, **network).to(
+    network = MixingNetwork(symbols + 1, mixings, width=width, seed=seed, **network).to(
         device
     )
     test = copying.sequences(
@@ -400,7 +406,7 @@ def text_run(mixings: list, seed: int, masked: bool = False) -> dict:
     """A run on text: next characters, or hidden ones."""
     g, (fit, held) = torch.Generator().manual_seed(seed), ids()
     test = passages(held, 512, masked, torch.Generator().manual_seed(10**6))
-    network = Network(len(CHARACTERS) + 1, mixings, width=WIDTH, seed=seed)
+    network = MixingNetwork(len(CHARACTERS) + 1, mixings, width=WIDTH, seed=seed)
     done = run(network, lambda: passages(fit, TEXT_BATCH, masked, g), test, TEXT_STEPS)
     return {"seed": seed, "bits": round(done["loss"] / math.log(2), 4), **done}
 

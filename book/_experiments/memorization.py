@@ -19,8 +19,7 @@ import store
 import torch
 
 from attnlib.data.conll import encode, generate_entities
-from attnlib.memorize import choose_projection
-from attnlib.memorize._training import Block, train
+from attnlib.memorize import TrainedBlock, choose_projection, train_block
 
 TOKENS, D, N_TOKENS, SETS, LABELS, WIDTH, STEPS, RATE = (
     32,
@@ -83,7 +82,7 @@ def accuracy(
     x, labels, vocabulary = task(seed, sets)
     g = torch.Generator().manual_seed(1000 + seed)
     given = directions(vocabulary, heads, g) if kind == "frozen" else None
-    block = Block(
+    block = TrainedBlock(
         D,
         width,
         LABELS,
@@ -93,7 +92,7 @@ def accuracy(
         directions=given,
         generator=g,
     )
-    return round(train(block, x.float(), labels, steps=steps, rate=RATE), 4)
+    return round(train_block(block, x.float(), labels, steps=steps, rate=RATE), 4)
 
 
 def entities(seed: int, kind: str, rank: int, steps: int) -> float:
@@ -107,18 +106,26 @@ def entities(seed: int, kind: str, rank: int, steps: int) -> float:
     )
     given = (
         directions(
-            data.x[data.mask].unique(dim=0),
+            data.x[data.token_mask].unique(dim=0),
             1,
             torch.Generator().manual_seed(2000 + seed),
         )
         if kind == "frozen"
         else None
     )
-    block = Block(
+    block = TrainedBlock(
         D, WIDTH, len(data.names), kind=kind, rank=rank, directions=given, generator=g
     )
     return round(
-        train(block, data.x, data.labels, steps=steps, rate=RATE, mask=data.mask), 4
+        train_block(
+            block,
+            data.x,
+            data.labels,
+            steps=steps,
+            rate=RATE,
+            token_mask=data.token_mask,
+        ),
+        4,
     )
 
 

@@ -22,7 +22,6 @@ import time
 import store
 import torch
 from torch import Tensor
-from tqdm import tqdm
 
 from attnlib.attention import Layer, forward
 from attnlib.efficacy import (
@@ -35,7 +34,7 @@ from attnlib.efficacy import (
     logits,
     random_reader,
     sorting,
-    train,
+    train_reader,
 )
 from attnlib.paths import Path, path_sums, restrict
 
@@ -194,14 +193,15 @@ def one(
         return t.to(device)
 
     start = Reader(
-        to(start[0]),
-        to(start[1]),
-        [Layer(*map(to, l)) for l in start.layers],
-        *map(to, start[3:]),
+        embed=to(start.embed),
+        position=to(start.position),
+        layers=[Layer(*map(to, layer)) for layer in start.layers],
+        readout=to(start.readout),
+        bias=to(start.bias),
     )
     u, y, v, z = map(to, (u, y, v, z))
     labels = y[torch.randperm(len(y), generator=g).to(device)] if shuffled else y
-    net, losses = train(
+    net, losses = train_reader(
         start,
         u,
         labels,
@@ -209,7 +209,7 @@ def one(
         batch=size["batch"],
         rate=RATE,
         generator=g,
-        progress=lambda r: tqdm(r, delay=3, leave=False),
+        progress=True,
     )
     every = max(1, size["steps"] // 50)
     return {

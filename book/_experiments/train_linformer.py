@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from tqdm import tqdm
 from train_tiny_model import HELD_OUT, TRAINED_ON, read
 
-from attnlib.data.tiny import Block, TinyModel, masked_loss
+from attnlib.data.tiny import TinyBlock, TinyModel, masked_loss
 from attnlib.lowrank import linformer_attention
 
 SIZES = {"layers": 2, "heads": 4, "width": 64}
@@ -26,7 +26,7 @@ N, BATCH, STEPS, RATE = 128, 16, 900, 4e-3
 KINDS = ["none", 8, 16, 32, 64, "dense"]
 
 
-class Compressed(Block):
+class Compressed(TinyBlock):
     """A block whose keys and values are compressed to r mixtures, one E and one F a
     layer, for all heads.
     """
@@ -43,7 +43,7 @@ class Compressed(Block):
         return linformer_attention(q, k, v, self.e, self.f, check=False)
 
 
-class Silent(Block):
+class Silent(TinyBlock):
     """A block without attention: what can be had from each character alone."""
 
     def attend(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:

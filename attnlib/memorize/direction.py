@@ -1,5 +1,5 @@
 """A direction that tells all tokens apart, and the factors beta that come with a
-guarantee; public under attnlib.memorize.
+guarantee.
 
 Page:
     notebooks/one_layer_memorization/contextual_mapping
@@ -8,19 +8,21 @@ Page:
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from dataclasses import dataclass, replace
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from attnlib import _require
 from attnlib._require import finite, require
-from attnlib.memorize._boltzmann import needed_gap
+from attnlib.memorize.averages import needed_gap
 
 TILE = 1 << 20  # pairs that are compared at once
 
 
-class Projection(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Projection:
     """A direction that was checked on every pair of tokens.
 
     Args:
@@ -36,7 +38,8 @@ class Projection(NamedTuple):
     min_ratio: float
 
 
-class Scale(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Scale:
     """Factor and weight of the head, and the gap that they guarantee.
 
     Args:
@@ -76,9 +79,7 @@ def threshold(count: int, d: int) -> float:
     Claim:
         ids.projection
     """
-    require(
-        count >= 1 and d >= 1, f"count and d must be at least one, got {count} and {d}"
-    )
+    _require.sizes(1, count=count, d=d)
     return math.sqrt(8 / (math.pi * d)) / (count + 1) ** 2
 
 
@@ -120,11 +121,8 @@ def choose_projection(
         ids.projection
     """
     points = _points(vocabulary)
-    require(
-        budget >= 1 and best_of >= 1,
-        "budget and best_of must be at least one, "
-        f"got budget {budget} and best_of {best_of}",
-    )
+    _require.sizes(1, budget=budget, best_of=best_of)
+    _require.random(generator)
     budget = max(budget, best_of)
     count, d = vocabulary.shape
     least = threshold(count, d)
@@ -137,7 +135,7 @@ def choose_projection(
         if best is None or ratio > best.min_ratio:
             best = Projection(v, draws, ratio)
         if draws >= best_of and best.min_ratio >= least:
-            return best._replace(draws=draws)
+            return replace(best, draws=draws)
     raise ValueError(
         f"no draw of {draws} keeps the tokens {least:.3g} apart, "
         f"the largest ratio was {best.min_ratio:.3g}; "
@@ -155,10 +153,7 @@ def _unit_vector(d: int, generator: torch.Generator) -> Tensor:
 
 def _points(vocabulary: Tensor) -> Tensor:
     """The tokens and zero in float64; refuses what no direction can separate."""
-    require(
-        torch.is_tensor(vocabulary),
-        f"vocabulary must be a torch tensor, got {type(vocabulary).__name__}",
-    )
+    _require.is_tensor("vocabulary", vocabulary)
     require(
         vocabulary.is_floating_point(),
         f"vocabulary must be floating point, got {vocabulary.dtype}: cast it first",
@@ -249,19 +244,28 @@ def paper_scale(
     Claim:
         ids.recalled
     """
-    whole = count >= 2 and n >= 2 and d >= 1
-    ordered = 0 < r_min <= r_max and eps > 0
+    _require.sizes(2, count=count, n=n)
+    _require.sizes(1, d=d)
+    _require.numbers(r_min=r_min, r_max=r_max, eps=eps)
     require(
-        whole and ordered,
-        "count and n >= 2, 0 < r_min <= r_max and eps > 0 are needed, "
-        f"got count {count}, n {n}, r_min {r_min}, r_max {r_max}, eps {eps}",
+        0 < r_min <= r_max and eps > 0,
+        "0 < r_min <= r_max and eps > 0 are needed, "
+        f"got r_min {r_min}, r_max {r_max}, eps {eps}",
     )
     need = needed_gap(n)
-    size = (count + 1) ** 4 * math.pi * d
-    beta = size * need / (8 * eps * r_min)
-    front = 2 * math.log(n) ** 2 * eps**2 * r_min
-    front = front / (r_max**2 * size * need)
-    log10_gap = math.log10(front) - 2 * beta * r_max**2 / math.log(10)
+    try:
+        size = (count + 1) ** 4 * math.pi * d
+        beta = size * need / (8 * eps * r_min)
+        front = 2 * math.log(n) ** 2 * eps**2 * r_min
+        front = front / (r_max**2 * size * need)
+        log10_gap = math.log10(front) - 2 * beta * r_max**2 / math.log(10)
+    except (ArithmeticError, ValueError):  # a product overflows, or vanishes
+        log10_gap = math.nan
+    require(
+        math.isfinite(log10_gap),
+        "no float holds the constants of these sizes: measure r_min, r_max and eps in "
+        f"other units, got count {count}, d {d}, {r_min}, {r_max} and {eps}",
+    )
     return Scale(beta, eps / (4 * r_max), log10_gap)
 
 
@@ -301,13 +305,15 @@ def data_scale(
     Claim:
         ids.gap, ids.multisets
     """
-    is_vector = torch.is_tensor(z) and z.dim() == 1
+    is_vector = torch.is_tensor(z) and z.dim() == 1 and z.is_floating_point()
     require(
         is_vector and len(z) >= 2,
-        "z must be a one-dimensional tensor of two or more tokens",
+        "z must be a one-dimensional floating tensor of two or more tokens",
     )
     finite(z=z)
-    require(n >= 2 and w > 0, f"n >= 2 and w > 0 are needed, got n {n} and w {w}")
+    _require.sizes(2, n=n)
+    _require.numbers(w=w)
+    require(w > 0, f"w must be positive, got {w}")
     z = z.detach().double().sort().values
     g = float(z.diff().min())
     c = float(z.abs().min())
@@ -316,6 +322,11 @@ def data_scale(
     require(
         g > 0 and c > 0,
         f"tokens must differ along v, and from zero: got gaps {g:.3g} and {c:.3g}",
+    )
+    require(
+        1e-300 < g * c < 1e300,
+        f"z is too small or too large for a float beta = 1 / (g c), got g {g:.3g} and "
+        f"c {c:.3g}: measure tokens in other units",
     )
     if multisets:
         beta = needed_gap(n, kind="multiset") / (g * c)

@@ -1,5 +1,5 @@
 """The memorizing block with every weight written out, the literal twin of the sorted
-search; public under attnlib.memorize.
+search.
 
 Page:
     notebooks/one_layer_memorization/memorization
@@ -15,8 +15,8 @@ from torch.nn.functional import pad
 
 from attnlib._require import require
 from attnlib.attention import Layer, forward
-from attnlib.memorize._memorizer import Memorizer
-from attnlib.memorize._network import fit_line
+from attnlib.memorize.line import fit_line
+from attnlib.memorize.memorizer import Memorizer
 
 MOST = 1 << 14  # units; beyond, sums that cancel say nothing anyway
 
@@ -50,10 +50,11 @@ class Dense(NamedTuple):
         """Numbers in it; each of the four rank-one matrices is a column times a row, s
         + d numbers.
         """
-        matrices = self.layer[:4]
+        layer = self.layer
+        matrices = (layer.w_q, layer.w_k, layer.w_v, layer.w_o)
         head = sum(sum(w.shape[-2:]) for w in matrices)
-        rest = sum(t.numel() for t in self[1:])
-        return head + rest
+        rest = (self.w_1, self.b_1, self.w_2, self.b_2, self.undo)
+        return head + sum(t.numel() for t in rest)
 
 
 def dense_block(net: Memorizer) -> Dense:
@@ -83,13 +84,14 @@ def dense_block(net: Memorizer) -> Dense:
         memorize.block
     """
     d = len(net.v)
-    count, c = net.labels.shape
+    labels = net.values
+    count, c = labels.shape
     require(
         count <= MOST and c <= d,
         f"at most {MOST} ids and d = {d} label features fit, got {count} and {c}",
     )
     ids = net.token + net.report.w * net.context
-    line = fit_line(ids, net.labels)
+    line = fit_line(ids, labels)
     columns = net.v[:, None].expand(d, count)
     eye = torch.eye(d, dtype=net.v.dtype, device=net.v.device)
     return Dense(

@@ -8,15 +8,16 @@ Page:
 from __future__ import annotations
 
 import math
-import operator
-from typing import Literal, NamedTuple, SupportsIndex, get_args
+from dataclasses import dataclass
+from typing import Literal, SupportsIndex, get_args
 
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 from torch.autograd import forward_ad
 
-from attnlib._require import attends, finite, require
+from attnlib import _require
+from attnlib._require import require
 
 # torch has no public way to ask whether torch.func transforms a tensor.
 try:
@@ -32,7 +33,7 @@ Kind = Literal["distinct", "multiset", "paper"]
 
 def boltzmann(
     a: Float[Tensor, "*batch n"],
-    mask: Bool[Tensor, "*batch n"] | None = None,
+    token_mask: Bool[Tensor, "*batch n"] | None = None,
     *,
     check: bool = True,
 ) -> Float[Tensor, "*batch"]:
@@ -42,17 +43,17 @@ def boltzmann(
 
     Args:
         a: (*batch, n), n >= 1.
-        mask: True = counts; the rest is padding and may hold anything.
-        check: look for NaN and infinity, and for rows that the mask leaves empty. False
-            under torch.func.vmap.
+        token_mask: True = a token; the rest is padding and may hold anything.
+        check: look for NaN and infinity, and for rows without a token. False under
+            torch.func.vmap.
 
     Returns:
         (*batch), between the least and the largest entry. Derivatives of both modes
         pass, of any order.
 
     Raises:
-        ValueError: for integer a, n = 0, a mask of another shape, an empty row, NaN or
-            infinity, check under vmap.
+        ValueError: for integer a, n = 0, a token_mask of another shape, a row without a
+            token, NaN or infinity, check under vmap.
 
     Cost:
         O(n) a row; tiles stay in the cache, so it takes about the time of copying a.
@@ -68,37 +69,39 @@ def boltzmann(
     """
     if check:
         require(
-            not _batched(a) and not _batched(mask),
+            not _batched(a) and not _batched(token_mask),
             "check looks at values, and torch.func.vmap hides them: "
             "pass check=False, or the whole batch without vmap",
         )
-    _logits(a, mask, check)
-    if _derived(a) or _wrapped(mask):
+    _check_rows("a", a)
+    if token_mask is not None:
+        _require.token_mask(token_mask, a.shape, a.device, check=check)
+    if _derived(a) or _wrapped(token_mask):
         wide = a.float() if a.dtype in HALF else a
-        out = boltzmann_literal(wide, mask).to(a.dtype)
+        out = boltzmann_literal(wide, token_mask).to(a.dtype)
     else:
-        out = _tiled(a.detach(), mask)
+        out = _tiled(a.detach(), token_mask)
     if check:
         require(
             torch.isfinite(out).all(),
             "a holds NaN or infinity where it counts, or its average overflows: "
-            "hide padding by mask",
+            "hide padding by token_mask",
         )
     return out
 
 
-def _logits(a: Tensor, mask: Tensor | None, check: bool = True) -> None:
-    require(torch.is_tensor(a), f"a must be a torch tensor, got {type(a).__name__}")
+def _check_rows(name: str, a: Tensor) -> None:
+    """Floating rows (*batch, n) with at least one entry each."""
+    _require.is_tensor(name, a)
+    got = tuple(a.shape)
     require(
-        a.is_floating_point(), f"a must be floating point, got {a.dtype}: cast it first"
+        a.is_floating_point(),
+        f"{name} must be floating point, got {a.dtype}: cast it first",
     )
     require(
-        a.dim() >= 1 and a.shape[-1] > 0,
-        f"a must be (*batch, n) with n >= 1, got {tuple(a.shape)}",
+        a.dim() >= 1 and got[-1] > 0,
+        f"{name} must be (*batch, n) with n >= 1, got {got}",
     )
-    if mask is not None:
-        attends(mask, [a.shape], check)
-        require(mask.device == a.device, f"mask is on {mask.device}, a on {a.device}")
 
 
 def _wrapped(a: Tensor | None) -> bool:
@@ -128,11 +131,11 @@ def _derived(a: Tensor) -> bool:
     )
 
 
-def _tiled(a: Tensor, mask: Tensor | None) -> Tensor:
+def _tiled(a: Tensor, token_mask: Tensor | None) -> Tensor:
     """The average, some rows at a time and in place; nothing is differentiated."""
     n = a.shape[-1]
     flat = a.reshape(-1, n)
-    keep = None if mask is None else mask.reshape(-1, n)
+    keep = None if token_mask is None else token_mask.reshape(-1, n)
     rows = max(1, len(flat))
     if a.device.type == "cpu":
         rows = max(1, TILE // n)
@@ -159,7 +162,7 @@ def _tiled(a: Tensor, mask: Tensor | None) -> Tensor:
 
 
 def boltzmann_literal(
-    a: Float[Tensor, "*batch n"], mask: Bool[Tensor, "*batch n"] | None = None
+    a: Float[Tensor, "*batch n"], token_mask: Bool[Tensor, "*batch n"] | None = None
 ) -> Float[Tensor, "*batch"]:
     """The softmax average of the logits, as the formula is written; differentiable.
 
@@ -167,7 +170,7 @@ def boltzmann_literal(
 
     Args:
         a: (*batch, n).
-        mask: True = counts; no row may be empty.
+        token_mask: True = a token; no row may be empty.
 
     Returns:
         (*batch).
@@ -181,16 +184,16 @@ def boltzmann_literal(
     Claim:
         boltzmann.operator
     """
-    if mask is None:
+    if token_mask is None:
         return (a * torch.softmax(a, -1)).sum(-1)
-    p = torch.softmax(a.masked_fill(~mask, -math.inf), -1)
-    values = a.masked_fill(~mask, 0)
+    p = torch.softmax(a.masked_fill(~token_mask, -math.inf), -1)
+    values = a.masked_fill(~token_mask, 0)
     return (values * p).sum(-1)
 
 
 def derivatives(
     a: Float[Tensor, "*batch n"],
-    mask: Bool[Tensor, "*batch n"] | None = None,
+    token_mask: Bool[Tensor, "*batch n"] | None = None,
     *,
     check: bool = True,
 ) -> tuple[Float[Tensor, "*batch n"], Float[Tensor, "*batch n"]]:
@@ -201,7 +204,7 @@ def derivatives(
 
     Args:
         a: (*batch, n).
-        mask: True = counts.
+        token_mask: True = a token.
         check: as in boltzmann.
 
     Returns:
@@ -219,12 +222,12 @@ def derivatives(
     Claim:
         boltzmann.regions
     """
-    mean = boltzmann(a, mask, check=check).unsqueeze(-1)
+    mean = boltzmann(a, token_mask, check=check).unsqueeze(-1)
     logits = a
     values = a
-    if mask is not None:
-        logits = a.masked_fill(~mask, -math.inf)
-        values = torch.where(mask, a, mean)
+    if token_mask is not None:
+        logits = a.masked_fill(~token_mask, -math.inf)
+        values = torch.where(token_mask, a, mean)
     p = torch.softmax(logits, -1)
     below = mean - values - 1
     slope = -p * below
@@ -257,12 +260,8 @@ def needed_gap(n: SupportsIndex, *, kind: Kind = "distinct") -> float:
     Claim:
         boltzmann.lemma, boltzmann.multisets
     """
-    kinds = list(get_args(Kind))
-    require(kind in kinds, f"kind must be one of {kinds}, got {kind!r}")
-    whole = isinstance(n, SupportsIndex) and not torch.is_tensor(n)
-    require(
-        whole and operator.index(n) >= 2, f"n must be an integer, at least 2, got {n!r}"
-    )
+    _require.one_of(get_args(Kind), kind=kind)
+    _require.sizes(2, n=n)
     factor = 3 if kind == "multiset" else 2
     return factor * math.log(n) + 3
 
@@ -302,13 +301,14 @@ def log_separation_bound(
         boltzmann.lemma, boltzmann.multisets
     """
     need = needed_gap(n, kind=kind)
+    _require.numbers(delta=delta, spread=spread)
     require(
-        math.isfinite(delta) and delta >= need,
+        delta >= need,
         f"delta = {delta:g} is too small: for n = {n} the lemma for kind {kind!r} "
         f"needs at least {need:.4f}",
     )
     require(
-        math.isfinite(spread) and spread >= delta,
+        spread >= delta,
         f"spread must be at least delta = {delta:g}, got {spread:g}",
     )
     if kind == "paper":
@@ -319,7 +319,8 @@ def log_separation_bound(
     return bound - math.log(n - 1)
 
 
-class Separation(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Separation:
     """What a separation lemma says of two vectors.
 
     Args:
@@ -365,12 +366,12 @@ def separation(
         boltzmann.lemma, boltzmann.multisets
     """
     for name, vector in (("a", a), ("b", b)):
-        _logits(vector, None)
+        _check_rows(name, vector)
         require(
             vector.dim() == 1 and len(vector) >= 2,
             f"{name} must be (n,) with n >= 2, got {tuple(vector.shape)}",
         )
-        finite(**{name: vector})
+        _require.finite(**{name: vector})
     require(
         len(a) == len(b),
         f"a and b must be of one size, got {len(a)} and {len(b)}: "

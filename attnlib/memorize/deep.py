@@ -1,5 +1,5 @@
-"""Labels of integers by a deep ReLU network with few, long weights: exact in integers;
-public under attnlib.memorize.
+"""Labels of integers by a deep ReLU network with few, long weights: exact in
+integers.
 
 Page:
     notebooks/one_layer_memorization/memorization
@@ -8,10 +8,13 @@ Page:
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import chain, pairwise
-from typing import NamedTuple
+from typing import SupportsIndex
 
+from attnlib import _require
 from attnlib._require import require
 
 # A unit: its bias, and pairs (place in the layer before, weight).
@@ -21,7 +24,8 @@ Unit = tuple[int, tuple[tuple[int, int], ...]]
 Affine = dict[int | None, int]
 
 
-class Deep(NamedTuple):
+@dataclass(frozen=True)
+class Deep:
     """A ReLU network on the integers: each layer holds units relu(bias + sum of weight
     * value), the last is linear.
 
@@ -74,7 +78,10 @@ def _sums(layer: list[Unit], values: list[int]) -> list[int]:
 
 
 def fit_deep(
-    ids: Sequence[int], labels: Sequence[int], *, block: int | None = None
+    ids: Sequence[SupportsIndex],
+    labels: Sequence[SupportsIndex],
+    *,
+    block: int | None = None,
 ) -> Deep:
     """A network whose parameters grow like the square root of the number of ids, for
     ids of a fixed number of bits.
@@ -89,14 +96,14 @@ def fit_deep(
     Args:
         ids: increasing integers from 0 on.
         labels: integers from 0 on, as many.
-        block: m, by default the best.
+        block: m, by default the best; more than the number of ids makes one block.
 
     Returns:
         Deep, exact at all ids.
 
     Raises:
         ValueError: for ids that do not increase or are negative, negative labels,
-            unlike lengths, block below 1.
+            unlike lengths, numbers that are no integers, block below 1.
 
     Cost:
         O(D / m + m (r + l)) units; integers of m (r + l) bits.
@@ -109,12 +116,12 @@ def fit_deep(
         memorize.deep
     """
     require(
-        len(ids) == len(labels) and ids,
+        len(ids) == len(labels) >= 1,
         "ids and labels must be as many and at least one, "
         f"got {len(ids)} and {len(labels)}",
     )
-    ids = [int(t) for t in ids]
-    labels = [int(y) for y in labels]
+    ids = _integers("ids", ids)
+    labels = _integers("labels", labels)
     increasing = all(t < after for t, after in pairwise(ids))
     require(
         ids[0] >= 0 and increasing,
@@ -123,10 +130,11 @@ def fit_deep(
     require(min(labels) >= 0, f"labels must be integers from 0 on, got {min(labels)}")
     cut, r, l = _sizes(ids, labels)
     m = block
-    if block is None:
+    if m is None:
         K = 18 * (r + l) + 40
         m = math.ceil(math.sqrt(6 * len(ids) / K))
-    require(m >= 1, f"block must be at least 1, got {block}")
+    _require.sizes(1, block=m)
+    m = min(m, len(ids))
     words = [t >> cut for t in ids]
     pairs = list(zip(words, labels))
     codes = []
@@ -154,6 +162,13 @@ def fit_deep(
         out = _add(out, chosen)
     net.layer(out)
     return Deep(net.layers)
+
+
+def _integers(name: str, numbers: Sequence[SupportsIndex]) -> list[int]:
+    try:
+        return [operator.index(number) for number in numbers]
+    except TypeError as error:
+        raise ValueError(f"{name} must be integers: {error}") from None
 
 
 class _Builder:

@@ -1,5 +1,5 @@
 """Memorize a data set: one softmax head of rank one, and a ReLU network that reads its
-ids; public under attnlib.memorize.
+ids.
 
 Page:
     notebooks/one_layer_memorization/memorization
@@ -8,18 +8,21 @@ Page:
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from collections import Counter
+from dataclasses import asdict, dataclass, fields, replace
+from typing import Any
 
 import torch
 from jaxtyping import Bool, Float, Shaped
 from torch import Tensor
 
+from attnlib import _require
 from attnlib._require import require
 from attnlib.attention import Layer
-from attnlib.memorize._ids import context_ids, finer, least, rank_one_layer
-from attnlib.memorize._items import Items, checked, find_items, is_mask
-from attnlib.memorize._network import Parameters, count_parameters
-from attnlib.memorize._projection import choose_projection
+from attnlib.memorize import _items
+from attnlib.memorize.direction import choose_projection
+from attnlib.memorize.ids import context_ids, rank_one_layer
+from attnlib.memorize.line import Parameters, count_parameters
 
 FACTORS = (0.3, 0.1, 1.0)  # values of beta that are tried, in units of 1 / var(z)
 DRAWS = 3  # directions that are tried
@@ -28,7 +31,8 @@ PART = 1 << 18  # tokens of the data that are read at once for the last check
 LARGE = 4096
 
 
-class Report(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class MemorizerReport:
     """What was built, and how far it is from the limits of its dtype.
 
     Args:
@@ -70,19 +74,18 @@ class Report(NamedTuple):
         return "\n".join(lines)
 
 
-class Memorizer(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Memorizer:
     """A function of sequences that gives every memorized token its label.
 
     Args:
         v: (d,), the direction.
         tokens: (K,), the vocabulary along v, sorted.
         token, context: (D,), the ids, sorted.
-        labels: (D, c).
+        labels: (D,) or (D, c), in the dtype in which they were given.
         lead: how far the first knot lies left of the first id.
         slack: how far rounding may move a projected token.
-        kind: dtype of the labels.
-        flat: whether they were (N, n).
-        report: Report.
+        report: MemorizerReport.
         layer: the attention layer, with its weights written out.
     """
 
@@ -93,9 +96,7 @@ class Memorizer(NamedTuple):
     labels: Tensor
     lead: float
     slack: float
-    kind: torch.dtype
-    flat: bool
-    report: Report
+    report: MemorizerReport
 
     @property
     def layer(self) -> Layer:
@@ -104,11 +105,59 @@ class Memorizer(NamedTuple):
         """
         return rank_one_layer(self.v, self.report.beta, self.report.w)
 
-    def __call__(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
+    @property
+    def values(self) -> Tensor:
+        """The labels as the network holds them: (D, c), in the dtype of v."""
+        return self.labels.to(self.v.dtype).view(len(self.labels), -1)
+
+    def to(self, device: torch.device | str) -> Memorizer:
+        """The same network on another device. Its dtype stays: ids that are apart in
+        one dtype were not verified in another.
+        """
+        require(
+            not isinstance(device, torch.dtype),
+            f"the ids were verified in {self.v.dtype}: memorize(sequences.to({device}))"
+            " gives a network in another dtype",
+        )
+        moved = {}
+        for name, value in self.state_dict().items():
+            if torch.is_tensor(value):
+                moved[name] = value.to(device)
+        return replace(self, **moved)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Tensors, numbers, and the report as a dictionary: torch.save writes it, and
+        torch.load reads it with weights_only=True.
+        """
+        state = {field.name: getattr(self, field.name) for field in fields(self)}
+        return state | {"report": asdict(self.report)}
+
+    @classmethod
+    def from_state_dict(cls, state: dict[str, Any]) -> Memorizer:
+        """The network of a state_dict(), on the devices of its tensors. ValueError for
+        other entries, and for tensors in another dtype than they were verified in.
+        """
+        wanted = sorted(field.name for field in fields(cls))
+        require(
+            isinstance(state, dict) and sorted(state) == wanted,
+            f"state must be a dictionary of {wanted}, as state_dict() gives it",
+        )
+        parameters = Parameters(**state["report"]["parameters"])
+        report = MemorizerReport(**state["report"] | {"parameters": parameters})
+        net = cls(**state | {"report": report})
+        ids = (net.v, net.tokens, net.token, net.context)
+        require(
+            all(_bits(t.dtype) == report.dtype_bits for t in ids),
+            f"state holds {net.v.dtype}, and its ids were verified with "
+            f"{report.dtype_bits} bits: tensors must not be cast",
+        )
+        return net
+
+    def __call__(self, x: Tensor, token_mask: Tensor | None = None) -> Tensor:
         """Labels of the tokens x (*batch, n, d), by sorted search; integer labels are
         rounded, hidden tokens get 0.
 
-        Padding needs its mask (*batch, n), True where a token is: without one every row
+        Padding needs its token_mask (*batch, n), True = a token: without one every row
         counts as a token, and the labels of its whole sequence change. Raises
         ValueError for NaN or infinity where a token is, and for zero tokens.
         """
@@ -123,47 +172,45 @@ class Memorizer(NamedTuple):
         require(
             fits, f"x must be a {v.dtype} tensor (*batch, n, {len(v)}) on {v.device}"
         )
-        size = tuple(x.shape[:-1])
-        require(
-            mask is None or is_mask(mask, size, x.device),
-            f"mask must be boolean of shape {size} on {x.device}, "
-            "True where a token is",
-        )
+        size = x.shape[:-1]
+        if token_mask is not None:
+            _require.token_mask(token_mask, size, x.device, check=x.numel() > 0)
         if x.numel():
-            y = self._read(x, mask)
+            y = self._read(x, token_mask)
         else:
-            y = self.labels.new_zeros(*size, self.labels.shape[1])
-        if not self.kind.is_floating_point:
-            y = y.round().to(self.kind)
-        return y.squeeze(-1) if self.flat else y
+            y = v.new_zeros(*size, self.values.shape[1])
+        if not self.labels.is_floating_point():
+            y = y.round().to(self.labels.dtype)
+        return y.squeeze(-1) if self.labels.dim() == 1 else y
 
-    def _read(self, x: Tensor, mask: Tensor | None) -> Tensor:
+    def _read(self, x: Tensor, token_mask: Tensor | None) -> Tensor:
         """The labels as numbers of the network, 0 where the mask hides."""
         z = (x * self.v).sum(-1)
-        if mask is not None:
-            z = z.masked_fill(~mask, 0)
+        if token_mask is not None:
+            z = z.masked_fill(~token_mask, 0)
         require(
             torch.isfinite(z).all(),
             "x holds NaN or infinity where a token is, or its projection overflows",
         )
         zero = z == 0
-        if mask is not None:
-            zero = zero & mask
+        if token_mask is not None:
+            zero = zero & token_mask
         require(
             not zero.any() or x[zero].any(-1).all(),
-            "x holds zero tokens, which no data set may hold: hide padding by a mask",
+            "x holds zero tokens, which no data set may hold: hide padding by a "
+            "token_mask",
         )
-        z = snap(z, self.tokens, self.slack)
-        f = contexts(z, self.report.beta, mask)
-        y = evaluate(z, f, self)
-        return y if mask is None else y.masked_fill(~mask.unsqueeze(-1), 0)
+        z = _snap(z, self.tokens, self.slack)
+        f = _contexts(z, self.report.beta, token_mask)
+        y = _evaluate(z, f, self)
+        return y if token_mask is None else y.masked_fill(~token_mask.unsqueeze(-1), 0)
 
 
 def memorize(
     sequences: Float[Tensor, "N n d"],
     labels: Shaped[Tensor, "N n *c"],
     *,
-    mask: Bool[Tensor, "N n"] | None = None,
+    token_mask: Bool[Tensor, "N n"] | None = None,
     generator: torch.Generator,
     beta: float | None = None,
 ) -> Memorizer:
@@ -177,9 +224,10 @@ def memorize(
         sequences: (N, n, d), no zero token; tokens may repeat, and so may sequences.
         labels: (N, n) or (N, n, c), integers or floats that the dtype of sequences
             holds; floats come back in it.
-        mask: (N, n), True where a token is.
+        token_mask: (N, n), True = a token.
         generator: of the direction.
-        beta: None tries 0.3, 0.1 and 1 over the variance of z.
+        beta: None tries 0.3, 0.1 and 1 over the variance of z, then one over its
+            standard deviation times the largest |z|, which suits tokens far from zero.
 
     Returns:
         Memorizer, whose report says what it took. Order of the tokens and size of the
@@ -188,9 +236,10 @@ def memorize(
     Raises:
         ValueError: for wrong shapes or dtypes, no sequence, NaN, a zero token,
             contradicting labels (both places are named), labels that the dtype would
-            round, memory that would not suffice, tokens or ids that the dtype cannot
-            hold apart where labels differ (with what would), and a network that misses
-            a label when it is run on the data.
+            round, tokens too small or too large for a float beta, memory that would not
+            suffice, tokens or ids that the dtype cannot hold apart where labels differ
+            (with what would), and a network that misses a label when it is run on the
+            data.
 
     Cost:
         O(N n (n + d + log N n)), and O(K^2 d) more for a vocabulary of K <= 4096
@@ -204,47 +253,60 @@ def memorize(
     Claim:
         memorize.block
     """
-    mask, flat = checked(sequences, labels, mask, generator)
-    require(
-        beta is None or (math.isfinite(beta) and beta != 0),
-        f"beta must be finite and not 0, got {beta}",
-    )
-    items = find_items(sequences, flat, mask)
+    token_mask, flat = _items.checked(sequences, labels, token_mask, generator)
+    if beta is not None:
+        _require.numbers(beta=beta)
+        require(beta != 0, "beta must not be 0: ids would be plain means")
+    items = _items.find_items(sequences, flat, token_mask)
     held = items.labels.to(sequences.dtype).to(labels.dtype) == items.labels
     require(
         held.all(),
         f"labels reach beyond the numbers that {sequences.dtype} holds: "
         "give smaller or narrower labels, or float64 sequences",
     )
-    set_mask = mask[items.sets]
-    slack = slack_of(items.vocabulary)
+    slack = _slack(items.vocabulary)
     for attempt in range(1, DRAWS + 1):
-        v, draws = direction(items.vocabulary, generator)
+        v, draws = _direction(items.vocabulary, generator)
         z = (items.vocabulary * v).sum(-1)
-        for b in scales(z) if beta is None else [beta]:
-            found = place(items, z, b, set_mask, mask)
-            if separated(found, slack):
-                net = build(found, v, b, slack, draws * attempt, items, labels)
-                error = tried(net, sequences, flat, mask)
-                report = net.report._replace(error=error)
-                return net._replace(report=report)
-    raise ValueError(cannot(items, v, b, set_mask, mask))
+        for b in _scales(z) if beta is None else [beta]:
+            found = _place(items, z, b, token_mask)
+            if _separated(found, slack):
+                net = _build(found, v, b, slack, draws * attempt, items)
+                error = _largest_error(net, sequences, flat, token_mask)
+                return replace(
+                    net,
+                    labels=net.labels.view(-1, *labels.shape[2:]),
+                    report=replace(net.report, error=error),
+                )
+    raise ValueError(_cannot(items, v, b, token_mask, given=beta is not None))
 
 
-def scales(z: Tensor) -> list[float]:
-    """Values of beta to try, in units of 1 / var(z)."""
-    spread = float(z.double().var(correction=0))
-    if spread == 0:  # a single token, or equal projections
-        spread = float(z[0]) ** 2
-    return [factor / spread for factor in FACTORS]
+def _scales(z: Tensor) -> list[float]:
+    """Values of beta to try, as far as the dtype of z holds them."""
+    largest = float(z.abs().max())
+    unit = z.double() / largest  # squares of z may overflow or vanish
+    # A single token, or equal projections, vary as much as they are long.
+    spread = float(unit.var(correction=0)) or 1.0
+    factors = [factor / spread for factor in FACTORS]
+    factors.append(1 / math.sqrt(spread))
+    found = [factor / largest / largest for factor in factors]
+    most = torch.finfo(z.dtype).max
+    usable = [b for b in found if 0 < b <= most]
+    require(
+        usable,
+        f"tokens along the direction reach {largest:.3g}, and {z.dtype} holds no beta "
+        "that suits them: measure tokens in other units",
+    )
+    return usable
 
 
-def direction(vocabulary: Tensor, generator: torch.Generator) -> tuple[Tensor, int]:
+def _direction(vocabulary: Tensor, generator: torch.Generator) -> tuple[Tensor, int]:
     """A direction that tells the tokens apart: by all pairs while they are few, else
     the best of four by neighbours.
     """
     if len(vocabulary) <= LARGE:
-        return choose_projection(vocabulary, generator=generator, best_of=8)[:2]
+        found = choose_projection(vocabulary, generator=generator, best_of=8)
+        return found.v, found.draws
     device = generator.device
     size = (4, vocabulary.shape[1])
     drawn = torch.randn(size, generator=generator, dtype=torch.float64, device=device)
@@ -259,22 +321,29 @@ def direction(vocabulary: Tensor, generator: torch.Generator) -> tuple[Tensor, i
     return max(drawn, key=nearest), len(drawn)
 
 
-def contexts(z: Tensor, beta: float, mask: Tensor | None) -> Tensor:
+def _contexts(z: Tensor, beta: float, token_mask: Tensor | None) -> Tensor:
     """Context ids from projected tokens."""
     one = torch.ones_like(z.flatten()[:1])
-    ids = context_ids(z.unsqueeze(-1), one, beta, mask=mask, check=False)
+    x = z.unsqueeze(-1)
+    ids = context_ids(x, one, beta, token_mask=token_mask, check=False)
     return ids.context
 
 
-def slack_of(vocabulary: Tensor) -> float:
+def _bits(dtype: torch.dtype) -> int:
+    """Bits of a mantissa."""
+    return round(-math.log2(torch.finfo(dtype).eps))
+
+
+def _slack(vocabulary: Tensor) -> float:
     """How far rounding may move v.x, for a unit vector v."""
     d = vocabulary.shape[1]
     eps = torch.finfo(vocabulary.dtype).eps
-    longest = float(vocabulary.norm(dim=1).max())
-    return 4 * d * eps * longest
+    largest = float(vocabulary.abs().max())
+    longest = float((vocabulary / largest).norm(dim=1).max())
+    return 4 * d * eps * longest * largest
 
 
-def snap(z: Tensor, tokens: Tensor, slack: float) -> Tensor:
+def _snap(z: Tensor, tokens: Tensor, slack: float) -> Tensor:
     """The nearest token of the vocabulary where it is within the slack, else z
     itself.
     """
@@ -287,7 +356,8 @@ def snap(z: Tensor, tokens: Tensor, slack: float) -> Tensor:
     return torch.where((nearest - z).abs() <= slack, nearest, z)
 
 
-class Placed(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class _Placed:
     """Ids in order, by token, then by context.
 
     Args:
@@ -305,20 +375,17 @@ class Placed(NamedTuple):
     rivals: Tensor
 
 
-def place(
-    items: Items, z: Tensor, beta: float, set_mask: Tensor, mask: Tensor
-) -> Placed:
+def _place(items: _items.Items, z: Tensor, beta: float, token_mask: Tensor) -> _Placed:
     """The ids of all items, sorted by token, then by context."""
-    largest = float(z.abs().max())
-    most = abs(beta) * largest**2
+    most = _items.largest_logit(z, beta)
     require(most <= torch.finfo(z.dtype).max, f"logits overflow {z.dtype}: lower beta")
     tokens = items.tokens[items.sets].clamp(min=0)
-    f = contexts(z[tokens], beta, where_needed(set_mask))
+    f = _contexts(z[tokens], beta, _where_needed(token_mask[items.sets]))
     # The first token of an item lies in the first sequence of its multiset; f has a
     # row for each of these.
-    row = torch.full((len(mask),), -1, device=z.device)
+    row = torch.full((len(token_mask),), -1, device=z.device)
     row[items.sets] = torch.arange(len(items.sets), device=z.device)
-    sequence, k = mask.nonzero()[items.first].unbind(1)
+    sequence, k = token_mask.nonzero()[items.first].unbind(1)
     token = z[items.tokens[sequence, k]]
     context = f[row[sequence], k]
     order = context.argsort(stable=True)
@@ -328,55 +395,48 @@ def place(
     same_token = token[1:] == token[:-1]
     other_label = (labels[1:] != labels[:-1]).any(1)
     rivals = same_token & other_label
-    return Placed(token, context[order], order, z.sort().values, rivals)
+    return _Placed(token, context[order], order, z.sort().values, rivals)
 
 
-def where_needed(mask: Tensor) -> Tensor | None:
+def _where_needed(token_mask: Tensor) -> Tensor | None:
     """The mask, or None if it hides nothing, which is faster."""
-    return None if bool(mask.all()) else mask
+    return None if bool(token_mask.all()) else token_mask
 
 
-def separated(p: Placed, slack: float) -> bool:
+def _separated(p: _Placed, slack: float) -> bool:
     """Tokens more than two slacks apart, rivals apart by more than rounding can move
     them.
     """
-    tokens_apart = least(p.tokens.diff()) > 2 * slack
-    return tokens_apart and smallest(p) > noise(p)
+    tokens_apart = _items.least(p.tokens.diff()) > 2 * slack
+    return tokens_apart and _smallest(p) > _noise(p)
 
 
-def smallest(p: Placed) -> float:
+def _smallest(p: _Placed) -> float:
     """The smallest gap between rivals; infinity if there are none."""
-    return least(p.context.diff()[p.rivals])
+    return _items.least(p.context.diff()[p.rivals])
 
 
-def noise(p: Placed) -> float:
+def _noise(p: _Placed) -> float:
     """How far rounding may move a context id."""
     eps = torch.finfo(p.context.dtype).eps
     return 16 * eps * float(p.tokens.abs().max())
 
 
-def build(
-    p: Placed,
-    v: Tensor,
-    beta: float,
-    slack: float,
-    draws: int,
-    items: Items,
-    labels: Tensor,
+def _build(
+    p: _Placed, v: Tensor, beta: float, slack: float, draws: int, items: _items.Items
 ) -> Memorizer:
-    """The network for these ids; the error in its report is not measured yet."""
+    """The network for these ids, its labels (D, c); its error is not measured yet."""
     span = float(p.tokens[-1] - p.tokens[0])
-    w = least(p.tokens.diff()) / (2 * span) if span else 1.0
-    gap = smallest(p)
+    w = _items.least(p.tokens.diff()) / (2 * span) if span else 1.0
+    gap = _smallest(p)
     bits = 1
     if math.isfinite(gap):
         largest = float(p.context.abs().max())
         bits = 1 + math.ceil(math.log2(largest / gap))
-    eps = torch.finfo(v.dtype).eps
     width = len(p.token)
     c = items.labels.shape[1]
     d = max(len(v), c)
-    report = Report(
+    report = MemorizerReport(
         pairs=len(items.pair),
         ids=width,
         vocabulary=len(p.tokens),
@@ -385,8 +445,8 @@ def build(
         w=w,
         gap=gap,
         bits=max(bits, 1),
-        dtype_bits=round(-math.log2(eps)),
-        error=0.0,
+        dtype_bits=_bits(v.dtype),
+        error=math.nan,
         parameters=count_parameters(width, d, labels=c, shared=True),
     )
     steps = p.token.diff() + w * p.context.diff()
@@ -395,42 +455,42 @@ def build(
         tokens=p.tokens,
         token=p.token,
         context=p.context,
-        labels=items.labels[p.order].to(v.dtype),
+        labels=items.labels[p.order],
         lead=float(steps.median()) if len(steps) else 1.0,
         slack=slack,
-        kind=labels.dtype,
-        flat=labels.dim() == 2,
         report=report,
     )
 
 
-def tried(net: Memorizer, sequences: Tensor, labels: Tensor, mask: Tensor) -> float:
-    """The largest error on the data, read as a user would read them; refuses a network
+def _largest_error(
+    net: Memorizer, sequences: Tensor, labels: Tensor, token_mask: Tensor
+) -> float:
+    """On the data, read as a user would read them, but not rounded; refuses a network
     that misses a label.
     """
-    dtype = net.v.dtype
-    raw = net._replace(kind=dtype, flat=False)
-    rows = max(1, PART // mask.shape[1])
-    parts = zip(sequences.split(rows), labels.split(rows), mask.split(rows))
+    raw = replace(net, labels=net.values)
+    rows = max(1, PART // token_mask.shape[1])
+    parts = zip(sequences.split(rows), labels.split(rows), token_mask.split(rows))
     errors = []
     for x, y, seen in parts:
-        difference = raw(x, where_needed(seen)) - y.to(dtype)
+        difference = raw(x, _where_needed(seen)) - y.to(net.v.dtype)
         errors.append(difference[seen].abs().max())
     error = float(torch.stack(errors).max())
     require(
         error == 0,
-        f"the network misses a label by {error:.3g}, by rounding in {dtype}: "
+        f"the network misses a label by {error:.3g}, by rounding in {net.v.dtype}: "
         "give float64 sequences, or smaller labels",
     )
     return error
 
 
-def evaluate(z: Tensor, f: Tensor, net: Memorizer) -> Tensor:
+def _evaluate(z: Tensor, f: Tensor, net: Memorizer) -> Tensor:
     """The network on the line t = z + w f by sorted search, from differences only: a
     straight line from the nearer id.
     """
     count = len(net.token)
     w = net.report.w
+    labels = net.values
 
     def ahead(i: Tensor) -> Tensor:
         """t minus the id i, exact in sign where z is a token."""
@@ -455,16 +515,18 @@ def evaluate(z: Tensor, f: Tensor, net: Memorizer) -> Tensor:
     # A slope may overflow, a share of the width does not.
     share = ahead(near) / torch.where(width > 0, width, 1)
     share = share.unsqueeze(-1)
-    rise = share * net.labels[right] - share * net.labels[left]
-    y = net.labels[near] + rise
+    rise = share * labels[right] - share * labels[left]
+    y = labels[near] + rise
     # Left of the first id the network rises from 0, over a length of lead.
     first = torch.zeros_like(low)
     risen = (1 + ahead(first) / net.lead).clamp(0, 1)
-    start = risen.unsqueeze(-1) * net.labels[0]
+    start = risen.unsqueeze(-1) * labels[0]
     return torch.where((low == 0).unsqueeze(-1), start, y)
 
 
-def cannot(items: Items, v: Tensor, beta: float, set_mask: Tensor, mask: Tensor) -> str:
+def _cannot(
+    items: _items.Items, v: Tensor, beta: float, token_mask: Tensor, *, given: bool
+) -> str:
     """What could not be separated, and what would."""
     count = len(items.first)
     dtype = items.vocabulary.dtype
@@ -473,27 +535,45 @@ def cannot(items: Items, v: Tensor, beta: float, set_mask: Tensor, mask: Tensor)
         """What this dtype cannot hold apart; empty if it holds all."""
         words = items.vocabulary.to(other)
         z = (words * v.to(other)).sum(-1)
-        p = place(items, z, beta, set_mask, mask)
-        close = p.rivals & (p.context.diff() <= noise(p))
+        p = _place(items, z, beta, token_mask)
+        close = p.rivals & (p.context.diff() <= _noise(p))
         if close.any():
             apart = count - int(close.sum())
             return f"{apart} of {count} are further apart than rounding"
-        if separated(p, slack_of(words)):
+        if _separated(p, _slack(words)):
             return ""
         return "two tokens are no further apart along the direction than rounding"
 
-    held = [wide for wide in finer(dtype) if not lost(wide)]
-    sizes = set_mask.sum(1)
+    held = [wide for wide in _items.finer(dtype) if not lost(wide)]
+    proportional = _proportional(items)
     if held:
         cure = f"{held[0]} would"
-    elif int(sizes.min()) < int(sizes.max()):
+    elif proportional:
         cure = (
-            "sequences whose multisets are proportional, as {a, b} and {a, a, b, b}, "
-            "have equal ids: add a token or positions"
-        )
+            "sequences {} and {} hold the same tokens in the same shares, as {{a, b}} "
+            "and {{a, a, b, b}}: no beta gives them different ids, so add a token or "
+            "positions"
+        ).format(*proportional)
     else:
+        leave = "leave it out, " if given else ""
         cure = (
-            f"beta was {beta:.3g}; leave it out, bring the tokens further apart, "
+            f"beta was {beta:.3g}; {leave}bring the tokens further apart, "
             "or memorize fewer sequences"
         )
     return f"{dtype} cannot hold the ids apart: {lost(dtype)}; {cure}"
+
+
+def _proportional(items: _items.Items) -> tuple[int, int] | None:
+    """Two sequences that hold the same tokens in the same shares, one of them more
+    often; None if there are none.
+    """
+    seen = {}
+    for sequence in items.sets.tolist():
+        counts = Counter(items.tokens[sequence].tolist())
+        counts.pop(-1, None)  # no token
+        common = math.gcd(*counts.values())
+        shares = frozenset((token, c // common) for token, c in counts.items())
+        if shares in seen:
+            return seen[shares], sequence
+        seen[shares] = sequence
+    return None

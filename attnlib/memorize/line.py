@@ -7,12 +7,14 @@ Page:
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from attnlib import _require
 from attnlib._require import finite, require
 
 
@@ -65,6 +67,7 @@ def fit_line(
         memorize.knots
     """
     _ids(ids, labels)
+    _require.numbers(theta=theta)
     require(0 < theta <= 1, f"theta must be in (0, 1], got {theta}")
     steps = _gaps(ids)
     secants = _jumps(labels) / steps[:, None]
@@ -109,7 +112,7 @@ def relu_layer(
         memorize.exact-labels
     """
     _points(t, line.knots)
-    require(chunk >= 1, f"chunk must be at least 1, got {chunk}")
+    _require.sizes(1, chunk=chunk)
     width = len(line.knots)
     count = max(1, chunk // width)
     trained = any(v.requires_grad for v in (t, *line))
@@ -178,7 +181,8 @@ def interpolate(
     return f.masked_fill(before[..., None], 0)
 
 
-class Parameters(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Parameters:
     """How many numbers a memorizing block holds, part by part.
 
     Args:
@@ -197,7 +201,7 @@ class Parameters(NamedTuple):
     @property
     def total(self) -> int:
         """The sum of the parts."""
-        return sum(self)
+        return self.attention + self.hidden + self.biases + self.skip
 
 
 def count_parameters(
@@ -238,10 +242,7 @@ def count_parameters(
         memorize.block
     """
     c = d if labels is None else labels
-    require(
-        min(width, d, s, c) >= 1,
-        f"width, d, s and labels must be at least 1, got {width}, {d}, {s}, {c}",
-    )
+    _require.sizes(1, width=width, d=d, s=s, labels=c)
     require(
         c <= d,
         f"labels must be at most d to fit the output of the block, got {c} > {d}",
@@ -268,10 +269,7 @@ def _jumps(rows: Tensor) -> Tensor:
 
 def _ids(ids, labels) -> None:
     for name, tensor, dim in (("ids", ids, 1), ("labels", labels, 2)):
-        require(
-            torch.is_tensor(tensor),
-            f"{name} must be a torch tensor, got {type(tensor).__name__}",
-        )
+        _require.is_tensor(name, tensor)
         require(
             tensor.is_floating_point(),
             f"{name} must be floating point, got {tensor.dtype}: cast it first",
@@ -285,10 +283,7 @@ def _ids(ids, labels) -> None:
         "ids and labels must be as many and at least one, "
         f"got {len(ids)} and {len(labels)}",
     )
-    require(
-        ids.dtype == labels.dtype,
-        f"ids and labels must share one dtype, got {ids.dtype} and {labels.dtype}",
-    )
+    _require.matches("labels", labels, labels.shape, ids, "ids")
     finite(ids=ids, labels=labels)
     bad = torch.diff(ids) <= 0
     if bad.any():
@@ -300,13 +295,6 @@ def _ids(ids, labels) -> None:
 
 
 def _points(t, like: Tensor) -> None:
-    require(torch.is_tensor(t), f"t must be a torch tensor, got {type(t).__name__}")
-    require(
-        t.dtype == like.dtype,
-        f"t must have the dtype of the network, {like.dtype}, got {t.dtype}",
-    )
-    require(
-        t.device == like.device,
-        f"t must be on the device of the network, {like.device}, got {t.device}",
-    )
+    _require.is_tensor("t", t)
+    _require.matches("t", t, t.shape, like, "ids")
     finite(t=t)

@@ -1,5 +1,5 @@
 """Context ids by one rank-1 softmax head, how far apart they are, and whether a dtype
-holds them; public under attnlib.memorize.
+holds them.
 
 Page:
     notebooks/one_layer_memorization/contextual_mapping
@@ -8,6 +8,7 @@ Page:
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -15,9 +16,10 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from attnlib._require import finite, require, tokens
+from attnlib import _require
+from attnlib._require import finite, require
 from attnlib.attention import NORMALIZERS, Layer, Normalizer
-from attnlib.memorize._items import at_tokens, group
+from attnlib.memorize import _items
 
 TILE = 1 << 18  # weights, or ids, that are worked on at once: they stay in the cache
 
@@ -34,7 +36,8 @@ class Ids(NamedTuple):
     context: Tensor
 
 
-class Gap(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Gap:
     """How far ids are from each other.
 
     Args:
@@ -53,7 +56,7 @@ def context_ids(
     v: Float[Tensor, " d"],
     beta: float,
     *,
-    mask: Bool[Tensor, "*batch n"] | None = None,
+    token_mask: Bool[Tensor, "*batch n"] | None = None,
     normalizer: Normalizer = "softmax",
     check: bool = True,
 ) -> Ids:
@@ -65,7 +68,7 @@ def context_ids(
         x: (*batch, n, d), tokens are rows.
         v: (d,).
         beta: factor of the logits; 0 is mean pooling.
-        mask: (*batch, n), True where a token is; None if all are.
+        token_mask: (*batch, n), True = a token; None if all are.
         normalizer: as in attention_matrix.
         check: look for NaN, infinity, overflow, empty sequences and tokens with z = 0.
 
@@ -87,18 +90,20 @@ def context_ids(
     Claim:
         ids.gap
     """
-    _check(x, v, mask, normalizer)
+    _check(x, v, beta, normalizer)
     n, d = x.shape[-2:]
     keep = None
-    if mask is not None:
-        x = x.masked_fill(~mask.unsqueeze(-1), 0)
-        keep = mask.reshape(-1, n)
+    if token_mask is not None:
+        _require.token_mask(token_mask, x.shape[:-1], x.device, check=check)
+        x = x.masked_fill(~token_mask.unsqueeze(-1), 0)
+        keep = token_mask.reshape(-1, n)
     step = max(1, TILE // n**2)  # sequences whose weights fill a tile
     rows = x.reshape(-1, n, d)
     projected = [(part * v).sum(-1) for part in rows.split(step)]
     z = torch.cat(projected)
     if check:
-        _check_values(x, v, beta, z, keep)
+        finite(x=x, v=v)
+        _check_logits(z, beta, keep)
     parts = z.split(step)
     kept = [None] * len(parts) if keep is None else keep.split(step)
     contexts = [
@@ -136,56 +141,30 @@ def _contexts(
     return f if keep is None else f.masked_fill(~keep, 0)
 
 
-def _check(x: Tensor, v: Tensor, mask: Tensor | None, normalizer: str) -> None:
-    require(
-        torch.is_tensor(x),
-        f"x must be a torch tensor, got {type(x).__name__}; "
-        "pad ragged sequences and give a mask",
-    )
-    tokens(x)
-    require(
-        torch.is_tensor(v) and v.shape == x.shape[-1:],
-        f"v must be a tensor of shape {tuple(x.shape[-1:])} to fit x",
-    )
-    require(
-        v.dtype == x.dtype and v.device == x.device,
-        f"v is {v.dtype} on {v.device}, x is {x.dtype} on {x.device}",
-    )
-    require(
-        normalizer in NORMALIZERS,
-        f"normalizer must be one of {list(NORMALIZERS)}, got {normalizer!r}",
-    )
-    if mask is not None:
-        size = tuple(x.shape[:-1])
-        is_boolean = torch.is_tensor(mask) and mask.dtype == torch.bool
-        require(
-            is_boolean and tuple(mask.shape) == size,
-            f"mask must be boolean of shape {size}, True where a token is",
-        )
+def _check(x: Tensor, v: Tensor, beta: float, normalizer: str) -> None:
+    ragged = isinstance(x, list | tuple)
+    require(not ragged, "x must be a torch tensor: pad and give a token_mask")
+    _require.tokens(x)
+    _require.matches("v", v, x.shape[-1:], x)
+    _require.numbers(beta=beta)
+    _require.one_of(NORMALIZERS, normalizer=normalizer)
 
 
-def _check_values(
-    x: Tensor, v: Tensor, beta: float, z: Tensor, keep: Tensor | None
-) -> None:
-    finite(x=x, v=v)
-    require(math.isfinite(beta), f"beta must be finite, got {beta}")
-    empty = 0
+def _check_logits(z: Tensor, beta: float, keep: Tensor | None) -> None:
+    """No token whose logits vanish, and no logit that overflows."""
     zero = z == 0
     if keep is not None:
-        empty = int((~keep).all(-1).sum())
         zero = zero & keep
-    require(not empty, f"{empty} sequences are empty: their mask hides every token")
     count = int(zero.sum())
     require(
         not count,
         f"{count} tokens have v.x = 0: they are zero or orthogonal to v, "
         "and would see only the mean",
     )
-    largest = float(z.detach().abs().max())
-    most = abs(beta) * largest**2
+    most = max(abs(beta), _items.largest_logit(z, beta))
     require(
         most <= torch.finfo(z.dtype).max,
-        f"logits reach {most:.3g}, beyond {z.dtype}: lower beta",
+        f"logits reach {most:.3g}, beyond {z.dtype}: lower beta, or scale the tokens",
     )
 
 
@@ -214,12 +193,9 @@ def rank_one_layer(v: Float[Tensor, " d"], beta: float, w: float = 1.0) -> Layer
     Claim:
         ids.gap
     """
-    is_vector = torch.is_tensor(v) and v.dim() == 1
-    require(is_vector, "v must be a one-dimensional tensor")
-    require(
-        math.isfinite(beta) and math.isfinite(w),
-        f"beta and w must be finite, got {beta} and {w}",
-    )
+    is_vector = torch.is_tensor(v) and v.dim() == 1 and v.is_floating_point()
+    require(is_vector, "v must be a one-dimensional floating tensor")
+    _require.numbers(beta=beta, w=w)
     column = v[None, :, None]
     root = abs(beta) ** 0.5
     return Layer(
@@ -302,7 +278,7 @@ def _gap_on_device(ids: Tensor) -> Gap:
     require(torch.isfinite(ends).all(), "ids hold NaN or infinity")
     steps = ids.diff()
     apart = steps[steps > 0]
-    return Gap(len(ids), 1 + len(apart), least(apart))
+    return Gap(len(ids), 1 + len(apart), _items.least(apart))
 
 
 def _gap_in_groups(ids: Tensor, groups: Tensor) -> Gap:
@@ -315,12 +291,7 @@ def _gap_in_groups(ids: Tensor, groups: Tensor) -> Gap:
     new_group = np.diff(groups[order]) != 0
     apart = steps[(steps > 0) & ~new_group]
     distinct = 1 + int(new_group.sum()) + len(apart)
-    return Gap(len(ids), distinct, least(apart))
-
-
-def least(gaps: Tensor | np.ndarray) -> float:
-    """The least of the gaps; infinity if there are none."""
-    return float(gaps.min()) if len(gaps) else math.inf
+    return Gap(len(ids), distinct, _items.least(apart))
 
 
 def separate(
@@ -329,15 +300,15 @@ def separate(
     beta: float,
     *,
     w: float | None = None,
-    mask: Bool[Tensor, "*batch n"] | None = None,
+    token_mask: Bool[Tensor, "*batch n"] | None = None,
     normalizer: Normalizer = "softmax",
 ) -> Gap:
     """The gap of the ids, after a check that there are as many as there are tokens in
     different company.
 
     Args:
-        x, v, beta, mask, normalizer: as in context_ids; sequences may repeat tokens,
-            and may repeat one another.
+        x, v, beta, token_mask, normalizer: as in context_ids; sequences may
+            repeat tokens, and may repeat one another.
         w: None for pairs (token, context id); a number for the single numbers z + w f.
 
     Returns:
@@ -354,10 +325,14 @@ def separate(
         not taken from a paper: a positive gap in floats proves nothing, the right
         number of ids does.
     """
-    ids = context_ids(x, v, beta, mask=mask, normalizer=normalizer)
-    keep = torch.ones_like(ids.token, dtype=torch.bool) if mask is None else mask
-    found, _ = group(x.detach()[keep] + 0.0)  # -0 and 0 are one number
-    labels = at_tokens(found, keep)
+    ids = context_ids(x, v, beta, token_mask=token_mask, normalizer=normalizer)
+    if w is not None:
+        _require.numbers(w=w)
+    keep = token_mask
+    if keep is None:
+        keep = torch.ones_like(ids.token, dtype=torch.bool)
+    found, _ = _items.group(x.detach()[keep] + 0.0)  # -0 and 0 are one number
+    labels = _items.at_tokens(found, keep)
     wanted = _company(labels, keep)
     gap = _gap(ids, labels, keep, w)
     if gap.distinct == wanted:
@@ -366,10 +341,12 @@ def separate(
     def holds_all(dtype: torch.dtype) -> bool:
         wide_x = x.to(dtype)
         wide_v = v.to(dtype)
-        ids = context_ids(wide_x, wide_v, beta, mask=mask, normalizer=normalizer)
+        ids = context_ids(
+            wide_x, wide_v, beta, token_mask=token_mask, normalizer=normalizer
+        )
         return _gap(ids, labels, keep, w).distinct == wanted
 
-    held = [dtype for dtype in finer(x.dtype) if holds_all(dtype)]
+    held = [dtype for dtype in _items.finer(x.dtype) if holds_all(dtype)]
     cure = "no wider dtype holds all: change beta, v or w"
     if held:
         cure = f"{held[0]} would hold all"
@@ -377,13 +354,6 @@ def separate(
         f"{x.dtype} keeps {gap.distinct} of {wanted} ids at beta = {beta:g} "
         f"({normalizer}); {cure}"
     )
-
-
-def finer(dtype: torch.dtype) -> list[torch.dtype]:
-    """float32 and float64, as far as they round less than this dtype."""
-    wide = (torch.float32, torch.float64)
-    eps = torch.finfo(dtype).eps
-    return [t for t in wide if torch.finfo(t).eps < eps]
 
 
 def _gap(ids: Ids, labels: Tensor, keep: Tensor, w: float | None) -> Gap:

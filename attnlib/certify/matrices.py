@@ -1,0 +1,175 @@
+"""Matrices in exact arithmetic: nested lists of Fractions, so that nothing is rounded.
+
+Page:
+    notebooks/path_decomposition/paths
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from operator import mul
+
+Matrix = list[list[Fraction]]
+
+
+def exact(matrix) -> Matrix:
+    """The same numbers as Fractions: every float is a dyadic rational, so nothing is
+    rounded.
+
+    Args:
+        matrix: nested rows of int, float or Fraction, or a two-dimensional tensor.
+
+    Returns:
+        list of rows of Fractions.
+
+    Raises:
+        ValueError: if the rows are empty or of different lengths, or an entry is not
+            finite.
+
+    Cost:
+        O(entries).
+
+    Source:
+        IEEE 754: a finite float is an integer times a power of two.
+    """
+    rows = matrix.tolist() if hasattr(matrix, "tolist") else matrix
+    if not all(isinstance(row, list | tuple) for row in rows):
+        raise ValueError("a matrix is a list of rows, each a list of numbers")
+    lengths = {len(row) for row in rows}
+    if len(lengths) != 1 or 0 in lengths:
+        raise ValueError("a matrix needs at least one entry, and rows of one length")
+    try:
+        return [list(map(Fraction, row)) for row in rows]
+    except (OverflowError, ValueError):
+        raise ValueError(
+            "a matrix in exact arithmetic holds no NaN and no infinity"
+        ) from None
+
+
+def row_stochastic(weights) -> Matrix:
+    """Divide each row by its sum, exactly, so that P 1 = 1 holds without rounding.
+
+    Args:
+        weights: nested rows or a tensor, nonnegative, no row zero.
+
+    Returns:
+        Matrix with rows that sum to one.
+
+    Raises:
+        ValueError: for a negative entry or a row that sums to zero.
+
+    Cost:
+        O(entries).
+
+    Source:
+        the hypothesis P 1 = 1 of the path decomposition.
+    """
+    stochastic = []
+    for row in exact(weights):
+        total = sum(row)
+        if min(row) < 0 or total == 0:
+            raise ValueError(
+                "rows must be nonnegative and not all zero, to be divided by their sum"
+            )
+        stochastic.append([entry / total for entry in row])
+    return stochastic
+
+
+def product(*matrices) -> Matrix:
+    """The product of matrices, first to last, in Fractions.
+
+    Args:
+        matrices: at least one, of fitting shapes, each as in exact.
+
+    Returns:
+        Matrix.
+
+    Raises:
+        ValueError: as exact, and if the shapes do not fit.
+
+    Cost:
+        O(p q r) exact operations for each pair (p, q) (q, r).
+
+    Source:
+        the definition.
+    """
+    left, *others = map(exact, matrices)
+    for right in others:
+        if len(left[0]) != len(right):
+            raise ValueError(
+                f"cannot multiply {len(left)} x {len(left[0])} "
+                f"with {len(right)} x {len(right[0])}"
+            )
+        columns = list(zip(*right))
+        left = [_row_times(row, columns) for row in left]
+    return left
+
+
+def _row_times(row: Sequence[Fraction], columns) -> list[Fraction]:
+    """A row times the matrix that has these columns."""
+    return [sum(map(mul, row, column), Fraction()) for column in columns]
+
+
+def norms(matrix) -> tuple[Fraction, Fraction]:
+    """The largest absolute column sum |A|_1 and the largest absolute row sum |A|_inf,
+    exactly.
+
+    Args:
+        matrix: as in exact.
+
+    Returns:
+        (|A|_1, |A|_inf); the square of the composite norm is their product.
+
+    Raises:
+        ValueError: as exact.
+
+    Cost:
+        O(entries).
+
+    Source:
+        Xie 2021, Definition 2.1.
+
+    Claim:
+        questions.quasi-norm
+
+    Page:
+        notebooks/path_decomposition/four_questions
+    """
+    sizes = [list(map(abs, row)) for row in exact(matrix)]
+    one = max(map(sum, zip(*sizes)))
+    inf = max(map(sum, sizes))
+    return one, inf
+
+
+def rank(matrix) -> int:
+    """The rank, exactly.
+
+    Args:
+        matrix: as in exact.
+
+    Returns:
+        an integer.
+
+    Raises:
+        ValueError: as exact.
+
+    Cost:
+        an elimination of sympy, which comes with torch: O(n^2 m) exact operations.
+
+    Source:
+        the definition; no tolerance is needed in rational numbers.
+
+    Claim:
+        questions.low-rank
+
+    Page:
+        notebooks/path_decomposition/four_questions
+    """
+    from sympy import QQ
+    from sympy.polys.matrices import DomainMatrix
+
+    rows = []
+    for row in exact(matrix):
+        rows.append([QQ(entry.numerator, entry.denominator) for entry in row])
+    return DomainMatrix(rows, (len(rows), len(rows[0])), QQ).rank()
