@@ -1,5 +1,5 @@
-"""What stands around self-attention in a layer: feed-forward parts and LayerNorm;
-public under attnlib.attention.
+"""What a layer is made of: the weights of self-attention, feed-forward parts and
+LayerNorm, and their checks; public under attnlib.attention.
 
 Page:
     notebooks/path_decomposition/escaping_collapse
@@ -7,15 +7,43 @@ Page:
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
+from torch.nn import functional as F
 
-from attnlib._require import finite, matches, require, tokens
+from attnlib._require import finite, is_tensor, matches, numbers, require, tokens
+
+
+class Layer(NamedTuple):
+    """The weights of one multi-head self-attention layer; a bias that is None is zero.
+
+        layer(X) = sum_h P_h (X W_V,h + 1 b_V,h') W_O,h + 1 b_O'
+
+    Args:
+        w_q, w_k: (h, d, d_qk).
+        w_v: (h, d, d_v).
+        w_o: (h, d_v, d).
+        b_q, b_k: (h, d_qk).
+        b_v: (h, d_v).
+        b_o: (d,).
+
+    Source:
+        Vaswani et al. 2017, multi-head attention; differs: W_O is kept in h blocks, one
+        a head.
+    """
+
+    w_q: Tensor
+    w_k: Tensor
+    w_v: Tensor
+    w_o: Tensor
+    b_q: Tensor | None = None
+    b_k: Tensor | None = None
+    b_v: Tensor | None = None
+    b_o: Tensor | None = None
 
 
 class Mlp(NamedTuple):
@@ -61,6 +89,30 @@ class Norm(NamedTuple):
     eps: float = 1e-5
 
 
+class Encoder(NamedTuple):
+    """The weights of an encoder as torch has it: in each layer self-attention, a
+    feed-forward part and two norms, a skip around each part.
+
+    It stands for the arguments of forward that have the same names, with skip=True.
+
+    Args:
+        layers: list of Layers.
+        mlps: an Mlp for each layer.
+        norms: a pair of Norms for each layer.
+        norm_first: pre-LN, else post-LN.
+        final_norm: the Norm after the last layer, or None.
+
+    Source:
+        torch.nn.TransformerEncoder.
+    """
+
+    layers: list[Layer]
+    mlps: list[Mlp]
+    norms: list[tuple[Norm, Norm]]
+    norm_first: bool = False
+    final_norm: Norm | None = None
+
+
 def feed_forward(
     x: Float[Tensor, "*batch n d"], mlp: Mlp, *, check: bool = True
 ) -> Float[Tensor, "*batch n d"]:
@@ -90,6 +142,13 @@ def feed_forward(
     """
     tokens(x)
     check_mlp(x, mlp, check)
+    if check:
+        finite(x=x)
+    return feed(x, mlp)
+
+
+def feed(x: Tensor, mlp: Mlp) -> Tensor:
+    """feed_forward of checked input."""
     hidden = x @ mlp.w_1
     if mlp.b_1 is not None:
         hidden = hidden + mlp.b_1
@@ -134,14 +193,16 @@ def layer_norm(
     """
     tokens(x)
     check_norm(x, norm, check)
-    centred = x - x.mean(-1, keepdim=True)
-    variance = centred.square().mean(-1, keepdim=True)
-    y = centred / (variance + norm.eps).sqrt()
-    if norm.gain is not None:
-        y = y * norm.gain
-    if norm.bias is not None:
-        y = y + norm.bias
-    return y
+    if check:
+        finite(x=x)
+    return normed(x, norm)
+
+
+def normed(x: Tensor, norm: Norm | None) -> Tensor:
+    """layer_norm of checked input; x itself where there is no norm."""
+    if norm is None:
+        return x
+    return F.layer_norm(x, x.shape[-1:], norm.gain, norm.bias, norm.eps)
 
 
 def around(
@@ -153,13 +214,77 @@ def around(
     norm_first: bool,
 ) -> Tensor:
     """A part of a layer with its skip and its norm, in one of the two orders."""
-
-    def normed(t):
-        return t if norm is None else layer_norm(t, norm, check=False)
-
-    y = part(normed(x) if norm_first else x)
+    y = part(normed(x, norm) if norm_first else x)
     y = x + y if skip else y
-    return y if norm_first else normed(y)
+    return y if norm_first else normed(y, norm)
+
+
+def check_layers(layers, x: Tensor | None = None, *, check: bool = False) -> None:
+    """A list of Layers whose weights fit each other, and the tokens x where given; with
+    check, the weights are finite.
+    """
+    refuse_encoder(layers)
+    require(
+        isinstance(layers, (list, tuple)),
+        f"layers must be a list of Layers, got {type(layers).__name__}",
+    )
+    require(len(layers) >= 1, "a network needs at least one layer, got none")
+    for number, layer in enumerate(layers, 1):
+        try:
+            _check_layer(layer, x, check)
+        except ValueError as error:
+            raise ValueError(f"layer {number}: {error}") from None
+
+
+def refuse_encoder(layers) -> None:
+    """Refuse an Encoder where only attention and skips have a meaning."""
+    require(
+        not isinstance(layers, Encoder),
+        "layers must be a list of Layers, got an Encoder: its field layers is its "
+        "attention alone (a feed-forward part or a norm has no paths)",
+    )
+
+
+def _check_layer(layer: Layer, x: Tensor | None, check: bool) -> None:
+    got = type(layer).__name__
+    require(isinstance(layer, Layer), f"must be an attnlib.attention.Layer, got {got}")
+    for name in ("w_q", "w_v"):
+        w = getattr(layer, name)
+        is_tensor(name, w)
+        require(
+            w.dim() == 3 and 0 not in w.shape,
+            f"{name} must be (h, d, width) with h >= 1, got {tuple(w.shape)}",
+        )
+    like = layer.w_v if x is None else x
+    like_name = "w_v" if x is None else "x"
+    d = layer.w_v.shape[-2] if x is None else x.shape[-1]
+    h, _, d_qk = layer.w_q.shape
+    d_v = layer.w_v.shape[-1]
+    sizes = {
+        "w_q": (h, d, d_qk),
+        "w_k": (h, d, d_qk),
+        "w_v": (h, d, d_v),
+        "w_o": (h, d_v, d),
+        "b_q": (h, d_qk),
+        "b_k": (h, d_qk),
+        "b_v": (h, d_v),
+        "b_o": (d,),
+    }
+    check_weights(layer._asdict(), sizes, like, like_name)
+    if check:
+        finite(**layer._asdict())
+
+
+def check_weights(
+    weights: dict[str, Tensor | None],
+    sizes: dict[str, tuple],
+    like: Tensor,
+    like_name: str,
+) -> None:
+    """Each weight has its size; a bias may be missing."""
+    for name, w in weights.items():
+        if w is not None or name.startswith("w"):
+            matches(name, w, sizes[name], like, like_name)
 
 
 def check_blocks(
@@ -217,6 +342,20 @@ def _check_block(
             check_norm(x, norm, check)
 
 
+def read_mlp(into, out, activation: Callable[[Tensor], Tensor]) -> Mlp:
+    """Two torch.nn.Linear as an Mlp of views."""
+    return Mlp(into.weight.T, out.weight.T, into.bias, out.bias, activation)
+
+
+def read_norm(module) -> Norm:
+    """A torch.nn.LayerNorm as a Norm of views."""
+    require(
+        isinstance(module, torch.nn.LayerNorm) and len(module.normalized_shape) == 1,
+        f"a norm must be a LayerNorm over the features, got {module}",
+    )
+    return Norm(module.weight, module.bias, module.eps)
+
+
 def check_mlp(x: Tensor, mlp: Mlp, check: bool) -> None:
     """The feed-forward part is an Mlp that fits x; with check, its weights are
     finite.
@@ -256,9 +395,7 @@ def check_norm(x: Tensor, norm: Norm, check: bool) -> None:
     for name, tensor in {"gain": norm.gain, "bias": norm.bias}.items():
         if tensor is not None:
             matches(name, tensor, (x.shape[-1],), x)
-    require(
-        isinstance(norm.eps, (int, float)) and 0 <= norm.eps < math.inf,
-        f"eps must be a finite number of at least zero, got {norm.eps!r}",
-    )
+    numbers(eps=norm.eps)
+    require(norm.eps >= 0, f"eps must be at least zero, got {norm.eps!r}")
     if check:
         finite(gain=norm.gain, bias=norm.bias)

@@ -12,6 +12,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from attnlib._require import finite, is_floating, require
+
 
 def hardmax(a: Float[Tensor, "*rest m"]) -> Float[Tensor, "*rest m"]:
     """Uniform weights on the largest entries of each row.
@@ -24,12 +26,20 @@ def hardmax(a: Float[Tensor, "*rest m"]) -> Float[Tensor, "*rest m"]:
     Returns:
         (..., m), rows sum to one.
 
+    Raises:
+        ValueError: for no floating tensor, NaN, +inf, or a row of -inf alone.
+
     Cost:
         O(m) a row.
 
     Source:
         the limit of softmax(t a) as t grows; ties are averaged.
     """
+    _check(a)
+    return _hardmax(a)
+
+
+def _hardmax(a: Tensor) -> Tensor:
     largest = a.amax(-1, keepdim=True)
     top = (a == largest).to(a.dtype)
     return top / top.sum(-1, keepdim=True)
@@ -46,12 +56,20 @@ def sparsemax(a: Float[Tensor, "*rest m"]) -> Float[Tensor, "*rest m"]:
     Returns:
         (..., m), rows sum to one; many entries are exactly zero.
 
+    Raises:
+        ValueError: for no floating tensor, NaN, +inf, or a row of -inf alone.
+
     Cost:
         O(m log m) a row.
 
     Source:
         Martins and Astudillo 2016.
     """
+    _check(a)
+    return _sparsemax(a)
+
+
+def _sparsemax(a: Tensor) -> Tensor:
     # The projection does not see a shift; the sums below do.
     a = a - a.amax(-1, keepdim=True)
     z = a.sort(-1, descending=True).values
@@ -59,9 +77,20 @@ def sparsemax(a: Float[Tensor, "*rest m"]) -> Float[Tensor, "*rest m"]:
     k = torch.arange(1, m + 1, dtype=a.dtype, device=a.device)
     sums = z.masked_fill(z.isneginf(), 0).cumsum(-1)
     kept = (1 + k * z > sums).sum(-1, keepdim=True)
+    kept = kept.clamp_min(1)  # a row of NaN stays one
     sum_kept = sums.gather(-1, kept - 1)
     tau = (sum_kept - 1) / kept.to(a.dtype)
     return (a - tau).clamp_min(0)
+
+
+def _check(a) -> None:
+    """Rows of logits, each with a largest one that is finite."""
+    is_floating("a", a)
+    require(
+        a.dim() >= 1 and a.shape[-1] >= 1,
+        f"a must be (..., m) with m >= 1, got {tuple(a.shape)}",
+    )
+    finite(a=a.amax(-1))
 
 
 def _softmax(a: Tensor) -> Tensor:
@@ -70,7 +99,7 @@ def _softmax(a: Tensor) -> Tensor:
 
 NORMALIZERS = {
     "softmax": _softmax,
-    "hardmax": hardmax,
-    "sparsemax": sparsemax,
+    "hardmax": _hardmax,
+    "sparsemax": _sparsemax,
 }
 Normalizer = Literal["softmax", "hardmax", "sparsemax"]

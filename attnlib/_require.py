@@ -9,6 +9,8 @@ from numbers import Integral, Real
 
 import torch
 
+FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+
 
 def require(condition, message: str) -> None:
     """ValueError with this message, unless the condition holds."""
@@ -22,6 +24,16 @@ def is_tensor(name: str, tensor) -> None:
     require(torch.is_tensor(tensor), f"{name} must be a torch tensor, got {got}")
     layout = tensor.layout
     require(layout == torch.strided, f"{name} must be dense, got {layout}")
+
+
+def is_floating(name: str, tensor) -> None:
+    """A tensor of one of the floating dtypes that torch computes with."""
+    is_tensor(name, tensor)
+    require(
+        tensor.dtype in FLOATS,
+        f"{name} must be floating point (float16 and wider), got {tensor.dtype}: "
+        "cast it first",
+    )
 
 
 def matches(
@@ -56,12 +68,8 @@ def same_device(name: str, tensor, device: torch.device, like_name: str = "x") -
 
 def tokens(x, name: str = "x") -> None:
     """A floating tensor (*batch, n, d) with at least one token and one feature."""
-    is_tensor(name, x)
+    is_floating(name, x)
     got = tuple(x.shape)
-    require(
-        x.is_floating_point(),
-        f"{name} must be floating point, got {x.dtype}: cast it first",
-    )
     require(len(got) >= 2, f"{name} must be (*batch, n, d), got {got}")
     require(0 not in got, f"{name} needs at least one token and one feature, got {got}")
 
@@ -108,26 +116,6 @@ def pair_mask(
     if len(size) > 3 and got == size[:-3] + size[-2:]:
         hint = "; one mask a sequence, the same for all heads, is (b, 1, n, n)"
     require(_broadcasts(got, size), f"mask must broadcast to {size}, got {got}{hint}")
-    if check:
-        empty = int((~mask).all(-1).sum())
-        require(
-            empty == 0,
-            f"mask hides a whole row ({empty} rows attend to nothing): "
-            "P 1 = 1 cannot hold. True means may attend; "
-            "masks of torch.nn.MultiheadAttention mean the opposite",
-        )
-
-
-def attends(mask, shapes, check: bool) -> None:
-    """Leaves when memorize calls token_mask."""
-    known = sorted(tuple(shape) for shape in shapes)
-    is_tensor("mask", mask)
-    require(
-        mask.dtype == torch.bool,
-        f"mask must be boolean (True = may attend), got {mask.dtype}",
-    )
-    got = tuple(mask.shape)
-    require(got in known, f"mask must have one of the shapes {known}, got {got}")
     if check:
         empty = int((~mask).all(-1).sum())
         require(
@@ -233,9 +221,19 @@ def random(generator) -> None:
     )
 
 
+def place(device) -> None:
+    """A device of this machine."""
+    try:
+        torch.empty(0, device=device)
+    except (RuntimeError, TypeError, AssertionError) as error:
+        raise ValueError(
+            f"device must be one of this machine, got {device!r}: {error}"
+        ) from None
+
+
 def floating(dtype) -> None:
     """A floating dtype of torch."""
     require(
-        isinstance(dtype, torch.dtype) and dtype.is_floating_point,
+        dtype in FLOATS,
         f"dtype must be a floating dtype such as torch.float64, got {dtype!r}",
     )

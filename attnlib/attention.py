@@ -9,25 +9,35 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import partial
-from typing import NamedTuple
 
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from attnlib import _require
 from attnlib._blocks import (
+    Encoder,
+    Layer,
     Mlp,
     Norm,
     around,
     check_blocks,
+    check_layers,
+    check_norm,
+    check_weights,
+    feed,
     feed_forward,
     layer_norm,
+    normed,
+    read_mlp,
+    read_norm,
 )
 from attnlib._normalizers import NORMALIZERS, Normalizer, hardmax, sparsemax
-from attnlib._require import attends, finite, matches, require, tokens
+from attnlib._require import finite, require, tokens
 
 __all__ = [
     "NORMALIZERS",
+    "Encoder",
     "Layer",
     "Mlp",
     "Norm",
@@ -45,34 +55,6 @@ __all__ = [
 ]
 
 
-class Layer(NamedTuple):
-    """The weights of one multi-head self-attention layer; a bias that is None is zero.
-
-        layer(X) = sum_h P_h (X W_V,h + 1 b_V,h') W_O,h + 1 b_O'
-
-    Args:
-        w_q, w_k: (h, d, d_qk).
-        w_v: (h, d, d_v).
-        w_o: (h, d_v, d).
-        b_q, b_k: (h, d_qk).
-        b_v: (h, d_v).
-        b_o: (d,).
-
-    Source:
-        Vaswani et al. 2017, multi-head attention; differs: W_O is kept in h blocks, one
-        a head.
-    """
-
-    w_q: Tensor
-    w_k: Tensor
-    w_v: Tensor
-    w_o: Tensor
-    b_q: Tensor | None = None
-    b_k: Tensor | None = None
-    b_v: Tensor | None = None
-    b_o: Tensor | None = None
-
-
 def attention_matrix(
     x: Float[Tensor, "*batch n d"],
     w_q: Float[Tensor, "*heads d d_qk"],
@@ -80,7 +62,7 @@ def attention_matrix(
     *,
     b_q: Float[Tensor, "*heads d_qk"] | None = None,
     b_k: Float[Tensor, "*heads d_qk"] | None = None,
-    scale: float | None = None,
+    scale: float | Float[Tensor, ""] | None = None,
     mask: Bool[Tensor, "..."] | None = None,
     normalizer: Normalizer = "softmax",
     check: bool = True,
@@ -93,9 +75,10 @@ def attention_matrix(
         x: (*batch, n, d), tokens are rows.
         w_q, w_k: (d, d_qk), or (h, d, d_qk) for h heads.
         b_q, b_k: (d_qk,) or (h, d_qk).
-        scale: factor of the logits, None for 1/sqrt(d_qk).
-        mask: boolean (n, n), (*batch, n, n) or the shape of the result; True = may
-            attend.
+        scale: factor of the logits, a tensor () if it is learnt; None for
+            1/sqrt(d_qk).
+        mask: boolean, True = may attend; broadcastable to the shape of the result. One
+            mask a sequence, the same for all heads: (b, 1, n, n).
         normalizer: "softmax", "hardmax" or "sparsemax".
         check: look for NaN and infinity.
 
@@ -104,8 +87,8 @@ def attention_matrix(
 
     Raises:
         ValueError: for shapes that do not fit, integer or mixed dtypes, mixed devices,
-            NaN or infinity, a mask that hides a whole row (P 1 = 1 would fail), an
-            unknown normalizer.
+            NaN or infinity, a mask that does not broadcast or hides a whole row
+            (P 1 = 1 would fail), a scale that is no number, an unknown normalizer.
 
     Cost:
         O(h n d d_qk + h n^2 d_qk) time, O(h n^2) memory.
@@ -114,29 +97,34 @@ def attention_matrix(
         Vaswani et al. 2017, scaled dot-product attention.
     """
     _check_projections(x, w_q, w_k, b_q, b_k, check)
-    require(
-        normalizer in NORMALIZERS,
-        f"normalizer must be one of {list(NORMALIZERS)}, got {normalizer!r}",
-    )
-    heads = w_q.dim() == 3
-    source = x.unsqueeze(-3) if heads else x
+    *batch, n, _ = x.shape
+    size = (*batch, *w_q.shape[:-2], n, n)
+    _check_weighting(x, size, scale, mask, normalizer, check)
+    how = {"scale": scale, "mask": mask, "normalizer": normalizer}
+    return _attention_matrix(x, w_q, w_k, b_q, b_k, **how)
+
+
+def _attention_matrix(x, w_q, w_k, b_q, b_k, *, scale, mask, normalizer) -> Tensor:
+    """attention_matrix of checked input."""
+    source = x.unsqueeze(-3) if w_q.dim() == 3 else x
     q = _project(source, w_q, b_q)
     k = _project(source, w_k, b_k)
     if scale is None:
         scale = 1 / math.sqrt(w_q.shape[-1])
     a = (q * scale) @ k.mT
     if mask is not None:
-        a = _masked(a, mask, x, heads, check)
+        a = a.masked_fill(~mask, -math.inf)
     return NORMALIZERS[normalizer](a)
 
 
-def _masked(a: Tensor, mask: Tensor, x: Tensor, heads: bool, check: bool) -> Tensor:
-    """The logits with minus infinity where the mask forbids to attend."""
-    *batch, n, _ = x.shape
-    attends(mask, {(n, n), (*batch, n, n), tuple(a.shape)}, check)
-    if heads and batch and mask.dim() == len(batch) + 2:
-        mask = mask.unsqueeze(-3)  # one mask a sequence, the same for all its heads
-    return a.masked_fill(~mask, -math.inf)
+def _check_weighting(
+    x: Tensor, size: tuple[int, ...], scale, mask, normalizer, check: bool
+) -> None:
+    """What makes weights of logits fits the tokens x; size is that of the weights."""
+    _require.one_of(NORMALIZERS, normalizer=normalizer)
+    _require.scale(scale, check=check)
+    if mask is not None:
+        _require.pair_mask(mask, size, x.device, check=check)
 
 
 def random_layers(
@@ -162,13 +150,15 @@ def random_layers(
         gain: factor of every weight.
         bias: draw all four biases, else None.
         generator: source of randomness; the same draws serve every dtype and device.
-        dtype, device: of the weights.
+        dtype, device: of the weights; float64 unless asked otherwise.
 
     Returns:
         list of L Layers of the given dtype and device.
 
     Raises:
-        ValueError: if a size is below one.
+        ValueError: for a size that is no integer of at least one, a gain that is no
+            finite number, no generator, a dtype that is not floating, a device that
+            is not there.
 
     Cost:
         O(L h d (d_qk + d_v)).
@@ -178,8 +168,11 @@ def random_layers(
     """
     if d_v is None:
         d_v = d_qk
-    sizes = {"L": L, "h": h, "d": d, "d_qk": d_qk, "d_v": d_v}
-    require(min(sizes.values()) >= 1, f"every size must be at least one, got {sizes}")
+    _require.sizes(1, L=L, h=h, d=d, d_qk=d_qk, d_v=d_v)
+    _require.numbers(gain=gain)
+    _require.random(generator)
+    _require.floating(dtype)
+    _require.place(device)
 
     def draw(fan_in, *size):
         z = torch.randn(
@@ -207,34 +200,60 @@ def random_layers(
     return layers
 
 
-def from_torch(module: torch.nn.MultiheadAttention) -> Layer:
-    """The weights of torch's multi-head attention as a Layer.
+def from_torch(module: torch.nn.Module) -> Layer | Encoder:
+    """The weights of torch's attention, of its encoder layer or of its whole encoder.
 
-        forward(x, [from_torch(m)]) = m(x, x, x)[0]   (batch first, no dropout)
+        MultiheadAttention:         forward(x, [from_torch(m)]) = m(x, x, x)[0]
+        TransformerEncoderLayer:    forward(x, from_torch(m)) = m(x)
+        TransformerEncoder:         forward(x, from_torch(m)) = m(x)
+
+    Masks of torch mean the opposite of ours (True = may not attend):
+
+        m(x, mask=a, src_key_padding_mask=b)
+        forward(x, from_torch(m), mask=~a & ~b[:, None, None, :])
+
+    agree on every token that b does not hide.
 
     Args:
-        module: torch.nn.MultiheadAttention with one width d for queries, keys and
-            values.
+        module: one of the three, built with batch_first=True, without active dropout.
 
     Returns:
-        Layer of views of the weights, h = module.num_heads, d_qk = d_v = d / h. They
-        follow the module through training; gradients reach it if made outside
-        torch.no_grad.
+        Layer with h = module.num_heads and d_qk = d_v = d / h, or an Encoder, whose
+        field layers is its attention alone. The weights are views: they follow the
+        module through training; gradients reach it if made outside torch.no_grad.
 
     Raises:
-        ValueError: for another type, separate widths, added key-value biases, active
-            dropout.
+        ValueError: for another type (a subclass may compute something else),
+            batch_first=False, separate widths, added key-value biases, active dropout,
+            layers of both orders of norms.
 
     Cost:
-        O(1): nothing is copied.
+        O(L): nothing is copied.
 
     Source:
-        torch.nn.MultiheadAttention; differs: in the book's layout, x @ w, heads first.
+        torch.nn; differs: in the book's layout, x @ w, heads first.
     """
+    kind = type(module)
     require(
-        isinstance(module, torch.nn.MultiheadAttention),
-        f"module must be a MultiheadAttention, got {type(module).__name__} "
-        "(.self_attn of an encoder layer is its attention; its MLP and norms are not)",
+        kind in _READERS,
+        f"module must be one of {[known.__name__ for known in _READERS]}, "
+        f"got {kind.__name__}",
+    )
+    for part in module.modules():
+        rate = part.p if isinstance(part, torch.nn.Dropout) else 0
+        if isinstance(part, torch.nn.MultiheadAttention):
+            rate = part.dropout
+        active = part.training and rate > 0
+        require(not active, "dropout is active: call .eval() first")
+    return _READERS[kind](module)
+
+
+def _read_attention(module: torch.nn.MultiheadAttention) -> Layer:
+    require(
+        module.batch_first,
+        "batch_first is False: the module takes tokens (n, batch, d), and here the "
+        "batch comes first. Its weights serve both: set batch_first = True on the "
+        "MultiheadAttention",
     )
     require(
         module.in_proj_weight is not None,
@@ -243,10 +262,6 @@ def from_torch(module: torch.nn.MultiheadAttention) -> Layer:
     require(
         module.bias_k is None and not module.add_zero_attn,
         "add_bias_kv and add_zero_attn add tokens: unset them",
-    )
-    require(
-        not (module.training and module.dropout),
-        "dropout is active: call .eval() first",
     )
     h = module.num_heads
     d = module.embed_dim
@@ -264,6 +279,40 @@ def from_torch(module: torch.nn.MultiheadAttention) -> Layer:
     return Layer(w_q, w_k, w_v, w_o, **biases, b_o=module.out_proj.bias)
 
 
+def _read_encoder_layer(module: torch.nn.TransformerEncoderLayer) -> Encoder:
+    return Encoder(
+        layers=[_read_attention(module.self_attn)],
+        mlps=[read_mlp(module.linear1, module.linear2, module.activation)],
+        norms=[(read_norm(module.norm1), read_norm(module.norm2))],
+        norm_first=module.norm_first,
+    )
+
+
+def _read_encoder(module: torch.nn.TransformerEncoder) -> Encoder:
+    for layer in module.layers:
+        require(
+            type(layer) is torch.nn.TransformerEncoderLayer,
+            f"each layer must be a TransformerEncoderLayer, got {type(layer).__name__}",
+        )
+    parts = [_read_encoder_layer(layer) for layer in module.layers]
+    orders = {part.norm_first for part in parts}
+    require(len(orders) == 1, "the layers must agree on norm_first")
+    return Encoder(
+        layers=[part.layers[0] for part in parts],
+        mlps=[part.mlps[0] for part in parts],
+        norms=[part.norms[0] for part in parts],
+        norm_first=orders.pop(),
+        final_norm=None if module.norm is None else read_norm(module.norm),
+    )
+
+
+_READERS = {
+    torch.nn.MultiheadAttention: _read_attention,
+    torch.nn.TransformerEncoderLayer: _read_encoder_layer,
+    torch.nn.TransformerEncoder: _read_encoder,
+}
+
+
 def merged(layer: Layer) -> tuple[Float[Tensor, "h d d"], Float[Tensor, "d"]]:
     """Value and output weights as one matrix a head, and all biases as one row.
 
@@ -277,6 +326,9 @@ def merged(layer: Layer) -> tuple[Float[Tensor, "h d d"], Float[Tensor, "d"]]:
     Returns:
         (h, d, d) and (d,).
 
+    Raises:
+        ValueError: for what is no Layer, or weights that do not fit each other.
+
     Cost:
         O(h d^2 d_v).
 
@@ -286,7 +338,8 @@ def merged(layer: Layer) -> tuple[Float[Tensor, "h d d"], Float[Tensor, "d"]]:
     Claim:
         paths.decomposition
     """
-    d = layer.w_o.shape[-1]
+    check_layers([layer])
+    d = layer.w_v.shape[-2]
     b = layer.w_o.new_zeros(d) if layer.b_o is None else layer.b_o
     if layer.b_v is not None:
         rows = layer.b_v.unsqueeze(-2) @ layer.w_o  # (h, 1, d)
@@ -296,7 +349,7 @@ def merged(layer: Layer) -> tuple[Float[Tensor, "h d d"], Float[Tensor, "d"]]:
 
 def forward(
     x: Float[Tensor, "*batch n d"],
-    layers: Sequence[Layer],
+    layers: Sequence[Layer] | Encoder,
     *,
     skip: bool = False,
     mlps: Sequence[Mlp | None] | None = None,
@@ -304,7 +357,7 @@ def forward(
     norms: Sequence[tuple[Norm | None, Norm | None]] | None = None,
     norm_first: bool = False,
     mask: Bool[Tensor, "..."] | None = None,
-    scale: float | None = None,
+    scale: float | Float[Tensor, ""] | None = None,
     normalizer: Normalizer = "softmax",
     return_attention: bool = False,
     check: bool = True,
@@ -320,13 +373,15 @@ def forward(
 
     Args:
         x: (*batch, n, d), tokens are rows.
-        layers: at least one Layer; heads may differ by layer.
+        layers: at least one Layer; heads may differ by layer. Or an Encoder, which
+            brings its own skips, mlps and norms.
         skip: add the input of the attention of each layer to its output.
         mlps: an Mlp or None for each layer.
         mlp_skip: the same around the feed-forward parts, None for as skip.
         norms: a pair (N_1, N_2) for each layer, each a Norm or None.
         norm_first: pre-LN, else post-LN.
-        mask, scale, normalizer: as in attention_matrix, the same for all layers.
+        mask, scale, normalizer: as in attention_matrix, the same for all layers; mask
+            broadcastable to (*batch, h, n, n).
         return_attention: also return every P.
         check: look for NaN and infinity.
 
@@ -336,43 +391,65 @@ def forward(
 
     Raises:
         ValueError: for no layers, shapes or numbers of parts that do not fit, integer
-            or mixed dtypes, mixed devices, NaN or infinity, a mask that hides a whole
-            row, a norm of a part that is not there.
+            or mixed dtypes, mixed devices, NaN or infinity, a mask that does
+            not broadcast or hides a whole row, a norm of a part that is not there, an
+            Encoder together with parts.
 
     Cost:
         O(L h (n d d_qk + n d d_v + n^2 (d_qk + d_v)) + L n d m) time, O(h n^2) memory a
         layer.
 
     Source:
-        Vaswani et al. 2017; Dong et al. 2021 study it without mlps and norms. Differs
-        from torch's encoder layer for norm_first: no norm after the last layer; apply
-        layer_norm.
+        Vaswani et al. 2017; Dong et al. 2021 study it without mlps and norms.
     """
+    final_norm = None
+    if isinstance(layers, Encoder):
+        _refuse_parts(
+            skip=skip,
+            mlps=mlps,
+            mlp_skip=mlp_skip,
+            norms=norms,
+            norm_first=norm_first,
+        )
+        layers, mlps, norms, norm_first, final_norm = layers
+        skip = True
     check_network(x, layers, check=check)
     parts = check_blocks(x, len(layers), mlps, norms, check)
-    maps = []
-    how = {"scale": scale, "mask": mask, "normalizer": normalizer}
+    if final_norm is not None:
+        check_norm(x, final_norm, check)
+    *batch, n, _ = x.shape
+    for h in {len(layer.w_q) for layer in layers}:
+        _check_weighting(x, (*batch, h, n, n), scale, mask, normalizer, check)
+
     if mlp_skip is None:
         mlp_skip = skip
+    maps = []
     for layer, (mlp, first, second) in zip(layers, parts):
         attend = partial(
             _attend,
             layer=layer,
             maps=maps if return_attention else None,
-            check=check and layer is layers[0],
-            **how,
+            scale=scale,
+            mask=mask,
+            normalizer=normalizer,
         )
         x = around(attend, x, first, skip=skip, norm_first=norm_first)
         if mlp is not None:
-            plain = partial(feed_forward, mlp=mlp, check=False)
-            x = around(plain, x, second, skip=mlp_skip, norm_first=norm_first)
+            feeding = partial(feed, mlp=mlp)
+            x = around(feeding, x, second, skip=mlp_skip, norm_first=norm_first)
+    x = normed(x, final_norm)
     return (x, maps) if return_attention else x
+
+
+def _refuse_parts(**parts) -> None:
+    """Whoever gives an Encoder gives no parts beside it."""
+    given = [name for name, value in parts.items() if value]
+    require(not given, f"an Encoder brings its own parts: leave out {', '.join(given)}")
 
 
 def _attend(x: Tensor, layer: Layer, maps: list[Tensor] | None, **how) -> Tensor:
     """The attention part of a layer; its P is added to maps, and else let go."""
-    biases = {"b_q": layer.b_q, "b_k": layer.b_k}
-    p = attention_matrix(x, layer.w_q, layer.w_k, **biases, **how)
+    p = _attention_matrix(x, layer.w_q, layer.w_k, layer.b_q, layer.b_k, **how)
     if maps is not None:
         maps.append(p)
     heads = p @ _project(x.unsqueeze(-3), layer.w_v, layer.b_v)
@@ -382,7 +459,10 @@ def _attend(x: Tensor, layer: Layer, maps: list[Tensor] | None, **how) -> Tensor
 
 
 def check_network(
-    x: Float[Tensor, "*batch n d"], layers: Sequence[Layer], *, check: bool = True
+    x: Float[Tensor, "*batch n d"],
+    layers: Sequence[Layer],
+    *,
+    check: bool = True,
 ) -> None:
     """Refuse what no layer of the stack could run on.
 
@@ -400,60 +480,10 @@ def check_network(
     Source:
         the hypotheses of the path decomposition.
     """
-    require(
-        isinstance(layers, (list, tuple)),
-        f"layers must be a list of Layers, got {type(layers).__name__}",
-    )
-    require(len(layers) >= 1, "a network needs at least one layer, got none")
     tokens(x)
-    for number, layer in enumerate(layers, 1):
-        try:
-            _check_layer(x, layer, check)
-        except ValueError as error:
-            raise ValueError(f"layer {number}: {error}") from None
+    check_layers(layers, x, check=check)
     if check:
         finite(x=x)
-
-
-def _check_layer(x: Tensor, layer: Layer, check: bool) -> None:
-    require(
-        isinstance(layer, Layer),
-        f"must be an attnlib.attention.Layer, got {type(layer).__name__}",
-    )
-    for name in ("w_q", "w_v"):
-        w = getattr(layer, name)
-        require(
-            torch.is_tensor(w), f"{name} must be a torch tensor, got {type(w).__name__}"
-        )
-        require(
-            w.dim() == 3 and 0 not in w.shape,
-            f"{name} must be (h, d, width) with h >= 1, got {tuple(w.shape)}",
-        )
-    d = x.shape[-1]
-    h, _, d_qk = layer.w_q.shape
-    d_v = layer.w_v.shape[-1]
-    sizes = {
-        "w_q": (h, d, d_qk),
-        "w_k": (h, d, d_qk),
-        "w_v": (h, d, d_v),
-        "w_o": (h, d_v, d),
-        "b_q": (h, d_qk),
-        "b_k": (h, d_qk),
-        "b_v": (h, d_v),
-        "b_o": (d,),
-    }
-    _check_weights(layer._asdict(), sizes, x)
-    if check:
-        finite(**layer._asdict())
-
-
-def _check_weights(
-    weights: dict[str, Tensor | None], sizes: dict[str, tuple], x: Tensor
-) -> None:
-    """Each weight has its size; a bias may be missing."""
-    for name, w in weights.items():
-        if w is not None or name.startswith("w"):
-            matches(name, w, sizes[name], x)
 
 
 def _check_projections(x, w_q, w_k, b_q, b_k, check: bool) -> None:
@@ -471,7 +501,7 @@ def _check_projections(x, w_q, w_k, b_q, b_k, check: bool) -> None:
         "b_q": (*heads, d_qk),
         "b_k": (*heads, d_qk),
     }
-    _check_weights(weights, sizes, x)
+    check_weights(weights, sizes, x, "x")
     if check:
         finite(x=x, **weights)
 

@@ -15,8 +15,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from attnlib._require import finite, require, tokens
-from attnlib.attention import Layer, check_network, merged
+from attnlib._require import finite, one_of, require, tokens
+from attnlib.attention import Layer, check_network
 
 Version = Literal["printed", "repaired", "safe"]
 
@@ -70,7 +70,14 @@ def composite_norm(x: Float[Tensor, "*batch n d"]) -> Float[Tensor, "*batch"]:
     """
     tokens(x)
     finite(x=x)
-    return (_norm_1(x) * _norm_inf(x)).sqrt()
+    return _composite_norm(x)
+
+
+def _composite_norm(x: Tensor) -> Tensor:
+    """composite_norm of checked input. The product of the two norms might be too small
+    or too large for a float, that of their roots is not.
+    """
+    return _norm_1(x).sqrt() * _norm_inf(x).sqrt()
 
 
 def _norm_1(x: Tensor) -> Tensor:
@@ -139,7 +146,7 @@ def _recentre(x: Tensor, r: Tensor, size: Tensor) -> tuple[Tensor, Tensor, Tenso
     r = r - mean.unsqueeze(-2)
     if r.shape[-2] == 1:  # also where the only token overflows
         r = torch.zeros_like(r)
-    norm = (_norm_1(r) * _norm_inf(r)).sqrt()
+    norm = _composite_norm(r)
     divisor = torch.where(norm > 0, norm, 1)
     r = r / divisor[..., None, None]
     return x + _scaled(mean, size), r, size + norm.log()
@@ -296,13 +303,12 @@ def log_bound(
     Claim:
         collapse.multi-head
     """
-    versions = list(get_args(Version))
-    require(version in versions, f"version must be one of {versions}, got {version!r}")
+    one_of(get_args(Version), version=version)
     check_network(x, layers)
     norms = [_norms(layer, number) for number, layer in enumerate(layers, 1)]
     widest = max(len(layer.w_q) for layer in layers)
     beta = max(n.beta for n in norms)
-    u = composite_norm(residual(x)).log()
+    u = _composite_norm(x - x.mean(-2, keepdim=True)).log()
     bounds = [u]
     for layer, n in zip(layers, norms):
         if version == "printed":
@@ -334,7 +340,7 @@ def _norms(layer: Layer, number: int) -> _Norms:
         bool(torch.isfinite(w_qk).all()),
         f"layer {number}: W_QK = W_Q W_K' has an infinite norm",
     )
-    w = merged(layer)[0].double()
+    w = (layer.w_v @ layer.w_o).double()
     one = _norm_1(w)
     inf = _norm_inf(w)
     require(

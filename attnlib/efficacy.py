@@ -14,16 +14,27 @@ from typing import NamedTuple
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
+from tqdm import tqdm
 
-from attnlib._require import finite, matches, require, tokens
-from attnlib.attention import (
-    Layer,
-    attention_matrix,
-    check_network,
-    forward,
-    random_layers,
+from attnlib import _require
+from attnlib._require import (
+    finite,
+    is_floating,
+    is_tensor,
+    matches,
+    require,
+    same_device,
+    tokens,
 )
-from attnlib.paths import Path, path_counts, path_sums, path_term
+from attnlib.attention import Layer, check_network, forward, random_layers
+from attnlib.paths import (
+    Path,
+    check_attention,
+    path_counts,
+    path_sums,
+    path_term,
+    restrict,
+)
 
 
 class Reader(NamedTuple):
@@ -94,7 +105,7 @@ def random_reader(
         Reader.
 
     Raises:
-        ValueError: if h does not divide d.
+        ValueError: if h does not divide d, and as random_layers.
 
     Cost:
         O(L d^2).
@@ -102,25 +113,21 @@ def random_reader(
     Source:
         not taken from a paper.
     """
+    _require.sizes(1, f=f, c=c, h=h, d=d, n=n)
     require(
         d % h == 0,
         f"the width must be a multiple of the number of heads, got d = {d}, h = {h}",
     )
-
-    layers = []
-    for layer in random_layers(
-        L,
-        h,
-        d,
-        d // h,
-        gain=gain,
-        bias=True,
-        generator=generator,
-        dtype=dtype,
-        device=device,
-    ):
-        biases = [torch.zeros_like(b) for b in layer[4:]]
-        layers.append(Layer(*layer[:4], *biases))
+    how = {"gain": gain, "generator": generator, "dtype": dtype, "device": device}
+    layers = [
+        layer._replace(
+            b_q=torch.zeros_like(layer.b_q),
+            b_k=torch.zeros_like(layer.b_k),
+            b_v=torch.zeros_like(layer.b_v),
+            b_o=torch.zeros_like(layer.b_o),
+        )
+        for layer in random_layers(L, h, d, d // h, bias=True, **how)
+    ]
 
     def draw(*size):
         return torch.randn(*size, generator=generator, dtype=torch.float64)
@@ -152,7 +159,8 @@ def logits(
         (*batch, n, c).
 
     Raises:
-        ValueError: as forward.
+        ValueError: if u does not fit the reader (other features, or another number of
+            tokens than the positions), and as forward.
 
     Cost:
         one forward pass.
@@ -161,10 +169,40 @@ def logits(
         the networks of Dong et al. 2021 without LayerNorm, so that the decomposition is
         exact.
     """
-    tokens(u)
-    x = u @ reader.embed + reader.position
-    y = forward(x, reader.layers, skip=True, check=False)
+    _check_reader(reader, u)
+    return _logits(reader, u, check=True)
+
+
+def _logits(reader: Reader, u: Tensor, *, check: bool) -> Tensor:
+    y = forward(_embedded(reader, u), reader.layers, skip=True, check=check)
     return y @ reader.readout + reader.bias
+
+
+def _embedded(reader: Reader, u: Tensor) -> Tensor:
+    return u @ reader.embed + reader.position
+
+
+def _check_reader(reader: Reader, u: Tensor) -> None:
+    """What stands around the layers of the Reader fits the tokens u, and is finite."""
+    got = type(reader).__name__
+    require(isinstance(reader, Reader), f"reader must be a Reader, got {got}")
+    tokens(u, "u")
+    is_tensor("readout", reader.readout)
+    is_tensor("position", reader.position)
+    require(
+        reader.readout.dim() == 2,
+        f"readout must be (d, c), got {tuple(reader.readout.shape)}",
+    )
+    d, c = reader.readout.shape
+    n, f = u.shape[-2:]
+    ordered = reader.position.shape != (1, d)
+    matches("embed", reader.embed, (f, d), u, "u")
+    matches("position", reader.position, (n, d) if ordered else (1, d), u, "u")
+    matches("readout", reader.readout, (d, c), u, "u")
+    matches("bias", reader.bias, (c,), u, "u")
+    weights = reader._asdict()
+    del weights["layers"]
+    finite(u=u, **weights)
 
 
 def logit_parts(reader: Reader, u: Float[Tensor, "*batch n f"]) -> Parts:
@@ -181,7 +219,7 @@ def logit_parts(reader: Reader, u: Float[Tensor, "*batch n f"]) -> Parts:
         Parts(by_length (L + 1, *batch, n, c), constant (c,)).
 
     Raises:
-        ValueError: as forward.
+        ValueError: as logits.
 
     Cost:
         that of path_sums.
@@ -192,9 +230,8 @@ def logit_parts(reader: Reader, u: Float[Tensor, "*batch n f"]) -> Parts:
     Claim:
         efficacy.margins
     """
-    tokens(u)
-    x = u @ reader.embed + reader.position
-    sums = path_sums(x, reader.layers, skip=True)
+    _check_reader(reader, u)
+    sums = path_sums(_embedded(reader, u), reader.layers, skip=True)
     constant = sums.bias @ reader.readout + reader.bias
     return Parts(sums.by_length @ reader.readout, constant)
 
@@ -212,8 +249,8 @@ def accuracy(
         (*more,), between 0 and 1.
 
     Raises:
-        ValueError: if the labels do not fit the last dimensions of the scores, or a
-            score is NaN.
+        ValueError: if the labels are no integers or do not fit the last dimensions of
+            the scores, or a largest score is NaN or infinite.
 
     Cost:
         O(entries).
@@ -221,19 +258,28 @@ def accuracy(
     Source:
         the definition.
     """
+    is_floating("scores", scores)
+    _check_integers(labels, scores, "scores")
     last = scores.shape[-1 - labels.dim() : -1]
     require(
-        scores.dim() > labels.dim() and last == labels.shape,
+        scores.dim() > labels.dim() >= 1 and last == labels.shape,
         f"labels {tuple(labels.shape)} must be the last dimensions of the scores "
         f"before c, got {tuple(scores.shape)}",
     )
-    require(
-        not bool(scores.isnan().any()),
-        "scores must not hold NaN: it would count as the largest",
-    )
+    finite(scores=scores.amax(-1))  # NaN would count as the largest
     right = (scores.argmax(-1) == labels).to(scores.dtype)
     more = right.dim() - labels.dim()
     return right.flatten(more).mean(-1)
+
+
+def _check_integers(labels, like: Tensor, like_name: str) -> None:
+    is_tensor("labels", labels)
+    same_device("labels", labels, like.device, like_name)
+    whole = not (labels.is_floating_point() or labels.is_complex())
+    require(
+        whole and labels.dtype != torch.bool,
+        f"labels must be integers, got {labels.dtype}",
+    )
 
 
 def sorting(
@@ -251,12 +297,17 @@ def sorting(
         features (count, n, letters), float32, one 1 a token; labels (count, n): the
         letter that belongs there.
 
+    Raises:
+        ValueError: for a size that is no integer of at least one, or no generator.
+
     Cost:
         O(count n letters).
 
     Source:
         Dong et al. 2021, public code: 8 of 10 letters, repeats allowed.
     """
+    _require.sizes(1, count=count, n=n, letters=letters)
+    _require.random(generator)
     words = torch.randint(letters, (count, n), generator=generator)
     features = torch.nn.functional.one_hot(words, letters).float()
     return features, words.sort(-1).values
@@ -276,7 +327,8 @@ def hull_labels(points: Float[Tensor, "*batch n 2"]) -> Int[Tensor, "*batch n"]:
         (*batch, n), int64.
 
     Raises:
-        ValueError: for fewer than two points.
+        ValueError: for fewer than two points, points of a space that is no plane, NaN
+            or infinity.
 
     Cost:
         O(n^2 log n).
@@ -284,10 +336,13 @@ def hull_labels(points: Float[Tensor, "*batch n 2"]) -> Int[Tensor, "*batch n"]:
     Source:
         the definition of an extreme point in the plane.
     """
-    n = points.shape[-2]
+    tokens(points, "points")
+    n, width = points.shape[-2:]
     require(
-        n >= 2, f"points must be (*batch, n, 2) with n >= 2, got {tuple(points.shape)}"
+        n >= 2 and width == 2,
+        f"points must be (*batch, n, 2) with n >= 2, got {tuple(points.shape)}",
     )
+    finite(points=points)
     same = torch.eye(n, dtype=torch.bool, device=points.device)
     away = points.unsqueeze(-3) - points.unsqueeze(-2)
     away = away[..., ~same, :].unflatten(-2, (n, n - 1))
@@ -313,8 +368,8 @@ def draw_paths(
         list of `count` paths, one head a layer, None = skip.
 
     Raises:
-        ValueError: for a length outside 0..L, or layers with different numbers of
-            heads.
+        ValueError: for a length outside 0..L, layers with different numbers of heads,
+            a size that is no integer, or no generator.
 
     Cost:
         O(count L).
@@ -322,13 +377,17 @@ def draw_paths(
     Source:
         Dong et al. 2021, public code: random layers, then a random head in each.
     """
-    L = len(heads)
+    path_counts(heads)  # refuses what are no numbers of heads
     require(
-        L >= 1 and len(set(heads)) == 1,
+        len(set(heads)) == 1,
         "layers must have equal numbers of heads (else the draw is not uniform), "
         f"got {list(heads)}",
     )
-    require(0 <= length <= L, f"length must be from 0 to L = {L}, got {length}")
+    _require.sizes(0, length=length)
+    _require.sizes(1, count=count)
+    _require.random(generator)
+    L = len(heads)
+    require(length <= L, f"length must be from 0 to L = {L}, got {length}")
     paths = []
     for _ in range(count):
         taken = torch.randperm(L, generator=generator)[:length]
@@ -346,6 +405,7 @@ def restricted_forward(
     path: Path,
     *,
     attention: Sequence[Tensor] | None = None,
+    check: bool = True,
 ) -> Float[Tensor, "*batch n d"]:
     """What comes out if only the heads of one path are left, without value and output
     biases.
@@ -359,6 +419,7 @@ def restricted_forward(
         path: one head a layer, None = skip.
         attention: P of the full forward pass, (*batch, h, n, n) a layer; None:
             recomputed along the path.
+        check: look for NaN and infinity.
 
     Returns:
         (*batch, n, d). With frozen P it is the term of the path; recomputed it is not.
@@ -377,27 +438,10 @@ def restricted_forward(
         efficacy.first-order
     """
     if attention is not None:
-        return path_term(x, layers, path, attention)
-    check_network(x, layers, check=False)
-    require(
-        len(path) == len(layers),
-        f"a path has one entry a layer: {len(layers)}, got {len(path)}",
-    )
-    for layer, h in zip(layers, path):
-        if h is None:
-            continue
-        require(
-            0 <= h < len(layer.w_q),
-            f"path {path}: head {h} of {len(layer.w_q)} (indices start at 0)",
-        )
-        b_q = None if layer.b_q is None else layer.b_q[h]
-        b_k = None if layer.b_k is None else layer.b_k[h]
-        p = attention_matrix(
-            x, layer.w_q[h], layer.w_k[h], b_q=b_q, b_k=b_k, check=False
-        )
-        values = x @ layer.w_v[h]
-        x = p @ values @ layer.w_o[h]
-    return x
+        return path_term(x, layers, path, attention, check=check)
+    check_network(x, layers, check=check)
+    bare = [layer._replace(b_v=None, b_o=None) for layer in restrict(layers, path)]
+    return forward(x, bare, check=False) if bare else x
 
 
 def estimate_length(
@@ -421,7 +465,7 @@ def estimate_length(
         (*batch, n, d); with frozen P and uniform paths right on average.
 
     Raises:
-        ValueError: for no paths or paths of several lengths.
+        ValueError: for no paths or paths of several lengths, and as path_term.
 
     Cost:
         m times restricted_forward.
@@ -430,14 +474,20 @@ def estimate_length(
         the mean of uniform draws; the public code of Dong et al. 2021 adds them and
         normalises the sum.
     """
-    lengths = {len(path) - path.count(None) for path in paths}
+    check_network(x, layers)
+    if attention is not None:
+        check_attention(x, layers, attention)
+    require(
+        isinstance(paths, (list, tuple)),
+        f"paths must be a list of paths, got {type(paths).__name__}",
+    )
+    lengths = {len(restrict(layers, path)) for path in paths}
     require(
         len(lengths) == 1,
         f"paths must be at least one, and of one length, got lengths {sorted(lengths)}",
     )
-    total = sum(
-        restricted_forward(x, layers, path, attention=attention) for path in paths
-    )
+    how = {"attention": attention, "check": False}
+    total = sum(restricted_forward(x, layers, path, **how) for path in paths)
     heads = [len(layer.w_q) for layer in layers]
     counts = path_counts(heads, skip=True)
     count = counts[lengths.pop()]
@@ -478,16 +528,8 @@ def length_bounds(
     check_network(x, layers)
     if attention is None:
         attention = forward(x, layers, skip=True, return_attention=True)[1]
-    require(
-        len(attention) == len(layers),
-        f"attention must hold one P a layer: {len(layers)}, got {len(attention)}",
-    )
-    *batch, n, _ = x.shape
-    for number, (layer, p) in enumerate(zip(layers, attention), 1):
-        name = f"attention of layer {number}"
-        matches(name, p, (*batch, len(layer.w_q), n, n), x)
-        finite(**{name: p})
-    e = [x.square().sum((-2, -1)).sqrt()]
+    check_attention(x, layers, attention)
+    e = [torch.linalg.matrix_norm(x)]
     for layer, p in zip(layers, attention):
         w_norms = torch.linalg.matrix_norm(layer.w_v @ layer.w_o, 2)
         p_norms = torch.linalg.matrix_norm(p, 2)
@@ -498,7 +540,7 @@ def length_bounds(
     return torch.stack(e)
 
 
-def train(
+def train_reader(
     reader: Reader,
     u: Float[Tensor, "N n f"],
     labels: Int[Tensor, "N n"],
@@ -507,7 +549,7 @@ def train(
     batch: int = 100,
     rate: float = 1e-3,
     generator: torch.Generator,
-    progress: Callable = iter,
+    progress: bool = False,
 ) -> tuple[Reader, list[float]]:
     """The network after training by Adam on the cross-entropy of every token, and the
     loss of each step.
@@ -519,13 +561,15 @@ def train(
         steps, batch: of sequences drawn with replacement.
         rate: of Adam, after 5% of the steps falling to zero by a cosine.
         generator: source of the batches.
-        progress: wraps the range of steps, as tqdm does.
+        progress: show a bar.
 
     Returns:
         (Reader, losses).
 
     Raises:
-        ValueError: if u and labels do not fit, or steps or batch is below one.
+        ValueError: if u and labels do not fit each other or the reader, a label is no
+            class, a number of steps or of sequences is no integer of at least one, a
+            rate is no finite number, and for no generator.
 
     Cost:
         three forward passes a step.
@@ -533,14 +577,21 @@ def train(
     Source:
         plain Adam, gradients clipped at norm one; not the settings of a paper.
     """
+    _check_reader(reader, u)
+    check_network(_embedded(reader, u[:1]), reader.layers)
+    _check_integers(labels, u, "u")
     require(
         u.shape[:-1] == labels.shape,
         f"labels must be {tuple(u.shape[:-1])} to fit u, got {tuple(labels.shape)}",
     )
+    classes = len(reader.bias)
     require(
-        min(steps, batch) >= 1,
-        f"steps and batch must be at least one, got {steps} and {batch}",
+        bool(((labels >= 0) & (labels < classes)).all()),
+        f"labels must be from 0 to {classes - 1}, the classes of the reader",
     )
+    _require.sizes(1, steps=steps, batch=batch)
+    _require.numbers(rate=rate)
+    _require.random(generator)
 
     def schedule(t):
         rise = (t + 1) / (0.05 * steps)
@@ -554,9 +605,9 @@ def train(
     optimizer = torch.optim.Adam(weights, lr=rate)
     scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, schedule)
     losses = []
-    for _ in progress(range(steps)):
+    for _ in tqdm(range(steps), delay=3, leave=False, disable=not progress):
         rows = torch.randint(len(u), (batch,), generator=generator).to(u.device)
-        scores = logits(reader, u[rows]).flatten(0, -2)
+        scores = _logits(reader, u[rows], check=False).flatten(0, -2)
         wanted = labels[rows].flatten()
         loss = torch.nn.functional.cross_entropy(scores, wanted)
         optimizer.zero_grad()
@@ -578,9 +629,9 @@ def _map_weights(change: Callable[[Tensor], Tensor], reader: Reader) -> Reader:
                 changed[name] = change(w)
         layers.append(Layer(**changed))
     return Reader(
-        change(reader.embed),
-        change(reader.position),
-        layers,
-        change(reader.readout),
-        change(reader.bias),
+        embed=change(reader.embed),
+        position=change(reader.position),
+        layers=layers,
+        readout=change(reader.readout),
+        bias=change(reader.bias),
     )

@@ -17,8 +17,15 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 from torch.nn.functional import pad
 
+from attnlib import _require
+from attnlib._blocks import check_layers, refuse_encoder
 from attnlib._require import finite, matches, require
-from attnlib.attention import Layer, Normalizer, check_network, forward
+from attnlib.attention import (
+    Layer,
+    Normalizer,
+    check_network,
+    forward,
+)
 
 Path = tuple[int | None, ...]
 
@@ -83,8 +90,12 @@ def path_counts(heads: Sequence[int], *, skip: bool = False) -> list[int]:
     Claim:
         paths.lengths
     """
-    require(len(heads) >= 1, "a network needs at least one layer, got none")
-    require(min(heads) >= 1, f"every layer needs at least one head, got {list(heads)}")
+    require(
+        isinstance(heads, (list, tuple)) and len(heads) >= 1,
+        f"heads must hold a number for at least one layer, got {heads!r}",
+    )
+    for number, h in enumerate(heads, 1):
+        _require.sizes(1, **{f"heads of layer {number}": h})
     counts = [1]
     for h in heads:
         through_a_head = [0] + [h * count for count in counts]
@@ -98,6 +109,8 @@ def path_term(
     layers: Sequence[Layer],
     path: Path,
     attention: Sequence[Tensor],
+    *,
+    check: bool = True,
 ) -> Float[Tensor, "*batch n d"]:
     """The contribution of one path, the formula as it stands.
 
@@ -110,13 +123,14 @@ def path_term(
         layers: L Layers.
         path: one head index a layer, None = skip.
         attention: P of the full forward pass, (*batch, h, n, n) a layer.
+        check: look for NaN and infinity.
 
     Returns:
         (*batch, n, d).
 
     Raises:
-        ValueError: if the path names a head that is not there or has not L entries, or
-            P do not fit.
+        ValueError: if the path names a head that is not there or has not L entries, P
+            do not fit, and as forward.
 
     Cost:
         O(L (n^2 d + n d^2 + d^2 d_v)).
@@ -127,8 +141,9 @@ def path_term(
     Claim:
         paths.decomposition
     """
+    check_network(x, layers, check=check)
     _check_path(layers, path)
-    _check_shapes(x, layers, attention)
+    check_attention(x, layers, attention, check=check)
     return _term(x, layers, path, attention)
 
 
@@ -151,7 +166,7 @@ def path_terms(
     limit: int = 10**6,
     attention: Sequence[Tensor] | None = None,
     mask: Bool[Tensor, "..."] | None = None,
-    scale: float | None = None,
+    scale: float | Float[Tensor, ""] | None = None,
     normalizer: Normalizer = "softmax",
 ) -> Iterator[tuple[Path, Tensor]]:
     """Every path with its contribution, one by one: the literal twin of path_sums.
@@ -183,7 +198,8 @@ def path_terms(
         paths.decomposition
     """
     how = {"mask": mask, "scale": scale, "normalizer": normalizer}
-    attention = _attention(x, layers, attention, skip=skip, **how)
+    _require.sizes(1, limit=limit)
+    attention = _attention(x, layers, attention, skip=skip, check=True, **how)
     heads = [layer.w_q.shape[0] for layer in layers]
     total = sum(path_counts(heads, skip=skip))
     require(
@@ -209,7 +225,8 @@ def restrict(layers: Sequence[Layer], path: Path) -> list[Layer]:
         list of Layers with one head each; empty for the path that skips all layers.
 
     Raises:
-        ValueError: if the path has not L entries or names a head that is not there.
+        ValueError: if the path has not L entries or names a head that is not there, or
+            layers is no list of Layers.
 
     Cost:
         O(1): views.
@@ -221,6 +238,7 @@ def restrict(layers: Sequence[Layer], path: Path) -> list[Layer]:
     Claim:
         paths.recomputed
     """
+    check_layers(layers)
     _check_path(layers, path)
     kept = []
     for layer, h in zip(layers, path):
@@ -246,7 +264,7 @@ def path_sums(
     attention: Sequence[Tensor] | None = None,
     check: bool = True,
     mask: Bool[Tensor, "..."] | None = None,
-    scale: float | None = None,
+    scale: float | Float[Tensor, ""] | None = None,
     normalizer: Normalizer = "softmax",
 ) -> PathSums:
     """The exact sum of all paths of each length, without listing a path.
@@ -307,7 +325,7 @@ def path_norms(
     attention: Sequence[Tensor] | None = None,
     check: bool = True,
     mask: Bool[Tensor, "..."] | None = None,
-    scale: float | None = None,
+    scale: float | Float[Tensor, ""] | None = None,
     normalizer: Normalizer = "softmax",
 ) -> PathNorms:
     """How large the paths of each length are, all of them at once, by random signs.
@@ -329,7 +347,7 @@ def path_norms(
         trusting the standard error.
 
     Raises:
-        ValueError: if signs < 2, and as path_sums.
+        ValueError: if signs < 2, for no generator, and as path_sums.
 
     Cost:
         `signs` times the products and the memory of path_sums, P computed once.
@@ -340,9 +358,8 @@ def path_norms(
     Claim:
         paths.signs
     """
-    require(
-        signs >= 2, f"a standard error needs at least 2 draws of signs, got {signs}"
-    )
+    _require.sizes(2, signs=signs)  # one draw has no standard error
+    _require.random(generator)
     how = {"mask": mask, "scale": scale, "normalizer": normalizer}
     attention = _attention(x, layers, attention, skip=skip, check=check, **how)
     t = _empty_path(x).expand(*x.shape[:-1], 1, signs, x.shape[-1])
@@ -448,11 +465,12 @@ def _biased(layers: Sequence[Layer]) -> bool:
 
 
 def _attention(
-    x, layers, attention, *, skip, check=True, mask=None, scale=None, normalizer
+    x, layers, attention, *, skip, check, mask, scale, normalizer
 ) -> Sequence[Tensor]:
     """The frozen P that the caller gave, checked, or those of the forward pass."""
     how = {"mask": mask, "scale": scale, "normalizer": normalizer}
     if attention is None:
+        refuse_encoder(layers)
         _, attention = forward(
             x, layers, skip=skip, return_attention=True, check=check, **how
         )
@@ -464,47 +482,68 @@ def _attention(
         f"give either attention or {', '.join(asked)}: given P are taken as they are",
     )
     check_network(x, layers, check=check)
-    _check_shapes(x, layers, attention)
-    if check:
+    check_attention(x, layers, attention, check=check)
+    if check and _biased(layers):
         for number, p in enumerate(attention, 1):
-            _check_rows(number, p, layers)
+            _check_rows(number, p)
     return attention
 
 
-def _check_rows(number: int, p: Tensor, layers: Sequence[Layer]) -> None:
-    """P is finite, and where there are biases its rows sum to one, up to rounding."""
-    name = f"attention of layer {number}"
-    finite(**{name: p})
-    if not _biased(layers):
-        return
+def check_attention(
+    x: Float[Tensor, "*batch n d"],
+    layers: Sequence[Layer],
+    attention: Sequence[Tensor],
+    *,
+    check: bool = True,
+) -> None:
+    """Refuse attention matrices that are not those of this network on these tokens.
+
+    Args:
+        x: (*batch, n, d).
+        layers: L Layers, checked.
+        attention: P of each layer, (*batch, h, n, n).
+        check: also look for NaN and infinity.
+
+    Raises:
+        ValueError: that names the layer, what it got and what was needed.
+
+    Cost:
+        O(h n^2) a layer with check, else O(L).
+
+    Source:
+        the hypotheses of the path decomposition.
+    """
+    many = isinstance(attention, (list, tuple)) or torch.is_tensor(attention)
+    got = len(attention) if many else type(attention).__name__
+    require(
+        got == len(layers),
+        f"attention must hold one P a layer: {len(layers)}, got {got}",
+    )
+    *batch, n, _ = x.shape
+    for number, (layer, p) in enumerate(zip(layers, attention), 1):
+        name = f"attention of layer {number}"
+        matches(name, p, (*batch, len(layer.w_q), n, n), x)
+        if check:
+            finite(**{name: p})
+
+
+def _check_rows(number: int, p: Tensor) -> None:
+    """The rows of P sum to one, up to rounding."""
     row_sums = p.detach().sum(-1, dtype=torch.float64)
     off = float((row_sums - 1).abs().max())
     eps = torch.finfo(p.dtype).eps
     rounding = (16 + p.shape[-1] / 64) * eps
     require(
         off <= min(rounding, 0.01),
-        f"{name}: rows must sum to one (P 1 = 1) when there are biases; "
-        f"off by {off:.1e}",
+        f"attention of layer {number}: rows must sum to one (P 1 = 1) when there are "
+        f"biases; off by {off:.1e}",
     )
-
-
-def _check_shapes(
-    x: Tensor, layers: Sequence[Layer], attention: Sequence[Tensor]
-) -> None:
-    require(
-        len(attention) == len(layers),
-        f"attention must hold one P a layer: {len(layers)}, got {len(attention)}",
-    )
-    n = x.shape[-2]
-    for number, (layer, p) in enumerate(zip(layers, attention), 1):
-        size = (*x.shape[:-2], layer.w_q.shape[0], n, n)
-        matches(f"attention of layer {number}", p, size, x)
 
 
 def _check_path(layers: Sequence[Layer], path: Path) -> None:
+    got = len(path) if isinstance(path, (list, tuple)) else path
     require(
-        len(path) == len(layers),
-        f"a path has one entry a layer: {len(layers)}, got {len(path)}",
+        got == len(layers), f"a path has one entry a layer: {len(layers)}, got {got!r}"
     )
     for layer, h in zip(layers, path):
         heads = layer.w_q.shape[0]

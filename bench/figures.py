@@ -24,11 +24,11 @@ LOOKS = {  # kernel -> (name in the legend, colour, style)
     "attention_matrix": ("attention matrix", "black", "o-"),
     "forward": ("forward", GREY, "s--"),
     "path_sums": ("path sums", ORANGE, "v-"),
-    "strided_attention": ("strided", VERMILLION, "^-"),
+    "sparse_attention, strided": ("strided", VERMILLION, "^-"),
     "sparse_attention, random sets": ("random sets", VERMILLION, "x:"),
     "lsh_attention": ("hashing", PURPLE, "D-"),
     "linformer_attention": ("Linformer", BLUE, "P-"),
-    "window_attention": ("window", SKY, "<-"),
+    "sparse_attention, window": ("window", SKY, "<-"),
     "linear_attention": ("linear", GREEN, ">-"),
 }
 VALUES = {  # what is drawn: label, unit

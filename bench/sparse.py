@@ -14,8 +14,9 @@ from torch import Tensor
 from attnlib import patterns
 from attnlib.data.timings import Record
 from attnlib.patterns import Columns, Pattern, Step, Strided, Window, build
-from attnlib.sparse import bare_calls, sparse_attention
+from attnlib.sparse import sparse_attention
 from bench import _peers
+from bench.floor import bare_calls
 from bench.record import Cases, Runs, compare
 
 HEADS = 2

@@ -134,9 +134,27 @@ def test_masks_of_each_shape():
     x = draw(2, 5, 4)
     shared = torch.rand(5, 5, generator=torch.Generator().manual_seed(0)) < 0.5
     shared |= torch.eye(5, dtype=torch.bool)
-    for mask in (shared, shared.expand(2, 5, 5), shared.expand(2, 3, 5, 5)):
+    for size in ((5, 5), (3, 5, 5), (1, 1, 5, 5), (2, 1, 5, 5), (2, 3, 5, 5)):
+        mask = shared.expand(size)
         p = attention_matrix(x, layer.w_q, layer.w_k, mask=mask)
         assert (p[..., ~shared] == 0).all() and (p[..., shared] > 0).all()
+        q = forward(x, [layer], mask=mask, return_attention=True)[1][0]
+        assert torch.equal(p, q)
+    keys = torch.tensor([True, True, True, False, False])
+    for mask in (keys, keys.expand(2, 1, 1, 5), keys.expand(1, 5)):
+        p = attention_matrix(x, layer.w_q, layer.w_k, mask=mask)
+        assert (p[..., ~keys] == 0).all() and (p[..., keys] > 0).all()
+    mine = shared.expand(2, 5, 5)  # without heads
+    p = attention_matrix(x, layer.w_q[0], layer.w_k[0], mask=mine)
+    assert (p[..., ~shared] == 0).all()
+
+
+def test_a_scale_may_be_learnt():
+    layer = random_layers(1, 2, 4, 2, generator=torch.Generator().manual_seed(0))[0]
+    scale = torch.tensor(0.3, dtype=torch.float64, requires_grad=True)
+    y = forward(draw(5, 4), [layer], scale=scale)
+    assert torch.equal(y, forward(draw(5, 4), [layer], scale=0.3))
+    assert torch.autograd.grad(y.square().sum(), scale)[0].abs() > 0
 
 
 def test_heads_and_batches_are_independent():
@@ -208,58 +226,42 @@ def test_random_layers_have_the_stated_spread():
 # --- feed-forward parts and LayerNorm
 
 
-def encoder(seed=0, d=12, h=3, m=20, activation="relu", norm_first=False, **how):
-    """torch's encoder layer with random norms and biases, and the same weights as
-    (Layer, Mlp, (Norm, Norm)).
-    """
+def torch_encoder(seed=0, d=12, h=3, m=20, depth=1, final=False, **how):
+    """torch's encoder with random weights, norms and biases too."""
     torch.manual_seed(seed)
-    phi = {"relu": torch.relu, "gelu": torch.nn.functional.gelu}[activation]
-    block = torch.nn.TransformerEncoderLayer(
-        d,
-        h,
-        m,
-        dropout=0,
-        activation=phi,
-        norm_first=norm_first,
-        batch_first=True,
-        dtype=torch.float64,
-        **how,
+    how = {"dropout": 0, "batch_first": True, "dtype": torch.float64} | how
+    layer = torch.nn.TransformerEncoderLayer(d, h, m, **how)
+    norm = torch.nn.LayerNorm(d, dtype=torch.float64) if final else None
+    module = torch.nn.TransformerEncoder(
+        layer, depth, norm=norm, enable_nested_tensor=False
     )
-    for weight in block.parameters():
+    for weight in module.parameters():
         torch.nn.init.normal_(weight, std=0.5)
-
-    def norm(n):
-        return Norm(n.weight, n.bias, n.eps)
-
-    mlp = Mlp(
-        block.linear1.weight.T,
-        block.linear2.weight.T,
-        block.linear1.bias,
-        block.linear2.bias,
-        phi,
-    )
-    return block, (
-        from_torch(block.self_attn),
-        mlp,
-        (norm(block.norm1), norm(block.norm2)),
-    )
+    return module
 
 
-@pytest.mark.parametrize("activation", ["relu", "gelu"])
+def parts(seed=0, **how):
+    """A Layer, an Mlp and a pair of Norms."""
+    encoder = from_torch(torch_encoder(seed, **how))
+    return encoder.layers[0], encoder.mlps[0], encoder.norms[0]
+
+
+@pytest.mark.parametrize("activation", ["relu", "gelu", torch.nn.SiLU()])
 @pytest.mark.parametrize("norm_first", [False, True])
-@pytest.mark.parametrize("eps", [1e-5, 0.3])
-def test_the_forward_pass_is_torchs_encoder(activation, norm_first, eps):
-    """In training mode torch takes its plain path; two blocks, output and gradients of
+@pytest.mark.parametrize(
+    "how", [{}, {"layer_norm_eps": 0.3}, {"bias": False}, {"final": True}], ids=str
+)
+def test_the_forward_pass_is_torchs_encoder(activation, norm_first, how):
+    """In training mode torch takes its plain path; two layers, output and gradients of
     every weight.
     """
-    how = {"activation": activation, "norm_first": norm_first, "layer_norm_eps": eps}
-    blocks, parts = zip(*(encoder(seed, **how) for seed in (0, 1)))
+    how = {"activation": activation, "norm_first": norm_first, "depth": 2} | how
+    module = torch_encoder(**how)
     x = draw(2, 5, 12, seed=3).requires_grad_()
-    layers, mlps, norms = (list(part) for part in zip(*parts))
-    got = forward(x, layers, skip=True, mlps=mlps, norms=norms, norm_first=norm_first)
-    wanted = blocks[1](blocks[0](x))
+    got = forward(x, from_torch(module))
+    wanted = module(x)
     assert (got - wanted).abs().max() < 1e-12
-    weights = [x, *(w for block in blocks for w in block.parameters())]
+    weights = [x, *module.parameters()]
     for a, b in zip(
         torch.autograd.grad(got.square().sum(), weights),
         torch.autograd.grad(wanted.square().sum(), weights),
@@ -267,11 +269,32 @@ def test_the_forward_pass_is_torchs_encoder(activation, norm_first, eps):
         assert (a - b).abs().max() < 1e-10 * max(1, float(b.abs().max()))
 
 
+@pytest.mark.parametrize("norm_first", [False, True])
+def test_masks_of_torchs_encoder_mean_the_opposite(norm_first):
+    """One call in evaluation mode; the tokens that torch hides are not compared."""
+    module = torch_encoder(depth=2, final=True, norm_first=norm_first, dropout=0.1)
+    module.eval()
+    x = draw(2, 5, 12)
+    later = torch.ones(5, 5).triu(1).bool()
+    padding = torch.zeros(2, 5).bool()
+    padding[0, 3:] = True
+    mask = ~later & ~padding[:, None, None, :]
+    wanted = module(x, mask=later, src_key_padding_mask=padding)
+    got = forward(x, from_torch(module), mask=mask)
+    assert (got - wanted)[~padding].abs().max() < 1e-12
+    layer = module.layers[0]
+    got = forward(x, from_torch(layer), mask=mask)
+    wanted = layer(x, src_mask=later, src_key_padding_mask=padding)
+    assert (got - wanted)[~padding].abs().max() < 1e-12
+    assert (forward(x, from_torch(layer)) - got)[~padding].abs().max() > 0.01
+
+
 @pytest.mark.parametrize("skip", [False, True])
 @pytest.mark.parametrize("mlp_skip", [False, True, None])
 @pytest.mark.parametrize("norm_first", [False, True])
 def test_each_skip_has_its_own_switch(skip, mlp_skip, norm_first):
-    (layer, mlp, (first, second)), x = encoder(2)[1], draw(5, 12)
+    layer, mlp, (first, second) = parts(2)
+    x = draw(5, 12)
     f = torch.nn.functional
     n_1, n_2 = (
         lambda z, n=n: f.layer_norm(z, (12,), n.gain, n.bias, n.eps)
@@ -304,7 +327,8 @@ def test_each_skip_has_its_own_switch(skip, mlp_skip, norm_first):
 
 
 def test_parts_may_be_left_out():
-    (layer, mlp, (first, second)), x = encoder(3)[1], draw(2, 5, 12)
+    layer, mlp, (first, second) = parts(3)
+    x = draw(2, 5, 12)
     plain = forward(x, [layer])
     assert torch.equal(forward(x, [layer], mlps=[None], norms=[(None, None)]), plain)
     assert torch.equal(
@@ -333,7 +357,7 @@ def test_parts_may_be_left_out():
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_devices_and_dtypes_agree_with_all_parts(device, dtype):
-    layer, mlp, pair = encoder(4)[1]
+    layer, mlp, pair = parts(4)
 
     def to(t):
         return t.detach().to(device, dtype) if torch.is_tensor(t) else t
@@ -355,7 +379,7 @@ def test_devices_and_dtypes_agree_with_all_parts(device, dtype):
 
 
 def test_gradients_of_all_parts():
-    layer, mlp, pair = encoder(5, d=4, h=2, m=3, activation="gelu")[1]
+    layer, mlp, pair = parts(5, d=4, h=2, m=3, activation="gelu")
     x, tensors = draw(3, 4).requires_grad_(), [*mlp[:4], *pair[0][:2], *pair[1][:2]]
 
     def run(x, *w):
@@ -373,81 +397,49 @@ def test_gradients_of_all_parts():
 
 
 def bad_networks():
-    x, layer = (
-        draw(4, 3),
-        random_layers(
-            1, 2, 3, 2, bias=True, generator=torch.Generator().manual_seed(0)
-        )[0],
-    )
-    nan = layer.w_v.clone()
-    nan[0, 0, 0] = math.nan
-    inf = layer.b_o.clone()
-    inf[0] = math.inf
-    return {
-        "no layers": (x, [], "at least one layer"),
-        "no heads": (
-            x,
-            [Layer(*(w[:0] for w in layer[:7]), layer.b_o)],
-            "layer 1: w_q must be .*h >= 1",
-        ),
-        "no tokens": (x[:0], [layer], "at least one token"),
-        "no features": (x[:, :0], [layer], "one feature"),
-        "one axis": (x[0], [layer], r"\(\*batch, n, d\)"),
-        "integers": (x.long(), [layer], "floating point"),
-        "not a tensor": (x.tolist(), [layer], "torch tensor"),
-        "width": (x[:, :2], [layer], "layer 1: w_q must have shape"),
-        "second layer": (
-            x,
-            [layer, layer._replace(w_o=layer.w_o[..., :2])],
-            "layer 2: w_o must have shape",
-        ),
-        "keys": (x, [layer._replace(w_k=layer.w_k[:1])], "w_k must have shape"),
-        "values": (x, [layer._replace(w_v=layer.w_v[:, :2])], "w_v must have shape"),
-        "bias": (x, [layer._replace(b_v=layer.b_v[:, :1])], "b_v must have shape"),
-        "output bias": (x, [layer._replace(b_o=layer.b_o[:2])], "b_o must have shape"),
-        "no width of queries": (
-            x,
-            [layer._replace(w_q=layer.w_q[..., :0], w_k=layer.w_k[..., :0])],
-            "w_q must be",
-        ),
-        "dtype of a weight": (
-            x,
-            [layer._replace(w_o=layer.w_o.float())],
-            "share one dtype: w_o",
-        ),
-        "dtype of x": (x.float(), [layer], "share one dtype"),
-        "device": (
-            x,
-            [layer._replace(w_v=layer.w_v.to("meta"))],
-            "share one device: w_v",
-        ),
-        "not a list of layers": (
-            x,
-            layer,
-            "layer 1: must be an attnlib.attention.Layer, got Tensor",
-        ),
-        "a generator": (x, (layer for _ in range(2)), "list of Layers, got generator"),
-        "a plain tuple": (x, [tuple(layer)], "Layer, got tuple"),
-        "no keys": (
-            x,
-            [layer._replace(w_k=None)],
-            "w_k must be a torch tensor, got NoneType",
-        ),
-        "a list for a weight": (
-            x,
-            [layer._replace(w_v=layer.w_v.tolist())],
-            "w_v must be a torch tensor, got list",
-        ),
-        "nan weights": (x, [layer._replace(w_v=nan)], "w_v holds NaN or infinity"),
-        "infinite bias": (x, [layer._replace(b_o=inf)], "b_o holds NaN or infinity"),
-        "nan input": (x / 0, [layer], "x holds NaN or infinity"),
-    }
+    """(x, layers, message)"""
+    x = draw(4, 3)
+    g = torch.Generator().manual_seed(0)
+    (layer,) = random_layers(1, 2, 3, 2, bias=True, generator=g)
+    no_heads = Layer(*(w[:0] for w in layer[:7]), layer.b_o)
+    no_width = {"w_q": layer.w_q[..., :0], "w_k": layer.w_k[..., :0]}
+
+    def but(**weights):
+        return [layer._replace(**weights)]
+
+    return [
+        (x, [], "at least one layer"),
+        (x, [no_heads], "layer 1: w_q must be .*h >= 1"),
+        (x[:0], [layer], "at least one token"),
+        (x[:, :0], [layer], "one feature"),
+        (x[0], [layer], r"\(\*batch, n, d\)"),
+        (x.long(), [layer], "x must be floating point"),
+        (x.tolist(), [layer], "torch tensor"),
+        (x[:, :2], [layer], "layer 1: w_q must have shape"),
+        (x, [layer, *but(w_o=layer.w_o[..., :2])], "layer 2: w_o must have shape"),
+        (x, but(w_k=layer.w_k[:1]), "w_k must have shape"),
+        (x, but(w_v=layer.w_v[:, :2]), "w_v must have shape"),
+        (x, but(b_v=layer.b_v[:, :1]), "b_v must have shape"),
+        (x, but(b_o=layer.b_o[:2]), "b_o must have shape"),
+        (x, but(**no_width), "w_q must be"),
+        (x, but(w_o=layer.w_o.float()), "share one dtype: w_o"),
+        (x.float(), [layer], "share one dtype"),
+        (x, but(w_v=layer.w_v.to("meta")), "share one device: w_v"),
+        (x, but(w_v=layer.w_v.to_sparse()), "layer 1: w_v must be dense"),
+        (x, layer, "layer 1: must be an attnlib.attention.Layer, got Tensor"),
+        (x, (layer for _ in range(2)), "list of Layers, got generator"),
+        (x, [tuple(layer)], "Layer, got tuple"),
+        (x, but(w_k=None), "w_k must be a torch tensor, got NoneType"),
+        (x, but(w_v=layer.w_v.tolist()), "w_v must be a torch tensor, got list"),
+        (x, but(w_v=layer.w_v * math.nan), "w_v holds NaN or infinity"),
+        (x, but(b_o=layer.b_o * math.inf), "b_o holds NaN or infinity"),
+        (x / 0, [layer], "x holds NaN or infinity"),
+    ]
 
 
 @pytest.mark.bad_input
-@pytest.mark.parametrize("name", bad_networks())
-def test_bad_networks(name):
-    x, layers, message = bad_networks()[name]
+@pytest.mark.parametrize(("x", "layers", "message"), bad_networks())
+def test_bad_networks(x, layers, message):
     with pytest.raises(ValueError, match=message):
         forward(x, layers)
 
@@ -457,7 +449,9 @@ def test_bad_networks(name):
     ("mask", "message"),
     [
         (torch.ones(4, 4), "boolean"),
-        (torch.ones(4, 5, dtype=torch.bool), "shapes"),
+        (torch.ones(4, 5, dtype=torch.bool), r"broadcast to \(2, 4, 4\), got \(4, 5\)"),
+        (torch.ones(3, 1, 4, 4, dtype=torch.bool), "broadcast to"),
+        (torch.ones(4, 4, dtype=torch.bool, device="meta"), "one device: mask"),
         (
             torch.ones(4, 4).triu(1).bool(),
             "hides a whole row.*P 1 = 1.*mean the opposite",
@@ -476,18 +470,87 @@ def test_other_bad_input():
     layer = random_layers(1, 2, 3, 2, generator=torch.Generator().manual_seed(0))[0]
     with pytest.raises(ValueError, match="normalizer must be one of"):
         attention_matrix(draw(4, 3), layer.w_q, layer.w_k, normalizer="argmax")
-    with pytest.raises(ValueError, match="at least one"):
-        random_layers(0, 2, 3, 2, generator=torch.Generator())
-    with pytest.raises(ValueError, match="share one width"):
-        from_torch(torch.nn.MultiheadAttention(4, 2, kdim=3))
-    with pytest.raises(ValueError, match="add tokens"):
-        from_torch(torch.nn.MultiheadAttention(4, 2, add_zero_attn=True))
-    with pytest.raises(ValueError, match="its MLP and norms are not"):
-        from_torch(torch.nn.TransformerEncoderLayer(4, 2))
+    batch = draw(5, 4, 3)
+    one_a_sequence = torch.ones(5, 4, 4).bool()
+    with pytest.raises(ValueError, match=r"one mask a sequence.* is \(b, 1, n, n\)"):
+        forward(batch, [layer], mask=one_a_sequence)
+    for scale in (math.nan, math.inf, torch.tensor(math.nan), torch.ones(2), "1"):
+        with pytest.raises(ValueError, match="scale"):
+            attention_matrix(batch, layer.w_q, layer.w_k, scale=scale)
+        with pytest.raises(ValueError, match="scale"):
+            forward(batch, [layer], scale=scale)
+    encoder = from_torch(torch_encoder())
+    with pytest.raises(ValueError, match="an Encoder brings .* out skip, norms"):
+        forward(draw(5, 12), encoder, skip=True, norms=encoder.norms)
+    for bad in (torch.tensor([math.nan, 1]), torch.tensor([math.inf, 1]), [1.0, 2.0]):
+        for normalizer in (hardmax, sparsemax):
+            with pytest.raises(ValueError, match="a (holds NaN|must be a torch)"):
+                normalizer(bad)
+    with pytest.raises(ValueError, match="must be an attnlib.attention.Layer"):
+        merged(layer.w_q)
+
+
+@pytest.mark.bad_input
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"L": 2.5}, "L must be an integer of at least 1, got 2.5"),
+        ({"L": True}, "L must be an integer of at least 1, got True"),
+        ({"h": 0}, "h must be an integer of at least 1, got 0"),
+        ({"d_v": torch.tensor(2)}, "d_v must be an integer"),
+        ({"gain": math.nan}, "gain must be a finite number, got nan"),
+        ({"generator": None}, "generator must be a torch.Generator.* got NoneType"),
+        ({"dtype": torch.int64}, "dtype must be a floating dtype .* torch.int64"),
+        ({"device": "moon"}, "device must be one of this machine.* got 'moon'"),
+    ],
+)
+def test_bad_sizes(given, message):
+    good = {"L": 1, "h": 2, "d": 3, "d_qk": 2, "generator": torch.Generator()}
+    with pytest.raises(ValueError, match=message):
+        random_layers(**(good | given))
+
+
+class Other(torch.nn.TransformerEncoderLayer):
+    """A layer that may compute something else."""
+
+
+@pytest.mark.bad_input
+def test_modules_that_are_not_read():
+    def attend(**how):
+        return torch.nn.MultiheadAttention(4, 2, batch_first=True, **how)
+
+    def layer(kind=torch.nn.TransformerEncoderLayer, **how):
+        return kind(4, 2, **({"batch_first": True, "dropout": 0} | how))
+
+    mixed = torch.nn.TransformerEncoder(layer(), 2, enable_nested_tensor=False)
+    mixed.layers[1] = layer(norm_first=True)
+    other = torch.nn.TransformerEncoder(layer(), 2, enable_nested_tensor=False)
+    other.layers[1] = layer(Other)
+    odd = layer()
+    odd.norm2 = torch.nn.Identity()
+    for module, message in [
+        (torch.nn.Linear(2, 2), "must be one of .*'TransformerEncoder'.* got Linear"),
+        (layer(Other), "got Other"),
+        (other, "each layer must be a TransformerEncoderLayer, got Other"),
+        (mixed, "agree on norm_first"),
+        (odd, "a norm must be a LayerNorm"),
+        (torch.nn.MultiheadAttention(4, 2), "batch_first is False.* batch comes first"),
+        (layer(batch_first=False), "batch_first is False"),
+        (attend(kdim=3), "share one width"),
+        (attend(add_zero_attn=True), "add tokens"),
+        (attend(dropout=0.1), "dropout is active"),
+        (layer(dropout=0.1), "dropout is active"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            from_torch(module)
+    from_torch(attend(dropout=0.1).eval())
+
+
+@pytest.mark.bad_input
+def test_bad_projections():
+    layer = random_layers(1, 2, 3, 2, generator=torch.Generator().manual_seed(0))[0]
     with pytest.raises(ValueError, match="w_q must be .d, d_qk."):
         attention_matrix(draw(4, 3), 7, layer.w_k)
-    with pytest.raises(ValueError, match="dropout"):
-        from_torch(torch.nn.MultiheadAttention(4, 2, dropout=0.1))
 
 
 def test_finite_values_are_looked_for_only_when_asked():
@@ -496,86 +559,53 @@ def test_finite_values_are_looked_for_only_when_asked():
 
 
 def bad_parts():
-    layer, mlp, (first, second) = encoder()[1]
-    short = mlp._replace(w_2=mlp.w_2[:, :3])
-    return {
-        "one mlp for two": (
-            {"mlps": [mlp]},
-            "mlps must have an entry for each of 2 layers, got 1",
-        ),
-        "a bare mlp": (
-            {"mlps": mlp},
-            "mlps must be a list with an entry for each layer, got Mlp",
-        ),
-        "a generator": (
-            {"norms": (p for p in [])},
-            "norms must be a list .* got generator",
-        ),
-        "a single norm": (
-            {"norms": [first, second]},
-            "layer 1: norms must hold a pair",
-        ),
-        "three norms": (
-            {"norms": [(first,) * 3] * 2},
-            "layer 1: norms must hold a pair",
-        ),
-        "no part": (
-            {"norms": [(first, second)] * 2},
-            "layer 1: a norm for a feed-forward part that is not there",
-        ),
-        "a plain tuple": (
-            {"mlps": [mlp, tuple(mlp)]},
-            "layer 2: mlp must be an attnlib.attention.Mlp, got tuple",
-        ),
-        "width": ({"mlps": [mlp, short]}, "layer 2: w_2 must have shape"),
-        "no width": (
-            {"mlps": [mlp._replace(w_1=mlp.w_1[:, :0])] * 2},
-            "w_1 must be a tensor .d, m. with m >= 1",
-        ),
-        "dtype": (
-            {"mlps": [mlp._replace(b_1=mlp.b_1.float())] * 2},
-            "share one dtype: b_1",
-        ),
-        "no function": (
-            {"mlps": [mlp._replace(activation="relu")] * 2},
-            "activation must be a function of tensors, got str",
-        ),
-        "a sum": (
-            {"mlps": [mlp._replace(activation=torch.sum)] * 2},
-            "activation must act on each entry",
-        ),
-        "nan": (
-            {"mlps": [mlp._replace(b_2=mlp.b_2 / 0)] * 2},
-            "b_2 holds NaN or infinity",
-        ),
-        "gain": (
-            {"norms": [(first._replace(gain=first.gain[:2]), None)] * 2},
-            "gain must have shape",
-        ),
-        "eps": (
-            {"norms": [(first._replace(eps=-1.0), None)] * 2},
-            "eps must be a finite number of at least zero, got -1",
-        ),
-        "norm": (
-            {"norms": [(torch.nn.LayerNorm(12), None)] * 2},
-            "norm must be an attnlib.attention.Norm, got LayerNorm",
-        ),
-    }
+    """(name of the argument, what is given, message)"""
+    _, mlp, (first, second) = parts()
+
+    def feeds(**weights):
+        return [mlp._replace(**weights)] * 2
+
+    def gains(**weights):
+        return [(first._replace(**weights), None)] * 2
+
+    one_bad = [mlp, mlp._replace(w_2=mlp.w_2[:, :3])]
+    module = torch.nn.LayerNorm(12)
+    return [
+        ("mlps", [mlp], "mlps must have an entry for each of 2 layers, got 1"),
+        ("mlps", mlp, "mlps must be a list with an entry for each layer, got Mlp"),
+        ("norms", (p for p in []), "norms must be a list .* got generator"),
+        ("norms", [first, second], "layer 1: norms must hold a pair"),
+        ("norms", [(first,) * 3] * 2, "layer 1: norms must hold a pair"),
+        ("norms", [(first, second)] * 2, "layer 1: a norm for a feed-forward part"),
+        ("mlps", [mlp, tuple(mlp)], "layer 2: mlp must be .*Mlp, got tuple"),
+        ("mlps", one_bad, "layer 2: w_2 must have shape"),
+        ("mlps", feeds(w_1=mlp.w_1[:, :0]), "w_1 must be a tensor .d, m. with m >= 1"),
+        ("mlps", feeds(b_1=mlp.b_1.float()), "share one dtype: b_1"),
+        ("mlps", feeds(activation="relu"), "activation must be a function .* got str"),
+        ("mlps", feeds(activation=torch.sum), "activation must act on each entry"),
+        ("mlps", feeds(b_2=mlp.b_2 / 0), "b_2 holds NaN or infinity"),
+        ("norms", gains(gain=first.gain[:2]), "gain must have shape"),
+        ("norms", gains(eps=-1.0), "eps must be at least zero, got -1"),
+        ("norms", gains(eps=math.nan), "eps must be a finite number, got nan"),
+        ("norms", [(module, None)] * 2, "norm must be .*Norm, got LayerNorm"),
+    ]
 
 
 @pytest.mark.bad_input
-@pytest.mark.parametrize("name", bad_parts())
-def test_bad_parts(name):
-    given, message = bad_parts()[name]
+@pytest.mark.parametrize(("name", "given", "message"), bad_parts())
+def test_bad_parts(name, given, message):
     with pytest.raises(ValueError, match=message):
-        forward(draw(5, 12), [encoder()[1][0]] * 2, **given)
+        forward(draw(5, 12), [parts()[0]] * 2, **{name: given})
 
 
 @pytest.mark.bad_input
 def test_bad_input_of_a_single_part():
-    mlp, (norm, _) = encoder()[1][1:]
+    _, mlp, (norm, _) = parts()
     with pytest.raises(ValueError, match="b_1 must have shape"):
         feed_forward(draw(5, 12), mlp._replace(b_1=mlp.b_2))
     with pytest.raises(ValueError, match="floating point"):
         layer_norm(draw(5, 12).long(), norm)
-    assert layer_norm(draw(5, 12) / 0, norm, check=False).isnan().any()
+    for part, weights in ((layer_norm, norm), (feed_forward, mlp)):
+        with pytest.raises(ValueError, match="x holds NaN or infinity"):
+            part(draw(5, 12) / 0, weights)
+        assert part(draw(5, 12) / 0, weights, check=False).isnan().any()

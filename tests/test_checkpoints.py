@@ -7,6 +7,7 @@ from __future__ import annotations
 import importlib.util
 import sys
 import warnings
+from dataclasses import replace
 
 import pytest
 import torch
@@ -91,10 +92,8 @@ def test_the_hidden_states_are_the_models(kind):
             "xlnet",
         ):  # ALBERT reports a state for a group, not for a layer
             assert (got - torch.cat(final.hidden_states)).abs().max() < 1e-10
-        if ours.layers:
-            whole = forward(
-                got[0], ours.layers, skip=True, mlps=ours.mlps, norms=ours.norms
-            )
+        if ours.encoder:
+            whole = forward(got[0], ours.encoder)
             assert (whole - got[-1]).abs().max() < 1e-10
 
 
@@ -103,7 +102,7 @@ def test_the_hidden_states_are_the_models(kind):
 def test_the_attention_maps_are_the_models(kind):
     theirs = model(kind)
     theirs.set_attn_implementation("eager")
-    ours = data.convert(theirs)._replace(encode=lambda text: IDS)
+    ours = replace(data.convert(theirs), encode=lambda text: IDS)
     maps = data.attention_maps(ours, "seven tokens")
     with torch.no_grad():
         wanted = torch.cat(theirs(IDS[None], output_attentions=True).attentions)
@@ -115,7 +114,7 @@ def test_the_attention_maps_are_the_models(kind):
 def test_maps_of_relative_positions_are_refused():
     with pytest.raises(ValueError, match="relative positions"):
         data.attention_maps(
-            data.convert(model("xlnet"))._replace(encode=lambda text: IDS),
+            replace(data.convert(model("xlnet")), encode=lambda text: IDS),
             "seven tokens",
         )
 
@@ -159,12 +158,12 @@ def test_weights_are_views_and_take_no_gradient():
     theirs = model("bert")
     ours = data.convert(theirs)
     assert (
-        ours.layers[1].w_q.untyped_storage().data_ptr()
+        ours.encoder.layers[1].w_q.untyped_storage().data_ptr()
         == theirs.encoder.layer[1]
         .attention.self.query.weight.untyped_storage()
         .data_ptr()
     )
-    assert not ours.mlps[0].w_1.requires_grad
+    assert not ours.encoder.mlps[0].w_1.requires_grad
 
 
 @pytest.mark.bad_input
@@ -245,10 +244,50 @@ def test_loading_from_a_folder(tmp_path, pretrained, monkeypatch):
     )
     ours = data.load_checkpoint(str(tmp_path), download=False, pretrained=pretrained)
     ids = ours.encode("words")
-    assert torch.equal(ids, IDS) and ours.layers[0].w_q.dtype == torch.float64
+    assert torch.equal(ids, IDS) and ours.encoder.layers[0].w_q.dtype == torch.float64
     with torch.no_grad():
         same = (ours.embed(ids) - theirs.embeddings(ids[None])[0]).abs().max() < 1e-6
     assert bool(same) == pretrained
+
+
+@needs_transformers
+def test_missing_weights_are_an_error_and_no_code_is_run(tmp_path, monkeypatch):
+    """Without its last layer the folder is refused; the pooler, which is unused, may be
+    missing.
+    """
+    import transformers
+    from safetensors.torch import load_file, save_file
+
+    asked = []
+
+    def tokeniser(name, **how):
+        asked.append(how["trust_remote_code"])
+
+    monkeypatch.setattr(transformers.AutoTokenizer, "from_pretrained", tokeniser)
+    theirs = model("bert")
+    theirs.save_pretrained(tmp_path)
+    stored = tmp_path / "model.safetensors"
+    weights = load_file(stored)
+    for name in [name for name in weights if name.startswith("pooler.")]:
+        del weights[name]
+    save_file(weights, stored, {"format": "pt"})
+    data.load_checkpoint(str(tmp_path), download=False)
+    assert asked == [False]
+    for name in [name for name in weights if ".layer.3." in name]:
+        del weights[name]
+    save_file(weights, stored, {"format": "pt"})
+    with pytest.raises(RuntimeError, match="lacks 16 weights of its model, such as"):
+        data.load_checkpoint(str(tmp_path), download=False)
+
+
+@needs_transformers
+@pytest.mark.bad_input
+def test_pickled_weights_are_not_read(tmp_path):
+    theirs = model("bert")
+    theirs.config.save_pretrained(tmp_path)
+    torch.save(theirs.state_dict(), tmp_path / "pytorch_model.bin")
+    with pytest.raises(RuntimeError, match="not on this machine"):
+        data.load_checkpoint(str(tmp_path), download=False)
 
 
 def test_the_sample_is_long_enough():

@@ -12,7 +12,7 @@ import torch
 
 from attnlib import certify
 from attnlib.attention import forward, from_torch, merged
-from attnlib.certify import at_most
+from attnlib.certify import Verdict, at_most
 from attnlib.paths import path_sums
 from attnlib.theorems import paths
 
@@ -46,7 +46,7 @@ def test_the_misfit_that_the_page_and_the_erratum_print():
         biases=[[0]] * 2,
         normaliser=paths.powers,
     )
-    assert misfit == (1.5, 0, False)
+    assert misfit == Verdict(1.5, 0.0, False)
 
 
 @pytest.mark.claim("paths.order", role="counterexample")

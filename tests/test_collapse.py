@@ -57,6 +57,24 @@ def test_the_norm_by_hand():
     )
 
 
+@pytest.mark.parametrize(
+    ("dtype", "sizes"),
+    [(torch.float64, (1e-200, 1e-300, 1e160)), (torch.float32, (1e-24, 1e-30, 1e20))],
+)
+def test_sizes_whose_square_is_no_float(dtype, sizes):
+    """|cX| = c |X|, and a residual that is not zero is not called zero."""
+    x, layers = instance(dtype=dtype)
+    before = float(log_residuals(x, layers)[0])
+    for c in sizes:
+        norm = composite_norm(c * x)
+        assert float(norm / c) == pytest.approx(float(composite_norm(x)), rel=1e-5)
+        if c < 1:
+            first = log_residuals(c * x, layers)[0]
+            assert float(first) == pytest.approx(before + math.log(c), rel=1e-5)
+            assert torch.equal(log_bound(c * x, layers)[0], first)
+            assert log_bound(c * x, layers).isfinite().all()
+
+
 @given(SIZES, st.floats(0.1, 1.5), st.booleans(), st.integers(0, 10**6))
 def test_the_recursion_is_the_forward_pass_where_that_can_be_seen(
     sizes, gain, bias, seed

@@ -30,7 +30,7 @@ from attnlib.efficacy import (
     random_reader,
     restricted_forward,
     sorting,
-    train,
+    train_reader,
 )
 from attnlib.paths import path_sums, path_terms, restrict
 
@@ -199,7 +199,7 @@ def test_training_learns_and_leaves_the_start_alone():
     u, y = sorting(200, n=3, letters=3, generator=g)
     start = random_reader(3, 3, L=2, h=2, d=16, n=3, generator=g)
     before = start.embed.clone()
-    net, losses = train(start, u, y, steps=150, batch=50, rate=5e-3, generator=g)
+    net, losses = train_reader(start, u, y, steps=150, batch=50, rate=5e-3, generator=g)
     assert torch.equal(start.embed, before) and len(losses) == 150
     assert (
         float(accuracy(logits(net, u), y)) > 0.9 > float(accuracy(logits(start, u), y))
@@ -221,7 +221,7 @@ def test_training_without_biases():
             for layer in start.layers
         ]
     )
-    net, losses = train(start, u, y, steps=3, batch=20, generator=g)
+    net, losses = train_reader(start, u, y, steps=3, batch=20, generator=g)
     assert len(losses) == 3 and all(layer.b_v is None for layer in net.layers)
     assert not torch.equal(net.layers[0].w_v, start.layers[0].w_v)
 
@@ -289,72 +289,66 @@ def test_the_scripts_run(capsys):
         assert circle.network(circle.weights(variant, g), x, variant).shape == x.shape
 
 
-@pytest.mark.bad_input
-@pytest.mark.parametrize(
-    ("call", "words"),
-    [
-        (
-            lambda x, l, g: draw_paths([2, 3], 1, 1, generator=g),
-            "equal numbers of heads",
-        ),
-        (lambda x, l, g: draw_paths([2, 2], 3, 1, generator=g), "from 0 to L = 2"),
-        (lambda x, l, g: restricted_forward(x, l, (0,)), "one entry a layer"),
-        (lambda x, l, g: restricted_forward(x, l, (0, 5, None)), "head 5 of 2"),
-        (lambda x, l, g: estimate_length(x, l, []), "at least one"),
-        (
-            lambda x, l, g: estimate_length(x, l, [(0, None, None), (0, 0, None)]),
-            r"got lengths \[1, 2\]",
-        ),
-        (lambda x, l, g: length_bounds(x, l, attention=[]), "one P a layer"),
-        (
-            lambda x, l, g: length_bounds(
-                x, l, attention=[torch.full((1, 4, 4), 0.25).double()] * 3
-            ),
-            r"attention of layer 1 must have shape \(2, 4, 4\)",
-        ),
-        (lambda x, l, g: hull_labels(torch.zeros(1, 2)), "n >= 2"),
-        (
-            lambda x, l, g: accuracy(
-                torch.full((2, 3), float("nan")), torch.zeros(2, dtype=torch.int64)
-            ),
-            "must not hold NaN",
-        ),
-        (
-            lambda x, l, g: random_reader(3, 2, L=1, h=2, d=5, generator=g),
-            "multiple of the number of heads",
-        ),
-        (
-            lambda x, l, g: accuracy(
-                torch.zeros(2, 3, 4), torch.zeros(5, dtype=torch.int64)
-            ),
-            "last dimensions of the scores",
-        ),
-        (
-            lambda x, l, g: train(
-                random_reader(2, 2, L=1, h=1, d=2, generator=g),
-                torch.zeros(4, 3, 2),
-                torch.zeros(4, 2, dtype=torch.int64),
-                steps=1,
-                generator=g,
-            ),
-            "to fit u",
-        ),
-        (
-            lambda x, l, g: train(
-                random_reader(2, 2, L=1, h=1, d=2, generator=g),
-                torch.zeros(4, 3, 2),
-                torch.zeros(4, 3, dtype=torch.int64),
-                steps=0,
-                generator=g,
-            ),
-            "steps and batch must be at least one",
-        ),
-    ],
-)
-def test_bad_input(call, words):
+def bad_calls():
+    """(message, function, arguments, keywords)"""
     x, layers = instance()
+    g = torch.Generator()
+    nan = float("nan")
+    net = random_reader(3, 2, L=1, h=2, d=4, n=6, generator=g)
+    u = torch.ones(5, 6, 3)
+    y = torch.zeros(5, 6, dtype=torch.int64)
+    sizes = {"L": 1, "h": 2, "d": 4, "generator": g}
+    run = {"steps": 1, "generator": g}
+    flat = [torch.full((1, 4, 4), 0.25).double()] * 3
+    two_lengths = [(0, None, None), (0, 0, None)]
+    once = (0, 0, 0)
+    narrow = x[:, :5]
+    return [
+        ("equal numbers of heads", draw_paths, ([2, 3], 1, 1), {"generator": g}),
+        ("from 0 to L = 2", draw_paths, ([2, 2], 3, 1), {"generator": g}),
+        ("generator must be", draw_paths, ([2, 2], 1, 1), {"generator": None}),
+        ("heads of layer 1 must", draw_paths, ([2.5], 1, 1), {"generator": g}),
+        ("one entry a layer", restricted_forward, (x, layers, (0,)), {}),
+        ("head 5 of 2", restricted_forward, (x, layers, (0, 5, None)), {}),
+        ("w_q must have shape", restricted_forward, (narrow, layers, once), {}),
+        ("x holds NaN", restricted_forward, (x / 0, layers, once), {}),
+        ("at least one", estimate_length, (x, layers, []), {}),
+        (r"lengths \[1, 2\]", estimate_length, (x, layers, two_lengths), {}),
+        ("one P a layer", length_bounds, (x, layers), {"attention": []}),
+        (r"shape \(2, 4, 4\)", length_bounds, (x, layers), {"attention": flat}),
+        ("n >= 2", hull_labels, (torch.zeros(1, 2),), {}),
+        (r"\(\*batch, n, 2\)", hull_labels, (torch.zeros(4, 3),), {}),
+        ("points holds NaN", hull_labels, (torch.full((4, 2), nan),), {}),
+        ("count must be an integer", sorting, (2.5,), {"generator": g}),
+        ("generator must be", sorting, (2,), {"generator": None}),
+        ("multiple of the number", random_reader, (3, 2), sizes | {"d": 5}),
+        ("h must be an integer", random_reader, (3, 2), sizes | {"h": 0}),
+        ("L must be .* got 1.5", random_reader, (3, 2), sizes | {"L": 1.5}),
+        ("dtype must be", random_reader, (3, 2), sizes | {"dtype": torch.int64}),
+        ("dtype must be", load_reader, ("any",), {"dtype": torch.int64}),
+        ("position must have", logits, (net, u[:, :1]), {}),
+        ("position must have", logit_parts, (net, u[:, :1]), {}),
+        ("embed must have shape", logits, (net, u[..., :2]), {}),
+        ("embed is torch.float32, u torch.float64", logits, (net, u.double()), {}),
+        ("u holds NaN", logits, (net, u * nan), {}),
+        ("u holds NaN", logit_parts, (net, u * nan), {}),
+        ("must be a Reader", logits, (tuple(net), u), {}),
+        ("scores holds NaN", accuracy, (u * nan, y), {}),
+        ("last dimensions of the scores", accuracy, (u, y[:2]), {}),
+        ("labels must be integers", accuracy, (u, y.float()), {}),
+        ("to fit u", train_reader, (net, u, y[:, :2]), run),
+        ("from 0 to 1, the classes", train_reader, (net, u, y + 2), run),
+        ("u holds NaN", train_reader, (net, u * nan, y), run),
+        ("steps must be an integer", train_reader, (net, u, y), run | {"steps": 0}),
+    ]
+
+
+@pytest.mark.bad_input
+@pytest.mark.parametrize("number", range(len(bad_calls())))
+def test_bad_input(number):
+    words, function, given, named = bad_calls()[number]
     with pytest.raises(ValueError, match=words):
-        call(x, layers, torch.Generator())
+        function(*given, **named)
 
 
 @pytest.mark.cuda

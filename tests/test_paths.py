@@ -11,7 +11,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attnlib.attention import Layer, forward, from_torch, random_layers
+from attnlib.attention import Encoder, Layer, forward, from_torch, random_layers
 from attnlib.paths import (
     path_counts,
     path_norms,
@@ -351,7 +351,22 @@ def test_bad_paths_counts_and_signs():
         restrict(layers, (0, 7))
     with pytest.raises(ValueError, match="at least one layer"):
         path_counts([])
-    with pytest.raises(ValueError, match="at least one head"):
+    with pytest.raises(ValueError, match="layer 2 must be an integer of at least 1"):
         path_counts([2, 0])
-    with pytest.raises(ValueError, match="at least 2 draws"):
-        path_norms(x, layers, signs=1, generator=torch.Generator())
+    with pytest.raises(ValueError, match="heads must hold .* got 3"):
+        path_counts(3)
+    for signs in (1, 2.5, True):
+        with pytest.raises(ValueError, match="signs must be an integer of at least 2"):
+            path_norms(x, layers, signs=signs, generator=torch.Generator())
+    with pytest.raises(ValueError, match="generator must be a torch.Generator"):
+        path_norms(x, layers, signs=2, generator=None)
+    with pytest.raises(ValueError, match="limit must be an integer"):
+        path_terms(x, layers, limit=2.5)
+    with pytest.raises(ValueError, match="layer 1: w_q must have shape"):
+        path_term(x[:, :4], layers, (0, 0), attention)
+    with pytest.raises(ValueError, match="x holds NaN"):
+        path_term(x / 0, layers, (0, 0), attention)
+    encoder = Encoder(layers, [], [])
+    for run in (path_sums, path_terms, restrict):
+        with pytest.raises(ValueError, match="Encoder: its field layers is its"):
+            run(x, encoder) if run is not restrict else run(encoder, (0, 0))

@@ -101,8 +101,8 @@ def test_changes_go_to_the_maker_or_to_the_theorem():
     made = {"x": 3}
     assert ONE.but(x=3) == Case(number, made)
     assert Case(lambda x=1: {"x": x}).but(limit=5).called_with == {"limit": 5}
-    assert [run() for _, run in GOOD.runs("check")] == [(1, 2, True)]
-    assert [run() for _, run in GOOD.runs("control")] == [(3, 2, False)]
+    assert [run() for _, run in GOOD.runs("check")] == [Verdict(1.0, 2.0, True)]
+    assert [run() for _, run in GOOD.runs("control")] == [Verdict(3.0, 2.0, False)]
 
 
 def test_the_table_names_each_function_once():
@@ -124,7 +124,7 @@ def test_check_reports_the_first_failure():
     failing = dataclasses.replace(GOOD, cases=[ONE.but(x=5), ONE], controls=[ONE])
     THEOREMS["sample.failing"] = failing
     try:
-        assert theorems.check("sample.failing") == (5, 2, False)
+        assert theorems.check("sample.failing") == Verdict(5.0, 2.0, False)
     finally:
         del THEOREMS["sample.failing"]
 

@@ -456,27 +456,6 @@ KERNELS = [
         _batch(1024, 1, 1, "nine connections a row", n=1024),
     ),
     Kernel(
-        "window_attention",
-        "sparse.window_attention",
-        _qkv(partial(sparse.window_attention, width=33, check=False)),
-        ONE,
-        _batch(1024, 1, 1, "4 n (tile + width - 1) d"),
-    ),
-    Kernel(
-        "strided_attention",
-        "sparse.strided_attention",
-        _qkv(partial(sparse.strided_attention, check=False), stride=_root),
-        ONE,
-        _batch(256, 1.5, 1.5, "n (2 l + n / l), l = sqrt(n)", by=4),
-    ),
-    Kernel(
-        "fixed_attention",
-        "sparse.fixed_attention",
-        _qkv(partial(sparse.fixed_attention, check=False), stride=_root),
-        ONE,
-        _batch(256, 1.5, 1.5, "n (l + n / l), l = sqrt(n)", by=4),
-    ),
-    Kernel(
         "masked_attention",
         "sparse.masked_attention",
         _qkv(sparse.masked_attention),
