@@ -22,7 +22,6 @@ from torch.nn.functional import normalize
 
 from attnlib.certify import at_most
 from attnlib.codes import (
-    cap,
     code_from,
     coherence,
     counting_dimension,
@@ -33,7 +32,8 @@ from attnlib.codes import (
     spiral_keys,
 )
 from attnlib.codes.exact import e8, golay, leech, line_order, radon
-from attnlib.expressive import Exhausted, _redraw, fit, interpolate
+from attnlib.expressive import Exhausted, fit, interpolate, redraw
+from attnlib.expressive.dimensions import cap
 
 EPS = torch.finfo(torch.float64).eps
 T = math.log(10)
@@ -231,14 +231,14 @@ def cost(q, k):
 
 
 def check_law(n, d, *, seed=0):
-    """mu - (1 - T/s) of the code from the proof, the largest over draws of keys and
-    queries: at most 64 eps.
+    """mu - (1 - T/s) of the code from the proof, and how far its norms are from 1, the
+    largest over draws of keys and queries: at most 64 eps.
     """
     worst = -math.inf
     for q, k in loose(n, d, seed):
         code = code_from(q, k)
-        assert (code.norm(dim=1) - 1).abs().max() < 1e-12
-        worst = max(worst, coherence(code) - 1 + 1 / cost(q, k))
+        length = float((code.norm(dim=1) - 1).abs().max())
+        worst = max(worst, length, coherence(code) - 1 + 1 / cost(q, k))
     return at_most(worst, 64 * EPS)
 
 
@@ -826,12 +826,14 @@ def redrawn(columns, d, level, whole, limit, g):
             "restarts": 1,
             "redraws": limit,
             "dtype": torch.float64,
-            "progress": False,
         }
         try:
-            return *fit(columns, d=d, method="redraw", generator=g, **how)[:2], 0, None
+            code = fit(columns, d=d, method="redraw", generator=g, **how)
+            left = 0
         except Exhausted as short:
-            return *short.code[:2], int((short.report.rows[:, 1] < 1).sum()), limit
+            code = short.code
+            left = int((short.report.rows[:, 1] < 1).sum())
+        return code.q, code.k, left, None
 
     def draw(m):
         return normalize(torch.randn(m, d, dtype=torch.float64, generator=g), dim=1)
@@ -844,13 +846,13 @@ def redrawn(columns, d, level, whole, limit, g):
         "limit": limit,
         "whole": True,
     }
-    found = _redraw.settle(draw(len(columns)), columns, y, **words)
+    found = redraw.settle(draw(len(columns)), columns, y, **words)
     return found.q, found.k, found.left, found.rounds
 
 
 def check_redraw(n, k, ratio, d=None, *, whole=True, limit=400):
-    """Rows left, what is missing to the gap and, with whole, what |q| has above sqrt(2
-    k) level: at most 1e-9 after redrawing.
+    """Rows left, what is missing to the gap, to the logits that were asked for and to
+    unit keys and, with whole, what |q| has above sqrt(2 k) level: at most 1e-9.
 
     With d None it is that of the theorem.
     """
@@ -858,17 +860,15 @@ def check_redraw(n, k, ratio, d=None, *, whole=True, limit=400):
     d = d or lemma_dimension(n, k, 1 - 1 / ratio)
     q, keys, left, _ = redrawn(columns, d, ratio, whole, limit, g)
     own = (q @ keys.T).gather(1, columns)
-    assert (own - ratio).abs().max() < 1e-9 and (
-        keys.norm(dim=1) - 1
-    ).abs().max() < 1e-12
-    long = (
-        max(0.0, float(q.norm(dim=1).max()) - math.sqrt(2 * k) * ratio)
-        if whole
-        else 0.0
-    )
-    return at_most(
-        left + max(0.0, 1 - float(margins(q, keys, columns).min())) + long, 1e-9
-    )
+    faults = [
+        left,
+        1 - margins(q, keys, columns).min(),
+        (own - ratio).abs().max(),
+        (keys.norm(dim=1) - 1).abs().max(),
+    ]
+    if whole:
+        faults.append(q.norm(dim=1).max() - math.sqrt(2 * k) * ratio)
+    return at_most(max(map(float, faults)), 1e-9)
 
 
 @pytest.mark.claim("codes.redraw", role="check")
@@ -953,7 +953,7 @@ def test_whole_redraws_bad_rows():
     k[1, :2] = torch.tensor([0.3, 0.91**0.5])
     words = {"solve": interpolate, "draw": draw, "gap": 0.1, "limit": 50}
     plain, whole = (
-        _redraw.settle(
+        redraw.settle(
             k, columns, torch.ones(4, 2, dtype=torch.float64), whole=w, **words
         )
         for w in (False, True)

@@ -15,8 +15,8 @@ import torch
 from attnlib import copying, patterns
 from attnlib.certify import Verdict, at_most
 from attnlib.copying.families import causal_pattern
-from attnlib.copying.networks import Convolve, Network, Project, last_field, plan
-from attnlib.copying.training import copy_targets, train
+from attnlib.copying.networks import Convolve, MixingNetwork, Project, last_field, plan
+from attnlib.copying.training import copy_targets, train_network
 from attnlib.data import load_result
 from attnlib.patterns import Columns, Rows, Window
 
@@ -62,11 +62,11 @@ def mixings(kind, n, ahead=False):
 
 
 def check_fields(kind="strided", *, ahead=False, n=10, seed=0):
-    """One input token is changed: how far do tokens move that lie outside the causal
-    fields; tolerance 1e4 eps.
+    """One input token is changed: how far tokens move that lie outside the causal
+    fields, over how far each inside moves at least; at most 1e-3.
     """
     inside = last_field(mixings(kind, n))
-    net = Network(8, mixings(kind, n, ahead), width=16, seed=seed).double()
+    net = MixingNetwork(8, mixings(kind, n, ahead), width=16, seed=seed).double()
     x = torch.randint(
         0, 8, (1, n), generator=torch.Generator().manual_seed(seed)
     ).repeat(n + 1, 1)
@@ -74,10 +74,7 @@ def check_fields(kind="strided", *, ahead=False, n=10, seed=0):
     with torch.no_grad():
         y = net(x)
     moved = (y[:n] - y[n:]).abs().amax(-1).mT  # row k, column j
-    assert ahead or bool((moved[inside] > 1e-9).all()), (
-        "the field is larger than what a random network uses"
-    )
-    return at_most(moved[~inside].max(), 1e4 * torch.finfo(torch.float64).eps)
+    return at_most(moved[~inside].max() / moved[inside].min(), 1e-3)
 
 
 @pytest.mark.claim("copying.fields", role="check")
@@ -192,7 +189,7 @@ def check_unreached(seed=0, *, ahead=False):
     two_sided = patterns.fixed(8, 3)
     causal = patterns.causal(two_sided)
     every = torch.tensor([(0, *s, 0, *s) for s in product((1, 2, 3), repeat=3)])
-    net = Network(
+    net = MixingNetwork(
         4, plan(two_sided if ahead else causal, 1, 4, "union"), width=16, seed=seed
     ).double()
     with torch.no_grad():
@@ -471,7 +468,7 @@ def check_trained(steps=160):
     fifty on fresh sequences, bound 1.
     """
     n = 8
-    net = Network(
+    net = MixingNetwork(
         4, plan(patterns.causal(patterns.dense(n)), 1, 2, "union"), width=16, seed=0
     )
     g = torch.Generator().manual_seed(0)
@@ -480,7 +477,7 @@ def check_trained(steps=160):
         x = copying.sequences(3, 3, size, generator=g)
         return x, copy_targets(x)
 
-    train(net, batch, steps=steps)
+    train_network(net, batch, steps=steps)
     x = batch(200)[0]
     with torch.no_grad():
         missed = (net(x)[:, 4:7].argmax(-1) != x[:, 1:4]).double().mean()

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from dataclasses import replace
 from fractions import Fraction
 
 import pytest
@@ -361,7 +362,6 @@ def test_the_library_draws_unbiased_logits():
                 restarts=1,
                 dtype=DOUBLE,
                 generator=g,
-                progress=False,
             )
         except ValueError as failure:
             code = failure.code
@@ -386,12 +386,6 @@ def check_interpolated(k=1, *, n=256, share=1.0, keys="signs", draws=10):
     d = max(k, round(share * interpolated_dimension(n, k, keys=keys)))
     assert d < n
     how = {"d": d, "keys": keys, "eps1": 0.1, "eps2": 0.5, "generator": g}
-    if share == 1:
-        met = fit(S, w, **how).k
-        assert (
-            not torch.equal(met, torch.eye(n, d))
-            and float((met @ met.T).fill_diagonal_(0).abs().max()) > 0.01
-        )
     return at_most(draws - successes(S, w, draws=draws, **how), draws / 2)
 
 
@@ -501,7 +495,7 @@ def check_expected(d=16, *, t=0.5, stretch=1.0):
         torch.cat([stretch * k[..., :1], k[..., 1:]], -1), dim=-1
     )
     counts = (torch.triu(k @ k.mT, 1) > t).sum((1, 2)).double()
-    expected = 128 * 127 / 2 * float(cap(torch.tensor(t, dtype=DOUBLE), d))
+    expected = 128 * 127 / 2 * cap(math.acos(t), d)
     return at_most((counts.mean() - expected).abs() / (counts.std() / 20), 5)
 
 
@@ -541,9 +535,6 @@ def check_smallest(part="interpolated"):
             predicted_dimension(m, row["k"], eps1=0.1, s=row.get("level", 2) * T)
             for m in row["n"]
         ]
-        assert part == "plain" or (
-            wanted == row["predicted"] and row["n"] == [2**i for i in range(6, 13)]
-        )
         wanted = torch.tensor([min(w, m) for w, m in zip(wanted, row["n"])])
         kept = (y < n) | (part == "plain")  # all of these are trivial
         x, line = n[kept].log(), y[kept]
@@ -559,6 +550,12 @@ def check_smallest(part="interpolated"):
 @pytest.mark.claim("expressive.smallest", role="check")
 def test_smallest():
     assert check_smallest().ok
+    for row in load_result("expressive")["result"]["interpolated"]:
+        assert row["n"] == [2**i for i in range(6, 13)]
+        assert row["predicted"] == [
+            predicted_dimension(n, row["k"], eps1=0.1, s=row["level"] * T)
+            for n in row["n"]
+        ]
 
 
 @pytest.mark.claim("expressive.smallest", role="control")
@@ -666,7 +663,7 @@ def test_sixteen_bits_hold_random_keys_and_not_a_circle():
     )
     assert verify(around, S).margin == pytest.approx(T, abs=1e-9)
     short = [
-        c._replace(q=c.q.bfloat16().double(), k=c.k.bfloat16().double())
+        replace(c, q=c.q.bfloat16().double(), k=c.k.bfloat16().double())
         for c in (random, around)
     ]
     assert verify(short[0], S).passed and verify(short[1], S).margin < 0
@@ -754,17 +751,17 @@ def check_integers(k=3, d=257, *, scale=1.0):
 
 
 def check_allowance(size=1014.0):
-    """Codes that pass although their gap, 2.29, is below ln 10: none, also where 32-bit
-    sums round it up above ln 10.
+    """How far the exact gap of a code that passes lies below ln 10: 2.29 is, and 32-bit
+    sums may round it up above ln 10.
     """
     eye, first = torch.eye(4), torch.full((4, 1), size)
     code, S = (
         Code(torch.cat([first, 2.29 * eye], 1), torch.cat([first, eye], 1), 0.1, 0.5),
         torch.arange(4)[:, None],
     )
-    exact = verify(code._replace(q=code.q.double(), k=code.k.double()), S)
+    exact = verify(replace(code, q=code.q.double(), k=code.k.double()), S)
     assert exact.margin < T < verify(code, S).margin
-    return at_most(int(verify(code, S).passed), 0)
+    return at_most(T - exact.margin if verify(code, S).passed else 0.0, 0)
 
 
 def test_no_code_passes_by_rounding():

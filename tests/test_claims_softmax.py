@@ -17,10 +17,10 @@ from attnlib.attention import attention_matrix, feed_forward
 from attnlib.certify import at_most
 from attnlib.universal import (
     approximate,
+    contextual_map,
     enough_scale,
     grid_ids,
     head,
-    plan,
     ramp_mlp,
     run_standard,
     schedule,
@@ -36,7 +36,7 @@ def network(name, size):
 
 
 def centres(net):
-    n, d, K = net.plan.n, net.plan.d, net.plan.cells
+    n, d, K = net.mapping.n, net.mapping.d, net.mapping.cells
     rows = torch.cartesian_prod(*[torch.arange(K)] * (n * d)).view(-1, n, d)
     return (rows.double() + 0.5) / K
 
@@ -46,20 +46,20 @@ def ids_by_softmax(net, scale):
     the order of centres.
     """
     blocks = [b for b in standard(net) if b.kind in ("quantise", "attention")]
-    u = torch.tensor([net.plan.cells**i for i in range(net.plan.d)]).double()
+    u = torch.tensor([net.mapping.cells**i for i in range(net.mapping.d)]).double()
     x = centres(net)
-    got = (net.plan.cells * run_standard(x, blocks, net.plan, scale=scale)) @ u
+    got = (net.mapping.cells * run_standard(x, blocks, net.mapping, scale=scale)) @ u
     return got, torch.tensor(net.ids[indices(net, x)].astype(float))
 
 
 def indices(net, x):
-    digits = (x * net.plan.cells).floor().long() @ torch.tensor(
-        [net.plan.cells**i for i in range(net.plan.d)]
+    digits = (x * net.mapping.cells).floor().long() @ torch.tensor(
+        [net.mapping.cells**i for i in range(net.mapping.d)]
     )
     return (
         digits
         @ torch.tensor(
-            [net.plan.size ** (net.plan.n - 1 - j) for j in range(net.plan.n)]
+            [net.mapping.size ** (net.mapping.n - 1 - j) for j in range(net.mapping.n)]
         )
     ).numpy()
 
@@ -106,7 +106,7 @@ def check_temperature(name, size, *, lower=0.0, part=1.0):
     """
     net = network(name, size)
     got, wanted = ids_by_softmax(
-        net, enough_scale(net.plan) - lower + 32 / 9 * math.log(1 / part)
+        net, enough_scale(net.mapping) - lower + 32 / 9 * math.log(1 / part)
     )
     return at_most((got - wanted).abs().max(), part / 8 + float(wanted.max()) * 2**-40)
 
@@ -138,7 +138,7 @@ def test_inverse_temperature_with_many_digits():
     """The toy of two tokens in mpmath, 60 digits: ids within tau / 8 of 30 32, 23 24,
     45 48, 38 40.
     """
-    numbers = plan(patterns.dense(2), 2, 1, 2)
+    numbers = contextual_map(patterns.dense(2), 2, 1, 2)
     with mpmath.workdps(60):
         for part in (1, mpmath.mpf(10) ** -9):
             scale = mpmath.mpf(enough_scale(numbers)) + mpmath.mpf(32) / 9 * mpmath.log(
@@ -251,7 +251,10 @@ def check_lp(name, size, *, clamp=1.3, ramp=1e-2, samples=4000):
     n, d, K = size
     x = torch.rand(samples, n, d, generator=torch.Generator().manual_seed(3)).double()
     y = run_standard(
-        x, standard(net, ramp=ramp, clamp=clamp), net.plan, scale=enough_scale(net.plan)
+        x,
+        standard(net, ramp=ramp, clamp=clamp),
+        net.mapping,
+        scale=enough_scale(net.mapping),
     )
 
     def l1(y):
@@ -278,7 +281,7 @@ def test_without_clamps_raw_ids_come_out():
 def test_the_share_on_the_ramps():
     net = network("window", (3, 1, 4))
     x = torch.rand(20_000, 3, 1, generator=torch.Generator().manual_seed(0)).double()
-    y = run_standard(x, standard(net, ramp=0.05), net.plan, scale=160.0)
+    y = run_standard(x, standard(net, ramp=0.05), net.mapping, scale=160.0)
     wrong = float(((y - net(x)).abs().amax((1, 2)) > 0.01).double().mean())
     assert wrong == pytest.approx(1 - 0.95**3, rel=0.05)
 
@@ -333,7 +336,10 @@ def test_the_order_decides_in_float64(name, size):
     def wrong(**how):
         return float(
             (
-                (run_standard(x, standard(net, **how), net.plan, scale=165.0) - net(x))
+                (
+                    run_standard(x, standard(net, **how), net.mapping, scale=165.0)
+                    - net(x)
+                )
                 .abs()
                 .amax((1, 2))
                 > 0.01
@@ -358,5 +364,6 @@ def test_hardmax_in_floats_is_the_integer_head():
     got, wanted = ids_by_softmax(net, None)
     assert torch.equal(got, wanted)
     assert (
-        head(grid_ids(net.plan), net.plan.masks[0], 0).max() == grid_ids(net.plan).max()
+        head(grid_ids(net.mapping), net.mapping.masks[0], 0).max()
+        == grid_ids(net.mapping).max()
     )

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import math
 
-import mpmath
 import pytest
 import torch
 from hypothesis import given
@@ -154,23 +153,12 @@ def test_every_hidden_code_keeps_its_distance(seed, n, d):
         assert codes.coherence(code) <= 1 - least / float(q.norm(dim=1).max()) + 1e-9
 
 
-@pytest.mark.parametrize("d", [2, 3, 8, 24, 64, 200])
-def test_caps_against_the_incomplete_beta_function(d):
-    for theta in (1e-3, 0.4, 1.0, math.pi / 2):
-        wanted = (
-            mpmath.betainc(
-                (d - 1) / 2, 0.5, 0, mpmath.sin(theta) ** 2, regularized=True
-            )
-            / 2
-        )
-        if wanted > 1e-290:
-            assert codes.cap(theta, d) == pytest.approx(float(wanted), rel=1e-11)
-    assert (
-        codes.cap(math.pi, d) == pytest.approx(1, rel=1e-11) and codes.cap(0.0, d) == 0
-    )
-    assert codes.cap(2.0, d) + codes.cap(math.pi - 2.0, d) == pytest.approx(
-        1, rel=1e-11
-    )
+def test_price_by_caps_of_three_dimensions():
+    """sigma_3(theta) = sin^2(theta / 2), so that the price of n tokens is known."""
+    for n in (8, 64, 10**6):
+        low, high = codes.price(n, 3)
+        assert high == pytest.approx(n / 2, rel=1e-12)
+        assert low == pytest.approx(n * n / (8 * (n - 1)), rel=1e-12)
 
 
 def test_price_falls_with_the_dimension_and_grows_with_the_tokens():
@@ -210,52 +198,67 @@ def test_what_is_stored_does_not_beat_the_bounds():
         )
 
 
+def row(*columns):
+    return torch.tensor([columns])
+
+
+ones = torch.ones
+eye = torch.eye(3)
+
+
 @pytest.mark.bad_input
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        (lambda: codes.coherence(torch.ones(1, 3)), "n >= 2"),
+        (lambda: codes.coherence(ones(1, 3)), "n >= 2"),
         (lambda: codes.coherence(torch.full((3, 3), math.nan)), "NaN"),
+        (lambda: codes.margins(ones(1, 2), ones(3, 2), row(3)), "from 0 to 2"),
+        (lambda: codes.margins(ones(1, 2), ones(3, 2), row(1, 1)), "must not repeat"),
+        (lambda: codes.margins(ones(1, 2), ones(2, 2), row(0, 1)), "2 of 2"),
+        (lambda: codes.margins(eye / 0, eye, row(0, 1, 2).T), "q holds NaN"),
+        (lambda: codes.moment_keys(1), "n must be an integer of at least 2"),
+        (lambda: codes.moment_keys(4, 0), "k must be an integer of at least 1"),
+        (lambda: codes.moment_queries(row(0), n=4, gap=0.0), "gap must be positive"),
         (
-            lambda: codes.margins(
-                torch.ones(1, 2), torch.ones(3, 2), torch.tensor([[3]])
-            ),
-            "from 0 to 2",
-        ),
-        (
-            lambda: codes.margins(
-                torch.ones(1, 2), torch.ones(3, 2), torch.tensor([[1, 1]])
-            ),
-            "must not repeat",
-        ),
-        (
-            lambda: codes.margins(
-                torch.ones(1, 2), torch.ones(2, 2), torch.tensor([[0, 1]])
-            ),
-            "2 of 2",
-        ),
-        (lambda: codes.moment_keys(1), "n >= 2"),
-        (lambda: codes.moment_keys(4, 0), "k >= 1"),
-        (
-            lambda: codes.moment_queries(torch.tensor([[0]]), n=4, gap=0.0),
-            "gap must be positive",
-        ),
-        (
-            lambda: codes.moment_queries(
-                torch.tensor([[0]]), torch.ones(1, 2), n=4, gap=1.0
-            ),
+            lambda: codes.moment_queries(row(0), ones(1, 2), n=4, gap=1.0),
             "log_weights must have shape",
         ),
-        (lambda: codes.code_from(2 * torch.eye(3), 2 * torch.eye(3)), "norm at most 1"),
-        (lambda: codes.code_from(-torch.eye(3), torch.eye(3)), "must prefer"),
-        (lambda: codes.cap(4.0, 3), "0..pi"),
-        (lambda: codes.cap(1.0, 1), "d >= 2"),
-        (lambda: codes.price(1, 3), "n >= 2"),
+        (lambda: codes.code_from(2 * eye, 2 * eye), "norm at most 1"),
+        (lambda: codes.code_from(-eye, eye), "must prefer"),
+        (lambda: codes.price(1, 3), "n must be an integer of at least 2"),
+        (lambda: codes.price(5, 2.5), "d must be an integer"),
+        (lambda: codes.coherence(eye, tile=-1), "tile must be an integer"),
+        (lambda: codes.coherence(eye.long()), "keys must be floating"),
+        (
+            lambda: codes.margins(ones(2, 2), ones(3, 2), row(0)),
+            "a row for each of the 2 queries, got 1",
+        ),
+        (
+            lambda: codes.margins(ones(1, 2), ones(3, 2), torch.tensor([0])),
+            r"columns must be an int64 tensor \(m, k\)",
+        ),
+        (
+            lambda: codes.margins(ones(1, 3), ones(3, 2), row(0)),
+            r"k must have shape \(3, 3\) to fit q",
+        ),
+        (lambda: codes.code_from(eye[:2], eye), r"q must have shape \(3, 3\) to fit k"),
+        (lambda: codes.code_from(ones(3), ones(3)), r"k must be \(n, d\)"),
+        (lambda: codes.spiral_keys(3, math.nan), "turn must be a finite number"),
+        (lambda: codes.spiral_keys(2.5), "n must be an integer"),
+        (lambda: codes.moment_keys(4, dtype=torch.int64), "dtype must be a floating"),
+        (
+            lambda: codes.moment_queries(row(0), n=4, gap=math.inf),
+            "gap must be a finite number",
+        ),
+        (lambda: exact.radon([]), "at least one point"),
+        (lambda: exact.radon([[0, 1], [2]]), "points must have one length"),
+        (lambda: exact.radon([[0.0], [math.nan]]), "points must be finite"),
+        (lambda: exact.line_order([], -1), "n must be an integer of at least 1"),
         (lambda: codes.counting_dimension(3, 4), "1..n = 3"),
-        (lambda: codes.spiral_keys(0), "n must be at least 1"),
+        (lambda: codes.spiral_keys(0), "n must be an integer of at least 1"),
         (
             lambda: codes.moment_queries(
-                torch.tensor([[0]]), torch.full((1, 1), math.nan), n=4, gap=1.0
+                row(0), torch.full((1, 1), math.nan), n=4, gap=1.0
             ),
             "log_weights holds NaN",
         ),

@@ -18,12 +18,13 @@ from attnlib.universal import (
     apply,
     approximate,
     context_ids,
+    contextual_map,
     decode,
     equivariant_ids,
     grid_ids,
     head,
     least_constant,
-    plan,
+    ramp_mlp,
     run,
     run_standard,
     standard,
@@ -50,13 +51,13 @@ def test_head_is_hardmax_of_its_scores(value):
 
 
 def test_integers_of_both_kinds_agree():
-    numbers = plan(patterns.star(4), 4, 1, 3)
+    numbers = contextual_map(patterns.star(4), 4, 1, 3)
     grid = grid_ids(numbers)
     both = zip(steps(grid, numbers), steps(grid.astype(object), numbers))
     for (_, small), (_, large) in both:
         assert (small == large).all()
     assert small.dtype == np.int64 and large.dtype == object
-    beyond = plan(patterns.window(5, 3), 5, 1, 4)
+    beyond = contextual_map(patterns.window(5, 3), 5, 1, 4)
     assert beyond.bits > 62 and grid_ids(beyond).dtype == object
     assert type(context_ids(patterns.star(4), 4, 1, 3)[0, 0]) is int
 
@@ -86,7 +87,7 @@ def test_cells_are_exact_at_their_edges():
 
 
 def test_a_path_of_ones_own_and_batches():
-    back = plan(patterns.window(3, 3), 3, 1, 4, path=(2, 1, 0))
+    back = contextual_map(patterns.window(3, 3), 3, 1, 4, path=(2, 1, 0))
     assert back.codes == (1, 0, 2)
     ids = context_ids(patterns.window(3, 3), 3, 1, 4, path=(2, 1, 0))
     assert len(set(ids.ravel())) == ids.size
@@ -98,7 +99,7 @@ def test_a_path_of_ones_own_and_batches():
 
 def test_decode_knows_every_id_and_nothing_else():
     numbers, ids = (
-        plan(patterns.star(4), 4, 1, 3),
+        contextual_map(patterns.star(4), 4, 1, 3),
         set(context_ids(patterns.star(4), 4, 1, 3).ravel()),
     )
     for near in sorted(ids)[::9]:
@@ -148,7 +149,10 @@ def test_how_large_ids_may_be(dtype, digits):
         )
         assert net.bits == bits
         off = (
-            (run_standard(x, standard(net, dtype=dtype), net.plan, scale=None) - net(x))
+            (
+                run_standard(x, standard(net, dtype=dtype), net.mapping, scale=None)
+                - net(x)
+            )
             .abs()
             .max()
         )
@@ -177,46 +181,48 @@ def test_the_network_follows_the_device(device):
 
 
 @pytest.mark.bad_input
-def test_bad_plans():
-    star = patterns.star(4)
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"n": 3}, "pattern has 4 tokens and n is 3"),
+        ({"n": 1}, "n must be an integer of at least 2"),
+        ({"d": 0}, "d must be an integer of at least 1, got 0"),
+        ({"cells": 1}, "cells must be an integer of at least 2, got 1"),
+        ({"cells": 2.0}, "cells must be an integer"),
+        ({"hops": 0}, "hops must be an integer of at least 1, got 0"),
+        ({"constant": 0}, "constant must be an integer of at least 1, got 0"),
+        ({"constant": -3}, "constant must be an integer of at least 1, got -3"),
+        ({"pattern": [[0], [1]]}, "must be an attnlib.patterns.Pattern, got list"),
+        ({"pattern": patterns.fixed(4, 3)}, "condition 3 fails"),
+        ({"pattern": patterns.from_sets([[1], [0, 1], [2], [3]])}, "condition 1"),
+        ({"path": (0, 2, 1, 3)}, "condition 2 fails"),
+        ({"path": (0, 1, 1, 3)}, "condition 2 fails"),
+    ],
+)
+def test_bad_maps(given, message):
+    good = {"pattern": patterns.star(4), "n": 4, "d": 1, "cells": 2}
+    with pytest.raises(ValueError, match=message):
+        contextual_map(**good | given)
+    with pytest.raises(ValueError, match=message):
+        approximate(half, **good | given)
+
+
+@pytest.mark.bad_input
+def test_bad_ids():
+    small = contextual_map(patterns.star(4), 4, 1, 3)
+    large = contextual_map(patterns.star(16), 16, 1, 4)
     for call, message in [
-        (lambda: plan(star, 3, 1, 2), "pattern has 4 tokens and n is 3"),
-        (lambda: plan(star, 4, 0, 2), "d must be an integer of at least 1, got 0"),
-        (lambda: plan(star, 4, 1, 1), "cells must be an integer of at least 2, got 1"),
-        (lambda: plan(star, 4, 1, 2.0), "cells must be an integer"),
-        (
-            lambda: plan(patterns.dense(1), 1, 1, 2),
-            "n must be an integer of at least 2",
-        ),
-        (
-            lambda: plan([[0], [1]], 2, 1, 2),
-            "pattern must be an attnlib.patterns.Pattern, got list",
-        ),
-        (lambda: plan(star, 4, 1, 2, path=(0, 2, 1, 3)), "condition 2 fails"),
-        (lambda: plan(star, 4, 1, 2, path=(0, 1, 1, 3)), "condition 2 fails"),
-        (lambda: plan(patterns.fixed(3, 2), 3, 1, 2), "condition 3 fails"),
-        (lambda: plan(patterns.from_sets([[1], [0, 1]]), 2, 1, 2), "condition 1 fails"),
-        (lambda: grid_ids(plan(patterns.star(16), 16, 1, 4)), "6.*ids are more than"),
+        (lambda: grid_ids(large), r"6.87e\+10 ids are more than"),
         (lambda: equivariant_ids(1, 1, 2), "n must be an integer of at least 2, got 1"),
-        (
-            lambda: equivariant_ids(2, 1, 2, constant=0),
-            "constant must be an integer of at least 1, got 0",
-        ),
-        (
-            lambda: plan(star, 4, 1, 2, constant=0),
-            "constant must be an integer of at least 1, got 0",
-        ),
-        (
-            lambda: approximate(half, 4, 1, 2, star, constant=-3),
-            "constant must be an integer of at least 1, got -3",
-        ),
-        (
-            lambda: approximate(half, 4, 1, 2, star, hops=0),
-            "hops must be an integer of at least 1, got 0",
-        ),
+        (lambda: equivariant_ids(2, 1, 2, constant=0), "constant must be an integer"),
         (lambda: equivariant_ids(12, 1, 4), "ids are more than"),
-        (lambda: least_constant(5, 0), "needs m >= 0 and s >= 1"),
-        (lambda: decode(5, plan(star, 4, 1, 3)), "5 is no id"),
+        (lambda: least_constant(5, 0), "hops must be an integer of at least 1, got 0"),
+        (lambda: least_constant(2.5, 2), "top must be an integer"),
+        (lambda: decode(5, small), "5 is no id"),
+        (lambda: decode(5.5, small), "ident must be of type Integral, got float"),
+        (lambda: decode(5, None), "mapping must be of type ContextualMap"),
+        (lambda: head(np.arange(4), small.masks[0], 1.5), "value must be of type"),
+        (lambda: head(np.arange(3), small.masks[0], 1), r"ids must be \(\*batch, 4\)"),
     ]:
         with pytest.raises(ValueError, match=message):
             call()
@@ -232,17 +238,19 @@ def test_sizes_may_be_integers_of_numpy():
         patterns.dense(2),
         constant=np.int64(9),
     )
-    assert {type(v) for v in (net.plan.n, net.plan.size, net.plan.constant)} == {int}
+    assert {
+        type(v) for v in (net.mapping.n, net.mapping.size, net.mapping.constant)
+    } == {int}
     with pytest.raises(ValueError, match="6.87e.10 value layers"):
         approximate(half, np.int64(16), 1, np.int8(4), patterns.star(16))
 
 
 @pytest.mark.bad_input
 def test_ids_beyond_their_integers_are_refused():
-    numbers = plan(patterns.window(5, 3), 5, 1, 4)
+    numbers = contextual_map(patterns.window(5, 3), 5, 1, 4)
     with pytest.raises(ValueError, match="ids need 69 bits, int64 holds 63"):
         apply(Shift(0, 1, 4), np.arange(5), numbers)
-    small = plan(patterns.star(4), 4, 1, 3)
+    small = contextual_map(patterns.star(4), 4, 1, 3)
     with pytest.raises(ValueError, match="ids must be integers, got float64"):
         apply(Shift(0, 1, 3), np.arange(4.0), small)
     with pytest.raises(ValueError, match="int16 holds 15"):
@@ -283,3 +291,23 @@ def test_bad_targets_and_inputs():
         next(value_layers(net, "random"))
     with pytest.raises(ValueError, match="order must be one of"):
         list(run(net, x, "random"))
+
+
+@pytest.mark.bad_input
+def test_bad_layers():
+    net = approximate(half, 3, 1, 4, patterns.star(3))
+    layers = standard(net)
+    x = torch.rand(2, 3, 1)
+    one = torch.ones(1)
+    bad = one * math.nan
+    for call, message in [
+        (lambda: run_standard(x, layers, net.mapping, scale=math.inf), "scale must be"),
+        (lambda: run_standard(x, layers, net.mapping, scale=-1), "scale must be posit"),
+        (lambda: ramp_mlp(one, one, (0, 1), 0, math.nan, 0.5), "offset must be a fin"),
+        (lambda: ramp_mlp(one, bad, (0, 1), 0, 1, 0.5), "write holds NaN"),
+        (lambda: ramp_mlp(one, one, (0, 1), 0, 1, 2), "ramp must be positive and at"),
+        (lambda: standard(net, dtype=torch.int64), "dtype must be a floating dtype"),
+        (lambda: standard(net, clamp=math.nan), "clamp must be a finite number"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            call()

@@ -8,16 +8,24 @@ Page:
 from __future__ import annotations
 
 import math
-from functools import cache
 from typing import NamedTuple
 
-import numpy as np
+import mpmath
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn.functional import pad
 
-from attnlib._require import finite, require
+from attnlib._require import (
+    finite,
+    floating,
+    is_tensor,
+    matches,
+    numbers,
+    require,
+    sizes,
+)
+from attnlib.expressive.dimensions import cap
 
 # Logits that are looked at together: larger tiles cost fresh pages each time.
 TILE = 1 << 17
@@ -36,7 +44,8 @@ def coherence(keys: Float[Tensor, "n d"], *, tile: int = 2048) -> float:
         a float.
 
     Raises:
-        ValueError: for fewer than two rows, NaN or infinity.
+        ValueError: for fewer than two rows, entries that are not floating, NaN or
+            infinity, and for tile < 1.
 
     Cost:
         O(n^2 d) time, O(tile^2) memory.
@@ -44,11 +53,9 @@ def coherence(keys: Float[Tensor, "n d"], *, tile: int = 2048) -> float:
     Source:
         the definition of a spherical code, if the rows are unit vectors.
     """
-    require(
-        keys.dim() == 2 and len(keys) > 1,
-        f"keys must be (n, d) with n >= 2, got {tuple(keys.shape)}",
-    )
+    _rows("keys", keys, least=2)
     finite(keys=keys)
+    sizes(1, tile=tile)
     worst = -math.inf
     for i in range(0, len(keys), tile):
         some = keys[i : i + tile]
@@ -59,6 +66,17 @@ def coherence(keys: Float[Tensor, "n d"], *, tile: int = 2048) -> float:
                 products.fill_diagonal_(-math.inf)
             worst = max(worst, float(products.max()))
     return worst
+
+
+def _rows(name: str, rows: Tensor, least: int = 1) -> None:
+    """A floating tensor (n, d) with as many rows at least."""
+    is_tensor(name, rows)
+    got = tuple(rows.shape)
+    require(rows.is_floating_point(), f"{name} must be floating, got {rows.dtype}")
+    require(
+        len(got) == 2 and got[0] >= least and got[1] >= 1,
+        f"{name} must be (n, d) with n >= {least} and d >= 1, got {got}",
+    )
 
 
 def margins(
@@ -79,7 +97,7 @@ def margins(
 
     Raises:
         ValueError: if a column repeats, is not one of 0..n-1, or there is no other
-            column.
+            column, and for tensors that do not fit or hold NaN or infinity.
 
     Cost:
         O(m n d) time, O(m) memory and a tile of logits.
@@ -88,7 +106,20 @@ def margins(
         the definition of a gap on the page; only the abstract of Likhosherstov et al.
         2021 was seen.
     """
+    _rows("q", q)
+    _rows("k", k)
+    matches("k", k, (len(k), q.shape[1]), q, "q")
+    finite(q=q, k=k)
     _columns(columns, len(k))
+    require(
+        len(columns) == len(q),
+        f"columns must have a row for each of the {len(q)} queries, got {len(columns)}",
+    )
+    return _tiled_margins(q, k, columns)
+
+
+def _tiled_margins(q: Tensor, k: Tensor, columns: Tensor) -> Tensor:
+    """The margins, so few rows at a time that memory stays small."""
     rows = max(1, TILE // len(k))
     found = []
     for some, own in zip(q.split(rows), columns.split(rows)):
@@ -106,6 +137,13 @@ def _margins(q: Tensor, k: Tensor, columns: Tensor) -> Tensor:
 
 def _columns(columns: Tensor, n: int) -> None:
     """Each row names some of n columns, not all of them, and none twice."""
+    is_tensor("columns", columns)
+    finite(columns=columns)
+    got = tuple(columns.shape)
+    require(
+        columns.dtype == torch.int64 and len(got) == 2 and 0 not in got,
+        f"columns must be an int64 tensor (m, k), got {columns.dtype} {got}",
+    )
     inside = (columns >= 0) & (columns < n)
     require(
         bool(inside.all()),
@@ -136,7 +174,7 @@ def moment_keys(
         (n, 2 k), the cosine and the sine of m side by side.
 
     Raises:
-        ValueError: for n < 2 or k < 1.
+        ValueError: for n < 2 or k < 1, and for a dtype that is not floating.
 
     Cost:
         O(n k).
@@ -147,10 +185,9 @@ def moment_keys(
     Claim:
         codes.moment
     """
-    require(
-        n >= 2 and k >= 1,
-        f"needs n >= 2 keys and k >= 1 harmonics, got n = {n}, k = {k}",
-    )
+    sizes(2, n=n)
+    sizes(1, k=k)
+    floating(dtype)
     j = torch.arange(n, device=device)
     m = torch.arange(1, k + 1, device=device)
     turns = torch.outer(j, m) % n  # whole turns are taken off exactly, as integers
@@ -197,16 +234,21 @@ def moment_queries(
     Claim:
         codes.moment
     """
+    sizes(2, n=n)
     _columns(columns, n)
+    numbers(gap=gap)
     require(gap > 0, f"gap must be positive, got {gap}")
     w = log_weights
     if w is None:
-        w = columns.new_zeros(columns.shape).double()
+        w = columns.new_zeros(columns.shape, dtype=torch.float64)
+    _rows("log_weights", w)
     require(
         w.shape == columns.shape,
         f"log_weights must have shape {tuple(columns.shape)}, got {tuple(w.shape)}",
     )
     finite(log_weights=w)
+    wide = w.dtype in (torch.float32, torch.float64)
+    require(wide, f"log_weights must be float32 or float64, got {w.dtype}")
     w = w - w.amin(1, keepdim=True)  # so that a factor of all weights changes nothing
     k = columns.shape[1]
     half = k // 2
@@ -278,8 +320,8 @@ def code_from(q: Float[Tensor, "n d"], k: Float[Tensor, "n d"]) -> Float[Tensor,
         T the smallest margin.
 
     Raises:
-        ValueError: for a key longer than 1 (by more than rounding) or a query that does
-            not prefer its key.
+        ValueError: for a key longer than 1 (by more than rounding), a query that does
+            not prefer its key, and for q and k of different shapes.
 
     Cost:
         O(n^2 d) time, O(n d) memory and a tile.
@@ -290,10 +332,12 @@ def code_from(q: Float[Tensor, "n d"], k: Float[Tensor, "n d"]) -> Float[Tensor,
     Claim:
         codes.law
     """
+    _rows("k", k, least=2)
+    matches("q", q, tuple(k.shape), k, "k")
     longest = float(k.norm(dim=1).max())
     require(longest <= 1 + 1e-6, f"keys must have norm at most 1, got {longest:.4g}")
     own = torch.arange(len(k), device=k.device)[:, None]
-    least = float(margins(q, k, own).min())
+    least = float(_tiled_margins(q, k, own).min())
     require(least > 0, f"query j must prefer key j: a margin is {least:.3g}")
     u = q / q.norm(dim=1, keepdim=True)
     x = k + u
@@ -302,48 +346,6 @@ def code_from(q: Float[Tensor, "n d"], k: Float[Tensor, "n d"]) -> Float[Tensor,
     discriminant = along.square() + 4 - x.square().sum(1)
     t = discriminant.clamp_min(0).sqrt() - along
     return (x + t[:, None] * u) / 2
-
-
-@cache
-def _quadrature():
-    """Nodes and weights of Gauss-Legendre quadrature on [-1, 1]."""
-    return np.polynomial.legendre.leggauss(200)
-
-
-def cap(theta: float | int, d: int) -> float:
-    """The share of the unit sphere in R^d within an angle of one of its points.
-
-        sigma_d(theta) = int_0^theta sin^(d-2) / int_0^pi sin^(d-2)
-
-    Args:
-        theta: 0 to pi.
-        d: dimension, at least 2.
-
-    Returns:
-        a float from 0 to 1; relative error below 1e-12 for d <= 200.
-
-    Raises:
-        ValueError: for d < 2 or an angle outside 0..pi.
-
-    Cost:
-        a sum of 200 terms.
-
-    Source:
-        the definition, by Gauss-Legendre quadrature.
-
-    Claim:
-        codes.factor-four
-    """
-    require(
-        d >= 2 and 0 <= theta <= math.pi,
-        f"needs d >= 2 and an angle in 0..pi, got d = {d}, {theta}",
-    )
-    nodes, weights = _quadrature()
-    half = theta / 2
-    values = np.sin(half * (nodes + 1)) ** (d - 2)
-    part = half * float((weights * values).sum())
-    log_ratio = math.lgamma(d / 2) - math.lgamma((d - 1) / 2)
-    return part * math.exp(log_ratio) / math.sqrt(math.pi)
 
 
 class Price(NamedTuple):
@@ -381,7 +383,7 @@ def price(n: int, d: int) -> Price:
         ValueError: for n < 2 or d < 1.
 
     Cost:
-        60 values of cap.
+        some ten values of cap.
 
     Source:
         derived on the page.
@@ -389,7 +391,8 @@ def price(n: int, d: int) -> Price:
     Claim:
         codes.factor-four
     """
-    require(n >= 2 and d >= 1, f"needs n >= 2 and d >= 1, got n = {n}, d = {d}")
+    sizes(2, n=n)
+    sizes(1, d=d)
     exact = None
     if n <= d + 1:
         exact = (n - 1) / n
@@ -409,16 +412,19 @@ def price(n: int, d: int) -> Price:
 
 
 def _radius(share: float, d: int) -> float:
-    """The angle theta < pi / 2 with sigma_d(theta) = share, by bisection from below."""
-    low = 0.0
-    high = math.pi / 2
-    for _ in range(60):
-        middle = (low + high) / 2
-        if cap(middle, d) < share:
-            low = middle
-        else:
-            high = middle
-    return low
+    """The angle theta < pi / 2 with sigma_d(theta) = share, d >= 3.
+
+    log sigma_d is nearly linear in log sin theta, so that secants meet it soon; it is
+    at most log(share) where sin^(d - 1) theta / 2 is the share.
+    """
+
+    def excess(log_sine: mpmath.mpf) -> float:
+        theta = math.asin(math.exp(log_sine))
+        return math.log(cap(theta, d) / share)
+
+    low = math.log(2 * share) / (d - 1)
+    root = mpmath.findroot(excess, (low, 0.0), solver="illinois", verify=False)
+    return math.asin(math.exp(root))
 
 
 def counting_dimension(n: int, k: int) -> int:
@@ -435,7 +441,7 @@ def counting_dimension(n: int, k: int) -> int:
         d, at least 1.
 
     Raises:
-        ValueError: unless 1 <= k <= n.
+        ValueError: unless 1 <= k <= n, integers.
 
     Cost:
         O(k).
@@ -446,7 +452,8 @@ def counting_dimension(n: int, k: int) -> int:
     Claim:
         codes.counting
     """
-    require(1 <= k <= n, f"k must lie in 1..n = {n}, got {k}")
+    sizes(1, n=n, k=k)
+    require(k <= n, f"k must lie in 1..n = {n}, got {k}")
     patterns = k * (math.log(n) - 1 - math.log(k))
     d = 1
     while 2 * d + 1 <= n:
@@ -475,7 +482,8 @@ def spiral_keys(
         (n, 3).
 
     Raises:
-        ValueError: for n < 1.
+        ValueError: for n < 1, a turn that is not finite, and a dtype that is not
+            floating.
 
     Cost:
         O(n).
@@ -486,7 +494,9 @@ def spiral_keys(
     Claim:
         codes.spiral
     """
-    require(n >= 1, f"n must be at least 1, got {n}")
+    sizes(1, n=n)
+    numbers(turn=turn)
+    floating(dtype)
     j = torch.arange(n, dtype=dtype, device=device)
     z = 1 - (2 * j + 1) / n
     angle = 2 * math.pi * turn * j

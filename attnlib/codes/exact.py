@@ -16,7 +16,7 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from attnlib._require import require
+from attnlib._require import require, sizes
 
 
 def radon(points: Sequence[Sequence[Fraction | float | int]]) -> list[Fraction] | None:
@@ -33,6 +33,9 @@ def radon(points: Sequence[Sequence[Fraction | float | int]]) -> list[Fraction] 
     Returns:
         the c_j, exact and not all zero; None if the points are affinely independent.
 
+    Raises:
+        ValueError: for no points, points of unlike lengths, NaN and infinity.
+
     Cost:
         O(n d^2) operations on Fractions.
 
@@ -43,9 +46,14 @@ def radon(points: Sequence[Sequence[Fraction | float | int]]) -> list[Fraction] 
         codes.radon
     """
     n = len(points)
+    require(n >= 1, "points must hold at least one point, got none")
+    lengths = {len(p) for p in points}
+    require(len(lengths) == 1, f"points must have one length, got {sorted(lengths)}")
     rows = []
-    for i in range(len(points[0])):
-        rows.append([Fraction(p[i]) for p in points])
+    for coordinates in zip(*points):
+        whole = all(abs(value) < math.inf for value in coordinates)
+        require(whole, f"points must be finite, got {coordinates}")
+        rows.append([Fraction(value) for value in coordinates])
     rows.append([Fraction(1)] * n)
     # Gauss and Jordan: after j steps the first j columns are those of the identity.
     for j in range(n):
@@ -191,7 +199,7 @@ def line_order(rows: Iterable[Iterable[int]], n: int) -> list[int] | None:
         number on; or None.
 
     Raises:
-        ValueError: if a column is not one of 0..n-1.
+        ValueError: if a column is not one of 0..n-1, and for n < 1.
 
     Cost:
         O(n m (n + log m)) for m rows.
@@ -203,6 +211,7 @@ def line_order(rows: Iterable[Iterable[int]], n: int) -> list[int] | None:
     Claim:
         codes.line
     """
+    sizes(1, n=n)
     sets = [frozenset(row) for row in rows]
     everything = frozenset(range(n))
     require(

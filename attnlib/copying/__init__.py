@@ -8,6 +8,7 @@ Page:
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Sequence
 from fractions import Fraction
@@ -18,7 +19,9 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
-from attnlib._require import require
+from attnlib._require import finite, numbers, one_of, random, require, sizes
+
+STEPS = 2**40  # of the unit interval, in ceiling
 
 Scheme = Literal["union", "multihead", "sequential"]
 
@@ -49,14 +52,8 @@ def head_steps(
     Source:
         Yun et al. 2020b, experiments, recalled.
     """
-    require(
-        min(p, layers, heads) >= 1,
-        f"p, layers and heads must be at least 1, got {p}, {layers}, {heads}",
-    )
-    require(
-        scheme in get_args(Scheme),
-        f"scheme must be one of {list(get_args(Scheme))}, got {scheme!r}",
-    )
+    sizes(1, p=p, layers=layers, heads=heads)
+    one_of(get_args(Scheme), scheme=scheme)
     if scheme == "union":
         return [None] * layers
     if scheme == "multihead":
@@ -133,7 +130,7 @@ def sequences(
         + i.
 
     Raises:
-        ValueError: for a size below 1.
+        ValueError: for a size below 1 and for no generator.
 
     Cost:
         O(batch m).
@@ -141,10 +138,8 @@ def sequences(
     Source:
         Yun et al. 2020b, experiments, recalled.
     """
-    require(
-        min(m, symbols, batch) >= 1,
-        f"m, symbols and batch must be at least 1, got {m}, {symbols}, {batch}",
-    )
+    sizes(1, m=m, symbols=symbols, batch=batch)
+    random(generator)
     s = torch.randint(
         1, symbols + 1, (batch, m), generator=generator, device=generator.device
     )
@@ -245,7 +240,8 @@ def ceiling(
         copying.sample
     """
     _check_hits(hit, symbols)
-    require(samples >= 1, f"samples must be at least 1, got {samples}")
+    sizes(1, samples=samples)
+    numbers(failure=failure)
     require(
         0 < failure < 1, f"failure must lie strictly between 0 and 1, got {failure}"
     )
@@ -253,15 +249,13 @@ def ceiling(
     needed = math.log(1 / failure) / samples
     if symbols == 1 or math.log(symbols) <= needed:
         return 1.0
-    low = 1 / symbols
-    high = 1.0
-    while high - low > 1e-13:
-        middle = (low + high) / 2
-        if divergence(middle, 1 / symbols) >= needed:
-            high = middle
-        else:
-            low = middle
-    return share + (1 - share) * high
+
+    def enough(step: int) -> bool:
+        return divergence(step / STEPS, 1 / symbols) >= needed
+
+    chance = math.ceil(STEPS / symbols)  # the divergence rises from 1 / V on
+    guessed = bisect_left(range(STEPS), True, lo=chance, key=enough) / STEPS
+    return share + (1 - share) * guessed
 
 
 def divergence(u: float, p: float) -> float:
@@ -288,6 +282,7 @@ def divergence(u: float, p: float) -> float:
     Claim:
         copying.sample
     """
+    numbers(u=u, p=p)
     require(
         0 <= u <= 1 and 0 < p < 1,
         f"u must lie in [0, 1] and p strictly inside, got {u} and {p}",
@@ -335,6 +330,7 @@ def best_accuracy(
         copying.reach
     """
     queries, _ = _places(field)
+    sizes(1, symbols=symbols, limit=limit)
     m = len(queries)
     p = [Fraction(1, symbols)] * symbols
     if weights is not None:
@@ -370,6 +366,7 @@ def _places(field) -> tuple[Tensor, Tensor]:
     boolean = torch.is_tensor(field) and field.dtype == torch.bool
     square = boolean and field.dim() == 2 and field.shape[0] == field.shape[1]
     require(square, "field must be a boolean tensor (n, n)")
+    finite(field=field)
     n = len(field)
     require(
         n >= 4 and n % 2 == 0,
@@ -384,4 +381,5 @@ def _check_hits(hit, symbols: int) -> None:
     boolean = torch.is_tensor(hit) and hit.dtype == torch.bool
     some = boolean and hit.dim() == 1 and len(hit) > 0
     require(some, "hit must be a boolean tensor (m,) with m >= 1")
-    require(symbols >= 1, f"symbols must be at least 1, got {symbols}")
+    finite(hit=hit)
+    sizes(1, symbols=symbols)

@@ -11,7 +11,7 @@ from typing import Literal, get_args
 import torch
 
 from attnlib import patterns
-from attnlib._require import require
+from attnlib._require import one_of, random, require, sizes
 from attnlib.patterns import Columns, Pattern, Rows, Window, build
 
 Name = Literal["dense", "strided", "half strided", "fixed", "window", "star", "random"]
@@ -42,7 +42,7 @@ def causal_pattern(
 
     Raises:
         ValueError: for an unknown name, w below 1 or above n where it is used, random
-            without a generator.
+            without a generator, and sizes that are not integers.
 
     Cost:
         O(1), or O(n^2) time for random.
@@ -54,15 +54,13 @@ def causal_pattern(
     Claim:
         copying.relay
     """
-    require(
-        name in get_args(Name),
-        f"name must be one of {list(get_args(Name))}, got {name!r}",
-    )
+    one_of(get_args(Name), name=name)
+    sizes(1, n=n)
+    sizes(0, w=w)
     require(
         name in ("dense", "star") or 1 <= w <= n,
         f"w must be in 1..n = 1..{n} for {name}, got {w}",
     )
-    require(name != "random" or generator is not None, "random needs a generator")
     match name:
         case "dense":
             pattern = patterns.dense(n)
@@ -83,6 +81,7 @@ def causal_pattern(
 
 def _random(n: int, w: int, generator: torch.Generator) -> Pattern:
     """Token k reads itself and w draws among 0..k."""
+    random(generator)
     rows = []
     for k in range(n):
         draws = torch.randperm(k + 1, generator=generator)[:w]

@@ -10,18 +10,18 @@ import hashlib
 from collections.abc import Callable
 
 import torch
-from jaxtyping import Int
+from jaxtyping import Int, Integer
 from torch import Tensor
 from torch.nn import functional as F
 from tqdm import tqdm
 
-from attnlib._require import require
-from attnlib.copying.networks import Network
+from attnlib._require import finite, is_tensor, matches, numbers, require, sizes
+from attnlib.copying.networks import MixingNetwork
 
 IGNORED = -100  # a target that does not count
 
 
-def copy_targets(x: Int[Tensor, "batch n"]) -> Int[Tensor, "batch n"]:
+def copy_targets(x: Integer[Tensor, "batch n"]) -> Int[Tensor, "batch n"]:
     """The next token where a query of the copying task stands, IGNORED elsewhere.
 
     Args:
@@ -30,20 +30,31 @@ def copy_targets(x: Int[Tensor, "batch n"]) -> Int[Tensor, "batch n"]:
     Returns:
         (batch, 2 (m + 1)) int64.
 
+    Raises:
+        ValueError: unless x holds rows of integers, each of an even length.
+
     Cost:
         O(batch n).
 
     Source:
         Yun et al. 2020b, experiments, recalled.
     """
-    targets = torch.full_like(x, IGNORED)
+    is_tensor("x", x)
+    got = tuple(x.shape)
+    whole = not (x.is_floating_point() or x.is_complex() or x.dtype == torch.bool)
+    require(whole, f"x must hold integers, got {x.dtype}")
+    require(
+        len(got) == 2 and got[1] % 2 == 0,
+        f"x must be (batch, 2 (m + 1)), sequences 0 s 0 s, got {got}",
+    )
+    targets = torch.full_like(x, IGNORED, dtype=torch.int64)
     half = x.shape[1] // 2
     targets[:, half:-1] = x[:, half + 1 :]
     return targets
 
 
-def train(
-    network: Network,
+def train_network(
+    network: MixingNetwork,
     draw: Callable,
     *,
     steps: int,
@@ -55,7 +66,7 @@ def train(
     falling to zero.
 
     Args:
-        network: a Network.
+        network: a MixingNetwork.
         draw: a function of no argument that returns tokens and targets, (batch, n)
             each; targets that are IGNORED do not count.
         steps: of the optimiser.
@@ -67,7 +78,8 @@ def train(
         the curve: mean cross-entropy in nats, one number for each `every` steps.
 
     Raises:
-        ValueError: if steps is not a positive multiple of every.
+        ValueError: if steps is not a positive multiple of every, or rate is not
+            positive and finite.
 
     Cost:
         steps forward and backward passes.
@@ -75,14 +87,17 @@ def train(
     Source:
         Loshchilov and Hutter 2019 for AdamW, as in torch; the schedule is ours.
     """
+    sizes(1, steps=steps, every=every)
+    numbers(rate=rate)
+    require(rate > 0, f"rate must be positive, got {rate}")
     require(
-        every >= 1 and steps >= 1 and steps % every == 0,
+        steps % every == 0,
         f"steps must be a positive multiple of every = {every}, got {steps}",
     )
     optimizer = torch.optim.AdamW(network.parameters(), lr=rate, betas=(0.9, 0.98))
     curve = []
     total = 0.0
-    for step in tqdm(range(steps), delay=3, leave=False, disable=not progress):
+    for step in tqdm(range(steps), leave=False, disable=not progress):
         rising = (step + 1) / 50
         falling = 2.5 * (1 - step / steps)
         for group in optimizer.param_groups:
@@ -99,7 +114,7 @@ def train(
     return curve
 
 
-def _loss(network: Network, tokens: Tensor, targets: Tensor) -> Tensor:
+def _loss(network: MixingNetwork, tokens: Tensor, targets: Tensor) -> Tensor:
     """The mean cross-entropy over the targets that count."""
     logits = network(tokens).flatten(0, 1)
     return F.cross_entropy(logits, targets.flatten(), ignore_index=IGNORED)
@@ -107,7 +122,7 @@ def _loss(network: Network, tokens: Tensor, targets: Tensor) -> Tensor:
 
 @torch.no_grad()
 def evaluate(
-    network: Network,
+    network: MixingNetwork,
     tokens: Int[Tensor, "batch n"],
     targets: Int[Tensor, "batch n"],
     *,
@@ -116,7 +131,7 @@ def evaluate(
     """Accuracy and loss over the targets that count.
 
     Args:
-        network: a Network.
+        network: a MixingNetwork.
         tokens, targets: (batch, n); IGNORED targets do not count.
         size: rows at a time.
 
@@ -124,7 +139,8 @@ def evaluate(
         (share of right answers, mean cross-entropy in nats).
 
     Raises:
-        ValueError: if no target counts.
+        ValueError: if no target counts, for size < 1, and for tokens and targets that
+            are not int64 of one shape.
 
     Cost:
         one forward pass, memory for `size` rows.
@@ -132,6 +148,12 @@ def evaluate(
     Source:
         the definition.
     """
+    sizes(1, size=size)
+    is_tensor("tokens", tokens)
+    got = tokens.dtype
+    require(got == torch.int64, f"tokens must be int64, got {got}")
+    matches("targets", targets, tuple(tokens.shape), tokens, "tokens")
+    finite(tokens=tokens)
     count = int((targets != IGNORED).sum())
     require(count > 0, "no target counts: all are IGNORED")
     right = 0
@@ -145,11 +167,11 @@ def evaluate(
     return right / count, loss / count
 
 
-def fingerprint(network: Network) -> str:
+def fingerprint(network: MixingNetwork) -> str:
     """The hash of all weights, so that two runs can be told apart.
 
     Args:
-        network: a Network.
+        network: a MixingNetwork.
 
     Returns:
         sha256 of the parameters in their order, as bytes of float32; 64 hexadecimal

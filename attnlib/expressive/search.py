@@ -12,7 +12,10 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from attnlib.expressive import Exhausted, fit
+from attnlib._require import numbers, random, require, sizes
+from attnlib.expressive.dimensions import _tolerances
+from attnlib.expressive.fitting import Exhausted, fit
+from attnlib.expressive.verification import _columns
 
 
 def successes(
@@ -34,7 +37,7 @@ def successes(
         a number from 0 to draws.
 
     Raises:
-        ValueError: as fit.
+        ValueError: as fit, and for draws < 1.
 
     Cost:
         draws times fit.
@@ -42,10 +45,11 @@ def successes(
     Source:
         counting.
     """
+    sizes(1, draws=draws)
     found = 0
     for _ in range(draws):
         try:
-            fit(columns, log_weights, d=d, restarts=1, progress=False, **how)
+            fit(columns, log_weights, d=d, restarts=1, **how)
             found += 1
         except Exhausted:
             pass
@@ -77,7 +81,7 @@ def smallest_dimension(
         the dimension; `most` if nothing below passed. most=None: n, the trivial one.
 
     Raises:
-        ValueError: as fit.
+        ValueError: as fit, for most < 1, and for a precision that is not positive.
 
     Cost:
         log2(n) times restarts times fit at the most.
@@ -86,6 +90,15 @@ def smallest_dimension(
         the protocol of the papers' simulation in words, with bisection in place of a
         grid.
     """
+    _columns(columns)
+    _tolerances(eps1, eps2)
+    random(generator)
+    sizes(1, restarts=restarts)
+    numbers(precision=precision)
+    require(precision > 0, f"precision must be positive, got {precision}")
+    if most is None:
+        most = len(columns)
+    sizes(1, most=most)
     how = {"eps1": eps1, "eps2": eps2, "generator": generator, **how}
 
     def passes(d: int) -> bool:
@@ -97,7 +110,7 @@ def smallest_dimension(
 
     longest = int((columns >= 0).sum(1).max())
     low = longest - 1
-    high = most or len(columns)
+    high = most
     while high - low > max(1, precision * high):
         if high > 2 * low + 2:  # far apart: halve the ratio, not the difference
             d = round(math.sqrt(max(low, 1) * high))

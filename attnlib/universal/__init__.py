@@ -3,28 +3,28 @@ value map, the assembled network.
 """
 
 from attnlib.universal.context import (
-    Plan,
+    ContextualMap,
     Shift,
     apply,
     context_ids,
+    contextual_map,
     decode,
     equivariant_ids,
     grid_ids,
     head,
     least_constant,
-    plan,
     schedule,
     steps,
 )
 from attnlib.universal.network import (
-    Network,
+    UniversalNetwork,
     approximate,
     grid_rows,
     run,
     value_layers,
 )
 from attnlib.universal.standard import (
-    Block,
+    Sublayer,
     enough_scale,
     ramp_mlp,
     run_standard,
@@ -32,13 +32,14 @@ from attnlib.universal.standard import (
 )
 
 __all__ = [
-    "Block",
-    "Network",
-    "Plan",
+    "ContextualMap",
     "Shift",
+    "Sublayer",
+    "UniversalNetwork",
     "apply",
     "approximate",
     "context_ids",
+    "contextual_map",
     "decode",
     "enough_scale",
     "equivariant_ids",
@@ -46,7 +47,6 @@ __all__ = [
     "grid_rows",
     "head",
     "least_constant",
-    "plan",
     "ramp_mlp",
     "run",
     "run_standard",

@@ -7,22 +7,24 @@ Page:
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator
+from dataclasses import dataclass
+from decimal import Decimal
 from itertools import pairwise
 from numbers import Integral
-from typing import NamedTuple
 
-import numpy
 import numpy as np
 
-from attnlib._require import require
+from attnlib._require import require, sizes
 from attnlib.patterns import Pattern, check
 from attnlib.patterns import hops as count_hops
 
 LIMIT = 10**7  # ids that are held at a time
 
 
-class Plan(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class ContextualMap:
     """The integers of the construction, in units of one cell: N, B, e, m and C.
 
         N = K^d,   B = K + .. + K^d
@@ -49,7 +51,7 @@ class Plan(NamedTuple):
     period: int
     hops: int
     path: tuple[int, ...]
-    masks: tuple[numpy.ndarray, ...]
+    masks: tuple[np.ndarray, ...]
     size: int
     base: int
     codes: tuple[int, ...]
@@ -67,7 +69,8 @@ class Plan(NamedTuple):
         return self.period * (self.n - 1) * self.size + self.hops
 
 
-class Shift(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Shift:
     """One attention layer of the map: a selective shift, or a shift of all.
 
         ids + factor (head(value) - head(value + 1)),   or   ids + factor head(value)
@@ -88,7 +91,7 @@ class Shift(NamedTuple):
     every: bool = False
 
 
-def plan(
+def contextual_map(
     pattern: Pattern,
     n: int,
     d: int,
@@ -97,7 +100,7 @@ def plan(
     path: tuple[int, ...] | None = None,
     hops: int | None = None,
     constant: int | None = None,
-) -> Plan:
+) -> ContextualMap:
     """The integers of the construction for a pattern, a size and a grid.
 
         m: y = N y - (N - 1) x along the path,
@@ -115,7 +118,7 @@ def plan(
             your own experiment.
 
     Returns:
-        Plan.
+        ContextualMap.
 
     Raises:
         ValueError: for sizes out of range, pattern.n unlike n, and for a pattern that
@@ -131,7 +134,7 @@ def plan(
     Claim:
         universal.context
     """
-    n, d, cells = _sizes(n, d, cells)
+    n, d, cells = _grid_sizes(n, d, cells)
     require(
         isinstance(pattern, Pattern),
         f"pattern must be an attnlib.patterns.Pattern, got {type(pattern).__name__}",
@@ -154,12 +157,15 @@ def plan(
         f"condition 2 fails: path must visit each of {n} tokens once, "
         "and each must read the one before it",
     )
-    hops = count_hops(pattern) if hops is None else _size("hops", hops, 1)
+    if hops is None:
+        hops = count_hops(pattern)
     require(
         hops is not None,
         "condition 3 fails: some token never hears from all, "
         "however many layers there are",
     )
+    sizes(1, hops=hops)
+    hops = int(hops)
     size = cells**d
     base = sum(cells**i for i in range(1, d + 1))
     codes = [0] * n
@@ -170,7 +176,8 @@ def plan(
         top = size * top - (size - 1) * i * base
     if constant is None:
         constant = least_constant(top, hops)
-    return Plan(
+    sizes(1, constant=constant)
+    return ContextualMap(
         n=n,
         d=d,
         cells=cells,
@@ -182,22 +189,24 @@ def plan(
         base=base,
         codes=tuple(codes),
         top=top,
-        constant=_size("constant", constant, 1),
+        constant=int(constant),
     )
 
 
-def _sizes(n: int, d: int, cells: int) -> tuple[int, int, int]:
-    """Tokens, features and cells, as integers that are large enough."""
-    return _size("n", n, 2), _size("d", d, 1), _size("cells", cells, 2)
+def _is(kind: type, **given) -> None:
+    """The arguments, given by name, are of a kind."""
+    for name, value in given.items():
+        require(
+            isinstance(value, kind),
+            f"{name} must be of type {kind.__name__}, got {type(value).__name__}",
+        )
 
 
-def _size(name: str, value: int, least: int) -> int:
-    whole = isinstance(value, Integral) and not isinstance(value, bool)
-    require(
-        whole and value >= least,
-        f"{name} must be an integer of at least {least}, got {value!r}",
-    )
-    return int(value)
+def _grid_sizes(n: int, d: int, cells: int) -> tuple[int, int, int]:
+    """Tokens, features and cells that are large enough."""
+    sizes(2, n=n, cells=cells)
+    sizes(1, d=d)
+    return int(n), int(d), int(cells)
 
 
 def _some_path(pattern: Pattern, union: np.ndarray) -> tuple[int, ...]:
@@ -226,7 +235,7 @@ def least_constant(top: int, hops: int) -> int:
         ValueError: for m < 0 or s < 1.
 
     Cost:
-        O(log(s m)) powers of integers.
+        O(log s) powers of integers.
 
     Source:
         derived on the page; recalled from Yun et al. 2020b: C = 2 s n delta^(-nd-1).
@@ -234,34 +243,27 @@ def least_constant(top: int, hops: int) -> int:
     Claim:
         universal.context
     """
-    require(top >= 0 and hops >= 1, f"needs m >= 0 and s >= 1, got {top}, {hops}")
+    sizes(0, top=top)
+    sizes(1, hops=hops)
 
-    def enough(c):
+    def enough(above: int) -> bool:
+        c = hops * top + above
         return ((c + 1) ** hops - c**hops) * top < c**hops
 
-    high = 1
-    while not enough(high):
-        high = 2 * high
-    low = high // 2  # not enough, or 0
-    while high - low > 1:
-        middle = (low + high) // 2
-        if enough(middle):
-            high = middle
-        else:
-            low = middle
-    return high
+    # By Bernoulli C lies above s m, and not above s m + s.
+    return hops * top + bisect_left(range(hops), True, lo=1, key=enough)
 
 
-def grid_ids(plan: Plan) -> np.ndarray:
+def grid_ids(mapping: ContextualMap) -> np.ndarray:
     """The ids of all grid inputs before the first attention layer, u . z with
     u = (1, K, .., K^(d-1)).
 
     Args:
-        plan: of the construction.
+        mapping: of the construction.
 
     Returns:
         (K^(n d), n): first token slowest, of a token the last feature slowest; int64 if
-        plan.bits <= 62, else Python integers.
+        mapping.bits <= 62, else Python integers.
 
     Raises:
         ValueError: if there are more than 10^7 ids.
@@ -272,17 +274,18 @@ def grid_ids(plan: Plan) -> np.ndarray:
     Source:
         the grid of the construction.
     """
-    _check_limit(plan.n, plan.size)
-    positions = np.array(plan.codes) * plan.base
-    ids = _all_rows(plan.n, plan.size) + positions
-    return ids if plan.bits <= 62 else ids.astype(object)
+    _check_limit(mapping.n, mapping.size)
+    positions = np.array(mapping.codes) * mapping.base
+    ids = _all_rows(mapping.n, mapping.size) + positions
+    return ids if mapping.bits <= 62 else ids.astype(object)
 
 
 def _check_limit(n: int, size: int) -> None:
     count = n * size**n
     require(
         count <= LIMIT,
-        f"{count} ids are more than {LIMIT}: take fewer tokens, features or cells",
+        f"{Decimal(count):.3g} ids are more than {LIMIT}: "
+        "take fewer tokens, features or cells",
     )
 
 
@@ -305,6 +308,9 @@ def head(ids: np.ndarray, mask: np.ndarray, value: int) -> np.ndarray:
     Returns:
         (*batch, n), dtype of ids.
 
+    Raises:
+        ValueError: for ids that are not n a row, and arguments of other types.
+
     Cost:
         O(entries of the mask) a row.
 
@@ -312,6 +318,10 @@ def head(ids: np.ndarray, mask: np.ndarray, value: int) -> np.ndarray:
         the definition: the sign of the query decides; equal keys have equal values, so
         ties change nothing.
     """
+    _is(np.ndarray, ids=ids, mask=mask)
+    _is(Integral, value=value)
+    n = len(mask)
+    require(ids.shape[-1:] == (n,), f"ids must be (*batch, {n}), got {ids.shape}")
     out = np.empty_like(ids)
     for j in range(ids.shape[-1]):
         own = ids[..., j]
@@ -320,15 +330,15 @@ def head(ids: np.ndarray, mask: np.ndarray, value: int) -> np.ndarray:
     return out
 
 
-def schedule(plan: Plan) -> Iterator[Shift]:
+def schedule(mapping: ContextualMap) -> Iterator[Shift]:
     """The attention layers in order: for each token along the path, each of its N ids,
     each step of the pattern.
 
     Args:
-        plan: of the construction.
+        mapping: of the construction.
 
     Yields:
-        plan.layers Shifts, the last s of them for all ids.
+        mapping.layers Shifts, the last s of them for all ids.
 
     Cost:
         O(1) a layer.
@@ -339,18 +349,18 @@ def schedule(plan: Plan) -> Iterator[Shift]:
     Claim:
         universal.layers
     """
-    for i in range(plan.n - 1):
-        before = plan.path[i]
-        token = plan.path[i + 1]
-        low = i * plan.base
-        for value in range(low, low + plan.size):
-            for step, mask in enumerate(plan.masks):
-                yield Shift(step, value, plan.size if mask[token, before] else 0)
-    for t in range(plan.hops):
-        yield Shift(t % plan.period, 0, plan.constant, every=True)
+    for i in range(mapping.n - 1):
+        before = mapping.path[i]
+        token = mapping.path[i + 1]
+        low = i * mapping.base
+        for value in range(low, low + mapping.size):
+            for step, mask in enumerate(mapping.masks):
+                yield Shift(step, value, mapping.size if mask[token, before] else 0)
+    for t in range(mapping.hops):
+        yield Shift(t % mapping.period, 0, mapping.constant, every=True)
 
 
-def apply(shift: Shift, ids: np.ndarray, plan: Plan) -> np.ndarray:
+def apply(shift: Shift, ids: np.ndarray, mapping: ContextualMap) -> np.ndarray:
     """The ids after one attention layer.
 
         a + N (head(v) - head(v + 1))
@@ -362,13 +372,13 @@ def apply(shift: Shift, ids: np.ndarray, plan: Plan) -> np.ndarray:
     Args:
         shift: the layer.
         ids: (*batch, n) integers.
-        plan: of the construction.
+        mapping: of the construction.
 
     Returns:
         (*batch, n).
 
     Raises:
-        ValueError: if ids are no integers, or int64 that plan.bits do not fit.
+        ValueError: if ids are no integers, or int64 that mapping.bits do not fit.
 
     Cost:
         O(entries of the mask) a row; nothing for a layer that waits.
@@ -379,39 +389,45 @@ def apply(shift: Shift, ids: np.ndarray, plan: Plan) -> np.ndarray:
     Claim:
         universal.shift
     """
+    _is(np.ndarray, ids=ids)
+    _is(Shift, shift=shift)
+    _is(ContextualMap, mapping=mapping)
     require(
         ids.dtype == object or ids.dtype.kind == "i",
         f"ids must be integers, got {ids.dtype}",
     )
     room = 0 if ids.dtype == object else 8 * ids.dtype.itemsize - 1
     require(
-        not room or plan.bits <= room,
-        f"ids need {plan.bits} bits, {ids.dtype} holds {room}: use ids.astype(object)",
+        not room or mapping.bits <= room,
+        f"ids need {mapping.bits} bits, {ids.dtype} holds {room}: "
+        "use ids.astype(object)",
     )
     if not shift.factor:
         return ids
-    mask = plan.masks[shift.step]
+    mask = mapping.masks[shift.step]
     move = head(ids, mask, shift.value)
     if not shift.every:
         move = move - head(ids, mask, shift.value + 1)
     return ids + shift.factor * move
 
 
-def steps(ids: np.ndarray, plan: Plan) -> Iterator[tuple[Shift, np.ndarray]]:
+def steps(
+    ids: np.ndarray, mapping: ContextualMap
+) -> Iterator[tuple[Shift, np.ndarray]]:
     """Every attention layer of the map with the ids after it.
 
     Args:
         ids: (*batch, n) integers, before the first layer.
-        plan: of the construction.
+        mapping: of the construction.
 
     Yields:
-        pairs (Shift, ids); plan.layers of them.
+        pairs (Shift, ids); mapping.layers of them.
 
     Raises:
         ValueError: as apply.
 
     Cost:
-        O(plan.layers) times that of a layer.
+        O(mapping.layers) times that of a layer.
 
     Source:
         Yun et al. 2020b, recalled.
@@ -419,15 +435,15 @@ def steps(ids: np.ndarray, plan: Plan) -> Iterator[tuple[Shift, np.ndarray]]:
     Claim:
         universal.context
     """
-    for shift in schedule(plan):
-        ids = apply(shift, ids, plan)
+    for shift in schedule(mapping):
+        ids = apply(shift, ids, mapping)
         yield shift, ids
 
 
-def _last_ids(ids: np.ndarray, plan: Plan) -> np.ndarray:
+def _last_ids(ids: np.ndarray, mapping: ContextualMap) -> np.ndarray:
     """The ids after all attention layers."""
-    for shift in schedule(plan):
-        ids = apply(shift, ids, plan)
+    for shift in schedule(mapping):
+        ids = apply(shift, ids, mapping)
     return ids
 
 
@@ -436,18 +452,18 @@ def context_ids(pattern: Pattern, n: int, d: int, cells: int, **options) -> np.n
 
     Args:
         pattern: a Pattern of n tokens.
-        n, d, cells: as in plan.
-        options: path, hops, constant of plan.
+        n, d, cells: as in contextual_map.
+        options: path, hops, constant of contextual_map.
 
     Returns:
         (cells^(n d), n) Python integers, rows in the order of grid_ids; all distinct
         under the three conditions.
 
     Raises:
-        ValueError: as plan, and for more than 10^7 ids.
+        ValueError: as contextual_map, and for more than 10^7 ids.
 
     Cost:
-        O(plan.layers n K^(n d)) and the entries of the masks.
+        O(mapping.layers n K^(n d)) and the entries of the masks.
 
     Source:
         Yun et al. 2020b, recalled: the contextual map.
@@ -455,11 +471,11 @@ def context_ids(pattern: Pattern, n: int, d: int, cells: int, **options) -> np.n
     Claim:
         universal.context
     """
-    numbers = plan(pattern, n, d, cells, **options)
+    numbers = contextual_map(pattern, n, d, cells, **options)
     return _last_ids(grid_ids(numbers), numbers).astype(object)
 
 
-def decode(ident: int, plan: Plan) -> tuple[int, list[int]]:
+def decode(ident: int, mapping: ContextualMap) -> tuple[int, list[int]]:
     """The token and the whole input behind one id, by residues.
 
         y_n = floor(id / C^s),   x_i = y_i mod N in its interval
@@ -467,7 +483,7 @@ def decode(ident: int, plan: Plan) -> tuple[int, list[int]]:
 
     Args:
         ident: an id that the map gives.
-        plan: of the construction.
+        mapping: of the construction.
 
     Returns:
         the token, and the ids of all tokens before the first layer.
@@ -485,20 +501,22 @@ def decode(ident: int, plan: Plan) -> tuple[int, list[int]]:
     Claim:
         universal.residues
     """
+    _is(Integral, ident=ident)
+    _is(ContextualMap, mapping=mapping)
     wanted = int(ident)
-    x = [0] * plan.n  # before the first layer
-    swept = [0] * plan.n  # after the sweep
-    y = wanted // plan.constant**plan.hops
-    for token in reversed(plan.path):
-        low = plan.codes[token] * plan.base
+    x = [0] * mapping.n  # before the first layer
+    swept = [0] * mapping.n  # after the sweep
+    y = wanted // mapping.constant**mapping.hops
+    for token in reversed(mapping.path):
+        low = mapping.codes[token] * mapping.base
         swept[token] = y
-        x[token] = low + (y - low) % plan.size
-        y = x[token] + (y - x[token]) // plan.size
+        x[token] = low + (y - low) % mapping.size
+        y = x[token] + (y - x[token]) // mapping.size
     ids = np.array(swept, dtype=object)
-    for t in range(plan.hops):
-        mask = plan.masks[t % plan.period]
-        ids = ids + plan.constant * head(ids, mask, 0)
-    first = plan.path[0]  # the sweep leaves it as it was
+    for t in range(mapping.hops):
+        mask = mapping.masks[t % mapping.period]
+        ids = ids + mapping.constant * head(ids, mask, 0)
+    first = mapping.path[0]  # the sweep leaves it as it was
     require(swept[first] == x[first] and wanted in ids, f"{ident} is no id of this map")
     return ids.tolist().index(wanted), x
 
@@ -534,7 +552,7 @@ def equivariant_ids(
     Claim:
         universal.equivariant
     """
-    n, d, cells = _sizes(n, d, cells)
+    n, d, cells = _grid_sizes(n, d, cells)
     N = cells**d
     _check_limit(n, N)
     mask = np.ones((n, n), dtype=bool)
@@ -544,5 +562,5 @@ def equivariant_ids(
         ids = ids + N * move
     if constant is None:
         constant = int(ids.max()) + 1
-    constant = _size("constant", constant, 1)
-    return ids + constant * ids.max(-1, keepdims=True)
+    sizes(1, constant=constant)
+    return ids + int(constant) * ids.max(-1, keepdims=True)

@@ -9,34 +9,35 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from decimal import Decimal
 from fractions import Fraction
-from typing import NamedTuple
 
-import numpy
 import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from attnlib._require import finite, require
+from attnlib._require import finite, one_of, require
 from attnlib.patterns import Pattern
 from attnlib.universal.context import (
-    Plan,
+    ContextualMap,
     _all_rows,
     _last_ids,
+    contextual_map,
     grid_ids,
-    plan,
     schedule,
 )
 
 LAYERS = 10**6  # value layers that are built
 
 
-class Network(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class UniversalNetwork:
     """A universality network: callable on (*batch, n, d) in [0, 1).
 
     Args:
-        plan: integers of the contextual map.
+        mapping: integers of the contextual map.
         start: (M, n) ids of the M = K^(n d) grid inputs before the first attention
             layer.
         ids: (M, n) after the last.
@@ -48,9 +49,9 @@ class Network(NamedTuple):
         Yun et al. 2020b, recalled; hardmax and jumps, no softmax.
     """
 
-    plan: Plan
-    start: numpy.ndarray
-    ids: numpy.ndarray
+    mapping: ContextualMap
+    start: np.ndarray
+    ids: np.ndarray
     values: Tensor
 
     @property
@@ -58,7 +59,7 @@ class Network(NamedTuple):
         """Layers by kind: quantise d n K, attention p (n - 1) K^d + s, and value
         n K^(n d).
         """
-        p = self.plan
+        p = self.mapping
         return {
             "quantise": p.d * p.n * p.cells,
             "attention": p.layers,
@@ -93,7 +94,7 @@ class Network(NamedTuple):
         Claim:
             universal.network
         """
-        p = self.plan
+        p = self.mapping
         _inside(x, p)
         rows = _cells(x, p.cells).cpu().numpy().reshape(-1, p.n, p.d)
         start = _row_ids(rows, p).astype(self.start.dtype)
@@ -114,7 +115,7 @@ def approximate(
     cells: int,
     pattern: Pattern,
     **options,
-) -> Network:
+) -> UniversalNetwork:
     """A network whose output on [0, 1)^(n x d) is f at the centre of the cell that x
     lies in.
 
@@ -127,15 +128,16 @@ def approximate(
             say something.
         n, d, cells: n >= 2 tokens, d features, K cells to an edge.
         pattern: a Pattern of n tokens.
-        options: path, hops, constant of plan, for experiments: with too small ones ids
-            collide.
+        options: path, hops, constant of contextual_map, for experiments: with too small
+            ones ids collide.
 
     Returns:
-        Network. Where the target is so large that it would meet an id, C is raised.
+        UniversalNetwork. Where the target is so large that it would meet an id, C is
+        raised.
 
     Raises:
-        ValueError: as plan; for more than 10^6 value layers (it says how many); for a
-            target that returns another shape, NaN or infinity.
+        ValueError: as contextual_map; for more than 10^6 value layers (it says how
+            many); for a target that returns another shape, NaN or infinity.
 
     Cost:
         O(n K^(n d)) times the attention layers.
@@ -146,7 +148,7 @@ def approximate(
     Claim:
         universal.network
     """
-    numbers = plan(pattern, n, d, cells, **options)
+    numbers = contextual_map(pattern, n, d, cells, **options)
     n = numbers.n
     d = numbers.d
     cells = numbers.cells
@@ -154,7 +156,7 @@ def approximate(
     require(
         count <= LAYERS,
         f"this network has {d * n * cells} quantising, {numbers.layers} attention "
-        f"and {count:.3g} value layers: more than {LAYERS} cannot be built",
+        f"and {Decimal(count):.3g} value layers: more than {LAYERS} cannot be built",
     )
     centres = (grid_rows(numbers) + 0.5) / cells
     values = f(centres.clone())
@@ -168,16 +170,16 @@ def approximate(
     constant = numbers.constant
     while constant**numbers.hops < above:
         constant *= 2
-    numbers = numbers._replace(constant=constant)
+    numbers = replace(numbers, constant=constant)
     start = grid_ids(numbers)
-    return Network(numbers, start, _last_ids(start, numbers), values)
+    return UniversalNetwork(numbers, start, _last_ids(start, numbers), values)
 
 
-def grid_rows(plan: Plan) -> Float[Tensor, "inputs n d"]:
+def grid_rows(mapping: ContextualMap) -> Float[Tensor, "inputs n d"]:
     """All grid inputs as cell numbers 0, .., K - 1, in the order of grid_ids.
 
     Args:
-        plan: of the construction.
+        mapping: of the construction.
 
     Returns:
         (K^(n d), n, d) float64.
@@ -188,13 +190,13 @@ def grid_rows(plan: Plan) -> Float[Tensor, "inputs n d"]:
     Source:
         the grid of the construction.
     """
-    own = _all_rows(plan.n, plan.size)  # u . z of each token
-    digits = own[..., None] // _powers(plan) % plan.cells
+    own = _all_rows(mapping.n, mapping.size)  # u . z of each token
+    digits = own[..., None] // _powers(mapping) % mapping.cells
     return torch.from_numpy(digits.astype(np.float64))
 
 
 def value_layers(
-    network: Network, order: str = "grid"
+    network: UniversalNetwork, order: str = "grid"
 ) -> Iterator[tuple[int, list[int], Tensor]]:
     """The value layers one after another: the id each waits for, the token's row there,
     and the row it writes.
@@ -221,9 +223,8 @@ def value_layers(
     Claim:
         universal.network
     """
-    known = ("grid", "increasing", "decreasing")
-    require(order in known, f"order must be one of {list(known)}, got {order!r}")
-    p = network.plan
+    one_of(("grid", "increasing", "decreasing"), order=order)
+    p = network.mapping
     ids = network.ids.ravel()
     moved = ids - network.start.ravel()
     positions = p.cells * np.array(p.codes)[:, None]
@@ -240,7 +241,7 @@ def value_layers(
 
 
 def run(
-    network: Network, x: Float[Tensor, "*batch n d"], order: str = "grid"
+    network: UniversalNetwork, x: Float[Tensor, "*batch n d"], order: str = "grid"
 ) -> Iterator[tuple[str, np.ndarray]]:
     """The literal network: every layer on every token in fractions, hardmax by its
     scores, jumps as they stand.
@@ -270,7 +271,7 @@ def run(
     Claim:
         universal.network
     """
-    p = network.plan
+    p = network.mapping
     _inside(x, p)
     codes = np.array(p.codes, dtype=object)
     z = p.cells * (_fractions(x) + codes[:, None])
@@ -324,14 +325,14 @@ def _literal_head(a: np.ndarray, mask: np.ndarray, value: int) -> np.ndarray:
     return out
 
 
-def _powers(plan: Plan) -> np.ndarray:
+def _powers(mapping: ContextualMap) -> np.ndarray:
     """u = (1, K, .., K^(d-1))."""
-    return plan.cells ** np.arange(plan.d)
+    return mapping.cells ** np.arange(mapping.d)
 
 
-def _row_ids(rows: np.ndarray, plan: Plan) -> np.ndarray:
+def _row_ids(rows: np.ndarray, mapping: ContextualMap) -> np.ndarray:
     """The ids of tokens in these cells, before the first attention layer."""
-    return rows @ _powers(plan) + np.array(plan.codes) * plan.base
+    return rows @ _powers(mapping) + np.array(mapping.codes) * mapping.base
 
 
 def _cells(x: Tensor, cells: int) -> Tensor:
@@ -348,12 +349,12 @@ def _cells(x: Tensor, cells: int) -> Tensor:
     return torch.searchsorted(edges, x.double().contiguous(), right=True) - 1
 
 
-def _inside(x: Tensor, plan: Plan) -> None:
-    size = (plan.n, plan.d)
+def _inside(x: Tensor, mapping: ContextualMap) -> None:
+    size = (mapping.n, mapping.d)
     got = tuple(x.shape) if torch.is_tensor(x) else type(x).__name__
     require(
         torch.is_tensor(x) and got[-2:] == size,
-        f"x must be (*batch, {plan.n}, {plan.d}), got {got}",
+        f"x must be (*batch, {mapping.n}, {mapping.d}), got {got}",
     )
     require(
         x.is_floating_point(), f"x must be floating point, got {x.dtype}: cast it first"

@@ -9,20 +9,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from attnlib._require import require
+from attnlib._require import finite, floating, is_tensor, matches, numbers, require
 from attnlib.attention import Layer, Mlp, feed_forward, forward
-from attnlib.universal.context import Plan, Shift, schedule
-from attnlib.universal.network import Network, _inside, value_layers
+from attnlib.universal.context import ContextualMap, Shift, _is, schedule
+from attnlib.universal.network import UniversalNetwork, _inside, value_layers
 
 
-class Block(NamedTuple):
-    """One layer with its skip: attention under a mask, or a feed-forward part.
+@dataclass(frozen=True, eq=False)
+class Sublayer:
+    """Attention under a mask, or a feed-forward part, with its skip.
 
     Args:
         kind: "quantise", "attention", "value" or "clamp".
@@ -69,7 +70,8 @@ def ramp_mlp(
         Mlp with four hidden units; right outside [c_1 - e, c_1) and (c_2 - e, c_2).
 
     Raises:
-        ValueError: if the ramp does not fit between the cuts.
+        ValueError: if the ramp does not fit between the cuts, a number is not finite,
+            or read and write do not fit.
 
     Cost:
         O(d).
@@ -80,7 +82,13 @@ def ramp_mlp(
     Claim:
         universal.ramps
     """
+    is_tensor("read", read)
+    require(read.dim() == 1, f"read must be (d,), got {tuple(read.shape)}")
+    matches("write", write, tuple(read.shape), read, "read")
+    floating(read.dtype)
+    finite(read=read, write=write)
     low, high = cuts
+    numbers(low=low, high=high, slope=slope, offset=offset, ramp=ramp)
     require(
         0 < ramp <= high - low,
         f"ramp must be positive and at most {high - low}, got {ramp}",
@@ -97,14 +105,14 @@ def ramp_mlp(
 
 
 def standard(
-    network: Network,
+    network: UniversalNetwork,
     *,
     ramp: float = 1e-3,
     value_ramp: float = 0.25,
     order: str = "decreasing",
     clamp: float | None = None,
     dtype: torch.dtype = torch.float64,
-) -> list[Block]:
+) -> list[Sublayer]:
     """The layers of the network as weights: Layers of two heads of size one, Mlps of
     four ReLUs.
 
@@ -117,8 +125,8 @@ def standard(
         dtype: of the weights.
 
     Returns:
-        list of Blocks, in units of a cell; run_standard runs them. Outputs are right to
-        3 2^(bits - digits) cells, as a row is written as a difference from its id.
+        list of Sublayers, in units of a cell; run_standard runs them. Outputs are right
+        to 3 2^(bits - digits) cells, as a row is written as a difference from its id.
 
     Raises:
         ValueError: unless dtype has two digits more than the ids have bits (the knots
@@ -134,7 +142,9 @@ def standard(
     Claim:
         universal.lp
     """
-    p = network.plan
+    _is(UniversalNetwork, network=network)
+    p = network.mapping
+    floating(dtype)
     eps = torch.finfo(dtype).eps
     digits = 1 - round(math.log2(eps))
     require(
@@ -143,26 +153,27 @@ def standard(
     )
     u = torch.tensor([p.cells**i for i in range(p.d)], dtype=dtype)
     axes = torch.eye(p.d, dtype=dtype)
-    blocks = []
+    sublayers = []
     for axis in axes:
         for k in range(p.n * p.cells):
             mlp = ramp_mlp(axis, axis, (k, k + 1), -1.0, k, ramp)
-            blocks.append(Block("quantise", mlp=mlp))
+            sublayers.append(Sublayer("quantise", mlp=mlp))
     masks = [torch.from_numpy(m) for m in p.masks]
     for shift in schedule(p):
         layer = _shift_layer(shift, u, axes[0])
-        blocks.append(Block("attention", layer, mask=masks[shift.step]))
+        sublayers.append(Sublayer("attention", layer, mask=masks[shift.step]))
     for ident, row, target in value_layers(network, order):
         write = p.cells * target.to(u) - u.new_tensor(row)
         cuts = (ident - 0.5, ident + 0.5)
         mlp = ramp_mlp(u, write, cuts, 0.0, 1.0, value_ramp)
-        blocks.append(Block("value", mlp=mlp))
+        sublayers.append(Sublayer("value", mlp=mlp))
     if clamp is not None:
+        numbers(clamp=clamp)
         require(clamp > 0, f"clamp must be positive, got {clamp}")
         for axis in axes:
             mlp = _clamp_mlp(axis, clamp * p.cells)
-            blocks.append(Block("clamp", mlp=mlp))
-    return blocks
+            sublayers.append(Sublayer("clamp", mlp=mlp))
+    return sublayers
 
 
 def _shift_layer(shift: Shift, u: Tensor, write: Tensor) -> Layer:
@@ -190,8 +201,8 @@ def _clamp_mlp(axis: Tensor, bound: float) -> Mlp:
 
 def run_standard(
     x: Float[Tensor, "*batch n d"],
-    blocks: Sequence[Block],
-    plan: Plan,
+    sublayers: Sequence[Sublayer],
+    mapping: ContextualMap,
     *,
     scale: float | int | None,
     check: bool = True,
@@ -203,18 +214,18 @@ def run_standard(
 
     Args:
         x: (*batch, n, d), entries in [0, 1).
-        blocks: of standard.
-        plan: network.plan.
+        sublayers: of standard.
+        mapping: network.mapping.
         scale: lambda, the inverse temperature, factor of the logits; None for hardmax.
         check: look for bad values.
 
     Returns:
-        (*batch, n, d), dtype and device of x; ids instead of outputs if the blocks end
-        before the value layers.
+        (*batch, n, d), dtype and device of x; ids instead of outputs if the sublayers
+        end before the value layers.
 
     Raises:
         ValueError: for x of another shape or outside [0, 1), and for a scale that is
-            not positive.
+            not positive and finite.
 
     Cost:
         O(n) for each value layer, O(n^2) for each attention layer.
@@ -225,29 +236,33 @@ def run_standard(
     Claim:
         universal.temperature
     """
+    _is(ContextualMap, mapping=mapping)
     if check:
-        _inside(x, plan)
-    require(scale is None or scale > 0, f"scale must be positive, got {scale}")
-    how = {"normalizer": "hardmax"} if scale is None else {"scale": scale}
-    codes = torch.tensor(plan.codes, dtype=x.dtype, device=x.device)
-    z = plan.cells * (x + codes[:, None])
-    for block in blocks:
-        layer = block.layer
+        _inside(x, mapping)
+    how = {"normalizer": "hardmax"}
+    if scale is not None:
+        numbers(scale=scale)
+        require(scale > 0, f"scale must be positive, got {scale}")
+        how = {"scale": scale}
+    codes = torch.tensor(mapping.codes, dtype=x.dtype, device=x.device)
+    z = mapping.cells * (x + codes[:, None])
+    for sublayer in sublayers:
+        layer = sublayer.layer
         if layer is None:
-            z = z + feed_forward(z, block.mlp, check=False)
+            z = z + feed_forward(z, sublayer.mlp, check=False)
         elif layer.w_o.any():  # a layer that waits changes nothing
-            z = forward(z, [layer], skip=True, mask=block.mask, check=False, **how)
-    return z / plan.cells
+            z = forward(z, [layer], skip=True, mask=sublayer.mask, check=False, **how)
+    return z / mapping.cells
 
 
-def enough_scale(plan: Plan) -> float:
+def enough_scale(mapping: ContextualMap) -> float:
     """An inverse temperature at which, off the ramps, every id of the softmax network
     is within 1/8 of its integer.
 
         (32 / 9) ln( 104 n^2 p N^(n+1) (C + 1)^(2 s) (m + 1) )
 
     Args:
-        plan: of the contextual map.
+        mapping: of the contextual map.
 
     Returns:
         lambda.
@@ -261,8 +276,8 @@ def enough_scale(plan: Plan) -> float:
     Claim:
         universal.temperature
     """
-    n = plan.n
-    N = plan.size
-    growth = (plan.constant + 1) ** (2 * plan.hops)
-    inside = 104 * n**2 * plan.period * N ** (n + 1) * growth * (plan.top + 1)
+    n = mapping.n
+    N = mapping.size
+    growth = (mapping.constant + 1) ** (2 * mapping.hops)
+    inside = 104 * n**2 * mapping.period * N ** (n + 1) * growth * (mapping.top + 1)
     return 32 / 9 * math.log(inside)

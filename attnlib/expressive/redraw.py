@@ -1,5 +1,8 @@
 """Keys redrawn where they hurt. A row remembers one key, the worst; no matrix of all
 pairs exists at any time.
+
+Page:
+    notebooks/sparse_patterns/price_of_dimension
 """
 
 from __future__ import annotations
@@ -10,14 +13,18 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor
+from tqdm import tqdm
 
-from attnlib._require import require
-from attnlib.expressive import _inputs, _tiles
+from attnlib.expressive.tiles import HALVES, _logits, _supports
 
 
 class Settled(NamedTuple):
-    """Keys and the queries that belong to them, rounds of redrawing, and the rows that
-    are still in conflict.
+    """Keys, and the queries that belong to them.
+
+    Args:
+        q, k: (n, d).
+        rounds: of redrawing.
+        left: rows that are still in conflict.
     """
 
     q: Tensor
@@ -36,19 +43,42 @@ def settle(
     gap: float,
     limit: int,
     whole: bool = False,
-    bar: Callable = iter,
     tile: tuple[int, int] = (1024, 2048),
+    progress: bool = False,
 ) -> Settled:
     """Redraw until all logits off the pattern are `gap` below those on it, whatever
     rounding did, or for `limit` rounds.
 
     After the keys R are redrawn, a row is computed anew if one of R is in S_i or was
-    its worst key; all other rows are compared with R alone. y: logits on the pattern, 0
-    at the padding. solve(k, columns, y): queries; NaN for dependent keys. draw(m): m
-    keys. whole: redraw all keys of an event, as in the theorem, where two keys of S_i
-    that lean on each other by more than 1 / (2 k) are an event of their own. Else,
-    which is quicker, the worst key alone, and those of S_i where they make a query in
-    conflict more than twice as long as orthonormal keys would.
+    its worst key; all other rows are compared with R alone.
+
+    Args:
+        k: (n, d), the first keys.
+        columns: the pattern, -1 pads.
+        y: logits on the pattern, 0 at the padding.
+        solve: a function of k, columns and y that gives queries; NaN for dependent
+            keys.
+        draw: a function of m that gives m keys.
+        gap: that is asked for.
+        limit: rounds at most.
+        whole: redraw all keys of an event, as in the theorem, where two keys of S_i
+            that lean on each other by more than 1 / (2 k) are an event of their own.
+            Else, which is quicker, the worst key alone, and those of S_i where they
+            make a query in conflict more than twice as long as orthonormal keys would.
+        tile: queries and keys at a time.
+        progress: show a bar.
+
+    Returns:
+        Settled.
+
+    Cost:
+        O(n^2 d), and O(r k n d) for each round that redraws r keys.
+
+    Source:
+        Moser and Tardos 2010, recalled, with the worst key of each row remembered.
+
+    Claim:
+        codes.redraw
     """
     every = torch.arange(len(k), device=k.device)
     kept = columns >= 0
@@ -59,23 +89,17 @@ def settle(
     worst = every.clone()
     stale = every
     redrawn = every[:0]
-    due = 0
-    for done in bar(range(limit + 1)):
-        require(
-            done == due,
-            f"progress must pass on every round in order: round {due} was due, "
-            f"got {done}",
-        )
-        due += 1
+    rounds = range(limit + 1)
+    for done in tqdm(rounds, "rounds of redrawing", leave=False, disable=not progress):
         if len(stale):
             sets = columns[stale]
             q[stale] = solve(k, sets, y[stale])
             least[stale] = _least(q[stale], sets, k)
-            top[stale], worst[stale] = highest(q[stale], sets, k, every, tile)
-        found, which = highest(q, columns, k, redrawn, tile)
+            top[stale], worst[stale] = _highest(q[stale], sets, k, every, tile)
+        found, which = _highest(q, columns, k, redrawn, tile)
         worst = torch.where(found > top, which, worst)
         top = torch.maximum(top, found)
-        _, _, rounding = _inputs.logits(q, k, 1.0)
+        _, _, rounding = _logits(q, k, 1.0)
         hurt = ~(least - top >= gap + 3 * rounding)  # so is a row with NaN
         if whole:
             bad = _leaning(k, columns)
@@ -85,7 +109,7 @@ def settle(
         bad |= q.isnan().any(1)
         hurt |= bad
         if done == limit or not hurt.any():
-            return Settled(q, k, done, int(hurt.sum()))
+            break
         rows = hurt.nonzero().flatten()
         chosen = _chosen(columns[rows], worst[rows], bad[rows], whole)
         redrawn = torch.tensor(chosen, device=k.device)
@@ -94,18 +118,16 @@ def settle(
         new_worst = new[worst]
         new_on_row = (new[columns] & kept).any(1)
         stale = (new_worst | new_on_row).nonzero().flatten()
-    raise ValueError(
-        f"progress must pass on every round: got {due}, and rows are in conflict"
-    )
+    return Settled(q, k, done, int(hurt.sum()))
 
 
-def highest(
+def _highest(
     q: Tensor, columns: Tensor, k: Tensor, among: Tensor, tile: tuple[int, int]
 ) -> tuple[Tensor, Tensor]:
     """For each query the largest logit on the keys `among` that are off its row of
     columns, float64, and the number of that key.
     """
-    kind = torch.float32 if q.dtype in _inputs.HALVES else q.dtype
+    kind = torch.float32 if q.dtype in HALVES else q.dtype
     place = columns.new_full((len(k) + 1,), -1)  # the last entry is for the padding
     place[among] = torch.arange(len(among), device=k.device)
     high, wide = tile
@@ -131,10 +153,10 @@ def highest(
 
 def _least(q: Tensor, columns: Tensor, k: Tensor) -> Tensor:
     """The least logit on each row of columns, float64."""
-    if q.dtype in _inputs.HALVES:
+    if q.dtype in HALVES:
         q = q.float()
         k = k.float()
-    on = _tiles.supports(q, k, columns)
+    on = _supports(q, k, columns)
     return on.double().masked_fill(columns < 0, torch.inf).amin(1)
 
 
