@@ -1,8 +1,7 @@
 """What a layer is made of: the weights of self-attention, feed-forward parts and
 LayerNorm, and their checks; public under attnlib.attention.
 
-Page:
-    notebooks/path_decomposition/escaping_collapse
+Page: notebooks/path_decomposition/escaping_collapse
 """
 
 from __future__ import annotations
@@ -31,9 +30,8 @@ class Layer(NamedTuple):
         b_v: (h, d_v).
         b_o: (d,).
 
-    Source:
-        Vaswani et al. 2017, multi-head attention; differs: W_O is kept in h blocks, one
-        a head.
+    Source: Vaswani et al. 2017, multi-head attention; differs: W_O is kept in h blocks,
+        one a head.
     """
 
     w_q: Tensor
@@ -59,8 +57,7 @@ class Mlp(NamedTuple):
         b_2: (d,).
         activation: phi, a function of tensors that acts on each entry.
 
-    Source:
-        Vaswani et al. 2017, position-wise feed-forward networks.
+    Source: Vaswani et al. 2017, position-wise feed-forward networks.
     """
 
     w_1: Tensor
@@ -80,8 +77,7 @@ class Norm(NamedTuple):
         gain, bias: (d,).
         eps: at least zero; with zero, a token whose entries are equal becomes NaN.
 
-    Source:
-        Ba, Kiros and Hinton 2016, as torch.nn.LayerNorm has it: var divides by d.
+    Source: Ba, Kiros and Hinton 2016, as torch.nn.LayerNorm has it: var divides by d.
     """
 
     gain: Tensor | None = None
@@ -102,8 +98,7 @@ class Encoder(NamedTuple):
         norm_first: pre-LN, else post-LN.
         final_norm: the Norm after the last layer, or None.
 
-    Source:
-        torch.nn.TransformerEncoder.
+    Source: torch.nn.TransformerEncoder.
     """
 
     layers: list[Layer]
@@ -131,14 +126,9 @@ def feed_forward(
     Raises:
         ValueError: for shapes, dtypes or devices that do not fit, NaN or infinity.
 
-    Cost:
-        O(n d m).
-
-    Source:
-        Vaswani et al. 2017.
-
-    Claim:
-        escaping.mlp
+    Cost: O(n d m).
+    Source: Vaswani et al. 2017.
+    Claim: escaping.mlp
     """
     tokens(x)
     check_mlp(x, mlp, check)
@@ -182,14 +172,9 @@ def layer_norm(
         ValueError: for shapes, dtypes or devices that do not fit, a negative eps, NaN
             or infinity.
 
-    Cost:
-        O(n d).
-
-    Source:
-        Ba, Kiros and Hinton 2016.
-
-    Claim:
-        escaping.norm-side
+    Cost: O(n d).
+    Source: Ba, Kiros and Hinton 2016.
+    Claim: escaping.norm-side
     """
     tokens(x)
     check_norm(x, norm, check)

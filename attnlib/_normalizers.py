@@ -1,7 +1,6 @@
 """Maps from rows of logits to rows of weights; public under attnlib.attention.
 
-Page:
-    notebooks/path_decomposition/paths
+Page: notebooks/path_decomposition/paths
 """
 
 from __future__ import annotations
@@ -29,11 +28,8 @@ def hardmax(a: Float[Tensor, "*rest m"]) -> Float[Tensor, "*rest m"]:
     Raises:
         ValueError: for no floating tensor, NaN, +inf, or a row of -inf alone.
 
-    Cost:
-        O(m) a row.
-
-    Source:
-        the limit of softmax(t a) as t grows; ties are averaged.
+    Cost: O(m) a row.
+    Source: the limit of softmax(t a) as t grows; ties are averaged.
     """
     _check(a)
     return _hardmax(a)
@@ -59,11 +55,8 @@ def sparsemax(a: Float[Tensor, "*rest m"]) -> Float[Tensor, "*rest m"]:
     Raises:
         ValueError: for no floating tensor, NaN, +inf, or a row of -inf alone.
 
-    Cost:
-        O(m log m) a row.
-
-    Source:
-        Martins and Astudillo 2016.
+    Cost: O(m log m) a row.
+    Source: Martins and Astudillo 2016.
     """
     _check(a)
     return _sparsemax(a)

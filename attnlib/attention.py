@@ -1,7 +1,6 @@
 """Attention matrices, multi-head layers, the forward pass. Tokens are rows.
 
-Page:
-    notebooks/path_decomposition/paths
+Page: notebooks/path_decomposition/paths
 """
 
 from __future__ import annotations
@@ -90,11 +89,8 @@ def attention_matrix(
             NaN or infinity, a mask that does not broadcast or hides a whole row
             (P 1 = 1 would fail), a scale that is no number, an unknown normalizer.
 
-    Cost:
-        O(h n d d_qk + h n^2 d_qk) time, O(h n^2) memory.
-
-    Source:
-        Vaswani et al. 2017, scaled dot-product attention.
+    Cost: O(h n d d_qk + h n^2 d_qk) time, O(h n^2) memory.
+    Source: Vaswani et al. 2017, scaled dot-product attention.
     """
     _check_projections(x, w_q, w_k, b_q, b_k, check)
     *batch, n, _ = x.shape
@@ -160,11 +156,8 @@ def random_layers(
             finite number, no generator, a dtype that is not floating, a device that
             is not there.
 
-    Cost:
-        O(L h d (d_qk + d_v)).
-
-    Source:
-        the usual fan-in scaling; not taken from a paper.
+    Cost: O(L h d (d_qk + d_v)).
+    Source: the usual fan-in scaling; not taken from a paper.
     """
     if d_v is None:
         d_v = d_qk
@@ -227,11 +220,8 @@ def from_torch(module: torch.nn.Module) -> Layer | Encoder:
             batch_first=False, separate widths, added key-value biases, active dropout,
             layers of both orders of norms.
 
-    Cost:
-        O(L): nothing is copied.
-
-    Source:
-        torch.nn; differs: in the book's layout, x @ w, heads first.
+    Cost: O(L): nothing is copied.
+    Source: torch.nn; differs: in the book's layout, x @ w, heads first.
     """
     kind = type(module)
     require(
@@ -329,14 +319,9 @@ def merged(layer: Layer) -> tuple[Float[Tensor, "h d d"], Float[Tensor, "d"]]:
     Raises:
         ValueError: for what is no Layer, or weights that do not fit each other.
 
-    Cost:
-        O(h d^2 d_v).
-
-    Source:
-        Xie 2021, section 2.1; rests on P_h 1 = 1.
-
-    Claim:
-        paths.decomposition
+    Cost: O(h d^2 d_v).
+    Source: Xie 2021, section 2.1; rests on P_h 1 = 1.
+    Claim: paths.decomposition
     """
     check_layers([layer])
     d = layer.w_v.shape[-2]
@@ -395,12 +380,9 @@ def forward(
             not broadcast or hides a whole row, a norm of a part that is not there, an
             Encoder together with parts.
 
-    Cost:
-        O(L h (n d d_qk + n d d_v + n^2 (d_qk + d_v)) + L n d m) time, O(h n^2) memory a
-        layer.
-
-    Source:
-        Vaswani et al. 2017; Dong et al. 2021 study it without mlps and norms.
+    Cost: O(L h (n d d_qk + n d d_v + n^2 (d_qk + d_v)) + L n d m) time, O(h n^2) memory
+        a layer.
+    Source: Vaswani et al. 2017; Dong et al. 2021 study it without mlps and norms.
     """
     final_norm = None
     if isinstance(layers, Encoder):
@@ -474,11 +456,8 @@ def check_network(
     Raises:
         ValueError: that names the layer, the argument, what it got and what was needed.
 
-    Cost:
-        O(size of x and of the weights) with check, else O(L).
-
-    Source:
-        the hypotheses of the path decomposition.
+    Cost: O(size of x and of the weights) with check, else O(L).
+    Source: the hypotheses of the path decomposition.
     """
     tokens(x)
     check_layers(layers, x, check=check)

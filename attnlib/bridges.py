@@ -1,8 +1,7 @@
 """Between the chapters: numbers of one attention matrix that decide which theorem
 speaks, and bounds that join two of them.
 
-Page:
-    notebooks/synthesis/five_theorems_one_matrix
+Page: notebooks/synthesis/five_theorems_one_matrix
 """
 
 from __future__ import annotations
@@ -38,14 +37,9 @@ def dobrushin(
         ValueError: for integer p, no row, NaN, a negative entry, or a row that does not
             sum to one.
 
-    Cost:
-        O(m^2 n), in tiles; memory O(m^2).
-
-    Source:
-        Dobrushin 1956, recalled; the coefficient of ergodicity of a Markov chain.
-
-    Claim:
-        synthesis.logits, synthesis.depth
+    Cost: O(m^2 n), in tiles; memory O(m^2).
+    Source: Dobrushin 1956, recalled; the coefficient of ergodicity of a Markov chain.
+    Claim: synthesis.logits, synthesis.depth
     """
     _stochastic(p, check)
     q = _wide(p)  # torch has no such distance in half precision
@@ -67,11 +61,8 @@ def dobrushin_literal(p: Float[Tensor, "m n"]) -> Float[Tensor, ""]:
     Raises:
         ValueError: as dobrushin.
 
-    Cost:
-        O(m^2 n), in a loop.
-
-    Source:
-        the definition.
+    Cost: O(m^2 n), in a loop.
+    Source: the definition.
     """
     _stochastic(p, True)
     overlaps = []
@@ -101,16 +92,11 @@ def rank_floor(
     Raises:
         ValueError: as dobrushin.
 
-    Cost:
-        O(m n + n^2); half precision is computed in single and rounded down, so that a
+    Cost: O(m n + n^2); half precision is computed in single and rounded down, so that a
         floor stays one.
-
-    Source:
-        derived on the page; diagonal dominance, and a trace as for perturbed identity
-        matrices.
-
-    Claim:
-        synthesis.rank
+    Source: derived on the page; diagonal dominance, and a trace as for perturbed
+        identity matrices.
+    Claim: synthesis.rank
     """
     _stochastic(p, check)
     n = p.shape[-1]
@@ -146,11 +132,8 @@ def radius(
         ValueError: for integers, no entry, NaN or infinity (a masked logit has no
             radius).
 
-    Cost:
-        O(m n).
-
-    Source:
-        the definition on the page.
+    Cost: O(m n).
+    Source: the definition on the page.
     """
     _matrix("logits", logits)
     if check:
@@ -177,15 +160,10 @@ def largest_dobrushin(n: int, r: float | int) -> float:
     Raises:
         ValueError: for n < 2, a negative R or NaN.
 
-    Cost:
-        O(1).
-
-    Source:
-        derived on the page; tanh R alone also follows from the contraction theorem of
-        Birkhoff and Hopf.
-
-    Claim:
-        synthesis.logits
+    Cost: O(1).
+    Source: derived on the page; tanh R alone also follows from the contraction theorem
+        of Birkhoff and Hopf.
+    Claim: synthesis.logits
     """
     _require.sizes(2, n=n)
     require(r >= 0, f"the radius r must be at least 0, got {r}")
@@ -212,14 +190,9 @@ def needed_radius(n: int, leak: float) -> float:
     Raises:
         ValueError: for n < 2 or a leak outside (0, 1).
 
-    Cost:
-        O(1).
-
-    Source:
-        the formula of softmax.
-
-    Claim:
-        synthesis.memory
+    Cost: O(1).
+    Source: the formula of softmax.
+    Claim: synthesis.memory
     """
     _require.sizes(2, n=n)
     require(0 < leak < 1, f"leak must lie in (0, 1), got {leak}")
@@ -245,14 +218,9 @@ def needed_bits(points: int, d: int = 1) -> float:
     Raises:
         ValueError: for fewer than two points or no coordinate.
 
-    Cost:
-        one root of an integer.
-
-    Source:
-        pigeonholes; derived on the page.
-
-    Claim:
-        synthesis.counting
+    Cost: one root of an integer.
+    Source: pigeonholes; derived on the page.
+    Claim: synthesis.counting
     """
     _require.sizes(2, points=points)
     _require.sizes(1, d=d)

@@ -1,8 +1,7 @@
 """Rank collapse: the residual, its norm, bounds as printed and as repaired, and a
 recursion that never underflows.
 
-Page:
-    notebooks/path_decomposition/rank_collapse
+Page: notebooks/path_decomposition/rank_collapse
 """
 
 from __future__ import annotations
@@ -35,12 +34,9 @@ def residual(x: Float[Tensor, "*batch n d"]) -> Float[Tensor, "*batch n d"]:
     Raises:
         ValueError: for integer x, no token, NaN or infinity.
 
-    Cost:
-        O(n d).
-
-    Source:
-        Xie 2021, Definition 2.1; the token mean minimises |X - 1 x'| in the 2-norm and
-        the Frobenius norm.
+    Cost: O(n d).
+    Source: Xie 2021, Definition 2.1; the token mean minimises |X - 1 x'| in the 2-norm
+        and the Frobenius norm.
     """
     tokens(x)
     finite(x=x)
@@ -62,11 +58,8 @@ def composite_norm(x: Float[Tensor, "*batch n d"]) -> Float[Tensor, "*batch"]:
     Raises:
         ValueError: for integer x, no token, NaN or infinity.
 
-    Cost:
-        O(n d).
-
-    Source:
-        Dong et al. 2021; Xie 2021, Definition 2.1.
+    Cost: O(n d).
+    Source: Dong et al. 2021; Xie 2021, Definition 2.1.
     """
     tokens(x)
     finite(x=x)
@@ -117,14 +110,9 @@ def log_residuals(
         ValueError: as forward (also for d_qk = 0), and for logits that overflow (W_QK
             of infinite norm).
 
-    Cost:
-        at most three forward passes.
-
-    Source:
-        not taken from a paper.
-
-    Claim:
-        collapse.recursion
+    Cost: at most three forward passes.
+    Source: not taken from a paper.
+    Claim: collapse.recursion
     """
     check_network(x, layers, check=check)
     shared = torch.zeros_like(x[..., 0, :])
@@ -293,15 +281,10 @@ def log_bound(
     Raises:
         ValueError: as forward, for W_QK of infinite norm, and for an unknown version.
 
-    Cost:
-        O(L h d^2 (d_qk + d_v)).
-
-    Source:
-        printed: Xie 2021, Theorem 2.2 (H as in Dong et al. 2021, recalled); the others
-        are derived on the page.
-
-    Claim:
-        collapse.multi-head
+    Cost: O(L h d^2 (d_qk + d_v)).
+    Source: printed: Xie 2021, Theorem 2.2 (H as in Dong et al. 2021, recalled); the
+        others are derived on the page.
+    Claim: collapse.multi-head
     """
     one_of(get_args(Version), version=version)
     check_network(x, layers)

@@ -1,8 +1,7 @@
 """Path efficacy: what the paths of one length do in a trained network, all of them,
 some of them, or rerun alone.
 
-Page:
-    notebooks/path_decomposition/path_efficacy
+Page: notebooks/path_decomposition/path_efficacy
 """
 
 from __future__ import annotations
@@ -67,8 +66,7 @@ class Parts(NamedTuple):
         by_length: (L + 1, *batch, n, c).
         constant: (c,), what all biases give together.
 
-    Claim:
-        efficacy.margins
+    Claim: efficacy.margins
     """
 
     by_length: Tensor
@@ -107,11 +105,8 @@ def random_reader(
     Raises:
         ValueError: if h does not divide d, and as random_layers.
 
-    Cost:
-        O(L d^2).
-
-    Source:
-        not taken from a paper.
+    Cost: O(L d^2).
+    Source: not taken from a paper.
     """
     _require.sizes(1, f=f, c=c, h=h, d=d, n=n)
     require(
@@ -162,12 +157,9 @@ def logits(
         ValueError: if u does not fit the reader (other features, or another number of
             tokens than the positions), and as forward.
 
-    Cost:
-        one forward pass.
-
-    Source:
-        the networks of Dong et al. 2021 without LayerNorm, so that the decomposition is
-        exact.
+    Cost: one forward pass.
+    Source: the networks of Dong et al. 2021 without LayerNorm, so that the
+        decomposition is exact.
     """
     _check_reader(reader, u)
     return _logits(reader, u, check=True)
@@ -221,14 +213,9 @@ def logit_parts(reader: Reader, u: Float[Tensor, "*batch n f"]) -> Parts:
     Raises:
         ValueError: as logits.
 
-    Cost:
-        that of path_sums.
-
-    Source:
-        path_sums, read by the readout.
-
-    Claim:
-        efficacy.margins
+    Cost: that of path_sums.
+    Source: path_sums, read by the readout.
+    Claim: efficacy.margins
     """
     _check_reader(reader, u)
     sums = path_sums(_embedded(reader, u), reader.layers, skip=True)
@@ -252,11 +239,8 @@ def accuracy(
         ValueError: if the labels are no integers or do not fit the last dimensions of
             the scores, or a largest score is NaN or infinite.
 
-    Cost:
-        O(entries).
-
-    Source:
-        the definition.
+    Cost: O(entries).
+    Source: the definition.
     """
     is_floating("scores", scores)
     _check_integers(labels, scores, "scores")
@@ -300,11 +284,8 @@ def sorting(
     Raises:
         ValueError: for a size that is no integer of at least one, or no generator.
 
-    Cost:
-        O(count n letters).
-
-    Source:
-        Dong et al. 2021, public code: 8 of 10 letters, repeats allowed.
+    Cost: O(count n letters).
+    Source: Dong et al. 2021, public code: 8 of 10 letters, repeats allowed.
     """
     _require.sizes(1, count=count, n=n, letters=letters)
     _require.random(generator)
@@ -330,11 +311,8 @@ def hull_labels(points: Float[Tensor, "*batch n 2"]) -> Int[Tensor, "*batch n"]:
         ValueError: for fewer than two points, points of a space that is no plane, NaN
             or infinity.
 
-    Cost:
-        O(n^2 log n).
-
-    Source:
-        the definition of an extreme point in the plane.
+    Cost: O(n^2 log n).
+    Source: the definition of an extreme point in the plane.
     """
     tokens(points, "points")
     n, width = points.shape[-2:]
@@ -371,11 +349,8 @@ def draw_paths(
         ValueError: for a length outside 0..L, layers with different numbers of heads,
             a size that is no integer, or no generator.
 
-    Cost:
-        O(count L).
-
-    Source:
-        Dong et al. 2021, public code: random layers, then a random head in each.
+    Cost: O(count L).
+    Source: Dong et al. 2021, public code: random layers, then a random head in each.
     """
     path_counts(heads)  # refuses what are no numbers of heads
     require(
@@ -427,15 +402,10 @@ def restricted_forward(
     Raises:
         ValueError: as path_term.
 
-    Cost:
-        O(length (n^2 d + n d d_v)).
-
-    Source:
-        recomputed: the public code of Dong et al. 2021; differs: no LayerNorm after a
-        layer, no biases b_V, b_O.
-
-    Claim:
-        efficacy.first-order
+    Cost: O(length (n^2 d + n d d_v)).
+    Source: recomputed: the public code of Dong et al. 2021; differs: no LayerNorm after
+        a layer, no biases b_V, b_O.
+    Claim: efficacy.first-order
     """
     if attention is not None:
         return path_term(x, layers, path, attention, check=check)
@@ -467,11 +437,8 @@ def estimate_length(
     Raises:
         ValueError: for no paths or paths of several lengths, and as path_term.
 
-    Cost:
-        m times restricted_forward.
-
-    Source:
-        the mean of uniform draws; the public code of Dong et al. 2021 adds them and
+    Cost: m times restricted_forward.
+    Source: the mean of uniform draws; the public code of Dong et al. 2021 adds them and
         normalises the sum.
     """
     check_network(x, layers)
@@ -516,14 +483,9 @@ def length_bounds(
     Raises:
         ValueError: as forward, or if attention does not have one P for each head.
 
-    Cost:
-        the singular values of every P and W.
-
-    Source:
-        not taken from a paper.
-
-    Claim:
-        efficacy.weight
+    Cost: the singular values of every P and W.
+    Source: not taken from a paper.
+    Claim: efficacy.weight
     """
     check_network(x, layers)
     if attention is None:
@@ -571,11 +533,8 @@ def train_reader(
             class, a number of steps or of sequences is no integer of at least one, a
             rate is no finite number, and for no generator.
 
-    Cost:
-        three forward passes a step.
-
-    Source:
-        plain Adam, gradients clipped at norm one; not the settings of a paper.
+    Cost: three forward passes a step.
+    Source: plain Adam, gradients clipped at norm one; not the settings of a paper.
     """
     _check_reader(reader, u)
     check_network(_embedded(reader, u[:1]), reader.layers)

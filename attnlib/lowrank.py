@@ -1,8 +1,7 @@
 """Low rank: singular values of attention matrices, surrogates of a given rank,
 Linformer and Nystrom attention.
 
-Page:
-    notebooks/jl_low_rank/spectra_and_linformer
+Page: notebooks/jl_low_rank/spectra_and_linformer
 """
 
 from __future__ import annotations
@@ -38,15 +37,10 @@ def effective_rank(
         ValueError: if sigma is not floating point, empty, not sorted, negative, all
             zero or not finite, or share leaves (0, 1].
 
-    Cost:
-        O(r), in float64.
-
-    Source:
-        energy: the error of Eckart and Young; power 1: the figure of Wang et al. 2020,
-        section 3.
-
-    Claim:
-        lowrank.metric
+    Cost: O(r), in float64.
+    Source: energy: the error of Eckart and Young; power 1: the figure of Wang et al.
+        2020, section 3.
+    Claim: lowrank.metric
     """
     _require.numbers(share=share, power=power)
     require(0 < share <= 1, f"share must lie in (0, 1], got {share}")
@@ -105,17 +99,10 @@ def jl_surrogate(
         ValueError: for k out of range, shapes, dtypes or devices that do not fit, NaN
             or infinity.
 
-    Cost:
-        O(m n k); with v O((m + k) n d). Both need P itself.
-
-    Source:
-        Wang et al. 2020, proof of Theorem 1; Xie 2021, proof of Theorem 2.3.
-
-    Claim:
-        jl.mean-square
-
-    Page:
-        notebooks/jl_low_rank/random_projections
+    Cost: O(m n k); with v O((m + k) n d). Both need P itself.
+    Source: Wang et al. 2020, proof of Theorem 1; Xie 2021, proof of Theorem 2.3.
+    Claim: jl.mean-square
+    Page: notebooks/jl_low_rank/random_projections
     """
     tokens(p, "p")
     if v is not None:
@@ -183,15 +170,10 @@ def svd_surrogate(
         ValueError: for k below 1 or over min(m, n), a bad oversample or power, a
             missing generator, NaN.
 
-    Cost:
-        exact O(m n min(m, n)); randomised O(m n (k + oversample)(power + 1)).
-
-    Source:
-        Eckart and Young 1936; Halko, Martinsson and Tropp 2011, recalled.
+    Cost: exact O(m n min(m, n)); randomised O(m n (k + oversample)(power + 1)).
+    Source: Eckart and Young 1936; Halko, Martinsson and Tropp 2011, recalled.
         Orthonormalises between passes.
-
-    Claim:
-        lowrank.svd
+    Claim: lowrank.svd
     """
     tokens(p, "p")
     most = min(p.shape[-2:])
@@ -257,14 +239,9 @@ def sampled_product(
         ValueError: for k below 1, p or v not a matrix, shapes that do not fit, NaN or
             infinity, all c_j zero.
 
-    Cost:
-        O((m + d) n) for the chances, O(m k d) for the product.
-
-    Source:
-        Drineas, Kannan and Mahoney 2006, recalled.
-
-    Claim:
-        lowrank.products
+    Cost: O((m + d) n) for the chances, O(m k d) for the product.
+    Source: Drineas, Kannan and Mahoney 2006, recalled.
+    Claim: lowrank.products
     """
     tokens(p, "p")
     tokens(v, "v")
@@ -329,15 +306,10 @@ def linformer_attention(
         ValueError: for r below 1 or over n, a sequence longer than w, shapes that do
             not fit, NaN or infinity, a sequence without a token.
 
-    Cost:
-        O(r n (d + d_v) + r m (d + d_v)) time, O(r (m + d + d_v)) memory.
-
-    Source:
-        Wang et al. 2020, eq. (7); one head, projections of queries, keys and values
+    Cost: O(r n (d + d_v) + r m (d + d_v)) time, O(r (m + d + d_v)) memory.
+    Source: Wang et al. 2020, eq. (7); one head, projections of queries, keys and values
         done before.
-
-    Claim:
-        lowrank.pairs
+    Claim: lowrank.pairs
     """
     _require.heads(q, k, v, check=check)
     _require.scale(scale, check=check)
@@ -416,13 +388,10 @@ def nystrom_attention(
         ValueError: if landmarks is below 1, over n or no divisor of n, for shapes that
             do not fit, NaN or infinity.
 
-    Cost:
-        O(n m (d + d_v) + m^3) time, O(n m) memory.
-
-    Source:
-        Xiong et al. 2021 (Nystromformer), recalled; differs: an exact pseudoinverse, no
-        convolution. The theory of Nystrom approximation is for positive semidefinite
-        kernels; softmax of Q K' is none.
+    Cost: O(n m (d + d_v) + m^3) time, O(n m) memory.
+    Source: Xiong et al. 2021 (Nystromformer), recalled; differs: an exact
+        pseudoinverse, no convolution. The theory of Nystrom approximation is for
+        positive semidefinite kernels; softmax of Q K' is none.
     """
     _require.heads(q, k, v, one_length=True, check=check)
     _require.scale(scale, check=check)

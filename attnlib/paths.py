@@ -1,8 +1,7 @@
 """Path decomposition: single paths, exact sums of all paths by length, norms of all
 paths.
 
-Page:
-    notebooks/path_decomposition/paths
+Page: notebooks/path_decomposition/paths
 """
 
 from __future__ import annotations
@@ -39,8 +38,7 @@ class PathSums(NamedTuple):
         by_length: (L + 1, *batch, n, d), entry k is the sum of all paths of length k.
         bias: (d,), the row that all biases add to every token.
 
-    Claim:
-        paths.sums
+    Claim: paths.sums
     """
 
     by_length: Tensor
@@ -55,8 +53,7 @@ class PathNorms(NamedTuple):
             of length k; divided by path_counts it is the mean square of one path.
         standard_error: (L + 1, *batch), of that estimate.
 
-    Claim:
-        paths.signs
+    Claim: paths.signs
     """
 
     total_square: Tensor
@@ -80,15 +77,10 @@ def path_counts(heads: Sequence[int], *, skip: bool = False) -> list[int]:
     Raises:
         ValueError: for no layers or a layer without heads.
 
-    Cost:
-        O(L^2) integer operations.
-
-    Source:
-        Xie 2021, remark after Theorem 2.1 (the total); Dong et al. 2021 (the
+    Cost: O(L^2) integer operations.
+    Source: Xie 2021, remark after Theorem 2.1 (the total); Dong et al. 2021 (the
         distribution).
-
-    Claim:
-        paths.lengths
+    Claim: paths.lengths
     """
     require(
         isinstance(heads, (list, tuple)) and len(heads) >= 1,
@@ -132,14 +124,9 @@ def path_term(
         ValueError: if the path names a head that is not there or has not L entries, P
             do not fit, and as forward.
 
-    Cost:
-        O(L (n^2 d + n d^2 + d^2 d_v)).
-
-    Source:
-        Dong et al. 2021, path decomposition; Xie 2021, Theorem 2.1.
-
-    Claim:
-        paths.decomposition
+    Cost: O(L (n^2 d + n d^2 + d^2 d_v)).
+    Source: Dong et al. 2021, path decomposition; Xie 2021, Theorem 2.1.
+    Claim: paths.decomposition
     """
     check_network(x, layers, check=check)
     _check_path(layers, path)
@@ -188,14 +175,9 @@ def path_terms(
     Raises:
         ValueError: at the call for more than `limit` paths, and as in path_sums.
 
-    Cost:
-        (H + 1)^L path_terms.
-
-    Source:
-        Dong et al. 2021; Xie 2021, Theorem 2.1.
-
-    Claim:
-        paths.decomposition
+    Cost: (H + 1)^L path_terms.
+    Source: Dong et al. 2021; Xie 2021, Theorem 2.1.
+    Claim: paths.decomposition
     """
     how = {"mask": mask, "scale": scale, "normalizer": normalizer}
     _require.sizes(1, limit=limit)
@@ -228,15 +210,10 @@ def restrict(layers: Sequence[Layer], path: Path) -> list[Layer]:
         ValueError: if the path has not L entries or names a head that is not there, or
             layers is no list of Layers.
 
-    Cost:
-        O(1): views.
-
-    Source:
-        the evaluation of paths in the public code of Dong et al. 2021; NOT a term of
-        the theorem.
-
-    Claim:
-        paths.recomputed
+    Cost: O(1): views.
+    Source: the evaluation of paths in the public code of Dong et al. 2021; NOT a term
+        of the theorem.
+    Claim: paths.recomputed
     """
     check_layers(layers)
     _check_path(layers, path)
@@ -292,15 +269,11 @@ def path_sums(
         ValueError: as forward; and if given P do not fit, or there are biases and P 1
             != 1.
 
-    Cost:
-        (L + 1)/2 times the products of a forward pass with skips, one forward without;
-        O(L n d) memory beside the P, O(L h n^2).
-
-    Source:
-        the coefficients in z of a forward pass whose head outputs are multiplied by z.
-
-    Claim:
-        paths.sums
+    Cost: (L + 1)/2 times the products of a forward pass with skips, one forward
+        without; O(L n d) memory beside the P, O(L h n^2).
+    Source: the coefficients in z of a forward pass whose head outputs are multiplied by
+        z.
+    Claim: paths.sums
     """
     how = {"mask": mask, "scale": scale, "normalizer": normalizer}
     attention = _attention(x, layers, attention, skip=skip, check=check, **how)
@@ -349,14 +322,9 @@ def path_norms(
     Raises:
         ValueError: if signs < 2, for no generator, and as path_sums.
 
-    Cost:
-        `signs` times the products and the memory of path_sums, P computed once.
-
-    Source:
-        Rademacher signs cancel the cross terms of different paths in expectation.
-
-    Claim:
-        paths.signs
+    Cost: `signs` times the products and the memory of path_sums, P computed once.
+    Source: Rademacher signs cancel the cross terms of different paths in expectation.
+    Claim: paths.signs
     """
     _require.sizes(2, signs=signs)  # one draw has no standard error
     _require.random(generator)
@@ -507,11 +475,8 @@ def check_attention(
     Raises:
         ValueError: that names the layer, what it got and what was needed.
 
-    Cost:
-        O(h n^2) a layer with check, else O(L).
-
-    Source:
-        the hypotheses of the path decomposition.
+    Cost: O(h n^2) a layer with check, else O(L).
+    Source: the hypotheses of the path decomposition.
     """
     many = isinstance(attention, (list, tuple)) or torch.is_tensor(attention)
     got = len(attention) if many else type(attention).__name__

@@ -1,8 +1,7 @@
 """Random projections: the families, their exact failure probabilities, and the
 dimension they need. x @ R' sketches rows.
 
-Page:
-    notebooks/jl_low_rank/random_projections
+Page: notebooks/jl_low_rank/random_projections
 """
 
 from __future__ import annotations
@@ -67,15 +66,10 @@ def projection(
         ValueError: for k or s no integer or out of range, an unknown family, a dtype
             that is not floating.
 
-    Cost:
-        O(k n); O(k n log k) for sparse.
-
-    Source:
-        Johnson and Lindenstrauss 1984; Achlioptas 2003; Kane and Nelson 2014; Ailon and
-        Chazelle 2009.
-
-    Claim:
-        jl.families
+    Cost: O(k n); O(k n log k) for sparse.
+    Source: Johnson and Lindenstrauss 1984; Achlioptas 2003; Kane and Nelson 2014; Ailon
+        and Chazelle 2009.
+    Claim: jl.families
     """
     _sketch_sizes(k, n)
     one_of(get_args(Family), family=family)
@@ -174,11 +168,8 @@ def srht(
     Raises:
         ValueError: for k out of range, x not floating point, NaN or infinity.
 
-    Cost:
-        O(n log n) a row, in place of O(k n).
-
-    Source:
-        Ailon and Chazelle 2009; differs: rows are sampled, without replacement.
+    Cost: O(n log n) a row, in place of O(k n).
+    Source: Ailon and Chazelle 2009; differs: rows are sampled, without replacement.
     """
     _rows(x, check)
     n = x.shape[-1]
@@ -210,11 +201,8 @@ def hadamard(
     Raises:
         ValueError: if n is no power of two, for x not floating point, NaN or infinity.
 
-    Cost:
-        n log2(n) additions a row.
-
-    Source:
-        Sylvester's construction.
+    Cost: n log2(n) additions a row.
+    Source: Sylvester's construction.
     """
     _rows(x, check)
     n = x.shape[-1]
@@ -262,14 +250,9 @@ def failure_probability(k: int, eps: float, *, log: bool = False) -> float:
     Raises:
         ValueError: for k < 1 or eps not positive and finite.
 
-    Cost:
-        O(1); a millisecond for a logarithm below -640.
-
-    Source:
-        the chi-square law of the squared norm; two incomplete gamma functions.
-
-    Claim:
-        jl.norm-law
+    Cost: O(1); a millisecond for a logarithm below -640.
+    Source: the chi-square law of the squared norm; two incomplete gamma functions.
+    Claim: jl.norm-law
     """
     sizes(1, k=k)
     _share(eps)
@@ -319,15 +302,10 @@ def failure_bound(k: int, eps: float, *, sharp: bool = False) -> float:
     Raises:
         ValueError: for k < 1 or eps out of range.
 
-    Cost:
-        O(1).
-
-    Source:
-        the usual form of the lemma; the constant 2 for inner products is derived on the
-        page.
-
-    Claim:
-        jl.tail
+    Cost: O(1).
+    Source: the usual form of the lemma; the constant 2 for inner products is derived on
+        the page.
+    Claim: jl.tail
     """
     sizes(1, k=k)
     if sharp:
@@ -361,15 +339,10 @@ def required_dimension(
     Raises:
         ValueError: for eps or delta outside (0, 1), or union < 1.
 
-    Cost:
-        O(1) for the bound; exact looks at every k from the bound down, about 10^7 a
+    Cost: O(1) for the bound; exact looks at every k from the bound down, about 10^7 a
         second.
-
-    Source:
-        the usual form of the lemma, and the law behind it.
-
-    Claim:
-        jl.floor
+    Source: the usual form of the lemma, and the law behind it.
+    Claim: jl.floor
     """
     _share(eps, 1.0)
     numbers(delta=delta)

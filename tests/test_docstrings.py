@@ -54,6 +54,8 @@ SECTIONS = [
     "Note",
 ]
 HEADER = re.compile(r"^([A-Z]\w+):\n(?= )", re.M)
+# The last lines, one a section: `Cost: O(n).`; what goes on is indented.
+FOOT = re.compile(r"^(Cost|Source|Claim|Page|Note): (\S.*(?:\n    .*)*)", re.M)
 MODULES = sorted(path for path in LIBRARY.rglob("*.py"))
 
 
@@ -163,12 +165,21 @@ def refusals(source: str) -> set[str]:
 
 
 def sections(docstring: str) -> list[tuple[str, str]]:
-    """(name, body) of each section, in order: a header alone on its line, then an
-    indented body.
+    """(name, body) of each section, in order: a header alone on its line over an
+    indented body, and at the end lines that begin with their names.
     """
-    pieces = HEADER.split(docstring)[1:]
+    above, feet = split(docstring)
+    pieces = HEADER.split(above)[1:]
     bodies = [textwrap.dedent(body).strip() for body in pieces[1::2]]
-    return list(zip(pieces[::2], bodies))
+    last = [(name, " ".join(body.split())) for name, body in FOOT.findall(feet)]
+    return list(zip(pieces[::2], bodies)) + last
+
+
+def split(docstring: str) -> tuple[str, str]:
+    """What stands above the last lines, and these."""
+    found = FOOT.search(docstring)
+    end = found.start() if found else len(docstring)
+    return docstring[:end], docstring[end:]
 
 
 def entries(body: str) -> set[str]:
@@ -219,10 +230,13 @@ def form_faults(name: Public) -> list[str]:
         found.append("sections twice or out of order")
     if name.room != "theorems":
         found += [f"unknown section {n}" for n in names if n not in SECTIONS]
+    top, feet = split(name.docstring)
+    if FOOT.sub("", feet).strip():
+        found.append("the last lines are no Cost, Source, Claim, Page or Note")
     any_section = "|".join(SECTIONS)
-    cramped = re.findall(rf"^({any_section}):(?!\n )", name.docstring, re.M)
+    cramped = re.findall(rf"^({any_section}):(?!\n )", top, re.M)
     found += [f"{section} is no header over an indented body" for section in cramped]
-    start, *pieces = HEADER.split(name.docstring)
+    start, *pieces = HEADER.split(top)
     above = [start, *pieces[1:-1:2]]
     for section, text, body in zip(pieces[::2], above, pieces[1::2]):
         if not text.endswith("\n\n"):
@@ -284,17 +298,11 @@ Returns:
 Raises:
     ValueError: if r > n.
 
-Cost:
-    O(n r d).
-
-Source:
-    Author 2020, Thm 3.
-
-Claim:
-    sketch.jl
-
-Page:
-    notebooks/a/b
+Cost: O(n r d), and if r is
+    small less.
+Source: Author 2020, Thm 3.
+Claim: sketch.jl
+Page: notebooks/a/b
 """
 BROKEN = {
     "the first paragraph is no sentence": ("itself.", "itself"),
@@ -307,10 +315,11 @@ BROKEN = {
     "no blank line before Returns": ("\n\nReturns", "\nReturns"),
     "no section Raises": ("Raises:\n    ValueError: if r > n.\n\n", ""),
     "Raises does not name ValueError": ("ValueError", "an error"),
-    "no section Cost": ("Cost:\n    O(n r d).\n\n", ""),
+    "no section Cost": ("Cost: O(n r d), and if r is\n    small less.\n", ""),
     "no section Source": ("Source:", "Sauce:"),
-    "unknown section Sauce": ("Source:", "Sauce:"),
-    "sections twice or out of order": ("Source:", "Args:"),
+    "the last lines are no Cost, Source, Claim, Page or Note": ("Source:", "Sauce:"),
+    "unknown section Sauce": ("Returns:", "Sauce:"),
+    "sections twice or out of order": ("Source:", "Cost:"),
     "neither Claim nor Page": (GOOD[GOOD.index("Claim") :], ""),
     "unknown claim sketch.js": ("sketch.jl", "sketch.js"),
     "no such page notebooks/a/c": ("notebooks/a/b", "notebooks/a/c"),
@@ -355,7 +364,7 @@ def test_public_names_are_read_from_the_source(tmp_path):
     (package / "_hidden.py").write_text("def not_seen(): pass\n")
     (package / "lowrank").mkdir()
     (package / "lowrank" / "__init__.py").write_text(
-        "'''Sketches.\n\nPage:\n    notebooks/a/b\n'''\n"
+        "'''Sketches.\n\nPage: notebooks/a/b\n'''\n"
         "import os\nfrom typing import NamedTuple\n"
         "from roomy.lowrank._inner import listed, unlisted\n"
         "__all__ = ['Pair', 'f', 'g', 'listed']\n"

@@ -1,8 +1,7 @@
 """A second, independent evaluation in exact arithmetic. Imports no other room: matrices
 are nested lists.
 
-Page:
-    notebooks/path_decomposition/paths
+Page: notebooks/path_decomposition/paths
 """
 
 from __future__ import annotations
@@ -75,11 +74,8 @@ def at_most(value, bound: float | int) -> Verdict:
     Returns:
         Verdict.
 
-    Cost:
-        O(1).
-
-    Source:
-        every check of the book and its control return one.
+    Cost: O(1).
+    Source: every check of the book and its control return one.
     """
     return Verdict(float(value), float(bound), bool(value <= bound))
 
@@ -94,11 +90,8 @@ def at_least(value, bound: float | int) -> AtLeast:
     Returns:
         AtLeast, a Verdict that prints the other way round.
 
-    Cost:
-        O(1).
-
-    Source:
-        statements that two things differ.
+    Cost: O(1).
+    Source: statements that two things differ.
     """
     return AtLeast(float(value), float(bound), bool(value >= bound))
 
@@ -113,11 +106,8 @@ def relative_error(got, wanted) -> float:
     Returns:
         a float; NaN if both are zero.
 
-    Cost:
-        O(entries).
-
-    Source:
-        the definition.
+    Cost: O(entries).
+    Source: the definition.
     """
     distance = (got - wanted).detach().norm()  # networks in training ask for gradients
     return float(distance / wanted.detach().norm())
@@ -154,14 +144,9 @@ def network(
         ValueError: if attention, weights and biases do not have the same layers and
             heads, or a matrix does not fit.
 
-    Cost:
-        O(L H (n^2 d + n d^2)) exact operations.
-
-    Source:
-        the definition of the network; shares no code with attnlib.attention.
-
-    Claim:
-        paths.decomposition
+    Cost: O(L H (n^2 d + n d^2)) exact operations.
+    Source: the definition of the network; shares no code with attnlib.attention.
+    Claim: paths.decomposition
     """
     heads = [len(maps) for maps in weights]
     if not heads or 0 in heads or heads != [len(layer) for layer in attention]:
@@ -238,15 +223,10 @@ def decomposition_gap(
     Raises:
         ValueError: as network.
 
-    Cost:
-        L + 2 networks.
-
-    Source:
-        Xie 2021, Theorem 2.1; differs: the row b is spelled out, and nothing is assumed
-        of P.
-
-    Claim:
-        paths.row-sums
+    Cost: L + 2 networks.
+    Source: Xie 2021, Theorem 2.1; differs: the row b is spelled out, and nothing is
+        assumed of P.
+    Claim: paths.row-sums
     """
     whole = network(
         x, attention, weights, value_biases=value_biases, biases=biases, skip=skip
@@ -281,14 +261,9 @@ def path_sum(x: Matrix, attention, weights, *, skip: bool = False) -> list[Matri
     Raises:
         ValueError: as network.
 
-    Cost:
-        L + 1 networks; neither lists a path nor runs the recursion of attnlib.paths.
-
-    Source:
-        Lagrange interpolation.
-
-    Claim:
-        paths.sums
+    Cost: L + 1 networks; neither lists a path nor runs the recursion of attnlib.paths.
+    Source: Lagrange interpolation.
+    Claim: paths.sums
     """
     nodes = range(len(weights) + 1)
     values = [network(x, attention, weights, skip=skip, z=z) for z in nodes]

@@ -1,8 +1,7 @@
 """Differences of softmax averages, enclosed with free exponents: a gap of 10^-77513
 needs no more bits than one of 1.
 
-Page:
-    notebooks/one_layer_memorization/boltzmann_and_hardmax
+Page: notebooks/one_layer_memorization/boltzmann_and_hardmax
 """
 
 from __future__ import annotations
@@ -74,14 +73,9 @@ def context_terms(
     Raises:
         ValueError: for no token, NaN or infinity.
 
-    Cost:
-        O(n n') exact operations.
-
-    Source:
-        derived on the page; shares no code with attnlib.memorize.
-
-    Claim:
-        boltzmann.ids
+    Cost: O(n n') exact operations.
+    Source: derived on the page; shares no code with attnlib.memorize.
+    Claim: boltzmann.ids
     """
     c, a = _context(first)
     d, b = _context(second)
@@ -113,15 +107,10 @@ def context_gap(
     Raises:
         ValueError: for no token, NaN, infinity, or fewer than 16 bits.
 
-    Cost:
-        O(n n') exact operations and as many exponentials. It ends: see context_terms.
-
-    Source:
-        derived on the page: the numerator by exponents, so that nothing close is
+    Cost: O(n n') exact operations and as many exponentials. It ends: see context_terms.
+    Source: derived on the page: the numerator by exponents, so that nothing close is
         subtracted.
-
-    Claim:
-        boltzmann.ids
+    Claim: boltzmann.ids
     """
     if not isinstance(bits, int) or bits < 16:
         raise ValueError(f"bits must be an integer, at least 16, got {bits!r}")
@@ -171,14 +160,9 @@ def boltzmann_gap(a: Sequence, b: Sequence, *, scale=1, bits: int = 128) -> Encl
     Raises:
         ValueError: for an empty multiset, NaN, infinity, or fewer than 16 bits.
 
-    Cost:
-        O(n n') exact operations and as many exponentials.
-
-    Source:
-        derived on the page; shares no code with attnlib.memorize.
-
-    Claim:
-        boltzmann.exact
+    Cost: O(n n') exact operations and as many exponentials.
+    Source: derived on the page; shares no code with attnlib.memorize.
+    Claim: boltzmann.exact
     """
     return context_gap((1, a), (1, b), beta=scale, bits=bits)
 
@@ -202,11 +186,9 @@ def smallest_gap(
     Raises:
         ValueError: for fewer than two contexts, and as context_gap.
 
-    Cost:
-        O(N log N) gaps: the ids are sorted by certified signs, and neighbours compared.
-
-    Source:
-        the smallest difference lies between neighbours in the order.
+    Cost: O(N log N) gaps: the ids are sorted by certified signs, and neighbours
+        compared.
+    Source: the smallest difference lies between neighbours in the order.
     """
     if len(contexts) < 2:
         raise ValueError(f"contexts must hold at least two, got {len(contexts)}")
@@ -286,14 +268,9 @@ def hardmax_layer(x, heads) -> list[list[Fraction]]:
     Raises:
         ValueError: if shapes do not fit.
 
-    Cost:
-        O(n^2 d + n d^2) exact operations a head.
-
-    Source:
-        the definition; shares no code with attnlib.attention.
-
-    Claim:
-        boltzmann.hardmax
+    Cost: O(n^2 d + n d^2) exact operations a head.
+    Source: the definition; shares no code with attnlib.attention.
+    Claim: boltzmann.hardmax
     """
     x = exact(x)
     out = list(x)

@@ -1,8 +1,7 @@
 """Rank collapse with many digits, and its family in Fractions: a second evaluation of
 attnlib.collapse.
 
-Page:
-    notebooks/path_decomposition/rank_collapse
+Page: notebooks/path_decomposition/rank_collapse
 """
 
 from __future__ import annotations
@@ -32,11 +31,8 @@ def log_residuals(x, layers, *, digits: int) -> list[float]:
     Raises:
         ValueError: for ragged rows, digits below 1, a residual without a digit left.
 
-    Cost:
-        O(L h n^2 d) operations on numbers of that many digits.
-
-    Source:
-        the forward pass as it is written, twin of attnlib.collapse.log_residuals.
+    Cost: O(L h n^2 d) operations on numbers of that many digits.
+    Source: the forward pass as it is written, twin of attnlib.collapse.log_residuals.
     """
     if not isinstance(digits, int) or digits < 1:
         raise ValueError(f"digits must be an integer of at least 1, got {digits!r}")
@@ -115,15 +111,10 @@ def family_residual(
     Raises:
         ValueError: for m below 3, e of at most 1, and tiny outside [0, 1].
 
-    Cost:
-        O(1) operations.
-
-    Source:
-        derived on the page: the tokens +j behave alike for all j >= 2, and so do the
-        -j.
-
-    Claim:
-        collapse.family
+    Cost: O(1) operations.
+    Source: derived on the page: the tokens +j behave alike for all j >= 2, and so do
+        the -j.
+    Claim: collapse.family
     """
     if not isinstance(m, int) or m < 3:
         raise ValueError(f"m must be an integer of at least 3, got {m!r}")

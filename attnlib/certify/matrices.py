@@ -1,7 +1,6 @@
 """Matrices in exact arithmetic: nested lists of Fractions, so that nothing is rounded.
 
-Page:
-    notebooks/path_decomposition/paths
+Page: notebooks/path_decomposition/paths
 """
 
 from __future__ import annotations
@@ -27,11 +26,8 @@ def exact(matrix) -> Matrix:
         ValueError: if the rows are empty or of different lengths, or an entry is not
             finite.
 
-    Cost:
-        O(entries).
-
-    Source:
-        IEEE 754: a finite float is an integer times a power of two.
+    Cost: O(entries).
+    Source: IEEE 754: a finite float is an integer times a power of two.
     """
     rows = matrix.tolist() if hasattr(matrix, "tolist") else matrix
     if not all(isinstance(row, list | tuple) for row in rows):
@@ -59,11 +55,8 @@ def row_stochastic(weights) -> Matrix:
     Raises:
         ValueError: for a negative entry or a row that sums to zero.
 
-    Cost:
-        O(entries).
-
-    Source:
-        the hypothesis P 1 = 1 of the path decomposition.
+    Cost: O(entries).
+    Source: the hypothesis P 1 = 1 of the path decomposition.
     """
     stochastic = []
     for row in exact(weights):
@@ -88,11 +81,8 @@ def product(*matrices) -> Matrix:
     Raises:
         ValueError: as exact, and if the shapes do not fit.
 
-    Cost:
-        O(p q r) exact operations for each pair (p, q) (q, r).
-
-    Source:
-        the definition.
+    Cost: O(p q r) exact operations for each pair (p, q) (q, r).
+    Source: the definition.
     """
     left, *others = map(exact, matrices)
     for right in others:
@@ -124,17 +114,10 @@ def norms(matrix) -> tuple[Fraction, Fraction]:
     Raises:
         ValueError: as exact.
 
-    Cost:
-        O(entries).
-
-    Source:
-        Xie 2021, Definition 2.1.
-
-    Claim:
-        questions.quasi-norm
-
-    Page:
-        notebooks/path_decomposition/four_questions
+    Cost: O(entries).
+    Source: Xie 2021, Definition 2.1.
+    Claim: questions.quasi-norm
+    Page: notebooks/path_decomposition/four_questions
     """
     sizes = [list(map(abs, row)) for row in exact(matrix)]
     one = max(map(sum, zip(*sizes)))
@@ -154,17 +137,10 @@ def rank(matrix) -> int:
     Raises:
         ValueError: as exact.
 
-    Cost:
-        an elimination of sympy, which comes with torch: O(n^2 m) exact operations.
-
-    Source:
-        the definition; no tolerance is needed in rational numbers.
-
-    Claim:
-        questions.low-rank
-
-    Page:
-        notebooks/path_decomposition/four_questions
+    Cost: an elimination of sympy, which comes with torch: O(n^2 m) exact operations.
+    Source: the definition; no tolerance is needed in rational numbers.
+    Claim: questions.low-rank
+    Page: notebooks/path_decomposition/four_questions
     """
     from sympy import QQ
     from sympy.polys.matrices import DomainMatrix

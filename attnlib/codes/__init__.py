@@ -1,8 +1,7 @@
 """Spherical codes and moment curves: how large logits must be when keys have few
 dimensions.
 
-Page:
-    notebooks/sparse_patterns/price_of_dimension
+Page: notebooks/sparse_patterns/price_of_dimension
 """
 
 from __future__ import annotations
@@ -47,11 +46,8 @@ def coherence(keys: Float[Tensor, "n d"], *, tile: int = 2048) -> float:
         ValueError: for fewer than two rows, entries that are not floating, NaN or
             infinity, and for tile < 1.
 
-    Cost:
-        O(n^2 d) time, O(tile^2) memory.
-
-    Source:
-        the definition of a spherical code, if the rows are unit vectors.
+    Cost: O(n^2 d) time, O(tile^2) memory.
+    Source: the definition of a spherical code, if the rows are unit vectors.
     """
     _rows("keys", keys, least=2)
     finite(keys=keys)
@@ -99,12 +95,9 @@ def margins(
         ValueError: if a column repeats, is not one of 0..n-1, or there is no other
             column, and for tensors that do not fit or hold NaN or infinity.
 
-    Cost:
-        O(m n d) time, O(m) memory and a tile of logits.
-
-    Source:
-        the definition of a gap on the page; only the abstract of Likhosherstov et al.
-        2021 was seen.
+    Cost: O(m n d) time, O(m) memory and a tile of logits.
+    Source: the definition of a gap on the page; only the abstract of Likhosherstov et
+        al. 2021 was seen.
     """
     _rows("q", q)
     _rows("k", k)
@@ -176,14 +169,9 @@ def moment_keys(
     Raises:
         ValueError: for n < 2 or k < 1, and for a dtype that is not floating.
 
-    Cost:
-        O(n k).
-
-    Source:
-        the curve is classical (neighbourly polytopes).
-
-    Claim:
-        codes.moment
+    Cost: O(n k).
+    Source: the curve is classical (neighbourly polytopes).
+    Claim: codes.moment
     """
     sizes(2, n=n)
     sizes(1, k=k)
@@ -225,14 +213,9 @@ def moment_queries(
         ValueError: if a column repeats or is out of range, for gap <= 0, and for
             log_weights of another shape or with NaN or infinity.
 
-    Cost:
-        O(m n k) time, O((m + n) k) memory and a tile.
-
-    Source:
-        derived on the page.
-
-    Claim:
-        codes.moment
+    Cost: O(m n k) time, O((m + n) k) memory and a tile.
+    Source: derived on the page.
+    Claim: codes.moment
     """
     sizes(2, n=n)
     _columns(columns, n)
@@ -323,14 +306,9 @@ def code_from(q: Float[Tensor, "n d"], k: Float[Tensor, "n d"]) -> Float[Tensor,
         ValueError: for a key longer than 1 (by more than rounding), a query that does
             not prefer its key, and for q and k of different shapes.
 
-    Cost:
-        O(n^2 d) time, O(n d) memory and a tile.
-
-    Source:
-        derived on the page.
-
-    Claim:
-        codes.law
+    Cost: O(n^2 d) time, O(n d) memory and a tile.
+    Source: derived on the page.
+    Claim: codes.law
     """
     _rows("k", k, least=2)
     matches("q", q, tuple(k.shape), k, "k")
@@ -382,14 +360,9 @@ def price(n: int, d: int) -> Price:
     Raises:
         ValueError: for n < 2 or d < 1.
 
-    Cost:
-        some ten values of cap.
-
-    Source:
-        derived on the page.
-
-    Claim:
-        codes.factor-four
+    Cost: some ten values of cap.
+    Source: derived on the page.
+    Claim: codes.factor-four
     """
     sizes(2, n=n)
     sizes(1, d=d)
@@ -443,14 +416,9 @@ def counting_dimension(n: int, k: int) -> int:
     Raises:
         ValueError: unless 1 <= k <= n, integers.
 
-    Cost:
-        O(k).
-
-    Source:
-        Warren 1968, recalled; derived on the page.
-
-    Claim:
-        codes.counting
+    Cost: O(k).
+    Source: Warren 1968, recalled; derived on the page.
+    Claim: codes.counting
     """
     sizes(1, n=n, k=k)
     require(k <= n, f"k must lie in 1..n = {n}, got {k}")
@@ -485,14 +453,9 @@ def spiral_keys(
         ValueError: for n < 1, a turn that is not finite, and a dtype that is not
             floating.
 
-    Cost:
-        O(n).
-
-    Source:
-        the golden spiral is folklore.
-
-    Claim:
-        codes.spiral
+    Cost: O(n).
+    Source: the golden spiral is folklore.
+    Claim: codes.spiral
     """
     sizes(1, n=n)
     numbers(turn=turn)

@@ -1,8 +1,7 @@
 """What is exact about codes: Radon partitions in fractions, two lattices in integers,
 and keys on a line.
 
-Page:
-    notebooks/sparse_patterns/price_of_dimension
+Page: notebooks/sparse_patterns/price_of_dimension
 """
 
 from __future__ import annotations
@@ -36,14 +35,9 @@ def radon(points: Sequence[Sequence[Fraction | float | int]]) -> list[Fraction] 
     Raises:
         ValueError: for no points, points of unlike lengths, NaN and infinity.
 
-    Cost:
-        O(n d^2) operations on Fractions.
-
-    Source:
-        Radon 1921, recalled.
-
-    Claim:
-        codes.radon
+    Cost: O(n d^2) operations on Fractions.
+    Source: Radon 1921, recalled.
+    Claim: codes.radon
     """
     n = len(points)
     require(n >= 1, "points must hold at least one point, got none")
@@ -88,14 +82,9 @@ def e8() -> Int[Tensor, "240 8"]:
     Returns:
         (240, 8) int64; inner products of two of them are at most 4.
 
-    Cost:
-        milliseconds.
-
-    Source:
-        the coordinates are classical.
-
-    Claim:
-        codes.kissing
+    Cost: milliseconds.
+    Source: the coordinates are classical.
+    Claim: codes.kissing
     """
     return torch.cat([_signed_pairs(8, 2), _even_signs(1)])
 
@@ -128,14 +117,9 @@ def golay() -> Int[Tensor, "4096 24"]:
     Returns:
         (4096, 24) int64 of 0 and 1; linear, weights 0, 8, 12, 16, 24.
 
-    Cost:
-        milliseconds.
-
-    Source:
-        the generator polynomial is classical.
-
-    Claim:
-        codes.kissing
+    Cost: milliseconds.
+    Source: the generator polynomial is classical.
+    Claim: codes.kissing
     """
     g = torch.zeros(23, dtype=torch.int64)
     g[[0, 2, 4, 5, 6, 10, 11]] = 1
@@ -157,15 +141,10 @@ def leech() -> Int[Tensor, "196560 24"]:
     Returns:
         (196560, 24) int64; inner products of two of them are at most 16.
 
-    Cost:
-        0.3 s and 100 MB.
-
-    Source:
-        the coordinates are classical, recalled; that they are right is proved and run
-        on the page.
-
-    Claim:
-        codes.kissing
+    Cost: 0.3 s and 100 MB.
+    Source: the coordinates are classical, recalled; that they are right is proved and
+        run on the page.
+    Claim: codes.kissing
     """
     words = golay()
     # Eight entries +-2, on the places of an octad.
@@ -201,15 +180,10 @@ def line_order(rows: Iterable[Iterable[int]], n: int) -> list[int] | None:
     Raises:
         ValueError: if a column is not one of 0..n-1, and for n < 1.
 
-    Cost:
-        O(n m (n + log m)) for m rows.
-
-    Source:
-        derived on the page; the 2023 paper of Likhosherstov et al. has an algorithm too
-        (recalled).
-
-    Claim:
-        codes.line
+    Cost: O(n m (n + log m)) for m rows.
+    Source: derived on the page; the 2023 paper of Likhosherstov et al. has an algorithm
+        too (recalled).
+    Claim: codes.line
     """
     sizes(1, n=n)
     sets = [frozenset(row) for row in rows]

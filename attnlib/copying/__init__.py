@@ -1,8 +1,7 @@
 """Copying: who can reach the token to be copied, the most accuracy this allows, and
 networks to try it on (networks).
 
-Page:
-    notebooks/sparse_universality/copying_task
+Page: notebooks/sparse_universality/copying_task
 """
 
 from __future__ import annotations
@@ -46,11 +45,8 @@ def head_steps(
     Raises:
         ValueError: for a size below 1 and for an unknown scheme.
 
-    Cost:
-        O(layers heads).
-
-    Source:
-        Yun et al. 2020b, experiments, recalled.
+    Cost: O(layers heads).
+    Source: Yun et al. 2020b, experiments, recalled.
     """
     sizes(1, p=p, layers=layers, heads=heads)
     one_of(get_args(Scheme), scheme=scheme)
@@ -81,15 +77,10 @@ def receptive_fields(
         ValueError: for no mask, and for masks that are not boolean, not square or of
             unlike sizes.
 
-    Cost:
-        L products of n x n matrices.
-
-    Source:
-        Yun et al. 2020b, Assumption 1, recalled; differs: a token always keeps its own
-        field.
-
-    Claim:
-        copying.fields
+    Cost: L products of n x n matrices.
+    Source: Yun et al. 2020b, Assumption 1, recalled; differs: a token always keeps its
+        own field.
+    Claim: copying.fields
     """
     require(len(masks) > 0, "at least one mask is needed, got none")
     for number, mask in enumerate(masks):
@@ -132,11 +123,8 @@ def sequences(
     Raises:
         ValueError: for a size below 1 and for no generator.
 
-    Cost:
-        O(batch m).
-
-    Source:
-        Yun et al. 2020b, experiments, recalled.
+    Cost: O(batch m).
+    Source: Yun et al. 2020b, experiments, recalled.
     """
     sizes(1, m=m, symbols=symbols, batch=batch)
     random(generator)
@@ -164,14 +152,9 @@ def reached(field: Bool[Tensor, "n n"]) -> Bool[Tensor, "m"]:
         ValueError: for n odd or below 4, and for a field that is not boolean and
             square.
 
-    Cost:
-        O(m).
-
-    Source:
-        not taken from a paper.
-
-    Claim:
-        copying.reach
+    Cost: O(m).
+    Source: not taken from a paper.
+    Claim: copying.reach
     """
     queries, sources = _places(field)
     return field[queries, sources] | field[queries, queries + 1]
@@ -192,14 +175,9 @@ def bound(hit: Bool[Tensor, "m"], symbols: int) -> Fraction:
     Raises:
         ValueError: for no symbol to copy, symbols below 1, or hit that is not boolean.
 
-    Cost:
-        O(m).
-
-    Source:
-        not taken from a paper.
-
-    Claim:
-        copying.reach
+    Cost: O(m).
+    Source: not taken from a paper.
+    Claim: copying.reach
     """
     _check_hits(hit, symbols)
     share = Fraction(int(hit.sum()), len(hit))
@@ -229,15 +207,10 @@ def ceiling(
     Raises:
         ValueError: as bound, for samples below 1 and for failure outside (0, 1).
 
-    Cost:
-        O(m).
-
-    Source:
-        Hoeffding 1963, Theorem 1 (recalled; derived on the page), for the mean of a
+    Cost: O(m).
+    Source: Hoeffding 1963, Theorem 1 (recalled; derived on the page), for the mean of a
         sequence's unreached hits.
-
-    Claim:
-        copying.sample
+    Claim: copying.sample
     """
     _check_hits(hit, symbols)
     sizes(1, samples=samples)
@@ -273,14 +246,9 @@ def divergence(u: float, p: float) -> float:
     Raises:
         ValueError: for u or p outside their range.
 
-    Cost:
-        O(1).
-
-    Source:
-        Hoeffding 1963, Theorem 1, recalled.
-
-    Claim:
-        copying.sample
+    Cost: O(1).
+    Source: Hoeffding 1963, Theorem 1, recalled.
+    Claim: copying.sample
     """
     numbers(u=u, p=p)
     require(
@@ -320,14 +288,9 @@ def best_accuracy(
         ValueError: for more than `limit` sequences, weights that are not V non-negative
             numbers of sum one.
 
-    Cost:
-        O(V^m m n).
-
-    Source:
-        the definition.
-
-    Claim:
-        copying.reach
+    Cost: O(V^m m n).
+    Source: the definition.
+    Claim: copying.reach
     """
     queries, _ = _places(field)
     sizes(1, symbols=symbols, limit=limit)

@@ -1,7 +1,6 @@
 """The patterns of the copying task: causal, by name and one size w.
 
-Page:
-    notebooks/sparse_universality/copying_task
+Page: notebooks/sparse_universality/copying_task
 """
 
 from __future__ import annotations
@@ -44,15 +43,10 @@ def causal_pattern(
         ValueError: for an unknown name, w below 1 or above n where it is used, random
             without a generator, and sizes that are not integers.
 
-    Cost:
-        O(1), or O(n^2) time for random.
-
-    Source:
-        Child et al. 2019 (strided, fixed) and Guo et al. 2019 (star), recalled;
+    Cost: O(1), or O(n^2) time for random.
+    Source: Child et al. 2019 (strided, fixed) and Guo et al. 2019 (star), recalled;
         differs: the star's relay stands in front, where all may read it.
-
-    Claim:
-        copying.relay
+    Claim: copying.relay
     """
     one_of(get_args(Name), name=name)
     sizes(1, n=n)

@@ -1,8 +1,7 @@
 """Small networks whose layers mix tokens by sparse attention, by a learned matrix or by
 a convolution (training).
 
-Page:
-    notebooks/sparse_universality/copying_task
+Page: notebooks/sparse_universality/copying_task
 """
 
 from __future__ import annotations
@@ -89,11 +88,8 @@ def plan(
     Raises:
         ValueError: as head_steps, and for no Pattern.
 
-    Cost:
-        O(layers heads).
-
-    Source:
-        Yun et al. 2020b, experiments, recalled.
+    Cost: O(layers heads).
+    Source: Yun et al. 2020b, experiments, recalled.
     """
     got = type(pattern).__name__
     require(isinstance(pattern, Pattern), f"pattern must be a Pattern, got {got}")
@@ -117,14 +113,9 @@ def reads(mixing: Mixing) -> Bool[Tensor, "..."]:
     Returns:
         (heads, n, n) for Attend, else (n, n).
 
-    Cost:
-        O(heads n^2).
-
-    Source:
-        the definition.
-
-    Claim:
-        copying.fields
+    Cost: O(heads n^2).
+    Source: the definition.
+    Claim: copying.fields
     """
     if isinstance(mixing, Attend):
         masks = {step: mixing.pattern.mask(step) for step in set(mixing.steps)}
@@ -150,14 +141,9 @@ def last_field(mixings: Sequence[Mixing]) -> Bool[Tensor, "n n"]:
     Returns:
         (n, n) boolean, True in row k and column j if j is in S^L_k.
 
-    Cost:
-        L products of n x n matrices.
-
-    Source:
-        as copying.receptive_fields.
-
-    Claim:
-        copying.fields
+    Cost: L products of n x n matrices.
+    Source: as copying.receptive_fields.
+    Claim: copying.fields
     """
     return receptive_fields([reads(mixing) for mixing in mixings])[-1]
 

@@ -1,7 +1,6 @@
 """Training of the networks: what they are to name, the loop, and how they did.
 
-Page:
-    notebooks/sparse_universality/copying_task
+Page: notebooks/sparse_universality/copying_task
 """
 
 from __future__ import annotations
@@ -33,11 +32,8 @@ def copy_targets(x: Integer[Tensor, "batch n"]) -> Int[Tensor, "batch n"]:
     Raises:
         ValueError: unless x holds rows of integers, each of an even length.
 
-    Cost:
-        O(batch n).
-
-    Source:
-        Yun et al. 2020b, experiments, recalled.
+    Cost: O(batch n).
+    Source: Yun et al. 2020b, experiments, recalled.
     """
     is_tensor("x", x)
     got = tuple(x.shape)
@@ -81,11 +77,8 @@ def train_network(
         ValueError: if steps is not a positive multiple of every, or rate is not
             positive and finite.
 
-    Cost:
-        steps forward and backward passes.
-
-    Source:
-        Loshchilov and Hutter 2019 for AdamW, as in torch; the schedule is ours.
+    Cost: steps forward and backward passes.
+    Source: Loshchilov and Hutter 2019 for AdamW, as in torch; the schedule is ours.
     """
     sizes(1, steps=steps, every=every)
     numbers(rate=rate)
@@ -142,11 +135,8 @@ def evaluate(
         ValueError: if no target counts, for size < 1, and for tokens and targets that
             are not int64 of one shape.
 
-    Cost:
-        one forward pass, memory for `size` rows.
-
-    Source:
-        the definition.
+    Cost: one forward pass, memory for `size` rows.
+    Source: the definition.
     """
     sizes(1, size=size)
     is_tensor("tokens", tokens)
@@ -177,11 +167,8 @@ def fingerprint(network: MixingNetwork) -> str:
         sha256 of the parameters in their order, as bytes of float32; 64 hexadecimal
         digits.
 
-    Cost:
-        O(weights).
-
-    Source:
-        the definition.
+    Cost: O(weights).
+    Source: the definition.
     """
     digest = hashlib.sha256()
     for p in network.parameters():

@@ -1,8 +1,7 @@
 """What a page needs and a machine without a network has: stored results of long
 runs.
 
-Page:
-    book/how_to_run
+Page: book/how_to_run
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Public checkpoints (BERT, RoBERTa, ALBERT, XLNet) in the book's form. Needs the extra
 `checkpoints`, that is transformers.
 
-Page:
-    notebooks/path_decomposition/escaping_collapse
+Page: notebooks/path_decomposition/escaping_collapse
 """
 
 from __future__ import annotations
@@ -199,8 +198,7 @@ def checkpoint_states(
     Returns:
         (depth + 1, n, d), the input first.
 
-    Cost:
-        one forward pass.
+    Cost: one forward pass.
     """
     states = [x]
     for layer in range(checkpoint.depth):

@@ -1,8 +1,7 @@
 """Sentences with a tag a word: a reader of files in CoNLL format, and generated ones
 where no file is at hand.
 
-Page:
-    notebooks/one_layer_memorization/reviewers_questions
+Page: notebooks/one_layer_memorization/reviewers_questions
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Small trained networks that are stored beside the results.
 
-Page:
-    notebooks/path_decomposition/path_efficacy
+Page: notebooks/path_decomposition/path_efficacy
 """
 
 from __future__ import annotations

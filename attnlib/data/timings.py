@@ -5,8 +5,7 @@ each run, round by round. "ours" is the book's kernel; "floor ..." does a part o
 work that nothing can leave out; "part ..." are runs that "ours" does together;
 "limit ..." are rates of the machine; whatever else there is, is a peer.
 
-Page:
-    book/benchmarks
+Page: book/benchmarks
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """A small trained masked-language model that ships with the package, so that real
 attention maps exist without a network.
 
-Page:
-    notebooks/jl_low_rank/spectra_and_linformer
+Page: notebooks/jl_low_rank/spectra_and_linformer
 """
 
 from __future__ import annotations
@@ -166,8 +165,7 @@ def rotate(x: Float[Tensor, "*batch n d"]) -> Float[Tensor, "*batch n d"]:
     Returns:
         (*batch, n, d).
 
-    Source:
-        Su et al. 2021 (RoPE); halves in place of neighbours.
+    Source: Su et al. 2021 (RoPE); halves in place of neighbours.
     """
     n, d = x.shape[-2:]
     half = d // 2
@@ -214,8 +212,7 @@ def hide(
     Returns:
         (tokens with places hidden, boolean mask of the chosen places).
 
-    Source:
-        Devlin et al. 2019, masked language modelling.
+    Source: Devlin et al. 2019, masked language modelling.
     """
     _require.random(generator)
     u = torch.rand(tokens.shape, generator=generator)

@@ -1,7 +1,6 @@
 """Attention as products of features: sums over keys in place of an n x n matrix.
 
-Page:
-    notebooks/jl_low_rank/complexity_table
+Page: notebooks/jl_low_rank/complexity_table
 """
 
 from __future__ import annotations
@@ -50,14 +49,9 @@ def linear_attention(
         ValueError: for chunk below 1, shapes that do not fit, NaN, infinity, and
             weights that underflow to zero.
 
-    Cost:
-        4 n d (d_v + 1) FLOPs; causal 2 n chunk (d + d_v + 1) more.
-
-    Source:
-        Katharopoulos et al. 2020, recalled; the chunks are those of its successors.
-
-    Claim:
-        efficient.flops
+    Cost: 4 n d (d_v + 1) FLOPs; causal 2 n chunk (d + d_v + 1) more.
+    Source: Katharopoulos et al. 2020, recalled; the chunks are those of its successors.
+    Claim: efficient.flops
     """
     _check(q, k, v, token_mask, check)
     phi_q = F.elu(q) + 1
@@ -82,15 +76,10 @@ def positive_features(
     Raises:
         ValueError: for integer x or a w that does not fit.
 
-    Cost:
-        2 n d m FLOPs.
-
-    Source:
-        Choromanski et al. 2021 (Performer), recalled; differs: independent rows, not
-        orthogonal ones.
-
-    Claim:
-        efficient.performer
+    Cost: 2 n d m FLOPs.
+    Source: Choromanski et al. 2021 (Performer), recalled; differs: independent rows,
+        not orthogonal ones.
+    Claim: efficient.performer
     """
     tokens(x)
     require(torch.is_tensor(w) and w.dim() == 2, "w must be a torch tensor (m, d)")
@@ -135,15 +124,10 @@ def performer_attention(
         ValueError: for features or chunk below 1, a negative scale, shapes that do not
             fit, NaN, and features that underflow to zero.
 
-    Cost:
-        4 n m (d + d_v + 1) FLOPs; causal 2 n chunk (m + d_v + 1) more.
-
-    Source:
-        Choromanski et al. 2021, recalled; differs: independent rows; no constant
+    Cost: 4 n m (d + d_v + 1) FLOPs; causal 2 n chunk (m + d_v + 1) more.
+    Source: Choromanski et al. 2021, recalled; differs: independent rows; no constant
         depends on the keys, so that causal rows do not see later keys.
-
-    Claim:
-        efficient.performer
+    Claim: efficient.performer
     """
     _check(q, k, v, token_mask, check)
     _require.sizes(1, features=features)

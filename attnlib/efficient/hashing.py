@@ -1,8 +1,7 @@
 """Attention among tokens that random hashing puts into one bucket: rounds, sorting,
 chunks, and their literal twin.
 
-Page:
-    notebooks/jl_low_rank/complexity_table
+Page: notebooks/jl_low_rank/complexity_table
 """
 
 from __future__ import annotations
@@ -47,14 +46,9 @@ def lsh_buckets(
         ValueError: for an odd number of buckets or more than 2^32 of them, or rounds
             below 1, NaN or infinity.
 
-    Cost:
-        rounds n d sum_f b_f FLOPs.
-
-    Source:
-        Andoni et al. 2015; Kitaev et al. 2020, section 2, recalled.
-
-    Claim:
-        efficient.hash
+    Cost: rounds n d sum_f b_f FLOPs.
+    Source: Andoni et al. 2015; Kitaev et al. 2020, section 2, recalled.
+    Claim: efficient.hash
     """
     factors = _factors(buckets)
     sizes(1, rounds=rounds)
@@ -117,15 +111,10 @@ def lsh_sets(
     Raises:
         ValueError: for chunk below 1.
 
-    Cost:
-        O(rounds n^2).
-
-    Source:
-        Kitaev et al. 2020, recalled; differs: no chunk before the first one, and
+    Cost: O(rounds n^2).
+    Source: Kitaev et al. 2020, recalled; differs: no chunk before the first one, and
         `within`.
-
-    Claim:
-        efficient.leak
+    Claim: efficient.leak
     """
     sizes(1, chunk=chunk)
     if within is None:
@@ -203,16 +192,12 @@ def lsh_attention(
         ValueError: for an odd number of buckets or more than 2^32, rounds below 1,
             chunk outside 1..n, shapes that do not fit, NaN.
 
-    Cost:
-        rounds (n d sum_f b_f + 8 n chunk d) FLOPs, n rounded up to chunks; causal: up
+    Cost: rounds (n d sum_f b_f + 8 n chunk d) FLOPs, n rounded up to chunks; causal: up
         to n + min(b, n) (chunk - 1).
-
-    Source:
-        Kitaev et al. 2020, recalled; differs: no wrap-around, the first chunk has none
-        before it; chunks within buckets if causal; only tokens of one bucket attend.
-
-    Claim:
-        efficient.union
+    Source: Kitaev et al. 2020, recalled; differs: no wrap-around, the first chunk has
+        none before it; chunks within buckets if causal; only tokens of one bucket
+        attend.
+    Claim: efficient.union
     """
     tokens(qk, "qk")
     _require.is_tensor("v", v)

@@ -1,7 +1,6 @@
 """The FLOPs of every row of the table, as formulas.
 
-Page:
-    notebooks/jl_low_rank/complexity_table
+Page: notebooks/jl_low_rank/complexity_table
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ SIZES = {
     "dense": (),
     "linformer": ("k",),
     "nystrom": ("k",),
-    "strided": ("l",),
+    "strided": ("l", "tile"),
     "fixed": ("l", "c"),
     "window": ("w", "tile"),
     "lsh": ("r", "m", "b"),
@@ -33,15 +32,15 @@ def flops(row: str, n: int, d: int, **sizes: int) -> int:
 
         dense      4 n^2 d
         linformer  8 n k d
-        strided    4 n (2 l + n / l) d
+        strided    4 n (tile + l + n / l) d
         fixed      4 n (l + c n / l) d
 
     and so on, as the body has them.
 
     Args:
-        row: dense, linformer (k), nystrom (k), strided (l), fixed (l, c = 1), window
-            (w, tile = 32), lsh (b: the sum of the factors, r = 1, m = 64), linear,
-            linear causal (m = 64), performer (f), gru (weights d x d).
+        row: dense, linformer (k), nystrom (k), strided (l, tile = 32), fixed (l,
+            c = 1), window (w, tile = 32), lsh (b: the sum of the factors, r = 1, m =
+            64), linear, linear causal (m = 64), performer (f), gru (weights d x d).
         n, d: tokens, width of a head, values included.
         sizes: as named in brackets. No mask unless named.
 
@@ -52,15 +51,10 @@ def flops(row: str, n: int, d: int, **sizes: int) -> int:
         ValueError: for an unknown row, a size that its row does not have, or one that
             is missing.
 
-    Cost:
-        O(1).
-
-    Source:
-        counted on the page; differs from printed tables: nothing is left out. Softmax,
-        sort and masks are no products.
-
-    Claim:
-        efficient.flops
+    Cost: O(1).
+    Source: counted on the page; differs from printed tables: nothing is left out.
+        Softmax, sort and masks are no products.
+    Claim: efficient.flops
     """
     require(row in SIZES, f"row must be one of {list(SIZES)}, got {row!r}")
     allowed = set(SIZES[row])
@@ -89,7 +83,7 @@ def flops(row: str, n: int, d: int, **sizes: int) -> int:
         "dense": 4 * n * n * d,
         "linformer": 8 * n * k * d,
         "nystrom": 8 * n * k * d + 4 * k * k * d,
-        "strided": 4 * n * (2 * l + n // l) * d,
+        "strided": 4 * n * (tile + l + n // l) * d,
         "fixed": 4 * n * (l + c * (n // l)) * d,
         "window": 4 * n * (tile + w - 1) * d,
         "lsh": r * (hashes + chunks),

@@ -27,8 +27,8 @@ def tie(answer):
 
 @exercise("Not yet: does the cost rise or fall if your l becomes one larger?")
 def stride(answer):
-    """Exercise 8.2: the stride l at which our strided kernel is cheapest for n =
-    8192.
+    """Exercise 8.2: the stride l at which a strided kernel with tiles of two rows is
+    cheapest for n = 8192.
     """
     mistakes = {
         "That is the root of n: it would be right if the near tile were as wide as the "

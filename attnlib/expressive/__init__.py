@@ -1,8 +1,7 @@
 """Sparse patterns with fixed weights and adaptive inputs: keys by chance, queries by
 interpolation, checks by tiles.
 
-Page:
-    notebooks/sparse_patterns/logarithmic_dimension
+Page: notebooks/sparse_patterns/logarithmic_dimension
 """
 
 from attnlib.expressive.fitting import Exhausted, fit, interpolate

@@ -1,8 +1,7 @@
 """How many dimensions a pattern needs: spherical caps, the expected number of failures,
 two theorems, and the mass on the zeros.
 
-Page:
-    notebooks/sparse_patterns/logarithmic_dimension
+Page: notebooks/sparse_patterns/logarithmic_dimension
 """
 
 from __future__ import annotations
@@ -35,14 +34,9 @@ def cap(theta: float, d: int) -> float:
     Raises:
         ValueError: for d < 1 or an angle outside 0..pi.
 
-    Cost:
-        some 0.2 ms.
-
-    Source:
-        the definition, by mpmath.betainc.
-
-    Claim:
-        expressive.expected, codes.factor-four
+    Cost: some 0.2 ms.
+    Source: the definition, by mpmath.betainc.
+    Claim: expressive.expected, codes.factor-four
     """
     sizes(1, d=d)
     numbers(theta=theta)
@@ -92,14 +86,10 @@ def predicted_dimension(n: int, k: int, *, eps1: float, s: float) -> int:
     Raises:
         ValueError: for sizes, eps1 or a level out of range.
 
-    Cost:
-        some ten integrals.
-
-    Source:
-        derived on the page; exact for k = 1, and for k > 1 it takes |q_i| = s sqrt(k).
-
-    Claim:
-        expressive.expected
+    Cost: some ten integrals.
+    Source: derived on the page; exact for k = 1, and for k > 1 it takes |q_i| = s
+        sqrt(k).
+    Claim: expressive.expected
     """
     sizes(1, n=n, k=k)
     require(k <= n, f"k must lie in 1..n = {n}, got {k}")
@@ -146,14 +136,9 @@ def plain_dimension(
     Raises:
         ValueError: for sizes, a tolerance, gamma or delta out of range.
 
-    Cost:
-        O(1).
-
-    Source:
-        derived on the page, after the first step of Likhosherstov et al. 2021.
-
-    Claim:
-        expressive.plain
+    Cost: O(1).
+    Source: derived on the page, after the first step of Likhosherstov et al. 2021.
+    Claim: expressive.plain
     """
     sizes(1, n=n, k=k)
     _tolerances(eps1, eps2)
@@ -194,14 +179,9 @@ def interpolated_dimension(
     Raises:
         ValueError: for sizes or delta out of range, and for keys without a theorem.
 
-    Cost:
-        O(1).
-
-    Source:
-        derived on the page.
-
-    Claim:
-        expressive.interpolated
+    Cost: O(1).
+    Source: derived on the page.
+    Claim: expressive.interpolated
     """
     sizes(1, n=n, k=k)
     _chance(delta)
@@ -243,15 +223,10 @@ def expected_leak(n: int, d: int, s: float) -> float:
     Raises:
         ValueError: for sizes below 1 and a level that is not finite.
 
-    Cost:
-        O(s) terms of a series.
-
-    Source:
-        derived on the page; u is a coordinate of a uniform unit vector, I a Bessel
+    Cost: O(s) terms of a series.
+    Source: derived on the page; u is a coordinate of a uniform unit vector, I a Bessel
         function, E e^(s u) = 0F1(d / 2, s^2 / 4) by mpmath.
-
-    Claim:
-        expressive.leak
+    Claim: expressive.leak
     """
     sizes(1, n=n, d=d)
     numbers(s=s)

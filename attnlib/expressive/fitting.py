@@ -1,8 +1,7 @@
 """Queries and keys of a pattern: keys by chance, queries by interpolation, verified
 before they are returned.
 
-Page:
-    notebooks/sparse_patterns/logarithmic_dimension
+Page: notebooks/sparse_patterns/logarithmic_dimension
 """
 
 from __future__ import annotations
@@ -109,16 +108,11 @@ def fit(
             for a d whose keys no memory holds.
         Exhausted: a ValueError that holds the best code, if no draw passed.
 
-    Cost:
-        O(n k^2 d + n k^3) and one verification, O(n^2 d), a draw; a round that redraws
-        r keys O(r k n d) more; memory O(n (d + k)), no n x n matrix.
-
-    Source:
-        Likhosherstov, Choromanski, Weller 2021, 2023 (Theorem 0.4, known to us in
+    Cost: O(n k^2 d + n k^3) and one verification, O(n^2 d), a draw; a round that
+        redraws r keys O(r k n d) more; memory O(n (d + k)), no n x n matrix.
+    Source: Likhosherstov, Choromanski, Weller 2021, 2023 (Theorem 0.4, known to us in
         words); interpolation is ours.
-
-    Claim:
-        expressive.interpolated, codes.redraw
+    Claim: expressive.interpolated, codes.redraw
     """
     random(generator)
     sizes(1, restarts=restarts, redraws=redraws)
@@ -201,14 +195,9 @@ def interpolate(
         ValueError: for tensors that are not floating or do not fit, and for columns
             that are no rows of k or repeat, NaN or infinity.
 
-    Cost:
-        O(rows (k^2 d + k^3)).
-
-    Source:
-        the least-norm solution of a linear system.
-
-    Claim:
-        expressive.interpolated
+    Cost: O(rows (k^2 d + k^3)).
+    Source: the least-norm solution of a linear system.
+    Claim: expressive.interpolated
     """
     for name, tensor in {"k": k, "y": y}.items():
         is_tensor(name, tensor)

@@ -1,8 +1,7 @@
 """Keys redrawn where they hurt. A row remembers one key, the worst; no matrix of all
 pairs exists at any time.
 
-Page:
-    notebooks/sparse_patterns/price_of_dimension
+Page: notebooks/sparse_patterns/price_of_dimension
 """
 
 from __future__ import annotations
@@ -71,14 +70,9 @@ def settle(
     Returns:
         Settled.
 
-    Cost:
-        O(n^2 d), and O(r k n d) for each round that redraws r keys.
-
-    Source:
-        Moser and Tardos 2010, recalled, with the worst key of each row remembered.
-
-    Claim:
-        codes.redraw
+    Cost: O(n^2 d), and O(r k n d) for each round that redraws r keys.
+    Source: Moser and Tardos 2010, recalled, with the worst key of each row remembered.
+    Claim: codes.redraw
     """
     every = torch.arange(len(k), device=k.device)
     kept = columns >= 0

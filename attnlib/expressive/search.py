@@ -1,7 +1,6 @@
 """How often a dimension does, and the smallest that does.
 
-Page:
-    notebooks/sparse_patterns/logarithmic_dimension
+Page: notebooks/sparse_patterns/logarithmic_dimension
 """
 
 from __future__ import annotations
@@ -39,11 +38,8 @@ def successes(
     Raises:
         ValueError: as fit, and for draws < 1.
 
-    Cost:
-        draws times fit.
-
-    Source:
-        counting.
+    Cost: draws times fit.
+    Source: counting.
     """
     sizes(1, draws=draws)
     found = 0
@@ -83,12 +79,9 @@ def smallest_dimension(
     Raises:
         ValueError: as fit, for most < 1, and for a precision that is not positive.
 
-    Cost:
-        log2(n) times restarts times fit at the most.
-
-    Source:
-        the protocol of the papers' simulation in words, with bisection in place of a
-        grid.
+    Cost: log2(n) times restarts times fit at the most.
+    Source: the protocol of the papers' simulation in words, with bisection in place of
+        a grid.
     """
     _columns(columns)
     _tolerances(eps1, eps2)

@@ -1,8 +1,7 @@
 """Rows of a product Q K' against a sparse pattern, tile by tile: no matrix of all pairs
 exists at any time.
 
-Page:
-    notebooks/sparse_patterns/logarithmic_dimension
+Page: notebooks/sparse_patterns/logarithmic_dimension
 """
 
 from __future__ import annotations

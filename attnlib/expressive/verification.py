@@ -1,7 +1,6 @@
 """Codes, and whether they are the pattern that they were made for, by tiles.
 
-Page:
-    notebooks/sparse_patterns/logarithmic_dimension
+Page: notebooks/sparse_patterns/logarithmic_dimension
 """
 
 from __future__ import annotations
@@ -121,15 +120,10 @@ def verify(
         ValueError: for a bad pattern, scale or tolerance, for NaN, infinity or
             overflow, integer logits of 2^24, and sizes that do not fit.
 
-    Cost:
-        2 n^2 d flops; memory O(n d + n k + tile), no n x n matrix.
-
-    Source:
-        criteria (23), (24) of Likhosherstov et al. 2023 as we read them; log-sum-exp by
-        tiles.
-
-    Claim:
-        expressive.tiles
+    Cost: 2 n^2 d flops; memory O(n d + n k + tile), no n x n matrix.
+    Source: criteria (23), (24) of Likhosherstov et al. 2023 as we read them;
+        log-sum-exp by tiles.
+    Claim: expressive.tiles
     """
     _code(code)
     _tile(tile)

@@ -1,8 +1,7 @@
 """The Boltzmann operator: a softmax average of its own logits, its derivatives, and how
 far apart its values are.
 
-Page:
-    notebooks/one_layer_memorization/boltzmann_and_hardmax
+Page: notebooks/one_layer_memorization/boltzmann_and_hardmax
 """
 
 from __future__ import annotations
@@ -55,17 +54,12 @@ def boltzmann(
         ValueError: for integer a, n = 0, a token_mask of another shape, a row without a
             token, NaN or infinity, check under vmap.
 
-    Cost:
-        O(n) a row; tiles stay in the cache, so it takes about the time of copying a.
+    Cost: O(n) a row; tiles stay in the cache, so it takes about the time of copying a.
         With derivatives or under vmap: one softmax. Half precision is reckoned in
         float32 and rounded once.
-
-    Source:
-        Asadi and Littman 2017, recalled; rows are tiled, and the largest entry is taken
-        away before exp.
-
-    Claim:
-        boltzmann.operator
+    Source: Asadi and Littman 2017, recalled; rows are tiled, and the largest entry is
+        taken away before exp.
+    Claim: boltzmann.operator
     """
     if check:
         require(
@@ -175,14 +169,9 @@ def boltzmann_literal(
     Returns:
         (*batch).
 
-    Cost:
-        O(n) a row, with a matrix of the size of a.
-
-    Source:
-        the definition; twin of boltzmann.
-
-    Claim:
-        boltzmann.operator
+    Cost: O(n) a row, with a matrix of the size of a.
+    Source: the definition; twin of boltzmann.
+    Claim: boltzmann.operator
     """
     if token_mask is None:
         return (a * torch.softmax(a, -1)).sum(-1)
@@ -213,14 +202,9 @@ def derivatives(
     Raises:
         ValueError: as boltzmann.
 
-    Cost:
-        O(n) a row.
-
-    Source:
-        derived on the page.
-
-    Claim:
-        boltzmann.regions
+    Cost: O(n) a row.
+    Source: derived on the page.
+    Claim: boltzmann.regions
     """
     mean = boltzmann(a, token_mask, check=check).unsqueeze(-1)
     logits = a
@@ -250,15 +234,10 @@ def needed_gap(n: SupportsIndex, *, kind: Kind = "distinct") -> float:
     Raises:
         ValueError: for n below 2 and for an unknown kind.
 
-    Cost:
-        O(1).
-
-    Source:
-        paper: Kajitsuka and Sato 2024, Lemma 1, recalled; multiset: derived on the
+    Cost: O(1).
+    Source: paper: Kajitsuka and Sato 2024, Lemma 1, recalled; multiset: derived on the
         page.
-
-    Claim:
-        boltzmann.lemma, boltzmann.multisets
+    Claim: boltzmann.lemma, boltzmann.multisets
     """
     _require.one_of(get_args(Kind), kind=kind)
     _require.sizes(2, n=n)
@@ -290,15 +269,10 @@ def log_separation_bound(
         ValueError: if delta is too small for the lemma, spread < delta, or either is
             not finite.
 
-    Cost:
-        O(1).
-
-    Source:
-        distinct, multiset: derived on the page; paper: Kajitsuka and Sato 2024, Lemma
-        1, recalled.
-
-    Claim:
-        boltzmann.lemma, boltzmann.multisets
+    Cost: O(1).
+    Source: distinct, multiset: derived on the page; paper: Kajitsuka and Sato 2024,
+        Lemma 1, recalled.
+    Claim: boltzmann.lemma, boltzmann.multisets
     """
     need = needed_gap(n, kind=kind)
     _require.numbers(delta=delta, spread=spread)
@@ -356,14 +330,9 @@ def separation(
             same values or are of unlike sizes, if values lie too close together for the
             lemma, and for NaN or infinity.
 
-    Cost:
-        O(n log n).
-
-    Source:
-        log_separation_bound.
-
-    Claim:
-        boltzmann.lemma, boltzmann.multisets
+    Cost: O(n log n).
+    Source: log_separation_bound.
+    Claim: boltzmann.lemma, boltzmann.multisets
     """
     for name, vector in (("a", a), ("b", b)):
         _check_rows(name, vector)

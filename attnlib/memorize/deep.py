@@ -1,8 +1,7 @@
 """Labels of integers by a deep ReLU network with few, long weights: exact in
 integers.
 
-Page:
-    notebooks/one_layer_memorization/memorization
+Page: notebooks/one_layer_memorization/memorization
 """
 
 from __future__ import annotations
@@ -105,15 +104,10 @@ def fit_deep(
         ValueError: for ids that do not increase or are negative, negative labels,
             unlike lengths, numbers that are no integers, block below 1.
 
-    Cost:
-        O(D / m + m (r + l)) units; integers of m (r + l) bits.
-
-    Source:
-        after Vardi, Yehudai and Shamir 2022 (recalled); ours compares exactly, as its
-        inputs are integers.
-
-    Claim:
-        memorize.deep
+    Cost: O(D / m + m (r + l)) units; integers of m (r + l) bits.
+    Source: after Vardi, Yehudai and Shamir 2022 (recalled); ours compares exactly, as
+        its inputs are integers.
+    Claim: memorize.deep
     """
     require(
         len(ids) == len(labels) >= 1,

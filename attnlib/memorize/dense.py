@@ -1,8 +1,7 @@
 """The memorizing block with every weight written out, the literal twin of the sorted
 search.
 
-Page:
-    notebooks/one_layer_memorization/memorization
+Page: notebooks/one_layer_memorization/memorization
 """
 
 from __future__ import annotations
@@ -74,14 +73,9 @@ def dense_block(net: Memorizer) -> Dense:
         ValueError: for more ids, more label features than d, or ids that agree once
             they are added up.
 
-    Cost:
-        O(D d) memory.
-
-    Source:
-        Kajitsuka and Sato 2024, Corollary 1 (recalled).
-
-    Claim:
-        memorize.block
+    Cost: O(D d) memory.
+    Source: Kajitsuka and Sato 2024, Corollary 1 (recalled).
+    Claim: memorize.block
     """
     d = len(net.v)
     labels = net.values

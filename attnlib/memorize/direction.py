@@ -1,8 +1,7 @@
 """A direction that tells all tokens apart, and the factors beta that come with a
 guarantee.
 
-Page:
-    notebooks/one_layer_memorization/contextual_mapping
+Page: notebooks/one_layer_memorization/contextual_mapping
 """
 
 from __future__ import annotations
@@ -69,15 +68,10 @@ def threshold(count: int, d: int) -> float:
     Raises:
         ValueError: if count or d is below one.
 
-    Cost:
-        O(1).
-
-    Source:
-        Kajitsuka and Sato 2024, from Park et al. 2021 (recalled); the probability is
-        proved on the page.
-
-    Claim:
-        ids.projection
+    Cost: O(1).
+    Source: Kajitsuka and Sato 2024, from Park et al. 2021 (recalled); the probability
+        is proved on the page.
+    Claim: ids.projection
     """
     _require.sizes(1, count=count, d=d)
     return math.sqrt(8 / (math.pi * d)) / (count + 1) ** 2
@@ -109,16 +103,11 @@ def choose_projection(
         ValueError: for a zero token, equal tokens, NaN, integers, a budget or best_of
             below one, or a budget used up.
 
-    Cost:
-        O(|V|^2 d) a draw; memory in tiles.
-
-    Source:
-        Kajitsuka and Sato 2024, the vector of Theorem 2, which exists with positive
+    Cost: O(|V|^2 d) a draw; memory in tiles.
+    Source: Kajitsuka and Sato 2024, the vector of Theorem 2, which exists with positive
         probability; here it is drawn and checked. The check is float64 with its
         rounding error taken off.
-
-    Claim:
-        ids.projection
+    Claim: ids.projection
     """
     points = _points(vocabulary)
     _require.sizes(1, budget=budget, best_of=best_of)
@@ -234,15 +223,10 @@ def paper_scale(
         ValueError: for fewer than two tokens, n < 2, or sizes that are not positive and
             ordered.
 
-    Cost:
-        O(1).
-
-    Source:
-        Kajitsuka and Sato 2024, Theorem 2, constants as recalled; that they hold is
+    Cost: O(1).
+    Source: Kajitsuka and Sato 2024, Theorem 2, constants as recalled; that they hold is
         proved on the page.
-
-    Claim:
-        ids.recalled
+    Claim: ids.recalled
     """
     _require.sizes(2, count=count, n=n)
     _require.sizes(1, d=d)
@@ -295,15 +279,10 @@ def data_scale(
     Raises:
         ValueError: for n < 2, fewer than two tokens, equal or zero entries, NaN.
 
-    Cost:
-        O(|V| log |V|).
-
-    Source:
-        not taken from a paper; the sharp lemma of the page before, with what the data
-        offer.
-
-    Claim:
-        ids.gap, ids.multisets
+    Cost: O(|V| log |V|).
+    Source: not taken from a paper; the sharp lemma of the page before, with what the
+        data offer.
+    Claim: ids.gap, ids.multisets
     """
     is_vector = torch.is_tensor(z) and z.dim() == 1 and z.is_floating_point()
     require(

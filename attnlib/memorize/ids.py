@@ -1,8 +1,7 @@
 """Context ids by one rank-1 softmax head, how far apart they are, and whether a dtype
 holds them.
 
-Page:
-    notebooks/one_layer_memorization/contextual_mapping
+Page: notebooks/one_layer_memorization/contextual_mapping
 """
 
 from __future__ import annotations
@@ -81,14 +80,9 @@ def context_ids(
             sequence, a token with v.x = 0 (zero, or orthogonal to v: it would see only
             the mean), logits that overflow.
 
-    Cost:
-        O(n d + n^2) a sequence; memory O(n d) a sequence and one tile of weights.
-
-    Source:
-        Kajitsuka and Sato 2024, the head of Theorem 2, read along v.
-
-    Claim:
-        ids.gap
+    Cost: O(n d + n^2) a sequence; memory O(n d) a sequence and one tile of weights.
+    Source: Kajitsuka and Sato 2024, the head of Theorem 2, read along v.
+    Claim: ids.gap
     """
     _check(x, v, beta, normalizer)
     n, d = x.shape[-2:]
@@ -184,14 +178,9 @@ def rank_one_layer(v: Float[Tensor, " d"], beta: float, w: float = 1.0) -> Layer
     Raises:
         ValueError: if v is not a vector, or beta or w not finite.
 
-    Cost:
-        O(d).
-
-    Source:
-        Kajitsuka and Sato 2024, Theorem 2.
-
-    Claim:
-        ids.gap
+    Cost: O(d).
+    Source: Kajitsuka and Sato 2024, Theorem 2.
+    Claim: ids.gap
     """
     is_vector = torch.is_tensor(v) and v.dim() == 1 and v.is_floating_point()
     require(is_vector, "v must be a one-dimensional floating tensor")
@@ -223,12 +212,9 @@ def smallest_gap(
     Raises:
         ValueError: for no id, integers, NaN or infinity, groups of another shape.
 
-    Cost:
-        one sort of a copy, which is nearly all of it; several times more with groups.
-
-    Source:
-        the definition; numpy sorts floats much faster than torch, which sorts indices
-        too.
+    Cost: one sort of a copy, which is nearly all of it; several times more with groups.
+    Source: the definition; numpy sorts floats much faster than torch, which sorts
+        indices too.
     """
     is_floating = torch.is_tensor(ids) and ids.is_floating_point()
     require(
@@ -318,11 +304,8 @@ def separate(
         ValueError: as context_ids, and if ids are lost: how many, and which dtype would
             hold them.
 
-    Cost:
-        that of context_ids, one sort of the ids, one of the sequences.
-
-    Source:
-        not taken from a paper: a positive gap in floats proves nothing, the right
+    Cost: that of context_ids, one sort of the ids, one of the sequences.
+    Source: not taken from a paper: a positive gap in floats proves nothing, the right
         number of ids does.
     """
     ids = context_ids(x, v, beta, token_mask=token_mask, normalizer=normalizer)

@@ -1,8 +1,7 @@
 """Distinct numbers to labels: a ReLU network with one unit a number, dense and by
 sorted search, and its parameters.
 
-Page:
-    notebooks/one_layer_memorization/memorization
+Page: notebooks/one_layer_memorization/memorization
 """
 
 from __future__ import annotations
@@ -56,15 +55,10 @@ def fit_line(
         ValueError: for shapes that do not fit, NaN, ids that do not increase, theta
             outside (0, 1].
 
-    Cost:
-        O(D c) for theta = 1, D steps of O(c) otherwise.
-
-    Source:
-        the network of Zhang et al. 2017, Theorem 1 (recalled), which leaves the place
-        of the knots open.
-
-    Claim:
-        memorize.knots
+    Cost: O(D c) for theta = 1, D steps of O(c) otherwise.
+    Source: the network of Zhang et al. 2017, Theorem 1 (recalled), which leaves the
+        place of the knots open.
+    Claim: memorize.knots
     """
     _ids(ids, labels)
     _require.numbers(theta=theta)
@@ -101,15 +95,10 @@ def relu_layer(
     Raises:
         ValueError: for another dtype, NaN, or a chunk below 1.
 
-    Cost:
-        O(points D c) time, O(chunk) memory.
-
-    Source:
-        the definition; the sum is long and cancels, with an error of about D eps range
-        / gap.
-
-    Claim:
-        memorize.exact-labels
+    Cost: O(points D c) time, O(chunk) memory.
+    Source: the definition; the sum is long and cancels, with an error of about D eps
+        range / gap.
+    Claim: memorize.exact-labels
     """
     _points(t, line.knots)
     _require.sizes(1, chunk=chunk)
@@ -153,14 +142,9 @@ def interpolate(
     Raises:
         ValueError: as fit_line, and for another dtype of t.
 
-    Cost:
-        O(points (log D + c)).
-
-    Source:
-        fit_line with theta = 1 is linear interpolation; nothing cancels here.
-
-    Claim:
-        memorize.exact-labels
+    Cost: O(points (log D + c)).
+    Source: fit_line with theta = 1 is linear interpolation; nothing cancels here.
+    Claim: memorize.exact-labels
     """
     _ids(ids, labels)
     _points(t, ids)
@@ -231,15 +215,10 @@ def count_parameters(
     Raises:
         ValueError: for a size below 1 or labels > d.
 
-    Cost:
-        O(1).
-
-    Source:
-        Kajitsuka and Sato 2024, Corollary 1 (recalled), counts 4(s + d) + d(2 n N + d);
-        which part is which is ours.
-
-    Claim:
-        memorize.block
+    Cost: O(1).
+    Source: Kajitsuka and Sato 2024, Corollary 1 (recalled), counts 4(s + d) + d(2 n N +
+        d); which part is which is ours.
+    Claim: memorize.block
     """
     c = d if labels is None else labels
     _require.sizes(1, width=width, d=d, s=s, labels=c)

@@ -1,8 +1,7 @@
 """Memorize a data set: one softmax head of rank one, and a ReLU network that reads its
 ids.
 
-Page:
-    notebooks/one_layer_memorization/memorization
+Page: notebooks/one_layer_memorization/memorization
 """
 
 from __future__ import annotations
@@ -241,17 +240,12 @@ def memorize(
             (with what would), and a network that misses a label when it is run on the
             data.
 
-    Cost:
-        O(N n (n + d + log N n)), and O(K^2 d) more for a vocabulary of K <= 4096
+    Cost: O(N n (n + d + log N n)), and O(K^2 d) more for a vocabulary of K <= 4096
         tokens.
-
-    Source:
-        Kajitsuka and Sato 2024, Corollary 1 (recalled); differs: the temperature is
+    Source: Kajitsuka and Sato 2024, Corollary 1 (recalled); differs: the temperature is
         chosen from the data and the ids are verified; token and context id are compared
         one after the other, so that their sum is never rounded.
-
-    Claim:
-        memorize.block
+    Claim: memorize.block
     """
     token_mask, flat = _items.checked(sequences, labels, token_mask, generator)
     if beta is not None:

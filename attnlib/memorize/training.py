@@ -1,8 +1,7 @@
 """The same block, trained: one attention layer and a ReLU network of chosen width, by
 full-batch Adam.
 
-Page:
-    notebooks/one_layer_memorization/reviewers_questions
+Page: notebooks/one_layer_memorization/reviewers_questions
 """
 
 from __future__ import annotations
@@ -123,12 +122,9 @@ def train_block(
             the block has no score for, steps below 1, a rate that is not positive, and
             for training that diverges.
 
-    Cost:
-        steps forward and backward passes.
-
-    Source:
-        our protocol. How far a run gets is a fact about the run; that it stops short
-        refutes nothing.
+    Cost: steps forward and backward passes.
+    Source: our protocol. How far a run gets is a fact about the run; that it stops
+        short refutes nothing.
     """
     d, scores = len(block.w_1), len(block.b_2)
     _require.sizes(1, steps=steps)

@@ -1,8 +1,7 @@
 """Boolean matrices as rows of bits: 64 columns a word, products by tables of eight
 rows.
 
-Page:
-    notebooks/sparse_universality/patterns_and_conditions
+Page: notebooks/sparse_universality/patterns_and_conditions
 """
 
 from __future__ import annotations
@@ -28,11 +27,8 @@ def pack(mask: Bool[Tensor, "n m"]) -> Tensor:
     Raises:
         ValueError: for a mask that is no boolean matrix on the CPU.
 
-    Cost:
-        O(n m).
-
-    Source:
-        the definition.
+    Cost: O(n m).
+    Source: the definition.
     """
     _is_matrix("mask", mask, torch.bool)
     missing = -mask.shape[1] % 64
@@ -59,14 +55,9 @@ def bit_product(a: Tensor, b: Tensor) -> Tensor:
         ValueError: for other than int64 matrices on the CPU, and if b does not have as
             many rows as a has columns.
 
-    Cost:
-        (n + 256) m l / 512 word operations.
-
-    Source:
-        the method of four Russians, recalled.
-
-    Claim:
-        patterns.checker
+    Cost: (n + 256) m l / 512 word operations.
+    Source: the method of four Russians, recalled.
+    Claim: patterns.checker
     """
     _is_matrix("a", a, torch.int64)
     _is_matrix("b", b, torch.int64)
@@ -106,11 +97,8 @@ def unpack(bits: Tensor, m: int) -> Bool[Tensor, "n m"]:
         ValueError: for bits that are no int64 matrix, and for m that needs more or
             fewer words a row.
 
-    Cost:
-        O(n m).
-
-    Source:
-        the definition.
+    Cost: O(n m).
+    Source: the definition.
     """
     _is_matrix("bits", bits, torch.int64)
     sizes(0, m=m)
@@ -138,14 +126,9 @@ def closure(edges: Bool[Tensor, "n n"]) -> Bool[Tensor, "n n"]:
     Raises:
         ValueError: for edges that are no square boolean matrix.
 
-    Cost:
-        log2 n products.
-
-    Source:
-        the definition.
-
-    Claim:
-        patterns.checker
+    Cost: log2 n products.
+    Source: the definition.
+    Claim: patterns.checker
     """
     _is_matrix("edges", edges, torch.bool)
     n = len(edges)

@@ -1,8 +1,7 @@
 """The three conditions on a pattern: self-loops, a Hamiltonian path with its
 certificate, and the number of hops.
 
-Page:
-    notebooks/sparse_universality/patterns_and_conditions
+Page: notebooks/sparse_universality/patterns_and_conditions
 """
 
 from __future__ import annotations
@@ -76,15 +75,10 @@ def check(pattern: Pattern, *, device=None, moves: int = 20_000) -> Conditions:
     Raises:
         ValueError: if moves is negative, and for a mask in place of a pattern.
 
-    Cost:
-        O(p + log n) products, of about n^3 / 512 word operations each on the CPU; no n
-        x n matrix of floats there.
-
-    Source:
-        Yun et al. 2020b, Assumption 1, recalled; the way to check it is ours.
-
-    Claim:
-        patterns.checker
+    Cost: O(p + log n) products, of about n^3 / 512 word operations each on the CPU; no
+        n x n matrix of floats there.
+    Source: Yun et al. 2020b, Assumption 1, recalled; the way to check it is ours.
+    Claim: patterns.checker
     """
     _is_pattern("pattern", pattern)
     sizes(0, moves=moves)
@@ -133,14 +127,9 @@ def hops(pattern: Pattern, *, device=None) -> int | None:
     Returns:
         s, or None if no number of layers is enough.
 
-    Cost:
-        at most 2 p + 4 log2 n products; see `check`.
-
-    Source:
-        not taken from a paper.
-
-    Claim:
-        patterns.checker
+    Cost: at most 2 p + 4 log2 n products; see `check`.
+    Source: not taken from a paper.
+    Claim: patterns.checker
     """
     _is_pattern("pattern", pattern)
     return _hops(pattern, device)[0]
@@ -159,14 +148,9 @@ def hops_by_sets(pattern: Pattern, limit: int | None = None) -> int | None:
     Returns:
         s, or None.
 
-    Cost:
-        O(s n^3).
-
-    Source:
-        Yun et al. 2020b, Assumption 1, recalled.
-
-    Claim:
-        patterns.checker
+    Cost: O(s n^3).
+    Source: Yun et al. 2020b, Assumption 1, recalled.
+    Claim: patterns.checker
     """
     _is_pattern("pattern", pattern)
     n = pattern.n
@@ -211,11 +195,8 @@ def reach(pattern: Pattern, layers: int) -> Bool[Tensor, "n n"]:
     Raises:
         ValueError: if layers is negative.
 
-    Cost:
-        O(t n^3) as matrix products.
-
-    Source:
-        Yun et al. 2020b, Assumption 1, recalled.
+    Cost: O(t n^3) as matrix products.
+    Source: Yun et al. 2020b, Assumption 1, recalled.
     """
     _is_pattern("pattern", pattern)
     sizes(0, layers=layers)

@@ -1,8 +1,7 @@
 """Steps, hops and connections of the families as formulas, proved on the page; nothing
 here looks at a pattern.
 
-Page:
-    notebooks/sparse_universality/patterns_and_conditions
+Page: notebooks/sparse_universality/patterns_and_conditions
 """
 
 from __future__ import annotations
@@ -45,11 +44,8 @@ def exact(family: str, n: int, w: int = 3, g: int = 1) -> Exact:
         ValueError: for an unknown family, and where the formula is not proved for these
             sizes.
 
-    Cost:
-        O(sqrt(n)).
-
-    Source:
-        not taken from a paper.
+    Cost: O(sqrt(n)).
+    Source: not taken from a paper.
     """
     one_of(FAMILIES, family=family)
     sizes(2, n=n)

@@ -1,8 +1,7 @@
 """The patterns that papers use, by their names, and what makes new patterns from old
 ones.
 
-Page:
-    notebooks/sparse_universality/patterns_and_conditions
+Page: notebooks/sparse_universality/patterns_and_conditions
 """
 
 from __future__ import annotations
@@ -46,11 +45,8 @@ def dense(n: int) -> Pattern:
     Returns:
         Pattern with p = 1.
 
-    Cost:
-        O(1).
-
-    Source:
-        Vaswani et al. 2017.
+    Cost: O(1).
+    Source: Vaswani et al. 2017.
     """
     sizes(2, n=n)
     return build(n, Window(n - 1, n - 1))
@@ -73,15 +69,10 @@ def window(n: int, w: int, *, dilation: int = 1) -> Pattern:
     Raises:
         ValueError: for an even w, or one outside 1..n.
 
-    Cost:
-        O(1).
-
-    Source:
-        Beltagy et al. 2020, recalled. Where w/2 tokens on each side are called a window
-        of w, take w + 1 here.
-
-    Claim:
-        patterns.window
+    Cost: O(1).
+    Source: Beltagy et al. 2020, recalled. Where w/2 tokens on each side are called a
+        window of w, take w + 1 here.
+    Claim: patterns.window
     """
     return build(n, _centred(n, w, dilation))
 
@@ -97,14 +88,9 @@ def dilation_cycle(n: int) -> Pattern:
     Returns:
         Pattern with p = ceil(log2 n).
 
-    Cost:
-        O(log n).
-
-    Source:
-        not taken from a paper.
-
-    Claim:
-        patterns.dilation-cycle
+    Cost: O(log n).
+    Source: not taken from a paper.
+    Claim: patterns.dilation-cycle
     """
     steps = [Window(1, 1, distance) for distance in _powers_of_two(n)]
     return build(n, *steps)
@@ -121,14 +107,9 @@ def directed_cycle(n: int) -> Pattern:
     Returns:
         Pattern with p = 1 and 2 n connections.
 
-    Cost:
-        O(1).
-
-    Source:
-        not taken from a paper.
-
-    Claim:
-        patterns.fewest
+    Cost: O(1).
+    Source: not taken from a paper.
+    Claim: patterns.fewest
     """
     return build(n, Window(1, 0, wrap=True))
 
@@ -147,15 +128,10 @@ def star(n: int, *, local: bool = True) -> Pattern:
     Returns:
         Pattern with p = 1.
 
-    Cost:
-        O(1).
-
-    Source:
-        Guo et al. 2019 (Star-Transformer), recalled; differs: a token stands for the
-        relay.
-
-    Claim:
-        patterns.star
+    Cost: O(1).
+    Source: Guo et al. 2019 (Star-Transformer), recalled; differs: a token stands for
+        the relay.
+    Claim: patterns.star
     """
     sizes(2, n=n)
     reach = int(local)
@@ -181,14 +157,9 @@ def strided(n: int, w: int | None = None, *, reach: int | None = None) -> Patter
     Raises:
         ValueError: for w outside 1..n.
 
-    Cost:
-        O(1).
-
-    Source:
-        Child et al. 2019, two-sided as in Yun et al. 2020b; both recalled.
-
-    Claim:
-        patterns.strided
+    Cost: O(1).
+    Source: Child et al. 2019, two-sided as in Yun et al. 2020b; both recalled.
+    Claim: patterns.strided
     """
     w = _stride(n, w)
     near = Window(math.ceil(w / 2), w // 2)
@@ -215,15 +186,10 @@ def fixed(n: int, w: int | None = None, *, closed: bool = False) -> Pattern:
     Raises:
         ValueError: for w outside 1..n.
 
-    Cost:
-        O(n / w).
-
-    Source:
-        Child et al. 2019, two-sided as in Yun et al. 2020b; both recalled. closed is
-        ours.
-
-    Claim:
-        patterns.fixed
+    Cost: O(n / w).
+    Source: Child et al. 2019, two-sided as in Yun et al. 2020b; both recalled. closed
+        is ours.
+    Claim: patterns.fixed
     """
     w = _stride(n, w)
     ends = set(range(w - 1, n, w))
@@ -247,14 +213,9 @@ def longformer(n: int, w: int = 5, g: int = 1) -> Pattern:
     Raises:
         ValueError: for an even w, or w or g outside 1..n.
 
-    Cost:
-        O(g).
-
-    Source:
-        Beltagy et al. 2020, recalled.
-
-    Claim:
-        patterns.longformer
+    Cost: O(g).
+    Source: Beltagy et al. 2020, recalled.
+    Claim: patterns.longformer
     """
     return build(n, _global(n, w, g))
 
@@ -282,14 +243,9 @@ def bigbird(
     Raises:
         ValueError: for an even w, or w, g or r outside 1..n.
 
-    Cost:
-        O(n r), or O(n^2) time for the draws.
-
-    Source:
-        Zaheer et al. 2020, section 2, by tokens and not by blocks.
-
-    Claim:
-        patterns.longformer
+    Cost: O(n r), or O(n^2) time for the draws.
+    Source: Zaheer et al. 2020, section 2, by tokens and not by blocks.
+    Claim: patterns.longformer
     """
     certain = _global(n, w, g)
     drawn = _draws(n, r, generator)
@@ -312,14 +268,9 @@ def random(n: int, r: int = 8, *, generator: torch.Generator) -> Pattern:
     Raises:
         ValueError: for r outside 1..n.
 
-    Cost:
-        O(n r) memory, O(n^2) time.
-
-    Source:
-        Yun et al. 2020b, experiments, recalled.
-
-    Claim:
-        patterns.random
+    Cost: O(n r) memory, O(n^2) time.
+    Source: Yun et al. 2020b, experiments, recalled.
+    Claim: patterns.random
     """
     itself = Window(0, 0)
     drawn = _draws(n, r, generator)
@@ -339,14 +290,9 @@ def block_diagonal(n: int, b: int | None = None) -> Pattern:
     Raises:
         ValueError: for b outside 1..n.
 
-    Cost:
-        O(1).
-
-    Source:
-        the definition.
-
-    Claim:
-        patterns.classes
+    Cost: O(1).
+    Source: the definition.
+    Claim: patterns.classes
     """
     return build(n, Blocks(_stride(n, b, "b")))
 
@@ -364,14 +310,9 @@ def shifted_blocks(n: int, b: int | None = None) -> Pattern:
     Raises:
         ValueError: for b outside 1..n.
 
-    Cost:
-        O(1).
-
-    Source:
-        not taken from a paper.
-
-    Claim:
-        patterns.shifted-blocks
+    Cost: O(1).
+    Source: not taken from a paper.
+    Claim: patterns.shifted-blocks
     """
     b = _stride(n, b, "b")
     return build(n, Blocks(b), Blocks(b, b // 2))
@@ -393,15 +334,10 @@ def blockwise(n: int, b: int | None = None) -> Pattern:
     Raises:
         ValueError: for b outside 1..n.
 
-    Cost:
-        O(m).
-
-    Source:
-        Qiu et al. 2020 (blockwise attention with permuted blocks), recalled; the cyclic
-        order is ours.
-
-    Claim:
-        patterns.blockwise
+    Cost: O(m).
+    Source: Qiu et al. 2020 (blockwise attention with permuted blocks), recalled; the
+        cyclic order is ours.
+    Claim: patterns.blockwise
     """
     b = _stride(n, b, "b")
     m = Blocks(b).count(n)
@@ -420,14 +356,9 @@ def logsparse(n: int, *, both: bool = False) -> Pattern:
     Returns:
         Pattern with p = 1; one-sided it is causal and fails condition (3).
 
-    Cost:
-        O(log n).
-
-    Source:
-        Li et al. 2019 (LogSparse), recalled.
-
-    Claim:
-        patterns.logsparse
+    Cost: O(log n).
+    Source: Li et al. 2019 (LogSparse), recalled.
+    Claim: patterns.logsparse
     """
     after = int(both)
     parts = [Window(1, after, distance) for distance in _powers_of_two(n)]
@@ -443,11 +374,8 @@ def one_step(pattern: Pattern) -> Pattern:
     Returns:
         Pattern with p = 1 whose sets are the unions over the cycle.
 
-    Cost:
-        O(p), or as from_rule if only some steps are causal.
-
-    Source:
-        Yun et al. 2020b, recalled.
+    Cost: O(p), or as from_rule if only some steps are causal.
+    Source: Yun et al. 2020b, recalled.
     """
     _is_pattern("pattern", pattern)
     return build(pattern.n, _united(pattern.n, pattern.steps))
@@ -472,11 +400,8 @@ def union(*patterns: Pattern) -> Pattern:
     Raises:
         ValueError: for fewer than two patterns, for unlike n, and for unlike p.
 
-    Cost:
-        O(p), or as from_rule for a step that is causal in only some patterns.
-
-    Source:
-        the definition.
+    Cost: O(p), or as from_rule for a step that is causal in only some patterns.
+    Source: the definition.
     """
     require(
         len(patterns) > 1,
@@ -514,14 +439,9 @@ def causal(pattern: Pattern) -> Pattern:
     Raises:
         ValueError: if a token then reads nothing.
 
-    Cost:
-        as build.
-
-    Source:
-        the definition.
-
-    Claim:
-        patterns.causal
+    Cost: as build.
+    Source: the definition.
+    Claim: patterns.causal
     """
     _is_pattern("pattern", pattern)
     return build(pattern.n, *[replace(step, causal=True) for step in pattern.steps])
@@ -545,11 +465,8 @@ def from_sets(*steps: Sequence[Sequence[int] | set[int]]) -> Pattern:
         ValueError: for steps of unlike lengths, an empty list, an index twice or
             outside 0..n - 1.
 
-    Cost:
-        O(entries log entries).
-
-    Source:
-        the definition.
+    Cost: O(entries log entries).
+    Source: the definition.
     """
     require(len(steps) > 0, "steps must hold at least one step, got none")
     made = []
@@ -586,11 +503,8 @@ def from_masks(*masks: Bool[Tensor, "n n"]) -> Pattern:
         ValueError: for masks not boolean, not square or of unlike sizes, and for a
             hidden row.
 
-    Cost:
-        O(p n^2).
-
-    Source:
-        the definition.
+    Cost: O(p n^2).
+    Source: the definition.
     """
     require(len(masks) > 0, "masks must hold at least one mask, got none")
     made = []

@@ -1,8 +1,7 @@
 """Hamiltonian paths of a pattern: certificates, reasons why there is none, and a search
 that may give up.
 
-Page:
-    notebooks/sparse_universality/patterns_and_conditions
+Page: notebooks/sparse_universality/patterns_and_conditions
 """
 
 from __future__ import annotations
@@ -39,14 +38,9 @@ def is_path(pattern: Pattern, path: Sequence[int]) -> bool:
     Raises:
         ValueError: for a mask in place of a pattern, and a path of other than integers.
 
-    Cost:
-        O(n p parts).
-
-    Source:
-        Yun et al. 2020b, Assumption 1, recalled.
-
-    Claim:
-        patterns.checker
+    Cost: O(n p parts).
+    Source: Yun et al. 2020b, Assumption 1, recalled.
+    Claim: patterns.checker
     """
     _is_pattern("pattern", pattern)
     for token in path:
@@ -74,14 +68,9 @@ def search(pattern: Pattern, moves: int) -> tuple[tuple[int, ...] | None, str, b
         (path or None, reason or "", whether that is the truth); a path is verified
         before it is returned.
 
-    Cost:
-        O(p n^2), and O(n) a move; O(2^n) words for n <= 12.
-
-    Source:
-        not taken from a paper; rotations after Pósa 1976, recalled.
-
-    Claim:
-        patterns.checker
+    Cost: O(p n^2), and O(n) a move; O(2^n) words for n <= 12.
+    Source: not taken from a paper; rotations after Pósa 1976, recalled.
+    Claim: patterns.checker
     """
     forward = tuple(range(pattern.n))
     for path in (forward, forward[::-1]):
@@ -114,14 +103,9 @@ def impossible(reads: Tensor) -> str:
     Returns:
         the reason, or "".
 
-    Cost:
-        O(n^2 * components).
-
-    Source:
-        not taken from a paper.
-
-    Claim:
-        patterns.bare-star
+    Cost: O(n^2 * components).
+    Source: not taken from a paper.
+    Claim: patterns.bare-star
     """
     return _two_ends(reads) or _many_pieces(reads) or _broken_chain(reads)
 

@@ -1,8 +1,7 @@
 """What a pattern is made of: steps that are unions of simple parts, and the index sets,
 masks and counts they give.
 
-Page:
-    notebooks/sparse_universality/patterns_and_conditions
+Page: notebooks/sparse_universality/patterns_and_conditions
 """
 
 from __future__ import annotations
@@ -94,11 +93,8 @@ class Blocks:
         Returns:
             ceil((n + shift) / size).
 
-        Cost:
-            O(1).
-
-        Source:
-            the definition.
+        Cost: O(1).
+        Source: the definition.
         """
         return math.ceil((n + self.shift) / self.size)
 
@@ -271,11 +267,8 @@ class Pattern:
             ValueError: for a step that is not an integer, and for indices that are not
                 int64 or not in 0..n-1.
 
-        Cost:
-            O(n + pairs * parts); with Lists O(log connections) each.
-
-        Source:
-            Yun et al. 2020b, recalled: the sets A_k of step l.
+        Cost: O(n + pairs * parts); with Lists O(log connections) each.
+        Source: Yun et al. 2020b, recalled: the sets A_k of step l.
         """
         integer = isinstance(step, Integral) and not isinstance(step, bool)
         require(integer, f"step must be an integer, got {step!r}")
@@ -297,11 +290,8 @@ class Pattern:
         Returns:
             (n, n), boolean.
 
-        Cost:
-            O(n^2) time and memory.
-
-        Source:
-            the definition.
+        Cost: O(n^2) time and memory.
+        Source: the definition.
         """
         i = torch.arange(self.n, device=device)
         return self.reads(step, i[:, None], i)
@@ -316,11 +306,8 @@ class Pattern:
             crow (n + 1,) and col, int64 on the CPU: token k reads
             col[crow[k] : crow[k + 1]], rising.
 
-        Cost:
-            O(n^2) time, O(connections) memory.
-
-        Source:
-            the definition.
+        Cost: O(n^2) time, O(connections) memory.
+        Source: the definition.
         """
         return _compressed(self._masks(step))
 
@@ -333,11 +320,8 @@ class Pattern:
         Returns:
             (n,) int64, |A_k|.
 
-        Cost:
-            O(n^2) time, O(n) memory.
-
-        Source:
-            the definition.
+        Cost: O(n^2) time, O(n) memory.
+        Source: the definition.
         """
         return torch.cat([found.sum(1) for found in self._masks(step)])
 
@@ -363,11 +347,8 @@ def build(n: int, *steps: Step | Part | list[Part] | tuple[Part, ...]) -> Patter
             and a step where a token reads nothing: its softmax would be empty. A token
             that does not read itself is allowed; `check` reports it.
 
-    Cost:
-        O(p), or O(p n^2) for steps without a part that holds self-loops.
-
-    Source:
-        the framework of Yun et al. 2020b, recalled; parts are ours.
+    Cost: O(p), or O(p n^2) for steps without a part that holds self-loops.
+    Source: the framework of Yun et al. 2020b, recalled; parts are ours.
     """
     made = []
     for given in steps:

@@ -1,8 +1,7 @@
 """A pattern from a rule of query and key index: the simple parts it consists of are
 found, and the rest is listed.
 
-Page:
-    notebooks/sparse_universality/patterns_and_conditions
+Page: notebooks/sparse_universality/patterns_and_conditions
 """
 
 from __future__ import annotations
@@ -68,11 +67,8 @@ def from_rule(n: int, rule: Rule, *, causal: bool = False) -> Pattern:
             of a shape that broadcasts to (rows, n), or that answers the same pair in
             two ways; and if a token reads nothing.
 
-    Cost:
-        O(n^2) for each part that is found, and O(n) memory but for the Lists.
-
-    Source:
-        not taken from a paper.
+    Cost: O(n^2) for each part that is found, and O(n) memory but for the Lists.
+    Source: not taken from a paper.
     """
     sizes(2, n=n)
     require(callable(rule), f"rule must be a function of k and j, got {rule!r}")
@@ -101,11 +97,8 @@ def recognised(n: int, rule: Rule) -> Step:
     Raises:
         ValueError: as from_rule, but not for a rule that answers in two ways.
 
-    Cost:
-        as from_rule.
-
-    Source:
-        not taken from a paper.
+    Cost: as from_rule.
+    Source: not taken from a paper.
     """
     mask = _surveyed(n, rule)
     empty = np.flatnonzero(mask.found.row == 0).tolist()

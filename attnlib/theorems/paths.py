@@ -207,11 +207,8 @@ def decomposition(
         ValueError: for more than a million paths, half precision, an unknown order, and
             as forward.
 
-    Claim:
-        paths.decomposition
-
-    Page:
-        notebooks/path_decomposition/paths
+    Claim: paths.decomposition
+    Page: notebooks/path_decomposition/paths
     """
     one_of("order", order, ("opposite", "same"))
     how = {"mask": mask, "scale": scale, "normalizer": normalizer}
@@ -269,11 +266,8 @@ def skip_connections(
     Returns:
         Verdict.
 
-    Claim:
-        paths.skip
-
-    Page:
-        notebooks/path_decomposition/paths
+    Claim: paths.skip
+    Page: notebooks/path_decomposition/paths
     """
     y, attention = forward(x, layers, skip=True, return_attention=True)
     total = torch.zeros_like(y) + constant_row(layers, skip=row_keeps)
@@ -358,11 +352,8 @@ def row_sums(
     Returns:
         Verdict; its bound is 0.
 
-    Claim:
-        paths.row-sums
-
-    Page:
-        notebooks/path_decomposition/paths
+    Claim: paths.row-sums
+    Page: notebooks/path_decomposition/paths
     """
     misfit = certify.decomposition_gap(
         certify.exact(x),
@@ -428,11 +419,8 @@ def two_layers(
     Returns:
         Verdict.
 
-    Claim:
-        paths.order
-
-    Page:
-        notebooks/path_decomposition/paths
+    Claim: paths.order
+    Page: notebooks/path_decomposition/paths
     """
     if len(layers) != 2:
         raise ValueError(f"layers: the formula is of two layers, got {len(layers)}")
@@ -499,11 +487,8 @@ def sums_by_length(
     Returns:
         Verdict.
 
-    Claim:
-        paths.sums
-
-    Page:
-        notebooks/path_decomposition/paths
+    Claim: paths.sums
+    Page: notebooks/path_decomposition/paths
     """
     one_of("attention", attention, ("frozen", "recomputed"))
     if attention == "recomputed":
@@ -564,11 +549,8 @@ def cost(x: Tensor, layers: Sequence[Layer], *, skip: bool = True) -> Verdict:
     Returns:
         Verdict; its bound is 0.
 
-    Claim:
-        paths.cost
-
-    Page:
-        notebooks/path_decomposition/paths
+    Claim: paths.cost
+    Page: notebooks/path_decomposition/paths
     """
     without_biases(layers)
     for number, layer in enumerate(layers, 1):
@@ -627,11 +609,8 @@ def lengths(heads: Sequence[int]) -> Verdict:
     Returns:
         Verdict; its bound is 0.
 
-    Claim:
-        paths.lengths
-
-    Page:
-        notebooks/path_decomposition/paths
+    Claim: paths.lengths
+    Page: notebooks/path_decomposition/paths
     """
     if not all(isinstance(h, int) for h in heads):
         raise ValueError(f"heads must be whole numbers, one a layer, got {heads}")
@@ -712,14 +691,9 @@ def random_signs(
     Raises:
         ValueError: for more than 16 heads.
 
-    Cost:
-        2^heads path_sums, minutes for 16 heads.
-
-    Claim:
-        paths.signs
-
-    Page:
-        notebooks/path_decomposition/paths
+    Cost: 2^heads path_sums, minutes for 16 heads.
+    Claim: paths.signs
+    Page: notebooks/path_decomposition/paths
     """
     _, attention = forward(x, layers, skip=True, return_attention=True)
     heads = [layer.w_q.shape[0] for layer in layers]
@@ -807,11 +781,8 @@ def subnetworks(x: Tensor, layers: Sequence[Layer]) -> Verdict:
     Returns:
         Verdict; ok if the distance is at least a tenth.
 
-    Claim:
-        paths.recomputed
-
-    Page:
-        notebooks/path_decomposition/paths
+    Claim: paths.recomputed
+    Page: notebooks/path_decomposition/paths
     """
     without_biases(layers)
     y = forward(x, layers, skip=True)

@@ -1,8 +1,7 @@
 """The contextual map in integers: quantised ids, the selective shift, the sweep, the
 all-max shift, and the way back.
 
-Page:
-    notebooks/sparse_universality/the_proof_executed
+Page: notebooks/sparse_universality/the_proof_executed
 """
 
 from __future__ import annotations
@@ -41,8 +40,8 @@ class ContextualMap:
         constant: C of the all-max shift.
         layers, bits: attention layers, and bits that hold every id.
 
-    Source:
-        Yun et al. 2020b, recalled; differs: C is the least integer that (12.5) allows.
+    Source: Yun et al. 2020b, recalled; differs: C is the least integer that (12.5)
+        allows.
     """
 
     n: int
@@ -81,8 +80,8 @@ class Shift:
         factor: N, C, or 0 for a layer that waits.
         every: no second head, all ids move.
 
-    Source:
-        Yun et al. 2020a, 2020b, recalled: the selective shift and the all-max shift.
+    Source: Yun et al. 2020a, 2020b, recalled: the selective shift and the all-max
+        shift.
     """
 
     step: int
@@ -125,14 +124,9 @@ def contextual_map(
             misses a condition (self loops; a path; every token hears from all): it
             names the condition. Given hops >= 1 are not questioned.
 
-    Cost:
-        that of patterns.hops, and the search for a path if 0, .., n - 1 is none.
-
-    Source:
-        Yun et al. 2020b, recalled; the least C is derived on the page.
-
-    Claim:
-        universal.context
+    Cost: that of patterns.hops, and the search for a path if 0, .., n - 1 is none.
+    Source: Yun et al. 2020b, recalled; the least C is derived on the page.
+    Claim: universal.context
     """
     n, d, cells = _grid_sizes(n, d, cells)
     require(
@@ -234,14 +228,10 @@ def least_constant(top: int, hops: int) -> int:
     Raises:
         ValueError: for m < 0 or s < 1.
 
-    Cost:
-        O(log s) powers of integers.
-
-    Source:
-        derived on the page; recalled from Yun et al. 2020b: C = 2 s n delta^(-nd-1).
-
-    Claim:
-        universal.context
+    Cost: O(log s) powers of integers.
+    Source: derived on the page; recalled from Yun et al. 2020b: C = 2 s n
+        delta^(-nd-1).
+    Claim: universal.context
     """
     sizes(0, top=top)
     sizes(1, hops=hops)
@@ -268,11 +258,8 @@ def grid_ids(mapping: ContextualMap) -> np.ndarray:
     Raises:
         ValueError: if there are more than 10^7 ids.
 
-    Cost:
-        O(n K^(n d)).
-
-    Source:
-        the grid of the construction.
+    Cost: O(n K^(n d)).
+    Source: the grid of the construction.
     """
     _check_limit(mapping.n, mapping.size)
     positions = np.array(mapping.codes) * mapping.base
@@ -311,12 +298,9 @@ def head(ids: np.ndarray, mask: np.ndarray, value: int) -> np.ndarray:
     Raises:
         ValueError: for ids that are not n a row, and arguments of other types.
 
-    Cost:
-        O(entries of the mask) a row.
-
-    Source:
-        the definition: the sign of the query decides; equal keys have equal values, so
-        ties change nothing.
+    Cost: O(entries of the mask) a row.
+    Source: the definition: the sign of the query decides; equal keys have equal values,
+        so ties change nothing.
     """
     _is(np.ndarray, ids=ids, mask=mask)
     _is(Integral, value=value)
@@ -340,14 +324,9 @@ def schedule(mapping: ContextualMap) -> Iterator[Shift]:
     Yields:
         mapping.layers Shifts, the last s of them for all ids.
 
-    Cost:
-        O(1) a layer.
-
-    Source:
-        Yun et al. 2020b, recalled; layers whose step lacks the edge wait.
-
-    Claim:
-        universal.layers
+    Cost: O(1) a layer.
+    Source: Yun et al. 2020b, recalled; layers whose step lacks the edge wait.
+    Claim: universal.layers
     """
     for i in range(mapping.n - 1):
         before = mapping.path[i]
@@ -380,14 +359,9 @@ def apply(shift: Shift, ids: np.ndarray, mapping: ContextualMap) -> np.ndarray:
     Raises:
         ValueError: if ids are no integers, or int64 that mapping.bits do not fit.
 
-    Cost:
-        O(entries of the mask) a row; nothing for a layer that waits.
-
-    Source:
-        Yun et al. 2020a, 2020b, recalled.
-
-    Claim:
-        universal.shift
+    Cost: O(entries of the mask) a row; nothing for a layer that waits.
+    Source: Yun et al. 2020a, 2020b, recalled.
+    Claim: universal.shift
     """
     _is(np.ndarray, ids=ids)
     _is(Shift, shift=shift)
@@ -426,14 +400,9 @@ def steps(
     Raises:
         ValueError: as apply.
 
-    Cost:
-        O(mapping.layers) times that of a layer.
-
-    Source:
-        Yun et al. 2020b, recalled.
-
-    Claim:
-        universal.context
+    Cost: O(mapping.layers) times that of a layer.
+    Source: Yun et al. 2020b, recalled.
+    Claim: universal.context
     """
     for shift in schedule(mapping):
         ids = apply(shift, ids, mapping)
@@ -462,14 +431,9 @@ def context_ids(pattern: Pattern, n: int, d: int, cells: int, **options) -> np.n
     Raises:
         ValueError: as contextual_map, and for more than 10^7 ids.
 
-    Cost:
-        O(mapping.layers n K^(n d)) and the entries of the masks.
-
-    Source:
-        Yun et al. 2020b, recalled: the contextual map.
-
-    Claim:
-        universal.context
+    Cost: O(mapping.layers n K^(n d)) and the entries of the masks.
+    Source: Yun et al. 2020b, recalled: the contextual map.
+    Claim: universal.context
     """
     numbers = contextual_map(pattern, n, d, cells, **options)
     return _last_ids(grid_ids(numbers), numbers).astype(object)
@@ -492,14 +456,9 @@ def decode(ident: int, mapping: ContextualMap) -> tuple[int, list[int]]:
         ValueError: for a number that is no id of the map: the all-max layers are run
             again.
 
-    Cost:
-        O(n + s entries of the masks) operations on integers.
-
-    Source:
-        derived on the page.
-
-    Claim:
-        universal.residues
+    Cost: O(n + s entries of the masks) operations on integers.
+    Source: derived on the page.
+    Claim: universal.residues
     """
     _is(Integral, ident=ident)
     _is(ContextualMap, mapping=mapping)
@@ -543,14 +502,9 @@ def equivariant_ids(
     Raises:
         ValueError: for sizes out of range or more than 10^7 ids.
 
-    Cost:
-        O(N n K^(n d)).
-
-    Source:
-        Yun et al. 2020a, recalled; the constant is ours: N^(n+1) is always enough.
-
-    Claim:
-        universal.equivariant
+    Cost: O(N n K^(n d)).
+    Source: Yun et al. 2020a, recalled; the constant is ours: N^(n+1) is always enough.
+    Claim: universal.equivariant
     """
     n, d, cells = _grid_sizes(n, d, cells)
     N = cells**d

@@ -1,8 +1,7 @@
 """The assembled network: quantiser, contextual map and value map for a target that the
 caller gives, in exact integers.
 
-Page:
-    notebooks/sparse_universality/the_proof_executed
+Page: notebooks/sparse_universality/the_proof_executed
 """
 
 from __future__ import annotations
@@ -45,8 +44,7 @@ class UniversalNetwork:
         layers: counts by kind.
         bits: of the largest id.
 
-    Source:
-        Yun et al. 2020b, recalled; hardmax and jumps, no softmax.
+    Source: Yun et al. 2020b, recalled; hardmax and jumps, no softmax.
     """
 
     mapping: ContextualMap
@@ -84,15 +82,10 @@ class UniversalNetwork:
         Raises:
             ValueError: for another shape, integer x, NaN, or entries outside [0, 1).
 
-        Cost:
-            the attention layers on the batch, and a search among the ids for every
+        Cost: the attention layers on the batch, and a search among the ids for every
             token.
-
-        Source:
-            derived on the page.
-
-        Claim:
-            universal.network
+        Source: derived on the page.
+        Claim: universal.network
         """
         p = self.mapping
         _inside(x, p)
@@ -139,14 +132,9 @@ def approximate(
         ValueError: as contextual_map; for more than 10^6 value layers (it says how
             many); for a target that returns another shape, NaN or infinity.
 
-    Cost:
-        O(n K^(n d)) times the attention layers.
-
-    Source:
-        Yun et al. 2020b, recalled.
-
-    Claim:
-        universal.network
+    Cost: O(n K^(n d)) times the attention layers.
+    Source: Yun et al. 2020b, recalled.
+    Claim: universal.network
     """
     numbers = contextual_map(pattern, n, d, cells, **options)
     n = numbers.n
@@ -184,11 +172,8 @@ def grid_rows(mapping: ContextualMap) -> Float[Tensor, "inputs n d"]:
     Returns:
         (K^(n d), n, d) float64.
 
-    Cost:
-        O(n d K^(n d)).
-
-    Source:
-        the grid of the construction.
+    Cost: O(n d K^(n d)).
+    Source: the grid of the construction.
     """
     own = _all_rows(mapping.n, mapping.size)  # u . z of each token
     digits = own[..., None] // _powers(mapping) % mapping.cells
@@ -214,14 +199,9 @@ def value_layers(
     Raises:
         ValueError: for another order.
 
-    Cost:
-        O(d) a layer, and sorting.
-
-    Source:
-        Yun et al. 2020b, recalled; the order does not matter in exact arithmetic.
-
-    Claim:
-        universal.network
+    Cost: O(d) a layer, and sorting.
+    Source: Yun et al. 2020b, recalled; the order does not matter in exact arithmetic.
+    Claim: universal.network
     """
     one_of(("grid", "increasing", "decreasing"), order=order)
     p = network.mapping
@@ -262,14 +242,9 @@ def run(
     Raises:
         ValueError: as the network, and for another order.
 
-    Cost:
-        O(n) fractions a layer and an input: for a few inputs of small networks.
-
-    Source:
-        Yun et al. 2020b, recalled.
-
-    Claim:
-        universal.network
+    Cost: O(n) fractions a layer and an input: for a few inputs of small networks.
+    Source: Yun et al. 2020b, recalled.
+    Claim: universal.network
     """
     p = network.mapping
     _inside(x, p)

@@ -1,8 +1,7 @@
 """The network in standard layers: softmax at an inverse temperature, four ReLUs for a
 jump, clamps at the end, in floats.
 
-Page:
-    notebooks/sparse_universality/from_integers_to_softmax
+Page: notebooks/sparse_universality/from_integers_to_softmax
 """
 
 from __future__ import annotations
@@ -31,9 +30,8 @@ class Sublayer:
         mlp: an Mlp or None.
         mask: (n, n), for attention.
 
-    Source:
-        Yun et al. 2020a, 2020b, recalled: blocks of two heads of size one and of four
-        hidden units.
+    Source: Yun et al. 2020a, 2020b, recalled: blocks of two heads of size one and of
+        four hidden units.
     """
 
     kind: str
@@ -73,14 +71,9 @@ def ramp_mlp(
         ValueError: if the ramp does not fit between the cuts, a number is not finite,
             or read and write do not fit.
 
-    Cost:
-        O(d).
-
-    Source:
-        Yun et al. 2020a, recalled; the formula is derived on the page.
-
-    Claim:
-        universal.ramps
+    Cost: O(d).
+    Source: Yun et al. 2020a, recalled; the formula is derived on the page.
+    Claim: universal.ramps
     """
     is_tensor("read", read)
     require(read.dim() == 1, f"read must be (d,), got {tuple(read.shape)}")
@@ -132,15 +125,10 @@ def standard(
         ValueError: unless dtype has two digits more than the ids have bits (the knots
             are quarters), for ramps that do not fit, and for clamp <= 0.
 
-    Cost:
-        O(d) a layer.
-
-    Source:
-        Yun et al. 2020b, recalled; differs: the order of the value layers and the
+    Cost: O(d) a layer.
+    Source: Yun et al. 2020b, recalled; differs: the order of the value layers and the
         clamps are ours.
-
-    Claim:
-        universal.lp
+    Claim: universal.lp
     """
     _is(UniversalNetwork, network=network)
     p = network.mapping
@@ -227,14 +215,9 @@ def run_standard(
         ValueError: for x of another shape or outside [0, 1), and for a scale that is
             not positive and finite.
 
-    Cost:
-        O(n) for each value layer, O(n^2) for each attention layer.
-
-    Source:
-        Yun et al. 2020b, recalled.
-
-    Claim:
-        universal.temperature
+    Cost: O(n) for each value layer, O(n^2) for each attention layer.
+    Source: Yun et al. 2020b, recalled.
+    Claim: universal.temperature
     """
     _is(ContextualMap, mapping=mapping)
     if check:
@@ -267,14 +250,9 @@ def enough_scale(mapping: ContextualMap) -> float:
     Returns:
         lambda.
 
-    Cost:
-        O(1).
-
-    Source:
-        derived on the page.
-
-    Claim:
-        universal.temperature
+    Cost: O(1).
+    Source: derived on the page.
+    Claim: universal.temperature
     """
     n = mapping.n
     N = mapping.size

@@ -1,7 +1,8 @@
 """Sets the docstrings of attnlib for the API page.
 
 A docstring is plain text in Google style that reads well in a terminal: a sentence, an
-indented formula, then sections, each a header such as `Args:` over an indented body.
+indented formula, then sections, each a header such as `Args:` over an indented body,
+and last lines that begin with Cost, Source, Claim, Page or Note.
 Here it becomes reStructuredText: nothing in it is taken for markup but ``code``, and
 the page is a link.
 """
@@ -14,6 +15,7 @@ import sys
 import textwrap
 
 HEADER = re.compile(r"^([A-Z]\w+):\n(?= )", re.M)
+FOOT = re.compile(r"^(Cost|Source|Claim|Page|Note): (\S.*(?:\n    .*)*)", re.M)
 ENTRY = re.compile(r"^(\w+(?:, \w+)*):\s", re.M)
 CODE = re.compile(r"(``.+?``)", re.S)
 
@@ -58,8 +60,11 @@ def field(name: str, body: str) -> str:
 
 def to_rst(docstring: str) -> str:
     """A docstring of the house as reStructuredText."""
-    start, *pieces = HEADER.split(docstring)
+    last = FOOT.search(docstring)
+    end = last.start() if last else len(docstring)
+    start, *pieces = HEADER.split(docstring[:end])
     fields = [field(name, body) for name, body in zip(pieces[::2], pieces[1::2])]
+    fields += [field(name, body) for name, body in FOOT.findall(docstring[end:])]
     return "\n".join([paragraphs(start), *fields]) + "\n"
 
 
@@ -68,14 +73,14 @@ def page_of(obj) -> str:
     one.
     """
     module = sys.modules.get(getattr(obj, "__module__", None))
-    before, found, page = (inspect.getdoc(module) or "").partition("Page:\n")
-    return f"\n\nPage:\n{page}\n" if found else ""
+    found = re.search(r"^Page: .*", inspect.getdoc(module) or "", re.M)
+    return f"\n{found[0]}\n" if found else ""
 
 
 def process(app, what, name, obj, options, lines) -> None:
     text = "\n".join(lines)
-    if what in ("function", "class") and "\nPage:\n" not in text:
-        text += page_of(obj)
+    if what in ("function", "class") and "\nPage: " not in text:
+        text = text.rstrip() + page_of(obj)
     lines[:] = to_rst(text).split("\n")
 
 
