@@ -161,7 +161,6 @@ def peaks(name: str, axis: str) -> float:
 
 
 SURE = [
-    ("window_attention", "n", 1),
     ("linear_attention", "n", 1),
     ("linear_attention, causal", "n", 1),
     ("performer_attention", "n", 1),
@@ -179,7 +178,7 @@ SURE = [
     ("moment_queries", "n", 0),
     ("coherence", "n", 0),
     ("attention_matrix", "d", 0),
-    ("window_attention", "N", 1),
+    ("linear_attention", "N", 1),
     ("relu_layer", "N", 0),
 ]
 
@@ -203,7 +202,7 @@ def test_sparse_attention_grows_no_faster_than_promised(name):
 def test_another_exponent_would_be_seen():
     assert (
         abs(peaks("masked_attention", "n") - 1) > 0.15
-        and abs(peaks("window_attention", "n") - 2) > 0.15
+        and abs(peaks("linear_attention", "n") - 2) > 0.15
     )
 
 
@@ -294,7 +293,6 @@ def test_every_row_runs(name):
     "name",
     [
         "forward",
-        "window_attention",
         "sparse_attention, window",
         "lsh_attention",
         "verify",

@@ -5,6 +5,7 @@ each check, and its control.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -23,9 +24,8 @@ from attnlib.patterns import (
     build,
 )
 from attnlib.sparse import masked_attention, sparse_attention
-from attnlib.sparse._backward import gradients
-from attnlib.sparse._plan import Plan, make_plan
-from attnlib.sparse._tiles import forward
+from attnlib.sparse.plans import Plan, plan_of
+from attnlib.sparse.tiles import forward, gradients
 
 EPS = torch.finfo(torch.float64).eps
 CPU = torch.device("cpu")
@@ -44,9 +44,10 @@ def lists(n, seed=0):
 
 
 UNIONS = {
-    "window and columns": lambda n: build(n, [Window(2, 2), Columns((0, n // 2))]),
-    "strided": lambda n: patterns.union(patterns.strided(n)),
-    "global rows": lambda n: patterns.longformer(n, 5, 2),
+    "window and columns": lambda n: build(n, [Window(12, 12), Columns((0, n // 2))]),
+    "thin windows": lambda n: build(n, [Window(2, 2, 3), Window(3, 1), Columns((0,))]),
+    "strided": lambda n: patterns.one_step(patterns.strided(n, reach=12)),
+    "global rows": lambda n: build(n, [Window(12, 12), Columns((0, 1)), Rows((0, 1))]),
     "blocks and lists": lambda n: build(n, [Blocks(8), Blocks(8, 3, 1), lists(n)]),
     "causal": lambda n: patterns.causal(
         build(n, [Window(3, 3, 2), Strided(7), lists(n)])
@@ -65,21 +66,21 @@ UNIONS = {
 }
 
 
-def plan_of(pattern: Pattern, *, disjoint: bool = True) -> Plan:
+def tiles_of(pattern: Pattern, *, disjoint: bool = True) -> Plan:
     """The tiles of step 0; not disjoint: each part as if it were alone, so that what
     two parts hold comes twice.
     """
     step = pattern.steps[0]
+    n = pattern.n
     if disjoint:
-        return make_plan(step, pattern.n, torch.float64, CPU)
-    alone = [
-        make_plan(Step((part,), step.causal), pattern.n, torch.float64, CPU)
-        for part in step.parts
-    ]
-    families = [f for plan in alone for f in plan.families]
-    return Plan(
-        [f._replace(fresh=number == 0) for number, f in enumerate(families)], None
-    )
+        return plan_of(step, n, n, torch.float64, CPU)
+    families = []
+    for part in step.parts:
+        plan = plan_of(Step((part,), step.causal), n, n, torch.float64, CPU)
+        assert plan.entries is None
+        for family in plan.families:
+            families.append(replace(family, fresh=not families))
+    return Plan(families, None)
 
 
 def truth(q, k, v, mask) -> tuple[torch.Tensor, torch.Tensor]:
@@ -93,7 +94,7 @@ def check_merge(pattern: Pattern, *, disjoint: bool = True, seed: int = 0) -> Ve
     """
     q, k, v, _ = instance(pattern.n, seed=seed)
     got = forward(
-        q, k, v, plan_of(pattern, disjoint=disjoint), 1 / math.sqrt(q.shape[-1])
+        q, k, v, tiles_of(pattern, disjoint=disjoint), 1 / math.sqrt(q.shape[-1])
     )
     off = max(
         float((a - b).abs().max()) for a, b in zip(got, truth(q, k, v, pattern.mask()))
@@ -115,30 +116,32 @@ def check_gradient(
     leaves = [t.clone().requires_grad_() for t in (q, k, v)]
     out, lse = truth(*leaves, pattern.mask())
     wanted = torch.autograd.grad((out * g).sum() + (lse * g_lse).sum(), leaves)
-    first = Pattern(n, (pattern.steps[0]._replace(parts=pattern.steps[0].parts[:1]),))
+    first = build(n, pattern.steps[0].parts[0])
     lse = (lse if lse_of == "union" else truth(q, k, v, first.mask())[1]).detach()
-    got = gradients(q, k, v, out.detach(), lse, g, g_lse, plan_of(pattern), scale)
+    got = gradients(q, k, v, out.detach(), lse, g, g_lse, tiles_of(pattern), scale)
     size = max(float(t.abs().max()) for t in wanted)
     return at_most(
         max(float((a - b).abs().max()) for a, b in zip(got, wanted)), 256 * EPS * size
     )
 
 
-def check_exact(pattern: Pattern, *, missing: int = 0, seed: int = 0) -> Verdict:
+def check_exact(
+    pattern: Pattern, *, missing: int = 0, rows: int | None = None, seed: int = 0
+) -> Verdict:
     """sparse_attention against the dense form of the pattern, less `missing` of its
-    connections; k = 64.
+    connections; rows: of the last so many queries alone; k = 64.
     """
-    q, k, v, _ = instance(pattern.n, seed=seed)
+    n = pattern.n
+    q, k, v, _ = instance(n, seed=seed)
     mask = pattern.mask().clone()
-    entry = mask.sum(1).argmax(), mask[mask.sum(1).argmax()].nonzero()[0, 0]
+    last = slice(n - (rows or n), n)
+    degrees = mask.sum(1)[last]
+    row = last.start + int(degrees.argmax())
     if missing:
-        mask[entry] = False
-    off = float(
-        (sparse_attention(q, k, v, pattern) - masked_attention(q, k, v, mask))
-        .abs()
-        .max()
-    )
-    return at_most(off, 64 * EPS * float(v.abs().max()))
+        mask[row, mask[row].nonzero()[0, 0]] = False
+    y = sparse_attention(q[:, last], k, v, pattern)
+    wanted = masked_attention(q[:, last], k, v, mask[last])
+    return at_most(float((y - wanted).abs().max()), 64 * EPS * float(v.abs().max()))
 
 
 @pytest.mark.claim("sparse.merge", role="check")
@@ -187,12 +190,14 @@ def test_one_part_alone_is_its_own_union():
 @pytest.mark.parametrize("name", UNIONS)
 def test_exact(name, n):
     assert check_exact(UNIONS[name](n)).ok
+    assert check_exact(UNIONS[name](n), rows=n // 3).ok
 
 
 @pytest.mark.claim("sparse.exact", role="control")
 @pytest.mark.parametrize("name", UNIONS)
 def test_one_connection_fewer_is_noticed(name):
     assert check_exact(UNIONS[name](37), missing=1).ok is False
+    assert check_exact(UNIONS[name](37), missing=1, rows=9).ok is False
 
 
 @pytest.mark.claim("sparse.exact", role="witness")

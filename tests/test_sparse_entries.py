@@ -12,13 +12,8 @@ import torch
 
 from attnlib import patterns
 from attnlib.patterns import Columns, Lists, Rows, Step, Strided, Window, build
-from attnlib.sparse import (
-    _entries,
-    _plan,
-    bare_calls,
-    masked_attention,
-    sparse_attention,
-)
+from attnlib.sparse import entries, masked_attention, plans, sparse_attention
+from bench.floor import bare_calls
 
 EPS = 1e-12
 
@@ -56,11 +51,20 @@ PATTERNS = {
     "with global tokens": lambda n: build(
         n, [Columns((0, 5)), Rows((0, 5)), drawn(n, 0.2, empty=True)]
     ),
+    "a thin window": lambda n: patterns.window(n, 5),
+    "a thin dilated window": lambda n: patterns.window(n, 9, dilation=4),
+    "thin windows that overlap": lambda n: build(n, [Window(2, 2, 2), Window(3, 1)]),
+    "thin windows": lambda n: patterns.logsparse(n, both=True),
     "two lists": lambda n: build(n, [drawn(n, 0.1), drawn(n, 0.2, seed=1, empty=True)]),
     "causal": lambda n: patterns.Pattern(
         n, (Step((Window(0, 0), drawn(n, 0.3)), causal=True),)
     ),
 }
+
+
+def plan_of(pattern, device="cpu"):
+    n = pattern.n
+    return plans.plan_of(pattern.steps[0], n, n, torch.float64, torch.device(device))
 
 
 def instance(n, batch=(2,), d=4, d_v=3, seed=0, dtype=torch.float64, device="cpu"):
@@ -78,12 +82,7 @@ def test_entries_are_masked_attention(name, device):
     n = 47
     pattern, inputs = PATTERNS[name](n), instance(n, (2, 3), device=device)
     mask = pattern.mask().to(device)
-    assert (
-        _plan.make_plan(
-            pattern.steps[0], n, torch.float64, torch.device(device)
-        ).entries
-        is not None
-    )
+    assert plan_of(pattern, device).entries is not None
     out, lse = sparse_attention(*inputs, pattern, return_lse=True)
     wanted = masked_attention(*inputs, mask)
     logits = (inputs[0] @ inputs[1].mT / 2).masked_fill(~mask, -math.inf).logsumexp(-1)
@@ -125,10 +124,8 @@ def test_every_entry_once_whoever_holds_it():
         "causal",
     ):
         pattern = PATTERNS[name](n)
-        entries = _plan.make_plan(
-            pattern.steps[0], n, torch.float64, torch.device("cpu")
-        ).entries
-        pairs = list(zip(entries.row.tolist(), entries.col.tolist()))
+        own = plan_of(pattern).entries
+        pairs = list(zip(own.row.tolist(), own.col.tolist()))
         assert pairs == [
             tuple(pair) for pair in pattern.mask().nonzero().tolist()
         ]  # sorted, each once, none in a tile
@@ -140,19 +137,17 @@ def test_heads_in_one_call_or_one_by_one():
     """
     n = 31
     inputs, pattern = instance(n, (5,)), PATTERNS["lists"](n)
-    entries = _plan.make_plan(
-        pattern.steps[0], n, torch.float64, torch.device("cpu")
-    ).entries
+    own = plan_of(pattern).entries
     q, k, v = (t.detach() for t in inputs)
-    alone = _entries.forward(q, k, v, entries, 0.5)
-    size = len(entries.col)
-    three = entries.repeated(3)
+    alone = entries.forward(q, k, v, own, 0.5)
+    size = len(own.col)
+    three = own.repeated(3)
     assert three.crow.shape == (3 * n + 1,) and int(three.crow[-1]) == 3 * size
 
     def flat(t):
         return t[:3].reshape(3 * n, -1)
 
-    out, lse = _entries._forward(three, flat(q), flat(k), flat(v), 0.5)
+    out, lse = entries._forward(three, flat(q), flat(k), flat(v), 0.5)
     assert torch.allclose(
         out.view(3, n, -1), alone[0][:3], rtol=0, atol=EPS
     ) and torch.allclose(lse.view(3, n), alone[1][:3], rtol=0, atol=EPS)
@@ -162,11 +157,9 @@ def test_heads_in_one_call_or_one_by_one():
 
 
 def test_rows_without_an_entry_have_no_weight():
-    entries = _entries.entries_of(
-        torch.tensor([0, 2]), torch.tensor([1, 2]), 3, torch.device("cpu")
-    )
+    own = entries.entries_of(torch.tensor([0, 2]), torch.tensor([1, 2]), 3)
     q = torch.randn(1, 3, 4, generator=torch.Generator().manual_seed(0))
-    out, lse = _entries.forward(q, q, q, entries, 1.0)
+    out, lse = entries.forward(q, q, q, own, 1.0)
     assert (
         lse[0, 1] == -math.inf
         and bool((out[0, 1] == 0).all())
@@ -195,6 +188,38 @@ def test_no_warning_reaches_the_reader():
         warnings.simplefilter("error")
         n = 33
         sparse_attention(*instance(n), PATTERNS["lists"](n)).sum().backward()
+
+
+@pytest.mark.parametrize("n", [256, 2048])
+def test_the_plan_weighs_entries_against_tiles(n):
+    """A thin window goes by its entries, a wide one by tiles; of both, what the wide
+    one holds is no entry.
+    """
+    thin = build(n, Window(1, 1, 8))
+    wide = build(n, Window(32, 32))
+    both = build(n, [Window(1, 1, 8), Window(32, 32), Window(1, 1, 64)])
+    assert not plan_of(thin).families
+    assert plan_of(wide).entries is None
+    own = plan_of(both)
+    assert len(own.families) == 1
+    assert len(own.entries.col) == 2 * (n - 64)
+    assert len(plan_of(patterns.causal(both)).entries.col) == n - 64
+
+
+def test_where_tiles_were_dear_and_entries_were_cheap(monkeypatch):
+    """The control: other costs, other plans, the same numbers."""
+    inputs = [t.detach() for t in instance(200)]
+    pattern = build(200, [Window(1, 1, 8), Window(32, 32)])
+    wanted = sparse_attention(*inputs, pattern)
+    for query in (0, 1000):
+        plans.plan_of.cache_clear()
+        monkeypatch.setattr(plans, "QUERY", query)
+        plan = plan_of(pattern)
+        assert (plan.entries is None) == (query == 0)
+        assert bool(plan.families) == (query == 0)
+        got = sparse_attention(*inputs, pattern)
+        assert float((got - wanted).abs().max()) < EPS
+    plans.plan_of.cache_clear()
 
 
 @pytest.mark.bad_input

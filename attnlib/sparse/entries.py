@@ -4,26 +4,30 @@ rows.
 Logits are inner products at the entries (sampled_addmm), rows of values are added up
 with weights (embedding_bag): what torch has for graphs and for word counts is what a
 pattern without blocks asks for, forward and backward.
+
+Page: notebooks/sparse_universality/patterns_and_conditions
 """
 
 from __future__ import annotations
 
 import math
 import warnings
-from typing import NamedTuple
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
 from attnlib.patterns.parts import _starts
-from attnlib.sparse._precision import HALVES
+from attnlib.sparse.precision import HALVES
 
 # entries of several heads in one call, where starting a call is what costs
 TOGETHER = 1 << 22
 
 
-class Entries(NamedTuple):
+@dataclass(frozen=True, slots=True, eq=False)
+class Entries:
     """Token i reads col[crow[i] : crow[i + 1]]; there row is i.
 
     The transposed: key j is read by row_t[crow_t[j] : crow_t[j + 1]], and its entries
@@ -36,6 +40,11 @@ class Entries(NamedTuple):
     crow_t: Tensor
     row_t: Tensor
     turn: Tensor
+
+    def to(self, device: torch.device) -> Entries:
+        """The same entries on a device."""
+        own = {f.name: getattr(self, f.name).to(device) for f in fields(self)}
+        return Entries(**own)
 
     def repeated(self, heads: int) -> Entries:
         """The same entries in each of some heads, whose tokens follow each other."""
@@ -63,13 +72,19 @@ class Entries(NamedTuple):
         )
 
 
-def entries_of(
-    rows: Tensor,
-    columns: Tensor,
-    n: int,
-    device: torch.device,
-) -> Entries:
-    """The entries (rows[e], columns[e]), each given once."""
+def entries_of(rows: Tensor, columns: Tensor, n: int) -> Entries:
+    """The entries (rows[e], columns[e]) in order.
+
+    Args:
+        rows, columns: (entries,) int64, each pair once.
+        n: tokens.
+
+    Returns:
+        Entries.
+
+    Cost: two sorts of the entries.
+    Source: none.
+    """
     order = (rows * n + columns).argsort()
     rows = rows[order]
     columns = columns[order]
@@ -87,7 +102,7 @@ def entries_of(
         warnings.simplefilter("ignore")
         nothing = torch.zeros(n, 1)
         _products(made, nothing, nothing)
-    return Entries(*(t.to(device) for t in made))
+    return made
 
 
 def _products(entries: Entries, x: Tensor, y: Tensor, scale: float = 1.0) -> Tensor:
@@ -114,9 +129,19 @@ def _sums(index: Tensor, starts: Tensor, weights: Tensor, y: Tensor) -> Tensor:
 def forward(
     q: Tensor, k: Tensor, v: Tensor, entries: Entries, scale: float
 ) -> tuple[Tensor, Tensor]:
-    """(b, n, d) each -> out (b, n, d_v) and lse (b, n), in float32 at least.
+    """Attention at the entries alone.
 
-    A row without a key has out = 0 and lse = -inf.
+    Args:
+        q, k, v: (b, n, d).
+        entries: of n tokens.
+        scale: of the logits.
+
+    Returns:
+        out (b, n, d_v) and lse (b, n), in float32 at least. A row without a key has out
+        = 0 and lse = -inf.
+
+    Cost: 2 (d + d_v) FLOPs an entry and head; memory O(entries + n d_v).
+    Source: none.
     """
     b, n = q.shape[:2]
     outs = []
@@ -147,9 +172,16 @@ def _forward(
 def add_gradients(
     wanted, given, lse: Tensor, drift: Tensor, entries: Entries, scale: float
 ) -> None:
-    """What the entries add to dQ, dK, dV.
+    """Add what the entries give to the gradients dQ, dK, dV.
 
-    `wanted` and `given` are (dQ, dK, dV) and (Q, K, V, G), (b, n, ...) each.
+    Args:
+        wanted: dQ, dK, dV, (b, n, ...) each, written to.
+        given: Q, K, V, G, (b, n, ...) each.
+        lse, drift: (b, n), as in `attnlib.sparse.tiles.gradients`.
+        entries, scale: as in forward.
+
+    Cost: 2 (3 d + 2 d_v) FLOPs an entry and head.
+    Source: none.
     """
     for own, *heads in _heads(entries, *given, lse, drift, *wanted):
         q, k, v, g, lse_here, drift_here, dq, dk, dv = heads
@@ -163,7 +195,7 @@ def add_gradients(
         dv += _sums(own.row_t, own.crow_t, p[own.turn], g)
 
 
-def _heads(entries: Entries, *given: Tensor):
+def _heads(entries: Entries, *given: Tensor) -> Iterator[tuple]:
     """A few heads at a time: their entries, and their tensors as (heads n, ...)."""
     b = len(given[0])
     size = 1

@@ -1,5 +1,7 @@
 """In which precision tiles are multiplied: halves where the device multiplies them and
 sums in float32.
+
+Page: notebooks/sparse_universality/patterns_and_conditions
 """
 
 from __future__ import annotations
@@ -44,6 +46,9 @@ def compute_dtype(
 
     Returns:
         dtype itself, or float32.
+
+    Cost: O(1).
+    Source: the bounds are ours.
     """
     if dtype not in HALVES:
         return dtype
@@ -65,7 +70,17 @@ def _multiplies_halves(device: torch.device) -> bool:
 
 
 def product(a: Tensor, b: Tensor) -> Tensor:
-    """a @ b; of halves summed and given in float32."""
+    """a @ b; of halves summed and given in float32.
+
+    Args:
+        a, b: batches of matrices of one dtype.
+
+    Returns:
+        the product, in float32 at least.
+
+    Cost: that of @; float32 copies where the device has no such product.
+    Source: none.
+    """
     if a.dtype not in HALVES:
         return a @ b
     if _multiplies_halves(a.device):
@@ -77,7 +92,19 @@ def product(a: Tensor, b: Tensor) -> Tensor:
 
 
 def add_product_(out: Tensor, a: Tensor, b: Tensor, scale: float = 1.0) -> Tensor:
-    """out += scale a @ b in place, batches of matrices."""
+    """Add scale a @ b to out in place.
+
+    Args:
+        out: (batch, m, p), float32 at least.
+        a, b: (batch, m, k) and (batch, k, p).
+        scale: a number.
+
+    Returns:
+        out.
+
+    Cost: as product.
+    Source: none.
+    """
     if a.dtype not in HALVES:
         return out.baddbmm_(a, b, alpha=scale)
     return out.add_(product(a, b), alpha=scale)

@@ -1,12 +1,14 @@
 """The layout of each kind of part: in which order its tokens stand, and how its tiles
 lie over that order.
+
+Page: notebooks/sparse_universality/patterns_and_conditions
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -16,6 +18,7 @@ from attnlib.patterns import Blocks, Columns, Lists, Part, Rows, Step, Strided, 
 
 LARGE = 512  # queries a tile at the most; above, tiles share their keys
 SHARING = 128  # queries of a tile that shares its keys
+FEW = 32  # queries of a tile, where only the last rows are wanted
 # in which order parts are laid out: the later, the more is hidden in its tiles
 RANK = {
     Blocks: 0,
@@ -27,7 +30,8 @@ RANK = {
 }
 
 
-class Side(NamedTuple):
+@dataclass(frozen=True, slots=True, eq=False)
+class Side:
     """The queries, or the keys, of tiles.
 
     Tile t holds the positions first + t hop + a step, a < size, of an order. An order
@@ -69,7 +73,8 @@ class Side(NamedTuple):
         return a, b
 
 
-class Layout(NamedTuple):
+@dataclass(frozen=True, slots=True, eq=False)
+class Layout:
     """`count` tiles: their queries and their keys."""
 
     count: int
@@ -97,7 +102,7 @@ def _ready(side: Side, device: torch.device) -> Side:
     is_real = side.order >= 0
     real = None if bool(is_real.all()) else is_real.to(device)
     order = side.order.clamp_min(0).to(device)
-    return side._replace(order=order, real=real)
+    return replace(side, order=order, real=real)
 
 
 def _evenly(side: Side, count: int) -> Side:
@@ -117,7 +122,8 @@ def _evenly(side: Side, count: int) -> Side:
     return plain if torch.equal(plain.tokens(tiles, n), at) else side
 
 
-class BlockSets(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class BlockSets:
     """Parts that consist of whole blocks: block a reads the blocks `sets[a]`.
 
     Only the plan makes these.
@@ -127,7 +133,8 @@ class BlockSets(NamedTuple):
     sets: tuple[tuple[int, ...], ...]
 
 
-class Classes(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Classes:
     """A strided part and global columns: each class with the columns behind it.
 
     Only the plan makes these.
@@ -142,8 +149,18 @@ def ordered(
 ) -> list[tuple[Part | BlockSets | Classes, tuple[Part, ...]]]:
     """The parts of a step, those whose tiles are best left unmasked first.
 
-    With each come the parts that define it: parts that consist of whole blocks of one
-    size are taken together, and so are a strided part and a few columns.
+    Parts that consist of whole blocks of one size are taken together, and so are a
+    strided part and a few columns.
+
+    Args:
+        step: of a pattern.
+        n: tokens.
+
+    Returns:
+        pairs: what is to be laid out, and the parts that define it.
+
+    Cost: O(n) times the parts, and the entries of lists.
+    Source: none.
     """
     first = []
     rest = _each_once(step)
@@ -159,8 +176,13 @@ def ordered(
         strided, columns = pair
         first.append((Classes(strided.stride, columns.tokens), pair))
         rest = _without(rest, pair)
-    rest = sorted(rest, key=lambda part: RANK[type(part)])
-    return first + [(part, (part,)) for part in rest]
+    return first + [(part, (part,)) for part in sorted(rest, key=_rank)]
+
+
+def _rank(part: Part) -> tuple[int, int]:
+    """By kind; wide windows before narrow ones, which they may hold."""
+    width = part.left + part.right if isinstance(part, Window) else 0
+    return RANK[type(part)], -width
 
 
 def _each_once(step: Step) -> list[Part]:
@@ -201,42 +223,54 @@ def _stride_and_columns(parts: list[Part], n: int) -> tuple[Strided, Columns] | 
 
 
 def layouts(part: Part | BlockSets | Classes, n: int, causal: bool) -> Iterator[Layout]:
-    """The layouts that together hold every connection of a part."""
+    """The layouts that together hold every connection of a part.
+
+    Args:
+        part: of `ordered`, no lists.
+        n: tokens.
+        causal: only j <= i is wanted.
+
+    Yields:
+        layouts; their tiles may hold more than the part does.
+
+    Cost: O(n), and the size of each table of tokens.
+    Source: overlapping tiles as in Beltagy et al. 2020, recalled; the others are ours.
+    """
     match part:
-        case Window(left, right, dilation, wrap):
-            if causal and not wrap:
-                right = 0
-            yield from _window(n, left, right, dilation, wrap)
-        case Strided(stride):
-            yield from _residues(n, min(stride, n))
-        case Classes(stride, tokens):
-            yield from _residues(n, stride, torch.tensor(tokens))
-        case Blocks(size, shift, turn):
-            places = torch.arange(part.count(n) * size) - shift
+        case Window():
+            yield from _window(n, part, causal)
+        case Strided():
+            yield from _residues(n, min(part.stride, n))
+        case Classes():
+            yield from _residues(n, part.stride, torch.tensor(part.tokens))
+        case Blocks():
+            places = torch.arange(part.count(n) * part.size) - part.shift
             tokens = torch.where(places < n, places, -1)
-            blocks = tokens.view(-1, size)
-            yield from _tables(blocks, blocks.roll(-turn, 0))
-        case BlockSets(size, sets):
-            yield from _block_lists(n, size, sets)
-        case Columns(tokens):
+            blocks = tokens.view(-1, part.size)
+            yield from _tables(blocks, blocks.roll(-part.turn, 0))
+        case BlockSets():
+            yield from _block_lists(n, part.size, part.sets)
+        case Columns():
             c = min(SHARING, n)
             count = math.ceil(n / c)
-            keys = Side(len(tokens), 0, order=torch.tensor(tokens))
+            keys = Side(len(part.tokens), 0, order=torch.tensor(part.tokens))
             yield Layout(count, Side(c, c), keys)
-        case Rows(tokens):
-            c = min(SHARING, len(tokens))
-            count = math.ceil(len(tokens) / c)
-            order = _filled(torch.tensor(tokens), c)
+        case Rows():
+            c = min(SHARING, len(part.tokens))
+            count = math.ceil(len(part.tokens) / c)
+            order = _filled(torch.tensor(part.tokens), c)
             yield Layout(count, Side(c, c, order=order), Side(n, 0))
 
 
-def _window(
-    n: int, left: int, right: int, dilation: int, wrap: bool
-) -> Iterator[Layout]:
-    """Tokens a multiple of `dilation` apart stand side by side.
+def _window(n: int, part: Window, causal: bool) -> Iterator[Layout]:
+    """Tokens a multiple of the dilation apart stand side by side.
 
     Then it is a plain window of overlapping tiles.
     """
+    left = part.left
+    dilation = part.dilation
+    wrap = part.wrap
+    right = 0 if causal and not wrap else part.right
     classes = math.gcd(n, dilation) if wrap else min(dilation, n)
     length = math.ceil(n / classes)
     c = 32 if left + right >= 32 else 16
@@ -346,6 +380,30 @@ def _filled(order: Tensor, c: int) -> Tensor:
     return F.pad(order, (0, missing), value=-1)
 
 
+def layout_of_rows(reads: Callable[..., Tensor], first: int, n: int) -> Layout:
+    """Tiles of the rows from `first` on, each with the keys that some row of it reads.
+
+    Args:
+        reads: which of the keys 0..n - 1 the rows i, (c, 1), read: boolean (c, n).
+        first: the first of the rows.
+        n: tokens.
+
+    Returns:
+        one layout; tiles with fewer keys than others have holes.
+
+    Cost: O(n (n - first)) time, O(n) memory a tile.
+    Source: none.
+    """
+    c = min(FEW, n - first)
+    keys = []
+    for i in torch.arange(first, n).split(c):
+        keys.append(reads(i[:, None]).any(0).nonzero().flatten())
+    width = max(1, *(len(own) for own in keys))
+    order = [F.pad(own, (0, width - len(own)), value=-1) for own in keys]
+    queries = Side(c, c, first)
+    return Layout(len(keys), queries, Side(width, width, order=torch.cat(order)))
+
+
 # --- whole blocks ---
 
 
@@ -370,12 +428,12 @@ def _is_whole(part: Part, size: int, n: int) -> bool:
     match part:
         case Blocks():
             return part.size == size and part.shift == 0
-        case Columns(tokens):
+        case Columns():
             everything = set()
-            for block in {t // size for t in tokens}:
+            for block in {t // size for t in part.tokens}:
                 start = block * size
                 everything.update(range(start, min(n, start + size)))
-            return set(tokens) == everything
+            return set(part.tokens) == everything
         case Lists():
             return _lists_are_whole(part, size, n)
     return False
@@ -383,7 +441,8 @@ def _is_whole(part: Part, size: int, n: int) -> bool:
 
 def _lists_are_whole(part: Lists, size: int, n: int) -> bool:
     """Whether the tokens of a block all read the same whole blocks."""
-    crow, col = part
+    crow = part.crow
+    col = part.col
     if n % size or len(col) % (size * size):
         return False
     counts = crow.diff().view(-1, size)  # a row for each block of readers
@@ -413,13 +472,13 @@ def _block_sets(
     for part in parts:
         for a, own in enumerate(sets):
             match part:
-                case Blocks(_, _, turn):
-                    own.add((a + turn) % count)
-                case Columns(tokens):
-                    own.update(t // size for t in tokens)
-                case Lists(crow, col):
+                case Blocks():
+                    own.add((a + part.turn) % count)
+                case Columns():
+                    own.update(t // size for t in part.tokens)
+                case Lists():
                     first = a * size  # its tokens all read the same
-                    read = col[crow[first] : crow[first + 1]]
+                    read = part.col[part.crow[first] : part.crow[first + 1]]
                     own.update((read[::size] // size).tolist())
     return tuple(tuple(sorted(own)) for own in sets)
 
