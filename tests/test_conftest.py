@@ -1,0 +1,31 @@
+"""Who speaks first about bad input: the shape checker, or attnlib itself."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from conftest import SHAPES
+from jaxtyping import TypeCheckError
+
+from attnlib.paths import path_counts
+from attnlib.projections import hadamard
+
+ROW = torch.zeros(4, dtype=torch.long)
+
+
+@pytest.mark.skipif(not SHAPES, reason="the shape checker is off in this process")
+def test_the_shape_checker_speaks_first():
+    with pytest.raises(TypeCheckError):
+        hadamard(ROW)
+
+
+@pytest.mark.bad_input
+def test_in_a_test_of_bad_input_it_is_silent():
+    with pytest.raises(ValueError, match="x must be floating point"):
+        hadamard(ROW)
+
+
+@pytest.mark.skipif(not SHAPES, reason="the shape checker is off in this process")
+def test_and_afterwards_it_speaks_again():
+    with pytest.raises(TypeCheckError):
+        path_counts("no list")
