@@ -77,6 +77,7 @@ def test_short_runs_are_averaged_over_many_calls():
     )
 
 
+@pytest.mark.wide
 def test_quick_run_prints_and_stores(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(torch, "set_num_threads", lambda n: None)
     file, text = tmp_path / "bench.json", tmp_path / "bench.md"

@@ -33,6 +33,7 @@ def quick(request):
     torch.set_num_threads(threads)
 
 
+@pytest.mark.wide
 def test_quick_runs_agree_with_their_peers(quick):
     job, found = quick
     assert found and all(
@@ -56,6 +57,7 @@ def test_quick_runs_agree_with_their_peers(quick):
     ) == len(found)
 
 
+@pytest.mark.wide
 def test_quick_runs_say_what_was_not_run(quick):
     job, found = quick
     away = {name: why for record in found for name, why in record["not run"].items()}
@@ -73,6 +75,7 @@ def test_quick_runs_say_what_was_not_run(quick):
     assert job not in compiled or away[compiled[job]] == _peers.QUICK
 
 
+@pytest.mark.wide
 def test_missing_packages_are_not_run(monkeypatch):
     monkeypatch.setattr(
         _peers, "import_module", lambda name: (_ for _ in ()).throw(ImportError(name))
@@ -86,6 +89,7 @@ def test_missing_packages_are_not_run(monkeypatch):
     assert all(set(record["seconds"]) >= {"ours"} for record in found)
 
 
+@pytest.mark.wide
 def test_every_case_of_a_run_has_its_name(quick):
     job, found = quick
     assert [record["case"] for record in found] == list(bench.cases(job, quick=True))

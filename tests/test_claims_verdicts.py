@@ -132,6 +132,7 @@ def verdicts_of(tree: Path, *arguments: str) -> dict:
 # ---------------------------------------------------------------- what is written
 
 
+@pytest.mark.wide
 def test_one_process_and_two_write_the_same_bytes(tree):
     edit(tree, "def test_witness():", "def test_witness(device):")
     one = verdicts_of(tree)
@@ -342,6 +343,7 @@ def test_the_key_does_not_change_with_anything_else(tree, name):
 # ---------------------------------------------------------------- the command
 
 
+@pytest.mark.wide
 def test_refresh_runs_the_tests_only_when_something_changed(tree, capfd):
     path = tree / claims.VERDICTS
     assert claims.refresh(tree) == 0

@@ -251,6 +251,7 @@ def jupyter_book(root, *arguments):
     )
 
 
+@pytest.mark.wide
 def test_missing_mathjax_stops_the_build(tmp_path):
     root = minibook.make(tmp_path)
     (root / "book/_static/mathjax/tex-chtml-full.js").unlink()
@@ -258,6 +259,7 @@ def test_missing_mathjax_stops_the_build(tmp_path):
     assert done.returncode == 1 and "MathJax is missing" in done.stderr
 
 
+@pytest.mark.wide
 def test_editing_the_library_runs_the_pages_again(tmp_path):
     root = minibook.make(tmp_path)
     assert minibook.build(root).returncode == 0 and "the value is 41" in minibook.html(
@@ -272,6 +274,7 @@ def test_editing_the_library_runs_the_pages_again(tmp_path):
     ).stdout and "the value is 41" in minibook.html(root)
 
 
+@pytest.mark.wide
 def test_without_our_key_the_cache_serves_stale_numbers(tmp_path):
     """The control of the test above: this is what Jupyter Book does by itself."""
     root = minibook.make(tmp_path)
@@ -427,11 +430,17 @@ THEME = {"label-content-name-mismatch"}
 AXE = (390, 1280)
 
 
-def accessibility(page) -> list[str]:
-    """Critical and serious findings of axe-core, the theme's own left out."""
+def accessibility(page, contrast: bool) -> list[str]:
+    """Critical and serious findings of axe-core, the theme's own left out. Contrast
+    takes longest, and is that of one style sheet.
+    """
     from axe_playwright_python.sync_playwright import Axe
 
-    found = Axe().run(page).response["violations"]
+    options = {
+        "resultTypes": ["violations"],
+        "rules": {"color-contrast": {"enabled": contrast}},
+    }
+    found = Axe().run(page, options=options).response["violations"]
     return [
         f"{v['id']}: {v['nodes'][0]['html'][:160]}"
         for v in found
@@ -440,18 +449,17 @@ def accessibility(page) -> list[str]:
 
 
 def problems(
-    browser, url, width=1280, mode="light", picture: Path | None = None
+    browser, url, width=1280, mode="light", *, name: str = "", contrast: bool = True
 ) -> list[str]:
-    """All that is wrong with a page as a reader has it on the screen; with `picture`, a
-    screenshot of it is kept.
+    """All that is wrong with a page as a reader has it on the screen; where
+    ATTNLIB_PICTURES is set, a screenshot of it is kept under its name.
     """
     with opened(browser, url, width, mode) as (page, heard):
         found = heard + page.evaluate(FORMULAS) + page.evaluate(LAYOUT)
-        if picture:
-            page.screenshot(path=picture, full_page=True)
-        return found + (
-            accessibility(page) if width in AXE else []
-        )  # last: axe reads style sheets again, from wrong places
+        if name and os.environ.get("ATTNLIB_PICTURES"):
+            page.screenshot(path=picture(name, width, mode), full_page=True)
+        # last: axe reads style sheets again, from wrong places
+        return found + (accessibility(page, contrast) if width in AXE else [])
 
 
 def picture(name: str, width: int, mode: str) -> Path:
@@ -473,12 +481,8 @@ def test_page_in_a_browser(browser, address, name):
     """As on a phone, where formulas and tables have least room; wider screens follow in
     the wide lane.
     """
-    assert (
-        problems(
-            browser, f"{address}{name}.html", 390, picture=picture(name, 390, "light")
-        )
-        == []
-    )
+    url = f"{address}{name}.html"
+    assert problems(browser, url, 390, name=name, contrast=False) == []
 
 
 @pytest.mark.browser
@@ -489,12 +493,8 @@ def test_page_in_a_browser(browser, address, name):
 )
 @pytest.mark.parametrize("name", KINDS)
 def test_page_in_every_variant(browser, address, name, width, mode):
-    assert (
-        problems(
-            browser, f"{address}{name}.html", width, mode, picture(name, width, mode)
-        )
-        == []
-    )
+    url = f"{address}{name}.html"
+    assert problems(browser, url, width, mode, name=name) == []
 
 
 BAD = """<!doctype html><html lang="en"><head><title>t</title></head><body><main>
