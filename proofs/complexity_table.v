@@ -26,9 +26,9 @@ Lemma flops_attend q s d : flops (attend q s d) = 4 * q * s * d.
 Proof. by rewrite !flops_cons flops_nil /flops1 /= addn0 mulnAC addnn -mul2n !mulnA. Qed.
 Definition dense (n d : nat) : seq shape := attend n n d.
 Definition linformer (n k d : nat) : seq shape := [:: (k, n, d); (k, n, d)] ++ attend n k d.
-(* a l tiles of l queries; l columns of a queries *)
-Definition strided (a l d : nat) : seq shape := times a (attend l (2 * l) d) ++ times l (attend a
-  a d).
+(* b tiles of t queries, each with t + l keys; l columns of a queries *)
+Definition strided (b t a l d : nat) : seq shape := times b (attend t (t + l) d) ++
+  times l (attend a a d).
 Definition fixed (a l c d : nat) : seq shape := times a (attend l l d) ++ attend (a * l) (c * a)
   d.
 Definition window (a t w d : nat) : seq shape := times a (attend t (t + w - 1) d).
@@ -49,13 +49,13 @@ Proof.
 rewrite flops_cat flops_attend !flops_cons flops_nil /flops1 /= addn0 addnn -mul2n !mulnA.
 by rewrite [2 * 2 * k * n](mulnAC) -!mulnDl.
 Qed.
-(* Strided, n = a l. *)
-Theorem strided_flops a l d n : n = a * l -> flops (strided a l d) = 4 * n * (2 * l + a) * d.
+(* Strided, n = b t = a l. *)
+Theorem strided_flops b t a l d n : n = b * t -> n = a * l ->
+  flops (strided b t a l d) = 4 * n * (t + l + a) * d.
 Proof.
-move=> ->; rewrite flops_cat !flops_times !flops_attend mulnDr mulnDl; congr (_ + _).
-  by rewrite !mulnA; congr (_ * _ * _); rewrite [a * 4]mulnC -!mulnA; congr (_ * _); rewrite [l *
-    2]mulnC !mulnA.
-by rewrite !mulnA; congr (_ * _); rewrite [l * 4]mulnC [4 * a * l]mulnAC.
+move=> nb na; rewrite flops_cat !flops_times !flops_attend [in RHS]mulnDr mulnDl; congr (_ + _).
+  by rewrite nb !mulnA [b * 4]mulnC.
+by rewrite na !mulnA; congr (_ * _); rewrite [l * 4]mulnC [4 * a * l]mulnAC.
 Qed.
 (* Fixed, n = a l. *)
 Theorem fixed_flops a l c d n : n = a * l -> flops (fixed a l c d) = 4 * n * (l + c * a) * d.

@@ -1,9 +1,8 @@
 (* Chapter 15, page one_layer_memorization/contextual_mapping.
    ids.sharp (Proposition 15.7), ids.mean (Proposition 15.8).
-   R is any ordered field; exp is any function with the properties of the real exponential that are
-   listed where it is used. *)
+   R is any ordered field; exp is the exponential function (exponential.v). *)
 From mathcomp Require Import all_ssreflect all_algebra.
-Require Import identities.
+Require Import identities exponential.
 Set Implicit Arguments.
 Unset Strict Implicit.
 Import Order.TTheory GRing.Theory Num.Theory.
@@ -127,22 +126,14 @@ exact: (@size_through _ _ _ _ _ w h).
 Qed.
 
 (* (b) Softmax, no repeated token: S a set of n tokens. *)
-Variable exp : R -> R.                      (* the real exponential, as far as it is used *)
-Hypothesis expD : forall x y, exp (x + y) = exp x * exp y.
-Hypothesis exp_gt0 : forall x, 0 < exp x.
-Hypothesis exp_ge : forall x, 1 + x <= exp x.
+Variable exp : R -> R.
+Hypothesis expE : exponential exp.
+Let expD := expD expE.        Let exp_gt0 := exp_gt0 expE.
 Definition soft k (S : {set 'I_K}) :=
   (\sum_(j in S) z j * exp (beta * z k * z j)) / \sum_(j in S) exp (beta * z k * z j).
 Variables (g s : R).
 Hypothesis gap : forall i j, i != j -> g <= `|z i - z j|.
 Hypothesis span : forall i j, `|z i - z j| <= s.
-
-Lemma exp_le x y : x <= y -> exp x <= exp y.
-Proof.
-move=> xy; have -> : y = (y - x) + x by rewrite subrK.
-rewrite expD -[X in X <= _]mul1r ler_pmul2r // (le_trans _ (exp_ge _)) //.
-by rewrite ler_addl subr_ge0.
-Qed.
 
 (* z_j* is the largest z of S if z_k > 0, the smallest if z_k < 0: it has the largest logit. *)
 Theorem soft_near k (S : {set 'I_K}) j : k \in S -> j \in S ->
@@ -161,7 +152,7 @@ apply: le_trans (ler_norm_sum _ _ _) _; rewrite (bigD1 j) //= subrr mul0r normr0
 (* Each of the n - 1 other terms is at most s e^(- beta |z_k| g) e^(logit of j). *)
 apply: (@le_trans _ _ (\sum_(i in S | i != j) s * (exp (- (beta * `|z k| * g)) * e j))).
   apply: ler_sum => i /andP[iS ij]; rewrite normrM ler_pmul // ?normr_ge0 //.
-  rewrite (gtr0_norm (exp_gt0 _)) /e -expD; apply: exp_le.
+  rewrite (gtr0_norm (exp_gt0 _)) /e -expD; rewrite (exp_le expE).
   have gz : beta * `|z k| * g <= beta * `|z k| * `|z i - z j|.
     by rewrite ler_wpmul2l ?gap // mulr_ge0 ?normr_ge0 // ltW.
   rewrite -subr_ge0; have [zk|zk] := ltP 0 (z k); rewrite ?zk ?(ltNge 0 (z k)) ?zk /= in ext gz *.

@@ -331,14 +331,3 @@ apply/setP => i; have im := ltn_ord i; rewrite !inE !big_set0 !inE !orbF -!val_e
 by rewrite !inordK; arith.
 Qed.
 
-Print Assumptions fields.
-Print Assumptions unreached_chance.
-Print Assumptions reach_bound.
-Print Assumptions reach_attained.
-Print Assumptions schemes.
-Print Assumptions all_or_nothing.
-Print Assumptions window_sums.
-Print Assumptions strided_sums.
-Print Assumptions fixed_one_layer.
-Print Assumptions star_field.
-Print Assumptions star_reaches_none.

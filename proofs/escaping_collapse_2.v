@@ -135,4 +135,9 @@ End Uniform.
 (* Two tokens: P^2 has the rows (1, 0), (3/4, 1/4). *)
 Example uniform_met : let A := P [realFieldType of rat] 1 ^+ 2 in
   A 1 0 = 3%:R / 4%:R /\ A 1 1 = 1 / 4%:R.
-Proof. by split; rewrite expr2 mxE !big_ord_recl big_ord0 !mxE. Qed.
+Proof.
+move=> A; have E (i j : 'I_2) : A i j = P _ 1 i 0 * P _ 1 0 j + P _ 1 i 1 * P _ 1 1 j.
+  rewrite /A expr2 mxE !big_ord_recl big_ord0 addr0.
+  by have -> : lift ord0 ord0 = 1 :> 'I_2 by apply/val_inj.
+by rewrite !E /P !mxE; split; apply/eqP; vm_compute.
+Qed.

@@ -1,6 +1,7 @@
 (* Chapter 1, "Four questions to a proof" (notebooks/path_decomposition/four_questions.ipynb).
    Propositions 3.7, 3.8, 3.10, 3.12, 3.13, Remark 3.14. The rest is in four_questions_2.v. *)
 From mathcomp Require Import all_ssreflect all_algebra perm.
+Require Import exponential.
 Set Implicit Arguments.
 Unset Strict Implicit.
 Import Order.TTheory GRing.Theory Num.Theory.
@@ -144,6 +145,13 @@ have e0 := e_gt0 0; have e1 := e_gt0 x; rewrite eqr_div ?(lt0r_neq0 (addr_gt0 _ 
 by rewrite (inj_eq (mulfI (lt0r_neq0 e0))) (inj_eq (addrI _)) // eq_sym.
 Qed.
 End Softmax.
+(* In particular for exp. *)
+Corollary not_from_the_right_exp (R : realFieldType) (exp : R -> R) s : exponential exp ->
+  s != 0 -> exists A : 'M[R]_2, forall y, expA exp s A *m diag_mx y != softmax exp (s *: A).
+Proof.
+move=> expE s0; eexists => y; apply: (not_from_the_right (exp_gt0 expE) s0 (x := 1)).
+by rewrite (inj_eq (exp_inj expE)) oner_eq0.
+Qed.
 Example not_from_the_right_met :
   (forall x : rat, 0 < 1 + x ^+ 2) /\ 1 + 1 ^+ 2 != 1 + 0 ^+ 2 :> rat.
 Proof. by split=> // x; rewrite ltr_paddr ?sqr_ge0. Qed.

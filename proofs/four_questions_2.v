@@ -2,7 +2,7 @@
    continued.
    Propositions 3.8 and 3.10. Compile four_questions.v first. *)
 From mathcomp Require Import all_ssreflect all_algebra.
-Require Import four_questions.
+Require Import identities exponential four_questions.
 Set Implicit Arguments.
 Unset Strict Implicit.
 Import Order.TTheory GRing.Theory Num.Theory.
@@ -259,6 +259,83 @@ have [M small] := powers arch (ltW t0) t1 eps0; exists M => L /small.
 have [-> _] := st L; rewrite (res_cluster 0) !mul1r mxE.
 by case: split => k; rewrite mxE ?normrN.
 Qed.
+
+(* Proposition 3.10 (c). If P has rank one, all tokens are equal after the layer. *)
+Theorem rank_one (F : fieldType) n d (P : 'M[F]_n) (X : 'M[F]_(n, d)) : \rank P = 1%N ->
+  P *m one F n = one F n -> forall i j, row i (P *m X) = row j (P *m X).
+Proof.
+(* P = u s, and u (s 1) = 1, so u is a multiple of 1. *)
+move=> r1 P1 i j; have [u [s Pus]] : exists (u : 'cV[F]_n) (s : 'rV[F]_n), P = u *m s.
+  by exists (castmx (erefl, r1) (col_base P)), (castmx (r1, erefl) (row_base P));
+    rewrite -[LHS]mulmx_base; case: _ / r1.
+suff uu : u i 0 = u j 0 by rewrite !row_mul Pus !row_mul; congr (_ *m _ *m _);
+  apply/matrixP => a b; rewrite !ord1 !mxE.
+have s1 k : u k 0 * (s *m one F n) 0 0 = 1.
+  by have /matrixP/(_ k 0) := P1; rewrite Pus -mulmxA [LHS]mxE big_ord1 [in RHS]mxE.
+have c0 : (s *m one F n) 0 0 != 0.
+  by apply: contra_eq_neq (s1 i) => ->; rewrite mulr0 eq_sym oner_eq0.
+by apply: (mulIf c0); rewrite !s1.
+Qed.
+
+(* In particular for exp: softmax does not see what is constant along rows, so that Proposition 3.8
+   holds for it, first ... *)
+Section Exponential.
+Variables (R : realFieldType) (exp : R -> R).
+Hypothesis expE : exponential exp.
+Lemma softmax_shift n (A : 'M[R]_n) (x : 'cV[R]_n) :
+  softmax exp (A + x *m (one R n)^T) = softmax exp A.
+Proof.
+have E i k : exp ((A + x *m (one R n)^T) i k) = exp (x i 0) * exp (A i k).
+  by rewrite !mxE big_ord1 !mxE mulr1 (expD expE) mulrC.
+apply/matrixP => i j; rewrite [LHS]mxE [RHS]mxE E (eq_bigr _ (fun k _ => E i k)) -mulr_sumr.
+by rewrite invfM mulrACA mulfV ?mul1r ?(exp_neq0 expE).
+Qed.
+Corollary scale_exp (H n d dqk : nat) (s alpha : R) (w w' : nat -> 'I_H -> head R d dqk) :
+  alpha != 0 -> (forall l h, scaled alpha (w l h) (w' l h)) -> forall L (X : 'M[R]_(n, d)),
+  let P := attention (@softmax _ exp n) s in let X_ := SAN (@softmax _ exp n) s in
+  (forall h, P (w' L h) (X_ w' L (alpha *: X)) = P (w L h) (X_ w L X)) /\
+  res (X_ w' L (alpha *: X)) = alpha *: res (X_ w L X).
+Proof. by move=> a0 ww' L X; apply: scale => //; apply: softmax_shift. Qed.
+(* ... The number C rho^2 does not change: C holds the size of W_QK once, as a factor, and rho
+   is the size of the residual. Any sizes with |t A| = |t| |A| will do. ... *)
+Corollary product_kept n d (QK QK' : 'M[R]_d) (X : 'M[R]_(n, d)) (alpha c : R)
+  (size : 'M[R]_d -> R) (rho : 'M[R]_(n, d) -> R) : alpha != 0 ->
+  (forall t A, size (t *: A) = `|t| * size A) -> (forall t A, rho (t *: A) = `|t| * rho A) ->
+  QK' = alpha ^- 2 *: QK ->
+  c * size QK' * rho (res (alpha *: X)) ^+ 2 = c * size QK * rho (res X) ^+ 2.
+Proof.
+move=> a0 sizeZ rhoZ ->; have -> : res (alpha *: X) = alpha *: res X.
+  by rewrite /res -scalemxAr -scalerBr.
+rewrite sizeZ rhoZ exprMn normrV ?unitfE ?expf_neq0 // normrX mulrACA -!mulrA.
+by rewrite [`|alpha| * (_ * _)]mulrA -expr2 mulVKf ?expf_neq0 ?normr_eq0.
+Qed.
+(* ... and last: no condition on the size of a nonzero input residual alone decides. *)
+Lemma tau_exp : 0 < tau exp 1.
+Proof.
+rewrite /tau divr_gt0 ?subr_gt0 ?addr_gt0 ?(exp_gt0 expE) // (exp_lt expE).
+by rewrite gt0_cp ?ltr01.
+Qed.
+Corollary decide_exp m (size : 'cV[R]_(m.+1 + m.+1) -> R) (condition : R -> Prop) :
+  ~ (forall w v Y, res Y != 0 -> collapses exp w v Y <-> condition (size (res Y))).
+Proof.
+apply: (@size_does_not_decide _ _ _ (exp_gt0 expE) size condition 1 1 (oner_neq0 R)).
+by rewrite gt_eqF // tau_exp.
+Qed.
+(* Proposition 3.10 (a) and (b) for exp. *)
+Corollary invertible_collapses_exp : exists w v,
+  (forall L, Pof exp (w L) (state exp w v L (cluster 0 (1 : R))) \in unitmx) /\
+  collapses exp w v (cluster 0 (1 : R)).
+Proof.
+apply: (invertible_collapses (exp_archimedean expE) (exp_gt0 expE) (t := 1)).
+by rewrite (exp_lt expE) gt0_cp ?ltr01.
+Qed.
+Corollary rank_two_keeps_exp m : exists w v, forall L (X := cluster m (1 : R)),
+  state exp w v L X = X /\ \rank (Pof exp (w L) (state exp w v L X)) = 2%N.
+Proof.
+exists (fun=> 1), (tau exp 1)^-1 => L.
+by apply: (rank_two_keeps m (exp_gt0 expE)); rewrite gt_eqF // tau_exp.
+Qed.
+End Exponential.
 
 (* A positive function with e(-1) < e(1), to inhabit the hypotheses in exact arithmetic. *)
 Definition e2 (x : rat) : rat := if 0 < x then 2%:R else 1.

@@ -2,6 +2,7 @@
    (notebooks/sparse_universality/from_integers_to_softmax.ipynb).
    Lemmas 17.1 and 17.3, Proposition 17.5. *)
 From mathcomp Require Import all_ssreflect all_algebra.
+Require Import exponential.
 Set Implicit Arguments.
 Unset Strict Implicit.
 Unset Printing Implicit Defensive.
@@ -44,6 +45,17 @@ rewrite leq_add //; first by apply/card_gt0P; exists i.
 by apply: subset_leq_card; apply/subsetP => j; rewrite !inE.
 Qed.
 End Leak.
+(* In particular for exp. *)
+Corollary leak_exp (R : realFieldType) (exp : R -> R) n (score : 'I_n -> R) (group : {set 'I_n})
+  (lambda zeta : R) : exponential exp -> 0 <= lambda -> 0 < zeta -> (exists i, i \in group) ->
+  (forall i j, i \in group -> j \notin group -> score j + zeta <= score i) ->
+  \sum_(j | j \notin group) softmax exp (fun k => lambda * score k) j <=
+    (n - 1)%:R * exp (- (lambda * zeta)).
+Proof.
+move=> expE; apply: leak; first exact: exp_gt0.
+  exact: expD.
+by move=> x y; rewrite (exp_le expE).
+Qed.
 (* scores 1 and 0, powers of 2 for exponentials, lambda = 3: the second gets at most 1/8 *)
 Example leak_2 (a := fun k : 'I_2 => (k == ord0)%:R : int) :
   \sum_(j | j \notin [set ord0]) softmax (fun x : int => 2%:R ^ x : rat) (fun k => 3%:R * a k) j
@@ -253,6 +265,3 @@ rewrite !num => /(_ _ _ isT isT _ [::] true [:: false] erefl isT) /=; rewrite nu
 - by move=> q q'; rewrite normr0; case: q'.
 Qed.
 
-Print Assumptions leak.
-Print Assumptions ramps.
-Print Assumptions order.

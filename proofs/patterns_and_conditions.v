@@ -388,11 +388,3 @@ Example bare_4 : hops 1 (@pattern 4 (bare_star 4)) 2 /\ ~ condition2 1 (@pattern
 Proof. by case: (@bare 4 isT) => _ /(_ isT)[_ h] /(_ isT). Qed.
 
 
-Print Assumptions fewest_hops.
-Print Assumptions fewest_hops_attained.
-Print Assumptions causal.
-Print Assumptions classes.
-Print Assumptions windows.
-Print Assumptions dense_attention.
-Print Assumptions star_local.
-Print Assumptions bare.

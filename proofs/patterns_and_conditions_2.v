@@ -1,5 +1,5 @@
 (* Chapter 11, "Which sparse patterns lose nothing?", continued:
-   Theorem 11.3, Propositions 11.8, 11.10, 11.11, 11.12, 11.14 and 11.19. *)
+   Theorem 11.3, Propositions 11.8, 11.10, 11.11, 11.12 and 11.14. *)
 From mathcomp Require Import all_ssreflect all_algebra.
 Require Import patterns_and_conditions.
 Set Implicit Arguments.
@@ -567,61 +567,3 @@ Qed.
 End Draws.
 Example random_2 : (\sum_(f in draws 2 1) #|nobody f|) * 2 ^ 1 = 2 * 1 ^ 1 * #|draws 2 1|.
 Proof. exact: (@expected_unread 2 1 isT). Qed.
-
-Import GRing.Theory.
-Local Open Scope ring_scope.
-
-(* Proposition 11.19 (Parts merge). *)
-Section Merge.
-Variables (S : zmodType) (F : fieldType) (V : lmodType F) (e : S -> F).
-Hypothesis e_neq0 : forall x, e x != 0.
-Hypothesis e_add : forall x y, e (x + y) = e x * e y.
-Variables (n : nat) (a : 'I_n -> S) (v : 'I_n -> V).      (* scores and values *)
-(* softmax over a set alone: its output; lambda is a logarithm of its sum of exponentials *)
-Definition output (set : {set 'I_n}) := \sum_(j in set) (e (a j) / \sum_(k in set) e (a k)) *: v j.
-Definition log_sum (set : {set 'I_n}) (lambda : S) := e lambda = \sum_(j in set) e (a j).
-
-Theorem merge m (part : 'I_m -> {set 'I_n}) (lambdas : 'I_m -> S) (lambda : S) :
-  (forall r r', r != r' -> [disjoint part r & part r']) ->
-  (forall r, log_sum (part r) (lambdas r)) -> e lambda = \sum_r e (lambdas r) ->
-  log_sum (\bigcup_r part r) lambda /\
-  output (\bigcup_r part r) = \sum_r e (lambdas r - lambda) *: output (part r).
-Proof.
-move=> apart logs lambdaE.
-have e_sub x y : e (x - y) = e x / e y.
-  by apply: (canRL (mulfK (e_neq0 y))); rewrite -e_add subrK.
-have union : log_sum (\bigcup_r part r) lambda.
-  rewrite /log_sum lambdaE partition_disjoint_bigcup //; apply: eq_bigr => r _; exact: logs.
-split=> //; rewrite /output -union partition_disjoint_bigcup //; apply: eq_bigr => r _.
-rewrite scaler_sumr; apply: eq_bigr => j _; rewrite scalerA -logs e_sub.
-by rewrite [X in _ = X *: _]mulrC mulrA divfK.
-Qed.
-End Merge.
-(* two equal scores 0 in two parts, with powers of 2: lambda_r = 0 and lambda = 1 *)
-Example merge_2 (v : 'I_2 -> rat^o) : output (fun x : int => 2%:R ^ x : rat) (fun _ => 0) v setT =
-  \sum_(r : 'I_2) 2%:R^-1 *: output (fun x : int => 2%:R ^ x : rat) (fun _ => 0) v [set r].
-Proof.
-have two : 2%:R != 0 :> rat by [].
-have [x|x y|r r' rr|r||_ out] := @merge _ _ _ (fun x : int => 2%:R ^ x : rat) _ _ 2 (fun _ => 0) v
-  2 (fun r => [set r]) (fun _ => 0) 1.
-- exact: expfz_neq0.
-- exact: expfzDr.
-- by rewrite disjoints1 inE.
-- by rewrite /log_sum big_set1.
-- by rewrite !big_ord_recl big_ord0.
-by rewrite -[RHS]/(\sum_r 2%:R ^ (0 - 1) *: _) -out; congr output; apply/setP => j;
-  rewrite inE; apply/esym/bigcupP; exists j; rewrite ?inE.
-Qed.
-
-Print Assumptions dilation_cycle.
-Print Assumptions longformer_hops.
-Print Assumptions bigbird.
-Print Assumptions fixed_pattern.
-Print Assumptions logsparse_pattern.
-Print Assumptions fewest.
-Print Assumptions circle_attains.
-Print Assumptions edges_attain.
-Print Assumptions one_unread.
-Print Assumptions two_unread.
-Print Assumptions expected_unread.
-Print Assumptions merge.

@@ -1,7 +1,7 @@
 (* Chapter 1, "Rank collapse" (notebooks/path_decomposition/rank_collapse.ipynb).
    Propositions 2.12 and 2.13. Layers are those of paths.v; compile it first. *)
 From mathcomp Require Import all_ssreflect all_algebra.
-Require Import paths.
+Require Import paths exponential.
 Set Implicit Arguments.
 Unset Strict Implicit.
 Import Order.TTheory GRing.Theory Num.Theory.
@@ -173,6 +173,23 @@ have inv : e (- lambda) = (e lambda)^-1.
 by rewrite /p -T eD lns /expm1 eD inv mulrBr mulr1 mulrA.
 Qed.
 End Recursion.
+(* In particular for exp and ln. *)
+Corollary recursion_exp (F : realFieldType) (exp ln : F -> F) n (s v : 'I_n -> F) :
+  exponential exp -> logarithm exp ln -> (forall k, 0 < s k) -> \sum_k s k = 1 ->
+  forall j, p exp ln s v j - s j = s j * expm1 exp (v j - lambda exp ln s v).
+Proof.
+move=> expE lnE s0 s1; apply: recursion => //.
+- exact: exp0.
+- exact: expD.
+- by move=> k; apply: lnE.
+(* 1 + sum_k s_k (e^v_k - 1) = sum_k s_k e^v_k > 0 *)
+rewrite /lambda /log1p lnE // -[X in X + _]s1 -big_split /=.
+have pos k : 0 < s k + s k * expm1 exp (v k).
+  by rewrite /expm1 mulrBr mulr1 addrC subrK mulr_gt0 // (exp_gt0 expE).
+case: (n) s v s0 s1 pos => [|m] s v s0 s1 pos.
+  by move: s1; rewrite big_ord0 => /eqP; rewrite eq_sym oner_eq0.
+by rewrite big_ord_recl ltr_paddr // sumr_ge0 // => k _; apply: ltW.
+Qed.
 (* s = (1/2, 1/4, 1/4), v = (-1, 1, 0), e k = 2^k: the sum is 1, and p = (1/4, 1/2, 1/4). *)
 Example recursion_met :
   let e (k : int) : rat := 2%:R ^ k in

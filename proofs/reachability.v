@@ -243,4 +243,3 @@ Example weight_half_serves : realisable bool_finType swap 2%:R^-1%R.
 Proof.
 by apply/(@realise_iff _ bool_finType swap 1); rewrite ?card_bool //; case: weight_one_fails.
 Qed.
-Print Assumptions determines. Print Assumptions realise_iff. Print Assumptions weight_one_fails.

@@ -590,13 +590,3 @@ have [q _] : (forall j, @context 2 1 2 2 7 1 D inord a j %/ 7 ^ 1 = y 2 x 1)%N /
 exact: q.
 Qed.
 
-Print Assumptions quantise.
-Print Assumptions selective.
-Print Assumptions sweep.
-Print Assumptions sweep_bound.
-Print Assumptions residues.
-Print Assumptions quotient.
-Print Assumptions shared.
-Print Assumptions values.
-Print Assumptions hears.
-Print Assumptions contextual_map. Print Assumptions context_distinct.
