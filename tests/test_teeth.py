@@ -402,15 +402,15 @@ MUTATIONS = {
     ),
     "linformer_attention: scale": lowrank(
         "lowrank",
-        "(q * _scale(q, scale)) @ keys.mT",
-        "(q * (1 / q.shape[-1] if scale is None else scale)) @ keys.mT",
+        "scale = 1 / math.sqrt(q.shape[-1])",
+        "scale = 1 / q.shape[-1]",
         "check_pairs()",
     ),
     "linformer_attention: sign": lowrank(
         "lowrank", "@ keys.mT", "@ -keys.mT", "check_pairs()"
     ),
     "linformer_attention: e for f": lowrank(
-        "lowrank", "f[:, :n] @ v", "e[:, :n] @ v", "check_kernel(3)"
+        "lowrank", "f[..., :n] @ v", "e[..., :n] @ v", "check_kernel(3)"
     ),
     "svd_surrogate: one value too few": lowrank(
         "lowrank",

@@ -562,5 +562,7 @@ APART = {
         "patterns.pack patterns.unpack patterns.reach patterns.check "
         "copying.plan"
     ),
-    "it edits a few parts of a pattern": "patterns.causal patterns.union",
+    "it edits a few parts of a pattern": (
+        "patterns.causal patterns.one_step patterns.union"
+    ),
 }
