@@ -25,9 +25,7 @@ from functools import partial
 
 import store
 import torch
-from torch.multiprocessing.reductions import StorageWeakRef
 from torch.nn import functional as F
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from attnlib import patterns
 from attnlib.data.tiny import attention_heads, load_tiny_model
@@ -40,6 +38,9 @@ from attnlib.efficient import (
 from attnlib.lowrank import linformer_attention, nystrom_attention
 from attnlib.patterns import Blocks, Columns, build
 from attnlib.sparse import masked_attention, sparse_attention
+
+sys.path.insert(0, str(store.ROOT))  # bench is not installed
+from bench.timing import peak_bytes  # noqa: E402
 
 HEADS, D, ROUNDS = 4, 64, 5
 
@@ -143,35 +144,6 @@ def rows(n: int, device: str = "cpu") -> dict:
     }
 
 
-class Alive(TorchDispatchMode):
-    """The most bytes of tensors that were alive at once among those made inside."""
-
-    def __init__(self):
-        super().__init__()
-        self.made, self.peak = {}, 0
-
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        out = func(*args, **(kwargs or {}))
-        given = {
-            t.untyped_storage()._cdata for t in args if isinstance(t, torch.Tensor)
-        }
-        for t in out if isinstance(out, (tuple, list)) else [out]:
-            if isinstance(
-                t, torch.Tensor
-            ) and t.untyped_storage()._cdata not in given | set(self.made):
-                self.made[t.untyped_storage()._cdata] = (
-                    StorageWeakRef(t.untyped_storage()),
-                    t.untyped_storage().nbytes(),
-                )
-        self.made = {
-            key: (ref, size)
-            for key, (ref, size) in self.made.items()
-            if not ref.expired()
-        }
-        self.peak = max(self.peak, sum(size for _, size in self.made.values()))
-        return out
-
-
 def cpu_seconds(call, times: int) -> float:
     """Thread time a call."""
     began = time.thread_time()
@@ -192,26 +164,7 @@ def cuda_seconds(call, times: int) -> float:
     return start.elapsed_time(end) / 1e3 / times
 
 
-def cpu_bytes(call) -> int:
-    with Alive() as alive:
-        call()
-    return alive.peak
-
-
-def cuda_bytes(call) -> int:
-    """What the allocator gave out at the most, beside what it had given out before."""
-    torch.cuda.synchronize()
-    torch.cuda.reset_peak_memory_stats()
-    before = torch.cuda.memory_allocated()
-    call()
-    torch.cuda.synchronize()
-    return torch.cuda.max_memory_allocated() - before
-
-
-CLOCKS, METERS = (
-    {"cpu": cpu_seconds, "cuda": cuda_seconds},
-    {"cpu": cpu_bytes, "cuda": cuda_bytes},
-)
+CLOCKS = {"cpu": cpu_seconds, "cuda": cuda_seconds}
 
 
 def alternate(
@@ -267,7 +220,7 @@ def table(ns: list[int], rounds: int, device: str = "cpu") -> dict:
             row = found.setdefault(name, {"ms": [], "flops": [], "bytes": []})
             row["ms"].append(times[name])
             row["flops"].append(count)
-            row["bytes"].append(METERS[device](call))
+            row["bytes"].append(peak_bytes(call, device))
     fit = ns[::2] if len(ns) > 2 else ns
 
     def at(values):
