@@ -37,8 +37,8 @@ test: lint ## every test but the wide lane: library, claims, pages, build, brows
 check: env ## what `make test` leaves out: pages as in Colab, variants in the browser, broken kernels on pages
 	@$(PYTEST) --dist worksteal -m wide
 
-proofs: env ## let Coq check the proofs in proofs/ (Debian: apt-get install coq libcoq-mathcomp)
-	@$(RUN) proofs/check.py
+proofs: env ## let Coq check the proofs in proofs/ (ACCEPT=1: statements that changed are meant)
+	@$(RUN) proofs/check.py $(if $(ACCEPT),--accept)
 
 bench: env ## measure the kernels beside their peers, in alternation: ratios, some minutes
 	@$(RUN) -m bench --quick

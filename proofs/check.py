@@ -1,105 +1,71 @@
 """Check the proofs in this folder with Coq.
 
-    python proofs/check.py
+    python proofs/check.py [--accept] [--changed] [-j N]
 
-Each file is compiled anew in a folder of its own; no file may assume anything
-(Admitted, Axiom, Parameter and the like), and Coq is asked what each theorem that
-map.toml names rests on: nothing but definitions is accepted. Coq 8.16 with Mathematical
-Components 1.15, as in Debian 12: apt-get install coq libcoq-mathcomp
+Each file is compiled anew in a folder of its own, after those that it requires. No file
+may assume anything (Admitted, Axiom, Parameter and the like), and Coq is asked what
+each theorem that book/claims.toml names says and rests on: nothing but definitions is
+accepted. What Coq says is stored in verdicts.json, whole or not at all; the book's
+build reads it there. A theorem that says something else than the stored verdict fails,
+unless --accept says that this is meant. Coq 8.16 with Mathematical Components 1.15, as
+in Debian 12: apt-get install coq libcoq-mathcomp
 """
 
 from __future__ import annotations
 
+import argparse
+import difflib
+import hashlib
+import json
+import os
 import re
 import shutil
 import subprocess
 import sys
 import tempfile
+import time
 import tomllib
+from collections.abc import Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from graphlib import TopologicalSorter
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "book/_tools"))
+import claims  # noqa: E402  (these stand in the folder just named)
+import formal  # noqa: E402
+
 PROOFS = Path(__file__).resolve().parent
-NEEDS = re.compile(r"^(?:From \w+ )?Require (?:Import |Export )?([\w ]+)\.", re.M)
-COMMENT = re.compile(r"\(\*.*?\*\)", re.S)
 ASSUMES = re.compile(
     r"\b(Axiom|Axioms|Parameter|Parameters|Conjecture|Admitted|admit"
     r"|give_up|bypass_check|Declare ML|Unset (?:Guard|Positivity|Universe) Checking)\b"
 )
-WANTED = "Closed under the global context"
+TYPES = re.compile(r"\b(Inductive|CoInductive|Variant|Record|Structure|Class)\b")
+CLOSED = "Closed under the global context"
 SECONDS = 300
+RENAMED = "mathcomp2/renamed.v"  # for Mathematical Components 2
+# Coq prints by these, whatever the file itself has set; then without any notation.
+PRINTING = """From mathcomp Require Import all_ssreflect all_fingroup all_algebra.
+Require {stem}.
+Set Printing Width 100.
+Set Printing Depth 1000000.
+Open Scope ring_scope.
+"""
 
 
 class Problem(Exception):
     """What is wrong with a proof, in a line."""
 
 
-def entries(folder: Path = PROOFS) -> dict[str, dict]:
-    """claim -> {file, theorems, covers, remark}, from map.toml."""
-    return tomllib.loads((folder / "map.toml").read_text(encoding="utf-8"))
-
-
-def files(folder: Path = PROOFS) -> list[Path]:
-    """All proofs, each after those that it needs."""
-    found = {path.stem: path for path in sorted(folder.glob("*.v"))}
-    needs = {}
-    for name, path in found.items():
-        required = " ".join(NEEDS.findall(path.read_text(encoding="utf-8"))).split()
-        needs[name] = [other for other in required if other in found]
-    return [found[name] for name in TopologicalSorter(needs).static_order()]
-
-
-def check_words(path: Path) -> None:
-    """Refuse a file that assumes what it should prove."""
-    text = COMMENT.sub("", path.read_text(encoding="utf-8"))
-    if found := ASSUMES.search(text):
-        raise Problem(f"{path.name}: it assumes something: {found[0]}")
-
-
-def coqc(path: Path) -> str:
-    """What Coq prints about a file; Problem if it does not accept it."""
-    command = ["coqc", "-w", "none", path.name]
-    done = subprocess.run(
-        command,
-        cwd=path.parent,
-        capture_output=True,
-        text=True,
-        timeout=SECONDS,
-        check=False,
-    )
-    if done.returncode:
-        raise Problem(f"{path.name}: Coq refuses it: {done.stderr.strip()[:500]}")
-    return done.stdout
-
-
-def check_file(path: Path, theorems: list[str]) -> None:
-    """Compile a file, then ask what its theorems rest on: all at once, and one by one
-    only if one of them rests on something.
+def entries(path: Path = claims.ROOT / claims.REGISTRY) -> dict[str, dict]:
+    """claim -> {file, theorems, covers, remark}, from the registry of claims; read
+    plainly, so that nothing need be installed to check the proofs.
     """
-    check_words(path)
-    coqc(path)
-    if answers(path, theorems) == [WANTED] * len(theorems):
-        return
-    for theorem in theorems:
-        answer = " ".join(answers(path, [theorem]))
-        if answer != WANTED:
-            raise Problem(f"{path.name}: {theorem} rests on {answer[:300]}")
-
-
-def answers(path: Path, theorems: list[str]) -> list[str]:
-    """The lines that Coq prints when asked what theorems rest on."""
-    question = path.with_name(f"ask_{path.stem}.v")
-    lines = [f"Require {path.stem}."]
-    lines += [f"Print Assumptions {path.stem}.{theorem}." for theorem in theorems]
-    question.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    try:
-        return coqc(question).strip().splitlines()
-    finally:
-        question.unlink()
+    registry = tomllib.loads(path.read_text(encoding="utf-8"))
+    return {c["id"]: c["formal"] for c in registry["claim"] if "formal" in c}
 
 
 def theorems_of(name: str, mapped: dict[str, dict]) -> list[str]:
-    """The theorems of a file that the map names, each once."""
+    """The theorems of a file that claims name, each once."""
     found = []
     for entry in mapped.values():
         if entry["file"] == name:
@@ -107,26 +73,341 @@ def theorems_of(name: str, mapped: dict[str, dict]) -> list[str]:
     return found
 
 
-def main(folder: Path = PROOFS) -> int:
+# ---------------------------------------------------------------- one file
+
+
+def check_words(path: Path) -> None:
+    """Refuse a file that assumes what it should prove."""
+    text = formal.without_comments(path.read_text(encoding="utf-8"))
+    if found := ASSUMES.search(text):
+        raise Problem(f"{path.name}: it assumes something: {found[0]}")
+
+
+def coqc(path: Path) -> None:
+    """Compile a file; Problem if Coq does not accept it."""
+    command = ["coqc", "-w", "none", path.name]
+    if path.with_name("renamed.vo").exists():
+        command[1:1] = ["-ri", "renamed"]
+    try:
+        done = subprocess.run(
+            command,
+            cwd=path.parent,
+            capture_output=True,
+            text=True,
+            timeout=SECONDS,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        raise Problem(f"{path.name}: Coq has not done in {SECONDS} s") from None
+    if done.returncode:
+        raise Problem(f"{path.name}: Coq refuses it: {done.stderr.strip()[:500]}")
+
+
+def check_file(path: Path, theorems: list[str]) -> dict:
+    """The verdict on a file: what its theorems say, and that they rest on nothing."""
+    check_words(path)
+    coqc(path)
+    definitions = [i.name for i in known(path) if i.kind == "definition"]
+    said = ask(path, theorems, definitions)
+    verdict = {"sources": formal.sources(path), "theorems": {}, "definitions": {}}
+    for name in theorems:
+        rests_on = said["rests", name]
+        if rests_on != CLOSED:
+            raise Problem(f"{path.name}: {name} rests on {rests_on[:300]}")
+        verdict["theorems"][name] = {
+            "statement": said["says", name],
+            "full": digest(said["full", name]),
+            "uses": mentioned(path, said["full", name], name),
+            "assumptions": [],
+        }
+    verdict["definitions"] = {
+        name: {
+            "full": digest(said["full", name]),
+            "uses": mentioned(path, said["full", name], name),
+        }
+        for name in definitions
+    }
+    return verdict
+
+
+def known(path: Path) -> tuple[formal.Item, ...]:
+    return formal.items(path.read_text(encoding="utf-8"))
+
+
+def ask(path: Path, theorems: list[str], definitions: list[str]) -> dict:
+    """What Coq prints of each name: what it says, the same in full, what it rests on.
+
+    Coq is asked from outside the file, so that the file cannot bend the answers.
+    """
+    short = {("says", name): "Check @" for name in theorems}
+    short |= {("rests", name): "Print Assumptions " for name in theorems}
+    full = {("full", name): "Check @" for name in theorems}
+    full |= {("full", name): "Print " for name in definitions}
+    lines = [PRINTING.format(stem=path.stem)]
+    answers = {}
+    for questions, setting in ((short, ""), (full, "Set Printing All.")):
+        lines.append(setting)
+        for (kind, name), command in questions.items():
+            answer = path.with_name(f"{path.stem}.{kind}.{name}.out")
+            lines.append(f'Redirect "{answer.stem}" {command}{path.stem}.{name}.')
+            answers[kind, name] = answer
+    question = path.with_name(f"ask_{path.stem}.v")
+    question.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    coqc(question)
+    return {
+        key: path.read_text(encoding="utf-8").strip() for key, path in answers.items()
+    }
+
+
+def digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def mentioned(path: Path, text: str, itself: str) -> list[str]:
+    """The other definitions of this folder of which a printed text speaks, as
+    file.name; a field or a constructor stands for its type.
+    """
+    found = set()
+    for name in formal.sources(path):
+        stem = name.removesuffix(".v")
+        for match in re.finditer(rf"(?<![\w.]){stem}\.([\w.']+)", text):
+            found.add(f"{stem}.{definition(path.with_name(name), match[1])}")
+    return sorted(found - {f"{path.stem}.{itself}"})
+
+
+def definition(path: Path, name: str) -> str:
+    """The definition of a file to which a name belongs."""
+    name = name.rstrip(".")
+    modules, _, last = name.rpartition(".")
+    word = re.compile(rf"\b{re.escape(last)}\b")
+    for item in known(path):
+        if item.name == name:
+            return name
+        same_module = item.name.rpartition(".")[0] == modules
+        is_type = TYPES.search(item.text)
+        if same_module and is_type and word.search(item.text):
+            return item.name
+    raise Problem(f"{path.name}: what is {name}? No definition of this name is known")
+
+
+# ---------------------------------------------------------------- all files
+
+
+def check_all(
+    folder: Path, mapped: dict[str, dict], wanted: set[str], jobs: int
+) -> Iterator[tuple[str, dict | Problem, float]]:
+    """Check files in parallel, each after those that it requires: its name, the verdict
+    or what is wrong, and the seconds that it took.
+    """
+    paths = formal.files(folder)
+    sorter = TopologicalSorter({n: formal.imports(paths[n]) for n in wanted})
+    sorter.prepare()
+    failed: set[str] = set()
+    running: dict[Future, str] = {}
+    with ThreadPoolExecutor(jobs) as pool:
+        while sorter.is_active():
+            ready = sorter.get_ready()
+            for name in sorted(ready, key=lambda n: -paths[n].stat().st_size):
+                bad = [
+                    other for other in formal.imports(paths[name]) if other in failed
+                ]
+                theorems = theorems_of(name, mapped)
+                running[pool.submit(timed, paths[name], theorems, bad)] = name
+            for job in wait(running, return_when=FIRST_COMPLETED).done:
+                name = running.pop(job)
+                verdict, seconds = job.result()
+                if isinstance(verdict, Problem):
+                    failed.add(name)
+                sorter.done(name)
+                yield name, verdict, seconds
+
+
+def timed(path: Path, theorems: list[str], bad: list[str]):
+    begun = time.perf_counter()
+    try:
+        if bad:
+            raise Problem(f"{path.name}: it requires {bad[0]}, which fails")
+        verdict = check_file(path, theorems)
+    except Problem as problem:
+        verdict = problem
+    return verdict, time.perf_counter() - begun
+
+
+def versions() -> dict[str, str]:
+    """The versions of Coq and of Mathematical Components, "unknown" if nobody says."""
+    coq = said_by("coqc", "--print-version").split()
+    debian = said_by("dpkg-query", "-Wf${Version}", "libcoq-mathcomp-ssreflect")
+    opam = said_by("opam", "show", "-fversion", "coq-mathcomp-ssreflect")
+    mathcomp = debian.partition("-")[0] or opam
+    return {"coq": coq[0] if coq else "unknown", "mathcomp": mathcomp or "unknown"}
+
+
+def said_by(*command: str) -> str:
+    if not shutil.which(command[0]):
+        return ""
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    return done.stdout.strip() if done.returncode == 0 else ""
+
+
+# ---------------------------------------------------------------- drift
+
+
+def drift(old: dict[str, dict], new: dict[str, dict]) -> Iterator[str]:
+    """Where theorems say something else than the stored verdicts, in words."""
+    for name in sorted(old.keys() & new.keys()):
+        before, after = old[name]["theorems"], new[name]["theorems"]
+        for theorem in sorted(before.keys() & after.keys()):
+            if before[theorem]["full"] != after[theorem]["full"]:
+                yield from changed(
+                    f"{name}: {theorem}",
+                    before[theorem]["statement"],
+                    after[theorem]["statement"],
+                )
+    before, after = spoken(old), spoken(new)
+    for name in sorted(before.keys() & after.keys()):
+        if before[name] != after[name]:
+            yield f"the definition {name}, of which theorems speak, has changed"
+
+
+def changed(name: str, old: str, new: str) -> Iterator[str]:
+    if old == new:
+        yield f"{name} has changed in what Coq prints only in full (types, instances)"
+        return
+    yield f"{name} says something else:"
+    lines = difflib.unified_diff(
+        old.splitlines(), new.splitlines(), "stored", "now", lineterm=""
+    )
+    yield from (f"    {line}" for line in lines)
+
+
+def spoken(files: dict[str, dict]) -> dict[str, str]:
+    """The definitions of which theorems speak, themselves or by other definitions."""
+    found = {}
+    for verdict in files.values():
+        for theorem in verdict["theorems"].values():
+            for name in formal.closure(theorem["uses"], files):
+                stem, _, inner = name.partition(".")
+                whole = files.get(f"{stem}.v", {}).get("definitions", {}).get(inner)
+                found[name] = whole["full"] if whole else ""
+    return found
+
+
+def without_the_unspoken(files: dict[str, dict]) -> dict[str, dict]:
+    """The verdicts, less the definitions of which no theorem speaks."""
+    names = spoken(files)
+    found = {}
+    for file, verdict in files.items():
+        stem = file.removesuffix(".v")
+        kept = {
+            name: entry
+            for name, entry in verdict["definitions"].items()
+            if f"{stem}.{name}" in names
+        }
+        found[file] = verdict | {"definitions": kept}
+    return found
+
+
+# ---------------------------------------------------------------- the command
+
+
+def main(argv: list[str] | None = None, folder: Path = PROOFS) -> int:
+    parser = argparse.ArgumentParser(description="Check the proofs with Coq.")
+    parser.add_argument(
+        "--accept", action="store_true", help="store statements that have changed"
+    )
+    parser.add_argument(
+        "--changed", action="store_true", help="only files without a stored verdict"
+    )
+    parser.add_argument(
+        "-j", type=int, default=os.cpu_count(), metavar="N", help="files at a time"
+    )
+    options = parser.parse_args(argv)
     if not shutil.which("coqc"):
         print("proofs: there is no coqc; apt-get install coq libcoq-mathcomp")
         return 2
-    mapped = entries(folder)
-    failures = 0
+    try:
+        return check(folder, entries(), options)
+    except Problem as problem:
+        print(f"proofs: {problem}", file=sys.stderr)
+        return 1
+
+
+def check(folder: Path, mapped: dict[str, dict], options: argparse.Namespace) -> int:
+    """Check, compare with what is stored, store; 1 if anything is wrong."""
+    begun = time.perf_counter()
+    stored, now = formal.read_verdicts(folder), versions()
+    same_coq = stored["versions"] in ({}, now)
+    wanted = set(formal.files(folder))
+    if options.changed and same_coq:
+        wanted = stale(folder, mapped, stored["files"])
+    made, problems = compiled(folder, mapped, wanted, options.j, now["mathcomp"])
+    kept = {n: v for n, v in stored["files"].items() if n in formal.files(folder)}
+    if not problems and same_coq and not options.accept:
+        problems = list(drift(stored["files"], kept | made))
+        if problems:
+            problems.append("if that is meant: make proofs ACCEPT=1")
+    for problem in problems:
+        print(f"proofs: {problem}", file=sys.stderr)
+    whole = sum(entry["covers"] == formal.WHOLE for entry in mapped.values())
+    print(
+        f"proofs: {len(mapped)} claims, {whole} of them whole; {len(made)} files "
+        f"accepted in {time.perf_counter() - begun:.0f} s by Coq {now['coq']}, "
+        f"Mathematical Components {now['mathcomp']}"
+    )
+    if problems:
+        print("proofs: nothing is stored", file=sys.stderr)
+        return 1
+    if not same_coq and not options.accept:
+        print(
+            "proofs: the stored verdicts are of other versions and stay: statements "
+            f"printed by {stored['versions']} cannot be compared"
+        )
+        return 0
+    verdicts = {"versions": now, "files": without_the_unspoken(kept | made)}
+    text = json.dumps(verdicts, indent=1, sort_keys=True, ensure_ascii=False)
+    claims.write_atomically(folder / formal.VERDICTS, text + "\n")
+    return 0
+
+
+def compiled(
+    folder: Path, mapped: dict[str, dict], wanted: set[str], jobs: int, mathcomp: str
+) -> tuple[dict[str, dict], list[str]]:
+    """Verdicts and problems of files, checked in a copy of the folder."""
+    made, problems = {}, []
     with tempfile.TemporaryDirectory() as scratch:
-        for path in files(folder):
-            copy = Path(shutil.copy(path, scratch))
-            theorems = theorems_of(path.name, mapped)
-            try:
-                check_file(copy, theorems)
-            except Problem as problem:
-                failures += 1
-                print(f"proofs: {problem}", file=sys.stderr)
-            else:
-                print(f"proofs: {path.name}, {len(theorems)} theorems checked")
-    whole = sum(entry["covers"] == "whole" for entry in mapped.values())
-    print(f"proofs: {len(mapped)} claims, {whole} of them whole; {failures} files fail")
-    return 1 if failures else 0
+        for path in formal.files(folder).values():
+            shutil.copy(path, scratch)
+        if mathcomp.startswith("2"):
+            coqc(Path(shutil.copy(folder / RENAMED, scratch)))
+        for name, verdict, seconds in check_all(Path(scratch), mapped, wanted, jobs):
+            count = f"{len(made) + len(problems) + 1} of {len(wanted)}"
+            if isinstance(verdict, Problem):
+                problems.append(str(verdict))
+                print(f"proofs: {count}: {name} FAILS, {seconds:.1f} s", flush=True)
+                continue
+            made[name] = verdict
+            number = len(verdict["theorems"])
+            print(
+                f"proofs: {count}: {name}, {number} theorems, {seconds:.1f} s",
+                flush=True,
+            )
+    return made, problems
+
+
+def stale(folder: Path, mapped: dict[str, dict], stored: dict[str, dict]) -> set[str]:
+    """Files whose stored verdict is of another text or lacks a theorem, with all that
+    they require.
+    """
+    found = set()
+    for name, path in formal.files(folder).items():
+        verdict = stored.get(name)
+        if (
+            not verdict
+            or verdict["sources"] != formal.sources(path)
+            or set(verdict["theorems"]) != set(theorems_of(name, mapped))
+        ):
+            found |= set(formal.sources(path))
+    return found
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
    sum of its power series: what exponential.v asks for holds for them, and so do all theorems that
    rest on it.
 
-   No theorem that map.toml names needs this file. It is the one that is not free of axioms: Coq's
+   No theorem of the registry of claims needs this file. It is the one that is not free of axioms: Coq's
    real numbers rest on classical logic: excluded middle, equality of functions with equal values,
    and choice. *)
 From Coq Require Import Reals ClassicalEpsilon FunctionalExtensionality.

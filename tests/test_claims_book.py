@@ -13,6 +13,7 @@ import sys
 from pathlib import Path
 
 import claims
+import formal
 import pytest
 from test_claims_registry import SAMPLE
 
@@ -85,6 +86,7 @@ def tree(tmp_path) -> Path:
         "book/claims.schema.json",
         "book/status.md",
         "book/errata.md",
+        "book/proofs.md",
         "_config.yml",
         "pyproject.toml",
     ):
@@ -96,7 +98,7 @@ def tree(tmp_path) -> Path:
         encoding="utf-8",
     )
     contents = "\n".join(
-        ["status", "errata", *(f"/notebooks/{page}" for page in PAGES)]
+        ["status", "errata", "proofs", *(f"/notebooks/{page}" for page in PAGES)]
     )
     (tmp_path / "book/intro.md").write_text(INTRO.format(contents), encoding="utf-8")
     registry = claims.load(tmp_path / "book/claims.toml")
@@ -156,7 +158,9 @@ def read_again(output: str) -> set[str]:
 
 
 def badges(text: str) -> list[tuple[str, str]]:
-    return re.findall(r'<(?:a|span) class="claim-badge claim-(\w+)[^>]*>([^<]*)<', text)
+    return re.findall(
+        r'<(?:a|span) class="claim-badge claim-([\w-]+)[^>]*>([^<]*)<', text
+    )
 
 
 def pass_all(tree: Path) -> dict:
@@ -288,6 +292,99 @@ def test_an_edit_of_the_library_turns_all_badges_grey(tree):
     }
 
 
+FORMAL = """[claim.formal]
+file = "base.v"
+theorems = ["base"]
+covers = "whole"
+remark = "For any number"
+"""
+PROOF = """(* Nothing is added. *)
+Definition same (n : nat) := n.
+(* Theorem 1.1 (Base). *)
+Theorem base n : same n = n.
+Proof. reflexivity. Qed.
+"""
+
+
+def formalise(tree: Path, covers: str = "whole") -> None:
+    """Give the first claim a formal proof, and a verdict on it."""
+    text = re.sub(
+        r'\[\[claim\]\]\nid = "sample.instances"', rf"{FORMAL}\n\g<0>", SAMPLE
+    ).replace('covers = "whole"', f'covers = "{covers}"')
+    (tree / "book/claims.toml").write_text(text, encoding="utf-8")
+    (tree / "proofs").mkdir(exist_ok=True)
+    path = tree / "proofs/base.v"
+    path.write_text(PROOF, encoding="utf-8")
+    theorem = {
+        "statement": "forall n, same n = n",
+        "full": "f",
+        "uses": ["base.same"],
+        "assumptions": [],
+    }
+    verdict = {
+        "sources": formal.sources(path),
+        "theorems": {"base": theorem},
+        "definitions": {"same": {"full": "f", "uses": []}},
+    }
+    stored = {"versions": {"coq": "8", "mathcomp": "1"}, "files": {"base.v": verdict}}
+    (tree / "proofs/verdicts.json").write_text(json.dumps(stored), encoding="utf-8")
+
+
+def fold_of(text: str) -> str:
+    """The words of the first fold with a formal statement."""
+    found = re.search(r'<details class="formal fold">.*?</details>', text, re.S)
+    return html.unescape(re.sub(r"<[^>]+>", "", found[0])).strip() if found else ""
+
+
+def test_a_machine_checked_claim_shows_badge_and_statement(tree):
+    formalise(tree)
+    pass_all(tree)
+    built(tree)
+    one = page(tree, "notebooks/chapter/one")
+    assert badges(one)[0] == ("machine-checked", "machine-checked")
+    assert badges(one)[1] == ("certified", "certified")  # by its own evidence
+    read = fold_of(one)
+    assert read.startswith("Formal statement, checked by Coq")
+    assert "Definition same (n : nat) := n." in read and "reflexivity" not in read
+    assert "Remark: For any number." in read and "proofs/base.v, line 4" in read
+    assert one.index("Theorem 1.1") < one.index('class="formal fold"')
+    assert 'href="../../book/proofs.html"' in one
+    assert fold_of(page(tree, "notebooks/chapter/two")) == ""
+    status = html.unescape(re.sub(r"<[^>]+>", "", page(tree, "book/status")))
+    assert "Formal proof: of the whole claim; proofs/base.v, line 4" in status
+    first = json.loads(page_json(tree))["claims"][0]
+    assert first["shown"] == "machine-checked"
+    assert first["formal"]["statements"] == {"base": "forall n, same n = n"}
+
+
+def test_a_changed_proof_turns_the_badge_back_without_coq(tree):
+    formalise(tree)
+    pass_all(tree)
+    built(tree)
+    path = tree / "proofs/base.v"
+    path.write_text(PROOF.replace("same n = n", "n = same n"), encoding="utf-8")
+    assert "notebooks/chapter/one" in read_again(built(tree))
+    one = page(tree, "notebooks/chapter/one")
+    assert badges(one)[0] == ("proved", "proved")
+    assert fold_of(one).startswith("Formal statement, not checked as it stands")
+    assert "Coq has checked" not in fold_of(one)
+    status = page(tree, "book/status")
+    assert "base.v was not checked as it stands" in status
+    first = json.loads(page_json(tree))["claims"][0]
+    assert (first["shown"], first["formal"]["checked"]) == ("proved", False)
+    assert first["formal"]["statements"] == {}
+
+
+def test_a_part_stays_proved_and_says_which(tree):
+    formalise(tree, covers="for n = 2")
+    pass_all(tree)
+    built(tree)
+    one = page(tree, "notebooks/chapter/one")
+    assert badges(one)[0] == ("proved", "proved")
+    assert "Formalised in part: for n = 2." in fold_of(one)
+    assert "for n = 2" in page(tree, "book/proofs")
+
+
 @pytest.mark.parametrize(
     "old, new, said",
     [
@@ -321,9 +418,11 @@ def test_a_book_without_faults_has_no_errata_and_a_book_without_claims_says_so(t
     finally:
         sys.path.pop(0)
     sound = claims.load(tree / "book/claims.toml")[:1]
-    texts = claims_ext.render(tree, sound, claims.resolve(sound, {}))
+    texts = claims_ext.render(tree, sound, claims.resolve(sound, {}), {}, set())
     assert (
         "No erratum is registered" in texts["errata"]
         and "No claim" not in texts["counts"]
     )
-    assert "No claim is registered" in claims_ext.render(tree, [], {})["counts"]
+    assert (
+        "No claim is registered" in claims_ext.render(tree, [], {}, {}, set())["counts"]
+    )

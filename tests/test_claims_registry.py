@@ -256,6 +256,24 @@ BREAKS = {
         'proof = "proof-1-1"\nuses = ["sample.base"]',
         "sample.base: uses runs in a cycle",
     ),
+    "formal, whole, not proved": (
+        'since = "0.1.0"\n\n[[claim]]\nid = "sample.bound"',
+        'since = "0.1.0"\n[claim.formal]\nfile = "a.v"\ntheorems = ["a"]\n'
+        'covers = "whole"\n[[claim]]\nid = "sample.bound"',
+        "sample.instances: formal.covers = 'whole' goes with evidence 'proof'",
+    ),
+    "formal, and a reason why not": (
+        'since = "0.1.0"\n\n[[claim]]\nid = "sample.bound"',
+        'since = "0.1.0"\nnot_formal = "analysis"\n[claim.formal]\nfile = "a.v"\n'
+        'theorems = ["a"]\ncovers = "half"\n[[claim]]\nid = "sample.bound"',
+        "sample.instances: not_formal says why",
+    ),
+    "formal without theorems": (
+        'since = "0.1.0"\n\n[[claim]]\nid = "sample.bound"',
+        'since = "0.1.0"\n[claim.formal]\nfile = "a.v"\ntheorems = []\n'
+        'covers = "half"\n[[claim]]\nid = "sample.bound"',
+        "sample.instances: formal.theorems",
+    ),
     "unknown kind": (
         'kind = "tight"',
         'kind = "nice"',
@@ -523,6 +541,51 @@ def test_a_repaired_claim_stands_on_the_evidence_for_its_repair(registry):
     assert words(changed, verdicts_of(changed))["sample.bound"] == "sampled"
 
 
+WHOLE = {"file": "sample.v", "theorems": ["sample"], "covers": "whole"}
+
+
+def test_a_whole_formal_proof_that_coq_accepted_is_shown(registry, verdicts):
+    base = registry[0]._replace(formal=WHOLE)
+    changed = [base, *registry[1:]]
+    unheld = claims.resolve(changed, verdicts, "now")["sample.base"]
+    assert claims.word(unheld) == "proved"
+    assert unheld.reasons == ("sample.v was not checked as it stands",)
+    held = claims.resolve(changed, verdicts, "now", {"sample.base"})
+    assert claims.word(held["sample.base"]) == "machine-checked"
+    assert held["sample.base"].reasons == ()
+    assert claims.word(held["sample.bound"]) == "proved"  # by its own proof
+    (badge,) = claims.badges(base, held["sample.base"])
+    assert badge.text == "machine-checked" and "Coq accepts" in badge.title
+
+
+def test_a_formal_proof_of_a_part_stays_proved(registry, verdicts):
+    base = registry[0]._replace(formal=WHOLE | {"covers": "for n = 2"})
+    found = claims.resolve([base], verdicts, "now", {"sample.base"})["sample.base"]
+    assert (claims.word(found), found.reasons) == ("proved", ())
+
+
+def test_a_formal_proof_may_use_what_is_only_proved_but_nothing_less(
+    registry, verdicts
+):
+    bound = registry[2]._replace(formal=WHOLE)
+    changed = [registry[0], bound]
+    found = claims.resolve(changed, verdicts, "now", {bound.id})[bound.id]
+    assert (claims.word(found), found.reasons) == ("machine-checked", ())
+    sampled = registry[0]._replace(evidence={"printed": "sampled"}, proof="")
+    changed = [sampled, bound]
+    found = claims.resolve(changed, verdicts_of(changed), "now", {bound.id})[bound.id]
+    assert claims.word(found) == "sampled"
+    assert found.reasons == ("rests on sample.base, which is sampled",)
+
+
+@pytest.mark.parametrize("outcome", ["failed", "skipped"])
+def test_a_formal_proof_does_not_hide_a_test(registry, verdicts, outcome):
+    base = registry[0]._replace(formal=WHOLE)
+    verdicts["results"]["sample.base"]["check"] = {"one": outcome}
+    found = claims.resolve([base], verdicts, "now", {"sample.base"})["sample.base"]
+    assert found.shown == 0 and found.broken == (outcome == "failed")
+
+
 def test_resolve_leaves_its_input_alone(registry, verdicts):
     before = copy.deepcopy((registry, verdicts))
     claims.resolve(registry, verdicts, "now")
@@ -627,6 +690,7 @@ def test_counts_add_up(registry, verdicts):
     verdicts["results"]["sample.guess"]["check"] = {"one": "failed"}
     grid = claims.counts(registry, claims.resolve(registry, verdicts, "now"))
     assert {shown: sum(row.values()) for shown, row in grid.items()} == {
+        "machine-checked": 0,
         "proved": 2,
         "certified": 2,
         "sampled": 0,
@@ -641,6 +705,30 @@ def test_counts_add_up(registry, verdicts):
         "false": 1,
         "open": 1,
     }
+
+
+def test_chapters_add_up(registry, verdicts):
+    base = registry[0]._replace(formal=WHOLE)
+    bound = registry[2]._replace(formal=WHOLE | {"covers": "half"}, page="other/page")
+    changed = [base, registry[1], bound, *registry[3:]]
+    resolved = claims.resolve(changed, verdicts, "now", {base.id, bound.id})
+    rows = claims.by_chapter(changed, resolved)
+    zeros = dict.fromkeys(("machine-checked", "proved", "sampled", "unchecked"), 0)
+    assert rows == {
+        "chapter": zeros
+        | {"machine-checked": 1, "certified": 2, "sampled": 1, "broken": 0}
+        | {"in part": 0},
+        "other": zeros | {"proved": 1, "certified": 0, "broken": 0, "in part": 1},
+    }
+
+
+def test_each_claim_without_a_formal_proof_has_a_reason(registry):
+    assert claims.not_formal(registry[0]) == "not yet"
+    assert claims.not_formal(registry[4]) == "measured"
+    assert claims.not_formal(registry[0]._replace(formal=WHOLE)) is None
+    assert claims.not_formal(registry[0]._replace(not_formal="analysis")) == "analysis"
+    for claim in claims.load():
+        assert claims.not_formal(claim) in {None, *claims.NOT_FORMAL}
 
 
 def test_public_claims_say_what_the_page_says(registry, verdicts):

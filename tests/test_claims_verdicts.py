@@ -75,6 +75,7 @@ def tree(tmp_path) -> Path:
     for name in (
         "tests/conftest.py",
         "book/_tools/claims.py",
+        "book/_tools/formal.py",
         "book/claims.schema.json",
     ):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)

@@ -290,7 +290,7 @@ def looked_at(page, address):
         "document.querySelectorAll('details').forEach(f => { f.open = true; })"
     )
     wrong = page.evaluate(test_site.FORMULAS) + page.evaluate(test_site.LAYOUT)
-    return outline, opened, sizes, wrong + test_site.accessibility(page)
+    return outline, opened, sizes, wrong + test_site.accessibility(page, contrast=True)
 
 
 @pytest.mark.browser

@@ -1,4 +1,5 @@
-"""Claims in the book: badges on the boxes, the status and errata pages, claims.json.
+"""Claims in the book: badges on the boxes, formal statements folded below them, the
+pages made from the registry, claims.json.
 
 The registry and the verdicts are read once a build.  All that they change on a
 page has a digest, kept with Sphinx's environment: a page is read again when its
@@ -17,6 +18,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import jinja2
+import yaml
 from docutils import nodes
 from sphinx.errors import ExtensionError
 from sphinx.transforms import SphinxTransform
@@ -27,15 +29,26 @@ sys.path.insert(0, str(HERE.parent / "_tools"))
 
 import address  # noqa: E402  (these stand in the folder just named)
 import claims  # noqa: E402
+import formal  # noqa: E402
 import pages  # noqa: E402
+from portable import fold, fold_summary  # noqa: E402
 
-STATUS = "book/status"
+STATUS, PROOFS = "book/status", "book/proofs"
 GENERATED = {
     STATUS: ("counts", "status"),
     "book/errata": ("errata",),
+    PROOFS: ("example", "formal", "informal"),
 }  # what stands on each page, by template
 PLACE = "<!-- claims: {} -->"  # the line of the page where it stands
 HEADING = "The claims of this page"
+WHOLE_WORDS = (
+    "Coq has checked a proof of the whole claim. It rests on no axiom. What follows is "
+    "all that is to be trusted: the definitions, and the statement."
+)
+NOT_CHECKED = (
+    "This text was changed, and Coq has not been asked since: it does not count as "
+    "checked."
+)
 log = logging.getLogger(__name__)
 
 
@@ -47,6 +60,18 @@ class State(NamedTuple):
     claims: list
     resolved: dict
     texts: dict  # template -> Markdown
+    formal: dict  # id -> Formal
+    held: set  # ids whose formal proofs Coq has accepted as they stand
+
+
+class Formal(NamedTuple):
+    """What the fold below a claim's box says."""
+
+    summary: str
+    words: list[str]  # a paragraph each
+    code: str
+    place: str  # the file and the line, as they are named
+    url: str
 
 
 def read_state(app) -> None:
@@ -54,19 +79,55 @@ def read_state(app) -> None:
     root = Path(app.srcdir)
     if not (root / claims.REGISTRY).exists():
         log.warning("%s is missing: no claim is shown", claims.REGISTRY, type="claims")
-        app.book_claims = State([], {}, render(root, [], {}))
+        app.book_claims = State([], {}, render(root, [], {}, {}, set()), {}, set())
         return
     try:
         registry = claims.load(root / claims.REGISTRY)
     except ValueError as error:
         raise ExtensionError(f"{claims.REGISTRY}: {error}") from error
+    held = formal.held(registry)
     resolved = claims.resolve(
-        registry, claims.read_verdicts(root / claims.VERDICTS), claims.key(root)
+        registry, claims.read_verdicts(root / claims.VERDICTS), claims.key(root), held
     )
-    app.book_claims = State(registry, resolved, render(root, registry, resolved))
+    repository = address.repository_url(root).rstrip("/")
+    folds = {
+        claim.id: read_formal(claim, claim.id in held, repository)
+        for claim in registry
+        if claim.formal
+    }
+    texts = render(root, registry, resolved, folds, held)
+    app.book_claims = State(registry, resolved, texts, folds, held)
 
 
-def render(root: Path, registry: list, resolved: dict) -> dict[str, str]:
+def read_formal(claim, checked: bool, repository: str) -> Formal:
+    """The formal statement of a claim, with the definitions that it needs."""
+    stated = "Formal statement" if claim.whole else "Formal statement of a part"
+    covers = sentence(claim.formal["covers"])
+    words = [] if claim.whole else [f"Formalised in part: {covers}"]
+    if not checked:
+        words.append(NOT_CHECKED)
+    elif claim.whole:
+        words.append(WHOLE_WORDS)
+    if remark := claim.formal.get("remark"):
+        words.append(f"Remark: {sentence(remark)}")
+    code, line = formal.reading(claim.formal, checked)
+    place = f"proofs/{claim.formal['file']}"
+    return Formal(
+        f"{stated}, {'checked by Coq' if checked else 'not checked as it stands'}",
+        words,
+        code,
+        f"{place}, line {line}",
+        f"{repository}/blob/main/{place}#L{line}",
+    )
+
+
+def sentence(text: str) -> str:
+    return text if text.endswith((".", "!", "?")) else f"{text}."
+
+
+def render(
+    root: Path, registry: list, resolved: dict, folds: dict, held: set
+) -> dict[str, str]:
     """The Markdown of each generated part."""
     loader = jinja2.FileSystemLoader(HERE / "templates")
     environment = jinja2.Environment(
@@ -89,6 +150,9 @@ def render(root: Path, registry: list, resolved: dict) -> dict[str, str]:
         "tool": claims,
         "pages": {claim.page: page_title(root, claim.page) for claim in registry},
         "repository": address.repository_url(root).rstrip("/"),
+        "formal": folds,
+        "held": held,
+        "chapters": chapters(root),
     }
     parts = [part for page in GENERATED.values() for part in page]
     return {
@@ -101,6 +165,18 @@ def page_title(root: Path, page: str) -> str:
     """The title of a notebook; its name while the notebook is not there."""
     path = root / "notebooks" / f"{page}.ipynb"
     return path.exists() and pages.title(pages.read(path)["cells"]) or page
+
+
+def chapters(root: Path) -> dict[str, str]:
+    """The folder of each chapter, and its name in the table of contents."""
+    path = root / "_toc.yml"
+    parts = yaml.safe_load(path.read_text(encoding="utf-8")) if path.exists() else {}
+    return {
+        entry["file"].split("/")[1]: part["caption"]
+        for part in parts.get("parts", [])
+        for entry in part["chapters"]
+        if entry["file"].startswith("notebooks/")
+    }
 
 
 def quote(text: str) -> str:
@@ -155,7 +231,12 @@ def digests(state: State) -> dict[str, str]:
     shown = {f"notebooks/{claim.page}": [] for claim in state.claims}
     for claim in state.claims:
         shown[f"notebooks/{claim.page}"].append(
-            [claim.id, claim.anchor, claims.badges(claim, state.resolved[claim.id])]
+            [
+                claim.id,
+                claim.anchor,
+                claims.badges(claim, state.resolved[claim.id]),
+                state.formal.get(claim.id),
+            ]
         )
     texts = {name: json.dumps(value) for name, value in shown.items()}
     texts |= {
@@ -217,6 +298,9 @@ class PlaceClaims(SphinxTransform):
             self.anchor(box, claim)
             title = box.next_node(nodes.title)
             title += badge_nodes(claim, state.resolved[claim.id])
+            if claim.id in state.formal:
+                below = formal_fold(state.formal[claim.id])
+                box.parent.insert(box.parent.index(box) + 1, below)
         self.fill_table(
             {f"#{claims.slug(claim.id)}": claim for claim in state.claims},
             state.resolved,
@@ -270,8 +354,25 @@ def badge_nodes(claim, resolution) -> list[nodes.Node]:
     return made
 
 
+def formal_fold(found: Formal) -> fold:
+    """What is folded below the box of a claim."""
+    made = fold("", fold_summary("", found.summary), classes=["formal"])
+    made += [nodes.paragraph("", words) for words in found.words]
+    made += nodes.literal_block(found.code, found.code, language="coq")
+    file = nodes.reference("", found.place, refuri=found.url)
+    how = nodes.reference("", "How to read it", internal=True, page=PROOFS)
+    made += nodes.paragraph("", "", file, nodes.Text(". "), how, nodes.Text("."))
+    return made
+
+
 def lead(app, doctree, docname: str) -> None:
-    """Lead every badge to the claim's entry on the status page."""
+    """Lead every badge to the claim's entry on the status page, and every formal
+    statement to the page that says how to read it.
+    """
+    for link in doctree.findall(
+        lambda node: isinstance(node, nodes.reference) and "page" in node
+    ):
+        link["refuri"] = app.builder.get_relative_uri(docname, link["page"])
     for link in doctree.findall(
         lambda node: isinstance(node, nodes.reference) and "claim" in node
     ):
@@ -295,7 +396,11 @@ def write_public(root: Path, folder: Path, state: State) -> None:
         "project"
     ]["version"]
     made = claims.public(
-        state.claims, state.resolved, site=address.site_url(root), version=version
+        state.claims,
+        state.resolved,
+        site=address.site_url(root),
+        version=version,
+        held=state.held,
     )
     claims.write_atomically(
         folder / "claims.json", json.dumps(made, indent=1, ensure_ascii=False) + "\n"

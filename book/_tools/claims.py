@@ -2,7 +2,8 @@
 
 book/claims.toml         what the book claims, and on what evidence
 _build/verdicts.json     what the marked tests did, for one state of the code
-resolve(claims, ...)     what a reader is shown, from these two alone
+proofs/verdicts.json     what Coq said of the formal proofs (see formal.py)
+resolve(claims, ...)     what a reader is shown, from these three alone
 
 python book/_tools/claims.py refresh     run the claim tests if the code has changed
 python book/_tools/claims.py show        every claim and what it shows
@@ -21,15 +22,20 @@ import sys
 import tempfile
 import tomllib
 from collections import Counter
+from collections.abc import Container
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import NamedTuple
+
+import formal
 
 ROOT = Path(__file__).resolve().parents[2]
 REGISTRY, VERDICTS = "book/claims.toml", "_build/verdicts.json"
 ROLES = ("check", "control", "witness", "counterexample", "certificate")
 STRENGTH = {"proof": 3, "certified": 2, "counterexample": 2, "sampled": 1}
-WORDS = ("unchecked", "sampled", "certified", "proved")  # by strength
+# by strength
+WORDS = ("unchecked", "sampled", "certified", "proved", "machine-checked")
+PROVED, CHECKED = 3, 4
 SOUND = ("true", "repaired")  # what a true or repaired claim may rest on
 STATUS_WORDS = {
     "true": "true as stated",
@@ -47,6 +53,25 @@ EVIDENCE_WORDS = {
     "counterexample": "exact counterexample",
     "sampled": "sampled, not proved",
 }
+
+NOT_FORMAL = {
+    "measured": (
+        "Measured.",
+        "These say what a stored run or a sample showed. There is no proof that could "
+        "be formalised.",
+    ),
+    "probability": (
+        "Chance.",
+        "These speak of Gaussian or uniform draws. Coq would first need the theory of "
+        "such laws, which plain Mathematical Components lacks.",
+    ),
+    "analysis": (
+        "Analysis.",
+        "These need integrals, volumes, or long constructions with real numbers, which "
+        "plain Mathematical Components lacks, too.",
+    ),
+    "not yet": ("Not yet.", "Nothing stands in the way but the work."),
+}  # why a claim has no formal proof: a name, and what it means
 
 
 class Claim(NamedTuple):
@@ -70,6 +95,13 @@ class Claim(NamedTuple):
     proof: str = ""
     uses: tuple | list = ()
     erratum: dict = {}
+    formal: dict = {}
+    not_formal: str = ""
+
+    @property
+    def whole(self) -> bool:
+        """Whether all of the claim is formalised in proofs/."""
+        return self.formal.get("covers") == formal.WHOLE
 
     @property
     def part(self) -> str:
@@ -158,6 +190,7 @@ def check_sense(claims: list[Claim]) -> None:
     for claim in claims:
         check_source(claim)
         check_evidence(claim)
+        check_formal(claim)
         check_uses(claim, by_id)
     try:
         order(claims)
@@ -238,6 +271,19 @@ def check_evidence(claim: Claim) -> None:
     need(claim.status != "open" or not claim.proof, claim, "status open has no proof")
 
 
+def check_formal(claim: Claim) -> None:
+    need(
+        not claim.whole or claim.evidence[claim.part] == "proof",
+        claim,
+        "formal.covers = 'whole' goes with evidence 'proof'",
+    )
+    need(
+        not (claim.formal and claim.not_formal),
+        claim,
+        "not_formal says why there is no formal proof, and here is one",
+    )
+
+
 def check_uses(claim: Claim, by_id: dict[str, Claim]) -> None:
     for used in claim.uses:
         need(used in by_id, claim, f"uses {used}, which does not exist")
@@ -264,10 +310,14 @@ def order(claims: list[Claim]) -> list[str]:
 
 
 def resolve(
-    claims: list[Claim], verdicts: dict, now: str | None = None
+    claims: list[Claim],
+    verdicts: dict,
+    now: str | None = None,
+    held: Container[str] = (),
 ) -> dict[str, Resolution]:
     """What each claim shows. With `now`, the key of the present code, verdicts of
-    another key count for nothing.
+    another key count for nothing. `held` are the ids whose formal proofs Coq has
+    accepted as they stand (formal.held).
     """
     stale = now is not None and verdicts.get("key") != now
     results = {} if stale else verdicts.get("results", {})
@@ -284,14 +334,25 @@ def resolve(
         broken = any(
             outcome == "failed" for role in tests.values() for outcome in role.values()
         )
-        shown = min([own, *(resolved[used].shown for used in claim.uses)])
+        if own and claim.whole and name in held:
+            own = CHECKED
+        elif own and claim.whole:
+            reasons.append(f"{claim.formal['file']} was not checked as it stands")
+        shown = min([own, *(carried(resolved[used]) for used in claim.uses)])
         reasons += [
             f"rests on {used}, which is {word(resolved[used])}"
             for used in claim.uses
-            if resolved[used].shown < own
+            if carried(resolved[used]) < own
         ]
         resolved[name] = Resolution(own, shown, broken, tuple(reasons), tests)
     return {claim.id: resolved[claim.id] for claim in claims}
+
+
+def carried(resolution: Resolution) -> int:
+    """What a claim can hold up. A formal proof proves all that it uses, so a proof that
+    is only written takes nothing from it.
+    """
+    return CHECKED if resolution.shown >= PROVED else resolution.shown
 
 
 def missing(claim: Claim, tests: dict) -> list[str]:
@@ -306,6 +367,15 @@ def missing(claim: Claim, tests: dict) -> list[str]:
             if outcome != "passed"
         ]
     return reasons
+
+
+def not_formal(claim: Claim) -> str | None:
+    """Why a claim has no formal proof; None if it has one, of a part at least."""
+    if claim.formal:
+        return None
+    if claim.evidence[claim.part] == "sampled":
+        return "measured"
+    return claim.not_formal or "not yet"
 
 
 def word(resolution: Resolution) -> str:
@@ -337,7 +407,8 @@ def badge_title(claim: Claim, resolution: Resolution) -> str:
         )
     *others, last = claim.roles
     roles = f"{', '.join(others)} and {last}"
-    return f"{claim.id}: {evidence_words(claim)}; {roles} passed"
+    coq = ", and a proof that Coq accepts" if resolution.shown == CHECKED else ""
+    return f"{claim.id}: {evidence_words(claim)}{coq}; {roles} passed"
 
 
 def counts(
@@ -349,6 +420,22 @@ def counts(
         shown: {status: found[shown, status] for status in STATUS_WORDS}
         for shown in (*reversed(WORDS), "broken")
     }
+
+
+def by_chapter(
+    claims: list[Claim], resolved: dict[str, Resolution]
+) -> dict[str, dict[str, int]]:
+    """chapter -> how many claims it has, by what is shown, and how many of the others
+    are formalised in part.
+    """
+    found: dict[str, dict[str, int]] = {}
+    for claim in claims:
+        chapter = claim.page.partition("/")[0]
+        row = found.setdefault(chapter, dict.fromkeys((*reversed(WORDS), "broken"), 0))
+        row[word(resolved[claim.id])] += 1
+        in_part = bool(claim.formal) and not claim.whole
+        row["in part"] = row.get("in part", 0) + in_part
+    return found
 
 
 def key(root: Path = ROOT) -> str:
@@ -490,9 +577,11 @@ def public(
     *,
     site: str = "",
     version: str = "",
+    held: Container[str] = (),
 ) -> dict:
     """What claims.json publishes."""
     entries = []
+    verdicts = formal.read_verdicts()
     coded = functions()
     for claim in claims:
         found = resolved[claim.id]
@@ -510,10 +599,34 @@ def public(
                 "function": coded.get(claim.id, ""),
             }
         )
+        if claim.formal:
+            entries[-1]["formal"] = public_formal(claim, verdicts, claim.id in held)
     return {"version": version, "counts": counts(claims, resolved), "claims": entries}
 
 
+def public_formal(claim: Claim, verdicts: dict, checked: bool) -> dict:
+    """What claims.json says of a formal proof; statements as Coq prints them, if it has
+    checked them as they stand.
+    """
+    found = {"remark": "", **claim.formal, "checked": checked, "statements": {}}
+    if checked:
+        theorems = verdicts["files"][claim.formal["file"]]["theorems"]
+        found["statements"] = {
+            name: theorems[name]["statement"] for name in claim.formal["theorems"]
+        }
+        found["versions"] = verdicts["versions"]
+    return found
+
+
 # ---------------------------------------------------------------- the command
+
+
+def now_resolved(root: Path = ROOT) -> tuple[list[Claim], dict[str, Resolution]]:
+    """The claims, and what they show by all verdicts that are there."""
+    claims = load(root / REGISTRY)
+    held = formal.held(claims, root / "proofs")
+    verdicts = read_verdicts(root / VERDICTS)
+    return claims, resolve(claims, verdicts, key(root), held)
 
 
 def refresh(
@@ -522,7 +635,8 @@ def refresh(
     """Run the claim tests unless the verdicts are those of the present code; 1 if a
     claim is broken or none came.
     """
-    claims, path = load(root / REGISTRY), root / VERDICTS
+    path = root / VERDICTS
+    load(root / REGISTRY)  # a registry that is faulty is named before tests run
     if force or read_verdicts(path).get("key") != key(root):
         command = [
             sys.executable,
@@ -537,7 +651,7 @@ def refresh(
             *extra,
         ]
         subprocess.run(command, cwd=root, check=False)
-    resolved = resolve(claims, read_verdicts(path), key(root))
+    claims, resolved = now_resolved(root)
     broken = [name for name, found in resolved.items() if found.broken]
     stale = read_verdicts(path).get("key") != key(root)
     print(
@@ -552,7 +666,7 @@ def refresh(
 
 def release(root: Path = ROOT) -> int:
     """1 if any claim is unchecked or broken, or if the verdicts are of other code."""
-    resolved = resolve(load(root / REGISTRY), read_verdicts(root / VERDICTS), key(root))
+    _, resolved = now_resolved(root)
     bad = [name for name, found in resolved.items() if found.broken or not found.shown]
     for name in bad:
         print(f"{name}: {word(resolved[name])}: {'; '.join(resolved[name].reasons)}")
@@ -561,8 +675,7 @@ def release(root: Path = ROOT) -> int:
 
 
 def show(root: Path = ROOT) -> int:
-    claims = load(root / REGISTRY)
-    resolved = resolve(claims, read_verdicts(root / VERDICTS), key(root))
+    claims, resolved = now_resolved(root)
     coded = functions(root)
     for claim in claims:
         found = resolved[claim.id]
