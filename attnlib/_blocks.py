@@ -318,7 +318,7 @@ def _check_block(
     )
     require(
         pair[1] is None or mlp is not None,
-        "a norm for a feed-forward part that is not there",
+        "norms hold one for a feed-forward part that mlps do not hold",
     )
     if mlp is not None:
         check_mlp(x, mlp, check)

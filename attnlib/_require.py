@@ -36,6 +36,22 @@ def is_floating(name: str, tensor) -> None:
     )
 
 
+def is_a(kind: type, /, **given) -> None:
+    """The arguments, given by name, are of a kind."""
+    for name, value in given.items():
+        require(
+            isinstance(value, kind),
+            f"{name} must be of type {kind.__name__}, got {type(value).__name__}",
+        )
+
+
+def is_list(**given) -> None:
+    """The arguments, given by name, are lists or tuples."""
+    for name, value in given.items():
+        got = type(value).__name__
+        require(isinstance(value, list | tuple), f"{name} must be a list, got {got}")
+
+
 def matches(
     name: str, tensor, size: tuple[int, ...], like, like_name: str = "x"
 ) -> None:

@@ -317,13 +317,14 @@ def merged(layer: Layer) -> tuple[Float[Tensor, "h d d"], Float[Tensor, "d"]]:
         (h, d, d) and (d,).
 
     Raises:
-        ValueError: for what is no Layer, or weights that do not fit each other.
+        ValueError: for what is no Layer, weights that do not fit each other, NaN or
+            infinity.
 
     Cost: O(h d^2 d_v).
     Source: Xie 2021, section 2.1; rests on P_h 1 = 1.
     Claim: paths.decomposition
     """
-    check_layers([layer])
+    check_layers([layer], check=True)
     d = layer.w_v.shape[-2]
     b = layer.w_o.new_zeros(d) if layer.b_o is None else layer.b_o
     if layer.b_v is not None:

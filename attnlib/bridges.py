@@ -7,6 +7,7 @@ Page: notebooks/synthesis/five_theorems_one_matrix
 from __future__ import annotations
 
 import math
+from numbers import Real
 
 import torch
 from jaxtyping import Float
@@ -59,12 +60,13 @@ def dobrushin_literal(p: Float[Tensor, "m n"]) -> Float[Tensor, ""]:
         a number.
 
     Raises:
-        ValueError: as dobrushin.
+        ValueError: as dobrushin, and for a batch.
 
     Cost: O(m^2 n), in a loop.
     Source: the definition.
     """
     _stochastic(p, True)
+    require(p.dim() == 2, f"p must be one matrix (m, n), got {tuple(p.shape)}")
     overlaps = []
     for one in p:
         for other in p:
@@ -166,6 +168,7 @@ def largest_dobrushin(n: int, r: float | int) -> float:
     Claim: synthesis.logits
     """
     _require.sizes(2, n=n)
+    _require.is_a(Real, r=r)
     require(r >= 0, f"the radius r must be at least 0, got {r}")
     k = n // 2
     c = (k / (n - k) + (n - k) / k) / 2
@@ -195,6 +198,7 @@ def needed_radius(n: int, leak: float) -> float:
     Claim: synthesis.memory
     """
     _require.sizes(2, n=n)
+    _require.numbers(leak=leak)
     require(0 < leak < 1, f"leak must lie in (0, 1), got {leak}")
     r = math.log((1 - leak) * (n - 1) / leak) / 2
     return max(0.0, r)

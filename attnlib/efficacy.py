@@ -236,8 +236,8 @@ def accuracy(
         (*more,), between 0 and 1.
 
     Raises:
-        ValueError: if the labels are no integers or do not fit the last dimensions of
-            the scores, or a largest score is NaN or infinite.
+        ValueError: if the labels are no integers from 0 to c - 1 or do not fit the last
+            dimensions of the scores, or a largest score is NaN or infinite.
 
     Cost: O(entries).
     Source: the definition.
@@ -250,10 +250,19 @@ def accuracy(
         f"labels {tuple(labels.shape)} must be the last dimensions of the scores "
         f"before c, got {tuple(scores.shape)}",
     )
+    _check_classes(labels, scores.shape[-1])
     finite(scores=scores.amax(-1))  # NaN would count as the largest
     right = (scores.argmax(-1) == labels).to(scores.dtype)
     more = right.dim() - labels.dim()
     return right.flatten(more).mean(-1)
+
+
+def _check_classes(labels: Tensor, classes: int) -> None:
+    """Each label is one of so many classes."""
+    require(
+        bool(((labels >= 0) & (labels < classes)).all()),
+        f"labels must be from 0 to {classes - 1}, the classes of the scores",
+    )
 
 
 def _check_integers(labels, like: Tensor, like_name: str) -> None:
@@ -441,8 +450,9 @@ def estimate_length(
     Source: the mean of uniform draws; the public code of Dong et al. 2021 adds them and
         normalises the sum.
     """
-    check_network(x, layers)
-    if attention is not None:
+    if attention is None:
+        check_network(x, layers)
+    else:
         check_attention(x, layers, attention)
     require(
         isinstance(paths, (list, tuple)),
@@ -531,7 +541,7 @@ def train_reader(
     Raises:
         ValueError: if u and labels do not fit each other or the reader, a label is no
             class, a number of steps or of sequences is no integer of at least one, a
-            rate is no finite number, and for no generator.
+            rate is not positive and finite, and for no generator.
 
     Cost: three forward passes a step.
     Source: plain Adam, gradients clipped at norm one; not the settings of a paper.
@@ -543,13 +553,11 @@ def train_reader(
         u.shape[:-1] == labels.shape,
         f"labels must be {tuple(u.shape[:-1])} to fit u, got {tuple(labels.shape)}",
     )
-    classes = len(reader.bias)
-    require(
-        bool(((labels >= 0) & (labels < classes)).all()),
-        f"labels must be from 0 to {classes - 1}, the classes of the reader",
-    )
+    require(labels.dtype == torch.int64, f"labels must be int64, got {labels.dtype}")
+    _check_classes(labels, len(reader.bias))
     _require.sizes(1, steps=steps, batch=batch)
     _require.numbers(rate=rate)
+    require(rate > 0, f"rate must be positive, got {rate}")
     _require.random(generator)
 
     def schedule(t):

@@ -181,11 +181,26 @@ def svd_surrogate(
     require(k <= most, f"k must lie between 1 and min(m, n) = {most}, got {k}")
     if check:
         finite(p=p)
+    if oversample is not None:
+        sizes(0, oversample=oversample, power=power)
+        _require.random(generator)
+    # torch has neither decomposition in half precision.
+    wide = p.float() if p.dtype in (torch.float16, torch.bfloat16) else p
+    return _svd_surrogate(wide, k, oversample, power, generator).to(p.dtype)
+
+
+def _svd_surrogate(
+    p: Tensor,
+    k: int,
+    oversample: int | None,
+    power: int,
+    generator: torch.Generator | None,
+) -> Tensor:
+    """What svd_surrogate returns, for single or double precision."""
+    most = min(p.shape[-2:])
     if oversample is None:
         left, right = _leading(p, k)
         return left @ right
-    sizes(0, oversample=oversample, power=power)
-    _require.random(generator)
     size = (p.shape[-1], min(k + oversample, most))
     g = torch.randn(
         size, generator=generator, dtype=torch.float64, device=generator.device

@@ -128,9 +128,8 @@ def path_term(
     Source: Dong et al. 2021, path decomposition; Xie 2021, Theorem 2.1.
     Claim: paths.decomposition
     """
-    check_network(x, layers, check=check)
-    _check_path(layers, path)
     check_attention(x, layers, attention, check=check)
+    _check_path(layers, path)
     return _term(x, layers, path, attention)
 
 
@@ -449,7 +448,6 @@ def _attention(
         not asked,
         f"give either attention or {', '.join(asked)}: given P are taken as they are",
     )
-    check_network(x, layers, check=check)
     check_attention(x, layers, attention, check=check)
     if check and _biased(layers):
         for number, p in enumerate(attention, 1):
@@ -464,20 +462,22 @@ def check_attention(
     *,
     check: bool = True,
 ) -> None:
-    """Refuse attention matrices that are not those of this network on these tokens.
+    """Refuse attention matrices that are not those of this network on these tokens,
+    and what check_network refuses.
 
     Args:
         x: (*batch, n, d).
-        layers: L Layers, checked.
+        layers: L Layers.
         attention: P of each layer, (*batch, h, n, n).
         check: also look for NaN and infinity.
 
     Raises:
         ValueError: that names the layer, what it got and what was needed.
 
-    Cost: O(h n^2) a layer with check, else O(L).
+    Cost: O(n d + h n^2) a layer with check, else O(L).
     Source: the hypotheses of the path decomposition.
     """
+    check_network(x, layers, check=check)
     many = isinstance(attention, (list, tuple)) or torch.is_tensor(attention)
     got = len(attention) if many else type(attention).__name__
     require(

@@ -21,6 +21,7 @@ from attnlib._require import (
     is_tensor,
     numbers,
     one_of,
+    place,
     random,
     require,
     sizes,
@@ -79,6 +80,7 @@ def projection(
         f"s must be at most k = {k}, got {s}: a column has k entries",
     )
     floating(dtype)
+    place(device)
     random(generator)
     g = generator
     where = g.device
@@ -208,7 +210,7 @@ def hadamard(
     n = x.shape[-1]
     require(
         n == _padded(n),
-        f"n must be a power of two, got {n}: pad with zeros, as srht does",
+        f"rows of x: n must be a power of two, got {n}: pad with zeros, as srht does",
     )
     h = 1
     while h < n:

@@ -135,13 +135,14 @@ def test_verdicts_show_no_rounding_noise():
 
 def two_by_two(**changes):
     """A network of two tokens, one layer and one head, with some arguments changed."""
-    eye = [[1, 0], [0, 1]]
+    eye = certify.exact([[1, 0], [0, 1]])
     made = {"attention": [[eye]], "weights": [[eye]]} | changes
     return certify.network(eye, **made)
 
 
 def test_the_two_by_two_network_by_hand():
-    got = two_by_two(value_biases=[[[1, 2]]], biases=[[10, 0]], skip=True)
+    rows = certify.exact([[1, 2], [10, 0]])
+    got = two_by_two(value_biases=[rows[:1]], biases=rows[1:], skip=True)
     assert got == [[13, 2], [11, 4]]
 
 

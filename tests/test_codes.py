@@ -252,7 +252,7 @@ eye = torch.eye(3)
         ),
         (lambda: exact.radon([]), "at least one point"),
         (lambda: exact.radon([[0, 1], [2]]), "points must have one length"),
-        (lambda: exact.radon([[0.0], [math.nan]]), "points must be finite"),
+        (lambda: exact.radon([[0.0], [math.nan]]), "points must be a finite"),
         (lambda: exact.line_order([], -1), "n must be an integer of at least 1"),
         (lambda: codes.counting_dimension(3, 4), "1..n = 3"),
         (lambda: codes.spiral_keys(0), "n must be an integer of at least 1"),

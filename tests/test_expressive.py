@@ -729,7 +729,7 @@ GOOD = torch.tensor([[0, 1], [1, 2], [2, -1]])
     [
         (GOOD.float(), None, "columns must be an int64 tensor"),
         (GOOD.int(), None, "columns must be an int64 tensor"),
-        ([[0]], None, "columns must be an int64 tensor"),
+        ([[0]], None, "columns must be a torch tensor"),
         (GOOD[0], None, r"columns must be \(n, k\)"),
         (GOOD[:, :0], None, r"columns must be \(n, k\) with k >= 1"),
         (GOOD[:0], None, "at least one row"),
@@ -748,7 +748,7 @@ GOOD = torch.tensor([[0, 1], [1, 2], [2, -1]])
             "log_weights: row 1 holds NaN or infinity; weights must be positive",
         ),
         (GOOD, torch.tensor([[0.0, math.nan], [0, 1], [0, 0]]), "log_weights: row 0"),
-        (GOOD, [[0.0, 1.0]] * 3, "log_weights must be a floating"),
+        (GOOD, [[0.0, 1.0]] * 3, "log_weights must be a torch tensor"),
         (GOOD, torch.zeros(3, 2, dtype=torch.int64), "log_weights must be a floating"),
     ],
 )

@@ -341,7 +341,7 @@ BAD = {
     ),
     "groups in a list": (
         lambda: memorize.smallest_gap(torch.ones(2), [0, 1]),
-        "groups must be a tensor of integers",
+        "groups must be a torch tensor, got list",
     ),
     "bf16 does not hold them": (
         lambda: memorize.separate(many().bfloat16(), torch.ones(1).bfloat16(), 0.3),

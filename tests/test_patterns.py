@@ -361,7 +361,7 @@ BAD = {
     "n a float": (lambda: patterns.build(3.0, Window(0, 0)), "n must be an integer"),
     "no step": (lambda: patterns.build(3), "at least one step"),
     "no part": (lambda: patterns.build(3, []), "at least one part"),
-    "no pattern": (lambda: patterns.build(3, [7]), "a part is a Window"),
+    "no pattern": (lambda: patterns.build(3, [7]), "parts must be Windows"),
     "even window": (lambda: patterns.window(8, 4), "it must be odd, got 4"),
     "wide window": (lambda: patterns.window(8, 9), "must be in 1..n = 1..8, got 9"),
     "stride": (lambda: patterns.strided(8, 9), "w must be in 1..n"),

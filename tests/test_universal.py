@@ -221,7 +221,7 @@ def test_bad_ids():
         (lambda: decode(5, small), "5 is no id"),
         (lambda: decode(5.5, small), "ident must be of type Integral, got float"),
         (lambda: decode(5, None), "mapping must be of type ContextualMap"),
-        (lambda: head(np.arange(4), small.masks[0], 1.5), "value must be of type"),
+        (lambda: head(np.arange(4), small.masks[0], 1.5), "value must be an integer"),
         (lambda: head(np.arange(3), small.masks[0], 1), r"ids must be \(\*batch, 4\)"),
     ]:
         with pytest.raises(ValueError, match=message):

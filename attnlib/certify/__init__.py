@@ -9,6 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import chain
+from numbers import Real
+
+import torch
 
 from attnlib.certify.boltzmann import (  # noqa: F401 (public here)
     Enclosure,
@@ -24,6 +28,9 @@ from attnlib.certify.collapse import (  # noqa: F401 (public here)
 )
 from attnlib.certify.matrices import (  # noqa: F401 (public here)
     Matrix,
+    _exact,
+    _is_list,
+    _rationals,
     exact,
     norms,
     product,
@@ -74,10 +81,25 @@ def at_most(value, bound: float | int) -> Verdict:
     Returns:
         Verdict.
 
+    Raises:
+        ValueError: for what is no number.
+
     Cost: O(1).
     Source: every check of the book and its control return one.
     """
+    _are_numbers(value=value, bound=bound)
     return Verdict(float(value), float(bound), bool(value <= bound))
+
+
+def _are_numbers(**given) -> None:
+    """The arguments, given by name, are real numbers, or tensors with one entry."""
+    for name, number in given.items():
+        if torch.is_tensor(number):
+            real = number.numel() == 1 and not number.is_complex()
+        else:
+            real = isinstance(number, Real)
+        if not real:
+            raise ValueError(f"{name} must be a real number, got {number!r}")
 
 
 def at_least(value, bound: float | int) -> AtLeast:
@@ -90,9 +112,13 @@ def at_least(value, bound: float | int) -> AtLeast:
     Returns:
         AtLeast, a Verdict that prints the other way round.
 
+    Raises:
+        ValueError: for what is no number.
+
     Cost: O(1).
     Source: statements that two things differ.
     """
+    _are_numbers(value=value, bound=bound)
     return AtLeast(float(value), float(bound), bool(value >= bound))
 
 
@@ -101,14 +127,26 @@ def relative_error(got, wanted) -> float:
     |wanted|_F.
 
     Args:
-        got, wanted: tensors of one shape.
+        got, wanted: floating tensors of one shape.
 
     Returns:
-        a float; NaN if both are zero.
+        a float; NaN if both are zero, and if one holds NaN or infinity.
+
+    Raises:
+        ValueError: for other things than floating tensors, and for two shapes.
 
     Cost: O(entries).
     Source: the definition.
     """
+    for name, tensor in (("got", got), ("wanted", wanted)):
+        dense = torch.is_tensor(tensor) and tensor.layout == torch.strided
+        if not dense or tensor.is_meta or not tensor.is_floating_point():
+            raise ValueError(f"{name} must be a floating tensor that holds values")
+    if got.shape != wanted.shape:
+        raise ValueError(
+            f"got has shape {tuple(got.shape)}, wanted {tuple(wanted.shape)}: "
+            "they must agree"
+        )
     distance = (got - wanted).detach().norm()  # networks in training ask for gradients
     return float(distance / wanted.detach().norm())
 
@@ -142,14 +180,14 @@ def network(
 
     Raises:
         ValueError: if attention, weights and biases do not have the same layers and
-            heads, or a matrix does not fit.
+            heads, a matrix does not fit, or a number is not finite.
 
     Cost: O(L H (n^2 d + n d^2)) exact operations.
     Source: the definition of the network; shares no code with attnlib.attention.
     Claim: paths.decomposition
     """
-    heads = [len(maps) for maps in weights]
-    if not heads or 0 in heads or heads != [len(layer) for layer in attention]:
+    heads = _counts("weights", weights)
+    if not heads or 0 in heads or heads != _counts("attention", attention):
         raise ValueError(
             "attention and weights must have the same layers, at least one, "
             "and the same heads"
@@ -158,9 +196,11 @@ def network(
         value_biases = [[None] * count for count in heads]
     if biases is None:
         biases = [None] * len(heads)
-    if heads != [len(rows) for rows in value_biases] or len(biases) != len(heads):
+    rows_fit = heads == _counts("value_biases", value_biases)
+    if not rows_fit or not _is_list(biases) or len(biases) != len(heads):
         raise ValueError("value_biases must have a row a head, biases a row a layer")
-    x = exact(x)
+    [z] = _rationals("z", [z])
+    x = _exact("x", x)
     for p, w, u, b in zip(attention, weights, value_biases, biases):
         y = _scaled(z, _add(*_heads(x, p, w, u)))
         if b is not None:
@@ -169,9 +209,17 @@ def network(
     return x
 
 
+def _counts(name: str, layers) -> list[int]:
+    """How many heads a list of lists has in each layer."""
+    if not _is_list(layers) or not all(map(_is_list, layers)):
+        raise ValueError(f"{name} must be a list of layers, each a list of its heads")
+    return [len(layer) for layer in layers]
+
+
 def _heads(x: Matrix, attention, weights, value_biases) -> list[Matrix]:
     """P_h (X W_h + 1 u_h') of each head; u_h may be None."""
-    n, d, width = len(x), len(x[0]), len(weights[0][0])
+    n, d = len(x), len(x[0])
+    width = len(_exact("weights", weights[0])[0])
     outputs = []
     for p, w, u in zip(attention, weights, value_biases):
         values = product(x, _fitting("weights", w, d, width))
@@ -183,7 +231,7 @@ def _heads(x: Matrix, attention, weights, value_biases) -> list[Matrix]:
 
 def _fitting(name: str, matrix, rows: int, columns: int) -> Matrix:
     """The matrix in Fractions, if it has this shape."""
-    matrix = exact(matrix)
+    matrix = _exact(name, matrix)
     got = f"{len(matrix)} x {len(matrix[0])}"
     if got != f"{rows} x {columns}":
         raise ValueError(f"{name} must be {rows} x {columns} here, got {got}")
@@ -215,7 +263,7 @@ def decomposition_gap(
         b <- [skip] b + b_O + sum_h (u_h + W_h' b)      layer by layer, from b = 0
 
     Args:
-        x, attention, weights, value_biases, biases, skip: as in network.
+        x, attention, weights, value_biases, biases, skip: as in network, no row None.
 
     Returns:
         a Fraction; zero for every choice of biases if P 1 = 1.
@@ -228,15 +276,19 @@ def decomposition_gap(
         assumed of P.
     Claim: paths.row-sums
     """
+    _counts("value_biases", value_biases)
     whole = network(
         x, attention, weights, value_biases=value_biases, biases=biases, skip=skip
     )
+    for name, rows in (("value_biases", chain(*value_biases)), ("biases", biases)):
+        if rows is not None and None in rows:
+            raise ValueError(f"{name} must have no row None here: spell out the zeros")
     b = [Fraction()] * len(x[0])
     for layer, maps in enumerate(weights):
         carried = [product([b], w)[0] for w in maps]
-        rows = [*carried, *value_biases[layer]]
+        rows = _exact("value_biases", [*carried, *value_biases[layer]])
         if biases:
-            rows.append(biases[layer])
+            rows += _exact("biases", [biases[layer]])
         if skip:
             rows.append(b)
         b = [sum(entries) for entries in zip(*rows)]
@@ -265,7 +317,7 @@ def path_sum(x: Matrix, attention, weights, *, skip: bool = False) -> list[Matri
     Source: Lagrange interpolation.
     Claim: paths.sums
     """
-    nodes = range(len(weights) + 1)
+    nodes = range(len(_counts("weights", weights)) + 1)
     values = [network(x, attention, weights, skip=skip, z=z) for z in nodes]
     basis = [_lagrange(node, nodes) for node in nodes]
     sums = []

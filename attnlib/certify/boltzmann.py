@@ -15,7 +15,7 @@ from itertools import pairwise
 import mpmath
 from mpmath import iv
 
-from attnlib.certify.matrices import exact, product
+from attnlib.certify.matrices import _exact, _is_list, _rationals, product
 
 # A query and the tokens, the query among them or not.
 Context = tuple[Fraction | int | float, Sequence[Fraction | int | float]]
@@ -77,9 +77,9 @@ def context_terms(
     Source: derived on the page; shares no code with attnlib.memorize.
     Claim: boltzmann.ids
     """
-    c, a = _context(first)
-    d, b = _context(second)
-    w = _rational(weight)
+    c, a = _context("first", first)
+    d, b = _context("second", second)
+    w = _rational("weight", weight)
     pairs = []
     for x in a:
         for y in b:
@@ -112,15 +112,15 @@ def context_gap(
         subtracted.
     Claim: boltzmann.ids
     """
-    if not isinstance(bits, int) or bits < 16:
+    if not isinstance(bits, int) or isinstance(bits, bool) or bits < 16:
         raise ValueError(f"bits must be an integer, at least 16, got {bits!r}")
     terms = context_terms(first, second, weight=weight)
-    s = _rational(beta)
+    s = _rational("beta", beta)
     meet_at_zero = s == 0 and sum(terms.values()) == 0
     if not terms or meet_at_zero:
         return Enclosure(mpmath.mpf(0), mpmath.mpf(0))
-    c, a = _context(first)
-    d, b = _context(second)
+    c, a = _context("first", first)
+    d, b = _context("second", second)
     numerator = _terms((s * power, c_E) for power, c_E in terms.items())
     mass = _terms((s * c * x, 1) for x in a)
     other_mass = _terms((s * d * y, 1) for y in b)
@@ -164,6 +164,9 @@ def boltzmann_gap(a: Sequence, b: Sequence, *, scale=1, bits: int = 128) -> Encl
     Source: derived on the page; shares no code with attnlib.memorize.
     Claim: boltzmann.exact
     """
+    for name, values in (("a", a), ("b", b)):
+        _tokens(name, values)
+    scale = _rational("scale", scale)
     return context_gap((1, a), (1, b), beta=scale, bits=bits)
 
 
@@ -190,8 +193,11 @@ def smallest_gap(
         compared.
     Source: the smallest difference lies between neighbours in the order.
     """
-    if len(contexts) < 2:
-        raise ValueError(f"contexts must hold at least two, got {len(contexts)}")
+    if not _is_list(contexts) or len(contexts) < 2:
+        got = len(contexts) if _is_list(contexts) else type(contexts).__name__
+        raise ValueError(f"contexts must be a list of at least two, got {got}")
+    for context in contexts:
+        _context("each of contexts", context)
 
     def gap(i, j):
         return context_gap(
@@ -208,20 +214,25 @@ def smallest_gap(
     return min(found, key=lambda neighbours: neighbours[0].lower)
 
 
-def _rational(number) -> Fraction:
-    try:
-        return Fraction(number)
-    except (OverflowError, ValueError, TypeError):
-        raise ValueError(
-            f"needed a rational number or a finite float, got {number!r}"
-        ) from None
+def _rational(name: str, number) -> Fraction:
+    """A finite real number as a Fraction."""
+    [found] = _rationals(name, [number])
+    return found
 
 
-def _context(context: Context) -> tuple[Fraction, list[Fraction]]:
+def _tokens(name: str, values) -> list[Fraction]:
+    """The tokens of a context, at least one."""
+    values = values.tolist() if hasattr(values, "tolist") else values
+    if not _is_list(values) or not values:
+        raise ValueError(f"{name} must be a list of at least one token")
+    return _rationals(name, values)
+
+
+def _context(name: str, context: Context) -> tuple[Fraction, list[Fraction]]:
+    if not _is_list(context) or len(context) != 2:
+        raise ValueError(f"{name} must be a pair of a query and its tokens")
     query, tokens = context
-    if not len(tokens):
-        raise ValueError("a context needs at least one token")
-    return _rational(query), [_rational(x) for x in tokens]
+    return _rational(name, query), _tokens(name, tokens)
 
 
 def _terms(pairs) -> dict[Fraction, Fraction]:
@@ -266,15 +277,18 @@ def hardmax_layer(x, heads) -> list[list[Fraction]]:
         n rows of d.
 
     Raises:
-        ValueError: if shapes do not fit.
+        ValueError: if shapes do not fit, or heads are no list of four matrices each.
 
     Cost: O(n^2 d + n d^2) exact operations a head.
     Source: the definition; shares no code with attnlib.attention.
     Claim: boltzmann.hardmax
     """
-    x = exact(x)
+    x = _exact("x", x)
     out = list(x)
-    for w_q, w_k, w_v, w_o in heads:
+    if not _is_list(heads) or not all(_is_list(h) and len(h) == 4 for h in heads):
+        raise ValueError("heads must be a list of (W_Q, W_K, W_V, W_O)")
+    for head in heads:
+        w_q, w_k, w_v, w_o = [_exact("a matrix of heads", w) for w in head]
         keys = product(x, w_k)
         scores = product(x, w_q, list(zip(*keys)))
         values = product(x, w_v, w_o)
@@ -284,6 +298,8 @@ def hardmax_layer(x, heads) -> list[list[Fraction]]:
             count = len(best)
             mean = [Fraction(sum(column), count) for column in zip(*best)]
             if len(mean) != len(x[0]):
-                raise ValueError(f"W_O must have {len(x[0])} columns, got {len(mean)}")
+                raise ValueError(
+                    f"W_O of heads must have {len(x[0])} columns, got {len(mean)}"
+                )
             out[i] = [u + v for u, v in zip(out[i], mean)]
     return out

@@ -11,7 +11,7 @@ from fractions import Fraction
 
 import mpmath
 
-from attnlib.certify.matrices import exact
+from attnlib.certify.matrices import _exact, _is_list, _rationals
 
 _Pair = dict[int, Fraction]  # a number for +j and one for -j
 
@@ -29,15 +29,19 @@ def log_residuals(x, layers, *, digits: int) -> list[float]:
         L + 1 floats, input first; -inf for a residual of zero.
 
     Raises:
-        ValueError: for ragged rows, digits below 1, a residual without a digit left.
+        ValueError: for ragged rows, weights that do not fit, NaN or infinity, digits
+            below 1, a residual without a digit left.
 
     Cost: O(L h n^2 d) operations on numbers of that many digits.
     Source: the forward pass as it is written, twin of attnlib.collapse.log_residuals.
     """
-    if not isinstance(digits, int) or digits < 1:
+    if not isinstance(digits, int) or isinstance(digits, bool) or digits < 1:
         raise ValueError(f"digits must be an integer of at least 1, got {digits!r}")
-    if not x or len({len(row) for row in x}) != 1:
-        raise ValueError("x must be rows of one length, at least one")
+    d = len(_exact("x", x)[0])
+    if not _is_list(layers):
+        raise ValueError(f"layers must be a list, got {type(layers).__name__}")
+    for layer in layers:
+        _fits(layer, d)
     with mpmath.workdps(digits):
         x = mpmath.matrix(x)
         found = [_log_residual(x)]
@@ -45,6 +49,31 @@ def log_residuals(x, layers, *, digits: int) -> list[float]:
             x = _attend(x, *layer)
             found.append(_log_residual(x))
     return found
+
+
+def _fits(layer, d: int) -> None:
+    """The weights of a layer fit each other and tokens of width d."""
+    if not _is_list(layer) or not 4 <= len(layer) <= 8:
+        raise ValueError("layers must hold (w_q, w_k, w_v, w_o, b_q, b_k, b_v, b_o)")
+    if not all(_is_list(w) and len(w) == len(layer[0]) > 0 for w in layer[:4]):
+        raise ValueError("the weights of layers must be lists of as many heads each")
+    for w_q, w_k, w_v, w_o in zip(*layer[:4]):
+        shapes = []
+        for w in (w_q, w_k, w_v, w_o):
+            w = _exact("a weight of layers", w)
+            shapes.append((len(w), len(w[0])))
+        d_qk, d_v = shapes[0][1], shapes[2][1]
+        wanted = [(d, d_qk), (d, d_qk), (d, d_v), (d_v, d)]
+        if shapes != wanted:
+            raise ValueError(f"weights of layers must be {wanted}, got {shapes}")
+    *of_heads, b_o = [*layer[4:], None, None, None, None][:4]
+    for b, w in zip(of_heads, layer):
+        if b is not None:
+            b = _exact("a bias of layers", b)
+            if (len(b), len(b[0])) != (len(w), len(w[0][0])):
+                raise ValueError("biases of layers must have a row a head")
+    if b_o is not None and len(_exact("b_o of layers", [b_o])[0]) != d:
+        raise ValueError(f"b_o of layers must have {d} entries, got {len(b_o)}")
 
 
 def _log_residual(x) -> float:
@@ -118,7 +147,8 @@ def family_residual(
     """
     if not isinstance(m, int) or m < 3:
         raise ValueError(f"m must be an integer of at least 3, got {m!r}")
-    [[e, tiny]] = exact([[e, tiny]])
+    [e] = _rationals("e", [e])
+    [tiny] = _rationals("tiny", [tiny])
     if not (e > 1 and 0 <= tiny <= 1):
         raise ValueError(
             f"e = exp(w) must be above 1, and tiny = exp(-2 K) in [0, 1], got {e} and "

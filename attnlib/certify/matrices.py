@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
+from numbers import Real
 from operator import mul
 
 Matrix = list[list[Fraction]]
@@ -23,23 +24,43 @@ def exact(matrix) -> Matrix:
         list of rows of Fractions.
 
     Raises:
-        ValueError: if the rows are empty or of different lengths, or an entry is not
-            finite.
+        ValueError: if the rows are empty or of different lengths, or an entry is no
+            finite number.
 
     Cost: O(entries).
     Source: IEEE 754: a finite float is an integer times a power of two.
     """
+    return _exact("matrix", matrix)
+
+
+def _exact(name: str, matrix) -> Matrix:
+    """The matrix that the caller knows by this name, in Fractions."""
     rows = matrix.tolist() if hasattr(matrix, "tolist") else matrix
-    if not all(isinstance(row, list | tuple) for row in rows):
-        raise ValueError("a matrix is a list of rows, each a list of numbers")
+    if not _is_list(rows) or not all(map(_is_list, rows)):
+        raise ValueError(f"{name} must be a list of rows, each a list of numbers")
     lengths = {len(row) for row in rows}
     if len(lengths) != 1 or 0 in lengths:
-        raise ValueError("a matrix needs at least one entry, and rows of one length")
+        raise ValueError(f"{name} must have at least one entry, and rows of one length")
+    return [_rationals(name, row) for row in rows]
+
+
+def _is_list(value) -> bool:
+    return isinstance(value, list | tuple)
+
+
+def _rationals(name: str, values: Sequence) -> list[Fraction]:
+    """Finite real numbers as Fractions."""
+    for kind in set(map(type, values)):
+        if not issubclass(kind, Real) or kind is bool:
+            raise ValueError(
+                f"{name} must hold rational numbers or finite floats, "
+                f"got a {kind.__name__}"
+            )
     try:
-        return [list(map(Fraction, row)) for row in rows]
+        return list(map(Fraction, values))
     except (OverflowError, ValueError):
         raise ValueError(
-            "a matrix in exact arithmetic holds no NaN and no infinity"
+            f"{name} must hold finite floats: no NaN and no infinity"
         ) from None
 
 
@@ -59,11 +80,12 @@ def row_stochastic(weights) -> Matrix:
     Source: the hypothesis P 1 = 1 of the path decomposition.
     """
     stochastic = []
-    for row in exact(weights):
+    for row in _exact("weights", weights):
         total = sum(row)
         if min(row) < 0 or total == 0:
             raise ValueError(
-                "rows must be nonnegative and not all zero, to be divided by their sum"
+                "rows of weights must be nonnegative and not all zero, to be divided "
+                "by their sum"
             )
         stochastic.append([entry / total for entry in row])
     return stochastic
@@ -84,11 +106,13 @@ def product(*matrices) -> Matrix:
     Cost: O(p q r) exact operations for each pair (p, q) (q, r).
     Source: the definition.
     """
-    left, *others = map(exact, matrices)
+    if not matrices:
+        raise ValueError("matrices must be at least one, got none")
+    left, *others = [_exact("each of matrices", matrix) for matrix in matrices]
     for right in others:
         if len(left[0]) != len(right):
             raise ValueError(
-                f"cannot multiply {len(left)} x {len(left[0])} "
+                f"matrices must fit: cannot multiply {len(left)} x {len(left[0])} "
                 f"with {len(right)} x {len(right[0])}"
             )
         columns = list(zip(*right))

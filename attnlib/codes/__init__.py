@@ -21,6 +21,7 @@ from attnlib._require import (
     is_tensor,
     matches,
     numbers,
+    place,
     require,
     sizes,
 )
@@ -167,7 +168,8 @@ def moment_keys(
         (n, 2 k), the cosine and the sine of m side by side.
 
     Raises:
-        ValueError: for n < 2 or k < 1, and for a dtype that is not floating.
+        ValueError: for n < 2 or k < 1, a dtype that is not floating, and a device that
+            is not there.
 
     Cost: O(n k).
     Source: the curve is classical (neighbourly polytopes).
@@ -176,6 +178,7 @@ def moment_keys(
     sizes(2, n=n)
     sizes(1, k=k)
     floating(dtype)
+    place(device)
     j = torch.arange(n, device=device)
     m = torch.arange(1, k + 1, device=device)
     turns = torch.outer(j, m) % n  # whole turns are taken off exactly, as integers
@@ -218,6 +221,7 @@ def moment_queries(
     Claim: codes.moment
     """
     sizes(2, n=n)
+    n = int(n)
     _columns(columns, n)
     numbers(gap=gap)
     require(gap > 0, f"gap must be positive, got {gap}")
@@ -304,7 +308,7 @@ def code_from(q: Float[Tensor, "n d"], k: Float[Tensor, "n d"]) -> Float[Tensor,
 
     Raises:
         ValueError: for a key longer than 1 (by more than rounding), a query that does
-            not prefer its key, and for q and k of different shapes.
+            not prefer its key, q and k of different shapes, NaN and infinity.
 
     Cost: O(n^2 d) time, O(n d) memory and a tile.
     Source: derived on the page.
@@ -312,6 +316,7 @@ def code_from(q: Float[Tensor, "n d"], k: Float[Tensor, "n d"]) -> Float[Tensor,
     """
     _rows("k", k, least=2)
     matches("q", q, tuple(k.shape), k, "k")
+    finite(q=q, k=k)
     longest = float(k.norm(dim=1).max())
     require(longest <= 1 + 1e-6, f"keys must have norm at most 1, got {longest:.4g}")
     own = torch.arange(len(k), device=k.device)[:, None]
@@ -450,8 +455,8 @@ def spiral_keys(
         (n, 3).
 
     Raises:
-        ValueError: for n < 1, a turn that is not finite, and a dtype that is not
-            floating.
+        ValueError: for n < 1, a turn that is not finite, a dtype that is not
+            floating, and a device that is not there.
 
     Cost: O(n).
     Source: the golden spiral is folklore.
@@ -460,6 +465,7 @@ def spiral_keys(
     sizes(1, n=n)
     numbers(turn=turn)
     floating(dtype)
+    place(device)
     j = torch.arange(n, dtype=dtype, device=device)
     z = 1 - (2 * j + 1) / n
     angle = 2 * math.pi * turn * j

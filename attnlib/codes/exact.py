@@ -15,7 +15,7 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from attnlib._require import require, sizes
+from attnlib._require import is_a, is_list, numbers, require, sizes
 
 
 def radon(points: Sequence[Sequence[Fraction | float | int]]) -> list[Fraction] | None:
@@ -33,20 +33,24 @@ def radon(points: Sequence[Sequence[Fraction | float | int]]) -> list[Fraction] 
         the c_j, exact and not all zero; None if the points are affinely independent.
 
     Raises:
-        ValueError: for no points, points of unlike lengths, NaN and infinity.
+        ValueError: for no points, points of unlike lengths, and other than finite
+            numbers.
 
     Cost: O(n d^2) operations on Fractions.
     Source: Radon 1921, recalled.
     Claim: codes.radon
     """
+    is_list(points=points)
     n = len(points)
     require(n >= 1, "points must hold at least one point, got none")
+    for point in points:
+        is_list(**{"each of points": point})
     lengths = {len(p) for p in points}
     require(len(lengths) == 1, f"points must have one length, got {sorted(lengths)}")
     rows = []
     for coordinates in zip(*points):
-        whole = all(abs(value) < math.inf for value in coordinates)
-        require(whole, f"points must be finite, got {coordinates}")
+        for value in coordinates:
+            numbers(**{"each coordinate of points": value})
         rows.append([Fraction(value) for value in coordinates])
     rows.append([Fraction(1)] * n)
     # Gauss and Jordan: after j steps the first j columns are those of the identity.
@@ -186,11 +190,15 @@ def line_order(rows: Iterable[Iterable[int]], n: int) -> list[int] | None:
     Claim: codes.line
     """
     sizes(1, n=n)
-    sets = [frozenset(row) for row in rows]
+    is_a(Iterable, rows=rows)
+    sets = []
+    for row in rows:
+        is_a(Iterable, **{"each of rows": row})
+        sets.append(frozenset(row))
     everything = frozenset(range(n))
     require(
         all(s <= everything for s in sets),
-        f"columns must be numbers from 0 to {n - 1}, got {sets}",
+        f"columns of rows must be numbers from 0 to {n - 1}, got {sets}",
     )
     for x in range(n):
         with_x = []

@@ -18,7 +18,16 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
-from attnlib._require import finite, numbers, one_of, random, require, sizes
+from attnlib._require import (
+    finite,
+    is_list,
+    is_tensor,
+    numbers,
+    one_of,
+    random,
+    require,
+    sizes,
+)
 
 STEPS = 2**40  # of the unit interval, in ceiling
 
@@ -82,11 +91,13 @@ def receptive_fields(
         own field.
     Claim: copying.fields
     """
-    require(len(masks) > 0, "at least one mask is needed, got none")
+    is_list(masks=masks)
+    require(len(masks) > 0, "masks must hold at least one mask, got none")
     for number, mask in enumerate(masks):
-        boolean = torch.is_tensor(mask) and mask.dtype == torch.bool
+        is_tensor(f"mask {number}", mask)
+        require(not mask.is_meta, f"mask {number} is on the device meta")
         require(
-            boolean and mask.dim() in (2, 3),
+            mask.dtype == torch.bool and mask.dim() in (2, 3),
             f"mask {number} must be a boolean tensor (n, n) or (heads, n, n)",
         )
         n = masks[0].shape[-1]
@@ -326,14 +337,15 @@ def best_accuracy(
 
 def _places(field) -> tuple[Tensor, Tensor]:
     """The queries m + 1..2m and the sources 1..m of a field (n, n), n = 2 (m + 1)."""
-    boolean = torch.is_tensor(field) and field.dtype == torch.bool
+    is_tensor("field", field)
+    boolean = field.dtype == torch.bool
     square = boolean and field.dim() == 2 and field.shape[0] == field.shape[1]
     require(square, "field must be a boolean tensor (n, n)")
     finite(field=field)
     n = len(field)
     require(
         n >= 4 and n % 2 == 0,
-        f"a sequence 0 s 0 s has an even length of at least 4, got n = {n}",
+        f"field must be of 0 s 0 s, of an even length of at least 4, got n = {n}",
     )
     sources = torch.arange(1, n // 2, device=field.device)
     return sources + n // 2 - 1, sources
@@ -341,7 +353,8 @@ def _places(field) -> tuple[Tensor, Tensor]:
 
 def _check_hits(hit, symbols: int) -> None:
     """At least one symbol to copy, and at least one that it may be."""
-    boolean = torch.is_tensor(hit) and hit.dtype == torch.bool
+    is_tensor("hit", hit)
+    boolean = hit.dtype == torch.bool
     some = boolean and hit.dim() == 1 and len(hit) > 0
     require(some, "hit must be a boolean tensor (m,) with m >= 1")
     finite(hit=hit)

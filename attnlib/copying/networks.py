@@ -16,7 +16,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from attnlib._require import one_of, require, sizes
+from attnlib._require import is_list, one_of, require, sizes
 from attnlib.copying import Scheme, head_steps, receptive_fields
 from attnlib.patterns import Pattern, one_step
 from attnlib.sparse import masked_attention, sparse_attention
@@ -113,10 +113,17 @@ def reads(mixing: Mixing) -> Bool[Tensor, "..."]:
     Returns:
         (heads, n, n) for Attend, else (n, n).
 
+    Raises:
+        ValueError: for none of these, and for sizes that they cannot have.
+
     Cost: O(heads n^2).
     Source: the definition.
     Claim: copying.fields
     """
+    require(
+        isinstance(mixing, Mixing),
+        f"mixing must be an Attend, Project or Convolve, got {type(mixing).__name__}",
+    )
     if isinstance(mixing, Attend):
         masks = {step: mixing.pattern.mask(step) for step in set(mixing.steps)}
         return torch.stack([masks[step] for step in mixing.steps])
@@ -141,10 +148,15 @@ def last_field(mixings: Sequence[Mixing]) -> Bool[Tensor, "n n"]:
     Returns:
         (n, n) boolean, True in row k and column j if j is in S^L_k.
 
+    Raises:
+        ValueError: for no layer, and as reads and receptive_fields.
+
     Cost: L products of n x n matrices.
     Source: as copying.receptive_fields.
     Claim: copying.fields
     """
+    is_list(mixings=mixings)
+    require(len(mixings) > 0, "mixings must hold at least one layer, got none")
     return receptive_fields([reads(mixing) for mixing in mixings])[-1]
 
 
@@ -178,7 +190,8 @@ class MixingNetwork(nn.Module):
         tied: bool = False,
     ):
         super().__init__()
-        require(len(mixings) > 0, "a network needs at least one layer, got none")
+        is_list(mixings=mixings)
+        require(len(mixings) > 0, "mixings must hold at least one layer, got none")
         sizes(1, vocabulary=vocabulary, width=width)
         sizes(0, seed=seed)
         one_of(get_args(Positions), positions=positions)

@@ -14,7 +14,15 @@ from torch import Tensor
 from torch.nn import functional as F
 from tqdm import tqdm
 
-from attnlib._require import finite, is_tensor, matches, numbers, require, sizes
+from attnlib._require import (
+    finite,
+    is_a,
+    is_tensor,
+    matches,
+    numbers,
+    require,
+    sizes,
+)
 from attnlib.copying.networks import MixingNetwork
 
 IGNORED = -100  # a target that does not count
@@ -30,7 +38,7 @@ def copy_targets(x: Integer[Tensor, "batch n"]) -> Int[Tensor, "batch n"]:
         (batch, 2 (m + 1)) int64.
 
     Raises:
-        ValueError: unless x holds rows of integers, each of an even length.
+        ValueError: unless x holds rows of integers from 0 on, each of an even length.
 
     Cost: O(batch n).
     Source: Yun et al. 2020b, experiments, recalled.
@@ -43,6 +51,8 @@ def copy_targets(x: Integer[Tensor, "batch n"]) -> Int[Tensor, "batch n"]:
         len(got) == 2 and got[1] % 2 == 0,
         f"x must be (batch, 2 (m + 1)), sequences 0 s 0 s, got {got}",
     )
+    finite(x=x)
+    require(bool((x >= 0).all()), "x must hold integers from 0 on, got negative ones")
     targets = torch.full_like(x, IGNORED, dtype=torch.int64)
     half = x.shape[1] // 2
     targets[:, half:-1] = x[:, half + 1 :]
@@ -74,12 +84,14 @@ def train_network(
         the curve: mean cross-entropy in nats, one number for each `every` steps.
 
     Raises:
-        ValueError: if steps is not a positive multiple of every, or rate is not
-            positive and finite.
+        ValueError: if steps is not a positive multiple of every, rate is not positive
+            and finite, network no MixingNetwork or draw no function.
 
     Cost: steps forward and backward passes.
     Source: Loshchilov and Hutter 2019 for AdamW, as in torch; the schedule is ours.
     """
+    is_a(MixingNetwork, network=network)
+    is_a(Callable, draw=draw)
     sizes(1, steps=steps, every=every)
     numbers(rate=rate)
     require(rate > 0, f"rate must be positive, got {rate}")
@@ -132,23 +144,31 @@ def evaluate(
         (share of right answers, mean cross-entropy in nats).
 
     Raises:
-        ValueError: if no target counts, for size < 1, and for tokens and targets that
-            are not int64 of one shape.
+        ValueError: if no target counts, for size < 1, for tokens and targets that are
+            not int64 of one shape, and for numbers that the network does not know.
 
     Cost: one forward pass, memory for `size` rows.
     Source: the definition.
     """
+    is_a(MixingNetwork, network=network)
     sizes(1, size=size)
     is_tensor("tokens", tokens)
     got = tokens.dtype
     require(got == torch.int64, f"tokens must be int64, got {got}")
     matches("targets", targets, tuple(tokens.shape), tokens, "tokens")
     finite(tokens=tokens)
-    count = int((targets != IGNORED).sum())
-    require(count > 0, "no target counts: all are IGNORED")
+    counted = targets[targets != IGNORED]
+    count = counted.numel()
+    require(count > 0, "no target counts: all targets are IGNORED")
+    vocabulary = network.embed.num_embeddings
+    for name, values in (("tokens", tokens), ("targets", counted)):
+        require(
+            int(values.min()) >= 0 and int(values.max()) < vocabulary,
+            f"{name} must be numbers below {vocabulary}, the vocabulary of the network",
+        )
     right = 0
     loss = 0.0
-    for x, y in zip(tokens.split(size), targets.split(size), strict=True):
+    for x, y in zip(tokens.split(int(size)), targets.split(int(size)), strict=True):
         counts = y != IGNORED
         logits = network(x)[counts]
         y = y[counts]
@@ -167,9 +187,13 @@ def fingerprint(network: MixingNetwork) -> str:
         sha256 of the parameters in their order, as bytes of float32; 64 hexadecimal
         digits.
 
+    Raises:
+        ValueError: for no MixingNetwork.
+
     Cost: O(weights).
     Source: the definition.
     """
+    is_a(MixingNetwork, network=network)
     digest = hashlib.sha256()
     for p in network.parameters():
         digest.update(p.detach().float().cpu().numpy().tobytes())

@@ -193,8 +193,10 @@ def encode(
         Encoded.
 
     Raises:
-        ValueError: for no sentence, words and tags of different lengths, or d below 1.
+        ValueError: for no Tagged, no sentence, words and tags of different lengths, or
+            d below 1.
     """
+    _require.is_a(Tagged, tagged=tagged)
     sizes = [len(s) for s in tagged.words]
     require(
         sizes and min(sizes) >= 1,

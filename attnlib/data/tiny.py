@@ -43,6 +43,7 @@ class TinyModel(nn.Module):
     def __init__(self, layers: int, heads: int, width: int, *, seed: int = 0):
         super().__init__()
         _require.sizes(1, layers=layers, heads=heads, width=width)
+        _require.sizes(0, seed=seed)
         require(
             width % (2 * heads) == 0,
             f"width must be an even multiple of heads, got {width} and {heads}",
@@ -52,7 +53,7 @@ class TinyModel(nn.Module):
         self.embed = nn.Embedding(MASK + 1, width)
         self.blocks = nn.ModuleList(TinyBlock(heads, width) for _ in range(layers))
         self.norm = nn.LayerNorm(width)
-        g = torch.Generator().manual_seed(seed)
+        g = torch.Generator().manual_seed(int(seed))
         for name, weight in self.named_parameters():
             if weight.dim() == 2:
                 fan_in = weight.shape[1]
@@ -124,7 +125,7 @@ class TinyBlock(nn.Module):
             return t.unflatten(-1, (-1, self.size)).transpose(-3, -2)
 
         q, k, v = map(by_head, self.qkv(x).chunk(3, -1))
-        return [rotate(q), rotate(k), v]
+        return [_rotated(q), _rotated(k), v]
 
     def attend(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         """Dense attention; a network that compresses overrides this.
@@ -165,8 +166,19 @@ def rotate(x: Float[Tensor, "*batch n d"]) -> Float[Tensor, "*batch n d"]:
     Returns:
         (*batch, n, d).
 
+    Raises:
+        ValueError: for x that is not floating, an odd d, NaN or infinity.
+
     Source: Su et al. 2021 (RoPE); halves in place of neighbours.
     """
+    _require.tokens(x)
+    require(x.shape[-1] % 2 == 0, f"x must have an even d, got {x.shape[-1]}")
+    _require.finite(x=x)
+    return _rotated(x)
+
+
+def _rotated(x: Tensor) -> Tensor:
+    """What rotate returns."""
     n, d = x.shape[-2:]
     half = d // 2
     place = torch.arange(n, device=x.device, dtype=x.dtype)
@@ -212,8 +224,20 @@ def hide(
     Returns:
         (tokens with places hidden, boolean mask of the chosen places).
 
+    Raises:
+        ValueError: for tokens that are not of encode, and for no generator.
+
     Source: Devlin et al. 2019, masked language modelling.
     """
+    _require.is_tensor("tokens", tokens)
+    require(tokens.dtype == torch.int64, f"tokens must be int64, got {tokens.dtype}")
+    _require.finite(tokens=tokens)
+    require(
+        tokens.dim() > 0
+        and tokens.numel() > 0
+        and bool(((tokens >= 0) & (tokens <= MASK)).all()),
+        f"tokens must be at least one, each from 0 to {MASK}",
+    )
     _require.random(generator)
     u = torch.rand(tokens.shape, generator=generator)
     other = torch.randint(len(CHARACTERS), tokens.shape, generator=generator)
@@ -236,9 +260,10 @@ def masked_loss(
         a number.
 
     Raises:
-        ValueError: if no place happens to be hidden, as in most texts of two or three
-            characters.
+        ValueError: for what hide refuses, and if no place happens to be hidden, as in
+            most texts of two or three characters.
     """
+    _require.is_a(nn.Module, model=model)
     hidden, chosen = hide(tokens, generator=generator)
     require(
         chosen.any(),
@@ -283,8 +308,9 @@ def attention_heads(model: TinyModel, text: str) -> tuple[Tensor, Tensor, Tensor
         (q, k, v), each (layers, heads, n, d_head).
 
     Raises:
-        ValueError: for what is no text, or an empty one.
+        ValueError: for no TinyModel, for what is no text, or an empty one.
     """
+    _require.is_a(TinyModel, model=model)
     tokens = encode(text).to(model.embed.weight.device)
     return model.heads(tokens)
 

@@ -74,7 +74,7 @@ def positive_features(
         (*batch, n, m).
 
     Raises:
-        ValueError: for integer x or a w that does not fit.
+        ValueError: for integer x or a w that does not fit, NaN or infinity.
 
     Cost: 2 n d m FLOPs.
     Source: Choromanski et al. 2021 (Performer), recalled; differs: independent rows,
@@ -82,9 +82,12 @@ def positive_features(
     Claim: efficient.performer
     """
     tokens(x)
-    require(torch.is_tensor(w) and w.dim() == 2, "w must be a torch tensor (m, d)")
+    _require.is_tensor("w", w)
+    got = tuple(w.shape)
+    require(w.dim() == 2 and len(w) >= 1, f"w must be a torch tensor (m, d), got {got}")
     m = len(w)
     matches("w", w, (m, x.shape[-1]), x)
+    _require.finite(x=x, w=w)
     return _log_features(x, w).exp() / math.sqrt(m)
 
 

@@ -109,7 +109,8 @@ def lsh_sets(
         boolean (rounds, *batch, n, n).
 
     Raises:
-        ValueError: for chunk below 1.
+        ValueError: for chunk below 1, ids that are no integers (rounds, *batch, n), and
+            a token_mask of another shape.
 
     Cost: O(rounds n^2).
     Source: Kitaev et al. 2020, recalled; differs: no chunk before the first one, and
@@ -117,6 +118,15 @@ def lsh_sets(
     Claim: efficient.leak
     """
     sizes(1, chunk=chunk)
+    _require.is_tensor("ids", ids)
+    require(
+        ids.dtype == torch.int64 and ids.dim() >= 2 and 0 not in ids.shape,
+        f"ids must be int64 (rounds, *batch, n), got {ids.dtype} {tuple(ids.shape)}",
+    )
+    _require.finite(ids=ids)
+    require(bool((ids >= 0).all()), "ids must be from 0 on, got a negative one")
+    if token_mask is not None:
+        _require.token_mask(token_mask, ids.shape[1:], ids.device)
     if within is None:
         within = causal
     if token_mask is not None:

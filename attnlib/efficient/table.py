@@ -56,7 +56,7 @@ def flops(row: str, n: int, d: int, **sizes: int) -> int:
         Softmax, sort and masks are no products.
     Claim: efficient.flops
     """
-    require(row in SIZES, f"row must be one of {list(SIZES)}, got {row!r}")
+    _require.one_of(list(SIZES), row=row)
     allowed = set(SIZES[row])
     needed = allowed - set(DEFAULTS)
     require(

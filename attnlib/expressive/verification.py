@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from attnlib._require import finite, numbers, require, same_device, sizes
+from attnlib._require import finite, is_tensor, numbers, require, same_device, sizes
 from attnlib.expressive.dimensions import _tolerances
 from attnlib.expressive.tiles import HALVES, _logits, _scan
 
@@ -202,9 +202,10 @@ def _above_least(
     if log_weights is None:
         return torch.zeros(columns.shape, dtype=dtype, device=columns.device)
     padding = columns < 0
-    floating = torch.is_tensor(log_weights) and log_weights.is_floating_point()
+    is_tensor("log_weights", log_weights)
     require(
-        floating, "log_weights must be a floating tensor: logarithms of the weights"
+        log_weights.is_floating_point(),
+        "log_weights must be a floating tensor: logarithms of the weights",
     )
     require(
         log_weights.shape == columns.shape,
@@ -234,8 +235,9 @@ def _columns(columns: Tensor, n: int | None = None) -> None:
     """Each row names at least one of n tokens, by default as many as rows, and none
     twice; -1 pads.
     """
+    is_tensor("columns", columns)
     require(
-        torch.is_tensor(columns) and columns.dtype == torch.int64,
+        columns.dtype == torch.int64,
         "columns must be an int64 tensor of token numbers",
     )
     require(

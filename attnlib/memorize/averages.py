@@ -72,16 +72,21 @@ def boltzmann(
         _require.token_mask(token_mask, a.shape, a.device, check=check)
     if _derived(a) or _wrapped(token_mask):
         wide = a.float() if a.dtype in HALF else a
-        out = boltzmann_literal(wide, token_mask).to(a.dtype)
+        out = _average(wide, token_mask).to(a.dtype)
     else:
         out = _tiled(a.detach(), token_mask)
     if check:
-        require(
-            torch.isfinite(out).all(),
-            "a holds NaN or infinity where it counts, or its average overflows: "
-            "hide padding by token_mask",
-        )
+        _check_average(out)
     return out
+
+
+def _check_average(out: Tensor) -> None:
+    """A finite average: NaN and infinity where a token is would show in it."""
+    require(
+        torch.isfinite(out).all(),
+        "a holds NaN or infinity where it counts, or its average overflows: "
+        "hide padding by token_mask",
+    )
 
 
 def _check_rows(name: str, a: Tensor) -> None:
@@ -169,10 +174,25 @@ def boltzmann_literal(
     Returns:
         (*batch).
 
+    Raises:
+        ValueError: as boltzmann; under vmap without the checks of values.
+
     Cost: O(n) a row, with a matrix of the size of a.
     Source: the definition; twin of boltzmann.
     Claim: boltzmann.operator
     """
+    check = not _batched(a) and not _batched(token_mask)
+    _check_rows("a", a)
+    if token_mask is not None:
+        _require.token_mask(token_mask, a.shape, a.device, check=check)
+    out = _average(a, token_mask)
+    if check:
+        _check_average(out)
+    return out
+
+
+def _average(a: Tensor, token_mask: Tensor | None) -> Tensor:
+    """The average, as the formula is written."""
     if token_mask is None:
         return (a * torch.softmax(a, -1)).sum(-1)
     p = torch.softmax(a.masked_fill(~token_mask, -math.inf), -1)

@@ -109,6 +109,7 @@ def fit_deep(
         its inputs are integers.
     Claim: memorize.deep
     """
+    _require.is_a(Sequence, ids=ids, labels=labels)
     require(
         len(ids) == len(labels) >= 1,
         "ids and labels must be as many and at least one, "
@@ -159,6 +160,10 @@ def fit_deep(
 
 
 def _integers(name: str, numbers: Sequence[SupportsIndex]) -> list[int]:
+    require(
+        not any(isinstance(number, bool) for number in numbers),
+        f"{name} must be integers, got bool",
+    )
     try:
         return [operator.index(number) for number in numbers]
     except TypeError as error:

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from attnlib._require import require
+from attnlib._require import is_a, require
 from attnlib.attention import Layer, forward
 from attnlib.memorize.line import fit_line
 from attnlib.memorize.memorizer import Memorizer
@@ -77,6 +77,7 @@ def dense_block(net: Memorizer) -> Dense:
     Source: Kajitsuka and Sato 2024, Corollary 1 (recalled).
     Claim: memorize.block
     """
+    is_a(Memorizer, net=net)
     d = len(net.v)
     labels = net.values
     count, c = labels.shape

@@ -284,9 +284,9 @@ def data_scale(
         data offer.
     Claim: ids.gap, ids.multisets
     """
-    is_vector = torch.is_tensor(z) and z.dim() == 1 and z.is_floating_point()
+    _require.is_floating("z", z)
     require(
-        is_vector and len(z) >= 2,
+        z.dim() == 1 and len(z) >= 2,
         "z must be a one-dimensional floating tensor of two or more tokens",
     )
     finite(z=z)

@@ -176,14 +176,18 @@ def rank_one_layer(v: Float[Tensor, " d"], beta: float, w: float = 1.0) -> Layer
         Layer with one head of width one; forward gives h_k = x_k + w f_k v.
 
     Raises:
-        ValueError: if v is not a vector, or beta or w not finite.
+        ValueError: if v is not a vector, or v, beta or w not finite.
 
     Cost: O(d).
     Source: Kajitsuka and Sato 2024, Theorem 2.
     Claim: ids.gap
     """
-    is_vector = torch.is_tensor(v) and v.dim() == 1 and v.is_floating_point()
-    require(is_vector, "v must be a one-dimensional floating tensor")
+    _require.is_floating("v", v)
+    require(
+        v.dim() == 1 and len(v) > 0,
+        f"v must be a one-dimensional floating tensor, got {tuple(v.shape)}",
+    )
+    finite(v=v)
     _require.numbers(beta=beta, w=w)
     column = v[None, :, None]
     root = abs(beta) ** 0.5
@@ -216,20 +220,20 @@ def smallest_gap(
     Source: the definition; numpy sorts floats much faster than torch, which sorts
         indices too.
     """
-    is_floating = torch.is_tensor(ids) and ids.is_floating_point()
-    require(
-        is_floating and ids.numel() > 0,
-        "ids must be a floating tensor that is not empty",
-    )
+    _require.is_floating("ids", ids)
+    require(ids.numel() > 0, "ids must be a floating tensor that is not empty")
+    require(not ids.is_meta, "ids are on the device meta: it holds no values")
     flat = ids.detach().flatten()
     if flat.dtype in (torch.bfloat16, torch.float16):
         flat = flat.float()
     if groups is not None:
-        is_whole = torch.is_tensor(groups) and not groups.is_floating_point()
+        _require.is_tensor("groups", groups)
+        whole = not (groups.is_floating_point() or groups.is_complex())
         require(
-            is_whole and groups.shape == ids.shape,
+            whole and groups.shape == ids.shape,
             f"groups must be a tensor of integers of shape {tuple(ids.shape)}",
         )
+        _require.same_device("groups", groups, ids.device, "ids")
         return _gap_in_groups(flat, groups.flatten())
     if flat.is_cuda:
         return _gap_on_device(flat)

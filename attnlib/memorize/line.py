@@ -93,18 +93,23 @@ def relu_layer(
         (*batch, c), dtype and device of t.
 
     Raises:
-        ValueError: for another dtype, NaN, or a chunk below 1.
+        ValueError: for no Line, another dtype, NaN, or a chunk below 1.
 
     Cost: O(points D c) time, O(chunk) memory.
     Source: the definition; the sum is long and cancels, with an error of about D eps
         range / gap.
     Claim: memorize.exact-labels
     """
-    _points(t, line.knots)
+    _require.is_a(Line, line=line)
+    _ids(line.knots, line.coefficients, ("knots of line", "coefficients of line"))
+    like = line.coefficients
+    _require.matches("slopes of line", line.slopes, like.shape, like, "coefficients")
+    finite(**{"slopes of line": line.slopes})
+    _points(t, line.knots, "the knots")
     _require.sizes(1, chunk=chunk)
     width = len(line.knots)
     count = max(1, chunk // width)
-    trained = any(v.requires_grad for v in (t, *line))
+    trained = any(v.requires_grad for v in (t, line.knots, line.coefficients))
     derived = torch.is_grad_enabled() and trained
     if not derived:
         # One table for all parts: fresh memory each time costs more than the sums.
@@ -117,7 +122,7 @@ def relu_layer(
             units = table[: len(part)]
             torch.sub(part, line.knots, out=units).relu_()
         values.append(units @ line.coefficients)
-    return torch.cat(values).view(*t.shape, -1)
+    return torch.cat(values).view(*t.shape, line.coefficients.shape[1])
 
 
 def interpolate(
@@ -148,8 +153,8 @@ def interpolate(
     """
     _ids(ids, labels)
     _points(t, ids)
-    first = ids[:1] - _gaps(ids)[:1]
-    x = torch.cat([first, ids])
+    first = ids[0] - _gaps(ids)[0]
+    x = torch.cat([first[None], ids])
     zero = torch.zeros_like(labels[:1])
     y = torch.cat([zero, labels])
     place = t.detach().contiguous()
@@ -246,8 +251,9 @@ def _jumps(rows: Tensor) -> Tensor:
     return torch.diff(rows, dim=0, prepend=zero)
 
 
-def _ids(ids, labels) -> None:
-    for name, tensor, dim in (("ids", ids, 1), ("labels", labels, 2)):
+def _ids(ids, labels, names: tuple[str, str] = ("ids", "labels")) -> None:
+    """Distinct numbers on the line, in order, and a row of labels for each."""
+    for name, tensor, dim in zip(names, (ids, labels), (1, 2)):
         _require.is_tensor(name, tensor)
         require(
             tensor.is_floating_point(),
@@ -257,23 +263,25 @@ def _ids(ids, labels) -> None:
             tensor.dim() == dim,
             f"{name} must have {dim} dimensions, got {tuple(tensor.shape)}",
         )
+    numbers, rows = names
     require(
         len(ids) == len(labels) and len(ids),
-        "ids and labels must be as many and at least one, "
+        f"{numbers} and {rows} must be as many and at least one, "
         f"got {len(ids)} and {len(labels)}",
     )
-    _require.matches("labels", labels, labels.shape, ids, "ids")
-    finite(ids=ids, labels=labels)
+    _require.matches(rows, labels, labels.shape, ids, numbers)
+    finite(**{numbers: ids, rows: labels})
     bad = torch.diff(ids) <= 0
     if bad.any():
         j = int(bad.int().argmax())
         raise ValueError(
-            f"ids must be strictly increasing, got {float(ids[j])!r} before "
+            f"{numbers} must be strictly increasing, got {float(ids[j])!r} before "
             f"{float(ids[j + 1])!r} (places {j} and {j + 1})"
         )
 
 
-def _points(t, like: Tensor) -> None:
+def _points(t, like: Tensor, like_name: str = "ids") -> None:
+    """Points in the dtype and on the device of the line."""
     _require.is_tensor("t", t)
-    _require.matches("t", t, t.shape, like, "ids")
+    _require.matches("t", t, t.shape, like, like_name)
     finite(t=t)

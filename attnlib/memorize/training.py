@@ -61,6 +61,7 @@ class TrainedBlock(nn.Module):
         if kind == "frozen":
             given = torch.is_tensor(directions) and directions.shape == (heads, d)
             require(given, f"kind 'frozen' needs directions (heads, d) = {(heads, d)}")
+            _require.is_floating("directions", directions)
             finite(directions=directions)
             v = directions.float()[:, :, None]
             w_q = math.sqrt(0.3) * v
@@ -126,6 +127,7 @@ def train_block(
     Source: our protocol. How far a run gets is a fact about the run; that it stops
         short refutes nothing.
     """
+    _require.is_a(TrainedBlock, block=block)
     d, scores = len(block.w_1), len(block.b_2)
     _require.sizes(1, steps=steps)
     _require.numbers(rate=rate)
@@ -134,6 +136,7 @@ def train_block(
     _require.matches("x", x, (*x.shape[:-1], d), block.w_1, "the block")
     finite(x=x)
     _require.is_tensor("labels", labels)
+    _require.same_device("labels", labels, x.device)
     fits = labels.shape == x.shape[:-1] and labels.dtype == torch.int64
     require(
         fits and int(labels.min()) >= 0 and int(labels.max()) < scores,
@@ -146,7 +149,9 @@ def train_block(
     _require.token_mask(kept, labels.shape, x.device)
     trained = [p for p in block.parameters() if p.requires_grad]
     optimizer = torch.optim.Adam(trained, lr=rate)
-    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, rate, total_steps=steps)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(
+        optimizer, rate, total_steps=int(steps)
+    )
     for _ in range(steps):
         out = block(x, token_mask)
         loss = nn.functional.cross_entropy(out[kept], labels[kept])

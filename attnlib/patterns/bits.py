@@ -34,7 +34,7 @@ def pack(mask: Bool[Tensor, "n m"]) -> Tensor:
     missing = -mask.shape[1] % 64
     padded = F.pad(mask, (0, missing)).numpy()
     octets = np.packbits(padded, axis=1, bitorder="little")
-    return torch.from_numpy(octets).view(torch.int64)
+    return torch.from_numpy(octets.view(np.int64))
 
 
 def bit_product(a: Tensor, b: Tensor) -> Tensor:

@@ -13,7 +13,7 @@ import torch
 from jaxtyping import Bool
 from torch import Tensor
 
-from attnlib._require import sizes
+from attnlib._require import place, sizes
 from attnlib.patterns.bits import bit_product, pack, unpack
 from attnlib.patterns.hamilton import search
 from attnlib.patterns.parts import Pattern, _is_pattern
@@ -73,7 +73,8 @@ def check(pattern: Pattern, *, device=None, moves: int = 20_000) -> Conditions:
         Conditions.
 
     Raises:
-        ValueError: if moves is negative, and for a mask in place of a pattern.
+        ValueError: if moves is negative, for a mask in place of a pattern, and a device
+            that is not there.
 
     Cost: O(p + log n) products, of about n^3 / 512 word operations each on the CPU; no
         n x n matrix of floats there.
@@ -82,6 +83,7 @@ def check(pattern: Pattern, *, device=None, moves: int = 20_000) -> Conditions:
     """
     _is_pattern("pattern", pattern)
     sizes(0, moves=moves)
+    place(device)
     reasons = {}
     unknown = ()
     missing = _missing_loop(pattern)
@@ -127,11 +129,15 @@ def hops(pattern: Pattern, *, device=None) -> int | None:
     Returns:
         s, or None if no number of layers is enough.
 
+    Raises:
+        ValueError: for a mask in place of a pattern, and a device that is not there.
+
     Cost: at most 2 p + 4 log2 n products; see `check`.
     Source: not taken from a paper.
     Claim: patterns.checker
     """
     _is_pattern("pattern", pattern)
+    place(device)
     return _hops(pattern, device)[0]
 
 

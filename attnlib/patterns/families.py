@@ -475,6 +475,11 @@ def from_sets(*steps: Sequence[Sequence[int] | set[int]]) -> Pattern:
             isinstance(sets, list | tuple),
             f"step {number} must be a list of sets, got {sets!r}",
         )
+        require(
+            len(sets) >= 2,
+            f"step {number} must have a set for each of 2 tokens or more, got "
+            f"{len(sets)}",
+        )
         n = len(steps[0])
         require(
             len(sets) == n,
@@ -508,16 +513,23 @@ def from_masks(*masks: Bool[Tensor, "n n"]) -> Pattern:
     """
     require(len(masks) > 0, "masks must hold at least one mask, got none")
     made = []
-    for mask in masks:
+    for number, mask in enumerate(masks):
+        _require.is_tensor(f"mask {number} of masks", mask)
         good = (
-            torch.is_tensor(mask)
-            and mask.dtype == torch.bool
+            mask.dtype == torch.bool
             and mask.dim() == 2
             and mask.shape == masks[0].shape
+            and not mask.is_meta
         )
         require(
             good and len(mask) == mask.shape[1],
             "masks must be boolean tensors (n, n) of one size, True = may read",
+        )
+        empty = (~mask.any(1)).nonzero().flatten().tolist()
+        require(
+            not empty,
+            f"mask {number} of masks lets tokens {empty[:5]} read nothing, not even "
+            "themselves: their softmax is empty",
         )
         made.append(Lists(*_compressed([mask])))
     return build(len(masks[0]), *made)
@@ -540,7 +552,7 @@ def _united(n: int, steps: Iterable[Step]) -> Step:
 def _powers_of_two(n: int) -> list[int]:
     """1, 2, 4, ..., those below n."""
     sizes(2, n=n)
-    count = (n - 1).bit_length()
+    count = (int(n) - 1).bit_length()
     return [2**l for l in range(count)]
 
 

@@ -13,8 +13,8 @@ from numbers import Integral
 import torch
 from torch import Tensor
 
-from attnlib._require import require
-from attnlib.patterns.bits import closure
+from attnlib._require import is_a, require, sizes
+from attnlib.patterns.bits import _is_matrix, closure
 from attnlib.patterns.parts import Pattern, _is_pattern
 
 SMALL = 12  # up to so many tokens all subsets are tried, and the search never gives up
@@ -43,8 +43,10 @@ def is_path(pattern: Pattern, path: Sequence[int]) -> bool:
     Claim: patterns.checker
     """
     _is_pattern("pattern", pattern)
+    is_a(Sequence, path=path)
     for token in path:
-        require(isinstance(token, Integral), f"path must hold integers, got {token!r}")
+        whole = isinstance(token, Integral) and not isinstance(token, bool)
+        require(whole, f"path must hold integers, got {token!r}")
     if sorted(path) != list(range(pattern.n)):
         return False
     read = torch.tensor(path[:-1])
@@ -68,10 +70,15 @@ def search(pattern: Pattern, moves: int) -> tuple[tuple[int, ...] | None, str, b
         (path or None, reason or "", whether that is the truth); a path is verified
         before it is returned.
 
+    Raises:
+        ValueError: for no Pattern, and a number of moves that is negative.
+
     Cost: O(p n^2), and O(n) a move; O(2^n) words for n <= 12.
     Source: not taken from a paper; rotations after Pósa 1976, recalled.
     Claim: patterns.checker
     """
+    _is_pattern("pattern", pattern)
+    sizes(0, moves=moves)
     forward = tuple(range(pattern.n))
     for path in (forward, forward[::-1]):
         if is_path(pattern, path):
@@ -103,10 +110,16 @@ def impossible(reads: Tensor) -> str:
     Returns:
         the reason, or "".
 
+    Raises:
+        ValueError: for reads that are no square boolean matrix on the CPU.
+
     Cost: O(n^2 * components).
     Source: not taken from a paper.
     Claim: patterns.bare-star
     """
+    _is_matrix("reads", reads, torch.bool)
+    size = tuple(reads.shape)
+    require(size[0] == size[1] >= 1, f"reads must be (n, n), got {size}")
     return _two_ends(reads) or _many_pieces(reads) or _broken_chain(reads)
 
 

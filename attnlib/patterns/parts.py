@@ -193,7 +193,7 @@ class Step:
         for part in self.parts:
             require(
                 isinstance(part, Part),
-                "a part is a Window, Strided, Blocks, Columns, Rows or Lists, "
+                "parts must be Windows, Strided, Blocks, Columns, Rows or Lists, "
                 f"got {part!r}",
             )
         ordered = sorted(set(self.parts), key=_place)
@@ -225,7 +225,7 @@ class Pattern:
             isinstance(step, Step) for step in self.steps
         )
         require(are_steps, f"steps must be a tuple of Steps, got {self.steps!r}")
-        require(len(self.steps) > 0, "a pattern needs at least one step, got none")
+        require(len(self.steps) > 0, "steps must hold at least one step, got none")
         for number, step in enumerate(self.steps):
             _fits(step, self.n, number)
             if not any(_holds_self_loops(part) for part in step.parts):

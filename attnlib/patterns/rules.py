@@ -73,6 +73,7 @@ def from_rule(n: int, rule: Rule, *, causal: bool = False) -> Pattern:
     sizes(2, n=n)
     require(callable(rule), f"rule must be a function of k and j, got {rule!r}")
     _flag(causal=causal)
+    n = int(n)
     step = recognised(n, rule)
     pattern = Pattern(n, (step,))
     _verify(pattern, rule)
@@ -100,6 +101,8 @@ def recognised(n: int, rule: Rule) -> Step:
     Cost: as from_rule.
     Source: not taken from a paper.
     """
+    sizes(2, n=n)
+    n = int(n)
     mask = _surveyed(n, rule)
     empty = np.flatnonzero(mask.found.row == 0).tolist()
     require(

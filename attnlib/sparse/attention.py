@@ -131,13 +131,15 @@ def prepare(
 
     Raises:
         ValueError: for what is no pattern, an n_q outside 1..n, a dtype that is not
-            floating, and a row that reads nothing.
+            floating, a device that is not there, and a row that reads nothing.
 
     Cost: O(n) times the parts and tiles of one mask; O(pairs of tiles) where masks
         differ.
     Source: none.
     """
     _require.floating(dtype)
+    require(device is not None, "device must be given, got None")
+    _require.place(device)
     _is_pattern(pattern)
     rows = pattern.n if n_q is None else n_q
     _require.sizes(1, n_q=rows)

@@ -7,7 +7,7 @@ Page: notebooks/sparse_universality/the_proof_executed
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from itertools import pairwise
@@ -15,7 +15,7 @@ from numbers import Integral
 
 import numpy as np
 
-from attnlib._require import require, sizes
+from attnlib._require import is_a, require, sizes
 from attnlib.patterns import Pattern, check
 from attnlib.patterns import hops as count_hops
 
@@ -144,7 +144,10 @@ def contextual_map(
     union = np.logical_or.reduce(masks)
     if path is None:
         path = _some_path(pattern, union)
-    path = tuple(int(k) for k in path)
+    is_a(Sequence, path=path)
+    for token in path:
+        sizes(0, **{"each token of path": token})
+    path = tuple(int(token) for token in path)
     visits_all = sorted(path) == list(range(n))
     require(
         visits_all and all(union[k, j] for j, k in pairwise(path)),
@@ -185,15 +188,6 @@ def contextual_map(
         top=top,
         constant=int(constant),
     )
-
-
-def _is(kind: type, **given) -> None:
-    """The arguments, given by name, are of a kind."""
-    for name, value in given.items():
-        require(
-            isinstance(value, kind),
-            f"{name} must be of type {kind.__name__}, got {type(value).__name__}",
-        )
 
 
 def _grid_sizes(n: int, d: int, cells: int) -> tuple[int, int, int]:
@@ -256,11 +250,12 @@ def grid_ids(mapping: ContextualMap) -> np.ndarray:
         mapping.bits <= 62, else Python integers.
 
     Raises:
-        ValueError: if there are more than 10^7 ids.
+        ValueError: if there are more than 10^7 ids, and for no ContextualMap.
 
     Cost: O(n K^(n d)).
     Source: the grid of the construction.
     """
+    is_a(ContextualMap, mapping=mapping)
     _check_limit(mapping.n, mapping.size)
     positions = np.array(mapping.codes) * mapping.base
     ids = _all_rows(mapping.n, mapping.size) + positions
@@ -290,22 +285,43 @@ def head(ids: np.ndarray, mask: np.ndarray, value: int) -> np.ndarray:
     Args:
         ids: (*batch, n) integers.
         mask: (n, n) boolean.
-        value: the query bias is value - 1/2.
+        value: the query bias is value - 1/2; at least 0.
 
     Returns:
         (*batch, n), dtype of ids.
 
     Raises:
-        ValueError: for ids that are not n a row, and arguments of other types.
+        ValueError: for ids that are not n a row or no integers, a mask that is not
+            (n, n) or hides a whole row, and arguments of other types.
 
     Cost: O(entries of the mask) a row.
     Source: the definition: the sign of the query decides; equal keys have equal values,
         so ties change nothing.
     """
-    _is(np.ndarray, ids=ids, mask=mask)
-    _is(Integral, value=value)
-    n = len(mask)
-    require(ids.shape[-1:] == (n,), f"ids must be (*batch, {n}), got {ids.shape}")
+    is_a(np.ndarray, ids=ids, mask=mask)
+    sizes(0, value=value)
+    size = mask.shape[:1]
+    require(
+        mask.dtype == bool and mask.shape == size * 2 and mask.any(-1).all(),
+        "mask must be boolean (n, n), and every token must read some token, got "
+        f"{mask.dtype} {mask.shape}",
+    )
+    _are_ids(ids, size)
+    return _head(ids, mask, value)
+
+
+def _are_ids(ids: np.ndarray, size: tuple[int, ...]) -> None:
+    """Integers, as many in each row as there are tokens."""
+    n = size[0]
+    require(ids.shape[-1:] == size, f"ids must be (*batch, {n}), got {ids.shape}")
+    require(
+        ids.dtype == object or ids.dtype.kind == "i",
+        f"ids must be integers, got {ids.dtype}",
+    )
+
+
+def _head(ids: np.ndarray, mask: np.ndarray, value: int) -> np.ndarray:
+    """A head whose input was checked."""
     out = np.empty_like(ids)
     for j in range(ids.shape[-1]):
         own = ids[..., j]
@@ -328,6 +344,7 @@ def schedule(mapping: ContextualMap) -> Iterator[Shift]:
     Source: Yun et al. 2020b, recalled; layers whose step lacks the edge wait.
     Claim: universal.layers
     """
+    is_a(ContextualMap, mapping=mapping)
     for i in range(mapping.n - 1):
         before = mapping.path[i]
         token = mapping.path[i + 1]
@@ -363,13 +380,10 @@ def apply(shift: Shift, ids: np.ndarray, mapping: ContextualMap) -> np.ndarray:
     Source: Yun et al. 2020a, 2020b, recalled.
     Claim: universal.shift
     """
-    _is(np.ndarray, ids=ids)
-    _is(Shift, shift=shift)
-    _is(ContextualMap, mapping=mapping)
-    require(
-        ids.dtype == object or ids.dtype.kind == "i",
-        f"ids must be integers, got {ids.dtype}",
-    )
+    is_a(np.ndarray, ids=ids)
+    is_a(Shift, shift=shift)
+    is_a(ContextualMap, mapping=mapping)
+    _are_ids(ids, (mapping.n,))
     room = 0 if ids.dtype == object else 8 * ids.dtype.itemsize - 1
     require(
         not room or mapping.bits <= room,
@@ -379,9 +393,9 @@ def apply(shift: Shift, ids: np.ndarray, mapping: ContextualMap) -> np.ndarray:
     if not shift.factor:
         return ids
     mask = mapping.masks[shift.step]
-    move = head(ids, mask, shift.value)
+    move = _head(ids, mask, shift.value)
     if not shift.every:
-        move = move - head(ids, mask, shift.value + 1)
+        move = move - _head(ids, mask, shift.value + 1)
     return ids + shift.factor * move
 
 
@@ -460,8 +474,8 @@ def decode(ident: int, mapping: ContextualMap) -> tuple[int, list[int]]:
     Source: derived on the page.
     Claim: universal.residues
     """
-    _is(Integral, ident=ident)
-    _is(ContextualMap, mapping=mapping)
+    is_a(Integral, ident=ident)
+    is_a(ContextualMap, mapping=mapping)
     wanted = int(ident)
     x = [0] * mapping.n  # before the first layer
     swept = [0] * mapping.n  # after the sweep
@@ -474,9 +488,12 @@ def decode(ident: int, mapping: ContextualMap) -> tuple[int, list[int]]:
     ids = np.array(swept, dtype=object)
     for t in range(mapping.hops):
         mask = mapping.masks[t % mapping.period]
-        ids = ids + mapping.constant * head(ids, mask, 0)
+        ids = ids + mapping.constant * _head(ids, mask, 0)
     first = mapping.path[0]  # the sweep leaves it as it was
-    require(swept[first] == x[first] and wanted in ids, f"{ident} is no id of this map")
+    require(
+        swept[first] == x[first] and wanted in ids,
+        f"ident {ident} is no id of this map",
+    )
     return ids.tolist().index(wanted), x
 
 
@@ -512,7 +529,7 @@ def equivariant_ids(
     mask = np.ones((n, n), dtype=bool)
     ids = _all_rows(n, N).astype(object)
     for value in range(N):
-        move = head(ids, mask, value) - head(ids, mask, value + 1)
+        move = _head(ids, mask, value) - _head(ids, mask, value + 1)
         ids = ids + N * move
     if constant is None:
         constant = int(ids.max()) + 1

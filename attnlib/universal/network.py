@@ -17,7 +17,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from attnlib._require import finite, one_of, require
+from attnlib._require import finite, is_a, is_tensor, one_of, require
 from attnlib.patterns import Pattern
 from attnlib.universal.context import (
     ContextualMap,
@@ -136,6 +136,7 @@ def approximate(
     Source: Yun et al. 2020b, recalled.
     Claim: universal.network
     """
+    is_a(Callable, f=f)
     numbers = contextual_map(pattern, n, d, cells, **options)
     n = numbers.n
     d = numbers.d
@@ -172,9 +173,13 @@ def grid_rows(mapping: ContextualMap) -> Float[Tensor, "inputs n d"]:
     Returns:
         (K^(n d), n, d) float64.
 
+    Raises:
+        ValueError: for no ContextualMap.
+
     Cost: O(n d K^(n d)).
     Source: the grid of the construction.
     """
+    is_a(ContextualMap, mapping=mapping)
     own = _all_rows(mapping.n, mapping.size)  # u . z of each token
     digits = own[..., None] // _powers(mapping) % mapping.cells
     return torch.from_numpy(digits.astype(np.float64))
@@ -203,6 +208,7 @@ def value_layers(
     Source: Yun et al. 2020b, recalled; the order does not matter in exact arithmetic.
     Claim: universal.network
     """
+    is_a(UniversalNetwork, network=network)
     one_of(("grid", "increasing", "decreasing"), order=order)
     p = network.mapping
     ids = network.ids.ravel()
@@ -246,6 +252,7 @@ def run(
     Source: Yun et al. 2020b, recalled.
     Claim: universal.network
     """
+    is_a(UniversalNetwork, network=network)
     p = network.mapping
     _inside(x, p)
     codes = np.array(p.codes, dtype=object)
@@ -325,10 +332,11 @@ def _cells(x: Tensor, cells: int) -> Tensor:
 
 
 def _inside(x: Tensor, mapping: ContextualMap) -> None:
+    is_tensor("x", x)
     size = (mapping.n, mapping.d)
-    got = tuple(x.shape) if torch.is_tensor(x) else type(x).__name__
+    got = tuple(x.shape)
     require(
-        torch.is_tensor(x) and got[-2:] == size,
+        got[-2:] == size,
         f"x must be (*batch, {mapping.n}, {mapping.d}), got {got}",
     )
     require(

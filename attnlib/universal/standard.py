@@ -14,9 +14,18 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from attnlib._require import finite, floating, is_tensor, matches, numbers, require
+from attnlib._require import (
+    finite,
+    floating,
+    is_a,
+    is_list,
+    is_tensor,
+    matches,
+    numbers,
+    require,
+)
 from attnlib.attention import Layer, Mlp, feed_forward, forward
-from attnlib.universal.context import ContextualMap, Shift, _is, schedule
+from attnlib.universal.context import ContextualMap, Shift, schedule
 from attnlib.universal.network import UniversalNetwork, _inside, value_layers
 
 
@@ -68,8 +77,8 @@ def ramp_mlp(
         Mlp with four hidden units; right outside [c_1 - e, c_1) and (c_2 - e, c_2).
 
     Raises:
-        ValueError: if the ramp does not fit between the cuts, a number is not finite,
-            or read and write do not fit.
+        ValueError: if the ramp does not fit between the two cuts, a number is not
+            finite, or read and write do not fit.
 
     Cost: O(d).
     Source: Yun et al. 2020a, recalled; the formula is derived on the page.
@@ -80,8 +89,11 @@ def ramp_mlp(
     matches("write", write, tuple(read.shape), read, "read")
     floating(read.dtype)
     finite(read=read, write=write)
+    is_list(cuts=cuts)
+    require(len(cuts) == 2, f"cuts must be two numbers, got {len(cuts)}")
     low, high = cuts
-    numbers(low=low, high=high, slope=slope, offset=offset, ramp=ramp)
+    numbers(**{"cuts[0]": low, "cuts[1]": high})
+    numbers(slope=slope, offset=offset, ramp=ramp)
     require(
         0 < ramp <= high - low,
         f"ramp must be positive and at most {high - low}, got {ramp}",
@@ -130,7 +142,12 @@ def standard(
         clamps are ours.
     Claim: universal.lp
     """
-    _is(UniversalNetwork, network=network)
+    is_a(UniversalNetwork, network=network)
+    numbers(value_ramp=value_ramp)
+    require(
+        0 < value_ramp <= 1,
+        f"value_ramp must be positive and at most 1, got {value_ramp}",
+    )
     p = network.mapping
     floating(dtype)
     eps = torch.finfo(dtype).eps
@@ -212,14 +229,17 @@ def run_standard(
         end before the value layers.
 
     Raises:
-        ValueError: for x of another shape or outside [0, 1), and for a scale that is
-            not positive and finite.
+        ValueError: for x of another shape or outside [0, 1), a list of other things
+            than Sublayers, and a scale that is not positive and finite.
 
     Cost: O(n) for each value layer, O(n^2) for each attention layer.
     Source: Yun et al. 2020b, recalled.
     Claim: universal.temperature
     """
-    _is(ContextualMap, mapping=mapping)
+    is_a(ContextualMap, mapping=mapping)
+    is_list(sublayers=sublayers)
+    for sublayer in sublayers:
+        is_a(Sublayer, **{"each of sublayers": sublayer})
     if check:
         _inside(x, mapping)
     how = {"normalizer": "hardmax"}
@@ -250,10 +270,14 @@ def enough_scale(mapping: ContextualMap) -> float:
     Returns:
         lambda.
 
+    Raises:
+        ValueError: for no ContextualMap.
+
     Cost: O(1).
     Source: derived on the page.
     Claim: universal.temperature
     """
+    is_a(ContextualMap, mapping=mapping)
     n = mapping.n
     N = mapping.size
     growth = (mapping.constant + 1) ** (2 * mapping.hops)
