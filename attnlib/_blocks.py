@@ -209,9 +209,11 @@ def check_layers(layers, x: Tensor | None = None, *, check: bool = False) -> Non
     check, the weights are finite.
     """
     refuse_encoder(layers)
+    one = isinstance(layers, Layer)
     require(
-        isinstance(layers, (list, tuple)),
-        f"layers must be a list of Layers, got {type(layers).__name__}",
+        isinstance(layers, (list, tuple)) and not one,
+        f"layers must be a list of Layers, got {type(layers).__name__}"
+        + (": for a single one write [layer]" if one else ""),
     )
     require(len(layers) >= 1, "a network needs at least one layer, got none")
     for number, layer in enumerate(layers, 1):
@@ -232,7 +234,14 @@ def refuse_encoder(layers) -> None:
 
 def _check_layer(layer: Layer, x: Tensor | None, check: bool) -> None:
     got = type(layer).__name__
-    require(isinstance(layer, Layer), f"must be an attnlib.attention.Layer, got {got}")
+    hint = ""
+    if isinstance(layer, Encoder):
+        hint = ": forward takes it alone, not in a list"
+    elif isinstance(layer, torch.nn.Module):
+        hint = ": attention.from_torch reads it"
+    require(
+        isinstance(layer, Layer), f"must be an attnlib.attention.Layer, got {got}{hint}"
+    )
     for name in ("w_q", "w_v"):
         w = getattr(layer, name)
         is_tensor(name, w)

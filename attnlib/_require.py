@@ -143,19 +143,25 @@ def pair_mask(
 
 
 def token_mask(
-    token_mask, size: tuple[int, ...], device: torch.device, *, check: bool = True
+    token_mask,
+    size: tuple[int, ...],
+    device: torch.device,
+    *,
+    heads: bool = False,
+    check: bool = True,
 ) -> None:
-    """A boolean mask, True = a token, of exactly this size, (*batch, n); with check,
-    every sequence has a token.
+    """A boolean mask, True = a token, of exactly this size, (*batch, n); with heads,
+    (b, 1, n) serves all of them; with check, every sequence has a token.
     """
     _boolean("token_mask", token_mask, device, "True = a token")
     got = tuple(token_mask.shape)
     size = tuple(size)
     hint = ""
     if len(size) > 2 and got == (*size[:-2], size[-1]):
-        hint = "; for all heads alike take token_mask.unsqueeze(-2).expand(b, h, n)"
+        hint = "; one mask a sequence, the same for all heads, is (b, 1, n)"
+    alike = heads and len(got) == len(size) > 2 and _broadcasts(got, size)
     require(
-        got == size,
+        got == size or (alike and got[-1] == size[-1]),
         f"token_mask must have shape (*batch, n) = {size}, got {got}{hint}",
     )
     if check:

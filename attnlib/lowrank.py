@@ -292,7 +292,7 @@ def linformer_attention(
     f: Float[Tensor, "*heads r w"],
     *,
     scale: float | None = None,
-    token_mask: Bool[Tensor, "*batch n"] | None = None,
+    token_mask: Bool[Tensor, "*sequences n"] | None = None,
     check: bool = True,
 ) -> Float[Tensor, "*batch m d_v"]:
     """Attention to r mixtures of the tokens in place of the n tokens.
@@ -310,8 +310,8 @@ def linformer_attention(
         e, f: (r, w) for all heads, or (h, r, w), one a head; r <= n <= w, and a shorter
             sequence uses the first n columns.
         scale: None for 1/sqrt(d).
-        token_mask: (*batch, n), True = a token; keys and values of what is none count
-            as zero.
+        token_mask: True = a token, (*batch, n) or (b, 1, n) for all heads; keys and
+            values of what is none count as zero.
         check: look for NaN and infinity.
 
     Returns:
@@ -330,7 +330,8 @@ def linformer_attention(
     _require.scale(scale, check=check)
     _check_mixtures(q, k, e, f, check)
     if token_mask is not None:
-        _require.token_mask(token_mask, k.shape[:-1], k.device, check=check)
+        size = k.shape[:-1]
+        _require.token_mask(token_mask, size, k.device, heads=True, check=check)
         real = token_mask.unsqueeze(-1)
         k = k * real
         v = v * real

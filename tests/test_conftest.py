@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 import torch
-from conftest import SHAPES
 from jaxtyping import TypeCheckError
 
 from attnlib.paths import path_counts
 from attnlib.projections import hadamard
 
+SHAPES = os.environ.get("ATTNLIB_SHAPES", "1") != "0"
 ROW = torch.zeros(4, dtype=torch.long)
 
 

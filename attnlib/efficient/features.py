@@ -23,7 +23,7 @@ def linear_attention(
     *,
     causal: bool = False,
     chunk: int = 64,
-    token_mask: Bool[Tensor, "*batch n"] | None = None,
+    token_mask: Bool[Tensor, "*sequences n"] | None = None,
     check: bool = True,
 ) -> Float[Tensor, "*batch n d_v"]:
     """Attention whose weights are products of features: it sums the keys once, and
@@ -38,8 +38,8 @@ def linear_attention(
         v: (*batch, n, d_v).
         causal: only the past.
         chunk: tokens that attend densely, causal only.
-        token_mask: (*batch, n), True = a token; what is none gets no weight, and its
-            rows are zero.
+        token_mask: True = a token, (*batch, n) or (b, 1, n) for all heads; what is none
+            gets no weight, and its rows are zero.
         check: look for NaN and infinity.
 
     Returns:
@@ -99,7 +99,7 @@ def performer_attention(
     features: int,
     causal: bool = False,
     chunk: int = 64,
-    token_mask: Bool[Tensor, "*batch n"] | None = None,
+    token_mask: Bool[Tensor, "*sequences n"] | None = None,
     scale: float | None = None,
     generator: torch.Generator,
     check: bool = True,
@@ -166,7 +166,8 @@ def performer_attention(
 def _check(q: Tensor, k: Tensor, v: Tensor, token_mask: Tensor | None, check: bool):
     _require.heads(q, k, v, one_length=True, check=check)
     if token_mask is not None:
-        _require.token_mask(token_mask, q.shape[:-1], q.device, check=check)
+        size = q.shape[:-1]
+        _require.token_mask(token_mask, size, q.device, heads=True, check=check)
 
 
 def _log_features(x: Tensor, w: Tensor) -> Tensor:

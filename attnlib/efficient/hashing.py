@@ -165,7 +165,7 @@ def lsh_attention(
     causal: bool = False,
     attend_self: bool = False,
     correct_duplicates: bool = True,
-    token_mask: Bool[Tensor, "*batch n"] | None = None,
+    token_mask: Bool[Tensor, "*sequences n"] | None = None,
     scale: float | None = None,
     generator: torch.Generator,
     check: bool = True,
@@ -189,8 +189,8 @@ def lsh_attention(
         attend_self: False for a token that looks at itself only if no round shows it
             another (or if all logits lie below half the range of the dtype).
         correct_duplicates: False leaves out ln N_ij.
-        token_mask: (*batch, n), True = a token; what is none gets no weight, and its
-            rows are zero.
+        token_mask: True = a token, (*batch, n) or (b, 1, n) for all heads; what is none
+            gets no weight, and its rows are zero.
         scale: None for 1/sqrt(d).
         generator: of the rotations.
         check: look for NaN and infinity.
@@ -216,7 +216,8 @@ def lsh_attention(
         _require.finite(qk=qk, v=v)
     _require.scale(scale, check=check)
     if token_mask is not None:
-        _require.token_mask(token_mask, qk.shape[:-1], qk.device, check=check)
+        size = qk.shape[:-1]
+        _require.token_mask(token_mask, size, qk.device, heads=True, check=check)
     n = qk.shape[-2]
     b = math.prod(_factors(buckets))
     sizes(1, chunk=chunk, rounds=rounds)

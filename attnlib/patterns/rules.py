@@ -183,7 +183,8 @@ def _ask(rule: Rule, k: Tensor, j: Tensor) -> Tensor:
     except (TypeError, ValueError, RuntimeError, IndexError) as error:
         raise ValueError(
             "rule must take tensors of indices, (rows, 1) and (1, n), and answer for "
-            "all pairs at once, with & | ~ in place of and, or, not; it raised "
+            "all pairs at once: with & | ~ in place of and, or, not and a < b < c, "
+            "each comparison in brackets; it raised "
             f"{type(error).__name__}: {error}"
         ) from error
     kind = answer.dtype if torch.is_tensor(answer) else type(answer).__name__

@@ -150,9 +150,11 @@ def prepare(
 
 
 def _is_pattern(pattern) -> None:
+    got = type(pattern).__name__
+    hint = ": patterns.from_masks makes one of a mask" if got == "Tensor" else ""
     require(
         isinstance(pattern, Pattern),
-        f"pattern must be an attnlib.patterns.Pattern, got {type(pattern).__name__}",
+        f"pattern must be an attnlib.patterns.Pattern, got {got}{hint}",
     )
 
 
