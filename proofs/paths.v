@@ -38,7 +38,8 @@ Definition SA (P : 'I_H -> 'M[F]_n) l X : 'M[F]_(n, d) :=
 Definition u l : 'rV[F]_d := bO l + \sum_h bV l h *m WO l h.
 
 (* Definition 1.1. A path of L layers is a list of L choices, the last layer first, as the
-   matrices P stand in (1.3); None is the skip. prodP and prodW are the two products. *)
+   matrices P stand in (1.3); None is the skip. prodP and prodW are the two products.
+   [:: Some h2; Some h1] gives P 1 h2 *m P 0 h1 *m X *m (W 0 h1 *m W 1 h2): size q is the layer. *)
 Definition path := seq (option 'I_H).
 Section Term.
 Variable (P : nat -> 'I_H -> 'M[F]_n).
@@ -145,15 +146,27 @@ by rewrite term_head size_map size_tuple.
 Qed.
 End Network.
 
-(* The hypotheses are met: identity matrices attend, in one layer of two heads. *)
-Example decomposition_met (X : 'M[rat]_2) :
-  let net := SAN (fun _ _ => 1%:M) (fun _ _ => 1%:M) (fun _ _ => const_mx 1) (fun _ => const_mx 1)
-                 (fun _ (_ : 'I_2) _ => 1%:M) in
-  net 1%N X = X + X + one _ 2 *m const_mx 3%:R.
-Proof.
-rewrite /= /SA !big_ord_recl big_ord0 !mul1mx !mulmx1 addr0 addrACA -!addrA; congr (_ + (_ + _)).
-by apply/matrixP => i j; rewrite !mxE !big_ord1 !mxE.
-Qed.
+(* The hypotheses are met. Two tokens of one feature, two heads with values of one feature, all
+   weights and biases 1. Every token listens to both tokens equally: all entries of P are 1/2. *)
+Definition Pmean : 'M[rat]_2 := const_mx 2%:R^-1.
+Fact Pmean_rows : Pmean *m one _ 2 = one _ 2.
+Proof. by apply/matrixP => i j; rewrite !mxE !big_ord_recl big_ord0 !mxE. Qed.
+Definition ones (l : nat) (h : 'I_2) : 'M[rat]_1 := const_mx 1.
+Example decomposition_met L (X : 'cV[rat]_2) :
+  SAN ones ones ones (fun _ => const_mx 1) (fun _ _ _ => Pmean) L X =
+  \sum_(p : L.-tuple 'I_2) term ones ones (fun _ _ => Pmean) X (map Some p)
+    + one _ 2 *m b ones ones ones (fun _ => const_mx 1) L.
+Proof. by apply: decomposition => l h _; exact: Pmean_rows. Qed.
+Example skip_met L (X : 'cV[rat]_2) :
+  SANs ones ones ones (fun _ => const_mx 1) (fun _ _ _ => Pmean) L X =
+  \sum_(p : L.-tuple (option 'I_2)) term ones ones (fun _ _ => Pmean) X p
+    + one _ 2 *m bs ones ones ones (fun _ => const_mx 1) L.
+Proof. by apply: skip => l h _; exact: Pmean_rows. Qed.
+(* Without biases the rows of P need not sum to one: here they sum to 2. *)
+Example no_biases_met L (X : 'cV[rat]_2) :
+  SAN ones ones (fun _ _ => 0) (fun _ => 0) (fun _ _ _ => const_mx 1) L X =
+  \sum_(p : L.-tuple 'I_2) term ones ones (fun _ _ => const_mx 1) X (map Some p).
+Proof. exact: no_biases. Qed.
 
 (* Proposition 1.5 (b). For given P_h a layer splits into head terms and the row u, for all weights
    and biases, if and only if P_h 1 = 1 for all its heads. Widths are at least 1. *)
@@ -233,6 +246,9 @@ Example square_moves : let A := \matrix_(i < 2, j < 2) (j.+1)%:R : 'M[rat]_2 in
    square (shift A (const_mx 1)) 0 0 = 4%:R / 13%:R &
    square (shift A (const_mx 1)) 0 1 = 9%:R / 13%:R].
 Proof. by split; rewrite !mxE !big_ord_recl big_ord0 !mxE. Qed.
+Example square_rows_met : let A := \matrix_(i < 2, j < 2) (j.+1)%:R : 'M[rat]_2 in
+  square A *m one _ 2 = one _ 2.
+Proof. by apply: square_rows => i j; rewrite mxE pnatr_eq0. Qed.
 Example under_top_met : forall A : 'M[rat]_2,
   under_top (fun y => (1 + y ^+ 2)^-1) A *m one _ 2 != one _ 2.
 Proof.
@@ -254,7 +270,8 @@ Qed.
 End Order.
 
 (* With both products in the same order it is false: X = (1, 0)^T, W = 1, one head a layer.
-   P1 and P2 are the softmax of logits with differences 1, -1 and 0, -1, if 3 stands for e. *)
+   P1 and P2 are softmax of logits that differ by multiples of ln 3, so that e^difference is a power
+   of 3: the first of a row exceeds the second by ln 3, -ln 3 (for P1) and by 0, -ln 3 (for P2). *)
 Definition mx2 (a b c d : rat) : 'M[rat]_2 :=
   \matrix_(i, j) (if i == 0 then (if j == 0 then a else b) else if j == 0 then c else d).
 Definition X0 : 'cV[rat]_2 := \matrix_(i, _) (i == 0)%:R.
