@@ -577,7 +577,7 @@ def bad_parts():
         ("norms", (p for p in []), "norms must be a list .* got generator"),
         ("norms", [first, second], "layer 1: norms must hold a pair"),
         ("norms", [(first,) * 3] * 2, "layer 1: norms must hold a pair"),
-        ("norms", [(first, second)] * 2, "layer 1: norms hold one for a feed-forward part"),
+        ("norms", [(first, second)] * 2, "norms hold one for a feed-forward part"),
         ("mlps", [mlp, tuple(mlp)], "layer 2: mlp must be .*Mlp, got tuple"),
         ("mlps", one_bad, "layer 2: w_2 must have shape"),
         ("mlps", feeds(w_1=mlp.w_1[:, :0]), "w_1 must be a tensor .d, m. with m >= 1"),

@@ -43,7 +43,7 @@ PLACE = "<!-- claims: {} -->"  # the line of the page where it stands
 HEADING = "The claims of this page"
 WHOLE_WORDS = (
     "Coq has checked a proof of the whole claim. It rests on no axiom. What follows is "
-    "all that is to be trusted: the definitions, and the statement."
+    "what to read: the definitions, and the statement."
 )
 NOT_CHECKED = (
     "This text was changed, and Coq has not been asked since: it does not count as "
