@@ -32,7 +32,7 @@ lint: env ## ruff: the form of all code, pages too, and likely mistakes in it
 	@$(RUN) -m ruff format --check attnlib bench tests book notebooks proofs
 
 test: lint ## every test but the wide lane: library, claims, pages, build, browser
-	@$(PYTEST) --dist loadfile
+	@$(PYTEST) --dist loadfile --no-loadscope-reorder
 
 check: env ## what `make test` leaves out: pages as in Colab, variants in the browser, broken kernels on pages
 	@$(PYTEST) --dist worksteal -m wide

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cmp_to_key
 from itertools import pairwise
+from typing import Any
 
 import mpmath
 from mpmath import iv
@@ -32,8 +33,8 @@ class Enclosure:
         log10: of the least absolute value that is possible.
     """
 
-    lower: mpmath.mpf
-    upper: mpmath.mpf
+    lower: Any
+    upper: Any
 
     @property
     def sign(self) -> int:

@@ -201,7 +201,7 @@ def _read(ids, labels, points) -> torch.Tensor:
 def _relu(device: str, *, N: int) -> Callable:
     labels, points = drawn(device, (N, 2), (256,), dtype=torch.float64)
     line = memorize.fit_line(_numbered(device, N), labels)
-    return partial(memorize.relu_layer, points, line, chunk=2**15)
+    return partial(memorize.relu_layer, points, line, chunk=2**17)
 
 
 def _separation(device: str, *, n: int) -> Callable:

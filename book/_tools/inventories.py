@@ -48,7 +48,10 @@ NAMES = {
         ),
         "torch.dtype": "tensor_attributes.html#torch.dtype",
         "torch.device": "tensor_attributes.html#torch.device",
-        "torch.nn.Module": "generated/torch.nn.Module.html#torch.nn.Module",
+        **dict.fromkeys(
+            ("torch.nn.Module", "torch.nn.modules.module.Module"),
+            "generated/torch.nn.Module.html#torch.nn.Module",
+        ),
         "torch.nn.modules.activation.MultiheadAttention": (
             "generated/torch.nn.MultiheadAttention.html"
         ),
