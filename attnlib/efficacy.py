@@ -572,7 +572,8 @@ def train_reader(
     optimizer = torch.optim.Adam(weights, lr=rate)
     scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, schedule)
     losses = []
-    for _ in tqdm(range(steps), delay=3, leave=False, disable=not progress):
+    rounds = range(steps)
+    for _ in tqdm(rounds, delay=3, leave=False) if progress else rounds:
         rows = torch.randint(len(u), (batch,), generator=generator).to(u.device)
         scores = _logits(reader, u[rows], check=False).flatten(0, -2)
         wanted = labels[rows].flatten()

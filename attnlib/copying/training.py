@@ -102,7 +102,8 @@ def train_network(
     optimizer = torch.optim.AdamW(network.parameters(), lr=rate, betas=(0.9, 0.98))
     curve = []
     total = 0.0
-    for step in tqdm(range(steps), leave=False, disable=not progress):
+    rounds = range(steps)
+    for step in tqdm(rounds, delay=3, leave=False) if progress else rounds:
         rising = (step + 1) / 50
         falling = 2.5 * (1 - step / steps)
         for group in optimizer.param_groups:

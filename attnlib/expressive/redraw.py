@@ -84,7 +84,9 @@ def settle(
     stale = every
     redrawn = every[:0]
     rounds = range(limit + 1)
-    for done in tqdm(rounds, "rounds of redrawing", leave=False, disable=not progress):
+    if progress:
+        rounds = tqdm(rounds, "rounds of redrawing", delay=3, leave=False)
+    for done in rounds:
         if len(stale):
             sets = columns[stale]
             q[stale] = solve(k, sets, y[stale])

@@ -56,7 +56,9 @@ def _scan(
     odds = []
     most = 0  # bytes of what a tile of rows holds
     starts = range(0, n, high)
-    for i in tqdm(starts, "tiles of rows", leave=False, disable=not progress):
+    if progress:
+        starts = tqdm(starts, "tiles of rows", delay=3, leave=False)
+    for i in starts:
         some = q[i : i + high]
         c = columns[i : i + high]
         padding = c < 0
