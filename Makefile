@@ -11,7 +11,7 @@ PORT ?= 8000
 # Two tests at once. In `make test` those of a file together (a page's cells share a kernel). In `make check`, where
 # broken kernels are half of the work, each process begins with half of the files and takes from the other at the end.
 # One thread a process: more would only wait for one another.
-PYTEST := $(RUN) -m pytest -n 2
+PYTEST := $(RUN) -m pytest -n 2 --durations=10
 export OMP_NUM_THREADS ?= 1
 
 .DEFAULT_GOAL := help

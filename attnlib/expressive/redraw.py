@@ -85,7 +85,7 @@ def settle(
     redrawn = every[:0]
     rounds = range(limit + 1)
     if progress:
-        rounds = tqdm(rounds, "rounds of redrawing", delay=3, leave=False)
+        rounds = tqdm(rounds, "rounds of redrawing", leave=False)
     for done in rounds:
         if len(stale):
             sets = columns[stale]

@@ -57,7 +57,7 @@ def _scan(
     most = 0  # bytes of what a tile of rows holds
     starts = range(0, n, high)
     if progress:
-        starts = tqdm(starts, "tiles of rows", delay=3, leave=False)
+        starts = tqdm(starts, "tiles of rows", leave=False)
     for i in starts:
         some = q[i : i + high]
         c = columns[i : i + high]
