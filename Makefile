@@ -15,7 +15,7 @@ PYTEST := $(RUN) -m pytest -n 2 --durations=10
 export OMP_NUM_THREADS ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help env book lint test check proofs bench release serve clean
+.PHONY: help env book lint test check proofs mutants bench release serve clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\): .*## /\1\t/p' $(firstword $(MAKEFILE_LIST)) | expand -t 10
@@ -39,6 +39,9 @@ check: env ## what `make test` leaves out: pages as in Colab, variants in the br
 
 proofs: env ## let Coq check the proofs in proofs/ (ACCEPT=1: statements that changed are meant)
 	@$(RUN) proofs/check.py $(if $(ACCEPT),--accept)
+
+mutants: env ## break attnlib in 400 random places, and see what no test notices (hours; goes on where it was broken off)
+	@$(RUN) tests/mutants.py
 
 bench: env ## measure the kernels beside their peers, in alternation: ratios, some minutes
 	@$(RUN) -m bench --quick

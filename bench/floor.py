@@ -16,6 +16,14 @@ from attnlib.sparse.plans import plan_of
 from attnlib.sparse.tiles import _mask_of, _pieces, _tiles_of
 
 
+def tiles_alone(pattern: Pattern, dtype: torch.dtype, device: torch.device) -> bool:
+    """Whether the kernel attends on tiles only: lists and thin windows it takes entry
+    by entry.
+    """
+    plans = [plan_of(s, pattern.n, pattern.n, dtype, device) for s in pattern.steps]
+    return all(plan.entries is None for plan in plans)
+
+
 def bare_calls(
     q: Tensor,
     k: Tensor,

@@ -16,7 +16,7 @@ from attnlib.data.timings import Record
 from attnlib.patterns import Columns, Pattern, Step, Strided, Window, build
 from attnlib.sparse import sparse_attention
 from bench import _peers
-from bench.floor import bare_calls
+from bench.floor import bare_calls, tiles_alone
 from bench.record import Cases, Runs, compare
 
 HEADS = 2
@@ -205,7 +205,8 @@ def measure(case: Case, device: str, rounds: int, job: str = "sparse") -> Record
     )
     leaves = [t.requires_grad_(case.backward) for t in (q, k, v)]
     runs = _runs(case, pattern, leaves, up)
-    if job == "sparse" and case.dtype == torch.float32:
+    tiled = case.dtype == torch.float32 and tiles_alone(pattern, q.dtype, q.device)
+    if job == "sparse" and tiled:
         runs["floor torch's attention on the same tiles"] = bare_calls(
             q, k, v, pattern, backward=case.backward
         )

@@ -34,7 +34,7 @@ ROOT = Path(__file__).resolve().parents[1]
 WORK = ROOT / "_build" / "mutants"
 AWAY = {"data", "exercises", "figures"}  # what pages show, not what they claim
 NOT_OF_THE_LIBRARY = ("site", "colab", "teeth", "book", "bench", "repo", "tools", "use")
-LANES = "(bad_input or not bad_input) and not wide and not bench and not slow"
+LANES = "not slow"  # nor wide, nor bench: those run only where they are named
 SECONDS = 300
 PAIRS = "Add Sub, Mult Div, Lt LtE, Gt GtE, Eq NotEq, And Or, BitAnd BitOr, Pow Mult"
 SWAPS = {}
@@ -95,7 +95,6 @@ def reached() -> coverage.CoverageData:
     """Which test reaches which line."""
     data, settings = WORK / "coverage", WORK / "coveragerc"
     if not data.exists():
-        WORK.mkdir(parents=True, exist_ok=True)
         settings.write_text(
             f"[run]\ndynamic_context = test_function\nsource = {ROOT / 'attnlib'}\n"
         )
@@ -113,14 +112,18 @@ def reached() -> coverage.CoverageData:
 
 
 class Verdict:
-    """A plugin of pytest: how the first test that failed did so."""
+    """A plugin of pytest: stops at the first assertion that fails; an accident before
+    it is noted.
+    """
 
     said = "survived"
 
     def pytest_exception_interact(self, node, call, report):
-        asserted = (AssertionError, pytest.fail.Exception)
-        kind = "killed" if isinstance(call.excinfo.value, asserted) else "accident"
-        self.said = f"{kind}: {node.nodeid}"
+        if isinstance(call.excinfo.value, (AssertionError, pytest.fail.Exception)):
+            self.said = f"killed: {node.nodeid}"
+            node.session.shouldstop = "noticed"
+        elif self.said == "survived":
+            self.said = f"accident: {node.nodeid}"
 
 
 def in_a_fork(folder: str, tests: list[str], pipe) -> None:
@@ -129,7 +132,7 @@ def in_a_fork(folder: str, tests: list[str], pipe) -> None:
     os.chdir(ROOT)
     verdict = Verdict()
     with contextlib.redirect_stdout(io.StringIO()):
-        options = ["-x", "-q", "-p", "no:cacheprovider", "-m", LANES]
+        options = ["-q", "-p", "no:cacheprovider", "-m", LANES]
         pytest.main([*options, *tests], plugins=[verdict])
     pipe.send(verdict.said)
 
@@ -172,6 +175,9 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", nargs="*", default=[], help="rooms of attnlib")
     options = parser.parse_args()
+    WORK.mkdir(parents=True, exist_ok=True)
+    head = ["git", "rev-parse", "--short", "HEAD"]
+    commit = subprocess.check_output(head, cwd=ROOT, text=True).strip()
     data = reached()
     everything = places(options.only)
     count = min(options.count, len(everything))
@@ -183,7 +189,7 @@ def main() -> None:
     with ThreadPoolExecutor(os.cpu_count()) as pool, store.open("a") as out:
         said = pool.map(lambda place: judge(place, data), left)
         for place, verdict in tqdm(zip(left, said), total=len(left)):
-            record = {"place": place, "verdict": verdict}
+            record = {"place": place, "verdict": verdict, "commit": commit}
             print(json.dumps(record), file=out, flush=True)
     verdicts = [json.loads(line)["verdict"] for line in store.open()]
     for kind in ("killed", "accident", "survived"):
