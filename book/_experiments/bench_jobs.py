@@ -1,6 +1,6 @@
 """Jobs of bench, kept whole: bench_<job>.json, on a GPU bench_<job>_cuda.json.
 
-    python book/_experiments/bench.py [job ...] [--device cuda] [--quick]
+    python book/_experiments/bench_jobs.py [job ...] [--device cuda] [--quick]
 
 Without names all jobs run, one after another, minutes each. One thread; CPU times of
 the process, in turn. The load of the machine before and after stands in the settings:
