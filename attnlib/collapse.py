@@ -18,6 +18,7 @@ from attnlib._require import finite, one_of, require, tokens
 from attnlib.attention import Layer, check_network
 
 Version = Literal["printed", "repaired", "safe"]
+Size = Literal["composite", "diameter"]
 
 
 def residual(x: Float[Tensor, "*batch n d"]) -> Float[Tensor, "*batch n d"]:
@@ -83,13 +84,45 @@ def _norm_inf(x: Tensor) -> Tensor:
     return x.abs().sum(-1).amax(-1)
 
 
+def diameter(x: Float[Tensor, "*batch n d"]) -> Float[Tensor, "*batch"]:
+    """The largest distance of two tokens.
+
+        delta = max_ik |x_i - x_k|,   Euclidean
+
+    Args:
+        x: (*batch, n, d), tokens are rows.
+
+    Returns:
+        (*batch); zero if and only if all tokens are equal.
+
+    Raises:
+        ValueError: for integer x, no token, NaN or infinity.
+
+    Cost: O(n^2 d).
+    Source: the usual one; not taken from a paper.
+    """
+    tokens(x)
+    finite(x=x)
+    return _diameter(x)
+
+
+def _diameter(x: Tensor) -> Tensor:
+    differences = x.unsqueeze(-2) - x.unsqueeze(-3)
+    return differences.norm(dim=-1).amax((-2, -1))
+
+
 def log_residuals(
-    x: Float[Tensor, "*batch n d"], layers: Sequence[Layer], *, check: bool = True
+    x: Float[Tensor, "*batch n d"],
+    layers: Sequence[Layer],
+    *,
+    size: Size = "composite",
+    check: bool = True,
 ) -> Float[Tensor, "layers *batch"]:
     """How large the residual is after each layer, as a logarithm, also where every
     float would be zero.
 
         ln |res(X_l)|_{1,inf}   for l = 0..L,   X_0 = X, no skips
+        or ln delta_l, the diameter of the tokens
 
     The state is x, R and ln r with X = 1 x' + r R: what tokens share, and what differs,
     at size one. A layer turns it into 1 (..)' + r sum_h (P_h - 1 s_h') R W_h with s_h'
@@ -98,6 +131,7 @@ def log_residuals(
     Args:
         x: (*batch, n, d), float64 recommended.
         layers: L Layers.
+        size: "composite" for the composite norm of the residual, or "diameter".
         check: look for NaN and infinity.
 
     Returns:
@@ -107,23 +141,31 @@ def log_residuals(
         may read -inf.
 
     Raises:
-        ValueError: as forward (also for d_qk = 0), and for logits that overflow (W_QK
-            of infinite norm).
+        ValueError: as forward (also for d_qk = 0), for an unknown size, and for logits
+            that overflow (W_QK of infinite norm).
 
     Cost: at most three forward passes.
     Source: not taken from a paper.
     Claim: collapse.recursion
     """
+    one_of(get_args(Size), size=size)
     check_network(x, layers, check=check)
     shared = torch.zeros_like(x[..., 0, :])
-    size = torch.zeros_like(x[..., 0, 0])
-    shared, rest, size = _recentre(shared, x, size)
-    sizes = [size]
+    log_scale = torch.zeros_like(x[..., 0, 0])
+    shared, rest, log_scale = _recentre(shared, x, log_scale)
+    found = [_log_size(rest, log_scale, size)]
     for number, layer in enumerate(layers, 1):
-        moved, rest, scale = _layer(shared, rest, size, layer, number, check)
-        shared, rest, size = _recentre(moved, rest, scale)
-        sizes.append(size)
-    return torch.stack(sizes)
+        moved, rest, grown = _layer(shared, rest, log_scale, layer, number, check)
+        shared, rest, log_scale = _recentre(moved, rest, grown)
+        found.append(_log_size(rest, log_scale, size))
+    return torch.stack(found)
+
+
+def _log_size(rest: Tensor, log_scale: Tensor, size: Size) -> Tensor:
+    """ln of the size of e^log_scale rest, where rest has composite norm one or zero."""
+    if size == "composite":
+        return log_scale
+    return log_scale + _diameter(rest).log()
 
 
 def _recentre(x: Tensor, r: Tensor, size: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -306,6 +348,54 @@ def log_bound(
             u = u * math.nan
         bounds.append(u)
     return torch.stack(bounds)
+
+
+def log_diameter_bound(
+    x: Float[Tensor, "*batch n d"], layers: Sequence[Layer]
+) -> Float[Tensor, "layers *batch"]:
+    """Upper bounds of the diameter of the tokens, layer by layer, in logarithms; no
+    skips, no mask.
+
+        u_0 = delta,   u_l = sum_h v_h tanh(omega_h u_{l-1}^2 / 4) u_{l-1}
+        v_h = |W_h|_2,   omega_h = |W_QK,h|_2 / sqrt(d_qk)
+
+    Args:
+        x: (*batch, n, d).
+        layers: L Layers.
+
+    Returns:
+        (L + 1, *batch), input first; -inf where all tokens are equal.
+
+    Raises:
+        ValueError: as forward.
+
+    Cost: O(L h d^3 + n^2 d).
+    Source: derived on the page, (3.14).
+    Claim: collapse.cube
+    """
+    check_network(x, layers)
+    u = _diameter(x).log()
+    bounds = [u]
+    for layer in layers:
+        v, omega = _strengths(layer)
+        u = u + _log_factor(v.log(), omega.log(), u)
+        bounds.append(u)
+    return torch.stack(bounds)
+
+
+def _strengths(layer: Layer) -> tuple[Tensor, Tensor]:
+    """v_h and omega_h of each head."""
+    v = torch.linalg.matrix_norm(layer.w_v @ layer.w_o, 2)
+    w_qk = torch.linalg.matrix_norm(layer.w_q @ layer.w_k.mT, 2)
+    return v, w_qk / math.sqrt(layer.w_q.shape[-1])
+
+
+def _log_factor(log_v: Tensor, log_omega: Tensor, u: Tensor) -> Tensor:
+    """ln sum_h v_h tanh(omega_h e^(2 u) / 4), also where e^(2 u) is no float."""
+    log_z = log_omega - math.log(4) + 2 * u.unsqueeze(-1)
+    z = log_z.exp()
+    log_tanh = torch.where(z < 1e-8, log_z, torch.tanh(z).log())
+    return torch.logsumexp(log_v + log_tanh, -1)
 
 
 class _Norms(NamedTuple):

@@ -206,8 +206,10 @@ def collapse_rows() -> Rows:
     network = {"x": x, "layers": layers}
     return {
         "collapse.composite_norm": {"x": x},
+        "collapse.diameter": {"x": x},
         "collapse.log_bound": {**network, "version": "safe"},
-        "collapse.log_residuals": network,
+        "collapse.log_diameter_bound": network,
+        "collapse.log_residuals": {**network, "size": "diameter"},
         "collapse.residual": {"x": x},
     }
 
@@ -756,7 +758,9 @@ LEGAL = {
         bridges.rank_floor p: short
         codes.coherence keys: narrow short
         collapse.composite_norm x: narrow short
+        collapse.diameter x: narrow short
         collapse.log_bound x: short
+        collapse.log_diameter_bound x: short
         collapse.log_residuals x: short
         collapse.residual x: narrow short
         copying.bound hit: narrow
@@ -821,6 +825,7 @@ LEGAL = {
         codes.exact.line_order rows: empty shorter longer
         codes.exact.radon points: shorter longer
         collapse.log_bound layers: shorter longer
+        collapse.log_diameter_bound layers: shorter longer
         collapse.log_residuals layers: shorter longer
         copying.networks.MixingNetwork mixings: longer
         copying.networks.last_field mixings: longer

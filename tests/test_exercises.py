@@ -275,7 +275,8 @@ def test_what_is_said(checker, answer, said):
 
 
 def test_three_digits_are_enough_and_two_are_not():
-    for name, right in {"questions.constant": "1.67", "collapse.norm": "3.46"}.items():
+    rights = {"questions.constant": "1.67"}
+    for name, right in rights.items():
         assert CHECKERS[name](float(right)) == RIGHT
         assert CHECKERS[name](float(right[:3])) != RIGHT
     queries, _ = solutions()["codes.edges"]
@@ -330,6 +331,11 @@ def leading(r, s, w_qk, w, *, mean=True):
     return r @ w_qk @ centred.T @ (s[:, None] * centred) @ w
 
 
+def skip_factors(size, *, power=2, quarter=4, order=1):
+    q = 0.8 * math.tanh(4 * size**power / quarter)
+    return [q, *(1 - q, 1 + q)[::order]]
+
+
 def extremal(n, d, *, scale=None, sign=1):
     a, b = torch.zeros(2, n, d, dtype=torch.float64)
     a[:, 0] = 1
@@ -358,22 +364,14 @@ def factor(a, squash=lambda x: math.tanh(x / 4)):
     return squash(float(range_of(a[:, None] - a[None]).max()))
 
 
+def strengths(n, L, *, growth=9, start=None, late=0):
+    start = math.log(1 + n / 2) if start is None else start
+    return [start * growth ** (l + late) for l in range(L)]
+
+
 def keeps(values, strengths, size, *, quarter=4, power=2, squash=math.tanh, add=sum):
     arguments = [w * size**power / quarter for w in strengths]
     return 1 - add(v * squash(a) for v, a in zip(values, arguments))
-
-
-def layer_norm(x, *, by=None, centre=True, power=0.5):
-    n, d = x.shape
-    identity = torch.eye(d, dtype=x.dtype)
-    right = identity - 1 / d
-    deviations = ((x @ right).square().sum(1) / (by or d)) ** power
-    return torch.diag(1 / deviations), right if centre else identity
-
-
-def hidden_factors(x):
-    left, right = layer_norm(x)
-    return left @ x @ right @ torch.linalg.pinv(x), torch.eye(3, dtype=x.dtype)
 
 
 def wide(x, attention, weights, *, start=1, layers=slice(None)):
@@ -645,6 +643,24 @@ WRONG = {
         (partial(factor, squash=lambda x: x / 4), "upper bound of the factor"),
         (lambda a: 0.0, "Not yet"),
     ],
+    "questions.strengths": [
+        (partial(strengths, growth=1), "stay the same"),
+        (partial(strengths, growth=3), "products of two tokens"),
+        (lambda n, L: strengths(n, L, growth=4, start=math.log(n + 1)), "halve"),
+        (partial(strengths, late=1), "layer too late"),
+        (lambda n, L: strengths(n, L, start=1 + n / 2), "logarithm"),
+        (lambda n, L: strengths(n, L, start=math.log(n)), "Not yet"),
+        (lambda n, L: [1.0], "A list of length 3 was wanted"),
+    ],
+    "collapse.relative": [([0.5, 0.5, 0.5], "Not yet")],
+    "collapse.factors": [
+        (partial(skip_factors, order=-1), "The least of the two"),
+        (lambda s: [s * f for f in skip_factors(s)], "Those are diameters"),
+        (lambda s: [skip_factors(s)[0] * f for f in (1, -1, 1)], "The skip adds"),
+        (partial(skip_factors, power=1), "Square the diameter"),
+        (partial(skip_factors, quarter=1), "quarter"),
+        (lambda s: [0.1, 0.2, 0.3], "Not yet"),
+    ],
     "collapse.leading": [
         (partial(leading, mean=False), "second moment"),
         (lambda r, s, w_qk, w: leading(r, s, w_qk.T, w), "transposed"),
@@ -664,16 +680,6 @@ WRONG = {
             "factors belong to layers",
         ),
         (lambda v, w, s: 7.0, "Not yet"),
-    ],
-    "escaping.factors": [
-        (partial(layer_norm, power=1), "take its root"),
-        (hidden_factors, "the factors are not"),
-        (partial(layer_norm, by=2), "divides by d"),
-        (partial(layer_norm, by=1), "mean of the squares"),
-        (partial(layer_norm, centre=False), "not centred"),
-        (partial(layer_norm, power=-0.5), "the left factor divides"),
-        (lambda x: layer_norm(x)[::-1], r"\(5, 5\) was wanted; yours .* \(3, 3\)"),
-        (lambda x: (torch.eye(5).double(), torch.eye(3).double()), "Not yet"),
     ],
     "efficacy.first_order": [
         (partial(wide, start=0), "length 0 is missing"),

@@ -72,10 +72,14 @@ def every_figure():
             single, estimates, work=24, generator=torch.Generator().manual_seed(0)
         ),
         "recomputed": draw.recomputed(c, c, c / 2),
-        "tail": collapsed.tail(
-            range(3), torch.tensor([1.0, -5.0, -20.0]), torch.tensor([1.0, -3.0, -9.0])
+        "digits": collapsed.digits(
+            torch.tensor([1.0, -5.0, -20.0]), torch.tensor([1.0, -3.0, -9.0])
         ),
-        "toy_map": collapsed.toy_map(c + 0.1, (1.0, 0.25, 4.0)),
+        "two_on_a_line": collapsed.two_on_a_line([1.0, 0.1, 1e-4], [1.0, 0.3, 0.1]),
+        "shared_weights": collapsed.shared_weights(
+            torch.tensor([0.5, 0.5]), torch.tensor([0.2, 0.8])
+        ),
+        "contraction": collapsed.contraction(c + 0.1, c / 9 + 0.01, c + 0.2, c + 0.05),
         "floors": collapsed.floors(
             {"a": -c, "b": c, "c": torch.full((5,), -torch.inf)}, -c
         ),

@@ -4,11 +4,14 @@ readable without colour.
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 import torch
 from test_figures import ALT, doubled, images
 
 from attnlib import figures
+from attnlib.figures import VERMILLION
 from attnlib.figures import efficacy as draw
 
 
@@ -16,7 +19,17 @@ def every_figure():
     alone = torch.tensor([[0.1, 0.8, 0.5], [0.2, 0.7, 0.6]])
     task = {"length": alone, "whole": [0.9, 0.95], "guess": 0.3}
     way = [[0.3, 0.0, -0.3, 0.0], [0.2, 0.1, -0.2, -0.1], [0.1, 0.1, -0.1, -0.1]]
+    z_squared = torch.square
+    frames, _ = draw.paths_by_length(
+        3, 2, word="cab", said=["aaa", "abc", "acb", "cba"]
+    )
     return {
+        "paths_by_length": frames[1],
+        "wrong_alone": draw.wrong_alone([2, 3, 0], [2, 0, 3]),
+        "volume": draw.volume(z_squared, z_squared, parts=(1, 0.5, 0.5), slope=0.2),
+        "weights": draw.weights(
+            [1, 4, 4], torch.tensor([1.0, 2.0, 0.5]), torch.tensor([1.0, 3.0, 2.0])
+        ),
         "length_laws": draw.length_laws({"a": (3, 2), "b": (12, 12), "c": (2, 5)}),
         "by_length": draw.by_length({"one": task, "two": task}),
         "drawn": draw.drawn({"all": alone, "20 paths": alone / 2}, 0.9),
@@ -34,11 +47,12 @@ def test_figures_are_small_and_described(name):
     fig = every_figure()[name]
     (image,) = images(figures.show(fig, alt=ALT).data)
     assert 2_000 < len(image) < 200_000
-    assert fig.axes[0].get_ylabel()
-    assert name == "circle" or all(ax.get_xlabel() for ax in fig.axes)
+    drawn = [ax for ax in fig.axes if ax.axison]
+    assert all(ax.get_xlabel() for ax in drawn)
+    assert not drawn or drawn[0].get_ylabel()
 
 
-@pytest.mark.parametrize("name", ["length_laws", "by_length"])
+@pytest.mark.parametrize("name", ["length_laws", "by_length", "volume", "weights"])
 def test_colours_are_doubled_by_mark_or_dash(name):
     for ax in every_figure()[name].axes:
         doubled(ax, 2)
@@ -55,3 +69,57 @@ def test_the_law_is_a_share():
     line = draw.length_laws({"a": (3, 2)}).axes[0].lines[0]
     assert sum(line.get_ydata()) == pytest.approx(1)
     assert list(line.get_ydata()) == pytest.approx([8 / 27, 12 / 27, 6 / 27, 1 / 27])
+
+
+def lit(ax):
+    """Widths of the marked roads, by where they lead."""
+    roads = {}
+    for line in ax.lines:
+        if line.get_color() == VERMILLION:
+            xs = line.get_xdata()
+            ys = line.get_ydata()
+            roads[(xs[0], ys[0]), (xs[1], ys[1])] = line.get_linewidth()
+    return roads
+
+
+def test_the_roads_of_one_length():
+    """Length 0 takes the skips alone; length 1 never goes from head to head; and a road
+    is as wide as the share of the paths that takes it.
+    """
+    frames, labels = draw.paths_by_length(3, 2, word="cab", said=["abc"] * 4)
+    assert labels == [
+        "length 0: 1 path",
+        "length 1: 6 paths",
+        "length 2: 12 paths",
+        "length 3: 8 paths",
+    ]
+    nothing, one, _, all_heads = [lit(fig.axes[0]) for fig in frames]
+    skips = [(0, 1), (1, 0), (2, 0), (3, 0), (4, 1)]
+    assert set(nothing) == set(itertools.pairwise(skips))
+    assert set(nothing.values()) == {12}
+    head_to_head = ((1, 2), (2, 1))
+    assert head_to_head not in one
+    assert all_heads[head_to_head] == pytest.approx(1 + 11 / 4)
+    assert one[(1, 0), (2, 0)] == pytest.approx(1 + 11 * 2 / 6)
+
+
+def test_wrong_letters_are_struck_out():
+    """Two of the letters a, c, b stand where a, b, c should be."""
+    frames, _ = draw.paths_by_length(3, 2, word="cab", said=["acb"] * 4)
+    letters = frames[0].axes[1]
+    assert len(letters.lines) == 2
+    assert "1 of 3 right" in [text.get_text() for text in letters.texts]
+
+
+def test_each_alone_is_wrong_and_both_are_right():
+    axes = draw.wrong_alone([2, 3, 0], [2, 0, 3]).axes
+    said = [ax.get_xlabel() for ax in axes]
+    assert said == ["says B: wrong", "says C: wrong", "says A: right"]
+    heights = [bar.get_height() for bar in axes[2].patches]
+    assert heights == [2, 3, 0, 2, 0, 3]
+
+
+def test_the_distance_that_is_left():
+    """From 0.6 to 0.2 times the root of two."""
+    fig = every_figure()["circle"]
+    assert fig.axes[0].get_xlabel() == "47% left"

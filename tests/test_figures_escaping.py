@@ -11,7 +11,26 @@ from test_figures import described, doubled
 from attnlib.figures import escaping as draw
 
 
-def every_figure():
+def four_ways(layers=2):
+    g = torch.Generator().manual_seed(0)
+    path = 1 + torch.rand(layers + 1, 5, 2, dtype=torch.float64, generator=g)
+    together = torch.ones_like(path)
+    return {"a": path, "b": path + 0.1, "c": 2 * path, "d": together}
+
+
+def ideas():
+    frames, _ = draw.four_ways(four_ways())
+    rows = [("before", 3.0, 1.0), ("after", 2.0, 1.5)]
+    heads = [("softmax", [0.9, 0.1, 0.0], 0.1), ("ReLU", [None, 0.5, 0.5], 1.0)]
+    return {
+        "four_ways": frames[-1],
+        "seen_from_zero": draw.seen_from_zero(),
+        "three_and_one": draw.three_and_one(rows),
+        "rest": draw.rest(heads),
+    }
+
+
+def measurements():
     logs = torch.tensor([1.0, 0.5, -3.0, -20.0, -70.0])
     small = torch.tensor([0.6, 0.4, 1e-6, 1e-15])
     return {
@@ -29,19 +48,45 @@ def every_figure():
     }
 
 
-@pytest.mark.parametrize("name", every_figure())
+@pytest.mark.parametrize("name", ideas() | measurements())
 def test_figures_are_small_and_described(name):
-    fig = every_figure()[name]
-    described(fig)
-    assert all(ax.axison for ax in fig.axes)
+    described((ideas() | measurements())[name])
 
 
-@pytest.mark.parametrize("name", every_figure())
+@pytest.mark.parametrize("name", measurements())
 def test_colours_are_doubled_by_mark_or_dash(name):
-    for ax in every_figure()[name].axes:
+    for ax in measurements()[name].axes:
+        assert ax.axison
         doubled(ax, 3)
 
 
 def test_a_curve_ends_where_the_picture_ends():
     line = draw.speeds({"a": torch.tensor([1.0, -3.0, -20.0, -70.0])}).axes[0].lines[0]
     assert line.get_ydata().tolist() == [1.0, -3.0, -20.0]
+
+
+def test_a_frame_a_layer_and_each_way_has_its_own_mark():
+    frames, labels = draw.four_ways(four_ways())
+    assert len(frames) == 3
+    assert labels == ["at the start", "after layer 1", "after layer 2"]
+    marks = [ax.lines[-1].get_marker() for ax in frames[0].axes]
+    assert len(set(marks)) == 4
+
+
+def test_tokens_that_met_are_called_one_point():
+    frames, _ = draw.four_ways(four_ways())
+    words = [[text.get_text() for text in ax.texts] for ax in frames[0].axes]
+    assert words[3] == ["zero", "one point"]
+    assert words[0][1].startswith("width ") and "of the arrow" in words[0][2]
+
+
+def test_the_hull_of_a_square_has_four_edges():
+    corners = torch.tensor([[0.0, 0], [1, 0], [1, 1], [0, 1], [0.4, 0.5]])
+    assert set(draw._hull(corners)) == {(0, 1), (1, 2), (2, 3), (3, 0)}
+
+
+def test_a_head_without_a_start_token_draws_none():
+    fig = draw.rest([("a", [0.5, 0.5], 0.1), ("b", [None, 1.0], 1.0)])
+    with_start, without = ([t.get_text() for t in ax.texts] for ax in fig.axes)
+    assert "start" in with_start and "start" not in without
+    assert "output 1.00" in without

@@ -23,10 +23,6 @@ PAGES = pages.notebooks()
 # Pages that are not yet written in three depths. Each leaves this set when it is
 # rewritten, and then keeps the rules of THREE_DEPTHS as well.
 WAITING = {
-    "path_decomposition/rank_collapse",
-    "path_decomposition/four_questions",
-    "path_decomposition/escaping_collapse",
-    "path_decomposition/path_efficacy",
     "jl_low_rank/random_projections",
     "jl_low_rank/spectra_and_linformer",
     "jl_low_rank/complexity_table",
@@ -855,6 +851,25 @@ def test_relative_links_lead_to_files(tmp_path):
     assert list(dead_links("[a](gone.ipynb#x)", tmp_path)) == ["gone.ipynb#x"]
     for path in PAGES:
         assert list(dead_links(text(pages.read(path)["cells"]), path.parent)) == []
+
+
+CLOCK = re.compile(r"perf_counter|process_time|time\.time\(|%time")
+
+
+def reads_a_clock(cells):
+    return any(
+        CLOCK.search("".join(cell["source"]))
+        for cell in cells
+        if cell["cell_type"] == "code"
+    )
+
+
+def test_no_page_prints_how_long_it_took():
+    """Else two builds would differ. Readers put %%time above a cell."""
+    assert reads_a_clock([code("c", "x = 1\nbegan = time.perf_counter()")])
+    assert not reads_a_clock([markdown("m", "Put `%%time` above the cell.")])
+    for path in PAGES:
+        assert not reads_a_clock(pages.read(path)["cells"]), path
 
 
 def test_every_chapter_folder_has_a_page():

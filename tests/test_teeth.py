@@ -21,12 +21,12 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = {  # page of attnlib.theorems, or claims module of tests/ -> its page
     "paths": "path_decomposition/paths",
-    "test_claims_collapse": "path_decomposition/rank_collapse",
+    "rank_collapse": "path_decomposition/rank_collapse",
     "test_claims_codes": "sparse_patterns/price_of_dimension",
-    "test_claims_questions": "path_decomposition/four_questions",
-    "test_claims_escaping": "path_decomposition/escaping_collapse",
+    "four_questions": "path_decomposition/four_questions",
+    "escaping_collapse": "path_decomposition/escaping_collapse",
     "test_claims_projections": "jl_low_rank/random_projections",
-    "test_claims_efficacy": "path_decomposition/path_efficacy",
+    "path_efficacy": "path_decomposition/path_efficacy",
     "test_claims_lowrank": "jl_low_rank/spectra_and_linformer",
     "test_claims_complexity": "jl_low_rank/complexity_table",
     "test_claims_ids": "one_layer_memorization/contextual_mapping",
@@ -120,29 +120,31 @@ def paths(kernel: str, old: str, new: str, claim: str, page: bool = True) -> Mut
 
 
 def collapse(
-    kernel: str, old: str, new: str, check: str, page: bool = True
+    kernel: str, old: str, new: str, claim: str, page: bool = True
 ) -> Mutation:
-    return Mutation(kernel, old, new, check, page, "test_claims_collapse")
+    return Mutation(kernel, old, new, claim, page, "rank_collapse")
 
 
 def codes(kernel: str, old: str, new: str, check: str, page: bool = True) -> Mutation:
     return Mutation(kernel, old, new, check, page, "test_claims_codes")
 
 
-def questions(kernel: str, old: str, new: str, check: str) -> Mutation:
-    return Mutation(kernel, old, new, check, True, "test_claims_questions")
+def questions(
+    kernel: str, old: str, new: str, claim: str, page: bool = True
+) -> Mutation:
+    return Mutation(kernel, old, new, claim, page, "four_questions")
 
 
-def escaping(kernel: str, old: str, new: str, check: str) -> Mutation:
-    return Mutation(kernel, old, new, check, True, "test_claims_escaping")
+def escaping(kernel: str, old: str, new: str, claim: str) -> Mutation:
+    return Mutation(kernel, old, new, claim, True, "escaping_collapse")
 
 
 def jl(kernel: str, old: str, new: str, check: str, page: bool = True) -> Mutation:
     return Mutation(kernel, old, new, check, page, "test_claims_projections")
 
 
-def efficacy(old: str, new: str, check: str, page: bool = True) -> Mutation:
-    return Mutation("efficacy", old, new, check, page, "test_claims_efficacy")
+def efficacy(old: str, new: str, claim: str, page: bool = True) -> Mutation:
+    return Mutation("efficacy", old, new, claim, page, "path_efficacy")
 
 
 def lowrank(kernel: str, old: str, new: str, check: str) -> Mutation:
@@ -328,71 +330,113 @@ MUTATIONS = {
         "paths.row-sums",
     ),
     "_difference: sign": collapse(
-        "collapse", "s * (e - e @ s.mT)", "s * (e + e @ s.mT)", "check_recursion()"
+        "collapse", "s * (e - e @ s.mT)", "s * (e + e @ s.mT)", "collapse.recursion"
     ),
     "_difference: log of the sum": collapse(
         "collapse",
         "v - torch.log1p(v.expm1() @ s.mT)",
         "v - v.expm1() @ s.mT",
-        "check_recursion()",
+        "collapse.recursion",
     ),
     "_layer: linear scale": collapse(
         "collapse",
         "torch.where(linear, 3 * size, size)",
         "torch.where(linear, 2 * size, size)",
-        "check_recursion()",
+        "collapse.recursion",
     ),
     "_layer: first row": collapse(
-        "collapse", "    e = e - first\n", "", "check_recursion()"
+        "collapse", "    e = e - first\n", "", "collapse.recursion"
     ),
     "_layer: pivot": collapse(
         "collapse",
         "values - values.gather(-2, row)",
         "values - 2 * values.gather(-2, row)",
-        "check_recursion()",
+        "collapse.recursion",
     ),
     "_recentre: the mean is lost": collapse(
         "collapse",
         "return x + _scaled(mean, size)",
         "return x",
-        "check_recursion()",
+        "collapse.recursion",
     ),
     "composite_norm: axis": collapse(
         "collapse",
         "return _norm_1(x).sqrt() * _norm_inf(x).sqrt()",
         "return x.abs().sum(-2).amin(-1).sqrt() * _norm_inf(x).sqrt()",
-        "check_recursion()",
+        "collapse.recursion",
     ),
     "log_bound: square in place of cube": collapse(
         "collapse",
         "-math.inf, c + 3 * u)",
         "-math.inf, c + 4 * u)",
-        "check_multi_head(0, scale=0.01)",
+        "collapse.multi-head",
     ),
-    "_norms: an axis": collapse(
+    "_norms: the least spread of a head": collapse(
+        "collapse",
+        "spread=float(w_qk.max())",
+        "spread=float(w_qk.min())",
+        "collapse.multi-head",
+    ),
+    "_norms: the largest head alone": collapse(
+        "collapse",
+        "b_1 = (w_qk * one).sum()",
+        "b_1 = (w_qk * one).max()",
+        "collapse.multi-head",
+    ),
+    "_norms: no root of d_qk": collapse(
+        "collapse",
+        "_norm_1(layer.w_q @ layer.w_k.mT).double() / root",
+        "_norm_1(layer.w_q @ layer.w_k.mT).double() / root**2",
+        "collapse.multi-head",
+    ),
+    "_norms: rows for columns": collapse(
         "collapse",
         "_norm_1(layer.w_q @ layer.w_k.mT)",
-        "(layer.w_q @ layer.w_k.mT / 1e9).abs().sum(-2).amin(-1)",
-        "check_multi_head(0, scale=0.1)",
+        "_norm_inf(layer.w_q @ layer.w_k.mT)",
+        "collapse.multi-head",
+    ),
+    "_log_factor: a half for a quarter": collapse(
+        "collapse",
+        "log_omega - math.log(4)",
+        "log_omega - math.log(2)",
+        "collapse.cube",
+    ),
+    "_log_factor: one factor of the distance": collapse(
+        "collapse",
+        "math.log(4) + 2 * u.unsqueeze(-1)",
+        "math.log(4) + 1 * u.unsqueeze(-1)",
+        "collapse.cube",
+    ),
+    "_strengths: no root of d_qk": collapse(
+        "collapse",
+        "return v, w_qk / math.sqrt(layer.w_q.shape[-1])",
+        "return v, w_qk / layer.w_q.shape[-1] ** 2",
+        "collapse.cube questions.contraction",
+    ),
+    "_diameter: the mean distance": collapse(
+        "collapse",
+        "differences.norm(dim=-1).amax((-2, -1))",
+        "differences.norm(dim=-1).mean((-2, -1))",
+        "questions.contraction",
     ),
     "_log_g: sign": collapse(
         "collapse",
         "(-torch.expm1(-y)).log() - log_y",
         "(-torch.expm1(-y)).log() - 3 * log_y - 2 * y",
-        "check_g()",
+        "collapse.multi-head",
         page=False,
     ),
     "certify.log_residuals: scale": collapse(
         "certify/collapse",
         "q * k.T / mpmath.sqrt(q.cols)",
         "q * k.T / q.cols",
-        "check_recursion()",
+        "collapse.recursion",
     ),
     "certify.family_residual: sign": collapse(
         "certify/collapse",
         "(v[1] - v[-1]) / total",
         "(v[1] + v[-1]) / total / 2",
-        "check_dense_family()",
+        "collapse.family",
     ),
     "linformer_attention: axis": lowrank(
         "lowrank",
@@ -560,61 +604,97 @@ MUTATIONS = {
         "certify/matrices",
         "max(map(sum, zip(*sizes)))",
         "max(map(sum, sizes))",
-        "at_most(abs(square([[Fraction(1)],[Fraction(1)]]) - 2), 0)",
+        "questions.quasi-norm",
     ),
     "certify.norms: largest entry": questions(
         "certify/matrices",
         "one = max(map(sum, zip(*sizes)))",
         "one = max(map(max, sizes))",
-        "check_attained(8, 2, 2)",
+        "questions.centre",
     ),
     "certify.norms: sign": questions(
         "certify/matrices",
         "[list(map(abs, row)) for row in exact(matrix)]",
         "exact(matrix)",
-        "at_most(abs(square(centred(fan(20, 1))) - 2 * Fraction(19, 20) ** 2), 0)",
+        "questions.centre",
+    ),
+    "composite_norm: an axis": questions(
+        "collapse",
+        "return x.abs().sum(-2).amax(-1)",
+        "return x.abs().sum(-1).amax(-1)",
+        "questions.keeps",
+    ),
+    "residual: the mean of the features": questions(
+        "collapse",
+        "return x - x.mean(-2, keepdim=True)",
+        "return x - x.mean(-1, keepdim=True)",
+        "questions.centre",
+    ),
+    "attention_matrix: scale of a star": questions(
+        "attention",
+        "1 / math.sqrt(w_q.shape[-1])",
+        "1 / w_q.shape[-1]",
+        "questions.lipschitz",
     ),
     "feed_forward: sign of the bias": escaping(
-        "_blocks", "hidden + mlp.b_1", "hidden - mlp.b_1", "check_clip(2.5)"
+        "_blocks", "hidden + mlp.b_1", "hidden - mlp.b_1", "escaping.clip"
     ),
     "feed_forward: scale": escaping(
         "_blocks",
         "y = y @ mlp.w_2",
         "y = 2 * y @ mlp.w_2",
-        "check_mlp(*spike())",
+        "escaping.mlp",
     ),
     "layer_norm: axis": escaping(
         "_blocks",
         "F.layer_norm(x, x.shape[-1:]",
         "F.layer_norm(x, x.shape[-2:]",
-        "check_side(THREE)",
+        "escaping.norm-side",
     ),
     "layer_norm: features": escaping(
         "_blocks",
         "F.layer_norm(x, x.shape[-1:], norm.gain, norm.bias, norm.eps)",
         "F.layer_norm(x.mT, x.mT.shape[-1:], eps=norm.eps).mT",
-        "check_side(tokens([1, 2, 5], [3, 5, 0], [0, 1, 1], [4, 4, 9]))",
+        "escaping.norm-side",
     ),
     "layer_norm: eps": escaping(
         "_blocks",
         "norm.bias, norm.eps)",
         "norm.bias, 2 * norm.eps)",
-        "check_centre(0.05, 1.0, 1e-5)",
+        "escaping.norm-centre",
     ),
     "around: order of the norm": escaping(
         "_blocks",
         "return y if norm_first else normed(y, norm)",
         "return normed(y, norm) if norm_first else y",
-        "check_centre(1.0, 1.0, 0.0)",
+        "escaping.norm-centre",
     ),
     "around: sign of the skip": escaping(
         "_blocks",
         "y = x + y if skip",
         "y = x - 2 * y if skip",
-        "check_attained(1.0, 1.0, 0.7)",
+        "escaping.skip",
     ),
     "attention_matrix: side of the mask": escaping(
-        "attention", "a.masked_fill(~mask", "a.mT.masked_fill(~mask", "check_causal()"
+        "attention", "a.masked_fill(~mask", "a.mT.masked_fill(~mask", "escaping.causal"
+    ),
+    "certificate: half of a row's distance": escaping(
+        "theorems/escaping_collapse",
+        "attention, attention, p=1).amax((-2, -1)) / 2",
+        "attention, attention, p=1).amax((-2, -1))",
+        "collapse.relative",
+    ),
+    "certificate: where the mean leans": escaping(
+        "theorems/escaping_collapse",
+        "(mean_row - 1 / attention.shape[-1])",
+        "(mean_row - mean_row.mean() / 2)",
+        "collapse.relative",
+    ),
+    "certificate: side of the sink": escaping(
+        "theorems/escaping_collapse",
+        "positive if float(along[0, 0]) >= 0 else negative",
+        "negative if float(along[0, 0]) >= 0 else positive",
+        "escaping.sink",
     ),
     "projection: scale of Gaussian entries": jl(
         "projections",
@@ -708,39 +788,62 @@ MUTATIONS = {
     "length_bounds: sign": efficacy(
         "(s * v for v in e)",
         "(-s * v for v in e)",
-        "check_attained([[1.0, 2.0], [0.5, 3.0]])",
+        "efficacy.weight",
     ),
     "length_bounds: one head": efficacy(
         "* w_norms).sum(-1)",
         "* w_norms).amin(-1)",
-        "check_attained([[1.0, 2.0], [0.5, 3.0]])",
+        "efficacy.weight",
+    ),
+    "length_bounds: Frobenius norms of W": efficacy(
+        "matrix_norm(layer.w_v @ layer.w_o, 2)",
+        "matrix_norm(layer.w_v @ layer.w_o)",
+        "efficacy.weight",
+    ),
+    "length_bounds: Frobenius norms of P": efficacy(
+        "matrix_norm(p, 2)",
+        "matrix_norm(p)",
+        "efficacy.weight",
     ),
     "logit_parts: sign of the bias": efficacy(
         "sums.bias @ reader.readout + reader.bias",
         "sums.bias @ reader.readout - reader.bias",
-        "check_parts()",
+        "efficacy.margins",
     ),
     "logits: no skip": efficacy(
         "reader.layers, skip=True, check=check)",
         "reader.layers, skip=False, check=check)",
-        "check_parts()",
+        "efficacy.margins",
     ),
     "restricted_forward: a skip": efficacy(
         "forward(x, bare, check=False)",
         "forward(x, bare, skip=True, check=False)",
-        "check_first_order(network_frozen=False, paths_frozen=False)",
+        "efficacy.first-order",
+    ),
+    "restricted_forward: without b_q": efficacy(
+        "layer._replace(b_v=None, b_o=None)",
+        "layer._replace(b_q=None, b_v=None, b_o=None)",
+        "efficacy.first-order",
     ),
     "estimate_length: scale": efficacy(
         "(count / len(paths))",
         "(2 * count / len(paths))",
-        "check_first_order()",
+        "efficacy.first-order",
         page=False,
+    ),
+    "path_counts: heads of a layer": Mutation(
+        "paths",
+        "[h * count for count in counts]",
+        "[(h + 1) * count for count in counts]",
+        "efficacy.lengths",
+        True,
+        "path_efficacy",
     ),
     "certify.rank: the first row alone": questions(
         "certify/matrices",
         "for row in exact(matrix):\n        rows",
         "for row in exact(matrix)[:1]:\n        rows",
-        "at_most(abs(certify.rank(clusters(3, 2)) - 2), 0)",
+        "questions.low-rank",
     ),
     "bit_product: the last table alone": patterns(
         "bits",

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import math
 
-import torch
-from torch import Tensor
-
-from attnlib.exercises import Case, exercise, fit
+from attnlib.exercises import Case, exercise
 
 
 @exercise(
@@ -64,47 +61,6 @@ def slope(answer):
     yield Case(answer, 3.0, mistakes)
 
 
-@exercise(
-    "Not yet: try one token of two features, (1, 3), which becomes (-1, 1).",
-    function_of="x",
-)
-def factors(answer):
-    """Exercise 4.3: a function that returns the left and the right factor of LayerNorm,
-    gain 1, bias 0, eps 0.
-    """
-    g = torch.Generator().manual_seed(4)
-    x = torch.randn(5, 3, generator=g, dtype=torch.float64) + 1
-    centring = torch.eye(3, dtype=x.dtype) - 1 / 3
-    centred = x @ centring
-    deviations = _deviations(centred, 3)
-    wanted = [torch.diag(1 / deviations[:, 0]), centring]
-    left, right = fit(answer(x), wanted)
-    mistakes = {
-        "You divide by the variance: take its root.": centred / deviations**2,
-        "You divide the sum of squares by d - 1: LayerNorm divides by d.": (
-            centred / _deviations(centred, 2)
-        ),
-        "You divide by the length of the token: take the mean of the squares, not "
-        "their sum.": centred / _deviations(centred, 1),
-        "The tokens are not centred: that is what the right factor is for.": (
-            x / deviations
-        ),
-        "You multiply by the deviations: the left factor divides.": (
-            centred * deviations
-        ),
-    }
-    yield Case(left @ x @ right, centred / deviations, mistakes)
-    apart = (
-        "Their product is right, but the factors are not: the left one is diagonal, "
-        "and the right one is the same for all x."
-    )
-    yield Case([left, right], wanted, otherwise=apart)
-
-
-def _deviations(x: Tensor, count: int) -> Tensor:
-    return (x.square().sum(1, keepdim=True) / count).sqrt()
-
-
 @exercise("Not yet: put tokens 1 and 2 at 0 and 1; where is token 2 after one layer?")
 def depth(answer):
     """Exercise 4.4: layers of uniform causal attention until tokens 1 and 2 are closer
@@ -118,3 +74,34 @@ def depth(answer):
         "One layer too many: it is below already before that.": 21,
     }
     yield Case(answer, 20, mistakes)
+
+
+@exercise("Not yet: what does the layer make of two equal tokens? That is G.")
+def rate(answer):
+    """Exercise 4.5: c/G of one head with W = -I/2 and t = 1/2, with a skip."""
+    mistakes = {
+        "That is c alone: what happens to the part that all tokens share?": 1.25,
+        "That is the floor's 2 - c over G: how much can a difference grow at most?": (
+            1.5
+        ),
+        "You used |W| for the shared part, but there the sign counts.": 1.25 / 1.5,
+        "You forgot the t of the differences: rows of P differ by a half only.": 3.0,
+        "That is G/c.": 0.4,
+        "That is G, or t without the skip: differences also need the skip.": 0.5,
+    }
+    yield Case(answer, 2.5, mistakes)
+
+
+@exercise("Not yet: write the mass on the contents as 100 / (100 + e^g).")
+def sink(answer):
+    """Exercise 4.6: the least e^g with which a start token keeps 100 contents to
+    0.01.
+    """
+    mistakes = {
+        "Nearly: the start token needs 99 times the weight of all contents.": 10_000,
+        "That is for a single content: there are a hundred.": 99,
+        "That is g: the question was for e^g.": math.log(9900),
+        "That is the mass of the start token.": 0.99,
+        "You gave the start token 0.01 and the contents the rest.": 100 / 99,
+    }
+    yield Case(answer, 9900, mistakes)

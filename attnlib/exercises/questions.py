@@ -138,5 +138,36 @@ def factor(answer):
     yield Case(answer(logits), math.tanh(delta / 4), mistakes)
 
 
+@exercise(
+    "Not yet: for one layer, which odds of a token on itself leave a third of the "
+    "differences?",
+    function_of="n, L",
+)
+def strengths(answer):
+    """Exercise 3.5: a function that returns the strengths w of L layers that divide the
+    differences of n unit vectors by three.
+    """
+    for n, L in ((4, 3), (10, 5)):
+        start = math.log(1 + n / 2)
+        mistakes = {
+            "Your strengths stay the same, but the tokens come closer: then the logits "
+            "get too small.": [start] * L,
+            "Your strengths triple; but logits are products of two tokens.": [
+                start * 3**l for l in range(L)
+            ],
+            "Those halve the differences; divide them by three.": [
+                math.log(n + 1) * 4**l for l in range(L)
+            ],
+            "You are a layer too late: the first strength is w_0.": [
+                start * 9 ** (l + 1) for l in range(L)
+            ],
+            "You returned odds; a strength is their logarithm.": [
+                (1 + n / 2) * 9**l for l in range(L)
+            ],
+        }
+        right = [start * 9**l for l in range(L)]
+        yield Case(answer(n, L), right, mistakes)
+
+
 def _spread(x: Tensor) -> Tensor:
     return x.amax(-1) - x.amin(-1)

@@ -7,59 +7,303 @@ from collections.abc import Sequence
 
 import torch
 from matplotlib.figure import Figure
+from matplotlib.patches import Polygon, Rectangle
 from torch import Tensor
 
-from attnlib.figures import BLUE, GREEN, ORANGE, PURPLE, VERMILLION, new
+from attnlib.figures import BLUE, GREEN, GREY, ORANGE, SKY, VERMILLION, new
+
+INK = "#444444"
+FAINT = "#BBBBBB"
+
+# --- tokens in the plane
 
 
-def tail(x: Sequence[int], y: Tensor, bound: Tensor) -> Figure:
-    """The residual by layer on a doubly logarithmic scale, and its bound."""
+def hull(points: Tensor) -> list[tuple[float, float]]:
+    """Corners of the smallest convex shape around points of the plane, in order."""
+    ordered = sorted(set(map(tuple, points.tolist())))
+    if len(ordered) < 3:
+        return ordered
+    return _half(ordered)[:-1] + _half(ordered[::-1])[:-1]
+
+
+def _half(points: list[tuple]) -> list[tuple]:
+    """One side of the hull: it turns left at each corner."""
+    side = []
+    for point in points:
+        while len(side) > 1 and _turn(side[-2], side[-1], point) <= 0:
+            side.pop()
+        side.append(point)
+    return side
+
+
+def _turn(a: tuple, b: tuple, c: tuple) -> float:
+    return (b[0] - a[0]) * (c[1] - a[1]) - (b[1] - a[1]) * (c[0] - a[0])
+
+
+def together(
+    states: Sequence[Tensor],
+    weights: Sequence[Tensor],
+    distances: Sequence[float],
+    allowed: Sequence[float],
+) -> tuple[list[Figure], list[str]]:
+    """Tokens in the plane, layer by layer: the shape that they span, whom one of them
+    listens to, and the two singular values of X.
+
+    Args:
+        states: (n, 2) before each layer and after the last.
+        weights: (n,) for each state, the row of P of token 0 in the next layer.
+        distances: the diameter of each state.
+        allowed: what the theorem allows it to be.
+
+    Returns:
+        (frames, labels) of a slider, one a state.
+    """
+    frames = []
+    labels = []
+    for l, x in enumerate(states):
+        fig, (plane, bars) = new(1, 2, size=(6.0, 3.5), width_ratios=[2.3, 1])
+        _plane(plane, states[0], x, weights[l])
+        words = f"largest distance: {_digits(distances[l])}"
+        if l > 0:
+            words += f"\nthe theorem allows {_digits(allowed[l])}"
+        plane.text(0.02, -0.02, words, transform=plane.transAxes, va="top", color=INK)
+        _singular_values(bars, x, distances[l])
+        frames.append(fig)
+        labels.append("the input" if l == 0 else f"after layer {l}")
+    return frames, labels
+
+
+def _digits(value: float) -> str:
+    if value >= 0.001:
+        return f"{value:.2g}"
+    power = math.floor(math.log10(value))
+    return rf"${value / 10**power:.1f} \cdot 10^{{{power}}}$"
+
+
+def _plane(ax, start: Tensor, x: Tensor, weights: Tensor) -> None:
+    ax.add_patch(Polygon(hull(start), fill=False, ec=FAINT, ls=":", lw=1.4))
+    ax.add_patch(Polygon(hull(x), fc=SKY, alpha=0.25, ec=BLUE, lw=1.2))
+    mine = x[0].tolist()
+    for (a, b), weight in zip(x.tolist(), weights.tolist()):
+        ax.plot([mine[0], a], [mine[1], b], color=ORANGE, lw=14 * weight, alpha=0.55)
+    aim = weights @ x
+    ax.plot(*x[1:].T.tolist(), "o", color=BLUE, ms=6)
+    ax.plot(*mine, "s", color=VERMILLION, ms=8)
+    ax.plot(*aim.tolist(), "x", color="black", ms=8, mew=2, zorder=4)
+    how = {"textcoords": "offset points", "ha": "right", "color": INK, "fontsize": 9}
+    if (x[0] - aim).norm() > 0.15:
+        ax.annotate("its average", aim.tolist(), (-3, 9), **how)
+    ax.plot(0, 0, "+", color=GREY, ms=9)
+    ax.annotate("origin", (0, 0), (5, -11), textcoords="offset points", color=GREY)
+    room = 0.25
+    low = start.amin(0) - room
+    high = start.amax(0) + room
+    ax.set(
+        xlim=(float(low[0]), float(high[0])),
+        ylim=(float(low[1]), float(high[1])),
+        aspect="equal",
+    )
+    ax.axis("off")
+
+
+def _singular_values(ax, x: Tensor, distance: float) -> None:
+    """Both singular values of X as bars, on a logarithmic scale."""
+    first, second = torch.linalg.svdvals(x).tolist()
+    floor = 1e-9
+    for place, value, colour in ((0, first, BLUE), (1, second, GREEN)):
+        if value > 1e-14:
+            height = max(value, 1.4 * floor)
+            ax.bar(place, height, 0.6, bottom=floor, color=colour, alpha=0.8)
+    ax.set(
+        yscale="log",
+        ylim=(floor, 30),
+        xlim=(-0.6, 1.6),
+        xticks=[0, 1],
+        xticklabels=["first", "second"],
+        yticks=[1, 1e-2, 1e-4, 1e-6, 1e-8],
+        xlabel="singular value of $X$",
+        ylabel="size",
+    )
+
+
+def fates(
+    ways: dict[str, Sequence[Tensor]], shown: Sequence[int]
+) -> tuple[list[Figure], list[str]]:
+    """The same tokens in several kinds of network, layer by layer.
+
+    Args:
+        ways: name -> the (n, 2) states of the network, input first.
+        shown: the layers that get a frame.
+
+    Returns:
+        (frames, labels) of a slider, one a layer.
+    """
+    frames = []
+    labels = []
+    for l in shown:
+        fig, axes = new(2, math.ceil(len(ways) / 2), size=(6.0, 4.4))
+        for ax, (name, states) in zip(axes.flat, ways.items()):
+            _fate(ax, name, states[0], states[l])
+        frames.append(fig)
+        labels.append("the input" if l == 0 else f"after layer {l}")
+    return frames, labels
+
+
+def _fate(ax, name: str, start: Tensor, x: Tensor) -> None:
+    ax.add_patch(Polygon(hull(start), fill=False, ec=FAINT, ls=":", lw=1.4))
+    ax.add_patch(Polygon(hull(x), fc=SKY, alpha=0.25, ec=BLUE, lw=1.2))
+    ax.plot(*x.T.tolist(), "o", color=BLUE, ms=5)
+    ax.plot(0, 0, "+", color=GREY, ms=9)
+    reach = 2.9
+    ax.set(xlim=(-reach, reach), ylim=(-reach, reach), aspect="equal")
+    ax.set(xticks=[], yticks=[])
+    ax.set_title(name, fontsize=11)
+    for spine in ax.spines.values():
+        spine.set(visible=True, color=FAINT)
+
+
+# --- two rows of weights share almost everything
+
+
+def shared_weights(p: Tensor, q: Tensor) -> Figure:
+    """Two rows of P as bars: what they share, and the weight on which they differ.
+
+    Args:
+        p, q: (n,), two rows of weights.
+    """
     fig, ax = new(size=(6.0, 3.0))
-    for values, style, color, label in (
-        (y, "o-", BLUE, "measured"),
-        (bound, "--", "black", "proved: at least this many"),
+    places = range(1, len(p) + 1)
+    common = torch.minimum(p, q)
+    for row, shift, colour, hatch in (
+        (p, -0.2, VERMILLION, "//"),
+        (q, 0.2, BLUE, ".."),
+    ):
+        at = [place + shift for place in places]
+        ax.bar(at, common.tolist(), 0.36, color="#D3D3D3")
+        extra = (row - common).tolist()
+        ax.bar(
+            at,
+            extra,
+            0.36,
+            bottom=common.tolist(),
+            color=colour,
+            alpha=0.8,
+            hatch=hatch,
+            ec="white",
+        )
+    moved = float((p - q).abs().sum()) / 2
+    handles = [
+        Rectangle((0, 0), 1, 1, fc="#D3D3D3", label=f"shared: {1 - moved:.2f}"),
+        Rectangle(
+            (0, 0),
+            1,
+            1,
+            fc=VERMILLION,
+            hatch="//",
+            ec="white",
+            label=f"token A alone: {moved:.2f}",
+        ),
+        Rectangle(
+            (0, 0),
+            1,
+            1,
+            fc=BLUE,
+            hatch="..",
+            ec="white",
+            label=f"token B alone: {moved:.2f}",
+        ),
+    ]
+    ax.legend(handles=handles, fontsize=9, loc="upper right")
+    ax.set(
+        xticks=list(places),
+        xlabel="the token that is listened to",
+        ylabel="weight",
+        ylim=(0, 1.3 * float(torch.maximum(p, q).max())),
+    )
+    return fig
+
+
+def two_on_a_line(halves: Sequence[float], fixed: Sequence[float]) -> Figure:
+    """The two tokens of the toy by layer, on a logarithmic scale of their distance:
+    attention that is computed anew, and attention that stays as in layer 1.
+    """
+    fig, ax = new(size=(6.0, 3.0))
+    for values, style, colour, words, side in (
+        (halves, "o-", BLUE, "attention computed anew in each layer", "bottom"),
+        (fixed, "s--", ORANGE, "attention of layer 1 in all layers", "top"),
+    ):
+        ax.plot(values, style, color=colour, label=words)
+        for l, value in enumerate(values):
+            offset = (6, 7) if side == "top" else (6, -13)
+            if l > 1 or (l == 1 and side == "top"):
+                ax.annotate(
+                    _digits(value), (l, value), offset, textcoords="offset points"
+                )
+    ax.set(
+        yscale="log",
+        xticks=range(len(halves)),
+        xlabel="layer $l$",
+        ylabel="half distance $a$",
+        xlim=(-0.15, len(halves) - 0.2),
+        ylim=(min(halves) / 200, 5),
+    )
+    ax.legend(fontsize=9, loc="lower left")
+    return fig
+
+
+# --- measurements
+
+
+def digits(measured: Tensor, bound: Tensor) -> Figure:
+    """How many digits two tokens share at least, by layer, on a logarithmic scale:
+    measured, and as the theorem certifies.
+
+    Args:
+        measured, bound: (L + 1,), ln of the diameter.
+    """
+    fig, ax = new(size=(6.0, 3.0))
+    for values, style, colour, label in (
+        (measured, "o-", BLUE, "measured"),
+        (bound, "--", "black", "certified by (3.14)"),
     ):
         decades = (-values / math.log(10)).tolist()
-        places = [l for l, v in zip(x, decades) if v > 0]
+        places = [l for l, v in enumerate(decades) if v > 0]
         kept = [v for v in decades if v > 0]
-        ax.plot(places, kept, style, color=color, label=label)
+        ax.plot(places, kept, style, color=colour, label=label)
     ax.set(
         xlabel="layer $l$",
-        ylabel=r"$-\log_{10} r_l$, zeros after the point",
+        ylabel=r"$-\log_{10}$ of the diameter",
         yscale="log",
-        xticks=list(x),
+        xticks=range(len(measured)),
     )
     ax.yaxis.set_major_formatter("{x:g}")
     ax.legend()
     return fig
 
 
-def toy_map(a: Tensor, strengths: Sequence[float]) -> Figure:
-    """The map of the toy for several strengths, over the diagonal, and the printed
-    bound of one of them.
+def contraction(delta: Tensor, ratio: Tensor, toy: Tensor, exact: Tensor) -> Figure:
+    """By how much one head shrinks a column: random heads below the bound, two tokens
+    on it.
+
+    Args:
+        delta, ratio: (m,), spread of the logits' differences and the factor of each
+            random head.
+        toy, exact: (k,), the same of two tokens.
     """
-    fig, ax = new(size=(6.0, 3.0))
-    sizes = a.tolist()
-    for w, color, mark in zip(strengths, (BLUE, GREEN, ORANGE), "os^"):
-        after = a * torch.tanh(w * a**2)
-        ax.plot(
-            sizes,
-            after.tolist(),
-            f"{mark}-",
-            color=color,
-            markevery=8,
-            label=f"$w = {w:g}$",
-        )
-    w = strengths[0]
-    printed = 8 * w * a**3
-    ax.plot(sizes, printed.tolist(), "k--", label=f"printed bound, $w = {w:g}$")
-    ax.plot(sizes, sizes, ":", color=PURPLE, label="no change")
+    fig, ax = new(size=(6.0, 3.2))
+    ax.plot(delta.tolist(), ratio.tolist(), ".", color=BLUE, label="random heads")
+    ax.plot(toy.tolist(), exact.tolist(), "D", color=VERMILLION, label="two tokens")
+    low = min(float(delta.min()), float(toy.min()))
+    high = max(float(delta.max()), float(toy.max()))
+    line = torch.logspace(math.log10(low), math.log10(high), 80)
+    ax.plot(line.tolist(), torch.tanh(line / 4).tolist(), "k--", label="(3.13)")
     ax.set(
-        xlabel="half distance $a$ of the tokens",
-        ylabel="after the layer",
-        ylim=(0, float(a.max())),
+        xscale="log",
+        yscale="log",
+        xlabel=r"$\Delta$, how much the logits of two tokens differ",
+        ylabel="spread after over before",
     )
-    ax.legend(fontsize=9, loc="upper left", bbox_to_anchor=(1.0, 1.0))
+    ax.legend()
     return fig
 
 

@@ -1,72 +1,139 @@
-"""Figures of the page on the note's four questions."""
+"""Figures of the page `Four questions to a proof`."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from fractions import Fraction
 
 import torch
 from matplotlib.figure import Figure
+from matplotlib.patches import FancyArrowPatch
 from torch import Tensor
 
-from attnlib.figures import BLUE, GREEN, GREY, VERMILLION, new
+from attnlib.figures import BLUE, GREEN, GREY, ORANGE, VERMILLION, new
+
+INK = "#444444"
+FAINT = "#D3D3D3"
 
 
-def two_fates(falls: Sequence[float], grows: Sequence[float]) -> Figure:
-    """Residual by layer of two networks, one that starts above 1 and one that starts
-    below.
+def two_fates(falls: Tensor, grows: Tensor) -> Figure:
+    """First coordinates of two tokens by layer, in two networks: they meet in one and
+    part in the other.
+
+    Args:
+        falls, grows: (L + 1,), the coordinate of the upper token by layer.
     """
-    fig, ax = new(size=(6.0, 2.9))
-    ax.axhline(1, color="black", ls="--", lw=1.1)
-    last = len(grows) - 1
-    ax.text(last, 1.3, "residual 1", ha="right", va="bottom", fontsize=9)
-    ax.plot(falls, "o-", color=BLUE, label=f"starts at {falls[0]:.1f}")
-    ax.plot(grows, "s-", color=VERMILLION, label=f"starts at {grows[0]:.2f}")
-    ax.set(
-        xlabel="layer $l$",
-        ylabel="residual (composite norm)",
-        yscale="log",
-        ylim=(1e-14, 1e6),
+    fig, axes = new(1, 2, size=(6.0, 3.0))
+    words = (
+        ("14, far above 1:", "the tokens meet"),
+        ("0.14, far below 1:", "the tokens part"),
     )
-    ax.legend(loc="lower right")
+    for ax, upper, (start, end) in zip(axes, (falls, grows), words):
+        layers = range(len(upper))
+        ax.plot(layers, upper.tolist(), "o-", color=BLUE)
+        ax.plot(layers, (-upper).tolist(), "s--", color=VERMILLION)
+        ax.set_title(f"residual {start}\n{end}", color=INK)
+        ax.set(xlabel="layer", xticks=list(layers))
+    axes[0].set_ylabel("where the two tokens are")
+    axes[1].set_ylabel(" ")
     return fig
 
 
-def chord(t: Tensor, norm: Tensor, ends: tuple[float, float], K: float) -> Figure:
-    """The composite norm along the segment between two matrices, above the chord that a
-    norm would stay below.
+# --- question 1
+
+
+def turned_round(weights: Sequence[Fraction], allowed: float) -> Figure:
+    """A sum with one negative summand as arrows tip to tail: with the true weights, and
+    with larger ones, which lead further ahead and further back.
+
+    Args:
+        weights: of the tokens at 1 and at -1, which sum to one.
+        allowed: what each weight is at most.
     """
     fig, ax = new(size=(6.0, 2.9))
-    line = ends[0] + (ends[1] - ends[0]) * t
-    ax.plot(
-        t.numpy(),
-        (K * line).numpy(),
-        "--",
-        color="black",
-        label=f"$K$ times the chord, $K$ = {K:.3f}",
-    )
-    ax.plot(
-        t.numpy(),
-        norm.numpy(),
-        "-",
-        color=VERMILLION,
-        label=r"$\|(1-t)A + tB\|_{1,\infty}$",
-    )
-    ax.plot(
-        t.numpy(),
-        line.numpy(),
-        ":",
-        color=GREY,
-        label="the chord: a norm stays below it",
-    )
-    middle = float(norm[len(norm) // 2])
-    ax.plot([0.5], [middle], "o", color=VERMILLION)
-    ax.set(
-        xlabel="place $t$ between $A$ and $B$",
-        ylabel="composite norm",
-        ylim=(1.3, 1.53),
-    )
-    ax.legend(loc="lower center", fontsize=9)
+    ahead, back = weights
+    end = float(ahead - back)
+    _there_and_back(ax, 1.0, (float(ahead), end), (ahead, back), BLUE, "-")
+    larger = f"{allowed:.2f}"
+    _there_and_back(ax, 0.0, (allowed, 0.0), (larger, larger), VERMILLION, "--")
+    ax.text(-0.08, 1.0, "true weights", ha="right", va="center", color=BLUE)
+    ax.text(-0.08, 0.0, "larger weights", ha="right", va="center", color=VERMILLION)
+    ax.text(end, 0.62, f"ends at {ahead - back}", ha="center", color=BLUE)
+    ax.text(0.02, -0.5, "ends at 0: further left", ha="left", color=VERMILLION)
+    ax.plot([0, 0], [-0.55, 1.3], color=FAINT, lw=1, zorder=0)
+    ax.plot([end, end], [-0.55, 0.56], color=FAINT, lw=1, ls=":", zorder=0)
+    ax.set(xlim=(-0.52, 1.75), ylim=(-0.62, 1.4))
+    ax.axis("off")
     return fig
+
+
+def _there_and_back(ax, y: float, turns, words, colour: str, style: str) -> None:
+    """An arrow from zero to the first turn, and below it one back to the second."""
+    ahead, end = turns
+    _arrow(ax, (0, y + 0.12), (ahead, y + 0.12), colour, style)
+    _arrow(ax, (ahead, y - 0.12), (end, y - 0.12), colour, style)
+    ax.plot([end], [y - 0.12], "D", color=colour, ms=7)
+    ax.text(ahead + 0.04, y + 0.12, f"{words[0]} ahead", va="center", color=INK)
+    ax.text(ahead + 0.04, y - 0.14, f"{words[1]} back", va="center", color=INK)
+
+
+def _arrow(ax, start, end, colour: str, style: str = "-") -> None:
+    arrow = FancyArrowPatch(
+        start,
+        end,
+        arrowstyle="-|>",
+        mutation_scale=13,
+        lw=2.2,
+        ls=style,
+        color=colour,
+        shrinkA=0,
+        shrinkB=0,
+    )
+    ax.add_patch(arrow)
+
+
+# --- question 2
+
+
+def dented(t: Tensor, size: Tensor, detour: float, direct: float) -> Figure:
+    """The detour over A is shorter than the way to A + B; the ball of the composite
+    norm in the plane of A and B, whose border bends inwards between the two.
+
+    Args:
+        t: (m,), angles in that plane.
+        size: (m,), the composite norm of cos(t) A + sin(t) B, in units of that of A.
+        detour, direct: |A| + |B| and |A + B|.
+    """
+    fig, (left, right) = new(1, 2, size=(6.0, 3.1))
+    _arrow(left, (0, 0), (1, 0), BLUE)
+    _arrow(left, (1, 0), (1, 1), BLUE)
+    _arrow(left, (0, 0), (1, 1), VERMILLION, "--")
+    left.text(0.5, -0.16, "$A$: column of ones", ha="center", color=BLUE)
+    left.text(1.06, 0.5, "$B$:\nrow of\nones", va="center", color=BLUE)
+    left.text(0.4, 0.52, "$A + B$", ha="right", color=VERMILLION)
+    left.set_title(f"straight: {direct:.2f}\nby the detour: {detour:.2f}", color=INK)
+    left.set(xlim=(-0.2, 1.55), ylim=(-0.35, 1.2), aspect="equal")
+    left.axis("off")
+
+    x = (torch.cos(t) / size).tolist()
+    y = (torch.sin(t) / size).tolist()
+    right.fill(x, y, color=GREEN, alpha=0.2, lw=0)
+    right.plot(x, y, color=GREEN)
+    right.plot([1, 0], [0, 1], "--", color=VERMILLION)
+    right.plot([1, 0], [0, 1], "o", color=INK)
+    right.plot([0.5], [0.5], "X", color=VERMILLION, ms=9)
+    right.text(1.06, 0.02, "$A$", color=INK)
+    right.text(-0.02, 1.08, "$B$", ha="center", color=INK)
+    right.annotate("longer", (0.5, 0.5), (8, 4), textcoords="offset points")
+    right.text(0, 0, "no longer\nthan $A$", ha="center", va="center", fontsize=8)
+    right.set_title("halfway from $A$ to $B$\nlies a longer matrix", color=INK)
+    right.set(xlim=(-1.15, 1.35), ylim=(-1.15, 1.25), aspect="equal")
+    right.axis("off")
+    return fig
+
+
+# --- question 3
 
 
 def toy_map(values: Sequence[float], top: float, starts: Sequence[float]) -> Figure:
@@ -75,25 +142,12 @@ def toy_map(values: Sequence[float], top: float, starts: Sequence[float]) -> Fig
     """
     fig, ax = new(size=(6.0, 3.4))
     y = torch.linspace(0, top, 200, dtype=torch.float64)
-    ax.plot(
-        y.numpy(),
-        y.numpy(),
-        "--",
-        color="black",
-        lw=1,
-        label="no change",
-    )
+    ax.plot(y.numpy(), y.numpy(), "--", color="black", lw=1, label="no change")
     for v, style, color in zip(values, ("-", "-."), (BLUE, VERMILLION)):
         after = v * torch.tanh(y**2) * y
         ax.plot(y.numpy(), after.numpy(), style, color=color, label=f"$v = {v:g}$")
     for start in starts:
-        way = [(start, 0.0)]
-        here = start
-        for _ in range(6):
-            shrink = float(torch.tanh(torch.tensor(here) ** 2))
-            there = values[-1] * shrink * here
-            way += [(here, there), (there, there)]
-            here = there
+        way = _staircase(start, values[-1])
         ax.plot(*zip(*way), color=GREY, lw=1, ls=":")
         mark = "o" if start < 1 else "^"
         ax.plot([start], [0], mark, color=GREY, clip_on=False)
@@ -107,44 +161,100 @@ def toy_map(values: Sequence[float], top: float, starts: Sequence[float]) -> Fig
     return fig
 
 
-def contraction(
-    spread: Tensor, ratio: Tensor, toy: Tensor, toy_ratio: Tensor
+def _staircase(start: float, v: float) -> list[tuple[float, float]]:
+    """The corners of six steps of the map y -> v tanh(y^2) y."""
+    way = [(start, 0.0)]
+    here = start
+    for _ in range(6):
+        there = v * math.tanh(here**2) * here
+        way += [(here, there), (there, there)]
+        here = there
+    return way
+
+
+# --- question 4
+
+
+def ranks_and_fates(L: int) -> tuple[list[Figure], list[str]]:
+    """Three tokens at the corners of a triangle, which halves in every layer, beside
+    two clusters of four that stay where they are.
+
+    Returns:
+        (frames, labels) of a slider, one a layer from the input to layer L.
+    """
+    frames = [_fate_frame(l) for l in range(L + 1)]
+    labels = ["the input"]
+    labels += [f"after layer {l}" for l in range(1, L + 1)]
+    return frames, labels
+
+
+def _fate_frame(l: int) -> Figure:
+    fig, (left, right) = new(1, 2, size=(6.0, 3.0))
+    angles = [math.pi / 2 + k * 2 * math.pi / 3 for k in range(3)]
+    for scale, colour, style in ((1.0, FAINT, ":"), (0.5**l, BLUE, "-")):
+        x = [scale * math.cos(angle) for angle in angles]
+        y = [scale * math.sin(angle) for angle in angles]
+        left.plot([*x, x[0]], [*y, y[0]], style, color=colour)
+    left.plot(x, y, "o", color=BLUE, ms=8)
+    left.set_title("attention of full rank: 3 of 3", color=INK)
+    size = "1" if l == 0 else f"1/{2**l}"
+    left.text(0, -0.85, f"distances: {size}", ha="center", color=INK)
+    left.set(xlim=(-1.2, 1.2), ylim=(-1.0, 1.15), aspect="equal")
+
+    for centre, mark in ((-0.75, "s"), (0.75, "D")):
+        xs = [centre - 0.12, centre + 0.12, centre - 0.12, centre + 0.12]
+        right.plot(xs, [0.12, 0.12, -0.12, -0.12], mark, color=VERMILLION, ms=7)
+    right.text(-0.75, 0.35, "4 tokens", ha="center", color=INK)
+    right.text(0.75, 0.35, "4 tokens", ha="center", color=INK)
+    right.set_title("attention of low rank: 2 of 8", color=INK)
+    right.text(0, -0.85, "distances: 1", ha="center", color=INK)
+    right.set(xlim=(-1.2, 1.2), ylim=(-1.0, 1.15), aspect="equal")
+    for ax in (left, right):
+        ax.axis("off")
+    return fig
+
+
+# --- what a small change does
+
+
+def star(leaves: int) -> Figure:
+    """A hub that is pushed a little, and the leaves that all attend to it: each of them
+    moves.
+    """
+    fig, ax = new(size=(6.0, 3.2))
+    push = 0.28
+    for k in range(leaves):
+        angle = 2 * math.pi * (k + 0.5) / leaves
+        x, y = 2.4 * math.cos(angle), math.sin(angle)
+        ax.plot([0, x], [0, y], ":", color=GREY, lw=1.2, zorder=1)
+        ax.plot([x], [y], "s", color=BLUE, ms=8, zorder=2)
+        _arrow(ax, (x, y), (x + push, y), BLUE)
+    ax.plot([0], [0], "o", color=ORANGE, ms=13, zorder=3)
+    _arrow(ax, (0, 0), (0.62, 0), VERMILLION)
+    box = {"fc": "white", "ec": "none", "pad": 1.5}
+    word = "one token is pushed"
+    ax.text(0, -0.34, word, ha="center", color=VERMILLION, bbox=box)
+    ax.text(0, 1.3, "all others attend to it, so all of them move", ha="center")
+    ax.set(xlim=(-2.8, 3.0), ylim=(-1.25, 1.5))
+    ax.axis("off")
+    return fig
+
+
+def lipschitz(
+    n: Sequence[int], frobenius: Sequence[float], tokens: Sequence[float]
 ) -> Figure:
-    """How much heads shrink the spread of a column, against the bound tanh(Delta /
-    4).
+    """Largest growth of a small change in a star, by the number of tokens, in units of
+    kappa: in the Frobenius norm and by the longest change of a token.
     """
     fig, ax = new(size=(6.0, 3.0))
-    grid = torch.logspace(-2, 1.5, 100, dtype=torch.float64)
-    ax.plot(
-        grid.numpy(),
-        torch.tanh(grid / 4).numpy(),
-        "--",
-        color="black",
-        label=r"bound, $\tanh(\Delta/4)$",
-    )
-    ax.plot(
-        spread.numpy(),
-        ratio.numpy(),
-        ".",
-        ms=4,
-        color=BLUE,
-        label="random heads",
-    )
-    ax.plot(
-        toy.numpy(),
-        toy_ratio.numpy(),
-        "D",
-        ms=6,
-        color=GREEN,
-        mfc="none",
-        label="two tokens",
-    )
-    ax.set(
-        xlabel=r"difference of two rows of logits, $\Delta$",
-        ylabel="spread after / before",
-        xscale="log",
-        yscale="log",
-    )
-    ax.set(xlim=(0.01, 32), ylim=(1e-4, 2))
-    ax.legend(loc="lower right", fontsize=9)
+    roots = [math.sqrt(k) for k in n]
+    ax.plot(n, roots, "--", color="black", label=r"bound, all together: $\sqrt{n}$")
+    ax.plot(n, frobenius, "o-", color=VERMILLION, label="all together (Frobenius norm)")
+    ax.plot(n, [1] * len(n), ":", color="black", label="bound, one token: 1")
+    ax.plot(n, tokens, "s-.", color=BLUE, label="the token that moves most")
+    ax.set(xscale="log", yscale="log", xlabel="number of tokens $n$")
+    ax.set_ylabel(r"change after / before, over $\kappa$")
+    ax.xaxis.set_major_formatter("{x:g}")
+    ax.yaxis.set_major_formatter("{x:g}")
+    ax.legend(fontsize=9)
     return fig

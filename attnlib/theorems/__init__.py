@@ -19,7 +19,19 @@ from dataclasses import dataclass, field
 
 from attnlib.certify import Verdict
 
-__all__ = ["THEOREMS", "Case", "Theorem", "check", "claim", "paths", "table"]
+__all__ = [
+    "THEOREMS",
+    "Case",
+    "Theorem",
+    "check",
+    "claim",
+    "escaping_collapse",
+    "four_questions",
+    "path_efficacy",
+    "paths",
+    "rank_collapse",
+    "table",
+]
 
 
 @dataclass(frozen=True)
@@ -217,4 +229,10 @@ def table() -> str:
     return "\n".join(str(theorem) for theorem in THEOREMS.values())
 
 
-from attnlib.theorems import paths  # noqa: E402  (a page's module enters its claims)
+from attnlib.theorems import (  # noqa: E402  (a page's module enters its claims)
+    escaping_collapse,
+    four_questions,
+    path_efficacy,
+    paths,
+    rank_collapse,
+)

@@ -402,7 +402,7 @@ def write_public(root: Path, folder: Path, state: State) -> None:
         version=version,
         held=state.held,
     )
-    claims.write_atomically(
+    pages.write_atomically(
         folder / "claims.json", json.dumps(made, indent=1, ensure_ascii=False) + "\n"
     )
 
