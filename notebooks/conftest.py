@@ -15,7 +15,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "book" / "_tools"))
 
-import build  # noqa: E402  (it stands in the folder just named)
+import page_cache  # noqa: E402  (it stands in the folder just named)
 import pages  # noqa: E402
 
 PASSED = pytest.StashKey[list]()
@@ -38,7 +38,7 @@ def pytest_runtest_teardown(item, nextitem):
         return
     executed = with_outputs(page.nb, page.stash.get(PASSED, []))
     if executed is not None:
-        build.keep(executed, Path(page.path), pages.ROOT)
+        page_cache.keep(executed, Path(page.path), pages.ROOT)
 
 
 def with_outputs(notebook, cells):

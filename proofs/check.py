@@ -33,6 +33,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "book/_tools"))
 import claims  # noqa: E402  (these stand in the folder just named)
 import formal  # noqa: E402
+import pages  # noqa: E402
 
 PROOFS = Path(__file__).resolve().parent
 ASSUMES = re.compile(
@@ -365,7 +366,7 @@ def check(folder: Path, mapped: dict[str, dict], options: argparse.Namespace) ->
         return 0
     verdicts = {"versions": now, "files": without_the_unspoken(kept | made)}
     text = json.dumps(verdicts, indent=1, sort_keys=True, ensure_ascii=False)
-    claims.write_atomically(folder / formal.VERDICTS, text + "\n")
+    pages.write_atomically(folder / formal.VERDICTS, text + "\n")
     return 0
 
 

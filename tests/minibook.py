@@ -123,18 +123,22 @@ def set_value(root: Path, value: int) -> None:
     (root / "attnlib/__init__.py").write_text(f"VALUE = {value}\n", encoding="utf-8")
 
 
-def python(root: Path, *arguments: str) -> subprocess.CompletedProcess:
-    """Run Python in the book, with the book's own library before the installed one."""
-    env = {
+def environment(root: Path) -> dict[str, str]:
+    """The book's own library stands before the installed one."""
+    return {
         **os.environ,
         "PYTHONPATH": str(root),
         "PYTHONUTF8": "1",
         "PYTHONDONTWRITEBYTECODE": "1",
     }
+
+
+def python(root: Path, *arguments: str) -> subprocess.CompletedProcess:
+    """Run Python in the book."""
     return subprocess.run(
         [sys.executable, *arguments],
         cwd=root,
-        env=env,
+        env=environment(root),
         capture_output=True,
         text=True,
         encoding="utf-8",
@@ -144,6 +148,13 @@ def python(root: Path, *arguments: str) -> subprocess.CompletedProcess:
 
 def build(root: Path, *arguments: str) -> subprocess.CompletedProcess:
     return python(root, "book/_tools/build.py", "--no-verdicts", *arguments)
+
+
+def site(root: Path) -> dict[str, bytes]:
+    """The files of the built site."""
+    folder = root / "_build/html"
+    files = (path for path in sorted(folder.rglob("*")) if path.is_file())
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}
 
 
 def html(root: Path, name: str = "notebooks/one/page.html") -> str:

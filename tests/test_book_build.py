@@ -1,16 +1,23 @@
 """What a build runs, reads and writes again, that two at a time build the same book,
-and the floors of the times.
+what it does when it is killed or meets broken files, and the floors of the times.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import statistics
 import sys
+import time
+from pathlib import Path
 
+import build
+import drills
 import minibook
+import nbformat
+import page_cache
 import pages
 import pytest
 from minibook import code, markdown
@@ -23,6 +30,9 @@ THREE = [
     "path_decomposition/four_questions",
     "jl_low_rank/complexity_table",
 ]
+
+
+CELL = minibook.CELLS[1]
 
 
 def test_importing_attnlib_imports_nothing_else():
@@ -141,7 +151,8 @@ def test_after_one_page_changed_only_that_page_is_done_again(many):
 
 
 @pytest.mark.wide
-def test_two_at_a_time_build_the_same_book(many, tmp_path):
+def test_two_at_a_time_build_the_same_book(many):
+    """From nothing each time: so no time of day, no random order is in any file."""
     sites = []
     for at_once in ("1", "2"):
         shutil.rmtree(many / "_build")
@@ -151,11 +162,96 @@ def test_two_at_a_time_build_the_same_book(many, tmp_path):
         assert (" .. " in log) == (
             at_once == "2"
         )  # pages in bundles: it did read two at a time
-        folder = many / "_build/html"
-        sites.append(
-            {p.relative_to(folder): p.read_bytes() for p in folder.rglob("*.html")}
-        )
-    assert len(sites[0]) > 8 and sites[0] == sites[1]
+        sites.append(minibook.site(many))
+    assert len(sites[0]) > 100 and sites[0] == sites[1]
+
+
+# ------------------------------------------------------------- what may befall a build
+# More of it, and at random: python tests/drills.py
+
+
+@pytest.mark.wide
+def test_a_site_that_was_half_written_is_written_anew(many):
+    before = minibook.site(many)
+    shutil.rmtree(many / "_build/html")
+    killed = drills.start(many)
+    page = many / "_build/html/notebooks/one/page3.html"
+    while not page.exists() and killed.poll() is None:
+        time.sleep(0.01)
+    drills.end(killed)
+    os.truncate(page, 100)  # as if it had been killed right here
+    assert len(minibook.site(many)) < len(before)
+    assert minibook.build(many).returncode == 0
+    assert minibook.site(many) == before
+
+
+@pytest.mark.wide
+def test_of_two_builds_at_once_one_waits(many):
+    before = minibook.site(many)
+    shutil.rmtree(many / "_build")
+    assert drills.two_at_once(many, before) == "1 waited; the same site"
+
+
+@pytest.mark.wide
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
+def test_a_full_disk_is_one_line_and_a_complaint_is_made_again(tmp_path):
+    root = minibook.make(tmp_path)
+    (root / "_build").mkdir()
+    (root / "_build/build.log").symlink_to("/dev/full")
+    done = minibook.build(root)
+    assert (done.returncode, done.stderr) == (1, f"build: {build.FULL}\n")
+    (root / "_build/build.log").unlink()
+    dead = markdown("title", "# A page\n\n[gone](#nowhere)")
+    minibook.write_page(root, dead, CELL)
+    for _ in range(2):  # Sphinx by itself warns of what it reads, and then never again
+        done = minibook.build(root)
+        assert done.returncode == 1 and "target not found: 'nowhere'" in done.stderr
+        assert ", 0 to run" in done.stdout
+
+
+def test_only_a_full_disk_is_called_one():
+    try:
+        raise RuntimeError("the cache") from OSError(28, os.strerror(28), "a file")
+    except RuntimeError as error:
+        assert build.said(error) == build.FULL
+    assert build.said(pages.Problem("a page failed")) == "a page failed"
+    with pytest.raises(KeyError):
+        build.said(KeyError("a fault of the tool"))
+
+
+SPOILT = {
+    "list empty": ("global.db", 0),
+    "list cut": ("global.db", 0.5),
+    "list of other things": ("global.db", "SQLite format 3"),
+    "page empty": ("executed/*/base.ipynb", 0),
+    "page cut": ("executed/*/base.ipynb", 0.5),
+    "page of other things": ("executed/*/base.ipynb", "{}"),
+    "page gone": ("executed/*/base.ipynb", None),
+}
+
+
+@pytest.mark.parametrize("case", SPOILT)
+def test_what_is_spoilt_in_the_cache_is_not_there_and_is_kept_anew(tmp_path, case):
+    path = minibook.write_page(tmp_path, CELL)
+    notebook = nbformat.read(path, as_version=4)
+    page_cache.keep(notebook, path, tmp_path)
+    assert held(notebook, tmp_path)
+    pattern, harm = SPOILT[case]
+    [spoilt] = pages.cache_path(tmp_path).glob(pattern)
+    if harm is None:
+        spoilt.unlink()
+    elif isinstance(harm, str):
+        spoilt.write_text(harm)
+    else:
+        os.truncate(spoilt, int(spoilt.stat().st_size * harm))
+    assert not held(notebook, tmp_path)
+    page_cache.keep(notebook, path, tmp_path)
+    assert held(notebook, tmp_path)
+
+
+def held(notebook, root) -> bool:
+    with page_cache.opened(root) as cache:
+        return page_cache.holds(cache, notebook)
 
 
 # --------------------------------------------------------- floors, at half of each goal

@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 import claims
+import pages
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -76,6 +77,7 @@ def tree(tmp_path) -> Path:
         "tests/conftest.py",
         "book/_tools/claims.py",
         "book/_tools/formal.py",
+        "book/_tools/pages.py",
         "book/claims.schema.json",
     ):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
@@ -279,7 +281,7 @@ def test_writing_that_fails_leaves_the_old_file_and_no_scratch(tmp_path, monkeyp
         with pytest.raises(OSError, match="no space left"):
             claims.write_verdicts(path, "second", {})
     with pytest.raises(UnicodeEncodeError):  # fails in the middle of the text
-        claims.write_atomically(path, "x" * 100_000 + "\ud800")
+        pages.write_atomically(path, "x" * 100_000 + "\ud800")
     assert path.read_bytes() == before
     assert list(path.parent.iterdir()) == [path]
     claims.write_verdicts(path, "second", {})

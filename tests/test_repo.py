@@ -31,6 +31,7 @@ TARGETS = [
     "test",
     "check",
     "proofs",
+    "mutants",
     "bench",
     "release",
     "serve",
@@ -370,21 +371,6 @@ def test_the_library_asks_for_lower_bounds_only():
         assert re.fullmatch(r"[\w.-]+>=[\d.]+", wanted), wanted
 
 
-def test_all_data_of_the_library_is_packaged():
-    settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))[
-        "tool"
-    ]["setuptools"]
-    endings = {pattern.removeprefix("*") for pattern in settings["package-data"]["*"]}
-    files = [
-        path
-        for path in (ROOT / "attnlib").rglob("*")
-        if path.is_file() and "__pycache__" not in path.parts
-    ]
-    assert [path for path in files if path.suffix not in endings | {".py"}] == []
-    folders = {path.parent for path in files if path.suffix == ".py"}
-    assert [folder for folder in folders if not (folder / "__init__.py").exists()] == []
-
-
 def env_main(patch: str, root: Path, **variables):
     """Run env.py on a folder, after a line that changes its world."""
     lines = [
@@ -531,7 +517,7 @@ def test_make_alone_lists_the_targets():
 @needs_make
 @pytest.mark.parametrize(
     "target",
-    ["book", "lint", "test", "check", "proofs", "bench", "release", "serve"],
+    ["book", "lint", "test", "check", "proofs", "mutants", "bench", "release", "serve"],
 )
 def test_every_target_begins_with_the_environment(target):
     code, out, err = run("make", "-n", target)
@@ -644,19 +630,74 @@ def test_and_would_be_found_out(what, text):
     assert re.search(FOREIGN[what], text)
 
 
-def test_the_python_of_the_readme_runs():
+# --- what a user installs (tests/versions.py does it with the lowest versions) ---
+
+
+@pytest.fixture(scope="module")
+def sdist(tmp_path_factory):
+    """The sdist. It is built from a copy: building leaves files behind."""
+    folder = tmp_path_factory.mktemp("sdist")
+    unwanted = shutil.ignore_patterns(".*", "_build", "build", "*.egg-info")
+    shutil.copytree(ROOT, folder / "copy", ignore=unwanted)
+    build = "import setuptools.build_meta as b, sys; b.build_sdist(sys.argv[1])"
+    code, out, err = run(sys.executable, "-c", build, folder, cwd=folder / "copy")
+    assert code == 0, out + err
+    [archive] = folder.glob("*.tar.gz")
+    return archive
+
+
+@pytest.fixture(scope="module")
+def installed(sdist, tmp_path_factory):
+    """A folder into which the wheel was installed; the wheel is made from the sdist."""
+    folder = tmp_path_factory.mktemp("wheel")
+    pip = [sys.executable, "-m", "pip"]
+    offline = ["--no-deps", "--no-index", "--no-build-isolation"]
+    code, out, err = run(*pip, "wheel", "-q", *offline, "-w", folder, sdist)
+    assert code == 0, out + err
+    [wheel] = folder.glob("*.whl")
+    target = folder / "installed"
+    code, out, err = run(*pip, "install", "-q", *offline, "--target", target, wheel)
+    assert code == 0, out + err
+    return target
+
+
+def files_below(folder: Path) -> set[str]:
+    return {
+        path.relative_to(folder).as_posix()
+        for path in folder.rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts
+    }
+
+
+def test_the_wheel_holds_the_library_whole_and_nothing_else(installed):
+    assert files_below(installed / "attnlib") == files_below(ROOT / "attnlib")
+    others = {path.name for path in installed.iterdir()} - {"attnlib"}
+    assert others == {f"attnlib-{PROJECT['version']}.dist-info"}
+
+
+def test_the_sdist_holds_the_library_and_no_part_of_the_tests(sdist, tmp_path):
+    shutil.unpack_archive(sdist, tmp_path, filter="data")
+    [unpacked] = tmp_path.iterdir()
+    assert files_below(unpacked / "attnlib") == files_below(ROOT / "attnlib")
+    folders = {path.name for path in unpacked.iterdir() if path.is_dir()}
+    assert folders == {"attnlib", "attnlib.egg-info"}
+
+
+def test_the_python_of_the_readme_runs_with_what_the_wheel_installs(installed):
     """In a process of its own, as a reader would: every block, one after the other."""
     blocks = re.findall(
         r"```python\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.S
     )
     assert len(blocks) >= 2
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", "\n".join(blocks)],
-        capture_output=True,
-        text=True,
+    where = "import attnlib, sys; print(attnlib.__file__, file=sys.stderr)"
+    code, out, err = run(
+        sys.executable,
+        *("-W", "error", "-c", "\n".join([*blocks, where])),
+        cwd=installed,
     )
-    assert done.returncode == 0, done.stderr
-    assert float(re.match(r"tensor\((\S+?),", done.stdout)[1]) < 1e-12
+    assert code == 0, err
+    assert Path(err.strip()).is_relative_to(installed)
+    assert float(re.match(r"tensor\((\S+?),", out)[1]) < 1e-12
 
 
 def test_rooms_are_there_when_asked_for():

@@ -57,7 +57,7 @@ def test_it_ships_with_the_package(model):
     assert all(
         p.dtype == torch.float32 and torch.isfinite(p).all() for p in model.parameters()
     )
-    about = (ROOT / "attnlib" / "data" / "tiny_model.json").read_text(encoding="utf-8")
+    about = files("attnlib.data").joinpath("tiny_model.json").read_text("utf-8")
     assert (
         "PSF License Agreement" in about
         and model.log["script"] == "book/_experiments/train_tiny_model.py"

@@ -45,8 +45,8 @@ def sparse_attention(
     thin windows are taken entry by entry, as compressed sparse rows. A key that two
     parts hold is counted once.
 
-    It works under torch.compile with fullgraph=True, and under vmap, grad and jacrev of
-    torch.func; not under both at once, where torch raises.
+    It works under torch.compile with fullgraph=True (from torch 2.13 on), and under
+    vmap, grad and jacrev of torch.func; not under both at once, where torch raises.
 
     Args:
         q: (*batch, n_q, d), n_q <= n: the last n_q tokens, so that query i is token

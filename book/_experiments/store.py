@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import datetime
 import json
-import os
 import platform
 import re
 import subprocess
 import sys
-import tempfile
 from importlib.metadata import version
 from pathlib import Path
 
@@ -17,6 +15,9 @@ import torch
 
 ROOT = Path(__file__).resolve().parents[2]
 RESULTS = ROOT / "attnlib" / "data" / "results"
+
+sys.path.insert(0, str(ROOT / "book" / "_tools"))
+import pages  # noqa: E402  (it stands in the folder just named)
 
 
 def hardware(device: str = "cpu") -> str:
@@ -92,11 +93,6 @@ def write(
         )
         + "\n"
     )
-    folder.mkdir(parents=True, exist_ok=True)
-    with tempfile.NamedTemporaryFile(
-        "w", dir=folder, delete=False, encoding="utf-8", newline="\n"
-    ) as file:
-        file.write(text)
-    os.chmod(file.name, 0o644)
-    os.replace(file.name, folder / f"{name}.json")
-    return folder / f"{name}.json"
+    path = folder / f"{name}.json"
+    pages.write_atomically(path, text)
+    return path

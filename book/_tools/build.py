@@ -6,31 +6,42 @@
 is executed, two at a time and the longest first, into the cache; what is there is not
 run again; 3. the site is built from the cache, and only what changed is read again; a
 warning or a broken link fails the build.
+
+It can be broken off at any time: the same command takes it up again. Of two builds at
+once the second waits for the first.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import re
 import shutil
 import subprocess
 import sys
 import time
+import traceback
+from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
+import env
+import page_cache
 import pages
+from filelock import FileLock, Timeout
 from pages import Problem
 
 import notebooks
 
 AT_ONCE = 2
-KEPT_CACHES = 3
 GO = "build\n"  # what site_process.py waits for
 # Jupyter Book by itself, without this tool: the tests compare what it does.
 JUPYTER_BOOK = "import sys; from jupyter_book.cli.main import main; sys.exit(main())"
+FULL = (
+    "the disk is full. Make room and build again: pages that have run are not run again"
+)
 WORTH_SHOWING = re.compile(r"WARNING|ERROR|Error|Exception|Traceback|CRITICAL")
 
 
@@ -62,14 +73,17 @@ def run_pages(root: Path, at_once: int = AT_ONCE, timeout: int = 60) -> int:
     if a cell fails.
     """
     import nbformat
-    from jupyter_cache import get_cache
 
-    cache = get_cache(pages.cache_path(root))
     books = {
         path: nbformat.read(path, as_version=4)
         for path in pages.longest_first(pages.notebooks(root), root)
     }
-    missing = {path: book for path, book in books.items() if not is_cached(cache, book)}
+    with page_cache.opened(root) as cache:
+        missing = {
+            path: book
+            for path, book in books.items()
+            if not page_cache.holds(cache, book)
+        }
     say(f"pages: {len(books) - len(missing)} from the cache, {len(missing)} to run")
     failures = []
     with ThreadPoolExecutor(at_once) as pool:
@@ -77,8 +91,12 @@ def run_pages(root: Path, at_once: int = AT_ONCE, timeout: int = 60) -> int:
             pool.submit(timed_run, book, path, timeout): path
             for path, book in missing.items()
         }
-        for job in as_completed(jobs):
-            failures += finish(job, jobs[job], root)
+        try:
+            for job in as_completed(jobs):
+                failures += finish(job, jobs[job], root)
+        except BaseException:  # Ctrl-C, a full disk
+            give_up(pool)
+            raise
     if failures:
         raise Problem(
             "\n".join([f"{len(failures)} of {len(missing)} pages failed", *failures])
@@ -86,12 +104,14 @@ def run_pages(root: Path, at_once: int = AT_ONCE, timeout: int = 60) -> int:
     return len(missing)
 
 
-def is_cached(cache, book) -> bool:
-    try:
-        cache.match_cache_notebook(book)
-    except KeyError:
-        return False
-    return True
+def give_up(pool: ThreadPoolExecutor) -> None:
+    """Drop the pages that wait, and end the kernels of those that run."""
+    import psutil
+
+    pool.shutdown(wait=False, cancel_futures=True)
+    for process in psutil.Process().children(recursive=True):
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process.kill()
 
 
 def timed_run(book, path: Path, timeout: int):
@@ -108,7 +128,7 @@ def finish(job: Future, path: Path, root: Path) -> list[str]:
     except Problem as problem:
         say(f"pages: {name} failed")
         return [str(problem)]
-    keep(done, path, root)
+    page_cache.keep(done, path, root)
     say(
         f"pages: {name} ran in {seconds:.1f} s "
         f"({cost.cpu_seconds:.1f} CPU s, {cost.peak_mb} MB)"
@@ -116,28 +136,6 @@ def finish(job: Future, path: Path, root: Path) -> list[str]:
     for words in notebooks.over_budget(name, cost):
         say(f"over budget: {words}")
     return []
-
-
-def keep(executed, path: Path, root: Path) -> None:
-    """Put an executed page into the cache that the site is built from."""
-    from jupyter_cache import get_cache
-    from jupyter_cache.base import CacheBundleIn
-
-    get_cache(pages.cache_path(root)).cache_notebook_bundle(
-        CacheBundleIn(executed, str(path)), check_validity=False, overwrite=True
-    )
-
-
-def prune_caches(root: Path) -> None:
-    """Keep the newest caches, so that going back and forth between two versions is
-    quick.
-    """
-    used = pages.cache_path(root)
-    others = [p for p in used.parent.glob("*") if p.is_dir() and p != used]
-    for old in sorted(others, key=lambda p: p.stat().st_mtime, reverse=True)[
-        KEPT_CACHES - 1 :
-    ]:
-        shutil.rmtree(old, ignore_errors=True)
 
 
 # ---------------------------------------------------------------- the site
@@ -151,6 +149,7 @@ def begin_site(root: Path, out: Path, jobs: int) -> subprocess.Popen:
         sys.executable,
         str(Path(__file__).with_name("site_process.py")),
         str(jobs),
+        str(out / "_build"),
         "build",
         str(root),
         "--path-output",
@@ -201,11 +200,35 @@ def build(root: Path, out: Path, at_once: int) -> Path:
     with begin_site(root, out, at_once) as site:
         try:
             run_pages(root, at_once)
-            prune_caches(root)
+            page_cache.prune(root)
             say("site: building")
             return build_site(site, out)
         finally:
             site.kill()  # it is done, or waits in vain since a page failed
+
+
+@contextlib.contextmanager
+def alone(root: Path) -> Iterator[None]:
+    """Nobody else builds this book meanwhile."""
+    lock = FileLock(root / "_build" / "build.lock")
+    try:
+        lock.acquire(blocking=False)
+    except Timeout:
+        say("build: another build of this book is at work; this one waits for it")
+        lock.acquire()
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def said(error: Exception) -> str:
+    """What to say of an error. Raises it if it is a fault of this tool."""
+    if env.NO_SPACE.search("".join(traceback.format_exception(error))):
+        return FULL
+    if isinstance(error, Problem):
+        return str(error)
+    raise error
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -233,13 +256,17 @@ def main(argv: list[str] | None = None) -> int:
         time.perf_counter(),
     )
     try:
-        if not options.no_verdicts:
-            refresh_verdicts(root)
-        if options.fresh:
-            shutil.rmtree(pages.cache_path(root), ignore_errors=True)
-        page = build(root, out, options.at_once)
-    except Problem as problem:
-        print(f"build: {problem}", file=sys.stderr)
+        with alone(root):
+            if not options.no_verdicts:
+                refresh_verdicts(root)
+            if options.fresh:
+                shutil.rmtree(pages.cache_path(root), ignore_errors=True)
+            page = build(root, out, options.at_once)
+    except KeyboardInterrupt:
+        print("\nbuild: broken off; the same command takes it up", file=sys.stderr)
+        os._exit(1)  # at a usual end nbclient would look for kernels that are gone
+    except Exception as error:
+        print(f"build: {said(error)}", file=sys.stderr)
         return 1
     say(f"built in {time.perf_counter() - start:.0f} s")
     say(

@@ -16,10 +16,8 @@ import argparse
 import ast
 import hashlib
 import json
-import os
 import subprocess
 import sys
-import tempfile
 import tomllib
 from collections import Counter
 from collections.abc import Container
@@ -28,6 +26,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import formal
+import pages
 
 ROOT = Path(__file__).resolve().parents[2]
 REGISTRY, VERDICTS = "book/claims.toml", "_build/verdicts.json"
@@ -484,25 +483,10 @@ def read_verdicts(path: Path | str = ROOT / VERDICTS) -> dict:
 
 
 def write_verdicts(path: Path | str, key: str, results: dict) -> None:
-    write_atomically(
+    pages.write_atomically(
         path,
         json.dumps({"key": key, "results": results}, indent=1, sort_keys=True) + "\n",
     )
-
-
-def write_atomically(path: Path | str, text: str) -> None:
-    """Write the whole text or leave the old file as it was."""
-    path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, scratch = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
-            file.write(text)
-        os.chmod(scratch, 0o644)  # mkstemp makes it private; the site must be readable
-        os.replace(scratch, path)
-    except BaseException:
-        Path(scratch).unlink(missing_ok=True)
-        raise
 
 
 # ---------------------------------------------------------------- words for pages

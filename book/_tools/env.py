@@ -24,7 +24,9 @@ FREE_GB = 4
 SOURCES = ("requirements.txt", "pyproject.toml")
 
 NO_SPACE = re.compile(
-    r"No space left on device|Disk quota exceeded|not enough space on the disk", re.I
+    r"No space left on device|Disk quota exceeded|not enough space on the disk"
+    r"|database or disk is full",
+    re.I,
 )
 NO_NETWORK = re.compile(
     r"NewConnectionError|NameResolutionError|ConnectTimeoutError|ReadTimeoutError"

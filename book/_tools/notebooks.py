@@ -343,7 +343,7 @@ def store(path: Path, notebook: dict) -> bool:
     after = text_of(notebook)
     if text_at(path) == after:
         return False
-    path.write_text(after, encoding="utf-8", newline="\n")
+    pages.write_atomically(path, after)
     return True
 
 
@@ -503,7 +503,7 @@ def write_ledger(root: Path, costs: dict[str, Cost]) -> None:
     ledger = {name: known[name] for name in names if name in known}
     ledger["machine"] = machine()
     text = json.dumps(ledger, indent=1) + "\n"
-    (root / "book" / "ledger.json").write_text(text, encoding="utf-8", newline="\n")
+    pages.write_atomically(root / "book" / "ledger.json", text)
 
 
 def machine() -> str:
@@ -594,7 +594,7 @@ def command_clean(paths: list[Path], root: Path, options) -> int:
 def store_intro(root: Path) -> None:
     after = intro_with_minutes(root)
     if after != text_at(intro_path(root)):
-        intro_path(root).write_text(after, encoding="utf-8", newline="\n")
+        pages.write_atomically(intro_path(root), after)
         print("book/intro.md: minutes rewritten")
 
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
+import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -106,6 +108,21 @@ def read(path: Path) -> dict:
             f"{path} is not a notebook: {type(error).__name__}: {error}"
         ) from None
     return notebook
+
+
+def write_atomically(path: Path | str, text: str) -> None:
+    """Write the whole text or leave the old file as it was."""
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, scratch = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
+            file.write(text)
+        os.chmod(scratch, 0o644)  # mkstemp makes it private; the site must be readable
+        os.replace(scratch, path)
+    except BaseException:
+        Path(scratch).unlink(missing_ok=True)
+        raise
 
 
 def run_inputs(root: Path = ROOT) -> list[Path]:

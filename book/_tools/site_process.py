@@ -1,23 +1,31 @@
 """Run Jupyter Book in a process of its own, for build.py.
 
-    python book/_tools/site_process.py JOBS build ...
+    python book/_tools/site_process.py JOBS FOLDER build ...
 
 It begins early: while the pages are executed, this process loads Sphinx, and then waits
 for a line on its standard input. No line means that a page failed, and there is nothing
 to build. Then it does what `jupyter-book build ...` does, but reads and writes JOBS
 pages at a time, for which Jupyter Book has no option.
+
+What was read and written stays in FOLDER, so that the next time only what changed is
+done again. After a build that was broken off or that complained it is not to be
+trusted: a page may be half written, and Sphinx warns of a page only when it reads it.
+Then all is done again.
 """
 
 from __future__ import annotations
 
 import functools
+import shutil
 import sys
+from pathlib import Path
 
 import jupyter_book.sphinx
 import myst_nb.sphinx_  # noqa: F401  (loaded while there is time)
 import pydata_sphinx_theme  # noqa: F401
 import sphinx_multitoc_numbering
 from build import GO
+from filelock import FileLock
 from jupyter_book.cli.main import main
 
 
@@ -41,10 +49,24 @@ def allow_jobs(jobs: int) -> None:
     sphinx_multitoc_numbering.setup = setup
 
 
+def build(folder: Path) -> None:
+    """Build the site; nobody else does so meanwhile."""
+    unfinished = folder / "unfinished"
+    with FileLock(folder / "site.lock"):
+        if unfinished.exists():
+            for name in ("html", ".doctrees", "jupyter_execute"):
+                if (folder / name).exists():
+                    shutil.rmtree(folder / name)
+        unfinished.touch()
+        main(standalone_mode=False)  # raises if there was anything to complain of
+        unfinished.unlink()
+
+
 if __name__ == "__main__":
     allow_jobs(int(sys.argv.pop(1)))
+    folder = Path(sys.argv.pop(1))
     sys.path.insert(
         0, ""
     )  # as for `python -c`: the API page describes the attnlib that lies here
     if sys.stdin.readline() == GO:
-        sys.exit(main())
+        build(folder)
