@@ -8,7 +8,7 @@ from fractions import Fraction
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from attnlib import certify
@@ -39,6 +39,7 @@ def listed(x, attention, weights, skip):
 
 
 @pytest.mark.parametrize("skip", [False, True])
+@settings(max_examples=25)  # fractions: a third of a second each
 @given(
     matrices(2, 2),
     st.lists(st.lists(matrices(2, 2), min_size=2, max_size=2), min_size=6, max_size=6),

@@ -103,6 +103,15 @@ def test_equality_with_one_token_of_width_one():
     assert theorems.weight(2 * one[0], layers, attained=True)
 
 
+def test_heads_that_do_nothing():
+    """Their bound is 0 and so is the sum: 0 is at most 0, and attained."""
+    made = theorems.multiples([[0, 0], [0.5, 3]])
+    found = theorems.weight(**made, attained=True)
+    assert found
+    assert found.value == 0
+    assert theorems.weight(**theorems.multiples([[0], [0]])).value == 1
+
+
 # --- a theorem is for networks of one's own
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import torch
 
 from attnlib.exercises import Case, exercise, items, number
@@ -9,17 +11,17 @@ from attnlib.exercises import Case, exercise, items, number
 
 @exercise("Not yet: divide N_k by N_(k-1); where does the quotient fall below 1?")
 def largest(answer):
-    """Exercise 5.1: which length has the most paths in a network of 24 layers with 16
+    """Exercise 5.1: which length has the most paths in a network of 20 layers with 7
     heads and skips?
     """
     mistakes = {
-        "Full length is the largest class only if H >= L, and 16 < 24.": 24,
+        "Full length is the largest class only if H >= L, and 7 < 20.": 20,
         "That is the mean length without its fraction, and the mean is not the "
-        "largest class.": 22,
-        "That is the middle of binom(24, k): a path also chooses among 16 heads in "
-        "every layer that it passes.": 12,
+        "largest class.": 17,
+        "That is the middle of binom(20, k): a path also chooses among 7 heads in "
+        "every layer that it passes.": 10,
     }
-    yield Case(answer, 23, mistakes)
+    yield Case(answer, 18, mistakes)
 
 
 @exercise(
@@ -93,24 +95,33 @@ def bounds(answer):
 
 @exercise()
 def scores(answer):
-    """Exercise 5.4: logits of two lengths, label 0: each alone is wrong, their sum is
-    right.
+    """Exercise 5.4: logits of three lengths, label 0: each alone is wrong, each two
+    together are wrong, all three are right.
     """
-    first, second = items(answer, 2)
-    first = [number(v) for v in items(first)]
-    second = [number(v) for v in items(second)]
-    if len(first) != len(second):
-        yield "Both lengths need one score for each class."
-    if len(first) < 3:
-        yield "With two classes it cannot be: two negative margins add up to another."
-    for logits in (first, second):
-        if logits[0] > max(logits[1:]):
-            yield "One length is right by itself: another class must score more there."
-        if logits[0] == max(logits):
-            yield (
-                "One of the lengths has class 0 level with the largest score: make it "
-                "wrong, another class must score more."
-            )
-    total = [a + b for a, b in zip(first, second)]
-    if total[0] <= max(total[1:]):
+    lengths = []
+    for logits in items(answer, 3):
+        lengths.append([number(v) for v in items(logits)])
+    classes = len(lengths[0])
+    if any(len(logits) != classes for logits in lengths):
+        yield "All lengths need one score for each class."
+    if classes < 3:
+        yield "With two classes it cannot be: negative margins add up to another."
+    alone = [_margin(logits) for logits in lengths]
+    pairs = [_margin(*pair) for pair in itertools.combinations(lengths, 2)]
+    if any(margin > 0 for margin in alone):
+        yield "One length is right by itself: another class must score more there."
+    if any(margin > 0 for margin in pairs):
+        yield "Two of the lengths are right without the third: let each err more."
+    if 0 in alone + pairs:
+        yield (
+            "One or two of the lengths have class 0 level with the largest score: make "
+            "it wrong, another class must score more."
+        )
+    if not _margin(*lengths) > 0:
         yield "The sum is not right yet: towards which class does each length err?"
+
+
+def _margin(*lengths):
+    """By how much class 0 leads in the sum of these lengths."""
+    first, *others = map(sum, zip(*lengths))
+    return first - max(others)

@@ -129,9 +129,11 @@ def _letters(ax, word: str, answer: str) -> None:
                 face = {"boxstyle": "round,pad=0.25", "fc": "#CDEBDD", "ec": GREEN}
                 _box(ax, (place, y), letter, GREEN, fontsize=12, bbox=face)
             else:
-                _box(ax, (place, y), letter, GREY, fontsize=12, color=GREY)
-                across = [place - 0.28, place + 0.28]
-                ax.plot(across, [y - 0.3, y + 0.3], color=GREY, lw=1.2, zorder=4)
+                face = {"boxstyle": "round,pad=0.25", "fc": "white", "ec": GREY}
+                _box(ax, (place, y), letter, GREY, fontsize=12, bbox=face)
+                across = [place - 0.36, place + 0.36]
+                rising = [y - 0.42, y + 0.42]
+                ax.plot(across, rising, color=VERMILLION, lw=1, alpha=0.6, zorder=4)
     right = f"{hits} of {len(word)} right"
     ax.text(len(word) - 0.3, 1, right, va="center", fontsize=11, color=INK)
     ax.set(xlim=(-4.2, len(word) + 2.2), ylim=(-0.6, 2.6))
@@ -191,10 +193,10 @@ def volume(
     z = torch.linspace(0, 1, 61, dtype=torch.float64)
     straight = parts[0] + parts[1] * z
     dotted = parts[0] + slope * z
-    ax.plot(z, frozen(z), color=BLUE, lw=2.6, label="attention kept from full volume")
+    ax.plot(z, frozen(z), color=BLUE, lw=2.6, label="frozen: kept from full volume")
     ax.plot(z, straight, color=BLUE, lw=1, ls=(0, (6, 3)))
     how = {"color": VERMILLION, "ls": ":", "lw": 2.6}
-    ax.plot(z, recomputed(z), label="attention recomputed at each volume", **how)
+    ax.plot(z, recomputed(z), label="recomputed at each volume", **how)
     ax.plot(z, dotted, color=VERMILLION, lw=1, ls=(0, (1, 3)))
     ax.plot([1], [sum(parts)], "*", color=INK, ms=13, zorder=4)
     ax.plot([0], [parts[0]], "o", color=INK, zorder=4)
@@ -290,6 +292,7 @@ def drawn(modes: dict[str, Tensor], whole: float) -> Figure:
             ms=5,
             lw=1.2,
             capsize=2,
+            elinewidth=0.8,
             label=label,
         )
     ax.axhline(whole, color="black", ls="--", lw=1, label="whole network")

@@ -281,7 +281,7 @@ def paths_of_length(layers: Sequence[Layer], k: int) -> list[Path]:
 
 def second_order_of_two_tokens() -> Verdict:
     """Two tokens, two layers of strength c, recomputed: the coefficient of z^2 is
-    t^2 + 2 c t (1 - t^2), and the path of length two, rerun, gives t tanh(c t^2).
+    t^2 + 2 c t (1 - t^2), and the path of length two, recomputed, gives t tanh(c t^2).
 
     Measured: the largest error of both formulas; or 1 if they agree.
     """
@@ -353,8 +353,8 @@ def first_order(
         x: (*batch, n, d).
         layers: L Layers without value and output biases.
         network: keeps its attention from z = 1, or recomputes it for each z.
-        paths: their attention is that of the full pass, or each is rerun as a network
-            of its own.
+        paths: their attention is that of the full pass, or each is recomputed as a
+            network of its own.
         order: k, from 1 to L.
 
     Returns:
@@ -460,7 +460,7 @@ def weight(
     Hypotheses: skips; any given P. For equality: P = I and W_h = w_h I with positive
     numbers w_h.
     Measured: the largest of |S_k| / bound, at most 1; if `attained`, its largest
-    distance from 1.
+    distance from 1. (0 / 0 counts as 1: a bound 0 is attained.)
 
     Args:
         x: (n, d).
@@ -482,7 +482,8 @@ def weight(
     fewer = [Layer(*(w[left_out:] for w in layer[:4])) for layer in layers]
     seen = [p[left_out:] for p in attention]
     bounds = length_bounds(x, fewer, attention=seen)
-    ratio = torch.linalg.matrix_norm(sums) / bounds
+    sizes = torch.linalg.matrix_norm(sums)
+    ratio = torch.where(sizes == bounds, 1, sizes / bounds)  # 0 / 0 attains it too
     if attained:
         return at_most((ratio - 1).abs().max(), tolerance)
     return at_most(ratio.max(), 1 + tolerance)
