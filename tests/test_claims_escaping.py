@@ -69,6 +69,17 @@ def test_a_void_bound_is_infinite_and_a_floor_needs_a_skip():
     assert bare.floor == 0.0
 
 
+def test_where_the_new_mean_is_zero_the_relative_diameter_is_infinite():
+    """With W = -1, a skip and equal weights the mean is taken off."""
+    head = claims.line_head(w=0.0, v=-1.0)
+    x = torch.tensor([[3.0], [1.0]], dtype=double)
+    (part,) = claims.certificate(x, [head], skip=True)
+    assert part.growth == 0.0 and part.after == part.bound == math.inf
+    (equal,) = claims.certificate(torch.ones_like(x), [head], skip=True)
+    assert equal.floor == 0.0
+    assert claims.relative(x, [head], skip=True).ok
+
+
 def test_stacked_heads_have_the_norm_of_the_stack():
     _, (layer,), _ = network(1)
     weights = layer.w_v @ layer.w_o
@@ -88,5 +99,11 @@ def test_what_the_certificate_refuses():
     steep = mlp._replace(activation=lambda t: 3 * t)
     with pytest.raises(ValueError, match="slope is 1, but the activation"):
         claims.certificate(x, layers, mlps=[steep])
+    constant_mean = torch.tensor([[3.0, 1.0], [1.0, 3.0]], dtype=double)
+    (head,) = random_layers(1, 1, 2, 2, generator=torch.Generator().manual_seed(0))
+    with pytest.raises(ValueError, match="eps is 0, and a token or the mean"):
+        claims.certificate(
+            constant_mean, [head], norms=[(Norm(eps=0.0), None)], norm_first=True
+        )
     with pytest.raises(ValueError, match="both must occur"):
         claims.sink(torch.ones(1, 2), torch.ones(1, 2, 1), torch.ones(1))

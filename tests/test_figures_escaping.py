@@ -77,7 +77,7 @@ def test_tokens_that_met_are_called_one_point():
     frames, _ = draw.four_ways(four_ways())
     words = [[text.get_text() for text in ax.texts] for ax in frames[0].axes]
     assert words[3] == ["zero", "one point"]
-    assert words[0][1].startswith("width ") and "of the arrow" in words[0][2]
+    assert words[0][1].startswith("width ") and "width / arrow = " in words[0][2]
 
 
 def test_the_hull_of_a_square_has_four_edges():
@@ -88,5 +88,5 @@ def test_the_hull_of_a_square_has_four_edges():
 def test_a_head_without_a_start_token_draws_none():
     fig = draw.rest([("a", [0.5, 0.5], 0.1), ("b", [None, 1.0], 1.0)])
     with_start, without = ([t.get_text() for t in ax.texts] for ax in fig.axes)
-    assert "start" in with_start and "start" not in without
+    assert "start\nvalue 0" in with_start and "start\nvalue 0" not in without
     assert "output 1.00" in without

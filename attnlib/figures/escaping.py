@@ -77,12 +77,12 @@ def _plane(ax, path: Tensor, color: str, mark: str, lost: float) -> None:
         ax.plot(*now[[i, j]].T.tolist(), color=color, lw=1.2)
     ax.plot(*now.T.tolist(), mark, color=color, ms=5.5)
     width = float((now[:, None] - now).norm(dim=-1).max())
-    share = width / float(mean.norm())
-    words = "one point" if width < lost else f"width {width:.2f}"
-    ax.text(0.03, 0.93, words, transform=ax.transAxes, color=INK)
+    length = float(mean.norm())
+    words = "one point" if width < lost else f"width {width:.2f}, arrow {length:.2f}"
+    ax.text(0.03, 0.93, words, transform=ax.transAxes, color=INK, fontsize=9)
     if width >= lost:
-        words = f"{share:.2f} of the arrow"
-        ax.text(0.03, 0.83, words, transform=ax.transAxes, color=INK, fontsize=9)
+        words = f"width / arrow = {width / length:.2f}"
+        ax.text(0.03, 0.82, words, transform=ax.transAxes, color=INK, fontsize=9)
     ax.set(aspect="equal")
 
 
@@ -173,12 +173,16 @@ def three_and_one(rows: Sequence[tuple[str, float, float]]) -> Figure:
         ax.plot(0, 0, "|", color=INK, ms=14)
         ax.text(0, 0.4, "zero", color=INK, ha="center", fontsize=8)
         ax.plot([0, mean], [-0.28, -0.28], color=BLUE, lw=2.5)
+        ax.plot(mean, -0.28, ">", color=BLUE, ms=7)
+        for token in (high, low):
+            ax.text(token, -0.42, f"{token:g}", color=INK, ha="center", va="top")
         ax.plot([low, high], [0.28, 0.28], color=VERMILLION, lw=2.5)
         ax.plot([low, high], [0, 0], "o", color=INK, ms=7)
         ax.text(mean, 0.4, f"{high - low:g} apart", color=VERMILLION, ha="center")
-        ax.text(mean / 2, -0.75, f"{mean:g} shared", color=BLUE, ha="center")
-        ax.text(5.7, 0.0, f"ratio {(high - low) / mean:.2f}", va="center", color=INK)
-        ax.set(xlim=(-0.2, 7.0), ylim=(-0.95, 0.85))
+        ax.text(0, -0.42, f"mean {mean:g}", color=BLUE, va="top")
+        relative = f"relative\ndiameter {(high - low) / mean:.2f}"
+        ax.text(5.6, 0.0, relative, va="center", color=INK)
+        ax.set(xlim=(-0.2, 7.3), ylim=(-1.0, 0.85))
         ax.set_title(words, loc="left", color=INK, fontsize=9.5)
         ax.axis("off")
     return fig
@@ -210,17 +214,17 @@ def rest(heads: Sequence[tuple[str, Sequence[float | None], float]]) -> Figure:
         ax.plot(spots[1:], [0] * (count - 1), "o", color=GREY, ms=9)
         if weights[0] is not None:
             ax.plot(spots[0], 0, "D", color=BLUE, ms=10)
-            ax.text(0, -0.62, "start", ha="center", color=BLUE)
-        ax.text((count) / 2, -0.62, "contents", ha="center", color=INK)
+            ax.text(0, -0.78, "start\nvalue 0", ha="center", color=BLUE)
+        ax.text(count / 2, -0.78, "contents\nvalue 1", ha="center", color=INK)
         ax.text(
             (count - 1) / 2,
-            -0.95,
+            -1.1,
             f"output {output:.2f}",
             ha="center",
             color=INK,
             weight="bold",
         )
-        ax.set(xlim=(-0.7, count - 0.3), ylim=(-1.1, 1.4), title=words)
+        ax.set(xlim=(-0.7, count - 0.3), ylim=(-1.2, 1.4), title=words)
         ax.axis("off")
     return fig
 
@@ -287,7 +291,7 @@ def variants(relative: dict[str, Tensor], floor: float) -> Figure:
     ax.axhline(floor, color="black", ls="--", lw=1, label="rounding of floats")
     ax.set(
         xlabel="layer $l$",
-        ylabel="relative residual",
+        ylabel=r"relative residual $r_l / \|X_l\|$",
         yscale="log",
         xticks=range(0, 13, 2),
     )

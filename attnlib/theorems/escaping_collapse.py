@@ -559,6 +559,11 @@ def norm_stretch(x: Tensor, norm: Norm, *, length: Callable = torch.min) -> floa
     """The factor of (4.6): max |gain| / sqrt(m^2 / d + eps), m the least |J_d x_i|."""
     centred = x - x.mean(-1, keepdim=True)
     m = float(length(centred.norm(dim=-1)))
+    require(
+        m > 0 or norm.eps > 0,
+        "norms: eps is 0, and a token or the mean token has equal entries: LayerNorm "
+        "divides it by zero, and (4.6) needs m > 0",
+    )
     largest = 1.0 if norm.gain is None else float(norm.gain.abs().max())
     return largest / math.sqrt(m**2 / x.shape[-1] + norm.eps)
 
@@ -857,9 +862,9 @@ class Part:
     Args:
         name: "attention", "feed-forward" or "LayerNorm".
         before, after: relative diameters, the largest distance over the length of the
-            mean token.
+            mean token; after is infinite if the new mean token is zero.
         stretch: c, the most that the part does to a difference of two tokens.
-        gain: G, what it does to the length of a token that all share.
+        growth: G, what it does to the length of a token that all share.
         slip: C, how far the mean may leave its image, in diameters.
         skip: the part adds its input to its output.
 
@@ -870,14 +875,14 @@ class Part:
     before: float
     after: float
     stretch: float
-    gain: float
+    growth: float
     slip: float
     skip: bool
 
     @property
     def bound(self) -> float:
         """c rho / (G - C rho), or infinity where it says nothing."""
-        left = self.gain - self.slip * self.before
+        left = self.growth - self.slip * self.before
         return self.stretch * self.before / left if left > 0 else math.inf
 
     @property
@@ -885,7 +890,8 @@ class Part:
         """(2 - c) rho / (G + C rho) with a skip and c below 2, else 0."""
         if not self.skip or self.stretch >= 2:
             return 0.0
-        return (2 - self.stretch) * self.before / (self.gain + self.slip * self.before)
+        most = self.growth + self.slip * self.before
+        return (2 - self.stretch) * self.before / most if most > 0 else 0.0
 
 
 def relative_diameter(x: Tensor) -> float:
@@ -897,6 +903,11 @@ def relative_diameter(x: Tensor) -> float:
         "relative to it",
     )
     return diameter(x) / size
+
+
+def _reached(y: Tensor) -> float:
+    """The relative diameter, infinite if the mean token is zero."""
+    return relative_diameter(y) if bool(y.mean(0).any()) else math.inf
 
 
 def row_distances(attention: Tensor) -> Tensor:
@@ -960,7 +971,7 @@ def attention_part(
     return Part(
         "attention",
         relative_diameter(x),
-        relative_diameter(y),
+        _reached(y),
         float(skip) + stretch * apart,
         float(shared.norm() / mean.norm()),
         stretch * heads_together(layer, leans, heads),
@@ -996,7 +1007,7 @@ def token_part(
     part = Part(
         name,
         relative_diameter(x),
-        relative_diameter(y),
+        _reached(y),
         float(skip) + stretch,
         float(shared.norm() / mean.norm()),
         (1 - 1 / len(x)) * stretch,
@@ -1047,7 +1058,8 @@ def certificate(
 
     Raises:
         ValueError: for a batch, a mean token that is zero, an activation that rises
-            faster than slope, and as forward.
+            faster than slope, a token or a mean token with equal entries before a
+            LayerNorm with eps 0, and as forward.
 
     Page: notebooks/path_decomposition/escaping_collapse
     """
@@ -1182,7 +1194,7 @@ STACK = Case(random_stack)
     ],
     controls=[
         THREE_AND_ONE.but(forget="slip"),
-        THREE_AND_ONE.but(forget="gain"),
+        THREE_AND_ONE.but(forget="growth"),
         THREE_AND_ONE.but(forget="heads"),
     ],
     witness=two_tokens_attain_it,
@@ -1198,7 +1210,7 @@ def relative(
     norm_first: bool = False,
     mask: Tensor | None = None,
     slope: float = 1.0,
-    forget: Literal["slip", "gain", "heads"] | None = None,
+    forget: Literal["slip", "growth", "heads"] | None = None,
 ) -> Verdict:
     """Every part of a layer takes the relative diameter rho to at most
     c rho / (G - C rho), and with a skip to at least (2 - c) rho / (G + C rho).
@@ -1212,7 +1224,7 @@ def relative(
     Args:
         x: (n, d).
         layers, skip, mlps, mlp_skip, norms, norm_first, mask, slope: as in certificate.
-        forget: "slip" sets C = 0, "gain" sets G = 1, "heads" lets the largest head
+        forget: "slip" sets C = 0, "growth" sets G = 1, "heads" lets the largest head
             stand for all; each is false.
 
     Returns:
@@ -1221,7 +1233,7 @@ def relative(
     Claim: collapse.relative
     Page: notebooks/path_decomposition/escaping_collapse
     """
-    one_of("forget", forget, [None, "slip", "gain", "heads"])
+    one_of("forget", forget, [None, "slip", "growth", "heads"])
     parts = certificate(
         x,
         layers,
@@ -1239,9 +1251,10 @@ def relative(
     for part in parts:
         if forget == "slip":
             part = replace(part, slip=0.0)
-        if forget == "gain":
-            part = replace(part, gain=1.0)
-        worst = max(worst, part.after / (part.bound + spare))
+        if forget == "growth":
+            part = replace(part, growth=1.0)
+        if math.isfinite(part.bound):
+            worst = max(worst, part.after / (part.bound + spare))
         worst = max(worst, part.floor / (part.after + spare))
     return at_most(worst, 1 + 1e-9)
 
@@ -1253,8 +1266,8 @@ def heads_at_rest(kind="softmax", m=4, inputs=6, strength=8.0, seed=0) -> dict:
     """One query at rest over a start token and m contents: all contents of an input
     lie on one side, and every input comes with its negative.
 
-    The softmax head gives the contents of the positive side two thirds, against a
-    start token of value -1/2; on the negative side the start token takes nearly all.
+    The softmax head gives the contents of the positive side a sixth, against a start
+    token of value -1/10; on the negative side the start token takes nearly all.
     The ReLU head gives nothing to anyone.
 
     Args:
@@ -1273,9 +1286,9 @@ def heads_at_rest(kind="softmax", m=4, inputs=6, strength=8.0, seed=0) -> dict:
     contents[..., 0] = 1.0
     contents = torch.cat([contents, -contents])
     start = torch.zeros(2 * inputs, 1, 3, dtype=double)
-    start[..., 0] = -0.5
+    start[..., 0] = -0.1
     values = torch.cat([start, contents], 1)
-    logits = strength * (values[..., 0] - 1) + math.log(2 / m)
+    logits = strength * (values[..., 0] - 1) + math.log(0.2 / m)
     logits[:, 0] = 0.0
     softmax = torch.softmax(logits, -1)
     weights = softmax if kind == "softmax" else torch.relu(logits - 1)
