@@ -16,8 +16,10 @@ from attnlib.figures import questions as draw
 def every_figure():
     t = torch.linspace(0, 6, 30)
     frames, _ = draw.ranks_and_fates(2)
+    falls = torch.tensor([9.0, 1.0])
+    grows = torch.tensor([0.1, 2.0])
     return {
-        "two_fates": draw.two_fates(torch.tensor([9.0, 1.0]), torch.tensor([0.1, 2.0])),
+        "two_fates": draw.two_fates(falls, grows, [(0.01, 1.0), (55.0, 3.0)]),
         "turned_round": draw.turned_round((Fraction(2, 3), Fraction(1, 3)), 1.2),
         "dented": draw.dented(t, 1 + t.sin().abs(), detour=5.66, direct=9.0),
         "toy_map": draw.toy_map((1.0, 1.3), 1.6, (0.9, 1.12)),
@@ -45,6 +47,7 @@ def words(fig):
 
 def test_the_words_of_a_picture_are_its_numbers():
     figures = every_figure()
+    assert "w$ = 55, $v$ = 3" in words(figures["two_fates"])
     assert "ends at 1/3" in words(figures["turned_round"])
     assert "straight: 9.00" in words(figures["dented"])
     assert "by the detour: 5.66" in words(figures["dented"])

@@ -98,8 +98,8 @@ def collapses(answer):
     mistakes = {
         "You asked whether the residual is below 1; that changes with the unit in "
         "which X is measured.": [math.sqrt(2) * a < 1 for a, p, v in grid],
-        "You asked whether the bound of Theorem 2.2 is useful; the tokens collapse in "
-        "more cases.": [8 * p * v < 1 for a, p, v in grid],
+        "You asked whether the note's bound (3.2) is useful; the tokens collapse in "
+        "more cases.": [8 * p * max(v, 1) < 1 for a, p, v in grid],
         "You looked at v alone; with v > 1 the tokens still collapse if they start "
         "close enough.": [v <= 1 for a, p, v in grid],
         "You have the two cases the wrong way round.": [not r for r in right],
@@ -152,7 +152,7 @@ def strengths(answer):
         mistakes = {
             "Your strengths stay the same, but the tokens come closer: then the logits "
             "get too small.": [start] * L,
-            "Your strengths triple; but logits are products of two tokens.": [
+            "Your strengths triple; but logits are inner products.": [
                 start * 3**l for l in range(L)
             ],
             "Those halve the differences; divide them by three.": [

@@ -17,23 +17,27 @@ INK = "#444444"
 FAINT = "#D3D3D3"
 
 
-def two_fates(falls: Tensor, grows: Tensor) -> Figure:
+def two_fates(
+    falls: Tensor, grows: Tensor, weights: Sequence[tuple[float, float]]
+) -> Figure:
     """First coordinates of two tokens by layer, in two networks: they meet in one and
     part in the other.
 
     Args:
         falls, grows: (L + 1,), the coordinate of the upper token by layer.
+        weights: (w, v) of either network.
     """
-    fig, axes = new(1, 2, size=(6.0, 3.0))
+    fig, axes = new(1, 2, size=(6.0, 3.2))
     words = (
         ("14, far above 1:", "the tokens meet"),
         ("0.14, far below 1:", "the tokens part"),
     )
-    for ax, upper, (start, end) in zip(axes, (falls, grows), words):
+    for ax, upper, (w, v), (start, end) in zip(axes, (falls, grows), weights, words):
         layers = range(len(upper))
         ax.plot(layers, upper.tolist(), "o-", color=BLUE)
         ax.plot(layers, (-upper).tolist(), "s--", color=VERMILLION)
-        ax.set_title(f"residual {start}\n{end}", color=INK)
+        given = f"$w$ = {w:.2g}, $v$ = {v:g}"
+        ax.set_title(f"residual {start}\n{end}\n{given}", color=INK)
         ax.set(xlabel="layer", xticks=list(layers))
     axes[0].set_ylabel("where the two tokens are")
     axes[1].set_ylabel(" ")

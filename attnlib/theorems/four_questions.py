@@ -411,18 +411,18 @@ def mean_as_centre(y: Tensor, *, factor: float | None = None) -> Verdict:
 # --- question 3: a residual below one
 
 
-def right_side(B, r_0, L: int) -> Fraction:
-    """The right side of (3.2): B^((3^L - 1)/2) r_0^(3^L), exactly."""
-    return Fraction(B) ** ((3**L - 1) // 2) * Fraction(r_0) ** 3**L
+def right_side(c, r_0, L: int) -> Fraction:
+    """The right side of (3.2): c^((3^L - 1)/2) r_0^(3^L), exactly."""
+    return Fraction(c) ** ((3**L - 1) // 2) * Fraction(r_0) ** 3**L
 
 
 def bounds(pairs=(("1/9", 2), ("1/1000", 30), (3, "1/2"), (4, "1/2"), (9, "1/2"))):
-    """Constants B and residuals r_0, on both sides of B r_0^2 = 1."""
+    """Constants c and residuals r_0, on both sides of c r_0^2 = 1."""
     return {"pairs": pairs}
 
 
 def a_half_grows() -> Verdict:
-    """B = 9 and a residual of 1/2: the right side is 9/8, then 6561/512.
+    """c = 9 and a residual of 1/2: the right side is 9/8, then 6561/512.
 
     Measured: the difference from these.
     """
@@ -443,13 +443,13 @@ BOUNDS = Case(bounds)
 def right_side_falls(
     pairs: Sequence[tuple], *, rule: Literal["product", "residual"] = "product"
 ) -> Verdict:
-    """The right side of the bound tends to zero if and only if B r_0^2 < 1.
+    """The right side of the bound tends to zero if and only if c r_0^2 < 1.
 
     Measured: on how many pairs the rule is wrong. The right side falls from four to
-    five layers if and only if it tends to zero, as it is a power of B r_0^2.
+    five layers if and only if it tends to zero, as it is a power of c r_0^2.
 
     Args:
-        pairs: (B, r_0), positive whole numbers or texts such as "1/9".
+        pairs: (c, r_0), positive whole numbers or texts such as "1/9".
         rule: "residual" asks whether r_0 < 1.
 
     Returns:
@@ -460,9 +460,9 @@ def right_side_falls(
     """
     one_of("rule", rule, ("product", "residual"))
     wrong = 0
-    for B, r_0 in pairs:
-        falls = right_side(B, r_0, 5) < right_side(B, r_0, 4)
-        product = Fraction(B) * Fraction(r_0) ** 2
+    for c, r_0 in pairs:
+        falls = right_side(c, r_0, 5) < right_side(c, r_0, 4)
+        product = Fraction(c) * Fraction(r_0) ** 2
         says = product < 1 if rule == "product" else Fraction(r_0) < 1
         wrong += falls != says
     return at_most(wrong, 0)
