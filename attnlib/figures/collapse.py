@@ -63,11 +63,15 @@ def together(
     for l, x in enumerate(states):
         fig, (plane, bars) = new(1, 2, size=(6.0, 3.5), width_ratios=[2.3, 1])
         _plane(plane, states[0], x, weights[l])
-        words = f"largest distance: {_digits(distances[l])}"
-        if l > 0:
-            words += f"\nthe theorem allows {_digits(allowed[l])}"
+        words = f"largest distance: {_digits(distances[l])}\nthe theorem allows "
+        if l == 0:
+            words += f"{_digits(allowed[1])} after layer 1"
+        else:
+            words += _digits(allowed[l])
         plane.text(0.02, -0.02, words, transform=plane.transAxes, va="top", color=INK)
-        _singular_values(bars, x, distances[l])
+        if distances[l] < 0.1:
+            _enlarged(plane, x, distances[l])
+        _singular_values(bars, x)
         frames.append(fig)
         labels.append("the input" if l == 0 else f"after layer {l}")
     return frames, labels
@@ -106,7 +110,24 @@ def _plane(ax, start: Tensor, x: Tensor, weights: Tensor) -> None:
     ax.axis("off")
 
 
-def _singular_values(ax, x: Tensor, distance: float) -> None:
+def _enlarged(ax, x: Tensor, distance: float) -> None:
+    """A small frame with the shape, enlarged by a round number."""
+    power = math.floor(math.log10(2 / distance))
+    lead = math.floor(2 / distance / 10**power)
+    middle = (x.amin(0) + x.amax(0)) / 2
+    seen = (x - middle) * lead * 10**power
+    small = ax.inset_axes([0.1, 0.47, 0.36, 0.4])
+    small.add_patch(Polygon(hull(seen), fc=SKY, alpha=0.25, ec=BLUE, lw=1.2))
+    small.plot(*seen[1:].T.tolist(), "o", color=BLUE, ms=4)
+    small.plot(*seen[0].tolist(), "s", color=VERMILLION, ms=6)
+    small.set(xlim=(-1.2, 1.2), ylim=(-1.2, 1.2), xticks=[], yticks=[], aspect="equal")
+    times = f"{lead * 10**power}" if power < 4 else rf"${lead} \cdot 10^{power}$"
+    small.set_title(f"enlarged {times} times", fontsize=9, color=INK)
+    for spine in small.spines.values():
+        spine.set(visible=True, color=FAINT)
+
+
+def _singular_values(ax, x: Tensor) -> None:
     """Both singular values of X as bars, on a logarithmic scale."""
     first, second = torch.linalg.svdvals(x).tolist()
     floor = 1e-9
@@ -129,7 +150,7 @@ def _singular_values(ax, x: Tensor, distance: float) -> None:
 def fates(
     ways: dict[str, Sequence[Tensor]], shown: Sequence[int]
 ) -> tuple[list[Figure], list[str]]:
-    """The same tokens in several kinds of network, layer by layer.
+    """The same tokens in several kinds of network, layer by layer, with the diameter.
 
     Args:
         ways: name -> the (n, 2) states of the network, input first.
@@ -158,6 +179,9 @@ def _fate(ax, name: str, start: Tensor, x: Tensor) -> None:
     ax.set(xlim=(-reach, reach), ylim=(-reach, reach), aspect="equal")
     ax.set(xticks=[], yticks=[])
     ax.set_title(name, fontsize=11)
+    size = float(torch.cdist(x, x).max())
+    words = f"diameter {_digits(size)}" if size > 1e-12 else r"diameter < $10^{-12}$"
+    ax.text(0.04, 0.04, words, transform=ax.transAxes, color=INK, fontsize=9)
     for spine in ax.spines.values():
         spine.set(visible=True, color=FAINT)
 
@@ -201,7 +225,7 @@ def shared_weights(p: Tensor, q: Tensor) -> Figure:
             fc=VERMILLION,
             hatch="//",
             ec="white",
-            label=f"token A alone: {moved:.2f}",
+            label=f"red token alone: {moved:.2f}",
         ),
         Rectangle(
             (0, 0),
@@ -210,7 +234,7 @@ def shared_weights(p: Tensor, q: Tensor) -> Figure:
             fc=BLUE,
             hatch="..",
             ec="white",
-            label=f"token B alone: {moved:.2f}",
+            label=f"blue token alone: {moved:.2f}",
         ),
     ]
     ax.legend(handles=handles, fontsize=9, loc="upper right")
@@ -228,24 +252,24 @@ def two_on_a_line(halves: Sequence[float], fixed: Sequence[float]) -> Figure:
     attention that is computed anew, and attention that stays as in layer 1.
     """
     fig, ax = new(size=(6.0, 3.0))
-    for values, style, colour, words, side in (
-        (halves, "o-", BLUE, "attention computed anew in each layer", "bottom"),
-        (fixed, "s--", ORANGE, "attention of layer 1 in all layers", "top"),
+    above = {"xytext": (0, 8), "ha": "center"}
+    left = {"xytext": (-9, -5), "ha": "right"}
+    for values, style, colour, words, place in (
+        (halves, "o-", BLUE, "attention computed anew in each layer", left),
+        (fixed, "s--", ORANGE, "attention of layer 1 in all layers", above),
     ):
         ax.plot(values, style, color=colour, label=words)
-        for l, value in enumerate(values):
-            offset = (6, 7) if side == "top" else (6, -13)
-            if l > 1 or (l == 1 and side == "top"):
-                ax.annotate(
-                    _digits(value), (l, value), offset, textcoords="offset points"
-                )
+        first = 1 if place is above else 2  # the curves part after layer 1
+        for l in range(first, len(values)):
+            words = _digits(values[l])
+            ax.annotate(words, (l, values[l]), textcoords="offset points", **place)
     ax.set(
         yscale="log",
         xticks=range(len(halves)),
         xlabel="layer $l$",
         ylabel="half distance $a$",
-        xlim=(-0.15, len(halves) - 0.2),
-        ylim=(min(halves) / 200, 5),
+        xlim=(-0.15, len(halves) - 0.7),
+        ylim=(min(halves) / 200, 100),
     )
     ax.legend(fontsize=9, loc="lower left")
     return fig
