@@ -19,7 +19,6 @@ import page_cache  # noqa: E402  (it stands in the folder just named)
 import pages  # noqa: E402
 
 PASSED = pytest.StashKey[list]()
-os.environ["TQDM_DISABLE"] = "1"  # a bar that moves is many lines on a page
 
 
 @pytest.hookimpl(wrapper=True)
@@ -31,8 +30,15 @@ def pytest_runtest_makereport(item, call):
     return report
 
 
+@pytest.hookimpl(tryfirst=True)  # before nbval starts the kernel of a page
+def pytest_runtest_setup(item):
+    """A bar that moves would be many lines on a page."""
+    os.environ["TQDM_DISABLE"] = "1"
+
+
 def pytest_runtest_teardown(item, nextitem):
     """After the last cell of a page, keep the page."""
+    os.environ.pop("TQDM_DISABLE", None)
     page = item.parent
     if nextitem is not None and nextitem.parent is page:
         return

@@ -533,9 +533,12 @@ APART = {
     "it calls the part that it is given": "attention.around",
     "one pass over its input": (
         "attention.hardmax bridges.radius collapse.composite_norm "
-        "collapse.residual copying.bound copying.ceiling copying.copy_targets "
-        "copying.reached efficacy.accuracy lowrank.effective_rank "
+        "collapse.residual collapse.relative_residual copying.bound copying.ceiling "
+        "copying.copy_targets copying.reached efficacy.accuracy lowrank.effective_rank "
         "universal.ramp_mlp memorize.rank_one_layer efficient.positive_features"
+    ),
+    "torch's distances of all pairs, or its norms of the weights": (
+        "collapse.diameter collapse.log_diameter_bound"
     ),
     "literal twin, slow on purpose": (
         "bridges.dobrushin_literal paths.path_term paths.path_terms "
