@@ -10,7 +10,7 @@ from fractions import Fraction
 import pytest
 import torch
 
-from attnlib.attention import Encoder, Mlp, Norm, forward, random_layers
+from attnlib.attention import Encoder, Layer, Mlp, Norm, forward, random_layers
 from attnlib.theorems import escaping_collapse as claims
 
 double = torch.float64
@@ -61,6 +61,26 @@ def test_the_certificate_follows_the_network(norm_first):
     assert claims.certificate(x, encoder) == parts
 
 
+@pytest.mark.parametrize("norm_first", [False, True])
+def test_the_final_norm_of_an_encoder_is_the_last_part(norm_first):
+    x, layers, mlp = network()
+    last = Norm(torch.arange(1.0, 7.0, dtype=double), torch.ones(6, dtype=double))
+    norms = [(Norm(), Norm())] * 2
+    encoder = Encoder(layers, [mlp] * 2, norms, norm_first, last)
+    part = claims.certificate(x, encoder)[-1]
+    wanted = claims.relative_diameter(forward(x, encoder))
+    assert part.after == pytest.approx(wanted, rel=1e-12)
+    assert (part.name, part.layer) == ("LayerNorm", None)
+    assert claims.relative(x, encoder).ok
+
+
+def test_a_part_says_where_it_is_and_what_it_promises():
+    x, layers, _ = network()
+    part = claims.certificate(x, layers, skip=True)[1]
+    assert str(part).startswith(f"layer 2, attention: {part.before:.3g} -> ")
+    assert f"bound {part.bound:.3g}" in str(part)
+
+
 def test_a_void_bound_is_infinite_and_a_floor_needs_a_skip():
     x, layers, _ = network(1)
     (far,) = claims.certificate(x - x.mean(0) + 0.01, layers, skip=True)
@@ -77,7 +97,8 @@ def test_where_the_new_mean_is_zero_the_relative_diameter_is_infinite():
     assert part.growth == 0.0 and part.after == part.bound == math.inf
     (equal,) = claims.certificate(torch.ones_like(x), [head], skip=True)
     assert equal.floor == 0.0
-    assert claims.relative(x, [head], skip=True).ok
+    with pytest.raises(ValueError, match="none of 1 bounds is finite and no floor"):
+        claims.relative(x, [head], skip=True)
 
 
 def test_stacked_heads_have_the_norm_of_the_stack():
@@ -89,9 +110,141 @@ def test_stacked_heads_have_the_norm_of_the_stack():
     assert torch.allclose(claims.value_norms(layer), each, rtol=1e-12)
 
 
+@pytest.mark.parametrize("dtype", [double, torch.float32])
+def test_a_large_shared_row_costs_digits_and_not_the_truth(dtype):
+    x, layers, _ = network(1)
+    near = (x[:1] + (1e-8 if dtype == double else 1e-2) * x).to(dtype)
+    layer = Layer(*(None if w is None else w.to(dtype) for w in layers[0]))
+    assert claims.skip_keeps(near, layer).ok
+    assert not claims.skip_keeps(near, layer, skip=False).ok
+    g = torch.Generator().manual_seed(1)
+    far = torch.randn(12, 6, dtype=double, generator=g)
+    far = (far + (1e4 if dtype == double else 10)).to(dtype)
+    assert claims.norm_side(far, Norm()).ok
+    assert not claims.norm_side(far, Norm(), side="right").ok
+    with pytest.raises(ValueError, match="x: its diameter is within the rounding"):
+        claims.skip_keeps(x[:1] + 100 * torch.finfo(double).eps * x, layers[0])
+    with pytest.raises(ValueError, match="is within its rounding"):
+        claims.norm_side(1e13 + x, Norm())
+
+
+def test_the_slope_of_gelu_holds_in_float32():
+    t = torch.linspace(1.3, 1.5, 200001)[:, None]  # where gelu is steepest
+    one = torch.ones(1, 1)
+    gelu = torch.nn.functional.gelu
+    claims.feed_forward_stretch(t, Mlp(one, one, activation=gelu), 1.13)
+    with pytest.raises(ValueError, match="slope is 1.1, but"):
+        claims.feed_forward_stretch(t[::20000], Mlp(one, one, activation=gelu), 1.1)
+
+
+def statements(x):
+    """The theorems about the tokens x of one sequence, as calls."""
+    _, layers, mlp = network(1)
+    weak = [layers[0]._replace(w_v=0.01 * layers[0].w_v)]
+    return {
+        "skip": lambda: claims.skip_keeps(x, layers[0]),
+        "depth": lambda: claims.depth(x, weak),
+        "mlp": lambda: claims.feed_forward_factor(x, mlp),
+        "norm": lambda: claims.norm_distances(x, Norm()),
+        "causal": lambda: claims.causal(x, layers),
+        "side": lambda: claims.norm_side(x, Norm()),
+        "relative": lambda: claims.relative_diameter(x),
+        "certificate": lambda: claims.certificate(x, layers),
+        "diameter": lambda: claims.diameter(x),
+        "part": lambda: claims.token_part("f", x, torch.relu, 1.0, skip=True),
+    }
+
+
+NAMES = sorted(statements(None))
+
+
+@pytest.mark.bad_input
+@pytest.mark.parametrize("name", NAMES)
+def test_no_statement_takes_a_batch_no_token_or_few_digits(name):
+    x, _, _ = network(1)
+    statements(x)[name]()
+    refused = {
+        "x must be one sequence": torch.stack([x, 2 * x]),
+        "x needs at least one token": x[:0],
+        "Cast x and the layers to float64": x.half(),
+        "x must be a torch tensor": x.tolist(),
+    }
+    for message, given in refused.items():
+        with pytest.raises(ValueError, match=message):
+            statements(given)[name]()
+
+
+@pytest.mark.bad_input
+@pytest.mark.parametrize("name", ["skip", "depth", "mlp", "norm", "causal"])
+def test_equal_tokens_are_refused_by_name(name):
+    x, _, _ = network(1)
+    for equal in (x[:1], x[:1].expand(5, -1)):
+        with pytest.raises(ValueError, match="x.* must (have .*two tokens|differ)"):
+            statements(equal)[name]()
+
+
+def test_what_is_attained_holds_in_float32():
+    """Both sides are equal here, so that rounding decides."""
+    x = torch.tensor([[1.0, -1, 0], [0, 1, -1], [-1, 0, 1]]) / 3
+    eye = torch.eye(3)
+    for factor in range(1, 30):
+        mlp = Mlp(eye / factor, eye, activation=claims.identity)
+        assert claims.feed_forward_factor(x, mlp).ok
+        assert claims.norm_distances(x * factor, Norm(eps=0.0)).ok
+    tokens, layers, _ = network(1)
+    layer = Layer(*(None if w is None else w.float() for w in layers[0]))
+    with pytest.raises(ValueError, match="x must be float64, got torch.float32"):
+        claims.causal(tokens.float(), [layer])
+
+
+@pytest.mark.bad_input
+def test_silent_needs_tokens_that_differ():
+    case = claims.silent_network(L=1)
+    x = case["x"]
+    for equal in (x[:1], torch.stack([x, x[:1].expand(6, -1)])):
+        with pytest.raises(ValueError, match="two tokens that differ in each"):
+            claims.silent(equal, case["layers"])
+
+
+@pytest.mark.bad_input
+def test_a_mean_that_is_rounding_is_zero_and_lengths_stay_in_range():
+    x, layers, _ = network(1)
+    centred = x - x.mean(0)
+    assert centred.mean(0).any()  # zero up to rounding alone
+    with pytest.raises(ValueError, match="mean token is zero"):
+        claims.relative_diameter(centred)
+    for factor in (1e160, 1e-170):
+        with pytest.raises(ValueError, match="over- or underflow"):
+            claims.relative_diameter(factor * x)
+
+
+@pytest.mark.bad_input
+def test_the_certificate_says_where_the_mean_is_lost():
+    head = claims.line_head(w=0.0, v=-1.0)
+    x = torch.tensor([[3.0], [1.0]], dtype=double)
+    with pytest.raises(ValueError, match="layer 2, attention: x: the mean token is"):
+        claims.certificate(x, [head] * 2, skip=True)
+
+
+@pytest.mark.bad_input
+def test_an_encoder_brings_its_own_parts():
+    x, layers, mlp = network(1)
+    encoder = Encoder(layers, [mlp], [(Norm(), Norm())])
+    for part in ({"skip": True}, {"norm_first": True}, {"mlps": [mlp]}):
+        with pytest.raises(ValueError, match="an Encoder brings its own parts"):
+            claims.certificate(x, encoder, **part)
+
+
 @pytest.mark.bad_input
 def test_what_the_certificate_refuses():
     x, layers, mlp = network(1)
+    for slope in (None, "relu"):
+        with pytest.raises(ValueError, match="slope must be a finite number"):
+            claims.certificate(x, layers, mlps=[mlp], slope=slope)
+    flat = torch.cat([x, torch.ones(1, 6, dtype=double)])
+    pair = (Norm(eps=0.0), None)
+    with pytest.raises(ValueError, match="layer 1, attention: norms: eps is 0"):
+        claims.certificate(flat, layers, norms=[pair], norm_first=True)
     with pytest.raises(ValueError, match="one sequence"):
         claims.certificate(x[None], layers)
     with pytest.raises(ValueError, match="mean token is zero"):

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Literal
@@ -12,13 +13,14 @@ import torch
 from torch import Tensor
 
 from attnlib import certify
-from attnlib._blocks import check_blocks
-from attnlib._require import require
+from attnlib._blocks import check_blocks, check_norm
+from attnlib._require import numbers, require, tokens
 from attnlib.attention import (
     Encoder,
     Layer,
     Mlp,
     Norm,
+    _refuse_parts,
     check_network,
     feed_forward,
     forward,
@@ -36,9 +38,36 @@ HALF_LOG_3 = math.log(3) / 2  # tanh of it is a half
 EPS = torch.finfo(double).eps
 
 
+def one_sequence(x: Tensor) -> None:
+    """Refuse a batch, no token, and a dtype with too few digits."""
+    tokens(x)
+    got = tuple(x.shape)
+    require(x.dim() == 2, f"x must be one sequence (n, d), not a batch, got {got}")
+    rounding(x)
+
+
 def diameter(x: Tensor) -> float:
     """The largest distance of two tokens (rows) of one sequence."""
-    return float(torch.cdist(x, x, compute_mode="donot_use_mm_for_euclid_dist").max())
+    one_sequence(x)
+    delta = torch.cdist(x, x, compute_mode="donot_use_mm_for_euclid_dist").max()
+    require(delta < math.inf, "x holds NaN or infinity, or its distances overflow")
+    return float(delta)
+
+
+def apart(x: Tensor) -> float:
+    """The diameter of tokens that are not all equal."""
+    delta = diameter(x)
+    require(
+        delta > 0,
+        f"x must have two tokens that differ: the diameter of its {len(x)} is zero, "
+        "and nothing is relative to it",
+    )
+    return delta
+
+
+def longest(x: Tensor) -> float:
+    """The length of the longest token."""
+    return float(x.norm(dim=-1).max())
 
 
 def value_norms(layer: Layer) -> Tensor:
@@ -154,7 +183,7 @@ def silent(
     Measured: how far the residual moves, relative to its size.
 
     Args:
-        x: (*batch, n, d).
+        x: (*batch, n, d), in each sequence two tokens that differ.
         layers: L Layers whose value weights are zero.
         mask: as in attention_matrix; True = may attend.
 
@@ -165,6 +194,8 @@ def silent(
     Page: notebooks/path_decomposition/escaping_collapse
     """
     y = forward(x, layers, skip=True, mask=mask)
+    differ = (x != x[..., :1, :]).flatten(-2).any(-1)
+    require(differ.all(), "x must have two tokens that differ in each sequence")
     return at_most(error(residual(y), residual(x)), rounding(x))
 
 
@@ -215,10 +246,11 @@ def skip_keeps(
 
     Hypotheses: a skip, softmax; c = sum_h v_h tanh(omega_h delta^2 / 4) without a mask,
     c = sum_h v_h with one.
-    Measured: how far the new diameter leaves these bounds, in units of delta.
+    Measured: how far the new diameter leaves these bounds, in units of delta; 1e-12 is
+    allowed (1e-4 in float32), and more for tokens longer than ten diameters.
 
     Args:
-        x: (n, d), tokens that are not all equal.
+        x: (n, d), tokens that are not all equal; cut padding off first.
         layer: one Layer.
         mask: as in attention_matrix; True = may attend.
         skip: False takes the skip away.
@@ -227,16 +259,24 @@ def skip_keeps(
     Returns:
         Verdict.
 
+    Raises:
+        ValueError: for a batch, equal tokens, or a delta within the rounding of the
+            longest token.
+
     Claim: escaping.skip
     Page: notebooks/path_decomposition/escaping_collapse
     """
-    delta = diameter(x)
+    delta = apart(x)
     if mask is None:
         c = contraction_sum(layer, delta, quarter=quarter)
     else:
         c = float(value_norms(layer).sum())
-    ratio = diameter(forward(x, [layer], skip=skip, mask=mask)) / delta
-    return at_most(max(ratio - 1 - c, 1 - c - ratio), 1e-12)
+    y = forward(x, [layer], skip=skip, mask=mask)
+    ratio = diameter(y) / delta
+    length = max(longest(x), longest(y)) / delta
+    spare = rounding(x) * max(1.0, length / 10)
+    require(spare < 0.1, "x: its diameter is within the rounding of its longest token")
+    return at_most(max(ratio - 1 - c, 1 - c - ratio), spare)
 
 
 def two_tokens_fall_like_the_root() -> Verdict:
@@ -283,15 +323,16 @@ def depth(x: Tensor, layers: Sequence[Layer], *, skip: bool = True) -> Verdict:
         Verdict; the ratio is cut at 1e9.
 
     Raises:
-        ValueError: if some sum of v_h is not below 1.
+        ValueError: if some sum of v_h is not below 1; for a batch or equal tokens.
 
     Claim: escaping.depth
     Page: notebooks/path_decomposition/escaping_collapse
     """
+    bound = apart(x) ** -2
+    check_network(x, layers)
     norms = [value_norms(layer) for layer in layers]
     s = max(float(v.sum()) for v in norms)
     require(s < 1, f"layers: the v_h of a layer add up to {s:.3g}, not below 1")
-    bound = diameter(x) ** -2
     worst = 0.0
     for layer, v in zip(layers, norms):
         k = float((v * logit_norms(layer)).sum()) / 4
@@ -384,7 +425,7 @@ def feed_forward_factor(
     Measured: the larger of the two factors over its bound.
 
     Args:
-        x: (n, d).
+        x: (n, d), tokens that are not all equal.
         mlp: Mlp with one hidden layer.
         centre: "row" compares with the image of the mean, "means" takes the mean of
             the tokens before and after.
@@ -398,6 +439,8 @@ def feed_forward_factor(
     Page: notebooks/path_decomposition/escaping_collapse
     """
     one_of("centre", centre, ["row", "means"])
+    numbers(slope=slope)
+    apart(x)
     y = feed_forward(x, mlp)
     row = x.mean(0, keepdim=True)
     bound = slope * sum_norms(mlp.w_1) * sum_norms(mlp.w_2)
@@ -408,7 +451,7 @@ def feed_forward_factor(
         if allowance:
             bound = bound * 2 * (1 - 1 / len(x))
     factors = sum_norms(after) / sum_norms(x - row)
-    return at_most((factors / bound).max(), 1 + 64 * EPS)
+    return at_most((factors / bound).max(), 1 + 64 * torch.finfo(x.dtype).eps)
 
 
 def clip_layer(kappa: float) -> Mlp:
@@ -527,7 +570,7 @@ def norm_side(
     right, and a row; in general no affine map on the right equals it.
 
     Measured: the misfit of D^-1 X J_d diag(gain) + 1 bias'; with side="right", of the
-    best map X M + 1 b'.
+    best map X M + 1 b'. The rounding of the longest token is allowed.
 
     Args:
         x: (n, d).
@@ -537,11 +580,18 @@ def norm_side(
     Returns:
         Verdict.
 
+    Raises:
+        ValueError: for a batch, or a token whose entries differ by its rounding alone.
+
     Claim: escaping.norm-side
     Page: notebooks/path_decomposition/escaping_collapse
     """
     one_of("side", side, ["left", "right"])
+    one_sequence(x)
     n, d = x.shape
+    sizes = [norm_stretch(row, norm) * longest(row) for row in x.split(1)]
+    spare = rounding(x) * max(1.0, max(sizes) / math.sqrt(d))
+    require(spare < 0.1, "x: what LayerNorm leaves of a token is within its rounding")
     y = layer_norm(x, norm)
     if side == "left":
         centring = torch.eye(d, dtype=x.dtype) - 1 / d
@@ -552,11 +602,12 @@ def norm_side(
     else:
         affine = torch.cat([x, torch.ones(n, 1, dtype=x.dtype)], 1)
         fit = affine @ (torch.linalg.pinv(affine) @ y)
-    return at_most((fit - y).norm(), 1e-12)
+    return at_most((fit - y).norm(), spare)
 
 
 def norm_stretch(x: Tensor, norm: Norm, *, length: Callable = torch.min) -> float:
     """The factor of (4.6): max |gain| / sqrt(m^2 / d + eps), m the least |J_d x_i|."""
+    tokens(x)
     centred = x - x.mean(-1, keepdim=True)
     m = float(length(centred.norm(dim=-1)))
     require(
@@ -604,7 +655,8 @@ def norm_distances(x: Tensor, norm: Norm, *, length: Callable = torch.min) -> Ve
     Measured: the diameter after it over this bound.
 
     Args:
-        x: (n, d), no token with equal entries if eps is zero.
+        x: (n, d), tokens that are not all equal; none with equal entries if eps is
+            zero.
         norm: Norm.
         length: m is this of the lengths |J_d x_i|; torch.min in the statement.
 
@@ -614,8 +666,9 @@ def norm_distances(x: Tensor, norm: Norm, *, length: Callable = torch.min) -> Ve
     Claim: escaping.norm
     Page: notebooks/path_decomposition/escaping_collapse
     """
-    bound = norm_stretch(x, norm, length=length) * diameter(x)
-    return at_most(diameter(layer_norm(x, norm)) / bound, 1 + 64 * EPS)
+    bound = apart(x) * norm_stretch(x, norm, length=length)
+    spare = 64 * torch.finfo(x.dtype).eps
+    return at_most(diameter(layer_norm(x, norm)) / bound, 1 + spare)
 
 
 def plane_head(w: float) -> Layer:
@@ -754,7 +807,7 @@ def causal(x: Tensor, layers: Sequence[Layer], *, masked: bool = True) -> Verdic
     Measured: the largest misfit over the layers, relative to |z|.
 
     Args:
-        x: (n, d), at least two tokens.
+        x: (n, d), float64, at least two tokens; the first two differ.
         layers: L Layers, any biases.
         masked: False takes the mask away.
 
@@ -764,10 +817,17 @@ def causal(x: Tensor, layers: Sequence[Layer], *, masked: bool = True) -> Verdic
     Claim: escaping.causal
     Page: notebooks/path_decomposition/escaping_collapse
     """
+    one_sequence(x)
+    check_network(x, layers)
+    require(x.dtype == double, f"x must be float64, got {x.dtype}: z gets small")
+    require(len(x) > 1, "x must have at least two tokens, got one")
+    require((x[1] != x[0]).any(), "x: its first two tokens must differ")
     mask = causal_mask(len(x)) if masked else None
     worst = 0.0
     for layer in layers:
         z = x[1] - x[0]
+        if not z.any():
+            break  # equal tokens stay equal
         query = x[1] @ layer.w_q
         query = query if layer.b_q is None else query + layer.b_q[:, None, :].squeeze(1)
         key = layer.w_k.mT @ z
@@ -867,6 +927,8 @@ class Part:
         growth: G, what it does to the length of a token that all share.
         slip: C, how far the mean may leave its image, in diameters.
         skip: the part adds its input to its output.
+        layer: its number in the network, from 1; None for a part by itself and for the
+            last norm of an Encoder.
 
     Page: notebooks/path_decomposition/escaping_collapse
     """
@@ -878,6 +940,12 @@ class Part:
     growth: float
     slip: float
     skip: bool
+    layer: int | None = None
+
+    def __str__(self) -> str:
+        place = "" if self.layer is None else f"layer {self.layer}, "
+        limits = f"floor {self.floor:.3g}, bound {self.bound:.3g}"
+        return f"{place}{self.name}: {self.before:.3g} -> {self.after:.3g} ({limits})"
 
     @property
     def bound(self) -> float:
@@ -895,19 +963,33 @@ class Part:
 
 
 def relative_diameter(x: Tensor) -> float:
-    """The largest distance of two tokens over the length of the mean token."""
-    size = float(x.mean(0).norm())
+    """The largest distance of two tokens over the length of the mean token; (n, d),
+    cut padding off first.
+    """
+    found = _reached(x)
     require(
-        size > 0,
-        "x: the mean token is zero, so that nothing is shared and no diameter is "
-        "relative to it",
+        found < math.inf,
+        "x: the mean token is zero (up to rounding), so that nothing is shared and no "
+        "diameter is relative to it",
     )
+    return found
+
+
+def _reached(x: Tensor) -> float:
+    """The relative diameter, infinite if the mean token is zero up to rounding."""
+    one_sequence(x)
+    digits = torch.finfo(x.dtype)
+    largest = float(x.abs().max())
+    least = math.sqrt(digits.tiny) / digits.eps  # squares of its rounding are numbers
+    require(
+        largest == 0 or least < largest < 1 / least,
+        f"x: its largest entry is {largest:.3g}, and lengths over- or underflow in "
+        f"{x.dtype}: scale x",
+    )
+    size = float(x.mean(0).norm())
+    if size <= len(x) * digits.eps * longest(x):
+        return math.inf
     return diameter(x) / size
-
-
-def _reached(y: Tensor) -> float:
-    """The relative diameter, infinite if the mean token is zero."""
-    return relative_diameter(y) if bool(y.mean(0).any()) else math.inf
 
 
 def row_distances(attention: Tensor) -> Tensor:
@@ -945,7 +1027,7 @@ def attention_part(
     """The numbers of Theorem 4.11 for attention, behind a norm where one is given.
 
     Args:
-        x, y: (n, d), the tokens before and after.
+        x, y: (n, d), the tokens before and after; cut padding off first.
         attention: (h, n, n), the P_h.
         layer: a Layer; only its values and outputs are read.
         skip: y has x as a summand.
@@ -957,20 +1039,21 @@ def attention_part(
 
     Page: notebooks/path_decomposition/escaping_collapse
     """
+    before = relative_diameter(x)
     n = len(x)
     mean = x.mean(0)
     seen, stretch = mean, 1.0
     leans = lean(attention)
     if norm is not None:
-        seen = layer_norm(mean[None], norm)[0]
         stretch = norm_stretch(torch.cat([x, mean[None]]), norm)
+        seen = layer_norm(mean[None], norm)[0]
         leans = torch.full_like(leans, 1 - 1 / n)
     shared = forward(seen[None], [layer])[0]  # a lone token hears itself
     shared = shared + mean if skip else shared
     apart = heads_together(layer, row_distances(attention), heads)
     return Part(
         "attention",
-        relative_diameter(x),
+        before,
         _reached(y),
         float(skip) + stretch * apart,
         float(shared.norm() / mean.norm()),
@@ -1001,12 +1084,13 @@ def token_part(
 
     Page: notebooks/path_decomposition/escaping_collapse
     """
+    before = relative_diameter(x)
     mean = x.mean(0, keepdim=True)
     y = apply(x) + x if skip else apply(x)
     shared = apply(mean) + mean if skip else apply(mean)
     part = Part(
         name,
-        relative_diameter(x),
+        before,
         _reached(y),
         float(skip) + stretch,
         float(shared.norm() / mean.norm()),
@@ -1021,10 +1105,13 @@ def feed_forward_stretch(x: Tensor, mlp: Mlp, slope: float) -> float:
     hidden = x @ mlp.w_1
     hidden = hidden if mlp.b_1 is None else hidden + mlp.b_1
     hidden = hidden.sort(0).values
-    rise = mlp.activation(hidden).diff(dim=0).abs()
+    values = mlp.activation(hidden)
+    rise = values.diff(dim=0).abs()
     run = hidden.diff(dim=0)
+    size = 1 + values.abs().max() + slope * hidden.abs().max()
+    slack = 64 * torch.finfo(x.dtype).eps * size
     require(
-        bool((rise <= slope * run + 1e-9 * (1 + run)).all()),
+        bool((rise <= slope * run + slack).all()),
         f"slope is {slope:g}, but the activation of an Mlp rises faster on these "
         "tokens: slope is its Lipschitz constant (1 for relu, 1.13 for gelu)",
     )
@@ -1048,44 +1135,76 @@ def certificate(
     """Theorem 4.11 along a network, part by part: attention, LayerNorm, feed-forward.
 
     Args:
-        x: (n, d), float64 or float32, with a mean token that is not zero.
+        x: (n, d), float64 or float32, with a mean token that is not zero. Cut padding
+            off first: a masked token still counts in distances and in the mean.
         layers, skip, mlps, mlp_skip, norms, norm_first, mask: as in attention.forward.
         slope: a Lipschitz constant of the activations, 1 for relu and 1.13 for gelu.
         heads: as in attention_part.
 
     Returns:
-        a Part for each part of each layer, in order.
+        a Part for each part of each layer, in order; the final norm of an Encoder is
+        the last. Its bound may be infinite: then nothing is promised.
 
     Raises:
-        ValueError: for a batch, a mean token that is zero, an activation that rises
-            faster than slope, a token or a mean token with equal entries before a
-            LayerNorm with eps 0, and as forward.
+        ValueError: for a batch, a mean token that is zero up to rounding, an
+            activation that rises faster than slope, a token or a mean token with equal
+            entries before a LayerNorm with eps 0, and as forward.
 
     Page: notebooks/path_decomposition/escaping_collapse
     """
     one_of("heads", heads, ["all", "largest"])
-    require(x.dim() == 2, f"x must be one sequence (n, d), got {tuple(x.shape)}")
+    numbers(slope=slope)
+    one_sequence(x)
+    final_norm = None
     if isinstance(layers, Encoder):
-        layers, mlps, norms, norm_first, _ = layers
+        _refuse_parts(
+            skip=skip,
+            mlps=mlps,
+            mlp_skip=mlp_skip,
+            norms=norms,
+            norm_first=norm_first,
+        )
+        layers, mlps, norms, norm_first, final_norm = layers
         skip = True
     check_network(x, layers)
     blocks = check_blocks(x, len(layers), mlps, norms, check=True)
+    if final_norm is not None:
+        check_norm(x, final_norm, check=True)
     mlp_skip = skip if mlp_skip is None else mlp_skip
     parts = []
     with torch.no_grad():
-        for layer, (mlp, first, second) in zip(layers, blocks):
-            found, x = _attend(x, layer, first, skip, norm_first, mask, heads)
-            parts += found
+        relative_diameter(x)  # refused before any layer is named
+        for number, (layer, (mlp, first, second)) in enumerate(zip(layers, blocks), 1):
+            with _named(f"layer {number}, attention"):
+                found, x = _attend(x, layer, first, skip, norm_first, mask, heads)
             if mlp is not None:
-                found, x = _feed(x, mlp, second, mlp_skip, norm_first, slope)
-                parts += found
+                with _named(f"layer {number}, feed-forward"):
+                    fed, x = _feed(x, mlp, second, mlp_skip, norm_first, slope)
+                found += fed
+            parts += [replace(part, layer=number) for part in found]
+        if final_norm is not None:
+            with _named("final_norm"):
+                last, x = _normalise(x, final_norm)
+            parts.append(last)
     return parts
+
+
+@contextmanager
+def _named(place: str) -> Iterator[None]:
+    """Say where in the network a ValueError was raised."""
+    try:
+        yield
+    except ValueError as error:
+        raise ValueError(f"{place}: {error}") from None
 
 
 def _attend(x, layer, norm, skip, norm_first, mask, heads) -> tuple[list[Part], Tensor]:
     """The attention of a layer, and the norm after it."""
     inner = norm if norm_first else None
-    seen = x if inner is None else layer_norm(x, inner)
+    seen = x
+    if inner is not None:
+        norm_stretch(x, inner)  # refuses a token that would become NaN
+        seen = layer_norm(x, inner)
     y, (attention,) = forward(seen, [layer], mask=mask, return_attention=True)
     y = x + y if skip else y
     part = attention_part(x, y, attention, layer, skip=skip, norm=inner, heads=heads)
@@ -1218,17 +1337,23 @@ def relative(
     Hypotheses: rows of attention that sum to one, with any mask; activations with a
     known Lipschitz constant; a mean token that is not zero.
     Measured: the largest of rho' over its bound, and of the floor over rho', over all
-    parts of the network. Where C rho >= G the bound is infinite, and the ratio 0; a
-    rho of 1e-12 (1e-4 in float32) is rounding and allowed.
+    parts of the network. A rho of 1e-12 (1e-4 in float32) is rounding and allowed.
+
+    Where C rho >= G the bound is infinite and promises nothing, and one above 1e12 (1e4
+    in float32) counts as infinite: the verdict is about the other parts alone, which
+    certificate shows.
 
     Args:
-        x: (n, d).
+        x: (n, d); cut padding off first.
         layers, skip, mlps, mlp_skip, norms, norm_first, mask, slope: as in certificate.
         forget: "slip" sets C = 0, "growth" sets G = 1, "heads" lets the largest head
             stand for all; each is false.
 
     Returns:
         Verdict.
+
+    Raises:
+        ValueError: if no part has a finite bound or a floor; and as certificate.
 
     Claim: collapse.relative
     Page: notebooks/path_decomposition/escaping_collapse
@@ -1247,13 +1372,18 @@ def relative(
         heads="largest" if forget == "heads" else "all",
     )
     spare = rounding(x)
+    require(
+        any(part.bound * spare < 1 or part.floor > 0 for part in parts),
+        f"x: none of {len(parts)} bounds is finite and no floor is above zero, so the "
+        "theorem says nothing here: C rho >= G in every part",
+    )
     worst = 0.0
     for part in parts:
         if forget == "slip":
             part = replace(part, slip=0.0)
         if forget == "growth":
             part = replace(part, growth=1.0)
-        if math.isfinite(part.bound):
+        if part.bound * spare < 1:
             worst = max(worst, part.after / (part.bound + spare))
         worst = max(worst, part.floor / (part.after + spare))
     return at_most(worst, 1 + 1e-9)
