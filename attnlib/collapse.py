@@ -44,6 +44,34 @@ def residual(x: Float[Tensor, "*batch n d"]) -> Float[Tensor, "*batch n d"]:
     return x - x.mean(-2, keepdim=True)
 
 
+def relative_residual(x: Float[Tensor, "*batch n d"]) -> Float[Tensor, "*batch"]:
+    """The share of the tokens that is not the same for all of them.
+
+        |res(X)|_F / |X|_F,   |.|_F the root of the sum of all squared entries
+
+    Args:
+        x: (*batch, n, d), tokens are rows.
+
+    Returns:
+        (*batch), from 0 (all tokens are equal) to 1 (their mean is zero).
+
+    Raises:
+        ValueError: for integer x, no token, NaN or infinity, or x = 0, which is no
+            share of anything.
+
+    Cost: O(n d).
+    Source: Definition 2.1 of the page.
+    """
+    tokens(x)
+    finite(x=x)
+    largest = x.abs().amax((-2, -1), keepdim=True)
+    require(
+        bool((largest > 0).all()), "x must not be zero: it has no relative residual"
+    )
+    x = x / largest.detach()  # squares that are floats
+    return residual(x).norm(dim=(-2, -1)) / x.norm(dim=(-2, -1))
+
+
 def composite_norm(x: Float[Tensor, "*batch n d"]) -> Float[Tensor, "*batch"]:
     """The geometric mean of the largest absolute column sum and the largest absolute
     row sum.
@@ -107,8 +135,27 @@ def diameter(x: Float[Tensor, "*batch n d"]) -> Float[Tensor, "*batch"]:
 
 
 def _diameter(x: Tensor) -> Tensor:
+    size, unit = _measured(x)
+    return size * unit
+
+
+def _log_diameter(x: Tensor) -> Tensor:
+    """ln of the diameter; -inf, with gradient zero, where all tokens are equal."""
+    size, unit = _measured(x)
+    equal = size == 0
+    log_size = torch.where(equal, 1, size).log() + unit.log()
+    return torch.where(equal, -math.inf, log_size)
+
+
+def _measured(x: Tensor) -> tuple[Tensor, Tensor]:
+    """The diameter in a unit, and that unit: the largest difference of two entries,
+    so that squares neither vanish nor overflow.
+    """
     differences = x.unsqueeze(-2) - x.unsqueeze(-3)
-    return differences.norm(dim=-1).amax((-2, -1))
+    unit = differences.detach().abs().amax((-3, -2, -1))
+    unit = torch.where((unit > 0) & unit.isfinite(), unit, 1)
+    differences = differences / unit[..., None, None, None]
+    return differences.norm(dim=-1).amax((-2, -1)), unit
 
 
 def log_residuals(
@@ -165,7 +212,7 @@ def _log_size(rest: Tensor, log_scale: Tensor, size: Size) -> Tensor:
     """ln of the size of e^log_scale rest, where rest has composite norm one or zero."""
     if size == "composite":
         return log_scale
-    return log_scale + _diameter(rest).log()
+    return log_scale + _log_diameter(rest)
 
 
 def _recentre(x: Tensor, r: Tensor, size: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -337,11 +384,11 @@ def log_bound(
     bounds = [u]
     for layer, n in zip(layers, norms):
         if version == "printed":
-            c = u.new_tensor(4 * widest * beta).log()
+            c = (4 * widest * beta).to(u).log()
         else:
-            log_spread = u.new_tensor(n.spread).log()
+            log_spread = n.spread.to(u).log()
             log_g = _log_g(math.log(2) + log_spread + 2 * u)  # ln g(2 D_l)
-            c = u.new_tensor(n.safe).log() + log_g / 2
+            c = n.safe.to(u).log() + log_g / 2
         zero = c.isneginf() | u.isneginf()
         u = torch.where(zero, -math.inf, c + 3 * u)
         if version == "repaired" and len(layer.w_q) > 1:
@@ -364,17 +411,24 @@ def log_diameter_bound(
         layers: L Layers.
 
     Returns:
-        (L + 1, *batch), input first; -inf where all tokens are equal.
+        (L + 1, *batch), input first; -inf where all tokens are equal. Gradients are
+        finite where no v_h and no omega_h is zero.
 
     Raises:
-        ValueError: as forward.
+        ValueError: as forward, and for float16 and bfloat16, in which torch has no
+            2-norm of a matrix.
 
     Cost: O(L h d^3 + n^2 d).
     Source: derived on the page, (3.14).
     Claim: collapse.cube
     """
     check_network(x, layers)
-    u = _diameter(x).log()
+    require(
+        x.dtype in (torch.float32, torch.float64),
+        f"x is {x.dtype}, which has no 2-norm of a matrix in torch: "
+        "cast x and the layers to float32 or float64",
+    )
+    u = _log_diameter(x)
     bounds = [u]
     for layer in layers:
         v, omega = _strengths(layer)
@@ -393,17 +447,18 @@ def _strengths(layer: Layer) -> tuple[Tensor, Tensor]:
 def _log_factor(log_v: Tensor, log_omega: Tensor, u: Tensor) -> Tensor:
     """ln sum_h v_h tanh(omega_h e^(2 u) / 4), also where e^(2 u) is no float."""
     log_z = log_omega - math.log(4) + 2 * u.unsqueeze(-1)
-    z = log_z.exp()
-    log_tanh = torch.where(z < 1e-8, log_z, torch.tanh(z).log())
+    small = log_z < math.log(1e-8)
+    z = torch.where(small, 0, log_z.clamp_max(5)).exp()  # tanh(e^5) = 1
+    log_tanh = torch.where(small, log_z, torch.tanh(z).log())
     return torch.logsumexp(log_v + log_tanh, -1)
 
 
 class _Norms(NamedTuple):
     """The numbers of a layer, over sqrt(d_qk), that its bounds are made of."""
 
-    spread: float  # max_h |W_QK,h|_1
-    beta: float  # max_h |W_QK,h|_1 |W_h|_{1,inf}
-    safe: float  # sqrt(b_1 b_inf),  b_p = sum_h |W_QK,h|_1 |W_h|_p
+    spread: Tensor  # max_h |W_QK,h|_1
+    beta: Tensor  # max_h |W_QK,h|_1 |W_h|_{1,inf}
+    safe: Tensor  # sqrt(b_1 b_inf),  b_p = sum_h |W_QK,h|_1 |W_h|_p
 
 
 def _norms(layer: Layer, number: int) -> _Norms:
@@ -423,18 +478,16 @@ def _norms(layer: Layer, number: int) -> _Norms:
     beta = w_qk * (one * inf).sqrt()
     b_1 = (w_qk * one).sum()
     b_inf = (w_qk * inf).sum()
-    return _Norms(
-        spread=float(w_qk.max()),
-        beta=float(beta.max()),
-        safe=float((b_1 * b_inf).sqrt()),
-    )
+    return _Norms(spread=w_qk.max(), beta=beta.max(), safe=(b_1 * b_inf).sqrt())
 
 
 def _log_g(log_y: Tensor) -> Tensor:
     """ln g(y), g(y) = (e^y - 1) / y, from ln y: 0 at y = 0, about y - ln y for large
     y.
     """
-    y = log_y.exp()
+    small = log_y < math.log(1e-7)
+    huge = log_y > math.log(torch.finfo(log_y.dtype).max)
+    y = torch.where(small | huge, 0, log_y).exp()  # gradients: no 0 times infinity
     log_g = y + (-torch.expm1(-y)).log() - log_y
-    log_g = torch.where(y.isinf(), math.inf, log_g)
-    return torch.where(y < 1e-7, y / 2, log_g)
+    log_g = torch.where(huge, math.inf, log_g)
+    return torch.where(small, log_y.clamp_max(0).exp() / 2, log_g)

@@ -210,6 +210,7 @@ def collapse_rows() -> Rows:
         "collapse.log_bound": {**network, "version": "safe"},
         "collapse.log_diameter_bound": network,
         "collapse.log_residuals": {**network, "size": "diameter"},
+        "collapse.relative_residual": {"x": x},
         "collapse.residual": {"x": x},
     }
 
@@ -762,6 +763,7 @@ LEGAL = {
         collapse.log_bound x: short
         collapse.log_diameter_bound x: short
         collapse.log_residuals x: short
+        collapse.relative_residual x: narrow short
         collapse.residual x: narrow short
         copying.bound hit: narrow
         copying.ceiling hit: narrow

@@ -106,6 +106,109 @@ def test_the_certificate_goes_below_the_smallest_float():
     assert torch.allclose(batch[:, 1], double, rtol=1e-12)
 
 
+# --- what users' own tokens must not do to the theorems
+
+
+def cast(layer, dtype):
+    return layer._replace(
+        **{
+            name: None if w is None else w.to(dtype)
+            for name, w in layer._asdict().items()
+        }
+    )
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+@pytest.mark.parametrize("seed", range(3))
+def test_rounding_refutes_no_contraction(dtype, seed):
+    """A large shared row, or a constant feature: a skip is refuted all the same."""
+    x, layer = rank_collapse.random_layer(seed).values()
+    layer = cast(layer, dtype)
+    row = 3 * x[0]
+    constant = x.clone()
+    constant[:, 0] = 0.1
+    made = [row + 1e-2 * x, row + 1e-4 * x, constant]
+    for x in made:
+        assert rank_collapse.contraction(x.to(dtype), layer).ok
+    for x in made[:2]:
+        assert not rank_collapse.contraction(x.to(dtype), layer, skip=True).ok
+
+
+def test_the_cube_after_a_silent_layer():
+    """All tokens equal after a layer: zero is at most zero."""
+    x, layers = rank_collapse.random_network().values()
+    silent = layers[0]._replace(w_v=0 * layers[0].w_v)
+    assert rank_collapse.cube(x, [silent, *layers]).ok
+
+
+@pytest.mark.bad_input
+def test_what_the_cube_needs():
+    x, layers = rank_collapse.random_network().values()
+    same = x[:1].expand(4, -1)
+    no_queries = [layer._replace(w_q=0 * layer.w_q) for layer in layers]
+    no_values = [layer._replace(w_v=0 * layer.w_v) for layer in layers]
+    for silent in (no_queries, no_values):
+        with pytest.raises(ValueError, match="layers: .* needs c > 0"):
+            rank_collapse.cube(x, silent)
+    for equal in (same, x[:1]):
+        with pytest.raises(ValueError, match="x: all tokens are equal"):
+            rank_collapse.cube(equal, layers)
+
+
+@pytest.mark.bad_input
+@pytest.mark.parametrize(
+    "name",
+    [
+        "contraction",
+        "cubic_law",
+        "half",
+        "half_two",
+        "one_layer",
+        "rows_of_residual",
+        "sharp",
+    ],
+)
+def test_theorems_of_one_layer_name_what_is_wrong(name):
+    theorem = getattr(rank_collapse, name)
+    x, layers = rank_collapse.random_network(h=1).values()
+    for bad_x, bad_layer, message in [
+        (x, layers, "must be an attnlib.attention.Layer, got list"),
+        (torch.stack([x, x]), layers[0], r"x must be \(n, d\), got \(2, 6, 5\)"),
+        (x[:0], layers[0], "x needs at least one token"),
+        (x[:, :3], layers[0], "w_q must have shape"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            theorem(bad_x, bad_layer)
+
+
+@pytest.mark.bad_input
+@pytest.mark.parametrize("name", ["cubic_bound", "frozen"])
+def test_theorems_of_networks_name_what_is_wrong(name):
+    theorem = getattr(rank_collapse, name)
+    x, layers = rank_collapse.random_network().values()
+    with pytest.raises(ValueError, match=r"x must be \(n, d\), got \(2, 6, 5\)"):
+        theorem(torch.stack([x, x]), layers)
+    with pytest.raises(ValueError, match="w_q must have shape"):
+        theorem(x[:, :3], layers)
+    with pytest.raises(ValueError, match="layers must be a list of Layers"):
+        theorem(x, layers[0])
+
+
+@pytest.mark.bad_input
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_few_digits_are_refused(dtype):
+    x, layers = rank_collapse.random_network().values()
+    x = x.to(dtype)
+    layers = [cast(layer, dtype) for layer in layers]
+    for run, network in [
+        (log_diameter_bound, layers),
+        (rank_collapse.cube, layers),
+        (rank_collapse.contraction, layers[0]),
+    ]:
+        with pytest.raises(ValueError, match="cast .* to float32 or float64"):
+            run(x, network)
+
+
 @pytest.mark.bad_input
 def test_an_unknown_size_is_named():
     x, layers = rank_collapse.random_network().values()

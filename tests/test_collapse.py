@@ -13,7 +13,15 @@ from hypothesis import strategies as st
 
 from attnlib import certify
 from attnlib.attention import Layer, forward, random_layers
-from attnlib.collapse import composite_norm, log_bound, log_residuals, residual
+from attnlib.collapse import (
+    composite_norm,
+    diameter,
+    log_bound,
+    log_diameter_bound,
+    log_residuals,
+    relative_residual,
+    residual,
+)
 
 EPS = torch.finfo(torch.float64).eps
 SIZES = st.tuples(
@@ -73,6 +81,58 @@ def test_sizes_whose_square_is_no_float(dtype, sizes):
             assert float(first) == pytest.approx(before + math.log(c), rel=1e-5)
             assert torch.equal(log_bound(c * x, layers)[0], first)
             assert log_bound(c * x, layers).isfinite().all()
+
+
+@pytest.mark.parametrize(
+    ("dtype", "sizes"),
+    [(torch.float64, (1e-170, 1e-300, 1e160)), (torch.float32, (1e-25, 1e-36, 1e20))],
+)
+def test_diameters_whose_square_is_no_float(dtype, sizes):
+    """Tokens that differ are not called equal, nor infinitely far apart."""
+    x, layers = instance(dtype=dtype, batch=(2,))
+    wanted = diameter(x)
+    for c in sizes:
+        assert torch.allclose(diameter(c * x) / c, wanted, rtol=1e-5)
+        bound = log_diameter_bound(c * x, layers)
+        assert torch.allclose(bound[0], wanted.log() + math.log(c), rtol=1e-5)
+        assert bound.isfinite().all()
+
+
+def test_the_relative_residual():
+    x = torch.tensor([[3.0, 1.0], [1.0, -1.0]])
+    assert float(relative_residual(x)) == pytest.approx(math.sqrt(4 / 12))
+    batch = torch.stack([x, 2 * x, residual(x), torch.ones(2, 2), 1e-30 * x, 1e30 * x])
+    third = math.sqrt(1 / 3)
+    wanted = [third, third, 1, 0, third, third]
+    assert relative_residual(batch).tolist() == pytest.approx(wanted, rel=1e-6)
+
+
+@pytest.mark.parametrize("size", [0.0, 1e-200, 1e-9, 1.0, 1e9, 1e160])
+@pytest.mark.parametrize("bound", [log_bound, log_diameter_bound])
+def test_gradients_of_the_bounds_are_finite(bound, size):
+    """Also where a layer's own numbers are no floats, and for equal tokens."""
+    x, layers = instance(L=6)
+    if bound is log_bound and size == 0.0:
+        size = 1e-250  # the composite norm has no gradient at zero
+    x = (size * x).requires_grad_()
+    w_v = layers[0].w_v.clone().requires_grad_()
+    found = bound(x, [layers[0]._replace(w_v=w_v), *layers[1:]])
+    found[-1].backward()
+    assert x.grad.isfinite().all()
+    if found[-1].isfinite():
+        assert w_v.grad.isfinite().all() and w_v.grad.any()
+
+
+@pytest.mark.parametrize("bound", [log_bound, log_diameter_bound])
+def test_gradients_of_the_bounds_are_right(bound):
+    x, layers = instance(L=2)
+
+    def of(x, w_q, w_v):
+        return bound(x, [layers[0]._replace(w_q=w_q, w_v=w_v), layers[1]])
+
+    given = (x, layers[0].w_q, layers[0].w_v)
+    given = tuple(t.clone().requires_grad_() for t in given)
+    assert torch.autograd.gradcheck(of, given)
 
 
 @given(SIZES, st.floats(0.1, 1.5), st.booleans(), st.integers(0, 10**6))
@@ -238,7 +298,9 @@ def test_bad_words():
     x, layers = instance()
     with pytest.raises(ValueError, match="version must be one of"):
         log_bound(x, layers, version="sharp")
-    for run in (residual, composite_norm):
+    with pytest.raises(ValueError, match="x must not be zero"):
+        relative_residual(torch.stack([x, 0 * x]))
+    for run in (residual, composite_norm, relative_residual):
         with pytest.raises(ValueError, match="holds NaN"):
             run(x / 0)
         with pytest.raises(ValueError, match="floating point"):

@@ -373,8 +373,8 @@ MUTATIONS = {
     ),
     "_norms: the least spread of a head": collapse(
         "collapse",
-        "spread=float(w_qk.max())",
-        "spread=float(w_qk.min())",
+        "spread=w_qk.max()",
+        "spread=w_qk.min()",
         "collapse.multi-head",
     ),
     "_norms: the largest head alone": collapse(

@@ -10,9 +10,11 @@ import torch
 from torch import Tensor
 
 from attnlib import certify
+from attnlib._require import require
 from attnlib.attention import (
     Layer,
     attention_matrix,
+    check_network,
     forward,
     merged,
     random_layers,
@@ -56,6 +58,12 @@ def inf_norm(a: Tensor) -> Tensor:
 def root_of(layer: Layer) -> float:
     """sqrt(d_qk)."""
     return math.sqrt(layer.w_q.shape[-1])
+
+
+def _check(x: Tensor, layers: Sequence[Layer]) -> None:
+    """One sequence of tokens that the layers can run on."""
+    check_network(x, layers)
+    require(x.dim() == 2, f"x must be (n, d), got {tuple(x.shape)}: no batch")
 
 
 def quadratic_logits(x: Tensor, layer: Layer) -> Tensor:
@@ -276,11 +284,12 @@ def contraction(
         (b)  delta' <= sum_h v_h tanh(omega_h delta^2 / 4) delta
 
     Hypotheses: softmax attention without mask and without skip.
-    Measured: by how much a left side exceeds its right side, relative to spread(y) or
-    delta; the largest over heads, columns and (b).
+    Measured: by how much a left side exceeds its right side and the rounding of its
+    entries, relative to spread(y) or delta; the largest over heads, columns and (b). A
+    column whose spread is no more than rounding is left out.
 
     Args:
-        x: (n, d).
+        x: (n, d), float32 or float64.
         layer: a Layer with any number of heads.
         causal: token i may only attend to tokens 1 to i, which breaks (a).
         skip: the layer adds its input to its output, which breaks (b).
@@ -288,17 +297,25 @@ def contraction(
     Returns:
         Verdict.
 
+    Raises:
+        ValueError: as `log_diameter_bound`, for a batch, or a list of layers.
+
     Claim: questions.contraction
     Page: notebooks/path_decomposition/rank_collapse
     """
+    _check(x, [layer])
+    bound = log_diameter_bound(x, [layer])[1].exp()
     mask = causal_mask(x) if causal else None
     factors = torch.tanh(differing(x, layer) / 4).unsqueeze(-1)
-    worst = float((shrinkage(x, layer, mask=mask) - factors).max())
+    noise = rounding(x, x)
+    wide = spread(x.mT)
+    excess = shrinkage(x, layer, mask=mask) - factors - noise / wide
+    worst = float(torch.where(wide > noise, excess, 0).max())
     size = float(diameter(x))
     if size > 0:
-        moved = float(diameter(forward(x, [layer], mask=mask, skip=skip)))
-        bound = float(log_diameter_bound(x, [layer])[1].exp())
-        worst = max(worst, (moved - bound) / size)
+        y = forward(x, [layer], mask=mask, skip=skip)
+        moved = float(diameter(y)) - rounding(x, y)
+        worst = max(worst, (moved - float(bound)) / size)
     return at_most(worst, 1e-12)
 
 
@@ -314,7 +331,7 @@ def shrinkage(x: Tensor, layer: Layer, mask: Tensor | None = None) -> Tensor:
     """The spread of each column of P X over that of X, for each head."""
     how = {"b_q": layer.b_q, "b_k": layer.b_k, "mask": mask}
     p = attention_matrix(x, layer.w_q, layer.w_k, **how)
-    return spread((p @ x).mT) / spread(x.mT).clamp_min(1e-300)
+    return spread((p @ x).mT) / spread(x.mT)
 
 
 def _row(b: Tensor | None):
@@ -358,7 +375,8 @@ def cube(
 
         c delta'^2 <= (c delta^2)^3   if sum_h v_h omega_h <= 4 c
 
-    Hypotheses: softmax attention without mask and skip, at least two unequal tokens.
+    Hypotheses: softmax attention without mask and skip, at least two unequal tokens,
+    c > 0.
     Measured: by how much ln delta_l exceeds (3.14) applied l times, and ln(c delta'^2)
     three times ln(c delta^2), for both; the largest over layers. Below the smallest
     float by `log_residuals`; with skip or mask by plain floats.
@@ -372,21 +390,34 @@ def cube(
     Returns:
         Verdict.
 
+    Raises:
+        ValueError: as `log_diameter_bound`, for equal tokens, and for c = 0.
+
     Claim: collapse.cube
     Page: notebooks/path_decomposition/rank_collapse
     """
+    bound = log_diameter_bound(x, layers)
+    require(
+        bool(bound[0].isfinite().all()),
+        "x: all tokens are equal, and (2.17) needs two that differ",
+    )
+    c = max(quarter_sum(layer) for layer in layers)
+    require(c > 0, "layers: every v_h omega_h is zero, and (2.17) needs c > 0")
     if skip or causal:
         mask = causal_mask(x) if causal else None
         logs = plain_sizes(x, layers, diameter, skip=skip, mask=mask)
     else:
         logs = log_residuals(x, layers, size="diameter")
-    c = max(quarter_sum(layer) for layer in layers)
-    bound = log_diameter_bound(x, layers)
-    above = [logs[1:] - bound[1:]]
+    above = [_excess(logs[1:], bound[1:])]
     for sizes in (logs, bound):
         of_product = math.log(c) + 2 * sizes  # ln(c delta^2)
-        above.append(of_product[1:] - 3 * of_product[:-1])
+        above.append(_excess(of_product[1:], 3 * of_product[:-1]))
     return at_most(max(float(a.max()) for a in above), 1e-7)
+
+
+def _excess(left: Tensor, right: Tensor) -> Tensor:
+    """left - right; -inf, the logarithm of zero, exceeds nothing, not even itself."""
+    return torch.where(left.isneginf(), left, left - right)
 
 
 # --- the toy
@@ -560,6 +591,7 @@ def one_layer(x: Tensor, layer: Layer, *, skip: bool = False) -> Verdict:
     Claim: collapse.one-layer
     Page: notebooks/path_decomposition/rank_collapse
     """
+    _check(x, [layer])
     r = residual(x)
     w = merged(layer)[0][0]
     omega = key_norms(layer)[0]
@@ -598,7 +630,8 @@ def row_share(x: Tensor, layer: Layer, *, skip: bool = False) -> float:
 
 def rounding(x: Tensor, y: Tensor) -> float:
     """What an entry of the residual of y may be off by: 64 eps of the largest entry."""
-    return 64 * EPS * float(torch.maximum(x.abs().max(), y.abs().max()))
+    largest = torch.maximum(x.abs().max(), y.abs().max())
+    return 64 * torch.finfo(x.dtype).eps * float(largest)
 
 
 @claim(
@@ -633,6 +666,7 @@ def rows_of_residual(x: Tensor, layer: Layer, *, skip: bool = False) -> Verdict:
     Claim: collapse.rows
     Page: notebooks/path_decomposition/rank_collapse
     """
+    _check(x, [layer])
     return at_most(row_share(x, layer, skip=skip), 1)
 
 
@@ -786,6 +820,7 @@ def cubic_bound(x: Tensor, layers: Sequence[Layer], *, skip: bool = False) -> Ve
     Claim: collapse.bound
     Page: notebooks/path_decomposition/rank_collapse
     """
+    _check(x, layers)
     size = float(composite_norm(residual(x))) ** 2
     strongest = max(float(key_norms(layer)[0]) for layer in layers)
     beta = max(unit(layer) for layer in layers)
@@ -918,6 +953,7 @@ def cubic_law(
     Claim: collapse.cubic
     Page: notebooks/path_decomposition/rank_collapse
     """
+    _check(x, [layer])
     y = forward(x, [layer], skip=skip)
     lead = leading(x, layer, centred=centred)
     rest = composite_norm(residual(y) - lead) - rounding(x, y)
@@ -967,6 +1003,7 @@ def sharp(x: Tensor, layer: Layer, *, limit: float = 0.5) -> Verdict:
     Claim: collapse.sharp
     Page: notebooks/path_decomposition/rank_collapse
     """
+    _check(x, [layer])
     allowed = g(2 * eta(x, layer)) - 1 + limit
     return at_most(constant(x, layer) / allowed, 1 + 1e-9)
 
@@ -1014,6 +1051,7 @@ def half(x: Tensor, layer: Layer) -> Verdict:
     Claim: collapse.half
     Page: notebooks/path_decomposition/rank_collapse
     """
+    _check(x, [layer])
     return at_most(constant(x, layer), 0.5 * (1 + 1e-9))
 
 
@@ -1084,6 +1122,7 @@ def half_two(x: Tensor, layer: Layer, *, skip: bool = False) -> Verdict:
     Claim: collapse.half-two
     Page: notebooks/path_decomposition/rank_collapse
     """
+    _check(x, [layer])
     return at_most(pair_share(x, layer, skip=skip), 0.5 * (1 + 1e-9))
 
 
@@ -1193,6 +1232,7 @@ def frozen(
     Claim: collapse.frozen
     Page: notebooks/path_decomposition/rank_collapse
     """
+    _check(x, layers)
     matrices = forward(x, layers, return_attention=True)[1][0]
     r = residual(x)
     if live:
