@@ -58,7 +58,7 @@ WORDS = r"""# A page
 
 > **Exercise 1.1 (Try).** Do it.
 
-> **Note.** A note on $n$, which holds $n$ tokens.
+> **Note.** A note on $n$, which holds $n$ tokens. *One*. The *two*, $m$. The *three*.
 
 > An ordinary quote, **bold** inside.
 """

@@ -193,6 +193,8 @@ def test_boxes_keep_formulas_names_and_other_quotes(whole):
         ",</span> which holds"
     )
     assert kept in page
+    assert "<em>One</em>. The <em>two</em>" in page  # two equal texts in a paragraph
+    assert r"\(m\)</span>.</span> The <em>three</em>" in page
     assert r"\begin{split}" not in page and r"\tag{1.1}" in page
 
 

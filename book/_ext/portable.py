@@ -67,7 +67,10 @@ def first_inline(node: nodes.Node, kind: type) -> nodes.Element | None:
 
 
 def replace_text(node: nodes.Text, text: str) -> None:
-    node.parent.replace(node, nodes.Text(text))
+    """By identity: two texts of a paragraph may be equal."""
+    siblings = node.parent.children
+    at = next(k for k, sibling in enumerate(siblings) if sibling is node)
+    node.parent[at] = nodes.Text(text)
 
 
 def trim_end(node: nodes.Element) -> None:
@@ -227,12 +230,12 @@ class Upgrade(SphinxTransform):
         """Keep a formula and the punctuation behind it on one line; a browser would
         part them.
         """
-        parent, after = formula.parent, formula.next_node(siblings=True, descend=False)
+        after = formula.next_node(siblings=True, descend=False)
         mark = (
             PUNCTUATION.match(after.astext()) if isinstance(after, nodes.Text) else None
         )
         if mark:
-            parent.replace(after, nodes.Text(after.astext()[mark.end() :]))
+            replace_text(after, after.astext()[mark.end() :])
             held = nodes.inline("", "", classes=["nobreak"])
             formula.replace_self(held)
             held += [formula, nodes.Text(mark[0])]
