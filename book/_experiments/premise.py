@@ -5,7 +5,7 @@
 Three small models on data that packages ship: the character model of attnlib (Python
 source, masked), a word model (the texts of Python's own help, masked), and a model that
 reads digits (scikit-learn's 8 x 8 images, a token a pixel). The last two are trained
-here, a quarter of an hour on one thread; scikit-learn is needed, and nothing is fetched.
+here, a quarter of an hour on one thread; scikit-learn is needed, nothing is fetched.
 
 Of each head, on inputs held out of the training: the share of a row's entries that
 holds 90% of its mass, and how much of these entries two inputs share (intersection over
