@@ -8,10 +8,10 @@ PYTHON ?= $(or $(FOUND),python3)
 RUN := .venv/bin/python
 PORT ?= 8000
 
-# Two tests at once. In `make test` those of a file together (a page's cells share a kernel). In `make check`, where
-# broken kernels are half of the work, each process begins with half of the files and takes from the other at the end.
+# Two tests at once, those of a file together: a page's cells share a kernel, and the browser's tests a site.
 # One thread a process: more would only wait for one another.
-PYTEST := $(RUN) -m pytest -n 2 --durations=10
+PYTEST := $(RUN) -m pytest -n 2 --dist loadfile --no-loadscope-reorder --durations=10
+WIDE = $(shell grep -l 'pytest\.mark\.wide' tests/test_*.py)
 export OMP_NUM_THREADS ?= 1
 
 .DEFAULT_GOAL := help
@@ -31,11 +31,11 @@ lint: env ## ruff: the form of all code, pages too, and likely mistakes in it
 	@$(RUN) -m ruff check attnlib bench tests book notebooks proofs
 	@$(RUN) -m ruff format --check attnlib bench tests book notebooks proofs
 
-test: lint ## every test but the wide lane: library, claims, pages, build, browser
-	@$(PYTEST) --dist loadfile --no-loadscope-reorder
+test: lint ## library, claims and pages; the book and its site wait for `make check`
+	@$(PYTEST)
 
-check: env ## what `make test` leaves out: pages as in Colab, variants in the browser, broken kernels on pages
-	@$(PYTEST) --dist worksteal -m wide
+check: env ## what `make test` leaves out: the site in a browser, pages as in Colab, broken kernels on pages
+	@$(PYTEST) -m wide $(WIDE)
 
 proofs: env ## let Coq check the proofs in proofs/ (ACCEPT=1: statements that changed are meant)
 	@$(RUN) proofs/check.py $(if $(ACCEPT),--accept)
@@ -47,7 +47,7 @@ bench: env ## measure the kernels beside their peers, in alternation: ratios, so
 	@$(RUN) -m bench --quick
 
 release: env ## run the tests of the claims; fail if any claim is unchecked or broken
-	@$(RUN) book/_tools/claims.py refresh
+	@$(RUN) book/_tools/claims.py refresh -n 2 --dist worksteal
 	@$(RUN) book/_tools/claims.py release
 
 serve: env ## show the built book at http://localhost:8000 (or PORT=...)

@@ -10,7 +10,7 @@ import math
 from numbers import Real
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from attnlib import _require
@@ -202,6 +202,50 @@ def needed_radius(n: int, leak: float) -> float:
     require(0 < leak < 1, f"leak must lie in (0, 1), got {leak}")
     r = math.log((1 - leak) * (n - 1) / leak) / 2
     return max(0.0, r)
+
+
+def cluster_logits(
+    sets: Bool[Tensor, "m q"], c: int, r: float | int
+) -> Float[Tensor, "n n"]:
+    """Logits of radius R under which many tokens stay apart for long: q clusters of c
+    tokens read themselves, and each of m other tokens reads the clusters of its set.
+
+    The logits are R where a token reads and -R elsewhere. Clusters come first: token i
+    belongs to cluster i // c for i < q c, and token q c + j has the j-th set.
+
+    Args:
+        sets: (m, q), True where a token reads a cluster.
+        c: tokens of a cluster, at least 1.
+        r: the radius R, at least 0.
+
+    Returns:
+        (n, n) in float64, n = q c + m.
+
+    Raises:
+        ValueError: for sets that are not boolean (m, q) or are empty, c < 1, or a
+            negative R.
+
+    Cost: O(n^2).
+    Source: derived on the page.
+    Claim: synthesis.many
+    """
+    _require.is_tensor("sets", sets)
+    require(
+        sets.dtype == torch.bool and sets.dim() == 2 and 0 not in sets.shape,
+        f"sets must be boolean (m, q), not empty, got {sets.dtype} {tuple(sets.shape)}",
+    )
+    require(not sets.is_meta, "sets are on the device meta: it holds no values")
+    _require.sizes(1, c=c)
+    _require.numbers(r=r)
+    require(r >= 0, f"the radius r must be at least 0, got {r}")
+    m, q = sets.shape
+    own = torch.eye(q, dtype=torch.bool, device=sets.device)
+    rows = torch.cat(
+        [own.repeat_interleave(c, 0), sets]
+    )  # which clusters a token reads
+    reads = torch.zeros(len(rows), len(rows), dtype=torch.bool, device=sets.device)
+    reads[:, : q * c] = rows.repeat_interleave(c, 1)
+    return r * (2 * reads.double() - 1)
 
 
 def needed_bits(points: int, d: int = 1) -> float:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import re
+import shutil
 import sys
 from pathlib import Path
 
@@ -30,11 +31,17 @@ if SHAPES:
 hypothesis.settings.register_profile("attnlib", deadline=None, derandomize=True)
 hypothesis.settings.load_profile("attnlib")
 
-LONGEST = {
-    "test_site.py",
-    "test_colab.py",
-    "test_teeth.py",
-}  # minutes each; a file stays in one process
+LONGEST = {"test_site.py", "test_teeth.py"}  # minutes each; a file stays in one process
+CHROMIUM = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
 LANES = ("wide", "bench")  # run only where -m names them
 MARKERS = {
     "claim(id, role)": "this test is the check, control, witness, counterexample or "
@@ -104,7 +111,7 @@ def pytest_runtest_call(item):
 
 def turn(item) -> int:
     """Pages first: the site is built from what they leave in the cache. Then, as there
-    are two processes, what takes longest.
+    are two processes, what takes longest, in one process each.
     """
     if item.path.suffix == ".ipynb":
         return 0
@@ -197,3 +204,25 @@ def device(request):
     if request.param == "cuda" and not torch.cuda.is_available():
         pytest.skip("no CUDA device here")
     return torch.device(request.param)
+
+
+@pytest.fixture(scope="session")
+def browser():
+    """The system's Chromium. Where there is none the tests are skipped; on CI that is a
+    failure.
+    """
+    path = next(
+        filter(
+            None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))
+        ),
+        None,
+    )
+    if path is None:
+        message = "no Chromium here: the pages were not looked at in a browser"
+        pytest.fail(message) if os.environ.get("CI") == "true" else pytest.skip(message)
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=CHROMIUM)
+        yield browser
+        browser.close()

@@ -264,7 +264,12 @@ def lowrank_rows() -> Rows:
             "scale": 0.5,
             "token_mask": KEPT,
         },
-        "lowrank.nystrom_attention": {**heads, "landmarks": 5, "scale": 0.5},
+        "lowrank.nystrom_attention": {
+            **heads,
+            "landmarks": 5,
+            "iterations": 2,
+            "scale": 0.5,
+        },
         "lowrank.sampled_product": {"p": p, "v": v, "k": 3, **drawn},
         "lowrank.svd_surrogate": {"p": p, "k": 2, "oversample": 1, "power": 1, **drawn},
     }
@@ -276,8 +281,14 @@ def efficient_rows() -> Rows:
     chunked = {"chunk": 2, "token_mask": token_mask}
     hashed = {"buckets": 4, "rounds": 2, "generator": SEED}
     qk = normal(4, 4)
+    one = {"q": normal(4), "k": normal(4) + 1, "v": normal(3)}
+    number = positive(4)
+    per_head = normal(2, 4, 4)
+    scanned = {"x": qk, "a": normal(4, 4, 4), "b": qk + 1, "c": qk + 2}
     return {
+        "efficient.decoding.decoding": {"row": "gqa", "n": 8, "d": 2, "groups": 1},
         "efficient.features.linear_attention": {**heads, **chunked},
+        "efficient.features.linear_step": {**one, "state": normal(4, 4) + 5},
         "efficient.features.performer_attention": {
             **heads,
             **chunked,
@@ -295,7 +306,56 @@ def efficient_rows() -> Rows:
         },
         "efficient.hashing.lsh_buckets": {"qk": qk, **hashed},
         "efficient.hashing.lsh_sets": {"ids": torch.tensor([[0, 1, 0, 1]]), **chunked},
+        "efficient.latent.gqa_as_mla": {
+            "w_k": per_head,
+            "w_v": per_head + 1,
+            "heads": 4,
+        },
+        "efficient.latent.gqa_error": {"forms": per_head, "groups": 1, "d": 2},
+        "efficient.recurrent.delta_attention": {
+            **heads,
+            "beta": number,
+            "gate": number,
+            "chunk": 2,
+            "state": normal(4, 3),
+        },
+        "efficient.recurrent.delta_step": {
+            **one,
+            "beta": number[0],
+            "gate": number[1],
+            "state": normal(4, 3),
+        },
+        "efficient.recurrent.gated_linear_attention": {
+            **heads,
+            "gate": number,
+            "chunk": 2,
+            "state": normal(4, 3),
+        },
+        "efficient.recurrent.gated_linear_step": {
+            **one,
+            "gate": number[0],
+            "state": normal(4, 3),
+        },
+        "efficient.recurrent.selective_scan": {**scanned, "chunk": 2, "state": qk},
+        "efficient.recurrent.selective_step": {
+            "x": normal(4),
+            "a": qk,
+            "b": normal(4),
+            "c": normal(4),
+            "state": qk,
+        },
+        "efficient.table.depth": {"row": "gated", "n": 8, "m": 2},
         "efficient.table.flops": {"row": "strided", "n": 8, "d": 2, "l": 2},
+        "efficient.table.largest": {"row": "strided", "n": 8, "d": 2, "l": 2},
+        "efficient.traffic.naive_attention": heads,
+        "efficient.traffic.tiled_attention": {**heads, "rows": 2, "columns": 3},
+        "efficient.traffic.traffic": {
+            "row": "fused",
+            "n": 8,
+            "d": 2,
+            "rows": 2,
+            "columns": 3,
+        },
     }
 
 
@@ -311,6 +371,11 @@ def expressive_rows() -> Rows:
         "expressive.dimensions.cap": {"theta": 1.0, "d": 4},
         "expressive.dimensions.expected_leak": {"n": 9, "d": 4, "s": 3.0},
         "expressive.dimensions.interpolated_dimension": {
+            **sizes,
+            "delta": 0.5,
+            "keys": "signs",
+        },
+        "expressive.dimensions.interpolated_lines": {
             **sizes,
             "delta": 0.5,
             "keys": "signs",
@@ -558,6 +623,7 @@ def memorize_rows() -> Rows:
 def bridges_rows() -> Rows:
     p = normal(4, 5).softmax(-1)
     return {
+        "bridges.cluster_logits": {"sets": p > 0.2, "c": 2, "r": 1.5},
         "bridges.dobrushin": {"p": p},
         "bridges.dobrushin_literal": {"p": p},
         "bridges.largest_dobrushin": {"n": 4, "r": 1.5},
@@ -695,6 +761,7 @@ LEGAL = {
         attention.attention_matrix scale: zero negative
         attention.forward scale: zero negative
         attention.random_layers gain: zero negative
+        bridges.cluster_logits r: zero
         bridges.largest_dobrushin r: zero inf
         certify.boltzmann.boltzmann_gap scale: zero negative
         certify.boltzmann.context_gap beta: zero negative
@@ -753,6 +820,7 @@ LEGAL = {
         attention.hardmax a: empty shallower narrow short
         attention.layer_norm x: short
         attention.sparsemax a: empty shallower narrow short
+        bridges.cluster_logits sets: narrow short
         bridges.dobrushin p: short
         bridges.dobrushin_literal p: short
         bridges.radius logits: narrow short
@@ -782,6 +850,11 @@ LEGAL = {
         efficient.hashing.lsh_attention qk: narrow
         efficient.hashing.lsh_attention v: narrow
         efficient.hashing.lsh_buckets qk: narrow short
+        efficient.latent.gqa_as_mla w_k: narrow
+        efficient.latent.gqa_as_mla w_v: narrow
+        efficient.latent.gqa_error forms: narrow short
+        efficient.traffic.naive_attention v: narrow
+        efficient.traffic.tiled_attention v: narrow
         expressive.fitting.interpolate k: narrow
         lowrank.effective_rank sigma: narrow
         lowrank.jl_surrogate p: short
@@ -852,6 +925,7 @@ LEGAL = {
         universal.standard.run_standard sublayers: empty shorter longer
     """,
     "any pattern will do": """
+        bridges.cluster_logits sets: hidden
         copying.networks.plan pattern: longer
         patterns.conditions.check pattern: longer
         patterns.conditions.hops pattern: longer

@@ -81,6 +81,21 @@ def nodes(path: Path) -> tuple[ast.Module, list[ast.AST]]:
     return tree, [node for node in ast.walk(tree) if id(node) not in silent]
 
 
+def of_statements(tree: ast.Module) -> set[ast.AST]:
+    """The nodes of a module of theorems that the claims' functions reach by name. The
+    rest are cases, controls and witnesses: tests, which nothing tests.
+    """
+    defined = {node.name: node for node in tree.body if hasattr(node, "name")}
+    waiting = [node for node in defined.values() if getattr(node, "decorator_list", 0)]
+    found = set()
+    while waiting:
+        parts = [part for top in waiting.pop().body for part in ast.walk(top)]
+        named = {part.id for part in parts if isinstance(part, ast.Name)}
+        waiting += [defined.pop(name) for name in named & defined.keys()]
+        found |= set(parts)
+    return found
+
+
 def places(only: list[str]) -> list[tuple[str, int, int, str]]:
     """All changes that could be made: file, line, number of the node, words."""
     found = []
@@ -88,8 +103,10 @@ def places(only: list[str]) -> list[tuple[str, int, int, str]]:
         room = path.relative_to(ROOT / "attnlib").parts[0].removesuffix(".py")
         if room in AWAY or (only and room not in only):
             continue
-        for number, node in enumerate(nodes(path)[1]):
-            if words := change(node, really=False):
+        tree, running = nodes(path)
+        meant = of_statements(tree) if room == "theorems" else running
+        for number, node in enumerate(running):
+            if node in meant and (words := change(node, really=False)):
                 name = path.relative_to(ROOT).as_posix()
                 found.append((name, node.lineno, number, words))
     return found

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from attnlib.bridges import (
+    cluster_logits,
     dobrushin,
     dobrushin_literal,
     largest_dobrushin,
@@ -120,6 +121,9 @@ def test_on_cuda():
     "call, words",
     [
         (lambda: dobrushin([[1.0]]), "p must be a torch tensor, got list"),
+        (lambda: cluster_logits(torch.ones(2, 2), 1, 1.0), "sets must be boolean"),
+        (lambda: cluster_logits(torch.ones(2, 2) > 0, 0, 1.0), "c must be"),
+        (lambda: cluster_logits(torch.ones(2, 2) > 0, 1, -1.0), "at least 0, got -1"),
         (
             lambda: dobrushin(torch.ones(2, 2, dtype=torch.int64)),
             "p must be floating point",

@@ -17,6 +17,7 @@ import formal
 import pytest
 from test_claims_registry import SAMPLE
 
+pytestmark = pytest.mark.wide  # Sphinx builds a book for each
 ROOT = Path(__file__).resolve().parents[1]
 SETTINGS = """
 import sys

@@ -1,11 +1,13 @@
 """The room codes: kernels against literal twins, gradients, devices, bad input. Claims:
-test_claims_codes.py.
+attnlib.theorems.price_of_dimension and .what_is_enough.
 """
 
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 
+import mpmath
 import pytest
 import torch
 from hypothesis import given
@@ -198,12 +200,109 @@ def test_what_is_stored_does_not_beat_the_bounds():
         )
 
 
+def test_a_code_is_pushed_along_the_query():
+    """By hand: from (1/2, 1) straight up to the circle of radius 2, not away from the
+    origin.
+    """
+    keys = torch.tensor([[0.5, 0.0], [0.5, -0.5]], dtype=torch.float64)
+    queries = torch.tensor([[0.0, 1.0], [0.0, -3.0]], dtype=torch.float64)
+    root = 15**0.5 / 4
+    wanted = torch.tensor([[0.25, root], [0.25, -root]], dtype=torch.float64)
+    assert (codes.code_from(queries, keys) - wanted).abs().max() < 4 * EPS
+
+
+def test_moment_queries_in_fractions():
+    """The floats as they are, in exact arithmetic: d = 4, 64 keys, 64 patterns of two
+    columns, gap 2 - 1e-6.
+    """
+    g = torch.Generator().manual_seed(3)
+    columns = torch.rand(64, 64, generator=g).argsort(1)[:, :2]
+    q = codes.moment_queries(columns, n=64, gap=2.0)
+    keys = [[Fraction(x) for x in row] for row in codes.moment_keys(64, 2).tolist()]
+    for row, own in zip(q.tolist(), columns.tolist()):
+        exact_row = [Fraction(x) for x in row]
+        logits = [sum(a * b for a, b in zip(exact_row, key)) for key in keys]
+        least = min(logits[j] for j in own)
+        others = [v for l, v in enumerate(logits) if l not in own]
+        assert least - max(others) >= 2 - Fraction(1, 10**6)
+
+
+def number(vectors):
+    """A number for each vector of 24 entries from -4..4, modulo 2^64; that no two share
+    one is tested where it matters.
+    """
+    powers = 9 ** torch.arange(12)
+    return (vectors[:, :12] + 4) @ powers + (
+        (vectors[:, 12:] + 4) @ powers
+    ) * 282429536483
+
+
+def largest_leech_product():
+    """The largest product of two different Leech vectors, all 19 billion pairs, in
+    integers.
+
+    Changing signs on a word of the Golay code and turning the first 23 places are
+    isometries that map the set to itself (tested), so it is enough to compare one
+    vector of each orbit with all.
+    """
+    vectors = exact.leech()
+    assert vectors.shape == (196560, 24) and vectors.square().sum(
+        1
+    ).unique().tolist() == [32]
+    numbers, order = number(vectors).sort()
+    vectors = vectors[order]
+    assert (numbers.diff() > 0).all()  # different vectors, different numbers
+    words = exact.golay()
+    moves = [vectors * (1 - 2 * words[1 << i]) for i in range(12)]
+    moves.append(torch.cat([vectors[:, :23].roll(1, 1), vectors[:, 23:]], 1))
+    places = [
+        torch.searchsorted(numbers, number(moved)).clamp_max(len(numbers) - 1)
+        for moved in moves
+    ]
+    assert all(
+        torch.equal(vectors[place], moved) for place, moved in zip(places, moves)
+    )
+    label, before = torch.arange(len(vectors)), None
+    while before is None or not torch.equal(label, before):
+        before = label
+        for move in places:
+            label = torch.minimum(label, label[move])
+            label = label.scatter_reduce(0, move, label, "amin")
+    ones = label.unique()
+    assert len(ones) < 60
+    products = vectors[ones] @ vectors.T
+    assert (products == 32).sum() == len(ones)  # each with itself
+    return int(products[products < 32].max())
+
+
+def test_no_two_leech_vectors_are_nearer_than_60_degrees():
+    assert largest_leech_product() == 16
+    vectors = exact.leech()
+    outside = ([2] * 8 + [0] * 16, [3] + [1] * 23, [4, 2, 2, 2, 2] + [0] * 19)
+    for row in outside:  # one of each kind comes too near
+        assert int((vectors @ torch.tensor(row)).max()) > 16
+
+
 def row(*columns):
     return torch.tensor([columns])
 
 
 ones = torch.ones
 eye = torch.eye(3)
+
+
+@pytest.mark.parametrize(
+    ("n", "k", "d"), [(10**4, 100, 21), (10**6, 64, 21), (10**6, 1000, 279)]
+)
+def test_the_dimension_of_the_count(n, k, d):
+    """Literal numbers, by whole powers of (8 e n / m)^m and (n / e k)^k."""
+    with mpmath.workdps(30):
+        patterns = (mpmath.mpf(n) / (mpmath.e * k)) ** k
+        for tried, is_enough in ((d, True), (d - 1, False)):
+            m = 2 * tried + 1
+            signs = (8 * mpmath.e * n / mpmath.mpf(m)) ** m
+            assert (signs >= patterns) == is_enough
+    assert codes.counting_dimension(n, k) == d
 
 
 @pytest.mark.bad_input

@@ -12,20 +12,26 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_claims_complexity import ROWS, counted
 from test_sparse import instance, same
 from torch.nn import functional as F
 
 from attnlib.efficient import (
+    delta_attention,
+    delta_step,
     flops,
+    gated_linear_attention,
+    gated_linear_step,
     linear_attention,
+    linear_step,
     lsh_attention,
     lsh_buckets,
     lsh_sets,
     performer_attention,
     positive_features,
+    selective_scan,
+    selective_step,
 )
 from bench.timing import peak_bytes
 
@@ -199,9 +205,174 @@ def test_features_do_not_overflow():
     assert not torch.isinf(y).any()
 
 
-def test_flops_of_a_batch_of_sizes():
-    for name in ROWS:
-        assert len(set(counted(name, 4096))) == 1
+# --- states of fixed size: a pass in chunks is a loop over steps
+
+
+def loop(step, sequences, numbers, state):
+    """The literal recurrence: (y, state) of a step for each token."""
+    found = []
+    for t in range(sequences[0].shape[-2]):
+        rows = [s[..., t, :] for s in sequences]
+        ones = [s[..., t] for s in numbers]
+        y, state = step(*rows, *ones, state=state)
+        found.append(y)
+    return torch.stack(found, -2), state
+
+
+def both(pair):
+    """Answers and state side by side, so that gradients of both are compared."""
+    return torch.cat([t.flatten() for t in pair])
+
+
+LENGTHS = st.integers(1, 20)
+CHUNKS = st.integers(1, 25)
+BATCHES = st.sampled_from([(), (3,), (2, 2)])
+
+
+def gates(n, batch, seed, zeros):
+    """Numbers from 0 to 1, some of them 0 where that is asked for."""
+    g = torch.Generator().manual_seed(seed)
+    gate = torch.rand(*batch, n, generator=g, dtype=torch.float64)
+    if zeros:
+        gate = gate * (gate > 0.3)
+    return gate.requires_grad_()
+
+
+def initial(shape, wanted):
+    if not wanted:
+        return None
+    return torch.randn(shape, generator=seeded(), dtype=torch.float64).requires_grad_()
+
+
+@settings(max_examples=25)
+@given(LENGTHS, CHUNKS, BATCHES, st.booleans(), st.booleans())
+def test_gated_chunks_are_a_loop_over_steps(n, chunk, batch, begun, zeros):
+    q, k, v = instance(n, batch, seed=n)
+    gate = gates(n, batch, n, zeros)
+    state = initial((*batch, 4, 3), begun)
+    fast = gated_linear_attention(q, k, v, gate, chunk=chunk, state=state)
+    literal = loop(gated_linear_step, (q, k, v), (gate,), state)
+    inputs = [t for t in (q, k, v, gate, state) if t is not None]
+    same(both(fast), both(literal), inputs)
+
+
+@settings(max_examples=25)
+@given(LENGTHS, CHUNKS, BATCHES, st.booleans(), st.booleans())
+def test_delta_chunks_are_a_loop_over_steps(n, chunk, batch, begun, gated):
+    q, k, v = instance(n, batch, seed=n)
+    k = F.normalize(k, dim=-1)
+    beta = gates(n, batch, n, zeros=False)
+    more = (gates(n, batch, n + 1, zeros=True),) if gated else ()
+    state = initial((*batch, 4, 3), begun)
+    fast = delta_attention(q, k, v, beta, *more, chunk=chunk, state=state)
+    literal = loop(delta_step, (q, k, v), (beta, *more), state)
+    inputs = [t for t in (q, k, v, beta, *more, state) if t is not None]
+    same(both(fast), both(literal), inputs)
+
+
+@settings(max_examples=25)
+@given(LENGTHS, CHUNKS, BATCHES, st.booleans(), st.booleans())
+def test_scans_in_chunks_are_a_loop_over_steps(n, chunk, batch, begun, zeros):
+    b, c, x = instance(n, batch, seed=n)
+    a = gates(n * 12, batch, n, zeros).unflatten(-1, (n, 3, 4))
+    state = initial((*batch, 3, 4), begun)
+    fast = selective_scan(x, a, b, c, chunk=chunk, state=state)
+    found = []
+    h = state
+    for t in range(n):
+        y, h = selective_step(
+            x[..., t, :], a[..., t, :, :], b[..., t, :], c[..., t, :], h
+        )
+        found.append(y)
+    literal = (torch.stack(found, -2), h)
+    inputs = [t for t in (x, a, b, c, state) if t is not None]
+    same(both(fast), both(literal), inputs)
+
+
+@settings(max_examples=15)
+@given(LENGTHS, BATCHES)
+def test_linear_attention_is_a_loop_over_steps(n, batch):
+    q, k, v = instance(n, batch, seed=n)
+    y, _ = loop(linear_step, (q, k, v), (), None)
+    same(linear_attention(q, k, v, causal=True), y, (q, k, v))
+
+
+def test_states_are_handed_on():
+    """A prefix, then the rest from its state: the whole at once."""
+    q, k, v = (t.detach() for t in instance(30))
+    beta = gates(30, (), 0, zeros=False).detach()
+    whole, end = delta_attention(q, k, v, beta, chunk=7)
+    first, state = delta_attention(q[:11], k[:11], v[:11], beta[:11], chunk=4)
+    then, last = delta_attention(q[11:], k[11:], v[11:], beta[11:], state=state)
+    assert (torch.cat([first, then]) - whole).abs().max() < 1e-9
+    assert (last - end).abs().max() < 1e-9
+
+
+def test_recurrences_by_hand():
+    """d = 1. Gates 1, 1/2 and k = 1, v = 1, 2: S = 1, 5/2, read by q = 1, 2 as 1, 5.
+    The delta rule with beta = 1 forgets what k said before: S = 1, 2. A scan with gates
+    1, 1/2, inputs 3, 4, b = 1, c = 1, 2: h = 3, 11/2, read as 3, 11.
+    """
+    column = torch.tensor([[1.0], [2.0]])
+    ones = torch.ones(2, 1)
+    half = torch.tensor([1.0, 0.5])
+    y, state = gated_linear_attention(column, ones, column, half)
+    assert y.flatten().tolist() == [1, 5] and state.item() == 2.5
+    y, state = delta_attention(column, ones, column, torch.ones(2), half)
+    assert y.flatten().tolist() == [1, 4] and state.item() == 2
+    x = torch.tensor([[3.0], [4.0]])
+    y, state = selective_scan(x, half.view(2, 1, 1), ones, column)
+    assert y.flatten().tolist() == [3, 11] and state.item() == 5.5
+
+
+def test_the_delta_rule_writes_over_and_a_sum_cannot():
+    """Keys of length one that come again: with beta = 1 the state answers the last
+    value at every key that is orthogonal to those after it; a sum answers both.
+    """
+    k = torch.eye(4, dtype=torch.float64)[[0, 1, 2, 0, 1]]
+    v = torch.randn(5, 3, generator=seeded(), dtype=torch.float64)
+    one = torch.ones(5, dtype=torch.float64)
+    _, delta = delta_attention(k, k, v, one)
+    _, summed = gated_linear_attention(k, k, v, one)
+    assert (delta[:3] - v[[3, 4, 2]]).abs().max() < 1e-12
+    assert (summed[0] - v[0] - v[3]).abs().max() < 1e-12
+
+
+def test_one_gate_for_all_is_a_scan_with_equal_gates():
+    """q = c, k = b, v = x: the state of gated linear attention is that of the scan."""
+    q, k, v = (t.detach() for t in instance(20, (2,)))
+    gate = gates(20, (2,), 3, zeros=False).detach()
+    a = gate[..., None, None].expand(2, 20, 3, 4)
+    y, state = gated_linear_attention(q, k, v, gate, chunk=8)
+    z, other = selective_scan(v, a, k, q, chunk=8)
+    assert (y - z).abs().max() < 1e-12
+    assert (state - other.mT).abs().max() < 1e-12
+
+
+def test_strong_gates_neither_overflow_nor_leak():
+    """Gates of 1e-30 for 100 tokens in one chunk: each token sees itself alone."""
+    q, k, v = (t.detach().float() for t in instance(100))
+    gate = torch.full((100,), 1e-30)
+    y, _ = gated_linear_attention(q, k, v, gate, chunk=100)
+    alone = (q * k).sum(-1, keepdim=True) * v
+    torch.testing.assert_close(y, alone)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+def test_recurrences_follow_their_inputs(dtype):
+    q, k, v = (t.detach() for t in instance(20))
+    k = F.normalize(k, dim=-1)
+    gate = gates(20, (), 0, zeros=False).detach()
+    within = 40 * torch.finfo(dtype).eps
+    for run in (
+        lambda q, k, v, g: gated_linear_attention(q, k, v, g, chunk=8),
+        lambda q, k, v, g: delta_attention(q, k, v, g, g, chunk=8),
+        lambda q, k, v, g: selective_scan(v, g[:, None, None].expand(20, 3, 4), k, q),
+    ):
+        y, state = run(*(t.to(dtype) for t in (q, k, v, gate)))
+        wanted, _ = run(*(t.to(dtype).double() for t in (q, k, v, gate)))
+        assert y.dtype == state.dtype == dtype
+        assert (y.double() - wanted).abs().max() < within * wanted.abs().max()
 
 
 @pytest.mark.cuda
@@ -302,6 +473,54 @@ def test_bad_input_of_lsh(change, words):
             lambda q, k, v: lsh_buckets(q / 0, 4, generator=seeded()),
             "qk holds NaN or infinity",
         ),
+        (
+            lambda q, k, v: gated_linear_attention(q, k, v, q),
+            r"gate must have shape \(8,\) to fit q",
+        ),
+        (
+            lambda q, k, v: gated_linear_attention(q, k, v, q[:, 0], chunk=0),
+            "chunk must be an integer",
+        ),
+        (
+            lambda q, k, v: gated_linear_attention(q, k, v, q[:, 0], state=k),
+            r"state must have shape \(4, 3\) to fit q",
+        ),
+        (
+            lambda q, k, v: delta_attention(q, k, v, q[:, 0] / 0),
+            "beta holds NaN or infinity",
+        ),
+        (
+            lambda q, k, v: delta_attention(q, k, v, q[:, 0], v[:, :1]),
+            "gate must have shape",
+        ),
+        (
+            lambda q, k, v: selective_scan(v, q, q, k),
+            r"a must have shape \(8, 3, 4\) to fit x",
+        ),
+        (
+            lambda q, k, v: selective_scan(v, q, q, v),
+            r"c must have shape \(8, 4\) to fit x",
+        ),
+        (
+            lambda q, k, v: linear_step(q, k, v, v),
+            r"state must have shape \(8, 4, 4\) to fit q",
+        ),
+        (
+            lambda q, k, v: linear_step(q[0] - 1e4, k[0], v[0]),
+            "underflow to zero",
+        ),
+        (
+            lambda q, k, v: gated_linear_step(q, k, v, v),
+            r"gate must have shape \(8,\) to fit q",
+        ),
+        (
+            lambda q, k, v: delta_step(q, k, v, q[:, 0], state=q),
+            r"state must have shape \(8, 4, 3\) to fit q",
+        ),
+        (
+            lambda q, k, v: selective_step(v, q, q, k),
+            r"a must have shape \(8, 3, 4\) to fit x",
+        ),
     ],
 )
 def test_bad_input(call, words):
@@ -345,7 +564,7 @@ def test_the_table_on_a_gpu(monkeypatch):
     complexity, fake = importlib.import_module("complexity"), FakeCuda()
     monkeypatch.setattr(torch, "cuda", fake)
     seconds = complexity.cuda_seconds(lambda: fake.calls.append("call"), 3)
-    assert seconds == pytest.approx(0.007 / 3)
+    assert seconds.both == pytest.approx(0.007 / 3) and seconds.system == 0
     assert fake.calls == [
         "synchronize",
         "record",
@@ -366,7 +585,11 @@ def test_the_table_on_a_gpu(monkeypatch):
     ]
     asked, made = (
         [],
-        {"dense (SDPA)": (lambda: None, 100), "linear": (lambda: None, 10)},
+        {
+            "dense (SDPA)": (lambda: None, 100),
+            "dense (SDPA), causal": (lambda: None, 100),
+            "linear": (lambda: None, 10),
+        },
     )
     monkeypatch.setattr(
         complexity,

@@ -733,6 +733,13 @@ WRONG = {
         (lambda p, w: torch.outer(p @ w, w.zero_() + 1), "does not map w"),
         (lambda p, w: p.float(), "torch.float64 was wanted; yours is torch.float32"),
     ],
+    "projections.counterexample": [
+        (lambda x: 0 * x, "both sides are 0"),
+        (lambda x: 2 * x, "same way"),
+        (lambda x: -x, "opposite way"),
+        (lambda x: x.flip(0), "Not yet"),
+        (lambda x: x[:2], "shape"),
+    ],
     "lowrank.ranks": [((7, 7), "Not yet"), (3, "A pair was wanted; yours is 3")],
     "lowrank.projections": [
         (lambda k, v, s, t: (s @ k.T, t @ v.T), "no inverse"),
@@ -754,6 +761,7 @@ WRONG = {
         (lambda p, v: share(p.sum(0) * v.norm(dim=1)), "not its norm"),
         (lambda p, v: share(torch.arange(4).double()), "Not yet"),
     ],
+    "lowrank.pairs": [(50, "Not yet"), (48.5, "A whole number")],
     "complexity.stride": [([64], "A number was wanted; yours is a list")],
     "complexity.hop": [
         (lambda i, j, l: j + (i - j) // l, "does not read your k"),

@@ -26,6 +26,41 @@ def every_figure():
     }
 
 
+def every_idea():
+    g = torch.Generator().manual_seed(0)
+    return {
+        "house": draw.house(50, (4, 16), generator=g),
+        "right_angle": draw.right_angle(16, 20, 0.3, draws=10, generator=g),
+    }
+
+
+@pytest.mark.parametrize("name", every_idea())
+def test_pictures_of_ideas_are_small_and_have_words(name):
+    fig = every_idea()[name]
+    assert 2_000 < len(figures.show(fig, alt=ALT).data) < 270_000
+    assert all(ax.get_title() for ax in fig.axes)
+
+
+def test_the_house_keeps_its_distances_where_nothing_is_projected_away():
+    """Large k: the red roof lies on the grey one."""
+    g = torch.Generator().manual_seed(0)
+    fig = draw.house(2_000, (2_000,), generator=g)
+    grey, _, red, _ = fig.axes[1].lines
+    assert abs(grey.get_ydata() - red.get_ydata()).max() < 0.3
+
+
+def test_the_sphere_has_the_radius_of_the_law():
+    g = torch.Generator().manual_seed(0)
+    frames, labels = draw.sphere(63, [4, 16], 0.5, draws=30, generator=g)
+    assert labels == ["k = 4", "k = 16"]
+    for frame, radius in zip(frames, (4.0, 2.0)):
+        ax = frame.axes[0]
+        circle, dots = ax.lines
+        assert f"{radius:.2f}" in ax.get_title()
+        assert circle.get_ydata().max() == pytest.approx(radius, rel=1e-3)
+        assert dots.get_ydata().mean() == pytest.approx(radius, rel=0.2)
+
+
 @pytest.mark.parametrize("name", every_figure())
 def test_figures_are_small_and_described(name):
     fig = every_figure()[name]

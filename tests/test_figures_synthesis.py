@@ -14,6 +14,8 @@ from attnlib.figures import synthesis as draw
 def every_figure():
     p = torch.softmax(torch.eye(6, dtype=torch.float64) * 3, -1)
     r = torch.linspace(0.1, 3, 5)
+    frames, labels = draw.two_halves()
+    assert len(frames) == len(labels)
     return {
         "five": draw.five(p, r, r, r / 2, p > 0.1, [0.2, 0.7, 1.0], r),
         "scale": draw.scale(
@@ -23,16 +25,22 @@ def every_figure():
             2.0,
         ),
         "bits": draw.bits(
-            {"a": (3.0, 4.0), "b": (20.0, 1e7)}, {"b": (11.0, 20.0)}, (8, 16)
+            {"a": (3.0, 4.0), "b": (20.0, 1e7)},
+            {"a": "enough", "b": "proved"},
+            {"b": (11.0, 20.0)},
+            (8, 16),
         ),
+        "questions": draw.questions(),
+        "kernel_vector": draw.kernel_vector(0.7),
+        "halves": frames[2],
+        "relay": draw.relay(),
+        "clusters": draw.clusters([(0, 1), (2, 3)]),
     }
 
 
 @pytest.mark.parametrize("name", every_figure())
 def test_figures_are_small_and_described(name):
-    fig = every_figure()[name]
-    described(fig)
-    assert all(ax.axison for ax in fig.axes)
+    described(every_figure()[name])
 
 
 @pytest.mark.parametrize(
@@ -40,3 +48,14 @@ def test_figures_are_small_and_described(name):
 )
 def test_colours_are_doubled_by_mark_or_dash(name, panel, curves):
     doubled(every_figure()[name].axes[panel], curves)
+
+
+def words(name):
+    return [text.get_text() for ax in every_figure()[name].axes for text in ax.texts]
+
+
+def test_pictures_say_numbers_that_are_true():
+    assert "0.7 - 0.3 = 0.4 is left;\nB leaves 0" in words("kernel_vector")
+    assert words("relay")[1] == "16 connections\n2 layers"
+    assert words("halves")[1] == "10% left"  # tanh(1/2)^3
+    assert {"enough", "proved"} <= set(words("bits"))

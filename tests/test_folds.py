@@ -5,8 +5,6 @@ browser opens. Each beside a control.
 from __future__ import annotations
 
 import re
-import shutil
-from concurrent.futures import ThreadPoolExecutor
 
 import folds
 import minibook
@@ -14,6 +12,7 @@ import pytest
 import test_site
 from minibook import markdown
 
+pytestmark = pytest.mark.wide
 PAGE = "notebooks/one/folds"
 WORDS = r"""# Folds
 
@@ -176,33 +175,19 @@ HIDDEN = """() => [...document.querySelectorAll('.bd-article details > :last-chi
   .filter(part => !part.checkVisibility()).length"""
 
 
-def in_browser(built, act, script=True, **options):
-    """What `act(page, address)` finds, and what the page complained of.
+@pytest.fixture
+def look(built, browser):
+    """What `act(page, address)` finds, and what the page complained of."""
 
-    In a thread of its own: the tests of the site keep a browser in this one.
-    """
-    path = next(filter(None, map(shutil.which, ("chromium", "chromium-browser"))), None)
-    if path is None:
-        pytest.skip("no Chromium here: the folds were not looked at in a browser")
-
-    def look():
-        from playwright.sync_api import sync_playwright
-
-        with (
-            sync_playwright() as playwright,
-            test_site.serving(built / "_build/html") as base,
-        ):
-            browser = playwright.chromium.launch(
-                executable_path=path, args=test_site.FLAGS
-            )
+    def found(act, script=True, **options):
+        with test_site.serving(built / "_build/html") as base:
             address = f"{base}{PAGE}.html"
             with test_site.opened(browser, address, **options) as (page, heard):
                 if not script:
                     page.route("**/folds.js*", lambda route: route.abort())
                 return act(page, address), list(heard)
 
-    with ThreadPoolExecutor(1) as pool:
-        return pool.submit(look).result()
+    return found
 
 
 def follow(page, address):
@@ -229,8 +214,8 @@ def follow(page, address):
 
 
 @pytest.mark.browser
-def test_links_into_folds_open_them(built):
-    seen, heard = in_browser(built, follow)
+def test_links_into_folds_open_them(look):
+    seen, heard = look(follow)
     assert heard == []
     everything = [
         "proof-1-3",
@@ -247,9 +232,9 @@ def test_links_into_folds_open_them(built):
 
 
 @pytest.mark.browser
-def test_without_the_script_a_fold_that_is_linked_to_stays_closed(built):
+def test_without_the_script_a_fold_that_is_linked_to_stays_closed(look):
     """The control: browsers open what holds a target, not a target that is closed."""
-    seen, _ = in_browser(built, follow, script=False)
+    seen, _ = look(follow, script=False)
     assert "proof-1-3" in seen["proof-1-3"] and "proof-1-7" in seen["click"]
 
 
@@ -265,8 +250,8 @@ def printed(page, address):
 
 
 @pytest.mark.browser
-def test_in_print_all_folds_stand_open(built):
-    (screen, on_paper, before, after), _ = in_browser(built, printed)
+def test_in_print_all_folds_stand_open(look):
+    (screen, on_paper, before, after), _ = look(printed)
     assert screen == 4 == len(after)  # the control: on the screen they are closed
     assert on_paper == 0 and before == []
 
@@ -290,13 +275,13 @@ def looked_at(page, address):
         "document.querySelectorAll('details').forEach(f => { f.open = true; })"
     )
     wrong = page.evaluate(test_site.FORMULAS) + page.evaluate(test_site.LAYOUT)
-    return outline, opened, sizes, wrong + test_site.accessibility(page, contrast=True)
+    return outline, opened, sizes, wrong + test_site.accessibility(page, colours=True)
 
 
 @pytest.mark.browser
 @pytest.mark.parametrize("width, mode", [(1280, "dark"), (390, "light")])
-def test_folds_follow_the_keyboard_and_fit_the_screen(built, width, mode):
-    found, _ = in_browser(built, looked_at, width=width, mode=mode)
+def test_folds_follow_the_keyboard_and_fit_the_screen(look, width, mode):
+    found, _ = look(looked_at, width=width, mode=mode)
     outline, opened, sizes, wrong = found
     assert wrong == []
     assert outline == "solid" and opened

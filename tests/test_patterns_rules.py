@@ -227,7 +227,7 @@ def unions(draw):
     return n, Step(tuple(chosen), draw(st.booleans()))
 
 
-@settings(max_examples=150)
+@settings(max_examples=40)
 @given(unions(), st.sampled_from([1, 97, 1 << 22]), st.booleans())
 def test_any_union_of_parts_is_found_again(given_step, together, causal):
     n, step = given_step

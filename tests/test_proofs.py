@@ -257,6 +257,7 @@ def copy(accepted, tmp_path) -> Path:
     return Path(shutil.copytree(accepted, tmp_path / "copy"))
 
 
+@pytest.mark.wide
 @needs_coq
 def test_coq_accepts_and_the_verdict_is_stored(copy, capsys):
     assert green(copy) == {"sample.even", "sample.four"}
@@ -307,6 +308,7 @@ BREAKS = {
 }
 
 
+@pytest.mark.wide
 @needs_coq
 @pytest.mark.parametrize("name", BREAKS)
 def test_a_change_that_matters_is_noticed(copy, name, capsys):
@@ -319,6 +321,7 @@ def test_a_change_that_matters_is_noticed(copy, name, capsys):
     assert (copy / formal.VERDICTS).read_text(encoding="utf-8") == before
 
 
+@pytest.mark.wide
 @needs_coq
 def test_a_change_that_is_meant_is_accepted(copy):
     edit(copy / "next.v", "= 4 * n", "= 2 * 2 * n")
@@ -327,6 +330,7 @@ def test_a_change_that_is_meant_is_accepted(copy):
     assert green(copy) == {"sample.even", "sample.four"}
 
 
+@pytest.mark.wide
 @needs_coq
 def test_verdicts_of_other_versions_stay(copy, monkeypatch, capsys):
     text = (copy / formal.VERDICTS).read_text(encoding="utf-8")

@@ -13,6 +13,7 @@ import stat
 import subprocess
 import sys
 import tomllib
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import address
@@ -300,11 +301,13 @@ def cffconvert():
     )
 
 
+@pytest.mark.wide
 def test_the_citation_file_is_valid(cffconvert):
     code, _, err = cffconvert(ROOT / "CITATION.cff")
     assert code == 0, err
 
 
+@pytest.mark.wide
 def test_a_broken_citation_file_is_found_out(cffconvert, tmp_path):
     path = tmp_path / "CITATION.cff"
     path.write_text(
@@ -423,6 +426,7 @@ def test_trouble_is_one_clear_line(bare, case):
     ), err
 
 
+@pytest.mark.wide
 def test_no_network_is_one_clear_line(bare):
     nowhere = {
         "PIP_INDEX_URL": "http://127.0.0.1:9/simple",
@@ -473,6 +477,29 @@ def test_an_environment_that_is_ready_is_left_alone(bare):
     assert env_main("env.install = None", bare) == (0, "", "")
     (bare / "requirements.txt").write_text("attnlib-needs-this==2.0\n")
     assert not env.is_ready(str(bare))
+
+
+INSTALL = """
+def install(root):
+    print('installs', flush=True)
+    time.sleep(2)
+    _, python, stamp, _ = env.places(root)
+    for path, text in ((python, ''), (stamp, env.fingerprint(root))):
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        open(path, 'w').write(text)
+import os, time
+env.install = install
+"""
+
+
+@pytest.mark.skipif(os.name == "nt", reason="no lock there")
+def test_of_two_set_ups_at_once_one_installs(bare):
+    with ThreadPoolExecutor(2) as pool:
+        done = list(pool.map(lambda _: env_main(INSTALL, bare), range(2)))
+    assert [code for code, _, _ in done] == [0, 0], done
+    said = [out.split("\n")[0] for _, out, _ in done]
+    waits = "another set-up of this folder is at work; this one waits for it"
+    assert sorted(said) == [waits, "installs"]
 
 
 def test_the_installer_parses_on_old_pythons():
@@ -548,6 +575,19 @@ def test_make_takes_the_first_python_that_is_new_enough(tmp_path):
     assert "python3.12 book/_tools/env.py" in run(*command, PATH=str(tmp_path))[1]
 
 
+def minutes_of(lane: str, name: str) -> list[str]:
+    """How long a lane takes, as a file says it where it lists the lanes."""
+    text = (ROOT / name).read_text(encoding="utf-8")
+    lines = [line for line in text.splitlines() if f"make {lane}" in line]
+    return re.findall(r"[\w ]+ minutes on two cores", " ".join(lines))
+
+
+@pytest.mark.parametrize("lane", ["test", "check"])
+def test_all_say_the_same_of_how_long_a_lane_takes(lane):
+    found = [minutes_of(lane, n) for n in ("CONTRIBUTING.md", "book/how_to_run.md")]
+    assert found[0] == found[1] and len(found[0]) == 1, found
+
+
 @pytest.mark.parametrize(
     ("broken", "code"), [("none", 0), ("test", 1), ("check", 1), ("proofs", 1)]
 )
@@ -557,11 +597,13 @@ def test_ci_runs_all_lanes_and_fails_if_one_does(tmp_path, broken, code):
     programs = tmp_path / "bin"
     programs.mkdir()
     fake(programs, "make", f'echo "$1" >> lanes; [ "$1" != {broken} ]')
-    for name in ("git", "chromium", "coqc", "python3.13"):
+    for name in ("git", "chromium", "coqc"):
         fake(programs, name, "exit 0")
+    proofs = f'[ "$1" != proofs/check.py ] || [ {broken} != proofs ]'
+    fake(programs, "python3.13", proofs)
     done = run("bash", ".ci/run", cwd=tmp_path, PATH=f"{programs}:{os.environ['PATH']}")
     assert done[0] == code
-    assert (tmp_path / "lanes").read_text().split() == ["test", "check", "proofs"]
+    assert (tmp_path / "lanes").read_text().split() == ["env", "test", "check"]
     assert code == 0 or f"ci: failed: {broken}" in done[2]
 
 
@@ -669,12 +711,14 @@ def files_below(folder: Path) -> set[str]:
     }
 
 
+@pytest.mark.wide
 def test_the_wheel_holds_the_library_whole_and_nothing_else(installed):
     assert files_below(installed / "attnlib") == files_below(ROOT / "attnlib")
     others = {path.name for path in installed.iterdir()} - {"attnlib"}
     assert others == {f"attnlib-{PROJECT['version']}.dist-info"}
 
 
+@pytest.mark.wide
 def test_the_sdist_holds_the_library_and_no_part_of_the_tests(sdist, tmp_path):
     shutil.unpack_archive(sdist, tmp_path, filter="data")
     [unpacked] = tmp_path.iterdir()
@@ -683,6 +727,7 @@ def test_the_sdist_holds_the_library_and_no_part_of_the_tests(sdist, tmp_path):
     assert folders == {"attnlib", "attnlib.egg-info"}
 
 
+@pytest.mark.wide
 def test_the_python_of_the_readme_runs_with_what_the_wheel_installs(installed):
     """In a process of its own, as a reader would: every block, one after the other."""
     blocks = re.findall(

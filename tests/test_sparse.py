@@ -126,6 +126,7 @@ print("done")
 """
 
 
+@pytest.mark.wide
 @new_enough
 @pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
 def test_a_compiled_call_comes_first_in_a_process(backend):

@@ -59,6 +59,55 @@ def linear_attention(
     return _average(phi_q, phi_k, v, causal, chunk, token_mask, check)
 
 
+def linear_step(
+    q: Float[Tensor, "*batch d"],
+    k: Float[Tensor, "*batch d"],
+    v: Float[Tensor, "*batch d_v"],
+    state: Float[Tensor, "*batch d d_v_1"] | None = None,
+    *,
+    check: bool = True,
+) -> tuple[Float[Tensor, "*batch d_v"], Float[Tensor, "*batch d d_v_1"]]:
+    """One token of causal linear_attention, with a state of fixed size.
+
+        S = S + phi(k) (v, 1)',   (above, below) = S' phi(q),   y = above / below
+
+    Args:
+        q, k: (*batch, d), not scaled.
+        v: (*batch, d_v).
+        state: S before the token, (*batch, d, d_v + 1), or None for zeros.
+        check: look for NaN and infinity.
+
+    Returns:
+        (y, S): (*batch, d_v) and (*batch, d, d_v + 1).
+
+    Raises:
+        ValueError: for shapes that do not fit, NaN, infinity, and weights that
+            underflow to zero.
+
+    Cost: 4 d (d_v + 1) FLOPs, whatever came before.
+    Source: Katharopoulos et al. 2020, recalled.
+    Claim: efficient.state
+    """
+    _require.is_floating("q", q)
+    _require.is_tensor("v", v)
+    require(q.dim() >= 1, "q must be (*batch, d), got a single number")
+    require(v.dim() >= 1, "v must be (*batch, d_v), got a single number")
+    d_v = v.shape[-1]
+    matches("k", k, q.shape, q, "q")
+    matches("v", v, (*q.shape[:-1], d_v), q, "q")
+    if state is not None:
+        matches("state", state, (*q.shape, d_v + 1), q, "q")
+    if check:
+        _require.finite(q=q, k=k, v=v, state=state)
+    phi_q = F.elu(q) + 1
+    phi_k = F.elu(k) + 1
+    v = F.pad(v, (0, 1), value=1.0)
+    written = phi_k.unsqueeze(-1) @ v.unsqueeze(-2)
+    state = written if state is None else state + written
+    y = (phi_q.unsqueeze(-2) @ state).squeeze(-2)
+    return _ratio(y, None, check), state
+
+
 def positive_features(
     x: Float[Tensor, "*batch n d"], w: Float[Tensor, "m d"]
 ) -> Float[Tensor, "*batch n m"]:
@@ -191,22 +240,26 @@ def _average(
     _require.sizes(1, chunk=chunk)
     v = F.pad(v, (0, 1), value=1.0)
     if token_mask is not None:
-        real = token_mask.unsqueeze(-1)
-        phi_k = phi_k * real
+        phi_k = phi_k * token_mask.unsqueeze(-1)
     if causal:
         y = _causal_sums(phi_q, phi_k, v, chunk)
     else:
         sums = phi_k.mT @ v
         y = phi_q @ sums
+    return _ratio(y, token_mask, check)
 
+
+def _ratio(y: Tensor, token_mask: Tensor | None, check: bool) -> Tensor:
+    """Sums of weighted values over sums of weights, which stand in the last column."""
     above = y[..., :-1]
     below = y[..., -1:]
     if token_mask is not None:
         # Rows that hold no token become zero in the end; until then, divided by one.
+        real = token_mask.unsqueeze(-1)
         below = below.where(real, 1)
     require(
         not check or bool((below > 0).all()),
-        f"all weights of a row underflow to zero in {v.dtype}",
+        f"all weights of a row underflow to zero in {y.dtype}",
     )
     if token_mask is None:
         return above / below

@@ -1,4 +1,4 @@
-"""Exercises of the page on the price of dimension."""
+"""Exercises of the pages `What it costs to be sharp` and `What is enough`."""
 
 from __future__ import annotations
 
@@ -100,6 +100,31 @@ def line(answer):
         verb = "can" if served else "cannot"
         other = f"Not yet: {n} columns and the rows {rows} {verb} be met on a line."
         yield Case(answer(rows, n), served, otherwise=other)
+
+
+@exercise("Not yet: put k = 1 and t = 2/3 into the second line of (10.7).")
+def redrawn(answer):
+    """Exercise 10.5: the least d of the local lemma for 2^20 tokens, k = 1, l = 3 T."""
+    mistakes = {
+        "That is d - 1: a sphere in d dimensions has one less.": 75,
+        "That is for the level 2 T: here t is 2/3.": 134,
+        "That is t = 1/3: t is 1 - T / l.": 300,
+        "That is the union bound over all conflicts.": 123,
+        "That has 2 k in place of kappa: one key alone makes no query longer.": 151,
+    }
+    yield Case(answer, 76, mistakes)
+
+
+@exercise("Not yet: the cost first, then its logarithm to the base 2, then three more.")
+def bits(answer):
+    """Exercise 10.6: significant bits for 4096 keys on a circle."""
+    mistakes = {
+        "Three more: (b) grants 3 bits beside the logarithm of the cost.": 20,
+        "Bits are whole: round up.": 22,
+        "That is log2 n, which tells keys apart; the cost asks for more.": 12,
+        "That is the natural logarithm: bits count in powers of two.": 17,
+    }
+    yield Case(answer, 23, mistakes)
 
 
 def _patterns(count: int = 60) -> Iterator[tuple[list, int]]:

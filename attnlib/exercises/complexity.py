@@ -87,3 +87,16 @@ def merge(answer):
             "The weights must sum to one.": seen.exp(),
         }
         yield Case(answer(a, N), right, mistakes)
+
+
+@exercise("Not yet: write down both numbers for n tokens; which of them knows n?")
+def overtakes(answer):
+    """Exercise 8.5: from how many tokens on does the cache of a head of width 64 hold
+    more numbers than the state of linear attention?
+    """
+    mistakes = {
+        "A token leaves two rows, a key and a value.": 66,
+        "Nearly: do not forget the column of the denominator.": 32,
+        "You divided by 2 and not by 2d: a row has d numbers.": 2081,
+    }
+    yield Case(answer, 33, mistakes)

@@ -102,3 +102,22 @@ def shrink(answer):
         "You forgot that the mean square of P R'R contains P itself.": 0.25,
     }
     yield Case(answer, 0.2, mistakes)
+
+
+@exercise(
+    "Not yet: for which y does the printed line allow no error at all?",
+    function_of="x",
+)
+def counterexample(answer):
+    """Exercise 6.5: a function that returns a nonzero y at a right angle to x."""
+    for entries in ((1.0, 2.0, -3.0), (0.0, 0.0, 5.0, 0.0), (1.0, 1.0, 1.0, 1.0)):
+        x = torch.tensor(entries, dtype=torch.float64)
+        y = fit(answer(x.clone()), x)
+        if not y.any():
+            yield "For y = 0 both sides are 0, and the line holds."
+        cosine = x @ y / (x.norm() * y.norm())
+        mistakes = {
+            "y points the same way as x: there both yardsticks agree.": 1.0,
+            "y points the opposite way: there both yardsticks agree.": -1.0,
+        }
+        yield Case(float(cosine), 0.0, mistakes)

@@ -86,11 +86,10 @@ def coefficient(answer):
             "That is the largest difference of two entries: add up the differences of "
             "two rows.": gaps.max(),
             "That is the overlap of two rows, what they share.": 1 - halves.max(),
-            "That is what all rows share taken from 1: two rows at a time count.": (
-                1 - p.amin(0).sum()
-            ),
-            "That is the modulus of the second eigenvalue: the rows themselves are to "
-            "be compared.": moduli[-2],
+            "That is the coefficient of Doeblin, what all rows share taken from 1: "
+            "two rows at a time count.": (1 - p.amin(0).sum()),
+            "That is the modulus of the second eigenvalue, the rate of high powers: "
+            "one layer is asked for, and its rows are to be compared.": moduli[-2],
             "You compared columns: the rows of P are the probabilities.": columns.max(),
             "That is the mean over pairs: the coefficient is the largest.": (
                 halves.mean()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import mpmath
 
@@ -158,14 +159,36 @@ def _chance(delta: float) -> None:
     require(0 < delta <= 1, f"delta must be a chance above 0, at most 1, got {delta}")
 
 
-def interpolated_dimension(
-    n: int, k: int, *, delta: float = 0.5, keys: str = "sphere"
-) -> int:
-    """The dimension of the theorem on interpolated projections: no eps1, no eps2, no
-    gamma.
+@dataclass(frozen=True, slots=True)
+class Lines:
+    """What each line of the theorem on interpolated projections asks of d.
 
-        d >= c (k ln 9 + ln(4 n / delta))  and  d >= 16 k ln(2 n^2 / delta),
-        for k = 1:  d >= 8 ln(n^2 / delta)
+    Args:
+        net: queries are short, by a net of the sphere.
+        pairs: queries are short, by pairs of keys; one of these two is enough.
+        others: no other key leans on a query.
+    """
+
+    net: float
+    pairs: float
+    others: float
+
+    @property
+    def binding(self) -> str:
+        """The line that decides: "net", "pairs" or "others"."""
+        if self.others >= min(self.net, self.pairs):
+            return "others"
+        return "pairs" if self.pairs <= self.net else "net"
+
+
+def interpolated_lines(
+    n: int, k: int, *, delta: float = 0.5, keys: str = "sphere"
+) -> Lines:
+    """The lines of the theorem on interpolated projections: no eps1, no eps2, no gamma.
+
+        net:     c (k ln 9 + ln(4 n / delta))
+        pairs:   8 (k - 1)^2 ln(4 n binom(k, 2) / delta)
+        others:  16 k ln(2 n^2 / delta);   for k = 1:  8 ln(n^2 / delta)
 
     Args:
         n: tokens.
@@ -174,7 +197,7 @@ def interpolated_dimension(
         keys: "signs", c = 76.8, or "sphere", c = 162.
 
     Returns:
-        d.
+        Lines; for k = 1 a query is as long as its level, and `net` and `pairs` are 0.
 
     Raises:
         ValueError: for sizes or delta out of range, and for keys without a theorem.
@@ -187,12 +210,39 @@ def interpolated_dimension(
     _chance(delta)
     one_of(("sphere", "signs"), keys=keys)
     if k == 1:
-        return math.ceil(8 * math.log(n**2 / delta))
+        return Lines(0.0, 0.0, 8 * math.log(n**2 / delta))
     c = 162 if keys == "sphere" else 76.8
-    # The keys of each row are nearly orthogonal, and no key off a row leans on it.
-    within = c * (k * math.log(9) + math.log(4 * n / delta))
-    off = 16 * k * math.log(2 * n**2 / delta)
-    return math.ceil(max(within, off))
+    pairs_of_keys = n * math.comb(k, 2)
+    return Lines(
+        net=c * (k * math.log(9) + math.log(4 * n / delta)),
+        pairs=8 * (k - 1) ** 2 * math.log(4 * pairs_of_keys / delta),
+        others=16 * k * math.log(2 * n**2 / delta),
+    )
+
+
+def interpolated_dimension(
+    n: int, k: int, *, delta: float = 0.5, keys: str = "sphere"
+) -> int:
+    """The dimension of the theorem on interpolated projections.
+
+        d >= min(net, pairs)  and  d >= others,   the lines of interpolated_lines
+
+    Args:
+        n, k, delta, keys: as in interpolated_lines, whose `binding` says which decides.
+
+    Returns:
+        d.
+
+    Raises:
+        ValueError: as interpolated_lines.
+
+    Cost: O(1).
+    Source: derived on the page.
+    Claim: expressive.interpolated
+    """
+    lines = interpolated_lines(n, k, delta=delta, keys=keys)
+    short_queries = min(lines.net, lines.pairs)
+    return math.ceil(max(short_queries, lines.others))
 
 
 def _tolerances(eps1: float, eps2: float) -> None:

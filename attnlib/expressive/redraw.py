@@ -1,7 +1,7 @@
 """Keys redrawn where they hurt. A row remembers one key, the worst; no matrix of all
 pairs exists at any time.
 
-Page: notebooks/sparse_patterns/price_of_dimension
+Page: notebooks/sparse_patterns/what_is_enough
 """
 
 from __future__ import annotations

@@ -25,12 +25,19 @@ __all__ = [
     "Theorem",
     "check",
     "claim",
+    "complexity_table",
     "escaping_collapse",
+    "five_theorems_one_matrix",
     "four_questions",
+    "logarithmic_dimension",
     "path_efficacy",
     "paths",
+    "price_of_dimension",
+    "random_projections",
     "rank_collapse",
+    "spectra_and_linformer",
     "table",
+    "what_is_enough",
 ]
 
 
@@ -230,9 +237,16 @@ def table() -> str:
 
 
 from attnlib.theorems import (  # noqa: E402  (a page's module enters its claims)
+    complexity_table,
     escaping_collapse,
+    five_theorems_one_matrix,
     four_questions,
+    logarithmic_dimension,
     path_efficacy,
     paths,
+    price_of_dimension,
+    random_projections,
     rank_collapse,
+    spectra_and_linformer,
+    what_is_enough,
 )

@@ -113,6 +113,25 @@ def _hashed(q, k, v) -> torch.Tensor:
     )
 
 
+def _gates(q) -> torch.Tensor:
+    """A gate a token."""
+    return torch.sigmoid(q[..., 0])
+
+
+def _gated(q, k, v) -> tuple[torch.Tensor, torch.Tensor]:
+    return efficient.gated_linear_attention(q, k, v, _gates(q), check=False)
+
+
+def _delta(q, k, v) -> tuple[torch.Tensor, torch.Tensor]:
+    return efficient.delta_attention(q, k / k.shape[-1], v, _gates(q), check=False)
+
+
+def _scan(device: str, *, N: int, H: int, n: int, d: int) -> Callable:
+    states = (N, n, 16)
+    x, a, b, c = drawn(device, (N, n, H * d), (N, n, H * d, 16), states, states)
+    return partial(efficient.selective_scan, x, torch.sigmoid(a), b, c, check=False)
+
+
 def _buckets(q, k, v) -> torch.Tensor:
     return efficient.lsh_buckets(q, 64, generator=source(q.device.type))
 
@@ -412,6 +431,36 @@ KERNELS = [
         _qkv(_performer),
         ONE,
         _batch(1024, 1, 1, "64 features"),
+    ),
+    Kernel(
+        "gated_linear_attention",
+        "efficient.gated_linear_attention",
+        _qkv(_gated),
+        ONE,
+        _batch(1024, 1, 1, "chunks of 64", wide=64, d_time=2, d_memory=2),
+    ),
+    Kernel(
+        "delta_attention",
+        "efficient.delta_attention",
+        _qkv(_delta),
+        ONE,
+        _batch(1024, 1, 1, "chunks of 64", wide=64, d_time=2, d_memory=2),
+    ),
+    Kernel(
+        "selective_scan",
+        "efficient.selective_scan",
+        _scan,
+        ONE,
+        _batch(1024, 1, 1, "16 states a channel"),
+    ),
+    Kernel(
+        "nystrom_attention, 6 steps",
+        "lowrank.nystrom_attention",
+        _qkv(
+            partial(lowrank.nystrom_attention, landmarks=32, iterations=6, check=False)
+        ),
+        ONE,
+        _batch(4096, 1, 1, "m = 32 landmarks", wide=512),
     ),
     Kernel(
         "lsh_attention",

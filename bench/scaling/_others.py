@@ -535,14 +535,17 @@ APART = {
         "attention.hardmax bridges.radius collapse.composite_norm "
         "collapse.residual collapse.relative_residual copying.bound copying.ceiling "
         "copying.copy_targets copying.reached efficacy.accuracy lowrank.effective_rank "
-        "universal.ramp_mlp memorize.rank_one_layer efficient.positive_features"
+        "universal.ramp_mlp memorize.rank_one_layer efficient.positive_features "
+        "efficient.gated_linear_step efficient.delta_step efficient.linear_step "
+        "efficient.selective_step"
     ),
     "torch's distances of all pairs, or its norms of the weights": (
         "collapse.diameter collapse.log_diameter_bound"
     ),
     "literal twin, slow on purpose": (
         "bridges.dobrushin_literal paths.path_term paths.path_terms "
-        "efficient.lsh_sets memorize.boltzmann_literal patterns.hops_by_sets"
+        "efficient.lsh_sets efficient.naive_attention efficient.tiled_attention "
+        "memorize.boltzmann_literal patterns.hops_by_sets"
     ),
     "a call of kernels in the table": (
         "efficacy.estimate_length efficacy.logit_parts efficacy.logits "
@@ -552,13 +555,15 @@ APART = {
     ),
     "the loop inside a row of the table": "expressive.settle",
     "views, no numbers are moved": "attention.read_mlp paths.restrict",
+    "weights are put side by side once": "efficient.gqa_as_mla",
     "a row by another name, whose input is checked": "attention.feed attention.normed",
     "it trains: steps times forward and backward": (
         "efficacy.train_reader memorize.train_block"
     ),
     "exact or exhaustive search on small inputs": (
         "copying.best_accuracy universal.run universal.run_standard "
-        "universal.contextual_map patterns.search patterns.impossible patterns.is_path"
+        "universal.contextual_map patterns.search patterns.impossible patterns.is_path "
+        "efficient.gqa_error"
     ),
     "an n x n table of bits by definition": (
         "patterns.bit_product patterns.closure patterns.from_masks "

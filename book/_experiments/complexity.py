@@ -3,25 +3,37 @@
     python book/_experiments/complexity.py [--quick] [--device cuda]
 
 It writes complexity.json, and with --device cuda complexity_cuda.json, which has no
-accuracy: that is of no device. Time: median of thread time on one CPU thread, rows in
-turn, batch 1, 4 heads of width 64, float32, forward; on a GPU between two events, TF32
-off. The causal form of fused dense attention is the fair reference for causal rows; its
-FLOPs are counted in full. Load: average over a minute, before and after the table;
-times of a loaded machine are no measure. Memory: most bytes alive at once beside the
-inputs, counted operation by operation; on a GPU by its allocator. Error: against dense
-attention on queries, keys and values of the small model that ships with the package.
-Public implementation of LSH: run only where the package reformer_pytorch can be
-imported.
+accuracy: that is of no device. Rows take turns, batch 1, 4 heads of width 64, float32,
+forward, on one CPU thread; a quick run is stored in _build.
+
+Time: medians and quartiles of user and system time of that thread together, and the
+median of each apart. glibc's thresholds are raised before the run, for a kernel that
+gives its memory back at every call pays for fresh pages at every call. (Before glibc
+2.35 blocks above 32 MiB pay all the same.) On a GPU: between two events, TF32 off.
+Load: average over a minute, before and after the table; times of a loaded machine are
+no measure.
+
+Kernels alone: maps that make queries, keys and values are in no row, and the GRU reads
+an input one wide. They are a row of their own, projections: four of 256 x 256. The
+causal form of fused dense attention is the fair reference for causal rows; its FLOPs
+are counted in full.
+
+Memory: most bytes alive at once beside the inputs, counted operation by operation; on a
+GPU by its allocator. Error: against dense attention on queries, keys and values of the
+small model that ships with the package. Public implementation of LSH: run only where
+the package reformer_pytorch can be imported.
 """
 
 from __future__ import annotations
 
 import math
 import os
+import resource
 import statistics
 import sys
 import time
 from functools import partial
+from typing import NamedTuple
 
 import store
 import torch
@@ -30,19 +42,30 @@ from torch.nn import functional as F
 from attnlib import patterns
 from attnlib.data.tiny import attention_heads, load_tiny_model
 from attnlib.efficient import (
+    delta_attention,
     flops,
+    gated_linear_attention,
     linear_attention,
     lsh_attention,
     performer_attention,
+    selective_scan,
 )
 from attnlib.lowrank import linformer_attention, nystrom_attention
 from attnlib.patterns import Blocks, Columns, build
 from attnlib.sparse import masked_attention, sparse_attention
 
 sys.path.insert(0, str(store.ROOT))  # bench is not installed
+from bench.sparse import big_bird  # noqa: E402
 from bench.timing import peak_bytes  # noqa: E402
 
-HEADS, D, ROUNDS = 4, 64, 5
+HEADS, D, ROUNDS = 4, 64, 7
+WIDTH = HEADS * D
+BLOCK = 32  # of BigBird
+STATES = 16  # a channel of the scan
+THRESHOLDS = {
+    "MALLOC_MMAP_THRESHOLD_": str(2**32),
+    "MALLOC_TRIM_THRESHOLD_": str(2**33),
+}
 
 
 def factored(b: int) -> tuple[int, ...]:
@@ -68,20 +91,24 @@ def tile(w: int) -> int:
     return 32 if w >= 32 else 1
 
 
-def rows(n: int, device: str = "cpu") -> dict:
-    """name -> (call, FLOPs of all heads)."""
+def drawer(n: int, device: str):
+    """What draws Gaussian tensors, and its generator."""
     g = torch.Generator(device).manual_seed(n)
 
     def draw(*size):
         return torch.randn(*size, generator=g, device=device)
 
+    return draw, g
+
+
+def rows(n: int, device: str = "cpu") -> dict:
+    """name -> (call, FLOPs of all heads)."""
+    draw, g = drawer(n, device)
     q, k, v = (draw(1, HEADS, n, D) for _ in range(3))
     e = draw(128, n) / math.sqrt(128)
-    x, gru = (
-        draw(1, n, HEADS * D),
-        torch.nn.GRU(HEADS * D, HEADS * D, batch_first=True, device=device),
-    )
-    l, b = 2 ** math.ceil(math.log2(n) / 2), factored(n // 64)
+    l = 2 ** math.ceil(math.log2(n) / 2)
+    b = factored(n // 64)
+    blocks = big_bird(n, BLOCK, generator=torch.Generator().manual_seed(n))
 
     def many(*row, **sizes):
         return HEADS * flops(*row, **sizes)
@@ -94,6 +121,9 @@ def rows(n: int, device: str = "cpu") -> dict:
             q, v, buckets=b, rounds=r, generator=g, check=False
         )
 
+    def nystrom(**how):
+        return partial(nystrom_attention, q, k, v, 64, check=False, **how)
+
     return {
         "dense (SDPA)": (
             lambda: F.scaled_dot_product_attention(q, k, v),
@@ -104,7 +134,6 @@ def rows(n: int, device: str = "cpu") -> dict:
             many("dense", n, D),
         ),
         "dense (naive)": (lambda: masked_attention(q, k, v), many("dense", n, D)),
-        "GRU": (lambda: gru(x), flops("gru", n, HEADS * D)),
         "strided": (
             sparse(strided(n, l)),
             many("strided", n, D, l=l, tile=tile(l)),
@@ -119,14 +148,20 @@ def rows(n: int, device: str = "cpu") -> dict:
             lambda: linformer_attention(q, k, v, e, e, check=False),
             many("linformer", n, D, k=128),
         ),
-        "Nystrom, 64": (
-            lambda: nystrom_attention(q, k, v, 64, check=False),
-            many("nystrom", n, D, k=64),
+        "Nystrom, 64": (nystrom(), many("nystrom", n, D, k=64)),
+        "Nystrom, 64, 6 steps": (
+            nystrom(iterations=6),
+            many("nystrom", n, D, k=64, iterations=6),
         ),
         "window, 129": (
             sparse(patterns.window(n, 129)),
             many("window", n, D, w=129),
         ),
+        "Longformer, 129": (
+            sparse(patterns.longformer(n, 129, 8)),
+            many("longformer", n, D, w=129, g=8),
+        ),
+        "BigBird, 32": (sparse(blocks), many("bigbird", n, D, block=BLOCK)),
         "linear": (
             lambda: linear_attention(q, k, v, check=False),
             many("linear", n, D),
@@ -141,19 +176,74 @@ def rows(n: int, device: str = "cpu") -> dict:
             ),
             many("performer", n, D, f=128),
         ),
+        **recurrent(n, device),
     }
 
 
-def cpu_seconds(call, times: int) -> float:
-    """Thread time a call."""
-    began = time.thread_time()
+def recurrent(n: int, device: str) -> dict:
+    """The rows with a state of fixed size, and the maps that belong to no row; causal
+    all of them.
+    """
+    draw, _ = drawer(n + 1, device)
+    q, k, v = (draw(1, HEADS, n, D) for _ in range(3))
+    gate = torch.sigmoid(draw(1, HEADS, n))
+    unit = F.normalize(k, dim=-1)
+    x, b, c = draw(1, n, WIDTH), draw(1, n, STATES), draw(1, n, STATES)
+    a = torch.sigmoid(draw(1, n, WIDTH, STATES))
+    maps = draw(4, WIDTH, WIDTH)
+    gru = torch.nn.GRU(1, WIDTH, batch_first=True, device=device)
+
+    def project():
+        return [F.linear(x, w) for w in maps]
+
+    return {
+        "gated, causal": (
+            lambda: gated_linear_attention(q, k, v, gate, check=False),
+            HEADS * flops("gated", n, D),
+        ),
+        "delta, causal": (
+            lambda: delta_attention(q, unit, v, gate, gate, check=False),
+            HEADS * flops("delta", n, D),
+        ),
+        "scan, causal": (
+            lambda: selective_scan(x, a, b, c, check=False),
+            flops("scan", n, WIDTH, s=STATES),
+        ),
+        "GRU": (
+            lambda: gru(x[..., :1]),
+            flops("gru recurrence", n, WIDTH) + 6 * n * WIDTH,
+        ),
+        "projections": (project, 8 * n * WIDTH * WIDTH),
+    }
+
+
+class Seconds(NamedTuple):
+    """Seconds of a call: the work of the thread, and of the system for it."""
+
+    user: float
+    system: float
+
+    @property
+    def both(self) -> float:
+        return self.user + self.system
+
+
+def cpu_seconds(call, times: int) -> Seconds:
+    """Time of this thread, a call."""
+
+    def clock():
+        used = resource.getrusage(resource.RUSAGE_THREAD)
+        return used.ru_utime, used.ru_stime
+
+    user, system = clock()
     for _ in range(times):
         call()
-    return (time.thread_time() - began) / times
+    then_user, then_system = clock()
+    return Seconds((then_user - user) / times, (then_system - system) / times)
 
 
-def cuda_seconds(call, times: int) -> float:
-    """Time a call between two events of the GPU."""
+def cuda_seconds(call, times: int) -> Seconds:
+    """Time a call between two events of the GPU, where there is no system."""
     start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
     torch.cuda.synchronize()
     start.record()
@@ -161,31 +251,34 @@ def cuda_seconds(call, times: int) -> float:
         call()
     end.record()
     torch.cuda.synchronize()
-    return start.elapsed_time(end) / 1e3 / times
+    return Seconds(start.elapsed_time(end) / 1e3 / times, 0.0)
 
 
 CLOCKS = {"cpu": cpu_seconds, "cuda": cuda_seconds}
 
 
 def alternate(
-    calls: dict, rounds: int, device: str = "cpu", *, least: float = 0.01
-) -> dict:
-    """Quartiles of milliseconds a call, rows in turn; a turn repeats a short call for
+    calls: dict, rounds: int, device: str = "cpu", *, least: float = 0.02
+) -> dict[str, list[Seconds]]:
+    """Seconds a call in each round, rows in turn; a turn repeats a short call for
     `least` seconds.
     """
     seconds = CLOCKS[device]
-    times = {
-        name: max(1, math.ceil(least / max(seconds(call, 2), 1e-6)))
-        for name, call in calls.items()
-    }
+    times = {}
+    for name, call in calls.items():
+        once = max(seconds(call, 2).both, 1e-6)
+        times[name] = max(1, math.ceil(least / once))
     taken = {name: [] for name in calls}
     for _ in range(rounds):
         for name, call in calls.items():
-            taken[name].append(1e3 * seconds(call, times[name]))
-    return {
-        name: [round(t, 3) for t in statistics.quantiles(ts, n=4)]
-        for name, ts in taken.items()
-    }
+            taken[name].append(seconds(call, times[name]))
+    return taken
+
+
+def quartiles(taken: list[Seconds]) -> list[float]:
+    """Quartiles of the milliseconds of all rounds, user and system together."""
+    ms = [1e3 * seconds.both for seconds in taken]
+    return [round(t, 3) for t in statistics.quantiles(ms, n=4)]
 
 
 def slope(ns: list[int], values: list[float]) -> float:
@@ -213,12 +306,17 @@ def table(ns: list[int], rounds: int, device: str = "cpu") -> dict:
     found = {}
     for n in ns:
         made = rows(n, device)
-        times = alternate(
-            {name: call for name, (call, _) in made.items()}, rounds, device
-        )
+        calls = {name: call for name, (call, _) in made.items()}
+        taken = alternate(calls, rounds, device)
         for name, (call, count) in made.items():
-            row = found.setdefault(name, {"ms": [], "flops": [], "bytes": []})
-            row["ms"].append(times[name])
+            row = found.setdefault(
+                name,
+                {"ms": [], "user ms": [], "system ms": [], "flops": [], "bytes": []},
+            )
+            row["ms"].append(quartiles(taken[name]))
+            for part in ("user", "system"):
+                ms = [1e3 * getattr(seconds, part) for seconds in taken[name]]
+                row[f"{part} ms"].append(round(statistics.median(ms), 3))
             row["flops"].append(count)
             row["bytes"].append(peak_bytes(call, device))
     fit = ns[::2] if len(ns) > 2 else ns
@@ -226,15 +324,16 @@ def table(ns: list[int], rounds: int, device: str = "cpu") -> dict:
     def at(values):
         return [values[ns.index(n)] for n in fit]
 
-    for row in found.values():
-        mid = [t[1] for t in row["ms"]]
+    middle = {name: [t[1] for t in row["ms"]] for name, row in found.items()}
+    for name, row in found.items():
         row["slopes"] = {
-            "ms": round(slope(fit, at(mid)), 2),
+            "ms": round(slope(fit, at(middle[name])), 2),
             "flops": round(slope(fit, at(row["flops"])), 3),
             "bytes": round(slope(fit, at(row["bytes"])), 2),
         }
-        row["crossover"] = crossover(
-            ns, mid, [t[1] for t in found["dense (SDPA)"]["ms"]]
+        row["crossover"] = crossover(ns, middle[name], middle["dense (SDPA)"])
+        row["crossover, causal"] = crossover(
+            ns, middle[name], middle["dense (SDPA), causal"]
         )
     return found
 
@@ -271,7 +370,8 @@ def public(
             "ours, one factor": partial(ours, buckets=n // 64),
             "public": partial(theirs, q, v),
         }
-        ms = alternate(runs, rounds, device)
+        taken = alternate(runs, rounds, device)
+        ms = {name: quartiles(seconds) for name, seconds in taken.items()}
         found.append(
             {
                 "n": n,
@@ -342,6 +442,12 @@ def accuracy(texts: int, n: int = 256) -> dict:
             nystrom_attention(q, k, v, size),
             "plain",
             flops("nystrom", n, d, k=size),
+        )
+        note(
+            "Nystrom, 6 steps",
+            nystrom_attention(q, k, v, size, iterations=6),
+            "plain",
+            flops("nystrom", n, d, k=size, iterations=6),
         )
         note(
             "Performer",
@@ -443,7 +549,8 @@ def main(quick: bool) -> None:
         "d": D,
         "rounds": rounds,
         "dtype": "float32",
-        "clock": "thread time",
+        "clock": "user and system time of the thread",
+        **{name: int(value) for name, value in THRESHOLDS.items()},
     }
     where = {"folder": store.ROOT / "_build"} if quick else {}
     print(
@@ -457,5 +564,13 @@ def main(quick: bool) -> None:
     )
 
 
+def with_thresholds() -> None:
+    """This program anew, with glibc's thresholds raised, unless they are."""
+    if any(os.environ.get(name) != value for name, value in THRESHOLDS.items()):
+        os.environ.update(THRESHOLDS)
+        os.execv(sys.executable, [sys.executable, *sys.argv])
+
+
 if __name__ == "__main__":
+    with_thresholds()
     (on_cuda if sys.argv[-2:] == ["--device", "cuda"] else main)("--quick" in sys.argv)

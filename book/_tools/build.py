@@ -52,12 +52,13 @@ def say(text: str) -> None:
 # ---------------------------------------------------------------- verdicts
 
 
-def refresh_verdicts(root: Path) -> None:
-    """Run the claim tests if needed. A broken claim is shown as broken; it does not
-    hide the book.
+def refresh_verdicts(root: Path, at_once: int) -> None:
+    """Run the claim tests if needed, some at a time. A broken claim is shown as broken;
+    it does not hide the book.
     """
+    program = str(root / "book/_tools/claims.py")
     done = subprocess.run(
-        [sys.executable, str(root / "book/_tools/claims.py"), "refresh"],
+        [sys.executable, program, "refresh", "-n", str(at_once), "--dist", "worksteal"],
         cwd=root,
         check=False,
     )
@@ -258,7 +259,7 @@ def main(argv: list[str] | None = None) -> int:
     try:
         with alone(root):
             if not options.no_verdicts:
-                refresh_verdicts(root)
+                refresh_verdicts(root, options.at_once)
             if options.fresh:
                 shutil.rmtree(pages.cache_path(root), ignore_errors=True)
             page = build(root, out, options.at_once)

@@ -10,6 +10,7 @@ This file must parse on every Python, however old: a reader whose Python is too 
 should be told so, and not be shown a SyntaxError. Hence no f-strings and nothing newer.
 """
 
+import contextlib
 import hashlib
 import os
 import re
@@ -192,6 +193,25 @@ def install(root):
     say(".venv is ready (%.0f s)" % (time.time() - begun))
 
 
+@contextlib.contextmanager
+def alone(root):
+    """Nobody else sets up this folder meanwhile, where the system knows locks."""
+    try:
+        import fcntl
+    except ImportError:
+        yield
+        return
+    path = os.path.join(root, "_build", "environment.lock")
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    with open(path, "w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            say("another set-up of this folder is at work; this one waits for it")
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
 def say(text):
     """Tell the reader, at once."""
     print(text)
@@ -204,7 +224,9 @@ def main(root=ROOT):
         check_python()
         if not is_ready(root):
             check_disk(root)
-            install(root)
+            with alone(root):
+                if not is_ready(root):  # it may have become so meanwhile
+                    install(root)
     except (Trouble, OSError) as error:
         sys.stderr.write("attnlib: %s\n" % error)
         return 1

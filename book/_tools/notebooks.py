@@ -527,11 +527,11 @@ def without_magics(text: str) -> str:
     return re.sub(r"^([ \t]*)[%!].*$", r"\1pass", text, flags=re.M)
 
 
-def run_plain(notebook: dict, path: Path) -> int:
-    """Execute a page by `exec`; the number of checked cells that printed what they
-    should. Raises Problem otherwise.
+def run_plain(notebook: dict, path: Path, names: dict | None = None) -> int:
+    """Execute a page by `exec`, or go on with it among its names; the number of checked
+    cells that printed what they should. Raises Problem otherwise.
     """
-    names = {"__name__": "__main__"}
+    names = {"__name__": "__main__"} if names is None else names
     compared = 0
     for cell in notebook["cells"]:
         if cell["cell_type"] != "code":
