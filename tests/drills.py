@@ -182,6 +182,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
+    # a shell lets what it runs in the background ignore Ctrl-C, and its children too
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     with tempfile.TemporaryDirectory() as folder:
         root = small_book(Path(folder).resolve())
         began = time.perf_counter()
