@@ -6,10 +6,10 @@ It writes complexity.json, and with --device cuda complexity_cuda.json, which ha
 accuracy: that is of no device. Rows take turns, batch 1, 4 heads of width 64, float32,
 forward, on one CPU thread; a quick run is stored in _build.
 
-Time: medians and quartiles of user and system time of that thread together, and the
-median of each apart. glibc's thresholds are raised before the run, for a kernel that
-gives its memory back at every call pays for fresh pages at every call. (Before glibc
-2.35 blocks above 32 MiB pay all the same.) On a GPU: between two events, TF32 off.
+Time: quartiles of that thread's time, and the mean of the system's part of it. glibc's
+thresholds are raised before the run, for a kernel that gives its memory back at every
+call pays for fresh pages at every call. (Before glibc 2.35 blocks above 32 MiB pay all
+the same.) On a GPU: between two events, TF32 off.
 Load: average over a minute, before and after the table; times of a loaded machine are
 no measure.
 
@@ -218,28 +218,25 @@ def recurrent(n: int, device: str) -> dict:
 
 
 class Seconds(NamedTuple):
-    """Seconds of a call: the work of the thread, and of the system for it."""
+    """Seconds of a call: of the thread in all, and what the system took of them."""
 
-    user: float
+    both: float
     system: float
-
-    @property
-    def both(self) -> float:
-        return self.user + self.system
 
 
 def cpu_seconds(call, times: int) -> Seconds:
-    """Time of this thread, a call."""
+    """Time of this thread, a call. The clock counts in nanoseconds; what the system
+    takes is counted in ticks of some milliseconds, right in the mean of many calls.
+    """
 
     def clock():
-        used = resource.getrusage(resource.RUSAGE_THREAD)
-        return used.ru_utime, used.ru_stime
+        return time.thread_time(), resource.getrusage(resource.RUSAGE_THREAD).ru_stime
 
-    user, system = clock()
+    both, system = clock()
     for _ in range(times):
         call()
-    then_user, then_system = clock()
-    return Seconds((then_user - user) / times, (then_system - system) / times)
+    then, then_system = clock()
+    return Seconds((then - both) / times, (then_system - system) / times)
 
 
 def cuda_seconds(call, times: int) -> Seconds:
@@ -258,7 +255,7 @@ CLOCKS = {"cpu": cpu_seconds, "cuda": cuda_seconds}
 
 
 def alternate(
-    calls: dict, rounds: int, device: str = "cpu", *, least: float = 0.02
+    calls: dict, rounds: int, device: str = "cpu", *, least: float = 0.03
 ) -> dict[str, list[Seconds]]:
     """Seconds a call in each round, rows in turn; a turn repeats a short call for
     `least` seconds.
@@ -276,7 +273,7 @@ def alternate(
 
 
 def quartiles(taken: list[Seconds]) -> list[float]:
-    """Quartiles of the milliseconds of all rounds, user and system together."""
+    """Quartiles of the milliseconds of all rounds."""
     ms = [1e3 * seconds.both for seconds in taken]
     return [round(t, 3) for t in statistics.quantiles(ms, n=4)]
 
@@ -311,12 +308,11 @@ def table(ns: list[int], rounds: int, device: str = "cpu") -> dict:
         for name, (call, count) in made.items():
             row = found.setdefault(
                 name,
-                {"ms": [], "user ms": [], "system ms": [], "flops": [], "bytes": []},
+                {"ms": [], "system ms": [], "flops": [], "bytes": []},
             )
             row["ms"].append(quartiles(taken[name]))
-            for part in ("user", "system"):
-                ms = [1e3 * getattr(seconds, part) for seconds in taken[name]]
-                row[f"{part} ms"].append(round(statistics.median(ms), 3))
+            system = statistics.mean(seconds.system for seconds in taken[name])
+            row["system ms"].append(round(1e3 * system, 3))
             row["flops"].append(count)
             row["bytes"].append(peak_bytes(call, device))
     fit = ns[::2] if len(ns) > 2 else ns
@@ -549,7 +545,7 @@ def main(quick: bool) -> None:
         "d": D,
         "rounds": rounds,
         "dtype": "float32",
-        "clock": "user and system time of the thread",
+        "clock": "time of the thread, and the system's part of it",
         **{name: int(value) for name, value in THRESHOLDS.items()},
     }
     where = {"folder": store.ROOT / "_build"} if quick else {}
