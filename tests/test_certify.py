@@ -186,7 +186,19 @@ def test_the_two_by_two_network_by_hand():
         (lambda: certify.family_residual(3, Fraction(1, 2)), "must be above 1"),
         (lambda: certify.family_residual(3, 2, Fraction(-1)), "in \\[0, 1\\]"),
         (lambda: certify.log_residuals([[1.0], [2.0]], [], digits=0), "digits must be"),
+        (
+            lambda: certify.log_residuals([[1.0], [2.0]], [], digits=1),
+            "1 digits leave nothing",
+        ),
         (lambda: certify.log_residuals([[1.0], [2, 3]], [], digits=9), "one length"),
+        (
+            lambda: certify.hardmax_layer([[1, 2]], [[*[[[1], [0]]] * 3, [[1, 0, 5]]]]),
+            "W_O of heads must have 2 columns, got 3",
+        ),
+        (
+            lambda: certify.relative_error(torch.ones(2, 1), torch.ones(2, 3)),
+            "they must agree",
+        ),
         (
             lambda: certify.log_residuals([[1.0], [1 + 2.0**-50]], [], digits=5),
             "5 digits leave nothing of a residual",
@@ -196,3 +208,25 @@ def test_the_two_by_two_network_by_hand():
 def test_bad_input(run, message):
     with pytest.raises(ValueError, match=message):
         run()
+
+
+def test_the_family_with_a_weight_for_its_opposites():
+    """The tokens +-1, .., +-4 written out, with e = 7 and tiny = 1/3."""
+    x = torch.cat([torch.eye(4), -torch.eye(4)]).double()
+    likes = torch.tensor([3.0, 1.0, 1.0, 1.0], dtype=torch.float64)
+    weights = torch.cat([likes, 1 / (3 * likes)])
+    p = weights * 7 ** (x @ x.T)
+    read = p / p.sum(1, keepdim=True) @ x
+    off = (read - read.mean(0)).abs()
+    wanted = float(off.sum(0).max() * off.sum(1).max())
+    found = certify.family_residual(4, 7, Fraction(1, 3))
+    assert float(found) == pytest.approx(wanted, rel=1e-12)
+
+
+def test_a_network_of_one_token_and_a_bias():
+    """3 + 3 * 5 + 7."""
+    one = certify.exact([[1]])
+    x = certify.exact([[3]])
+    w = certify.exact([[5]])
+    b = certify.exact([[7]])
+    assert certify.network(x, [[one]], [[w]], biases=b, skip=True) == [[25]]

@@ -214,3 +214,20 @@ def test_an_unknown_size_is_named():
     x, layers = rank_collapse.random_network().values()
     with pytest.raises(ValueError, match="size must be one of .*'diametre'"):
         log_residuals(x, layers, size="diametre")
+
+
+def test_a_constant_below_the_lower_bound_is_noticed(monkeypatch):
+    """m = 10: the family needs at least 3 / (8 ln 19)."""
+
+    def too_small(m, strength):
+        return 0.01
+
+    monkeypatch.setattr(rank_collapse, "family_constant", too_small)
+    verdict = rank_collapse.family(10, 19)
+    assert verdict.value == pytest.approx(100 * 3 / (8 * math.log(19)))
+
+
+def test_what_an_entry_may_be_off_by():
+    """64 eps = 2^-46 of the largest entry, which is 2."""
+    x, y = torch.tensor([[[-2.0]], [[1.0]]], dtype=torch.float64)
+    assert rank_collapse.rounding(x, y) == 2.0**-45

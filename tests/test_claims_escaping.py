@@ -260,3 +260,16 @@ def test_what_the_certificate_refuses():
         )
     with pytest.raises(ValueError, match="both must occur"):
         claims.sink(torch.ones(1, 2), torch.ones(1, 2, 1), torch.ones(1))
+
+
+def test_a_layer_that_adds_nothing_attains_the_bound_of_depth():
+    x = torch.tensor([[1.0, 2.0], [1.0, 2.5]], dtype=double)
+    nothing = torch.zeros(1, 2, 2, dtype=double)
+    assert claims.depth(x, [Layer(*[nothing] * 4)]).value == 1
+
+
+def test_the_numbers_of_a_part_by_hand():
+    """Four tokens and c = 2: (1 - 1/4) 2 for the mean, 1 + 2 with the skip."""
+    x = torch.tensor([[1.0, 2.0], [1.0, 2.5], [3.0, 1.0], [0.0, 0.0]], dtype=double)
+    part, _ = claims.token_part("f", x, torch.relu, 2.0, skip=True)
+    assert (part.slip, part.stretch) == (1.5, 3.0)

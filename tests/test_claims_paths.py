@@ -202,3 +202,8 @@ def test_hypotheses_are_asked_for_and_options_are_known():
         paths.lengths([2.0, 2.0])
     with pytest.raises(ValueError, match="a row of zeros"):
         paths.squares([0, 0])
+
+
+def test_lengths_of_unequal_layers_by_hand():
+    """(1 + 2 t)(1 + 3 t)(1 + 4 t) = 1 + 9 t + 26 t^2 + 24 t^3, not (1 + 3 t)^3."""
+    assert paths.lengths((2, 3, 4)).value == 27 - 24

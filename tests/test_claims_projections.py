@@ -201,11 +201,11 @@ def test_most_columns_are_far_from_a_range():
 @pytest.mark.claim("jl.normaliser", role="counterexample")
 def test_the_printed_normaliser():
     """exp(sqrt(d_qk) A) D^-1: no diagonal matrix on the right will do."""
-    printed = jl.normaliser(**jl.scores(), side="right", root="multiply")
+    printed = jl.normaliser(**jl.scores(), side="right", scale="multiply")
     assert printed.value == float(Fraction(1, 2) - Fraction(1, 24))  # column 2
     on_the_right = jl.normaliser(**jl.scores(), side="right")
     assert on_the_right.value == float(Fraction(1, 2) - Fraction(1, 3))  # column 1
-    assert jl.normaliser(**jl.scores(), root="multiply").value > 0
+    assert jl.normaliser(**jl.scores(), scale="multiply").value > 0
 
 
 @pytest.mark.claim("jl.rank", role="certificate")

@@ -180,3 +180,9 @@ def test_options_are_known_and_hypotheses_asked_for():
         four_questions.fates([(1.0, -1.0, 1.0)])
     with pytest.raises(ValueError, match="w is zero"):
         four_questions.small_change(**(four_questions.star(3) | {"w": zero[:1, :1]}))
+
+
+def test_the_factor_of_the_mean_by_hand():
+    """Four tokens, 299 columns of (1, -1, -1, -1)/4: the quotient is 9/4 (301/303)."""
+    verdict = four_questions.mean_as_centre(**four_questions.fan(n=4, d=300))
+    assert verdict.value**2 == pytest.approx(301 / 303, rel=1e-12)

@@ -7,6 +7,7 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
+import flint
 import mpmath
 import pytest
 import torch
@@ -161,6 +162,34 @@ def test_price_by_caps_of_three_dimensions():
         low, high = codes.price(n, 3)
         assert high == pytest.approx(n / 2, rel=1e-12)
         assert low == pytest.approx(n * n / (8 * (n - 1)), rel=1e-12)
+
+
+def test_the_circle_in_balls():
+    """1024 keys, by interval arithmetic: neighbours have gap 1 at the price, to 1e-60,
+    and no other key comes as near.
+    """
+    flint.ctx.prec = 256
+    step = 2 * flint.arb.pi() / 1024
+    paid = 1 / (1 - step.cos())
+    gaps = [paid * (1 - (j * step).cos()) for j in range(1, 1024)]
+    assert abs(gaps[0] - 1) < flint.arb("1e-60")
+    assert all(gap > 1.5 for gap in gaps[1:-1])
+    assert codes.price(1024, 2).low == pytest.approx(float(paid), rel=1e-9)
+
+
+@pytest.mark.parametrize("d", [3, 4])
+def test_one_more_key_fits(d):
+    """Greedy in random order, until 20000 draws find no room for the angle theta_40:
+    at least 40 keys are kept.
+    """
+    cosine = 1 - 1 / codes.price(40, d).high
+    drawn = rand(20000, d, seed=d)
+    drawn = drawn / drawn.norm(dim=1, keepdim=True)
+    kept = drawn[:1]
+    for key in drawn:
+        if (kept @ key).max() <= cosine:
+            kept = torch.cat([kept, key[None]])
+    assert len(kept) >= 40
 
 
 def test_price_falls_with_the_dimension_and_grows_with_the_tokens():

@@ -46,6 +46,49 @@ def test_a_result_that_is_not_whole_leaves_the_old_one(tmp_path):
     ] == [1.0]
 
 
+def faults_of_heads(model: dict) -> list[str]:
+    """What is wrong with the stored maps of one model, trained and as it began."""
+    shape = [len(layer) for layer in model["trained"]["share"]]
+    faults = []
+    for state in ("trained", "as it began"):
+        for name in ("share", "largest", "overlap", "overlap of chance", "entries"):
+            table = model[state].get(name, [])
+            if [len(layer) for layer in table] != shape:
+                faults.append(f"{state}, {name}: not every head")
+        for name in ("share", "largest"):
+            if not all(0 < x <= 1 for layer in model[state][name] for x in layer):
+                faults.append(f"{state}: a {name} outside (0, 1]")
+        if not all(0 <= x <= 1 for layer in model[state]["overlap"] for x in layer):
+            faults.append(f"{state}: an overlap outside [0, 1]")
+    if model["trained"]["share"] == model["as it began"]["share"]:
+        faults.append("training changed nothing")
+    if not model["scores"]:
+        faults.append("no scores")
+    return faults
+
+
+@pytest.mark.parametrize("name", ["characters", "words", "digits"])
+def test_the_stored_heads_are_whole(name):
+    model = data.load_result("premise")["result"][name]
+    assert faults_of_heads(model) == []
+    for head in zip(model["trained"]["share"][0], model["trained"]["entries"][0]):
+        assert head[0] * model["n"] == pytest.approx(head[1], abs=0.02)
+
+
+def test_heads_that_are_not_whole_are_found():
+    model = data.load_result("premise")["result"]["words"]
+    same = {**model, "as it began": model["trained"]}
+    assert faults_of_heads(same) == ["training changed nothing"]
+    model["trained"]["overlap"][1][0] = 1.5
+    model["as it began"]["entries"].pop()
+    model["as it began"]["share"][2][3] = 0.0
+    assert faults_of_heads(model) == [
+        "trained: an overlap outside [0, 1]",
+        "as it began, entries: not every head",
+        "as it began: a share outside (0, 1]",
+    ]
+
+
 @pytest.mark.bad_input
 @pytest.mark.parametrize("name", ["nothing", "../secret", "", 3])
 def test_a_name_that_is_not_stored_is_refused(name):

@@ -221,6 +221,19 @@ def test_flops_and_the_largest_tensor(row, kernel, sizes):
             assert alive.largest == largest(row, n, D, **sizes)
 
 
+@pytest.mark.parametrize("drawn", [0, 1, 3])
+def test_a_few_blocks_read_what_there_is(drawn):
+    """A short BigBird is dense, and never more."""
+    for blocks in range(1, 9):
+        found = flops("bigbird", 16 * blocks, D, block=16, drawn=drawn)
+        pairs = found / (4 * 16**2 * D)
+        assert 0 < pairs <= blocks**2
+        if blocks <= 3 or blocks == 3 + drawn:
+            assert pairs == blocks**2
+        if blocks >= 4 + drawn:
+            assert pairs == (5 + drawn) * blocks - 6 - drawn
+
+
 def test_the_gru_without_its_input_products():
     """Inputs one wide cost 6 n d, beside the 6 n d^2 of the recurrence."""
     layer = torch.nn.GRU(1, D)

@@ -20,6 +20,7 @@ from torch.nn.functional import normalize
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from attnlib import expressive, figures
+from attnlib.data import load_result
 from attnlib.expressive import (
     Code,
     Exhausted,
@@ -767,7 +768,7 @@ def test_figures_are_small_and_described():
     ideas = [
         draw.span(g),
         draw.halves(n=9, d=4),
-        draw.trap(zeros=12, weight=0.2),
+        draw.trap(others=12, weight=0.2),
     ]
     rows, row_labels = draw.one_row([(50, 4, 2), (90, 9, 3)], g)
     assert row_labels[1].startswith("n = 90, d = 9, s = 3 T: ")
@@ -775,7 +776,6 @@ def test_figures_are_small_and_described():
         figures.show(fig, alt="A figure for the tests, described in one long sentence.")
     made = [
         *rows,
-        draw.real_maps(list(p), p.sort(-1, descending=True).values.cumsum(-1).mean(-2)),
         draw.same_weights({"a": p[0], "b": p[1]}),
     ]
     made += [
@@ -795,6 +795,20 @@ def test_figures_are_small_and_described():
             < 280_000
         )
         assert all(ax.get_xlabel() and ax.get_ylabel() for ax in fig.axes)
+
+
+def test_every_head_has_a_mark_in_the_layer_s_own_shape():
+    models = load_result("premise")["result"]
+    fig = draw.premise(models)
+    figures.show(fig, alt="A figure for the tests, described in one long sentence.")
+    for ax, model in zip(fig.axes, models.values()):
+        layers = model["trained"]["overlap"]
+        found = {}
+        for line in ax.lines:
+            found[line.get_marker()] = list(line.get_ydata())
+        assert found["x"] == sum(model["as it began"]["overlap"], [])
+        for mark, layer in zip("os^D", layers):
+            assert found[mark] == layer
 
 
 # --- bad input
@@ -992,3 +1006,8 @@ def test_bad_sizes_are_refused(call, message):
 
 def test_the_room_is_found():
     assert expressive.fit is fit
+
+
+def test_one_pair_needs_one_dimension():
+    """n = 2, k = 1: one pair, and two signs agree half of the time."""
+    assert predicted_dimension(2, 1, eps1=0.1, s=10.0) == 1

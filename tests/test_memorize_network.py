@@ -569,3 +569,41 @@ def test_training_refuses():
     ):
         with pytest.raises(ValueError, match=words):
             call()
+
+
+def test_the_slack_by_hand():
+    """4 d eps times the length of the longest token, (3, 4)."""
+    eps = torch.finfo(F64).eps
+    vocabulary = torch.tensor([[3.0, 4.0], [1.0, 0.0]], dtype=F64)
+    assert memorizer._slack(vocabulary) == 4 * 2 * eps * 5
+
+
+def test_only_what_is_near_a_token_is_moved_to_it():
+    z = torch.tensor([0.99, 1.01, 2.01, 2.1, 3.0, 4.01], dtype=F64)
+    tokens = torch.tensor([1.0, 2.0, 4.0], dtype=F64)
+    found = memorizer._snap(z, tokens, 0.05)
+    assert found.tolist() == [1.0, 1.0, 2.0, 2.1, 3.0, 4.0]
+
+
+def test_one_knot_with_a_shorter_step():
+    """One id and label 3 at theta 1/2: from 1.5 on it rises by 6, to 3 at 2."""
+    line = fit_line(torch.tensor([2.0]), torch.tensor([[3.0]]), theta=0.5)
+    assert (line.knots.tolist(), line.slopes.tolist()) == ([1.5], [[6.0]])
+
+
+@pytest.mark.bad_input
+def test_free_memory_is_named(monkeypatch):
+    def one_gibibyte(device):
+        return 2**30
+
+    monkeypatch.setattr(_items, "_available", one_gibibyte)
+    x = torch.zeros(1, 1, 1, dtype=F64).expand(2**14, 2**14, 1)
+    with pytest.raises(ValueError, match="about 48 GiB beside the data, and 1 GiB are"):
+        _items._check_memory(x, x[..., 0])
+
+
+def test_weights_start_with_the_length_of_a_token_kept():
+    """d = 400: standard deviations of 1/20."""
+    block = TrainedBlock(400, 400, 10, generator=generator())
+    for weights in (*block.maps, block.w_1):
+        assert 0.045 < float(weights.detach().std()) < 0.056

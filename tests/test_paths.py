@@ -310,13 +310,14 @@ def test_bad_attention():
     ):  # torch returns averaged weights by default
         with pytest.raises(ValueError, match="attention"):
             path_term(x, layers, (0, 0), bad)
-    half = [2 * p.bfloat16() for p in good]
-    with pytest.raises(ValueError, match="P 1 = 1"):
-        path_sums(
-            x.bfloat16(),
-            [Layer(*(w.bfloat16() for w in layer)) for layer in layers],
-            attention=half,
-        )
+    for factor in (1.03, 2):
+        half = [factor * p.bfloat16() for p in good]
+        with pytest.raises(ValueError, match="P 1 = 1"):
+            path_sums(
+                x.bfloat16(),
+                [Layer(*(w.bfloat16() for w in layer)) for layer in layers],
+                attention=half,
+            )
     with pytest.raises(ValueError, match="either attention or scale"):
         path_sums(x, layers, attention=good, scale=1.0)
     plain = [layer._replace(b_v=None, b_o=None) for layer in layers]

@@ -26,6 +26,7 @@ from attnlib.patterns import (
     Window,
 )
 from attnlib.patterns.bits import bit_product, closure, pack, unpack
+from attnlib.patterns.conditions import _half_product
 
 
 def gen(seed=0):
@@ -694,3 +695,14 @@ def test_hops_on_a_gpu(n):
 def test_bad_questions(call, message):
     with pytest.raises(ValueError, match=message):
         call()
+
+
+def test_products_of_halves_are_boolean():
+    a = torch.tensor([[1, 1, 0], [1, 1, 0], [0, 0, 0]]).half()
+    assert torch.equal(_half_product(a, a), a)
+
+
+@pytest.mark.bad_input
+def test_five_indices_are_named():
+    with pytest.raises(ValueError, match=r"got \[3, 4, 5, 6, 7\]$"):
+        patterns.build(3, patterns.Columns((0, 3, 4, 5, 6, 7, 8)))

@@ -626,7 +626,7 @@ MUTATIONS = {
     ),
     "lemma_dimension: one row in place of a pair": enough(
         "theorems/what_is_enough",
-        "return 1 if k == 1 else 2 * k",
+        "return 2 * k * k / (k + 1)",
         "return 2 * k",
         "codes.redraw",
     ),

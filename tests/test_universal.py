@@ -20,6 +20,7 @@ from attnlib.universal import (
     context_ids,
     contextual_map,
     decode,
+    enough_scale,
     equivariant_ids,
     grid_ids,
     head,
@@ -311,3 +312,9 @@ def test_bad_layers():
     ]:
         with pytest.raises(ValueError, match=message):
             call()
+
+
+def test_enough_scale_by_hand():
+    """n = N = 2, p = s = 1, C = 7, m = 6: 416 * 2^3 * 8^2 * 7 = 1490944."""
+    numbers = contextual_map(patterns.dense(2), 2, 1, 2)
+    assert enough_scale(numbers) == pytest.approx(32 / 9 * math.log(1490944))

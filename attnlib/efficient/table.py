@@ -54,10 +54,10 @@ def flops(row: str, n: int, d: int, **sizes: int) -> int:
         row: dense, fused, linformer (k), nystrom (k, iterations = 0 for the exact
             inverse, which is no product), strided (l, tile = 32), fixed (l, c = 1),
             window (w, tile = 32), longformer (w, g, tile = 32), bigbird (block, drawn =
-            2: three blocks near, the first, so many drawn, and the first reads all),
-            lsh (b: the sum of the factors, r = 1, m = 64), lsh causal (also buckets:
-            their product), linear, linear causal (m = 64), performer (f), performer
-            causal (f, m = 64), gated (m = 64), delta (m = 64, its triangular solve
+            2: three blocks near, the first, so many drawn or all that are left, and the
+            first reads all), lsh (b: the sum of the factors, r = 1, m = 64), lsh causal
+            (also buckets: their product), linear, linear causal (m = 64), performer
+            (f), performer causal (f, m = 64), gated (m = 64), delta (m = 64, its solve
             included), scan (s states a channel, m = 64), gru, gru recurrence (weights
             d x d).
         n, d: tokens, width of a head, values included.
@@ -84,7 +84,10 @@ def flops(row: str, n: int, d: int, **sizes: int) -> int:
     iterations = 8 * at.iterations * at.k**3
     near = 4 * n * (at.tile + at.w - 1) * d
     blocks = -(-n // at.block)
-    pairs_of_blocks = (5 + at.drawn) * blocks - 6 - at.drawn
+    # The first block reads all, the second and the last see one neighbour less.
+    at_the_ends = min(blocks - 1, 2) * min(3 + at.drawn, blocks)
+    between = max(blocks - 3, 0) * min(4 + at.drawn, blocks)
+    pairs_of_blocks = blocks + at_the_ends + between
     seats = n + min(at.buckets, n) * (at.m - 1)
     seats = seats // at.m * at.m
     counts = {

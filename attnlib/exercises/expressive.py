@@ -9,17 +9,17 @@ import torch
 from attnlib.exercises import Case, exercise, fit
 
 
-@exercise("Not yet: how much do all zeros weigh together, if the entry weighs 1?")
+@exercise("Not yet: how much do all others weigh together, if the entry weighs 1?")
 def share(answer):
-    """Exercise 9.1: one entry a row, 1001 tokens, every zero at most 1/100 of the
-    entry: the largest share on the zeros.
+    """Exercise 9.1: one entry a row, 1001 tokens, every other at most 1/100 of the
+    entry: the largest share of the others.
     """
     mistakes = {
-        "That is one zero against the entry: a row has a thousand of them.": 0.01,
-        "Those are the odds, zeros against the entry: a share is at most one.": 10.0,
-        "The row has 1001 tokens, but one of them is the wanted entry: count the zeros "
-        "again.": 10.01 / 11.01,
-        "That is the share of the entry: the question is about the zeros.": 1 / 11,
+        "That is one other against the entry: a row has a thousand of them.": 0.01,
+        "Those are the odds, others against the entry: a share is at most one.": 10.0,
+        "The row has 1001 tokens, but one of them is the wanted entry: count the "
+        "others again.": 10.01 / 11.01,
+        "That is the share of the entry: the question is about the others.": 1 / 11,
     }
     yield Case(answer, 10 / 11, mistakes)
 

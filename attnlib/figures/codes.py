@@ -386,11 +386,11 @@ def neighbours(n: int, i: int, l: int) -> Figure:
             if (row, column) == (i, l):
                 color = VERMILLION
             ax.add_patch(Rectangle((column, -row), 0.9, 0.9, fc=color))
-    ax.text(n + 1, -2, "one conflict: row $i$, column $l$", color=VERMILLION)
+    ax.text(n + 1, -2, "one conflict: row $i$, column $j$", color=VERMILLION)
     ax.text(
         n + 1,
         -2 - n / 4,
-        "conflicts about the key\nof row $i$ or the key $l$",
+        "conflicts about the key\nof row $i$ or the key $j$",
         va="center",
         color="#9A6A00",
     )

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 
 import torch
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from matplotlib.patches import Ellipse, FancyArrowPatch, Polygon, Rectangle
 from torch import Tensor
 
@@ -136,19 +137,23 @@ def halves(n: int, d: int) -> Figure:
     return fig
 
 
-def trap(zeros: int, weight: float) -> Figure:
+def trap(others: int, weight: float) -> Figure:
     """A row with one wanted entry and many small ones, which add up."""
     fig, (row, total) = new(1, 2, size=(6.0, 3.0), width_ratios=[2.2, 1])
     row.bar(0, 1, color=BLUE, width=1.6)
-    row.bar(range(2, zeros + 2), weight, color=GREY, width=0.7)
+    row.bar(range(2, others + 2), weight, color=GREY, width=0.7)
     row.text(1.6, 0.95, "the wanted entry", color=BLUE, va="center")
     row.text(
-        zeros / 2 + 2, 3 * weight, f"{zeros} zeros,\nall small", ha="center", color=INK
+        others / 2 + 2,
+        3 * weight,
+        f"{others} others,\nall small",
+        ha="center",
+        color=INK,
     )
     row.set(xticks=[], xlabel="the entries of one row", ylabel="weight", ylim=(0, 1.1))
     total.bar(0, 1, color=BLUE, width=0.7)
-    total.bar(1, zeros * weight, color=GREY, width=0.7)
-    total.set(xticks=[0, 1], xticklabels=["wanted", "all zeros"], xlabel="together")
+    total.bar(1, others * weight, color=GREY, width=0.7)
+    total.set(xticks=[0, 1], xticklabels=["wanted", "all others"], xlabel="together")
     total.set_ylabel("weight")
     return fig
 
@@ -174,26 +179,49 @@ def _map(ax, p: Tensor, title: str) -> None:
     )
 
 
-def real_maps(maps: Sequence[Tensor], shares: Tensor) -> Figure:
-    """Two attention maps of one head on two texts, and what share of a row its largest
-    entries hold.
+def premise(models: dict[str, dict]) -> Figure:
+    """How much of a row each head of the stored models reads, and how much of that two
+    inputs share; beside chance and the weights before training.
     """
-    fig, axes = new(1, 3, size=(6.0, 2.5))
-    for ax, p, title in zip(axes, maps, ("on one text", "on another")):
-        _map(ax, p, title)
-    n = len(maps[0])
-    most = shares.shape[1]
-    entries = range(1, most + 1)
-    for row in shares.tolist():
-        axes[2].plot(entries, row, "-", color=BLUE, alpha=0.6)
-    axes[2].plot([1, most], [1 / n, most / n], "k--")
-    axes[2].set(
-        xlabel="entries of a row",
-        ylabel="share of the row",
-        title="largest entries",
-        ylim=(0, 1.02),
-    )
+    fig, axes = new(1, len(models), size=(6.0, 3.8), sharey=True)
+    colors = (BLUE, ORANGE, GREEN, VERMILLION)
+    for ax, (name, model) in zip(axes, models.items()):
+        trained = model["trained"]
+        began = model["as it began"]
+        ax.plot(
+            sum(began["share"], []), sum(began["overlap"], []), "x", color=GREY, ms=5
+        )
+        for layer, (color, mark) in enumerate(zip(colors, "os^D")):
+            if layer == len(trained["share"]):
+                break
+            share = trained["share"][layer]
+            overlap = trained["overlap"][layer]
+            chance = trained["overlap of chance"][layer]
+            ax.vlines(share, chance, overlap, color=color, lw=0.8)
+            ax.plot(share, chance, "_", color=INK, ms=6)
+            ax.plot(share, overlap, mark, color=color, ms=6)
+        ax.set(xscale="log", xlim=(0.002, 1.6), ylim=(-0.04, 1.08), title=name)
+        ax.set_xticks([0.01, 0.1, 1], ["1%", "10%", "all"])
+        ax.minorticks_off()
+    axes[1].text(0.0025, 1.05, "same places,\nany input", va="top", color=INK)
+    axes[1].text(0.0025, 0.0, "places\nchange", color=INK)
+    axes[1].set_xlabel("spread: entries that hold 90% of a row")
+    axes[0].set_ylabel("overlap between two inputs")
+    _premise_legend(fig, colors)
     return fig
+
+
+def _premise_legend(fig: Figure, colors: Sequence[str]) -> None:
+    kinds = [
+        (mark, color, f"layer {i}")
+        for i, (mark, color) in enumerate(zip("os^D", colors), start=1)
+    ]
+    kinds += [("_", INK, "chance"), ("x", GREY, "untrained")]
+    handles = [
+        Line2D([], [], marker=mark, color=color, ls="", label=label)
+        for mark, color, label in kinds
+    ]
+    fig.legend(handles=handles, loc="outside lower center", ncols=3, fontsize=9)
 
 
 def same_weights(maps: dict[str, Tensor]) -> Figure:

@@ -46,7 +46,7 @@ def mixing(n: int = 8, k: int = 2) -> Figure:
     _squares(right, mixed, n + 0.7, GREEN)
     _columns(right, mixed, n)
     right.text(n / 2, n + 4.1, f"{n} keys", ha="center", color=INK)
-    right.text(n / 2, n + 0.7, f"{k} mixtures", ha="center", va="center", color=INK)
+    right.text(n / 2, n + 0.7, f"{k} mixed", ha="center", va="center", color=INK)
     right.set_title("Linformer", color=INK)
     for ax, columns in ((left, n), (right, k)):
         ax.plot([-0.8] * n, places, "o", color=ORANGE, ms=6)
@@ -116,7 +116,7 @@ def landing(n: int, k: int, eps: float) -> Figure:
     x = torch.linspace(-1.2 * n, 2.2 * n, 400)
     spread = math.sqrt(2 / k) * n
     for ax, centre, width, colour, word in (
-        (front, 0, math.sqrt(n), VERMILLION, "projection in front of exp, as printed"),
+        (front, 0, math.sqrt(n), VERMILLION, "projection in front of exp"),
         (behind, n, spread, GREEN, "projection behind exp"),
     ):
         bell = torch.exp(-((x - centre) ** 2) / (2 * width**2))

@@ -105,7 +105,7 @@ def _arrow(ax, tip: tuple, colour: str) -> None:
     ax.annotate("", tip, (0, 0), arrowprops=look)
 
 
-# --- the signal and a sphere of noise
+# --- many small errors
 
 
 def sphere(
@@ -127,7 +127,7 @@ def sphere(
         across = images[:, 1:].norm(dim=1).tolist()
         radius = ((n + 1) / size) ** 0.5
         frames.append(_sphere_frame(along, across, radius, eps))
-        words = f"$k = {size}$: a sphere of noise, of radius {radius:.2f}, around $w$"
+        words = rf"$k = {size}$: together off by about {radius:.2f} $\|w\|$"
         frames[-1].axes[0].set_title(words)
         labels.append(f"k = {size}")
     return frames, labels
@@ -147,7 +147,7 @@ def _sphere_frame(
     ax.text(-0.15, 0.12, "$w$", ha="right")
     words = ax.text(1.7, 0.1, "promised: in here", color=GREEN, fontsize=9)
     words.set_bbox({"fc": "white", "ec": "none", "pad": 1})
-    ax.text(max(along) + 0.2, across[0], r"$R^{\top}R\,w$", color=VERMILLION)
+    ax.text(max(along) + 0.2, max(across), r"$R^{\top}R\,w$", color=VERMILLION)
     ax.set(xlim=(-6.2, 8.2), ylim=(-0.3, 6.8), aspect="equal")
     ax.set(xlabel="along $w$", ylabel="across $w$")
     return fig
@@ -171,7 +171,7 @@ def errors(
     ax.text(
         k[-1],
         eps * 1.06,
-        rf"wanted: $\varepsilon = {eps:g}$",
+        rf"promised: $\varepsilon = {eps:g}$",
         ha="right",
         va="bottom",
         fontsize=9,

@@ -1057,7 +1057,7 @@ SCORES = Case(scores)
 @claim(
     "jl.normaliser",
     cases=[SCORES, SCORES.but(a=((2, 4, -2), (0, 6, 2), (4, 4, 0)))],
-    controls=[SCORES.but(side="right"), SCORES.but(root="multiply")],
+    controls=[SCORES.but(side="right"), SCORES.but(scale="multiply")],
     witness=softmax_itself,
 )
 def normaliser(
@@ -1065,7 +1065,7 @@ def normaliser(
     d_qk: int,
     *,
     side: Literal["left", "right"] = "left",
-    root: Literal["divide", "multiply"] = "divide",
+    scale: Literal["divide", "multiply"] = "divide",
 ) -> Verdict:
     """softmax(A / sqrt d_qk) = D^-1 exp(A / sqrt d_qk), D the diagonal of row sums.
 
@@ -1076,7 +1076,7 @@ def normaliser(
         a: logits, as whole multiples of ln 2, so that exp gives powers of two.
         d_qk: a square; its root must divide the logits.
         side: of the diagonal matrix.
-        root: "multiply" takes exp(sqrt(d_qk) A).
+        scale: "multiply" takes exp(sqrt(d_qk) A).
 
     Returns:
         Verdict; its bound is 0.
@@ -1087,7 +1087,7 @@ def normaliser(
     Claim: jl.normaliser
     """
     one_of("side", side, ("left", "right"))
-    one_of("root", root, ("divide", "multiply"))
+    one_of("scale", scale, ("divide", "multiply"))
     width = math.isqrt(d_qk)
     if width**2 != d_qk or any(v % width for row in a for v in row):
         raise ValueError(
@@ -1095,7 +1095,7 @@ def normaliser(
         )
     powers = [[Fraction(2) ** (v // width) for v in row] for row in a]
     softmax = certify.row_stochastic(powers)
-    if root == "multiply":
+    if scale == "multiply":
         powers = [[Fraction(2) ** (v * width) for v in row] for row in a]
     if side == "left":
         return at_most(squares(minus(certify.row_stochastic(powers), softmax)), 0)

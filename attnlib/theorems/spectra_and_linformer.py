@@ -373,7 +373,7 @@ UNIT = Case(unit_vectors)
 )
 def winners(queries: Tensor, keys: Tensor) -> Verdict:
     """Hardmax with queries drawn without the keys has mean rank at most
-    n (1 - (1 - 1/n)^n), which is about 0.63 n, in any width.
+    n (1 - (1 - 1/n)^n), which is about 0.63 n for many tokens, in any width.
 
     Hypotheses: given the keys, the n queries are independent and of one law, without
     ties.
@@ -1061,8 +1061,9 @@ def covering(
     """Whatever E and F are, k pairs meet the bound (7.7) for at most k / (1 - eps^2) of
     the d kinds of tokens in a head where each kind looks at itself.
 
-    Hypotheses: the values of the d kinds are orthonormal, up to one factor; each row
-    looks at its own kind alone, up to rounding.
+    Hypotheses: each kind comes equally often; the values of the d kinds are
+    orthonormal, up to one factor; attention is sharp: each row looks at its own kind
+    alone, up to rounding; E and F are the same for all rows; |V| is the 2-norm.
     Measured: how many kinds meet (7.7), in units of the bound rounded down.
 
     Args:

@@ -22,11 +22,11 @@ from attnlib.theorems.price_of_dimension import cost, itself, random_code
 # --- redrawing: the dimension that the local lemma needs
 
 
-def least_length(k: int) -> int:
+def least_length(k: int) -> float:
     """kappa: a query of level l is at most sqrt(kappa) l long, if no two keys of its
     row lean on each other; a row of one key has |q| = l.
     """
-    return 1 if k == 1 else 2 * k
+    return 2 * k * k / (k + 1)
 
 
 def chances(d: int, k: int, t: float) -> tuple[float, float]:
@@ -208,7 +208,7 @@ def redrawing(
     columns: Tensor, keys: Tensor, level: float, *, whole: bool = True
 ) -> Verdict:
     """Redraw the keys of a conflict until none is left: then the gap is T = 1, and
-    queries are at most sqrt(kappa) l long, kappa = 1 for k = 1 and 2 k else.
+    queries are at most sqrt(kappa) l long, kappa = 2 k^2 / (k + 1).
 
     Hypotheses: k columns in each row, k rows in each column, and dimensions enough for
     (10.7); in practice far fewer do.

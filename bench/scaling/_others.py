@@ -539,6 +539,7 @@ APART = {
         "efficient.gated_linear_step efficient.delta_step efficient.linear_step "
         "efficient.selective_step"
     ),
+    "one pass over its output": "bridges.cluster_logits",
     "torch's distances of all pairs, or its norms of the weights": (
         "collapse.diameter collapse.log_diameter_bound"
     ),
