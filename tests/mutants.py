@@ -158,11 +158,27 @@ def reached() -> coverage.CoverageData:
 
 
 class Verdict:
-    """A plugin of pytest: stops at the first assertion that fails; an accident before
-    it is noted.
+    """A plugin of pytest: runs the tests that reach a place, and those whose names are
+    new because a mutant changed them; stops at the first assertion that fails; an
+    accident before it is noted.
     """
 
     said = "survived"
+
+    def __init__(self, tests: list[str], known: set[str]) -> None:
+        self.tests = set(tests)
+        self.known = known
+
+    def pytest_collection_modifyitems(self, items):
+        functions = {test.partition("[")[0] for test in self.tests}
+        kept = []
+        for item in items:
+            new = item.nodeid not in self.known
+            if item.nodeid in self.tests or (
+                new and item.nodeid.partition("[")[0] in functions
+            ):
+                kept.append(item)
+        items[:] = kept
 
     def pytest_exception_interact(self, node, call, report):
         if isinstance(call.excinfo.value, (AssertionError, pytest.fail.Exception)):
@@ -172,15 +188,17 @@ class Verdict:
             self.said = f"accident: {node.nodeid}"
 
 
-def in_a_fork(folder: str, tests: list[str], pipe) -> None:
+def in_a_fork(folder: str, tests: list[str], known: set[str], pipe) -> None:
     """Run tests on the broken copy; forked, so that torch is here already."""
     sys.path[:0] = [folder, str(ROOT / "tests")]
     importlib.import_module("attnlib")  # the broken one, whatever a test puts before it
     os.chdir(ROOT)
-    verdict = Verdict()
+    verdict = Verdict(tests, known)
+    files = sorted({test.partition("::")[0] for test in tests})
     with contextlib.redirect_stdout(io.StringIO()):
         options = ["-q", "-p", "no:cacheprovider", "-m", LANES]
-        pytest.main([*options, *tests], plugins=[verdict])
+        options.append("--continue-on-collection-errors")
+        pytest.main([*options, *files], plugins=[verdict])
     pipe.send(verdict.said)
 
 
@@ -198,7 +216,9 @@ def judge(place: tuple[str, int, int, str], data: coverage.CoverageData) -> str:
         change(found[number], really=True)
         Path(folder, file).write_text(ast.unparse(tree), encoding="utf-8")
         here, there = CONTEXT.Pipe(duplex=False)
-        process = CONTEXT.Process(target=in_a_fork, args=(folder, tests, there))
+        known = data.measured_contexts()
+        told = (folder, tests, known, there)
+        process = CONTEXT.Process(target=in_a_fork, args=told)
         process.start()
         there.close()
         try:
