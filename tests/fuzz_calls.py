@@ -282,9 +282,9 @@ def efficient_rows() -> Rows:
     hashed = {"buckets": 4, "rounds": 2, "generator": SEED}
     qk = normal(4, 4)
     one = {"q": normal(4), "k": normal(4) + 1, "v": normal(3)}
-    number = positive(4)
+    number = positive(4) / 2
     per_head = normal(2, 4, 4)
-    scanned = {"x": qk, "a": normal(4, 4, 4), "b": qk + 1, "c": qk + 2}
+    scanned = {"x": qk, "a": normal(4, 4, 4).tanh(), "b": qk + 1, "c": qk + 2}
     return {
         "efficient.decoding.decoding": {"row": "gqa", "n": 8, "d": 2, "groups": 1},
         "efficient.features.linear_attention": {**heads, **chunked},

@@ -111,7 +111,7 @@ def test_hypotheses_are_asked_for():
         claims.counts("widow", 64, 8, {})
     with pytest.raises(ValueError, match="row must be one of"):
         claims.state("linformer", 8, 4)
-    with pytest.raises(ValueError, match="2n/m must be a power of two, got 6"):
+    with pytest.raises(ValueError, match="2n/m must be a power of two, .* got 6"):
         claims.price_of_a_hash(96, 4, 32)
     with pytest.raises(ValueError, match="4 outcomes and 7 rounds are 16,384 draws"):
         claims.missed_mass(**claims.equally_likely_rounds(rounds=7))
@@ -121,3 +121,128 @@ def test_hypotheses_are_asked_for():
         claims.past_only(**objects)
     with pytest.raises(ValueError, match="outside must be one of"):
         claims.moved(8, 2, 4, 4, outside="values")
+
+
+def normal(*size):
+    return torch.randn(*size, dtype=torch.float64, generator=claims.seeded(3))
+
+
+def first_rows(q, k, v):
+    return v[:5]
+
+
+HASHED = claims.hashed()
+SHARED = claims.grouped_heads()
+EDITED = claims.edited()
+LISTS = claims.lists_of_buckets()["ids"]
+TOKENS = normal(8, 4)
+ONE = torch.zeros(2, 8, dtype=torch.int64)  # two lists, one bucket
+
+
+@pytest.mark.bad_input
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: claims.missed_mass(TOKENS * math.nan, ONE, 1), "qk holds NaN"),
+        (lambda: claims.missed_mass(TOKENS, ONE[:0], 1), "lists must be int64"),
+        (lambda: claims.missed_mass(TOKENS, ONE[:, 1:], 1), "with n = 8 of qk"),
+        (lambda: claims.missed_mass(TOKENS.float(), ONE, 1), "qk must be float64"),
+        (
+            lambda: claims.union(**HASHED | {"qk": HASHED["qk"].float()}),
+            "qk must be float64",
+        ),
+        (
+            lambda: claims.latent(**SHARED | {"x": SHARED["x"].float()}),
+            "x must be float64",
+        ),
+        (lambda: claims.positive(torch.ones(2), normal(2)), "x must be float64"),
+        (lambda: claims.positive(0 * normal(2), 9 + normal(2)), "y must be of length"),
+        (lambda: claims.depth(torch.ones(5), torch.ones(5)), "a must be float64"),
+        (lambda: claims.depth(3 + normal(5), normal(5)), "a must have .a_i. at most 1"),
+        (
+            lambda: claims.depth(0 * normal(1), normal(1), fewer=1),
+            "fewer must be at most 0 rounds",
+        ),
+        (
+            lambda: claims.latent(**SHARED | {"w_k": normal(3, 16, 4)}),
+            "w_k must have shape",
+        ),
+        (
+            lambda: claims.latent(**SHARED | {"x": 1e300 * SHARED["x"]}),
+            "overflow float64",
+        ),
+        (lambda: claims.state("cache", 17, 4, lost=17), "lost must be less than n"),
+        (lambda: claims.state("cache", 17, 4, lost=-5), "lost must be an integer"),
+        (lambda: claims.state("linear", 17, 4, lost=3), "lost and sees_all are for"),
+        (lambda: claims.order(16, 4, 0), "c must be an integer of at least 1, got 0"),
+        (lambda: claims.order(16, 4, 5), "c must be at most l = 4, got 5"),
+        (lambda: claims.borders(LISTS, 0, 2), "buckets must be an integer"),
+        (lambda: claims.borders(LISTS, -1, 2), "buckets must be an integer"),
+        (lambda: claims.price_of_a_hash(65, 4, 16), "got 65/8 for n = 65, m = 16"),
+        (lambda: claims.price_of_a_hash(64, 4, 63), "got 128/63 for n = 64, m = 63"),
+        (lambda: claims.price_of_a_hash(64, 4, 0), "m must be an integer"),
+        (
+            lambda: claims.past_only(**EDITED | {"kernel": first_rows}),
+            "the answer of kernel must have shape",
+        ),
+        (lambda: claims.past_only(**EDITED | {"at": 0}), "at must be an integer"),
+        (lambda: claims.past_only(**EDITED | {"at": 3}), "must differ at = 3"),
+        (lambda: claims.counts("linformer", 17, 4, {}), "sizes of linformer must be k"),
+        (
+            lambda: claims.counts("dense", 64, 4, {}, causal=True),
+            "causal must be False for dense",
+        ),
+        (
+            lambda: claims.counts("lsh", 8, 4, {"m": 9, "b": 4}),
+            "m must be at most n = 8, got 9",
+        ),
+        (
+            lambda: claims.newer_counts("bigbird", 4, 4, {"block": 8}),
+            "block must divide n = 4, got 8",
+        ),
+        (lambda: claims.merged(n=1), "n must be an integer of at least 2, got 1"),
+        (lambda: claims.merged("widow"), "kind must be one of"),
+        (lambda: claims.two_hops(LISTS), "pattern must be of type Pattern"),
+    ],
+)
+def test_what_is_no_object_is_refused(call, words):
+    with pytest.raises(ValueError, match=words):
+        call()
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: claims.state("delta", 300, 4),
+        lambda: claims.state("delta", 17, 16),
+        lambda: claims.state("window", 17, 4, {"w": 10}),
+        lambda: claims.state("scan", 17, 4, {"s": 2}),
+        lambda: claims.newer_counts("scan", 64, 2, {"s": 4, "m": 16}),
+        lambda: claims.newer_counts("gated", 1, 4, {}),
+    ],
+)
+def test_true_of_sizes_of_ones_own(call):
+    assert call().ok
+
+
+@pytest.mark.parametrize("size", [1e-9, 1e4])
+def test_tolerances_go_with_the_size(size):
+    """Numbers of any size; and what breaks the statement still shows."""
+    x, w_q, w_k, w_v = SHARED.values()
+    assert claims.latent(size * x, w_q, w_k, size * w_v).ok
+    assert not claims.latent(size * x, w_q, w_k, size * w_v, fewer=1).ok
+    own = {"qk": size * HASHED["qk"], "v": size * HASHED["v"]}
+    assert claims.union(**HASHED | own).ok
+    assert not claims.union(**HASHED | own, correct=False).ok
+    a, b = torch.ones(3000).double(), size * (100 + normal(3000))
+    assert claims.depth(a, b).ok
+    assert not claims.depth(a, b, fewer=1).ok
+
+
+def test_nothing_differs_from_nothing():
+    assert claims.depth(torch.ones(30).double(), torch.zeros(30).double()).ok
+
+
+def test_a_window_is_not_narrower_than_its_tile():
+    assert claims.counts("window", 1024, 16, {"w": 33}).ok
+    assert not claims.counts("window", 1024, 16, {"w": 9}).ok

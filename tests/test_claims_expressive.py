@@ -17,6 +17,7 @@ from attnlib.certify import at_most
 from attnlib.data import load_result
 from attnlib.expressive import Code, interpolate, verify
 from attnlib.expressive.dimensions import predicted_dimension
+from attnlib.theorems import logarithmic_dimension as page
 from attnlib.theorems.logarithmic_dimension import random_columns, seeded, smallest
 
 T = math.log(10)
@@ -114,3 +115,86 @@ def check_allowance(size=1014.0):
 
 def test_no_code_passes_by_rounding():
     assert check_allowance().ok
+
+
+# Of each kind an object that is right; each case spoils one argument of it.
+RIGHT = {
+    "criteria": page.at_the_edge,
+    "layout": page.queries_and_keys,
+    "masks": page.causal_code,
+    "lengths": page.tail,
+    "plain": page.pattern,
+    "noise": page.row_of_logits,
+    "expected_failures": page.many_keys,
+    "leak": page.permutation_keys,
+    "rounding": page.short_numbers,
+    "full_rank": page.permutation_code,
+    "tiles": page.two_kinds,
+}
+
+
+def spoiled(a, value, at=(0, 0)):
+    """A copy with another number in one place."""
+    a = a.clone()
+    a[at] = value
+    return a
+
+
+BROKEN = [
+    ("criteria", "a", lambda a: spoiled(a, math.nan)),
+    ("criteria", "a", lambda a: spoiled(a, -math.inf)),
+    ("criteria", "m", lambda m: 2 * m),
+    ("criteria", "eps1", lambda eps1: -1.0),
+    ("layout", "q", lambda q: q[0]),
+    ("layout", "q", lambda q: spoiled(q, math.nan)),
+    ("layout", "k", lambda k: k[:-1]),
+    ("masks", "columns", lambda c: torch.full_like(c, -1)),
+    ("masks", "columns", lambda c: spoiled(c, -1, at=3)),
+    ("masks", "columns", lambda c: c[:, :0]),
+    ("masks", "mask", lambda mask: None),
+    ("lengths", "tenths", lambda tenths: math.nan),
+    ("plain", "log_weights", lambda w: None),
+    ("noise", "keys_of", lambda keys_of: keys_of[:-1]),
+    ("expected_failures", "keys", lambda k: spoiled(k, math.nan, at=(0, 0, 0))),
+    ("expected_failures", "keys", lambda k: spoiled(k, math.inf, at=(0, 0, 0))),
+    ("leak", "pi", lambda pi: pi + 5),
+    ("rounding", "bits", lambda bits: -1),
+    ("full_rank", "eps1", lambda eps1: math.inf),
+    ("tiles", "columns", lambda columns: None),
+]
+
+
+@pytest.mark.bad_input
+@pytest.mark.parametrize("name, argument, spoil", BROKEN)
+def test_what_is_no_object_of_a_theorem_is_refused_by_name(name, argument, spoil):
+    """The same call passes before one argument is spoiled."""
+    given = RIGHT[name]()
+    function = getattr(page, name)
+    assert function(**given).ok
+    given[argument] = spoil(given[argument])
+    with pytest.raises(ValueError, match=rf"\b{argument}\b"):
+        function(**given)
+
+
+@pytest.mark.bad_input
+def test_no_products_and_no_run_are_refused():
+    given = page.permutation_keys(n=64)
+    with pytest.raises(ValueError, match="products must be one of"):
+        page.leak(**given, products=-1)
+    with pytest.raises(ValueError, match="runs must hold at least one run"):
+        smallest([])
+
+
+def test_true_statements_pass():
+    """Zero queries do not move; queries may be float32; and pairs too rare to be drawn
+    are as many as expected.
+    """
+    zeros = torch.zeros(4, 3, dtype=torch.float64)
+    assert page.rounding(zeros, zeros + 1, 8).ok
+    assert not page.rounding(zeros + 1 / 3, zeros + 1 / 3, 2, claimed=12).ok
+    code = {name: t.float() for name, t in page.queries_and_keys().items()}
+    assert page.layout(**code).ok
+    assert not page.layout(**code, root=False).ok
+    keys = page.many_keys(draws=20, n=16, d=64)["keys"]
+    assert page.expected_failures(keys, t=0.95).ok
+    assert not page.expected_failures(keys[:, :1].expand(-1, 16, -1), t=0.95).ok

@@ -49,3 +49,88 @@ def test_zero_meets_no_bound_where_kinds_are_as_many_as_tokens():
     head = claims.one_hot_head(copies=1)
     nothing = torch.zeros_like(head["f"])
     assert claims.covering(**head | {"f": nothing, "eps": 0.99}).value == 0
+
+
+def normal(*size):
+    """A Gaussian tensor, the same at each call."""
+    g = torch.Generator().manual_seed(0)
+    return torch.randn(size, generator=g, dtype=torch.float64)
+
+
+P = normal(17, 17).softmax(-1)
+V = normal(17, 3)
+MIX = normal(4, 17)
+COLUMN = normal(17, 1)
+HALVES = [[Fraction(1, 2), 1], [Fraction(1, 4), 1]]
+
+
+@pytest.mark.bad_input
+@pytest.mark.parametrize(
+    ("call", "given", "words"),
+    [
+        (claims.best_rank, (None, 2), "p must be a torch tensor"),
+        (claims.best_rank, (P.float(), 2), "p must be float64"),
+        (claims.best_rank, (P, 17), "k must be below 17"),
+        (claims.diffuse_heads, (normal(17, 17),), "p must not be negative"),
+        (claims.diffuse_heads, (3 * P,), "p must have rows that sum to one"),
+        (claims.two_counts, ((), Fraction(1, 2)), "values must hold"),
+        (claims.two_counts, ((5, 3, 1), 1.5), "share must be a Fraction"),
+        (claims.full_rank, ([[1, 2]],), "weights must be 1 x 1"),
+        (claims.full_rank, (HALVES,), "weights must be an integer"),
+        (claims.winners, (math.nan * normal(20, 17, 3), V), "queries holds NaN"),
+        (claims.winners, (normal(1, 17, 64), normal(17, 64)), "at least 20 draws"),
+        (claims.small_logits, (V, V, -1, 4), "B must be above 0"),
+        (claims.random_products, (P, V), "p must have at most 12 columns"),
+        (claims.random_products, (P[:4, :4], 0 * V[:4]), "p and v must have some"),
+        (claims.any_pairs, (V, V, V, V, V.float()), "t must be float64"),
+        (claims.lost_values, (COLUMN, 0 * COLUMN, MIX, MIX), "k must hold 17 distinct"),
+        (claims.future_is_seen, (MIX, MIX, 16), "i must be at most 15"),
+        (claims.future_is_seen, (MIX, MIX, -1), "i must be an integer"),
+        (claims.zero_output, (P, V, 5.0), "eps must lie strictly between"),
+        (claims.zero_output, (P, 0 * V, 0.5), "v must not be zero"),
+        (claims.zero_logits, (normal(500, 4, 4), 0.5, 0.0), "r must have entries of"),
+        (claims.covering, (V, V, V, MIX, MIX, 0.5), "q must make each row look"),
+        (claims.covering, (V, V, V, MIX, MIX, 1.5), "eps must lie strictly between"),
+    ],
+)
+def test_what_is_no_object_of_a_theorem_is_refused(call, given, words):
+    with pytest.raises(ValueError, match=words):
+        call(*given)
+
+
+ONES = torch.ones(2, 1, dtype=torch.float64)
+
+
+@pytest.mark.parametrize(
+    ("call", "given"),
+    [
+        (claims.best_rank, (0 * P, 3)),
+        (claims.small_logits, (COLUMN / 9, COLUMN / 9, 1.0, 18)),
+        (claims.small_logits, (COLUMN / 9, COLUMN / 9, 1.0, 500)),
+        (claims.random_products, (ONES @ ONES.mT / 2, ONES)),
+        (claims.random_products, (ONES[:1], ONES[:1])),
+        (claims.random_products, (ONES.mT / 2, ONES * normal(2, 1).sign())),
+        (claims.any_pairs, (V, V, V[:, :2], V[:4], 1e6 * V[:4, :2])),
+        (claims.lost_values, (COLUMN, COLUMN, MIX, 1e6 * MIX)),
+        (claims.future_is_seen, (MIX, 1e6 * MIX)),
+        (claims.future_is_seen, (MIX, 0 * MIX)),
+    ],
+)
+def test_a_true_statement_holds_at_any_size(call, given):
+    verdict = call(*given)
+    assert verdict.ok, verdict
+
+
+def test_a_small_matrix_does_not_pass_for_zero():
+    alike = torch.ones_like(MIX)
+    silent = 1e-12 * (MIX - MIX.mean(0))
+    assert claims.future_is_seen(alike, silent).ok is False
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_bound_that_is_attained_is_no_matter_of_luck(seed):
+    """Two opposite keys of length one: the mean rank is exactly that of the bound."""
+    g = torch.Generator().manual_seed(seed)
+    queries = torch.randn(200, 2, 8, generator=g, dtype=torch.float64)
+    key = torch.eye(8, dtype=torch.float64)[:1]
+    assert claims.winners(queries, torch.cat([key, -key])).ok

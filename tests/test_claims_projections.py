@@ -158,6 +158,78 @@ def test_hypotheses_are_asked_for_and_options_are_known():
         jl.rows_needed(**jl.asked(), law="exakt")
 
 
+NOISE = jl.randn(17)
+EYE = torch.eye(17, dtype=torch.float64)
+LARGE = jl.matrix(512)["p"]
+ROWLESS = LARGE * (torch.arange(512) != 7)[:, None]
+SHARE = {"eps": 0.5, "delta": 0.05}
+
+
+@pytest.mark.bad_input
+@pytest.mark.parametrize(
+    ("function", "given", "words"),
+    [
+        (jl.normalised, {"p": ROWLESS, "w": jl.randn(512), **SHARE}, "p .* row 7"),
+        (jl.normalised, {"p": LARGE, "w": 0 * jl.randn(512), **SHARE}, "w must not be"),
+        (jl.normalised, {"p": EYE, "w": NOISE, **SHARE}, "k = 209 .* n = 17"),
+        (jl.tail, {"x": NOISE, "y": NOISE * math.nan, "k": 5, "eps": 0.3}, "y holds"),
+        (jl.tail, {"x": NOISE, "y": NOISE, "k": 20000, "eps": 0.5}, "k = 20000"),
+        (jl.root, {"x": NOISE, "y": NOISE, "k": 2, "eps": -0.5}, "eps must be"),
+        (jl.root, {"x": NOISE, "y": NOISE[1:], "k": 2, "eps": 0.5}, "one length"),
+        (jl.rank_one, {"k": 4, "n": 17, "eps": 0.5, "mean": math.nan}, "mean must be"),
+        (jl.rank_one, {"k": 2, "n": 17, "eps": 0.5}, "k must be .* least 3"),
+        (jl.rows_needed, jl.asked(n=math.nan), "n must be an integer"),
+        (jl.rows_needed, jl.asked(pairs=0), "pairs must be"),
+        (
+            jl.relative_form_fails,
+            {"p": EYE[:9], "w": NOISE, "k": 4},
+            "p must be square",
+        ),
+        (jl.relative_form_fails, {"p": EYE, "w": NOISE, "k": 17}, "k must be below n"),
+        (jl.relative_form_fails, {"p": EYE, "w": 0 * NOISE, "k": 4}, "w must not be"),
+        (jl.norm_law, {"x": NOISE.float(), "k": 4, "eps": 0.5}, "x must be float64"),
+        (jl.norm_law, {"x": NOISE * 1e-200, "k": 4, "eps": 0.5}, "x .* largest entry"),
+        (jl.norm_law, {"x": NOISE, "k": 4, "eps": 50.0}, "draws must be"),
+        (jl.families, {**jl.sizes(), "family": "gaussian", "draws": 20}, "draws must"),
+        (jl.collision, {"k": 1, "n": 2}, "k must be .* least 2"),
+        (jl.mean_square, {"p": EYE[None], "w": NOISE, "k": 4}, "p .* no batch"),
+        (jl.worse_than_zero, {"p": None, "k": 4}, "p must be a torch tensor"),
+        (jl.existence, {"p": EYE, "v": torch.ones_like(EYE)}, "v must have full"),
+        (jl.nothing_uniform, jl.logits(n=7), "k must be below n = 7"),
+        (jl.normaliser, {"a": [[0, 2]], "d_qk": 0}, "d_qk must be"),
+        (
+            jl.rank_of_the_surrogate,
+            {"p": [[1]], "r": [[1, 2]] * 2},
+            "r must have n = 1",
+        ),
+    ],
+)
+def test_what_is_no_object_of_a_theorem_is_refused(function, given, words):
+    if function is jl.relative_form_fails:
+        given = {**given, "eps": 0.5}
+    with pytest.raises(ValueError, match=words):
+        function(**given)
+
+
+def test_what_is_true_is_not_refuted_by_floats():
+    """Where all draws agree, large matrices, overflow, and an ill-conditioned V."""
+    one = torch.ones(1, 1, dtype=torch.float64)
+    assert jl.mean_square(one, 0.3 * one[0], 1, family="rademacher")
+    assert (
+        jl.mean_square(one, 0.3 * one[0], 1, family="rademacher", kappa=3).ok is False
+    )
+    assert jl.worse_than_zero(EYE, 4, c=0.0)
+    assert jl.families(1, 200, "gaussian", draws=1000)
+    assert jl.families(1, 200, "gaussian", draws=1000, centred=False).ok is False
+    assert jl.nothing_uniform(17, 4, 710.0)
+    assert jl.relative_form_fails(EYE, NOISE, 4, 1e-9)
+    assert jl.tail(NOISE, jl.randn(17, seed=1), 3000, 0.5)
+    scales = torch.tensor([1, 1, 1e-6, 1e-9], dtype=torch.float64)
+    v = jl.randn(17, 4, seed=2) * scales
+    assert jl.existence(EYE, v)
+    assert jl.existence(EYE, v, tried_on=jl.randn(17, 4, seed=3)).ok is False
+
+
 # --- what is true
 
 

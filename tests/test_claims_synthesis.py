@@ -142,3 +142,86 @@ def test_degree_bounds_the_hops(w):
         ]
         s = patterns.hops(patterns.from_sets(rows))
         assert s is None or w**s >= n
+
+
+def spoiled(a, value=math.nan):
+    """A copy with another first number."""
+    a = a.clone()
+    a[0, 0] = value
+    return a
+
+
+# Of each kind an object that is right; each case spoils one argument of it.
+RIGHT = {
+    "rank": page.random_rows,
+    "blocks": page.blocks_and_surrogate,
+    "contraction": page.halves,
+    "depth": page.network,
+    "memory": page.permutations,
+    "sharp_forgets": page.sharp_rows,
+    "many": page.readers_and_clusters,
+    "hops": page.a_pattern,
+    "counting": page.grid,
+}
+BROKEN = [
+    ("rank", "p", lambda p: None),
+    ("rank", "b", lambda b: torch.tensor(2.0, dtype=DOUBLE)),
+    ("rank", "b", lambda b: b[0]),
+    ("rank", "r", lambda r: 2.5),
+    ("blocks", "b", lambda b: torch.tensor(2.0, dtype=DOUBLE)),
+    ("blocks", "b", lambda b: b[0]),
+    ("contraction", "x", spoiled),
+    ("contraction", "x", torch.zeros_like),
+    ("contraction", "logits", spoiled),
+    ("contraction", "logits", lambda logits: logits[:-1]),
+    ("depth", "x", lambda x: [1]),
+    ("memory", "logits", lambda logits: [*logits, logits[0].float()]),
+    ("memory", "logits", lambda logits: []),
+    ("sharp_forgets", "leak", lambda leak: math.inf),
+    ("sharp_forgets", "leak", lambda leak: 3),
+    ("sharp_forgets", "leak", lambda leak: math.nan),
+    ("sharp_forgets", "logits", lambda logits: logits[:-1]),
+    ("many", "logits", lambda logits: logits.float()),
+    ("many", "logits", lambda logits: logits[:-1]),
+    ("many", "logits", lambda logits: logits[:-40, :-40]),
+    ("many", "R", lambda R: math.nan),
+    ("hops", "pattern", lambda pattern: 5),
+    ("counting", "points", lambda points: [[math.nan, math.nan], [0, 0], [1, 1]]),
+    ("counting", "box", lambda box: math.nan),
+    ("counting", "delta", lambda delta: 0.0),
+    ("counting", "delta", lambda delta: math.nan),
+]
+
+
+@pytest.mark.bad_input
+@pytest.mark.parametrize("name, argument, spoil", BROKEN)
+def test_what_is_no_object_of_a_theorem_is_refused_by_name(name, argument, spoil):
+    """The same call passes before one argument is spoiled."""
+    given = RIGHT[name]()
+    function = getattr(page, name)
+    assert function(**given).ok
+    given[argument] = spoil(given[argument])
+    with pytest.raises(ValueError, match=rf"^{argument}\b"):
+        function(**given)
+
+
+def test_the_weight_of_hops_is_called_weight():
+    with pytest.raises(ValueError, match="^weight must be a finite number"):
+        page.hops(**page.a_pattern(), weight=math.nan)
+
+
+def test_layers_without_values_leave_no_diameter():
+    """0 <= 0 is true, and a skip breaks it."""
+    given = page.network()
+    given["layers"] = [a._replace(w_v=0 * a.w_v) for a in given["layers"]]
+    assert page.depth(**given).ok
+    assert not page.depth(**given, skip=True).ok
+
+
+def test_equal_sets_stay_equal():
+    """0 = 0 is true: readers of the same clusters are at distance zero."""
+    sets = torch.tensor([[True, True, False]] * 3)
+    logits = cluster_logits(sets, 4, 2.0)
+    assert page.many(logits, sets, 2.0, 3).ok
+    logits[-1, 0] = -2.0
+    assert not page.many(logits, sets, 2.0, 3).ok

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from inspect import signature
 
 import flint
 import mpmath
@@ -17,6 +18,8 @@ from hypothesis import strategies as st
 from attnlib import codes
 from attnlib.codes import exact
 from attnlib.data import load_result
+from attnlib.theorems import price_of_dimension as price
+from attnlib.theorems import what_is_enough as enough
 
 EPS = torch.finfo(torch.float64).eps
 
@@ -396,3 +399,84 @@ def test_the_dimension_of_the_count(n, k, d):
 def test_bad_input(call, words):
     with pytest.raises(ValueError, match=words):
         call()
+
+
+E4 = torch.eye(4, dtype=torch.float64)
+CIRCLE = codes.moment_keys(64)
+SPREAD = enough.circulant()["columns"]
+PADDED = SPREAD.clone()
+PADDED[0, 0] = -1
+
+
+@pytest.mark.bad_input
+@pytest.mark.parametrize(
+    ("theorem", "given", "words"),
+    [
+        (price.packed_logits, (3 * E4, -1), "d must be an integer"),
+        (price.packed_logits, (3 * E4, 0), "d must be an integer"),
+        (price.packed_logits, (3 * E4, math.nan), "d must be an integer"),
+        (price.packed_logits, (None, 4), "logits must be a torch tensor"),
+        (price.packed_logits, (0 * E4, 4), "logits must have one largest"),
+        (price.factor_four, (12, 3, -1.0), "paid must be positive"),
+        (price.factor_four, (12, 3, 0), "paid must be positive"),
+        (price.factor_four, (12, 3, math.nan), "paid must be a finite"),
+        (price.factor_four, (3, 1, 2.0), "d must be at least 2"),
+        (price.full_rank, (40 * E4.float(),), "logits must be float64"),
+        (price.full_rank, (math.nan * E4,), "logits holds NaN"),
+        (price.full_rank, (E4, -1000.0), "assumed must be a positive"),
+        (price.known_codes, (CIRCLE.float(),), "keys must be float64"),
+        (price.known_codes, (E4[:3, :3],), "keys must be a circle, a simplex"),
+        (price.known_codes, (price.random_code(9, 3),), "keys are 9 in 3 dim"),
+        (price.golden_spiral, (17,), "n must be one of"),
+        (price.exact_price, (None, CIRCLE), "q must be a torch tensor"),
+        (price.exact_price, (-CIRCLE, 3 * CIRCLE), "q must prefer"),
+        (price.bounded_norms, (-CIRCLE, CIRCLE), "q must prefer"),
+        (price.bounded_norms, (CIRCLE, [1]), "k must be a torch tensor"),
+        (price.moment_curve, (None,), "columns must be a torch tensor"),
+        (price.small_set_lost, (CIRCLE, 1), "keys must be a list"),
+        (price.kissing, (0 * exact.e8(),), "vectors must have a squared length"),
+        (price.kissing, (exact.e8(), [240]), "some must name rows from 0 to 239"),
+        (enough.counting_signs, (16, 0, 1), "k must be an integer"),
+        (enough.counting_signs, (16, 1, math.nan), "d must be an integer"),
+        (enough.sign_rank, ([[1]], [[1, 2]], [1, 1]), "each row of v must"),
+        (enough.sign_rank, ([[1, 2]], [[1]], [1, 1]), "each row of w must"),
+        (enough.sign_rank, ([[1, 2]], [[1, 2]], [0, 0]), "plus must have no"),
+        (enough.redrawing, (PADDED, CIRCLE, 4.0), "columns must be numbers"),
+        (enough.redrawing, (SPREAD % 32, CIRCLE, 4.0), "name each column in k = 2"),
+        (enough.bits, (CIRCLE, 0 * CIRCLE), "q must prefer"),
+        (enough.bits, (CIRCLE, 3 * CIRCLE), "k must have norms at most 1"),
+        (enough.on_a_line, ([{0}, set()], 3), "each of rows must have some"),
+        (enough.on_a_line, ([{0, 5}], 3), "rows must have columns below"),
+    ],
+)
+def test_theorems_refuse_what_is_no_object_of_theirs(theorem, given, words):
+    arguments = dict(zip(signature(theorem).parameters, given))
+    if theorem is price.moment_curve:
+        arguments["n"] = 4
+    with pytest.raises(ValueError, match=words):
+        theorem(**arguments)
+
+
+@pytest.mark.parametrize("scale", [1e-200, 1.0, 1e200])
+def test_the_length_of_all_queries_decides_nothing(scale):
+    """s / T does not change, so neither does a verdict, nor one on its control."""
+    queries = scale * CIRCLE
+    assert price.cost(queries, CIRCLE) == pytest.approx(price.cost(CIRCLE, CIRCLE))
+    assert price.exact_price(queries, CIRCLE)
+    assert not price.exact_price(queries, 3 * CIRCLE)
+    assert price.bounded_norms(queries, CIRCLE)
+    assert not price.bounded_norms(queries, 100 * CIRCLE)
+    assert price.packed_logits(scale * CIRCLE @ CIRCLE.T, 2)
+    assert enough.bits(queries, CIRCLE)
+    assert not enough.bits(queries, CIRCLE, fewer=7)
+
+
+def test_true_statements_hold_at_the_edge():
+    """A level of 1e9, keys that are floats, codes with a key less, a cost near 1."""
+    assert enough.redrawing(**enough.circulant(level=1e9))
+    assert price.small_set_lost([[0.1], [0.2], [0.3]], 1)
+    assert price.known_codes(price.cross_polytope(4)[:6])
+    assert price.price(16, price.enough_dimensions(16, 1 + 1e-9)).high <= 1 + 1e-9
+    nearly = CIRCLE.clone()
+    nearly[0] = torch.tensor([1.0, 1e-8])
+    assert not price.known_codes(nearly)

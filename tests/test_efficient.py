@@ -375,6 +375,29 @@ def test_recurrences_follow_their_inputs(dtype):
         assert (y.double() - wanted).abs().max() < within * wanted.abs().max()
 
 
+@pytest.mark.bad_input
+@pytest.mark.parametrize("size", [1.01, -1.01, 1e200])
+def test_gates_that_grow_are_read_token_by_token(size):
+    """With one token a chunk the pass is the loop; wider chunks refuse such gates."""
+    q, k, v = (t.detach() for t in instance(6))
+    k = F.normalize(k, dim=-1)
+    half = torch.full((6,), 0.5, dtype=torch.float64)
+    gate = torch.tensor([0.5, size, 0.0, 1.0, 0.0, 0.5], dtype=torch.float64)
+    a = gate[:, None, None].expand(6, 3, 4)
+    runs = {
+        gated_linear_attention: (q, k, v, gate),
+        delta_attention: (q, k, v, half, gate),
+        selective_scan: (v, a, k, q),
+    }
+    for run, tensors in runs.items():
+        with pytest.raises(ValueError, match=r"(gate|a) must lie in \[-1, 1\]"):
+            run(*tensors)
+        assert torch.isfinite(both(run(*tensors, chunk=1))).all()
+    y, _ = delta_attention(q, k, v, half, gate, chunk=1)
+    literal, _ = loop(delta_step, (q, k, v), (half, gate), None)
+    torch.testing.assert_close(y, literal)
+
+
 @pytest.mark.cuda
 def test_on_a_gpu():
     if not torch.cuda.is_available():

@@ -344,6 +344,15 @@ def test_depth_of_a_scan_has_two_loops():
         assert found - chain(scan, {"s": 4, "m": 8}, n) == 2 * (m + n // m - 8 - n // 8)
 
 
+@pytest.mark.parametrize(
+    ("row", "kernel", "sizes"), [r for r in ROWS if r[0] in ("gated", "delta", "scan")]
+)
+def test_chunks_longer_than_all(row, kernel, sizes):
+    for n in (1, 5):
+        run = run_of(kernel, sizes, n)
+        assert counted(run) == flops(row, n, D, **sizes)
+
+
 def test_depths_by_hand():
     assert depth("gated", 100, m=64) == 2
     assert depth("gru", 100) == depth("gru recurrence", 100) == 100
@@ -485,6 +494,7 @@ def test_decoding_by_hand():
     assert decoding("window", 10, 4, w=100) == decoding("cache", 10, 4)
     assert decoding("bigbird", 100, 4, w=9, g=1, drawn=2).flops == 4 * 12 * 4
     assert decoding("bigbird", 100, 4, w=9, g=1, drawn=2).state == 2 * 100 * 4
+    assert decoding("bigbird", 100, 4, w=9, g=1, drawn=0).flops == 4 * 10 * 4
     for row in ("linformer", "nystrom"):
         found = decoding(row, 100, 4)
         assert found.state is None and found.flops is None
@@ -508,6 +518,12 @@ def test_literal_passes_move_what_the_formulas_say(n, rows, columns):
     assert naive == traffic("naive", n, d, bytes_each=8)
     assert tiled == traffic("fused", n, d, rows=rows, columns=columns, bytes_each=8)
     assert naive.moved == naive.read + naive.written
+
+
+def test_tiles_larger_than_all():
+    q, k, v = draw(3, 5, 6).unbind()
+    _, moved = tiled_attention(q, k, v, rows=10**20, columns=10**20)
+    assert moved == traffic("fused", 5, 6, rows=5, columns=5, bytes_each=8)
 
 
 def test_traffic_by_hand():
@@ -578,6 +594,14 @@ def test_an_mla_is_no_gqa():
     assert gqa_error(forms, heads, d) < 1e-13
 
 
+@pytest.mark.parametrize("size", [1e-310, 1e-200, 1e200])
+def test_an_error_is_relative_at_any_size(size):
+    forms = draw(3, 5, 5)
+    wanted = float(gqa_error(forms, 2, 2))
+    within = 1e-9 if size > 1e-300 else 1e-2  # few digits are left of 1e-310
+    assert float(gqa_error(size * forms, 2, 2)) == pytest.approx(wanted, rel=within)
+
+
 # --- bad input
 
 
@@ -596,6 +620,8 @@ def test_an_mla_is_no_gqa():
             lambda: decoding("gqa", 4, 4, heads=6, groups=4),
             "groups must divide heads = 6, got 4",
         ),
+        (lambda: decoding("fixed", 10, 4, l=4, c=9), "c must be at most l = 4, got 9"),
+        (lambda: flops("fixed", 10, 4, l=4, c=9), "c must be at most l = 4, got 9"),
         (lambda: decoding("cache", 4, 4, heads=0), "heads must be an integer of at"),
         (lambda: traffic("naive", 4, 4, rows=2), "naive has no tiles"),
         (lambda: traffic("fused", 4, 4, rows=2), "columns must be an integer"),

@@ -892,6 +892,7 @@ def test_bad_patterns_are_refused(columns, weights, message):
         ({"method": "redraw", "keys": "primes"}, "keys must be one of"),
         ({"eps2": 1e-9, "method": "plain"}, "are more numbers than memory holds"),
         ({"d": 2**40, "method": "plain"}, "are more numbers than memory holds"),
+        ({"d": 2**34, "method": "plain"}, "are more numbers than memory holds"),
         (
             {"log_weights": torch.tensor([[0.0, 800]] * 3), "method": "plain"},
             "log_weights are too far apart for 'plain': 800",

@@ -90,7 +90,7 @@ def decoding(row: str, n: int, d: int, *, heads: int = 1, **own: int) -> Decodin
 
     Raises:
         ValueError: for an unknown row, a size that its row does not have or that is
-            missing, groups that do not divide heads.
+            missing, groups that do not divide heads, c above l.
 
     Cost: O(1).
     Source: counted; each formula is tested on a step that runs.
@@ -104,7 +104,10 @@ def decoding(row: str, n: int, d: int, *, heads: int = 1, **own: int) -> Decodin
         f"sizes of {row} must be {' '.join(SIZES[row]) or 'none'} "
         f"({DEFAULTS} may be left out), got {own}",
     )
-    sizes(1, n=n, d=d, heads=heads, **own)
+    may_be_zero = {"drawn"}
+    sizes(0, **{name: own[name] for name in may_be_zero & set(own)})
+    rest = {name: size for name, size in own.items() if name not in may_be_zero}
+    sizes(1, n=n, d=d, heads=heads, **rest)
     if row in NO_STEP:
         return Decoding(None, None, NO_STEP[row])
     at = SimpleNamespace(**(NOT_ASKED | DEFAULTS | own))
@@ -112,6 +115,7 @@ def decoding(row: str, n: int, d: int, *, heads: int = 1, **own: int) -> Decodin
         heads % at.groups == 0,
         f"groups must divide heads = {heads}, got {at.groups}",
     )
+    require(at.c <= at.l, f"c must be at most l = {at.l}, got {at.c}")
     state, products = _one_head(row, n, d, at)
     if row == "gqa":
         return Decoding(at.groups * state, heads * products)
@@ -151,7 +155,7 @@ def _keys(row: str, n: int, at: SimpleNamespace) -> int:
     counts = {
         "window": at.w,
         "strided": min(n, at.l + 1) + max(i // at.l - 1, 0),
-        "fixed": i % at.l + 1 + min(at.c, at.l) * (i // at.l),
+        "fixed": i % at.l + 1 + at.c * (i // at.l),
         "longformer": at.w + at.g,
         "bigbird": at.w + at.g + at.drawn,
     }

@@ -271,6 +271,7 @@ def _causal_sums(phi_q: Tensor, phi_k: Tensor, v: Tensor, chunk: int) -> Tensor:
     chunk densely.
     """
     n = v.shape[-2]
+    chunk = min(chunk, n)
     phi_q = _blocks(phi_q, chunk)
     phi_k = _blocks(phi_k, chunk)
     v = _blocks(v, chunk)

@@ -117,14 +117,18 @@ def gqa_error(
         heads <= 12,
         f"forms must be of at most 12 heads: all groupings are tried, got {heads}",
     )
-    total = forms.double().square().sum()
-    require(bool(total > 0), "forms must not be all zero: nothing is relative to it")
+    dtype = forms.dtype
+    most = forms.abs().amax().double()
+    require(bool(most > 0), "forms must not be all zero: nothing is relative to it")
+    # In units of the largest entry no square overflows, and not all underflow.
+    forms = forms.double() / most
+    total = forms.square().sum()
     missed = {}
 
     def least(group: tuple[int, ...]) -> Tensor:
         if group not in missed:
             stacked = forms[list(group)].flatten(0, 1)
-            sigma = torch.linalg.svdvals(stacked.double())
+            sigma = torch.linalg.svdvals(stacked)
             missed[group] = sigma[d:].square().sum()
         return missed[group]
 
@@ -132,7 +136,7 @@ def gqa_error(
     for grouping in _groupings(heads, groups):
         errors.append(sum(least(group) for group in grouping))
     least_of_all = torch.stack(errors).amin()
-    return (least_of_all / total).sqrt().to(forms.dtype)
+    return (least_of_all / total).sqrt().to(dtype)
 
 
 def _groupings(heads: int, groups: int) -> Iterator[list[tuple[int, ...]]]:

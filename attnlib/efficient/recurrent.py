@@ -37,17 +37,18 @@ def gated_linear_attention(
     Args:
         q, k: (*batch, n, d), not scaled.
         v: (*batch, n, d_v).
-        gate: (*batch, n), one number a token; in [0, 1] if the state is not to grow.
+        gate: (*batch, n), one number a token, in [-1, 1]; any with chunk = 1.
         chunk: tokens that meet densely.
         state: S_0, or None for zeros.
-        check: look for NaN and infinity.
+        check: look for NaN, infinity and gates that are too large.
 
     Returns:
         (y, S_n): (*batch, n, d_v) and (*batch, d, d_v), for any n. There is no
-        denominator.
+        denominator, and no mask: a token with k = 0 and gate 1 changes nothing.
 
     Raises:
-        ValueError: for chunk below 1, shapes that do not fit, NaN or infinity.
+        ValueError: for chunk below 1, shapes that do not fit, NaN or infinity, a gate
+            outside [-1, 1]: its products would drown what they multiply.
 
     Cost: 4 n d (chunk + d) FLOPs for d_v = d; n / chunk steps one after another;
         O(n (chunk + d)) memory.
@@ -57,6 +58,7 @@ def gated_linear_attention(
     """
     _check_pass(q, k, v, state, check, gate=gate)
     sizes(1, chunk=chunk)
+    _shrinks("gate", gate, chunk, check)
     n = q.shape[-2]
     chunk = min(chunk, n)
     q = _blocks(q, chunk)
@@ -100,13 +102,14 @@ def delta_attention(
         gate: (*batch, n), as in gated_linear_attention; None forgets nothing.
         chunk: tokens that meet densely.
         state: S_0, or None for zeros.
-        check: look for NaN and infinity.
+        check: look for NaN, infinity and gates that are too large.
 
     Returns:
-        (y, S_n): (*batch, n, d_v) and (*batch, d, d_v), for any n.
+        (y, S_n): (*batch, n, d_v) and (*batch, d, d_v), for any n. There is no mask: a
+        token with beta = 0 and gate 1 changes nothing.
 
     Raises:
-        ValueError: for chunk below 1, shapes that do not fit, NaN or infinity.
+        ValueError: as gated_linear_attention.
 
     Cost: 8 n chunk d + 6 n d^2 FLOPs for d_v = d, a triangular solve of chunk^2 a
         column among them; n / chunk steps one after another; O(n (chunk + d)) memory.
@@ -120,6 +123,7 @@ def delta_attention(
     if gate is None:
         gate = torch.ones_like(beta)
     sizes(1, chunk=chunk)
+    _shrinks("gate", gate, chunk, check)
     n, d_v = v.shape[-2:]
     chunk = min(chunk, n)
     q = _blocks(q, chunk)
@@ -174,19 +178,20 @@ def selective_scan(
 
     Args:
         x: (*batch, n, d), channels; the step size, if any, is multiplied in.
-        a: (*batch, n, d, s), gates, such as exp(step size * A); in [0, 1] if the state
-            is not to grow.
+        a: (*batch, n, d, s), gates, such as exp(step size * A), in [-1, 1]; any with
+            chunk = 1.
         b: (*batch, n, s), what a token writes to.
         c: (*batch, n, s), what it reads.
         chunk: tokens read one after another, in all chunks at once.
         state: H_0, or None for zeros.
-        check: look for NaN and infinity.
+        check: look for NaN, infinity and gates that are too large.
 
     Returns:
-        (y, H_n): (*batch, n, d) and (*batch, d, s), for any n.
+        (y, H_n): (*batch, n, d) and (*batch, d, s), for any n. There is no mask: a
+        token with x = 0 and gates a = 1 changes nothing.
 
     Raises:
-        ValueError: for chunk below 1, shapes that do not fit, NaN or infinity.
+        ValueError: as gated_linear_attention, of a.
 
     Cost: 4 n d s FLOPs of products, and 5 n d s multiplications and additions of gates,
         which are none; chunk + n / chunk steps one after another; O(n d s) memory.
@@ -196,6 +201,7 @@ def selective_scan(
     """
     _check_scan(x, a, b, c, state, check)
     sizes(1, chunk=chunk)
+    _shrinks("a", a, chunk, check)
     n = x.shape[-2]
     chunk = min(chunk, n)
     inputs = x.unsqueeze(-1) @ b.unsqueeze(-2)
@@ -395,6 +401,18 @@ def _fit(like: Tensor, like_name: str, check: bool, **given) -> None:
             _require.finite(**{name: t})
     if check:
         _require.finite(**{like_name: like})
+
+
+def _shrinks(name: str, gate: Tensor, chunk: int, check: bool) -> None:
+    """Gates whose products over a chunk neither overflow nor drown the rest."""
+    if check and chunk > 1:
+        most = float(gate.detach().abs().max())
+        require(
+            most <= 1,
+            f"{name} must lie in [-1, 1] with chunk = {chunk}, got one of size "
+            f"{most:g}: its products would drown what they multiply. chunk = 1 takes "
+            "any gate",
+        )
 
 
 def _begins(

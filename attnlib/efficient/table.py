@@ -61,15 +61,15 @@ def flops(row: str, n: int, d: int, **sizes: int) -> int:
             included), scan (s states a channel, m = 64), gru, gru recurrence (weights
             d x d).
         n, d: tokens, width of a head, values included.
-        sizes: as named in brackets. No mask unless named.
+        sizes: as named in brackets; m is cut at n. No mask unless named.
 
     Returns:
         an integer, exact where n is a multiple of block sizes; for lsh causal the most
         that it can be: a bucket may leave m - 1 of its last seats empty.
 
     Raises:
-        ValueError: for an unknown row, a size that its row does not have, or one that
-            is missing.
+        ValueError: for an unknown row, a size that its row does not have, one that is
+            missing, or c above l.
 
     Cost: O(1).
     Source: counted on the page; differs from printed tables: nothing is left out.
@@ -77,6 +77,7 @@ def flops(row: str, n: int, d: int, **sizes: int) -> int:
     Claim: efficient.flops
     """
     at = _given(row, n, d, sizes)
+    require(at.c <= at.l, f"c must be at most l = {at.l}, got {at.c}")
     linear = 4 * n * d * (d + 1)
     own_chunk = 2 * n * at.m * (2 * d + 1)
     performer = 4 * n * at.f * (2 * d + 1)
@@ -196,14 +197,13 @@ def depth(row: str, n: int, **sizes: int) -> int:
     own = {name: given[name] for name in SIZES[row]}
     at = _given(row, n, 1, own | sizes)
     chunks = -(-n // at.m)
-    inside = min(at.m, n)
     sort = max(1, int(n - 1).bit_length())
     steps = {
         "lsh": sort,
         "lsh causal": sort,
         "gated": chunks,
         "delta": chunks,
-        "scan": inside + chunks,
+        "scan": at.m + chunks,
         "gru": n,
         "gru recurrence": n,
     }
@@ -224,4 +224,6 @@ def _given(row: str, n: int, d: int, sizes: dict[str, int]) -> SimpleNamespace:
     _require.sizes(0, **{name: sizes[name] for name in may_be_zero & set(sizes)})
     rest = {name: size for name, size in sizes.items() if name not in may_be_zero}
     _require.sizes(1, n=n, d=d, **rest)
-    return SimpleNamespace(**(NOT_ASKED | DEFAULTS | sizes))
+    at = SimpleNamespace(**(NOT_ASKED | DEFAULTS | sizes))
+    at.m = min(at.m, n)  # as the kernels cut their chunks
+    return at

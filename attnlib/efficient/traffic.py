@@ -174,10 +174,12 @@ def tiled_attention(
     sizes(1, rows=rows, columns=columns)
     slow = _Slow()
     scale = 1 / math.sqrt(q.shape[-1])
-    keys = k.split(int(columns))
-    values = v.split(int(columns))
+    rows = min(int(rows), len(q))
+    columns = min(int(columns), len(k))
+    keys = k.split(columns)
+    values = v.split(columns)
     answers = []
-    for some in q.split(int(rows)):
+    for some in q.split(rows):
         queries = slow.load(some) * scale
         top = q.new_full((len(some), 1), -math.inf)
         mass = q.new_zeros(len(some), 1)

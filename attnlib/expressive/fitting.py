@@ -7,6 +7,7 @@ Page: notebooks/sparse_patterns/logarithmic_dimension
 from __future__ import annotations
 
 import math
+import os
 from statistics import fmean
 from typing import Literal, get_args
 
@@ -38,7 +39,6 @@ from attnlib.expressive.verification import (
 Method = Literal["interpolated", "plain", "integer", "redraw"]
 Keys = Literal["sphere", "signs", "gaussian"]
 SOLVED = ("interpolated", "redraw")  # the methods whose queries solve for given logits
-MOST = 2**36  # numbers in the keys
 
 
 class Exhausted(ValueError):
@@ -143,7 +143,7 @@ def fit(
     guess = d
     if d is None:
         guess = _guess(columns, log_weights, method, eps1, eps2, s)
-    _dimension(guess, columns, method)
+    _dimension(guess, columns, method, dtype)
     keys = keys or ("gaussian" if method == "plain" else "sphere")
     one_of(get_args(Keys), keys=keys)
     require(
@@ -228,7 +228,7 @@ def _solve(k: Tensor, columns: Tensor, y: Tensor) -> Tensor:
     return q.masked_fill(dependent, math.nan).to(k.dtype)
 
 
-def _dimension(d: int, columns: Tensor, method: str) -> None:
+def _dimension(d: int, columns: Tensor, method: str, dtype: torch.dtype) -> None:
     """Enough dimensions for the values of the longest row, and not so many that an
     integer logit may reach 2^24 or that no memory holds the keys.
     """
@@ -246,11 +246,20 @@ def _dimension(d: int, columns: Tensor, method: str) -> None:
         f"integer logits must stay below 2^24 to be exact, and k d = {size}: "
         "loosen eps1 or eps2, or give d",
     )
+    kind = torch.int8 if method == "integer" else dtype
+    arrays = 2 if method in SOLVED else 4  # queries and keys; and what is summed
     require(
-        n * d < MOST,
+        arrays * n * d * kind.itemsize < _memory(),
         f"{n} keys of d = {d:.3g} are more numbers than memory holds: loosen eps1 or "
         "eps2, or give a smaller d",
     )
+
+
+def _memory() -> int:
+    """Bytes that this machine has; where the system does not say, 512 GB."""
+    if "SC_PHYS_PAGES" not in getattr(os, "sysconf_names", {}):
+        return 2**39
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
 def _level(

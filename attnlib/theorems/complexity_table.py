@@ -12,7 +12,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from attnlib import patterns
+from attnlib import _require, patterns
+from attnlib._require import require
 from attnlib.certify import Verdict, at_least, at_most
 from attnlib.efficient import (
     decoding,
@@ -33,11 +34,12 @@ from attnlib.efficient import (
     positive_features,
     selective_scan,
     selective_step,
+    table,
     tiled_attention,
     traffic,
 )
 from attnlib.lowrank import linformer_attention, nystrom_attention
-from attnlib.patterns import Blocks, Columns, Pattern, build
+from attnlib.patterns import Blocks, Columns, Pattern, Window, build
 from attnlib.sparse import sparse_attention
 from attnlib.theorems import Case, claim
 from attnlib.theorems.paths import one_of
@@ -56,6 +58,71 @@ def heads(n: int, d: int, seed: int = 0) -> tuple[Tensor, Tensor, Tensor]:
     """Gaussian queries, keys and values of one head."""
     qkv = torch.randn(3, n, d, generator=seeded(seed), dtype=torch.float64)
     return qkv.unbind()
+
+
+def _check(**given: tuple[Tensor, tuple]) -> None:
+    """Float64 tensors without NaN or infinity, given as (tensor, shape); None in a
+    shape stands for any size.
+    """
+    for name, (t, shape) in given.items():
+        _require.is_floating(name, t)
+        require(
+            t.dtype == torch.float64,
+            f"{name} must be float64, got {t.dtype}: in fewer digits rounding cannot "
+            "be told from a fault",
+        )
+        got = tuple(t.shape)
+        alike = len(got) == len(shape)
+        alike = alike and all(w in (None, g) for g, w in zip(got, shape))
+        wanted = str(shape).replace("None", "any")
+        require(alike, f"{name} must have shape {wanted}, got {got}")
+        require(0 not in got, f"{name} must not be empty, got {got}")
+        _require.finite(**{name: t})
+
+
+def _lists(name: str, ids: Tensor) -> None:
+    """Lists of buckets, (lists, tokens)."""
+    _require.is_tensor(name, ids)
+    got = tuple(ids.shape)
+    require(
+        ids.dtype == torch.int64 and len(got) == 2 and 0 not in got,
+        f"{name} must be int64 (lists, tokens), not empty, got {ids.dtype} {got}",
+    )
+
+
+def _sizes(row: str, n: int, d: int, sizes: dict[str, int]) -> dict[str, int]:
+    """The sizes of a row, its defaults among them, that one head can run with."""
+    _require.is_a(dict, sizes=sizes)
+    flops(row, n, d, **sizes)
+    own = {}
+    for name in table.SIZES[row]:
+        own[name] = sizes.get(name, table.DEFAULTS.get(name))
+    tile = own.pop("tile", 32)
+    require(tile == 32, f"tile must be 32, the kernel's own, got {tile}")
+    if row in ("lsh", "nystrom"):
+        name = "m" if row == "lsh" else "k"
+        require(own[name] <= n, f"{name} must be at most n = {n}, got {own[name]}")
+    if row == "lsh":
+        two = f"b must be a multiple of 4: two equal even factors, got {own['b']}"
+        require(own["b"] % 4 == 0, two)
+    return own
+
+
+def magnitude(t: Tensor) -> float:
+    """The power of ten that the largest entry reaches; zero for zeros."""
+    most = float(t.abs().max())
+    require(math.isfinite(most), "the numbers overflow float64: scale the inputs down")
+    if most == 0:
+        return 0.0
+    return 10.0 ** math.floor(math.log10(most))
+
+
+def agree(got: Tensor, wanted: Tensor, size: float, times: float) -> Verdict:
+    """Whether answers differ by rounding alone: of numbers of this size, and so many
+    times that if more than once.
+    """
+    off = (got - wanted).abs().max()
+    return at_most(off, ROUNDING * size * max(1, times))
 
 
 def triangle(n: int) -> Tensor:
@@ -244,15 +311,17 @@ def counts(
 
     and so on; the page has all rows.
 
-    Hypotheses: n is a multiple of the block sizes, l >= 32 for strided, and no causal
-    mask for LSH, linear attention and Performer.
+    Hypotheses: n is a multiple of the block sizes and of the 32 queries of a tile,
+    l >= 32 for strided, w >= 33 and n >= 2 w - 2 for a window, and no causal mask for
+    LSH, linear attention and Performer. They are not refused: without them a row may
+    cost something else, and ok is then false.
     Measured: |FLOPs that torch's counter sees - FLOPs of the formula|.
 
     Args:
         row: a row of `efficient.flops` that is older than 2021.
         n: tokens.
         d: width of queries, keys and values.
-        sizes: those of the row, defaults written out.
+        sizes: those of the row.
         causal: for LSH, linear and Performer, breaks the hypothesis.
 
     Returns:
@@ -261,10 +330,13 @@ def counts(
     Claim: efficient.flops
     Page: notebooks/jl_low_rank/complexity_table
     """
-    one_of("row", row, list(RUNS))
+    _require.one_of(list(RUNS), row=row)
+    own = _sizes(row, n, d, sizes)
+    masked = ("lsh", "linear", "performer")
+    require(not causal or row in masked, f"causal must be False for {row}: not read")
     q, k, v = (t.float() for t in heads(n, d))
     run = RUNS[row]
-    seen = counted(lambda: run(q, k, v, sizes, causal))
+    seen = counted(lambda: run(q, k, v, own, causal))
     return at_most(abs(seen - flops(row, n, d, **sizes)), 0)
 
 
@@ -273,12 +345,14 @@ def counts(
 
 def merged(kind="strided", n=256, l=16, c=1) -> dict:
     """A merged pattern of (8.1); or a causal window of as many tokens."""
+    _require.one_of(["strided", "fixed", "window"], kind=kind)
+    _require.sizes(2, n=n)
+    _require.sizes(1, l=l, c=c)
     if kind == "strided":
         return {"pattern": strided(n, l)}
     if kind == "fixed":
         return {"pattern": fixed(n, l, c)}
-    near = patterns.window(n, 4 * l - 1)
-    return {"pattern": patterns.causal(near)}
+    return {"pattern": build(n, [Window(2 * l - 1, 0)])}
 
 
 def a_path_by_hand() -> Verdict:
@@ -328,6 +402,8 @@ def two_hops(pattern: Pattern, *, hops: int = 2) -> Verdict:
     Claim: efficient.two-hops
     Page: notebooks/jl_low_rank/complexity_table
     """
+    _require.is_a(Pattern, pattern=pattern)
+    _require.sizes(1, hops=hops)
     reads = pattern.mask().double()
     reached = reads
     for _ in range(hops - 1):
@@ -392,13 +468,13 @@ def order(
     """Two layers that take the two parts of the fixed pattern in turn join all pairs
     j <= i if the local part comes first, and miss l (l - c) binom(n/l, 2) otherwise.
 
-    Hypotheses: skips, l divides n, 1 <= c <= l.
+    Hypotheses: skips, l divides n; without either ok is false.
     Measured, exactly: |pairs missed - that number|.
 
     Args:
         n: tokens.
         l: tokens a block.
-        c: summaries, the last tokens of each block.
+        c: summaries, the last tokens of each block, from 1 to l.
         first: the part that layer 1 takes.
         skips: every layer adds its input to its output.
 
@@ -409,6 +485,8 @@ def order(
     Page: notebooks/jl_low_rank/complexity_table
     """
     one_of("first", first, ("local", "summaries"))
+    _require.sizes(1, n=n, l=l, c=c)
+    require(c <= l, f"c must be at most l = {l}, got {c}: a block has l tokens")
     reached = joined(n, l, c, first=first, skips=skips)
     missed = int((triangle(n) & ~reached).sum())
     blocks = Fraction(n, l)
@@ -496,7 +574,7 @@ def union(
     Measured: the largest difference of `lsh_attention` from the weights written out.
 
     Args:
-        qk: (n, d), queries that serve as keys.
+        qk: (n, d), queries that serve as keys, in float64.
         v: (n, d_v).
         rounds, buckets, chunk, causal: of `lsh_attention`.
         correct: the kernel subtracts ln N_ij.
@@ -504,12 +582,15 @@ def union(
         seed: of the rotations.
 
     Returns:
-        Verdict.
+        Verdict; its bound goes with the magnitude of the values and the logits.
 
     Claim: efficient.union
     Page: notebooks/jl_low_rank/complexity_table
     """
     one_of("reading", reading, ("union", "counted"))
+    _check(qk=(qk, (None, None)))
+    _check(v=(v, (len(qk), None)))
+    _require.sizes(0, seed=seed)
     ids = lsh_buckets(qk, buckets, rounds=rounds, generator=seeded(seed))
     sets = lsh_sets(ids, chunk, causal=causal)
     wanted = hashed_weights(qk, sets, correct=reading == "union") @ v
@@ -523,7 +604,8 @@ def union(
         correct_duplicates=correct,
         generator=seeded(seed),
     )
-    return at_most((got - wanted).abs().max(), ROUNDING)
+    # A key has length one, so no logit is larger than its query.
+    return agree(got, wanted, magnitude(v), magnitude(qk))
 
 
 def equally_likely_rounds(n=8, outcomes=4, buckets=2, rounds=3, seed=0) -> dict:
@@ -586,7 +668,7 @@ def missed_mass(
     outcomes: nothing is sampled.
 
     Args:
-        qk: (n, d), queries that serve as keys.
+        qk: (n, d), queries that serve as keys, in float64.
         lists: (outcomes, n), bucket lists; a round draws one, all alike.
         rounds: r, with outcomes^r at most 4,096.
         correct: False leaves out ln N_ij.
@@ -601,7 +683,13 @@ def missed_mass(
     Claim: efficient.rounds
     Page: notebooks/jl_low_rank/complexity_table
     """
+    _check(qk=(qk, (None, None)))
+    _lists("lists", lists)
     n = len(qk)
+    require(n >= 2, f"qk must hold at least 2 tokens, got {n}")
+    got = tuple(lists.shape)
+    require(got[1] == n, f"lists must be (outcomes, n) with n = {n} of qk, got {got}")
+    _require.sizes(1, rounds=rounds)
     if len(lists) ** rounds > 4096:
         raise ValueError(
             f"{len(lists)} outcomes and {rounds} rounds are {len(lists) ** rounds:,} "
@@ -611,17 +699,18 @@ def missed_mass(
     P = hashed_weights(qk, others[None])
     p = (lists[:, :, None] == lists[:, None, :]).double().mean(0)
     mean = torch.zeros(n, dtype=qk.dtype)
-    off = 0.0
+    off = []
     draws = list(itertools.product(range(len(lists)), repeat=rounds))
     for draw in draws:
         sets = lsh_sets(lists[list(draw)], n if chunk is None else chunk)
         found = hashed_weights(qk, sets, correct=correct)
         distance = (P - found).abs().sum(-1) / 2
         unseen = (P * ~sets.any(0)).sum(-1)
-        off = max(off, float((distance - unseen).abs().max()))
+        off.append((distance - unseen).abs())
         mean += distance / len(draws)
     law = (P * (1 - p) ** rounds).sum(-1)
-    return at_most(max(off, float((mean - law).abs().max())), ROUNDING)
+    off.append((mean - law).abs())
+    return at_most(torch.stack(off).max(), ROUNDING)
 
 
 # --- a border that the future moves
@@ -680,6 +769,8 @@ def borders(ids: Tensor, buckets: int, chunk: int, *, within: bool = True) -> Ve
     Claim: efficient.leak
     Page: notebooks/jl_low_rank/complexity_table
     """
+    _lists("ids", ids)
+    _require.sizes(1, buckets=buckets, chunk=chunk)
     t = ids.shape[1]
     before = lsh_sets(ids[None], chunk, causal=True, within=within)[0]
     changed = torch.zeros(len(ids), dtype=torch.bool)
@@ -758,10 +849,16 @@ def price_of_a_hash(
     Page: notebooks/jl_low_rank/complexity_table
     """
     one_of("way", way, WAYS)
-    b = 2 * n // m
+    _require.sizes(1, n=n, d=d, m=m)
+    ratio = Fraction(2 * n, m)
+    b = int(ratio)
     powers = b.bit_length() - 1
-    if 2**powers != b:
-        raise ValueError(f"2n/m must be a power of two, got {b} for n = {n}, m = {m}")
+    if ratio != 2**powers or powers < 1:
+        raise ValueError(
+            f"2n/m must be a power of two, at least 2, got {ratio} for n = {n}, m = {m}"
+        )
+    enough = b >= 4 or way != "two factors"
+    require(enough, f"way must not be {way!r} for b = {b}: factors are even")
     half = 2 ** (powers // 2)
     factors = {
         "signs": (2,) * powers,
@@ -825,7 +922,7 @@ def positive(
     60 by 60 nodes: nothing is drawn.
 
     Args:
-        x, y: (2,), of length up to two.
+        x, y: (2,), of length up to two, in float64.
         power: 1 for the mean, 2 for the square.
         halves: False leaves out |x|^2/2 and |y|^2/2.
 
@@ -838,6 +935,10 @@ def positive(
     from numpy.polynomial.hermite_e import hermegauss
 
     one_of("power", power, (1, 2))
+    _check(x=(x, (2,)), y=(y, (2,)))
+    for name, point in (("x", x), ("y", y)):
+        length = float(point.norm())
+        require(length <= 2, f"{name} must be of length up to 2, got {length:g}")
     nodes, mass = (torch.from_numpy(values) for values in hermegauss(60))
     w = torch.cartesian_prod(nodes, nodes)
     chances = torch.cartesian_prod(mass, mass).prod(-1) / (2 * math.pi)
@@ -867,8 +968,7 @@ def see_fixed(q, k, v):
 
 def see_window(q, k, v):
     """A window on the past."""
-    near = patterns.window(len(q), 11)
-    return sparse_attention(q, k, v, patterns.causal(near))
+    return sparse_attention(q, k, v, build(len(q), [Window(5, 0)]))
 
 
 def see_both_sides(q, k, v):
@@ -937,12 +1037,14 @@ def past_only(kernel: Callable, first: Tensor, changed: Tensor, at: int) -> Verd
 
     Hypotheses: the same random draws in both calls; exact arithmetic.
     Measured: the largest change of the rows before `at` when tokens from `at` on
-    change, at most 512 eps: products over other tokens may be summed in another order.
+    change, at most 512 eps of the magnitude of the answers: products over other tokens
+    may be summed in another order.
 
     Args:
         kernel: (q, k, v) -> (n, d_v), with its random draws fixed.
-        first, changed: (3, n, d), queries, keys and values that agree before `at`.
-        at: the first token that differs.
+        first, changed: (3, n, d), queries, keys and values that agree before `at`, in
+            float64.
+        at: the first token that differs, from 1 to n - 1.
 
     Returns:
         Verdict.
@@ -950,10 +1052,23 @@ def past_only(kernel: Callable, first: Tensor, changed: Tensor, at: int) -> Verd
     Claim: efficient.causal
     Page: notebooks/jl_low_rank/complexity_table
     """
+    require(callable(kernel), f"kernel must be callable, got {type(kernel).__name__}")
+    _check(first=(first, (3, None, None)))
+    _check(changed=(changed, tuple(first.shape)))
+    n = first.shape[1]
+    _require.sizes(1, at=at)
+    require(at < n, f"at must be at most n - 1 = {n - 1}, got {at}")
     if not torch.equal(first[:, :at], changed[:, :at]):
         raise ValueError(f"first and changed must agree before at = {at}")
-    off = kernel(*first) - kernel(*changed)
-    return at_most(off[:at].abs().max(), 512 * EPS)
+    differ = not torch.equal(first[:, at], changed[:, at])
+    require(differ, f"first and changed must differ at = {at}")
+    answers = []
+    for tokens in (first, changed):
+        y = kernel(*tokens)
+        _check(**{"the answer of kernel": (y, (n, None))})
+        answers.append(y[:at])
+    off = answers[1] - answers[0]
+    return at_most(off.abs().max(), 512 * EPS * magnitude(answers[0]))
 
 
 # --- one ruler for depth
@@ -1025,19 +1140,26 @@ def depth(a: Tensor, b: Tensor, *, fewer: int = 0) -> Verdict:
     Measured: the largest difference from the recurrence, run token after token.
 
     Args:
-        a, b: (n,), |a_i| at most 1.
+        a, b: (n,), |a_i| at most 1, in float64.
         fewer: rounds left out; then the last token has not heard of the first.
 
     Returns:
-        Verdict.
+        Verdict; its bound goes with the magnitude of h, and with n beyond 1,000.
 
     Claim: efficient.depth
     Page: notebooks/jl_low_rank/complexity_table
     """
+    _check(a=(a, (None,)))
+    _check(b=(b, tuple(a.shape)))
+    most = float(a.abs().max())
+    require(most <= 1, f"a must have |a_i| at most 1, got {most:g}")
     n = len(a)
-    rounds = max(0, math.ceil(math.log2(n)) - fewer)
-    off = in_rounds(a, b, rounds) - token_after_token(a, b)
-    return at_most(off.abs().max(), ROUNDING)
+    rounds = (n - 1).bit_length()
+    _require.sizes(0, fewer=fewer)
+    require(fewer <= rounds, f"fewer must be at most {rounds} rounds, got {fewer}")
+    wanted = token_after_token(a, b)
+    got = in_rounds(a, b, rounds - fewer)
+    return agree(got, wanted, magnitude(wanted), n / 1000)
 
 
 # --- groups and latents
@@ -1108,28 +1230,43 @@ def latent(
     Measured: the largest difference of the outputs.
 
     Args:
-        x: (n, D).
+        x: (n, D), in float64.
         w_q: (H, D, d), H a multiple of G.
         w_k, w_v: (G, D, d).
         fewer: numbers of the latent left out.
 
     Returns:
-        Verdict.
+        Verdict; its bound goes with the magnitude of the values and the logits.
 
     Claim: efficient.latent
     Page: notebooks/jl_low_rank/complexity_table
     """
+    _check(x=(x, (None, None)))
+    D = x.shape[1]
+    _check(w_q=(w_q, (None, D, None)))
+    d = w_q.shape[2]
+    _check(w_k=(w_k, (None, D, d)))
+    _check(w_v=(w_v, (len(w_k), D, d)))
     H = len(w_q)
+    G = len(w_k)
+    require(H % G == 0, f"w_q must have a multiple of G = {G} heads, got {H}")
+    _require.sizes(0, fewer=fewer)
+    kept = 2 * G * d
+    require(fewer <= kept, f"fewer must be at most 2 G d = {kept}, got {fewer}")
+
     q = x @ w_q
-    own = torch.arange(H) // (H // len(w_k))  # the group of each head
-    grouped = attend(q, (x @ w_k)[own], (x @ w_v)[own])
+    own = torch.arange(H) // (H // G)  # the group of each head
+    k = (x @ w_k)[own]
+    v = (x @ w_v)[own]
+    grouped = attend(q, k, v)
 
     mla = gqa_as_mla(w_k, w_v, H)
     cache = x @ mla.down
     if fewer:
         cache[:, -fewer:] = 0
-    off = attend(q, cache @ mla.keys, cache @ mla.values) - grouped
-    return at_most(off.abs().max(), ROUNDING)
+    latent = attend(q, cache @ mla.keys, cache @ mla.values)
+    logits = q @ k.mT / math.sqrt(d)
+    return agree(latent, grouped, magnitude(v), magnitude(logits))
 
 
 # --- one more token
@@ -1137,15 +1274,18 @@ def latent(
 STATES_A_CHANNEL = 4  # of a scan
 
 
-def a_text(n: int, d: int, seed: int) -> dict[str, Tensor]:
-    """All that a decoder reads: queries, keys, values, gates, shares and factors."""
+def a_text(n: int, d: int, seed: int, s: int = STATES_A_CHANNEL) -> dict[str, Tensor]:
+    """All that a decoder reads: queries, keys, keys of length one, values, gates,
+    shares and factors.
+    """
     q, k, v = heads(n, d, seed)
     g = seeded(seed + 50)
-    s = STATES_A_CHANNEL
+    unit = F.normalize(k, dim=-1)
     gate, beta = torch.rand(2, n, generator=g, dtype=torch.float64)
     a = torch.rand(n, d, s, generator=g, dtype=torch.float64)
     b, c = torch.randn(2, n, s, generator=g, dtype=torch.float64)
-    return {"q": q, "k": k, "v": v, "gate": gate, "beta": beta, "a": a, "b": b, "c": c}
+    factors = {"gate": gate, "beta": beta, "a": a, "b": b, "c": c}
+    return {"q": q, "k": k, "unit": unit, "v": v, **factors}
 
 
 def write_cache(text, i, kept, most):
@@ -1171,7 +1311,7 @@ def write_gated(text, i, kept, most):
 
 def write_delta(text, i, kept, most):
     """One token of the delta rule."""
-    q, k, v, beta = (text[name][i] for name in ("q", "k", "v", "beta"))
+    q, k, v, beta = (text[name][i] for name in ("q", "unit", "v", "beta"))
     return delta_step(q, k, v, beta, state=kept)
 
 
@@ -1190,8 +1330,7 @@ def pass_cache(text, most):
 def pass_window(text, most):
     """Softmax over the last tokens."""
     q, k, v = (text[name] for name in "qkv")
-    near = patterns.causal(patterns.window(len(q), 2 * most - 1))
-    return sparse_attention(q, k, v, near)
+    return sparse_attention(q, k, v, build(len(q), [Window(most - 1, 0)]))
 
 
 def pass_linear(text, most):
@@ -1208,7 +1347,7 @@ def pass_gated(text, most):
 
 def pass_delta(text, most):
     """The delta rule, in chunks."""
-    q, k, v, beta = (text[name] for name in ("q", "k", "v", "beta"))
+    q, k, v, beta = (text[name] for name in ("q", "unit", "v", "beta"))
     return delta_attention(q, k, v, beta, chunk=8)[0]
 
 
@@ -1293,16 +1432,17 @@ def state(
         cache   2 n d numbers, 4 n d FLOPs
         linear  d (d + 1) numbers, 4 d (d + 1) FLOPs
 
-    Hypotheses: the pass is causal; projections aside.
-    Measured: the largest of three: the difference of the outputs, that of the numbers
-    kept from `decoding`, and that of the FLOPs of the last token, counted.
+    Hypotheses: the pass is causal; projections aside; keys of length one for delta.
+    Measured: the largest of three: the relative difference of the outputs, that of the
+    numbers kept from `decoding`, and that of the FLOPs of the last token, counted.
 
     Args:
         row: cache, window, linear, gated, delta or scan.
         n: tokens.
         d: width.
-        sizes: {"w": ..} of a window, {"s": 4} of a scan.
-        lost: tokens of a cache that are dropped; then it is not what it should be.
+        sizes: {"w": ..} of a window, {"s": ..} of a scan.
+        lost: tokens of a cache that are dropped, fewer than n; then it is not what it
+            should be.
         sees_all: compares a cache with a pass that is not causal.
         seed: of the text.
 
@@ -1312,11 +1452,19 @@ def state(
     Claim: efficient.state
     Page: notebooks/jl_low_rank/complexity_table
     """
-    one_of("row", row, list(DECODERS))
+    _require.one_of(list(DECODERS), row=row)
     write, whole = DECODERS[row]
-    sizes = sizes or {}
-    most = sizes.get("w", n - lost)
-    text = a_text(n, d, seed)
+    if sizes is None:
+        sizes = {}
+    _require.is_a(dict, sizes=sizes)
+    law = decoding(row, n, d, **sizes)
+    _require.sizes(0, lost=lost, seed=seed)
+    require(lost < n, f"lost must be less than n = {n}, got {lost}")
+    plain = not lost and not sees_all
+    require(plain or row == "cache", f"lost and sees_all are for a cache, not {row}")
+
+    most = min(sizes.get("w", n), n) - lost
+    text = a_text(n, d, seed, sizes.get("s", STATES_A_CHANNEL))
     outputs = []
     kept = None
     for i in range(n):
@@ -1326,8 +1474,7 @@ def state(
     wanted = whole(text, most)
     if sees_all:
         wanted = F.scaled_dot_product_attention(text["q"], text["k"], text["v"])
-    off = (torch.stack(outputs) - wanted).abs().max()
-    law = decoding(row, n, d, **sizes)
+    off = (torch.stack(outputs) - wanted).abs().max() / wanted.abs().max()
     last = counted(lambda: write(text, n - 1, before, most))
     numbers = abs(kept.numel() - law.state)
     return at_most(max(float(off), numbers, abs(last - law.flops)), ROUNDING)
@@ -1401,6 +1548,7 @@ def moved(
     Page: notebooks/jl_low_rank/complexity_table
     """
     one_of("outside", outside, ("queries", "keys"))
+    _require.sizes(1, n=n, d=d, rows=rows, columns=columns)
     q, k, v = heads(n, d)
     y, naive = naive_attention(q, k, v)
     tiled, fused = tiled_attention(q, k, v, rows=rows, columns=columns)
@@ -1425,7 +1573,10 @@ def run_bigbird(q, k, v, sizes):
     """By blocks: the own one, its neighbours, the first, and some drawn; the first
     block reads all.
     """
-    blocks = len(q) // sizes["block"]
+    n = len(q)
+    size = sizes["block"]
+    require(n % size == 0, f"block must divide n = {n}, got {size}")
+    blocks = n // size
     a = torch.arange(blocks)
     mask = (a[:, None] - a).abs() <= 1
     mask[0] = True
@@ -1435,14 +1586,14 @@ def run_bigbird(q, k, v, sizes):
         free = (~row).nonzero().flatten()
         drawn = torch.randperm(len(free), generator=g)[: sizes["drawn"]]
         row[free[drawn]] = True
-    tall = mask.repeat_interleave(sizes["block"], 0)
-    wide = tall.repeat_interleave(sizes["block"], 1)
+    tall = mask.repeat_interleave(size, 0)
+    wide = tall.repeat_interleave(size, 1)
     return sparse_attention(q, k, v, patterns.from_masks(wide))
 
 
 def run_nystrom_in_steps(q, k, v, sizes):
     """Nystrom with the published iteration."""
-    how = {"iterations": sizes["iterations"]}
+    how = {"iterations": sizes["iterations"] or None}  # None for the exact inverse
     return nystrom_attention(q, k, v, sizes["k"], **how)
 
 
@@ -1468,7 +1619,8 @@ def run_scan(q, k, v, sizes):
     """A scan of s states a channel."""
     s = sizes["s"]
     a = torch.sigmoid(q)[..., None].expand(*q.shape, s)
-    return selective_scan(v, a, k[:, :s], q[:, :s], chunk=sizes["m"])
+    b, c, _ = heads(len(q), s)
+    return selective_scan(v, a, b.float(), c.float(), chunk=sizes["m"])
 
 
 NEWER = {
@@ -1549,7 +1701,8 @@ def newer_counts(row: str, n: int, d: int, sizes: dict[str, int]) -> Verdict:
     Claim: efficient.newer
     Page: notebooks/jl_low_rank/complexity_table
     """
-    one_of("row", row, list(NEWER))
+    _require.one_of(list(NEWER), row=row)
+    own = _sizes(row, n, d, sizes)
     q, k, v = (t.float() for t in heads(n, d))
-    seen = counted(lambda: NEWER[row](q, k, v, sizes))
+    seen = counted(lambda: NEWER[row](q, k, v, own))
     return at_most(abs(seen - flops(row, n, d, **sizes)), 0)

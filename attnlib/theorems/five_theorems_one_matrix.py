@@ -12,8 +12,19 @@ import torch
 from torch import Tensor
 
 from attnlib import patterns
-from attnlib._require import require
-from attnlib.attention import Layer, forward, merged, random_layers
+from attnlib._require import (
+    finite,
+    is_a,
+    is_floating,
+    is_list,
+    is_tensor,
+    matches,
+    numbers,
+    one_of,
+    require,
+    sizes,
+)
+from attnlib.attention import Layer, check_network, forward, merged, random_layers
 from attnlib.bridges import (
     cluster_logits,
     dobrushin,
@@ -41,9 +52,50 @@ def row_error(p: Tensor, b: Tensor) -> float:
     return float((p - b).abs().sum(-1).max())
 
 
-def one_of(name: str, value, choices: Sequence) -> None:
-    """Refuse an option that is not known."""
-    require(value in choices, f"{name} must be one of {list(choices)}, got {value!r}")
+def _check_matrix(name: str, a) -> None:
+    """One matrix (n, n) of finite numbers in float64."""
+    _check_double(name, a)
+    got = tuple(a.shape)
+    square = len(got) == 2 and got[0] == got[1] >= 1
+    require(square, f"{name} must be one square matrix (n, n), got {got}")
+    finite(**{name: a})
+
+
+def _check_double(name: str, a) -> None:
+    """A tensor in float64: the tolerances of this page are its rounding."""
+    is_floating(name, a)
+    require(
+        a.dtype == DOUBLE,
+        f"{name} is {a.dtype}, and its rounding exceeds {ROUNDING}: cast to float64",
+    )
+
+
+def _check_surrogate(p, b) -> None:
+    """A square matrix P, and another of its shape."""
+    _check_matrix("p", p)
+    matches("b", b, tuple(p.shape), p, "p")
+    finite(b=b)
+
+
+def _check_tokens(x) -> None:
+    """One sequence of tokens, (n, d), that are not all equal."""
+    _check_double("x", x)
+    got = tuple(x.shape)
+    require(len(got) == 2 and 0 not in got, f"x must be (n, d), got {got}")
+    finite(x=x)
+    require(bool((x != x[0]).any()), "x must have two tokens that differ: diam(X) > 0")
+
+
+def _check_leak(leak) -> None:
+    """A share between 0 and 1."""
+    numbers(leak=leak)
+    require(0 < leak < 1, f"leak must lie in (0, 1), got {leak}")
+
+
+def _check_radius(R) -> None:
+    """A positive number."""
+    numbers(R=R)
+    require(R > 0, f"R must be positive, got {R}")
 
 
 # --- rank against pattern
@@ -161,10 +213,15 @@ def rank(p: Tensor, b: Tensor, r: int) -> Verdict:
     Returns:
         Verdict.
 
+    Raises:
+        ValueError: for other objects than these, NaN and infinity.
+
     Claim: synthesis.rank
     Page: notebooks/synthesis/five_theorems_one_matrix
     """
-    require(0 <= r < len(p), f"r must be from 0 to n - 1 = {len(p) - 1}, got {r}")
+    _check_surrogate(p, b)
+    sizes(0, r=r)
+    require(r < len(p), f"r must be from 0 to n - 1 = {len(p) - 1}, got {r}")
     floor = float(rank_floor(p)[r])
     return at_most(floor - row_error(p, b), ROUNDING)
 
@@ -222,14 +279,26 @@ def blocks(p: Tensor, b: Tensor, r: int) -> Verdict:
     Returns:
         Verdict.
 
+    Raises:
+        ValueError: for other objects than these, NaN and infinity.
+
     Claim: synthesis.blocks
     Page: notebooks/synthesis/five_theorems_one_matrix
     """
+    _check_surrogate(p, b)
+    sizes(0, r=r)
     n = len(p)
     e = float(p[0, 0])
     m = int((p[0] > 0).sum())
-    expected = block_matrix(n, m, e)
-    require(torch.allclose(p, expected), f"p must be {n // m} equal blocks of size {m}")
+    require(
+        m >= 2 and n % m == 0,
+        f"p must be equal blocks of size m >= 2; its first row of {n} has {m} positive",
+    )
+    near = {"rtol": ROUNDING, "atol": ROUNDING}
+    equal = torch.allclose(p, block_matrix(n, m, e), **near)
+    require(equal, f"p must be {n // m} equal blocks of size {m}")
+    least = 1 / m - ROUNDING
+    require(e >= least, f"p must have at least 1/m on the diagonal, 1/{m}, got {e}")
     require(n // m <= r < n, f"r must be from n / m = {n // m} to {n - 1}, got {r}")
     distance = (e * m - 1) / (m - 1)
     if r >= n - n // m:
@@ -314,17 +383,24 @@ def contraction(logits: Tensor, x: Tensor, R: float) -> Verdict:
     to diam(X), in the norms 1, 2 and infinity; at most 1e-12.
 
     Args:
-        logits: (n, n), before softmax.
+        logits: (n, n), before softmax, float64.
         x: (n, d), not all tokens equal.
-        R: the radius.
+        R: the radius, positive.
 
     Returns:
         Verdict.
 
+    Raises:
+        ValueError: for other objects than these, NaN and infinity.
+
     Claim: synthesis.logits
     Page: notebooks/synthesis/five_theorems_one_matrix
     """
-    n = logits.shape[-1]
+    _check_matrix("logits", logits)
+    _check_tokens(x)
+    n = len(logits)
+    require(len(x) == n, f"x must have {n} tokens as logits do, got {tuple(x.shape)}")
+    _check_radius(R)
     p = torch.softmax(logits, -1)
     tau = float(dobrushin(p))
     most = largest_dobrushin(n, R)
@@ -409,9 +485,14 @@ def depth(
     Returns:
         Verdict.
 
+    Raises:
+        ValueError: for other objects than these, NaN and infinity.
+
     Claim: synthesis.depth
     Page: notebooks/synthesis/five_theorems_one_matrix
     """
+    _check_tokens(x)
+    check_network(x, layers)
     y, attention = forward(x, layers, skip=skip, mask=mask, return_attention=True)
     if norm:
         y = torch.nn.functional.layer_norm(y, y.shape[-1:])
@@ -420,7 +501,10 @@ def depth(
         weights, _ = merged(layer)
         sizes = torch.linalg.matrix_norm(weights, 2)
         allowed = allowed * float((dobrushin(p) * sizes).sum())
-    return at_most(float(diameter(y)) / allowed, 1 + 1e-12)
+    after = float(diameter(y))
+    if allowed > 0:
+        return at_most(after / allowed, 1 + 1e-12)
+    return at_most(math.inf if after > 0 else 0.0, 1 + 1e-12)
 
 
 # --- memory
@@ -483,10 +567,20 @@ def memory(logits: Sequence[Tensor], leak: float) -> Verdict:
     Returns:
         Verdict.
 
+    Raises:
+        ValueError: for other objects than these, NaN and infinity.
+
     Claim: synthesis.memory
     Page: notebooks/synthesis/five_theorems_one_matrix
     """
+    is_list(logits=logits)
+    require(len(logits) > 0, "logits must hold at least one layer, got none")
+    for t, a in enumerate(logits):
+        _check_matrix(f"logits[{t}]", a)
+        matches(f"logits[{t}]", a, tuple(logits[0].shape), logits[0], "logits[0]")
+    _check_leak(leak)
     n = len(logits[0])
+    require(n >= 2, "logits must be of two tokens or more, got one")
     L = len(logits)
     lacking = 0.0
     product = torch.eye(n, dtype=DOUBLE)
@@ -549,10 +643,15 @@ def sharp_forgets(logits: Tensor, leak: float) -> Verdict:
     Returns:
         Verdict.
 
+    Raises:
+        ValueError: for other objects than these, NaN and infinity.
+
     Claim: synthesis.sharp-forgets
     Page: notebooks/synthesis/five_theorems_one_matrix
     """
-    n = logits.shape[-1]
+    _check_matrix("logits", logits)
+    _check_leak(leak)
+    n = len(logits)
     p = torch.softmax(logits, -1)
     bound = 1 - n * (1 - leak) * math.exp(-2 * float(radius(logits)))
     return at_most(float(dobrushin(p)) - bound, ROUNDING)
@@ -664,25 +763,42 @@ def many(logits: Tensor, sets: Tensor, R: float, L: int) -> Verdict:
     Returns:
         Verdict.
 
+    Raises:
+        ValueError: for other objects than these, NaN and infinity.
+
     Claim: synthesis.many
     Page: notebooks/synthesis/five_theorems_one_matrix
     """
-    N, q = sets.shape
-    require(L >= 1, f"L must be at least 1, got {L}")
-    sizes = sets.sum(-1)
+    _check_matrix("logits", logits)
+    is_tensor("sets", sets)
+    got = f"{sets.dtype} {tuple(sets.shape)}"
     require(
-        bool((sizes == sizes[0]).all()) and int(sizes[0]) > 0,
+        sets.dtype == torch.bool and sets.dim() == 2 and len(sets) >= 2,
+        f"sets must be boolean (N, q), N at least 2, got {got}",
+    )
+    _check_radius(R)
+    sizes(1, L=L)
+    N, q = sets.shape
+    held = sets.sum(-1)
+    require(
+        bool((held == held[0]).all() & (held[0] > 0)),
         "sets must hold equally many clusters, at least one: k is one number",
     )
-    c = (len(logits) - N) // q
+    n = len(logits)
+    c = (n - N) // q
+    require(
+        c >= 1 and n == q * c + N,
+        f"logits must have qc + N rows, c at least 1, got {n}: sets is {(N, q)}",
+    )
     p = torch.softmax(logits, -1)
     rows = torch.linalg.matrix_power(p, L)[-N:]
     found = torch.pdist(rows, 1) / 2
     differing = torch.pdist(sets.double(), 1) / 2  # |S - S'| for sets of one size
-    k = float(sizes[0])
+    k = float(held[0])
     wanted = differing / k * kept_by_clusters(sets, c, R, L)
-    off = (found - wanted).abs().max() / wanted.max()
-    return at_most(float(off), 1e-9)
+    largest = float(wanted.max()) or 1.0  # equal sets: all are zero
+    off = float((found - wanted).abs().max()) / largest
+    return at_most(off, 1e-9)
 
 
 # --- hops
@@ -769,12 +885,14 @@ def hops(
         Verdict; its bound is 0.
 
     Raises:
-        ValueError: for too many ids.
+        ValueError: for no Pattern, and for too many ids.
 
     Claim: synthesis.hops
     Page: notebooks/synthesis/five_theorems_one_matrix
     """
-    one_of("codes", codes, ("random", "places"))
+    is_a(Pattern, pattern=pattern)
+    one_of(("random", "places"), codes=codes)
+    numbers(weight=weight)
     n = pattern.n
     all_ids = n * 2**n
     require(all_ids <= MOST_IDS, f"pattern has {n} tokens, {all_ids:,} ids: too many")
@@ -820,6 +938,21 @@ def grids_attain_it() -> Verdict:
     return at_most(off, 1e-13)
 
 
+def _check_points(points) -> None:
+    """Two or more points of equally many finite coordinates."""
+    is_list(points=points)
+    require(len(points) >= 2, f"points must be at least two, got {len(points)}")
+    for i, point in enumerate(points):
+        is_list(**{f"points[{i}]": point})
+        d = len(points[0])
+        require(
+            len(point) == d >= 1,
+            f"points[{i}] must have {max(d, 1)} coordinates, got {len(point)}",
+        )
+        for number in point:
+            numbers(**{f"points[{i}]": number})
+
+
 GRID = Case(grid)
 
 
@@ -847,8 +980,15 @@ def counting(
     Returns:
         Verdict.
 
+    Raises:
+        ValueError: for other objects than these, NaN and infinity.
+
     Claim: synthesis.counting
     Page: notebooks/synthesis/five_theorems_one_matrix
     """
+    _check_points(points)
+    numbers(box=box, delta=delta)
+    require(delta > 0, f"delta must be positive, got {delta}")
+    require(box > 0, f"box must be positive, got {box}")
     have = math.log2(box / delta)
     return at_most(needed_bits(len(points), len(points[0])) - have, 1e-12)

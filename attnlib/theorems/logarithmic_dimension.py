@@ -12,10 +12,25 @@ import mpmath
 import torch
 from torch import Tensor
 
+from attnlib._require import (
+    finite,
+    is_a,
+    is_floating,
+    is_list,
+    is_tensor,
+    matches,
+    numbers,
+    one_of,
+    pair_mask,
+    require,
+    sizes,
+    tokens,
+)
 from attnlib.attention import attention_matrix
 from attnlib.certify import Verdict, at_most
 from attnlib.expressive import Code, Exhausted, fit, verify
 from attnlib.expressive.dimensions import (
+    _tolerances,
     cap,
     expected_leak,
     interpolated_dimension,
@@ -23,6 +38,7 @@ from attnlib.expressive.dimensions import (
     plain_dimension,
     predicted_dimension,
 )
+from attnlib.expressive.verification import _above_least, _code, _columns, _fits
 from attnlib.theorems import Case, claim
 
 ROUNDING = 64 * torch.finfo(torch.float64).eps  # entries of size one, short sums
@@ -55,6 +71,64 @@ def unit_vectors(n: int, d: int, g: torch.Generator) -> Tensor:
     """(n, d) rows, uniform on the sphere, in float64."""
     rows = torch.randn(n, d, dtype=torch.float64, generator=g)
     return torch.nn.functional.normalize(rows, dim=1)
+
+
+def _check_double(name: str, a) -> None:
+    """One matrix of finite numbers in float64."""
+    tokens(a, name)
+    require(a.dim() == 2, f"{name} must be one matrix, got {tuple(a.shape)}")
+    require(
+        a.dtype == torch.float64,
+        f"{name} is {a.dtype}, and its rounding exceeds the tolerance: cast to float64",
+    )
+    finite(**{name: a})
+
+
+def _check_square(name: str, a) -> None:
+    """One such matrix (n, n), of two tokens or more."""
+    _check_double(name, a)
+    got = tuple(a.shape)
+    square = got[0] == got[1] >= 2
+    require(square, f"{name} must be (n, n) with n >= 2, got {got}")
+
+
+def _check_rows(name: str, a: Tensor) -> None:
+    """Rows of probabilities."""
+    require(a.min() >= 0, f"{name} must not be negative, got {float(a.min()):.3g}")
+    off = float((a.sum(1) - 1).abs().max())
+    most = len(a) * ROUNDING
+    require(off <= most, f"rows of {name} must sum to one, got one off by {off:.3g}")
+
+
+def _check_code(code, columns) -> None:
+    """A code and a pattern that fit."""
+    _code(code)
+    _columns(columns)
+    _fits(code.q, code.k, columns)
+    _tolerances(code.eps1, code.eps2)
+
+
+def _check_unit(keys, dims: int, what: str) -> None:
+    """Finite rows of length one, up to the rounding of float32."""
+    is_floating("keys", keys)
+    got = tuple(keys.shape)
+    require(len(got) == dims and 0 not in got, f"keys must be {what}, got {got}")
+    require(got[-2] >= 2, f"keys must be two or more, {what}, got {got}")
+    finite(keys=keys)
+    off = float((keys.norm(dim=-1) - 1).abs().max())
+    require(off <= 1e-5, f"keys must be of length one, got one off by {off:.3g}")
+
+
+def _check_pattern(columns, log_weights, draws, share) -> Tensor:
+    """A pattern with weights, and numbers of draws; the log weights above the least of
+    each row.
+    """
+    is_tensor("log_weights", log_weights)
+    above = _above_least(columns, log_weights, torch.float64)
+    sizes(1, draws=draws)
+    numbers(share=share)
+    require(share > 0, f"share must be positive, got {share}")
+    return above
 
 
 def least_on(m: Tensor, on: Tensor) -> Tensor:
@@ -117,7 +191,7 @@ def criteria(
     Measured: by how much the worst of the three is broken.
 
     Args:
-        a: (n, n), the pattern with its weights.
+        a: (n, n), the pattern with its weights, float64.
         m: (n, n), positive on the pattern.
         eps1, eps2: the tolerances of the criteria.
         zeros_count: "one" forgets that a row has n - k_i zeros.
@@ -125,10 +199,21 @@ def criteria(
     Returns:
         Verdict.
 
+    Raises:
+        ValueError: for other objects than these, NaN and infinity.
+
     Claim: expressive.criteria
     Page: notebooks/sparse_patterns/logarithmic_dimension
     """
+    _check_square("a", a)
+    _check_rows("a", a)
+    matches("m", m, tuple(a.shape), a, "a")
+    finite(m=m)
+    _check_rows("m", m)
+    _tolerances(eps1, eps2)
+    one_of(("all", "one"), zeros_count=zeros_count)
     on = a > 0
+    require((m[on] > 0).all(), "m must be positive where a is")
     k = on.sum(1)
     zeros = len(a) - k if zeros_count == "all" else torch.ones_like(k)
     share = m.masked_fill(on, 0.0).sum(1)
@@ -191,15 +276,24 @@ def layout(q: Tensor, k: Tensor, *, root: bool = True) -> Verdict:
     Measured: the largest distance of the attention from softmax(Q K').
 
     Args:
-        q, k: (n, d), any.
+        q, k: (n, d), any; computed in float64.
         root: False forgets sqrt(d) in X.
 
     Returns:
         Verdict.
 
+    Raises:
+        ValueError: for other objects than these, NaN and infinity.
+
     Claim: expressive.layout
     Page: notebooks/sparse_patterns/logarithmic_dimension
     """
+    tokens(q, "q")
+    require(q.dim() == 2, f"q must be (n, d), got {tuple(q.shape)}")
+    matches("k", k, tuple(q.shape), q, "q")
+    finite(q=q, k=k)
+    q = q.double()
+    k = k.double()
     code = Code(q, k, 0.1, 0.5)
     other = Code(torch.ones_like(q), torch.ones_like(k), 0.1, 0.5)
     x = code.x if root else torch.cat([q, k], 1)
@@ -257,9 +351,15 @@ def masks(code: Code, columns: Tensor, mask: Tensor) -> Verdict:
     Returns:
         Verdict.
 
+    Raises:
+        ValueError: for other objects than these, NaN and infinity.
+
     Claim: expressive.masks
     Page: notebooks/sparse_patterns/logarithmic_dimension
     """
+    _check_code(code, columns)
+    n = len(columns)
+    pair_mask(mask, (n, n), code.q.device)
     m = attention_matrix(code.x, code.w_q, code.w_k, mask=mask)
     on = on_pattern(columns)
     zeros = m.masked_fill(on, 0.0)
@@ -314,9 +414,15 @@ def lengths(d: int, tenths: int, copies: int = 1) -> Verdict:
     Returns:
         Verdict; its bound is 1.
 
+    Raises:
+        ValueError: for other objects than these, NaN and infinity.
+
     Claim: expressive.lengths
     Page: notebooks/sparse_patterns/logarithmic_dimension
     """
+    sizes(1, d=d, tenths=tenths, copies=copies)
+    require(tenths <= 5, f"tenths must be at most 5 (eta <= 1/2), got {tenths}")
+    require(copies <= d, f"copies must be at most d = {d}, got {copies}")
     eta = tenths / 10
     free = d // copies
     outside = 0
@@ -324,6 +430,7 @@ def lengths(d: int, tenths: int, copies: int = 1) -> Verdict:
         if 10 * abs(2 * heads - free) > tenths * free:
             outside += math.comb(free, heads)
     bound = 2 * math.exp(-d * (eta**2 / 4 - eta**3 / 6))
+    require(bound > 0, f"d is so large that the bound is below all floats, got {d}")
     return at_most(float(Fraction(outside, 2**free)) / bound, 1)
 
 
@@ -405,11 +512,16 @@ def plain(
     Returns:
         Verdict.
 
+    Raises:
+        ValueError: for other objects than these, NaN and infinity.
+
     Claim: expressive.plain
     Page: notebooks/sparse_patterns/logarithmic_dimension
     """
+    above = _check_pattern(columns, log_weights, draws, share)
+    one_of(("gaussian", "signs"), keys=keys)
     n, k = columns.shape
-    gamma = float(log_weights.max().exp())
+    gamma = float(above.max().exp())
     asked = plain_dimension(n, k, gamma=gamma, eps1=eps1, eps2=eps2)
     how = {"method": "plain", "keys": keys, "eps1": eps1, "eps2": eps2}
     d = round(share * asked)
@@ -456,11 +568,21 @@ def noise(row: Sequence[int], keys_of: Sequence[int]) -> Verdict:
     Returns:
         Verdict; its bound is 0.
 
+    Raises:
+        ValueError: for other objects than these, NaN and infinity.
+
     Claim: expressive.noise
     Page: notebooks/sparse_patterns/logarithmic_dimension
     """
-    d = 2
+    is_list(row=row, keys_of=keys_of)
     n = len(row)
+    require(1 <= n <= 8, f"row must have 1 to 8 logits, 4^n signs are tried, got {n}")
+    require(len(keys_of) == n, f"keys_of must have {n} entries, got {len(keys_of)}")
+    for b, key in zip(row, keys_of):
+        is_a(int, row=b)
+        sizes(0, keys_of=key)
+        require(key < n, f"keys_of must be below {n}, got {key}")
+    d = 2
     drawn = []
     for signs in itertools.product((-1, 1), repeat=n * d):
         keys = [signs[d * j : d * j + d] for j in keys_of]
@@ -558,11 +680,13 @@ def interpolated(
         Verdict.
 
     Raises:
-        ValueError: for a pattern of so few tokens that d >= n.
+        ValueError: for no pattern, and for so few tokens that d >= n.
 
     Claim: expressive.interpolated
     Page: notebooks/sparse_patterns/logarithmic_dimension
     """
+    _check_pattern(columns, log_weights, draws, share)
+    one_of(("sphere", "signs"), keys=keys)
     n, k = columns.shape
     d = max(k, round(share * interpolated_dimension(n, k, keys=keys)))
     if d >= n:
@@ -626,14 +750,23 @@ def expected_failures(keys: Tensor, *, t: float = 0.5) -> Verdict:
     Returns:
         Verdict.
 
+    Raises:
+        ValueError: for other objects than these, NaN and infinity.
+
     Claim: expressive.expected
     Page: notebooks/sparse_patterns/logarithmic_dimension
     """
+    _check_unit(keys, 3, "(draws, n, d)")
+    numbers(t=t)
+    require(0 < t < 1, f"t must lie in (0, 1), got {t}")
     draws, n, d = keys.shape
+    require(draws >= 2, f"keys must be drawn twice or more, got {tuple(keys.shape)}")
     products = torch.triu(keys @ keys.mT, 1)
     pairs = (products > t).sum((1, 2)).double()
     expected = math.comb(n, 2) * cap(math.acos(t), d)
-    error = pairs.std() / math.sqrt(draws)
+    # Rare pairs may be missing from all draws: their spread is then the known one.
+    spread = max(float(pairs.std()), math.sqrt(expected))
+    error = spread / math.sqrt(draws)
     return at_most((pairs.mean() - expected).abs() / error, 5)
 
 
@@ -654,14 +787,25 @@ def smallest(runs: Sequence[dict]) -> Verdict:
     Returns:
         Verdict; its bound is 1/4.
 
+    Raises:
+        ValueError: for other objects than these, NaN and infinity.
+
     Claim: expressive.smallest
     Page: notebooks/sparse_patterns/logarithmic_dimension
     """
+    is_list(runs=runs)
+    require(len(runs) > 0, "runs must hold at least one run, got none")
     worst = 0.0
-    for run in runs:
+    for i, run in enumerate(runs):
+        is_a(dict, **{f"runs[{i}]": run})
+        missing = {"n", "k", "measured"} - run.keys()
+        require(not missing, f"runs[{i}] must have n, k and measured, lacks {missing}")
+        for part in ("n", "measured"):
+            is_list(**{f"runs[{i}]['{part}']": run[part]})
         level = run.get("level", 2)
         n = torch.tensor(run["n"], dtype=torch.float64)
         measured = torch.tensor(run["measured"], dtype=torch.float64)
+        finite(**{f"runs[{i}]['measured']": measured})
         predicted = [
             min(m, predicted_dimension(m, run["k"], eps1=0.1, s=level * T))
             for m in run["n"]
@@ -746,10 +890,24 @@ def leak(
     Returns:
         Verdict; its bound is 0.02.
 
+    Raises:
+        ValueError: for other objects than these, NaN and infinity.
+
     Claim: expressive.leak
     Page: notebooks/sparse_patterns/logarithmic_dimension
     """
+    _check_unit(keys, 2, "(n, d)")
     n, d = keys.shape
+    is_tensor("pi", pi)
+    got = f"{pi.dtype} {tuple(pi.shape)}"
+    whole = pi.dtype == torch.int64 and tuple(pi.shape) == (n,)
+    require(whole, f"pi must be int64 of shape ({n},), got {got}")
+    inside = bool(((pi >= 0) & (pi < n)).all())
+    got = f"{int(pi.min())} to {int(pi.max())}"
+    require(inside, f"pi must name keys from 0 to {n - 1}, got {got}")
+    numbers(s=s)
+    require(s > 0, f"s must be positive, got {s}")
+    one_of(("sphere", "normal"), products=products)
     odds = verify(Code(s * keys[pi], keys, 0.1, 0.5), pi[:, None]).rows[:, 2]
     formula = expected_leak(n, d, s)
     if products == "normal":
@@ -821,13 +979,24 @@ def rounding(q: Tensor, k: Tensor, bits: int, *, claimed: int | None = None) -> 
     Returns:
         Verdict; its bound is 1, and 1e-9 for what float64 itself rounds.
 
+    Raises:
+        ValueError: for other objects than these, NaN and infinity.
+
     Claim: expressive.rounding
     Page: notebooks/sparse_patterns/logarithmic_dimension
     """
+    _check_double("q", q)
+    matches("k", k, tuple(q.shape), q, "q")
+    finite(k=k)
+    sizes(1, bits=bits)
+    require(bits <= 53, f"bits must be at most 53, as float64 has, got {bits}")
+    if claimed is not None:
+        sizes(1, claimed=claimed)
     u = 2.0 ** -(bits if claimed is None else claimed)
     move = (kept(q, bits) @ kept(k, bits).T - q @ k.T).abs()
     lengths_of_both = q.norm(dim=1)[:, None] * k.norm(dim=1)
-    return at_most((move / lengths_of_both).max() / (2 * u + u * u), 1 + 1e-9)
+    relative = torch.where(move == 0, 0, move / lengths_of_both)  # of zeros: 0 <= 0
+    return at_most(relative.max() / (2 * u + u * u), 1 + 1e-9)
 
 
 def permutation_code(seed=17, n=128, d=40, eps1=1e-6, level=40.0) -> dict:
@@ -870,9 +1039,15 @@ def full_rank(logits: Tensor, *, eps1: float) -> Verdict:
     Returns:
         Verdict; its bound is 2 (n - 1) eps1, and 1e-9 of it for rounding.
 
+    Raises:
+        ValueError: for other objects than these, NaN and infinity.
+
     Claim: expressive.rank
     Page: notebooks/sparse_patterns/logarithmic_dimension
     """
+    _check_square("logits", logits)
+    numbers(eps1=eps1)
+    require(0 < eps1 < 1, f"eps1 must lie in (0, 1), got {eps1}")
     least = torch.linalg.svdvals(logits.softmax(1))[-1]
     return at_most(1 - least, 2 * (len(logits) - 1) * eps1 * (1 + 1e-9))
 
@@ -952,11 +1127,20 @@ def tiles(
     Returns:
         Verdict; its bound is 0 for a code of signs, and 1e-12 for floats.
 
+    Raises:
+        ValueError: for other objects than these, NaN and infinity.
+
     Claim: expressive.tiles
     Page: notebooks/sparse_patterns/logarithmic_dimension
     """
+    _check_code(code, columns)
+    sizes(0, rows_moved=rows_moved)
     rows = verify(code, columns.roll(rows_moved, 0), tile=tile).rows.double()
     signs = bool((code.k.abs() == 1).all())
+    require(
+        signs or code.q.dtype == torch.float64,
+        f"code must be of signs or in float64 to agree to {TILES}, got {code.q.dtype}",
+    )
     logits = code.q.double() @ code.k.double().T * code.scale
     if signs:
         logits = logits.round()

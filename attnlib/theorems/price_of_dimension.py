@@ -1,15 +1,27 @@
-"""The claims of the page `What it costs to be sharp`."""
+"""The claims of the page `What it costs to be sharp`.
+
+What is no object of a theorem, such as a tensor that is not finite float64, is refused.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from fractions import Fraction
 
 import torch
 from torch import Tensor
 from torch.nn.functional import normalize, pad
 
-from attnlib._require import require
+from attnlib._require import (
+    finite,
+    is_list,
+    is_tensor,
+    matches,
+    numbers,
+    require,
+    sizes,
+)
 from attnlib.certify import Verdict, at_most
 from attnlib.codes import (
     code_from,
@@ -38,10 +50,129 @@ def cost(q: Tensor, k: Tensor) -> float:
     """s / T: the longest query over the smallest margin, infinite if a query j does not
     prefer key j.
     """
+    check_rows(q=q, k=k)
+    matches("q", q, tuple(k.shape), k, "k")
+    q = moderate(q)
     gap = float(margins(q, k, itself(len(k))).min())
     if gap <= 0:
         return math.inf
     return float(q.norm(dim=1).max()) / gap
+
+
+# --- what the theorems accept
+
+
+def check_rows(**given: Tensor) -> None:
+    """Refuse what is no finite float64 tensor (n, d) with two rows or more."""
+    for name, rows in given.items():
+        is_tensor(name, rows)
+        require(
+            rows.dtype == torch.float64,
+            f"{name} must be float64, got {rows.dtype}: in other digits the bounds of "
+            "this page cannot be held. Cast it first",
+        )
+        got = tuple(rows.shape)
+        require(
+            len(got) == 2 and got[0] >= 2 and got[1] >= 1,
+            f"{name} must be (n, d) with n >= 2 and d >= 1, got {got}",
+        )
+        finite(**{name: rows})
+
+
+def moderate(x: Tensor) -> Tensor:
+    """x over a power of two, which is exact: its largest entry lies in [1, 2)."""
+    _, exponent = math.frexp(float(x.abs().max()))
+    return x / 2.0 ** (exponent - 1)
+
+
+def paid_by(q: Tensor, k: Tensor) -> float:
+    """s / T of queries that prefer their keys; others are refused."""
+    paid = cost(q, k)
+    require(
+        paid < math.inf,
+        "q must prefer its keys, got a query j whose logit on row j of k is not the "
+        "largest: no gap is met",
+    )
+    return paid
+
+
+def exact_rows(name: str, rows: Sequence[Sequence]) -> list[list[Fraction]]:
+    """Lists of finite numbers, all of one length, as fractions."""
+    is_list(**{name: rows})
+    require(len(rows) >= 1, f"{name} must hold at least one row, got none")
+    found = []
+    for row in rows:
+        is_list(**{f"each row of {name}": row})
+        for value in row:
+            numbers(**{f"each entry of {name}": value})
+        found.append([Fraction(value) for value in row])
+    lengths = sorted({len(row) for row in found})
+    require(len(lengths) == 1, f"rows of {name} must have one length, got {lengths}")
+    return found
+
+
+def _check_logits(logits: Tensor) -> float:
+    """The gap of logits; refuse them unless the largest form a permutation."""
+    check_rows(logits=logits)
+    got = tuple(logits.shape)
+    require(got[0] == got[1], f"logits must be (n, n), got {got}")
+    best = logits.topk(2, dim=1)
+    gap = float((best.values[:, 0] - best.values[:, 1]).min())
+    require(
+        gap > 0,
+        f"each row of logits must have one largest entry, the least gap is {gap}",
+    )
+    require(
+        len(best.indices[:, 0].unique()) == got[0],
+        "the largest logits of the rows must form a permutation",
+    )
+    return gap
+
+
+def _check_code(keys: Tensor) -> None:
+    """Refuse keys that are none of the three codes, up to rotation and order."""
+    check_rows(keys=keys)
+    n, d = keys.shape
+    off = float((keys.norm(dim=1) - 1).abs().max())
+    if n <= 2 * d:
+        products = (keys @ keys.T)[~torch.eye(n, dtype=torch.bool)]
+        if n <= d + 1:
+            errors = products + 1 / (n - 1)
+        else:
+            errors = torch.minimum(products.abs(), (products + 1).abs())
+    else:
+        require(d == 2, f"keys are {n} in {d} dimensions: no closed form is known here")
+        angles = torch.atan2(keys[:, 1], keys[:, 0]).sort().values
+        errors = angles.diff() * n / (2 * math.pi) - 1
+    off = max(off, float(errors.abs().max()))
+    require(
+        off <= 1e-6,
+        "keys must be a circle, a simplex or a cross-polytope of unit vectors, got "
+        f"{n} keys in {d} dimensions that are off by {off:.3g}",
+    )
+
+
+def _check_vectors(vectors: Tensor, rows: Sequence[int]) -> int:
+    """The squared length that all of the integer vectors have; others are refused."""
+    is_tensor("vectors", vectors)
+    got = tuple(vectors.shape)
+    require(
+        vectors.dtype == torch.int64 and len(got) == 2 and got[0] >= 2 and got[1] >= 1,
+        f"vectors must be int64 (n, d) with n >= 2, got {vectors.dtype} {got}",
+    )
+    lengths = vectors.double().square().sum(1)
+    square = float(lengths[0])
+    require(bool((lengths == square).all()), "vectors must all have one length")
+    require(
+        0 < square < 2**53,
+        f"vectors must have a squared length from 1 to 2^53, got {square:g}: "
+        "larger products are not exact",
+    )
+    require(len(rows) >= 1, "some must name at least one row, got none")
+    for row in rows:
+        sizes(0, **{"each of some": row})
+        require(row < got[0], f"some must name rows from 0 to {got[0] - 1}, got {row}")
+    return int(square)
 
 
 # --- objects: what the tests run the theorems on
@@ -203,17 +334,28 @@ def moment_curve(
     Claim: codes.moment
     Page: notebooks/sparse_patterns/price_of_dimension
     """
-    k = columns.shape[1]
     q = moment_queries(columns, log_weights, n=n, gap=gap)
+    require(
+        q.dtype == torch.float64,
+        f"log_weights must be float64, got {q.dtype}: the bound is one of float64",
+    )
+    longest = float(q.norm(dim=1).max())
+    require(
+        longest < math.inf,
+        f"gap or log_weights are too large, gap = {gap}: the queries overflow",
+    )
+    k = columns.shape[1]
     keys = moment_keys(n, k)
     if harmonics is not None:
+        sizes(1, harmonics=harmonics)
+        require(harmonics <= k, f"harmonics must be at most k = {k}, got {harmonics}")
         keys = pad(keys[:, : 2 * harmonics], (0, 2 * (k - harmonics)))
     own = (q @ keys.T).gather(1, columns)
     if log_weights is not None:
         own = own - log_weights
     spread = float((own.amax(1) - own.amin(1)).max())
     short = gap - float(margins(q, keys, columns).min())
-    return at_most(max(spread, short) / float(q.norm(dim=1).max()), ROUNDING)
+    return at_most(max(spread, short) / longest, ROUNDING)
 
 
 def every_small_set_is_preferred() -> Verdict:
@@ -244,7 +386,7 @@ RADON = Case(integer_keys)
     controls=[RADON.but(d=4)],
     witness=every_small_set_is_preferred,
 )
-def small_set_lost(keys: Sequence[Sequence[int]], k: int) -> Verdict:
+def small_set_lost(keys: Sequence[Sequence[Fraction | float | int]], k: int) -> Verdict:
     """Among 2 k + 1 keys in 2 k - 1 dimensions some set of at most k cannot be
     preferred to the rest: its hull meets the hull of the others.
 
@@ -252,7 +394,7 @@ def small_set_lost(keys: Sequence[Sequence[int]], k: int) -> Verdict:
     2 k + 1 if there is no split, or if the two averages differ.
 
     Args:
-        keys: 2 k + 1 rows of integers or Fractions.
+        keys: 2 k + 1 rows of numbers; floats are taken as the fractions they are.
         k: the size of the sets.
 
     Returns:
@@ -261,6 +403,8 @@ def small_set_lost(keys: Sequence[Sequence[int]], k: int) -> Verdict:
     Claim: codes.radon
     Page: notebooks/sparse_patterns/price_of_dimension
     """
+    sizes(1, k=k)
+    keys = exact_rows("keys", keys)
     require(len(keys) == 2 * k + 1, f"keys must be {2 * k + 1} rows, got {len(keys)}")
     c = radon(keys)
     if c is None:
@@ -335,8 +479,9 @@ def exact_price(q: Tensor, k: Tensor) -> Verdict:
     Claim: codes.law
     Page: notebooks/sparse_patterns/price_of_dimension
     """
-    paid = cost(q, k)
+    paid = paid_by(q, k)
     low = price(*k.shape).low
+    q = moderate(q)
     faults = [low / paid - 1]
     if k.norm(dim=1).max() <= 1 + ROUNDING:
         hidden = code_from(q, k)
@@ -347,6 +492,8 @@ def exact_price(q: Tensor, k: Tensor) -> Verdict:
 
 def closed_form(n: int, d: int) -> float:
     """s* / T where it is known: circle, simplex, cross-polytope."""
+    sizes(2, n=n)
+    sizes(1, d=d)
     if n <= d + 1:
         return 1 - 1 / n
     if n <= 2 * d:
@@ -397,6 +544,9 @@ def known_codes(keys: Tensor, *, share: float = 1.0) -> Verdict:
     Claim: codes.circle
     Page: notebooks/sparse_patterns/price_of_dimension
     """
+    _check_code(keys)
+    numbers(share=share)
+    require(0 < share <= 1, f"share must lie above 0 and be at most 1, got {share}")
     n, d = keys.shape
     known = closed_form(n, d)
     gap = float(margins(share * known * keys, keys, itself(n)).min())
@@ -457,15 +607,15 @@ def kissing(vectors: Tensor, *, some: Sequence[int] | None = None) -> Verdict:
     Claim: codes.kissing
     Page: notebooks/sparse_patterns/price_of_dimension
     """
-    square = int(vectors[0].square().sum())
-    lengths = vectors.square().sum(1)
-    require(
-        bool((lengths == square).all()), "vectors must all have one length: scale them"
-    )
-    rows = range(len(vectors)) if some is None else some
+    if some is not None:
+        is_list(some=some)
+    else:
+        is_tensor("vectors", vectors)
+        some = range(len(vectors))
+    square = _check_vectors(vectors, some)
     exact = vectors.double()
-    products = exact[list(rows)] @ exact.T
-    for place, row in enumerate(rows):
+    products = exact[list(some)] @ exact.T
+    for place, row in enumerate(some):
         products[place, row] = -math.inf
     return at_most(float(products.max()) - square / 2, 0)
 
@@ -538,7 +688,19 @@ def factor_four(n: int, d: int, paid: float) -> Verdict:
     Claim: codes.factor-four
     Page: notebooks/sparse_patterns/price_of_dimension
     """
+    sizes(2, n=n)
+    require(
+        n <= 10**100,
+        f"n must be at most 10^100, got one of {len(str(n))} digits: floats overflow",
+    )
+    numbers(paid=paid)
+    require(paid > 0, f"paid must be positive, got {paid}: it is a length over a gap")
     low, high = price(n, d)
+    require(
+        low < math.inf,
+        f"d must be at least 2 for n = {n} tokens, got {d}: on a "
+        "line no norm is enough",
+    )
     return at_most(max(low / paid, paid / high, high / low / 4), 1 + ROUNDING)
 
 
@@ -568,11 +730,12 @@ def enough_dimensions(n: int, c: float) -> int:
     Returns:
         a number of dimensions.
     """
+    sizes(2, n=n)
+    numbers(c=c)
     require(c > 1, f"c must be above 1, got {c}: the bound is for a cost above T")
-    sine = math.sqrt(2 / c - 1 / c**2)  # of the angle whose cosine is 1 - 1/c
-    if sine >= 1 or n == 2:
-        return 1
-    return 1 + math.ceil(math.log(n / 2) / -math.log(sine))
+    # 1 / sin^2 phi - 1, the squared cotangent of the angle whose cosine is 1 - 1/c
+    cotangent = (c - 1) / (2 - 1 / c) * (1 - 1 / c)
+    return 1 + math.ceil(2 * math.log(n / 2) / math.log1p(cotangent))
 
 
 @claim(
@@ -606,9 +769,9 @@ def bounded_norms(q: Tensor, k: Tensor) -> Verdict:
     Claim: codes.log
     Page: notebooks/sparse_patterns/price_of_dimension
     """
+    c = paid_by(q, k)
     n, d = k.shape
-    c = cost(q, k)
-    needed = math.log(n) / math.log(1 + math.sqrt(2 * c))
+    needed = math.log(n) / math.log1p(math.sqrt(2 * c))
     ratios = [needed / d]
     if c > 1:
         ratios.append(price(n, enough_dimensions(n, c)).high / c)
@@ -645,7 +808,8 @@ def packed_logits(logits: Tensor, d: int) -> Verdict:
     have n <= (1 + 2 R/T)^d.
 
     Hypotheses: the rank of the logits, up to a number added to each row, is at most d;
-    each row lies in an interval of length 2 R.
+    each row lies in an interval of length 2 R. The rank is not looked at: logits of a
+    higher one fail only where n is above the bound for d.
     Measured: ln n over d ln(1 + 2 R/T).
 
     Args:
@@ -656,19 +820,17 @@ def packed_logits(logits: Tensor, d: int) -> Verdict:
         Verdict; its bound is 1, up to rounding.
 
     Raises:
-        ValueError: if the largest entries form no permutation, or are not alone.
+        ValueError: if the largest entries form no permutation, or are not alone, for
+            d < 1, and for logits that are not finite float64.
 
     Claim: synthesis.packing
     Page: notebooks/sparse_patterns/price_of_dimension
     """
+    sizes(1, d=d)
+    _check_logits(logits)
+    logits = moderate(logits)
+    gap = _check_logits(logits)
     n = len(logits)
-    best = logits.topk(2, dim=1)
-    require(
-        len(best.indices[:, 0].unique()) == n,
-        "the largest logits of the rows must form a permutation",
-    )
-    gap = float((best.values[:, 0] - best.values[:, 1]).min())
-    require(gap > 0, f"each row must have one largest logit, the least gap is {gap}")
     radius = float((logits.amax(1) - logits.amin(1)).max()) / 2
     return at_most(math.log(n) / (d * math.log1p(2 * radius / gap)), 1 + ROUNDING)
 
@@ -712,15 +874,12 @@ def full_rank(logits: Tensor, *, assumed: float | None = None) -> Verdict:
     Claim: codes.rank
     Page: notebooks/sparse_patterns/price_of_dimension
     """
+    gap = _check_logits(logits)
+    if assumed is not None:
+        numbers(assumed=assumed)
+        require(assumed > 0, f"assumed must be a positive gap, got {assumed}")
+        gap = assumed
     n = len(logits)
-    best = logits.topk(2, dim=1)
-    require(
-        len(best.indices[:, 0].unique()) == n,
-        "the largest logits of the rows must form a permutation",
-    )
-    gap = assumed
-    if gap is None:
-        gap = float((best.values[:, 0] - best.values[:, 1]).min())
     least = float(torch.linalg.svdvals(torch.softmax(logits, -1))[-1])
     return at_most(1 - 2 * (n - 1) * math.exp(-gap) - least, 1e-12)
 
@@ -731,7 +890,7 @@ def on_the_sphere_between_the_bounds() -> Verdict:
     Measured: the error of the lengths, or 1 if it does not.
     """
     off = float((spiral_keys(50).norm(dim=1) - 1).abs().max())
-    for n in (64, 256, 1024, 4096):
+    for n in MEASURED:
         low, high = price(n, 3)
         if not low <= 0.2093 * n <= high:
             off = 1.0
@@ -744,6 +903,7 @@ def number_of_keys(n=4096) -> dict:
 
 
 SPIRAL = Case(number_of_keys)
+MEASURED = (64, 256, 1024, 4096)
 
 
 @claim(
@@ -768,5 +928,11 @@ def golden_spiral(n: int, *, turn: float = GOLDEN) -> Verdict:
     Claim: codes.spiral
     Page: notebooks/sparse_patterns/price_of_dimension
     """
+    sizes(1, n=n)
+    numbers(turn=turn)
+    require(
+        n in MEASURED, f"n must be one of {MEASURED}, got {n}: the claim names these"
+    )
+    require(0 < turn < 1, f"turn must lie between 0 and 1, got {turn}: it is a share")
     paid = 1 / (1 - coherence(spiral_keys(n, turn)))
     return at_most(abs(paid / n - 0.2093), 0.0003)

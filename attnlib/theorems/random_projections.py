@@ -16,7 +16,10 @@ import torch
 from torch import Tensor
 
 from attnlib import certify
+from attnlib._require import finite, is_tensor, numbers, require
+from attnlib._require import sizes as integers
 from attnlib.certify import Verdict, at_least, at_most
+from attnlib.certify.matrices import _exact
 from attnlib.lowrank import jl_surrogate
 from attnlib.projections import (
     Family,
@@ -33,6 +36,8 @@ Allowed = Literal["norms", "inner product"]
 # Shares of draws are held against their chances in binomial deviations, means against
 # laws in standard errors. Neither comes this far off by accident once in a million.
 FAR = 5
+DRAWS = 200  # for a mean whose law is skewed, and five times as many for a maximum
+EPS = torch.finfo(torch.float64).eps
 KAPPA = {"gaussian": 3, "achlioptas": 3, "rademacher": 1}
 GRID = [i / 12 for i in range(1, 12)]  # values of eps; 8/12 is where the floor is
 
@@ -56,9 +61,12 @@ def deviations(share: float, chance: float, draws: int) -> float:
     return (share - chance) / math.sqrt(chance * (1 - chance) / draws)
 
 
-def standard_errors(seen: Tensor, wanted: float) -> float:
-    """How far the mean of draws is from a number, in standard errors."""
-    return float((seen.mean() - wanted).abs() / seen.std() * math.sqrt(len(seen)))
+def standard_errors(seen: Tensor, wanted: float, unit: float) -> float:
+    """How far the mean of draws is from a number, in standard errors; where all draws
+    agree, in 1e-12 of the unit.
+    """
+    error = seen.std() / math.sqrt(len(seen))
+    return float((seen.mean() - wanted).abs() / error.clamp_min(1e-12 * unit))
 
 
 def failed_draws(p: Tensor, w: Tensor, k: int, draws: int) -> Tensor:
@@ -68,6 +76,78 @@ def failed_draws(p: Tensor, w: Tensor, k: int, draws: int) -> Tensor:
     exact = p @ column
     off = [jl_surrogate(p, k, column, generator=g) - exact for _ in range(draws)]
     return torch.stack(off)[..., 0]
+
+
+# --- what the objects must be
+
+
+def _check_tensor(name: str, t: Tensor, size: str) -> None:
+    """A tensor of this many letters in size, in float64, on the CPU, not zero."""
+    is_tensor(name, t)
+    got = tuple(t.shape)
+    require(
+        t.dim() == len(size.split()) and t.numel() > 0,
+        f"{name} must be ({', '.join(size.split())}), one head and no batch, got {got}",
+    )
+    require(
+        t.dtype == torch.float64 and t.device.type == "cpu",
+        f"{name} must be float64 on the CPU, as R is, got {t.dtype} on {t.device}: "
+        f"use {name}.double().cpu()",
+    )
+    finite(**{name: t})
+    largest = float(t.abs().max())
+    require(largest > 0, f"{name} must not be zero: both sides would be 0")
+    require(
+        1e-70 < largest < 1e70,
+        f"{name} must have its largest entry between 1e-70 and 1e70, got {largest:.3g}:"
+        " its square would leave the range of floats. Scale it",
+    )
+
+
+def _check_vectors(**given) -> None:
+    """Vectors (n,) of one length."""
+    lengths = {}
+    for name, x in given.items():
+        _check_tensor(name, x, "n")
+        lengths[name] = len(x)
+    require(
+        len(set(lengths.values())) == 1,
+        f"{' and '.join(given)} must have one length, got {lengths}",
+    )
+
+
+def _check_product(p: Tensor, **columns) -> None:
+    """A matrix p (m, n), and what it is multiplied with: (n,) or (n, d)."""
+    _check_tensor("p", p, "m n")
+    for name, t in columns.items():
+        _check_tensor(name, t, "n" if name == "w" else "n d")
+        require(
+            len(t) == p.shape[1],
+            f"{name} must have n = {p.shape[1]} rows to fit p {tuple(p.shape)}, "
+            f"got {tuple(t.shape)}",
+        )
+
+
+def _check_rows(k: int, n: int, least: int = 1) -> None:
+    """R is (k, n)."""
+    integers(least, k=k)
+    require(k <= n, f"k must be at most n = {n}, got {k}")
+
+
+def _check_share(eps: float) -> None:
+    """An allowed share: positive, and its square no zero."""
+    numbers(eps=eps)
+    require(1e-100 < eps < 1e100, f"eps must be positive (1e-100 to 1e100), got {eps}")
+
+
+def _check_draws(draws: int, chance: float) -> None:
+    """So many draws that their share is nearly normal around this chance."""
+    integers(1, draws=draws)
+    require(
+        draws * chance * (1 - chance) >= 25,
+        f"draws must be at least 25 / (q (1 - q)) where the chance q is {chance:.3g}, "
+        f"got {draws}: too few of them would differ",
+    )
 
 
 # --- objects: what the tests run the theorems on
@@ -168,21 +248,28 @@ def norm_law(
     chance by that law.
 
     Args:
-        x: (n,), not zero.
+        x: (n,), float64, not zero.
         k: rows, at most n.
         eps: positive.
         family: another one than gaussian has another law.
-        draws: of R.
+        draws: of R, so many that about 25 or more leave and as many stay.
 
     Returns:
         Verdict; its bound is 5 deviations.
 
+    Raises:
+        ValueError: for x, k, eps or draws that are not so.
+
     Claim: jl.norm-law
     """
+    _check_vectors(x=x)
+    _check_rows(k, len(x))
+    _check_share(eps)
+    chance = failure_probability(k, eps)
+    _check_draws(draws, chance)
     images = drawn(k, len(x), draws, family) @ x
     changed = images.square().sum(1) / x.square().sum() - 1
     share = float((changed.abs() > eps).double().mean())
-    chance = failure_probability(k, eps)
     return at_most(abs(deviations(share, chance, draws)), FAR)
 
 
@@ -199,7 +286,7 @@ def inner_product_chance(k: int, eps: float, cosine: float) -> float:
     y = torch.linspace(0, last, 40001, dtype=torch.float64)[1:]
     density = torch.exp((half - 1) * (y / 2).log() - y / 2 - math.lgamma(half)) / 2
     above = _upper_tail(half, (k * (cosine + eps) + b * y) / (2 * a))
-    below = 1 - _upper_tail(half, (k * (cosine - eps) + b * y) / (2 * a))
+    below = _lower_tail(half, (k * (cosine - eps) + b * y) / (2 * a))
     return float((density * (above + below)).sum() * (y[1] - y[0]))
 
 
@@ -207,6 +294,11 @@ def _upper_tail(half: float, z: Tensor) -> Tensor:
     """Pr(X > 2 z) for a chi-square X; one where z is not positive."""
     tail = torch.special.gammaincc(torch.full_like(z, half), z.clamp_min(1e-300))
     return torch.where(z > 0, tail, 1.0)
+
+
+def _lower_tail(half: float, z: Tensor) -> Tensor:
+    """Pr(X < 2 z), to all digits where one less the upper tail has none."""
+    return torch.special.gammainc(torch.full_like(z, half), z.clamp_min(0.0))
 
 
 def rates_by_hand() -> Verdict:
@@ -244,25 +336,32 @@ def tail(
     chance is computed as an integral over two chi-squares.
 
     Args:
-        x, y: (n,), not zero.
+        x, y: (n,), float64, not zero.
         k: rows of R, 3 or more: below, the integral is not exact enough.
-        eps: positive.
+        eps: positive; the first bound must not be below 1e-250.
         allowed: "inner product" allows an error of eps |x'y| only, which is false.
 
     Returns:
         Verdict; its bound is 1, and 1e-9 for rounding.
 
     Raises:
-        ValueError: for k below 3 or an unknown word.
+        ValueError: for x, y, k or eps that are not so, or an unknown word.
 
     Claim: jl.tail
     """
     one_of("allowed", allowed, ("norms", "inner product"))
-    if k < 3:
-        raise ValueError(f"k must be 3 or more for the integral, got {k}")
+    _check_vectors(x=x, y=y)
+    integers(1, k=k)
+    require(k >= 3, f"k must be 3 or more for the integral, got {k}")
+    _check_share(eps)
+    sharp = failure_bound(k, eps, sharp=True)
+    require(
+        sharp > 1e-250,
+        f"k = {k} and eps = {eps} must leave a bound above 1e-250, got {sharp:.3g}: "
+        "floats cannot hold a smaller chance",
+    )
     cosine = float(x @ y / (x.norm() * y.norm()))
     room = eps if allowed == "norms" else eps * abs(cosine)
-    sharp = failure_bound(k, eps, sharp=True)
     worst = inner_product_chance(k, room, cosine) / sharp
     if eps < 1:
         worst = max(worst, sharp / failure_bound(k, eps))
@@ -310,7 +409,7 @@ def root(
     Measured: the share of draws in which it is kept.
 
     Args:
-        x, y: (n,).
+        x, y: (n,), float64, not zero.
         k: rows of R, at most n.
         eps: positive, however large.
         allowed: "norms" allows an error of eps |x| |y|, as the lemma does.
@@ -320,13 +419,15 @@ def root(
         Verdict; its bound is 0.
 
     Raises:
-        ValueError: for an unknown word, or a vector that is zero: its error is 0.
+        ValueError: for an unknown word, or x, y, k, eps or draws that are not so.
 
     Claim: jl.root
     """
     one_of("allowed", allowed, ("norms", "inner product"))
-    if not (x.any() and y.any()):
-        raise ValueError("x and y must not be zero: the inner product would stay 0")
+    _check_vectors(x=x, y=y)
+    _check_rows(k, len(x))
+    _check_share(eps)
+    integers(1, draws=draws)
     R = drawn(k, len(x), draws)
     off = ((R @ x) * (R @ y)).sum(1) - x @ y
     room = x.norm() * y.norm() if allowed == "norms" else (x @ y).abs()
@@ -378,22 +479,26 @@ def rows_needed(
     values of eps.
 
     Args:
-        n: tokens, 2 to 174.
+        n: tokens, 2 to 174; above 174 the second line fails.
         pairs: N, inner products to keep.
         eps, delta: between 0 and 1.
         law: "exact" asks by the chi-square law of norms, at the same failure of
-            2 n^(-1/4); it has no such floor.
+            2 n^(-1/4), below 1 for n > 16; it has no such floor.
 
     Returns:
         Verdict; its bound is 0, and 1e-9 for rounding.
 
     Raises:
-        ValueError: for an unknown law, and as required_dimension.
+        ValueError: for an unknown law, or n, pairs, eps or delta that are not so.
 
     Claim: jl.floor
     """
     one_of("law", law, ("bound", "exact"))
+    integers(2, n=n)
+    integers(1, pairs=pairs)
+    _check_share(eps)
     exact = law == "exact"
+    require(not exact or n > 16, f"n must be above 16 for law='exact', got {n}")
     k = required_dimension(eps, delta, union=pairs, exact=exact)
     chance = failure_probability(k, eps) if exact else failure_bound(k, eps)
     rows = [5 * math.log(n) / (e**2 - e**3) for e in GRID]
@@ -451,19 +556,34 @@ def families(
         family: one of the five.
         s: entries in a column of a sparse R.
         centred: False takes |R|, whose entries have a mean.
-        draws: of R.
+        draws: of R, 1000 or more.
 
     Returns:
-        Verdict; its bound is 5 standard errors.
+        Verdict; its bound is 5 standard errors, or more if one of n^2 normal numbers
+        would be above 5 more than once in ten thousand times.
+
+    Raises:
+        ValueError: for draws below 1000, and as projection.
 
     Claim: jl.families
     """
+    integers(5 * DRAWS, draws=draws)
     R = drawn(k, n, draws, family, s=s)
     if not centred:
         R = R.abs()
-    grams = R.mT @ R - torch.eye(n, dtype=R.dtype)
-    standard_error = grams.std(0) / math.sqrt(draws)
-    return at_most((grams.mean(0).abs() / standard_error.clamp_min(1e-12)).max(), FAR)
+    eye = torch.eye(n, dtype=R.dtype)
+    total = torch.zeros_like(eye)
+    square = torch.zeros_like(eye)
+    for r in R:  # one at a time: all of them would fill the memory
+        off = r.mT @ r - eye
+        total += off
+        square += off.square()
+    mean = total / draws
+    variance = (square / draws - mean.square()).clamp_min(0)
+    standard_error = (variance / (draws - 1)).sqrt().clamp_min(1e-12)
+    one_side = torch.tensor(1e-4 / (n * (n + 1)), dtype=R.dtype)
+    far = max(FAR, -float(torch.special.ndtri(one_side)))
+    return at_most((mean.abs() / standard_error).max(), far)
 
 
 def three_rows_by_hand() -> Verdict:
@@ -500,13 +620,19 @@ def collision(k: int, n: int, *, s: int = 1, draws: int = 3000) -> Verdict:
     Args:
         k, n: rows and columns of R, two or more of each.
         s: entries in a column; CountSketch has one.
-        draws: of R.
+        draws: of R, about 25 k or more.
 
     Returns:
         Verdict; its bound is 5 deviations.
 
+    Raises:
+        ValueError: for k, n or draws that are not so, and as projection.
+
     Claim: jl.countsketch
     """
+    integers(2, n=n)
+    _check_rows(k, n, 2)
+    _check_draws(draws, 1 / k)
     R = drawn(k, n, draws, "sparse", s=s)
     norms = (R[:, :, 0] + R[:, :, 1]).square().sum(1) / 2
     share = float(((norms - 1).abs() > 0.5).double().mean())
@@ -608,30 +734,36 @@ def mean_square(
     Measured: how far the mean over draws is from the formula, in standard errors.
 
     Args:
-        p: (m, n).
-        w: (n,), not zero.
+        p: (m, n), float64, one head, not zero.
+        w: (n,), float64, not zero.
         k: rows of R, at most n.
         family: of R.
         kappa: 3 for gaussian and achlioptas, 1 for rademacher if not given.
-        draws: of R.
+        draws: of R, 200 or more.
 
     Returns:
         Verdict; its bound is 5 standard errors.
 
     Raises:
-        ValueError: for a family whose entries are not independent.
+        ValueError: for a family whose entries are not independent, or p, w, k, kappa
+            or draws that are not so.
 
     Claim: jl.mean-square
     """
     one_of("family", family, list(KAPPA))
+    _check_product(p, w=w)
+    _check_rows(k, len(w))
+    integers(DRAWS, draws=draws)
     kappa = KAPPA[family] if kappa is None else kappa
+    numbers(kappa=kappa)
     g = torch.Generator().manual_seed(0)
     seen = []
     for _ in range(draws):
         got = jl_surrogate(p, k, w[:, None], family=family, generator=g)
         seen.append((got[:, 0] - p @ w).square().sum())
     law = law_of_the_error(p, w, k, kappa)
-    return at_most(standard_errors(torch.stack(seen), law), FAR)
+    unit = float(p.square().sum() * w.square().sum()) / k
+    return at_most(standard_errors(torch.stack(seen), law, unit), FAR)
 
 
 def nearest_to_fixed(r: Tensor) -> Tensor:
@@ -679,16 +811,17 @@ def relative_form_fails(
     Measured: the share of draws that satisfy it.
 
     Args:
-        p: (n, n).
-        w: (n,).
+        p: (n, n), float64, one head.
+        w: (n,), float64.
         k: rows of R, below n.
         eps: positive.
         allowed: "norms" allows an error of eps |P|_F |w|.
         w_sees_R: True takes for w, each time, the vector that R'R changes least.
-        draws: of R.
+        draws: of R, so many that the bound is below 1.
 
     Returns:
-        Verdict; its bound is the chance, or half a draw if that is more.
+        Verdict; its bound is the chance and 5 binomial deviations, or half a draw if
+        that is more.
 
     Raises:
         ValueError: for an unknown word, or where the hypotheses fail.
@@ -696,14 +829,20 @@ def relative_form_fails(
     Claim: jl.relative
     """
     one_of("allowed", allowed, ("P w", "norms"))
+    _check_product(p, w=w)
     n = len(w)
-    wide = eps * float(torch.linalg.cond(p))
-    gamma = 2 * k * (1 - math.sqrt(1 - wide**2)) / (n - 1) if wide <= 1 else math.inf
-    if gamma >= 1:
-        raise ValueError(
-            f"eps cond(P) is {wide:.3g} and gamma {gamma:.3g}: the theorem needs the "
-            "first at most 1 and the second below 1"
-        )
+    require(len(p) == n, f"p must be square, got {tuple(p.shape)}")
+    integers(1, k=k, draws=draws)
+    require(k < n, f"k must be below n = {n}, got {k}: R would keep everything")
+    _check_share(eps)
+    log_gamma = _log_gamma(eps * float(torch.linalg.cond(p)), k, n)
+    chance = math.exp(-(n - 1) * (math.exp(log_gamma) - 1 - log_gamma) / 2)
+    bound = chance + FAR * math.sqrt(chance * (1 - chance) / draws)
+    require(
+        bound < 1,
+        f"draws must be more for the chance {chance:.3g} of these k and eps, got "
+        f"{draws}: no share of them is 5 deviations above it",
+    )
     kept = 0
     for seed in range(draws):
         g = torch.Generator().manual_seed(seed)
@@ -713,8 +852,22 @@ def relative_form_fails(
         wanted = p @ column
         room = p.norm() * column.norm() if allowed == "norms" else wanted.norm()
         kept += bool((got - wanted).norm() <= eps * room)
-    chance = math.exp(-(n - 1) * (gamma - 1 - math.log(gamma)) / 2)
-    return at_most(kept / draws, max(chance, 1 / (2 * draws)))
+    return at_most(kept / draws, max(bound, 1 / (2 * draws)))
+
+
+def _log_gamma(wide: float, k: int, n: int) -> float:
+    """ln gamma of the theorem for wide = eps cond(P), below 0; no wide is too small."""
+    log_gamma = math.inf
+    if wide <= 1:
+        # 1 - sqrt(1 - t^2) is t^2 / (1 + sqrt(1 - t^2)), and keeps its digits.
+        root = math.sqrt(1 - wide**2)
+        log_gamma = 2 * math.log(wide) + math.log(2 * k / (n - 1) / (1 + root))
+    require(
+        log_gamma < 0,
+        f"eps cond(P) is {wide:.3g} and ln(gamma) {log_gamma:.3g}: the theorem needs "
+        "the first at most 1 and the second below 0",
+    )
+    return log_gamma
 
 
 def arctan_bound(k: int, n: int, eps: float) -> float:
@@ -766,19 +919,28 @@ def rank_one(
         k, n: rows and columns of R.
         eps: positive.
         mean: of the entries of w; the statement has 0.
-        draws: of R and w.
+        draws: of R and w, so many that the bound lets about 25 or more satisfy it.
 
     Returns:
         Verdict; its bound is 5 deviations.
 
+    Raises:
+        ValueError: for k, n, eps, mean or draws that are not so.
+
     Claim: jl.rank-one
     """
+    integers(4, n=n)
+    _check_rows(k, n, 3)
+    _check_share(eps)
+    numbers(mean=mean)
+    chance = arctan_bound(k, n, eps)
+    _check_draws(draws, chance)
     R = drawn(k, n, draws)
     w = randn(draws, n, seed=3) + mean
     kept = R.mT @ (R @ w[..., None])
     off = kept[..., 0].mean(1) - w.mean(1)
     share = float((off.abs() <= eps * w.mean(1).abs()).double().mean())
-    return at_most(deviations(share, arctan_bound(k, n, eps), draws), FAR)
+    return at_most(deviations(share, chance, draws), FAR)
 
 
 # --- what is true
@@ -826,8 +988,8 @@ def normalised(
     Measured: the largest left side over its right side, over rows and draws.
 
     Args:
-        p: (m, n), with n at least k.
-        w: (n,), not zero.
+        p: (m, n), float64, one head, no row zero, with n at least k.
+        w: (n,), float64, not zero.
         eps, delta: they give k.
         surrogate: "zero" puts the zero matrix in place of P R'R.
         w_sees_R: True takes w = R'R p_1 - p_1, each time anew.
@@ -837,13 +999,24 @@ def normalised(
         Verdict; its bound is 1.
 
     Raises:
-        ValueError: for an unknown word, and as projection if k is above n.
+        ValueError: for an unknown word, p, w, eps, delta or draws that are not so, or
+            if k is above n.
 
     Claim: jl.normalised
     """
     one_of("surrogate", surrogate, ("P R'R", "zero"))
+    _check_product(p, w=w)
+    lengths = p.norm(dim=1)
+    require(
+        lengths.all(),
+        f"p must have no row of norm zero, got one in row {int(lengths.argmin())}: "
+        "nothing is relative to it",
+    )
+    _check_share(eps)
+    integers(1, draws=draws)
     n = len(w)
     k = required_dimension(eps, delta, union=len(p), exact=False)
+    require(k <= n, f"eps and delta ask for k = {k} rows, more than n = {n} of p")
     worst = 0.0
     for seed in range(draws):
         g = torch.Generator().manual_seed(seed)
@@ -855,7 +1028,7 @@ def normalised(
         got = jl_surrogate(p, k, column[:, None], generator=g)[:, 0]
         if surrogate == "zero":
             got = torch.zeros_like(got)
-        off = (got - p @ column).abs() / (p.norm(dim=1) * column.norm())
+        off = (got - p @ column).abs() / (lengths * column.norm())
         worst = max(worst, float(off.max()) / eps)
     return at_most(worst, 1)
 
@@ -894,19 +1067,31 @@ def existence(p: Tensor, v: Tensor, *, tried_on: Tensor | None = None) -> Verdic
     Measured: the relative error of S V, or how much its rank is above d.
 
     Args:
-        p: (m, n).
-        v: (n, d), of full column rank; d = 1 is a single column w.
+        p: (m, n), float64, one head.
+        v: (n, d), float64, of full column rank; d = 1 is a single column w.
         tried_on: (n, d), other values than those that S was built for.
 
     Returns:
-        Verdict; its bound is 1e-12, for rounding.
+        Verdict; its bound is 1e-12 for rounding, more if V is ill-conditioned.
+
+    Raises:
+        ValueError: for tensors that are not so.
 
     Claim: jl.existence
     """
+    _check_product(p, v=v)
+    rank = int(torch.linalg.matrix_rank(v))
+    require(
+        rank == v.shape[1],
+        f"v must have full column rank {v.shape[1]}, got rank {rank}",
+    )
+    if tried_on is not None:
+        _check_product(p, tried_on=tried_on)
+    digits = max(1e-12, 64 * EPS * float(torch.linalg.cond(v)))
     s = p @ v @ torch.linalg.pinv(v)
     values = v if tried_on is None else tried_on
-    surplus = int(torch.linalg.matrix_rank(s)) - v.shape[1]
-    return at_most(max(error(s @ values, p @ values), surplus), 1e-12)
+    surplus = int(torch.linalg.matrix_rank(s, rtol=digits)) - v.shape[1]
+    return at_most(max(error(s @ values, p @ values), surplus), digits)
 
 
 def truncation_attains_it() -> Verdict:
@@ -949,16 +1134,24 @@ def nothing_uniform(n: int, k: int, beta: float, *, rank: int | None = None) -> 
 
     Args:
         n: tokens.
-        k: of the statement.
+        k: of the statement, 1 to n - 1.
         beta: strength of the logits.
-        rank: of the three matrices, k if not given.
+        rank: of the three matrices, at most n; k if not given.
 
     Returns:
-        Verdict; its bound is 64 eps of float64.
+        Verdict; its bound is 64 eps of float64, and 2 n eps for n above 32.
+
+    Raises:
+        ValueError: for n, k, beta or rank that are not so.
 
     Claim: jl.uniform
     """
     rank = k if rank is None else rank
+    integers(2, n=n)
+    integers(1, k=k, rank=rank)
+    require(k < n, f"k must be below n = {n}, got {k}")
+    require(rank <= n, f"rank must be at most n = {n}, got {rank}")
+    numbers(beta=beta)
     p = torch.softmax(beta * torch.eye(n, dtype=torch.float64), -1)
     u, s, vh = torch.linalg.svd(p)
     v = randn(n, rank, seed=4)
@@ -967,14 +1160,15 @@ def nothing_uniform(n: int, k: int, beta: float, *, rank: int | None = None) -> 
         p @ v @ torch.linalg.pinv(v),
         jl_surrogate(p, rank, generator=torch.Generator().manual_seed(0)),
     ]
-    sigma = math.expm1(beta) / (math.exp(beta) + n - 1)
+    capped = min(beta, 700.0)  # exp of 710 overflows, and sigma is 1 long before
+    sigma = math.expm1(capped) / (math.exp(capped) + n - 1)
     off = float((s[1:] - sigma).abs().max())
     for surrogate in surrogates:
         distance = p - surrogate
         spectral = float(torch.linalg.matrix_norm(distance, 2))
         rest = float(s[k:].square().sum() - distance.square().sum())
         off = max(off, sigma - spectral, rest)
-    return at_most(off, 64 * torch.finfo(torch.float64).eps)
+    return at_most(off, max(64, 2 * n) * EPS)
 
 
 def shrinkage_by_hand() -> Verdict:
@@ -1017,25 +1211,33 @@ def worse_than_zero(
     Measured: how far the mean over draws is from it, in standard errors.
 
     Args:
-        p: (m, n).
+        p: (m, n), float64, one head, not zero.
         k: rows of R, at most n.
         c: the multiple.
         family: of R; the statement has gaussian.
-        draws: of R.
+        draws: of R, 200 or more.
 
     Returns:
         Verdict; its bound is 5 standard errors.
 
+    Raises:
+        ValueError: for p, k, c or draws that are not so, or an unknown family.
+
     Claim: jl.worse-than-zero
     """
+    _check_product(p)
+    _check_rows(k, p.shape[1])
+    numbers(c=c)
+    require(abs(c) < 1e70, f"c must be below 1e70, got {c}: its square is to be finite")
+    integers(DRAWS, draws=draws)
     g = torch.Generator().manual_seed(0)
     seen = []
     for _ in range(draws):
         surrogate = jl_surrogate(p, k, family=family, generator=g)
         seen.append((c * surrogate - p).square().sum())
     law = c**2 * (1 + (p.shape[1] + 1) / k) - 2 * c + 1
-    wanted = law * float(p.square().sum())
-    return at_most(standard_errors(torch.stack(seen), wanted), FAR)
+    unit = float(p.square().sum())
+    return at_most(standard_errors(torch.stack(seen), law * unit, unit), FAR)
 
 
 # --- two slips
@@ -1082,12 +1284,17 @@ def normaliser(
         Verdict; its bound is 0.
 
     Raises:
-        ValueError: for an unknown word, or logits that the root does not divide.
+        ValueError: for an unknown word, logits that are no matrix of whole numbers, or
+            that the root does not divide.
 
     Claim: jl.normaliser
     """
     one_of("side", side, ("left", "right"))
     one_of("scale", scale, ("divide", "multiply"))
+    integers(1, d_qk=d_qk)
+    a = _exact("a", a)
+    whole = all(v.denominator == 1 for row in a for v in row)
+    require(whole, "a must hold whole numbers, the multiples of ln 2")
     width = math.isqrt(d_qk)
     if width**2 != d_qk or any(v % width for row in a for v in row):
         raise ValueError(
@@ -1145,11 +1352,18 @@ def rank_of_the_surrogate(
         Verdict; its bound is 0.
 
     Raises:
-        ValueError: for an unknown word.
+        ValueError: for an unknown word, or p and r that are no such matrices.
 
     Claim: jl.rank
     """
     one_of("rows", rows, ("independent", "repeated"))
+    p = _exact("p", p)
+    r = _exact("r", r)
+    integers(2, k=len(r))
+    require(
+        len(p[0]) == len(r[0]),
+        f"r must have n = {len(p[0])} columns to fit p, got {len(r[0])}",
+    )
     if rows == "repeated":
         r = [*r[:-1], r[0]]
     columns = [list(column) for column in zip(*r)]

@@ -6,6 +6,7 @@ import itertools
 import math
 from collections.abc import Sequence
 from fractions import Fraction
+from numbers import Rational
 from typing import Literal
 
 import mpmath
@@ -13,6 +14,15 @@ import torch
 from torch import Tensor
 
 from attnlib import certify
+from attnlib._require import (
+    finite,
+    is_floating,
+    is_list,
+    matches,
+    numbers,
+    require,
+    sizes,
+)
 from attnlib.certify import Verdict, at_least, at_most
 from attnlib.lowrank import (
     effective_rank,
@@ -25,6 +35,44 @@ from attnlib.theorems.paths import one_of
 
 # An identity between numbers near one, after some hundred operations: 4,500 eps.
 ROUNDING = 1e-12
+
+
+def _check(dims: int, /, **tensors: Tensor) -> None:
+    """The tensors are finite, float64, of so many dimensions, and not empty."""
+    for name, tensor in tensors.items():
+        is_floating(name, tensor)
+        got = tuple(tensor.shape)
+        require(
+            len(got) == dims and 0 not in got,
+            f"{name} must have {dims} dimensions, none of them empty, got {got}",
+        )
+        require(
+            tensor.dtype == torch.float64,
+            f"{name} must be float64, got {tensor.dtype}: what is allowed is rounding "
+            "of float64. Cast it first",
+        )
+    finite(**tensors)
+
+
+def _check_probabilities(p: Tensor) -> None:
+    """The rows of P are probability vectors."""
+    require((p >= 0).all(), f"p must not be negative, got {float(p.min()):.3g}")
+    off = float((p.sum(-1) - 1).abs().max())
+    require(off <= 1e-9, f"p must have rows that sum to one, they are off by {off:.3g}")
+
+
+def _check_eps(eps: float) -> None:
+    """An eps between 0 and 1."""
+    numbers(eps=eps)
+    require(0 < eps < 1, f"eps must lie strictly between 0 and 1, got {eps}")
+
+
+def _unit(tensor: Tensor) -> float:
+    """The power of ten at or below the largest entry; one if all are zero."""
+    largest = float(tensor.abs().max())
+    if largest == 0:
+        return 1.0
+    return 10.0 ** math.floor(math.log10(largest))
 
 
 def drawn(*sizes: tuple[int, ...], seed: int = 0) -> list[Tensor]:
@@ -95,15 +143,24 @@ def best_rank(
         p: (m, n), float64.
         k: rank, 1 <= k < min(m, n).
         kept: "smallest" keeps the last k terms, which is false.
-        more: the rival may have this much more rank.
+        more: the rival may have this much more rank, k + more <= min(m, n).
 
     Returns:
         Verdict.
+
+    Raises:
+        ValueError: for another dtype, NaN or infinity, or ranks out of range.
 
     Claim: lowrank.svd
     Page: notebooks/jl_low_rank/spectra_and_linformer
     """
     one_of("kept", kept, ("largest", "smallest"))
+    _check(2, p=p)
+    sizes(1, k=k)
+    sizes(0, more=more)
+    most = min(p.shape)
+    require(k < most, f"k must be below {most} for p {tuple(p.shape)}, got {k}")
+    require(k + more <= most, f"more must be at most {most - k}, got {more}")
     u, sigma, vh = torch.linalg.svd(p, full_matrices=False)
     best = svd_surrogate(p, k)
     if kept == "smallest":
@@ -112,7 +169,10 @@ def best_rank(
     in_frobenius = abs((p - best).norm() - sigma[k:].norm())
     rival = _rival(p, k + more)
     nearer = (p - best).norm() - (p - rival).norm()
-    return at_most(max(in_2_norm, in_frobenius, nearer) / sigma[0], ROUNDING)
+    worst = torch.stack([in_2_norm, in_frobenius, nearer]).max()
+    if sigma[0] > 0:
+        worst = worst / sigma[0]
+    return at_most(worst, ROUNDING)
 
 
 # --- rank and entropy
@@ -167,20 +227,27 @@ def diffuse_heads(p: Tensor, *, order: float = 2) -> Verdict:
     all k.
 
     Args:
-        p: (m, n), rows that sum to one.
-        order: of the entropy; not 1.
+        p: (m, n), float64, rows that sum to one.
+        order: of the entropy, above 0; not 1.
 
     Returns:
         Verdict; its bound is 1, up to rounding.
 
+    Raises:
+        ValueError: for rows that are no probabilities, another dtype, or such an order.
+
     Claim: lowrank.entropy
     Page: notebooks/jl_low_rank/spectra_and_linformer
     """
+    _check(2, p=p)
+    _check_probabilities(p)
+    numbers(order=order)
+    require(order > 0 and order != 1, f"order must be above 0, not 1, got {order}")
     entropy = p.pow(order).sum(-1).log() / (1 - order)
     size = entropy.neg().exp().sum().sqrt()
     sigma = torch.linalg.svdvals(p)
-    numbers = torch.arange(1, len(sigma) + 1, dtype=p.dtype)
-    return at_most((sigma * numbers.sqrt()).max() / size, 1 + ROUNDING)
+    counts = torch.arange(1, len(sigma) + 1, dtype=p.dtype)
+    return at_most((sigma * counts.sqrt()).max() / size, 1 + ROUNDING)
 
 
 # --- two counts of rank
@@ -233,14 +300,25 @@ def two_counts(values: Sequence[int], share: Fraction) -> Verdict:
 
     Args:
         values: singular values in any unit, whole numbers.
-        share: between 0 and 1, a Fraction.
+        share: above 0 and at most 1, a Fraction.
 
     Returns:
         Verdict; its bound is 0.
 
+    Raises:
+        ValueError: for no values, values that are not whole, or such a share.
+
     Claim: lowrank.metric
     Page: notebooks/jl_low_rank/spectra_and_linformer
     """
+    is_list(values=values)
+    require(len(values) > 0, "values must hold at least one number, got none")
+    for value in values:
+        sizes(0, values=value)
+    require(
+        isinstance(share, Rational) and 0 < share <= 1,
+        f"share must be a Fraction above 0 and at most 1, got {share!r}",
+    )
     return at_most(_held(values, share, 2) - _held(values, share, 1), 0)
 
 
@@ -273,6 +351,19 @@ def increases(values: Sequence[int]) -> bool:
     return list(values) == sorted(values)
 
 
+def _check_weights(weights: Sequence[Sequence[int]]) -> None:
+    """A square matrix of whole numbers, none negative, no row of zeros."""
+    is_list(weights=weights)
+    n = len(weights)
+    require(n > 0, "weights must have at least one row, got none")
+    for row in weights:
+        is_list(weights=row)
+        require(len(row) == n, f"weights must be {n} x {n}, got a row of {len(row)}")
+        for weight in row:
+            sizes(0, weights=weight)
+        require(any(row), "weights must have no row of zeros: it has no softmax")
+
+
 FEATURE = Case(one_feature)
 
 
@@ -296,18 +387,23 @@ def full_rank(weights: Sequence[Sequence[int]]) -> Verdict:
     Returns:
         Verdict; its bound is 0.
 
+    Raises:
+        ValueError: for weights that are not square, not whole or negative, or a row of
+            zeros.
+
     Claim: lowrank.full-rank
     Page: notebooks/jl_low_rank/spectra_and_linformer
     """
     from sympy import ZZ
     from sympy.polys.matrices import DomainMatrix
 
+    _check_weights(weights)
     p = certify.row_stochastic(weights)
     n = len(p)
     defect = n - certify.rank(p)
     last_column = [row[-1] for row in weights]
     if increases(weights[-1]) and increases(last_column):
-        rows = [[ZZ(int(weight)) for weight in row] for row in weights]
+        rows = [[ZZ(weight) for weight in row] for row in weights]
         if DomainMatrix(rows, (n, n), ZZ).det() <= 0:
             defect += n
     return at_most(defect, 0)
@@ -347,19 +443,18 @@ def five_ninths() -> Verdict:
     n = 64, if that is larger.
     """
     limit = abs(share_of_the_circle(1000) - Fraction(5, 9))
-    shares = []
+    won = 0
     for seed in range(400):
         queries, keys = unit_vectors(draws=1, seed=2 * seed).values()
-        shares.append(_mean_rank(queries, keys) / 64)
-    off = abs(sum(shares) / 400 - share_of_the_circle(64))
+        won += sum(_ranks(queries, keys))
+    off = abs(Fraction(won, 400 * 64) - share_of_the_circle(64))
     return at_most(max(float(limit), float(off) / 10), 5e-4)
 
 
-def _mean_rank(queries: Tensor, keys: Tensor) -> Fraction:
-    """The mean rank of the hardmax matrices: how many keys win a query at all."""
+def _ranks(queries: Tensor, keys: Tensor) -> list[int]:
+    """The ranks of the hardmax matrices: how many keys win a query at all."""
     winners = (queries @ keys.mT).argmax(-1)
-    ranks = [len(set(row)) for row in winners.tolist()]
-    return Fraction(sum(ranks), len(ranks))
+    return [len(set(row)) for row in winners.tolist()]
 
 
 UNIT = Case(unit_vectors)
@@ -380,18 +475,29 @@ def winners(queries: Tensor, keys: Tensor) -> Verdict:
     Measured: the mean rank over the draws, in units of the bound.
 
     Args:
-        queries: (draws, n, d).
-        keys: (n, d).
+        queries: (draws, n, d), float64, at least 20 draws.
+        keys: (n, d), float64.
 
     Returns:
-        Verdict; its bound is 1.
+        Verdict; its bound is 1, and four standard errors more for a mean above 1.
+
+    Raises:
+        ValueError: for too few draws, sizes that do not fit, another dtype, NaN or
+            infinity.
 
     Claim: lowrank.winners
     Page: notebooks/jl_low_rank/spectra_and_linformer
     """
-    n = len(keys)
+    _check(3, queries=queries)
+    _check(2, keys=keys)
+    draws, n, d = queries.shape
+    require(draws >= 20, f"queries must hold at least 20 draws, got {draws}")
+    matches("keys", keys, (n, d), queries, "queries")
+    ranks = torch.tensor(_ranks(queries, keys), dtype=torch.float64)
     bound = n * (1 - (1 - 1 / n) ** n)
-    return at_most(float(_mean_rank(queries, keys)) / bound, 1)
+    mean = float(ranks.mean()) / bound
+    spare = 4 * float(ranks.std()) / math.sqrt(draws) / bound
+    return at_most(mean, 1 if mean <= 1 else 1 + spare)
 
 
 # --- small logits
@@ -406,9 +512,11 @@ def small_head(n=80, d=2, size=1.0, seed=0) -> dict:
 
 def _taylor(logits: Tensor, degree: int) -> Tensor:
     """softmax, with the Taylor polynomial in place of the exponential."""
-    total = torch.zeros_like(logits)
-    for m in range(degree + 1):
-        total = total + logits**m / math.factorial(m)
+    term = torch.ones_like(logits)
+    total = term
+    for m in range(1, degree + 1):
+        term = term * logits / m
+        total = total + term
     return total / total.sum(-1, keepdim=True)
 
 
@@ -440,30 +548,38 @@ def small_logits(q: Tensor, k: Tensor, B: float, degree: int) -> Verdict:
 
     Hypotheses: no logit q_i k_j is larger than B, and
     eta = e^B B^(g+1) / (g+1)! is below 1.
-    Measured: the largest sum of a row of |taylor - P|.
+    Measured: the largest sum of a row of |taylor - P|, also if a logit is larger
+    than B.
 
     Args:
-        q, k: (n, d); logits are their products, without a scale.
-        B: the size that the statement allows.
+        q, k: (m, d) and (n, d), float64; logits are their products, without a scale.
+        B: the size that the statement allows, above 0.
         degree: g of the polynomial.
 
     Returns:
-        Verdict; its bound is 2 eta / (1 - eta).
+        Verdict; its bound is 2 eta / (1 - eta), up to rounding.
 
     Raises:
-        ValueError: if eta is not below 1.
+        ValueError: if eta is not below 1 or B not above 0; for sizes that do not fit,
+            another dtype, NaN or infinity.
 
     Claim: lowrank.bounded
     Page: notebooks/jl_low_rank/spectra_and_linformer
     """
-    eta = math.exp(B) * B ** (degree + 1) / math.factorial(degree + 1)
-    if eta >= 1:
-        raise ValueError(
-            f"degree {degree} is too low for B = {B}: eta = {eta:.2g} >= 1"
-        )
+    _check(2, q=q, k=k)
+    matches("k", k, (len(k), q.shape[1]), q, "q")
+    numbers(B=B)
+    require(B > 0, f"B must be above 0, got {B}")
+    sizes(0, degree=degree)
+    log_eta = B + (degree + 1) * math.log(B) - math.lgamma(degree + 2)
+    require(
+        log_eta < 0,
+        f"degree {degree} is too low for B = {B}: eta = e^{log_eta:.2g} >= 1",
+    )
+    eta = math.exp(log_eta)
     logits = q @ k.mT
     distance = (_taylor(logits, degree) - torch.softmax(logits, -1)).abs().sum(-1)
-    return at_most(distance.max(), 2 * eta / (1 - eta) * (1 + ROUNDING))
+    return at_most(distance.max(), 2 * eta / (1 - eta) + ROUNDING)
 
 
 # --- products by chance
@@ -494,7 +610,8 @@ def _all_draws(p: Tensor, v: Tensor, chances: Tensor, k: int) -> float:
     """The mean squared error of the average of k terms over all n^k draws."""
     exact = p @ v
     mean = 0.0
-    for tokens in itertools.product(range(len(v)), repeat=k):
+    possible = [j for j in range(len(v)) if chances[j] > 0]
+    for tokens in itertools.product(possible, repeat=k):
         total = torch.zeros_like(exact)
         for j in tokens:
             total = total + torch.outer(p[:, j], v[j]) / (k * chances[j])
@@ -546,30 +663,43 @@ def random_products(
     proportional to c_j.
     Measured: the relative distances from both laws, by listing all patterns of a row of
     R (with three-point entries, which have the moments of Gaussian ones) and all draws;
-    1 if the draws do not win.
+    1 if the draws do not win. A law below (sum c)^2 / 100 k counts as that.
 
     Args:
-        p: (m, n), with n^k draws in all.
-        v: (n, d).
+        p: (m, n), float64, with 3^n patterns and n^k draws, a million at most.
+        v: (n, d), float64.
         k: draws.
         chances: "uniform" draws all tokens alike, with a larger error.
 
     Returns:
         Verdict.
 
+    Raises:
+        ValueError: if all c_j are zero or there is too much to list; for sizes that do
+            not fit, another dtype, NaN or infinity.
+
     Claim: lowrank.products
     Page: notebooks/jl_low_rank/spectra_and_linformer
     """
     one_of("chances", chances, ("best", "uniform"))
+    _check(2, p=p, v=v)
+    n = p.shape[1]
+    matches("v", v, (n, v.shape[1]), p, "p")
+    sizes(1, k=k)
+    require(3**n <= 10**6, f"p must have at most 12 columns to list all R, got {n}")
+    require(n**k <= 10**6, f"k must leave a million draws at most, got {n}^{k}")
     c = p.norm(dim=0) * v.norm(dim=1)
-    sizes = c if chances == "best" else torch.ones_like(c)
-    drawn_with = sizes / sizes.sum()
+    require(c.sum() > 0, "p and v must have some |P_{:j}| |V_{j:}| that is not zero")
+    shares = c if chances == "best" else torch.ones_like(c)
+    drawn_with = shares / shares.sum()
     size = float((p @ v).square().sum())
     law_projections = float(p.square().sum() * v.square().sum()) + size
     law_draws = (float(c.sum()) ** 2 - size) / k
     off_projections = abs(_all_projections(p, v) / law_projections - 1)
-    off_draws = abs(_all_draws(p, v, drawn_with, k) / law_draws - 1)
-    loses = float(law_draws > law_projections / k)
+    least = float(c.sum()) ** 2 / k / 100  # the law may be zero
+    off_draws = abs(_all_draws(p, v, drawn_with, k) - law_draws)
+    off_draws = off_draws / max(law_draws, least)
+    loses = float(law_draws > law_projections / k * (1 + ROUNDING))
     return at_most(max(off_projections, off_draws, loses), ROUNDING)
 
 
@@ -609,27 +739,38 @@ def any_pairs(q: Tensor, k: Tensor, v: Tensor, s: Tensor, t: Tensor) -> Verdict:
 
     Hypotheses: K and V have full column rank; E and F may depend on them.
     Measured: the largest entry of E K - S, of F V - T, and of Linformer minus attention
-    to the pairs.
+    to the pairs, each in units of the power of ten at or below the largest entry of S,
+    T and T; in the last also of the logits, if they are above 1.
 
     Args:
-        q: (m, d).
+        q: (m, d), all in float64.
         k: (n, d).
         v: (n, d_v).
-        s: (r, d), the wanted keys, r <= n.
+        s: (r, d), the wanted keys.
         t: (r, d_v), the wanted values.
 
     Returns:
         Verdict.
 
+    Raises:
+        ValueError: for sizes that do not fit, another dtype, NaN or infinity.
+
     Claim: lowrank.pairs
     Page: notebooks/jl_low_rank/spectra_and_linformer
     """
+    _check(2, q=q, k=k, v=v, s=s, t=t)
+    d = q.shape[1]
+    matches("k", k, (len(k), d), q, "q")
+    matches("v", v, (len(k), v.shape[1]), k, "k")
+    matches("s", s, (len(s), d), q, "q")
+    matches("t", t, (len(s), v.shape[1]), s, "s")
     e = s @ torch.linalg.pinv(k)
     f = t @ torch.linalg.pinv(v)
-    keys = (e @ k - s).abs().max()
-    values = (f @ v - t).abs().max()
+    keys = (e @ k - s).abs().max() / _unit(s)
+    values = (f @ v - t).abs().max() / _unit(t)
     outputs = (linformer_attention(q, k, v, e, f) - dense(q, s, t)).abs().max()
-    return at_most(max(keys, values, outputs), 1e-10)
+    outputs = outputs / _unit(t) / max(1.0, _unit(q @ s.mT))
+    return at_most(torch.stack([keys, values, outputs]).max(), 1e-10)
 
 
 def fixed_mixtures(mixtures=3, n=6, seed=5) -> dict:
@@ -663,17 +804,36 @@ def lost_values(q: Tensor, k: Tensor, e: Tensor, f: Tensor) -> Verdict:
     Measured: |1 - relative error| for the values that F stretches least.
 
     Args:
-        q, k: (n, 1).
-        e, f: (r, n).
+        q, k: (n, 1), float64, in each no number twice.
+        e, f: (r, n), float64; the size of f does not count.
 
     Returns:
         Verdict.
 
+    Raises:
+        ValueError: for equal queries or keys, or attention whose output rounding
+            hides; for sizes that do not fit, another dtype, NaN or infinity.
+
     Claim: lowrank.kernel
     Page: notebooks/jl_low_rank/spectra_and_linformer
     """
+    _check(2, q=q, k=k, e=e, f=f)
+    n = len(q)
+    matches("q", q, (n, 1), q, "q")
+    matches("k", k, (n, 1), q, "q")
+    matches("e", e, (len(e), n), q, "q")
+    matches("f", f, (len(e), n), e, "e")
+    for name, column in (("q", q), ("k", k)):
+        distinct = len(column.unique())
+        require(distinct == n, f"{name} must hold {n} distinct numbers, got {distinct}")
+    f = f / _unit(f)
     lost = torch.linalg.svd(f).Vh[-1][:, None]
     wanted = dense(q, k, lost)
+    require(
+        wanted.norm() > 1e-5,
+        f"q and k: attention returns {float(wanted.norm()):.1g} for the lost values, "
+        "too near to zero to be told from it",
+    )
     got = linformer_attention(q, k, lost, e, f)
     return at_most(abs((got - wanted).norm() / wanted.norm() - 1), 1e-9)
 
@@ -716,19 +876,29 @@ def future_is_seen(e: Tensor, f: Tensor, i: int = 0) -> Verdict:
 
     Hypotheses: the rows of E are linearly independent.
     Measured: column j of F, solved for from what row i sees of V_j under as many
-    queries as there are mixtures; its largest distance from F over all j > i.
+    queries as there are mixtures; its largest distance from F over all j > i, in units
+    of the power of ten at or below the largest entry of F.
 
     Args:
-        e, f: (r, n).
-        i: a row, from 0.
+        e, f: (r, n), float64, r <= n.
+        i: a row, from 0, not the last.
 
     Returns:
         Verdict.
 
+    Raises:
+        ValueError: for such a row or r; for sizes that do not fit, another dtype, NaN
+            or infinity.
+
     Claim: lowrank.causal
     Page: notebooks/jl_low_rank/spectra_and_linformer
     """
+    _check(2, e=e, f=f)
+    matches("f", f, e.shape, e, "e")
     mixtures, n = e.shape
+    require(mixtures <= n, f"e must have at most {n} rows, got {mixtures}")
+    sizes(0, i=i)
+    require(i < n - 1, f"i must be at most {n - 2}, a row with later ones, got {i}")
     eye = torch.eye(mixtures, dtype=e.dtype)
     keys = torch.linalg.pinv(e)  # E K = I, if the rows of E are independent
     queries = 3 * eye
@@ -743,7 +913,7 @@ def future_is_seen(e: Tensor, f: Tensor, i: int = 0) -> Verdict:
             seen.append(linformer_attention(q, keys, raised, e, f, scale=1.0)[i])
         column = torch.linalg.pinv(weights) @ torch.cat(seen)
         worst = max(worst, float((column - f[:, j]).abs().max()))
-    return at_most(worst, 1e-10)
+    return at_most(worst / _unit(f), 1e-10)
 
 
 # --- a bound that zero meets
@@ -794,20 +964,29 @@ def zero_output(p: Tensor, v: Tensor, eps: float) -> Verdict:
 
     Hypotheses: |V| is the 2-norm, and no value is longer than s times the root mean
     square.
-    Measured: the largest |P_i V| / (|P_i| |V|) over these rows; over all, if there are
-    none.
+    Measured: the largest |P_i V| / (|P_i| |V|) over these rows. If there are none, the
+    statement is about no row: then it is the largest over all, which may be above eps.
 
     Args:
-        p: (m, n), rows that sum to one.
-        v: (n, d).
-        eps: of the bound.
+        p: (m, n), float64, rows that sum to one.
+        v: (n, d), float64, not zero.
+        eps: of the bound, in (0, 1).
 
     Returns:
         Verdict.
 
+    Raises:
+        ValueError: for rows that are no probabilities, values that are all zero, such
+            an eps, sizes that do not fit, another dtype, NaN or infinity.
+
     Claim: lowrank.vacuous
     Page: notebooks/jl_low_rank/spectra_and_linformer
     """
+    _check(2, p=p, v=v)
+    _check_probabilities(p)
+    _check_eps(eps)
+    matches("v", v, (p.shape[1], v.shape[1]), p, "p")
+    require(v.any(), "v must not be zero: nothing is relative to it")
     n, d = v.shape
     lengths = v.square().sum(-1)
     s_squared = lengths.max() / lengths.mean()
@@ -876,6 +1055,20 @@ def signs_fail_half_of_the_time() -> Verdict:
     return at_most(Fraction(passed, 2**12), 0.5)
 
 
+def _check_draws(r: Tensor) -> None:
+    """Many draws, with entries whose variance can be 1/k."""
+    _check(3, r=r)
+    draws, k, _ = r.shape
+    require(draws >= 100, f"r must hold at least 100 draws, got {draws}")
+    variance = k * float(r.square().mean())
+    allowed = 6 * math.sqrt(2 / r.numel())
+    require(
+        abs(variance - 1) <= allowed,
+        f"r must have entries of variance 1/k = 1/{k}: k times their mean square is "
+        f"{variance:.3g}, more than six standard errors from 1",
+    )
+
+
 DRAWS = Case(gaussian_draws)
 
 
@@ -909,19 +1102,27 @@ def zero_logits(
     the law exceeds a half.
 
     Args:
-        r: (draws, k, n), entries N(0, 1/k).
+        r: (draws, k, n), float64, entries N(0, 1/k), at least 100 draws.
         eps: of the inequality, in (0, 1).
-        delta: of E and F.
+        delta: of E and F, from -100 to 100.
         place: "behind" takes exp(x) R'R y, which is close.
         normalised: the inequality of the theorem, by `linformer_attention`.
 
     Returns:
-        Verdict; its bound is four standard errors.
+        Verdict; its bound is four standard errors, at least 0.001.
+
+    Raises:
+        ValueError: for entries of another variance, too few draws, such an eps or
+            delta, another dtype, NaN or infinity.
 
     Claim: lowrank.theorem-2
     Page: notebooks/jl_low_rank/spectra_and_linformer
     """
     one_of("place", place, ("in front", "behind"))
+    _check_draws(r)
+    _check_eps(eps)
+    numbers(delta=delta)
+    require(abs(delta) <= 100, f"delta must lie between -100 and 100, got {delta}")
     draws, k, n = r.shape
     x = torch.zeros(1, n, dtype=r.dtype)
     y = torch.ones(n, 1, dtype=r.dtype)
@@ -941,7 +1142,7 @@ def zero_logits(
     law = chance(n, eps, delta, target=target)
     off = abs(float(passed.double().mean()) - law)
     allowed = 4 * math.sqrt(max(law * (1 - law), 1 / draws) / draws)
-    return at_most(off if law <= 0.5 else 1.0, round(allowed, 3))
+    return at_most(off if law <= 0.5 else 1.0, max(0.001, round(allowed, 3)))
 
 
 # --- how many pairs
@@ -1040,6 +1241,28 @@ def three_quarters_are_enough() -> Verdict:
     return at_most((miss / p.norm(dim=-1)).max(), 0.5 + 1e-9)
 
 
+def _check_kinds(p: Tensor, k: Tensor, v: Tensor) -> None:
+    """Kinds come equally often, with one value each, and look at themselves alone."""
+    _, kind, counts = k.unique(dim=0, return_inverse=True, return_counts=True)
+    fewest = int(counts.min())
+    most = int(counts.max())
+    require(
+        fewest == most,
+        f"k must have each kind (equal rows) equally often, got {fewest} to {most}",
+    )
+    alike = kind[:, None] == kind
+    first_of_kind = alike.int().argmax(1)
+    require(
+        torch.equal(v, v[first_of_kind]), "v must be equal for tokens with equal keys"
+    )
+    own = float((p * alike).sum(-1).min())
+    require(
+        own > 1 - 1e-9,
+        "q must make each row look at its own kind, up to 1e-9: some row gives it "
+        f"{own:.3g}",
+    )
+
+
 ONE_HOT = Case(one_hot_head)
 
 
@@ -1064,23 +1287,38 @@ def covering(
     Hypotheses: each kind comes equally often; the values of the d kinds are
     orthonormal, up to one factor; attention is sharp: each row looks at its own kind
     alone, up to rounding; E and F are the same for all rows; |V| is the 2-norm.
-    Measured: how many kinds meet (7.7), in units of the bound rounded down.
+    Measured: how many kinds meet (7.7), in units of the bound rounded down, also if
+    values are not orthonormal.
 
     Args:
-        q, k, v: (n, d), each kind equally often.
-        e, f: (r, n), r pairs.
-        eps: of (7.7), below 1.
+        q, k, v: (n, d), float64; tokens with equal keys are of one kind, and have
+            equal values.
+        e, f: (r, n), float64, r pairs.
+        eps: of (7.7), in (0, 1).
 
     Returns:
         Verdict; its bound is 1.
 
+    Raises:
+        ValueError: if kinds do not come equally often, have several values or do not
+            look at themselves; for such an eps, sizes that do not fit, another dtype,
+            NaN or infinity.
+
     Claim: lowrank.covering
     Page: notebooks/jl_low_rank/spectra_and_linformer
     """
+    _check(2, q=q, k=k, v=v, e=e, f=f)
+    n = len(q)
+    matches("k", k, q.shape, q, "q")
+    matches("v", v, (n, v.shape[1]), q, "q")
+    matches("e", e, (len(e), n), q, "q")
+    matches("f", f, e.shape, e, "e")
+    _check_eps(eps)
     p = torch.softmax(q @ k.mT / math.sqrt(q.shape[-1]), -1)
+    _check_kinds(p, k, v)
     miss = (linformer_attention(q, k, v, e, f) - p @ v).norm(dim=-1)
     allowed = eps * p.norm(dim=-1) * torch.linalg.matrix_norm(v, 2)
     passed = k[miss <= allowed]
     kinds = len(passed.unique(dim=0))
-    most = math.floor(len(e) / (1 - eps**2))
+    most = math.floor(len(e) / (1 - eps**2) * (1 + ROUNDING))
     return at_most(kinds / most, 1)

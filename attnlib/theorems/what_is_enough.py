@@ -11,13 +11,22 @@ import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from attnlib._require import require
+from attnlib._require import is_a, is_list, numbers, require, sizes
 from attnlib.certify import Verdict, at_least, at_most
-from attnlib.codes import margins, moment_keys
+from attnlib.codes import _columns, margins, moment_keys
 from attnlib.codes.exact import line_order
 from attnlib.expressive import interpolate, redraw
 from attnlib.theorems import Case, claim
-from attnlib.theorems.price_of_dimension import cost, itself, random_code
+from attnlib.theorems.price_of_dimension import (
+    ROUNDING,
+    check_rows,
+    cost,
+    exact_rows,
+    itself,
+    moderate,
+    paid_by,
+    random_code,
+)
 
 # --- redrawing: the dimension that the local lemma needs
 
@@ -49,6 +58,7 @@ def lemma_dimension(n: int, k: int, t: float) -> int:
     Returns:
         a number of dimensions.
     """
+    _check_share(n, k, t)
     neighbours = math.e**2 * (k + 1) ** 2
     among_rows = 8 * k * k * math.log(max(1.0, neighbours * math.comb(k, 2)))
     conflicts = 2 * least_length(k) / t**2 * math.log(neighbours * n / 2)
@@ -66,6 +76,7 @@ def union_dimension(n: int, k: int, t: float) -> int:
     Returns:
         a number of dimensions.
     """
+    _check_share(n, k, t)
     low = 1
     high = 2
     while not _union(n, high, k, t):
@@ -77,6 +88,13 @@ def union_dimension(n: int, k: int, t: float) -> int:
         else:
             low = middle
     return high
+
+
+def _check_share(n: int, k: int, t: float) -> None:
+    """Refuse sizes below 1 and a share outside of 0 and 1."""
+    sizes(1, n=n, k=k)
+    numbers(t=t)
+    require(0 < t < 1, f"t must lie between 0 and 1, got {t}")
 
 
 def _union(n: int, d: int, k: int, t: float) -> bool:
@@ -135,7 +153,7 @@ def random_rows(count=3, n=5, seed=0) -> dict:
     return {"rows": rows, "n": n}
 
 
-def sizes(n=16 * 10**6, k=16, d=32) -> dict:
+def counts(n=16 * 10**6, k=16, d=32) -> dict:
     """Numbers of tokens, of entries a row, of dimensions."""
     return {"n": n, "k": k, "d": d}
 
@@ -229,7 +247,8 @@ def redrawing(
     Claim: codes.redraw
     Page: notebooks/sparse_patterns/what_is_enough
     """
-    require(level > 1, f"level must be above the gap 1, got {level}")
+    _check_draw(columns, keys, level)
+    is_a(bool, whole=whole)
     k = columns.shape[1]
     found = redraw.settle(
         keys,
@@ -241,17 +260,37 @@ def redrawing(
         limit=400,
         whole=whole,
     )
+    if not found.q.isfinite().all():  # fewer dimensions than keys of a row
+        return at_most(found.left, 1e-9)
     own = (found.q @ found.k.T).gather(1, columns)
     faults = [
         found.left,
         1 - float(margins(found.q, found.k, columns).min()),
-        float((own - level).abs().max()),
+        float((own / level - 1).abs().max()),
         float((found.k.norm(dim=1) - 1).abs().max()),
     ]
     if whole:
         longest = float(found.q.norm(dim=1).max())
-        faults.append(longest - math.sqrt(least_length(k)) * level)
+        faults.append(longest / level - math.sqrt(least_length(k)))
     return at_most(max(faults), 1e-9)
+
+
+def _check_draw(columns: Tensor, keys: Tensor, level: float) -> None:
+    """Refuse a pattern that is not regular, and keys and a level that do not fit."""
+    check_rows(keys=keys)
+    n = len(keys)
+    _columns(columns, n)
+    got, k = columns.shape
+    require(got == n, f"columns must have a row for each of the {n} keys, got {got}")
+    uses = columns.flatten().bincount(minlength=n)
+    require(
+        bool((uses == k).all()),
+        f"columns must name each column in k = {k} rows, got {int(uses.min())} to "
+        f"{int(uses.max())}",
+    )
+    numbers(level=level)
+    require(level > 1, f"level must be above the gap 1, got {level}")
+    require(level < 1e100, f"level must be below 1e100, got {level}: squares overflow")
 
 
 def _drawer(keys: Tensor) -> Callable[[int], Tensor]:
@@ -343,9 +382,15 @@ def bits(q: Tensor, k: Tensor, *, fewer: int = 0) -> Verdict:
     Claim: codes.bits
     Page: notebooks/sparse_patterns/what_is_enough
     """
+    sizes(0, fewer=fewer)
+    paid = paid_by(q, k)
+    longest = float(k.norm(dim=1).max())
+    require(longest <= 1 + ROUNDING, f"k must have norms at most 1, got {longest:.4g}")
+    q = moderate(q)
+    k = moderate(k)
     own = itself(len(k))
     gap = float(margins(q, k, own).min())
-    p = 3 + math.ceil(math.log2(cost(q, k))) - fewer
+    p = min(53, 3 + math.ceil(math.log2(paid)) - fewer)  # a float has no more bits
     left = margins(rounded(q, p), rounded(k, p), own).min()
     return at_least(float(left) / gap, 0.4)
 
@@ -452,6 +497,8 @@ def sign_rank(
     Claim: codes.sign-rank
     Page: notebooks/sparse_patterns/what_is_enough
     """
+    v, w, plus = _check_signs(v, w, plus)
+    is_a(bool, flip=flip)
     if flip:
         w = [[-x for x in b] if dot(plus, b) < 0 else b for b in w]
     # The basis is changed so that `plus` becomes the last unit vector: the coordinate
@@ -468,6 +515,27 @@ def sign_rank(
     return at_most(lost, 0)
 
 
+def _check_signs(v: Sequence, w: Sequence, plus: Sequence) -> tuple:
+    """The vectors as fractions; those that do not fit or have no sign are refused."""
+    v = exact_rows("v", v)
+    w = exact_rows("w", w)
+    (plus,) = exact_rows("plus", [plus])
+    width = len(plus)
+    require(width >= 1, "plus must have d + 1 entries, got none")
+    for name, rows in (("v", v), ("w", w)):
+        got = len(rows[0])
+        require(
+            got == width,
+            f"each row of {name} must have as many entries as plus, {width}, got {got}",
+        )
+    for name, row in [("plus", plus), *(("v", a) for a in v)]:
+        require(
+            all(dot(row, b) != 0 for b in w),
+            f"{name} must have no product of zero with a row of w: it has no sign",
+        )
+    return v, w, plus
+
+
 def ends_of_orders(rows: Sequence[frozenset], n: int) -> bool:
     """Whether some order of the columns has every row at one of its ends; by trying."""
     for order in permutations(range(n)):
@@ -476,6 +544,25 @@ def ends_of_orders(rows: Sequence[frozenset], n: int) -> bool:
         if all(row in ends for row in rows):
             return True
     return False
+
+
+def _check_sets(rows: Sequence, n: int) -> list[frozenset]:
+    """Sets of some of the columns 0..n-1, not of all; others are refused."""
+    is_list(rows=rows)
+    require(len(rows) >= 1, "rows must hold at least one set, got none")
+    found = []
+    for row in rows:
+        got = isinstance(row, set | frozenset | list | tuple)
+        require(got, f"each of rows must be a set, got {type(row).__name__}")
+        for column in row:
+            sizes(0, **{"each column of rows": column})
+            require(column < n, f"rows must have columns below n = {n}, got {column}")
+        found.append(frozenset(row))
+        require(
+            0 < len(found[-1]) < n,
+            f"each of rows must have some of the {n} columns, not all, got {set(row)}",
+        )
+    return found
 
 
 def line_by_hand() -> Verdict:
@@ -524,7 +611,10 @@ def on_a_line(
     Claim: codes.line
     Page: notebooks/sparse_patterns/what_is_enough
     """
+    sizes(1, n=n)
     require(n <= 7, f"n must be at most 7, got {n}: all orders of the keys are tried")
+    rows = _check_sets(rows, n)
+    is_a(bool, complements=complements)
     possible = ends_of_orders(rows, n)
     if not complements:
         by_size = sorted(rows, key=len)
@@ -567,7 +657,7 @@ def blocks_are_regular_patterns() -> Verdict:
     return at_most(wrong, 0)
 
 
-COUNT = Case(sizes)
+COUNT = Case(counts)
 
 
 @claim(
@@ -600,6 +690,11 @@ def counting_signs(n: int, k: int, d: int) -> Verdict:
     Claim: codes.counting
     Page: notebooks/sparse_patterns/what_is_enough
     """
+    sizes(1, n=n, k=k, d=d)
+    require(
+        n <= 10**100,
+        f"n must be at most 10^100, got one of {len(str(n))} digits: floats overflow",
+    )
     require(n % k == 0, f"n must be a multiple of k = {k}, got {n}")
     if 2 * d + 1 > n:
         return at_most(0, 1)
