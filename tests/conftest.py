@@ -47,6 +47,7 @@ MARKERS = {
     "claim(id, role)": "this test is the check, control, witness, counterexample or "
     "certificate of a claim of the book",
     "bad_input": "sees attnlib's own errors: the shape checker is silent meanwhile",
+    "again": "runs what another test runs, which the shape checker has seen",
     "wide": "runs in the wide lane only, make check",
     "bench": "measures time; runs only when asked for",
     "slow": "takes more than a few seconds",
@@ -97,9 +98,10 @@ def pytest_collection_modifyitems(config, items):
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item):
     """While a test marked bad_input runs, the shape checker is silent: otherwise it
-    would speak first.
+    would speak first. In one marked again it would take half of the time for nothing.
     """
-    silent = SHAPES and item.get_closest_marker("bad_input") is not None
+    marks = map(item.get_closest_marker, ("bad_input", "again"))
+    silent = SHAPES and any(marks)
     if silent:
         jaxtyping.config.update("jaxtyping_disable", True)
     try:

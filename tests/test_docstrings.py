@@ -5,6 +5,7 @@ that point upwards.
 from __future__ import annotations
 
 import ast
+import functools
 import re
 import textwrap
 import tomllib
@@ -34,12 +35,12 @@ ROOMS = [
     "memorize",
     "bridges",
     "certify",
-    "theorems",
     "data",
+    "theorems",
     "exercises",
     "figures",
 ]
-KERNELS = ROOMS[: ROOMS.index("theorems")]
+KERNELS = ROOMS[: ROOMS.index("data")]
 # What these rooms hold speaks for itself, so a sentence is enough.
 ONE_SENTENCE = {"theorems", "exercises", "figures"}
 SECTIONS = [
@@ -59,14 +60,11 @@ FOOT = re.compile(r"^(Cost|Source|Claim|Page|Note): (\S.*(?:\n    .*)*)", re.M)
 MODULES = sorted(path for path in LIBRARY.rglob("*.py"))
 
 
+@functools.cache
 def known_claims() -> set[str]:
-    registry = ROOT / "book" / "claims.toml"
-    return {
-        claim["id"]
-        for claim in tomllib.loads(registry.read_text(encoding="utf-8")).get(
-            "claim", []
-        )
-    }
+    """The ids of the registry."""
+    registry = (ROOT / "book" / "claims.toml").read_text(encoding="utf-8")
+    return {claim["id"] for claim in tomllib.loads(registry)["claim"]}
 
 
 def page_exists(page: str) -> bool:

@@ -85,9 +85,16 @@ def process(app, what, name, obj, options, lines) -> None:
 
 
 def skip(app, what, name, obj, skipped, options) -> bool | None:
-    """Leave out Python's words on fields of a NamedTuple: its signature has them."""
+    """Leave out Python's words on fields of a NamedTuple: its signature has them. Of a
+    page's theorems show the claims, and not what makes their cases.
+    """
     words = str(getattr(obj, "__doc__", ""))
-    return True if words.startswith("Alias for field number") else None
+    if words.startswith("Alias for field number"):
+        return True
+    if inspect.isfunction(obj) and obj.__module__.startswith("attnlib.theorems."):
+        theorems = sys.modules["attnlib.theorems"].THEOREMS.values()
+        return True if all(obj is not t.function for t in theorems) else None
+    return None
 
 
 def setup(app):

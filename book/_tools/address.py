@@ -10,6 +10,7 @@ disagrees with _config.yml (and _config.yml with OWNER/REPO).
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 import shutil
@@ -36,9 +37,7 @@ KEPT = {".ci", ".github"}  # of the folders whose names begin with a dot
 def config(root: Path = ROOT) -> dict:
     """The table `repository` of _config.yml: url, branch, path_to_book."""
     try:
-        table = yaml.safe_load((root / "_config.yml").read_text(encoding="utf-8"))[
-            "repository"
-        ]
+        table = settings((root / "_config.yml").read_text(encoding="utf-8"))
         address, _ = table["url"], table["branch"]
     except (OSError, yaml.YAMLError, KeyError, TypeError) as error:
         wanted = "_config.yml: needs repository.url and repository.branch"
@@ -50,6 +49,12 @@ def config(root: Path = ROOT) -> dict:
         )
     parse(address.removeprefix("https://github.com/"))
     return table
+
+
+@functools.lru_cache(maxsize=4)  # each page asks
+def settings(text: str) -> dict:
+    """The table `repository` of a _config.yml, from its text."""
+    return yaml.safe_load(text)["repository"]
 
 
 def parse(slug: str) -> tuple[str, str]:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import ast
+import functools
 import hashlib
 import json
 import subprocess
@@ -149,12 +150,17 @@ def load(path: Path | str = ROOT / REGISTRY) -> list[Claim]:
     """The claims of a registry in its order. Raises ValueError that names the claim and
     the broken rule.
     """
-    with open(path, "rb") as file:
-        data = tomllib.load(file)
+    return list(read(Path(path).read_text(encoding="utf-8")))
+
+
+@functools.lru_cache(maxsize=4)  # each page asks; reading takes half a second
+def read(text: str) -> tuple[Claim, ...]:
+    """The claims of a registry, from its text."""
+    data = tomllib.loads(text)
     check_form(data)
     claims = [Claim(**entry) for entry in data.get("claim", [])]
     check_sense(claims)
-    return claims
+    return tuple(claims)
 
 
 def check_form(data: dict) -> None:
@@ -541,13 +547,20 @@ def functions(root: Path = ROOT) -> dict[str, str]:
     """
     found = {}
     for path in sorted((root / "attnlib/theorems").glob("[!_]*.py")):
-        tree = ast.parse(path.read_text(encoding="utf-8"))
-        for node in tree.body:
-            for mark in getattr(node, "decorator_list", []):
-                if isinstance(mark, ast.Call) and ast.unparse(mark.func) == "claim":
-                    name = ast.literal_eval(mark.args[0])
-                    found[name] = f"theorems.{path.stem}.{node.name}"
+        for name, function in functions_in(path.read_text(encoding="utf-8")):
+            found[name] = f"theorems.{path.stem}.{function}"
     return found
+
+
+@functools.cache
+def functions_in(source: str) -> list[tuple[str, str]]:
+    """The claims of a module, each with the function that stands for it."""
+    return [
+        (ast.literal_eval(mark.args[0]), node.name)
+        for node in ast.parse(source).body
+        for mark in getattr(node, "decorator_list", [])
+        if isinstance(mark, ast.Call) and ast.unparse(mark.func) == "claim"
+    ]
 
 
 def cell(text: str) -> str:
