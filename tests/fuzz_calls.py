@@ -137,6 +137,7 @@ def patterns_rows() -> Rows:
         "patterns.bits.pack": {"mask": TRIANGLE},
         "patterns.bits.unpack": {"bits": bits, "m": 5},
         "patterns.conditions.check": {"pattern": star, "moves": 100},
+        "patterns.conditions.crossing": {"pattern": star, "inside": [0, 1]},
         "patterns.conditions.hops": {"pattern": star, "device": "cpu"},
         "patterns.conditions.hops_by_sets": {"pattern": star, "limit": 9},
         "patterns.conditions.reach": {"pattern": star, "layers": 2},
@@ -466,12 +467,20 @@ def universal_rows() -> Rows:
         },
         "universal.context.decode": {"ident": int(known[0]), "mapping": mapping},
         "universal.context.equivariant_ids": {**sizes, "constant": 30},
+        "universal.context.equivariant_map": {**sizes, "constant": 30},
         "universal.context.grid_ids": {"mapping": mapping},
         "universal.context.head": {"ids": ids, "mask": mapping.masks[0], "value": 1},
         "universal.context.least_constant": {"top": 5, "hops": 2},
         "universal.context.schedule": {"mapping": mapping},
         "universal.context.steps": {"ids": known, "mapping": mapping},
         "universal.network.approximate": {"f": halved, **sizes, "pattern": star},
+        "universal.network.approximate_equivariant": {
+            "f": halved,
+            "n": 3,
+            "d": 2,
+            "cells": 2,
+            "constant": 99,
+        },
         "universal.network.grid_rows": {"mapping": mapping},
         "universal.network.run": {"network": network, "x": x, "order": "grid"},
         "universal.network.value_layers": {"network": network, "order": "grid"},
@@ -519,9 +528,11 @@ def copying_rows() -> Rows:
         "copying.best_accuracy": {"field": field, "symbols": 2, "limit": 100},
         "copying.bound": {"hit": hit, "symbols": 4},
         "copying.ceiling": {"hit": hit, "symbols": 4, "samples": 9, "failure": 0.1},
+        "copying.cut_bound": {"crossed": [1, 2], "m": 3, "symbols": 4, "bits": 2.0},
         "copying.divergence": {"u": 0.5, "p": 0.3},
         "copying.families.causal_pattern": family,
         "copying.head_steps": {"p": 2, **sizes},
+        "copying.missing_bits": {"error": 0.5, "symbols": 4},
         "copying.networks.MixingNetwork": {**built, "positions": "random"},
         "copying.networks.last_field": {"mixings": mixings},
         "copying.networks.plan": {"pattern": pattern, **sizes},
@@ -557,6 +568,7 @@ def memorize_rows() -> Rows:
     line = memorize.fit_line(ids, labels)
     token_mask = KEPT.expand(2, 5).clone()
     words = torch.tensor([[0, 1, 2, 0, 1]] * 2)
+    table = torch.tensor([[0, 1, 2], [0, 2, 2], [1, 1, 0]])
     net = memorize.memorize(x, words, generator=generator())
     block = memorize.TrainedBlock(4, 3, 3, generator=generator())
     inputs = {"x": x, "v": v, "beta": 1.0, "token_mask": token_mask}
@@ -578,8 +590,32 @@ def memorize_rows() -> Rows:
             "b": apart + 35,
             "kind": "distinct",
         },
+        "memorize.counts.count_ids": {
+            "sequences": table,
+            "generator": SEED,
+            "size": 99,
+            "budget": 9,
+        },
+        "memorize.counts.fit_counts": {
+            "sequences": table,
+            "labels": table[:, 0],
+            "generator": SEED,
+        },
+        "memorize.counts.sum_of_integers": {
+            "sequences": table,
+            "tokens": torch.tensor([0, 2]),
+            "integers": torch.tensor([7, 5]),
+        },
+        "memorize.counts.telling_tokens": {"sequences": table},
         "memorize.deep.fit_deep": {"ids": [0, 3], "labels": [2, 1], "block": 1},
         "memorize.dense.dense_block": {"net": net},
+        "memorize.dense.fit_groups": {
+            "points": normal(6, 2),
+            "labels": normal(6),
+            "tokens": torch.tensor([0, 1, 2, 0, 1, 2]),
+            "generator": SEED,
+            "draws": 2,
+        },
         "memorize.direction.choose_projection": {
             "vocabulary": normal(6, 4),
             "budget": 8,
@@ -605,6 +641,7 @@ def memorize_rows() -> Rows:
             "labels": words,
             "token_mask": token_mask,
             "generator": SEED,
+            "v": v / v.norm(),
             "beta": 1.0,
         },
         "memorize.training.TrainedBlock": {
@@ -613,7 +650,9 @@ def memorize_rows() -> Rows:
             "labels": 2,
             "kind": "frozen",
             "heads": 2,
+            "layers": 1,
             "rank": 1,
+            "beta": 0.3,
         }
         | {"directions": normal(2, 4), "generator": SEED},
         "memorize.training.train_block": {"block": block, "x": x.float(), **schedule},
@@ -772,7 +811,10 @@ LEGAL = {
         certify.collapse.family_residual tiny: zero
         certify.network z: zero negative
         codes.spiral_keys turn: zero negative
+        copying.cut_bound bits: zero
+        copying.cut_bound crossed: [0]:zero
         copying.divergence u: zero
+        copying.missing_bits error: zero
         efficacy.random_reader gain: zero negative
         efficient.features.performer_attention scale: zero
         efficient.hashing.lsh_attention scale: zero negative
@@ -786,6 +828,7 @@ LEGAL = {
         memorize.ids.separate beta: zero negative
         memorize.ids.separate w: zero negative
         memorize.memorizer.memorize beta: negative
+        memorize.training.TrainedBlock beta: zero
         paths.path_norms scale: zero negative
         paths.path_sums scale: zero negative
         paths.path_terms scale: zero negative
@@ -865,14 +908,18 @@ LEGAL = {
         lowrank.sampled_product p: short
         lowrank.sampled_product v: narrow
         lowrank.svd_surrogate p: narrow short
+        memorize.dense.fit_groups points: narrow
         memorize.direction.choose_projection vocabulary: narrow short
         memorize.direction.data_scale z: narrow
+        memorize.counts.count_ids sequences: narrow short
+        memorize.counts.fit_counts sequences: narrow
+        memorize.counts.sum_of_integers sequences: narrow short
+        memorize.counts.telling_tokens sequences: narrow short
         memorize.ids.rank_one_layer v: narrow
         memorize.line.fit_line labels: narrow
         memorize.line.interpolate labels: narrow
         memorize.line.interpolate t: empty scalar shallower narrow
         memorize.line.relu_layer t: empty scalar shallower narrow
-        memorize.memorizer.memorize sequences: narrow
         patterns.bits.bit_product a: empty short
         patterns.bits.bit_product b: narrow short
         patterns.bits.pack mask: empty narrow short
@@ -904,6 +951,7 @@ LEGAL = {
         collapse.log_residuals layers: shorter longer
         copying.networks.MixingNetwork mixings: longer
         copying.networks.last_field mixings: longer
+        copying.cut_bound crossed: shorter longer
         copying.receptive_fields masks: shorter longer
         efficacy.draw_paths heads: shorter longer
         efficacy.estimate_length paths: shorter longer
@@ -914,6 +962,7 @@ LEGAL = {
         paths.path_norms layers: shorter longer
         paths.path_sums layers: shorter longer
         paths.path_terms layers: shorter longer
+        patterns.conditions.crossing inside: shorter
         patterns.families.from_masks masks: longer
         patterns.families.from_sets steps: longer [0]:longer
         patterns.families.union patterns: longer
@@ -928,6 +977,7 @@ LEGAL = {
         bridges.cluster_logits sets: hidden
         copying.networks.plan pattern: longer
         patterns.conditions.check pattern: longer
+        patterns.conditions.crossing pattern: longer
         patterns.conditions.hops pattern: longer
         patterns.conditions.hops_by_sets pattern: longer
         patterns.conditions.reach pattern: longer
@@ -976,6 +1026,14 @@ LEGAL = {
         expressive.search.smallest_dimension columns: negative
         expressive.search.successes columns: negative
         expressive.verification.verify columns: negative
+        memorize.dense.fit_groups tokens: negative large
+        memorize.counts.count_ids sequences: negative large
+        memorize.counts.fit_counts labels: large
+        memorize.counts.fit_counts sequences: large
+        memorize.counts.sum_of_integers integers: negative large
+        memorize.counts.sum_of_integers sequences: negative large
+        memorize.counts.sum_of_integers tokens: negative
+        memorize.counts.telling_tokens sequences: negative large
         memorize.ids.smallest_gap groups: negative large bool
         memorize.memorizer.memorize labels: negative large float bool
         patterns.bits.bit_product a: negative large
@@ -989,7 +1047,6 @@ LEGAL = {
     """,
     "draws are made in the dtype of the input": """
         efficient.hashing.lsh_buckets qk: half single
-        memorize.memorizer.memorize sequences: half single
     """,
     "heads are picked, nothing is computed": """
         paths.restrict layers: :nan :inf

@@ -475,7 +475,7 @@ def two_families(rows, n):
     return nested and len(largest) <= 2
 
 
-def heard(steps, t, *, order=1, keep=False, in_place=False):
+def heard(steps, t, *, order=1, keep=True, in_place=False):
     sets = [{k} for k in range(len(steps[0]))]
     for layer in range(t)[::order]:
         below = sets if in_place else list(sets)
@@ -506,6 +506,19 @@ def slope_of_boltz(a, i, *, one=1, sign=1):
     return p[i] * (one + sign * (a[i] - (p * a).sum()))
 
 
+def bent(a, i, *, part):
+    """The slope, and a second derivative that forgets something."""
+    p = torch.softmax(a, 0)[i]
+    slope = slope_of_boltz(a, i)
+    bends = {
+        "weight": (1 - p) * slope,
+        "bracket": p - p * slope,
+        "entry": (1 - p) * slope + p,
+        "unweighted": 1 + (1 - 2 * p) * slope / p,
+    }
+    return slope, bends[part]
+
+
 def passes(v, vocabulary, *, zero=True, relative=True, level=lambda count, d: 1.0):
     count, d = vocabulary.shape
     points = [*vocabulary, torch.zeros_like(v)] if zero else list(vocabulary)
@@ -524,8 +537,9 @@ def absolute(v, vocabulary):
     return all(gap >= 0.005 for gap in gaps)
 
 
-def average(z, logits):
-    return torch.softmax(logits, 0) @ z
+def token_id(x, v, c, beta, w, *, logits=lambda z, c, beta: beta * z[c] * z):
+    z = x @ v
+    return z[c] + w * (torch.softmax(logits(z, c, beta), 0) @ z)
 
 
 def coefficient_list(t, y, start, *, first=True, sign=1):
@@ -826,7 +840,7 @@ WRONG = {
     "patterns.heard": [
         (partial(heard, order=-1), "run backwards"),
         (lambda steps, t: heard(steps[:1], t), "Only the first step"),
-        (partial(heard, keep=True), "forgets"),
+        (partial(heard, keep=False), "keeps what it has heard"),
         (partial(heard, in_place=True), "while they are still read"),
         (lambda steps, t: heard(steps, min(t, 3 * len(steps))), "goes on"),
         (lambda steps, t: heard(steps, t + 1), "one layer too many"),
@@ -843,7 +857,7 @@ WRONG = {
     ],
     "patterns.repair": [
         (7, "10 tokens and two steps was wanted; yours is 7"),
-        (patterns.fixed(10, 4), "does not hear"),
+        (patterns.fixed(10, 4), "never hears"),
         (patterns.dense(10), "two steps was wanted; yours has 10 tokens and p = 1"),
         (patterns.fixed(10, 5), "are gone from step 0"),
         (
@@ -853,12 +867,21 @@ WRONG = {
         (tail_joined(), "now s = "),
     ],
     "boltzmann.slope": [
-        (lambda a, i: torch.softmax(a, 0)[i], "weights fixed"),
-        (partial(slope_of_boltz, one=0), "weights only"),
-        (partial(slope_of_boltz, sign=-1), "sign is turned"),
-        (lambda a, i: slope_of_boltz(a, i) / torch.softmax(a, 0)[i], "little weight"),
-        (lambda a, i: slope_of_boltz(a, 1), "Not yet"),
-        (lambda a, i: a, "A number was wanted; yours is a tensor"),
+        (lambda a, i: (torch.softmax(a, 0)[i], 0), "weights fixed"),
+        (lambda a, i: (slope_of_boltz(a, i, one=0), 0), "weights only"),
+        (lambda a, i: (slope_of_boltz(a, i, sign=-1), 0), "sign is turned"),
+        (
+            lambda a, i: (slope_of_boltz(a, i) / torch.softmax(a, 0)[i], 0),
+            "little weight",
+        ),
+        (lambda a, i: (slope_of_boltz(a, 1), 0), "Differentiate it again"),
+        (lambda a, i: (9.0, 0), "Not yet"),
+        (lambda a, i: slope_of_boltz(a, i), "A pair was wanted"),
+        (lambda a, i: (a, a), "A number was wanted; yours is a tensor"),
+        (partial(bent, part="weight"), "the bracket moves too"),
+        (partial(bent, part="bracket"), "p_i moves too"),
+        (partial(bent, part="entry"), "boltz moves as well"),
+        (partial(bent, part="unweighted"), "misses the factor"),
     ],
     "boltzmann.twins": [
         (((0, 1, 4), (0, 2, 4)), "five different"),
@@ -879,6 +902,13 @@ WRONG = {
         ((1, 2, 3), "A pair"),
         ((3, Fraction(1, 3)), "divide the quartic"),
     ],
+    "boltzmann.base": [(7, "every larger one"), (8, "Not yet")],
+    "boltzmann.count": [
+        (553, "did you take M = 1"),
+        (782, "Not yet"),
+        (306_000, "Not yet"),
+        (math.inf, "A finite number"),
+    ],
     "ids.passes": [
         (lambda v, V: False, "along v pass"),
         (lambda v, V: True, "same v.x"),
@@ -896,19 +926,29 @@ WRONG = {
         (partial(passes, level=lambda K, d: math.sqrt(d / K)), "too high for K = 3"),
         (partial(passes, level=lambda K, d: math.sqrt(2 / d)), "too low for K = 3"),
     ],
-    "ids.context": [
-        (lambda z, c, beta: average(z, beta * z), "query is missing"),
-        (lambda z, c, beta: average(z, z[c] * z), "beta is missing"),
-        (lambda z, c, beta: average(z, -beta * z[c] * z), "sign of the logits"),
+    "ids.token_id": [
+        (partial(token_id, logits=lambda z, c, b: b * z), "query is missing"),
+        (partial(token_id, logits=lambda z, c, b: z[c] * z), "beta is missing"),
+        (partial(token_id, logits=lambda z, c, b: -b * z[c] * z), "sign of the logits"),
+        (lambda x, v, c, b, w: token_id(x, v, c, b, 1.0), "weight w is missing"),
         (
-            lambda z, c, beta: beta * z[c] * average(z, beta * z[c] * z),
-            "not of the tokens",
+            lambda x, v, c, b, w: token_id(x, v, c, b, w * b * float((x @ v)[c])),
+            "not of the places",
         ),
-        (lambda z, c, beta: z[c] + average(z, beta * z[c] * z), "added the token"),
-        (lambda z, c, beta: z.mean(), "plain mean"),
-        (lambda z, c, beta: z.max(), "hardmax"),
-        (lambda z, c, beta: 0.0, "Not yet"),
-        (lambda z, c, beta: average(z, beta * z[1] * z), "Not yet"),
+        (
+            lambda x, v, c, b, w: token_id(x, v, c, b, 1.0) - (x @ v)[c],
+            "company f alone",
+        ),
+        (lambda x, v, c, b, w: token_id(x, v, c, 0.0, w), "plain mean"),
+        (lambda x, v, c, b, w: (x @ v)[c], "place alone"),
+        (lambda x, v, c, b, w: 0.0, "Not yet"),
+    ],
+    "ids.numbers": [
+        (lambda sequences: {}, "both have the sum 0"),
+        (lambda sequences: {t: t + 1 for s in sequences for t in s}, "Fewer tokens"),
+        (lambda sequences: [1, 2], "A dictionary was wanted"),
+        (lambda sequences: {1: 0.5}, "integer to an integer"),
+        (lambda sequences: {1: 1}, "both have the sum"),
     ],
     "ids.collision": [
         (({4, 1}, {4, 2, 3}), "three different"),
@@ -928,6 +968,14 @@ WRONG = {
         ),
         (lambda t, y, s: y, "Not yet"),
         (partial(coefficient_list, first=False), "Not yet"),
+    ],
+    "memorization.groups": [
+        (168, "cannot share a group"),
+        (1000, "a unit an id"),
+        (50, "each takes several units"),
+        (42, "can two ids of one token"),
+        (368, "the larger one is enough"),
+        (4, "Not yet"),
     ],
     "memorization.contradictions": [
         (lambda words, tags: False, "Nothing contradicts"),
@@ -949,12 +997,26 @@ WRONG = {
         (8, "A pair was wanted; yours is 8"),
         ((8, 64, 1), "A pair was wanted; yours is a tuple of length 3"),
     ],
+    "reviewers.sharpness": [
+        (244, "Rounded down"),
+        (231, "the 2"),
+        (12, "Not yet"),
+        (244.5, "A whole number"),
+    ],
     "reviewers.centre": [
         (lambda x, g: ((x * g).floor() + 0.5) / g, "Only x = 1"),
         (lambda x, g: (x * g).floor() / g, "and x = 1 has none"),
         (lambda x, g: (x * g).floor().clamp(max=g - 1) / g, "further right"),
         (lambda x, g: (x * g).round() / g, "borders"),
         (lambda x, g: x, "Not yet"),
+    ],
+    "copying.carried": [
+        (23, "Four symbols need no state"),
+        (76, "all four states carry together"),
+        (4.75, "counts symbols"),
+        (11.5, "its own symbol and no more"),
+        (20, "largest block"),
+        (18, "Not yet"),
     ],
     "copying.depth": [
         (lambda m, w: -(-m // w), "itself is one of the w"),

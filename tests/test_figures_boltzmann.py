@@ -4,11 +4,20 @@ described, and readable without colour.
 
 from __future__ import annotations
 
+import math
+
 import pytest
 import torch
 from test_figures import described, doubled
 
 from attnlib.figures import boltzmann as draw
+
+WORDS = {
+    "sequences": [("river", "bank"), ("bank", "loan")],
+    "places": {"river": 1, "bank": 2, "loan": 3.5},
+    "labels": [("water", "shore"), ("office", "money")],
+    "heights": ("shore", "money", "water", "office"),
+}
 
 
 def every_figure():
@@ -19,14 +28,24 @@ def every_figure():
         "tightness": draw.tightness(
             {"a": ([10.0, 20.0], [1.1, 3.0]), "b": ([15.0], [1e9])}
         ),
+        "one_token": draw.one_token(x, x / 4, 0.4, 0.1),
     }
+
+
+def every_idea():
+    frames, _ = draw.whole(**WORDS, beta=0.3, w=0.5)
+    beams, _ = draw.balance((1, 2, 5, 6), (1, 3, 4, 6), (0, 1.0, math.inf))
+    return [*frames, *beams, draw.powers({3: 1, 4: -2, 7: 1})]
 
 
 @pytest.mark.parametrize("name", every_figure())
 def test_figures_are_small_and_described(name):
-    fig = every_figure()[name]
-    described(fig)
-    assert all(ax.axison for ax in fig.axes)
+    described(every_figure()[name])
+
+
+def test_ideas_are_small_and_described():
+    for fig in every_idea():
+        described(fig)
 
 
 @pytest.mark.parametrize("name", every_figure())
@@ -38,3 +57,22 @@ def test_colours_are_doubled_by_mark_or_dash(name):
 def test_ratios_are_drawn_by_their_logarithm():
     ax = draw.tightness({"a": ([10.0], [100.0])}).axes[0]
     assert ax.lines[0].get_ydata().tolist() == [2.0]
+
+
+def test_the_whole_picture_is_computed():
+    """The id of "bank" in the first sequence is 2 + f / 2, with weights e^.6, e^1.2."""
+    frames, labels = draw.whole(**WORDS, beta=0.3, w=0.5)
+    assert len(frames) == len(labels) == 6
+    weight = 1 / (1 + math.exp(-0.6))
+    wanted = 2 + (1 + weight) / 2
+    drawn = [line.get_xdata()[0] for line in frames[-1].axes[0].lines]
+    assert min(abs(x - wanted) for x in drawn) < 1e-12
+
+
+def test_the_beams_balance_at_the_averages():
+    """Weights 2, 4, 32, 64 at ln 2: the wedge stands at 554 / 102; hardmax at 6."""
+    frames, _ = draw.balance((1, 2, 5, 6), (1, 3, 4, 6), (math.log(2), math.inf))
+    for frame, wanted in zip(frames, (554 / 102, 6)):
+        ax = frame.axes[0]
+        wedges = [line for line in ax.lines if line.get_marker() == "^"]
+        assert wedges[0].get_xdata()[0] == pytest.approx(wanted)

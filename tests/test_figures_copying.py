@@ -53,17 +53,80 @@ def every_figure():
         "mixers": draw.mixers(
             [("copying", "accuracy", {"AA": [1.0, 0.9], "AC": [0.5]}, {"AA": 1.0})]
         ),
+        "task": draw.task(),
+        "narrow": draw.narrow(),
+        "word_scores": draw.word_scores(*some_words()),
         "curves": draw.curves(
             {"a": [[3.0, 2.0, 1.0]], "b": [[3.0, 2.5, 2.0]]}, 20, math.log(16)
         ),
     }
 
 
+def some_words():
+    """Perplexities of two patterns and of one baseline."""
+    runs = {}
+    for number, name in enumerate(("dense", "window of 3")):
+        runs[name] = [
+            {"perplexity": 40.0 + number, "perplexity on far words": 50.0 + number}
+        ]
+    bigrams = {"perplexity": 80.0, "perplexity on far words": 70.0}
+    return runs, {"bigrams": bigrams}
+
+
 @pytest.mark.parametrize(
-    "name", ["fields", "ladder", "by_sparsity", "mixers", "curves"]
+    "name",
+    [
+        "fields",
+        "ladder",
+        "by_sparsity",
+        "mixers",
+        "curves",
+        "task",
+        "narrow",
+        "word_scores",
+    ],
 )
 def test_figures_are_small_and_described(name):
     described(every_figure()[name])
+
+
+def test_what_is_heard_grows_until_the_answer_is():
+    """Frame by frame: what the words say, and how many inputs are marked as heard."""
+    frames, labels = draw.hearing()
+    assert labels == [
+        "window, 1 layer",
+        "window, 2 layers",
+        "window, 3 layers",
+        "strided, 1 layer",
+        "strided, 2 layers",
+    ]
+    for frame, answered, inputs in zip(
+        frames, (0, 0, 1, 0, 1), (4, 7, 10, 7, 15), strict=True
+    ):
+        said = " ".join(text.get_text() for text in frame.axes[0].texts)
+        assert ("is heard" in said) == answered
+        lit = [
+            line
+            for line in frame.axes[0].lines
+            if line.get_marker() == "o"
+            and line.get_markerfacecolor() == draw.BLUE
+            and line.get_ydata()[0] == 0
+        ]
+        assert len(lit) == inputs
+
+
+def test_states_that_carry():
+    """Fixed has two carriers for seven symbols, strided seven."""
+    fixed, strided = every_figure()["narrow"].axes
+    for ax, mark, count in ((fixed, "^", 2), (strided, "s", 7)):
+        assert sum(line.get_marker() == mark for line in ax.lines) == count
+
+
+def test_perplexities_stand_where_they_should():
+    left, right = every_figure()["word_scores"].axes
+    marks = [line for line in right.lines if line.get_marker() != "None"]
+    assert [line.get_xdata()[0] for line in marks[:2]] == [50.0, 51.0]
+    assert [label.get_text() for label in left.get_yticklabels()][0] == "dense"
 
 
 def test_labels_and_what_is_drawn():

@@ -28,7 +28,12 @@ def every_figure():
         torch.tensor([-1.0, 0.5, 2.0, 3.0]), 2, {0.0: -math.inf, 1.0: -2.0}
     )
     assert labels == ["beta = 0", "beta = 1"]
+    three = {"A": (1.6, 0.1), "B": (0.1, 1.7), "C": (-0.9, -0.9)}
+    words = ["aab", "aac", "abb", "bcd", "bdd"]
     return {
+        "bank": draw.bank(),
+        "directions": draw.directions(three, 0.05),
+        "dictionary": draw.dictionary(words, {"a": 7, "b": 19, "c": 2}),
         "kept": draw.kept(betas, runs, 100),
         "ids at 0": frames[0],
         "ids at 1": frames[1],
@@ -44,8 +49,11 @@ def every_figure():
 @pytest.mark.parametrize("name", every_figure())
 def test_figures_are_small_and_described(name):
     fig = every_figure()[name]
-    described(fig)
-    assert all(ax.axison for ax in fig.axes)
+    if name in ("bank", "directions", "dictionary"):  # without axes
+        assert any(ax.texts for ax in fig.axes)
+    else:
+        described(fig)
+        assert all(ax.axison for ax in fig.axes)
 
 
 @pytest.mark.parametrize(("name", "least"), [("kept", 3), ("bound", 3), ("heads", 5)])
@@ -60,3 +68,15 @@ def test_ids_of_a_token_stand_on_its_line():
         if line.get_marker() == "|"
     ]
     assert [sorted(line.get_xdata()) for line in marks][0] == [-0.25, 0.5, 1.0]
+
+
+def test_sums_stand_beside_their_words():
+    texts = [text.get_text() for text in every_figure()["dictionary"].axes[0].texts]
+    assert "7 + 7 + 19 = 33" in texts and "19 + 0 + 0 = 19" in texts
+
+
+def test_each_pair_of_tokens_and_zero_spoils_a_sector():
+    circle = every_figure()["directions"].axes[1]
+    named = {text.get_text() for text in circle.texts}
+    assert {"A, B", "A, C", "B, C", "A, 0", "B, 0", "C, 0"} < named
+    assert len(circle.patches) == 1 + 2 * 6

@@ -10,6 +10,15 @@ from test_figures import described, doubled
 
 from attnlib.figures import memorization, reviewers
 
+RUNS = {
+    "no attention": [0.3, 0.31],
+    "one head": [0.6, 0.7],
+    "one head, tied": [0.5, 0.6],
+    "frozen, one head": [0.4, 0.5],
+    "frozen, one head, beta 3": [0.4, 0.41],
+}
+GAPS = {name: [[1e-3, 0.1], [1e-2, 0.2]] for name in RUNS}
+
 
 def every_figure():
     t = torch.linspace(0, 1, 5)
@@ -32,6 +41,12 @@ def every_figure():
         "parameters": memorization.parameters(
             [10, 100], [20, 200], [90, 150], [100.0, 200.0]
         ),
+        "bends": memorization.bends([1, 2, 3.5], [2, 1, 4])[0][2],
+        "strip": memorization.strip(),
+        "ridge": memorization.ridge([7, 3], 1.0, 0.03),
+        "units": memorization.units([16, 800], 16, [4, 200]),
+        "reached": memorization.reached(RUNS, [0.29, 0.32]),
+        "against_gaps": memorization.against_gaps(RUNS, GAPS),
         "accuracies": reviewers.accuracies(
             {
                 "no attention": [0.3, 0.31],
@@ -40,6 +55,14 @@ def every_figure():
             }
         ),
         "widths": reviewers.widths(sizes, widths, {"400 ids": 400, "800 ids": 800}),
+        "asked": reviewers.asked(),
+        "follows": reviewers.follows(
+            [0.0, 1.0], [2.0, 3.0], ([0.0, 1.0], [2.0, 0.0]), "trained"
+        ),
+        "two_limits": reviewers.two_limits(),
+        "stairs": reviewers.stairs(
+            ([0.0, 0.5, 1.0], [0.0, 1.0, 2.0]), [(1, [1.0, 1.0, 1.0])] * 2
+        ),
         "rate": reviewers.rate((8, 16), [0.04, 0.02], [0.2, 0.1], [0.4, 0.2]),
     }
 
@@ -48,14 +71,20 @@ def every_figure():
 def test_figures_are_small_and_described(name):
     fig = every_figure()[name]
     described(fig)
-    assert all(ax.axison for ax in fig.axes)
+    without_axes = {"strip", "asked", "two_limits"}
+    assert all(ax.axison for ax in fig.axes) or name in without_axes
 
 
 LINES = {
     "networks": 3,
     "growth": 4,
     "parameters": 3,
+    "units": 4,
+    "reached": 2,
+    "against_gaps": 4,
     "accuracies": 1,
+    "follows": 2,
+    "stairs": 2,
     "widths": 6,
     "rate": 3,
 }
@@ -95,3 +124,41 @@ def test_the_ids_stand_at_their_width():
         if line.get_label().endswith("ids")
     ]
     assert [line.get_xdata()[0] for line in upright] == [400, 800]
+
+
+def test_the_line_meets_the_labels_of_its_units():
+    """Frame j goes through the first j labels, and is flat before any."""
+    frames, names = memorization.bends([1, 2, 3.5], [2, 1, 4])
+    assert names == ["0 units", "1 unit", "2 units", "3 units"]
+    for j, fig in enumerate(frames):
+        line = fig.axes[0].lines[0]
+        met = list(zip(line.get_xdata(), line.get_ydata()))
+        assert met[2 : 2 + j] == [(1, 2), (2, 1), (3.5, 4)][:j]
+
+
+def test_the_strip_holds_its_two_ids_alone():
+    """In the drawing as in the theorem: grey ids lie outside of the coloured strip."""
+    ax = memorization.strip().axes[0]
+    path = ax.patches[0].get_path()
+    inside = []
+    for line in ax.lines:
+        if line.get_marker() in "os":
+            spot = (line.get_xdata()[0], line.get_ydata()[0])
+            inside.append((line.get_marker(), path.contains_point(spot)))
+    squares = [held for mark, held in inside if mark == "s"]
+    assert squares == [True, True]
+    # each square stands on the circle of an id
+    assert sum(held for mark, held in inside if mark == "o") == 2
+
+
+def test_units_are_counted_by_their_formulas():
+    lines = memorization.units([16, 800], 16, [4, 200]).axes[0].lines
+    values = [list(line.get_ydata()) for line in lines]
+    assert values == [[16, 800], [4, 200], [4, 200], [15 / 17, 47]]
+
+
+def test_runs_without_a_gap_are_left_out():
+    """Without attention, and where the theory's beta leaves none."""
+    fig = memorization.against_gaps(RUNS, GAPS)
+    drawn = sum(len(line.get_xdata()) for line in fig.axes[0].lines)
+    assert drawn == 8

@@ -27,3 +27,38 @@ def test_masks_show_the_first_step_that_reads(count):
     assert (image == 1).sum() == patterns.strided(9).degrees(0).sum() and set(
         image.flatten().tolist()
     ) == {0, 1, 2}
+
+
+def test_ideas_are_drawn_with_words():
+    assert len(draw.two_rings().axes) == 2
+    assert draw.narrow_cut().axes[0].texts
+
+
+def test_messages_fill_every_cake():
+    ring = patterns.from_sets([[3], [0], [1], [2]])
+    frames, labels = draw.messages(ring, 3)
+    assert len(frames) == 4
+    assert labels[0] == "after 0 layers: 4 of 16 slices"
+    assert labels[1] == "after 1 layer: 8 of 16 slices"
+    assert labels[3] == "after 3 layers: 16 of 16 slices"
+    fresh = [w for w in frames[1].axes[0].patches if w.get_hatch()]
+    assert len(fresh) == 4
+
+
+def test_slots_hold_factors_where_something_stands():
+    start = [[1.0, 0.0], [0.0, 1.0]]
+    after = [[1.0, 0.5], [0.5, 1.0]]
+    fig = draw.slots([start, after])
+    words = [[t.get_text() for t in ax.texts if "x" in t.get_text()] for ax in fig.axes]
+    assert words == [["$x_0$", "$x_1$"], ["$x_0$", "1/2 $x_1$", "1/2 $x_0$", "$x_1$"]]
+
+
+def test_hearing_counts_what_is_heard_and_what_is_new():
+    window = patterns.window(9, 3)
+    fig = draw.hearing({"window": window, "star": patterns.star(9)})
+    image = fig.axes[1].images[0].get_array()
+    heard = patterns.reach(window, 2)
+    fresh = heard & ~patterns.reach(window, 1)
+    assert (image > 0).sum() == heard.sum()
+    assert (image == 2).sum() == fresh.sum()
+    assert fig.axes[3].get_title() != fig.axes[4].get_title() == "layer 2: 100% heard"

@@ -1,33 +1,35 @@
-"""The figures of the two pages on the universality proof: small, described, and
+"""The figures of the page The universality proof, executed: small, described, and
 readable without colour.
 """
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
+import torch
 from test_figures import described, doubled
 
+from attnlib import patterns
 from attnlib.figures import universal as draw
+from attnlib.universal import approximate
+
+
+def sweep():
+    network = approximate(lambda x: x.flip(-2), 3, 1, 2, patterns.star(3))
+    point = torch.tensor([[[0.6], [0.7], [0.1]]], dtype=torch.float64)
+    return draw.sweep_frames(network, point)
 
 
 def every_figure():
-    states = [
-        np.array([10, 1, 5, 6]),
-        np.array([10, 28, 5, 6]),
-        np.array([1000, 2800, 700, 600]),
-    ]
-    t = np.linspace(0, 1, 40)
+    frames, _ = sweep()
     return {
-        "first": draw.ids_moving(states, ["a", "b", "c"], [None, 1, None], 3)[0],
-        "moved": draw.ids_moving(states, ["a", "b", "c"], [None, 1, None], 3)[1],
+        "plan": draw.plan(),
+        "mirrored": draw.mirrored(),
+        "two heads": draw.two_heads([1, 5, 8, 10], 5, 2),
+        "first frame": frames[0],
+        "a jump": frames[3],
+        "last frame": frames[-1],
+        "cells": draw.same_cell([2, 4]),
         "errors": draw.errors([2, 4], [0.8, 0.4], [0.2, 0.1], 7.6, [24, 192]),
-        "line": draw.line(t, {"a": np.sin(t), "b": np.cos(t), "c": 9 * t}, clip=1.5),
-        "temperatures": draw.temperatures(
-            [10, 20],
-            {"a": [1, 0], "b": [1, 0.5], "c": [0, 1]},
-            {"a": 50, "b": 60, "c": 70},
-        ),
     }
 
 
@@ -36,28 +38,26 @@ def test_figures_are_small_and_described(name):
     described(every_figure()[name])
 
 
-@pytest.mark.parametrize(
-    ("name", "least"), [("errors", 2), ("line", 3), ("temperatures", 6)]
-)
-def test_colours_are_doubled_by_mark_or_dash(name, least):
-    for ax in every_figure()[name].axes:
-        doubled(
-            ax,
-            min(
-                least, 3 if name == "errors" and ax.get_ylabel() != "layers" else least
-            ),
-        )
+def test_colours_are_doubled_by_mark_or_dash():
+    left, right = every_figure()["errors"].axes
+    doubled(left, 3)
+    doubled(right, 2)
 
 
-def test_a_frame_marks_what_moved():
-    frames = every_figure()
-    assert (
-        len(frames["moved"].axes[0].texts) == 5
-        and len(frames["first"].axes[0].texts) == 4
-    )
-    assert [line.get_marker() for line in frames["first"].axes[0].lines] == [
-        "o",
-        "s",
-        "^",
-        "D",
-    ]
+def test_a_frame_for_each_layer_that_strikes():
+    """Two layers for token 1 and one for token 2; besides the input, the rounded ids,
+    those that share and the output.
+    """
+    frames, names = sweep()
+    titles = [frame.axes[0].get_title() for frame in frames]
+    assert names[0] == "input" and names[-1] == "output"
+    assert sum("looks for" in title for title in titles) == 3
+    share = patterns.hops(patterns.star(3))
+    assert sum("largest" in title for title in titles) == share
+    assert len(frames) == len(names) == 6 + share
+
+
+def test_two_heads_send_a_token_as_far_as_they_say():
+    fig = draw.two_heads([1, 5, 8, 10], value=5, size=2)
+    words = [text.get_text() for text in fig.axes[0].texts]
+    assert "23" in words  # 5 + 2 (10 - 1)

@@ -476,15 +476,19 @@ def test_what_the_dtype_cannot_hold():
     refused(
         pair,
         torch.tensor([[1, 2, 1, 2], [3, 4, 0, 0]]),
-        "sequences 0 and 1 hold the same tokens in the same shares",
+        r"\(0, 0\) and \(1, 0\) hold the same token, and their .* in the same shares",
         token_mask=torch.tensor([[True] * 4, [True, True, False, False]]),
     )
     x, y = sets(60)
-    refused(x, y, "leave it out", beta=1e6)
+    refused(x, y, "leave beta out", beta=1e6)
     a = torch.tensor(
         [[1.0, 1.0], [1.0078125, 1.0]]
     ).bfloat16()  # one step of the dtype apart
-    refused(a[None], torch.tensor([[0, 1]]), "two tokens are no further apart")
+    refused(
+        a[None],
+        torch.tensor([[0, 1]]),
+        r"tokens at .* \(0, 0\) and \(0, 1\) are no further",
+    )
 
 
 @pytest.mark.bad_input
@@ -542,6 +546,41 @@ def test_masked_tokens_do_not_reach_the_block():
 
 
 @pytest.mark.bad_input
+def test_layers_follow_each_other():
+    """Two layers of one head, by the formula; tied, one matrix is queries, keys and
+    values.
+    """
+    x = torch.randn(2, 5, 6, generator=generator(), dtype=F64)
+    for tied in (False, True):
+        block = TrainedBlock(6, 8, 4, layers=2, tied=tied, generator=generator())
+        block = block.double()
+        h = x
+        for q, k, v, o in (list(block.maps[:4]), list(block.maps[4:])):
+            assert (q is k and q is v) == tied
+            p = torch.softmax((h @ q[0]) @ (h @ k[0]).mT, -1)
+            h = h + p @ (h @ v[0]) @ o[0].mT
+        torch.testing.assert_close(block.attend(x), h)
+    assert sum(p.numel() for p in block.parameters()) == 4 * 6 + 7 * 8 + 9 * 4
+
+
+def test_a_frozen_head_of_beta_zero_adds_the_mean():
+    """Along a direction of length 2: its mean place, times the unit vector."""
+    x = torch.randn(2, 5, 3, generator=generator(), dtype=F64)
+    v = torch.tensor([[2.0, 0, 0]], dtype=F64)
+    how = {"kind": "frozen", "directions": v, "generator": generator()}
+    block = TrainedBlock(3, 2, 2, beta=0.0, **how).double()
+    wanted = x.clone()
+    wanted[..., 0] += 2 * x[..., 0].mean(1, keepdim=True)
+    torch.testing.assert_close(block.attend(x), wanted)
+    for more, words in (
+        ({"tied": True}, "tied is for drawn weights"),
+        ({"beta": -1.0}, "beta must not be negative"),
+        ({"layers": 2}, "needs directions"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            TrainedBlock(3, 2, 2, **how, **more)
+
+
 def test_training_refuses():
     x, y = sets(2)
     x = x.float()

@@ -22,16 +22,7 @@ ROOT = pages.ROOT
 PAGES = pages.notebooks()
 # Pages that are not yet written in three depths. Each leaves this set when it is
 # rewritten, and then keeps the rules of THREE_DEPTHS as well.
-WAITING = {
-    "sparse_universality/patterns_and_conditions",
-    "sparse_universality/the_proof_executed",
-    "sparse_universality/from_integers_to_softmax",
-    "sparse_universality/copying_task",
-    "one_layer_memorization/boltzmann_and_hardmax",
-    "one_layer_memorization/contextual_mapping",
-    "one_layer_memorization/memorization",
-    "one_layer_memorization/reviewers_questions",
-}
+WAITING: set[str] = set()
 NUMBERED = r"Theorem|Lemma|Proposition|Corollary|Definition|Example|Remark|Algorithm"
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 MYST_ONLY = re.compile(

@@ -1,5 +1,5 @@
-"""Copying: who can reach the token to be copied, the most accuracy this allows, and
-networks to try it on (networks).
+"""Copying: who can reach the token to be copied, how much can cross the middle, the
+most accuracy that each allows, and networks to try it on (networks).
 
 Page: notebooks/sparse_universality/copying_task
 """
@@ -271,6 +271,87 @@ def divergence(u: float, p: float) -> float:
         return a * math.log(a / b) if a > 0 else 0.0
 
     return term(u, p) + term(1 - u, 1 - p)
+
+
+def missing_bits(error: float | int, symbols: int) -> float:
+    """The most bits of a uniform symbol that may be unknown to whoever guesses it with
+    this chance of error (Fano).
+
+        h(e) + e log2(V - 1),   h(e) = -e log2(e) - (1 - e) log2(1 - e)
+
+    Args:
+        error: e, in [0, 1].
+        symbols: V, at least 2.
+
+    Returns:
+        a float, log2(V) at e = 1 - 1/V and less elsewhere.
+
+    Raises:
+        ValueError: for an error outside [0, 1] and fewer than two symbols.
+
+    Cost: O(1).
+    Source: Fano's inequality (recalled; Cover and Thomas, Elements of Information
+        Theory, Theorem 2.10.1).
+    Claim: copying.cut
+    """
+    numbers(error=error)
+    require(0 <= error <= 1, f"error must lie in [0, 1], got {error}")
+    sizes(2, symbols=symbols)
+    missing = error * math.log2(symbols - 1)
+    for chance in (error, 1 - error):
+        if chance > 0:
+            missing -= chance * math.log2(chance)
+    return missing
+
+
+def cut_bound(
+    crossed: Sequence[int], *, m: int, symbols: int, bits: float | int
+) -> float:
+    """The most expected accuracy that a number of states of so many bits allows.
+
+        1 - e,   h(e) + e log2(V - 1) = max(0, log2(V) - B / m)
+        B = c_1 log2(V) + (c_2 + ... + c_L) b
+
+    Args:
+        crossed: c_1, ..., c_L: how many of the tokens 0..m some later token reads, as
+            from patterns.crossing.
+        m: symbols to copy.
+        symbols: V, at least 2.
+        bits: b, what a state can hold after a layer; before the first it holds its
+            symbol.
+
+    Returns:
+        a float, rounded up by less than 1e-7.
+
+    Raises:
+        ValueError: for no layer, for counts that are no integers in 0..m + 1, m below
+            1, fewer than two symbols, and bits that are negative or not finite.
+
+    Cost: O(L).
+    Source: not taken from a paper; Fano's inequality as in missing_bits.
+    Claim: copying.cut
+    """
+    is_list(crossed=crossed)
+    sizes(1, m=m)
+    sizes(2, symbols=symbols)
+    numbers(bits=bits)
+    require(bits >= 0, f"bits must not be negative, got {bits}")
+    require(len(crossed) > 0, "crossed must hold a count for each layer, got none")
+    for layer, count in enumerate(crossed):
+        sizes(0, **{f"crossed[{layer}]": count})
+        require(
+            count <= m + 1,
+            f"crossed[{layer}] must be in 0..m + 1 = {m + 1}, got {count}",
+        )
+    carried = crossed[0] * math.log2(symbols) + sum(crossed[1:]) * bits
+    left = max(0.0, math.log2(symbols) - carried / m)
+
+    def enough(step: int) -> bool:
+        return missing_bits(step / STEPS, symbols) >= left
+
+    guessing = STEPS * (symbols - 1) // symbols  # up to it the missing bits rise
+    least = bisect_left(range(guessing), True, key=enough)
+    return 1 - max(0, least - 1) / STEPS
 
 
 def best_accuracy(

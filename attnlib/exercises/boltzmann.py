@@ -15,12 +15,15 @@ from attnlib.exercises import CLOSE, Case, exercise, fit, items, members
     function_of="a, i",
 )
 def slope(answer):
-    """Exercise 14.1: a function that returns the derivative of boltz in entry i."""
+    """Exercise 14.1: a function that returns the first and the second derivative of
+    boltz in entry i.
+    """
     for values, i in (([0.3, -1.0, 2.0], 1), ([1.5, -0.5], 0)):
         a = torch.tensor(values, dtype=torch.float64)
         weights = torch.softmax(a, 0)
         p = float(weights[i])
         above = float(a[i] - weights @ a)
+        given, bend = items(answer(a, i), 2)
         mistakes = {
             "You held the weights fixed: they move with a_i too.": p,
             "You moved the weights only: a_i also stands outside of them.": p * above,
@@ -30,7 +33,27 @@ def slope(answer):
             "A factor is missing: an entry of little weight moves the average "
             "little.": 1 + above,
         }
-        yield Case(answer(a, i), p * (1 + above), mistakes)
+        yield Case(given, p * (1 + above), mistakes)
+        yield _bend(bend, p, 1 + above)
+
+
+def _bend(given, p: float, factor: float) -> Case:
+    """The second derivative: p_i times a factor, the product rule once more."""
+    right = p * (1 + (1 - 2 * p) * factor)
+    mistakes = {
+        "The slope is right; in the second derivative p_i moves too.": (
+            p * (1 - p * factor)
+        ),
+        "The slope is right; in the second derivative the bracket moves too.": (
+            p * (1 - p) * factor
+        ),
+        "The slope is right; the second derivative misses the factor p_i.": right / p,
+        "The slope is right; in the bracket boltz moves as well as a_i.": (
+            p * (1 - p) * factor + p
+        ),
+    }
+    hint = "The slope is right. Differentiate it again: p_i and the bracket both move."
+    return Case(given, right, mistakes, hint)
 
 
 @exercise()
@@ -87,6 +110,8 @@ def base(answer):
     """
     mistakes = {
         "That is n + 1, which works. Can a multiset of known size do with less?": 6,
+        "Base 7 does tell them apart, and so does every larger one; the smallest "
+        "was wanted.": 7,
         "With b = 4 the multisets {0, 0, 0, 0, 2} and {1, 1, 1, 1, 1} have equal "
         "sums.": 4,
         "With b = 3 three tokens k and one k + 2 weigh as much as four tokens k + 1; "
@@ -96,3 +121,36 @@ def base(answer):
         "With b = 1 all tokens weigh the same.": 1,
     }
     yield Case(answer, 5, mistakes)
+
+
+@exercise("Not yet: add up the chances of all pairs, and ask that the sum be a half.")
+def count(answer):
+    """Exercise 14.5: for how many sequences of 16 tokens Theorem 14.13 promises gaps of
+    2^-24 with probability one half.
+    """
+    mistakes = {
+        "There are N (N - 1) / 2 pairs, not N^2; or did you take M = 1? Numbers that "
+        "are uniform on an interval of length 2 have another density.": _most(2.0),
+        "You left out n: an average of 16 numbers moves slower than one of them.": (
+            _most(1 / 16)
+        ),
+        "One half is the chance that is left to all pairs; you allowed a whole.": (
+            _most(0.5)
+        ),
+        "No sequence holds a token twice and all differ, so e^sigma is enough.": (
+            _most(math.exp(0.5))
+        ),
+        "That is the number of pairs; of how many sequences?": math.floor(_pairs(1.0)),
+    }
+    yield Case(answer, _most(1.0), mistakes)
+
+
+def _pairs(factor: float) -> float:
+    """How many pairs may each have `factor` times the chance of (14.14)."""
+    one_pair = 16 * 2**-24 * math.exp(0.25) / 0.75
+    return 0.5 / (factor * one_pair)
+
+
+def _most(factor: float) -> int:
+    """The largest N with so many pairs at most."""
+    return math.floor(0.5 + math.sqrt(0.25 + 2 * _pairs(factor)))

@@ -121,3 +121,21 @@ def bound(answer):
             ),
         }
         yield Case(answer(hit, symbols), share + (1 - share) / symbols, mistakes)
+
+
+@exercise(
+    "Not yet: first take off what crosses before layer 1, then share out the rest."
+)
+def carried(answer):
+    """Exercise 13.5: bits that each state must carry for two layers of fixed with w = 6
+    to copy all of m = 23 symbols of 16.
+    """
+    mistakes = {
+        "Four symbols need no state: the ends of blocks are read as they are.": 23,
+        "That is what all four states carry together.": 76,
+        "That counts symbols: one of 16 symbols is worth four bits.": 4.75,
+        "Before layer 1 a token holds its own symbol and no more: the rest is carried "
+        "by the states after it.": 11.5,
+        "That is the largest block's share: the bound counts what crosses in all.": 20,
+    }
+    yield Case(answer, 19, mistakes)

@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import torch
 
-from attnlib.exercises import Case, exercise, fit
+from attnlib.exercises import Case, Objection, described, exercise, fit
 
 
 @exercise("Not yet: which are n, g and c for these tokens and these sets?")
@@ -98,26 +98,38 @@ def _three(v: torch.Tensor, share: float) -> torch.Tensor:
 
 
 @exercise(
-    "Not yet: try beta = 0, where the id is the plain mean of the tokens.",
-    function_of="z, c, beta",
+    "Not yet: try w = 0 and then beta = 0, where the company is the plain mean.",
+    function_of="x, v, c, beta, w",
 )
-def context(answer):
-    """Exercise 15.3: the context id of a token in a set, in one dimension."""
-    for tokens, c, beta in (([1.0, 2.0, 5.0], 1, 0.4), ([-1.5, 0.5, 2.0, 3.0], 0, 0.7)):
-        z = torch.tensor(tokens, dtype=torch.float64)
-        right = _average(z, beta * z[c] * z)
+def token_id(answer):
+    """Exercise 15.3: the id of a token in its company, z + w f."""
+    for tokens, c, beta, w in (
+        ([(1.0, 3.0), (2.0, 0.0), (5.0, -1.0)], 1, 0.4, 0.5),
+        ([(-1.5, 1.0), (0.5, 1.0), (2.0, -2.0), (3.0, 0.5)], 0, 0.7, 0.2),
+    ):
+        x = torch.tensor(tokens, dtype=torch.float64)
+        v = torch.tensor([0.8, 0.6], dtype=torch.float64)
+        z = x @ v
+        place = float(z[c])
+        f = _average(z, beta * z[c] * z)
+        right = place + w * f
         mistakes = {
-            "The query is missing in the logits.": _average(z, beta * z),
-            "The factor beta is missing.": _average(z, z[c] * z),
-            "The sign of the logits is wrong.": _average(z, -beta * z[c] * z),
-            "That is the Boltzmann operator of the logits, not of the tokens.": (
-                beta * tokens[c] * right
+            "The query is missing in the logits.": place + w * _average(z, beta * z),
+            "The factor beta is missing.": place + w * _average(z, z[c] * z),
+            "The sign of the logits is wrong.": (
+                place + w * _average(z, -beta * z[c] * z)
             ),
-            "You added the token: that is h, the id is f alone.": tokens[c] + right,
-            "That is the plain mean, beta = 0.": sum(tokens) / len(tokens),
-            "That is the maximum, hardmax.": max(tokens),
+            "That is the company f alone: the id is z + w f.": f,
+            "The weight w is missing.": place + f,
+            "That is the Boltzmann operator of the logits, not of the places.": (
+                place + w * beta * place * f
+            ),
+            "The company is the plain mean here: where are the weights?": (
+                place + w * float(z.mean())
+            ),
+            "That is the place alone.": place,
         }
-        yield Case(answer(z, c, beta), right, mistakes)
+        yield Case(answer(x, v, c, beta, w), right, mistakes)
 
 
 def _average(z: torch.Tensor, logits: torch.Tensor) -> float:
@@ -127,7 +139,7 @@ def _average(z: torch.Tensor, logits: torch.Tensor) -> float:
 @exercise()
 def collision(answer):
     """Exercise 15.4: two sets of three tokens of 1, 2, 3, 4, 5, 6, 7 that hold 4 and
-    that mean pooling confuses.
+    that a mean confuses.
     """
     first, second = fit(answer, (set(), set()))
     for tokens in (first, second):
@@ -140,3 +152,47 @@ def collision(answer):
     if sum(first) != sum(second):
         means = f"{Fraction(sum(first), 3)} and {Fraction(sum(second), 3)}"
         yield f"Mean pooling tells them apart: their means are {means}."
+
+
+@exercise(function_of="sequences")
+def numbers(answer):
+    """Exercise 15.5: integers for some tokens, whose sums tell sequences apart."""
+    for sequences in SEQUENCES:
+        given = answer([list(sequence) for sequence in sequences])
+        found = _integers(given)
+        words = {tuple(sorted(sequence)) for sequence in sequences}
+        if len(found) >= len(words):
+            yield (
+                f"Fewer tokens than sequences are enough: yours are {len(found)}, for "
+                f"{len(words)} different multisets."
+            )
+        sums = {}
+        for word in sorted(words):
+            total = sum(found.get(token, 0) for token in word)
+            other = sums.setdefault(total, word)
+            if other != word:
+                yield (
+                    f"Here {list(other)} and {list(word)} both have the sum {total}: "
+                    "are there enough integers to draw from, and the right tokens?"
+                )
+
+
+SEQUENCES = (
+    [[3, 1, 2], [2, 1, 3], [1, 1, 2], [4, 4, 1]],
+    [[k, 0, 0, 0] for k in range(1, 13)],
+    [[i, j] for i in range(9) for j in range(i, 9)],
+    [[5], [7]],
+)
+
+
+def _integers(given) -> dict:
+    if not isinstance(given, dict):
+        raise Objection(f"A dictionary was wanted; yours is {described(given)}.")
+    for token, integer in given.items():
+        for value in (token, integer):
+            if not isinstance(value, int) or isinstance(value, bool):
+                raise Objection(
+                    "The dictionary takes an integer to an integer; yours holds one "
+                    f"that is {described(value)}."
+                )
+    return given

@@ -67,6 +67,23 @@ def parameters(answer):
     yield Case(answer, 16100, mistakes)
 
 
+@exercise("Not yet: first find how many groups there must be, then count units.")
+def groups(answer):
+    """Exercise 16.5: hidden units by groups for 1,000 ids of width 24, of which one
+    token has 50.
+    """
+    mistakes = {
+        "Two ids of one token cannot share a group, since they lie on a line with all "
+        "others of that token.": 168,
+        "That is a unit an id, for a layer that reads one number.": 1000,
+        "You counted groups; each takes several units.": 50,
+        "You counted groups, and each takes several units. And can two ids of one token "
+        "share a group?": 42,
+        "You added the two numbers of groups; the larger one is enough.": 368,
+    }
+    yield Case(answer, 200, mistakes)
+
+
 @exercise(function_of="words, tags")
 def contradictions(answer):
     """Exercise 16.4: a function that says whether one layer without positions can

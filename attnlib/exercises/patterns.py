@@ -58,8 +58,8 @@ def _hearing(answer: Callable, steps: list, t: int) -> Case:
     mistakes = {
         "The steps run backwards: layer 1 uses step 1, and the newest layer reads the "
         "sets of the layer before.": _heard(steps, t, order=-1),
-        "A token that does not read itself forgets: only the sets of what it reads in "
-        "this layer count.": _heard(steps, t, keep=True),
+        "A token keeps what it has heard, by the skip, also where it does not read "
+        "itself.": _heard(steps, t, keep=False),
         "The sets change while they are still read: a layer reads the sets of the "
         "layer before.": _heard(steps, t, in_place=True),
         "The cycle of steps goes on for as many layers as are wanted.": (
@@ -69,7 +69,7 @@ def _hearing(answer: Callable, steps: list, t: int) -> Case:
             _heard(steps[:1], t)
         ),
         "That is one layer too many.": _heard(steps, t + 1),
-        "That is one layer too few: S^1_k is A_k of the first step.": (
+        "That is one layer too few: S^1_k is k and A_k of the first step.": (
             _heard(steps, t - 1)
         ),
         "The edges are turned round: j in A_k means that k reads j.": (
@@ -80,7 +80,7 @@ def _hearing(answer: Callable, steps: list, t: int) -> Case:
 
 
 def _heard(
-    steps: list, t: int, *, order: int = 1, keep: bool = False, in_place: bool = False
+    steps: list, t: int, *, order: int = 1, keep: bool = True, in_place: bool = False
 ) -> list[set[int]]:
     """The sets after t layers, with the mistakes that are asked for."""
     sets = [{k} for k in range(len(steps[0]))]
@@ -125,6 +125,24 @@ def design(answer):
             "Three hops and a path are wanted (try three distances on a circle); yours "
             f"has s = {found.hops}, {path} a path."
         )
+
+
+@exercise(
+    "Not yet: which tokens of the first half does some token of the second half read?"
+)
+def bits(answer):
+    """Exercise 11.5: the least number of layers that the bits allow for copying the
+    first half of 2,000 tokens through a Longformer pattern, w = 5, g = 3.
+    """
+    mistakes = {
+        "That is the hops. They let news arrive, not all of it.": 2,
+        "A half has 1,000 tokens.": 50,
+        "A symbol of 256 takes eight bits.": 4,
+        "The window crosses the cut as well.": 42,
+        "The global tokens stand in the first half, and are read by all.": 63,
+        "Of the window only one side looks back.": 18,
+    }
+    yield Case(answer, 25, mistakes)
 
 
 @exercise()

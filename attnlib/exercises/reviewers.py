@@ -70,3 +70,18 @@ def centre(answer):
             "between.": (x * g).round() / g,
         }
         yield Case(answer(x, g), (cell + 0.5) / g, mistakes)
+
+
+@exercise("Not yet: solve 2 (n - 1) e^(-beta gamma) = 0.01 for beta, and round up.")
+def sharpness(answer):
+    """Exercise 18.4: the least whole beta for which the bound of Proposition 18.3 is at
+    most 0.01, for 1000 unit vectors with margin 0.05.
+    """
+    mistakes = {
+        "Rounded down: there the bound is still a little above 0.01.": 244,
+        "You left out the 2: two unit vectors may be 2 apart.": 231,
+        "That logarithm is to base ten; softmax is made of powers of e.": 107,
+        "The 0.01 is missing: there the bound is 1.": 152,
+        "That is ln(1998/0.01): divide it by the margin.": 13,
+    }
+    yield Case(answer, 245, mistakes)

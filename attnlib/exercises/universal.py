@@ -84,6 +84,22 @@ def layers(answer):
     yield Case(answer, 5175, mistakes)
 
 
+@exercise("Not yet: how many pairs of rows are there, and how often does a pair meet?")
+def cells(answer):
+    """Exercise 12.4: cells to an edge so that 3 rows of 2 features share a cell on at
+    most a hundredth of the cube.
+    """
+    mistakes = {
+        "That is the number of cells of a row, K^d; K was asked for.": 300,
+        "That is enough for one pair of rows: three rows make more pairs.": 10,
+        "That gives up a little more than one hundredth.": 17,
+        "That counts n^2 pairs; a pair has no order, and no row is paired with "
+        "itself.": 30,
+        "That counts every pair twice.": 25,
+    }
+    yield Case(answer, 18, mistakes)
+
+
 @exercise(
     "Not yet: how much may each of the others leak, if they may leak 1e-6 in all?"
 )
@@ -125,6 +141,22 @@ def bump(answer):
             "That jumps: ReLUs give ramps.": ((t >= -0.5) & (t < 0.5)).double(),
         }
         yield Case(answer(x, ident, ramp), rise - fall, mistakes)
+
+
+@exercise("Not yet: solve the bound of the theorem for h, and round G up.")
+def entries(answer):
+    """Exercise 17.5: how many entries a table needs for an error of 1/100, for slope 2
+    and beta h^2 = 4.
+    """
+    mistakes = {
+        "Nearly: at beta h^2 = 4 the bound is a little more than half of slope times "
+        "h.": 100,
+        "The slope is missing.": 51,
+        "The bound is about half of slope times h, not all of it.": 200,
+        "The slope is missing, and so is the second term of the bound.": 50,
+        "That is the bound for beta h^2 = 1.": 128,
+    }
+    yield Case(answer, 101, mistakes)
 
 
 @exercise(

@@ -12,7 +12,12 @@ from attnlib.memorize.averages import (  # noqa: F401 (public here)
     separation,
 )
 from attnlib.memorize.deep import Deep, fit_deep  # noqa: F401 (public here)
-from attnlib.memorize.dense import Dense, dense_block  # noqa: F401 (public here)
+from attnlib.memorize.dense import (  # noqa: F401 (public here)
+    Dense,
+    Grouped,
+    dense_block,
+    fit_groups,
+)
 from attnlib.memorize.direction import (  # noqa: F401 (public here)
     Projection,
     Scale,

@@ -1,18 +1,22 @@
-"""The memorizing block with every weight written out, the literal twin of the sorted
-search.
+"""The memorizing block with every weight written out: a unit an id along one
+direction, or four units a group of ids.
 
 Page: notebooks/one_layer_memorization/memorization
 """
 
 from __future__ import annotations
 
+import math
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import torch
+from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn.functional import pad
 
-from attnlib._require import is_a, require
+from attnlib import _require
+from attnlib._require import finite, is_a, require
 from attnlib.attention import Layer, forward
 from attnlib.memorize.line import fit_line
 from attnlib.memorize.memorizer import Memorizer
@@ -97,3 +101,206 @@ def dense_block(net: Memorizer) -> Dense:
         b_2=torch.zeros_like(net.v),
         undo=-eye,
     )
+
+
+@dataclass(frozen=True, eq=False)
+class Grouped:
+    """One hidden layer of ReLU units that reads a vector, four units a group of points.
+
+        F(h) = relu(h w_1 + b_1) w_2
+
+    Args:
+        w_1, b_1: (d, 4 G) and (4 G,).
+        w_2: (4 G,).
+        group: (D,), the group of each point.
+        error: proved: at no point is F, in the reals or in floats, in whatever order
+            its sums are taken, further from the label.
+    """
+
+    w_1: Tensor
+    b_1: Tensor
+    w_2: Tensor
+    group: Tensor
+    error: float
+
+    def __call__(self, h: Tensor) -> Tensor:
+        """F at the points h (*batch, d)."""
+        return torch.relu(h @ self.w_1 + self.b_1) @ self.w_2
+
+    @property
+    def parameters(self) -> int:
+        """Weights and biases."""
+        return self.w_1.numel() + self.b_1.numel() + self.w_2.numel()
+
+
+def fit_groups(
+    points: Float[Tensor, "D d"],
+    labels: Float[Tensor, " D"],
+    *,
+    tokens: Int[Tensor, " D"] | None = None,
+    generator: torch.Generator,
+    draws: int = 8,
+) -> Grouped:
+    """A hidden layer that reads the whole vector: four units give a group of at most d
+    points any labels, and are silent at all others.
+
+        relu(u + e + eta p) - relu(u + e) - relu(u - e + eta p) + relu(u - e)
+
+    is eta p where |u| + eta |p| <= e, and 0 where |u| >= e + eta |p|. Both u and p are
+    linear in h with a constant; on the group u is 0, and p is the label.
+
+    Args:
+        points: (D, d), all different, at most 16384.
+        labels: (D,), in the dtype of points.
+        tokens: (D,), points of one token never share a group, as the ids of one token
+            lie on a line; None if no three points do.
+        generator: deals the points to groups, and chooses among hyperplanes.
+        draws: deals that are tried; the one with the smallest error is kept.
+
+    Returns:
+        Grouped, with 4 max(ceil(D / d), most points of one token) units.
+
+    Raises:
+        ValueError: for shapes or dtypes that do not fit, NaN, and where no draw has an
+            error below half the distance of two labels: points that lie on the
+            hyperplane of another group, or groups that do not span one.
+
+    Cost: O(draws D^2) time, O(D^2 / d) memory.
+    Source: Bubeck, Eldan, Lee and Mikulincer 2020 say in their abstract that four times
+        ceil(D / d) units are enough, after Baum 1988; the proof is the page's.
+    Claim: memorize.grouped
+    """
+    _check_points(points, labels, tokens)
+    _require.random(generator)
+    _require.sizes(1, draws=draws)
+    best = None
+    for _ in range(draws):
+        group = _deal(points, tokens, generator)
+        net = _four_units(points, labels, group, generator)
+        if best is None or net.error < best.error:
+            best = net
+    apart = labels.unique().diff()
+    least = float(apart.min()) if len(apart) else math.inf
+    require(
+        best.error < least / 2,
+        f"no deal of {draws} keeps the groups apart in {points.dtype}: the error may "
+        f"be {best.error:.2g}, and labels are {least:.2g} apart. Points of one token "
+        "lie on a line: are tokens given?",
+    )
+    return best
+
+
+def _check_points(points: Tensor, labels: Tensor, tokens: Tensor | None) -> None:
+    """Points (D, d), a label and perhaps a token for each."""
+    _require.is_floating("points", points)
+    require(
+        points.dim() == 2 and 0 not in points.shape and len(points) <= MOST,
+        f"points must be (D, d) with 1 to {MOST} points, got {tuple(points.shape)}",
+    )
+    _require.is_tensor("labels", labels)
+    _require.matches("labels", labels, points.shape[:1], points, "points")
+    finite(points=points, labels=labels)
+    if tokens is None:
+        return
+    _require.is_tensor("tokens", tokens)
+    _require.same_device("tokens", tokens, points.device, "points")
+    other = tokens.is_floating_point() or tokens.is_complex()
+    integers = not other and tokens.dtype != torch.bool
+    require(
+        integers and tokens.shape == labels.shape,
+        f"tokens must be ({len(points)},) integers, got {tokens.dtype} "
+        f"{tuple(tokens.shape)}",
+    )
+
+
+def _deal(points: Tensor, tokens: Tensor | None, generator: torch.Generator) -> Tensor:
+    """A group for each point, as one deals cards: the points of a token follow each
+    other, so that each goes to another group.
+    """
+    count, d = points.shape
+    order = torch.randperm(count, generator=generator, device=generator.device)
+    order = order.to(points.device)
+    groups = math.ceil(count / d)
+    if tokens is not None:
+        order = order[tokens[order].argsort(stable=True)]
+        most = int(tokens.unique(return_counts=True)[1].max())
+        groups = max(groups, most)
+    group = torch.empty_like(order)
+    group[order] = torch.arange(count, device=points.device) % groups
+    return group
+
+
+def _four_units(
+    points: Tensor, labels: Tensor, group: Tensor, generator: torch.Generator
+) -> Grouped:
+    """The units of these groups, and what they may miss the labels by."""
+    groups = int(group.max()) + 1
+    ones = torch.ones_like(points[:, :1])
+    raised = torch.cat([points, ones], dim=1)
+    members = _members(group, groups)
+    hyperplane = _hyperplanes(raised[members], generator)
+    value = torch.linalg.pinv(raised[members]) @ labels[members][..., None]
+    value = value[..., 0]
+    u = raised @ hyperplane.T
+    p = raised @ value.T
+    own = group[:, None] == torch.arange(groups, device=group.device)
+    # The nearest point of another group; e is half of that.
+    room = u.abs().masked_fill(own, torch.inf).amin(0)
+    room = torch.where(room < torch.inf, room, 1)
+    e = room / 2
+    largest = p.abs().amax(0)
+    eta = torch.where(largest > 0, room / (4 * largest), 1)
+    up = torch.zeros_like(hyperplane)
+    up[:, -1] = e
+    tilt = eta[:, None] * value
+    units = [
+        hyperplane + up + tilt,
+        hyperplane + up,
+        hyperplane - up + tilt,
+        hyperplane - up,
+    ]
+    units = torch.cat(units)
+    out = torch.cat([1 / eta, -1 / eta, -1 / eta, 1 / eta])
+    net = Grouped(units[:, :-1].T, units[:, -1], out, group, math.inf)
+    return replace(net, error=float(_errors(net, points, labels).max()))
+
+
+def _members(group: Tensor, groups: int) -> Tensor:
+    """(G, g): the points of each group; a smaller one names its first point again."""
+    order = group.argsort(stable=True)
+    sizes = group.bincount(minlength=groups)
+    start = sizes.cumsum(0) - sizes
+    place = torch.arange(int(sizes.max()), device=group.device)
+    place = torch.where(place < sizes[:, None], place, 0)
+    return order[start[:, None] + place]
+
+
+def _hyperplanes(members: Tensor, generator: torch.Generator) -> Tensor:
+    """(G, d + 1): (a, a_0) with |a| = 1 and a.h + a_0 = 0 on the group, at random
+    among those.
+    """
+    groups, g, wide = members.shape
+    across = torch.linalg.svd(members).Vh[:, g:]
+    weights = torch.randn(
+        groups, 1, wide - g, generator=generator, device=generator.device
+    )
+    chosen = (weights.to(members) @ across)[:, 0]
+    return chosen / chosen[:, :-1].norm(dim=1, keepdim=True)
+
+
+def _errors(net: Grouped, points: Tensor, labels: Tensor) -> Tensor:
+    """What F may miss each label by: what is seen, and twice what rounding may do.
+
+    A sum of k products is within gamma = k u / (1 - k u) of the sum of their absolute
+    values, u = eps / 2, in any order; relu moves no two numbers apart.
+    """
+    d, width = net.w_1.shape
+    unit = torch.finfo(points.dtype).eps / 2
+    of_unit = (d + 2) * unit / (1 - (d + 2) * unit)
+    of_sum = (width + 1) * unit / (1 - (width + 1) * unit)
+    weight = net.w_2.abs()
+    moved = of_unit * (points.abs() @ net.w_1.abs() + net.b_1.abs())
+    active = torch.relu(points @ net.w_1 + net.b_1)
+    rounding = moved @ weight + of_sum * ((active + moved) @ weight)
+    error = (net(points) - labels).abs() + 2 * rounding
+    return torch.where(error.isfinite(), error, torch.inf)

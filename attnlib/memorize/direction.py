@@ -43,7 +43,7 @@ class Scale:
 
     Args:
         beta: factor of the logits.
-        w: factor of the context id.
+        w: factor of the company.
         log10_gap: of the guaranteed gap.
     """
 
@@ -273,7 +273,7 @@ def data_scale(
         w: factor of the id.
 
     Returns:
-        Scale; the gap holds between context ids of one token in two different sets
+        Scale; the gap holds between companies of one token in two different sets
         (multisets) of size n.
 
     Raises:

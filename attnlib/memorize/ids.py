@@ -1,5 +1,5 @@
-"""Context ids by one rank-1 softmax head, how far apart they are, and whether a dtype
-holds them.
+"""Places and companies of tokens by one softmax head of rank one, how far apart they
+are, and whether a dtype holds them.
 
 Page: notebooks/one_layer_memorization/contextual_mapping
 """
@@ -27,8 +27,9 @@ class Ids(NamedTuple):
     """What a token is, and what it is among.
 
     Args:
-        token: (*batch, n), z_k = v.x_k.
-        context: (*batch, n), f_k = sum_j p_kj z_j. Both are 0 where the mask hides.
+        token: (*batch, n), z_k = v.x_k, the place of a token on the line.
+        context: (*batch, n), f_k = sum_j p_kj z_j, its company. Both are 0 where the
+            mask hides.
     """
 
     token: Tensor
@@ -59,7 +60,7 @@ def context_ids(
     normalizer: Normalizer = "softmax",
     check: bool = True,
 ) -> Ids:
-    """Token id and context id of every token, by one head of rank one.
+    """Place and company of every token, by one head of rank one: the parts of its id.
 
         z_k = v.x_k,   f_k = sum_j softmax_j(beta z_k z_j) z_j
 
@@ -170,7 +171,7 @@ def rank_one_layer(v: Float[Tensor, " d"], beta: float, w: float = 1.0) -> Layer
     Args:
         v: (d,).
         beta: factor of the logits.
-        w: factor of the context id.
+        w: factor of the company.
 
     Returns:
         Layer with one head of width one; forward gives h_k = x_k + w f_k v.
@@ -299,7 +300,7 @@ def separate(
     Args:
         x, v, beta, token_mask, normalizer: as in context_ids; sequences may
             repeat tokens, and may repeat one another.
-        w: None for pairs (token, context id); a number for the single numbers z + w f.
+        w: None for pairs (token, company); a number for the ids z + w f.
 
     Returns:
         Gap; distinct is the number of different (token, multiset of its sequence).
@@ -344,7 +345,7 @@ def separate(
 
 
 def _gap(ids: Ids, labels: Tensor, keep: Tensor, w: float | None) -> Gap:
-    """The gap of the pairs (token, context id), or of the sums z + w f."""
+    """The gap of the pairs (token, company), or of the ids z + w f."""
     if w is None:
         return smallest_gap(ids.context[keep], labels[keep])
     return smallest_gap((ids.token + w * ids.context)[keep])

@@ -19,15 +19,13 @@ from attnlib import _require
 from attnlib._require import require
 from attnlib.attention import Layer
 from attnlib.memorize import _items
-from attnlib.memorize.direction import choose_projection
 from attnlib.memorize.ids import context_ids, rank_one_layer
 from attnlib.memorize.line import Parameters, count_parameters
 
-FACTORS = (0.3, 0.1, 1.0)  # values of beta that are tried, in units of 1 / var(z)
-DRAWS = 3  # directions that are tried
+FACTORS = (0.3, 0.1, 1.0)  # beta var(z), for the values of beta that are tried
+DRAWS = 3  # times that directions are drawn
+DIRECTIONS = 8  # drawn at once; the best is taken
 PART = 1 << 18  # tokens of the data that are read at once for the last check
-# Tokens up to which all pairs are compared; beyond, neighbours along the direction.
-LARGE = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +36,7 @@ class MemorizerReport:
         pairs: (sequence, token) pairs given.
         ids: different (token, multiset) pairs, the units of the network.
         vocabulary: distinct tokens.
-        draws: directions drawn.
+        draws: directions drawn; 0 if v was given.
         beta: factor of the logits.
         w: weight of the context id, so small that tokens do not mix.
         gap: smallest distance of two neighbouring context ids of one token with unlike
@@ -211,6 +209,7 @@ def memorize(
     *,
     token_mask: Bool[Tensor, "N n"] | None = None,
     generator: torch.Generator,
+    v: Float[Tensor, " d"] | None = None,
     beta: float | None = None,
 ) -> Memorizer:
     """One attention layer of rank one and a ReLU network that give every token of every
@@ -225,32 +224,32 @@ def memorize(
             holds; floats come back in it.
         token_mask: (N, n), True = a token.
         generator: of the direction.
-        beta: None tries 0.3, 0.1 and 1 over the variance of z, then one over its
-            standard deviation times the largest |z|, which suits tokens far from zero.
+        v: (d,), a direction of length one, as choose_projection or a trained head gives
+            it; None takes the best of eight draws, up to three times.
+        beta: factor of the logits; None tries 0.3, 0.1 and 1 over the variance of z,
+            and one over its standard deviation times the largest |z|, which suits
+            tokens far from zero, and takes the one whose ids are furthest apart.
 
     Returns:
         Memorizer, whose report says what it took. Order of the tokens and size of the
         batch change nothing.
 
     Raises:
-        ValueError: for wrong shapes or dtypes, no sequence, NaN, a zero token,
-            contradicting labels (both places are named), labels that the dtype would
-            round, tokens too small or too large for a float beta, memory that would not
-            suffice, tokens or ids that the dtype cannot hold apart where labels differ
-            (with what would), and a network that misses a label when it is run on the
-            data.
+        ValueError: for wrong shapes or dtypes, no sequence, NaN, a zero token, labels
+            that the dtype would round, tokens too small or too large for a float beta,
+            v of another length than one, or memory that would not suffice; for labels
+            that contradict each other, and for tokens or ids that the dtype cannot hold
+            apart where labels differ (with both places, and with what would); and for a
+            network that misses a label when it is run on the data.
 
-    Cost: O(N n (n + d + log N n)), and O(K^2 d) more for a vocabulary of K <= 4096
-        tokens.
+    Cost: O(N n (n + d + log N n)).
     Source: Kajitsuka and Sato 2024, Corollary 1 (recalled); differs: the temperature is
         chosen from the data and the ids are verified; token and context id are compared
         one after the other, so that their sum is never rounded.
     Claim: memorize.block
     """
     token_mask, flat = _items.checked(sequences, labels, token_mask, generator)
-    if beta is not None:
-        _require.numbers(beta=beta)
-        require(beta != 0, "beta must not be 0: ids would be plain means")
+    _check_head(v, beta, sequences)
     items = _items.find_items(sequences, flat, token_mask)
     held = items.labels.to(sequences.dtype).to(labels.dtype) == items.labels
     require(
@@ -259,33 +258,69 @@ def memorize(
         "give smaller or narrower labels, or float64 sequences",
     )
     slack = _slack(items.vocabulary)
-    for attempt in range(1, DRAWS + 1):
-        v, draws = _direction(items.vocabulary, generator)
-        z = (items.vocabulary * v).sum(-1)
-        for b in _scales(z) if beta is None else [beta]:
-            found = _place(items, z, b, token_mask)
-            if _separated(found, slack):
-                net = _build(found, v, b, slack, draws * attempt, items)
-                error = _largest_error(net, sequences, flat, token_mask)
-                return replace(
-                    net,
-                    labels=net.labels.view(-1, *labels.shape[2:]),
-                    report=replace(net.report, error=error),
-                )
-    raise ValueError(_cannot(items, v, b, token_mask, given=beta is not None))
+    for attempt in range(1, 1 + (DRAWS if v is None else 1)):
+        direction = _direction(items.vocabulary, generator) if v is None else v
+        placed = _best(items, direction, beta, token_mask)
+        if _separated(placed, slack):
+            draws = DIRECTIONS * attempt if v is None else 0
+            net = _build(placed, slack, draws, items)
+            error = _largest_error(net, sequences, flat, token_mask)
+            return replace(
+                net,
+                labels=net.labels.view(-1, *labels.shape[2:]),
+                report=replace(net.report, error=error),
+            )
+    given = {"beta": beta is not None, "v": v is not None}
+    raise ValueError(_cannot(items, placed, token_mask, given))
+
+
+def _check_head(v, beta, sequences: Tensor) -> None:
+    """The direction and the factor that the caller gave, if any."""
+    if beta is not None:
+        _require.numbers(beta=beta)
+        require(beta != 0, "beta must not be 0: ids would be plain means")
+    if v is None:
+        return
+    _require.matches("v", v, (sequences.shape[2],), sequences, "sequences")
+    _require.finite(v=v)
+    length = float(v.detach().double().norm())
+    require(
+        abs(length - 1) <= 8 * torch.finfo(v.dtype).eps,
+        f"v must have length one, got {length:.6g}: give v / v.norm(), and "
+        "beta * v.norm() ** 2 where beta is given",
+    )
+
+
+def _best(
+    items: _items.Items, v: Tensor, beta: float | None, token_mask: Tensor
+) -> _Placed:
+    """The ids along v with this beta, or with the one that brings them furthest
+    apart.
+    """
+    v = v.detach()
+    betas = [beta] if beta is not None else _scales((items.vocabulary * v).sum(-1))
+    best = None
+    for b in betas:
+        placed = _place(items, v, b, token_mask)
+        if best is None or _smallest(placed) > _smallest(best):
+            best = placed
+    return best
 
 
 def _scales(z: Tensor) -> list[float]:
     """Values of beta to try, as far as the dtype of z holds them."""
     largest = float(z.abs().max())
+    require(
+        largest > 0, "v must not be orthogonal to all tokens: no logit would differ"
+    )
     unit = z.double() / largest  # squares of z may overflow or vanish
     # A single token, or equal projections, vary as much as they are long.
     spread = float(unit.var(correction=0)) or 1.0
     factors = [factor / spread for factor in FACTORS]
     factors.append(1 / math.sqrt(spread))
     found = [factor / largest / largest for factor in factors]
-    most = torch.finfo(z.dtype).max
-    usable = [b for b in found if 0 < b <= most]
+    limits = torch.finfo(z.dtype)
+    usable = [b for b in found if limits.tiny <= b <= limits.max]
     require(
         usable,
         f"tokens along the direction reach {largest:.3g}, and {z.dtype} holds no beta "
@@ -294,25 +329,21 @@ def _scales(z: Tensor) -> list[float]:
     return usable
 
 
-def _direction(vocabulary: Tensor, generator: torch.Generator) -> tuple[Tensor, int]:
-    """A direction that tells the tokens apart: by all pairs while they are few, else
-    the best of four by neighbours.
+def _direction(vocabulary: Tensor, generator: torch.Generator) -> Tensor:
+    """The one of DIRECTIONS random directions whose two nearest tokens are furthest
+    apart.
     """
-    if len(vocabulary) <= LARGE:
-        found = choose_projection(vocabulary, generator=generator, best_of=8)
-        return found.v, found.draws
     device = generator.device
-    size = (4, vocabulary.shape[1])
+    size = (DIRECTIONS, vocabulary.shape[1])
     drawn = torch.randn(size, generator=generator, dtype=torch.float64, device=device)
-    drawn = drawn.to(vocabulary)
-    drawn = drawn / drawn.norm(dim=1, keepdim=True)
+    drawn = (drawn / drawn.norm(dim=1, keepdim=True)).to(vocabulary)
 
     def nearest(v: Tensor) -> float:
         """The smallest gap of two tokens along v."""
         z = (vocabulary * v).sum(-1)
-        return float(z.sort().values.diff().min())
+        return _items.least(z.sort().values.diff())
 
-    return max(drawn, key=nearest), len(drawn)
+    return max(drawn, key=nearest)
 
 
 def _contexts(z: Tensor, beta: float, token_mask: Tensor | None) -> Tensor:
@@ -355,6 +386,7 @@ class _Placed:
     """Ids in order, by token, then by context.
 
     Args:
+        v, beta: of the head.
         token, context: (D,).
         order: (D,), the item that each id belongs to.
         tokens: (K,), the vocabulary along v, sorted.
@@ -362,6 +394,8 @@ class _Placed:
             where labels agree, ids may coincide.
     """
 
+    v: Tensor
+    beta: float
     token: Tensor
     context: Tensor
     order: Tensor
@@ -369,8 +403,9 @@ class _Placed:
     rivals: Tensor
 
 
-def _place(items: _items.Items, z: Tensor, beta: float, token_mask: Tensor) -> _Placed:
+def _place(items: _items.Items, v: Tensor, beta: float, token_mask: Tensor) -> _Placed:
     """The ids of all items, sorted by token, then by context."""
+    z = (items.vocabulary.to(v.dtype) * v).sum(-1)
     most = _items.largest_logit(z, beta)
     require(most <= torch.finfo(z.dtype).max, f"logits overflow {z.dtype}: lower beta")
     tokens = items.tokens[items.sets].clamp(min=0)
@@ -389,7 +424,8 @@ def _place(items: _items.Items, z: Tensor, beta: float, token_mask: Tensor) -> _
     same_token = token[1:] == token[:-1]
     other_label = (labels[1:] != labels[:-1]).any(1)
     rivals = same_token & other_label
-    return _Placed(token, context[order], order, z.sort().values, rivals)
+    tokens = z.sort().values
+    return _Placed(v, beta, token, context[order], order, tokens, rivals)
 
 
 def _where_needed(token_mask: Tensor) -> Tensor | None:
@@ -416,9 +452,7 @@ def _noise(p: _Placed) -> float:
     return 16 * eps * float(p.tokens.abs().max())
 
 
-def _build(
-    p: _Placed, v: Tensor, beta: float, slack: float, draws: int, items: _items.Items
-) -> Memorizer:
+def _build(p: _Placed, slack: float, draws: int, items: _items.Items) -> Memorizer:
     """The network for these ids, its labels (D, c); its error is not measured yet."""
     span = float(p.tokens[-1] - p.tokens[0])
     w = _items.least(p.tokens.diff()) / (2 * span) if span else 1.0
@@ -429,23 +463,23 @@ def _build(
         bits = 1 + math.ceil(math.log2(largest / gap))
     width = len(p.token)
     c = items.labels.shape[1]
-    d = max(len(v), c)
+    d = max(len(p.v), c)
     report = MemorizerReport(
         pairs=len(items.pair),
         ids=width,
         vocabulary=len(p.tokens),
         draws=draws,
-        beta=beta,
+        beta=p.beta,
         w=w,
         gap=gap,
         bits=max(bits, 1),
-        dtype_bits=_bits(v.dtype),
+        dtype_bits=_bits(p.v.dtype),
         error=math.nan,
         parameters=count_parameters(width, d, labels=c, shared=True),
     )
     steps = p.token.diff() + w * p.context.diff()
     return Memorizer(
-        v=v,
+        v=p.v,
         tokens=p.tokens,
         token=p.token,
         context=p.context,
@@ -519,55 +553,77 @@ def _evaluate(z: Tensor, f: Tensor, net: Memorizer) -> Tensor:
 
 
 def _cannot(
-    items: _items.Items, v: Tensor, beta: float, token_mask: Tensor, *, given: bool
+    items: _items.Items, p: _Placed, token_mask: Tensor, given: dict[str, bool]
 ) -> str:
-    """What could not be separated, and what would."""
-    count = len(items.first)
-    dtype = items.vocabulary.dtype
-
-    def lost(other: torch.dtype) -> str:
-        """What this dtype cannot hold apart; empty if it holds all."""
-        words = items.vocabulary.to(other)
-        z = (words * v.to(other)).sum(-1)
-        p = _place(items, z, beta, token_mask)
-        close = p.rivals & (p.context.diff() <= _noise(p))
-        if close.any():
-            apart = count - int(close.sum())
-            return f"{apart} of {count} are further apart than rounding"
-        if _separated(p, _slack(words)):
-            return ""
-        return "two tokens are no further apart along the direction than rounding"
-
-    held = [wide for wide in _items.finer(dtype) if not lost(wide)]
-    proportional = _proportional(items)
-    if held:
-        cure = f"{held[0]} would"
-    elif proportional:
-        cure = (
-            "sequences {} and {} hold the same tokens in the same shares, as {{a, b}} "
-            "and {{a, a, b, b}}: no beta gives them different ids, so add a token or "
-            "positions"
-        ).format(*proportional)
-    else:
-        leave = "leave it out, " if given else ""
-        cure = (
-            f"beta was {beta:.3g}; {leave}bring the tokens further apart, "
-            "or memorize fewer sequences"
+    """What could not be held apart, where it stands, and what would help."""
+    places = [tuple(place) for place in token_mask.nonzero()[items.first].tolist()]
+    twins = _twins(items, places)
+    if twins:
+        return (
+            f"contradicting labels: (sequence, place) {twins[0]} and {twins[1]} hold "
+            "the same token, and their sequences the same tokens in the same shares, "
+            "as {a, b} and {a, a, b, b}; attention without positions gives both the "
+            "same output: add a token or positions"
         )
-    return f"{dtype} cannot hold the ids apart: {lost(dtype)}; {cure}"
+    dtype = p.v.dtype
+    what = _closest(items, p, places)
+    for wide in _items.finer(dtype):
+        again = _place(items, p.v.to(wide), p.beta, token_mask)
+        if _separated(again, _slack(items.vocabulary.to(wide))):
+            return f"{dtype} cannot hold the ids apart: {what}; {wide} would"
+    named = [name for name, by_caller in given.items() if by_caller]
+    if named:
+        cure = f"leave {' and '.join(named)} out"
+    else:
+        cure = "bring the tokens further apart, or memorize fewer sequences"
+    return (
+        f"{dtype} cannot hold the ids apart: {what}; beta was {p.beta:.3g}"
+        f"{'' if given['beta'] else ', the best that was tried'}; {cure}"
+    )
 
 
-def _proportional(items: _items.Items) -> tuple[int, int] | None:
-    """Two sequences that hold the same tokens in the same shares, one of them more
-    often; None if there are none.
+def _closest(items: _items.Items, p: _Placed, places: list) -> str:
+    """The two tokens, or else the two ids, that are closest, and where they stand."""
+    z = (items.vocabulary * p.v).sum(-1)
+    order = z.argsort()
+    steps = z[order].diff()
+    if _items.least(steps) <= 2 * _slack(items.vocabulary):
+        i = int(steps.argmin())
+        sequence, k = torch.tensor(places, device=z.device).unbind(1)
+        words = items.tokens[sequence, k]
+        pair = [(words == w).int().argmax() for w in order[i : i + 2]]
+        a, b = sorted(places[item] for item in pair)
+        return (
+            f"the tokens at (sequence, place) {a} and {b} are no "
+            "further apart along the direction than rounding"
+        )
+    gaps = p.context.diff().where(p.rivals, math.inf)
+    i = int(gaps.argmin())
+    a, b = sorted(places[item] for item in p.order[i : i + 2])
+    lost = int((gaps <= _noise(p)).sum())
+    return (
+        f"{lost} of {len(places)} are no further from the next than rounding, "
+        f"{_noise(p):.2g}; the closest, {float(gaps[i]):.2g} apart, are of one token, "
+        f"at (sequence, place) {a} and {b}"
+    )
+
+
+def _twins(items: _items.Items, places: list) -> tuple | None:
+    """Where one token has two labels in two sequences that hold the same tokens in the
+    same shares; None if that is nowhere. No beta gives the two different ids.
     """
-    seen = {}
+    shares = {}
     for sequence in items.sets.tolist():
         counts = Counter(items.tokens[sequence].tolist())
         counts.pop(-1, None)  # no token
         common = math.gcd(*counts.values())
-        shares = frozenset((token, c // common) for token, c in counts.items())
-        if shares in seen:
-            return seen[shares], sequence
-        seen[shares] = sequence
+        reduced = ((token, count // common) for token, count in counts.items())
+        shares[sequence] = frozenset(reduced)
+    seen = {}
+    for item in sorted(range(len(places)), key=places.__getitem__):
+        sequence, k = places[item]
+        key = shares[sequence], int(items.tokens[sequence, k])
+        other = seen.setdefault(key, item)
+        if not torch.equal(items.labels[other], items.labels[item]):
+            return places[other], places[item]
     return None

@@ -1,4 +1,4 @@
-"""The same block, trained: one attention layer and a ReLU network of chosen width, by
+"""The same block, trained: attention layers and a ReLU network of chosen width, by
 full-batch Adam.
 
 Page: notebooks/one_layer_memorization/reviewers_questions
@@ -18,10 +18,10 @@ KINDS = ("none", "frozen", "random", "trained")
 
 
 class TrainedBlock(nn.Module):
-    """One attention layer with skip and a ReLU network with one hidden layer, whose
+    """Attention layers with skips and a ReLU network with one hidden layer, whose
     outputs are scores of the labels.
 
-        h = x + sum_h softmax(x W_Q W_K' x') x W_V W_O
+        h = x + sum_h softmax(x W_Q W_K' x') x W_V W_O      in each layer
         scores = W_2 relu(W_1 h + b_1) + b_2
 
     Args:
@@ -30,9 +30,12 @@ class TrainedBlock(nn.Module):
         labels: how many labels.
         kind: "none" (no attention), "frozen" (directions given, not trained), "random"
             (drawn, not trained) or "trained" (drawn, trained).
-        heads: number of heads.
+        heads: number of heads in a layer.
+        layers: number of attention layers.
         rank: head width.
-        directions: (heads, d) for "frozen".
+        tied: one matrix serves as W_Q, W_K and W_V; not for "frozen".
+        directions: (layers heads, d) for "frozen", layer by layer.
+        beta: factor of the logits for "frozen".
         generator: for every draw.
     """
 
@@ -44,12 +47,16 @@ class TrainedBlock(nn.Module):
         *,
         kind: str = "trained",
         heads: int = 1,
+        layers: int = 1,
         rank: int = 1,
+        tied: bool = False,
         directions: Tensor | None = None,
+        beta: float = 0.3,
         generator: torch.Generator,
     ):
         super().__init__()
-        _require.sizes(1, d=d, width=width, labels=labels, heads=heads, rank=rank)
+        sizes = {"heads": heads, "layers": layers, "rank": rank}
+        _require.sizes(1, d=d, width=width, labels=labels, **sizes)
         _require.one_of(KINDS, kind=kind)
         _require.random(generator)
 
@@ -57,33 +64,34 @@ class TrainedBlock(nn.Module):
             return torch.randn(*size, generator=generator) * scale
 
         narrow = 1 / math.sqrt(d)
-        maps = [draw(heads, d, rank, scale=narrow) for _ in range(4)]
+        maps = [draw(heads, d, rank, scale=narrow) for _ in range(4 * layers)]
         if kind == "frozen":
-            given = torch.is_tensor(directions) and directions.shape == (heads, d)
-            require(given, f"kind 'frozen' needs directions (heads, d) = {(heads, d)}")
-            _require.is_floating("directions", directions)
-            finite(directions=directions)
-            v = directions.float()[:, :, None]
-            w_q = math.sqrt(0.3) * v
-            w_o = v / v.norm(dim=1, keepdim=True)
-            maps = [w_q, w_q.clone(), v, w_o]
+            maps = _given_maps(directions, (layers * heads, d), heads, beta)
         trained = kind == "trained"
         self.kind = kind
         self.maps = nn.ParameterList()
         for weights in maps:
             self.maps.append(nn.Parameter(weights, requires_grad=trained))
+        if tied:
+            require(kind != "frozen", "tied is for drawn weights, not for 'frozen'")
+            for first in range(0, len(maps), 4):
+                self.maps[first + 1] = self.maps[first]
+                self.maps[first + 2] = self.maps[first]
         self.w_1 = nn.Parameter(draw(d, width, scale=narrow))
         self.b_1 = nn.Parameter(draw(width, scale=narrow))
         w_2 = draw(width, labels, scale=1 / math.sqrt(width))
         self.w_2 = nn.Parameter(w_2)
         self.b_2 = nn.Parameter(torch.zeros(labels))
 
-    def forward(self, x: Tensor, token_mask: Tensor | None = None) -> Tensor:
-        """Scores (*batch, n, labels) of the tokens x (*batch, n, d); token_mask
+    def attend(self, x: Tensor, token_mask: Tensor | None = None) -> Tensor:
+        """The tokens x (*batch, n, d) behind the attention layers; token_mask
         (*batch, n) is True where a token is.
         """
-        if self.kind != "none":
-            q, k, v, o = self.maps
+        if self.kind == "none":
+            return x
+        maps = list(self.maps)
+        for first in range(0, len(maps), 4):
+            q, k, v, o = maps[first : first + 4]
             y = x.unsqueeze(-3)
             logits = (y @ q) @ (y @ k).mT
             if token_mask is not None:
@@ -92,8 +100,34 @@ class TrainedBlock(nn.Module):
             p = torch.softmax(logits, -1)
             heads = p @ (y @ v) @ o.mT
             x = x + heads.sum(-3)
-        units = torch.relu(x @ self.w_1 + self.b_1)
+        return x
+
+    def forward(self, x: Tensor, token_mask: Tensor | None = None) -> Tensor:
+        """Scores (*batch, n, labels) of the tokens x (*batch, n, d); token_mask
+        (*batch, n) is True where a token is.
+        """
+        h = self.attend(x, token_mask)
+        units = torch.relu(h @ self.w_1 + self.b_1)
         return units @ self.w_2 + self.b_2
+
+
+def _given_maps(
+    directions: Tensor | None, shape: tuple[int, int], heads: int, beta: float
+) -> list[Tensor]:
+    """The four maps of each layer from the directions of its heads."""
+    given = torch.is_tensor(directions) and directions.shape == shape
+    require(given, f"kind 'frozen' needs directions (layers heads, d) = {shape}")
+    _require.is_floating("directions", directions)
+    finite(directions=directions)
+    _require.numbers(beta=beta)
+    require(beta >= 0, f"beta must not be negative, got {beta}")
+    maps = []
+    for rows in directions.float().split(int(heads)):
+        v = rows[:, :, None]
+        w_q = math.sqrt(beta) * v
+        w_o = v / v.norm(dim=1, keepdim=True)
+        maps += [w_q, w_q.clone(), v, w_o]
+    return maps
 
 
 def train_block(

@@ -1,8 +1,15 @@
-"""Sparse attention patterns: unions of simple parts, step by step, and the three
-conditions under which nothing is lost.
+"""Sparse attention patterns: unions of simple parts, step by step, and when they lose
+nothing.
 """
 
-from attnlib.patterns.conditions import Conditions, check, hops, hops_by_sets, reach
+from attnlib.patterns.conditions import (
+    Conditions,
+    check,
+    crossing,
+    hops,
+    hops_by_sets,
+    reach,
+)
 from attnlib.patterns.exact import Exact, exact
 from attnlib.patterns.families import (
     bigbird,
@@ -58,6 +65,7 @@ __all__ = [
     "build",
     "causal",
     "check",
+    "crossing",
     "dense",
     "dilation_cycle",
     "directed_cycle",

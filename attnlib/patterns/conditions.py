@@ -1,19 +1,19 @@
-"""The three conditions on a pattern: self-loops, a Hamiltonian path with its
-certificate, and the number of hops.
+"""Who hears of whom, and the three conditions on a pattern: self-loops, a Hamiltonian
+path with its certificate, and the number of hops.
 
 Page: notebooks/sparse_universality/patterns_and_conditions
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
 from jaxtyping import Bool
 from torch import Tensor
 
-from attnlib._require import place, sizes
+from attnlib._require import is_a, place, require, sizes
 from attnlib.patterns.bits import bit_product, pack, unpack
 from attnlib.patterns.hamilton import search
 from attnlib.patterns.parts import Pattern, _is_pattern
@@ -30,7 +30,7 @@ class Conditions:
         self_loops: condition (1), every token reads itself in every step.
         hamiltonian_path: condition (2), a path as its own certificate: token path[i +
             1] reads path[i] in some step; None if there is none or none was found.
-        hops: condition (3), s; None if there is none.
+        hops: condition (3), s, the skip counted; None if there is none.
         connections: of the largest step.
         reasons: for each condition that fails, why.
         unknown: the conditions where the search gave up; only hamiltonian_path can be.
@@ -45,6 +45,13 @@ class Conditions:
     unknown: tuple[str, ...]
 
     @property
+    def universal(self) -> bool:
+        """Whether every token can hear every other, so that nothing is lost: the union
+        of the steps is strongly connected. If not, reasons["hops"] names a pair.
+        """
+        return self.hops is not None
+
+    @property
     def all_met(self) -> bool | None:
         """True if all three hold, False if one fails, None if that is not known."""
         if self.reasons:
@@ -55,12 +62,16 @@ class Conditions:
 
 
 def check(pattern: Pattern, *, device=None, moves: int = 20_000) -> Conditions:
-    """Which of the three conditions hold, with certificates and reasons.
+    """Whether every token can hear every other, and which of the three conditions hold,
+    with certificates and reasons.
 
         (1) k in A^l_k
         (2) a path in which each token reads the one before it, in the union of steps
-        (3) S^t_k = union of S^{t-1}_j over j in A^t_k,   S^0_k = {k};
+        (3) S^t_k = S^{t-1}_k and the S^{t-1}_j with j in A^t_k,   S^0_k = {k};
             s = min {t : S^t_k = [n] for all k}
+
+    The skip of a layer lets a token keep what it has heard: S^t_k contains S^{t-1}_k,
+    also where a token does not read itself.
 
     Args:
         pattern: n tokens, p steps.
@@ -70,7 +81,7 @@ def check(pattern: Pattern, *, device=None, moves: int = 20_000) -> Conditions:
             sparse random patterns it often does.
 
     Returns:
-        Conditions.
+        Conditions; its `universal` says whether the pattern loses nothing.
 
     Raises:
         ValueError: if moves is negative, for a mask in place of a pattern, and a device
@@ -78,8 +89,9 @@ def check(pattern: Pattern, *, device=None, moves: int = 20_000) -> Conditions:
 
     Cost: O(p + log n) products, of about n^3 / 512 word operations each on the CPU; no
         n x n matrix of floats there.
-    Source: Yun et al. 2020b, Assumption 1, recalled; the way to check it is ours.
-    Claim: patterns.checker
+    Source: Yun et al. 2020b, Assumption 1, recalled; differs: hearing goes through the
+        skip. The way to check it is ours.
+    Claim: patterns.universal
     """
     _is_pattern("pattern", pattern)
     sizes(0, moves=moves)
@@ -95,12 +107,11 @@ def check(pattern: Pattern, *, device=None, moves: int = 20_000) -> Conditions:
         unknown = ("hamiltonian_path",)
     elif path is None:
         reasons["hamiltonian_path"] = why
-    s, pair = _hops(pattern, device)
+    s, pair = _hops(pattern, device, skip=True)
     if s is None:
         token, other = pair
         reasons["hops"] = (
-            f"token {token} does not hear of token {other}, "
-            "however many layers there are"
+            f"token {token} never hears of token {other}, however many layers there are"
         )
     return Conditions(
         self_loops=missing is None,
@@ -112,18 +123,19 @@ def check(pattern: Pattern, *, device=None, moves: int = 20_000) -> Conditions:
     )
 
 
-def hops(pattern: Pattern, *, device=None) -> int | None:
+def hops(pattern: Pattern, *, skip: bool = True, device=None) -> int | None:
     """The number of layers after which every token has heard of every other.
 
         s = min {t : S^t_k = [n] for all k},
-        S^t = A^t S^{t-1}  as boolean matrices,   S^0 = I
+        S^t = (I + A^t) S^{t-1}  as boolean matrices,   S^0 = I
 
-    This is condition (3). One period is P = A^p ... A^1. Its powers P, P^2, P^4, ...
+    One period is P, the product of the I + A^t of p steps. Its powers P, P^2, P^4, ...
     are squared until one is full; then the largest power that is not full is put
     together from them, and at most p single layers follow.
 
     Args:
         pattern: n tokens, p steps.
+        skip: False leaves out the I, so that a token forgets what it does not read.
         device: None for bit rows on the CPU; "cuda" for matrix products.
 
     Returns:
@@ -132,24 +144,28 @@ def hops(pattern: Pattern, *, device=None) -> int | None:
     Raises:
         ValueError: for a mask in place of a pattern, and a device that is not there.
 
-    Cost: at most 2 p + 4 log2 n products; see `check`.
+    Cost: at most 2 p + 2 log2 n products, without the skip 2 p + 4 log2 n; see `check`.
     Source: not taken from a paper.
     Claim: patterns.checker
     """
     _is_pattern("pattern", pattern)
+    is_a(bool, skip=skip)
     place(device)
-    return _hops(pattern, device)[0]
+    return _hops(pattern, device, skip)[0]
 
 
-def hops_by_sets(pattern: Pattern, limit: int | None = None) -> int | None:
+def hops_by_sets(
+    pattern: Pattern, limit: int | None = None, *, skip: bool = True
+) -> int | None:
     """The same number by Python sets, layer by layer: the literal twin of `hops`.
 
-        S^t_k = union of S^{t-1}_j over j in A_k of step (t - 1) mod p
+        S^t_k = S^{t-1}_k and the S^{t-1}_j with j in A_k of step (t - 1) mod p
 
     Args:
         pattern: n tokens, p steps.
         limit: layers after which it gives up, None for p ((n - 1)^2 + 1): if so many
             are not enough, none are.
+        skip: False leaves out S^{t-1}_k.
 
     Returns:
         s, or None.
@@ -159,6 +175,7 @@ def hops_by_sets(pattern: Pattern, limit: int | None = None) -> int | None:
     Claim: patterns.checker
     """
     _is_pattern("pattern", pattern)
+    is_a(bool, skip=skip)
     n = pattern.n
     p = pattern.p
     if limit is None:
@@ -178,15 +195,15 @@ def hops_by_sets(pattern: Pattern, limit: int | None = None) -> int | None:
             seen.add(state)
         before = heard
         heard = []
-        for read in steps[t % p]:
-            sets = [before[j] for j in read]
-            heard.append(set().union(*sets))
+        for k, read in enumerate(steps[t % p]):
+            kept = before[k] if skip else set()
+            heard.append(kept.union(*[before[j] for j in read]))
         if all(len(s) == n for s in heard):
             return t + 1
     return None
 
 
-def reach(pattern: Pattern, layers: int) -> Bool[Tensor, "n n"]:
+def reach(pattern: Pattern, layers: int, *, skip: bool = True) -> Bool[Tensor, "n n"]:
     """Who has heard of whom after some layers.
 
         True in row k and column j  means  j in S^t_k
@@ -194,6 +211,7 @@ def reach(pattern: Pattern, layers: int) -> Bool[Tensor, "n n"]:
     Args:
         pattern: n tokens.
         layers: t >= 0.
+        skip: False for tokens that forget what they do not read.
 
     Returns:
         (n, n), boolean; the identity for no layer.
@@ -202,14 +220,64 @@ def reach(pattern: Pattern, layers: int) -> Bool[Tensor, "n n"]:
         ValueError: if layers is negative.
 
     Cost: O(t n^3) as matrix products.
-    Source: Yun et al. 2020b, Assumption 1, recalled.
+    Source: Yun et al. 2020b, Assumption 1, recalled; differs: the skip.
+    Claim: patterns.universal
     """
     _is_pattern("pattern", pattern)
     sizes(0, layers=layers)
+    is_a(bool, skip=skip)
     heard = torch.eye(pattern.n, dtype=torch.bool)
     for t in range(layers):
-        heard = pattern.mask(t).float() @ heard.float() > 0
+        heard = _step(pattern, t, skip).float() @ heard.float() > 0
     return heard
+
+
+def crossing(pattern: Pattern, inside: Sequence[int]) -> list[int]:
+    """How many states cross into a set of tokens in each step.
+
+        c_l = |{j not in B : some k in B reads j in step l}|,   B = inside
+
+    Args:
+        pattern: n tokens, p steps.
+        inside: B, different tokens; some, not all.
+
+    Returns:
+        c_1, ..., c_p.
+
+    Raises:
+        ValueError: for a mask in place of a pattern, and for tokens that are none, all,
+            named twice or outside 0..n - 1.
+
+    Cost: O(p n + connections).
+    Source: not taken from a paper.
+    Claim: patterns.cut
+    """
+    _is_pattern("pattern", pattern)
+    is_a(Sequence, inside=inside)
+    n = pattern.n
+    for token in inside:
+        sizes(0, **{"each token of inside": token})
+    within = {int(token) for token in inside}
+    require(
+        len(within) == len(inside) and 0 < len(within) < n and max(within) < n,
+        f"inside must name some of the {n} tokens, not all, none twice, "
+        f"got {list(inside)[:8]}",
+    )
+    member = torch.zeros(n, dtype=torch.bool)
+    member[sorted(within)] = True
+    counts = []
+    for step in range(pattern.p):
+        crow, col = pattern.rows(step)
+        reader = torch.repeat_interleave(member, crow.diff())
+        read = col[reader & ~member[col]]
+        counts.append(len(read.unique()))
+    return counts
+
+
+def _step(pattern: Pattern, t: int, skip: bool) -> Bool[Tensor, "n n"]:
+    """Whom each token has at hand in layer t: what it reads, and itself by the skip."""
+    mask = pattern.mask(t)
+    return mask | torch.eye(pattern.n, dtype=torch.bool) if skip else mask
 
 
 def _missing_loop(pattern: Pattern) -> tuple[int, int] | None:
@@ -222,16 +290,19 @@ def _missing_loop(pattern: Pattern) -> tuple[int, int] | None:
     return None
 
 
-def _hops(pattern: Pattern, device) -> tuple[int | None, tuple[int, int] | None]:
+def _hops(
+    pattern: Pattern, device, skip: bool
+) -> tuple[int | None, tuple[int, int] | None]:
     """s and None, or None and a pair (k, j) such that k does not hear of j."""
     n = pattern.n
+    steps = [_step(pattern, l, skip) for l in range(pattern.p)]
     on_gpu = device is not None and torch.device(device).type == "cuda"
     if on_gpu:
-        steps = [pattern.mask(l, device=device).half() for l in range(pattern.p)]
+        steps = [step.to(device).half() for step in steps]
         everything = steps[0].new_ones(1, n)
         product = _half_product
     else:
-        steps = [pack(pattern.mask(l)) for l in range(pattern.p)]
+        steps = [pack(step) for step in steps]
         everything = pack(torch.ones(1, n, dtype=torch.bool))
         product = bit_product
 
@@ -241,7 +312,10 @@ def _hops(pattern: Pattern, device) -> tuple[int | None, tuple[int, int] | None]
     period = steps[0]
     for step in steps[1:]:
         period = product(step, period)
-    powers = _powers(period, n, product, full)
+    # if no power of the period up to this one is full, none is; without the skip that
+    # is the bound of Wielandt
+    most = max(1, n - 1) if skip else (n - 1) ** 2 + 1
+    powers = _powers(period, most, product, full)
     if full(powers[-1]):
         return _layers(steps, powers, product, full), None
     heard = powers[-1].bool() if on_gpu else unpack(powers[-1], n)
@@ -254,9 +328,8 @@ def _half_product(a: Tensor, b: Tensor) -> Tensor:
     return (a @ b > 0).half()
 
 
-def _powers(period: Tensor, n: int, product: _Product, full: _Test) -> list[Tensor]:
-    """P, P^2, P^4, ... up to the first that is full, or to where none will be."""
-    most = (n - 1) ** 2 + 1  # if no power up to the bound of Wielandt is full, none is
+def _powers(period: Tensor, most: int, product: _Product, full: _Test) -> list[Tensor]:
+    """P, P^2, P^4, ... up to the first that is full, or to the power `most`."""
     powers = [period]
     exponent = 1
     while not full(powers[-1]) and exponent < most:

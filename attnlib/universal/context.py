@@ -31,7 +31,8 @@ class ContextualMap:
     Args:
         n, d, cells: tokens, features, K cells to an edge of [0, 1).
         period, hops: p and s of the pattern.
-        path: the tokens in the order of the Hamiltonian path.
+        path: the tokens in the order of the Hamiltonian path; () for the map without
+            positions.
         masks: p boolean matrices (n, n).
         size: N, how many ids a token can have.
         base: B, the id of one unit of position.
@@ -64,8 +65,14 @@ class ContextualMap:
 
     @property
     def layers(self) -> int:
-        """Attention layers: p (n - 1) N + s."""
-        return self.period * (self.n - 1) * self.size + self.hops
+        """Attention layers: p (n - 1) N + s; without positions N + 1."""
+        runs = len(self.path) - 1 if self.path else 1
+        return self.period * runs * self.size + self.hops
+
+    @property
+    def levels(self) -> int:
+        """Integers that an entry can be after the quantiser: K for each code."""
+        return (max(self.codes) + 1) * self.cells
 
 
 @dataclass(frozen=True, slots=True)
@@ -332,7 +339,7 @@ def _head(ids: np.ndarray, mask: np.ndarray, value: int) -> np.ndarray:
 
 def schedule(mapping: ContextualMap) -> Iterator[Shift]:
     """The attention layers in order: for each token along the path, each of its N ids,
-    each step of the pattern.
+    each step of the pattern; without positions, one run over N ids for all tokens.
 
     Args:
         mapping: of the construction.
@@ -345,15 +352,20 @@ def schedule(mapping: ContextualMap) -> Iterator[Shift]:
     Claim: universal.layers
     """
     is_a(ContextualMap, mapping=mapping)
-    for i in range(mapping.n - 1):
-        before = mapping.path[i]
-        token = mapping.path[i + 1]
-        low = i * mapping.base
+    for low, steps_that_move in _runs(mapping):
         for value in range(low, low + mapping.size):
-            for step, mask in enumerate(mapping.masks):
-                yield Shift(step, value, mapping.size if mask[token, before] else 0)
+            for step, moves in enumerate(steps_that_move):
+                yield Shift(step, value, mapping.size if moves else 0)
     for t in range(mapping.hops):
         yield Shift(t % mapping.period, 0, mapping.constant, every=True)
+
+
+def _runs(mapping: ContextualMap) -> Iterator[tuple[int, list[bool]]]:
+    """The runs over N ids: the first id of each, and which steps move a token."""
+    if not mapping.path:
+        yield 0, [True]
+    for i, (before, token) in enumerate(pairwise(mapping.path)):
+        yield i * mapping.base, [bool(mask[token, before]) for mask in mapping.masks]
 
 
 def apply(shift: Shift, ids: np.ndarray, mapping: ContextualMap) -> np.ndarray:
@@ -476,6 +488,10 @@ def decode(ident: int, mapping: ContextualMap) -> tuple[int, list[int]]:
     """
     is_a(Integral, ident=ident)
     is_a(ContextualMap, mapping=mapping)
+    require(
+        mapping.path,
+        "mapping has no positions: its ids tell the set of the rows, not the tokens",
+    )
     wanted = int(ident)
     x = [0] * mapping.n  # before the first layer
     swept = [0] * mapping.n  # after the sweep
@@ -497,24 +513,68 @@ def decode(ident: int, mapping: ContextualMap) -> tuple[int, list[int]]:
     return ids.tolist().index(wanted), x
 
 
-def equivariant_ids(
+def equivariant_map(
     n: int, d: int, cells: int, *, constant: int | None = None
-) -> np.ndarray:
-    """The ids of the dense map without positions: one sweep over the values
+) -> ContextualMap:
+    """The integers of the dense map without positions: one sweep over the values
     0, .., N - 1, then one all-max layer.
 
-        y_1 = x_1 + N (x_n - x_1),   y_j = x_j + N (y_(j-1) - x_j),   id_j = y_j + C y_n
+        y_1 = x_1 + N (x_r - x_1),   y_j = x_j + N (y_(j-1) - x_j),   id_j = y_j + C y_r
 
-    for sorted x_1 < .. < x_n.
+    for the distinct rows x_1 < .. < x_r of an input.
 
     Args:
         n, d, cells: n >= 2, d >= 1, K >= 2.
-        constant: C >= 1, above every y_n; None for one more than the largest.
+        constant: C >= 1, above every y_r; None for one more than the largest. Anything
+            smaller is your own experiment.
 
     Returns:
-        (cells^(n d), n) Python integers, rows as grid_ids without positions. Ids of two
-        inputs without a repeated row agree only if the inputs are permutations of each
-        other and the rows equal.
+        ContextualMap with path () and codes 0.
+
+    Raises:
+        ValueError: for sizes out of range.
+
+    Cost: O(n) operations on integers, and n^2 for the mask.
+    Source: Yun et al. 2020a, recalled; the constant is ours: N^(n+1) is always enough.
+    Claim: universal.equivariant
+    """
+    n, d, cells = _grid_sizes(n, d, cells)
+    size = cells**d
+    rows = [*range(min(n, size) - 1), size - 1]  # of all sets, these climb highest
+    top = size - 1
+    for x in rows:
+        top = x + size * (top - x)
+    if constant is None:
+        constant = top + 1
+    sizes(1, constant=constant)
+    return ContextualMap(
+        n=n,
+        d=d,
+        cells=cells,
+        period=1,
+        hops=1,
+        path=(),
+        masks=(np.ones((n, n), dtype=bool),),
+        size=size,
+        base=sum(cells**i for i in range(1, d + 1)),
+        codes=(0,) * n,
+        top=top,
+        constant=int(constant),
+    )
+
+
+def equivariant_ids(
+    n: int, d: int, cells: int, *, constant: int | None = None
+) -> np.ndarray:
+    """The ids that the map without positions gives to every token of every grid input.
+
+    Args:
+        n, d, cells, constant: as in equivariant_map.
+
+    Returns:
+        (cells^(n d), n) Python integers, rows as grid_ids without positions. Two ids
+        agree only if their inputs have the same set of rows and their tokens the same
+        row.
 
     Raises:
         ValueError: for sizes out of range or more than 10^7 ids.
@@ -523,15 +583,5 @@ def equivariant_ids(
     Source: Yun et al. 2020a, recalled; the constant is ours: N^(n+1) is always enough.
     Claim: universal.equivariant
     """
-    n, d, cells = _grid_sizes(n, d, cells)
-    N = cells**d
-    _check_limit(n, N)
-    mask = np.ones((n, n), dtype=bool)
-    ids = _all_rows(n, N).astype(object)
-    for value in range(N):
-        move = _head(ids, mask, value) - _head(ids, mask, value + 1)
-        ids = ids + N * move
-    if constant is None:
-        constant = int(ids.max()) + 1
-    sizes(1, constant=constant)
-    return ids + int(constant) * ids.max(-1, keepdims=True)
+    mapping = equivariant_map(n, d, cells, constant=constant)
+    return _last_ids(grid_ids(mapping), mapping).astype(object)

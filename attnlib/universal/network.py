@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
+from itertools import chain, combinations
 
 import numpy as np
 import torch
@@ -24,7 +25,7 @@ from attnlib.universal.context import (
     _all_rows,
     _last_ids,
     contextual_map,
-    grid_ids,
+    equivariant_map,
     schedule,
 )
 
@@ -38,7 +39,7 @@ class UniversalNetwork:
     Args:
         mapping: integers of the contextual map.
         start: (M, n) ids of the M = K^(n d) grid inputs before the first attention
-            layer.
+            layer; without positions one input for each set of n distinct rows.
         ids: (M, n) after the last.
         values: (M, n, d), the target at the centres of the cells.
         layers: counts by kind.
@@ -55,14 +56,17 @@ class UniversalNetwork:
     @property
     def layers(self) -> dict[str, int]:
         """Layers by kind: quantise d n K, attention p (n - 1) K^d + s, and value
-        n K^(n d).
+        n K^(n d); without positions d K, K^d + 1, n binom(K^d, n), and d clamps.
         """
         p = self.mapping
-        return {
-            "quantise": p.d * p.n * p.cells,
+        counts = {
+            "quantise": p.d * p.levels,
             "attention": p.layers,
             "value": self.ids.size,
         }
+        if not p.path:
+            counts["clamp"] = p.d
+        return counts
 
     @property
     def bits(self) -> int:
@@ -94,10 +98,18 @@ class UniversalNetwork:
         ids = _last_ids(start, p).ravel()
         known = self.ids.ravel()
         order = np.argsort(known)
-        place = order[np.searchsorted(known[order], ids)]
-        assert (known[place] == ids).all(), "an id that no grid input has"
+        near = np.searchsorted(known[order], ids)
+        place = order[np.minimum(near, known.size - 1)]
         values = self.values.flatten(0, 1)
         out = values[torch.from_numpy(place).to(values.device)]
+        missed = known[place] != ids
+        if missed.any():
+            assert not p.path, "an id that no grid input has"
+            left = rows.reshape(-1, p.d)[missed].astype(object)
+            left[:, 0] += (ids - start.ravel())[missed]
+            largest = float(values.detach().abs().max())
+            left = np.clip(left / p.cells, -largest, largest).astype(float)
+            out[torch.from_numpy(missed)] = torch.from_numpy(left).to(out)
         return out.reshape(x.shape).to(x.device)
 
 
@@ -147,20 +159,79 @@ def approximate(
         f"this network has {d * n * cells} quantising, {numbers.layers} attention "
         f"and {Decimal(count):.3g} value layers: more than {LAYERS} cannot be built",
     )
-    centres = (grid_rows(numbers) + 0.5) / cells
+    return _assembled(f, numbers, _all_rows(n, numbers.size))
+
+
+def approximate_equivariant(
+    f: Callable[[Tensor], Tensor],
+    n: int,
+    d: int,
+    cells: int,
+    *,
+    constant: int | None = None,
+) -> UniversalNetwork:
+    """A dense network without positions: on inputs whose n rows lie in n different
+    cells its output is f at the centre of the cell that x lies in.
+
+        |network - f| <= omega_f(1 / (2 K))   but for 1 - prod_(i<n) (1 - i / K^d)
+        of the cube, where |network| <= max |f|
+
+    Args:
+        f: (M, n, d) float64 -> (M, n, d). It is asked for one order of each set of
+            rows; unless it is permutation-equivariant, the network is wrong on others.
+        n, d, cells: n >= 2 tokens, d features, K cells to an edge, K^d >= n.
+        constant: C of equivariant_map.
+
+    Returns:
+        UniversalNetwork; C is raised as in approximate. Inputs with two rows in one
+        cell get other outputs of f, or what is left of their ids after clamps at the
+        largest output.
+
+    Raises:
+        ValueError: if n rows do not fit into K^d cells, and as approximate.
+
+    Cost: O(n binom(K^d, n)) times the K^d + 1 attention layers.
+    Source: Yun et al. 2020a, recalled; differs: the clamps are ours.
+    Claim: universal.equivariant-lp
+    """
+    is_a(Callable, f=f)
+    numbers = equivariant_map(n, d, cells, constant=constant)
+    n = numbers.n
+    size = numbers.size
+    require(
+        size >= n,
+        f"cells gives {size} cells for n = {n} rows: without positions the rows of an "
+        "input must lie in different cells; take cells^d >= n",
+    )
+    count = n * math.comb(size, n)
+    require(
+        count <= LAYERS,
+        f"this network has {numbers.d * numbers.cells} quantising, {numbers.layers} "
+        f"attention and {Decimal(count):.3g} value layers: more than {LAYERS} cannot "
+        "be built",
+    )
+    sets = chain.from_iterable(combinations(range(size), n))
+    return _assembled(f, numbers, np.fromiter(sets, int, count).reshape(-1, n))
+
+
+def _assembled(
+    f: Callable[[Tensor], Tensor], numbers: ContextualMap, own: np.ndarray
+) -> UniversalNetwork:
+    """The network that knows these inputs: (M, n) cells of the rows, as u . z."""
+    start = own + np.array(numbers.codes) * numbers.base
+    centres = (_digits(own, numbers) + 0.5) / numbers.cells
     values = f(centres.clone())
     shape = tuple(centres.shape)
     got = tuple(values.shape) if torch.is_tensor(values) else type(values).__name__
     require(got == shape, f"f must return a tensor of shape {shape}, got {got}")
     finite(**{"f at some centre": values})
     largest = float(values.detach().abs().max())
-    factor = sum(cells**i for i in range(d))
-    above = int(cells * largest * factor) + 2  # above |u . A| + 1/2
+    above = int(largest * numbers.base) + 2  # above |u . A| + 1/2
     constant = numbers.constant
     while constant**numbers.hops < above:
         constant *= 2
     numbers = replace(numbers, constant=constant)
-    start = grid_ids(numbers)
+    start = start.astype(np.int64 if numbers.bits <= 62 else object)
     return UniversalNetwork(numbers, start, _last_ids(start, numbers), values)
 
 
@@ -180,7 +251,11 @@ def grid_rows(mapping: ContextualMap) -> Float[Tensor, "inputs n d"]:
     Source: the grid of the construction.
     """
     is_a(ContextualMap, mapping=mapping)
-    own = _all_rows(mapping.n, mapping.size)  # u . z of each token
+    return _digits(_all_rows(mapping.n, mapping.size), mapping)
+
+
+def _digits(own: np.ndarray, mapping: ContextualMap) -> Tensor:
+    """The rows (*batch, n, d) with these ids u . z, without codes."""
     digits = own[..., None] // _powers(mapping) % mapping.cells
     return torch.from_numpy(digits.astype(np.float64))
 
@@ -213,8 +288,9 @@ def value_layers(
     p = network.mapping
     ids = network.ids.ravel()
     moved = ids - network.start.ravel()
-    positions = p.cells * np.array(p.codes)[:, None]
-    rows = grid_rows(p).numpy().astype(int) + positions
+    codes = np.array(p.codes)
+    own = (network.start - codes * p.base).astype(int)
+    rows = _digits(own, p).numpy().astype(int) + p.cells * codes[:, None]
     rows = rows.reshape(-1, p.d)
     targets = network.values.flatten(0, 1)
     places = np.arange(ids.size) if order == "grid" else np.argsort(ids)
@@ -235,6 +311,7 @@ def run(
         quantise:   Z <- Z - e_r (z_r - k) where 0 <= z_r - k < 1
         attention:  the largest of a_k (a_j - b), ties averaged
         value:      Z <- Z + (K A - z) where -1/2 <= u . Z - id < 1/2
+        clamp:      without positions, z_r into [-K max|f|, K max|f|]
 
     Args:
         network: of approximate.
@@ -259,7 +336,7 @@ def run(
     z = p.cells * (_fractions(x) + codes[:, None])
     u = np.array([p.cells**i for i in range(p.d)], dtype=object)
     for r in range(p.d):
-        for k in range(p.n * p.cells):
+        for k in range(p.levels):
             z = z.copy()
             t = z[..., r] - k
             inside = (t >= 0) & (t < 1)
@@ -282,6 +359,12 @@ def run(
         step = p.cells * _fractions(target) - np.array(row, dtype=object)
         z = np.where(hit[..., None], z + step, z)
         yield "value", z
+    if not p.path:
+        bound = p.cells * Fraction(float(network.values.detach().abs().max()))
+        for r in range(p.d):
+            z = z.copy()
+            z[..., r] = np.clip(z[..., r], -bound, bound)
+            yield "clamp", z
 
 
 def _fractions(x: Tensor) -> np.ndarray:

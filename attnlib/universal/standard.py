@@ -126,7 +126,7 @@ def standard(
         ramp: e of the quantiser, in cells.
         value_ramp: of the value layers.
         order: of the value layers, as in value_layers.
-        clamp: beta, bound of |f|; None for no clamps.
+        clamp: F, bound of |f|; None for no clamps.
         dtype: of the weights.
 
     Returns:
@@ -160,7 +160,7 @@ def standard(
     axes = torch.eye(p.d, dtype=dtype)
     sublayers = []
     for axis in axes:
-        for k in range(p.n * p.cells):
+        for k in range(p.levels):
             mlp = ramp_mlp(axis, axis, (k, k + 1), -1.0, k, ramp)
             sublayers.append(Sublayer("quantise", mlp=mlp))
     masks = [torch.from_numpy(m) for m in p.masks]
@@ -215,13 +215,13 @@ def run_standard(
     """The output of the standard layers, by attention.forward and
     attention.feed_forward.
 
-        Z <- K X + K e 1';   every layer with its skip, logits times lambda;   Z / K
+        Z <- K X + K e 1';   every layer with its skip, logits times beta;   Z / K
 
     Args:
         x: (*batch, n, d), entries in [0, 1).
         sublayers: of standard.
         mapping: network.mapping.
-        scale: lambda, the inverse temperature, factor of the logits; None for hardmax.
+        scale: beta, the inverse temperature, factor of the logits; None for hardmax.
         check: look for bad values.
 
     Returns:
@@ -268,7 +268,7 @@ def enough_scale(mapping: ContextualMap) -> float:
         mapping: of the contextual map.
 
     Returns:
-        lambda.
+        beta.
 
     Raises:
         ValueError: for no ContextualMap.

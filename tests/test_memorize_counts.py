@@ -1,0 +1,142 @@
+"""Ids by counting: the kernels against literal twins, and bad input. Claims:
+attnlib.theorems.contextual_mapping.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+import torch
+
+from attnlib.memorize.counts import (
+    count_ids,
+    fit_counts,
+    sum_of_integers,
+    telling_tokens,
+)
+
+
+def seeded(seed=0):
+    return torch.Generator().manual_seed(seed)
+
+
+PAIR = torch.tensor([1, 1])
+
+
+def drawn(N=50, n=4, tokens=9, seed=0):
+    return torch.randint(tokens, (N, n), generator=seeded(seed))
+
+
+def ringed(sequences):
+    """The letters where a word of the dictionary first differs from the next."""
+    words = sorted({tuple(sorted(sequence)) for sequence in sequences})
+    letters = set()
+    for word, following in pairwise(words):
+        differ = [a for a, b in zip(word, following) if a != b]
+        letters.add(differ[0])
+    return sorted(letters)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_telling_tokens_are_the_ringed_letters(seed):
+    sequences = drawn(seed=seed, n=1 + seed)
+    assert telling_tokens(sequences).tolist() == ringed(sequences.tolist())
+
+
+def test_by_hand():
+    """The picture of the page: aab, aac, abb, bcd, bdd; a, b and c are ringed."""
+    words = torch.tensor([[0, 0, 1], [0, 0, 2], [0, 1, 1], [1, 2, 3], [1, 3, 3]])
+    assert telling_tokens(words).tolist() == [0, 1, 2]
+    integers = torch.tensor([7, 19, 2])
+    sums = sum_of_integers(words, torch.tensor([0, 1, 2]), integers)
+    assert sums.tolist() == [33, 16, 45, 21, 19]
+
+
+def test_sums_are_those_of_a_dictionary():
+    sequences = drawn(tokens=30)
+    tokens = torch.tensor([2, 5, 29])
+    integers = torch.tensor([10**15, 3, 7])
+    given = dict(zip(tokens.tolist(), integers.tolist()))
+    wanted = []
+    for sequence in sequences.tolist():
+        wanted.append(sum(given.get(token, 0) for token in sequence))
+    assert sum_of_integers(sequences, tokens, integers).tolist() == wanted
+
+
+def test_ids_are_those_of_multisets():
+    sequences = drawn(N=200)
+    found = count_ids(sequences, generator=seeded())
+    turned = count_ids(sequences.flip(1), generator=seeded())
+    assert torch.equal(found.ids, turned.ids)
+    multisets = len(torch.unique(sequences.sort(-1).values, dim=0))
+    assert len(found.ids.unique()) == multisets
+    assert found.draws >= 1
+    assert int(found.integers.max()) < multisets**2
+
+
+def test_one_sequence_needs_no_token():
+    same = torch.tensor([[3, 1], [1, 3]])
+    found = count_ids(same, generator=seeded())
+    assert found.tokens.tolist() == [] and found.ids.tolist() == [0, 0]
+    assert fit_counts(same, torch.tensor([4, 4]), generator=seeded())([1, 3]) == 4
+
+
+def test_the_network_knows_all_labels_and_other_tokens_count_as_nothing():
+    sequences = drawn(N=80, n=5, tokens=400)
+    labels = torch.randint(7, (80,), generator=seeded(1))
+    net = fit_counts(sequences, labels, generator=seeded())
+    given = [net(sequence) for sequence in sequences.tolist()]
+    assert given == labels.tolist()
+    tokens = set(telling_tokens(sequences).tolist())
+    for token in range(420):
+        assert (net.token_network(token) != 0) <= (token in tokens)
+    both = net.token_network.parameters + net.label_network.parameters
+    assert net.parameters == both + 1
+
+
+@pytest.mark.bad_input
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: telling_tokens(drawn().double()), "sequences must be integers"),
+        (lambda: telling_tokens([[1, 2]]), "sequences must be a torch tensor"),
+        (lambda: telling_tokens(drawn()[0]), r"\(N, n\)"),
+        (lambda: telling_tokens(drawn()[:0]), "at least one token"),
+        (lambda: count_ids(drawn(), generator=None), "generator must be"),
+        (lambda: count_ids(drawn(), generator=seeded(), size=2), "no draw of 64"),
+        (lambda: count_ids(drawn(), generator=seeded(), size=2**62), "beyond int64"),
+        (
+            lambda: sum_of_integers(
+                drawn(), torch.tensor([2, 1]), torch.ones(2).long()
+            ),
+            "tokens must increase",
+        ),
+        (
+            lambda: sum_of_integers(drawn(), torch.tensor([2]), torch.ones(2).long()),
+            "as many as tokens",
+        ),
+        (
+            lambda: fit_counts(drawn() - 1, torch.zeros(50).long(), generator=seeded()),
+            "tokens from 0 on",
+        ),
+        (
+            lambda: fit_counts(
+                torch.tensor([[1, 2], [3, 4], [2, 1]]),
+                torch.tensor([0, 1, 5]),
+                generator=seeded(),
+            ),
+            "sequences 0 and 2 are one multiset, with labels 0 and 5",
+        ),
+    ],
+)
+def test_refusals(call, words):
+    with pytest.raises(ValueError, match=words):
+        call()
+
+
+@pytest.mark.bad_input
+def test_a_network_refuses_another_length():
+    net = fit_counts(drawn(), torch.zeros(50).long(), generator=seeded())
+    with pytest.raises(ValueError, match="n = 4 tokens, got 2"):
+        net([1, 2])

@@ -1,0 +1,185 @@
+"""attnlib.memorize.memorize: the head it chooses or is given, data far from zero, and
+what its refusals name. Numbers are worked out by hand.
+"""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+from attnlib.memorize import choose_projection, memorize
+
+F64 = torch.float64
+
+
+def generator(seed=0):
+    return torch.Generator().manual_seed(seed)
+
+
+def numbers(*rows):
+    """Sequences of numbers, d = 1, and their mask."""
+    longest = max(map(len, rows))
+    x = torch.zeros(len(rows), longest, 1, dtype=F64)
+    mask = torch.zeros(len(rows), longest, dtype=torch.bool)
+    for i, row in enumerate(rows):
+        x[i, : len(row), 0] = torch.tensor(row, dtype=F64)
+        mask[i, : len(row)] = True
+    return x, mask
+
+
+def names(x):
+    """A label of its own for every token."""
+    return torch.arange(x[..., 0].numel()).view(x.shape[:2])
+
+
+def built(*rows, labels=None, **more):
+    x, mask = numbers(*rows)
+    labels = names(x) if labels is None else labels
+    return memorize(x, labels, token_mask=mask, generator=generator(), **more)
+
+
+# --- the head
+
+
+def test_ids_of_a_given_head_by_hand():
+    """beta = ln 2 and v = 1: weights are powers of two."""
+    one = torch.ones(1, dtype=F64)
+    net = built((1, 2), (1, 3), v=one, beta=math.log(2))
+    assert net.report.draws == 0 and net.report.beta == math.log(2)
+    assert torch.equal(net.v, one) and net.report.w == 1 / 4
+    wanted = [10 / 6, 26 / 10, 36 / 20, 1544 / 520]
+    assert net.context.tolist() == pytest.approx(wanted, rel=1e-14)
+    assert net.report.gap == pytest.approx(14 / 15, rel=1e-13)
+    assert net.report.bits == 3  # 1544/520 is between 2 and 4 gaps
+
+
+def test_a_given_head_is_kept():
+    g = generator(4)
+    vocabulary = torch.randn(9, 5, generator=g, dtype=F64)
+    x = vocabulary[torch.randint(9, (30, 3), generator=g)]
+    v = choose_projection(vocabulary, generator=g).v
+    y = (x.sum((1, 2)) > 0).long()[:, None].expand(30, 3)
+    net = memorize(x, y, generator=g, v=v)
+    again = memorize(x, y, generator=generator(9), v=v)
+    assert torch.equal(net.v, v) and torch.equal(net(x), y)
+    assert torch.equal(net.context, again.context)
+
+
+@pytest.mark.parametrize("offset", [1e5, 1e7])
+def test_far_from_zero_the_second_scale_serves(offset):
+    """Tokens offset -+ 1 have deviation 1, so beta is 1 over the larger one, and the
+    logits of a token differ by 2: ids differ by 2 / (1 + e^2). At 0.3 over the
+    variance they would differ by 0.6 offset, and the softmax would be a maximum.
+    """
+    a, b = offset - 1, offset + 1
+    net = built((a, b), (a,), (b,))
+    assert net.report.beta == pytest.approx(1 / b)
+    assert net.report.gap == pytest.approx(2 / (1 + math.exp(2)), rel=1e-4)
+
+
+def test_of_four_factors_the_best_is_taken():
+    rows = ((1, 2, 5), (1, 4, 5), (2, 4, 5), (1, 2, 4))
+    best = built(*rows).report
+    z = torch.tensor([1.0, 2, 4, 5], dtype=F64)
+    variance = float(z.var(correction=0))
+    tried = [f / variance for f in (0.3, 0.1, 1.0)]
+    tried.append(1 / (math.sqrt(variance) * 5))
+    gaps = [built(*rows, beta=beta).report.gap for beta in tried]
+    assert len(set(gaps)) == 4
+    assert best.gap == pytest.approx(max(gaps), rel=1e-9)
+
+
+def test_ragged_sequences_far_from_zero():
+    rows = ((1, 2, 3), (1, 2, 3, 4), (1, 2, 4, 5, 6), (5, 6))
+    for offset in (1e5, 1e7):
+        net = built(*[[offset + z for z in row] for row in rows])
+        assert net.report.ids == net.report.pairs == 14
+
+
+# --- what it refuses
+
+
+def refused(call, *words):
+    with pytest.raises(ValueError) as caught:
+        call()
+    for word in words:
+        assert word in str(caught.value), caught.value
+    return str(caught.value)
+
+
+@pytest.mark.bad_input
+@pytest.mark.parametrize("size", [1e-200, 1e-160, 1e160, 1e300])
+def test_sizes_without_a_beta(size):
+    refused(lambda: built((size, 2 * size)), "measure tokens in other units")
+
+
+@pytest.mark.bad_input
+@pytest.mark.parametrize(
+    ("v", "words"),
+    [
+        ([1.0, 0.0], ("v must be a torch tensor", "list")),
+        (torch.ones(3, dtype=F64), ("v must have shape (2,)", "(3,)")),
+        (torch.ones(2), ("v is torch.float32", "sequences torch.float64")),
+        (torch.tensor([math.nan, 1.0], dtype=F64), ("v holds NaN",)),
+        (torch.tensor([0.0, 2.0], dtype=F64), ("length one, got 2", "v / v.norm()")),
+        (torch.zeros(2, dtype=F64), ("length one, got 0",)),
+        (torch.tensor([0.0, 1.0], dtype=F64), ("orthogonal to all tokens",)),
+    ],
+)
+def test_directions_that_do_not_fit(v, words):
+    x = torch.tensor([[[1.0, 0.0], [2.0, 0.0]]], dtype=F64)
+    refused(lambda: memorize(x, names(x), generator=generator(), v=v), *words)
+
+
+@pytest.mark.bad_input
+def test_a_direction_that_joins_two_tokens_names_them():
+    x = torch.tensor([[[1.0, 5.0], [2.0, 6.0], [1.0, 7.0]]], dtype=F64)
+    v = torch.tensor([1.0, 0.0], dtype=F64)
+    refused(
+        lambda: memorize(x, names(x), generator=generator(), v=v),
+        "the tokens at (sequence, place) (0, 0) and (0, 2)",
+        "leave v out",
+    )
+
+
+@pytest.mark.bad_input
+def test_equal_shares_are_named_with_their_places():
+    """Row 2 is row 0 twice; only token 2 has two labels."""
+    rows = ((1, 2), (1, 3), (2, 1, 1, 2))
+    labels = torch.tensor([[1, 2, 0, 0], [3, 4, 0, 0], [5, 1, 1, 5]])
+    refused(
+        lambda: built(*rows, labels=labels),
+        "(0, 1) and (2, 0)",
+        "the same shares",
+        "add a token or positions",
+    )
+
+
+@pytest.mark.bad_input
+def test_equal_shares_with_equal_labels_are_not_blamed():
+    """The factor that was given is: at 1e6 tokens 1 and 3 see the 3 alone."""
+    one = torch.ones(1, dtype=F64)
+    rows = ((1, 2), (1, 2, 1, 2), (1, 2, 3), (1, 3))
+    labels = torch.tensor([[1, 2, 0, 0], [1, 2, 1, 2], [3, 4, 5, 0], [6, 7, 0, 0]])
+    said = refused(
+        lambda: built(*rows, labels=labels, v=one, beta=1e6),
+        "2 of 9 are no further from the next than rounding",
+        "(2, 0) and (3, 0)",
+        "leave beta and v out",
+    )
+    assert "shares" not in said
+    assert built(*rows, labels=labels).report.ids == 9
+
+
+@pytest.mark.bad_input
+def test_what_was_not_given_is_not_to_be_left_out():
+    """Tokens four steps of the dtype apart, and rounding may move each by as much."""
+    said = refused(
+        lambda: built((1, 1 + 2**-50)),
+        "the tokens at (sequence, place) (0, 0) and (0, 1)",
+        "the best that was tried",
+        "memorize fewer sequences",
+    )
+    assert "leave" not in said
