@@ -460,10 +460,11 @@ def resolve(name: str):
 
 
 def public_functions() -> set[str]:
-    """The functions of the modules on the API page, those of private modules under the
+    """The functions of the modules on the API pages, those of private modules under the
     name by which a module shows them.
     """
-    page = (ROOT / "book" / "api.md").read_text(encoding="utf-8")
+    shown = [p.read_text(encoding="utf-8") for p in (ROOT / "book").glob("api*.md")]
+    page = "".join(shown)
     found = set()
     for path in re.findall(r"automodule:: attnlib\.([\w.]+)", page):
         module = importlib.import_module(f"attnlib.{path}")

@@ -20,9 +20,6 @@ import notebooks
 
 ROOT = pages.ROOT
 PAGES = pages.notebooks()
-# Pages that are not yet written in three depths. Each leaves this set when it is
-# rewritten, and then keeps the rules of THREE_DEPTHS as well.
-WAITING: set[str] = set()
 NUMBERED = r"Theorem|Lemma|Proposition|Corollary|Definition|Example|Remark|Algorithm"
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 MYST_ONLY = re.compile(
@@ -472,27 +469,10 @@ def test_page(path, rule):
     assert list(rule(pages.read(path)["cells"])) == []
 
 
-@pytest.mark.parametrize(
-    "path",
-    [path for path in PAGES if pages.page_name(path) not in WAITING],
-    ids=pages.page_name,
-)
+@pytest.mark.parametrize("path", PAGES, ids=pages.page_name)
 @pytest.mark.parametrize("rule", THREE_DEPTHS, ids=lambda rule: rule.__name__)
 def test_page_in_three_depths(path, rule):
     assert list(rule(pages.read(path)["cells"])) == []
-
-
-def test_only_pages_that_are_not_rewritten_wait():
-    """Once a page has a section `In depth`, it has left the set."""
-    heading = f"## {minutes.IN_DEPTH}"
-    rewritten = {
-        pages.page_name(path)
-        for path in PAGES
-        if heading in text(pages.read(path)["cells"]).splitlines()
-    }
-    assert rewritten
-    assert set(map(pages.page_name, PAGES)) >= WAITING
-    assert rewritten & WAITING == set()
 
 
 def ran(cell, output):

@@ -26,7 +26,7 @@ ROOT = pages.ROOT
 NAMES = [path.relative_to(ROOT).with_suffix("").as_posix() for path in pages.listed()]
 pytestmark = pytest.mark.wide
 PATIENCE = 180_000  # ms: long tables, on a machine that does other work too
-LONG = ("book/api", "book/status")  # these begin
+LONG = ("book/api", "book/api_pages", "book/status")  # these begin
 # One page of each kind: story with figures and folds, prose, the long tables.
 KINDS = ("notebooks/path_decomposition/paths", "book/intro", "book/status")
 

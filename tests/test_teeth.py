@@ -21,7 +21,7 @@ from typing import NamedTuple
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGES = {  # page of attnlib.theorems, or claims module of tests/ -> its page
+PAGES = {  # module of attnlib.theorems -> its page
     "paths": "path_decomposition/paths",
     "rank_collapse": "path_decomposition/rank_collapse",
     "price_of_dimension": "sparse_patterns/price_of_dimension",
@@ -35,7 +35,6 @@ PAGES = {  # page of attnlib.theorems, or claims module of tests/ -> its page
     "contextual_mapping": "one_layer_memorization/contextual_mapping",
     "boltzmann_and_hardmax": "one_layer_memorization/boltzmann_and_hardmax",
     "logarithmic_dimension": "sparse_patterns/logarithmic_dimension",
-    "test_claims_expressive": "sparse_patterns/logarithmic_dimension",
     "patterns_and_conditions": "sparse_universality/patterns_and_conditions",
     "copying_task": "sparse_universality/copying_task",
     "the_proof_executed": "sparse_universality/the_proof_executed",
@@ -76,23 +75,19 @@ def load() -> None:
     torch.set_num_threads(1)
 
 
-def holds(claims: str, check: str) -> bool:
-    """Whether a claim of attnlib.theorems, or an expression over a module, holds."""
-    if claims.startswith("test_claims"):
-        return bool(eval(check, vars(importlib.import_module(claims))).ok)
+def holds(claims: str) -> bool:
+    """Whether claims of attnlib.theorems hold."""
     theorems = importlib.import_module("attnlib.theorems")
-    return all(theorems.check(claim).ok for claim in check.split())
+    return all(theorems.check(claim).ok for claim in claims.split())
 
 
 class Mutation(NamedTuple):
     kernel: str
     old: str
     new: str
-    # A claim of attnlib.theorems, or an expression over a module of tests; it holds
-    # while nothing is broken.
-    check: str
+    claims: str  # of attnlib.theorems; they hold while nothing is broken
     page: bool  # does a checked cell of the page depend on it?
-    claims: str
+    module: str  # of attnlib.theorems
 
 
 def paths(kernel: str, old: str, new: str, claim: str, page: bool = True) -> Mutation:
@@ -1255,22 +1250,6 @@ MUTATIONS = {
         "gaps.append(top - least)",
         "expressive.tiles",
     ),
-    "_examine: no allowance for rounding": Mutation(
-        "expressive/verification",
-        "gaps_hold = bool((found.gap - gap_off >= wanted)",
-        "gaps_hold = bool((found.gap >= wanted)",
-        "check_allowance()",
-        False,
-        "test_claims_expressive",
-    ),
-    "_logits: rounding is nothing": Mutation(
-        "expressive/tiles",
-        "share = (d + 16) * most.eps",
-        "share = 0 * most.eps",
-        "check_allowance()",
-        False,
-        "test_claims_expressive",
-    ),
     "cap: one dimension more": expressive(
         "dimensions",
         "mpmath.betainc((d - 1) / 2, 0.5, 0",
@@ -1287,9 +1266,9 @@ MUTATIONS = {
         "expressive/dimensions",
         "pairs = pairs / 2",
         "pairs = n",
-        "check_smallest()",
+        "",  # a prediction, and no claim: the page notices
         True,
-        "test_claims_expressive",
+        "logarithmic_dimension",
     ),
     "plain_dimension: sign": expressive(
         "dimensions",
@@ -1987,19 +1966,19 @@ def fault(mutation: Mutation) -> Fault:
 # --- on claims ---
 
 
-def claims_driver(claims: str, pipe) -> None:
-    """Into the pipe goes a pair for each fault of a page: its name, and what its claim
-    says. Each is asked in a process of its own, as claims keep what they have computed.
+def claims_driver(module: str, pipe) -> None:
+    """Into the pipe goes a pair for each fault of a page: its name, and what its claims
+    say. Each is asked in a process of its own, as claims keep what they have computed.
     """
     load()
-    faults = {name: m for name, m in MUTATIONS.items() if m.claims == claims}
     importlib.import_module("attnlib.theorems")
+    faults = {name: MUTATIONS[name] for name in by_claims(module)}
     for mutation in faults.values():
         importlib.import_module(f"attnlib.{mutation.kernel}".replace("/", "."))
-    checks = dict.fromkeys(mutation.check for mutation in faults.values())
-    asked = [("", None, check) for check in checks]
-    asked += [(name, fault(m), m.check) for name, m in faults.items()]
-    for name, broken_here, check in asked:
+    claims = dict.fromkeys(mutation.claims for mutation in faults.values())
+    asked = [(f"nothing is broken: {some}", None, some) for some in claims]
+    asked += [(name, fault(m), m.claims) for name, m in faults.items()]
+    for name, broken_here, some in asked:
         child = os.fork()
         if child:
             os.waitpid(child, 0)
@@ -2007,11 +1986,11 @@ def claims_driver(claims: str, pipe) -> None:
         try:
             if broken_here:
                 broken_here.put()
-            said = holds(claims, check)
+            said = holds(some)
         except Exception as error:
             said = repr(error)[:200]
         try:
-            pipe.send((name or f"nothing is broken: {check}", said))
+            pipe.send((name, said))
         finally:
             os._exit(0)
     os._exit(0)
@@ -2119,8 +2098,8 @@ def on_page(page: str) -> list[str]:
     """For each function of a page the first fault that the page depends on."""
     first = {}
     for name, mutation in MUTATIONS.items():
-        if mutation.page and PAGES[mutation.claims] == page:
-            first.setdefault((mutation.claims, name.split(":")[0]), name)
+        if mutation.page and PAGES[mutation.module] == page:
+            first.setdefault((mutation.module, name.split(":")[0]), name)
     return list(first.values())
 
 
@@ -2129,18 +2108,19 @@ def test_each_function_has_a_fault_on_its_page():
     assert len(faults) > 80 and set(faults) < set(MUTATIONS)
 
 
+def by_claims(module: str) -> list[str]:
+    """The faults of a page that a claim notices."""
+    return [n for n, m in MUTATIONS.items() if m.module == module and m.claims]
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="processes cannot be forked here")
-@pytest.mark.parametrize("claims", PAGES)
-def test_a_claim_notices_each_broken_kernel_and_nothing_else(claims):
-    said = dict(answers(claims_driver, claims))
-    whole = {name for name in said if name.startswith("nothing is broken")}
-    assert {name: said[name] for name in whole if said[name] is not True} == {}
-    missed = [name for name in said.keys() - whole if said[name] is True]
-    assert missed == [], "the claim still holds"
-    if not claims.startswith("test_claims"):
-        wrong = {n: what for n, what in said.items() if n not in whole and what}
-        assert wrong == {}, "noticed by accident, not by its verdict"
-    assert len(said) == len(whole) + sum(m.claims == claims for m in MUTATIONS.values())
+@pytest.mark.parametrize("module", PAGES)
+def test_a_claim_notices_each_broken_kernel_and_nothing_else(module):
+    said = dict(answers(claims_driver, module))
+    broken = {name: said.pop(name, "it said nothing") for name in by_claims(module)}
+    assert set(said.values()) == {True}, "a claim fails while nothing is broken"
+    missed = {name: what for name, what in broken.items() if what is not False}
+    assert missed == {}, "the claim still holds, or it is noticed by accident"
 
 
 @pytest.mark.wide
