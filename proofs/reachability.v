@@ -1,17 +1,14 @@
-(* Reachability: which patterns serve every function of finite inputs. (A result of this project;
-  it sharpens
-   Theorem 12.1 and Proposition 12.10 for finite inputs: neither self-loops nor a Hamiltonian path
-     are needed.)
-   Attention is uniform over A_k (all logits equal), with a skip and value weight 1/2;
-     token-wise maps g stand
-   between the layers. Then:
-   - after t layers the state of token k determines k and exactly the inputs that have reached it
-       (determines);
-   - every function is realisable if and only if the union graph is strongly connected
-       (realise_iff);
-   - no token needs to read itself: the skip takes the place of the self-loop. But the value weight
-       must not be 1:
-     two tokens that read only each other then get equal states (weight_one_fails). *)
+(* Reachability: which patterns serve every function of finite inputs. A version of Theorem 11.24, with
+   one number a token, uniform attention over A_k (all logits equal), a skip, value weight 1/2, and
+   token-wise maps g between the layers:
+   - what has not reached token k does not change its state (fields);
+   - for suitable g the state of token k after t layers determines k and exactly the inputs that have
+     reached it (determines);
+   - every function is computed by some number of layers if and only if the union graph is strongly
+     connected (realise_iff); how many layers are the fewest is not part of it;
+   - no token needs to read itself: the skip takes the place of the self-loop. But with one number a
+     token the value weight must not be 1: two tokens that read only each other then get equal states
+     (weight_one_fails). *)
 From mathcomp Require Import all_ssreflect all_algebra.
 Set Implicit Arguments.
 Unset Strict Implicit.
@@ -40,7 +37,7 @@ Variables (T V : finType) (A : nat -> T -> {set T}).
 Local Notation input := {ffun T -> V}.
 Local Notation n := #|T|.
 
-(* (13.2): whom token k has heard of after t layers, itself by the skip *)
+(* (11.2): whom token k has heard of after t layers, itself by the skip *)
 Fixpoint heard t k := if t is t'.+1 then heard t' k :|: \bigcup_(j in A t' k) heard t' j else [set
   k].
 Lemma heard_mono s t k : s <= t -> heard s k \subset heard t k.
@@ -55,7 +52,7 @@ Definition code (k : T) (v : V) : rat := ((enum_rank (k, v) : nat)%:R)%R.
 Fixpoint net c (g : nat -> rat -> rat) t (X : input) k : rat :=
   if t is l.+1 then layer c (g l) l (net c g l X) k else code k (X k).
 
-(* Lemma 13.2 for these networks: what has not been heard of has no influence. *)
+(* Theorem 11.24 (a) for these networks: what has not been heard of has no influence. *)
 Lemma fields c g t (X X' : input) k : {in heard t k, X =1 X'} -> net c g t X k = net c g t X' k.
 Proof.
 elim: t k => [|t IH] k eqX /=; first by rewrite eqX ?set11.

@@ -615,6 +615,7 @@ def memorize_rows() -> Rows:
             "tokens": torch.tensor([0, 1, 2, 0, 1, 2]),
             "generator": SEED,
             "draws": 2,
+            "groups": 1,
         },
         "memorize.direction.choose_projection": {
             "vocabulary": normal(6, 4),

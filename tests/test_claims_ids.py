@@ -124,6 +124,15 @@ def test_refusals(call, words):
         call()
 
 
+def test_ids_of_different_tokens_meet_when_w_is_four_times_too_large():
+    """They come as close as a third of g; for w = g / (2 s) a half is promised."""
+    z = claims.grid(4)
+    beta, _ = claims.promised(z, 3)
+    sets = torch.tensor([[0, 1, 2], [0, 1, 3], [0, 2, 3], [1, 2, 3]])
+    assert claims.ids_too_close(z, sets, beta, 1.0) < -0.3
+    assert 0.16 < claims.ids_too_close(z, sets, beta, 4.0) < 0.17
+
+
 def test_fractions_floats_and_tensors_are_one_line():
     z = [Fraction(1), Fraction(3, 2), Fraction(2)]
     verdicts = [claims.multisets(places, 2) for places in (z, claims.floats(z))]

@@ -68,6 +68,20 @@ def test_groups_need_a_deal_by_tokens():
         fit_groups(line, labels, generator=generator())
 
 
+def test_more_groups_make_smaller_weights():
+    """64 groups of 12 or 13 points, where 50 of 16 would do, hold in float32."""
+    made = claims.ids_of_a_head(seed=1)
+    made["labels"] -= 2
+    few = fit_groups(**made, generator=generator())
+    more = fit_groups(**made, generator=generator(), groups=64)
+    assert (len(few.b_1), len(more.b_1)) == (200, 256)
+    assert 3 * more.w_2.abs().median() < few.w_2.abs().median()
+    assert 2 * more.error < few.error
+    into, bias, out = more.w_1.float(), more.b_1.float(), more.w_2.float()
+    found = torch.relu(made["points"].float() @ into + bias) @ out
+    assert (found - made["labels"]).abs().max() < 0.25
+
+
 def test_parameters_are_counted():
     made = claims.ids_of_a_head(N=12, n=3, tokens=9, d=5)
     net = fit_groups(**made, generator=generator())

@@ -66,6 +66,16 @@ def test_one_number_a_token_tells_places_apart_unless_the_weight_is_one():
         assert (first != second) is apart
 
 
+def test_self_loops_do_not_help_at_weight_six():
+    """Nor is weight 1 a danger where all tokens read themselves."""
+    pattern = patterns.from_sets(
+        [[0, 1, 2, 3], [1, 2, 3], [1, 2], [1, 3]], [[0, 2, 3], [0, 1], [2], [3]]
+    )
+    for weight, apart in ((Fraction(6), False), (Fraction(1), True)):
+        first, second, *_ = fractions_after(pattern, 2, weight)
+        assert (first != second) is apart
+
+
 def test_two_tokens_that_read_only_each_other_lose_nothing():
     found = patterns.check(patterns.from_sets([[1], [0]]))
     assert found.universal and found.hops == 1 and set(found.reasons) == {"self_loops"}

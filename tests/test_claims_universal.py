@@ -19,6 +19,7 @@ from attnlib.universal import (
     contextual_map,
     equivariant_ids,
     equivariant_map,
+    grid_ids,
     run,
     run_standard,
     standard,
@@ -112,6 +113,25 @@ def test_equal_rows_are_seen_and_not_counted():
     second = ids[0b011]
     assert set(first) == set(second) and len(set(first)) == 2
     assert proof.counting(3, 1, 2, base=5).ok
+
+
+@pytest.mark.claim("universal.counting", role="counterexample")
+def test_look_ups_in_the_wrong_order_and_a_base_too_small():
+    """In increasing order 8 of 30 ids are left. In base 3 two tokens in two cells have
+    the id 19: a row 9.5, that is 19 halves, would be taken for it, so M must be larger.
+    """
+    rows = grid_ids(equivariant_map(4, 1, 3))
+    left = {}
+    for order in ("increasing", "decreasing"):
+        ids = proof.counted_ids(rows, 3, 5, order)
+        left[order] = len(set(ids.round().ravel().tolist()))
+    assert left == {"increasing": 8, "decreasing": 30}
+    two = grid_ids(equivariant_map(2, 1, 2))
+    ids = proof.counted_ids(two, 2, 3, "decreasing").round()
+    ids = set(ids.ravel().tolist())
+    assert ids == {19.0, 37.0, 39.0, 57.0} and 2 * 9.5 in ids
+    larger = proof.counted_ids(two, 2, 5, "decreasing")
+    assert larger.min() > 2 * 9.5 + 0.5
 
 
 def test_layers_and_shares_without_positions():
@@ -245,6 +265,7 @@ HEARS = proof.random_network()
             "none of these inputs has its rows in different cells",
         ),
         (lambda: proof.counting(4, 1, 20), "take fewer cells or tokens"),
+        (lambda: proof.counting(4, 1, 3, order="down"), "order must be one of"),
         (lambda: proof.linear(**BOX | {"low": 0.0}), r"x must lie in \[0, 3\)"),
         (lambda: proof.linear(**BOX | {"low": 4.0}), "low must be below high"),
         (lambda: proof.linear(**BOX | {"slope": 0.0}), "slope must be positive"),

@@ -853,7 +853,7 @@ WRONG = {
         (patterns.star(9), "yours has 9"),
         (patterns.star(20), "yours has 94"),
         (patterns.dilation_cycle(20), "s = 5"),
-        (patterns.causal(patterns.window(20, 3)), "hops fails"),
+        (patterns.causal(patterns.window(20, 3)), "loses something: token 0"),
     ],
     "patterns.repair": [
         (7, "10 tokens and two steps was wanted; yours is 7"),
@@ -993,7 +993,7 @@ WRONG = {
     ],
     "reviewers.ids": [
         ((7, 64), "Not yet"),
-        ((8, 8), "do two places"),
+        ((8, 8), "do two positions"),
         (8, "A pair was wanted; yours is 8"),
         ((8, 64, 1), "A pair was wanted; yours is a tuple of length 3"),
     ],

@@ -139,7 +139,7 @@ def test_a_direction_that_joins_two_tokens_names_them():
     v = torch.tensor([1.0, 0.0], dtype=F64)
     refused(
         lambda: memorize(x, names(x), generator=generator(), v=v),
-        "the tokens at (sequence, place) (0, 0) and (0, 2)",
+        "the tokens at (sequence, position) (0, 0) and (0, 2)",
         "leave v out",
     )
 
@@ -178,7 +178,7 @@ def test_what_was_not_given_is_not_to_be_left_out():
     """Tokens four steps of the dtype apart, and rounding may move each by as much."""
     said = refused(
         lambda: built((1, 1 + 2**-50)),
-        "the tokens at (sequence, place) (0, 0) and (0, 1)",
+        "the tokens at (sequence, position) (0, 0) and (0, 1)",
         "the best that was tried",
         "memorize fewer sequences",
     )

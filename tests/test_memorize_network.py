@@ -452,7 +452,7 @@ def test_wrong_arguments_are_refused():
     refused(
         x.where(x != x[2, 1], 0 * x / 0),
         y,
-        r"NaN or infinity, first at \(sequence, place\) \(2, 1\)",
+        r"NaN or infinity, first at \(sequence, position\) \(2, 1\)",
     )
     refused(x, y + 2**60 + 1, "numbers that")
     refused(

@@ -1655,7 +1655,12 @@ MUTATIONS = {
         "for sign, tokens in ((1, first), (-1, second)):",
         "for sign, tokens in ((1, first), (1, second)):",
         "boltzmann.any-temperature",
-        page=False,
+    ),
+    "value_averages: weights of another query": boltzmann(
+        "theorems/boltzmann_and_hardmax",
+        "torch.softmax(s * keys[index], 0)",
+        "torch.softmax(-s * keys[index], 0)",
+        "boltzmann.any-temperature",
     ),
     "fit_line: place of the knots": memorizer(
         "line",

@@ -104,8 +104,8 @@ def _turned(step: list) -> list:
 
 @exercise()
 def design(answer):
-    """Exercise 11.3: a pattern of 20 tokens, at most 60 connections a step, that meets
-    all conditions with s = 3.
+    """Exercise 11.3: a pattern of 20 tokens, at most 60 connections a step, that loses
+    nothing, with s = 3.
     """
     if not isinstance(answer, Pattern):
         yield f"A Pattern of 20 tokens was wanted; yours is {described(answer)}."
@@ -117,13 +117,12 @@ def design(answer):
             "At most 60 connections are allowed in a step; yours has "
             f"{found.connections}."
         )
-    for condition, why in found.reasons.items():
-        yield f"The condition {condition} fails: {why}."
-    if not found.all_met or found.hops > 3:
-        path = "with" if found.hamiltonian_path else "without"
+    if not found.universal:
+        yield f"This pattern loses something: {found.reasons['hops']}."
+    if found.hops > 3:
         yield (
-            "Three hops and a path are wanted (try three distances on a circle); yours "
-            f"has s = {found.hops}, {path} a path."
+            "Three hops are wanted (try three distances on a circle); yours has s = "
+            f"{found.hops}."
         )
 
 
@@ -147,8 +146,8 @@ def bits(answer):
 
 @exercise()
 def repair(answer):
-    """Exercise 11.4: add at most 10 connections to fixed(10, 4) so that all conditions
-    hold with s = 2.
+    """Exercise 11.4: add at most 10 connections to fixed(10, 4) so that nothing is lost
+    and s = 2.
     """
     wanted = "A Pattern of 10 tokens and two steps was wanted"
     if not isinstance(answer, Pattern):
@@ -166,11 +165,10 @@ def repair(answer):
     if added > 10:
         yield f"At most 10 connections may be added; yours are {added}."
     found = patterns.check(answer)
-    if not found.all_met:
-        reasons = "; ".join(found.reasons.values()) or "no path was found"
-        yield f"Not yet: {reasons}."
+    if not found.universal:
+        yield f"Not yet: {found.reasons['hops']}."
     if found.hops > 2:
         yield (
-            "All conditions hold. Let every token hear of all in two layers: now s = "
+            "Nothing is lost. Let every token hear of all in two layers: now s = "
             f"{found.hops}."
         )

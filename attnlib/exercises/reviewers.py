@@ -23,10 +23,10 @@ def ids(answer):
     }
     yield Case(without, 8, mistakes)
     mistakes = {
-        "That is the number of sequences: with positions each of their places has an "
-        "id.": 16,
+        "That is the number of sequences: with positions each of their positions "
+        "has an id.": 16,
     }
-    second = "The first number is right; for the second, do two places share an id?"
+    second = "The first number is right; for the second, do two positions share an id?"
     yield Case(positions, 64, mistakes, otherwise=second)
 
 

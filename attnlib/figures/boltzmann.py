@@ -345,8 +345,8 @@ def powers(terms: dict) -> Figure:
     ax.set_ylabel("coefficient")
     ax.text(
         float(first) - 0.4,
-        4.6,
-        "bars at different places cannot cancel each other",
+        5.05,
+        "bars at different powers cannot cancel each other",
         color=INK,
     )
     ax.spines["left"].set_visible(False)

@@ -162,9 +162,10 @@ def word_scores(runs: dict[str, Sequence[dict]], baselines: dict[str, dict]) -> 
     """Perplexity of each pattern on all words and on far words, a mark a seed."""
     fig, axes = new(1, 2, size=(6.0, 3.2), sharey=True)
     panels = (("all words", "perplexity"), ("far words", "perplexity on far words"))
+    alike = {"nearest words": "star", "window of 3": "window"}  # drawn as these
     for ax, (title, score) in zip(axes, panels):
         for y, (name, seeds) in enumerate(runs.items()):
-            colour, mark = STYLES.get(name, STYLES["window"])
+            colour, mark = STYLES[alike.get(name, name)]
             scores = [run[score] for run in seeds]
             ax.plot(
                 scores, [y] * len(scores), mark, color=colour, ms=7, mfc="none", mew=1.4

@@ -63,7 +63,7 @@ def _bent(ids: Sequence[float | int], labels: Sequence[float | int], j: int) -> 
 
 
 def strip() -> Figure:
-    """Ids of four tokens in the plane, and a strip around the line through two of
+    """Points of four tokens in the plane, and a strip around the line through two of
     them.
     """
     fig, ax = new(size=(6.0, 3.5))
@@ -76,7 +76,7 @@ def strip() -> Figure:
         ax.plot([x, x + far * along[0]], [y, y + far * along[1]], color=FAINT, zorder=1)
         for t in places:
             ax.plot(x + t * along[0], y + t * along[1], "o", color=GREY, ms=7, zorder=3)
-    ax.text(4.2, 1.35, "ids of one token", color=GREY, fontsize=9)
+    ax.text(4.2, 1.35, "points of one token", color=GREY, fontsize=9)
     for start, t in (((0.0, 1.5), 1.8), ((0.4, 2.6), 0.9)):
         chosen.append((start[0] + t * along[0], start[1] + t * along[1]))
     (x0, y0), (x1, y1) = chosen

@@ -84,7 +84,7 @@ def two_rings() -> Figure:
         _token(right, spots[k], str(k), ORANGE if deaf else "white")
     left.set_title("every token can hear\nevery other: nothing is lost", fontsize=10)
     right.set_title("one arrow turned round:\nnews cannot reach token 4", fontsize=10)
-    left.text(0, 0, "news go\nround", ha="center", va="center", color=INK)
+    left.text(0, 0, "news goes\nround", ha="center", va="center", color=INK)
     right.text(
         0, 0, "4 tells,\nand hears\nnothing", ha="center", va="center", color=INK
     )

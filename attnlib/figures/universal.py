@@ -37,7 +37,9 @@ def plan() -> Figure:
     ax.text(5.65, 3.35, "its row\nof the output", ha="center", va="center", color=INK)
     for j, (colour, mark) in enumerate(LOOKS[:3]):
         y = 2.3 - 0.95 * j
-        ax.text(-0.35, y, f"token {j}", ha="right", va="center", fontsize=9, color=INK)
+        ax.text(
+            -0.35, y, f"token {j + 1}", ha="right", va="center", fontsize=9, color=INK
+        )
         _box(ax, 0.0, y, 1.1)
         ax.plot([0.55], [y], mark, color=colour, ms=10)
         _box(ax, 2.6, y, 1.1)
@@ -45,7 +47,7 @@ def plan() -> Figure:
             size = 11 if i == j else 6
             ax.plot([2.85 + 0.3 * i], [y], its_mark, color=other, ms=size)
         _box(ax, 5.1, y, 1.1)
-        ax.text(5.65, y, f"$f(X)_{j}$", ha="center", va="center")
+        ax.text(5.65, y, f"$f(X)_{j + 1}$", ha="center", va="center")
         ax.annotate("", (5.05, y), (3.75, y), arrowprops=ARROW)
         for i in range(3):
             ax.annotate("", (2.55, y), (1.15, 2.3 - 0.95 * i), arrowprops=FAINT_ARROW)
@@ -151,7 +153,7 @@ def sweep_frames(network: UniversalNetwork, point: Tensor) -> tuple[list, list[s
         right = max(near, *before, *state) if value is None else near
         ax.set(xscale="log", xlim=(0.7, 2.5 * right), ylim=(len(home) - 0.4, -0.75))
         ax.set(xlabel="id + 1 (logarithmic)", yticks=range(len(home)), title=title)
-        ax.set_yticklabels([f"{j}" for j in range(len(home))])
+        ax.set_yticklabels([f"{j + 1}" for j in range(len(home))])
         ax.set_ylabel("tokens")
         ax.minorticks_off()
         frames.append(fig)

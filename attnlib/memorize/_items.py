@@ -62,7 +62,7 @@ def checked(sequences, labels, token_mask, generator) -> tuple[Tensor, Tensor]:
 
 def find_items(sequences: Tensor, labels: Tensor, token_mask: Tensor) -> Items:
     """Groups tokens and sequences exactly; raises ValueError if one item has two
-    labels, and names both places.
+    labels, and names both positions.
     """
     rows = sequences[token_mask] + 0.0  # -0 and 0 are one number
     found, first = group(rows)
@@ -76,11 +76,11 @@ def find_items(sequences: Tensor, labels: Tensor, token_mask: Tensor) -> Items:
     if wrong.any():
         b = int(wrong.int().argmax())
         a = int(start[pair[b]])
-        places = token_mask.nonzero()
+        positions = token_mask.nonzero()
         raise ValueError(
-            f"contradicting labels: (sequence, place) {tuple(places[a].tolist())} "
-            f"and {tuple(places[b].tolist())} hold the same token "
-            "in the same multiset of tokens, "
+            "contradicting labels: (sequence, position) "
+            f"{tuple(positions[a].tolist())} and {tuple(positions[b].tolist())} "
+            "hold the same token in the same multiset of tokens, "
             f"with labels {flat[a].tolist()} and {flat[b].tolist()}; "
             "attention without positions gives both the same output"
         )
@@ -181,8 +181,8 @@ def _check_values(sequences: Tensor, labels: Tensor, token_mask: Tensor) -> None
 
 def _nowhere(bad: Tensor, what: str) -> None:
     if bad.any():
-        place = tuple(bad.nonzero()[0].tolist())
-        raise ValueError(f"{what} at (sequence, place) {place}")
+        at = tuple(bad.nonzero()[0].tolist())
+        raise ValueError(f"{what} at (sequence, position) {at}")
 
 
 def _check_memory(sequences: Tensor, labels: Tensor) -> None:

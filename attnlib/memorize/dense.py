@@ -22,6 +22,7 @@ from attnlib.memorize.line import fit_line
 from attnlib.memorize.memorizer import Memorizer
 
 MOST = 1 << 14  # units; beyond, sums that cancel say nothing anyway
+LOOKS = 100  # hyperplanes among which a group chooses
 
 
 class Dense(NamedTuple):
@@ -140,6 +141,7 @@ def fit_groups(
     tokens: Int[Tensor, " D"] | None = None,
     generator: torch.Generator,
     draws: int = 8,
+    groups: int = 1,
 ) -> Grouped:
     """A hidden layer that reads the whole vector: four units give a group of at most d
     points any labels, and are silent at all others.
@@ -156,26 +158,29 @@ def fit_groups(
             lie on a line; None if no three points do.
         generator: deals the points to groups, and chooses among hyperplanes.
         draws: deals that are tried; the one with the smallest error is kept.
+        groups: at least so many. Smaller groups leave hyperplanes to choose from, and
+            the weights become smaller.
 
     Returns:
-        Grouped, with 4 max(ceil(D / d), most points of one token) units.
+        Grouped, with 4 max(ceil(D / d), most points of one token, groups) units.
 
     Raises:
         ValueError: for shapes or dtypes that do not fit, NaN, and where no draw has an
             error below half the distance of two labels: points that lie on the
             hyperplane of another group, or groups that do not span one.
 
-    Cost: O(draws D^2) time, O(D^2 / d) memory.
+    Cost: O(draws D G d) time for G groups, 100 times that where hyperplanes are to
+        choose from; O(D G) memory.
     Source: Bubeck, Eldan, Lee and Mikulincer 2020 say in their abstract that four times
         ceil(D / d) units are enough, after Baum 1988; the proof is the page's.
     Claim: memorize.grouped
     """
     _check_points(points, labels, tokens)
     _require.random(generator)
-    _require.sizes(1, draws=draws)
+    _require.sizes(1, draws=draws, groups=groups)
     best = None
     for _ in range(draws):
-        group = _deal(points, tokens, generator)
+        group = _deal(points, tokens, generator, groups)
         net = _four_units(points, labels, group, generator)
         if best is None or net.error < best.error:
             best = net
@@ -213,14 +218,19 @@ def _check_points(points: Tensor, labels: Tensor, tokens: Tensor | None) -> None
     )
 
 
-def _deal(points: Tensor, tokens: Tensor | None, generator: torch.Generator) -> Tensor:
+def _deal(
+    points: Tensor,
+    tokens: Tensor | None,
+    generator: torch.Generator,
+    least: int = 1,
+) -> Tensor:
     """A group for each point, as one deals cards: the points of a token follow each
     other, so that each goes to another group.
     """
     count, d = points.shape
     order = torch.randperm(count, generator=generator, device=generator.device)
     order = order.to(points.device)
-    groups = math.ceil(count / d)
+    groups = max(math.ceil(count / d), min(least, count))
     if tokens is not None:
         order = order[tokens[order].argsort(stable=True)]
         most = int(tokens.unique(return_counts=True)[1].max())
@@ -238,18 +248,13 @@ def _four_units(
     ones = torch.ones_like(points[:, :1])
     raised = torch.cat([points, ones], dim=1)
     members = _members(group, groups)
-    hyperplane = _hyperplanes(raised[members], generator)
     value = torch.linalg.pinv(raised[members]) @ labels[members][..., None]
     value = value[..., 0]
-    u = raised @ hyperplane.T
-    p = raised @ value.T
+    p = (raised @ value.T).abs()
     own = group[:, None] == torch.arange(groups, device=group.device)
-    # The nearest point of another group; e is half of that.
-    room = u.abs().masked_fill(own, torch.inf).amin(0)
-    room = torch.where(room < torch.inf, room, 1)
-    e = room / 2
-    largest = p.abs().amax(0)
-    eta = torch.where(largest > 0, room / (4 * largest), 1)
+    top = p.where(own, 0).amax(0)
+    hyperplane, eta = _hyperplanes(raised, members, own, top + p, generator)
+    e = eta * top
     up = torch.zeros_like(hyperplane)
     up[:, -1] = e
     tilt = eta[:, None] * value
@@ -275,17 +280,33 @@ def _members(group: Tensor, groups: int) -> Tensor:
     return order[start[:, None] + place]
 
 
-def _hyperplanes(members: Tensor, generator: torch.Generator) -> Tensor:
-    """(G, d + 1): (a, a_0) with |a| = 1 and a.h + a_0 = 0 on the group, at random
-    among those.
+def _hyperplanes(
+    raised: Tensor,
+    members: Tensor,
+    own: Tensor,
+    reach: Tensor,
+    generator: torch.Generator,
+) -> tuple[Tensor, Tensor]:
+    """(G, d + 1): (a, a_0) with |a| = 1 and a.h + a_0 = 0 on the group; and the largest
+    eta with |a.h + a_0| >= eta reach at all other points. Of LOOKS hyperplanes at
+    random the one with the largest eta.
     """
-    groups, g, wide = members.shape
-    across = torch.linalg.svd(members).Vh[:, g:]
-    weights = torch.randn(
-        groups, 1, wide - g, generator=generator, device=generator.device
-    )
-    chosen = (weights.to(members) @ across)[:, 0]
-    return chosen / chosen[:, :-1].norm(dim=1, keepdim=True)
+    groups, g = members.shape
+    across = torch.linalg.svd(raised[members]).Vh[:, g:]
+    free = across.shape[1]
+    size = (LOOKS if free > 1 else 1, groups, 1, free)
+    weights = torch.randn(size, generator=generator, device=generator.device)
+    best, etas = across[:, 0], raised.new_full((groups,), -1.0)
+    for weight in weights.to(raised):
+        hyperplane = (weight @ across)[:, 0]
+        hyperplane = hyperplane / hyperplane[:, :-1].norm(dim=1, keepdim=True)
+        eta = (raised @ hyperplane.T).abs() / reach
+        eta = eta.masked_fill(own, torch.inf).amin(0)
+        eta = torch.where(eta.isfinite(), eta, 1)
+        better = eta > etas
+        best = torch.where(better[:, None], hyperplane, best)
+        etas = torch.where(better, eta, etas)
+    return best, etas
 
 
 def _errors(net: Grouped, points: Tensor, labels: Tensor) -> Tensor:

@@ -239,8 +239,8 @@ def memorize(
             that the dtype would round, tokens too small or too large for a float beta,
             v of another length than one, or memory that would not suffice; for labels
             that contradict each other, and for tokens or ids that the dtype cannot hold
-            apart where labels differ (with both places, and with what would); and for a
-            network that misses a label when it is run on the data.
+            apart where labels differ (with both positions, and with what would); and
+            for a network that misses a label when it is run on the data.
 
     Cost: O(N n (n + d + log N n)).
     Source: Kajitsuka and Sato 2024, Corollary 1 (recalled); differs: the temperature is
@@ -556,17 +556,17 @@ def _cannot(
     items: _items.Items, p: _Placed, token_mask: Tensor, given: dict[str, bool]
 ) -> str:
     """What could not be held apart, where it stands, and what would help."""
-    places = [tuple(place) for place in token_mask.nonzero()[items.first].tolist()]
-    twins = _twins(items, places)
+    positions = [tuple(pair) for pair in token_mask.nonzero()[items.first].tolist()]
+    twins = _twins(items, positions)
     if twins:
         return (
-            f"contradicting labels: (sequence, place) {twins[0]} and {twins[1]} hold "
-            "the same token, and their sequences the same tokens in the same shares, "
-            "as {a, b} and {a, a, b, b}; attention without positions gives both the "
-            "same output: add a token or positions"
+            f"contradicting labels: (sequence, position) {twins[0]} and {twins[1]} "
+            "hold the same token, and their sequences the same tokens in the same "
+            "shares, as {a, b} and {a, a, b, b}; attention without positions gives "
+            "both the same output: add a token or positions"
         )
     dtype = p.v.dtype
-    what = _closest(items, p, places)
+    what = _closest(items, p, positions)
     for wide in _items.finer(dtype):
         again = _place(items, p.v.to(wide), p.beta, token_mask)
         if _separated(again, _slack(items.vocabulary.to(wide))):
@@ -582,33 +582,33 @@ def _cannot(
     )
 
 
-def _closest(items: _items.Items, p: _Placed, places: list) -> str:
+def _closest(items: _items.Items, p: _Placed, positions: list) -> str:
     """The two tokens, or else the two ids, that are closest, and where they stand."""
     z = (items.vocabulary * p.v).sum(-1)
     order = z.argsort()
     steps = z[order].diff()
     if _items.least(steps) <= 2 * _slack(items.vocabulary):
         i = int(steps.argmin())
-        sequence, k = torch.tensor(places, device=z.device).unbind(1)
+        sequence, k = torch.tensor(positions, device=z.device).unbind(1)
         words = items.tokens[sequence, k]
         pair = [(words == w).int().argmax() for w in order[i : i + 2]]
-        a, b = sorted(places[item] for item in pair)
+        a, b = sorted(positions[item] for item in pair)
         return (
-            f"the tokens at (sequence, place) {a} and {b} are no "
+            f"the tokens at (sequence, position) {a} and {b} are no "
             "further apart along the direction than rounding"
         )
     gaps = p.context.diff().where(p.rivals, math.inf)
     i = int(gaps.argmin())
-    a, b = sorted(places[item] for item in p.order[i : i + 2])
+    a, b = sorted(positions[item] for item in p.order[i : i + 2])
     lost = int((gaps <= _noise(p)).sum())
     return (
-        f"{lost} of {len(places)} are no further from the next than rounding, "
+        f"{lost} of {len(positions)} are no further from the next than rounding, "
         f"{_noise(p):.2g}; the closest, {float(gaps[i]):.2g} apart, are of one token, "
-        f"at (sequence, place) {a} and {b}"
+        f"at (sequence, position) {a} and {b}"
     )
 
 
-def _twins(items: _items.Items, places: list) -> tuple | None:
+def _twins(items: _items.Items, positions: list) -> tuple | None:
     """Where one token has two labels in two sequences that hold the same tokens in the
     same shares; None if that is nowhere. No beta gives the two different ids.
     """
@@ -620,10 +620,10 @@ def _twins(items: _items.Items, places: list) -> tuple | None:
         reduced = ((token, count // common) for token, count in counts.items())
         shares[sequence] = frozenset(reduced)
     seen = {}
-    for item in sorted(range(len(places)), key=places.__getitem__):
-        sequence, k = places[item]
+    for item in sorted(range(len(positions)), key=positions.__getitem__):
+        sequence, k = positions[item]
         key = shares[sequence], int(items.tokens[sequence, k])
         other = seen.setdefault(key, item)
         if not torch.equal(items.labels[other], items.labels[item]):
-            return places[other], places[item]
+            return positions[other], positions[item]
     return None

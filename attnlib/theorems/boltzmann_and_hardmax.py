@@ -1165,11 +1165,12 @@ def typical(
     query: int = 0,
 ) -> Verdict:
     """For random places, two different multisets of n tokens have averages within eps
-    with a probability of at most 2 M n eps e^(3 sigma) / (1 - sigma).
+    with a probability of at most 2 M n eps e^sigma / (1 - sigma).
 
+    That is if one of them holds a token that the other lacks; with e^(3 sigma) if they
+    hold the same tokens in other numbers.
     Hypotheses: the places of the vocabulary are independent, with densities of at most
-    M on an interval of length rho; sigma = |beta| max|z| rho < 1. If one multiset
-    holds a token that the other lacks, e^sigma is enough.
+    M on an interval of length rho; sigma = |beta| max|z| rho < 1.
     Measured: the share of the vocabularies in which they are within eps. The bound
     allows five standard deviations more, so one true statement in three million is
     refused. That places are independent cannot be seen in them; the control holds them
@@ -1238,6 +1239,15 @@ def _check_vocabularies(z, interval) -> tuple[float, float]:
     return float(low), float(high)
 
 
+def value_averages(
+    keys: Tensor, values: Tensor, tokens: Sequence[int], s: Tensor
+) -> Tensor:
+    """The average of the values of the same tokens in each draw; weights by keys."""
+    index = list(tokens)
+    weights = torch.softmax(s * keys[index], 0)
+    return values[:, index] @ weights
+
+
 def one_over_root_two_by_hand() -> Verdict:
     """Two sets of two that share a token, with all keys equal: the weights differ by
     (0, 1/2, -1/2), so the standard deviation is 1 / sqrt 2.
@@ -1289,8 +1299,8 @@ def any_temperature(
     *,
     query: int = 0,
 ) -> Verdict:
-    """At every beta the difference of two averages of Gaussian values is normal with
-    standard deviation |p - p'|, which is at least e^(-2 |s| rho) / n.
+    """Given the keys, at every beta, the difference of two averages of Gaussian values
+    is normal with standard deviation |p - p'|, which is at least e^(-2 |s| rho) / n.
 
     Hypothesis: values independent and standard normal, independent of the keys.
     Measured: the largest distance of the distribution of (f - f') / |p - p'| over the
@@ -1323,19 +1333,22 @@ def any_temperature(
         len(first) == len(second) and sorted(first) != sorted(second),
         "first and second must be different multisets of one size",
     )
-    apart = weight_difference(keys, first, second, beta, query)
-    size = float(apart.norm())
+    s = beta * keys[query]
+    size = float(weight_difference(keys, first, second, beta, query).norm())
     require(
         size > 0,
         f"beta = {beta} is so large that no float tells the weights of first and "
         "second apart",
     )
     seen = keys[[*first, *second]]
-    reach = abs(beta * float(keys[query])) * float(seen.max() - seen.min())
+    reach = abs(float(s)) * float(seen.max() - seen.min())
     least = math.exp(-2 * reach) / len(first)
     if size < least * (1 - 1e-9):
         return at_most(math.inf, 2.5)
-    scaled = (values @ apart / size).sort().values
+    gaps = value_averages(keys, values, first, s) - value_averages(
+        keys, values, second, s
+    )
+    scaled = (gaps / size).sort().values
     normal = torch.special.ndtr(scaled)
     count = len(scaled)
     ranks = torch.arange(count, dtype=double)

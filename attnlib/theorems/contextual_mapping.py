@@ -160,6 +160,23 @@ def differences(vocabulary: Tensor) -> Tensor:
     return unit(torch.stack(apart))
 
 
+def share_that_pass(vocabulary: Tensor, draw="sphere", trials=300) -> float:
+    """The share of drawn directions that keep the tokens apart as (15.2) asks."""
+    g = seeded(0)
+    d = vocabulary.shape[1]
+    drawn = torch.randn(trials, d, dtype=double, generator=g)
+    if draw == "axes":
+        drawn = torch.eye(d, dtype=double)[torch.randint(d, (trials,), generator=g)]
+    smallest = (unit(drawn) @ differences(vocabulary).T).abs().amin(-1)
+    return float((smallest >= level_of(vocabulary)).double().mean())
+
+
+def level_of(vocabulary: Tensor) -> float:
+    """tau of (15.2)."""
+    count, d = vocabulary.shape
+    return math.sqrt(8 / (math.pi * d)) / (count + 1) ** 2
+
+
 def slabs_and_draws() -> Verdict:
     """The chance that |v . e| < t is at most t sqrt(2 d / pi), by the incomplete beta
     function; (15.2) by hand for one token in the plane; and draws until one passes.
@@ -229,15 +246,9 @@ def projection(
     vocabulary = _check_vocabulary(vocabulary)
     one_of(["sphere", "axes"], draw=draw)
     sizes(1, trials=trials)
-    g = seeded(0)
     along = differences(vocabulary)
-    count, d = vocabulary.shape
-    level = math.sqrt(8 / (math.pi * d)) / (count + 1) ** 2
-    drawn = torch.randn(trials, d, dtype=double, generator=g)
-    if draw == "axes":
-        drawn = torch.eye(d, dtype=double)[torch.randint(d, (trials,), generator=g)]
-    smallest = (unit(drawn) @ along.T).abs().amin(-1)
-    share = float((smallest >= level).double().mean())
+    level = level_of(vocabulary)
+    share = share_that_pass(vocabulary, draw, trials)
     least = 1 - 2 / math.pi
     for seed in range(40):
         chosen = choose_projection(vocabulary, generator=seeded(seed)).v
@@ -350,11 +361,14 @@ LINE = Case(on_a_line)
 def gap(
     vocabulary: Tensor, v: Tensor, n: int, *, times: float = 1.0, weight: float = 1.0
 ) -> Verdict:
-    """Companies of a token in two different sets are as far apart as (15.4) says; the
-    outputs stay within r + eps/4, and those of different tokens eps/2 apart.
+    """Companies of a token in two different sets are as far apart as (15.4) says.
+
+    Ids of different tokens are g/2 apart, and outputs eps/2; outputs stay within
+    r + eps/4.
 
     Hypotheses: sets of n >= 2 tokens without repetition; the places v . x are different
-    and not 0; |v| = 1; beta is at least (2 ln n + 3) / (g c) and w at most eps / (4 r).
+    and not 0; |v| = 1; beta is at least (2 ln n + 3) / (g c); w is at most g / (2 s)
+    for the ids, and at most eps / (4 r) for the outputs.
     Measured: by how much the worst inequality is missed: the gap in decimal digits, by
     certified intervals; the others relative. Also how far data_scale is off.
 
@@ -398,7 +412,19 @@ def gap(
     near = torch.cdist(h, h, compute_mode="donot_use_mm_for_euclid_dist")[other].min()
     missed = max(missed, float(h.norm(dim=1).max() - r - eps / 4) / r)
     missed = max(missed, (eps / 2 - float(near)) / eps)
-    return at_most(missed, ROUNDING)
+    return at_most(max(missed, ids_too_close(z, sets, beta, weight)), ROUNDING)
+
+
+def ids_too_close(z: list[Fraction], sets: Tensor, beta: float, weight) -> float:
+    """By how much ids z + w f of different tokens are closer than g/2, over g."""
+    ordered = sorted(z)
+    g = float(min(b - a for a, b in pairwise(ordered)))
+    w = weight * g / (2 * float(ordered[-1] - ordered[0]))
+    ids = context_ids(floats(z)[sets][..., None], ONE, beta)
+    t = (ids.token + w * ids.context).flatten()
+    other = sets.flatten()[:, None] != sets.flatten()
+    near = (t[:, None] - t).abs()[other].min()
+    return (g / 2 - float(near)) / g
 
 
 # --- repeated tokens
@@ -976,8 +1002,8 @@ def words(count=4, d=8, n=4, seed=0) -> dict:
 
 
 def sequences_that_differ() -> Verdict:
-    """Four tokens at four places: 1024 ids with softmax and the encoding, and 320
-    without it, or with a mean.
+    """Four tokens at four positions: 1024 pairs of a token and its company with softmax
+    and the encoding, 320 with a mean and the encoding, 80 with softmax alone.
 
     Measured: how many of the three counts are wrong.
     """
@@ -985,12 +1011,12 @@ def sequences_that_differ() -> Verdict:
     encoded, _, _ = encode(vocabulary, u, n)
     wrong = distinct_ids(encoded, 0.1) != 1024
     wrong += distinct_ids(encoded, 0.0) != 320
-    wrong += distinct_ids(vocabulary.expand(n, 4, 8), 0.1) != 320
+    wrong += distinct_ids(vocabulary.expand(n, 4, 8), 0.1) != 80
     return at_most(wrong, 0)
 
 
 def encode(vocabulary: Tensor, u: Tensor, n: int, step: float = 1.0):
-    """(n, tokens, d), every token at every place; and r_max, eps."""
+    """(n, tokens, d), every token at every position; and r_max, eps."""
     r_max = float(vocabulary.norm(dim=1).max())
     eps = float(torch.pdist(vocabulary).min())
     places = torch.arange(1, n + 1, dtype=double) * step * (2 * r_max + eps)
@@ -1000,12 +1026,12 @@ def encode(vocabulary: Tensor, u: Tensor, n: int, step: float = 1.0):
 def distinct_ids(x: Tensor, beta: float) -> int:
     """Pairs of encoded token and company, rounded to 1e-12, over all sequences."""
     n, count, _ = x.shape
-    tokens = torch.unique(x.flatten(0, 1), dim=0)
+    tokens, number = torch.unique(x.flatten(0, 1), dim=0, return_inverse=True)
     v = choose_projection(tokens, generator=seeded(1), best_of=50).v
     v = v / (tokens @ v).std()
     sequences = torch.tensor(list(product(range(count), repeat=n)))
     f = context_ids(x[torch.arange(n), sequences], v, beta).context
-    groups = sequences + count * torch.arange(n)
+    groups = number[sequences + count * torch.arange(n)]
     return smallest_gap((f * 1e12).round(), groups).distinct
 
 
@@ -1044,10 +1070,10 @@ def positions(
     Args:
         vocabulary: (tokens, d), float64.
         u: (d,).
-        n: places; all sequences are counted, at most 4096.
-        step: factor of the step between places; the statement has 1.
+        n: positions; all sequences are counted, at most 4096.
+        step: factor of the step between positions; the statement has 1.
         beta: of the ids that are counted; the statement has 0.
-        encoded: permute tokens after the encoding is tied to places: not equivariant.
+        encoded: permute tokens after the encoding is tied to positions: not so.
 
     Returns:
         Verdict.
