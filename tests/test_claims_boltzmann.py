@@ -11,6 +11,7 @@ from itertools import combinations, combinations_with_replacement
 
 import flint
 import mpmath
+import numpy as np
 import pytest
 import torch
 
@@ -138,6 +139,39 @@ PLACES = claims.vocabularies(draws=1000, V=4)
 PAIR = {"first": (0, 1), "second": (0, 2), "beta": 0.1, "eps": 0.1}
 KEYS = claims.keys_and_values(draws=1000, V=4)
 LINE = claims.line_and_layer()
+ROW = torch.tensor([0.0, -2.0], dtype=torch.float64)
+FAR_AWAY = LINE | {"x0": 1e13 * LINE["x0"]}
+LARGE = LINE | {"layer": LINE["layer"]._replace(w_o=1e308 * LINE["layer"].w_o)}
+PAIR_OF_SETS = {"first": (0, 1), "second": (0, 2)}
+
+
+def range_of(n):
+    return list(range(1, n))
+
+
+@pytest.mark.parametrize("beta", [100.0, 1e3, 1e300])
+def test_a_tiny_distance_at_a_large_beta_is_no_near_miss(beta):
+    assert not claims.near_miss(ENDS, NEAR, beta).ok
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        ([0, 1], [Fraction(1, 2)] * 2, Fraction(1, 10**30)),
+        ([10**100, 10**100 + 1], [10**100, 10**100 + 2], 1),
+    ],
+)
+def test_a_gap_that_cancels_much_is_still_certified(asked):
+    """128 bits enclose the first with 8 digits; the second cancels 100 digits."""
+    assert claims.gap(*asked).ok
+
+
+def test_other_numbers_serve_as_floats():
+    found = claims.typical(**PLACES, **PAIR)
+    rational = {"beta": Fraction(1, 10), "eps": Fraction(1, 10)}
+    assert claims.typical(**PLACES, **PAIR | rational) == found
+    assert claims.before(2, 50, np.int64(3)) == claims.before(2, 50, 3)
+    assert claims.operator(ROW, heat=Fraction(1)).ok
 
 
 @pytest.mark.bad_input
@@ -211,6 +245,39 @@ LINE = claims.line_and_layer()
             ),
             "values must be float64 with 2 dimensions",
         ),
+        (lambda: claims.operator(torch.eye(2).double().to_sparse()), "a must be dense"),
+        (lambda: claims.operator(torch.ones(2).double() * 1e12), "subtract the maxi"),
+        (lambda: claims.operator(ROW, heat=10**400), "heat must be a number of at m"),
+        (lambda: claims.regions(torch.zeros(1, 3000).double()), "at most 2000 columns"),
+        (lambda: claims.largest_drop(10**400), "n must be a number of at most 1e300"),
+        (lambda: claims.gap([1, 2], [1, 3], 0), "s must not be zero"),
+        (lambda: claims.hardmax(**FAR_AWAY), "rounding would hide"),
+        (lambda: claims.hardmax(**FAR_AWAY, normalizer="softmax"), "would hide"),
+        (
+            lambda: claims.hardmax(**LINE, second=(1, 3, 4 + 1e-11, 6)),
+            "too little for floats to show",
+        ),
+        (
+            lambda: claims.hardmax(**LINE, first=(1, 2, 5, 10**400)),
+            "first must hold places of at most 1e100",
+        ),
+        (lambda: claims.hardmax(**LARGE), "the output of layer holds NaN"),
+        (lambda: claims.before(999, 2, 1000), "too many for exact sums"),
+        (lambda: claims.before(10**9, 10**9, 3), "too many to list"),
+        (lambda: claims.ids([(1, (1, 2)), (1.0, (1.0, 2))], 2), "1 stand there twice"),
+        (
+            lambda: claims.ids([(k, range_of(40)) for k in range(1, 40)], 2),
+            "too many for exact sums",
+        ),
+        (
+            lambda: claims.repeated((10**400, (1,)), (1, (1,)), 2),
+            "first and weight must be of sizes from 1e-100",
+        ),
+        (
+            lambda: claims.typical(**PLACES | {"interval": (-(10**400), 1)}, **PAIR),
+            "the left end of interval must be a number of at most",
+        ),
+        (lambda: claims.any_temperature(**KEYS, **PAIR_OF_SETS, beta=200), "no float"),
     ],
 )
 def test_what_a_theorem_does_not_speak_of_is_refused(call, words):

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
+import numpy as np
 import pytest
 import torch
 
@@ -15,6 +16,7 @@ from attnlib.memorize.counts import (
     sum_of_integers,
     telling_tokens,
 )
+from attnlib.memorize.dense import fit_groups
 
 
 def seeded(seed=0):
@@ -128,11 +130,51 @@ def test_the_network_knows_all_labels_and_other_tokens_count_as_nothing():
             ),
             "sequences 0 and 2 are one multiset, with labels 0 and 5",
         ),
+        (
+            lambda: sum_of_integers(drawn(), torch.tensor([5, 3]).byte(), PAIR),
+            "tokens must increase",
+        ),
+        (
+            lambda: sum_of_integers(drawn(), torch.tensor([2**63 - 1, -(2**63)]), PAIR),
+            "tokens must increase",
+        ),
+        (
+            lambda: sum_of_integers(drawn(), PAIR.cumsum(0), PAIR * -(2**63)),
+            "integers reach 9223372036854775808",
+        ),
+        (
+            lambda: count_ids(drawn(), generator=seeded(), size=np.int64(2**62)),
+            "beyond int64: take a smaller size",
+        ),
+        (
+            lambda: fit_groups(drawn().half(), PAIR, generator=seeded()),
+            "points must be float32 or float64, got torch.float16",
+        ),
+        (
+            lambda: fit_groups(
+                torch.ones(4, 2), torch.ones(4), tokens=None, generator=seeded()
+            ),
+            "points must differ: 0 and 1 are the same",
+        ),
     ],
 )
 def test_refusals(call, words):
     with pytest.raises(ValueError, match=words):
         call()
+
+
+@pytest.mark.bad_input
+@pytest.mark.parametrize("h", [None, torch.ones(2, 3), torch.ones(2, 2).double()])
+def test_groups_refuse_other_points(h):
+    net = fit_groups(torch.eye(2), torch.ones(2), generator=seeded())
+    with pytest.raises(ValueError, match="h "):
+        net(h)
+
+
+def test_narrow_integers_serve():
+    sequences = drawn().to(torch.int8)
+    found = count_ids(sequences, generator=seeded())
+    assert torch.equal(found.ids, count_ids(drawn(), generator=seeded()).ids)
 
 
 @pytest.mark.bad_input

@@ -77,8 +77,8 @@ def groups(answer):
         "others of that token.": 168,
         "That is a unit an id, for a layer that reads one number.": 1000,
         "You counted groups; each takes several units.": 50,
-        "You counted groups, and each takes several units. And can two ids of one token "
-        "share a group?": 42,
+        "You counted groups, and each takes several units. And can two ids of one "
+        "token share a group?": 42,
         "You added the two numbers of groups; the larger one is enough.": 368,
     }
     yield Case(answer, 200, mistakes)

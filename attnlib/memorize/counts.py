@@ -19,6 +19,8 @@ from attnlib import _require
 from attnlib._require import require
 from attnlib.memorize.deep import Deep, fit_deep
 
+INTEGERS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
+
 
 @dataclass(frozen=True, eq=False)
 class CountIds:
@@ -136,10 +138,12 @@ def count_ids(
     multisets = len(torch.unique(sequences.sort(-1).values, dim=0))
     size = multisets**2 if size is None else size
     _require.sizes(1, size=size)
+    size = int(size)
     n = sequences.shape[1]
     require(
         n * size < 2**63,
-        f"ids reach n size = {n} x {size}, beyond int64: take fewer sequences",
+        f"ids reach n size = {n} x {size}, beyond int64: take a smaller size or fewer "
+        "sequences",
     )
     for draws in range(1, budget + 1):
         integers = torch.randint(
@@ -186,13 +190,15 @@ def sum_of_integers(
             f"{name} must be (c,), as many as tokens, got {tuple(vector.shape)}",
         )
         _require.same_device(name, vector, sequences.device, "sequences")
-    require(bool((tokens.diff() > 0).all()), "tokens must increase")
+    # Differences of unsigned or of large integers would wrap.
+    require(bool((tokens[1:] > tokens[:-1]).all()), "tokens must increase")
     if not len(tokens):
         return sequences.new_zeros(len(sequences), dtype=torch.int64)
     n = sequences.shape[1]
+    largest = max(int(integers.max()), -int(integers.min()))
     require(
-        n * int(integers.abs().max()) < 2**63,
-        f"integers reach {int(integers.abs().max())}: sums of n = {n} leave int64",
+        n * largest < 2**63,
+        f"integers reach {largest}: sums of n = {n} leave int64",
     )
     tokens = tokens.long()
     place = torch.searchsorted(tokens, sequences.long().contiguous())
@@ -280,6 +286,9 @@ def _check(sequences: Tensor) -> None:
 
 def _integers(name: str, tensor: Tensor) -> None:
     _require.is_tensor(name, tensor)
-    whole = tensor.dtype in (torch.int64, torch.int32, torch.int16, torch.uint8)
-    require(whole, f"{name} must be integers (int64), got {tensor.dtype}")
+    require(
+        tensor.dtype in INTEGERS,
+        f"{name} must be integers (int64, 32, 16, 8 or uint8), got {tensor.dtype}: "
+        "cast it first",
+    )
     require(not tensor.is_meta, f"{name} are on the device meta: they hold no values")

@@ -125,7 +125,10 @@ class Grouped:
     error: float
 
     def __call__(self, h: Tensor) -> Tensor:
-        """F at the points h (*batch, d)."""
+        """F at the points h (*batch, d). ValueError for another dtype, device or d."""
+        _require.is_tensor("h", h)
+        size = (*h.shape[:-1], len(self.w_1))
+        _require.matches("h", h, size, self.w_1, "w_1")
         return torch.relu(h @ self.w_1 + self.b_1) @ self.w_2
 
     @property
@@ -152,7 +155,7 @@ def fit_groups(
     linear in h with a constant; on the group u is 0, and p is the label.
 
     Args:
-        points: (D, d), all different, at most 16384.
+        points: (D, d), float32 or float64, all different, at most 16384.
         labels: (D,), in the dtype of points.
         tokens: (D,), points of one token never share a group, as the ids of one token
             lie on a line; None if no three points do.
@@ -165,9 +168,10 @@ def fit_groups(
         Grouped, with 4 max(ceil(D / d), most points of one token, groups) units.
 
     Raises:
-        ValueError: for shapes or dtypes that do not fit, NaN, and where no draw has an
-            error below half the distance of two labels: points that lie on the
-            hyperplane of another group, or groups that do not span one.
+        ValueError: for shapes or dtypes that do not fit, NaN, points that repeat (with
+            two of them), and where no draw has an error below half the distance of two
+            labels, or of a single one from 0: points that lie on the hyperplane of
+            another group, or groups that do not span one.
 
     Cost: O(draws D G d) time for G groups, 100 times that where hyperplanes are to
         choose from; O(D G) memory.
@@ -178,6 +182,7 @@ def fit_groups(
     _check_points(points, labels, tokens)
     _require.random(generator)
     _require.sizes(1, draws=draws, groups=groups)
+    points, labels = points.detach(), labels.detach()
     best = None
     for _ in range(draws):
         group = _deal(points, tokens, generator, groups)
@@ -185,12 +190,15 @@ def fit_groups(
         if best is None or net.error < best.error:
             best = net
     apart = labels.unique().diff()
-    least = float(apart.min()) if len(apart) else math.inf
+    if not len(apart):
+        apart = labels[:1].abs()  # one label: its distance from 0, or 1 for 0 itself
+    least = float(apart.min()) or 1.0
+    hint = ". Points of one token lie on a line: are tokens given?"
     require(
         best.error < least / 2,
         f"no deal of {draws} keeps the groups apart in {points.dtype}: the error may "
-        f"be {best.error:.2g}, and labels are {least:.2g} apart. Points of one token "
-        "lie on a line: are tokens given?",
+        f"be {best.error:.2g}, and labels are {least:.2g} apart"
+        + (hint if tokens is None else ""),
     )
     return best
 
@@ -202,9 +210,19 @@ def _check_points(points: Tensor, labels: Tensor, tokens: Tensor | None) -> None
         points.dim() == 2 and 0 not in points.shape and len(points) <= MOST,
         f"points must be (D, d) with 1 to {MOST} points, got {tuple(points.shape)}",
     )
+    require(
+        points.dtype in (torch.float32, torch.float64),
+        f"points must be float32 or float64, got {points.dtype}: cast them first",
+    )
     _require.is_tensor("labels", labels)
     _require.matches("labels", labels, points.shape[:1], points, "points")
     finite(points=points, labels=labels)
+    _, place = points.detach().unique(dim=0, return_inverse=True)
+    place, order = place.sort(stable=True)
+    again = (place[1:] == place[:-1]).nonzero()
+    if len(again):
+        i, j = order[again[0]].item(), order[again[0] + 1].item()
+        raise ValueError(f"points must differ: {i} and {j} are the same")
     if tokens is None:
         return
     _require.is_tensor("tokens", tokens)

@@ -12,7 +12,16 @@ import mpmath
 import torch
 from torch import Tensor
 
-from attnlib._require import finite, is_a, is_list, numbers, one_of, require, sizes
+from attnlib._require import (
+    finite,
+    is_a,
+    is_list,
+    is_tensor,
+    numbers,
+    one_of,
+    require,
+    sizes,
+)
 from attnlib.attention import Layer, forward, random_layers
 from attnlib.certify import (
     Verdict,
@@ -38,6 +47,8 @@ ENDS = (1, 2, 5, 6)
 NEAR = (1, 3, 4, 6)
 BETA = math.acosh(1 + 1 / math.sqrt(2))  # the float next to beta* of Proposition 14.12
 Number = int | float | Fraction
+FAR_OFF = 1e6  # from zero: beyond, rounding hides what a row of logits says
+COUNTED = 1_000_000  # exact operations, about half a minute
 
 
 def largest_drop(n: int) -> float:
@@ -45,6 +56,7 @@ def largest_drop(n: int) -> float:
     maximum: omega e^omega = (n - 1) / e.
     """
     sizes(2, n=n)
+    n = _float("n", n)
     return float(mpmath.lambertw((n - 1) / math.e).real)
 
 
@@ -73,7 +85,11 @@ def typical_bound(
     Claim: boltzmann.typical
     """
     sizes(1, n=n)
-    numbers(sigma=sigma, density=density, eps=eps)
+    is_a(bool, repeats=repeats)
+    n = _float("n", n)
+    sigma = _float("sigma", sigma)
+    density = _float("density", density)
+    eps = _float("eps", eps)
     require(
         0 <= sigma < 1,
         f"sigma must be at least 0 and below 1, got {sigma}: beyond 1 an average may "
@@ -90,9 +106,17 @@ def typical_bound(
 # --- what is asked of the objects
 
 
+def _float(name: str, number) -> float:
+    """A real number that a float holds, as one."""
+    numbers(**{name: number})
+    require(abs(number) <= 10**300, f"{name} must be a number of at most 1e300")
+    return float(number)
+
+
 def _check_rows(a) -> None:
-    """Rows of at least two finite float64 entries."""
+    """Rows of at least two finite float64 entries near zero."""
     is_a(Tensor, a=a)
+    is_tensor("a", a)
     require(a.dtype == double, f"a must be float64, got {a.dtype}: cast it first")
     got = tuple(a.shape)
     require(
@@ -100,6 +124,12 @@ def _check_rows(a) -> None:
         f"a must be (*batch, n) with n >= 2 and at least one row, got {got}",
     )
     finite(a=a)
+    largest = float(a.detach().abs().max())
+    require(
+        largest <= FAR_OFF,
+        f"a must hold entries of at most {FAR_OFF:g}, got {largest:g}: rounding would "
+        "hide the rest; subtract the maximum of each row",
+    )
 
 
 def _check_pair(a, b, kind: str) -> tuple[list[Fraction], list[Fraction]]:
@@ -349,13 +379,10 @@ def operator(a: Tensor, *, heat: float = 1.0) -> Verdict:
     Page: notebooks/one_layer_memorization/boltzmann_and_hardmax
     """
     _check_rows(a)
-    numbers(heat=heat)
+    heat = _float("heat", heat)
     require(heat > 0, f"heat must be positive, got {heat}")
     a = a.detach()
     size = 1 + a.abs().amax(-1)
-    require(
-        float(size.max()) < 1e300, "a is too large: differences of its entries overflow"
-    )
     p = torch.softmax(a / heat, -1)
     average = boltzmann(a) if heat == 1 else (p * a).sum(-1)
     entropy = -torch.special.xlogy(p, p).sum(-1)
@@ -411,8 +438,14 @@ def regions(
     Page: notebooks/one_layer_memorization/boltzmann_and_hardmax
     """
     _check_rows(a)
-    numbers(slope_share=slope_share, curvature_depth=curvature_depth)
+    slope_share = _float("slope_share", slope_share)
+    curvature_depth = _float("curvature_depth", curvature_depth)
     n = a.shape[-1]
+    require(
+        n <= 2000 and a.numel() * n <= 10**8,
+        f"a must have at most 2000 columns and 1e8 second derivatives, got "
+        f"{tuple(a.shape)}",
+    )
     a = a.detach().reshape(-1, n)
     depth = a.amax(-1, keepdim=True) - a
     p = torch.softmax(a, -1)
@@ -642,13 +675,16 @@ def gap(a: Sequence, b: Sequence, s: Number, *, digits: int | None = None) -> Ve
     a = _tokens("a", a)
     b = _tokens("b", b)
     s = _rational("s", s)
-    found = boltzmann_gap(a, b, scale=s)
+    require(s != 0, "s must not be zero: averages would be plain means")
+    found = _narrow_gap(a, b, s)
     require(
         found.sign != 0,
         "a and b have equal averages at s, as proportional counts do: no gap",
     )
     if digits is None:
-        digits = 60 + math.ceil(abs(found.log10))
+        size = max(map(abs, [*a, *b]))
+        whole = math.floor(max(size, abs(s) * size, 1))
+        digits = 60 + math.ceil(abs(found.log10)) + whole.bit_length() // 3
     sizes(1, digits=digits)
     require(
         digits < 10**5,
@@ -659,6 +695,20 @@ def gap(a: Sequence, b: Sequence, s: Number, *, digits: int | None = None) -> Ve
         scale = abs(found.lower)
         error = max(abs(found.lower - wanted), abs(found.upper - wanted)) / scale
         return at_most(float(error), 1e-25)
+
+
+def _narrow_gap(a, b, s):
+    """The certified gap, with more than 128 bits where those say less than 26 digits of
+    it, as where s is tiny.
+    """
+    bits = 128
+    while True:
+        found = boltzmann_gap(a, b, scale=s, bits=bits)
+        with mpmath.workprec(bits):
+            width = found.upper - found.lower
+            if width <= abs(found.lower) * mpmath.mpf(10) ** -26:
+                return found
+        bits *= 2
 
 
 # --- hardmax
@@ -753,19 +803,26 @@ def hardmax(
         "first and second must be as many and share both ends: "
         f"got {first} and {second}",
     )
+    _check_sizes(x0, step, first, second)
+    first = list(map(float, first))
+    second = list(map(float, second))
+    x0, step = x0.detach(), step.detach()
     outputs = []
     for places in (first, second):
         x = x0 + torch.tensor(places, dtype=double)[:, None] * step
         y = forward(x, [layer], skip=skip, normalizer=normalizer)
         outputs.append(y[[0, -1]])
-    difference = (outputs[0] - outputs[1]).abs().max()
-    return at_most(difference / outputs[0].abs().max(), 1e-12)
+    difference = (outputs[0] - outputs[1]).detach().abs().max()
+    size = outputs[0].detach().abs().max()
+    finite(**{"the output of layer": torch.stack(outputs)})
+    return at_most(difference / size if difference else 0, 1e-12)
 
 
 def _check_line(x0, step) -> None:
     """Two vectors of one size in float64, the second not zero."""
     for name, vector in (("x0", x0), ("step", step)):
         is_a(Tensor, **{name: vector})
+        is_tensor(name, vector)
         require(
             vector.dtype == double and vector.dim() == 1,
             f"{name} must be a float64 vector (d,), got {vector.dtype} "
@@ -778,15 +835,37 @@ def _check_line(x0, step) -> None:
     )
 
 
-def _check_places(name: str, places) -> list[float]:
+def _check_places(name: str, places) -> list[Fraction]:
     """Ascending places, two or more."""
-    places = [float(v) for v in _tokens(name, places)]
-    ascending = all(x < y for x, y in pairwise(places))
+    places = _tokens(name, places)
+    require(
+        max(map(abs, places)) <= 10**100, f"{name} must hold places of at most 1e100"
+    )
+    ascending = all(float(x) < float(y) for x, y in pairwise(places))
     require(
         len(places) >= 2 and ascending,
-        f"{name} must be two or more ascending places, got {places}",
+        f"{name} must be two or more ascending places, got {list(map(float, places))}",
     )
     return places
+
+
+def _check_sizes(x0: Tensor, step: Tensor, first: list, second: list) -> None:
+    """Floats see how the tokens differ, and whether the means do."""
+    size = float(max(map(abs, first)))
+    span = float(first[-1] - first[0])
+    reach = float(step.abs().max()) * span
+    largest = float(x0.abs().max()) + float(step.abs().max()) * size
+    require(
+        largest <= 1e100 and reach >= 1e-6 * largest,
+        f"x0 and step give tokens of size {largest:.3g} that differ by {reach:.3g}: "
+        "rounding would hide a difference of the outputs",
+    )
+    apart = abs(float(sum(first) - sum(second))) / len(first)
+    require(
+        apart <= 4 * EPS * size or apart >= 1e-6 * span,
+        f"first and second have means {apart:.3g} apart, too little for floats to "
+        "show: give equal ones",
+    )
 
 
 def digits_by_hand() -> Verdict:
@@ -840,10 +919,21 @@ def before(n: int, tokens: int, base: int, *, skip: bool = False) -> Verdict:
     """
     sizes(1, n=n, tokens=tokens, base=base)
     is_a(bool, skip=skip)
+    n, tokens, base = int(n), int(tokens), int(base)
+    require(
+        n <= 1000 and tokens <= 20_000,
+        f"n = {n} of {tokens} tokens: too many to list; at most 1000 and 20000",
+    )
     count = math.comb(n + tokens - 1, n)
     require(
         count <= 20_000,
         f"n = {n} of {tokens} tokens are {count} multisets: too many to list",
+    )
+    bits = tokens * base.bit_length()
+    require(
+        count * n * n <= COUNTED and count * n * bits <= 10**9,
+        f"n = {n} of {tokens} tokens with base = {base:.3g} are {count} multisets: too "
+        "many for exact sums",
     )
     head = ([[1]], [[0]], [[1]], [[1]])
     seen = {}
@@ -971,9 +1061,16 @@ def ids(contexts: Sequence, weight: Number) -> Verdict:
             "each of contexts must hold its query and two tokens or more, none of them "
             f"zero, got {context!r}",
         )
-    known = [(query, sorted(tokens)) for query, tokens in contexts]
-    again = len(known) - len({repr(context) for context in known})
+    known = set()
+    for query, tokens in (_context("each of contexts", c) for c in contexts):
+        known.add((query, tuple(sorted(tokens))))
+    again = len(contexts) - len(known)
     require(again == 0, f"contexts must differ, {again} stand there twice")
+    work = sum(len(tokens) for _, tokens in contexts) ** 2 // 2
+    require(
+        work <= COUNTED // 2,
+        f"contexts ask for {work} terms, too many for exact sums: give fewer",
+    )
     same = 0
     for one, two in combinations(contexts, 2):
         same += not context_terms(one, two, weight=w)
@@ -1011,7 +1108,8 @@ def repeated(first, second, weight: Number) -> Verdict:
     at every beta.
 
     Measured: terms that are left in the difference of the two ids, in fractions, and
-    the largest difference in floats at four beta if that exceeds 1e-12.
+    the largest difference in floats at four beta if that exceeds rounding: 1e-12, and
+    more for numbers beyond 8.
 
     Args:
         first, second: pairs (z_c, [z_1, ..., z_n]) of nonzero rationals.
@@ -1023,15 +1121,24 @@ def repeated(first, second, weight: Number) -> Verdict:
     Claim: boltzmann.repeated
     Page: notebooks/one_layer_memorization/boltzmann_and_hardmax
     """
-    terms = len(context_terms(first, second, weight=weight))
+    w = _rational("weight", weight)
+    largest = abs(w)
     for name, context in (("first", first), ("second", second)):
-        query, _ = _context(name, context)
+        query, tokens = _context(name, context)
         require(query != 0, f"the query of {name} must not be zero")
+        size = max(map(abs, [query, *tokens]))
+        require(
+            max(size, abs(w)) <= 10**100 and abs(query) >= Fraction(1, 10**100),
+            f"{name} and weight must be of sizes from 1e-100 to 1e100: floats look too",
+        )
+        largest = max(largest, size, abs(w) * size)
+    terms = len(context_terms(first, second, weight=weight))
+    rounding = 1e-12 * max(1.0, float(largest) / 8)
     apart = 0.0
     for beta in (-2.7, 0.1, 1.0, 3.0):
         found = [_float_id(*context, weight, beta) for context in (first, second)]
         apart = max(apart, abs(found[0] - found[1]))
-    return at_most(terms + (apart if apart > 1e-12 else 0), 0)
+    return at_most(terms + (apart if apart > rounding else 0), 0)
 
 
 def _float_id(query, tokens, weight, beta: float) -> float:
@@ -1082,7 +1189,9 @@ def near_miss(first: Sequence, second: Sequence, beta: float) -> Verdict:
     positive beta*, which no float equals.
 
     Measured: the certified distance of the averages at the float next to beta*: tiny,
-    and not zero. Equal averages are refused, since no float is beta*.
+    and not zero. Infinity if it is tiny and changes no sign between the floats on
+    either side, as at a large beta. Equal averages are refused, since no float is
+    beta*.
 
     Args:
         first, second: the two sets.
@@ -1094,14 +1203,22 @@ def near_miss(first: Sequence, second: Sequence, beta: float) -> Verdict:
     Claim: boltzmann.near-miss
     Page: notebooks/one_layer_memorization/boltzmann_and_hardmax
     """
-    numbers(beta=beta)
+    beta = _float("beta", beta)
     require(beta > 1e-6, f"beta must be positive, above 1e-6, got {beta}")
     here = boltzmann_gap(first, second, scale=beta)
     require(
         here.sign != 0,
         "first and second have equal averages at beta, as the same sets do",
     )
-    return at_most(10.0**here.log10, 1e-16)
+    value = 10.0**here.log10
+    if value <= 1e-16:
+        signs = set()
+        for end in (0.0, math.inf):
+            s = math.nextafter(beta, end)
+            signs.add(boltzmann_gap(first, second, scale=s).sign)
+        if signs != {-1, 1}:
+            value = math.inf
+    return at_most(value, 1e-16)
 
 
 # --- the gap of a typical vocabulary
@@ -1195,7 +1312,8 @@ def typical(
     first = _check_multiset("first", first, z.shape[1])
     second = _check_multiset("second", second, z.shape[1])
     sizes(0, query=query)
-    numbers(beta=beta)
+    beta = _float("beta", beta)
+    eps = _float("eps", eps)
     require(
         query in first and query in second,
         f"query must be a token of both multisets, got {query}",
@@ -1205,7 +1323,7 @@ def typical(
         "first and second must be different multisets of one size",
     )
     sigma = abs(beta) * max(abs(low), abs(high)) * (high - low)
-    numbers(density=density)
+    density = _float("density", density)
     require(
         density * (high - low) >= 1 - 1e-9,
         f"density must be at least 1 / rho = {1 / (high - low):g}, as every density on "
@@ -1223,6 +1341,7 @@ def typical(
 def _check_vocabularies(z, interval) -> tuple[float, float]:
     """Many draws of places, all of them in the interval."""
     is_a(Tensor, z=z)
+    is_tensor("z", z)
     require(z.dtype == double, f"z must be float64, got {z.dtype}: cast it first")
     require(
         z.dim() == 2 and z.shape[0] >= 1000 and z.shape[1] >= 2,
@@ -1232,11 +1351,11 @@ def _check_vocabularies(z, interval) -> tuple[float, float]:
     finite(z=z)
     is_list(interval=interval)
     require(len(interval) == 2, f"interval must be its two ends, got {interval!r}")
-    low, high = interval
-    numbers(**{"the left end of interval": low, "the right end of interval": high})
+    low = _float("the left end of interval", interval[0])
+    high = _float("the right end of interval", interval[1])
     inside = bool((z >= low).all() and (z <= high).all())
     require(low < high and inside, f"interval must hold all of z, got {interval!r}")
-    return float(low), float(high)
+    return low, high
 
 
 def value_averages(
@@ -1323,8 +1442,9 @@ def any_temperature(
     _check_keys(keys, values)
     first = _check_multiset("first", first, len(keys))
     second = _check_multiset("second", second, len(keys))
-    numbers(beta=beta)
+    beta = _float("beta", beta)
     sizes(0, query=query)
+    keys, values = keys.detach(), values.detach()
     require(
         query in first and query in second,
         f"query must be a token of both multisets, got {query}",
@@ -1335,12 +1455,13 @@ def any_temperature(
     )
     s = beta * keys[query]
     size = float(weight_difference(keys, first, second, beta, query).norm())
-    require(
-        size > 0,
-        f"beta = {beta} is so large that no float tells the weights of first and "
-        "second apart",
-    )
     seen = keys[[*first, *second]]
+    logits = abs(float(s)) * float(seen.abs().max())
+    require(
+        size > 1e5 * EPS * (1 + logits),
+        f"beta = {beta} is so large for these keys that no float tells the weights of "
+        "first and second apart",
+    )
     reach = abs(float(s)) * float(seen.max() - seen.min())
     least = math.exp(-2 * reach) / len(first)
     if size < least * (1 - 1e-9):
@@ -1362,6 +1483,7 @@ def _check_keys(keys, values) -> None:
     """Keys (V,) and draws of values (draws, V) in float64."""
     for name, tensor, dim in (("keys", keys, 1), ("values", values, 2)):
         is_a(Tensor, **{name: tensor})
+        is_tensor(name, tensor)
         require(
             tensor.dtype == double and tensor.dim() == dim,
             f"{name} must be float64 with {dim} dimensions, got {tensor.dtype} "

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from attnlib import patterns
-from attnlib._require import finite, is_a, is_tensor, numbers, require, sizes
+from attnlib._require import finite, is_a, is_list, is_tensor, numbers, require, sizes
 from attnlib.attention import Layer, Mlp, attention_matrix, feed_forward, forward
 from attnlib.certify import Verdict, at_most
 from attnlib.theorems import Case, claim
@@ -31,6 +31,7 @@ double = torch.float64
 EPS = torch.finfo(double).eps
 MOST_INPUTS = 10**5
 MOST_ENTRIES = 512
+MOST = 1e200  # of a number: its products stay finite
 
 
 # --- doors
@@ -40,6 +41,7 @@ def _check_network(network: UniversalNetwork) -> ContextualMap:
     """A network with positions, and not too many inputs; its integers."""
     is_a(UniversalNetwork, network=network)
     mapping = network.mapping
+    finite(**{"network.values": network.values})
     require(
         bool(mapping.path),
         "network has no positions: the statement is about a sweep along a path",
@@ -63,9 +65,20 @@ def _check_doubles(**given) -> None:
     finite(**given)
 
 
-def _check_positive(**given) -> None:
-    """Finite numbers above zero."""
+def _check_numbers(**given) -> None:
+    """Numbers whose products neither overflow nor vanish."""
     numbers(**given)
+    for name, value in given.items():
+        require(
+            value == 0 or 1 / MOST <= abs(value) <= MOST,
+            f"{name} must be 0 or from {1 / MOST:.0e} to {MOST:.0e} in absolute value: "
+            "beyond, float64 says nothing",
+        )
+
+
+def _check_positive(**given) -> None:
+    """Numbers above zero whose products neither overflow nor vanish."""
+    _check_numbers(**given)
     for name, value in given.items():
         require(value > 0, f"{name} must be positive, got {value}")
 
@@ -208,17 +221,25 @@ def leak(
         f"{tuple(group.shape)} for scores {tuple(scores.shape)}",
     )
     require(bool(group.any()), "group must not be empty")
-    numbers(scale=scale)
+    _check_numbers(scale=scale)
     require(scale >= 0, f"scale must be at least 0, got {scale}")
-    zeta = math.inf if group.all() else _lead(scores, group)
-    require(zeta > 0, f"group must lead the others, its lead is {zeta:.3g}")
+    scale = float(scale)
+    reach = float(scores.abs().max())
+    require(
+        reach <= MOST and scale * reach <= 1e12,
+        f"scores must be at most {MOST:.0e}, and at most 1e12 times scale: beyond, "
+        f"float64 says nothing; got {reach:.3g}, scale {scale:.3g}",
+    )
     if claimed is not None:
         _check_positive(claimed=claimed)
-        zeta = claimed
-    if math.isinf(zeta):
+    if group.all():
         return at_most(_share_of_others(scores, group, scale), 0.0)
+    zeta = _lead(scores, group)
+    require(zeta > 0, f"group must lead the others, its lead is {zeta:.3g}")
+    if claimed is not None:
+        zeta = float(claimed)
     bound = (n - 1) * math.exp(max(-scale * zeta, -700.0))
-    spare = 1 + 16 * EPS * (1 + abs(scale) * float(scores.abs().max()))
+    spare = 1 + 16 * EPS * (1 + scale * reach)
     return at_most(_share_of_others(scores, group, scale) / bound, spare)
 
 
@@ -308,6 +329,8 @@ def temperature(
     mapping = _check_network(network)
     _check_positive(part=part)
     require(part <= 1, f"part must be at most 1, got {part}")
+    if scale is not None:
+        _check_positive(scale=scale)
     if scale is None:
         scale = enough_scale(mapping) + 32 / 9 * math.log(1 / part)
     parts = [s for s in standard(network) if s.kind in ("quantise", "attention")]
@@ -372,8 +395,8 @@ def ramps(
     [c_1 - e, c_1) and (c_2 - e, c_2).
 
     Hypotheses: 0 < e <= c_2 - c_1.
-    Measured: the largest error off the ramps, at 4,001 points, over the largest number
-    that a hidden unit contributes.
+    Measured: the largest error off the ramps, at 4,001 points and 401 around each cut,
+    over the largest number that a hidden unit contributes.
 
     Args:
         cuts: c_1 < c_2.
@@ -387,19 +410,23 @@ def ramps(
     Claim: universal.ramps
     Page: notebooks/sparse_universality/from_integers_to_softmax
     """
+    _check_numbers(slope=slope, offset=offset)
     one = torch.ones(1, dtype=double)
     mlp = ramp_mlp(one, one, cuts, slope, offset, ramp)
     low, high = map(float, cuts)
+    _check_numbers(**{"cuts[0]": low, "cuts[1]": high})
     require(
-        ramp >= 1e-9 * (high - low),
-        f"ramp must be at least a billionth of the distance of the cuts, got {ramp}: "
-        "below, float64 says nothing",
+        ramp >= 1e-9 * max(abs(low), abs(high)),
+        f"ramp must be at least a billionth of the larger cut, got {ramp}: below, "
+        "float64 says nothing",
     )
     width = ramp
     if claimed is not None:
         _check_positive(claimed=claimed)
         width = claimed
     x = torch.linspace(low - 2 * ramp, high + 2 * ramp, 4001, dtype=double)
+    near = ramp * torch.linspace(-2, 2, 401, dtype=double)
+    x = torch.cat([x, low + near, high + near])
     inside = (x >= low) & (x < high)
     jump = torch.where(inside, slope * x + offset, 0.0)
     rising = (x >= low - width) & (x < low)
@@ -407,7 +434,8 @@ def ramps(
     off = (feed_forward(x[:, None], mlp)[:, 0] - jump).abs()
     reach = max(abs(low), abs(high)) + 2 * ramp
     size = float((reach * mlp.w_2).abs().max()) + abs(offset)
-    return at_most(off[~(rising | falling)].max() / size, 2e-14)
+    worst = off[~(rising | falling)].max()
+    return at_most(worst / size if size else worst, 2e-14)
 
 
 # --- universality in the mean
@@ -430,6 +458,10 @@ def blocks_of(
     Returns:
         list of pairs (Layer or None, Mlp or None).
     """
+    is_a(ContextualMap, mapping=mapping)
+    is_list(sublayers=sublayers)
+    for sublayer in sublayers:
+        is_a(Sublayer, **{"each of sublayers": sublayer})
     K = mapping.cells
     blocks = []
     for sublayer in sublayers:
@@ -460,6 +492,8 @@ def run_blocks(
     Returns:
         (*batch, n, d).
     """
+    is_a(ContextualMap, mapping=mapping)
+    _check_doubles(x=x)
     codes = torch.tensor(mapping.codes, dtype=x.dtype)
     z = x + codes[:, None]
     for t, (layer, mlp) in enumerate(blocks):
@@ -545,9 +579,18 @@ def in_the_mean(
     mapping = _check_network(network)
     is_a(Callable, f=f)
     _check_doubles(x=x)
-    _check_positive(slope=slope, largest=largest)
+    got = tuple(x.shape)
+    require(
+        len(got) >= 2 and 0 not in got,
+        f"x must be (*batch, n, d), and not empty, got {got}",
+    )
+    _check_positive(slope=slope, largest=largest, ramp=ramp)
+    require(
+        ramp >= 1e-9,
+        f"ramp must be at least 1e-9, got {ramp}: below, float64 says nothing",
+    )
     is_a(bool, clamped=clamped, padded=padded)
-    wanted = f(x)
+    wanted = f(x.clone())
     _check_doubles(**{"f(x)": wanted})
     require(wanted.shape == x.shape, f"f(x) must have the shape of x, {tuple(x.shape)}")
     top = float(wanted.abs().max())
@@ -627,6 +670,7 @@ def order_of_layers(
     """
     mapping = _check_network(network)
     one_of("order", order, ["decreasing", "increasing", "grid"])
+    sublayers = standard(network, order=order, value_ramp=value_ramp)
     rows = []
     largest = 0.0
     u = torch.tensor([mapping.cells**i for i in range(mapping.d)], dtype=double)
@@ -639,7 +683,6 @@ def order_of_layers(
         f"network: a wanted row has |u . A| = {largest:.4g}, and the least id is "
         f"{least}: it must be larger by 1",
     )
-    sublayers = standard(network, order=order, value_ramp=value_ramp)
     layers = [s.mlp for s in sublayers if s.kind == "value"]
     worst = 0.0
     for error in (-0.125, 0.125):
@@ -666,6 +709,7 @@ def frozen_head(beta: float) -> Layer:
     Returns:
         Layer of one head, which knows nothing of any function.
     """
+    _check_numbers(beta=beta)
     w_q = torch.zeros(1, 3, 2, dtype=double)
     w_q[0, 0, 0] = 2 * beta
     w_k = torch.zeros(1, 3, 2, dtype=double)
@@ -691,6 +735,12 @@ def read_table(
     Returns:
         (m,).
     """
+    _check_doubles(x=x, places=places, values=values)
+    require(
+        x.dim() == 1 and places.dim() == 1 and values.shape == places.shape,
+        "x must be (m,), places and values (G,), got "
+        f"{tuple(x.shape)}, {tuple(places.shape)} and {tuple(values.shape)}",
+    )
     G = len(places)
     second = places**2 if squares else torch.zeros_like(places)
     prompt = torch.stack([places, second, values], 1)
@@ -710,6 +760,7 @@ def places_of(entries: int) -> Tensor:
     Returns:
         (G,) float64.
     """
+    sizes(1, entries=entries)
     return (torch.arange(entries, dtype=double) + 0.5) / entries
 
 
@@ -811,7 +862,7 @@ def prompt(
 
 def _values(f: Callable, x: Tensor) -> Tensor:
     """f at these points, refused if it is no number at each."""
-    y = f(x)
+    y = f(x.clone())
     _check_doubles(**{"f(x)": y})
     require(
         y.shape == x.shape,

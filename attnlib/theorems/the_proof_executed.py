@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from fractions import Fraction
+from numbers import Integral
 
 import numpy as np
 import torch
@@ -47,23 +48,33 @@ from attnlib.universal import (
 # Two evaluations of one target, 4,500 eps: the network looks its values up.
 ROUNDING = 1e-12
 
+# Ids times attention layers, about ten seconds.
+WORK = 5 * 10**8
+
 # --- objects: patterns by name, targets, points
 
 
 def named(name: str, n: int) -> Pattern:
     """A pattern of the page by its name."""
     families = {
+        "window": _three_near,
+        "closed": _closed,
         "dense": patterns.dense,
         "star": patterns.star,
         "strided": patterns.strided,
         "fixed": patterns.fixed,
         "cycle": patterns.directed_cycle,
     }
-    if name == "window":
-        return patterns.window(n, 3)
-    if name == "closed":
-        return patterns.fixed(n, 2, closed=True)
+    one_of(families, name=name)
     return families[name](n)
+
+
+def _three_near(n: int) -> Pattern:
+    return patterns.window(n, 3)
+
+
+def _closed(n: int) -> Pattern:
+    return patterns.fixed(n, 2, closed=True)
 
 
 def mixing(x: Tensor) -> Tensor:
@@ -163,7 +174,17 @@ def _check_points(
         f"x must lie in [{low:g}, {high:g}), got entries from {float(x.min()):g} to "
         f"{float(x.max()):g}",
     )
-    return x.double().reshape(-1, *got[-2:])
+    return x.detach().double().reshape(-1, *got[-2:])
+
+
+def _check_work(mapping: ContextualMap) -> None:
+    """Not more ids and layers than can be run."""
+    ids = mapping.n * mapping.size**mapping.n
+    require(
+        mapping.bits > 10**6 or ids > 10**7 or ids * mapping.layers <= WORK,
+        f"{ids} ids in {mapping.layers} attention layers are too many to be run: take "
+        "fewer tokens, features, cells or hops",
+    )
 
 
 def _check_pair(n: int, **given: int) -> None:
@@ -247,6 +268,12 @@ def quantise(x: Tensor, cells: int, *, missing: int | None = None) -> Verdict:
     sizes(2, cells=cells)
     x = _check_points(x, None, 0, 1)
     _, n, d = x.shape
+    if missing is not None:
+        sizes(0, missing=missing)
+        require(
+            missing < n * cells,
+            f"missing must be a layer of 0..{n * cells - 1}, got {missing}",
+        )
     net = approximate(torch.zeros_like, n, d, cells, patterns.dense(n))
     codes = np.array(net.mapping.codes, dtype=object)
     exact = np.vectorize(Fraction, otypes=[object])(x.numpy())
@@ -323,6 +350,10 @@ def selective_shift(
     is_a(np.ndarray, ids=ids)
     is_a(Pattern, pattern=pattern)
     sizes(0, value=value, threshold=threshold)
+    require(ids.size, f"ids must not be empty, got {ids.shape}")
+    if ids.dtype == object:
+        strange = [a for a in ids.flat if not isinstance(a, Integral)]
+        require(not strange, f"ids must be integers, got {strange[:3]}")
     mapping = contextual_map(pattern, pattern.n, 1, cells)
     layer = Shift(0, value + threshold, mapping.size)
     got = apply(layer, ids.astype(object) if ids.dtype.kind == "i" else ids, mapping)
@@ -339,6 +370,8 @@ def swept(
     mapping: ContextualMap, factor: int | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
     """Ids of all grid inputs before and after the sweep, as Python integers."""
+    is_a(ContextualMap, mapping=mapping)
+    _check_work(mapping)
     start = grid_ids(mapping).astype(object)
     ids = start
     for shift in schedule(mapping):
@@ -405,6 +438,7 @@ def sweep(
     _check_grid(pattern, d, cells)
     if factor is not None:
         sizes(1, factor=factor)
+        factor = int(factor)
     mapping = contextual_map(pattern, pattern.n, d, cells)
     x, ids = swept(mapping, factor)
     N = mapping.size
@@ -417,7 +451,7 @@ def sweep(
         faults.append(1 + (before - y).max())
     faults.append(abs(y.max() - mapping.top))
     faults.append(mapping.top + 1 - 2 * mapping.n * N**mapping.n)
-    return at_most(float(max(faults)), 0)
+    return at_most(float(min(max(faults), 10**300)), 0)
 
 
 def every_id_is_read() -> Verdict:
@@ -532,6 +566,7 @@ def contextual(
     _check_grid(pattern, d, cells)
     n = pattern.n
     mapping = contextual_map(pattern, n, d, cells, constant=constant, hops=hops)
+    _check_work(mapping)
     ids = context_ids(pattern, n, d, cells, constant=constant, hops=hops)
     _, y = swept(mapping)
     repeats = ids.size - len(set(ids.ravel()))
@@ -595,6 +630,7 @@ def layers_and_bits(
         sizes(1, period=period)
     n = pattern.n
     mapping = contextual_map(pattern, n, d, cells)
+    _check_work(mapping)
     s = mapping.hops
     steps = mapping.period if period is None else period
     counted = sum(1 for _ in schedule(mapping))
@@ -656,6 +692,12 @@ def value_map(
     one_of(("grid", "increasing", "decreasing"), order=order)
     is_a(bool, gap=gap)
     net = approximate(_far, pattern.n, d, cells, pattern)
+    steps = net.ids.size**2
+    require(
+        steps <= 10**6,
+        f"{net.ids.size} value layers on as many rows are too many to be run in "
+        "fractions: take fewer tokens, features or cells",
+    )
     values = net.values.clone()
     if not gap:
         values[0, 0] = 0
@@ -824,7 +866,14 @@ def hears(
     n = pattern.n
     require(got[:-1] == (n,), f"x must be ({n}, d) for this pattern, got {got}")
     _check_pair(n, j=j, k=k)
+    most = float(x.abs().max())
+    require(
+        float(x[k].abs().max()) > 1e-6 * most and most < 1e100,
+        "x: row k must not vanish beside the others, and x must stay below 1e100: the "
+        "row is tripled, zeroed and turned round",
+    )
     is_list(layers=layers)
+    require(layers, "layers must hold a layer, got none")
     for layer in layers:
         is_a(Layer, **{"each of layers": layer})
     changed = x.repeat(4, 1, 1)
@@ -838,6 +887,8 @@ def hears(
 
 def least_mean(q: float | int) -> float:
     """The smallest (int_0^1 |x - c|^q dx)^(1/q) over all c: half of (q + 1)^(-1/q)."""
+    numbers(q=q)
+    require(1 <= q <= 1e200, f"q must be at least 1 and at most 1e200, got {q:.3g}")
     return (q + 1) ** (-1 / q) / 2
 
 
@@ -872,7 +923,7 @@ def misses_in_the_mean(
     (q + 1)^(-1/q) / 2 away from f(X)_j = X_k in L^q.
 
     Hypotheses: condition 1; layers follow the steps of the pattern from the first.
-    Measured, for the network of the page with 2 n all-max layers: the L^q distance in
+    Measured, for the network of the page with n all-max layers for each step, 2 n or more: the L^q distance in
     the first entry of row j, integrated over row k exactly, the least over 20 choices
     of the other rows.
 
@@ -894,22 +945,23 @@ def misses_in_the_mean(
     _check_grid(pattern, d, cells)
     n = pattern.n
     _check_pair(n, j=j, k=k)
-    numbers(q=q)
-    require(q >= 1, f"q must be at least 1, got {q}")
+    wanted = least_mean(q)
 
     def copied(x: Tensor) -> Tensor:
         return x[:, [k if i == j else i for i in range(n)]]
 
-    net = approximate(copied, n, d, cells, pattern, hops=2 * n)
+    net = approximate(copied, n, d, cells, pattern, hops=n * max(2, pattern.p))
     x = points(n, d, 20).repeat_interleave(cells, 0)
     left = torch.arange(cells).repeat(20) / cells
     x[:, k, 0] = left + 0.5 / cells
     c = net(x)[:, j, 0]
     ends = torch.stack([left - c, left + 1 / cells - c])
-    primitive = ends.sign() * ends.abs() ** (q + 1) / (q + 1)
-    integrals = (primitive[1] - primitive[0]).view(20, cells).sum(1)
-    least = float(integrals.min()) ** (1 / q)
-    return at_least(least, least_mean(q) * (1 - ROUNDING))
+    far = ends.abs().view(2, 20, cells).amax((0, 2)).clamp(min=1e-300)
+    unit = ends.view(2, 20, cells) / far[:, None]  # powers of it do not all vanish
+    primitive = unit.sign() * unit.abs() ** (q + 1)
+    integrals = (primitive[1] - primitive[0]).sum(1) * far / (q + 1)
+    least = float((far * integrals ** (1 / q)).min())
+    return at_least(least, wanted * (1 - ROUNDING))
 
 
 # --- without positions
@@ -920,6 +972,8 @@ def read_set(y: int, size: int) -> set[int]:
 
     x_r = y mod N;   y_(r-1) = x_r + (y - x_r) / N;   down to a number below N
     """
+    sizes(0, y=y)
+    sizes(2, size=size)
     rows = set()
     while y >= size:
         x = y % size
@@ -989,6 +1043,7 @@ def without_positions(
     Page: notebooks/sparse_universality/the_proof_executed
     """
     one_of(("the set", "how often"), known=known)
+    _check_work(equivariant_map(n, d, cells, constant=constant))
     ids = equivariant_ids(n, d, cells, constant=constant)
     rows = grid_ids(equivariant_map(n, d, cells))
     pairs = {}
@@ -1003,6 +1058,7 @@ def without_positions(
 
 def share_of_repeats(n: int, size: int) -> float:
     """The share of the cube where two of n rows lie in one of so many cells."""
+    sizes(1, n=n, size=size)
     return 1 - math.prod(1 - i / size for i in range(n))
 
 
@@ -1048,8 +1104,8 @@ def equivariant_lp(
     binom(n, 2) / K^d of the cube.
 
     Hypotheses: f is continuous and permutation-equivariant.
-    Measured: the largest difference from f at the centres, where it applies, and by how
-    much an output exceeds max |f|, both as shares of max |f|.
+    Measured, on x and two other orders of its rows: the largest difference from f at
+    the centres, where it applies, and by how much an output exceeds max |f|, both as shares of max |f|.
 
     Args:
         f: (M, n, d) -> (M, n, d), float64.
@@ -1073,8 +1129,14 @@ def equivariant_lp(
     """
     sizes(2, cells=cells)
     is_a(bool, repeats=repeats)
+    numbers(ramp=ramp)
+    require(0 < ramp <= 1, f"ramp must be positive and at most 1, got {ramp}")
+    if scale is not None:
+        numbers(scale=scale)
+        require(0 < scale <= 1e200, "scale must be positive and at most 1e200")
     x = _check_points(x, None, 0, 1)
     _, n, d = x.shape
+    x = torch.cat([x, x.flip(-2), x.roll(1, -2)])
     require(n >= 2, f"x must have two tokens or more, got {n}")
     net = approximate_equivariant(f, n, d, cells)
     centres = _centres(x, cells)
@@ -1255,10 +1317,14 @@ def linear(
     Claim: universal.linear
     Page: notebooks/sparse_universality/the_proof_executed
     """
-    is_a(Callable, family=family)
+    is_a(Callable, family=family, f=f)
     sizes(2, cells=cells)
     sizes(1, per_token=per_token)
     numbers(low=low, high=high, slope=slope)
+    reach = max(abs(low), abs(high), slope)
+    require(reach <= 1e200, "low, high and slope must be at most 1e200")
+    low = float(low)
+    high = float(high)
     require(low < high, f"low must be below high, got {low} and {high}")
     require(slope > 0, f"slope must be positive, got {slope}")
     x = _check_points(x, None, low, high)

@@ -20,6 +20,8 @@ from attnlib.patterns import Pattern, check
 from attnlib.patterns import hops as count_hops
 
 LIMIT = 10**7  # ids that are held at a time
+BITS = 10**6  # of an integer of the map
+TOKENS = 10**4  # of a mask of all pairs
 
 
 @dataclass(frozen=True, eq=False)
@@ -181,6 +183,7 @@ def contextual_map(
     if constant is None:
         constant = least_constant(top, hops)
     sizes(1, constant=constant)
+    _check_bits(hops, int(constant))
     return ContextualMap(
         n=n,
         d=d,
@@ -201,6 +204,10 @@ def _grid_sizes(n: int, d: int, cells: int) -> tuple[int, int, int]:
     """Tokens, features and cells that are large enough."""
     sizes(2, n=n, cells=cells)
     sizes(1, d=d)
+    require(
+        n <= TOKENS and int(n) * int(d) * int(cells).bit_length() <= BITS,
+        f"n, d and cells must keep ids within {BITS:,} bits, and n within {TOKENS:,}",
+    )
     return int(n), int(d), int(cells)
 
 
@@ -236,6 +243,7 @@ def least_constant(top: int, hops: int) -> int:
     """
     sizes(0, top=top)
     sizes(1, hops=hops)
+    _check_bits(hops, hops * top)
 
     def enough(above: int) -> bool:
         c = hops * top + above
@@ -243,6 +251,16 @@ def least_constant(top: int, hops: int) -> int:
 
     # By Bernoulli C lies above s m, and not above s m + s.
     return hops * top + bisect_left(range(hops), True, lo=1, key=enough)
+
+
+def _check_bits(hops: int, constant: int) -> None:
+    """C^s can be written."""
+    bits = hops * constant.bit_length()
+    require(
+        bits <= 4 * BITS,
+        f"hops = {hops} makes ids of {bits:,} bits or more, at most {4 * BITS:,} are "
+        "written: take fewer",
+    )
 
 
 def grid_ids(mapping: ContextualMap) -> np.ndarray:
@@ -331,9 +349,11 @@ def _head(ids: np.ndarray, mask: np.ndarray, value: int) -> np.ndarray:
     """A head whose input was checked."""
     out = np.empty_like(ids)
     for j in range(ids.shape[-1]):
-        own = ids[..., j]
+        own = ids[..., j, None]
         read = ids[..., mask[j]]
-        out[..., j] = np.where(own >= value, read.max(-1), read.min(-1))
+        high = read.max(-1, keepdims=True)
+        low = read.min(-1, keepdims=True)
+        out[..., j, None] = np.where(own >= value, high, low)
     return out
 
 
@@ -395,6 +415,11 @@ def apply(shift: Shift, ids: np.ndarray, mapping: ContextualMap) -> np.ndarray:
     is_a(np.ndarray, ids=ids)
     is_a(Shift, shift=shift)
     is_a(ContextualMap, mapping=mapping)
+    sizes(0, **{"shift.step": shift.step, "shift.value": shift.value})
+    require(
+        shift.step < mapping.period,
+        f"shift.step must be one of {mapping.period} steps, got {shift.step}",
+    )
     _are_ids(ids, (mapping.n,))
     room = 0 if ids.dtype == object else 8 * ids.dtype.itemsize - 1
     require(

@@ -18,7 +18,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from attnlib._require import finite, is_a, is_tensor, one_of, require
+from attnlib._require import finite, is_a, is_floating, is_tensor, one_of, require
 from attnlib.patterns import Pattern
 from attnlib.universal.context import (
     ContextualMap,
@@ -224,8 +224,10 @@ def _assembled(
     shape = tuple(centres.shape)
     got = tuple(values.shape) if torch.is_tensor(values) else type(values).__name__
     require(got == shape, f"f must return a tensor of shape {shape}, got {got}")
+    is_floating("f at some centre", values)
     finite(**{"f at some centre": values})
     largest = float(values.detach().abs().max())
+    require(largest <= 1e200, f"f must stay below 1e200, got {largest:.3g}")
     above = int(largest * numbers.base) + 2  # above |u . A| + 1/2
     constant = numbers.constant
     while constant**numbers.hops < above:
