@@ -166,6 +166,7 @@ def test_a_gap_that_cancels_much_is_still_certified(asked):
     assert claims.gap(*asked).ok
 
 
+@pytest.mark.bad_input
 def test_other_numbers_serve_as_floats():
     found = claims.typical(**PLACES, **PAIR)
     rational = {"beta": Fraction(1, 10), "eps": Fraction(1, 10)}

@@ -6,6 +6,7 @@ notebooks/sparse_universality/from_integers_to_softmax.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from fractions import Fraction
 
 import mpmath
@@ -210,6 +211,9 @@ FIRST = torch.tensor([True, False])
 EQUIVARIANT = approximate_equivariant(lambda x: x, 2, 1, 2)
 
 
+NAN_VALUES = replace(WINDOW, values=NAN * WINDOW.values)
+
+
 def steep(x):
     return 3 * x
 
@@ -228,6 +232,12 @@ REFUSED = [
     (lambda: softened.leak(SCORES, FIRST, -1.0), "scale must be at least 0"),
     (lambda: softened.leak(SCORES * NAN, FIRST, 1.0), "scores holds NaN"),
     (lambda: softened.leak(SCORES[0], FIRST[0], 1.0), "scores must be one row"),
+    (lambda: softened.leak(SCORES * 1e17, FIRST, 1.0), "scores must be at most"),
+    (lambda: softened.leak(SCORES, FIRST, 1e308), "scale must be 0 or from"),
+    (lambda: softened.order_of_layers(NAN_VALUES), "network.values holds NaN"),
+    (lambda: mean_of(x=X[:0]), r"x must be \(\*batch, n, d\), and not empty"),
+    (lambda: mean_of(ramp=1e-17), "ramp must be at least 1e-9"),
+    (lambda: softened.ramps((1e12, 1e12 + 1), 0.0, 1.0, 0.25), "of the larger cut"),
     (lambda: softened.temperature(None), "network must be of type UniversalNetwork"),
     (lambda: softened.temperature(EQUIVARIANT), "network has no positions"),
     (lambda: softened.temperature(WINDOW, part=2.0), "part must be at most 1"),
@@ -250,6 +260,14 @@ REFUSED = [
     (lambda: softened.prompt(torch.sum, 8, slope=1.0), "a number for each of 8"),
     (lambda: softened.prompt(lambda x: x / 0, 8, slope=1.0), r"f\(x\) holds NaN"),
 ]
+
+
+def test_narrow_ramps_zero_jumps_and_one_token():
+    """Points lie on every ramp; a jump of zero and a group of all hold."""
+    assert softened.ramps((-0.5, 0.5), 0.0, 1.0, 1e-6).ok
+    assert not softened.ramps((-0.5, 0.5), 0.0, 1.0, 1e-6, claimed=5e-7).ok
+    assert softened.ramps((0.0, 1.0), 0.0, 0.0, 0.1).ok
+    assert softened.leak(SCORES[:1], FIRST[:1], 1.0, claimed=0.5).ok
 
 
 @pytest.mark.bad_input

@@ -192,6 +192,20 @@ def test_single_precision_and_batches():
     assert proof.equivariant_lp(proof.symmetric, x.float(), 8).ok
 
 
+def test_wrong_verdicts_that_were_mended():
+    """Large exponents, a token that hears late, orders of rows, ids of many bits."""
+    late = [[{0}, {0, 1}, {1, 2}]] * 9 + [[{0, 2}, {0, 1}, {1, 2}]]
+    fixed = patterns.fixed(3, 2)
+    assert proof.misses_in_the_mean(fixed, 1, 4, j=0, k=2, q=1e5).ok
+    late = patterns.from_sets(*late)
+    assert not proof.misses_in_the_mean(late, 1, 4, j=0, k=2).ok
+    increasing = torch.tensor([[0.05], [0.3], [0.6]], dtype=torch.float64)
+    assert not proof.equivariant_lp(proof.mixing, increasing, 8).ok
+    assert proof.network(proof.mixing, X.clone().requires_grad_(), WINDOW, 3).ok
+    many = np.array([10**30, 2, 3, 1], dtype=object)
+    assert proof.selective_shift(many, patterns.star(4), 2).ok
+
+
 X = proof.points(3, 1, 4)
 WINDOW = patterns.window(3, 3)
 NET = {"f": proof.mixing, "x": X, "pattern": WINDOW, "cells": 4}
@@ -220,6 +234,21 @@ HEARS = proof.random_network()
             lambda: proof.network(**NET | {"f": lambda x: x / 0}),
             "f at some centre hold",
         ),
+        (
+            lambda: proof.network(**NET | {"f": lambda x: 1e308 + 0 * x}),
+            "f must stay below 1e200",
+        ),
+        (lambda: proof.network(**NET | {"hops": 10**7}), "hops = 10000000 makes ids"),
+        (lambda: proof.quantise(X, 2, missing=99), "missing must be a layer of 0..5"),
+        (
+            lambda: proof.selective_shift(np.array([None] * 4), patterns.star(4), 1),
+            "ids must be integers, got",
+        ),
+        (lambda: proof.sweep(patterns.dense(2), 1, 2000), "too many to be run"),
+        (lambda: proof.value_map(patterns.dense(3), 1, 10), "too many to be run"),
+        (lambda: proof.hears(**HEARS | {"x": 0 * HEARS["x"]}), "row k must not vanish"),
+        (lambda: proof.hears(**HEARS | {"layers": []}), "layers must hold a layer"),
+        (lambda: proof.read_set(5, 1), "size must be an integer of at least 2"),
         (lambda: proof.quantise(X, 2.5), "cells must be an integer"),
         (lambda: proof.quantise([[0.5]], 2), "x must be a torch tensor"),
         (

@@ -1302,8 +1302,8 @@ MUTATIONS = {
     ),
     "universal.head: sign of the query": universal(
         "context",
-        "np.where(own >= value, read",
-        "np.where(own < value, read",
+        "np.where(own >= value, high",
+        "np.where(own < value, high",
         "universal.shift",
     ),
     "universal.apply: sign of the second head": universal(

@@ -340,13 +340,13 @@ def powers(terms: dict) -> Figure:
     ax.axhline(0, color=INK, lw=1.2)
     first = min(terms)
     ticks = range(int(first), int(max(terms)) + 1)
-    ax.set(xticks=ticks, yticks=[], ylim=(-5.6, 5.6))
+    ax.set(xticks=ticks, yticks=[], ylim=(-5.6, 6.6))
     ax.set_xlabel("power of x = exp(β)")
     ax.set_ylabel("coefficient")
     ax.text(
         float(first) - 0.4,
-        5.05,
-        "bars at different powers cannot cancel each other",
+        5.95,
+        "for a fraction β ≠ 0, bars at different powers cannot cancel",
         color=INK,
     )
     ax.spines["left"].set_visible(False)

@@ -72,7 +72,7 @@ def typical_bound(
         sigma: |beta| max|z| rho, below 1.
         density: M, the largest density of a place.
         eps: the distance.
-        repeats: the two multisets may hold the same tokens in other numbers.
+        repeats: the two multisets may hold the same tokens, some more or less often.
 
     Returns:
         a float, which may exceed one.
@@ -109,8 +109,12 @@ def typical_bound(
 def _float(name: str, number) -> float:
     """A real number that a float holds, as one."""
     numbers(**{name: number})
-    require(abs(number) <= 10**300, f"{name} must be a number of at most 1e300")
-    return float(number)
+    try:
+        found = float(number)
+    except OverflowError:
+        found = math.inf
+    require(abs(found) <= 1e300, f"{name} must be a number of at most 1e300")
+    return found
 
 
 def _check_rows(a) -> None:
@@ -803,10 +807,10 @@ def hardmax(
         "first and second must be as many and share both ends: "
         f"got {first} and {second}",
     )
+    x0, step = x0.detach(), step.detach()
     _check_sizes(x0, step, first, second)
     first = list(map(float, first))
     second = list(map(float, second))
-    x0, step = x0.detach(), step.detach()
     outputs = []
     for places in (first, second):
         x = x0 + torch.tensor(places, dtype=double)[:, None] * step
@@ -1285,7 +1289,7 @@ def typical(
     with a probability of at most 2 M n eps e^sigma / (1 - sigma).
 
     That is if one of them holds a token that the other lacks; with e^(3 sigma) if they
-    hold the same tokens in other numbers.
+    hold the same tokens, some more or less often.
     Hypotheses: the places of the vocabulary are independent, with densities of at most
     M on an interval of length rho; sigma = |beta| max|z| rho < 1.
     Measured: the share of the vocabularies in which they are within eps. The bound

@@ -48,8 +48,8 @@ from attnlib.universal import (
 # Two evaluations of one target, 4,500 eps: the network looks its values up.
 ROUNDING = 1e-12
 
-# Ids times attention layers, about ten seconds.
-WORK = 5 * 10**8
+# Ids times attention layers, some seconds.
+WORK = 2 * 10**7
 
 # --- objects: patterns by name, targets, points
 
@@ -165,6 +165,7 @@ def _check_points(
     """Finite inputs of n tokens in [low, high), as (M, n, d) in float64."""
     tokens(x, "x")
     finite(x=x)
+    x = x.detach()
     got = tuple(x.shape)
     if n is not None:
         require(got[-2] == n, f"x must be (*batch, {n}, d) for this pattern, got {got}")
@@ -174,7 +175,7 @@ def _check_points(
         f"x must lie in [{low:g}, {high:g}), got entries from {float(x.min()):g} to "
         f"{float(x.max()):g}",
     )
-    return x.detach().double().reshape(-1, *got[-2:])
+    return x.double().reshape(-1, *got[-2:])
 
 
 def _check_work(mapping: ContextualMap) -> None:
@@ -888,7 +889,8 @@ def hears(
 def least_mean(q: float | int) -> float:
     """The smallest (int_0^1 |x - c|^q dx)^(1/q) over all c: half of (q + 1)^(-1/q)."""
     numbers(q=q)
-    require(1 <= q <= 1e200, f"q must be at least 1 and at most 1e200, got {q:.3g}")
+    require(q >= 1, f"q must be at least 1, got {q}")
+    require(q <= 1e200, "q must be at most 1e200")
     return (q + 1) ** (-1 / q) / 2
 
 
@@ -923,9 +925,9 @@ def misses_in_the_mean(
     (q + 1)^(-1/q) / 2 away from f(X)_j = X_k in L^q.
 
     Hypotheses: condition 1; layers follow the steps of the pattern from the first.
-    Measured, for the network of the page with n all-max layers for each step, 2 n or more: the L^q distance in
-    the first entry of row j, integrated over row k exactly, the least over 20 choices
-    of the other rows.
+    Measured, for the network of the page with n all-max layers for each step, and 2 n
+    or more: the L^q distance in the first entry of row j, integrated over row k
+    exactly, the least over 20 choices of the other rows.
 
     Args:
         pattern: of n tokens, which meets conditions 1 and 2.
@@ -1105,7 +1107,8 @@ def equivariant_lp(
 
     Hypotheses: f is continuous and permutation-equivariant.
     Measured, on x and two other orders of its rows: the largest difference from f at
-    the centres, where it applies, and by how much an output exceeds max |f|, both as shares of max |f|.
+    the centres, where it applies, and by how much an output exceeds max |f|, both as
+    shares of max |f|.
 
     Args:
         f: (M, n, d) -> (M, n, d), float64.

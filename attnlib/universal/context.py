@@ -257,8 +257,8 @@ def _check_bits(hops: int, constant: int) -> None:
     """C^s can be written."""
     bits = hops * constant.bit_length()
     require(
-        bits <= 4 * BITS,
-        f"hops = {hops} makes ids of {bits:,} bits or more, at most {4 * BITS:,} are "
+        bits <= BITS,
+        f"hops = {hops} makes ids of {bits:,} bits or more, at most {BITS:,} are "
         "written: take fewer",
     )
 

@@ -246,6 +246,7 @@ def run_standard(
     if scale is not None:
         numbers(scale=scale)
         require(scale > 0, f"scale must be positive, got {scale}")
+        require(scale <= 1e200, "scale must be at most 1e200")
         how = {"scale": scale}
     codes = torch.tensor(mapping.codes, dtype=x.dtype, device=x.device)
     z = mapping.cells * (x + codes[:, None])
