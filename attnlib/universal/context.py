@@ -243,6 +243,7 @@ def least_constant(top: int, hops: int) -> int:
     """
     sizes(0, top=top)
     sizes(1, hops=hops)
+    top, hops = int(top), int(hops)  # NumPy's integers would wrap
     _check_bits(hops, hops * top)
 
     def enough(above: int) -> bool:

@@ -535,6 +535,7 @@ APART = {
         "attention.hardmax bridges.radius collapse.composite_norm "
         "collapse.residual collapse.relative_residual copying.bound copying.ceiling "
         "copying.copy_targets copying.reached efficacy.accuracy lowrank.effective_rank "
+        "memorize.sum_of_integers "
         "universal.ramp_mlp memorize.rank_one_layer efficient.positive_features "
         "efficient.gated_linear_step efficient.delta_step efficient.linear_step "
         "efficient.selective_step"
@@ -552,8 +553,12 @@ APART = {
         "efficacy.estimate_length efficacy.logit_parts efficacy.logits "
         "expressive.smallest_dimension expressive.successes sparse.prepare "
         "universal.apply universal.head universal.steps universal.approximate "
-        "memorize.data_scale copying.evaluate"
+        "universal.approximate_equivariant memorize.data_scale copying.evaluate"
     ),
+    "a table is sorted once, to build a network": (
+        "memorize.telling_tokens memorize.count_ids memorize.fit_counts"
+    ),
+    "a small system a group, once, checked at all points": "memorize.fit_groups",
     "the loop inside a row of the table": "expressive.settle",
     "views, no numbers are moved": "attention.read_mlp paths.restrict",
     "weights are put side by side once": "efficient.gqa_as_mla",
@@ -568,7 +573,7 @@ APART = {
     ),
     "an n x n table of bits by definition": (
         "patterns.bit_product patterns.closure patterns.from_masks "
-        "patterns.pack patterns.unpack patterns.reach patterns.check "
+        "patterns.pack patterns.unpack patterns.reach patterns.check patterns.crossing "
         "copying.plan"
     ),
     "it edits a few parts of a pattern": (
