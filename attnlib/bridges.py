@@ -109,11 +109,45 @@ def rank_floor(
     traces = (sums - r) / (j + r)
     traces = torch.where(j > r, traces, 0).amax(-1)
     floor = torch.maximum(2 * e - 1, traces).clamp_min(0)
-    # Where the nearest number of p's type lies above, the one below it is taken.
-    near = floor.to(p.dtype)
-    eps = torch.finfo(p.dtype).eps
-    below = (floor * (1 - eps)).to(p.dtype)
-    return torch.where(near > floor, below, near)
+    return _rounded_down(floor, p.dtype)
+
+
+def state_floor(
+    p: Float[Tensor, "*batch m n"], *, bits: int = 1, check: bool = True
+) -> Float[Tensor, "*batch n"]:
+    """How far off some answer must be if a state has too few bits to hold the values of
+    f tokens, for f = 1, ..., n.
+
+        error >= (2 e_f - 1) / (2^b - 1)   if the state has fewer than f b bits
+
+    with e_1 >= ... >= e_n the largest entries of the columns of P. A row of P is a
+    question, its answer the mean of the values by the weights of the row; a value is
+    any of 2^b equally spaced numbers from -1 to 1.
+
+    Args:
+        p: (*batch, m, n), rows that sum to one, a row for each question that may come.
+        bits: b of a value, from 1 to 64.
+        check: look at the rows.
+
+    Returns:
+        (*batch, n), entry f - 1 for f tokens, at least 0, never rising. So
+        (state_floor(p, bits=b) > error).sum(-1) tokens must be held, b bits each.
+
+    Raises:
+        ValueError: as dobrushin, and for bits out of range.
+
+    Cost: O(m n + n log n); half precision as in rank_floor.
+    Source: derived on the page; pigeonholes, and the rest of a row against its top.
+    Claim: after.cache
+    Page: notebooks/what_came_after/cache
+    """
+    _stochastic(p, check)
+    _require.sizes(1, bits=bits)
+    require(bits <= 64, f"bits must be at most 64, got {bits}")
+    e = _wide(p.amax(dim=-2)).sort(-1, descending=True).values
+    steps = 2 ** int(bits) - 1  # from -1 to 1
+    floor = (2 * e - 1).clamp_min(0) / steps
+    return _rounded_down(floor, p.dtype)
 
 
 def radius(
@@ -142,6 +176,55 @@ def radius(
         finite(logits=logits)
     lengths = logits.amax(-1) - logits.amin(-1)
     return lengths.amax(-1) / 2
+
+
+def sharpness(
+    logits: Float[Tensor, "*batch m n"],
+    *,
+    mask: Bool[Tensor, "..."] | None = None,
+    check: bool = True,
+) -> Float[Tensor, "*batch m"]:
+    """The critical inverse temperature of each row: how strongly its logits must be
+    multiplied before the largest one stands out.
+
+        beta* = max_{j >= 2} ln(j) / g_(j)
+
+    where g_(j) is the j-th smallest gap of the row to its largest logit, g_(1) = 0. For
+    t = beta / beta* the largest weight of softmax(beta logits) is at least
+    1 / (1 + 2^-t + ... + n^-t). A model's own logits have beta = 1, so that t = 1 /
+    beta*.
+
+    Args:
+        logits: (*batch, m, n); what is -inf is left out of its row.
+        mask: boolean, True = may attend, broadcastable to the logits; what is False is
+            left out as well.
+        check: look for NaN, +inf and rows without an entry.
+
+    Returns:
+        (*batch, m), at least 0, in single precision for half: 0 for a row of one entry,
+        inf where the largest logit is tied.
+
+    Raises:
+        ValueError: for integers, no entry, NaN or +inf, a mask that does not fit, or a
+            row in which nothing is left.
+
+    Cost: O(m n log n), a sort of each row.
+    Source: derived on the page.
+    Claim: after.sharpness
+    """
+    _matrix("logits", logits)
+    logits = _wide(logits)
+    if mask is not None:
+        _require.pair_mask(mask, logits.shape, logits.device, check=check)
+        logits = torch.where(mask, logits, -math.inf)
+    top = logits.amax(-1, keepdim=True)
+    if check:
+        _rows_with_a_top(top)
+    gaps = (top - logits).sort(-1).values[..., 1:]
+    j = torch.arange(2, logits.shape[-1] + 1, device=logits.device)
+    needed = j.to(gaps.dtype).log() / gaps
+    none = torch.zeros_like(top)  # one entry stands out by itself
+    return torch.cat([none, needed], -1).amax(-1)
 
 
 def largest_dobrushin(n: int, r: float | int) -> float:
@@ -283,6 +366,16 @@ def _wide(p: Tensor) -> Tensor:
     return p.float() if p.dtype in (torch.bfloat16, torch.float16) else p
 
 
+def _rounded_down(floor: Tensor, dtype: torch.dtype) -> Tensor:
+    """A floor in another type: where the nearest number of it lies above, the one
+    below.
+    """
+    near = floor.to(dtype)
+    eps = torch.finfo(dtype).eps
+    below = (floor * (1 - eps)).to(dtype)
+    return torch.where(near > floor, below, near)
+
+
 def _matrix(name: str, p) -> None:
     """A floating tensor (*batch, m, n) with at least one entry."""
     _require.is_tensor(name, p)
@@ -293,6 +386,20 @@ def _matrix(name: str, p) -> None:
     require(
         p.dim() >= 2 and 0 not in p.shape,
         f"{name} must be (*batch, m, n), not empty, got {tuple(p.shape)}",
+    )
+
+
+def _rows_with_a_top(top: Tensor) -> None:
+    """The largest logit of each row is a finite number."""
+    require(not top.is_meta, "logits are on the device meta: it holds no values")
+    require(
+        not bool((top.isnan() | (top == math.inf)).any()),
+        "logits hold NaN or +inf; only -inf is allowed: an entry that is left out",
+    )
+    empty = int((top == -math.inf).sum())
+    require(
+        empty == 0,
+        f"logits and mask leave {empty} rows without an entry: P 1 = 1 cannot hold",
     )
 
 

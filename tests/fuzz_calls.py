@@ -671,6 +671,8 @@ def bridges_rows() -> Rows:
         "bridges.needed_radius": {"n": 4, "leak": 0.1},
         "bridges.radius": {"logits": normal(4, 5)},
         "bridges.rank_floor": {"p": p},
+        "bridges.sharpness": {"logits": normal(4, 5), "mask": p > 0.01},
+        "bridges.state_floor": {"p": p, "bits": 2},
     }
 
 
@@ -777,6 +779,7 @@ ROOMS = {
 
 # Public functions without a row, by the front of their name.
 EXCUSED = {
+    "audit": "takes models: tests/test_audit.py and test_audit_sources.py break them",
     "codes.exact.e8": "takes no argument",
     "codes.exact.golay": "takes no argument",
     "codes.exact.leech": "takes no argument",
@@ -869,6 +872,7 @@ LEGAL = {
         bridges.dobrushin_literal p: short
         bridges.radius logits: narrow short
         bridges.rank_floor p: short
+        bridges.state_floor p: short
         codes.coherence keys: narrow short
         collapse.composite_norm x: narrow short
         collapse.diameter x: narrow short
@@ -994,6 +998,7 @@ LEGAL = {
     "a mask broadcasts; without softmax a row may be empty": """
         attention.attention_matrix mask: scalar shallower
         attention.forward mask: scalar shallower
+        bridges.sharpness mask: scalar shallower
         copying.best_accuracy field: hidden
         copying.bound hit: hidden
         copying.ceiling hit: hidden

@@ -86,12 +86,15 @@ def tree(tmp_path) -> Path:
     for name in (
         "book/claims.schema.json",
         "book/status.md",
-        "book/errata.md",
         "book/proofs.md",
         "_config.yml",
         "pyproject.toml",
     ):
         shutil.copy(ROOT / name, tmp_path / name)
+    errata = (ROOT / "book/errata.md").read_text(encoding="utf-8")
+    listed = errata.split("## Beside the list")[0]  # the rest links to real pages
+    listed = listed.replace("[Beside the list](#beside-the-list)", "Beside the list")
+    (tmp_path / "book/errata.md").write_text(listed, encoding="utf-8")
     (tmp_path / "conf.py").write_text(SETTINGS, encoding="utf-8")
     (tmp_path / "book/claims.toml").write_text(SAMPLE, encoding="utf-8")
     (tmp_path / "book/references.bib").write_text(

@@ -26,6 +26,7 @@ import torch
 
 from attnlib import exercises, patterns
 from attnlib.exercises import NOT_TRIED, RIGHT, Case, exercise
+from attnlib.theorems.layers_or_steps import follow
 
 ROOT = Path(__file__).resolve().parents[1]
 MODULES = {
@@ -837,6 +838,41 @@ WRONG = {
         (two_families, "rows .* can be met on a line"),
         (lambda rows, n: on_a_line(rows[:3], n), "cannot be met on a line"),
     ],
+    "cache.held": [
+        (lambda p, bits, error: (p.amax(1) > 0.5).sum(), "two questions may read"),
+        (lambda p, bits, error: (p.amax(0) < 0.5).sum(), "not read sharply"),
+        (lambda p, bits, error: (p.amax(0) > 0.5).sum(), "an error is allowed, too"),
+        (lambda p, bits, error: (2 * p.amax(0) - 1 > error).sum(), "lie closer"),
+        (lambda p, bits, error: 2, "Not yet: for which f"),
+    ],
+    "cache.confused": [
+        (lambda p, kept: (7, 7, 0), "not two lists but one"),
+        (lambda p, kept: (7, 9, 0), "leave different states"),
+        (lambda p, kept: (7, 8, 0), "another question tells them apart better"),
+        (lambda p, kept: (7, 16, 0), "Lists count from 0 to 15"),
+        (lambda p, kept: (7, 8), "A list of length 3 was wanted"),
+    ],
+    "hops.ladder": [
+        (lambda p, k: follow(p, k + 1), "One hop too many"),
+        (lambda p, k: follow(p, k - 1), "One hop too few"),
+        (lambda p, k: follow(p, 1 + int(f"{k - 1:b}"[::-1], 2)), "wrong end"),
+        (lambda p, k: follow(p, 1 + (k - 1).bit_count()), "do not change"),
+        (lambda p, k: follow(p, 2 ** (k - 1).bit_length()), "the pointer after"),
+        (lambda p, k: list(range(len(p))), "Not yet: follow one token"),
+        (lambda p, k: p[0], "A list of length 11 was wanted"),
+    ],
+    "sharpness.critical": [(1.0, "Not yet: what does the rival ask for")],
+    "sharpness.sides": [
+        (lambda row, beta: [0.0, 1.0], "Not yet: try a row of two logits"),
+        (lambda row, beta: 0.5, "A pair was wanted"),
+    ],
+    "sharpness.longer": [([0.7, 3], "Not yet: what is beta")],
+    "sharpness.promised": [
+        ([False, False, True, False], "The first: t = 2.5"),
+        ([True, True, True, False], "The second: t = 1.67"),
+        ([True, False, False, False], "The third: t < 1"),
+        ([True, False, True, True], "The fourth: think of two tokens"),
+    ],
     "patterns.heard": [
         (partial(heard, order=-1), "run backwards"),
         (lambda steps, t: heard(steps[:1], t), "Only the first step"),
@@ -1052,6 +1088,16 @@ WRONG = {
         (lambda p: halved(p).diagonal(1).max(), "neighbouring rows only"),
         (halved, r"A number was wanted; yours is a tensor of shape \(3, 3\)"),
         (lambda p: 0.5, "Not yet"),
+    ],
+    "tile.rows": [
+        (lambda f, tiles, others: len(tiles), "some have the same row"),
+        (lambda f, tiles, others: 1, "Not yet: write the table"),
+    ],
+    "tile.confused": [
+        (([1, 0, 0, 1], [1, 0, 0, 1]), "yours are the same"),
+        (([1, 0, 0, 1], [1, 1, 1, 0]), "add up to 5 and to 6"),
+        (([2, 0, 0, 1], [1, 1, 1, 0]), "Bits are 0 or 1"),
+        (([1, 0, 0], [1, 1, 1, 0]), "A list of length 4 was wanted"),
     ],
     "universal.read": [
         (lambda *a: read(*a)[::-1], "backwards"),

@@ -41,6 +41,10 @@ PAGES = {  # module of attnlib.theorems -> its page
     "from_integers_to_softmax": "sparse_universality/from_integers_to_softmax",
     "memorization": "one_layer_memorization/memorization",
     "reviewers_questions": "one_layer_memorization/reviewers_questions",
+    "sharpness": "what_came_after/sharpness",
+    "cache": "what_came_after/cache",
+    "layers_or_steps": "what_came_after/layers_or_steps",
+    "bits_of_a_tile": "what_came_after/bits_of_a_tile",
     "five_theorems_one_matrix": "synthesis/five_theorems_one_matrix",
 }
 
@@ -130,6 +134,20 @@ def lowrank(kernel: str, old: str, new: str, claim: str) -> Mutation:
     return Mutation(kernel, old, new, claim, True, "spectra_and_linformer")
 
 
+def cache(kernel: str, old: str, new: str, claim: str, page: bool = True) -> Mutation:
+    return Mutation(kernel, old, new, claim, page, "cache")
+
+
+def tile(
+    old: str,
+    new: str,
+    claim: str,
+    kernel: str = "theorems/bits_of_a_tile",
+    page: bool = True,
+) -> Mutation:
+    return Mutation(kernel, old, new, claim, page, "bits_of_a_tile")
+
+
 def efficient(
     kernel: str, old: str, new: str, claim: str, page: bool = True
 ) -> Mutation:
@@ -164,6 +182,14 @@ def tiles(kernel: str, old: str, new: str, claim: str, page: bool = True) -> Mut
 
 def bridges(old: str, new: str, claim: str, page: bool = True) -> Mutation:
     return Mutation("bridges", old, new, claim, page, "five_theorems_one_matrix")
+
+
+def hops(kernel: str, old: str, new: str, claim: str, page: bool = True) -> Mutation:
+    return Mutation(kernel, old, new, claim, page, "layers_or_steps")
+
+
+def sharp(old: str, new: str, claim: str) -> Mutation:
+    return Mutation("bridges", old, new, claim, True, "sharpness")
 
 
 def universal(
@@ -1835,6 +1861,71 @@ MUTATIONS = {
         "synthesis.logits",
         page=False,
     ),
+    "attention of a tile: scale": tile(
+        "1 / math.sqrt(w_q.shape[-1])",
+        "1 / w_q.shape[-1]",
+        "after.tile",
+        kernel="attention",
+    ),
+    "_attend of a tile: order of the heads": tile(
+        "heads.transpose(-3, -2).flatten(-2)",
+        "heads.flip(-3).transpose(-3, -2).flatten(-2)",
+        "after.tile",
+        kernel="attention",
+        page=False,
+    ),
+    "_messages: scale": tile(
+        "/ math.sqrt(layer.w_q.shape[-1])", "/ layer.w_q.shape[-1]", "after.tile"
+    ),
+    "_merge: share": tile(
+        "torch.sigmoid(lambda_a - lambda_b)",
+        "torch.sigmoid(lambda_b - lambda_a)",
+        "after.two-layers",
+    ),
+    "_in_bits: a bit too many": tile(
+        "keepdim=True) - low) / (2**bits - 1)",
+        "keepdim=True) - low) / (4**bits - 1)",
+        "after.lookup",
+    ),
+    "position_codes: a sign less": tile(
+        "(count - 1).bit_length()", "(count - 1).bit_length() - 1", "after.two-layers"
+    ),
+    "notes: inverse temperature": tile(
+        "math.log(8 * T) / 2 * before",
+        "math.log(8 * T) / 20 * before",
+        "after.two-layers",
+    ),
+    "notes: the token after": tile(
+        "codes.roll(1, dims=0)", "codes.roll(-1, dims=0)", "after.two-layers"
+    ),
+    "bits_asked: columns": tile(
+        "tuple(f(a, b) for b in others) for a in tiles",
+        "tuple(f(a, b) for a in tiles) for b in others",
+        "after.tasks",
+    ),
+    "entropy: base": tile("-x * math.log2(x)", "-x * math.log(x)", "after.nearly"),
+    "state_floor: sign": cache(
+        "bridges",
+        "floor = (2 * e - 1).clamp_min(0) / steps",
+        "floor = (2 * e + 1).clamp_min(0) / steps",
+        "after.cache",
+    ),
+    "state_floor: steps": cache(
+        "bridges", "steps = 2 ** int(bits) - 1", "steps = 2 ** int(bits)", "after.cache"
+    ),
+    "state_floor: axis": cache(
+        "bridges",
+        "_wide(p.amax(dim=-2)).sort",
+        "_wide(p.amax(dim=-1)).sort",
+        "after.cache",
+        page=False,
+    ),
+    "state_floor: half": cache(
+        "bridges",
+        "floor = (2 * e - 1).clamp_min(0) / steps",
+        "floor = (e - 0.5).clamp_min(0) / steps",
+        "after.questions",
+    ),
     "rank_floor: sign": bridges(
         "2 * e - 1, traces", "2 * e + 1, traces", "synthesis.rank"
     ),
@@ -1870,6 +1961,78 @@ MUTATIONS = {
         "r * (2 * reads.double() - 1)",
         "r * (reads.double() - 1)",
         "synthesis.many",
+    ),
+    "attention_matrix: a scale of its own": hops(
+        "attention", "a = (q * scale) @ k.mT", "a = (q / 8) @ k.mT", "after.hops"
+    ),
+    "ladder: the digit before": hops(
+        "theorems/layers_or_steps",
+        "(k - 1) >> layer & 1",
+        "k >> layer & 1",
+        "after.hops",
+    ),
+    "ladder: the pointer asks for itself": hops(
+        "theorems/layers_or_steps",
+        "twice = (POINTER, OWN, POINTER, POINTER)",
+        "twice = (OWN, OWN, POINTER, POINTER)",
+        "after.powers",
+    ),
+    "margin: scale": hops(
+        "theorems/layers_or_steps",
+        "return float(1 - products.max())",
+        "return 6 * float(1 - products.max())",
+        "after.steps",
+        page=False,
+    ),
+    "walk: the keys are the pointers": hops(
+        "theorems/layers_or_steps",
+        "torch.softmax(beta * written @ names.mT, dim=-1) @ pointed",
+        "torch.softmax(beta * written @ pointed.mT, dim=-1) @ pointed",
+        "after.steps",
+    ),
+    "messages: nothing is rounded": hops(
+        "theorems/layers_or_steps",
+        "(2**bits - 1)).round()",
+        "(2**bits - 1))",
+        "after.third-hop",
+    ),
+    "wrong_at_least: grouped by what was filled in": hops(
+        "theorems/layers_or_steps",
+        "_, group = torch.unique(sent, dim=0",
+        "_, group = torch.unique(contents, dim=0",
+        "after.third-hop",
+    ),
+    "look_up_layer: values for keys": hops(
+        "theorems/layers_or_steps",
+        "keys.append(places[:, key])",
+        "keys.append(places[:, value])",
+        "after.back",
+    ),
+    "furthest: who meets, not what is held": hops(
+        "theorems/layers_or_steps",
+        "holds = (meet.float() @ holds.float()) > 0",
+        "holds = (meet.float() @ meet.float()) > 0",
+        "after.names",
+    ),
+    "sharpness: counted from one": sharp(
+        "torch.arange(2, logits.shape[-1] + 1, device=logits.device)",
+        "torch.arange(1, logits.shape[-1], device=logits.device)",
+        "after.sharpness",
+    ),
+    "sharpness: the first gap alone": sharp(
+        "return torch.cat([none, needed], -1).amax(-1)",
+        "return torch.cat([none, needed], -1)[..., :2].amax(-1)",
+        "after.sharpness",
+    ),
+    "sharpness: scale": sharp(
+        "j.to(gaps.dtype).log() / gaps",
+        "j.to(gaps.dtype).log2() / gaps",
+        "after.two-thirds",
+    ),
+    "sharpness: gaps to the mean": sharp(
+        "gaps = (top - logits).sort",
+        "gaps = (top - logits).abs().sqrt().sort",
+        "after.spheres",
     ),
     "mix: the filter looks ahead": copying(
         "networks",

@@ -27,6 +27,7 @@ from torch import Tensor
 
 __all__ = [
     "boltzmann",
+    "cache",
     "codes",
     "collapse",
     "complexity",
@@ -34,6 +35,7 @@ __all__ = [
     "efficacy",
     "escaping",
     "expressive",
+    "hops",
     "ids",
     "lowrank",
     "memorization",
@@ -42,7 +44,9 @@ __all__ = [
     "projections",
     "questions",
     "reviewers",
+    "sharpness",
     "synthesis",
+    "tile",
     "universal",
 ]
 NOT_TRIED = "Not tried yet: put your answer in place of None."

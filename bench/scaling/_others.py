@@ -522,6 +522,16 @@ KERNELS = [
         {"n": Axis(doubled(128), 2, 2, "n^2, a sum for each rank")},
         dense=TAKES_P,
     ),
+    Kernel(
+        "sharpness",
+        "bridges.sharpness",
+        _logits(bridges.sharpness),
+        {"N": 256, "n": 64},
+        {
+            "N": Axis(doubled(1024), 1, 1, "row by row"),
+            "n": Axis(doubled(512), 1, 1, "n log n, a sort"),
+        },
+    ),
 ]
 
 # Why a public function that takes tensors, arrays, layers or patterns has no row.
@@ -532,7 +542,8 @@ APART = {
     ),
     "it calls the part that it is given": "attention.around",
     "one pass over its input": (
-        "attention.hardmax bridges.radius collapse.composite_norm "
+        "attention.hardmax bridges.radius bridges.state_floor "
+        "collapse.composite_norm "
         "collapse.residual collapse.relative_residual copying.bound copying.ceiling "
         "copying.copy_targets copying.reached efficacy.accuracy lowrank.effective_rank "
         "memorize.sum_of_integers "

@@ -1,0 +1,167 @@
+"""What attnlib.theorems.layers_or_steps cannot say: numbers worked out by another
+route, refusals, and what readers bring.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from attnlib.attention import forward
+from attnlib.theorems import layers_or_steps as hops
+
+RING = [1, 2, 3, 4, 5, 6, 7, 0]
+NAMES = hops.equal_angles(8)
+
+
+def test_numbers_by_hand():
+    assert [hops.layers_for(k) for k in (1, 2, 3, 4, 5, 1000, 1024, 1025)] == [
+        *(0, 1, 2, 2, 3, 10, 10, 11)
+    ]
+    assert [hops.reach_of(layers) for layers in range(6)] == [1, 2, 5, 14, 41, 122]
+    # 4 ln 327680 and 2 ln 8192 with ln 2 = 0.693147, ln 5 = 1.609438
+    assert math.isclose(hops.enough_for_layers(1024, 10, 0.5), 50.79917, abs_tol=1e-4)
+    assert math.isclose(hops.enough_for_steps(1024, 0.5), 18.02183, abs_tol=1e-4)
+    assert math.isclose(hops.bits_for_third_hop(1024), 10220, abs_tol=1e-9)
+    assert math.isclose(hops.margin(NAMES), 0.5, abs_tol=1e-12)
+    assert hops.doubling(RING, 5, names=NAMES).bound == pytest.approx(0.5 / 8)
+
+
+def test_one_layer_in_closed_form():
+    """With equal angles every weight is known: the first pointer is off by
+    delta |c_2 - mean of the others|.
+    """
+    beta = 12.0
+    wrong = math.exp(-beta / 2)
+    delta = 7 * wrong / (1 + 7 * wrong)
+    others = NAMES[[0, 1, 3, 4, 5, 6, 7]].mean(0)
+    by_hand = delta * float((NAMES[2] - others).norm())
+    # the result of k = 2 is read by the pointer of token 0, which is exact: no sum
+    verdict = hops.doubling(RING, 2, names=NAMES, beta=beta)
+    assert verdict.value == pytest.approx(by_hand, rel=1e-10)
+
+
+@pytest.mark.parametrize("k", [2, 3, 7, 8, 100])
+def test_the_ladder_against_integers(k):
+    """Hardmax has no errors: the layers compute f^k exactly."""
+    pointers = hops.random_map(20, seed=k)["pointers"]
+    names = hops.sign_names(20)
+    layers = hops.layers_for(k)
+    built = hops.ladder(k, layers, names.shape[1], 1.0)
+    x = hops.tokens_of(pointers, names)
+    result = forward(x, built, scale=1.0, normalizer="hardmax")[:, 2 * names.shape[1] :]
+    assert torch.equal(result, names[hops.follow(pointers, k)])
+
+
+def test_a_layer_too_few_makes_other_hops():
+    """Nine layers of k = 1000 make 1 + 999 mod 512 = 488 hops."""
+    order = hops.random_map(30, kind="cycle")["pointers"]
+    names = hops.sign_names(30)
+    x = hops.tokens_of(order, names)
+    built = hops.ladder(1000, 9, names.shape[1], 60.0)
+    result = forward(x, built, scale=1.0)[:, 2 * names.shape[1] :]
+    places = (result @ names.T).argmax(dim=1).tolist()
+    assert places == hops.follow(order, 488) != hops.follow(order, 1000)
+
+
+def test_the_temperature_of_steps_is_nearly_needed():
+    """A crowd of n - 2 points to token 0: below ln(n - 2) / gamma its names win."""
+    n = 50
+    pointers = [1, 2, *[0] * (n - 2)]
+    names = hops.equal_angles(n)
+    edge = math.log(n - 2) / 0.5
+    how = {"starts": [1], "names": names}
+    assert not hops.steps(pointers, 1, beta=edge - 0.1, **how).ok
+    assert hops.steps(pointers, 1, beta=edge + 0.1, **how).ok
+    assert hops.enough_for_steps(n, 0.5) < edge + math.log(4 / 0.5) / 0.5 + 0.1
+
+
+def test_messages_that_must_coincide():
+    """Of 1296 fillings at most 2^8 messages arrive; so at least 1296 - 256 fillings
+    share theirs with another, and each costs an error.
+    """
+    contents = hops.all_contents(6)
+    sent = hops.messages(contents, 6, heads=1, width=1, bits=4, seed=0)
+    assert sent.shape == (1296, 2)
+    assert len(sent.unique(dim=0)) <= 256
+    assert hops.third_hop(6, bits=4).value >= 1296 - 256
+    assert hops.third_hop(6, bits=52).value == 0
+
+
+def test_two_hops_need_one_layer():
+    """For every map of three tokens."""
+    for pointers in itertools.product(range(3), repeat=3):
+        assert hops.doubling(list(pointers), 2, layers=1).ok
+
+
+def test_by_names_is_attained():
+    ring = hops.random_map(200, kind="cycle")["pointers"]
+    chain = hops.random_map(200, kind="chain")["pointers"]
+    for layers, both, ahead in ((0, 1, 1), (2, 5, 4), (4, 41, 16)):
+        assert hops.by_names(ring, layers).value == both
+        assert hops.by_names(chain, layers, causal=True).value == ahead
+
+
+def test_what_readers_bring():
+    as_tensor = torch.tensor(RING)
+    assert hops.doubling(as_tensor, 6).ok
+    assert hops.doubling(np.array(RING), 6).ok
+    assert hops.steps(as_tensor, 6).ok
+    g = torch.Generator().manual_seed(1)
+    drawn = torch.randn(8, 40, generator=g, dtype=torch.float64, requires_grad=True)
+    names = drawn / drawn.norm(dim=1, keepdim=True)
+    assert hops.doubling(RING, 6, names=names).ok
+    assert hops.doubling([0, 0, 1, 2], 2, causal=True).ok
+    assert not hops.doubling(RING, 6, names=names, layers=0).ok
+
+
+WEAK = {
+    "no list": (lambda: hops.doubling(None, 3), "pointers must be a list"),
+    "one token": (lambda: hops.doubling([0], 3), "pointers must name 2"),
+    "out of range": (lambda: hops.doubling([1, 2], 3), r"pointers\[1\] must be"),
+    "negative": (lambda: hops.steps([1, -1], 3), r"pointers\[1\] must be"),
+    "halves": (lambda: hops.steps(torch.tensor([1.0, 0.0]), 3), r"pointers\[0\]"),
+    "no hop": (lambda: hops.doubling(RING, 0), "k must be an integer"),
+    "half a hop": (lambda: hops.steps(RING, 1.5), "k must be an integer"),
+    "too many hops": (lambda: hops.doubling(RING, 2**21), "k must be at most"),
+    "too much work": (lambda: hops.steps(RING, 10**8), "give fewer starts"),
+    "single precision": (
+        lambda: hops.doubling(RING, 3, names=NAMES.float()),
+        "names must be torch.float64",
+    ),
+    "other length": (lambda: hops.doubling(RING, 3, names=2 * NAMES), "length 1"),
+    "NaN": (lambda: hops.powers(RING, 3, names=NAMES * math.nan), "names holds NaN"),
+    "too few names": (lambda: hops.doubling(RING, 3, names=NAMES[:7]), "names must be"),
+    "equal names": (
+        lambda: hops.steps(RING, 3, names=NAMES[[0, 0, 2, 3, 4, 5, 6, 7]]),
+        "two rows are equal",
+    ),
+    "cold": (lambda: hops.doubling(RING, 3, beta=-1.0), "beta must be positive"),
+    "frozen": (lambda: hops.powers(RING, 2, beta=1e15), "beta must be at most"),
+    "no number": (lambda: hops.doubling(RING, 3, beta=math.nan), "beta must be"),
+    "later tokens": (lambda: hops.doubling(RING, 3, causal=True), "later token"),
+    "no truth value": (lambda: hops.doubling(RING, 3, causal=1), "causal must be"),
+    "start": (lambda: hops.steps(RING, 3, starts=[8]), "starts must be tokens"),
+    "no start": (lambda: hops.steps(RING, 3, starts=[]), "starts must name"),
+    "word": (lambda: hops.steps(RING, 3, writes="tokens"), "writes must be one of"),
+    "no permutation": (lambda: hops.looking_back([0, 0, 1], 2), "permutation"),
+    "no layer": (lambda: hops.looking_back(RING, 0), "layers must be an integer"),
+    "short cycle": (lambda: hops.by_names(RING, 2), "at least 19 tokens"),
+    "two cycles": (lambda: hops.by_names([1, 0, 3, 4, 5, 6, 2], 1), "one cycle"),
+    "no way back": (lambda: hops.by_names([1, 2, 1, 0, 3, 4, 5], 1), "one cycle"),
+    "no chain": (lambda: hops.by_names(RING, 1, causal=True), "token before"),
+    "many tokens": (lambda: hops.third_hop(9), "n must be at most 7"),
+    "no bits": (lambda: hops.third_hop(5, bits=0), "bits must be an integer"),
+    "too many bits": (lambda: hops.third_hop(5, bits=64), "bits must be at most 52"),
+}
+
+
+@pytest.mark.bad_input
+@pytest.mark.parametrize("call, message", WEAK.values(), ids=WEAK)
+def test_bad_input_is_named(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()

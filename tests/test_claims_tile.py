@@ -1,0 +1,161 @@
+"""What attnlib.theorems.bits_of_a_tile cannot say: numbers by hand, and bad input, of
+the page notebooks/what_came_after/bits_of_a_tile.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from fractions import Fraction
+
+import pytest
+import torch
+
+from attnlib.theorems import bits_of_a_tile as page
+
+double = torch.float64
+
+
+@pytest.mark.claim("after.tile", role="certificate")
+def test_equal_messages_give_equal_answers_in_fractions():
+    """An even head with the values 1, 2, 3, 4 in fractions: lists with equal messages
+    have equal merged means with every other tile, others do not.
+    """
+    lists = list(itertools.product((0, 1), repeat=4))
+    others = list(itertools.product((0, 1), repeat=2))
+
+    def told(bits):
+        return Fraction(sum(v * b for v, b in zip((1, 2, 3, 4), bits)), 4)
+
+    def answer(bits, rest):
+        return (4 * told(bits) + sum(rest)) / Fraction(6)
+
+    rows = {bits: tuple(answer(bits, rest) for rest in others) for bits in lists}
+    for one, two in itertools.combinations(lists, 2):
+        assert (rows[one] == rows[two]) == (told(one) == told(two))
+    assert len(set(rows.values())) == 11  # the sums 0 to 10
+    assert told((1, 0, 0, 1)) == told((0, 1, 1, 0))
+
+
+@pytest.mark.claim("after.lookup", role="certificate")
+def test_four_messages_know_four_of_eight_lists():
+    """From the number of ones among three bits at most four lists are answered whole,
+    by the best of all 8^4 readers; from the number read in binary, all.
+    """
+    lists = list(itertools.product((0, 1), repeat=3))
+    best = 0
+    for reader in itertools.product(lists, repeat=4):
+        best = max(best, sum(reader[sum(bits)] == bits for bits in lists))
+    assert best == 4
+    assert len({a + 2 * b + 4 * c for a, b, c in lists}) == 8
+
+
+@pytest.mark.claim("after.two-layers", role="certificate")
+def test_the_margin_is_far_above_what_is_proved_and_falls_with_the_lead():
+    found = page.two_layers(**page.strings_with_marks(n=6))
+    assert 0.99 < found.value < 1
+    # The last token is a question mark too: with keys that go round, bit 0 must not
+    # take it for its own.
+    strings = torch.tensor([[True, False]])
+    noted = page.notes(strings, torch.tensor([1]))
+    assert noted[0, 1] < 1 / 8 and noted[0, 3] > 7 / 8
+
+
+def test_what_messages_are_is_what_softmax_says():
+    objects = page.strings_and_others(n=3, heads=2, width=3)
+    o, lambda_ = page.messages(objects["query"], objects["tiles"], objects["layer"])
+    assert o.shape == (1, 8, 2, 3)
+    assert lambda_.shape == (1, 8, 2)
+    layer, query, tile = objects["layer"], objects["query"][0], objects["tiles"][5]
+    asked = query @ layer.w_q[1] + layer.b_q[1]
+    logits = (tile @ layer.w_k[1] + layer.b_k[1]) @ asked / math.sqrt(3)
+    values = tile @ layer.w_v[1] + layer.b_v[1]
+    weights = logits.exp()
+    wanted = (weights[:, None] * values).sum(0) / weights.sum()
+    assert torch.allclose(o[0, 5, 1], wanted, rtol=1e-12)
+    assert math.isclose(lambda_[0, 5, 1], math.log(weights.sum()), rel_tol=1e-12)
+
+
+def test_numbers_that_the_page_tells():
+    assert page.entropy(0.5) == 1 and page.entropy(0) == page.entropy(1) == 0
+    assert math.isclose(1 - page.entropy(0.1), 0.531, abs_tol=5e-4)
+    assert page.position_codes(1201).shape == (1201, 11)
+    assert page.position_codes(17).unique(dim=0).shape == (17, 5)
+    # a million bits: 13 bits a number
+    T = 2 * 10**6 + 1
+    largest = 21 / 2 * math.log(8 * T) + math.log(T)
+    assert math.ceil(math.log2(32 * largest + 1)) == 13
+    assert (T - 1).bit_length() == 21
+
+
+def test_both_ends_and_a_constant():
+    tiles = [(a, b) for a in (0, 1) for b in (0, 1)]
+    assert page.bits_asked(lambda a, b: b, tiles, [0, 1]) == 0
+    assert page.bits_asked(lambda a, b: a == (b, b), tiles, [0, 1]) == math.log2(3)
+
+
+def test_a_layer_of_zeros_tells_nothing():
+    objects = page.strings_to_look_up(n=4)
+    layer = objects["layer"]
+    objects["layer"] = layer._make(None if w is None else 0 * w for w in layer)
+    assert page.lookup(**objects, bits=3).value == 0
+    assert page.nearly(**objects, bits=3).value == 0
+    some = page.strings_and_others(n=4)
+    some["layer"] = objects["layer"]
+    assert page.tile(**some, bits=3).value == 0
+
+
+TILE = page.strings_and_others(n=3)
+LISTS = page.strings_to_look_up(n=3)
+MARKS = page.strings_with_marks(n=3)
+HUGE = {name: 1e200 * TILE[name] for name in ("query", "tiles")}
+REFUSED = [
+    (page.tile, TILE, {"bits": 0}, "bits must be an integer of at least 1"),
+    (page.tile, TILE, {"bits": 60}, "bits must be at most 48"),
+    (page.tile, TILE, {"tiles": TILE["tiles"].float()}, "tiles must be float64"),
+    (page.tile, TILE, {"others": None}, "others must be a torch tensor"),
+    (page.tile, TILE, {"query": TILE["query"][0]}, "query must be float64 .1, d."),
+    (page.tile, TILE, {"query": TILE["query"].expand(3, -1)}, "query must have 1 row"),
+    (page.tile, TILE, {"others": TILE["others"] * math.nan}, "others holds NaN"),
+    (page.tile, TILE, {"others": TILE["others"][..., :2]}, "as wide as tiles"),
+    (page.tile, TILE, {"layer": None}, "layer must be of type Layer"),
+    (page.tile, TILE, HUGE, "tell is not finite"),
+    (page.tile, TILE, {"rounded": 1}, "rounded must be of type bool"),
+    (page.lookup, LISTS, {"strings": LISTS["strings"][:7]}, "strings must be all"),
+    (page.lookup, LISTS, {"tiles": LISTS["tiles"][:7]}, "tiles must be one for each"),
+    (page.nearly, LISTS, {"strings": LISTS["strings"].int()}, "strings must be bool"),
+    (page.two_layers, MARKS, {"places": MARKS["places"] + 1}, "places must lie"),
+    (page.two_layers, MARKS, {"places": MARKS["places"][:2]}, "places must be int64"),
+    (page.two_layers, MARKS, {"accuracy": -1.0}, "accuracy must not be negative"),
+    (page.two_layers, MARKS, {"accuracy": math.nan}, "accuracy must be a finite"),
+    (page.two_layers, MARKS, {"layers": 3}, "layers must be 1 or 2"),
+    (page.two_layers, MARKS, {"signs": 0}, "signs must be an integer of at least 1"),
+    (page.two_layers, MARKS, {"strings": [[True]]}, "strings must be a torch tensor"),
+]
+
+
+@pytest.mark.bad_input
+@pytest.mark.parametrize("theorem, good, change, message", REFUSED)
+def test_bad_input_is_named(theorem, good, change, message):
+    more = {} if theorem is page.two_layers else {"bits": 3}
+    theorem(**(good | more))
+    with pytest.raises(ValueError, match=message):
+        theorem(**(good | more | change))
+
+
+@pytest.mark.bad_input
+def test_what_is_no_task_is_refused():
+    with pytest.raises(ValueError, match="f must be a function"):
+        page.bits_asked(None, [0], [0])
+    with pytest.raises(ValueError, match="must not be empty"):
+        page.bits_asked(max, [], [0])
+    with pytest.raises(ValueError, match="tiles must be a list"):
+        page.bits_asked(max, "abc", [0])
+    with pytest.raises(ValueError, match="pairs, above"):
+        page.bits_asked(max, [0] * 3000, [0] * 3000)
+    with pytest.raises(ValueError, match="task must be one of"):
+        page.a_task("induction")
+    with pytest.raises(ValueError, match="n must be at most 20"):
+        page.all_strings(40)
+    with pytest.raises(ValueError, match="share must lie between 0 and 1"):
+        page.entropy(1.5)
