@@ -29,6 +29,7 @@ sys.path.insert(0, str(HERE.parent / "_tools"))
 
 import address  # noqa: E402  (these stand in the folder just named)
 import claims  # noqa: E402
+import concordance  # noqa: E402
 import formal  # noqa: E402
 import pages  # noqa: E402
 from portable import fold, fold_summary  # noqa: E402
@@ -37,6 +38,7 @@ STATUS, PROOFS = "book/status", "book/proofs"
 GENERATED = {
     STATUS: ("counts", "status"),
     "book/errata": ("errata",),
+    "book/with_the_paper": ("concordance",),
     PROOFS: ("example", "formal", "informal"),
 }  # what stands on each page, by template
 PLACE = "<!-- claims: {} -->"  # the line of the page where it stands
@@ -95,7 +97,10 @@ def read_state(app) -> None:
         for claim in registry
         if claim.formal
     }
-    texts = render(root, registry, resolved, folds, held)
+    try:
+        texts = render(root, registry, resolved, folds, held)
+    except ValueError as error:
+        raise ExtensionError(f"{concordance.LIST}: {error}") from error
     app.book_claims = State(registry, resolved, texts, folds, held)
 
 
@@ -153,6 +158,8 @@ def render(
         "formal": folds,
         "held": held,
         "chapters": chapters(root),
+        "concordance": concordance.load(root, registry),
+        "index": concordance,
     }
     parts = [part for page in GENERATED.values() for part in page]
     return {
@@ -257,7 +264,7 @@ def outdated(app, env, added, changed, removed) -> set[str]:
 
 
 def fill(app, docname: str, source: list[str]) -> None:
-    """Put the generated parts into the status and errata pages."""
+    """Put the generated parts into their pages."""
     for part in GENERATED.get(docname, ()):
         if PLACE.format(part) not in source[0]:
             log.warning(

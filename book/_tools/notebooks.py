@@ -2,7 +2,7 @@
 
     python book/_tools/notebooks.py COMMAND [pages]
 
-    clean      write the canonical form, and the minutes into book/intro.md
+    clean      write the canonical form, and the minutes into tables of pages
     check      exit 1 where `clean` would change a file
     minutes    print how long the pages take to read
     run        execute, refresh the checked outputs, clean
@@ -14,8 +14,8 @@ Canonical: fixed ids and metadata, text output in the cells tagged
 nbval-check-output and nowhere else.  The cells `links`, `setup`, `claims` and
 `cite` are written from _config.yml and book/claims.toml, and are added where missing.
 The line below a page's thesis says how long the page takes: to read, by the rule of
-minutes.py, and to run, by book/ledger.json.  The table of chapters in book/intro.md
-shows the minutes of each story.
+minutes.py, and to run, by book/ledger.json.  Tables of book/intro.md and book/routes.md
+show the minutes of each story.
 """
 
 from __future__ import annotations
@@ -192,14 +192,16 @@ def with_minutes(text: str, cells: list[dict], root: Path, path: Path) -> str:
     return text[: found.start()] + line + text[found.end() :]
 
 
-# A page in the table of chapters, with its minutes if they are there already.
-IN_CHAPTERS = re.compile(
+# The pages whose tables show minutes, and a page in such a table, with its minutes if
+# they are there already.
+WITH_MINUTES = ("book/intro.md", "book/routes.md")
+IN_TABLE = re.compile(
     r"(\[[^\]]*\]\(\.\./notebooks/([\w/-]+)\.ipynb\))(?: \(\d+ min\))?"
 )
 
 
-def intro_with_minutes(root: Path) -> str:
-    """The text of book/intro.md with the minutes of each story in its tables."""
+def tables_with_minutes(page: Path, root: Path) -> str:
+    """The text of a page with the minutes of each story in its tables."""
     stories = {
         pages.page_name(path, root): page_minutes(path).rounded().story
         for path in pages.notebooks(root)
@@ -209,9 +211,9 @@ def intro_with_minutes(root: Path) -> str:
         link, name = found.groups()
         return f"{link} ({stories[name]} min)" if name in stories else found[0]
 
-    lines = text_at(intro_path(root)).splitlines(keepends=True)
+    lines = text_at(page).splitlines(keepends=True)
     return "".join(
-        IN_CHAPTERS.sub(entry, line) if line.startswith("|") else line for line in lines
+        IN_TABLE.sub(entry, line) if line.startswith("|") else line for line in lines
     )
 
 
@@ -219,8 +221,8 @@ def page_minutes(path: Path) -> minutes.Minutes:
     return minutes.of_page(with_ids(pages.read(path)["cells"], path))
 
 
-def intro_path(root: Path) -> Path:
-    return root / "book" / "intro.md"
+def pages_with_minutes(root: Path) -> list[Path]:
+    return [root / name for name in WITH_MINUTES if (root / name).is_file()]
 
 
 # ---------------------------------------------------------------- canonical form
@@ -586,16 +588,12 @@ def command_clean(paths: list[Path], root: Path, options) -> int:
     for path in paths:
         if store(path, clean(pages.read(path), path, root)):
             print(f"{pages.page_name(path, root)}: rewritten")
-    if intro_path(root).is_file():
-        store_intro(root)
+    for page in pages_with_minutes(root):
+        after = tables_with_minutes(page, root)
+        if after != text_at(page):
+            pages.write_atomically(page, after)
+            print(f"{page.relative_to(root).as_posix()}: minutes rewritten")
     return 0
-
-
-def store_intro(root: Path) -> None:
-    after = intro_with_minutes(root)
-    if after != text_at(intro_path(root)):
-        pages.write_atomically(intro_path(root), after)
-        print("book/intro.md: minutes rewritten")
 
 
 def command_check(paths: list[Path], root: Path, options) -> int:
@@ -603,9 +601,10 @@ def command_check(paths: list[Path], root: Path, options) -> int:
     for path in paths:
         if text_of(clean(pages.read(path), path, root)) != text_at(path):
             bad.append(f"{pages.page_name(path, root)}: not canonical")
-    intro = intro_path(root)
-    if intro.is_file() and intro_with_minutes(root) != text_at(intro):
-        bad.append("book/intro.md: not the minutes of the pages")
+    for page in pages_with_minutes(root):
+        if tables_with_minutes(page, root) != text_at(page):
+            name = page.relative_to(root).as_posix()
+            bad.append(f"{name}: not the minutes of the pages")
     for words in bad:
         print(f"{words}; run `python book/_tools/notebooks.py clean`")
     return int(bool(bad))
