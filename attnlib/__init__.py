@@ -6,6 +6,7 @@ __version__ = "0.1.0"
 
 _ROOMS = {
     "attention",
+    "audit",
     "bridges",
     "certify",
     "codes",

@@ -1,0 +1,150 @@
+"""The theorems of the book on a model of yours.
+
+    from attnlib import audit
+    report = audit.run(model, inputs)
+    print(report)
+
+Page: notebooks/synthesis/five_theorems_one_matrix
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import Tensor, nn
+
+from attnlib import paths
+from attnlib._require import is_a
+from attnlib.attention import Encoder, Layer
+from attnlib.audit import sources
+from attnlib.audit.measures import Collector, Row, measured, uncovered
+from attnlib.audit.report import Report, with_links
+from attnlib.data.checkpoints import Checkpoint
+
+__all__ = ["Report", "run"]
+
+
+def run(
+    model: Any,
+    inputs: Any = None,
+    *,
+    tokenizer: Any = None,
+    states: Any = None,
+    layers: list[int] | None = None,
+    mask: Tensor | None = None,
+    token_mask: Tensor | None = None,
+    exact: bool = False,
+    progress: bool = False,
+) -> Report:
+    """What the book's theorems say of each layer and head of a model on some inputs.
+
+    Args:
+        model: a model of transformers, torch's TransformerEncoder, any module with
+            MultiheadAttention inside, a list of attnlib Layers (no skips) or an
+            Encoder (skips), a TinyModel or Checkpoint of attnlib.data, or maps:
+            (L, h, n, n), (L, b, h, n, n), a list of layers, a cache of TransformerLens.
+        inputs: what the model is called with: tokens, a dict of tensors, texts if there
+            is a tokenizer, or x; None for maps.
+        tokenizer: text to tokens, for texts.
+        states: for maps, the states before the first layer and after each, (L + 1, b,
+            n, d).
+        layers: numbers of the layers to look at, None for all.
+        mask: for maps and Layers: boolean, True = may attend.
+        token_mask: boolean (b, n), True = a token.
+        exact: compute energy ranks for more than 256 tokens too; an eigenvalue problem
+            a head.
+        progress: show a bar.
+
+    Returns:
+        Report: print it; report.rows, figure(), to_json(path), to_html(path).
+
+    Raises:
+        ValueError: for a model without attention that can be seen, and for input that
+            does not fit; each says what to change.
+
+    Cost: with exact=False, at most three forward passes at 512 tokens; memory of one
+        layer's maps.
+    Claim: synthesis.logits, synthesis.rank, synthesis.depth, patterns.universal
+    """
+    is_a(bool, exact=exact, progress=progress)
+    collector = Collector(exact=exact, vocabulary=_vocabulary(model))
+    sources.visit(
+        model,
+        inputs,
+        collector,
+        tokenizer=tokenizer,
+        states=states,
+        layers=layers,
+        mask=mask,
+        token_mask=token_mask,
+        progress=progress,
+    )
+    rows = collector.finish()
+    of_network = {name: rows[-1][name] for name in ("layer", "dtype", "measured_in")}
+    for row in _path_rows(model, inputs, mask, token_mask):
+        rows.append({**of_network, **row})
+    return Report(with_links(rows), model=_name(model))
+
+
+def _name(model: Any) -> str:
+    """What a reader would call the model."""
+    if isinstance(model, nn.Module):
+        config = getattr(model, "config", None)
+        return getattr(config, "_name_or_path", "") or type(model).__name__
+    if isinstance(model, Checkpoint):
+        return model.name
+    return "these maps" if _network(model) is None else "these layers"
+
+
+def _vocabulary(model: Any) -> int | None:
+    """How many different tokens the model knows, if it says so."""
+    embedding = getattr(model, "embed", None)  # attnlib's tiny model
+    if hasattr(model, "get_input_embeddings"):
+        embedding = model.get_input_embeddings()
+    return getattr(embedding, "num_embeddings", None)
+
+
+def _network(model: Any) -> Encoder | None:
+    """The model as an Encoder, whose layers stand apart; None if it is none."""
+    if isinstance(model, Encoder):
+        return model
+    if isinstance(model, list | tuple) and model and isinstance(model[0], Layer):
+        return Encoder(list(model), [], [])
+    return None
+
+
+def _path_rows(
+    model: Any, x: Any, mask: Tensor | None, token_mask: Tensor | None
+) -> list[Row]:
+    """The share of the output that comes on paths of each length, where the theorem
+    covers the network.
+    """
+    about = {"claim": "paths.sums", "unit": "size over that of the output"}
+    network = _network(model)
+    if network is None or _has_parts(network):
+        why = "Theorem 1.7 covers attention and skips alone, and needs the weights"
+        return [uncovered("paths", why, **about)]
+    if token_mask is not None:
+        keys = token_mask[:, None, None, :]
+        mask = keys if mask is None else mask & keys
+    skip = isinstance(model, Encoder)
+    sums = paths.path_sums(x, network.layers, skip=skip, mask=mask).by_length
+    if token_mask is not None:
+        sums = sums * token_mask.unsqueeze(-1)
+    whole = _sizes(sums.sum(0))
+    found = []
+    for length, part in enumerate(sums):
+        shares = (_sizes(part) / whole).tolist()
+        found.append(measured(f"paths of length {length}", shares, **about))
+    return found
+
+
+def _has_parts(network: Encoder) -> bool:
+    """Whether a layer has a feed-forward part or a norm."""
+    norms = [norm for pair in network.norms for norm in pair]
+    return any(part is not None for part in [*network.mlps, *norms])
+
+
+def _sizes(x: Tensor) -> Tensor:
+    """The Frobenius norm of each member of the batch."""
+    return x.double().norm(dim=(-2, -1)).flatten()

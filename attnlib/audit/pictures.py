@@ -1,0 +1,116 @@
+"""The numbers of an audit as pictures: each head a mark above its layer.
+
+Page: notebooks/synthesis/five_theorems_one_matrix
+"""
+
+from __future__ import annotations
+
+from attnlib.audit.measures import Row
+
+PANELS = {
+    "tau": "what the heads keep",
+    "pairs": "where 90% of the mass lies",
+    "floor": "how far from low rank",
+    "states": "how much the tokens differ",
+}
+
+
+def draw(rows: list[Row]):
+    """Four panels over the layers: tau beside what the logits allow, the pairs that
+    hold the mass, the floor of rank n/4, and the tokens.
+
+    Args:
+        rows: of a report.
+
+    Returns:
+        matplotlib.figure.Figure, in the style of the book.
+    """
+    # matplotlib is needed here alone
+    from attnlib.figures import BLUE, GREEN, GREY, ORANGE, VERMILLION, new
+
+    fig, axes = new(2, 2, size=(7.0, 4.6))
+    tau, pairs = axes[0]
+    floor, states = axes[1]
+    if _points(rows, "largest tau")[0]:
+        _dots(tau, rows, "largest tau", "_", GREY, "allowed by R")
+    _dots(tau, rows, "tau", "o", BLUE, "tau")
+    tau.set(title=PANELS["tau"], ylabel="tau", ylim=(0, 1.05))
+    tau.legend(fontsize=8, frameon=False)
+
+    _dots(pairs, rows, "connections, 99%", "_", GREY, "99%")
+    _dots(pairs, rows, "connections, 90%", "o", GREEN, "90%")
+    pairs.set(title=PANELS["pairs"], ylabel="share of pairs", ylim=(0, 1.05))
+    pairs.legend(fontsize=8, frameon=False)
+
+    _dots(floor, rows, "floor, rank n/4", "o", ORANGE, "every matrix of rank n/4")
+    floor.axhline(1, color=GREY, ls=":", label="the zero matrix")
+    floor.legend(fontsize=8, frameon=False)
+    floor.set(title=PANELS["floor"], ylabel="distance in row sums", ylim=(-0.03, 1.05))
+
+    if _points(rows, "relative residual after")[0]:
+        _line(states, rows, "relative residual after", VERMILLION, "residual")
+        ylabel = "relative residual"
+        title = PANELS["states"]
+    else:
+        _line(states, rows, "pairs heard, 90%", VERMILLION, "heard")
+        ylabel = "share of pairs"
+        title = "who has heard of whom"
+    states.set(title=title, ylabel=ylabel, ylim=(0, 1.05))
+    for ax in (tau, pairs, floor, states):
+        ax.set_xlabel("layer")
+        ax.xaxis.get_major_locator().set_params(integer=True)
+    return fig
+
+
+def alt(rows: list[Row]) -> str:
+    """The figure in words.
+
+    Args:
+        rows: of a report.
+
+    Returns:
+        one sentence a panel.
+    """
+    layers = sorted({row["layer"] for row in rows if row["layer"] is not None})
+    heads = {(row["layer"], row["head"]) for row in rows if row["head"] is not None}
+    said = [
+        f"Four panels over layers {layers[0]} to {layers[-1]}, a mark for each of "
+        f"{len(heads)} heads."
+    ]
+    said.append(_range(rows, "tau", "Tau"))
+    said.append(_range(rows, "connections, 90%", "The share of pairs with 90% of mass"))
+    said.append(_range(rows, "floor, rank n/4", "The floor of rank n/4"))
+    if _points(rows, "relative residual after")[0]:
+        said.append(_range(rows, "relative residual after", "The relative residual"))
+    else:
+        said.append(_range(rows, "pairs heard, 90%", "The share of pairs heard"))
+    return " ".join(sentence for sentence in said if sentence)
+
+
+def _points(rows: list[Row], quantity: str) -> tuple[list[int], list[float]]:
+    """Layers and values of a quantity."""
+    layers = []
+    values = []
+    for row in rows:
+        if row["quantity"] == quantity and row["value"] is not None:
+            layers.append(row["layer"])
+            values.append(row["value"])
+    return layers, values
+
+
+def _dots(ax, rows: list[Row], quantity: str, marker: str, color: str, label) -> None:
+    layers, values = _points(rows, quantity)
+    ax.plot(layers, values, marker, color=color, ms=4, alpha=0.7, label=label)
+
+
+def _line(ax, rows: list[Row], quantity: str, color: str, label: str) -> None:
+    layers, values = _points(rows, quantity)
+    ax.plot(layers, values, "s-", color=color, ms=4, label=label)
+
+
+def _range(rows: list[Row], quantity: str, name: str) -> str:
+    """From where to where a quantity goes, in a sentence."""
+    _, values = _points(rows, quantity)
+    if not values:
+        return ""
+    return f"{name} goes from {min(values):.2g} to {max(values):.2g}."

@@ -1,0 +1,253 @@
+"""What an audit found: rows, a table, a verdict in words, a figure, and files.
+
+Page: notebooks/synthesis/five_theorems_one_matrix
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+import textwrap
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from importlib import metadata
+from pathlib import Path
+
+from attnlib._require import require
+from attnlib.audit import pictures, sheet, verdict
+from attnlib.audit.measures import Row
+
+# Where each claim stands in the book; a test compares this with the registry.
+PLACES = {
+    "after.sharpness": "what_came_after/sharpness#theorem-21-2",
+    "collapse.relative": "path_decomposition/escaping_collapse#theorem-4-11",
+    "efficient.state": "jl_low_rank/complexity_table#proposition-8-11",
+    "lowrank.svd": "jl_low_rank/spectra_and_linformer#theorem-7-1",
+    "memorize.block": "one_layer_memorization/memorization#theorem-16-5",
+    "paths.sums": "path_decomposition/paths#theorem-1-7",
+    "patterns.causal": "sparse_universality/patterns_and_conditions#proposition-11-5",
+    "patterns.hops": "sparse_universality/patterns_and_conditions#theorem-11-4",
+    "patterns.universal": "sparse_universality/patterns_and_conditions#theorem-11-24",
+    "synthesis.depth": "synthesis/five_theorems_one_matrix#corollary-19-3",
+    "synthesis.logits": "synthesis/five_theorems_one_matrix#theorem-19-2",
+    "synthesis.rank": "synthesis/five_theorems_one_matrix#theorem-19-1",
+}
+HEADS = {  # heading of a column -> quantity
+    "R": "R",
+    "tau": "tau",
+    "at most": "largest tau",
+    "beta*": "beta*",
+    "rank 90%": "energy rank, 90%",
+    "floor n/4": "floor, rank n/4",
+    "pairs 90%": "connections, 90%",
+    "hops 90%": "hops, 90%",
+}
+LAYERS = {
+    "residual": "relative residual before",
+    "after": "relative residual after",
+    "growth": "growth of the diameter",
+    "heads <=": "factor of the heads",
+    "layer <=": "factor of the layer",
+    "heard 90%": "pairs heard, 90%",
+    "last hears": "heard by the last token, 90%",
+    "equal": "equal tokens not told apart",
+}
+LEGEND = """\
+Each number is the worst of the batch; report.rows has the means and the claims.
+R: logit radius. tau: how far two rows are apart, and at most by R (Theorem 19.2).
+beta*: the logits of a typical row times beta* would be sharp. rank 90%: singular
+values that hold 90% of the energy. floor n/4: no matrix of rank n/4 is nearer, in
+row sums. pairs 90%: share of pairs that hold 90% of each row. hops 90%: layers of
+these pairs until all tokens have heard of all. residual: share of the tokens that
+differs; growth: of their diameter, which the heads alone, or the whole layer, multiply
+by at most (<=). heard: pairs of tokens by then. equal: pairs of equal tokens in
+different company that are not told apart. -: not covered, see below."""
+
+
+@dataclass(frozen=True, eq=False)
+class Report:
+    """What the theorems of the book say of a model on some inputs.
+
+    Args:
+        rows: one number each, as plain dicts, which pandas.DataFrame takes: layer,
+            head, quantity, value, mean, bound, claim, covered, why, unit, over, dtype,
+            measured_in, url.
+        model: the name of the model.
+    """
+
+    rows: list[Row] = field(repr=False)
+    model: str = "model"
+
+    def __str__(self) -> str:
+        parts = [self.model, *self.tables(), LEGEND]
+        parts.append("\n".join(map(_wrapped, self.verdict())))
+        left = self.not_covered()
+        if left:
+            parts.append("\n".join(["Not covered", *map(_wrapped, left)]))
+        return "\n\n".join(parts)
+
+    def tables(self) -> list[str]:
+        """The numbers by head and by layer, as text of at most 88 columns."""
+        return ["\n".join(map("".join, _aligned(table))) for table in self.grids()]
+
+    def grids(self) -> list[list[list[str]]]:
+        """The same tables, each as rows of cells, the heading first."""
+        return [
+            _grid(self.rows, ["layer", "head"], HEADS),
+            _grid(self.rows, ["layer"], LAYERS),
+        ]
+
+    def verdict(self) -> list[str]:
+        """What the numbers mean, in plain sentences."""
+        return verdict.sentences(self.rows)
+
+    def not_covered(self) -> list[str]:
+        """What no theorem says here, and why, a line each."""
+        return verdict.not_covered(self.rows)
+
+    @property
+    def alt(self) -> str:
+        """The figure in words, for those who do not see it."""
+        return pictures.alt(self.rows)
+
+    def figure(self):
+        """The numbers by layer as a matplotlib Figure; `report.alt` says it in words.
+
+        Returns:
+            matplotlib.figure.Figure.
+        """
+        return pictures.draw(self.rows)
+
+    def to_json(self, path) -> None:
+        """Write the rows, the verdict and what is not covered as one JSON file, whole
+        or not at all.
+
+        Args:
+            path: of the file; its folder must exist.
+
+        Raises:
+            ValueError: if there is no such folder.
+        """
+        found = {
+            "model": self.model,
+            "verdict": self.verdict(),
+            "not_covered": self.not_covered(),
+            "rows": self.rows,
+        }
+        _write(path, json.dumps(found, indent=1, allow_nan=False) + "\n")
+
+    def to_html(self, path) -> None:
+        """Write the report as one page that needs no network, light and dark, whole or
+        not at all.
+
+        Args:
+            path: of the file; its folder must exist.
+
+        Raises:
+            ValueError: if there is no such folder.
+        """
+        _write(path, sheet.page(self))
+
+
+def with_links(rows: Iterable[Row]) -> list[Row]:
+    """Rows with the address of their claim in the book, as far as it is known.
+
+    Args:
+        rows: as Collector.finish returns them.
+
+    Returns:
+        the same dicts, each with a url or None.
+    """
+    base = _address()
+    linked = []
+    for row in rows:
+        place = PLACES.get(row["claim"])
+        url = None
+        if place is not None:
+            page, anchor = place.split("#")
+            url = f"{base}notebooks/{page}.html#{anchor}"
+        linked.append({**row, "url": url})
+    return linked
+
+
+def _address() -> str:
+    """Where the book stands, by what the package was installed with; else nothing, and
+    names of pages are relative.
+    """
+    try:
+        addresses = metadata.metadata("attnlib").get_all("Project-URL") or []
+    except metadata.PackageNotFoundError:
+        return ""
+    for line in addresses:
+        name, _, address = line.partition(", ")
+        if name == "Book" and "owner.github.io" not in address.lower():
+            return address.rstrip("/") + "/"
+    return ""
+
+
+def _grid(
+    rows: list[Row], places: list[str], columns: dict[str, str]
+) -> list[list[str]]:
+    """A table: a line for each place, a column for each quantity that some row has."""
+    found: dict[tuple, dict[str, Row]] = {}
+    for row in rows:
+        if (row["layer"] is None) or (row["head"] is None) == ("head" in places):
+            continue
+        place = tuple(row[name] for name in places)
+        found.setdefault(place, {})[row["quantity"]] = row
+    asked = []
+    for heading, quantity in columns.items():
+        if any(quantity in cells for cells in found.values()):
+            asked.append((heading, quantity))
+    lines = [[*places, *(heading for heading, _ in asked)]]
+    for place, cells in found.items():
+        shown = [_cell(cells.get(quantity)) for _, quantity in asked]
+        lines.append([*map(str, place), *shown])
+    return lines
+
+
+def _cell(row: Row | None) -> str:
+    """A number in three digits, or why there is none in a word."""
+    if row is None or not row["covered"]:
+        return "-"
+    if row["value"] is None:
+        return "never" if row["why"] == "never" else "none yet"
+    return verdict.number(row)
+
+
+def _wrapped(sentence: str) -> str:
+    """A sentence in lines of 88 columns, as an item of a list."""
+    return textwrap.fill(sentence, 88, initial_indent="- ", subsequent_indent="  ")
+
+
+def _aligned(table: list[list[str]]) -> list[list[str]]:
+    """Cells filled up to the width of their column, at the right."""
+    widths = [max(map(len, column)) for column in zip(*table)]
+    return [[f"{cell:>{w + 2}}" for cell, w in zip(line, widths)] for line in table]
+
+
+def _write(path, text: str) -> None:
+    """A file whole or not at all: it takes its name when it is complete."""
+    target = Path(path)
+    require(
+        target.parent.is_dir(),
+        f"path must lie in a folder that exists, got {str(path)!r}",
+    )
+    with tempfile.NamedTemporaryFile(
+        "w", encoding="utf-8", dir=target.parent, suffix=".part", delete=False
+    ) as part:
+        part.write(text)
+    try:
+        Path(part.name).chmod(0o666 & ~_umask())
+        os.replace(part.name, target)
+    except OSError:
+        Path(part.name).unlink(missing_ok=True)
+        raise
+
+
+def _umask() -> int:
+    """The permissions that new files lack; it can only be read by setting it."""
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
