@@ -15,7 +15,7 @@ WIDE = $(shell grep -l 'pytest\.mark\.wide' tests/test_*.py)
 export OMP_NUM_THREADS ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help env book lint test check proofs mutants bench release serve clean
+.PHONY: help env book pdf lint test check proofs mutants bench release serve clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\): .*## /\1\t/p' $(firstword $(MAKEFILE_LIST)) | expand -t 10
@@ -26,6 +26,10 @@ env: ## make .venv and install what requirements.txt pins (every other target be
 
 book: env ## run the pages, build the book, and say where it lies
 	@$(RUN) book/_tools/build.py
+
+pdf: env ## print the built book as one PDF, which its site then offers (some minutes, 7 GB of memory)
+	@test -f _build/html/index.html || $(RUN) book/_tools/build.py
+	@$(RUN) book/_tools/pdf.py
 
 lint: env ## ruff: the form of all code, pages too, and likely mistakes in it
 	@$(RUN) -m ruff check attnlib bench tests book notebooks proofs

@@ -28,6 +28,7 @@ TARGETS = [
     "help",
     "env",
     "book",
+    "pdf",
     "lint",
     "test",
     "check",
@@ -544,7 +545,18 @@ def test_make_alone_lists_the_targets():
 @needs_make
 @pytest.mark.parametrize(
     "target",
-    ["book", "lint", "test", "check", "proofs", "mutants", "bench", "release", "serve"],
+    [
+        "book",
+        "pdf",
+        "lint",
+        "test",
+        "check",
+        "proofs",
+        "mutants",
+        "bench",
+        "release",
+        "serve",
+    ],
 )
 def test_every_target_begins_with_the_environment(target):
     code, out, err = run("make", "-n", target)

@@ -5,22 +5,23 @@ from __future__ import annotations
 import contextlib
 import functools
 import html.parser
-import http.server
 import json
 import os
 import re
 import shutil
 import subprocess
 import sys
-import threading
 import urllib.parse
 from pathlib import Path
 
 import address as addresses
 import minibook
 import pages
+import pdf
 import pytest
 from minibook import code, markdown
+from pdf import serving
+from pypdf import PdfReader
 
 ROOT = pages.ROOT
 NAMES = [path.relative_to(ROOT).with_suffix("").as_posix() for path in pages.listed()]
@@ -229,7 +230,7 @@ def jupyter_book(root, *arguments):
 
 def test_missing_mathjax_stops_the_build(tmp_path):
     root = minibook.make(tmp_path)
-    (root / "book/_static/mathjax/tex-chtml-full.js").unlink()
+    (root / "book/_static/mathjax/input/tex.js").unlink()
     done = minibook.build(root)
     assert done.returncode == 1 and "MathJax is missing" in done.stderr
 
@@ -266,26 +267,6 @@ def test_without_our_key_the_cache_serves_stale_numbers(tmp_path):
 
 
 # ---------------------------------------------------------------- in a browser
-
-
-class Quiet(http.server.SimpleHTTPRequestHandler):
-    def log_message(self, *_):
-        pass
-
-
-@contextlib.contextmanager
-def serving(folder: Path):
-    server = http.server.ThreadingHTTPServer(
-        ("127.0.0.1", 0), functools.partial(Quiet, directory=str(folder))
-    )
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}/"
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
 
 
 @pytest.fixture(scope="session")
@@ -461,7 +442,8 @@ $$ a + b + c + d + e + f + g + h + i \\tag{1} $$
 <img src="missing.png"><img src="https://example.invalid/x.png" alt="x">
 <div style="width: 3000px">wide</div>
 <script>console.error('oops'); setTimeout(() => { throw new Error('thrown') })</script>
-<script src="_static/mathjax/tex-chtml-full.js"></script></main></body></html>"""
+<script>window.MathJax = {loader: {load: ["input/tex", "output/chtml"]}}</script>
+<script src="_static/mathjax/startup.js"></script></main></body></html>"""
 
 
 @pytest.mark.browser
@@ -565,11 +547,92 @@ def test_a_broken_slider_is_noticed(browser, tmp_path, old, new, fault):
             )
 
 
+# ---------------------------------------------------------------- weight
+
+
+FIRST_VISIT, NEXT_PAGE, HTML = 2_500_000, 700_000, 600_000  # bytes
+VISITED = (*KINDS, "notebooks/synthesis/five_theorems_one_matrix")
+NEXT = "notebooks/path_decomposition/rank_collapse"
+
+
+def weight(page, url: str) -> int:
+    """The bytes that a browser fetches for a page, besides what it has kept."""
+    sizes, kept = {}, set()
+    session = page.context.new_cdp_session(page)
+    session.send("Network.enable")
+    session.on(
+        "Network.loadingFinished",
+        lambda told: sizes.update({told["requestId"]: told["encodedDataLength"]}),
+    )
+    session.on("Network.requestServedFromCache", lambda e: kept.add(e["requestId"]))
+    page.goto(url)
+    page.wait_for_load_state("networkidle")
+    page.evaluate(
+        "() => window.MathJax ? MathJax.startup.promise.then(() => true) : true"
+    )
+    session.detach()
+    return sum(size for request, size in sizes.items() if request not in kept)
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("name", VISITED)
+def test_a_visit_is_light(browser, address, name):
+    context = browser.new_context()
+    context.set_default_timeout(PATIENCE)
+    page = context.new_page()
+    first = weight(page, f"{address}{name}.html")
+    then = weight(page, f"{address}{NEXT}.html")
+    context.close()
+    assert first <= FIRST_VISIT and then <= NEXT_PAGE
+
+
+@pytest.mark.browser
+def test_a_heavy_visit_is_noticed(browser, tmp_path):
+    """What is fetched counts, once."""
+    (tmp_path / "large.js").write_text("//" + "a" * FIRST_VISIT, encoding="utf-8")
+    for name in ("one", "two"):
+        body = f"<!doctype html><p>{name}</p><script src='large.js'></script>"
+        (tmp_path / f"{name}.html").write_text(body, encoding="utf-8")
+    context = browser.new_context()
+    page = context.new_page()
+    with serving(tmp_path) as base:
+        assert weight(page, f"{base}one.html") > FIRST_VISIT
+        assert 0 < weight(page, f"{base}two.html") < 2_000
+    context.close()
+
+
+def test_no_page_is_heavy_by_itself(site):
+    """Pictures lie beside it: a reader who skims fetches few of them."""
+    sizes = {name: (site / f"{name}.html").stat().st_size for name in NAMES}
+    reference = {name for name in NAMES if name.startswith("book/api")}
+    assert {n for n, size in sizes.items() if size > HTML} <= reference
+    inline = [n for n in NAMES if "<img" in (site / f"{n}.html").read_text("utf-8")]
+    assert inline  # there are pictures
+    for name in inline:
+        images = re.findall(r"<img[^>]*>", (site / f"{name}.html").read_text("utf-8"))
+        assert not any('src="data:' in image for image in images)
+
+
+# ---------------------------------------------------------------- on paper
+
+
+@pytest.mark.browser
+def test_a_page_of_theorems_on_paper(browser, site, tmp_path):
+    """All its theorems are there, no formula is raw, links lead somewhere (or it is not
+    written), and its figures are lines. tests/test_pdf.py has the controls.
+    """
+    book = [{"caption": "A part", "pages": [KINDS[0]]}]
+    assert len(pdf.statements(ROOT, [KINDS[0]])) > 5
+    out = tmp_path / "page.pdf"
+    pdf.make(browser, site, out, ROOT, book)
+    assert [page for page in PdfReader(out).pages if page.images] == []
+
+
 # -------------------------------------------------------------- links, downloads, Colab
 
 
 class Page(html.parser.HTMLParser):
-    """The links and the ids of a page."""
+    """The links, the pictures and the ids of a page."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -580,11 +643,15 @@ class Page(html.parser.HTMLParser):
         found = dict(attributes)
         if tag == "a" and found.get("href"):
             self.links.append(found["href"])
+        if tag == "img" and found.get("src"):
+            self.links.append(found["src"])
         self.ids |= {found[name] for name in ("id", "name") if found.get(name)}
 
 
 def dead_links(folder: Path) -> list[str]:
-    """Links of a site that lead to no file of it, or to no place in the file."""
+    """Links of a site that lead to no file of it, or to no place in the file, and
+    pictures that are not there.
+    """
     read = functools.cache(lambda path: Page(path.read_text(encoding="utf-8")))
     dead = []
     for path in sorted(folder.rglob("*.html")):
@@ -615,10 +682,10 @@ def test_every_link_of_the_site_leads_somewhere(site):
 def test_a_dead_link_is_found(tmp_path):
     (tmp_path / "a.html").write_text(
         '<p id="here"><a href="#here"></a><a href="#gone"></a><a href="b.html"></a>'
-        '<a href="https://example.invalid/"></a></p>',
+        '<a href="https://example.invalid/"></a></p><img src="c.png">',
         encoding="utf-8",
     )
-    assert dead_links(tmp_path) == ["a.html: #gone", "a.html: b.html"]
+    assert dead_links(tmp_path) == ["a.html: #gone", "a.html: b.html", "a.html: c.png"]
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ which it must fail.
 
 from __future__ import annotations
 
+import base64
 import json
 import sys
 import types
@@ -349,6 +350,36 @@ def test_cache_key_changes_with_everything_that_pages_depend_on(tmp_path):
     assert len(set(keys)) == len(keys)
     assert write("attnlib/__pycache__/a.pyc", b"x") == keys[-1]  # and with nothing else
     assert write("notebooks/one/page.ipynb", b"x") == keys[-1]
+
+
+# ------------------------------------------------------- pictures beside the page
+
+
+def test_pictures_lie_beside_the_page(monkeypatch, tmp_path):
+    """As files named after what is in them, and room is kept for them; code that speaks
+    of a picture stays as it is.
+    """
+    monkeypatch.syspath_prepend(minibook.ROOT / "book/_ext")
+    import site_ext
+
+    lines = b'<svg xmlns="x" width="432pt" height="216pt"></svg>'
+    pixels = b"\x89PNG\r\n\x1a\n" + b"\0\0\0\rIHDR" + b"\0\0\0\x07\0\0\0\x05"
+    kinds = {"svg+xml": lines, "png": pixels}
+    body = '<pre>src="data:image/png;base64,{inside}"</pre>'
+    for kind, content in kinds.items():
+        inside = base64.b64encode(content).decode()
+        body += f'<img alt="a" src="data:image/{kind};base64,{inside}">'
+    context = {"body": body + body, "pathto": lambda name, _: f"../{name}"}
+    site_ext.set_pictures_apart(
+        types.SimpleNamespace(outdir=tmp_path), "", "", context, None
+    )
+    files = sorted(tmp_path.rglob("*.*"))
+    assert sorted(path.read_bytes() for path in files) == sorted(kinds.values())
+    assert context["body"].count('base64,{inside}"</pre>') == 2
+    for path in files:
+        assert context["body"].count(f'src="../_images/{path.name}"') == 2
+    assert context["body"].count('loading="lazy" width="576" height="288"') == 2
+    assert context["body"].count('loading="lazy" width="7" height="5"') == 2
 
 
 # ------------------------------------------------------- docstrings on the API page

@@ -4,15 +4,19 @@
 - MathJax is vendored; without it formulas would fail in silence, so its absence raises.
 - Theme options (setting them in _config.yml would replace those Jupyter Book makes).
 - No page asks the network for anything, and none runs a script that it does not use.
+- Pictures lie in files of their own, and are fetched when a reader comes near.
 - A link into a fold opens it, and in print all folds stand open.
 - LEDGER-TABLE, alone on a line of a Markdown page, becomes the table of running times.
 """
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import json
 import os
 import re
+import struct
 import sys
 from pathlib import Path
 
@@ -24,6 +28,10 @@ import pages  # noqa: E402
 
 LEDGER_MARK = "LEDGER-TABLE"
 UNUSED_SCRIPTS = ("thebe", "toggle")  # parts of a file name or of an inline script
+# What formulas need; its whole bundle has a menu and more, at twice the weight.
+MATHJAX = ("core", "input/tex", "output/chtml", "a11y/assistive-mml")
+SVG_SIZE = re.compile(rb'<svg[^>]*? width="([\d.]+)pt" height="([\d.]+)pt"')
+PICTURE = re.compile(r'src="data:image/(png|svg)(?:\+xml)?;base64,([\w+/=]+)"')
 
 
 def use_cache(app, config) -> None:
@@ -35,10 +43,9 @@ def use_cache(app, config) -> None:
 def need_mathjax(app, config) -> None:
     """Raise if a file that typesetting needs is not in a static folder."""
     script = Path(config.mathjax_path)
-    for name in (
-        script,
-        script.parent / "output/chtml/fonts/woff-v2/MathJax_Main-Regular.woff",
-    ):
+    parts = [script.parent / f"{part}.js" for part in MATHJAX]
+    font = script.parent / "output/chtml/fonts/woff-v2/MathJax_Main-Regular.woff"
+    for name in (script, *parts, font):
         if not any(
             (Path(app.srcdir) / folder / name).is_file()
             for folder in config.html_static_path
@@ -75,6 +82,40 @@ def drop_unused_scripts(app, pagename, templatename, context, doctree) -> None:
 
     context["script_files"] = [file for file in context["script_files"] if used(file)]
     context["css_files"] = [file for file in context["css_files"] if used(file)]
+
+
+def set_pictures_apart(app, pagename, templatename, context, doctree) -> None:
+    """Write the pictures that cells have made into files, named after what is in them:
+    inline they are all sent before the first word is read.
+    """
+
+    def apart(match: re.Match) -> str:
+        content = base64.b64decode(match[2])
+        digest = hashlib.sha256(content).hexdigest()[:16]
+        name = f"_images/{digest}.{match[1]}"
+        path = Path(app.outdir, name)
+        if not path.is_file():
+            path.parent.mkdir(exist_ok=True)
+            scratch = path.with_suffix(f".{os.getpid()}")  # pages are written in two
+            scratch.write_bytes(content)
+            os.replace(scratch, path)
+        link = context["pathto"](name, 1)
+        return f'loading="lazy" {room_for(content)} src="{link}"'
+
+    if "body" in context:
+        context["body"] = PICTURE.sub(apart, context["body"])
+
+
+def room_for(content: bytes) -> str:
+    """Width and height of a picture, so that nothing moves when it arrives."""
+    if content.startswith(b"\x89PNG"):
+        width, height = struct.unpack(">II", content[16:24])
+    else:
+        found = SVG_SIZE.search(content[:2000])
+        if found is None:
+            return ""
+        width, height = (round(float(size) * 4 / 3) for size in found.groups())
+    return f'width="{width}" height="{height}"'
 
 
 # the search fetches each page that it finds for an excerpt; a browser refuses that on a
@@ -175,15 +216,26 @@ def fold_name(cell: nodes.Element) -> str:
 # MathJax fits formulas to the height of an x of the text around them. In a closed fold
 # some browsers cannot measure it; exFactor says what it is in our font, in em.
 # A centred formula with a number needs room for the number on both sides: too much on a
-# phone.
+# phone. Formulas are typeset some at a time, so that one can read and scroll meanwhile;
+# all at once if the address names a place, which would move.
 FORMULAS = """
 if (document.querySelector('script[src*="mathjax/"]')) {
   const left = {displayAlign: "left", displayIndent: "0"};
   const ours = {exFactor: 0.475, ...(window.innerWidth < 576 ? left : {})};
+  const typeset = async () => {
+    const formulas = [...document.querySelectorAll(".math")];
+    const some = location.hash ? formulas.length : 40;
+    for (let k = 0; k < formulas.length; k += some) {
+      await MathJax.typesetPromise(formulas.slice(k, k + some));
+      await new Promise((next) => setTimeout(next));
+    }
+  };
   window.MathJax = window.MathJax || {};
+  window.MathJax.loader = {load: PARTS};
+  window.MathJax.startup = {pageReady: typeset};
   window.MathJax.chtml = {...window.MathJax.chtml, ...ours};
 }
-"""
+""".replace("PARTS", json.dumps(MATHJAX))
 
 
 def setup(app):
@@ -194,6 +246,7 @@ def setup(app):
     app.connect("doctree-read", fold)
     app.connect("html-page-context", drop_unused_scripts, priority=900)
     app.connect("html-page-context", mend_roles)
+    app.connect("html-page-context", set_pictures_apart)
     app.add_js_file(None, body=SEARCH_ON_DISK, priority=300)
     # after Sphinx has written window.MathJax
     app.add_js_file(None, body=FORMULAS, priority=900)

@@ -1,4 +1,4 @@
-// Folds: a link into one opens it, and in print all stand open.
+// Folds: a link into one opens it, and in print all stand open. Paper is light.
 (() => {
   const place = () => {
     try {
@@ -28,11 +28,15 @@
   };
 
   let opened = [];
+  let theme = "";
   const openAll = () => {
+    theme = document.documentElement.dataset.theme;
+    document.documentElement.dataset.theme = "light";
     opened = [...document.querySelectorAll(".bd-article details:not([open])")];
     for (const fold of opened) fold.open = true;
   };
   const closeAgain = () => {
+    document.documentElement.dataset.theme = theme;
     for (const fold of opened) fold.open = false;
     opened = [];
   };
