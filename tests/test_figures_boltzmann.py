@@ -5,6 +5,7 @@ described, and readable without colour.
 from __future__ import annotations
 
 import math
+from functools import cache
 
 import pytest
 import torch
@@ -20,6 +21,7 @@ WORDS = {
 }
 
 
+@cache
 def every_figure():
     x = torch.linspace(0, 3, 50, dtype=torch.float64)
     return {

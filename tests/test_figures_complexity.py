@@ -4,6 +4,8 @@ without colour, and the stored result.
 
 from __future__ import annotations
 
+from functools import cache
+
 import pytest
 import torch
 from test_figures import ALT, described, doubled, images
@@ -13,6 +15,7 @@ from attnlib.data import load_result
 from attnlib.figures import complexity as draw
 
 
+@cache
 def every_figure():
     result = load_result("complexity")["result"]
     return {

@@ -5,6 +5,7 @@ without colour, and the stored result.
 from __future__ import annotations
 
 import math
+from functools import cache
 
 import pytest
 import torch
@@ -15,6 +16,7 @@ from attnlib.data import load_result
 from attnlib.figures import copying as draw
 
 
+@cache
 def every_figure():
     field = copying.receptive_fields([patterns.causal(patterns.fixed(16, 3)).mask(1)])[
         -1

@@ -5,6 +5,7 @@ readable without colour.
 from __future__ import annotations
 
 import itertools
+from functools import cache
 
 import pytest
 import torch
@@ -15,6 +16,7 @@ from attnlib.figures import VERMILLION
 from attnlib.figures import efficacy as draw
 
 
+@cache
 def every_figure():
     alone = torch.tensor([[0.1, 0.8, 0.5], [0.2, 0.7, 0.6]])
     task = {"length": alone, "whole": [0.9, 0.95], "guess": 0.3}

@@ -5,6 +5,7 @@ and readable without colour.
 from __future__ import annotations
 
 import math
+from functools import cache
 
 import pytest
 import torch
@@ -13,6 +14,7 @@ from test_figures import described, doubled
 from attnlib.figures import ids as draw
 
 
+@cache
 def every_figure():
     betas = [0.01, 0.1, 1.0, 10.0, 100.0]
     runs = {

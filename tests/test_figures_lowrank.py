@@ -4,6 +4,8 @@ readable without colour.
 
 from __future__ import annotations
 
+from functools import cache
+
 import pytest
 import torch
 from test_figures import described, doubled
@@ -11,6 +13,7 @@ from test_figures import described, doubled
 from attnlib.figures import lowrank as draw
 
 
+@cache
 def every_figure():
     sigma = 0.9 ** torch.arange(64.0)
     ranks, errors = (

@@ -4,6 +4,8 @@ small, described, readable without colour.
 
 from __future__ import annotations
 
+from functools import cache
+
 import pytest
 import torch
 from test_figures import described, doubled
@@ -20,6 +22,7 @@ RUNS = {
 GAPS = {name: [[1e-3, 0.1], [1e-2, 0.2]] for name in RUNS}
 
 
+@cache
 def every_figure():
     t = torch.linspace(0, 1, 5)
     points = torch.linspace(-0.1, 1, 30)

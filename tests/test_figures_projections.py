@@ -4,6 +4,8 @@ their axes.
 
 from __future__ import annotations
 
+from functools import cache
+
 import pytest
 import torch
 
@@ -13,6 +15,7 @@ from attnlib.figures import projections as draw
 ALT = "A figure for the tests, described in one sentence that is long enough."
 
 
+@cache
 def every_figure():
     k, e, g = (
         [4, 8, 16],

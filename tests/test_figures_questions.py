@@ -5,6 +5,7 @@ readable without colour.
 from __future__ import annotations
 
 from fractions import Fraction
+from functools import cache
 
 import pytest
 import torch
@@ -13,6 +14,7 @@ from test_figures import described, doubled
 from attnlib.figures import questions as draw
 
 
+@cache
 def every_figure():
     t = torch.linspace(0, 6, 30)
     frames, _ = draw.ranks_and_fates(2)

@@ -5,6 +5,7 @@ described, and readable without colour.
 from __future__ import annotations
 
 import math
+from functools import cache
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from attnlib.figures import softmax as draw
 BETAS = [(1.0, "soft"), (math.inf, "hardmax")]
 
 
+@cache
 def every_figure():
     t = np.linspace(0, 1, 40)
     x = torch.linspace(0, 1, 40, dtype=torch.float64)

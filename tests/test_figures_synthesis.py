@@ -4,6 +4,8 @@ readable without colour.
 
 from __future__ import annotations
 
+from functools import cache
+
 import pytest
 import torch
 from test_figures import described, doubled
@@ -11,6 +13,7 @@ from test_figures import described, doubled
 from attnlib.figures import synthesis as draw
 
 
+@cache
 def every_figure():
     p = torch.softmax(torch.eye(6, dtype=torch.float64) * 3, -1)
     r = torch.linspace(0.1, 3, 5)

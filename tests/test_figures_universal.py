@@ -4,6 +4,8 @@ readable without colour.
 
 from __future__ import annotations
 
+from functools import cache
+
 import pytest
 import torch
 from test_figures import described, doubled
@@ -19,6 +21,7 @@ def sweep():
     return draw.sweep_frames(network, point)
 
 
+@cache
 def every_figure():
     frames, _ = sweep()
     return {
