@@ -114,6 +114,7 @@ def test_what_a_chest_refuses(changes, words):
         ({"keys": KEYS.float()}, "keys must be float64"),
         ({"length": -1.0}, "length must not be negative"),
         ({"length": None}, "length must be a finite number"),
+        ({"length": 3e12}, "length must be at most 10.6"),
         ({"mu": 1.5}, "mu must be a product of unit keys"),
         ({"bits": 65}, "bits must be at most 64"),
     ],
@@ -151,12 +152,41 @@ def test_what_copying_refuses(changes, words):
         ({"labels": torch.zeros(3, dtype=torch.int64)}, "labels must be one a key"),
         ({"centres": torch.ones(5, 2, dtype=double)}, "centres must have shape"),
         ({"radius": math.nan}, "radius must be a finite number"),
+        ({"radius": 1e-17}, "radius times the length of q"),
+        ({"q": torch.full((1, 3), 1e308, dtype=double), "radius": 1.0}, "q and k"),
         ({"counts": "no"}, "counts must be of type bool"),
     ],
 )
 def test_what_clusters_refuse(changes, words):
     with pytest.raises(ValueError, match=words):
         claims.clusters(**(claims.grouped() | changes))
+
+
+def test_verdicts_do_not_hang_on_the_size_of_numbers():
+    """More states than lists, in any number; a bound that many bits do not hide; keys
+    that occur twice; values of any size; and two keys whose error is the bound but for
+    a millionth of it.
+    """
+    assert claims.state(**claims.keeping(), count=10**400).bound == 1
+    for bits in (1, 40):
+        assert claims.questions(KEYS, 3.0, bits=bits).ok
+        assert not claims.questions(KEYS, 3.0, mu=-1, bits=bits).ok
+    for seed in range(9):  # products of some keys with themselves round to above one
+        keys = claims.unit_keys("random", 6, 5, seed=seed)
+        assert claims.questions(torch.cat([keys, keys]), 3.0).ok
+    for size in (1e-300, 1e307):
+        near = claims.grouped()
+        near["v"] = near["v"] * size
+        assert claims.clusters(**near).ok
+        assert not claims.clusters(**near, counts=False).ok
+    one = torch.ones(1, 1, dtype=double)
+    for reach in (1e-3, 1e-7, 1e-10):
+        k = torch.tensor([[reach], [-reach]], dtype=double)
+        found = claims.clusters(one, k, k.sign(), 0 * one, torch.zeros(2).long())
+        assert found.ok and found.value == pytest.approx(1, abs=1e-6)
+        assert not claims.clusters(
+            one, k, k.sign(), 0 * one, torch.zeros(2).long(), radius=0.9 * reach
+        ).ok
 
 
 def test_objects_that_carry_gradients():

@@ -81,11 +81,49 @@ def test_numbers_that_the_page_tells():
     assert math.isclose(1 - page.entropy(0.1), 0.531, abs_tol=5e-4)
     assert page.position_codes(1201).shape == (1201, 11)
     assert page.position_codes(17).unique(dim=0).shape == (17, 5)
-    # a million bits: 13 bits a number
+    # A million bits: every lambda lies between 0 and 175, 12 bits.
     T = 2 * 10**6 + 1
-    largest = 21 / 2 * math.log(8 * T) + math.log(T)
-    assert math.ceil(math.log2(32 * largest + 1)) == 13
     assert (T - 1).bit_length() == 21
+    first = 21 / 2 * math.log(8 * T) + 1 / 8
+    second = 4 * math.log(8 * T) + math.log(T)
+    assert second < first < 175
+    assert math.ceil(math.log2(16 * 175 + 1)) == 12
+
+
+@pytest.mark.claim("after.lookup", role="certificate")
+def test_a_reader_names_a_list_for_each_message():
+    """Ten numbers of ones among nine bits: ten lists known, though the majority at each
+    place makes no more than two of them.
+    """
+    objects = page.strings_to_look_up(n=9, plain=True)
+    assert round(2 ** page.lookup(**objects, bits=4).value) == 10
+    ones = objects["strings"].sum(1)
+    majority = page._by_majority(objects["strings"], ones)
+    assert int((majority == objects["strings"]).all(1).sum()) == 2
+
+
+@pytest.mark.claim("after.tile", role="certificate")
+def test_a_rounding_that_knows_the_place_tells_everything():
+    """One bit a message, rounded by a rule that looks at B: all eight lists are looked
+    up, so the hypothesis on the rounding is needed.
+    """
+    numbers_told = range(8)
+    lists = {tuple(x >> j & 1 for j in range(3)) for x in numbers_told}
+    rounded = [{x >> j & 1 for x in numbers_told} for j in range(3)]
+    assert all(len(values) == 2 for values in rounded)
+    asked = page.bits_asked(lambda a, b: a[b], sorted(lists), [0, 1, 2])
+    assert asked == 3 > 2 * 1
+
+
+def test_verdicts_do_not_depend_on_the_units():
+    """Values of 1e-12, not rounded: rows are as different as they were."""
+    objects = page.strings_and_others(n=4)
+    layer = objects["layer"]
+    tiny = layer._replace(w_v=1e-12 * layer.w_v, b_v=1e-12 * layer.b_v)
+    hot = layer._replace(w_q=1e6 * layer.w_q)
+    for changed, rows in ((tiny, 16), (hot, 4)):
+        found = page.tile(**(objects | {"layer": changed}), bits=40, rounded=False)
+        assert round(2**found.value) == rows
 
 
 def test_both_ends_and_a_constant():
@@ -108,6 +146,11 @@ def test_a_layer_of_zeros_tells_nothing():
 TILE = page.strings_and_others(n=3)
 LISTS = page.strings_to_look_up(n=3)
 MARKS = page.strings_with_marks(n=3)
+DIGITS = page.digits_in_values(1, 1, 3)
+LONG = {
+    "strings": torch.ones(1, 5000, dtype=torch.bool),
+    "places": torch.zeros(1, dtype=torch.long),
+}
 HUGE = {name: 1e200 * TILE[name] for name in ("query", "tiles")}
 REFUSED = [
     (page.tile, TILE, {"bits": 0}, "bits must be an integer of at least 1"),
@@ -131,6 +174,18 @@ REFUSED = [
     (page.two_layers, MARKS, {"layers": 3}, "layers must be 1 or 2"),
     (page.two_layers, MARKS, {"signs": 0}, "signs must be an integer of at least 1"),
     (page.two_layers, MARKS, {"strings": [[True]]}, "strings must be a torch tensor"),
+    (page.two_layers, MARKS, {"accuracy": 1e-320}, "accuracy must be 0 or at least"),
+    (page.two_layers, MARKS, {"signs": 70}, "signs must be at most 62"),
+    (page.two_layers, MARKS, LONG, "at most 4,096 bits"),
+    (page.lookup, LISTS, {"tiles": None}, "tiles must be a torch tensor"),
+    (
+        page.reached,
+        DIGITS,
+        {"tiles": DIGITS["tiles"][:1]},
+        "tiles must be 2.*different",
+    ),
+    (page.reached, DIGITS, {"bits": 40}, "tiles must be 2.*different"),
+    (page.reached, DIGITS, {"query": DIGITS["query"].expand(2, -1)}, "query must be"),
 ]
 
 
@@ -153,6 +208,17 @@ def test_what_is_no_task_is_refused():
         page.bits_asked(max, "abc", [0])
     with pytest.raises(ValueError, match="pairs, above"):
         page.bits_asked(max, [0] * 3000, [0] * 3000)
+    for wrong in (torch.zeros(2), [0], math.nan):
+        for first in (wrong, 0):
+            answers = {0: first, 1: wrong}
+            with pytest.raises(ValueError, match="f must give the same answer"):
+                page.bits_asked(lambda a, b: b[a], [0, 1], [answers])
+    with pytest.raises(ValueError, match="modulus must be None for parity"):
+        page.a_task("parity", 2, modulus=3)
+    with pytest.raises(ValueError, match="room must be an integer"):
+        page.digits_in_values(room=0)
+    with pytest.raises(ValueError, match="count must be at most"):
+        page.position_codes(10**12)
     with pytest.raises(ValueError, match="task must be one of"):
         page.a_task("induction")
     with pytest.raises(ValueError, match="n must be at most 20"):

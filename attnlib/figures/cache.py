@@ -299,7 +299,7 @@ def _text(ax) -> None:
 def recalled(
     numbers: Sequence[int], shares: dict[str, Sequence[float]], n: int
 ) -> Figure:
-    """The share of bits that come back, over the numbers of a linear state."""
+    """The share of signs that come back, over the numbers of a linear state."""
     fig, ax = new(size=(6.0, 3.0))
     marks = zip((BLUE, ORANGE), "os")
     for (label, share), (color, mark) in zip(shares.items(), marks):
@@ -308,7 +308,7 @@ def recalled(
     ax.text(n, 0.505, "guessing", color=INK, ha="right", va="bottom", fontsize=9)
     ax.set(
         xlabel="numbers $r$ of the state",
-        ylabel="bits read back right",
+        ylabel="signs read back right",
         ylim=(0.47, 1.02),
     )
     ax.legend(fontsize=9)

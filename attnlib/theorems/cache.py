@@ -20,6 +20,8 @@ from attnlib.theorems import Case, claim
 double = torch.float64
 # What rounding leaves of sums of a few hundred products of numbers up to one.
 ROUNDING = 1e-12
+# What rounding leaves of a logit, in units of the largest one.
+DIGITS = 1e-14
 # More lists than these are not written down.
 MOST_BITS = 16
 
@@ -91,7 +93,7 @@ def _limit(count: int | None, states: int, lists: int) -> float:
     if count is None:
         count = states
     sizes(1, count=count)
-    return min(1.0, count / lists)
+    return min(count, lists) / lists
 
 
 # --- objects: what the tests run the theorems on
@@ -345,8 +347,9 @@ def questions(
 
     Args:
         keys: (n, d), n >= 2.
-        length: s, of the questions, not negative.
+        length: s, of the questions, from 0 to 10^6: longer ones leave too few digits.
         mu: what the products are said to be at most, below 1; None for the largest one.
+            It is not compared with the keys: where it is too small, the bound may fail.
         bits: b, of a value.
 
     Returns:
@@ -365,18 +368,24 @@ def questions(
     require(n >= 2, f"keys must be at least two, got {n}")
     off = float((keys.norm(dim=1) - 1).abs().max())
     require(off <= 1e-9, f"keys must have length one, got one that is off by {off:.3g}")
+    keys = keys / keys.norm(dim=1, keepdim=True)
     numbers(length=length)
     require(length >= 0, f"length must not be negative, got {length}")
+    require(
+        length <= 1e6,
+        f"length must be at most 10^6, got {length}: rounding moves longer logits",
+    )
     length = float(length)
     if mu is None:
-        mu = coherence(keys)
+        mu = min(float(coherence(keys)), 1.0)
     numbers(mu=mu)
     require(-1 <= mu <= 1, f"mu must be a product of unit keys, from -1 to 1, got {mu}")
     p = torch.softmax(length * keys @ keys.T, dim=-1)
     gap = length * (1 - mu)
     promised = math.tanh((gap - math.log(n - 1)) / 2)
     floor = state_floor(p, bits=bits)[-1]
-    return at_least(floor, promised / (2**bits - 1) - ROUNDING)
+    rounding = ROUNDING + DIGITS * length
+    return at_least(floor, (promised - rounding) / (2**bits - 1))
 
 
 # --- copying, and compression
@@ -481,6 +490,13 @@ def three_against_one() -> Verdict:
     return at_most(abs(share - 1), ROUNDING)
 
 
+def _rounding(q: Tensor, k: Tensor, centres: Tensor) -> float:
+    """What rounding may move an answer by; logits that overflow are refused."""
+    largest = float((q @ torch.cat([k, centres]).T).abs().max())
+    require(math.isfinite(largest), "q and k: their logits must be finite")
+    return DIGITS * (1 + largest)
+
+
 GROUPED = Case(grouped)
 
 
@@ -517,15 +533,16 @@ def clusters(
         v: (n, m_v), values, not all zero.
         centres: (C, d).
         labels: (n,), int64, which centre a key belongs to.
-        radius: what rho is said to be; None for the largest distance.
+        radius: what rho is said to be, and not compared with the keys: where it is too
+            small, the bound may fail; None for the largest distance.
         counts: False forgets how many keys a centre has.
 
     Returns:
         Verdict.
 
     Raises:
-        ValueError: for other objects than these, NaN and infinity, and where nothing is
-            lost because s rho is zero.
+        ValueError: for other objects than these, NaN and infinity, logits that
+            overflow, and where s rho is zero or so small that rounding hides it.
 
     Claim: after.clusters
     Page: notebooks/what_came_after/cache
@@ -544,9 +561,15 @@ def clusters(
     numbers(radius=radius)
     reach = float(q.norm(dim=1).max()) * radius
     require(reach > 0, f"q and radius must not be zero: s rho = {reach}, no error")
+    bound = 2 * math.tanh(reach / 2)
+    rounding = _rounding(q, k, centres) / bound
+    require(
+        rounding < 1e-3,
+        f"radius times the length of q must be seen beside rounding, got {reach:.3g}",
+    )
     largest = float(v.abs().max())
     require(largest > 0, "v must not be all zero: nothing is relative to it")
+    v = v / largest
     whole = torch.softmax(q @ k.T, dim=-1) @ v
     error = (clustered(q, v, centres, labels, counts=counts) - whole).abs().max()
-    bound = 2 * math.tanh(reach / 2) * largest
-    return at_most(float(error) / bound, 1 + ROUNDING)
+    return at_most(float(error) / bound, 1 + ROUNDING + rounding)
