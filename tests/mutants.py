@@ -4,9 +4,19 @@
 
 The tests of the library run once while coverage notes which of them reach which line.
 Then each mutant (an operator, a comparison, a number, a flag or a sign) runs those that
-reach its line. It is killed if an assertion fails. Another exception is an accident:
-something noticed, but nobody had looked. Results are stored one by one, so that a run
-that was broken off goes on.
+reach its line; if the line runs at import, up to 60 of those that reach its file. It is
+
+- killed if an assertion fails, or if a test no longer ends;
+- refused if attnlib raises an error where a test was due a result: whoever uses it gets
+  no number, and none that is wrong;
+- an accident if the one notice is another exception: a control or a test of refusals
+  met an error that it does not speak of, or the test itself broke;
+- else a survivor. tests/mutants.toml says of some why no test should notice them. An
+  entry speaks for every such change in its line.
+
+Results are stored one by one, so that a run that was broken off goes on; after a commit
+that changes tests alone it judges anew what was not killed or refused. At its end all
+is written to tests/mutants.json.
 """
 
 from __future__ import annotations
@@ -15,8 +25,10 @@ import argparse
 import ast
 import contextlib
 import importlib
+import inspect
 import io
 import json
+import math
 import multiprocessing
 import os
 import random
@@ -26,6 +38,8 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
+import tomllib
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -41,7 +55,9 @@ NOT_OF_THE_LIBRARY = """
     minutes notebook proofs claims_book claims_verdicts
 """
 LANES = "not slow"  # nor wide, nor bench: those run only where they are named
-SECONDS = 200  # of the processor, so that a busy machine changes no verdict
+SECONDS = 100  # of the processor for a test, so that a busy machine changes no verdict
+SAMPLE = 60  # tests for a line that runs at import
+KINDS = ("killed", "refused", "accident", "survived")  # the better notice comes first
 PAIRS = "Add Sub, Mult Div, Lt LtE, Gt GtE, Eq NotEq, And Or, BitAnd BitOr, Pow Mult"
 SWAPS = {}
 for pair in PAIRS.split(", "):
@@ -145,9 +161,8 @@ def note_contexts(data: Path) -> None:
         part.rename(data)
 
 
-def reached() -> coverage.CoverageData:
+def reached(data: Path) -> coverage.CoverageData:
     """Which test reaches which line."""
-    data = WORK / "coverage"
     if not data.exists():
         process = CONTEXT.Process(target=note_contexts, args=(data,))
         process.start()
@@ -159,10 +174,35 @@ def reached() -> coverage.CoverageData:
     return found
 
 
+def kind_of(said: str) -> str:
+    """The first word of a verdict."""
+    return said.partition(":")[0]
+
+
+def worth(test: pytest.Item | pytest.Collector, raised: pytest.ExceptionInfo) -> str:
+    """The kind of notice that an exception in a test is."""
+    if isinstance(raised.value, AssertionError | pytest.fail.Exception):
+        return "killed"
+    source = inspect.getsource(test.function) if hasattr(test, "function") else ""
+    is_refusal = "pytest.raises" in source or test.get_closest_marker("bad_input")
+    claims = test.iter_markers("claim")
+    is_control = any(mark.kwargs.get("role") == "control" for mark in claims)
+    inside = any("attnlib" in Path(step.path).parts for step in raised.traceback)
+    only_warned = isinstance(raised.value, Warning)
+    if is_refusal or is_control or only_warned or not inside:
+        return "accident"
+    return "refused"
+
+
+def start_the_clock() -> None:
+    """From now on this process has so many seconds of the processor."""
+    end = math.ceil(time.process_time()) + SECONDS
+    resource.setrlimit(resource.RLIMIT_CPU, (end, resource.RLIM_INFINITY))
+
+
 class Verdict:
     """A plugin of pytest: runs the tests that reach a place, and those whose names are
-    new because a mutant changed them; stops at the first assertion that fails; an
-    accident before it is noted.
+    new because a mutant changed them; stops at the first assertion that fails.
     """
 
     said = "survived"
@@ -182,34 +222,54 @@ class Verdict:
                 kept.append(item)
         items[:] = kept
 
+    def pytest_runtest_logstart(self, nodeid, location):
+        start_the_clock()
+
     def pytest_exception_interact(self, node, call, report):
-        if isinstance(call.excinfo.value, (AssertionError, pytest.fail.Exception)):
-            self.said = f"killed: {node.nodeid}"
+        kind = worth(node, call.excinfo)
+        if KINDS.index(kind) < KINDS.index(kind_of(self.said)):
+            self.said = f"{kind}: {node.nodeid}"
+        if kind == "killed":
             node.session.shouldstop = "noticed"
-        elif self.said == "survived":
-            self.said = f"accident: {node.nodeid}"
 
 
 def in_a_fork(folder: str, tests: list[str], known: set[str], pipe) -> None:
     """Run tests on the broken copy; forked, so that torch is here already."""
-    resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, 2 * SECONDS))
+    start_the_clock()
     sys.path[:0] = [folder, str(ROOT / "tests")]
-    importlib.import_module("attnlib")  # the broken one, whatever a test puts before it
+    try:  # the broken one, whatever a test puts before it
+        importlib.import_module("attnlib")
+    except Exception as error:
+        pipe.send(f"refused: at import, {error!r}")
+        return
     os.chdir(ROOT)
     verdict = Verdict(tests, known)
     files = sorted({test.partition("::")[0] for test in tests})
     with contextlib.redirect_stdout(io.StringIO()):
         options = ["-q", "-p", "no:cacheprovider", "-m", LANES]
         options.append("--continue-on-collection-errors")
-        pytest.main([*options, *files], plugins=[verdict])
+        code = pytest.main([*options, *files], plugins=[verdict])
+    if code != pytest.ExitCode.OK and verdict.said == "survived":
+        verdict.said = f"accident: pytest ends with {code!r}"
     pipe.send(verdict.said)
+
+
+def tests_of(
+    place: tuple[str, int, int, str], data: coverage.CoverageData
+) -> list[str]:
+    """The tests that reach a place; if it runs at import, some that reach its file."""
+    lines = data.contexts_by_lineno(str(ROOT / place[0]))
+    contexts = set(lines.get(place[1], []))
+    if contexts != {""}:
+        return sorted(contexts - {""})
+    of_file = sorted(set().union(*lines.values()) - {""})
+    return random.Random(repr(place)).sample(of_file, min(SAMPLE, len(of_file)))
 
 
 def judge(place: tuple[str, int, int, str], data: coverage.CoverageData) -> str:
     """What the tests that reach a place say when it is broken."""
-    file, line, number, _ = place
-    contexts = data.contexts_by_lineno(str(ROOT / file)).get(line, [])
-    tests = sorted(filter(None, contexts))
+    file, _, number, _ = place
+    tests = tests_of(place, data)
     if not tests:
         return "survived: no test reaches the line"
     with tempfile.TemporaryDirectory() as folder:
@@ -235,31 +295,81 @@ def judge(place: tuple[str, int, int, str], data: coverage.CoverageData) -> str:
             process.join()
 
 
+def text_of(place: tuple[str, int, int, str]) -> tuple[str, str, str]:
+    """What stays the same of a place when lines move: file, the line's text, change."""
+    file, line, _, words = place
+    return file, (ROOT / file).read_text().splitlines()[line - 1].strip(), words
+
+
+def excuses() -> dict[tuple[str, str, str], str]:
+    """Why no test should notice some changes, by what `text_of` says of them."""
+    told = tomllib.loads((ROOT / "tests" / "mutants.toml").read_text())["mutant"]
+    found = {(it["file"], it["line"], it["change"]): it["reason"] for it in told}
+    gone = found.keys() - set(map(text_of, places([])))
+    if gone:
+        sys.exit(f"tests/mutants.toml excuses what is not in attnlib: {sorted(gone)}")
+    return found
+
+
+def summary(verdicts: dict[tuple[str, int, int, str], str]) -> dict:
+    """What was found: counts, what no assertion noticed and why, and every verdict."""
+    reasons = excuses()
+    kinds = list(map(kind_of, verdicts.values()))
+    told = {kind: kinds.count(kind) for kind in KINDS}
+    told |= {"excused": 0, "unnoticed": [], "verdicts": {}}
+    for place, verdict in verdicts.items():
+        file, line, number, words = place
+        told["verdicts"][f"{file}:{line}, node {number}: {words}"] = verdict
+        if kind_of(verdict) in ("accident", "survived"):
+            text = text_of(place)
+            named = dict(zip(("file", "line", "change"), text))
+            named |= {"verdict": verdict, "reason": reasons.get(text, "")}
+            told["unnoticed"].append(named)
+            told["excused"] += text in reasons
+    return told
+
+
+def revision(name: str) -> str:
+    """The short hash by which git knows something."""
+    call = ["git", "rev-parse", "--short", name]
+    return subprocess.check_output(call, cwd=ROOT, text=True).strip()
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--count", type=int, default=400)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", nargs="*", default=[], help="rooms of attnlib")
     options = parser.parse_args()
-    WORK.mkdir(parents=True, exist_ok=True)
-    head = ["git", "rev-parse", "--short", "HEAD"]
-    commit = subprocess.check_output(head, cwd=ROOT, text=True).strip()
-    data = reached()
+    excuses()
+    commit = revision("HEAD")
+    work = WORK / revision("HEAD:attnlib")  # another one has other lines
+    work.mkdir(parents=True, exist_ok=True)
+    data = reached(work / f"coverage-{commit}")
     everything = places(options.only)
     count = min(options.count, len(everything))
     drawn = random.Random(options.seed).sample(everything, count)
-    store = WORK / f"seed-{options.seed}.jsonl"
-    lines = store.read_text().splitlines() if store.exists() else []
-    done = {tuple(record["place"]) for record in map(json.loads, lines)}
-    left = [place for place in drawn if place not in done]
-    with ThreadPoolExecutor(os.cpu_count()) as pool, store.open("a") as out:
+    store = work / f"seed-{options.seed}.jsonl"
+    with store.open("a+") as out, ThreadPoolExecutor(os.cpu_count()) as pool:
+        out.seek(0)
+        found = {}
+        for record in map(json.loads, out):
+            noticed = kind_of(record["verdict"]) in ("killed", "refused")
+            if noticed or record["commit"] == commit:
+                found[tuple(record["place"])] = record["verdict"]
+        left = [place for place in drawn if place not in found]
         said = pool.map(lambda place: judge(place, data), left)
         for place, verdict in tqdm(zip(left, said), total=len(left)):
+            found[place] = verdict
             record = {"place": place, "verdict": verdict, "commit": commit}
             print(json.dumps(record), file=out, flush=True)
-    verdicts = [json.loads(line)["verdict"] for line in store.open()]
-    for kind in ("killed", "accident", "survived"):
-        print(kind, sum(verdict.startswith(kind) for verdict in verdicts))
+    told = summary({place: found[place] for place in drawn})
+    for kind in (*KINDS, "excused"):
+        print(kind, told[kind])
+    if not options.only:
+        stored = {"seed": options.seed, "commit": commit} | told
+        lines = json.dumps(stored, indent=1, ensure_ascii=False)
+        (ROOT / "tests" / "mutants.json").write_text(lines + "\n")
 
 
 os.environ |= {"ATTNLIB_SHAPES": "0", "OMP_NUM_THREADS": "1"}

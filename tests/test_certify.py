@@ -175,6 +175,7 @@ def test_the_two_by_two_network_by_hand():
         (lambda: certify.norms([[1, 2], [3]]), "rows of one length"),
         (lambda: certify.product([[1, 2], [3]], [[1], [1]]), "rows of one length"),
         (lambda: two_by_two(value_biases=[[]]), "a row a head"),
+        (lambda: two_by_two(value_biases=["ab"]), "value_biases must be a list of lay"),
         (lambda: two_by_two(value_biases=[[[1]]]), "value_biases must be 1 x 2 here"),
         (lambda: two_by_two(biases=[[1]]), "biases must be 1 x 2 here, got 1 x 1"),
         (lambda: two_by_two(biases=[]), "biases a row a layer"),

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from attnlib import certify
-from attnlib.attention import forward
+from attnlib.attention import Layer, forward
 from attnlib.collapse import diameter, log_diameter_bound, log_residuals, residual
 from attnlib.theorems import rank_collapse
 
@@ -231,3 +231,19 @@ def test_what_an_entry_may_be_off_by():
     """64 eps = 2^-46 of the largest entry, which is 2."""
     x, y = torch.tensor([[[-2.0]], [[1.0]]], dtype=torch.float64)
     assert rank_collapse.rounding(x, y) == 2.0**-45
+
+
+@pytest.mark.parametrize("L", [1, 2])
+@pytest.mark.parametrize("t", [0.1, 7.0])
+def test_live_attention_falls_with_the_cube(L, t):
+    """Near equal tokens the residual after L layers has the power 3^L of the first."""
+    made = rank_collapse.random_network(L=L, h=1, scale=1e-4)
+    verdict = rank_collapse.frozen(**made, t=t, live=True)
+    assert verdict.value == pytest.approx(3**L - 1, abs=1e-3)
+
+
+def test_frozen_is_attained_by_two_tokens():
+    """Two tokens of one feature: (2.16) is an equality."""
+    one = torch.ones(1, 1, 1, dtype=torch.float64)
+    x = torch.tensor([[0.3], [1.0]], dtype=torch.float64)
+    assert rank_collapse.frozen(x, [Layer(one, one, 0.7 * one, one)] * 3).ok

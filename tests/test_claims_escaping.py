@@ -5,6 +5,7 @@ the certificate refuses what it cannot vouch for.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from fractions import Fraction
 
 import pytest
@@ -135,6 +136,16 @@ def test_the_slope_of_gelu_holds_in_float32():
     claims.feed_forward_stretch(t, Mlp(one, one, activation=gelu), 1.13)
     with pytest.raises(ValueError, match="slope is 1.1, but"):
         claims.feed_forward_stretch(t[::20000], Mlp(one, one, activation=gelu), 1.1)
+
+
+def test_the_slope_is_that_of_the_hidden_values_with_their_bias():
+    """Up to h = 6 the square has a slope of at most 12; without the bias 5 it has 2."""
+    t = torch.linspace(0, 1, 11, dtype=double)[:, None]
+    one = torch.ones(1, 1, dtype=double)
+    mlp = Mlp(one, 3 * one, 5 * one[0], activation=torch.square)
+    assert claims.feed_forward_stretch(t, mlp, 12.0) == 36
+    with pytest.raises(ValueError, match="slope is 11.5, but"):
+        claims.feed_forward_stretch(t, mlp, 11.5)
 
 
 def statements(x):
@@ -273,3 +284,15 @@ def test_the_numbers_of_a_part_by_hand():
     x = torch.tensor([[1.0, 2.0], [1.0, 2.5], [3.0, 1.0], [0.0, 0.0]], dtype=double)
     part, _ = claims.token_part("f", x, torch.relu, 2.0, skip=True)
     assert (part.slip, part.stretch) == (1.5, 3.0)
+    far = replace(part, before=0.4, growth=1.5)
+    assert far.bound == pytest.approx(3.0 * 0.4 / (1.5 - 1.5 * 0.4), rel=1e-15)
+
+
+def test_the_rounding_is_added_to_a_bound():
+    """Weights of zero under a skip change nothing: after and bound agree, and lie only
+    three times above the rounding that is allowed.
+    """
+    spare = claims.rounding(torch.ones(1, dtype=double))
+    x = torch.tensor([[1.0, 1.0 + 3 * spare]], dtype=double).T
+    nothing = torch.zeros(1, 1, 1, dtype=double)
+    assert claims.relative(x, [Layer(*[nothing] * 4)], skip=True).ok

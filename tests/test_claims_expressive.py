@@ -198,3 +198,11 @@ def test_true_statements_pass():
     keys = page.many_keys(draws=20, n=16, d=64)["keys"]
     assert page.expected_failures(keys, t=0.95).ok
     assert not page.expected_failures(keys[:, :1].expand(-1, 16, -1), t=0.95).ok
+
+
+def test_the_least_singular_value_of_two_tokens():
+    """Zeros of a third: rows 3/4 and 1/4, so that the values are 1 and 1/2."""
+    logits = math.log(3) * torch.eye(2, dtype=torch.float64)
+    verdict = page.full_rank(logits, eps1=1 / 3)
+    assert verdict.value == pytest.approx(1 / 2)
+    assert verdict.bound == pytest.approx(2 / 3)

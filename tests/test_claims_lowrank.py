@@ -134,3 +134,15 @@ def test_a_bound_that_is_attained_is_no_matter_of_luck(seed):
     queries = torch.randn(200, 2, 8, generator=g, dtype=torch.float64)
     key = torch.eye(8, dtype=torch.float64)[:1]
     assert claims.winners(queries, torch.cat([key, -key])).ok
+
+
+def test_winners_may_exceed_their_bound_by_four_standard_errors():
+    """Two keys, 19 draws of rank 2 and one of rank 1: the mean 1.95 over the bound 1.5,
+    and a deviation of sqrt(1 / 20).
+    """
+    keys = torch.eye(2, dtype=torch.float64)
+    queries = keys.repeat(20, 1, 1)
+    queries[0, 1] = keys[0]
+    verdict = claims.winners(queries, keys)
+    assert verdict.value == pytest.approx(1.95 / 1.5)
+    assert verdict.bound == pytest.approx(1 + 4 / 20 / 1.5)

@@ -230,6 +230,43 @@ def test_what_is_true_is_not_refuted_by_floats():
     assert jl.existence(EYE, v, tried_on=jl.randn(17, 4, seed=3)).ok is False
 
 
+def test_the_edge_of_what_is_taken():
+    """One draw; and as many rows as P has columns."""
+    assert jl.root(**jl.two_vectors(), k=3, eps=0.5, draws=1)
+    p = torch.full((1, 148), 1 / 148, dtype=torch.float64)
+    w = torch.ones(148, dtype=torch.float64)
+    assert jl.normalised(p, w, eps=0.5, delta=0.02, draws=1).ok
+
+
+def test_the_rows_that_the_exact_law_asks_for():
+    """n = 100: the least k whose chance, times n, is at most 2 n^(-1/4), at the widest
+    eps; the measured number is what is missing to 33.75 ln n.
+    """
+    n, eps = 100, 11 / 12
+
+    def chance(k):
+        upper = mpmath.gammainc(k / 2, k * (1 + eps) / 2, regularized=True)
+        return upper + mpmath.gammainc(k / 2, 0, k * (1 - eps) / 2, regularized=True)
+
+    k = 1
+    while n * chance(k) > 2 * n**-0.25:
+        k += 1
+    verdict = jl.rows_needed(**jl.asked(n=n), law="exact")
+    assert verdict.value == pytest.approx(33.75 * math.log(n) - k)
+
+
+def test_the_chance_of_the_relative_form_in_numbers():
+    """P = I, eps = 9/10, n = 17, k = 8: gamma = 1 - sqrt(1 - 0.81), and the chance is
+    (gamma e^(1 - gamma))^8.
+    """
+    gamma = 1 - math.sqrt(0.19)
+    chance = (gamma * math.exp(1 - gamma)) ** 8
+    wanted = chance + 5 * math.sqrt(chance * (1 - chance) / 40)
+    assert wanted == pytest.approx(0.708, abs=1e-3)
+    bound = jl.relative_form_fails(EYE, NOISE, k=8, eps=0.9).bound
+    assert bound == pytest.approx(wanted, rel=1e-12)
+
+
 # --- what is true
 
 

@@ -158,6 +158,13 @@ def test_two_logarithms():
     assert four_questions.logarithms(1000, power=2).value == 1000
 
 
+def test_the_composite_norm_is_far_from_the_spectral_norm_of_signs():
+    """2 against sqrt(2), exactly 4^(1/4) times."""
+    signs = torch.tensor([[1.0, 1.0], [1.0, -1.0]], dtype=torch.float64)
+    verdict = four_questions.what_it_keeps(signs, signs)
+    assert verdict.ok and verdict.value == pytest.approx(1, abs=1e-12)
+
+
 @pytest.mark.bad_input
 def test_options_are_known_and_hypotheses_asked_for():
     rows = {"rows": [[1, 1], [1, 3]]}

@@ -97,6 +97,22 @@ def test_clusters_by_hand():
     assert float(apart) == pytest.approx(9 / 49)  # (1 - 4/7)(1 - 4/7)
 
 
+def test_strength_zero_is_uniform_attention():
+    sets = torch.tensor([[True, False]])
+    assert torch.equal(cluster_logits(sets, 2, 0), torch.zeros(5, 5, dtype=DOUBLE))
+
+
+def test_the_norm_at_the_end_is_that_of_each_token():
+    """Every token less its mean, over its standard deviation."""
+    made = page.network()
+    y = forward(**made)
+    spread = (y.var(1, correction=0, keepdim=True) + 1e-5).sqrt()
+    normed = (y - y.mean(1, keepdim=True)) / spread
+    wanted = float(page.diameter(normed) / page.diameter(y))
+    ratio = page.depth(**made, norm=True).value / page.depth(**made).value
+    assert ratio == pytest.approx(wanted, rel=1e-9)
+
+
 def test_ids_determine_the_field_and_nothing_else():
     pattern = patterns.star(5)
     u = page.token_codes(5, "random")

@@ -436,6 +436,9 @@ PADDED[0, 0] = -1
         (price.small_set_lost, (CIRCLE, 1), "keys must be a list"),
         (price.kissing, (0 * exact.e8(),), "vectors must have a squared length"),
         (price.kissing, (exact.e8(), [240]), "some must name rows from 0 to 239"),
+        (price.full_rank, (torch.eye(2).double(), 0.0), "must be a positive gap"),
+        (price.kissing, (exact.e8().double(),), "vectors must be int64"),
+        (price.kissing, (exact.e8()[0],), "vectors must be int64"),
         (enough.counting_signs, (16, 0, 1), "k must be an integer"),
         (enough.counting_signs, (16, 1, math.nan), "d must be an integer"),
         (enough.sign_rank, ([[1]], [[1, 2]], [1, 1]), "each row of v must"),
@@ -469,6 +472,19 @@ def test_the_length_of_all_queries_decides_nothing(scale):
     assert price.packed_logits(scale * CIRCLE @ CIRCLE.T, 2)
     assert enough.bits(queries, CIRCLE)
     assert not enough.bits(queries, CIRCLE, fewer=7)
+
+
+def test_the_least_singular_value_by_hand():
+    """The gap ln 3 of two tokens: P has 3/4 and 1/4, and its values are 1 and 1/2."""
+    logits = math.log(3) * torch.eye(2, dtype=torch.float64)
+    assert price.full_rank(logits).value == pytest.approx(1 - 2 / 3 - 1 / 2)
+
+
+def test_rounding_and_scaling_by_hand():
+    """1.3 is 0.65 times 2: with three bits 5/8 times 2; and 5 is 5/4 of a power."""
+    x = torch.tensor([1.3, -5.0], dtype=torch.float64)
+    assert enough.rounded(x, 3).tolist() == [1.25, -5.0]
+    assert price.moderate(x).tolist() == [1.3 / 4, -1.25]
 
 
 def test_true_statements_hold_at_the_edge():

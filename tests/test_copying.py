@@ -120,6 +120,13 @@ def test_the_divergence():
     )
 
 
+@pytest.mark.bad_input
+@pytest.mark.parametrize(("u", "p"), [(1.5, 0.5), (-0.5, 0.5), (0.5, 0.0), (0.5, 1.0)])
+def test_a_coin_has_a_chance(u, p):
+    with pytest.raises(ValueError, match="u must lie in"):
+        copying.divergence(u, p)
+
+
 def mixings(n=8):
     p = patterns.causal(patterns.strided(n, 3, reach=1))
     return [
@@ -262,6 +269,8 @@ def test_training_learns_and_evaluation_counts():
     assert evaluate(net, x, targets)[0] == pytest.approx(
         float((logits.argmax(-1) == x[:, 5:]).double().mean())
     )
+    loss = F.cross_entropy(logits.flatten(0, 1), x[:, 5:].flatten())
+    assert evaluate(net, x, targets)[1] == pytest.approx(loss.item(), rel=1e-5)
 
 
 def test_a_tied_readout_is_the_embedding_and_stays_so():

@@ -221,6 +221,19 @@ def test_flops_and_the_largest_tensor(row, kernel, sizes):
             assert alive.largest == largest(row, n, D, **sizes)
 
 
+def test_sizes_that_are_left_out():
+    """Tiles of 32, chunks of 64, one round, one summary a block, two drawn blocks, no
+    iterations.
+    """
+    assert flops("window", 640, 2, w=5) == 4 * 640 * (32 + 5 - 1) * 2
+    assert flops("fixed", 640, 2, l=8) == 4 * 640 * (8 + 640 // 8) * 2
+    assert flops("lsh", 640, 2, b=8) == 640 * 2 * 8 + 8 * 640 * 64 * 2
+    assert flops("gated", 640, 2) == 4 * 640 * (64 + 2) * 2
+    assert flops("nystrom", 640, 2, k=10) == 8 * 640 * 10 * 2 + 4 * 10 * 10 * 2
+    bands = 40 + 2 * 5 + 37 * 6  # a first block, two at the ends, 37 between
+    assert flops("bigbird", 640, 2, block=16) == 4 * 16**2 * bands * 2
+
+
 @pytest.mark.parametrize("drawn", [0, 1, 3])
 def test_a_few_blocks_read_what_there_is(drawn):
     """A short BigBird is dense, and never more."""
@@ -495,6 +508,10 @@ def test_decoding_by_hand():
     assert decoding("bigbird", 100, 4, w=9, g=1, drawn=2).flops == 4 * 12 * 4
     assert decoding("bigbird", 100, 4, w=9, g=1, drawn=2).state == 2 * 100 * 4
     assert decoding("bigbird", 100, 4, w=9, g=1, drawn=0).flops == 4 * 10 * 4
+    # without r and c: one round, one summary a block; 64 tokens in each of two chunks
+    hashed = decoding("lsh", 1000, 4, b=8)
+    assert (hashed.state, hashed.flops) == (9000, 4 * 8 + 4 * 128 * 4)
+    assert decoding("fixed", 10, 4, l=4).flops == 4 * (2 + 2) * 4
     for row in ("linformer", "nystrom"):
         found = decoding(row, 100, 4)
         assert found.state is None and found.flops is None

@@ -216,6 +216,8 @@ def test_integers_in_one_dimension():
     code = Code(q, torch.tensor([[1], [-1], [1]], dtype=torch.int8), 0.1, 0.5)
     rows = verify(code, torch.tensor([[0, 2], [1, -1], [0, 2]])).rows
     assert rows[:, 1].tolist() == [6, 4, 10] and rows[:, 0].tolist() == [0, 0, 0]
+    wanted = [math.exp(-6) / 2, 2 * math.exp(-4), math.exp(-10) / 2]
+    assert rows[:, 2].tolist() == pytest.approx(wanted)
 
 
 def test_large_logarithms_keep_their_difference():
@@ -430,11 +432,28 @@ def test_the_leak_by_hand():
         assert expected_leak(11, 3, s) == pytest.approx(mean, rel=1e-12)
 
 
+def test_the_guess_for_unequal_weights():
+    """All queries have one angle to a level, and there are n (n - 2) zeros: the least d
+    with 0.1 conflicts.
+    """
+    n = 1000
+    columns = torch.arange(2).expand(n, 2)
+    log_weights = torch.tensor([0.0, 1.0], dtype=DOUBLE).expand(n, 2)
+    s = 4 * T
+    angle = math.acos((s - T) / math.hypot(s, s + 1))
+    d = 1
+    while n * (n - 2) * cap(angle, d) > 0.1:
+        d += 1
+    got = fitting._guess(columns, log_weights, "interpolated", 0.1, 0.5, s)
+    assert got == d < n
+
+
 def test_dimensions_by_hand():
     for power, d in ((6, 40), (12, 95), (16, 132)):
         assert predicted_dimension(2**power, 1, eps1=0.1, s=2 * T) == d
     for power, d in ((6, 81), (12, 187)):
         assert predicted_dimension(2**power, 4, eps1=0.1, s=4 * T) == d
+    assert interpolated_lines(100, 1).others == pytest.approx(8 * math.log(20000))
     for k, d in ((1, 17542), (2, 34737), (4, 68991)):
         assert plain_dimension(64, k, gamma=4, eps1=0.1, eps2=0.5) == d
 

@@ -179,6 +179,7 @@ def test_smallest_gap_of_few():
         (torch.tensor([2.0]), (1, 1, math.inf)),
         (torch.tensor([0.0, -0.0]), (2, 1, math.inf)),
         (torch.tensor([1.0, 1.5], dtype=torch.bfloat16), (2, 2, 0.5)),
+        (torch.tensor([3.0, 1.0, 1.0]), (3, 2, 2.0)),
     ):
         assert memorize.smallest_gap(ids) == memorize.Gap(*gap)
 
@@ -221,6 +222,10 @@ def test_scales_by_hand():
         and paper.log10_gap == pytest.approx(-13300.75, abs=0.05)
         and paper.w == 1 / 24
     )
+    wide = memorize.paper_scale(2, 2, 1, r_min=1.0, r_max=3.0, eps=10.0)
+    assert wide.beta == pytest.approx(13.952199518, rel=1e-9)  # 81 pi (2 ln 2 + 3) / 80
+    assert wide.log10_gap == pytest.approx(-111.087832957, rel=1e-9)
+    assert wide.w == 10 / 12
     z = torch.tensor([1, 4 / 3, 5 / 3, 2], dtype=torch.float64)
     assert memorize.data_scale(z, 3).beta == pytest.approx(
         15.59, rel=1e-3

@@ -26,6 +26,7 @@ from attnlib.memorize import (
     relu_layer,
     train_block,
 )
+from attnlib.memorize.deep import Deep
 
 F64 = torch.float64
 
@@ -68,6 +69,14 @@ def test_search_is_the_dense_network(count):
     assert torch.equal(
         interpolate(points.view(-1, 1), t, y).squeeze(1), interpolate(points, t, y)
     )
+
+
+@pytest.mark.parametrize("shift", [-1000.0, 0.0, 1000.0])
+def test_the_label_of_an_id_is_never_rounded(shift):
+    """The line is walked from the nearer end: from the other one 0.1 + 0.2 comes in."""
+    t, y = line_data(40)
+    t, y = t + shift, y / 10
+    assert torch.equal(interpolate(t, t, y), y)
 
 
 def test_gradients_of_the_two_agree():
@@ -128,6 +137,13 @@ def test_deep_network_of_any_block():
     ids, labels = [3, 8, 20, 21, 40], [1, 0, 3, 3, 2]
     for m in (1, 2, 5, 9, 10**9):
         assert [fit_deep(ids, labels, block=m)(t) for t in ids] == labels
+
+
+def test_the_longest_weight_of_a_deep_network():
+    """-9 has four bits, and a network of zeros none."""
+    hidden = [(-5, ((0, 7),)), (3, ((0, -9),))]
+    assert Deep([hidden, [(2, ((0, 1), (1, 1)))]]).bits == 4
+    assert Deep([[(0, ())]]).bits == 0
 
 
 @pytest.mark.bad_input
@@ -600,6 +616,7 @@ def test_training_refuses():
         (lambda: train_block(block, nan, y, steps=2), "x holds NaN"),
         (lambda: train_block(block, x.double(), y, steps=2), "one dtype"),
         (lambda: train_block(block, x, y + 10, steps=2), "from 0 to 9"),
+        (lambda: train_block(block, x, 0 * y + 10, steps=2), "from 0 to 9"),
         (lambda: train_block(block, x, y[:, :3], steps=2), "labels must be int64"),
         (
             lambda: train_block(block, x, y, steps=2, token_mask=hidden),

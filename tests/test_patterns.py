@@ -33,6 +33,10 @@ def gen(seed=0):
     return torch.Generator().manual_seed(seed)
 
 
+def strided_at_once(n, w):
+    return patterns.one_step(patterns.strided(n, w))
+
+
 def root(n):
     return math.isqrt(n - 1) + 1
 
@@ -244,6 +248,8 @@ EQUAL = {
 UNLIKE = {
     "n": (patterns.window(8, 3), patterns.window(9, 3)),
     "lists": (listed([0, 1], [1]), listed([0], [0, 1])),
+    "lists of the same lengths": (listed([0, 1], [1]), listed([0, 1], [0])),
+    "the same tokens in a row": (listed([0, 1], [2], [0]), listed([0], [1, 2], [0])),
     "causal": (patterns.dense(4), patterns.causal(patterns.dense(4))),
     "the order of steps": (
         patterns.build(4, Window(1, 1), Strided(2)),
@@ -278,6 +284,16 @@ def test_patterns_are_values():
         pattern.n = 9
     with pytest.raises(TypeError, match="cannot unpack|not iterable"):
         n, steps = pattern
+
+
+def test_degrees_are_those_of_the_first_step_unless_it_is_named():
+    """Five tokens, two before each and itself; then the classes 0, 3 | 1, 4 | 2."""
+    pattern = patterns.from_sets(
+        [[0], [0, 1], [0, 1, 2], [1, 2, 3], [2, 3, 4]],
+        [[0, 3], [1, 4], [2], [0, 3], [1, 4]],
+    )
+    assert pattern.degrees().tolist() == [1, 2, 3, 3, 3]
+    assert pattern.degrees(1).tolist() == [2, 2, 1, 2, 2]
 
 
 def by_hand(made):
@@ -582,6 +598,19 @@ def test_reasons_against_a_path(sets, reason):
     )
 
 
+def test_a_path_that_begins_in_the_middle_is_turned():
+    """Tokens 0, 2, 4, ... to the right of 0 and 1, 3, 5, ... to its left: a path that
+    grows from 0 ends on one side, and goes on only at its other end.
+    """
+    n = 41
+    sets = [[k, *(j for j in (k - 2, k + 2) if 0 <= j < n)] for k in range(n)]
+    sets[0].append(1)
+    sets[1].append(0)
+    found = patterns.check(patterns.from_sets(sets)).hamiltonian_path
+    line = (*range(n - 2, 0, -2), *range(0, n, 2))
+    assert found in (line, line[::-1])
+
+
 def test_tried_all_and_gave_up():
     hypercube = patterns.from_sets(
         [[k, *(k ^ 1 << b for b in range(5))] for k in range(32)]
@@ -690,6 +719,8 @@ def test_hops_on_a_gpu(n):
         (lambda: patterns.exact("star", 2), "n >= 3"),
         (lambda: patterns.exact("block diagonal", 8, 9), "b in 1..n"),
         (lambda: patterns.exact("blockwise", 8, 8), "b < n"),
+        (lambda: patterns.exact("strided, union", 10, 3), "w >= 3 that divides n"),
+        (lambda: patterns.exact("strided, union", 6, 2), "w >= 3 that divides n"),
     ],
 )
 def test_bad_questions(call, message):
@@ -700,6 +731,47 @@ def test_bad_questions(call, message):
 def test_products_of_halves_are_boolean():
     a = torch.ones(3, 3).tril().half()  # its square holds 0, 1, 2 and 3
     assert torch.equal(_half_product(a, a), a)
+
+
+@pytest.mark.parametrize(
+    ("family", "make", "sizes"),
+    [
+        ("dense", patterns.dense, [2]),
+        ("window", patterns.window, [3, 3]),
+        ("window", patterns.window, [5, 5]),
+        ("window", patterns.window, [7, 3]),
+        ("dilation cycle", patterns.dilation_cycle, [2]),
+        ("dilation cycle", patterns.dilation_cycle, [5]),
+        ("directed cycle", patterns.directed_cycle, [2]),
+        ("directed cycle", patterns.directed_cycle, [5]),
+        ("star", patterns.star, [3]),
+        ("star", patterns.star, [4]),
+        ("longformer", patterns.longformer, [4, 3, 1]),
+        ("longformer", patterns.longformer, [6, 5, 2]),
+        ("longformer", patterns.longformer, [9, 5, 2]),
+        ("strided", patterns.strided, [4, 3]),
+        ("strided", patterns.strided, [10, 4]),
+        ("strided, union", strided_at_once, [6, 3]),
+        ("strided, union", strided_at_once, [12, 4]),
+        ("fixed", patterns.fixed, [3, 2]),
+        ("fixed", patterns.fixed, [9, 3]),
+        ("fixed", patterns.fixed, [10, 4]),
+        ("block diagonal", patterns.block_diagonal, [4, 1]),
+        ("block diagonal", patterns.block_diagonal, [4, 4]),
+        ("block diagonal", patterns.block_diagonal, [5, 2]),
+        ("shifted blocks", patterns.shifted_blocks, [4, 2]),
+        ("shifted blocks", patterns.shifted_blocks, [4, 4]),
+        ("blockwise", patterns.blockwise, [4, 1]),
+        ("blockwise", patterns.blockwise, [12, 3]),
+        ("logsparse", patterns.logsparse, [2]),
+        ("logsparse", patterns.logsparse, [5]),
+    ],
+)
+def test_formulas_hold_at_the_smallest_sizes(family, make, sizes):
+    """Counted on the pattern; the first size of a family is the least that is taken."""
+    pattern = make(*sizes)
+    counted = patterns.Exact(pattern.p, patterns.hops(pattern), pattern.connections)
+    assert patterns.exact(family, *sizes) == counted
 
 
 @pytest.mark.bad_input

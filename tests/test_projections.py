@@ -239,6 +239,12 @@ def test_bad_projections(k, n, how, message):
         projection(k, n, **{"generator": gen(), **how})
 
 
+def test_one_row_by_hand():
+    """Also one of a single number."""
+    assert hadamard(torch.tensor([1.0, 2.0])).tolist() == [3.0, -1.0]
+    assert hadamard(torch.tensor([[5.0]])).tolist() == [[5.0]]
+
+
 @pytest.mark.bad_input
 def test_bad_rows():
     x = torch.ones(2, 6)

@@ -176,6 +176,30 @@ def test_torch_checks_the_operators(name):
     torch.library.opcheck(operation._operator_backward, (*given, number, 0.5))
 
 
+def test_the_operators_are_mapped_one_by_one():
+    """What a compiled call under vmap meets, forwards and backwards."""
+    from attnlib.sparse import operation
+
+    number = operation._number(PATTERNS["strided"], 0)
+
+    def forwards(q, k, v):
+        return operation._operator(q, k, v, number, 0.5, "")
+
+    def backwards(*given):
+        return operation._operator_backward(*given, number, 0.5)
+
+    q, k, v = (t.detach() for t in instance(N, (3, 2)))
+    results = [forwards(*one) for one in zip(q, k, v)]
+    out, lse = map(torch.stack, zip(*results))
+    given = (q, k, v, out, lse, out, lse)
+    for run, tensors in ((forwards, given[:3]), (backwards, given)):
+        results = [run(*one) for one in zip(*tensors)]
+        wanted = [torch.stack(parts) for parts in zip(*results)]
+        mapped = torch.func.vmap(run)(*tensors)
+        assert [t.shape for t in mapped] == [t.shape for t in wanted]
+        assert largest(mapped, wanted) < EPS
+
+
 def test_tensors_without_values_have_shapes():
     q, k, v = (t.to("meta") for t in instance(N, (2,)))
     y, lse = sparse_attention(q, k, v, PATTERNS["star"], return_lse=True)

@@ -27,6 +27,7 @@ from attnlib.universal import (
     grid_ids,
     head,
     least_constant,
+    network,
     ramp_mlp,
     run,
     run_standard,
@@ -38,6 +39,14 @@ from attnlib.universal import (
 
 def half(x):
     return x / 2
+
+
+def test_as_many_layers_as_are_allowed_can_be_built(monkeypatch):
+    """2 tokens and 2 cells: 2 * 2^2 value layers, or 2 times one pair of cells."""
+    monkeypatch.setattr(network, "LAYERS", 8)
+    assert approximate(half, 2, 1, 2, patterns.dense(2))
+    monkeypatch.setattr(network, "LAYERS", 2)
+    assert approximate_equivariant(half, 2, 1, 2)
 
 
 @pytest.mark.parametrize("value", [0, 3, 4, 20])
