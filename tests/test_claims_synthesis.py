@@ -104,7 +104,7 @@ def test_strength_zero_is_uniform_attention():
 
 def test_the_norm_at_the_end_is_that_of_each_token():
     """Every token less its mean, over its standard deviation."""
-    made = page.network()
+    made = page.network(L=1)  # more layers leave only rounding
     y = forward(**made)
     spread = (y.var(1, correction=0, keepdim=True) + 1e-5).sqrt()
     normed = (y - y.mean(1, keepdim=True)) / spread
