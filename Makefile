@@ -50,9 +50,13 @@ mutants: env ## break attnlib in 400 random places, and see what no test notices
 bench: env ## measure the kernels beside their peers, in alternation: ratios, some minutes
 	@$(RUN) -m bench --quick
 
-release: env ## run the tests of the claims; fail if any claim is unchecked or broken
-	@$(RUN) book/_tools/claims.py refresh -n 2 --dist worksteal
+release: env ## VERSION=0.2.0: number and day everywhere; then all that goes out, tried, in _build/release
+ifdef VERSION
+	@$(RUN) book/_tools/release.py bump $(VERSION)
+endif
+	@$(MAKE) book pdf
 	@$(RUN) book/_tools/claims.py release
+	@$(RUN) book/_tools/release.py pack
 
 serve: env ## show the built book at http://localhost:8000 (or PORT=...)
 	@test -f _build/html/index.html || $(RUN) book/_tools/build.py

@@ -178,7 +178,7 @@ def radius(
     return lengths.amax(-1) / 2
 
 
-def sharpness(
+def critical_beta(
     logits: Float[Tensor, "*batch m n"],
     *,
     mask: Bool[Tensor, "..."] | None = None,
@@ -191,8 +191,8 @@ def sharpness(
 
     where g_(j) is the j-th smallest gap of the row to its largest logit, g_(1) = 0. For
     t = beta / beta* the largest weight of softmax(beta logits) is at least
-    1 / (1 + 2^-t + ... + n^-t). A model's own logits have beta = 1, so that t = 1 /
-    beta*.
+    1 / (1 + 2^-t + ... + n^-t). A model's own logits have beta = 1, so that their
+    sharpness is t = 1 / beta*: a large beta* is a dull row.
 
     Args:
         logits: (*batch, m, n); what is -inf is left out of its row.

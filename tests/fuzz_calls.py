@@ -671,7 +671,7 @@ def bridges_rows() -> Rows:
         "bridges.needed_radius": {"n": 4, "leak": 0.1},
         "bridges.radius": {"logits": normal(4, 5)},
         "bridges.rank_floor": {"p": p},
-        "bridges.sharpness": {"logits": normal(4, 5), "mask": p > 0.01},
+        "bridges.critical_beta": {"logits": normal(4, 5), "mask": p > 0.01},
         "bridges.state_floor": {"p": p, "bits": 2},
     }
 
@@ -998,7 +998,7 @@ LEGAL = {
     "a mask broadcasts; without softmax a row may be empty": """
         attention.attention_matrix mask: scalar shallower
         attention.forward mask: scalar shallower
-        bridges.sharpness mask: scalar shallower
+        bridges.critical_beta mask: scalar shallower
         copying.best_accuracy field: hidden
         copying.bound hit: hidden
         copying.ceiling hit: hidden

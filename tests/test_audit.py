@@ -214,7 +214,7 @@ def test_a_bert_has_the_numbers_of_the_kernels():
             r = bridges.radius(one.log())
             assert close(got["R"], r)
             assert close(got["largest tau"], bridges.largest_dobrushin(24, float(r)))
-            beta = bridges.sharpness(one.log()).sort().values[11]
+            beta = bridges.critical_beta(one.log()).sort().values[11]
             assert close(got["beta*"], beta)
             sigma = torch.linalg.svdvals(one)
             assert got["energy rank, 90%"] == int(lowrank.effective_rank(sigma, 0.9))
@@ -322,6 +322,18 @@ def test_a_causal_model_with_shared_heads():
     assert close(got["heard by the last token, 90%"], heard[-1].double().mean())
 
 
+def test_under_a_causal_mask_tau_says_little():
+    tokens = ids(1, 16)
+    first = audit.run(llama(), tokens).verdict()[0]
+    least = min(
+        row["value"]
+        for row in audit.run(llama(), tokens).rows
+        if row["quantity"] == "tau"
+    )
+    assert first.startswith("Under the causal mask") and f"{least:.3g}" in first
+    assert "causal" not in " ".join(audit.run(bert(), tokens).verdict())
+
+
 def test_half_precision_says_so_and_stays_near():
     tokens = ids(1, 16)
     full = numbers(audit.run(llama(), tokens), 0, 1)
@@ -413,8 +425,26 @@ def test_without_a_skip_nothing_is_heard_by_the_theorem():
 def test_norms_and_feed_forward_parts_end_the_theorems():
     found = audit.run(bert(), ids(1, 8))
     left = {r["quantity"]: r for r in found.rows if not r["covered"]}
-    assert "LayerNorm and a feed-forward part" in left["factor of the layer"]["why"]
+    assert "a norm and a feed-forward part" in left["factor of the layer"]["why"]
     assert {"factor of all layers", "paths"} <= set(left)
+
+
+def test_a_reason_is_said_once():
+    several = dict.fromkeys(("skip", "norm", "feed_forward"), "nobody knows")
+    weights = torch.eye(3, dtype=torch.float64)[None]
+    collector = measures.Collector()
+    given = LayerRecord(
+        layer=0,
+        layers=1,
+        name="own",
+        weights=MILD[None, None],
+        w_v=weights,
+        w_o=weights,
+        missing=several,
+    )
+    collector(given)
+    why = {row["quantity"]: row["why"] for row in collector.finish()}
+    assert why["factor of the layer"] == "nobody knows"
 
 
 def test_tokens_that_have_collapsed_have_no_growth():
@@ -549,6 +579,15 @@ def test_what_is_not_covered_is_no_number(tiny):
     assert all(row["quantity"] in said and row["why"] in said for row in left)
 
 
+def test_each_column_names_its_claim(tiny):
+    said = tiny.claims()
+    assert "R, tau, at most, heads <=: synthesis.logits;" in said
+    shown = re.findall(r": ([a-z.-]+)[;.](?= |$)", said.removeprefix("Claims"))
+    assert len(shown) == len(set(shown)) > 6
+    assert set(shown) <= set(report.PLACES)
+    assert " ".join(str(tiny).split()).count(said) == 1
+
+
 def test_the_printed_report(tiny):
     text = str(tiny)
     assert max(map(len, text.splitlines())) <= 88
@@ -567,6 +606,7 @@ def test_words_follow_the_numbers():
     assert "0 of 2 heads can keep more than 99%" in text
     saturated = torch.eye(3, dtype=torch.float64).roll(1, 0).expand(2, 1, 3, 3)
     text = " ".join(verdict.sentences(audit.run(saturated).rows))
+    assert "In no head does 90% of the energy take more than 3 singular values" in text
     assert "None of the 2 heads has to forget" in text
 
 
@@ -587,6 +627,34 @@ def test_html_needs_nothing_else(tiny, tmp_path):
     assert f'<svg role="img" aria-label="{tiny.alt}"' in page
     assert page.count("<caption>") == page.count("<table>") == 3
     assert page.count('<th scope="row">') == 2 * 16 + 4
+
+
+@pytest.mark.wide
+@pytest.mark.browser
+def test_the_html_report_is_for_everyone(browser, tmp_path):
+    """On a phone, where tables have least room; control: the alt text taken out."""
+    from axe_playwright_python.sync_playwright import Axe
+
+    def violations(*rules) -> list[str]:
+        options = {"resultTypes": ["violations"]}
+        if rules:
+            options["runOnly"] = list(rules)
+        found = Axe().run(page, options=options).response["violations"]
+        return [violation["id"] for violation in found]
+
+    path = tmp_path / "report.html"
+    audit.run(MILD.expand(2, 1, 3, 3)).to_html(path)
+    page = browser.new_page(viewport={"width": 390, "height": 800})
+    try:
+        page.goto(path.as_uri())
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390
+        assert violations() == []
+        page.emulate_media(color_scheme="dark")
+        assert violations("color-contrast", "link-in-text-block") == []
+        page.evaluate("document.querySelector('svg').removeAttribute('aria-label')")
+        assert violations("svg-img-alt") == ["svg-img-alt"]
+    finally:
+        page.close()
 
 
 @pytest.mark.parametrize("kind", ["json", "html"])
@@ -618,6 +686,8 @@ def test_the_figure_has_a_mark_for_each_head(tiny):
     line = next(line for line in tau.lines if line.get_label() == "tau")
     assert sorted(line.get_ydata()) == values
     assert f"from {values[0]:.2g} to {values[-1]:.2g}" in tiny.alt
+    places = line.get_xdata()
+    assert len(set(places)) == 16 and [round(x) for x in places[:5]] == [0, 0, 0, 0, 1]
 
 
 def test_maps_alone_are_drawn_without_states():

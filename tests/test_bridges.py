@@ -9,6 +9,7 @@ import torch
 
 from attnlib.bridges import (
     cluster_logits,
+    critical_beta,
     dobrushin,
     dobrushin_literal,
     largest_dobrushin,
@@ -16,7 +17,6 @@ from attnlib.bridges import (
     needed_radius,
     radius,
     rank_floor,
-    sharpness,
 )
 
 EPS = torch.finfo(torch.float64).eps
@@ -98,46 +98,46 @@ def test_equal_rows_have_no_diameter_and_no_floor_beyond_rank_one():
     assert dobrushin(p) == 0 and rank_floor(p)[1:].tolist() == [0, 0]
 
 
-def test_sharpness_by_hand():
+def test_critical_beta_by_hand():
     by_hand = torch.tensor([[0.0, -math.log(4), -1.0, -9.0]], dtype=torch.float64)
     # Gaps 1, ln 4, 9: ln 2 / 1 = 0.693, ln 3 / ln 4 = 0.792, ln 4 / 9 = 0.154.
-    assert float(sharpness(by_hand)) == pytest.approx(math.log(3) / math.log(4))
-    assert sharpness(torch.zeros(3, 1)).tolist() == [0, 0, 0]
-    assert sharpness(torch.tensor([[1.0, 1.0, 0.0]])).tolist() == [math.inf]
+    assert float(critical_beta(by_hand)) == pytest.approx(math.log(3) / math.log(4))
+    assert critical_beta(torch.zeros(3, 1)).tolist() == [0, 0, 0]
+    assert critical_beta(torch.tensor([[1.0, 1.0, 0.0]])).tolist() == [math.inf]
 
 
-def test_sharpness_is_the_definition_read_aloud():
+def test_critical_beta_is_the_definition_read_aloud():
     g = torch.Generator().manual_seed(4)
     logits = torch.randn(2, 3, 7, generator=g, dtype=torch.float64)
-    fast = sharpness(logits).flatten().tolist()
+    fast = critical_beta(logits).flatten().tolist()
     for value, row in zip(fast, logits.flatten(0, 1).tolist(), strict=True):
         gaps = sorted(max(row) - logit for logit in row)
         needed = [math.log(j) / gaps[j - 1] for j in range(2, 8)]
         assert value == pytest.approx(max(needed), rel=8 * EPS)
 
 
-def test_sharpness_leaves_out_what_is_masked():
+def test_critical_beta_leaves_out_what_is_masked():
     g = torch.Generator().manual_seed(5)
     logits = torch.randn(2, 4, 5, generator=g, dtype=torch.float64)
     causal = torch.ones(4, 5).tril().bool()
-    masked = sharpness(logits, mask=causal)
-    assert torch.equal(masked, sharpness(logits.masked_fill(~causal, -math.inf)))
+    masked = critical_beta(logits, mask=causal)
+    assert torch.equal(masked, critical_beta(logits.masked_fill(~causal, -math.inf)))
     assert masked[:, 0].tolist() == [0, 0]  # the first row sees one token
-    assert torch.equal(masked[:, 2], sharpness(logits[..., :3])[:, 2])
+    assert torch.equal(masked[:, 2], critical_beta(logits[..., :3])[:, 2])
 
 
-def test_sharpness_has_finite_gradients_where_entries_are_left_out():
+def test_critical_beta_has_finite_gradients_where_entries_are_left_out():
     logits = torch.tensor([[0.0, -1.0, -3.0]], dtype=torch.float64, requires_grad=True)
     mask = torch.tensor([True, True, False])
-    (gradient,) = torch.autograd.grad(sharpness(logits, mask=mask).sum(), logits)
+    (gradient,) = torch.autograd.grad(critical_beta(logits, mask=mask).sum(), logits)
     # ln 2 / (a_1 - a_2): the derivative by a_1 is -ln 2, by a_2 it is ln 2.
     assert gradient.tolist() == [[-math.log(2), math.log(2), 0]]
 
 
-def test_sharpness_in_half_precision_is_computed_in_single():
+def test_critical_beta_in_half_precision_is_computed_in_single():
     row = torch.tensor([[0.0, -1e-5]], dtype=torch.float16)
-    assert sharpness(row).dtype == torch.float32
-    assert 6e4 < float(sharpness(row)) < 8e4  # above all finite numbers of float16
+    assert critical_beta(row).dtype == torch.float32
+    assert 6e4 < float(critical_beta(row)) < 8e4  # above all finite numbers of float16
 
 
 def test_needed_bits_holds_integers_of_any_size():
@@ -191,22 +191,25 @@ def test_on_cuda():
             lambda: radius(torch.zeros(2, 2, dtype=torch.int64)),
             "logits must be floating point",
         ),
-        (lambda: sharpness([[0.0]]), "logits must be a torch tensor, got list"),
-        (lambda: sharpness(torch.zeros(3)), r"logits must be \(\*batch, m, n\)"),
-        (lambda: sharpness(torch.zeros(2, 2).long()), "logits must be floating point"),
-        (lambda: sharpness(torch.tensor([[math.nan, 1.0]])), r"NaN or \+inf"),
-        (lambda: sharpness(torch.tensor([[math.inf, 1.0]])), r"NaN or \+inf"),
-        (lambda: sharpness(torch.full((2, 2), -math.inf)), "leave 2 rows without"),
+        (lambda: critical_beta([[0.0]]), "logits must be a torch tensor, got list"),
+        (lambda: critical_beta(torch.zeros(3)), r"logits must be \(\*batch, m, n\)"),
         (
-            lambda: sharpness(torch.zeros(2, 2), mask=torch.ones(3, 2).bool()),
+            lambda: critical_beta(torch.zeros(2, 2).long()),
+            "logits must be floating point",
+        ),
+        (lambda: critical_beta(torch.tensor([[math.nan, 1.0]])), r"NaN or \+inf"),
+        (lambda: critical_beta(torch.tensor([[math.inf, 1.0]])), r"NaN or \+inf"),
+        (lambda: critical_beta(torch.full((2, 2), -math.inf)), "leave 2 rows without"),
+        (
+            lambda: critical_beta(torch.zeros(2, 2), mask=torch.ones(3, 2).bool()),
             r"mask must broadcast to \(2, 2\), got \(3, 2\)",
         ),
         (
-            lambda: sharpness(torch.zeros(2, 2), mask=torch.eye(2)),
+            lambda: critical_beta(torch.zeros(2, 2), mask=torch.eye(2)),
             "mask must be boolean",
         ),
         (
-            lambda: sharpness(torch.zeros(1, 2), mask=torch.zeros(2).bool()),
+            lambda: critical_beta(torch.zeros(1, 2), mask=torch.zeros(2).bool()),
             "mask hides a whole row",
         ),
         (lambda: largest_dobrushin(1, 1.0), "n must be an integer of at least 2"),

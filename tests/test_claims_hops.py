@@ -16,6 +16,7 @@ from attnlib.theorems import layers_or_steps as hops
 
 RING = [1, 2, 3, 4, 5, 6, 7, 0]
 NAMES = hops.equal_angles(8)
+NEAR = hops.equal_angles(8, gamma=1e-7)
 
 
 def test_numbers_by_hand():
@@ -106,6 +107,43 @@ def test_by_names_is_attained():
         assert hops.by_names(chain, layers, causal=True).value == ahead
 
 
+def test_a_side_branch_in_a_decoder():
+    """Token 9 joins the chain early and stands late: nine hops, more than 2^3; without
+    it eight.
+    """
+    branch = [0, 0, 1, 2, 3, 4, 5, 6, 7, 2, 8]
+    how = {"causal": True, "known": 1}
+    assert hops.furthest(branch, 3, **how) == 9
+    bare = [0, 0, 1, 2, 3, 4, 5, 6, 7, 8]
+    assert hops.furthest(bare, 3, **how) == 8
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_written_tokens_may_stand_among_the_keys(seed):
+    """With zero for their pointers the walk is the same; with their names it is not."""
+    objects = hops.random_map(32, seed=seed, kind="cycle", angles="equal")
+    pointers, names = objects["pointers"], objects["names"]
+    beta = hops.enough_for_steps(32, 0.5)
+    ends = []
+    for pointer_of_written in (torch.zeros_like(names), names):
+        place = 0
+        written = []
+        for _ in range(40):
+            written.append(place)
+            keys = torch.cat([names, names[written]])
+            values = torch.cat([names[pointers], pointer_of_written[written]])
+            read = torch.softmax(beta * keys @ names[place], dim=0) @ values
+            place = int((names @ read).argmax())
+        ends.append(place)
+    assert ends[0] == hops.follow(pointers, 40)[0] != ends[1]
+
+
+def test_more_layers_than_needed_stay():
+    """The bound is that of the layers which are there."""
+    verdict = hops.doubling(RING, 3, names=NAMES, layers=9)
+    assert verdict.ok and verdict.bound == pytest.approx(0.5 / 8)
+
+
 def test_what_readers_bring():
     as_tensor = torch.tensor(RING)
     assert hops.doubling(as_tensor, 6).ok
@@ -133,6 +171,18 @@ WEAK = {
         lambda: hops.doubling(RING, 3, names=NAMES.float()),
         "names must be torch.float64",
     ),
+    "no values": (lambda: hops.doubling(torch.ones(3).to("meta"), 3), "device meta"),
+    "sparse": (lambda: hops.steps(torch.ones(3).to_sparse(), 3), "pointers must be"),
+    "many layers": (lambda: hops.doubling(RING, 3, layers=65), "layers must be at"),
+    "deep names": (lambda: hops.by_names(RING, 10**9), "layers must be at most"),
+    "all known": (lambda: hops.by_names(RING, 1, known=10**9), "known must be at"),
+    "near names": (lambda: hops.steps(RING, 3, names=NEAR), "names must be further"),
+    "wide seed": (lambda: hops.third_hop(4, seed=2**70), "seed must be below"),
+    "no row": (lambda: hops.margin(NAMES[:1]), "names must be"),
+    "one name": (lambda: hops.sign_names(1), "n must be an integer"),
+    "no tokens": (lambda: hops.follow([1, 5], 2), r"pointers\[1\] must be"),
+    "no margin": (lambda: hops.enough_for_steps(8, 0.0), "gamma must be positive"),
+    "endless": (lambda: hops.bits_for_third_hop(10**400), "n must be at most"),
     "other length": (lambda: hops.doubling(RING, 3, names=2 * NAMES), "length 1"),
     "NaN": (lambda: hops.powers(RING, 3, names=NAMES * math.nan), "names holds NaN"),
     "too few names": (lambda: hops.doubling(RING, 3, names=NAMES[:7]), "names must be"),

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from attnlib import data
-from attnlib.bridges import needed_radius, sharpness
+from attnlib.bridges import critical_beta, needed_radius
 from attnlib.theorems import sharpness as page
 
 DOUBLE = torch.float64
@@ -37,7 +37,7 @@ def test_equal_rivals_are_proposition_19_4():
     """The radius that 19.4 asks for is that of t = ln((1 - e)(n - 1)/e) / ln n."""
     n, leak = 1000, 0.01
     row = 2 * needed_radius(n, leak) * page.equal_row(n)
-    t = 1 / float(sharpness(row))
+    t = 1 / float(critical_beta(row))
     assert 1 / (1 + (n - 1) * n**-t) == pytest.approx(1 - leak, rel=1e-12)
     assert float(torch.softmax(row, -1).max()) == pytest.approx(1 - leak, rel=1e-12)
 
@@ -67,7 +67,7 @@ def test_training_moves_rows_past_one():
         model = data.load_tiny_model(trained=trained)
         q, k, _ = data.attention_heads(model, model.sample[0])
         logits = q @ k.mT / math.sqrt(q.shape[-1])
-        shares[trained] = float((sharpness(logits) < 1).double().mean())
+        shares[trained] = float((critical_beta(logits) < 1).double().mean())
     assert shares[True] == pytest.approx(0.47, abs=0.03)
     assert shares[False] == 0
 
@@ -99,7 +99,14 @@ UNIT = torch.eye(3, dtype=DOUBLE)
         (lambda: page.equal_angles(UNIT, -1.0), "beta must be positive"),
         (lambda: page.contraction(3, 1.0, 1.0), "rho must be from -0.5"),
         (lambda: page.spheres(1), "d must be an integer of at least 2"),
+        (
+            lambda: page.equal_angles(UNIT, 1.0, causal="no"),
+            "causal must be of type bool",
+        ),
         (lambda: page.spheres(3, lengths=(8, 8)), "lengths must rise"),
+        (lambda: page.spheres(3, lengths=("a", 8)), r"lengths\[0\] must be an integer"),
+        (lambda: page.spheres(3, draws=40), "draws must be more"),
+        (lambda: page.drawn_rows("gaussian"), "family must be one of"),
         (lambda: page.spheres(3, keys="cube"), "keys must be one of"),
     ],
 )

@@ -372,6 +372,23 @@ def test_without_a_network_the_set_up_cell_says_what_is_wrong(
     )
 
 
+def test_without_an_address_the_set_up_cell_says_what_to_set(
+    sample, fresh_python, tmp_path
+):
+    owner = "/".join(address.current())
+    notebook = nbformat.read(sample, 4)
+    if owner != "OWNER/REPO":
+        pytest.skip(f"this book has the address {owner}")
+    notebook.cells = notebook.cells[:1]
+    notebook.cells[0].metadata["tags"] = ["raises-exception"]
+    nbformat.write(notebook, sample)
+    folder = tmp_path / "page"
+    folder.mkdir()
+    executed = execute(sample, fresh_python, folder, "git+https://localhost/OWNER/none")
+    [error] = executed.cells[0].outputs  # pip would have written a word, too
+    assert "has no address yet: replace OWNER/REPO" in error.evalue
+
+
 def test_a_checked_cell_that_prints_something_else_is_found(sample):
     stored, executed = nbformat.read(sample, 4), nbformat.read(sample, 4)
     executed.cells[1].outputs[0].text = "4\n"

@@ -861,6 +861,15 @@ WRONG = {
         (lambda p, k: list(range(len(p))), "Not yet: follow one token"),
         (lambda p, k: p[0], "A list of length 11 was wanted"),
     ],
+    "your_model.layers": [([0.7, 3.0], "Not yet: each head multiplies")],
+    "your_model.pairs": [(lambda p, share: 0.123, "Not yet: sort a row")],
+    "your_model.misread": [
+        ([True, True, False, False], "The first: tau is the largest"),
+        ([False, False, False, False], "The second: the floor"),
+        ([False, True, True, False], "The third: the column"),
+        ([False, True, False, True], "The fourth: what does a report"),
+    ],
+    "your_model.causal": [(0.5, "Not yet: write down the first row")],
     "sharpness.critical": [(1.0, "Not yet: what does the rival ask for")],
     "sharpness.sides": [
         (lambda row, beta: [0.0, 1.0], "Not yet: try a row of two logits"),

@@ -69,6 +69,6 @@ def test_measurements_are_described_and_doubled():
     described(fig)
     doubled(fig.axes[0], 2)
 
-    fig = draw.heads_by_length({64: torch.ones(2, 3), 128: torch.ones(2, 3)})
+    fig = draw.heads_by_length({"64": torch.ones(2, 3), "128": torch.ones(2, 3)})
     described(fig)
     doubled(fig.axes[0], 2)

@@ -639,7 +639,12 @@ def test_workflows_are_valid(path, tmp_path):
 
 
 def test_workflows_call_what_exists():
-    assert {path.stem for path in WORKFLOWS} == {"tests", "pages", "weekly"}
+    assert {path.stem for path in WORKFLOWS} == {
+        "tests",
+        "pages",
+        "weekly",
+        "release",
+    }
     jobs = [
         job
         for path in WORKFLOWS
@@ -649,6 +654,33 @@ def test_workflows_call_what_exists():
     assert set(re.findall(r"make (\w+)", commands)) <= set(TARGETS)
     files = re.findall(r"[\w./]+\.py\b|\.ci/run", commands)
     assert files and [name for name in files if not (ROOT / name).exists()] == []
+
+
+# The store of public repositories that was at hand has no recent commit of this one;
+# CONTRIBUTING says how its owner pins it.
+BY_NAME = {"pypa/gh-action-pypi-publish"}
+
+
+def floating(text: str) -> set[str]:
+    """The actions that a workflow does not pin by a commit with its version beside."""
+    used = re.findall(r"uses: (\S+?)@(.+)", text)
+    pinned = r"[0-9a-f]{40} # v\d+\.\d+\.\d+"
+    return {name for name, where in used if not re.fullmatch(pinned, where)}
+
+
+def test_actions_are_pinned_by_commit():
+    texts = [path.read_text(encoding="utf-8") for path in WORKFLOWS]
+    assert set.union(*map(floating, texts)) == BY_NAME
+    assert floating("- uses: actions/checkout@v4") == {"actions/checkout"}
+    guide = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    assert all(f"git ls-remote https{HERE}{name}" in guide for name in BY_NAME)
+
+
+def test_the_readme_begins_with_a_picture_that_loads_fast():
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    [(name, alt)] = re.findall(r'<img src="(.+?)" width="\d+" alt="([^"]+)"', readme)
+    assert readme.index("<img") < readme.index("## ") and len(alt) > 40
+    assert 5_000 < (ROOT / name).stat().st_size < 60_000
 
 
 # --- what must not stand in any file ---

@@ -19,6 +19,7 @@ import minibook
 import pages
 import pdf
 import pytest
+import rows
 from minibook import code, markdown
 from pdf import serving
 from pypdf import PdfReader
@@ -611,6 +612,204 @@ def test_no_page_is_heavy_by_itself(site):
     for name in inline:
         images = re.findall(r"<img[^>]*>", (site / f"{name}.html").read_text("utf-8"))
         assert not any('src="data:' in image for image in images)
+
+
+# ---------------------------------------------------------------- search
+
+
+CLAIM = """[[claim]]
+id = "roads.sum"
+page = "one/page"
+anchor = "theorem-1-2"
+title = "Roads add up"
+statement = "All is well."
+source = { seen = "derived" }
+hypotheses = []
+kind = "identity"
+status = "true"
+evidence = { statement = "proof" }
+proof = "proof-1-2"
+since = "0.1.0"
+"""
+STATED = """# A page
+
+> **Theorem 1.2 (Roads add up).** All is well.
+
+*Proof of Theorem 1.2.* Clear.
+
+> **Theorem 2.1 (Roads part).** Not used.
+
+*Proof of Theorem 2.1.* Clear.
+"""
+# What else is named as a reader may ask.
+RIVALS = "# Roads sum\n\n## Roads add up\n\nRoads sum.\n\n## Theorem 1.2\n\nSum."
+ASKED = ("roads.sum", "Theorem 1.2", "roads add up", "Theorem 1.2 (Roads add up)")
+
+
+def first_found(browser, folder: Path, asked: str) -> str:
+    """The address of the first thing that the search finds."""
+    query = urllib.parse.urlencode({"q": asked})
+    with serving(folder) as base, opened(browser, f"{base}search.html?{query}") as at:
+        page, _ = at
+        page.wait_for_selector("#search-results li")
+        link = page.query_selector("#search-results li a")
+        return link.get_attribute("href").split("?")[0]
+
+
+@pytest.mark.browser
+def test_a_statement_is_found_first_by_number_name_and_claim(browser, tmp_path):
+    root = minibook.make(tmp_path)
+    (root / "book/claims.toml").write_text(CLAIM, encoding="utf-8")
+    minibook.write_page(root, markdown("title", STATED))
+    (root / "book/intro.md").write_text(RIVALS, encoding="utf-8")
+    done = minibook.build(root)
+    folder = root / "_build/html"
+    assert (folder / "search.html").is_file(), done.stderr
+    wanted = "notebooks/one/page.html#theorem-1-2"
+    assert [first_found(browser, folder, asked) for asked in ASKED] == [wanted] * 4
+
+    # the control: Sphinx' own scores find a claim first, and no number and no name
+    scorer = folder / "_static/language_data.js"
+    text = scorer.read_text(encoding="utf-8")
+    assert "score + 1000" in text
+    scorer.write_text(text.replace("score + 1000", "score"), encoding="utf-8")
+    assert wanted not in [first_found(browser, folder, asked) for asked in ASKED[1:]]
+
+
+# ---------------------------------------------------------------- the front page
+
+
+@pytest.fixture(scope="module")
+def front(tmp_path_factory):
+    """The front page in a small book; its links all lead to that book's one page."""
+    root = minibook.make(tmp_path_factory.mktemp("front"))
+    text = (ROOT / "book/intro.md").read_text(encoding="utf-8")
+    text = re.sub(r"\]\((?!_static|http)[^)]*\)", f"](../{minibook.PAGE})", text)
+    (root / "book/intro.md").write_text(text, encoding="utf-8")
+    done = minibook.build(root)
+    assert done.returncode == 0, done.stderr
+    return root / "_build/html"
+
+
+IN_VIEW = """() => [...document.querySelectorAll("img[src$='rows.svg'], .doors a")].map(
+  (shown) => shown.getBoundingClientRect().bottom <= window.innerHeight)"""
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("width", [1280, 390])
+def test_the_first_screen_shows_a_picture_and_three_doors(browser, front, width):
+    with serving(front) as base, opened(browser, base + "book/intro.html") as (page, _):
+        page.set_viewport_size({"width": width, "height": 800})
+        assert page.evaluate(IN_VIEW) == [True] * 4
+        page.set_viewport_size({"width": width, "height": 300})  # the control
+        assert page.evaluate(IN_VIEW) == [False] * 4
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("wish, pictures", [("no-preference", 2), ("reduce", 1)])
+def test_the_picture_moves_unless_a_reader_wants_none(browser, front, wish, pictures):
+    context = browser.new_context(reduced_motion=wish)
+    page = context.new_page()
+    with serving(front) as base:
+        page.goto(base + "_static/rows.svg")
+        seen = {page.screenshot()}
+        page.wait_for_timeout(1_000)  # two rows later
+        seen.add(page.screenshot())
+    context.close()
+    assert len(seen) == pictures
+
+
+def test_the_moving_picture_is_drawn_by_its_tool():
+    drawn = (ROOT / "book/_static/rows.svg").read_text(encoding="utf-8")
+    assert rows.draw() == drawn and len(drawn) < 60_000
+
+
+# ---------------------------------------------------------------- previews
+
+
+FAR = """# Far
+
+By [it](page.ipynb#theorem-1-1), [this](#lemma-9-1), [(9.1)](#eq-9-1), [there](#there).
+
+WORDS
+
+> **Lemma 9.1.** Let $y = y$.
+
+$$ y = z \\tag{9.1} $$
+
+*Proof of Lemma 9.1.* Clear.
+
+## There
+"""
+PREVIEW = ".preview:not([hidden])"
+SHOWN_THERE = {"it": "Theorem 1.1", "this": "Lemma 9.1", "(9.1)": ""}
+
+
+@pytest.fixture(scope="module")
+def far(tmp_path_factory):
+    """A page with links to a statement of another page, and to what is far below."""
+    root = minibook.make(tmp_path_factory.mktemp("far"))
+    text = FAR.replace("WORDS", "Words.\n\n" * 60)
+    minibook.write_page(root, markdown("far", text), name="notebooks/one/far.ipynb")
+    minibook.write_toc(root, "notebooks/one/page", "notebooks/one/far")
+    done = minibook.build(root)
+    assert done.returncode == 0, done.stderr
+    return root / "_build/html"
+
+
+@pytest.mark.browser
+def test_a_link_to_a_statement_shows_it(browser, far):
+    """By pointer and by keyboard, typeset, with no id twice; Escape closes it."""
+    url = "notebooks/one/far.html"
+    with serving(far) as base, opened(browser, base + url) as (page, heard):
+        for words, title in SHOWN_THERE.items():
+            link = page.get_by_role("link", name=words, exact=True)
+            for reach in (link.hover, link.focus):
+                reach()
+                page.wait_for_selector(f"{PREVIEW} mjx-container")
+                assert title in page.inner_text(PREVIEW)
+                assert page.evaluate(FORMULAS) == [] and repeated(page) == []
+                page.keyboard.press("Escape")
+                assert page.query_selector(PREVIEW) is None
+        page.keyboard.press("Tab")  # the keyboard goes on in the text
+        assert page.evaluate("document.activeElement.hash") == "#there"
+        page.wait_for_timeout(600)  # the control: a heading is no statement
+        assert page.query_selector(PREVIEW) is None and heard == []
+        link.focus()
+        page.wait_for_selector(PREVIEW, timeout=20_000)
+        assert accessibility(page, colours=True) == []
+
+
+def repeated(page) -> list[str]:
+    """The ids that stand twice on a page."""
+    return page.evaluate("""() => {
+      const ids = [...document.querySelectorAll('[id]')].map((part) => part.id);
+      return ids.filter((id, k) => ids.indexOf(id) < k);
+    }""")
+
+
+@pytest.mark.browser
+def test_from_a_disk_only_the_same_page_is_shown(browser, far):
+    address = (far / "notebooks/one/far.html").as_uri()
+    with opened(browser, address, offline=True) as (page, heard):
+        page.get_by_role("link", name="it", exact=True).hover()
+        page.wait_for_timeout(600)
+        assert page.query_selector(PREVIEW) is None
+        page.get_by_role("link", name="this", exact=True).hover()
+        page.wait_for_selector(PREVIEW)
+        assert heard == []
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("touch", [True, False])
+def test_a_touch_screen_has_no_previews(browser, far, touch):
+    context = browser.new_context(has_touch=touch, is_mobile=touch)
+    page = context.new_page()
+    with serving(far) as base:
+        page.goto(base + "notebooks/one/far.html")
+        found = page.query_selector(".preview")
+    context.close()
+    assert (found is None) == touch
 
 
 # ---------------------------------------------------------------- on paper

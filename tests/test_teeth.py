@@ -2014,22 +2014,22 @@ MUTATIONS = {
         "holds = (meet.float() @ meet.float()) > 0",
         "after.names",
     ),
-    "sharpness: counted from one": sharp(
+    "critical_beta: counted from one": sharp(
         "torch.arange(2, logits.shape[-1] + 1, device=logits.device)",
         "torch.arange(1, logits.shape[-1], device=logits.device)",
         "after.sharpness",
     ),
-    "sharpness: the first gap alone": sharp(
+    "critical_beta: the first gap alone": sharp(
         "return torch.cat([none, needed], -1).amax(-1)",
         "return torch.cat([none, needed], -1)[..., :2].amax(-1)",
         "after.sharpness",
     ),
-    "sharpness: scale": sharp(
+    "critical_beta: scale": sharp(
         "j.to(gaps.dtype).log() / gaps",
         "j.to(gaps.dtype).log2() / gaps",
         "after.two-thirds",
     ),
-    "sharpness: gaps to the mean": sharp(
+    "critical_beta: gaps to the mean": sharp(
         "gaps = (top - logits).sort",
         "gaps = (top - logits).abs().sqrt().sort",
         "after.spheres",

@@ -29,7 +29,7 @@ CARRIED = ("book", "notebooks", "tests", "bench", "proofs", "pyproject.toml")
 NOT_OF_THE_LIBRARY = """
 bench bench_jobs bench_page bench_scaling book_build claims_book claims_registry
 claims_verdicts colab docstrings figures_bench folds fuzz minutes notebook_form proofs
-repo site teeth tools use_it
+release repo site teeth tools use_it
 """
 
 

@@ -4,7 +4,7 @@
     report = audit.run(model, inputs)
     print(report)
 
-Page: notebooks/synthesis/five_theorems_one_matrix
+Page: notebooks/synthesis/your_model
 """
 
 from __future__ import annotations
@@ -18,10 +18,11 @@ from attnlib._require import is_a
 from attnlib.attention import Encoder, Layer
 from attnlib.audit import sources
 from attnlib.audit.measures import Collector, Row, measured, uncovered
+from attnlib.audit.named import load
 from attnlib.audit.report import Report, with_links
 from attnlib.data.checkpoints import Checkpoint
 
-__all__ = ["Report", "run"]
+__all__ = ["Report", "load", "run"]
 
 
 def run(

@@ -1,7 +1,7 @@
 """How a layer is arranged, told by what went in and out of its parts: which weights are
 those of the values, whether there is a skip, where the norms stand.
 
-Page: notebooks/synthesis/five_theorems_one_matrix
+Page: notebooks/synthesis/your_model
 """
 
 from __future__ import annotations

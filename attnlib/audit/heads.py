@@ -1,7 +1,7 @@
 """The numbers of the heads of one sequence: the kernels of the book, in the order of
 their cost.
 
-Page: notebooks/synthesis/five_theorems_one_matrix
+Page: notebooks/synthesis/your_model
 """
 
 from __future__ import annotations
@@ -111,8 +111,8 @@ def _radius(passage: Passage) -> Tensor | None:
 
 
 def _sharpness(passage: Passage, ranked: Tensor) -> Tensor:
-    """bridges.sharpness of each row, (h, n), without its sort, which would take as long
-    as all the rest.
+    """bridges.critical_beta of each row, (h, n), without its sort, which would take as
+    long as all the rest.
     """
     if passage.logits is None:
         logits = ranked.log()

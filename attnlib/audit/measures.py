@@ -1,7 +1,7 @@
 """What the book's theorems say of a layer's record: numbers by layer and head, over a
 batch, one layer's maps in memory at a time.
 
-Page: notebooks/synthesis/five_theorems_one_matrix
+Page: notebooks/synthesis/your_model
 """
 
 from __future__ import annotations
@@ -505,13 +505,14 @@ def _beyond(record: LayerRecord) -> str:
     """Which part of the layer no factor of the book covers, if there is one."""
     unknown = []
     for name in ("skip", "norm", "feed_forward"):
-        if name in record.missing:
-            unknown.append(record.missing[name])
+        why = record.missing.get(name)
+        if why is not None and why not in unknown:
+            unknown.append(why)
     if record.skip is None and not unknown:
         unknown.append("whether the layer has a skip is not known")
     parts = []
     if record.norm is not None:
-        parts.append("LayerNorm")
+        parts.append("a norm")
     if record.feed_forward:
         parts.append("a feed-forward part")
     if parts:

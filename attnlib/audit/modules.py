@@ -1,7 +1,7 @@
 """A torch module at work: what its attention did, layer by layer, and the states around
 it.
 
-Page: notebooks/synthesis/five_theorems_one_matrix
+Page: notebooks/synthesis/your_model
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The sequences of a batch, each without its padding.
 
-Page: notebooks/synthesis/five_theorems_one_matrix
+Page: notebooks/synthesis/your_model
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The numbers of an audit as pictures: each head a mark above its layer.
 
-Page: notebooks/synthesis/five_theorems_one_matrix
+Page: notebooks/synthesis/your_model
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ def draw(rows: list[Row]):
     if _points(rows, "largest tau")[0]:
         _dots(tau, rows, "largest tau", "_", GREY, "allowed by R")
     _dots(tau, rows, "tau", "o", BLUE, "tau")
-    tau.set(title=PANELS["tau"], ylabel="tau", ylim=(0, 1.05))
+    tau.set(title=PANELS["tau"], ylabel="tau", ylim=(-0.03, 1.05))
     tau.legend(fontsize=8, frameon=False)
 
     _dots(pairs, rows, "connections, 99%", "_", GREY, "99%")
     _dots(pairs, rows, "connections, 90%", "o", GREEN, "90%")
-    pairs.set(title=PANELS["pairs"], ylabel="share of pairs", ylim=(0, 1.05))
+    pairs.set(title=PANELS["pairs"], ylabel="share of pairs", ylim=(-0.03, 1.05))
     pairs.legend(fontsize=8, frameon=False)
 
     _dots(floor, rows, "floor, rank n/4", "o", ORANGE, "every matrix of rank n/4")
@@ -87,25 +87,28 @@ def alt(rows: list[Row]) -> str:
     return " ".join(sentence for sentence in said if sentence)
 
 
-def _points(rows: list[Row], quantity: str) -> tuple[list[int], list[float]]:
-    """Layers and values of a quantity."""
-    layers = []
-    values = []
+def _points(rows: list[Row], quantity: str) -> tuple[list[float], list[float]]:
+    """Places over the layers and values of a quantity; heads stand side by side."""
+    found = []
     for row in rows:
         if row["quantity"] == quantity and row["value"] is not None:
-            layers.append(row["layer"])
-            values.append(row["value"])
-    return layers, values
+            found.append(row)
+    heads = 1 + max((row["head"] or 0 for row in found), default=0)
+    places = []
+    for row in found:
+        aside = 0 if row["head"] is None else (row["head"] + 0.5) / heads - 0.5
+        places.append(row["layer"] + 0.6 * aside)
+    return places, [row["value"] for row in found]
 
 
 def _dots(ax, rows: list[Row], quantity: str, marker: str, color: str, label) -> None:
-    layers, values = _points(rows, quantity)
-    ax.plot(layers, values, marker, color=color, ms=4, alpha=0.7, label=label)
+    places, values = _points(rows, quantity)
+    ax.plot(places, values, marker, color=color, ms=4, alpha=0.7, label=label)
 
 
 def _line(ax, rows: list[Row], quantity: str, color: str, label: str) -> None:
-    layers, values = _points(rows, quantity)
-    ax.plot(layers, values, "s-", color=color, ms=4, label=label)
+    places, values = _points(rows, quantity)
+    ax.plot(places, values, "s-", color=color, ms=4, label=label)
 
 
 def _range(rows: list[Row], quantity: str, name: str) -> str:

@@ -1,6 +1,6 @@
 """What one layer of a model did with one batch: the thing that the audit measures.
 
-Page: notebooks/synthesis/five_theorems_one_matrix
+Page: notebooks/synthesis/your_model
 """
 
 from __future__ import annotations

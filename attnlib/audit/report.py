@@ -1,6 +1,6 @@
 """What an audit found: rows, a table, a verdict in words, a figure, and files.
 
-Page: notebooks/synthesis/five_theorems_one_matrix
+Page: notebooks/synthesis/your_model
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ LAYERS = {
     "equal": "equal tokens not told apart",
 }
 LEGEND = """\
-Each number is the worst of the batch; report.rows has the means and the claims.
+Each number is the worst of the batch; report.rows has the means and all claims.
 R: logit radius. tau: how far two rows are apart, and at most by R (Theorem 19.2).
 beta*: the logits of a typical row times beta* would be sharp. rank 90%: singular
 values that hold 90% of the energy. floor n/4: no matrix of rank n/4 is nearer, in
@@ -80,7 +80,8 @@ class Report:
     model: str = "model"
 
     def __str__(self) -> str:
-        parts = [self.model, *self.tables(), LEGEND]
+        legend = LEGEND + "\n" + textwrap.fill(self.claims(), 88)
+        parts = [self.model, *self.tables(), legend]
         parts.append("\n".join(map(_wrapped, self.verdict())))
         left = self.not_covered()
         if left:
@@ -97,6 +98,16 @@ class Report:
             _grid(self.rows, ["layer", "head"], HEADS),
             _grid(self.rows, ["layer"], LAYERS),
         ]
+
+    def claims(self) -> str:
+        """Which claim stands behind each column, as one sentence."""
+        ids = {row["quantity"]: row["claim"] for row in self.rows}
+        columns: dict[str, list[str]] = {}
+        for heading, quantity in {**HEADS, **LAYERS}.items():
+            if quantity in ids:
+                columns.setdefault(ids[quantity], []).append(heading)
+        said = [f"{', '.join(names)}: {name}" for name, names in columns.items()]
+        return "Claims: " + "; ".join(said) + "."
 
     def verdict(self) -> list[str]:
         """What the numbers mean, in plain sentences."""

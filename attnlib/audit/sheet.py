@@ -1,6 +1,6 @@
 """An audit as one page of HTML that needs no network.
 
-Page: notebooks/synthesis/five_theorems_one_matrix
+Page: notebooks/synthesis/your_model
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def page(report) -> str:
         verdict=_list(report.verdict()),
         figure=svg(report.figure(), report.alt),
         tables="\n".join(tables),
-        legend=html.escape(LEGEND),
+        legend=html.escape(f"{LEGEND} {report.claims()}"),
         left=_list(report.not_covered()),
         count=len(report.rows),
         rows=_all(report.rows),

@@ -1,6 +1,6 @@
 """From a model and its inputs to a record of each layer.
 
-Page: notebooks/synthesis/five_theorems_one_matrix
+Page: notebooks/synthesis/your_model
 """
 
 from __future__ import annotations

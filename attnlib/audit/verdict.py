@@ -1,6 +1,6 @@
 """The numbers of an audit in words.
 
-Page: notebooks/synthesis/five_theorems_one_matrix
+Page: notebooks/synthesis/your_model
 """
 
 from __future__ import annotations
@@ -117,6 +117,12 @@ def _forgetting(rows: list[Row]) -> list[str]:
     heads = _of(rows, "tau")
     least = min(heads, key=_value)
     kept = sum(row["value"] > 0.99 for row in heads)
+    if _of(rows, "heard by the last token, 90%"):
+        return [
+            "Under the causal mask the first token reads itself alone, so every tau is "
+            f"near 1, whatever the logits are (the least is {least['value']:.3g}): it "
+            "says little here."
+        ]
     if kept == len(heads):
         return [f"None of the {kept} heads has to forget: every tau is above 0.99."]
     return [
@@ -153,6 +159,11 @@ def _rank(rows: list[Row]) -> list[str]:
     if ranks:
         most = max(ranks, key=_value)
         middle = statistics.median(map(_value, ranks))
+        if most["value"] == middle:
+            return [
+                "In no head does 90% of the energy take more than "
+                f"{_many(middle, 'singular value')}."
+            ]
         return [
             f"{_where(most)} is the hardest to compress: 90% of its energy takes "
             f"{_many(most['value'], 'singular value')}; the median head takes "

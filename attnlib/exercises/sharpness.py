@@ -11,7 +11,7 @@ from torch import Tensor
 from attnlib.exercises import Case, exercise
 
 
-@exercise("Not yet: what does the rival ask for, and what do all 64 tokens ask for?")
+@exercise("Not yet: what does the rival ask for, and what the last of the 64 tokens?")
 def critical(answer):
     """Exercise 21.1: beta* of a leader, one rival at distance 1/2 and 62 at 2."""
     mistakes = {
@@ -66,11 +66,11 @@ def _two_sides(answer: Callable, row: Tensor, beta: float) -> Case:
             _sides(at, at, t)[0],
             _sides(len(row), at, t)[1],
         ],
-        "On the right there are j* - 1 rivals; the leader is the 1.": [
+        "In the upper side j* - 1 rivals count; the leader is the 1.": [
             _sides(len(row), at, t)[0],
             1 / (1 + at * at**-t),
         ],
-        "The least comes first.": _sides(len(row), at, t)[::-1],
+        "The lower side comes first.": _sides(len(row), at, t)[::-1],
     }
     return Case(answer(row, beta), _sides(len(row), at, t), mistakes)
 
@@ -104,7 +104,7 @@ def promised(answer):
         "The first: t = 2.5, and Corollary 21.3 names the t from which on two thirds "
         "are sure.",
         "The second: t = 1.67. Which row has the smallest share, and how large is it?",
-        "The third: t < 1; what does the right side say, whatever j* is?",
+        "The third: t < 1; what does the upper side say, whatever j* is?",
         "The fourth: think of two tokens alone, with t a little below 1.",
     ]
     yield Case(answer, [True, False, True, False], otherwise=hints)

@@ -171,18 +171,22 @@ def third_hop() -> Figure:
         box = {"boxstyle": "round,pad=0.3", "fc": "#FFF1D6", "ec": ORANGE}
         ax.text(6.1, y, word, ha="center", va="center", fontsize=10, bbox=box)
     ax.text(6.1, 3.12, "the rest", ha="center", va="bottom", color=ORANGE)
-    ax.text(6.1, 2.02, "hop 1", ha="center", va="top", color=INK, fontsize=9)
+    ax.text(
+        6.35, 1.92, "hop 1:\nq holds it", ha="center", va="top", color=INK, fontsize=9
+    )
     _arc(ax, (5.5, 2.15), (5.5, 1.45), ORANGE, bend=0)
     _arc(ax, (5.15, 1.15), (2.1, 1.78), ORANGE, bend=0.0, style="--")
-    ax.text(3.95, 1.2, "hop 2", ha="center", va="top", color=INK, fontsize=9)
+    ax.text(
+        3.95, 1.2, "hop 2:\nq reads r", ha="center", va="top", color=INK, fontsize=9
+    )
     _arc(ax, (2.85, 2.62), (5.1, 2.62), BLUE, bend=0, lw=3)
     message = "all that q hears of it:\na few numbers"
     ax.text(3.97, 2.72, message, ha="center", va="bottom", color=BLUE, fontsize=9)
     ax.text(
         3.6,
         -0.2,
-        "They are sent before q knows which card of the tile matters.\n"
-        "So they must hold what all of its cards say.",
+        "They are sent before q knows which token of the tile matters.\n"
+        "So they must hold what all of its tokens say.",
         ha="center",
         va="top",
         color=VERMILLION,

@@ -184,7 +184,7 @@ def squeezed(row: Tensor, beta: float, t: float, at: int) -> Figure:
 
 def switch(lengths: Sequence[int]) -> Figure:
     """The share of the leader over t: equal rivals, which are the most that a row can
-    have if all of it decides, and Zipf's row, which is the least.
+    have if its last token decides, and Zipf's row, which is the least.
     """
     fig, axes = new(1, len(lengths), size=(6.0, 2.9), sharey=True)
     t = torch.linspace(0, 3, 121, dtype=torch.float64)
@@ -251,30 +251,26 @@ def rows_of_heads(t: dict[str, Tensor], share: dict[str, Tensor], n: int) -> Fig
     return fig
 
 
-def heads_by_length(t: dict[int, Tensor]) -> Figure:
-    """The middle sharpness of the heads of each layer, a mark a head, for several
-    lengths of the text.
+def heads_by_length(ratios: dict[str, Tensor]) -> Figure:
+    """The sharpness of the heads of each layer over that of whole passages, a mark a
+    head, for several kinds of text.
 
     Args:
-        t: length -> (layers, heads).
+        ratios: kind -> (layers, heads).
     """
-    fig, ax = new(size=(6.0, 3.2))
-    places = len(t)
-    for k, (n, by_head) in enumerate(t.items()):
+    fig, ax = new(size=(6.0, 3.4))
+    places = len(ratios)
+    for k, (kind, by_head) in enumerate(ratios.items()):
         colour, style = LINES[k]
         layers, heads = by_head.shape
         shift = (k - (places - 1) / 2) * 0.16
         x = torch.arange(1, layers + 1)[:, None].expand(layers, heads) + shift
-        label = f"{n} characters"
-        ax.plot(
-            x.flatten(), by_head.flatten(), style[0], color=colour, ms=6, label=label
-        )
+        x, y = x.flatten(), by_head.flatten()
+        ax.plot(x, y, style[0], color=colour, ms=6, label=kind)
     ax.axhline(1, color=INK, lw=0.8, ls=":")
-    ax.set(xlabel="layer", yscale="log")
+    ax.text(layers + 0.45, 1.01, "as sharp", color=INK, fontsize=9, ha="right")
+    ax.set(xlabel="layer", xlim=(0.5, layers + 0.5), ylim=(0.6, 1.55))
     ax.set_xticks(range(1, layers + 1))
-    ticks = [0.05, 0.1, 0.2, 0.5, 1, 2, 5]
-    ax.set_yticks(ticks, [f"{tick:g}" for tick in ticks])
-    ax.minorticks_off()
-    ax.set_ylabel("middle sharpness $t$ of a head")
-    ax.legend(fontsize=9)
+    ax.set_ylabel("sharpness, over that\nof whole passages")
+    ax.legend(fontsize=9, ncols=places, loc="upper center", title="characters")
     return fig

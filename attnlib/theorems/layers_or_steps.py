@@ -15,6 +15,7 @@ from torch import Tensor
 from attnlib._require import (
     finite,
     is_a,
+    is_floating,
     is_list,
     is_tensor,
     numbers,
@@ -32,10 +33,16 @@ MOST_TOKENS = 2048
 MOST_HOPS = 2**20
 MOST_BETA = 10**6
 MOST_LOOKUPS = 10**9  # pairs of a query and a key
+MOST_LAYERS = 64
 
 
 def _check_pointers(pointers) -> list[int]:
     """A list with a place of the list for each place of it."""
+    if isinstance(pointers, Tensor):
+        is_tensor("pointers", pointers)
+        require(
+            not pointers.is_meta, "pointers is on the device meta: it holds no values"
+        )
     if isinstance(pointers, Tensor | np.ndarray):
         pointers = pointers.tolist()
     is_list(pointers=pointers)
@@ -98,7 +105,15 @@ def _check_backwards(pointers: list[int]) -> None:
         )
 
 
-def _check_beta(beta) -> None:
+def _temperature(beta, enough: float) -> float:
+    """The beta that was given, or else the one that is enough."""
+    if beta is None:
+        require(
+            enough <= MOST_BETA,
+            f"names must be further apart: with their margin beta = {enough:.1e} is "
+            f"needed, and beyond {MOST_BETA:,} a double cannot tell logits apart",
+        )
+        return enough
     numbers(beta=beta)
     require(beta > 0, f"beta must be positive, got {beta}")
     require(
@@ -106,6 +121,7 @@ def _check_beta(beta) -> None:
         f"beta must be at most {MOST_BETA:,}, got {beta}: beyond it a double cannot "
         "tell logits apart, and no bound says anything",
     )
+    return beta
 
 
 # --- names, and what is to be computed
@@ -115,8 +131,12 @@ def sign_names(n: int, d: int | None = None, seed: int = 0) -> Tensor:
     """Names of n tokens: random signs over sqrt(d), drawn until all inner products are
     at most a half; d is 8 + 10 log2(n) unless given.
     """
+    sizes(2, n=n)
+    require(n <= MOST_TOKENS, f"n must be at most {MOST_TOKENS}, got {n}")
     if d is None:
         d = 8 + 10 * math.ceil(math.log2(n))
+    sizes(1, d=d)
+    sizes(0, seed=seed)
     g = torch.Generator().manual_seed(seed)
     for _ in range(50):
         signs = 2 * torch.randint(0, 2, (n, d), generator=g) - 1
@@ -127,7 +147,14 @@ def sign_names(n: int, d: int | None = None, seed: int = 0) -> Tensor:
 
 
 def margin(names: Tensor) -> float:
-    """gamma: 1 less the largest inner product of two different names."""
+    """gamma: 1 less the largest inner product of two different names, (n, d)."""
+    is_floating("names", names)
+    got = tuple(names.shape)
+    require(
+        len(got) == 2 and got[0] >= 2 and got[1] >= 1,
+        f"names must be (n, d) with two rows or more, got {got}",
+    )
+    finite(names=names)
     products = names @ names.mT
     products.fill_diagonal_(-math.inf)
     return float(1 - products.max())
@@ -135,25 +162,29 @@ def margin(names: Tensor) -> float:
 
 def follow(pointers: Sequence[int], k: int) -> list[int]:
     """Where k hops lead, from each token, hop by hop."""
-    places = list(range(len(pointers)))
+    target = np.array(_check_pointers(pointers))
+    sizes(0, k=k)
+    places = np.arange(len(target))
     for _ in range(k):
-        places = [pointers[place] for place in places]
-    return places
+        places = target[places]
+    return places.tolist()
 
 
 def layers_for(k: int) -> int:
     """L: the least number with 2^L >= k."""
     sizes(1, k=k)
-    return (k - 1).bit_length()
+    return (int(k) - 1).bit_length()
 
 
 def enough_for_layers(n: int, layers: int, gamma: float) -> float:
     """The inverse temperature (2 / gamma) ln(16 L n / gamma) of the ladder."""
+    require(gamma > 0, f"gamma must be positive, got {gamma}")
     return 2 / gamma * math.log(16 * max(layers, 1) * n / gamma)
 
 
 def enough_for_steps(n: int, gamma: float) -> float:
     """The inverse temperature (1 / gamma) ln(4 n / gamma) of a chain of thought."""
+    require(gamma > 0, f"gamma must be positive, got {gamma}")
     return math.log(4 * n / gamma) / gamma
 
 
@@ -282,8 +313,8 @@ def doubling(
 ) -> Verdict:
     """ceil(log2 k) layers of three heads make k hops, from all tokens at once.
 
-    Hypotheses: each token holds its own name and that of the token it points to; names
-    have length 1 and inner products of at most 1 - gamma; beta is at least
+    Hypotheses: each of n >= 2 tokens holds its own name and that of the token it points
+    to; names have length 1 and inner products of at most 1 - gamma; beta is at least
     (2 / gamma) ln(16 L n / gamma). With a causal mask: pointers lead to no later token.
     Measured: the largest distance of a result from the name of the token k hops ahead,
     at most 2 L n e^(-beta gamma / 2), and at most gamma / 8, beside rounding.
@@ -292,7 +323,8 @@ def doubling(
         pointers: n tokens of 0 to n - 1, pointers[i] = f(i); at most 2048.
         k: hops, at least 1.
         names: (n, d), float64, rows of length 1; None for random signs.
-        layers: None for ceil(log2 k); one fewer computes other hops.
+        layers: None for ceil(log2 k), at most 64; with fewer the hops are others, and
+            with more the result stays.
         beta: inverse temperature, None for the least that the theorem asks for.
         causal: a token reads only itself and earlier ones.
 
@@ -314,13 +346,15 @@ def doubling(
     is_a(bool, causal=causal)
     if causal:
         _check_backwards(pointers)
-    depth = layers_for(k)
-    layers = depth if layers is None else layers
+    k = int(k)
+    layers = layers_for(k) if layers is None else layers
     sizes(0, layers=layers)
+    require(
+        layers <= MOST_LAYERS, f"layers must be at most {MOST_LAYERS}, got {layers}"
+    )
+    depth = max(layers, layers_for(k))
     gamma = margin(names)
-    if beta is None:
-        beta = enough_for_layers(n, depth, gamma)
-    _check_beta(beta)
+    beta = _temperature(beta, enough_for_layers(n, depth, gamma))
 
     d = names.shape[1]
     x = tokens_of(pointers, names)
@@ -401,9 +435,7 @@ def powers(
     names = _check_names(names, n)
     one_of(("double", "one"), growth=growth)
     gamma = margin(names)
-    if beta is None:
-        beta = enough_for_layers(n, layers, gamma)
-    _check_beta(beta)
+    beta = _temperature(beta, enough_for_layers(n, layers, gamma))
     matrix = torch.eye(n, dtype=double)[pointers]
     worst = torch.zeros((), dtype=double)
     found = attention_of_the_ladder(pointers, layers, names, beta)
@@ -519,9 +551,7 @@ def steps(
         f"k = {k} steps from {len(starts)} starts among {n} tokens are {look_ups:,} "
         f"pairs of a query and a key, more than {MOST_LOOKUPS:,}: give fewer starts",
     )
-    if beta is None:
-        beta = enough_for_steps(n, margin(names))
-    _check_beta(beta)
+    beta = _temperature(beta, enough_for_steps(n, margin(names)))
     how = {"names": names, "beta": beta, "writes": writes}
     ends = walk(pointers, k, list(starts), **how)
     right = follow(pointers, k)
@@ -540,6 +570,7 @@ def tile_sizes(n=6, bits=4) -> dict:
 def bits_for_third_hop(n: int) -> float:
     """(n - 2) log2 n: what a layer must pass on of the n - 2 tokens that it asks."""
     sizes(3, n=n)
+    require(n <= 2**53, f"n must be at most 2^53, got {n}")
     return (n - 2) * math.log2(n)
 
 
@@ -647,6 +678,7 @@ def third_hop(
     sizes(3, n=n)
     sizes(1, heads=heads, width=width, bits=bits)
     sizes(0, seed=seed)
+    require(seed < 2**63, f"seed must be below 2^63, got {seed}")
     require(n <= 7, f"n must be at most 7: all n^(n-2) fillings are listed, got {n}")
     require(bits <= 52, f"bits must be at most 52, those of a double, got {bits}")
     require(
@@ -725,9 +757,7 @@ def looking_back(
     n = len(pointers)
     names = _check_names(names, n)
     gamma = margin(names)
-    if beta is None:
-        beta = enough_for_layers(n, layers, gamma)
-    _check_beta(beta)
+    beta = _temperature(beta, enough_for_layers(n, layers, gamma))
     d = names.shape[1]
     ahead = (AHEAD, BACK, AHEAD, AHEAD)
     behind = (BACK, AHEAD, BACK, BACK) if back else (BACK, BACK, BACK, BACK)
@@ -743,6 +773,8 @@ def looking_back(
 def furthest(pointers: list[int], layers: int, *, causal: bool, known: int) -> int:
     """The most hops ahead that some token can know, if tokens find each other by a
     name that both hold, and then hold all that the other held.
+
+    On a cycle only hops up to n / 2 count: more lead to a name that is nearer behind.
     """
     n = len(pointers)
     holds = torch.eye(n, dtype=torch.bool)
@@ -758,6 +790,7 @@ def furthest(pointers: list[int], layers: int, *, causal: bool, known: int) -> i
         if causal:
             meet = meet & earlier
         holds = (meet.float() @ holds.float()) > 0
+    near = n if causal else n // 2  # on a cycle, further ahead is nearer behind
     most = 0
     seen = torch.eye(n, dtype=torch.bool)
     here = place
@@ -765,7 +798,7 @@ def furthest(pointers: list[int], layers: int, *, causal: bool, known: int) -> i
         here = target[here]
         new = ~seen[place, here]
         seen[place, here] = True
-        ahead = new & holds[place, here] & (hops <= n // 2)
+        ahead = new & holds[place, here] & (hops <= near)
         if bool(ahead.any()):
             most = hops
     return most
@@ -830,6 +863,8 @@ def by_names(
     sizes(1, known=known)
     is_a(bool, causal=causal)
     n = len(pointers)
+    require(layers <= 10, f"layers must be at most 10, got {layers}")
+    require(known <= n, f"known must be at most the {n} tokens, got {known}")
     least = 2 ** (layers + 1) + 2 if causal else 2 * 3**layers + 1
     require(
         n >= least,

@@ -11,6 +11,7 @@ from torch.nn.functional import normalize
 
 from attnlib._require import (
     finite,
+    is_a,
     is_floating,
     is_list,
     numbers,
@@ -20,7 +21,7 @@ from attnlib._require import (
     sizes,
 )
 from attnlib.attention import hardmax
-from attnlib.bridges import dobrushin, sharpness
+from attnlib.bridges import critical_beta, dobrushin
 from attnlib.certify import Verdict, at_most
 from attnlib.theorems import Case, claim
 
@@ -65,7 +66,7 @@ def _check_rows(logits: Tensor, mask: Tensor | None) -> Tensor:
     if mask is not None:
         pair_mask(mask, logits.shape, logits.device)
         logits = torch.where(mask, logits, -math.inf)
-    needed = sharpness(logits)  # refuses NaN, +inf and empty rows
+    needed = critical_beta(logits)  # refuses NaN, +inf and empty rows
     tied = int(needed.isinf().sum())
     require(
         tied == 0,
@@ -92,6 +93,7 @@ def drawn_rows(family="Gaussian", m=40, n=200, t=1.5, seed=0, masked=False) -> d
     """Random rows of logits of a family, and a beta that is t times their middle
     beta*; masked hides the last entries of each row, more of them in later rows.
     """
+    one_of(("Gaussian", "uniform", "Cauchy"), family=family)
     g = torch.Generator().manual_seed(seed)
     u = torch.rand(m, n, generator=g, dtype=DOUBLE)
     if family == "uniform":
@@ -103,7 +105,7 @@ def drawn_rows(family="Gaussian", m=40, n=200, t=1.5, seed=0, masked=False) -> d
     mask = None
     if masked:
         mask = torch.arange(n) < n - torch.arange(m)[:, None] * (n // m)
-    beta = t * float(sharpness(logits, mask=mask).median())
+    beta = t * float(critical_beta(logits, mask=mask).median())
     return {"logits": logits, "beta": beta, "mask": mask}
 
 
@@ -125,7 +127,7 @@ def hand_row() -> Tensor:
 
 
 def both_sides_are_attained() -> Verdict:
-    """Zipf's row attains the left side and equal gaps the right; and the example by
+    """Zipf's row attains the lower side and equal gaps the upper; and the example by
     hand: beta* = 2 ln 2, where the leader has 8/17, at twice that 128/143.
 
     Measured: the largest distance from these numbers.
@@ -134,12 +136,12 @@ def both_sides_are_attained() -> Verdict:
     for n in (2, 7, 1000):
         j = torch.arange(1, n + 1, dtype=DOUBLE)
         for t in (0.5, 1.0, 3.0):
-            zipf = torch.softmax(t * zipf_row(n) * sharpness(zipf_row(n)), -1)
+            zipf = torch.softmax(t * zipf_row(n) * critical_beta(zipf_row(n)), -1)
             off = max(off, abs(float(zipf.max()) - float(1 / (j**-t).sum())))
-            strong = t * sharpness(equal_row(n))
+            strong = t * critical_beta(equal_row(n))
             equal = torch.softmax(strong * equal_row(n), -1)
             off = max(off, abs(float(equal.max()) - 1 / (1 + (n - 1) * n**-t)))
-    off = max(off, abs(float(sharpness(hand_row())) - 1.3862943611198906))
+    off = max(off, abs(float(critical_beta(hand_row())) - 1.3862943611198906))
     for beta, share in ((2 * math.log(2), 8 / 17), (4 * math.log(2), 128 / 143)):
         by_hand = torch.softmax(beta * hand_row(), -1).max()
         off = max(off, abs(float(by_hand) - share))
@@ -209,7 +211,7 @@ def two_sides(
     j = torch.arange(1, n + 1, dtype=DOUBLE, device=rows.device)
     needed = j[1:].log() / distances[:, 1:]
     if gaps == "all":
-        t = beta / sharpness(rows)
+        t = beta / critical_beta(rows)
         at = j[1:][needed.argmax(-1)]
     else:
         t = beta / needed[:, 0]
@@ -248,7 +250,7 @@ def _beta_for(rows: Tensor, share: float) -> Tensor:
     """The least beta at which the largest weight reaches a share, over beta*; cut at 4,
     by halving.
     """
-    distances = _sorted_gaps(rows) * sharpness(rows)[:, None]
+    distances = _sorted_gaps(rows) * critical_beta(rows)[:, None]
     low = torch.zeros(len(rows), dtype=DOUBLE, device=rows.device)
     high = torch.full_like(low, 4.0)
     for _ in range(50):
@@ -406,7 +408,9 @@ def equal_angles(x: Tensor, beta: float, *, causal: bool = False) -> Verdict:
     Claim: after.angles
     Page: notebooks/what_came_after/sharpness
     """
+    is_a(bool, causal=causal)
     rho = _check_angles(x)
+    x = x.detach()
     tau = contraction(len(x), rho, beta)
     logits = beta * (x @ x.T)
     if causal:
@@ -425,6 +429,7 @@ def _check_angles(x: Tensor) -> float:
     require(x.dim() == 2 and len(x) >= 2, f"x must be (n, d) with n >= 2, got {got}")
     require(x.dtype == DOUBLE, f"x must be float64, got {x.dtype}: cast it first")
     finite(x=x)
+    x = x.detach()
     n = len(x)
     gram = x @ x.T
     rho = float((gram.sum() - gram.trace()) / (n * (n - 1)))
@@ -445,6 +450,8 @@ def first_coordinates(draws: int, n: int, d: int, keys: str, seed: int) -> Tenso
     """Logits (draws, n) of one query: the first coordinates of random keys, on the
     sphere or Gaussian.
     """
+    sizes(1, draws=draws, n=n, d=d)
+    one_of(("sphere", "Gaussian"), keys=keys)
     g = torch.Generator().manual_seed(seed)
     found = []
     for _ in range(draws):
@@ -469,7 +476,7 @@ def an_even_circle() -> Verdict:
     off = 0.0
     for n in (1000, 8000):
         angles = 2 * math.pi * torch.arange(n, dtype=DOUBLE) / n
-        beta = float(sharpness(angles.cos()[None]))
+        beta = float(critical_beta(angles.cos()[None]))
         off = max(off, abs(beta / n**2 / 0.0556566 - 1))
     return at_most(off, 1e-4)
 
@@ -486,8 +493,8 @@ SPHERE = Case(sphere)
 def spheres(
     d: int,
     *,
-    lengths: Sequence[int] = (2**7, 2**13),
-    draws: int = 41,
+    lengths: Sequence[int] = (2**4, 2**11),
+    draws: int = 161,
     keys: str = "sphere",
     seed: int = 0,
 ) -> Verdict:
@@ -501,7 +508,8 @@ def spheres(
     Args:
         d: dimensions of a key.
         lengths: two numbers of keys, the smaller one first.
-        draws: of keys, for each length.
+        draws: of keys, for each length; sqrt(draws) ln(long / short) is at least 60,
+            so that a sample tells two exponents apart.
         keys: "sphere" or, against the hypothesis, "Gaussian".
         seed: of the draws.
 
@@ -509,7 +517,7 @@ def spheres(
         Verdict.
 
     Raises:
-        ValueError: for d < 2, lengths that do not rise, fewer than 2 keys, no draw.
+        ValueError: for d < 2, lengths that do not rise, fewer than 2 keys, few draws.
 
     Claim: after.spheres
     Page: notebooks/what_came_after/sharpness
@@ -517,15 +525,20 @@ def spheres(
     sizes(2, d=d)
     sizes(1, draws=draws)
     sizes(0, seed=seed)
-    one_of(("sphere", "Gaussian"), keys=keys)
     is_list(lengths=lengths)
     require(len(lengths) == 2, f"lengths must be two numbers, got {len(lengths)}")
     short, long = lengths
-    sizes(2, short=short, long=long)
+    sizes(2, **{"lengths[0]": short, "lengths[1]": long})
     require(short < long, f"lengths must rise, got {short} and {long}")
+    told = math.sqrt(draws) * math.log(long / short)
+    require(
+        told >= 60,
+        "draws must be more, or lengths further apart: sqrt(draws) ln(long / short) "
+        f"must be at least 60, got {told:.3g}",
+    )
     medians = []
     for n in lengths:
         logits = first_coordinates(draws, n, d, keys, seed)
-        medians.append(float(sharpness(logits).median()))
+        medians.append(float(critical_beta(logits).median()))
     exponent = math.log(medians[1] / medians[0]) / math.log(long / short)
     return at_most(abs(exponent - 2 / (d - 1)), 0.2)

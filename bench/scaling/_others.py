@@ -523,9 +523,9 @@ KERNELS = [
         dense=TAKES_P,
     ),
     Kernel(
-        "sharpness",
-        "bridges.sharpness",
-        _logits(bridges.sharpness),
+        "critical_beta",
+        "bridges.critical_beta",
+        _logits(bridges.critical_beta),
         {"N": 256, "n": 64},
         {
             "N": Axis(doubled(1024), 1, 1, "row by row"),

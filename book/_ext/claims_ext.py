@@ -389,6 +389,33 @@ def lead(app, doctree, docname: str) -> None:
         )
 
 
+# ---------------------------------------------------------------- search
+
+
+def name_boxes(app, doctree) -> None:
+    """Let the search know each box by its number, its name and its claims."""
+    page = app.env.docname.removeprefix("notebooks/")
+    on_page = claims.of_page(app.book_claims.claims, page)
+    for box in doctree.findall(nodes.admonition):
+        if not box.get("number") or not box["ids"]:
+            continue  # without an id, which stands twice: a warning has said so
+        anchor = box["ids"][0]
+        names = [claim.id for claim in on_page if claim.anchor == anchor]
+        known = " · ".join([*box_names(box), *names])
+        app.env.get_domain("std").note_object("statement", known, anchor, box)
+
+
+def box_names(box) -> list[str]:
+    """The number of a box, and its name if it has one."""
+    parts = {
+        kind: part.astext().strip()
+        for part in box.next_node(nodes.title).findall(nodes.inline)
+        for kind in part["classes"]
+    }
+    name = parts.get("box-name", "").removeprefix("(").removesuffix(")")
+    return [words for words in (parts.get("box-label"), name) if words]
+
+
 # ---------------------------------------------------------------- claims.json
 
 
@@ -419,6 +446,8 @@ def setup(app):
     app.connect("env-get-outdated", outdated)
     app.connect("source-read", fill)
     app.add_transform(PlaceClaims)
+    app.add_object_type("statement", "statement", objname="statement")
+    app.connect("doctree-read", name_boxes)
     app.connect("doctree-resolved", lead)
     app.connect("build-finished", publish)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

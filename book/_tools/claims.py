@@ -526,7 +526,7 @@ def page_table(claims: list[Claim], page: str) -> str:
     """
     mine = of_page(claims, page)
     if not mine:
-        return "No claim of this page is registered yet."
+        return "This page has no claim of its own."
     coded = functions()
     can_run = any(claim.id in coded for claim in mine)
     titles = ["Claim", "What it says", "Evidence"] + ["Run it"] * can_run

@@ -3,7 +3,8 @@ look at it.
 
     python book/_tools/cover.py [FILE]
 
-writes book/_static/cover.svg, or FILE in any format that matplotlib knows.
+writes book/_static/cover.svg, or FILE in any format that matplotlib knows. The README
+shows book/_static/cover.png, in few colours so that it stays small.
 """
 
 import sys
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import matplotlib
 import numpy as np
+from PIL import Image
 
 matplotlib.use("svg")
 import matplotlib.pyplot as plt
@@ -230,9 +232,13 @@ def main(target=TARGET):
     fig.savefig(
         target,
         metadata={"Date": None} if str(target).endswith(".svg") else None,
-        dpi=200,
+        dpi=150,
     )
     plt.close(fig)
+    if str(target).endswith(".png"):
+        with Image.open(target) as picture:
+            few = picture.convert("RGB").quantize(200)
+        few.save(target, optimize=True)
 
 
 if __name__ == "__main__":

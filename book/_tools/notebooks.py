@@ -59,14 +59,21 @@ ID = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 
 SETUP = """\
 # On Colab this installs the book's small library; elsewhere it is already there.
+library = "attnlib @ git+{url}@{branch}"
 try:
     import attnlib  # noqa: F401
-except ModuleNotFoundError:
-    %pip install -q "attnlib @ git+{url}@{branch}"
+except ModuleNotFoundError:{unset}
+    %pip install -q "{{library}}"
     try:
         import attnlib  # noqa: F401
     except ModuleNotFoundError:
         why = "attnlib is not here, and pip could not fetch it: is there a network?"
+        raise ModuleNotFoundError(why) from None"""
+
+# Stands there until the book has an address; then pip could only fail.
+UNSET = """
+    if "/OWNER/" in library:
+        why = "this copy of the book has no address yet: replace OWNER/REPO above"
         raise ModuleNotFoundError(why) from None"""
 
 LINKS = (
@@ -94,7 +101,9 @@ CITE = """\
 def setup_cell(root: Path, path: Path, cells: list[dict]) -> str:
     import address
 
+    is_set = address.current(root) != ("OWNER", "REPO")
     return SETUP.format(
+        unset="" if is_set else UNSET,
         url=address.repository_url(root),
         branch=address.config(root).get("branch", "main"),
     )
@@ -125,7 +134,7 @@ def cite_cell(root: Path, path: Path, cells: list[dict]) -> str:
         key=f"attnlib{book['year']}{short_name}",
         title=pages.title(cells) or path.stem,
         version=library_version(root),
-        page=page_address(root, path),
+        page=kept_address(root, path),
         **book,
     )
 
@@ -150,6 +159,15 @@ def page_address(root: Path, path: Path) -> str:
     import address
 
     return address.page_url(path.relative_to(root).with_suffix("").as_posix(), root)
+
+
+def kept_address(root: Path, path: Path) -> str:
+    """Where the site keeps this version of a page: below 0.2/ for 0.2.0 and 0.2.1."""
+    import address
+
+    site, page = address.site_url(root), page_address(root, path)
+    short = library_version(root).rpartition(".")[0]
+    return f"{site}{short}/{page.removeprefix(site)}"
 
 
 def book_facts(root: Path) -> dict[str, str]:

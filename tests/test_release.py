@@ -1,0 +1,309 @@
+"""A release: its number and its files; the site with all versions; the paper."""
+
+from __future__ import annotations
+
+import functools
+import http.server
+import json
+import re
+import shutil
+import threading
+import zipfile
+from pathlib import Path
+
+import address
+import claims
+import pages
+import pdf
+import publish
+import pytest
+import release
+import yaml
+
+import notebooks
+
+ROOT = pages.ROOT
+PAPER = ROOT / "paper" / "paper.md"
+
+
+def text_of(name: str, root: Path = ROOT) -> str:
+    return (root / name).read_text(encoding="utf-8")
+
+
+# --- number and day ---
+
+
+@pytest.fixture
+def copy(tmp_path) -> Path:
+    """The text files of the project."""
+    for path, text in address.text_files():
+        target = tmp_path / path.relative_to(ROOT)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(text, encoding="utf-8")
+    return tmp_path
+
+
+def test_the_present_version_and_day_stand_in_all_places():
+    now = release.present(ROOT)
+    for name in release.PLACES:
+        assert release.renewed(ROOT, name, now, now) == text_of(name)
+
+
+def test_a_bump_leaves_no_old_version(copy):
+    old = release.present(copy)
+    release.bump("9.8.7", copy, "2031-02-03")
+    assert release.leftovers(copy, old) == []
+    new = release.present(copy)
+    assert (new["version"], new["words"]) == ("9.8.7", "3 February 2031")
+    [cited, preferred] = re.findall(
+        r"^ *version: (\S+)", text_of("CITATION.cff", copy), re.M
+    )
+    assert cited == preferred == json.loads(text_of(".zenodo.json", copy))["version"]
+    page = text_of("notebooks/path_decomposition/paths.ipynb", copy)
+    assert "version 9.8.7" in page and "/9.8/notebooks/path_decomposition/" in page
+    assert "attnlib2031paths" in page
+    assert "## 9.8.7 (3 February 2031)" in text_of("CHANGELOG.md", copy)
+    assert "attnlib2026" not in text_of("book/cite.md", copy)
+    assert release.notes(copy, "9.8.7").startswith(tuple("TA*-"))
+
+
+def test_a_place_that_nobody_knows_is_found(copy):
+    old = release.present(copy)
+    with (copy / "book" / "intro.md").open("a", encoding="utf-8") as file:
+        file.write(f"\nThis is version {old['version']}.\n")
+    with pytest.raises(pages.Problem, match=r"still stands in:\nbook/intro.md:\d+"):
+        release.bump("9.8.7", copy)
+
+
+def test_a_place_that_is_gone_changes_nothing(copy):
+    gone = text_of("README.md", copy).replace("Version ", "Number ")
+    (copy / "README.md").write_text(gone, encoding="utf-8")
+    before = text_of("pyproject.toml", copy)
+    with pytest.raises(pages.Problem, match=r"README.md: 'Version .*' is not there"):
+        release.bump("9.8.7", copy)
+    assert text_of("pyproject.toml", copy) == before
+
+
+@pytest.mark.parametrize("version", ["0.0.1", "1.0", "v9.0.0", ""])
+def test_a_version_that_is_none_or_goes_back_is_refused(version):
+    with pytest.raises(pages.Problem, match="needs x.y.z above"):
+        release.bump(version)
+
+
+# --- what goes out ---
+
+
+@pytest.fixture
+def built(copy) -> Path:
+    """The project with a site of two pages and a PDF, released as 9.8.7."""
+    for licence in ("LICENSE", "MANIFEST.in"):
+        shutil.copy(ROOT / licence, copy)
+    shutil.copytree(ROOT / "attnlib", copy / "attnlib", dirs_exist_ok=True)
+    release.bump("9.8.7", copy)
+    site = copy / "_build" / "html"
+    two_pages(site)
+    (site / pdf.NAME).write_bytes(b"%PDF-1.7")
+    return copy
+
+
+def two_pages(site: Path) -> None:
+    (site / "notebooks").mkdir(parents=True)
+    (site / "index.html").write_text("<html><body>Front</body></html>")
+    (site / "notebooks/a.html").write_text('<html><body class="x">A</body></html>')
+
+
+@pytest.mark.wide
+def test_what_goes_out_is_whole_and_was_tried(built):
+    names = [path.name for path in release.pack(built)]
+    assert names == [
+        "attnlib-9.8.7-py3-none-any.whl",
+        "attnlib-9.8.7.tar.gz",
+        pdf.NAME,
+        "notes.md",
+        "site-9.8.7.zip",
+    ]
+    with zipfile.ZipFile(built / "_build/release/site-9.8.7.zip") as archive:
+        assert sorted(archive.namelist())[1:] == ["index.html", "notebooks/a.html"]
+
+
+@pytest.mark.wide
+def test_a_wheel_that_does_not_work_does_not_go_out(built):
+    (built / "attnlib" / "paths.py").write_text("raise ImportError('broken')\n")
+    with pytest.raises(pages.Problem, match="ImportError: broken"):
+        release.pack(built)
+
+
+def test_no_pdf_no_release(copy):
+    two_pages(copy / "_build" / "html")
+    with pytest.raises(pages.Problem, match="make book pdf"):
+        release.pack(copy)
+
+
+# --- the site with every version ---
+
+
+@pytest.fixture
+def public(tmp_path) -> Path:
+    """A site with two releases; the older one has a page that is gone."""
+    site, zips = tmp_path / "site", []
+    two_pages(site)
+    for version in ("0.2.1", "0.2.0", "0.10.0"):
+        zips.append(tmp_path / f"site-{version}.zip")
+        with zipfile.ZipFile(zips[-1], "w") as archive:
+            archive.writestr("index.html", f"<body>Front of {version}</body>")
+            archive.writestr("notebooks/gone.html", "<body>Gone</body>")
+    publish.publish(site, tmp_path / "public", zips)
+    return tmp_path / "public"
+
+
+def test_each_release_keeps_its_folder(public):
+    assert {path.name for path in public.iterdir() if path.is_dir()} == {
+        *("0.2", "0.10", "latest", "notebooks")
+    }
+    assert "Front of 0.2.1" in text_of("0.2/index.html", public)
+    assert "version 0.2.1" in text_of("0.2/index.html", public)
+    assert 'href="../latest/index.html"' in text_of("0.2/index.html", public)
+    gone = text_of("0.2/notebooks/gone.html", public)
+    assert 'href="../../latest/index.html"' in gone
+    assert "kept as it was" not in text_of("latest/index.html", public)
+
+
+def test_an_address_without_a_version_leads_to_the_newest(public):
+    for name in ("index.html", "notebooks/a.html"):
+        [to] = re.findall(r'canonical" href="(.+?)"', text_of(name, public))
+        led = (public / name).parent / to
+        assert led.resolve() == public / "latest" / name and led.is_file()
+
+
+@pytest.mark.wide
+def test_a_browser_keeps_the_anchor(public):
+    handler = functools.partial(pdf.Quiet, directory=str(public))
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        with pdf.chromium() as browser:
+            page = browser.new_page()
+            page.goto(
+                f"http://127.0.0.1:{server.server_port}/notebooks/a.html#theorem-1-2"
+            )
+            page.wait_for_url("**/latest/notebooks/a.html#theorem-1-2")
+            assert page.inner_text("body") == "A"
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+def test_a_zip_of_another_name_is_refused(tmp_path):
+    two_pages(tmp_path / "site")
+    with pytest.raises(pages.Problem, match="is called site-0.2.0.zip"):
+        publish.publish(tmp_path / "site", tmp_path / "o", [Path("book.zip")])
+
+
+# --- Zenodo ---
+
+
+ZENODO = {
+    "title",
+    "upload_type",
+    "version",
+    "publication_date",
+    "description",
+    "creators",
+    "access_right",
+    "license",
+    "language",
+    "keywords",
+    "related_identifiers",
+}
+
+
+def zenodo_faults(record: dict) -> list[str]:
+    """What Zenodo's list of fields does not know, or CITATION.cff denies."""
+    cited = yaml.safe_load(text_of("CITATION.cff"))
+    known = {reference.get("url", "") for reference in cited["references"]}
+    faults = sorted(set(record) ^ ZENODO)
+    if record.get("upload_type") != "software" or record.get("access_right") != "open":
+        faults.append("type")
+    for key in ("title", "version", "license", "keywords"):
+        if record.get(key) != cited[key]:
+            faults.append(f"{key} is not that of CITATION.cff")
+    if record.get("creators") != cited["authors"]:
+        faults.append("creators")
+    if record.get("publication_date") != cited["date-released"]:
+        faults.append("day")
+    for related in record.get("related_identifiers", []):
+        number = related["identifier"].removeprefix("arXiv:")
+        if f"https://arxiv.org/abs/{number}" not in known:
+            faults.append(related["identifier"])
+        if related["relation"] != "references" or related["scheme"] != "arxiv":
+            faults.append(f"relation of {number}")
+    return faults
+
+
+def test_zenodo_gets_what_the_citation_says():
+    record = json.loads(text_of(".zenodo.json"))
+    assert zenodo_faults(record) == []
+    assert zenodo_faults({**record, "upload_typ": 1}) == ["upload_typ"]
+    assert zenodo_faults({**record, "version": "0"}) != []
+    stranger = {"identifier": "arXiv:1", "scheme": "arxiv", "relation": "references"}
+    assert zenodo_faults({**record, "related_identifiers": [stranger]}) == ["arXiv:1"]
+
+
+# --- the paper ---
+
+
+def entries(bibliography: str) -> dict[str, str]:
+    """The entries of a BibTeX file by their keys."""
+    found = re.finditer(r"^@\w+\{(\w+),\n.*?^\}", bibliography, re.S | re.M)
+    return {entry[1]: entry[0] for entry in found}
+
+
+def cited(text: str) -> set[str]:
+    return set(re.findall(r"(?<!\w)@(\w+)", text))
+
+
+def test_the_paper_cites_works_of_the_book():
+    mine = entries(text_of("paper/paper.bib"))
+    assert cited(text_of("paper/paper.md")) == set(mine)
+    assert mine.items() <= entries(text_of("book/references.bib")).items()
+    assert cited("as in [@dong2021; @nobody1999]") - set(mine) == {"nobody1999"}
+
+
+def wrong_numbers(text: str) -> list[str]:
+    """Numbers of the paper that the book does not bear out; each is a round lower
+    bound, and may lag behind by no more than its last round step.
+    """
+    known = claims.load()
+    true = {
+        "claims are registered": (len(known), 100),
+        "claims are machine-checked": (sum(claim.whole for claim in known), 100),
+        "pages stand": (len(pages.notebooks()), 10),
+    }
+    wrong = []
+    for what, (number, step) in true.items():
+        [said] = re.findall(rf"More than (\d+)\s+{what}", text)
+        if not 0 < number - int(said) <= step:
+            wrong.append(f"{what}: {number}")
+    return wrong
+
+
+def test_the_numbers_of_the_paper_are_those_of_the_book():
+    text = text_of("paper/paper.md")
+    assert wrong_numbers(text) == []
+    assert len(wrong_numbers(text.replace("More than ", "More than 9"))) == 3
+
+
+def test_the_paper_is_as_the_journal_wants_it():
+    _, head, body = text_of("paper/paper.md").split("---\n", 2)
+    told = yaml.safe_load(head)
+    assert told["title"] == yaml.safe_load(text_of("CITATION.cff"))["title"]
+    assert told["authors"][0]["name"] == notebooks.book_facts(ROOT)["author"]
+    assert (PAPER.parent / told["bibliography"]).is_file()
+    for section in ("Summary", "Statement of need", "Learning objectives"):
+        assert f"\n# {section}\n" in body
+    assert 800 < len(body.split()) < 1300
+
+
+def test_the_tool_says_what_is_wrong_in_a_line(capsys):
+    assert release.main(["bump", "0.0.1"]) == publish.main([]) == 1
+    assert len(capsys.readouterr().err.splitlines()) == 2
