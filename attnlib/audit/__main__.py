@@ -35,6 +35,7 @@ def main(given: Sequence[str] | None = None) -> None:
     parser.add_argument("--layers", help="numbers of layers, such as 0,5")
     parser.add_argument("--html", metavar="PATH", help="write the report as a page")
     parser.add_argument("--json", metavar="PATH", help="write its rows")
+    parser.add_argument("--figure", metavar="PATH", help="draw it: png, svg or pdf")
     chosen = parser.parse_args(given)
     try:
         model, tokenizer, text = audit.load(chosen.model)
@@ -49,6 +50,8 @@ def main(given: Sequence[str] | None = None) -> None:
             report.to_html(chosen.html)
         if chosen.json is not None:
             report.to_json(chosen.json)
+        if chosen.figure is not None:
+            report.figure().savefig(chosen.figure)
     except (ValueError, RuntimeError, OSError) as error:
         raise SystemExit(str(error)) from error
     print(report)
