@@ -100,7 +100,7 @@ def test_an_edited_generated_cell_is_not_canonical(book):
 
 def test_claims_of_the_page_come_from_the_registry(book):
     tool(book, "clean")
-    assert "No claim of this page" in notebooks.source(cells(book)["claims"])
+    assert "This page has no claim" in notebooks.source(cells(book)["claims"])
     (book / "book/claims.toml").write_text(
         """[[claim]]
 id = "one.claim"

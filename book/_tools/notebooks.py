@@ -344,10 +344,11 @@ def clean(notebook: dict, path: Path, root: Path = pages.ROOT) -> dict:
     for cell in cells:
         if cell["id"] in GENERATED:
             cell["source"] = as_lines(generated(cell["id"], root, path, cells))
+    cells = [clean_cell(cell) for cell in cells]  # minutes go by the tags
     title = with_minutes(source(cells[0]), cells, root, path)
     cells[0]["source"] = as_lines(title)
     return {
-        "cells": [clean_cell(cell) for cell in cells],
+        "cells": cells,
         "metadata": NOTEBOOK_METADATA,
         "nbformat": 4,
         "nbformat_minor": 5,
