@@ -55,14 +55,16 @@ LAYERS = {
 }
 LEGEND = """\
 Each number is the worst of the batch; report.rows has the means and all claims.
-R: logit radius. tau: how far two rows are apart, and at most by R (Theorem 19.2).
-beta*: the logits of a typical row times beta* would be sharp. rank 90%: singular
-values that hold 90% of the energy. floor n/4: no matrix of rank n/4 is nearer, in
-row sums. pairs 90%: share of pairs that hold 90% of each row. hops 90%: layers of
-these pairs until all tokens have heard of all. residual: share of the tokens that
-differs; growth: of their diameter, which the heads alone, or the whole layer, multiply
-by at most (<=). heard: pairs of tokens by then. equal: pairs of equal tokens in
-different company that are not told apart. -: not covered, see below."""
+R: half of the widest span of logits in a row. tau: what the two most different rows do
+not share; at most: what R allows (Theorem 19.2). beta*: the logits of a typical row
+times beta* are just sharp. rank 90%: singular values that hold 90% of the energy.
+floor n/4: each matrix of rank n/4 is so far off in some row, by the sum of absolute
+errors. pairs 90%: share of pairs that hold 90% of each row. hops 90%: layers of these
+pairs until all tokens have heard of all; heard 90%: share of pairs that have by this
+layer. residual, after: what differs between tokens, before and after the layer.
+growth: of the largest distance of two tokens, measured. heads <=, layer <=: by what
+the heads alone, or the layer, multiply it at most. equal: pairs of equal tokens, at
+two places or in two texts, that leave as one vector. -: not covered, see below."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -119,16 +119,19 @@ def _forgetting(rows: list[Row]) -> list[str]:
     kept = sum(row["value"] > 0.99 for row in heads)
     if _of(rows, "heard by the last token, 90%"):
         return [
-            "Under the causal mask the first token reads itself alone, so every tau is "
-            f"near 1, whatever the logits are (the least is {least['value']:.3g}): it "
-            "says little here."
+            "Under the causal mask the first token reads itself alone, so tau is near "
+            "1 wherever some row gives it little, even if that row only averages (the "
+            f"least is {least['value']:.3g}): it says little here."
         ]
     if kept == len(heads):
-        return [f"None of the {kept} heads has to forget: every tau is above 0.99."]
+        return [
+            f"None of the {kept} heads has to forget the largest difference of tokens: "
+            "every tau is above 0.99."
+        ]
     return [
         f"{_where(least)} forgets most: its means lie within "
         f"{100 * least['value']:.3g}% of the diameter of what they average (tau). "
-        f"{kept} of {len(heads)} heads can keep more than 99%."
+        f"{kept} of {len(heads)} heads can keep more than 99% of it."
     ]
 
 
@@ -192,8 +195,9 @@ def _hearing(rows: list[Row]) -> list[str]:
     if hops:
         return [
             "Along the pairs that hold 90% of the mass every token has heard of every "
-            f"other after {_many(hops[0]['value'], 'layer')}: such a pattern loses "
-            "nothing that dense attention could compute (Theorem 11.24)."
+            f"other after {_many(hops[0]['value'], 'layer')}: networks with skips and "
+            "these pairs, held fixed, can compute all that dense ones can (Theorem "
+            "11.24)."
         ]
     universal = _of(rows, "can hear everything, 90%")
     if universal and not universal[0]["value"]:
@@ -256,8 +260,8 @@ def _ids(rows: list[Row]) -> list[str]:
     if end["value"]:
         return [
             f"Layer {end['layer']}: {end['value']:.0f} pairs of equal tokens in "
-            "different company leave it as the same vector, so nothing later can tell "
-            "them apart."
+            "different company leave it as the same vector, so no map of single tokens "
+            "can tell them apart."
         ]
     gap = gaps[-1]["value"]
     return [

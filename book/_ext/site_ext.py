@@ -230,6 +230,9 @@ if (document.querySelector('script[src*="mathjax/"]')) {
       await MathJax.typesetPromise(formulas.slice(k, k + some));
       await new Promise((next) => setTimeout(next));
     }
+    for (const wide of document.querySelectorAll('mjx-container[display="true"]')) {
+      wide.tabIndex = 0;  // one that is cut off scrolls by keyboard
+    }
   };
   window.MathJax = window.MathJax || {};
   window.MathJax.loader = {load: PARTS};
