@@ -219,7 +219,7 @@ def measured(
     Args:
         quantity: its name.
         values: one a sequence.
-        claim: id of the claim that says what the number means.
+        claim: id of the claim that says what follows; None for what is only measured.
         unit: of the values.
         head: number of the head, or None.
         bounds: what the claim promises, one a sequence.
@@ -389,7 +389,7 @@ def _connections(found, deaf: str, head: int) -> list[Row]:
         for numbers in found:
             most = int(numbers["allowed"][head].sum())
             parts.append(int(numbers[f"connections {share}"][head]) / most)
-        about = {"head": head, "claim": "patterns.hops"}
+        about = {"head": head, "claim": None}
         name = f"connections, {share:.0%}"
         rows.append(measured(name, parts, unit="share of allowed pairs", **about))
         if deaf:
@@ -423,7 +423,7 @@ def _state_rows(batch: list[Passage], record: LayerRecord) -> list[Row]:
     diameters = {}
     for when in ("before", "after"):
         states = [getattr(passage, when) for passage in batch]
-        sizes = {"claim": "collapse.relative", "unit": "share"}
+        sizes = {"claim": None, "unit": "share"}
         if states[0] is None:
             why = record.missing.get(when, f"the states {when} the layer are not known")
             rows.append(uncovered(f"relative residual {when}", why, **sizes))
@@ -432,12 +432,12 @@ def _state_rows(batch: list[Passage], record: LayerRecord) -> list[Row]:
         left[when] = min(shares)
         diameters[when] = [_diameter(x) for x in states]
         rows.append(measured(f"relative residual {when}", shares, worst=min, **sizes))
-        sizes = {"claim": "collapse.relative", "unit": "length"}
+        sizes = {"claim": None, "unit": "length"}
         found = diameters[when]
         rows.append(measured(f"diameter {when}", found, worst=min, **sizes))
     if len(diameters) == 2:
         name = "growth of the diameter"
-        about = {"claim": "synthesis.depth", "unit": "factor"}
+        about = {"claim": None, "unit": "factor"}
         rounding = 16 * torch.finfo(record.dtype or record.weights.dtype).eps
         if min(left.values()) <= rounding:
             why = "the tokens differ by no more than rounding"
@@ -527,7 +527,7 @@ def _beyond(record: LayerRecord) -> str:
 def _id_rows(batch: list[Passage], record: LayerRecord) -> list[Row]:
     """Whether equal tokens in different company are told apart, and by how much."""
     names = ("equal tokens not told apart", "closest equal tokens")
-    about = {"claim": "memorize.block"}
+    about = {"claim": None}
     if record.ids is None or record.after is None:
         lacking = "ids" if record.ids is None else "after"
         why = record.missing.get(lacking, f"{lacking} of the tokens are not known")

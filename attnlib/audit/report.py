@@ -24,10 +24,8 @@ PLACES = {
     "collapse.relative": "path_decomposition/escaping_collapse#theorem-4-11",
     "efficient.state": "jl_low_rank/complexity_table#proposition-8-11",
     "lowrank.svd": "jl_low_rank/spectra_and_linformer#theorem-7-1",
-    "memorize.block": "one_layer_memorization/memorization#theorem-16-5",
     "paths.sums": "path_decomposition/paths#theorem-1-7",
     "patterns.causal": "sparse_universality/patterns_and_conditions#proposition-11-5",
-    "patterns.hops": "sparse_universality/patterns_and_conditions#theorem-11-4",
     "patterns.universal": "sparse_universality/patterns_and_conditions#theorem-11-24",
     "synthesis.depth": "synthesis/five_theorems_one_matrix#corollary-19-3",
     "synthesis.logits": "synthesis/five_theorems_one_matrix#theorem-19-2",
@@ -106,10 +104,10 @@ class Report:
         ids = {row["quantity"]: row["claim"] for row in self.rows}
         columns: dict[str, list[str]] = {}
         for heading, quantity in {**HEADS, **LAYERS}.items():
-            if quantity in ids:
+            if ids.get(quantity):
                 columns.setdefault(ids[quantity], []).append(heading)
         said = [f"{', '.join(names)}: {name}" for name, names in columns.items()]
-        return "Claims: " + "; ".join(said) + "."
+        return "Claims: " + "; ".join(said) + ". The rest is measured."
 
     def verdict(self) -> list[str]:
         """What the numbers mean, in plain sentences."""
