@@ -176,19 +176,17 @@ def test_an_address_without_a_version_leads_to_the_newest(public):
 
 
 @pytest.mark.wide
-def test_a_browser_keeps_the_anchor(public):
+def test_a_browser_keeps_the_anchor(browser, public):
     handler = functools.partial(pdf.Quiet, directory=str(public))
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
     threading.Thread(target=server.serve_forever, daemon=True).start()
+    page = browser.new_page()
     try:
-        with pdf.chromium() as browser:
-            page = browser.new_page()
-            page.goto(
-                f"http://127.0.0.1:{server.server_port}/notebooks/a.html#theorem-1-2"
-            )
-            page.wait_for_url("**/latest/notebooks/a.html#theorem-1-2")
-            assert page.inner_text("body") == "A"
+        page.goto(f"http://127.0.0.1:{server.server_port}/notebooks/a.html#theorem-1-2")
+        page.wait_for_url("**/latest/notebooks/a.html#theorem-1-2")
+        assert page.inner_text("body") == "A"
     finally:
+        page.close()
         server.shutdown()
         server.server_close()
 
