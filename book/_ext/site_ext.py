@@ -230,8 +230,12 @@ if (document.querySelector('script[src*="mathjax/"]')) {
       await MathJax.typesetPromise(formulas.slice(k, k + some));
       await new Promise((next) => setTimeout(next));
     }
-    for (const wide of document.querySelectorAll('mjx-container[display="true"]')) {
-      wide.tabIndex = 0;  // one that is cut off scrolls by keyboard
+    // what is cut off scrolls by keyboard; tables may have grown by their formulas
+    for (const formula of document.querySelectorAll('mjx-container[display="true"]')) {
+      formula.tabIndex = 0;
+    }
+    for (const table of document.querySelectorAll(".pst-scrollable-table-container")) {
+      if (table.scrollWidth > table.clientWidth) table.tabIndex = 0;
     }
   };
   window.MathJax = window.MathJax || {};
