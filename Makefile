@@ -8,9 +8,9 @@ PYTHON ?= $(or $(FOUND),python3)
 RUN := .venv/bin/python
 PORT ?= 8000
 
-# Two tests at once, those of a file together: a page's cells share a kernel, and the browser's tests a site.
-# One thread a process: more would only wait for one another.
-PYTEST := $(RUN) -m pytest -n 2 --dist loadfile --no-loadscope-reorder --durations=10
+# Tests of a file run one after the other: a page's cells share a kernel. Three files at a time keep two cores
+# busy, since browsers and kernels are waited for. One thread a process: more would only wait for one another.
+PYTEST := $(RUN) -m pytest -n 3 --dist loadfile --no-loadscope-reorder --durations=10
 WIDE = $(shell grep -l 'pytest\.mark\.wide' tests/test_*.py)
 export OMP_NUM_THREADS ?= 1
 

@@ -10,9 +10,11 @@ import importlib.util
 import os
 import re
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 
+import filelock
 import hypothesis
 import pytest
 
@@ -31,7 +33,11 @@ if SHAPES:
 hypothesis.settings.register_profile("attnlib", deadline=None, derandomize=True)
 hypothesis.settings.load_profile("attnlib")
 
-LONGEST = {"test_site.py", "test_teeth.py"}  # minutes each; a file stays in one process
+# A file stays in one process; these take minutes each.
+LONGEST = {
+    f"test_{name}.py"
+    for name in ("site", "site_pages", "teeth", "teeth_pages", "colab")
+}
 CHROMIUM = [
     "--headless",
     "--no-sandbox",
@@ -112,8 +118,8 @@ def pytest_runtest_call(item):
 
 
 def turn(item) -> int:
-    """Pages first: the site is built from what they leave in the cache. Then, as there
-    are two processes, what takes longest, in one process each.
+    """Pages first: the site is built from what they leave in the cache. Then what takes
+    longest, in one process each.
     """
     if item.path.suffix == ".ipynb":
         return 0
@@ -228,3 +234,36 @@ def browser():
         browser = playwright.chromium.launch(executable_path=path, args=CHROMIUM)
         yield browser
         browser.close()
+
+
+@pytest.fixture(scope="session")
+def built(tmp_path_factory, request):
+    """The book, built once for all tests and processes: what the command said, and the
+    folder of the site.
+    """
+    base = tmp_path_factory.getbasetemp()
+    out = (base.parent if hasattr(request.config, "workerinput") else base) / "book"
+    said = out / "said.txt"
+    with filelock.FileLock(f"{out}.lock"):
+        if not said.exists():
+            command = [sys.executable, "book/_tools/build.py", "--no-verdicts", "--out"]
+            done = subprocess.run(
+                [*command, out], cwd=ROOT, capture_output=True, text=True, check=False
+            )
+            assert done.returncode == 0, done.stdout + done.stderr
+            said.write_text(done.stdout)
+    return said.read_text(), out
+
+
+@pytest.fixture(scope="session")
+def site(built):
+    return built[1] / "_build" / "html"
+
+
+@pytest.fixture(scope="session")
+def address(site):
+    """Where the site is shown to a browser."""
+    from pdf import serving
+
+    with serving(site) as base:
+        yield base

@@ -9,7 +9,7 @@ import re
 import folds
 import minibook
 import pytest
-import test_site
+import test_site_pages as screen
 from minibook import markdown
 
 pytestmark = pytest.mark.wide
@@ -180,9 +180,9 @@ def look(built, browser):
     """What `act(page, address)` finds, and what the page complained of."""
 
     def found(act, script=True, **options):
-        with test_site.serving(built / "_build/html") as base:
+        with screen.serving(built / "_build/html") as base:
             address = f"{base}{PAGE}.html"
-            with test_site.opened(browser, address, **options) as (page, heard):
+            with screen.opened(browser, address, **options) as (page, heard):
                 if not script:
                     page.route("**/folds.js*", lambda route: route.abort())
                 return act(page, address), list(heard)
@@ -274,8 +274,8 @@ def looked_at(page, address):
     page.evaluate(
         "document.querySelectorAll('details').forEach(f => { f.open = true; })"
     )
-    wrong = page.evaluate(test_site.FORMULAS) + page.evaluate(test_site.LAYOUT)
-    return outline, opened, sizes, wrong + test_site.accessibility(page, colours=True)
+    wrong = page.evaluate(screen.FORMULAS) + page.evaluate(screen.LAYOUT)
+    return outline, opened, sizes, wrong + screen.accessibility(page, colours=True)
 
 
 @pytest.mark.browser

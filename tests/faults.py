@@ -1,0 +1,2119 @@
+"""Ways to break attnlib: for each kernel some mutations, and what must notice them.
+
+A mutation replaces one piece of source of attnlib, in a process of its own, forked from
+one that has the library. test_teeth asks the claims, test_teeth_pages the pages.
+"""
+
+from __future__ import annotations
+
+import gc
+import multiprocessing
+import os
+import sys
+from pathlib import Path
+from types import CodeType, FunctionType
+from typing import NamedTuple
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = {  # module of attnlib.theorems -> its page
+    "paths": "path_decomposition/paths",
+    "rank_collapse": "path_decomposition/rank_collapse",
+    "price_of_dimension": "sparse_patterns/price_of_dimension",
+    "what_is_enough": "sparse_patterns/what_is_enough",
+    "four_questions": "path_decomposition/four_questions",
+    "escaping_collapse": "path_decomposition/escaping_collapse",
+    "random_projections": "jl_low_rank/random_projections",
+    "path_efficacy": "path_decomposition/path_efficacy",
+    "spectra_and_linformer": "jl_low_rank/spectra_and_linformer",
+    "complexity_table": "jl_low_rank/complexity_table",
+    "contextual_mapping": "one_layer_memorization/contextual_mapping",
+    "boltzmann_and_hardmax": "one_layer_memorization/boltzmann_and_hardmax",
+    "logarithmic_dimension": "sparse_patterns/logarithmic_dimension",
+    "patterns_and_conditions": "sparse_universality/patterns_and_conditions",
+    "copying_task": "sparse_universality/copying_task",
+    "the_proof_executed": "sparse_universality/the_proof_executed",
+    "from_integers_to_softmax": "sparse_universality/from_integers_to_softmax",
+    "memorization": "one_layer_memorization/memorization",
+    "reviewers_questions": "one_layer_memorization/reviewers_questions",
+    "sharpness": "what_came_after/sharpness",
+    "cache": "what_came_after/cache",
+    "layers_or_steps": "what_came_after/layers_or_steps",
+    "bits_of_a_tile": "what_came_after/bits_of_a_tile",
+    "five_theorems_one_matrix": "synthesis/five_theorems_one_matrix",
+}
+
+# Forked from a process that has these already: most of a mutation's time would
+# otherwise go into importing torch.
+METHOD = (
+    "forkserver" if "forkserver" in multiprocessing.get_all_start_methods() else "spawn"
+)
+CONTEXT = multiprocessing.get_context(METHOD)
+if METHOD == "forkserver":
+    CONTEXT.set_forkserver_preload(
+        [
+            "torch",
+            "mpmath",
+            "flint",
+            "matplotlib",
+            "pytest",
+            "IPython.display",
+            "jaxtyping",
+            "yaml",
+        ]
+    )
+SECONDS = 600
+
+
+def load() -> None:
+    """Import the library, and use one thread."""
+    os.environ["OMP_NUM_THREADS"] = "1"
+    sys.path[:0] = [str(ROOT), f"{ROOT}/tests", f"{ROOT}/book/_tools"]
+    import torch
+
+    torch.set_num_threads(1)
+
+
+class Mutation(NamedTuple):
+    kernel: str
+    old: str
+    new: str
+    claims: str  # of attnlib.theorems; they hold while nothing is broken
+    page: bool  # does a checked cell of the page depend on it?
+    module: str  # of attnlib.theorems
+
+
+def paths(kernel: str, old: str, new: str, claim: str, page: bool = True) -> Mutation:
+    return Mutation(kernel, old, new, claim, page, "paths")
+
+
+def collapse(
+    kernel: str, old: str, new: str, claim: str, page: bool = True
+) -> Mutation:
+    return Mutation(kernel, old, new, claim, page, "rank_collapse")
+
+
+def codes(kernel: str, old: str, new: str, claim: str, page: bool = True) -> Mutation:
+    return Mutation(kernel, old, new, claim, page, "price_of_dimension")
+
+
+def enough(kernel: str, old: str, new: str, claim: str, page: bool = True) -> Mutation:
+    return Mutation(kernel, old, new, claim, page, "what_is_enough")
+
+
+def questions(
+    kernel: str, old: str, new: str, claim: str, page: bool = True
+) -> Mutation:
+    return Mutation(kernel, old, new, claim, page, "four_questions")
+
+
+def escaping(kernel: str, old: str, new: str, claim: str) -> Mutation:
+    return Mutation(kernel, old, new, claim, True, "escaping_collapse")
+
+
+def jl(kernel: str, old: str, new: str, claim: str, page: bool = True) -> Mutation:
+    return Mutation(kernel, old, new, claim, page, "random_projections")
+
+
+def efficacy(old: str, new: str, claim: str, page: bool = True) -> Mutation:
+    return Mutation("efficacy", old, new, claim, page, "path_efficacy")
+
+
+def lowrank(kernel: str, old: str, new: str, claim: str) -> Mutation:
+    return Mutation(kernel, old, new, claim, True, "spectra_and_linformer")
+
+
+def cache(kernel: str, old: str, new: str, claim: str, page: bool = True) -> Mutation:
+    return Mutation(kernel, old, new, claim, page, "cache")
+
+
+def tile(
+    old: str,
+    new: str,
+    claim: str,
+    kernel: str = "theorems/bits_of_a_tile",
+    page: bool = True,
+) -> Mutation:
+    return Mutation(kernel, old, new, claim, page, "bits_of_a_tile")
+
+
+def efficient(
+    kernel: str, old: str, new: str, claim: str, page: bool = True
+) -> Mutation:
+    return Mutation(f"efficient/{kernel}", old, new, claim, page, "complexity_table")
+
+
+def expressive(
+    kernel: str, old: str, new: str, claim: str, page: bool = True
+) -> Mutation:
+    return Mutation(
+        f"expressive/{kernel}", old, new, claim, page, "logarithmic_dimension"
+    )
+
+
+def patterns(
+    kernel: str, old: str, new: str, claim: str, page: bool = True
+) -> Mutation:
+    return Mutation(
+        f"patterns/{kernel}", old, new, claim, page, "patterns_and_conditions"
+    )
+
+
+def copying(kernel: str, old: str, new: str, claim: str, page: bool = True) -> Mutation:
+    return Mutation(f"copying/{kernel}", old, new, claim, page, "copying_task")
+
+
+def tiles(kernel: str, old: str, new: str, claim: str, page: bool = True) -> Mutation:
+    return Mutation(
+        f"sparse/{kernel}", old, new, claim, page, "patterns_and_conditions"
+    )
+
+
+def bridges(old: str, new: str, claim: str, page: bool = True) -> Mutation:
+    return Mutation("bridges", old, new, claim, page, "five_theorems_one_matrix")
+
+
+def hops(kernel: str, old: str, new: str, claim: str, page: bool = True) -> Mutation:
+    return Mutation(kernel, old, new, claim, page, "layers_or_steps")
+
+
+def sharp(old: str, new: str, claim: str) -> Mutation:
+    return Mutation("bridges", old, new, claim, True, "sharpness")
+
+
+def universal(
+    kernel: str, old: str, new: str, check: str, page: bool = True
+) -> Mutation:
+    return Mutation(f"universal/{kernel}", old, new, check, page, "the_proof_executed")
+
+
+def softened(old: str, new: str, check: str, page: bool = True) -> Mutation:
+    return Mutation(
+        "universal/standard", old, new, check, page, "from_integers_to_softmax"
+    )
+
+
+def ids(kernel: str, old: str, new: str, claim: str, page: bool = True) -> Mutation:
+    return Mutation(f"memorize/{kernel}", old, new, claim, page, "contextual_mapping")
+
+
+def boltzmann(
+    kernel: str, old: str, new: str, claim: str, page: bool = True
+) -> Mutation:
+    return Mutation(kernel, old, new, claim, page, "boltzmann_and_hardmax")
+
+
+def memorizer(
+    kernel: str, old: str, new: str, check: str, page: bool = True
+) -> Mutation:
+    return Mutation(f"memorize/{kernel}", old, new, check, page, "memorization")
+
+
+def reviewers(kernel: str, old: str, new: str, claim: str) -> Mutation:
+    return Mutation(kernel, old, new, claim, True, "reviewers_questions")
+
+
+MUTATIONS = {
+    "attention_matrix: axis": paths(
+        "_normalizers",
+        "torch.softmax(a, -1)",
+        "torch.softmax(a, -2)",
+        "paths.decomposition",
+    ),
+    "attention_matrix: scale": paths(
+        "attention",
+        "1 / math.sqrt(w_q.shape[-1])",
+        "1 / w_q.shape[-1]",
+        "paths.recomputed",
+    ),
+    "forward: sign of the skip": paths(
+        "_blocks",
+        "x + y if skip",
+        "x - y if skip",
+        "paths.skip",
+    ),
+    "forward: order of the heads": paths(
+        "attention",
+        "heads.transpose(-3, -2).flatten(-2)",
+        "heads.flip(-3).transpose(-3, -2).flatten(-2)",
+        "paths.decomposition",
+    ),
+    "merged: order of heads": paths(
+        "attention",
+        "return layer.w_v @ layer.w_o, b",
+        "return layer.w_v @ layer.w_o.flip(0), b",
+        "paths.order",
+    ),
+    "merged: value biases": paths(
+        "attention",
+        "        b = b + rows.sum((0, 1))\n",
+        "        b = b - rows.sum((0, 1))\n",
+        "paths.decomposition",
+    ),
+    "path_term: scale": paths(
+        "paths",
+        "w = layer.w_v[h] @ layer.w_o[h]",
+        "w = 2 * layer.w_v[h] @ layer.w_o[h]",
+        "paths.skip",
+    ),
+    "path_term: head of the values": paths(
+        "paths",
+        "w = layer.w_v[h] @ layer.w_o[h]",
+        "w = layer.w_v[0] @ layer.w_o[h]",
+        "paths.decomposition",
+    ),
+    "path_terms: a head too few": paths(
+        "paths",
+        "list(range(h))",
+        "list(range(1, h))",
+        "paths.sums",
+    ),
+    "restrict: wrong head": paths(
+        "paths",
+        "w[h : h + 1]",
+        "w[:1]",
+        "paths.recomputed",
+    ),
+    "_step: sign": paths(
+        "paths",
+        "stays + one_longer",
+        "stays - one_longer",
+        "paths.sums",
+    ),
+    "_step: lengths do not shift": paths(
+        "paths",
+        "one_longer = pad(y, (0, 0, 0, 0, 1, 0))",
+        "one_longer = pad(y, (0, 0, 0, 0, 0, 1))",
+        "paths.sums",
+    ),
+    "_step: axis of the heads": paths(
+        "paths",
+        "y.view(*batch, h, rows, d_v).movedim(-3, -2)",
+        "y.view(*batch, h, rows, d_v)",
+        "paths.sums",
+    ),
+    "_bias: not carried": paths(
+        "paths",
+        "values = b @ layer.w_v\n",
+        "values = 0 * b @ layer.w_v\n",
+        "paths.sums",
+    ),
+    "path_counts: no skip": paths(
+        "paths",
+        "counts + [0] if skip",
+        "[0 * c for c in counts] + [0] if skip",
+        "paths.lengths",
+    ),
+    "path_norms: one sign a layer": paths(
+        "paths",
+        "(layer.w_q.shape[0], signs)",
+        "(1, signs)",
+        "paths.signs",
+        page=False,
+    ),
+    "certify.network: sign of z": paths(
+        "certify/__init__",
+        "_scaled(z, _add(",
+        "_scaled(-z, _add(",
+        "paths.row-sums",
+    ),
+    "certify.path_sum: sign of a node": paths(
+        "certify/__init__",
+        "/ (node - other)",
+        "/ (node + other)",
+        "paths.row-sums",
+    ),
+    "certify.decomposition_gap: bias": paths(
+        "certify/__init__",
+        "[*carried, *value_biases[layer]]",
+        "[*value_biases[layer]]",
+        "paths.row-sums",
+    ),
+    "_difference: sign": collapse(
+        "collapse", "s * (e - e @ s.mT)", "s * (e + e @ s.mT)", "collapse.recursion"
+    ),
+    "_difference: log of the sum": collapse(
+        "collapse",
+        "v - torch.log1p(v.expm1() @ s.mT)",
+        "v - v.expm1() @ s.mT",
+        "collapse.recursion",
+    ),
+    "_layer: linear scale": collapse(
+        "collapse",
+        "torch.where(linear, 3 * size, size)",
+        "torch.where(linear, 2 * size, size)",
+        "collapse.recursion",
+    ),
+    "_layer: first row": collapse(
+        "collapse", "    e = e - first\n", "", "collapse.recursion"
+    ),
+    "_layer: pivot": collapse(
+        "collapse",
+        "values - values.gather(-2, row)",
+        "values - 2 * values.gather(-2, row)",
+        "collapse.recursion",
+    ),
+    "_recentre: the mean is lost": collapse(
+        "collapse",
+        "return x + _scaled(mean, size)",
+        "return x",
+        "collapse.recursion",
+    ),
+    "composite_norm: axis": collapse(
+        "collapse",
+        "return _norm_1(x).sqrt() * _norm_inf(x).sqrt()",
+        "return x.abs().sum(-2).amin(-1).sqrt() * _norm_inf(x).sqrt()",
+        "collapse.recursion",
+    ),
+    "log_bound: square in place of cube": collapse(
+        "collapse",
+        "-math.inf, c + 3 * u)",
+        "-math.inf, c + 4 * u)",
+        "collapse.multi-head",
+    ),
+    "_norms: the least spread of a head": collapse(
+        "collapse",
+        "spread=w_qk.max()",
+        "spread=w_qk.min()",
+        "collapse.multi-head",
+    ),
+    "_norms: the largest head alone": collapse(
+        "collapse",
+        "b_1 = (w_qk * one).sum()",
+        "b_1 = (w_qk * one).max()",
+        "collapse.multi-head",
+    ),
+    "_norms: no root of d_qk": collapse(
+        "collapse",
+        "_norm_1(layer.w_q @ layer.w_k.mT).double() / root",
+        "_norm_1(layer.w_q @ layer.w_k.mT).double() / root**2",
+        "collapse.multi-head",
+    ),
+    "_norms: rows for columns": collapse(
+        "collapse",
+        "_norm_1(layer.w_q @ layer.w_k.mT)",
+        "_norm_inf(layer.w_q @ layer.w_k.mT)",
+        "collapse.multi-head",
+    ),
+    "_log_factor: a half for a quarter": collapse(
+        "collapse",
+        "log_omega - math.log(4)",
+        "log_omega - math.log(2)",
+        "collapse.cube",
+    ),
+    "_log_factor: one factor of the distance": collapse(
+        "collapse",
+        "math.log(4) + 2 * u.unsqueeze(-1)",
+        "math.log(4) + 1 * u.unsqueeze(-1)",
+        "collapse.cube",
+    ),
+    "_strengths: no root of d_qk": collapse(
+        "collapse",
+        "return v, w_qk / math.sqrt(layer.w_q.shape[-1])",
+        "return v, w_qk / layer.w_q.shape[-1] ** 2",
+        "collapse.cube questions.contraction",
+    ),
+    "_diameter: the mean distance": collapse(
+        "collapse",
+        "differences.norm(dim=-1).amax((-2, -1))",
+        "differences.norm(dim=-1).mean((-2, -1))",
+        "questions.contraction",
+    ),
+    "_log_g: sign": collapse(
+        "collapse",
+        "(-torch.expm1(-y)).log() - log_y",
+        "(-torch.expm1(-y)).log() - 3 * log_y - 2 * y",
+        "collapse.multi-head",
+        page=False,
+    ),
+    "certify.log_residuals: scale": collapse(
+        "certify/collapse",
+        "q * k.T / mpmath.sqrt(q.cols)",
+        "q * k.T / q.cols",
+        "collapse.recursion",
+    ),
+    "certify.family_residual: sign": collapse(
+        "certify/collapse",
+        "(v[1] - v[-1]) / total",
+        "(v[1] + v[-1]) / total / 2",
+        "collapse.family",
+    ),
+    "linformer_attention: axis": lowrank(
+        "lowrank",
+        "torch.softmax(logits, -1) @ values",
+        "torch.softmax(logits, -2) @ values",
+        "lowrank.pairs",
+    ),
+    "linformer_attention: scale": lowrank(
+        "lowrank",
+        "scale = 1 / math.sqrt(q.shape[-1])",
+        "scale = 1 / q.shape[-1]",
+        "lowrank.pairs",
+    ),
+    "linformer_attention: sign": lowrank(
+        "lowrank", "@ keys.mT", "@ -keys.mT", "lowrank.pairs"
+    ),
+    "linformer_attention: e for f": lowrank(
+        "lowrank", "f[..., :n] @ v", "e[..., :n] @ v", "lowrank.kernel"
+    ),
+    "svd_surrogate: one value too few": lowrank(
+        "lowrank",
+        "return left @ right",
+        "return left[..., 1:] @ right[..., 1:, :]",
+        "lowrank.svd",
+    ),
+    "sampled_product: scale": lowrank(
+        "lowrank", "(k * c[drawn])", "c[drawn]", "lowrank.products"
+    ),
+    "sampled_product: chances": lowrank(
+        "lowrank",
+        "c = squares.sqrt() * v.detach().norm(dim=1)",
+        "c = squares.sqrt()",
+        "lowrank.products",
+    ),
+    "effective_rank: power": lowrank(
+        "lowrank",
+        "relative.pow(power).cumsum(-1)",
+        "relative.cumsum(-1)",
+        "lowrank.metric",
+    ),
+    "chance: standard deviation": lowrank(
+        "theorems/spectra_and_linformer",
+        "math.exp(delta) / math.sqrt(n)",
+        "math.exp(delta) / n",
+        "lowrank.theorem-2",
+    ),
+    "share_of_the_circle: sign": lowrank(
+        "theorems/spectra_and_linformer",
+        "Fraction(-(n - m)",
+        "Fraction((n - m)",
+        "lowrank.winners",
+    ),
+    "moment_queries: sign of the sine": codes(
+        "codes/__init__",
+        "torch.stack([f.real, -f.imag], -1)",
+        "torch.stack([f.real, f.imag], -1)",
+        "codes.moment",
+    ),
+    "moment_queries: scale of the bump": codes(
+        "codes/__init__",
+        "factors = 2 * torch.sin(",
+        "factors = 4 * torch.sin(",
+        "codes.moment",
+    ),
+    "moment_queries: axis of the product": codes(
+        "codes/__init__",
+        "c = ratios.amax(1)",
+        "c = ratios.amax(0)",
+        "codes.moment",
+    ),
+    "moment_keys: scale": codes(
+        "codes/__init__",
+        ".flatten(1) / math.sqrt(k)\n\n\ndef moment_queries",
+        ".flatten(1) / k\n\n\ndef moment_queries",
+        "codes.moment",
+    ),
+    "margins: least of the others": codes(
+        "codes/__init__",
+        "columns, -math.inf)\n    return least - others.amax(1)",
+        "columns, math.inf)\n    return least - others.amin(1)",
+        "codes.circle",
+    ),
+    "code_from: the radius": codes(
+        "codes/__init__",
+        "along.square() + 4 - x",
+        "along.square() + 9 - x",
+        "codes.law",
+    ),
+    "code_from: axis": codes(
+        "codes/__init__",
+        "u = q / q.norm(dim=1, keepdim=True)",
+        "u = q / q.norm(dim=0, keepdim=True)",
+        "codes.law",
+    ),
+    "coherence: the diagonal": codes(
+        "codes/__init__",
+        "products.fill_diagonal_(-math.inf)",
+        "products.fill_diagonal_(math.inf)",
+        "codes.law",
+    ),
+    "cap: power": codes(
+        "expressive/dimensions",
+        "mpmath.betainc((d - 1) / 2, 0.5, 0",
+        "mpmath.betainc(d / 2, 0.5, 0",
+        "codes.factor-four",
+    ),
+    "price: the angle is not doubled": codes(
+        "codes/__init__",
+        "low = 0.5 / math.sin(theta) ** 2",
+        "low = 0.5 / math.sin(theta / 4) ** 2",
+        "codes.factor-four",
+    ),
+    "settle: level": enough(
+        "expressive/redraw",
+        "(least - top >= gap + 3",
+        "(least - top >= gap / 2 + 3",
+        "codes.redraw",
+    ),
+    "settle: rows whose worst key is redrawn": enough(
+        "expressive/redraw",
+        "stale = (new_worst | new_on_row)",
+        "stale = new_on_row",
+        "codes.redraw",
+        page=False,
+    ),
+    "settle: rows with a redrawn key": enough(
+        "expressive/redraw",
+        "stale = (new_worst | new_on_row)",
+        "stale = new_worst",
+        "codes.redraw",
+    ),
+    "settle: redrawn keys are compared with no row": enough(
+        "expressive/redraw",
+        "worst = torch.where(found > top, which, worst)\n"
+        "        top = torch.maximum(top, found)",
+        "pass",
+        "codes.redraw",
+    ),
+    "settle: bad rows": enough(
+        "expressive/redraw",
+        "allowed = 1 / (2 * columns.shape[1])",
+        "allowed = 2 / columns.shape[1]",
+        "codes.redraw",
+        page=False,
+    ),
+    "spiral_keys: height": codes(
+        "codes/__init__", "1 - (2 * j + 1) / n", "1 - 2 * j / n", "codes.spiral"
+    ),
+    "radon: sign": codes(
+        "codes/exact", "c[i] = -rows[i][j]", "c[i] = rows[i][j]", "codes.radon"
+    ),
+    "e8: parity": codes(
+        "codes/exact",
+        "for v in signs if math.prod(v) > 0",
+        "for v in signs if math.prod(v) > -2",
+        "codes.kissing",
+    ),
+    "golay: generator": codes(
+        "codes/exact",
+        "[0, 2, 4, 5, 6, 10, 11]",
+        "[0, 2, 4, 5, 7, 10, 11]",
+        "codes.kissing",
+    ),
+    "leech: sign of the threes": codes(
+        "codes/exact",
+        "threes = 1 - 4 * torch.eye(",
+        "threes = 1 + 2 * torch.eye(",
+        "codes.kissing",
+    ),
+    "line_order: complement": enough(
+        "codes/exact",
+        "s if x in s else everything - s",
+        "s if x in s else s",
+        "codes.line",
+    ),
+    "price: the upper bound": codes(
+        "codes/__init__",
+        "high = 0.5 / math.sin(theta / 2) ** 2",
+        "high = 0.45 / math.sin(theta / 2) ** 2",
+        "codes.factor-four",
+    ),
+    "code_from: pushed away from the origin": codes(
+        "codes/__init__",
+        "return (x + t[:, None] * u) / 2",
+        "return x / x.norm(dim=1, keepdim=True)",
+        "codes.law",
+    ),
+    "lemma_dimension: one row in place of a pair": enough(
+        "theorems/what_is_enough",
+        "return 2 * k * k / (k + 1)",
+        "return 2 * k",
+        "codes.redraw",
+    ),
+    "certify.norms: axis": questions(
+        "certify/matrices",
+        "max(map(sum, zip(*sizes)))",
+        "max(map(sum, sizes))",
+        "questions.quasi-norm",
+    ),
+    "certify.norms: largest entry": questions(
+        "certify/matrices",
+        "one = max(map(sum, zip(*sizes)))",
+        "one = max(map(max, sizes))",
+        "questions.centre",
+    ),
+    "certify.norms: sign": questions(
+        "certify/matrices",
+        "[list(map(abs, row)) for row in exact(matrix)]",
+        "exact(matrix)",
+        "questions.centre",
+    ),
+    "composite_norm: an axis": questions(
+        "collapse",
+        "return x.abs().sum(-2).amax(-1)",
+        "return x.abs().sum(-1).amax(-1)",
+        "questions.keeps",
+    ),
+    "residual: the mean of the features": questions(
+        "collapse",
+        "return x - x.mean(-2, keepdim=True)",
+        "return x - x.mean(-1, keepdim=True)",
+        "questions.centre",
+    ),
+    "attention_matrix: scale of a star": questions(
+        "attention",
+        "1 / math.sqrt(w_q.shape[-1])",
+        "1 / w_q.shape[-1]",
+        "questions.lipschitz",
+    ),
+    "feed_forward: sign of the bias": escaping(
+        "_blocks", "hidden + mlp.b_1", "hidden - mlp.b_1", "escaping.clip"
+    ),
+    "feed_forward: scale": escaping(
+        "_blocks",
+        "y = y @ mlp.w_2",
+        "y = 2 * y @ mlp.w_2",
+        "escaping.mlp",
+    ),
+    "layer_norm: axis": escaping(
+        "_blocks",
+        "F.layer_norm(x, x.shape[-1:]",
+        "F.layer_norm(x, x.shape[-2:]",
+        "escaping.norm-side",
+    ),
+    "layer_norm: features": escaping(
+        "_blocks",
+        "F.layer_norm(x, x.shape[-1:], norm.gain, norm.bias, norm.eps)",
+        "F.layer_norm(x.mT, x.mT.shape[-1:], eps=norm.eps).mT",
+        "escaping.norm-side",
+    ),
+    "layer_norm: eps": escaping(
+        "_blocks",
+        "norm.bias, norm.eps)",
+        "norm.bias, 2 * norm.eps)",
+        "escaping.norm-centre",
+    ),
+    "around: order of the norm": escaping(
+        "_blocks",
+        "return y if norm_first else normed(y, norm)",
+        "return normed(y, norm) if norm_first else y",
+        "escaping.norm-centre",
+    ),
+    "around: sign of the skip": escaping(
+        "_blocks",
+        "y = x + y if skip",
+        "y = x - 2 * y if skip",
+        "escaping.skip",
+    ),
+    "attention_matrix: side of the mask": escaping(
+        "attention", "a.masked_fill(~mask", "a.mT.masked_fill(~mask", "escaping.causal"
+    ),
+    "certificate: half of a row's distance": escaping(
+        "theorems/escaping_collapse",
+        "attention, attention, p=1).amax((-2, -1)) / 2",
+        "attention, attention, p=1).amax((-2, -1))",
+        "collapse.relative",
+    ),
+    "certificate: where the mean leans": escaping(
+        "theorems/escaping_collapse",
+        "(mean_row - 1 / attention.shape[-1])",
+        "(mean_row - mean_row.mean() / 2)",
+        "collapse.relative",
+    ),
+    "certificate: side of the sink": escaping(
+        "theorems/escaping_collapse",
+        "positive if float(along[0, 0]) >= 0 else negative",
+        "negative if float(along[0, 0]) >= 0 else positive",
+        "escaping.sink",
+    ),
+    "projection: scale of Gaussian entries": jl(
+        "projections",
+        "r = normal / math.sqrt(k)",
+        "r = normal / k",
+        "jl.norm-law",
+    ),
+    "projection: scale of Achlioptas": jl(
+        "projections",
+        "math.sqrt(3 / k)",
+        "math.sqrt(2 / k)",
+        "jl.families",
+        page=False,
+    ),
+    "projection: signs of sparse columns": jl(
+        "projections",
+        "_signs((s, n), g) / math.sqrt(s)",
+        "_signs((s, n), g).abs() / math.sqrt(s)",
+        "jl.families",
+        page=False,
+    ),
+    "projection: axis of sparse columns": jl(
+        "projections",
+        ".argsort(0)[:s]",
+        ".argsort(1)[:s].clamp(max=k - 1)",
+        "jl.countsketch",
+    ),
+    "projection: signs of srht": jl(
+        "projections", "r = signs * _sylvester", "r = _sylvester", "jl.families"
+    ),
+    "_sylvester: sign": jl(
+        "projections",
+        "1.0 - 2.0 * (common & 1)",
+        "1.0 - 1.0 * (common & 1)",
+        "jl.families",
+    ),
+    "hadamard: sign": jl(
+        "projections",
+        "[left + right, left - right]",
+        "[left + right, right - left]",
+        "jl.families",
+    ),
+    "_failures: upper tail": jl(
+        "projections",
+        "gammaincc(a, a * (1 + eps))",
+        "gammaincc(a, a * (1 + 2 * eps))",
+        "jl.norm-law",
+    ),
+    "_failures: sign": jl(
+        "projections",
+        "return upper + lower",
+        "return upper - lower",
+        "jl.norm-law",
+    ),
+    "failure_bound: half of the rate is lost": jl(
+        "projections",
+        "(eps - math.log1p(eps)) / 2",
+        "(eps - math.log1p(eps))",
+        "jl.tail",
+    ),
+    "failure_bound: a rate that is a hundredth too small": jl(
+        "projections",
+        "(eps - math.log1p(eps)) / 2",
+        "(eps - math.log1p(eps)) / 2.02",
+        "jl.tail",
+    ),
+    "failure_bound: sign of the cube": jl(
+        "projections",
+        "(eps**2 - eps**3) / 4",
+        "(eps**2 + eps**3) / 4",
+        "jl.tail",
+    ),
+    "required_dimension: no union": jl(
+        "projections",
+        "math.log(2 * union / delta)",
+        "math.log(2 / delta)",
+        "jl.floor",
+    ),
+    "required_dimension: no union in the exact law": jl(
+        "projections",
+        "union * _failures(block, eps) > delta",
+        "_failures(block, eps) > delta",
+        "jl.floor",
+    ),
+    "jl_surrogate: scale": jl(
+        "lowrank",
+        "return (p @ r.mT) @ r\n",
+        "return 2 * (p @ r.mT) @ r\n",
+        "jl.worse-than-zero",
+    ),
+    "jl_surrogate: sign with values": jl(
+        "lowrank",
+        "return p @ (r.mT @ (r @ v))",
+        "return -p @ (r.mT @ (r @ v))",
+        "jl.mean-square",
+    ),
+    "length_bounds: sign": efficacy(
+        "(s * v for v in e)",
+        "(-s * v for v in e)",
+        "efficacy.weight",
+    ),
+    "length_bounds: one head": efficacy(
+        "* w_norms).sum(-1)",
+        "* w_norms).amin(-1)",
+        "efficacy.weight",
+    ),
+    "length_bounds: Frobenius norms of W": efficacy(
+        "matrix_norm(layer.w_v @ layer.w_o, 2)",
+        "matrix_norm(layer.w_v @ layer.w_o)",
+        "efficacy.weight",
+    ),
+    "length_bounds: Frobenius norms of P": efficacy(
+        "matrix_norm(p, 2)",
+        "matrix_norm(p)",
+        "efficacy.weight",
+    ),
+    "logit_parts: sign of the bias": efficacy(
+        "sums.bias @ reader.readout + reader.bias",
+        "sums.bias @ reader.readout - reader.bias",
+        "efficacy.margins",
+    ),
+    "logits: no skip": efficacy(
+        "reader.layers, skip=True, check=check)",
+        "reader.layers, skip=False, check=check)",
+        "efficacy.margins",
+    ),
+    "restricted_forward: a skip": efficacy(
+        "forward(x, bare, check=False)",
+        "forward(x, bare, skip=True, check=False)",
+        "efficacy.first-order",
+    ),
+    "restricted_forward: without b_q": efficacy(
+        "layer._replace(b_v=None, b_o=None)",
+        "layer._replace(b_q=None, b_v=None, b_o=None)",
+        "efficacy.first-order",
+    ),
+    "estimate_length: scale": efficacy(
+        "(count / len(paths))",
+        "(2 * count / len(paths))",
+        "efficacy.first-order",
+        page=False,
+    ),
+    "path_counts: heads of a layer": Mutation(
+        "paths",
+        "[h * count for count in counts]",
+        "[(h + 1) * count for count in counts]",
+        "efficacy.lengths",
+        True,
+        "path_efficacy",
+    ),
+    "certify.rank: the first row alone": questions(
+        "certify/matrices",
+        "for row in exact(matrix):\n        rows",
+        "for row in exact(matrix)[:1]:\n        rows",
+        "questions.low-rank",
+    ),
+    "bit_product: the last table alone": patterns(
+        "bits",
+        "np.bitwise_or(out, part, out=out)",
+        "out[:] = part",
+        "patterns.checker",
+    ),
+    "hops: steps backwards": patterns(
+        "conditions",
+        "period = product(step, period)",
+        "period = product(period, step)",
+        "patterns.fixed",
+    ),
+    "hops: one layer less": patterns(
+        "conditions",
+        "return periods * len(steps) + t",
+        "return periods * len(steps) + t - 1",
+        "patterns.strided",
+    ),
+    "Window: sign of a ring": patterns(
+        "parts",
+        "torch.arange(-left, right + 1",
+        "torch.arange(left, right + 1",
+        "patterns.fewest",
+    ),
+    "Rows: axis": patterns(
+        "parts",
+        "return _among(tokens, n, k)",
+        "return _among(tokens, n, j)",
+        "patterns.star",
+    ),
+    "is_path: axis": patterns(
+        "hamilton",
+        "pattern.reads(step, reader, read)",
+        "pattern.reads(step, read, reader)",
+        "patterns.checker",
+    ),
+    "exact: ends of a window": patterns(
+        "exact",
+        "left * (left + 1) // 2",
+        "left * left // 2",
+        "patterns.window",
+    ),
+    "hops: too few squares": patterns(
+        "conditions",
+        "else (n - 1) ** 2 + 1",
+        "else n",
+        "patterns.checker",
+    ),
+    "exact: pairs of global tokens": patterns(
+        "exact",
+        "- g * (g - 1)",
+        "+ g * (g - 1)",
+        "patterns.longformer",
+        page=False,
+    ),
+    "hops: the skip": patterns(
+        "conditions",
+        "mask | torch.eye(pattern.n, dtype=torch.bool) if skip else mask",
+        "mask",
+        "patterns.universal",
+    ),
+    "reach: heard from two": patterns(
+        "conditions",
+        "heard = _step(pattern, t, skip).float() @ heard.float() > 0",
+        "heard = _step(pattern, t, skip).float() @ heard.float() > 1",
+        "patterns.universal",
+    ),
+    "crossing: the readers' own side": patterns(
+        "conditions",
+        "read = col[reader & ~member[col]]",
+        "read = col[reader & member[col]]",
+        "patterns.cut",
+    ),
+    "check: self-loops of the first step alone": patterns(
+        "conditions",
+        "for step in range(pattern.p):\n        missing =",
+        "for step in range(1):\n        missing =",
+        "patterns.checker",
+        page=False,
+    ),
+    "random: one draw for all": patterns(
+        "families",
+        "drawn = torch.randperm(n, generator=generator)",
+        "drawn = torch.randperm(n, generator=generator.manual_seed(1))",
+        "patterns.random",
+    ),
+    "_attend: scale": tiles(
+        "tiles",
+        "attn_mask=mask, scale=scale)",
+        "attn_mask=mask, scale=2 * scale)",
+        "sparse.exact",
+    ),
+    "_merge_: sign": tiles(
+        "tiles",
+        "weight = (l - finite)",
+        "weight = (lse - finite)",
+        "sparse.merge",
+    ),
+    "_merge_: maximum for the sum": tiles(
+        "tiles",
+        "torch.logaddexp(lse, l)",
+        "torch.maximum(lse, l)",
+        "sparse.merge",
+    ),
+    "forward: weight of nothing": tiles(
+        "tiles",
+        "l = l.masked_fill(dead, -math.inf)",
+        "l = l + 0",
+        "sparse.merge",
+        page=False,
+    ),
+    "plan_of: overlaps twice": tiles(
+        "plans",
+        "mask &= ~_reads(part, n, k, l)",
+        "mask &= mask",
+        "sparse.merge",
+    ),
+    "_runs: offset of the mask": tiles(
+        "plans",
+        "layout.k.tokens(tiles, n)",
+        "replace(layout.k, first=layout.k.first + 1).tokens(tiles, n)",
+        "sparse.exact",
+    ),
+    "_strips: step of a residue class": tiles(
+        "tiles", "side.step * row", "row", "sparse.exact"
+    ),
+    "_residues: a column that the class holds": tiles(
+        "layouts",
+        "torch.where(held, -1, behind)",
+        "torch.where(held, behind, behind)",
+        "sparse.exact",
+        page=False,
+    ),
+    "gradients: sign of the part of lse": tiles(
+        "tiles",
+        "torch.stack(dots) - g_lse",
+        "torch.stack(dots) + g_lse",
+        "sparse.gradient",
+        page=False,
+    ),
+    "_add_tiles: sign of the drift": tiles(
+        "tiles",
+        "ds.copy_(-tile_drift[b]",
+        "ds.copy_(tile_drift[b]",
+        "sparse.gradient",
+        page=False,
+    ),
+    "_add_tiles: base of the logits": tiles(
+        "tiles",
+        "p.mul_(LOG2E).exp2_()",
+        "p.exp2_()",
+        "sparse.gradient",
+        page=False,
+    ),
+    "_products: scale": tiles(
+        "entries",
+        "beta=0.0, alpha=scale)",
+        "beta=0.0, alpha=2 * scale)",
+        "sparse.merge",
+        page=False,
+    ),
+    "_forward: sum for the weighted mean": tiles(
+        "entries",
+        "return sums / divisor.unsqueeze(-1), top",
+        "return sums, top",
+        "sparse.merge",
+        page=False,
+    ),
+    "entries_of: rows for columns": tiles(
+        "entries",
+        "col=columns,",
+        "col=rows,",
+        "sparse.merge",
+        page=False,
+    ),
+    "add_gradients: sign of the drift": tiles(
+        "entries",
+        "- drift_here.index_select(0, own.row)",
+        "+ drift_here.index_select(0, own.row)",
+        "sparse.gradient",
+        page=False,
+    ),
+    "_spread: overlapping tiles": tiles(
+        "tiles",
+        "weights[every].mT, rows[every]",
+        "weights[every].mT, rows[: len(weights[every])]",
+        "sparse.gradient",
+        page=False,
+    ),
+    "layout_of_rows: the row before": tiles(
+        "plans",
+        "layout = layout_of_rows(reads, first, n)",
+        "layout = layout_of_rows(reads, first - 1, n)",
+        "sparse.exact",
+        page=False,
+    ),
+    "_goes_by_entries: the last neighbour": tiles(
+        "plans",
+        "torch.arange(-part.left, part.right + 1)",
+        "torch.arange(-part.left, part.right)",
+        "sparse.exact",
+        page=False,
+    ),
+    "lsh_attention: sign of the correction": efficient(
+        "hashing", "logits = logits - N", "logits = logits + N", "efficient.union"
+    ),
+    "lsh_attention: rounds by their mean": efficient(
+        "hashing", "(share_of_round * out).sum(0)", "out.mean(0)", "efficient.union"
+    ),
+    "lsh_attention: keys not of length one": efficient(
+        "hashing", "F.normalize(qk, dim=-1)", "qk", "efficient.union"
+    ),
+    "lsh_attention: chunks across buckets": efficient(
+        "hashing",
+        "seat = _seats(ids, chunk, causal)",
+        "seat = _seats(ids, chunk, False)",
+        "efficient.causal",
+    ),
+    "lsh_sets: within": efficient(
+        "hashing",
+        "if not within:\n        sorts_before",
+        "if True:\n        sorts_before",
+        "efficient.leak",
+    ),
+    "lsh_sets: alone in one round": efficient(
+        "hashing",
+        "~others.any(-1, keepdim=True).any(0)",
+        "~others.any(-1, keepdim=True)",
+        "efficient.union",
+    ),
+    "lsh_buckets: one factor more": efficient(
+        "hashing",
+        "(rounds, *one_for_all, d, half)",
+        "(rounds, *one_for_all, d, b)",
+        "efficient.hash",
+    ),
+    "positive_features: half": efficient(
+        "features",
+        "keepdim=True) / 2\n",
+        "keepdim=True)\n",
+        "efficient.performer",
+    ),
+    "_causal_sums: own chunk not masked": efficient(
+        "features",
+        "(phi_q @ phi_k.mT).tril()",
+        "(phi_q @ phi_k.mT)",
+        "efficient.causal",
+    ),
+    "_causal_sums: the past one chunk late": efficient(
+        "features",
+        "past = _before(sums.cumsum(-3))",
+        "past = sums.cumsum(-3)",
+        "efficient.causal",
+    ),
+    "linear_step: the sum starts anew": efficient(
+        "features",
+        "state = written if state is None else state + written",
+        "state = written",
+        "efficient.state",
+    ),
+    "flops: a factor": efficient(
+        "table", '"linformer": 8 *', '"linformer": 4 *', "efficient.flops"
+    ),
+    "flops: a gated row meets one key": efficient(
+        "table",
+        '"gated": 4 * n * (at.m + d) * d',
+        '"gated": 4 * n * (1 + d) * d',
+        "efficient.newer",
+    ),
+    "flops: steps of an inverse": efficient(
+        "table", "8 * at.iterations", "4 * at.iterations", "efficient.newer"
+    ),
+    "decoding: no column of ones": efficient(
+        "decoding",
+        '"linear": (d * (d + 1),',
+        '"linear": (d * d,',
+        "efficient.state",
+    ),
+    "gated_linear_step: the gate on the new token": efficient(
+        "recurrent",
+        "state = gate[..., None, None] * state + written",
+        "state = state + gate[..., None, None] * written",
+        "efficient.state",
+        page=False,
+    ),
+    "delta_attention: all of the error": efficient(
+        "recurrent",
+        "meets = beta * (k @ k.mT * decay)",
+        "meets = k @ k.mT * decay",
+        "efficient.state",
+        page=False,
+    ),
+    "delta_step: nothing is taken out": efficient(
+        "recurrent",
+        "off = v - _read(state, k)",
+        "off = v",
+        "efficient.state",
+        page=False,
+    ),
+    "selective_scan: what came before is lost": efficient(
+        "recurrent",
+        "torch.stack(inside, -3) + from_start * before.unsqueeze(-3)",
+        "torch.stack(inside, -3)",
+        "efficient.state",
+        page=False,
+    ),
+    "traffic: keys outside": efficient(
+        "traffic", "math.ceil(n / rows)", "math.ceil(n / columns)", "efficient.io"
+    ),
+    "tiled_attention: the sum does not shrink": efficient(
+        "traffic",
+        "mass = shrink * mass + p",
+        "mass = mass + p",
+        "efficient.io",
+    ),
+    "gqa_as_mla: heads in another order": efficient(
+        "latent", "group = h * g // heads", "group = h % g", "efficient.latent"
+    ),
+    "gqa_error: what is kept": efficient(
+        "latent", "sigma[d:]", "sigma[:d]", "efficient.latent"
+    ),
+    "Code.x: no root": expressive(
+        "verification",
+        "(self.scale * math.sqrt(d))",
+        "self.scale",
+        "expressive.layout",
+    ),
+    "Code.w_k: the upper block": expressive(
+        "verification",
+        "return self.w_q.flip(0).flip(1)",
+        "return self.w_q",
+        "expressive.layout",
+    ),
+    "interpolate: no Gram matrix": expressive(
+        "fitting",
+        "combination = torch.cholesky_solve(values, factor)",
+        "combination = values",
+        "expressive.interpolated",
+    ),
+    "_draw: sign of the plain queries": expressive(
+        "fitting",
+        "return _sums(k, columns, y), k, 1.0",
+        "return _sums(-k, columns, y), k, 1.0",
+        "expressive.plain",
+    ),
+    "fit: sign of the weights": expressive(
+        "fitting",
+        "y = (log_weights.to(dtype) + s)",
+        "y = (s - log_weights.to(dtype))",
+        "expressive.interpolated",
+    ),
+    "_level: half of it": expressive(
+        "fitting",
+        "return 2 * -math.log(eps1) + log_gamma",
+        "return 1.01 * -math.log(eps1) + log_gamma",
+        "expressive.interpolated",
+    ),
+    "_zeros: axis": expressive(
+        "tiles", "most = logits.amax(1)", "most = logits.amin(1)", "expressive.tiles"
+    ),
+    "_zeros: the pattern is not set aside": expressive(
+        "tiles",
+        "logits.view(-1).index_fill_(0, targets[first:last], lowest)",
+        "pass",
+        "expressive.tiles",
+    ),
+    "_zeros: base of the exponential": expressive(
+        "tiles",
+        "q = q * (scale * math.log2(math.e))",
+        "q = q * scale",
+        "expressive.tiles",
+    ),
+    "_zeros: tiles overwrite the sum": expressive(
+        "tiles",
+        "mass += logits.exp2_().sum(1)",
+        "mass = logits.exp2_().sum(1)",
+        "expressive.tiles",
+    ),
+    "scan: sign of the gap": expressive(
+        "tiles",
+        "gaps.append(least - top)",
+        "gaps.append(top - least)",
+        "expressive.tiles",
+    ),
+    "cap: one dimension more": expressive(
+        "dimensions",
+        "mpmath.betainc((d - 1) / 2, 0.5, 0",
+        "mpmath.betainc(d / 2, 0.5, 0",
+        "expressive.expected",
+    ),
+    "expected_leak: scale": expressive(
+        "dimensions",
+        "mpmath.hyp0f1(d / 2, s * s / 4)",
+        "mpmath.hyp0f1(d / 2, s * s / 2)",
+        "expressive.leak",
+    ),
+    "predicted_dimension: pairs": Mutation(
+        "expressive/dimensions",
+        "pairs = pairs / 2",
+        "pairs = n",
+        "",  # a prediction, and no claim: the page notices
+        True,
+        "logarithmic_dimension",
+    ),
+    "plain_dimension: sign": expressive(
+        "dimensions",
+        "rate = eta**2 / 4 - eta**3 / 6",
+        "rate = 4 * eta + eta**2",
+        "expressive.plain",
+    ),
+    "interpolated_lines: one entry a row": expressive(
+        "dimensions",
+        "return Lines(0.0, 0.0, 8 *",
+        "return Lines(0.0, 0.0, 0.8 *",
+        "expressive.interpolated",
+    ),
+    "interpolated_lines: 8 in place of 16": expressive(
+        "dimensions",
+        "others=16 * k *",
+        "others=8 * k *",
+        "expressive.interpolated",
+    ),
+    "interpolated_lines: 4 in place of 8": expressive(
+        "dimensions",
+        "pairs=8 * (k - 1) ** 2",
+        "pairs=4 * (k - 1) ** 2",
+        "expressive.interpolated",
+    ),
+    "universal.head: side of the mask": universal(
+        "context",
+        "read = ids[..., mask[j]]",
+        "read = ids[..., mask[:, j] & (np.arange(len(mask)) >= j)]",
+        "universal.sweep",
+    ),
+    "universal.head: sign of the query": universal(
+        "context",
+        "np.where(own >= value, high",
+        "np.where(own < value, high",
+        "universal.shift",
+    ),
+    "universal.apply: sign of the second head": universal(
+        "context",
+        "move - _head(ids, mask, shift.value + 1)",
+        "move + _head(ids, mask, shift.value + 1)",
+        "universal.shift",
+    ),
+    "universal.contextual_map: position codes": universal(
+        "context",
+        "codes[token] = i - 1 if i else n - 1",
+        "codes[token] = 0 if i else n - 1",
+        "universal.sweep",
+    ),
+    "universal.contextual_map: the largest id": universal(
+        "context",
+        "top = size * top - (size - 1) * i * base",
+        "top = size * top - size * i * base",
+        "universal.sweep",
+    ),
+    "universal.least_constant: too small": universal(
+        "context",
+        "return hops * top + bisect_left",
+        "return hops * top // 20 + bisect_left",
+        "universal.context",
+    ),
+    "universal.schedule: a value too few": universal(
+        "context",
+        "range(low, low + mapping.size):",
+        "range(low, low + mapping.size - 1):",
+        "universal.layers",
+    ),
+    "universal.schedule: one step for all-max": universal(
+        "context",
+        "yield Shift(t % mapping.period, 0",
+        "yield Shift(0, 0",
+        "universal.context",
+    ),
+    "universal.decode: modulus": universal(
+        "context",
+        "x[token] = low + (y - low) % mapping.size",
+        "x[token] = low + (y - low + 1) % mapping.size",
+        "universal.residues",
+    ),
+    "equivariant_map: the largest id": universal(
+        "context",
+        "rows = [*range(min(n, size) - 1), size - 1]",
+        "rows = [*range(min(n, size) - 1), size - 2]",
+        "universal.equivariant",
+    ),
+    "equivariant_map: the factor": universal(
+        "context",
+        "top = x + size * (top - x)",
+        "top = x + (top - x)",
+        "universal.equivariant",
+    ),
+    "universal.schedule: no sweep without positions": universal(
+        "context",
+        "yield 0, [True]",
+        "yield 0, [False]",
+        "universal.equivariant-lp",
+    ),
+    "universal.decode: all-max layers": universal(
+        "context",
+        "mapping.constant * _head(ids, mask, 0)",
+        "mapping.size * _head(ids, mask, 0)",
+        "universal.residues",
+    ),
+    "approximate: corner, not centre": universal(
+        "network",
+        "(_digits(own, numbers) + 0.5) / numbers.cells",
+        "_digits(own, numbers) / numbers.cells",
+        "universal.network",
+    ),
+    "approximate: no gap": universal(
+        "network", "constant *= 2", "break", "universal.values", page=False
+    ),
+    "approximate_equivariant: a clamp too low": universal(
+        "network",
+        "np.clip(left / p.cells, -largest, largest)",
+        "np.clip(left / p.cells, -2 * largest, 2 * largest)",
+        "universal.equivariant-lp",
+    ),
+    "_cells: half of x": universal(
+        "network",
+        "torch.searchsorted(edges, x.double()",
+        "torch.searchsorted(edges, (x / 2).double()",
+        "universal.network",
+    ),
+    "run: the quantiser": universal(
+        "network",
+        "np.where(inside, t, 0)",
+        "np.where(inside, 2 * t, 0)",
+        "universal.quantise",
+    ),
+    "ramp_mlp: sign of the last slope": softened(
+        "s_2 = -(slope * (high",
+        "s_2 = (slope * (high",
+        "universal.ramps",
+    ),
+    "ramp_mlp: scale": softened(
+        "-(slope * (high - ramp) + offset) / ramp",
+        "-(slope * high + offset) / ramp",
+        "universal.ramps",
+    ),
+    "attention_matrix: no bias of the query": Mutation(
+        "attention",
+        "q = _project(source, w_q, b_q)",
+        "q = _project(source, w_q, None)",
+        "universal.prompt",
+        True,
+        "from_integers_to_softmax",
+    ),
+    "standard: bias of the query": softened(
+        "[[-low], [-high]]",
+        "[[-low], [-low]]",
+        "universal.temperature",
+    ),
+    "standard: clamp": softened(
+        "w_2=-both.T",
+        "w_2=both.T",
+        "universal.lp",
+    ),
+    "standard: clamps at twice the bound": softened(
+        "_clamp_mlp(axis, clamp * p.cells)",
+        "_clamp_mlp(axis, 2 * clamp * p.cells)",
+        "universal.lp",
+    ),
+    "standard: the row it replaces": softened(
+        "target.to(u) - u.new_tensor(row)",
+        "target.to(u) + u.new_tensor(row)",
+        "universal.lp",
+    ),
+    "enough_scale: far too low": softened(
+        "return 32 / 9 * math.log(inside)",
+        "return 0.1 * math.log(inside)",
+        "universal.temperature",
+    ),
+    "enough_scale: half": softened(
+        "return 32 / 9 * math.log(inside)",
+        "return 16 / 9 * math.log(inside)",
+        "universal.temperature",
+    ),
+    "context_ids: sign": ids(
+        "ids",
+        "logits = beta * queries.unsqueeze(-1) * others\n",
+        "logits = -beta * queries.unsqueeze(-1) * others\n",
+        "ids.gap",
+    ),
+    "context_ids: axis": ids(
+        "ids",
+        "return (p * others).sum(-1)",
+        "return (p * others).sum(-2)",
+        "ids.gap",
+    ),
+    "context_ids: the query": ids(
+        "ids",
+        "logits = beta * queries.unsqueeze(-1) * others\n",
+        "logits = beta * queries.abs().unsqueeze(-1) ** 0.5 * others\n",
+        "ids.gap",
+    ),
+    "rank_one_layer: scale": ids(
+        "ids",
+        "w_o=w * column.mT",
+        "w_o=2 * w * column.mT",
+        "ids.gap",
+    ),
+    "rank_one_layer: sign": ids(
+        "ids",
+        "w_q=math.copysign(root, beta) * column",
+        "w_q=root * column",
+        "ids.gap",
+        page=False,
+    ),
+    "smallest_gap: one group": ids(
+        "ids",
+        "np.diff(groups[order]) != 0",
+        "np.diff(groups[order]) < 0",
+        "ids.positions",
+    ),
+    "threshold: power": ids(
+        "direction",
+        "math.sqrt(8 / (math.pi * d)) / (count + 1) ** 2",
+        "math.sqrt(8 / (math.pi * d)) / (count + 1)",
+        "ids.projection",
+    ),
+    "choose_projection: takes the first": ids(
+        "direction",
+        "least = threshold(count, d)",
+        "least = 0.0",
+        "ids.projection",
+    ),
+    "_min_ratio: without zero": ids(
+        "direction",
+        "torch.cat([points, points.new_zeros(1, points.shape[1])])",
+        "torch.cat([points, points[:1] + 9])",
+        "ids.projection",
+        page=False,
+    ),
+    "data_scale: reach": ids(
+        "direction",
+        "power = beta * m * (s - g)",
+        "power = beta * m * (s - g) / 2",
+        "ids.gap",
+    ),
+    "data_scale: a hundred times too little": ids(
+        "direction",
+        "front = 0.9 * w * g * (n - 1)",
+        "front = 0.009 * w * g * (n - 1)",
+        "ids.gap",
+    ),
+    "data_scale: multisets": ids(
+        "direction",
+        "0.9 * w * g * (1 / (n - 1))",
+        "0.9 * w * g * (n - 1)",
+        "ids.multisets",
+    ),
+    "data_scale: the nearest": ids(
+        "direction",
+        'kind="distinct") / (g * c)',
+        'kind="distinct") / (g * m)',
+        "ids.gap",
+    ),
+    "paper_scale: power": ids(
+        "direction",
+        "math.log10(front) - 2 * beta * r_max**2",
+        "math.log10(front) - 2e-1 * beta * r_max**2",
+        "ids.recalled",
+    ),
+    "threshold: a half more": ids(
+        "direction",
+        "math.sqrt(8 / (math.pi * d)) / (count + 1) ** 2",
+        "math.sqrt(16 / (math.pi * d)) / (count + 1) ** 2",
+        "ids.projection",
+        page=False,
+    ),
+    "telling_tokens: letters of the next word": ids(
+        "counts",
+        "return words[:-1].gather(-1, first).unique()",
+        "return words[1:].gather(-1, first).unique()",
+        "ids.counts",
+        page=False,
+    ),
+    "telling_tokens: the first letter": ids(
+        "counts",
+        "first = differ.int().argmax(-1, keepdim=True)",
+        "first = 0 * differ.int().argmax(-1, keepdim=True)",
+        "ids.counts",
+    ),
+    "sum_of_integers: sums of other sequences": ids(
+        "counts",
+        "return (integers.long()[place] * found).sum(-1)",
+        "return (integers.long()[place] * found).sum(-1).flip(0)",
+        "ids.root",
+    ),
+    "count_ids: integers too small": ids(
+        "counts",
+        "size = multisets**2 if size is None else size",
+        "size = multisets**3 if size is None else size",
+        "ids.counts",
+    ),
+    "fit_counts: bits that are not compared": ids(
+        "counts",
+        "integers.setdefault(first + 1, 0)",
+        "integers.setdefault(first, 0)",
+        "ids.root",
+        page=False,
+    ),
+    "boltzmann: sign of the shift": boltzmann(
+        "memorize/averages",
+        "torch.sub(y, y.amax(-1, keepdim=True), out=p)",
+        "torch.sub(y.amax(-1, keepdim=True), y, out=p)",
+        "boltzmann.operator",
+    ),
+    "boltzmann: axis of the mass": boltzmann(
+        "memorize/averages",
+        "mass = p.sum(-1)\n",
+        "mass = p.sum(0)[:1]\n",
+        "boltzmann.operator",
+    ),
+    "derivatives: scale": boltzmann(
+        "memorize/averages",
+        "p * (1 - (1 - 2 * p) * below)",
+        "p * (1 - (1 - p) * below)",
+        "boltzmann.regions",
+    ),
+    "derivatives: sign": boltzmann(
+        "memorize/averages",
+        "slope = -p * below",
+        "slope = p * below",
+        "boltzmann.regions",
+    ),
+    "log_separation_bound: sign": boltzmann(
+        "memorize/averages",
+        "return bound + delta + math.log(n - 1)",
+        "return bound + delta - math.log(n - 1)",
+        "boltzmann.lemma",
+    ),
+    "log_separation_bound: multisets": boltzmann(
+        "memorize/averages",
+        "return bound - math.log(n - 1)",
+        "return bound - 2 * math.log(n - 1)",
+        "boltzmann.multisets",
+    ),
+    "needed_gap: a half": boltzmann(
+        "memorize/averages",
+        "return factor * math.log(n) + 3",
+        "return factor * math.log(n) / 9",
+        "boltzmann.lemma",
+    ),
+    "context_terms: sign": boltzmann(
+        "certify/boltzmann",
+        "c - d + w * (x - y)",
+        "c - d + w * (x + y)",
+        "boltzmann.gap",
+    ),
+    "context_terms: query": boltzmann(
+        "certify/boltzmann",
+        "power = c * x + d * y",
+        "power = c * x + c * y",
+        "boltzmann.repeated",
+    ),
+    "context_gap: scale": boltzmann(
+        "certify/boltzmann",
+        "iv.exp(_ball(top - low - high))",
+        "iv.exp(_ball(top - low))",
+        "boltzmann.gap",
+    ),
+    "hardmax_layer: ties": boltzmann(
+        "certify/boltzmann",
+        "Fraction(sum(column), count)",
+        "Fraction(column[1 % count])",
+        "boltzmann.hardmax",
+    ),
+    "hardmax: ties": boltzmann(
+        "_normalizers",
+        "return top / top.sum(-1, keepdim=True)",
+        "return top * (top.cumsum(-1) == 2) + top * (top.sum(-1, keepdim=True) == 1)",
+        "boltzmann.hardmax",
+    ),
+    "averages: weights of another head": boltzmann(
+        "theorems/boltzmann_and_hardmax",
+        "torch.softmax(s[:, None] * places, -1)",
+        "torch.softmax(s[:, None] * places, 0)",
+        "boltzmann.typical",
+    ),
+    "weight_difference: sign": boltzmann(
+        "theorems/boltzmann_and_hardmax",
+        "for sign, tokens in ((1, first), (-1, second)):",
+        "for sign, tokens in ((1, first), (1, second)):",
+        "boltzmann.any-temperature",
+    ),
+    "value_averages: weights of another query": boltzmann(
+        "theorems/boltzmann_and_hardmax",
+        "torch.softmax(s * keys[index], 0)",
+        "torch.softmax(-s * keys[index], 0)",
+        "boltzmann.any-temperature",
+    ),
+    "fit_line: place of the knots": memorizer(
+        "line",
+        "knots = ids - theta * steps",
+        "knots = ids - theta / 2 * steps",
+        "memorize.exact-labels",
+    ),
+    "fit_line: sign of the recursion": memorizer(
+        "line",
+        "(secant - (1 - theta) * slope)",
+        "(secant + (1 - theta) * slope)",
+        "memorize.knots",
+    ),
+    "relu_layer: both sides": memorizer(
+        "line",
+        "out=units).relu_()",
+        "out=units).abs_()",
+        "memorize.exact-labels",
+    ),
+    "interpolate: from the farther id": memorizer(
+        "line",
+        "f = y[nearer] + away",
+        "f = y[left] + away",
+        "memorize.exact-labels",
+        page=False,
+    ),
+    "count_parameters: a factor": memorizer(
+        "line",
+        "hidden=2 * width * d",
+        "hidden=width * d",
+        "memorize.block",
+        page=False,
+    ),
+    "report: bits too many": memorizer(
+        "memorizer",
+        "bits = 1 + math.ceil(",
+        "bits = 10 + math.ceil(",
+        "memorize.block",
+    ),
+    "evaluate: sign of the context": memorizer(
+        "memorizer",
+        "+ w * (f - net.context[i])",
+        "- w * (f - net.context[i])",
+        "memorize.block",
+    ),
+    "find_items: order in place of multiset": memorizer(
+        "_items", "group(tokens.sort(1).values)", "group(tokens)", "memorize.block"
+    ),
+    "dense_block: the skip stays": memorizer(
+        "dense",
+        "undo=-eye",
+        "undo=0 * eye",
+        "memorize.block",
+    ),
+    "four_units: a unit too much": memorizer(
+        "dense",
+        "-1 / eta, -1 / eta, 1 / eta])",
+        "-1 / eta, -1 / eta, 2 / eta])",
+        "memorize.grouped",
+    ),
+    "deal: ids of a token in one group": memorizer(
+        "dense",
+        "torch.arange(count, device=points.device) % groups",
+        "torch.arange(count, device=points.device) * groups // count",
+        "memorize.grouped",
+    ),
+    "fit_deep: length of a block": memorizer(
+        "deep",
+        "math.sqrt(6 * len(ids)",
+        "math.sqrt(54 * len(ids)",
+        "memorize.deep",
+    ),
+    "_read: the bit is not taken off": memorizer(
+        "deep",
+        "code = _add(code, bit, -size)",
+        "code = _add(code, bit, size)",
+        "memorize.deep",
+    ),
+    "hardmax: the least logit": reviewers(
+        "_normalizers",
+        "largest = a.amax(-1, keepdim=True)",
+        "largest = a.amin(-1, keepdim=True)",
+        "memorize.furthest",
+    ),
+    "memorize: ids are pairs": reviewers(
+        "memorize/memorizer",
+        "ids=width",
+        "ids=len(items.pair)",
+        "memorize.universal",
+    ),
+    "Memorizer: labels are moved": reviewers(
+        "memorize/memorizer",
+        "y = y.round().to(self.labels.dtype)",
+        "y = (y + 1).round().to(self.labels.dtype)",
+        "memorize.trained",
+    ),
+    "receptive_fields: axis": copying(
+        "__init__",
+        "(reads.float() @ field.float())",
+        "(reads.mT.float() @ field.float())",
+        "copying.relay",
+    ),
+    "receptive_fields: no skip": copying(
+        "__init__",
+        "field = field | relayed",
+        "field = relayed",
+        "copying.fields",
+        page=False,
+    ),
+    "receptive_fields: the other order": copying(
+        "__init__",
+        "for mask in masks:\n        reads",
+        "for mask in list(masks)[::-1]:\n        reads",
+        "copying.fields",
+        page=False,
+    ),
+    "reached: one token further": copying(
+        "__init__",
+        "return sources + n // 2 - 1, sources",
+        "return sources + n // 2 - 2, sources",
+        "copying.distances",
+    ),
+    "bound: sign": copying(
+        "__init__",
+        "return share + (1 - share) / symbols",
+        "return share - (1 - share) / symbols",
+        "copying.reach",
+    ),
+    "divergence: sign": copying(
+        "__init__",
+        "return term(u, p) + term(1 - u, 1 - p)",
+        "return term(u, p) - term(1 - u, 1 - p)",
+        "copying.sample",
+    ),
+    "ceiling: scale": copying(
+        "__init__",
+        "math.log(1 / failure) / samples",
+        "math.log(1 / failure) / samples / 4",
+        "copying.sample",
+    ),
+    "missing_bits: a symbol too many": copying(
+        "__init__",
+        "error * math.log2(symbols - 1)",
+        "error * math.log2(symbols)",
+        "copying.cut",
+    ),
+    "cut_bound: the first layer carries states": copying(
+        "__init__",
+        "crossed[0] * math.log2(symbols) + sum(crossed[1:]) * bits",
+        "sum(crossed) * bits",
+        "copying.cut",
+    ),
+    "best_accuracy: it sees what the next token sees": copying(
+        "__init__",
+        "for row in field[queries]]",
+        "for row in field[queries + 1]]",
+        "copying.reach",
+    ),
+    "head_steps: union for one step": copying(
+        "__init__",
+        'if scheme == "multihead":',
+        "if False:",
+        "copying.schemes",
+        page=False,
+    ),
+    "dobrushin: scale": bridges(
+        "amax((-2, -1)) / 2)", "amax((-2, -1)))", "synthesis.logits"
+    ),
+    "dobrushin: columns": bridges(
+        "torch.cdist(q, q, p=1)",
+        "torch.cdist(q.mT, q.mT, p=1)",
+        "synthesis.logits",
+        page=False,
+    ),
+    "attention of a tile: scale": tile(
+        "1 / math.sqrt(w_q.shape[-1])",
+        "1 / w_q.shape[-1]",
+        "after.tile",
+        kernel="attention",
+    ),
+    "_attend of a tile: order of the heads": tile(
+        "heads.transpose(-3, -2).flatten(-2)",
+        "heads.flip(-3).transpose(-3, -2).flatten(-2)",
+        "after.tile",
+        kernel="attention",
+        page=False,
+    ),
+    "_messages: scale": tile(
+        "/ math.sqrt(layer.w_q.shape[-1])", "/ layer.w_q.shape[-1]", "after.tile"
+    ),
+    "_merge: share": tile(
+        "torch.sigmoid(lambda_a - lambda_b)",
+        "torch.sigmoid(lambda_b - lambda_a)",
+        "after.two-layers",
+    ),
+    "_in_bits: a bit too many": tile(
+        "keepdim=True) - low) / (2**bits - 1)",
+        "keepdim=True) - low) / (4**bits - 1)",
+        "after.lookup",
+    ),
+    "position_codes: a sign less": tile(
+        "(count - 1).bit_length()", "(count - 1).bit_length() - 1", "after.two-layers"
+    ),
+    "notes: inverse temperature": tile(
+        "math.log(8 * T) / 2 * before",
+        "math.log(8 * T) / 20 * before",
+        "after.two-layers",
+    ),
+    "notes: the token after": tile(
+        "codes.roll(1, dims=0)", "codes.roll(-1, dims=0)", "after.two-layers"
+    ),
+    "bits_asked: columns": tile(
+        "tuple(f(a, b) for b in others) for a in tiles",
+        "tuple(f(a, b) for a in tiles) for b in others",
+        "after.tasks",
+    ),
+    "entropy: base": tile("-x * math.log2(x)", "-x * math.log(x)", "after.nearly"),
+    "state_floor: sign": cache(
+        "bridges",
+        "floor = (2 * e - 1).clamp_min(0) / steps",
+        "floor = (2 * e + 1).clamp_min(0) / steps",
+        "after.cache",
+    ),
+    "state_floor: steps": cache(
+        "bridges", "steps = 2 ** int(bits) - 1", "steps = 2 ** int(bits)", "after.cache"
+    ),
+    "state_floor: axis": cache(
+        "bridges",
+        "_wide(p.amax(dim=-2)).sort",
+        "_wide(p.amax(dim=-1)).sort",
+        "after.cache",
+        page=False,
+    ),
+    "state_floor: half": cache(
+        "bridges",
+        "floor = (2 * e - 1).clamp_min(0) / steps",
+        "floor = (e - 0.5).clamp_min(0) / steps",
+        "after.questions",
+    ),
+    "rank_floor: sign": bridges(
+        "2 * e - 1, traces", "2 * e + 1, traces", "synthesis.rank"
+    ),
+    "rank_floor: axis": bridges(
+        "_wide(p.amax(-2)).sort", "_wide(p.amax(-1)).sort", "synthesis.rank", page=False
+    ),
+    "rank_floor: denominator": bridges(
+        "(sums - r) / (j + r)", "(sums - r) / (j - r)", "synthesis.rank", page=False
+    ),
+    "largest_dobrushin: sign": bridges(
+        "1 + u * u + 2 * c * u", "1 + u * u + 2 * c", "synthesis.logits"
+    ),
+    "largest_dobrushin: scale": bridges(
+        "math.exp(-2 * r)", "math.exp(-r)", "synthesis.logits"
+    ),
+    "needed_radius: scale": bridges(
+        "* (n - 1) / leak) / 2",
+        "* (n - 1) / leak) / 3",
+        "synthesis.memory",
+        page=False,
+    ),
+    "needed_bits: off by one": bridges(
+        "integer_nthroot(points - 1, d)",
+        "integer_nthroot(points, d)",
+        "synthesis.counting",
+    ),
+    "cluster_logits: clusters read only themselves": bridges(
+        "own.repeat_interleave(c, 0)",
+        "own.repeat_interleave(c, 0) & False",
+        "synthesis.many",
+    ),
+    "cluster_logits: scale": bridges(
+        "r * (2 * reads.double() - 1)",
+        "r * (reads.double() - 1)",
+        "synthesis.many",
+    ),
+    "attention_matrix: a scale of its own": hops(
+        "attention", "a = (q * scale) @ k.mT", "a = (q / 8) @ k.mT", "after.hops"
+    ),
+    "ladder: the digit before": hops(
+        "theorems/layers_or_steps",
+        "(k - 1) >> layer & 1",
+        "k >> layer & 1",
+        "after.hops",
+    ),
+    "ladder: the pointer asks for itself": hops(
+        "theorems/layers_or_steps",
+        "twice = (POINTER, OWN, POINTER, POINTER)",
+        "twice = (OWN, OWN, POINTER, POINTER)",
+        "after.powers",
+    ),
+    "margin: scale": hops(
+        "theorems/layers_or_steps",
+        "return float(1 - products.max())",
+        "return 6 * float(1 - products.max())",
+        "after.steps",
+        page=False,
+    ),
+    "walk: the keys are the pointers": hops(
+        "theorems/layers_or_steps",
+        "torch.softmax(beta * written @ names.mT, dim=-1) @ pointed",
+        "torch.softmax(beta * written @ pointed.mT, dim=-1) @ pointed",
+        "after.steps",
+    ),
+    "messages: nothing is rounded": hops(
+        "theorems/layers_or_steps",
+        "(2**bits - 1)).round()",
+        "(2**bits - 1))",
+        "after.third-hop",
+    ),
+    "wrong_at_least: grouped by what was filled in": hops(
+        "theorems/layers_or_steps",
+        "_, group = torch.unique(sent, dim=0",
+        "_, group = torch.unique(contents, dim=0",
+        "after.third-hop",
+    ),
+    "look_up_layer: values for keys": hops(
+        "theorems/layers_or_steps",
+        "keys.append(places[:, key])",
+        "keys.append(places[:, value])",
+        "after.back",
+    ),
+    "furthest: who meets, not what is held": hops(
+        "theorems/layers_or_steps",
+        "holds = (meet.float() @ holds.float()) > 0",
+        "holds = (meet.float() @ meet.float()) > 0",
+        "after.names",
+    ),
+    "critical_beta: counted from one": sharp(
+        "torch.arange(2, logits.shape[-1] + 1, device=logits.device)",
+        "torch.arange(1, logits.shape[-1], device=logits.device)",
+        "after.sharpness",
+    ),
+    "critical_beta: the first gap alone": sharp(
+        "return torch.cat([none, needed], -1).amax(-1)",
+        "return torch.cat([none, needed], -1)[..., :2].amax(-1)",
+        "after.sharpness",
+    ),
+    "critical_beta: scale": sharp(
+        "j.to(gaps.dtype).log() / gaps",
+        "j.to(gaps.dtype).log2() / gaps",
+        "after.two-thirds",
+    ),
+    "critical_beta: gaps to the mean": sharp(
+        "gaps = (top - logits).sort",
+        "gaps = (top - logits).abs().sqrt().sort",
+        "after.spheres",
+    ),
+    "mix: the filter looks ahead": copying(
+        "networks",
+        "F.pad(x.mT, _sides(self.mixing))",
+        "F.pad(x.mT, _sides(self.mixing)[::-1])",
+        "copying.fields",
+        page=False,
+    ),
+    "mix: the matrix is not masked": copying(
+        "networks",
+        "(self.between * self.mask) @ x",
+        "self.between @ x",
+        "copying.fields",
+        page=False,
+    ),
+    "causal_pattern: half of the window": copying(
+        "families",
+        "patterns.strided(n, w, reach=w - 1)",
+        "patterns.strided(n, w)",
+        "copying.distances",
+    ),
+    "copy_targets: the token itself": copying(
+        "training", "x[:, half + 1 :]", "x[:, half : -1]", "copying.reach"
+    ),
+}
+
+
+def broken(room: Path, mutation: Mutation) -> str:
+    """The source of a room with its fault."""
+    text = room.read_text(encoding="utf-8")
+    assert mutation.old in text, (
+        f"{mutation.kernel} no longer holds {mutation.old!r}: mend the mutation"
+    )
+    return text.replace(mutation.old, mutation.new)
+
+
+def answers(target, *args):
+    """What a process of its own sends, one after the other."""
+    here, there = CONTEXT.Pipe(duplex=False)
+    process = CONTEXT.Process(target=target, args=(*args, there), daemon=True)
+    process.start()
+    there.close()
+    try:
+        while True:
+            assert here.poll(SECONDS), f"no answer within {SECONDS} s"
+            yield here.recv()
+    except EOFError:
+        process.join()
+        ended = f"the process ended with {process.exitcode}; its traceback stands above"
+        assert process.exitcode == 0, ended
+    finally:
+        process.terminate()
+        process.join()
+
+
+def functions(code: CodeType) -> dict[str, CodeType]:
+    """The functions in a piece of code, by their names with dots."""
+    found = {}
+    for inner in code.co_consts:
+        if isinstance(inner, CodeType):
+            found |= {inner.co_qualname: inner} | functions(inner)
+    return found
+
+
+def bare(code: CodeType) -> tuple:
+    """What a piece of code does, without its line numbers."""
+    consts = [bare(c) if isinstance(c, CodeType) else repr(c) for c in code.co_consts]
+    return code.co_code, code.co_names, code.co_varnames, *consts
+
+
+class Fault(NamedTuple):
+    """Where a mutation is: the file, and by name the code that it puts there."""
+
+    file: str
+    codes: dict[str, CodeType]
+
+    def put(self) -> None:
+        """Break the functions that live in this process."""
+        live = [f for f in gc.get_objects() if type(f) is FunctionType]
+        done = 0
+        for function in live:
+            code = function.__code__
+            if code.co_filename == self.file and code.co_qualname in self.codes:
+                function.__code__ = self.codes[code.co_qualname]
+                done += 1
+        assert done, f"no function of {self.file} could be broken"
+
+
+def fault(mutation: Mutation) -> Fault:
+    room = ROOT / "attnlib" / f"{mutation.kernel}.py"
+    texts = room.read_text(encoding="utf-8"), broken(room, mutation)
+    whole, new = (compile(t, str(room), "exec", dont_inherit=True) for t in texts)
+    before, after = functions(whole), functions(new)
+    changed = [n for n in before.keys() & after if bare(before[n]) != bare(after[n])]
+    assert changed, f"{mutation.old!r} is in no function"
+    return Fault(str(room), {name: after[name] for name in changed})

@@ -1,0 +1,368 @@
+"""Each page of the built book in a browser: formulas, layout, sliders, accessibility,
+and what a visit weighs.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shutil
+from pathlib import Path
+
+import pages
+import pytest
+from pdf import serving
+
+ROOT = pages.ROOT
+NAMES = [path.relative_to(ROOT).with_suffix("").as_posix() for path in pages.listed()]
+pytestmark = pytest.mark.wide
+PATIENCE = 180_000  # ms: long tables, on a machine that does other work too
+LONG = ("book/api", "book/api_pages", "book/status")  # these begin
+# One page of each kind: story with figures and folds, prose, long tables.
+KINDS = ("notebooks/path_decomposition/paths", "book/intro", "book/with_the_paper")
+
+
+@contextlib.contextmanager
+def opened(browser, url, width=1280, mode="light", offline=False):
+    """A page in its own context, and the list of what it complained of while it
+    loaded.
+    """
+    context = browser.new_context(
+        viewport={"width": width, "height": 900}, color_scheme=mode
+    )
+    context.set_default_timeout(PATIENCE)
+    context.set_offline(offline)
+    page, heard = context.new_page(), []
+    home = url.split("/")[2]
+    page.on(
+        "console",
+        lambda m: None if theme_note(m) else heard.append(f"console: {m.text}"),
+    )
+    page.on("pageerror", lambda e: heard.append(f"error: {e}"))
+    page.on("requestfailed", lambda r: heard.append(f"failed: {r.url}"))
+    page.on(
+        "response",
+        lambda r: heard.append(f"{r.status}: {r.url}") if r.status >= 400 else None,
+    )
+    page.on(
+        "request",
+        lambda r: None if own(r.url, home) else heard.append(f"external: {r.url}"),
+    )
+    try:
+        page.goto(url)
+        page.wait_for_load_state("networkidle")
+        page.wait_for_function(
+            "!window.MathJax || (MathJax.startup && MathJax.startup.promise)"
+        )
+        page.evaluate(
+            "() => window.MathJax ? MathJax.startup.promise.then(() => true) : true"
+        )
+        yield page, heard
+    finally:
+        context.close()
+
+
+def theme_note(message) -> bool:
+    """What the theme notes about itself in the console; no warning and no error is
+    one.
+    """
+    return message.type == "log" and message.text.startswith("[PST]: ")
+
+
+def own(url: str, home: str) -> bool:
+    return url.startswith(("data:", "blob:", "about:")) or url.split("/")[2] == home
+
+
+FORMULAS = """() => {
+  const all = (query, from = document) => [...from.querySelectorAll(query)];
+  const start = e => e.textContent.slice(0, 60);
+  const wrong = all('mjx-merror, mjx-mtext[style*="red"]');
+  const raw = all('.math').filter(e => !e.querySelector('mjx-container'));
+  // a formula scrolls in its own container, or that in its column; either way a part is
+  // out of sight
+  const hidden = e => e.scrollWidth - e.clientWidth;
+  const over = e =>
+    Math.max(...[e, ...all(':scope > mjx-container', e)].map(hidden));
+  const cut = all('div.math').filter(e => over(e) > 1);
+  return [
+    ...wrong.map(e => 'formula: ' + start(e)),
+    ...raw.map(e => 'not typeset: ' + start(e)),
+    ...cut.map(e => 'wider than its column: ' + e.id + ' ' + over(e) + ' px'),
+  ];
+}"""
+LAYOUT = """() => {
+  const wide = document.documentElement.scrollWidth - window.innerWidth, out = [];
+  if (wide > 0) out.push('the page is ' + wide + ' px wider than the screen');
+  const shown = [...document.images].filter(i => !i.hidden);
+  for (const i of shown)
+    if (i.getBoundingClientRect().right > window.innerWidth + 1)
+      out.push('image wider than the screen: ' + i.alt);
+  for (const i of shown)
+    if (i.loading !== 'lazy' && !i.naturalWidth)
+      out.push('broken image: ' + i.src.slice(0, 80));
+  return out;
+}"""
+# What the theme itself does, on every page: these are named so that anything else is
+# seen.
+THEME = {"label-content-name-mismatch"}
+# what axe finds depends on colours and on the layout of a phone; between these widths
+# nothing changes
+AXE = (390, 1280)
+# These are of one style sheet and not of a page, and take longer than all other rules.
+COLOURS = ("color-contrast", "link-in-text-block")
+# MathJax makes ten elements of a letter, and Pygments one of a word: as text they take
+# axe a fraction of the time. The colours of code are looked at as they are.
+AS_TEXT = """colours => {
+  for (const formula of document.querySelectorAll('mjx-container')) {
+    formula.replaceChildren(formula.textContent);
+    // as text it is no wider than it was
+    formula.style.cssText = 'white-space: normal; overflow-wrap: anywhere';
+  }
+  if (!colours)
+    for (const code of document.querySelectorAll('pre'))
+      code.replaceChildren(code.textContent);
+}"""
+
+
+def accessibility(page, colours: bool) -> list[str]:
+    """Critical and serious findings of axe-core, the theme's own left out."""
+    from axe_playwright_python.sync_playwright import Axe
+
+    rules = {name: {"enabled": colours} for name in COLOURS}
+    options = {"resultTypes": ["violations"], "rules": rules}
+    found = Axe().run(page, options=options).response["violations"]
+    return [
+        f"{v['id']}: {v['nodes'][0]['html'][:160]}"
+        for v in found
+        if v["impact"] in ("critical", "serious") and v["id"] not in THEME
+    ]
+
+
+def problems(
+    browser, url, width=1280, mode="light", *, name: str = "", colours: bool = True
+) -> list[str]:
+    """All that is wrong with a page as a reader has it on the screen; where
+    ATTNLIB_PICTURES is set, a screenshot of it is kept under its name.
+    """
+    with opened(browser, url, width, mode) as (page, heard):
+        found = page.evaluate(FORMULAS) + page.evaluate(LAYOUT)
+        if name and os.environ.get("ATTNLIB_PICTURES"):
+            page.screenshot(path=picture(name, width, mode), full_page=True)
+        for figure in page.query_selector_all("figure.attn-slider"):
+            figure.scroll_into_view_if_needed()
+            found += [f"slider: {fault}" for fault in slider_faults(page, figure)]
+        found += heard
+        # last: axe reads style sheets again, from wrong places
+        if width in AXE:
+            page.evaluate(AS_TEXT, colours)
+            found += accessibility(page, colours)
+        return found
+
+
+def picture(name: str, width: int, mode: str) -> Path:
+    """Where the screenshot of a page is kept for whoever wants to look:
+    _build/screenshots.
+    """
+    folder = ROOT / "_build" / "screenshots"
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder / f"{name.replace('/', '-')}-{width}-{mode}.png"
+
+
+@pytest.mark.browser
+@pytest.mark.slow
+@pytest.mark.parametrize("name", sorted(NAMES, key=LONG.__contains__, reverse=True))
+def test_page_in_a_browser(browser, address, name):
+    """As on a phone, where formulas and tables have least room; its sliders too."""
+    url = f"{address}{name}.html"
+    assert problems(browser, url, 390, name=name, colours=False) == []
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize(
+    "width, mode",
+    [(1280, "light"), (1280, "dark"), (768, "light"), (1920, "light")],
+)
+@pytest.mark.parametrize("name", KINDS)
+def test_page_in_every_variant(browser, address, name, width, mode):
+    url = f"{address}{name}.html"
+    assert problems(browser, url, width, mode, name=name) == []
+
+
+BAD = """<!doctype html><html lang="en"><head><title>t</title></head><body><main>
+<p class="math">\\(\\llbracket x \\rrbracket\\)</p>
+<div class="math" style="width: 90px">
+$$ a + b + c + d + e + f + g + h + i \\tag{1} $$
+</div>
+<img src="missing.png"><img src="https://example.invalid/x.png" alt="x">
+<div style="width: 3000px">wide</div>
+<script>console.error('oops'); setTimeout(() => { throw new Error('thrown') })</script>
+<script>window.MathJax = {loader: {load: ["input/tex", "output/chtml"]}}</script>
+<script src="_static/mathjax/startup.js"></script></main></body></html>"""
+
+
+@pytest.mark.browser
+def test_the_browser_test_can_fail(browser, tmp_path):
+    shutil.copytree(ROOT / "book/_static/mathjax", tmp_path / "_static/mathjax")
+    (tmp_path / "bad.html").write_text(BAD, encoding="utf-8")
+    with serving(tmp_path) as base:
+        found = "\n".join(problems(browser, base + "bad.html", 390))
+    for part in (
+        "formula:",
+        "console: oops",
+        "error: thrown",
+        "404",
+        "external: https://example.invalid",
+        "wider than the screen",
+        "wider than its column",
+        "image-alt",
+        "broken image",
+    ):
+        assert part in found, f"{part}\n{found}"
+
+
+# ---------------------------------------------------------------- sliders
+
+
+SHOWN = (
+    "figure => [...figure.querySelectorAll('img')].findIndex(image => !image.hidden)"
+)
+
+
+def slider_faults(page, figure) -> list[str]:
+    """A slider shows one frame, follows the arrow keys and the mouse, and says what it
+    shows.
+    """
+    handle, said = (
+        figure.query_selector("input[type=range]"),
+        lambda: figure.query_selector("output").text_content(),
+    )
+    if handle is None or not handle.is_visible():
+        return ["no handle"]
+    labels, faults = figure.get_attribute("data-labels").split("|"), []
+
+    def shown():
+        return figure.evaluate(SHOWN)
+
+    handle.focus()
+    for key, wanted in (
+        ("Home", 0),
+        ("ArrowRight", 1),
+        ("End", len(labels) - 1),
+        ("ArrowLeft", len(labels) - 2),
+    ):
+        page.keyboard.press(key)
+        if (shown(), said()) != (wanted, labels[wanted]):
+            faults.append(f"{key}: frame {shown()} with {said()!r}, not {wanted}")
+    box = handle.bounding_box()
+    for share, wanted in ((0.01, 0), (0.99, len(labels) - 1)):
+        page.mouse.click(box["x"] + share * box["width"], box["y"] + box["height"] / 2)
+        if shown() != wanted:
+            faults.append(f"mouse at {share}: frame {shown()}, not {wanted}")
+    return faults
+
+
+def test_a_page_of_each_screen_has_a_slider(site):
+    """The browser's tests above move the sliders that they meet."""
+    text = (site / f"{KINDS[0]}.html").read_text(encoding="utf-8")
+    assert "attn-slider" in text
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize(
+    ("old", "new", "fault"),
+    [
+        ("hidden = k != input.value", "hidden = k == input.value", "frame"),
+        (".hidden = false;", ".hidden = true;", "no handle"),
+        ("labels[input.value]", "labels[0]", "End"),
+    ],
+)
+def test_a_broken_slider_is_noticed(browser, tmp_path, old, new, fault):
+    from attnlib import figures
+
+    frames = [figures.new()[0] for _ in range(3)]
+    text = figures.slider(
+        frames,
+        ["a", "b", "c"],
+        alt="Three empty pairs of axes, one after the other, for a test.",
+    ).data
+    assert old in text
+    for name, body in (("whole", text), ("broken", text.replace(old, new))):
+        (tmp_path / f"{name}.html").write_text(
+            f"<!doctype html><html lang='en'><body>{body}</body></html>",
+            encoding="utf-8",
+        )
+    with serving(tmp_path) as base:
+        with opened(browser, base + "whole.html") as (page, _):
+            assert slider_faults(page, page.query_selector("figure")) == []
+        with opened(browser, base + "broken.html") as (page, _):
+            assert any(
+                fault in found
+                for found in slider_faults(page, page.query_selector("figure"))
+            )
+
+
+# ---------------------------------------------------------------- weight
+
+
+FIRST_VISIT, NEXT_PAGE, HTML = 2_500_000, 700_000, 700_000  # bytes
+VISITED = (*KINDS, "book/status", "notebooks/synthesis/five_theorems_one_matrix")
+NEXT = "notebooks/path_decomposition/rank_collapse"
+
+
+def weight(page, url: str) -> int:
+    """The bytes that a browser fetches for a page, besides what it has kept."""
+    sizes, kept = {}, set()
+    session = page.context.new_cdp_session(page)
+    session.send("Network.enable")
+    session.on(
+        "Network.loadingFinished",
+        lambda told: sizes.update({told["requestId"]: told["encodedDataLength"]}),
+    )
+    session.on("Network.requestServedFromCache", lambda e: kept.add(e["requestId"]))
+    page.goto(url)
+    page.wait_for_load_state("networkidle")
+    page.evaluate(
+        "() => window.MathJax ? MathJax.startup.promise.then(() => true) : true"
+    )
+    session.detach()
+    return sum(size for request, size in sizes.items() if request not in kept)
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("name", VISITED)
+def test_a_visit_is_light(browser, address, name):
+    context = browser.new_context()
+    context.set_default_timeout(PATIENCE)
+    page = context.new_page()
+    first = weight(page, f"{address}{name}.html")
+    then = weight(page, f"{address}{NEXT}.html")
+    context.close()
+    assert first <= FIRST_VISIT and then <= NEXT_PAGE
+
+
+@pytest.mark.browser
+def test_a_heavy_visit_is_noticed(browser, tmp_path):
+    """What is fetched counts, once."""
+    (tmp_path / "large.js").write_text("//" + "a" * FIRST_VISIT, encoding="utf-8")
+    for name in ("one", "two"):
+        body = f"<!doctype html><p>{name}</p><script src='large.js'></script>"
+        (tmp_path / f"{name}.html").write_text(body, encoding="utf-8")
+    context = browser.new_context()
+    page = context.new_page()
+    with serving(tmp_path) as base:
+        assert weight(page, f"{base}one.html") > FIRST_VISIT
+        assert 0 < weight(page, f"{base}two.html") < 2_000
+    context.close()
+
+
+def test_no_page_is_heavy_by_itself(site):
+    """Pictures lie beside it: a reader who skims fetches few of them."""
+    sizes = {name: (site / f"{name}.html").stat().st_size for name in NAMES}
+    reference = {name for name in NAMES if name.startswith("book/api")}
+    assert {n for n, size in sizes.items() if size > HTML} <= reference
+    inline = [n for n in NAMES if "<img" in (site / f"{n}.html").read_text("utf-8")]
+    assert inline  # there are pictures
+    for name in inline:
+        images = re.findall(r"<img[^>]*>", (site / f"{name}.html").read_text("utf-8"))
+        assert not any('src="data:' in image for image in images)

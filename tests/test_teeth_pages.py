@@ -1,0 +1,137 @@
+"""Pages notice a broken kernel: with the first fault of each function (faults.py) a
+checked cell of its page must print something else.
+
+A page, without its figures, runs once as it is; before each cell a process waits, and
+what that cell is the first to call is broken there.
+"""
+
+from __future__ import annotations
+
+import importlib
+import multiprocessing
+import os
+import sys
+from pathlib import Path
+
+import pytest
+from faults import MUTATIONS, PAGES, ROOT, Fault, answers, fault, load
+
+pytestmark = [
+    pytest.mark.wide,
+    pytest.mark.skipif(not hasattr(os, "fork"), reason="processes cannot be forked"),
+]
+
+
+def watched(cell: dict, path: Path, names: dict, away: dict[str, Fault]) -> list[str]:
+    """Run a cell; the faults that it is the first to meet, of those still away."""
+    import notebooks
+
+    places = {(f.file, name): key for key, f in away.items() for name in f.codes}
+    files, met = {file for file, _ in places}, {}
+
+    def note(frame, event, _):
+        code = frame.f_code
+        if event == "call" and code.co_filename in files:
+            for key, one in away.items():
+                if code.co_filename == one.file and code.co_qualname in one.codes:
+                    met[key] = None
+
+    sys.setprofile(note)
+    try:
+        notebooks.run_plain({"cells": [cell]}, path, names)
+    finally:
+        sys.setprofile(None)
+    return list(met)
+
+
+def page_driver(page: str, pipe) -> None:
+    """Run a page, and from each cell on with the faults that this cell meets first.
+    Into the pipe goes a pair for each fault: its name, and what the page says.
+    """
+    load()
+    import pages
+
+    import notebooks
+
+    path = Path(ROOT, "notebooks", f"{page}.ipynb")
+    cells = [
+        c
+        for c in pages.read(path)["cells"]
+        if c["cell_type"] == "code" and "figures." not in "".join(c["source"])
+    ]
+    away = {name: fault(MUTATIONS[name]) for name in on_page(page)}
+    for name in away:
+        importlib.import_module(f"attnlib.{MUTATIONS[name].kernel}".replace("/", "."))
+    names = {"__name__": "__main__"}
+    os.setpgrp()
+    for number, cell in enumerate(cells):
+        here, there = multiprocessing.Pipe()
+        forward = os.fork()
+        if not forward:  # the next cell, with nothing broken; then wait for the faults
+            try:
+                met = watched(cell, path, names, away)
+            except pages.Problem as error:
+                pipe.send(("", str(error)))
+                os._exit(1)
+            there.send(met)
+            there.recv()
+            away = {name: away[name] for name in away if name not in met}
+            continue
+        there.close()
+        try:
+            for name in here.recv():
+                begin_broken(away[name], name, cells[number:], path, names, pipe)
+            here.send("go on")
+        except EOFError:  # it has said why
+            pass
+        os.waitpid(forward, 0)
+        os._exit(0)
+    pipe.send(("", sum(notebooks.CHECKED in notebooks.tags(c) for c in cells)))
+    os._exit(0)
+
+
+def begin_broken(fault: Fault, name: str, cells, path: Path, names: dict, pipe) -> None:
+    """In a process of its own, the page from here on with a fault."""
+    import pages
+
+    import notebooks
+
+    child = os.fork()
+    if child:
+        os.waitpid(child, 0)
+        return
+    try:
+        fault.put()
+        said = notebooks.run_plain({"cells": cells}, path, names)
+    except pages.Problem as error:
+        said = str(error)
+    except BaseException as error:  # a fault of this test, and not seen by the page
+        said = (repr(error),)
+    try:
+        pipe.send((name, said))
+    finally:
+        os._exit(0)
+
+
+def on_page(page: str) -> list[str]:
+    """For each function of a page the first fault that the page depends on."""
+    first = {}
+    for name, mutation in MUTATIONS.items():
+        if mutation.page and PAGES[mutation.module] == page:
+            first.setdefault((mutation.module, name.split(":")[0]), name)
+    return list(first.values())
+
+
+def test_each_function_has_a_fault_on_its_page():
+    faults = [name for page in set(PAGES.values()) for name in on_page(page)]
+    assert len(faults) > 80 and set(faults) < set(MUTATIONS)
+
+
+@pytest.mark.parametrize("page", dict.fromkeys(PAGES.values()))
+def test_a_page_notices_each_broken_kernel_and_nothing_else(page):
+    said = dict(answers(page_driver, page))
+    whole = said.pop("", "it did not come to its end")
+    assert isinstance(whole, int) and whole >= 8, whole
+    found = {name: said.get(name) for name in on_page(page)}
+    wrong = {name: what for name, what in found.items() if not isinstance(what, str)}
+    assert wrong == {}, "the page still prints the same, or never calls it"
