@@ -5,7 +5,9 @@ names what was broken, as the caller wrote it.
 from __future__ import annotations
 
 import math
-from numbers import Integral, Real
+import sys
+from fractions import Fraction
+from numbers import Integral, Rational, Real
 
 import torch
 
@@ -197,18 +199,43 @@ def sizes(least: int, /, **given) -> None:
         integer = isinstance(size, Integral) and not isinstance(size, bool)
         require(
             integer and size >= least,
-            f"{name} must be an integer of at least {least}, got {size!r}",
+            f"{name} must be an integer of at least {least}, got {told(size)}",
         )
 
 
 def numbers(**given) -> None:
-    """The arguments, given by name, are finite real numbers."""
+    """The arguments, given by name, are finite real numbers, in the range of floats."""
     for name, value in given.items():
         real = isinstance(value, Real) and not isinstance(value, bool)
+        got = told(value)
         require(
-            real and abs(value) < math.inf,
-            f"{name} must be a finite number, got {value!r}",
+            real and abs(value) < math.inf, f"{name} must be a finite number, got {got}"
         )
+        require(
+            not isinstance(value, Rational) or abs(value) <= sys.float_info.max,
+            f"{name} must be in the range of floats, got {got}",
+        )
+
+
+def fractions(**given) -> list[Fraction]:
+    """The arguments, given by name, as Fractions. In them NumPy's integers would wrap,
+    so these are refused.
+    """
+    for name, value in given.items():
+        known = isinstance(value, int | float | Fraction)
+        require(
+            known and not isinstance(value, bool) and abs(value) < math.inf,
+            f"{name} must be a finite int, float or Fraction, got {told(value)}",
+        )
+    return list(map(Fraction, given.values()))
+
+
+def told(value) -> str:
+    """The repr of a value, which Python refuses to integers of over 4300 digits."""
+    try:
+        return repr(value)
+    except ValueError:
+        return f"{type(value).__name__} of over 4300 digits"
 
 
 def scale(scale, *, check: bool = True) -> None:

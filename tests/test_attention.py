@@ -5,6 +5,8 @@ input.
 from __future__ import annotations
 
 import math
+from decimal import Decimal
+from fractions import Fraction
 
 import pytest
 import torch
@@ -499,7 +501,14 @@ def test_other_bad_input():
         ({"L": True}, "L must be an integer of at least 1, got True"),
         ({"h": 0}, "h must be an integer of at least 1, got 0"),
         ({"d_v": torch.tensor(2)}, "d_v must be an integer"),
+        ({"L": -(10**5000)}, "at least 1, got int of over 4300 digits"),
         ({"gain": math.nan}, "gain must be a finite number, got nan"),
+        ({"gain": 10**400}, "gain must be in the range of floats, got 1000"),
+        ({"gain": -(10**5000)}, "floats, got int of over 4300 digits"),
+        ({"gain": Fraction(10**400, 3)}, "gain must be in the range of floats"),
+        ({"gain": 1j}, "gain must be a finite number, got 1j"),
+        ({"gain": "1"}, "gain must be a finite number, got '1'"),
+        ({"gain": Decimal(1)}, "gain must be a finite number, got Decimal"),
         ({"generator": None}, "generator must be a torch.Generator.* got NoneType"),
         ({"dtype": torch.int64}, "dtype must be a floating dtype .* torch.int64"),
         ({"device": "moon"}, "device must be one of this machine.* got 'moon'"),

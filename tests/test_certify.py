@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import itertools
 import math
+from decimal import Decimal
 from fractions import Fraction
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -171,6 +173,16 @@ def test_the_two_by_two_network_by_hand():
             "heads",
         ),
         (lambda: certify.exact([1, 2]), "a list of rows"),
+        (lambda: certify.exact([[np.int64(2)]]), "int, float or Fraction, got a int64"),
+        (lambda: certify.exact([[np.float32(2)]]), "matrix must .* got a float32"),
+        (lambda: certify.exact([[np.True_]]), "matrix must hold .* got a bool"),
+        (lambda: certify.exact([[True]]), "matrix must hold .* got a bool"),
+        (lambda: certify.exact([[Decimal(2)]]), "matrix must hold .* got a Decimal"),
+        (lambda: certify.exact([["2"]]), "matrix must hold .* got a str"),
+        (lambda: certify.exact([[2j]]), "matrix must hold .* got a complex"),
+        (lambda: certify.family_residual(3, np.int64(2)), "e must hold .* a int64"),
+        (lambda: certify.at_most(10**400, 1), "value must be in the range of floats"),
+        (lambda: certify.at_least(1, 10**5000), "bound must be in the range of floats"),
         (lambda: certify.rank([[1, 2], [3]]), "rows of one length"),
         (lambda: certify.norms([[1, 2], [3]]), "rows of one length"),
         (lambda: certify.product([[1, 2], [3]], [[1], [1]]), "rows of one length"),

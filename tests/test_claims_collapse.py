@@ -182,6 +182,22 @@ def test_theorems_of_one_layer_name_what_is_wrong(name):
 
 
 @pytest.mark.bad_input
+@pytest.mark.parametrize(
+    ("limit", "words"),
+    [
+        (float("nan"), "limit must be a finite number, got nan"),
+        ("a", "limit must be a finite number, got 'a'"),
+        (10**400, "limit must be in the range of floats"),
+        (0, "limit must be positive, got 0"),
+        (-1.0, "limit must be positive, got -1.0"),
+    ],
+)
+def test_a_limit_that_is_no_constant(limit, words):
+    with pytest.raises(ValueError, match=words):
+        rank_collapse.sharp(**rank_collapse.toy_head(a=1e-3), limit=limit)
+
+
+@pytest.mark.bad_input
 @pytest.mark.parametrize("name", ["cubic_bound", "frozen"])
 def test_theorems_of_networks_name_what_is_wrong(name):
     theorem = getattr(rank_collapse, name)

@@ -64,8 +64,12 @@ def test_groups_need_a_deal_by_tokens():
     alone = torch.zeros(6, dtype=torch.long)
     net = fit_groups(line, labels, tokens=alone, generator=generator())
     assert len(net.b_1) == 24 and net.group.unique().tolist() == list(range(6))
-    with pytest.raises(ValueError, match="no deal of 8 keeps the groups apart"):
-        fit_groups(line, labels, generator=generator())
+    for scale, words in (
+        (1, "no deal of 8 keeps the groups apart"),
+        (1e-160, "5e-160"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            fit_groups(scale * line, labels, generator=generator())
 
 
 def test_more_groups_make_smaller_weights():

@@ -44,6 +44,13 @@ def test_half_a_cell_is_lost():
     assert found.ok and found.value == pytest.approx(1, abs=1e-12)
 
 
+@pytest.mark.parametrize(("n", "d", "g"), [(60, 1, 2), (2, 70, 1)])
+def test_many_tokens_or_features_of_few_cells(n, d, g):
+    """with_mean by its slope; two cells make 61 multisets of 60 tokens."""
+    x = torch.rand(3, n, d, generator=reviewers.seeded(0), dtype=F64)
+    assert reviewers.rate(reviewers.with_mean, x, lipschitz=2.0, g=g).ok
+
+
 def test_the_furthest_of_three():
     """On a circle at 0, 120 and 170 degrees: the two ends are furthest of each other,
     and the one between goes to 0.
@@ -99,19 +106,31 @@ TIED = torch.tensor([[1.0, 0], [-0.6, 0.8], [-0.6, -0.8]], dtype=F64)
         (lambda: call_rate(x=2 + points()["x"]), "x must lie in the cube"),
         (lambda: call_rate(x=points()["x"] * float("nan")), "x holds NaN"),
         (lambda: call_rate(g=2.5), "g must be an integer"),
-        (lambda: call_rate(g=10**4), "multisets of cells, more than 20000"),
+        (lambda: call_rate(g=10**4), "more than 20000 multisets of cells"),
+        (
+            lambda: call_rate(x=torch.rand(1, 1, 9999, dtype=F64)),
+            "more than 20000 mult",
+        ),
         (lambda: call_rate(lipschitz=0), "lipschitz must be positive"),
+        (lambda: call_rate(lipschitz=10**400), "lipschitz must be in the range of"),
         (lambda: call_rate(f=lambda x: x.sum(-1)), r"f\(x\) must have shape"),
         (lambda: call_furthest(None), "u must be a torch tensor"),
         (lambda: call_furthest(VECTORS.float()), "u must be float64"),
         (lambda: call_furthest(VECTORS[:1]), "n >= 2, got"),
         (lambda: call_furthest(VECTORS, beta=0), "beta must be positive"),
         (lambda: call_furthest(VECTORS * float("inf")), "u holds NaN or infinity"),
+        (lambda: call_furthest(1e160 * VECTORS), "4 u @ u.T holds NaN or infinity"),
         (lambda: call_furthest(TIED), r"u\[0\] has two furthest vectors"),
         (lambda: call_trained(accuracies=[[0.5]]), "two models, got 1"),
         (lambda: call_trained(accuracies=[[0.5], []]), "a number a seed"),
         (lambda: call_trained(accuracies=[[0.5], [1.5]]), "between 0 and 1, got 1.5"),
         (lambda: call_trained(wanted=torch.zeros(3)), "wanted must have the shape"),
+        (
+            lambda: call_trained(wanted=torch.ones(9, device="meta")),
+            "wanted is on meta",
+        ),
+        (lambda: call_trained(beta=float("nan")), "beta must be a finite number"),
+        (lambda: call_trained(beta=10**300), "cannot hold the ids apart"),
         (lambda: call_trained(v=torch.ones(16, dtype=F64)), "length one, got 4"),
     ],
 )

@@ -10,6 +10,7 @@ from inspect import signature
 
 import flint
 import mpmath
+import numpy as np
 import pytest
 import torch
 from hypothesis import given
@@ -383,7 +384,9 @@ def test_the_dimension_of_the_count(n, k, d):
         ),
         (lambda: exact.radon([]), "at least one point"),
         (lambda: exact.radon([[0, 1], [2]]), "points must have one length"),
-        (lambda: exact.radon([[0.0], [math.nan]]), "points must be a finite"),
+        (lambda: exact.radon([[0.0], [math.nan]]), r"points\[1\]\[0\] must be a fin"),
+        (lambda: exact.radon([[np.int64(2)]]), "int, float or Fraction, got np.int64"),
+        (lambda: exact.radon([["2"]]), r"points\[0\]\[0\] must be .* got '2'"),
         (lambda: exact.line_order([], -1), "n must be an integer of at least 1"),
         (lambda: codes.counting_dimension(3, 4), "1..n = 3"),
         (lambda: codes.spiral_keys(0), "n must be an integer of at least 1"),

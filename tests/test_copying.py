@@ -366,6 +366,8 @@ def test_bad_fields_are_refused():
         (lambda: copying.ceiling(eye[0], 3, samples=5, failure=1.0), "failure must"),
         (lambda: copying.divergence(0.5, 0.0), "p strictly inside"),
         (lambda: copying.best_accuracy(eye, 3, weights=[1, 1, 1]), "sum one"),
+        (lambda: copying.best_accuracy(eye, 2, weights=["1", 0]), r"weights\[0\] must"),
+        (lambda: copying.best_accuracy(eye, 2, weights=0.5), "weights must be a list"),
         (lambda: copying.best_accuracy(eye, 3, limit=8), "more than limit"),
         (
             lambda: copying.ceiling(eye[0], torch.tensor(4), samples=9, failure=0.1),

@@ -9,6 +9,7 @@ import random
 from dataclasses import replace
 from fractions import Fraction
 
+import numpy as np
 import pytest
 import torch
 
@@ -412,11 +413,67 @@ def test_what_cannot_be_loaded_or_moved():
     narrow = {k: t.float() if torch.is_tensor(t) else t for k, t in state.items()}
     for call, words in (
         (lambda: net.to(torch.float32), r"memorize\(sequences.to\(torch.float32\)\)"),
+        (lambda: net.to("foo"), "device must be one of this machine, got 'foo'"),
+        (lambda: net.to(99), "device must be one of this machine, got 99"),
+        (lambda: net.to(net.v), "device must be one of this machine, got tensor"),
+        (lambda: net.to(None), "device must be given"),
         (lambda: Memorizer.from_state_dict({"v": net.v}), "state must be a dictionary"),
+        (lambda: Memorizer.from_state_dict({1: 2, "v": 3}), "state must be a dict"),
+        (lambda: Memorizer.from_state_dict([net.v]), "state must be a dictionary"),
         (lambda: Memorizer.from_state_dict(narrow), "must not be cast"),
     ):
         with pytest.raises(ValueError, match=words):
             call()
+
+
+NAN = float("nan")
+
+
+@pytest.mark.bad_input
+@pytest.mark.parametrize(
+    ("broken", "words"),
+    [
+        (lambda s: {"v": [1.0]}, "v of state must be a torch tensor, got list"),
+        (lambda s: {"v": s["v"].long()}, "v of state must be floating point"),
+        (lambda s: {"v": s["v"][None]}, "v of state must have shape"),
+        (lambda s: {"v": s["v"] * NAN}, "v of state holds NaN"),
+        (lambda s: {"token": s["token"].float()}, "share one dtype: token of state"),
+        (lambda s: {"tokens": s["tokens"][:3]}, "tokens of state must have shape"),
+        (lambda s: {"tokens": s["tokens"] * NAN}, "tokens of state holds NaN"),
+        (lambda s: {"tokens": 0 * s["tokens"]}, "must be sorted"),
+        (lambda s: {"token": s["token"][:3]}, "token of state must have shape"),
+        (lambda s: {"token": s["token"].flip(0)}, "must be sorted"),
+        (lambda s: {"token": 0 * s["token"]}, "must be sorted"),
+        (lambda s: {"context": s["context"][:3]}, "context of state must have shape"),
+        (lambda s: {"context": s["context"] * NAN}, "context of state holds NaN"),
+        (lambda s: {"labels": None}, "labels of state must be a torch tensor"),
+        (lambda s: {"labels": s["labels"][:3]}, r"must be \(20,\) or \(20, c\), got"),
+        (lambda s: {"labels": s["labels"][:, None, None]}, r"got \(20, 1, 1\)"),
+        (lambda s: {"labels": s["labels"][:, None][:, :0]}, r"got \(20, 0\)"),
+        (lambda s: {"labels": s["labels"] * 1j}, "labels must be real"),
+        (lambda s: {"labels": s["labels"] * NAN}, "labels of state holds NaN"),
+        (lambda s: {"labels": s["labels"].to("meta")}, "labels of state is on meta"),
+        (lambda s: {"lead": "a"}, "lead must be a finite number"),
+        (lambda s: {"lead": -1.0}, "lead >= 0"),
+        (lambda s: {"slack": NAN}, "slack must be a finite number"),
+        (lambda s: {"slack": -1.0}, "slack >= 0"),
+        (lambda s: {"report": None}, "report of state must be of type dict"),
+        (lambda s: {"report": {}}, "report of state must be as .*'parameters'"),
+        (lambda s: {"report": s["report"] | {"a": 1}}, "report of state must be as"),
+        (lambda s: {"report": s["report"] | {"parameters": 0}}, "report of state must"),
+        (lambda s: {"report": s["report"] | {"beta": NAN}}, "beta must be a finite"),
+        (lambda s: {"report": s["report"] | {"beta": 0}}, "beta other than 0"),
+        (lambda s: {"report": s["report"] | {"w": 0.0}}, "w > 0"),
+        (lambda s: {"report": s["report"] | {"w": "a"}}, "w must be a finite number"),
+        (lambda s: {"report": s["report"] | {"ids": 0}}, "ids must be an integer"),
+        (lambda s: {"report": s["report"] | {"vocabulary": 0}}, "vocabulary must be"),
+    ],
+)
+def test_a_broken_state_is_refused(broken, words):
+    state = memorize(*sets(5), generator=generator()).state_dict()
+    assert len(state["token"]) == 20
+    with pytest.raises(ValueError, match=words):
+        Memorizer.from_state_dict(state | broken(state))
 
 
 @pytest.mark.cuda
@@ -591,16 +648,24 @@ def test_a_frozen_head_of_beta_zero_adds_the_mean():
     for more, words in (
         ({"tied": True}, "tied is for drawn weights"),
         ({"beta": -1.0}, "beta must not be negative"),
+        ({"beta": 1e300}, r"sqrt\(beta\) \* directions holds NaN or infinity"),
         ({"layers": 2}, "needs directions"),
+        ({"directions": 0 * v}, "directions must not be 0"),
+        ({"directions": 1e-30 * v}, "the squares of their lengths"),
+        ({"directions": 1e30 * v}, "the squares of their lengths"),
+        ({"directions": 1e200 * v}, "the squares of their lengths"),
     ):
         with pytest.raises(ValueError, match=words):
-            TrainedBlock(3, 2, 2, **how, **more)
+            TrainedBlock(3, 2, 2, **how | more)
 
 
+@pytest.mark.bad_input
 def test_training_refuses():
     x, y = sets(2)
     x = x.float()
     block = TrainedBlock(6, 2, 10, generator=generator())
+    fresh = TrainedBlock(6, 2, 10, generator=generator())
+    assert train_block(fresh, x, y, steps=1, rate=np.float32(0.01)) < 1
     nan = x.masked_fill(x == x[1, 2, 3], float("nan"))
     hidden = torch.zeros(2, 4, dtype=torch.bool)
     for call, words in (
@@ -613,6 +678,19 @@ def test_training_refuses():
         (lambda: train_block(block, x, y, steps=0), "steps must be an integer"),
         (lambda: train_block(block, x, y, steps=1, rate=-1.0), "rate must be positive"),
         (lambda: train_block(block, x, y, steps=50, rate=1e30), "training diverged"),
+        (
+            lambda: train_block(block, x, y, steps=1, rate=1e300),
+            "rate must be positive",
+        ),
+        (lambda: train_block(fresh, x * 1e37, y, steps=1), "bring the tokens x nearer"),
+        (lambda: fresh(None), "x must be a torch tensor"),
+        (lambda: fresh(x.double()), "share one dtype: x"),
+        (lambda: fresh(x[..., :3]), "x must have shape"),
+        (lambda: fresh(nan), "x holds NaN"),
+        (lambda: fresh.attend(x, torch.ones(2, 4)), "token_mask must be boolean"),
+        (lambda: fresh.attend(x, hidden), "leaves 2 sequences without a token"),
+        (lambda: TrainedBlock(6, 2, 2, tied="no", generator=generator()), "tied must"),
+        (lambda: TrainedBlock(6, 2, 2, tied=1, generator=generator()), "tied must be"),
         (lambda: train_block(block, nan, y, steps=2), "x holds NaN"),
         (lambda: train_block(block, x.double(), y, steps=2), "one dtype"),
         (lambda: train_block(block, x, y + 10, steps=2), "from 0 to 9"),

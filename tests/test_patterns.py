@@ -8,6 +8,7 @@ import math
 import pickle
 from dataclasses import FrozenInstanceError
 from functools import partial
+from itertools import pairwise
 
 import pytest
 import torch
@@ -609,6 +610,16 @@ def test_a_path_that_begins_in_the_middle_is_turned():
     found = patterns.check(patterns.from_sets(sets)).hamiltonian_path
     line = (*range(n - 2, 0, -2), *range(0, n, 2))
     assert found in (line, line[::-1])
+
+
+def test_a_search_that_is_stuck_begins_anew():
+    """Only the last token reads token 0: a path that starts there cannot grow."""
+    order = (*range(1, 12), 0, 12)
+    sets = [[k] for k in range(13)]
+    for before, token in pairwise(order):
+        sets[token].append(before)
+    sets[1].append(5)
+    assert patterns.check(patterns.from_sets(sets)).hamiltonian_path == order
 
 
 def test_tried_all_and_gave_up():

@@ -4,6 +4,7 @@ the rule whatever is found.
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -257,6 +258,17 @@ def test_what_is_found_is_compared_with_the_rule(monkeypatch):
     monkeypatch.setattr(rules, "recognised", lambda n, rule: Step(whole.parts[:2]))
     with pytest.raises(ValueError, match="in two ways"):
         from_rule(N, rule)
+
+
+def test_intervals_are_counted_round_the_circle():
+    start = np.array([3, -1, 0, 12])
+    length = np.array([4, 2, -2, 9])
+    counted = [0] * 5
+    for first, many in zip(start, length):
+        for place in range(first, first + min(many, 5)):
+            counted[place % 5] += 1
+    assert counted == [3, 2, 1, 2, 3]
+    assert rules._covered(5, start, length).tolist() == counted
 
 
 def pair_by_pair(k, j):

@@ -683,6 +683,8 @@ def test_small_pieces_give_the_same(monkeypatch):
         patterns.longformer(131, 9, 3),
         patterns.one_step(patterns.strided(50)),
         patterns.random(40, 5, generator=torch.Generator()),
+        # tiles of unlike masks behind tiles of one mask
+        patterns.causal(build(64, [Strided(8), Columns((37,))])),
     ):
         agrees(pattern, d_v=4, batch=(2,))
 

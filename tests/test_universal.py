@@ -209,6 +209,9 @@ def test_the_network_follows_the_device(device):
         ({"pattern": patterns.from_sets([[1], [0, 1], [2], [3]])}, "condition 1"),
         ({"path": (0, 2, 1, 3)}, "condition 2 fails"),
         ({"path": (0, 1, 1, 3)}, "condition 2 fails"),
+        ({"path": "0123"}, "each token of path must be an integer"),
+        ({"hops": "two"}, "hops must be an integer of at least 1, got 'two'"),
+        ({"constant": -(10**5000)}, "got int of over 4300 digits"),
     ],
 )
 def test_bad_maps(given, message):
@@ -223,7 +226,11 @@ def test_bad_maps(given, message):
 def test_bad_ids():
     small = contextual_map(patterns.star(4), 4, 1, 3)
     large = contextual_map(patterns.star(16), 16, 1, 4)
+    sizes = {"n": 3, "d": 1, "cells": 2, "pattern": patterns.star(3)}
+    hop = r"each of options must be one of \['path', 'hops', 'constant'\], got 'hop'"
     for call, message in [
+        (lambda: context_ids(**sizes, hop=2), hop),
+        (lambda: approximate(half, **sizes, hop=2), hop),
         (lambda: grid_ids(large), r"6.87e\+10 ids are more than"),
         (lambda: equivariant_ids(1, 1, 2), "n must be an integer of at least 2, got 1"),
         (lambda: equivariant_ids(2, 1, 2, constant=0), "constant must be an integer"),
@@ -243,6 +250,18 @@ def test_bad_ids():
     ]:
         with pytest.raises(ValueError, match=message):
             call()
+
+
+def test_ids_may_have_more_digits_than_python_writes():
+    huge = 10**5000
+    assert least_constant(huge, 1) == huge + 1
+    pattern = patterns.dense(2)
+    mapping = contextual_map(pattern, 2, 1, 2, constant=huge)
+    ids = context_ids(pattern, 2, 1, 2, constant=huge)
+    token, row = decode(ids[2, 1], mapping)
+    assert (token, row) == (1, grid_ids(mapping)[2].tolist())
+    with pytest.raises(ValueError, match="ident int of over 4300 digits is no id"):
+        decode(ids.max() + 1, mapping)
 
 
 @pytest.mark.bad_input  # the annotations say int

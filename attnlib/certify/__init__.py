@@ -100,6 +100,11 @@ def _are_numbers(**given) -> None:
             real = isinstance(number, Real)
         if not real:
             raise ValueError(f"{name} must be a real number, got {number!r}")
+        try:
+            float(number)
+        except OverflowError as error:
+            words = f"{name} must be in the range of floats: {error}"
+            raise ValueError(words) from None
 
 
 def at_least(value, bound: float | int) -> AtLeast:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
-from numbers import Real
 from operator import mul
 
 Matrix = list[list[Fraction]]
@@ -49,11 +48,11 @@ def _is_list(value) -> bool:
 
 
 def _rationals(name: str, values: Sequence) -> list[Fraction]:
-    """Finite real numbers as Fractions."""
+    """Finite numbers as Fractions. NumPy's integers would wrap in them."""
     for kind in set(map(type, values)):
-        if not issubclass(kind, Real) or kind is bool:
+        if not issubclass(kind, int | float | Fraction) or kind is bool:
             raise ValueError(
-                f"{name} must hold rational numbers or finite floats, "
+                f"{name} must hold numbers of type int, float or Fraction, "
                 f"got a {kind.__name__}"
             )
     try:

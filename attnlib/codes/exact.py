@@ -15,7 +15,7 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from attnlib._require import is_a, is_list, numbers, require, sizes
+from attnlib._require import fractions, is_a, is_list, require, sizes
 
 
 def radon(points: Sequence[Sequence[Fraction | float | int]]) -> list[Fraction] | None:
@@ -48,10 +48,9 @@ def radon(points: Sequence[Sequence[Fraction | float | int]]) -> list[Fraction] 
     lengths = {len(p) for p in points}
     require(len(lengths) == 1, f"points must have one length, got {sorted(lengths)}")
     rows = []
-    for coordinates in zip(*points):
-        for value in coordinates:
-            numbers(**{"each coordinate of points": value})
-        rows.append([Fraction(value) for value in coordinates])
+    for i, coordinates in enumerate(zip(*points)):
+        given = {f"points[{j}][{i}]": value for j, value in enumerate(coordinates)}
+        rows.append(fractions(**given))
     rows.append([Fraction(1)] * n)
     # Gauss and Jordan: after j steps the first j columns are those of the identity.
     for j in range(n):

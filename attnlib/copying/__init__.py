@@ -20,6 +20,7 @@ from torch import Tensor
 
 from attnlib._require import (
     finite,
+    fractions,
     is_list,
     is_tensor,
     numbers,
@@ -389,7 +390,8 @@ def best_accuracy(
     m = len(queries)
     p = [Fraction(1, symbols)] * symbols
     if weights is not None:
-        p = [Fraction(w) for w in weights]
+        is_list(weights=weights)
+        p = fractions(**{f"weights[{v}]": w for v, w in enumerate(weights)})
     require(
         symbols**m <= limit,
         f"there are {symbols}^{m} sequences, more than limit = {limit}",

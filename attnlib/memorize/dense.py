@@ -197,8 +197,8 @@ def fit_groups(
     require(
         best.error < least / 2,
         f"no deal of {draws} keeps the groups apart in {points.dtype}: the error may "
-        f"be {best.error:.2g}, and labels are {least:.2g} apart"
-        + (hint if tokens is None else ""),
+        f"be {best.error:.2g}, labels are {least:.2g} apart, and points reach "
+        f"{float(points.abs().max()):.2g}" + (hint if tokens is None else ""),
     )
     return best
 

@@ -116,6 +116,8 @@ class Memorizer:
             f"the ids were verified in {self.v.dtype}: memorize(sequences.to({device}))"
             " gives a network in another dtype",
         )
+        require(device is not None, "device must be given, got None")
+        _require.place(device)
         moved = {}
         for name, value in self.state_dict().items():
             if torch.is_tensor(value):
@@ -131,23 +133,25 @@ class Memorizer:
 
     @classmethod
     def from_state_dict(cls, state: dict[str, Any]) -> Memorizer:
-        """The network of a state_dict(), on the devices of its tensors. ValueError for
-        other entries, and for tensors in another dtype than they were verified in.
+        """The network of a state_dict(), on the device of its tensors. ValueError for
+        other entries, tensors that do not fit each other or hold NaN, ids out of order,
+        and tensors in another dtype than they were verified in.
         """
-        wanted = sorted(field.name for field in fields(cls))
+        wanted = {field.name for field in fields(cls)}
         require(
-            isinstance(state, dict) and sorted(state) == wanted,
-            f"state must be a dictionary of {wanted}, as state_dict() gives it",
+            isinstance(state, dict) and set(state) == wanted,
+            f"state must be a dictionary of {sorted(wanted)}, as state_dict() gives it",
         )
-        parameters = Parameters(**state["report"]["parameters"])
-        report = MemorizerReport(**state["report"] | {"parameters": parameters})
+        _require.is_a(dict, **{"report of state": state["report"]})
+        try:
+            parameters = Parameters(**state["report"]["parameters"])
+            report = MemorizerReport(**state["report"] | {"parameters": parameters})
+        except (KeyError, TypeError) as error:
+            raise ValueError(
+                f"report of state must be as state_dict() gives it: {error}"
+            ) from None
         net = cls(**state | {"report": report})
-        ids = (net.v, net.tokens, net.token, net.context)
-        require(
-            all(_bits(t.dtype) == report.dtype_bits for t in ids),
-            f"state holds {net.v.dtype}, and its ids were verified with "
-            f"{report.dtype_bits} bits: tensors must not be cast",
-        )
+        _check_state(net)
         return net
 
     def __call__(self, x: Tensor, token_mask: Tensor | None = None) -> Tensor:
@@ -291,6 +295,46 @@ def _check_head(v, beta, sequences: Tensor) -> None:
     )
 
 
+def _check_state(net: Memorizer) -> None:
+    """Tensors that fit each other, ids in order, and numbers to reckon with."""
+    v, report = net.v, net.report
+    _require.is_floating("v of state", v)
+    require(
+        _bits(v.dtype) == report.dtype_bits,
+        f"state holds {v.dtype}, and its ids were verified with {report.dtype_bits} "
+        "bits: tensors must not be cast",
+    )
+    count = report.ids
+    _require.sizes(1, ids=count, vocabulary=report.vocabulary)
+    sizes = {"tokens": report.vocabulary, "token": count, "context": count}
+    for name, size in {"v": v.numel(), **sizes}.items():
+        tensor = getattr(net, name)
+        _require.matches(f"{name} of state", tensor, (size,), v, "v of state")
+        _require.finite(**{f"{name} of state": tensor})
+    step = net.token.diff()
+    rising = (step > 0) | ((step == 0) & (net.context.diff() >= 0))
+    require(
+        rising.all() and (net.tokens.diff() > 0).all(),
+        "tokens, token and context of state must be sorted",
+    )
+    labels = net.labels
+    _require.is_tensor("labels of state", labels)
+    got = tuple(labels.shape)
+    require(
+        got[:1] == (count,) and len(got) <= 2 and 0 not in got,
+        f"labels of state must be ({count},) or ({count}, c), got {got}",
+    )
+    require(not labels.is_complex(), f"labels must be real, got {labels.dtype}")
+    _require.same_device("labels of state", labels, v.device, "v of state")
+    _require.finite(**{"labels of state": labels})
+    kept = {"beta": report.beta, "w": report.w, "lead": net.lead, "slack": net.slack}
+    _require.numbers(**kept)
+    require(
+        report.beta != 0 and report.w > 0 and net.lead >= 0 and net.slack >= 0,
+        f"state needs beta other than 0, w > 0, lead >= 0 and slack >= 0, got {kept}",
+    )
+
+
 def _best(
     items: _items.Items, v: Tensor, beta: float | None, token_mask: Tensor
 ) -> _Placed:
@@ -298,7 +342,8 @@ def _best(
     apart.
     """
     v = v.detach()
-    betas = [beta] if beta is not None else _scales((items.vocabulary * v).sum(-1))
+    given = beta is not None
+    betas = [float(beta)] if given else _scales((items.vocabulary * v).sum(-1))
     best = None
     for b in betas:
         placed = _place(items, v, b, token_mask)

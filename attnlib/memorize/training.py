@@ -58,6 +58,7 @@ class TrainedBlock(nn.Module):
         sizes = {"heads": heads, "layers": layers, "rank": rank}
         _require.sizes(1, d=d, width=width, labels=labels, **sizes)
         _require.one_of(KINDS, kind=kind)
+        _require.is_a(bool, tied=tied)
         _require.random(generator)
 
         def draw(*size, scale):
@@ -85,8 +86,9 @@ class TrainedBlock(nn.Module):
 
     def attend(self, x: Tensor, token_mask: Tensor | None = None) -> Tensor:
         """The tokens x (*batch, n, d) behind the attention layers; token_mask
-        (*batch, n) is True where a token is.
+        (*batch, n) is True where a token is. ValueError where they do not fit.
         """
+        _check_tokens(self, x, token_mask)
         if self.kind == "none":
             return x
         maps = list(self.maps)
@@ -104,11 +106,20 @@ class TrainedBlock(nn.Module):
 
     def forward(self, x: Tensor, token_mask: Tensor | None = None) -> Tensor:
         """Scores (*batch, n, labels) of the tokens x (*batch, n, d); token_mask
-        (*batch, n) is True where a token is.
+        (*batch, n) is True where a token is. ValueError where they do not fit.
         """
         h = self.attend(x, token_mask)
         units = torch.relu(h @ self.w_1 + self.b_1)
         return units @ self.w_2 + self.b_2
+
+
+def _check_tokens(block: TrainedBlock, x, token_mask) -> None:
+    """Finite tokens of the block's width and dtype, and a mask that fits them."""
+    _require.tokens(x)
+    _require.matches("x", x, (*x.shape[:-1], len(block.w_1)), block.w_1, "the block")
+    finite(x=x)
+    if token_mask is not None:
+        _require.token_mask(token_mask, x.shape[:-1], x.device)
 
 
 def _given_maps(
@@ -121,10 +132,18 @@ def _given_maps(
     finite(directions=directions)
     _require.numbers(beta=beta)
     require(beta >= 0, f"beta must not be negative, got {beta}")
+    squares = directions.float().square().sum(1)
+    limits = torch.finfo(torch.float32)
+    require(
+        bool(((squares >= limits.tiny) & (squares <= limits.max)).all()),
+        "directions must not be 0, and float32 must hold the squares of their lengths, "
+        f"got {squares.tolist()}",
+    )
     maps = []
     for rows in directions.float().split(int(heads)):
         v = rows[:, :, None]
         w_q = math.sqrt(beta) * v
+        finite(**{"sqrt(beta) * directions": w_q})
         w_o = v / v.norm(dim=1, keepdim=True)
         maps += [w_q, w_q.clone(), v, w_o]
     return maps
@@ -162,13 +181,12 @@ def train_block(
         short refutes nothing.
     """
     _require.is_a(TrainedBlock, block=block)
-    d, scores = len(block.w_1), len(block.b_2)
+    scores = len(block.b_2)
     _require.sizes(1, steps=steps)
     _require.numbers(rate=rate)
-    require(rate > 0, f"rate must be positive, got {rate}")
-    _require.tokens(x)
-    _require.matches("x", x, (*x.shape[:-1], d), block.w_1, "the block")
-    finite(x=x)
+    most = torch.finfo(torch.float32).max / 100  # Adam divides it by 1 - 0.95^step
+    require(0 < rate <= most, f"rate must be positive, to {most:.2g}, got {rate}")
+    _check_tokens(block, x, token_mask)
     _require.is_tensor("labels", labels)
     _require.same_device("labels", labels, x.device)
     fits = labels.shape == x.shape[:-1] and labels.dtype == torch.int64
@@ -180,7 +198,6 @@ def train_block(
     kept = token_mask
     if token_mask is None:
         kept = torch.ones_like(labels, dtype=torch.bool)
-    _require.token_mask(kept, labels.shape, x.device)
     trained = [p for p in block.parameters() if p.requires_grad]
     optimizer = torch.optim.Adam(trained, lr=rate)
     schedule = torch.optim.lr_scheduler.OneCycleLR(
@@ -193,7 +210,10 @@ def train_block(
         loss.backward()
         optimizer.step()
         schedule.step()
-    require(torch.isfinite(loss), f"training diverged: lower the rate, {rate}")
     with torch.no_grad():
-        right = block(x, token_mask).argmax(-1) == labels
-        return float(right[kept].double().mean())
+        scores = block(x, token_mask)[kept]
+    require(
+        torch.isfinite(scores).all(),
+        f"training diverged: lower the rate, {rate}, or bring the tokens x nearer to 0",
+    )
+    return float((scores.argmax(-1) == labels[kept]).double().mean())

@@ -253,7 +253,7 @@ def _by_rotations(reads: Tensor, moves: int, seed: int = 0) -> tuple[int, ...] |
     deaf = _indices(~reads.any(1))
     unread = _indices(~reads.any(0))
     # who reads nobody comes at the front, whom nobody reads at the end
-    path = deaf or [0 if unread != [0] else 1]
+    path = list(deaf) or [0 if unread != [0] else 1]
     place = [-1] * n  # of each token in the path, -1 where it is not in it
     place[path[0]] = 0
     for _ in range(moves):
@@ -264,11 +264,11 @@ def _by_rotations(reads: Tensor, moves: int, seed: int = 0) -> tuple[int, ...] |
             continue
         if _both_ways(path, reads):
             path.reverse()
-        else:  # stuck: half of it is given up
-            half = len(path) // 2 + 1
-            for token in path[half:]:
-                place[token] = -1
-            del path[half:]
+        else:  # stuck: it begins anew, elsewhere if it may, and grows in other ways
+            path = list(deaf) or [draw.randrange(n)]
+            place = [-1] * n
+            for tokens in readers:
+                draw.shuffle(tokens)
         for i, token in enumerate(path):
             place[token] = i
     return None
@@ -321,6 +321,4 @@ def _exchange(
 
 def _both_ways(path: list[int], reads: Tensor) -> bool:
     """Whether each token also reads the one after it: then the path can be turned."""
-    reader = torch.tensor(path[:-1])
-    read = torch.tensor(path[1:])
-    return bool(reads[reader, read].all())
+    return len(path) > 1 and bool(reads[path[:-1], path[1:]].all())

@@ -107,14 +107,10 @@ def typical_bound(
 
 
 def _float(name: str, number) -> float:
-    """A real number that a float holds, as one."""
+    """A real number of at most 1e300, as a float."""
     numbers(**{name: number})
-    try:
-        found = float(number)
-    except OverflowError:
-        found = math.inf
-    require(abs(found) <= 1e300, f"{name} must be a number of at most 1e300")
-    return found
+    require(abs(number) <= 1e300, f"{name} must be a number of at most 1e300")
+    return float(number)
 
 
 def _check_rows(a) -> None:

@@ -14,10 +14,10 @@ from torch import Tensor
 
 from attnlib import copying, patterns
 from attnlib._require import (
+    fractions,
     is_a,
     is_list,
     is_tensor,
-    numbers,
     one_of,
     require,
     sizes,
@@ -468,9 +468,8 @@ def sample(
     require(samples <= 2000, f"samples must be at most 2,000 here, got {samples}")
     p = Fraction(1, symbols)
     if chance is not None:
-        numbers(chance=chance)
-        require(0 <= chance <= 1, f"chance must lie in [0, 1], got {chance}")
-        p = Fraction(chance)
+        [p] = fractions(chance=chance)
+        require(0 <= p <= 1, f"chance must lie in [0, 1], got {chance}")
     unreached = torch.zeros(1, dtype=torch.bool)
     u = copying.ceiling(unreached, symbols, samples=samples, failure=failure)
     coins = 1 if repeated else samples
@@ -827,8 +826,7 @@ def cut(
     p = [Fraction(1, symbols)] * symbols
     if weights is not None:
         is_list(weights=weights)
-        numbers(**{f"weights[{v}]": w for v, w in enumerate(weights)})
-        p = [Fraction(w) for w in weights]
+        p = fractions(**{f"weights[{v}]": w for v, w in enumerate(weights)})
         require(
             len(p) == symbols and min(p) >= 0 and sum(p) == 1,
             f"weights must be {symbols} chances of sum one, got {weights}",

@@ -14,6 +14,7 @@ from torch import Tensor
 from attnlib import _require
 from attnlib._require import (
     finite,
+    fractions,
     is_list,
     is_tensor,
     numbers,
@@ -251,8 +252,7 @@ def _fractions(name: str, values: Sequence) -> list[Fraction]:
         require(values.dim() == 1, f"{name} must be numbers, got {tuple(values.shape)}")
         values = values.tolist()
     is_list(**{name: values})
-    numbers(**{f"{name}[{i}]": value for i, value in enumerate(values)})
-    return [Fraction(value) for value in values]
+    return fractions(**{f"{name}[{i}]": value for i, value in enumerate(values)})
 
 
 # --- where the knots belong
@@ -474,8 +474,8 @@ def _unit(name: str, unit) -> Unit:
         f"got {unit!r}",
     )
     a, s, b = unit
-    numbers(**{f"{name}[0]": a, f"{name}[2]": b})
-    return Fraction(a), int(s), Fraction(b)
+    a, b = fractions(**{f"{name}[0]": a, f"{name}[2]": b})
+    return a, int(s), b
 
 
 # --- the whole block

@@ -15,6 +15,7 @@ from torch.nn.functional import normalize, pad
 
 from attnlib._require import (
     finite,
+    fractions,
     is_list,
     is_tensor,
     matches,
@@ -101,11 +102,10 @@ def exact_rows(name: str, rows: Sequence[Sequence]) -> list[list[Fraction]]:
     is_list(**{name: rows})
     require(len(rows) >= 1, f"{name} must hold at least one row, got none")
     found = []
-    for row in rows:
-        is_list(**{f"each row of {name}": row})
-        for value in row:
-            numbers(**{f"each entry of {name}": value})
-        found.append([Fraction(value) for value in row])
+    for i, row in enumerate(rows):
+        is_list(**{f"{name}[{i}]": row})
+        entries = {f"{name}[{i}][{j}]": value for j, value in enumerate(row)}
+        found.append(fractions(**entries))
     lengths = sorted({len(row) for row in found})
     require(len(lengths) == 1, f"rows of {name} must have one length, got {lengths}")
     return found

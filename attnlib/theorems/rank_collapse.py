@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from attnlib import certify
-from attnlib._require import require
+from attnlib._require import numbers, require
 from attnlib.attention import (
     Layer,
     attention_matrix,
@@ -995,7 +995,7 @@ def sharp(x: Tensor, layer: Layer, *, limit: float = 0.5) -> Verdict:
     Args:
         x: (n, d).
         layer: a Layer of one head.
-        limit: the constant at spread zero.
+        limit: the constant at spread zero, above 0.
 
     Returns:
         Verdict; its bound is 1, and 1e-9 for rounding.
@@ -1004,6 +1004,8 @@ def sharp(x: Tensor, layer: Layer, *, limit: float = 0.5) -> Verdict:
     Page: notebooks/path_decomposition/rank_collapse
     """
     _check(x, [layer])
+    numbers(limit=limit)
+    require(limit > 0, f"limit must be positive, got {limit}")
     allowed = g(2 * eta(x, layer)) - 1 + limit
     return at_most(constant(x, layer) / allowed, 1 + 1e-9)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from itertools import pairwise
+from itertools import combinations_with_replacement, pairwise, product
 
 import torch
 from torch import Tensor
@@ -17,6 +17,7 @@ from attnlib._require import (
     matches,
     numbers,
     require,
+    same_device,
     sizes,
     tokens,
 )
@@ -228,6 +229,7 @@ def trained(
     net = memorize(x, labels, generator=seeded(0), v=v, beta=beta)
     wanted = labels if wanted is None else wanted
     is_tensor("wanted", wanted)
+    same_device("wanted", wanted, labels.device, "labels")
     got = tuple(wanted.shape)
     require(
         got == tuple(labels.shape), f"wanted must have the shape of labels, got {got}"
@@ -266,16 +268,15 @@ def rate(f: Callable[[Tensor], Tensor], x: Tensor, lipschitz: float, g: int) -> 
         units are not as many as (18.1) says.
     """
     n, d = _check_cube(f, x, lipschitz, g)
-    line = (torch.arange(g, dtype=double) + 0.5) / g
-    words = torch.cartesian_prod(*[line] * d).reshape(-1, d)
-    places = torch.arange(len(words))
-    sets = torch.combinations(places, n, with_replacement=True).reshape(-1, n)
-    grid = words[sets]
+    centres = [(cell + 0.5) / g for cell in range(g)]
+    words = torch.tensor(list(product(centres, repeat=d)), dtype=double)
+    sets = combinations_with_replacement(range(len(words)), n)
+    grid = words[torch.tensor(list(sets))]
     net = memorize(grid, f(grid), generator=seeded(0))
     if net.report.ids != units(g, n, d):
         return at_most(math.inf, 1)
     off = (net(centre(x, g)) - f(x)).abs().max()
-    return at_most(off / (lipschitz / (2 * g)), 1 + 1e-9)
+    return at_most(off / float(lipschitz) * 2 * g, 1 + 1e-9)
 
 
 @claim(
@@ -308,7 +309,8 @@ def furthest(
     _check_vectors(u, beta)
     n, d = u.shape
     eye = torch.eye(d, dtype=double)
-    how = {"mask": mask, "scale": 1.0 if beta is None else beta}
+    scale = 1.0 if beta is None else float(beta)
+    how = {"mask": mask, "scale": scale}
     normalizer = "hardmax" if beta is None else "softmax"
     p = attention_matrix(u, -eye, eye, normalizer=normalizer, **how)
     apart = torch.cdist(u, u, compute_mode="donot_use_mm_for_euclid_dist")
@@ -318,7 +320,7 @@ def furthest(
         return at_most(off.max(), ROUNDING)
     nearest = (u @ u.T).sort(dim=1).values
     gamma = nearest[:, 1] - nearest[:, 0]
-    bound = 2 * (n - 1) * torch.exp(-beta * gamma) + ROUNDING
+    bound = 2 * (n - 1) * torch.exp(-scale * gamma) + ROUNDING
     return at_most((off / bound).max(), 1)
 
 
@@ -349,7 +351,7 @@ def _check_cube(f, x, lipschitz, g) -> tuple[int, int]:
     sizes(1, g=g)
     n, d = got[1:]
     count = math.comb(g**d + n - 1, n)
-    require(count <= MOST, f"g = {g}: {count} multisets of cells, more than {MOST}")
+    require(count <= MOST, f"g = {g}: more than {MOST} multisets of cells")
     matches("f(x)", f(x), got, x)
     finite(**{"f(x)": f(x)})
     return n, d
@@ -361,7 +363,7 @@ def _check_vectors(u, beta) -> None:
     got = tuple(u.shape)
     require(len(got) == 2 and got[0] >= 2, f"u must be (n, d), n >= 2, got {got}")
     require(u.dtype == double, f"u must be float64, got {u.dtype}")
-    finite(u=u)
+    finite(**{"u": u, "4 u @ u.T": 4 * u @ u.T})
     if beta is not None:
         numbers(beta=beta)
         require(beta > 0, f"beta must be positive, got {beta}")

@@ -15,13 +15,14 @@ from numbers import Integral
 
 import numpy as np
 
-from attnlib._require import is_a, require, sizes
+from attnlib._require import is_a, one_of, require, sizes, told
 from attnlib.patterns import Pattern, check
 from attnlib.patterns import hops as count_hops
 
 LIMIT = 10**7  # ids that are held at a time
 BITS = 10**6  # of an integer of the map
 TOKENS = 10**4  # of a mask of all pairs
+OPTIONS = ("path", "hops", "constant")  # of contextual_map
 
 
 @dataclass(frozen=True, eq=False)
@@ -481,12 +482,14 @@ def context_ids(pattern: Pattern, n: int, d: int, cells: int, **options) -> np.n
         under the three conditions.
 
     Raises:
-        ValueError: as contextual_map, and for more than 10^7 ids.
+        ValueError: as contextual_map, for another option, and for more than 10^7 ids.
 
     Cost: O(mapping.layers n K^(n d)) and the entries of the masks.
     Source: Yun et al. 2020b, recalled: the contextual map.
     Claim: universal.context
     """
+    for name in options:
+        one_of(OPTIONS, **{"each of options": name})
     numbers = contextual_map(pattern, n, d, cells, **options)
     return _last_ids(grid_ids(numbers), numbers).astype(object)
 
@@ -534,7 +537,7 @@ def decode(ident: int, mapping: ContextualMap) -> tuple[int, list[int]]:
     first = mapping.path[0]  # the sweep leaves it as it was
     require(
         swept[first] == x[first] and wanted in ids,
-        f"ident {ident} is no id of this map",
+        f"ident {told(ident)} is no id of this map",
     )
     return ids.tolist().index(wanted), x
 

@@ -21,6 +21,7 @@ from torch import Tensor
 from attnlib._require import finite, is_a, is_floating, is_tensor, one_of, require
 from attnlib.patterns import Pattern
 from attnlib.universal.context import (
+    OPTIONS,
     ContextualMap,
     _all_rows,
     _last_ids,
@@ -141,14 +142,17 @@ def approximate(
         raised.
 
     Raises:
-        ValueError: as contextual_map; for more than 10^6 value layers (it says how
-            many); for a target that returns another shape, NaN or infinity.
+        ValueError: as contextual_map; for another option; for more than 10^6 value
+            layers (it says how many); for a target that returns another shape, NaN or
+            infinity.
 
     Cost: O(n K^(n d)) times the attention layers.
     Source: Yun et al. 2020b, recalled.
     Claim: universal.network
     """
     is_a(Callable, f=f)
+    for name in options:
+        one_of(OPTIONS, **{"each of options": name})
     numbers = contextual_map(pattern, n, d, cells, **options)
     n = numbers.n
     d = numbers.d
