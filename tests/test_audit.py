@@ -138,12 +138,14 @@ MUTANTS = {
     "beta*": (heads, "_sharpness", twice),
     "connections, 90%": (
         heads,
-        "_smallest_pattern",
-        lambda f: lambda p, ranked, sums, share: f(p, ranked, sums, share / 2),
+        "_pattern",
+        lambda f: (
+            lambda scores, ranked, sums, share: f(scores, ranked, sums, share / 2)
+        ),
     ),
     "hops, 90%": (heads, "_hops", lambda f: lambda p, most: f(p | p.mT, most)),
     "diameter before": (torch, "cdist", twice),
-    "relative residual after": (collapse, "relative_residual", twice),
+    "relative residual after": (collapse, "residual", twice),
 }
 
 
@@ -589,18 +591,44 @@ def test_each_column_names_its_claim(tiny):
     shown = re.findall(r": ([a-z.-]+)[;.](?= |$)", said.removeprefix("Claims"))
     assert len(shown) == len(set(shown)) == 6
     assert set(shown) <= set(report.PLACES)
-    assert " ".join(str(tiny).split()).count(said) == 1
+    assert " ".join(tiny.text().split()).count(said) == 1
 
 
 def test_the_printed_report(tiny):
-    text = str(tiny)
-    assert max(map(len, text.splitlines())) <= 88
+    text = tiny.text()
+    assert 80 < max(map(len, text.splitlines())) <= 88
     assert 5 <= len(tiny.verdict()) <= 8
     lines = [line for line in text.splitlines() if re.match(r"\s+\d+\s+\d+\s", line)]
     assert len(lines) == 16
     for sentence in tiny.verdict():
         assert sentence.endswith((".", ")"))
     assert "Not covered" in text
+
+
+@pytest.mark.parametrize("columns", [30, 44, 70])
+def test_where_it_is_narrow_the_tables_stand_in_parts(tiny, columns):
+    lines = tiny.text(columns).splitlines()
+    assert max(map(len, lines)) <= columns < max(map(len, tiny.text().splitlines()))
+    shown = {}
+    for line in lines:
+        if not re.match(r" +(layer|\d+)(  |$)", line):
+            continue
+        cells = re.split(r" {2,}", line.strip())
+        if cells[0] == "layer":
+            headings = cells
+            continue
+        for heading, cell in zip(headings, cells, strict=True):
+            shown.setdefault(heading, []).append(cell)
+    for grid in tiny.grids():
+        for heading, *cells in zip(*grid):
+            if heading not in ("layer", "head"):  # these stand in each part
+                assert shown[heading] == cells
+
+
+@pytest.mark.bad_input
+def test_a_line_holds_a_column_at_least(tiny):
+    with pytest.raises(ValueError, match="width must be an integer of at least 30"):
+        tiny.text(29)
 
 
 def test_words_follow_the_numbers():

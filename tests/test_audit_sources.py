@@ -205,7 +205,6 @@ def test_the_weights_of_values_are_found(read):
     w_v, w_o = read(model)
     assert torch.equal(record.w_v, w_v)
     assert torch.equal(record.w_o, w_o.unflatten(0, (4, 8)))
-    assert off(record.values, w_v @ w_o.unflatten(0, (4, 8))) == 0
 
 
 def test_what_the_record_holds_computes_the_layer():
@@ -219,7 +218,7 @@ def test_what_the_record_holds_computes_the_layer():
         model(**batch())
         x = model.layers[0].input_layernorm(record.before)
     handle.remove()
-    heads = record.weights @ x.unsqueeze(1) @ record.values
+    heads = record.weights @ x.unsqueeze(1) @ record.w_v @ record.w_o
     assert off(record.before + heads.sum(1), caught[0]) < 1e-5
 
 
@@ -512,7 +511,8 @@ def test_layers_of_attnlib():
         assert (record.skip, record.feed_forward) == (False, False)
         check_softmax(record)
     assert off(records[1].after, y) < 1e-12
-    assert off(records[0].values, attention.merged(layers[0])[0]) < 1e-12
+    values = records[0].w_v @ records[0].w_o
+    assert off(values, attention.merged(layers[0])[0]) < 1e-12
     skips = attention.Encoder(layers, [None] * 2, [(None, None)] * 2)
     added = seen(skips, x)
     assert off(added[1].after, attention.forward(x, layers, skip=True)) < 1e-12
@@ -808,10 +808,13 @@ def test_a_visitor_that_cannot_be_called():
         visit(maps(1, 2, 3, 3), None, "visitor")
 
 
-def test_command_line(tmp_path, capsys):
+def test_command_line(tmp_path, capsys, monkeypatch):
+    """In a terminal of 50 columns."""
+    monkeypatch.setenv("COLUMNS", "50")
     page = tmp_path / "report.html"
     command.main(["--text", "some text", "--layers", "0,3", "--html", str(page)])
-    assert "TinyModel" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert "TinyModel" in printed and 40 < max(map(len, printed.splitlines())) <= 50
     assert page.read_text(encoding="utf-8").startswith("<!")
 
 

@@ -19,6 +19,7 @@ from attnlib.attention import Encoder, Layer
 from attnlib.audit import sources
 from attnlib.audit.measures import Collector, Row, measured, uncovered
 from attnlib.audit.named import load
+from attnlib.audit.records import both
 from attnlib.audit.report import Report, with_links
 from attnlib.data.checkpoints import Checkpoint
 
@@ -39,19 +40,31 @@ def run(
 ) -> Report:
     """What the book's theorems say of each layer and head of a model on some inputs.
 
+    What the model may be, and what inputs then are:
+
+        a model of transformers      the dict that its tokenizer gives, numbers of
+                                     tokens (b, n), pixels, or texts and a tokenizer
+        a torch.nn.Module            what it is called with: a tensor, a tuple, or a
+                                     dict by name
+        TinyModel, Checkpoint        a text, or numbers of tokens
+        a list of attnlib's Layers   x (n, d) or (b, n, d); there are no skips
+        an Encoder of attnlib        x (n, d) or (b, n, d); there are skips
+        plain maps                   None: a tensor or array (L, h, n, n) or
+                                     (L, b, h, n, n), or a list of one a layer
+        a cache of TransformerLens   None
+
     Args:
-        model: a model of transformers, torch's TransformerEncoder, any module with
-            MultiheadAttention inside, a list of attnlib Layers (no skips) or an
-            Encoder (skips), a TinyModel or Checkpoint of attnlib.data, or maps:
-            (L, h, n, n), (L, b, h, n, n), a list of layers, a cache of TransformerLens.
-        inputs: what the model is called with: tokens, a dict of tensors, texts if there
-            is a tokenizer, or x; None for maps.
+        model: one of these.
+        inputs: what it attends to. Texts are cut at the longest that their tokenizer
+            allows.
         tokenizer: text to tokens, for texts.
-        states: for maps, the states before the first layer and after each, (L + 1, b,
-            n, d).
+        states: for plain maps: the states before the first layer and after each,
+            (L + 1, n, d) or (L + 1, b, n, d), or a list.
         layers: numbers of the layers to look at, None for all.
-        mask: for maps and Layers: boolean, True = may attend.
-        token_mask: boolean (b, n), True = a token.
+        mask: for Layers and plain maps: True = may attend, broadcastable to
+            (b, h, n, n). Maps without it that never look ahead are taken for causal.
+        token_mask: for Layers and plain maps: True = a token (b, n). Models of
+            transformers have it as attention_mask, torch's as key_padding_mask.
         exact: compute energy ranks for more than 256 tokens too; an eigenvalue problem
             a head.
         progress: show a bar.
@@ -120,14 +133,11 @@ def _path_rows(
     """The share of the output that comes on paths of each length, where the theorem
     covers the network.
     """
-    about = {"claim": "paths.sums", "unit": "size over that of the output"}
     network = _network(model)
     if network is None or _has_parts(network):
         why = "Theorem 1.7 covers attention and skips alone, and needs the weights"
-        return [uncovered("paths", why, **about)]
-    if token_mask is not None:
-        keys = token_mask[:, None, None, :]
-        mask = keys if mask is None else mask & keys
+        return [uncovered("paths", why)]
+    mask = both(mask, token_mask)
     skip = isinstance(model, Encoder)
     sums = paths.path_sums(x, network.layers, skip=skip, mask=mask).by_length
     if token_mask is not None:
@@ -136,7 +146,7 @@ def _path_rows(
     found = []
     for length, part in enumerate(sums):
         shares = (_sizes(part) / whole).tolist()
-        found.append(measured(f"paths of length {length}", shares, **about))
+        found.append(measured(f"paths of length {length}", shares))
     return found
 
 

@@ -6,10 +6,12 @@ Page: notebooks/synthesis/your_model
 from __future__ import annotations
 
 import argparse
+import shutil
 import sys
 from collections.abc import Sequence
 
 from attnlib import audit
+from attnlib.audit.report import NARROWEST, WIDEST
 
 
 def main(given: Sequence[str] | None = None) -> None:
@@ -54,7 +56,8 @@ def main(given: Sequence[str] | None = None) -> None:
             report.figure().savefig(chosen.figure)
     except (ValueError, RuntimeError, OSError) as error:
         raise SystemExit(str(error)) from error
-    print(report)
+    columns = shutil.get_terminal_size((WIDEST, 24)).columns
+    print(report.text(max(NARROWEST, min(columns, WIDEST))))
 
 
 def _numbers(layers: str | None) -> list[int] | None:

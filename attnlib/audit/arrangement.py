@@ -13,6 +13,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from attnlib.audit.records import LayerRecord, wide
+
 OTHER_ATTENTION = "its block holds another attention as well"
 NO_VALUES = (
     "no linear map was seen that gives the values, or none that takes what the heads "
@@ -43,24 +45,14 @@ class Call:
 
 @dataclass(eq=False)
 class Heard:
-    """One call of self-attention. What is None at first is found in its block later."""
+    """One call of self-attention. What its record lacks is found in its block later."""
 
-    name: str
-    weights: Tensor
-    logits: Tensor
-    mask: Tensor | None
-    kv_heads: int
-    head_width: int
-    dtype: torch.dtype
+    record: LayerRecord
     at: int = 0  # how many calls of the block came before it
     values: Tensor | None = None  # (b, kv_heads, n, d_v)
     mixed: Tensor | None = None  # (b, n, h d_v), what the heads give, side by side
-    x: Tensor | None = None
-    y: Tensor | None = None
-    w_v: Tensor | None = None
-    w_o: Tensor | None = None
-    biases: bool | None = None
-    token_mask: Tensor | None = None
+    x: Tensor | None = None  # what the values were made of
+    y: Tensor | None = None  # what the heads give together, after W_O
     tokens_first: bool = False  # the states around it are (n, b, d)
 
 
@@ -129,21 +121,23 @@ def state(things) -> Tensor | None:
     return None
 
 
-def complete(heard: Heard, frame: Frame | None) -> dict[str, str]:
+def value_maps(
+    heard: Heard, frame: Frame | None
+) -> tuple[dict[str, Any], dict[str, str]]:
     """Find the weights of values and outputs where they are not known yet.
 
     Args:
-        heard: the attention; x, y, w_v, w_o and biases are filled in.
+        heard: the attention; x and y are filled in.
         frame: the run of its block, or None.
 
     Returns:
-        what is missing, and why.
+        (w_v, w_o, biases by name, as far as they are new; what is missing, and why).
 
     Source: the values that the layer computed, compared with what its linear maps
         gave, number by number.
     """
-    if heard.w_v is not None:
-        return {}
+    if heard.record.w_v is not None:
+        return {}, {}
     calls = [] if frame is None else frame.calls
     value = _find_values(heard.values, calls[: heard.at])
     output = _find_output(heard.mixed, calls[heard.at :])
@@ -152,18 +146,21 @@ def complete(heard: Heard, frame: Frame | None) -> dict[str, str]:
     if output is not None:
         heard.y = output.y
     if value is None or output is None:
-        return dict.fromkeys(("w_v", "w_o", "biases"), NO_VALUES)
-    h = heard.weights.shape[1]
+        return {}, dict.fromkeys(("w_v", "w_o", "biases"), NO_VALUES)
+    h = heard.record.weights.shape[1]
+    kv_heads = heard.record.kv_heads
     call, columns = value
     w_v = _matrix(call.module)[:, columns]
-    w_v = w_v.unflatten(1, (heard.kv_heads, -1)).transpose(0, 1)
-    heard.w_v = w_v.repeat_interleave(h // heard.kv_heads, 0)
-    heard.w_o = _matrix(output.module).unflatten(0, (h, -1))
+    w_v = w_v.unflatten(1, (kv_heads, -1)).transpose(0, 1)
     b_v = getattr(call.module, "bias", None)
     b_o = getattr(output.module, "bias", None)
     b_v = None if b_v is None else b_v[columns]
-    heard.biases = any(b is not None and bool(b.any()) for b in (b_v, b_o))
-    return {}
+    found = {
+        "w_v": wide(w_v.repeat_interleave(h // kv_heads, 0)),
+        "w_o": wide(_matrix(output.module).unflatten(0, (h, -1))),
+        "biases": any(b is not None and bool(b.any()) for b in (b_v, b_o)),
+    }
+    return found, {}
 
 
 def surroundings(
@@ -177,22 +174,22 @@ def surroundings(
         after: what leaves the block.
 
     Returns:
-        (before, after, skip, norm, feed_forward by name; what is missing, and why).
+        (before, after, skip, norm, feed_forward by name, as far as they are known; what
+        is missing, and why).
 
     Source: sums and norms that the layer computed, compared number by number.
     """
     names = ("before", "after", "skip", "norm", "feed_forward")
     why = _no_states(heard, frame, after)
     if why:
-        return dict.fromkeys(names), dict.fromkeys(names, why)
-    size = (*heard.weights.shape[::2], -1)
+        return {}, dict.fromkeys(names, why)
+    size = (*heard.record.weights.shape[::2], -1)
     found = {
-        "before": _batched(frame.before, size),
-        "after": _batched(after, size),
+        "before": wide(_batched(frame.before, size)),
+        "after": wide(_batched(after, size)),
     }
     if heard.x is None or heard.y is None:
-        rest = names[2:]
-        return found | dict.fromkeys(rest), dict.fromkeys(rest, NO_OUTPUT)
+        return found, dict.fromkeys(names[2:], NO_OUTPUT)
     later = frame.calls[heard.at :]
     result = frame.before + heard.y
     skip, why_skip = _skip(heard, frame.before, result, later, after)
@@ -281,7 +278,7 @@ def _no_states(heard: Heard, frame: Frame | None, after: Tensor | None) -> str:
         return "the attention stands alone: no block around it was seen"
     if frame.crossed or len(frame.heard) > 1:
         return OTHER_ATTENTION
-    b, _, n, _ = heard.weights.shape
+    b, _, n, _ = heard.record.weights.shape
     if heard.tokens_first and b == n:
         return ALIKE
     sizes = ((b, n), (n, b), (n,))

@@ -6,6 +6,7 @@ Page: notebooks/synthesis/your_model
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -15,14 +16,39 @@ from torch import Tensor
 
 from attnlib import bridges, collapse
 from attnlib._require import finite, require
-from attnlib.audit.heads import CHEAP, SHARES, guaranteed, of_heads
-from attnlib.audit.passages import Passage, passages
-from attnlib.audit.records import LayerRecord
+from attnlib.audit.heads import CHEAP, SHARES, Numbers, guaranteed, of_heads
+from attnlib.audit.records import LayerRecord, Passage, passages
 from attnlib.efficient.decoding import decoding
 from attnlib.patterns.bits import bit_product, closure, pack, unpack
 
 Row = dict[str, Any]
 
+# Claim and unit of each quantity, by how its name begins; without a claim, nothing
+# follows from it by a theorem.
+QUANTITIES = {
+    "R": ("synthesis.logits", "logits"),
+    "tau": ("synthesis.logits", "total variation"),
+    "largest tau": ("synthesis.logits", "total variation"),
+    "tanh R": ("synthesis.logits", "total variation"),
+    "beta*": ("after.sharpness", "factor"),
+    "largest weight": ("after.sharpness", "share"),
+    "energy rank": ("lowrank.svd", "singular values"),
+    "floor": ("synthesis.rank", "row sum"),
+    "connections": (None, "share of allowed pairs"),
+    "hops": ("patterns.universal", "layers"),
+    "pairs heard": ("patterns.universal", "share"),
+    "heard by the last token": ("patterns.universal", "share"),
+    "can hear everything": ("patterns.universal", "yes or no"),
+    "relative residual": (None, "share"),
+    "diameter": (None, "length"),
+    "growth of the diameter": (None, "factor"),
+    "factor of the heads": ("synthesis.logits", "factor"),
+    "factor of": ("synthesis.depth", "factor"),
+    "paths": ("paths.sums", "size over that of the output"),
+    "equal tokens not told apart": (None, "pairs"),
+    "closest equal tokens": (None, "floats"),
+    "cache a token": ("efficient.state", "bits"),
+}
 RANKS = {"1": None, "n/8": 8, "n/4": 4, "n/2": 2}  # n over this
 
 MASKED = "a mask: Theorem 19.2 compares rows that may attend to the same tokens"
@@ -46,10 +72,10 @@ class Collector:
         self.exact = exact
         self.vocabulary = vocabulary
         self.rows: list[Row] = []
+        self._dtype: Row = {}  # of the last layer
         self._hearing: list[dict[float, _Hearing]] = []
         self._factors: list[float | None] = []
         self._whys: list[str] = []
-        self._last: LayerRecord | None = None
         self._deaf = ""  # why no number of layers lets all hear all, if so
 
     def __call__(self, record: LayerRecord) -> None:
@@ -63,19 +89,22 @@ class Collector:
         """
         finite(before=record.before, after=record.after)
         batch = list(passages(record))
-        self._deaf = self._deaf or _deaf(batch, record)
-        hears = not _deaf(batch, record)
+        deaf = _deaf(batch, record)
+        self._deaf = self._deaf or deaf
         found = []
         for passage in batch:
-            found.append(of_heads(passage, record, exact=self.exact, hears=hears))
-        tau = [numbers["tau"] for numbers in found]
-        self._add(record, _head_rows(batch, found, record, self.exact))
-        self._hear(record, batch, found)
-        self._add(record, _state_rows(batch, record))
-        self._add(record, self._factor_rows(record, tau))
-        self._add(record, _id_rows(batch, record))
-        self._add(record, _cache_rows(batch, record, self.vocabulary))
-        self._last = _without_tensors(record)
+            found.append(of_heads(passage, record, exact=self.exact, hears=not deaf))
+        heads = list(zip(*found))  # of each head, its numbers on each sequence
+        factor_rows, factor, why = _factors(record, heads)
+        self._factors.append(factor)
+        self._whys.append(why)
+        self._dtype = _dtype(record)
+        self._add(record.layer, _head_rows(batch, heads, deaf))
+        self._add(record.layer, self._heard_rows(batch, found))
+        self._add(record.layer, _state_rows(batch, record))
+        self._add(record.layer, factor_rows)
+        self._add(record.layer, _id_rows(batch, record))
+        self._add(record.layer, [_cache_row(batch, record, self.vocabulary)])
 
     def finish(self) -> list[Row]:
         """All rows, those of the whole network last.
@@ -86,69 +115,59 @@ class Collector:
         Raises:
             ValueError: if no layer was seen.
         """
-        require(self._last is not None, "no layer was seen: nothing to report")
-        self._add(self._last, self._network_rows(), network=True)
+        require(self._dtype, "no layer was seen: nothing to report")
+        self._add(None, self._network_rows())
         return self.rows
 
-    def _add(
-        self, record: LayerRecord, rows: Sequence[Row], *, network: bool = False
-    ) -> None:
+    def _add(self, layer: int | None, rows: Sequence[Row]) -> None:
         for row in rows:
-            layer = None if network else record.layer
-            self.rows.append({"layer": layer, "head": None, **row, **_dtype(record)})
+            self.rows.append({"layer": layer, **row, **self._dtype})
 
-    def _factor_rows(self, record: LayerRecord, tau: list[Tensor]) -> list[Row]:
-        rows, factor, why = _factors(record, tau)
-        self._factors.append(factor)
-        self._whys.append(why)
-        return rows
-
-    def _hear(
-        self,
-        record: LayerRecord,
-        batch: list[Passage],
-        found: list[dict[str, Any]],
-    ) -> None:
+    def _heard_rows(
+        self, batch: list[Passage], found: list[list[Numbers]]
+    ) -> list[Row]:
         """Whom each token has heard of by now, if all heads keep their patterns."""
         if not self._hearing:
             for passage in batch:
                 hearing = {share: _Hearing(passage.n) for share in SHARES}
                 self._hearing.append(hearing)
         if self._deaf == NO_SKIP:
-            about = {"claim": "patterns.universal", "unit": "share"}
-            self._add(record, [uncovered("pairs heard", NO_SKIP, **about)])
-            return
+            return [uncovered("pairs heard", NO_SKIP)]
+        rows = []
         for share in SHARES:
             pairs = []
             last = []
-            for hearing, numbers in zip(self._hearing, found):
-                pattern = numbers[f"pattern {share}"].any(0)
-                heard = hearing[share].listen(pattern.cpu())
-                pairs.append(float(heard.double().mean()))
-                last.append(float(heard[-1].double().mean()))
-            about = {"claim": "patterns.universal", "unit": "share", "worst": min}
-            rows = [measured(f"pairs heard, {share:.0%}", pairs, **about)]
+            for hearing, heads in zip(self._hearing, found):
+                patterns = [one.patterns[share] for one in heads]
+                pattern = functools.reduce(torch.logical_or, patterns)
+                heard = hearing[share].listen(pattern.cpu()).double()
+                pairs.append(float(heard.mean()))
+                last.append(float(heard[-1].mean()))
+            rows.append(measured(f"pairs heard, {share:.0%}", pairs, worst=min))
             if self._deaf == CAUSAL:
                 name = f"heard by the last token, {share:.0%}"
-                rows.append(measured(name, last, **about))
-            self._add(record, rows)
+                rows.append(measured(name, last, worst=min))
+        return rows
 
     def _network_rows(self) -> list[Row]:
         """What the layers that were looked at do together."""
-        rows = [self._product()]
-        for share in SHARES:
-            hearing = [each[share] for each in self._hearing]
-            rows.append(_universal(hearing, share, self._deaf))
-            rows.append(_network_hops(hearing, share, self._deaf))
-        return rows
-
-    def _product(self) -> Row:
         name = "factor of all layers"
-        about = {"claim": "synthesis.depth", "unit": "factor"}
         if None in self._factors:
             layer = self._factors.index(None)
-            return uncovered(name, self._whys[layer], **about)
-        return measured(name, [math.prod(self._factors)], **about)
+            rows = [uncovered(name, self._whys[layer])]
+        else:
+            rows = [measured(name, [math.prod(self._factors)])]
+        for share in SHARES:
+            hearing = [each[share] for each in self._hearing]
+            everything = f"can hear everything, {share:.0%}"
+            hops = f"hops of the network, {share:.0%}"
+            if self._deaf:
+                rows += _deaf_rows((everything, hops), self._deaf)
+                continue
+            answers = [bool(closure(each.union).all()) for each in hearing]
+            rows.append(measured(everything, answers, worst=min))
+            rows.append(_hops_row(hops, [each.hops for each in hearing]))
+        return rows
 
 
 class _Hearing:
@@ -180,16 +199,8 @@ def _deaf(batch: list[Passage], record: LayerRecord) -> str:
     return CAUSAL if any(passage.causal for passage in batch) else ""
 
 
-def _without_tensors(record: LayerRecord) -> LayerRecord:
-    """What is still asked of a layer when its maps are gone."""
-    nothing = record.weights[:0]
-    return LayerRecord(
-        layer=record.layer,
-        layers=record.layers,
-        name=record.name,
-        weights=nothing.clone(),
-        dtype=record.dtype,
-    )
+def _deaf_rows(names: Sequence[str], deaf: str) -> list[Row]:
+    return [uncovered(name, deaf, claim=_CLAIMS[deaf]) for name in names]
 
 
 def _dtype(record: LayerRecord) -> Row:
@@ -202,72 +213,28 @@ def _dtype(record: LayerRecord) -> Row:
 # --- rows ---
 
 
-def measured(
-    quantity: str,
-    values: Sequence[float | int],
-    *,
-    claim: str | None,
-    unit: str,
-    head: int | None = None,
-    bounds: Sequence[float | int] | None = None,
-    worst=max,
-    over: str = "worst of batch",
-    why: str = "",
-) -> Row:
-    """A number over the batch: its worst, its mean, and the bound where it is worst.
-
-    Args:
-        quantity: its name.
-        values: one a sequence.
-        claim: id of the claim that says what follows; None for what is only measured.
-        unit: of the values.
-        head: number of the head, or None.
-        bounds: what the claim promises, one a sequence.
-        worst: max or min.
-        over: what the value was taken over.
-        why: a remark.
-
-    Returns:
-        a plain dict.
-    """
-    value = worst(values)
-    bound = None if bounds is None else bounds[list(values).index(value)]
-    return {
-        "head": head,
-        "quantity": quantity,
-        "value": float(value),
-        "mean": math.fsum(values) / len(values),
-        "bound": None if bound is None else float(bound),
-        "claim": claim,
-        "covered": True,
-        "why": why,
-        "unit": unit,
-        "over": over,
-    }
-
-
 def uncovered(
-    quantity: str, why: str, *, claim: str | None, unit: str, head: int | None = None
+    quantity: str, why: str, *, head: int | None = None, claim: str | None = None
 ) -> Row:
     """A number that no theorem gives here.
 
     Args:
-        quantity: its name.
+        quantity: its name, which begins with one of QUANTITIES.
         why: what stands in the way.
-        claim: id of the claim that would have given it.
-        unit: of the number.
         head: number of the head, or None.
+        claim: id of the claim that would have given it; None for that of QUANTITIES.
 
     Returns:
         a plain dict, whose value is None.
     """
+    usual, unit = _known(quantity)
     return {
         "head": head,
         "quantity": quantity,
         "value": None,
         "mean": None,
         "bound": None,
-        "claim": claim,
+        "claim": claim or usual,
         "covered": False,
         "why": why,
         "unit": unit,
@@ -275,142 +242,154 @@ def uncovered(
     }
 
 
+@functools.cache
+def _known(quantity: str) -> tuple[str | None, str]:
+    """Claim and unit of a quantity."""
+    start = next(start for start in QUANTITIES if quantity.startswith(start))
+    return QUANTITIES[start]
+
+
+def measured(
+    quantity: str,
+    values: Sequence[float | int],
+    *,
+    head: int | None = None,
+    claim: str | None = None,
+    bounds: Sequence[float | int] | None = None,
+    worst=max,
+    over: str = "worst of batch",
+) -> Row:
+    """A number over the batch: its worst, its mean, and the bound where it is worst.
+
+    Args:
+        quantity: its name, which begins with one of QUANTITIES.
+        values: one a sequence.
+        head: number of the head, or None.
+        claim: id of the claim that says what follows; None for that of QUANTITIES.
+        bounds: what the claim promises, one a sequence.
+        worst: max or min.
+        over: what the value was taken over.
+
+    Returns:
+        a plain dict.
+    """
+    row = uncovered(quantity, "", head=head, claim=claim)
+    value = worst(values)
+    mean = math.fsum(values) / len(values)
+    row |= {"value": float(value), "mean": mean, "covered": True, "over": over}
+    if bounds is not None:
+        row["bound"] = float(bounds[list(values).index(value)])
+    return row
+
+
 # --- heads ---
 
 
 def _head_rows(
-    batch: list[Passage],
-    found: list[dict[str, Any]],
-    record: LayerRecord,
-    exact: bool,
+    batch: list[Passage], heads: list[tuple[Numbers, ...]], deaf: str
 ) -> list[Row]:
-    deaf = _deaf(batch, record)
+    """The rows of each head, from its numbers on each sequence."""
     rows = []
-    for head in range(len(found[0]["tau"])):
-        rows += _contraction(batch, found, head)
-        rows += _sharp(found, head)
-        rows += _ranks(batch, found, head)
-        rows += _connections(found, deaf, head)
-    masked = any(passage.allowed is not None for passage in batch)
-    if masked:
-        unit = "total variation"
-        rows.append(uncovered("tanh R", MASKED, claim="synthesis.logits", unit=unit))
-    if found[0]["energy"] is None or not (exact or _all_cheap(batch)):
+    for head, numbers in enumerate(heads):
+        rows += _contraction(batch, numbers, head)
+        rows += _sharp(numbers, head)
+        rows += _ranks(batch, numbers, head)
+        rows += _connections(numbers, deaf, head)
+    if _masked(batch):
+        rows.append(uncovered("tanh R", MASKED))
+    if any(one.energy is None for one in heads[0]):
         n = max(passage.n for passage in batch)
         why = (
             f"not computed: {n} tokens are more than {CHEAP}, and it takes an "
             "eigenvalue problem a head; ask for exact=True"
         )
-        unit = "singular values"
-        rows.append(uncovered("energy rank", why, claim="lowrank.svd", unit=unit))
+        rows.append(uncovered("energy rank", why))
     if deaf:
-        rows.append(uncovered("hops", deaf, claim=_CLAIMS[deaf], unit="layers"))
+        rows += _deaf_rows(["hops"], deaf)
     return rows
 
 
-def _all_cheap(batch: list[Passage]) -> bool:
-    return all(passage.n <= CHEAP for passage in batch)
+def _masked(batch: list[Passage]) -> bool:
+    return any(passage.allowed is not None for passage in batch)
 
 
-def _contraction(batch: list[Passage], found, head: int) -> list[Row]:
+def _contraction(batch: list[Passage], numbers: Sequence[Numbers], head: int):
     """tau, R, and what R alone allows."""
-    tau = [float(numbers["tau"][head]) for numbers in found]
-    about = {"head": head, "claim": "synthesis.logits"}
-    variation = {**about, "unit": "total variation"}
-    radii = [numbers["radius"] for numbers in found]
-    if any(radius is None for radius in radii):
-        return [
-            measured("tau", tau, **variation),
-            uncovered("R", UNDERFLOW, **about, unit="logits"),
-        ]
-    radii = [float(radius[head]) for radius in radii]
-    rows = [measured("R", radii, **about, unit="logits")]
-    if any(passage.allowed is not None for passage in batch):
-        return [measured("tau", tau, **variation), *rows]
+    tau = [one.tau for one in numbers]
+    radii = [one.radius for one in numbers]
+    if None in radii:
+        rows = [measured("tau", tau, head=head)]
+        return rows + [uncovered("R", UNDERFLOW, head=head)]
+    rows = [measured("R", radii, head=head)]
+    if _masked(batch):
+        return [measured("tau", tau, head=head), *rows]
     allowed = []
     for passage, radius in zip(batch, radii):
-        n = max(2, passage.n)
-        allowed.append(bridges.largest_dobrushin(n, radius))
-    rows.append(measured("tau", tau, bounds=allowed, **variation))
-    rows.append(measured("largest tau", allowed, **variation))
-    rows.append(
-        measured("tanh R", [math.tanh(radius) for radius in radii], **variation)
-    )
+        allowed.append(bridges.largest_dobrushin(max(2, passage.n), radius))
+    rows.append(measured("tau", tau, head=head, bounds=allowed))
+    rows.append(measured("largest tau", allowed, head=head))
+    rows.append(measured("tanh R", [math.tanh(radius) for radius in radii], head=head))
     return rows
 
 
-def _sharp(found, head: int) -> list[Row]:
+def _sharp(numbers: Sequence[Numbers], head: int) -> list[Row]:
     """The sharpness of the median row, its largest weight, and what beta* promises."""
-    beta = torch.cat([numbers["sharpness"][head] for numbers in found])
-    weights = torch.cat([numbers["rows"][head] for numbers in found])
-    counts = torch.cat([numbers["allowed"][head] for numbers in found])
+    beta = torch.cat([one.sharpness for one in numbers])
+    weights = torch.cat([one.largest for one in numbers])
+    counts = torch.cat([one.allowed for one in numbers])
     middle = int(beta.argsort()[(len(beta) - 1) // 2])
     value = float(beta[middle])
-    about = {"head": head, "claim": "after.sharpness"}
     if value == math.inf:
         why = "the two largest logits of the median row are equal"
-        return [uncovered("beta*", why, unit="factor", **about)]
-    about["over"] = "median row of the batch"
+        return [uncovered("beta*", why, head=head)]
+    about = {"head": head, "over": "median row of the batch"}
     weight = float(weights[middle])
     promised = guaranteed(value, int(counts[middle]))
     return [
-        measured("beta*", [value], unit="factor", **about),
-        measured("largest weight", [weight], bounds=[promised], unit="share", **about),
+        measured("beta*", [value], **about),
+        measured("largest weight", [weight], bounds=[promised], **about),
     ]
 
 
-def _ranks(batch: list[Passage], found, head: int) -> list[Row]:
+def _ranks(batch: list[Passage], numbers: Sequence[Numbers], head: int) -> list[Row]:
     """The fewest singular values, and how far every matrix of a rank must stay."""
     rows = []
-    if all(numbers["energy"] is not None for numbers in found):
+    if all(one.energy is not None for one in numbers):
         for share in SHARES:
-            ranks = [int(numbers["energy"][share][head]) for numbers in found]
-            about = {"head": head, "claim": "lowrank.svd", "unit": "singular values"}
-            rows.append(measured(f"energy rank, {share:.0%}", ranks, **about))
+            ranks = [one.energy[share] for one in numbers]
+            rows.append(measured(f"energy rank, {share:.0%}", ranks, head=head))
     for name, part in RANKS.items():
         floors = []
-        for passage, numbers in zip(batch, found):
+        for passage, one in zip(batch, numbers):
             r = 1 if part is None else passage.n // part
             if 1 <= r < passage.n:
-                floors.append(float(numbers["floors"][head][r]))
+                floors.append(float(one.floors[r]))
         if floors:
-            about = {"head": head, "claim": "synthesis.rank", "unit": "row sum"}
-            rows.append(measured(f"floor, rank {name}", floors, **about))
+            rows.append(measured(f"floor, rank {name}", floors, head=head))
     return rows
 
 
-def _connections(found, deaf: str, head: int) -> list[Row]:
+def _connections(numbers: Sequence[Numbers], deaf: str, head: int) -> list[Row]:
     """The fewest connections that hold the mass, and how many layers of them it takes
     until everyone has heard of everyone.
     """
     rows = []
     for share in SHARES:
-        parts = []
-        for numbers in found:
-            most = int(numbers["allowed"][head].sum())
-            parts.append(int(numbers[f"connections {share}"][head]) / most)
-        about = {"head": head, "claim": None}
-        name = f"connections, {share:.0%}"
-        rows.append(measured(name, parts, unit="share of allowed pairs", **about))
-        if deaf:
-            continue
-        hops = [numbers[f"hops {share}"][head] for numbers in found]
-        rows.append(_hops_row(f"hops, {share:.0%}", hops, **about))
+        parts = [one.connections[share] / int(one.allowed.sum()) for one in numbers]
+        rows.append(measured(f"connections, {share:.0%}", parts, head=head))
+        if not deaf:
+            hops = [one.hops[share] for one in numbers]
+            rows.append(_hops_row(f"hops, {share:.0%}", hops, head))
     return rows
 
 
-def _hops_row(quantity: str, hops: list[int | None], **about) -> Row:
+def _hops_row(quantity: str, hops: list[int | None], head: int | None = None) -> Row:
     """The largest number of hops in the batch, or why there is none."""
-    about = {**about, "claim": "patterns.universal", "unit": "layers"}
-    if 0 in hops:
-        row = measured(quantity, [math.inf], why="never", **about)
-    elif None in hops:
-        row = measured(
-            quantity, [math.inf], why="not within the layers of the network", **about
-        )
-    else:
-        return measured(quantity, hops, **about)
-    return {**row, "value": None, "mean": None}
+    if 0 not in hops and None not in hops:
+        return measured(quantity, hops, head=head)
+    why = "never" if 0 in hops else "not within the layers of the network"
+    row = uncovered(quantity, why, head=head)
+    return row | {"covered": True, "over": "worst of batch"}
 
 
 # --- states ---
@@ -419,76 +398,66 @@ def _hops_row(quantity: str, hops: list[int | None], **about) -> Row:
 def _state_rows(batch: list[Passage], record: LayerRecord) -> list[Row]:
     """How different the tokens are before and after."""
     rows = []
-    left = {}
+    shares = {}
     diameters = {}
     for when in ("before", "after"):
         states = [getattr(passage, when) for passage in batch]
-        sizes = {"claim": None, "unit": "share"}
         if states[0] is None:
             why = record.missing.get(when, f"the states {when} the layer are not known")
-            rows.append(uncovered(f"relative residual {when}", why, **sizes))
+            rows.append(uncovered(f"relative residual {when}", why))
             continue
-        shares = [_share(x) for x in states]
-        left[when] = min(shares)
-        diameters[when] = [_diameter(x) for x in states]
-        rows.append(measured(f"relative residual {when}", shares, worst=min, **sizes))
-        sizes = {"claim": None, "unit": "length"}
-        found = diameters[when]
-        rows.append(measured(f"diameter {when}", found, worst=min, **sizes))
-    if len(diameters) == 2:
-        name = "growth of the diameter"
-        about = {"claim": None, "unit": "factor"}
-        rounding = 16 * torch.finfo(record.dtype or record.weights.dtype).eps
-        if min(left.values()) <= rounding:
-            why = "the tokens differ by no more than rounding"
-            rows.append(uncovered(name, why, **about))
-        else:
-            pairs = zip(diameters["before"], diameters["after"])
-            grown = [new / old for old, new in pairs]
-            rows.append(measured(name, grown, worst=min, **about))
-    return rows
+        found = [_spread(x) for x in states]
+        shares[when], diameters[when] = zip(*found)
+        name = f"relative residual {when}"
+        rows.append(measured(name, shares[when], worst=min))
+        rows.append(measured(f"diameter {when}", diameters[when], worst=min))
+    if len(diameters) < 2:
+        return rows
+    rounding = 16 * torch.finfo(record.dtype or record.weights.dtype).eps
+    if min(shares["before"] + shares["after"]) <= rounding:
+        why = "the tokens differ by no more than rounding"
+        return rows + [uncovered("growth of the diameter", why)]
+    pairs = zip(diameters["before"], diameters["after"])
+    grown = [new / old for old, new in pairs]
+    return rows + [measured("growth of the diameter", grown, worst=min)]
 
 
-def _share(x: Tensor) -> float:
-    """The relative residual; 0 for tokens that are all zero."""
-    if not bool(x.any()):
-        return 0.0
-    return float(collapse.relative_residual(x.double()))
+def _spread(x: Tensor) -> tuple[float, float]:
+    """The relative residual of tokens, 0 where all are zero, and their diameter.
 
-
-def _diameter(x: Tensor) -> float:
-    """collapse.diameter, by products: about their mean the tokens are no longer than
-    their diameter, so that nothing cancels in the largest distance.
+    They are those of the book's kernels, from one residual: tokens about their mean are
+    no longer than their diameter, so nothing cancels in distances by products.
     """
-    rest = collapse.residual(x.double()).to(x.dtype)
-    return float(torch.cdist(rest, rest).amax())
+    rest = collapse.residual(x.double())
+    whole = float(x.double().norm())
+    share = float(rest.norm()) / whole if whole else 0.0
+    rest = rest.to(x.dtype)
+    return share, float(torch.cdist(rest, rest).amax())
 
 
 def _factors(
-    record: LayerRecord, tau: list[Tensor]
+    record: LayerRecord, heads: list[tuple[Numbers, ...]]
 ) -> tuple[list[Row], float | None, str]:
     """What the heads and the layer can at most do to the diameter; the factor of the
     layer, or None and why.
     """
-    heads = {"claim": "synthesis.logits", "unit": "factor"}
-    layer = {"claim": "synthesis.depth", "unit": "factor"}
+    names = ("factor of the heads", "factor of the layer")
     if record.w_v is None:
         why = record.missing.get("w_v", "the value maps are not known")
-        rows = [
-            uncovered("factor of the heads", why, **heads),
-            uncovered("factor of the layer", why, **layer),
-        ]
+        rows = [uncovered(name, why) for name in names]
         return rows, None, f"layer {record.layer}: {why}"
-    norms = _norms(record.w_v, record.w_o)
-    sums = [float((t.double() * norms).sum()) for t in tau]
-    rows = [measured("factor of the heads", sums, **heads)]
+    norms = _norms(record.w_v, record.w_o).tolist()
+    sums = []
+    for numbers in zip(*heads):
+        sums.append(sum(one.tau * norm for one, norm in zip(numbers, norms)))
+    rows = [measured(names[0], sums)]
     why = _beyond(record)
     if why:
-        rows.append(uncovered("factor of the layer", why, **layer))
+        rows.append(uncovered(names[1], why))
         return rows, None, f"layer {record.layer}: {why}"
-    claim = "collapse.relative" if record.skip else "synthesis.depth"
+    claim = "collapse.relative" if record.skip else None
     factors = [total + bool(record.skip) for total in sums]
-    rows.append(measured("factor of the layer", factors, claim=claim, unit="factor"))
+    rows.append(measured(names[1], factors, claim=claim))
     return rows, max(factors), ""
 
 
@@ -503,13 +472,6 @@ def _norms(w_v: Tensor, w_o: Tensor) -> Tensor:
 
 def _beyond(record: LayerRecord) -> str:
     """Which part of the layer no factor of the book covers, if there is one."""
-    unknown = []
-    for name in ("skip", "norm", "feed_forward"):
-        why = record.missing.get(name)
-        if why is not None and why not in unknown:
-            unknown.append(why)
-    if record.skip is None and not unknown:
-        unknown.append("whether the layer has a skip is not known")
     parts = []
     if record.norm is not None:
         parts.append("a norm")
@@ -518,6 +480,13 @@ def _beyond(record: LayerRecord) -> str:
     if parts:
         both = " and ".join(parts)
         return f"the layer has {both}, whose factor depends on the input"
+    unknown = []
+    for name in ("skip", "norm", "feed_forward"):
+        why = record.missing.get(name)
+        if why is not None and why not in unknown:
+            unknown.append(why)
+    if record.skip is None and not unknown:
+        return "whether the layer has a skip is not known"
     return "; ".join(unknown)
 
 
@@ -526,20 +495,18 @@ def _beyond(record: LayerRecord) -> str:
 
 def _id_rows(batch: list[Passage], record: LayerRecord) -> list[Row]:
     """Whether equal tokens in different company are told apart, and by how much."""
-    names = ("equal tokens not told apart", "closest equal tokens")
-    about = {"claim": None}
+    name = "equal tokens not told apart"
     if record.ids is None or record.after is None:
         lacking = "ids" if record.ids is None else "after"
         why = record.missing.get(lacking, f"{lacking} of the tokens are not known")
-        return [uncovered(names[0], why, unit="pairs", **about)]
+        return [uncovered(name, why)]
     found = _closest(batch, record.dtype or record.weights.dtype)
     if found is None:
-        why = "no token occurs twice in different company"
-        return [uncovered(names[0], why, unit="pairs", **about)]
+        return [uncovered(name, "no token occurs twice in different company")]
     equal, floats = found
     return [
-        measured(names[0], [equal], unit="pairs", over="whole batch", **about),
-        measured(names[1], [floats], unit="floats", over="whole batch", **about),
+        measured(name, [equal], over="whole batch"),
+        measured("closest equal tokens", [floats], over="whole batch"),
     ]
 
 
@@ -557,7 +524,6 @@ def _closest(batch: list[Passage], dtype: torch.dtype) -> tuple[int, float] | No
     causal = any(passage.causal for passage in batch)
     equal = 0
     closest = math.inf
-    pairs = 0
     tokens, counts = ids.unique(return_counts=True)
     for token in tokens[counts > 1]:
         group = (ids == token).nonzero().flatten()
@@ -568,15 +534,11 @@ def _closest(batch: list[Passage], dtype: torch.dtype) -> tuple[int, float] | No
         longest = common.diagonal()[sequence[i]].maximum(common.diagonal()[sequence[j]])
         same = place[i] < shared if causal else shared == longest
         apart = ~(same & (place[i] == place[j]))
-        i = i[apart]
-        j = j[apart]
-        if len(i) == 0:
-            continue
-        pairs += len(i)
-        gaps = _gaps(states, i, j)
-        equal += int((gaps == 0).sum())
-        closest = min(closest, float(gaps.min()))
-    if pairs == 0:
+        gaps = _gaps(states, i[apart], j[apart])
+        if len(gaps):
+            equal += int((gaps == 0).sum())
+            closest = min(closest, float(gaps.min()))
+    if closest == math.inf:
         return None
     return equal, closest / torch.finfo(dtype).eps
 
@@ -587,9 +549,9 @@ def _gaps(states: Tensor, i: Tensor, j: Tensor) -> Tensor:
     """
     found = []
     size = max(1, 2**22 // states.shape[-1])
-    for start in range(0, len(i), size):
-        one = states[i[start : start + size]]
-        other = states[j[start : start + size]]
+    for some_i, some_j in zip(i.split(size), j.split(size)):
+        one = states[some_i]
+        other = states[some_j]
         scale = one.abs().amax(-1).maximum(other.abs().amax(-1))
         gap = (one - other).abs().amax(-1)
         found.append(gap / scale.clamp_min(torch.finfo(scale.dtype).tiny))
@@ -608,44 +570,22 @@ def _common(batch: list[Passage]) -> Tensor:
     return common
 
 
-def _cache_rows(
+def _cache_row(
     batch: list[Passage], record: LayerRecord, vocabulary: int | None
-) -> list[Row]:
+) -> Row:
     """The bits that the layer keeps of each token while it writes, and those that it
     takes to know the token again.
     """
     name = "cache a token"
-    about = {"claim": "efficient.state", "unit": "bits"}
     if not any(passage.causal for passage in batch):
         why = "without a causal mask nothing is written token by token"
-        return [uncovered(name, why, **about)]
+        return uncovered(name, why)
     if record.kv_heads is None or record.head_width is None:
         why = record.missing.get("kv_heads", "the heads of the cache are not known")
-        return [uncovered(name, why, **about)]
+        return uncovered(name, why)
     h = record.weights.shape[1]
     dtype = record.dtype or record.weights.dtype
     kept = decoding("gqa", 1, record.head_width, heads=h, groups=record.kv_heads)
     bits = kept.state * torch.finfo(dtype).bits
     asked = None if vocabulary is None else [math.log2(vocabulary)]
-    return [measured(name, [bits], bounds=asked, **about)]
-
-
-# --- the network ---
-
-
-def _universal(hearing: list[_Hearing], share: float, deaf: str) -> Row:
-    """Whether the union over heads and layers is strongly connected."""
-    name = f"can hear everything, {share:.0%}"
-    about = {"claim": "patterns.universal", "unit": "yes or no"}
-    if deaf:
-        return uncovered(name, deaf, claim=_CLAIMS[deaf], unit="yes or no")
-    answers = [bool(closure(each.union).all()) for each in hearing]
-    return measured(name, answers, worst=min, **about)
-
-
-def _network_hops(hearing: list[_Hearing], share: float, deaf: str) -> Row:
-    """After how many layers of the network all tokens have heard of all others."""
-    name = f"hops of the network, {share:.0%}"
-    if deaf:
-        return uncovered(name, deaf, claim=_CLAIMS[deaf], unit="layers")
-    return _hops_row(name, [each.hops for each in hearing])
+    return measured(name, [bits], bounds=asked)

@@ -10,6 +10,7 @@ import inspect
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -20,7 +21,7 @@ from torch.overrides import TorchFunctionMode
 from attnlib._require import require
 from attnlib.audit import arrangement
 from attnlib.audit.arrangement import Call, Frame, Heard, is_attention
-from attnlib.audit.records import LayerRecord
+from attnlib.audit.records import LayerRecord, both, wide
 
 # The name under which transformers knows our attention while a model is watched.
 OURS = "attnlib_audit"
@@ -203,7 +204,8 @@ class _Listener:
         kv_heads = key.shape[1]
         if scale is None:
             scale = query.shape[-1] ** -0.5
-        logits = query @ _shared(key, h).mT * scale
+        logits = query @ _shared(key, h).mT
+        logits *= scale
         if cap is not None:
             logits = cap * torch.tanh(logits / cap)
         if bias is not None:
@@ -217,7 +219,7 @@ class _Listener:
         if self.across or query.shape[-2] != key.shape[-2]:
             self.cross()
             return heads
-        heard = Heard(
+        record = LayerRecord(
             name=name,
             weights=weights,
             logits=logits,
@@ -225,10 +227,9 @@ class _Listener:
             kv_heads=kv_heads,
             head_width=key.shape[-1],
             dtype=query.dtype,
-            values=value,
-            mixed=heads.transpose(1, 2).flatten(2),
         )
-        self.add(heard)
+        mixed = heads.transpose(1, 2).flatten(2)
+        self.add(Heard(record, values=value, mixed=mixed))
         return heads
 
     def place(self) -> str:
@@ -241,10 +242,11 @@ class _Listener:
             self.frames[-1].crossed = True
 
     def add(self, heard: Heard) -> None:
-        sums = heard.weights.sum(-1)  # NaN if a weight is
+        record = heard.record
+        sums = record.weights.sum(-1)  # NaN if a weight is
         require(
             bool(torch.isfinite(sums).all()),
-            f"the attention of {heard.name} holds NaN: the inputs do, or the weights "
+            f"the attention of {record.name} holds NaN: the inputs do, or the weights "
             "of the model, or a mask leaves a token nothing to attend to",
         )
         if self.frames:
@@ -254,42 +256,29 @@ class _Listener:
             self.tell(heard, None, None)
 
     def tell(self, heard: Heard, frame: Frame | None, after: Tensor | None) -> None:
-        """Make the record of one attention, and tell it."""
-        missing = arrangement.complete(heard, frame)
-        found, why = arrangement.surroundings(heard, frame, after)
+        """Complete the record of one attention, and tell it."""
+        record = heard.record
+        values, missing = arrangement.value_maps(heard, frame)
+        around, why = arrangement.surroundings(heard, frame, after)
         missing |= why
-        size = heard.weights.shape[::2]
+        size = record.weights.shape[::2]
         ids = _of_size(self.ids, size)
         if ids is None:
             missing["ids"] = "the inputs hold no numbers of tokens (b, n)"
-        token_mask = heard.token_mask
+        token_mask = record.token_mask
         if token_mask is None:
             token_mask = _of_size(self.token_mask, size)
         known = self.total is not None and self.count < self.total
-        record = LayerRecord(
-            layer=self.count,
-            layers=self.total if known else None,
-            name=heard.name,
-            weights=heard.weights,
-            logits=heard.logits,
-            mask=heard.mask,
-            token_mask=token_mask,
-            before=wide(found["before"]),
-            after=wide(found["after"]),
-            w_v=wide(heard.w_v),
-            w_o=wide(heard.w_o),
-            biases=heard.biases,
-            skip=found["skip"],
-            norm=found["norm"],
-            feed_forward=found["feed_forward"],
-            ids=ids,
-            kv_heads=heard.kv_heads,
-            head_width=heard.head_width,
-            dtype=heard.dtype,
-            missing=missing,
-        )
+        found = {
+            "layer": self.count,
+            "layers": self.total if known else None,
+            "token_mask": token_mask,
+            "ids": ids,
+            "missing": missing,
+        }
         self.count += 1
-        self.hear(record)
+        with torch._C.DisableTorchFunction():  # what is heard now is not the model
+            self.hear(replace(record, **found, **values, **around))
 
 
 class _Products(TorchFunctionMode):
@@ -351,21 +340,6 @@ def evaluation(model: nn.Module) -> Iterator[None]:
     finally:
         for module, mode in modes.items():
             module.training = mode
-
-
-def wide(t: Tensor | None) -> Tensor | None:
-    """A tensor in float32 at least, without gradients.
-
-    Args:
-        t: a floating tensor of any shape, or None.
-
-    Returns:
-        the same numbers; None for None.
-    """
-    if t is None:
-        return None
-    half = t.dtype in (torch.float16, torch.bfloat16)
-    return t.detach().float() if half else t.detach()
 
 
 def _hook(module: nn.Module, before, after) -> list:
@@ -445,8 +419,7 @@ def _of_torch(
         mask = mask.reshape(-1, h, n, n)
     if tokens is not None:
         tokens = tokens.reshape(b, n)
-        keys = tokens[:, None, None, :]
-        mask = keys if mask is None else mask & keys
+        mask = both(mask, tokens)
     if added is not None:
         logits = logits + added.reshape(-1, h if added.dim() == 3 else 1, n, n)
     if added_keys is not None:
@@ -454,22 +427,20 @@ def _of_torch(
     weight = _in_weights(module)[2].T
     b_v = None if module.in_proj_bias is None else module.in_proj_bias.chunk(3)[2]
     biases = [b_v, module.out_proj.bias]
-    return Heard(
+    record = LayerRecord(
         name=name,
         weights=wide(weights),
         logits=wide(logits),
         mask=mask,
+        token_mask=tokens,
+        w_v=wide(weight.unflatten(1, (h, width)).transpose(0, 1)),
+        w_o=wide(module.out_proj.weight.T.unflatten(0, (h, width))),
+        biases=any(bias is not None and bool(bias.any()) for bias in biases),
         kv_heads=h,
         head_width=width,
         dtype=given["query"].dtype,
-        x=given["value"],
-        y=y,
-        w_v=weight.unflatten(1, (h, width)).transpose(0, 1),
-        w_o=module.out_proj.weight.T.unflatten(0, (h, width)),
-        biases=any(bias is not None and bool(bias.any()) for bias in biases),
-        token_mask=tokens,
-        tokens_first=tokens_first,
     )
+    return Heard(record, x=given["value"], y=y, tokens_first=tokens_first)
 
 
 def _in_weights(module: nn.MultiheadAttention) -> tuple[Tensor, Tensor, Tensor]:

@@ -32,30 +32,28 @@ def draw(rows: list[Row]):
     tau, pairs = axes[0]
     floor, states = axes[1]
     if _points(rows, "largest tau")[0]:
-        _dots(tau, rows, "largest tau", "_", GREY, "allowed by R")
-    _dots(tau, rows, "tau", "o", BLUE, "tau")
+        _draw(tau, rows, "largest tau", "_", GREY, "allowed by R")
+    _draw(tau, rows, "tau", "o", BLUE, "tau")
     tau.set(title=PANELS["tau"], ylabel="tau", ylim=(-0.03, 1.05))
     tau.legend(fontsize=8, frameon=False)
 
-    _dots(pairs, rows, "connections, 99%", "_", GREY, "99%")
-    _dots(pairs, rows, "connections, 90%", "o", GREEN, "90%")
+    _draw(pairs, rows, "connections, 99%", "_", GREY, "99%")
+    _draw(pairs, rows, "connections, 90%", "o", GREEN, "90%")
     pairs.set(title=PANELS["pairs"], ylabel="share of pairs", ylim=(-0.03, 1.05))
     pairs.legend(fontsize=8, frameon=False)
 
-    _dots(floor, rows, "floor, rank n/4", "o", ORANGE, "every matrix of rank n/4")
+    _draw(floor, rows, "floor, rank n/4", "o", ORANGE, "every matrix of rank n/4")
     floor.axhline(1, color=GREY, ls=":", label="the zero matrix")
     floor.legend(fontsize=8, frameon=False)
     floor.set(title=PANELS["floor"], ylabel="distance in row sums", ylim=(-0.03, 1.05))
 
     if _points(rows, "relative residual after")[0]:
-        _line(states, rows, "relative residual after", VERMILLION, "residual")
-        ylabel = "relative residual"
-        title = PANELS["states"]
+        _draw(states, rows, "relative residual after", "s-", VERMILLION, "residual")
+        states.set(title=PANELS["states"], ylabel="relative residual", ylim=(0, 1.05))
     else:
-        _line(states, rows, "pairs heard, 90%", VERMILLION, "heard")
-        ylabel = "share of pairs"
+        _draw(states, rows, "pairs heard, 90%", "s-", VERMILLION, "heard")
         title = "who has heard of whom"
-    states.set(title=title, ylabel=ylabel, ylim=(0, 1.05))
+        states.set(title=title, ylabel="share of pairs", ylim=(0, 1.05))
     for ax in (tau, pairs, floor, states):
         ax.set_xlabel("layer")
         ax.xaxis.get_major_locator().set_params(integer=True)
@@ -101,14 +99,10 @@ def _points(rows: list[Row], quantity: str) -> tuple[list[float], list[float]]:
     return places, [row["value"] for row in found]
 
 
-def _dots(ax, rows: list[Row], quantity: str, marker: str, color: str, label) -> None:
+def _draw(ax, rows, quantity: str, style: str, color: str, label: str) -> None:
     places, values = _points(rows, quantity)
-    ax.plot(places, values, marker, color=color, ms=4, alpha=0.7, label=label)
-
-
-def _line(ax, rows: list[Row], quantity: str, color: str, label: str) -> None:
-    places, values = _points(rows, quantity)
-    ax.plot(places, values, "s-", color=color, ms=4, label=label)
+    alpha = 1.0 if "-" in style else 0.7  # marks may lie on each other
+    ax.plot(places, values, style, color=color, ms=4, alpha=alpha, label=label)
 
 
 def _range(rows: list[Row], quantity: str, name: str) -> str:

@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
 import textwrap
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from importlib import metadata
 from pathlib import Path
 
-from attnlib._require import require
+from attnlib._require import require, sizes
 from attnlib.audit import pictures, sheet, verdict
 from attnlib.audit.measures import Row
 
@@ -51,6 +50,8 @@ LAYERS = {
     "last hears": "heard by the last token, 90%",
     "equal": "equal tokens not told apart",
 }
+WIDEST = 88  # columns
+NARROWEST = 30
 LEGEND = """\
 Each number is the worst of the batch; report.rows has the means and all claims.
 R: half of the widest span of logits in a row. tau: what the two most different rows do
@@ -80,20 +81,33 @@ class Report:
     model: str = "model"
 
     def __str__(self) -> str:
-        legend = LEGEND + "\n" + textwrap.fill(self.claims(), 88)
-        parts = [self.model, *self.tables(), legend]
-        parts.append("\n".join(map(_wrapped, self.verdict())))
+        return self.text()
+
+    def text(self, width: int = WIDEST) -> str:
+        """What print shows, for a page of another width.
+
+        Args:
+            width: columns, at least 30; a table that is wider stands in parts.
+
+        Returns:
+            text, its lines at most so wide.
+
+        Raises:
+            ValueError: for a smaller width.
+        """
+        sizes(NARROWEST, width=width)
+        heads, layers = self.grids()
+        parts = [self.model, _table(heads, 2, width), _table(layers, 1, width)]
+        legend = [textwrap.fill(said, width) for said in (LEGEND, self.claims())]
+        parts.append("\n".join(legend))
+        parts.append(_listed(self.verdict(), width))
         left = self.not_covered()
         if left:
-            parts.append("\n".join(["Not covered", *map(_wrapped, left)]))
+            parts.append("Not covered\n" + _listed(left, width))
         return "\n\n".join(parts)
 
-    def tables(self) -> list[str]:
-        """The numbers by head and by layer, as text of at most 88 columns."""
-        return ["\n".join(map("".join, _aligned(table))) for table in self.grids()]
-
     def grids(self) -> list[list[list[str]]]:
-        """The same tables, each as rows of cells, the heading first."""
+        """The numbers by head and by layer, as rows of cells, the heading first."""
         return [
             _grid(self.rows, ["layer", "head"], HEADS),
             _grid(self.rows, ["layer"], LAYERS),
@@ -227,15 +241,30 @@ def _cell(row: Row | None) -> str:
     return verdict.number(row)
 
 
-def _wrapped(sentence: str) -> str:
-    """A sentence in lines of 88 columns, as an item of a list."""
-    return textwrap.fill(sentence, 88, initial_indent="- ", subsequent_indent="  ")
+def _table(grid: list[list[str]], names: int, width: int) -> str:
+    """A table in as many parts as fit the width; the first columns, which name the
+    lines, stand in each.
+    """
+    columns = []
+    for cells in zip(*grid):
+        widest = max(map(len, cells)) + 2
+        columns.append([f"{cell:>{widest}}" for cell in cells])
+    parts = [columns[:names]]
+    for column in columns[names:]:
+        taken = sum(len(other[0]) for other in parts[-1])
+        if taken + len(column[0]) > width:
+            parts.append(columns[:names])
+        parts[-1].append(column)
+    return "\n\n".join("\n".join(map("".join, zip(*part))) for part in parts)
 
 
-def _aligned(table: list[list[str]]) -> list[list[str]]:
-    """Cells filled up to the width of their column, at the right."""
-    widths = [max(map(len, column)) for column in zip(*table)]
-    return [[f"{cell:>{w + 2}}" for cell, w in zip(line, widths)] for line in table]
+def _listed(sentences: list[str], width: int) -> str:
+    """Sentences as the items of a list."""
+    items = []
+    for sentence in sentences:
+        indents = {"initial_indent": "- ", "subsequent_indent": "  "}
+        items.append(textwrap.fill(sentence, width, **indents))
+    return "\n".join(items)
 
 
 def _write(path, text: str) -> None:
@@ -245,20 +274,9 @@ def _write(path, text: str) -> None:
         target.parent.is_dir(),
         f"path must lie in a folder that exists, got {str(path)!r}",
     )
-    with tempfile.NamedTemporaryFile(
-        "w", encoding="utf-8", dir=target.parent, suffix=".part", delete=False
-    ) as part:
-        part.write(text)
+    part = target.with_name(f"{target.name}.{os.getpid()}.part")
     try:
-        Path(part.name).chmod(0o666 & ~_umask())
-        os.replace(part.name, target)
-    except OSError:
-        Path(part.name).unlink(missing_ok=True)
-        raise
-
-
-def _umask() -> int:
-    """The permissions that new files lack; it can only be read by setting it."""
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
+        part.write_text(text, encoding="utf-8")
+        os.replace(part, target)
+    finally:
+        part.unlink(missing_ok=True)

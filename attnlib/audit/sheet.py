@@ -8,6 +8,7 @@ from __future__ import annotations
 import html
 import io
 import re
+from collections.abc import Iterable
 
 STYLE = """\
 :root { color-scheme: light dark; --ink: #1d1d1d; --paper: #fff; --line: #ccc; }
@@ -55,18 +56,7 @@ PAGE = """\
 </body>
 </html>
 """
-FIELDS = (
-    "layer",
-    "head",
-    "quantity",
-    "value",
-    "mean",
-    "bound",
-    "unit",
-    "over",
-    "claim",
-    "why",
-)
+HIDDEN = {"covered", "dtype", "measured_in", "url"}  # of a row
 
 
 def page(report) -> str:
@@ -80,11 +70,8 @@ def page(report) -> str:
     """
     from attnlib.audit.report import LEGEND
 
-    grids = report.grids()
-    tables = [
-        _table("Heads", grids[0], headers=2),
-        _table("Layers", grids[1], headers=1),
-    ]
+    heads, layers = report.grids()
+    tables = [_grid("Heads", heads, headers=2), _grid("Layers", layers, headers=1)]
     return PAGE.format(
         title=html.escape(f"Five theorems on {report.model}"),
         style=STYLE,
@@ -124,42 +111,39 @@ def _list(sentences: list[str]) -> str:
     return "<ul>\n" + "\n".join(items) + "\n</ul>"
 
 
-def _table(caption: str, grid: list[list[str]], *, headers: int) -> str:
+def _grid(caption: str, grid: list[list[str]], *, headers: int) -> str:
     """A table whose first cells name the row."""
     heading, *lines = grid
-    top = "".join(f'<th scope="col">{html.escape(name)}</th>' for name in heading)
     body = []
     for line in lines:
-        cells = []
-        for column, cell in enumerate(line):
-            said = html.escape(cell)
-            inside = f'<th scope="row">{said}</th>' if column < headers else None
-            cells.append(inside or f"<td>{said}</td>")
-        body.append("<tr>" + "".join(cells) + "</tr>")
+        said = [html.escape(cell) for cell in line]
+        named = [f'<th scope="row">{cell}</th>' for cell in said[:headers]]
+        body.append("".join(named + [f"<td>{cell}</td>" for cell in said[headers:]]))
+    return _table(caption, heading, body)
+
+
+def _table(caption: str, heading: list[str], body: Iterable[str]) -> str:
+    """A table that scrolls by itself; the body as the cells of each row."""
+    top = "".join(f'<th scope="col">{html.escape(name)}</th>' for name in heading)
+    rows = "\n".join(f"<tr>{cells}</tr>" for cells in body)
     return (
         f'<div class="wide" role="region" aria-label="{caption}" tabindex="0"><table>'
         f"<caption>{caption}</caption>\n<thead><tr>{top}</tr></thead>\n<tbody>\n"
-        + "\n".join(body)
-        + "\n</tbody></table></div>"
+        f"{rows}\n</tbody></table></div>"
     )
 
 
 def _all(rows: list[dict]) -> str:
-    """Every row; the claim is a link to its place in the book."""
-    top = "".join(f'<th scope="col">{name}</th>' for name in FIELDS)
+    """Every row, but not all of its fields."""
+    names = [name for name in rows[0] if name not in HIDDEN]
     body = []
     for row in rows:
-        cells = "".join(f"<td>{_field(row, name)}</td>" for name in FIELDS)
-        body.append(f"<tr>{cells}</tr>")
-    return (
-        '<div class="wide" role="region" aria-label="All numbers" tabindex="0"><table>'
-        f"<caption>All numbers</caption>\n<thead><tr>{top}</tr></thead>\n<tbody>\n"
-        + "\n".join(body)
-        + "\n</tbody></table></div>"
-    )
+        body.append("".join(f"<td>{_field(row, name)}</td>" for name in names))
+    return _table("All numbers", names, body)
 
 
 def _field(row: dict, name: str) -> str:
+    """A value of a row; the claim is a link to its place in the book."""
     value = row[name]
     if value is None:
         return ""

@@ -20,8 +20,8 @@ from tqdm import tqdm
 from attnlib import _require
 from attnlib._require import finite, require
 from attnlib.attention import Encoder, Layer, Norm, forward, layer_norm
-from attnlib.audit.modules import evaluation, watch, wide
-from attnlib.audit.records import LayerRecord
+from attnlib.audit.modules import evaluation, watch
+from attnlib.audit.records import LayerRecord, both, wide
 from attnlib.data.checkpoints import Checkpoint
 from attnlib.data.tiny import TinyModel, encode
 
@@ -56,35 +56,16 @@ def visit(
     progress: bool = False,
 ) -> None:
     """Tell what each self-attention of a model does with one batch, as soon as its
-    layer has run: the maps of one layer are in memory at a time.
+    layer has run.
 
-    The model is left as it was, also after an error. What model may be, and what inputs
-    then are:
-
-        a model of transformers      the dict that its tokenizer gives, numbers of
-                                     tokens (b, n), pixels, or texts and a tokenizer
-        a torch.nn.Module            what it is called with: a tensor, a tuple, or a
-                                     dict by name
-        TinyModel, Checkpoint        a text, or numbers of tokens
-        a list of Layers, Encoder    x (n, d) or (b, n, d)
-        plain maps                   None: a tensor or array (L, h, n, n) or
-                                     (L, b, h, n, n), or a list of one a layer
-        a cache of TransformerLens   None
+    The maps of one layer are in memory at a time. The model is left as it was, also
+    after an error.
 
     Args:
-        model: one of these.
-        inputs: what it attends to. Texts are cut at the longest that their tokenizer
-            allows.
+        model, inputs, tokenizer, states, mask, token_mask, progress: as
+            attnlib.audit.run takes them.
         visitor: called with a LayerRecord for each layer, in order.
-        tokenizer: of a model of transformers, for texts.
-        states: for plain maps: the states before the first layer and after each,
-            (L + 1, n, d) or (L + 1, b, n, d), or a list.
         layers: which to tell, all if None. The model stops after the last of them.
-        mask: for Layers and plain maps: True = may attend, broadcastable to
-            (b, h, n, n). Maps without it that never look ahead are taken for causal.
-        token_mask: for Layers and plain maps: True = a token. Models of transformers
-            have it as attention_mask, torch's attention as key_padding_mask.
-        progress: show a bar.
 
     Raises:
         ValueError: for a model without attention that can be seen, inputs that do not
@@ -400,8 +381,7 @@ def _layer_records(
     b, n, _ = x.shape
     if token_mask is not None:
         _require.token_mask(token_mask, (b, n), x.device)
-        keys = token_mask[:, None, None, :]
-        mask = keys if mask is None else mask & keys
+    mask = both(mask, token_mask)
     whole = isinstance(model, Encoder)
     network = model if whole else Encoder(list(model), [], [])
     layers = network.layers
@@ -460,8 +440,7 @@ def _logits(x: Tensor, layer: Layer) -> Tensor:
 
 def _split(model) -> list[Tensor]:
     """Plain maps as one (b, h, n, n) a layer."""
-    if isinstance(model, np.ndarray):
-        model = torch.from_numpy(model)
+    model = _tensor(model)
     if torch.is_tensor(model):
         require(
             model.dim() in (4, 5),
@@ -475,7 +454,12 @@ def _split(model) -> list[Tensor]:
         f"b, h, n, n) or a cache of TransformerLens, got {type(model).__name__}",
     )
     require(model, "model is an empty list: no layer")
-    return [torch.from_numpy(p) if isinstance(p, np.ndarray) else p for p in model]
+    return [_tensor(p) for p in model]
+
+
+def _tensor(given):
+    """An array as a tensor; all else as it is."""
+    return torch.from_numpy(given) if isinstance(given, np.ndarray) else given
 
 
 def _cache_records(cache, given: dict[str, Any]) -> Iterator[LayerRecord]:
@@ -549,8 +533,7 @@ def _all_states(states, depth: int):
     """States by layer, one more than layers; or None."""
     if states is None:
         return None
-    if isinstance(states, np.ndarray):
-        states = torch.from_numpy(states)
+    states = _tensor(states)
     require(
         torch.is_tensor(states) or isinstance(states, list | tuple),
         "states must be a tensor (layers + 1, b, n, d) or a list, got "
@@ -566,7 +549,7 @@ def _all_states(states, depth: int):
 
 def _states(x, name: str, size: tuple[int, int]) -> Tensor:
     """States (b, n, d)."""
-    x = torch.from_numpy(x) if isinstance(x, np.ndarray) else x
+    x = _tensor(x)
     _require.tokens(x, name)
     x = x if x.dim() == 3 else x[None]
     require(
@@ -584,10 +567,7 @@ def _pairs(p: Tensor, mask: Tensor | None, token_mask: Tensor | None) -> Tensor 
         _require.pair_mask(mask, tuple(p.shape), p.device, check=token_mask is None)
     elif p.shape[-1] > 1 and not bool(p.triu(1).any()):
         mask = torch.ones_like(p[0, 0], dtype=torch.bool).tril()
-    if token_mask is None:
-        return mask
-    keys = token_mask[:, None, None, :]
-    return keys if mask is None else mask & keys
+    return both(mask, token_mask)
 
 
 def _rows(
