@@ -76,8 +76,8 @@ def run(
         ValueError: for a model without attention that can be seen, and for input that
             does not fit; each says what to change.
 
-    Cost: with exact=False, at most three forward passes at 512 tokens; memory of one
-        layer's maps.
+    Cost: with exact=False and 512 tokens three forward passes of BERT-base with one
+        thread, three and a half with two; memory of one layer's maps.
     Claim: synthesis.logits, synthesis.rank, synthesis.depth, patterns.universal
     """
     is_a(bool, exact=exact, progress=progress)
