@@ -13,6 +13,8 @@ PORT ?= 8000
 PYTEST := $(RUN) -m pytest -n 3 --dist loadfile --no-loadscope-reorder --durations=10
 WIDE = $(shell grep -l 'pytest\.mark\.wide' tests/test_*.py)
 export OMP_NUM_THREADS ?= 1
+# What one process has compiled serves the others.
+unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help env book pdf lint test check proofs mutants bench release serve clean
