@@ -9,6 +9,7 @@ import math
 import os
 import re
 import tomllib
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -19,7 +20,7 @@ from torch.nn import functional as F
 
 from attnlib import attention, audit, bridges, collapse, data, lowrank, paths, patterns
 from attnlib.audit import heads, measures, report, verdict
-from attnlib.audit.records import LayerRecord
+from attnlib.audit.records import LayerRecord, passages
 
 ROOT = Path(__file__).resolve().parents[1]
 TINY = {
@@ -459,6 +460,14 @@ def test_tokens_that_have_collapsed_have_no_growth():
         if r["quantity"] == "growth of the diameter"
     ]
     assert row["value"] is None and "rounding" in row["why"]
+
+
+def test_a_record_is_equal_to_itself_alone():
+    """== of two tensors has no one truth value."""
+    whole = record(torch.zeros(1, 2).long(), None)
+    passage = next(passages(whole))
+    for part in (whole, passage, next(passage.heads())):
+        assert replace(part) != part
 
 
 # --- equal tokens ---

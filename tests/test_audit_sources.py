@@ -517,6 +517,9 @@ def test_layers_of_attnlib():
     added = seen(skips, x)
     assert off(added[1].after, attention.forward(x, layers, skip=True)) < 1e-12
     assert added[0].skip
+    norm = attention.Norm(torch.ones(6).double(), torch.zeros(6).double(), 1e-5)
+    one_each = attention.Encoder(layers, [None] * 2, [(norm, None), (None, norm)])
+    assert [record.norm for record in seen(one_each, x)] == ["post", None]
 
 
 def test_a_checkpoint():
@@ -777,6 +780,10 @@ REFUSED = {
     "Layers without x": (
         lambda: ((layers_of_two(), None), {}),
         "inputs must be a torch tensor",
+    ),
+    "Layers of too many dimensions": (
+        lambda: ((layers_of_two(), torch.ones(1, 1, 3, 2)), {}),
+        r"inputs must be \(n, d\) or \(b, n, d\), got \(1, 1, 3, 2\)",
     ),
 }
 

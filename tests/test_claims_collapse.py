@@ -262,4 +262,5 @@ def test_frozen_is_attained_by_two_tokens():
     """Two tokens of one feature: (2.16) is an equality."""
     one = torch.ones(1, 1, 1, dtype=torch.float64)
     x = torch.tensor([[0.3], [1.0]], dtype=torch.float64)
-    assert rank_collapse.frozen(x, [Layer(one, one, 0.7 * one, one)] * 3).ok
+    verdict = rank_collapse.frozen(x, [Layer(one, one, 0.7 * one, one)] * 3)
+    assert verdict.ok and verdict.bound == 1e-9

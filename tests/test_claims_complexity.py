@@ -105,10 +105,13 @@ def test_theorems_are_for_objects_of_ones_own():
     assert claims.counts("window", 128, 8, {"w": 33}).ok
 
 
-def test_two_factors_are_as_even_as_can_be():
-    """64 buckets in 8 and 8: 8 multiply-adds a number, over 6 of signs."""
-    verdict = claims.price_of_a_hash(1024, 4, 32, way="two factors")
-    assert verdict.value == pytest.approx(8 / 6)
+@pytest.mark.parametrize(("m", "price"), [(32, 8 / 6), (8, 16 / 8)])
+def test_two_factors_are_as_even_as_can_be(m, price):
+    """64 buckets in 8 and 8: 8 multiply-adds a number, over 6 of signs. 256 in 16 and
+    16: 16 over 8.
+    """
+    verdict = claims.price_of_a_hash(1024, 4, m, way="two factors")
+    assert verdict.value == pytest.approx(price)
 
 
 @pytest.mark.bad_input

@@ -102,6 +102,14 @@ def test_the_ends_of_the_cut_bound():
     assert copying.missing_bits(0, 16) == 0
 
 
+def test_what_a_star_of_dense_attention_hears_too_much():
+    """Ten tokens, m = 4: after L layers (8 - L) (9 - L) / 2 pairs are more than L apart
+    and not with token 0; and all four symbols are reached for L = 1, 2, 3.
+    """
+    dense = patterns.causal(patterns.dense(10))
+    assert task.relay({}, dense).value == 28 + 21 + 15 + 10 + 3 * 4
+
+
 HONEST = task.mixing_network()
 ODD = task.relay_code("odd or even")
 REFUSED = {

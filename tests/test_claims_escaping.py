@@ -37,6 +37,10 @@ def test_three_tokens_in_fractions():
     assert not all(3 * a - 2 * b == c for a, b, c in zip(*normed))
 
 
+def test_the_longest_token_is_a_row():
+    assert claims.longest(torch.tensor([[3.0, 4.0], [0.0, 1.0]])) == 5
+
+
 def network(L=2):
     g = torch.Generator().manual_seed(0)
     layers = random_layers(L, 2, 6, 3, bias=True, generator=g)

@@ -142,6 +142,7 @@ def test_more_layers_than_needed_stay():
     """The bound is that of the layers which are there."""
     verdict = hops.doubling(RING, 3, names=NAMES, layers=9)
     assert verdict.ok and verdict.bound == pytest.approx(0.5 / 8)
+    assert hops.powers(RING, 20, names=NAMES).ok
 
 
 def test_what_readers_bring():
@@ -174,6 +175,7 @@ WEAK = {
     "no values": (lambda: hops.doubling(torch.ones(3).to("meta"), 3), "device meta"),
     "sparse": (lambda: hops.steps(torch.ones(3).to_sparse(), 3), "pointers must be"),
     "many layers": (lambda: hops.doubling(RING, 3, layers=65), "layers must be at"),
+    "many powers": (lambda: hops.powers(RING, 21), "layers must be at most 20"),
     "deep names": (lambda: hops.by_names(RING, 10**9), "layers must be at most"),
     "all known": (lambda: hops.by_names(RING, 1, known=10**9), "known must be at"),
     "near names": (lambda: hops.steps(RING, 3, names=NEAR), "names must be further"),

@@ -94,6 +94,7 @@ TABLE = torch.tensor([[1, 2], [2, 3], [1, 1]])
         (lambda: claims.multisets([1, 1, 2], 2), "different places"),
         (lambda: claims.multisets([0, 1, 2], 2), "must not hold 0"),
         (lambda: claims.multisets(range(1, 40), 9), "sets, more than 300"),
+        (lambda: claims.sharp(range(1, 27), 2), "make 325 sets, more than 300"),
         (lambda: claims.multisets([1.0, nan], 2), "[Ff]inite|NaN|rational"),
         (lambda: claims.multisets(7, 2), "z must be"),
         (lambda: claims.recalled(["a", "b"], 2), "number"),
@@ -131,6 +132,11 @@ def test_ids_of_different_tokens_meet_when_w_is_four_times_too_large():
     sets = torch.tensor([[0, 1, 2], [0, 1, 3], [0, 2, 3], [1, 2, 3]])
     assert claims.ids_too_close(z, sets, beta, 1.0) < -0.3
     assert 0.16 < claims.ids_too_close(z, sets, beta, 4.0) < 0.17
+
+
+def test_three_hundred_sets_are_not_too_many():
+    """25 places make 25 * 24 / 2 pairs."""
+    assert claims.sharp(range(1, 26), 2).ok
 
 
 def test_fractions_floats_and_tensors_are_one_line():

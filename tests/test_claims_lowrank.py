@@ -31,6 +31,13 @@ def test_what_is_promised_begins_to_be_false():
         assert claims.promised(math.floor(enough), eps) < 0.5
 
 
+def test_the_bound_for_logits_of_at_most_one():
+    """Degree 2: eta = e / 3!, and 2 eta / (1 - eta) = 2 e / (6 - e)."""
+    logit = torch.ones(1, 1, dtype=torch.float64)
+    bound = claims.small_logits(logit, logit, 1.0, 2).bound
+    assert bound == pytest.approx(2 * math.e / (6 - math.e))
+
+
 @pytest.mark.parametrize(("n", "share"), [(2, Fraction(3, 4)), (3, Fraction(27, 40))])
 def test_the_share_of_the_circle_by_hand(n, share):
     """Two keys win a half each. For three, S has density 2 s: 1 - E (1 - S/2)^3."""

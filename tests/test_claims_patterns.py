@@ -108,6 +108,12 @@ def test_the_trial_with_five_tokens():
     assert page.lookups_between(window, 4, 4) == by_hand - 4 * 5
 
 
+def test_sets_run_backwards_differ_where_the_order_counts():
+    """Pairs 0-1, 2-3 and then 1-2: all is heard after 3 layers, backwards after 4."""
+    made = [page.SMALL["two steps"](), page.SMALL["ring"]()]
+    assert page.checker(made, order=-1).value == 1
+
+
 def test_the_search_is_not_fooled_by_turned_edges():
     wrong = 0
     for pattern in page.drawn_patterns(12, most=6)["made"]:

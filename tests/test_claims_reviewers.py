@@ -63,6 +63,8 @@ def test_the_furthest_of_three():
     found = reviewers.furthest(u, mask=mask)
     side = float(2 * torch.tensor(25.0, dtype=F64).deg2rad().sin())
     assert not found.ok and found.value == pytest.approx(side, rel=1e-12)
+    # There e^(-beta gamma) is below the least float.
+    assert not reviewers.furthest(u, beta=2000.0, mask=mask).ok
 
 
 def test_the_head_of_the_stored_runs_needs_few_bits():

@@ -179,6 +179,11 @@ def test_the_least_mean_in_fractions(q):
     assert proof.least_mean(q) ** q == pytest.approx(float(half), rel=ROUND)
 
 
+def test_a_row_that_is_an_id_is_taken_for_it_in_two_dimensions():
+    """Also there the control must fail: a second value layer replaces the row."""
+    assert not proof.value_map(patterns.dense(2), 2, 2, gap=False).ok
+
+
 # --- a theorem is for objects of one's own
 
 

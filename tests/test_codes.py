@@ -338,6 +338,12 @@ def test_the_dimension_of_the_count(n, k, d):
     assert codes.counting_dimension(n, k) == d
 
 
+def test_the_spiral_turns_by_the_golden_angle():
+    """137.50776 degrees, from the first key to the second."""
+    x, y, _ = codes.spiral_keys(2)[1].tolist()
+    assert math.degrees(math.atan2(y, x)) == pytest.approx(137.50776, abs=1e-5)
+
+
 @pytest.mark.bad_input
 @pytest.mark.parametrize(
     ("call", "words"),

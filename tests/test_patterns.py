@@ -287,6 +287,12 @@ def test_patterns_are_values():
         n, steps = pattern
 
 
+def test_what_check_found_cannot_be_changed():
+    found = patterns.check(patterns.star(4))
+    with pytest.raises(FrozenInstanceError):
+        found.hops = 1
+
+
 def test_degrees_are_those_of_the_first_step_unless_it_is_named():
     """Five tokens, two before each and itself; then the classes 0, 3 | 1, 4 | 2."""
     pattern = patterns.from_sets(
@@ -525,6 +531,16 @@ BAD = {
     "short lists": (
         lambda: patterns.build(3, Lists(torch.tensor([0, 1, 2]), torch.tensor([0, 1]))),
         "must hold 3 rows, got 2",
+    ),
+    "lists of no token": (
+        lambda: patterns.build(
+            4, Lists(torch.zeros(1, dtype=torch.int64), torch.arange(0))
+        ),
+        "must hold 4 rows, got 0",
+    ),
+    "no crow": (
+        lambda: Lists(torch.arange(0), torch.arange(0)),
+        "start at 0 and never fall",
     ),
 }
 

@@ -16,6 +16,7 @@ from torch.nn import functional as F
 from attnlib import patterns
 from attnlib.patterns import Columns, Pattern, Rows, Strided, Window, build
 from attnlib.sparse import masked_attention, plans, prepare, sparse_attention
+from attnlib.sparse.precision import compute_dtype
 
 # what the compiler itself says of tensors that are no leaves
 pytestmark = pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor")
@@ -403,6 +404,19 @@ def test_a_prepared_pattern_has_its_plan():
 
 def test_plans_do_not_pile_up():
     assert plans.plan_of.cache_info().maxsize == 128
+
+
+# --- halves ---
+
+
+def test_each_device_multiplies_the_halves_it_can(monkeypatch):
+    """On a T4, by the capability that torch names: 7.5."""
+    monkeypatch.setattr(torch.version, "cuda", "12.8")
+    monkeypatch.setattr(torch.cuda, "get_device_capability", {"cuda": (7, 5)}.get)
+    halves = (torch.float16, torch.bfloat16)
+    single = torch.float32
+    assert [compute_dtype(h, "cuda") for h in halves] == [torch.float16, single]
+    assert [compute_dtype(h, "cpu") for h in halves] == [single, single]
 
 
 # --- the literal form ---

@@ -37,6 +37,9 @@ from attnlib.universal import (
 )
 
 
+READS_NOTHING = np.array([[True, True], [False, False]])
+
+
 def half(x):
     return x / 2
 
@@ -81,6 +84,19 @@ def test_least_constant_is_the_least():
             c = least_constant(m, s)
             enough = [((b + 1) ** s - b**s) * m < b**s for b in (c - 1, c)]
             assert enough == [False, True] and c <= 2 * s * m
+
+
+@pytest.mark.parametrize(("largest", "constant"), [(39.5, 9), (40, 18)])
+def test_the_constant_is_raised_where_a_target_would_meet_an_id(largest, constant):
+    """In two hops ids grow to C^2 = 81; |u . A| = 2 largest, in halves of a cell, must
+    stay two below.
+    """
+
+    def target(x):
+        return torch.full_like(x, -largest)
+
+    net = approximate(target, 4, 1, 2, patterns.star(4), constant=9)
+    assert net.mapping.constant == constant
 
 
 def test_cells_are_exact_at_their_edges():
@@ -246,6 +262,7 @@ def test_bad_ids():
         (lambda: decode(5.5, small), "ident must be of type Integral, got float"),
         (lambda: decode(5, None), "mapping must be of type ContextualMap"),
         (lambda: head(np.arange(4), small.masks[0], 1.5), "value must be an integer"),
+        (lambda: head(np.arange(2), READS_NOTHING, 1), "token must read some token"),
         (lambda: head(np.arange(3), small.masks[0], 1), r"ids must be \(\*batch, 4\)"),
     ]:
         with pytest.raises(ValueError, match=message):
