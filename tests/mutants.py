@@ -77,6 +77,7 @@ def change(node: ast.AST, really: bool) -> str:
     elif isinstance(node, ast.Constant) and isinstance(node.value, int | float):
         before = node.value
         after = not before if isinstance(before, bool) else before + 1
+        after = 2 * before if after == before else after  # so large is a float
         node.value = after if really else before
         return f"{before} -> {after}"
     else:
