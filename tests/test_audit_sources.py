@@ -517,9 +517,9 @@ def test_layers_of_attnlib():
     added = seen(skips, x)
     assert off(added[1].after, attention.forward(x, layers, skip=True)) < 1e-12
     assert added[0].skip
-    norm = attention.Norm(torch.ones(6).double(), torch.zeros(6).double(), 1e-5)
-    one_each = attention.Encoder(layers, [None] * 2, [(norm, None), (None, norm)])
-    assert [record.norm for record in seen(one_each, x)] == ["post", None]
+    norms = [(attention.Norm(), None), (None, None)]
+    with_norm = attention.Encoder(layers, [None] * 2, norms)
+    assert [record.norm for record in seen(with_norm, x)] == ["post", None]
 
 
 def test_a_checkpoint():

@@ -36,7 +36,6 @@ from attnlib.universal import (
     value_layers,
 )
 
-
 READS_NOTHING = np.array([[True, True], [False, False]])
 
 
@@ -88,9 +87,7 @@ def test_least_constant_is_the_least():
 
 @pytest.mark.parametrize(("largest", "constant"), [(39.5, 9), (40, 18)])
 def test_the_constant_is_raised_where_a_target_would_meet_an_id(largest, constant):
-    """In two hops ids grow to C^2 = 81; |u . A| = 2 largest, in halves of a cell, must
-    stay two below.
-    """
+    """Two hops: C^2 must be two above the largest row, here of 79 or 80 cells."""
 
     def target(x):
         return torch.full_like(x, -largest)
