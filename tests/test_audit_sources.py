@@ -315,6 +315,16 @@ def test_the_encoder_of_torch(norm_first, batch_first):
         assert record.feed_forward and record.biases
 
 
+def test_tokens_first_where_sequences_are_as_many_as_tokens():
+    torch.manual_seed(0)
+    model = nn.MultiheadAttention(8, 2)
+    x = torch.randn(3, 3, 8)
+    _, p = model(x, x, x, average_attn_weights=False)
+    record = seen(model, {"query": x, "key": x, "value": x})[0]
+    assert off(record.weights, p) < 1e-6
+    assert off(torch.softmax(record.logits, -1), p) < 1e-6
+
+
 def encoder(**how) -> nn.TransformerEncoder:
     torch.manual_seed(0)
     layer = nn.TransformerEncoderLayer(16, 2, 32, **how)

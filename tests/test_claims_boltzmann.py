@@ -133,6 +133,15 @@ def test_the_bound_of_a_typical_gap_by_hand():
     assert bound == pytest.approx(16e-3 * math.exp(0.25) / 0.75, rel=1e-14)
     more = claims.typical_bound(16, 0.25, 0.5, 1e-3, repeats=True)
     assert more / bound == pytest.approx(math.exp(0.5), rel=1e-14)
+    plain_means = claims.typical_bound(16, 0.0, 0.5, 1e-3)
+    assert plain_means == pytest.approx(16e-3, rel=1e-14)
+
+
+def test_the_curvature_of_a_batch_by_hand():
+    """0, -1, -5: (1 - 2 p)(1 - 5 - boltz) + 1 in the last entry, by mpmath."""
+    row = torch.tensor([0.0, -1.0, -5.0], dtype=torch.float64)
+    found = claims.regions(row.expand(1, 2, 3))
+    assert found.value == pytest.approx(-2.67151876472806, abs=1e-13)
 
 
 PLACES = claims.vocabularies(draws=1000, V=4)
@@ -143,6 +152,7 @@ ROW = torch.tensor([0.0, -2.0], dtype=torch.float64)
 FAR_AWAY = LINE | {"x0": 1e13 * LINE["x0"]}
 LARGE = LINE | {"layer": LINE["layer"]._replace(w_o=1e308 * LINE["layer"].w_o)}
 PAIR_OF_SETS = {"first": (0, 1), "second": (0, 2)}
+TINY = Fraction(1, 10**100)
 
 
 def range_of(n):
@@ -270,12 +280,16 @@ def test_other_numbers_serve_as_floats():
         (lambda: claims.before(10**9, 10**9, 3), "too many to list"),
         (lambda: claims.ids([(1, (1, 2)), (1.0, (1.0, 2))], 2), "1 stand there twice"),
         (
-            lambda: claims.ids([(k, range_of(40)) for k in range(1, 40)], 2),
-            "too many for exact sums",
+            lambda: claims.ids([(1, range_of(501)), (2, range_of(502))], 2),
+            "contexts ask for 501000 terms, too many for exact sums",  # 1001^2 / 2
         ),
         (
             lambda: claims.repeated((10**400, (1,)), (1, (1,)), 2),
             "first and weight must be of sizes from 1e-100",
+        ),
+        (
+            lambda: claims.repeated((TINY, (1,)), (TINY / 2, (1,)), 2),
+            "second and weight must be of sizes from 1e-100",
         ),
         (
             lambda: claims.typical(**PLACES | {"interval": (-(10**400), 1)}, **PAIR),

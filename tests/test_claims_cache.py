@@ -189,6 +189,12 @@ def test_verdicts_do_not_hang_on_the_size_of_numbers():
         ).ok
 
 
+def test_a_centre_without_keys_says_nothing():
+    near = claims.grouped()
+    more = torch.cat([near["centres"], 0 * near["centres"][:1]])
+    assert claims.clusters(**near | {"centres": more}) == claims.clusters(**near)
+
+
 def test_objects_that_carry_gradients():
     """Without a warning, which pytest would make an error."""
     chest = claims.keeping()

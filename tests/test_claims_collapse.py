@@ -258,6 +258,15 @@ def test_live_attention_falls_with_the_cube(L, t):
     assert verdict.value == pytest.approx(3**L - 1, abs=1e-3)
 
 
+def test_hard_attention_is_frozen_while_it_sees_its_input():
+    """The token below zero looks at itself and the others at the largest one, also
+    where all are twice as far from their mean.
+    """
+    one = torch.ones(1, 1, 1, dtype=torch.float64)
+    x = torch.tensor([[-10.0], [20.0], [30.0], [30.0]], dtype=torch.float64)
+    assert rank_collapse.frozen(x, [Layer(*[one] * 4)], t=2.0, live=True).ok
+
+
 def test_frozen_is_attained_by_two_tokens():
     """Two tokens of one feature: (2.16) is an equality."""
     one = torch.ones(1, 1, 1, dtype=torch.float64)

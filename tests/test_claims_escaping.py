@@ -115,6 +115,16 @@ def test_stacked_heads_have_the_norm_of_the_stack():
     assert torch.allclose(claims.value_norms(layer), each, rtol=1e-12)
 
 
+@pytest.mark.parametrize(
+    ("tokens", "allowed"), [([[0], [5]], 1e-12), ([[99], [100]], 1e-11)]
+)
+def test_more_is_allowed_for_tokens_longer_than_ten_diameters(tokens, allowed):
+    x = torch.tensor(tokens, dtype=double)
+    nothing = torch.zeros(1, 1, 1, dtype=double)
+    verdict = claims.skip_keeps(x, Layer(*[nothing] * 4))
+    assert verdict.bound == pytest.approx(allowed, abs=0)
+
+
 @pytest.mark.parametrize("dtype", [double, torch.float32])
 def test_a_large_shared_row_costs_digits_and_not_the_truth(dtype):
     x, layers, _ = network(1)

@@ -192,6 +192,8 @@ def test_true_statements_pass():
     zeros = torch.zeros(4, 3, dtype=torch.float64)
     assert page.rounding(zeros, zeros + 1, 8).ok
     assert not page.rounding(zeros + 1 / 3, zeros + 1 / 3, 2, claimed=12).ok
+    half = torch.full((1, 1), 0.75, dtype=torch.float64)  # to 1: 7/9 of 2 / 2 + 1 / 4
+    assert page.rounding(half, half, 1).value == pytest.approx(28 / 45, rel=1e-14)
     code = {name: t.float() for name, t in page.queries_and_keys().items()}
     assert page.layout(**code).ok
     assert not page.layout(**code, root=False).ok

@@ -118,6 +118,8 @@ TABLE = torch.tensor([[1, 2], [2, 3], [1, 1]])
         (lambda: claims.root(TABLE, torch.tensor([0, 1, 2]), heard=0), "heard must be"),
         (lambda: claims.typical(torch.ones(2, 4).double() * 2, 2, beta=0.1), "lie in"),
         (lambda: claims.typical(torch.rand(2, 4).double(), 2, beta=0.5), "sigma < 1"),
+        (lambda: claims.typical(torch.rand(2, 4), 2, beta=0.1), "draws, tokens"),
+        (lambda: claims.typical(torch.rand(1, 4).double(), 2, beta=0.1), "two draws"),
     ],
 )
 def test_refusals(call, words):

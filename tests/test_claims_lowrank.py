@@ -78,6 +78,8 @@ HALVES = [[Fraction(1, 2), 1], [Fraction(1, 4), 1]]
         (claims.best_rank, (None, 2), "p must be a torch tensor"),
         (claims.best_rank, (P.float(), 2), "p must be float64"),
         (claims.best_rank, (P, 17), "k must be below 17"),
+        (claims.best_rank, (P[None], 2), "p must have 2 dimensions"),
+        (claims.best_rank, (P[:0], 2), "none of them empty"),
         (claims.diffuse_heads, (normal(17, 17),), "p must not be negative"),
         (claims.diffuse_heads, (3 * P,), "p must have rows that sum to one"),
         (claims.two_counts, ((), Fraction(1, 2)), "values must hold"),

@@ -92,6 +92,13 @@ def test_parameters_are_counted():
     assert net.parameters == 4 * 8 * (5 + 2)  # ceil(36 / 5) groups
 
 
+def test_labels_of_three_units_in_the_plane_have_ten_dimensions():
+    """Nine weights, three biases and one more, less three scalings."""
+    points = torch.randn(40, 2, generator=generator(), dtype=double)
+    verdict = claims.dimension(points, [3])
+    assert verdict.value == verdict.bound == 10
+
+
 POINTS = torch.randn(6, 2, generator=generator(), dtype=double)
 LABELS = torch.arange(6.0, dtype=double)
 TOKENS = torch.arange(6)

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from attnlib import certify
-from attnlib.attention import forward, from_torch, merged
+from attnlib.attention import forward, from_torch, merged, random_layers
 from attnlib.certify import Verdict, at_most
 from attnlib.paths import path_sums
 from attnlib.theorems import paths
@@ -192,10 +192,11 @@ def test_hypotheses_are_asked_for_and_options_are_known():
         paths.two_layers(x, plain, order="Opposite")
     with pytest.raises(ValueError, match="attention must be one of .*'frozn'"):
         paths.sums_by_length(x, plain, attention="frozn")
-    wide = [layer._replace(w_v=layer.w_v.repeat(1, 1, 3)) for layer in plain]
-    wide = [layer._replace(w_o=layer.w_o.repeat(1, 3, 1)) for layer in wide]
-    with pytest.raises(ValueError, match="values of width 9 are not narrower"):
-        paths.cost(x, wide)
+    g = torch.Generator().manual_seed(0)
+    for width in (8, 9):  # tokens have 8
+        wide = random_layers(2, 4, 8, 5, d_v=width, generator=g)
+        with pytest.raises(ValueError, match=f"width {width} are not narrower"):
+            paths.cost(x, wide)
     with pytest.raises(ValueError, match="at least one layer"):
         paths.lengths([])
     with pytest.raises(ValueError, match="whole numbers"):

@@ -90,6 +90,12 @@ def test_the_missing_pair_is_the_reason():
     assert not patterns.reach(one_way, 99)[1, 0]
 
 
+def test_a_connection_is_missed_among_the_last_queries():
+    objects = page.attended("causal", n=13)
+    assert page.tiles(**objects, last=4).ok
+    assert not page.tiles(**objects, last=4, missing=1).ok
+
+
 @pytest.mark.parametrize("q", [1, 2, 3.5])
 def test_a_constant_stays_this_far_from_a_number(q):
     """The constant of Corollary 11.25 in L^q, by a sum over a fine grid."""
@@ -112,6 +118,13 @@ def test_sets_run_backwards_differ_where_the_order_counts():
     """Pairs 0-1, 2-3 and then 1-2: all is heard after 3 layers, backwards after 4."""
     made = [page.SMALL["two steps"](), page.SMALL["ring"]()]
     assert page.checker(made, order=-1).value == 1
+
+
+def test_a_state_of_three_bits_tells_three_bits():
+    """Token 0 reads token 1, whose input is one of 8: the bound of a cut is met."""
+    pattern = patterns.from_sets([[0, 1], [1]])
+    verdict = page.cut(pattern, [0], layers=1, state=3)
+    assert verdict.value == 3 and verdict.ok
 
 
 def test_the_search_is_not_fooled_by_turned_edges():
@@ -157,6 +170,10 @@ BAD = {
     ),
     "no constant": (
         lambda: page.continuous(RING, torch.sin, 0.0, X, cells=4),
+        "lipschitz must be positive",
+    ),
+    "no constant, for slots": (
+        lambda: page.continuous(RING, torch.sin, 0.0, X, cells=4, numbers_a_token="n"),
         "lipschitz must be positive",
     ),
     "all inside": (

@@ -162,6 +162,7 @@ NOISE = jl.randn(17)
 EYE = torch.eye(17, dtype=torch.float64)
 LARGE = jl.matrix(512)["p"]
 ROWLESS = LARGE * (torch.arange(512) != 7)[:, None]
+TWICE = EYE * torch.tensor([2.0] + 16 * [1.0], dtype=torch.float64)  # cond(P) = 2
 SHARE = {"eps": 0.5, "delta": 0.05}
 
 
@@ -186,6 +187,11 @@ SHARE = {"eps": 0.5, "delta": 0.05}
             "p must be square",
         ),
         (jl.relative_form_fails, {"p": EYE, "w": NOISE, "k": 17}, "k must be below n"),
+        (
+            jl.relative_form_fails,
+            {"p": TWICE, "w": NOISE, "k": 8},
+            r"is 1 and ln\(gamma\) 0:",  # gamma = 2 8 / 16
+        ),
         (jl.relative_form_fails, {"p": EYE, "w": 0 * NOISE, "k": 4}, "w must not be"),
         (jl.norm_law, {"x": NOISE.float(), "k": 4, "eps": 0.5}, "x must be float64"),
         (jl.norm_law, {"x": NOISE * 1e-200, "k": 4, "eps": 0.5}, "x .* largest entry"),
@@ -194,6 +200,7 @@ SHARE = {"eps": 0.5, "delta": 0.05}
         (jl.collision, {"k": 1, "n": 2}, "k must be .* least 2"),
         (jl.mean_square, {"p": EYE[None], "w": NOISE, "k": 4}, "p .* no batch"),
         (jl.worse_than_zero, {"p": None, "k": 4}, "p must be a torch tensor"),
+        (jl.worse_than_zero, {"p": EYE, "k": 4, "c": -1e70}, "c must be below 1e70"),
         (jl.existence, {"p": EYE, "v": torch.ones_like(EYE)}, "v must have full"),
         (jl.nothing_uniform, jl.logits(n=7), "k must be below n = 7"),
         (jl.normaliser, {"a": [[0, 2]], "d_qk": 0}, "d_qk must be"),
@@ -228,11 +235,16 @@ def test_what_is_true_is_not_refuted_by_floats():
     v = jl.randn(17, 4, seed=2) * scales
     assert jl.existence(EYE, v)
     assert jl.existence(EYE, v, tried_on=jl.randn(17, 4, seed=3)).ok is False
+    narrow = torch.diag(torch.tensor([1, 2.0**-10], dtype=torch.float64))
+    assert jl.existence(narrow, narrow).bound == pytest.approx(
+        2.0**-36, abs=0
+    )  # 64 eps 2^10
 
 
 def test_the_edge_of_what_is_taken():
-    """One draw; and as many rows as P has columns."""
+    """One draw; eps cond(P) = 1; and as many rows as P has columns."""
     assert jl.root(**jl.two_vectors(), k=3, eps=0.5, draws=1)
+    assert jl.relative_form_fails(TWICE, NOISE, k=3, eps=0.5)
     p = torch.full((1, 148), 1 / 148, dtype=torch.float64)
     w = torch.ones(148, dtype=torch.float64)
     assert jl.normalised(p, w, eps=0.5, delta=0.02, draws=1).ok

@@ -91,6 +91,12 @@ def test_the_formula_in_numbers(name, n, K, inside):
     assert softened.LITERAL_SCALES[name, n, K] == pytest.approx(wanted, abs=1e-9)
 
 
+def test_the_bound_on_ids_by_hand():
+    """Two tokens, two cells: the largest id is m (C + 1) = 6 * 8."""
+    verdict = softened.temperature(**softened.network_of("dense", 2, 1, 2))
+    assert verdict.bound == 1 / 8 + 48 * 2**-40
+
+
 def test_hardmax_in_floats_is_the_integer_head():
     """attention.forward with hardmax, for every attention layer of a small network."""
     network = softened.network_of("star", 4, 1, 3)["network"]

@@ -97,6 +97,12 @@ def test_clusters_by_hand():
     assert float(apart) == pytest.approx(9 / 49)  # (1 - 4/7)(1 - 4/7)
 
 
+def test_sharp_rows_by_hand():
+    """Rows (9/10, 1/10) and (1/2, 1/2): tau = 2/5, and the bound is 1 - 2 (1/2) / 9."""
+    logits = torch.tensor([[9, 1], [3, 3]], dtype=DOUBLE).log()
+    assert page.sharp_forgets(logits, 1 / 2).value == pytest.approx(2 / 5 - 8 / 9)
+
+
 def test_strength_zero_is_uniform_attention():
     sets = torch.tensor([[True, False]])
     assert torch.equal(cluster_logits(sets, 2, 0), torch.zeros(5, 5, dtype=DOUBLE))
@@ -201,6 +207,7 @@ BROKEN = [
     ("many", "logits", lambda logits: logits[:-1]),
     ("many", "logits", lambda logits: logits[:-40, :-40]),
     ("many", "R", lambda R: math.nan),
+    ("many", "sets", torch.zeros_like),
     ("hops", "pattern", lambda pattern: 5),
     ("counting", "points", lambda points: [[math.nan, math.nan], [0, 0], [1, 1]]),
     ("counting", "box", lambda box: math.nan),
@@ -232,6 +239,11 @@ def test_layers_without_values_leave_no_diameter():
     given["layers"] = [a._replace(w_v=0 * a.w_v) for a in given["layers"]]
     assert page.depth(**given).ok
     assert not page.depth(**given, skip=True).ok
+
+
+def test_readers_of_one_cluster_each():
+    sets = torch.eye(3, dtype=torch.bool)
+    assert page.many(cluster_logits(sets, 4, 2.0), sets, 2.0, 3).ok
 
 
 def test_equal_sets_stay_equal():

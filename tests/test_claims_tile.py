@@ -177,6 +177,7 @@ REFUSED = [
     (page.two_layers, MARKS, {"accuracy": 1e-320}, "accuracy must be 0 or at least"),
     (page.two_layers, MARKS, {"signs": 70}, "signs must be at most 62"),
     (page.two_layers, MARKS, LONG, "at most 4,096 bits"),
+    (page.two_layers, MARKS, {"strings": MARKS["strings"][:0]}, "strings must be bool"),
     (page.lookup, LISTS, {"tiles": None}, "tiles must be a torch tensor"),
     (
         page.reached,

@@ -126,6 +126,8 @@ def test_drawn_paths_are_uniform():
         [4] * 3, 2, 5, generator=torch.Generator().manual_seed(3)
     )
     assert all(sum(h is not None for h in path) == 2 for path in again)
+    skips = draw_paths([4] * 3, 0, 2, generator=torch.Generator().manual_seed(0))
+    assert skips == [(None, None, None)] * 2
 
 
 def elementary(s, k):

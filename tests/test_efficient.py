@@ -96,6 +96,15 @@ def test_lsh_is_its_dense_form(n, buckets, batch, how, padded):
     same(y, dense_lsh(qk, v, buckets, token_mask=token_mask, **how), (qk, v))
 
 
+def test_a_key_may_be_found_in_256_rounds():
+    """As oneself is in every round."""
+    qk, _, v = instance(6)
+    how = {"rounds": 256, "chunk": 3, "causal": False, "attend_self": True}
+    y = lsh_attention(qk, v, buckets=4, generator=seeded(), **how)
+    wanted = dense_lsh(qk, v, 4, correct=True, **how)
+    assert (y - wanted).abs().max() < 1e-12
+
+
 def test_buckets_are_the_argmax_of_both_directions():
     x = torch.randn(30, 5, dtype=torch.float64, generator=seeded())
     g = torch.Generator().manual_seed(1)
@@ -197,6 +206,22 @@ def test_performer_nears_softmax():
     wanted = torch.softmax(q @ k.T / 2, -1) @ v
     y = performer_attention(q, k, v, features=100_000, generator=seeded())
     assert (y - wanted).abs().max() < 0.01
+
+
+def test_features_in_float32_keep_small_weights():
+    """Log features of keys are near -32 here; e^-88 and less would be rounded."""
+    q, k, v = torch.randn(3, 12, 64, generator=seeded())
+    y = performer_attention(q, k, v, features=32, scale=1.0, generator=seeded())
+    w = torch.randn(32, 64, generator=seeded()).double()
+    weights = positive_features(q.double(), w) @ positive_features(k.double(), w).T
+    wanted = weights @ v.double() / weights.sum(-1, keepdim=True)
+    assert (y - wanted).abs().max() < 1e-4
+
+
+def test_one_feature_by_hand():
+    """w'x = 5 and |x|^2 / 2 = 5/2."""
+    x = torch.tensor([[1.0, 2.0]], dtype=torch.float64)
+    assert float(positive_features(x, x)) == pytest.approx(math.exp(5 / 2))
 
 
 def test_features_do_not_overflow():

@@ -316,6 +316,23 @@ def test_advice_after_a_failure_asks_for_more():
         assert re.search(said, words)
 
 
+@pytest.mark.parametrize(
+    ("scores", "columns"),
+    [
+        ([0, 0, 0, 0], [[0], [1], [2], [3]]),  # no gap, and no ratios
+        ([0, 3, 6, 9], [[0, 1, 2, 3]] * 4),  # a wrong ratio, and no zeros
+    ],
+)
+def test_a_draw_is_read_up_to_the_tile_that_fails(scores, columns):
+    k = torch.tensor(scores, dtype=DOUBLE)[:, None]
+    S = torch.tensor(columns)
+    code = Code(torch.ones_like(k), k, 0.1, 0.5)
+    weights = torch.zeros(S.shape, dtype=DOUBLE)
+    for early, rows in ((True, 2), (False, 4)):
+        found = fitting._examine(code, S, weights, tile=(2, 4), early=early)
+        assert not found.passed and len(found.rows) == rows
+
+
 def test_codes_with_gradients_are_read():
     q = (9 * torch.eye(3)).requires_grad_()
     report = verify(

@@ -55,6 +55,16 @@ def test_ids_of_a_given_head_by_hand():
     assert net.report.bits == 3  # 1544/520 is between 2 and 4 gaps
 
 
+def test_tokens_must_be_more_than_two_slacks_apart():
+    """The slack of numbers up to 1 is 4 eps."""
+    one = torch.ones(1, dtype=F64)
+    eps = 2.0**-52
+    net = built((1,), (1 - 9 * eps,), v=one, beta=1.0)
+    assert net.tokens.tolist() == [1 - 9 * eps, 1]
+    with pytest.raises(ValueError, match="no further apart along the direction than"):
+        built((1,), (1 - 8 * eps,), v=one, beta=1.0)
+
+
 def test_a_given_head_is_kept():
     g = generator(4)
     vocabulary = torch.randn(9, 5, generator=g, dtype=F64)

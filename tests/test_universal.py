@@ -266,6 +266,16 @@ def test_bad_ids():
             call()
 
 
+def test_as_many_ids_as_the_limit_are_listed(monkeypatch):
+    """Four tokens in three cells: 3^4 rows of 4."""
+    mapping = contextual_map(patterns.star(4), 4, 1, 3)
+    monkeypatch.setattr("attnlib.universal.context.LIMIT", 324)
+    assert grid_ids(mapping).shape == (81, 4)
+    monkeypatch.setattr("attnlib.universal.context.LIMIT", 323)
+    with pytest.raises(ValueError, match="324 ids are more than 323"):
+        grid_ids(mapping)
+
+
 def test_ids_may_have_more_digits_than_python_writes():
     huge = 10**5000
     assert least_constant(huge, 1) == huge + 1
