@@ -274,7 +274,7 @@ def place(device) -> None:
     """A device of this machine."""
     try:
         torch.empty(0, device=device)
-    except (RuntimeError, TypeError, AssertionError) as error:
+    except (RuntimeError, TypeError, ValueError, AssertionError) as error:
         raise ValueError(
             f"device must be one of this machine, got {device!r}: {error}"
         ) from None

@@ -276,6 +276,16 @@ def test_narrow_ramps_zero_jumps_and_one_token():
     assert softened.leak(SCORES[:1], FIRST[:1], 1.0, claimed=0.5).ok
 
 
+@pytest.mark.parametrize("scale", [1.0, 690.0, 720.0])
+def test_a_leak_below_every_power_of_ten_of_floats_is_still_compared(scale):
+    """Of two tokens one leads by 1; e^-720 is a number, and e^-1440 is none."""
+    scores = torch.tensor([1.0, 0.0], dtype=torch.float64)
+    group = torch.tensor([True, False])
+    found = softened.leak(scores, group, scale)
+    assert found.ok and found.value == pytest.approx(1 / (1 + math.exp(-scale)))
+    assert not softened.leak(scores, group, scale, claimed=2.0).ok
+
+
 @pytest.mark.bad_input
 @pytest.mark.parametrize(("call", "words"), REFUSED, ids=[w for _, w in REFUSED])
 def test_what_is_refused(call, words):

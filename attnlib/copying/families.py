@@ -11,7 +11,7 @@ import torch
 
 from attnlib import patterns
 from attnlib._require import one_of, random, require, sizes
-from attnlib.patterns import Columns, Pattern, Rows, Window, build
+from attnlib.patterns import Columns, Pattern, Window, build
 
 Name = Literal["dense", "strided", "half strided", "fixed", "window", "star", "random"]
 
@@ -67,7 +67,7 @@ def causal_pattern(
         case "window":
             pattern = build(n, Window(w - 1, 0))
         case "star":
-            pattern = build(n, [Window(1, 1), Columns((0,)), Rows((0,))])
+            pattern = build(n, [Window(1, 0), Columns((0,))])
         case "random":
             pattern = _random(n, w, generator)
     return patterns.causal(pattern)

@@ -46,7 +46,8 @@ class Exhausted(ValueError):
 
     Args:
         message: what was missing.
-        code: the best code found, or None.
+        code: of the codes drawn, each read until a row failed, the one that came
+            nearest; or None.
         report: its Verification, or None.
     """
 

@@ -109,7 +109,6 @@ def smallest_dimension(
             d = round(math.sqrt(max(low, 1) * high))
         else:
             d = (low + high) // 2
-        d = min(max(d, low + 1), high - 1)
         if passes(d):
             high = d
         else:

@@ -424,7 +424,8 @@ def regions(
 
     Measured: the largest slope or curvature of such an entry, divided by its weight;
     negative is good. Both come from automatic differentiation of the formula; where
-    `memorize.derivatives` says otherwise by more than 1e-10, infinity.
+    `memorize.derivatives` says otherwise by more than 1e-10 (1 + max |a|), the
+    difference, against 1e-10.
 
     Args:
         a: (*batch, n), n >= 2, float64; some entry deep enough for each law.
@@ -455,7 +456,8 @@ def regions(
     require(
         bool(falling.any() and bending.any()),
         "a has no entry deep enough below its maximum: the slope asks for more than "
-        f"{1 + largest_drop(n):.4f}, the curvature for {3 + math.log(n):.4f}",
+        f"{1 + slope_share * largest_drop(n):.4f}, the curvature for "
+        f"{curvature_depth + math.log(n):.4f}",
     )
     slope, curvature = _automatic(a)
     first, second = derivatives(a)

@@ -238,9 +238,12 @@ def leak(
     require(zeta > 0, f"group must lead the others, its lead is {zeta:.3g}")
     if claimed is not None:
         zeta = float(claimed)
-    bound = (n - 1) * math.exp(max(-scale * zeta, -700.0))
     spare = 1 + 16 * EPS * (1 + scale * reach)
-    return at_most(_share_of_others(scores, group, scale) / bound, spare)
+    share = _share_of_others(scores, group, scale)
+    if share == 0:
+        return at_most(0.0, spare)
+    times = math.log(share) - math.log(n - 1) + scale * zeta  # in logarithms
+    return at_most(math.exp(min(times, 700.0)), spare)
 
 
 def _lead(scores: Tensor, group: Tensor) -> float:

@@ -260,7 +260,7 @@ def _check_bits(hops: int, constant: int) -> None:
     bits = hops * constant.bit_length()
     require(
         bits <= BITS,
-        f"hops = {hops} makes ids of {bits:,} bits or more, at most {BITS:,} are "
+        f"hops = {told(hops)} makes ids of {bits:,} bits or more, at most {BITS:,} are "
         "written: take fewer",
     )
 
@@ -420,7 +420,7 @@ def apply(shift: Shift, ids: np.ndarray, mapping: ContextualMap) -> np.ndarray:
     sizes(0, **{"shift.step": shift.step, "shift.value": shift.value})
     require(
         shift.step < mapping.period,
-        f"shift.step must be one of {mapping.period} steps, got {shift.step}",
+        f"shift.step must be one of {mapping.period} steps, got {told(shift.step)}",
     )
     _are_ids(ids, (mapping.n,))
     room = 0 if ids.dtype == object else 8 * ids.dtype.itemsize - 1

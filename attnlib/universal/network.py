@@ -31,6 +31,7 @@ from attnlib.universal.context import (
 )
 
 LAYERS = 10**6  # value layers that are built
+ORDERS = ("grid", "increasing", "decreasing")  # of the value layers
 
 
 @dataclass(frozen=True, eq=False)
@@ -290,7 +291,7 @@ def value_layers(
     Claim: universal.network
     """
     is_a(UniversalNetwork, network=network)
-    one_of(("grid", "increasing", "decreasing"), order=order)
+    one_of(ORDERS, order=order)
     p = network.mapping
     ids = network.ids.ravel()
     moved = ids - network.start.ravel()
@@ -336,6 +337,7 @@ def run(
     Claim: universal.network
     """
     is_a(UniversalNetwork, network=network)
+    one_of(ORDERS, order=order)
     p = network.mapping
     _inside(x, p)
     codes = np.array(p.codes, dtype=object)
