@@ -21,7 +21,7 @@ import rows
 from minibook import code, markdown
 from pdf import serving
 from pypdf import PdfReader
-from test_site_pages import FORMULAS, NAMES, accessibility, opened
+from test_site_pages import FORMULAS, KINDS, NAMES, accessibility, opened
 
 ROOT = pages.ROOT
 pytestmark = pytest.mark.wide
