@@ -10,6 +10,8 @@ import gc
 import multiprocessing
 import os
 import sys
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from types import CodeType, FunctionType
 from typing import NamedTuple
@@ -82,134 +84,43 @@ class Mutation(NamedTuple):
     module: str  # of attnlib.theorems
 
 
-def paths(kernel: str, old: str, new: str, claim: str, page: bool = True) -> Mutation:
-    return Mutation(kernel, old, new, claim, page, "paths")
+def room(module: str, kernel: str = "{}") -> Callable[..., Mutation]:
+    """What makes the mutations of one page, of kernels that go by short names."""
+
+    def mutation(
+        name: str, old: str, new: str, claims: str, page: bool = True
+    ) -> Mutation:
+        return Mutation(kernel.format(name), old, new, claims, page, module)
+
+    return mutation
 
 
-def collapse(
-    kernel: str, old: str, new: str, claim: str, page: bool = True
-) -> Mutation:
-    return Mutation(kernel, old, new, claim, page, "rank_collapse")
-
-
-def codes(kernel: str, old: str, new: str, claim: str, page: bool = True) -> Mutation:
-    return Mutation(kernel, old, new, claim, page, "price_of_dimension")
-
-
-def enough(kernel: str, old: str, new: str, claim: str, page: bool = True) -> Mutation:
-    return Mutation(kernel, old, new, claim, page, "what_is_enough")
-
-
-def questions(
-    kernel: str, old: str, new: str, claim: str, page: bool = True
-) -> Mutation:
-    return Mutation(kernel, old, new, claim, page, "four_questions")
-
-
-def escaping(kernel: str, old: str, new: str, claim: str) -> Mutation:
-    return Mutation(kernel, old, new, claim, True, "escaping_collapse")
-
-
-def jl(kernel: str, old: str, new: str, claim: str, page: bool = True) -> Mutation:
-    return Mutation(kernel, old, new, claim, page, "random_projections")
-
-
-def efficacy(old: str, new: str, claim: str, page: bool = True) -> Mutation:
-    return Mutation("efficacy", old, new, claim, page, "path_efficacy")
-
-
-def lowrank(kernel: str, old: str, new: str, claim: str) -> Mutation:
-    return Mutation(kernel, old, new, claim, True, "spectra_and_linformer")
-
-
-def cache(kernel: str, old: str, new: str, claim: str, page: bool = True) -> Mutation:
-    return Mutation(kernel, old, new, claim, page, "cache")
-
-
-def tile(
-    old: str,
-    new: str,
-    claim: str,
-    kernel: str = "theorems/bits_of_a_tile",
-    page: bool = True,
-) -> Mutation:
-    return Mutation(kernel, old, new, claim, page, "bits_of_a_tile")
-
-
-def efficient(
-    kernel: str, old: str, new: str, claim: str, page: bool = True
-) -> Mutation:
-    return Mutation(f"efficient/{kernel}", old, new, claim, page, "complexity_table")
-
-
-def expressive(
-    kernel: str, old: str, new: str, claim: str, page: bool = True
-) -> Mutation:
-    return Mutation(
-        f"expressive/{kernel}", old, new, claim, page, "logarithmic_dimension"
-    )
-
-
-def patterns(
-    kernel: str, old: str, new: str, claim: str, page: bool = True
-) -> Mutation:
-    return Mutation(
-        f"patterns/{kernel}", old, new, claim, page, "patterns_and_conditions"
-    )
-
-
-def copying(kernel: str, old: str, new: str, claim: str, page: bool = True) -> Mutation:
-    return Mutation(f"copying/{kernel}", old, new, claim, page, "copying_task")
-
-
-def tiles(kernel: str, old: str, new: str, claim: str, page: bool = True) -> Mutation:
-    return Mutation(
-        f"sparse/{kernel}", old, new, claim, page, "patterns_and_conditions"
-    )
-
-
-def bridges(old: str, new: str, claim: str, page: bool = True) -> Mutation:
-    return Mutation("bridges", old, new, claim, page, "five_theorems_one_matrix")
-
-
-def hops(kernel: str, old: str, new: str, claim: str, page: bool = True) -> Mutation:
-    return Mutation(kernel, old, new, claim, page, "layers_or_steps")
-
-
-def sharp(old: str, new: str, claim: str) -> Mutation:
-    return Mutation("bridges", old, new, claim, True, "sharpness")
-
-
-def universal(
-    kernel: str, old: str, new: str, check: str, page: bool = True
-) -> Mutation:
-    return Mutation(f"universal/{kernel}", old, new, check, page, "the_proof_executed")
-
-
-def softened(old: str, new: str, check: str, page: bool = True) -> Mutation:
-    return Mutation(
-        "universal/standard", old, new, check, page, "from_integers_to_softmax"
-    )
-
-
-def ids(kernel: str, old: str, new: str, claim: str, page: bool = True) -> Mutation:
-    return Mutation(f"memorize/{kernel}", old, new, claim, page, "contextual_mapping")
-
-
-def boltzmann(
-    kernel: str, old: str, new: str, claim: str, page: bool = True
-) -> Mutation:
-    return Mutation(kernel, old, new, claim, page, "boltzmann_and_hardmax")
-
-
-def memorizer(
-    kernel: str, old: str, new: str, check: str, page: bool = True
-) -> Mutation:
-    return Mutation(f"memorize/{kernel}", old, new, check, page, "memorization")
-
-
-def reviewers(kernel: str, old: str, new: str, claim: str) -> Mutation:
-    return Mutation(kernel, old, new, claim, True, "reviewers_questions")
+paths = room("paths")
+collapse = room("rank_collapse")
+questions = room("four_questions")
+escaping = room("escaping_collapse")
+efficacy = partial(room("path_efficacy"), "efficacy")
+jl = room("random_projections")
+lowrank = room("spectra_and_linformer")
+efficient = room("complexity_table", "efficient/{}")
+codes = room("price_of_dimension")
+enough = room("what_is_enough")
+expressive = room("logarithmic_dimension", "expressive/{}")
+patterns = room("patterns_and_conditions", "patterns/{}")
+tiles = room("patterns_and_conditions", "sparse/{}")
+copying = room("copying_task", "copying/{}")
+universal = room("the_proof_executed", "universal/{}")
+softened = partial(room("from_integers_to_softmax"), "universal/standard")
+ids = room("contextual_mapping", "memorize/{}")
+boltzmann = room("boltzmann_and_hardmax")
+memorizer = room("memorization", "memorize/{}")
+reviewers = room("reviewers_questions")
+tile_kernel = room("bits_of_a_tile")
+tile = partial(tile_kernel, "theorems/bits_of_a_tile")
+sharp = partial(room("sharpness"), "bridges")
+cache = room("cache")
+hops = room("layers_or_steps")
+bridges = partial(room("five_theorems_one_matrix"), "bridges")
 
 
 MUTATIONS = {
@@ -1849,17 +1760,17 @@ MUTATIONS = {
         "synthesis.logits",
         page=False,
     ),
-    "attention of a tile: scale": tile(
+    "attention of a tile: scale": tile_kernel(
+        "attention",
         "1 / math.sqrt(w_q.shape[-1])",
         "1 / w_q.shape[-1]",
         "after.tile",
-        kernel="attention",
     ),
-    "_attend of a tile: order of the heads": tile(
+    "_attend of a tile: order of the heads": tile_kernel(
+        "attention",
         "heads.transpose(-3, -2).flatten(-2)",
         "heads.flip(-3).transpose(-3, -2).flatten(-2)",
         "after.tile",
-        kernel="attention",
         page=False,
     ),
     "_messages: scale": tile(
@@ -2117,3 +2028,23 @@ def fault(mutation: Mutation) -> Fault:
     changed = [n for n in before.keys() & after if bare(before[n]) != bare(after[n])]
     assert changed, f"{mutation.old!r} is in no function"
     return Fault(str(room), {name: after[name] for name in changed})
+
+
+def in_a_process(here: Fault, name: str, ask: Callable[[], object], pipe) -> None:
+    """Into the pipe: the name of a fault, and what `ask` says where it is put, or how
+    that fails, which is no answer. A process of its own is broken, as claims and pages
+    keep what they have computed.
+    """
+    child = os.fork()
+    if child:
+        os.waitpid(child, 0)
+        return
+    try:
+        here.put()
+        said = ask()
+    except BaseException as error:
+        said = (repr(error)[:200],)
+    try:
+        pipe.send((name, said))
+    finally:
+        os._exit(0)

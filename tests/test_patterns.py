@@ -538,7 +538,7 @@ BAD = {
         ),
         "must hold 4 rows, got 0",
     ),
-    "no crow": (
+    "no row": (
         lambda: Lists(torch.arange(0), torch.arange(0)),
         "start at 0 and never fall",
     ),

@@ -4,11 +4,12 @@ fail each time.
 
 from __future__ import annotations
 
+import functools
 import importlib
 import os
 
 import pytest
-from faults import MUTATIONS, PAGES, answers, fault, load
+from faults import MUTATIONS, PAGES, answers, fault, in_a_process, load
 
 pytestmark = [
     pytest.mark.wide,
@@ -24,7 +25,7 @@ def holds(claims: str) -> bool:
 
 def claims_driver(module: str, pipe) -> None:
     """Into the pipe goes a pair for each fault of a page: its name, and what its claims
-    say. Each is asked in a process of its own, as claims keep what they have computed.
+    say.
     """
     load()
     importlib.import_module("attnlib.theorems")
@@ -32,20 +33,8 @@ def claims_driver(module: str, pipe) -> None:
     for mutation in faults.values():
         importlib.import_module(f"attnlib.{mutation.kernel}".replace("/", "."))
     for name, mutation in faults.items():
-        here = fault(mutation)
-        child = os.fork()
-        if child:
-            os.waitpid(child, 0)
-            continue
-        try:
-            here.put()
-            said = holds(mutation.claims)
-        except Exception as error:
-            said = repr(error)[:200]
-        try:
-            pipe.send((name, said))
-        finally:
-            os._exit(0)
+        ask = functools.partial(holds, mutation.claims)
+        in_a_process(fault(mutation), name, ask, pipe)
     os._exit(0)
 
 

@@ -7,6 +7,7 @@ what that cell is the first to call is broken there.
 
 from __future__ import annotations
 
+import functools
 import importlib
 import multiprocessing
 import os
@@ -14,7 +15,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from faults import MUTATIONS, PAGES, ROOT, Fault, answers, fault, load
+from faults import MUTATIONS, PAGES, ROOT, Fault, answers, fault, in_a_process, load
 
 pytestmark = [
     pytest.mark.wide,
@@ -80,7 +81,8 @@ def page_driver(page: str, pipe) -> None:
         there.close()
         try:
             for name in here.recv():
-                begin_broken(away[name], name, cells[number:], path, names, pipe)
+                ask = functools.partial(said_by, cells[number:], path, names)
+                in_a_process(away[name], name, ask, pipe)
             here.send("go on")
         except EOFError:  # it has said why
             pass
@@ -90,27 +92,16 @@ def page_driver(page: str, pipe) -> None:
     os._exit(0)
 
 
-def begin_broken(fault: Fault, name: str, cells, path: Path, names: dict, pipe) -> None:
-    """In a process of its own, the page from here on with a fault."""
+def said_by(cells: list[dict], path: Path, names: dict) -> object:
+    """What a page prints other than it should from here on, as words."""
     import pages
 
     import notebooks
 
-    child = os.fork()
-    if child:
-        os.waitpid(child, 0)
-        return
     try:
-        fault.put()
-        said = notebooks.run_plain({"cells": cells}, path, names)
+        return notebooks.run_plain({"cells": cells}, path, names)
     except pages.Problem as error:
-        said = str(error)
-    except BaseException as error:  # a fault of this test, and not seen by the page
-        said = (repr(error),)
-    try:
-        pipe.send((name, said))
-    finally:
-        os._exit(0)
+        return str(error)
 
 
 def on_page(page: str) -> list[str]:
