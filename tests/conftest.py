@@ -33,11 +33,11 @@ if SHAPES:
 hypothesis.settings.register_profile("attnlib", deadline=None, derandomize=True)
 hypothesis.settings.load_profile("attnlib")
 
-# A file stays in one process; these take minutes each.
-LONGEST = {
-    f"test_{name}.py"
-    for name in ("site", "site_pages", "teeth", "teeth_pages", "colab")
-}
+# A file stays in one process, but tests of these share nothing, and take minutes.
+APART = {f"test_{name}.py" for name in ("teeth", "teeth_pages", "site_pages")}
+# In this order: the site is built from what pages leave in the cache, then comes what
+# takes longest, and at the end what waits for the site.
+ORDER = ("site", "colab", "teeth_pages", "teeth", "*", "site_pages")
 CHROMIUM = [
     "--headless",
     "--no-sandbox",
@@ -118,12 +118,24 @@ def pytest_runtest_call(item):
 
 
 def turn(item) -> int:
-    """Pages first: the site is built from what they leave in the cache. Then what takes
-    longest, in one process each.
-    """
+    """Pages first, then files in their order."""
     if item.path.suffix == ".ipynb":
-        return 0
-    return 1 if item.path.name in LONGEST else 2
+        return -1
+    name = item.path.stem.removeprefix("test_")
+    return ORDER.index(name if name in ORDER else "*")
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    """With --dist loadfile a file goes to one process, and each test of those APART."""
+    from xdist.scheduler import LoadFileScheduling
+
+    class Files(LoadFileScheduling):
+        def _split_scope(self, nodeid):
+            file = super()._split_scope(nodeid)
+            return nodeid if Path(file).name in APART else file
+
+    return Files(config, log) if config.option.dist == "loadfile" else None
 
 
 def claim_marks(item) -> list[list[str]]:
