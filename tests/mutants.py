@@ -2,13 +2,15 @@
 
     python tests/mutants.py [--count 400] [--seed 0] [--only paths lowrank]
 
-The tests of the library run once while coverage notes which of them reach which line.
-Then each mutant (an operator, a comparison, a number, a flag or a sign) runs those that
-reach its line; if the line runs at import, up to 60 of those that reach its file. It is
+The tests of the library, and the pages without their figures, run once while coverage
+notes which of them reach which line. Then each mutant (an operator, a comparison, a
+number, a flag or a sign) runs the tests that reach its line; if it runs at import, up
+to 60 of those that reach its file; and then up to three pages that reach it. It is
 
-- killed if an assertion fails, or if a test no longer ends;
-- refused if attnlib raises an error where a test was due a result: whoever uses it gets
-  no number, and none that is wrong;
+- killed if an assertion fails, a checked cell prints something else, or one no longer
+  ends;
+- refused if attnlib raises an error where a test or a page was due a result: whoever
+  uses it gets no number, and none that is wrong;
 - an accident if the one notice is another exception: a control or a test of refusals
   met an error that it does not speak of, or the test itself broke;
 - else a survivor. tests/mutants.toml says of some why no test should notice them. An
@@ -31,6 +33,7 @@ import json
 import math
 import multiprocessing
 import os
+import pkgutil
 import random
 import resource
 import shutil
@@ -57,6 +60,7 @@ NOT_OF_THE_LIBRARY = """
 LANES = "not slow"  # nor wide, nor bench: those run only where they are named
 SECONDS = 100  # of the processor for a test, so that a busy machine changes no verdict
 SAMPLE = 60  # tests for a line that runs at import
+PAGES = 3  # at most so many for a mutant
 KINDS = ("killed", "refused", "accident", "survived")  # the better notice comes first
 PAIRS = "Add Sub, Mult Div, Lt LtE, Gt GtE, Eq NotEq, And Or, BitAnd BitOr, Pow Mult"
 SWAPS = {}
@@ -143,41 +147,93 @@ class Contexts:
         self.measure.switch_context(nodeid)
 
 
-def note_contexts(data: Path) -> None:
-    """Run the tests of the library once, under coverage; in a process of its own."""
+def reach_by_tests(measure: coverage.Coverage) -> bool:
+    """Run the tests of the library; whether all pass."""
     sys.path.insert(0, str(ROOT / "tests"))
-    os.chdir(ROOT)
     named = sorted((ROOT / "tests").glob("test_*.py"))
     away = tuple(f"test_{word}" for word in NOT_OF_THE_LIBRARY.split())
     tests = [str(path) for path in named if not path.stem.startswith(away)]
+    options = ["-q", "-p", "no:cacheprovider", "-m", LANES]
+    code = pytest.main([*options, *tests], plugins=[Contexts(measure)])
+    return code == pytest.ExitCode.OK
+
+
+def reach_by_pages(measure: coverage.Coverage) -> bool:
+    """Run the pages; whether all print what they should. What runs at import is of no
+    page.
+    """
+    attnlib = importlib.import_module("attnlib")
+    for module in pkgutil.walk_packages(attnlib.__path__, "attnlib."):
+        importlib.import_module(module.name)
+    for path in sorted((ROOT / "notebooks").rglob("*.ipynb")):
+        name = path.relative_to(ROOT).as_posix()
+        measure.switch_context(name)
+        if run_page(name) != "survived":
+            return False
+    return True
+
+
+def run_page(name: str) -> str:
+    """What a page says of the attnlib that is imported."""
+    sys.path.insert(0, str(ROOT / "book" / "_tools"))
+    from pages import Problem
+
+    import notebooks
+
+    path = ROOT / name
+    cells = [
+        cell
+        for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]
+        if "figures." not in "".join(cell["source"])
+    ]
+    try:
+        notebooks.run_plain({"cells": cells}, path)
+    except Problem as error:
+        cause = error.__cause__
+        said = cause is None or isinstance(cause, AssertionError)
+        return f"{'killed' if said else 'refused'}: {name}"
+    return "survived"
+
+
+def note_contexts(data: Path, run) -> None:
+    """Run something under coverage; in a process of its own."""
+    os.chdir(ROOT)
     part = data.with_suffix(".part")
     part.unlink(missing_ok=True)
     measure = coverage.Coverage(data_file=part, source=[str(ROOT / "attnlib")])
     measure.start()
-    options = ["-q", "-p", "no:cacheprovider", "-m", LANES]
-    code = pytest.main([*options, *tests], plugins=[Contexts(measure)])
+    passed = run(measure)
     measure.stop()
     measure.save()
-    if code == pytest.ExitCode.OK:
+    if passed:
         part.rename(data)
 
 
-def reached(data: Path) -> coverage.CoverageData:
-    """Which test reaches which line."""
-    if not data.exists():
-        process = CONTEXT.Process(target=note_contexts, args=(data,))
-        process.start()
-        process.join()
-    if not data.exists():
-        sys.exit("a test fails on attnlib as it is: see above")
-    found = coverage.CoverageData(str(data))
-    found.read()
-    return found
+def reached(work: Path, commit: str) -> coverage.CoverageData:
+    """Which test and which page reaches which line."""
+    both = coverage.CoverageData(no_disk=True)
+    for run in (reach_by_tests, reach_by_pages):
+        data = work / f"{run.__name__}-{commit}"
+        if not data.exists():
+            process = CONTEXT.Process(target=note_contexts, args=(data, run))
+            process.start()
+            process.join()
+        if not data.exists():
+            sys.exit("a test or a page fails on attnlib as it is: see above")
+        found = coverage.CoverageData(str(data))
+        found.read()
+        both.update(found)
+    return both
 
 
 def kind_of(said: str) -> str:
     """The first word of a verdict."""
     return said.partition(":")[0]
+
+
+def rank(said: str) -> int:
+    """How good a notice is, the best first."""
+    return KINDS.index(kind_of(said))
 
 
 def worth(test: pytest.Item | pytest.Collector, raised: pytest.ExceptionInfo) -> str:
@@ -228,22 +284,26 @@ class Verdict:
 
     def pytest_exception_interact(self, node, call, report):
         kind = worth(node, call.excinfo)
-        if KINDS.index(kind) < KINDS.index(kind_of(self.said)):
-            self.said = f"{kind}: {node.nodeid}"
+        self.said = min(self.said, f"{kind}: {node.nodeid}", key=rank)
         if kind == "killed":
             node.session.shouldstop = "noticed"
 
 
-def in_a_fork(folder: str, tests: list[str], known: set[str], pipe) -> None:
-    """Run tests on the broken copy; forked, so that torch is here already."""
+def import_broken(folder: str) -> None:
+    """Import the broken copy, whatever a test or a page puts before it."""
     start_the_clock()
     sys.path[:0] = [folder, str(ROOT / "tests")]
-    try:  # the broken one, whatever a test puts before it
-        importlib.import_module("attnlib")
+    importlib.import_module("attnlib")
+    os.chdir(ROOT)
+
+
+def ask_tests(folder: str, pipe, tests: list[str], known: set[str]) -> None:
+    """Run tests on the broken copy; forked, so that torch is here already."""
+    try:
+        import_broken(folder)
     except Exception as error:
         pipe.send(f"refused: at import, {error!r}")
         return
-    os.chdir(ROOT)
     verdict = Verdict(tests, known)
     files = sorted({test.partition("::")[0] for test in tests})
     with contextlib.redirect_stdout(io.StringIO()):
@@ -255,45 +315,68 @@ def in_a_fork(folder: str, tests: list[str], known: set[str], pipe) -> None:
     pipe.send(verdict.said)
 
 
-def tests_of(
+def ask_page(folder: str, pipe, name: str) -> None:
+    """Run a page on the broken copy."""
+    import_broken(folder)
+    pipe.send(run_page(name))
+
+
+def in_a_fork(target, *args) -> str:
+    """What a process of its own says of a mutant."""
+    here, there = CONTEXT.Pipe(duplex=False)
+    process = CONTEXT.Process(target=target, args=(args[0], there, *args[1:]))
+    process.start()
+    there.close()
+    try:
+        return here.recv() if here.poll(100 * SECONDS) else "killed: it hangs"
+    except EOFError:
+        process.join()
+        overtime = process.exitcode == -signal.SIGXCPU
+        return "killed: by the clock" if overtime else "accident: it died"
+    finally:
+        process.kill()
+        process.join()
+
+
+def who_reaches(
     place: tuple[str, int, int, str], data: coverage.CoverageData
-) -> list[str]:
-    """The tests that reach a place; if it runs at import, some that reach its file."""
+) -> tuple[list[str], list[str]]:
+    """The tests and the pages that reach a place; if it runs at import, some of those
+    that reach its file.
+    """
     lines = data.contexts_by_lineno(str(ROOT / place[0]))
     contexts = set(lines.get(place[1], []))
-    if contexts != {""}:
-        return sorted(contexts - {""})
-    of_file = sorted(set().union(*lines.values()) - {""})
-    return random.Random(repr(place)).sample(of_file, min(SAMPLE, len(of_file)))
+    at_import = contexts == {""}
+    if at_import:
+        contexts = set().union(*lines.values())
+    tests = sorted(name for name in contexts if "::" in name)
+    pages = sorted(name for name in contexts if name.endswith(".ipynb"))
+    draw = random.Random(repr(place))
+    if at_import:
+        tests = draw.sample(tests, min(SAMPLE, len(tests)))
+    return tests, draw.sample(pages, min(PAGES, len(pages)))
 
 
 def judge(place: tuple[str, int, int, str], data: coverage.CoverageData) -> str:
-    """What the tests that reach a place say when it is broken."""
+    """What the tests and pages that reach a place say when it is broken."""
     file, _, number, _ = place
-    tests = tests_of(place, data)
-    if not tests:
-        return "survived: no test reaches the line"
+    tests, pages = who_reaches(place, data)
+    if not tests and not pages:
+        return "survived: nothing reaches the line"
     with tempfile.TemporaryDirectory() as folder:
         away = shutil.ignore_patterns("__pycache__")
         shutil.copytree(ROOT / "attnlib", Path(folder, "attnlib"), ignore=away)
         tree, found = nodes(ROOT / file)
         change(found[number], really=True)
         Path(folder, file).write_text(ast.unparse(tree), encoding="utf-8")
-        here, there = CONTEXT.Pipe(duplex=False)
-        known = data.measured_contexts()
-        told = (folder, tests, known, there)
-        process = CONTEXT.Process(target=in_a_fork, args=told)
-        process.start()
-        there.close()
-        try:
-            return here.recv() if here.poll(100 * SECONDS) else "killed: it hangs"
-        except EOFError:
-            process.join()
-            overtime = process.exitcode == -signal.SIGXCPU
-            return "killed: by the clock" if overtime else "accident: it died"
-        finally:
-            process.kill()
-            process.join()
+        said = "survived"
+        if tests:
+            said = in_a_fork(ask_tests, folder, tests, data.measured_contexts())
+        for name in pages:
+            if kind_of(said) in ("killed", "refused"):
+                return said
+            said = min(said, in_a_fork(ask_page, folder, name), key=rank)
+    return said
 
 
 def text_of(place: tuple[str, int, int, str]) -> tuple[str, str, str]:
@@ -346,7 +429,7 @@ def main() -> None:
     commit = revision("HEAD")
     work = WORK / revision("HEAD:attnlib")  # another one has other lines
     work.mkdir(parents=True, exist_ok=True)
-    data = reached(work / f"coverage-{commit}")
+    data = reached(work, commit)
     everything = places(options.only)
     count = min(options.count, len(everything))
     drawn = random.Random(options.seed).sample(everything, count)
