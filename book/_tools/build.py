@@ -36,6 +36,7 @@ from pages import Problem
 import notebooks
 
 AT_ONCE = 2
+PIECES = 7  # of the site; in two, one waits for the other
 GO = "build\n"  # what site_process.py waits for
 # Jupyter Book by itself, without this tool: the tests compare what it does.
 JUPYTER_BOOK = "import sys; from jupyter_book.cli.main import main; sys.exit(main())"
@@ -198,7 +199,7 @@ def complaints(text: str, most: int = 20) -> list[str]:
 
 def build(root: Path, out: Path, at_once: int) -> Path:
     """Execute the pages, then build the site; the page to open."""
-    with begin_site(root, out, at_once) as site:
+    with begin_site(root, out, PIECES if at_once > 1 else 1) as site:
         try:
             run_pages(root, at_once)
             page_cache.prune(root)
