@@ -338,6 +338,20 @@ def in_a_fork(target, *args) -> str:
         process.join()
 
 
+def line_of(place: tuple[str, int, int, str]) -> int:
+    """The line of a place; for a default argument, the first line that may use it."""
+    file, line, number, _ = place
+    tree, found = nodes(ROOT / file)
+    for function in ast.walk(tree):
+        if isinstance(function, ast.FunctionDef):
+            defaults = (*function.args.defaults, *function.args.kw_defaults)
+            within = {part for one in defaults if one for part in ast.walk(one)}
+            if found[number] in within:
+                has_docstring = ast.get_docstring(function) is not None
+                return function.body[has_docstring].lineno
+    return line
+
+
 def who_reaches(
     place: tuple[str, int, int, str], data: coverage.CoverageData
 ) -> tuple[list[str], list[str]]:
@@ -345,7 +359,7 @@ def who_reaches(
     that reach its file.
     """
     lines = data.contexts_by_lineno(str(ROOT / place[0]))
-    contexts = set(lines.get(place[1], []))
+    contexts = set(lines.get(line_of(place), []))
     at_import = contexts == {""}
     if at_import:
         contexts = set().union(*lines.values())
