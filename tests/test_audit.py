@@ -654,6 +654,25 @@ def test_words_follow_the_numbers():
     assert "None of the 2 heads has to forget" in text
 
 
+def test_words_on_states_name_the_first_the_last_and_the_least():
+    """Relative residuals of 2/3, 1/3, 4/21 and 1, all squared, around three layers."""
+    mixed = torch.tensor([[1.0, 0], [0, 1], [0, 0]], dtype=torch.float64)
+    centred = torch.tensor([[1.0, 0], [1, 0], [-2, 0]], dtype=torch.float64)
+    states = torch.stack([mixed, APART, CLOSER, centred])
+    said = audit.run(MILD.expand(3, 1, 3, 3), states=states).verdict()
+    assert (
+        "What differs between tokens is 81.6% of them before layer 0 and 100% after "
+        "layer 2; it is least after layer 1, 43.6%." in said
+    )
+
+
+def test_words_on_the_cache_of_a_single_layer():
+    """Two heads of keys and values, eight wide, of 32 bits; one token of 50."""
+    last = audit.run(llama(num_hidden_layers=1), ids(1, 16)).verdict()[-1]
+    assert last.startswith("The cache keeps 1024 bits of each token")
+    assert last.endswith("to read a token back later takes 5.64 (Proposition 8.11).")
+
+
 def test_json_holds_all_rows(tiny, tmp_path):
     path = tmp_path / "report.json"
     tiny.to_json(path)

@@ -14,6 +14,7 @@ from transformers import modeling_utils
 
 from attnlib import attention, data
 from attnlib.audit import __main__ as command
+from attnlib.audit import named
 from attnlib.audit.records import LayerRecord
 from attnlib.audit.sources import visit
 
@@ -325,6 +326,16 @@ def test_tokens_first_where_sequences_are_as_many_as_tokens():
     assert off(torch.softmax(record.logits, -1), p) < 1e-6
 
 
+def test_which_states_are_whose_is_not_guessed():
+    """As many sequences as tokens, and tokens first: five of five, or two of five."""
+    model = encoder(batch_first=False)
+    for record in seen(model, torch.randn(5, 5, 16)):
+        assert record.before is None and record.after is None
+        assert "which is which cannot be told" in record.missing["before"]
+    for record in seen(model, torch.randn(5, 2, 16)):
+        assert record.before.shape == record.after.shape == (2, 5, 16)
+
+
 def encoder(**how) -> nn.TransformerEncoder:
     torch.manual_seed(0)
     layer = nn.TransformerEncoderLayer(16, 2, 32, **how)
@@ -547,7 +558,9 @@ def maps(*size: int) -> torch.Tensor:
     return torch.rand(*size, generator=g).softmax(-1)
 
 
-@pytest.mark.parametrize("form", ["tensor", "array", "list", "tuple", "cache", "one"])
+@pytest.mark.parametrize(
+    "form", ["tensor", "array", "list", "tuple", "cache", "whole cache", "one"]
+)
 def test_plain_maps_in_every_form(form):
     p = maps(3, 2, 4, 5, 5)
     x = torch.randn(4, 2, 5, 7)
@@ -561,10 +574,11 @@ def test_plain_maps_in_every_form(form):
         states = {"states": list(x)}
     elif form == "tuple":
         given = tuple(p)
-    elif form == "cache":
+    elif form in ("cache", "whole cache"):
         given = {f"blocks.{l}.attn.hook_pattern": p[l] for l in range(3)}
         given |= {f"blocks.{l}.hook_resid_pre": x[l] for l in range(3)}
-        given["blocks.2.hook_resid_post"] = x[3]
+        needed = range(3) if form == "whole cache" else [2]
+        given |= {f"blocks.{l}.hook_resid_post": x[l + 1] for l in needed}
         states = {}
     elif form == "one":
         given = p[:, 0]
@@ -763,6 +777,10 @@ REFUSED = {
     "another dict": (given({"a": X}, None), "TransformerLens"),
     "too few states": (plain(states=X), "one more than layers"),
     "states of other tokens": (plain(states=[X, X]), "to fit the maps"),
+    "states of other tokens at the end": (
+        plain(states=[X[:, :3], X]),
+        r"states\[1\] must be .*, got \(1, 4, 8\)",
+    ),
     "a mask that is broken": (
         plain(mask=torch.eye(3, dtype=torch.bool)),
         "the masks forbid",
@@ -855,6 +873,21 @@ def test_command_line_reads_a_folder(tmp_path, tokenizer, capsys):
 def test_command_line_says_what_is_wrong(given, words):
     with pytest.raises(SystemExit, match=words):
         command.main(given)
+
+
+@pytest.mark.parametrize("here", [True, False])
+def test_a_model_is_fetched_only_if_it_is_not_here(monkeypatch, here):
+    asked = []
+
+    def fetch(transformers, name, local_files_only=False):
+        asked.append(local_files_only)
+        if local_files_only and not here:
+            raise OSError("not here")
+        return "tokenizer", "model", {"missing_keys": ["pooler.weight"]}
+
+    monkeypatch.setattr(named, "_fetch", fetch)
+    assert named.load("gpt2")[:2] == ("model", "tokenizer")
+    assert asked == ([True] if here else [True, False])
 
 
 def test_command_line_without_transformers(monkeypatch):

@@ -360,6 +360,13 @@ def test_bad_logits():
 
 
 @pytest.mark.bad_input
+def test_rows_without_an_entry_have_no_average():
+    """The formula alone would give them 0, an empty sum."""
+    with pytest.raises(ValueError, match=r"n >= 1, got \(2, 0\)"):
+        boltzmann_literal(rows(2, 0))
+
+
+@pytest.mark.bad_input
 def test_bad_hypotheses():
     for call, message in [
         (lambda: needed_gap(3.0), "n must be an integer of at least 2, got 3.0"),

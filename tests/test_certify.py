@@ -7,6 +7,7 @@ import math
 from decimal import Decimal
 from fractions import Fraction
 
+import mpmath
 import numpy as np
 import pytest
 import torch
@@ -221,6 +222,26 @@ def test_the_two_by_two_network_by_hand():
 def test_bad_input(run, message):
     with pytest.raises(ValueError, match=message):
         run()
+
+
+@pytest.mark.parametrize(
+    "find",
+    [
+        lambda **how: certify.context_gap((1, [1]), (1, [1, 2]), beta=1, **how),
+        lambda **how: certify.boltzmann_gap([1], [1, 2], **how),
+        lambda **how: certify.smallest_gap([(1, [1]), (1, [1, 2])], beta=1, **how)[0],
+    ],
+    ids=["contexts", "averages", "many"],
+)
+def test_enclosures_have_128_bits_unless_asked(find):
+    """The difference is e / (1 + e), in size."""
+    found = find()
+    assert found == find(bits=128) != find(bits=129)
+    with mpmath.workprec(300):
+        size = mpmath.e / (1 + mpmath.e)
+        low, high = sorted([abs(found.lower), abs(found.upper)])
+        assert low < size < high
+        assert 2**-128 < (high - low) / size < 2**-120
 
 
 def test_the_family_with_a_weight_for_its_opposites():

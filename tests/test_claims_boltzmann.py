@@ -155,6 +155,20 @@ PAIR_OF_SETS = {"first": (0, 1), "second": (0, 2)}
 TINY = Fraction(1, 10**100)
 
 
+@pytest.mark.parametrize(("share", "below"), [(0.999, True), (1.001, False)])
+def test_weights_closer_than_proved_are_infinitely_wrong(monkeypatch, share, below):
+    """Two tokens each, and beta = 1: |p - p'| is at least e^(-2 |z_0| rho) / 2, rho the
+    range of z_0, z_1 and z_2.
+    """
+    query, *others = KEYS["keys"][:3].tolist()
+    seen = [query, *others]
+    least = math.exp(-2 * abs(query) * (max(seen) - min(seen))) / 2
+    near = torch.tensor([share * least, 0.0, 0.0, 0.0], dtype=torch.float64)
+    monkeypatch.setattr(claims, "weight_difference", lambda *_: near)
+    found = claims.any_temperature(**KEYS, **PAIR_OF_SETS, beta=1.0)
+    assert (found.value == math.inf) is below
+
+
 def range_of(n):
     return list(range(1, n))
 
@@ -259,6 +273,12 @@ def test_other_numbers_serve_as_floats():
             ),
             "values must be float64 with 2 dimensions",
         ),
+        (
+            lambda: claims.any_temperature(
+                KEYS["keys"][:, None], KEYS["values"], (0, 1), (0, 2), 1
+            ),
+            r"keys must be float64 with 1 dimensions, got torch.float64 \(4, 1\)",
+        ),
         (lambda: claims.operator(torch.eye(2).double().to_sparse()), "a must be dense"),
         (lambda: claims.operator(torch.ones(2).double() * 1e12), "subtract the maxi"),
         (lambda: claims.operator(ROW, heat=10**301), "heat must be a number of at m"),
@@ -296,6 +316,16 @@ def test_other_numbers_serve_as_floats():
             "the left end of interval must be in the range of floats",
         ),
         (lambda: claims.any_temperature(**KEYS, **PAIR_OF_SETS, beta=200), "no float"),
+        (
+            lambda: claims.any_temperature(**KEYS, first=(0, 1), second=(1, 0), beta=1),
+            "first and second must be different multisets of one size",
+        ),
+        (
+            lambda: claims.any_temperature(
+                **KEYS, first=(0, 1), second=(0, 1, 2), beta=1
+            ),
+            "first and second must be different multisets of one size",
+        ),
     ],
 )
 def test_what_a_theorem_does_not_speak_of_is_refused(call, words):

@@ -39,6 +39,15 @@ def test_the_printed_bound_asks_for_its_conditions():
         rank_collapse.cubic_bound(**one)
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_one_layer_needs_the_first_condition_alone(seed):
+    """The edge is that of the second condition, which 1.5 squared leaves behind."""
+    made = rank_collapse.network_at_the_edge(seed, L=1, scale=1.5)
+    size = float(rank_collapse.composite_norm(residual(made["x"]))) ** 2
+    assert 4 * rank_collapse.unit(*made["layers"]) * size == pytest.approx(1.5**2)
+    assert rank_collapse.cubic_bound(**made).ok
+
+
 @pytest.mark.parametrize("seed", range(40))
 def test_the_size_is_always_enough(seed):
     """Proposition 2.8 (b): the constant sqrt(min(n / 2, d)), for spreads up to 50."""

@@ -145,6 +145,7 @@ SHARED = claims.grouped_heads()
 EDITED = claims.edited()
 LISTS = claims.lists_of_buckets()["ids"]
 TOKENS = normal(8, 4)
+A_POINT = torch.tensor([0.0, -2.0], dtype=torch.float64)
 ONE = torch.zeros(2, 8, dtype=torch.int64)  # two lists, one bucket
 
 
@@ -165,9 +166,15 @@ ONE = torch.zeros(2, 8, dtype=torch.int64)  # two lists, one bucket
             "x must be float64",
         ),
         (lambda: claims.positive(torch.ones(2), normal(2)), "x must be float64"),
-        (lambda: claims.positive(0 * normal(2), 9 + normal(2)), "y must be of length"),
+        (
+            lambda: claims.positive(A_POINT, 1.01 * A_POINT),
+            "y must be of length up to 2, got 2.02",
+        ),
         (lambda: claims.depth(torch.ones(5), torch.ones(5)), "a must be float64"),
-        (lambda: claims.depth(3 + normal(5), normal(5)), "a must have .a_i. at most 1"),
+        (
+            lambda: claims.depth(-1.01 * torch.ones(5).double(), normal(5)),
+            "a must have .a_i. at most 1, got 1.01",
+        ),
         (
             lambda: claims.depth(0 * normal(1), normal(1), fewer=1),
             "fewer must be at most 0 rounds",
@@ -228,6 +235,9 @@ def test_what_is_no_object_is_refused(call, words):
         lambda: claims.state("scan", 17, 4, {"s": 2}),
         lambda: claims.newer_counts("scan", 64, 2, {"s": 4, "m": 16}),
         lambda: claims.newer_counts("gated", 1, 4, {}),
+        lambda: claims.positive(A_POINT, A_POINT),
+        lambda: claims.positive(A_POINT, A_POINT, power=2),
+        lambda: claims.depth(-torch.ones(5).double(), normal(5)),
     ],
 )
 def test_true_of_sizes_of_ones_own(call):

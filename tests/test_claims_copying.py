@@ -94,6 +94,17 @@ def test_the_cut_bound_solves_its_equation(bits):
     assert abs(got - (1 - e)) < 1e-7
 
 
+def test_a_bit_that_crosses_after_layer_one():
+    """Three symbols of four, and whether the last one is odd: it is guessed with chance
+    1/2 then, the two before it with 1/4.
+    """
+    assert task.crossed_in(ONE_BIT["pattern"], 2) == [0, 1]
+    found = task.cut(**ONE_BIT)
+    assert found.value == float((Fraction(1, 4) * 2 + Fraction(1, 2)) / 3)
+    assert found.bound == copying.cut_bound([0, 1], m=3, symbols=4, bits=1)
+    assert task.cut(**ONE_BIT | {"bits": 1 - 1e-9}).value == found.value  # rounding
+
+
 def test_the_ends_of_the_cut_bound():
     assert copying.cut_bound([2, 2], m=15, symbols=16, bits=26) == 1
     nothing = copying.cut_bound([0, 0], m=15, symbols=16, bits=26)
@@ -112,6 +123,14 @@ def test_what_a_star_of_dense_attention_hears_too_much():
 
 HONEST = task.mixing_network()
 ODD = task.relay_code("odd or even")
+# Nothing crosses the middle of 8 tokens before layer 1, and one state before layer 2.
+ONE_BIT = {
+    "pattern": causal_pattern("fixed", 8, 4),
+    "layers": 2,
+    "code": [k % 2 for k in range(4**3)],
+    "symbols": 4,
+    "bits": 1,
+}
 REFUSED = {
     "outputs without digits": (
         lambda: task.fields(HONEST["network"].half(), HONEST["masks"], torch.zeros(10)),
@@ -156,6 +175,14 @@ REFUSED = {
         "causal",
     ),
     "too many values": (lambda: task.cut(**ODD | {"bits": 0.5}), "code has 4 values"),
+    "more than one bit": (
+        lambda: task.cut(**ONE_BIT | {"code": [k % 3 for k in range(4**3)]}),
+        "code has 3 values, more than the 1 bits",
+    ),
+    "less than a bit": (
+        lambda: task.cut(**ONE_BIT | {"bits": 1 - 2e-9}),
+        "code has 2 values, more than the 1 bits",
+    ),
     "a short code": (lambda: task.cut(**ODD | {"code": [0]}), "8 sequences, got 1"),
     "bits of nothing": (lambda: task.cut(**ODD | {"bits": -1}), "bits must not"),
     "an odd word": (lambda: task.cut(**ODD, seen="all"), "seen must be one of"),

@@ -125,6 +125,35 @@ def test_more_is_allowed_for_tokens_longer_than_ten_diameters(tokens, allowed):
     assert verdict.bound == pytest.approx(allowed, abs=0)
 
 
+@pytest.mark.bad_input
+def test_a_tenth_of_the_diameter_may_be_rounding_and_no_more():
+    """One diameter apart and 1e12 diameters long: a tenth of 1e12 times 1e-12."""
+    nothing = torch.zeros(1, 1, 1, dtype=double)
+    layer = Layer(*[nothing] * 4)
+    near = torch.tensor([[99e10], [99e10 - 1]], dtype=double)
+    assert claims.skip_keeps(near, layer).bound == pytest.approx(0.099)
+    far = torch.tensor([[101e10], [101e10 - 1]], dtype=double)
+    with pytest.raises(ValueError, match="x: its diameter is within the rounding"):
+        claims.skip_keeps(far, layer)
+
+
+@pytest.mark.bad_input
+def test_depth_asks_for_values_that_add_up_to_less_than_one():
+    """At one the bound would divide by zero, and that is not what is said."""
+    x, layer = claims.two_tokens(v=1.0).values()
+    with pytest.raises((ValueError, ArithmeticError), match="up to 1, not below 1"):
+        claims.depth(x, [layer])
+
+
+def test_the_sum_norms_by_hand():
+    """Columns add up to 4 and 6, rows to 3 and 7; 5 and 1 in the second matrix, where
+    rows add up to 1 and 5.
+    """
+    matrices = torch.tensor([[[1.0, -2], [3, 4]], [[-1.0, 0], [4, -1]]])
+    assert claims.sum_norms(matrices).tolist() == [[6, 5], [7, 5]]
+    assert claims.sum_norms(matrices[0]).tolist() == [6, 7]
+
+
 @pytest.mark.parametrize("dtype", [double, torch.float32])
 def test_a_large_shared_row_costs_digits_and_not_the_truth(dtype):
     x, layers, _ = network(1)

@@ -185,6 +185,17 @@ def test_no_products_and_no_run_are_refused():
         smallest([])
 
 
+def test_all_bits_of_a_float_are_all_of_it():
+    assert page.rounding(**page.short_numbers(bits=53)).value == 0
+
+
+@pytest.mark.bad_input
+def test_a_float_has_no_more_than_53_bits():
+    given = page.short_numbers(bits=53)
+    with pytest.raises(ValueError, match="bits must be at most 53, .* got 54"):
+        page.rounding(**(given | {"bits": 54}))
+
+
 def test_true_statements_pass():
     """Zero queries do not move; queries may be float32; and pairs too rare to be drawn
     are as many as expected.

@@ -141,6 +141,28 @@ def test_three_hundred_sets_are_not_too_many():
     assert claims.sharp(range(1, 26), 2).ok
 
 
+def test_a_step_that_is_too_long_leaves_the_ball():
+    """Tokens 1 and -0.35: r = 1, eps = 1.35, and the last of three places is 3 steps of
+    3.35 away. A step one percent longer takes token 1 from 11.05 to 11.1505.
+    """
+    vocabulary = torch.tensor([[1.0], [-0.35]], dtype=double)
+    asked = {"vocabulary": vocabulary, "u": torch.ones(1, dtype=double), "n": 3}
+    assert claims.positions(**asked).ok
+    found = claims.positions(**asked, step=1.01)
+    assert not found.ok
+    assert found.value == pytest.approx(0.1005 / 11.05, rel=1e-9)
+
+
+def test_the_bound_of_the_root_by_hand():
+    """At N = 4, n = 8 integers have 4 bits, ids 7, a hundred tokens 7, labels 3; no
+    number has less than one bit.
+    """
+    wanted = 479 + 2 * math.sqrt(24 * 238) + 2 * math.sqrt(24 * 220)
+    assert claims.root_bound(4, 8, 100, 3) == pytest.approx(wanted, rel=1e-14)
+    wanted = 173 + 4 * math.sqrt(6 * 76)
+    assert claims.root_bound(1, 1, 1, 0) == pytest.approx(wanted, rel=1e-14)
+
+
 def test_fractions_floats_and_tensors_are_one_line():
     z = [Fraction(1), Fraction(3, 2), Fraction(2)]
     verdicts = [claims.multisets(places, 2) for places in (z, claims.floats(z))]

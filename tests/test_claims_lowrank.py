@@ -107,6 +107,16 @@ def test_what_is_no_object_of_a_theorem_is_refused(call, given, words):
         call(*given)
 
 
+@pytest.mark.bad_input
+@pytest.mark.parametrize(("inside", "outside"), [(1.099, 1.101), (0.901, 0.899)])
+def test_draws_of_another_variance_are_refused(inside, outside):
+    """7,200 entries: six standard errors of their mean square are 6 / 60."""
+    entries = torch.full((100, 8, 9), math.sqrt(1 / 8), dtype=torch.float64)
+    assert claims.zero_logits(math.sqrt(inside) * entries, 0.5, 0.0).value >= 0
+    with pytest.raises(ValueError, match="more than six standard errors from 1"):
+        claims.zero_logits(math.sqrt(outside) * entries, 0.5, 0.0)
+
+
 ONES = torch.ones(2, 1, dtype=torch.float64)
 
 

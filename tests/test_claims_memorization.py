@@ -52,7 +52,28 @@ def test_the_error_by_hand():
     one = torch.ones(1, dtype=double)
     net = Grouped(one[:, None], one, one, torch.zeros(1, dtype=torch.long), 0.0)
     error = float(_errors(net, one[:, None], 2 * one))
-    assert error == pytest.approx(10 * torch.finfo(double).eps, rel=1e-6)
+    assert error == pytest.approx(10 * torch.finfo(double).eps, rel=1e-6, abs=0)
+
+
+@pytest.mark.parametrize(("d", "units"), [(1 << 14, 1), (1, 1 << 14), (1000, 3000)])
+def test_the_error_of_long_sums_in_float32_by_hand(d, units):
+    """Each unit is relu(h_1 + ... + h_d + 1) = 2 at the first unit vector, of which it
+    may miss a share gamma of d + 2 products, and the sum of all a share gamma of one
+    more than the units; gamma of k is k u / (1 - k u), u = 2^-24.
+    """
+    point = torch.eye(1, d)
+    group = torch.zeros(1, dtype=torch.long)
+    net = Grouped(
+        torch.ones(d, units), torch.ones(units), torch.ones(units), group, 0.0
+    )
+    error = float(_errors(net, point, torch.tensor([2.0 * units])))
+
+    def gamma(k):
+        return Fraction(k, 2**24) / (1 - Fraction(k, 2**24))
+
+    each = 2 * gamma(d + 2)
+    wanted = 2 * units * (each + gamma(units + 1) * (2 + each))
+    assert error == pytest.approx(float(wanted), rel=1e-5)
 
 
 def test_groups_need_a_deal_by_tokens():

@@ -165,8 +165,8 @@ BAD = {
         "x must be finite|x .*NaN",
     ),
     "another shape": (
-        lambda: page.continuous(RING, lambda x: x[:, 0], 1.0, X, cells=4),
-        "f must give a tensor",
+        lambda: page.continuous(RING, lambda x: torch.cat([x, x], 1), 1.0, X, cells=4),
+        r"f must give a tensor of the shape of x, \(4, 5\)",
     ),
     "no constant": (
         lambda: page.continuous(RING, torch.sin, 0.0, X, cells=4),

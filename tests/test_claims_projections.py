@@ -39,6 +39,15 @@ def test_two_exponentials_by_hand():
         assert above + below <= failure_bound(2, 0.5, sharp=True)
 
 
+def test_many_rows_at_a_right_angle_by_the_normal_law():
+    """a X - b Y is (X - Y) / 2 then, of variance k, and the excess of its fourth moment
+    is 6 / k; at sqrt(2) deviations the chance of the normal law is erfc(1).
+    """
+    k = 5000
+    chance = jl.inner_product_chance(k, math.sqrt(2 / k), 0.0)
+    assert chance == pytest.approx(math.erfc(1), rel=1e-3)
+
+
 def test_the_inner_product_is_a_difference_of_chi_squares():
     """Frequencies of failures for the cosine 0.3 against the integral."""
     x, y = jl.two_vectors(cosine=0.3, n=30).values()

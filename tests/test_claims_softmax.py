@@ -208,6 +208,12 @@ def test_at_the_sharpness_4_half_a_part_is_not_enough():
     assert 0.5003 < verdict.value < verdict.bound < 0.50034
 
 
+def test_a_head_may_be_as_sharp_as_is_said():
+    """Then half a part is enough, but for the tolerance."""
+    verdict = softened.prompt(softened.first_entry, 8, slope=1.0, sharpness=1e6)
+    assert verdict.ok and verdict.bound == 0.5 + 1e-9
+
+
 # --- a theorem is for objects of one's own
 
 WINDOW = softened.network_of("window")["network"]
@@ -258,10 +264,35 @@ REFUSED = [
     (lambda: mean_of(f=lambda x: x + 9), r"largest must be at least \|f\(x\)\|"),
     (lambda: mean_of(clamped=1), "clamped must be of type bool"),
     (lambda: softened.order_of_layers(WINDOW, order="down"), "order must be one of"),
-    (lambda: softened.prompt(steep, 8, slope=1.0), "slope must be at least that of f"),
-    (lambda: softened.prompt(steep, 8, slope=3.0, sharpness=1e9), "at most 1e6"),
+    (  # 512 entries are not too many, and a head so sharp is not too sharp
+        lambda: softened.prompt(steep, 512, slope=1.0, sharpness=1e6),
+        "slope must be at least that of f",
+    ),
+    (
+        lambda: softened.prompt(steep, 8, slope=3.0, sharpness=1e6 + 1),
+        "sharpness must be at most 1e6, got 1000001",
+    ),
+    (  # 1e-200 is not too small
+        lambda: softened.prompt(steep, 2, slope=1e-200),
+        "slope must be at least that of f",
+    ),
+    (  # 1e200 is not too large
+        lambda: softened.prompt(steep, 2, slope=1e200, sharpness=1e200),
+        "sharpness must be at most 1e6, got 1e.200",
+    ),
+    (
+        lambda: softened.prompt(steep, 2, slope=math.nextafter(1e-200, 0)),
+        r"slope must be 0 or from 1e-200 to 1e\+200 in absolute value",
+    ),
+    (
+        lambda: softened.prompt(steep, 2, slope=math.nextafter(1e200, math.inf)),
+        r"slope must be 0 or from 1e-200 to 1e\+200 in absolute value",
+    ),
     (lambda: softened.prompt(steep, 2.5, slope=3.0), "entries must be an integer"),
-    (lambda: softened.prompt(steep, 999, slope=3.0), "entries must be at most 512"),
+    (
+        lambda: softened.prompt(steep, 513, slope=3.0),
+        "entries must be at most 512, got 513",
+    ),
     (lambda: softened.prompt(steep, 8, slope=NAN), "slope must be a finite number"),
     (lambda: softened.prompt(torch.sum, 8, slope=1.0), "a number for each of 8"),
     (lambda: softened.prompt(lambda x: x / 0, 8, slope=1.0), r"f\(x\) holds NaN"),
@@ -273,6 +304,10 @@ def test_narrow_ramps_zero_jumps_and_one_token():
     assert softened.ramps((-0.5, 0.5), 0.0, 1.0, 1e-6).ok
     assert not softened.ramps((-0.5, 0.5), 0.0, 1.0, 1e-6, claimed=5e-7).ok
     assert softened.ramps((0.0, 1.0), 0.0, 0.0, 0.1).ok
+    rising, falling = ((0.0, 1.0), -1.0), ((-1.0, 0.0), 1.0)  # no jump at one cut
+    for cuts, slope in (rising, falling):
+        assert softened.ramps(cuts, slope, 1.0, 0.25).ok
+        assert not softened.ramps(cuts, slope, 1.0, 0.25, claimed=0.249).ok
     assert softened.leak(SCORES[:1], FIRST[:1], 1.0, claimed=0.5).ok
 
 

@@ -196,6 +196,7 @@ BROKEN = [
     ("contraction", "x", torch.zeros_like),
     ("contraction", "logits", spoiled),
     ("contraction", "logits", lambda logits: logits[:-1]),
+    ("contraction", "R", lambda R: 0.0),
     ("depth", "x", lambda x: [1]),
     ("memory", "logits", lambda logits: [*logits, logits[0].float()]),
     ("memory", "logits", lambda logits: []),
@@ -207,6 +208,7 @@ BROKEN = [
     ("many", "logits", lambda logits: logits[:-1]),
     ("many", "logits", lambda logits: logits[:-40, :-40]),
     ("many", "R", lambda R: math.nan),
+    ("many", "R", lambda R: 0.0),
     ("many", "sets", torch.zeros_like),
     ("hops", "pattern", lambda pattern: 5),
     ("counting", "points", lambda points: [[math.nan, math.nan], [0, 0], [1, 1]]),
@@ -228,16 +230,27 @@ def test_what_is_no_object_of_a_theorem_is_refused_by_name(name, argument, spoil
         function(**given)
 
 
+@pytest.mark.bad_input
+def test_the_first_point_says_how_many_coordinates_there_are():
+    """The second is named if it has fewer."""
+    given = page.grid(m=2, d=2)
+    given["points"][1] = given["points"][1][:1]
+    with pytest.raises(ValueError, match=r"points\[1\] must have 2 coord.*, got 1"):
+        page.counting(**given)
+
+
 def test_the_weight_of_hops_is_called_weight():
     with pytest.raises(ValueError, match="^weight must be a finite number"):
         page.hops(**page.a_pattern(), weight=math.nan)
 
 
 def test_layers_without_values_leave_no_diameter():
-    """0 <= 0 is true, and a skip breaks it."""
+    """0 <= 0 is true, and a skip breaks it; the bound is the one of all networks."""
     given = page.network()
     given["layers"] = [a._replace(w_v=0 * a.w_v) for a in given["layers"]]
-    assert page.depth(**given).ok
+    verdict = page.depth(**given)
+    assert verdict.ok
+    assert verdict.bound == 1 + 1e-12
     assert not page.depth(**given, skip=True).ok
 
 

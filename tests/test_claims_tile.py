@@ -126,6 +126,30 @@ def test_verdicts_do_not_depend_on_the_units():
         assert round(2**found.value) == rows
 
 
+def test_a_number_that_all_logits_share_changes_no_row():
+    """A bias of the keys adds 1e4 to all logits of the query: means stay as they were,
+    but for the rounding of such a lambda.
+    """
+    objects = page.strings_and_others(n=4)
+    layer = objects["layer"]
+    asked = objects["query"][0] @ layer.w_q[0] + layer.b_q[0]
+    moved = layer.b_k + 1e4 * math.sqrt(3) * asked / (asked @ asked)
+    _, before = page.messages(objects["query"], objects["tiles"], layer)
+    objects["layer"] = layer._replace(b_k=moved)
+    _, after = page.messages(objects["query"], objects["tiles"], objects["layer"])
+    assert torch.allclose(after - before, torch.tensor(1e4, dtype=double), rtol=1e-12)
+    assert page.tile(**objects, bits=40, rounded=False).value == 4
+
+
+@pytest.mark.parametrize("shift, amiss", [(0, 0), (1, 1), (-1, 1), (0.25, 1)])
+def test_numbers_reached_are_whole_and_go_from_0_to_7(shift, amiss):
+    """Three bits told as 0 to 7: moved by 1, the last number is 8."""
+    objects = page.digits_in_values(1, 1, 3)
+    bias = torch.full((1, 1), float(shift), dtype=double)
+    objects["layer"] = objects["layer"]._replace(b_v=bias)
+    assert page.reached(**objects).value == amiss
+
+
 def test_both_ends_and_a_constant():
     tiles = [(a, b) for a in (0, 1) for b in (0, 1)]
     assert page.bits_asked(lambda a, b: b, tiles, [0, 1]) == 0

@@ -195,6 +195,7 @@ def test_single_precision_and_batches():
     assert proof.network(torch.zeros_like, x, window, 2).ok
     assert proof.equivariant_lp(torch.zeros_like, x, 8).ok
     assert proof.equivariant_lp(proof.symmetric, x.float(), 8).ok
+    assert proof.equivariant_lp(lambda x: 3 * proof.symmetric(x), x, 8).ok
 
 
 def test_wrong_verdicts_that_were_mended():
@@ -209,12 +210,39 @@ def test_wrong_verdicts_that_were_mended():
     assert proof.network(proof.mixing, X.clone().requires_grad_(), WINDOW, 3).ok
     many = np.array([10**30, 2, 3, 1], dtype=object)
     assert proof.selective_shift(many, patterns.star(4), 2).ok
+    assert proof.linear(**BOX | {"x": BELOW}).ok
+
+
+def test_points_on_the_edges_of_cells_belong_to_the_cells_above():
+    """Quarters in four cells: the network and its target agree there as elsewhere."""
+    edges = torch.tensor([[0.25], [0.5], [0.75]], dtype=torch.float64)
+    assert proof.network(proof.mixing, edges, patterns.window(3, 3), 4).ok
+    assert proof.equivariant_lp(proof.symmetric, edges, 4).ok
+
+
+@pytest.mark.parametrize(
+    ("order", "asked"),
+    [((0, 1, 2), True), ((2, 1, 0), True), ((2, 0, 1), True), ((1, 0, 2), False)],
+)
+def test_three_orders_of_the_rows_are_asked(order, asked):
+    """A target is 1 if its rows are in one order and 1/2 in all others. From rows that
+    increase, the theorem asks for them, turned round, and moved on by one.
+    """
+    increasing = torch.tensor([[0.1], [0.4], [0.8]], dtype=torch.float64)
+
+    def target(x):
+        ranks = x.argsort(-2).argsort(-2)[..., 0]
+        alone = (ranks == torch.tensor(order)).all(-1)
+        return torch.where(alone, 1.0, 0.5)[:, None, None].to(x).expand_as(x)
+
+    assert proof.equivariant_lp(target, increasing, 8).ok is not asked
 
 
 X = proof.points(3, 1, 4)
 WINDOW = patterns.window(3, 3)
 NET = {"f": proof.mixing, "x": X, "pattern": WINDOW, "cells": 4}
 BOX = proof.in_a_box()
+BELOW = torch.full((4, 1), math.nextafter(3.0, 0.0), dtype=torch.float64)
 HEARS = proof.random_network()
 
 
@@ -247,7 +275,7 @@ HEARS = proof.random_network()
         (lambda: proof.quantise(X, 2, missing=99), "missing must be a layer of 0..5"),
         (
             lambda: proof.selective_shift(np.array([None] * 4), patterns.star(4), 1),
-            "ids must be integers, got",
+            r"ids must be integers, got \[None, None, None\]$",
         ),
         (lambda: proof.sweep(patterns.dense(2), 1, 2000), "too many to be run"),
         (lambda: proof.value_map(patterns.dense(3), 1, 10), "too many to be run"),
@@ -302,6 +330,10 @@ HEARS = proof.random_network()
         (lambda: proof.counting(4, 1, 3, order="down"), "order must be one of"),
         (lambda: proof.linear(**BOX | {"low": 0.0}), r"x must lie in \[0, 3\)"),
         (lambda: proof.linear(**BOX | {"low": 4.0}), "low must be below high"),
+        (  # the last point below an edge of the box is in its last cell
+            lambda: proof.linear(**BOX | {"x": BELOW, "f": lambda x: x.float()}),
+            "f must return float64",
+        ),
         (lambda: proof.linear(**BOX | {"slope": 0.0}), "slope must be positive"),
         (
             lambda: proof.linear(**BOX | {"family": lambda n: patterns.star(9)}),

@@ -448,6 +448,7 @@ PADDED[0, 0] = -1
         (price.full_rank, (torch.eye(2).double(), 0.0), "must be a positive gap"),
         (price.kissing, (exact.e8().double(),), "vectors must be int64"),
         (price.kissing, (exact.e8()[0],), "vectors must be int64"),
+        (price.kissing, (exact.e8()[:1],), r"n >= 2, got torch.int64 \(1, 8\)"),
         (enough.counting_signs, (16, 0, 1), "k must be an integer"),
         (enough.counting_signs, (16, 1, math.nan), "d must be an integer"),
         (enough.sign_rank, ([[1]], [[1, 2]], [1, 1]), "each row of v must"),
@@ -455,6 +456,7 @@ PADDED[0, 0] = -1
         (enough.sign_rank, ([[1, 2]], [[1, 2]], [0, 0]), "plus must have no"),
         (enough.redrawing, (PADDED, CIRCLE, 4.0), "columns must be numbers"),
         (enough.redrawing, (SPREAD % 32, CIRCLE, 4.0), "name each column in k = 2"),
+        (enough.redrawing, (SPREAD, CIRCLE, 1.0), "level must be above the gap 1"),
         (enough.bits, (CIRCLE, 0 * CIRCLE), "q must prefer"),
         (enough.bits, (CIRCLE, 3 * CIRCLE), "k must have norms at most 1"),
         (enough.on_a_line, ([{0}, set()], 3), "each of rows must have some"),
@@ -483,10 +485,53 @@ def test_the_length_of_all_queries_decides_nothing(scale):
     assert not enough.bits(queries, CIRCLE, fewer=7)
 
 
+def test_two_vectors_are_enough_for_an_angle():
+    """(1, 1) and (1, -1) are at a right angle, 1 less than half of their square; (3, 4)
+    and (5, 0) are nearer than 60 degrees, 15 against half of 25.
+    """
+    assert price.kissing(torch.tensor([[1, 1], [1, -1]])).value == -1
+    verdict = price.kissing(torch.tensor([[3, 4], [5, 0]]))
+    assert verdict.value == 2.5
+    assert not verdict.ok
+
+
+def test_keys_are_taken_for_unit_vectors_up_to_a_trillionth():
+    """Keys x and -x with queries 1 and -1 cost 1 / (2 x), and the hidden code is 1 and
+    -1: it is off by 2 (x - 1). Of longer keys only the price 1 / 2 is asked for, which
+    is missed by x - 1.
+    """
+    q = torch.tensor([[1.0], [-1.0]], dtype=torch.float64)
+    verdict = price.exact_price(q, (1 + 1e-12) * q)
+    assert verdict.value == pytest.approx(2e-12, rel=1e-3, abs=0)
+    verdict = price.exact_price(q, (1 + 4e-12) * q)
+    assert verdict.value == pytest.approx(4e-12, rel=1e-3, abs=0)
+
+
 def test_the_least_singular_value_by_hand():
     """The gap ln 3 of two tokens: P has 3/4 and 1/4, and its values are 1 and 1/2."""
     logits = math.log(3) * torch.eye(2, dtype=torch.float64)
     assert price.full_rank(logits).value == pytest.approx(1 - 2 / 3 - 1 / 2)
+
+
+def test_two_keys_on_a_line_are_never_redrawn_apart(monkeypatch):
+    """All unit keys are 1 or -1: no row of two has a query, and all four are left,
+    after three rounds as well as after 400.
+    """
+    settle = enough.redraw.settle
+
+    def a_few_rounds(*given, limit, **more):
+        return settle(*given, limit=3, **more)
+
+    monkeypatch.setattr(enough.redraw, "settle", a_few_rounds)
+    verdict = enough.redrawing(**enough.circulant(n=4, k=2, d=1, level=2.0))
+    assert (verdict.value, verdict.bound) == (4, 1e-9)
+    assert not verdict.ok
+
+
+def test_keys_that_serve_no_row_are_noticed(monkeypatch):
+    """Keys that are all equal lie neither below nor above one another."""
+    monkeypatch.setattr(enough, "line_order", lambda rows, n: [0] * n)
+    assert enough.on_a_line(**enough.few_rows()).value == 2
 
 
 def test_rounding_and_scaling_by_hand():

@@ -254,6 +254,17 @@ def test_a_seed_gives_the_same_run_again():
     assert torch.equal(state, torch.get_rng_state())
 
 
+def test_the_curve_holds_the_mean_loss_of_so_many_steps():
+    """At a rate of 1e-30 no weight moves, so each step has the loss of its batch."""
+    net, draw = small(), batches()
+    given = [draw() for _ in range(8)]
+    losses = [evaluate(net, *batch)[1] for batch in given]
+    curve = train_network(net, iter(given).__next__, steps=8, rate=1e-30, every=4)
+    means = [sum(losses[:4]) / 4, sum(losses[4:]) / 4]
+    assert curve == pytest.approx(means, abs=1e-4)
+    assert abs(means[0] - means[1]) > 1e-3
+
+
 def test_training_learns_and_evaluation_counts():
     net, draw = small(), batches()
     before = evaluate(net, *draw(200))

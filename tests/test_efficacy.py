@@ -196,6 +196,15 @@ def test_corners_against_exact_half_planes():
             )
 
 
+def test_a_reader_learns_no_positions_unless_asked():
+    """So that it reads sequences of any length."""
+    g = torch.Generator().manual_seed(0)
+    reader = random_reader(3, 2, L=1, h=2, d=4, generator=g)
+    assert reader.position.shape == (1, 4)
+    for n in (1, 5):
+        assert logits(reader, torch.ones(n, 3)).shape == (n, 2)
+
+
 def test_training_learns_and_leaves_the_start_alone():
     g = torch.Generator().manual_seed(0)
     u, y = sorting(200, n=3, letters=3, generator=g)

@@ -96,6 +96,18 @@ def test_lsh_is_its_dense_form(n, buckets, batch, how, padded):
     same(y, dense_lsh(qk, v, buckets, token_mask=token_mask, **how), (qk, v))
 
 
+def test_one_mask_of_tokens_serves_all_heads_of_lsh():
+    qk, _, v = (t.detach() for t in instance(9, (2, 3)))
+    alike = torch.ones(2, 1, 9, dtype=torch.bool)
+    alike[0, :, 5:] = False
+    how = {"buckets": 2, "rounds": 2, "chunk": 3}
+    y = lsh_attention(qk, v, token_mask=alike, generator=seeded(), **how)
+    each = alike.expand(2, 3, 9)
+    wanted = lsh_attention(qk, v, token_mask=each, generator=seeded(), **how)
+    assert torch.equal(y, wanted)
+    assert not y[0, :, 5:].any() and y[1].any(-1).all()
+
+
 def test_a_key_may_be_found_in_256_rounds():
     """As oneself is in every round."""
     qk, _, v = instance(6)
@@ -415,8 +427,9 @@ def test_gates_that_grow_are_read_token_by_token(size):
         selective_scan: (v, a, k, q),
     }
     for run, tensors in runs.items():
-        with pytest.raises(ValueError, match=r"(gate|a) must lie in \[-1, 1\]"):
-            run(*tensors)
+        for wider in ({}, {"chunk": 2}):
+            with pytest.raises(ValueError, match=r"(gate|a) must lie in \[-1, 1\]"):
+                run(*tensors, **wider)
         assert torch.isfinite(both(run(*tensors, chunk=1))).all()
     y, _ = delta_attention(q, k, v, half, gate, chunk=1)
     literal, _ = loop(delta_step, (q, k, v), (half, gate), None)

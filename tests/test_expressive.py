@@ -25,6 +25,7 @@ from attnlib.expressive import (
     Code,
     Exhausted,
     Verification,
+    dimensions,
     fit,
     fitting,
     interpolate,
@@ -279,6 +280,18 @@ def test_the_allowance_covers_the_rounding(d, size, seed):
     ).abs().max() <= got.rounding + exact.rounding
 
 
+@pytest.mark.parametrize("factor", [0.1, 1.0])
+def test_the_allowance_covers_what_underflows(factor):
+    """Five times the least number that a float may be, times keys that round it."""
+    q = torch.full((2, 3), 7e-45)
+    k = factor * torch.tensor([[1.3, 1.7, 4.1], [0.0, 0.0, 0.0]])
+    S = torch.zeros(2, 1, dtype=torch.int64)
+    report = verify(Code(q, k, 0.1, 0.5), S)
+    exact = verify(Code(q.double(), k.double(), 0.1, 0.5), S)
+    off = abs(report.margin - exact.margin)
+    assert 0 < off <= report.rounding < 1e-35
+
+
 def test_ratios_that_only_rounding_spoils():
     g = gen(12)
     S = torch.rand(64, 64, generator=g).topk(2).indices
@@ -396,6 +409,24 @@ def test_nothing_is_lost_when_the_restarts_are_used_up():
     )
 
 
+def test_a_draw_is_compared_by_the_rows_that_were_read(monkeypatch):
+    """Row i asks for key 0 and is q_i above all others. The first draw is 2 above in
+    the 1,024 rows that are read, and so comes nearer than the second; what is reported
+    of it at the end is its last row.
+    """
+    columns = torch.zeros(1025, 1, dtype=torch.int64)
+    k = torch.zeros(1025, 1)
+    k[0] = 1
+    first = torch.full_like(k, 2.0)
+    first[-1] = -5
+    draws = iter([first, torch.full_like(k, 1.5)])
+    monkeypatch.setattr(fitting, "_draw", lambda *given: (next(draws), k, 1.0))
+    with pytest.raises(Exhausted) as found:
+        fit(columns, d=1, restarts=2, generator=gen(), **EASY)
+    assert torch.equal(found.value.code.q, first)
+    assert found.value.report.margin == -5
+
+
 def test_success_is_counted_and_searched():
     g = gen(8)
     S = torch.randperm(64, generator=g)[:, None]
@@ -465,6 +496,13 @@ def test_the_guess_for_unequal_weights():
     assert got == d < n
 
 
+def test_the_smallest_dimension_may_attain_the_goal():
+    """12 / d is at most 3 from d = 4 on, and at most 12 at once."""
+    goals = {12.0: 1, 6.0: 2, 3.0: 4, 2.9: 5, 2.0: 6}
+    for goal, d in goals.items():
+        assert dimensions._smallest(lambda d: 12 / d, goal) == d
+
+
 def test_dimensions_by_hand():
     for power, d in ((6, 40), (12, 95), (16, 132)):
         assert predicted_dimension(2**power, 1, eps1=0.1, s=2 * T) == d
@@ -509,6 +547,13 @@ def test_progress_is_shown_where_asked_for(capfd, progress):
     shown = capfd.readouterr().err
     for steps in ("rounds of redrawing", "tiles of rows"):
         assert (steps in shown) == progress
+
+
+def test_nothing_is_shown_by_default(capfd):
+    S = torch.randperm(64, generator=gen(9))[:, None]
+    code = fit(S, method="redraw", generator=gen(9), **EASY)
+    verify(code, S, tile=(7, 50))
+    assert capfd.readouterr().err == ""
 
 
 # --- redrawing
@@ -580,6 +625,16 @@ def test_redrawing_is_the_rule_with_all_pairs(n, k, d, wide, whole, seed):
     assert torch.equal(keys, keys2)
     assert torch.allclose(q, q2, atol=1e-9)
     assert counts == counts2
+
+
+@pytest.mark.parametrize(("product", "left"), [(0.25, 0), (-0.25, 0), (0.26, 2)])
+def test_two_keys_of_a_row_may_lean_on_each_other_by_a_quarter(product, left):
+    """k = 2, so that 1 / (2 k) is a quarter; nothing else is off the pattern."""
+    k = torch.tensor([[1, 0], [product, (1 - product**2) ** 0.5]], dtype=DOUBLE)
+    columns = torch.tensor([[0, 1], [1, 0]])
+    how = {"solve": interpolate, "draw": lambda m: k[:m], "gap": 1.0, "limit": 0}
+    found = redraw.settle(k, columns, torch.ones_like(k), whole=True, **how)
+    assert found.left == left
 
 
 def counted_redraws(n, d, seed=0):
@@ -942,6 +997,27 @@ def test_bad_words_are_refused(words, message):
 
 
 @pytest.mark.bad_input
+@pytest.mark.parametrize(
+    ("method", "dtype", "size"),
+    [
+        ("interpolated", torch.float32, 2 * 3 * 5 * 4),
+        ("redraw", torch.float64, 2 * 3 * 5 * 8),
+        ("plain", torch.float32, 4 * 3 * 5 * 4),
+        ("integer", torch.float32, 4 * 3 * 5),
+    ],
+)
+def test_keys_that_fill_the_memory_are_refused(monkeypatch, method, dtype, size):
+    """Queries and keys, and twice as much where keys are summed: three rows of five
+    numbers each.
+    """
+    monkeypatch.setattr(fitting, "_memory", lambda: size + 1)
+    fitting._dimension(5, GOOD, method, dtype)
+    monkeypatch.setattr(fitting, "_memory", lambda: size)
+    with pytest.raises(ValueError, match="3 keys of d = 5 are more numbers than"):
+        fitting._dimension(5, GOOD, method, dtype)
+
+
+@pytest.mark.bad_input
 def test_codes_that_do_not_fit_are_refused():
     eye = torch.eye(3)
     for code, message in (
@@ -957,6 +1033,10 @@ def test_codes_that_do_not_fit_are_refused():
         (
             Code(eye.to(torch.int8), eye.to(torch.int8), 0.1, 0.5, -1.0),
             "scale must be positive, got -1",
+        ),
+        (
+            Code(eye.to(torch.int8), eye.to(torch.int8), 0.1, 0.5, 0.0),
+            "scale must be positive, got 0",
         ),
         (
             Code(eye, eye, 0.1, 0.5, math.inf),
@@ -988,6 +1068,8 @@ def test_codes_that_do_not_fit_are_refused():
         (lambda: predicted_dimension(math.inf, 1, eps1=0.1, s=9), "n must be an int"),
         (lambda: predicted_dimension(4, 1, eps1=0.1, s=math.inf), "s must be a finite"),
         (lambda: predicted_dimension(4, 1, eps1=0.0, s=9), "eps1 must lie"),
+        (lambda: predicted_dimension(4, 1, eps1=1.0, s=9), "eps1 must lie .*, got 1"),
+        (lambda: predicted_dimension(4, 1, eps1=1.5, s=9), "eps1 must lie .*, got 1.5"),
         (lambda: plain_dimension(4, 1, eps1=2, eps2=0.5), "eps1 must lie"),
         (lambda: plain_dimension(4, -1, eps1=0.1, eps2=0.5), "k must be an integer"),
         (lambda: plain_dimension(4, 1, gamma=0, eps1=0.1, eps2=0.5), "gamma must be"),

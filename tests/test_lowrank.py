@@ -284,6 +284,18 @@ def test_gradients_of_sampled_products_are_right_on_average(monkeypatch):
         assert (got - wanted).abs().max() < 1e-12
 
 
+@pytest.mark.bad_input
+def test_what_is_all_zero_never_comes_to_a_draw(monkeypatch):
+    """torch refuses to draw from zeros too, but in its own words."""
+    p, v = drawn((3, 4), (4, 2))
+    draw = Mock(return_value=torch.tensor([0, 1]))
+    monkeypatch.setattr(torch, "multinomial", draw)
+    for pair in ((0 * p, v), (p, 0 * v)):
+        with pytest.raises(ValueError, match="there is nothing to draw"):
+            sampled_product(*pair, 2, generator=torch.Generator())
+    draw.assert_not_called()
+
+
 def test_effective_ranks():
     s = torch.tensor([[4.0, 2.0, 1.0, 1.0], [1.0, 1.0, 1.0, 1.0]])
     assert effective_rank(s, 0.75, power=1).tolist() == [2, 3] and effective_rank(
@@ -424,6 +436,15 @@ def test_linformer_refuses(change, message):
     good = dict(zip("qkvef", instance()))
     with pytest.raises(ValueError, match=message):
         linformer_attention(**{**good, **change})
+
+
+@pytest.mark.bad_input
+def test_nystrom_looks_for_nan_unless_told_not_to():
+    q, k, v, *_ = instance()
+    v[3] = math.nan
+    with pytest.raises(ValueError, match="v holds NaN"):
+        nystrom_attention(q, k, v, 2)
+    assert nystrom_attention(q, k, v, 2, check=False).isnan().all()
 
 
 @pytest.mark.bad_input

@@ -126,6 +126,20 @@ def test_sizes_without_a_beta(size):
 
 
 @pytest.mark.bad_input
+def test_the_smallest_beta_is_the_smallest_normal_number():
+    """One token z is tried with 1 / z^2, which is 2^-1022 for 2^511."""
+
+    def beta_for(z):
+        try:
+            return built((z,)).report.beta
+        except ValueError as refusal:
+            return str(refusal)
+
+    assert beta_for(2.0**511) == 2.0**-1022
+    assert "measure tokens in other units" in str(beta_for(2.0**512))
+
+
+@pytest.mark.bad_input
 @pytest.mark.parametrize(
     ("v", "words"),
     [

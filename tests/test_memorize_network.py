@@ -98,6 +98,10 @@ def test_gradients_of_the_two_agree():
     ("call", "words"),
     [
         (lambda t, y: fit_line(t.flip(0), y), "strictly increasing"),
+        (
+            lambda t, y: fit_line(torch.tensor([0, 1, 5, 5, 7]).to(t), y),
+            r"got 5.0 before 5.0 \(places 2 and 3\)",
+        ),
         (lambda t, y: fit_line(t, y[:-1]), "as many"),
         (lambda t, y: fit_line(t, y, theta=0), "theta must be"),
         (lambda t, y: fit_line(t, y[:, 0]), "2 dimensions"),
@@ -313,6 +317,14 @@ def test_hidden_tokens_may_hold_anything_and_an_empty_batch_is_empty():
         and net(x[:, :0]).shape == (5, 0)
         and net(x[:0]).dtype == y.dtype
     )
+
+
+def test_sequences_of_length_zero_may_come_with_their_mask():
+    """It shows no token, which is refused of longer sequences only."""
+    x, y = sets(5)
+    net = memorize(x, y, generator=generator())
+    nothing = torch.ones(5, 0, dtype=torch.bool)
+    assert net(x[:, :0], nothing).shape == (5, 0)
 
 
 def test_one_token_and_one_sequence():
@@ -677,6 +689,7 @@ def test_training_refuses():
         (lambda: TrainedBlock(0, 2, 2, generator=generator()), "d must be an integer"),
         (lambda: train_block(block, x, y, steps=0), "steps must be an integer"),
         (lambda: train_block(block, x, y, steps=1, rate=-1.0), "rate must be positive"),
+        (lambda: train_block(block, x, y, steps=1, rate=0.0), "rate must be positive"),
         (lambda: train_block(block, x, y, steps=50, rate=1e30), "training diverged"),
         (
             lambda: train_block(block, x, y, steps=1, rate=1e300),

@@ -579,6 +579,19 @@ def test_products_of_bits_are_products(n, m, l, seed):
     assert torch.equal(unpack(pack(a), m), a)
 
 
+def test_hops_count_the_skip_unless_it_is_left_out():
+    """Two tokens that read each other and not themselves: by the skip each has heard
+    of both after one layer; without it they only change places.
+    """
+    swap = patterns.from_sets([[1], [0]])
+    everything = torch.ones(2, 2, dtype=torch.bool)
+    for count in (patterns.hops, patterns.hops_by_sets):
+        assert count(swap) == 1
+        assert count(swap, skip=False) is None
+    assert torch.equal(patterns.reach(swap, 1), everything)
+    assert torch.equal(patterns.reach(swap, 1, skip=False), swap.mask())
+
+
 @pytest.mark.parametrize("n", [2, 5, 30])
 def test_closure_is_the_limit_of_the_powers(n):
     edges = torch.rand(n, n, generator=gen(n)) < 1.2 / n

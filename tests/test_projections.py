@@ -63,6 +63,15 @@ def test_srht_is_its_literal_twin(k, n, seed):
     assert (got - wanted).abs().max() < 1e-10 * n
 
 
+@pytest.mark.parametrize("lead", [(), (1,), (2, 1), (2, 3)])
+def test_srht_takes_rows_in_batches_of_any_shape(lead):
+    x = randn(*lead, 16)
+    r = projection(1, 16, "srht", generator=gen())
+    fast = srht(x, 1, generator=gen())
+    assert fast.shape == (*lead, 1)
+    assert (fast - x @ r.T).abs().max() < 1e-10
+
+
 def test_the_entries_of_each_family():
     k, n = 12, 40
     r = {f: projection(k, n, f, generator=gen()) for f in FAMILIES}

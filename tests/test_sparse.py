@@ -15,7 +15,13 @@ from torch.nn import functional as F
 
 from attnlib import patterns
 from attnlib.patterns import Columns, Pattern, Rows, Strided, Window, build
-from attnlib.sparse import masked_attention, plans, prepare, sparse_attention
+from attnlib.sparse import (
+    masked_attention,
+    plans,
+    precision,
+    prepare,
+    sparse_attention,
+)
 from attnlib.sparse.precision import compute_dtype
 
 # what the compiler itself says of tensors that are no leaves
@@ -421,6 +427,22 @@ def test_each_device_multiplies_the_halves_it_can(monkeypatch):
     assert compute_dtype(torch.float16, gpu) == torch.float16
     assert compute_dtype(torch.bfloat16, gpu) == torch.float32
     assert compute_dtype(torch.float16, cpu) == torch.float32
+
+
+def test_halves_are_multiplied_matrix_by_matrix(monkeypatch):
+    """Where torch.bmm takes halves and gives float32; here a stand-in does."""
+
+    def bmm(a, b, out_dtype):
+        assert a.dim() == b.dim() == 3
+        return a.to(out_dtype) @ b.to(out_dtype)
+
+    monkeypatch.setattr(precision, "_multiplies_halves", lambda device: True)
+    monkeypatch.setattr(torch, "bmm", bmm)
+    a = torch.arange(120).view(2, 3, 4, 5).half()
+    b = torch.arange(180).view(2, 3, 5, 6).half()
+    made = precision.product(a, b)
+    assert made.dtype == torch.float32
+    assert made.tolist() == (a.double() @ b.double()).tolist()
 
 
 # --- the literal form ---

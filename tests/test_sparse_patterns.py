@@ -193,6 +193,9 @@ def test_lists_of_whole_blocks_become_blocks_without_a_mask():
 
 
 def test_blocks_in_parts_are_taken_together():
+    """Of 16 blocks three read themselves, a neighbour on each side and, as one of
+    these, the first: 48 keys. The others read the first as a fourth: 64 keys.
+    """
     pattern = build(
         250,
         [
@@ -204,6 +207,17 @@ def test_blocks_in_parts_are_taken_together():
         ],
     )
     agrees(pattern, d_v=4)
+    *blocks, rows = plan_of(pattern).families
+    layouts = [family.layout for family in blocks]
+    assert [(made.count, made.k.size) for made in layouts] == [(3, 48), (13, 64)]
+    assert rows.takes
+
+
+def test_rows_and_columns_are_read_in_tiles_of_128_queries():
+    pattern = build(300, [Columns((0, 7)), Rows(tuple(range(200)))])
+    columns, rows = (family.layout for family in plan_of(pattern).families)
+    assert (columns.count, columns.q.size, columns.k.size) == (3, 128, 2)
+    assert (rows.count, rows.q.size, rows.k.size) == (2, 128, 300)
 
 
 def test_overlaps_are_counted_once():
@@ -556,6 +570,7 @@ def test_evenly_spaced_tokens_are_views(n):
     """
     for pattern in (
         build(n, Strided(10)),
+        build(120, Strided(2)),
         build(120, Blocks(8)),
         build(n, [Window(2, 2), Columns((3, 4, 5))]),
     ):
