@@ -669,7 +669,7 @@ def test_words_on_states_name_the_first_the_last_and_the_least():
 def test_words_on_the_cache_of_a_single_layer():
     """Two heads of keys and values, eight wide, of 32 bits; one token of 50."""
     last = audit.run(llama(num_hidden_layers=1), ids(1, 16)).verdict()[-1]
-    assert last.startswith("The cache keeps 1024 bits of each token")
+    assert last.startswith("The cache keeps 1024 bits of each token in 1 layer;")
     assert last.endswith("to read a token back later takes 5.64 (Proposition 8.11).")
 
 

@@ -737,6 +737,25 @@ def other(name: str):
 
 
 ONES = torch.ones(1, 3, dtype=torch.int64)
+
+
+class Flat(nn.Module):
+    """One head, whose axis is left out of queries, keys or values."""
+
+    def __init__(self, which: int):
+        super().__init__()
+        self.which = which
+
+    def forward(self, x):
+        parts = [x.unsqueeze(1)] * 3
+        parts[self.which] = x
+        return F.scaled_dot_product_attention(*parts)
+
+
+def flat(which: int):
+    return given(lambda: nn.Sequential(Flat(which)), X)
+
+
 REFUSED = {
     "no attention": (given(lambda: nn.Linear(8, 8), X), "no attention was found"),
     "only cross-attention": (given(Crossed, X), "only cross-attention"),
@@ -758,6 +777,9 @@ REFUSED = {
         given(lambda: nn.Sequential(Product(dropout_p=0.5)), X),
         "drops weights",
     ),
+    "queries without heads": (flat(0), r"got queries \(\d, \d, 8\): the audit needs"),
+    "keys without heads": (flat(1), r"got keys \(\d, \d, 8\): the audit needs"),
+    "values without heads": (flat(2), r"got values \(\d, \d, 8\): the audit needs"),
     "added tokens": (
         given(lambda: nn.MultiheadAttention(8, 2, add_zero_attn=True), (X, X, X)),
         "add_zero_attn",

@@ -307,11 +307,13 @@ class _Products(TorchFunctionMode):
     ) -> Tensor:
         """What torch's function computes, by a listener."""
         place = self.listener.place()
-        require(
-            query.dim() == 4,
-            f"scaled_dot_product_attention in {place} got queries "
-            f"{tuple(query.shape)}: the audit needs (b, h, n, d), also for one head",
-        )
+        parts = {"queries": query, "keys": key, "values": value}
+        for name, part in parts.items():
+            require(
+                part.dim() == 4,
+                f"scaled_dot_product_attention in {place} got {name} "
+                f"{tuple(part.shape)}: the audit needs (b, h, n, d), also for one head",
+            )
         require(
             dropout_p == 0,
             f"scaled_dot_product_attention in {place} drops weights although the model "

@@ -76,7 +76,7 @@ def not_covered(rows: list[Row]) -> list[str]:
     ]
 
 
-def _many(count: float, thing: str) -> str:
+def _many(count: float | int, thing: str) -> str:
     """A number of things, in the right number."""
     return f"{count:.0f} {thing}" + ("" if count == 1 else "s")
 
@@ -281,7 +281,8 @@ def _cache(rows: list[Row]) -> str:
         return ""
     total = sum(map(_value, layers))
     asked = layers[0]["bound"]
-    sentence = f"The cache keeps {total:.0f} bits of each token in {len(layers)} layers"
+    where = _many(len(layers), "layer")
+    sentence = f"The cache keeps {total:.0f} bits of each token in {where}"
     if asked is None or not math.isfinite(asked):
         return f"{sentence}."
     return (

@@ -113,7 +113,7 @@ def _check_tiles(query, tiles, layer, *others) -> None:
         good = tensor.dim() == dims and tensor.numel() > 0 and tensor.dtype == double
         require(good, f"{name} must be float64 {shapes[name]}, got {got}")
         finite(**{name: tensor})
-        d = tiles.shape[-1] if torch.is_tensor(tiles) and tiles.dim() else 0
+        d = tiles.shape[-1]
         require(
             tensor.shape[-1] == d,
             f"{name} must be as wide as tiles, d = {d}, got {tensor.shape[-1]}",

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from attnlib import certify
+from attnlib._require import finite, is_tensor, matches, require, tokens
 from attnlib.attention import Layer, attention_matrix, forward, random_layers
 from attnlib.certify import Matrix, Verdict, at_least, at_most
 from attnlib.collapse import composite_norm, residual
@@ -744,6 +745,15 @@ def small_change(
     Page: notebooks/path_decomposition/four_questions
     """
     one_of("norm", norm, ("tokens", "frobenius"))
+    tokens(x)
+    got = tuple(x.shape)
+    require(x.dim() == 2, f"x must be one sequence (n, d), not a batch, got {got}")
+    is_tensor("w_q", w_q)
+    require(w_q.dim() == 2, f"w_q must be one head (d, d_qk), got {tuple(w_q.shape)}")
+    matches("w_q", w_q, (got[1], w_q.shape[1]), x)
+    matches("w_k", w_k, tuple(w_q.shape), w_q, "w_q")
+    matches("w", w, (got[1], got[1]), x)
+    finite(x=x, w_q=w_q, w_k=w_k, w=w)
     not_zero(w=w)
     found = sizes_of_change(derivative(x, w_q, w_k, w))[norm]
     allowed, for_every_n = kappa(x, w_q, w_k, w)
