@@ -89,6 +89,10 @@ WRITTEN = {
         lambda k, j: (k < 3) == (j < 3),
         build(N, Blocks(13, 10)),
     ),
+    "the next token, round the circle": (
+        lambda k, j: j == (k + 1) % N,
+        build(N, Blocks(1, turn=1)),
+    ),
     "the next document": (
         lambda k, j: (k == j) | ((k // 4 + 1) % 4 == j // 4),
         build(N, [Window(0, 0), Blocks(4, turn=1)]),
