@@ -2,10 +2,10 @@
 
     python book/_tools/build.py [--out DIR] [--no-verdicts] [--fresh] [--at-once N]
 
-1. the verdicts of the claims, if attnlib, tests or registry have changed; 2. every page
-is executed, two at a time and the longest first, into the cache; what is there is not
-run again; 3. the site is built from the cache, and only what changed is read again; a
-warning or a broken link fails the build.
+1. every page is executed, two at a time and the longest first, into the cache; what is
+there is not run again; meanwhile the claims get their verdicts, if attnlib, tests or
+registry have changed; 2. the site is built from the cache, and only what changed is
+read again; a warning or a broken link fails the build.
 
 It can be broken off at any time: the same command takes it up again. Of two builds at
 once the second waits for the first.
@@ -53,17 +53,29 @@ def say(text: str) -> None:
 # ---------------------------------------------------------------- verdicts
 
 
-def refresh_verdicts(root: Path, at_once: int) -> None:
-    """Run the claim tests if needed, some at a time. A broken claim is shown as broken;
-    it does not hide the book.
+@contextlib.contextmanager
+def verdicts(root: Path) -> Iterator[None]:
+    """Meanwhile the claim tests run, if needed. A broken claim is shown as broken; it
+    does not hide the book.
     """
     program = str(root / "book/_tools/claims.py")
-    done = subprocess.run(
-        [sys.executable, program, "refresh", "-n", str(at_once), "--dist", "worksteal"],
+    process = subprocess.Popen(
+        [sys.executable, program, "refresh"],
         cwd=root,
-        check=False,
+        text=True,
+        encoding="utf-8",
+        errors="replace",
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
     )
-    if done.returncode:
+    with process:
+        try:
+            yield
+        except BaseException:
+            process.terminate()
+            raise
+        say(process.communicate()[0].rstrip())
+    if process.returncode:
         say("claims: not all is in order (above); the badges in the book say so")
 
 
@@ -197,12 +209,14 @@ def complaints(text: str, most: int = 20) -> list[str]:
     return found[:most] or lines[-most:]
 
 
-def build(root: Path, out: Path, at_once: int) -> Path:
+def build(root: Path, out: Path, at_once: int, *, with_verdicts: bool) -> Path:
     """Execute the pages, then build the site; the page to open."""
+    meanwhile = verdicts(root) if with_verdicts else contextlib.nullcontext()
     with begin_site(root, out, PIECES if at_once > 1 else 1) as site:
         try:
-            run_pages(root, at_once)
-            page_cache.prune(root)
+            with meanwhile:
+                run_pages(root, at_once)
+                page_cache.prune(root)
             say("site: building")
             return build_site(site, out)
         finally:
@@ -259,11 +273,11 @@ def main(argv: list[str] | None = None) -> int:
     )
     try:
         with alone(root):
-            if not options.no_verdicts:
-                refresh_verdicts(root, options.at_once)
             if options.fresh:
                 shutil.rmtree(pages.cache_path(root), ignore_errors=True)
-            page = build(root, out, options.at_once)
+            page = build(
+                root, out, options.at_once, with_verdicts=not options.no_verdicts
+            )
     except KeyboardInterrupt:
         print("\nbuild: broken off; the same command takes it up", file=sys.stderr)
         os._exit(1)  # at a usual end nbclient would look for kernels that are gone
