@@ -673,12 +673,33 @@ def test_words_on_the_cache_of_a_single_layer():
     assert last.endswith("to read a token back later takes 5.64 (Proposition 8.11).")
 
 
+@pytest.mark.parametrize("power", [-900, -100, 0, 100, 900])
+def test_the_size_of_states_does_not_matter(power):
+    """Squares of 2^100 leave float32, those of 2^900 leave float64."""
+    dtype = torch.float32 if abs(power) == 100 else torch.float64
+    states = (torch.stack([APART, CLOSER]) * 2.0**power).to(dtype)
+    got = numbers(audit.run(MILD.to(dtype).expand(1, 1, 3, 3), states=states))
+    assert got["diameter before"] == pytest.approx(5 * 2.0**power, abs=0, rel=1e-5)
+    assert got["growth of the diameter"] == pytest.approx(2 / 5, rel=1e-5)
+    assert got["relative residual before"] == pytest.approx(math.sqrt(1 / 3), rel=1e-5)
+
+
 def test_json_holds_all_rows(tiny, tmp_path):
     path = tmp_path / "report.json"
     tiny.to_json(path)
     found = json.loads(path.read_text(encoding="utf-8"))
     assert found["rows"] == tiny.rows and found["verdict"] == tiny.verdict()
     assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.bad_input
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+def test_json_has_no_word_for_what_is_no_number(tiny, tmp_path, value):
+    """A reader would stumble over it; so nothing is written."""
+    found = replace(tiny, rows=[*tiny.rows, tiny.rows[0] | {"mean": value}])
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        found.to_json(tmp_path / "report.json")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_html_needs_nothing_else(tiny, tmp_path):
@@ -751,6 +772,12 @@ def test_the_figure_has_a_mark_for_each_head(tiny):
     assert f"from {values[0]:.2g} to {values[-1]:.2g}" in tiny.alt
     places = line.get_xdata()
     assert len(set(places)) == 16 and [round(x) for x in places[:5]] == [0, 0, 0, 0, 1]
+
+
+def test_the_legends_are_written_alike(tiny):
+    legends = [ax.get_legend() for ax in tiny.figure().axes[:3]]
+    assert {text.get_fontsize() for one in legends for text in one.get_texts()} == {8}
+    assert not any(legend.get_frame_on() for legend in legends)
 
 
 def test_maps_alone_are_drawn_without_states():

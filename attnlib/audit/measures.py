@@ -428,11 +428,15 @@ def _spread(x: Tensor) -> tuple[float, float]:
     They are those of the book's kernels, from one residual: tokens about their mean are
     no longer than their diameter, so nothing cancels in distances by products.
     """
-    rest = collapse.residual(x.double())
-    whole = float(x.double().norm())
-    share = float(rest.norm()) / whole if whole else 0.0
+    largest = float(x.abs().amax())
+    if not largest:
+        return 0.0, 0.0
+    unit = 2.0 ** (math.frexp(largest)[1] - 1)  # squares are floats; no digit changes
+    scaled = x.double() / unit
+    rest = collapse.residual(scaled)
+    share = float(rest.norm()) / float(scaled.norm())
     rest = rest.to(x.dtype)
-    return share, float(torch.cdist(rest, rest).amax())
+    return share, float(torch.cdist(rest, rest).amax()) * unit
 
 
 def _factors(

@@ -152,7 +152,7 @@ class Report:
             path: of the file; its folder must exist.
 
         Raises:
-            ValueError: if there is no such folder.
+            ValueError: if there is no such folder, or a number is NaN or infinite.
         """
         found = {
             "model": self.model,
