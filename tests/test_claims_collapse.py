@@ -32,7 +32,9 @@ def test_the_printed_bound_fails_in_fractions():
 
 @pytest.mark.bad_input
 def test_the_printed_bound_asks_for_its_conditions():
-    with pytest.raises(ValueError, match=r"4 beta .*\(2.11\) needs at most 1 for two"):
+    """Tokens twice as large as they may be have a square four times as large."""
+    said = r"4 beta .* is 4, and \(2.11\) needs at most 1 for two"
+    with pytest.raises(ValueError, match=said):
         rank_collapse.cubic_bound(**rank_collapse.network_at_the_edge(scale=2.0))
     one = rank_collapse.network_at_the_edge(L=1, scale=30.0)
     with pytest.raises(ValueError, match=r"\(2.11\) needs at most 2.11"):
@@ -265,6 +267,40 @@ def test_live_attention_falls_with_the_cube(L, t):
     made = rank_collapse.random_network(L=L, h=1, scale=1e-4)
     verdict = rank_collapse.frozen(**made, t=t, live=True)
     assert verdict.value == pytest.approx(3**L - 1, abs=1e-3)
+
+
+@pytest.mark.bad_input
+@pytest.mark.parametrize(
+    ("broken", "words"),
+    [
+        (lambda x, first: {"t": 1.0}, "t must be positive and not 1, got 1.0"),
+        (lambda x, first: {"t": 0.0}, "t must be positive and not 1, got 0.0"),
+        (lambda x, first: {"t": "a"}, "t must be a finite number, got 'a'"),
+        (lambda x, first: {"x": x[:1].expand(8, -1)}, "x leaves a residual of .* size"),
+        (lambda x, first: {"x": x + 1e7}, "x leaves a residual of .* 1e-06"),
+        (
+            lambda x, first: {"layers": [first, first._replace(w_v=0 * first.w_v)]},
+            r"layers: layer 1 leaves a residual of 0e\+00 of its size",
+        ),
+        (
+            lambda x, first: {"layers": [first._replace(w_q=0 * first.w_q)]},
+            "layers: layer 0 leaves a residual of",
+        ),
+    ],
+)
+def test_a_slope_needs_a_residual(broken, words):
+    x, layers = rank_collapse.random_network(0).values()
+    objects = {"x": x, "layers": layers}
+    with pytest.raises(ValueError, match=words):
+        rank_collapse.frozen(**objects | broken(x, layers[0]))
+
+
+@pytest.mark.bad_input
+def test_live_attention_needs_a_residual_too():
+    x, layers = rank_collapse.random_network(0).values()
+    mute = [layers[0]._replace(w_v=0 * layers[0].w_v)]
+    with pytest.raises(ValueError, match="layers: they leave no residual"):
+        rank_collapse.frozen(x, mute, live=True)
 
 
 def test_hard_attention_is_frozen_while_it_sees_its_input():

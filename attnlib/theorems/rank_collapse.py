@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from attnlib import certify
-from attnlib._require import numbers, require
+from attnlib._require import numbers, require, told
 from attnlib.attention import (
     Layer,
     attention_matrix,
@@ -1225,23 +1225,31 @@ def frozen(
     Args:
         x: (n, d), at least two tokens.
         layers: L Layers.
-        t: factor of the residual of the input.
+        t: factor of the residual of the input, positive and not 1.
         live: let attention see its input, which breaks it.
 
     Returns:
         Verdict; its bound is 1e-9.
 
+    Raises:
+        ValueError: if a layer leaves so little of the residual that it is rounding.
+
     Claim: collapse.frozen
     Page: notebooks/path_decomposition/rank_collapse
     """
     _check(x, layers)
+    numbers(t=t)
+    require(t > 0 and t != 1, f"t must be positive and not 1, got {told(t)}")
     matrices = forward(x, layers, return_attention=True)[1][0]
     r = residual(x)
+    _check_left(x, [], [r])
     if live:
         last = log_residuals(x, layers)[-1]
         moved = log_residuals(x.mean(-2) + t * r, layers)[-1]
+        require(last > -math.inf, "layers: they leave no residual")
         return at_most(abs(float(moved - last) / math.log(t) - 1), 1e-9)
     states = frozen_residuals(r, layers, matrices)
+    _check_left(x, layers, states)
     scaled = frozen_residuals(t * r, layers, matrices)[-1]
     ratio = float(composite_norm(scaled) / composite_norm(states[-1]))
     worst = [abs(math.log(ratio) / math.log(t) - 1)]
@@ -1255,6 +1263,19 @@ def frozen(
     if all(len(layer.w_q) == 1 for layer in layers):
         worst.append(_shortfall(states, layers, matrices[0]))
     return at_most(max(worst), 1e-9)
+
+
+def _check_left(x: Tensor, layers: Sequence[Layer], states: Sequence[Tensor]) -> None:
+    """Of the residual more is left than rounding, before the layers and after each."""
+    parts = [x, *(r @ merged(layer)[0] for r, layer in zip(states, layers))]
+    names = ["x", *(f"layers: layer {number}" for number in range(len(layers)))]
+    for name, part, r in zip(names, parts, states):
+        share = float(r.norm() / part.norm()) if part.any() else 0.0
+        require(
+            share > 1e-6,
+            f"{name} leaves a residual of {share:.0e} of its size, and a slope needs "
+            "more than 1e-06",
+        )
 
 
 def _shortfall(states, layers: Sequence[Layer], p: Tensor) -> float:
