@@ -123,6 +123,20 @@ def test_sparsemax_is_the_projection(n, seed):
         assert (gap[row == 0] <= level.max() + 64 * EPS).all()
 
 
+@pytest.mark.parametrize(
+    ("row", "weights"),
+    [
+        ([2.0**50 + 0.25, 2.0**50], [0.625, 0.375]),
+        ([1e308, 1e308, 0.0], [0.5, 0.5, 0.0]),
+    ],
+    ids=["digits", "range"],
+)
+def test_sparsemax_of_large_logits_by_hand(row, weights):
+    """The gap alone counts; twice the largest logit has fewer digits, or overflows."""
+    a = torch.tensor(row, dtype=torch.float64)
+    assert sparsemax(a).tolist() == weights
+
+
 def test_hardmax_averages_ties_and_is_a_limit():
     a = torch.tensor([[1.0, 3.0, 3.0, -1.0], [0.0, 0.0, 0.0, 0.0]], dtype=torch.float64)
     assert torch.equal(

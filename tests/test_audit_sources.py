@@ -333,7 +333,12 @@ def test_which_states_are_whose_is_not_guessed():
         assert record.before is None and record.after is None
         assert "which is which cannot be told" in record.missing["before"]
     for record in seen(model, torch.randn(5, 2, 16)):
+        assert not {"before", "after"} & set(record.missing)
         assert record.before.shape == record.after.shape == (2, 5, 16)
+    x = torch.randn(5, 5, 16)
+    first = seen(encoder(batch_first=True), x)[0]  # sequences first: nothing to guess
+    assert "before" not in first.missing
+    assert off(first.before, x) == 0
 
 
 def encoder(**how) -> nn.TransformerEncoder:
@@ -441,6 +446,21 @@ def test_numbers_in_a_mask_of_torch_are_added_to_the_logits():
     assert bool(record.mask[0, 1]) and not bool(record.mask[0, 2])
     assert off(record.logits, plain.logits + bias.clamp_min(0)) < 1e-6
     assert "before" in record.missing
+
+
+def test_numbers_in_a_mask_of_padding_are_added_to_the_logits():
+    """Each sequence has its own: numbers for keys, and minus infinity for padding."""
+    torch.manual_seed(0)
+    model = nn.MultiheadAttention(8, 2, batch_first=True)
+    x = torch.randn(2, 3, 8)
+    keys = torch.tensor([[0.0, 2.0, -1.0], [3.0, 0.0, -torch.inf]])
+    how = {"query": x, "key": x, "value": x}
+    plain = seen(model, how)[0]
+    record = seen(model, {**how, "key_padding_mask": keys})[0]
+    check_softmax(record)
+    assert record.token_mask.tolist() == [[True] * 3, [True, True, False]]
+    added = torch.tensor([[0.0, 2.0, -1.0], [3.0, 0.0, 0.0]])  # what is hidden: nothing
+    assert off(record.logits, plain.logits + added[:, None, None]) < 1e-6
 
 
 class Masked(nn.Module):
@@ -596,10 +616,10 @@ def test_plain_maps_in_every_form(form):
 
 def test_plain_maps_with_masks():
     p = maps(1, 2, 4, 5, 5)
-    assert torch.equal(
-        seen(p.tril() / p.tril().sum(-1, keepdim=True), None)[0].mask,
-        torch.ones(5, 5, dtype=torch.bool).tril(),
-    )
+    past = p.tril() / p.tril().sum(-1, keepdim=True)
+    for sequences in (past, past[:, :1], past[:, 0]):  # two, one, and one by itself
+        mask = seen(sequences, None)[0].mask
+        assert torch.equal(mask, torch.ones(5, 5, dtype=torch.bool).tril())
     tokens = torch.ones(2, 5, dtype=torch.bool)
     tokens[1, 3:] = False
     p = p * tokens[:, None, None, :]

@@ -144,6 +144,13 @@ def test_the_curvature_of_a_batch_by_hand():
     assert found.value == pytest.approx(-2.67151876472806, abs=1e-13)
 
 
+def test_rows_may_lie_in_any_batch():
+    """Three rows of three numbers, so that rows and columns could be confused."""
+    a = torch.randn(2, 3, 3, generator=torch.Generator().manual_seed(0))
+    assert claims.operator(a.double()).ok
+    assert claims.operator(a.double()[0, 0]).ok
+
+
 PLACES = claims.vocabularies(draws=1000, V=4)
 PAIR = {"first": (0, 1), "second": (0, 2), "beta": 0.1, "eps": 0.1}
 KEYS = claims.keys_and_values(draws=1000, V=4)
@@ -153,6 +160,7 @@ FAR_AWAY = LINE | {"x0": 1e13 * LINE["x0"]}
 LARGE = LINE | {"layer": LINE["layer"]._replace(w_o=1e308 * LINE["layer"].w_o)}
 PAIR_OF_SETS = {"first": (0, 1), "second": (0, 2)}
 TINY = Fraction(1, 10**100)
+EPS = torch.finfo(torch.float64).eps
 
 
 @pytest.mark.parametrize(("share", "below"), [(0.999, True), (1.001, False)])
@@ -190,6 +198,30 @@ def test_a_gap_that_cancels_much_is_still_certified(asked):
     assert claims.gap(*asked).ok
 
 
+def test_a_subtraction_may_take_just_below_a_hundred_thousand_digits(monkeypatch):
+    """So many take seconds: e / (1 + e) - 1 = -1 / (1 + e) stands in for them."""
+
+    def by_hand(a, b, s, digits):
+        with mpmath.workdps(60):
+            return -1 / (1 + mpmath.e)
+
+    monkeypatch.setattr(claims, "plain_difference", by_hand)
+    assert claims.gap([0, 1], [1, 1], 1, digits=99_999).ok
+
+
+def test_means_are_equal_or_a_millionth_of_the_span_apart():
+    """A step of one of four places moves the mean by a quarter of it: here by 24 eps,
+    four for each unit of the largest place, and by 5.25e-6 for a span of 5.
+    """
+    for step, ok in ((96 * EPS, True), (2.1e-5, False)):
+        assert claims.hardmax(**LINE, second=(1, 2 + step, 5, 6)).ok is ok
+
+
+def test_a_thousand_draws_of_two_places_are_enough():
+    pair = PAIR | {"first": (0, 0, 1), "second": (0, 1, 1)}
+    assert claims.typical(**claims.vocabularies(draws=1000, V=2), **pair).ok
+
+
 @pytest.mark.bad_input
 def test_other_numbers_serve_as_floats():
     found = claims.typical(**PLACES, **PAIR)
@@ -225,6 +257,10 @@ def test_other_numbers_serve_as_floats():
         (lambda: claims.multisets(None, [0, 9]), "a must be a list"),
         (lambda: claims.gap([1, 2], [1, 1, 2, 2], 3), "equal averages at s"),
         (lambda: claims.gap(**claims.deep_pair(9, 4)), "too many digits"),
+        (
+            lambda: claims.gap([0, 1], [1, 1], 1, digits=10**5),
+            r"the gap is 10\^-1: to subtract takes too many digits",
+        ),
         (lambda: claims.hardmax(**LINE, second=(1, 3, 4, 7)), "share both ends"),
         (lambda: claims.hardmax(**LINE, first=(6, 5, 2, 1)), "ascending"),
         (lambda: claims.hardmax(**LINE, normalizer="sparsemax"), "must be one of"),
@@ -242,6 +278,18 @@ def test_other_numbers_serve_as_floats():
         (
             lambda: claims.typical(**PLACES, **PAIR | {"beta": 0.5}),
             "sigma must be at least 0 and below 1, got 1.0",
+        ),
+        (
+            lambda: claims.typical(**PLACES | {"z": PLACES["z"][:999]}, **PAIR),
+            r"1000 draws or more of two places or more, got \(999, 4\)",
+        ),
+        (
+            lambda: claims.typical(**PLACES | {"z": PLACES["z"][:, :1]}, **PAIR),
+            r"1000 draws or more of two places or more, got \(1000, 1\)",
+        ),
+        (
+            lambda: claims.typical(**PLACES | {"z": PLACES["z"][..., None]}, **PAIR),
+            r"1000 draws or more of two places or more, got \(1000, 4, 1\)",
         ),
         (lambda: claims.typical(**PLACES, **PAIR, query=1), "query must be a token"),
         (
@@ -290,6 +338,14 @@ def test_other_numbers_serve_as_floats():
         (
             lambda: claims.hardmax(**LINE, second=(1, 3, 4 + 1e-11, 6)),
             "too little for floats to show",
+        ),
+        (
+            lambda: claims.hardmax(**LINE, second=(1, 2 + 98 * EPS, 5, 6)),
+            "means 5.44e-15 apart, too little",
+        ),
+        (
+            lambda: claims.hardmax(**LINE, second=(1, 2 + 1.9e-5, 5, 6)),
+            "means 4.75e-06 apart, too little",
         ),
         (
             lambda: claims.hardmax(**LINE, first=(1, 2, 5, 10**400)),

@@ -258,6 +258,15 @@ def test_tolerances_go_with_the_size(size):
     assert not claims.depth(a, b, fewer=1).ok
 
 
+@pytest.mark.parametrize(("n", "bound"), [(30, 1e-11), (1000, 1e-9), (3000, 3e-9)])
+def test_the_bound_of_a_recurrence_goes_with_its_length(n, bound):
+    """Sums of ones reach n: 1e-12 of the power of ten in it, and three of that at 3,000
+    tokens.
+    """
+    one = torch.ones(n).double()
+    assert claims.depth(one, one).bound == pytest.approx(bound)
+
+
 def test_nothing_differs_from_nothing():
     assert claims.depth(torch.ones(30).double(), torch.zeros(30).double()).ok
 

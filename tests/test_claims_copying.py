@@ -156,6 +156,14 @@ REFUSED = {
         ),
         "float64 or float32",
     ),
+    "one output for all tokens": (
+        lambda: task.fields(
+            lambda x: x.sum(1)[:, None, None].double(),
+            HONEST["masks"],
+            HONEST["tokens"],
+        ),
+        r"must return \(batch, 10, v\) .* got torch.float64 \(1, 1, 1\)",
+    ),
     "no masks": (lambda: task.reach([], 2), "at least one mask"),
     "both changes": (
         lambda: task.reach(ODD["pattern"].mask(0)[None], 2, weights=[1], equal=True),

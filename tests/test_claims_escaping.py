@@ -316,6 +316,33 @@ def test_what_the_certificate_refuses():
         claims.sink(torch.ones(1, 2), torch.ones(1, 2, 1), torch.ones(1))
 
 
+@pytest.mark.bad_input
+def test_a_bad_final_norm_is_refused_before_any_layer_is_run():
+    """The activation is too steep for the slope as well, which is found in layer 1."""
+    x, layers, mlp = network(1)
+    steep = mlp._replace(activation=lambda t: 3 * t)
+    last = Norm(torch.full((6,), math.nan, dtype=double))
+    encoder = Encoder(layers, [steep], [(Norm(), Norm())], final_norm=last)
+    with pytest.raises(ValueError, match="gain holds NaN"):
+        claims.certificate(x, encoder)
+    with pytest.raises(ValueError, match="layer 1, feed-forward: slope is 1, but"):
+        claims.certificate(x, encoder._replace(final_norm=None))
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_the_start_token_may_lie_near_zero_on_its_side(sign):
+    """The head puts 3/4 on a start token of 1/2 where the content is 1, and 1/4 where
+    it is -1: outputs 5/8 and -5/8. The first content is on the side of the start.
+    """
+    weights = torch.tensor([[3.0, 1.0], [1.0, 3.0]], dtype=double) / 4
+    values = sign * torch.tensor([[[0.5], [1.0]], [[0.5], [-1.0]]], dtype=double)
+    direction = torch.ones(1, dtype=double)
+    verdict = claims.sink(weights, values, direction)
+    assert verdict.value == 1 - 5 / 8 - 3 / 4
+    other = claims.sink(weights, values, direction, side="other")
+    assert other.value == 1 - 5 / 8 - 1 / 4
+
+
 def test_a_layer_that_adds_nothing_attains_the_bound_of_depth():
     x = torch.tensor([[1.0, 2.0], [1.0, 2.5]], dtype=double)
     nothing = torch.zeros(1, 2, 2, dtype=double)

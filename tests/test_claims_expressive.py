@@ -185,6 +185,17 @@ def test_no_products_and_no_run_are_refused():
         smallest([])
 
 
+@pytest.mark.bad_input
+@pytest.mark.parametrize("name", ["plain", "interpolated"])
+def test_one_draw_is_enough_and_none_is_refused(name):
+    """Half of one draw may fail."""
+    given = page.pattern(n=256)
+    function = getattr(page, name)
+    with pytest.raises(ValueError, match="draws must be an integer of at least 1, got"):
+        function(**given, draws=0)
+    assert function(**given, draws=1).bound == 1 / 2
+
+
 def test_all_bits_of_a_float_are_all_of_it():
     assert page.rounding(**page.short_numbers(bits=53)).value == 0
 

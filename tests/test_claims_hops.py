@@ -138,6 +138,24 @@ def test_written_tokens_may_stand_among_the_keys(seed):
     assert ends[0] == hops.follow(pointers, 40)[0] != ends[1]
 
 
+@pytest.mark.parametrize(
+    ("call", "errors"),
+    [
+        (lambda beta: hops.doubling(RING, 3, names=NAMES, beta=beta), 32),
+        (lambda beta: hops.powers(RING, 2, names=NAMES, beta=beta), 16),
+        (lambda beta: hops.looking_back(RING, 2, names=NAMES, beta=beta), 32),
+    ],
+    ids=["doubling", "powers", "looking back"],
+)
+def test_the_bound_falls_with_the_temperature(call, errors):
+    """2 L n, or 2 n for a row of weights, times e^(-beta / 4) with a margin of 1/2:
+    e^-15 at beta = 60; and never more than 1/16.
+    """
+    sharp, blunt = call(60.0), call(3.0)
+    assert sharp.ok and sharp.bound == pytest.approx(errors * math.exp(-15))
+    assert not blunt.ok and blunt.bound == pytest.approx(0.5 / 8)
+
+
 def test_more_layers_than_needed_stay():
     """The bound is that of the layers which are there."""
     verdict = hops.doubling(RING, 3, names=NAMES, layers=9)

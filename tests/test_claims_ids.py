@@ -76,6 +76,7 @@ LAYER = {"vocabulary": LINE["vocabulary"], "v": LINE["v"]}
 WORDS = claims.words()
 PLACES = claims.random_sets(wanted=5)
 TABLE = torch.tensor([[1, 2], [2, 3], [1, 1]])
+PAIR = claims.sequences_of(N=2, n=2)
 
 
 @pytest.mark.bad_input
@@ -114,6 +115,7 @@ TABLE = torch.tensor([[1, 2], [2, 3], [1, 1]])
         (lambda: claims.positions(**{**WORDS, "u": WORDS["u"] / 2}), "length 1"),
         (lambda: claims.counts(TABLE.float()), "sequences must be integers"),
         (lambda: claims.counts(TABLE[:1]), "two different multisets"),
+        (lambda: claims.counts(**PAIR, power=62), "power = 62: sums leave int64"),
         (lambda: claims.root(TABLE, torch.tensor([0, 1])), "labels must be"),
         (lambda: claims.root(TABLE, torch.tensor([0, 1, 2]), heard=0), "heard must be"),
         (lambda: claims.typical(torch.ones(2, 4).double() * 2, 2, beta=0.1), "lie in"),
@@ -139,6 +141,18 @@ def test_ids_of_different_tokens_meet_when_w_is_four_times_too_large():
 def test_three_hundred_sets_are_not_too_many():
     """25 places make 25 * 24 / 2 pairs."""
     assert claims.sharp(range(1, 26), 2).ok
+
+
+def test_tokens_are_counted_by_hand():
+    """A 3 once and a 7 twice, no 3 and three 7, neither."""
+    sequences = torch.tensor([[3, 7, 7, 1], [7, 7, 2, 7], [1, 1, 2, 0]])
+    found = claims.counts_of(sequences, torch.tensor([3, 7]))
+    assert found.tolist() == [[1, 2], [0, 3], [0, 0]]
+
+
+def test_two_random_integers_may_have_61_bits():
+    """With 62 their sum might have 63, which is refused."""
+    assert claims.counts(**PAIR, power=61).ok
 
 
 def test_a_step_that_is_too_long_leaves_the_ball():

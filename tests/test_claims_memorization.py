@@ -107,6 +107,18 @@ def test_more_groups_make_smaller_weights():
     assert (found - made["labels"]).abs().max() < 0.25
 
 
+def test_a_label_is_certified_up_to_half_of_the_distance_to_the_next():
+    """What the network may miss the labels 1 and 1 + 1e-12 by, it may miss those as far
+    apart as 2.5 times that by: less than a half of it, and more than a third.
+    """
+    points = torch.tensor([[1.0], [2.0]], dtype=double)
+    near = torch.tensor([1.0, 1.0 + 1e-12], dtype=double)
+    error = fit_groups(points, near, generator=generator()).error
+    for times, ok in ((2.5, True), (1.7, False)):
+        labels = torch.tensor([1.0, 1.0 + times * error], dtype=double)
+        assert claims.grouped(points, labels, torch.arange(2)).ok is ok
+
+
 def test_parameters_are_counted():
     made = claims.ids_of_a_head(N=12, n=3, tokens=9, d=5)
     net = fit_groups(**made, generator=generator())

@@ -193,10 +193,13 @@ def test_hypotheses_are_asked_for_and_options_are_known():
     with pytest.raises(ValueError, match="attention must be one of .*'frozn'"):
         paths.sums_by_length(x, plain, attention="frozn")
     g = torch.Generator().manual_seed(0)
+    [narrow] = random_layers(1, 4, 8, 5, d_v=7, generator=g)
     for width in (8, 9):  # tokens have 8
-        wide = random_layers(2, 4, 8, 5, d_v=width, generator=g)
-        with pytest.raises(ValueError, match=f"width {width} are not narrower"):
-            paths.cost(x, wide)
+        [wide] = random_layers(1, 4, 8, 5, d_v=width, generator=g)
+        for number, both in ((1, [wide, narrow]), (2, [narrow, wide])):
+            words = f"layer {number}: values of width {width} are not narrower"
+            with pytest.raises(ValueError, match=words):
+                paths.cost(x, both)
     with pytest.raises(ValueError, match="at least one layer"):
         paths.lengths([])
     with pytest.raises(ValueError, match="whole numbers"):

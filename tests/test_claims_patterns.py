@@ -76,6 +76,19 @@ def test_self_loops_do_not_help_at_weight_six():
         assert (first != second) is apart
 
 
+def test_an_input_that_is_never_heard_of_is_guessed_to_be_one_half():
+    """Token 0 shall give the input of token 1, which is 0.9: it is off by 0.4."""
+    pattern = patterns.from_sets([[0], [0, 1]])
+    x = torch.tensor([[0.25, 0.9]], dtype=DOUBLE)
+
+    def swapped(x):
+        return x.flip(-1)
+
+    verdict = page.continuous(pattern, swapped, 1.0, x, cells=4, numbers_a_token="n")
+    assert not verdict.ok and verdict.bound == 1e-9
+    assert verdict.value == pytest.approx(0.4)
+
+
 def test_two_tokens_that_read_only_each_other_lose_nothing():
     found = patterns.check(patterns.from_sets([[1], [0]]))
     assert found.universal and found.hops == 1 and set(found.reasons) == {"self_loops"}

@@ -250,6 +250,24 @@ def test_what_is_true_is_not_refuted_by_floats():
     )  # 64 eps 2^10
 
 
+@pytest.mark.parametrize("scale", [1e-30, 1.0, 1e30])
+def test_draws_that_all_agree_are_measured_in_their_own_unit(scale):
+    """One token and one sign: P R'R w = P w. For kappa = 3 the law says 2 |P|^2 |w|^2,
+    which is 2e12 of what rounding is granted.
+    """
+    one = torch.ones(1, 1, dtype=torch.float64)
+    w = scale * one[0]
+    wrong = jl.mean_square(one, w, 1, family="rademacher", kappa=3, draws=200)
+    assert wrong.value == pytest.approx(2e12) and not wrong.ok
+    assert jl.mean_square(one, w, 1, family="rademacher", draws=200).value == 0
+
+
+@pytest.mark.parametrize(("n", "units"), [(7, 64), (32, 64), (33, 66), (64, 128)])
+def test_what_rounding_is_granted_grows_with_the_tokens(n, units):
+    found = jl.nothing_uniform(n, 4, 8.0)
+    assert found.ok and found.bound == units * 2.0**-52
+
+
 def test_the_edge_of_what_is_taken():
     """One draw; eps cond(P) = 1; and as many rows as P has columns."""
     assert jl.root(**jl.two_vectors(), k=3, eps=0.5, draws=1)

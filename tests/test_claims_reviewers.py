@@ -44,6 +44,23 @@ def test_half_a_cell_is_lost():
     assert found.ok and found.value == pytest.approx(1, abs=1e-12)
 
 
+@pytest.mark.bad_input
+def test_the_cube_has_both_its_ends():
+    """Half a cell is lost at each; beyond them nothing is said."""
+
+    def share(place):
+        x = torch.tensor([[[place]]], dtype=F64)
+        try:
+            return reviewers.rate(reviewers.with_mean, x, lipschitz=2.0, g=4).value
+        except ValueError as refusal:
+            return str(refusal)
+
+    assert share(0.0) == pytest.approx(1, abs=1e-12)
+    assert share(1.0) == pytest.approx(1, abs=1e-12)
+    for beyond in (-(2.0**-60), 1 + 2.0**-52):
+        assert "x must lie in the cube [0, 1]" in str(share(beyond))
+
+
 @pytest.mark.parametrize(("n", "d", "g"), [(60, 1, 2), (2, 70, 1)])
 def test_many_tokens_or_features_of_few_cells(n, d, g):
     """with_mean by its slope; two cells make 61 multisets of 60 tokens."""

@@ -311,6 +311,31 @@ def test_narrow_ramps_zero_jumps_and_one_token():
     assert softened.leak(SCORES[:1], FIRST[:1], 1.0, claimed=0.5).ok
 
 
+def test_points_near_a_cut_lie_a_hundredth_of_a_ramp_apart():
+    """Ramps from 0 to 1 are e wide, and 0.015 e at their feet are not left out: 0.01 e
+    from a foot the error is 1/100. It is divided by (1/2 + 2 e) / e, the most that a
+    unit contributes, and the offset 1.
+    """
+    e = 2.0**-20
+    verdict = softened.ramps((-0.5, 0.5), 0.0, 1.0, e, claimed=0.985 * e)
+    largest = (0.5 + 2 * e) / e + 1
+    assert verdict.value == pytest.approx(0.01 / largest, rel=1e-6)
+
+
+def test_batches_of_several_dimensions_are_judged_input_by_input():
+    """The third token of the first input is on a ramp: only there the error may be
+    larger than anywhere else.
+    """
+    network = softened.network_of("window")["network"]
+    g = torch.Generator().manual_seed(0)
+    x = torch.rand(9, 3, 1, generator=g, dtype=double) * 0.2
+    x[0, 2] = (1 - 5e-4) / 4
+    one_by_one = mean_of(network=network, x=x)
+    together = mean_of(network=network, x=x.view(3, 3, 3, 1))
+    assert one_by_one.ok and together.ok
+    assert together.value == pytest.approx(one_by_one.value)
+
+
 @pytest.mark.parametrize("scale", [1.0, 690.0, 720.0])
 def test_a_leak_below_every_power_of_ten_of_floats_is_still_compared(scale):
     """Of two tokens one leads by 1; e^-720 is a number, and e^-1440 is none."""

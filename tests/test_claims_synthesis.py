@@ -103,6 +103,21 @@ def test_sharp_rows_by_hand():
     assert page.sharp_forgets(logits, 1 / 2).value == pytest.approx(2 / 5 - 8 / 9)
 
 
+def test_the_euclidean_diameter_is_measured_too():
+    """Rows (1/2, 1/4, 1/4) and (1/4, 1/2, 1/4): tau = 1/4, and what is left lies along
+    the first side of a triangle of equal sides. In the norms 1 and infinity another
+    side is longer, and less than a quarter is left; and of the three bounds, 1/4, 5/9
+    and tanh R = 3/5, each is below the next.
+    """
+    sixth = math.pi / 3
+    turn = math.pi / 8  # half way between an axis and a diagonal
+    ends = [(math.cos(a), math.sin(a)) for a in (turn, turn - sixth)]
+    x = torch.tensor([(0.0, 0.0), *ends], dtype=DOUBLE)
+    logits = torch.tensor([[8, 4, 4], [4, 8, 4], [6, 6, 4]], dtype=DOUBLE).log()
+    verdict = page.contraction(logits, x, math.log(2))
+    assert abs(verdict.value) < 1e-15
+
+
 def test_strength_zero_is_uniform_attention():
     sets = torch.tensor([[True, False]])
     assert torch.equal(cluster_logits(sets, 2, 0), torch.zeros(5, 5, dtype=DOUBLE))

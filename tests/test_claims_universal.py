@@ -12,6 +12,7 @@ import pytest
 import torch
 
 from attnlib import patterns
+from attnlib.attention import Layer
 from attnlib.theorems import the_proof_executed as proof
 from attnlib.universal import (
     approximate_equivariant,
@@ -238,6 +239,37 @@ def test_three_orders_of_the_rows_are_asked(order, asked):
     assert proof.equivariant_lp(target, increasing, 8).ok is not asked
 
 
+def test_a_row_that_counts_only_where_it_is_zero_is_noticed():
+    """Token 0 holds a one in its first entry, token 1 a one in its second, t times it
+    after a change. Two heads with logits 200 (2 t - 1) and 200 (-2 t - 1) of token 1
+    against token 0: for t = 1, 3 and -1 exactly one of them reads the one of token 0,
+    for t = 0 both do.
+    """
+    x = torch.eye(2, 3, dtype=torch.float64)
+    read = torch.zeros(2, 3, 1, dtype=torch.float64)
+    write = torch.zeros(2, 1, 3, dtype=torch.float64)
+    query, keys = read.clone(), read.clone()
+    query[:, 0] = 200
+    keys[:, 0] = 1
+    keys[:, 1, 0] = torch.tensor([2.0, -2.0])
+    read[:, 0] = 1
+    write[:, 0, 2] = 1
+    layer = Layer(w_q=query, w_k=keys, w_v=read, w_o=write)
+    pattern = patterns.from_sets([[0, 1], [1]])
+    verdict = proof.hears(x, [layer], pattern, j=0, k=1)
+    assert not verdict.ok and verdict.value == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize(("largest", "beyond"), [(2**10 - 1, 0.0), (2**10, 1.0)])
+def test_bits_beyond_the_bound_are_counted(monkeypatch, largest, beyond):
+    """Two tokens in two cells, s = 1: 2 log2(2 2 2^2) + log2(2) + 1 = 10 bits. The ids
+    are made up.
+    """
+    ids = np.array([[1, largest]], dtype=object)
+    monkeypatch.setattr(proof, "context_ids", lambda *_: ids)
+    assert proof.layers_and_bits(patterns.dense(2), 1, 2).value == beyond
+
+
 X = proof.points(3, 1, 4)
 WINDOW = patterns.window(3, 3)
 NET = {"f": proof.mixing, "x": X, "pattern": WINDOW, "cells": 4}
@@ -325,6 +357,10 @@ HEARS = proof.random_network()
         (
             lambda: proof.equivariant_lp(proof.symmetric, 0 * X, 4),
             "none of these inputs has its rows in different cells",
+        ),
+        (
+            lambda: proof.equivariant_lp(proof.symmetric, 0 * X.float() + 1.3, 4),
+            r"x must lie in \[0, 1\), got entries from 1.3 to 1.3$",
         ),
         (lambda: proof.counting(4, 1, 20), "take fewer cells or tokens"),
         (lambda: proof.counting(4, 1, 3, order="down"), "order must be one of"),

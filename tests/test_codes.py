@@ -534,6 +534,13 @@ def test_keys_that_serve_no_row_are_noticed(monkeypatch):
     assert enough.on_a_line(**enough.few_rows()).value == 2
 
 
+def test_a_split_whose_averages_differ_is_noticed(monkeypatch):
+    """The first key is not the second: all three are lost, and one may be."""
+    monkeypatch.setattr(price, "radon", lambda keys: [Fraction(1), Fraction(-1), 0])
+    verdict = price.small_set_lost([[0], [1], [2]], 1)
+    assert (verdict.value, verdict.bound) == (3, 1)
+
+
 def test_rounding_and_scaling_by_hand():
     """1.3 is 0.65 times 2: with three bits 5/8 times 2; and 5 is 5/4 of a power."""
     x = torch.tensor([1.3, -5.0], dtype=torch.float64)

@@ -17,6 +17,7 @@ from attnlib.copying.networks import (
     Convolve,
     MixingNetwork,
     Project,
+    last_field,
     plan,
     reads,
 )
@@ -402,6 +403,7 @@ def test_bad_networks_are_refused():
     p = patterns.causal(patterns.dense(8))
     for call, message in [
         (lambda: MixingNetwork(5, []), "at least one layer"),
+        (lambda: last_field([]), "mixings must hold at least one layer, got none"),
         (lambda: MixingNetwork(5, [Project(8), Project(6)]), "same tokens"),
         (lambda: MixingNetwork(5, [Attend(p, (0,) * 3)], width=8), "heads must divide"),
         (lambda: MixingNetwork(5, [Convolve(8, 4, causal=False)]), "odd unless causal"),

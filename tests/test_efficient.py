@@ -230,6 +230,17 @@ def test_features_in_float32_keep_small_weights():
     assert (y - wanted).abs().max() < 1e-4
 
 
+def test_a_performer_of_scale_zero_is_the_mean_of_the_values():
+    """Zero is allowed: all features of all tokens are alike then."""
+    q, k, v = (t.detach() for t in instance(30))
+    how = {"features": 8, "scale": 0.0}
+    y = performer_attention(q, k, v, generator=seeded(), **how)
+    assert (y - v.mean(0)).abs().max() < 1e-12
+    y = performer_attention(q, k, v, causal=True, generator=seeded(), **how)
+    so_far = v.cumsum(0) / torch.arange(1, 31)[:, None]
+    assert (y - so_far).abs().max() < 1e-12
+
+
 def test_one_feature_by_hand():
     """w'x = 5 and |x|^2 / 2 = 5/2."""
     x = torch.tensor([[1.0, 2.0]], dtype=torch.float64)

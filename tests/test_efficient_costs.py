@@ -190,6 +190,7 @@ ROWS = [  # row of the table, its kernel, its sizes
     ("performer", performer, {"f": 24}),
     ("performer", performer, {"f": 8}),
     ("performer causal", performer, {"f": 24, "m": 32}),
+    ("performer causal", performer, {"f": 24, "m": 8}),  # sums of chunks are largest
     ("gated", gated, {"m": 8}),
     ("gated", gated, {"m": 64}),
     ("delta", delta, {"m": 8}),
@@ -275,6 +276,23 @@ def test_causal_hashing_leaves_seats_empty():
     assert seats / 960 == pytest.approx(3.95)
     most = flops("lsh causal", 960, D, **at, buckets=48)
     assert most == 960 * D * 48 + 8 * (seats // 60 * 60) * 60 * D > 3 * without_mask
+
+
+@pytest.mark.parametrize(("d", "numbers"), [(16, 2 * 16 * 16), (2, 2 * 16 * 4)])
+def test_the_most_seats_that_hashing_leaves_empty(d, numbers):
+    """Two opposite directions, five tokens each: their buckets fill one chunk of four
+    and begin another, so that both leave three seats empty, 16 seats for ten tokens.
+    The largest tensor has 16 rows of two keys' width or of two chunks of logits.
+    """
+    direction = torch.randn(d, generator=seeded())
+    q = direction * torch.tensor([1.0, -1.0]).repeat(5)[:, None]
+    run = lsh(q, q, q, r=1, m=4, b=2, causal=True)
+    sizes = {"r": 1, "m": 4, "b": 2, "buckets": 2}
+    with Alive() as alive, torch.no_grad():
+        run()
+    assert alive.largest == largest("lsh causal", 10, d, **sizes) == numbers
+    products = 10 * d * 2 + 8 * 16 * 4 * d
+    assert counted(run) == flops("lsh causal", 10, d, **sizes) == products
 
 
 class Chain(TorchDispatchMode):

@@ -30,6 +30,7 @@ from attnlib.expressive import (
     fitting,
     interpolate,
     redraw,
+    tiles,
     verify,
 )
 from attnlib.expressive.dimensions import (
@@ -292,6 +293,13 @@ def test_the_allowance_covers_what_underflows(factor):
     assert 0 < off <= report.rounding < 1e-35
 
 
+def test_nothing_is_promised_where_rounding_may_be_as_large_as_the_logits():
+    """(d + 16) eps = 1: a sum of so many products may be off by any number."""
+    q = torch.ones(1, 2**23 - 16)
+    _, _, rounding = tiles._logits(q, q, 1.0)
+    assert rounding.tolist() == [math.inf]
+
+
 def test_ratios_that_only_rounding_spoils():
     g = gen(12)
     S = torch.rand(64, 64, generator=g).topk(2).indices
@@ -441,6 +449,17 @@ def test_success_is_counted_and_searched():
     )
 
 
+@pytest.mark.parametrize("most", [6, 8])
+def test_the_search_goes_half_way_in_ratio_only_where_the_ends_are_far_apart(most):
+    """From 2, where rows of three fail, to 6 half way is 4; from 2 to 8 it is 4 in the
+    ratio. Four tokens pass in 4 dimensions without luck, and a half of 4 is near
+    enough.
+    """
+    S = torch.tensor([[0, 1, 2], [1, 2, 3], [2, 3, 0], [3, 0, 1]])
+    words = {"most": most, "precision": 0.5, "generator": gen(), **EASY}
+    assert smallest_dimension(S, **words) == 4
+
+
 def share(theta, d):
     """sigma_d(theta) by I_m = ((m - 1) I_{m-2} - sin^{m-1} cos) / m for the integral of
     sin^m, with digits enough for what cancels.
@@ -547,6 +566,7 @@ def test_progress_is_shown_where_asked_for(capfd, progress):
     shown = capfd.readouterr().err
     for steps in ("rounds of redrawing", "tiles of rows"):
         assert (steps in shown) == progress
+    assert "\n" not in shown  # a bar is wiped where it ends
 
 
 def test_nothing_is_shown_by_default(capfd):

@@ -307,6 +307,11 @@ def test_effective_ranks():
     assert effective_rank(torch.tensor([1e-30, 1e-30])).tolist() == 2
 
 
+def test_one_singular_value_that_is_not_zero_holds_everything():
+    s = torch.tensor([[3.0, 0.0, 0.0], [3.0, 3.0, 0.0]])
+    assert effective_rank(s, 1.0).tolist() == [1, 2]
+
+
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32])
 def test_effective_ranks_in_low_precision(dtype):
     """300 equal values: 90% need 270. A tolerance in eps of bfloat16 would exceed one

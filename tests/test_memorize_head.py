@@ -5,6 +5,7 @@ what its refusals name. Numbers are worked out by hand.
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 
 import pytest
 import torch
@@ -53,6 +54,32 @@ def test_ids_of_a_given_head_by_hand():
     assert net.context.tolist() == pytest.approx(wanted, rel=1e-14)
     assert net.report.gap == pytest.approx(14 / 15, rel=1e-13)
     assert net.report.bits == 3  # 1544/520 is between 2 and 4 gaps
+
+
+def test_the_lead_is_the_middle_step_of_the_ids_by_hand():
+    """z + f / 4 of the ids above; the steps are 7/30, 4/5 and 84/65."""
+    net = built((1, 2), (1, 3), v=torch.ones(1, dtype=F64), beta=math.log(2))
+    ids = [1 + 10 / 24, 1 + 26 / 40, 2 + 36 / 80, 3 + 1544 / 2080]
+    steps = [b - a for a, b in pairwise(ids)]
+    assert steps == pytest.approx([7 / 30, 4 / 5, 84 / 65], rel=1e-13)
+    assert net.lead == pytest.approx(4 / 5, rel=1e-13)
+
+
+def test_rivals_must_be_further_apart_than_rounding():
+    """Rounding may move a context id of numbers up to 1 by 16 eps. At this beta all
+    weights are equal, and token 1 has the means of 1 and 1/2, and of 1 and 1/2 + step.
+    """
+    head = {"v": torch.ones(1, dtype=F64), "beta": 1e-30}
+    eps = 2.0**-52
+
+    def gap(step):
+        try:
+            return built((1, 0.5), (1, 0.5 + step), **head).report.gap
+        except ValueError as refusal:
+            return str(refusal)
+
+    assert gap(34 * eps) == 17 * eps
+    assert "1 of 4 are no further from the next than" in str(gap(32 * eps))
 
 
 def test_tokens_must_be_more_than_two_slacks_apart():

@@ -134,6 +134,17 @@ def test_projection_draws_as_often_as_best_of_says():
     )
 
 
+@pytest.mark.bad_input
+@pytest.mark.parametrize(
+    ("budget", "best_of", "draws"), [(1, 1, 1), (3, 1, 3), (1, 4, 4)]
+)
+def test_projection_gives_up_when_the_budget_is_used(budget, best_of, draws):
+    """No direction tells these two tokens apart: every draw is made in vain."""
+    near = torch.tensor([[1.0, 1], [1, 1 + 1e-15]], dtype=torch.float64)
+    with pytest.raises(ValueError, match=f"no draw of {draws} keeps the tokens"):
+        choose(near, budget=budget, best_of=best_of)
+
+
 @pytest.mark.parametrize("exponent", [-1000, -565, 510, 1018])
 def test_the_ratio_does_not_depend_on_the_size_of_tokens(exponent):
     """Squares of distances would underflow to zero, or overflow."""

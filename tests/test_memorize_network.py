@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import itertools
 import random
-from dataclasses import replace
+from dataclasses import FrozenInstanceError, fields, replace
 from fractions import Fraction
 
 import numpy as np
@@ -17,16 +17,22 @@ from attnlib.memorize import (
     Memorizer,
     TrainedBlock,
     _items,
+    choose_projection,
     count_parameters,
+    data_scale,
     dense_block,
     fit_deep,
+    fit_groups,
     fit_line,
     interpolate,
     memorize,
     memorizer,
     relu_layer,
+    separation,
+    smallest_gap,
     train_block,
 )
+from attnlib.memorize.counts import count_ids, fit_counts
 from attnlib.memorize.deep import Deep
 
 F64 = torch.float64
@@ -395,6 +401,31 @@ def test_a_network_moves(device):
     assert torch.equal(there(x.to(device)).cpu(), y)
 
 
+def test_what_was_built_cannot_be_changed():
+    """A network and its report say what was verified."""
+    net = memorize(*sets(5), generator=generator())
+    line = torch.arange(1.0, 4.0, dtype=F64)
+    numbers = torch.tensor([[1, 2], [1, 3]])
+    groups = fit_groups(line[:, None], line, generator=generator())
+    found = (
+        net,
+        net.report,
+        net.report.parameters,
+        groups,
+        fit_deep([1, 2], [0, 1]),
+        choose_projection(line[:, None], generator=generator()),
+        data_scale(line, 2),
+        separation(20 * line, 20 * line + 9),
+        smallest_gap(line),
+        count_ids(numbers, generator=generator()),
+        fit_counts(numbers, torch.tensor([0, 1]), generator=generator()),
+    )
+    assert len({type(made) for made in found}) == 11
+    for made in found:
+        with pytest.raises(FrozenInstanceError):
+            setattr(made, fields(made)[0].name, None)
+
+
 def test_bits_of_the_report_by_hand():
     """The smallest gap of two ids of one token, counted in its own way."""
     x, y = sets(60)
@@ -620,6 +651,15 @@ def test_a_small_block_trains():
     assert all(torch.equal(a, b) for a, b in zip(before, frozen.maps))
 
 
+def test_the_rate_is_three_thousandths_if_none_is_given():
+    x, y = sets(2)
+    blocks = [TrainedBlock(6, 8, 10, generator=generator()) for _ in range(2)]
+    train_block(blocks[0], x.float(), y, steps=3)
+    train_block(blocks[1], x.float(), y, steps=3, rate=0.003)
+    for a, b in zip(blocks[0].parameters(), blocks[1].parameters()):
+        assert torch.equal(a, b)
+
+
 def test_masked_tokens_do_not_reach_the_block():
     x = torch.randn(3, 5, 6, generator=generator())
     block, mask = (
@@ -669,6 +709,23 @@ def test_a_frozen_head_of_beta_zero_adds_the_mean():
     ):
         with pytest.raises(ValueError, match=words):
             TrainedBlock(3, 2, 2, **how | more)
+
+
+@pytest.mark.bad_input
+def test_the_shortest_direction_has_a_normal_square():
+    """That is 2^-126 in float32; the unit vector is what the head writes."""
+
+    def writes(length):
+        v = torch.tensor([[length, 0.0, 0.0]])
+        how = {"kind": "frozen", "directions": v, "generator": generator()}
+        try:
+            return TrainedBlock(3, 2, 2, **how).maps[3].flatten().tolist()
+        except ValueError as refusal:
+            return str(refusal)
+
+    assert writes(2.0**-63) == [1, 0, 0]
+    below = 2.0**-63 * (1 - 2.0**-20)
+    assert "directions must not be 0, and float32 must" in str(writes(below))
 
 
 @pytest.mark.bad_input

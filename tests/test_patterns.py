@@ -28,6 +28,7 @@ from attnlib.patterns import (
 )
 from attnlib.patterns.bits import bit_product, closure, pack, unpack
 from attnlib.patterns.conditions import _half_product
+from attnlib.patterns.hamilton import _by_rotations
 
 
 def gen(seed=0):
@@ -291,6 +292,12 @@ def test_what_check_found_cannot_be_changed():
     found = patterns.check(patterns.star(4))
     with pytest.raises(FrozenInstanceError):
         found.hops = 1
+
+
+def test_what_a_formula_says_cannot_be_changed():
+    said = patterns.exact("star", 4)
+    with pytest.raises(FrozenInstanceError):
+        said.hops = 1
 
 
 def test_degrees_are_those_of_the_first_step_unless_it_is_named():
@@ -607,6 +614,7 @@ def test_closure_is_the_limit_of_the_powers(n):
         ([[0], [1], [0, 1, 2]], "tokens 0 and 1 read no other token"),
         ([[0, 1], [0, 1], [0, 2], [0, 3]], "tokens 2 and 3 are read by no other token"),
         ([[0, 1], [0, 1], [2, 3], [2, 3]], "there are 2 pieces"),
+        ([[0, 2], [1, 3], [0, 2], [1, 3]], "there are 2 pieces"),
         (
             [
                 [0, 1],
@@ -639,6 +647,21 @@ def test_a_path_that_begins_in_the_middle_is_turned():
     found = patterns.check(patterns.from_sets(sets)).hamiltonian_path
     line = (*range(n - 2, 0, -2), *range(0, n, 2))
     assert found in (line, line[::-1])
+
+
+def test_a_circle_is_opened_where_the_last_token_goes_on():
+    """Tokens 0, ..., 12 in a circle, and one who reads all of them but 12, where the
+    path from 0 ends. It goes on from any other end, whatever is drawn.
+    """
+    reads = torch.zeros(14, 14, dtype=torch.bool)
+    circle = torch.arange(13)
+    reads[(circle + 1) % 13, circle] = True
+    reads[13, :12] = True
+    pattern = patterns.from_masks(reads)
+    for seed in range(40):
+        path = _by_rotations(reads, moves=2, seed=seed)
+        assert path is not None and patterns.is_path(pattern, path)
+    assert _by_rotations(reads, moves=1) is None
 
 
 def test_a_search_that_is_stuck_begins_anew():

@@ -101,9 +101,17 @@ WRITTEN = {
         lambda k, j: (k == j) | (((k + 1) // 4 + 2) % 5 == (j + 1) // 4),
         build(N, [Window(0, 0), Blocks(4, 1, turn=2)]),
     ),
+    "the next document, after one of two tokens": (  # which the second reads beside it
+        lambda k, j: (k == j) | (((k + 1) // 3 + 1) % 6 == (j + 1) // 3),
+        build(N, [Window(0, 0), Blocks(3, 1, turn=1)]),
+    ),
     "the past of documents": (
         lambda k, j: (k // 4 == j // 4) & (j <= k),
         patterns.causal(patterns.block_diagonal(N)),
+    ),
+    "the past of documents and of chapters": (
+        lambda k, j: ((k // 3 == j // 3) | (k // 8 == j // 8)) & (j <= k),
+        patterns.causal(build(N, [Blocks(3), Blocks(8)])),
     ),
     "blocks and their ends": (
         lambda k, j: (k // 4 == j // 4) | (j % 4 == 3),
@@ -299,7 +307,8 @@ BAD = {
     "too many dimensions": (lambda k, j: (k <= j)[None], "got (1, 8, 8)"),
     "nobody": (lambda k, j: k < j, "tokens [7] read nothing"),
     "nothing": (lambda k, j: k < j - 8, "tokens [0, 1, 2, 3, 4] read nothing"),
-    "the largest of a chunk": (by_the_chunk, "it answered the pair"),
+    # of 8 rows at once the largest is 7; the half of them that is asked again ends at 3
+    "the largest of a chunk": (by_the_chunk, "it answered the pair k = 3, j = 0 in"),
     "at random": (lambda k, j: (k == j) | (torch.rand(len(k), 8) < 0.5), "in two ways"),
 }
 

@@ -273,6 +273,15 @@ def test_bad_rows():
         hadamard(torch.ones(2, 0))
 
 
+def test_unchecked_rows_may_hold_anything():
+    """A row with NaN gives NaN, and the other one its numbers."""
+    x = randn(2, 6)
+    wanted = srht(x, 3, generator=gen())
+    x[1, 4] = math.nan
+    got = srht(x, 3, generator=gen(), check=False)
+    assert (got[0] - wanted[0]).abs().max() < 1e-12 and got[1].isnan().all()
+
+
 @pytest.mark.bad_input
 def test_bad_surrogates():
     p = torch.eye(4, dtype=torch.float64)

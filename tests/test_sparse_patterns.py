@@ -220,6 +220,16 @@ def test_rows_and_columns_are_read_in_tiles_of_128_queries():
     assert (rows.count, rows.q.size, rows.k.size) == (2, 128, 300)
 
 
+@pytest.mark.parametrize(
+    ("size", "tiles"), [(512, [(2, 512, 512)]), (513, [(5, 128, 513), (5, 128, 513)])]
+)
+def test_blocks_of_more_than_512_tokens_are_cut_into_tiles_of_128_queries(size, tiles):
+    layouts = [
+        family.layout for family in plan_of(build(2 * size, Blocks(size))).families
+    ]
+    assert [(made.count, made.q.size, made.k.size) for made in layouts] == tiles
+
+
 def test_overlaps_are_counted_once():
     """The same window three times over, once as a window, once in blocks, once as
     lists.
@@ -590,6 +600,7 @@ SIDES = [
     Side(4, 4),
     Side(3, 1, 0, 10),
     Side(3, 1, 0, 5),
+    Side(3, 2, 0, 5),
     Side(2, 12),
     Side(1, 1),
 ]
@@ -735,6 +746,18 @@ def test_on_a_gpu(name):
                 q, k, v, patterns.window(6, 3), step=[0, 0]
             ),
             "one for each of 0 heads, got 2",
+        ),
+        (
+            lambda q, k, v: sparse_attention(q, k, v, patterns.window(6, 3), step=[]),
+            "one for each of 0 heads, got 0",
+        ),
+        (
+            lambda q, k, v: sparse_attention(
+                *(t.expand(2, 6, -1) for t in (q, k, v)),
+                patterns.window(6, 3),
+                step=[0, 0, 0],
+            ),
+            "one for each of 2 heads, got 3",
         ),
         (
             lambda q, k, v: sparse_attention(q, k, v, patterns.window(6, 3), step=1.0),

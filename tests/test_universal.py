@@ -385,6 +385,21 @@ def test_bad_layers():
             call()
 
 
+@pytest.mark.bad_input
+def test_the_inverse_temperature_is_at_most_1e200():
+    net = approximate(half, 2, 1, 2, patterns.dense(2))
+    x = torch.rand(2, 1)
+    assert run_standard(x, [], net.mapping, scale=1e200).shape == (2, 1)
+    with pytest.raises(ValueError, match="scale must be at most 1e200"):
+        run_standard(x, [], net.mapping, scale=math.nextafter(1e200, math.inf))
+
+
+def test_the_id_of_one_unit_of_position_by_hand():
+    """Two features in three cells: B = 3 + 9."""
+    assert contextual_map(patterns.dense(2), 2, 2, 3).base == 12
+    assert equivariant_map(2, 2, 3).base == 12
+
+
 def test_enough_scale_by_hand():
     """n = N = 2, p = s = 1, C = 7, m = 6: 416 * 2^3 * 8^2 * 7 = 1490944."""
     numbers = contextual_map(patterns.dense(2), 2, 1, 2)
