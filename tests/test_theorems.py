@@ -2,7 +2,8 @@
 witness. And the mechanism: nothing enters it without all three.
 
 What each run measures is stored too, in theorems.json: a number that changes shows in a
-diff, though the claim may hold as before. If it was meant, store the new ones:
+diff, though the claim may hold as before; no badge depends on it. If it was meant,
+store the new ones:
 
     python tests/test_theorems.py
 """
@@ -46,6 +47,14 @@ def runs(role):
     return found
 
 
+@pytest.fixture
+def compared(request) -> bool:
+    """Whether numbers are compared: not where tests give verdicts to claims, as a claim
+    holds or not whatever its numbers were elsewhere.
+    """
+    return not request.config.getoption("verdicts")
+
+
 def as_stored(verdict: Verdict, known: tuple[float, float, float] | None) -> bool:
     """Value and bound are the stored ones, the value up to a share."""
     if known is None:
@@ -56,26 +65,32 @@ def as_stored(verdict: Verdict, known: tuple[float, float, float] | None) -> boo
 
 
 @pytest.mark.parametrize(("run", "known"), runs("check"))
-def test_the_claim_holds_on_its_cases(run, known):
+def test_the_claim_holds_on_its_cases(run, known, compared):
     verdict = run()
     assert verdict.ok, verdict
-    assert as_stored(verdict, known), f"{verdict}, and stored are {known}"
+    assert not compared or as_stored(verdict, known), (
+        f"{verdict}, and stored are {known}"
+    )
 
 
 @pytest.mark.parametrize(("run", "known"), runs("control"))
-def test_the_claim_fails_on_its_controls(run, known):
+def test_the_claim_fails_on_its_controls(run, known, compared):
     """By its verdict, on a number: neither NaN nor an exception counts."""
     verdict = run()
     assert isinstance(verdict, Verdict) and math.isfinite(verdict.value)
     assert verdict.ok is False, verdict
-    assert as_stored(verdict, known), f"{verdict}, and stored are {known}"
+    assert not compared or as_stored(verdict, known), (
+        f"{verdict}, and stored are {known}"
+    )
 
 
 @pytest.mark.parametrize(("run", "known"), runs("witness"))
-def test_the_hypotheses_can_hold(run, known):
+def test_the_hypotheses_can_hold(run, known, compared):
     verdict = run()
     assert verdict.ok, verdict
-    assert as_stored(verdict, known), f"{verdict}, and stored are {known}"
+    assert not compared or as_stored(verdict, known), (
+        f"{verdict}, and stored are {known}"
+    )
 
 
 def test_what_is_stored_is_of_this_library():
