@@ -15,8 +15,11 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "book" / "_tools"))
 
-import page_cache  # noqa: E402  (it stands in the folder just named)
+import kernels  # noqa: E402  (it stands in the folder just named)
+import page_cache  # noqa: E402
 import pages  # noqa: E402
+
+kernels.share_imports()
 
 PASSED = pytest.StashKey[list]()
 

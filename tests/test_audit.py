@@ -526,7 +526,6 @@ REFUSED = {
         "one more than layers",
     ),
     "no attention": (nn.Linear(3, 3), {"inputs": torch.ones(1, 3)}, "attention"),
-    "text without a tokenizer": (bert(), {"inputs": "some text"}, "tokenizer"),
     "exact": (MILD[None, None], {"exact": "yes"}, "exact"),
 }
 
@@ -537,6 +536,12 @@ def test_what_cannot_be_audited_is_refused_with_a_sentence(what):
     model, more, message = REFUSED[what]
     with pytest.raises(ValueError, match=message):
         audit.run(model, **more)
+
+
+@pytest.mark.bad_input
+def test_text_needs_a_tokenizer():
+    with pytest.raises(ValueError, match="tokenizer"):
+        audit.run(bert(), "some text")
 
 
 def test_attention_to_padding_is_refused():

@@ -15,6 +15,8 @@ import matplotlib
 matplotlib.use("agg")
 
 from IPython.display import HTML  # noqa: E402
+from matplotlib.backends.backend_agg import FigureCanvasAgg  # noqa: E402
+from matplotlib.backends.backend_svg import FigureCanvasSVG  # noqa: E402
 from matplotlib.figure import Figure  # noqa: E402
 
 # Okabe and Ito's palette: told apart by readers with any colour vision; always doubled
@@ -118,15 +120,15 @@ def _img(fig: Figure, alt: str, *, hidden: bool = False) -> str:
     """The figure as an <img>, drawn as lines, or as pixels if it has many marks."""
     if len(alt) < 40:
         raise ValueError("alt must say what the figure shows, in a sentence")
-    if _marks(fig) > 2000:
-        mime = "image/png"
-        how = {"format": "png", "dpi": 200}
-    else:
-        mime = "image/svg+xml"
-        how = {"format": "svg", "dpi": 100, "metadata": {"Date": None}}
     buffer = io.BytesIO()
-    with matplotlib.rc_context(STYLE):
-        fig.savefig(buffer, **how)
+    with matplotlib.rc_context(STYLE):  # savefig would draw it twice, with one result
+        if _marks(fig) > 2000:
+            mime = "image/png"
+            fig.set_dpi(200)
+            FigureCanvasAgg(fig).print_png(buffer)
+        else:
+            mime = "image/svg+xml"
+            FigureCanvasSVG(fig).print_svg(buffer, metadata={"Date": None})
     data = base64.b64encode(buffer.getvalue()).decode()
     style = 'style="max-width:100%;background:white"' + (" hidden" if hidden else "")
     return f'<img alt="{html.escape(alt)}" {style} src="data:{mime};base64,{data}">'

@@ -86,8 +86,10 @@ def run_pages(root: Path, at_once: int = AT_ONCE, timeout: int = 60) -> int:
     """Execute what the cache lacks; the number of pages that were run. Raises Problem
     if a cell fails.
     """
+    import kernels
     import nbformat
 
+    kernels.share_imports()
     books = {
         path: nbformat.read(path, as_version=4)
         for path in pages.longest_first(pages.notebooks(root), root)

@@ -423,12 +423,10 @@ class Meter:
         return Cost(self.total, self.peak, self.cells)
 
 
-def one_thread() -> None:
-    """Kernels inherit this: times compare, and two pages at once share two cores
-    fairly.
-    """
-    for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
-        os.environ[name] = "1"
+# Kernels inherit this: times compare, and two pages at once share two cores fairly.
+ONE_THREAD = dict.fromkeys(
+    ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1"
+)
 
 
 def execute(notebook: dict, path: Path, timeout: int = 60) -> tuple[dict, Cost]:
@@ -444,7 +442,7 @@ def execute(notebook: dict, path: Path, timeout: int = 60) -> tuple[dict, Cost]:
         DeadKernelError,
     )
 
-    one_thread()
+    os.environ.update(ONE_THREAD)
     os.environ["TQDM_DISABLE"] = "1"  # a bar that moves is many lines on a page
     meter = Meter()
     node = nbformat.reads(text_of(notebook), as_version=4)
@@ -655,7 +653,7 @@ def command_run(paths: list[Path], root: Path, options) -> int:
 
 
 def report_plain_run(path: Path, root: Path) -> None:
-    one_thread()
+    os.environ.update(ONE_THREAD)
     os.environ.setdefault("MPLBACKEND", "agg")
     start = time.perf_counter()
     compared = run_plain(pages.read(path), path)
