@@ -6,11 +6,12 @@ one that has the library. test_teeth asks the claims, test_teeth_pages the pages
 
 from __future__ import annotations
 
+import ast
 import gc
 import multiprocessing
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
 from types import CodeType, FunctionType
@@ -2002,6 +2003,19 @@ def bare(code: CodeType) -> tuple:
     return code.co_code, code.co_names, code.co_varnames, *consts
 
 
+ALIVE: list[FunctionType] = []  # of attnlib, in this process
+
+
+def settle() -> None:
+    """Note the functions that have been made, and hide what is here from the collector:
+    what it looks through, each fork would have to copy.
+    """
+    made = [thing for thing in gc.get_objects() if type(thing) is FunctionType]
+    library = f"{ROOT}/attnlib/"
+    ALIVE.extend(f for f in made if f.__code__.co_filename.startswith(library))
+    gc.freeze()  # what is frozen is not among the objects next time
+
+
 class Fault(NamedTuple):
     """Where a mutation is: the file, and by name the code that it puts there."""
 
@@ -2009,10 +2023,9 @@ class Fault(NamedTuple):
     codes: dict[str, CodeType]
 
     def put(self) -> None:
-        """Break the functions that live in this process."""
-        live = [f for f in gc.get_objects() if type(f) is FunctionType]
+        """Break the functions of this process, as it was when it settled."""
         done = 0
-        for function in live:
+        for function in ALIVE:
             code = function.__code__
             if code.co_filename == self.file and code.co_qualname in self.codes:
                 function.__code__ = self.codes[code.co_qualname]
@@ -2028,6 +2041,44 @@ def fault(mutation: Mutation) -> Fault:
     changed = [n for n in before.keys() & after if bare(before[n]) != bare(after[n])]
     assert changed, f"{mutation.old!r} is in no function"
     return Fault(str(room), {name: after[name] for name in changed})
+
+
+MET: set[tuple[str, str]] = set()  # files and functions that were called
+
+
+class Notes(ast.NodeTransformer):
+    """Puts a note that it was called into each function of a file that is wanted."""
+
+    def __init__(self, file: str, wanted: set[str]) -> None:
+        self.file, self.wanted, self.above = file, wanted, []
+
+    def visit_ClassDef(self, node):
+        return self.below(node, node.name)
+
+    def visit_FunctionDef(self, node):
+        name = ".".join([*self.above, node.name])
+        if name in self.wanted:
+            call = f"__import__('faults').MET.add({(self.file, name)!r})"
+            node.body[:0] = ast.parse(call).body
+        return self.below(node, node.name, "<locals>")
+
+    def below(self, node, *names):
+        self.above += names
+        self.generic_visit(node)
+        del self.above[-len(names) :]
+        return node
+
+
+def watch(faults: Iterable[Fault]) -> None:
+    """From now on what these faults would break notes in MET that it is called."""
+    wanted = {}
+    for one in faults:
+        wanted.setdefault(one.file, set()).update(one.codes)
+    for file, names in wanted.items():
+        tree = ast.parse(Path(file).read_text(encoding="utf-8"))
+        noted = ast.fix_missing_locations(Notes(file, names).visit(tree))
+        codes = functions(compile(noted, file, "exec", dont_inherit=True))
+        Fault(file, {name: codes[name] for name in names if name in codes}).put()
 
 
 def in_a_process(here: Fault, name: str, ask: Callable[[], object], pipe) -> None:

@@ -9,7 +9,7 @@ import importlib
 import os
 
 import pytest
-from faults import MUTATIONS, PAGES, answers, fault, in_a_process, load
+from faults import MUTATIONS, PAGES, answers, fault, in_a_process, load, settle
 
 pytestmark = [
     pytest.mark.wide,
@@ -32,6 +32,7 @@ def claims_driver(module: str, pipe) -> None:
     faults = {name: MUTATIONS[name] for name in by_claims(module)}
     for mutation in faults.values():
         importlib.import_module(f"attnlib.{mutation.kernel}".replace("/", "."))
+    settle()
     for name, mutation in faults.items():
         ask = functools.partial(holds, mutation.claims)
         in_a_process(fault(mutation), name, ask, pipe)

@@ -11,11 +11,22 @@ import functools
 import importlib
 import multiprocessing
 import os
-import sys
 from pathlib import Path
 
 import pytest
-from faults import MUTATIONS, PAGES, ROOT, Fault, answers, fault, in_a_process, load
+from faults import (
+    MET,
+    MUTATIONS,
+    PAGES,
+    ROOT,
+    Fault,
+    answers,
+    fault,
+    in_a_process,
+    load,
+    settle,
+    watch,
+)
 
 pytestmark = [
     pytest.mark.wide,
@@ -27,22 +38,12 @@ def watched(cell: dict, path: Path, names: dict, away: dict[str, Fault]) -> list
     """Run a cell; the faults that it is the first to meet, of those still away."""
     import notebooks
 
-    places = {(f.file, name): key for key, f in away.items() for name in f.codes}
-    files, met = {file for file, _ in places}, {}
-
-    def note(frame, event, _):
-        code = frame.f_code
-        if event == "call" and code.co_filename in files:
-            for key, one in away.items():
-                if code.co_filename == one.file and code.co_qualname in one.codes:
-                    met[key] = None
-
-    sys.setprofile(note)
-    try:
-        notebooks.run_plain({"cells": [cell]}, path, names)
-    finally:
-        sys.setprofile(None)
-    return list(met)
+    notebooks.run_plain({"cells": [cell]}, path, names)
+    return [
+        key
+        for key, one in away.items()
+        if any((one.file, name) in MET for name in one.codes)
+    ]
 
 
 def page_driver(page: str, pipe) -> None:
@@ -63,10 +64,13 @@ def page_driver(page: str, pipe) -> None:
     away = {name: fault(MUTATIONS[name]) for name in on_page(page)}
     for name in away:
         importlib.import_module(f"attnlib.{MUTATIONS[name].kernel}".replace("/", "."))
+    settle()
+    watch(away.values())
     names = {"__name__": "__main__"}
     os.setpgrp()
     for number, cell in enumerate(cells):
         here, there = multiprocessing.Pipe()
+        settle()
         forward = os.fork()
         if not forward:  # the next cell, with nothing broken; then wait for the faults
             try:
