@@ -6,6 +6,7 @@ The pages under notebooks/ are collected in the same run; nothing here touches t
 
 from __future__ import annotations
 
+import gc
 import importlib.util
 import os
 import re
@@ -22,6 +23,8 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "book" / "_tools")]  # bench; the tools
 
 import claims  # noqa: E402  (it stands in the folder just named)
+
+gc.disable()  # until all is collected
 
 SHAPES = os.environ.get("ATTNLIB_SHAPES", "1") != "0"
 SHAPES = SHAPES and importlib.util.find_spec("attnlib") is not None
@@ -99,6 +102,14 @@ def pytest_collection_modifyitems(config, items):
     items.sort(key=turn)
     for item in items:
         item.user_properties += [("claim", mark) for mark in claim_marks(item)]
+
+
+def pytest_collection_finish(session):
+    """What has been collected stays to the end: it is not looked through for garbage,
+    not even while it is made.
+    """
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.hookimpl(wrapper=True)

@@ -638,8 +638,9 @@ def refresh(
     if force or read_verdicts(path).get("key") != key(root):
         command = [sys.executable, "-m", "pytest", "-q", "-m", "claim"]
         command += [*files_of_claims(root), "--verdicts", str(path), *extra]
-        one_thread = {"OMP_NUM_THREADS": "1"}  # more would wait for one another
-        subprocess.run(command, cwd=root, env=one_thread | os.environ, check=False)
+        # threads would wait for one another; shapes are for `make test` to check
+        quick = {"OMP_NUM_THREADS": "1", "ATTNLIB_SHAPES": "0"}
+        subprocess.run(command, cwd=root, env=quick | os.environ, check=False)
     claims, resolved = now_resolved(root)
     broken = [name for name, found in resolved.items() if found.broken]
     stale = read_verdicts(path).get("key") != key(root)

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import atexit
 import functools
+import gc
 import json
 import os
 import signal
@@ -98,6 +99,7 @@ def serve() -> None:
     import matplotlib.pyplot  # noqa: F401
     import torch  # noqa: F401
 
+    gc.freeze()  # no kernel looks through this again, and so copies it
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the system forgets ended kernels
     for line in sys.stdin:
         number = os.fork()
