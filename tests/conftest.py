@@ -40,7 +40,8 @@ hypothesis.settings.load_profile("attnlib")
 APART = {f"test_{name}.py" for name in ("teeth", "teeth_pages", "site_pages")}
 # In this order: the site is built from what pages leave in the cache, then comes what
 # takes longest, and at the end what waits for the site.
-ORDER = ("site", "colab", "teeth_pages", "teeth", "*", "site_pages")
+LONG = ("colab", "teeth_pages", "teeth", "theorems", "sparse_patterns", "expressive")
+ORDER = ("site", *LONG, "*", "site_pages")
 CHROMIUM = [
     "--headless",
     "--no-sandbox",
