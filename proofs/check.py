@@ -3,7 +3,7 @@
     python proofs/check.py [--accept] [--changed] [-j N]
 
 Each file is compiled anew in a folder of its own, after those that it requires. No file
-may assume anything (Admitted, Axiom, Parameter and the like), and Coq is asked what
+may assume anything (Admitted, Axiom, Parameter and the like). Then Coq is asked what
 each theorem that book/claims.toml names says and rests on: nothing but definitions is
 accepted. What Coq says is stored in verdicts.json, whole or not at all; the book's
 build reads it there. A theorem that says something else than the stored verdict fails,
@@ -43,10 +43,13 @@ ASSUMES = re.compile(
 TYPES = re.compile(r"\b(Inductive|CoInductive|Variant|Record|Structure|Class)\b")
 CLOSED = "Closed under the global context"
 SECONDS = 300
+TOGETHER = (
+    10  # files of which Coq is asked at once: to load what they need takes a second
+)
 RENAMED = "mathcomp2/renamed.v"  # for Mathematical Components 2
 # Coq prints by these, whatever the file itself has set; then without any notation.
 PRINTING = """From mathcomp Require Import all_ssreflect all_fingroup all_algebra.
-Require {stem}.
+Require {stems}.
 Set Printing Width 100.
 Set Printing Depth 1000000.
 Open Scope ring_scope.
@@ -104,55 +107,66 @@ def coqc(path: Path) -> None:
         raise Problem(f"{path.name}: Coq refuses it: {done.stderr.strip()[:500]}")
 
 
-def check_file(path: Path, theorems: list[str]) -> dict:
-    """The verdict on a file: what its theorems say, and that they rest on nothing."""
+def compile_file(path: Path) -> None:
+    """Problem if a file assumes something, or Coq does not accept it."""
     check_words(path)
     coqc(path)
-    definitions = [i.name for i in known(path) if i.kind == "definition"]
-    said = ask(path, theorems, definitions)
-    verdict = {"sources": formal.sources(path), "theorems": {}, "definitions": {}}
-    for name in theorems:
-        rests_on = said["rests", name]
-        if rests_on != CLOSED:
-            raise Problem(f"{path.name}: {name} rests on {rests_on[:300]}")
-        verdict["theorems"][name] = {
-            "statement": said["says", name],
-            "full": digest(said["full", name]),
-            "uses": mentioned(path, said["full", name], name),
-            "assumptions": [],
-        }
-    verdict["definitions"] = {
-        name: {
-            "full": digest(said["full", name]),
-            "uses": mentioned(path, said["full", name], name),
-        }
-        for name in definitions
-    }
-    return verdict
 
 
 def known(path: Path) -> tuple[formal.Item, ...]:
     return formal.items(path.read_text(encoding="utf-8"))
 
 
-def ask(path: Path, theorems: list[str], definitions: list[str]) -> dict:
-    """What Coq prints of each name: what it says, the same in full, what it rests on.
+def definitions(path: Path) -> list[str]:
+    return [item.name for item in known(path) if item.kind == "definition"]
 
-    Coq is asked from outside the file, so that the file cannot bend the answers.
+
+def verdict_on(path: Path, theorems: list[str], said: dict) -> dict:
+    """The verdict on a file: what its theorems say, and that they rest on nothing."""
+    verdict = {"sources": formal.sources(path), "theorems": {}, "definitions": {}}
+    for name in theorems:
+        rests_on = said["rests", path.stem, name]
+        if rests_on != CLOSED:
+            raise Problem(f"{path.name}: {name} rests on {rests_on[:300]}")
+        verdict["theorems"][name] = {
+            "statement": said["says", path.stem, name],
+            "full": digest(said["full", path.stem, name]),
+            "uses": mentioned(path, said["full", path.stem, name], name),
+            "assumptions": [],
+        }
+    verdict["definitions"] = {
+        name: {
+            "full": digest(said["full", path.stem, name]),
+            "uses": mentioned(path, said["full", path.stem, name], name),
+        }
+        for name in definitions(path)
+    }
+    return verdict
+
+
+def ask(paths: list[Path], theorems: dict[str, list[str]]) -> dict:
+    """What Coq prints of each name of some compiled files: what it says, the same in
+    full, what it rests on.
+
+    Coq is asked from outside the files, so that no file can bend the answers.
     """
-    short = {("says", name): "Check @" for name in theorems}
-    short |= {("rests", name): "Print Assumptions " for name in theorems}
-    full = {("full", name): "Check @" for name in theorems}
-    full |= {("full", name): "Print " for name in definitions}
-    lines = [PRINTING.format(stem=path.stem)]
+    short, full = {}, {}
+    for path in paths:
+        stem = path.stem
+        for name in theorems[path.name]:
+            short["says", stem, name] = "Check @"
+            short["rests", stem, name] = "Print Assumptions "
+            full["full", stem, name] = "Check @"
+        full |= {("full", stem, name): "Print " for name in definitions(path)}
+    lines = [PRINTING.format(stems=" ".join(path.stem for path in paths))]
     answers = {}
     for questions, setting in ((short, ""), (full, "Set Printing All.")):
         lines.append(setting)
-        for (kind, name), command in questions.items():
-            answer = path.with_name(f"{path.stem}.{kind}.{name}.out")
-            lines.append(f'Redirect "{answer.stem}" {command}{path.stem}.{name}.')
-            answers[kind, name] = answer
-    question = path.with_name(f"ask_{path.stem}.v")
+        for (kind, stem, name), command in questions.items():
+            answer = paths[0].with_name(f"{stem}.{kind}.{name}.out")
+            lines.append(f'Redirect "{answer.stem}" {command}{stem}.{name}.')
+            answers[kind, stem, name] = answer
+    question = paths[0].with_name(f"ask_{paths[0].stem}.v")
     question.write_text("\n".join(lines) + "\n", encoding="utf-8")
     coqc(question)
     return {
@@ -194,11 +208,11 @@ def definition(path: Path, name: str) -> str:
 # ---------------------------------------------------------------- all files
 
 
-def check_all(
-    folder: Path, mapped: dict[str, dict], wanted: set[str], jobs: int
-) -> Iterator[tuple[str, dict | Problem, float]]:
-    """Check files in parallel, each after those that it requires: its name, the verdict
-    or what is wrong, and the seconds that it took.
+def compile_all(
+    folder: Path, wanted: set[str], jobs: int
+) -> Iterator[tuple[str, Problem | None, float]]:
+    """Compile files in parallel, each after those that it requires: its name, what is
+    wrong, and the seconds that it took.
     """
     paths = formal.files(folder)
     sorter = TopologicalSorter({n: formal.imports(paths[n]) for n in wanted})
@@ -212,26 +226,41 @@ def check_all(
                 bad = [
                     other for other in formal.imports(paths[name]) if other in failed
                 ]
-                theorems = theorems_of(name, mapped)
-                running[pool.submit(timed, paths[name], theorems, bad)] = name
+                running[pool.submit(timed, paths[name], bad)] = name
             for job in wait(running, return_when=FIRST_COMPLETED).done:
                 name = running.pop(job)
-                verdict, seconds = job.result()
-                if isinstance(verdict, Problem):
+                problem, seconds = job.result()
+                if problem:
                     failed.add(name)
                 sorter.done(name)
-                yield name, verdict, seconds
+                yield name, problem, seconds
 
 
-def timed(path: Path, theorems: list[str], bad: list[str]):
-    begun = time.perf_counter()
+def timed(path: Path, bad: list[str]) -> tuple[Problem | None, float]:
+    begun, wrong = time.perf_counter(), None
     try:
         if bad:
             raise Problem(f"{path.name}: it requires {bad[0]}, which fails")
-        verdict = check_file(path, theorems)
+        compile_file(path)
     except Problem as problem:
-        verdict = problem
-    return verdict, time.perf_counter() - begun
+        wrong = problem
+    return wrong, time.perf_counter() - begun
+
+
+def ask_all(
+    paths: list[Path], theorems: dict[str, list[str]], jobs: int
+) -> Iterator[tuple[str, dict | Problem]]:
+    """The verdicts on compiled files, by name, or what is wrong."""
+    parts = [paths[k : k + TOGETHER] for k in range(0, len(paths), TOGETHER)]
+    with ThreadPoolExecutor(jobs) as pool:
+        asked = [pool.submit(ask, part, theorems) for part in parts]
+    for part, answer in zip(parts, asked):
+        for path in part:
+            try:
+                found = verdict_on(path, theorems[path.name], answer.result())
+            except Problem as problem:
+                found = problem
+            yield path.name, found
 
 
 def versions() -> dict[str, str]:
@@ -380,18 +409,25 @@ def compiled(
             shutil.copy(path, scratch)
         if mathcomp.startswith("2"):
             coqc(Path(shutil.copy(folder / RENAMED, scratch)))
-        for name, verdict, seconds in check_all(Path(scratch), mapped, wanted, jobs):
-            count = f"{len(made) + len(problems) + 1} of {len(wanted)}"
-            if isinstance(verdict, Problem):
-                problems.append(str(verdict))
+        paths, theorems = [], {}
+        for name, problem, seconds in compile_all(Path(scratch), wanted, jobs):
+            count = f"{len(paths) + len(problems) + 1} of {len(wanted)}"
+            if problem:
+                problems.append(str(problem))
                 print(f"proofs: {count}: {name} FAILS, {seconds:.1f} s", flush=True)
                 continue
-            made[name] = verdict
-            number = len(verdict["theorems"])
+            paths.append(Path(scratch, name))
+            theorems[name] = theorems_of(name, mapped)
+            number = len(theorems[name])
             print(
                 f"proofs: {count}: {name}, {number} theorems, {seconds:.1f} s",
                 flush=True,
             )
+        for name, verdict in ask_all(paths, theorems, jobs):
+            if not isinstance(verdict, Problem):
+                made[name] = verdict
+            elif str(verdict) not in problems:  # one for all that are asked together
+                problems.append(str(verdict))
     return made, problems
 
 

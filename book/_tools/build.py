@@ -89,7 +89,6 @@ def run_pages(root: Path, at_once: int = AT_ONCE, timeout: int = 60) -> int:
     import kernels
     import nbformat
 
-    kernels.share_imports()
     books = {
         path: nbformat.read(path, as_version=4)
         for path in pages.longest_first(pages.notebooks(root), root)
@@ -101,6 +100,8 @@ def run_pages(root: Path, at_once: int = AT_ONCE, timeout: int = 60) -> int:
             if not page_cache.holds(cache, book)
         }
     say(f"pages: {len(books) - len(missing)} from the cache, {len(missing)} to run")
+    if len(missing) > 1:
+        kernels.share_imports()
     failures = []
     with ThreadPoolExecutor(at_once) as pool:
         jobs = {
