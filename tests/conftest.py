@@ -57,7 +57,8 @@ MARKERS = {
     "claim(id, role)": "this test is the check, control, witness, counterexample or "
     "certificate of a claim of the book",
     "bad_input": "sees attnlib's own errors: the shape checker is silent meanwhile",
-    "again": "runs what another test runs, which the shape checker has seen",
+    "again": "calls what other tests call, or one thing a thousand times: the shape "
+    "checker has seen it",
     "wide": "runs in the wide lane only, make check",
     "bench": "measures time; runs only when asked for",
     "slow": "takes more than a few seconds",

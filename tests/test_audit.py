@@ -165,6 +165,7 @@ def test_what_is_never_heard_has_no_hops():
     assert row["value"] is None and row["why"] == "never" and row["covered"]
 
 
+@pytest.mark.again
 def test_hops_are_those_of_the_patterns():
     g = generator()
     for _ in range(200):

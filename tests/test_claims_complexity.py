@@ -74,6 +74,7 @@ def test_the_expected_distance_for_two_directions():
     assert abs(float(missed) - wanted) < 5 * math.sqrt(wanted * (1 - wanted) / 20000)
 
 
+@pytest.mark.again
 def test_every_causal_kernel_at_every_border():
     for kernel in claims.CAUSAL:
         for at in range(1, 30):

@@ -74,6 +74,7 @@ def above_the_ceiling(part, *, one_layer=False):
     return max(above)
 
 
+@pytest.mark.again
 @pytest.mark.parametrize("part", ["copying", "full"])
 def test_no_stored_run_is_above_the_ceiling_of_its_pattern(part):
     assert above_the_ceiling(part) <= 0

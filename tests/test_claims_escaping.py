@@ -303,6 +303,9 @@ def test_what_the_certificate_refuses():
         claims.certificate(x[None], layers)
     with pytest.raises(ValueError, match="mean token is zero"):
         claims.certificate(torch.stack([x[0], -x[0]]), layers)
+    lost = Norm(gain=torch.full((6,), torch.nan, dtype=double))
+    with pytest.raises(ValueError, match="^final_norm: "):
+        claims.certificate(x, Encoder(layers, [mlp], [(Norm(), Norm())], False, lost))
     steep = mlp._replace(activation=lambda t: 3 * t)
     with pytest.raises(ValueError, match="slope is 1, but the activation"):
         claims.certificate(x, layers, mlps=[steep])

@@ -227,6 +227,7 @@ def test_what_is_no_object_of_a_theorem_is_refused(function, given, words):
         function(**given)
 
 
+@pytest.mark.again
 def test_what_is_true_is_not_refuted_by_floats():
     """Where all draws agree, large matrices, overflow, and an ill-conditioned V."""
     one = torch.ones(1, 1, dtype=torch.float64)

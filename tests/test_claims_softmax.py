@@ -155,6 +155,7 @@ def test_blocks_fill_up_to_a_whole_cycle():
     assert attends.count(True) == network.layers["attention"]
 
 
+@pytest.mark.again
 def test_the_order_decides_in_float64():
     network = softened.network_of("star", 4, 1, 3)["network"]
     x = softened._centres(network.mapping)

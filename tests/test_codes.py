@@ -196,6 +196,7 @@ def test_one_more_key_fits(d):
     assert len(kept) >= 40
 
 
+@pytest.mark.again
 def test_price_falls_with_the_dimension_and_grows_with_the_tokens():
     for n in (5, 64, 1000):
         bounds = [codes.price(n, d) for d in range(1, 40)]

@@ -98,7 +98,9 @@ def python() -> Path:
     if not (folder / "complete").exists():
         run(sys.executable, "-m", "venv", "--clear", folder)
         lend("torch", interpreter)
-        needs_network(interpreter, "-m", "pip", "install", "-q", *COLAB)
+        # pages compile what they import
+        quiet = ["install", "-q", "--no-compile"]
+        needs_network(interpreter, "-m", "pip", *quiet, *COLAB)
         (folder / "complete").touch()
     # What the first cell of each page needs from the index: something to build the
     # library with.

@@ -135,6 +135,7 @@ def test_gradients_of_the_bounds_are_right(bound):
     assert torch.autograd.gradcheck(of, given)
 
 
+@pytest.mark.again
 @given(SIZES, st.floats(0.1, 1.5), st.booleans(), st.integers(0, 10**6))
 def test_the_recursion_is_the_forward_pass_where_that_can_be_seen(
     sizes, gain, bias, seed
@@ -199,6 +200,7 @@ def test_devices_and_dtypes_agree(device):
         assert log_bound(x, layers).device.type == device.type
 
 
+@pytest.mark.again
 @given(SIZES, st.floats(0.05, 1.0), st.integers(0, 10**6))
 def test_the_bound_holds(sizes, gain, seed):
     n, d, h, L = sizes

@@ -298,6 +298,8 @@ def test_nothing_is_promised_where_rounding_may_be_as_large_as_the_logits():
     q = torch.ones(1, 2**23 - 16)
     _, _, rounding = tiles._logits(q, q, 1.0)
     assert rounding.tolist() == [math.inf]
+    found = verify(Code(q, q, 0.1, 0.5), torch.tensor([[0]]))
+    assert found.rounding == math.inf and not found.passed
 
 
 def test_ratios_that_only_rounding_spoils():

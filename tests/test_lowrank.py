@@ -250,6 +250,7 @@ def test_the_gradient_of_the_surrogate():
     assert torch.autograd.gradcheck(lambda x: svd_surrogate(x, 2), [p.requires_grad_()])
 
 
+@pytest.mark.again
 def test_sampled_products_are_right_on_average():
     p, v = drawn((3, 5), (5, 2))
     g = torch.Generator().manual_seed(0)

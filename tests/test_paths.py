@@ -56,6 +56,7 @@ def listed_sums(x, layers, skip):
     return torch.stack(sums)
 
 
+@pytest.mark.again
 @given(
     st.lists(st.integers(1, 3), min_size=1, max_size=4),
     st.integers(1, 5),

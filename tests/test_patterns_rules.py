@@ -240,6 +240,7 @@ def unions(draw):
     return n, Step(tuple(chosen), draw(st.booleans()))
 
 
+@pytest.mark.again
 @settings(max_examples=40)
 @given(unions(), st.sampled_from([1, 97, 1 << 22]), st.booleans())
 def test_any_union_of_parts_is_found_again(given_step, together, causal):
@@ -255,6 +256,7 @@ def test_any_union_of_parts_is_found_again(given_step, together, causal):
     assert torch.equal(found.mask(), wanted.mask())
 
 
+@pytest.mark.again
 @given(st.integers(2, 30), st.integers(0, 10**6))
 def test_any_mask_is_found_again(n, seed):
     mask = torch.rand(n, n, generator=gen(seed)) < 0.5

@@ -335,10 +335,10 @@ def test_a_visit_is_light(browser, address, name):
     context = browser.new_context()
     context.set_default_timeout(PATIENCE)
     page = context.new_page()
-    first = weight(page, f"{address}{name}.html")
-    then = weight(page, f"{address}{NEXT}.html")
+    assert weight(page, f"{address}{name}.html") <= FIRST_VISIT
+    if name == VISITED[0]:  # of the others a browser has kept the same
+        assert weight(page, f"{address}{NEXT}.html") <= NEXT_PAGE
     context.close()
-    assert first <= FIRST_VISIT and then <= NEXT_PAGE
 
 
 @pytest.mark.browser

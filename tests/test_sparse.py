@@ -351,6 +351,7 @@ def test_a_scale_does_not_round_halves():
     assert largest(one[1:], other[1:]) < 1e-5
 
 
+@pytest.mark.again
 def test_gradcheck_of_all_inputs():
     q, k, v = instance(9, (2,), d=2, d_v=2)
     scale = torch.tensor(0.7, dtype=torch.float64, requires_grad=True)

@@ -116,6 +116,7 @@ def steps(draw):
     return Pattern(n, (Step((Window(0, 0), *chosen), draw(st.booleans())),))
 
 
+@pytest.mark.again
 @settings(max_examples=80)
 @given(
     steps(),
@@ -278,6 +279,7 @@ def test_without_the_fused_kernel(monkeypatch):
         agrees(pattern, d_v=4)
 
 
+@pytest.mark.again
 def test_gradcheck():
     inputs = instance(11, (2,), d=2, d_v=2)
     pattern = build(11, [Window(1, 1, 2), Strided(4), Columns((10,)), Rows((0,))])

@@ -171,7 +171,8 @@ def _examine(
         # Weights are rounded too, and a row with a single entry has no ratio.
         eps = torch.finfo(q.dtype).eps
         several = (columns[:seen] >= 0).sum(1) > 1
-        ratio_off = (gap_off + 2 * eps * log_weights[:seen].amax(1)) * several
+        ratio_off = gap_off + 2 * eps * log_weights[:seen].amax(1)
+        ratio_off = ratio_off.masked_fill(~several, 0)
     gaps_hold = bool((found.gap - gap_off >= wanted).all())
     ratios_hold = bool((found.spread + ratio_off <= allowed).all())
 

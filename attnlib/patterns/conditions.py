@@ -314,7 +314,7 @@ def _hops(
         period = product(step, period)
     # if no power of the period up to this one is full, none is; without the skip that
     # is the bound of Wielandt
-    most = max(1, n - 1) if skip else (n - 1) ** 2 + 1
+    most = n - 1 if skip else (n - 1) ** 2 + 1
     powers = _powers(period, most, product, full)
     if full(powers[-1]):
         return _layers(steps, powers, product, full), None

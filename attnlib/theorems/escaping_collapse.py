@@ -1169,7 +1169,8 @@ def certificate(
     check_network(x, layers)
     blocks = check_blocks(x, len(layers), mlps, norms, check=True)
     if final_norm is not None:
-        check_norm(x, final_norm, check=True)
+        with _named("final_norm"):
+            check_norm(x, final_norm, check=True)
     mlp_skip = skip if mlp_skip is None else mlp_skip
     parts = []
     with torch.no_grad():
