@@ -31,6 +31,13 @@ def test_what_is_promised_begins_to_be_false():
         assert claims.promised(math.floor(enough), eps) < 0.5
 
 
+@pytest.mark.parametrize(
+    ("entry", "unit"), [(250.0, 100.0), (-1.0, 1.0), (0.02, 0.01), (0.0, 1.0)]
+)
+def test_errors_are_counted_in_powers_of_ten(entry, unit):
+    assert claims._unit(torch.tensor([0.0, entry])) == pytest.approx(unit, rel=1e-12)
+
+
 def test_the_bound_for_logits_of_at_most_one():
     """Degree 2: eta = e / 3!, and 2 eta / (1 - eta) = 2 e / (6 - e)."""
     logit = torch.ones(1, 1, dtype=torch.float64)

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from attnlib.memorize import fit_groups
-from attnlib.memorize.dense import Grouped, _errors
+from attnlib.memorize.dense import Grouped, _errors, _hyperplanes
 from attnlib.theorems import memorization as claims
 
 double = torch.float64
@@ -74,6 +74,18 @@ def test_the_error_of_long_sums_in_float32_by_hand(d, units):
     each = 2 * gamma(d + 2)
     wanted = 2 * units * (each + gamma(units + 1) * (2 + each))
     assert error == pytest.approx(float(wanted), rel=1e-5)
+
+
+def test_hyperplanes_have_normals_of_length_one():
+    """So that of two the one that leaves more room is the better one."""
+    points = torch.tensor([[0.0, 0, 0], [1, 0, 0], [0, 3, 4]], dtype=double)
+    raised = torch.cat([points, torch.ones(3, 1, dtype=double)], 1)
+    own = torch.tensor([[True], [True], [False]])
+    reach = torch.ones(3, 1, dtype=double)
+    members = torch.tensor([[0, 1]])
+    plane, eta = _hyperplanes(raised, members, own, reach, generator())
+    assert float(plane[0, :3].norm()) == pytest.approx(1, abs=1e-12)
+    assert float(eta) == pytest.approx(float((plane @ raised[2]).abs()), abs=1e-12)
 
 
 def test_groups_need_a_deal_by_tokens():

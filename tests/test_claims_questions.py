@@ -183,8 +183,9 @@ def test_options_are_known_and_hypotheses_asked_for():
     zero = torch.zeros(2, 2, dtype=torch.float64)
     with pytest.raises(ValueError, match="b is zero"):
         four_questions.quasi_triangle(zero + 1, zero)
-    with pytest.raises(ValueError, match="toys: a, w and v must be positive"):
-        four_questions.fates([(1.0, -1.0, 1.0)])
+    for toy in [(1.0, -1.0, 1.0), (0.0, 1.0, 1.0)]:
+        with pytest.raises(ValueError, match="toys: a, w and v must be positive"):
+            four_questions.fates([toy])
     with pytest.raises(ValueError, match="w is zero"):
         four_questions.small_change(**(four_questions.star(3) | {"w": zero[:1, :1]}))
 

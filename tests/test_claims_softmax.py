@@ -224,6 +224,8 @@ FIRST = torch.tensor([True, False])
 EQUIVARIANT = approximate_equivariant(lambda x: x, 2, 1, 2)
 
 
+TWO = softened.network_of("dense", 2, 1, 2)["network"]  # of two cells
+FAR = replace(TWO, values=torch.full_like(TWO.values, 12.0))
 NAN_VALUES = replace(WINDOW, values=NAN * WINDOW.values)
 
 
@@ -265,6 +267,11 @@ REFUSED = [
     (lambda: mean_of(f=lambda x: x + 9), r"largest must be at least \|f\(x\)\|"),
     (lambda: mean_of(clamped=1), "clamped must be of type bool"),
     (lambda: softened.order_of_layers(WINDOW, order="down"), "order must be one of"),
+    (lambda: softened.order_of_layers(WINDOW, value_ramp=0), "value_ramp must be pos"),
+    (
+        lambda: softened.order_of_layers(FAR),
+        r"a wanted row has \|u . A\| = 24, and the least id is 23: it must be larger",
+    ),
     (  # 512 entries are not too many, and a head so sharp is not too sharp
         lambda: softened.prompt(steep, 512, slope=1.0, sharpness=1e6),
         "slope must be at least that of f",

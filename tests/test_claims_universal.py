@@ -270,6 +270,11 @@ def test_bits_beyond_the_bound_are_counted(monkeypatch, largest, beyond):
     assert proof.layers_and_bits(patterns.dense(2), 1, 2).value == beyond
 
 
+def test_layers_grow_with_a_power_of_the_cells():
+    """Two tokens of two features in three cells: 3^2 rounds, and not 3 times 2."""
+    assert proof.layers_and_bits(patterns.dense(2), 2, 3).ok
+
+
 X = proof.points(3, 1, 4)
 WINDOW = patterns.window(3, 3)
 NET = {"f": proof.mixing, "x": X, "pattern": WINDOW, "cells": 4}

@@ -216,6 +216,10 @@ def test_radon_by_hand():
     assert exact.radon([[0.5], [0.5]]) == [-1, 1]
 
 
+def test_a_row_that_reads_all_keys_may_stand_on_a_line():
+    assert exact.line_order([{0}, {0, 1, 2}], 3) == [0, 1, 1]
+
+
 def test_what_is_stored_does_not_beat_the_bounds():
     """Codes found by descent cost at least the proved lower bound, and at most the
     upper one where descent did well.
@@ -444,6 +448,7 @@ PADDED[0, 0] = -1
         (price.bounded_norms, (CIRCLE, [1]), "k must be a torch tensor"),
         (price.moment_curve, (None,), "columns must be a torch tensor"),
         (price.small_set_lost, (CIRCLE, 1), "keys must be a list"),
+        (price.small_set_lost, ([[0], [1], [2], [3]], 2), "keys must be 5 rows, got 4"),
         (price.kissing, (0 * exact.e8(),), "vectors must have a squared length"),
         (price.kissing, (exact.e8(), [240]), "some must name rows from 0 to 239"),
         (price.full_rank, (torch.eye(2).double(), 0.0), "must be a positive gap"),

@@ -372,6 +372,7 @@ def test_bad_fields_are_refused():
         (lambda: copying.receptive_fields([eye, eye[:4, :4]]), "mask 1 must be"),
         (lambda: copying.reached(torch.eye(5, dtype=torch.bool)), "even length"),
         (lambda: copying.reached(eye.float()), "boolean"),
+        (lambda: copying.reached(eye[:4]), r"boolean tensor \(n, n\)"),
         (lambda: copying.bound(torch.ones(0, dtype=torch.bool), 3), "m >= 1"),
         (lambda: copying.bound(eye[0], 0), "symbols must be"),
         (lambda: copying.ceiling(eye[0], 3, samples=0, failure=0.1), "samples must be"),

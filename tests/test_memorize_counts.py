@@ -53,6 +53,7 @@ def test_by_hand():
     integers = torch.tensor([7, 19, 2])
     sums = sum_of_integers(words, torch.tensor([0, 1, 2]), integers)
     assert sums.tolist() == [33, 16, 45, 21, 19]
+    assert telling_tokens(words[:1, :1]).tolist() == []
 
 
 def test_sums_are_those_of_a_dictionary():

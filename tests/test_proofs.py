@@ -284,7 +284,7 @@ BREAKS = {
     "a statement that is false": ("next.v", "= 4 * n", "= 5 * n", "Coq refuses it"),
     "another name": ("next.v", "Theorem four", "Theorem five", "Coq refuses it"),
     "an axiom": ("base.v", "Module Inner.", "Axiom a : 1 = 2.", "assumes something"),
-    "an axiom of a library": ("next.v", NEXT, CLASSICAL, "four rests on Axioms"),
+    "an axiom of a library": ("next.v", NEXT, CLASSICAL, "some rests on Axioms"),
     "another statement": ("next.v", "= 4 * n", "= 2 * 2 * n", "says something else"),
     "a type that is not printed": (
         "next.v",

@@ -5,6 +5,7 @@ and what a visit weighs.
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import re
 import shutil
@@ -23,32 +24,62 @@ LONG = ("book/api", "book/api_pages", "book/status")  # these begin
 KINDS = ("notebooks/path_decomposition/paths", "book/intro", "book/with_the_paper")
 
 
+def screen(browser, width: int, mode: str):
+    """A context with a screen of so many pixels, light or dark."""
+    context = browser.new_context(
+        viewport={"width": width, "height": 900}, color_scheme=mode
+    )
+    context.set_default_timeout(PATIENCE)
+    return context
+
+
+@functools.cache
+def tab(browser, width: int, mode: str):
+    """One tab for all pages on such a screen: a new one takes as long as most pages."""
+    return screen(browser, width, mode).new_page()
+
+
 @contextlib.contextmanager
 def opened(browser, url, width=1280, mode="light", offline=False):
     """A page in its own context, and the list of what it complained of while it
     loaded.
     """
-    context = browser.new_context(
-        viewport={"width": width, "height": 900}, color_scheme=mode
-    )
-    context.set_default_timeout(PATIENCE)
+    context = screen(browser, width, mode)
     context.set_offline(offline)
-    page, heard = context.new_page(), []
+    try:
+        with visited(context.new_page(), url) as seen:
+            yield seen
+    finally:
+        context.close()
+
+
+@contextlib.contextmanager
+def visited(page, url):
+    """A page in a tab, and the list of what it complained of while it loaded."""
+    heard = []
     home = url.split("/")[2]
-    page.on(
-        "console",
-        lambda m: None if theme_note(m) else heard.append(f"console: {m.text}"),
-    )
-    page.on("pageerror", lambda e: heard.append(f"error: {e}"))
-    page.on("requestfailed", lambda r: heard.append(f"failed: {r.url}"))
-    page.on(
-        "response",
-        lambda r: heard.append(f"{r.status}: {r.url}") if r.status >= 400 else None,
-    )
-    page.on(
-        "request",
-        lambda r: None if own(r.url, home) else heard.append(f"external: {r.url}"),
-    )
+
+    def message(m):
+        if not theme_note(m):
+            heard.append(f"console: {m.text}")
+
+    def response(r):
+        if r.status >= 400:
+            heard.append(f"{r.status}: {r.url}")
+
+    def request(r):
+        if not own(r.url, home):
+            heard.append(f"external: {r.url}")
+
+    listeners = {
+        "console": message,
+        "pageerror": lambda e: heard.append(f"error: {e}"),
+        "requestfailed": lambda r: heard.append(f"failed: {r.url}"),
+        "response": response,
+        "request": request,
+    }
+    for event, listener in listeners.items():
+        page.on(event, listener)
     try:
         page.goto(url)
         page.wait_for_load_state("networkidle")
@@ -60,7 +91,8 @@ def opened(browser, url, width=1280, mode="light", offline=False):
         )
         yield page, heard
     finally:
-        context.close()
+        for event, listener in listeners.items():
+            page.remove_listener(event, listener)
 
 
 def theme_note(message) -> bool:
@@ -145,7 +177,7 @@ def problems(
     """All that is wrong with a page as a reader has it on the screen; where
     ATTNLIB_PICTURES is set, a screenshot of it is kept under its name.
     """
-    with opened(browser, url, width, mode) as (page, heard):
+    with visited(tab(browser, width, mode), url) as (page, heard):
         found = page.evaluate(FORMULAS) + page.evaluate(LAYOUT)
         if name and os.environ.get("ATTNLIB_PICTURES"):
             page.screenshot(path=picture(name, width, mode), full_page=True)

@@ -323,6 +323,8 @@ def test_ids_beyond_their_integers_are_refused():
     with pytest.raises(ValueError, match="ids need 69 bits, int64 holds 63"):
         apply(Shift(0, 1, 4), np.arange(5), numbers)
     small = contextual_map(patterns.star(4), 4, 1, 3)
+    with pytest.raises(ValueError, match="shift.step must be one of 1 steps, got 1"):
+        apply(Shift(1, 1, 3), np.arange(4), small)
     with pytest.raises(ValueError, match="ids must be integers, got float64"):
         apply(Shift(0, 1, 3), np.arange(4.0), small)
     with pytest.raises(ValueError, match="int16 holds 15"):

@@ -154,12 +154,12 @@ def largest(row: str, n: int, d: int, **sizes: int) -> int:
         "lsh": 2 * at.r * n * max(at.m, d),
         "lsh causal": 2 * at.r * seats * max(at.m, d),
         "linear": n * (d + 1),
-        "linear causal": max(n * (d + 1), n * at.m, blocks * d * (d + 1)),
+        "linear causal": max(n * at.m, blocks * d * (d + 1)),
         "performer": n * max(at.f, d + 1),
         "performer causal": max(
             n * max(at.f, d + 1), n * at.m, blocks * at.f * (d + 1)
         ),
-        "gated": max(n * d, n * at.m, blocks * d * d),
+        "gated": max(n * at.m, blocks * d * d),
         "delta": max(2 * n * d, n * at.m, blocks * d * d),
         "scan": n * d * at.s,
         "gru": 3 * n * d,

@@ -574,10 +574,9 @@ def _evaluate(z: Tensor, f: Tensor, net: Memorizer) -> Tensor:
     high = torch.full_like(z, count, dtype=torch.long)
     for _ in range(count.bit_length()):
         middle = ((low + high) // 2).clamp(max=count - 1)
-        searching = low < high
         right_of = ahead(middle) >= 0
-        low = torch.where(searching & right_of, middle + 1, low)
-        high = torch.where(searching & ~right_of, middle, high)
+        low = torch.where(right_of, middle + 1, low)
+        high = torch.where(right_of, high, middle)
     # The straight line through the two ids around t, from the nearer one.
     right = low.clamp(min(1, count - 1), count - 1)
     left = (right - 1).clamp(min=0)

@@ -169,7 +169,7 @@ def _blockwise(n: int, b: int, g: int) -> Exact:
         f"blockwise: the formula needs b < n that divides n, got b = {b}, n = {n}",
     )
     m = n // b
-    t = 0
+    t = 2  # m > 1
     while t * (t - 1) // 2 < m - 1:
         t += 1
     return Exact(m, t, n * (b + 1))
