@@ -147,7 +147,7 @@ def families(n):
         "blockwise": patterns.blockwise(n),
         "logsparse": patterns.logsparse(n),
         "turning window": build(n, Window(20, 20, 6, True)),
-        "looking back in a circle": build(n, Window(20, 2, 6, True)),
+        "looking back in a circle": build(n, Window(20, 9, 5, True)),
     }
     return {**made, "causal strided": patterns.causal(made["strided"])}
 
