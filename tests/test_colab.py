@@ -24,6 +24,8 @@ import address
 import nbformat
 import pages
 import pytest
+from jupyter_client.kernelspec import KernelSpecManager
+from nbclient import NotebookClient
 
 ROOT = Path(__file__).resolve().parents[1]
 TORCH = re.search(
@@ -96,7 +98,8 @@ def python() -> Path:
     folder = ROOT / "_build" / f"colab-{key}"
     interpreter = folder / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
     if not (folder / "complete").exists():
-        run(sys.executable, "-m", "venv", "--clear", folder)
+        run(sys.executable, "-m", "venv", "--clear", "--without-pip", folder)
+        lend("pip", interpreter)
         lend("torch", interpreter)
         # pages compile what they import
         quiet = ["install", "-q", "--no-compile"]
@@ -123,7 +126,7 @@ def lend(package: str, interpreter: Path) -> None:
     found = importlib.metadata.distribution(package)
     code = "import sysconfig; print(sysconfig.get_path('purelib'))"
     target = Path(run(interpreter, "-c", code).stdout.strip())
-    for name in {file.parts[0] for file in found.files} - {".."}:
+    for name in {file.parts[0] for file in found.files} - {".."}:  # no commands
         source = Path(found.locate_file(name))
         if source.is_dir():
             shutil.copytree(source, target / name, copy_function=link)
@@ -194,27 +197,23 @@ def execute(path: Path, python: Path, folder: Path, repository: str):
     kernel = {
         "argv": [str(python), "-m", "ipykernel_launcher", "-f", "{connection_file}"],
         "display_name": "Colab",
+        "language": "python",
     }
-    (kernels / "colab" / "kernel.json").write_text(
-        json.dumps({**kernel, "language": "python"})
+    (kernels / "colab" / "kernel.json").write_text(json.dumps(kernel))
+    specs = KernelSpecManager(kernel_dirs=[str(kernels)])
+    client = NotebookClient(
+        redirected(nbformat.read(path, 4), repository),
+        timeout=SECONDS_A_CELL,
+        kernel_name="colab",
+        resources={"metadata": {"path": str(folder)}},
     )
-    copy = folder / path.name
-    nbformat.write(redirected(nbformat.read(path, 4), repository), copy)
-    client = [sys.executable, "-c", "from nbclient.cli import main; main()"]
+    client.create_kernel_manager().kernel_spec_manager = specs
     kept = {
         name: value
         for name, value in os.environ.items()
         if name not in ("PYTHONPATH", "VIRTUAL_ENV", "ATTNLIB_SHAPES")
     }
-    options = ["--kernel_name=colab", f"--timeout={SECONDS_A_CELL}", "--inplace"]
-    run(
-        *client,
-        *options,
-        copy,
-        cwd=folder,
-        env={**kept, "JUPYTER_PATH": str(kernels.parent)},
-    )
-    return nbformat.read(copy, 4)
+    return client.execute(env=kept)
 
 
 def printed(cell) -> str:
@@ -256,9 +255,7 @@ def run_page(path: Path, python: Path, repository: str, tmp_path: Path) -> None:
     executed = execute(path, python, folder, repository)
     assert differences(nbformat.read(path, 4), executed) == []
     assert versions(python) == COLAB, "installing the library changed what Colab brings"
-    assert [left.name for left in folder.iterdir()] == [path.name], (
-        "the page leaves files behind"
-    )
+    assert list(folder.iterdir()) == [], "the page leaves files behind"
 
 
 def setup_of_the_pages() -> str:
