@@ -8,9 +8,9 @@ PYTHON ?= $(or $(FOUND),python3)
 RUN := .venv/bin/python
 PORT ?= 8000
 
-# Tests of a file run one after the other: a page's cells share a kernel. Three files at a time keep two cores
-# busy, since browsers and kernels are waited for. One thread a process: more would only wait for one another.
-PYTEST := $(RUN) -m pytest -n 3 --dist loadfile --no-loadscope-reorder --durations=10
+# Tests of a file run one after the other: a page's cells share a kernel. One thread a process: more would only
+# wait for one another. Two processes keep two cores busy; where browsers are waited for, it takes three.
+PYTEST := $(RUN) -m pytest --dist loadfile --no-loadscope-reorder --durations=10
 WIDE = $(shell grep -l 'pytest\.mark\.wide' tests/test_*.py)
 export OMP_NUM_THREADS ?= 1
 # What one process has compiled serves the others.
@@ -38,10 +38,10 @@ lint: env ## ruff: the form of all code, pages too, and likely mistakes in it
 	@$(RUN) -m ruff format --check attnlib bench tests book notebooks proofs
 
 test: lint ## library, claims and pages; the book and its site wait for `make check`
-	@$(PYTEST)
+	@$(PYTEST) -n 2
 
 check: env ## what `make test` leaves out: the site in a browser, pages as in Colab, broken kernels on pages
-	@$(PYTEST) -m wide $(WIDE)
+	@$(PYTEST) -n 3 -m wide $(WIDE)
 
 proofs: env ## let Coq check the proofs in proofs/ (ACCEPT=1: statements that changed are meant)
 	@$(RUN) proofs/check.py $(if $(ACCEPT),--accept)

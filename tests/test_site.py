@@ -21,7 +21,15 @@ import rows
 from minibook import code, markdown
 from pdf import serving
 from pypdf import PdfReader
-from test_site_pages import FORMULAS, KINDS, NAMES, accessibility, opened
+from test_site_pages import (
+    FORMULAS,
+    KINDS,
+    NAMES,
+    accessibility,
+    opened,
+    tab,
+    visited,
+)
 
 ROOT = pages.ROOT
 pytestmark = pytest.mark.wide
@@ -271,8 +279,8 @@ ASKED = ("roads.sum", "Theorem 1.2", "roads add up", "Theorem 1.2 (Roads add up)
 def first_found(browser, folder: Path, asked: str) -> str:
     """The address of the first thing that the search finds."""
     query = urllib.parse.urlencode({"q": asked})
-    with serving(folder) as base, opened(browser, f"{base}search.html?{query}") as at:
-        page, _ = at
+    page = tab(browser, 1280, "light")
+    with serving(folder) as base, visited(page, f"{base}search.html?{query}"):
         page.wait_for_selector("#search-results li")
         link = page.query_selector("#search-results li a")
         return link.get_attribute("href").split("?")[0]
