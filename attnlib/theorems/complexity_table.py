@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from attnlib import _require, patterns
-from attnlib._require import require
+from attnlib._require import one_of, require
 from attnlib.certify import Verdict, at_least, at_most
 from attnlib.efficient import (
     decoding,
@@ -42,7 +42,6 @@ from attnlib.lowrank import linformer_attention, nystrom_attention
 from attnlib.patterns import Blocks, Columns, Pattern, Window, build
 from attnlib.sparse import sparse_attention
 from attnlib.theorems import Case, claim
-from attnlib.theorems.paths import one_of
 
 EPS = torch.finfo(torch.float64).eps
 # Sums of a few hundred products, in float64: 4,500 eps of numbers of size one.
@@ -330,7 +329,7 @@ def counts(
     Claim: efficient.flops
     Page: notebooks/jl_low_rank/complexity_table
     """
-    _require.one_of(list(RUNS), row=row)
+    one_of(list(RUNS), row=row)
     own = _sizes(row, n, d, sizes)
     masked = ("lsh", "linear", "performer")
     require(not causal or row in masked, f"causal must be False for {row}: not read")
@@ -345,7 +344,7 @@ def counts(
 
 def merged(kind="strided", n=256, l=16, c=1) -> dict:
     """A merged pattern of (8.1); or a causal window of as many tokens."""
-    _require.one_of(["strided", "fixed", "window"], kind=kind)
+    one_of(["strided", "fixed", "window"], kind=kind)
     _require.sizes(2, n=n)
     _require.sizes(1, l=l, c=c)
     if kind == "strided":
@@ -484,7 +483,7 @@ def order(
     Claim: efficient.order
     Page: notebooks/jl_low_rank/complexity_table
     """
-    one_of("first", first, ("local", "summaries"))
+    one_of(("local", "summaries"), first=first)
     _require.sizes(1, n=n, l=l, c=c)
     require(c <= l, f"c must be at most l = {l}, got {c}: a block has l tokens")
     reached = joined(n, l, c, first=first, skips=skips)
@@ -587,7 +586,7 @@ def union(
     Claim: efficient.union
     Page: notebooks/jl_low_rank/complexity_table
     """
-    one_of("reading", reading, ("union", "counted"))
+    one_of(("union", "counted"), reading=reading)
     _check(qk=(qk, (None, None)))
     _check(v=(v, (len(qk), None)))
     _require.sizes(0, seed=seed)
@@ -848,7 +847,7 @@ def price_of_a_hash(
     Claim: efficient.hash
     Page: notebooks/jl_low_rank/complexity_table
     """
-    one_of("way", way, WAYS)
+    one_of(WAYS, way=way)
     _require.sizes(1, n=n, d=d, m=m)
     ratio = Fraction(2 * n, m)
     b = int(ratio)
@@ -934,7 +933,7 @@ def positive(
     """
     from numpy.polynomial.hermite_e import hermegauss
 
-    one_of("power", power, (1, 2))
+    require(power in (1, 2), f"power must be one of [1, 2], got {power!r}")
     _check(x=(x, (2,)), y=(y, (2,)))
     for name, point in (("x", x), ("y", y)):
         length = float(point.norm())
@@ -1452,7 +1451,7 @@ def state(
     Claim: efficient.state
     Page: notebooks/jl_low_rank/complexity_table
     """
-    _require.one_of(list(DECODERS), row=row)
+    one_of(list(DECODERS), row=row)
     write, whole = DECODERS[row]
     if sizes is None:
         sizes = {}
@@ -1547,7 +1546,7 @@ def moved(
     Claim: efficient.io
     Page: notebooks/jl_low_rank/complexity_table
     """
-    one_of("outside", outside, ("queries", "keys"))
+    one_of(("queries", "keys"), outside=outside)
     _require.sizes(1, n=n, d=d, rows=rows, columns=columns)
     q, k, v = heads(n, d)
     y, naive = naive_attention(q, k, v)
@@ -1701,7 +1700,7 @@ def newer_counts(row: str, n: int, d: int, sizes: dict[str, int]) -> Verdict:
     Claim: efficient.newer
     Page: notebooks/jl_low_rank/complexity_table
     """
-    _require.one_of(list(NEWER), row=row)
+    one_of(list(NEWER), row=row)
     own = _sizes(row, n, d, sizes)
     q, k, v = (t.float() for t in heads(n, d))
     seen = counted(lambda: NEWER[row](q, k, v, own))

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from attnlib import certify
 from attnlib._blocks import check_blocks, check_norm
-from attnlib._require import numbers, require, tokens
+from attnlib._require import numbers, one_of, require, tokens
 from attnlib.attention import (
     Encoder,
     Layer,
@@ -31,7 +31,7 @@ from attnlib.attention import (
 from attnlib.certify import Verdict, at_most
 from attnlib.collapse import residual
 from attnlib.theorems import Case, claim
-from attnlib.theorems.paths import error, one_of, rounding
+from attnlib.theorems.paths import error, rounding
 
 double = torch.float64
 HALF_LOG_3 = math.log(3) / 2  # tanh of it is a half
@@ -438,7 +438,7 @@ def feed_forward_factor(
     Claim: escaping.mlp
     Page: notebooks/path_decomposition/escaping_collapse
     """
-    one_of("centre", centre, ["row", "means"])
+    one_of(["row", "means"], centre=centre)
     numbers(slope=slope)
     apart(x)
     y = feed_forward(x, mlp)
@@ -586,7 +586,7 @@ def norm_side(
     Claim: escaping.norm-side
     Page: notebooks/path_decomposition/escaping_collapse
     """
-    one_of("side", side, ["left", "right"])
+    one_of(["left", "right"], side=side)
     one_sequence(x)
     n, d = x.shape
     sizes = [norm_stretch(row, norm) * longest(row) for row in x.split(1)]
@@ -1152,7 +1152,7 @@ def certificate(
 
     Page: notebooks/path_decomposition/escaping_collapse
     """
-    one_of("heads", heads, ["all", "largest"])
+    one_of(["all", "largest"], heads=heads)
     numbers(slope=slope)
     one_sequence(x)
     final_norm = None
@@ -1359,7 +1359,8 @@ def relative(
     Claim: collapse.relative
     Page: notebooks/path_decomposition/escaping_collapse
     """
-    one_of("forget", forget, [None, "slip", "growth", "heads"])
+    if forget is not None:
+        one_of(["slip", "growth", "heads"], forget=forget)
     parts = certificate(
         x,
         layers,
@@ -1411,7 +1412,7 @@ def heads_at_rest(kind="softmax", m=4, inputs=6, strength=8.0, seed=0) -> dict:
     Returns:
         dictionary of the arguments of sink.
     """
-    one_of("kind", kind, ["softmax", "relu"])
+    one_of(["softmax", "relu"], kind=kind)
     g = torch.Generator().manual_seed(seed)
     contents = 0.2 * torch.randn(inputs, m, 3, dtype=double, generator=g)
     contents[..., 0] = 1.0
@@ -1492,7 +1493,7 @@ def sink(
     Claim: escaping.sink
     Page: notebooks/path_decomposition/escaping_collapse
     """
-    one_of("side", side, ["start", "other"])
+    one_of(["start", "other"], side=side)
     u = direction / direction.norm()
     along = values @ u  # (k, n)
     contents = along[:, 1:]

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from attnlib import certify
-from attnlib._require import finite, is_tensor, matches, require, tokens
+from attnlib._require import finite, is_tensor, matches, one_of, require, tokens
 from attnlib.attention import Layer, attention_matrix, forward, random_layers
 from attnlib.certify import Matrix, Verdict, at_least, at_most
 from attnlib.collapse import composite_norm, residual
@@ -19,12 +19,6 @@ from attnlib.theorems import Case, claim
 
 ROUNDING = 1e-14  # 45 eps: entries of size one
 LEMMA = 1.256  # the largest spread that Lemma A.3 allows
-
-
-def one_of(name: str, value, choices: Sequence) -> None:
-    """Refuse an option that is not known."""
-    if value not in choices:
-        raise ValueError(f"{name} must be one of {list(choices)}, got {value!r}")
 
 
 def not_zero(**given: Tensor) -> None:
@@ -459,7 +453,7 @@ def right_side_falls(
     Claim: questions.right-side
     Page: notebooks/path_decomposition/four_questions
     """
-    one_of("rule", rule, ("product", "residual"))
+    one_of(("product", "residual"), rule=rule)
     wrong = 0
     for c, r_0 in pairs:
         falls = right_side(c, r_0, 5) < right_side(c, r_0, 4)
@@ -599,7 +593,7 @@ def fates(
     Claim: questions.residual
     Page: notebooks/path_decomposition/four_questions
     """
-    one_of("rule", rule, ("product", "residual"))
+    one_of(("product", "residual"), rule=rule)
     wrong = 0
     for a, w, v in toys:
         if min(a, w, v) <= 0:
@@ -744,7 +738,7 @@ def small_change(
     Claim: questions.lipschitz
     Page: notebooks/path_decomposition/four_questions
     """
-    one_of("norm", norm, ("tokens", "frobenius"))
+    one_of(("tokens", "frobenius"), norm=norm)
     tokens(x)
     got = tuple(x.shape)
     require(x.dim() == 2, f"x must be one sequence (n, d), not a batch, got {got}")
@@ -934,7 +928,7 @@ def divide_rows(
     Claim: questions.normalise
     Page: notebooks/path_decomposition/four_questions
     """
-    one_of("side", side, ("left", "right"))
+    one_of(("left", "right"), side=side)
     M = certify.exact(rows)
     sums = [sum(row) for row in M]
     off = Fraction()
@@ -986,7 +980,7 @@ def reordering(x, w_q, w_k, *, side: Literal["left", "right"] = "right") -> Verd
     Claim: questions.sides
     Page: notebooks/path_decomposition/four_questions
     """
-    one_of("side", side, ("left", "right"))
+    one_of(("left", "right"), side=side)
 
     def logits(tokens):
         if side == "right":

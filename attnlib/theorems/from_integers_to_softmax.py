@@ -9,11 +9,19 @@ import torch
 from torch import Tensor
 
 from attnlib import patterns
-from attnlib._require import finite, is_a, is_list, is_tensor, numbers, require, sizes
+from attnlib._require import (
+    finite,
+    is_a,
+    is_list,
+    is_tensor,
+    numbers,
+    one_of,
+    require,
+    sizes,
+)
 from attnlib.attention import Layer, Mlp, attention_matrix, feed_forward, forward
 from attnlib.certify import Verdict, at_most
 from attnlib.theorems import Case, claim
-from attnlib.theorems.paths import one_of
 from attnlib.universal import (
     ContextualMap,
     Sublayer,
@@ -672,7 +680,7 @@ def order_of_layers(
     Page: notebooks/sparse_universality/from_integers_to_softmax
     """
     mapping = _check_network(network)
-    one_of("order", order, ["decreasing", "increasing", "grid"])
+    one_of(["decreasing", "increasing", "grid"], order=order)
     sublayers = standard(network, order=order, value_ramp=value_ramp)
     rows = []
     largest = 0.0

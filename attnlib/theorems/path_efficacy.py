@@ -10,6 +10,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from attnlib._require import one_of, require
 from attnlib.attention import Layer, forward, random_layers
 from attnlib.certify import Verdict, at_most
 from attnlib.efficacy import (
@@ -23,7 +24,7 @@ from attnlib.efficacy import (
 )
 from attnlib.paths import Path, path_counts, path_sums
 from attnlib.theorems import Case, claim
-from attnlib.theorems.paths import error, head_counts, one_of, rounding, without_biases
+from attnlib.theorems.paths import error, head_counts, rounding, without_biases
 
 MODES = ("frozen", "recomputed")
 
@@ -363,9 +364,10 @@ def first_order(
     Claim: efficacy.first-order
     Page: notebooks/path_decomposition/path_efficacy
     """
-    one_of("network", network, MODES)
-    one_of("paths", paths, MODES)
-    one_of("order", order, range(1, len(layers) + 1))
+    one_of(MODES, network=network)
+    one_of(MODES, paths=paths)
+    orders = range(1, len(layers) + 1)
+    require(order in orders, f"order must be one of {list(orders)}, got {order!r}")
     without_biases(layers)
     _, attention = forward(x, layers, skip=True, return_attention=True)
 

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from attnlib import certify
+from attnlib._require import one_of
 from attnlib.attention import (
     Layer,
     Normalizer,
@@ -54,12 +55,6 @@ def error(got: Tensor, wanted: Tensor) -> float:
     size = torch.linalg.matrix_norm(wanted.detach())
     ratio = torch.where(distance == 0, 0.0, distance / size)
     return float(ratio.max())
-
-
-def one_of(name: str, value, choices: Sequence) -> None:
-    """Refuse an option that is not known."""
-    if value not in choices:
-        raise ValueError(f"{name} must be one of {list(choices)}, got {value!r}")
 
 
 def without_biases(layers: Sequence[Layer]) -> None:
@@ -210,7 +205,7 @@ def decomposition(
     Claim: paths.decomposition
     Page: notebooks/path_decomposition/paths
     """
-    one_of("order", order, ("opposite", "same"))
+    one_of(("opposite", "same"), order=order)
     how = {"mask": mask, "scale": scale, "normalizer": normalizer}
     y, attention = forward(x, layers, skip=skip, return_attention=True, **how)
     total = torch.zeros_like(y)
@@ -424,7 +419,7 @@ def two_layers(
     """
     if len(layers) != 2:
         raise ValueError(f"layers: the formula is of two layers, got {len(layers)}")
-    one_of("order", order, ("opposite", "same"))
+    one_of(("opposite", "same"), order=order)
     without_biases(layers)
     y, (p1, p2) = forward(x, layers, return_attention=True)
     w1, _ = merged(layers[0])
@@ -490,7 +485,7 @@ def sums_by_length(
     Claim: paths.sums
     Page: notebooks/path_decomposition/paths
     """
-    one_of("attention", attention, ("frozen", "recomputed"))
+    one_of(("frozen", "recomputed"), attention=attention)
     if attention == "recomputed":
         without_biases(layers)
     sums, b = path_sums(x, layers, skip=skip)

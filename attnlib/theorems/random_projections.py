@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from attnlib import certify
-from attnlib._require import finite, is_tensor, numbers, require
+from attnlib._require import finite, is_tensor, numbers, one_of, require
 from attnlib._require import sizes as integers
 from attnlib.certify import Verdict, at_least, at_most
 from attnlib.certify.matrices import _exact
@@ -30,7 +30,7 @@ from attnlib.projections import (
     srht,
 )
 from attnlib.theorems import Case, claim
-from attnlib.theorems.paths import error, one_of
+from attnlib.theorems.paths import error
 
 Allowed = Literal["norms", "inner product"]
 # Shares of draws are held against their chances in binomial deviations, means against
@@ -349,7 +349,7 @@ def tail(
 
     Claim: jl.tail
     """
-    one_of("allowed", allowed, ("norms", "inner product"))
+    one_of(("norms", "inner product"), allowed=allowed)
     _check_vectors(x=x, y=y)
     integers(1, k=k)
     require(k >= 3, f"k must be 3 or more for the integral, got {k}")
@@ -423,7 +423,7 @@ def root(
 
     Claim: jl.root
     """
-    one_of("allowed", allowed, ("norms", "inner product"))
+    one_of(("norms", "inner product"), allowed=allowed)
     _check_vectors(x=x, y=y)
     _check_rows(k, len(x))
     _check_share(eps)
@@ -493,7 +493,7 @@ def rows_needed(
 
     Claim: jl.floor
     """
-    one_of("law", law, ("bound", "exact"))
+    one_of(("bound", "exact"), law=law)
     integers(2, n=n)
     integers(1, pairs=pairs)
     _check_share(eps)
@@ -750,7 +750,7 @@ def mean_square(
 
     Claim: jl.mean-square
     """
-    one_of("family", family, list(KAPPA))
+    one_of(list(KAPPA), family=family)
     _check_product(p, w=w)
     _check_rows(k, len(w))
     integers(DRAWS, draws=draws)
@@ -828,7 +828,7 @@ def relative_form_fails(
 
     Claim: jl.relative
     """
-    one_of("allowed", allowed, ("P w", "norms"))
+    one_of(("P w", "norms"), allowed=allowed)
     _check_product(p, w=w)
     n = len(w)
     require(len(p) == n, f"p must be square, got {tuple(p.shape)}")
@@ -1004,7 +1004,7 @@ def normalised(
 
     Claim: jl.normalised
     """
-    one_of("surrogate", surrogate, ("P R'R", "zero"))
+    one_of(("P R'R", "zero"), surrogate=surrogate)
     _check_product(p, w=w)
     lengths = p.norm(dim=1)
     require(
@@ -1289,8 +1289,8 @@ def normaliser(
 
     Claim: jl.normaliser
     """
-    one_of("side", side, ("left", "right"))
-    one_of("scale", scale, ("divide", "multiply"))
+    one_of(("left", "right"), side=side)
+    one_of(("divide", "multiply"), scale=scale)
     integers(1, d_qk=d_qk)
     a = _exact("a", a)
     whole = all(v.denominator == 1 for row in a for v in row)
@@ -1356,7 +1356,7 @@ def rank_of_the_surrogate(
 
     Claim: jl.rank
     """
-    one_of("rows", rows, ("independent", "repeated"))
+    one_of(("independent", "repeated"), rows=rows)
     p = _exact("p", p)
     r = _exact("r", r)
     integers(2, k=len(r))

@@ -20,6 +20,7 @@ from attnlib._require import (
     is_list,
     matches,
     numbers,
+    one_of,
     require,
     sizes,
 )
@@ -31,7 +32,6 @@ from attnlib.lowrank import (
     svd_surrogate,
 )
 from attnlib.theorems import Case, claim
-from attnlib.theorems.paths import one_of
 
 # An identity between numbers near one, after some hundred operations: 4,500 eps.
 ROUNDING = 1e-12
@@ -154,7 +154,7 @@ def best_rank(
     Claim: lowrank.svd
     Page: notebooks/jl_low_rank/spectra_and_linformer
     """
-    one_of("kept", kept, ("largest", "smallest"))
+    one_of(("largest", "smallest"), kept=kept)
     _check(2, p=p)
     sizes(1, k=k)
     sizes(0, more=more)
@@ -681,7 +681,7 @@ def random_products(
     Claim: lowrank.products
     Page: notebooks/jl_low_rank/spectra_and_linformer
     """
-    one_of("chances", chances, ("best", "uniform"))
+    one_of(("best", "uniform"), chances=chances)
     _check(2, p=p, v=v)
     n = p.shape[1]
     matches("v", v, (n, v.shape[1]), p, "p")
@@ -1118,7 +1118,7 @@ def zero_logits(
     Claim: lowrank.theorem-2
     Page: notebooks/jl_low_rank/spectra_and_linformer
     """
-    one_of("place", place, ("in front", "behind"))
+    one_of(("in front", "behind"), place=place)
     _check_draws(r)
     _check_eps(eps)
     numbers(delta=delta)
