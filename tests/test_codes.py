@@ -396,7 +396,7 @@ def test_the_spiral_turns_by_the_golden_angle():
         (lambda: exact.radon([]), "at least one point"),
         (lambda: exact.radon([[0, 1], [2]]), "points must have one length"),
         (lambda: exact.radon([[0.0], [math.nan]]), r"points\[1\]\[0\] must be a fin"),
-        (lambda: exact.radon([[np.int64(2)]]), "int, float or Fraction, got np.int64"),
+        (lambda: exact.radon([[np.int64(2)]]), "int, float or Fraction, got .*2"),
         (lambda: exact.radon([["2"]]), r"points\[0\]\[0\] must be .* got '2'"),
         (lambda: exact.line_order([], -1), "n must be an integer of at least 1"),
         (lambda: codes.counting_dimension(3, 4), "1..n = 3"),

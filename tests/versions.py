@@ -28,8 +28,9 @@ CARRIED = ("book", "notebooks", "tests", "bench", "proofs", "pyproject.toml")
 # tests of the book, of its tools, and of the text of the library
 NOT_OF_THE_LIBRARY = """
 bench bench_jobs bench_page bench_scaling book_build claims_book claims_registry
-claims_verdicts colab docstrings figures_bench folds fuzz minutes notebook_form proofs
-release repo site teeth tools use_it
+claims_verdicts colab concordance docstrings figures_bench folds fuzz kernels minutes
+notebook_form pdf proofs reading_pages release repo site site_pages teeth teeth_pages
+tools use_it
 """
 
 

@@ -549,7 +549,7 @@ def _registries():
     except ImportError:
         raise ValueError(
             f"transformers {transformers.__version__} has no registry of attentions: "
-            "the audit needs version 5"
+            "the audit needs version 5.4 or later"
         ) from None
 
     def whole_mask(*args, **kwargs):
