@@ -22,7 +22,6 @@ import sys
 from pathlib import Path
 
 from docutils import nodes
-from myst_nb.sphinx_ext import add_global_html_resources
 from sphinx.errors import ExtensionError
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "_tools"))
@@ -247,21 +246,10 @@ if (document.querySelector('script[src*="mathjax/"]')) {
 """.replace("PARTS", json.dumps(MATHJAX))
 
 
-def bring_styles(app):
-    """MyST-NB brings its style sheet once all pages are written. Pages name the version
-    of a sheet that is there; so it comes first, and a book of which some pages are
-    built again is, byte for byte, the book that is built from nothing.
-    """
-    if app.builder.format == "html":
-        Path(app.outdir, "_static").mkdir(parents=True, exist_ok=True)
-        add_global_html_resources(app, None)
-
-
 def setup(app):
     app.connect("config-inited", use_cache)
     app.connect("config-inited", need_mathjax)
     app.connect("config-inited", set_theme)
-    app.connect("builder-inited", bring_styles)
     app.connect("source-read", fill_ledger)
     app.connect("doctree-read", fold)
     app.connect("html-page-context", drop_unused_scripts, priority=900)
