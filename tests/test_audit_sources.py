@@ -136,6 +136,16 @@ def check_softmax(record: LayerRecord) -> None:
     assert float(rows.abs().max()) < 1e-5
 
 
+def test_as_many_sequences_as_tokens_are_told_apart():
+    """Models of transformers have sequences first, so that no size is needed for it."""
+    model = built("gpt2")
+    inputs = {"input_ids": torch.arange(25).view(5, 5)}
+    states = shown(model, inputs).hidden_states
+    first, _ = seen(model, inputs)
+    assert not first.missing
+    assert off(first.before, states[0]) == off(first.after, states[1]) == 0
+
+
 @pytest.mark.parametrize("side", ["right", "left"])
 @pytest.mark.parametrize("name", MODELS)
 def test_records_are_what_transformers_shows(name, side):

@@ -195,6 +195,10 @@ def test_the_two_by_two_network_by_hand():
         (lambda: two_by_two(attention=[[[[1]]]]), "attention must be 2 x 2 here"),
         (lambda: two_by_two(weights=[[[[1, 0]]]]), "weights must be 2 x 2 here"),
         (lambda: two_by_two(weights=[[[[1], [0]]]], skip=True), "the output must be"),
+        (
+            lambda: certify.log_residuals([[1.0], [2.0]], [[[[[1]]]] * 9], digits=30),
+            "b_o",
+        ),
         (lambda: certify.family_residual(-1, 2), "m must be an integer of at least 3"),
         (lambda: certify.family_residual(2, 2), "m must be an integer of at least 3"),
         (lambda: certify.family_residual(3, Fraction(1, 2)), "must be above 1"),

@@ -307,6 +307,7 @@ def test_other_numbers_serve_as_floats():
             "density must be at least 1 / rho = 0.5",
         ),
         (lambda: claims.lemma([0, 10**400], [0, 9]), "values beyond 1e300"),
+        (lambda: claims.lemma([0, 10**300], [0, 9]), "values beyond 1e300"),
         (lambda: claims.ids([(1, (1, 2)), (1, (2, 1))], 1), "1 stand there twice"),
         (lambda: claims.repeated((0, (0, 1)), (1, (1, 2)), 2), "must not be zero"),
         (
@@ -353,7 +354,11 @@ def test_other_numbers_serve_as_floats():
         ),
         (lambda: claims.hardmax(**LARGE), "the output of layer holds NaN"),
         (lambda: claims.before(999, 2, 1000), "too many for exact sums"),
+        (lambda: claims._check_rows(torch.ones(3, 1).double()), "with n >= 2"),
+        (lambda: claims._check_rows(torch.ones(0, 2).double()), "at least one row"),
+        (lambda: claims._check_rows(torch.tensor(1.0).double()), "with n >= 2"),
         (lambda: claims.before(10**9, 10**9, 3), "too many to list"),
+        (lambda: claims.before(2, 190, 2**150), "too many for exact sums"),
         (lambda: claims.ids([(1, (1, 2)), (1.0, (1.0, 2))], 2), "1 stand there twice"),
         (
             lambda: claims.ids([(1, range_of(501)), (2, range_of(502))], 2),

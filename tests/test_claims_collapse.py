@@ -36,9 +36,17 @@ def test_the_printed_bound_asks_for_its_conditions():
     said = r"4 beta .* is 4, and \(2.11\) needs at most 1 for two"
     with pytest.raises(ValueError, match=said):
         rank_collapse.cubic_bound(**rank_collapse.network_at_the_edge(scale=2.0))
-    one = rank_collapse.network_at_the_edge(L=1, scale=30.0)
-    with pytest.raises(ValueError, match=r"\(2.11\) needs at most 2.11"):
-        rank_collapse.cubic_bound(**one)
+    one = rank_collapse.network_at_the_edge(L=1)
+    size = float(rank_collapse.composite_norm(residual(one["x"]))) ** 2
+    strongest = float(rank_collapse.key_norms(one["layers"][0])[0]) * size
+    for times, refused in ((2.2, True), (2.0, False)):
+        x = (times / strongest) ** 0.5 * one["x"]
+        if refused:
+            said = r"is 2.2, and \(2.11\) needs at most 2.11"
+            with pytest.raises(ValueError, match=said):
+                rank_collapse.cubic_bound(x, one["layers"])
+        else:
+            assert rank_collapse.cubic_bound(x, one["layers"]).ok
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -129,6 +129,14 @@ def test_refusals(call, words):
         call()
 
 
+def test_two_places_are_enough():
+    """And their distance may be small."""
+    places = torch.tensor([-1.0, 1.0], dtype=double)
+    assert claims.kept(places, torch.tensor([[0, 1]])).ok
+    near = {**WORDS, "vocabulary": WORDS["vocabulary"] / 100}
+    assert claims.positions(**near).ok
+
+
 def test_ids_of_different_tokens_meet_when_w_is_four_times_too_large():
     """They come as close as a third of g; for w = g / (2 s) a half is promised."""
     z = claims.grid(4)

@@ -148,6 +148,8 @@ POINTS = torch.randn(6, 2, generator=generator(), dtype=double)
 LABELS = torch.arange(6.0, dtype=double)
 TOKENS = torch.arange(6)
 SETS = claims.random_sets()
+ONE_ZERO = SETS["sequences"].clone()
+ONE_ZERO[1, 0] = 0
 REFUSED = (
     (lambda: claims.exact_labels([1, 2], [0], [0, 1]), "as many"),
     (lambda: claims.exact_labels([2, 1], [0, 1], [1, 1]), "ids must increase"),
@@ -161,6 +163,7 @@ REFUSED = (
     (lambda: claims.block(SETS["sequences"].float(), SETS["labels"]), "float64"),
     (lambda: claims.block(SETS["sequences"], 1 - SETS["labels"][:3]), "labels must be"),
     (lambda: claims.block(0 * SETS["sequences"], SETS["labels"]), "no zero token"),
+    (lambda: claims.block(ONE_ZERO, SETS["labels"]), "no zero token"),
     (lambda: claims.block(**SETS, normalizer="mean"), "normalizer"),
     (lambda: claims.grouped(POINTS, LABELS[:3], TOKENS), "labels"),
     (lambda: claims.grouped(POINTS * torch.nan, LABELS, TOKENS), "points holds NaN"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import pytest
@@ -66,6 +67,21 @@ def test_many_tokens_or_features_of_few_cells(n, d, g):
     """with_mean by its slope; two cells make 61 multisets of 60 tokens."""
     x = torch.rand(3, n, d, generator=reviewers.seeded(0), dtype=F64)
     assert reviewers.rate(reviewers.with_mean, x, lipschitz=2.0, g=g).ok
+
+
+def test_a_block_of_another_size_is_no_witness(monkeypatch):
+    """However small its error is."""
+    monkeypatch.setattr(reviewers, "units", lambda *sizes: 99)
+    x = torch.full((1, 1, 1), 0.125, dtype=F64)
+    found = reviewers.rate(reviewers.with_mean, x, lipschitz=2.0, g=4)
+    assert (found.ok, found.value, found.bound) == (False, math.inf, 1)
+
+
+def test_vectors_as_long_as_floats_allow():
+    """Four times their products are still floats, five times are none."""
+    u = torch.tensor([[1.0], [-1.0]], dtype=F64) * 6.4e153
+    assert math.isfinite(4 * 6.4e153**2) and math.isinf(5 * 6.4e153**2)
+    assert reviewers.furthest(u).ok
 
 
 def test_the_furthest_of_three():

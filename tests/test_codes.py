@@ -491,6 +491,12 @@ def test_the_length_of_all_queries_decides_nothing(scale):
     assert not enough.bits(queries, CIRCLE, fewer=7)
 
 
+def test_signs_of_numbers_need_no_dimension():
+    """A row of plus signs, and rows of one number each, whose sign is c_i."""
+    assert enough.sign_rank([[1], [-2]], [[2], [-3]], [1])
+    assert not enough.sign_rank([[1], [-2]], [[2], [-3]], [1], flip=False)
+
+
 def test_two_vectors_are_enough_for_an_angle():
     """(1, 1) and (1, -1) are at a right angle, 1 less than half of their square; (3, 4)
     and (5, 0) are nearer than 60 degrees, 15 against half of 25.

@@ -337,6 +337,29 @@ def test_scans_in_chunks_are_a_loop_over_steps(n, chunk, batch, begun, zeros):
     same(both(fast), both(literal), inputs)
 
 
+ONE = torch.ones(1)
+WHOLE = torch.ones(1, 1)
+RECURRENT = {
+    gated_linear_attention: (WHOLE, WHOLE, ONE),
+    delta_attention: (WHOLE, WHOLE, ONE),
+    selective_scan: (torch.ones(1, 1, 1), WHOLE, WHOLE),
+    gated_linear_step: (ONE, ONE, torch.tensor(1.0)),
+    delta_step: (ONE, ONE, torch.tensor(1.0)),
+    selective_step: (WHOLE, ONE, ONE),
+}
+
+
+@pytest.mark.bad_input
+@pytest.mark.parametrize("run", RECURRENT, ids=lambda run: run.__name__)
+def test_nan_is_looked_for_unless_told_otherwise(run):
+    first = torch.full((1,), math.nan)
+    first = first if run.__name__.endswith("step") else first[:, None]
+    with pytest.raises(ValueError, match="holds NaN or infinity"):
+        run(first, *RECURRENT[run])
+    y, _ = run(first, *RECURRENT[run], check=False)
+    assert y.isnan().all()
+
+
 @settings(max_examples=15)
 @given(LENGTHS, BATCHES)
 def test_linear_attention_is_a_loop_over_steps(n, batch):

@@ -293,6 +293,22 @@ def test_the_allowance_covers_what_underflows(factor):
     assert 0 < off <= report.rounding < 1e-35
 
 
+@pytest.mark.parametrize(
+    ("q", "k", "scale"),
+    [(3e-23, 1e-23, 1e6), (1e-36, 1e20, 1e-10)],
+    ids=["the product is lost, then scaled", "what is scaled is lost, then multiplied"],
+)
+def test_the_allowance_covers_what_a_scale_makes_of_it(q, k, scale):
+    q, k = torch.tensor([[q]] * 2), torch.tensor([[k], [0.0]])
+    S = torch.zeros(2, 1, dtype=torch.int64)
+    wide = verify(Code(q.double(), k.double(), 0.1, 0.5, scale), S)
+    report = verify(Code(q, k, 0.1, 0.5, scale), S)
+    assert abs(report.margin - wide.margin) <= report.rounding
+    *_, rounding = tiles._logits(q, k, scale)
+    lost = float(q[0, 0].double() * k[0, 0].double() * scale)
+    assert lost <= rounding.min() < 1e-10
+
+
 def test_nothing_is_promised_where_rounding_may_be_as_large_as_the_logits():
     """(d + 16) eps = 1: a sum of so many products may be off by any number."""
     q = torch.ones(1, 2**23 - 16)

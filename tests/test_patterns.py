@@ -28,7 +28,7 @@ from attnlib.patterns import (
 )
 from attnlib.patterns.bits import bit_product, closure, pack, unpack
 from attnlib.patterns.conditions import _half_product
-from attnlib.patterns.hamilton import _by_rotations
+from attnlib.patterns.hamilton import _both_ways, _by_rotations
 
 
 def gen(seed=0):
@@ -523,6 +523,10 @@ BAD = {
         ),
         "start at 0 and never fall",
     ),
+    "six in a wrong order": (
+        lambda: patterns.build(8, Columns((6, 5, 4, 3, 2, 1))),
+        "tokens must rise, none twice, got (6, 5, 4, 3, 2)",
+    ),
     "unsorted": (
         lambda: patterns.build(
             3, [Window(0, 0), Lists(torch.tensor([0, 2, 2, 2]), torch.tensor([2, 1]))]
@@ -696,6 +700,35 @@ def test_a_missing_self_loop_is_named():
         found.self_loops is False
         and found.reasons["self_loops"] == "token 1 does not read itself in step 0"
     )
+
+
+def test_a_path_is_turned_if_each_of_its_steps_goes_both_ways():
+    reads = patterns.window(4, 3).mask()
+    assert _both_ways([0, 1, 2, 3], reads)
+    reads[2, 3] = False
+    assert not _both_ways([0, 1, 2, 3], reads)
+    assert not _both_ways([0], reads)
+
+
+@pytest.mark.bad_input
+@pytest.mark.parametrize(
+    "make",
+    [
+        patterns.dense,
+        patterns.star,
+        patterns.logsparse,
+        patterns.strided,
+        patterns.directed_cycle,
+        lambda n: patterns.window(n, 1),
+        lambda n: patterns.fixed(n, 1),
+        lambda n: patterns.longformer(n, 1, 1),
+    ],
+)
+def test_two_tokens_are_the_fewest(make):
+    pattern = make(2)
+    assert pattern.n == 2 and pattern.mask().diagonal().all()
+    with pytest.raises(ValueError, match="n must be an integer of at least 2, got 1"):
+        make(1)
 
 
 def test_paths_are_verified():

@@ -606,6 +606,8 @@ SIDES = [
     Side(3, 2, 0, 5),
     Side(2, 12),
     Side(1, 1),
+    Side(2, 1, 0, 7),  # the last of eight tiles begins where the first goes on
+    Side(2, 1, 0, 8),
 ]
 
 

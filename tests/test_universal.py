@@ -112,6 +112,12 @@ def test_cells_are_exact_at_their_edges():
             assert float(net(x)[0, 0, 0]) == (cell + 0.5) / K
 
 
+def test_a_path_that_runs_backwards():
+    """Each token reads the next one; on a path each reads the one before it."""
+    pattern = patterns.from_sets([[0, 1], [1, 2], [2, 3], [3, 0]])
+    assert contextual_map(pattern, 4, 1, 2).path == (3, 2, 1, 0)
+
+
 def test_a_path_of_ones_own_and_batches():
     back = contextual_map(patterns.window(3, 3), 3, 1, 4, path=(2, 1, 0))
     assert back.codes == (1, 0, 2)
@@ -236,6 +242,7 @@ def test_the_network_follows_the_device(device):
         ({"path": (0, 1, 1, 3)}, "condition 2 fails"),
         ({"path": "0123"}, "each token of path must be an integer"),
         ({"hops": "two"}, "hops must be an integer of at least 1, got 'two'"),
+        ({"d": 10**6}, "within 1,000,000 bits, and n within 10,000"),
         ({"constant": -(10**5000)}, "got int of over 4300 digits"),
     ],
 )

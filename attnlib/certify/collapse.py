@@ -160,31 +160,28 @@ def family_residual(
     total_1 = sum(weights_1.values())
     total_j = sum(weights_j.values())
 
-    # Rows of PR: the entry in column 1, in the own column, in another column j.
-    rows = []
+    rows_1 = []  # of PR: the entry in column 1, and in another column
     for sign in (1, -1):  # the tokens +1 and -1
         own = _favour(weights_1, sign, e)
         total = sum(own.values()) + (m - 1) * total_j
-        rows.append(_averages(total, own, own, weights_j))
+        rows_1.append(_averages(total, own, weights_j))
+    rows_j = []  # the entry in column 1, in the own column, and in another one
     for sign in (1, -1):  # the tokens +j and -j
         own = _favour(weights_j, sign, e)
         total = sum(own.values()) + total_1 + (m - 2) * total_j
-        rows.append(_averages(total, weights_1, own, weights_j))
+        rows_j.append(_averages(total, weights_1, own, weights_j))
 
-    sum_1, sum_j = _column_sums(rows, m)
+    sum_1, sum_j = _column_sums(rows_1, rows_j, m)
     mean_1 = sum_1 / (2 * m)
     mean_j = sum_j / (2 * m)
-    means = (mean_1, mean_j, mean_j)
-    off = []
-    for row in rows:
-        off.append([abs(entry - mean) for entry, mean in zip(row, means)])
-
+    off_1 = [_distances(row, (mean_1, mean_j)) for row in rows_1]
+    off_j = [_distances(row, (mean_1, mean_j, mean_j)) for row in rows_j]
     row_sums = []
-    for in_1, _, in_other in off[:2]:
+    for in_1, in_other in off_1:
         row_sums.append(in_1 + (m - 1) * in_other)
-    for in_1, in_own, in_other in off[2:]:
+    for in_1, in_own, in_other in off_j:
         row_sums.append(in_1 + in_own + (m - 2) * in_other)
-    return max(_column_sums(off, m)) * max(row_sums)
+    return max(_column_sums(off_1, off_j, m)) * max(row_sums)
 
 
 def _favour(weights: _Pair, sign: int, e: Fraction) -> _Pair:
@@ -199,15 +196,19 @@ def _averages(total: Fraction, *columns: _Pair) -> list[Fraction]:
     return [(v[1] - v[-1]) / total for v in columns]
 
 
-def _column_sums(rows, m: int) -> tuple[Fraction, Fraction]:
-    """The sum of column 1 and of a column j over all 2 m tokens, from the rows of +1,
-    -1, +j and -j.
+def _distances(row: list[Fraction], means: tuple[Fraction, ...]) -> list[Fraction]:
+    return [abs(entry - mean) for entry, mean in zip(row, means)]
+
+
+def _column_sums(rows_1, rows_j, m: int) -> tuple[Fraction, Fraction]:
+    """The sum of column 1 and of a column j over all 2 m tokens, from the rows of +1
+    and -1, and of +j and -j.
     """
     column_1 = column_j = Fraction()
-    for in_1, _, in_other in rows[:2]:
+    for in_1, in_other in rows_1:
         column_1 += in_1
         column_j += in_other
-    for in_1, in_own, in_other in rows[2:]:
+    for in_1, in_own, in_other in rows_j:
         column_1 += (m - 1) * in_1
         column_j += in_own + (m - 2) * in_other
     return column_1, column_j

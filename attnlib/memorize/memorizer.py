@@ -197,7 +197,7 @@ class Memorizer:
         if token_mask is not None:
             zero = zero & token_mask
         require(
-            not zero.any() or x[zero].any(-1).all(),
+            x[zero].any(-1).all(),
             "x holds zero tokens, which no data set may hold: hide padding by a "
             "token_mask",
         )

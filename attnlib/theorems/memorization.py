@@ -674,8 +674,6 @@ def grouped(points: Tensor, labels: Tensor, tokens: Tensor) -> Verdict:
     _check_points(points, labels, tokens)
     require(points.dtype == double, f"points must be float64, got {points.dtype}")
     D, d = points.shape
-    different = len(points.unique(dim=0))
-    require(different == D, f"points must differ, got {different} of {D}")
     least = labels.unique().diff()
     half = float(least.min()) / 2 if len(least) else 1.0
     missed = D
@@ -798,9 +796,10 @@ def _rank(points: Tensor, hidden: list[int], g: torch.Generator) -> int:
 
     def labels(*given: Tensor) -> Tensor:
         h = points
-        for i in range(0, len(given) - 2, 2):
-            h = torch.relu(h @ given[i] + given[i + 1])
-        return (h @ given[-2] + given[-1])[:, 0]
+        *inner, w, b = given
+        for i in range(0, len(inner), 2):
+            h = torch.relu(h @ inner[i] + inner[i + 1])
+        return (h @ w + b)[:, 0]
 
     parts = torch.autograd.functional.jacobian(labels, tuple(weights))
     whole = torch.cat([part.flatten(1) for part in parts], dim=1)

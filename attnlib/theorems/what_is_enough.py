@@ -400,7 +400,7 @@ def bits(q: Tensor, k: Tensor, *, fewer: int = 0) -> Verdict:
 
 def dot(a: Sequence, b: Sequence) -> Fraction:
     """An inner product, exact."""
-    return sum(Fraction(x) * y for x, y in zip(a, b))
+    return sum((Fraction(x) * y for x, y in zip(a, b)), Fraction())
 
 
 def one_more_dimension() -> Verdict:
