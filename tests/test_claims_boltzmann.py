@@ -16,7 +16,7 @@ import pytest
 import torch
 
 from attnlib import certify, theorems
-from attnlib.memorize import boltzmann, boltzmann_literal, separation
+from attnlib.memorize import boltzmann, boltzmann_literal, needed_gap, separation
 
 claims = theorems.boltzmann_and_hardmax
 ENDS, NEAR = claims.ENDS, claims.NEAR
@@ -220,6 +220,20 @@ def test_means_are_equal_or_a_millionth_of_the_span_apart():
 def test_a_thousand_draws_of_two_places_are_enough():
     pair = PAIR | {"first": (0, 0, 1), "second": (0, 1, 1)}
     assert claims.typical(**claims.vocabularies(draws=1000, V=2), **pair).ok
+
+
+def test_values_may_be_just_as_far_apart_as_the_lemma_asks():
+    gap = Fraction(needed_gap(2, kind="distinct"))
+    assert claims.lemma([0, 2 * gap], [gap, 3 * gap]).ok
+
+
+def test_floats_of_large_tokens_are_off_by_what_floats_are():
+    """The same shares, each token three times; the ids are 1e30 and off by 1e15."""
+    tokens = (3 * 10**30, 10**30 + 1, 10**29)
+    first, second = (1, tokens), (1, 3 * tokens)
+    ids = [claims._float_id(*context, 2, -2.7) for context in (first, second)]
+    assert 1e13 < abs(ids[0] - ids[1]) < 1e16
+    assert claims.repeated(first, second, 2).ok
 
 
 @pytest.mark.bad_input

@@ -29,6 +29,7 @@ def test_numbers_by_hand():
     assert math.isclose(hops.enough_for_steps(1024, 0.5), 18.02183, abs_tol=1e-4)
     assert math.isclose(hops.bits_for_third_hop(1024), 10220, abs_tol=1e-9)
     assert math.isclose(hops.margin(NAMES), 0.5, abs_tol=1e-12)
+    assert hops.margin(torch.tensor([[1.0], [-1.0]])) == 2  # names of one number
     assert hops.doubling(RING, 5, names=NAMES).bound == pytest.approx(0.5 / 8)
 
 

@@ -104,7 +104,7 @@ PAIR = claims.sequences_of(N=2, n=2)
         (lambda: claims.mean([1, 2], [1, 2], 2), "each of independent"),
         (
             lambda: claims.kept(PLACES["z"], PLACES["sets"] + 60),
-            "sets must hold tokens",
+            "sets must hold tokens from 0 to 63, got 60 to 122",
         ),
         (lambda: claims.kept(PLACES["z"], PLACES["sets"] * 0), "repeat a token"),
         (lambda: claims.birthday(2 * torch.ones(3, 2, 1), 0.1), "unit cube"),

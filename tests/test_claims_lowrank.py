@@ -115,6 +115,14 @@ def test_what_is_no_object_of_a_theorem_is_refused(call, given, words):
         call(*given)
 
 
+@pytest.mark.parametrize("size", [1e-6, 1.0])
+def test_draws_that_are_never_off_are_so_at_any_size(size):
+    """One direction a side: the law is zero, and what is left is rounding."""
+    p = size * normal(3, 1) @ normal(1, 4).abs()
+    v = size * normal(4, 1).abs() @ normal(1, 2)
+    assert claims.random_products(p, v, k=2).ok
+
+
 @pytest.mark.bad_input
 @pytest.mark.parametrize(("inside", "outside"), [(1.099, 1.101), (0.901, 0.899)])
 def test_draws_of_another_variance_are_refused(inside, outside):

@@ -165,6 +165,18 @@ def test_the_recursion_against_900_digits(gain, bias):
     )
 
 
+def test_large_weights_make_small_differences_count():
+    """Tokens 2^-27 apart, along which W_QK is 2^48: logits differ by a hundredth."""
+    rest = torch.tensor([[0, 1.0], [0, -1.0], [0, 0.3]], dtype=torch.float64)
+    x = torch.tensor([1.0, 0.0], dtype=torch.float64) + 2.0**-27 * rest
+    key = torch.zeros(1, 2, 2, dtype=torch.float64)
+    key[0, 1, 1] = 2.0**24
+    eye = torch.eye(2, dtype=torch.float64)[None]
+    layers = [Layer(key, key, eye, eye)]
+    wanted = certify.log_residuals(x.tolist(), nested(layers), digits=60)
+    assert log_residuals(x, layers).tolist() == pytest.approx(wanted, abs=1e-12)
+
+
 def test_it_follows_the_residual_below_the_smallest_float():
     x, layers = instance(n=4, d=3, h=1, L=6, gain=0.5)
     wanted = certify.log_residuals(x.tolist(), nested(layers), digits=2000)

@@ -156,6 +156,7 @@ def test_mixers_by_their_formulas():
     x = torch.randn(2, 8, 6, dtype=torch.float64, generator=g, requires_grad=True)
     net = MixingNetwork(5, mixings(), width=6, seed=1).double()
     attend, project, before, around = net.layers
+    assert not any("mask" in name for name in net.state_dict())  # it is no weight
     wanted = (project.between * torch.ones(8, 8).tril()) @ x
     assert torch.allclose(project.mix(x), wanted, atol=1e-13)
     for block, left in ((before, 2), (around, 1)):

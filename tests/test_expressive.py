@@ -309,6 +309,19 @@ def test_the_allowance_covers_what_a_scale_makes_of_it(q, k, scale):
     assert lost <= rounding.min() < 1e-10
 
 
+@pytest.mark.parametrize("support", [[0, 1], [1, 2]])
+def test_ratios_are_held_to_what_rounding_leaves(support):
+    """Whichever keys a row reads, the first of all among them."""
+    q = torch.ones(3, 1)
+    k = torch.full((3, 1), -40.0)
+    k[support, 0] = torch.tensor([1.0, 1.1])
+    S = torch.tensor([support] * 3)
+    found = verify(Code(q, k, 0.1, 0.5), S)
+    half = found.ratio_error + found.rounding / 2
+    assert not verify(Code(q, k, 0.1, math.expm1(half)), S).passed
+    assert verify(Code(q, k, 0.1, math.expm1(half + found.rounding)), S).passed
+
+
 def test_nothing_is_promised_where_rounding_may_be_as_large_as_the_logits():
     """(d + 16) eps = 1: a sum of so many products may be off by any number."""
     q = torch.ones(1, 2**23 - 16)

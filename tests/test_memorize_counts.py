@@ -136,6 +136,10 @@ def test_the_network_knows_all_labels_and_other_tokens_count_as_nothing():
             "tokens must increase",
         ),
         (
+            lambda: sum_of_integers(drawn(), torch.tensor([3, 3]), PAIR),
+            "tokens must increase",
+        ),
+        (
             lambda: sum_of_integers(drawn(), torch.tensor([2**63 - 1, -(2**63)]), PAIR),
             "tokens must increase",
         ),

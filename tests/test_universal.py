@@ -112,6 +112,13 @@ def test_cells_are_exact_at_their_edges():
             assert float(net(x)[0, 0, 0]) == (cell + 0.5) / K
 
 
+def test_a_constant_of_one_is_a_constant():
+    """Too small for the shift to do its work, but allowed: that is a control."""
+    given = {"n": 3, "d": 1, "cells": 2, "constant": 1}
+    assert contextual_map(patterns.star(3), **given).constant == 1
+    assert equivariant_map(**given).constant == 1
+
+
 def test_a_path_that_runs_backwards():
     """Each token reads the next one; on a path each reads the one before it."""
     pattern = patterns.from_sets([[0, 1], [1, 2], [2, 3], [3, 0]])
@@ -360,6 +367,7 @@ def test_bad_targets_and_inputs():
     net, x = approximate(half, 3, 1, 4, star), torch.rand(2, 3, 1)
     for bad, message in [
         (x + 1, r"x must lie in \[0, 1\)"),
+        (torch.ones(2, 3, 1), r"x must lie in \[0, 1\)"),
         (-x - 0.1, r"x must lie in \[0, 1\)"),
         (x / 0, "NaN or infinity"),
         (x[:, :2], r"x must be \(\*batch, 3, 1\)"),

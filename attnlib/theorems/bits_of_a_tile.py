@@ -121,11 +121,10 @@ def _check_tiles(query, tiles, layer, *others) -> None:
     check_network(tiles, [layer])
 
 
-def _check_bits(bits, rounded) -> None:
+def _check_bits(bits) -> None:
     """Refuse what is no number of bits: above 48 a double holds no such grid."""
     sizes(1, bits=bits)
     require(bits <= 48, f"bits must be at most 48, got {bits}: a double has 52")
-    is_a(bool, rounded=rounded)
 
 
 # --- objects: what the tests run the theorems on
@@ -261,7 +260,8 @@ def tile(
     Page: notebooks/what_came_after/bits_of_a_tile
     """
     _check_tiles(query, tiles, layer, others)
-    _check_bits(bits, rounded)
+    _check_bits(bits)
+    is_a(bool, rounded=rounded)
     N, M = len(tiles), len(others)
     require(
         len(query) in (1, M), f"query must have 1 row (or {M}), got {len(query)} rows"
@@ -415,7 +415,8 @@ def _numbered(strings, tiles, query, layer, bits, rounded) -> Tensor:
     """For each string, the number of its message; checks what is given."""
     _check_tiles(query, tiles, layer)
     _check_strings(strings, tiles)
-    _check_bits(bits, rounded)
+    _check_bits(bits)
+    is_a(bool, rounded=rounded)
     require(len(query) == 1, f"query must be (1, d), got {tuple(query.shape)}")
     return _which(_told(_messages(query, tiles, layer), bits, rounded))
 
@@ -746,7 +747,7 @@ def reached(tiles: Tensor, query: Tensor, layer: Layer, bits: int) -> Verdict:
     Page: notebooks/what_came_after/bits_of_a_tile
     """
     _check_tiles(query, tiles, layer)
-    _check_bits(bits, True)
+    _check_bits(bits)
     require(len(query) == 1, f"query must be (1, d), got {tuple(query.shape)}")
     heads, _, width = layer.w_v.shape
     told = heads * width * bits

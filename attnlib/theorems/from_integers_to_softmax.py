@@ -703,7 +703,7 @@ def order_of_layers(
             hidden = torch.relu(z @ mlp.w_1 + mlp.b_1).amax(-1)
             hidden[served] = 0.0
             worst = max(worst, float(hidden.max()))
-            z[served] += feed_forward(z[served : served + 1], mlp)[0]
+            z[served] += feed_forward(z[served][None], mlp)[0]
     return at_most(worst, 0)
 
 
