@@ -1150,11 +1150,20 @@ MUTATIONS = {
         "expressive.interpolated",
     ),
     "_zeros: axis": expressive(
-        "tiles", "most = logits.amax(1)", "most = logits.amin(1)", "expressive.tiles"
+        "tiles",
+        "top = torch.maximum(top, logits.amax(1))\n        mass",
+        "top = torch.maximum(top, logits.amin(1))\n        mass",
+        "expressive.tiles",
+    ),
+    "_whole_zeros: axis": expressive(
+        "tiles",
+        "top = torch.maximum(top, logits.amax(1))\n    top",
+        "top = torch.maximum(top, logits.amin(1))\n    top",
+        "expressive.tiles",
     ),
     "_zeros: the pattern is not set aside": expressive(
         "tiles",
-        "logits.view(-1).index_fill_(0, targets[first:last], lowest)",
+        "logits.view(-1).index_fill_(0, targets[first:last], -math.inf)",
         "pass",
         "expressive.tiles",
     ),

@@ -196,14 +196,12 @@ def test_tiles_on_a_gpu(device):
     )  # exact on both
 
 
-def test_integers_without_the_8_bit_product(monkeypatch):
+def test_integers_are_exact_in_every_tile():
     g = gen(5)
     S = torch.rand(50, 50, generator=g).topk(2).indices
     signs = torch.randint(0, 2, (50, 33), generator=g, dtype=torch.int8) * 2 - 1
     code = Code(sum(signs[c] for c in S.T), signs, 0.1, 0.5, 0.25)
     rows = verify(code, S).rows
-    if hasattr(torch, "_int_mm"):
-        monkeypatch.delattr(torch, "_int_mm")
     assert torch.equal(verify(code, S, tile=(7, 11)).rows, rows)
     plain = literal(code.q.double() / 4, code.k.double(), S, torch.zeros(50, 2))
     assert (
@@ -213,7 +211,6 @@ def test_integers_without_the_8_bit_product(monkeypatch):
 
 
 def test_integers_in_one_dimension():
-    """The 8-bit product leaves its result unwritten for d = 1."""
     q = torch.tensor([[3], [-2], [5]], dtype=torch.int8)
     code = Code(q, torch.tensor([[1], [-1], [1]], dtype=torch.int8), 0.1, 0.5)
     rows = verify(code, torch.tensor([[0, 2], [1, -1], [0, 2]])).rows

@@ -7,6 +7,7 @@ Page: notebooks/sparse_patterns/logarithmic_dimension
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import torch
@@ -38,19 +39,19 @@ def _scan(
     log_weights: Tensor,
     *,
     scale: float,
+    whole: bool,
     tile: tuple[int, int],
     stop: float = -math.inf,
     spread: float = math.inf,
     progress: bool = False,
 ) -> _Scan:
-    """Every row of scale * Q K'; ends after the first tile of rows with a gap below
-    `stop` or a spread above `spread`.
+    """Every row of scale * Q K', which is a matrix of integers if `whole`; ends after
+    the first tile of rows with a gap below `stop` or a spread above `spread`.
     """
     n, d = q.shape
     high, wide = tile
-    kind = torch.int32 if q.dtype == torch.int8 else q.dtype
     largest = min(high, n) * min(wide, n)
-    buffer = torch.empty(largest, dtype=kind, device=q.device)
+    buffer = torch.empty(largest, dtype=q.dtype, device=q.device)
     spreads = []
     gaps = []
     odds = []
@@ -62,12 +63,16 @@ def _scan(
         some = q[i : i + high]
         c = columns[i : i + high]
         padding = c < 0
-        on = _supports(some, k, c) * scale
+        on = _supports(some, k, c)
+        if whole:
+            on = on.double()
+        on = on * scale
         constant = on - log_weights[i : i + high]
         above = constant.masked_fill(padding, -math.inf).amax(1)
         below = constant.masked_fill(padding, math.inf).amin(1)
         least = on.masked_fill(padding, math.inf).amin(1)
-        top, mass = _zeros(some, k, c, least, scale, buffer, wide)
+        zeros = _whole_zeros if whole else _zeros
+        top, mass = zeros(some, k, c, least, scale, buffer, wide)
         weights = (on - least[:, None]).exp().masked_fill(padding, 0)
         spreads.append(above - below)
         gaps.append(least - top)
@@ -85,21 +90,19 @@ def _scan(
 
 def _supports(q: Tensor, k: Tensor, columns: Tensor) -> Tensor:
     """The logits on the support, (rows, k); the padding reads the last key."""
-    whole = q.dtype == torch.int8
-    kind = torch.float32 if whole else q.dtype  # holds integers below 2^24 exactly
-    q = q.to(kind)
     found = []
     for c in columns.T:
-        found.append((q * k[c].to(kind)).sum(-1))
-    on = torch.stack(found, -1)
-    return on.double() if whole else on
+        found.append((q * k[c]).sum(-1))
+    return torch.stack(found, -1)
 
 
 def _logits(q: Tensor, k: Tensor, scale: float) -> tuple[Tensor, Tensor, Tensor]:
     """Queries and keys in the type of the products, and how far rounding may move a gap
     of each row, (n,).
 
-    Sixteen bits are read into thirty-two, which is exact. A sum of d products is off by
+    Eight and sixteen bits are read into thirty-two, which is exact: float32 holds every
+    integer below 2^24, and its products are fast on every processor, those of bytes
+    only on some. A sum of d products of floats is off by
     at most d u |q| |k|, u half an eps; (d + 16) eps |q| |k| covers two logits and all
     that is done to them, and the last term what underflows. Integers are refused where
     a sum might reach 2^24, floats where one might overflow. NaN, a failed draw, is let
@@ -115,7 +118,8 @@ def _logits(q: Tensor, k: Tensor, scale: float) -> tuple[Tensor, Tensor, Tensor]
             "integer logits must stay below 2^24 to be exact, "
             f"got max |q| max |k| d = {size}",
         )
-        return q, k, torch.zeros(len(q), dtype=torch.float64, device=q.device)
+        exact = torch.zeros(len(q), dtype=torch.float64, device=q.device)
+        return q.float(), k.float(), exact
     if q.dtype in HALVES:
         q = q.float()
         k = k.float()
@@ -136,25 +140,6 @@ def _logits(q: Tensor, k: Tensor, scale: float) -> tuple[Tensor, Tensor, Tensor]
     return q, k, rounded + underflow
 
 
-def _product(q: Tensor, k: Tensor, out: Tensor) -> Tensor:
-    """Q K' into `out`; exact for int8, whose sums stay below 2^24 in every type used
-    here.
-
-    `_int_mm` does not write its result for a single dimension, so that case goes
-    through floats.
-    """
-    if q.dtype != torch.int8:
-        return torch.mm(q, k.T, out=out)
-    if q.is_cuda:
-        q = q.bfloat16()
-        k = k.bfloat16()
-        return torch.mm(q, k.T, out_dtype=torch.float32)
-    if hasattr(torch, "_int_mm") and q.shape[1] > 1:
-        return torch._int_mm(q, k.T, out=out)
-    logits = torch.mm(q.float(), k.float().T)
-    return logits.to(torch.int32)
-
-
 def _zeros(
     q: Tensor,
     k: Tensor,
@@ -165,36 +150,52 @@ def _zeros(
     wide: int,
 ) -> tuple[Tensor, Tensor]:
     """Over the zeros of some rows: the largest logit, and the sum of exp(logit -
-    least), bounded by the largest for int8.
+    least).
+    """
+    # Logits in units of ln 2: exp2 is faster than exp.
+    q = q * (scale * math.log2(math.e))
+    shift = (least * math.log2(math.e))[:, None]
+    top = torch.full_like(least, -math.inf)
+    mass = torch.zeros_like(least)
+    for logits in _off_support(q, k, c, buffer, wide):
+        logits.sub_(shift)
+        top = torch.maximum(top, logits.amax(1))
+        mass += logits.exp2_().sum(1)
+    return top * math.log(2) + least, mass
+
+
+def _whole_zeros(
+    q: Tensor,
+    k: Tensor,
+    c: Tensor,
+    least: Tensor,
+    scale: float,
+    buffer: Tensor,
+    wide: int,
+) -> tuple[Tensor, Tensor]:
+    """The same for integers, whose sum is bounded by the largest of them."""
+    top = q.new_full((len(q),), -math.inf)
+    for logits in _off_support(q, k, c, buffer, wide):
+        top = torch.maximum(top, logits.amax(1))
+    top = top.double() * scale
+    zeros = len(k) - (c >= 0).sum(1)
+    return top, zeros * (top - least).exp()
+
+
+def _off_support(
+    q: Tensor, k: Tensor, c: Tensor, buffer: Tensor, wide: int
+) -> Iterator[Tensor]:
+    """Q K' of some rows, tile of keys by tile of keys, -inf on the support; each tile
+    takes the place of the one before.
     """
     n = len(k)
-    rows = len(q)
-    whole = q.dtype == torch.int8
     targets, edges = _targets(c, n, wide)
-    lowest = torch.iinfo(torch.int32).min if whole else -math.inf
-    if not whole:
-        # Logits in units of ln 2: exp2 is faster than exp.
-        q = q * (scale * math.log2(math.e))
-        shift = (least * math.log2(math.e))[:, None]
-    top = None
-    mass = torch.zeros_like(least)
     for j, first, last in zip(range(0, n, wide), edges, edges[1:]):
-        width = min(wide, n - j)
-        out = buffer[: rows * width].view(rows, width)
-        logits = _product(q, k[j : j + wide], out)
-        logits.view(-1).index_fill_(0, targets[first:last], lowest)
-        if not whole:
-            logits.sub_(shift)
-        most = logits.amax(1)
-        top = most if top is None else torch.maximum(top, most, out=top)
-        if not whole:
-            mass += logits.exp2_().sum(1)
-    if not whole:
-        return top * math.log(2) + least, mass
-    zeros = n - (c >= 0).sum(1)
-    top = top.to(least.dtype) * scale
-    top = top.masked_fill(zeros == 0, -math.inf)
-    return top, zeros * (top - least).exp()
+        keys = k[j : j + wide]
+        logits = buffer[: len(q) * len(keys)].view(len(q), len(keys))
+        torch.mm(q, keys.T, out=logits)
+        logits.view(-1).index_fill_(0, targets[first:last], -math.inf)
+        yield logits
 
 
 def _targets(c: Tensor, n: int, wide: int) -> tuple[Tensor, list[int]]:

@@ -159,6 +159,7 @@ def _examine(
         columns,
         log_weights,
         scale=code.scale,
+        whole=code.q.dtype == torch.int8,
         tile=tile,
         progress=progress,
         **limits,
@@ -167,7 +168,7 @@ def _examine(
     seen = len(found.gap)
     gap_off = rounding[:seen]
     ratio_off = gap_off
-    if q.dtype != torch.int8:
+    if code.q.dtype != torch.int8:
         # Weights are rounded too, and a row with a single entry has no ratio.
         eps = torch.finfo(q.dtype).eps
         several = (columns[:seen] >= 0).sum(1) > 1
