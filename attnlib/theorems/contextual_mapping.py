@@ -1024,7 +1024,7 @@ def encode(vocabulary: Tensor, u: Tensor, n: int, step: float = 1.0):
 
 
 def distinct_ids(x: Tensor, beta: float) -> int:
-    """Pairs of encoded token and company, rounded to 1e-12, over all sequences."""
+    """Pairs of encoded token and company, rounded to 1e-9, over all sequences."""
     n, count, _ = x.shape
     tokens, number = torch.unique(x.flatten(0, 1), dim=0, return_inverse=True)
     v = choose_projection(tokens, generator=seeded(1), best_of=50).v
@@ -1032,7 +1032,7 @@ def distinct_ids(x: Tensor, beta: float) -> int:
     sequences = torch.tensor(list(product(range(count), repeat=n)))
     f = context_ids(x[torch.arange(n), sequences], v, beta).context
     groups = number[sequences + count * torch.arange(n)]
-    return smallest_gap((f * 1e12).round(), groups).distinct
+    return smallest_gap((f * 1e9).round(), groups).distinct
 
 
 PLACES = Case(words)

@@ -101,7 +101,7 @@ def grid(name="window", n=3, d=1, cells=4) -> dict:
     return {"pattern": named(name, n), "d": d, "cells": cells}
 
 
-def with_target(name="window", n=3, d=1, cells=4, count=40) -> dict:
+def with_target(name="window", n=3, d=1, cells=4, count=400) -> dict:
     """A target, inputs, a pattern and a number of cells."""
     x = points(n, d, count)
     return {"f": mixing, "x": x, "pattern": named(name, n), "cells": cells}

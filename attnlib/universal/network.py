@@ -99,7 +99,7 @@ class UniversalNetwork:
         start = _row_ids(rows, p).astype(self.start.dtype)
         ids = _last_ids(start, p).ravel()
         known = self.ids.ravel()
-        order = np.argsort(known)
+        order = np.argsort(known, kind="stable")
         near = np.searchsorted(known[order], ids)
         place = order[np.minimum(near, known.size - 1)]
         values = self.values.flatten(0, 1)
@@ -300,7 +300,7 @@ def value_layers(
     rows = _digits(own, p).numpy().astype(int) + p.cells * codes[:, None]
     rows = rows.reshape(-1, p.d)
     targets = network.values.flatten(0, 1)
-    places = np.arange(ids.size) if order == "grid" else np.argsort(ids)
+    places = np.arange(ids.size) if order == "grid" else np.argsort(ids, kind="stable")
     if order == "decreasing":
         places = places[::-1]
     for i in places:
