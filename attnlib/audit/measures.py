@@ -337,7 +337,7 @@ def _sharp(numbers: Sequence[Numbers], head: int) -> list[Row]:
     beta = torch.cat([one.sharpness for one in numbers])
     weights = torch.cat([one.largest for one in numbers])
     counts = torch.cat([one.allowed for one in numbers])
-    middle = int(beta.argsort()[(len(beta) - 1) // 2])
+    middle = int(beta.argsort(stable=True)[(len(beta) - 1) // 2])
     value = float(beta[middle])
     if value == math.inf:
         why = "the two largest logits of the median row are equal"

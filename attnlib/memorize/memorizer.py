@@ -629,7 +629,7 @@ def _cannot(
 def _closest(items: _items.Items, p: _Placed, positions: list) -> str:
     """The two tokens, or else the two ids, that are closest, and where they stand."""
     z = (items.vocabulary * p.v).sum(-1)
-    order = z.argsort()
+    order = z.argsort(stable=True)
     steps = z[order].diff()
     if _items.least(steps) <= 2 * _slack(items.vocabulary):
         i = int(steps.argmin())

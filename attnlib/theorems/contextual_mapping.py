@@ -734,8 +734,8 @@ def random_sets(kind="gauss", wanted=2000, count=64, n=16, seed=0) -> dict:
         chosen = choose_projection(tokens, generator=seeded(0), best_of=20)
         z = tokens @ chosen.v
         z = z / z.std()
-    drawn = torch.rand(wanted, count, generator=seeded(seed)).argsort(1)
-    return {"z": z, "sets": drawn[:, :n]}
+    drawn = torch.rand(wanted, count, generator=seeded(seed))
+    return {"z": z, "sets": drawn.argsort(dim=1, stable=True)[:, :n]}
 
 
 def the_stored_run() -> Verdict:

@@ -181,7 +181,7 @@ def _check_vectors(vectors: Tensor, rows: Sequence[int]) -> int:
 def random_pattern(n=64, k=3, seed=0) -> dict:
     """Rows of k random columns, with random weights between 1 and 4."""
     g = torch.Generator().manual_seed(seed)
-    columns = torch.rand(n, n, generator=g).argsort(1)[:, :k]
+    columns = torch.rand(n, n, generator=g).argsort(dim=1, stable=True)[:, :k]
     weights = 1 + 3 * torch.rand(n, k, generator=g, dtype=torch.float64)
     return {"columns": columns, "log_weights": weights.log(), "n": n}
 
