@@ -30,7 +30,11 @@ def opened(root: Path) -> Iterator[JupyterCacheAbstract]:
         if not is_sound(folder / "global.db"):
             print("pages: the cache is broken; it is made anew", flush=True)
             shutil.rmtree(folder)
-        yield get_cache(folder)
+        cache = get_cache(folder)
+        try:
+            yield cache
+        finally:  # Python 3.13 warns of a database that nobody has closed
+            cache.db.dispose()
 
 
 def is_sound(database: Path) -> bool:
