@@ -8,11 +8,13 @@ import ast
 import importlib.metadata
 import json
 import os
+import platform
 import re
 import shutil
 import stat
 import subprocess
 import sys
+import tarfile
 import tomllib
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -21,6 +23,8 @@ import address
 import env
 import pytest
 import yaml
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).resolve().parents[1]
 TOOLS = ROOT / "book" / "_tools"
@@ -339,20 +343,53 @@ def test_licences_are_there(name, words):
 # --- the environment ---
 
 
-def pins() -> dict[str, str]:
-    lines = [
-        line.split("#")[0].strip()
-        for line in (ROOT / "requirements.txt").read_text(encoding="utf-8").splitlines()
-    ]
+def pins(level: str = "test") -> dict[str, str]:
+    """What a level of the environment pins, with what the levels before it do."""
+    text = (ROOT / env.requirements(level)).read_text(encoding="utf-8")
+    lines = [line.split("#")[0].strip() for line in text.splitlines()]
     lines = [line for line in lines if line]
-    assert lines.pop() == "-e ."
+    *before, _ = env.upto(level)
+    if before:
+        assert lines.pop(0) == f"-r {env.requirements(before[-1])}"
+    else:
+        assert lines.pop() == "-e ."
     wrong = [
         line
         for line in lines
         if not re.fullmatch(r"[\w.-]+==[\w.]+(; sys_platform != \"win32\")?", line)
     ]
     assert not wrong, f"not pinned exactly: {wrong}"
-    return dict(line.split(";")[0].split("==") for line in lines)
+    here = dict(line.split(";")[0].split("==") for line in lines)
+    return (pins(before[-1]) if before else {}) | here
+
+
+def needed(wanted: set[str]) -> set[str]:
+    """These packages, and what they need in turn, here."""
+    found, new = set(), {canonicalize_name(name) for name in wanted}
+    while new:
+        found |= new
+        lines = [importlib.metadata.requires(name) or [] for name in new]
+        asked = [Requirement(line) for line in sum(lines, [])]
+        new = {
+            canonicalize_name(each.name)
+            for each in asked
+            if each.marker is None or each.marker.evaluate({"extra": ""})
+        } - found
+    return found
+
+
+@pytest.mark.parametrize("level", env.LEVELS)
+def test_a_level_pins_all_that_it_needs(level):
+    """The CUDA build of torch brings packages that no other has."""
+    pinned = {canonicalize_name(name) for name in pins(level)}
+    lacking = needed(pinned) - pinned
+    assert not {name for name in lacking if not name.startswith(("nvidia", "cuda"))} - {
+        "triton"
+    }
+
+
+def test_who_builds_the_book_installs_no_more():
+    assert not {"playwright", "pikepdf", "transformers", "ruff"} & set(pins("book"))
 
 
 def test_what_is_installed_is_what_is_pinned():
@@ -378,14 +415,14 @@ def test_the_library_asks_for_lower_bounds_only():
         assert re.fullmatch(r"[\w.-]+>=[\d.]+", wanted), wanted
 
 
-def env_main(patch: str, root: Path, **variables):
+def env_main(patch: str, root: Path, call="'book'", **variables):
     """Run env.py on a folder, after a line that changes its world."""
     lines = [
         "import sys",
         f"sys.path.insert(0, {str(TOOLS)!r})",
         "import env",
         patch,
-        f"sys.exit(env.main({str(root)!r}))",
+        f"sys.exit(env.main({call}, root={str(root)!r}))",
     ]
     return run(sys.executable, "-c", "\n".join(lines), **variables)
 
@@ -393,7 +430,9 @@ def env_main(patch: str, root: Path, **variables):
 @pytest.fixture
 def bare(tmp_path):
     """A folder with a requirement and nothing installed."""
-    (tmp_path / "requirements.txt").write_text("attnlib-needs-this==1.0\n")
+    for level in env.LEVELS:
+        text = f"attnlib-needs-this==1.0  # {level}\n"
+        (tmp_path / env.requirements(level)).write_text(text)
     (tmp_path / "pyproject.toml").touch()
     return tmp_path
 
@@ -445,7 +484,7 @@ def test_no_network_is_one_clear_line(bare):
     assert (
         "Connection refused" in Path(err.split("The full log: ")[1].strip()).read_text()
     )
-    assert not env.is_ready(str(bare))
+    assert not env.is_ready(str(bare), "book")
 
 
 @pytest.mark.parametrize(
@@ -473,22 +512,76 @@ def test_what_pip_says_becomes_one_line(log, words):
     assert words in line and len(line.splitlines()) == 1
 
 
-def test_an_environment_that_is_ready_is_left_alone(bare):
-    venv, python, stamp, _ = (Path(place) for place in env.places(str(bare)))
-    python.parent.mkdir(parents=True)
+def made(root: Path, level: str, version=sys.version_info[:3]) -> None:
+    """What an installation leaves: an environment, and the stamps of its levels."""
+    python = Path(env.places(str(root))[1])
+    python.parent.mkdir(parents=True, exist_ok=True)
     python.touch()
-    stamp.write_text(env.fingerprint(str(bare)))
+    text = "home = here\nversion = {}.{}.{}\n".format(*version)
+    (root / ".venv" / "pyvenv.cfg").write_text(text)
+    for held in env.upto(level):
+        Path(env.stamp(str(root), held)).write_text(env.fingerprint(str(root), held))
+
+
+def test_an_environment_that_is_ready_is_left_alone(bare):
+    made(bare, "book")
     assert env_main("env.install = None", bare) == (0, "", "")
     (bare / "requirements.txt").write_text("attnlib-needs-this==2.0\n")
-    assert not env.is_ready(str(bare))
+    assert not env.is_ready(str(bare), "book")
+
+
+def test_a_level_holds_those_before_it_and_no_more(bare):
+    made(bare, "pdf")
+    ready = {level: env.is_ready(str(bare), level) for level in env.LEVELS}
+    assert ready == {"book": True, "pdf": True, "test": False}
+    (bare / env.requirements("pdf")).write_text("attnlib-needs-this==2.0\n")
+    assert env.is_ready(str(bare), "book") and not env.is_ready(str(bare), "pdf")
+
+
+INSTALLS = "env.install = lambda *given: print(*given[1:])"
+
+
+@pytest.mark.parametrize("version", [(3, 11, 0), (3, 1, 1), sys.version_info[:3]])
+def test_a_python_that_is_named_counts_and_another_does_not(bare, version):
+    made(bare, "book", version)
+    other = version != sys.version_info[:3]
+    named = env_main(INSTALLS, bare, "'book', True")
+    assert named == (0, "book True\n" if other else "", "")
+    assert env_main(INSTALLS, bare) == (0, "", "")
+
+
+@pytest.mark.wide
+def test_an_environment_of_another_python_is_made_anew(bare):
+    """By the real installer, up to the package that does not exist."""
+    kept, config = bare / ".venv" / "kept", bare / ".venv" / "pyvenv.cfg"
+    offline = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": ""}
+    assert env_main("", bare, **offline)[0] == 1  # it is there now, and sound
+    kept.touch()
+    assert env_main("", bare, "'book', True", **offline)[0] == 1 and kept.exists()
+    config.write_text(re.sub(r"(version = ).*", r"\g<1>3.11.0", config.read_text()))
+    assert env_main("", bare, **offline)[0] == 1 and kept.exists()
+    assert env_main("", bare, "'book', True", **offline)[0] == 1 and not kept.exists()
+
+
+def test_disk_is_asked_for_what_is_true(bare):
+    """Less where the environment is there; a word where CUDA would not fit."""
+    free = "env.shutil.disk_usage = lambda path: type('Usage', (), {'free': %s})\n"
+    assert "needs about 3" in env_main(free % "2e9" + INSTALLS, bare)[2]
+    said = env_main(free % "5e9" + INSTALLS, bare)[1]
+    assert ("CUDA build wants 9" in said) == (sys.platform == "linux")
+    assert env_main(free % "1e10" + INSTALLS, bare)[1] == "book False\n"
+    made(bare, "book")
+    test = "'test'"
+    assert env_main(free % "2e9" + INSTALLS, bare, test)[:2] == (0, "test False\n")
+    assert "needs about 0.5" in env_main(free % "4e8" + INSTALLS, bare, test)[2]
 
 
 INSTALL = """
-def install(root):
+def install(root, level, this_python):
     print('installs', flush=True)
     time.sleep(2)
-    _, python, stamp, _ = env.places(root)
-    for path, text in ((python, ''), (stamp, env.fingerprint(root))):
+    made = env.stamp(root, level), env.fingerprint(root, level)
+    for path, text in ((env.places(root)[1], ''), made):
         os.makedirs(os.path.dirname(path), exist_ok=True)
         open(path, 'w').write(text)
 import os, time
@@ -501,15 +594,18 @@ def test_of_two_set_ups_at_once_one_installs(bare):
     with ThreadPoolExecutor(2) as pool:
         done = list(pool.map(lambda _: env_main(INSTALL, bare), range(2)))
     assert [code for code, _, _ in done] == [0, 0], done
-    said = [out.split("\n")[0] for _, out, _ in done]
+    said = [out.splitlines()[0] for _, out, _ in done]
     waits = "another set-up of this folder is at work; this one waits for it"
     assert sorted(said) == [waits, "installs"]
 
 
 def test_the_installer_parses_on_old_pythons():
     ast.parse((TOOLS / "env.py").read_text(encoding="utf-8"), feature_version=(3, 4))
-    with pytest.raises(SyntaxError):  # what the line above would say of an f-string
-        ast.parse("f'{1}'", feature_version=(3, 4))
+    # from Python 3.12 on the line above takes f-strings, and refuses no more than this
+    with pytest.raises(SyntaxError):
+        ast.parse("x: int = 1", feature_version=(3, 4))
+    tree = ast.parse((TOOLS / "env.py").read_text(encoding="utf-8"))
+    assert not [node for node in ast.walk(tree) if isinstance(node, ast.JoinedStr)]
 
 
 def test_importing_attnlib_is_light():
@@ -570,10 +666,15 @@ def test_make_takes_the_first_python_that_is_new_enough(tmp_path):
         code != 0
         and err.splitlines()[0] == "attnlib: no Python found; 3.11 or newer is needed"
     )
-    fake(tmp_path, "python3", "exit 1")  # too old
+    fake(tmp_path, "python3", "exit 1")  # too old, or without venv
     fake(tmp_path, "python3.13", "exit 127")  # a shim that leads nowhere
     fake(tmp_path, "python3.12", "exit 0")
     assert "python3.12 book/_tools/env.py" in run(*command, PATH=str(tmp_path))[1]
+    assert "--this-python" not in run(*command, PATH=str(tmp_path))[1]
+    fake(tmp_path, "python3", "exit 0")  # what this machine calls Python comes first
+    assert "python3 book/_tools/env.py" in run(*command, PATH=str(tmp_path))[1]
+    named = run(*command, "PYTHON=python3.12", PATH=str(tmp_path))[1]
+    assert "python3.12 book/_tools/env.py test --this-python" in named
 
 
 def minutes_of(lane: str, name: str) -> list[str]:
@@ -594,18 +695,38 @@ def test_all_say_the_same_of_how_long_a_lane_takes(lane):
 )
 def test_ci_runs_all_lanes_and_fails_if_one_does(tmp_path, broken, code):
     (tmp_path / ".ci").mkdir()
-    shutil.copy(ROOT / ".ci" / "run", tmp_path / ".ci" / "run")
+    for name in ("run", "old_processor"):
+        shutil.copy(ROOT / ".ci" / name, tmp_path / ".ci" / name)
     programs = tmp_path / "bin"
     programs.mkdir()
-    fake(programs, "make", f'echo "$1" >> lanes; [ "$1" != {broken} ]')
+    noted = 'echo "$1 $ATEN_CPU_CAPABILITY" >> lanes'
+    fake(programs, "make", f'{noted}; [ "$1" != {broken} ]')
     for name in ("git", "chromium", "coqc"):
         fake(programs, name, "exit 0")
     proofs = f'[ "$1" != proofs/check.py ] || [ {broken} != proofs ]'
-    fake(programs, "python3.13", proofs)
+    fake(programs, "python3", proofs)
     done = run("bash", ".ci/run", cwd=tmp_path, PATH=f"{programs}:{os.environ['PATH']}")
     assert done[0] == code
-    assert (tmp_path / "lanes").read_text().split() == ["env", "test", "check"]
+    old = "avx2" if "make test runs as on an old processor" in done[1] else ""
+    lanes = (tmp_path / "lanes").read_text().splitlines()
+    assert lanes == ["env ", f"test {old}", "check "]
     assert code == 0 or f"ci: failed: {broken}" in done[2]
+
+
+@pytest.mark.skipif(
+    platform.machine() != "x86_64", reason="the old processor is an x86-64"
+)
+def test_an_old_processor_is_put_on_without_a_warning():
+    """numpy warns of a feature that it does not know; a test that starts Python with
+    warnings as errors would fail of it.
+    """
+    text = (ROOT / ".ci" / "old_processor").read_text(encoding="utf-8")
+    settings = dict(line.split("=") for line in text.splitlines())
+    probe = "import numpy, torch; print(torch.backends.cpu.get_cpu_capability())"
+    python = [sys.executable, "-W", "error", "-c", probe]
+    assert run(*python, **settings) == (0, "AVX2\n", "")
+    unknown = {"NPY_DISABLE_CPU_FEATURES": "AVX512F"}
+    assert run(*python, **settings | unknown)[0] == 1
 
 
 def workflow_is_valid(path: Path) -> bool:
@@ -776,11 +897,13 @@ def test_the_wheel_holds_the_library_whole_and_nothing_else(installed):
 
 
 @pytest.mark.wide
-def test_the_sdist_holds_the_library_and_no_part_of_the_tests(sdist, tmp_path):
-    shutil.unpack_archive(sdist, tmp_path, filter="data")
-    [unpacked] = tmp_path.iterdir()
-    assert files_below(unpacked / "attnlib") == files_below(ROOT / "attnlib")
-    folders = {path.name for path in unpacked.iterdir() if path.is_dir()}
+def test_the_sdist_holds_the_library_and_no_part_of_the_tests(sdist):
+    with tarfile.open(sdist) as archive:
+        names = [entry.name for entry in archive if entry.isfile()]
+    inside = [name.partition("/")[2] for name in names]
+    library = {"attnlib/" + name for name in files_below(ROOT / "attnlib")}
+    assert {name for name in inside if name.startswith("attnlib/")} == library
+    folders = {name.partition("/")[0] for name in inside if "/" in name}
     assert folders == {"attnlib", "attnlib.egg-info"}
 
 

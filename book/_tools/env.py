@@ -1,10 +1,12 @@
-"""Make the environment of the book: .venv, with everything that requirements.txt pins.
+"""Make the environment of the book: .venv, for building it, printing it, or testing.
 
-    python3 book/_tools/env.py
+    python3 book/_tools/env.py book|pdf|test [--this-python]
 
-The Makefile calls this with the system's Python before anything else. The second call
-is instant: a stamp in .venv holds a hash of what the environment was made from.
-Whatever goes wrong is said in one line.
+Each level holds the one before it, and what is there stays. The Makefile calls this
+with the system's Python before anything else. The second call is instant: a stamp in
+.venv for each level holds a hash of what it was made from. With --this-python, which
+the Makefile says where somebody has named a Python, an environment of another version
+is made anew. Whatever goes wrong is said in one line.
 
 This file must parse on every Python, however old: a reader whose Python is too old
 should be told so, and not be shown a SyntaxError. Hence no f-strings and nothing newer.
@@ -21,8 +23,8 @@ import time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 NEEDED = (3, 11)
-FREE_GB = 4
-SOURCES = ("requirements.txt", "pyproject.toml")
+LEVELS = ("book", "pdf", "test")
+FREE_GB, FREE_GB_CUDA, FREE_GB_MORE = 3, 9, 0.5
 
 NO_SPACE = re.compile(
     r"No space left on device|Disk quota exceeded|not enough space on the disk"
@@ -63,66 +65,93 @@ def check_python():
 def check_disk(root):
     """Refuse to begin an installation that would fill the disk."""
     free = shutil.disk_usage(root).free / 1e9
-    if free < FREE_GB:
+    begun = os.path.exists(stamp(root, LEVELS[0]))
+    needed = FREE_GB_MORE if begun else FREE_GB
+    if free < needed:
         raise Trouble(
-            "%.1f GB are free where %s lies, and the environment needs about %d. "
-            "Make room and try again." % (free, root, FREE_GB)
+            "%.1f GB are free where %s lies, and the environment needs about %s. "
+            "Make room and try again." % (free, root, needed)
+        )
+    if not begun and free < FREE_GB_CUDA and sys.platform == "linux":
+        say(
+            "%.1f GB are free: enough for the small build of torch (README, 'Without a "
+            "GPU'); the CUDA build wants %d" % (free, FREE_GB_CUDA)
         )
 
 
-def fingerprint(root):
-    """A hash of all that the environment depends on; its folder too, as an environment
-    cannot be moved.
+def requirements(level):
+    """The file of a level."""
+    return "requirements%s.txt" % ("" if level == LEVELS[0] else "-" + level)
+
+
+def upto(level):
+    """A level and those that it holds."""
+    return LEVELS[: LEVELS.index(level) + 1]
+
+
+def fingerprint(root, level):
+    """A hash of all that a level of the environment depends on; its folder too, as an
+    environment cannot be moved.
     """
     digest = hashlib.sha256(os.path.abspath(root).encode("utf-8"))
-    for name in SOURCES:
+    for name in ["pyproject.toml"] + [requirements(held) for held in upto(level)]:
         with open(os.path.join(root, name), "rb") as file:
             digest.update(file.read())
     return digest.hexdigest()
 
 
 def places(root):
-    """The environment, its Python, its stamp, and the log of pip."""
+    """The environment, its Python, and the log of pip."""
     venv = os.path.join(root, ".venv")
     python = (
         os.path.join(venv, "Scripts", "python.exe")
         if os.name == "nt"
         else os.path.join(venv, "bin", "python")
     )
-    return (
-        venv,
-        python,
-        os.path.join(venv, "made-from"),
-        os.path.join(root, "_build", "environment.log"),
-    )
+    return venv, python, os.path.join(root, "_build", "environment.log")
 
 
-def is_ready(root):
+def stamp(root, level):
+    """The file that says what a level was made from."""
+    return os.path.join(root, ".venv", "made-from-" + level)
+
+
+def is_ready(root, level, this_python=False):
     """Whether the environment is there and was made from what lies in the folder
     now.
     """
-    _, python, stamp, _ = places(root)
-    if not (os.path.exists(python) and os.path.exists(stamp)):
+    made = stamp(root, level)
+    if not (os.path.exists(places(root)[1]) and os.path.exists(made)):
         return False
-    with open(stamp) as file:
-        return file.read() == fingerprint(root)
+    with open(made) as file:
+        same = file.read() == fingerprint(root, level)
+    return same and not (this_python and is_of_another_python(root))
+
+
+def config(root):
+    """What the environment says of itself; nothing if there is none."""
+    path = os.path.join(places(root)[0], "pyvenv.cfg")
+    if not os.path.exists(path):
+        return ""
+    with open(path, encoding="utf-8", errors="replace") as file:
+        return file.read()
+
+
+def is_of_another_python(root):
+    """Whether the environment was made by another version than the one that runs."""
+    version = "%d.%d.%d" % tuple(sys.version_info[:3])
+    return re.search(r"^version\w* = %s\b" % version, config(root), re.M) is None
 
 
 def is_sound(root):
     """Whether there is an environment that was made in this folder, by a Python that is
     new enough, and has pip.
     """
-    venv, python, _, _ = places(root)
-    config = os.path.join(venv, "pyvenv.cfg")
-    if not (os.path.exists(python) and os.path.exists(config)):
+    venv, python, _ = places(root)
+    if not os.path.exists(python) or venv not in config(root):
         return False
-    with open(config, encoding="utf-8", errors="replace") as file:
-        made_here = venv in file.read()
     probe = "import sys, pip; sys.exit(sys.version_info[:2] < %r)" % (NEEDED,)
-    return (
-        made_here
-        and subprocess.call([python, "-c", probe], stderr=subprocess.DEVNULL) == 0
-    )
+    return subprocess.call([python, "-c", probe], stderr=subprocess.DEVNULL) == 0
 
 
 def diagnose(text, log):
@@ -156,23 +185,24 @@ def logged(command, log, root):
             raise Trouble(diagnose(file.read(), log))
 
 
-def install(root):
-    """Make or mend the environment and fill it; the stamp comes last, so that what was
+def install(root, level, this_python=False):
+    """Make or mend the environment and fill it; the stamps come last, so that what was
     broken off is taken up again.
     """
-    venv, python, stamp, log = places(root)
+    venv, python, log = places(root)
     os.makedirs(os.path.dirname(log), exist_ok=True)
     open(log, "wb").close()
-    sound = is_sound(root)
+    sound = is_sound(root) and not (this_python and is_of_another_python(root))
     work = (
         "bringing .venv up to date"
         if sound
-        else "setting up .venv, once: some minutes and 1.5 GB (more for GPUs)"
+        else "setting up .venv, once: some minutes and 2 GB (5 with torch's CUDA build)"
     )
     say("%s. Log: %s" % (work, log))
     begun = time.time()
-    if os.path.exists(stamp):
-        os.remove(stamp)
+    for held in upto(level):
+        if os.path.exists(stamp(root, held)):
+            os.remove(stamp(root, held))
     if not sound:
         logged([sys.executable, "-m", "venv", "--clear", venv], log, root)
     logged(
@@ -183,13 +213,14 @@ def install(root):
             "install",
             "--disable-pip-version-check",
             "-r",
-            "requirements.txt",
+            requirements(level),
         ],
         log,
         root,
     )
-    with open(stamp, "w") as file:
-        file.write(fingerprint(root))
+    for held in upto(level):
+        with open(stamp(root, held), "w") as file:
+            file.write(fingerprint(root, held))
     say(".venv is ready (%.0f s)" % (time.time() - begun))
 
 
@@ -218,15 +249,15 @@ def say(text):
     sys.stdout.flush()
 
 
-def main(root=ROOT):
+def main(level, this_python=False, root=ROOT):
     """Check, install if needed; 0, or 1 after one line on what is wrong."""
     try:
         check_python()
-        if not is_ready(root):
+        if not is_ready(root, level, this_python):
             check_disk(root)
             with alone(root):
-                if not is_ready(root):  # it may have become so meanwhile
-                    install(root)
+                if not is_ready(root, level, this_python):  # made meanwhile?
+                    install(root, level, this_python)
     except (Trouble, OSError) as error:
         sys.stderr.write("attnlib: %s\n" % error)
         return 1
@@ -237,4 +268,7 @@ def main(root=ROOT):
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    words = [word for word in sys.argv[1:] if word != "--this-python"]
+    if len(words) != 1 or words[0] not in LEVELS:
+        sys.exit("usage: env.py book|pdf|test [--this-python]")
+    sys.exit(main(words[0], "--this-python" in sys.argv))
