@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import weakref
 
@@ -940,6 +941,21 @@ def test_a_model_is_fetched_only_if_it_is_not_here(monkeypatch, here):
     monkeypatch.setattr(named, "_fetch", fetch)
     assert named.load("gpt2")[:2] == ("model", "tokenizer")
     assert asked == ([True] if here else [True, False])
+
+
+def test_code_of_a_repository_is_never_run(tmp_path, tokenizer, monkeypatch):
+    """Not even for somebody who answers yes when transformers asks."""
+    tokenizer.save_pretrained(tmp_path)
+    theirs = {"AutoConfig": "code.Config", "AutoModel": "code.Model"}
+    (tmp_path / "config.json").write_text(
+        json.dumps({"model_type": "theirs", "auto_map": theirs}), encoding="utf-8"
+    )
+    witness = tmp_path / "it ran"
+    (tmp_path / "code.py").write_text(f"open({str(witness)!r}, 'w')", encoding="utf-8")
+    monkeypatch.setattr("builtins.input", lambda *_: "y")
+    with pytest.raises(ValueError, match="execute"):
+        named.load(str(tmp_path))
+    assert not witness.exists()
 
 
 def test_command_line_without_transformers(monkeypatch):

@@ -201,7 +201,7 @@ def test_without_transformers(monkeypatch):
     with pytest.raises(
         RuntimeError,
         match=r"bert-base-cased: transformers is not installed; "
-        r"pip install 'attnlib\[checkpoints\]'",
+        "pip install 'transformers>=5.4'",
     ):
         data.load_checkpoint("bert-base-cased")
 

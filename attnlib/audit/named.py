@@ -40,7 +40,7 @@ def load(name: str) -> tuple[Any, Any, str]:
             import transformers
     except ImportError:
         raise RuntimeError(
-            "transformers is not installed; pip install 'attnlib[checkpoints]'"
+            "transformers is not installed; pip install 'transformers>=5.4'"
         ) from None
     try:
         found = _fetch(transformers, name, local_files_only=True)
@@ -59,7 +59,10 @@ def load(name: str) -> tuple[Any, Any, str]:
 
 
 def _fetch(transformers, name: str, **where) -> tuple[Any, Any, dict]:
-    """Tokenizer, model, and what was said while it was loaded."""
+    """Tokenizer, model, and what was said while it was loaded; a repository's own code
+    is never run.
+    """
+    where["trust_remote_code"] = False
     tokenizer = transformers.AutoTokenizer.from_pretrained(name, **where)
     model, about = transformers.AutoModel.from_pretrained(
         name, use_safetensors=True, output_loading_info=True, **where

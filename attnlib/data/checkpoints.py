@@ -98,7 +98,7 @@ def load_checkpoint(
             import transformers
     except ImportError:
         raise RuntimeError(
-            f"{name}: transformers is not installed; pip install 'attnlib[checkpoints]'"
+            f"{name}: transformers is not installed; pip install 'transformers>=5.4'"
         ) from None
     here = {"local_files_only": not download, "trust_remote_code": False}
     try:
