@@ -125,7 +125,9 @@ def random_reader(
     ]
 
     def draw(*size):
-        return torch.randn(*size, generator=generator, dtype=torch.float64)
+        return torch.randn(
+            *size, generator=generator, dtype=torch.float64, device=generator.device
+        )
 
     embed = draw(f, d)
     position = draw(n, d)
@@ -298,7 +300,9 @@ def sorting(
     """
     _require.sizes(1, count=count, n=n, letters=letters)
     _require.random(generator)
-    words = torch.randint(letters, (count, n), generator=generator)
+    words = torch.randint(
+        letters, (count, n), generator=generator, device=generator.device
+    )
     features = torch.nn.functional.one_hot(words, letters).float()
     return features, words.sort(-1).values
 
@@ -374,8 +378,10 @@ def draw_paths(
     require(length <= L, f"length must be from 0 to L = {L}, got {length}")
     paths = []
     for _ in range(count):
-        taken = torch.randperm(L, generator=generator)[:length]
-        head = torch.randint(heads[0], (L,), generator=generator)
+        taken = torch.randperm(L, generator=generator, device=generator.device)[:length]
+        head = torch.randint(
+            heads[0], (L,), generator=generator, device=generator.device
+        )
         path = [None] * L
         for l in taken.tolist():
             path[l] = int(head[l])
@@ -574,7 +580,9 @@ def train_reader(
     losses = []
     rounds = range(steps)
     for _ in tqdm(rounds, delay=3, leave=False) if progress else rounds:
-        rows = torch.randint(len(u), (batch,), generator=generator).to(u.device)
+        rows = torch.randint(
+            len(u), (batch,), generator=generator, device=generator.device
+        ).to(u.device)
         scores = _logits(reader, u[rows], check=False).flatten(0, -2)
         wanted = labels[rows].flatten()
         loss = torch.nn.functional.cross_entropy(scores, wanted)

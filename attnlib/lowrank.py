@@ -242,7 +242,7 @@ def sampled_product(
         p: (m, n).
         v: (n, d).
         k: draws, with replacement, at least 1.
-        generator: source of randomness.
+        generator: source of randomness; the n chances go where it is, to the CPU.
         check: look for NaN and infinity.
 
     Returns:

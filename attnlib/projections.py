@@ -258,7 +258,7 @@ def failure_probability(k: int, eps: float, *, log: bool = False) -> float:
     """
     sizes(1, k=k)
     _share(eps)
-    one_k = torch.tensor([float(k)], dtype=torch.float64)
+    one_k = torch.tensor([float(k)], dtype=torch.float64, device="cpu")
     p = float(_failures(one_k, eps))
     if not log:
         return p
@@ -358,7 +358,7 @@ def required_dimension(
     # k that fails.
     while k > 1:
         first = max(1, k - BLOCK)
-        block = torch.arange(first, k, dtype=torch.float64)
+        block = torch.arange(first, k, dtype=torch.float64, device="cpu")
         fails = union * _failures(block, eps) > delta
         failing = block[fails]
         if len(failing):

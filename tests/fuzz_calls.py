@@ -502,6 +502,7 @@ def universal_rows() -> Rows:
             **ramps,
             "order": "decreasing",
             "dtype": torch.float64,
+            "device": "cpu",
         },
     }
 
@@ -1023,6 +1024,7 @@ LEGAL = {
         paths.path_term path: nones [0]:none
         paths.restrict path: nones [0]:none
         universal.standard.run_standard scale: none
+        universal.standard.standard device: none
     """,
     "any integer names a bucket, a group, a label, words of bits; -1 pads": """
         copying.training.copy_targets x: large

@@ -53,6 +53,7 @@ def coherence(keys: Float[Tensor, "n d"], *, tile: int = 2048) -> float:
     _rows("keys", keys, least=2)
     finite(keys=keys)
     sizes(1, tile=tile)
+    keys = keys.detach()
     worst = -math.inf
     for i in range(0, len(keys), tile):
         some = keys[i : i + tile]
@@ -317,10 +318,10 @@ def code_from(q: Float[Tensor, "n d"], k: Float[Tensor, "n d"]) -> Float[Tensor,
     _rows("k", k, least=2)
     matches("q", q, tuple(k.shape), k, "k")
     finite(q=q, k=k)
-    longest = float(k.norm(dim=1).max())
+    longest = float(k.detach().norm(dim=1).max())
     require(longest <= 1 + 1e-6, f"keys must have norm at most 1, got {longest:.4g}")
     own = torch.arange(len(k), device=k.device)[:, None]
-    least = float(_tiled_margins(q, k, own).min())
+    least = float(_tiled_margins(q.detach(), k.detach(), own).min())
     require(least > 0, f"query j must prefer key j: a margin is {least:.3g}")
     u = q / q.norm(dim=1, keepdim=True)
     x = k + u

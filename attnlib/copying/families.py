@@ -78,6 +78,6 @@ def _random(n: int, w: int, generator: torch.Generator) -> Pattern:
     random(generator)
     rows = []
     for k in range(n):
-        draws = torch.randperm(k + 1, generator=generator)[:w]
+        draws = torch.randperm(k + 1, generator=generator, device=generator.device)[:w]
         rows.append(sorted({k, *draws.tolist()}))
     return patterns.from_sets(rows)

@@ -129,12 +129,12 @@ def reads(mixing: Mixing) -> Bool[Tensor, "..."]:
         return torch.stack([masks[step] for step in mixing.steps])
     n = mixing.n
     sizes(1, n=n)
-    i = torch.arange(n)
+    i = torch.arange(n, device="cpu")
     back = i[:, None] - i
     if isinstance(mixing, Project):
         if mixing.causal:
             return back >= 0
-        return torch.ones(n, n, dtype=torch.bool)
+        return torch.ones_like(back, dtype=torch.bool)
     left, right = _sides(mixing)
     return (back <= left) & (back >= -right)
 
@@ -267,6 +267,7 @@ class MixingLayer(nn.Module):
         self.up = nn.Linear(width, 2 * width)
         self.down = nn.Linear(2 * width, width)
         self.out = nn.Linear(width, width)
+        mask = mask.to(self.up.weight.device)
         self.register_buffer("mask", mask, persistent=False)
         if isinstance(mixing, Attend):
             heads = len(mixing.steps)

@@ -185,8 +185,8 @@ def fingerprint(network: MixingNetwork) -> str:
         network: a MixingNetwork.
 
     Returns:
-        sha256 of the parameters in their order, as bytes of float32; 64 hexadecimal
-        digits.
+        sha256 of the parameters in their order, as bytes of float32 on the CPU; 64
+        hexadecimal digits.
 
     Raises:
         ValueError: for no MixingNetwork.

@@ -145,7 +145,7 @@ def generate_entities(count: int, *, generator: torch.Generator) -> Tagged:
     require(count <= 500, f"count must be at most 500, got {count}")
 
     def pick(items):
-        i = torch.randint(len(items), (), generator=generator)
+        i = torch.randint(len(items), (), generator=generator, device=generator.device)
         return items[int(i)]
 
     seen = {}
@@ -213,16 +213,22 @@ def encode(
     number = {word: i for i, word in enumerate(known)}
     names = sorted(set(chain(*tagged.tags)))
     longest = max(sizes)
-    vectors = torch.randn(len(known) + longest, d, generator=generator, dtype=dtype)
+    vectors = torch.randn(
+        len(known) + longest,
+        d,
+        generator=generator,
+        dtype=dtype,
+        device=generator.device,
+    )
     places = vectors[len(known) :]
-    x = torch.zeros(len(sizes), longest, d, dtype=dtype)
-    labels = torch.zeros(len(sizes), longest, dtype=torch.long)
-    token_mask = torch.zeros(len(sizes), longest, dtype=torch.bool)
+    x = torch.zeros(len(sizes), longest, d, dtype=dtype, device="cpu")
+    labels = torch.zeros(len(sizes), longest, dtype=torch.long, device="cpu")
+    token_mask = torch.zeros(len(sizes), longest, dtype=torch.bool, device="cpu")
     for i, (words, tags) in enumerate(zip(tagged.words, tagged.tags)):
         n = len(words)
         x[i, :n] = vectors[[number[word] for word in words]]
         if positions:
             x[i, :n] += places[:n]
-        labels[i, :n] = torch.tensor([names.index(tag) for tag in tags])
+        labels[i, :n] = torch.tensor([names.index(tag) for tag in tags], device="cpu")
         token_mask[i, :n] = True
     return Encoded(x, labels, token_mask, names)

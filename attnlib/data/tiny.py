@@ -58,7 +58,8 @@ class TinyModel(nn.Module):
             if weight.dim() == 2:
                 fan_in = weight.shape[1]
                 size = 0.1 if "embed" in name else 0.5 / math.sqrt(fan_in)
-                weight.data = size * torch.randn(weight.shape, generator=g)
+                drawn = torch.randn(weight.shape, generator=g, device="cpu")
+                weight.data = size * drawn.to(weight.device)
             elif name.endswith("bias"):
                 weight.data.zero_()
 
@@ -208,7 +209,8 @@ def encode(text: str) -> Int[Tensor, "n"]:
     require(isinstance(text, str), f"text must be a str, got {type(text).__name__}")
     require(len(text) >= 1, "text needs at least one character, got none")
     number = {character: i for i, character in enumerate(CHARACTERS)}
-    return torch.tensor([number.get(character, UNKNOWN) for character in text])
+    numbers = [number.get(character, UNKNOWN) for character in text]
+    return torch.tensor(numbers, device="cpu")
 
 
 def hide(
@@ -239,8 +241,9 @@ def hide(
         f"tokens must be at least one, each from 0 to {MASK}",
     )
     _require.random(generator)
-    u = torch.rand(tokens.shape, generator=generator)
-    other = torch.randint(len(CHARACTERS), tokens.shape, generator=generator)
+    source = {"generator": generator, "device": generator.device}
+    u = torch.rand(tokens.shape, **source).to(tokens.device)
+    other = torch.randint(len(CHARACTERS), tokens.shape, **source).to(tokens.device)
     hidden = torch.where(u < 0.135, other, tokens)
     hidden = torch.where(u < 0.12, MASK, hidden)
     return hidden, u < 0.15

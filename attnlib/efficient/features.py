@@ -191,9 +191,9 @@ def performer_attention(
         f"scale must not be negative: its square root goes to both sides, got {scale}",
     )
     root = math.sqrt(factor)
-    w = torch.randn(
-        features, q.shape[-1], generator=generator, dtype=q.dtype, device=q.device
-    )
+    size = features, q.shape[-1]
+    source = {"generator": generator, "device": generator.device}
+    w = torch.randn(size, dtype=q.dtype, **source).to(q.device)
     log_q = _log_features(q * root, w)
     log_k = _log_features(k * root, w)
 

@@ -62,12 +62,9 @@ def lsh_buckets(
     unit = 1
     for b in factors:
         half = b // 2
-        R = torch.randn(
-            (rounds, *one_for_all, d, half),
-            generator=generator,
-            dtype=qk.dtype,
-            device=qk.device,
-        )
+        size = rounds, *one_for_all, d, half
+        source = {"generator": generator, "device": generator.device}
+        R = torch.randn(size, dtype=qk.dtype, **source).to(qk.device)
         xR = x @ R
         # The largest entry of [x R; -x R] belongs to the entry of x R of largest size.
         best = xR.abs().argmax(-1)

@@ -320,7 +320,9 @@ def _guess(
 
 def _signs(n: int, d: int, generator) -> Tensor:
     """(n, d) random signs as int8, on the CPU."""
-    bits = torch.randint(0, 2, (n, d), generator=generator, dtype=torch.int8)
+    bits = torch.randint(
+        0, 2, (n, d), generator=generator, dtype=torch.int8, device=generator.device
+    )
     return bits * 2 - 1
 
 
@@ -328,7 +330,7 @@ def _keys(n: int, d: int, kind: str, dtype, generator) -> Tensor:
     """Random keys on the CPU: of length one, but for "gaussian" only on average."""
     if kind == "signs":
         return _signs(n, d, generator).to(dtype) / math.sqrt(d)
-    k = torch.randn(n, d, generator=generator, dtype=dtype)
+    k = torch.randn(n, d, generator=generator, dtype=dtype, device=generator.device)
     if kind == "gaussian":
         return k / math.sqrt(d)
     return k / k.norm(dim=1, keepdim=True)
@@ -344,7 +346,8 @@ def _draw(
         ones = (columns >= 0).to(torch.int8)
         return _sums(k, columns, ones), k, s / d
     if method in SOLVED and d >= n:
-        k = torch.eye(n, d, dtype=y.dtype)  # dimensions enough to need no luck
+        # dimensions enough to need no luck
+        k = torch.eye(n, d, dtype=y.dtype, device=y.device)
     else:
         k = _keys(n, d, keys, y.dtype, generator)
     k = k.to(columns.device)

@@ -113,7 +113,9 @@ def _hashes(rows: Tensor) -> Tensor:
         bits = rows.view(INTEGERS[rows.element_size()])
     generator = torch.Generator().manual_seed(len(rows))
     size = (2, rows.shape[1])
-    drawn = torch.randint(-(2**62), 2**62, size, generator=generator)
+    drawn = torch.randint(
+        -(2**62), 2**62, size, generator=generator, device=generator.device
+    )
     odd = (drawn * 2 + 1).to(rows.device)
     hashes = []
     for part in bits.split(ROWS):

@@ -380,7 +380,7 @@ def separation(
         not repeats or kind == "multiset",
         f"a value repeats, and kind {kind!r} forbids it: take kind='multiset'",
     )
-    values = torch.cat([x, y]).unique()
+    values = torch.cat([x, y]).detach().unique()
     delta = float(values.diff().min())
     spread = float(values[-1] - values[0])
     log_bound = log_separation_bound(len(a), delta, spread, kind=kind)

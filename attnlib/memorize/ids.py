@@ -207,8 +207,8 @@ def smallest_gap(
 
     Args:
         ids: any shape.
-        groups: integers of the same shape; only ids of one group are compared, None for
-            one group.
+        groups: integers of the same shape; only ids of one group are compared, on the
+            CPU; None for one group.
 
     Returns:
         Gap; differences are those of the sorted ids in their own dtype (bfloat16 and

@@ -34,7 +34,8 @@ class TrainedBlock(nn.Module):
         layers: number of attention layers.
         rank: head width.
         tied: one matrix serves as W_Q, W_K and W_V; not for "frozen".
-        directions: (layers heads, d) for "frozen", layer by layer.
+        directions: (layers heads, d) for "frozen", layer by layer; all weights lie
+            where they do.
         beta: factor of the logits for "frozen".
         generator: for every draw.
     """
@@ -61,8 +62,12 @@ class TrainedBlock(nn.Module):
         _require.is_a(bool, tied=tied)
         _require.random(generator)
 
+        frozen = kind == "frozen" and torch.is_tensor(directions)
+        device = directions.device if frozen else generator.device
+
         def draw(*size, scale):
-            return torch.randn(*size, generator=generator) * scale
+            drawn = torch.randn(*size, generator=generator, device=generator.device)
+            return drawn.to(device) * scale
 
         narrow = 1 / math.sqrt(d)
         maps = [draw(heads, d, rank, scale=narrow) for _ in range(4 * layers)]
@@ -82,7 +87,7 @@ class TrainedBlock(nn.Module):
         self.b_1 = nn.Parameter(draw(width, scale=narrow))
         w_2 = draw(width, labels, scale=1 / math.sqrt(width))
         self.w_2 = nn.Parameter(w_2)
-        self.b_2 = nn.Parameter(torch.zeros(labels))
+        self.b_2 = nn.Parameter(torch.zeros(labels, device=device))
 
     def attend(self, x: Tensor, token_mask: Tensor | None = None) -> Tensor:
         """The tokens x (*batch, n, d) behind the attention layers; token_mask

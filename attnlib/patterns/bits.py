@@ -133,7 +133,7 @@ def closure(edges: Bool[Tensor, "n n"]) -> Bool[Tensor, "n n"]:
     _is_matrix("edges", edges, torch.bool)
     n = len(edges)
     require(edges.shape[1] == n, f"edges must be (n, n), got {tuple(edges.shape)}")
-    loops = torch.eye(n, dtype=torch.bool)
+    loops = torch.eye(n, dtype=torch.bool, device="cpu")
     power = pack(edges | loops)
     square = bit_product(power, power)
     while not torch.equal(square, power):

@@ -226,7 +226,7 @@ def reach(pattern: Pattern, layers: int, *, skip: bool = True) -> Bool[Tensor, "
     _is_pattern("pattern", pattern)
     sizes(0, layers=layers)
     is_a(bool, skip=skip)
-    heard = torch.eye(pattern.n, dtype=torch.bool)
+    heard = torch.eye(pattern.n, dtype=torch.bool, device="cpu")
     for t in range(layers):
         heard = _step(pattern, t, skip).float() @ heard.float() > 0
     return heard
@@ -263,7 +263,7 @@ def crossing(pattern: Pattern, inside: Sequence[int]) -> list[int]:
         f"inside must name some of the {n} tokens, not all, none twice, "
         f"got {list(inside)[:8]}",
     )
-    member = torch.zeros(n, dtype=torch.bool)
+    member = torch.zeros(n, dtype=torch.bool, device="cpu")
     member[sorted(within)] = True
     counts = []
     for step in range(pattern.p):
@@ -277,12 +277,12 @@ def crossing(pattern: Pattern, inside: Sequence[int]) -> list[int]:
 def _step(pattern: Pattern, t: int, skip: bool) -> Bool[Tensor, "n n"]:
     """Whom each token has at hand in layer t: what it reads, and itself by the skip."""
     mask = pattern.mask(t)
-    return mask | torch.eye(pattern.n, dtype=torch.bool) if skip else mask
+    return mask | torch.eye(pattern.n, dtype=torch.bool, device="cpu") if skip else mask
 
 
 def _missing_loop(pattern: Pattern) -> tuple[int, int] | None:
     """A token that does not read itself and the step where it does not, or None."""
-    i = torch.arange(pattern.n)
+    i = torch.arange(pattern.n, device="cpu")
     for step in range(pattern.p):
         missing = (~pattern.reads(step, i, i)).nonzero()
         if len(missing):
@@ -303,7 +303,7 @@ def _hops(
         product = _half_product
     else:
         steps = [pack(step) for step in steps]
-        everything = pack(torch.ones(1, n, dtype=torch.bool))
+        everything = pack(torch.ones(1, n, dtype=torch.bool, device="cpu"))
         product = bit_product
 
     def full(heard: Tensor) -> bool:

@@ -490,8 +490,8 @@ def from_sets(*steps: Sequence[Sequence[int] | set[int]]) -> Pattern:
             _check_set(row, f"step {number}: the set of token {k}")
         counts = [len(row) for row in sets]
         col = [j for row in sets for j in sorted(row)]
-        crow = _starts(torch.tensor(counts, dtype=torch.int64))
-        made.append(Lists(crow, torch.tensor(col, dtype=torch.int64)))
+        crow = _starts(torch.tensor(counts, dtype=torch.int64, device="cpu"))
+        made.append(Lists(crow, torch.tensor(col, dtype=torch.int64, device="cpu")))
     return build(n, *made)
 
 
@@ -502,7 +502,7 @@ def from_masks(*masks: Bool[Tensor, "n n"]) -> Pattern:
         masks: (n, n), boolean, one a step.
 
     Returns:
-        Pattern with p = len(masks).
+        Pattern with p = len(masks); index sets are kept on the CPU.
 
     Raises:
         ValueError: for masks not boolean, not square or of unlike sizes, and for a
@@ -609,7 +609,7 @@ def _draws(n: int, r: int, generator: torch.Generator) -> Lists:
     _require.random(generator)
     rows = []
     for _ in range(n):
-        drawn = torch.randperm(n, generator=generator)[:r]
+        drawn = torch.randperm(n, generator=generator, device=generator.device)[:r]
         rows.append(drawn.sort().values)
-    crow = torch.arange(n + 1) * r
+    crow = torch.arange(n + 1, device="cpu") * r
     return Lists(crow, torch.cat(rows))

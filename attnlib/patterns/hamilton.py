@@ -49,8 +49,8 @@ def is_path(pattern: Pattern, path: Sequence[int]) -> bool:
         require(whole, f"path must hold integers, got {token!r}")
     if sorted(path) != list(range(pattern.n)):
         return False
-    read = torch.tensor(path[:-1])
-    reader = torch.tensor(path[1:])
+    read = torch.tensor(path[:-1], device="cpu")
+    reader = torch.tensor(path[1:], device="cpu")
     steps = [pattern.reads(step, reader, read) for step in range(pattern.p)]
     in_some_step = torch.stack(steps).any(0)
     return bool(in_some_step.all())
@@ -86,7 +86,7 @@ def search(pattern: Pattern, moves: int) -> tuple[tuple[int, ...] | None, str, b
     reads = pattern.mask(0)
     for step in range(1, pattern.p):
         reads = reads | pattern.mask(step)
-    reads = reads & ~torch.eye(pattern.n, dtype=torch.bool)
+    reads = reads & ~torch.eye(pattern.n, dtype=torch.bool, device="cpu")
     if why := impossible(reads):
         return None, why, True
     if pattern.n <= SMALL:
@@ -170,7 +170,7 @@ def _named(tokens: list[int]) -> str:
 def _pieces(either: Tensor, gone: Tensor) -> int:
     """Connected components after some tokens are taken out."""
     found = 0
-    left = torch.ones(len(either), dtype=torch.bool)
+    left = torch.ones(len(either), dtype=torch.bool, device="cpu")
     left[gone] = False
     while left.any():
         found += 1

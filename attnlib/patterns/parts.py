@@ -293,6 +293,7 @@ class Pattern:
         Cost: O(n^2) time and memory.
         Source: the definition.
         """
+        device = "cpu" if device is None else device
         i = torch.arange(self.n, device=device)
         return self.reads(step, i[:, None], i)
 
@@ -327,7 +328,7 @@ class Pattern:
 
     def _masks(self, step: int) -> Iterator[Tensor]:
         """The rows of the mask, some together."""
-        j = torch.arange(self.n)
+        j = torch.arange(self.n, device="cpu")
         for k in _chunks(self.n, CHUNK):
             yield self.reads(step, k[:, None], j)
 
@@ -386,7 +387,7 @@ def _compressed(masks: Iterable[Tensor]) -> tuple[Tensor, Tensor]:
 def _chunks(n: int, pairs: int) -> tuple[Tensor, ...]:
     """The tokens 0..n-1, as many together as make so many pairs with all n."""
     size = max(1, pairs // n)
-    return torch.arange(n).split(size)
+    return torch.arange(n, device="cpu").split(size)
 
 
 def _flag(**given) -> None:
@@ -469,7 +470,7 @@ def _starts(counts: Tensor) -> Tensor:
 def _keys(crow: Tensor, col: Tensor) -> Tensor:
     """Each connection as one number n k + j: rising, if the lists are."""
     n = len(crow) - 1
-    k = torch.arange(n).repeat_interleave(crow.diff())
+    k = torch.arange(n, device="cpu").repeat_interleave(crow.diff())
     return n * k + col
 
 

@@ -164,7 +164,7 @@ def _step(parts: Iterable[Part], past: bool) -> Step:
 
 def _verify(pattern: Pattern, rule: Rule) -> None:
     """The pattern reads what the rule says, asked once more and for other rows."""
-    j = torch.arange(pattern.n)[None]
+    j = torch.arange(pattern.n, device="cpu")[None]
     for k in _chunks(pattern.n, min(CHUNK, pattern.n**2) // 2):
         k = k[:, None]
         unlike = (_ask(rule, k, j) != pattern.reads(0, k, j)).nonzero()
@@ -242,7 +242,7 @@ class _Mask:
 def _surveyed(n: int, rule: Rule) -> _Mask:
     found = _Counts(n)
     gaps = []
-    j = torch.arange(n)[None]
+    j = torch.arange(n, device="cpu")[None]
     for k in _chunks(n, CHUNK):
         k = k[:, None]
         read = _ask(rule, k, j)
@@ -261,7 +261,7 @@ def _pairs(
     mask: _Mask, parts: Iterable[Part]
 ) -> Iterator[tuple[Tensor, Tensor, Tensor, Tensor]]:
     """All pairs, some rows at a time: k, j, what is read, what no part explains."""
-    j = torch.arange(mask.n)[None]
+    j = torch.arange(mask.n, device="cpu")[None]
     for k in _chunks(mask.n, CHUNK):
         k = k[:, None]
         found = _ask(mask.rule, k, j)
@@ -412,10 +412,10 @@ def _turned_blocks(mask: _Mask, parts: Iterable[Part], smallest: int) -> list[Bl
     run of what they read may be it.
     """
     n = mask.n
-    j = torch.arange(n)[None]
+    j = torch.arange(n, device="cpu")[None]
     proposed = []
     for token, later in ((0, 0), (n - 1, 1)):
-        k = torch.tensor([[token]])
+        k = torch.tensor([[token]], device="cpu")
         found = _ask(mask.rule, k, j)
         left = found & ~_step_reads(tuple(parts), mask.past, n, k, j)
         for row in (found[0].numpy(), left[0].numpy()):

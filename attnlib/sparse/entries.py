@@ -100,7 +100,7 @@ def entries_of(rows: Tensor, columns: Tensor, n: int) -> Entries:
     # that compressed rows are in beta is said once, and is meant for torch's developers
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        nothing = torch.zeros(n, 1)
+        nothing = torch.zeros(n, 1, device="cpu")
         _products(made, nothing, nothing)
     return made
 
@@ -109,7 +109,8 @@ def _products(entries: Entries, x: Tensor, y: Tensor, scale: float = 1.0) -> Ten
     """scale <x_i, y_j> at each entry (i, j)."""
     zeros = x.new_zeros(len(entries.col))
     size = (len(x), len(y))
-    zero = torch.sparse_csr_tensor(entries.crow, entries.col, zeros, size=size)
+    given = entries.crow, entries.col, zeros
+    zero = torch.sparse_csr_tensor(*given, size=size, device=x.device)
     made = torch.sparse.sampled_addmm(zero, x, y.mT, beta=0.0, alpha=scale)
     return made.values()
 

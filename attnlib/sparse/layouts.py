@@ -49,7 +49,7 @@ class Side:
 
     def tokens(self, tiles: Tensor, n: int) -> Tensor:
         """(tiles, size): which token stands where, -1 for a hole."""
-        a = torch.arange(self.size)
+        a = torch.arange(self.size, device="cpu")
         at = self.first + self.hop * tiles[:, None] + self.step * a
         if self.order is None:
             inside = (at >= 0) & (at < n)
@@ -109,7 +109,7 @@ def _evenly(side: Side, count: int) -> Side:
     """The same side without an order, if it needs none."""
     if side.order is None:
         return side
-    tiles = torch.arange(count)
+    tiles = torch.arange(count, device="cpu")
     at = side.tokens(tiles, 0)
     first = int(at[0, 0])
     hop = int(at[1, 0]) - first if count > 1 else side.size
@@ -242,9 +242,11 @@ def layouts(part: Part | BlockSets | Classes, n: int, causal: bool) -> Iterator[
         case Strided():
             yield from _residues(n, min(part.stride, n))
         case Classes():
-            yield from _residues(n, part.stride, torch.tensor(part.tokens))
+            yield from _residues(
+                n, part.stride, torch.tensor(part.tokens, device="cpu")
+            )
         case Blocks():
-            places = torch.arange(part.count(n) * part.size) - part.shift
+            places = torch.arange(part.count(n) * part.size, device="cpu") - part.shift
             tokens = torch.where(places < n, places, -1)
             blocks = tokens.view(-1, part.size)
             yield from _tables(blocks, blocks.roll(-part.turn, 0))
@@ -253,12 +255,14 @@ def layouts(part: Part | BlockSets | Classes, n: int, causal: bool) -> Iterator[
         case Columns():
             c = min(SHARING, n)
             count = math.ceil(n / c)
-            keys = Side(len(part.tokens), 0, order=torch.tensor(part.tokens))
+            keys = Side(
+                len(part.tokens), 0, order=torch.tensor(part.tokens, device="cpu")
+            )
             yield Layout(count, Side(c, c), keys)
         case Rows():
             c = min(SHARING, len(part.tokens))
             count = math.ceil(len(part.tokens) / c)
-            order = _filled(torch.tensor(part.tokens), c)
+            order = _filled(torch.tensor(part.tokens, device="cpu"), c)
             yield Layout(count, Side(c, c, order=order), Side(n, 0))
 
 
@@ -326,7 +330,7 @@ def _residues(n: int, count: int, behind: Tensor | None = None) -> Iterator[Layo
     table = _classes(n, count)
     keys = table
     if behind is not None:  # what the class holds already is a hole
-        held = behind % count == torch.arange(count)[:, None]
+        held = behind % count == torch.arange(count, device="cpu")[:, None]
         new = torch.where(held, -1, behind)
         keys = torch.cat([table, new], 1)
     longer = n % count
@@ -335,21 +339,21 @@ def _residues(n: int, count: int, behind: Tensor | None = None) -> Iterator[Layo
         return
     yield from _tables(table[:longer], keys[:longer])
     last = table.shape[1] - 1
-    kept = torch.arange(keys.shape[1]) != last
+    kept = torch.arange(keys.shape[1], device="cpu") != last
     yield from _tables(table[longer:, :last], keys[longer:, kept])
 
 
 def _classes(n: int, count: int) -> Tensor:
     """Residue classes modulo `count`, one a row."""
     length = math.ceil(n / count)
-    table = torch.arange(length * count).view(-1, count).T
+    table = torch.arange(length * count, device="cpu").view(-1, count).T
     return torch.where(table < n, table, -1)
 
 
 def _cycles(n: int, count: int, dilation: int) -> Tensor:
     """The orbits of i -> i + dilation modulo n, one a row."""
-    starts = torch.arange(count)[:, None]
-    return (starts + dilation * torch.arange(n // count)) % n
+    starts = torch.arange(count, device="cpu")[:, None]
+    return (starts + dilation * torch.arange(n // count, device="cpu")) % n
 
 
 def _tables(queries: Tensor, keys: Tensor | None = None) -> Iterator[Layout]:
@@ -396,7 +400,7 @@ def layout_of_rows(reads: Callable[..., Tensor], first: int, n: int) -> Layout:
     """
     c = min(FEW, n - first)
     keys = []
-    for i in torch.arange(first, n).split(c):
+    for i in torch.arange(first, n, device="cpu").split(c):
         keys.append(reads(i[:, None]).any(0).nonzero().flatten())
     width = max(1, *(len(own) for own in keys))
     order = [F.pad(own, (0, width - len(own)), value=-1) for own in keys]
@@ -451,7 +455,7 @@ def _lists_are_whole(part: Lists, size: int, n: int) -> bool:
         (counts == counts[:, :1]).all(),
         (counts % size == 0).all(),
         (runs[:, 0] % size == 0).all(),
-        (runs == runs[:, :1] + torch.arange(size)).all(),
+        (runs == runs[:, :1] + torch.arange(size, device="cpu")).all(),
     )
     if not all(bool(fact) for fact in facts):
         return False
@@ -487,7 +491,7 @@ def _block_lists(
     n: int, size: int, sets: tuple[tuple[int, ...], ...]
 ) -> Iterator[Layout]:
     """Blocks that read equally many blocks together: nothing is filled up."""
-    place = torch.arange(size)
+    place = torch.arange(size, device="cpu")
 
     def tokens_of(blocks: Tensor) -> Tensor:
         tokens = blocks[..., None] * size + place
@@ -497,8 +501,8 @@ def _block_lists(
     for length in sorted(lengths - {0}):
         blocks = [a for a, own in enumerate(sets) if len(own) == length]
         read = [sets[a] for a in blocks]
-        queries = tokens_of(torch.tensor(blocks))
-        keys = tokens_of(torch.tensor(read)).flatten(1)
+        queries = tokens_of(torch.tensor(blocks, device="cpu"))
+        keys = tokens_of(torch.tensor(read, device="cpu")).flatten(1)
         width = keys.shape[1]
         yield Layout(
             count=len(blocks),

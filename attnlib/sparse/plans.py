@@ -138,9 +138,10 @@ def _whole(step: Step, n: int) -> tuple[Plan, Tensor]:
     families: list[Family] = []
     listed: list[tuple[Tensor, Tensor]] = []
     seen: tuple[Part, ...] = ()
-    fed = torch.zeros(n, dtype=torch.bool)  # rows that read something
-    touched = torch.zeros(n, dtype=torch.bool)  # rows of an earlier part
-    filled = torch.zeros(n, dtype=torch.bool)  # rows that a fresh family feeds
+    fed = torch.zeros(n, dtype=torch.bool, device="cpu")  # rows that read something
+    touched = torch.zeros(n, dtype=torch.bool, device="cpu")  # rows of an earlier part
+    # rows that a fresh family feeds
+    filled = torch.zeros(n, dtype=torch.bool, device="cpu")
     for part, own in parts:
         if _goes_by_entries(part, n, step.causal):
             rows, columns = _listed(part, n, seen, step.causal)
@@ -171,11 +172,11 @@ def _whole(step: Step, n: int) -> tuple[Plan, Tensor]:
 
 def _last_rows(step: Step, n: int, rows: int) -> tuple[Plan, Tensor]:
     """Some rows at the end, in tiles with the keys that they read."""
-    j = torch.arange(n)
+    j = torch.arange(n, device="cpu")
     first = n - rows
 
     def reads(i: Tensor) -> Tensor:
-        mask = torch.zeros(len(i), n, dtype=torch.bool)
+        mask = torch.zeros(len(i), n, dtype=torch.bool, device="cpu")
         for part in step.parts:
             mask |= _reads(part, n, i, j)
         return mask & (j <= i) if step.causal else mask
@@ -214,7 +215,7 @@ def _families(
         runs, alive = _runs(layout, n, own, hidden, causal)
         if not runs:
             continue
-        rows = layout.q.tokens(torch.arange(layout.count), n)
+        rows = layout.q.tokens(torch.arange(layout.count, device="cpu"), n)
         rows = rows[rows >= 0]
         fresh = not bool(touched[rows].any())
         family = Family(layout, runs, takes=isinstance(part, Rows), fresh=fresh)
@@ -228,7 +229,7 @@ def _taken(step: Step) -> Tensor | None:
     for part in step.parts:
         if isinstance(part, Rows):
             tokens.update(part.tokens)
-    return torch.tensor(sorted(tokens)) if tokens else None
+    return torch.tensor(sorted(tokens), device="cpu") if tokens else None
 
 
 def _all_entries(listed: list[tuple[Tensor, Tensor]], n: int) -> Entries | None:
@@ -245,11 +246,11 @@ def _listed(
     """Rows and columns of the entries of a part that no earlier part has read."""
     if isinstance(part, Lists):
         counts = part.crow.cpu().diff()
-        rows = torch.arange(n).repeat_interleave(counts)
+        rows = torch.arange(n, device="cpu").repeat_interleave(counts)
         columns = part.col.cpu()
     else:
         rows, columns = _window_entries(part, n)
-    kept = torch.ones(len(rows), dtype=torch.bool)
+    kept = torch.ones(len(rows), dtype=torch.bool, device="cpu")
     if causal:
         kept &= columns <= rows
     for other in seen:
@@ -262,8 +263,8 @@ def _window_entries(part: Window, n: int) -> tuple[Tensor, Tensor]:
 
     Round a circle a window may meet a token twice.
     """
-    k = torch.arange(n)[:, None]
-    j = k + part.dilation * torch.arange(-part.left, part.right + 1)
+    k = torch.arange(n, device="cpu")[:, None]
+    j = k + part.dilation * torch.arange(-part.left, part.right + 1, device="cpu")
     inside = (j >= 0) & (j < n) | part.wrap
     pairs = torch.where(inside, k * n + j % n, -1).unique()
     pairs = pairs[pairs >= 0]
@@ -281,11 +282,12 @@ def _runs(
 
     Masks are still boolean.
     """
-    fed = torch.zeros(n + 1, dtype=torch.bool)  # the last for queries that read nothing
+    # the last for queries that read nothing
+    fed = torch.zeros(n + 1, dtype=torch.bool, device="cpu")
     runs = []
     together = max(1, PAIRS // layout.pairs)
     for start in range(0, layout.count, together):
-        tiles = torch.arange(start, min(layout.count, start + together))
+        tiles = torch.arange(start, min(layout.count, start + together), device="cpu")
         i = layout.q.tokens(tiles, n)
         j = layout.k.tokens(tiles, n)
         mask = _mask(i, j, n, parts, seen, causal)

@@ -322,7 +322,7 @@ def run(
 
     Args:
         network: of approximate.
-        x: (*batch, n, d), entries in [0, 1).
+        x: (*batch, n, d), entries in [0, 1); fractions are made on the CPU.
         order: of the value layers, as there.
 
     Yields:

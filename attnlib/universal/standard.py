@@ -22,6 +22,7 @@ from attnlib._require import (
     is_tensor,
     matches,
     numbers,
+    place,
     require,
 )
 from attnlib.attention import Layer, Mlp, feed_forward, forward
@@ -117,6 +118,7 @@ def standard(
     order: str = "decreasing",
     clamp: float | None = None,
     dtype: torch.dtype = torch.float64,
+    device: torch.device | str = "cpu",
 ) -> list[Sublayer]:
     """The layers of the network as weights: Layers of two heads of size one, Mlps of
     four ReLUs.
@@ -127,7 +129,7 @@ def standard(
         value_ramp: of the value layers.
         order: of the value layers, as in value_layers.
         clamp: F, bound of |f|; None for no clamps.
-        dtype: of the weights.
+        dtype, device: of the weights.
 
     Returns:
         list of Sublayers, in units of a cell; run_standard runs them. Outputs are right
@@ -156,14 +158,15 @@ def standard(
         network.bits + 2 <= digits,
         f"ids of {network.bits} bits and quarters of them: {dtype} holds {digits} bits",
     )
-    u = torch.tensor([p.cells**i for i in range(p.d)], dtype=dtype)
-    axes = torch.eye(p.d, dtype=dtype)
+    place(device)
+    u = torch.tensor([p.cells**i for i in range(p.d)], dtype=dtype, device=device)
+    axes = torch.eye(p.d, dtype=dtype, device=device)
     sublayers = []
     for axis in axes:
         for k in range(p.levels):
             mlp = ramp_mlp(axis, axis, (k, k + 1), -1.0, k, ramp)
             sublayers.append(Sublayer("quantise", mlp=mlp))
-    masks = [torch.from_numpy(m) for m in p.masks]
+    masks = [torch.from_numpy(m).to(device) for m in p.masks]
     for shift in schedule(p):
         layer = _shift_layer(shift, u, axes[0])
         sublayers.append(Sublayer("attention", layer, mask=masks[shift.step]))
