@@ -41,9 +41,11 @@ def is_floating(name: str, tensor) -> None:
 def is_a(kind: type, /, **given) -> None:
     """The arguments, given by name, are of a kind."""
     for name, value in given.items():
+        got = type(value)
+        full = f"{got.__module__}.{got.__name__}".removeprefix("builtins.")
         require(
             isinstance(value, kind),
-            f"{name} must be of type {kind.__name__}, got {type(value).__name__}",
+            f"{name} must be of type {kind.__name__}, got {full}",
         )
 
 

@@ -159,6 +159,7 @@ def random_layers(
     Cost: O(L h d (d_qk + d_v)).
     Source: the usual fan-in scaling; not taken from a paper.
     """
+    _require.is_a(bool, bias=bias)
     if d_v is None:
         d_v = d_qk
     _require.sizes(1, L=L, h=h, d=d, d_qk=d_qk, d_v=d_v)
@@ -385,6 +386,8 @@ def forward(
         a layer.
     Source: Vaswani et al. 2017; Dong et al. 2021 study it without mlps and norms.
     """
+    switches = {"skip": skip, "norm_first": norm_first}
+    _require.is_a(bool, **switches, return_attention=return_attention)
     final_norm = None
     if isinstance(layers, Encoder):
         _refuse_parts(
@@ -406,6 +409,7 @@ def forward(
 
     if mlp_skip is None:
         mlp_skip = skip
+    _require.is_a(bool, mlp_skip=mlp_skip)
     maps = []
     for layer, (mlp, first, second) in zip(layers, parts):
         attend = partial(

@@ -82,6 +82,7 @@ def path_counts(heads: Sequence[int], *, skip: bool = False) -> list[int]:
         distribution).
     Claim: paths.lengths
     """
+    _require.is_a(bool, skip=skip)
     require(
         isinstance(heads, (list, tuple)) and len(heads) >= 1,
         f"heads must hold a number for at least one layer, got {heads!r}",
@@ -178,6 +179,7 @@ def path_terms(
     Source: Dong et al. 2021; Xie 2021, Theorem 2.1.
     Claim: paths.decomposition
     """
+    _require.is_a(bool, skip=skip)
     how = {"mask": mask, "scale": scale, "normalizer": normalizer}
     _require.sizes(1, limit=limit)
     attention = _attention(x, layers, attention, skip=skip, check=True, **how)
@@ -274,6 +276,7 @@ def path_sums(
         z.
     Claim: paths.sums
     """
+    _require.is_a(bool, skip=skip)
     how = {"mask": mask, "scale": scale, "normalizer": normalizer}
     attention = _attention(x, layers, attention, skip=skip, check=check, **how)
     t = _empty_path(x)
@@ -325,6 +328,7 @@ def path_norms(
     Source: Rademacher signs cancel the cross terms of different paths in expectation.
     Claim: paths.signs
     """
+    _require.is_a(bool, skip=skip, centred=centred)
     _require.sizes(2, signs=signs)  # one draw has no standard error
     _require.random(generator)
     how = {"mask": mask, "scale": scale, "normalizer": normalizer}

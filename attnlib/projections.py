@@ -18,6 +18,7 @@ from torch.nn.functional import pad
 from attnlib._require import (
     finite,
     floating,
+    is_a,
     is_tensor,
     numbers,
     one_of,
@@ -256,6 +257,7 @@ def failure_probability(k: int, eps: float, *, log: bool = False) -> float:
     Source: the chi-square law of the squared norm; two incomplete gamma functions.
     Claim: jl.norm-law
     """
+    is_a(bool, log=log)
     sizes(1, k=k)
     _share(eps)
     one_k = torch.tensor([float(k)], dtype=torch.float64, device="cpu")
@@ -309,6 +311,7 @@ def failure_bound(k: int, eps: float, *, sharp: bool = False) -> float:
         the page.
     Claim: jl.tail
     """
+    is_a(bool, sharp=sharp)
     sizes(1, k=k)
     if sharp:
         _share(eps)
@@ -346,6 +349,7 @@ def required_dimension(
     Source: the usual form of the lemma, and the law behind it.
     Claim: jl.floor
     """
+    is_a(bool, exact=exact)
     _share(eps, 1.0)
     numbers(delta=delta)
     require(0 < delta < 1, f"delta must be between 0 and 1, got {delta}")

@@ -86,7 +86,7 @@ def breaks(value) -> dict[str, Break]:
     if isinstance(value, np.ndarray):
         return array_breaks(value)
     if isinstance(value, bool):
-        return {}
+        return switch_breaks()
     if isinstance(value, int):
         return {**size_breaks(value), **not_numbers()}
     if isinstance(value, float | Fraction):
@@ -94,6 +94,18 @@ def breaks(value) -> dict[str, Break]:
     if isinstance(value, tuple | list | Several):
         return sequence_breaks(value)
     return object_breaks(value)
+
+
+def switch_breaks() -> dict[str, Break]:
+    """True or false in an `if`, but no booleans; NumPy's may be taken for one."""
+    return {
+        "word": Break("False"),
+        "zero": Break(0.0),
+        "nan": Break(math.nan),
+        "two": Break(2),
+        "none": Break(None),
+        "numpy": Break(np.bool_(True), True),
+    }
 
 
 def object_breaks(value) -> dict[str, Break]:
@@ -369,13 +381,24 @@ def alike(one, other, digits: float) -> bool:
 
 def broken_calls(function, row: dict, legal: set[tuple[str, str]]) -> Iterator[Broken]:
     """Every argument of a good call broken in every way."""
-    for argument, value in row.items():
+    for argument, value in (switches(function) | row).items():
         optional = may_be_none(function, argument)
         for name, (broken, like) in breaks(value).items():
             if name == "none" and optional:
                 continue
             fine = {(argument, name), (argument, name[name.rfind(":") :])} & legal
             yield Broken(argument, name, broken, like, bool(fine))
+
+
+def switches(function) -> dict[str, bool]:
+    """Its arguments that are booleans, but for those that change no answer."""
+    parameters = inspect.signature(function).parameters
+    return {
+        name: True
+        for name, parameter in parameters.items()
+        if parameter.annotation in ("bool", "bool | None")
+        and name not in ("check", "progress")
+    }
 
 
 def may_be_none(function, argument: str) -> bool:
@@ -560,6 +583,11 @@ def endless(n):
     return n
 
 
+def switched(n, skip: bool = False):
+    careful(n)
+    return n + 1 if skip else n
+
+
 def careful(n):
     if type(n) is not int or n < 1:
         raise ValueError(f"n must be an integer of at least 1, got {n!r}")
@@ -581,6 +609,8 @@ X = torch.arange(6.0, dtype=torch.float64).view(2, 3)
         (vague, {"x": X}, "x=inf", "answered by 'tensor(0."),
         (constant, {"n": 4}, "n=fraction", "answered by '1.0'"),
         (constant, {"n": 4}, "n=none", "raw TypeError"),
+        (switched, {"n": 4}, "skip=word", "answered by '5'"),
+        (switched, {"n": 4}, "skip=zero", "answered by '4'"),
     ],
 )
 def test_a_function_without_checks_is_found_out(function, row, call, words):

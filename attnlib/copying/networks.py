@@ -16,7 +16,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from attnlib._require import is_list, one_of, require, sizes
+from attnlib._require import is_a, is_list, one_of, require, sizes
 from attnlib.copying import Scheme, head_steps, receptive_fields
 from attnlib.patterns import Pattern, one_step
 from attnlib.sparse import masked_attention, sparse_attention
@@ -91,6 +91,7 @@ def plan(
     Cost: O(layers heads).
     Source: Yun et al. 2020b, experiments, recalled.
     """
+    is_a(bool, sparse=sparse)
     got = type(pattern).__name__
     require(isinstance(pattern, Pattern), f"pattern must be a Pattern, got {got}")
     steps = head_steps(pattern.p, layers, heads, scheme)
@@ -195,6 +196,7 @@ class MixingNetwork(nn.Module):
         sizes(1, vocabulary=vocabulary, width=width)
         sizes(0, seed=seed)
         one_of(get_args(Positions), positions=positions)
+        is_a(bool, tied=tied)
         n = reads(mixings[0]).shape[-1]
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)

@@ -196,6 +196,7 @@ def encode(
         ValueError: for no Tagged, no sentence, words and tags of different lengths, or
             d below 1.
     """
+    _require.is_a(bool, positions=positions)
     _require.is_a(Tagged, tagged=tagged)
     sizes = [len(s) for s in tagged.words]
     require(

@@ -286,6 +286,7 @@ def load_tiny_model(*, trained: bool = True) -> TinyModel:
         a TinyModel; .log is the training log, .sample a few passages that it was not
         trained on.
     """
+    _require.is_a(bool, trained=trained)
     from safetensors.torch import load
 
     folder = files("attnlib.data")

@@ -53,6 +53,7 @@ def linear_attention(
     Source: Katharopoulos et al. 2020, recalled; the chunks are those of its successors.
     Claim: efficient.flops
     """
+    _require.is_a(bool, causal=causal)
     _check(q, k, v, token_mask, check)
     phi_q = F.elu(q) + 1
     phi_k = F.elu(k) + 1
@@ -181,6 +182,7 @@ def performer_attention(
         depends on the keys, so that causal rows do not see later keys.
     Claim: efficient.performer
     """
+    _require.is_a(bool, causal=causal)
     _check(q, k, v, token_mask, check)
     _require.sizes(1, features=features)
     _require.scale(scale, check=check)

@@ -114,6 +114,7 @@ def lsh_sets(
         `within`.
     Claim: efficient.leak
     """
+    _require.is_a(bool, causal=causal, attend_self=attend_self)
     sizes(1, chunk=chunk)
     _require.is_tensor("ids", ids)
     require(
@@ -126,6 +127,7 @@ def lsh_sets(
         _require.token_mask(token_mask, ids.shape[1:], ids.device)
     if within is None:
         within = causal
+    _require.is_a(bool, within=within)
     if token_mask is not None:
         # Padding has a bucket of its own, the last.
         ids = torch.where(token_mask, ids, ids.max() + 1)
@@ -206,6 +208,8 @@ def lsh_attention(
         attend.
     Claim: efficient.union
     """
+    _require.is_a(bool, causal=causal, attend_self=attend_self)
+    _require.is_a(bool, correct_duplicates=correct_duplicates)
     tokens(qk, "qk")
     _require.is_tensor("v", v)
     _require.matches("v", v, (*qk.shape[:-1], *v.shape[-1:]), qk, "qk")

@@ -133,6 +133,7 @@ def star(n: int, *, local: bool = True) -> Pattern:
         the relay.
     Claim: patterns.star
     """
+    _require.is_a(bool, local=local)
     sizes(2, n=n)
     reach = int(local)
     relay = (n - 1,)
@@ -191,6 +192,7 @@ def fixed(n: int, w: int | None = None, *, closed: bool = False) -> Pattern:
         is ours.
     Claim: patterns.fixed
     """
+    _require.is_a(bool, closed=closed)
     w = _stride(n, w)
     ends = set(range(w - 1, n, w))
     if closed:
@@ -360,6 +362,7 @@ def logsparse(n: int, *, both: bool = False) -> Pattern:
     Source: Li et al. 2019 (LogSparse), recalled.
     Claim: patterns.logsparse
     """
+    _require.is_a(bool, both=both)
     after = int(both)
     parts = [Window(1, after, distance) for distance in _powers_of_two(n)]
     return build(n, parts)

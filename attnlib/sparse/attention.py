@@ -86,6 +86,7 @@ def sparse_attention(
         backward); tiles are ours.
     Claim: sparse.merge
     """
+    _require.is_a(bool, enable_gqa=enable_gqa, return_lse=return_lse)
     _is_pattern(pattern)
     for name, t in (("q", q), ("k", k), ("v", v)):
         _require.is_tensor(name, t)
