@@ -14,7 +14,6 @@ from numbers import Real
 
 import torch
 
-from attnlib._require import is_a
 from attnlib.certify.boltzmann import (  # noqa: F401 (public here)
     Enclosure,
     boltzmann_gap,
@@ -192,7 +191,8 @@ def network(
     Source: the definition of the network; shares no code with attnlib.attention.
     Claim: paths.decomposition
     """
-    is_a(bool, skip=skip)
+    if not isinstance(skip, bool):
+        raise ValueError(f"skip must be True or False, got {skip!r}")
     heads = _counts("weights", weights)
     if not heads or 0 in heads or heads != _counts("attention", attention):
         raise ValueError(
@@ -283,7 +283,6 @@ def decomposition_gap(
         assumed of P.
     Claim: paths.row-sums
     """
-    is_a(bool, skip=skip)
     _counts("value_biases", value_biases)
     whole = network(
         x, attention, weights, value_biases=value_biases, biases=biases, skip=skip
@@ -325,7 +324,6 @@ def path_sum(x: Matrix, attention, weights, *, skip: bool = False) -> list[Matri
     Source: Lagrange interpolation.
     Claim: paths.sums
     """
-    is_a(bool, skip=skip)
     nodes = range(len(_counts("weights", weights)) + 1)
     values = [network(x, attention, weights, skip=skip, z=z) for z in nodes]
     basis = [_lagrange(node, nodes) for node in nodes]
