@@ -169,7 +169,7 @@ REFUSED = {
         ),
         r"must return \(batch, 10, v\) .* got torch.float64 \(1, 1, 1\)",
     ),
-    "no masks": (lambda: task.reach([], 2), "at least one mask"),
+    "no masks": (lambda: task.reach([], 2), "masks must hold at least one"),
     "both changes": (
         lambda: task.reach(ODD["pattern"].mask(0)[None], 2, weights=[1], equal=True),
         "give one",

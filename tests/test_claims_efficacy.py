@@ -150,7 +150,7 @@ def test_hypotheses_are_asked_for_and_options_are_known():
         theorems.first_order(x, layers, paths="rerun")
     with pytest.raises(ValueError, match=r"order must be one of \[1, 2, 3\], got 4"):
         theorems.first_order(x, layers, order=4)
-    with pytest.raises(ValueError, match="at least one layer"):
+    with pytest.raises(ValueError, match="heads must hold at least one"):
         theorems.most_are_long([])
     with pytest.raises(ValueError, match="x is torch.float16"):
         half = [Layer(*(w if w is None else w.half() for w in l)) for l in layers]

@@ -217,7 +217,7 @@ WEAK = {
     "later tokens": (lambda: hops.doubling(RING, 3, causal=True), "later token"),
     "no truth value": (lambda: hops.doubling(RING, 3, causal=1), "causal must be"),
     "start": (lambda: hops.steps(RING, 3, starts=[8]), "starts must be tokens"),
-    "no start": (lambda: hops.steps(RING, 3, starts=[]), "starts must name"),
+    "no start": (lambda: hops.steps(RING, 3, starts=[]), "starts must hold"),
     "word": (lambda: hops.steps(RING, 3, writes="tokens"), "writes must be one of"),
     "no permutation": (lambda: hops.looking_back([0, 0, 1], 2), "permutation"),
     "no layer": (lambda: hops.looking_back(RING, 0), "layers must be an integer"),

@@ -200,7 +200,7 @@ def test_hypotheses_are_asked_for_and_options_are_known():
             words = f"layer {number}: values of width {width} are not narrower"
             with pytest.raises(ValueError, match=words):
                 paths.cost(x, both)
-    with pytest.raises(ValueError, match="at least one layer"):
+    with pytest.raises(ValueError, match="heads must hold at least one"):
         paths.lengths([])
     with pytest.raises(ValueError, match="whole numbers"):
         paths.lengths([2.0, 2.0])

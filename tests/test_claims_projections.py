@@ -188,7 +188,7 @@ SHARE = {"eps": 0.5, "delta": 0.05}
         (jl.root, {"x": NOISE, "y": NOISE[1:], "k": 2, "eps": 0.5}, "one length"),
         (jl.rank_one, {"k": 4, "n": 17, "eps": 0.5, "mean": math.nan}, "mean must be"),
         (jl.rank_one, {"k": 2, "n": 17, "eps": 0.5}, "k must be .* least 3"),
-        (jl.rows_needed, jl.asked(n=math.nan), "n must be an integer"),
+        (jl.rows_needed, jl.asked(n=math.nan), "n must be a finite"),
         (jl.rows_needed, jl.asked(pairs=0), "pairs must be"),
         (
             jl.relative_form_fails,

@@ -317,7 +317,10 @@ HEARS = proof.random_network()
         (lambda: proof.sweep(patterns.dense(2), 1, 2000), "too many to be run"),
         (lambda: proof.value_map(patterns.dense(3), 1, 10), "too many to be run"),
         (lambda: proof.hears(**HEARS | {"x": 0 * HEARS["x"]}), "row k must not vanish"),
-        (lambda: proof.hears(**HEARS | {"layers": []}), "layers must hold a layer"),
+        (
+            lambda: proof.hears(**HEARS | {"layers": []}),
+            "layers must hold at least one",
+        ),
         (lambda: proof.read_set(5, 1), "size must be an integer of at least 2"),
         (lambda: proof.quantise(X, 2.5), "cells must be an integer"),
         (lambda: proof.quantise([[0.5]], 2), "x must be a torch tensor"),

@@ -11,12 +11,14 @@ store the new ones:
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import json
 import math
 import re
 from pathlib import Path
 
 import pytest
+import torch
 
 from attnlib import theorems
 from attnlib.certify import Verdict, at_most
@@ -114,6 +116,84 @@ def test_another_number_is_noticed():
     assert not as_stored(Verdict(1.001, 2.0, True), known)
     assert not as_stored(Verdict(1.0, 2.001, True), known)
     assert not as_stored(Verdict(1.0, 2.0, True), None)
+
+
+# --- what nothing could be measured of
+
+
+def switches() -> list[tuple[str, str]]:
+    """(claim, argument) of what is true or false."""
+    found = []
+    for name, theorem in THEOREMS.items():
+        for argument in inspect.signature(theorem.function).parameters.values():
+            by_default = isinstance(argument.default, bool)
+            if by_default or "bool" in str(argument.annotation):
+                found.append((name, argument.name))
+    return found
+
+
+def objects(name: str) -> dict:
+    """The arguments of the first case of a claim."""
+    first = THEOREMS[name].cases[0]
+    return first.make(**first.made_with) | first.called_with
+
+
+@pytest.mark.bad_input
+@pytest.mark.parametrize(("name", "switch"), switches())
+@pytest.mark.parametrize("value", ["no", 1, math.nan])
+def test_a_switch_is_a_boolean(name, switch, value):
+    """One that is misspelt would be taken for True."""
+    with pytest.raises(ValueError, match=f"{switch} must be of type bool, got"):
+        THEOREMS[name].function(**objects(name) | {switch: value})
+
+
+@pytest.mark.bad_input
+def test_unasked_a_theorem_takes_anything_for_a_switch():
+    assert len(switches()) > 70
+    unasked = theorems.paths.decomposition.__wrapped__
+    assert unasked(**objects("paths.decomposition"), skip="no").ok
+
+
+def spoiled(value):
+    """An argument in which nothing is, or something that is no number."""
+    if isinstance(value, float):
+        yield from (math.nan, math.inf)
+    if isinstance(value, list | tuple):
+        yield []
+        for number, part in enumerate(value):
+            yield from ([*value[:number], bad] for bad in spoiled(part))
+    if torch.is_tensor(value) and value.is_floating_point():
+        for bad in (math.nan, math.inf):
+            broken = value.clone()
+            broken[(-1,) * value.dim()] = bad
+            yield broken
+
+
+@pytest.mark.bad_input
+@pytest.mark.parametrize("name", THEOREMS)
+def test_nothing_holds_of_nothing_and_of_no_number(name):
+    given = objects(name)
+    for argument, value in given.items():
+        for number, bad in enumerate(spoiled(value)):
+            with pytest.raises(ValueError, match=argument):
+                THEOREMS[name].function(**given | {argument: bad})
+            if number > 10:
+                break
+
+
+@pytest.mark.bad_input
+@pytest.mark.parametrize(
+    ("theorem", "given"),
+    [
+        (theorems.four_questions.right_side_falls, {"pairs": []}),
+        (theorems.four_questions.fates, {"toys": []}),
+        (theorems.patterns_and_conditions.checker, {"made": []}),
+    ],
+)
+def test_unasked_a_theorem_holds_of_nothing(theorem, given):
+    assert theorem.__wrapped__(**given).ok
+    with pytest.raises(ValueError, match="must hold at least one entry"):
+        theorem(**given)
 
 
 # --- the mechanism

@@ -13,10 +13,14 @@ that differ from the first case in one argument, on which the same function must
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
+import torch
+
+from attnlib._require import finite, is_a, is_tensor, numbers, require
 from attnlib.certify import Verdict
 
 __all__ = [
@@ -187,6 +191,7 @@ def claim(
     cases: Sequence[Case],
     controls: Sequence[Case],
     witness: Callable[[], Verdict],
+    masked: Sequence[str] = (),
 ) -> Callable[[Callable], Callable]:
     """Decorator: the function below it stands for the claim of this id.
 
@@ -204,9 +209,11 @@ def claim(
     Args:
         name: the id in book/claims.toml.
         cases, controls, witness: as in Theorem.
+        masked: arguments that may be -inf where something is left out.
 
     Returns:
-        a decorator that enters the function into THEOREMS and hands it back unchanged.
+        a decorator that enters the function into THEOREMS and hands it back, as one
+        that refuses arguments of which nothing could be measured.
 
     Raises:
         ValueError: if the claim has a function already, or as Theorem.
@@ -215,10 +222,38 @@ def claim(
     def enter(function: Callable[..., Verdict]) -> Callable[..., Verdict]:
         if name in THEOREMS:
             raise ValueError(f"claim {name}: it has a function already")
-        THEOREMS[name] = Theorem(name, function, cases, controls, witness)
-        return function
+        takes = inspect.signature(function)
+
+        @functools.wraps(function)
+        def asked(*args, **kwargs) -> Verdict:
+            for given, value in takes.bind(*args, **kwargs).arguments.items():
+                declared = takes.parameters[given]
+                is_switch = "bool" in str(declared.annotation)
+                if is_switch and value is not declared.default:
+                    is_a(bool, **{given: value})
+                if given not in masked:
+                    _measurable(given, value)
+            return function(*args, **kwargs)
+
+        THEOREMS[name] = Theorem(name, asked, cases, controls, witness)
+        return asked
 
     return enter
+
+
+def _measurable(name: str, value) -> None:
+    """An argument is not empty, and its numbers are finite: of nothing and of NaN all
+    would be true.
+    """
+    if torch.is_tensor(value):
+        is_tensor(name, value)
+        finite(**{name: value})
+    elif isinstance(value, float):
+        numbers(**{name: value})
+    elif isinstance(value, list | tuple):
+        require(len(value) > 0, f"{name} must hold at least one entry, got {value!r}")
+        for number, part in enumerate(value):
+            _measurable(f"{name}[{number}]", part)
 
 
 def check(name: str) -> Verdict:

@@ -261,7 +261,6 @@ def tile(
     """
     _check_tiles(query, tiles, layer, others)
     _check_bits(bits)
-    is_a(bool, rounded=rounded)
     N, M = len(tiles), len(others)
     require(
         len(query) in (1, M), f"query must have 1 row (or {M}), got {len(query)} rows"

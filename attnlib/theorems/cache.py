@@ -10,7 +10,7 @@ import math
 import torch
 from torch import Tensor
 
-from attnlib._require import finite, is_a, is_tensor, matches, numbers, require, sizes
+from attnlib._require import finite, is_tensor, matches, numbers, require, sizes
 from attnlib.bridges import state_floor
 from attnlib.certify import Verdict, at_least, at_most
 from attnlib.codes import coherence, moment_keys, price
@@ -548,7 +548,6 @@ def clusters(
     Page: notebooks/what_came_after/cache
     """
     _check_rows(q=q, k=k, v=v, centres=centres)
-    is_a(bool, counts=counts)
     q, k, v, centres = (rows.detach() for rows in (q, k, v, centres))
     n, d = k.shape
     matches("q", q, (len(q), d), k, "k")

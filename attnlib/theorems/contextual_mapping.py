@@ -394,7 +394,6 @@ def gap(
     d = vocabulary.shape[1]
     fits = v.shape == (d,) and v.dtype == double
     require(fits, f"v must be ({d},) in float64, got {tuple(v.shape)} {v.dtype}")
-    finite(v=v)
     length = float(v.norm())
     require(abs(length - 1) < ROUNDING, f"v must have length 1, got {length:.6g}")
     _check_times(times)
@@ -705,7 +704,6 @@ def mean(independent: Sequence[int], equispaced: Line, n: int) -> Verdict:
     Page: notebooks/one_layer_memorization/contextual_mapping
     """
     is_a(Sequence, independent=independent)
-    require(len(independent) >= 1, "independent must hold at least one integer")
     for number in independent:
         sizes(2, **{"each of independent": number})
     z = _check_line(equispaced, n, least=1)
@@ -802,7 +800,6 @@ def kept(
         z.dim() == 1 and len(z) >= 2 and z.dtype == double,
         f"z must be (tokens,) in float64, got {tuple(z.shape)} {z.dtype}",
     )
-    finite(z=z)
     z = z.detach()
     floating(dtype)
     require(
@@ -901,7 +898,6 @@ def birthday(points: Tensor, t: float) -> Verdict:
         len(got) == 3 and got[0] >= 1 and got[1] >= 2 and got[2] >= 1,
         f"points must be (draws, N, H) with N >= 2, got {got}",
     )
-    finite(points=points)
     inside = bool((points >= 0).all() and (points <= 1).all())
     require(inside, "points must lie in the unit cube: the density is taken as 1")
     numbers(t=t)
@@ -1091,7 +1087,6 @@ def positions(
     require(fits, f"u must be ({d},), float64, of length 1, got {tuple(u.shape)}")
     sizes(1, n=n)
     numbers(step=step, beta=beta)
-    is_a(bool, encoded=encoded)
     most = count**n
     require(most <= 4096, f"n = {n} of {count} tokens make {most} sequences: too many")
     x, r_max, eps = encode(vocabulary, u, n, step)
@@ -1404,7 +1399,6 @@ def typical(z: Tensor, n: int, *, beta: float, delta: float = 2.0) -> Verdict:
         len(got) == 2 and got[0] >= 2 and got[1] >= 3 and z.dtype == double,
         f"z must be (draws, tokens), float64, two draws of three, got {got} {z.dtype}",
     )
-    finite(z=z)
     z = z.detach()
     require(float(z.abs().max()) <= 1, "z must lie in [-1, 1]: the density is 1/2")
     numbers(beta=beta, delta=delta)

@@ -371,7 +371,6 @@ def reach(
     Claim: copying.reach
     Page: notebooks/sparse_universality/copying_task
     """
-    is_a(bool, ahead=ahead, equal=equal)
     require(
         weights is None or not equal,
         "weights and equal both change the symbols: give one of them",
@@ -462,7 +461,6 @@ def sample(
     Claim: copying.sample
     Page: notebooks/sparse_universality/copying_task
     """
-    is_a(bool, repeated=repeated)
     sizes(2, symbols=symbols)
     sizes(1, samples=samples)
     require(samples <= 2000, f"samples must be at most 2,000 here, got {samples}")

@@ -577,7 +577,6 @@ def memory(logits: Sequence[Tensor], leak: float) -> Verdict:
     Page: notebooks/synthesis/five_theorems_one_matrix
     """
     is_list(logits=logits)
-    require(len(logits) > 0, "logits must hold at least one layer, got none")
     for t, a in enumerate(logits):
         _check_matrix(f"logits[{t}]", a)
         matches(f"logits[{t}]", a, tuple(logits[0].shape), logits[0], "logits[0]")

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from attnlib import certify
-from attnlib._require import finite, is_tensor, matches, one_of, require, tokens
+from attnlib._require import is_tensor, matches, one_of, require, tokens
 from attnlib.attention import Layer, attention_matrix, forward, random_layers
 from attnlib.certify import Matrix, Verdict, at_least, at_most
 from attnlib.collapse import composite_norm, residual
@@ -747,7 +747,6 @@ def small_change(
     matches("w_q", w_q, (got[1], w_q.shape[1]), x)
     matches("w_k", w_k, tuple(w_q.shape), w_q, "w_q")
     matches("w", w, (got[1], got[1]), x)
-    finite(x=x, w_q=w_q, w_k=w_k, w=w)
     not_zero(w=w)
     found = sizes_of_change(derivative(x, w_q, w_k, w))[norm]
     allowed, for_every_n = kappa(x, w_q, w_k, w)

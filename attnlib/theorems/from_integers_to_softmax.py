@@ -600,7 +600,6 @@ def in_the_mean(
         ramp >= 1e-9,
         f"ramp must be at least 1e-9, got {ramp}: below, float64 says nothing",
     )
-    is_a(bool, clamped=clamped, padded=padded)
     wanted = f(x.clone())
     _check_doubles(**{"f(x)": wanted})
     require(wanted.shape == x.shape, f"f(x) must have the shape of x, {tuple(x.shape)}")
@@ -851,7 +850,6 @@ def prompt(
     require(entries <= MOST_ENTRIES, f"entries must be at most 512, got {entries}")
     _check_positive(slope=slope, sharpness=sharpness)
     require(sharpness <= 1e6, f"sharpness must be at most 1e6, got {sharpness}")
-    is_a(bool, squares=squares)
     h = 1 / entries
     places = places_of(entries)
     x = torch.linspace(0, 1, 64 * entries + 1, dtype=double)

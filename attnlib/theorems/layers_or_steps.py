@@ -14,7 +14,6 @@ from torch import Tensor
 
 from attnlib._require import (
     finite,
-    is_a,
     is_floating,
     is_list,
     is_tensor,
@@ -343,7 +342,6 @@ def doubling(
     require(k <= MOST_HOPS, f"k must be at most {MOST_HOPS}, got {k}")
     n = len(pointers)
     names = _check_names(names, n)
-    is_a(bool, causal=causal)
     if causal:
         _check_backwards(pointers)
     k = int(k)
@@ -541,7 +539,6 @@ def steps(
     if starts is None:
         starts = list(range(n))
     is_list(starts=starts)
-    require(len(starts) > 0, "starts must name a token, got none")
     for start in starts:
         sizes(0, starts=start)
         require(start < n, f"starts must be tokens 0 to {n - 1}, got {start}")
@@ -753,7 +750,6 @@ def looking_back(
     _check_permutation(pointers)
     sizes(1, layers=layers)
     require(layers <= 12, f"layers must be at most 12, got {layers}")
-    is_a(bool, back=back)
     n = len(pointers)
     names = _check_names(names, n)
     gamma = margin(names)
@@ -861,7 +857,6 @@ def by_names(
     pointers = _check_pointers(pointers)
     sizes(0, layers=layers)
     sizes(1, known=known)
-    is_a(bool, causal=causal)
     n = len(pointers)
     require(layers <= 10, f"layers must be at most 10, got {layers}")
     require(known <= n, f"known must be at most the {n} tokens, got {known}")

@@ -208,7 +208,6 @@ def criteria(
     _check_square("a", a)
     _check_rows("a", a)
     matches("m", m, tuple(a.shape), a, "a")
-    finite(m=m)
     _check_rows("m", m)
     _tolerances(eps1, eps2)
     one_of(("all", "one"), zeros_count=zeros_count)
@@ -291,7 +290,6 @@ def layout(q: Tensor, k: Tensor, *, root: bool = True) -> Verdict:
     tokens(q, "q")
     require(q.dim() == 2, f"q must be (n, d), got {tuple(q.shape)}")
     matches("k", k, tuple(q.shape), q, "q")
-    finite(q=q, k=k)
     q = q.double()
     k = k.double()
     code = Code(q, k, 0.1, 0.5)
@@ -987,7 +985,6 @@ def rounding(q: Tensor, k: Tensor, bits: int, *, claimed: int | None = None) -> 
     """
     _check_double("q", q)
     matches("k", k, tuple(q.shape), q, "q")
-    finite(k=k)
     sizes(1, bits=bits)
     require(bits <= 53, f"bits must be at most 53, as float64 has, got {bits}")
     if claimed is not None:

@@ -456,11 +456,9 @@ def width(layers: Sequence[Sequence]) -> Verdict:
     Page: notebooks/one_layer_memorization/memorization
     """
     is_list(layers=layers)
-    require(layers, "layers must hold a layer")
     exact = []
     for i, layer in enumerate(layers):
         is_list(**{f"layers[{i}]": layer})
-        require(layer, f"layers[{i}] must hold a unit")
         exact.append([_unit(f"layers[{i}][{j}]", u) for j, u in enumerate(layer)])
     return at_most(crossings(broken_line(exact)), sum(map(len, exact)) + 1)
 
@@ -775,9 +773,7 @@ def dimension(points: Tensor, hidden: Sequence[int]) -> Verdict:
         points.dtype == double and points.dim() == 2 and 0 not in points.shape,
         f"points must be (D, d) in float64, got {points.dtype} {tuple(points.shape)}",
     )
-    finite(points=points)
     is_list(hidden=hidden)
-    require(len(hidden) >= 1, "hidden must hold a number of units")
     sizes(1, **{f"hidden[{i}]": m for i, m in enumerate(hidden)})
     D, d = points.shape
     ranks = []

@@ -322,7 +322,6 @@ def universal(
     _check_weight(weight)
     one_of(("all", "reached"), depends=depends)
     one_of(("exact", "softmax"), arithmetic=arithmetic)
-    is_a(bool, places=places)
     n = pattern.n
     found = check(pattern)
     last = found.hops or pattern.p * (n - 1)
@@ -1177,7 +1176,6 @@ def logsparse(pattern: Pattern, *, both: bool = False) -> Verdict:
     Page: notebooks/sparse_universality/patterns_and_conditions
     """
     _check_pattern(pattern)
-    is_a(bool, both=both)
     if not both:
         return at_most(family_faults(pattern, exact("logsparse", pattern.n)), 0)
     found = check(pattern)
@@ -1234,7 +1232,6 @@ def unread(n: int, r: int, *, replace: bool = False) -> Verdict:
     sizes(2, n=n)
     sizes(1, r=r)
     require(r <= n, f"r must be at most n = {n}, got {r}")
-    is_a(bool, replace=replace)
     expected = n * (1 - Fraction(r, n)) ** (n - 1)
     rows = n**r if replace else math.comb(n, r)
     if rows**n > MOST:
@@ -1638,7 +1635,6 @@ def checker(made: Sequence[Pattern], *, skip: bool = True, order: int = 1) -> Ve
     Page: notebooks/sparse_universality/patterns_and_conditions
     """
     is_list(made=made)
-    is_a(bool, skip=skip)
     require(order in (1, -1), f"order must be 1 or -1, got {order!r}")
     wrong = 0
     for number, pattern in enumerate(made):
@@ -1774,7 +1770,6 @@ def merge(
     Page: notebooks/sparse_universality/patterns_and_conditions
     """
     _check_attended(pattern, q, k, v)
-    is_a(bool, disjoint=disjoint)
     scale = 1 / math.sqrt(q.shape[-1])
     got = tiles_forward(q, k, v, tiles_of(pattern, disjoint=disjoint), scale)
     wanted = _truth(q, k, v, pattern.mask())

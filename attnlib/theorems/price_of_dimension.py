@@ -100,7 +100,6 @@ def paid_by(q: Tensor, k: Tensor) -> float:
 def exact_rows(name: str, rows: Sequence[Sequence]) -> list[list[Fraction]]:
     """Lists of finite numbers, all of one length, as fractions."""
     is_list(**{name: rows})
-    require(len(rows) >= 1, f"{name} must hold at least one row, got none")
     found = []
     for i, row in enumerate(rows):
         is_list(**{f"{name}[{i}]": row})
@@ -168,7 +167,6 @@ def _check_vectors(vectors: Tensor, rows: Sequence[int]) -> int:
         f"vectors must have a squared length from 1 to 2^53, got {square:g}: "
         "larger products are not exact",
     )
-    require(len(rows) >= 1, "some must name at least one row, got none")
     for row in rows:
         sizes(0, **{"each of some": row})
         require(row < got[0], f"some must name rows from 0 to {got[0] - 1}, got {row}")

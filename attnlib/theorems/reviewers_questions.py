@@ -330,7 +330,6 @@ def _check_accuracies(accuracies) -> None:
     require(len(accuracies) >= 2, f"accuracies of two models, got {len(accuracies)}")
     for seeds in accuracies:
         is_list(accuracies=seeds)
-        require(len(seeds) >= 1, "accuracies must hold a number a seed, got none")
         for number in seeds:
             numbers(accuracies=number)
             require(0 <= number <= 1, f"accuracies lie between 0 and 1, got {number}")

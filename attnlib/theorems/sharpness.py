@@ -11,7 +11,6 @@ from torch.nn.functional import normalize
 
 from attnlib._require import (
     finite,
-    is_a,
     is_floating,
     is_list,
     numbers,
@@ -166,6 +165,7 @@ ROWS = Case(drawn_rows)
     ],
     controls=[ROWS.but(gaps="first"), ROWS.but(normalizer="hardmax")],
     witness=both_sides_are_attained,
+    masked=["logits"],
 )
 def two_sides(
     logits: Tensor,
@@ -283,6 +283,7 @@ GAUSSIAN = Case(gaussian_rows)
     cases=[EXTREMES, EXTREMES.but(n=10), GAUSSIAN, GAUSSIAN.but(n=3, seed=1)],
     controls=[EXTREMES.but(share=0.75), EXTREMES.but(share=0.6)],
     witness=both_constants_are_best,
+    masked=["logits"],
 )
 def two_thirds(
     logits: Tensor, mask: Tensor | None = None, *, share: float = 2 / 3
@@ -408,7 +409,6 @@ def equal_angles(x: Tensor, beta: float, *, causal: bool = False) -> Verdict:
     Claim: after.angles
     Page: notebooks/what_came_after/sharpness
     """
-    is_a(bool, causal=causal)
     rho = _check_angles(x)
     x = x.detach()
     tau = contraction(len(x), rho, beta)

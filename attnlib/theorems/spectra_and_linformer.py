@@ -312,7 +312,6 @@ def two_counts(values: Sequence[int], share: Fraction) -> Verdict:
     Page: notebooks/jl_low_rank/spectra_and_linformer
     """
     is_list(values=values)
-    require(len(values) > 0, "values must hold at least one number, got none")
     for value in values:
         sizes(0, values=value)
     require(
@@ -355,7 +354,6 @@ def _check_weights(weights: Sequence[Sequence[int]]) -> None:
     """A square matrix of whole numbers, none negative, no row of zeros."""
     is_list(weights=weights)
     n = len(weights)
-    require(n > 0, "weights must have at least one row, got none")
     for row in weights:
         is_list(weights=row)
         require(len(row) == n, f"weights must be {n} x {n}, got a row of {len(row)}")

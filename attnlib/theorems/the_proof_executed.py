@@ -691,7 +691,6 @@ def value_map(
     """
     _check_grid(pattern, d, cells)
     one_of(("grid", "increasing", "decreasing"), order=order)
-    is_a(bool, gap=gap)
     net = approximate(_far, pattern.n, d, cells, pattern)
     steps = net.ids.size**2
     require(
@@ -862,7 +861,6 @@ def hears(
     """
     is_a(Pattern, pattern=pattern)
     tokens(x, "x")
-    finite(x=x)
     got = tuple(x.shape)
     n = pattern.n
     require(got[:-1] == (n,), f"x must be ({n}, d) for this pattern, got {got}")
@@ -874,7 +872,6 @@ def hears(
         "row is tripled, zeroed and turned round",
     )
     is_list(layers=layers)
-    require(layers, "layers must hold a layer, got none")
     for layer in layers:
         is_a(Layer, **{"each of layers": layer})
     changed = x.repeat(4, 1, 1)
@@ -1131,7 +1128,6 @@ def equivariant_lp(
     Page: notebooks/sparse_universality/the_proof_executed
     """
     sizes(2, cells=cells)
-    is_a(bool, repeats=repeats)
     numbers(ramp=ramp)
     require(0 < ramp <= 1, f"ramp must be positive and at most 1, got {ramp}")
     if scale is not None:

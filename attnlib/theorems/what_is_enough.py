@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from attnlib._require import is_a, is_list, numbers, require, sizes
+from attnlib._require import is_list, numbers, require, sizes
 from attnlib.certify import Verdict, at_least, at_most
 from attnlib.codes import _columns, margins, moment_keys
 from attnlib.codes.exact import line_order
@@ -248,7 +248,6 @@ def redrawing(
     Page: notebooks/sparse_patterns/what_is_enough
     """
     _check_draw(columns, keys, level)
-    is_a(bool, whole=whole)
     k = columns.shape[1]
     found = redraw.settle(
         keys,
@@ -498,7 +497,6 @@ def sign_rank(
     Page: notebooks/sparse_patterns/what_is_enough
     """
     v, w, plus = _check_signs(v, w, plus)
-    is_a(bool, flip=flip)
     if flip:
         w = [[-x for x in b] if dot(plus, b) < 0 else b for b in w]
     # The basis is changed so that `plus` becomes the last unit vector: the coordinate
@@ -549,7 +547,6 @@ def ends_of_orders(rows: Sequence[frozenset], n: int) -> bool:
 def _check_sets(rows: Sequence, n: int) -> list[frozenset]:
     """Sets of some of the columns 0..n-1, not of all; others are refused."""
     is_list(rows=rows)
-    require(len(rows) >= 1, "rows must hold at least one set, got none")
     found = []
     for row in rows:
         got = isinstance(row, set | frozenset | list | tuple)
@@ -614,7 +611,6 @@ def on_a_line(
     sizes(1, n=n)
     require(n <= 7, f"n must be at most 7, got {n}: all orders of the keys are tried")
     rows = _check_sets(rows, n)
-    is_a(bool, complements=complements)
     possible = ends_of_orders(rows, n)
     if not complements:
         by_size = sorted(rows, key=len)
