@@ -87,10 +87,20 @@ def unit(layer: Layer) -> float:
     return float(key_norms(layer)[0] * composite_norm(merged(layer)[0][0]))
 
 
+def quotient(left, right) -> float:
+    """left / right; zero where nothing is left, and nothing is allowed."""
+    if left <= 0 and right == 0:
+        return 0.0
+    return float(left) / float(right) if right else math.inf
+
+
 def constant(x: Tensor, layer: Layer) -> float:
-    """What a layer of one head needs: residual out / (unit * residual in, cubed)."""
+    """What a layer of one head needs: residual out / (unit * residual in, cubed); zero
+    where no residual comes out.
+    """
     before, after = log_residuals(x, [layer]).tolist()
-    return math.exp(after - 3 * before) / unit(layer)
+    needed = 0.0 if after == -math.inf else math.exp(after - 3 * before)
+    return quotient(needed, unit(layer))
 
 
 def plain_sizes(x: Tensor, layers: Sequence[Layer], size=composite_norm, **how):
@@ -602,12 +612,12 @@ def one_layer(x: Tensor, layer: Layer, *, skip: bool = False) -> Verdict:
     rows = omega * inf_norm(w) * one_norm(r) * inf_norm(r) ** 2
     noise = rounding(x, y)
     shares = [
-        (one_norm(after) - len(x) * noise) / columns,
-        (inf_norm(after) - len(w) * noise) / rows,
+        quotient(one_norm(after) - len(x) * noise, columns),
+        quotient(inf_norm(after) - len(w) * noise, rows),
     ]
     if not skip:
         shares.append(constant(x, layer) / math.sqrt(factor))
-    return at_most(max(float(share) for share in shares), 1 + 1e-9)
+    return at_most(max(shares), 1 + 1e-9)
 
 
 def the_toy_uses_half() -> Verdict:
@@ -625,7 +635,7 @@ def row_share(x: Tensor, layer: Layer, *, skip: bool = False) -> float:
     bound = 2 * (key_norms(layer) * inf_norm(weights)).sum()
     bound = bound * r.abs().max() * inf_norm(r) ** 2
     y = forward(x, [layer], skip=skip)
-    return float((inf_norm(residual(y)) - x.shape[-1] * rounding(x, y)) / bound)
+    return quotient(inf_norm(residual(y)) - x.shape[-1] * rounding(x, y), bound)
 
 
 def rounding(x: Tensor, y: Tensor) -> float:
@@ -755,7 +765,7 @@ def multi_head(
     else:
         logs = log_residuals(x, layers)
     bound = log_bound(x, layers)
-    off = (logs - bound) / bound.abs().clamp(1, 1e300)
+    off = _excess(logs, bound) / bound.abs().clamp(1, 1e300)
     off = torch.where(bound == math.inf, -math.inf, off)
     return at_most(off[1:].max(), 1e-9)
 
@@ -836,7 +846,7 @@ def cubic_bound(x: Tensor, layers: Sequence[Layer], *, skip: bool = False) -> Ve
         )
     logs = plain_sizes(x, layers, skip=True) if skip else log_residuals(x, layers)
     printed = log_bound(x, layers, version="printed")
-    return at_most((logs - printed)[1:].max(), 1e-9)
+    return at_most(_excess(logs, printed)[1:].max(), 1e-9)
 
 
 def family_size(m=30000, strength=None) -> dict:
@@ -959,7 +969,7 @@ def cubic_law(
     rest = composite_norm(residual(y) - lead) - rounding(x, y)
     size = unit(layer) * float(composite_norm(residual(x))) ** 3
     allowed = (g(2 * eta(x, layer)) - 1) * size
-    return at_most(float(rest) / allowed, 1 + 1e-6)
+    return at_most(quotient(rest, allowed), 1 + 1e-6)
 
 
 def the_toy_has_any_spread() -> Verdict:
@@ -1084,9 +1094,9 @@ def pair_share(x: Tensor, layer: Layer, *, skip: bool = False) -> float:
     noise = rounding(x, y)
     columns = one_norm(after) - len(x) * noise
     rows = inf_norm(after) - len(w) * noise
-    by_columns = columns / (size * one_norm(w) * one_norm(r))
-    by_rows = rows / (size * inf_norm(w) * inf_norm(r))
-    return max(float(by_columns), float(by_rows))
+    by_columns = quotient(columns, size * one_norm(w) * one_norm(r))
+    by_rows = quotient(rows, size * inf_norm(w) * inf_norm(r))
+    return max(by_columns, by_rows)
 
 
 PAIR = Case(attended_pair, {"scale": 0.1})
@@ -1170,12 +1180,15 @@ def recursion(
     Claim: collapse.recursion
     Page: notebooks/path_decomposition/rank_collapse
     """
+    _check(x, layers)
+    require((x != x[0]).any(), "x: all tokens are equal, and ln r_0 is no number")
     nested = []
     for layer in layers:
         nested.append(tuple(None if w is None else w.tolist() for w in layer))
     exact = certify.log_residuals(x.tolist(), nested, digits=digits)
     got = plain_sizes(x, layers) if plain else log_residuals(x, layers)
-    off = (got - torch.tensor(exact, dtype=x.dtype)).abs()
+    exact = torch.tensor(exact, dtype=x.dtype)
+    off = torch.where(got == exact, 0, (got - exact).abs())  # also where both are -inf
     return at_most(off.max(), 1e-8)
 
 
