@@ -21,6 +21,7 @@ import pytest
 import torch
 
 from attnlib import theorems
+from attnlib.attention import Layer
 from attnlib.certify import Verdict, at_most
 from attnlib.theorems import THEOREMS, Case, Theorem
 
@@ -194,6 +195,86 @@ def test_unasked_a_theorem_holds_of_nothing(theorem, given):
     assert theorem.__wrapped__(**given).ok
     with pytest.raises(ValueError, match="must hold at least one entry"):
         theorem(**given)
+
+
+# --- where nothing is left to measure
+
+# Arguments that no tokens are, or of which an equal or empty one is a control; then
+# the theorem computes with what it is given.
+BROKEN = {
+    "after.reached": "tiles",
+    "boltzmann.any-temperature": "values all",
+    "boltzmann.typical": "z",
+    "expressive.criteria": "a m",
+    "expressive.masks": "columns mask",
+    "escaping.sink": "weights",
+    "expressive.expected": "keys",
+    "expressive.leak": "keys pi all",
+    "codes.kissing": "vectors",
+    "ids.birthday": "points",
+    "jl.existence": "tried_on",
+    "jl.root": "x",
+    "lowrank.causal": "e",
+    "lowrank.covering": "v",
+    "lowrank.pairs": "k v all",
+    "lowrank.theorem-2": "r",
+    "memorize.trained": "labels wanted",
+    "synthesis.many": "sets",
+}
+
+
+def same(t):
+    """Each row is the first one."""
+    first = t[..., :1, :] if t.dim() > 1 else t[:1]
+    return first.expand_as(t).clone()
+
+
+def one(t):
+    """The first row alone."""
+    return t[..., :1, :] if t.dim() > 1 else t[:1]
+
+
+def silent(layer, names):
+    weights = {n: getattr(layer, n) for n in names}
+    return layer._replace(**{n: 0 * w for n, w in weights.items() if w is not None})
+
+
+def degenerate(given: dict):
+    """(name, arguments): tensors of zeros, of equal rows, of one row, one at a time and
+    all at once; layers without queries, keys, values, outputs, or all of them.
+    """
+    tensors = {k: v for k, v in given.items() if torch.is_tensor(v) and v.dim()}
+    groups = {k: {k: v} for k, v in tensors.items()}
+    if len(tensors) > 1:
+        groups["all"] = tensors
+    for name, group in groups.items():
+        for spoil in (torch.zeros_like, same, one):
+            yield name, {k: spoil(v) for k, v in group.items()}
+    for name, value in given.items():
+        layers = [value] if isinstance(value, Layer) else value
+        if not isinstance(layers, list) or not isinstance(layers[0], Layer):
+            continue
+        for names in (["w_q"], ["w_k"], ["w_v"], ["w_o"], Layer._fields):
+            mute = [silent(layer, names) for layer in layers]
+            muted = {name: mute[0] if isinstance(value, Layer) else mute}
+            yield name, muted
+        if "x" in tensors:
+            yield name, muted | {"x": 0 * one(given["x"])}
+
+
+@pytest.mark.bad_input
+@pytest.mark.parametrize("name", THEOREMS)
+def test_where_nothing_is_left_no_theorem_is_refuted(name):
+    """It holds, as 0 = 0, or refuses by name."""
+    given = objects(name)
+    for argument, changed in degenerate(given):
+        if argument in BROKEN.get(name, "").split():
+            continue
+        try:
+            verdict = THEOREMS[name].function(**given | changed)
+        except ValueError:
+            continue
+        assert verdict.ok and not math.isnan(verdict.value), (argument, verdict)
 
 
 # --- the mechanism

@@ -748,6 +748,7 @@ def reached(tiles: Tensor, query: Tensor, layer: Layer, bits: int) -> Verdict:
     _check_tiles(query, tiles, layer)
     _check_bits(bits)
     require(len(query) == 1, f"query must be (1, d), got {tuple(query.shape)}")
+    require(layer.w_v.any(), "layer: w_v is zero, and no message tells anything")
     heads, _, width = layer.w_v.shape
     told = heads * width * bits
     different = len(tiles.flatten(1).unique(dim=0))

@@ -368,6 +368,7 @@ def questions(
     require(n >= 2, f"keys must be at least two, got {n}")
     off = float((keys.norm(dim=1) - 1).abs().max())
     require(off <= 1e-9, f"keys must have length one, got one that is off by {off:.3g}")
+    require((keys != keys[0]).any(), "keys: all are equal, and no question tells them")
     keys = keys / keys.norm(dim=1, keepdim=True)
     numbers(length=length)
     require(length >= 0, f"length must not be negative, got {length}")

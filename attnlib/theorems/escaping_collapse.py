@@ -14,7 +14,7 @@ from torch import Tensor
 
 from attnlib import certify
 from attnlib._blocks import check_blocks, check_norm
-from attnlib._require import numbers, one_of, require, tokens
+from attnlib._require import matches, numbers, one_of, require, tokens
 from attnlib.attention import (
     Encoder,
     Layer,
@@ -1494,6 +1494,9 @@ def sink(
     Page: notebooks/path_decomposition/escaping_collapse
     """
     one_of(["start", "other"], side=side)
+    tokens(values, "values")
+    matches("weights", weights, tuple(values.shape[:-1]), values, "values")
+    matches("direction", direction, tuple(values.shape[-1:]), values, "values")
     u = direction / direction.norm()
     along = values @ u  # (k, n)
     contents = along[:, 1:]

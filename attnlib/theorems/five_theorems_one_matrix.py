@@ -653,6 +653,7 @@ def sharp_forgets(logits: Tensor, leak: float) -> Verdict:
     """
     _check_matrix("logits", logits)
     _check_leak(leak)
+    require((logits != logits[:, :1]).any(), "logits are equal: no row is sharp")
     n = len(logits)
     p = torch.softmax(logits, -1)
     bound = 1 - n * (1 - leak) * math.exp(-2 * float(radius(logits)))
@@ -772,6 +773,7 @@ def many(logits: Tensor, sets: Tensor, R: float, L: int) -> Verdict:
     Page: notebooks/synthesis/five_theorems_one_matrix
     """
     _check_matrix("logits", logits)
+    require((logits != logits[0]).any(), "logits: all rows read alike, not their sets")
     is_tensor("sets", sets)
     got = f"{sets.dtype} {tuple(sets.shape)}"
     require(

@@ -1045,6 +1045,7 @@ def full_rank(logits: Tensor, *, eps1: float) -> Verdict:
     _check_square("logits", logits)
     numbers(eps1=eps1)
     require(0 < eps1 < 1, f"eps1 must lie in (0, 1), got {eps1}")
+    require((logits != logits[0]).any(), "logits: all rows are equal, no permutation")
     least = torch.linalg.svdvals(logits.softmax(1))[-1]
     return at_most(1 - least, 2 * (len(logits) - 1) * eps1 * (1 + 1e-9))
 

@@ -222,6 +222,8 @@ def logits_add(
     Claim: efficacy.margins
     Page: notebooks/path_decomposition/path_efficacy
     """
+    got, size = tuple(labels.shape), tuple(u.shape[:-1])
+    require(got == size, f"labels must be {size}, one a token of u, got {got}")
     alone, c = logit_parts(reader, u)
     together = alone.sum(0)
     added = together if left_out is None else together - alone[left_out]

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from attnlib import certify
-from attnlib._require import one_of
+from attnlib._require import one_of, require
 from attnlib.attention import (
     Layer,
     Normalizer,
@@ -55,6 +55,11 @@ def error(got: Tensor, wanted: Tensor) -> float:
     size = torch.linalg.matrix_norm(wanted.detach())
     ratio = torch.where(distance == 0, 0.0, distance / size)
     return float(ratio.max())
+
+
+def _relative_error(got: Tensor, wanted: Tensor) -> float:
+    """That of certify; zero where both agree, though both be zero."""
+    return 0.0 if torch.equal(got, wanted) else certify.relative_error(got, wanted)
 
 
 def without_biases(layers: Sequence[Layer]) -> None:
@@ -494,7 +499,7 @@ def sums_by_length(
         if attention == "recomputed" and length(path) > 0:
             term = forward(x, restrict(layers, path))
         listed[length(path)] += term
-    by_length = certify.relative_error(listed, sums)
+    by_length = _relative_error(listed, sums)
     in_all = error(sums.sum(0) + b, forward(x, layers, skip=skip))
     return at_most(max(by_length, in_all), rounding(x))
 
@@ -709,7 +714,7 @@ def random_signs(
         total += sums.detach().square().flatten(1).sum(1)
     mean = total / 2 ** sum(coins)
     wanted = squared_norms(x, layers, centred=centred)
-    return at_most(certify.relative_error(mean, wanted), rounding(x))
+    return at_most(_relative_error(mean, wanted), rounding(x))
 
 
 # --- a path is not a subnetwork
@@ -781,6 +786,10 @@ def subnetworks(x: Tensor, layers: Sequence[Layer]) -> Verdict:
     """
     without_biases(layers)
     y = forward(x, layers, skip=True)
+    require((x != x[..., :1, :]).any(), "x: all tokens are equal, none moves attention")
+    for number, layer in enumerate(layers, 1):
+        silent = not all(w.any() for w in layer[:4])
+        require(not silent, f"layers: layer {number} has a weight that is zero")
     total = torch.zeros_like(y)
     for path, _ in path_terms(x, layers, skip=True):
         kept = restrict(layers, path)

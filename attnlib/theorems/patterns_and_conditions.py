@@ -1770,6 +1770,7 @@ def merge(
     Page: notebooks/sparse_universality/patterns_and_conditions
     """
     _check_attended(pattern, q, k, v)
+    require(v.any(), "v must not be zero: what is off is measured by it")
     scale = 1 / math.sqrt(q.shape[-1])
     got = tiles_forward(q, k, v, tiles_of(pattern, disjoint=disjoint), scale)
     wanted = _truth(q, k, v, pattern.mask())

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from attnlib import certify
-from attnlib._require import numbers, require, told
+from attnlib._require import matches, numbers, require, told
 from attnlib.attention import (
     Layer,
     attention_matrix,
@@ -552,6 +552,7 @@ def moves_little(r: Tensor, e: Tensor, *, linear_up_to=LINEAR_UP_TO) -> Verdict:
     Claim: collapse.spread
     Page: notebooks/path_decomposition/rank_collapse
     """
+    matches("e", e, tuple(r.shape), r, "r")
     s = torch.softmax(r, -1)
     p = torch.softmax(r + e, -1)
     wide = float(spread(e))
