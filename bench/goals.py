@@ -35,11 +35,11 @@ class Goal(NamedTuple):
     least: bool = True
     device: str = "cpu"
 
-    def met(self, value: float | int, slack: float | int = 1) -> bool:
+    def met(self, value: float | int) -> bool:
         """Whether a value reaches the target."""
         if self.least:
-            return value >= self.target / slack
-        return value <= self.target * slack
+            return value >= self.target
+        return value <= self.target
 
 
 class Judged(NamedTuple):

@@ -52,7 +52,8 @@ CHROMIUM = [
     "--disable-component-update",
     "--disable-sync",
 ]
-LANES = ("wide", "bench")  # run only where -m names them
+PATIENCE = 900_000  # ms that a browser may take: only what hangs takes more
+LANES = ("wide",)  # run only where -m names them
 MARKERS = {
     "claim(id, role)": "this test is the check, control, witness, counterexample or "
     "certificate of a claim of the book",
@@ -60,7 +61,6 @@ MARKERS = {
     "again": "calls what other tests call, or one thing a thousand times: the shape "
     "checker has seen it",
     "wide": "runs in the wide lane only, make check",
-    "bench": "measures time; runs only when asked for",
     "slow": "takes more than a few seconds",
     "cuda": "needs a GPU; never carries a verdict",
     "browser": "needs a Chromium",
@@ -239,6 +239,17 @@ def device(request):
     return torch.device(request.param)
 
 
+def patient(make):
+    """The same, for a page or a context that waits as long as a busy machine needs."""
+
+    def made(**options):
+        new = make(**options)
+        new.set_default_timeout(PATIENCE)
+        return new
+
+    return made
+
+
 @pytest.fixture(scope="session")
 def browser():
     """The system's Chromium. Where there is none the tests are skipped; on CI that is a
@@ -256,7 +267,11 @@ def browser():
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=path, args=CHROMIUM)
+        browser = playwright.chromium.launch(
+            executable_path=path, args=CHROMIUM, timeout=PATIENCE
+        )
+        for name in ("new_context", "new_page"):
+            setattr(browser, name, patient(getattr(browser, name)))
         yield browser
         browser.close()
 

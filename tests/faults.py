@@ -64,7 +64,7 @@ if METHOD == "forkserver":
             "yaml",
         ]
     )
-SECONDS = 600
+SECONDS = 900
 
 
 def load() -> None:

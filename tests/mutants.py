@@ -57,7 +57,7 @@ NOT_OF_THE_LIBRARY = """
     site colab teeth book bench repo tools use figures exercises docstrings folds fuzz
     minutes notebook proofs claims_book claims_verdicts
 """
-LANES = "not slow"  # nor wide, nor bench: those run only where they are named
+LANES = "not slow"  # nor wide: those run only where they are named
 SECONDS = 100  # of the processor for a test, so that a busy machine changes no verdict
 SAMPLE = 60  # tests for a line that runs at import
 PAGES = 3  # at most so many for a mutant

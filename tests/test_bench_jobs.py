@@ -105,7 +105,6 @@ def test_goals_name_cases_that_exist(goal):
 
 
 def test_goals_are_told_apart():
-    assert set(FLOORS) <= {goal.words for goal in goals.GOALS if goal.device == "cpu"}
     assert len({(goal.number, goal.words, goal.device) for goal in goals.GOALS}) == len(
         goals.GOALS
     )
@@ -229,47 +228,3 @@ def test_quick_runs_on_a_gpu(job):
         assert all(error < 1e-4 for error in record.get("worst error", {}).values()), (
             record["case"]
         )
-
-
-# goals that no run can reach whose work contains this: asserted is at most twice the
-# floor
-FLOORS = {
-    "row chunks / ours": goals.floor(
-        "bare product"
-    ),  # chunks of 64 rows take two products, so 3.5 is not to be had
-    "int8: ours / bare product in floats": goals.floor("int8 product alone"),
-    "torch.sort + difference / ours": goals.floor("numpy's sort alone"),
-}
-
-
-COUNTS = {
-    "one by one / ours": 893,
-    "prefix tree / ours": 186,
-}  # by multiplications, where values are as wide as tokens
-
-
-@pytest.mark.bench
-@pytest.mark.parametrize(
-    "job", sorted({goal.job for goal in goals.GOALS if goal.device == "cpu"})
-)
-def test_half_of_each_goal(job):
-    """What is asserted is half of each goal, or of what can be had; a peer that is not
-    here says nothing.
-    """
-    torch.set_num_threads(1)
-    mine = [goal for goal in goals.GOALS if goal.job == job and goal.device == "cpu"]
-
-    def low(goal):
-        return goal._replace(figure=FLOORS[goal.words], target=1.0, least=False)
-
-    mine = [
-        low(goal)
-        if goal.words in FLOORS
-        else goal._replace(target=COUNTS.get(goal.words, goal.target))
-        for goal in mine
-    ]
-    judged = goals.judge(list(bench.records([job])), mine)
-    missed = [j for j in judged if j.figure and not j.goal.met(j.figure[1], 2)]
-    assert not missed, [
-        f"{j.goal.words} in {j.case}: {j.figure[1]:.3g}" for j in missed
-    ]

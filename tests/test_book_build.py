@@ -1,5 +1,5 @@
 """What a build runs, reads and writes again, that two at a time build the same book,
-what it does when it is killed or meets broken files, and the floors of the times.
+and what it does when it is killed or meets broken files.
 """
 
 from __future__ import annotations
@@ -8,7 +8,6 @@ import json
 import os
 import re
 import shutil
-import statistics
 import sys
 import time
 from pathlib import Path
@@ -287,40 +286,3 @@ def test_what_is_spoilt_in_the_cache_is_not_there_and_is_kept_anew(tmp_path, cas
 def held(notebook, root) -> bool:
     with page_cache.opened(root) as cache:
         return page_cache.holds(cache, notebook)
-
-
-# --------------------------------------------------------- floors, at half of each goal
-
-
-@pytest.mark.bench
-def test_floors_of_the_builds(tmp_path):
-    """The goals: .55 of the serial build, and 1/15 after a change. Half the gain of the
-    first, twice the second.
-    """
-    runs = book_build.Runs(book_build.copy(tmp_path / "book"))
-    runs.run("cold serial", [*book_build.BUILD, "--fresh", "--at-once", "1"])
-    shutil.rmtree(runs.root / "_build")
-    runs.run("cold", [*book_build.BUILD, "--fresh"])
-    names = [pages.page_name(path, runs.root) for path in pages.notebooks(runs.root)]
-    book_build.change(book_build.middle(runs.root, names), "code", "# a line more")
-    runs.run("warm", book_build.BUILD)
-    assert (
-        book_build.ratio(runs.seconds["cold"], runs.seconds["cold serial"])["median"]
-        <= 1 - (1 - 0.55) / 2
-    )
-    assert (
-        book_build.ratio(runs.seconds["warm"], runs.seconds["cold serial"])["median"]
-        <= 2 / 15
-    )
-
-
-@pytest.mark.bench
-def test_floor_of_the_import():
-    """The goal is 3% over `import torch`; the floor is twice that."""
-    runs = book_build.Runs(pages.ROOT)
-    for _ in range(9):
-        for name in ("torch", "torch and attnlib"):
-            runs.run(name, ["-c", book_build.IMPORTS[name]], book_build.user_seconds)
-    assert statistics.median(
-        runs.seconds["torch and attnlib"]
-    ) <= 1.06 * statistics.median(runs.seconds["torch"])

@@ -859,7 +859,7 @@ def complaints(registry, tests, coded=()) -> list[str]:
 
 
 def lane_complaints(where: str, function: ast.FunctionDef) -> list[str]:
-    lanes = {"wide", "bench", "bad_input", "cuda", "skip", "skipif", "xfail"}
+    lanes = {"wide", "bad_input", "cuda", "skip", "skipif", "xfail"}
     found = []
     for decorator in function.decorator_list:
         name = ast.unparse(decorator).removeprefix("pytest.mark.").split("(")[0]

@@ -51,10 +51,6 @@ def test_witness():
 def test_wide():
     assert True
 
-@pytest.mark.bench
-def test_bench():
-    assert True
-
 @pytest.mark.bad_input
 def test_bad_input():
     assert True
@@ -425,7 +421,7 @@ def test_show_lists_every_claim(tree):
     "arguments, shapes, passed",
     [
         ([], "1", 5),
-        (["-m", "bench or wide"], "1", 2),
+        (["-m", "wide"], "1", 1),
         (["-m", "not wide"], "0", 5),
     ],
 )

@@ -48,7 +48,7 @@ NOT_COPIED = shutil.ignore_patterns(
     ".*_cache",
     ".hypothesis",
 )
-SECONDS_A_CELL = 300  # the first cell installs packages
+SECONDS_A_CELL = 900  # the first cell installs packages
 CHECKED = "nbval-check-output"
 
 pytestmark = [pytest.mark.colab, pytest.mark.wide]

@@ -877,7 +877,7 @@ def test_memory_is_a_fiftieth_of_the_logits():
         [sys.executable, "-c", SCRIPT],
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=900,
         check=True,
     )
     grown, counted, logits = map(int, done.stdout.split())

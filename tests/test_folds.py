@@ -205,7 +205,8 @@ def follow(page, address):
             "document.querySelectorAll('details').forEach(f => { f.open = false; })"
         )
         page.click('a[href="#proof-1-7"]')
-        page.wait_for_timeout(100)
+        # behind what the click has set off, however slow that is
+        page.evaluate("() => new Promise((done) => setTimeout(done, 100))")
         seen[step] = page.evaluate(CLOSED)
         seen[f"{step}, top"] = page.evaluate(
             "document.getElementById('proof-1-7').getBoundingClientRect().top"

@@ -70,7 +70,7 @@ def run(*command, cwd=ROOT, **variables):
         env={**kept, **variables},
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=900,
         check=False,
     )
     return done.returncode, done.stdout, done.stderr

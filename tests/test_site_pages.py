@@ -18,7 +18,6 @@ from pdf import serving
 ROOT = pages.ROOT
 NAMES = [path.relative_to(ROOT).with_suffix("").as_posix() for path in pages.listed()]
 pytestmark = pytest.mark.wide
-PATIENCE = 180_000  # ms: long tables, on a machine that does other work too
 LONG = ("book/api", "book/api_pages", "book/status")  # these begin
 # One page of each kind: story with figures and folds, prose, long tables.
 KINDS = ("notebooks/path_decomposition/paths", "book/intro", "book/with_the_paper")
@@ -26,11 +25,9 @@ KINDS = ("notebooks/path_decomposition/paths", "book/intro", "book/with_the_pape
 
 def screen(browser, width: int, mode: str):
     """A context with a screen of so many pixels, light or dark."""
-    context = browser.new_context(
+    return browser.new_context(
         viewport={"width": width, "height": 900}, color_scheme=mode
     )
-    context.set_default_timeout(PATIENCE)
-    return context
 
 
 @functools.cache
@@ -366,7 +363,6 @@ def weight(page, url: str) -> int:
 @pytest.mark.parametrize("name", VISITED)
 def test_a_visit_is_light(browser, address, name):
     context = browser.new_context()
-    context.set_default_timeout(PATIENCE)
     page = context.new_page()
     assert weight(page, f"{address}{name}.html") <= FIRST_VISIT
     if name == VISITED[0]:  # of the others a browser has kept the same

@@ -82,7 +82,9 @@ def verdicts(root: Path) -> Iterator[None]:
 # ---------------------------------------------------------------- execution
 
 
-def run_pages(root: Path, at_once: int = AT_ONCE, timeout: int = 60) -> int:
+def run_pages(
+    root: Path, at_once: int = AT_ONCE, timeout: int = notebooks.PATIENCE
+) -> int:
     """Execute what the cache lacks; the number of pages that were run. Raises Problem
     if a cell fails.
     """

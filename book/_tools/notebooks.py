@@ -50,10 +50,10 @@ NOTEBOOK_METADATA = {
     "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
     "language_info": {"name": "python"},
 }
-# CPU seconds
+PATIENCE = 900  # seconds that a cell may take on the clock: only what hangs takes more
+# CPU seconds; what takes more is told, and passes
 PAGE_BUDGET = 30
-PAGE_LIMIT = 60
-CELL_LIMIT = 15
+CELL_BUDGET = 15
 MEMORY_BUDGET = 2048  # MB
 ID = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 
@@ -429,7 +429,7 @@ ONE_THREAD = dict.fromkeys(
 )
 
 
-def execute(notebook: dict, path: Path, timeout: int = 60) -> tuple[dict, Cost]:
+def execute(notebook: dict, path: Path, timeout: int = PATIENCE) -> tuple[dict, Cost]:
     """Run every cell in a fresh kernel, in the notebook's folder. Raises Problem with
     the traceback of a failing cell.
     """
@@ -493,16 +493,14 @@ def refuse_untestable(notebook: dict, path: Path) -> None:
 def over_budget(name: str, cost: Cost) -> list[str]:
     """What of a page's cost is over the budget, in words."""
     words = []
-    took = f"{cost.cpu_seconds:.0f} CPU seconds"
-    if cost.cpu_seconds > PAGE_LIMIT:
-        words.append(f"{name}: {took}, over the hard limit of {PAGE_LIMIT}")
-    elif cost.cpu_seconds > PAGE_BUDGET:
+    if cost.cpu_seconds > PAGE_BUDGET:
+        took = f"{cost.cpu_seconds:.0f} CPU seconds"
         words.append(f"{name}: {took}, over the budget of {PAGE_BUDGET}")
     for ident, seconds in cost.cells.items():
-        if seconds > CELL_LIMIT:
+        if seconds > CELL_BUDGET:
             words.append(
                 f"{name}: cell {ident!r} took {seconds:.0f} CPU seconds, "
-                f"over the limit of {CELL_LIMIT}"
+                f"over the budget of {CELL_BUDGET}"
             )
     if cost.peak_mb > MEMORY_BUDGET:
         words.append(f"{name}: {cost.peak_mb} MB, over the budget of {MEMORY_BUDGET}")
