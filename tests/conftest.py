@@ -72,7 +72,13 @@ def pytest_addoption(parser):
     parser.addoption(
         "--verdicts",
         metavar="PATH",
-        help="write what the claim tests did to PATH, whole or not at all",
+        help="write what the claim tests did to PATH, whole or not at all; what is "
+        "there of claims that these files do not speak for stays",
+    )
+    parser.addoption(
+        "--stale",
+        action="store_true",
+        help="with --verdicts: of the claim tests those that have not run on this code",
     )
 
 
@@ -83,20 +89,23 @@ def pytest_configure(config):
     if path and not hasattr(
         config, "workerinput"
     ):  # under xdist the reports come together in the first process
-        if config.option.keyword or config.option.deselect:
+        if config.option.keyword or config.option.deselect or "::" in str(config.args):
             raise pytest.UsageError(
-                "--verdicts wants every claim test: leave out -k and --deselect"
+                "--verdicts wants every claim test of a file: leave out -k, --deselect "
+                "and names of tests"
             )
-        config.pluginmanager.register(Verdicts(path), "verdicts")
+        config.pluginmanager.register(Verdicts(config), "verdicts")
 
 
 @pytest.hookimpl(trylast=True)  # after -m has done its part
 def pytest_collection_modifyitems(config, items):
     asked = set(re.findall(r"\w+", config.option.markexpr))
+    stale = stale_claims(config) if config.option.stale else None
     away = [
         item
         for item in items
         if any(item.get_closest_marker(lane) and lane not in asked for lane in LANES)
+        or (stale is not None and not stale & {name for name, _ in claim_marks(item)})
     ]
     if away:
         items[:] = [item for item in items if item not in set(away)]
@@ -171,13 +180,26 @@ def claim_marks(item) -> list[list[str]]:
     return [] if item.get_closest_marker("cuda") else marks
 
 
+def stale_claims(config) -> set[str]:
+    return claims.stale(claims.read_verdicts(config.option.verdicts), claims.keys(ROOT))
+
+
 class Verdicts:
     """Gathers what the claim tests did. pytest reports a test in up to three phases:
     the worst one counts.
     """
 
-    def __init__(self, path):
-        self.path, self.key, self.results = path, claims.key(ROOT), {}
+    def __init__(self, config):
+        self.path, self.results = config.option.verdicts, {}
+        self.keys = claims.keys(ROOT)
+        asked = [Path(config.invocation_params.dir, arg) for arg in config.args]
+        self.mine = {
+            name
+            for name, files in claims.tests_of(ROOT).items()
+            if all({file, *file.parents} & set(asked) for file in files)
+        }
+        if config.option.stale:
+            self.mine &= stale_claims(config)
         self.crashed, self.refusal = "", ""
 
     def pytest_runtest_logreport(self, report):
@@ -194,7 +216,18 @@ class Verdicts:
     def pytest_sessionfinish(self, session, exitstatus):
         self.refusal = self.why_not(session, exitstatus)
         if not self.refusal:
-            claims.write_verdicts(self.path, self.key, self.results)
+            before = claims.read_verdicts(self.path)
+            claims.write_verdicts(
+                self.path,
+                self.merged(before.get("keys", {}), self.keys),
+                self.merged(before.get("results", {}), self.results),
+            )
+
+    def merged(self, before: dict, ours: dict) -> dict:
+        """What is known of other claims, and what is now known of these."""
+        others = self.keys.keys() - self.mine
+        kept = {name: before[name] for name in others & before.keys()}
+        return kept | {name: ours[name] for name in self.mine & ours.keys()}
 
     def why_not(self, session, exitstatus) -> str:
         if exitstatus not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
@@ -203,7 +236,7 @@ class Verdicts:
             return "the run was stopped early"
         if self.crashed:
             return f"a process died in {self.crashed}"
-        if claims.key(ROOT) != self.key:
+        if claims.keys(ROOT) != self.keys:
             return "files changed while the tests ran"
         return ""
 

@@ -140,11 +140,9 @@ def full_disk(root: Path, site: dict[str, bytes], kilobytes: int) -> str:
 
 
 HARMS = {
-    "list of the cache empty": ("global.db", 0),
-    "list of the cache cut in half": ("global.db", 0.5),
-    "a page in the cache empty": ("executed/*/base.ipynb", 0),
-    "a page in the cache cut in half": ("executed/*/base.ipynb", 0.5),
-    "Sphinx's memory cut in half": ("../../.doctrees/environment.pickle", 0.5),
+    "a page in the cache empty": ("pages/**/*.ipynb", 0),
+    "a page in the cache cut in half": ("pages/**/*.ipynb", 0.5),
+    "Sphinx's memory cut in half": (".doctrees/environment.pickle", 0.5),
 }
 
 
@@ -154,8 +152,7 @@ def broken_cache(root: Path, site: dict[str, bytes], name: str) -> str:
     shutil.rmtree(root / "_build/html")
     if ".doctrees" not in pattern:
         shutil.rmtree(root / "_build/.doctrees")
-    [cache] = [p for p in (root / "_build/.jupyter_cache").iterdir() if p.is_dir()]
-    for path in cache.glob(pattern):
+    for path in (root / "_build").glob(pattern):
         os.truncate(path, int(path.stat().st_size * share))
     return rebuilt(root, site)
 

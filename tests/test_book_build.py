@@ -4,6 +4,7 @@ and what it does when it is killed or meets broken files.
 
 from __future__ import annotations
 
+import html
 import json
 import os
 import re
@@ -15,7 +16,6 @@ from pathlib import Path
 import build
 import drills
 import minibook
-import nbformat
 import page_cache
 import pages
 import pytest
@@ -253,36 +253,64 @@ def test_only_a_full_disk_is_called_one():
         build.said(KeyError("a fault of the tool"))
 
 
-SPOILT = {
-    "list empty": ("global.db", 0),
-    "list cut": ("global.db", 0.5),
-    "list of other things": ("global.db", "SQLite format 3"),
-    "page empty": ("executed/*/base.ipynb", 0),
-    "page cut": ("executed/*/base.ipynb", 0.5),
-    "page of other things": ("executed/*/base.ipynb", "{}"),
-    "page gone": ("executed/*/base.ipynb", None),
-}
+SPOILT = {"empty": 0, "cut": 0.5, "other things": "{}", "gone": None}
 
 
-@pytest.mark.parametrize("case", SPOILT)
-def test_what_is_spoilt_in_the_cache_is_not_there_and_is_kept_anew(tmp_path, case):
+@pytest.mark.parametrize("harm", SPOILT.values(), ids=SPOILT)
+def test_what_is_spoilt_in_the_cache_is_not_there_and_is_kept_anew(tmp_path, harm):
     path = minibook.write_page(tmp_path, CELL)
-    notebook = nbformat.read(path, as_version=4)
-    page_cache.keep(notebook, path, tmp_path)
-    assert held(notebook, tmp_path)
-    pattern, harm = SPOILT[case]
-    [spoilt] = pages.cache_path(tmp_path).glob(pattern)
+    shelf = page_cache.Shelf(tmp_path)
+    shelf.keep(pages.read(path), path)
+    assert shelf.executed(path) == pages.read(path)
+    spoilt = shelf.place(path).with_suffix(".ipynb")
     if harm is None:
         spoilt.unlink()
     elif isinstance(harm, str):
         spoilt.write_text(harm)
     else:
         os.truncate(spoilt, int(spoilt.stat().st_size * harm))
-    assert not held(notebook, tmp_path)
-    page_cache.keep(notebook, path, tmp_path)
-    assert held(notebook, tmp_path)
+    assert shelf.executed(path) is None
+    shelf.keep(pages.read(path), path)
+    assert shelf.executed(path) == pages.read(path)
 
 
-def held(notebook, root) -> bool:
-    with page_cache.opened(root) as cache:
-        return page_cache.holds(cache, notebook)
+# ------------------------------------------------------------- a page that does not run
+
+
+STORED = code("before", "print('as ' + 'it ran')", "nbval-check-output") | {
+    "outputs": [{"name": "stdout", "output_type": "stream", "text": "as stored\n"}]
+}
+FAILING = {
+    "raises": ("1 / 0", "cell 'bad' failed: ZeroDivisionError: division by zero"),
+    "killed": (
+        "import os, signal\nos.kill(os.getpid(), signal.SIGKILL)",
+        "cell 'bad' failed: the kernel died",
+    ),
+    "ends": ("import os\nos._exit(0)", "cell 'bad' failed: the kernel died"),
+}
+
+
+@pytest.mark.parametrize("case", FAILING)
+def test_a_page_that_fails_does_not_take_the_book_away(tmp_path, case):
+    root = minibook.make(tmp_path)
+    text, why = FAILING[case]
+    name = "notebooks/one/bad"
+    title = markdown("title", "# Bad\n\nWords.")
+    minibook.write_page(root, title, STORED, code("bad", text), name=f"{name}.ipynb")
+    minibook.write_toc(root, "notebooks/one/page", name)
+    for _ in range(2):  # what failed is tried again
+        done = minibook.build(root)
+        assert done.returncode == 1 and "Traceback" not in done.stdout
+        assert f"bad.ipynb: {why}" in done.stderr
+        assert f"notebooks.py run {name}.ipynb" in done.stderr
+        assert f"The book: {root / '_build/html/index.html'}" in done.stdout
+        page = html.unescape(minibook.html(root, f"{name}.html"))
+        assert "did not run here" in page and why in page
+        assert "as stored" in page and "as it ran" not in page
+        assert "the value is 41" in minibook.html(root)
+        assert "did not run here" not in minibook.html(root)
+    assert "1 from the cache, 1 to run" in done.stdout
+    minibook.write_page(root, title, STORED, code("bad", "1"), name=f"{name}.ipynb")
+    assert minibook.build(root).returncode == 0
+    page = minibook.html(root, f"{name}.html")
+    assert "did not run here" not in page and "as it ran" in page

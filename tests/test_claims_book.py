@@ -14,6 +14,7 @@ from pathlib import Path
 
 import claims
 import formal
+import page_cache
 import pytest
 from test_claims_registry import SAMPLE
 
@@ -173,7 +174,7 @@ def pass_all(tree: Path) -> dict:
         c.id: {role: {f"tests/test_{role}.py::test_it": "passed"} for role in c.roles}
         for c in registry
     }
-    claims.write_verdicts(tree / claims.VERDICTS, claims.key(tree), results)
+    claims.write_verdicts(tree / claims.VERDICTS, claims.keys(tree), results)
     return results
 
 
@@ -285,15 +286,35 @@ def test_only_pages_whose_claims_changed_are_read_again(tree):
     )
 
 
-def test_an_edit_of_the_library_turns_all_badges_grey(tree):
+def test_an_edit_of_a_test_turns_the_badge_of_its_claim_grey(tree):
+    path = tree / "tests/test_instances.py"
+    path.parent.mkdir()
+    mark = '@pytest.mark.claim("sample.instances", role="check")'
+    path.write_text(f"import pytest\n\n{mark}\ndef test_it(): pass\n", encoding="utf-8")
     pass_all(tree)
     built(tree)
-    (tree / "attnlib").mkdir()
-    (tree / "attnlib/new.py").write_text("", encoding="utf-8")
+    before = badges(page(tree, "notebooks/chapter/one"))
+    assert ("unchecked", "unchecked") not in before
+    path.write_text(path.read_text(encoding="utf-8") + "# more", encoding="utf-8")
     built(tree)
-    assert set(badges(page(tree, "notebooks/chapter/one"))) == {
+    after = badges(page(tree, "notebooks/chapter/one"))
+    assert [a for a, b in zip(after, before, strict=True) if a != b] == [
         ("unchecked", "unchecked")
-    }
+    ] * 2  # in its box, and in the table
+
+
+def test_a_page_that_failed_has_no_badge_left(tree):
+    pass_all(tree)
+    path = tree / "notebooks/chapter/two.ipynb"
+    page_cache.Shelf(tree).fail("cell 'bad' failed: KeyError: 1", path)
+    built(tree)
+    two = page(tree, "notebooks/chapter/two")
+    assert set(badges(two)) == {("unchecked", "unchecked")}
+    assert "its page did not run here: cell 'bad' failed: KeyError: 1" in html.unescape(
+        two
+    )
+    one = badges(page(tree, "notebooks/chapter/one"))
+    assert ("unchecked", "unchecked") not in one
 
 
 FORMAL = """[claim.formal]

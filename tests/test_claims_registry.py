@@ -122,7 +122,7 @@ def verdicts_of(registry) -> dict:
         c.id: {role: {f"tests/test_{role}.py::test": "passed"} for role in c.roles}
         for c in registry
     }
-    return {"key": "now", "results": results}
+    return {"keys": dict.fromkeys(results, "now"), "results": results}
 
 
 @pytest.fixture
@@ -130,7 +130,10 @@ def verdicts(registry):
     return verdicts_of(registry)
 
 
-def words(registry, verdicts, now="now") -> dict[str, str]:
+OTHER = dict.fromkeys(re.findall(r'^id = "(.*)"', SAMPLE, re.M), "other code")
+
+
+def words(registry, verdicts, now=None) -> dict[str, str]:
     return {
         name: claims.word(found)
         for name, found in claims.resolve(registry, verdicts, now).items()
@@ -373,12 +376,12 @@ def test_all_tests_passed(registry, verdicts):
         "sample.guess": "sampled",
     }
     assert not any(
-        found.reasons for found in claims.resolve(registry, verdicts, "now").values()
+        found.reasons for found in claims.resolve(registry, verdicts).values()
     )
 
 
 def test_badges_say_it_in_words(registry, verdicts):
-    resolved = claims.resolve(registry, verdicts, "now")
+    resolved = claims.resolve(registry, verdicts)
     said = {
         claim.id: [badge.text for badge in claims.badges(claim, resolved[claim.id])]
         for claim in registry
@@ -410,7 +413,7 @@ def test_a_missing_role_leaves_the_claim_and_what_rests_on_it_unchecked(
         "sample.wrong": "certified",
         "sample.guess": "sampled",
     }
-    resolved = claims.resolve(registry, verdicts, "now")
+    resolved = claims.resolve(registry, verdicts)
     assert resolved["sample.base"].reasons == (f"no {role} has run",)
     assert resolved["sample.instances"].reasons == (
         "rests on sample.base, which is unchecked",
@@ -430,7 +433,7 @@ def test_a_missing_certificate_or_counterexample_leaves_the_claim_unchecked(
     registry, verdicts, claim, role
 ):
     del verdicts["results"][claim][role]
-    resolved = claims.resolve(registry, verdicts, "now")
+    resolved = claims.resolve(registry, verdicts)
     assert claims.word(resolved[claim]) == "unchecked"
     assert resolved[claim].reasons == (f"no {role} has run",)
 
@@ -438,7 +441,7 @@ def test_a_missing_certificate_or_counterexample_leaves_the_claim_unchecked(
 @pytest.mark.parametrize("role", ["check", "control", "witness", "certificate"])
 def test_a_failed_test_breaks_the_claim(registry, verdicts, role):
     verdicts["results"]["sample.instances"][role] = {"one": "passed", "two": "failed"}
-    found = claims.resolve(registry, verdicts, "now")["sample.instances"]
+    found = claims.resolve(registry, verdicts)["sample.instances"]
     assert found.broken and found.own == found.shown == 0
     assert found.reasons == (f"{role} failed: two",)
     (badge,) = claims.badges(registry[1], found)
@@ -460,7 +463,7 @@ def test_what_rests_on_a_broken_claim_is_unchecked_not_broken(registry, verdicts
         "unchecked",
         "unchecked",
     )
-    assert claims.resolve(registry, verdicts, "now")["sample.bound"].reasons == (
+    assert claims.resolve(registry, verdicts)["sample.bound"].reasons == (
         "rests on sample.base, which is broken",
     )
 
@@ -470,7 +473,7 @@ def test_a_test_that_did_not_pass_plainly_counts_as_not_run(
     registry, verdicts, outcome
 ):
     verdicts["results"]["sample.base"]["control"] = {"one": "passed", "two": outcome}
-    found = claims.resolve(registry, verdicts, "now")["sample.base"]
+    found = claims.resolve(registry, verdicts)["sample.base"]
     assert claims.word(found) == "unchecked" and found.reasons == (
         f"control {outcome}: two",
     )
@@ -478,13 +481,13 @@ def test_a_test_that_did_not_pass_plainly_counts_as_not_run(
 
 def test_a_role_without_any_test_in_it_counts_as_missing(registry, verdicts):
     verdicts["results"]["sample.base"]["control"] = {}
-    assert claims.resolve(registry, verdicts, "now")["sample.base"].reasons == (
+    assert claims.resolve(registry, verdicts)["sample.base"].reasons == (
         "no control has run",
     )
 
 
 def test_verdicts_of_other_code_count_for_nothing(registry, verdicts):
-    resolved = claims.resolve(registry, verdicts, "another key")
+    resolved = claims.resolve(registry, verdicts, OTHER)
     assert {claims.word(found) for found in resolved.values()} == {"unchecked"}
     assert not any(found.tests for found in resolved.values())
     assert [
@@ -496,7 +499,26 @@ def test_verdicts_of_other_code_count_for_nothing(registry, verdicts):
 
 def test_failures_of_other_code_break_nothing(registry, verdicts):
     verdicts["results"]["sample.base"]["check"] = {"one": "failed"}
-    assert words(registry, verdicts, "another key")["sample.base"] == "unchecked"
+    assert words(registry, verdicts, OTHER)["sample.base"] == "unchecked"
+
+
+def test_only_the_claim_whose_code_changed_loses_its_verdict(registry, verdicts):
+    now = verdicts["keys"] | {"sample.guess": "other code"}
+    before, after = words(registry, verdicts), words(registry, verdicts, now)
+    assert after == before | {"sample.guess": "unchecked"} != before
+
+
+def test_claims_of_a_page_that_did_not_run_are_unchecked_and_say_why(
+    registry, verdicts
+):
+    page = registry[0].page
+    failed = {page: "its page did not run here: cell 'bad' failed: KeyError: 1"}
+    found = claims.resolve(registry, verdicts, failed=failed)
+    for claim in registry:
+        mine = claim.page == page
+        assert (failed[page] in found[claim.id].reasons) == mine
+        assert not mine or claims.word(found[claim.id]) == "unchecked"
+    assert "KeyError" in claims.badges(registry[0], found[registry[0].id])[0].title
 
 
 def test_without_verdicts_all_is_unchecked(registry):
@@ -521,7 +543,7 @@ def test_tests_alone_never_prove(registry, kind, value, shown):
 def test_a_proof_that_rests_on_samples_shows_as_sampled(registry):
     base = registry[0]._replace(evidence={"printed": "sampled"}, proof="")
     changed = [base, *registry[1:]]
-    resolved = claims.resolve(changed, verdicts_of(changed), "now")
+    resolved = claims.resolve(changed, verdicts_of(changed))
     assert (resolved["sample.bound"].own, claims.word(resolved["sample.bound"])) == (
         3,
         "sampled",
@@ -547,10 +569,10 @@ WHOLE = {"file": "sample.v", "theorems": ["sample"], "covers": "whole"}
 def test_a_whole_formal_proof_that_coq_accepted_is_shown(registry, verdicts):
     base = registry[0]._replace(formal=WHOLE)
     changed = [base, *registry[1:]]
-    unheld = claims.resolve(changed, verdicts, "now")["sample.base"]
+    unheld = claims.resolve(changed, verdicts)["sample.base"]
     assert claims.word(unheld) == "proved"
     assert unheld.reasons == ("sample.v was not checked as it stands",)
-    held = claims.resolve(changed, verdicts, "now", {"sample.base"})
+    held = claims.resolve(changed, verdicts, held={"sample.base"})
     assert claims.word(held["sample.base"]) == "machine-checked"
     assert held["sample.base"].reasons == ()
     assert claims.word(held["sample.bound"]) == "proved"  # by its own proof
@@ -560,7 +582,7 @@ def test_a_whole_formal_proof_that_coq_accepted_is_shown(registry, verdicts):
 
 def test_a_formal_proof_of_a_part_stays_proved(registry, verdicts):
     base = registry[0]._replace(formal=WHOLE | {"covers": "for n = 2"})
-    found = claims.resolve([base], verdicts, "now", {"sample.base"})["sample.base"]
+    found = claims.resolve([base], verdicts, held={"sample.base"})["sample.base"]
     assert (claims.word(found), found.reasons) == ("proved", ())
 
 
@@ -569,11 +591,11 @@ def test_a_formal_proof_may_use_what_is_only_proved_but_nothing_less(
 ):
     bound = registry[2]._replace(formal=WHOLE)
     changed = [registry[0], bound]
-    found = claims.resolve(changed, verdicts, "now", {bound.id})[bound.id]
+    found = claims.resolve(changed, verdicts, held={bound.id})[bound.id]
     assert (claims.word(found), found.reasons) == ("machine-checked", ())
     sampled = registry[0]._replace(evidence={"printed": "sampled"}, proof="")
     changed = [sampled, bound]
-    found = claims.resolve(changed, verdicts_of(changed), "now", {bound.id})[bound.id]
+    found = claims.resolve(changed, verdicts_of(changed), held={bound.id})[bound.id]
     assert claims.word(found) == "sampled"
     assert found.reasons == ("rests on sample.base, which is sampled",)
 
@@ -582,13 +604,13 @@ def test_a_formal_proof_may_use_what_is_only_proved_but_nothing_less(
 def test_a_formal_proof_does_not_hide_a_test(registry, verdicts, outcome):
     base = registry[0]._replace(formal=WHOLE)
     verdicts["results"]["sample.base"]["check"] = {"one": outcome}
-    found = claims.resolve([base], verdicts, "now", {"sample.base"})["sample.base"]
+    found = claims.resolve([base], verdicts, held={"sample.base"})["sample.base"]
     assert found.shown == 0 and found.broken == (outcome == "failed")
 
 
 def test_resolve_leaves_its_input_alone(registry, verdicts):
     before = copy.deepcopy((registry, verdicts))
-    claims.resolve(registry, verdicts, "now")
+    claims.resolve(registry, verdicts)
     assert (registry, verdicts) == before
 
 
@@ -638,13 +660,13 @@ def situations(draw):
             role: {"tests::one": "passed" if full else draw(OUTCOMES)}
             for role in (claims.ROLES if full else sorted(roles))
         }
-    return made, {"key": "now", "results": results}
+    return made, {"keys": dict.fromkeys(results, "now"), "results": results}
 
 
 @given(situations())
 def test_nothing_shows_more_than_its_own_evidence_or_than_what_it_uses(situation):
     made, verdicts = situation
-    resolved = claims.resolve(made, verdicts, "now")
+    resolved = claims.resolve(made, verdicts)
     for claim in made:
         found = resolved[claim.id]
         assert found.shown <= found.own <= claims.STRENGTH[claim.evidence["statement"]]
@@ -661,9 +683,7 @@ def test_nothing_shows_more_than_its_own_evidence_or_than_what_it_uses(situation
 def test_the_order_of_the_registry_does_not_matter(situation, random):
     made, verdicts = situation
     mixed = random.sample(made, len(made))
-    assert claims.resolve(mixed, verdicts, "now") == claims.resolve(
-        made, verdicts, "now"
-    )
+    assert claims.resolve(mixed, verdicts) == claims.resolve(made, verdicts)
 
 
 @given(situations(), st.data())
@@ -677,8 +697,8 @@ def test_losing_a_test_never_makes_anything_look_better(situation, data):
     else:
         del worse["results"][name][role]
     before, after = (
-        claims.resolve(made, verdicts, "now"),
-        claims.resolve(made, worse, "now"),
+        claims.resolve(made, verdicts),
+        claims.resolve(made, worse),
     )
     assert all(after[claim.id].shown <= before[claim.id].shown for claim in made)
 
@@ -688,7 +708,7 @@ def test_losing_a_test_never_makes_anything_look_better(situation, data):
 
 def test_counts_add_up(registry, verdicts):
     verdicts["results"]["sample.guess"]["check"] = {"one": "failed"}
-    grid = claims.counts(registry, claims.resolve(registry, verdicts, "now"))
+    grid = claims.counts(registry, claims.resolve(registry, verdicts))
     assert {shown: sum(row.values()) for shown, row in grid.items()} == {
         "machine-checked": 0,
         "proved": 2,
@@ -711,7 +731,7 @@ def test_chapters_add_up(registry, verdicts):
     base = registry[0]._replace(formal=WHOLE)
     bound = registry[2]._replace(formal=WHOLE | {"covers": "half"}, page="other/page")
     changed = [base, registry[1], bound, *registry[3:]]
-    resolved = claims.resolve(changed, verdicts, "now", {base.id, bound.id})
+    resolved = claims.resolve(changed, verdicts, held={base.id, bound.id})
     rows = claims.by_chapter(changed, resolved)
     zeros = dict.fromkeys(("machine-checked", "proved", "sampled", "unchecked"), 0)
     assert rows == {
@@ -732,7 +752,7 @@ def test_each_claim_without_a_formal_proof_has_a_reason(registry):
 
 
 def test_public_claims_say_what_the_page_says(registry, verdicts):
-    resolved = claims.resolve(registry, verdicts, "now")
+    resolved = claims.resolve(registry, verdicts)
     made = json.loads(
         json.dumps(
             claims.public(

@@ -72,6 +72,8 @@ def tree(tmp_path) -> Path:
     for name in (
         "tests/conftest.py",
         "book/_tools/claims.py",
+        "book/_tools/depends.py",
+        "book/_tools/page_cache.py",
         "book/_tools/formal.py",
         "book/_tools/pages.py",
         "book/claims.schema.json",
@@ -141,7 +143,7 @@ def test_one_process_and_two_write_the_same_bytes(tree):
         "tests/test_sum.py::test_witness[cpu]": "passed"
     }  # a cuda variant carries no verdict
     assert one == {
-        "key": claims.key(tree),
+        "keys": claims.keys(tree),
         "results": {"tiny.sum": PASSED | {"witness": only_cpu}},
     }
     verdicts_of(tree, "-n", "2", "--dist", "loadfile")
@@ -246,11 +248,17 @@ def test_a_marker_that_says_too_little_stops_the_run(tree, mark):
         ),
         ([], "assert 1 + 1 != 3", "pytest.exit('enough')", "did not come to its end"),
         (["-k", "check"], "import pytest", "import pytest", "leave out -k"),
+        (
+            ["tests/test_sum.py::test_check"],
+            "import pytest",
+            "import pytest",
+            "names of tests",
+        ),
         (["-n", "1"], "assert 1 + 1 != 3", "import os; os._exit(1)", "a process died"),
         (
             [],
             "assert 1 + 1 != 3",
-            "open('attnlib/new.py', 'w').close()",
+            "open('tests/test_sum.py', 'a').write('# more')",
             "files changed while the tests ran",
         ),
     ],
@@ -266,7 +274,7 @@ def test_an_incomplete_run_leaves_the_old_verdicts(tree, arguments, old, new, wh
 
 def test_writing_that_fails_leaves_the_old_file_and_no_scratch(tmp_path, monkeypatch):
     path = tmp_path / "deep" / "verdicts.json"
-    claims.write_verdicts(path, "first", {})
+    claims.write_verdicts(path, {"a": "first"}, {})
     before = path.read_bytes()
 
     def refuse(*_):
@@ -275,13 +283,13 @@ def test_writing_that_fails_leaves_the_old_file_and_no_scratch(tmp_path, monkeyp
     with monkeypatch.context() as patch:
         patch.setattr(os, "replace", refuse)
         with pytest.raises(OSError, match="no space left"):
-            claims.write_verdicts(path, "second", {})
+            claims.write_verdicts(path, {"a": "second"}, {})
     with pytest.raises(UnicodeEncodeError):  # fails in the middle of the text
         pages.write_atomically(path, "x" * 100_000 + "\ud800")
     assert path.read_bytes() == before
     assert list(path.parent.iterdir()) == [path]
-    claims.write_verdicts(path, "second", {})
-    assert claims.read_verdicts(path) == {"key": "second", "results": {}}
+    claims.write_verdicts(path, {"a": "second"}, {})
+    assert claims.read_verdicts(path) == {"keys": {"a": "second"}, "results": {}}
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"key": "x"}', '"text"'])
@@ -291,52 +299,80 @@ def test_a_file_that_is_no_verdicts_reads_as_none(tmp_path, text):
     assert claims.read_verdicts(tmp_path / "absent.json") == {}
 
 
-# ---------------------------------------------------------------- the key
+# ---------------------------------------------------------------- the keys
+
+
+PAGE = """
+from attnlib.theorems import claim
+
+@claim("tiny.other", cases=[], controls=[], witness=None)
+def other():
+    return 1
+"""
+MARKED = """
+import pytest
+from attnlib import theorems
+
+@pytest.mark.parametrize("n", [pytest.param(1, marks=pytest.mark.claim(n, role="check"))
+                               for n in theorems.ALL])
+def test_all(n):
+    pass
+"""
+
+
+@pytest.fixture
+def two(tree) -> Path:
+    """tiny.sum has a test of its own that takes a kernel; tiny.other has a function,
+    for which a test speaks that runs all functions.
+    """
+    edit(tree, "import pytest", "import pytest\nfrom attnlib.sums import add")
+    files = {
+        "attnlib/sums.py": "from attnlib import parts\nadd = parts.add\n",
+        "attnlib/parts.py": "add = int.__add__\n",
+        "attnlib/theorems/__init__.py": "ALL = []\nclaim = 1\n"
+        "from attnlib.theorems import page, unused\n",
+        "attnlib/theorems/page.py": PAGE,
+        "attnlib/theorems/unused.py": "import attnlib.figures",
+        "attnlib/figures/__init__.py": "GREY = 1",
+        "tests/test_all.py": MARKED,
+        "requirements.txt": "torch==1",
+    }
+    for name, text in files.items():
+        (tree / name).parent.mkdir(exist_ok=True)
+        (tree / name).write_text(text, encoding="utf-8")
+    return tree
 
 
 @pytest.mark.parametrize(
-    "name",
-    [
-        "attnlib/__init__.py",
-        "attnlib/deep/weights.bin",
-        "tests/test_sum.py",
-        "tests/new.py",
-        "book/claims.toml",
-    ],
+    "name, changed",
+    {
+        "attnlib/parts.py": "sum",
+        "attnlib/sums.py": "sum",
+        "attnlib/__init__.py": "sum other",
+        "attnlib/theorems/page.py": "other",
+        "attnlib/theorems/__init__.py": "other",
+        "attnlib/theorems/unused.py": "",
+        "attnlib/figures/__init__.py": "",
+        "tests/test_sum.py": "sum",
+        "tests/test_all.py": "other",
+        "tests/conftest.py": "sum other",
+        "requirements.txt": "sum other",
+        "tests/new.py": "",
+        "book/claims.toml": "",
+        "notebooks/a.ipynb": "",
+    }.items(),
 )
-def test_the_key_changes_with_all_that_verdicts_depend_on(tree, name):
-    before = claims.key(tree)
-    (tree / name).parent.mkdir(exist_ok=True)
-    with (tree / name).open("ab") as file:
+def test_a_key_changes_with_what_its_verdict_depends_on_and_no_other(
+    two, name, changed
+):
+    before = claims.keys(two)
+    assert before.keys() == {"tiny.sum", "tiny.other"}
+    (two / name).parent.mkdir(exist_ok=True)
+    with (two / name).open("ab") as file:
         file.write(b"# more\n")
-    assert claims.key(tree) != before
-
-
-def test_the_key_changes_when_text_moves_from_one_file_to_the_next(tree):
-    (tree / "attnlib/a.py").write_bytes(b"xy")
-    (tree / "attnlib/b.py").write_bytes(b"z")
-    before = claims.key(tree)
-    (tree / "attnlib/a.py").write_bytes(b"x")
-    (tree / "attnlib/b.py").write_bytes(b"yz")
-    assert claims.key(tree) != before
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        "attnlib/__pycache__/a.py",
-        "attnlib/a.pyc",
-        "tests/.hidden",
-        "README.md",
-        "_build/x",
-        "notebooks/a.ipynb",
-    ],
-)
-def test_the_key_does_not_change_with_anything_else(tree, name):
-    before = claims.key(tree)
-    (tree / name).parent.mkdir(exist_ok=True)
-    (tree / name).write_text("new", encoding="utf-8")
-    assert claims.key(tree) == before
+    after = claims.keys(two)
+    found = {name for name in before if before[name] != after[name]}
+    assert found == {f"tiny.{word}" for word in changed.split()}
 
 
 # ---------------------------------------------------------------- the command
@@ -351,8 +387,33 @@ def test_refresh_runs_the_tests_only_when_something_changed(tree, capfd):
     assert claims.refresh(tree) == 0 and path.stat().st_mtime == 1
     assert claims.refresh(tree, force=True) == 0 and path.stat().st_mtime > 1
     os.utime(path, (1, 1))
-    (tree / "attnlib/__init__.py").write_text("# new", encoding="utf-8")
+    edit(tree, "assert True", "assert 1")
     assert claims.refresh(tree) == 0 and path.stat().st_mtime > 1
+
+
+OTHER = """
+import pytest
+
+@pytest.mark.claim("tiny.other", role="check")
+def test_other():
+    assert True
+"""
+
+
+def test_refresh_runs_what_is_stale_and_keeps_the_rest(tree, capfd):
+    (tree / "tests/test_other.py").write_text(OTHER, encoding="utf-8")
+    assert claims.refresh(tree) == 0 and "5 passed" in capfd.readouterr().out
+    before = claims.read_verdicts(tree / claims.VERDICTS)
+    assert before["results"].keys() == {"tiny.sum", "tiny.other"}
+    edit(tree, "assert True", "assert 1", "tests/test_other.py")
+    assert claims.refresh(tree) == 0 and "1 passed" in capfd.readouterr().out
+    after = claims.read_verdicts(tree / claims.VERDICTS)
+    assert after["results"] == before["results"]
+    changed = {n for n in after["keys"] if after["keys"][n] != before["keys"][n]}
+    assert changed == {"tiny.other"}
+    (tree / "tests/test_other.py").unlink()  # what is gone is forgotten
+    assert claims.refresh(tree, force=True) == 0
+    assert claims.read_verdicts(tree / claims.VERDICTS)["keys"].keys() == {"tiny.sum"}
 
 
 def test_refresh_fails_on_a_broken_claim_also_when_it_runs_nothing(tree, capfd):

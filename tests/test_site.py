@@ -18,7 +18,7 @@ import pages
 import pdf
 import pytest
 import rows
-from minibook import code, markdown
+from minibook import markdown
 from pdf import serving
 from pypdf import PdfReader
 from test_site_pages import (
@@ -84,10 +84,6 @@ def whole(tmp_path_factory):
     done = minibook.build(root)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "1 to run" in done.stdout
-    # what build.py put into the cache is what the site is built from
-    assert "Executing notebook" not in (root / "_build/build.log").read_text(
-        encoding="utf-8"
-    )
     return root
 
 
@@ -182,30 +178,6 @@ def test_the_build_says_everything_that_is_wrong(tmp_path):
         assert told == (complaint != "Traceback"), f"{complaint}\n{done.stderr[-3000:]}"
 
 
-def test_a_failing_cell_fails_the_build(tmp_path):
-    root = minibook.make(tmp_path)
-    minibook.write_page(
-        root, markdown("title", "# Page\n\n> **Theorem 1.1.** x"), code("bad", "1 / 0")
-    )
-    done = minibook.build(root)
-    assert (
-        done.returncode == 1
-        and "ZeroDivisionError: division by zero" in done.stderr
-        and "1 / 0" in done.stderr
-    )
-    assert not (root / "_build/html/index.html").exists()
-    bare = jupyter_book(root)  # also without our tool in front
-    assert bare.returncode != 0
-
-
-def jupyter_book(root, *arguments):
-    import build
-
-    return minibook.python(
-        root, "-c", build.JUPYTER_BOOK, "build", str(root), *arguments
-    )
-
-
 def test_missing_mathjax_stops_the_build(tmp_path):
     root = minibook.make(tmp_path)
     (root / "book/_static/mathjax/input/tex.js").unlink()
@@ -227,21 +199,18 @@ def test_editing_the_library_runs_the_pages_again(tmp_path):
     ).stdout and "the value is 41" in minibook.html(root)
 
 
-def test_without_our_key_the_cache_serves_stale_numbers(tmp_path):
-    """The control of the test above: this is what Jupyter Book does by itself."""
+def test_sphinx_by_itself_would_show_stale_numbers(tmp_path):
+    """The control of the test above: it reads again only what changed on the disk."""
     root = minibook.make(tmp_path)
     extension = root / "book/_ext/site_ext.py"
-    ours = '    app.connect("config-inited", use_cache)\n'
+    ours = '    app.connect("env-get-outdated", outdated)\n'
     text = extension.read_text(encoding="utf-8")
     assert ours in text
     extension.write_text(text.replace(ours, ""), encoding="utf-8")
-    assert jupyter_book(root).returncode == 0 and "the value is 41" in minibook.html(
-        root
-    )
+    assert minibook.build(root).returncode == 0
     minibook.set_value(root, 42)
-    assert jupyter_book(
-        root, "--all"
-    ).returncode == 0 and "the value is 41" in minibook.html(root)
+    assert minibook.build(root).returncode == 0
+    assert "the value is 41" in minibook.html(root)
 
 
 # ---------------------------------------------------------------- search

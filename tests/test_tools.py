@@ -6,10 +6,12 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 import sys
 import types
 
 import minibook
+import page_cache
 import pages
 import pytest
 from minibook import code, markdown
@@ -325,23 +327,87 @@ def test_plain_run_skips_magics_also_in_a_block(book):
 # ---------------------------------------------------------------- the cache
 
 
-def test_cache_key_changes_with_everything_that_pages_depend_on(tmp_path):
-    def write(name, content):
-        path = tmp_path / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(content)
-        return pages.cache_path(tmp_path)
+LIBRARY = {
+    "attnlib/__init__.py": "",
+    "attnlib/kernel.py": "def f(): return 1",
+    "attnlib/data/__init__.py": "",
+    "attnlib/data/results/one.json": "{}",
+    "attnlib/figures/__init__.py": "",
+    "attnlib/figures/one.py": "from attnlib.kernel import f\nGREY = 1",
+    "attnlib/figures/two.py": "def g():\n    from attnlib import data\n    data.load()",
+    "book/attnbook/__init__.py": "",
+    "book/attnbook/theorems.py": "import attnlib.kernel",
+    "requirements.txt": "torch",
+}
+IMPORTS = {
+    "one": "import attnlib\nfrom attnlib import figures\n%pip x\nfigures.one.GREY",
+    "two": "from attnlib.figures import two as draw\ndraw.g()",
+    "three": "from attnbook import theorems as t\nt.f()",
+    "none": "from attnlib import figures",
+}
 
-    keys = [
-        write("attnlib/a.py", b"1"),
-        write("attnlib/a.py", b"2"),
-        write("attnlib/weights.safetensors", b"w"),
-        write("book/results/gpu.json", b"{}"),
-        write("requirements.txt", b"torch"),
-    ]
-    assert len(set(keys)) == len(keys)
-    assert write("attnlib/__pycache__/a.pyc", b"x") == keys[-1]  # and with nothing else
-    assert write("notebooks/one/page.ipynb", b"x") == keys[-1]
+
+@pytest.mark.parametrize(
+    "name, runs_again",
+    {
+        "attnlib/__init__.py": "one two three none",
+        "attnlib/kernel.py": "one three",
+        "attnlib/data/__init__.py": "two",
+        "attnlib/data/results/one.json": "two",
+        "attnlib/figures/one.py": "one",
+        "attnlib/figures/two.py": "two",
+        "book/attnbook/theorems.py": "three",
+        "requirements.txt": "one two three none",
+        "attnlib/__pycache__/kernel.pyc": "",
+        "attnlib/other.py": "",
+    }.items(),
+)
+def test_a_page_runs_again_if_what_it_imports_has_changed(tmp_path, name, runs_again):
+    for file, text in LIBRARY.items():
+        (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / file).write_text(text, encoding="utf-8")
+    paths = {
+        page: minibook.write_page(
+            tmp_path,
+            markdown("t", "# T"),
+            code("c", text),
+            name=f"notebooks/{page}.ipynb",
+        )
+        for page, text in IMPORTS.items()
+    }
+    before = {page: page_cache.Shelf(tmp_path).place(paths[page]) for page in paths}
+    (tmp_path / name).parent.mkdir(exist_ok=True)
+    with (tmp_path / name).open("a", encoding="utf-8") as file:
+        file.write(" ")
+    after = {page: page_cache.Shelf(tmp_path).place(paths[page]) for page in paths}
+    changed = {page for page in paths if before[page] != after[page]}
+    assert changed == set(runs_again.split())
+
+
+def test_a_page_runs_again_if_its_code_has_changed_not_its_text(tmp_path):
+    def place(*cells):
+        path = minibook.write_page(tmp_path, *cells)
+        return page_cache.Shelf(tmp_path).place(path)
+
+    first = place(markdown("t", "# T"), code("c", "print(1)"))
+    assert place(markdown("t", "# Other"), code("c", "print(1)")) == first
+    assert place(markdown("t", "# T"), code("c", "print(2)")) != first
+    assert place(code("c", "print(1)", "raises-exception")) != first
+
+
+def test_the_newest_states_of_a_page_are_kept(tmp_path):
+    path = tmp_path / minibook.PAGE
+    for number in (*range(page_cache.KEPT + 2), 0):  # the first one was long ago
+        minibook.write_page(tmp_path, code("c", f"print({number})"))
+        shelf = page_cache.Shelf(tmp_path)
+        shelf.keep(pages.read(path), path)
+        os.utime(shelf.place(path).with_suffix(".ipynb"), (number, number))
+    gone = tmp_path / page_cache.FOLDER / "one/gone/key.ipynb"
+    gone.parent.mkdir()
+    gone.write_text("")
+    shelf.prune([path])
+    assert shelf.executed(path) is not None and not gone.parent.exists()
+    assert len(list(shelf.place(path).parent.iterdir())) == page_cache.KEPT
 
 
 # ------------------------------------------------------- pictures beside the page

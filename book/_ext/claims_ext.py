@@ -31,6 +31,7 @@ import address  # noqa: E402  (these stand in the folder just named)
 import claims  # noqa: E402
 import concordance  # noqa: E402
 import formal  # noqa: E402
+import page_cache  # noqa: E402
 import pages  # noqa: E402
 from portable import fold, fold_summary  # noqa: E402
 
@@ -89,7 +90,11 @@ def read_state(app) -> None:
         raise ExtensionError(f"{claims.REGISTRY}: {error}") from error
     held = formal.held(registry)
     resolved = claims.resolve(
-        registry, claims.read_verdicts(root / claims.VERDICTS), claims.key(root), held
+        registry,
+        claims.read_verdicts(root / claims.VERDICTS),
+        claims.keys(root),
+        held,
+        page_cache.failures(root, (claim.page for claim in registry)),
     )
     repository = address.repository_url(root).rstrip("/")
     folds = {

@@ -1,6 +1,6 @@
 """What the site needs and _config.yml cannot say.
 
-- Executed pages are cached under a hash of attnlib and of the stored results.
+- Pages show what build.py kept of their run, and are read again when that is another.
 - MathJax is vendored; without it formulas would fail in silence, so its absence raises.
 - Theme options (setting them in _config.yml would replace those Jupyter Book makes).
 - No page asks the network for anything, and none runs a script that it does not use.
@@ -25,6 +25,7 @@ from docutils import nodes
 from sphinx.errors import ExtensionError
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "_tools"))
+import page_cache  # noqa: E402  (they stand in the folder just named)
 import pages  # noqa: E402
 
 LEDGER_MARK = "LEDGER-TABLE"
@@ -35,10 +36,33 @@ SVG_SIZE = re.compile(rb'<svg[^>]*? width="([\d.]+)pt" height="([\d.]+)pt"')
 PICTURE = re.compile(r'src="data:image/(png|svg)(?:\+xml)?;base64,([\w+/=]+)"')
 
 
-def use_cache(app, config) -> None:
-    config.nb_execution_cache_path = str(pages.cache_path(Path(app.srcdir)))
-    # the same numbers of threads as in the tests: results and times stay comparable
-    os.environ.setdefault("OMP_NUM_THREADS", "1")
+def take_pages(app) -> None:
+    """Where each page is kept, and where it failed if it did."""
+    root = Path(app.srcdir)
+    app.book_pages = shelf = page_cache.Shelf(root)
+    app.pages_shown = {
+        path.relative_to(root).with_suffix("").as_posix(): (
+            str(shelf.place(path).relative_to(root)),
+            shelf.executed(path) is not None,
+            shelf.failure(path),
+        )
+        for path in pages.notebooks(root)
+    }
+
+
+def outdated(app, env, added, changed, removed) -> set[str]:
+    old, env.pages_shown = getattr(env, "pages_shown", {}), app.pages_shown
+    return {
+        page for page, shown in app.pages_shown.items() if old.get(page) != shown
+    } & env.found_docs
+
+
+def put_outputs(app, docname: str, source: list[str]) -> None:
+    """Put what its cells gave into a page."""
+    if docname in app.pages_shown:
+        shelf, path = app.book_pages, Path(app.srcdir, f"{docname}.ipynb")
+        page, why = json.loads(source[0]), app.pages_shown[docname][2]
+        source[0] = json.dumps(page_cache.shown(page, shelf.executed(path), why))
 
 
 def need_mathjax(app, config) -> None:
@@ -247,7 +271,9 @@ if (document.querySelector('script[src*="mathjax/"]')) {
 
 
 def setup(app):
-    app.connect("config-inited", use_cache)
+    app.connect("builder-inited", take_pages)
+    app.connect("env-get-outdated", outdated)
+    app.connect("source-read", put_outputs)
     app.connect("config-inited", need_mathjax)
     app.connect("config-inited", set_theme)
     app.connect("source-read", fill_ledger)

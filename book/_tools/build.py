@@ -2,10 +2,11 @@
 
     python book/_tools/build.py [--out DIR] [--no-verdicts] [--fresh] [--at-once N]
 
-1. every page is executed, two at a time and the longest first, into the cache; what is
-there is not run again; meanwhile the claims get their verdicts, if attnlib, tests or
-registry have changed; 2. the site is built from the cache, and only what changed is
-read again; a warning or a broken link fails the build.
+1. every page is executed, two at a time and the longest first, and kept; it is run
+again if its code or a module that it imports has changed; meanwhile the claims get
+their verdicts, as far as these are stale; 2. the site is built, and only what changed
+is read again; a warning or a broken link fails the build. A page that does not run
+fails it too, but the site is built: the page says so, and shows what is stored in it.
 
 It can be broken off at any time: the same command takes it up again. Of two builds at
 once the second waits for the first.
@@ -38,10 +39,13 @@ import notebooks
 AT_ONCE = 2
 PIECES = 7  # of the site; in two, one waits for the other
 GO = "build\n"  # what site_process.py waits for
-# Jupyter Book by itself, without this tool: the tests compare what it does.
-JUPYTER_BOOK = "import sys; from jupyter_book.cli.main import main; sys.exit(main())"
 FULL = (
     "the disk is full. Make room and build again: pages that have run are not run again"
+)
+TRY = "Run it alone: python book/_tools/notebooks.py run {}; then build again"
+LEFT = (
+    "of the pages did not run here. The book is built all the same (above): these "
+    "pages say so, and their claims are unchecked. The next build tries them again"
 )
 WORTH_SHOWING = re.compile(r"WARNING|ERROR|Error|Exception|Traceback|CRITICAL")
 
@@ -82,45 +86,30 @@ def verdicts(root: Path) -> Iterator[None]:
 # ---------------------------------------------------------------- execution
 
 
-def run_pages(
-    root: Path, at_once: int = AT_ONCE, timeout: int = notebooks.PATIENCE
-) -> int:
-    """Execute what the cache lacks; the number of pages that were run. Raises Problem
-    if a cell fails.
-    """
+def run_pages(root: Path, at_once: int = AT_ONCE) -> list[str]:
+    """Execute what is not kept; what is wrong with each page that failed."""
     import kernels
-    import nbformat
 
-    books = {
-        path: nbformat.read(path, as_version=4)
-        for path in pages.longest_first(pages.notebooks(root), root)
-    }
-    with page_cache.opened(root) as cache:
-        missing = {
-            path: book
-            for path, book in books.items()
-            if not page_cache.holds(cache, book)
-        }
-    say(f"pages: {len(books) - len(missing)} from the cache, {len(missing)} to run")
+    shelf, found = page_cache.Shelf(root), pages.notebooks(root)
+    missing = [
+        path
+        for path in pages.longest_first(found, root)
+        if shelf.executed(path) is None
+    ]
+    say(f"pages: {len(found) - len(missing)} from the cache, {len(missing)} to run")
     if len(missing) > 1:
         kernels.share_imports()
     failures = []
     with ThreadPoolExecutor(at_once) as pool:
-        jobs = {
-            pool.submit(timed_run, book, path, timeout): path
-            for path, book in missing.items()
-        }
+        jobs = {pool.submit(timed_run, path): path for path in missing}
         try:
             for job in as_completed(jobs):
-                failures += finish(job, jobs[job], root)
+                failures += finish(job, jobs[job], shelf)
         except BaseException:  # Ctrl-C, a full disk
             give_up(pool)
             raise
-    if failures:
-        raise Problem(
-            "\n".join([f"{len(failures)} of {len(missing)} pages failed", *failures])
-        )
-    return len(missing)
+    shelf.prune(found)
+    return failures
 
 
 def give_up(pool: ThreadPoolExecutor) -> None:
@@ -133,21 +122,23 @@ def give_up(pool: ThreadPoolExecutor) -> None:
             process.kill()
 
 
-def timed_run(book, path: Path, timeout: int):
+def timed_run(path: Path):
     start = time.perf_counter()
-    done, cost = notebooks.execute(book, path, timeout)
+    done, cost = notebooks.execute(pages.read(path), path)
     return done, cost, time.perf_counter() - start
 
 
-def finish(job: Future, path: Path, root: Path) -> list[str]:
-    """Store an executed page in the cache; the reason if it failed."""
-    name = pages.page_name(path, root)
+def finish(job: Future, path: Path, shelf: page_cache.Shelf) -> list[str]:
+    """Keep an executed page; if it failed, keep where, and say what to do."""
+    name = pages.page_name(path, shelf.root)
     try:
         done, cost, seconds = job.result()
-    except Problem as problem:
+    except notebooks.Failed as failed:
         say(f"pages: {name} failed")
-        return [str(problem)]
-    page_cache.keep(done, path, root)
+        shelf.fail(failed.where, path)
+        place = path.relative_to(shelf.root).as_posix()
+        return [f"{failed}\n{TRY.format(place)}"]
+    shelf.keep(done, path)
     say(
         f"pages: {name} ran in {seconds:.1f} s "
         f"({cost.cpu_seconds:.1f} CPU s, {cost.peak_mb} MB)"
@@ -214,18 +205,22 @@ def complaints(text: str, most: int = 20) -> list[str]:
     return found[:most] or lines[-most:]
 
 
-def build(root: Path, out: Path, at_once: int, *, with_verdicts: bool) -> Path:
-    """Execute the pages, then build the site; the page to open."""
+def build(
+    root: Path, out: Path, at_once: int, *, with_verdicts: bool
+) -> tuple[Path, list[str]]:
+    """Execute the pages, then build the site; the page to open, and what failed."""
     meanwhile = verdicts(root) if with_verdicts else contextlib.nullcontext()
+    failures = []
     with begin_site(root, out, PIECES if at_once > 1 else 1) as site:
         try:
             with meanwhile:
-                run_pages(root, at_once)
-                page_cache.prune(root)
+                failures = run_pages(root, at_once)
             say("site: building")
-            return build_site(site, out)
+            return build_site(site, out), failures
+        except Problem as problem:
+            raise Problem("\n".join([*failures, str(problem)])) from None
         finally:
-            site.kill()  # it is done, or waits in vain since a page failed
+            site.kill()  # it is done, or waits in vain
 
 
 @contextlib.contextmanager
@@ -279,8 +274,8 @@ def main(argv: list[str] | None = None) -> int:
     try:
         with alone(root):
             if options.fresh:
-                shutil.rmtree(pages.cache_path(root), ignore_errors=True)
-            page = build(
+                shutil.rmtree(root / page_cache.FOLDER, ignore_errors=True)
+            page, failures = build(
                 root, out, options.at_once, with_verdicts=not options.no_verdicts
             )
     except KeyboardInterrupt:
@@ -294,7 +289,11 @@ def main(argv: list[str] | None = None) -> int:
         f"The book: {page}   (open it, or `make serve`: "
         f"python -m http.server -d {short(page.parent)})"
     )
-    return 0
+    for words in failures:
+        print(f"build: {words}", file=sys.stderr)
+    if failures:
+        print(f"build: {len(failures)} {LEFT}", file=sys.stderr)
+    return int(bool(failures))
 
 
 def short(path: Path) -> str:

@@ -1,11 +1,11 @@
 """The registry of claims, and what the tests say about it.
 
 book/claims.toml         what the book claims, and on what evidence
-_build/verdicts.json     what the marked tests did, for one state of the code
+_build/verdicts.json     what the marked tests did, and on which code, claim by claim
 proofs/verdicts.json     what Coq said of the formal proofs (see formal.py)
 resolve(claims, ...)     what a reader is shown, from these three alone
 
-python book/_tools/claims.py refresh     run the claim tests if the code has changed
+python book/_tools/claims.py refresh     run the tests of claims whose code has changed
 python book/_tools/claims.py show        every claim and what it shows
 python book/_tools/claims.py release     fail if anything is unchecked
 """
@@ -15,23 +15,25 @@ from __future__ import annotations
 import argparse
 import ast
 import functools
-import hashlib
 import json
 import os
 import subprocess
 import sys
 import tomllib
 from collections import Counter
-from collections.abc import Container
+from collections.abc import Container, Mapping
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import NamedTuple
 
+import depends
 import formal
+import page_cache
 import pages
 
 ROOT = Path(__file__).resolve().parents[2]
 REGISTRY, VERDICTS = "book/claims.toml", "_build/verdicts.json"
+THEOREMS = "attnlib/theorems"
 ROLES = ("check", "control", "witness", "counterexample", "certificate")
 STRENGTH = {"proof": 3, "certified": 2, "counterexample": 2, "sampled": 1}
 # by strength
@@ -318,24 +320,24 @@ def order(claims: list[Claim]) -> list[str]:
 def resolve(
     claims: list[Claim],
     verdicts: dict,
-    now: str | None = None,
+    now: Mapping[str, str] | None = None,
     held: Container[str] = (),
+    failed: Mapping[str, str] | None = None,
 ) -> dict[str, Resolution]:
-    """What each claim shows. With `now`, the key of the present code, verdicts of
+    """What each claim shows. With `now`, the keys of the present code, verdicts of
     another key count for nothing. `held` are the ids whose formal proofs Coq has
-    accepted as they stand (formal.held).
+    accepted as they stand (formal.held), `failed` the pages that did not run, and why.
     """
-    stale = now is not None and verdicts.get("key") != now
-    results = {} if stale else verdicts.get("results", {})
+    old = stale(verdicts, now) if now is not None else ()
     by_id, resolved = {claim.id: claim for claim in claims}, {}
     for name in order(claims):
         claim = by_id[name]
-        tests = results.get(name, {})
-        reasons = (
-            ["the tests have not run on the present code"]
-            if stale
-            else missing(claim, tests)
-        )
+        tests = {} if name in old else verdicts.get("results", {}).get(name, {})
+        reasons = [failed[claim.page]] if failed and claim.page in failed else []
+        if name in old:
+            reasons.append("the tests have not run on the present code")
+        else:
+            reasons += missing(claim, tests)
         own = 0 if reasons else STRENGTH[claim.evidence[claim.part]]
         broken = any(
             outcome == "failed" for role in tests.values() for outcome in role.values()
@@ -444,36 +446,52 @@ def by_chapter(
     return found
 
 
-def key(root: Path = ROOT) -> str:
-    """Hash of all that verdicts depend on: attnlib, the tests, the registry and this
-    tool.
+def stale(verdicts: dict, now: Mapping[str, str]) -> set[str]:
+    """The claims whose tests have not run on the code with these keys."""
+    then = verdicts.get("keys", {})
+    return {name for name, key in now.items() if then.get(name) != key}
+
+
+def tests_of(root: Path = ROOT) -> dict[str, set[Path]]:
+    """The files of tests that speak for each claim: they name it in a mark, or they
+    mark whatever a function stands for.
     """
-    digest = hashlib.sha256()
-    named = [
-        root / REGISTRY,
-        root / "book/claims.schema.json",
-        root / "book/_tools/claims.py",
-    ]
-    found = [
-        path for folder in ("attnlib", "tests") for path in (root / folder).rglob("*")
-    ]
-    for path in sorted(
-        path
-        for path in named + found
-        if path.is_file() and not passing(path.relative_to(root))
-    ):
-        content = path.read_bytes()
-        digest.update(
-            f"{path.relative_to(root).as_posix()}\n{len(content)}\n".encode() + content
-        )
-    return digest.hexdigest()
+    found = {name: set() for name in functions(root)}
+    of_functions = set()
+    for path in sorted((root / "tests").rglob("test_*.py")):
+        for name in marked_in(path.read_text(encoding="utf-8")):
+            (found.setdefault(name, set()) if name else of_functions).add(path)
+    for name in functions(root):
+        found[name] |= of_functions
+    return found
 
 
-def passing(path: Path) -> bool:
-    """Files that come and go without a change of the code."""
-    return path.suffix == ".pyc" or any(
-        part.startswith((".", "__pycache__")) for part in path.parts
+@functools.cache
+def marked_in(source: str) -> frozenset[str]:
+    """The claims that tests in this text speak for; "" is any that has a function."""
+    if "mark.claim(" not in source:
+        return frozenset()
+    return frozenset(
+        node.args[0].value if isinstance(node.args[0], ast.Constant) else ""
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.Call)
+        and node.args
+        and ast.unparse(node.func).endswith("mark.claim")
     )
+
+
+def keys(root: Path = ROOT) -> dict[str, str]:
+    """Of each claim that is tested or coded, the hash of all that its verdict depends
+    on: its tests, its function, and what these import.
+    """
+    code, coded = depends.Code(root), functions(root)
+    shared, found = set((root / "tests").glob("conftest.py")), {}
+    for name, files in tests_of(root).items():
+        if name in coded:
+            module = coded[name].split(".")[1]
+            files = files | {root / THEOREMS / f"{module}.py"}
+        found[name] = code.key(files | shared)
+    return found
 
 
 def read_verdicts(path: Path | str = ROOT / VERDICTS) -> dict:
@@ -484,15 +502,15 @@ def read_verdicts(path: Path | str = ROOT / VERDICTS) -> dict:
         return {}
     return (
         verdicts
-        if isinstance(verdicts, dict) and set(verdicts) == {"key", "results"}
+        if isinstance(verdicts, dict) and set(verdicts) == {"keys", "results"}
         else {}
     )
 
 
-def write_verdicts(path: Path | str, key: str, results: dict) -> None:
+def write_verdicts(path: Path | str, keys: dict, results: dict) -> None:
     pages.write_atomically(
         path,
-        json.dumps({"key": key, "results": results}, indent=1, sort_keys=True) + "\n",
+        json.dumps({"keys": keys, "results": results}, indent=1, sort_keys=True) + "\n",
     )
 
 
@@ -547,7 +565,7 @@ def functions(root: Path = ROOT) -> dict[str, str]:
     Read from the source, so that nothing need be installed to ask.
     """
     found = {}
-    for path in sorted((root / "attnlib/theorems").glob("[!_]*.py")):
+    for path in sorted((root / THEOREMS).glob("[!_]*.py")):
         for name, function in functions_in(path.read_text(encoding="utf-8")):
             found[name] = f"theorems.{path.stem}.{function}"
     return found
@@ -620,47 +638,43 @@ def public_formal(claim: Claim, verdicts: dict, checked: bool) -> dict:
 
 
 def now_resolved(root: Path = ROOT) -> tuple[list[Claim], dict[str, Resolution]]:
-    """The claims, and what they show by all verdicts that are there."""
+    """The claims, and what they show by all verdicts that are there, and by the pages
+    that ran when the book was last built.
+    """
     claims = load(root / REGISTRY)
     held = formal.held(claims, root / "proofs")
     verdicts = read_verdicts(root / VERDICTS)
-    return claims, resolve(claims, verdicts, key(root), held)
+    failed = page_cache.failures(root, (claim.page for claim in claims))
+    return claims, resolve(claims, verdicts, keys(root), held, failed)
 
 
 def refresh(
     root: Path = ROOT, *, force: bool = False, extra: tuple[str, ...] = ()
 ) -> int:
-    """Run the claim tests unless the verdicts are those of the present code; 1 if a
-    claim is broken or none came.
+    """Run the tests of those claims whose verdicts are not of the present code; 1 if a
+    claim is broken or no verdict came.
     """
     path = root / VERDICTS
     load(root / REGISTRY)  # a registry that is faulty is named before tests run
-    if force or read_verdicts(path).get("key") != key(root):
-        command = [sys.executable, "-m", "pytest", "-q", "-m", "claim"]
-        command += [*files_of_claims(root), "--verdicts", str(path), *extra]
+    tests, now = tests_of(root), keys(root)
+    asked = set(now) if force else stale(read_verdicts(path), now)
+    if files := sorted(set().union(*(tests[name] for name in asked))):
+        command = [sys.executable, "-m", "pytest", "-q", "-m", "claim", *files]
+        command += ["--verdicts", str(path), *([] if force else ["--stale"]), *extra]
         # threads would wait for one another; shapes are for `make test` to check
         quick = {"OMP_NUM_THREADS": "1", "ATTNLIB_SHAPES": "0"}
         subprocess.run(command, cwd=root, env=quick | os.environ, check=False)
     claims, resolved = now_resolved(root)
     broken = [name for name, found in resolved.items() if found.broken]
-    stale = read_verdicts(path).get("key") != key(root)
+    left = stale(read_verdicts(path), keys(root))
     print(
         f"claims: {summary(claims, resolved)}"
-        if not stale
-        else "claims: no verdicts came of this run"
+        if not left
+        else f"claims: no verdicts came of this run for {len(left)}"
     )
     for name in broken:
         print(f"claims: {name} is broken: {resolved[name].reasons[0]}")
-    return int(stale or bool(broken))
-
-
-def files_of_claims(root: Path) -> list[str]:
-    """The files of tests that speak for claims: to collect all others takes longer."""
-    return [
-        str(path.relative_to(root))
-        for path in sorted((root / "tests").rglob("test_*.py"))
-        if "mark.claim(" in path.read_text(encoding="utf-8")
-    ]
+    return int(bool(left or broken))
 
 
 def release(root: Path = ROOT) -> int:
@@ -703,9 +717,9 @@ def main(argv: list[str] | None = None) -> int:
     )
     commands = parser.add_subparsers(dest="command", required=True)
     again = commands.add_parser(
-        "refresh", help="run the claim tests if the code has changed since"
+        "refresh", help="run the tests of claims whose code has changed since"
     )
-    again.add_argument("--force", action="store_true", help="run them in any case")
+    again.add_argument("--force", action="store_true", help="run all of them")
     commands.add_parser("show", help="every claim and what it shows")
     commands.add_parser("release", help="fail if anything is unchecked")
     options, extra = parser.parse_known_args(argv)

@@ -36,7 +36,7 @@ from typing import NamedTuple
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 import minutes
 import pages
-from pages import Problem
+from pages import Problem, without_magics
 
 CHECKED = "nbval-check-output"
 SOLUTION = "solution"
@@ -381,10 +381,21 @@ class Cost(NamedTuple):
     cells: dict[str, float]
 
 
+class Failed(Problem):
+    """A page that did not run to its end: `where` says it in a line, the text at
+    length.
+    """
+
+    def __init__(self, path: Path, cell: str, why: str, more: str = "") -> None:
+        self.where = f"cell {cell!r} failed: {why}"
+        super().__init__(f"{path.name}: {self.where}\n{plain_text(more)}".rstrip())
+
+
 class Meter:
     """Reads CPU time and memory of a kernel's process; hooks of nbclient call it."""
 
     def __init__(self) -> None:
+        self.cell = ""
         self.client = None
         self.process = None
         self.before = 0.0
@@ -395,6 +406,7 @@ class Meter:
     def start_cell(self, cell, cell_index) -> None:
         import psutil
 
+        self.cell = cell["id"]
         if self.process is None:
             self.process = psutil.Process(self.client.km.provisioner.pid)
         self.before = self.cpu()
@@ -434,6 +446,7 @@ def execute(notebook: dict, path: Path, timeout: int = PATIENCE) -> tuple[dict, 
     the traceback of a failing cell.
     """
     import nbformat
+    import psutil
     from jupyter_client.kernelspec import NoSuchKernel
     from nbclient import NotebookClient
     from nbclient.exceptions import (
@@ -450,6 +463,7 @@ def execute(notebook: dict, path: Path, timeout: int = PATIENCE) -> tuple[dict, 
     client = NotebookClient(
         node,
         timeout=timeout,
+        startup_timeout=PATIENCE,
         kernel_name="python3",
         record_timing=False,
         coalesce_streams=True,  # merged later, a line would break where a print ended
@@ -460,8 +474,15 @@ def execute(notebook: dict, path: Path, timeout: int = PATIENCE) -> tuple[dict, 
     meter.client = client
     try:
         client.execute()
-    except (CellExecutionError, CellTimeoutError, DeadKernelError) as error:
-        raise Problem(f"{path.name}: {plain_text(str(error)).strip()}") from None
+    except CellExecutionError as error:
+        why = plain_text(f"{error.ename}: {error.evalue}")
+        raise Failed(path, meter.cell, why, str(error)) from None
+    except CellTimeoutError:
+        why = f"it timed out after {timeout} seconds"
+        raise Failed(path, meter.cell, why) from None
+    except (DeadKernelError, psutil.NoSuchProcess):
+        why = "the kernel died; perhaps the memory was full"
+        raise Failed(path, meter.cell, why) from None
     except NoSuchKernel:
         raise Problem(
             "no Jupyter kernel python3 here: install ipykernel, or use run --plain"
@@ -537,11 +558,6 @@ def machine() -> str:
 
 
 # ---------------------------------------------------------------- without Jupyter
-
-
-def without_magics(text: str) -> str:
-    """Code as plain Python: lines such as %pip do nothing."""
-    return re.sub(r"^([ \t]*)[%!].*$", r"\1pass", text, flags=re.M)
 
 
 def run_plain(notebook: dict, path: Path, names: dict | None = None) -> int:

@@ -1,4 +1,4 @@
-"""Where the pages are, and where the results of running them are kept.
+"""Where the pages are, and how they are read and written.
 
 Shared by the tools and by the Sphinx extensions.  Needs only the standard
 library and, for the table of contents, PyYAML.
@@ -6,9 +6,9 @@ library and, for the table of contents, PyYAML.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
+import re
 import tempfile
 from pathlib import Path
 
@@ -125,28 +125,6 @@ def write_atomically(path: Path | str, text: str) -> None:
         raise
 
 
-def run_inputs(root: Path = ROOT) -> list[Path]:
-    """What a page's results depend on besides the page: library, stored results, pinned
-    versions.
-    """
-    folders = [root / "attnlib", root / "book" / "results"]
-    files = [p for folder in folders for p in folder.rglob("*") if p.is_file()]
-    files += [p for p in [root / "requirements.txt"] if p.is_file()]
-    return sorted(
-        p for p in files if "__pycache__" not in p.parts and p.suffix != ".pyc"
-    )
-
-
-def cache_path(root: Path = ROOT) -> Path:
-    """The folder of executed pages.
-
-    Jupyter Book keys its cache on the code cells alone.  An edit of attnlib would
-    leave the old numbers in the book, so the folder is named after its content.
-    """
-    digest = hashlib.sha256()
-    for path in run_inputs(root):
-        content = path.read_bytes()
-        digest.update(
-            f"{path.relative_to(root).as_posix()}\n{len(content)}\n".encode() + content
-        )
-    return root / "_build" / ".jupyter_cache" / digest.hexdigest()[:12]
+def without_magics(text: str) -> str:
+    """Code as plain Python: lines such as %pip do nothing."""
+    return re.sub(r"^([ \t]*)[%!].*$", r"\1pass", text, flags=re.M)

@@ -3,9 +3,9 @@
     python book/_tools/site_process.py JOBS FOLDER build ...
 
 It begins early: while the pages are executed, this process loads Sphinx, and then waits
-for a line on its standard input. No line means that a page failed, and there is nothing
-to build. Then it does what `jupyter-book build ...` does, but reads and writes JOBS
-pages at a time, for which Jupyter Book has no option.
+for a line on its standard input. No line means that the pages were broken off, and
+there is nothing to build. Then it does what `jupyter-book build ...` does, but reads
+and writes JOBS pages at a time, for which Jupyter Book has no option.
 
 What was read and written stays in FOLDER, so that the next time only what changed is
 done again. After a build that was broken off or that complained it is not to be
