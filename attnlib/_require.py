@@ -4,6 +4,7 @@ names what was broken, as the caller wrote it.
 
 from __future__ import annotations
 
+import functools
 import math
 import sys
 from fractions import Fraction
@@ -238,6 +239,33 @@ def told(value) -> str:
         return repr(value)
     except ValueError:
         return f"{type(value).__name__} of over 4300 digits"
+
+
+def own_precision(function):
+    """The function with products in the dtype of its arguments, under torch.autocast
+    too: what it states about numbers rests on their rounding.
+    """
+
+    @functools.wraps(function)
+    def precise(*args, **kwargs):
+        off = {"enabled": False}
+        with torch.autocast("cpu", **off), torch.autocast("cuda", **off):
+            return function(*args, **kwargs)
+
+    return precise
+
+
+def full_products(dtype: torch.dtype) -> None:
+    """No setting lets torch round the factors of float32 products (TF32, bfloat16)."""
+    try:
+        full = torch.get_float32_matmul_precision() == "highest"
+    except RuntimeError:  # so torch answers where settings were mixed
+        full = False
+    require(
+        full or dtype != torch.float32,
+        "a float32 code needs products in full precision, and torch is set to less: "
+        'torch.set_float32_matmul_precision("highest")',
+    )
 
 
 def scale(scale, *, check: bool = True) -> None:

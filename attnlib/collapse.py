@@ -14,7 +14,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from attnlib._require import finite, one_of, require, tokens
+from attnlib._require import finite, one_of, own_precision, require, tokens
 from attnlib.attention import Layer, check_network
 
 Version = Literal["printed", "repaired", "safe"]
@@ -337,6 +337,7 @@ def _difference(
     return torch.where(linear[..., None, None, None], first, d)
 
 
+@own_precision
 def log_bound(
     x: Float[Tensor, "*batch n d"],
     layers: Sequence[Layer],
@@ -397,6 +398,7 @@ def log_bound(
     return torch.stack(bounds)
 
 
+@own_precision
 def log_diameter_bound(
     x: Float[Tensor, "*batch n d"], layers: Sequence[Layer]
 ) -> Float[Tensor, "layers *batch"]:

@@ -477,6 +477,7 @@ def estimate_length(
     return total * (count / len(paths))
 
 
+@_require.own_precision
 def length_bounds(
     x: Float[Tensor, "*batch n d"],
     layers: Sequence[Layer],

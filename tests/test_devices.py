@@ -16,7 +16,7 @@ import re
 
 import pytest
 import torch
-from fuzz_calls import ROOMS
+from fuzz_calls import ROOMS, normal
 from test_fuzz import alike, leaves, resolve, run
 from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_leaves, tree_map
@@ -316,3 +316,79 @@ def test_another_default_device_changes_nothing(name):
 def test_a_tensor_without_a_device_follows_the_default():
     with torch.device("meta"):
         assert torch.zeros(1).is_meta
+
+
+# --- settings of torch under which products are rounded more than numbers say ---
+
+STATE = {  # what these say about numbers holds to rounding
+    "codes.coherence",
+    "codes.margins",
+    "collapse.log_bound",
+    "collapse.log_diameter_bound",
+    "efficacy.length_bounds",
+    "expressive.verification.verify",
+    "memorize.dense.fit_groups",
+    "memorize.line.relu_layer",
+    "universal.standard.run_standard",
+}
+
+
+# The products of their good calls are those of unit vectors, exact in any precision.
+INEXACT = {
+    "codes.coherence": {"keys": normal(4, 3)},
+    "codes.margins": {"q": normal(3, 3), "k": normal(3, 3) + 1},
+}
+
+
+def single(row):
+    """The good call in float32, its objects too."""
+    if isinstance(row, dict):
+        return {name: single(value) for name, value in row.items()}
+    if torch.is_tensor(row) and row.dtype == torch.float64:
+        return row.float()
+    if isinstance(row, tuple) and hasattr(row, "_replace"):
+        return type(row)(*map(single, row))
+    if isinstance(row, list | tuple):
+        return type(row)(map(single, row))
+    if dataclasses.is_dataclass(row):
+        own = {f.name: getattr(row, f.name) for f in dataclasses.fields(row)}
+        tensors = {name: t for name, t in own.items() if torch.is_tensor(t)}
+        layers = {name: t for name, t in own.items() if name in ("layer", "mlp")}
+        return dataclasses.replace(row, **single(tensors | layers))
+    return row
+
+
+@pytest.mark.parametrize("name", sorted(STATE))
+def test_autocast_does_not_move_what_is_stated(name):
+    function = resolve(name)
+    row = single(KERNELS[name] | INEXACT.get(name, {}))
+    wanted = run(function, row)
+    with torch.autocast("cpu", torch.bfloat16):
+        found = run(function, row)
+        assert (torch.eye(2) @ torch.eye(2)).dtype == torch.bfloat16
+    assert alike(found, wanted, 0)
+
+
+def test_autocast_moves_what_is_not_on_the_list():
+    row = single(KERNELS["attention.merged"])
+    function = resolve("attention.merged")
+    with torch.autocast("cpu", torch.bfloat16):
+        found = run(function, row)
+    assert not alike(found, run(function, row), 1e-3)
+
+
+@pytest.mark.parametrize("setting", ["high", "medium"])
+def test_a_float32_code_is_not_certified_by_rounded_products(setting):
+    function = resolve("expressive.verification.verify")
+    row = KERNELS["expressive.verification.verify"]
+    code = dataclasses.replace(
+        row["code"], q=row["code"].q.float(), k=row["code"].k.float()
+    )
+    before = torch.get_float32_matmul_precision()
+    try:
+        torch.set_float32_matmul_precision(setting)
+        with pytest.raises(ValueError, match="full precision"):
+            run(function, row | {"code": code})
+    finally:
+        torch.set_float32_matmul_precision(before)
+    run(function, row | {"code": code})

@@ -21,6 +21,7 @@ from attnlib._require import (
     is_tensor,
     matches,
     numbers,
+    own_precision,
     place,
     require,
     sizes,
@@ -31,6 +32,7 @@ from attnlib.expressive.dimensions import cap
 TILE = 1 << 17
 
 
+@own_precision
 def coherence(keys: Float[Tensor, "n d"], *, tile: int = 2048) -> float:
     """The largest inner product of two different rows.
 
@@ -77,6 +79,7 @@ def _rows(name: str, rows: Tensor, least: int = 1) -> None:
     )
 
 
+@own_precision
 def margins(
     q: Float[Tensor, "m d"], k: Float[Tensor, "n d"], columns: Int[Tensor, "m k"]
 ) -> Float[Tensor, " m"]:

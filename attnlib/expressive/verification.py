@@ -12,7 +12,16 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from attnlib._require import finite, is_tensor, numbers, require, same_device, sizes
+from attnlib._require import (
+    finite,
+    full_products,
+    is_tensor,
+    numbers,
+    own_precision,
+    require,
+    same_device,
+    sizes,
+)
 from attnlib.expressive.dimensions import _tolerances
 from attnlib.expressive.tiles import HALVES, _logits, _scan
 
@@ -91,6 +100,7 @@ class Verification:
     rounding: float = 0.0
 
 
+@own_precision
 def verify(
     code: Code,
     columns: Int[Tensor, "n k"],
@@ -118,7 +128,8 @@ def verify(
 
     Raises:
         ValueError: for a bad pattern, scale or tolerance, for NaN, infinity or
-            overflow, integer logits of 2^24, and sizes that do not fit.
+            overflow, integer logits of 2^24, and sizes that do not fit; for a float32
+            code where torch may round products more.
 
     Cost: 2 n^2 d flops; memory O(n d + n k + tile), no n x n matrix.
     Source: criteria (23), (24) of Likhosherstov et al. 2023 as we read them;
@@ -126,6 +137,7 @@ def verify(
     Claim: expressive.tiles
     """
     _code(code)
+    full_products(code.q.dtype)
     _tile(tile)
     exact = code.q.dtype in (torch.int8, torch.float64)
     kind = torch.float64 if exact else torch.float32

@@ -137,6 +137,7 @@ class Grouped:
         return self.w_1.numel() + self.b_1.numel() + self.w_2.numel()
 
 
+@_require.own_precision
 def fit_groups(
     points: Float[Tensor, "D d"],
     labels: Float[Tensor, " D"],

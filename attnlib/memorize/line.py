@@ -76,6 +76,7 @@ def fit_line(
     return Line(knots, _jumps(slopes), slopes)
 
 
+@_require.own_precision
 def relu_layer(
     t: Float[Tensor, "*batch"], line: Line, *, chunk: int = 2**18
 ) -> Float[Tensor, "*batch c"]:

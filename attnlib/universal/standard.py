@@ -22,6 +22,7 @@ from attnlib._require import (
     is_tensor,
     matches,
     numbers,
+    own_precision,
     place,
     require,
 )
@@ -207,6 +208,7 @@ def _clamp_mlp(axis: Tensor, bound: float) -> Mlp:
     return Mlp(w_1=both, w_2=-both.T, b_1=bias)
 
 
+@own_precision
 def run_standard(
     x: Float[Tensor, "*batch n d"],
     sublayers: Sequence[Sublayer],
