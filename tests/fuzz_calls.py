@@ -561,7 +561,6 @@ def batch():
 
 def memorize_rows() -> Rows:
     a = normal(5)
-    apart = torch.arange(0.0, 35.0, 7.0, dtype=torch.float64)
     x, v = normal(2, 5, 4), normal(4)
     masked = {"a": a, "token_mask": KEPT}
     ids = torch.tensor([0.0, 1.0, 2.5], dtype=torch.float64)
@@ -571,13 +570,10 @@ def memorize_rows() -> Rows:
     words = torch.tensor([[0, 1, 2, 0, 1]] * 2)
     table = torch.tensor([[0, 1, 2], [0, 2, 2], [1, 1, 0]])
     net = memorize.memorize(x, words, generator=generator())
-    block = memorize.TrainedBlock(4, 3, 3, generator=generator())
     inputs = {"x": x, "v": v, "beta": 1.0, "token_mask": token_mask}
     paper = {"count": 6, "n": 3, "d": 2, "r_min": 1.0, "r_max": 2.0, "eps": 0.1}
-    schedule = {"labels": words, "steps": 1, "rate": 1e-3, "token_mask": token_mask}
     return {
         "memorize.averages.boltzmann": masked,
-        "memorize.averages.boltzmann_literal": masked,
         "memorize.averages.derivatives": masked,
         "memorize.averages.log_separation_bound": {
             "n": 4,
@@ -586,16 +582,10 @@ def memorize_rows() -> Rows:
             "kind": "distinct",
         },
         "memorize.averages.needed_gap": {"n": 4, "kind": "distinct"},
-        "memorize.averages.separation": {
-            "a": apart,
-            "b": apart + 35,
-            "kind": "distinct",
-        },
         "memorize.counts.count_ids": {
             "sequences": table,
             "generator": SEED,
             "size": 99,
-            "budget": 9,
         },
         "memorize.counts.fit_counts": {
             "sequences": table,
@@ -624,7 +614,7 @@ def memorize_rows() -> Rows:
             "best_of": 2,
             "generator": SEED,
         },
-        "memorize.direction.data_scale": {"z": a, "n": 3, "w": 1.0},
+        "memorize.direction.data_scale": {"z": a, "n": 3},
         "memorize.direction.paper_scale": paper,
         "memorize.direction.threshold": {"count": 6, "d": 2},
         "memorize.ids.context_ids": {**inputs, "normalizer": "softmax"},
@@ -657,7 +647,6 @@ def memorize_rows() -> Rows:
             "beta": 0.3,
         }
         | {"directions": normal(2, 4), "generator": SEED},
-        "memorize.training.train_block": {"block": block, "x": x.float(), **schedule},
     }
 
 

@@ -16,7 +16,7 @@ import pytest
 import torch
 
 from attnlib import certify, theorems
-from attnlib.memorize import boltzmann, boltzmann_literal, needed_gap, separation
+from attnlib.memorize import boltzmann, needed_gap
 
 claims = theorems.boltzmann_and_hardmax
 ENDS, NEAR = claims.ENDS, claims.NEAR
@@ -85,18 +85,10 @@ def test_an_average_by_hand():
     """Weights 1/4 and 3/4; and 1, 2, 5, 6 with weights that double at each step."""
     a = torch.tensor([0.0, math.log(3)], dtype=torch.float64)
     assert float(boltzmann(a)) == pytest.approx(0.75 * math.log(3), rel=1e-14)
-    assert float(boltzmann_literal(a)) == pytest.approx(0.75 * math.log(3), rel=1e-14)
     s = math.log(2)
     for places, wanted in ((ENDS, 554 / 102), (NEAR, 474 / 90)):
         z = torch.tensor(places, dtype=torch.float64)
         assert float(boltzmann(s * z)) / s == pytest.approx(wanted, rel=1e-14)
-
-
-def test_the_library_takes_the_lemma_whose_hypotheses_hold():
-    a = torch.tensor([0.0, 20.0, 40.0], dtype=torch.float64)
-    b = torch.tensor([0.0, 20.0, 60.0], dtype=torch.float64)
-    assert separation(a, b).kind == "distinct"
-    assert separation(a, b.where(b < 60, b[1])).kind == "multiset"
 
 
 @pytest.mark.parametrize("n", [2, 3, 4, 5])
@@ -229,7 +221,7 @@ def test_values_may_be_just_as_far_apart_as_the_lemma_asks():
 
 def test_floats_of_large_tokens_are_off_by_what_floats_are():
     """The same shares, each token three times; the ids are 1e30 and off by 1e15."""
-    tokens = (3 * 10**30, 10**30 + 1, 10**29)
+    tokens = 3 * (10**30,)
     first, second = (1, tokens), (1, 3 * tokens)
     ids = [claims._float_id(*context, 2, -2.7) for context in (first, second)]
     assert 1e13 < abs(ids[0] - ids[1]) < 1e16

@@ -12,7 +12,6 @@ import torch
 
 from attnlib import memorize
 from attnlib.attention import NORMALIZERS, forward
-from attnlib.memorize import ids as rooms
 
 EPS = torch.finfo(torch.float64).eps
 
@@ -411,11 +410,3 @@ def test_bad_input(name):
     call, message = BAD[name]
     with pytest.raises(ValueError, match=message):
         call()
-
-
-def test_the_gap_of_the_device_runs_here_too():
-    gap = rooms._gap_on_device(torch.tensor([4.0, 1.0, 1.5, 4.0]))
-    assert (gap.count, gap.distinct, gap.smallest) == (4, 3, 0.5)
-    for end in (-math.inf, math.inf, math.nan):
-        with pytest.raises(ValueError, match="ids hold NaN or infinity"):
-            rooms._gap_on_device(torch.tensor([1.0, end, 2.0]))

@@ -1,6 +1,8 @@
 """Ids of sequences by counting: a random integer for some of the tokens, a plain mean,
 and no softmax.
 
+    s(X) = sum_k a(x_k),   a(x) uniform in {0, ..., M - 1} for telling tokens, else 0
+
 Page: notebooks/one_layer_memorization/contextual_mapping
 """
 
@@ -20,6 +22,7 @@ from attnlib._require import require
 from attnlib.memorize.deep import Deep, fit_deep
 
 INTEGERS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
+DRAWS = 64  # before it gives up
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,7 +50,6 @@ class CountNetwork:
         token_network: a token to its integer; run on each token.
         label_network: n times the mean of these to the label of the sequence.
         n: tokens a sequence.
-        parameters: weights and biases of both that are not zero, and the factor n.
     """
 
     token_network: Deep
@@ -56,7 +58,7 @@ class CountNetwork:
 
     @property
     def parameters(self) -> int:
-        """Of both networks, and the factor n."""
+        """Of both networks, those that are not zero, and the factor n."""
         return self.token_network.parameters + self.label_network.parameters + 1
 
     def __call__(self, sequence: Sequence[SupportsIndex]) -> int:
@@ -81,16 +83,6 @@ def telling_tokens(sequences: Int[Tensor, "N n"]) -> Int[Tensor, " c"]:
     Each sequence, its tokens in order, is a word. The words are sorted as in a
     dictionary, and where a word differs first from the next one, its letter is taken.
 
-    Args:
-        sequences: (N, n), tokens as integers; order does not matter.
-
-    Returns:
-        (c,), increasing; c is at most the number of different multisets less one.
-
-    Raises:
-        ValueError: for anything but integers of shape (N, n), and for no token.
-
-    Cost: two sorts of the table.
     Source: derived on the page.
     Claim: ids.counts
     """
@@ -106,35 +98,23 @@ def count_ids(
     *,
     generator: torch.Generator,
     size: int | None = None,
-    budget: int = 64,
 ) -> CountIds:
     """Ids of sequences by a random integer below `size` for each telling token, drawn
     until different multisets have different sums.
 
-        s(X) = sum_k a(x_k),   a(x) uniform in {0, ..., size - 1}, or 0
-
     Args:
-        sequences: (N, n), tokens as integers.
-        generator: source of randomness, on the device of the sequences.
         size: M; by default N^2, for N different multisets: then a draw does with
             probability above 1/2.
-        budget: draws before it gives up.
 
     Returns:
         CountIds; all ids are from 0 to n (size - 1).
 
-    Raises:
-        ValueError: as telling_tokens; for ids that int64 cannot hold; and if no draw
-            tells all multisets apart.
-
-    Cost: two sorts of the table, and O(N n) and a sort of N ids a draw.
     Source: derived on the page, after ids by random numbers as they are usual for
         hashing.
     Claim: ids.counts
     """
     tokens = telling_tokens(sequences)
     _require.random(generator)
-    _require.sizes(1, budget=budget)
     multisets = len(torch.unique(sequences.sort(-1).values, dim=0))
     size = multisets**2 if size is None else size
     _require.sizes(1, size=size)
@@ -145,7 +125,7 @@ def count_ids(
         f"ids reach n size = {n} x {size}, beyond int64: take a smaller size or fewer "
         "sequences",
     )
-    for draws in range(1, budget + 1):
+    for draws in range(1, DRAWS + 1):
         integers = torch.randint(
             size, tokens.shape, generator=generator, device=generator.device
         ).to(sequences.device)
@@ -153,7 +133,7 @@ def count_ids(
         if len(ids.unique()) == multisets:
             return CountIds(tokens, integers, ids, draws)
     raise ValueError(
-        f"no draw of {budget} tells {multisets} multisets apart by integers below "
+        f"no draw of {DRAWS} tells {multisets} multisets apart by integers below "
         f"{size}: size must be of the order of their number, squared"
     )
 
@@ -167,19 +147,8 @@ def sum_of_integers(
     attention gives.
 
     Args:
-        sequences: (N, n), tokens as integers.
-        tokens: (c,), increasing: those that have an integer; all others have 0.
-        integers: (c,).
+        tokens: those that have an integer, increasing; all others have 0.
 
-    Returns:
-        (N,), int64.
-
-    Raises:
-        ValueError: for shapes that do not fit, tokens that do not increase, numbers
-            that are no integers.
-
-    Cost: O(N n log c).
-    Source: the definition.
     Claim: ids.counts
     """
     _check(sequences)
@@ -219,18 +188,12 @@ def fit_counts(
         token -> integer (fit_deep),   mean,   n mean -> label (fit_deep)
 
     Args:
-        sequences: (N, n), tokens as integers from 0 on.
-        labels: (N,), integers from 0 on; equal multisets must have equal labels.
-        generator: source of randomness.
+        sequences: tokens from 0 on.
+        labels: from 0 on; equal multisets must have equal labels.
 
     Returns:
         CountNetwork, exact in integers.
 
-    Raises:
-        ValueError: for negative tokens or labels, labels that contradict each other
-            (with the places), and as count_ids.
-
-    Cost: that of count_ids and of fit_deep, twice.
     Source: after Kajitsuka and Sato 2025 (abstract seen), whose construction was not
         before us; ours counts at most N - 1 tokens.
     Claim: ids.root
@@ -253,25 +216,21 @@ def fit_counts(
             f"labels contradict: sequences {before} and {place} are one multiset, with "
             f"labels {label_of[t]} and {label}; a mean sees no order",
         )
-    ids = sorted(label_of)
-    label_network = fit_deep(ids, [label_of[t] for t in ids])
-    token_network = _token_network(found)
-    return CountNetwork(token_network, label_network, sequences.shape[1])
-
-
-def _token_network(found: CountIds) -> Deep:
-    """A network with the integers at the tokens that count, and 0 at all others.
-
-    Two tokens at distance one are among those it is fitted to. Then it compares all
-    bits, and knows a token that does not count from one that does.
-    """
     integers = dict(zip(found.tokens.tolist(), found.integers.tolist()))
     if not integers:
         integers[0] = 0
+    # With two tokens at distance one the network compares all bits, and knows a token
+    # that does not count from one that does.
     first = min(integers)
     integers.setdefault(first + 1, 0)
-    tokens = sorted(integers)
-    return fit_deep(tokens, [integers[token] for token in tokens])
+    label_network, token_network = _fit(label_of), _fit(integers)
+    return CountNetwork(token_network, label_network, sequences.shape[1])
+
+
+def _fit(table: dict[int, int]) -> Deep:
+    """The network of a table."""
+    keys = sorted(table)
+    return fit_deep(keys, [table[key] for key in keys])
 
 
 def _check(sequences: Tensor) -> None:

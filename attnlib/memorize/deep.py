@@ -1,6 +1,13 @@
 """Labels of integers by a deep ReLU network with few, long weights: exact in
 integers.
 
+The ids are packed with their labels into one long integer a block. A first layer looks
+up the integer of the block of t; then a layer a bit takes it apart, highest bit first,
+
+    bit = relu(code - 2^i + 1) - relu(code - 2^i),   code <- code - 2^i bit
+
+compares, and keeps the label of the id that agrees with t.
+
 Page: notebooks/one_layer_memorization/memorization
 """
 
@@ -31,7 +38,6 @@ class Deep:
     Args:
         layers: lists of units, each with its bias and pairs (place in the layer before,
             weight), no weight zero.
-        parameters, depth, bits: counts of weights and layers, and the longest weight.
     """
 
     layers: list[list]
@@ -39,10 +45,8 @@ class Deep:
     @property
     def parameters(self) -> int:
         """Weights and biases that are not zero."""
-        count = 0
-        for bias, weights in chain.from_iterable(self.layers):
-            count += (bias != 0) + len(weights)
-        return count
+        units = chain.from_iterable(self.layers)
+        return sum((bias != 0) + len(weights) for bias, weights in units)
 
     @property
     def depth(self) -> int:
@@ -60,20 +64,13 @@ class Deep:
 
     def __call__(self, t: int) -> int:
         """The network at the integer t, every unit as written."""
-        *hidden, last = self.layers
         values = [t]
-        for layer in hidden:
-            values = [max(s, 0) for s in _sums(layer, values)]
-        return _sums(last, values)[0]
-
-
-def _sums(layer: list[Unit], values: list[int]) -> list[int]:
-    """bias + sum of weight * value, of each unit."""
-    sums = []
-    for bias, weights in layer:
-        total = sum(w * values[i] for i, w in weights)
-        sums.append(bias + total)
-    return sums
+        for layer in self.layers:
+            sums = []
+            for bias, weights in layer:
+                sums.append(bias + sum(w * values[i] for i, w in weights))
+            values = [max(s, 0) for s in sums]
+        return sums[0]
 
 
 def fit_deep(
@@ -85,56 +82,46 @@ def fit_deep(
     """A network whose parameters grow like the square root of the number of ids, for
     ids of a fixed number of bits.
 
-    The ids, cut to the r bits that tell them apart, are packed with their labels of l
-    bits into one long integer for each block of m ids. A first layer looks up the
-    integer of the block of t; then one layer a bit takes it apart, compares, and keeps
-    the label of the id that agrees.
-
         parameters <= 2 sqrt(6 D K) + K + 10,   K = 18 (r + l) + 40
+
+    where r bits tell the ids apart and labels have l bits.
 
     Args:
         ids: increasing integers from 0 on.
         labels: integers from 0 on, as many.
-        block: m, by default the best; more than the number of ids makes one block.
+        block: ids that are packed into one integer; by default the best, more than
+            there are makes one block.
 
     Returns:
         Deep, exact at all ids.
 
-    Raises:
-        ValueError: for ids that do not increase or are negative, negative labels,
-            unlike lengths, numbers that are no integers, block below 1.
-
-    Cost: O(D / m + m (r + l)) units; integers of m (r + l) bits.
+    Cost: O(D / m + m (r + l)) units, and integers of m (r + l) bits, for blocks of m.
     Source: after Vardi, Yehudai and Shamir 2022 (recalled); ours compares exactly, as
         its inputs are integers.
     Claim: memorize.deep
     """
-    _require.is_a(Sequence, ids=ids, labels=labels)
+    ids, labels = _integers("ids", ids), _integers("labels", labels)
     require(
         len(ids) == len(labels) >= 1,
         "ids and labels must be as many and at least one, "
         f"got {len(ids)} and {len(labels)}",
     )
-    ids = _integers("ids", ids)
-    labels = _integers("labels", labels)
     increasing = all(t < after for t, after in pairwise(ids))
-    require(
-        ids[0] >= 0 and increasing,
-        "ids must be increasing integers from 0 on",
-    )
+    require(ids[0] >= 0 and increasing, "ids must be increasing integers from 0 on")
     require(min(labels) >= 0, f"labels must be integers from 0 on, got {min(labels)}")
-    cut, r, l = _sizes(ids, labels)
+    # Low bits are cut off while the ids stay apart.
+    gaps = [after - t for t, after in pairwise(ids)]
+    cut = min(gaps, default=1).bit_length() - 1
+    r = max(1, (ids[-1] >> cut).bit_length())
+    l = max(1, max(labels).bit_length())
     m = block
     if m is None:
         K = 18 * (r + l) + 40
         m = math.ceil(math.sqrt(6 * len(ids) / K))
     _require.sizes(1, block=m)
     m = min(m, len(ids))
-    words = [t >> cut for t in ids]
-    pairs = list(zip(words, labels))
-    codes = []
-    for i in range(0, len(ids), m):
-        codes.append(_pack(pairs[i : i + m], m, r, l))
+    pairs = [(t >> cut, label) for t, label in zip(ids, labels)]
+    codes = [_pack(pairs[i : i + m], m, r, l) for i in range(0, len(ids), m)]
     net = _Builder()
     t, code = _lookup(net, ids[::m], codes)
     out = {}
@@ -160,6 +147,7 @@ def fit_deep(
 
 
 def _integers(name: str, numbers: Sequence[SupportsIndex]) -> list[int]:
+    _require.is_a(Sequence, **{name: numbers})
     require(
         not any(isinstance(number, bool) for number in numbers),
         f"{name} must be integers, got bool",
@@ -187,10 +175,9 @@ class _Builder:
                 results.append({})
                 continue
             results.append({len(units): 1})
-            bias = value.get(None, 0)
             places = [i for i in value if i is not None]
             weights = tuple((i, value[i]) for i in places)
-            units.append((bias, weights))
+            units.append((value.get(None, 0), weights))
         self.layers.append(units)
         return results
 
@@ -213,25 +200,13 @@ def _step(a: Affine) -> list[Affine]:
     return [_shift(a, 1), a]
 
 
-def _sizes(ids: list[int], labels: list[int]) -> tuple[int, int, int]:
-    """(low bits that are cut off while ids stay apart, bits of an id, bits of a
-    label).
-    """
-    gaps = [after - t for t, after in pairwise(ids)]
-    cut = min(gaps, default=1).bit_length() - 1
-    r = (ids[-1] >> cut).bit_length()
-    l = max(labels).bit_length()
-    return cut, max(1, r), max(1, l)
-
-
 def _pack(pairs: list[tuple[int, int]], m: int, r: int, l: int) -> int:
     """The pairs one after the other; a block that is not full repeats its last id with
     label 0.
     """
     last = pairs[-1][0]
-    filled = pairs + [(last, 0)] * (m - len(pairs))
     code = 0
-    for word, label in filled:
+    for word, label in pairs + [(last, 0)] * (m - len(pairs)):
         code = (code << (r + l)) | (word << l) | label
     return code
 
@@ -246,22 +221,15 @@ def _lookup(net: _Builder, starts: list[int], codes: list[int]) -> list[Affine]:
         values += _step(_shift(t, -start))
     t, *_ = net.layer(*values)
     code = {}
-    before = 0
-    for i, after in enumerate(codes):
+    for i, (before, after) in enumerate(pairwise([0, *codes])):
         code[2 * i + 1] = after - before  # the two units of the step; t has place 0
         code[2 * i + 2] = before - after
-        before = after
     code = {i: w for i, w in code.items() if w}
     return net.layer(t, code)
 
 
 def _read(
-    net: _Builder,
-    places: range,
-    t: Affine,
-    code: Affine,
-    out: Affine,
-    same: Affine,
+    net: _Builder, places: range, t: Affine, code: Affine, out: Affine, same: Affine
 ) -> tuple[Affine, Affine, Affine, Affine, Affine]:
     """Takes the bits at these places, the highest that are left, off the code, a layer
     a bit, and makes a word of them; (t, code, out, word, same).

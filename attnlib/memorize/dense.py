@@ -1,5 +1,10 @@
-"""The memorizing block with every weight written out: a unit an id along one
-direction, or four units a group of ids.
+"""The memorizing block with every weight written out: a unit an id along one direction,
+or four units a group of ids,
+
+    relu(u + e + eta p) - relu(u + e) - relu(u - e + eta p) + relu(u - e)
+
+which is eta p where |u| + eta |p| <= e, and 0 where |u| >= e + eta |p|. Both u and p
+are linear in the vector that is read; on the group u is 0, and p is the label.
 
 Page: notebooks/one_layer_memorization/memorization
 """
@@ -33,7 +38,6 @@ class Dense(NamedTuple):
         w_1, b_1: (d, D) and (D,), what the units read.
         w_2, b_2: (D, d) and (d,), what they write.
         undo: (d, d), takes the skip away.
-        parameters: how many numbers it holds.
     """
 
     layer: Layer
@@ -54,10 +58,9 @@ class Dense(NamedTuple):
         """Numbers in it; each of the four rank-one matrices is a column times a row, s
         + d numbers.
         """
-        layer = self.layer
+        layer, *rest = self
         matrices = (layer.w_q, layer.w_k, layer.w_v, layer.w_o)
         head = sum(sum(w.shape[-2:]) for w in matrices)
-        rest = (self.w_1, self.b_1, self.w_2, self.b_2, self.undo)
         return head + sum(t.numel() for t in rest)
 
 
@@ -68,17 +71,12 @@ def dense_block(net: Memorizer) -> Dense:
         W_1 = v 1',   b_1 = -knots,   W_2 = the coefficients,   undo = -I
 
     Args:
-        net: from memorize, with at most 16384 ids and at most d label features.
+        net: with at most 16384 ids and at most d label features.
 
     Returns:
         Dense, in the dtype of net; its floats form z + w f and long sums, so it is
         exact for few ids only.
 
-    Raises:
-        ValueError: for more ids, more label features than d, or ids that agree once
-            they are added up.
-
-    Cost: O(D d) memory.
     Source: Kajitsuka and Sato 2024, Corollary 1 (recalled).
     Claim: memorize.block
     """
@@ -90,8 +88,7 @@ def dense_block(net: Memorizer) -> Dense:
         count <= MOST and c <= d,
         f"at most {MOST} ids and d = {d} label features fit, got {count} and {c}",
     )
-    ids = net.token + net.report.w * net.context
-    line = fit_line(ids, labels)
+    line = fit_line(net.token + net.report.w * net.context, labels)
     columns = net.v[:, None].expand(d, count)
     eye = torch.eye(d, dtype=net.v.dtype, device=net.v.device)
     return Dense(
@@ -125,7 +122,7 @@ class Grouped:
     error: float
 
     def __call__(self, h: Tensor) -> Tensor:
-        """F at the points h (*batch, d). ValueError for another dtype, device or d."""
+        """F at the points h (*batch, d)."""
         _require.is_tensor("h", h)
         size = (*h.shape[:-1], len(self.w_1))
         _require.matches("h", h, size, self.w_1, "w_1")
@@ -150,16 +147,10 @@ def fit_groups(
     """A hidden layer that reads the whole vector: four units give a group of at most d
     points any labels, and are silent at all others.
 
-        relu(u + e + eta p) - relu(u + e) - relu(u - e + eta p) + relu(u - e)
-
-    is eta p where |u| + eta |p| <= e, and 0 where |u| >= e + eta |p|. Both u and p are
-    linear in h with a constant; on the group u is 0, and p is the label.
-
     Args:
-        points: (D, d), float32 or float64, all different, at most 16384.
-        labels: (D,), in the dtype of points.
-        tokens: (D,), points of one token never share a group, as the ids of one token
-            lie on a line; None if no three points do.
+        points: float32 or float64, all different, at most 16384.
+        tokens: points of one token never share a group, as the ids of one token lie on
+            a line; None if no three points do.
         generator: deals the points to groups, and chooses among hyperplanes.
         draws: deals that are tried; the one with the smallest error is kept.
         groups: at least so many. Smaller groups leave hyperplanes to choose from, and
@@ -169,10 +160,8 @@ def fit_groups(
         Grouped, with 4 max(ceil(D / d), most points of one token, groups) units.
 
     Raises:
-        ValueError: for shapes or dtypes that do not fit, NaN, points that repeat (with
-            two of them), and where no draw has an error below half the distance of two
-            labels, or of a single one from 0: points that lie on the hyperplane of
-            another group, or groups that do not span one.
+        ValueError: also where no draw has an error below half the distance of two
+            labels.
 
     Cost: O(draws D G d) time for G groups, 100 times that where hyperplanes are to
         choose from; O(D G) memory.
@@ -215,14 +204,14 @@ def _check_points(points: Tensor, labels: Tensor, tokens: Tensor | None) -> None
         points.dtype in (torch.float32, torch.float64),
         f"points must be float32 or float64, got {points.dtype}: cast them first",
     )
-    _require.is_tensor("labels", labels)
     _require.matches("labels", labels, points.shape[:1], points, "points")
     finite(points=points, labels=labels)
     _, place = points.detach().unique(dim=0, return_inverse=True)
     place, order = place.sort(stable=True)
     again = (place[1:] == place[:-1]).nonzero()
     if len(again):
-        i, j = order[again[0]].item(), order[again[0] + 1].item()
+        i = int(again[0])
+        i, j = order[i : i + 2].tolist()
         raise ValueError(f"points must differ: {i} and {j} are the same")
     if tokens is None:
         return
@@ -238,10 +227,7 @@ def _check_points(points: Tensor, labels: Tensor, tokens: Tensor | None) -> None
 
 
 def _deal(
-    points: Tensor,
-    tokens: Tensor | None,
-    generator: torch.Generator,
-    least: int = 1,
+    points: Tensor, tokens: Tensor | None, generator: torch.Generator, least: int = 1
 ) -> Tensor:
     """A group for each point, as one deals cards: the points of a token follow each
     other, so that each goes to another group.
@@ -264,8 +250,7 @@ def _four_units(
 ) -> Grouped:
     """The units of these groups, and what they may miss the labels by."""
     groups = int(group.max()) + 1
-    ones = torch.ones_like(points[:, :1])
-    raised = torch.cat([points, ones], dim=1)
+    raised = pad(points, (0, 1), value=1.0)
     members = _members(group, groups)
     value = torch.linalg.pinv(raised[members]) @ labels[members][..., None]
     value = value[..., 0]
@@ -273,17 +258,11 @@ def _four_units(
     own = group[:, None] == torch.arange(groups, device=group.device)
     top = p.where(own, 0).amax(0)
     hyperplane, eta = _hyperplanes(raised, members, own, top + p, generator)
-    e = eta * top
     up = torch.zeros_like(hyperplane)
-    up[:, -1] = e
+    up[:, -1] = eta * top  # e
     tilt = eta[:, None] * value
-    units = [
-        hyperplane + up + tilt,
-        hyperplane + up,
-        hyperplane - up + tilt,
-        hyperplane - up,
-    ]
-    units = torch.cat(units)
+    high, low = hyperplane + up, hyperplane - up
+    units = torch.cat([high + tilt, high, low + tilt, low])
     out = torch.cat([1 / eta, -1 / eta, -1 / eta, 1 / eta])
     net = Grouped(units[:, :-1].T, units[:, -1], out, group, math.inf)
     return replace(net, error=float(_errors(net, points, labels).max()))

@@ -1,13 +1,15 @@
 """A direction that tells all tokens apart, and the factors beta that come with a
 guarantee.
 
+    |v.(x - y)| >= sqrt(8 / (pi d)) / (|V| + 1)^2 |x - y|   for all x, y of V u {0}
+
 Page: notebooks/one_layer_memorization/contextual_mapping
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 from jaxtyping import Float
@@ -22,14 +24,8 @@ TILE = 1 << 20  # pairs that are compared at once
 
 @dataclass(frozen=True, eq=False)
 class Projection:
-    """A direction that was checked on every pair of tokens.
-
-    Args:
-        v: (d,), dtype and device of the vocabulary; of length one up to the rounding of
-            that dtype.
-        draws: vectors drawn until one passed, or all with best_of.
-        min_ratio: a certified lower bound of min |v.(x - y)| / |x - y| over all pairs
-            of tokens and zero.
+    """A direction v (d,), the vectors that were drawn for it, and a certified lower
+    bound of min |v.(x - y)| / |x - y| over all pairs of tokens and zero.
     """
 
     v: Tensor
@@ -39,12 +35,8 @@ class Projection:
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """Factor and weight of the head, and the gap that they guarantee.
-
-    Args:
-        beta: factor of the logits.
-        w: factor of the company.
-        log10_gap: of the guaranteed gap.
+    """Factor beta of the logits, weight w of the company, and log10 of the gap that
+    they guarantee, which may lie far below every float.
     """
 
     beta: float
@@ -53,22 +45,9 @@ class Scale:
 
 
 def threshold(count: int, d: int) -> float:
-    """The ratio that a random direction reaches on all pairs, with probability above
-    1 - 2/pi.
+    """sqrt(8 / (pi d)) / (|V| + 1)^2, the ratio that a random direction of width d
+    reaches on all pairs of |V| = count tokens, with probability above 1 - 2/pi.
 
-        sqrt(8 / (pi d)) / (|V| + 1)^2
-
-    Args:
-        count: |V|, the number of tokens.
-        d: width.
-
-    Returns:
-        float.
-
-    Raises:
-        ValueError: if count or d is below one.
-
-    Cost: O(1).
     Source: Kajitsuka and Sato 2024, from Park et al. 2021 (recalled); the probability
         is proved on the page.
     Claim: ids.projection
@@ -85,73 +64,53 @@ def choose_projection(
     best_of: int = 1,
 ) -> Projection:
     """A random direction that keeps all tokens apart from each other and from zero,
-    verified.
-
-        |v.(x - y)| >= sqrt(8 / (pi d)) / (|V| + 1)^2 |x - y|   for all x, y of V u {0}
+    verified on all pairs.
 
     Args:
-        vocabulary: (|V|, d), distinct tokens, none zero.
-        generator: source of randomness; its device is kept.
-        best_of: draw this many and return the one with the largest ratio.
-        budget: draws before it gives up; at least best_of, and a smaller number is
-            raised to it.
+        vocabulary: distinct tokens, none zero.
+        best_of: draw so many and return the one with the largest ratio.
+        budget: draws before it gives up; at least best_of.
 
     Returns:
         Projection; in expectation fewer than 2.76 draws when best_of is 1.
 
-    Raises:
-        ValueError: for a zero token, equal tokens, NaN, integers, a budget or best_of
-            below one, or a budget used up.
-
     Cost: O(|V|^2 d) a draw; memory in tiles.
     Source: Kajitsuka and Sato 2024, the vector of Theorem 2, which exists with positive
-        probability; here it is drawn and checked. The check is float64 with its
-        rounding error taken off.
+        probability; here it is drawn and checked, in float64 with the rounding error
+        taken off.
     Claim: ids.projection
     """
     points = _points(vocabulary)
     _require.sizes(1, budget=budget, best_of=best_of)
     _require.random(generator)
-    budget = max(budget, best_of)
     count, d = vocabulary.shape
     least = threshold(count, d)
-    best = None
-    draws = 0
-    while draws < budget:
-        v = _unit_vector(d, generator).to(vocabulary)
-        ratio = _min_ratio(points, v.double())
-        draws += 1
-        if best is None or ratio > best.min_ratio:
-            best = Projection(v, draws, ratio)
-        if draws >= best_of and best.min_ratio >= least:
-            return replace(best, draws=draws)
+    best, ratio = None, -math.inf
+    for draws in range(1, max(budget, best_of) + 1):
+        v = torch.randn(
+            d, generator=generator, dtype=torch.float64, device=generator.device
+        )
+        v = (v / v.norm()).to(vocabulary)
+        reached = _min_ratio(points, v.double())
+        if best is None or reached > ratio:
+            best, ratio = v, reached
+        if draws >= best_of and ratio >= least:
+            return Projection(best, draws, ratio)
     raise ValueError(
         f"no draw of {draws} keeps the tokens {least:.3g} apart, "
-        f"the largest ratio was {best.min_ratio:.3g}; "
+        f"the largest ratio was {ratio:.3g}; "
         f"for reals this has probability below {0.637**draws:.1g}: "
         f"are tokens closer than {vocabulary.dtype} can tell?"
     )
 
 
-def _unit_vector(d: int, generator: torch.Generator) -> Tensor:
-    """A random direction in float64, on the device of the generator."""
-    device = generator.device
-    v = torch.randn(d, generator=generator, dtype=torch.float64, device=device)
-    return v / v.norm()
-
-
 def _points(vocabulary: Tensor) -> Tensor:
     """The tokens and zero in float64; refuses what no direction can separate."""
-    _require.is_tensor("vocabulary", vocabulary)
+    _require.is_floating("vocabulary", vocabulary)
+    got = tuple(vocabulary.shape)
     require(
-        vocabulary.is_floating_point(),
-        f"vocabulary must be floating point, got {vocabulary.dtype}: cast it first",
-    )
-    fits = vocabulary.dim() == 2 and 0 not in vocabulary.shape
-    require(
-        fits,
-        "vocabulary must be (tokens, d) with at least one of each, "
-        f"got {tuple(vocabulary.shape)}",
+        len(got) == 2 and 0 not in got,
+        f"vocabulary must be (tokens, d) with at least one of each, got {got}",
     )
     finite(vocabulary=vocabulary)
     zero = (vocabulary == 0).all(1)
@@ -178,16 +137,14 @@ def _min_ratio(points: Tensor, v: Tensor) -> float:
     distance whose square underflows belongs to a |v.(x - y)| below slop, and its ratio
     comes out negative: tiny tokens are measured or refused.
     """
-    largest = float(points.abs().max())
-    exponent = math.frexp(largest)[1]
+    exponent = math.frexp(float(points.abs().max()))[1]
     half = exponent // 2
     # In two steps: 2^1074 is no float.
     points = points * 2.0**-half * 2.0 ** (half - exponent)
     count, d = points.shape
     z = points @ v
     eps = torch.finfo(torch.float64).eps
-    longest = points.norm(dim=1).max()
-    slop = 4 * (d + 2) * eps * float(longest * v.norm())
+    slop = 4 * (d + 2) * eps * float(points.norm(dim=1).max() * v.norm())
     rows = max(1, TILE // count)
     least = math.inf
     for a in range(0, count, rows):
@@ -210,20 +167,12 @@ def paper_scale(
                e^(-2 beta r_max^2)
 
     Args:
-        count: |V|.
-        n: tokens a sequence.
+        count: |V|, at least 2.
+        n: tokens a sequence, at least 2.
         d: width.
         r_min, r_max: bounds of the norms.
         eps: bound of distances.
 
-    Returns:
-        Scale; the logarithm is a float where the gap itself is far below every float.
-
-    Raises:
-        ValueError: for fewer than two tokens, n < 2, or sizes that are not positive and
-            ordered.
-
-    Cost: O(1).
     Source: Kajitsuka and Sato 2024, Theorem 2, constants as recalled; that they hold is
         proved on the page.
     Claim: ids.recalled
@@ -254,32 +203,23 @@ def paper_scale(
 
 
 def data_scale(
-    z: Float[Tensor, " tokens"], n: int, *, multisets: bool = False, w: float = 1.0
+    z: Float[Tensor, " tokens"], n: int, *, multisets: bool = False
 ) -> Scale:
     """The least factor for which the lemma applies to these projected tokens, and the
-    gap that it then gives.
+    gap that it then gives between companies of one token in two sets of size n.
 
-        beta = (2 ln n + 3) / (g c),   gap = 0.9 w (n - 1) g e^(-beta m (s - g))
+        beta = (2 ln n + 3) / (g c),   gap = 0.9 (n - 1) g e^(-beta m (s - g))
         g = min |z_a - z_b|,   c = min |z_a|,   s = max z - min z,   m = max |z_a|
 
     and for multisets
 
-        beta = (3 ln n + 3) / (g c),   gap = 0.9 w g e^(-beta m s) / (n - 1)
+        beta = (3 ln n + 3) / (g c),   gap = 0.9 g e^(-beta m s) / (n - 1)
 
     Args:
-        z: (|V|,), the tokens along v.
-        n: tokens a sequence.
+        z: the tokens along v, two or more.
+        n: tokens a sequence, at least 2.
         multisets: tokens may repeat.
-        w: factor of the id.
 
-    Returns:
-        Scale; the gap holds between companies of one token in two different sets
-        (multisets) of size n.
-
-    Raises:
-        ValueError: for n < 2, fewer than two tokens, equal or zero entries, NaN.
-
-    Cost: O(|V| log |V|).
     Source: not taken from a paper; the sharp lemma of the page before, with what the
         data offer.
     Claim: ids.gap, ids.multisets
@@ -292,8 +232,7 @@ def data_scale(
     )
     finite(z=z)
     _require.sizes(2, n=n)
-    _require.numbers(w=w)
-    require(w > 0, f"w must be positive, got {w}")
+    _require.is_a(bool, multisets=multisets)
     z = z.detach().double().sort().values
     g = float(z.diff().min())
     c = float(z.abs().min())
@@ -310,10 +249,10 @@ def data_scale(
     )
     if multisets:
         beta = needed_gap(n, kind="multiset") / (g * c)
-        front = 0.9 * w * g * (1 / (n - 1))
+        front = 0.9 * g * (1 / (n - 1))
         power = beta * m * s
     else:
         beta = needed_gap(n, kind="distinct") / (g * c)
-        front = 0.9 * w * g * (n - 1)
+        front = 0.9 * g * (n - 1)
         power = beta * m * (s - g)
-    return Scale(beta, w, math.log10(front) - power / math.log(10))
+    return Scale(beta, 1.0, math.log10(front) - power / math.log(10))

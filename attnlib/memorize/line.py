@@ -1,5 +1,7 @@
-"""Distinct numbers to labels: a ReLU network with one unit a number, dense and by
+"""Distinct numbers to labels: a ReLU network with one unit a number, as written and by
 sorted search, and its parameters.
+
+    f(t) = sum_j a_j relu(t - b_j)
 
 Page: notebooks/one_layer_memorization/memorization
 """
@@ -44,23 +46,15 @@ def fit_line(
     id); the coefficients are s_j - s_{j-1}.
 
     Args:
-        ids: (D,), strictly increasing.
-        labels: (D, c).
+        ids: strictly increasing.
         theta: in (0, 1]; 1 puts each knot on the id before.
-
-    Returns:
-        Line, dtype and device of ids.
-
-    Raises:
-        ValueError: for shapes that do not fit, NaN, ids that do not increase, theta
-            outside (0, 1].
 
     Cost: O(D c) for theta = 1, D steps of O(c) otherwise.
     Source: the network of Zhang et al. 2017, Theorem 1 (recalled), which leaves the
         place of the knots open.
     Claim: memorize.knots
     """
-    _ids(ids, labels)
+    _check_ids(ids, labels)
     _require.numbers(theta=theta)
     require(0 < theta <= 1, f"theta must be in (0, 1], got {theta}")
     steps = _gaps(ids)
@@ -81,48 +75,21 @@ def relu_layer(
     t: Float[Tensor, "*batch"], line: Line, *, chunk: int = 2**18
 ) -> Float[Tensor, "*batch c"]:
     """The network at t as written, every unit at every point: the literal twin of
-    interpolate.
-
-        f(t) = sum_j a_j relu(t - b_j)
+    interpolate. The sum is long and cancels, with an error of about D eps range / gap.
 
     Args:
-        t: any shape.
         line: from fit_line.
         chunk: how many entries of the table of units are alive at once.
 
-    Returns:
-        (*batch, c), dtype and device of t.
-
-    Raises:
-        ValueError: for no Line, another dtype, NaN, or a chunk below 1.
-
-    Cost: O(points D c) time, O(chunk) memory.
-    Source: the definition; the sum is long and cancels, with an error of about D eps
-        range / gap.
     Claim: memorize.exact-labels
     """
     _require.is_a(Line, line=line)
-    _ids(line.knots, line.coefficients, ("knots of line", "coefficients of line"))
-    like = line.coefficients
-    _require.matches("slopes of line", line.slopes, like.shape, like, "coefficients")
-    finite(**{"slopes of line": line.slopes})
-    _points(t, line.knots, "the knots")
+    _check_ids(line.knots, line.coefficients, ("knots of line", "coefficients of line"))
+    _check_points(t, line.knots, "the knots")
     _require.sizes(1, chunk=chunk)
-    width = len(line.knots)
-    count = max(1, chunk // width)
-    trained = any(v.requires_grad for v in (t, line.knots, line.coefficients))
-    derived = torch.is_grad_enabled() and trained
-    if not derived:
-        # One table for all parts: fresh memory each time costs more than the sums.
-        table = t.new_empty(min(count, t.numel()), width)
     values = []
-    for part in t.reshape(-1, 1).split(count):
-        if derived:
-            units = (part - line.knots).relu()
-        else:
-            units = table[: len(part)]
-            torch.sub(part, line.knots, out=units).relu_()
-        values.append(units @ line.coefficients)
+    for part in t.reshape(-1, 1).split(max(1, chunk // len(line.knots))):
+        values.append((part - line.knots).relu() @ line.coefficients)
     return torch.cat(values).view(*t.shape, line.coefficients.shape[1])
 
 
@@ -130,34 +97,25 @@ def interpolate(
     t: Float[Tensor, "*batch"], ids: Float[Tensor, "D"], labels: Float[Tensor, "D c"]
 ) -> Float[Tensor, "*batch c"]:
     """The same network for theta = 1 by sorted search: a straight line from the nearer
-    of the two ids around t.
+    of the two ids around t, so that nothing cancels.
 
         f(t) = y_j + (t - t_j) (y_j - y_{j-1}) / (t_j - t_{j-1})
 
-    between t_{j-1} and t_j.
-
     Args:
-        t: any shape.
-        ids: (D,), strictly increasing.
-        labels: (D, c).
+        ids: strictly increasing.
 
     Returns:
-        (*batch, c): zero left of the first knot, the last slope goes on to the right;
-        exactly y_j at t_j.
-
-    Raises:
-        ValueError: as fit_line, and for another dtype of t.
+        zero left of the first knot, the last slope goes on to the right; exactly y_j at
+        t_j.
 
     Cost: O(points (log D + c)).
-    Source: fit_line with theta = 1 is linear interpolation; nothing cancels here.
     Claim: memorize.exact-labels
     """
-    _ids(ids, labels)
-    _points(t, ids)
-    first = ids[0] - _gaps(ids)[0]
-    x = torch.cat([first[None], ids])
-    zero = torch.zeros_like(labels[:1])
-    y = torch.cat([zero, labels])
+    _check_ids(ids, labels)
+    _check_points(t, ids, "ids")
+    first = ids[:1] - _gaps(ids)[:1]
+    x = torch.cat([first, ids])
+    y = torch.cat([torch.zeros_like(labels[:1]), labels])
     place = t.detach().contiguous()
     right = torch.searchsorted(x, place, right=True).clamp(1, len(ids))
     left = right - 1
@@ -167,8 +125,7 @@ def interpolate(
     slope = (y[right] - y[left]) / width[..., None]
     away = t - x[nearer]
     f = y[nearer] + away[..., None] * slope
-    before = t <= first
-    return f.masked_fill(before[..., None], 0)
+    return f.masked_fill((t <= first)[..., None], 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +137,6 @@ class Parameters:
         hidden: the units of the feed-forward part, weights in and out.
         biases: of the feed-forward part.
         skip: what undoes its skip.
-        total: the sum of these.
     """
 
     attention: int
@@ -209,19 +165,11 @@ def count_parameters(
     those lose their skip.
 
     Args:
-        width: number of units, at most n N.
         d: features.
         s: head width.
         labels: c, by default d.
         shared: see above.
 
-    Returns:
-        Parameters; without biases the dense total is 4(s + d) + d(2 width + d).
-
-    Raises:
-        ValueError: for a size below 1 or labels > d.
-
-    Cost: O(1).
     Source: Kajitsuka and Sato 2024, Corollary 1 (recalled), counts 4(s + d) + d(2 n N +
         d); which part is which is ours.
     Claim: memorize.block
@@ -229,6 +177,7 @@ def count_parameters(
     _require.is_a(bool, shared=shared)
     c = d if labels is None else labels
     _require.sizes(1, width=width, d=d, s=s, labels=c)
+    _require.is_a(bool, shared=shared)
     require(
         c <= d,
         f"labels must be at most d to fit the output of the block, got {c} > {d}",
@@ -249,18 +198,13 @@ def _gaps(ids: Tensor) -> Tensor:
 
 def _jumps(rows: Tensor) -> Tensor:
     """Each row minus the one before it, with zeros before the first."""
-    zero = torch.zeros_like(rows[:1])
-    return torch.diff(rows, dim=0, prepend=zero)
+    return torch.diff(rows, dim=0, prepend=torch.zeros_like(rows[:1]))
 
 
-def _ids(ids, labels, names: tuple[str, str] = ("ids", "labels")) -> None:
+def _check_ids(ids, labels, names: tuple[str, str] = ("ids", "labels")) -> None:
     """Distinct numbers on the line, in order, and a row of labels for each."""
     for name, tensor, dim in zip(names, (ids, labels), (1, 2)):
-        _require.is_tensor(name, tensor)
-        require(
-            tensor.is_floating_point(),
-            f"{name} must be floating point, got {tensor.dtype}: cast it first",
-        )
+        _require.is_floating(name, tensor)
         require(
             tensor.dim() == dim,
             f"{name} must have {dim} dimensions, got {tuple(tensor.shape)}",
@@ -282,7 +226,7 @@ def _ids(ids, labels, names: tuple[str, str] = ("ids", "labels")) -> None:
         )
 
 
-def _points(t, like: Tensor, like_name: str = "ids") -> None:
+def _check_points(t, like: Tensor, like_name: str) -> None:
     """Points in the dtype and on the device of the line."""
     _require.is_tensor("t", t)
     _require.matches("t", t, t.shape, like, like_name)

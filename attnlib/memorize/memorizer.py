@@ -1,6 +1,12 @@
 """Memorize a data set: one softmax head of rank one, and a ReLU network that reads its
 ids.
 
+    z_k = v.x_k,         f_k = sum_j softmax_j(beta z_k z_j) z_j
+    t_k = z_k + w f_k,   y_k = sum_i a_i relu(t_k - b_i)
+
+The sum t is never formed: token and company are compared one after the other, so that
+no digit of w f is lost. Tokens within rounding of a known one are moved to it.
+
 Page: notebooks/one_layer_memorization/memorization
 """
 
@@ -8,8 +14,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from dataclasses import asdict, dataclass, fields, replace
-from typing import Any
+from dataclasses import dataclass, replace
 
 import torch
 from jaxtyping import Bool, Float, Shaped
@@ -19,7 +24,8 @@ from attnlib import _require
 from attnlib._require import require
 from attnlib.attention import Layer
 from attnlib.memorize import _items
-from attnlib.memorize.ids import context_ids, rank_one_layer
+from attnlib.memorize._items import Items, least
+from attnlib.memorize.ids import context_ids, largest_logit, rank_one_layer
 from attnlib.memorize.line import Parameters, count_parameters
 
 FACTORS = (0.3, 0.1, 1.0)  # beta var(z), for the values of beta that are tried
@@ -61,14 +67,13 @@ class MemorizerReport:
 
     def __str__(self) -> str:
         """Five lines for people."""
-        lines = [
-            f"{self.pairs} pairs, {self.ids} ids, {self.vocabulary} tokens",
-            f"{self.draws} directions drawn, beta {self.beta:.3g}",
-            f"smallest gap {self.gap:.2g}: {self.bits} of {self.dtype_bits} bits",
-            f"largest error {self.error:.2g}",
-            f"{self.parameters.total} parameters",
-        ]
-        return "\n".join(lines)
+        return (
+            f"{self.pairs} pairs, {self.ids} ids, {self.vocabulary} tokens\n"
+            f"{self.draws} directions drawn, beta {self.beta:.3g}\n"
+            f"smallest gap {self.gap:.2g}: {self.bits} of {self.dtype_bits} bits\n"
+            f"largest error {self.error:.2g}\n"
+            f"{self.parameters.total} parameters"
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,7 +88,6 @@ class Memorizer:
         lead: how far the first knot lies left of the first id.
         slack: how far rounding may move a projected token.
         report: MemorizerReport.
-        layer: the attention layer, with its weights written out.
     """
 
     v: Tensor
@@ -111,56 +115,18 @@ class Memorizer:
         """The same network on another device. Its dtype stays: ids that are apart in
         one dtype were not verified in another.
         """
-        require(
-            not isinstance(device, torch.dtype),
-            f"the ids were verified in {self.v.dtype}: memorize(sequences.to({device}))"
-            " gives a network in another dtype",
-        )
         require(device is not None, "device must be given, got None")
         _require.place(device)
-        moved = {}
-        for name, value in self.state_dict().items():
-            if torch.is_tensor(value):
-                moved[name] = value.to(device)
+        parts = vars(self).items()
+        moved = {name: t.to(device) for name, t in parts if torch.is_tensor(t)}
         return replace(self, **moved)
-
-    def state_dict(self) -> dict[str, Any]:
-        """Tensors, numbers, and the report as a dictionary: torch.save writes it, and
-        torch.load reads it with weights_only=True.
-        """
-        state = {field.name: getattr(self, field.name) for field in fields(self)}
-        return state | {"report": asdict(self.report)}
-
-    @classmethod
-    def from_state_dict(cls, state: dict[str, Any]) -> Memorizer:
-        """The network of a state_dict(), on the device of its tensors. ValueError for
-        other entries, tensors that do not fit each other or hold NaN, ids out of order,
-        and tensors in another dtype than they were verified in.
-        """
-        wanted = {field.name for field in fields(cls)}
-        require(
-            isinstance(state, dict) and set(state) == wanted,
-            f"state must be a dictionary of {sorted(wanted)}, as state_dict() gives it",
-        )
-        _require.is_a(dict, **{"report of state": state["report"]})
-        try:
-            parameters = Parameters(**state["report"]["parameters"])
-            report = MemorizerReport(**state["report"] | {"parameters": parameters})
-        except (KeyError, TypeError) as error:
-            raise ValueError(
-                f"report of state must be as state_dict() gives it: {error}"
-            ) from None
-        net = cls(**state | {"report": report})
-        _check_state(net)
-        return net
 
     def __call__(self, x: Tensor, token_mask: Tensor | None = None) -> Tensor:
         """Labels of the tokens x (*batch, n, d), by sorted search; integer labels are
         rounded, hidden tokens get 0.
 
         Padding needs its token_mask (*batch, n), True = a token: without one every row
-        counts as a token, and the labels of its whole sequence change. Raises
-        ValueError for NaN or infinity where a token is, and for zero tokens.
+        counts as a token, and the labels of its whole sequence change.
         """
         v = self.v
         fits = (
@@ -174,8 +140,9 @@ class Memorizer:
             fits, f"x must be a {v.dtype} tensor (*batch, n, {len(v)}) on {v.device}"
         )
         size = x.shape[:-1]
-        if token_mask is not None:
-            _require.token_mask(token_mask, size, x.device, check=x.numel() > 0)
+        if token_mask is None:
+            token_mask = torch.ones(size, dtype=torch.bool, device=x.device)
+        _require.token_mask(token_mask, size, x.device, check=x.numel() > 0)
         if x.numel():
             y = self._read(x, token_mask)
         else:
@@ -184,27 +151,21 @@ class Memorizer:
             y = y.round().to(self.labels.dtype)
         return y.squeeze(-1) if self.labels.dim() == 1 else y
 
-    def _read(self, x: Tensor, token_mask: Tensor | None) -> Tensor:
+    def _read(self, x: Tensor, token_mask: Tensor) -> Tensor:
         """The labels as numbers of the network, 0 where the mask hides."""
-        z = (x * self.v).sum(-1)
-        if token_mask is not None:
-            z = z.masked_fill(~token_mask, 0)
+        z = (x * self.v).sum(-1).masked_fill(~token_mask, 0)
         require(
-            torch.isfinite(z).all(),
+            z.isfinite().all(),
             "x holds NaN or infinity where a token is, or its projection overflows",
         )
-        zero = z == 0
-        if token_mask is not None:
-            zero = zero & token_mask
         require(
-            x[zero].any(-1).all(),
+            x[(z == 0) & token_mask].any(-1).all(),
             "x holds zero tokens, which no data set may hold: hide padding by a "
             "token_mask",
         )
         z = _snap(z, self.tokens, self.slack)
         f = _contexts(z, self.report.beta, token_mask)
-        y = _evaluate(z, f, self)
-        return y if token_mask is None else y.masked_fill(~token_mask.unsqueeze(-1), 0)
+        return _evaluate(z, f, self).masked_fill(~token_mask.unsqueeze(-1), 0)
 
 
 def memorize(
@@ -219,17 +180,13 @@ def memorize(
     """One attention layer of rank one and a ReLU network that give every token of every
     sequence its label.
 
-        z_k = v.x_k,         f_k = sum_j softmax_j(beta z_k z_j) z_j
-        t_k = z_k + w f_k,   y_k = sum_i a_i relu(t_k - b_i)
-
     Args:
-        sequences: (N, n, d), no zero token; tokens may repeat, and so may sequences.
-        labels: (N, n) or (N, n, c), integers or floats that the dtype of sequences
-            holds; floats come back in it.
-        token_mask: (N, n), True = a token.
+        sequences: no zero token; tokens may repeat, and so may sequences.
+        labels: integers or floats that the dtype of sequences holds.
+        token_mask: True = a token.
         generator: of the direction.
-        v: (d,), a direction of length one, as choose_projection or a trained head gives
-            it; None takes the best of eight draws, up to three times.
+        v: a direction of length one, as choose_projection or a trained head gives it;
+            None takes the best of eight draws, up to three times.
         beta: factor of the logits; None tries 0.3, 0.1 and 1 over the variance of z,
             and one over its standard deviation times the largest |z|, which suits
             tokens far from zero, and takes the one whose ids are furthest apart.
@@ -239,12 +196,10 @@ def memorize(
         batch change nothing.
 
     Raises:
-        ValueError: for wrong shapes or dtypes, no sequence, NaN, a zero token, labels
-            that the dtype would round, tokens too small or too large for a float beta,
-            v of another length than one, or memory that would not suffice; for labels
-            that contradict each other, and for tokens or ids that the dtype cannot hold
-            apart where labels differ (with both positions, and with what would); and
-            for a network that misses a label when it is run on the data.
+        ValueError: also for labels that contradict each other, and for tokens or ids
+            that the dtype cannot hold apart where labels differ, with both positions
+            and with what would; and for a network that misses a label when it is run on
+            the data.
 
     Cost: O(N n (n + d + log N n)).
     Source: Kajitsuka and Sato 2024, Corollary 1 (recalled); differs: the temperature is
@@ -264,18 +219,13 @@ def memorize(
     slack = _slack(items.vocabulary)
     for attempt in range(1, 1 + (DRAWS if v is None else 1)):
         direction = _direction(items.vocabulary, generator) if v is None else v
-        placed = _best(items, direction, beta, token_mask)
-        if _separated(placed, slack):
+        placed = _best(items, direction.detach(), beta)
+        if placed.separated(slack):
             draws = DIRECTIONS * attempt if v is None else 0
             net = _build(placed, slack, draws, items)
-            error = _largest_error(net, sequences, flat, token_mask)
-            return replace(
-                net,
-                labels=net.labels.view(-1, *labels.shape[2:]),
-                report=replace(net.report, error=error),
-            )
-    given = {"beta": beta is not None, "v": v is not None}
-    raise ValueError(_cannot(items, placed, token_mask, given))
+            _check_labels(net, sequences, flat, token_mask)
+            return replace(net, labels=net.labels.view(-1, *labels.shape[2:]))
+    raise ValueError(_cannot(items, placed, {"beta": beta, "v": v}))
 
 
 def _check_head(v, beta, sequences: Tensor) -> None:
@@ -285,7 +235,7 @@ def _check_head(v, beta, sequences: Tensor) -> None:
         require(beta != 0, "beta must not be 0: ids would be plain means")
     if v is None:
         return
-    _require.matches("v", v, (sequences.shape[2],), sequences, "sequences")
+    _require.matches("v", v, sequences.shape[2:], sequences, "sequences")
     _require.finite(v=v)
     length = float(v.detach().double().norm())
     require(
@@ -295,61 +245,12 @@ def _check_head(v, beta, sequences: Tensor) -> None:
     )
 
 
-def _check_state(net: Memorizer) -> None:
-    """Tensors that fit each other, ids in order, and numbers to reckon with."""
-    v, report = net.v, net.report
-    _require.is_floating("v of state", v)
-    require(
-        _bits(v.dtype) == report.dtype_bits,
-        f"state holds {v.dtype}, and its ids were verified with {report.dtype_bits} "
-        "bits: tensors must not be cast",
-    )
-    count = report.ids
-    _require.sizes(1, ids=count, vocabulary=report.vocabulary)
-    sizes = {"tokens": report.vocabulary, "token": count, "context": count}
-    for name, size in {"v": v.numel(), **sizes}.items():
-        tensor = getattr(net, name)
-        _require.matches(f"{name} of state", tensor, (size,), v, "v of state")
-        _require.finite(**{f"{name} of state": tensor})
-    step = net.token.diff()
-    rising = (step > 0) | ((step == 0) & (net.context.diff() >= 0))
-    require(
-        rising.all() and (net.tokens.diff() > 0).all(),
-        "tokens, token and context of state must be sorted",
-    )
-    labels = net.labels
-    _require.is_tensor("labels of state", labels)
-    got = tuple(labels.shape)
-    require(
-        got[:1] == (count,) and len(got) <= 2 and 0 not in got,
-        f"labels of state must be ({count},) or ({count}, c), got {got}",
-    )
-    require(not labels.is_complex(), f"labels must be real, got {labels.dtype}")
-    _require.same_device("labels of state", labels, v.device, "v of state")
-    _require.finite(**{"labels of state": labels})
-    kept = {"beta": report.beta, "w": report.w, "lead": net.lead, "slack": net.slack}
-    _require.numbers(**kept)
-    require(
-        report.beta != 0 and report.w > 0 and net.lead >= 0 and net.slack >= 0,
-        f"state needs beta other than 0, w > 0, lead >= 0 and slack >= 0, got {kept}",
-    )
-
-
-def _best(
-    items: _items.Items, v: Tensor, beta: float | None, token_mask: Tensor
-) -> _Placed:
+def _best(items: Items, v: Tensor, beta: float | None) -> _Placed:
     """The ids along v with this beta, or with the one that brings them furthest
     apart.
     """
-    v = v.detach()
-    given = beta is not None
-    betas = [float(beta)] if given else _scales((items.vocabulary * v).sum(-1))
-    best = None
-    for b in betas:
-        placed = _place(items, v, b, token_mask)
-        if best is None or _smallest(placed) > _smallest(best):
-            best = placed
-    return best
+    betas = [float(beta)] if beta else _scales((items.vocabulary * v).sum(-1))
+    return max([_place(items, v, b) for b in betas], key=_Placed.smallest)
 
 
 def _scales(z: Tensor) -> list[float]:
@@ -386,22 +287,18 @@ def _direction(vocabulary: Tensor, generator: torch.Generator) -> Tensor:
     def nearest(v: Tensor) -> float:
         """The smallest gap of two tokens along v."""
         z = (vocabulary * v).sum(-1)
-        return _items.least(z.sort().values.diff())
+        return least(z.sort().values.diff())
 
     return max(drawn, key=nearest)
 
 
-def _contexts(z: Tensor, beta: float, token_mask: Tensor | None) -> Tensor:
+def _contexts(z: Tensor, beta: float, token_mask: Tensor) -> Tensor:
     """Context ids from projected tokens."""
     one = torch.ones_like(z.flatten()[:1])
-    x = z.unsqueeze(-1)
-    ids = context_ids(x, one, beta, token_mask=token_mask, check=False)
+    # Where the mask hides nothing it is faster to give none.
+    mask = None if bool(token_mask.all()) else token_mask
+    ids = context_ids(z.unsqueeze(-1), one, beta, token_mask=mask, check=False)
     return ids.context
-
-
-def _bits(dtype: torch.dtype) -> int:
-    """Bits of a mantissa."""
-    return round(-math.log2(torch.finfo(dtype).eps))
 
 
 def _slack(vocabulary: Tensor) -> float:
@@ -418,8 +315,7 @@ def _snap(z: Tensor, tokens: Tensor, slack: float) -> Tensor:
     itself.
     """
     right = torch.searchsorted(tokens, z.contiguous()).clamp(max=len(tokens) - 1)
-    left = (right - 1).clamp(min=0)
-    below = tokens[left]
+    below = tokens[(right - 1).clamp(min=0)]
     above = tokens[right]
     is_below = (z - below).abs() < (above - z).abs()
     nearest = torch.where(is_below, below, above)
@@ -447,70 +343,57 @@ class _Placed:
     tokens: Tensor
     rivals: Tensor
 
+    def separated(self, slack: float) -> bool:
+        """Tokens more than two slacks apart, rivals apart by more than rounding can
+        move them.
+        """
+        tokens_apart = least(self.tokens.diff()) > 2 * slack
+        return tokens_apart and self.smallest() > self.noise()
 
-def _place(items: _items.Items, v: Tensor, beta: float, token_mask: Tensor) -> _Placed:
+    def smallest(self) -> float:
+        """The smallest gap between rivals; infinity if there are none."""
+        return least(self.context.diff()[self.rivals])
+
+    def noise(self) -> float:
+        """How far rounding may move a context id."""
+        eps = torch.finfo(self.context.dtype).eps
+        return 16 * eps * float(self.tokens.abs().max())
+
+
+def _place(items: Items, v: Tensor, beta: float) -> _Placed:
     """The ids of all items, sorted by token, then by context."""
     z = (items.vocabulary.to(v.dtype) * v).sum(-1)
-    most = _items.largest_logit(z, beta)
+    most = largest_logit(z, beta)
     require(most <= torch.finfo(z.dtype).max, f"logits overflow {z.dtype}: lower beta")
     tokens = items.tokens[items.sets].clamp(min=0)
-    f = _contexts(z[tokens], beta, _where_needed(token_mask[items.sets]))
+    f = _contexts(z[tokens], beta, items.mask[items.sets])
     # The first token of an item lies in the first sequence of its multiset; f has a
     # row for each of these.
-    row = torch.full((len(token_mask),), -1, device=z.device)
+    row = torch.full((len(items.mask),), -1, device=z.device)
     row[items.sets] = torch.arange(len(items.sets), device=z.device)
-    sequence, k = token_mask.nonzero()[items.first].unbind(1)
+    sequence, k = items.place.unbind(1)
     token = z[items.tokens[sequence, k]]
     context = f[row[sequence], k]
     order = context.argsort(stable=True)
     order = order[token[order].argsort(stable=True)]
-    token = token[order]
-    labels = items.labels[order]
+    token, labels = token[order], items.labels[order]
     same_token = token[1:] == token[:-1]
-    other_label = (labels[1:] != labels[:-1]).any(1)
-    rivals = same_token & other_label
-    tokens = z.sort().values
-    return _Placed(v, beta, token, context[order], order, tokens, rivals)
+    rivals = same_token & (labels[1:] != labels[:-1]).any(1)
+    return _Placed(v, beta, token, context[order], order, z.sort().values, rivals)
 
 
-def _where_needed(token_mask: Tensor) -> Tensor | None:
-    """The mask, or None if it hides nothing, which is faster."""
-    return None if bool(token_mask.all()) else token_mask
-
-
-def _separated(p: _Placed, slack: float) -> bool:
-    """Tokens more than two slacks apart, rivals apart by more than rounding can move
-    them.
-    """
-    tokens_apart = _items.least(p.tokens.diff()) > 2 * slack
-    return tokens_apart and _smallest(p) > _noise(p)
-
-
-def _smallest(p: _Placed) -> float:
-    """The smallest gap between rivals; infinity if there are none."""
-    return _items.least(p.context.diff()[p.rivals])
-
-
-def _noise(p: _Placed) -> float:
-    """How far rounding may move a context id."""
-    eps = torch.finfo(p.context.dtype).eps
-    return 16 * eps * float(p.tokens.abs().max())
-
-
-def _build(p: _Placed, slack: float, draws: int, items: _items.Items) -> Memorizer:
-    """The network for these ids, its labels (D, c); its error is not measured yet."""
+def _build(p: _Placed, slack: float, draws: int, items: Items) -> Memorizer:
+    """The network for these ids, its labels (D, c)."""
     span = float(p.tokens[-1] - p.tokens[0])
-    w = _items.least(p.tokens.diff()) / (2 * span) if span else 1.0
-    gap = _smallest(p)
+    w = least(p.tokens.diff()) / (2 * span) if span else 1.0
+    gap = p.smallest()
     bits = 1
     if math.isfinite(gap):
-        largest = float(p.context.abs().max())
-        bits = 1 + math.ceil(math.log2(largest / gap))
-    width = len(p.token)
-    c = items.labels.shape[1]
+        bits = 1 + math.ceil(math.log2(float(p.context.abs().max()) / gap))
+    width, c = items.labels.shape
     d = max(len(p.v), c)
     report = MemorizerReport(
-        pairs=len(items.pair),
+        pairs=int(items.mask.sum()),
         ids=width,
         vocabulary=len(p.tokens),
         draws=draws,
@@ -518,43 +401,33 @@ def _build(p: _Placed, slack: float, draws: int, items: _items.Items) -> Memoriz
         w=w,
         gap=gap,
         bits=max(bits, 1),
-        dtype_bits=_bits(p.v.dtype),
-        error=math.nan,
+        dtype_bits=round(-math.log2(torch.finfo(p.v.dtype).eps)),
+        error=0.0,  # _check_labels refuses any other
         parameters=count_parameters(width, d, labels=c, shared=True),
     )
     steps = p.token.diff() + w * p.context.diff()
-    return Memorizer(
-        v=p.v,
-        tokens=p.tokens,
-        token=p.token,
-        context=p.context,
-        labels=items.labels[p.order],
-        lead=float(steps.median()) if len(steps) else 1.0,
-        slack=slack,
-        report=report,
-    )
+    lead = float(steps.median()) if len(steps) else 1.0
+    labels = items.labels[p.order]
+    return Memorizer(p.v, p.tokens, p.token, p.context, labels, lead, slack, report)
 
 
-def _largest_error(
+def _check_labels(
     net: Memorizer, sequences: Tensor, labels: Tensor, token_mask: Tensor
-) -> float:
-    """On the data, read as a user would read them, but not rounded; refuses a network
-    that misses a label.
+) -> None:
+    """Reads the data as a user would, but not rounded; refuses a network that misses a
+    label.
     """
     raw = replace(net, labels=net.values)
     rows = max(1, PART // token_mask.shape[1])
     parts = zip(sequences.split(rows), labels.split(rows), token_mask.split(rows))
-    errors = []
     for x, y, seen in parts:
-        difference = raw(x, _where_needed(seen)) - y.to(net.v.dtype)
-        errors.append(difference[seen].abs().max())
-    error = float(torch.stack(errors).max())
-    require(
-        error == 0,
-        f"the network misses a label by {error:.3g}, by rounding in {net.v.dtype}: "
-        "give float64 sequences, or smaller labels",
-    )
-    return error
+        difference = raw(x, seen) - y.to(net.v.dtype)
+        error = float(difference[seen].abs().max())
+        require(
+            error == 0,
+            f"the network misses a label by {error:.3g}, by rounding in {net.v.dtype}: "
+            "give float64 sequences, or smaller labels",
+        )
 
 
 def _evaluate(z: Tensor, f: Tensor, net: Memorizer) -> Tensor:
@@ -587,21 +460,17 @@ def _evaluate(z: Tensor, f: Tensor, net: Memorizer) -> Tensor:
     # A slope may overflow, a share of the width does not.
     share = ahead(near) / torch.where(width > 0, width, 1)
     share = share.unsqueeze(-1)
-    rise = share * labels[right] - share * labels[left]
-    y = labels[near] + rise
+    y = labels[near] + (share * labels[right] - share * labels[left])
     # Left of the first id the network rises from 0, over a length of lead.
-    first = torch.zeros_like(low)
-    risen = (1 + ahead(first) / net.lead).clamp(0, 1)
+    risen = (1 + ahead(torch.zeros_like(low)) / net.lead).clamp(0, 1)
     start = risen.unsqueeze(-1) * labels[0]
     return torch.where((low == 0).unsqueeze(-1), start, y)
 
 
-def _cannot(
-    items: _items.Items, p: _Placed, token_mask: Tensor, given: dict[str, bool]
-) -> str:
+def _cannot(items: Items, p: _Placed, given: dict) -> str:
     """What could not be held apart, where it stands, and what would help."""
-    positions = [tuple(pair) for pair in token_mask.nonzero()[items.first].tolist()]
-    twins = _twins(items, positions)
+    places = [tuple(place) for place in items.place.tolist()]
+    twins = _twins(items, places)
     if twins:
         return (
             f"contradicting labels: (sequence, position) {twins[0]} and {twins[1]} "
@@ -610,49 +479,46 @@ def _cannot(
             "both the same output: add a token or positions"
         )
     dtype = p.v.dtype
-    what = _closest(items, p, positions)
+    said = f"{dtype} cannot hold the ids apart: {_closest(items, p, places)}"
     for wide in _items.finer(dtype):
-        again = _place(items, p.v.to(wide), p.beta, token_mask)
-        if _separated(again, _slack(items.vocabulary.to(wide))):
-            return f"{dtype} cannot hold the ids apart: {what}; {wide} would"
-    named = [name for name, by_caller in given.items() if by_caller]
+        again = _place(items, p.v.to(wide), p.beta)
+        if again.separated(_slack(items.vocabulary.to(wide))):
+            return f"{said}; {wide} would"
+    named = [name for name, by_caller in given.items() if by_caller is not None]
+    tried = "" if "beta" in named else ", the best that was tried"
+    cure = "bring the tokens further apart, or memorize fewer sequences"
     if named:
         cure = f"leave {' and '.join(named)} out"
-    else:
-        cure = "bring the tokens further apart, or memorize fewer sequences"
-    return (
-        f"{dtype} cannot hold the ids apart: {what}; beta was {p.beta:.3g}"
-        f"{'' if given['beta'] else ', the best that was tried'}; {cure}"
-    )
+    return f"{said}; beta was {p.beta:.3g}{tried}; {cure}"
 
 
-def _closest(items: _items.Items, p: _Placed, positions: list) -> str:
+def _closest(items: Items, p: _Placed, places: list[tuple]) -> str:
     """The two tokens, or else the two ids, that are closest, and where they stand."""
     z = (items.vocabulary * p.v).sum(-1)
     order = z.argsort(stable=True)
     steps = z[order].diff()
-    if _items.least(steps) <= 2 * _slack(items.vocabulary):
+    if least(steps) <= 2 * _slack(items.vocabulary):
         i = int(steps.argmin())
-        sequence, k = torch.tensor(positions, device=z.device).unbind(1)
+        sequence, k = items.place.unbind(1)
         words = items.tokens[sequence, k]
-        pair = [(words == w).int().argmax() for w in order[i : i + 2]]
-        a, b = sorted(positions[item] for item in pair)
+        pair = [int((words == w).int().argmax()) for w in order[i : i + 2]]
+        a, b = sorted(places[item] for item in pair)
         return (
             f"the tokens at (sequence, position) {a} and {b} are no "
             "further apart along the direction than rounding"
         )
     gaps = p.context.diff().where(p.rivals, math.inf)
     i = int(gaps.argmin())
-    a, b = sorted(positions[item] for item in p.order[i : i + 2])
-    lost = int((gaps <= _noise(p)).sum())
+    a, b = sorted(places[item] for item in p.order[i : i + 2])
+    lost = int((gaps <= p.noise()).sum())
     return (
-        f"{lost} of {len(positions)} are no further from the next than rounding, "
-        f"{_noise(p):.2g}; the closest, {float(gaps[i]):.2g} apart, are of one token, "
+        f"{lost} of {len(places)} are no further from the next than rounding, "
+        f"{p.noise():.2g}; the closest, {float(gaps[i]):.2g} apart, are of one token, "
         f"at (sequence, position) {a} and {b}"
     )
 
 
-def _twins(items: _items.Items, positions: list) -> tuple | None:
+def _twins(items: Items, places: list[tuple]) -> tuple | None:
     """Where one token has two labels in two sequences that hold the same tokens in the
     same shares; None if that is nowhere. No beta gives the two different ids.
     """
@@ -664,10 +530,10 @@ def _twins(items: _items.Items, positions: list) -> tuple | None:
         reduced = ((token, count // common) for token, count in counts.items())
         shares[sequence] = frozenset(reduced)
     seen = {}
-    for item in sorted(range(len(positions)), key=positions.__getitem__):
-        sequence, k = positions[item]
+    for item in sorted(range(len(places)), key=places.__getitem__):
+        sequence, k = places[item]
         key = shares[sequence], int(items.tokens[sequence, k])
         other = seen.setdefault(key, item)
         if not torch.equal(items.labels[other], items.labels[item]):
-            return positions[other], positions[item]
+            return places[other], places[item]
     return None

@@ -34,7 +34,6 @@ from attnlib.certify import (
 from attnlib.certify.boltzmann import _context, _rational, _tokens
 from attnlib.memorize.averages import (
     boltzmann,
-    boltzmann_literal,
     derivatives,
     log_separation_bound,
     needed_gap,
@@ -470,7 +469,7 @@ def regions(
 def _automatic(a: Tensor) -> tuple[Tensor, Tensor]:
     """Slope and curvature in each entry of each row, by automatic differentiation."""
     x = a.clone().requires_grad_()
-    [slope] = torch.autograd.grad(boltzmann_literal(x).sum(), x, create_graph=True)
+    [slope] = torch.autograd.grad(boltzmann(x).sum(), x, create_graph=True)
     columns = []
     for i in range(a.shape[-1]):
         [bend] = torch.autograd.grad(slope[:, i].sum(), x, retain_graph=True)

@@ -204,12 +204,6 @@ def _relu(device: str, *, N: int) -> Callable:
     return partial(memorize.relu_layer, points, line, chunk=2**17)
 
 
-def _separation(device: str, *, n: int) -> Callable:
-    (a,) = drawn(device, (n,), dtype=torch.float64)
-    ids = _numbered(device, n) * 100 + a.sigmoid()
-    return lambda: memorize.separation(ids, ids + 50)
-
-
 def _hull(device: str, *, N: int, n: int) -> Callable:
     (points,) = drawn(device, (N, n, 2))
     return partial(efficacy.hull_labels, points)
@@ -378,8 +372,8 @@ KERNELS = [
         _logits(memorize.boltzmann),
         {"N": 256, "n": 64},
         {
-            "N": Axis(doubled(2048), 1, 0, "row by row; a tile, and a number a row"),
-            "n": Axis(doubled(512), 1, 0, "tiles of 2^16 entries"),
+            "N": Axis(doubled(2048), 1, 1, "row by row"),
+            "n": Axis(doubled(512), 1, 1, "an entry each"),
         },
     ),
     Kernel(
@@ -422,13 +416,6 @@ KERNELS = [
         {},
         {"N": Axis(doubled(2**15), 1, 1, "one sort of a copy")},
         numpy=True,
-    ),
-    Kernel(
-        "separation",
-        "memorize.separation",
-        _separation,
-        {},
-        {"n": Axis(doubled(2**13), 1, 1, "sorting: n log n")},
     ),
     Kernel(
         "choose_projection",
@@ -558,7 +545,7 @@ APART = {
     "literal twin, slow on purpose": (
         "bridges.dobrushin_literal paths.path_term paths.path_terms "
         "efficient.lsh_sets efficient.naive_attention efficient.tiled_attention "
-        "memorize.boltzmann_literal patterns.hops_by_sets"
+        "patterns.hops_by_sets"
     ),
     "a call of kernels in the table": (
         "efficacy.estimate_length efficacy.logit_parts efficacy.logits "
@@ -574,9 +561,7 @@ APART = {
     "views, no numbers are moved": "attention.read_mlp paths.restrict",
     "weights are put side by side once": "efficient.gqa_as_mla",
     "a row by another name, whose input is checked": "attention.feed attention.normed",
-    "it trains: steps times forward and backward": (
-        "efficacy.train_reader memorize.train_block"
-    ),
+    "it trains: steps times forward and backward": ("efficacy.train_reader"),
     "exact or exhaustive search on small inputs": (
         "copying.best_accuracy universal.run universal.run_standard "
         "universal.contextual_map patterns.search patterns.impossible patterns.is_path "

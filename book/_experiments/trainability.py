@@ -29,10 +29,21 @@ from pydoc_data.topics import topics
 
 import store
 import torch
-from memorization import LABELS, N_TOKENS, RATE, SETS, STEPS, WIDTH, D, directions, task
+from memorization import (
+    LABELS,
+    N_TOKENS,
+    RATE,
+    SETS,
+    STEPS,
+    WIDTH,
+    D,
+    directions,
+    task,
+    train_block,
+)
 
 from attnlib.data.conll import Tagged, encode
-from attnlib.memorize import TrainedBlock, data_scale, memorize, train_block
+from attnlib.memorize import TrainedBlock, data_scale, memorize
 
 SEEDS = (0, 1, 2, 3, 4)
 TRAINED = {
