@@ -1384,20 +1384,20 @@ MUTATIONS = {
     ),
     "context_ids: sign": ids(
         "ids",
-        "logits = beta * queries.unsqueeze(-1) * others\n",
-        "logits = -beta * queries.unsqueeze(-1) * others\n",
+        "logits = beta * part.unsqueeze(-1) * others\n",
+        "logits = -beta * part.unsqueeze(-1) * others\n",
         "ids.gap",
     ),
     "context_ids: axis": ids(
         "ids",
-        "return (p * others).sum(-1)",
-        "return (p * others).sum(-2)",
+        "rows.append((p * others).sum(-1))",
+        "rows.append((p * others).sum(-2))",
         "ids.gap",
     ),
     "context_ids: the query": ids(
         "ids",
-        "logits = beta * queries.unsqueeze(-1) * others\n",
-        "logits = beta * queries.abs().unsqueeze(-1) ** 0.5 * others\n",
+        "logits = beta * part.unsqueeze(-1) * others\n",
+        "logits = beta * part.abs().unsqueeze(-1) ** 0.5 * others\n",
         "ids.gap",
     ),
     "rank_one_layer: scale": ids(
@@ -1415,8 +1415,8 @@ MUTATIONS = {
     ),
     "smallest_gap: one group": ids(
         "ids",
-        "np.diff(groups[order]) != 0",
-        "np.diff(groups[order]) < 0",
+        "np.diff(group[order]) != 0",
+        "np.diff(group[order]) < 0",
         "ids.positions",
     ),
     "threshold: power": ids(
@@ -1440,20 +1440,20 @@ MUTATIONS = {
     ),
     "data_scale: reach": ids(
         "direction",
-        "power = beta * m * (s - g)",
-        "power = beta * m * (s - g) / 2",
+        "beta * m * (s - g)",
+        "beta * m * (s - g) / 2",
         "ids.gap",
     ),
     "data_scale: a hundred times too little": ids(
         "direction",
-        "front = 0.9 * w * g * (n - 1)",
-        "front = 0.009 * w * g * (n - 1)",
+        "0.9 * g * (n - 1)",
+        "0.009 * g * (n - 1)",
         "ids.gap",
     ),
     "data_scale: multisets": ids(
         "direction",
-        "0.9 * w * g * (1 / (n - 1))",
-        "0.9 * w * g * (n - 1)",
+        "0.9 * g * (1 / (n - 1))",
+        "0.9 * g / (1 / (n - 1))",
         "ids.multisets",
     ),
     "data_scale: the nearest": ids(
@@ -1507,16 +1507,16 @@ MUTATIONS = {
         "ids.root",
         page=False,
     ),
-    "boltzmann: sign of the shift": boltzmann(
+    "boltzmann: sign of the logits": boltzmann(
         "memorize/averages",
-        "torch.sub(y, y.amax(-1, keepdim=True), out=p)",
-        "torch.sub(y.amax(-1, keepdim=True), y, out=p)",
+        "mean = (wide * wide.softmax(-1)).sum(-1)",
+        "mean = (wide * (-wide).softmax(-1)).sum(-1)",
         "boltzmann.operator",
     ),
-    "boltzmann: axis of the mass": boltzmann(
+    "boltzmann: axis of the weights": boltzmann(
         "memorize/averages",
-        "mass = p.sum(-1)\n",
-        "mass = p.sum(0)[:1]\n",
+        "mean = (wide * wide.softmax(-1)).sum(-1)",
+        "mean = (wide * wide.softmax(0)).sum(-1)",
         "boltzmann.operator",
     ),
     "derivatives: scale": boltzmann(
@@ -1611,8 +1611,8 @@ MUTATIONS = {
     ),
     "relu_layer: both sides": memorizer(
         "line",
-        "out=units).relu_()",
-        "out=units).abs_()",
+        "(part - line.knots).relu()",
+        "(part - line.knots).abs()",
         "memorize.exact-labels",
     ),
     "interpolate: from the farther id": memorizer(
@@ -1683,7 +1683,7 @@ MUTATIONS = {
     "memorize: ids are pairs": reviewers(
         "memorize/memorizer",
         "ids=width",
-        "ids=len(items.pair)",
+        "ids=int(items.mask.sum())",
         "memorize.universal",
     ),
     "Memorizer: labels are moved": reviewers(

@@ -249,10 +249,8 @@ def data_scale(
     )
     if multisets:
         beta = needed_gap(n, kind="multiset") / (g * c)
-        front = 0.9 * g * (1 / (n - 1))
-        power = beta * m * s
+        front, power = 0.9 * g * (1 / (n - 1)), beta * m * s
     else:
         beta = needed_gap(n, kind="distinct") / (g * c)
-        front = 0.9 * g * (n - 1)
-        power = beta * m * (s - g)
+        front, power = 0.9 * g * (n - 1), beta * m * (s - g)
     return Scale(beta, 1.0, math.log10(front) - power / math.log(10))

@@ -13,7 +13,6 @@ Page: notebooks/one_layer_memorization/memorization
 from __future__ import annotations
 
 import math
-from collections import Counter
 from dataclasses import dataclass, replace
 
 import torch
@@ -470,16 +469,36 @@ def _evaluate(z: Tensor, f: Tensor, net: Memorizer) -> Tensor:
 def _cannot(items: Items, p: _Placed, given: dict) -> str:
     """What could not be held apart, where it stands, and what would help."""
     places = [tuple(place) for place in items.place.tolist()]
-    twins = _twins(items, places)
-    if twins:
-        return (
-            f"contradicting labels: (sequence, position) {twins[0]} and {twins[1]} "
-            "hold the same token, and their sequences the same tokens in the same "
-            "shares, as {a, b} and {a, a, b, b}; attention without positions gives "
-            "both the same output: add a token or positions"
+    gaps = p.context.diff().where(p.rivals, math.inf)
+    lost = (gaps <= p.noise()).nonzero().flatten().tolist()
+
+    def ends(i: int) -> list[tuple]:
+        """Where two neighbouring ids stand."""
+        return sorted(places[item] for item in p.order[i : i + 2].tolist())
+
+    if least(p.tokens.diff()) <= 2 * _slack(items.vocabulary):
+        a, b = _nearest_tokens(items, p, places)
+        what = (
+            f"the tokens at (sequence, position) {a} and {b} are no "
+            "further apart along the direction than rounding"
+        )
+    else:
+        for a, b in sorted(map(ends, lost)):
+            if torch.equal(_shares(items, a[0]), _shares(items, b[0])):
+                return (
+                    f"contradicting labels: (sequence, position) {a} and {b} hold the "
+                    "same token, and their sequences the same tokens in the same "
+                    "shares, as {a, b} and {a, a, b, b}; attention without positions "
+                    "gives both the same output: add a token or positions"
+                )
+        a, b = ends(int(gaps.argmin()))
+        what = (
+            f"{len(lost)} of {len(places)} are no further from the next than rounding, "
+            f"{p.noise():.2g}; the closest, {p.smallest():.2g} apart, are of one "
+            f"token, at (sequence, position) {a} and {b}"
         )
     dtype = p.v.dtype
-    said = f"{dtype} cannot hold the ids apart: {_closest(items, p, places)}"
+    said = f"{dtype} cannot hold the ids apart: {what}"
     for wide in _items.finer(dtype):
         again = _place(items, p.v.to(wide), p.beta)
         if again.separated(_slack(items.vocabulary.to(wide))):
@@ -492,48 +511,17 @@ def _cannot(items: Items, p: _Placed, given: dict) -> str:
     return f"{said}; beta was {p.beta:.3g}{tried}; {cure}"
 
 
-def _closest(items: Items, p: _Placed, places: list[tuple]) -> str:
-    """The two tokens, or else the two ids, that are closest, and where they stand."""
-    z = (items.vocabulary * p.v).sum(-1)
-    order = z.argsort(stable=True)
-    steps = z[order].diff()
-    if least(steps) <= 2 * _slack(items.vocabulary):
-        i = int(steps.argmin())
-        sequence, k = items.place.unbind(1)
-        words = items.tokens[sequence, k]
-        pair = [int((words == w).int().argmax()) for w in order[i : i + 2]]
-        a, b = sorted(places[item] for item in pair)
-        return (
-            f"the tokens at (sequence, position) {a} and {b} are no "
-            "further apart along the direction than rounding"
-        )
-    gaps = p.context.diff().where(p.rivals, math.inf)
-    i = int(gaps.argmin())
-    a, b = sorted(places[item] for item in p.order[i : i + 2])
-    lost = int((gaps <= p.noise()).sum())
-    return (
-        f"{lost} of {len(places)} are no further from the next than rounding, "
-        f"{p.noise():.2g}; the closest, {float(gaps[i]):.2g} apart, are of one token, "
-        f"at (sequence, position) {a} and {b}"
-    )
+def _shares(items: Items, sequence: int) -> Tensor:
+    """The share of each token in a sequence: equal shares, equal ids at every beta."""
+    tokens = items.tokens[sequence][items.mask[sequence]]
+    return tokens.bincount(minlength=len(items.vocabulary)) / len(tokens)
 
 
-def _twins(items: Items, places: list[tuple]) -> tuple | None:
-    """Where one token has two labels in two sequences that hold the same tokens in the
-    same shares; None if that is nowhere. No beta gives the two different ids.
-    """
-    shares = {}
-    for sequence in items.sets.tolist():
-        counts = Counter(items.tokens[sequence].tolist())
-        counts.pop(-1, None)  # no token
-        common = math.gcd(*counts.values())
-        reduced = ((token, count // common) for token, count in counts.items())
-        shares[sequence] = frozenset(reduced)
-    seen = {}
-    for item in sorted(range(len(places)), key=places.__getitem__):
-        sequence, k = places[item]
-        key = shares[sequence], int(items.tokens[sequence, k])
-        other = seen.setdefault(key, item)
-        if not torch.equal(items.labels[other], items.labels[item]):
-            return places[other], places[item]
-    return None
+def _nearest_tokens(items: Items, p: _Placed, places: list[tuple]) -> list[tuple]:
+    """Where the two tokens that are nearest along the direction first stand."""
+    order = (items.vocabulary * p.v).sum(-1).argsort()
+    i = int(p.tokens.diff().argmin())
+    sequence, k = items.place.unbind(1)
+    words = items.tokens[sequence, k]
+    first = [int((words == w).int().argmax()) for w in order[i : i + 2]]
+    return sorted(places[item] for item in first)
