@@ -367,10 +367,8 @@ def test_hashes_are_verified(monkeypatch):
     for broken in (False, True):
         if broken:
             monkeypatch.setattr(
-                _items.torch,
-                "randint",
-                lambda *a, **k: torch.zeros(4, dtype=torch.long),
-            )  # every multiplier is 1
+                _items.torch, "randint", lambda *a, **k: torch.full((2, 4), -1) // 2
+            )  # every multiplier is -1
         found, first = _items.group(rows)
         assert len(first) == len(wanted) and torch.equal(rows[first][found], rows)
 

@@ -157,13 +157,16 @@ def group(rows: Tensor) -> tuple[Tensor, Tensor]:
     """
     bits = rows
     if rows.is_floating_point():
-        bits = rows.view(INTEGERS[rows.element_size()]).long()
-    size = rows.shape[1:]
+        bits = rows.view(INTEGERS[rows.element_size()])
+    size = (2, rows.shape[1])
     generator = torch.Generator("cpu").manual_seed(len(rows))
-    drawn = torch.randint(2**62, size, generator=generator, device="cpu")
-    # What floats of few digits differ by stands in their high bits alone.
-    mixed = (bits ^ (bits >> 32)) * (2 * drawn + 1).to(rows.device)
-    found, first = _unique(mixed.sum(1))
+    drawn = torch.randint(
+        -(2**62), 2**62, size, generator=generator, device=generator.device
+    )
+    odd = (drawn * 2 + 1).to(rows.device)
+    mixed = bits.long() * odd[0]
+    mixed = (mixed ^ (mixed >> 32)) * odd[1]
+    found, first = _unique((mixed ^ (mixed >> 29)).sum(1))
     if torch.equal(rows, rows[first[found]]):
         return found, first
     found = torch.unique(rows, dim=0, return_inverse=True)[1]

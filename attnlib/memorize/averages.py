@@ -101,8 +101,7 @@ def needed_gap(n: SupportsIndex, *, kind: Kind = "distinct") -> float:
         distinct, paper: 2 ln n + 3        multiset: 3 ln n + 3
 
     Args:
-        n: entries of a vector, at least 2.
-        kind: as in log_separation_bound.
+        n: entries of a vector, at least 2; kind as in log_separation_bound.
 
     Source: paper: Kajitsuka and Sato 2024, Lemma 1, recalled; multiset: derived on the
         page.

@@ -27,13 +27,8 @@ DRAWS = 64  # before it gives up
 
 @dataclass(frozen=True, eq=False)
 class CountIds:
-    """A number for each sequence, the sum of the integers of its tokens.
-
-    Args:
-        tokens: (c,), the tokens that count, increasing.
-        integers: (c,), their integers; all other tokens have 0.
-        ids: (N,), one for each sequence; equal for equal multisets only.
-        draws: how often integers were drawn until that was so.
+    """The tokens (c,) that count, increasing, and their integers; ids (N,), equal for
+    equal multisets only; how often integers were drawn until that was so.
     """
 
     tokens: Tensor
@@ -44,12 +39,8 @@ class CountIds:
 
 @dataclass(frozen=True)
 class CountNetwork:
-    """Two ReLU networks around a uniform average.
-
-    Args:
-        token_network: a token to its integer; run on each token.
-        label_network: n times the mean of these to the label of the sequence.
-        n: tokens a sequence.
+    """Two ReLU networks around a uniform average: the first takes each of n tokens to
+    its integer, the second n times the mean of these to the label.
     """
 
     token_network: Deep
@@ -216,9 +207,7 @@ def fit_counts(
             f"labels contradict: sequences {before} and {place} are one multiset, with "
             f"labels {label_of[t]} and {label}; a mean sees no order",
         )
-    integers = dict(zip(found.tokens.tolist(), found.integers.tolist()))
-    if not integers:
-        integers[0] = 0
+    integers = dict(zip(found.tokens.tolist(), found.integers.tolist())) or {0: 0}
     # With two tokens at distance one the network compares all bits, and knows a token
     # that does not count from one that does.
     first = min(integers)
