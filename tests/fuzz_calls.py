@@ -914,6 +914,7 @@ LEGAL = {
         memorize.line.fit_line labels: narrow
         memorize.line.interpolate labels: narrow
         memorize.line.interpolate t: empty scalar shallower narrow
+        memorize.line.relu_layer line: coefficients:narrow
         memorize.line.relu_layer t: empty scalar shallower narrow
         patterns.bits.bit_product a: empty short
         patterns.bits.bit_product b: narrow short
@@ -1041,6 +1042,12 @@ LEGAL = {
         codes.exact.radon points: [0]:[0]:zero [0]:[0]:negative [0]:[0]:fraction
         memorize.deep.fit_deep ids: [0]:tensor
         memorize.deep.fit_deep labels: [0]:zero [0]:tensor
+    """,
+    "the units are read, their slopes are not": """
+        memorize.line.relu_layer line: slopes:empty slopes:scalar slopes:shallower
+        memorize.line.relu_layer line: slopes:narrow slopes:short slopes:complex
+        memorize.line.relu_layer line: slopes:meta slopes:sparse slopes:none
+        memorize.line.relu_layer line: slopes:string slopes:nan slopes:inf
     """,
     "draws are made in the dtype of the input": """
         efficient.hashing.lsh_buckets qk: half single

@@ -186,6 +186,12 @@ def _first(found: Tensor) -> Tensor:
     return start.scatter_reduce(0, found, places, "amin")
 
 
+def largest_logit(z: Tensor, beta: float) -> float:
+    """|beta| times the largest z squared; infinite where no float holds it."""
+    largest = float(z.detach().abs().max())
+    return abs(beta) * largest * largest
+
+
 def least(gaps: Tensor) -> float:
     """The least of the gaps; infinity if there are none."""
     return float(gaps.min()) if len(gaps) else math.inf

@@ -137,17 +137,11 @@ def _check_logits(z: Tensor, beta: float, keep: Tensor | None) -> None:
         f"{count} tokens have v.x = 0: they are zero or orthogonal to v, "
         "and would see only the mean",
     )
-    most = max(abs(beta), largest_logit(z, beta))
+    most = max(abs(beta), _items.largest_logit(z, beta))
     require(
         most <= torch.finfo(z.dtype).max,
         f"logits reach {most:.3g}, beyond {z.dtype}: lower beta, or scale the tokens",
     )
-
-
-def largest_logit(z: Tensor, beta: float) -> float:
-    """|beta| times the largest z squared; infinite where no float holds it."""
-    largest = float(z.detach().abs().max())
-    return abs(beta) * largest * largest
 
 
 def rank_one_layer(v: Float[Tensor, " d"], beta: float, w: float = 1.0) -> Layer:

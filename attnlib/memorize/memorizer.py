@@ -23,8 +23,8 @@ from attnlib import _require
 from attnlib._require import require
 from attnlib.attention import Layer
 from attnlib.memorize import _items
-from attnlib.memorize._items import Items, least
-from attnlib.memorize.ids import context_ids, largest_logit, rank_one_layer
+from attnlib.memorize._items import Items
+from attnlib.memorize.ids import context_ids, rank_one_layer
 from attnlib.memorize.line import Parameters, count_parameters
 
 FACTORS = (0.3, 0.1, 1.0)  # beta var(z), for the values of beta that are tried
@@ -286,7 +286,7 @@ def _direction(vocabulary: Tensor, generator: torch.Generator) -> Tensor:
     def nearest(v: Tensor) -> float:
         """The smallest gap of two tokens along v."""
         z = (vocabulary * v).sum(-1)
-        return least(z.sort().values.diff())
+        return _items.least(z.sort().values.diff())
 
     return max(drawn, key=nearest)
 
@@ -346,12 +346,12 @@ class _Placed:
         """Tokens more than two slacks apart, rivals apart by more than rounding can
         move them.
         """
-        tokens_apart = least(self.tokens.diff()) > 2 * slack
+        tokens_apart = _items.least(self.tokens.diff()) > 2 * slack
         return tokens_apart and self.smallest() > self.noise()
 
     def smallest(self) -> float:
         """The smallest gap between rivals; infinity if there are none."""
-        return least(self.context.diff()[self.rivals])
+        return _items.least(self.context.diff()[self.rivals])
 
     def noise(self) -> float:
         """How far rounding may move a context id."""
@@ -362,7 +362,7 @@ class _Placed:
 def _place(items: Items, v: Tensor, beta: float) -> _Placed:
     """The ids of all items, sorted by token, then by context."""
     z = (items.vocabulary.to(v.dtype) * v).sum(-1)
-    most = largest_logit(z, beta)
+    most = _items.largest_logit(z, beta)
     require(most <= torch.finfo(z.dtype).max, f"logits overflow {z.dtype}: lower beta")
     tokens = items.tokens[items.sets].clamp(min=0)
     f = _contexts(z[tokens], beta, items.mask[items.sets])
@@ -384,7 +384,7 @@ def _place(items: Items, v: Tensor, beta: float) -> _Placed:
 def _build(p: _Placed, slack: float, draws: int, items: Items) -> Memorizer:
     """The network for these ids, its labels (D, c)."""
     span = float(p.tokens[-1] - p.tokens[0])
-    w = least(p.tokens.diff()) / (2 * span) if span else 1.0
+    w = _items.least(p.tokens.diff()) / (2 * span) if span else 1.0
     gap = p.smallest()
     bits = 1
     if math.isfinite(gap):
@@ -476,7 +476,7 @@ def _cannot(items: Items, p: _Placed, given: dict) -> str:
         """Where two neighbouring ids stand."""
         return sorted(places[item] for item in p.order[i : i + 2].tolist())
 
-    if least(p.tokens.diff()) <= 2 * _slack(items.vocabulary):
+    if _items.least(p.tokens.diff()) <= 2 * _slack(items.vocabulary):
         a, b = _nearest_tokens(items, p, places)
         what = (
             f"the tokens at (sequence, position) {a} and {b} are no "
