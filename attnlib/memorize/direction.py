@@ -224,7 +224,6 @@ def data_scale(
         data offer.
     Claim: ids.gap, ids.multisets
     """
-    _require.is_a(bool, multisets=multisets)
     _require.is_floating("z", z)
     require(
         z.dim() == 1 and len(z) >= 2,

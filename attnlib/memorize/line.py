@@ -174,7 +174,6 @@ def count_parameters(
         d); which part is which is ours.
     Claim: memorize.block
     """
-    _require.is_a(bool, shared=shared)
     c = d if labels is None else labels
     _require.sizes(1, width=width, d=d, s=s, labels=c)
     _require.is_a(bool, shared=shared)

@@ -60,13 +60,12 @@ class TrainedBlock(nn.Module):
         _require.one_of(KINDS, kind=kind)
         _require.is_a(bool, tied=tied)
         _require.random(generator)
-        where = generator.device
-
         frozen = kind == "frozen" and torch.is_tensor(directions)
         device = directions.device if frozen else generator.device
 
         def draw(*size, scale):
-            return torch.randn(*size, generator=generator, device=where) * scale
+            drawn = torch.randn(*size, generator=generator, device=generator.device)
+            return drawn.to(device) * scale
 
         narrow = 1 / math.sqrt(d)
         maps = [draw(heads, d, rank, scale=narrow) for _ in range(4 * layers)]
@@ -85,7 +84,7 @@ class TrainedBlock(nn.Module):
         self.w_1 = nn.Parameter(draw(d, width, scale=narrow))
         self.b_1 = nn.Parameter(draw(width, scale=narrow))
         self.w_2 = nn.Parameter(draw(width, labels, scale=1 / math.sqrt(width)))
-        self.b_2 = nn.Parameter(torch.zeros(labels, device=where))
+        self.b_2 = nn.Parameter(torch.zeros(labels, device=device))
 
     def attend(self, x: Tensor, token_mask: Tensor | None = None) -> Tensor:
         """The tokens x (*batch, n, d) behind the attention layers; token_mask
