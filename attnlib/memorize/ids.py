@@ -186,7 +186,7 @@ def smallest_gap(
         Gap; differences are those of the sorted ids in their own dtype (bfloat16 and
         float16: in float32).
 
-    Cost: one sort of a copy, by NumPy, which sorts floats faster than torch.
+    Cost: one sort of a copy on the CPU, by NumPy, which sorts floats faster than torch.
     """
     _require.is_floating("ids", ids)
     require(ids.numel() > 0, "ids must be a floating tensor that is not empty")
@@ -229,7 +229,8 @@ def separate(
     Args:
         x, v, beta, token_mask, normalizer: as in context_ids; sequences may
             repeat tokens, and may repeat one another.
-        w: None for pairs (token, company); a number for the ids z + w f.
+        w: None for pairs (token, company); a number for the ids z + w f. Ids are
+            sorted on the CPU.
 
     Returns:
         Gap; distinct is the number of different (token, multiset of its sequence).
