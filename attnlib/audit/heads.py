@@ -17,7 +17,7 @@ from attnlib import bridges
 from attnlib._require import require
 from attnlib.audit.records import Head, LayerRecord, Passage
 from attnlib.lowrank import effective_rank
-from attnlib.patterns.bits import bit_product, pack, unpack
+from attnlib.patterns._bits import bit_product, pack, unpack
 
 SHARES = (0.9, 0.99)  # of the mass of a row, and of the energy of a matrix
 CHEAP = 256  # up to so many tokens an eigenvalue problem a head is cheap
@@ -227,7 +227,7 @@ def _hops(pattern: Tensor, most: int) -> int | None:
     heard = step
     for layers in range(2, most + 1):
         longer = bit_product(step, heard)
-        if torch.equal(longer, heard):
+        if (longer == heard).all():
             return 0
         heard = longer
         if bool(unpack(heard, n).all()):

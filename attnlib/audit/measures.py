@@ -19,7 +19,7 @@ from attnlib._require import finite, require
 from attnlib.audit.heads import CHEAP, SHARES, Numbers, guaranteed, of_heads
 from attnlib.audit.records import LayerRecord, Passage, passages
 from attnlib.efficient.decoding import decoding
-from attnlib.patterns.bits import bit_product, closure, pack, unpack
+from attnlib.patterns._bits import bit_product, closure, pack, unpack
 
 Row = dict[str, Any]
 

@@ -2,14 +2,7 @@
 nothing.
 """
 
-from attnlib.patterns.conditions import (
-    Conditions,
-    check,
-    crossing,
-    hops,
-    hops_by_sets,
-    reach,
-)
+from attnlib.patterns.conditions import Conditions, check, crossing, hops, reach
 from attnlib.patterns.exact import Exact, exact
 from attnlib.patterns.families import (
     bigbird,
@@ -21,6 +14,7 @@ from attnlib.patterns.families import (
     directed_cycle,
     fixed,
     from_masks,
+    from_rule,
     from_sets,
     logsparse,
     longformer,
@@ -45,7 +39,6 @@ from attnlib.patterns.parts import (
     Window,
     build,
 )
-from attnlib.patterns.rules import from_rule
 
 __all__ = [
     "Blocks",
@@ -75,7 +68,6 @@ __all__ = [
     "from_rule",
     "from_sets",
     "hops",
-    "hops_by_sets",
     "is_path",
     "logsparse",
     "longformer",

@@ -7,20 +7,29 @@ Page: notebooks/sparse_universality/patterns_and_conditions
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from attnlib._require import one_of, require, sizes
 
+# Where a formula is proved: in words, for the families that need something.
+NEEDS = {
+    "window": "an odd w in 3..n",
+    "longformer": "an odd w in 3..n, g >= 1 and n >= g + (w - 1) / 2 + 2",
+    "star": "n >= 3",
+    "strided": "3 <= w < n",
+    "strided, union": "w >= 3 that divides n",
+    "fixed": "1 < w < n",
+    "block diagonal": "b in 1..n",
+    "shifted blocks": "b >= 2 that divides n",
+    "blockwise": "b < n that divides n",
+}
+FAMILIES = ("dense", "dilation cycle", "directed cycle", "logsparse", *NEEDS)
+
 
 @dataclass(frozen=True, slots=True)
 class Exact:
-    """What a formula says of a pattern.
-
-    Args:
-        p: steps.
-        hops: s, None where there is none.
-        connections: of the largest step.
+    """What a formula says of a pattern: p steps, s hops or None, and the connections of
+    the largest step.
     """
 
     p: int
@@ -37,20 +46,70 @@ def exact(family: str, n: int, w: int = 3, g: int = 1) -> Exact:
         w: width, stride or block length, where the family has one.
         g: global tokens.
 
-    Returns:
-        Exact(p, hops, connections).
-
     Raises:
-        ValueError: for an unknown family, and where the formula is not proved for these
-            sizes.
+        ValueError: where the formula is not proved for these sizes.
 
-    Cost: O(sqrt(n)).
     Source: not taken from a paper.
     """
     one_of(FAMILIES, family=family)
     sizes(2, n=n)
     sizes(1, w=w, g=g)
-    return FAMILIES[family](n, w, g)
+    h = w // 2
+    odd = w % 2 == 1 and 3 <= w <= n
+    proved = {
+        "window": odd,
+        "longformer": odd and n >= g + h + 2,
+        "star": n >= 3,
+        "strided": 3 <= w < n,
+        "strided, union": 3 <= w < n and n % w == 0,
+        "fixed": 1 < w < n,
+        "block diagonal": w <= n,
+        "shifted blocks": w >= 2 and n % w == 0,
+        "blockwise": w < n and n % w == 0,
+    }
+    require(
+        proved.get(family, True),
+        f"{family}: the formula needs {NEEDS.get(family)}, "
+        f"got n = {n}, w = b = {w}, g = {g}",
+    )
+    log = (n - 1).bit_length()  # ceil(log2 n)
+    near = _window(n, math.ceil(w / 2), h)
+    classes = n % w * (n // w + 1) ** 2 + (w - n % w) * (n // w) ** 2
+    blocks = n // w * w**2 + (n % w) ** 2
+    match family:
+        case "dense":
+            return Exact(1, 1, n * n)
+        case "window":
+            return Exact(1, math.ceil((n - 1) / h), _window(n, h, h))
+        case "dilation cycle":
+            return Exact(log, log, 3 * n - 2)
+        case "directed cycle":
+            return Exact(1, n - 1, 2 * n)
+        case "star":
+            return Exact(1, 2 if n > 3 else 1, 5 * n - 6)
+        case "longformer":
+            beyond_the_window = 2 * g * (n - 1 - h) - g * (g - 1)
+            return Exact(1, 2, _window(n, h, h) + beyond_the_window)
+        case "strided":
+            return Exact(2, 3, max(near, classes))
+        case "strided, union":
+            twice = n  # each token itself
+            return Exact(1, 3, near + classes - twice)
+        case "fixed":
+            ends = n // w
+            summaries = n * ends + n - ends
+            return Exact(2, None if n % w else 2, max(blocks, summaries))
+        case "block diagonal":
+            return Exact(1, None if w < n else 1, blocks)
+        case "shifted blocks":
+            return Exact(2, 2 * n // w - 1, n * w)
+        case "logsparse":
+            return Exact(1, None, n + n * log - 2**log + 1)
+    m = n // w  # blockwise
+    t = 2
+    while t * (t - 1) // 2 < m - 1:
+        t += 1
+    return Exact(m, t, n * (w + 1))
 
 
 def _window(n: int, left: int, right: int) -> int:
@@ -58,140 +117,3 @@ def _window(n: int, left: int, right: int) -> int:
     cut_at_the_front = left * (left + 1) // 2
     cut_at_the_end = right * (right + 1) // 2
     return n * (left + right + 1) - cut_at_the_front - cut_at_the_end
-
-
-def _classes(n: int, w: int) -> int:
-    """Connections of w residue classes that are read whole: their sizes, squared."""
-    size, longer = divmod(n, w)
-    return longer * (size + 1) ** 2 + (w - longer) * size**2
-
-
-def _blocks(n: int, b: int) -> int:
-    """Connections of blocks of b tokens, and of a shorter last one."""
-    count, rest = divmod(n, b)
-    return count * b**2 + rest**2
-
-
-def _doublings(n: int) -> int:
-    """ceil(log2 n)."""
-    return (n - 1).bit_length()
-
-
-def _dense(n: int, w: int, g: int) -> Exact:
-    return Exact(1, 1, n * n)
-
-
-def _symmetric(n: int, w: int, g: int) -> Exact:
-    h = w // 2
-    require(
-        w % 2 == 1 and 3 <= w <= n,
-        f"window: the formula needs an odd w in 3..n, got w = {w}, n = {n}",
-    )
-    hops = math.ceil((n - 1) / h)
-    return Exact(1, hops, _window(n, h, h))
-
-
-def _dilation_cycle(n: int, w: int, g: int) -> Exact:
-    steps = _doublings(n)
-    return Exact(steps, steps, 3 * n - 2)
-
-
-def _directed_cycle(n: int, w: int, g: int) -> Exact:
-    return Exact(1, n - 1, 2 * n)
-
-
-def _longformer(n: int, w: int, g: int) -> Exact:
-    h = w // 2
-    proper_window = w % 2 == 1 and 3 <= w <= n  # w = 1: the bare star, without a path
-    require(
-        proper_window and g >= 1 and n >= g + h + 2,
-        "longformer: needs an odd w in 3..n, g >= 1 and n >= g + (w - 1) / 2 + 2, "
-        f"got n = {n}, w = {w}, g = {g}",
-    )
-    beyond_the_window = 2 * g * (n - 1 - h) - g * (g - 1)
-    return Exact(1, 2, _window(n, h, h) + beyond_the_window)
-
-
-def _star(n: int, w: int, g: int) -> Exact:
-    require(n >= 3, f"star: the formula needs n >= 3, got {n}")
-    hops = 2 if n > 3 else 1
-    return Exact(1, hops, 5 * n - 6)
-
-
-def _strided(n: int, w: int, g: int) -> Exact:
-    require(3 <= w < n, f"strided: the formula needs 3 <= w < n, got w = {w}, n = {n}")
-    near = _window(n, math.ceil(w / 2), w // 2)
-    far = _classes(n, w)
-    return Exact(2, 3, max(near, far))
-
-
-def _strided_union(n: int, w: int, g: int) -> Exact:
-    require(
-        3 <= w < n and n % w == 0,
-        "strided, union: the formula needs w >= 3 that divides n, "
-        f"got w = {w}, n = {n}",
-    )
-    near = _window(n, math.ceil(w / 2), w // 2)
-    far = _classes(n, w)
-    twice = n  # each token itself
-    return Exact(1, 3, near + far - twice)
-
-
-def _fixed(n: int, w: int, g: int) -> Exact:
-    require(1 < w < n, f"fixed: the formula needs 1 < w < n, got w = {w}, n = {n}")
-    ends = n // w
-    summaries = n * ends + n - ends
-    hops = None if n % w else 2
-    return Exact(2, hops, max(_blocks(n, w), summaries))
-
-
-def _diagonal(n: int, b: int, g: int) -> Exact:
-    require(
-        1 <= b <= n,
-        f"block diagonal: the formula needs b in 1..n, got b = {b}, n = {n}",
-    )
-    hops = None if b < n else 1
-    return Exact(1, hops, _blocks(n, b))
-
-
-def _shifted(n: int, b: int, g: int) -> Exact:
-    require(
-        b >= 2 and n % b == 0,
-        "shifted blocks: the formula needs b >= 2 that divides n, "
-        f"got b = {b}, n = {n}",
-    )
-    return Exact(2, 2 * n // b - 1, n * b)
-
-
-def _blockwise(n: int, b: int, g: int) -> Exact:
-    require(
-        1 <= b < n and n % b == 0,
-        f"blockwise: the formula needs b < n that divides n, got b = {b}, n = {n}",
-    )
-    m = n // b
-    t = 2  # m > 1
-    while t * (t - 1) // 2 < m - 1:
-        t += 1
-    return Exact(m, t, n * (b + 1))
-
-
-def _logsparse(n: int, w: int, g: int) -> Exact:
-    length = _doublings(n)
-    return Exact(1, None, n + n * length - 2**length + 1)
-
-
-FAMILIES: dict[str, Callable[[int, int, int], Exact]] = {
-    "dense": _dense,
-    "window": _symmetric,
-    "dilation cycle": _dilation_cycle,
-    "directed cycle": _directed_cycle,
-    "star": _star,
-    "longformer": _longformer,
-    "strided": _strided,
-    "strided, union": _strided_union,
-    "fixed": _fixed,
-    "block diagonal": _diagonal,
-    "shifted blocks": _shifted,
-    "blockwise": _blockwise,
-    "logsparse": _logsparse,
-}

@@ -1,13 +1,16 @@
 """The patterns that papers use, by their names, and what makes new patterns from old
 ones.
 
+A width w of a window is its total width, odd, the token itself included. Strides and
+blocks are ceil(sqrt(n)) unless given.
+
 Page: notebooks/sparse_universality/patterns_and_conditions
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from numbers import Integral
 
@@ -18,6 +21,8 @@ from torch import Tensor
 from attnlib import _require
 from attnlib._require import require, sizes
 from attnlib.patterns.parts import (
+    CHUNK,
+    CPU,
     Blocks,
     Columns,
     Lists,
@@ -28,26 +33,16 @@ from attnlib.patterns.parts import (
     Strided,
     Window,
     _compressed,
+    _flag,
     _is_pattern,
     _starts,
-    _step_reads,
+    _table,
     build,
 )
-from attnlib.patterns.rules import recognised
 
 
 def dense(n: int) -> Pattern:
-    """Everybody reads everybody.
-
-    Args:
-        n: tokens, at least 2.
-
-    Returns:
-        Pattern with p = 1.
-
-    Cost: O(1).
-    Source: Vaswani et al. 2017.
-    """
+    """Everybody reads everybody."""
     sizes(2, n=n)
     return build(n, Window(n - 1, n - 1))
 
@@ -58,18 +53,6 @@ def window(n: int, w: int, *, dilation: int = 1) -> Pattern:
         A_k = {k - h D, ..., k - D, k, k + D, ..., k + h D},
         h = (w - 1) / 2,   D = dilation
 
-    Args:
-        n: tokens.
-        w: width, odd, at most n.
-        dilation: D; above 1 the tokens fall into classes mod D.
-
-    Returns:
-        Pattern with p = 1.
-
-    Raises:
-        ValueError: for an even w, or one outside 1..n.
-
-    Cost: O(1).
     Source: Beltagy et al. 2020, recalled. Where w/2 tokens on each side are called a
         window of w, take w + 1 here.
     Claim: patterns.window
@@ -82,32 +65,16 @@ def dilation_cycle(n: int) -> Pattern:
 
         A^l_k = {k - 2^l, k, k + 2^l},   l = 0..ceil(log2 n) - 1
 
-    Args:
-        n: tokens.
-
-    Returns:
-        Pattern with p = ceil(log2 n).
-
-    Cost: O(log n).
     Source: not taken from a paper.
     Claim: patterns.dilation-cycle
     """
-    steps = [Window(1, 1, distance) for distance in _powers_of_two(n)]
-    return build(n, *steps)
+    return build(n, *[Window(1, 1, distance) for distance in _powers_of_two(n)])
 
 
 def directed_cycle(n: int) -> Pattern:
-    """Each token reads itself and the one before it, round a circle.
+    """Each token reads itself and the one before it, round a circle: 2 n connections,
+    the fewest there can be.
 
-    These are the fewest connections there can be.
-
-    Args:
-        n: tokens.
-
-    Returns:
-        Pattern with p = 1 and 2 n connections.
-
-    Cost: O(1).
     Source: not taken from a paper.
     Claim: patterns.fewest
     """
@@ -119,26 +86,20 @@ def star(n: int, *, local: bool = True) -> Pattern:
 
         A_k = {k - 1, k, k + 1, n - 1},   A_{n-1} = [n]
 
-    With local edges, as here, each token also reads its neighbours.
-
     Args:
         n: tokens.
         local: False for the bare star, A_k = {k, n - 1}.
 
-    Returns:
-        Pattern with p = 1.
-
-    Cost: O(1).
     Source: Guo et al. 2019 (Star-Transformer), recalled; differs: a token stands for
         the relay.
     Claim: patterns.star
     """
     _require.is_a(bool, local=local)
     sizes(2, n=n)
+    _flag(local=local)
     reach = int(local)
     relay = (n - 1,)
-    near = Window(reach, reach)
-    return build(n, [near, Columns(relay), Rows(relay)])
+    return build(n, [Window(reach, reach), Columns(relay), Rows(relay)])
 
 
 def strided(n: int, w: int | None = None, *, reach: int | None = None) -> Pattern:
@@ -149,20 +110,13 @@ def strided(n: int, w: int | None = None, *, reach: int | None = None) -> Patter
 
     Args:
         n: tokens.
-        w: stride, None for ceil(sqrt(n)).
+        w: stride.
         reach: tokens on each side of the window in place of w/2.
 
-    Returns:
-        Pattern with p = 2.
-
-    Raises:
-        ValueError: for w outside 1..n.
-
-    Cost: O(1).
     Source: Child et al. 2019, two-sided as in Yun et al. 2020b; both recalled.
     Claim: patterns.strided
     """
-    w = _stride(n, w)
+    w = _root(n, w=w)
     near = Window(math.ceil(w / 2), w // 2)
     if reach is not None:
         sizes(0, reach=reach)
@@ -178,44 +132,25 @@ def fixed(n: int, w: int | None = None, *, closed: bool = False) -> Pattern:
 
     Args:
         n: tokens.
-        w: block length, None for ceil(sqrt(n)).
+        w: block length.
         closed: all also read the last token, end of the tail.
 
-    Returns:
-        Pattern with p = 2.
-
-    Raises:
-        ValueError: for w outside 1..n.
-
-    Cost: O(n / w).
     Source: Child et al. 2019, two-sided as in Yun et al. 2020b; both recalled. closed
         is ours.
     Claim: patterns.fixed
     """
-    _require.is_a(bool, closed=closed)
-    w = _stride(n, w)
+    w = _root(n, w=w)
+    _flag(closed=closed)
     ends = set(range(w - 1, n, w))
     if closed:
         ends.add(n - 1)
-    summaries = Columns(tuple(sorted(ends)))
-    return build(n, Blocks(w), [Window(0, 0), summaries])
+    return build(n, Blocks(w), [Window(0, 0), Columns(tuple(sorted(ends)))])
 
 
 def longformer(n: int, w: int = 5, g: int = 1) -> Pattern:
-    """A window of w, and g tokens at the front that read all and are read by all.
+    """A window of w, and g tokens at the front that read all and are read by all; w = 1
+    is a bare star, without a path.
 
-    Args:
-        n: tokens.
-        w: total width, odd; w = 1 is a bare star, without a path.
-        g: global tokens, 1..n.
-
-    Returns:
-        Pattern with p = 1.
-
-    Raises:
-        ValueError: for an even w, or w or g outside 1..n.
-
-    Cost: O(g).
     Source: Beltagy et al. 2020, recalled.
     Claim: patterns.longformer
     """
@@ -230,93 +165,42 @@ def bigbird(
     *,
     generator: torch.Generator,
 ) -> Pattern:
-    """A window of w, g global tokens at the front, and r random tokens for each token.
+    """A window of w, g global tokens at the front, and r random tokens for each token,
+    drawn without replacement.
 
-    Args:
-        n: tokens.
-        w: width, odd, as for longformer.
-        g: global tokens.
-        r: draws a token, without replacement.
-        generator: on the CPU.
-
-    Returns:
-        Pattern with p = 1.
-
-    Raises:
-        ValueError: for an even w, or w, g or r outside 1..n.
-
-    Cost: O(n r), or O(n^2) time for the draws.
     Source: Zaheer et al. 2020, section 2, by tokens and not by blocks.
     Claim: patterns.longformer
     """
     certain = _global(n, w, g)
-    drawn = _draws(n, r, generator)
-    return build(n, [*certain, drawn])
+    return build(n, [*certain, _draws(n, r, generator)])
 
 
 def random(n: int, r: int = 8, *, generator: torch.Generator) -> Pattern:
-    """Each token reads itself and r drawn tokens.
-
-    They are drawn without replacement, and it may be one of them.
-
-    Args:
-        n: tokens.
-        r: draws a token, 1..n.
-        generator: on the CPU.
-
-    Returns:
-        Pattern with p = 1.
-
-    Raises:
-        ValueError: for r outside 1..n.
+    """Each token reads itself and r tokens drawn without replacement, of which it may
+    be one.
 
     Cost: O(n r) memory, O(n^2) time.
     Source: Yun et al. 2020b, experiments, recalled.
     Claim: patterns.random
     """
-    itself = Window(0, 0)
-    drawn = _draws(n, r, generator)
-    return build(n, [itself, drawn])
+    return build(n, [Window(0, 0), _draws(n, r, generator)])
 
 
 def block_diagonal(n: int, b: int | None = None) -> Pattern:
-    """Blocks that never see each other.
+    """Blocks of b tokens that never see each other.
 
-    Args:
-        n: tokens.
-        b: block length, None for ceil(sqrt(n)).
-
-    Returns:
-        Pattern with p = 1; it fails conditions (2) and (3) unless b = n.
-
-    Raises:
-        ValueError: for b outside 1..n.
-
-    Cost: O(1).
-    Source: the definition.
     Claim: patterns.classes
     """
-    return build(n, Blocks(_stride(n, b, "b")))
+    return build(n, Blocks(_root(n, b=b)))
 
 
 def shifted_blocks(n: int, b: int | None = None) -> Pattern:
-    """Two steps: blocks, then blocks moved by half of one.
+    """Two steps: blocks of b, then blocks moved by half of one.
 
-    Args:
-        n: tokens.
-        b: block length, None for ceil(sqrt(n)).
-
-    Returns:
-        Pattern with p = 2.
-
-    Raises:
-        ValueError: for b outside 1..n.
-
-    Cost: O(1).
     Source: not taken from a paper.
     Claim: patterns.shifted-blocks
     """
-    b = _stride(n, b, "b")
+    b = _root(n, b=b)
     return build(n, Blocks(b), Blocks(b, b // 2))
 
 
@@ -326,58 +210,29 @@ def blockwise(n: int, b: int | None = None) -> Pattern:
         A^q_k = {k} and {j : block(j) = block(k) + q mod m},
         m = ceil(n / b),   q = 0..m - 1
 
-    Args:
-        n: tokens.
-        b: block length, None for ceil(sqrt(n)).
-
-    Returns:
-        Pattern with p = m.
-
-    Raises:
-        ValueError: for b outside 1..n.
-
-    Cost: O(m).
     Source: Qiu et al. 2020 (blockwise attention with permuted blocks), recalled; the
         cyclic order is ours.
     Claim: patterns.blockwise
     """
-    b = _stride(n, b, "b")
+    b = _root(n, b=b)
     m = Blocks(b).count(n)
-    itself = Window(0, 0)
-    steps = [[itself, Blocks(b, turn=q)] for q in range(m)]
-    return build(n, *steps)
+    return build(n, *[[Window(0, 0), Blocks(b, turn=q)] for q in range(m)])
 
 
 def logsparse(n: int, *, both: bool = False) -> Pattern:
-    """Each token reads itself and those 1, 2, 4, 8, ... before it.
+    """Each token reads itself and those 1, 2, 4, 8, ... before it, and with both also
+    those after it.
 
-    Args:
-        n: tokens.
-        both: also those 1, 2, 4, ... after it.
-
-    Returns:
-        Pattern with p = 1; one-sided it is causal and fails condition (3).
-
-    Cost: O(log n).
     Source: Li et al. 2019 (LogSparse), recalled.
     Claim: patterns.logsparse
     """
-    _require.is_a(bool, both=both)
-    after = int(both)
-    parts = [Window(1, after, distance) for distance in _powers_of_two(n)]
-    return build(n, parts)
+    _flag(both=both)
+    return build(n, [Window(1, int(both), far) for far in _powers_of_two(n)])
 
 
 def one_step(pattern: Pattern) -> Pattern:
     """All steps of a pattern at once, as one.
 
-    Args:
-        pattern: of p steps.
-
-    Returns:
-        Pattern with p = 1 whose sets are the unions over the cycle.
-
-    Cost: O(p), or as from_rule if only some steps are causal.
     Source: Yun et al. 2020b, recalled.
     """
     _is_pattern("pattern", pattern)
@@ -389,22 +244,8 @@ def union(*patterns: Pattern) -> Pattern:
 
         union(longformer(n), strided(n))
 
-    Here the first, of one step, joins both steps of the second.
-
-    Args:
-        patterns: at least two, of the same n. A pattern of one step goes with every
-            step of the others; all others have the same number of steps. A causal step
-            stays causal beside others.
-
-    Returns:
-        Pattern with the largest p. A step that is causal in some patterns and looks
-        ahead in others is taken apart anew, as by from_rule.
-
-    Raises:
-        ValueError: for fewer than two patterns, for unlike n, and for unlike p.
-
-    Cost: O(p), or as from_rule for a step that is causal in only some patterns.
-    Source: the definition.
+    Here the first, of one step, joins both steps of the second: all others must have
+    the same number of steps. A causal step stays causal beside others.
     """
     require(
         len(patterns) > 1,
@@ -433,17 +274,6 @@ def union(*patterns: Pattern) -> Pattern:
 def causal(pattern: Pattern) -> Pattern:
     """The same pattern without the future: only j <= k is read.
 
-    Args:
-        pattern: any.
-
-    Returns:
-        Pattern; it fails condition (3).
-
-    Raises:
-        ValueError: if a token then reads nothing.
-
-    Cost: as build.
-    Source: the definition.
     Claim: patterns.causal
     """
     _is_pattern("pattern", pattern)
@@ -451,25 +281,11 @@ def causal(pattern: Pattern) -> Pattern:
 
 
 def from_sets(*steps: Sequence[Sequence[int] | set[int]]) -> Pattern:
-    """A pattern from its index sets.
+    """A pattern from its index sets, n of them a step, in any order.
 
         from_sets([[0, 1], [0, 1, 2], [2]])
 
     Here token 0 reads 0 and 1, token 1 reads all, token 2 reads itself.
-
-    Args:
-        steps: each a list of n lists or sets; the k-th holds the tokens that token k
-            reads, in any order.
-
-    Returns:
-        Pattern with p = len(steps).
-
-    Raises:
-        ValueError: for steps of unlike lengths, an empty list, an index twice or
-            outside 0..n - 1.
-
-    Cost: O(entries log entries).
-    Source: the definition.
     """
     require(len(steps) > 0, "steps must hold at least one step, got none")
     made = []
@@ -477,11 +293,6 @@ def from_sets(*steps: Sequence[Sequence[int] | set[int]]) -> Pattern:
         require(
             isinstance(sets, list | tuple),
             f"step {number} must be a list of sets, got {sets!r}",
-        )
-        require(
-            len(sets) >= 2,
-            f"step {number} must have a set for each of 2 tokens or more, got "
-            f"{len(sets)}",
         )
         n = len(steps[0])
         require(
@@ -491,72 +302,93 @@ def from_sets(*steps: Sequence[Sequence[int] | set[int]]) -> Pattern:
         )
         for k, row in enumerate(sets):
             _check_set(row, f"step {number}: the set of token {k}")
-        counts = [len(row) for row in sets]
-        col = [j for row in sets for j in sorted(row)]
-        crow = _starts(torch.tensor(counts, dtype=torch.int64, device="cpu"))
-        made.append(Lists(crow, torch.tensor(col, dtype=torch.int64, device="cpu")))
+        crow = _starts(_table([len(row) for row in sets]))
+        made.append(Lists(crow, _table([j for row in sets for j in sorted(row)])))
     return build(n, *made)
 
 
 def from_masks(*masks: Bool[Tensor, "n n"]) -> Pattern:
-    """A pattern from masks, True in row k and column j if token k reads token j.
-
-    Args:
-        masks: (n, n), boolean, one a step.
-
-    Returns:
-        Pattern with p = len(masks); index sets are kept on the CPU.
-
-    Raises:
-        ValueError: for masks not boolean, not square or of unlike sizes, and for a
-            hidden row.
-
-    Cost: O(p n^2).
-    Source: the definition.
+    """A pattern from masks, one a step, True in row k and column j if token k reads
+    token j.
     """
     require(len(masks) > 0, "masks must hold at least one mask, got none")
     made = []
     for number, mask in enumerate(masks):
         _require.is_tensor(f"mask {number} of masks", mask)
-        good = (
-            mask.dtype == torch.bool
-            and mask.dim() == 2
-            and mask.shape == masks[0].shape
-            and not mask.is_meta
-        )
+        n = len(masks[0]) if masks[0].dim() else 0
         require(
-            good and len(mask) == mask.shape[1],
+            mask.dtype == torch.bool and mask.shape == (n, n) and not mask.is_meta,
             "masks must be boolean tensors (n, n) of one size, True = may read",
         )
-        empty = (~mask.any(1)).nonzero().flatten().tolist()
-        require(
-            not empty,
-            f"mask {number} of masks lets tokens {empty[:5]} read nothing, not even "
-            "themselves: their softmax is empty",
-        )
         made.append(Lists(*_compressed([mask])))
-    return build(len(masks[0]), *made)
+    return build(n, *made)
 
 
-def _united(n: int, steps: Iterable[Step]) -> Step:
+def from_rule(
+    n: int, rule: Callable[[Tensor, Tensor], Tensor], *, causal: bool = False
+) -> Pattern:
+    """The pattern in which token k reads token j if rule(k, j), as Lists.
+
+        def near(k, j):
+            return (k - j).abs() <= 2
+
+    Args:
+        n: tokens.
+        rule: of two int64 tensors that broadcast, the indices of the readers (rows, 1)
+            and of the tokens they may read (1, n), as a mask_mod of flex attention; it
+            returns booleans for all pairs at once. It is called on some rows at a time.
+        causal: keep only j <= k, as patterns.causal does.
+    """
+    sizes(2, n=n)
+    require(callable(rule), f"rule must be a function of k and j, got {rule!r}")
+    _flag(causal=causal)
+    j = torch.arange(n, device=CPU)
+    chunks = j.split(max(1, CHUNK // n))
+    lists = Lists(*_compressed(_ask(rule, k[:, None], j[None]) for k in chunks))
+    return build(n, Step((lists,), causal))
+
+
+def _ask(rule: Callable, k: Tensor, j: Tensor) -> Tensor:
+    """What the rule says of the pairs of k (rows, 1) and j (1, n)."""
+    try:
+        answer = rule(k, j)
+    except (TypeError, ValueError, RuntimeError, IndexError) as error:
+        raise ValueError(
+            "rule must take tensors of indices, (rows, 1) and (1, n), and answer for "
+            "all pairs at once: with & | ~ in place of and, or, not and a < b < c, "
+            "each comparison in brackets; it raised "
+            f"{type(error).__name__}: {error}"
+        ) from error
+    kind = answer.dtype if torch.is_tensor(answer) else type(answer).__name__
+    require(kind == torch.bool, f"rule must return a boolean tensor, got {kind}")
+    size = (len(k), j.shape[1])
+    try:
+        return answer.cpu().expand(size)
+    except RuntimeError:
+        raise ValueError(
+            f"rule must return a shape that broadcasts to (rows, n) = {size}, "
+            f"got {tuple(answer.shape)}"
+        ) from None
+
+
+def _united(n: int, steps: Sequence[Step]) -> Step:
     """The union of some steps."""
     kinds = {step.causal for step in steps}
-    if len(kinds) > 1:  # one flag for all parts would drop connections or add some
-
-        def rule(k: Tensor, j: Tensor) -> Tensor:
-            answers = [_step_reads(s.parts, s.causal, n, k, j) for s in steps]
-            return torch.stack(answers).any(0)
-
-        return recognised(n, rule)
-    parts = [part for step in steps for part in step.parts]
-    return Step(tuple(parts), kinds.pop())
+    if len(kinds) == 1:
+        return Step(tuple(p for step in steps for p in step.parts), kinds.pop())
+    # one flag for all parts would drop connections or add some
+    j = torch.arange(n, device=CPU)
+    masks = []
+    for k in j.split(max(1, CHUNK // n)):
+        answers = [step.reads(n, k[:, None], j) for step in steps]
+        masks.append(torch.stack(answers).any(0))
+    return Step((Lists(*_compressed(masks)),))
 
 
 def _powers_of_two(n: int) -> list[int]:
     """1, 2, 4, ..., those below n."""
     sizes(2, n=n)
-    count = (int(n) - 1).bit_length()
-    return [2**l for l in range(count)]
+    return [2**l for l in range((int(n) - 1).bit_length())]
 
 
 def _check_set(row, where: str) -> None:
@@ -576,13 +408,8 @@ def _centred(n: int, w: int, dilation: int = 1) -> Window:
         w % 2 == 1,
         f"w is the total width, the token itself included: it must be odd, got {w}",
     )
-    require(
-        w <= n,
-        f"w must be in 1..n = 1..{n}, got {w}: "
-        "a window holds no more tokens than there are",
-    )
-    h = w // 2
-    return Window(h, h, dilation)
+    _at_most_n(n, w=w)
+    return Window(w // 2, w // 2, dilation)
 
 
 def _global(n: int, w: int, g: int) -> list[Part]:
@@ -591,15 +418,17 @@ def _global(n: int, w: int, g: int) -> list[Part]:
     return [_centred(n, w), Columns(tokens), Rows(tokens)]
 
 
-def _stride(n: int, w: int | None, name: str = "w") -> int:
+def _root(n: int, **given: int | None) -> int:
+    """The one size given by its name, or ceil(sqrt(n)) for None."""
     sizes(2, n=n)
-    if w is None:
-        w = math.isqrt(n - 1) + 1  # ceil(sqrt(n))
-    _at_most_n(n, **{name: w})
-    return w
+    ((name, size),) = given.items()
+    if size is None:
+        return math.isqrt(n - 1) + 1
+    _at_most_n(n, **{name: size})
+    return size
 
 
-def _at_most_n(n: int, **given) -> None:
+def _at_most_n(n: int, **given: int) -> None:
     """n is a number of tokens, and the sizes, given by name, are in 1..n."""
     sizes(2, n=n)
     sizes(1, **given)
@@ -613,6 +442,5 @@ def _draws(n: int, r: int, generator: torch.Generator) -> Lists:
     rows = []
     for _ in range(n):
         drawn = torch.randperm(n, generator=generator, device=generator.device)[:r]
-        rows.append(drawn.sort().values)
-    crow = torch.arange(n + 1, device="cpu") * r
-    return Lists(crow, torch.cat(rows))
+        rows.append(drawn.sort().values.cpu())
+    return Lists(r * torch.arange(n + 1, device=CPU), torch.cat(rows))

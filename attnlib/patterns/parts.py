@@ -1,5 +1,12 @@
-"""What a pattern is made of: steps that are unions of simple parts, and the index sets,
-masks and counts they give.
+"""What a pattern is made of: steps that are unions of simple parts.
+
+    j in A_k  means  token k reads token j   (True in row k and column j of the mask)
+
+`reads(n, k, j)` of a part is that definition, elementwise: all sets, masks and counts
+come from it. `tiles(n)` is for speed: which queries (t, c) and which keys (t, w) may
+stand side by side in t dense blocks that hold all of the part. Their masks come from
+`reads`, so a clumsy tile costs time and no connection. A part without tiles is taken
+pair by pair.
 
 Page: notebooks/sparse_universality/patterns_and_conditions
 """
@@ -19,7 +26,14 @@ from torch.nn import functional as F
 
 from attnlib._require import is_tensor, require, sizes
 
+CPU = torch.device("cpu")  # where patterns live, whatever torch's default device is
 CHUNK = 1 << 22  # pairs (k, j) looked at together where no n x n matrix is wanted
+TILE = 32  # queries of a tile of a window
+LARGE = 128  # queries of a tile that shares its keys with others
+THIN = 8  # tokens beside its own, below which a window is taken pair by pair
+
+# Queries (t, c) and keys (t, w), as tokens; what is not in 0..n - 1 is a hole.
+Tables = list[tuple[Int[Tensor, "t c"], Int[Tensor, "t w"]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,19 +58,69 @@ class Window:
         sizes(1, dilation=self.dilation)
         _flag(wrap=self.wrap)
 
+    def reads(self, n: int, k: Tensor, j: Tensor) -> Tensor:
+        """Whether k reads j."""
+        D = self.dilation
+        d = j - k
+        if self.wrap:
+            around = torch.arange(-self.left, self.right + 1, device=k.device) * D
+            return _among(around % n, n, d % n)
+        return (d >= -self.left * D) & (d <= self.right * D) & (d % D == 0)
+
+    def tiles(self, n: int) -> Tables:
+        """Tokens a multiple of the dilation apart stand in a line; tiles overlap."""
+        if self.left + self.right < THIN:
+            return []
+        D = self.dilation
+        lines = math.gcd(n, D) if self.wrap else min(D, n)
+        length = math.ceil(n / lines)
+        left = min(self.left, length)
+        right = min(self.right, length)
+        width = left + TILE + right
+        start = torch.arange(lines, device=CPU).view(-1, 1, 1)
+        if width >= length:
+            at = torch.arange(length, device=CPU)
+            whole = (start + D * at).flatten(0, 1)
+            whole = whole % n if self.wrap else whole
+            return [(whole, whole)]
+        first = torch.arange(0, length, TILE, device=CPU)[:, None]
+        at = first + torch.arange(TILE, device=CPU)
+        queries = start + D * at
+        keys = start + D * (first - left + torch.arange(width, device=CPU))
+        if self.wrap:
+            queries = torch.where(at < length, queries % n, n)
+            keys = keys % n
+        return [(queries.flatten(0, 1), keys.flatten(0, 1))]
+
+    def pairs(self, n: int) -> tuple[Tensor, Tensor]:
+        """All k and j such that k reads j, each pair once."""
+        k = torch.arange(n, device=CPU)[:, None]
+        beside = torch.arange(-self.left, self.right + 1, device=CPU)
+        j = k + self.dilation * beside
+        inside = (j >= 0) & (j < n) | self.wrap
+        pairs = (k * n + j % n)[inside].unique()
+        return pairs // n, pairs % n
+
 
 @dataclass(frozen=True, slots=True)
 class Strided:
-    """Token k reads every j with stride dividing j - k; always itself.
-
-    Args:
-        stride: at least 1.
-    """
+    """Token k reads every j with stride dividing j - k; always itself."""
 
     stride: int
 
     def __post_init__(self):
         sizes(1, stride=self.stride)
+
+    def reads(self, n: int, k: Tensor, j: Tensor) -> Tensor:
+        """Whether k reads j."""
+        return (j - k) % self.stride == 0
+
+    def tiles(self, n: int) -> Tables:
+        """A tile for each residue class."""
+        count = min(self.stride, n)
+        place = torch.arange(math.ceil(n / count), device=CPU)
+        classes = torch.arange(count, device=CPU)[:, None] + count * place
+        return [(classes, classes)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,18 +149,20 @@ class Blocks:
         )
 
     def count(self, n: int) -> int:
-        """The number of blocks.
-
-        Args:
-            n: tokens.
-
-        Returns:
-            ceil((n + shift) / size).
-
-        Cost: O(1).
-        Source: the definition.
-        """
+        """The number of blocks of n tokens."""
         return math.ceil((n + self.shift) / self.size)
+
+    def reads(self, n: int, k: Tensor, j: Tensor) -> Tensor:
+        """Whether k reads j."""
+        own = (k + self.shift) // self.size
+        read = (j + self.shift) // self.size
+        return read == (own + self.turn) % self.count(n)
+
+    def tiles(self, n: int) -> Tables:
+        """A tile for each block."""
+        places = torch.arange(self.count(n) * self.size, device=CPU)
+        blocks = places.view(-1, self.size) - self.shift
+        return [(blocks, blocks.roll(-self.turn, 0))]
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +178,15 @@ class Columns:
     def __post_init__(self):
         _rising("Columns", self.tokens)
 
+    def reads(self, n: int, k: Tensor, j: Tensor) -> Tensor:
+        """Whether k reads j."""
+        return _among(self.tokens, n, j)
+
+    def tiles(self, n: int) -> Tables:
+        """All tiles share their keys."""
+        queries = _in_order(torch.arange(n, device=CPU), n)
+        return [(queries, _table(self.tokens).expand(len(queries), -1))]
+
 
 @dataclass(frozen=True, slots=True)
 class Rows:
@@ -126,14 +201,22 @@ class Rows:
     def __post_init__(self):
         _rising("Rows", self.tokens)
 
+    def reads(self, n: int, k: Tensor, j: Tensor) -> Tensor:
+        """Whether k reads j."""
+        return _among(self.tokens, n, k)
+
+    def tiles(self, n: int) -> Tables:
+        """All tiles share their keys."""
+        queries = _in_order(_table(self.tokens), n)
+        keys = torch.arange(n, device=CPU)
+        return [(queries, keys.expand(len(queries), -1))]
+
 
 @dataclass(frozen=True, eq=False)
 class Lists:
-    """Any index sets, as compressed sparse rows.
+    """Any index sets, as compressed sparse rows; equal if their entries are.
 
         token k reads col[crow[k] : crow[k + 1]]
-
-    Lists are equal if their entries are.
 
     Args:
         crow: (n + 1,) int64 on the CPU.
@@ -163,6 +246,39 @@ class Lists:
 
     def _content(self) -> tuple[bytes, bytes]:
         return self.crow.numpy().tobytes(), self.col.numpy().tobytes()
+
+    def reads(self, n: int, k: Tensor, j: Tensor) -> Tensor:
+        """Whether k reads j."""
+        rows, columns = self.pairs(n)
+        held = (n * rows + columns).to(k.device)
+        asked = n * k + j
+        if len(held) == 0:
+            return torch.zeros_like(asked, dtype=torch.bool)
+        place = torch.searchsorted(held, asked).clamp_max(len(held) - 1)
+        return held[place] == asked
+
+    def tiles(self, n: int) -> Tables:
+        """Blocks of tokens that read the same tokens; none if not all are in such."""
+        rows, columns = self.pairs(n)
+        for size in (128, 64, 32, 16, 8):
+            read = (rows // size * n + columns).unique()
+            if size * len(read) == len(columns):
+                break
+        else:
+            return []
+        counts = (read // n).bincount()
+        sets = (read % n).split(counts.tolist())
+        made = []
+        for width in counts[counts > 0].unique().tolist():
+            own = [a for a, keys in enumerate(sets) if len(keys) == width]
+            queries = size * _table(own)[:, None] + torch.arange(size, device=CPU)
+            made.append((queries, torch.stack([sets[a] for a in own])))
+        return made
+
+    def pairs(self, n: int) -> tuple[Tensor, Tensor]:
+        """All k and j such that k reads j, in their order."""
+        k = torch.arange(len(self.crow) - 1, device=CPU)
+        return k.repeat_interleave(self.crow.diff()), self.col
 
 
 Part = Window | Strided | Blocks | Columns | Rows | Lists
@@ -199,21 +315,26 @@ class Step:
         ordered = sorted(set(self.parts), key=_place)
         object.__setattr__(self, "parts", tuple(ordered))
 
+    def reads(self, n: int, k: Tensor, j: Tensor) -> Tensor:
+        """Whether k reads j: by some part."""
+        shape = torch.broadcast_shapes(k.shape, j.shape)
+        found = torch.zeros(shape, dtype=torch.bool, device=k.device)
+        for part in self.parts:
+            found |= part.reads(n, k, j)
+        return found & (j <= k) if self.causal else found
+
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
     """Who reads whom, step by step: layer t uses step (t - 1) mod p.
-
-        j in A_k  means  token k reads token j   (True in row k, column j of the mask)
 
     Patterns are equal if they have the same parts. Other parts can give the same index
     sets, as Strided(1) and Window(n - 1, n - 1) do; such patterns are not equal.
 
     Args:
         n: tokens, at least 2.
-        steps: p of them, a tuple of Steps.
-        p: their number.
-        connections: sum_k |A_k| of the largest.
+        steps: p of them, a tuple of Steps. One where a token reads nothing is refused:
+            its softmax would be empty.
     """
 
     n: int
@@ -221,16 +342,16 @@ class Pattern:
 
     def __post_init__(self):
         sizes(2, n=self.n)
-        are_steps = isinstance(self.steps, tuple) and all(
-            isinstance(step, Step) for step in self.steps
+        is_tuple = isinstance(self.steps, tuple)
+        require(
+            is_tuple and all(isinstance(step, Step) for step in self.steps),
+            f"steps must be a tuple of Steps, got {self.steps!r}",
         )
-        require(are_steps, f"steps must be a tuple of Steps, got {self.steps!r}")
         require(len(self.steps) > 0, "steps must hold at least one step, got none")
         for number, step in enumerate(self.steps):
             _fits(step, self.n, number)
             if not any(_holds_self_loops(part) for part in step.parts):
-                reads_nothing = self.degrees(number) == 0
-                empty = reads_nothing.nonzero().flatten().tolist()
+                empty = (self.degrees(number) == 0).nonzero().flatten().tolist()
                 require(
                     not empty,
                     f"step {number}: tokens {empty[:5]} read nothing, not even "
@@ -245,29 +366,18 @@ class Pattern:
     @property
     def connections(self) -> int:
         """sum_k |A_k| of the step where it is largest; O(p n^2) time, O(n) memory."""
-        totals = [int(self.degrees(step).sum()) for step in range(self.p)]
-        return max(totals)
+        return max(int(self.degrees(step).sum()) for step in range(self.p))
 
     def reads(
         self, step: int, k: Int[Tensor, "*a"], j: Int[Tensor, "*b"]
     ) -> Bool[Tensor, "*c"]:
         """Whether token k reads token j: the definition of the pattern, elementwise.
 
-        All else here comes from it.
-
         Args:
             step: modulo p.
-            k, j: int64, indices in 0..n-1 that broadcast, as in a mask_mod of flex
+            k, j: int64, indices in 0..n - 1 that broadcast, as in a mask_mod of flex
                 attention.
 
-        Returns:
-            boolean, of their common shape.
-
-        Raises:
-            ValueError: for a step that is not an integer, and for indices that are not
-                int64 or not in 0..n-1.
-
-        Cost: O(n + pairs * parts); with Lists O(log connections) each.
         Source: Yun et al. 2020b, recalled: the sets A_k of step l.
         """
         integer = isinstance(step, Integral) and not isinstance(step, bool)
@@ -277,79 +387,37 @@ class Pattern:
             require(index.dtype == torch.int64, f"{name} must be int64")
             inside = bool(((index >= 0) & (index < self.n)).all())
             require(inside, f"{name} must hold indices in 0..{self.n - 1}")
-        own = self.steps[step % self.p]
-        return _step_reads(own.parts, own.causal, self.n, k, j)
+        return self.steps[step % self.p].reads(self.n, k, j)
 
     def mask(self, step: int = 0, *, device=None) -> Bool[Tensor, "n n"]:
-        """The step as a mask, True in row k and column j if k reads j.
-
-        Args:
-            step: modulo p.
-            device: None for the CPU.
-
-        Returns:
-            (n, n), boolean.
-
-        Cost: O(n^2) time and memory.
-        Source: the definition.
+        """The step as a mask, True in row k and column j if k reads j; device None is
+        the CPU.
         """
-        device = "cpu" if device is None else device
-        i = torch.arange(self.n, device=device)
+        i = torch.arange(self.n, device=CPU if device is None else device)
         return self.reads(step, i[:, None], i)
 
     def rows(self, step: int = 0) -> tuple[Int[Tensor, "n_1"], Int[Tensor, "entries"]]:
-        """The index sets of a step as compressed sparse rows, without an n x n matrix.
-
-        Args:
-            step: modulo p.
-
-        Returns:
-            crow (n + 1,) and col, int64 on the CPU: token k reads
-            col[crow[k] : crow[k + 1]], rising.
+        """crow (n + 1,) and col: token k reads col[crow[k] : crow[k + 1]], rising.
 
         Cost: O(n^2) time, O(connections) memory.
-        Source: the definition.
         """
         return _compressed(self._masks(step))
 
     def degrees(self, step: int = 0) -> Int[Tensor, "n"]:
-        """How many tokens each token reads in a step.
-
-        Args:
-            step: modulo p.
-
-        Returns:
-            (n,) int64, |A_k|.
-
-        Cost: O(n^2) time, O(n) memory.
-        Source: the definition.
-        """
+        """|A_k|, how many tokens each token reads; O(n^2) time, O(n) memory."""
         return torch.cat([found.sum(1) for found in self._masks(step)])
 
     def _masks(self, step: int) -> Iterator[Tensor]:
         """The rows of the mask, some together."""
-        j = torch.arange(self.n, device="cpu")
-        for k in _chunks(self.n, CHUNK):
+        j = torch.arange(self.n, device=CPU)
+        for k in j.split(max(1, CHUNK // self.n)):
             yield self.reads(step, k[:, None], j)
 
 
 def build(n: int, *steps: Step | Part | list[Part] | tuple[Part, ...]) -> Pattern:
-    """A pattern from its steps, checked.
+    """A pattern from its steps, each a Step, one part, or a list of parts.
 
-    Args:
-        n: tokens.
-        steps: each a Step, one part, or a list of parts.
-
-    Returns:
-        Pattern.
-
-    Raises:
-        ValueError: for n < 2, no step or no part, a part that does not fit n tokens,
-            and a step where a token reads nothing: its softmax would be empty. A token
-            that does not read itself is allowed; `check` reports it.
-
-    Cost: O(p), or O(p n^2) for steps without a part that holds self-loops.
-    Source: the framework of Yun et al. 2020b, recalled; parts are ours.
+    A token that does not read itself is allowed; `check` reports it.
     """
     made = []
     for given in steps:
@@ -377,17 +445,34 @@ def _is_pattern(name: str, pattern) -> None:
 def _compressed(masks: Iterable[Tensor]) -> tuple[Tensor, Tensor]:
     """crow and col of a mask whose rows are given in order, some together."""
     counts = []
-    cols = []
+    columns = []
     for mask in masks:
         counts.append(mask.sum(1).cpu())
-        cols.append(mask.nonzero()[:, 1].cpu())
-    return _starts(torch.cat(counts)), torch.cat(cols)
+        columns.append(mask.nonzero()[:, 1].cpu())
+    return _starts(torch.cat(counts)), torch.cat(columns)
 
 
-def _chunks(n: int, pairs: int) -> tuple[Tensor, ...]:
-    """The tokens 0..n-1, as many together as make so many pairs with all n."""
-    size = max(1, pairs // n)
-    return torch.arange(n, device="cpu").split(size)
+def _starts(counts: Tensor) -> Tensor:
+    """Where each row of so many entries starts, and where the last one ends: crow."""
+    return F.pad(counts.cumsum(0), (1, 0))
+
+
+def _table(tokens) -> Tensor:
+    return torch.tensor(tokens, dtype=torch.int64, device=CPU)
+
+
+def _in_order(tokens: Tensor, n: int) -> Tensor:
+    """Tokens in rows of LARGE, or one row of fewer; a hole is n."""
+    size = min(LARGE, len(tokens))
+    missing = -len(tokens) % size
+    return F.pad(tokens, (0, missing), value=n).view(-1, size)
+
+
+def _among(tokens, n: int, i: Tensor) -> Tensor:
+    """Whether i is one of these tokens, elementwise."""
+    chosen = torch.zeros(n, dtype=torch.bool, device=i.device)
+    chosen[tokens if torch.is_tensor(tokens) else list(tokens)] = True
+    return chosen[i]
 
 
 def _flag(**given) -> None:
@@ -395,15 +480,15 @@ def _flag(**given) -> None:
         require(isinstance(value, bool), f"{name} must be a bool, got {value!r}")
 
 
-def _rising(name: str, tokens) -> None:
+def _rising(kind: str, tokens) -> None:
     """At least one token, different ones in their order."""
-    require(isinstance(tokens, tuple), f"{name}: tokens must be a tuple, got {tokens}")
-    require(len(tokens) > 0, f"{name} needs at least one token, got none")
+    require(isinstance(tokens, tuple), f"{kind}: tokens must be a tuple, got {tokens}")
+    require(len(tokens) > 0, f"{kind} needs at least one token, got none")
     for token in tokens:
         sizes(0, tokens=token)
     require(
         sorted(set(tokens)) == list(tokens),
-        f"{name}: tokens must rise, none twice, got {tokens[:5]}",
+        f"{kind}: tokens must rise, none twice, got {tokens[:5]}",
     )
 
 
@@ -426,7 +511,8 @@ def _are_lists(crow, col) -> None:
     )
     bad = col[(col < 0) | (col >= n)].tolist()
     require(not bad, f"Lists: indices must be in 0..{n - 1}, got {bad[:5]}")
-    rising = bool((_keys(crow, col).diff() > 0).all())
+    k = torch.arange(n, device=CPU).repeat_interleave(crow.diff())
+    rising = bool(((n * k + col).diff() > 0).all())
     require(rising, "Lists: the indices of a row must rise, none twice")
 
 
@@ -439,100 +525,16 @@ def _place(part: Part) -> tuple:
 def _fits(step: Step, n: int, number: int) -> None:
     """All tokens that the step names are among n."""
     for part in step.parts:
+        where = f"step {number}: {type(part).__name__}"
         if isinstance(part, Columns | Rows):
             bad = [token for token in part.tokens if token >= n]
-            require(
-                not bad,
-                f"step {number}: {type(part).__name__}: "
-                f"indices must be in 0..{n - 1}, got {bad[:5]}",
-            )
+            require(not bad, f"{where}: indices must be in 0..{n - 1}, got {bad[:5]}")
         if isinstance(part, Lists):
             rows = len(part.crow) - 1
-            require(
-                rows == n,
-                f"step {number}: Lists must hold {n} rows, got {rows}: "
-                "one set for each token",
-            )
+            require(rows == n, f"{where} must hold {n} rows, got {rows}")
 
 
 def _holds_self_loops(part: Part) -> bool:
     """Whether this part alone lets every token read itself."""
-    if isinstance(part, Blocks):
-        return part.turn == 0
-    return isinstance(part, Window | Strided)
-
-
-def _starts(counts: Tensor) -> Tensor:
-    """Where each row of so many entries starts, and where the last one ends: crow."""
-    return F.pad(counts.cumsum(0), (1, 0))
-
-
-def _keys(crow: Tensor, col: Tensor) -> Tensor:
-    """Each connection as one number n k + j: rising, if the lists are."""
-    n = len(crow) - 1
-    k = torch.arange(n, device="cpu").repeat_interleave(crow.diff())
-    return n * k + col
-
-
-def _step_reads(
-    parts: Iterable[Part], causal: bool, n: int, k: Tensor, j: Tensor
-) -> Tensor:
-    """Whether k reads j by some of the parts, elementwise."""
-    shape = torch.broadcast_shapes(k.shape, j.shape)
-    found = torch.zeros(shape, dtype=torch.bool, device=k.device)
-    near = [part for part in parts if isinstance(part, Window | Strided)]
-    if near:  # they know the distance alone: 2 n - 1 answers serve all pairs
-        distances = torch.arange(1 - n, n, device=k.device)
-        answers = [_by_distance(part, n, distances) for part in near]
-        at_distance = torch.stack(answers).any(0)
-        found |= at_distance[j - k + n - 1]
-    for part in parts:
-        if not isinstance(part, Window | Strided):
-            found |= _reads(part, n, k, j)
-    if causal:
-        found &= j <= k
-    return found
-
-
-def _by_distance(part: Window | Strided, n: int, d: Tensor) -> Tensor:
-    """Whether a token reads the one d places on: no more than d is needed."""
-    match part:
-        case Strided(stride):
-            return d % stride == 0
-        case Window(left, right, dilation, wrap=True):
-            read = torch.arange(-left, right + 1, device=d.device) * dilation
-            ring = torch.zeros(n, dtype=torch.bool, device=d.device)
-            ring[read % n] = True
-            return ring[d % n]
-        case Window(left, right, dilation):
-            near = (d >= -left * dilation) & (d <= right * dilation)
-            return near & (d % dilation == 0)
-
-
-def _reads(part: Part, n: int, k: Tensor, j: Tensor) -> Tensor:
-    """Whether k reads j by this part alone, elementwise."""
-    match part:
-        case Window() | Strided():
-            return _by_distance(part, n, j - k)
-        case Blocks(size, shift, turn):
-            block_of_j = (j + shift) // size
-            block_of_k = (k + shift) // size
-            return block_of_j == (block_of_k + turn) % part.count(n)
-        case Columns(tokens):
-            return _among(tokens, n, j)
-        case Rows(tokens):
-            return _among(tokens, n, k)
-        case Lists(crow, col):
-            asked = k * n + j
-            keys = _keys(crow, col).to(asked.device)
-            if len(keys) == 0:
-                return torch.zeros_like(asked, dtype=torch.bool)
-            place = torch.searchsorted(keys, asked).clamp_max(len(keys) - 1)
-            return keys[place] == asked
-
-
-def _among(tokens: tuple[int, ...], n: int, i: Tensor) -> Tensor:
-    """Whether i is one of these tokens, elementwise."""
-    chosen = torch.zeros(n, dtype=torch.bool, device=i.device)
-    chosen[list(tokens)] = True
-    return chosen[i]
+    own_block = isinstance(part, Blocks) and part.turn == 0
+    return own_block or isinstance(part, Window | Strided)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from fractions import Fraction
 from typing import Literal
 from unittest.mock import patch
@@ -43,15 +42,17 @@ from attnlib.patterns import (
     crossing,
     exact,
     hops,
-    hops_by_sets,
     is_path,
     reach,
 )
-from attnlib.patterns.bits import closure
-from attnlib.sparse import masked_attention, sparse_attention
-from attnlib.sparse.plans import Plan, plan_of
-from attnlib.sparse.tiles import forward as tiles_forward
-from attnlib.sparse.tiles import gradients
+from attnlib.patterns._bits import closure
+from attnlib.sparse import (
+    _attend,
+    _gradients,
+    _tiles_of,
+    masked_attention,
+    sparse_attention,
+)
 from attnlib.theorems import Case, claim
 
 double = torch.float64
@@ -1647,8 +1648,27 @@ def checker(made: Sequence[Pattern], *, skip: bool = True, order: int = 1) -> Ve
         allowed = 2 * pattern.p + by_squares * math.log2(pattern.n) + 2
         wrong += of.call_count > allowed
         turned = build(pattern.n, *pattern.steps[::order])
-        wrong += s != hops_by_sets(turned, skip=skip)
+        wrong += s != by_sets(turned, skip)
     return at_most(wrong, 0)
+
+
+def by_sets(pattern: Pattern, skip: bool) -> int | None:
+    """The hops by Python sets, layer by layer: (11.2) as it stands."""
+    n = pattern.n
+    steps = []
+    for step in range(pattern.p):
+        rows = pattern.mask(step)
+        steps.append([row.nonzero().flatten().tolist() for row in rows])
+    heard = [{k} for k in range(n)]
+    for t in range(pattern.p * ((n - 1) ** 2 + 1)):
+        before = heard
+        heard = []
+        for k, read in enumerate(steps[t % pattern.p]):
+            kept = before[k] if skip else set()
+            heard.append(kept.union(*[before[j] for j in read]))
+        if all(len(s) == n for s in heard):
+            return t + 1
+    return None
 
 
 # --- the kernel
@@ -1701,21 +1721,19 @@ def _check_attended(pattern: Pattern, q: Tensor, k: Tensor, v: Tensor) -> None:
         )
 
 
-def tiles_of(pattern: Pattern, *, disjoint: bool = True) -> Plan:
+def tiles_of(pattern: Pattern, *, disjoint: bool = True) -> tuple:
     """The tiles of step 0; not disjoint: each part as if it were alone, so that what
     two parts hold comes twice.
     """
     step = pattern.steps[0]
-    n = pattern.n
-    cpu = torch.device("cpu")
+    how = (pattern.n, pattern.n, double, torch.device("cpu"))
     if disjoint:
-        return plan_of(step, n, n, double, cpu)
-    families = []
+        return _tiles_of(step, *how)
+    made = []
     for part in step.parts:
-        plan = plan_of(Step((part,), step.causal), n, n, double, cpu)
-        for family in plan.families:
-            families.append(replace(family, fresh=not families))
-    return Plan(families, None)
+        alone, _ = _tiles_of(Step((part,), step.causal), *how)
+        made += [tiles._replace(fresh=not made) for tiles in alone]
+    return made, None
 
 
 def _truth(q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
@@ -1772,7 +1790,7 @@ def merge(
     _check_attended(pattern, q, k, v)
     require(v.any(), "v must not be zero: what is off is measured by it")
     scale = 1 / math.sqrt(q.shape[-1])
-    got = tiles_forward(q, k, v, tiles_of(pattern, disjoint=disjoint), scale)
+    got = _attend(q * scale, k, v, *tiles_of(pattern, disjoint=disjoint))
     wanted = _truth(q, k, v, pattern.mask())
     off = max(float((a - b).abs().max()) for a, b in zip(got, wanted))
     return at_most(off, 64 * EPS * float(v.abs().max()))
@@ -1837,9 +1855,9 @@ def gradient(
         first = build(pattern.n, pattern.steps[0].parts[0])
         lse = _truth(q, k, v, first.mask())[1]
     scale = 1 / math.sqrt(q.shape[-1])
-    got = gradients(
-        q, k, v, out.detach(), lse.detach(), g_out, g_lse, tiles_of(pattern), scale
-    )
+    made = (out.detach(), lse.detach(), g_out, g_lse)
+    dq, dk, dv = _gradients(q * scale, k, v, *made, *tiles_of(pattern))
+    got = (scale * dq, dk, dv)
     size = max(float(t.abs().max()) for t in wanted)
     off = max(float((a - b).abs().max()) for a, b in zip(got, wanted))
     return at_most(off, 256 * EPS * size)
