@@ -641,9 +641,9 @@ def _add_entries(q, k, v, g, lse, drift, dq, dk, dv, e: _Entries) -> None:
     """What the entries add to the gradients of one head."""
     p = (_dots(e, q, k) - lse[:, 0].index_select(0, e.row)).exp()
     ds = p * (_dots(e, g, v) - drift[:, 0].index_select(0, e.row))
-    dq += _sums(e.col, e.crow, ds, k)
-    dk += _sums(e.row_t, e.crow_t, ds.index_select(0, e.turn), q)
-    dv += _sums(e.row_t, e.crow_t, p.index_select(0, e.turn), g)
+    dq.add_(_sums(e.col, e.crow, ds, k))
+    dk.add_(_sums(e.row_t, e.crow_t, ds.index_select(0, e.turn), q))
+    dv.add_(_sums(e.row_t, e.crow_t, p.index_select(0, e.turn), g))
 
 
 def _add(x: Tensor, side: _Side, here: slice, a: Tensor, b: Tensor) -> None:
@@ -666,7 +666,7 @@ def _add(x: Tensor, side: _Side, here: slice, a: Tensor, b: Tensor) -> None:
     for start in range(min(apart, t)):
         place[start::apart].baddbmm_(a[start::apart], b[start::apart])
     if not inside:
-        x[max(low, 0) : max(high, 0)] += room[max(-low, 0) : len(x) - low]
+        x[max(low, 0) : max(high, 0)].add_(room[max(-low, 0) : len(x) - low])
 
 
 # --- what torch sees: one function and its gradient, which compiled graphs call by the
@@ -675,9 +675,9 @@ def _add(x: Tensor, side: _Side, here: slice, a: Tensor, b: Tensor) -> None:
 _numbered: list[tuple[Step, int]] = []
 
 
-def _number(step: Step, n: int) -> int:
-    """What stands for a step of n tokens in a compiled graph."""
-    own = step, n
+def _number(pattern: Pattern, step: int) -> int:
+    """What stands for a step in a compiled graph."""
+    own = pattern.steps[step], pattern.n
     if own not in _numbered:
         _numbered.append(own)
     return _numbered.index(own)
@@ -688,9 +688,11 @@ _number._dynamo_marked_constant = True
 
 
 def _one_step(q, k, v, pattern: Pattern, step: int, checked: str):
-    key = pattern.steps[step]
-    if torch.compiler.is_compiling() or q.is_meta or type(q).__name__ == "FakeTensor":
-        key = _number(key, pattern.n)
+    opaque = torch.compiler.is_compiling() or q.is_meta
+    if opaque or type(q).__name__ == "FakeTensor":
+        key = _number(pattern, step)
+    else:
+        key = pattern.steps[step]
     return _Attention.apply(q, k, v, key, checked)
 
 

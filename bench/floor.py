@@ -12,16 +12,15 @@ from torch.nn import functional as F
 
 from attnlib._require import require
 from attnlib.patterns import Pattern
-from attnlib.sparse.plans import plan_of
-from attnlib.sparse.tiles import _mask_of, _pieces, _tiles_of
+from attnlib.sparse import ROOM, _at, _own, _pieces, _tiles_of
 
 
 def tiles_alone(pattern: Pattern, dtype: torch.dtype, device: torch.device) -> bool:
     """Whether the kernel attends on tiles only: lists and thin windows it takes entry
     by entry.
     """
-    plans = [plan_of(s, pattern.n, pattern.n, dtype, device) for s in pattern.steps]
-    return all(plan.entries is None for plan in plans)
+    made = [_tiles_of(s, pattern.n, pattern.n, dtype, device) for s in pattern.steps]
+    return all(entries is None for _, entries in made)
 
 
 def bare_calls(
@@ -41,9 +40,9 @@ def bare_calls(
     and merging parts.
     """
     own = pattern.steps[step % pattern.p]
-    plan = plan_of(own, pattern.n, pattern.n, q.dtype, q.device)
+    families, entries = _tiles_of(own, pattern.n, pattern.n, q.dtype, q.device)
     require(
-        plan.entries is None,
+        entries is None,
         "a pattern with lists has entries that lie in no tile: "
         "bare_calls knows tiles only",
     )
@@ -53,14 +52,18 @@ def bare_calls(
 
     q, k, v = map(flat, (q, k, v))
     calls = []
-    for family, run, start, stop in _pieces(q, v, plan):
-        tiles = _tiles_of(q, k, v, family.layout, start, stop)
-        for t in tiles:
-            t.requires_grad_(backward)
-        mask, _ = _mask_of(run, start, stop)
-        if mask is not None:  # of three dimensions it would not be fused
-            mask = mask.unsqueeze(0)
-        calls.append((tiles, mask))
+    for family in families:
+        for here in _pieces(
+            family, ROOM, len(q) * q.shape[-1] * family.keys.table.shape[1]
+        ):
+            sides = (family.queries, family.keys, family.keys)
+            tiles = [_at(t, side, here) for t, side in zip((q, k, v), sides)]
+            for t in tiles:
+                t.requires_grad_(backward)
+            mask = _own(family.bias, here)
+            if mask is not None:  # of three dimensions it would not be fused
+                mask = mask.unsqueeze(0)
+            calls.append((tiles, mask))
 
     def call(tiles: tuple[Tensor, ...], mask: Tensor | None) -> tuple[Tensor, ...]:
         with torch.set_grad_enabled(backward):

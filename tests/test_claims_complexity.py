@@ -270,8 +270,3 @@ def test_the_bound_of_a_recurrence_goes_with_its_length(n, bound):
 
 def test_nothing_differs_from_nothing():
     assert claims.depth(torch.ones(30).double(), torch.zeros(30).double()).ok
-
-
-def test_a_window_is_not_narrower_than_its_tile():
-    assert claims.counts("window", 1024, 16, {"w": 33}).ok
-    assert not claims.counts("window", 1024, 16, {"w": 9}).ok

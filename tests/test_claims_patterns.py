@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from attnlib import certify, patterns
-from attnlib.patterns.hamilton import search
+from attnlib.patterns.hamilton import _search as search
 from attnlib.theorems import patterns_and_conditions as page
 
 DOUBLE = torch.float64

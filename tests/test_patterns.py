@@ -26,9 +26,9 @@ from attnlib.patterns import (
     Strided,
     Window,
 )
-from attnlib.patterns.bits import bit_product, closure, pack, unpack
-from attnlib.patterns.conditions import _half_product
+from attnlib.patterns._bits import bit_product, closure, pack, unpack
 from attnlib.patterns.hamilton import _both_ways, _by_rotations
+from attnlib.theorems.patterns_and_conditions import by_sets
 
 
 def gen(seed=0):
@@ -596,8 +596,8 @@ def test_hops_count_the_skip_unless_it_is_left_out():
     """
     swap = patterns.from_sets([[1], [0]])
     everything = torch.ones(2, 2, dtype=torch.bool)
-    for count in (patterns.hops, patterns.hops_by_sets):
-        assert count(swap) == 1
+    for count in (patterns.hops, by_sets):
+        assert count(swap, skip=True) == 1
         assert count(swap, skip=False) is None
     assert torch.equal(patterns.reach(swap, 1), everything)
     assert torch.equal(patterns.reach(swap, 1, skip=False), swap.mask())
@@ -748,15 +748,6 @@ def test_random_graphs_have_paths_that_are_found(n):
         assert found.all_met is not None or found.unknown
 
 
-@pytest.mark.cuda
-@pytest.mark.parametrize("n", [5, 64, 200])
-def test_hops_on_a_gpu(n):
-    if not torch.cuda.is_available():
-        pytest.skip("no GPU")
-    for name, (make, _) in FAMILIES.items():
-        assert patterns.hops(make(n), device="cuda") == patterns.hops(make(n)), name
-
-
 @pytest.mark.bad_input
 @pytest.mark.parametrize(
     ("call", "message"),
@@ -774,15 +765,10 @@ def test_hops_on_a_gpu(n):
             for ask in (
                 patterns.check,
                 patterns.hops,
-                patterns.hops_by_sets,
                 partial(patterns.reach, layers=1),
                 partial(patterns.is_path, path=[0, 1, 2]),
                 patterns.one_step,
             )
-        ),
-        (
-            lambda: patterns.hops_by_sets(patterns.dense(3), limit=0.5),
-            "limit must be an integer",
         ),
         (
             lambda: patterns.is_path(patterns.dense(3), [0.0, 1.0, 2.0]),
@@ -790,17 +776,6 @@ def test_hops_on_a_gpu(n):
         ),
         (lambda: patterns.exact("longformer", math.inf), "n must be an integer"),
         (lambda: patterns.exact("longformer", 9, 2.5), "w must be an integer"),
-        (lambda: closure(torch.ones(3).bool()), "edges must be a matrix of torch.bool"),
-        (lambda: closure(torch.ones(3, 4).bool()), "edges must be .n, n."),
-        (lambda: unpack(pack(torch.ones(3, 4).bool()), -1), "m must be an integer"),
-        (lambda: unpack(pack(torch.ones(3, 4).bool()), 65), "bits has 1"),
-        (lambda: pack(torch.ones(3, 4)), "mask must be a matrix of torch.bool"),
-        (
-            lambda: bit_product(
-                pack(torch.ones(3, 4).bool()), pack(torch.ones(65, 4).bool())
-            ),
-            "b must have one row a column of a",
-        ),
         (lambda: patterns.exact("ring", 8), "family must be one of"),
         (lambda: patterns.exact("strided", 8, 2), "needs 3 <= w < n"),
         (lambda: patterns.exact("window", 8, 4), "needs an odd w"),
@@ -822,11 +797,6 @@ def test_hops_on_a_gpu(n):
 def test_bad_questions(call, message):
     with pytest.raises(ValueError, match=message):
         call()
-
-
-def test_products_of_halves_are_boolean():
-    a = torch.ones(3, 3).tril().half()  # its square holds 0, 1, 2 and 3
-    assert torch.equal(_half_product(a, a), a)
 
 
 @pytest.mark.parametrize(

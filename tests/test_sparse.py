@@ -4,6 +4,7 @@ cached keys, shared heads and a scale that is learned; and the literal form.
 
 from __future__ import annotations
 
+import inspect
 import shutil
 import subprocess
 import sys
@@ -13,19 +14,15 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from attnlib import patterns
+from attnlib import patterns, sparse
 from attnlib.patterns import Columns, Pattern, Rows, Strided, Window, build
-from attnlib.sparse import (
-    masked_attention,
-    plans,
-    precision,
-    prepare,
-    sparse_attention,
-)
-from attnlib.sparse.precision import compute_dtype
+from attnlib.sparse import _tiles_of, masked_attention, sparse_attention
 
-# what the compiler itself says of tensors that are no leaves
-pytestmark = pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor")
+# what the compiler itself says of tensors that are no leaves, and of its own ways
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor"),
+    pytest.mark.filterwarnings("ignore:.*Function'> should not be instantiated"),
+]
 
 EPS = 1e-12
 N = 70
@@ -71,8 +68,12 @@ PATTERNS = {
 
 
 @pytest.fixture
-def no_shape_checks():
+def no_shape_checks(monkeypatch):
     """The compiler does not trace the checks of shapes that only tests have."""
+    for kind in (sparse._Attention, sparse._Gradients):
+        for name in ("forward", "setup_context", "backward"):
+            bare = inspect.unwrap(getattr(kind, name))
+            monkeypatch.setattr(kind, name, staticmethod(bare))
     before = jaxtyping.config.jaxtyping_disable
     jaxtyping.config.update("jaxtyping_disable", True)
     yield
@@ -160,51 +161,25 @@ def test_a_compiled_call_looks_at_its_input():
 
 
 @compiles
-def test_equal_patterns_share_one_compiled_plan():
+def test_equal_patterns_share_their_compiled_tiles():
     """A pattern that is made again is compiled again, but its tiles are found."""
     run = compiled()
     inputs = instance(N)
     run(*inputs, patterns.window(N, 41))
-    before = plans.plan_of.cache_info().misses
+    before = misses()
     run(*inputs, patterns.window(N, 41))
-    assert plans.plan_of.cache_info().misses == before
+    assert misses() == before
 
 
 @pytest.mark.parametrize("name", ["strided", "random"])
 def test_torch_checks_the_operators(name):
     """Schema, fake tensors, and gradients under AOTAutograd, by torch's own tests."""
-    from attnlib.sparse import operation
-
-    q, k, v = instance(N, (2,))
-    number = operation._number(PATTERNS[name], 0)
-    torch.library.opcheck(operation._operator, (q, k, v, number, 0.5, "q"))
-    out, lse = operation._operator(q, k, v, number, 0.5, "")
-    given = [t.detach() for t in (q, k, v, out, lse, out, lse)]
-    torch.library.opcheck(operation._operator_backward, (*given, number, 0.5))
-
-
-def test_the_operators_are_mapped_one_by_one():
-    """What a compiled call under vmap meets, forwards and backwards."""
-    from attnlib.sparse import operation
-
-    number = operation._number(PATTERNS["strided"], 0)
-
-    def forwards(q, k, v):
-        return operation._operator(q, k, v, number, 0.5, "")
-
-    def backwards(*given):
-        return operation._operator_backward(*given, number, 0.5)
-
-    q, k, v = (t.detach() for t in instance(N, (3, 2)))
-    results = [forwards(*one) for one in zip(q, k, v)]
-    out, lse = map(torch.stack, zip(*results))
-    given = (q, k, v, out, lse, out, lse)
-    for run, tensors in ((forwards, given[:3]), (backwards, given)):
-        results = [run(*one) for one in zip(*tensors)]
-        wanted = [torch.stack(parts) for parts in zip(*results)]
-        mapped = torch.func.vmap(run)(*tensors)
-        assert [t.shape for t in mapped] == [t.shape for t in wanted]
-        assert largest(mapped, wanted) < EPS
+    q, k, v = (t.detach() for t in instance(N, (2,)))
+    number = sparse._number(PATTERNS[name], 0)
+    torch.library.opcheck(sparse._operator, (q, k, v, number, "q"))
+    out, lse = sparse._operator(q, k, v, number, "")
+    given = (q, k, v, out, lse, out, lse, number)
+    torch.library.opcheck(sparse._operator_backward, given)
 
 
 def test_tensors_without_values_have_shapes():
@@ -272,14 +247,26 @@ def test_vmap_looks_at_its_input():
         torch.func.vmap(ours(PATTERNS["star"]))(q, k, v * torch.inf)
 
 
-def test_second_derivatives_are_refused():
-    q, k, v = (t.detach() for t in instance(N))
+@pytest.mark.parametrize("name", PATTERNS)
+def test_second_derivatives(name):
+    """Of a sum of squares of first ones: in the graph, and by torch.func."""
+    pattern = PATTERNS[name]
+    inputs = instance(N, (2,))
+    q, k, v = (t.detach() for t in inputs)
+    found = []
+    for run in (ours(pattern), literal(pattern)):
 
-    def first(q):
-        return torch.func.grad(lambda q: ours(PATTERNS["star"])(q, k, v).sum())(q).sum()
+        def size(q, run=run):
+            def loss(q):
+                return run(q, k, v).square().sum()
 
-    with pytest.raises(RuntimeError, match="first derivatives only"):
-        torch.func.grad(first)(q)
+            return torch.func.grad(loss)(q).square().sum()
+
+        first = torch.autograd.grad(run(*inputs).sin().sum(), inputs, create_graph=True)
+        of_all = sum(t.square().sum() for t in first)
+        second = torch.autograd.grad(of_all, inputs)
+        found.append((*second, torch.func.grad(size)(q)))
+    assert largest(*found) < 1e-10
 
 
 # --- n_q, heads, scale, step ---
@@ -311,15 +298,10 @@ def test_decoding_token_by_token():
 
 
 def test_one_query_reads_its_keys_alone():
-    plan = plans.plan_of(
-        patterns.causal(patterns.window(4096, 65)).steps[0],
-        4096,
-        1,
-        torch.float32,
-        torch.device("cpu"),
-    )
-    (family,) = plan.families
-    assert family.layout.pairs == 33
+    (step,) = patterns.causal(patterns.window(4096, 65)).steps
+    ((tiles,), _) = _tiles_of(step, 4096, 1, torch.float32, torch.device("cpu"))
+    assert tiles.queries.table.tolist() == [[0]]
+    assert tiles.keys.table.shape == (1, 33)
 
 
 @pytest.mark.parametrize("shared", [1, 2, 4])
@@ -373,15 +355,15 @@ def test_steps_must_be_chosen():
     assert torch.equal(first, sparse_attention(*inputs, Pattern(N, two.steps[:1])))
 
 
-# --- plans ---
+# --- tiles are kept ---
 
 
 def misses() -> int:
-    return plans.plan_of.cache_info().misses
+    return _tiles_of.cache_info().misses
 
 
-def test_plans_are_kept_by_content():
-    """Equal lists share a plan, though their tensors are others; other lists do not."""
+def test_tiles_are_kept_by_content():
+    """Equal lists share them, though their tensors are others; other lists do not."""
     inputs = [t.detach() for t in instance(N)]
     mask = PATTERNS["random"].mask()
     before = misses()
@@ -395,55 +377,8 @@ def test_plans_are_kept_by_content():
     assert largest([y], [masked_attention(*inputs, mask)]) < EPS
 
 
-def test_a_prepared_pattern_has_its_plan():
-    pattern = patterns.strided(N, 7)
-    prepare(pattern, dtype=torch.float64)
-    before = misses()
-    inputs = [t.detach() for t in instance(N)]
-    for step in (0, 1):
-        sparse_attention(*inputs, pattern, step=step)
-    assert misses() == before
-    sparse_attention(inputs[0][-3:], *inputs[1:], pattern, step=0)
-    assert misses() == before + 1
-    prepare(pattern, n_q=3, dtype=torch.float64)
-    assert misses() == before + 2
-
-
-def test_plans_do_not_pile_up():
-    assert plans.plan_of.cache_info().maxsize == 128
-
-
-# --- halves ---
-
-
-@pytest.mark.skipif(
-    "dtype" not in torch.ops.aten.bmm.overloads(),
-    reason="this torch gives halves for halves",
-)
-def test_each_device_multiplies_the_halves_it_can(monkeypatch):
-    """On a T4, by the capability that torch names: 7.5."""
-    monkeypatch.setattr(torch.version, "cuda", "12.8")
-    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (7, 5))
-    gpu, cpu = torch.device("cuda"), torch.device("cpu")
-    assert compute_dtype(torch.float16, gpu) == torch.float16
-    assert compute_dtype(torch.bfloat16, gpu) == torch.float32
-    assert compute_dtype(torch.float16, cpu) == torch.float32
-
-
-def test_halves_are_multiplied_matrix_by_matrix(monkeypatch):
-    """Where torch.bmm takes halves and gives float32; here a stand-in does."""
-
-    def bmm(a, b, out_dtype):
-        assert a.dim() == b.dim() == 3
-        return a.to(out_dtype) @ b.to(out_dtype)
-
-    monkeypatch.setattr(precision, "_multiplies_halves", lambda device: True)
-    monkeypatch.setattr(torch, "bmm", bmm)
-    a = torch.arange(120).view(2, 3, 4, 5).half()
-    b = torch.arange(180).view(2, 3, 5, 6).half()
-    made = precision.product(a, b)
-    assert made.dtype == torch.float32
-    assert made.tolist() == (a.double() @ b.double()).tolist()
+def test_tiles_do_not_pile_up():
+    assert _tiles_of.cache_info().maxsize == 128
 
 
 # --- the literal form ---
@@ -505,21 +440,13 @@ REFUSED = {
         lambda q, k, v: sparse_attention(q, k, v[:-1], patterns.window(6, 3)),
         r"v must have shape \(6, 3\)",
     ),
+    "a word as a switch": (
+        lambda q, k, v: sparse_attention(q, k, v, patterns.window(6, 3), check="False"),
+        "check must be of type bool, got str",
+    ),
     "a list": (
         lambda q, k, v: sparse_attention(q.tolist(), k, v, patterns.window(6, 3)),
         "q must be a torch tensor, got list",
-    ),
-    "prepare: no pattern": (
-        lambda q, k, v: prepare(q),
-        "pattern must be an attnlib.patterns.Pattern, got Tensor",
-    ),
-    "prepare: too many queries": (
-        lambda q, k, v: prepare(patterns.window(6, 3), n_q=7),
-        r"n_q must be in 1..n = 1..6, got 7",
-    ),
-    "prepare: integers": (
-        lambda q, k, v: prepare(patterns.window(6, 3), dtype=torch.int64),
-        "dtype must be a floating dtype",
     ),
     "a mask that hides a row": (
         lambda q, k, v: masked_attention(q, k, v, torch.zeros(6, 6).bool()),

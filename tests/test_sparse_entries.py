@@ -12,7 +12,13 @@ import torch
 
 from attnlib import patterns
 from attnlib.patterns import Columns, Lists, Rows, Step, Strided, Window, build
-from attnlib.sparse import entries, masked_attention, plans, sparse_attention
+from attnlib.sparse import (
+    _attend_entries,
+    _entries,
+    _tiles_of,
+    masked_attention,
+    sparse_attention,
+)
 from bench.floor import bare_calls
 
 EPS = 1e-12
@@ -62,9 +68,9 @@ PATTERNS = {
 }
 
 
-def plan_of(pattern, device="cpu"):
+def made_of(pattern, device="cpu"):
     n = pattern.n
-    return plans.plan_of(pattern.steps[0], n, n, torch.float64, torch.device(device))
+    return _tiles_of(pattern.steps[0], n, n, torch.float64, torch.device(device))
 
 
 def instance(n, batch=(2,), d=4, d_v=3, seed=0, dtype=torch.float64, device="cpu"):
@@ -82,7 +88,7 @@ def test_entries_are_masked_attention(name, device):
     n = 47
     pattern, inputs = PATTERNS[name](n), instance(n, (2, 3), device=device)
     mask = pattern.mask().to(device)
-    assert plan_of(pattern, device).entries is not None
+    assert made_of(pattern, device)[1] is not None
     out, lse = sparse_attention(*inputs, pattern, return_lse=True)
     wanted = masked_attention(*inputs, mask)
     logits = (inputs[0] @ inputs[1].mT / 2).masked_fill(~mask, -math.inf).logsumexp(-1)
@@ -124,44 +130,21 @@ def test_every_entry_once_whoever_holds_it():
         "causal",
     ):
         pattern = PATTERNS[name](n)
-        own = plan_of(pattern).entries
+        _, own = made_of(pattern)
         pairs = list(zip(own.row.tolist(), own.col.tolist()))
         assert pairs == [
             tuple(pair) for pair in pattern.mask().nonzero().tolist()
         ]  # sorted, each once, none in a tile
 
 
-def test_heads_in_one_call_or_one_by_one():
-    """A GPU takes several heads in one call; the entries of each stand where its tokens
-    stand.
-    """
-    n = 31
-    inputs, pattern = instance(n, (5,)), PATTERNS["lists"](n)
-    own = plan_of(pattern).entries
-    q, k, v = (t.detach() for t in inputs)
-    alone = entries.forward(q, k, v, own, 0.5)
-    size = len(own.col)
-    three = own.repeated(3)
-    assert three.crow.shape == (3 * n + 1,) and int(three.crow[-1]) == 3 * size
-
-    def flat(t):
-        return t[:3].reshape(3 * n, -1)
-
-    out, lse = entries._forward(three, flat(q), flat(k), flat(v), 0.5)
-    assert torch.allclose(
-        out.view(3, n, -1), alone[0][:3], rtol=0, atol=EPS
-    ) and torch.allclose(lse.view(3, n), alone[1][:3], rtol=0, atol=EPS)
-    assert torch.equal(three.row[three.turn], three.row_t) and torch.equal(
-        three.col[three.turn].sort().values, three.col[three.turn]
-    )
-
-
 def test_rows_without_an_entry_have_no_weight():
-    own = entries.entries_of(torch.tensor([0, 2]), torch.tensor([1, 2]), 3)
+    pairs = torch.tensor([0, 2]), torch.tensor([1, 2])
+    own = _entries([pairs], 3, torch.device("cpu"))
     q = torch.randn(1, 3, 4, generator=torch.Generator().manual_seed(0))
-    out, lse = entries.forward(q, q, q, own, 1.0)
+    with torch.no_grad():
+        out, lse = _attend_entries(q, q, q, own)
     assert (
-        lse[0, 1] == -math.inf
+        lse[0, 1, 0] == -math.inf
         and bool((out[0, 1] == 0).all())
         and torch.equal(out[0, 0], q[0, 1])
     )
@@ -191,35 +174,15 @@ def test_no_warning_reaches_the_reader():
 
 
 @pytest.mark.parametrize("n", [256, 2048])
-def test_the_plan_weighs_entries_against_tiles(n):
-    """A thin window goes by its entries, a wide one by tiles; of both, what the wide
-    one holds is no entry.
-    """
+def test_thin_windows_go_by_entries_and_wide_ones_by_tiles(n):
+    """Of both, what the wide one holds is no entry."""
     thin = build(n, Window(1, 1, 8))
     wide = build(n, Window(32, 32))
     both = build(n, [Window(1, 1, 8), Window(32, 32), Window(1, 1, 64)])
-    assert not plan_of(thin).families
-    assert plan_of(wide).entries is None
-    own = plan_of(both)
-    assert len(own.families) == 1
-    assert len(own.entries.col) == 2 * (n - 64)
-    assert len(plan_of(patterns.causal(both)).entries.col) == n - 64
-
-
-def test_where_tiles_were_dear_and_entries_were_cheap(monkeypatch):
-    """The control: other costs, other plans, the same numbers."""
-    inputs = [t.detach() for t in instance(200)]
-    pattern = build(200, [Window(1, 1, 8), Window(32, 32)])
-    wanted = sparse_attention(*inputs, pattern)
-    for query in (0, 1000):
-        plans.plan_of.cache_clear()
-        monkeypatch.setattr(plans, "QUERY", query)
-        plan = plan_of(pattern)
-        assert (plan.entries is None) == (query == 0)
-        assert bool(plan.families) == (query == 0)
-        got = sparse_attention(*inputs, pattern)
-        assert float((got - wanted).abs().max()) < EPS
-    plans.plan_of.cache_clear()
+    assert not made_of(thin)[0]
+    assert made_of(wide)[1] is None
+    assert len(made_of(both)[1].col) == 2 * (n - 64)
+    assert len(made_of(patterns.causal(both))[1].col) == n - 64
 
 
 @pytest.mark.bad_input

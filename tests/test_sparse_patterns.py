@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from attnlib import patterns
+from attnlib import patterns, sparse
 from attnlib.patterns import (
     Blocks,
     Columns,
@@ -27,9 +27,7 @@ from attnlib.patterns import (
     Window,
     build,
 )
-from attnlib.sparse import masked_attention, operation, plans, sparse_attention, tiles
-from attnlib.sparse.layouts import Side
-from attnlib.sparse.precision import HALVES, compute_dtype
+from attnlib.sparse import masked_attention, sparse_attention
 from bench.floor import bare_calls
 
 EPS = 1e-12  # float64; the entries of these instances are of size one
@@ -189,47 +187,25 @@ def block_mask(n, b, seed):
 def test_lists_of_whole_blocks_become_blocks_without_a_mask():
     pattern = patterns.from_masks(block_mask(256, 16, 0))
     agrees(pattern, d_v=4)
-    plan = plan_of(pattern)
-    assert {f.layout.q.size for f in plan.families} == {16}
-    assert all(r.bias is None for f in plan.families for r in f.runs)
+    tiles, entries = made_of(pattern)
+    assert entries is None
+    assert all(own.bias is None for own in tiles)
+    pairs = [own.queries.table.numel() * own.keys.table.shape[1] for own in tiles]
+    assert sum(pairs) == pattern.connections
 
 
-def test_blocks_in_parts_are_taken_together():
-    """Of 16 blocks three read themselves, a neighbour on each side and, as one of
-    these, the first: 48 keys. The others read the first as a fourth: 64 keys.
-    """
-    pattern = build(
-        250,
-        [
-            Blocks(16),
-            Blocks(16, turn=1),
-            Blocks(16, turn=15),
-            Columns(tuple(range(16))),
-            Rows(tuple(range(16))),
-        ],
-    )
-    agrees(pattern, d_v=4)
-    *blocks, rows = plan_of(pattern).families
-    layouts = [family.layout for family in blocks]
-    assert [(made.count, made.k.size) for made in layouts] == [(3, 48), (13, 64)]
-    assert rows.takes
+def test_blocks_columns_and_rows_together():
+    tokens = tuple(range(16))
+    turned = [Blocks(16), Blocks(16, turn=1), Blocks(16, turn=15)]
+    agrees(build(250, [*turned, Columns(tokens), Rows(tokens)]), d_v=4)
 
 
-def test_rows_and_columns_are_read_in_tiles_of_128_queries():
-    pattern = build(300, [Columns((0, 7)), Rows(tuple(range(200)))])
-    columns, rows = (family.layout for family in plan_of(pattern).families)
-    assert (columns.count, columns.q.size, columns.k.size) == (3, 128, 2)
-    assert (rows.count, rows.q.size, rows.k.size) == (2, 128, 300)
-
-
-@pytest.mark.parametrize(
-    ("size", "tiles"), [(512, [(2, 512, 512)]), (513, [(5, 128, 513), (5, 128, 513)])]
-)
-def test_blocks_of_more_than_512_tokens_are_cut_into_tiles_of_128_queries(size, tiles):
-    layouts = [
-        family.layout for family in plan_of(build(2 * size, Blocks(size))).families
-    ]
-    assert [(made.count, made.q.size, made.k.size) for made in layouts] == tiles
+@pytest.mark.parametrize("size", [512, 513])
+def test_large_blocks_are_cut_into_tiles_that_share_their_keys(size):
+    pattern = build(2 * size, Blocks(size))
+    agrees(pattern)
+    shapes = {own.queries.table.shape[1] for own in made_of(pattern)[0]}
+    assert shapes == ({512} if size == 512 else {128})
 
 
 def test_overlaps_are_counted_once():
@@ -260,8 +236,8 @@ def test_a_part_without_keys_in_a_row_weighs_nothing():
     q, k, v = (t.detach().view(1, 1, 64, 8) for t in inputs)
     bias = torch.zeros(1, 64, 64, dtype=torch.float64)
     bias[0, 3] = -math.inf
-    if tiles._fused(q, v):
-        assert float(tiles._attend(q, k, v, bias, 1.0)[1][0, 0, 3]) == 0.0
+    if sparse._flash is not None:
+        assert float(sparse._softmax(q, k, v, bias)[1][0, 0, 3]) == 0.0
     small = instance(64, d=8, d_v=8)
     with torch.no_grad():
         small[0] *= 0.01  # lse near log(count): a false 0 would weigh as much as a key
@@ -271,7 +247,7 @@ def test_a_part_without_keys_in_a_row_weighs_nothing():
 
 
 def test_without_the_fused_kernel(monkeypatch):
-    monkeypatch.setattr(tiles, "_flash", None)
+    monkeypatch.setattr(sparse, "_flash", None)
     for pattern in (
         patterns.longformer(131, 9, 3),
         patterns.one_step(patterns.strided(50)),
@@ -348,91 +324,6 @@ def test_lower_precision_is_rounded_once(dtype):
     )
     assert y.dtype == dtype and bool(((y.double() - wanted).abs() <= bound).all())
     assert all(g.dtype == dtype for g in torch.autograd.grad(y.float().sum(), inputs))
-
-
-def test_the_device_decides_how_halves_are_multiplied():
-    """Simulated: volta, turing (T4), ampere, hopper; None is a device that is not
-    there.
-    """
-    cuda, cpu = torch.device("cuda"), torch.device("cpu")
-    chosen = {
-        c: [compute_dtype(dtype, cuda, c) for dtype in HALVES]
-        for c in ((6, 1), (7, 0), (7, 5), (8, 0), (9, 0))
-    }
-    assert chosen[6, 1] == [torch.float32, torch.float32]
-    assert chosen[7, 0] == chosen[7, 5] == [torch.float16, torch.float32]
-    assert chosen[8, 0] == chosen[9, 0] == [torch.float16, torch.bfloat16]
-    assert all(compute_dtype(dtype, cpu) == torch.float32 for dtype in HALVES)
-    assert all(
-        compute_dtype(dtype, cuda, (9, 0)) == dtype
-        for dtype in (torch.float32, torch.float64)
-    )
-
-
-def halves_within_bounds(pattern, dtype, device="cpu", size=1.0):
-    """How far out, lse, dq, dk, dv in halves are off, as parts of the bounds of
-    compute_dtype, the worst entry.
-    """
-    drawn = instance(pattern.n, (2,), d=8, d_v=8, device=device)
-    inputs = [(size * t.detach()).to(dtype).requires_grad_() for t in drawn]
-    out, lse = sparse_attention(*inputs, pattern, return_lse=True)
-    g = (
-        instance(pattern.n, (2,), d=8, d_v=8, seed=1, device=device)[2]
-        .detach()
-        .to(dtype)
-    )
-    got = [out, lse, *torch.autograd.grad(out, inputs, g)]
-    q, k, v = exact = [t.detach().double().requires_grad_() for t in inputs]
-    mask, g, scale = pattern.mask(device=device), g.double(), 8**-0.5
-    y, l = dense(*exact, mask)
-    wanted = [y, l, *torch.autograd.grad(y, exact, g)]
-    p = ((q @ k.mT) * scale).masked_fill(~mask, -math.inf).softmax(-1).detach()
-    a = p * (g.abs() @ v.abs().mT + (g.abs() * (p @ v.abs())).sum(-1, keepdim=True))
-    u = torch.finfo(dtype).eps / 2
-    slack = 256 * torch.finfo(torch.float32).eps + (
-        pattern.n * 2**-25 if dtype == torch.float16 else 0
-    )
-    bounds = [
-        2 * p @ v.abs(),
-        0 * l,
-        3 * scale * a @ k.abs(),
-        3 * scale * a.mT @ q.abs(),
-        2 * p.mT @ g.abs(),
-    ]
-    return [
-        float(((x.double() - w).abs() / (u * b + slack)).detach().max())
-        for x, w, b in zip(got, wanted, bounds)
-    ], got
-
-
-@pytest.mark.parametrize("dtype", HALVES)
-@pytest.mark.parametrize("name", ["wide", "strided", "longformer", "bigbird", "random"])
-def test_tiles_of_halves_keep_their_bounds(name, dtype, monkeypatch):
-    monkeypatch.setattr(operation, "compute_dtype", lambda dtype, device: dtype)
-    off, got = halves_within_bounds(families(127)[name], dtype)
-    assert max(off) <= 1 and max(off[:1] + off[2:]) > 0.05, (
-        off
-    )  # the bounds say something
-    assert [t.dtype for t in got] == [dtype, torch.float32, dtype, dtype, dtype]
-
-
-def test_rounded_logits_break_the_bound(monkeypatch):
-    """The control: products given in halves, as a plain @ would."""
-    monkeypatch.setattr(operation, "compute_dtype", lambda dtype, device: dtype)
-    monkeypatch.setattr(tiles, "product", lambda a, b: (a @ b).float())
-    assert (
-        max(halves_within_bounds(families(127)["wide"], torch.bfloat16, size=3.0)[0])
-        > 1
-    )
-
-
-@pytest.mark.cuda
-@pytest.mark.parametrize("dtype", HALVES)
-@pytest.mark.parametrize("name", families(127))
-def test_halves_on_a_gpu(name, dtype):
-    if not torch.cuda.is_available():
-        pytest.skip("no CUDA device")
-    assert max(halves_within_bounds(families(127)[name], dtype, "cuda")[0]) <= 1
 
 
 AUTOCAST = {
@@ -570,73 +461,52 @@ def test_the_dense_form_makes_a_matrix_of_all_pairs():
     )
 
 
-def plan_of(pattern):
-    return plans.plan_of(
-        pattern.steps[0], pattern.n, pattern.n, torch.float64, torch.device("cpu")
-    )
+def made_of(pattern):
+    n = pattern.n
+    return sparse._tiles_of(pattern.steps[0], n, n, torch.float64, torch.device("cpu"))
 
 
 @pytest.mark.parametrize("n", [120, 127])
 def test_evenly_spaced_tokens_are_views(n):
-    """Residue classes, neighbouring blocks, consecutive columns: nothing is
+    """Windows, residue classes, neighbouring blocks, consecutive columns: nothing is
     gathered.
     """
     for pattern in (
+        build(n, Window(20, 20)),
         build(n, Strided(10)),
         build(120, Strided(2)),
         build(120, Blocks(8)),
         build(n, [Window(2, 2), Columns((3, 4, 5))]),
     ):
-        assert all(
-            side.order is None
-            for f in plan_of(pattern).families
-            for side in (f.layout.q, f.layout.k)
-        )
+        tiles, _ = made_of(pattern)
+        assert all(own.queries.even and own.keys.even for own in tiles)
         agrees(pattern, d_v=4)
-    gathered = plan_of(build(n, [Window(2, 2), Columns((3, 4, 6))])).families[-1].layout
-    assert gathered.q.order is None and gathered.k.order.tolist() == [3, 4, 6]
+    (gathered,), _ = made_of(build(n, [Window(2, 2), Columns((3, 4, 6))]))
+    assert gathered.queries.even and not gathered.keys.even
 
 
-SIDES = [
-    Side(5, 2),
-    Side(6, 2),
-    Side(4, 4),
-    Side(3, 1, 0, 10),
-    Side(3, 1, 0, 5),
-    Side(3, 2, 0, 5),
-    Side(2, 12),
-    Side(1, 1),
-    Side(2, 1, 0, 7),  # the last of eight tiles begins where the first goes on
-    Side(2, 1, 0, 8),
-]
-
-
-@pytest.mark.parametrize("side", SIDES)
-def test_tiles_that_are_added_together_share_no_position(side):
-    """In one batch they would race for it, though a single thread hides that."""
-    tiles, apart = side.tokens(torch.arange(8), 1000), side.apart(8)
-    together = [torch.cat(list(tiles[first::apart])) for first in range(min(apart, 8))]
-    assert all(len(t.unique()) == len(t) for t in together)
-    if apart > 1:
-        assert (
-            any(
-                set(a.tolist()) & set(b.tolist()) for a, b in zip(tiles[:-1], tiles[1:])
-            )
-            or side.step > 1
-        )
-
-
-@pytest.mark.parametrize("n", [120, 127])
-def test_columns_stand_behind_residue_classes(n):
-    pattern = build(n, [Window(20, 20), Strided(10), Columns((0, 7, 10, 99))])
-    assert len(plan_of(pattern).families) == 2 + (n % 10 > 0)
-    agrees(pattern, d_v=4)
-    agrees(patterns.causal(pattern))
-    many = build(
-        n, [Strided(10), Columns(tuple(range(0, 60, 3)))]
-    )  # more than a class holds: by themselves
-    assert len(plan_of(many).families) == 2 + (n % 10 > 0)
-    agrees(many)
+@pytest.mark.parametrize("t", [1, 2, 8])
+@pytest.mark.parametrize(
+    ("size", "hop", "step"),
+    [(5, 2, 1), (6, 2, 1), (4, 4, 1), (3, 1, 10), (3, 1, 5), (3, 2, 5), (2, 12, 1)]
+    + [(1, 1, 1), (2, 1, 7), (2, 1, 8), (3, 0, 2)],
+)
+def test_tiles_that_overlap_add_up(size, hop, step, t):
+    """Each row at its place, also where tiles share it, or it lies outside."""
+    g = torch.Generator().manual_seed(0)
+    tile = torch.arange(t)[:, None]
+    table = hop * tile + step * torch.arange(size) - 3
+    side = sparse._side(table, 20, torch.device("cpu"))
+    assert side.even or hop == 0 or t == 1
+    a = torch.randn(t, size, 4, generator=g, dtype=torch.float64)
+    b = torch.randn(t, 4, 2, generator=g, dtype=torch.float64)
+    x = torch.zeros(20, 2, dtype=torch.float64)
+    sparse._add(x, side, slice(0, t), a, b)
+    wanted = torch.zeros_like(x)
+    for row, place in zip((a @ b).flatten(0, 1), table.flatten().tolist()):
+        if 0 <= place < 20:
+            wanted[place] += row
+    assert torch.allclose(x, wanted, rtol=0, atol=EPS)
 
 
 ONE_PART = [
@@ -649,17 +519,17 @@ ONE_PART = [
 
 @pytest.mark.parametrize("pattern", ONE_PART)
 def test_bare_calls_are_the_tiles_of_the_kernel(pattern):
-    """One part: its calls give the rows of sparse_attention, tile by tile, and their
-    logits are those of the plan.
-    """
+    """One part: its calls give the rows of sparse_attention, tile by tile."""
     inputs = [t.detach() for t in instance(pattern.n, (2,), d_v=4)]
-    wanted, plan = sparse_attention(*inputs, pattern, scale=0.3), plan_of(pattern)
+    wanted = sparse_attention(*inputs, pattern, scale=0.3)
     calls = bare_calls(*inputs, pattern, scale=0.3)()
-    pieces = list(tiles._pieces(inputs[0], inputs[2], plan))
-    assert len(calls) == len(pieces)
-    for (y,), (family, _, start, stop) in zip(calls, pieces):
-        rows = family.layout.q.tokens(torch.arange(start, stop), pattern.n)
-        assert float((y - wanted[:, rows.clamp_min(0)])[:, rows >= 0].abs().max()) < EPS
+    tiles, _ = made_of(pattern)
+    assert len(calls) == len(tiles)  # small enough for one piece each
+    for (y,), own in zip(calls, tiles):
+        rows = own.queries.table
+        real = torch.ones_like(rows, dtype=torch.bool)
+        real = real if own.queries.real is None else own.queries.real
+        assert float((y - wanted[:, rows])[:, real].abs().max()) < EPS
 
 
 def test_bare_calls_backward():
@@ -681,15 +551,6 @@ def test_only_out_and_lse_are_kept():
     assert sum(held.values()) == 64 * (4 + 4 + 3 + 3 + 1)
 
 
-def test_a_plan_is_made_once():
-    inputs, pattern = instance(77), patterns.window(77, 9)
-    sparse_attention(*inputs, pattern)
-    before = plans.plan_of.cache_info()
-    sparse_attention(*inputs, pattern, scale=2.0)
-    after = plans.plan_of.cache_info()
-    assert after.hits == before.hits + 1 and after.misses == before.misses
-
-
 def test_import_leaves_the_compiler_alone():
     words = "import sys, attnlib.sparse; print('torch._dynamo' in sys.modules)"
     done = subprocess.run(
@@ -698,18 +559,9 @@ def test_import_leaves_the_compiler_alone():
     assert done.stdout.strip() == "False"
 
 
-def test_no_second_derivative():
-    inputs = instance(12)
-    y = sparse_attention(*inputs, patterns.window(12, 3)).square().sum()
-    (first, *_) = torch.autograd.grad(y, inputs, create_graph=True)
-    with pytest.raises(RuntimeError, match="first derivatives only"):
-        torch.autograd.grad(first.sum(), inputs)
-
-
 def test_small_pieces_give_the_same(monkeypatch):
-    monkeypatch.setattr(tiles, "SCORES", 1)
-    monkeypatch.setattr(tiles, "PIECE", 1)
-    monkeypatch.setattr(tiles, "GATHERED", 1)
+    monkeypatch.setitem(sparse.SCORES, "cpu", 1)
+    monkeypatch.setitem(sparse.ROOM, "cpu", 1)
     for pattern in (
         patterns.longformer(131, 9, 3),
         patterns.one_step(patterns.strided(50)),

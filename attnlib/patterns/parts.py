@@ -30,7 +30,7 @@ CPU = torch.device("cpu")  # where patterns live, whatever torch's default devic
 CHUNK = 1 << 22  # pairs (k, j) looked at together where no n x n matrix is wanted
 TILE = 32  # queries of a tile of a window
 LARGE = 128  # queries of a tile that shares its keys with others
-THIN = 8  # tokens beside its own, below which a window is taken pair by pair
+THIN = 10  # tokens beside its own, below which a window is taken pair by pair
 
 # Queries (t, c) and keys (t, w), as tokens; what is not in 0..n - 1 is a hole.
 Tables = list[tuple[Int[Tensor, "t c"], Int[Tensor, "t w"]]]

@@ -97,7 +97,7 @@ def _sizes(row: str, n: int, d: int, sizes: dict[str, int]) -> dict[str, int]:
     for name in table.SIZES[row]:
         own[name] = sizes.get(name, table.DEFAULTS.get(name))
     tile = own.pop("tile", 32)
-    require(tile == 32, f"tile must be 32, the kernel's own, got {tile}")
+    require(tile == 32, f"tile must be 32, as in `overlapping`, got {tile}")
     if row in ("lsh", "nystrom"):
         name = "m" if row == "lsh" else "k"
         require(own[name] <= n, f"{name} must be at most n = {n}, got {own[name]}")
@@ -165,18 +165,52 @@ def run_nystrom(q, k, v, sizes, causal):
 
 
 def run_strided(q, k, v, sizes, causal):
-    """The strided pattern, in tiles."""
-    return sparse_attention(q, k, v, strided(len(q), sizes["l"]))
+    """The last l keys by windows, every l-th by classes."""
+    n = len(q)
+    l = sizes["l"]
+    classes = torch.arange(l)[:, None] + l * torch.arange(math.ceil(n / l))
+    tables = [overlapping(n, l, 0), (classes, classes)]
+    return in_tiles(q, k, v, tables, strided(n, l))
 
 
 def run_fixed(q, k, v, sizes, causal):
-    """The fixed pattern, in tiles."""
-    return sparse_attention(q, k, v, fixed(len(q), sizes["l"], sizes["c"]))
+    """The own block, and the ends of all blocks for all."""
+    n = len(q)
+    l, c = sizes["l"], sizes["c"]
+    blocks = torch.arange(math.ceil(n / l) * l).view(-1, l)
+    ends = blocks[:, l - c :].flatten()
+    tables = [(blocks, blocks), (torch.arange(n)[None], ends[None, ends < n])]
+    return in_tiles(q, k, v, tables, fixed(n, l, c))
 
 
 def run_window(q, k, v, sizes, causal):
-    """A window, in tiles."""
-    return sparse_attention(q, k, v, patterns.window(len(q), sizes["w"]))
+    """A window."""
+    n = len(q)
+    h = sizes["w"] // 2
+    tables = [overlapping(n, h, h)]
+    return in_tiles(q, k, v, tables, patterns.window(n, sizes["w"]))
+
+
+def overlapping(n: int, left: int, right: int, t: int = 32) -> tuple[Tensor, Tensor]:
+    """Tiles of t queries, each with the keys from `left` before to `right` after."""
+    first = torch.arange(0, n, t)[:, None]
+    keys = first - left + torch.arange(left + t + right)
+    return first + torch.arange(t), keys
+
+
+def in_tiles(q, k, v, tables, pattern: Pattern) -> None:
+    """The two products of every tile, queries (tiles, c) by keys (tiles, w), which
+    together hold a pattern; what lies outside the sequence is computed, too.
+    """
+    n = len(q)
+    held = torch.zeros(n, n, dtype=torch.bool)
+    for queries, keys in tables:
+        i, j = (at.clamp(0, n - 1) for at in (queries, keys))
+        weights = torch.softmax(q[i] @ k[j].mT, -1)
+        weights @ v[j]
+        held[i[:, :, None], j[:, None]] = True
+    missed = int((pattern.mask() & ~held).sum())
+    require(missed == 0, f"sizes: the tiles miss {missed} connections of the pattern")
 
 
 def run_lsh(q, k, v, sizes, causal):
@@ -1563,9 +1597,16 @@ def moved(
 
 
 def run_longformer(q, k, v, sizes):
-    """A window and global tokens."""
-    pattern = patterns.longformer(len(q), sizes["w"], sizes["g"])
-    return sparse_attention(q, k, v, pattern)
+    """A window; all read the global tokens, and these read all."""
+    n = len(q)
+    w, g = sizes["w"], sizes["g"]
+    token = torch.arange(n)[None]
+    tables = [
+        overlapping(n, w // 2, w // 2),
+        (token, token[:, :g]),
+        (token[:, :g], token),
+    ]
+    return in_tiles(q, k, v, tables, patterns.longformer(n, w, g))
 
 
 def run_bigbird(q, k, v, sizes):
@@ -1585,9 +1626,11 @@ def run_bigbird(q, k, v, sizes):
         free = (~row).nonzero().flatten()
         drawn = torch.randperm(len(free), generator=g)[: sizes["drawn"]]
         row[free[drawn]] = True
+    token = torch.arange(n).view(blocks, size)
+    tables = [(token[i : i + 1], token[row].view(1, -1)) for i, row in enumerate(mask)]
     tall = mask.repeat_interleave(size, 0)
     wide = tall.repeat_interleave(size, 1)
-    return sparse_attention(q, k, v, patterns.from_masks(wide))
+    return in_tiles(q, k, v, tables, patterns.from_masks(wide))
 
 
 def run_nystrom_in_steps(q, k, v, sizes):
