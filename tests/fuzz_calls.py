@@ -106,7 +106,6 @@ def projections_rows() -> Rows:
 
 def patterns_rows() -> Rows:
     star = patterns.star(5)
-    bits = patterns.bits.pack(TRIANGLE)
     lists = patterns.families.from_sets([{0}, {0, 1}])
     rows = {
         "bigbird": {"n": 8, "w": 3, "g": 1, "r": 1, "generator": SEED},
@@ -132,19 +131,12 @@ def patterns_rows() -> Rows:
     families = {f"patterns.families.{name}": row for name, row in rows.items()}
     part = patterns.Window(1, 1)
     return families | {
-        "patterns.bits.bit_product": {"a": bits, "b": bits},
-        "patterns.bits.closure": {"edges": TRIANGLE},
-        "patterns.bits.pack": {"mask": TRIANGLE},
-        "patterns.bits.unpack": {"bits": bits, "m": 5},
         "patterns.conditions.check": {"pattern": star, "moves": 100},
         "patterns.conditions.crossing": {"pattern": star, "inside": [0, 1]},
-        "patterns.conditions.hops": {"pattern": star, "device": "cpu"},
-        "patterns.conditions.hops_by_sets": {"pattern": star, "limit": 9},
+        "patterns.conditions.hops": {"pattern": star},
         "patterns.conditions.reach": {"pattern": star, "layers": 2},
         "patterns.exact.exact": {"family": "longformer", "n": 9, "w": 3, "g": 1},
-        "patterns.hamilton.impossible": {"reads": TRIANGLE},
         "patterns.hamilton.is_path": {"pattern": star, "path": [1, 0, 2, 3, 4]},
-        "patterns.hamilton.search": {"pattern": star, "moves": 100},
         "patterns.parts.Blocks": {"size": 2, "shift": 1, "turn": 1},
         "patterns.parts.Columns": {"tokens": (0, 2)},
         "patterns.parts.Pattern": {"n": 5, "steps": star.steps},
@@ -153,8 +145,7 @@ def patterns_rows() -> Rows:
         "patterns.parts.Strided": {"stride": 2},
         "patterns.parts.Window": {"left": 1, "right": 1, "dilation": 2},
         "patterns.parts.build": {"n": 5, "steps": Several([part])},
-        "patterns.rules.from_rule": {"n": 5, "rule": near},
-        "patterns.rules.recognised": {"n": 5, "rule": near},
+        "patterns.families.from_rule": {"n": 5, "rule": near},
     }
 
 
@@ -168,19 +159,13 @@ def sparse_rows() -> Rows:
     heads = {"q": q, "k": k, "v": v}
     star = patterns.star(5)
     return {
-        "sparse.attention.prepare": {
-            "pattern": star,
-            "n_q": 5,
-            "dtype": torch.float32,
-            "device": "cpu",
-        },
-        "sparse.attention.sparse_attention": {
+        "sparse.sparse_attention": {
             **heads,
             "pattern": star,
             "step": 0,
             "scale": 0.5,
         },
-        "sparse.literal.masked_attention": {**heads, "mask": TRIANGLE, "scale": 0.5},
+        "sparse.masked_attention": {**heads, "mask": TRIANGLE, "scale": 0.5},
     }
 
 
@@ -779,12 +764,6 @@ EXCUSED = {
     "exercises": "tests/test_exercises.py gives them wrong answers",
     "expressive.redraw.settle": "a step of fit, which checks",
     "figures": "draw, and are called by pages alone",
-    "sparse.entries": "a step of sparse_attention, which checks",
-    "sparse.layouts": "a step of sparse_attention, which checks",
-    "sparse.operation": "a step of sparse_attention, which checks",
-    "sparse.plans": "a step of sparse_attention, which checks",
-    "sparse.precision": "a step of sparse_attention, which checks",
-    "sparse.tiles": "a step of sparse_attention, which checks",
     "theorems": "compute with what they are given: a broken hypothesis is a control",
 }
 
@@ -826,8 +805,8 @@ LEGAL = {
         paths.path_norms scale: zero negative
         paths.path_sums scale: zero negative
         paths.path_terms scale: zero negative
-        sparse.attention.sparse_attention scale: zero negative
-        sparse.literal.masked_attention scale: zero negative
+        sparse.sparse_attention scale: zero negative
+        sparse.masked_attention scale: zero negative
         universal.standard.ramp_mlp offset: zero negative
         universal.standard.ramp_mlp slope: zero negative
     """,
@@ -836,10 +815,8 @@ LEGAL = {
         lowrank.svd_surrogate oversample: zero
         lowrank.svd_surrogate power: zero
         patterns.conditions.check moves: zero
-        patterns.conditions.hops_by_sets limit: zero
         patterns.conditions.reach layers: zero
         patterns.families.strided reach: zero
-        patterns.hamilton.search moves: zero
         patterns.parts.Blocks shift: zero
         patterns.parts.Blocks turn: zero
         patterns.parts.Window left: zero
@@ -849,7 +826,7 @@ LEGAL = {
     """,
     "a power may be a fraction; steps are taken modulo their number": """
         lowrank.effective_rank power: fraction
-        sparse.attention.sparse_attention step: zero negative
+        sparse.sparse_attention step: zero negative
     """,
     "other sizes are sizes too: fewer tokens or features, no batch": """
         attention.check_network x: short
@@ -916,15 +893,11 @@ LEGAL = {
         memorize.line.interpolate t: empty scalar shallower narrow
         memorize.line.relu_layer line: coefficients:narrow
         memorize.line.relu_layer t: empty scalar shallower narrow
-        patterns.bits.bit_product a: empty short
-        patterns.bits.bit_product b: narrow short
-        patterns.bits.pack mask: empty narrow short
-        patterns.bits.unpack bits: empty short
         projections.hadamard x: empty shallower short
         projections.srht x: empty shallower narrow short
-        sparse.attention.sparse_attention q: short
-        sparse.attention.sparse_attention v: narrow
-        sparse.literal.masked_attention v: narrow
+        sparse.sparse_attention q: short
+        sparse.sparse_attention v: narrow
+        sparse.masked_attention v: narrow
     """,
     "more or fewer layers, heads, rows, points, parts": """
         attention.check_network layers: shorter longer
@@ -980,8 +953,6 @@ LEGAL = {
         patterns.families.causal pattern: longer
         patterns.families.one_step pattern: longer
         patterns.hamilton.is_path pattern: longer
-        patterns.hamilton.search pattern: longer
-        sparse.attention.prepare pattern: longer
     """,
     "whether it is a path: it is none": """
         patterns.hamilton.is_path path: empty shorter longer [0]:zero [0]:negative
@@ -998,10 +969,8 @@ LEGAL = {
         paths.path_norms mask: scalar shallower
         paths.path_sums mask: scalar shallower
         paths.path_terms mask: scalar shallower
-        patterns.bits.closure edges: hidden
-        patterns.bits.pack mask: hidden
         patterns.hamilton.impossible reads: hidden
-        sparse.literal.masked_attention mask: scalar shallower
+        sparse.masked_attention mask: scalar shallower
     """,
     "None says: no bias, no norm, no layer on this path, the default": """
         attention.forward norms: [0]:nones [0]:[0]:none
@@ -1034,9 +1003,6 @@ LEGAL = {
         memorize.counts.telling_tokens sequences: negative large
         memorize.ids.smallest_gap groups: negative large bool
         memorize.memorizer.memorize labels: negative large float bool
-        patterns.bits.bit_product a: negative large
-        patterns.bits.bit_product b: negative large
-        patterns.bits.unpack bits: negative large
     """,
     "what has an index is an integer; a coordinate may be any number": """
         codes.exact.radon points: [0]:[0]:zero [0]:[0]:negative [0]:[0]:fraction

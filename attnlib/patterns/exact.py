@@ -54,6 +54,7 @@ def exact(family: str, n: int, w: int = 3, g: int = 1) -> Exact:
     one_of(FAMILIES, family=family)
     sizes(2, n=n)
     sizes(1, w=w, g=g)
+    n = int(n)
     h = w // 2
     odd = w % 2 == 1 and 3 <= w <= n
     proved = {

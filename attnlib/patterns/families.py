@@ -295,6 +295,7 @@ def from_sets(*steps: Sequence[Sequence[int] | set[int]]) -> Pattern:
             f"step {number} must be a list of sets, got {sets!r}",
         )
         n = len(steps[0])
+        require(n >= 2, f"step 0 must have a set for each of 2 tokens or more, got {n}")
         require(
             len(sets) == n,
             f"step {number} has {len(sets)} sets, step 0 has {n}: "
@@ -320,6 +321,12 @@ def from_masks(*masks: Bool[Tensor, "n n"]) -> Pattern:
             mask.dtype == torch.bool and mask.shape == (n, n) and not mask.is_meta,
             "masks must be boolean tensors (n, n) of one size, True = may read",
         )
+        empty = (~mask.any(1)).nonzero().flatten().tolist()
+        require(
+            not empty,
+            f"mask {number} of masks lets tokens {empty[:5]} read nothing, not even "
+            "themselves: their softmax is empty",
+        )
         made.append(Lists(*_compressed([mask])))
     return build(n, *made)
 
@@ -342,6 +349,7 @@ def from_rule(
     sizes(2, n=n)
     require(callable(rule), f"rule must be a function of k and j, got {rule!r}")
     _flag(causal=causal)
+    n = int(n)
     j = torch.arange(n, device=CPU)
     chunks = j.split(max(1, CHUNK // n))
     lists = Lists(*_compressed(_ask(rule, k[:, None], j[None]) for k in chunks))
