@@ -554,7 +554,8 @@ def _merge_(out, lse, o, l, fresh: bool = False) -> None:
 
 def _dots(entries: _Entries, x: Tensor, y: Tensor) -> Tensor:
     """<x_i, y_j> at each entry (i, j) of one head."""
-    if torch.is_grad_enabled():  # for second derivatives
+    learned = x.requires_grad or y.requires_grad
+    if learned and torch.is_grad_enabled():  # for second derivatives
         return (x.index_select(0, entries.row) * y.index_select(0, entries.col)).sum(-1)
     size = len(x), len(y)
     zeros = x.new_zeros(len(entries.col))

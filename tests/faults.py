@@ -108,7 +108,7 @@ codes = room("price_of_dimension")
 enough = room("what_is_enough")
 expressive = room("logarithmic_dimension", "expressive/{}")
 patterns = room("patterns_and_conditions", "patterns/{}")
-tiles = room("patterns_and_conditions", "sparse/{}")
+tiles = partial(room("patterns_and_conditions"), "sparse")
 copying = room("copying_task", "copying/{}")
 universal = room("the_proof_executed", "universal/{}")
 softened = partial(room("from_integers_to_softmax"), "universal/standard")
@@ -793,33 +793,33 @@ MUTATIONS = {
         "questions.low-rank",
     ),
     "bit_product: the last table alone": patterns(
-        "bits",
-        "np.bitwise_or(out, part, out=out)",
-        "out[:] = part",
+        "_bits",
+        "out |= table[a[:, byte]]",
+        "out = table[a[:, byte]]",
         "patterns.checker",
     ),
     "hops: steps backwards": patterns(
         "conditions",
-        "period = product(step, period)",
-        "period = product(period, step)",
+        "period = bit_product(step, period)",
+        "period = bit_product(period, step)",
         "patterns.fixed",
     ),
     "hops: one layer less": patterns(
         "conditions",
-        "return periods * len(steps) + t",
-        "return periods * len(steps) + t - 1",
+        "return s, heard",
+        "return s - 1, heard",
         "patterns.strided",
     ),
     "Window: sign of a ring": patterns(
         "parts",
-        "torch.arange(-left, right + 1",
-        "torch.arange(left, right + 1",
+        "torch.arange(-self.left, self.right + 1, device=k.device)",
+        "torch.arange(self.left, self.right + 1, device=k.device)",
         "patterns.fewest",
     ),
     "Rows: axis": patterns(
         "parts",
-        "return _among(tokens, n, k)",
-        "return _among(tokens, n, j)",
+        "return _among(self.tokens, n, k)",
+        "return _among(self.tokens, n, j)",
         "patterns.star",
     ),
     "is_path: axis": patterns(
@@ -849,7 +849,7 @@ MUTATIONS = {
     ),
     "hops: the skip": patterns(
         "conditions",
-        "mask | torch.eye(pattern.n, dtype=torch.bool) if skip else mask",
+        "mask | torch.eye(pattern.n, dtype=torch.bool, device=CPU) if skip else mask",
         "mask",
         "patterns.universal",
     ),
@@ -861,8 +861,8 @@ MUTATIONS = {
     ),
     "crossing: the readers' own side": patterns(
         "conditions",
-        "read = col[reader & ~member[col]]",
-        "read = col[reader & member[col]]",
+        "(row & ~B)",
+        "(row & B)",
         "patterns.cut",
     ),
     "check: self-loops of the first step alone": patterns(
@@ -874,124 +874,100 @@ MUTATIONS = {
     ),
     "random: one draw for all": patterns(
         "families",
-        "drawn = torch.randperm(n, generator=generator)",
-        "drawn = torch.randperm(n, generator=generator.manual_seed(1))",
+        "torch.randperm(n, generator=generator, ",
+        "torch.randperm(n, generator=generator.manual_seed(1), ",
         "patterns.random",
     ),
-    "_attend: scale": tiles(
-        "tiles",
-        "attn_mask=mask, scale=scale)",
-        "attn_mask=mask, scale=2 * scale)",
-        "sparse.exact",
-    ),
+    "_softmax: scale": tiles("scale=1.0)[:2]", "scale=2.0)[:2]", "sparse.exact"),
     "_merge_: sign": tiles(
-        "tiles",
-        "weight = (l - finite)",
-        "weight = (lse - finite)",
+        "weight = (l - total",
+        "weight = (lse - total",
         "sparse.merge",
     ),
     "_merge_: maximum for the sum": tiles(
-        "tiles",
         "torch.logaddexp(lse, l)",
         "torch.maximum(lse, l)",
         "sparse.merge",
     ),
-    "forward: weight of nothing": tiles(
-        "tiles",
-        "l = l.masked_fill(dead, -math.inf)",
+    "_attend: weight of nothing": tiles(
+        "l = l.masked_fill(_own(own.dead, here), -math.inf)",
         "l = l + 0",
         "sparse.merge",
         page=False,
     ),
-    "plan_of: overlaps twice": tiles(
-        "plans",
-        "mask &= ~_reads(part, n, k, l)",
+    "_masks: overlaps twice": tiles(
+        "mask &= ~other.reads(n, k, j)",
         "mask &= mask",
         "sparse.merge",
     ),
-    "_runs: offset of the mask": tiles(
-        "plans",
-        "layout.k.tokens(tiles, n)",
-        "replace(layout.k, first=layout.k.first + 1).tokens(tiles, n)",
+    "_masks: the key before": tiles(
+        "j = keys[start : start + size, None]",
+        "j = keys[start : start + size, None] - 1",
         "sparse.exact",
     ),
-    "_strips: step of a residue class": tiles(
-        "tiles", "side.step * row", "row", "sparse.exact"
-    ),
-    "_residues: a column that the class holds": tiles(
-        "layouts",
-        "torch.where(held, -1, behind)",
-        "torch.where(held, behind, behind)",
+    "_spread: step of a residue class": tiles(
+        "(batch, hop * row, step * row, number)",
+        "(batch, hop * row, row, number)",
         "sparse.exact",
-        page=False,
     ),
-    "gradients: sign of the part of lse": tiles(
-        "tiles",
-        "torch.stack(dots) - g_lse",
-        "torch.stack(dots) + g_lse",
+    "_gradients: sign of the part of lse": tiles(
+        "- g_lse[..., None]",
+        "+ g_lse[..., None]",
         "sparse.gradient",
         page=False,
     ),
     "_add_tiles: sign of the drift": tiles(
-        "tiles",
-        "ds.copy_(-tile_drift[b]",
-        "ds.copy_(tile_drift[b]",
+        "torch.baddbmm(-drift",
+        "torch.baddbmm(drift",
         "sparse.gradient",
         page=False,
     ),
     "_add_tiles: base of the logits": tiles(
-        "tiles",
-        "p.mul_(LOG2E).exp2_()",
-        "p.exp2_()",
+        "(s * LOG2E).exp2()",
+        "s.exp2()",
         "sparse.gradient",
         page=False,
     ),
-    "_products: scale": tiles(
-        "entries",
-        "beta=0.0, alpha=scale)",
-        "beta=0.0, alpha=2 * scale)",
+    "_dots: scale": tiles(
+        "beta=0.0).values()",
+        "beta=0.0, alpha=2.0).values()",
         "sparse.merge",
         page=False,
     ),
-    "_forward: sum for the weighted mean": tiles(
-        "entries",
-        "return sums / divisor.unsqueeze(-1), top",
-        "return sums, top",
+    "_attend_entries: sum for the weighted mean": tiles(
+        "sums / total.masked_fill(total == 0, 1)[:, None]",
+        "sums",
         "sparse.merge",
         page=False,
     ),
-    "entries_of: rows for columns": tiles(
-        "entries",
-        "col=columns,",
-        "col=rows,",
+    "_entries: rows for columns": tiles(
+        "(starts[0], rows, columns,",
+        "(starts[0], rows, rows,",
         "sparse.merge",
         page=False,
     ),
-    "add_gradients: sign of the drift": tiles(
-        "entries",
-        "- drift_here.index_select(0, own.row)",
-        "+ drift_here.index_select(0, own.row)",
+    "_add_entries: sign of the drift": tiles(
+        "(_dots(e, g, v) - drift",
+        "(_dots(e, g, v) + drift",
         "sparse.gradient",
         page=False,
     ),
-    "_spread: overlapping tiles": tiles(
-        "tiles",
-        "weights[every].mT, rows[every]",
-        "weights[every].mT, rows[: len(weights[every])]",
+    "_add: overlapping tiles": tiles(
+        "b[start::apart])",
+        "b[: len(a[start::apart])])",
         "sparse.gradient",
         page=False,
     ),
-    "layout_of_rows: the row before": tiles(
-        "plans",
-        "layout = layout_of_rows(reads, first, n)",
-        "layout = layout_of_rows(reads, first - 1, n)",
+    "_last_rows: the row before": tiles(
+        "read = step.reads(n, i[:, None], j)",
+        "read = step.reads(n, i[:, None] - 1, j)",
         "sparse.exact",
         page=False,
     ),
-    "_goes_by_entries: the last neighbour": tiles(
-        "plans",
-        "torch.arange(-part.left, part.right + 1)",
-        "torch.arange(-part.left, part.right)",
+    "Window: the last neighbour of a pair": patterns(
+        "parts",
+        "beside = torch.arange(-self.left, self.right + 1",
+        "beside = torch.arange(-self.left, self.right",
         "sparse.exact",
         page=False,
     ),

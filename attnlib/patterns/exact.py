@@ -74,43 +74,37 @@ def exact(family: str, n: int, w: int = 3, g: int = 1) -> Exact:
         f"got n = {n}, w = b = {w}, g = {g}",
     )
     log = (n - 1).bit_length()  # ceil(log2 n)
+    ends = n // w
     near = _window(n, math.ceil(w / 2), h)
-    classes = n % w * (n // w + 1) ** 2 + (w - n % w) * (n // w) ** 2
-    blocks = n // w * w**2 + (n % w) ** 2
-    match family:
-        case "dense":
-            return Exact(1, 1, n * n)
-        case "window":
-            return Exact(1, math.ceil((n - 1) / h), _window(n, h, h))
-        case "dilation cycle":
-            return Exact(log, log, 3 * n - 2)
-        case "directed cycle":
-            return Exact(1, n - 1, 2 * n)
-        case "star":
-            return Exact(1, 2 if n > 3 else 1, 5 * n - 6)
-        case "longformer":
-            beyond_the_window = 2 * g * (n - 1 - h) - g * (g - 1)
-            return Exact(1, 2, _window(n, h, h) + beyond_the_window)
-        case "strided":
-            return Exact(2, 3, max(near, classes))
-        case "strided, union":
-            twice = n  # each token itself
-            return Exact(1, 3, near + classes - twice)
-        case "fixed":
-            ends = n // w
-            summaries = n * ends + n - ends
-            return Exact(2, None if n % w else 2, max(blocks, summaries))
-        case "block diagonal":
-            return Exact(1, None if w < n else 1, blocks)
-        case "shifted blocks":
-            return Exact(2, 2 * n // w - 1, n * w)
-        case "logsparse":
-            return Exact(1, None, n + n * log - 2**log + 1)
-    m = n // w  # blockwise
+    classes = n % w * (ends + 1) ** 2 + (w - n % w) * ends**2
+    blocks = ends * w**2 + (n % w) ** 2
+    summaries = n * ends + n - ends
+    symmetric = _window(n, h, h)
+    beyond_the_window = 2 * g * (n - 1 - h) - g * (g - 1)
+    formulas = {
+        "dense": (1, 1, n * n),
+        "window": (1, math.ceil((n - 1) / max(1, h)), symmetric),
+        "dilation cycle": (log, log, 3 * n - 2),
+        "directed cycle": (1, n - 1, 2 * n),
+        "star": (1, 2 if n > 3 else 1, 5 * n - 6),
+        "longformer": (1, 2, symmetric + beyond_the_window),
+        "strided": (2, 3, max(near, classes)),
+        "strided, union": (1, 3, near + classes - n),  # each token itself twice
+        "fixed": (2, None if n % w else 2, max(blocks, summaries)),
+        "block diagonal": (1, None if w < n else 1, blocks),
+        "shifted blocks": (2, 2 * n // w - 1, n * w),
+        "blockwise": (ends, _turns(ends), n * (w + 1)),
+        "logsparse": (1, None, n + n * log - 2**log + 1),
+    }
+    return Exact(*formulas[family])
+
+
+def _turns(m: int) -> int:
+    """The least t >= 2 with t (t - 1) / 2 >= m - 1."""
     t = 2
     while t * (t - 1) // 2 < m - 1:
         t += 1
-    return Exact(m, t, n * (w + 1))
+    return t
 
 
 def _window(n: int, left: int, right: int) -> int:
