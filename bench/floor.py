@@ -12,14 +12,15 @@ from torch.nn import functional as F
 
 from attnlib._require import require
 from attnlib.patterns import Pattern
-from attnlib.sparse import ROOM, _at, _own, _pieces, _tiles_of
+from attnlib.sparse._kernel import ROOM, _cut
+from attnlib.sparse._tiles import tiles_of
 
 
 def tiles_alone(pattern: Pattern, dtype: torch.dtype, device: torch.device) -> bool:
     """Whether the kernel attends on tiles only: lists and thin windows it takes entry
     by entry.
     """
-    made = [_tiles_of(s, pattern.n, pattern.n, dtype, device) for s in pattern.steps]
+    made = [tiles_of(s, pattern.n, pattern.n, dtype, device) for s in pattern.steps]
     return all(entries is None for _, entries in made)
 
 
@@ -40,7 +41,7 @@ def bare_calls(
     and merging parts.
     """
     own = pattern.steps[step % pattern.p]
-    families, entries = _tiles_of(own, pattern.n, pattern.n, q.dtype, q.device)
+    families, entries = tiles_of(own, pattern.n, pattern.n, q.dtype, q.device)
     require(
         entries is None,
         "a pattern with lists has entries that lie in no tile: "
@@ -53,14 +54,13 @@ def bare_calls(
     q, k, v = map(flat, (q, k, v))
     calls = []
     for family in families:
-        for here in _pieces(
-            family, ROOM, len(q) * q.shape[-1] * family.keys.table.shape[1]
-        ):
-            sides = (family.queries, family.keys, family.keys)
-            tiles = [_at(t, side, here) for t, side in zip((q, k, v), sides)]
+        sides = (family.queries, family.keys, family.keys)
+        numbers = len(q) * q.shape[-1] * family.keys.width
+        for here in family.pieces(ROOM, numbers):
+            tiles = [side.of(t, here) for t, side in zip((q, k, v), sides)]
             for t in tiles:
                 t.requires_grad_(backward)
-            mask = _own(family.bias, here)
+            mask = _cut(family.bias, here)
             if mask is not None:  # of three dimensions it would not be fused
                 mask = mask.unsqueeze(0)
             calls.append((tiles, mask))

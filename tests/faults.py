@@ -108,7 +108,7 @@ codes = room("price_of_dimension")
 enough = room("what_is_enough")
 expressive = room("logarithmic_dimension", "expressive/{}")
 patterns = room("patterns_and_conditions", "patterns/{}")
-tiles = partial(room("patterns_and_conditions"), "sparse")
+tiles = room("patterns_and_conditions", "sparse/_{}")
 copying = room("copying_task", "copying/{}")
 universal = room("the_proof_executed", "universal/{}")
 softened = partial(room("from_integers_to_softmax"), "universal/standard")
@@ -878,87 +878,104 @@ MUTATIONS = {
         "torch.randperm(n, generator=generator.manual_seed(1), ",
         "patterns.random",
     ),
-    "_softmax: scale": tiles("scale=1.0)[:2]", "scale=2.0)[:2]", "sparse.exact"),
+    "_softmax: scale": tiles(
+        "kernel", "mask, scale=1.0)", "mask, scale=2.0)", "sparse.exact"
+    ),
     "_merge_: sign": tiles(
-        "weight = (l - total",
-        "weight = (lse - total",
+        "kernel",
+        "weight = (l - _finite",
+        "weight = (lse - _finite",
         "sparse.merge",
     ),
     "_merge_: maximum for the sum": tiles(
+        "kernel",
         "torch.logaddexp(lse, l)",
         "torch.maximum(lse, l)",
         "sparse.merge",
     ),
-    "_attend: weight of nothing": tiles(
-        "l = l.masked_fill(_own(own.dead, here), -math.inf)",
+    "attend: weight of nothing": tiles(
+        "kernel",
+        "l = l.masked_fill(_cut(own.dead, here), -math.inf)",
         "l = l + 0",
         "sparse.merge",
         page=False,
     ),
     "_masks: overlaps twice": tiles(
+        "tiles",
         "mask &= ~other.reads(n, k, j)",
         "mask &= mask",
         "sparse.merge",
     ),
     "_masks: the key before": tiles(
+        "tiles",
         "j = keys[start : start + size, None]",
         "j = keys[start : start + size, None] - 1",
         "sparse.exact",
     ),
-    "_spread: step of a residue class": tiles(
+    "Side.spread: step of a residue class": tiles(
+        "tiles",
         "(batch, hop * row, step * row, number)",
         "(batch, hop * row, row, number)",
         "sparse.exact",
     ),
-    "_gradients: sign of the part of lse": tiles(
+    "gradients: sign of the part of lse": tiles(
+        "kernel",
         "- g_lse[..., None]",
         "+ g_lse[..., None]",
         "sparse.gradient",
         page=False,
     ),
     "_add_tiles: sign of the drift": tiles(
+        "kernel",
         "torch.baddbmm(-drift",
         "torch.baddbmm(drift",
         "sparse.gradient",
         page=False,
     ),
     "_add_tiles: base of the logits": tiles(
+        "kernel",
         "(s * LOG2E).exp2()",
         "s.exp2()",
         "sparse.gradient",
         page=False,
     ),
     "_dots: scale": tiles(
+        "kernel",
         "beta=0.0).values()",
         "beta=0.0, alpha=2.0).values()",
         "sparse.merge",
         page=False,
     ),
-    "_attend_entries: sum for the weighted mean": tiles(
-        "sums / total.masked_fill(total == 0, 1)[:, None]",
+    "attend_pairs: sum for the weighted mean": tiles(
+        "kernel",
+        "sums / divisor[:, None]",
         "sums",
         "sparse.merge",
         page=False,
     ),
-    "_entries: rows for columns": tiles(
-        "(starts[0], rows, columns,",
-        "(starts[0], rows, rows,",
+    "entries_of: rows for columns": tiles(
+        "tiles",
+        "Entries(crow, rows, columns,",
+        "Entries(crow, rows, rows,",
         "sparse.merge",
         page=False,
     ),
-    "_add_entries: sign of the drift": tiles(
-        "(_dots(e, g, v) - drift",
-        "(_dots(e, g, v) + drift",
+    "_add_pairs: sign of the drift": tiles(
+        "kernel",
+        "(_dots(entries, g, v) - drift",
+        "(_dots(entries, g, v) + drift",
         "sparse.gradient",
         page=False,
     ),
     "_add: overlapping tiles": tiles(
-        "b[start::apart])",
-        "b[: len(a[start::apart])])",
+        "kernel",
+        "b[every])",
+        "b[: len(a[every])])",
         "sparse.gradient",
         page=False,
     ),
     "_last_rows: the row before": tiles(
+        "tiles",
         "read = step.reads(n, i[:, None], j)",
         "read = step.reads(n, i[:, None] - 1, j)",
         "sparse.exact",

@@ -14,9 +14,10 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from attnlib import patterns, sparse
+from attnlib import patterns
 from attnlib.patterns import Columns, Pattern, Rows, Strided, Window, build
-from attnlib.sparse import _tiles_of, masked_attention, sparse_attention
+from attnlib.sparse import _torch, masked_attention, sparse_attention
+from attnlib.sparse._tiles import tiles_of
 
 # what the compiler itself says of tensors that are no leaves, and of its own ways
 pytestmark = [
@@ -70,7 +71,7 @@ PATTERNS = {
 @pytest.fixture
 def no_shape_checks(monkeypatch):
     """The compiler does not trace the checks of shapes that only tests have."""
-    for kind in (sparse._Attention, sparse._Gradients):
+    for kind in (_torch._Attention, _torch._Gradients):
         for name in ("forward", "setup_context", "backward"):
             bare = inspect.unwrap(getattr(kind, name))
             monkeypatch.setattr(kind, name, staticmethod(bare))
@@ -175,11 +176,11 @@ def test_equal_patterns_share_their_compiled_tiles():
 def test_torch_checks_the_operators(name):
     """Schema, fake tensors, and gradients under AOTAutograd, by torch's own tests."""
     q, k, v = (t.detach() for t in instance(N, (2,)))
-    number = sparse._number(PATTERNS[name], 0)
-    torch.library.opcheck(sparse._operator, (q, k, v, number, "q"))
-    out, lse = sparse._operator(q, k, v, number, "")
+    number = _torch._number(PATTERNS[name], 0)
+    torch.library.opcheck(_torch._operator, (q, k, v, number, "q"))
+    out, lse = _torch._operator(q, k, v, number, "")
     given = (q, k, v, out, lse, out, lse, number)
-    torch.library.opcheck(sparse._operator_backward, given)
+    torch.library.opcheck(_torch._operator_backward, given)
 
 
 def test_tensors_without_values_have_shapes():
@@ -299,7 +300,7 @@ def test_decoding_token_by_token():
 
 def test_one_query_reads_its_keys_alone():
     (step,) = patterns.causal(patterns.window(4096, 65)).steps
-    ((tiles,), _) = _tiles_of(step, 4096, 1, torch.float32, torch.device("cpu"))
+    ((tiles,), _) = tiles_of(step, 4096, 1, torch.float32, torch.device("cpu"))
     assert tiles.queries.table.tolist() == [[0]]
     assert tiles.keys.table.shape == (1, 33)
 
@@ -359,7 +360,7 @@ def test_steps_must_be_chosen():
 
 
 def misses() -> int:
-    return _tiles_of.cache_info().misses
+    return tiles_of.cache_info().misses
 
 
 def test_tiles_are_kept_by_content():
@@ -378,7 +379,7 @@ def test_tiles_are_kept_by_content():
 
 
 def test_tiles_do_not_pile_up():
-    assert _tiles_of.cache_info().maxsize == 128
+    assert tiles_of.cache_info().maxsize == 128
 
 
 # --- the literal form ---

@@ -12,13 +12,9 @@ import torch
 
 from attnlib import patterns
 from attnlib.patterns import Columns, Lists, Rows, Step, Strided, Window, build
-from attnlib.sparse import (
-    _attend_entries,
-    _entries,
-    _tiles_of,
-    masked_attention,
-    sparse_attention,
-)
+from attnlib.sparse import masked_attention, sparse_attention
+from attnlib.sparse._kernel import attend_pairs
+from attnlib.sparse._tiles import entries_of, tiles_of
 from bench.floor import bare_calls
 
 EPS = 1e-12
@@ -70,7 +66,7 @@ PATTERNS = {
 
 def made_of(pattern, device="cpu"):
     n = pattern.n
-    return _tiles_of(pattern.steps[0], n, n, torch.float64, torch.device(device))
+    return tiles_of(pattern.steps[0], n, n, torch.float64, torch.device(device))
 
 
 def instance(n, batch=(2,), d=4, d_v=3, seed=0, dtype=torch.float64, device="cpu"):
@@ -139,10 +135,10 @@ def test_every_entry_once_whoever_holds_it():
 
 def test_rows_without_an_entry_have_no_weight():
     pairs = torch.tensor([0, 2]), torch.tensor([1, 2])
-    own = _entries([pairs], 3, torch.device("cpu"))
+    own = entries_of([pairs], 3, torch.device("cpu"))
     q = torch.randn(1, 3, 4, generator=torch.Generator().manual_seed(0))
     with torch.no_grad():
-        out, lse = _attend_entries(q, q, q, own)
+        out, lse = attend_pairs(q, q, q, own)
     assert (
         lse[0, 1, 0] == -math.inf
         and bool((out[0, 1] == 0).all())

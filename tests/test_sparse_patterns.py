@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from attnlib import patterns, sparse
+from attnlib import patterns
 from attnlib.patterns import (
     Blocks,
     Columns,
@@ -27,7 +27,7 @@ from attnlib.patterns import (
     Window,
     build,
 )
-from attnlib.sparse import masked_attention, sparse_attention
+from attnlib.sparse import _kernel, _tiles, masked_attention, sparse_attention
 from bench.floor import bare_calls
 
 EPS = 1e-12  # float64; the entries of these instances are of size one
@@ -236,8 +236,8 @@ def test_a_part_without_keys_in_a_row_weighs_nothing():
     q, k, v = (t.detach().view(1, 1, 64, 8) for t in inputs)
     bias = torch.zeros(1, 64, 64, dtype=torch.float64)
     bias[0, 3] = -math.inf
-    if sparse._flash is not None:
-        assert float(sparse._softmax(q, k, v, bias)[1][0, 0, 3]) == 0.0
+    if _kernel._flash is not None:
+        assert float(_kernel._softmax(q, k, v, bias)[1][0, 0, 3]) == 0.0
     small = instance(64, d=8, d_v=8)
     with torch.no_grad():
         small[0] *= 0.01  # lse near log(count): a false 0 would weigh as much as a key
@@ -247,7 +247,7 @@ def test_a_part_without_keys_in_a_row_weighs_nothing():
 
 
 def test_without_the_fused_kernel(monkeypatch):
-    monkeypatch.setattr(sparse, "_flash", None)
+    monkeypatch.setattr(_kernel, "_flash", None)
     for pattern in (
         patterns.longformer(131, 9, 3),
         patterns.one_step(patterns.strided(50)),
@@ -463,7 +463,7 @@ def test_the_dense_form_makes_a_matrix_of_all_pairs():
 
 def made_of(pattern):
     n = pattern.n
-    return sparse._tiles_of(pattern.steps[0], n, n, torch.float64, torch.device("cpu"))
+    return _tiles.tiles_of(pattern.steps[0], n, n, torch.float64, torch.device("cpu"))
 
 
 @pytest.mark.parametrize("n", [120, 127])
@@ -496,12 +496,12 @@ def test_tiles_that_overlap_add_up(size, hop, step, t):
     g = torch.Generator().manual_seed(0)
     tile = torch.arange(t)[:, None]
     table = hop * tile + step * torch.arange(size) - 3
-    side = sparse._side(table, 20, torch.device("cpu"))
+    side = _tiles._side(table, 20, torch.device("cpu"))
     assert side.even or hop == 0 or t == 1
     a = torch.randn(t, size, 4, generator=g, dtype=torch.float64)
     b = torch.randn(t, 4, 2, generator=g, dtype=torch.float64)
     x = torch.zeros(20, 2, dtype=torch.float64)
-    sparse._add(x, side, slice(0, t), a, b)
+    _kernel._add(x, side, slice(0, t), a, b)
     wanted = torch.zeros_like(x)
     for row, place in zip((a @ b).flatten(0, 1), table.flatten().tolist()):
         if 0 <= place < 20:
@@ -560,8 +560,8 @@ def test_import_leaves_the_compiler_alone():
 
 
 def test_small_pieces_give_the_same(monkeypatch):
-    monkeypatch.setitem(sparse.SCORES, "cpu", 1)
-    monkeypatch.setitem(sparse.ROOM, "cpu", 1)
+    monkeypatch.setitem(_kernel.SCORES, "cpu", 1)
+    monkeypatch.setitem(_kernel.ROOM, "cpu", 1)
     for pattern in (
         patterns.longformer(131, 9, 3),
         patterns.one_step(patterns.strided(50)),

@@ -46,13 +46,8 @@ from attnlib.patterns import (
     reach,
 )
 from attnlib.patterns._bits import closure
-from attnlib.sparse import (
-    _attend,
-    _gradients,
-    _tiles_of,
-    masked_attention,
-    sparse_attention,
-)
+from attnlib.sparse import _tiles, masked_attention, sparse_attention
+from attnlib.sparse._kernel import attend, gradients
 from attnlib.theorems import Case, claim
 
 double = torch.float64
@@ -1728,10 +1723,10 @@ def tiles_of(pattern: Pattern, *, disjoint: bool = True) -> tuple:
     step = pattern.steps[0]
     how = (pattern.n, pattern.n, double, torch.device("cpu"))
     if disjoint:
-        return _tiles_of(step, *how)
+        return _tiles.tiles_of(step, *how)
     made = []
     for part in step.parts:
-        alone, _ = _tiles_of(Step((part,), step.causal), *how)
+        alone, _ = _tiles.tiles_of(Step((part,), step.causal), *how)
         made += [tiles._replace(fresh=not made) for tiles in alone]
     return made, None
 
@@ -1790,7 +1785,7 @@ def merge(
     _check_attended(pattern, q, k, v)
     require(v.any(), "v must not be zero: what is off is measured by it")
     scale = 1 / math.sqrt(q.shape[-1])
-    got = _attend(q * scale, k, v, *tiles_of(pattern, disjoint=disjoint))
+    got = attend(q * scale, k, v, *tiles_of(pattern, disjoint=disjoint))
     wanted = _truth(q, k, v, pattern.mask())
     off = max(float((a - b).abs().max()) for a, b in zip(got, wanted))
     return at_most(off, 64 * EPS * float(v.abs().max()))
@@ -1856,7 +1851,7 @@ def gradient(
         lse = _truth(q, k, v, first.mask())[1]
     scale = 1 / math.sqrt(q.shape[-1])
     made = (out.detach(), lse.detach(), g_out, g_lse)
-    dq, dk, dv = _gradients(q * scale, k, v, *made, *tiles_of(pattern))
+    dq, dk, dv = gradients(q * scale, k, v, *made, *tiles_of(pattern))
     got = (scale * dq, dk, dv)
     size = max(float(t.abs().max()) for t in wanted)
     off = max(float((a - b).abs().max()) for a, b in zip(got, wanted))
