@@ -94,7 +94,6 @@ def star(n: int, *, local: bool = True) -> Pattern:
         the relay.
     Claim: patterns.star
     """
-    _require.is_a(bool, local=local)
     sizes(2, n=n)
     _flag(local=local)
     reach = int(local)
