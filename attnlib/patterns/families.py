@@ -309,7 +309,7 @@ def from_sets(*steps: Sequence[Sequence[int] | set[int]]) -> Pattern:
 
 def from_masks(*masks: Bool[Tensor, "n n"]) -> Pattern:
     """A pattern from masks, one a step, True in row k and column j if token k reads
-    token j.
+    token j. What it keeps lies on the CPU.
     """
     require(len(masks) > 0, "masks must hold at least one mask, got none")
     made = []
