@@ -92,7 +92,20 @@ def tokens(x, name: str = "x") -> None:
     is_floating(name, x)
     got = tuple(x.shape)
     require(len(got) >= 2, f"{name} must be (*batch, n, d), got {got}")
-    require(0 not in got, f"{name} needs at least one token and one feature, got {got}")
+    require(
+        0 not in got,
+        f"{name} needs at least one token and one feature, and a batch that is not "
+        f"empty, got {got}",
+    )
+
+
+def two_norms(x) -> None:
+    """Tokens of a dtype in which torch has the 2-norm of a matrix."""
+    require(
+        x.dtype in (torch.float32, torch.float64),
+        f"x is {x.dtype}, which has no 2-norm of a matrix in torch: "
+        "cast x and the layers to float32 or float64",
+    )
 
 
 def finite(**tensors) -> None:
@@ -207,9 +220,11 @@ def sizes(least: int, /, **given) -> None:
 
 
 def numbers(**given) -> None:
-    """The arguments, given by name, are finite real numbers, in the range of floats."""
+    """The arguments, given by name, are finite real numbers, in the range of floats;
+    torch takes no Fraction.
+    """
     for name, value in given.items():
-        real = isinstance(value, Real) and not isinstance(value, bool)
+        real = isinstance(value, Real) and not isinstance(value, bool | Fraction)
         got = told(value)
         require(
             real and abs(value) < math.inf, f"{name} must be a finite number, got {got}"

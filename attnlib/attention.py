@@ -105,12 +105,14 @@ def _attention_matrix(x, w_q, w_k, b_q, b_k, *, scale, mask, normalizer) -> Tens
     source = x.unsqueeze(-3) if w_q.dim() == 3 else x
     q = _project(source, w_q, b_q)
     k = _project(source, w_k, b_k)
+    if x.dtype == torch.float16:  # its logits end at 65,504
+        q, k = q.float(), k.float()
     if scale is None:
         scale = 1 / math.sqrt(w_q.shape[-1])
     a = (q * scale) @ k.mT
     if mask is not None:
         a = a.masked_fill(~mask, -math.inf)
-    return NORMALIZERS[normalizer](a)
+    return NORMALIZERS[normalizer](a).to(x.dtype)
 
 
 def _check_weighting(

@@ -14,7 +14,14 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from attnlib._require import finite, one_of, own_precision, require, tokens
+from attnlib._require import (
+    finite,
+    one_of,
+    own_precision,
+    require,
+    tokens,
+    two_norms,
+)
 from attnlib.attention import Layer, check_network
 
 Version = Literal["printed", "repaired", "safe"]
@@ -425,11 +432,7 @@ def log_diameter_bound(
     Claim: collapse.cube
     """
     check_network(x, layers)
-    require(
-        x.dtype in (torch.float32, torch.float64),
-        f"x is {x.dtype}, which has no 2-norm of a matrix in torch: "
-        "cast x and the layers to float32 or float64",
-    )
+    two_norms(x)
     u = _log_diameter(x)
     bounds = [u]
     for layer in layers:

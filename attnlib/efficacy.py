@@ -498,13 +498,15 @@ def length_bounds(
         (L + 1, *batch).
 
     Raises:
-        ValueError: as forward, or if attention does not have one P for each head.
+        ValueError: as forward, for float16 and bfloat16, or if attention does not have
+            one P for each head.
 
     Cost: the singular values of every P and W.
     Source: not taken from a paper.
     Claim: efficacy.weight
     """
     check_network(x, layers)
+    _require.two_norms(x)
     if attention is None:
         attention = forward(x, layers, skip=True, return_attention=True)[1]
     check_attention(x, layers, attention)

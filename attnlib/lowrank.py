@@ -431,7 +431,8 @@ def nystrom_attention(
     core = torch.softmax(q_m @ k_m.mT, -1)
     right = torch.softmax(q_m @ k.mT, -1)
     if iterations is None:
-        inverse = torch.linalg.pinv(core)
+        wide = torch.promote_types(core.dtype, torch.float32)
+        inverse = torch.linalg.pinv(core.to(wide)).to(core.dtype)
     else:
         inverse = _iterated_inverse(core, iterations)
     return left @ (inverse @ (right @ v))

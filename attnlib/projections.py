@@ -355,7 +355,12 @@ def required_dimension(
     require(0 < delta < 1, f"delta must be between 0 and 1, got {delta}")
     sizes(1, union=union)
     logarithm = math.log(2 * union / delta)
-    k = math.ceil(4 * logarithm / (eps**2 - eps**3))
+    room = eps**2 - eps**3
+    require(
+        room * 2**53 > 4 * logarithm,
+        f"eps must not ask for 2^53 dimensions or more, got {eps}",
+    )
+    k = math.ceil(4 * logarithm / room)
     if not exact:
         return k
     # The bound answers for this k and all larger ones. Below it we look for the largest

@@ -211,6 +211,7 @@ def real_breaks() -> dict[str, Break]:
         "nan": Break(math.nan),
         "inf": Break(math.inf),
         "-inf": Break(-math.inf),
+        "exact": Break(Fraction(1, 3), 1 / 3),
     }
 
 
