@@ -948,7 +948,6 @@ LEGAL = {
         patterns.conditions.check pattern: longer
         patterns.conditions.crossing pattern: longer
         patterns.conditions.hops pattern: longer
-        patterns.conditions.hops_by_sets pattern: longer
         patterns.conditions.reach pattern: longer
         patterns.families.causal pattern: longer
         patterns.families.one_step pattern: longer
@@ -969,7 +968,6 @@ LEGAL = {
         paths.path_norms mask: scalar shallower
         paths.path_sums mask: scalar shallower
         paths.path_terms mask: scalar shallower
-        patterns.hamilton.impossible reads: hidden
         sparse.masked_attention mask: scalar shallower
     """,
     "None says: no bias, no norm, no layer on this path, the default": """

@@ -6,14 +6,12 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
 import pytest
 import torch
 
-from attnlib import attention, efficacy, lowrank, paths, patterns, projections, sparse
+from attnlib import attention, efficacy, lowrank, paths, projections
 
 HALVES = (torch.float16, torch.bfloat16)
-BITS = patterns.bits.pack(torch.ones(5, 130, dtype=torch.bool).tril())
 
 
 def some_layers(dtype=torch.float64):
@@ -46,29 +44,12 @@ def test_logits_beyond_float16_leave_rows_that_sum_to_one():
     assert torch.allclose(p.float(), torch.full((3, 3), 1 / 3), atol=1e-3)
 
 
-def test_bits_may_lie_anyhow_in_memory():
-    turned = BITS.T.contiguous().T
-    assert not turned.is_contiguous()
-    whole = patterns.bits.pack(torch.ones(130, 3, dtype=torch.bool))
-    product = patterns.bits.bit_product(BITS, whole)
-    assert torch.equal(
-        patterns.bits.unpack(turned, 130), patterns.bits.unpack(BITS, 130)
-    )
-    assert torch.equal(patterns.bits.bit_product(turned, whole), product)
-
-
 @pytest.mark.parametrize("eps", [1e-200, 1e-100, 1e-9])
 @pytest.mark.parametrize("exact", [True, False])
 def test_an_eps_that_asks_for_no_countable_dimension_is_refused(eps, exact):
     with pytest.raises(ValueError, match="eps must not ask for"):
         projections.required_dimension(eps, 0.1, exact=exact)
     assert projections.required_dimension(1e-5, 0.1, exact=False) > 1e11
-
-
-@pytest.mark.bad_input
-def test_numpy_counts_queries_too():
-    made = patterns.bigbird(300, 3, 1, 1, generator=torch.Generator().manual_seed(0))
-    sparse.attention.prepare(made, n_q=np.int64(299))
 
 
 @pytest.mark.bad_input

@@ -27,7 +27,7 @@ from attnlib import _require
 from attnlib._require import require
 from attnlib.patterns import Pattern
 from attnlib.patterns.parts import _is_pattern
-from attnlib.sparse._torch import fit, one_step
+from attnlib.sparse import _torch
 
 __all__ = ["masked_attention", "sparse_attention"]
 
@@ -113,7 +113,7 @@ def sparse_attention(
         k = _for_each_head("k", k, q)
         v = _for_each_head("v", v, q)
     if not torch.compiler.is_compiling():  # there the operator asks
-        fit(q, k, v, pattern.n)
+        _torch.fit(q, k, v, pattern.n)
     _require.scale(scale, check=False)
     learned = torch.is_tensor(scale)
     if learned:
@@ -127,7 +127,7 @@ def sparse_attention(
     heads = q.shape[-3] if q.dim() > 2 else 0
     steps = _steps(step, pattern, heads)
     if isinstance(steps, int):
-        out, lse = one_step(q, k, v, pattern, steps, checked)
+        out, lse = _torch.one_step(q, k, v, pattern, steps, checked)
     else:
         out, lse = _by_heads(q, k, v, pattern, steps, checked)
     out = out.to(dtype)
@@ -189,7 +189,7 @@ def _by_heads(q, k, v, pattern: Pattern, steps: list[int], checked: str):
     for step in sorted(set(steps)):
         own = [head for head in order if steps[head] == step]
         heads = [t[..., own, :, :] for t in (q, k, v)]
-        found.append(one_step(*heads, pattern, step, checked))
+        found.append(_torch.one_step(*heads, pattern, step, checked))
     outs, lses = zip(*found)
     place = [order.index(head) for head in range(len(steps))]
     out = torch.cat(outs, -3)[..., place, :, :]

@@ -216,7 +216,7 @@ def _fields(device: str, *, n: int, L: int) -> Callable:
 
 def _hops(device: str, *, n: int) -> Callable:
     pattern = patterns.star(n)
-    return partial(patterns.hops, pattern, device=device)
+    return partial(patterns.hops, pattern)
 
 
 def _rows_of(kernel: Callable) -> Callable:
@@ -544,15 +544,15 @@ APART = {
     ),
     "literal twin, slow on purpose": (
         "bridges.dobrushin_literal paths.path_term paths.path_terms "
-        "efficient.lsh_sets efficient.naive_attention efficient.tiled_attention "
-        "patterns.hops_by_sets"
+        "efficient.lsh_sets efficient.naive_attention efficient.tiled_attention"
     ),
     "a call of kernels in the table": (
         "efficacy.estimate_length efficacy.logit_parts efficacy.logits "
-        "expressive.smallest_dimension expressive.successes sparse.prepare "
+        "expressive.smallest_dimension expressive.successes "
         "universal.apply universal.head universal.steps universal.approximate "
         "universal.approximate_equivariant memorize.data_scale copying.evaluate"
     ),
+    "it asks the rule that it is given, of all pairs": "patterns.from_rule",
     "a table is sorted once, to build a network": (
         "memorize.telling_tokens memorize.count_ids memorize.fit_counts"
     ),
