@@ -564,12 +564,12 @@ APART = {
     "it trains: steps times forward and backward": ("efficacy.train_reader"),
     "exact or exhaustive search on small inputs": (
         "copying.best_accuracy universal.run universal.run_standard "
-        "universal.contextual_map patterns.search patterns.impossible patterns.is_path "
+        "universal.contextual_map patterns.is_path "
         "efficient.gqa_error"
     ),
     "an n x n table of bits by definition": (
-        "patterns.bit_product patterns.closure patterns.from_masks "
-        "patterns.pack patterns.unpack patterns.reach patterns.check patterns.crossing "
+        "patterns.closure patterns.from_masks "
+        "patterns.pack patterns.reach patterns.check patterns.crossing "
         "copying.plan"
     ),
     "it edits a few parts of a pattern": (
