@@ -6,6 +6,7 @@ Page: notebooks/one_layer_memorization/reviewers_questions
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -81,7 +82,7 @@ class Encoded:
     names: list[str]
 
 
-def load_conll(path: str | Path | None = None) -> Tagged:
+def load_conll(path: str | os.PathLike[str] | None = None) -> Tagged:
     """Sentences of a local file in CoNLL format: the first column is the word, the last
     the tag.
 

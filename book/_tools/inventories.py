@@ -36,7 +36,7 @@ NAMES = {
             )
         },
         "fractions.Fraction": "library/fractions.html#fractions.Fraction",
-        "pathlib.Path": "library/pathlib.html#pathlib.Path",
+        "os.PathLike": "library/os.html#os.PathLike",
         "ValueError": "library/exceptions.html#ValueError",
     },
     "numpy": {"numpy.ndarray": "reference/generated/numpy.ndarray.html"},
