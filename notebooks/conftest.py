@@ -47,7 +47,7 @@ def pytest_runtest_teardown(item, nextitem):
         return
     executed = with_outputs(page.nb, page.stash.get(PASSED, []))
     if executed is not None:
-        page_cache.keep(executed, Path(page.path), pages.ROOT)
+        page_cache.Shelf(pages.ROOT).keep(executed, Path(page.path))
 
 
 def with_outputs(notebook, cells):
