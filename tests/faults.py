@@ -849,20 +849,20 @@ MUTATIONS = {
     ),
     "hops: the skip": patterns(
         "conditions",
-        "mask | torch.eye(pattern.n, dtype=torch.bool, device=CPU) if skip else mask",
+        "mask | _eye(pattern.n) if skip else mask",
         "mask",
         "patterns.universal",
     ),
     "reach: heard from two": patterns(
         "conditions",
-        "heard = _step(pattern, t, skip).float() @ heard.float() > 0",
-        "heard = _step(pattern, t, skip).float() @ heard.float() > 1",
+        "heard = at_hand.float() @ heard.float() > 0",
+        "heard = at_hand.float() @ heard.float() > 1",
         "patterns.universal",
     ),
     "crossing: the readers' own side": patterns(
         "conditions",
-        "(row & ~B)",
-        "(row & B)",
+        "(read & ~B)",
+        "(read & B)",
         "patterns.cut",
     ),
     "check: self-loops of the first step alone": patterns(
@@ -941,8 +941,8 @@ MUTATIONS = {
     ),
     "_dots: scale": tiles(
         "kernel",
-        "beta=0.0).values()",
-        "beta=0.0, alpha=2.0).values()",
+        "y.mT, beta=0.0)",
+        "y.mT, beta=0.0, alpha=2.0)",
         "sparse.merge",
         page=False,
     ),

@@ -23,7 +23,7 @@ from torch import Tensor
 from attnlib._require import is_a, require, sizes
 from attnlib.patterns._bits import Bits, bit_product, pack, unpack
 from attnlib.patterns.hamilton import _search
-from attnlib.patterns.parts import CPU, Pattern, _is_pattern
+from attnlib.patterns.parts import CPU, Pattern, _eye, _is_pattern, _upto
 
 
 def reach(pattern: Pattern, layers: int, *, skip: bool = True) -> Bool[Tensor, "n n"]:
@@ -40,9 +40,10 @@ def reach(pattern: Pattern, layers: int, *, skip: bool = True) -> Bool[Tensor, "
     _is_pattern("pattern", pattern)
     sizes(0, layers=layers)
     is_a(bool, skip=skip)
-    heard = torch.eye(pattern.n, dtype=torch.bool, device=CPU)
+    heard = _eye(pattern.n)
     for t in range(layers):
-        heard = _step(pattern, t, skip).float() @ heard.float() > 0
+        at_hand = _step(pattern, t, skip)
+        heard = at_hand.float() @ heard.float() > 0
     return heard
 
 
@@ -173,19 +174,22 @@ def crossing(pattern: Pattern, inside: Sequence[int]) -> list[int]:
     )
     B = torch.zeros(n, dtype=torch.bool, device=CPU)
     B[sorted(within)] = True
-    read = [pattern.mask(step)[B].any(0) for step in range(pattern.p)]
-    return [int((row & ~B).sum()) for row in read]
+    counts = []
+    for step in range(pattern.p):
+        read = pattern.mask(step)[B].any(0)
+        counts.append(int((read & ~B).sum()))
+    return counts
 
 
 def _step(pattern: Pattern, t: int, skip: bool) -> Bool[Tensor, "n n"]:
     """Whom each token has at hand in layer t: what it reads, and itself by the skip."""
     mask = pattern.mask(t)
-    return mask | torch.eye(pattern.n, dtype=torch.bool, device=CPU) if skip else mask
+    return mask | _eye(pattern.n) if skip else mask
 
 
 def _missing_loop(pattern: Pattern) -> tuple[int, int] | None:
     """A token that does not read itself and the step where it does not, or None."""
-    i = torch.arange(pattern.n, device=CPU)
+    i = _upto(pattern.n)
     for step in range(pattern.p):
         missing = (~pattern.reads(step, i, i)).nonzero()
         if len(missing):
@@ -216,7 +220,7 @@ def _hops(pattern: Pattern, skip: bool) -> tuple[int | None, Bool[Tensor, "n n"]
     heard = unpack(powers[-1], n)
     if not full(powers[-1]):
         return None, heard
-    too_few = pack(torch.eye(n, dtype=torch.bool, device=CPU))
+    too_few = pack(_eye(n))
     periods = 0  # the largest number of them that is not enough
     for i in reversed(range(len(powers) - 1)):
         longer = bit_product(powers[i], too_few) if periods else powers[i]

@@ -22,7 +22,6 @@ from attnlib import _require
 from attnlib._require import require, sizes
 from attnlib.patterns.parts import (
     CHUNK,
-    CPU,
     Blocks,
     Columns,
     Lists,
@@ -37,6 +36,7 @@ from attnlib.patterns.parts import (
     _is_pattern,
     _starts,
     _table,
+    _upto,
     build,
 )
 
@@ -68,7 +68,8 @@ def dilation_cycle(n: int) -> Pattern:
     Source: not taken from a paper.
     Claim: patterns.dilation-cycle
     """
-    return build(n, *[Window(1, 1, distance) for distance in _powers_of_two(n)])
+    steps = [Window(1, 1, distance) for distance in _powers_of_two(n)]
+    return build(n, *steps)
 
 
 def directed_cycle(n: int) -> Pattern:
@@ -143,7 +144,8 @@ def fixed(n: int, w: int | None = None, *, closed: bool = False) -> Pattern:
     ends = set(range(w - 1, n, w))
     if closed:
         ends.add(n - 1)
-    return build(n, Blocks(w), [Window(0, 0), Columns(tuple(sorted(ends)))])
+    summaries = Columns(tuple(sorted(ends)))
+    return build(n, Blocks(w), [Window(0, 0), summaries])
 
 
 def longformer(n: int, w: int = 5, g: int = 1) -> Pattern:
@@ -215,7 +217,8 @@ def blockwise(n: int, b: int | None = None) -> Pattern:
     """
     b = _root(n, b=b)
     m = Blocks(b).count(n)
-    return build(n, *[[Window(0, 0), Blocks(b, turn=q)] for q in range(m)])
+    itself = Window(0, 0)
+    return build(n, *[[itself, Blocks(b, turn=q)] for q in range(m)])
 
 
 def logsparse(n: int, *, both: bool = False) -> Pattern:
@@ -226,7 +229,8 @@ def logsparse(n: int, *, both: bool = False) -> Pattern:
     Claim: patterns.logsparse
     """
     _flag(both=both)
-    return build(n, [Window(1, int(both), far) for far in _powers_of_two(n)])
+    after = int(both)
+    return build(n, [Window(1, after, far) for far in _powers_of_two(n)])
 
 
 def one_step(pattern: Pattern) -> Pattern:
@@ -276,7 +280,8 @@ def causal(pattern: Pattern) -> Pattern:
     Claim: patterns.causal
     """
     _is_pattern("pattern", pattern)
-    return build(pattern.n, *[replace(step, causal=True) for step in pattern.steps])
+    steps = [replace(step, causal=True) for step in pattern.steps]
+    return build(pattern.n, *steps)
 
 
 def from_sets(*steps: Sequence[Sequence[int] | set[int]]) -> Pattern:
@@ -303,7 +308,8 @@ def from_sets(*steps: Sequence[Sequence[int] | set[int]]) -> Pattern:
         for k, row in enumerate(sets):
             _check_set(row, f"step {number}: the set of token {k}")
         crow = _starts(_table([len(row) for row in sets]))
-        made.append(Lists(crow, _table([j for row in sets for j in sorted(row)])))
+        col = [j for row in sets for j in sorted(row)]
+        made.append(Lists(crow, _table(col)))
     return build(n, *made)
 
 
@@ -349,9 +355,10 @@ def from_rule(
     require(callable(rule), f"rule must be a function of k and j, got {rule!r}")
     _flag(causal=causal)
     n = int(n)
-    j = torch.arange(n, device=CPU)
+    j = _upto(n)
     chunks = j.split(max(1, CHUNK // n))
-    lists = Lists(*_compressed(_ask(rule, k[:, None], j[None]) for k in chunks))
+    masks = [_ask(rule, k[:, None], j[None]) for k in chunks]
+    lists = Lists(*_compressed(masks))
     return build(n, Step((lists,), causal))
 
 
@@ -382,9 +389,10 @@ def _united(n: int, steps: Sequence[Step]) -> Step:
     """The union of some steps."""
     kinds = {step.causal for step in steps}
     if len(kinds) == 1:
-        return Step(tuple(p for step in steps for p in step.parts), kinds.pop())
+        parts = [part for step in steps for part in step.parts]
+        return Step(tuple(parts), kinds.pop())
     # one flag for all parts would drop connections or add some
-    j = torch.arange(n, device=CPU)
+    j = _upto(n)
     masks = []
     for k in j.split(max(1, CHUNK // n)):
         answers = [step.reads(n, k[:, None], j) for step in steps]
@@ -395,7 +403,8 @@ def _united(n: int, steps: Sequence[Step]) -> Step:
 def _powers_of_two(n: int) -> list[int]:
     """1, 2, 4, ..., those below n."""
     sizes(2, n=n)
-    return [2**l for l in range((int(n) - 1).bit_length())]
+    count = (int(n) - 1).bit_length()
+    return [2**l for l in range(count)]
 
 
 def _check_set(row, where: str) -> None:
@@ -446,8 +455,10 @@ def _at_most_n(n: int, **given: int) -> None:
 def _draws(n: int, r: int, generator: torch.Generator) -> Lists:
     _at_most_n(n, r=r)
     _require.random(generator)
+    device = generator.device
     rows = []
     for _ in range(n):
-        drawn = torch.randperm(n, generator=generator, device=generator.device)[:r]
+        drawn = torch.randperm(n, generator=generator, device=device)[:r]
         rows.append(drawn.sort().values.cpu())
-    return Lists(r * torch.arange(n + 1, device=CPU), torch.cat(rows))
+    crow = r * _upto(n + 1)
+    return Lists(crow, torch.cat(rows))

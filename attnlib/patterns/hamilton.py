@@ -15,7 +15,7 @@ from torch import Tensor
 
 from attnlib._require import is_a, require
 from attnlib.patterns._bits import closure
-from attnlib.patterns.parts import CPU, Pattern, _is_pattern
+from attnlib.patterns.parts import CPU, Pattern, _eye, _is_pattern
 
 SMALL = 12  # up to so many tokens all subsets are tried, and the search never gives up
 # how many tokens of largest degree are taken out in search of too many pieces
@@ -62,8 +62,9 @@ def _search(pattern: Pattern, moves: int) -> tuple[tuple[int, ...] | None, str, 
     for path in (forward, forward[::-1]):
         if is_path(pattern, path):
             return path, "", True
-    reads = torch.stack([pattern.mask(step) for step in range(pattern.p)]).any(0)
-    reads &= ~torch.eye(n, dtype=torch.bool, device=CPU)
+    masks = [pattern.mask(step) for step in range(pattern.p)]
+    reads = torch.stack(masks).any(0)
+    reads &= ~_eye(n)
     if why := _two_ends(reads) or _many_pieces(reads) or _broken_chain(reads):
         return None, why, True
     if n <= SMALL:
@@ -103,7 +104,8 @@ def _many_pieces(reads: Tensor) -> str:
     for r in range(min(REMOVED, n - 2) + 1):
         gone = by_degree[:r]
         kept = sorted(set(range(n)) - set(gone))
-        pieces = len(closure(either[kept][:, kept]).unique(dim=0))
+        hears = closure(either[kept][:, kept])
+        pieces = len(hears.unique(dim=0))
         if pieces > r + 1:
             named = "any token removed"
             if gone:

@@ -65,7 +65,8 @@ class Window:
         if self.wrap:
             around = torch.arange(-self.left, self.right + 1, device=k.device) * D
             return _among(around % n, n, d % n)
-        return (d >= -self.left * D) & (d <= self.right * D) & (d % D == 0)
+        inside = (d >= -self.left * D) & (d <= self.right * D)
+        return inside & (d % D == 0)
 
     def tiles(self, n: int) -> Tables:
         """Tokens a multiple of the dilation apart stand in a line; tiles overlap."""
@@ -77,16 +78,17 @@ class Window:
         left = min(self.left, length)
         right = min(self.right, length)
         width = left + TILE + right
-        start = torch.arange(lines, device=CPU).view(-1, 1, 1)
+        start = _upto(lines).view(-1, 1, 1)
         if width >= length:
-            at = torch.arange(length, device=CPU)
+            at = _upto(length)
             whole = (start + D * at).flatten(0, 1)
             whole = whole % n if self.wrap else whole
             return [(whole, whole)]
-        first = torch.arange(0, length, TILE, device=CPU)[:, None]
-        at = first + torch.arange(TILE, device=CPU)
+        tile = _upto(math.ceil(length / TILE))[:, None]
+        first = TILE * tile
+        at = first + _upto(TILE)
         queries = start + D * at
-        keys = start + D * (first - left + torch.arange(width, device=CPU))
+        keys = start + D * (first - left + _upto(width))
         if self.wrap:
             queries = torch.where(at < length, queries % n, n)
             keys = keys % n
@@ -94,7 +96,7 @@ class Window:
 
     def pairs(self, n: int) -> tuple[Tensor, Tensor]:
         """All k and j such that k reads j, each pair once."""
-        k = torch.arange(n, device=CPU)[:, None]
+        k = _upto(n)[:, None]
         beside = torch.arange(-self.left, self.right + 1, device=CPU)
         j = k + self.dilation * beside
         inside = (j >= 0) & (j < n) | self.wrap
@@ -118,8 +120,8 @@ class Strided:
     def tiles(self, n: int) -> Tables:
         """A tile for each residue class."""
         count = min(self.stride, n)
-        place = torch.arange(math.ceil(n / count), device=CPU)
-        classes = torch.arange(count, device=CPU)[:, None] + count * place
+        place = _upto(math.ceil(n / count))
+        classes = _upto(count)[:, None] + count * place
         return [(classes, classes)]
 
 
@@ -160,7 +162,7 @@ class Blocks:
 
     def tiles(self, n: int) -> Tables:
         """A tile for each block."""
-        places = torch.arange(self.count(n) * self.size, device=CPU)
+        places = _upto(self.count(n) * self.size)
         blocks = places.view(-1, self.size) - self.shift
         return [(blocks, blocks.roll(-self.turn, 0))]
 
@@ -184,7 +186,7 @@ class Columns:
 
     def tiles(self, n: int) -> Tables:
         """All tiles share their keys."""
-        queries = _in_order(torch.arange(n, device=CPU), n)
+        queries = _in_order(_upto(n), n)
         return [(queries, _table(self.tokens).expand(len(queries), -1))]
 
 
@@ -208,7 +210,7 @@ class Rows:
     def tiles(self, n: int) -> Tables:
         """All tiles share their keys."""
         queries = _in_order(_table(self.tokens), n)
-        keys = torch.arange(n, device=CPU)
+        keys = _upto(n)
         return [(queries, keys.expand(len(queries), -1))]
 
 
@@ -235,7 +237,8 @@ class Lists:
     def __eq__(self, other) -> bool:
         if not isinstance(other, Lists):
             return NotImplemented
-        return torch.equal(self.crow, other.crow) and torch.equal(self.col, other.col)
+        same_counts = torch.equal(self.crow, other.crow)
+        return same_counts and torch.equal(self.col, other.col)
 
     def __hash__(self) -> int:
         return self._digest
@@ -271,13 +274,14 @@ class Lists:
         made = []
         for width in counts[counts > 0].unique().tolist():
             own = [a for a, keys in enumerate(sets) if len(keys) == width]
-            queries = size * _table(own)[:, None] + torch.arange(size, device=CPU)
-            made.append((queries, torch.stack([sets[a] for a in own])))
+            queries = size * _table(own)[:, None] + _upto(size)
+            keys = torch.stack([sets[a] for a in own])
+            made.append((queries, keys))
         return made
 
     def pairs(self, n: int) -> tuple[Tensor, Tensor]:
         """All k and j such that k reads j, in their order."""
-        k = torch.arange(len(self.crow) - 1, device=CPU)
+        k = _upto(len(self.crow) - 1)
         return k.repeat_interleave(self.crow.diff()), self.col
 
 
@@ -351,7 +355,8 @@ class Pattern:
         for number, step in enumerate(self.steps):
             _fits(step, self.n, number)
             if not any(_holds_self_loops(part) for part in step.parts):
-                empty = (self.degrees(number) == 0).nonzero().flatten().tolist()
+                reads_nothing = self.degrees(number) == 0
+                empty = reads_nothing.nonzero().flatten().tolist()
                 require(
                     not empty,
                     f"step {number}: tokens {empty[:5]} read nothing, not even "
@@ -366,7 +371,8 @@ class Pattern:
     @property
     def connections(self) -> int:
         """sum_k |A_k| of the step where it is largest; O(p n^2) time, O(n) memory."""
-        return max(int(self.degrees(step).sum()) for step in range(self.p))
+        totals = [int(self.degrees(step).sum()) for step in range(self.p)]
+        return max(totals)
 
     def reads(
         self, step: int, k: Int[Tensor, "*a"], j: Int[Tensor, "*b"]
@@ -385,8 +391,8 @@ class Pattern:
         for name, index in (("k", k), ("j", j)):
             is_tensor(name, index)
             require(index.dtype == torch.int64, f"{name} must be int64")
-            inside = bool(((index >= 0) & (index < self.n)).all())
-            require(inside, f"{name} must hold indices in 0..{self.n - 1}")
+            inside = (index >= 0) & (index < self.n)
+            require(bool(inside.all()), f"{name} must hold indices in 0..{self.n - 1}")
         return self.steps[step % self.p].reads(self.n, k, j)
 
     def mask(self, step: int = 0, *, device=None) -> Bool[Tensor, "n n"]:
@@ -405,11 +411,12 @@ class Pattern:
 
     def degrees(self, step: int = 0) -> Int[Tensor, "n"]:
         """|A_k|, how many tokens each token reads; O(n^2) time, O(n) memory."""
-        return torch.cat([found.sum(1) for found in self._masks(step)])
+        counts = [found.sum(1) for found in self._masks(step)]
+        return torch.cat(counts)
 
     def _masks(self, step: int) -> Iterator[Tensor]:
         """The rows of the mask, some together."""
-        j = torch.arange(self.n, device=CPU)
+        j = _upto(self.n)
         for k in j.split(max(1, CHUNK // self.n)):
             yield self.reads(step, k[:, None], j)
 
@@ -457,6 +464,16 @@ def _starts(counts: Tensor) -> Tensor:
     return F.pad(counts.cumsum(0), (1, 0))
 
 
+def _upto(n: int) -> Tensor:
+    """0, 1, ..., n - 1."""
+    return torch.arange(n, device=CPU)
+
+
+def _eye(n: int) -> Tensor:
+    """Each token reads itself."""
+    return torch.eye(n, dtype=torch.bool, device=CPU)
+
+
 def _table(tokens) -> Tensor:
     return torch.tensor(tokens, dtype=torch.int64, device=CPU)
 
@@ -465,7 +482,8 @@ def _in_order(tokens: Tensor, n: int) -> Tensor:
     """Tokens in rows of LARGE, or one row of fewer; a hole is n."""
     size = min(LARGE, len(tokens))
     missing = -len(tokens) % size
-    return F.pad(tokens, (0, missing), value=n).view(-1, size)
+    filled = F.pad(tokens, (0, missing), value=n)
+    return filled.view(-1, size)
 
 
 def _among(tokens, n: int, i: Tensor) -> Tensor:
@@ -502,7 +520,8 @@ def _are_lists(crow, col) -> None:
             f"got {t.dtype} {tuple(t.shape)} on {t.device}",
         )
     n = len(crow) - 1
-    never_falls = n >= 0 and int(crow[0]) == 0 and bool((crow.diff() >= 0).all())
+    starts = n >= 0 and int(crow[0]) == 0
+    never_falls = starts and bool((crow.diff() >= 0).all())
     require(never_falls, "Lists: crow must start at 0 and never fall")
     end = int(crow[-1])
     require(
@@ -511,9 +530,10 @@ def _are_lists(crow, col) -> None:
     )
     bad = col[(col < 0) | (col >= n)].tolist()
     require(not bad, f"Lists: indices must be in 0..{n - 1}, got {bad[:5]}")
-    k = torch.arange(n, device=CPU).repeat_interleave(crow.diff())
-    rising = bool(((n * k + col).diff() > 0).all())
-    require(rising, "Lists: the indices of a row must rise, none twice")
+    k = _upto(n).repeat_interleave(crow.diff())
+    keys = n * k + col
+    rising = keys.diff() > 0
+    require(bool(rising.all()), "Lists: the indices of a row must rise, none twice")
 
 
 def _place(part: Part) -> tuple:

@@ -118,7 +118,8 @@ def sparse_attention(
     learned = torch.is_tensor(scale)
     if learned:
         _require.same_device("scale", scale, q.device, "q")
-    checked = ("q * scale" if learned else "q") if check else ""
+    called = "q * scale" if learned else "q"
+    checked = called if check else ""
     dtype = q.dtype
     wide = torch.promote_types(dtype, torch.float32)
     q = q.to(wide) * _factor(scale, q)

@@ -47,7 +47,8 @@ def attend(
             tile_q = own.queries.of(q, here)
             tile_k = own.keys.of(k, here)
             tile_v = own.keys.of(v, here)
-            o, l = _softmax(tile_q, tile_k, tile_v, _cut(own.bias, here))
+            bias = _cut(own.bias, here)
+            o, l = _softmax(tile_q, tile_k, tile_v, bias)
             if own.dead is not None:
                 # of nothing the fused kernel says 0, a number like others
                 l = l.masked_fill(_cut(own.dead, here), -math.inf)
@@ -138,10 +139,9 @@ def _dots(entries: Entries, x: Tensor, y: Tensor) -> Tensor:
     zeros = x.new_zeros(len(entries.col))
     with warnings.catch_warnings():  # that compressed rows are in beta
         warnings.simplefilter("ignore")
-        zero = torch.sparse_csr_tensor(
-            entries.crow, entries.col, zeros, size=size, device=zeros.device
-        )
-        return torch.sparse.sampled_addmm(zero, x, y.mT, beta=0.0).values()
+        zero = torch.sparse_csr_tensor(entries.crow, entries.col, zeros, size=size)
+        made = torch.sparse.sampled_addmm(zero, x, y.mT, beta=0.0)
+    return made.values()
 
 
 def _sums(index: Tensor, starts: Tensor, weights: Tensor, y: Tensor) -> Tensor:
@@ -200,7 +200,8 @@ def gradients(
     Claim: sparse.gradient
     """
     lse = lse[..., None]
-    drift = (g * out).sum(-1, keepdim=True) - g_lse[..., None]
+    dots = (g * out).sum(-1, keepdim=True)
+    drift = dots - g_lse[..., None]
     given = (q, k, v, g, lse, drift)
     found = [torch.zeros_like(t) for t in (q, k, v)]
     for i in range(len(q)):
@@ -216,9 +217,10 @@ def gradients(
 
 def _add_tiles(q, k, v, g, lse, drift, dq, dk, dv, tiles: Tiles, here: slice) -> None:
     """What these tiles add to the gradients of one head."""
-    rows = [tiles.queries.of(t[None], here)[0] for t in (q, g, lse, drift)]
-    q, g, lse, drift = rows
-    k, v = [tiles.keys.of(t[None], here)[0] for t in (k, v)]
+    own = tiles.queries
+    q, g, lse, drift = (own.of(t[None], here)[0] for t in (q, g, lse, drift))
+    own = tiles.keys
+    k, v = (own.of(t[None], here)[0] for t in (k, v))
     bias = _cut(tiles.bias, here)
     minus_lse = -lse if bias is None else bias - lse
     s = torch.baddbmm(minus_lse, q, k.mT)
@@ -237,8 +239,10 @@ def _add_pairs(q, k, v, g, lse, drift, dq, dk, dv, entries: Entries) -> None:
     p = (_dots(entries, q, k) - lse_i).exp()
     ds = p * (_dots(entries, g, v) - drift_i)
     dq.add_(_sums(col, crow, ds, k))
-    dk.add_(_sums(row_t, crow_t, ds.index_select(0, turn), q))
-    dv.add_(_sums(row_t, crow_t, p.index_select(0, turn), g))
+    ds = ds.index_select(0, turn)
+    p = p.index_select(0, turn)
+    dk.add_(_sums(row_t, crow_t, ds, q))
+    dv.add_(_sums(row_t, crow_t, p, g))
 
 
 def _add(x: Tensor, side: Side, here: slice, a: Tensor, b: Tensor) -> None:
@@ -262,7 +266,8 @@ def _add(x: Tensor, side: Side, here: slice, a: Tensor, b: Tensor) -> None:
         every = slice(start, None, apart)
         place[every].baddbmm_(a[every], b[every])
     if not inside:
-        x[max(low, 0) : max(high, 0)].add_(room[max(-low, 0) : n - low])
+        held = x[max(low, 0) : max(high, 0)]
+        held.add_(room[max(-low, 0) : n - low])
 
 
 def _apart(side: Side, t: int) -> int:

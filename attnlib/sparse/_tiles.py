@@ -27,7 +27,7 @@ from attnlib.patterns import (
     Strided,
     Window,
 )
-from attnlib.patterns.parts import CPU, LARGE, THIN, Tables, _starts
+from attnlib.patterns.parts import CPU, LARGE, THIN, Tables, _starts, _upto
 
 # First parts whose tiles are best left unmasked, last what goes pair by pair.
 ORDER = (Blocks, Strided, Window, Columns, Rows, Lists)
@@ -64,7 +64,8 @@ class Side(NamedTuple):
         b, _, d = x.shape
         batch, row, number = x.stride()
         shape = (b, here.stop - here.start, self.width, d)
-        return x.as_strided(shape, (batch, hop * row, step * row, number))
+        strides = (batch, hop * row, step * row, number)
+        return x.as_strided(shape, strides)
 
     def of(self, x: Tensor, here: slice) -> Tensor:
         """These tiles of (b, n, d) as (b, t, c, d), a view where it can be one. A hole
@@ -72,7 +73,8 @@ class Side(NamedTuple):
         """
         if self.even is None:
             table = self.table[here]
-            return x.index_select(1, table.flatten()).unflatten(1, table.shape)
+            rows = x.index_select(1, table.flatten())
+            return rows.unflatten(1, table.shape)
         n = x.shape[1]
         low, high = self.ends(here)
         inside = x[:, max(low, 0) : max(high, 0)]
@@ -130,8 +132,9 @@ def tiles_of(
     fed = torch.zeros(n, dtype=torch.bool, device=CPU)  # rows that read something
     tiles = []
     pairs = []
-    for part, earlier in _in_turn(step) if n_q == n else [(step, ())]:
-        tables = part.tiles(n) if n_q == n else _last_rows(step, n, first)
+    turns = [(step, ())] if first else _in_turn(step)
+    for part, earlier in turns:
+        tables = _last_rows(step, n, first) if first else part.tiles(n)
         if not tables:
             rows, columns = _pairs(part, earlier, n, step.causal)
             pairs.append((rows, columns))
@@ -173,19 +176,20 @@ def _in_turn(step: Step) -> list[tuple[Part, tuple[Part, ...]]]:
         if step.causal and isinstance(part, Window) and not part.wrap:
             part = replace(part, right=0)
         parts.append(part)
-    return [(part, tuple(parts[:i])) for i, part in enumerate(parts)]
+    before = [tuple(parts[:i]) for i in range(len(parts))]
+    return list(zip(parts, before))
 
 
 def _last_rows(step: Step, n: int, first: int) -> Tables:
     """Tiles of a few rows at the end, with all keys that one of them reads."""
-    j = torch.arange(n, device=CPU)
+    j = _upto(n)
     queries = j[first:].split(FEW)
     keys = []
     for i in queries:
         read = step.reads(n, i[:, None], j).any(0)
         keys.append(read.nonzero().flatten())
-    filled = [pad_sequence(t, True, padding_value=n) for t in (queries, keys)]
-    return [tuple(filled)]
+    fill = functools.partial(pad_sequence, batch_first=True, padding_value=n)
+    return [(fill(queries), fill(keys))]
 
 
 def _no_larger(queries: Tensor, keys: Tensor) -> tuple[Tensor, Tensor]:
@@ -193,7 +197,8 @@ def _no_larger(queries: Tensor, keys: Tensor) -> tuple[Tensor, Tensor]:
     size = queries.shape[1]
     if size <= 4 * LARGE:
         return queries, keys
-    queries = F.pad(queries, (0, -size % LARGE), value=-1)
+    missing = -size % LARGE
+    queries = F.pad(queries, (0, missing), value=-1)
     pieces = queries.shape[1] // LARGE
     return queries.view(-1, LARGE), keys.repeat_interleave(pieces, 0)
 
@@ -202,7 +207,8 @@ def _masks(
     queries: Tensor, keys: Tensor, n: int, part, earlier, causal: bool
 ) -> Iterator[tuple[int, Tensor]]:
     """(t, c, w), some tiles at a time: what this part reads and no earlier one does."""
-    size = max(1, PAIRS // (queries.shape[1] * keys.shape[1]))
+    pairs = queries.shape[1] * keys.shape[1]
+    size = max(1, PAIRS // pairs)
     for start in range(0, len(queries), size):
         k = queries[start : start + size, :, None]
         j = keys[start : start + size, None]
@@ -225,9 +231,12 @@ def _stretches(masks: Tensor, start: int) -> list[tuple[slice, Tensor]]:
     count = len(masks)
     if not masks.any():
         return []
-    change = (masks[1:] != masks[:-1]).flatten(1).any(1)
-    ends = [0, *(change.nonzero().flatten() + 1).tolist(), count]
-    length, a = max((b - a, a) for a, b in zip(ends, ends[1:]))
+    change = masks[1:] != masks[:-1]
+    places = change.flatten(1).any(1).nonzero()
+    ends = [0, *(places.flatten() + 1).tolist(), count]
+    lengths = [b - a for a, b in zip(ends, ends[1:])]
+    length = max(lengths)
+    a = ends[lengths.index(length)]
     b = a + length
     if length < min(SHARED, count):
         return [(slice(start, start + count), masks)]
@@ -255,14 +264,15 @@ def _side(table: Tensor, n: int, device: torch.device) -> Side:
     first = int(table[0, 0])
     hop = int(table[1, 0]) - first if t > 1 else c
     step = int(table[0, 1]) - first if c > 1 else 1
-    tile = torch.arange(t, device=CPU)[:, None]
-    place = torch.arange(c, device=CPU)
-    spaced = torch.equal(table, first + hop * tile + step * place)
+    tile = _upto(t)[:, None]
+    place = _upto(c)
+    spaced = first + hop * tile + step * place
+    even = hop >= 0 and step > 0 and torch.equal(table, spaced)
     real = (table >= 0) & (table < n)
     return Side(
         table=torch.where(real, table, 0).to(device),
         real=None if real.all() else real.to(device),
-        even=(first, hop, step) if spaced and hop >= 0 and step > 0 else None,
+        even=(first, hop, step) if even else None,
     )
 
 
@@ -288,6 +298,7 @@ def entries_of(
     rows = rows[order]
     columns = columns[order]
     turn = columns.argsort(stable=True)
-    crow, crow_t = (_starts(t.bincount(minlength=n)) for t in (rows, columns))
+    crow = _starts(rows.bincount(minlength=n))
+    crow_t = _starts(columns.bincount(minlength=n))
     made = Entries(crow, rows, columns, crow_t, rows[turn], turn)
     return Entries(*(t.to(device) for t in made))

@@ -60,7 +60,7 @@ def fit(q: Tensor, k: Tensor, v: Tensor, n: int) -> None:
 def _forward(q, k, v, step: Step, checked: str) -> tuple[Tensor, Tensor]:
     if checked:
         finite(**{checked: q, "k": k, "v": v})
-    made = tiles_of(step, k.shape[-2], q.shape[-2], q.dtype, q.device)
+    made = _made(q, k, step)
     batch = q.shape[:-1]
     with torch.autocast(q.device.type, enabled=False):
         out, lse = attend(*_flat(q, k, v), *made)
@@ -68,13 +68,20 @@ def _forward(q, k, v, step: Step, checked: str) -> tuple[Tensor, Tensor]:
 
 
 def _backward(q, k, v, out, lse, g, g_lse, step: Step) -> tuple[Tensor, ...]:
-    made = tiles_of(step, k.shape[-2], q.shape[-2], q.dtype, q.device)
+    made = _made(q, k, step)
     flat = _flat(q, k, v, out)
-    rows, g_rows = (t.reshape(-1, t.shape[-1]) for t in (lse, g_lse))
+    rows = lse.reshape(-1, lse.shape[-1])
+    g_rows = g_lse.reshape(-1, g_lse.shape[-1])
     # backward may be called under autocast, too
     with torch.autocast(q.device.type, enabled=False):
         found = gradients(*flat, rows, *_flat(g), g_rows, *made)
     return tuple(d.view(t.shape) for d, t in zip(found, (q, k, v)))
+
+
+def _made(q: Tensor, k: Tensor, step: Step) -> tuple:
+    """The tiles for these queries and keys."""
+    n_q, n = q.shape[-2], k.shape[-2]
+    return tiles_of(step, n, n_q, q.dtype, q.device)
 
 
 def _flat(*given: Tensor) -> list[Tensor]:
