@@ -849,7 +849,7 @@ MUTATIONS = {
     ),
     "hops: the skip": patterns(
         "conditions",
-        "mask | _eye(pattern.n) if skip else mask",
+        'mask | torch.eye(pattern.n, dtype=torch.bool, device="cpu") if skip else mask',
         "mask",
         "patterns.universal",
     ),
@@ -981,10 +981,10 @@ MUTATIONS = {
         "sparse.exact",
         page=False,
     ),
-    "Window: the last neighbour of a pair": patterns(
-        "parts",
-        "beside = torch.arange(-self.left, self.right + 1",
-        "beside = torch.arange(-self.left, self.right",
+    "_goes_by_entries: the last neighbour": tiles(
+        "plans",
+        "torch.arange(-part.left, part.right + 1, ",
+        "torch.arange(-part.left, part.right, ",
         "sparse.exact",
         page=False,
     ),
@@ -1017,8 +1017,8 @@ MUTATIONS = {
     ),
     "lsh_buckets: one factor more": efficient(
         "hashing",
-        "(rounds, *one_for_all, d, half)",
-        "(rounds, *one_for_all, d, b)",
+        "size = rounds, *one_for_all, d, half",
+        "size = rounds, *one_for_all, d, b",
         "efficient.hash",
     ),
     "positive_features: half": efficient(

@@ -519,7 +519,7 @@ def test_other_bad_input():
         ({"gain": math.nan}, "gain must be a finite number, got nan"),
         ({"gain": 10**400}, "gain must be in the range of floats, got 1000"),
         ({"gain": -(10**5000)}, "floats, got int of over 4300 digits"),
-        ({"gain": Fraction(10**400, 3)}, "gain must be in the range of floats"),
+        ({"gain": Fraction(1, 3)}, "gain must be a finite number, got Fraction"),
         ({"gain": 1j}, "gain must be a finite number, got 1j"),
         ({"gain": "1"}, "gain must be a finite number, got '1'"),
         ({"gain": Decimal(1)}, "gain must be a finite number, got Decimal"),
