@@ -1035,38 +1035,36 @@ MUTATIONS = {
     ),
     "_causal_sums: the past one chunk late": efficient(
         "features",
-        "past = _before(sums.cumsum(-3))",
-        "past = sums.cumsum(-3)",
+        "past = _before(sums)",
+        "past = sums",
         "efficient.causal",
     ),
     "linear_step: the sum starts anew": efficient(
         "features",
-        "state = written if state is None else state + written",
+        "state = state + written",
         "state = written",
         "efficient.state",
     ),
-    "flops: a factor": efficient(
-        "table", '"linformer": 8 *', '"linformer": 4 *', "efficient.flops"
-    ),
+    "flops: a factor": efficient("table", "*, k: 8 *", "*, k: 4 *", "efficient.flops"),
     "flops: a gated row meets one key": efficient(
         "table",
-        '"gated": 4 * n * (at.m + d) * d',
-        '"gated": 4 * n * (1 + d) * d',
+        "4 * n * (m + d) * d",
+        "4 * n * (1 + d) * d",
         "efficient.newer",
     ),
     "flops: steps of an inverse": efficient(
-        "table", "8 * at.iterations", "4 * at.iterations", "efficient.newer"
+        "table", "8 * iterations", "4 * iterations", "efficient.newer"
     ),
     "decoding: no column of ones": efficient(
-        "decoding",
-        '"linear": (d * (d + 1),',
-        '"linear": (d * d,',
+        "table",
+        "Decoding(H * d * (d + 1), 4",
+        "Decoding(H * d * d, 4",
         "efficient.state",
     ),
     "gated_linear_step: the gate on the new token": efficient(
         "recurrent",
-        "state = gate[..., None, None] * state + written",
-        "state = state + gate[..., None, None] * written",
+        "state = gate[..., None, None] * state + _outer(k, v)",
+        "state = state + gate[..., None, None] * _outer(k, v)",
         "efficient.state",
         page=False,
     ),
@@ -1086,8 +1084,8 @@ MUTATIONS = {
     ),
     "selective_scan: what came before is lost": efficient(
         "recurrent",
-        "torch.stack(inside, -3) + from_start * before.unsqueeze(-3)",
-        "torch.stack(inside, -3)",
+        "torch.stack(inside, -2) + carried",
+        "torch.stack(inside, -2)",
         "efficient.state",
         page=False,
     ),

@@ -272,7 +272,7 @@ def efficient_rows() -> Rows:
     per_head = normal(2, 4, 4)
     scanned = {"x": qk, "a": normal(4, 4, 4).tanh(), "b": qk + 1, "c": qk + 2}
     return {
-        "efficient.decoding.decoding": {"row": "gqa", "n": 8, "d": 2, "groups": 1},
+        "efficient.table.decoding": {"row": "gqa", "n": 8, "d": 2, "groups": 1},
         "efficient.features.linear_attention": {**heads, **chunked},
         "efficient.features.linear_step": {**one, "state": normal(4, 4) + 5},
         "efficient.features.performer_attention": {
@@ -332,7 +332,6 @@ def efficient_rows() -> Rows:
         },
         "efficient.table.depth": {"row": "gated", "n": 8, "m": 2},
         "efficient.table.flops": {"row": "strided", "n": 8, "d": 2, "l": 2},
-        "efficient.table.largest": {"row": "strided", "n": 8, "d": 2, "l": 2},
         "efficient.traffic.naive_attention": heads,
         "efficient.traffic.tiled_attention": {**heads, "rows": 2, "columns": 3},
         "efficient.traffic.traffic": {

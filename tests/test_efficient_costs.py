@@ -15,7 +15,6 @@ from torch.utils.flop_counter import FlopCounterMode, sdpa_flop_count
 
 from attnlib import patterns
 from attnlib.efficient import (
-    Traffic,
     decoding,
     delta_attention,
     delta_step,
@@ -25,7 +24,6 @@ from attnlib.efficient import (
     gated_linear_step,
     gqa_as_mla,
     gqa_error,
-    largest,
     linear_attention,
     linear_step,
     lsh_attention,
@@ -40,9 +38,7 @@ from attnlib.efficient import (
 )
 from attnlib.lowrank import linformer_attention, nystrom_attention
 from attnlib.patterns import Blocks, Columns, build
-from attnlib.sparse import masked_attention, sparse_attention
-from bench.sparse import big_bird
-from bench.timing import Alive
+from attnlib.sparse import masked_attention
 
 D = 16
 double = {"dtype": torch.float64}
@@ -98,10 +94,6 @@ def nystrom(q, k, v, *, k_, iterations=None):
     return partial(nystrom_attention, q, k, v, k_, **how)
 
 
-def by_pattern(q, k, v, pattern):
-    return partial(sparse_attention, q, k, v, pattern, check=False)
-
-
 def strided_pattern(n, l):
     both = patterns.strided(n, l, reach=l)
     return patterns.causal(patterns.one_step(both))
@@ -110,26 +102,6 @@ def strided_pattern(n, l):
 def fixed_pattern(n, l, c):
     ends = tuple(j for j in range(n) if j % l >= l - c)
     return patterns.causal(build(n, [Blocks(l), Columns(ends)]))
-
-
-def strided(q, k, v, *, l):
-    return by_pattern(q, k, v, strided_pattern(len(q), l))
-
-
-def fixed(q, k, v, *, l, c):
-    return by_pattern(q, k, v, fixed_pattern(len(q), l, c))
-
-
-def window(q, k, v, *, w):
-    return by_pattern(q, k, v, patterns.window(len(q), w))
-
-
-def longformer(q, k, v, *, w, g):
-    return by_pattern(q, k, v, patterns.longformer(len(q), w, g))
-
-
-def bigbird(q, k, v, *, block):
-    return by_pattern(q, k, v, big_bird(len(q), block, generator=seeded()))
 
 
 def lsh(q, k, v, *, r, m, b, buckets=None, causal=False):
@@ -171,17 +143,14 @@ def gru(q, k, v):
     return partial(layer, q)
 
 
-ROWS = [  # row of the table, its kernel, its sizes
+# Rows of the table, their kernels and sizes; those of patterns, in tiles, are counted
+# by the theorems counts and newer_counts.
+ROWS = [
     ("dense", dense, {}),
     ("fused", fused, {}),
     ("linformer", linformer, {"k": 32}),
     ("nystrom", nystrom, {"k": 16}),
     ("nystrom", nystrom, {"k": 32, "iterations": 6}),
-    ("strided", strided, {"l": 32}),
-    ("fixed", fixed, {"l": 32, "c": 2}),
-    ("window", window, {"w": 33}),
-    ("longformer", longformer, {"w": 33, "g": 4}),
-    ("bigbird", bigbird, {"block": 32}),
     ("lsh", lsh, {"r": 2, "m": 64, "b": 8}),
     ("lsh", lsh, {"r": 3, "m": 8, "b": 4}),
     ("linear", linear, {}),
@@ -190,7 +159,7 @@ ROWS = [  # row of the table, its kernel, its sizes
     ("performer", performer, {"f": 24}),
     ("performer", performer, {"f": 8}),
     ("performer causal", performer, {"f": 24, "m": 32}),
-    ("performer causal", performer, {"f": 24, "m": 8}),  # sums of chunks are largest
+    ("performer causal", performer, {"f": 24, "m": 8}),
     ("gated", gated, {"m": 8}),
     ("gated", gated, {"m": 64}),
     ("delta", delta, {"m": 8}),
@@ -209,17 +178,9 @@ def run_of(kernel, sizes, n):
 
 
 @pytest.mark.parametrize(("row", "kernel", "sizes"), ROWS, ids=NAMES)
-def test_flops_and_the_largest_tensor(row, kernel, sizes):
+def test_flops_of_a_pass(row, kernel, sizes):
     for n in (64, 128) if row == "gru" else (256, 512):
-        run = run_of(kernel, sizes, n)
-        run()  # plans are made once
-        assert counted(run) == flops(row, n, D, **sizes)
-        with Alive() as alive, torch.no_grad():
-            run()
-        if row == "bigbird":
-            assert alive.largest <= 2**19
-        else:
-            assert alive.largest == largest(row, n, D, **sizes)
+        assert counted(run_of(kernel, sizes, n)) == flops(row, n, D, **sizes)
 
 
 def test_sizes_that_are_left_out():
@@ -278,19 +239,15 @@ def test_causal_hashing_leaves_seats_empty():
     assert most == 960 * D * 48 + 8 * (seats // 60 * 60) * 60 * D > 3 * without_mask
 
 
-@pytest.mark.parametrize(("d", "numbers"), [(16, 2 * 16 * 16), (2, 2 * 16 * 4)])
-def test_the_most_seats_that_hashing_leaves_empty(d, numbers):
+@pytest.mark.parametrize("d", [16, 2])
+def test_the_most_seats_that_hashing_leaves_empty(d):
     """Two opposite directions, five tokens each: their buckets fill one chunk of four
     and begin another, so that both leave three seats empty, 16 seats for ten tokens.
-    The largest tensor has 16 rows of two keys' width or of two chunks of logits.
     """
     direction = torch.randn(d, generator=seeded())
     q = direction * torch.tensor([1.0, -1.0]).repeat(5)[:, None]
     run = lsh(q, q, q, r=1, m=4, b=2, causal=True)
     sizes = {"r": 1, "m": 4, "b": 2, "buckets": 2}
-    with Alive() as alive, torch.no_grad():
-        run()
-    assert alive.largest == largest("lsh causal", 10, d, **sizes) == numbers
     products = 10 * d * 2 + 8 * 16 * 4 * d
     assert counted(run) == flops("lsh causal", 10, d, **sizes) == products
 
@@ -343,23 +300,23 @@ STEADY = ["dense", "fused", "linformer", "nystrom", "linear", "performer"]
     ("row", "kernel", "sizes"), [r for r in ROWS if r[0] in STEADY]
 )
 def test_depth_one_does_not_grow(row, kernel, sizes):
-    assert depth(row, 256, **sizes) == depth(row, 1024, **sizes) == 1
+    assert depth(row, 256) == depth(row, 1024) == 1
     assert chain(kernel, sizes, 256) == chain(kernel, sizes, 1024)
 
 
 @pytest.mark.parametrize(
-    ("row", "kernel", "small", "large", "each"),
+    ("row", "kernel", "sizes", "each"),
     [
-        ("gated", gated, {"m": 8}, {"m": 8}, 2),  # shrink, add
-        ("delta", delta, {"m": 8}, {"m": 8}, 4),  # read, subtract, write, add
-        ("scan", scan, {"s": 4, "m": 8}, {"s": 4, "m": 8}, 2),
-        ("gru", gru, {}, {}, None),
+        ("gated", gated, {"m": 8}, 2),  # shrink, add
+        ("delta", delta, {"m": 8}, 4),  # read, subtract, write, add
+        ("scan", scan, {"s": 4, "m": 8}, 2),
+        ("gru", gru, {}, None),
     ],
 )
-def test_depth_is_the_chain_of_the_loop(row, kernel, small, large, each):
+def test_depth_is_the_chain_of_the_loop(row, kernel, sizes, each):
     """What a chain grows by over what the depth grows by: the same at all lengths."""
-    shortest, middle, longest = (chain(kernel, small, n) for n in (64, 128, 512))
-    steps = [depth(row, n, **small) for n in (64, 128, 512)]
+    shortest, middle, longest = (chain(kernel, sizes, n) for n in (64, 128, 512))
+    steps = [depth(row, n, m=8) for n in (64, 128, 512)]
     first = (middle - shortest) / (steps[1] - steps[0])
     then = (longest - middle) / (steps[2] - steps[1])
     assert first == then > 0
@@ -370,7 +327,7 @@ def test_depth_of_a_scan_has_two_loops():
     """Wider chunks: the loop inside grows, the one over chunks shrinks."""
     n = 512
     for m in (8, 16, 64):
-        assert depth("scan", n, s=4, m=m) == m + n // m
+        assert depth("scan", n, m=m) == m + n // m
         found = chain(scan, {"s": 4, "m": m}, n)
         assert found - chain(scan, {"s": 4, "m": 8}, n) == 2 * (m + n // m - 8 - n // 8)
 
@@ -530,10 +487,6 @@ def test_decoding_by_hand():
     hashed = decoding("lsh", 1000, 4, b=8)
     assert (hashed.state, hashed.flops) == (9000, 4 * 8 + 4 * 128 * 4)
     assert decoding("fixed", 10, 4, l=4).flops == 4 * (2 + 2) * 4
-    for row in ("linformer", "nystrom"):
-        found = decoding(row, 100, 4)
-        assert found.state is None and found.flops is None
-        assert "not written yet" in found.why
 
 
 # --- what is moved
@@ -565,8 +518,8 @@ def test_traffic_by_hand():
     """n = 2, d = 1: Q, K, V and twice 4 numbers read; twice 4 and 2 written. A tile of
     one query reads 2 queries and twice all 4 numbers of keys and values.
     """
-    assert traffic("naive", 2, 1) == Traffic(2 * 14, 2 * 10)
-    assert traffic("fused", 2, 1, rows=1, columns=2) == Traffic(2 * 10, 2 * 4)
+    assert traffic("naive", 2, 1) == (2 * 14, 2 * 10)
+    assert traffic("fused", 2, 1, rows=1, columns=2) == (2 * 10, 2 * 4)
     far = {"rows": 128, "columns": 64}
     ratio = traffic("naive", 2**17, 64).moved / traffic("fused", 2**17, 64, **far).moved
     assert ratio == pytest.approx(2 * 128 / 64, rel=1e-2)
@@ -644,12 +597,13 @@ def test_an_error_is_relative_at_any_size(size):
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        (lambda: largest("denser", 4, 4), "row must be one of"),
         (lambda: flops("gated", 4, 4, m=0), "m must be an integer of at least 1"),
         (lambda: flops("nystrom", 4, 4, k=2, iterations=-1), "iterations must be an"),
-        (lambda: depth("gated", 4, k=2), "sizes of gated must be m"),
+        (lambda: flops("gated", 4, 4, k=2), "sizes of gated must be m"),
+        (lambda: depth("gated", 4, m=0), "m must be an integer of at least 1"),
         (lambda: depth("mystery", 4), "row must be one of"),
         (lambda: decoding("cash", 4, 4), "row must be one of"),
+        (lambda: decoding("linformer", 4, 4), "row must be one of"),
         (lambda: decoding("gqa", 4, 4), "sizes of gqa must be groups"),
         (
             lambda: decoding("gqa", 4, 4, heads=6, groups=4),

@@ -18,7 +18,7 @@ from attnlib import bridges, collapse
 from attnlib._require import finite, require
 from attnlib.audit.heads import CHEAP, SHARES, Numbers, guaranteed, of_heads
 from attnlib.audit.records import LayerRecord, Passage, passages
-from attnlib.efficient.decoding import decoding
+from attnlib.efficient import decoding
 from attnlib.patterns._bits import bit_product, closure, pack, unpack
 
 Row = dict[str, Any]

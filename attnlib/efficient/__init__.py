@@ -2,7 +2,6 @@
 fixed size, caches that heads share, and what each row of the table costs.
 """
 
-from attnlib.efficient.decoding import Decoding, decoding
 from attnlib.efficient.features import (
     linear_attention,
     linear_step,
@@ -10,7 +9,7 @@ from attnlib.efficient.features import (
     positive_features,
 )
 from attnlib.efficient.hashing import lsh_attention, lsh_buckets, lsh_sets
-from attnlib.efficient.latent import Latent, gqa_as_mla, gqa_error
+from attnlib.efficient.latent import gqa_as_mla, gqa_error
 from attnlib.efficient.recurrent import (
     delta_attention,
     delta_step,
@@ -19,18 +18,10 @@ from attnlib.efficient.recurrent import (
     selective_scan,
     selective_step,
 )
-from attnlib.efficient.table import depth, flops, largest
-from attnlib.efficient.traffic import (
-    Traffic,
-    naive_attention,
-    tiled_attention,
-    traffic,
-)
+from attnlib.efficient.table import decoding, depth, flops
+from attnlib.efficient.traffic import naive_attention, tiled_attention, traffic
 
 __all__ = [
-    "Decoding",
-    "Latent",
-    "Traffic",
     "decoding",
     "delta_attention",
     "delta_step",
@@ -40,7 +31,6 @@ __all__ = [
     "gated_linear_step",
     "gqa_as_mla",
     "gqa_error",
-    "largest",
     "linear_attention",
     "linear_step",
     "lsh_attention",

@@ -1,5 +1,10 @@
 """Attention as products of features: sums over keys in place of an n x n matrix.
 
+    y_i = phi(q_i)' sum_j phi(k_j) v_j' / (phi(q_i)' sum_j phi(k_j))
+
+with j <= i if causal. Linear attention has phi(x) = elu(x) + 1; Performer estimates
+softmax by phi(x)_f = exp(w_f'x - |x|^2 / 2) / sqrt(m), w_f drawn from N(0, I).
+
 Page: notebooks/jl_low_rank/complexity_table
 """
 
@@ -26,35 +31,18 @@ def linear_attention(
     token_mask: Bool[Tensor, "*sequences n"] | None = None,
     check: bool = True,
 ) -> Float[Tensor, "*batch n d_v"]:
-    """Attention whose weights are products of features: it sums the keys once, and
-    never forms an n x n matrix.
-
-        y_i = phi(q_i)' sum_j phi(k_j) v_j' / (phi(q_i)' sum_j phi(k_j))
-
-    with phi(x) = elu(x) + 1; causal: sums over j <= i.
+    """Attention whose weights are products of the features elu(x) + 1; q is not scaled.
 
     Args:
-        q, k: (*batch, n, d), not scaled.
-        v: (*batch, n, d_v).
-        causal: only the past.
         chunk: tokens that attend densely, causal only.
         token_mask: True = a token, (*batch, n) or (b, 1, n) for all heads; what is none
             gets no weight, and its rows are zero.
-        check: look for NaN and infinity.
+        check: look for NaN, infinity, and weights that underflow to zero.
 
-    Returns:
-        (*batch, n, d_v), for any n.
-
-    Raises:
-        ValueError: for chunk below 1, shapes that do not fit, NaN, infinity, and
-            weights that underflow to zero.
-
-    Cost: 4 n d (d_v + 1) FLOPs; causal 2 n chunk (d + d_v + 1) more.
     Source: Katharopoulos et al. 2020, recalled; the chunks are those of its successors.
     Claim: efficient.flops
     """
-    _require.is_a(bool, causal=causal)
-    _check(q, k, v, token_mask, check)
+    _check(q, k, v, causal, chunk, token_mask, check)
     phi_q = F.elu(q) + 1
     phi_k = F.elu(k) + 1
     return _average(phi_q, phi_k, v, causal, chunk, token_mask, check)
@@ -65,48 +53,21 @@ def linear_step(
     k: Float[Tensor, "*batch d"],
     v: Float[Tensor, "*batch d_v"],
     state: Float[Tensor, "*batch d d_v_1"] | None = None,
-    *,
-    check: bool = True,
 ) -> tuple[Float[Tensor, "*batch d_v"], Float[Tensor, "*batch d d_v_1"]]:
-    """One token of causal linear_attention, with a state of fixed size.
+    """One token of causal linear_attention, with a state of fixed size: (y, S).
 
         S = S + phi(k) (v, 1)',   (above, below) = S' phi(q),   y = above / below
 
     Args:
-        q, k: (*batch, d), not scaled.
-        v: (*batch, d_v).
-        state: S before the token, (*batch, d, d_v + 1), or None for zeros.
-        check: look for NaN and infinity.
+        state: S before the token, or None for zeros.
 
-    Returns:
-        (y, S): (*batch, d_v) and (*batch, d, d_v + 1).
-
-    Raises:
-        ValueError: for shapes that do not fit, NaN, infinity, and weights that
-            underflow to zero.
-
-    Cost: 4 d (d_v + 1) FLOPs, whatever came before.
     Source: Katharopoulos et al. 2020, recalled.
     Claim: efficient.state
     """
-    _require.is_floating("q", q)
-    _require.is_tensor("v", v)
-    require(q.dim() >= 1, "q must be (*batch, d), got a single number")
-    require(v.dim() >= 1, "v must be (*batch, d_v), got a single number")
-    d_v = v.shape[-1]
-    matches("k", k, q.shape, q, "q")
-    matches("v", v, (*q.shape[:-1], d_v), q, "q")
-    if state is not None:
-        matches("state", state, (*q.shape, d_v + 1), q, "q")
-    if check:
-        _require.finite(q=q, k=k, v=v, state=state)
-    phi_q = F.elu(q) + 1
-    phi_k = F.elu(k) + 1
-    v = F.pad(v, (0, 1), value=1.0)
-    written = phi_k.unsqueeze(-1) @ v.unsqueeze(-2)
-    state = written if state is None else state + written
-    y = (phi_q.unsqueeze(-2) @ state).squeeze(-2)
-    return _ratio(y, None, check), state
+    state = _begun(q, k, v, state, more=1)
+    written = _outer(F.elu(k) + 1, F.pad(v, (0, 1), value=1.0))
+    state = state + written
+    return _ratio(_read(state, F.elu(q) + 1), None, True), state
 
 
 def positive_features(
@@ -117,16 +78,8 @@ def positive_features(
         phi(x)_f = exp(w_f'x - |x|^2 / 2) / sqrt(m)
 
     Args:
-        x: (*batch, n, d).
-        w: (m, d), rows drawn from N(0, I).
+        w: rows drawn from N(0, I).
 
-    Returns:
-        (*batch, n, m).
-
-    Raises:
-        ValueError: for integer x or a w that does not fit, NaN or infinity.
-
-    Cost: 2 n d m FLOPs.
     Source: Choromanski et al. 2021 (Performer), recalled; differs: independent rows,
         not orthogonal ones.
     Claim: efficient.performer
@@ -154,67 +107,56 @@ def performer_attention(
     generator: torch.Generator,
     check: bool = True,
 ) -> Float[Tensor, "*batch n d_v"]:
-    """Softmax attention estimated by positive random features.
-
-        linear attention with the phi of positive_features,
-        on q sqrt(scale) and k sqrt(scale)
+    """Softmax attention estimated by positive random features of q sqrt(scale) and
+    k sqrt(scale). A ratio of two unbiased estimates is not unbiased.
 
     Args:
-        q, k: (*batch, n, d).
-        v: (*batch, n, d_v).
-        features: m >= 1.
-        causal: only the past.
-        chunk: as in linear_attention.
-        token_mask: as there.
+        features: m.
+        causal, chunk, token_mask, check: as in linear_attention.
         scale: None for 1/sqrt(d).
         generator: draws the m x d matrix.
-        check: look for NaN and infinity.
 
-    Returns:
-        (*batch, n, d_v); a ratio of two unbiased estimates is not unbiased.
-
-    Raises:
-        ValueError: for features or chunk below 1, a negative scale, shapes that do not
-            fit, NaN, and features that underflow to zero.
-
-    Cost: 4 n m (d + d_v + 1) FLOPs; causal 2 n chunk (m + d_v + 1) more.
     Source: Choromanski et al. 2021, recalled; differs: independent rows; no constant
         depends on the keys, so that causal rows do not see later keys.
     Claim: efficient.performer
     """
-    _require.is_a(bool, causal=causal)
-    _check(q, k, v, token_mask, check)
+    _check(q, k, v, causal, chunk, token_mask, check)
     _require.sizes(1, features=features)
     _require.scale(scale, check=check)
     _require.random(generator)
-    factor = 1 / math.sqrt(q.shape[-1]) if scale is None else float(scale)
+    d = q.shape[-1]
+    factor = 1 / math.sqrt(d) if scale is None else float(scale)
     require(
         factor >= 0,
         f"scale must not be negative: its square root goes to both sides, got {scale}",
     )
-    root = math.sqrt(factor)
-    size = features, q.shape[-1]
     source = {"generator": generator, "device": generator.device}
-    w = torch.randn(size, dtype=q.dtype, **source).to(q.device)
-    log_q = _log_features(q * root, w)
-    log_k = _log_features(k * root, w)
+    w = torch.randn(features, d, dtype=q.dtype, **source).to(q.device)
+    log_q = _log_features(q * math.sqrt(factor), w)
+    log_k = _log_features(k * math.sqrt(factor), w)
 
     # A log feature of a key is at most |w_f|^2 / 2, whatever the key. Where that passes
     # half of the range, the rest goes over to the queries: no sum over keys overflows.
-    largest = w.square().sum(-1) / 2
     half_of_range = math.log(torch.finfo(q.dtype).max) / 2
-    shift = (largest - half_of_range).clamp_min(0)
+    shift = (w.square().sum(-1) / 2 - half_of_range).clamp_min(0)
     log_q = log_q + shift
-    log_k = log_k - shift
-
+    phi_k = (log_k - shift).exp()
     # A factor common to all features of a query cancels in the ratio.
-    top = log_q.amax(-1, keepdim=True).detach()
-    phi_q = (log_q - top).exp()
-    phi_k = log_k.exp()
+    phi_q = (log_q - log_q.amax(-1, keepdim=True).detach()).exp()
     return _average(phi_q, phi_k, v, causal, chunk, token_mask, check)
 
 
-def _check(q: Tensor, k: Tensor, v: Tensor, token_mask: Tensor | None, check: bool):
+def _check(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    causal: bool,
+    chunk: int,
+    token_mask: Tensor | None,
+    check: bool,
+) -> None:
+    _require.is_a(bool, causal=causal)
+    _require.sizes(1, chunk=chunk)
     _require.heads(q, k, v, one_length=True, check=check)
     if token_mask is not None:
         size = q.shape[:-1]
@@ -236,19 +178,14 @@ def _average(
     token_mask: Tensor | None,
     check: bool,
 ) -> Tensor:
-    """Averages of values whose weights are products of features, as in
-    linear_attention; a column of ones beside v carries the denominator.
+    """Averages of values whose weights are products of features; a column of ones
+    beside v carries the denominator.
     """
-    _require.sizes(1, chunk=chunk)
     v = F.pad(v, (0, 1), value=1.0)
     if token_mask is not None:
         phi_k = phi_k * token_mask.unsqueeze(-1)
-    if causal:
-        y = _causal_sums(phi_q, phi_k, v, chunk)
-    else:
-        sums = phi_k.mT @ v
-        y = phi_q @ sums
-    return _ratio(y, token_mask, check)
+    sums = _causal_sums(phi_q, phi_k, v, chunk) if causal else phi_q @ (phi_k.mT @ v)
+    return _ratio(sums, token_mask, check)
 
 
 def _ratio(y: Tensor, token_mask: Tensor | None, check: bool) -> Tensor:
@@ -259,13 +196,12 @@ def _ratio(y: Tensor, token_mask: Tensor | None, check: bool) -> Tensor:
         # Rows that hold no token become zero in the end; until then, divided by one.
         real = token_mask.unsqueeze(-1)
         below = below.where(real, 1)
+        above = above.where(real, 0)
     require(
         not check or bool((below > 0).all()),
         f"all weights of a row underflow to zero in {y.dtype}",
     )
-    if token_mask is None:
-        return above / below
-    return torch.where(real, above / below, 0)
+    return above / below
 
 
 def _causal_sums(phi_q: Tensor, phi_k: Tensor, v: Tensor, chunk: int) -> Tensor:
@@ -277,26 +213,60 @@ def _causal_sums(phi_q: Tensor, phi_k: Tensor, v: Tensor, chunk: int) -> Tensor:
     phi_q = _blocks(phi_q, chunk)
     phi_k = _blocks(phi_k, chunk)
     v = _blocks(v, chunk)
-    sums = phi_k.mT @ v
-    past = _before(sums.cumsum(-3))
+    sums = (phi_k.mT @ v).cumsum(-3)
+    past = _before(sums)
     own = (phi_q @ phi_k.mT).tril() @ v
     y = phi_q @ past + own
     return y.flatten(-3, -2)[..., :n, :]
 
 
-def _blocks(t: Tensor, l: int) -> Tensor:
-    """Blocks of l tokens, (.., m, l, d), the last filled up with zeros.
+def _before(t: Tensor, first: int = 0) -> Tensor:
+    """Blocks moved on by one; `first` fills the first block."""
+    ahead = F.pad(t, (0, 0, 0, 0, 1, 0), value=first)
+    return ahead[..., :-1, :, :]
 
-    They are a view if nothing is to be filled up.
-    """
+
+def _blocks(t: Tensor, l: int, fill: int = 0) -> Tensor:
+    """Blocks of l tokens, (.., m, l, d), the last filled up."""
     rest = -t.shape[-2] % l
     if rest:
-        t = F.pad(t, (0, 0, 0, rest))
+        t = F.pad(t, (0, 0, 0, rest), value=fill)
     return t.unflatten(-2, (-1, l))
 
 
-def _before(t: Tensor) -> Tensor:
-    """Blocks moved on by one, zeros before the first block."""
-    nothing = torch.zeros_like(t[..., :1, :, :])
-    all_but_last = t[..., :-1, :, :]
-    return torch.cat([nothing, all_but_last], -3)
+def _outer(k: Tensor, v: Tensor) -> Tensor:
+    """k v'."""
+    return k.unsqueeze(-1) @ v.unsqueeze(-2)
+
+
+def _read(state: Tensor, q: Tensor) -> Tensor:
+    """What the state holds at q, S' q."""
+    return (q.unsqueeze(-2) @ state).squeeze(-2)
+
+
+def _begun(
+    q: Tensor, k: Tensor, v: Tensor, state: Tensor | None, more: int = 0, **numbers
+) -> Tensor:
+    """The state (d, d_v + more) before a token whose parts fit each other."""
+    *batch, d = _one_token("q", q)
+    *_, d_v = _one_token("v", v)
+    matches("k", k, q.shape, q, "q")
+    matches("v", v, (*batch, d_v), q, "q")
+    for name, t in numbers.items():
+        matches(name, t, tuple(batch), q, "q")
+    if state is None:
+        state = q.new_zeros(*batch, d, d_v + more)
+    matches("state", state, (*batch, d, d_v + more), q, "q")
+    _require.finite(q=q, k=k, v=v, state=state, **numbers)
+    return state
+
+
+def _one_token(name: str, t: Tensor) -> tuple[int, ...]:
+    """The shape of one token, (*batch, width)."""
+    _require.is_floating(name, t)
+    got = tuple(t.shape)
+    require(
+        t.dim() >= 1 and 0 not in got,
+        f"{name} must be (*batch, width), not empty, got {got}",
+    )
+    return got

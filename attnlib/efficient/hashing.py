@@ -1,5 +1,14 @@
-"""Attention among tokens that random hashing puts into one bucket: rounds, sorting,
-chunks, and their literal twin.
+"""Attention among tokens that random hashing puts into one bucket; queries are keys.
+
+    h(x) = argmax [x R; -x R],   R: d x b/2, N(0, 1)
+
+    j in S_s(i)  iff  i and j share a bucket in round s, and the chunk of j, among the
+                      tokens sorted by bucket and place, is that of i or the one before
+
+    y_i = softmax over the union of the S_s(i) of  scale q_i k_j,   k_j = q_j / |q_j|
+
+lsh_sets is the second line read literally, an n x n matrix a round; lsh_attention sorts
+and cuts, and merges the rounds.
 
 Page: notebooks/jl_low_rank/complexity_table
 """
@@ -29,22 +38,12 @@ def lsh_buckets(
     """The bucket of each token in each round: which of b random directions and their
     negatives is nearest.
 
-        h(x) = argmax [x R; -x R],   R: d x b/2, N(0, 1)
-
     With factors (b_1, b_2, ..) the bucket is h_1(x) + b_1 h_2(x) + b_1 b_2 h_3(x) + ..
 
     Args:
-        qk: (*batch, n, d).
-        buckets: b, even, or a tuple of even factors.
+        buckets: b, even, or a tuple of even factors; at most 2^32 in all.
         rounds: independent draws.
         generator: source of R, one R a round and factor for the whole batch.
-
-    Returns:
-        (rounds, *batch, n), int64 from 0 to b - 1.
-
-    Raises:
-        ValueError: for an odd number of buckets or more than 2^32 of them, or rounds
-            below 1, NaN or infinity.
 
     Cost: rounds n d sum_f b_f FLOPs.
     Source: Andoni et al. 2015; Kitaev et al. 2020, section 2, recalled.
@@ -84,51 +83,34 @@ def lsh_sets(
     within: bool | None = None,
     token_mask: Bool[Tensor, "*batch n"] | None = None,
 ) -> Bool[Tensor, "rounds *batch n n"]:
-    """Which keys each query sees in each round: the literal twin of what lsh_attention
-    sorts and cuts.
-
-        j in S_s(i)  iff  i and j share a bucket in round s,
-                          and the chunk of j is that of i or the one before
-
-    Chunks are cut from the tokens sorted by bucket and place; within: from each bucket
-    apart.
+    """Which keys each query sees in each round: the literal twin of lsh_attention.
 
     Args:
-        ids: buckets, (rounds, *batch, n).
+        ids: buckets, from 0 on.
         chunk: tokens a chunk.
         causal: j <= i only.
         attend_self: if False, i sees itself only when no round shows it another token.
-        within: None for the value of causal.
-        token_mask: (*batch, n), True = a token; what is none sees only itself, nothing
-            sees it, and it takes no place.
+        within: chunks are cut from each bucket apart; None does so if causal.
+        token_mask: True = a token; what is none sees nothing and is not seen.
 
-    Returns:
-        boolean (rounds, *batch, n, n).
-
-    Raises:
-        ValueError: for chunk below 1, ids that are no integers (rounds, *batch, n), and
-            a token_mask of another shape.
-
-    Cost: O(rounds n^2).
-    Source: Kitaev et al. 2020, recalled; differs: no chunk before the first one, and
-        `within`.
-    Claim: efficient.leak
+    Source: Kitaev et al. 2020, recalled.
+    Claim: efficient.union, efficient.leak
     """
+    _require.is_tensor("ids", ids)
+    got = tuple(ids.shape)
+    require(
+        ids.dtype == torch.int64 and ids.dim() >= 2 and 0 not in got,
+        f"ids must be int64 (rounds, *batch, n), not empty, got {ids.dtype} {got}",
+    )
     _require.is_a(bool, causal=causal, attend_self=attend_self)
     sizes(1, chunk=chunk)
-    _require.is_tensor("ids", ids)
-    require(
-        ids.dtype == torch.int64 and ids.dim() >= 2 and 0 not in ids.shape,
-        f"ids must be int64 (rounds, *batch, n), got {ids.dtype} {tuple(ids.shape)}",
-    )
     _require.finite(ids=ids)
     require(bool((ids >= 0).all()), "ids must be from 0 on, got a negative one")
-    if token_mask is not None:
-        _require.token_mask(token_mask, ids.shape[1:], ids.device)
     if within is None:
         within = causal
     _require.is_a(bool, within=within)
     if token_mask is not None:
+        _require.token_mask(token_mask, ids.shape[1:], ids.device)
         # Padding has a bucket of its own, the last.
         ids = torch.where(token_mask, ids, ids.max() + 1)
     j = torch.arange(ids.shape[-1], device=ids.device)
@@ -169,22 +151,17 @@ def lsh_attention(
     generator: torch.Generator,
     check: bool = True,
 ) -> Float[Tensor, "*batch n d_v"]:
-    """Attention among tokens that random hashing puts into one bucket; queries are
-    keys, keys have length one.
+    """Attention among tokens of one bucket, in rounds, chunk by chunk.
 
         round s: softmax over S_s(i) of  scale q_i k_j - ln N_ij
 
-    with k_j = q_j / |q_j| and N_ij = #{s : j in S_s(i)}. Rounds are merged by their
-    sums of exponentials: softmax over the union of the S_s(i). With causal, chunks are
-    cut within buckets, so that no later token moves a border.
+    with N_ij = #{s : j in S_s(i)}; merged by their sums of exponentials, the rounds are
+    softmax over the union. With causal, chunks are cut within buckets, so that no later
+    token moves a border.
 
     Args:
-        qk: (*batch, n, d).
-        v: (*batch, n, d_v).
-        buckets: even, or a tuple of even factors.
-        rounds: 1 or more.
+        buckets: even, or a tuple of even factors; at most 2^32 in all.
         chunk: tokens a chunk, at most n.
-        causal: j <= i only.
         attend_self: False for a token that looks at itself only if no round shows it
             another (or if all logits lie below half the range of the dtype).
         correct_duplicates: False leaves out ln N_ij.
@@ -194,15 +171,6 @@ def lsh_attention(
         generator: of the rotations.
         check: look for NaN and infinity.
 
-    Returns:
-        (*batch, n, d_v), for any n.
-
-    Raises:
-        ValueError: for an odd number of buckets or more than 2^32, rounds below 1,
-            chunk outside 1..n, shapes that do not fit, NaN.
-
-    Cost: rounds (n d sum_f b_f + 8 n chunk d) FLOPs, n rounded up to chunks; causal: up
-        to n + min(b, n) (chunk - 1).
     Source: Kitaev et al. 2020, recalled; differs: no wrap-around, the first chunk has
         none before it; chunks within buckets if causal; only tokens of one bucket
         attend.
@@ -220,127 +188,87 @@ def lsh_attention(
         size = qk.shape[:-1]
         _require.token_mask(token_mask, size, qk.device, heads=True, check=check)
     n = qk.shape[-2]
-    b = math.prod(_factors(buckets))
-    sizes(1, chunk=chunk, rounds=rounds)
+    sizes(1, chunk=chunk)
     require(chunk <= n, f"chunk must be at most n = {n}, got {chunk}")
     ids = lsh_buckets(qk.detach(), buckets, rounds=rounds, generator=generator)
     if token_mask is not None:
         # Padding has a bucket of its own, the last.
-        ids = torch.where(token_mask, ids, b)
+        ids = torch.where(token_mask, ids, math.prod(_factors(buckets)))
     seat = _seats(ids, chunk, causal)
-    who, code = _seated(seat, ids, chunk, b)
+    who = _seated(seat, chunk)
+    code = ids * (who.shape[-2] + 1) + seat // chunk
 
     if scale is None:
         scale = 1 / math.sqrt(qk.shape[-1])
     q = _take(qk * scale, who)
     k = _take(F.normalize(qk, dim=-1), who)
     values = _take(v, who)
-    logits = _mask(
-        q @ _pair(k).mT, who, code, n, causal, attend_self, correct_duplicates
-    )
+    logits = q @ _pair(k).mT
+    if correct_duplicates and rounds > 1:
+        N = torch.zeros_like(logits, dtype=torch.int32)
+        for c in code:
+            N += _near(c.expand_as(code), who)
+        logits = logits - N.clamp_min(1).to(logits.dtype).log()
+    place = who.unsqueeze(-1)
+    places = _pair(place, n).mT
+    if not attend_self:
+        # A value that only a lone token keeps.
+        lowest = torch.finfo(logits.dtype).min / 2
+        logits = logits.masked_fill(place == places, lowest)
+    seen = _near(code, who)
+    if causal:
+        seen &= places <= place
+    logits = logits.masked_fill(~seen, -math.inf)
     lse = torch.logsumexp(logits, -1, keepdim=True)
     out = (logits - lse).exp() @ _pair(values)
 
     # From seats back to tokens, then all rounds together.
-    lse = _rows(lse.flatten(-3, -2), seat)
-    out = _rows(out.flatten(-3, -2), seat)
-    if rounds == 1:
-        y = out.squeeze(0)
-    else:
-        share_of_round = torch.softmax(lse, 0)
-        y = (share_of_round * out).sum(0)
+    lse, out = (_rows(t.flatten(-3, -2), seat) for t in (lse, out))
+    share_of_round = torch.softmax(lse, 0)
+    y = (share_of_round * out).sum(0)
     return y if token_mask is None else y * token_mask.unsqueeze(-1)
 
 
 def _seats(ids: Tensor, chunk: int, within: bool) -> Tensor:
     """The seat of each token in the order of buckets and places; within: each bucket
-    starts a new chunk.
+    starts a new chunk, so that seats stay empty behind its last token.
     """
-    n = ids.shape[-1]
     in_order, order = ids.sort(stable=True, dim=-1)
-    ranks = torch.arange(n, device=ids.device).expand_as(ids)
-    rank = torch.empty_like(ids).scatter_(-1, order, ranks)
-    if not within:
-        return rank
-    # Buckets are numbered anew, without the empty ones.
-    changes = in_order.diff(dim=-1) != 0
-    numbers = F.pad(changes, (1, 0)).cumsum(-1)
-    bucket = torch.empty_like(ids).scatter_(-1, order, numbers)
-    counts = torch.zeros_like(ids).scatter_add_(-1, bucket, torch.ones_like(ids))
-    # Seats stay empty behind the last token of each bucket.
-    empty = -counts % chunk
-    empty_before = empty.cumsum(-1) - empty
-    return rank + empty_before.gather(-1, bucket)
+    rank = torch.arange(ids.shape[-1], device=ids.device).expand_as(ids)
+    if within:
+        starts = F.pad(in_order.diff(dim=-1) != 0, (1, 0))
+        rank = rank - (rank * starts).cummax(-1).values
+    begins = rank % chunk == 0
+    seat = (begins.cumsum(-1) - 1) * chunk + rank % chunk
+    return torch.empty_like(ids).scatter_(-1, order, seat)
 
 
-def _seated(seat: Tensor, ids: Tensor, chunk: int, b: int) -> tuple[Tensor, Tensor]:
-    """Who sits on each seat, (.., chunks, chunk), n for an empty one; and a code of
-    each token, bucket * many + chunk.
-    """
-    *batch, n = ids.shape
+def _seated(seat: Tensor, chunk: int) -> Tensor:
+    """Who sits on each seat, (.., chunks, chunk), n for an empty one."""
+    *batch, n = seat.shape
     chunks = int(seat.max()) // chunk + 1
-    token = torch.arange(n, device=ids.device).expand_as(seat)
-    who = torch.full((*batch, chunks * chunk), n, device=ids.device)
-    who.scatter_(-1, seat, token)
-    who = who.unflatten(-1, (chunks, chunk))
-    many = chunks + 2
-    code = ids * many + seat // chunk
-    if (b + 1) * many < 2**31:
-        code = code.int()
-    return who, code
+    token = torch.arange(n, device=seat.device).expand_as(seat)
+    who = torch.full((*batch, chunks * chunk), n, device=seat.device)
+    return who.scatter_(-1, seat, token).unflatten(-1, (chunks, chunk))
 
 
 def _rows(t: Tensor, index: Tensor) -> Tensor:
     """Row index[.., i] of t in place i, (.., i, d)."""
-    index = index.unsqueeze(-1).expand(*index.shape, t.shape[-1])
-    return t.gather(-2, index)
+    return t.take_along_dim(index.unsqueeze(-1), -2)
 
 
 def _take(t: Tensor, who: Tensor) -> Tensor:
     """Rows of t in the order of who, (rounds, *batch, chunks, chunk, d); empty seats
     get a row of zeros.
     """
-    t = F.pad(t, (0, 0, 0, 1))
-    every_round = t.expand(len(who), *t.shape)
-    taken = _rows(every_round, who.flatten(-2))
-    return taken.unflatten(-2, who.shape[-2:])
+    t = F.pad(t, (0, 0, 0, 1)).unsqueeze(0)
+    return _rows(t, who.flatten(-2)).unflatten(-2, who.shape[-2:])
 
 
 def _pair(t: Tensor, empty: int = 0) -> Tensor:
     """Each chunk with the one before it, (.., chunks, 2 chunk, d)."""
-    first = torch.full_like(t[..., :1, :, :], empty)
-    before = torch.cat([first, t[..., :-1, :, :]], -3)
+    before = F.pad(t[..., :-1, :, :], (0, 0, 0, 0, 1, 0), value=empty)
     return torch.cat([t, before], -2)
-
-
-def _mask(
-    logits: Tensor,
-    who: Tensor,
-    code: Tensor,
-    n: int,
-    causal: bool,
-    attend_self: bool,
-    correct: bool,
-) -> Tensor:
-    """-inf where a key is not in S_s(i), minus ln N_ij; itself, unless wanted, at a
-    value that only a lone token keeps.
-    """
-    rounds = len(code)
-    mine = who.unsqueeze(-1)
-    theirs = _pair(mine, n).mT
-    if correct and rounds > 1:
-        narrow = torch.uint8 if rounds < 256 else torch.int32
-        N = torch.zeros_like(logits, dtype=narrow)
-        for c in code:
-            N += _near(c.expand_as(code), who)
-        logits = logits - N.clamp_min(1).to(logits.dtype).log()
-    hidden = ~_near(code, who)
-    if causal:
-        hidden |= theirs > mine
-    if not attend_self:
-        lowest = torch.finfo(logits.dtype).min
-        logits = logits.masked_fill(mine == theirs, lowest / 2)
-    return logits.masked_fill(hidden, -math.inf)
 
 
 def _near(code: Tensor, who: Tensor) -> Tensor:
@@ -348,8 +276,7 @@ def _near(code: Tensor, who: Tensor) -> Tensor:
     differ by 0 or 1.
     """
     nobody = -9  # an empty seat is next to no token
-    code = F.pad(code, (0, 1), value=nobody)
-    seated = code.gather(-1, who.flatten(-2))
+    seated = F.pad(code, (0, 1), value=nobody).gather(-1, who.flatten(-2))
     mine = seated.view(who.shape).unsqueeze(-1)
     theirs = _pair(mine, nobody).mT
     return (mine == theirs) | (mine == theirs + 1)

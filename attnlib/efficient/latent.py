@@ -7,7 +7,7 @@ Page: notebooks/jl_low_rank/complexity_table
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Float
@@ -17,14 +17,9 @@ from attnlib import _require
 from attnlib._require import require, sizes
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Latent:
-    """Weights of a latent cache: a token keeps x @ down, r numbers for all heads.
-
-    Args:
-        down: (D, r).
-        keys: (heads, r, d); head h has the keys x @ down @ keys[h].
-        values: (heads, r, d_v); its values are x @ down @ values[h].
+class Latent(NamedTuple):
+    """A token keeps x @ down, r numbers for all heads; head h has the keys
+    x @ down @ keys[h] and the values x @ down @ values[h].
     """
 
     down: Float[Tensor, "D r"]
@@ -35,37 +30,26 @@ class Latent:
 def gqa_as_mla(
     w_k: Float[Tensor, "g D d"], w_v: Float[Tensor, "g D d_v"], heads: int
 ) -> Latent:
-    """The latent cache that holds what grouped queries hold.
+    """The latent cache that holds what grouped queries hold, r = g (d + d_v).
 
         down = [K_1 .. K_g  V_1 .. V_g],   keys[h], values[h] select those of a group
 
     so that down @ keys[h] is the key weight of the group of h, to the bit.
 
     Args:
-        w_k: (g, D, d), key weights, one of each group.
-        w_v: (g, D, d_v), value weights.
+        w_k, w_v: weights of keys and values, one of each group.
         heads: a multiple of g; heads / g in a row share a group.
 
-    Returns:
-        Latent with r = g (d + d_v), as many numbers a token as before.
-
-    Raises:
-        ValueError: for weights of another shape, heads that g does not divide, NaN or
-            infinity.
-
-    Cost: O(g D (d + d_v) + heads r (d + d_v)).
     Source: the inclusion is Meng et al. 2025 (TransMLA), seen as an abstract; GQA is
         Ainslie et al. 2023, MLA DeepSeek-AI 2024, both recalled, without rotation of
         keys by their place.
     Claim: efficient.latent
     """
     _weights("w_k", w_k)
-    _require.is_tensor("w_v", w_v)
+    _weights("w_v", w_v)
     g, D, d = w_k.shape
-    d_v = w_v.shape[-1] if w_v.dim() else 0
+    d_v = w_v.shape[-1]
     _require.matches("w_v", w_v, (g, D, d_v), w_k, "w_k")
-    require(d_v >= 1, f"w_v must be (g, D, d_v), not empty, got {tuple(w_v.shape)}")
-    _require.finite(w_k=w_k, w_v=w_v)
     sizes(1, heads=heads)
     require(heads % g == 0, f"heads must be a multiple of g = {g}, got {heads}")
 
@@ -93,50 +77,36 @@ def gqa_error(
     has rank at most d.
 
     Args:
-        forms: (heads, D, D2), such as W_Q W_K' of each head; at most 12 heads.
-        groups: key heads, at least 1.
+        forms: such as W_Q W_K' of each head; at most 12 heads.
+        groups: key heads.
         d: width of a key.
 
-    Returns:
-        (), in Frobenius norm; 0 up to rounding exactly if grouped queries can do it.
-
-    Raises:
-        ValueError: for forms of another shape, more than 12 heads, groups or d below 1,
-            all forms zero, NaN or infinity.
-
-    Cost: every grouping of the heads into at most `groups` sets, one decomposition for
-        each set that occurs (2^heads - 1 at most), in float64.
+    Cost: 2^heads - 1 decompositions at most, in float64.
     Source: derived; the best approximation of given rank is Eckart and Young's.
     Claim: efficient.latent
     """
     _weights("forms", forms)
-    _require.finite(forms=forms)
     sizes(1, groups=groups, d=d)
     heads = len(forms)
     require(
         heads <= 12,
         f"forms must be of at most 12 heads: all groupings are tried, got {heads}",
     )
-    dtype = forms.dtype
     most = forms.abs().amax().double()
     require(bool(most > 0), "forms must not be all zero: nothing is relative to it")
     # In units of the largest entry no square overflows, and not all underflow.
-    forms = forms.double() / most
-    total = forms.square().sum()
+    scaled = forms.double() / most
     missed = {}
 
     def least(group: tuple[int, ...]) -> Tensor:
         if group not in missed:
-            stacked = forms[list(group)].flatten(0, 1)
-            sigma = torch.linalg.svdvals(stacked)
+            sigma = torch.linalg.svdvals(scaled[list(group)].flatten(0, 1))
             missed[group] = sigma[d:].square().sum()
         return missed[group]
 
-    errors = []
-    for grouping in _groupings(heads, groups):
-        errors.append(sum(least(group) for group in grouping))
-    least_of_all = torch.stack(errors).amin()
-    return (least_of_all / total).sqrt().to(dtype)
+    errors = [sum(map(least, grouping)) for grouping in _groupings(heads, groups)]
+    share = torch.stack(errors).amin() / scaled.square().sum()
+    return share.sqrt().to(forms.dtype)
 
 
 def _groupings(heads: int, groups: int) -> Iterator[list[tuple[int, ...]]]:
@@ -153,10 +123,11 @@ def _groupings(heads: int, groups: int) -> Iterator[list[tuple[int, ...]]]:
 
 
 def _weights(name: str, w: Tensor) -> None:
-    """Three axes, none empty."""
+    """Finite, of three axes, none empty."""
     _require.is_floating(name, w)
     got = tuple(w.shape)
     require(
         len(got) == 3 and 0 not in got,
         f"{name} must have three axes, none of them empty, got {got}",
     )
+    _require.finite(**{name: w})

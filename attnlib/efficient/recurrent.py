@@ -1,9 +1,12 @@
-"""Attention with a state of fixed size: gated linear attention, the delta rule, and a
-selective state space, token by token and in chunks.
+"""Attention with a state of fixed size, token by token and in chunks.
 
-Each comes twice. A step reads one token and hands its state on. The whole pass reads n
-tokens in chunks: the tokens of a chunk meet densely, and only its sum is handed on. A
-loop over steps is the literal twin of the pass.
+    gated   S_t = g_t S_{t-1} + k_t v_t'                                y_t = S_t' q_t
+    delta   S_t = g_t S_{t-1} + beta_t k_t (v_t - g_t S_{t-1}' k_t)'    y_t = S_t' q_t
+    scan    H_t = a_t * H_{t-1} + x_t b_t'                              y_t = H_t c_t
+
+A step is the formula. A pass reads n tokens in chunks: the tokens of a chunk meet
+densely, and only its sum is handed on. There is no denominator and no mask: a token
+with k = 0, or x = 0, and gate 1 changes nothing.
 
 Page: notebooks/jl_low_rank/complexity_table
 """
@@ -13,11 +16,67 @@ from __future__ import annotations
 import torch
 from jaxtyping import Float
 from torch import Tensor
-from torch.nn import functional as F
 
 from attnlib import _require
-from attnlib._require import matches, require, sizes
-from attnlib.efficient.features import _blocks
+from attnlib._require import matches, require
+from attnlib.efficient.features import _begun, _blocks, _one_token, _outer, _read
+
+
+def gated_linear_step(
+    q: Float[Tensor, "*batch d"],
+    k: Float[Tensor, "*batch d"],
+    v: Float[Tensor, "*batch d_v"],
+    gate: Float[Tensor, "*batch"],
+    state: Float[Tensor, "*batch d d_v"] | None = None,
+) -> tuple[Float[Tensor, "*batch d_v"], Float[Tensor, "*batch d d_v"]]:
+    """One token of gated_linear_attention: (y, S), from S before it or None for zeros.
+
+    Source: as gated_linear_attention.
+    Claim: efficient.state
+    """
+    state = _begun(q, k, v, state, gate=gate)
+    state = gate[..., None, None] * state + _outer(k, v)
+    return _read(state, q), state
+
+
+def delta_step(
+    q: Float[Tensor, "*batch d"],
+    k: Float[Tensor, "*batch d"],
+    v: Float[Tensor, "*batch d_v"],
+    beta: Float[Tensor, "*batch"],
+    gate: Float[Tensor, "*batch"] | None = None,
+    state: Float[Tensor, "*batch d d_v"] | None = None,
+) -> tuple[Float[Tensor, "*batch d_v"], Float[Tensor, "*batch d d_v"]]:
+    """One token of delta_attention: (y, S), from S before it or None for zeros.
+
+    Source: as delta_attention.
+    Claim: efficient.state
+    """
+    numbers = {"beta": beta} if gate is None else {"beta": beta, "gate": gate}
+    state = _begun(q, k, v, state, **numbers)
+    if gate is not None:
+        state = gate[..., None, None] * state
+    off = v - _read(state, k)
+    state = state + _outer(k, beta.unsqueeze(-1) * off)
+    return _read(state, q), state
+
+
+def selective_step(
+    x: Float[Tensor, "*batch d"],
+    a: Float[Tensor, "*batch d s"],
+    b: Float[Tensor, "*batch s"],
+    c: Float[Tensor, "*batch s"],
+    state: Float[Tensor, "*batch d s"] | None = None,
+) -> tuple[Float[Tensor, "*batch d"], Float[Tensor, "*batch d s"]]:
+    """One token of selective_scan: (y, H), from H before it or None for zeros.
+
+    Source: as selective_scan.
+    Claim: efficient.state
+    """
+    *batch, _ = _one_token("x", x)
+    state = _begun_scan(x, a, b, c, state, batch)
+    state = a * state + _outer(x, b)
+    return _read(state.mT, c), state
 
 
 def gated_linear_attention(
@@ -35,46 +94,21 @@ def gated_linear_attention(
         S_t = g_t S_{t-1} + k_t v_t',   y_t = S_t' q_t
 
     Args:
-        q, k: (*batch, n, d), not scaled.
-        v: (*batch, n, d_v).
-        gate: (*batch, n), one number a token, in [-1, 1]; any with chunk = 1.
+        gate: in [-1, 1]; any with chunk = 1.
         chunk: tokens that meet densely.
         state: S_0, or None for zeros.
-        check: look for NaN, infinity and gates that are too large.
+        check: look for NaN, infinity and gates whose products would drown what they
+            multiply.
 
     Returns:
-        (y, S_n): (*batch, n, d_v) and (*batch, d, d_v), for any n. There is no
-        denominator, and no mask: a token with k = 0 and gate 1 changes nothing.
+        (y, S_n).
 
-    Raises:
-        ValueError: for chunk below 1, shapes that do not fit, NaN or infinity, a gate
-            outside [-1, 1]: its products would drown what they multiply.
-
-    Cost: 4 n d (chunk + d) FLOPs for d_v = d; n / chunk steps one after another;
-        O(n (chunk + d)) memory.
     Source: Yang et al. 2024 (gated linear attention) with one gate a token, as in Dao
         and Gu 2024 (Mamba-2: q = c, k = b, v = x), recalled.
     Claim: efficient.newer
     """
-    _check_pass(q, k, v, state, check, gate=gate)
-    sizes(1, chunk=chunk)
-    _shrinks("gate", gate, chunk, check)
-    n = q.shape[-2]
-    chunk = min(chunk, n)
-    q = _blocks(q, chunk)
-    k = _blocks(k, chunk)
-    v = _blocks(v, chunk)
-    gate = _rows(gate, chunk, fill=1)
-
-    from_start = gate.cumprod(-1).unsqueeze(-1)
-    decay = _decay(gate)
-    to_end = decay[..., -1, :].unsqueeze(-1)
-    own = (q @ k.mT * decay) @ v
-    added = (k * to_end).mT @ v
-    whole = from_start[..., -1:, :]
-    before, state = _carry(whole, added, state)
-    y = own + (q * from_start) @ before
-    return y.flatten(-3, -2)[..., :n, :], state
+    state = _begun_pass(q, k, v, state, chunk, check, gate=gate)
+    return _in_chunks(q, k, v, None, gate, chunk, state)
 
 
 def delta_attention(
@@ -95,64 +129,63 @@ def delta_attention(
     With |k_t| = 1 and beta_t = 1 the state answers v_t at k_t exactly.
 
     Args:
-        q, k: (*batch, n, d), not scaled; keys of length one if the state is not to
-            grow.
-        v: (*batch, n, d_v).
-        beta: (*batch, n), the share that is moved.
-        gate: (*batch, n), as in gated_linear_attention; None forgets nothing.
-        chunk: tokens that meet densely.
-        state: S_0, or None for zeros.
-        check: look for NaN, infinity and gates that are too large.
+        k: of length one if the state is not to grow.
+        beta: the share that is moved.
+        gate: None forgets nothing.
+        chunk, state, check: as in gated_linear_attention.
 
     Returns:
-        (y, S_n): (*batch, n, d_v) and (*batch, d, d_v), for any n. There is no mask: a
-        token with beta = 0 and gate 1 changes nothing.
+        (y, S_n).
 
-    Raises:
-        ValueError: as gated_linear_attention.
-
-    Cost: 8 n chunk d + 6 n d^2 FLOPs for d_v = d, a triangular solve of chunk^2 a
-        column among them; n / chunk steps one after another; O(n (chunk + d)) memory.
     Source: Schlag et al. 2021; in chunks by Yang et al. 2024 (DeltaNet), with gates by
         Yang et al. 2025 (Gated DeltaNet), recalled; differs: one triangular solve a
         chunk in place of their inverse.
     Claim: efficient.newer
     """
-    given = {"beta": beta} if gate is None else {"beta": beta, "gate": gate}
-    _check_pass(q, k, v, state, check, **given)
+    numbers = {"beta": beta} if gate is None else {"beta": beta, "gate": gate}
+    state = _begun_pass(q, k, v, state, chunk, check, **numbers)
     if gate is None:
         gate = torch.ones_like(beta)
-    sizes(1, chunk=chunk)
-    _shrinks("gate", gate, chunk, check)
+    return _in_chunks(q, k, v, beta, gate, chunk, state)
+
+
+def _in_chunks(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    beta: Tensor | None,
+    gate: Tensor,
+    chunk: int,
+    state: Tensor,
+) -> tuple[Tensor, Tensor]:
+    """The delta rule; without beta a token writes its value whole, gated attention."""
     n, d_v = v.shape[-2:]
     chunk = min(chunk, n)
-    q = _blocks(q, chunk)
-    k = _blocks(k, chunk)
-    v = _blocks(v, chunk)
-    beta = _rows(beta, chunk, fill=0).unsqueeze(-1)
-    gate = _rows(gate, chunk, fill=1)
-
-    # What token t writes is beta_t (v_t - g_t S' k_t), and S holds what the tokens
-    # before it wrote: a triangular system in each chunk. Its right side is linear in
-    # the state before the chunk, so all chunks are solved at once.
-    from_start = gate.cumprod(-1).unsqueeze(-1)
+    q, k, v = (_blocks(t, chunk) for t in (q, k, v))
+    gate = _blocks(gate.unsqueeze(-1), chunk, 1)
+    from_start = gate.cumprod(-2)
     decay = _decay(gate)
-    to_end = decay[..., -1, :].unsqueeze(-1)
-    meets = beta * (k @ k.mT * decay)
-    sides = beta * torch.cat([v, k * from_start], -1)
-    solved = _solve(meets, sides)
-    values = solved[..., :d_v]
-    keys = solved[..., d_v:]
+    if beta is not None:
+        # What token t writes is beta_t (v_t - g_t S' k_t), and S holds what the tokens
+        # before it wrote: a triangular system in each chunk. Its right side is linear
+        # in the state before the chunk, so all chunks are solved at once.
+        beta = _blocks(beta.unsqueeze(-1), chunk)
+        meets = beta * (k @ k.mT * decay)
+        sides = beta * torch.cat([v, k * from_start], -1)
+        # torch solves no triangular system in half precision.
+        wide = torch.promote_types(sides.dtype, torch.float32)
+        solved = torch.linalg.solve_triangular(
+            meets.to(wide), sides.to(wide), upper=False, unitriangular=True
+        )
+        v, keys = solved.to(sides.dtype).tensor_split([d_v], -1)
 
     whole = from_start[..., -1:, :]
-    last = (k * to_end).mT
-    if state is None:
-        state = q.new_zeros(*q.shape[:-3], q.shape[-1], d_v)
+    last = (k * decay[..., -1:, :].mT).mT
     before = []
     written = []
     for c in range(q.shape[-3]):
         here = (..., c, slice(None), slice(None))
-        write = values[here] - keys[here] @ state
+        write = v[here] if beta is None else v[here] - keys[here] @ state
         before.append(state)
         written.append(write)
         state = whole[here] * state + last[here] @ write
@@ -177,235 +210,106 @@ def selective_scan(
         H_t = a_t * H_{t-1} + x_t b_t',   y_t = H_t c_t
 
     Args:
-        x: (*batch, n, d), channels; the step size, if any, is multiplied in.
-        a: (*batch, n, d, s), gates, such as exp(step size * A), in [-1, 1]; any with
-            chunk = 1.
-        b: (*batch, n, s), what a token writes to.
-        c: (*batch, n, s), what it reads.
+        x: channels; the step size, if any, is multiplied in.
+        a: gates, such as exp(step size * A), in [-1, 1]; any with chunk = 1.
+        b, c: what a token writes to, and what it reads.
         chunk: tokens read one after another, in all chunks at once.
-        state: H_0, or None for zeros.
-        check: look for NaN, infinity and gates that are too large.
+        state, check: as in gated_linear_attention.
 
     Returns:
-        (y, H_n): (*batch, n, d) and (*batch, d, s), for any n. There is no mask: a
-        token with x = 0 and gates a = 1 changes nothing.
+        (y, H_n).
 
-    Raises:
-        ValueError: as gated_linear_attention, of a.
-
-    Cost: 4 n d s FLOPs of products, and 5 n d s multiplications and additions of gates,
-        which are none; chunk + n / chunk steps one after another; O(n d s) memory.
+    Cost: O(n d s) memory: every state is kept.
     Source: Gu and Dao 2023 (Mamba), its recurrence, recalled; differs: two levels of
-        chunks, and every state is kept in memory.
+        chunks.
     Claim: efficient.newer
     """
-    _check_scan(x, a, b, c, state, check)
-    sizes(1, chunk=chunk)
+    _require.tokens(x)
+    *batch, n, d = x.shape
+    state = _begun_scan(x, a, b, c, state, batch, check)
     _shrinks("a", a, chunk, check)
-    n = x.shape[-2]
     chunk = min(chunk, n)
-    inputs = x.unsqueeze(-1) @ b.unsqueeze(-2)
-    rest = (0, 0, 0, 0, 0, -n % chunk)
-    inputs = F.pad(inputs, rest).unflatten(-3, (-1, chunk))
-    a = F.pad(a, rest, value=1).unflatten(-3, (-1, chunk))
+    s = b.shape[-1]
+    inputs = _blocks(_outer(x, b).flatten(-2), chunk)
+    a = _blocks(a.flatten(-2), chunk, 1)
 
     # Every chunk from an empty state, all of them at once ..
-    h = torch.zeros_like(inputs[..., 0, :, :])
+    h = torch.zeros_like(inputs[..., 0, :])
     inside = []
     for t in range(chunk):
-        h = a[..., t, :, :] * h + inputs[..., t, :, :]
+        h = a[..., t, :] * h + inputs[..., t, :]
         inside.append(h)
     # .. then what came before each of them.
-    from_start = a.cumprod(-3)
-    before, state = _carry(from_start[..., -1, :, :], h, state)
-    h = torch.stack(inside, -3) + from_start * before.unsqueeze(-3)
-    h = h.flatten(-4, -3)[..., :n, :, :]
-    y = h @ c.unsqueeze(-1)
-    return y.squeeze(-1), state
+    from_start = a.cumprod(-2)
+    state = state.flatten(-2)
+    before = []
+    for i in range(h.shape[-2]):
+        before.append(state)
+        state = from_start[..., i, -1, :] * state + h[..., i, :]
+    carried = from_start * torch.stack(before, -2).unsqueeze(-2)
+    h = torch.stack(inside, -2) + carried
+    h = h.flatten(-3, -2)[..., :n, :].unflatten(-1, (d, s))
+    return _read(h.mT, c), state.unflatten(-1, (d, s))
 
 
-def gated_linear_step(
-    q: Float[Tensor, "*batch d"],
-    k: Float[Tensor, "*batch d"],
-    v: Float[Tensor, "*batch d_v"],
-    gate: Float[Tensor, "*batch"],
-    state: Float[Tensor, "*batch d d_v"] | None = None,
-    *,
-    check: bool = True,
-) -> tuple[Float[Tensor, "*batch d_v"], Float[Tensor, "*batch d d_v"]]:
-    """One token of gated_linear_attention.
-
-        S = g S + k v',   y = S' q
-
-    Args:
-        q, k: (*batch, d).
-        v: (*batch, d_v).
-        gate: (*batch).
-        state: S before the token, or None for zeros.
-        check: look for NaN and infinity.
-
-    Returns:
-        (y, S): (*batch, d_v) and (*batch, d, d_v).
-
-    Raises:
-        ValueError: for shapes that do not fit, NaN or infinity.
-
-    Cost: 4 d d_v FLOPs, whatever came before.
-    Source: as gated_linear_attention.
-    Claim: efficient.state
-    """
-    _check_step(q, k, v, state, check, gate=gate)
-    written = k.unsqueeze(-1) @ v.unsqueeze(-2)
-    if state is None:
-        state = torch.zeros_like(written)
-    state = gate[..., None, None] * state + written
-    return _read(state, q), state
+def _decay(gate: Tensor) -> Tensor:
+    """The product of the gates after token j, up to token i; zero for j > i."""
+    place = torch.arange(gate.shape[-2], device=gate.device)
+    after = place.unsqueeze(-1) > place
+    factors = torch.where(after, gate, 1)
+    return factors.cumprod(-2).tril()
 
 
-def delta_step(
-    q: Float[Tensor, "*batch d"],
-    k: Float[Tensor, "*batch d"],
-    v: Float[Tensor, "*batch d_v"],
-    beta: Float[Tensor, "*batch"],
-    gate: Float[Tensor, "*batch"] | None = None,
-    state: Float[Tensor, "*batch d d_v"] | None = None,
-    *,
-    check: bool = True,
-) -> tuple[Float[Tensor, "*batch d_v"], Float[Tensor, "*batch d d_v"]]:
-    """One token of delta_attention.
-
-        S = g S,   S = S + beta k (v - S' k)',   y = S' q
-
-    Args:
-        q, k: (*batch, d).
-        v: (*batch, d_v).
-        beta: (*batch), the share that is moved.
-        gate: (*batch), or None.
-        state: S before the token, or None for zeros.
-        check: look for NaN and infinity.
-
-    Returns:
-        (y, S): (*batch, d_v) and (*batch, d, d_v).
-
-    Raises:
-        ValueError: for shapes that do not fit, NaN or infinity.
-
-    Cost: 6 d d_v FLOPs, whatever came before.
-    Source: as delta_attention.
-    Claim: efficient.state
-    """
-    given = {"beta": beta} if gate is None else {"beta": beta, "gate": gate}
-    _check_step(q, k, v, state, check, **given)
-    if gate is None:
-        gate = torch.ones_like(beta)
-    if state is None:
-        state = q.new_zeros(*q.shape, v.shape[-1])
-    state = gate[..., None, None] * state
-    off = v - _read(state, k)
-    write = beta.unsqueeze(-1) * off
-    state = state + k.unsqueeze(-1) @ write.unsqueeze(-2)
-    return _read(state, q), state
-
-
-def selective_step(
-    x: Float[Tensor, "*batch d"],
-    a: Float[Tensor, "*batch d s"],
-    b: Float[Tensor, "*batch s"],
-    c: Float[Tensor, "*batch s"],
-    state: Float[Tensor, "*batch d s"] | None = None,
-    *,
-    check: bool = True,
-) -> tuple[Float[Tensor, "*batch d"], Float[Tensor, "*batch d s"]]:
-    """One token of selective_scan.
-
-        H = a * H + x b',   y = H c
-
-    Args:
-        x: (*batch, d).
-        a: (*batch, d, s).
-        b, c: (*batch, s).
-        state: H before the token, or None for zeros.
-        check: look for NaN and infinity.
-
-    Returns:
-        (y, H): (*batch, d) and (*batch, d, s).
-
-    Raises:
-        ValueError: for shapes that do not fit, NaN or infinity.
-
-    Cost: 4 d s FLOPs of products, whatever came before.
-    Source: as selective_scan.
-    Claim: efficient.state
-    """
-    _require.is_floating("x", x)
-    require(x.dim() >= 1, "x must be (*batch, d), got a single number")
-    _require.is_tensor("b", b)
-    require(b.dim() >= 1, "b must be (*batch, s), got a single number")
-    *batch, d = x.shape
-    s = b.shape[-1]
-    _fit(x, "x", check, b=(b, (*batch, s)), c=(c, (*batch, s)), a=(a, (*batch, d, s)))
-    _begins(state, (*batch, d, s), x, "x", check)
-    if state is None:
-        state = torch.zeros_like(a)
-    state = a * state + x.unsqueeze(-1) @ b.unsqueeze(-2)
-    y = state @ c.unsqueeze(-1)
-    return y.squeeze(-1), state
-
-
-def _check_pass(
-    q: Tensor, k: Tensor, v: Tensor, state: Tensor | None, check: bool, **given: Tensor
-) -> None:
-    """Queries, keys and values of one length, one number a token each, and a state."""
+def _begun_pass(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    state: Tensor | None,
+    chunk: int,
+    check: bool,
+    **numbers: Tensor,
+) -> Tensor:
+    """The state before a pass whose parts fit each other."""
     _require.heads(q, k, v, one_length=True, check=check)
     *batch, n, d = q.shape
-    wanted = {name: (t, (*batch, n)) for name, t in given.items()}
-    _fit(q, "q", check, **wanted)
-    _begins(state, (*batch, d, v.shape[-1]), q, "q", check)
-
-
-def _check_step(
-    q: Tensor, k: Tensor, v: Tensor, state: Tensor | None, check: bool, **given: Tensor
-) -> None:
-    """The same for one token."""
-    _require.is_floating("q", q)
-    _require.is_tensor("v", v)
-    require(q.dim() >= 1, "q must be (*batch, d), got a single number")
-    require(v.dim() >= 1, "v must be (*batch, d_v), got a single number")
-    *batch, d = q.shape
-    d_v = v.shape[-1]
-    wanted = {name: (t, tuple(batch)) for name, t in given.items()}
-    _fit(q, "q", check, k=(k, (*batch, d)), v=(v, (*batch, d_v)), **wanted)
-    _begins(state, (*batch, d, d_v), q, "q", check)
-
-
-def _check_scan(
-    x: Tensor, a: Tensor, b: Tensor, c: Tensor, state: Tensor | None, check: bool
-) -> None:
-    """Channels, gates, writes, reads and a state of one scan."""
-    _require.tokens(x)
-    _require.is_tensor("b", b)
-    require(b.dim() >= 1, "b must be (*batch, n, s), got a single number")
-    *batch, n, d = x.shape
-    s = b.shape[-1]
-    tokens = (*batch, n, s)
-    _fit(x, "x", check, b=(b, tokens), c=(c, tokens), a=(a, (*batch, n, d, s)))
-    _begins(state, (*batch, d, s), x, "x", check)
-
-
-def _fit(like: Tensor, like_name: str, check: bool, **given) -> None:
-    """Each of these, given as (tensor, shape), has that shape and fits `like`."""
-    for name, (t, shape) in given.items():
-        matches(name, t, shape, like, like_name)
-        require(0 not in t.shape, f"{name} must not be empty, got {tuple(t.shape)}")
-        if check:
-            _require.finite(**{name: t})
+    for name, t in numbers.items():
+        matches(name, t, (*batch, n), q, "q")
+    if state is None:
+        state = q.new_zeros(*batch, d, v.shape[-1])
+    matches("state", state, (*batch, d, v.shape[-1]), q, "q")
     if check:
-        _require.finite(**{like_name: like})
+        _require.finite(state=state, **numbers)
+    _shrinks("gate", numbers.get("gate"), chunk, check)
+    return state
 
 
-def _shrinks(name: str, gate: Tensor, chunk: int, check: bool) -> None:
+def _begun_scan(
+    x: Tensor,
+    a: Tensor,
+    b: Tensor,
+    c: Tensor,
+    state: Tensor | None,
+    batch: list[int],
+    check: bool = True,
+) -> Tensor:
+    """The state before a scan whose parts fit each other."""
+    *tokens, d = x.shape
+    *_, s = _one_token("b", b)
+    matches("b", b, (*tokens, s), x)
+    matches("c", c, (*tokens, s), x)
+    matches("a", a, (*tokens, d, s), x)
+    if state is None:
+        state = x.new_zeros(*batch, d, s)
+    matches("state", state, (*batch, d, s), x)
+    if check:
+        _require.finite(x=x, a=a, b=b, c=c, state=state)
+    return state
+
+
+def _shrinks(name: str, gate: Tensor | None, chunk: int, check: bool) -> None:
     """Gates whose products over a chunk neither overflow nor drown the rest."""
-    if check and chunk > 1:
+    _require.sizes(1, chunk=chunk)
+    if check and chunk > 1 and gate is not None:
         most = float(gate.detach().abs().max())
         require(
             most <= 1,
@@ -413,58 +317,3 @@ def _shrinks(name: str, gate: Tensor, chunk: int, check: bool) -> None:
             f"{most:g}: its products would drown what they multiply. chunk = 1 takes "
             "any gate",
         )
-
-
-def _begins(
-    state: Tensor | None, shape: tuple, like: Tensor, like_name: str, check: bool
-) -> None:
-    """A state before the first token, or None."""
-    if state is not None:
-        matches("state", state, shape, like, like_name)
-        if check:
-            _require.finite(state=state)
-
-
-def _rows(t: Tensor, chunk: int, fill: int) -> Tensor:
-    """One number a token, in chunks, (.., chunks, chunk)."""
-    rest = -t.shape[-1] % chunk
-    return F.pad(t, (0, rest), value=fill).unflatten(-1, (-1, chunk))
-
-
-def _decay(gate: Tensor) -> Tensor:
-    """The product of the gates after token j, up to token i; zero for j > i."""
-    place = torch.arange(gate.shape[-1], device=gate.device)
-    after = place.unsqueeze(-1) > place
-    one = torch.ones_like(gate).unsqueeze(-1)
-    factors = torch.where(after, gate.unsqueeze(-1), one)
-    return factors.cumprod(-2).tril()
-
-
-def _carry(whole: Tensor, added: Tensor, state: Tensor | None) -> tuple[Tensor, Tensor]:
-    """The state before each chunk, and the one after the last: a chunk scales its state
-    by `whole` and adds.
-    """
-    if state is None:
-        state = torch.zeros_like(added[..., 0, :, :])
-    before = []
-    for c in range(added.shape[-3]):
-        before.append(state)
-        state = whole[..., c, :, :] * state + added[..., c, :, :]
-    return torch.stack(before, -3), state
-
-
-def _solve(meets: Tensor, sides: Tensor) -> Tensor:
-    """x with x + (meets below its diagonal) x = sides."""
-    # torch solves no triangular system in half precision.
-    half = sides.dtype in (torch.float16, torch.bfloat16)
-    wide = torch.float32 if half else sides.dtype
-    solved = torch.linalg.solve_triangular(
-        meets.to(wide), sides.to(wide), upper=False, unitriangular=True
-    )
-    return solved.to(sides.dtype)
-
-
-def _read(state: Tensor, q: Tensor) -> Tensor:
-    """What the state holds at q, S' q."""
-    y = q.unsqueeze(-2) @ state
-    return y.squeeze(-2)

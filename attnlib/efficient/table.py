@@ -1,229 +1,200 @@
-"""What every row of the table costs, as formulas: operations, the largest tensor, and
-steps that must follow one another.
+"""What every row of the table costs, as formulas: one pass, one more token, and how
+many steps must follow one another.
 
 Page: notebooks/jl_low_rank/complexity_table
 """
 
 from __future__ import annotations
 
-from types import SimpleNamespace
+import inspect
+import math
+from collections.abc import Callable
+from typing import NamedTuple
 
 from attnlib import _require
 from attnlib._require import require
 
-# The sizes that a row has beside n and d.
-SIZES = {
-    "dense": (),
-    "fused": (),
-    "linformer": ("k",),
-    "nystrom": ("k", "iterations"),
-    "strided": ("l", "tile"),
-    "fixed": ("l", "c"),
-    "window": ("w", "tile"),
-    "longformer": ("w", "g", "tile"),
-    "bigbird": ("block", "drawn"),
-    "lsh": ("r", "m", "b"),
-    "lsh causal": ("r", "m", "b", "buckets"),
-    "linear": (),
-    "linear causal": ("m",),
-    "performer": ("f",),
-    "performer causal": ("f", "m"),
-    "gated": ("m",),
-    "delta": ("m",),
-    "scan": ("s", "m"),
-    "gru": (),
-    "gru recurrence": (),
+
+def _pairs(blocks: int, drawn: int) -> int:
+    """Pairs of blocks in BigBird: the first reads all, the second and the last have one
+    neighbour less than those between.
+    """
+    at_the_ends = min(blocks - 1, 2) * min(3 + drawn, blocks)
+    between = max(blocks - 3, 0) * min(4 + drawn, blocks)
+    return blocks + at_the_ends + between
+
+
+def _seats(n: int, buckets: int, m: int) -> int:
+    """Each bucket may leave m - 1 of its last seats empty."""
+    return (n + min(buckets, n) * (m - 1)) // m * m
+
+
+# FLOPs of one head. What stands behind the star are a row's own sizes.
+FLOPS = {
+    "dense": lambda n, d: 4 * n**2 * d,
+    "fused": lambda n, d: 4 * n**2 * d,
+    "linformer": lambda n, d, *, k: 8 * n * k * d,
+    "nystrom": lambda n, d, *, k, iterations=0: (
+        8 * n * k * d + 4 * k**2 * d + 8 * iterations * k**3
+    ),
+    "strided": lambda n, d, *, l, tile=32: 4 * n * (tile + l + n // l) * d,
+    "fixed": lambda n, d, *, l, c=1: 4 * n * (l + c * (n // l)) * d,
+    "window": lambda n, d, *, w, tile=32: 4 * n * (tile + w - 1) * d,
+    "longformer": lambda n, d, *, w, g, tile=32: (
+        4 * n * (tile + w - 1) * d + 8 * n * g * d
+    ),
+    "bigbird": lambda n, d, *, block, drawn=2: (
+        4 * block**2 * _pairs(math.ceil(n / block), drawn) * d
+    ),
+    "lsh": lambda n, d, *, b, r=1, m=64: r * (n * d * b + 8 * n * m * d),
+    "lsh causal": lambda n, d, *, b, buckets, r=1, m=64: (
+        r * (n * d * b + 8 * _seats(n, buckets, m) * m * d)
+    ),
+    "linear": lambda n, d: 4 * n * d * (d + 1),
+    "linear causal": lambda n, d, *, m=64: (
+        4 * n * d * (d + 1) + 2 * n * m * (2 * d + 1)
+    ),
+    "performer": lambda n, d, *, f: 4 * n * f * (2 * d + 1),
+    "performer causal": lambda n, d, *, f, m=64: (
+        4 * n * f * (2 * d + 1) + 2 * n * m * (f + d + 1)
+    ),
+    "gated": lambda n, d, *, m=64: 4 * n * (m + d) * d,
+    "delta": lambda n, d, *, m=64: 8 * n * m * d + 6 * n * d**2,
+    "scan": lambda n, d, *, s, m=64: 4 * n * d * s,
+    "gru": lambda n, d: 12 * n * d**2,
+    "gru recurrence": lambda n, d: 6 * n * d**2,
 }
-DEFAULTS = {"c": 1, "tile": 32, "r": 1, "m": 64, "iterations": 0, "drawn": 2}
-NOT_ASKED = dict.fromkeys({size for row in SIZES.values() for size in row}, 1)
 
 
 def flops(row: str, n: int, d: int, **sizes: int) -> int:
-    """Floating-point operations of one head of a kernel, products only: a
-    multiplication and an addition count two.
+    """Floating-point operations of one head, products only: a multiplication and an
+    addition count two. Softmax, sort, masks and gates are no products.
 
-        dense      4 n^2 d
-        linformer  8 n k d
-        strided    4 n (tile + l + n / l) d
-        gated      4 n (m + d) d
-
-    and so on, as the body has them. Maps that make queries, keys and values are in
-    none of them, but for gru, which has its input products in; gru recurrence has not.
+    Maps that make queries, keys and values are in no row but gru, which has its input
+    products in; gru recurrence has not.
 
     Args:
-        row: dense, fused, linformer (k), nystrom (k, iterations = 0 for the exact
-            inverse, which is no product), strided (l, tile = 32), fixed (l, c = 1),
-            window (w, tile = 32), longformer (w, g, tile = 32), bigbird (block, drawn =
-            2: three blocks near, the first, so many drawn or all that are left, and the
-            first reads all), lsh (b: the sum of the factors, r = 1, m = 64), lsh causal
-            (also buckets: their product), linear, linear causal (m = 64), performer
-            (f), performer causal (f, m = 64), gated (m = 64), delta (m = 64, its solve
-            included), scan (s states a channel, m = 64), gru, gru recurrence (weights
-            d x d).
-        n, d: tokens, width of a head, values included.
-        sizes: as named in brackets; m is cut at n. No mask unless named.
-
-    Returns:
-        an integer, exact where n is a multiple of block sizes; for lsh causal the most
-        that it can be: a bucket may leave m - 1 of its last seats empty.
-
-    Raises:
-        ValueError: for an unknown row, a size that its row does not have, one that is
-            missing, or c above l.
-
-    Cost: O(1).
-    Source: counted on the page; differs from printed tables: nothing is left out.
-        Softmax, sort, masks and gates are no products.
-    Claim: efficient.flops
-    """
-    at = _given(row, n, d, sizes)
-    require(at.c <= at.l, f"c must be at most l = {at.l}, got {at.c}")
-    linear = 4 * n * d * (d + 1)
-    own_chunk = 2 * n * at.m * (2 * d + 1)
-    performer = 4 * n * at.f * (2 * d + 1)
-    own_chunk_of_features = 2 * n * at.m * (at.f + d + 1)
-    iterations = 8 * at.iterations * at.k**3
-    near = 4 * n * (at.tile + at.w - 1) * d
-    blocks = -(-n // at.block)
-    # The first block reads all, the second and the last see one neighbour less.
-    at_the_ends = min(blocks - 1, 2) * min(3 + at.drawn, blocks)
-    between = max(blocks - 3, 0) * min(4 + at.drawn, blocks)
-    pairs_of_blocks = blocks + at_the_ends + between
-    seats = n + min(at.buckets, n) * (at.m - 1)
-    seats = seats // at.m * at.m
-    counts = {
-        "dense": 4 * n * n * d,
-        "fused": 4 * n * n * d,
-        "linformer": 8 * n * at.k * d,
-        "nystrom": 8 * n * at.k * d + 4 * at.k * at.k * d + iterations,
-        "strided": 4 * n * (at.tile + at.l + n // at.l) * d,
-        "fixed": 4 * n * (at.l + at.c * (n // at.l)) * d,
-        "window": near,
-        "longformer": near + 8 * n * at.g * d,
-        "bigbird": 4 * at.block**2 * pairs_of_blocks * d,
-        "lsh": at.r * (n * d * at.b + 8 * n * at.m * d),
-        "lsh causal": at.r * (n * d * at.b + 8 * seats * at.m * d),
-        "linear": linear,
-        "linear causal": linear + own_chunk,
-        "performer": performer,
-        "performer causal": performer + own_chunk_of_features,
-        "gated": 4 * n * (at.m + d) * d,
-        "delta": 8 * n * at.m * d + 6 * n * d * d,
-        "scan": 4 * n * d * at.s,
-        "gru": 12 * n * d * d,
-        "gru recurrence": 6 * n * d * d,
-    }
-    return counts[row]
-
-
-def largest(row: str, n: int, d: int, **sizes: int) -> int:
-    """How many numbers the largest tensor holds that one head of a kernel makes: what
-    it needs beside its inputs, up to a few tensors of that size.
-
-        dense      n max(n, d)
-        fused      n d
-        linformer  n max(k, d)
-        gated      n max(m, d, d^2 / m)
-
-    and so on, as the body has them.
-
-    Args:
-        row, n, d, sizes: as for flops. Tiles of logits that stay in the cache are left
-            out (fused, strided, fixed, window, longformer, bigbird), and so are the
-            keys that bigbird copies, at most 2^19 numbers at once.
+        row: of FLOPS, which stands above.
+        d: width of a head, values included.
+        sizes: as named there. tile: queries of a tile; c: summaries of a block of l;
+            block: of BigBird, that reads three blocks near, the first, and `drawn`; b:
+            the sum of the factors, buckets: their product; m: tokens of a chunk, cut at
+            n; s: states a channel; iterations: 0 for the exact inverse, no product.
 
     Returns:
         an integer, exact where n is a multiple of block sizes; for lsh causal the most
         that it can be.
 
-    Raises:
-        ValueError: as flops.
-
-    Cost: O(1).
-    Source: counted by running the kernels.
-    Claim: efficient.newer
+    Source: counted on the page; differs from printed tables: nothing is left out.
+    Claim: efficient.flops
     """
-    at = _given(row, n, d, sizes)
-    seats = n + min(at.buckets, n) * (at.m - 1)
-    seats = seats // at.m * at.m
-    blocks = -(-n // at.m)
-    counts = {
-        "dense": n * max(n, d),
-        "linformer": n * max(at.k, d),
-        "nystrom": n * max(at.k, d),
-        "lsh": 2 * at.r * n * max(at.m, d),
-        "lsh causal": 2 * at.r * seats * max(at.m, d),
-        "linear": n * (d + 1),
-        "linear causal": max(n * at.m, blocks * d * (d + 1)),
-        "performer": n * max(at.f, d + 1),
-        "performer causal": max(
-            n * max(at.f, d + 1), n * at.m, blocks * at.f * (d + 1)
-        ),
-        "gated": max(n * at.m, blocks * d * d),
-        "delta": max(2 * n * d, n * at.m, blocks * d * d),
-        "scan": n * d * at.s,
-        "gru": 3 * n * d,
-        "gru recurrence": 3 * n * d,
-    }
-    return counts.get(row, n * d)
+    return _of(FLOPS, row, (n, d), sizes)
 
 
-def depth(row: str, n: int, **sizes: int) -> int:
-    """How many steps of a kernel must follow one another, as n grows: a product or a
-    sum counts as one, and what does not grow with n as one together.
+class Decoding(NamedTuple):
+    """Numbers that a layer keeps between two tokens, and FLOPs of the next token."""
 
-        most rows    1
-        lsh          ceil(log2 n), its sort
-        gated, delta ceil(n / m)
-        scan         m + ceil(n / m)
-        gru          n
+    state: int
+    flops: int
+
+
+def _cached(reads: int, width: int, kept: int | None = None) -> Decoding:
+    """A step that reads some tokens of a cache, of which any other may be asked for
+    later if more are kept.
+    """
+    return Decoding(2 * (kept or reads) * width, 4 * reads * width)
+
+
+# What H heads of width d keep after n tokens, and FLOPs of the n-th token.
+STEPS = {
+    "cache": lambda n, d, H: _cached(n, H * d),
+    "gqa": lambda n, d, H, *, groups: Decoding(2 * n * groups * d, 4 * n * H * d),
+    "mla": lambda n, d, H, *, latent: Decoding(n * latent, 4 * H * latent * (n + d)),
+    "window": lambda n, d, H, *, w: _cached(min(w, n), H * d),
+    "strided": lambda n, d, H, *, l: _cached(
+        min(n, l + 1) + max((n - 1) // l - 1, 0), H * d, n
+    ),
+    "fixed": lambda n, d, H, *, l, c=1: _cached(
+        (n - 1) % l + 1 + c * ((n - 1) // l), H * d
+    ),
+    "longformer": lambda n, d, H, *, w, g: _cached(min(w + g, n), H * d),
+    "bigbird": lambda n, d, H, *, w, g, drawn: _cached(min(w + g + drawn, n), H * d, n),
+    "lsh": lambda n, d, H, *, b, r=1, m=64: Decoding(
+        2 * n * H * d + r * n * H, r * H * d * (b + 4 * min(2 * m, n))
+    ),
+    "linear": lambda n, d, H: Decoding(H * d * (d + 1), 4 * H * d * (d + 1)),
+    "performer": lambda n, d, H, *, f: Decoding(
+        H * f * (d + 1), 4 * H * f * (2 * d + 1)
+    ),
+    "gated": lambda n, d, H: Decoding(H * d**2, 4 * H * d**2),
+    "delta": lambda n, d, H: Decoding(H * d**2, 6 * H * d**2),
+    "scan": lambda n, d, H, *, s: Decoding(H * d * s, 4 * H * d * s),
+    "gru": lambda n, d, H: Decoding(H * d, 6 * (H * d) ** 2),
+}
+
+
+def decoding(row: str, n: int, d: int, *, heads: int = 1, **sizes: int) -> Decoding:
+    """Numbers kept after n tokens, and FLOPs of the n-th token, by the row: all heads.
+
+    Every row is causal, and maps that make queries, keys and values are done before.
+    Linformer and Nystrom have no step: their mixtures hold tokens not written yet.
 
     Args:
-        row, n, sizes: as for flops; all sizes may be left out but m.
+        row: of STEPS, which stands above.
+        n: tokens so far, the new one among them.
+        d: width of a head, values included.
+        sizes: as named there. groups: heads of keys; latent: numbers a token; w, l, c,
+            g, drawn: tokens read; b, r, m: as in flops, at most 2 m keys a round; f:
+            features; s: states a channel.
 
-    Returns:
-        an integer.
+    Source: counted; each formula is tested on a step that runs.
+    Claim: efficient.state
+    """
+    _require.sizes(1, heads=heads)
+    groups = sizes.get("groups", 1)
+    _require.sizes(1, groups=groups)
+    require(heads % groups == 0, f"groups must divide heads = {heads}, got {groups}")
+    return _of(STEPS, row, (n, d, heads), sizes)
 
-    Raises:
-        ValueError: for an unknown row, or a size that its row does not have.
 
-    Cost: O(1).
+def depth(row: str, n: int, *, m: int = 64) -> int:
+    """How many steps must follow one another, as n grows: a product or a sum counts as
+    one, and what does not grow with n as one together.
+
+    Args:
+        row: as for flops.
+        m: tokens of a chunk, for gated, delta and scan.
+
     Source: the loops of the kernels; a linear recurrence can do with ceil(log2 n)
         rounds, which gated and scan do not use.
     Claim: efficient.depth
     """
-    _require.one_of(list(SIZES), row=row)
-    given = NOT_ASKED | DEFAULTS
-    own = {name: given[name] for name in SIZES[row]}
-    at = _given(row, n, 1, own | sizes)
-    chunks = -(-n // at.m)
+    _require.one_of(list(FLOPS), row=row)
+    _require.sizes(1, n=n, m=m)
+    chunks = math.ceil(n / m)
     sort = max(1, int(n - 1).bit_length())
-    steps = {
-        "lsh": sort,
-        "lsh causal": sort,
-        "gated": chunks,
-        "delta": chunks,
-        "scan": at.m + chunks,
-        "gru": n,
-        "gru recurrence": n,
-    }
-    return steps.get(row, 1)
+    grows = {"lsh": sort, "lsh causal": sort, "gru": n, "gru recurrence": n}
+    grows |= {"gated": chunks, "delta": chunks, "scan": min(m, n) + chunks}
+    return grows.get(row, 1)
 
 
-def _given(row: str, n: int, d: int, sizes: dict[str, int]) -> SimpleNamespace:
-    """The sizes of a row; those that it does not have stand there as 1 or 0."""
-    _require.one_of(list(SIZES), row=row)
-    allowed = set(SIZES[row])
-    needed = allowed - set(DEFAULTS)
+def _of(formulas: dict[str, Callable], row: str, common: tuple, sizes: dict):
+    """The formula of a row at these sizes, if it has them all."""
+    _require.one_of(list(formulas), row=row)
+    own = inspect.getfullargspec(formulas[row])
+    defaults = own.kwonlydefaults or {}
     require(
-        needed <= set(sizes) <= allowed,
-        f"sizes of {row} must be {' '.join(SIZES[row]) or 'none'} "
-        f"({DEFAULTS} may be left out), got {sizes}",
+        set(own.kwonlyargs) - set(defaults) <= set(sizes) <= set(own.kwonlyargs),
+        f"sizes of {row} must be {' '.join(own.kwonlyargs) or 'none'} "
+        f"({defaults} may be left out), got {sizes}",
     )
-    may_be_zero = {"iterations", "drawn"}
-    _require.sizes(0, **{name: sizes[name] for name in may_be_zero & set(sizes)})
-    rest = {name: size for name, size in sizes.items() if name not in may_be_zero}
-    _require.sizes(1, n=n, d=d, **rest)
-    at = SimpleNamespace(**(NOT_ASKED | DEFAULTS | sizes))
-    at.m = min(at.m, n)  # as the kernels cut their chunks
-    return at
+    _require.sizes(1, **dict(zip("nd", common)))
+    for name, size in sizes.items():
+        _require.sizes(int(name not in ("iterations", "drawn")), **{name: size})
+    sizes = defaults | sizes
+    if "m" in sizes:
+        sizes["m"] = min(sizes["m"], common[0])  # as the kernels cut their chunks
+    if "c" in sizes:
+        c, l = sizes["c"], sizes["l"]
+        require(c <= l, f"c must be at most l = {l}, got {c}")
+    return formulas[row](*common, **sizes)

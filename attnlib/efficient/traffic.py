@@ -1,13 +1,16 @@
 """What attention moves between slow and fast memory: stored logits against tiles, by
 formula, and counted in literal passes.
 
+    naive: reads 3 n d + 2 n^2 numbers, writes 2 n^2 + n d
+    fused: reads n d + 2 n d ceil(n / rows), writes n d + n
+
 Page: notebooks/jl_low_rank/complexity_table
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Float
@@ -17,14 +20,8 @@ from attnlib import _require
 from attnlib._require import require, sizes
 
 
-@dataclass(frozen=True, slots=True)
-class Traffic:
-    """Bytes that one pass moves.
-
-    Args:
-        read: from slow memory.
-        written: to slow memory.
-    """
+class Traffic(NamedTuple):
+    """Bytes that one pass reads from slow memory, and writes to it."""
 
     read: int
     written: int
@@ -46,9 +43,6 @@ def traffic(
 ) -> Traffic:
     """Bytes that one head of dense attention moves, forward, without a mask.
 
-        naive: reads 3 n d + 2 n^2 numbers, writes 2 n^2 + n d
-        fused: reads n d + 2 n d ceil(n / rows), writes n d + n
-
     Naive stores the logits, reads them for softmax, stores the weights and reads them
     for the values. Fused holds `rows` queries in fast memory while all keys and values
     pass by; beside its answers it writes the logarithm of each sum, for the backward
@@ -56,20 +50,11 @@ def traffic(
 
     Args:
         row: naive or fused.
-        n, d: tokens, width of a head, values included.
-        rows, columns: queries and keys of a tile, for fused alone. Fast memory holds
-            (2 rows + 2 columns) d + rows columns + 2 rows numbers; columns does not
+        d: width of a head, values included.
+        rows, columns: queries and keys of a tile, for fused alone; columns does not
             change what is moved.
         bytes_each: bytes of a number.
 
-    Returns:
-        Traffic.
-
-    Raises:
-        ValueError: for an unknown row, sizes below 1, fused without rows and columns,
-            naive with them.
-
-    Cost: O(1).
     Source: the loops of Dao 2024 (FlashAttention-2), recalled, counted here. In the
         order of Dao et al. 2022 the keys stay and queries and answers pass by.
     Claim: efficient.io
@@ -109,21 +94,9 @@ class _Slow:
 def naive_attention(
     q: Float[Tensor, "n d"], k: Float[Tensor, "n d"], v: Float[Tensor, "n d_v"]
 ) -> tuple[Float[Tensor, "n d_v"], Traffic]:
-    """Dense attention in three passes over n x n numbers, and what they moved.
+    """Dense attention of one head in three passes, and what they moved: each load and
+    store is counted where it happens.
 
-        store A = Q K' / sqrt(d);   store P = softmax_row(A);   store P V
-
-    Args:
-        q, k: (n, d), one head.
-        v: (n, d_v).
-
-    Returns:
-        (y, Traffic): each load and store counted where it happens.
-
-    Raises:
-        ValueError: for more than one head, shapes that do not fit, NaN or infinity.
-
-    Cost: O(n^2 d) time, O(n^2) memory.
     Source: the definition.
     Claim: efficient.io
     """
@@ -152,21 +125,9 @@ def tiled_attention(
 
         m' = max(m, a),   s = e^{m - m'} s + sum e^{a - m'}
 
-    and the sum of values alike.
-
     Args:
-        q, k: (n, d), one head.
-        v: (n, d_v).
         rows, columns: queries and keys of a tile.
 
-    Returns:
-        (y, Traffic): each load and store counted where it happens.
-
-    Raises:
-        ValueError: for rows or columns below 1, more than one head, shapes that do not
-            fit, NaN or infinity.
-
-    Cost: O(n^2 d) time, O(n d) memory; a loop in Python, to be read and not to be fast.
     Source: Dao et al. 2022 and Dao 2024 (FlashAttention), recalled.
     Claim: efficient.io
     """
@@ -174,12 +135,11 @@ def tiled_attention(
     sizes(1, rows=rows, columns=columns)
     slow = _Slow()
     scale = 1 / math.sqrt(q.shape[-1])
-    rows = min(int(rows), len(q))
     columns = min(int(columns), len(k))
     keys = k.split(columns)
     values = v.split(columns)
     answers = []
-    for some in q.split(rows):
+    for some in q.split(min(int(rows), len(q))):
         queries = slow.load(some) * scale
         top = q.new_full((len(some), 1), -math.inf)
         mass = q.new_zeros(len(some), 1)
