@@ -14,6 +14,44 @@ from typing import NamedTuple
 from attnlib import _require
 from attnlib._require import require
 
+# Sizes that may be left out.
+DEFAULTS = {"c": 1, "tile": 32, "r": 1, "m": 64, "iterations": 0, "drawn": 2}
+
+
+def _passes(n: int, d: int) -> dict[str, Callable]:
+    """FLOPs of one head, by the row, from the row's own sizes."""
+    linear = 4 * n * d * (d + 1)
+    return {
+        "dense": lambda: 4 * n * n * d,
+        "fused": lambda: 4 * n * n * d,
+        "linformer": lambda k: 8 * n * k * d,
+        "nystrom": lambda k, iterations: (
+            8 * n * k * d + 4 * k * k * d + 8 * iterations * k**3
+        ),
+        "strided": lambda l, tile: 4 * n * (tile + l + n // l) * d,
+        "fixed": lambda l, c: 4 * n * (l + c * (n // l)) * d,
+        "window": lambda w, tile: 4 * n * (tile + w - 1) * d,
+        "longformer": lambda w, g, tile: 4 * n * (tile + w - 1 + 2 * g) * d,
+        "bigbird": lambda block, drawn: (
+            4 * block**2 * _pairs(math.ceil(n / block), drawn) * d
+        ),
+        "lsh": lambda b, r, m: r * (n * d * b + 8 * n * m * d),
+        "lsh causal": lambda b, buckets, r, m: (
+            r * (n * d * b + 8 * _seats(n, buckets, m) * m * d)
+        ),
+        "linear": lambda: linear,
+        "linear causal": lambda m: linear + 2 * n * m * (2 * d + 1),
+        "performer": lambda f: 4 * n * f * (2 * d + 1),
+        "performer causal": lambda f, m: (
+            4 * n * f * (2 * d + 1) + 2 * n * m * (f + d + 1)
+        ),
+        "gated": lambda m: 4 * n * (m + d) * d,
+        "delta": lambda m: 8 * n * m * d + 6 * n * d * d,
+        "scan": lambda s, m: 4 * n * d * s,
+        "gru": lambda: 12 * n * d * d,
+        "gru recurrence": lambda: 6 * n * d * d,
+    }
+
 
 def _pairs(blocks: int, drawn: int) -> int:
     """Pairs of blocks in BigBird: the first reads all, the second and the last have one
@@ -29,43 +67,6 @@ def _seats(n: int, buckets: int, m: int) -> int:
     return (n + min(buckets, n) * (m - 1)) // m * m
 
 
-# FLOPs of one head. What stands behind the star are a row's own sizes.
-FLOPS = {
-    "dense": lambda n, d: 4 * n**2 * d,
-    "fused": lambda n, d: 4 * n**2 * d,
-    "linformer": lambda n, d, *, k: 8 * n * k * d,
-    "nystrom": lambda n, d, *, k, iterations=0: (
-        8 * n * k * d + 4 * k**2 * d + 8 * iterations * k**3
-    ),
-    "strided": lambda n, d, *, l, tile=32: 4 * n * (tile + l + n // l) * d,
-    "fixed": lambda n, d, *, l, c=1: 4 * n * (l + c * (n // l)) * d,
-    "window": lambda n, d, *, w, tile=32: 4 * n * (tile + w - 1) * d,
-    "longformer": lambda n, d, *, w, g, tile=32: (
-        4 * n * (tile + w - 1) * d + 8 * n * g * d
-    ),
-    "bigbird": lambda n, d, *, block, drawn=2: (
-        4 * block**2 * _pairs(math.ceil(n / block), drawn) * d
-    ),
-    "lsh": lambda n, d, *, b, r=1, m=64: r * (n * d * b + 8 * n * m * d),
-    "lsh causal": lambda n, d, *, b, buckets, r=1, m=64: (
-        r * (n * d * b + 8 * _seats(n, buckets, m) * m * d)
-    ),
-    "linear": lambda n, d: 4 * n * d * (d + 1),
-    "linear causal": lambda n, d, *, m=64: (
-        4 * n * d * (d + 1) + 2 * n * m * (2 * d + 1)
-    ),
-    "performer": lambda n, d, *, f: 4 * n * f * (2 * d + 1),
-    "performer causal": lambda n, d, *, f, m=64: (
-        4 * n * f * (2 * d + 1) + 2 * n * m * (f + d + 1)
-    ),
-    "gated": lambda n, d, *, m=64: 4 * n * (m + d) * d,
-    "delta": lambda n, d, *, m=64: 8 * n * m * d + 6 * n * d**2,
-    "scan": lambda n, d, *, s, m=64: 4 * n * d * s,
-    "gru": lambda n, d: 12 * n * d**2,
-    "gru recurrence": lambda n, d: 6 * n * d**2,
-}
-
-
 def flops(row: str, n: int, d: int, **sizes: int) -> int:
     """Floating-point operations of one head, products only: a multiplication and an
     addition count two. Softmax, sort, masks and gates are no products.
@@ -74,7 +75,7 @@ def flops(row: str, n: int, d: int, **sizes: int) -> int:
     products in; gru recurrence has not.
 
     Args:
-        row: of FLOPS, which stands above.
+        row: of `_passes`, which stands above.
         d: width of a head, values included.
         sizes: as named there. tile: queries of a tile; c: summaries of a block of l;
             block: of BigBird, that reads three blocks near, the first, and `drawn`; b:
@@ -88,7 +89,8 @@ def flops(row: str, n: int, d: int, **sizes: int) -> int:
     Source: counted on the page; differs from printed tables: nothing is left out.
     Claim: efficient.flops
     """
-    return _of(FLOPS, row, (n, d), sizes)
+    _require.sizes(1, n=n, d=d)
+    return _of(_passes(n, d), row, n, sizes)
 
 
 class Decoding(NamedTuple):
@@ -98,39 +100,36 @@ class Decoding(NamedTuple):
     flops: int
 
 
-def _cached(reads: int, width: int, kept: int | None = None) -> Decoding:
-    """A step that reads some tokens of a cache, of which any other may be asked for
-    later if more are kept.
-    """
-    return Decoding(2 * (kept or reads) * width, 4 * reads * width)
+def _steps(n: int, d: int, H: int) -> dict[str, Callable]:
+    """What H heads keep after n tokens, and FLOPs of the n-th, by the row."""
+    width = H * d
 
+    def cached(reads: int, kept: int) -> Decoding:
+        return Decoding(2 * kept * width, 4 * reads * width)
 
-# What H heads of width d keep after n tokens, and FLOPs of the n-th token.
-STEPS = {
-    "cache": lambda n, d, H: _cached(n, H * d),
-    "gqa": lambda n, d, H, *, groups: Decoding(2 * n * groups * d, 4 * n * H * d),
-    "mla": lambda n, d, H, *, latent: Decoding(n * latent, 4 * H * latent * (n + d)),
-    "window": lambda n, d, H, *, w: _cached(min(w, n), H * d),
-    "strided": lambda n, d, H, *, l: _cached(
-        min(n, l + 1) + max((n - 1) // l - 1, 0), H * d, n
-    ),
-    "fixed": lambda n, d, H, *, l, c=1: _cached(
-        (n - 1) % l + 1 + c * ((n - 1) // l), H * d
-    ),
-    "longformer": lambda n, d, H, *, w, g: _cached(min(w + g, n), H * d),
-    "bigbird": lambda n, d, H, *, w, g, drawn: _cached(min(w + g + drawn, n), H * d, n),
-    "lsh": lambda n, d, H, *, b, r=1, m=64: Decoding(
-        2 * n * H * d + r * n * H, r * H * d * (b + 4 * min(2 * m, n))
-    ),
-    "linear": lambda n, d, H: Decoding(H * d * (d + 1), 4 * H * d * (d + 1)),
-    "performer": lambda n, d, H, *, f: Decoding(
-        H * f * (d + 1), 4 * H * f * (2 * d + 1)
-    ),
-    "gated": lambda n, d, H: Decoding(H * d**2, 4 * H * d**2),
-    "delta": lambda n, d, H: Decoding(H * d**2, 6 * H * d**2),
-    "scan": lambda n, d, H, *, s: Decoding(H * d * s, 4 * H * d * s),
-    "gru": lambda n, d, H: Decoding(H * d, 6 * (H * d) ** 2),
-}
+    def recent(tokens: int) -> Decoding:
+        reads = min(tokens, n)
+        return cached(reads, reads)
+
+    return {
+        "cache": lambda: cached(n, n),
+        "gqa": lambda groups: Decoding(2 * n * groups * d, 4 * n * width),
+        "mla": lambda latent: Decoding(n * latent, 4 * H * latent * (n + d)),
+        "window": lambda w: recent(w),
+        "strided": lambda l: cached(min(n, l + 1) + max((n - 1) // l - 1, 0), n),
+        "fixed": lambda l, c: recent((n - 1) % l + 1 + c * ((n - 1) // l)),
+        "longformer": lambda w, g: recent(w + g),
+        "bigbird": lambda w, g, drawn: cached(min(w + g + drawn, n), n),
+        "lsh": lambda b, r, m: Decoding(
+            2 * n * width + r * n * H, r * width * (b + 4 * min(2 * m, n))
+        ),
+        "linear": lambda: Decoding(width * (d + 1), 4 * width * (d + 1)),
+        "performer": lambda f: Decoding(H * f * (d + 1), 4 * H * f * (2 * d + 1)),
+        "gated": lambda: Decoding(width * d, 4 * width * d),
+        "delta": lambda: Decoding(width * d, 6 * width * d),
+        "scan": lambda s: Decoding(width * s, 4 * width * s),
+        "gru": lambda: Decoding(width, 6 * width * width),
+    }
 
 
 def decoding(row: str, n: int, d: int, *, heads: int = 1, **sizes: int) -> Decoding:
@@ -140,7 +139,7 @@ def decoding(row: str, n: int, d: int, *, heads: int = 1, **sizes: int) -> Decod
     Linformer and Nystrom have no step: their mixtures hold tokens not written yet.
 
     Args:
-        row: of STEPS, which stands above.
+        row: of `_steps`, which stands above.
         n: tokens so far, the new one among them.
         d: width of a head, values included.
         sizes: as named there. groups: heads of keys; latent: numbers a token; w, l, c,
@@ -150,11 +149,11 @@ def decoding(row: str, n: int, d: int, *, heads: int = 1, **sizes: int) -> Decod
     Source: counted; each formula is tested on a step that runs.
     Claim: efficient.state
     """
-    _require.sizes(1, heads=heads)
+    _require.sizes(1, n=n, d=d, heads=heads)
     groups = sizes.get("groups", 1)
     _require.sizes(1, groups=groups)
     require(heads % groups == 0, f"groups must divide heads = {heads}, got {groups}")
-    return _of(STEPS, row, (n, d, heads), sizes)
+    return _of(_steps(n, d, heads), row, n, sizes)
 
 
 def depth(row: str, n: int, *, m: int = 64) -> int:
@@ -169,8 +168,8 @@ def depth(row: str, n: int, *, m: int = 64) -> int:
         rounds, which gated and scan do not use.
     Claim: efficient.depth
     """
-    _require.one_of(list(FLOPS), row=row)
     _require.sizes(1, n=n, m=m)
+    _require.one_of(list(_passes(n, 1)), row=row)
     chunks = math.ceil(n / m)
     sort = max(1, int(n - 1).bit_length())
     grows = {"lsh": sort, "lsh causal": sort, "gru": n, "gru recurrence": n}
@@ -178,23 +177,21 @@ def depth(row: str, n: int, *, m: int = 64) -> int:
     return grows.get(row, 1)
 
 
-def _of(formulas: dict[str, Callable], row: str, common: tuple, sizes: dict):
-    """The formula of a row at these sizes, if it has them all."""
+def _of(formulas: dict[str, Callable], row: str, n: int, sizes: dict[str, int]):
+    """The formula of a row at these sizes, if they are its own."""
     _require.one_of(list(formulas), row=row)
-    own = inspect.getfullargspec(formulas[row])
-    defaults = own.kwonlydefaults or {}
+    own = list(inspect.signature(formulas[row]).parameters)
+    needed = set(own) - set(DEFAULTS)
     require(
-        set(own.kwonlyargs) - set(defaults) <= set(sizes) <= set(own.kwonlyargs),
-        f"sizes of {row} must be {' '.join(own.kwonlyargs) or 'none'} "
-        f"({defaults} may be left out), got {sizes}",
+        needed <= set(sizes) <= set(own),
+        f"sizes of {row} must be {' '.join(own) or 'none'} "
+        f"({DEFAULTS} may be left out), got {sizes}",
     )
-    _require.sizes(1, **dict(zip("nd", common)))
-    for name, size in sizes.items():
+    at = {name: DEFAULTS[name] for name in own if name in DEFAULTS} | sizes
+    for name, size in at.items():
         _require.sizes(int(name not in ("iterations", "drawn")), **{name: size})
-    sizes = defaults | sizes
-    if "m" in sizes:
-        sizes["m"] = min(sizes["m"], common[0])  # as the kernels cut their chunks
-    if "c" in sizes:
-        c, l = sizes["c"], sizes["l"]
-        require(c <= l, f"c must be at most l = {l}, got {c}")
-    return formulas[row](*common, **sizes)
+    if "m" in at:
+        at["m"] = min(at["m"], n)  # as the kernels cut their chunks
+    if "c" in at:
+        require(at["c"] <= at["l"], f"c must be at most l = {at['l']}, got {at['c']}")
+    return formulas[row](**at)

@@ -93,7 +93,7 @@ def _sizes(row: str, n: int, d: int, sizes: dict[str, int]) -> dict[str, int]:
     """The sizes of a row, its defaults among them, that one head can run with."""
     _require.is_a(dict, sizes=sizes)
     flops(row, n, d, **sizes)
-    own = (table.FLOPS[row].__kwdefaults__ or {}) | sizes
+    own = table.DEFAULTS | sizes
     tile = own.pop("tile", 32)
     require(tile == 32, f"tile must be 32, as in `overlapping`, got {tile}")
     if row in ("lsh", "nystrom"):
