@@ -64,7 +64,7 @@ if METHOD == "forkserver":
             "yaml",
         ]
     )
-SECONDS = 600
+SECONDS = 900
 
 
 def load() -> None:
@@ -108,7 +108,7 @@ codes = room("price_of_dimension")
 enough = room("what_is_enough")
 expressive = room("logarithmic_dimension", "expressive/{}")
 patterns = room("patterns_and_conditions", "patterns/{}")
-tiles = room("patterns_and_conditions", "sparse/{}")
+tiles = room("patterns_and_conditions", "sparse/_{}")
 copying = room("copying_task", "copying/{}")
 universal = room("the_proof_executed", "universal/{}")
 softened = partial(room("from_integers_to_softmax"), "universal/standard")
@@ -793,33 +793,33 @@ MUTATIONS = {
         "questions.low-rank",
     ),
     "bit_product: the last table alone": patterns(
-        "bits",
-        "np.bitwise_or(out, part, out=out)",
-        "out[:] = part",
+        "_bits",
+        "out |= table[a[:, byte]]",
+        "out = table[a[:, byte]]",
         "patterns.checker",
     ),
     "hops: steps backwards": patterns(
         "conditions",
-        "period = product(step, period)",
-        "period = product(period, step)",
+        "period = bit_product(step, period)",
+        "period = bit_product(period, step)",
         "patterns.fixed",
     ),
     "hops: one layer less": patterns(
         "conditions",
-        "return periods * len(steps) + t",
-        "return periods * len(steps) + t - 1",
+        "return s, heard",
+        "return s - 1, heard",
         "patterns.strided",
     ),
     "Window: sign of a ring": patterns(
         "parts",
-        "torch.arange(-left, right + 1",
-        "torch.arange(left, right + 1",
+        "torch.arange(-self.left, self.right + 1, device=k.device)",
+        "torch.arange(self.left, self.right + 1, device=k.device)",
         "patterns.fewest",
     ),
     "Rows: axis": patterns(
         "parts",
-        "return _among(tokens, n, k)",
-        "return _among(tokens, n, j)",
+        "return _among(self.tokens, n, k)",
+        "return _among(self.tokens, n, j)",
         "patterns.star",
     ),
     "is_path: axis": patterns(
@@ -849,20 +849,20 @@ MUTATIONS = {
     ),
     "hops: the skip": patterns(
         "conditions",
-        "mask | torch.eye(pattern.n, dtype=torch.bool) if skip else mask",
+        "mask | _eye(pattern.n) if skip else mask",
         "mask",
         "patterns.universal",
     ),
     "reach: heard from two": patterns(
         "conditions",
-        "heard = _step(pattern, t, skip).float() @ heard.float() > 0",
-        "heard = _step(pattern, t, skip).float() @ heard.float() > 1",
+        "heard = at_hand.float() @ heard.float() > 0",
+        "heard = at_hand.float() @ heard.float() > 1",
         "patterns.universal",
     ),
     "crossing: the readers' own side": patterns(
         "conditions",
-        "read = col[reader & ~member[col]]",
-        "read = col[reader & member[col]]",
+        "(read & ~B)",
+        "(read & B)",
         "patterns.cut",
     ),
     "check: self-loops of the first step alone": patterns(
@@ -874,124 +874,110 @@ MUTATIONS = {
     ),
     "random: one draw for all": patterns(
         "families",
-        "drawn = torch.randperm(n, generator=generator)",
-        "drawn = torch.randperm(n, generator=generator.manual_seed(1))",
+        "torch.randperm(n, generator=generator, ",
+        "torch.randperm(n, generator=generator.manual_seed(1), ",
         "patterns.random",
     ),
-    "_attend: scale": tiles(
-        "tiles",
-        "attn_mask=mask, scale=scale)",
-        "attn_mask=mask, scale=2 * scale)",
-        "sparse.exact",
+    "_softmax: scale": tiles(
+        "kernel", "mask, scale=1.0)", "mask, scale=2.0)", "sparse.exact"
     ),
     "_merge_: sign": tiles(
-        "tiles",
-        "weight = (l - finite)",
-        "weight = (lse - finite)",
+        "kernel",
+        "weight = (l - _finite",
+        "weight = (lse - _finite",
         "sparse.merge",
     ),
     "_merge_: maximum for the sum": tiles(
-        "tiles",
+        "kernel",
         "torch.logaddexp(lse, l)",
         "torch.maximum(lse, l)",
         "sparse.merge",
     ),
-    "forward: weight of nothing": tiles(
-        "tiles",
-        "l = l.masked_fill(dead, -math.inf)",
+    "attend: weight of nothing": tiles(
+        "kernel",
+        "l = l.masked_fill(_cut(own.dead, here), -math.inf)",
         "l = l + 0",
         "sparse.merge",
         page=False,
     ),
-    "plan_of: overlaps twice": tiles(
-        "plans",
-        "mask &= ~_reads(part, n, k, l)",
+    "_masks: overlaps twice": tiles(
+        "tiles",
+        "mask &= ~other.reads(n, k, j)",
         "mask &= mask",
         "sparse.merge",
     ),
-    "_runs: offset of the mask": tiles(
-        "plans",
-        "layout.k.tokens(tiles, n)",
-        "replace(layout.k, first=layout.k.first + 1).tokens(tiles, n)",
+    "_masks: the key before": tiles(
+        "tiles",
+        "j = keys[start : start + size, None]",
+        "j = keys[start : start + size, None] - 1",
         "sparse.exact",
     ),
-    "_strips: step of a residue class": tiles(
-        "tiles", "side.step * row", "row", "sparse.exact"
-    ),
-    "_residues: a column that the class holds": tiles(
-        "layouts",
-        "torch.where(held, -1, behind)",
-        "torch.where(held, behind, behind)",
+    "Side.spread: step of a residue class": tiles(
+        "tiles",
+        "(batch, hop * row, step * row, number)",
+        "(batch, hop * row, row, number)",
         "sparse.exact",
-        page=False,
     ),
     "gradients: sign of the part of lse": tiles(
-        "tiles",
-        "torch.stack(dots) - g_lse",
-        "torch.stack(dots) + g_lse",
+        "kernel",
+        "- g_lse[..., None]",
+        "+ g_lse[..., None]",
         "sparse.gradient",
         page=False,
     ),
     "_add_tiles: sign of the drift": tiles(
-        "tiles",
-        "ds.copy_(-tile_drift[b]",
-        "ds.copy_(tile_drift[b]",
+        "kernel",
+        "torch.baddbmm(-drift",
+        "torch.baddbmm(drift",
         "sparse.gradient",
         page=False,
     ),
     "_add_tiles: base of the logits": tiles(
-        "tiles",
-        "p.mul_(LOG2E).exp2_()",
-        "p.exp2_()",
+        "kernel",
+        "(s * LOG2E).exp2()",
+        "s.exp2()",
         "sparse.gradient",
         page=False,
     ),
-    "_products: scale": tiles(
-        "entries",
-        "beta=0.0, alpha=scale)",
-        "beta=0.0, alpha=2 * scale)",
+    "_dots: scale": tiles(
+        "kernel",
+        "y.mT, beta=0.0)",
+        "y.mT, beta=0.0, alpha=2.0)",
         "sparse.merge",
         page=False,
     ),
-    "_forward: sum for the weighted mean": tiles(
-        "entries",
-        "return sums / divisor.unsqueeze(-1), top",
-        "return sums, top",
+    "attend_pairs: sum for the weighted mean": tiles(
+        "kernel",
+        "sums / divisor[:, None]",
+        "sums",
         "sparse.merge",
         page=False,
     ),
     "entries_of: rows for columns": tiles(
-        "entries",
-        "col=columns,",
-        "col=rows,",
+        "tiles",
+        "Entries(crow, rows, columns,",
+        "Entries(crow, rows, rows,",
         "sparse.merge",
         page=False,
     ),
-    "add_gradients: sign of the drift": tiles(
-        "entries",
-        "- drift_here.index_select(0, own.row)",
-        "+ drift_here.index_select(0, own.row)",
+    "_add_pairs: sign of the drift": tiles(
+        "kernel",
+        "(_dots(entries, g, v) - drift",
+        "(_dots(entries, g, v) + drift",
         "sparse.gradient",
         page=False,
     ),
-    "_spread: overlapping tiles": tiles(
+    "_add: overlapping tiles": tiles(
+        "kernel",
+        "b[every])",
+        "b[: len(a[every])])",
+        "sparse.gradient",
+        page=False,
+    ),
+    "_last_rows: the row before": tiles(
         "tiles",
-        "weights[every].mT, rows[every]",
-        "weights[every].mT, rows[: len(weights[every])]",
-        "sparse.gradient",
-        page=False,
-    ),
-    "layout_of_rows: the row before": tiles(
-        "plans",
-        "layout = layout_of_rows(reads, first, n)",
-        "layout = layout_of_rows(reads, first - 1, n)",
-        "sparse.exact",
-        page=False,
-    ),
-    "_goes_by_entries: the last neighbour": tiles(
-        "plans",
-        "torch.arange(-part.left, part.right + 1)",
-        "torch.arange(-part.left, part.right)",
+        "read = step.reads(n, i[:, None], j)",
+        "read = step.reads(n, i[:, None] - 1, j)",
         "sparse.exact",
         page=False,
     ),
@@ -1384,20 +1370,20 @@ MUTATIONS = {
     ),
     "context_ids: sign": ids(
         "ids",
-        "logits = beta * queries.unsqueeze(-1) * others\n",
-        "logits = -beta * queries.unsqueeze(-1) * others\n",
+        "logits = beta * part.unsqueeze(-1) * others\n",
+        "logits = -beta * part.unsqueeze(-1) * others\n",
         "ids.gap",
     ),
     "context_ids: axis": ids(
         "ids",
-        "return (p * others).sum(-1)",
-        "return (p * others).sum(-2)",
+        "rows.append((p * others).sum(-1))",
+        "rows.append((p * others).sum(-2))",
         "ids.gap",
     ),
     "context_ids: the query": ids(
         "ids",
-        "logits = beta * queries.unsqueeze(-1) * others\n",
-        "logits = beta * queries.abs().unsqueeze(-1) ** 0.5 * others\n",
+        "logits = beta * part.unsqueeze(-1) * others\n",
+        "logits = beta * part.abs().unsqueeze(-1) ** 0.5 * others\n",
         "ids.gap",
     ),
     "rank_one_layer: scale": ids(
@@ -1415,8 +1401,8 @@ MUTATIONS = {
     ),
     "smallest_gap: one group": ids(
         "ids",
-        "np.diff(groups[order]) != 0",
-        "np.diff(groups[order]) < 0",
+        "np.diff(group[order]) != 0",
+        "np.diff(group[order]) < 0",
         "ids.positions",
     ),
     "threshold: power": ids(
@@ -1440,20 +1426,20 @@ MUTATIONS = {
     ),
     "data_scale: reach": ids(
         "direction",
-        "power = beta * m * (s - g)",
-        "power = beta * m * (s - g) / 2",
+        "beta * m * (s - g)",
+        "beta * m * (s - g) / 2",
         "ids.gap",
     ),
     "data_scale: a hundred times too little": ids(
         "direction",
-        "front = 0.9 * w * g * (n - 1)",
-        "front = 0.009 * w * g * (n - 1)",
+        "0.9 * g * (n - 1)",
+        "0.009 * g * (n - 1)",
         "ids.gap",
     ),
     "data_scale: multisets": ids(
         "direction",
-        "0.9 * w * g * (1 / (n - 1))",
-        "0.9 * w * g * (n - 1)",
+        "0.9 * g * (1 / (n - 1))",
+        "0.9 * g / (1 / (n - 1))",
         "ids.multisets",
     ),
     "data_scale: the nearest": ids(
@@ -1507,16 +1493,16 @@ MUTATIONS = {
         "ids.root",
         page=False,
     ),
-    "boltzmann: sign of the shift": boltzmann(
+    "boltzmann: sign of the logits": boltzmann(
         "memorize/averages",
-        "torch.sub(y, y.amax(-1, keepdim=True), out=p)",
-        "torch.sub(y.amax(-1, keepdim=True), y, out=p)",
+        "mean = (wide * wide.softmax(-1)).sum(-1)",
+        "mean = (wide * (-wide).softmax(-1)).sum(-1)",
         "boltzmann.operator",
     ),
-    "boltzmann: axis of the mass": boltzmann(
+    "boltzmann: axis of the weights": boltzmann(
         "memorize/averages",
-        "mass = p.sum(-1)\n",
-        "mass = p.sum(0)[:1]\n",
+        "mean = (wide * wide.softmax(-1)).sum(-1)",
+        "mean = (wide * wide.softmax(0)).sum(-1)",
         "boltzmann.operator",
     ),
     "derivatives: scale": boltzmann(
@@ -1611,8 +1597,8 @@ MUTATIONS = {
     ),
     "relu_layer: both sides": memorizer(
         "line",
-        "out=units).relu_()",
-        "out=units).abs_()",
+        "(part - line.knots).relu()",
+        "(part - line.knots).abs()",
         "memorize.exact-labels",
     ),
     "interpolate: from the farther id": memorizer(
@@ -1683,7 +1669,7 @@ MUTATIONS = {
     "memorize: ids are pairs": reviewers(
         "memorize/memorizer",
         "ids=width",
-        "ids=len(items.pair)",
+        "ids=int(items.mask.sum())",
         "memorize.universal",
     ),
     "Memorizer: labels are moved": reviewers(

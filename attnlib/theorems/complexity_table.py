@@ -343,8 +343,8 @@ def counts(
     and so on; the page has all rows.
 
     Hypotheses: n is a multiple of the block sizes and of the 32 queries of a tile, and
-    no causal mask for LSH, linear attention and Performer. They are not refused: without them a row may
-    cost something else, and ok is then false.
+    no causal mask for LSH, linear attention and Performer. They are not refused:
+    without them a row may cost something else, and ok is then false.
     Measured: |FLOPs that torch's counter sees - FLOPs of the formula|.
 
     Args:
