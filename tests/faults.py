@@ -1740,8 +1740,8 @@ MUTATIONS = {
         "for row in field[queries + 1]]",
         "copying.reach",
     ),
-    "head_steps: union for one step": copying(
-        "__init__",
+    "plan: each layer one step for multihead": copying(
+        "networks",
         'if scheme == "multihead":',
         "if False:",
         "copying.schemes",

@@ -110,8 +110,8 @@ def test_the_ends_of_the_cut_bound():
     assert copying.cut_bound([2, 2], m=15, symbols=16, bits=26) == 1
     nothing = copying.cut_bound([0, 0], m=15, symbols=16, bits=26)
     assert 1 / 16 <= nothing < 1 / 16 + 1e-7
-    assert copying.missing_bits(15 / 16, 16) == pytest.approx(4)
-    assert copying.missing_bits(0, 16) == 0
+    assert copying._missing_bits(15 / 16, 16) == pytest.approx(4)
+    assert copying._missing_bits(0, 16) == 0
     # all m + 1 that lie before the middle may cross; one more is no pattern
     assert copying.cut_bound([0, 16], m=15, symbols=16, bits=0) == nothing
     with pytest.raises(ValueError, match=r"crossed\[1\] must be in 0..m \+ 1 = 16"):

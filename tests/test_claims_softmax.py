@@ -21,12 +21,12 @@ from attnlib.universal import (
     contextual_map,
     enough_scale,
     grid_ids,
-    head,
     ramp_mlp,
     run_standard,
     schedule,
     standard,
 )
+from attnlib.universal.context import _head
 
 double = torch.float64
 NAN = math.nan
@@ -106,7 +106,7 @@ def test_hardmax_in_floats_is_the_integer_head():
     ids = (3 * z[..., 0]).round()
     assert torch.equal(ids, torch.tensor(network.ids.astype(float)))
     start = grid_ids(mapping)
-    assert head(start, mapping.masks[0], 0).max() == start.max()
+    assert _head(start, mapping.masks[0], 0).max() == start.max()
 
 
 # --- ramps

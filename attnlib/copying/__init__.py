@@ -1,5 +1,11 @@
-"""Copying: who can reach the token to be copied, how much can cross the middle, the
-most accuracy that each allows, and networks to try it on (networks).
+"""Copying: who can reach the token to be copied, how much can cross the middle, and the
+most accuracy that each allows; networks to try it on stand in networks.
+
+    sequence:    0 s_1 ... s_m 0 s_1 ... s_m,   s_i one of V symbols
+    query:       q_i = m + i  names s_i, its next token
+    reaches:     S^0_k = {k},   S^l_k = S^{l-1}_k and the S^{l-1}_j with j in A^l_k
+    reached:     i or m + 1 + i lies in S^L_{q_i};   R: share of such i
+    accuracy <=  R + (1 - R) / V
 
 Page: notebooks/sparse_universality/copying_task
 """
@@ -12,7 +18,6 @@ from collections import Counter
 from collections.abc import Sequence
 from fractions import Fraction
 from itertools import product
-from typing import Literal, get_args
 
 import torch
 from jaxtyping import Bool, Int
@@ -24,55 +29,20 @@ from attnlib._require import (
     is_list,
     is_tensor,
     numbers,
-    one_of,
     random,
     require,
     sizes,
 )
 
-STEPS = 2**40  # of the unit interval, in ceiling
-
-Scheme = Literal["union", "multihead", "sequential"]
-
-
-def head_steps(
-    p: int, layers: int, heads: int, scheme: Scheme
-) -> list[tuple[int, ...] | None]:
-    """Which step of a pattern each head of each layer uses.
-
-        union:       all steps at once (None)
-        multihead:   head h uses step h mod p
-        sequential:  layer l uses step l mod p
-
-    Args:
-        p: steps of the pattern.
-        layers, heads: at least 1.
-        scheme: one of the three words.
-
-    Returns:
-        for each layer None, or one step a head, counted from 0.
-
-    Raises:
-        ValueError: for a size below 1 and for an unknown scheme.
-
-    Cost: O(layers heads).
-    Source: Yun et al. 2020b, experiments, recalled.
-    """
-    sizes(1, p=p, layers=layers, heads=heads)
-    one_of(get_args(Scheme), scheme=scheme)
-    if scheme == "union":
-        return [None] * layers
-    if scheme == "multihead":
-        steps = tuple(h % p for h in range(heads))
-        return [steps] * layers
-    return [(l % p,) * heads for l in range(layers)]
+STEPS = 2**40  # of the unit interval, in ceiling and cut_bound
+MOST = 10**6  # sequences that best_accuracy lists
 
 
 def receptive_fields(
     masks: Sequence[Bool[Tensor, "..."]],
 ) -> Bool[Tensor, "layers n n"]:
     """Which input tokens can change which token after 0, 1, ..., L layers, with skips
-    or without.
+    or without: True in row k and column j of entry l if j is in S^l_k.
 
         S^0_k = {k},   S^l_k = S^{l-1}_k  and all  S^{l-1}_j  with j in A^l_k
 
@@ -80,14 +50,6 @@ def receptive_fields(
         masks: L masks (n, n) or (heads, n, n), True in row k and column j if k reads j;
             heads are merged.
 
-    Returns:
-        (L + 1, n, n) boolean: True in row k and column j of entry l if j is in S^l_k.
-
-    Raises:
-        ValueError: for no mask, and for masks that are not boolean, not square or of
-            unlike sizes.
-
-    Cost: L products of n x n matrices.
     Source: Yun et al. 2020b, Assumption 1, recalled; differs: a token always keeps its
         own field.
     Claim: copying.fields
@@ -120,22 +82,9 @@ def receptive_fields(
 def sequences(
     m: int, symbols: int, batch: int, *, generator: torch.Generator
 ) -> Int[Tensor, "batch n"]:
-    """Sequences 0 s 0 s with m uniform symbols s_i in 1..V, the same twice.
+    """Sequences 0 s 0 s with m uniform symbols s_i in 1..V, the same twice, on the
+    generator's device; s_i stands at i and at m + 1 + i.
 
-    Args:
-        m: symbols to copy.
-        symbols: V.
-        batch: how many sequences.
-        generator: of the draws.
-
-    Returns:
-        (batch, 2 (m + 1)) int64 on the generator's device; s_i stands at i and at m + 1
-        + i.
-
-    Raises:
-        ValueError: for a size below 1 and for no generator.
-
-    Cost: O(batch m).
     Source: Yun et al. 2020b, experiments, recalled.
     """
     sizes(1, m=m, symbols=symbols, batch=batch)
@@ -149,23 +98,10 @@ def sequences(
 
 def reached(field: Bool[Tensor, "n n"]) -> Bool[Tensor, "m"]:
     """For which of the m symbols the token that must name it has it in its receptive
-    field.
+    field, the last entry of receptive_fields.
 
-        query q_i = m + i names s_i, its next token, i = 1..m
-        reached if  i  or  m + 1 + i  lies in S_{q_i}
+        i  or  m + 1 + i  lies in S_{q_i},   q_i = m + i,   i = 1..m
 
-    Args:
-        field: (n, n) with n = 2 (m + 1): the last entry of receptive_fields.
-
-    Returns:
-        (m,) boolean.
-
-    Raises:
-        ValueError: for n odd or below 4, and for a field that is not boolean and
-            square.
-
-    Cost: O(m).
-    Source: not taken from a paper.
     Claim: copying.reach
     """
     queries, sources = _places(field)
@@ -173,26 +109,14 @@ def reached(field: Bool[Tensor, "n n"]) -> Bool[Tensor, "m"]:
 
 
 def bound(hit: Bool[Tensor, "m"], symbols: int) -> Fraction:
-    """The most expected accuracy that receptive fields allow.
+    """The most expected accuracy that receptive fields allow, if `hit` symbols are
+    reached.
 
-        R + (1 - R) / V,   R: share of the symbols that are reached
+        R + (1 - R) / V
 
-    Args:
-        hit: (m,) boolean, as from reached.
-        symbols: V.
-
-    Returns:
-        a Fraction.
-
-    Raises:
-        ValueError: for no symbol to copy, symbols below 1, or hit that is not boolean.
-
-    Cost: O(m).
-    Source: not taken from a paper.
     Claim: copying.reach
     """
-    _check_hits(hit, symbols)
-    share = Fraction(int(hit.sum()), len(hit))
+    share = _share(hit, symbols)
     return share + (1 - share) / symbols
 
 
@@ -200,73 +124,37 @@ def ceiling(
     hit: Bool[Tensor, "m"], symbols: int, *, samples: int, failure: float
 ) -> float:
     """What the accuracy on N independent sequences exceeds with a chance of at most
-    `failure`.
+    `failure`; rounded up by less than 1e-12.
 
         R + (1 - R) u,   u >= 1/V the solution of  N kl(u | 1/V) = ln(1 / failure)
         kl(u | p) = u ln(u / p) + (1 - u) ln((1 - u) / (1 - p))
 
     and u = 1 where there is no solution.
 
-    Args:
-        hit: (m,) boolean, as from reached.
-        symbols: V.
-        samples: N, sequences drawn.
-        failure: in (0, 1).
-
-    Returns:
-        a float, at least bound; rounded up by less than 1e-12.
-
-    Raises:
-        ValueError: as bound, for samples below 1 and for failure outside (0, 1).
-
-    Cost: O(m).
     Source: Hoeffding 1963, Theorem 1 (recalled; derived on the page), for the mean of a
         sequence's unreached hits.
     Claim: copying.sample
     """
-    _check_hits(hit, symbols)
+    share = float(_share(hit, symbols))
     sizes(1, samples=samples)
     numbers(failure=failure)
     require(
         0 < failure < 1, f"failure must lie strictly between 0 and 1, got {failure}"
     )
-    share = float(hit.double().mean())
     needed = math.log(1 / failure) / samples
     if symbols == 1 or math.log(symbols) <= needed:
         return 1.0
 
     def enough(step: int) -> bool:
-        return divergence(step / STEPS, 1 / symbols) >= needed
+        return _divergence(step / STEPS, 1 / symbols) >= needed
 
     chance = math.ceil(STEPS / symbols)  # the divergence rises from 1 / V on
     guessed = bisect_left(range(STEPS), True, lo=chance, key=enough) / STEPS
     return share + (1 - share) * guessed
 
 
-def divergence(u: float, p: float) -> float:
-    """The relative entropy of two coins, in nats.
-
-        kl(u | p) = u ln(u / p) + (1 - u) ln((1 - u) / (1 - p))
-
-    Args:
-        u: in [0, 1].
-        p: in (0, 1).
-
-    Returns:
-        a float, 0 only for u = p.
-
-    Raises:
-        ValueError: for u or p outside their range.
-
-    Cost: O(1).
-    Source: Hoeffding 1963, Theorem 1, recalled.
-    Claim: copying.sample
-    """
-    numbers(u=u, p=p)
-    require(
-        0 <= u <= 1 and 0 < p < 1,
-        f"u must lie in [0, 1] and p strictly inside, got {u} and {p}",
-    )
+def _divergence(u: float, p: float) -> float:
+    """The relative entropy of two coins, in nats, u in [0, 1] and p in (0, 1)."""
 
     def term(a, b):
         return a * math.log(a / b) if a > 0 else 0.0
@@ -274,30 +162,13 @@ def divergence(u: float, p: float) -> float:
     return term(u, p) + term(1 - u, 1 - p)
 
 
-def missing_bits(error: float | int, symbols: int) -> float:
+def _missing_bits(error: float | int, symbols: int) -> float:
     """The most bits of a uniform symbol that may be unknown to whoever guesses it with
-    this chance of error (Fano).
+    this chance of error (Fano's inequality, recalled; Cover and Thomas, Elements of
+    Information Theory, Theorem 2.10.1): log2(V) at e = 1 - 1/V and less elsewhere.
 
         h(e) + e log2(V - 1),   h(e) = -e log2(e) - (1 - e) log2(1 - e)
-
-    Args:
-        error: e, in [0, 1].
-        symbols: V, at least 2.
-
-    Returns:
-        a float, log2(V) at e = 1 - 1/V and less elsewhere.
-
-    Raises:
-        ValueError: for an error outside [0, 1] and fewer than two symbols.
-
-    Cost: O(1).
-    Source: Fano's inequality (recalled; Cover and Thomas, Elements of Information
-        Theory, Theorem 2.10.1).
-    Claim: copying.cut
     """
-    numbers(error=error)
-    require(0 <= error <= 1, f"error must lie in [0, 1], got {error}")
-    sizes(2, symbols=symbols)
     missing = error * math.log2(symbols - 1)
     for chance in (error, 1 - error):
         if chance > 0:
@@ -308,7 +179,8 @@ def missing_bits(error: float | int, symbols: int) -> float:
 def cut_bound(
     crossed: Sequence[int], *, m: int, symbols: int, bits: float | int
 ) -> float:
-    """The most expected accuracy that a number of states of so many bits allows.
+    """The most expected accuracy that a number of states of so many bits allows;
+    rounded up by less than 1e-7.
 
         1 - e,   h(e) + e log2(V - 1) = max(0, log2(V) - B / m)
         B = c_1 log2(V) + (c_2 + ... + c_L) b
@@ -321,15 +193,7 @@ def cut_bound(
         bits: b, what a state can hold after a layer; before the first it holds its
             symbol.
 
-    Returns:
-        a float, rounded up by less than 1e-7.
-
-    Raises:
-        ValueError: for no layer, for counts that are no integers in 0..m + 1, m below
-            1, fewer than two symbols, and bits that are negative or not finite.
-
-    Cost: O(L).
-    Source: not taken from a paper; Fano's inequality as in missing_bits.
+    Source: not taken from a paper; Fano's inequality, recalled.
     Claim: copying.cut
     """
     is_list(crossed=crossed)
@@ -348,7 +212,7 @@ def cut_bound(
     left = max(0.0, math.log2(symbols) - carried / m)
 
     def enough(step: int) -> bool:
-        return missing_bits(step / STEPS, symbols) >= left
+        return _missing_bits(step / STEPS, symbols) >= left
 
     guessing = STEPS * (symbols - 1) // symbols  # up to it the missing bits rise
     least = bisect_left(range(guessing), True, key=enough)
@@ -360,10 +224,9 @@ def best_accuracy(
     symbols: int,
     *,
     weights: Sequence[Fraction] | None = None,
-    limit: int = 10**6,
 ) -> Fraction:
     """The best accuracy of any predictor that sees what its receptive field holds, by
-    listing all sequences.
+    listing all V^m sequences: the literal twin of bound.
 
         mean over i of  sum over what S_{q_i} shows  of
             max over v of  P(s_i = v, that is shown)
@@ -372,29 +235,19 @@ def best_accuracy(
         field: (n, n), n = 2 (m + 1).
         symbols: V.
         weights: chances of the V symbols, None for 1/V each.
-        limit: refuse to list more sequences.
 
-    Returns:
-        a Fraction: the literal twin of bound.
-
-    Raises:
-        ValueError: for more than `limit` sequences, weights that are not V non-negative
-            numbers of sum one.
-
-    Cost: O(V^m m n).
-    Source: the definition.
     Claim: copying.reach
     """
     queries, _ = _places(field)
-    sizes(1, symbols=symbols, limit=limit)
+    sizes(1, symbols=symbols)
     m = len(queries)
     p = [Fraction(1, symbols)] * symbols
     if weights is not None:
         is_list(weights=weights)
         p = fractions(**{f"weights[{v}]": w for v, w in enumerate(weights)})
     require(
-        symbols**m <= limit,
-        f"there are {symbols}^{m} sequences, more than limit = {limit}",
+        symbols**m <= MOST,
+        f"there are {symbols}^{m} sequences, more than {MOST:,} are not listed",
     )
     require(
         len(p) == symbols and min(p) >= 0 and sum(p) == 1,
@@ -434,11 +287,12 @@ def _places(field) -> tuple[Tensor, Tensor]:
     return sources + n // 2 - 1, sources
 
 
-def _check_hits(hit, symbols: int) -> None:
-    """At least one symbol to copy, and at least one that it may be."""
+def _share(hit, symbols: int) -> Fraction:
+    """R: of the symbols to copy, how many are reached."""
     is_tensor("hit", hit)
     boolean = hit.dtype == torch.bool
     some = boolean and hit.dim() == 1 and len(hit) > 0
     require(some, "hit must be a boolean tensor (m,) with m >= 1")
     finite(hit=hit)
     sizes(1, symbols=symbols)
+    return Fraction(int(hit.sum()), len(hit))

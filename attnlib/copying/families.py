@@ -19,7 +19,8 @@ Name = Literal["dense", "strided", "half strided", "fixed", "window", "star", "r
 def causal_pattern(
     name: Name, n: int, w: int = 0, *, generator: torch.Generator | None = None
 ) -> Pattern:
-    """A causal pattern by its name: no token reads one behind it.
+    """A causal pattern by its name: no token reads one behind it. It has two steps for
+    strided, half strided and fixed, else one.
 
         dense:         all
         window:        the last w tokens, itself included
@@ -27,23 +28,14 @@ def causal_pattern(
         strided:       a window of w, then every w-th token
         half strided:  the same with a window of w/2
         fixed:         the own block of w, then the last token of every block
-        random:        k and w draws among 0..k
+        random:        k and w draws among 0..k, without replacement; k may be drawn
 
     Args:
         name: one of the words above.
         n: tokens.
         w: the size, of no use to dense and star.
-        generator: for random, on the CPU; draws are without replacement and may include
-            k.
+        generator: for random, on the CPU.
 
-    Returns:
-        Pattern, causal; p = 2 for strided, half strided and fixed.
-
-    Raises:
-        ValueError: for an unknown name, w below 1 or above n where it is used, random
-            without a generator, and sizes that are not integers.
-
-    Cost: O(1), or O(n^2) time for random.
     Source: Child et al. 2019 (strided, fixed) and Guo et al. 2019 (star), recalled;
         differs: the star's relay stands in front, where all may read it.
     Claim: copying.relay
@@ -69,15 +61,12 @@ def causal_pattern(
         case "star":
             pattern = build(n, [Window(1, 0), Columns((0,))])
         case "random":
-            pattern = _random(n, w, generator)
+            random(generator)
+            rows = []
+            for k in range(n):
+                order = torch.randperm(
+                    k + 1, generator=generator, device=generator.device
+                )
+                rows.append(sorted({k, *order[:w].tolist()}))
+            pattern = patterns.from_sets(rows)
     return patterns.causal(pattern)
-
-
-def _random(n: int, w: int, generator: torch.Generator) -> Pattern:
-    """Token k reads itself and w draws among 0..k."""
-    random(generator)
-    rows = []
-    for k in range(n):
-        draws = torch.randperm(k + 1, generator=generator, device=generator.device)[:w]
-        rows.append(sorted({k, *draws.tolist()}))
-    return patterns.from_sets(rows)

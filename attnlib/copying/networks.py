@@ -1,5 +1,11 @@
 """Small networks whose layers mix tokens by sparse attention, by a learned matrix or by
-a convolution (training).
+a convolution; training trains them.
+
+    x = E(token) + B(position)
+    x <- x + W mix(LN(x)),   x <- x + W_2 relu(W_1 LN(x))   in each layer
+    logits = x R
+
+    mix(x)_k:  softmax over what k reads   |   (W_P x)_k   |   sum_t filter_t x_{k - t}
 
 Page: notebooks/sparse_universality/copying_task
 """
@@ -17,9 +23,12 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from attnlib._require import is_a, is_list, one_of, require, sizes
-from attnlib.copying import Scheme, head_steps, receptive_fields
+from attnlib.copying import receptive_fields
 from attnlib.patterns import Pattern, one_step
 from attnlib.sparse import masked_attention, sparse_attention
+
+Scheme = Literal["union", "multihead", "sequential"]
+Positions = Literal["random", "sinusoidal"]
 
 
 @dataclass(frozen=True)
@@ -40,11 +49,7 @@ class Attend:
 @dataclass(frozen=True)
 class Project:
     """A bilinear projection in place of attention: token k gets row k of W_P X W_O, W_P
-    learned and n x n.
-
-    Args:
-        n: tokens.
-        causal: W_P is lower triangular.
+    learned and n x n, lower triangular if causal.
     """
 
     n: int
@@ -68,57 +73,38 @@ class Convolve:
 
 
 Mixing = Attend | Project | Convolve
-Positions = Literal["random", "sinusoidal"]
 
 
 def plan(
     pattern: Pattern, layers: int, heads: int, scheme: Scheme, *, sparse: bool = False
 ) -> list[Mixing]:
-    """Layers that use the steps of a pattern by one of three schemes, see head_steps.
+    """Layers that use the p steps of a pattern by one of three schemes; `sparse` uses
+    the sparse kernel, not masks.
 
-    Args:
-        pattern: of p steps.
-        layers, heads: sizes.
-        scheme: union, multihead or sequential.
-        sparse: use the sparse kernel.
+        union:       all steps at once
+        multihead:   head h uses step h mod p
+        sequential:  layer l uses step l mod p
 
-    Returns:
-        a list of `layers` Attend.
-
-    Raises:
-        ValueError: as head_steps, and for no Pattern.
-
-    Cost: O(layers heads).
     Source: Yun et al. 2020b, experiments, recalled.
     """
     is_a(bool, sparse=sparse)
     got = type(pattern).__name__
     require(isinstance(pattern, Pattern), f"pattern must be a Pattern, got {got}")
-    steps = head_steps(pattern.p, layers, heads, scheme)
-    whole = Attend(one_step(pattern), (0,) * heads, sparse)
-    planned = []
-    for step in steps:
-        if step is None:
-            planned.append(whole)
-        else:
-            planned.append(Attend(pattern, step, sparse))
-    return planned
+    sizes(1, layers=layers, heads=heads)
+    one_of(get_args(Scheme), scheme=scheme)
+    p = pattern.p
+    if scheme == "union":
+        return [Attend(one_step(pattern), (0,) * heads, sparse)] * layers
+    if scheme == "multihead":
+        steps = tuple(h % p for h in range(heads))
+        return [Attend(pattern, steps, sparse)] * layers
+    return [Attend(pattern, (l % p,) * heads, sparse) for l in range(layers)]
 
 
 def reads(mixing: Mixing) -> Bool[Tensor, "..."]:
-    """What each token reads in a layer, as a mask.
+    """What each token reads in a layer, as a mask: (heads, n, n) for Attend, else
+    (n, n).
 
-    Args:
-        mixing: Attend, Project or Convolve.
-
-    Returns:
-        (heads, n, n) for Attend, else (n, n).
-
-    Raises:
-        ValueError: for none of these, and for sizes that they cannot have.
-
-    Cost: O(heads n^2).
-    Source: the definition.
     Claim: copying.fields
     """
     require(
@@ -126,48 +112,30 @@ def reads(mixing: Mixing) -> Bool[Tensor, "..."]:
         f"mixing must be an Attend, Project or Convolve, got {type(mixing).__name__}",
     )
     if isinstance(mixing, Attend):
-        masks = {step: mixing.pattern.mask(step) for step in set(mixing.steps)}
-        return torch.stack([masks[step] for step in mixing.steps])
+        return torch.stack([mixing.pattern.mask(step) for step in mixing.steps])
     n = mixing.n
     sizes(1, n=n)
     i = torch.arange(n, device="cpu")
     back = i[:, None] - i
     if isinstance(mixing, Project):
-        if mixing.causal:
-            return back >= 0
-        return torch.ones_like(back, dtype=torch.bool)
+        return back >= (0 if mixing.causal else -n)
     left, right = _sides(mixing)
     return (back <= left) & (back >= -right)
 
 
 def last_field(mixings: Sequence[Mixing]) -> Bool[Tensor, "n n"]:
-    """The receptive fields after all layers.
+    """The receptive fields after all layers, lowest in front: True in row k and column
+    j if j is in S^L_k.
 
-    Args:
-        mixings: one a layer, lowest in front.
-
-    Returns:
-        (n, n) boolean, True in row k and column j if j is in S^L_k.
-
-    Raises:
-        ValueError: for no layer, and as reads and receptive_fields.
-
-    Cost: L products of n x n matrices.
-    Source: as copying.receptive_fields.
     Claim: copying.fields
     """
-    is_list(mixings=mixings)
-    require(len(mixings) > 0, "mixings must hold at least one layer, got none")
+    _some_layers(mixings)
     return receptive_fields([reads(mixing) for mixing in mixings])[-1]
 
 
 class MixingNetwork(nn.Module):
     """Layers of token mixing and a feed-forward part, each behind a LayerNorm and added
     to its input.
-
-        x = E(token) + B(position)
-        x <- x + mix(LN(x)),   x <- x + W_2 relu(W_1 LN(x))   in each layer
-        logits = x R
 
     Args:
         vocabulary: tokens it knows.
@@ -191,8 +159,7 @@ class MixingNetwork(nn.Module):
         tied: bool = False,
     ):
         super().__init__()
-        is_list(mixings=mixings)
-        require(len(mixings) > 0, "mixings must hold at least one layer, got none")
+        _some_layers(mixings)
         sizes(1, vocabulary=vocabulary, width=width)
         sizes(0, seed=seed)
         one_of(get_args(Positions), positions=positions)
@@ -202,7 +169,7 @@ class MixingNetwork(nn.Module):
             torch.manual_seed(seed)
             self.embed = nn.Embedding(vocabulary, width)
             self.position = nn.Parameter(0.3 * torch.randn(n, width))
-            layers = [MixingLayer(mixing, width, n) for mixing in mixings]
+            layers = [_MixingLayer(mixing, width, n) for mixing in mixings]
             self.layers = nn.ModuleList(layers)
             self.readout = nn.Linear(width, vocabulary)
         if positions == "sinusoidal":
@@ -212,17 +179,7 @@ class MixingNetwork(nn.Module):
             self.readout.weight = self.embed.weight
 
     def forward(self, tokens: Int[Tensor, "batch n"]) -> Float[Tensor, "batch n v"]:
-        """Logits at each token.
-
-        Args:
-            tokens: (batch, n), integers below vocabulary.
-
-        Returns:
-            (batch, n, vocabulary).
-
-        Raises:
-            ValueError: for tokens that are not n, the tokens of the layers.
-        """
+        """Logits at each token."""
         n = len(self.position)
         require(
             tokens.dim() == 2 and tokens.shape[1] == n,
@@ -232,6 +189,11 @@ class MixingNetwork(nn.Module):
         for layer in self.layers:
             x = layer(x)
         return self.readout(x)
+
+
+def _some_layers(mixings) -> None:
+    is_list(mixings=mixings)
+    require(len(mixings) > 0, "mixings must hold at least one layer, got none")
 
 
 def _sinusoids(n: int, width: int) -> Tensor:
@@ -247,14 +209,8 @@ def _sinusoids(n: int, width: int) -> Tensor:
     return waves * (2 / width) ** 0.5
 
 
-class MixingLayer(nn.Module):
-    """One layer: mixing and a feed-forward part.
-
-    Args:
-        mixing: Attend, Project or Convolve.
-        width: d.
-        n: tokens.
-    """
+class _MixingLayer(nn.Module):
+    """One layer: mixing and a feed-forward part."""
 
     def __init__(self, mixing: Mixing, width: int, n: int):
         super().__init__()
@@ -284,49 +240,26 @@ class MixingLayer(nn.Module):
             self.filter = nn.Parameter(start / mixing.width**0.5)
 
     def forward(self, x: Float[Tensor, "batch n d"]) -> Float[Tensor, "batch n d"]:
-        """The state after the layer.
-
-        Args:
-            x: (batch, n, d).
-
-        Returns:
-            (batch, n, d).
-        """
         x = x + self.out(self.mix(self.norm_1(x)))
         hidden = torch.relu(self.up(self.norm_2(x)))
         return x + self.down(hidden)
 
     def mix(self, x: Float[Tensor, "batch n d"]) -> Float[Tensor, "batch n d"]:
-        """What each token gathers from those that it reads, before the last linear map.
-
-        Args:
-            x: (batch, n, d), normalised.
-
-        Returns:
-            (batch, n, d).
-        """
+        """What each token gathers from those that it reads, before the last map."""
         if isinstance(self.mixing, Project):
             return (self.between * self.mask) @ x
         if isinstance(self.mixing, Convolve):
             features = F.pad(x.mT, _sides(self.mixing))
             return F.conv1d(features, self.filter, groups=x.shape[-1]).mT
-        heads = len(self.mixing.steps)
-        qkv = self.qkv(x).unflatten(-1, (3, heads, -1))
+        steps = self.mixing.steps
+        qkv = self.qkv(x).unflatten(-1, (3, len(steps), -1))
         q, k, v = qkv.permute(2, 0, 3, 1, 4)
-        out = _attention(q, k, v, self.mixing, self.mask)
+        if self.mixing.sparse:
+            step = steps[0] if len(set(steps)) == 1 else steps
+            out = sparse_attention(q, k, v, self.mixing.pattern, step=step, check=False)
+        else:
+            out = masked_attention(q, k, v, self.mask)
         return out.transpose(1, 2).flatten(-2)
-
-
-def _attention(q: Tensor, k: Tensor, v: Tensor, mixing: Attend, mask: Tensor) -> Tensor:
-    """One softmax a head over what it may read: by the sparse kernel, or with all
-    logits and a mask.
-    """
-    if not mixing.sparse:
-        return masked_attention(q, k, v, mask)
-    step = mixing.steps
-    if len(set(step)) == 1:
-        step = step[0]
-    return sparse_attention(q, k, v, mixing.pattern, step=step, check=False)
 
 
 def _sides(mixing: Convolve) -> tuple[int, int]:

@@ -5,7 +5,6 @@ Page: notebooks/sparse_universality/copying_task
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable
 
 import torch
@@ -26,21 +25,13 @@ from attnlib._require import (
 from attnlib.copying.networks import MixingNetwork
 
 IGNORED = -100  # a target that does not count
+EVERY = 20  # steps whose mean loss is one entry of the curve
 
 
 def copy_targets(x: Integer[Tensor, "batch n"]) -> Int[Tensor, "batch n"]:
-    """The next token where a query of the copying task stands, IGNORED elsewhere.
+    """The next token where a query of the copying task stands, IGNORED elsewhere, for
+    sequences 0 s 0 s.
 
-    Args:
-        x: (batch, 2 (m + 1)), as from sequences.
-
-    Returns:
-        (batch, 2 (m + 1)) int64.
-
-    Raises:
-        ValueError: unless x holds rows of integers from 0 on, each of an even length.
-
-    Cost: O(batch n).
     Source: Yun et al. 2020b, experiments, recalled.
     """
     is_tensor("x", x)
@@ -65,40 +56,28 @@ def train_network(
     *,
     steps: int,
     rate: float = 5e-3,
-    every: int = 20,
     progress: bool = False,
 ) -> list[float]:
     """Trains a network in place by AdamW: 50 steps of warm-up, the last two fifths
-    falling to zero.
+    falling to zero. Returns the curve: mean cross-entropy in nats of each 20 steps.
 
     Args:
         network: a MixingNetwork.
         draw: a function of no argument that returns tokens and targets, (batch, n)
             each; targets that are IGNORED do not count.
-        steps: of the optimiser.
+        steps: of the optimiser, a multiple of 20.
         rate: the highest learning rate.
-        every: steps whose mean loss is one entry of the curve.
         progress: show a bar.
 
-    Returns:
-        the curve: mean cross-entropy in nats, one number for each `every` steps.
-
-    Raises:
-        ValueError: if steps is not a positive multiple of every, rate is not positive
-            and finite, network no MixingNetwork or draw no function.
-
-    Cost: steps forward and backward passes.
     Source: Loshchilov and Hutter 2019 for AdamW, as in torch; the schedule is ours.
     """
     is_a(MixingNetwork, network=network)
     is_a(Callable, draw=draw)
-    sizes(1, steps=steps, every=every)
+    is_a(bool, progress=progress)
+    sizes(1, steps=steps)
     numbers(rate=rate)
     require(rate > 0, f"rate must be positive, got {rate}")
-    require(
-        steps % every == 0,
-        f"steps must be a positive multiple of every = {every}, got {steps}",
-    )
+    require(steps % EVERY == 0, f"steps must be a multiple of {EVERY}, got {steps}")
     optimizer = torch.optim.AdamW(network.parameters(), lr=rate, betas=(0.9, 0.98))
     curve = []
     total = 0.0
@@ -109,21 +88,16 @@ def train_network(
         for group in optimizer.param_groups:
             group["lr"] = rate * min(1, rising, falling)
         tokens, targets = draw()
-        loss = _loss(network, tokens, targets)
+        logits = network(tokens).flatten(0, 1)
+        loss = F.cross_entropy(logits, targets.flatten(), ignore_index=IGNORED)
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
         total += float(loss.detach())
-        if (step + 1) % every == 0:
-            curve.append(round(total / every, 4))
+        if (step + 1) % EVERY == 0:
+            curve.append(round(total / EVERY, 4))
             total = 0.0
     return curve
-
-
-def _loss(network: MixingNetwork, tokens: Tensor, targets: Tensor) -> Tensor:
-    """The mean cross-entropy over the targets that count."""
-    logits = network(tokens).flatten(0, 1)
-    return F.cross_entropy(logits, targets.flatten(), ignore_index=IGNORED)
 
 
 @torch.no_grad()
@@ -134,22 +108,8 @@ def evaluate(
     *,
     size: int = 256,
 ) -> tuple[float, float]:
-    """Accuracy and loss over the targets that count.
-
-    Args:
-        network: a MixingNetwork.
-        tokens, targets: (batch, n); IGNORED targets do not count.
-        size: rows at a time.
-
-    Returns:
-        (share of right answers, mean cross-entropy in nats).
-
-    Raises:
-        ValueError: if no target counts, for size < 1, for tokens and targets that are
-            not int64 of one shape, and for numbers that the network does not know.
-
-    Cost: one forward pass, memory for `size` rows.
-    Source: the definition.
+    """The share of right answers and the mean cross-entropy in nats, over the targets
+    that are not IGNORED; `size` rows at a time.
     """
     is_a(MixingNetwork, network=network)
     sizes(1, size=size)
@@ -176,26 +136,3 @@ def evaluate(
         right += int((logits.argmax(-1) == y).sum())
         loss += float(F.cross_entropy(logits, y, reduction="sum"))
     return right / count, loss / count
-
-
-def fingerprint(network: MixingNetwork) -> str:
-    """The hash of all weights, so that two runs can be told apart.
-
-    Args:
-        network: a MixingNetwork.
-
-    Returns:
-        sha256 of the parameters in their order, as bytes of float32 on the CPU; 64
-        hexadecimal digits.
-
-    Raises:
-        ValueError: for no MixingNetwork.
-
-    Cost: O(weights).
-    Source: the definition.
-    """
-    is_a(MixingNetwork, network=network)
-    digest = hashlib.sha256()
-    for p in network.parameters():
-        digest.update(p.detach().float().cpu().numpy().tobytes())
-    return digest.hexdigest()

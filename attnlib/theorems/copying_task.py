@@ -28,6 +28,7 @@ from attnlib.copying.networks import (
     Convolve,
     MixingNetwork,
     Project,
+    Scheme,
     last_field,
     plan,
     reads,
@@ -534,8 +535,7 @@ def schemes(pattern: Pattern, layers: int, heads: int) -> Verdict:
     wrong = 0
     for depth in range(1, layers + 1):
         union, several, turn = (
-            fields_of(pattern, depth, scheme, heads)
-            for scheme in get_args(copying.Scheme)
+            fields_of(pattern, depth, scheme, heads) for scheme in get_args(Scheme)
         )
         wrong += int((union ^ several).sum() + (turn & ~union).sum())
     return at_most(wrong, 0)

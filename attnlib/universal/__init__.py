@@ -12,16 +12,12 @@ from attnlib.universal.context import (
     equivariant_ids,
     equivariant_map,
     grid_ids,
-    head,
-    least_constant,
     schedule,
-    steps,
 )
 from attnlib.universal.network import (
     UniversalNetwork,
     approximate,
     approximate_equivariant,
-    grid_rows,
     run,
     value_layers,
 )
@@ -48,14 +44,10 @@ __all__ = [
     "equivariant_ids",
     "equivariant_map",
     "grid_ids",
-    "grid_rows",
-    "head",
-    "least_constant",
     "ramp_mlp",
     "run",
     "run_standard",
     "schedule",
     "standard",
-    "steps",
     "value_layers",
 ]

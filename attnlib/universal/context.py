@@ -1,5 +1,12 @@
-"""The contextual map in integers: quantised ids, the selective shift, the sweep, the
-all-max shift, and the way back.
+"""The contextual map in integers. A token's id a is u . z; with K cells to an edge,
+N = K^d and B = K + .. + K^d.
+
+    start:            a_k = u . z_k + B e_k,   u = (1, K, .., K^(d-1)),   e its position
+    head(v):          the largest id that a token reads if its own is >= v, else the
+                      smallest:  sum_k hardmax_k(a_k (a_j - v + 1/2)) a_k
+    selective shift:  a + N (head(v) - head(v + 1)), at the tokens with id v;
+                      along the path, for each of the N ids a token can have: the sweep
+    all-max shift:    a + C head(0), s times
 
 Page: notebooks/sparse_universality/the_proof_executed
 """
@@ -29,8 +36,6 @@ OPTIONS = ("path", "hops", "constant")  # of contextual_map
 class ContextualMap:
     """The integers of the construction, in units of one cell: N, B, e, m and C.
 
-        N = K^d,   B = K + .. + K^d
-
     Args:
         n, d, cells: tokens, features, K cells to an edge of [0, 1).
         period, hops: p and s of the pattern.
@@ -42,7 +47,6 @@ class ContextualMap:
         codes: e, the position of each token.
         top: m, the largest id after the sweep.
         constant: C of the all-max shift.
-        layers, bits: attention layers, and bits that hold every id.
 
     Source: Yun et al. 2020b, recalled; differs: C is the least integer that (12.5)
         allows.
@@ -110,7 +114,8 @@ def contextual_map(
     hops: int | None = None,
     constant: int | None = None,
 ) -> ContextualMap:
-    """The integers of the construction for a pattern, a size and a grid.
+    """The integers of the construction for a pattern, a size and a grid. A pattern that
+    misses a condition is refused by the name of the condition.
 
         m: y = N y - (N - 1) x along the path,
            from x_1 = (n - 1) B + N - 1 and x_i = (i - 2) B
@@ -121,20 +126,11 @@ def contextual_map(
         n, d, cells: n >= 2, d >= 1, K >= 2.
         path: each token reads the one before it at some step; None for 0, .., n - 1,
             then as patterns.check finds.
-        hops: s; None for the smallest number of layers after which every token has
-            heard from all.
+        hops: s, not questioned if given; None for the smallest number of layers after
+            which every token has heard from all.
         constant: C >= 1; None for the least that (12.5) allows. Anything smaller is
             your own experiment.
 
-    Returns:
-        ContextualMap.
-
-    Raises:
-        ValueError: for sizes out of range, pattern.n unlike n, and for a pattern that
-            misses a condition (self loops; a path; every token hears from all): it
-            names the condition. Given hops >= 1 are not questioned.
-
-    Cost: that of patterns.hops, and the search for a path if 0, .., n - 1 is none.
     Source: Yun et al. 2020b, recalled; the least C is derived on the page.
     Claim: universal.context
     """
@@ -151,19 +147,7 @@ def contextual_map(
         all(m.diagonal().all() for m in masks),
         "condition 1 fails: at some step a token does not read itself",
     )
-    union = np.logical_or.reduce(masks)
-    if path is None:
-        path = _some_path(pattern, union)
-    is_a(Sequence, path=path)
-    for token in path:
-        sizes(0, **{"each token of path": token})
-    path = tuple(int(token) for token in path)
-    visits_all = sorted(path) == list(range(n))
-    require(
-        visits_all and all(union[k, j] for j, k in pairwise(path)),
-        f"condition 2 fails: path must visit each of {n} tokens once, "
-        "and each must read the one before it",
-    )
+    path = _checked_path(path, pattern, np.logical_or.reduce(masks))
     if hops is None:
         hops = count_hops(pattern)
     require(
@@ -174,7 +158,7 @@ def contextual_map(
     sizes(1, hops=hops)
     hops = int(hops)
     size = cells**d
-    base = sum(cells**i for i in range(1, d + 1))
+    base = _unit(d, cells)
     codes = [0] * n
     for i, token in enumerate(path):
         codes[token] = i - 1 if i else n - 1
@@ -182,9 +166,10 @@ def contextual_map(
     for i in range(n - 1):
         top = size * top - (size - 1) * i * base
     if constant is None:
-        constant = least_constant(top, hops)
+        constant = _least_constant(top, hops)
     sizes(1, constant=constant)
-    _check_bits(hops, int(constant))
+    constant = int(constant)
+    _check_bits(hops, constant)
     return ContextualMap(
         n=n,
         d=d,
@@ -197,12 +182,57 @@ def contextual_map(
         base=base,
         codes=tuple(codes),
         top=top,
+        constant=constant,
+    )
+
+
+def equivariant_map(
+    n: int, d: int, cells: int, *, constant: int | None = None
+) -> ContextualMap:
+    """The integers of the dense map without positions: one sweep over the values
+    0, .., N - 1, then one all-max layer.
+
+        y_1 = x_1 + N (x_r - x_1),   y_j = x_j + N (y_(j-1) - x_j),   id_j = y_j + C y_r
+
+    for the distinct rows x_1 < .. < x_r of an input.
+
+    Args:
+        n, d, cells: n >= 2, d >= 1, K >= 2.
+        constant: C >= 1, above every y_r; None for one more than the largest. Anything
+            smaller is your own experiment.
+
+    Source: Yun et al. 2020a, recalled; the constant is ours: N^(n+1) is always enough.
+    Claim: universal.equivariant
+    """
+    n, d, cells = _grid_sizes(n, d, cells)
+    size = cells**d
+    rows = [*range(min(n, size) - 1), size - 1]  # of all sets, these climb highest
+    top = size - 1
+    for x in rows:
+        top = x + size * (top - x)
+    if constant is None:
+        constant = top + 1
+    sizes(1, constant=constant)
+    return ContextualMap(
+        n=n,
+        d=d,
+        cells=cells,
+        period=1,
+        hops=1,
+        path=(),
+        masks=(np.ones((n, n), dtype=bool),),
+        size=size,
+        base=_unit(d, cells),
+        codes=(0,) * n,
+        top=top,
         constant=int(constant),
     )
 
 
 def _grid_sizes(n: int, d: int, cells: int) -> tuple[int, int, int]:
-    """Tokens, features and cells that are large enough."""
+    """Tokens, features and cells that are large enough, and Python's integers: NumPy's
+    would wrap.
+    """
     sizes(2, n=n, cells=cells)
     sizes(1, d=d)
     require(
@@ -212,39 +242,41 @@ def _grid_sizes(n: int, d: int, cells: int) -> tuple[int, int, int]:
     return int(n), int(d), int(cells)
 
 
-def _some_path(pattern: Pattern, union: np.ndarray) -> tuple[int, ...]:
-    """0, .., n - 1 if each token reads the one before it, else what a search finds."""
-    if union.diagonal(-1).all():
-        return tuple(range(pattern.n))
-    found = check(pattern)
-    gave_up = "the search gave up, give a path yourself"
-    why = found.reasons.get("hamiltonian_path", gave_up)
-    path = found.hamiltonian_path
-    require(path is not None, f"condition 2 fails or is not known: {why}")
+def _unit(d: int, cells: int) -> int:
+    """B = K + .. + K^d, the id of one unit of position."""
+    return sum(cells**i for i in range(1, d + 1))
+
+
+def _checked_path(path, pattern: Pattern, union: np.ndarray) -> tuple[int, ...]:
+    """The path that was given, or 0, .., n - 1 if each token reads the one before it,
+    else what a search finds.
+    """
+    n = pattern.n
+    if path is None and union.diagonal(-1).all():
+        path = range(n)
+    elif path is None:
+        found = check(pattern)
+        gave_up = "the search gave up, give a path yourself"
+        why = found.reasons.get("hamiltonian_path", gave_up)
+        path = found.hamiltonian_path
+        require(path is not None, f"condition 2 fails or is not known: {why}")
+    is_a(Sequence, path=path)
+    for token in path:
+        sizes(0, **{"each token of path": token})
+    path = tuple(int(token) for token in path)
+    visits_all = sorted(path) == list(range(n))
+    require(
+        visits_all and all(union[k, j] for j, k in pairwise(path)),
+        f"condition 2 fails: path must visit each of {n} tokens once, "
+        "and each must read the one before it",
+    )
     return path
 
 
-def least_constant(top: int, hops: int) -> int:
-    """The least integer C with ((C + 1)^s - C^s) m < C^s.
-
-    Args:
-        top: m, at least zero.
-        hops: s, at least one.
-
-    Returns:
-        C > s m; for s = 1 it is m + 1.
-
-    Raises:
-        ValueError: for m < 0 or s < 1.
-
-    Cost: O(log s) powers of integers.
-    Source: derived on the page; recalled from Yun et al. 2020b: C = 2 s n
-        delta^(-nd-1).
-    Claim: universal.context
+def _least_constant(top: int, hops: int) -> int:
+    """The least integer C with ((C + 1)^s - C^s) m < C^s; for s = 1 it is m + 1.
+    Derived on the page; recalled from Yun et al. 2020b: C = 2 s n delta^(-nd-1).
     """
-    sizes(0, top=top)
-    sizes(1, hops=hops)
-    top, hops = int(top), int(hops)  # NumPy's integers would wrap
     _check_bits(hops, hops * top)
 
     def enough(above: int) -> bool:
@@ -266,36 +298,24 @@ def _check_bits(hops: int, constant: int) -> None:
 
 
 def grid_ids(mapping: ContextualMap) -> np.ndarray:
-    """The ids of all grid inputs before the first attention layer, u . z with
-    u = (1, K, .., K^(d-1)).
-
-    Args:
-        mapping: of the construction.
-
-    Returns:
-        (K^(n d), n): first token slowest, of a token the last feature slowest; int64 if
-        mapping.bits <= 62, else Python integers.
-
-    Raises:
-        ValueError: if there are more than 10^7 ids, and for no ContextualMap.
-
-    Cost: O(n K^(n d)).
-    Source: the grid of the construction.
+    """The ids (K^(n d), n) of all grid inputs before the first attention layer; first
+    token slowest, of a token the last feature slowest. They are int64 if mapping.bits
+    <= 62, else Python integers.
     """
     is_a(ContextualMap, mapping=mapping)
-    _check_limit(mapping.n, mapping.size)
-    positions = np.array(mapping.codes) * mapping.base
-    ids = _all_rows(mapping.n, mapping.size) + positions
-    return ids if mapping.bits <= 62 else ids.astype(object)
-
-
-def _check_limit(n: int, size: int) -> None:
-    count = n * size**n
+    count = mapping.n * mapping.size**mapping.n
     require(
         count <= LIMIT,
         f"{Decimal(count):.3g} ids are more than {LIMIT}: "
         "take fewer tokens, features or cells",
     )
+    ids = _all_rows(mapping.n, mapping.size) + _positions(mapping)
+    return ids if mapping.bits <= 62 else ids.astype(object)
+
+
+def _positions(mapping: ContextualMap) -> np.ndarray:
+    """What its position adds to the id of each token: B e."""
+    return np.array(mapping.codes) * mapping.base
 
 
 def _all_rows(n: int, size: int) -> np.ndarray:
@@ -303,73 +323,11 @@ def _all_rows(n: int, size: int) -> np.ndarray:
     return np.indices((size,) * n).reshape(n, -1).T
 
 
-def head(ids: np.ndarray, mask: np.ndarray, value: int) -> np.ndarray:
-    """One hardmax head of size one: the largest id that a token reads if its own is at
-    least value, else the smallest.
-
-        sum_k hardmax_k( a_k (a_j - value + 1/2) ) a_k,   k over the tokens that j reads
-
-    Args:
-        ids: (*batch, n) integers.
-        mask: (n, n) boolean.
-        value: the query bias is value - 1/2; at least 0.
-
-    Returns:
-        (*batch, n), dtype of ids.
-
-    Raises:
-        ValueError: for ids that are not n a row or no integers, a mask that is not
-            (n, n) or hides a whole row, and arguments of other types.
-
-    Cost: O(entries of the mask) a row.
-    Source: the definition: the sign of the query decides; equal keys have equal values,
-        so ties change nothing.
-    """
-    is_a(np.ndarray, ids=ids, mask=mask)
-    sizes(0, value=value)
-    size = mask.shape[:1]
-    require(
-        mask.dtype == bool and mask.shape == size * 2 and mask.any(-1).all(),
-        "mask must be boolean (n, n), and every token must read some token, got "
-        f"{mask.dtype} {mask.shape}",
-    )
-    _are_ids(ids, size)
-    return _head(ids, mask, value)
-
-
-def _are_ids(ids: np.ndarray, size: tuple[int, ...]) -> None:
-    """Integers, as many in each row as there are tokens."""
-    n = size[0]
-    require(ids.shape[-1:] == size, f"ids must be (*batch, {n}), got {ids.shape}")
-    require(
-        ids.dtype == object or ids.dtype.kind == "i",
-        f"ids must be integers, got {ids.dtype}",
-    )
-
-
-def _head(ids: np.ndarray, mask: np.ndarray, value: int) -> np.ndarray:
-    """A head whose input was checked."""
-    out = np.empty_like(ids)
-    for j in range(ids.shape[-1]):
-        own = ids[..., j, None]
-        read = ids[..., mask[j]]
-        high = read.max(-1, keepdims=True)
-        low = read.min(-1, keepdims=True)
-        out[..., j, None] = np.where(own >= value, high, low)
-    return out
-
-
 def schedule(mapping: ContextualMap) -> Iterator[Shift]:
     """The attention layers in order: for each token along the path, each of its N ids,
-    each step of the pattern; without positions, one run over N ids for all tokens.
+    each step of the pattern; without positions, one run over N ids for all tokens. At
+    the end s Shifts of all ids.
 
-    Args:
-        mapping: of the construction.
-
-    Yields:
-        mapping.layers Shifts, the last s of them for all ids.
-
-    Cost: O(1) a layer.
     Source: Yun et al. 2020b, recalled; layers whose step lacks the edge wait.
     Claim: universal.layers
     """
@@ -390,27 +348,27 @@ def _runs(mapping: ContextualMap) -> Iterator[tuple[int, list[bool]]]:
         yield i * mapping.base, [bool(mask[token, before]) for mask in mapping.masks]
 
 
+def _head(ids: np.ndarray, mask: np.ndarray, value: int) -> np.ndarray:
+    """The largest id that a token reads if its own is at least value, else the
+    smallest: equal keys have equal values, so ties of hardmax change nothing.
+    """
+    out = np.empty_like(ids)
+    for j in range(ids.shape[-1]):
+        own = ids[..., j, None]
+        read = ids[..., mask[j]]
+        high = read.max(-1, keepdims=True)
+        low = read.min(-1, keepdims=True)
+        out[..., j, None] = np.where(own >= value, high, low)
+    return out
+
+
 def apply(shift: Shift, ids: np.ndarray, mapping: ContextualMap) -> np.ndarray:
-    """The ids after one attention layer.
+    """The ids (*batch, n) after one attention layer. The first form moves the tokens
+    with id v, by N (max - min) of what they read; the second moves all, by C max.
 
         a + N (head(v) - head(v + 1))
         a + C head(0)
 
-    The first moves the tokens with id v, by N (max - min) of what they read; the second
-    moves all, by C max.
-
-    Args:
-        shift: the layer.
-        ids: (*batch, n) integers.
-        mapping: of the construction.
-
-    Returns:
-        (*batch, n).
-
-    Raises:
-        ValueError: if ids are no integers, or int64 that mapping.bits do not fit.
-
-    Cost: O(entries of the mask) a row; nothing for a layer that waits.
     Source: Yun et al. 2020a, 2020b, recalled.
     Claim: universal.shift
     """
@@ -422,10 +380,13 @@ def apply(shift: Shift, ids: np.ndarray, mapping: ContextualMap) -> np.ndarray:
         shift.step < mapping.period,
         f"shift.step must be one of {mapping.period} steps, got {told(shift.step)}",
     )
-    _are_ids(ids, (mapping.n,))
-    room = 0 if ids.dtype == object else 8 * ids.dtype.itemsize - 1
+    n = mapping.n
+    require(ids.shape[-1:] == (n,), f"ids must be (*batch, {n}), got {ids.shape}")
+    python = ids.dtype == object
+    require(python or ids.dtype.kind == "i", f"ids must be integers, got {ids.dtype}")
+    room = 8 * ids.dtype.itemsize - 1
     require(
-        not room or mapping.bits <= room,
+        python or mapping.bits <= room,
         f"ids need {mapping.bits} bits, {ids.dtype} holds {room}: "
         "use ids.astype(object)",
     )
@@ -438,30 +399,6 @@ def apply(shift: Shift, ids: np.ndarray, mapping: ContextualMap) -> np.ndarray:
     return ids + shift.factor * move
 
 
-def steps(
-    ids: np.ndarray, mapping: ContextualMap
-) -> Iterator[tuple[Shift, np.ndarray]]:
-    """Every attention layer of the map with the ids after it.
-
-    Args:
-        ids: (*batch, n) integers, before the first layer.
-        mapping: of the construction.
-
-    Yields:
-        pairs (Shift, ids); mapping.layers of them.
-
-    Raises:
-        ValueError: as apply.
-
-    Cost: O(mapping.layers) times that of a layer.
-    Source: Yun et al. 2020b, recalled.
-    Claim: universal.context
-    """
-    for shift in schedule(mapping):
-        ids = apply(shift, ids, mapping)
-        yield shift, ids
-
-
 def _last_ids(ids: np.ndarray, mapping: ContextualMap) -> np.ndarray:
     """The ids after all attention layers."""
     for shift in schedule(mapping):
@@ -470,48 +407,40 @@ def _last_ids(ids: np.ndarray, mapping: ContextualMap) -> np.ndarray:
 
 
 def context_ids(pattern: Pattern, n: int, d: int, cells: int, **options) -> np.ndarray:
-    """The ids that the attention layers give to every token of every grid input.
+    """The ids (K^(n d), n) that the attention layers give to every token of every grid
+    input, as Python integers, rows in the order of grid_ids; all distinct under the
+    three conditions. Options are path, hops and constant of contextual_map.
 
-    Args:
-        pattern: a Pattern of n tokens.
-        n, d, cells: as in contextual_map.
-        options: path, hops, constant of contextual_map.
-
-    Returns:
-        (cells^(n d), n) Python integers, rows in the order of grid_ids; all distinct
-        under the three conditions.
-
-    Raises:
-        ValueError: as contextual_map, for another option, and for more than 10^7 ids.
-
-    Cost: O(mapping.layers n K^(n d)) and the entries of the masks.
     Source: Yun et al. 2020b, recalled: the contextual map.
     Claim: universal.context
     """
     for name in options:
         one_of(OPTIONS, **{"each of options": name})
-    numbers = contextual_map(pattern, n, d, cells, **options)
-    return _last_ids(grid_ids(numbers), numbers).astype(object)
+    mapping = contextual_map(pattern, n, d, cells, **options)
+    return _last_ids(grid_ids(mapping), mapping).astype(object)
+
+
+def equivariant_ids(
+    n: int, d: int, cells: int, *, constant: int | None = None
+) -> np.ndarray:
+    """The ids (K^(n d), n) of the map without positions, as context_ids. Two agree only
+    if their inputs have the same set of rows and their tokens the same row.
+
+    Claim: universal.equivariant
+    """
+    mapping = equivariant_map(n, d, cells, constant=constant)
+    return _last_ids(grid_ids(mapping), mapping).astype(object)
 
 
 def decode(ident: int, mapping: ContextualMap) -> tuple[int, list[int]]:
-    """The token and the whole input behind one id, by residues.
+    """The token and the whole input behind one id, as the ids of all tokens before the
+    first layer, by residues.
 
         y_n = floor(id / C^s),   x_i = y_i mod N in its interval
         y_(i-1) = x_i + (y_i - x_i) / N
 
-    Args:
-        ident: an id that the map gives.
-        mapping: of the construction.
+    The all-max layers are run again, so that what is no id of the map is refused.
 
-    Returns:
-        the token, and the ids of all tokens before the first layer.
-
-    Raises:
-        ValueError: for a number that is no id of the map: the all-max layers are run
-            again.
-
-    Cost: O(n + s entries of the masks) operations on integers.
     Source: derived on the page.
     Claim: universal.residues
     """
@@ -540,77 +469,3 @@ def decode(ident: int, mapping: ContextualMap) -> tuple[int, list[int]]:
         f"ident {told(ident)} is no id of this map",
     )
     return ids.tolist().index(wanted), x
-
-
-def equivariant_map(
-    n: int, d: int, cells: int, *, constant: int | None = None
-) -> ContextualMap:
-    """The integers of the dense map without positions: one sweep over the values
-    0, .., N - 1, then one all-max layer.
-
-        y_1 = x_1 + N (x_r - x_1),   y_j = x_j + N (y_(j-1) - x_j),   id_j = y_j + C y_r
-
-    for the distinct rows x_1 < .. < x_r of an input.
-
-    Args:
-        n, d, cells: n >= 2, d >= 1, K >= 2.
-        constant: C >= 1, above every y_r; None for one more than the largest. Anything
-            smaller is your own experiment.
-
-    Returns:
-        ContextualMap with path () and codes 0.
-
-    Raises:
-        ValueError: for sizes out of range.
-
-    Cost: O(n) operations on integers, and n^2 for the mask.
-    Source: Yun et al. 2020a, recalled; the constant is ours: N^(n+1) is always enough.
-    Claim: universal.equivariant
-    """
-    n, d, cells = _grid_sizes(n, d, cells)
-    size = cells**d
-    rows = [*range(min(n, size) - 1), size - 1]  # of all sets, these climb highest
-    top = size - 1
-    for x in rows:
-        top = x + size * (top - x)
-    if constant is None:
-        constant = top + 1
-    sizes(1, constant=constant)
-    return ContextualMap(
-        n=n,
-        d=d,
-        cells=cells,
-        period=1,
-        hops=1,
-        path=(),
-        masks=(np.ones((n, n), dtype=bool),),
-        size=size,
-        base=sum(cells**i for i in range(1, d + 1)),
-        codes=(0,) * n,
-        top=top,
-        constant=int(constant),
-    )
-
-
-def equivariant_ids(
-    n: int, d: int, cells: int, *, constant: int | None = None
-) -> np.ndarray:
-    """The ids that the map without positions gives to every token of every grid input.
-
-    Args:
-        n, d, cells, constant: as in equivariant_map.
-
-    Returns:
-        (cells^(n d), n) Python integers, rows as grid_ids without positions. Two ids
-        agree only if their inputs have the same set of rows and their tokens the same
-        row.
-
-    Raises:
-        ValueError: for sizes out of range or more than 10^7 ids.
-
-    Cost: O(N n K^(n d)).
-    Source: Yun et al. 2020a, recalled; the constant is ours: N^(n+1) is always enough.
-    Claim: universal.equivariant
-    """
-    mapping = equivariant_map(n, d, cells, constant=constant)
-    return _last_ids(grid_ids(mapping), mapping).astype(object)

@@ -1,5 +1,11 @@
-"""The assembled network: quantiser, contextual map and value map for a target that the
-caller gives, in exact integers.
+"""The assembled network for a target f that the caller gives, in exact integers.
+
+    quantise:   Z <- Z - e_r (z_r - k) where 0 <= z_r - k < 1
+    attention:  the contextual map, of context: id = u . z tells the input and the token
+    value:      Z <- Z + (K A - z) where -1/2 <= u . Z - id < 1/2,   A of f at a centre
+    clamp:      without positions, z_r into [-K max|f|, K max|f|]
+
+`run` visits layer after layer; calling the network looks its ids up.
 
 Page: notebooks/sparse_universality/the_proof_executed
 """
@@ -25,6 +31,7 @@ from attnlib.universal.context import (
     ContextualMap,
     _all_rows,
     _last_ids,
+    _positions,
     contextual_map,
     equivariant_map,
     schedule,
@@ -44,8 +51,6 @@ class UniversalNetwork:
             layer; without positions one input for each set of n distinct rows.
         ids: (M, n) after the last.
         values: (M, n, d), the target at the centres of the cells.
-        layers: counts by kind.
-        bits: of the largest id.
 
     Source: Yun et al. 2020b, recalled; hardmax and jumps, no softmax.
     """
@@ -76,20 +81,8 @@ class UniversalNetwork:
         return int(self.ids.max()).bit_length()
 
     def __call__(self, x: Float[Tensor, "*batch n d"]) -> Float[Tensor, "*batch n d"]:
-        """The output; the same as the last state of run, without visiting the value
-        layers one by one.
+        """The output, of the dtype of the values; the same as the last state of run.
 
-        Args:
-            x: (*batch, n, d), entries in [0, 1).
-
-        Returns:
-            (*batch, n, d), the dtype of the values.
-
-        Raises:
-            ValueError: for another shape, integer x, NaN, or entries outside [0, 1).
-
-        Cost: the attention layers on the batch, and a search among the ids for every
-            token.
         Source: derived on the page.
         Claim: universal.network
         """
@@ -132,39 +125,21 @@ def approximate(
 
     Args:
         f: (M, n, d) float64 -> (M, n, d), continuous on [0, 1]^(n x d) for the bound to
-            say something.
+            say something. Where it is so large that it would meet an id, C is raised.
         n, d, cells: n >= 2 tokens, d features, K cells to an edge.
         pattern: a Pattern of n tokens.
         options: path, hops, constant of contextual_map, for experiments: with too small
             ones ids collide.
 
-    Returns:
-        UniversalNetwork. Where the target is so large that it would meet an id, C is
-        raised.
-
-    Raises:
-        ValueError: as contextual_map; for another option; for more than 10^6 value
-            layers (it says how many); for a target that returns another shape, NaN or
-            infinity.
-
-    Cost: O(n K^(n d)) times the attention layers.
     Source: Yun et al. 2020b, recalled.
     Claim: universal.network
     """
     is_a(Callable, f=f)
     for name in options:
         one_of(OPTIONS, **{"each of options": name})
-    numbers = contextual_map(pattern, n, d, cells, **options)
-    n = numbers.n
-    d = numbers.d
-    cells = numbers.cells
-    count = n * cells ** (n * d)
-    require(
-        count <= LAYERS,
-        f"this network has {d * n * cells} quantising, {numbers.layers} attention "
-        f"and {Decimal(count):.3g} value layers: more than {LAYERS} cannot be built",
-    )
-    return _assembled(f, numbers, _all_rows(n, numbers.size))
+    mapping = contextual_map(pattern, n, d, cells, **options)
+    _check_count(mapping, mapping.n * mapping.size**mapping.n)
+    return _assembled(f, mapping, _all_rows(mapping.n, mapping.size))
 
 
 def approximate_equivariant(
@@ -172,8 +147,6 @@ def approximate_equivariant(
     n: int,
     d: int,
     cells: int,
-    *,
-    constant: int | None = None,
 ) -> UniversalNetwork:
     """A dense network without positions: on inputs whose n rows lie in n different
     cells its output is f at the centre of the cell that x lies in.
@@ -184,47 +157,44 @@ def approximate_equivariant(
     Args:
         f: (M, n, d) float64 -> (M, n, d). It is asked for one order of each set of
             rows; unless it is permutation-equivariant, the network is wrong on others.
-        n, d, cells: n >= 2 tokens, d features, K cells to an edge, K^d >= n.
-        constant: C of equivariant_map.
+        n, d, cells: n >= 2 tokens, d features, K cells to an edge, K^d >= n. Inputs
+            with two rows in one cell get other outputs of f, or what is left of their
+            ids after clamps at the largest output.
 
-    Returns:
-        UniversalNetwork; C is raised as in approximate. Inputs with two rows in one
-        cell get other outputs of f, or what is left of their ids after clamps at the
-        largest output.
-
-    Raises:
-        ValueError: if n rows do not fit into K^d cells, and as approximate.
-
-    Cost: O(n binom(K^d, n)) times the K^d + 1 attention layers.
     Source: Yun et al. 2020a, recalled; differs: the clamps are ours.
     Claim: universal.equivariant-lp
     """
     is_a(Callable, f=f)
-    numbers = equivariant_map(n, d, cells, constant=constant)
-    n = numbers.n
-    size = numbers.size
+    mapping = equivariant_map(n, d, cells)
+    n = mapping.n
+    size = mapping.size
     require(
         size >= n,
         f"cells gives {size} cells for n = {n} rows: without positions the rows of an "
         "input must lie in different cells; take cells^d >= n",
     )
     count = n * math.comb(size, n)
+    _check_count(mapping, count)
+    sets = chain.from_iterable(combinations(range(size), n))
+    return _assembled(f, mapping, np.fromiter(sets, int, count).reshape(-1, n))
+
+
+def _check_count(mapping: ContextualMap, count: int) -> None:
+    """So many value layers can be built."""
     require(
         count <= LAYERS,
-        f"this network has {numbers.d * numbers.cells} quantising, {numbers.layers} "
+        f"this network has {mapping.d * mapping.levels} quantising, {mapping.layers} "
         f"attention and {Decimal(count):.3g} value layers: more than {LAYERS} cannot "
         "be built",
     )
-    sets = chain.from_iterable(combinations(range(size), n))
-    return _assembled(f, numbers, np.fromiter(sets, int, count).reshape(-1, n))
 
 
 def _assembled(
-    f: Callable[[Tensor], Tensor], numbers: ContextualMap, own: np.ndarray
+    f: Callable[[Tensor], Tensor], mapping: ContextualMap, own: np.ndarray
 ) -> UniversalNetwork:
     """The network that knows these inputs: (M, n) cells of the rows, as u . z."""
-    start = own + np.array(numbers.codes) * numbers.base
-    centres = (_digits(own, numbers) + 0.5) / numbers.cells
+    start = own + _positions(mapping)
+    centres = (_digits(own, mapping) + 0.5) / mapping.cells
     values = f(centres.clone())
     shape = tuple(centres.shape)
     got = tuple(values.shape) if torch.is_tensor(values) else type(values).__name__
@@ -233,32 +203,13 @@ def _assembled(
     finite(**{"f at some centre": values})
     largest = float(values.detach().abs().max())
     require(largest <= 1e200, f"f must stay below 1e200, got {largest:.3g}")
-    above = int(largest * numbers.base) + 2  # above |u . A| + 1/2
-    constant = numbers.constant
-    while constant**numbers.hops < above:
+    above = int(largest * mapping.base) + 2  # above |u . A| + 1/2
+    constant = mapping.constant
+    while constant**mapping.hops < above:
         constant *= 2
-    numbers = replace(numbers, constant=constant)
-    start = start.astype(np.int64 if numbers.bits <= 62 else object)
-    return UniversalNetwork(numbers, start, _last_ids(start, numbers), values)
-
-
-def grid_rows(mapping: ContextualMap) -> Float[Tensor, "inputs n d"]:
-    """All grid inputs as cell numbers 0, .., K - 1, in the order of grid_ids.
-
-    Args:
-        mapping: of the construction.
-
-    Returns:
-        (K^(n d), n, d) float64.
-
-    Raises:
-        ValueError: for no ContextualMap.
-
-    Cost: O(n d K^(n d)).
-    Source: the grid of the construction.
-    """
-    is_a(ContextualMap, mapping=mapping)
-    return _digits(_all_rows(mapping.n, mapping.size), mapping)
+    mapping = replace(mapping, constant=constant)
+    start = start.astype(np.int64 if mapping.bits <= 62 else object)
+    return UniversalNetwork(mapping, start, _last_ids(start, mapping), values)
 
 
 def _digits(own: np.ndarray, mapping: ContextualMap) -> Tensor:
@@ -279,14 +230,6 @@ def value_layers(
         network: of approximate.
         order: "grid", "increasing" or "decreasing" (of the ids).
 
-    Yields:
-        n K^(n d) triples (id, z, A): z a list of d integers in units of a cell, A (d,)
-        as f returned it.
-
-    Raises:
-        ValueError: for another order.
-
-    Cost: O(d) a layer, and sorting.
     Source: Yun et al. 2020b, recalled; the order does not matter in exact arithmetic.
     Claim: universal.network
     """
@@ -296,7 +239,7 @@ def value_layers(
     ids = network.ids.ravel()
     moved = ids - network.start.ravel()
     codes = np.array(p.codes)
-    own = (network.start - codes * p.base).astype(int)
+    own = (network.start - _positions(p)).astype(int)
     rows = _digits(own, p).numpy().astype(int) + p.cells * codes[:, None]
     rows = rows.reshape(-1, p.d)
     targets = network.values.flatten(0, 1)
@@ -313,26 +256,14 @@ def run(
     network: UniversalNetwork, x: Float[Tensor, "*batch n d"], order: str = "grid"
 ) -> Iterator[tuple[str, np.ndarray]]:
     """The literal network: every layer on every token in fractions, hardmax by its
-    scores, jumps as they stand.
-
-        quantise:   Z <- Z - e_r (z_r - k) where 0 <= z_r - k < 1
-        attention:  the largest of a_k (a_j - b), ties averaged
-        value:      Z <- Z + (K A - z) where -1/2 <= u . Z - id < 1/2
-        clamp:      without positions, z_r into [-K max|f|, K max|f|]
+    scores, jumps as they stand. Yields (kind, Z) after each layer, Z (*batch, n, d) of
+    Fractions in units of a cell; the output is the last / K.
 
     Args:
         network: of approximate.
         x: (*batch, n, d), entries in [0, 1); fractions are made on the CPU.
         order: of the value layers, as there.
 
-    Yields:
-        (kind, Z) after each layer, Z (*batch, n, d) of Fractions in units of a cell;
-        the output is the last / K.
-
-    Raises:
-        ValueError: as the network, and for another order.
-
-    Cost: O(n) fractions a layer and an input: for a few inputs of small networks.
     Source: Yun et al. 2020b, recalled.
     Claim: universal.network
     """
@@ -405,7 +336,7 @@ def _powers(mapping: ContextualMap) -> np.ndarray:
 
 def _row_ids(rows: np.ndarray, mapping: ContextualMap) -> np.ndarray:
     """The ids of tokens in these cells, before the first attention layer."""
-    return rows @ _powers(mapping) + np.array(mapping.codes) * mapping.base
+    return rows @ _powers(mapping) + _positions(mapping)
 
 
 def _cells(x: Tensor, cells: int) -> Tensor:

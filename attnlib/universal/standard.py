@@ -1,6 +1,12 @@
 """The network in standard layers: softmax at an inverse temperature, four ReLUs for a
 jump, clamps at the end, in floats.
 
+    Z <- K X + K e 1';   Z <- Z + sublayer(Z);   Z / K
+    attention:  two heads of size one that read a = u . z:  N (h_v - h_(v+1)),
+                h_v = sum_k softmax_k(beta a_k (a_j - v + 1/2)) a_k
+    a jump:     four ReLUs: slope x + offset between two cuts and 0 outside
+    clamp:      two ReLUs take off what lies beyond the bound
+
 Page: notebooks/sparse_universality/from_integers_to_softmax
 """
 
@@ -69,20 +75,14 @@ def ramp_mlp(
 
         s_1 = (a c_1 + b) / e,   s_2 = -(a (c_2 - e) + b) / e
 
+    so the ramps are [c_1 - e, c_1) and (c_2 - e, c_2).
+
     Args:
         read, write: (d,).
         cuts: c_1 < c_2.
         slope, offset: a, b.
         ramp: e, 0 < e <= c_2 - c_1.
 
-    Returns:
-        Mlp with four hidden units; right outside [c_1 - e, c_1) and (c_2 - e, c_2).
-
-    Raises:
-        ValueError: if the ramp does not fit between the two cuts, a number is not
-            finite, or read and write do not fit.
-
-    Cost: O(d).
     Source: Yun et al. 2020a, recalled; the formula is derived on the page.
     Claim: universal.ramps
     """
@@ -122,7 +122,9 @@ def standard(
     device: torch.device | str = "cpu",
 ) -> list[Sublayer]:
     """The layers of the network as weights: Layers of two heads of size one, Mlps of
-    four ReLUs.
+    four ReLUs, in units of a cell. Outputs are right to 3 2^(bits - digits) cells, as a
+    row is written as a difference from its id; so dtype must have two digits more than
+    the ids have bits (the knots are quarters).
 
     Args:
         network: of approximate.
@@ -132,15 +134,6 @@ def standard(
         clamp: F, bound of |f|; None for no clamps.
         dtype, device: of the weights.
 
-    Returns:
-        list of Sublayers, in units of a cell; run_standard runs them. Outputs are right
-        to 3 2^(bits - digits) cells, as a row is written as a difference from its id.
-
-    Raises:
-        ValueError: unless dtype has two digits more than the ids have bits (the knots
-            are quarters), for ramps that do not fit, and for clamp <= 0.
-
-    Cost: O(d) a layer.
     Source: Yun et al. 2020b, recalled; differs: the order of the value layers and the
         clamps are ours.
     Claim: universal.lp
@@ -215,29 +208,20 @@ def run_standard(
     mapping: ContextualMap,
     *,
     scale: float | int | None,
-    check: bool = True,
 ) -> Float[Tensor, "*batch n d"]:
     """The output of the standard layers, by attention.forward and
     attention.feed_forward.
 
         Z <- K X + K e 1';   every layer with its skip, logits times beta;   Z / K
 
+    It gives ids instead of outputs if the sublayers end before the value layers.
+
     Args:
         x: (*batch, n, d), entries in [0, 1).
         sublayers: of standard.
         mapping: network.mapping.
         scale: beta, the inverse temperature, factor of the logits; None for hardmax.
-        check: look for bad values.
 
-    Returns:
-        (*batch, n, d), dtype and device of x; ids instead of outputs if the sublayers
-        end before the value layers.
-
-    Raises:
-        ValueError: for x of another shape or outside [0, 1), a list of other things
-            than Sublayers, and a scale that is not positive and finite.
-
-    Cost: O(n) for each value layer, O(n^2) for each attention layer.
     Source: Yun et al. 2020b, recalled.
     Claim: universal.temperature
     """
@@ -245,8 +229,7 @@ def run_standard(
     is_list(sublayers=sublayers)
     for sublayer in sublayers:
         is_a(Sublayer, **{"each of sublayers": sublayer})
-    if check:
-        _inside(x, mapping)
+    _inside(x, mapping)
     how = {"normalizer": "hardmax"}
     if scale is not None:
         numbers(scale=scale)
@@ -270,16 +253,6 @@ def enough_scale(mapping: ContextualMap) -> float:
 
         (32 / 9) ln( 104 n^2 p N^(n+1) (C + 1)^(2 s) (m + 1) )
 
-    Args:
-        mapping: of the contextual map.
-
-    Returns:
-        beta.
-
-    Raises:
-        ValueError: for no ContextualMap.
-
-    Cost: O(1).
     Source: derived on the page.
     Claim: universal.temperature
     """

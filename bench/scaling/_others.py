@@ -549,7 +549,7 @@ APART = {
     "a call of kernels in the table": (
         "efficacy.estimate_length efficacy.logit_parts efficacy.logits "
         "expressive.smallest_dimension expressive.successes "
-        "universal.apply universal.head universal.steps universal.approximate "
+        "universal.apply universal.approximate "
         "universal.approximate_equivariant memorize.data_scale copying.evaluate"
     ),
     "it asks the rule that it is given, of all pairs": "patterns.from_rule",

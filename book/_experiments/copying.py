@@ -86,7 +86,6 @@ from attnlib.copying.training import (
     IGNORED,
     copy_targets,
     evaluate,
-    fingerprint,
     train_network,
 )
 from attnlib.data import load_result
@@ -198,7 +197,7 @@ def run(network: MixingNetwork, draw, test, steps: int, progress: bool = False) 
         "accuracy": accuracy,
         "loss": round(loss, 5),
         "curve": curve,
-        "weights": fingerprint(network),
+        "weights": store.fingerprint(network),
         "cpu_seconds": round(time.process_time() - began, 1),
     }
 

@@ -51,7 +51,7 @@ from torch import Tensor
 from attnlib import patterns
 from attnlib.copying.families import causal_pattern
 from attnlib.copying.networks import MixingNetwork, last_field, plan
-from attnlib.copying.training import IGNORED, evaluate, fingerprint, train_network
+from attnlib.copying.training import IGNORED, evaluate, train_network
 from attnlib.patterns import Pattern
 
 SEEDS = (0, 1, 2)
@@ -184,7 +184,7 @@ def word_run(name: str, seed: int, test: tuple, steps: int) -> dict:
         "connections": int(mask_of(name, seed).sum()),
         "pairs heard": int(last_field(mixings).sum()),
         "curve": curve,
-        "weights": fingerprint(network),
+        "weights": store.fingerprint(network),
         "cpu_seconds": round(time.process_time() - began, 1),
     }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import hashlib
 import json
 import platform
 import re
@@ -60,6 +61,14 @@ def one_line_lists(text: str) -> str:
         lambda m: "[" + " ".join(m[1].split()) + "]",
         text,
     )
+
+
+def fingerprint(network: torch.nn.Module) -> str:
+    """The hash of all weights as float32, so that two runs can be told apart."""
+    digest = hashlib.sha256()
+    for p in network.parameters():
+        digest.update(p.detach().float().cpu().numpy().tobytes())
+    return digest.hexdigest()
 
 
 def write(
