@@ -1295,8 +1295,8 @@ MUTATIONS = {
     ),
     "approximate: corner, not centre": universal(
         "network",
-        "(_digits(own, numbers) + 0.5) / numbers.cells",
-        "_digits(own, numbers) / numbers.cells",
+        "(_digits(own, mapping) + 0.5) / mapping.cells",
+        "_digits(own, mapping) / mapping.cells",
         "universal.network",
     ),
     "approximate: no gap": universal(

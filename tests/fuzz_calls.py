@@ -508,7 +508,7 @@ def copying_rows() -> Rows:
         "copying.ceiling": {"hit": hit, "symbols": 4, "samples": 9, "failure": 0.1},
         "copying.cut_bound": {"crossed": [1, 2], "m": 3, "symbols": 4, "bits": 2.0},
         "copying.families.causal_pattern": family,
-        "copying.networks.MixingNetwork": {**built, "positions": "random"},
+        "copying.networks.MixingNetwork": built,
         "copying.networks.last_field": {"mixings": mixings},
         "copying.networks.plan": {"pattern": pattern, **sizes},
         "copying.networks.reads": {"mixing": mixings[0]},

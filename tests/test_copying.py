@@ -4,7 +4,9 @@ bad input. Claims: test_claims_copying.py.
 
 from __future__ import annotations
 
+import sys
 from fractions import Fraction
+from pathlib import Path
 
 import pytest
 import torch
@@ -28,6 +30,9 @@ from attnlib.copying.training import (
     train_network,
 )
 from attnlib.sparse import masked_attention
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "book" / "_experiments"))
+import starts  # noqa: E402
 
 
 def literal_fields(masks):
@@ -287,15 +292,8 @@ def test_training_learns_and_evaluation_counts():
 
 
 def test_a_tied_readout_is_the_embedding_and_stays_so():
-    own, tied = (
-        small(),
-        MixingNetwork(
-            5,
-            plan(patterns.causal(patterns.dense(8)), 1, 2, "union"),
-            width=16,
-            tied=True,
-        ),
-    )
+    own, tied = small(), small()
+    starts.tied(tied)
     assert torch.equal(tied.embed.weight, own.embed.weight / 4) and torch.equal(
         tied.position, own.position
     )
@@ -313,9 +311,10 @@ def test_sinusoidal_positions_turn_a_shift_into_one_linear_map():
     rest, unlike random positions.
     """
     nets = {
-        name: MixingNetwork(5, [Project(64)], width=16, positions=name)
+        name: MixingNetwork(5, [Project(64)], width=16)
         for name in ("sinusoidal", "random")
     }
+    starts.sinusoidal(nets["sinusoidal"])
     for name, net in nets.items():
         p = net.position.detach().double()
         for t in (1, 15, 31):
@@ -410,14 +409,7 @@ def test_bad_networks_are_refused():
             lambda: MixingNetwork(5, [Convolve(8, 0)]),
             "width must be an integer of at least 1, got 0",
         ),
-        (
-            lambda: MixingNetwork(5, [Project(8)], positions="learned"),
-            "positions must be one of",
-        ),
-        (
-            lambda: MixingNetwork(5, [Project(8)], width=7, positions="sinusoidal"),
-            "even width",
-        ),
+        (lambda: starts.sinusoidal(MixingNetwork(5, [Project(8)], width=7)), "even"),
         (
             lambda: small()(torch.zeros(2, 1, dtype=torch.long)),
             r"tokens must be \(batch, 8\), got \(2, 1\)",

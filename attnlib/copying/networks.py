@@ -12,7 +12,6 @@ Page: notebooks/sparse_universality/copying_task
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
@@ -28,7 +27,6 @@ from attnlib.patterns import Pattern, one_step
 from attnlib.sparse import masked_attention, sparse_attention
 
 Scheme = Literal["union", "multihead", "sequential"]
-Positions = Literal["random", "sinusoidal"]
 
 
 @dataclass(frozen=True)
@@ -142,10 +140,6 @@ class MixingNetwork(nn.Module):
         mixings: one a layer.
         width: d; heads divide it.
         seed: of the weights.
-        positions: what B starts from before it is trained: random numbers, or sines and
-            cosines.
-        tied: R = E', entries of E divided by sqrt(d) at the start; else R is a matrix
-            of its own.
     """
 
     def __init__(
@@ -155,15 +149,11 @@ class MixingNetwork(nn.Module):
         *,
         width: int = 32,
         seed: int = 0,
-        positions: Positions = "random",
-        tied: bool = False,
     ):
         super().__init__()
         _some_layers(mixings)
         sizes(1, vocabulary=vocabulary, width=width)
         sizes(0, seed=seed)
-        one_of(get_args(Positions), positions=positions)
-        is_a(bool, tied=tied)
         n = reads(mixings[0]).shape[-1]
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
@@ -172,11 +162,6 @@ class MixingNetwork(nn.Module):
             layers = [_MixingLayer(mixing, width, n) for mixing in mixings]
             self.layers = nn.ModuleList(layers)
             self.readout = nn.Linear(width, vocabulary)
-        if positions == "sinusoidal":
-            self.position.data = _sinusoids(n, width)
-        if tied:
-            self.embed.weight.data /= width**0.5
-            self.readout.weight = self.embed.weight
 
     def forward(self, tokens: Int[Tensor, "batch n"]) -> Float[Tensor, "batch n v"]:
         """Logits at each token."""
@@ -194,19 +179,6 @@ class MixingNetwork(nn.Module):
 def _some_layers(mixings) -> None:
     is_list(mixings=mixings)
     require(len(mixings) > 0, "mixings must hold at least one layer, got none")
-
-
-def _sinusoids(n: int, width: int) -> Tensor:
-    """Rows of length 1: sines and cosines with geometric wavelengths from 4 to 2n, so
-    that a shift is one linear map.
-    """
-    require(width % 2 == 0, f"sinusoidal positions need an even width, got {width}")
-    first = math.log2(math.pi / 2)
-    last = math.log2(math.pi / n)
-    f = torch.logspace(first, last, width // 2, base=2)
-    angles = torch.arange(n)[:, None] * f
-    waves = torch.cat([angles.sin(), angles.cos()], 1)
-    return waves * (2 / width) ** 0.5
 
 
 class _MixingLayer(nn.Module):

@@ -11,7 +11,6 @@ import torch
 from jaxtyping import Int, Integer
 from torch import Tensor
 from torch.nn import functional as F
-from tqdm import tqdm
 
 from attnlib._require import (
     finite,
@@ -56,7 +55,6 @@ def train_network(
     *,
     steps: int,
     rate: float = 5e-3,
-    progress: bool = False,
 ) -> list[float]:
     """Trains a network in place by AdamW: 50 steps of warm-up, the last two fifths
     falling to zero. Returns the curve: mean cross-entropy in nats of each 20 steps.
@@ -67,13 +65,11 @@ def train_network(
             each; targets that are IGNORED do not count.
         steps: of the optimiser, a multiple of 20.
         rate: the highest learning rate.
-        progress: show a bar.
 
     Source: Loshchilov and Hutter 2019 for AdamW, as in torch; the schedule is ours.
     """
     is_a(MixingNetwork, network=network)
     is_a(Callable, draw=draw)
-    is_a(bool, progress=progress)
     sizes(1, steps=steps)
     numbers(rate=rate)
     require(rate > 0, f"rate must be positive, got {rate}")
@@ -81,8 +77,7 @@ def train_network(
     optimizer = torch.optim.AdamW(network.parameters(), lr=rate, betas=(0.9, 0.98))
     curve = []
     total = 0.0
-    rounds = range(steps)
-    for step in tqdm(rounds, delay=3, leave=False) if progress else rounds:
+    for step in range(steps):
         rising = (step + 1) / 50
         falling = 2.5 * (1 - step / steps)
         for group in optimizer.param_groups:

@@ -68,8 +68,10 @@ import sysconfig
 import time
 from pathlib import Path
 
+import starts
 import store
 import torch
+from tqdm import tqdm
 
 from attnlib import copying, patterns
 from attnlib.copying.families import causal_pattern
@@ -191,7 +193,14 @@ def run(network: MixingNetwork, draw, test, steps: int, progress: bool = False) 
     what was not trained on.
     """
     began = time.process_time()
-    curve = train_network(network, draw, steps=steps, rate=RATE, progress=progress)
+    bar = tqdm(total=steps, delay=3, leave=False, disable=not progress)
+
+    def next_batch():
+        bar.update()
+        return draw()
+
+    with bar:
+        curve = train_network(network, next_batch, steps=steps, rate=RATE)
     accuracy, loss = evaluate(network, *test)
     return {
         "accuracy": accuracy,
@@ -214,7 +223,8 @@ def copy_run(
     width: int = WIDTH,
     device: str = "cpu",
     progress: bool = False,
-    **network,
+    positions: str = "random",
+    tied: bool = False,
 ) -> dict:
     """A run of the copying task, with what its receptive fields allow."""
     g = torch.Generator(device=device).manual_seed(seed)
@@ -224,9 +234,12 @@ def copy_run(
         x = copying.sequences(m, symbols, size, generator=g)
         return x, copy_targets(x)
 
-    network = MixingNetwork(symbols + 1, mixings, width=width, seed=seed, **network).to(
-        device
-    )
+    network = MixingNetwork(symbols + 1, mixings, width=width, seed=seed)
+    if positions == "sinusoidal":
+        starts.sinusoidal(network)
+    if tied:
+        starts.tied(network)
+    network = network.to(device)
     test = copying.sequences(
         m,
         symbols,

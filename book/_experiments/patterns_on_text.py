@@ -44,6 +44,7 @@ from functools import cache
 from pathlib import Path
 from pydoc_data.topics import topics
 
+import starts
 import store
 import torch
 from torch import Tensor
@@ -163,14 +164,9 @@ def word_run(name: str, seed: int, test: tuple, steps: int) -> dict:
         starts = torch.randint(len(kept) - N, (BATCH,), generator=g)
         return passages(kept, starts)
 
-    network = MixingNetwork(
-        VOCABULARY,
-        mixings,
-        width=WIDTH,
-        seed=seed,
-        positions="sinusoidal",
-        tied=True,
-    )
+    network = MixingNetwork(VOCABULARY, mixings, width=WIDTH, seed=seed)
+    starts.sinusoidal(network)
+    starts.tied(network)
     curve = train_network(network, draw, steps=steps, rate=RATE)
     tokens, targets = test
     far = far_words(tokens, targets)
