@@ -264,11 +264,7 @@ def test_bad_maps(given, message):
 def test_bad_ids():
     small = contextual_map(patterns.star(4), 4, 1, 3)
     large = contextual_map(patterns.star(16), 16, 1, 4)
-    sizes = {"n": 3, "d": 1, "cells": 2, "pattern": patterns.star(3)}
-    hop = r"each of options must be one of \['path', 'hops', 'constant'\], got 'hop'"
     for call, message in [
-        (lambda: context_ids(**sizes, hop=2), hop),
-        (lambda: approximate(half, **sizes, hop=2), hop),
         (lambda: grid_ids(large), r"6.87e\+10 ids are more than"),
         (lambda: equivariant_ids(1, 1, 2), "n must be an integer of at least 2, got 1"),
         (lambda: equivariant_ids(2, 1, 2, constant=0), "constant must be an integer"),

@@ -22,14 +22,13 @@ from numbers import Integral
 
 import numpy as np
 
-from attnlib._require import is_a, one_of, require, sizes, told
+from attnlib._require import is_a, require, sizes, told
 from attnlib.patterns import Pattern, check
 from attnlib.patterns import hops as count_hops
 
 LIMIT = 10**7  # ids that are held at a time
 BITS = 10**6  # of an integer of the map
 TOKENS = 10**4  # of a mask of all pairs
-OPTIONS = ("path", "hops", "constant")  # of contextual_map
 
 
 @dataclass(frozen=True, eq=False)
@@ -298,9 +297,10 @@ def _check_bits(hops: int, constant: int) -> None:
 
 
 def grid_ids(mapping: ContextualMap) -> np.ndarray:
-    """The ids (K^(n d), n) of all grid inputs before the first attention layer; first
-    token slowest, of a token the last feature slowest. They are int64 if mapping.bits
-    <= 62, else Python integers.
+    """The ids (K^(n d), n) of all grid inputs before the first attention layer.
+
+    First token slowest, of a token the last feature slowest; int64 if mapping.bits <=
+    62, else Python integers.
     """
     is_a(ContextualMap, mapping=mapping)
     count = mapping.n * mapping.size**mapping.n
@@ -325,8 +325,9 @@ def _all_rows(n: int, size: int) -> np.ndarray:
 
 def schedule(mapping: ContextualMap) -> Iterator[Shift]:
     """The attention layers in order: for each token along the path, each of its N ids,
-    each step of the pattern; without positions, one run over N ids for all tokens. At
-    the end s Shifts of all ids.
+    each step of the pattern.
+
+    Without positions, one run over N ids for all tokens. Then s Shifts of all ids.
 
     Source: Yun et al. 2020b, recalled; layers whose step lacks the edge wait.
     Claim: universal.layers
@@ -408,14 +409,14 @@ def _last_ids(ids: np.ndarray, mapping: ContextualMap) -> np.ndarray:
 
 def context_ids(pattern: Pattern, n: int, d: int, cells: int, **options) -> np.ndarray:
     """The ids (K^(n d), n) that the attention layers give to every token of every grid
-    input, as Python integers, rows in the order of grid_ids; all distinct under the
-    three conditions. Options are path, hops and constant of contextual_map.
+    input; all distinct under the three conditions.
+
+    They are Python integers, rows in the order of grid_ids. Options are path, hops and
+    constant of contextual_map.
 
     Source: Yun et al. 2020b, recalled: the contextual map.
     Claim: universal.context
     """
-    for name in options:
-        one_of(OPTIONS, **{"each of options": name})
     mapping = contextual_map(pattern, n, d, cells, **options)
     return _last_ids(grid_ids(mapping), mapping).astype(object)
 

@@ -27,7 +27,6 @@ from torch import Tensor
 from attnlib._require import finite, is_a, is_floating, is_tensor, one_of, require
 from attnlib.patterns import Pattern
 from attnlib.universal.context import (
-    OPTIONS,
     ContextualMap,
     _all_rows,
     _last_ids,
@@ -135,8 +134,6 @@ def approximate(
     Claim: universal.network
     """
     is_a(Callable, f=f)
-    for name in options:
-        one_of(OPTIONS, **{"each of options": name})
     mapping = contextual_map(pattern, n, d, cells, **options)
     _check_count(mapping, mapping.n * mapping.size**mapping.n)
     return _assembled(f, mapping, _all_rows(mapping.n, mapping.size))
@@ -256,8 +253,10 @@ def run(
     network: UniversalNetwork, x: Float[Tensor, "*batch n d"], order: str = "grid"
 ) -> Iterator[tuple[str, np.ndarray]]:
     """The literal network: every layer on every token in fractions, hardmax by its
-    scores, jumps as they stand. Yields (kind, Z) after each layer, Z (*batch, n, d) of
-    Fractions in units of a cell; the output is the last / K.
+    scores, jumps as they stand.
+
+    Yields (kind, Z) after each layer, Z (*batch, n, d) of Fractions in units of a cell;
+    the output is the last / K.
 
     Args:
         network: of approximate.

@@ -122,9 +122,11 @@ def standard(
     device: torch.device | str = "cpu",
 ) -> list[Sublayer]:
     """The layers of the network as weights: Layers of two heads of size one, Mlps of
-    four ReLUs, in units of a cell. Outputs are right to 3 2^(bits - digits) cells, as a
-    row is written as a difference from its id; so dtype must have two digits more than
-    the ids have bits (the knots are quarters).
+    four ReLUs, in units of a cell.
+
+    Outputs are right to 3 2^(bits - digits) cells, as a row is written as a difference
+    from its id; dtype must have two digits more than the ids have bits (the knots are
+    quarters).
 
     Args:
         network: of approximate.
