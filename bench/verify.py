@@ -172,7 +172,7 @@ def measure_float(case: Case, device: str, rounds: int, quick: bool) -> Record:
     supports = torch.stack(logits, 1).logsumexp(1).float()
 
     def ours() -> Tensor:
-        found = expressive.verify(code, columns, progress=False)
+        found = expressive.verify(code, columns)
         off_support = found.rows[:, 2]
         return supports + off_support.log1p()
 
@@ -213,7 +213,7 @@ def measure_signs(case: Case, device: str, rounds: int, quick: bool) -> Record:
     k = code.k.to(kind)
 
     def ours() -> Tensor:
-        return expressive.verify(code, columns, progress=False).rows[:, 1]
+        return expressive.verify(code, columns).rows[:, 1]
 
     runs = {
         "ours": ours,

@@ -426,8 +426,8 @@ MUTATIONS = {
     ),
     "margins: least of the others": codes(
         "codes/__init__",
-        "columns, -math.inf)\n    return least - others.amax(1)",
-        "columns, math.inf)\n    return least - others.amin(1)",
+        "own, -math.inf)\n        found.append(least - others.amax(1))",
+        "own, math.inf)\n        found.append(least - others.amin(1))",
         "codes.circle",
     ),
     "code_from: the radius": codes(
@@ -1112,7 +1112,7 @@ MUTATIONS = {
         "expressive.layout",
     ),
     "interpolate: no Gram matrix": expressive(
-        "fitting",
+        "redraw",
         "combination = torch.cholesky_solve(values, factor)",
         "combination = values",
         "expressive.interpolated",
@@ -1129,46 +1129,46 @@ MUTATIONS = {
         "y = (s - log_weights.to(dtype))",
         "expressive.interpolated",
     ),
-    "_level: half of it": expressive(
+    "fit: half of the level": expressive(
         "fitting",
-        "return 2 * -math.log(eps1) + log_gamma",
-        "return 1.01 * -math.log(eps1) + log_gamma",
+        "s = 2 * wanted + float",
+        "s = 1.01 * wanted + float",
         "expressive.interpolated",
     ),
     "_zeros: axis": expressive(
-        "tiles",
-        "top = torch.maximum(top, logits.amax(1))\n        mass",
-        "top = torch.maximum(top, logits.amin(1))\n        mass",
+        "verification",
+        "torch.maximum(top, logits.amax(1))",
+        "torch.maximum(top, logits.amin(1))",
         "expressive.tiles",
     ),
-    "_whole_zeros: axis": expressive(
-        "tiles",
-        "top = torch.maximum(top, logits.amax(1))\n    top",
-        "top = torch.maximum(top, logits.amin(1))\n    top",
+    "_zeros: axis of integers": expressive(
+        "verification",
+        "torch.maximum(top, products.amax(1))",
+        "torch.maximum(top, products.amin(1))",
         "expressive.tiles",
     ),
     "_zeros: the pattern is not set aside": expressive(
-        "tiles",
-        "logits.view(-1).index_fill_(0, targets[first:last], -math.inf)",
+        "verification",
+        "logits[rows[first:last], columns[first:last] - j] = -math.inf",
         "pass",
         "expressive.tiles",
     ),
     "_zeros: base of the exponential": expressive(
-        "tiles",
+        "verification",
         "q = q * (scale * math.log2(math.e))",
         "q = q * scale",
         "expressive.tiles",
     ),
     "_zeros: tiles overwrite the sum": expressive(
-        "tiles",
+        "verification",
         "mass += logits.exp2_().sum(1)",
         "mass = logits.exp2_().sum(1)",
         "expressive.tiles",
     ),
-    "scan: sign of the gap": expressive(
-        "tiles",
-        "gaps.append(least - top)",
-        "gaps.append(top - least)",
+    "_read: sign of the gap": expressive(
+        "verification",
+        "least - top, odds",
+        "top - least, odds",
         "expressive.tiles",
     ),
     "cap: one dimension more": expressive(

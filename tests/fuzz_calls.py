@@ -348,28 +348,19 @@ def expressive_rows() -> Rows:
     weights = normal(3, 2)
     wanted = {"columns": COLUMNS, "eps1": 0.1, "eps2": 0.5}
     drawn = {"restarts": 2, "generator": SEED}
-    how = {"d": 3, "method": "interpolated", "s": 5.0, "keys": "sphere", "redraws": 5}
+    how = {"d": 3, "method": "interpolated", "s": 5.0, "keys": "sphere"}
     code = expressive.fit(COLUMNS, d=3, eps1=0.1, eps2=0.5, generator=generator())
     sizes = {"n": 9, "k": 2}
     return {
         "expressive.dimensions.cap": {"theta": 1.0, "d": 4},
         "expressive.dimensions.expected_leak": {"n": 9, "d": 4, "s": 3.0},
-        "expressive.dimensions.interpolated_dimension": {
-            **sizes,
-            "delta": 0.5,
-            "keys": "signs",
-        },
-        "expressive.dimensions.interpolated_lines": {
-            **sizes,
-            "delta": 0.5,
-            "keys": "signs",
-        },
+        "expressive.dimensions.interpolated_dimension": {**sizes, "keys": "signs"},
+        "expressive.dimensions.interpolated_lines": {**sizes, "keys": "signs"},
         "expressive.dimensions.plain_dimension": {
             **sizes,
             "gamma": 2.0,
             "eps1": 0.1,
             "eps2": 0.5,
-            "delta": 0.5,
         },
         "expressive.dimensions.predicted_dimension": {**sizes, "eps1": 0.1, "s": 5.0},
         "expressive.fitting.fit": {
@@ -379,21 +370,7 @@ def expressive_rows() -> Rows:
             **how,
             "dtype": torch.float64,
         },
-        "expressive.fitting.interpolate": {"k": keys, "columns": COLUMNS, "y": weights},
-        "expressive.search.smallest_dimension": {
-            **wanted,
-            "log_weights": weights,
-            **drawn,
-            "most": 3,
-            "precision": 0.1,
-        },
-        "expressive.search.successes": {
-            **wanted,
-            "log_weights": weights,
-            "d": 3,
-            "draws": 2,
-            "generator": SEED,
-        },
+        "expressive.redraw.interpolate": {"k": keys, "columns": COLUMNS, "y": weights},
         "expressive.verification.verify": {
             "code": code,
             "columns": COLUMNS,
@@ -409,7 +386,7 @@ def codes_rows() -> Rows:
     columns = torch.tensor([[0], [1], [2]])
     return {
         "codes.code_from": {"q": eye, "k": eye},
-        "codes.coherence": {"keys": eye, "tile": 2},
+        "codes.coherence": {"keys": eye},
         "codes.counting_dimension": {"n": 9, "k": 3},
         "codes.exact.line_order": {"rows": [{0}, {0, 1}], "n": 3},
         "codes.exact.radon": {"points": [[0], [1], [2]]},
@@ -422,7 +399,7 @@ def codes_rows() -> Rows:
             "gap": 1.0,
         },
         "codes.price": {"n": 9, "d": 3},
-        "codes.spiral_keys": {"n": 4, "turn": 0.3, **made},
+        "codes.spiral_keys": {"n": 4, "turn": 0.3},
     }
 
 
@@ -854,7 +831,7 @@ LEGAL = {
         efficient.latent.gqa_error forms: narrow short
         efficient.traffic.naive_attention v: narrow
         efficient.traffic.tiled_attention v: narrow
-        expressive.fitting.interpolate k: narrow
+        expressive.redraw.interpolate k: narrow
         lowrank.effective_rank sigma: narrow
         lowrank.jl_surrogate p: short
         lowrank.jl_surrogate v: narrow
@@ -961,7 +938,6 @@ LEGAL = {
         certify.network value_biases: [0]:nones [0]:[0]:none
         efficacy.random_reader device: none
         efficacy.restricted_forward path: nones [0]:none
-        expressive.search.successes d: none
         paths.path_term path: nones [0]:none
         paths.restrict path: nones [0]:none
         universal.standard.run_standard scale: none
@@ -971,9 +947,7 @@ LEGAL = {
         copying.training.copy_targets x: large
         efficient.hashing.lsh_sets ids: large
         expressive.fitting.fit columns: negative
-        expressive.fitting.interpolate columns: negative
-        expressive.search.smallest_dimension columns: negative
-        expressive.search.successes columns: negative
+        expressive.redraw.interpolate columns: negative
         expressive.verification.verify columns: negative
         memorize.dense.fit_groups tokens: negative large
         memorize.counts.count_ids sequences: negative large

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -30,7 +29,7 @@ from attnlib.expressive import (
     fitting,
     interpolate,
     redraw,
-    tiles,
+    verification,
     verify,
 )
 from attnlib.expressive.dimensions import (
@@ -41,7 +40,6 @@ from attnlib.expressive.dimensions import (
     plain_dimension,
     predicted_dimension,
 )
-from attnlib.expressive.search import smallest_dimension, successes
 from attnlib.figures import expressive as draw
 
 DOUBLE, T = torch.float64, math.log(10)
@@ -301,7 +299,7 @@ def test_the_allowance_covers_what_a_scale_makes_of_it(q, k, scale):
     wide = verify(Code(q.double(), k.double(), 0.1, 0.5, scale), S)
     report = verify(Code(q, k, 0.1, 0.5, scale), S)
     assert abs(report.margin - wide.margin) <= report.rounding
-    *_, rounding = tiles._logits(q, k, scale)
+    *_, rounding = verification._logits(q, k, scale)
     lost = float(q[0, 0].double() * k[0, 0].double() * scale)
     assert lost <= rounding.min() < 1e-10
 
@@ -322,7 +320,7 @@ def test_ratios_are_held_to_what_rounding_leaves(support):
 def test_nothing_is_promised_where_rounding_may_be_as_large_as_the_logits():
     """(d + 16) eps = 1: a sum of so many products may be off by any number."""
     q = torch.ones(1, 2**23 - 16)
-    _, _, rounding = tiles._logits(q, q, 1.0)
+    _, _, rounding = verification._logits(q, q, 1.0)
     assert rounding.tolist() == [math.inf]
     found = verify(Code(q, q, 0.1, 0.5), torch.tensor([[0]]))
     assert found.rounding == math.inf and not found.passed
@@ -332,54 +330,23 @@ def test_ratios_that_only_rounding_spoils():
     g = gen(12)
     S = torch.rand(64, 64, generator=g).topk(2).indices
     with pytest.raises(
-        Exhausted, match="That is rounding, not the keys: take dtype=torch.float64"
+        Exhausted,
+        match="rounding up to .*If that is what fails, take dtype=torch.float64",
     ):
         fit(S, eps1=0.1, eps2=1e-9, restarts=2, generator=g)
     assert verify(fit(S, eps1=0.1, eps2=1e-9, dtype=DOUBLE, generator=g), S).passed
-    with pytest.raises(
-        Exhausted, match="rounding, not the keys: raise eps2 or lower s"
-    ):
-        fit(
-            S,
-            eps1=0.1,
-            eps2=1e-15,
-            dtype=DOUBLE,
-            restarts=2,
-            generator=g,
-        )
 
 
-def test_advice_after_a_failure_asks_for_more():
+@pytest.mark.parametrize(("d", "said"), [(55, 64), (4, 55)])
+def test_advice_after_a_failure_asks_for_more(monkeypatch, d, said):
     """A draw may fail at a dimension that is expected to do; then the advice is a
     larger one, up to n.
     """
-    S, low = (
-        torch.arange(64)[:, None],
-        Verification(False, 0.0, 1.0, 0.5, 0, torch.zeros(64, 3)),
-    )
-    for d, said in ((55, "try d = 64"), (4, "d = 55 is expected")):
-        code = Code(torch.zeros(64, d), torch.zeros(64, d), 0.1, 0.5)
-        words = fitting._shortfall(
-            low, 1, S, torch.zeros(64, 1), "interpolated", 0.1, 0.5, 2 * T, code
-        )
-        assert re.search(said, words)
-
-
-@pytest.mark.parametrize(
-    ("scores", "columns"),
-    [
-        ([0, 0, 0, 0], [[0], [1], [2], [3]]),  # no gap, and no ratios
-        ([0, 3, 6, 9], [[0, 1, 2, 3]] * 4),  # a wrong ratio, and no zeros
-    ],
-)
-def test_a_draw_is_read_up_to_the_tile_that_fails(scores, columns):
-    k = torch.tensor(scores, dtype=DOUBLE)[:, None]
-    S = torch.tensor(columns)
-    code = Code(torch.ones_like(k), k, 0.1, 0.5)
-    weights = torch.zeros(S.shape, dtype=DOUBLE)
-    for early, rows in ((True, 2), (False, 4)):
-        found = fitting._examine(code, S, weights, tile=(2, 4), early=early)
-        assert not found.passed and len(found.rows) == rows
+    S = torch.arange(64)[:, None]
+    nothing = torch.zeros(64, d)
+    monkeypatch.setattr(fitting, "_draw", lambda *given: (nothing, nothing, 1.0))
+    with pytest.raises(Exhausted, match=f"d = {said} is expected"):
+        fit(S, d=d, restarts=1, generator=gen(), **EASY)
 
 
 def test_codes_with_gradients_are_read():
@@ -445,47 +412,33 @@ def test_nothing_is_lost_when_the_restarts_are_used_up():
     )
 
 
-def test_a_draw_is_compared_by_the_rows_that_were_read(monkeypatch):
-    """Row i asks for key 0 and is q_i above all others. The first draw is 2 above in
-    the 1,024 rows that are read, and so comes nearer than the second; what is reported
-    of it at the end is its last row.
+def test_the_draw_that_comes_nearest_is_kept(monkeypatch):
+    """Row i asks for key 0 and is q_i above all others, by chance the second time more;
+    the first draw fails in its last row.
     """
     columns = torch.zeros(1025, 1, dtype=torch.int64)
     k = torch.zeros(1025, 1)
     k[0] = 1
     first = torch.full_like(k, 2.0)
     first[-1] = -5
-    draws = iter([first, torch.full_like(k, 1.5)])
+    second = torch.full_like(k, 1.5)
+    draws = iter([first, second, first])
     monkeypatch.setattr(fitting, "_draw", lambda *given: (next(draws), k, 1.0))
     with pytest.raises(Exhausted) as found:
-        fit(columns, d=1, restarts=2, generator=gen(), **EASY)
-    assert torch.equal(found.value.code.q, first)
-    assert found.value.report.margin == -5
+        fit(columns, d=1, restarts=3, generator=gen(), **EASY)
+    assert torch.equal(found.value.code.q, second)
+    assert found.value.report.margin == 1.5
 
 
-def test_success_is_counted_and_searched():
-    g = gen(8)
-    S = torch.randperm(64, generator=g)[:, None]
-    assert (
-        successes(S, d=64, draws=3, generator=g, **EASY) == 3
-        and successes(S, d=2, draws=3, generator=g, **EASY) == 0
-    )
-    found = smallest_dimension(S, generator=g, restarts=3, **EASY)
-    assert 0.6 * predicted_dimension(64, 1, eps1=0.1, s=2 * T) < found < 64
-    assert (
-        smallest_dimension(torch.arange(5)[:, None], generator=g, most=1, **EASY) == 1
-    )
-
-
-@pytest.mark.parametrize("most", [6, 8])
-def test_the_search_goes_half_way_in_ratio_only_where_the_ends_are_far_apart(most):
-    """From 2, where rows of three fail, to 6 half way is 4; from 2 to 8 it is 4 in the
-    ratio. Four tokens pass in 4 dimensions without luck, and a half of 4 is near
-    enough.
-    """
-    S = torch.tensor([[0, 1, 2], [1, 2, 3], [2, 3, 0], [3, 0, 1]])
-    words = {"most": most, "precision": 0.5, "generator": gen(), **EASY}
-    assert smallest_dimension(S, **words) == 4
+def test_keys_without_a_query_are_a_failed_draw(monkeypatch):
+    """Rows of equal keys have none."""
+    equal = torch.eye(1, 2).expand(3, 2)
+    monkeypatch.setattr(fitting, "_keys", lambda *given: equal)
+    S = torch.tensor([[0, 1], [1, 2], [2, 0]])
+    with pytest.raises(Exhausted) as found:
+        fit(S, d=2, restarts=1, generator=gen(), **EASY)
+    assert (found.value.code.q == 0).all()
+    assert found.value.report.margin == 0
 
 
 def share(theta, d):
@@ -585,25 +538,6 @@ def test_the_line_that_binds(n, k, keys, d, binding):
     assert events * math.exp(-rate * d) <= 0.25 < events * math.exp(-rate * (d - 1))
 
 
-@pytest.mark.parametrize("progress", [False, True])
-def test_progress_is_shown_where_asked_for(capfd, progress):
-    S = torch.randperm(64, generator=gen(9))[:, None]
-    words = {"generator": gen(9), "progress": progress, **EASY}
-    code = fit(S, method="redraw", **words)
-    verify(code, S, tile=(7, 50), progress=progress)
-    shown = capfd.readouterr().err
-    for steps in ("rounds of redrawing", "tiles of rows"):
-        assert (steps in shown) == progress
-    assert "\n" not in shown  # a bar is wiped where it ends
-
-
-def test_nothing_is_shown_by_default(capfd):
-    S = torch.randperm(64, generator=gen(9))[:, None]
-    code = fit(S, method="redraw", generator=gen(9), **EASY)
-    verify(code, S, tile=(7, 50))
-    assert capfd.readouterr().err == ""
-
-
 # --- redrawing
 
 
@@ -650,7 +584,8 @@ def settle_by_all_pairs(k, columns, y, draw, gap, limit, whole):
         (24, 2, 20, 7, 4),
     ],
 )
-def test_redrawing_is_the_rule_with_all_pairs(n, k, d, wide, whole, seed):
+def test_redrawing_is_the_rule_with_all_pairs(monkeypatch, n, k, d, wide, whole, seed):
+    monkeypatch.setattr(redraw, "TILE", 5 * wide)
     g = gen(seed)
     S, w = ragged(n, k, g)
     y, first = (
@@ -667,9 +602,7 @@ def test_redrawing_is_the_rule_with_all_pairs(n, k, d, wide, whole, seed):
 
     rule = {"gap": 1.0, "limit": 6, "whole": whole}
     q, keys, *counts = settle_by_all_pairs(first, S, y, draws(), **rule)
-    q2, keys2, *counts2 = redraw.settle(
-        first, S, y, solve=interpolate, draw=draws(), tile=(5, wide), **rule
-    )
+    q2, keys2, *counts2 = redraw.settle(first, S, y, draw=draws(), **rule)
     assert torch.equal(keys, keys2)
     assert torch.allclose(q, q2, atol=1e-9)
     assert counts == counts2
@@ -680,7 +613,7 @@ def test_two_keys_of_a_row_may_lean_on_each_other_by_a_quarter(product, left):
     """k = 2, so that 1 / (2 k) is a quarter; nothing else is off the pattern."""
     k = torch.tensor([[1, 0], [product, (1 - product**2) ** 0.5]], dtype=DOUBLE)
     columns = torch.tensor([[0, 1], [1, 0]])
-    how = {"solve": interpolate, "draw": lambda m: k[:m], "gap": 1.0, "limit": 0}
+    how = {"draw": lambda m: k[:m], "gap": 1.0, "limit": 0}
     found = redraw.settle(k, columns, torch.ones_like(k), whole=True, **how)
     assert found.left == left
 
@@ -700,7 +633,7 @@ def counted_redraws(n, d, seed=0):
 
     rule = {"gap": 1.0, "limit": 100, "whole": True}
     first = normalize(torch.randn(n, d, generator=g, dtype=DOUBLE), dim=1)
-    redraw.settle(first, S, y, solve=interpolate, draw=draw, **rule)
+    redraw.settle(first, S, y, draw=draw, **rule)
     return sum(counts)
 
 
@@ -784,7 +717,7 @@ def test_keys_that_lie_together_are_redrawn():
     for off in (0.0, 0.01):
         k = draw(40)
         k[1] = normalize(k[0] + off * k[1], dim=0)
-        found = redraw.settle(k, S, y, solve=interpolate, draw=draw, gap=1.0, limit=60)
+        found = redraw.settle(k, S, y, draw=draw, gap=1.0, limit=60)
         assert found.left == 0 and found.k[0] @ found.k[1] < 0.9
 
 
@@ -815,40 +748,23 @@ def test_redrawing_makes_no_table_of_all_pairs():
         return normalize(torch.randn(m, d, generator=g), dim=1)
 
     with Largest() as seen:
-        found = redraw.settle(
-            draw(n), S, y, solve=interpolate, draw=draw, gap=T, limit=2
-        )
+        found = redraw.settle(draw(n), S, y, draw=draw, gap=T, limit=2)
     assert seen.numel <= 1024 * 2048 < n * n / 100 and found.rounds > 0
 
 
-def test_redraws_that_are_used_up():
-    """What was reached is kept, and a column that is in too many rows is named."""
+def test_redraws_that_are_used_up(monkeypatch):
+    """What was reached is kept."""
+    monkeypatch.setattr(fitting, "ROUNDS", 4)
     g = gen(8)
     S = torch.stack([torch.zeros(60, dtype=torch.int64), torch.arange(60).roll(1)], 1)
     S[1, 1] = 30
     with pytest.raises(
-        Exhausted,
-        match=r"none of 2 draws.*\d+ rows were in conflict still.*"
-        r"Column 0 is in 60 rows.*at most 2, .*d = \d+ is expected",
+        Exhausted, match=r"none of 2 draws.*d = \d+ is expected"
     ) as found:
-        fit(S, d=3, method="redraw", restarts=2, redraws=4, generator=g, **EASY)
+        fit(S, d=3, method="redraw", restarts=2, generator=g, **EASY)
     assert found.value.code.q.shape == (60, 3) and torch.equal(
         verify(found.value.code, S).rows, found.value.report.rows
     )
-    assert f" {int((found.value.report.rows[:, 1] < T).sum())} rows were" in str(
-        found.value
-    )
-    with pytest.raises(Exhausted) as found:
-        fit(
-            torch.arange(60)[:, None],
-            d=3,
-            method="redraw",
-            restarts=1,
-            redraws=2,
-            generator=g,
-            **EASY,
-        )
-    assert "Column" not in str(found.value)
 
 
 SCRIPT = """
@@ -964,7 +880,7 @@ GOOD = torch.tensor([[0, 1], [1, 2], [2, -1]])
         (GOOD.int(), None, "columns must be an int64 tensor"),
         ([[0]], None, "columns must be a torch tensor"),
         (GOOD[0], None, r"columns must be \(n, k\)"),
-        (GOOD[:, :0], None, r"columns must be \(n, k\) with k >= 1"),
+        (GOOD[:, :0], None, r"columns must be \(n, k\) .* k >= 1"),
         (GOOD[:0], None, "at least one row"),
         (GOOD + 1, None, r"row 1 points outside 0..2"),
         (GOOD - 1, None, r"row 2 points outside 0..2"),
@@ -978,7 +894,7 @@ GOOD = torch.tensor([[0, 1], [1, 2], [2, -1]])
         (
             GOOD,
             torch.tensor([[0.0, 1], [-math.inf, 1], [0, 0]]),
-            "log_weights: row 1 holds NaN or infinity; weights must be positive",
+            "log_weights: row 1 holds NaN or infinity, .*; weights must be positive",
         ),
         (GOOD, torch.tensor([[0.0, math.nan], [0, 1], [0, 0]]), "log_weights: row 0"),
         (GOOD, [[0.0, 1.0]] * 3, "log_weights must be a torch tensor"),
@@ -1011,7 +927,7 @@ def test_bad_patterns_are_refused(columns, weights, message):
         ({"s": math.inf}, "s must be a finite number, got inf"),
         ({"s": math.nan}, "s must be a finite number, got nan"),
         ({"d": 60.5}, "d must be an integer of at least 1, got 60.5"),
-        ({"dtype": torch.int64}, "dtype must be one of"),
+        ({"dtype": torch.int64}, "dtype must be a floating dtype"),
         ({"restarts": 2.5}, "restarts must be an integer of at least 1, got 2.5"),
         (
             {"d": 2**23, "method": "integer"},
@@ -1020,12 +936,7 @@ def test_bad_patterns_are_refused(columns, weights, message):
         ({"eps1": 1e-3, "eps2": 0.01, "method": "integer"}, r"below 2\^24 to be exact"),
         (
             {"log_weights": torch.tensor([[-1e308, 1e308]] * 3, dtype=DOUBLE)},
-            "row 0 has weights too far apart",
-        ),
-        ({"redraws": 0}, "redraws must be an integer of at least 1, got 0"),
-        (
-            {"redraws": 2.5, "method": "redraw"},
-            "redraws must be an integer of at least 1, got 2.5",
+            "row 0 holds NaN or infinity, or weights too far apart",
         ),
         ({"d": 1, "method": "redraw"}, "d must be at least 2, the longest row"),
         ({"method": "redraw", "keys": "primes"}, "keys must be one of"),
@@ -1045,35 +956,14 @@ def test_bad_words_are_refused(words, message):
 
 
 @pytest.mark.bad_input
-@pytest.mark.parametrize(
-    ("method", "dtype", "size"),
-    [
-        ("interpolated", torch.float32, 2 * 3 * 5 * 4),
-        ("redraw", torch.float64, 2 * 3 * 5 * 8),
-        ("plain", torch.float32, 4 * 3 * 5 * 4),
-        ("integer", torch.float32, 4 * 3 * 5),
-    ],
-)
-def test_keys_that_fill_the_memory_are_refused(monkeypatch, method, dtype, size):
-    """Queries and keys, and twice as much where keys are summed: three rows of five
-    numbers each.
-    """
-    monkeypatch.setattr(fitting, "_memory", lambda: size + 1)
-    fitting._dimension(5, GOOD, method, dtype)
-    monkeypatch.setattr(fitting, "_memory", lambda: size)
-    with pytest.raises(ValueError, match="3 keys of d = 5 are more numbers than"):
-        fitting._dimension(5, GOOD, method, dtype)
-
-
-@pytest.mark.bad_input
 def test_codes_that_do_not_fit_are_refused():
     eye = torch.eye(3)
     for code, message in (
-        (Code(eye[:2], eye[:2], 0.1, 0.5), "code and columns must fit"),
-        (Code(eye, eye.double(), 0.1, 0.5), "code and columns must fit"),
-        (Code(eye, eye[:, :2], 0.1, 0.5), "code and columns must fit"),
+        (Code(eye[:2], eye[:2], 0.1, 0.5), r"q of the code must be \(3, d\)"),
+        (Code(eye, eye.double(), 0.1, 0.5), "k of the code is torch.float64"),
+        (Code(eye, eye[:, :2], 0.1, 0.5), r"k of the code must have shape \(3, 3\)"),
         (Code(eye / 0, eye, 0.1, 0.5), "NaN or infinity"),
-        (Code(eye.tolist(), eye, 0.1, 0.5), "q and k of a code must be tensors"),
+        (Code(eye.tolist(), eye, 0.1, 0.5), "q of the code must be a torch tensor"),
         (Code(eye.long(), eye.long(), 0.1, 0.5), "a code must be floating or int8"),
         (Code(eye, eye, 1e9, 1e9), "eps1 must lie strictly between 0 and 1"),
         (Code(eye, eye, 0.0, 0.5), "eps1 must lie strictly between 0 and 1, got 0"),
@@ -1124,7 +1014,6 @@ def test_codes_that_do_not_fit_are_refused():
         (lambda: plain_dimension(4, 1, eps1=0.1, eps2=1e-300), "eps2 = 1e-300"),
         (lambda: interpolated_dimension(4, 1, keys="gaussian"), "keys must be one of"),
         (lambda: interpolated_dimension(20, -1), "k must be an integer of at least 1"),
-        (lambda: interpolated_dimension(20, 2, delta=0), "delta must be a chance"),
         (lambda: expected_leak(0, 8, 5.0), "n must be an integer of at least 1"),
         (lambda: expected_leak(8, 2.5, 5.0), "d must be an integer"),
         (lambda: expected_leak(8, 8, math.nan), "s must be a finite number"),
@@ -1132,24 +1021,8 @@ def test_codes_that_do_not_fit_are_refused():
         (lambda: cap(4.0, 3), "theta must be an angle in 0..pi"),
         (lambda: cap(math.nan, 3), "theta must be a finite number"),
         (
-            lambda: smallest_dimension(GOOD, restarts=0, generator=gen(), **EASY),
-            "restarts must be an integer of at least 1, got 0",
-        ),
-        (
-            lambda: smallest_dimension(GOOD, most=-1, generator=gen(), **EASY),
-            "most must be an integer of at least 1, got -1",
-        ),
-        (
-            lambda: smallest_dimension(GOOD, precision=0, generator=gen(), **EASY),
-            "precision must be positive",
-        ),
-        (
-            lambda: successes(GOOD, d=3, draws=2.5, generator=gen(), **EASY),
-            "draws must be an integer",
-        ),
-        (
             lambda: interpolate(torch.eye(3).long(), GOOD[:2], torch.ones(2, 2)),
-            "k must be floating, got torch.int64",
+            r"k must be floating point .*, got torch.int64",
         ),
         (
             lambda: interpolate(torch.eye(3), GOOD[:1], torch.ones(2, 2)),
@@ -1163,7 +1036,7 @@ def test_codes_that_do_not_fit_are_refused():
             lambda: interpolate(torch.eye(3) / 0, GOOD, torch.ones(3, 2)),
             "k holds NaN or infinity",
         ),
-        (lambda: verify(None, GOOD), "code must be a Code, got NoneType"),
+        (lambda: verify(None, GOOD), "code must be of type Code, got NoneType"),
     ],
 )
 def test_bad_sizes_are_refused(call, message):

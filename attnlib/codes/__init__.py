@@ -1,6 +1,9 @@
 """Spherical codes and moment curves: how large logits must be when keys have few
 dimensions.
 
+    T <= min_{j in S_i} q_i . k_j - max_{l not in S_i} q_i . k_l,   |k_j| <= 1
+    price(n, d) = the least possible max |q_i| / T, for rows S_i = {i}
+
 Page: notebooks/sparse_patterns/price_of_dimension
 """
 
@@ -18,7 +21,7 @@ from torch.nn.functional import pad
 from attnlib._require import (
     finite,
     floating,
-    is_tensor,
+    is_floating,
     matches,
     numbers,
     own_precision,
@@ -27,42 +30,28 @@ from attnlib._require import (
     sizes,
 )
 from attnlib.expressive.dimensions import cap
+from attnlib.expressive.verification import _columns
 
 # Logits that are looked at together: larger tiles cost fresh pages each time.
 TILE = 1 << 17
+GOLDEN = (3 - 5**0.5) / 2  # of a circle
 
 
 @own_precision
-def coherence(keys: Float[Tensor, "n d"], *, tile: int = 2048) -> float:
+def coherence(keys: Float[Tensor, "n d"]) -> float:
     """The largest inner product of two different rows.
 
-        mu = max_{j != l} k_j . k_l
-
-    Args:
-        keys: (n, d), n >= 2; small integers in floats are exact.
-        tile: rows at a time.
-
-    Returns:
-        a float.
-
-    Raises:
-        ValueError: for fewer than two rows, entries that are not floating, NaN or
-            infinity, and for tile < 1.
-
-    Cost: O(n^2 d) time, O(tile^2) memory.
-    Source: the definition of a spherical code, if the rows are unit vectors.
+    mu = max_{j != l} k_j . k_l
     """
     _rows("keys", keys, least=2)
     finite(keys=keys)
-    sizes(1, tile=tile)
     keys = keys.detach()
     worst = -math.inf
-    for i in range(0, len(keys), tile):
-        some = keys[i : i + tile]
-        for j in range(i, len(keys), tile):
-            others = keys[j : j + tile]
+    parts = keys.split(256)
+    for i, some in enumerate(parts):
+        for others in parts[i:]:
             products = some @ others.T
-            if i == j:
+            if others is some:
                 products.fill_diagonal_(-math.inf)
             worst = max(worst, float(products.max()))
     return worst
@@ -70,9 +59,8 @@ def coherence(keys: Float[Tensor, "n d"], *, tile: int = 2048) -> float:
 
 def _rows(name: str, rows: Tensor, least: int = 1) -> None:
     """A floating tensor (n, d) with as many rows at least."""
-    is_tensor(name, rows)
+    is_floating(name, rows)
     got = tuple(rows.shape)
-    require(rows.is_floating_point(), f"{name} must be floating, got {rows.dtype}")
     require(
         len(got) == 2 and got[0] >= least and got[1] >= 1,
         f"{name} must be (n, d) with n >= {least} and d >= 1, got {got}",
@@ -87,20 +75,12 @@ def margins(
 
         min_{j in S_i} q_i . k_j - max_{l not in S_i} q_i . k_l
 
+    Where this is at least T, no other column has more than e^-T times the weight of one
+    of S_i.
+
     Args:
-        q: queries.
-        k: keys.
-        columns: (m, k), S_i in row i, without repetition.
+        columns: S_i in row i, without repetition, not all columns.
 
-    Returns:
-        (m,); where this is at least T, no other column has more than e^-T times the
-        weight of one of S_i.
-
-    Raises:
-        ValueError: if a column repeats, is not one of 0..n-1, or there is no other
-            column, and for tensors that do not fit or hold NaN or infinity.
-
-    Cost: O(m n d) time, O(m) memory and a tile of logits.
     Source: the definition of a gap on the page; only the abstract of Likhosherstov et
         al. 2021 was seen.
     """
@@ -108,52 +88,28 @@ def margins(
     _rows("k", k)
     matches("k", k, (len(k), q.shape[1]), q, "q")
     finite(q=q, k=k)
-    _columns(columns, len(k))
+    _chosen(columns, len(k))
     require(
         len(columns) == len(q),
         f"columns must have a row for each of the {len(q)} queries, got {len(columns)}",
     )
-    return _tiled_margins(q, k, columns)
-
-
-def _tiled_margins(q: Tensor, k: Tensor, columns: Tensor) -> Tensor:
-    """The margins, so few rows at a time that memory stays small."""
     rows = max(1, TILE // len(k))
     found = []
     for some, own in zip(q.split(rows), columns.split(rows)):
-        found.append(_margins(some, k, own))
+        logits = some @ k.T
+        least = logits.gather(1, own).amin(1)
+        others = logits.scatter(1, own, -math.inf)
+        found.append(least - others.amax(1))
     return torch.cat(found)
 
 
-def _margins(q: Tensor, k: Tensor, columns: Tensor) -> Tensor:
-    """The margins of a few rows; their logits are freed before the next rows come."""
-    logits = q @ k.T
-    least = logits.gather(1, columns).amin(1)
-    others = logits.scatter(1, columns, -math.inf)
-    return least - others.amax(1)
-
-
-def _columns(columns: Tensor, n: int) -> None:
+def _chosen(columns: Tensor, n: int) -> None:
     """Each row names some of n columns, not all of them, and none twice."""
-    is_tensor("columns", columns)
-    finite(columns=columns)
-    got = tuple(columns.shape)
-    require(
-        columns.dtype == torch.int64 and len(got) == 2 and 0 not in got,
-        f"columns must be an int64 tensor (m, k), got {columns.dtype} {got}",
-    )
-    inside = (columns >= 0) & (columns < n)
-    require(
-        bool(inside.all()),
-        f"columns must be numbers from 0 to {n - 1}, "
-        f"got {columns.min()} to {columns.max()}",
-    )
+    _columns(columns, n, padded=False)
     require(
         columns.shape[1] < n,
-        f"a row needs a column that is not its own: {columns.shape[1]} of {n} are",
+        f"columns must leave one of {n} out in each row, got {columns.shape[1]}",
     )
-    steps = columns.sort(1).values.diff(dim=1)
-    require(bool((steps > 0).all()), "columns must not repeat within a row")
 
 
 def moment_keys(
@@ -163,19 +119,9 @@ def moment_keys(
 
         k_j = (cos m t_j, sin m t_j)_{m = 1..k} / sqrt(k),   t_j = 2 pi j / n
 
-    Args:
-        n: keys.
-        k: harmonics.
-        dtype, device: of the result.
-
     Returns:
         (n, 2 k), the cosine and the sine of m side by side.
 
-    Raises:
-        ValueError: for n < 2 or k < 1, a dtype that is not floating, and a device that
-            is not there.
-
-    Cost: O(n k).
     Source: the curve is classical (neighbourly polytopes).
     Claim: codes.moment
     """
@@ -208,25 +154,19 @@ def moment_queries(
     constant.
 
     Args:
-        columns: (m, k), S_i in row i.
-        log_weights: (m, k), logarithms of weights; None for equal ones.
-        n: number of keys.
-        gap: T > 0, how far other logits stay below the least of S_i.
+        columns: S_i in row i.
+        log_weights: of the columns; None for equal ones.
+        gap: how far other logits stay below the least of S_i.
 
     Returns:
         (m, 2 k); the logits on S_i are the log weights plus a number of the row.
 
-    Raises:
-        ValueError: if a column repeats or is out of range, for gap <= 0, and for
-            log_weights of another shape or with NaN or infinity.
-
-    Cost: O(m n k) time, O((m + n) k) memory and a tile.
     Source: derived on the page.
     Claim: codes.moment
     """
     sizes(2, n=n)
     n = int(n)
-    _columns(columns, n)
+    _chosen(columns, n)
     numbers(gap=gap)
     require(gap > 0, f"gap must be positive, got {gap}")
     w = log_weights
@@ -300,21 +240,14 @@ def code_from(q: Float[Tensor, "n d"], k: Float[Tensor, "n d"]) -> Float[Tensor,
 
         u_j = q_j / |q_j|,   y_j = k_j + u_j + t_j u_j  with t_j >= 0 and |y_j| = 2
 
-    The code is y_j / 2.
-
     Args:
-        q: (n, d), query j prefers key j to all others.
-        k: (n, d), norms at most 1.
+        q: query j prefers key j to all others.
+        k: norms at most 1.
 
     Returns:
-        (n, d), unit vectors with inner products at most 1 - T / s, s the largest |q_j|,
-        T the smallest margin.
+        (n, d), the y_j / 2: unit vectors with inner products at most 1 - T / s, s the
+        largest |q_j|, T the smallest margin.
 
-    Raises:
-        ValueError: for a key longer than 1 (by more than rounding), a query that does
-            not prefer its key, q and k of different shapes, NaN and infinity.
-
-    Cost: O(n^2 d) time, O(n d) memory and a tile.
     Source: derived on the page.
     Claim: codes.law
     """
@@ -324,7 +257,7 @@ def code_from(q: Float[Tensor, "n d"], k: Float[Tensor, "n d"]) -> Float[Tensor,
     longest = float(k.detach().norm(dim=1).max())
     require(longest <= 1 + 1e-6, f"keys must have norm at most 1, got {longest:.4g}")
     own = torch.arange(len(k), device=k.device)[:, None]
-    least = float(_tiled_margins(q.detach(), k.detach(), own).min())
+    least = float(margins(q.detach(), k.detach(), own).min())
     require(least > 0, f"query j must prefer key j: a margin is {least:.3g}")
     u = q / q.norm(dim=1, keepdim=True)
     x = k + u
@@ -355,21 +288,11 @@ def price(n: int, d: int) -> Price:
         1 / (1 - mu*) = (n - 1) / n               for n = 2, ..., d + 1
                       = 1                         for n = d + 2, ..., 2 d
                       = 1 / (1 - cos(2 pi / n))   for d = 2
+                      = inf                       for d = 1 and n > 2
 
     and else it lies between the larger of 1 and 1 / (1 - cos 2 theta), and
-    1 / (1 - cos theta), with sigma_d(theta) = 1 / n.
+    1 / (1 - cos theta), with sigma_d(theta) = 1 / n, the share of a cap.
 
-    Args:
-        n: tokens, at least 2.
-        d: dimension of keys and queries.
-
-    Returns:
-        Price(low, high); high is infinite for d = 1 and n > 2.
-
-    Raises:
-        ValueError: for n < 2 or d < 1.
-
-    Cost: some ten values of cap.
     Source: derived on the page.
     Claim: codes.factor-four
     """
@@ -410,22 +333,11 @@ def _radius(share: float, d: int) -> float:
 
 
 def counting_dimension(n: int, k: int) -> int:
-    """The least d that a count of signs allows if all patterns with k ones in each row
-    and column are met.
+    """The least d that a count of signs allows if all patterns of n tokens with k ones
+    in each row and column are met, where k divides n or is far below it.
 
         (2 d + 1) ln(8 e n / (2 d + 1)) >= k ln(n / (e k)),   or 2 d + 1 > n
 
-    Args:
-        n: tokens, k divides n or is far below it.
-        k: entries of each row and column.
-
-    Returns:
-        d, at least 1.
-
-    Raises:
-        ValueError: unless 1 <= k <= n, integers.
-
-    Cost: O(k).
     Source: Warren 1968, recalled; derived on the page.
     Claim: codes.counting
     """
@@ -442,35 +354,18 @@ def counting_dimension(n: int, k: int) -> int:
     return d
 
 
-def spiral_keys(
-    n: int, turn: float = (3 - 5**0.5) / 2, *, dtype=torch.float64, device=None
-) -> Float[Tensor, "n 3"]:
-    """Unit keys in three dimensions: equal steps down, and the same turn from each to
-    the next.
+def spiral_keys(n: int, turn: float = GOLDEN) -> Float[Tensor, "n 3"]:
+    """Unit keys in three dimensions, float64: equal steps down, and the same turn from
+    each to the next, a share of a circle; on the CPU.
 
         z_j = 1 - (2 j + 1) / n,   angle 2 pi j turn
 
-    Args:
-        n: keys.
-        turn: share of a circle, golden unless given.
-        dtype, device: of the result.
-
-    Returns:
-        (n, 3).
-
-    Raises:
-        ValueError: for n < 1, a turn that is not finite, a dtype that is not
-            floating, and a device that is not there.
-
-    Cost: O(n).
     Source: the golden spiral is folklore.
     Claim: codes.spiral
     """
     sizes(1, n=n)
     numbers(turn=turn)
-    floating(dtype)
-    place(device)
-    j = torch.arange(n, dtype=dtype, device=device)
+    j = torch.arange(n, dtype=torch.float64, device="cpu")
     z = 1 - (2 * j + 1) / n
     angle = 2 * math.pi * turn * j
     r = (1 - z * z).sqrt()

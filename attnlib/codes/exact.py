@@ -1,6 +1,8 @@
 """What is exact about codes: Radon partitions in fractions, two lattices in integers,
 and keys on a line.
 
+    sum_j c_j p_j = 0 = sum_j c_j;   e_i . e_j <= |e|^2 / 2;   R_1 in R_2 in ...
+
 Page: notebooks/sparse_patterns/price_of_dimension
 """
 
@@ -26,17 +28,11 @@ def radon(points: Sequence[Sequence[Fraction | float | int]]) -> list[Fraction] 
     The points with c_j > 0 are one set, those with c_j < 0 the other.
 
     Args:
-        points: rows of integers or Fractions, d each; floats are taken as the fractions
-            they are.
+        points: floats are taken as the fractions they are.
 
     Returns:
         the c_j, exact and not all zero; None if the points are affinely independent.
 
-    Raises:
-        ValueError: for no points, points of unlike lengths, and other than finite
-            numbers.
-
-    Cost: O(n d^2) operations on Fractions.
     Source: Radon 1921, recalled.
     Claim: codes.radon
     """
@@ -80,12 +76,8 @@ def _clear(rows: list[list[Fraction]], j: int) -> None:
 
 def e8() -> Int[Tensor, "240 8"]:
     """The 240 shortest vectors of the lattice E8, times two: integers of squared length
-    8.
+    8. Inner products of two of them are at most 4.
 
-    Returns:
-        (240, 8) int64; inner products of two of them are at most 4.
-
-    Cost: milliseconds.
     Source: the coordinates are classical.
     Claim: codes.kissing
     """
@@ -117,10 +109,8 @@ def golay() -> Int[Tensor, "4096 24"]:
         m g mod x^23 - 1  and a bit of parity,  for all m of 12 bits,
         g = x^11 + x^10 + x^6 + x^5 + x^4 + x^2 + 1
 
-    Returns:
-        (4096, 24) int64 of 0 and 1; linear, weights 0, 8, 12, 16, 24.
+    They are a linear space, of weights 0, 8, 12, 16 and 24.
 
-    Cost: milliseconds.
     Source: the generator polynomial is classical.
     Claim: codes.kissing
     """
@@ -141,10 +131,8 @@ def leech() -> Int[Tensor, "196560 24"]:
         1104 of shape (+-4^2, 0^22),  97152 of (+-2^8, 0^16) on the words of weight 8,
         98304 of (-+3, +-1^23)
 
-    Returns:
-        (196560, 24) int64; inner products of two of them are at most 16.
+    Inner products of two of them are at most 16.
 
-    Cost: 0.3 s and 100 MB.
     Source: the coordinates are classical, recalled; that they are right is proved and
         run on the page.
     Claim: codes.kissing
@@ -172,18 +160,11 @@ def line_order(rows: Iterable[Iterable[int]], n: int) -> list[int] | None:
         for some x the sets  R_i = S_i if x is in S_i, else its complement  form a chain
         k_j = how many R_i lack j
 
+    Each S_i is then all keys up to a number or all from a number on.
+
     Args:
-        rows: sets of columns 0..n-1, S_i each.
-        n: number of columns.
+        rows: S_i each, of the columns 0..n-1.
 
-    Returns:
-        n integers k_j, such that each S_i is all keys up to a number or all from a
-        number on; or None.
-
-    Raises:
-        ValueError: if a column is not one of 0..n-1, and for n < 1.
-
-    Cost: O(n m (n + log m)) for m rows.
     Source: derived on the page; the 2023 paper of Likhosherstov et al. has an algorithm
         too (recalled).
     Claim: codes.line

@@ -1,6 +1,11 @@
 """How many dimensions a pattern needs: spherical caps, the expected number of failures,
 two theorems, and the mass on the zeros.
 
+    sigma_d(theta) = int_0^theta sin^(d-2) / int_0^pi sin^(d-2)
+
+Here n is a number of tokens and k of entries a row; eps1 bounds a zero against an
+entry, 1 + eps2 a ratio of entries.
+
 Page: notebooks/sparse_patterns/logarithmic_dimension
 """
 
@@ -15,28 +20,17 @@ import mpmath
 
 from attnlib._require import numbers, one_of, require, sizes
 
+DELTA = 0.5  # the chance of failure that the theorems allow
+
 
 def cap(theta: float, d: int) -> float:
     """The share of the unit sphere of R^d within an angle of one of its points: the
     chance that two uniform unit vectors u, v have u . v >= cos theta.
 
-        sigma_d(theta) = int_0^theta sin^(d-2) / int_0^pi sin^(d-2)
-                       = I_{sin^2 theta}((d - 1) / 2, 1 / 2) / 2   for theta <= pi / 2
+        sigma_d(theta) = I_{sin^2 theta}((d - 1) / 2, 1 / 2) / 2   for theta <= pi / 2
 
-    with I the regularised incomplete beta function.
+    with I the regularised incomplete beta function; the relative error is below 1e-12.
 
-    Args:
-        theta: 0 to pi.
-        d: dimension, at least 1.
-
-    Returns:
-        a float from 0 to 1, relative error below 1e-12.
-
-    Raises:
-        ValueError: for d < 1 or an angle outside 0..pi.
-
-    Cost: some 0.2 ms.
-    Source: the definition, by mpmath.betainc.
     Claim: expressive.expected, codes.factor-four
     """
     sizes(1, d=d)
@@ -46,14 +40,10 @@ def cap(theta: float, d: int) -> float:
         return 1.0 if theta == math.pi else 0.5
     if theta > math.pi / 2:
         return 1 - cap(math.pi - theta, d)
-    share = mpmath.betainc((d - 1) / 2, 0.5, 0, _square_sine(theta), regularized=True)
+    with mpmath.workdps(34):  # digits enough to tell angles near pi / 2 apart
+        square_sine = mpmath.sin(theta) ** 2
+    share = mpmath.betainc((d - 1) / 2, 0.5, 0, square_sine, regularized=True)
     return float(share) / 2
-
-
-def _square_sine(theta: float) -> mpmath.mpf:
-    """sin^2, with digits enough to tell angles near pi / 2 apart."""
-    with mpmath.workdps(34):
-        return mpmath.sin(theta) ** 2
 
 
 def _smallest(expected: Callable[[int], float], goal: float) -> int:
@@ -70,24 +60,14 @@ def _smallest(expected: Callable[[int], float], goal: float) -> int:
 
 def predicted_dimension(n: int, k: int, *, eps1: float, s: float) -> int:
     """The smallest d at which at most one wanted zero is expected to be too large, for
-    equal weights.
+    equal weights and uniform unit vectors u, v.
 
         N P(u . v > t / sqrt(k)) <= 1,   t = 1 - log(1 / eps1) / s,
         N = n (n - k), or n (n - 1) / 2 for k = 1
 
     Args:
-        n: tokens.
-        k: entries a row.
-        eps1: a zero against an entry.
-        s: level of the logits, above log(1 / eps1).
+        s: level of the logits.
 
-    Returns:
-        d, with u, v uniform unit vectors of R^d.
-
-    Raises:
-        ValueError: for sizes, eps1 or a level out of range.
-
-    Cost: some ten integrals.
     Source: derived on the page; exact for k = 1, and for k > 1 it takes |q_i| = s
         sqrt(k).
     Claim: expressive.expected
@@ -117,7 +97,6 @@ def plain_dimension(
     gamma: float | int = 1.0,
     eps1: float,
     eps2: float,
-    delta: float = 0.5,
 ) -> int:
     """The dimension of the theorem on plain projections.
 
@@ -125,19 +104,8 @@ def plain_dimension(
         eta = ln(1 + eps2) / (2 sqrt(k) ln(gamma (1 + eps2) / eps1))
 
     Args:
-        n: tokens.
-        k: entries a row.
         gamma: largest ratio of weights in a row.
-        eps1, eps2: tolerances.
-        delta: chance of failure.
 
-    Returns:
-        d.
-
-    Raises:
-        ValueError: for sizes, a tolerance, gamma or delta out of range.
-
-    Cost: O(1).
     Source: derived on the page, after the first step of Likhosherstov et al. 2021.
     Claim: expressive.plain
     """
@@ -145,18 +113,23 @@ def plain_dimension(
     _tolerances(eps1, eps2)
     numbers(gamma=gamma)
     require(gamma >= 1, f"gamma must be at least 1, got {gamma}")
-    _chance(delta)
     b = math.log(gamma * (1 + eps2) / eps1)  # the largest logit that is asked for
     eta = math.log1p(eps2) / (2 * math.sqrt(k) * b)
-    events = 2 * math.log(n) + math.log(4 / delta)
+    events = 2 * math.log(n) + math.log(4 / DELTA)
     rate = eta**2 / 4 - eta**3 / 6
     require(rate > 1e-300, f"no number is so large: eps2 = {eps2}, eps1 = {eps1}")
     return math.ceil(events / rate)
 
 
-def _chance(delta: float) -> None:
-    numbers(delta=delta)
-    require(0 < delta <= 1, f"delta must be a chance above 0, at most 1, got {delta}")
+def _tolerances(eps1: float, eps2: float) -> None:
+    """Refuse what no pattern can be held against."""
+    numbers(eps1=eps1, eps2=eps2)
+    require(
+        0 < eps1 < 1,
+        f"eps1 must lie strictly between 0 and 1, got {eps1}: "
+        "at 1 a zero may weigh as much as an entry",
+    )
+    require(0 < eps2 < 1, f"eps2 must lie strictly between 0 and 1, got {eps2}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,101 +154,59 @@ class Lines:
         return "pairs" if self.pairs <= self.net else "net"
 
 
-def interpolated_lines(
-    n: int, k: int, *, delta: float = 0.5, keys: str = "sphere"
-) -> Lines:
+def interpolated_lines(n: int, k: int, *, keys: str = "sphere") -> Lines:
     """The lines of the theorem on interpolated projections: no eps1, no eps2, no gamma.
 
         net:     c (k ln 9 + ln(4 n / delta))
         pairs:   8 (k - 1)^2 ln(4 n binom(k, 2) / delta)
         others:  16 k ln(2 n^2 / delta);   for k = 1:  8 ln(n^2 / delta)
 
+    For k = 1 a query is as long as its level, and `net` and `pairs` are 0.
+
     Args:
-        n: tokens.
-        k: entries a row.
-        delta: chance of failure.
         keys: "signs", c = 76.8, or "sphere", c = 162.
 
-    Returns:
-        Lines; for k = 1 a query is as long as its level, and `net` and `pairs` are 0.
-
-    Raises:
-        ValueError: for sizes or delta out of range, and for keys without a theorem.
-
-    Cost: O(1).
     Source: derived on the page.
     Claim: expressive.interpolated
     """
     sizes(1, n=n, k=k)
-    _chance(delta)
     one_of(("sphere", "signs"), keys=keys)
     if k == 1:
-        return Lines(0.0, 0.0, 8 * math.log(n**2 / delta))
+        return Lines(0.0, 0.0, 8 * math.log(n**2 / DELTA))
     c = 162 if keys == "sphere" else 76.8
     pairs_of_keys = n * math.comb(k, 2)
     return Lines(
-        net=c * (k * math.log(9) + math.log(4 * n / delta)),
-        pairs=8 * (k - 1) ** 2 * math.log(4 * pairs_of_keys / delta),
-        others=16 * k * math.log(2 * n**2 / delta),
+        net=c * (k * math.log(9) + math.log(4 * n / DELTA)),
+        pairs=8 * (k - 1) ** 2 * math.log(4 * pairs_of_keys / DELTA),
+        others=16 * k * math.log(2 * n**2 / DELTA),
     )
 
 
-def interpolated_dimension(
-    n: int, k: int, *, delta: float = 0.5, keys: str = "sphere"
-) -> int:
+def interpolated_dimension(n: int, k: int, *, keys: str = "sphere") -> int:
     """The dimension of the theorem on interpolated projections.
 
         d >= min(net, pairs)  and  d >= others,   the lines of interpolated_lines
 
-    Args:
-        n, k, delta, keys: as in interpolated_lines, whose `binding` says which decides.
-
-    Returns:
-        d.
-
-    Raises:
-        ValueError: as interpolated_lines.
-
-    Cost: O(1).
     Source: derived on the page.
     Claim: expressive.interpolated
     """
-    lines = interpolated_lines(n, k, delta=delta, keys=keys)
+    lines = interpolated_lines(n, k, keys=keys)
     short_queries = min(lines.net, lines.pairs)
     return math.ceil(max(short_queries, lines.others))
 
 
-def _tolerances(eps1: float, eps2: float) -> None:
-    """Refuse what no pattern can be held against."""
-    numbers(eps1=eps1, eps2=eps2)
-    require(
-        0 < eps1 < 1,
-        f"eps1 must lie strictly between 0 and 1, got {eps1}: "
-        "at 1 a zero may weigh as much as an entry",
-    )
-    require(0 < eps2 < 1, f"eps2 must lie strictly between 0 and 1, got {eps2}")
-
-
 def expected_leak(n: int, d: int, s: float) -> float:
-    """The mean odds of the zeros of a row with one entry, for uniform unit keys.
+    """The mean of (mass on zeros) / (mass on the entry) of a row with one entry, for
+    uniform unit keys and u a coordinate of one.
 
-        E l = (n - 1) e^-s E e^(s u)
+        (n - 1) e^-s E e^(s u)
             = (n - 1) e^-s Gamma(d / 2) (2 / s)^(d / 2 - 1) I_(d / 2 - 1)(s)
 
     Args:
-        n: tokens.
-        d: dimension.
         s: level of the logits.
 
-    Returns:
-        the mean of (mass on zeros) / (mass on the entry).
-
-    Raises:
-        ValueError: for sizes below 1 and a level that is not finite.
-
-    Cost: O(s) terms of a series.
-    Source: derived on the page; u is a coordinate of a uniform unit vector, I a Bessel
-        function, E e^(s u) = 0F1(d / 2, s^2 / 4) by mpmath.
+    Source: derived on the page; I is a Bessel function, and E e^(s u) =
+        0F1(d / 2, s^2 / 4) by mpmath.
     Claim: expressive.leak
     """
     sizes(1, n=n, d=d)

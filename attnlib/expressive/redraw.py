@@ -1,20 +1,76 @@
-"""Keys redrawn where they hurt. A row remembers one key, the worst; no matrix of all
-pairs exists at any time.
+"""Queries that are solved for, and keys redrawn where they hurt.
+
+    q_i = K_S' (K_S K_S')^-1 y_i,   K_S = the keys of S_i as rows
+    until  min_{j in S_i} q_i . k_j - max_{l not in S_i} q_i . k_l >= gap:
+        draw anew the l of a row that fails, or the keys of S_i
+
+A row remembers one key, its worst; no matrix of all pairs exists at any time.
 
 Page: notebooks/sparse_patterns/what_is_enough
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
-from itertools import combinations
 from typing import NamedTuple
 
 import torch
+from jaxtyping import Float, Int
 from torch import Tensor
-from tqdm import tqdm
 
-from attnlib.expressive.tiles import HALVES, _logits, _supports
+from attnlib._require import finite, is_floating, require, same_device
+from attnlib.expressive.verification import _columns, _logits, _supports, _wide
+
+TILE = 1 << 21  # numbers that are looked at together
+
+
+def interpolate(
+    k: Float[Tensor, "n d"], columns: Int[Tensor, "rows k"], y: Float[Tensor, "rows k"]
+) -> Float[Tensor, "rows d"]:
+    """The shortest queries with given logits on given keys, solved in float64.
+
+    Args:
+        columns: S_i in row i; -1 pads.
+        y: the logits; what stands at the padding is ignored.
+
+    Returns:
+        (rows, d), NaN where the keys of a row are linearly dependent.
+
+    Source: the least-norm solution of a linear system.
+    Claim: expressive.interpolated
+    """
+    is_floating("k", k)
+    is_floating("y", y)
+    require(k.dim() == 2, f"k must be (n, d), got {tuple(k.shape)}")
+    _columns(columns, len(k))
+    size = tuple(columns.shape)
+    got = tuple(y.shape)
+    require(got == size, f"y must have the shape of columns, {size}, got {got}")
+    same_device("columns", columns, k.device, "k")
+    same_device("y", y, k.device, "k")
+    finite(k=k, y=y.masked_fill(columns < 0, 0))
+    return _queries(k, columns, y)
+
+
+def _queries(k: Tensor, columns: Tensor, y: Tensor) -> Tensor:
+    """What interpolate returns, so few rows at a time that memory stays small."""
+    step = max(1, TILE // (columns.shape[1] * k.shape[1]))
+    parts = zip(columns.split(step), y.split(step))
+    return torch.cat([_solve(k, c, values) for c, values in parts])
+
+
+def _solve(k: Tensor, columns: Tensor, y: Tensor) -> Tensor:
+    kept = columns >= 0
+    some = k[columns.clamp_min(0)].double() * kept[..., None]
+    # Ones on the diagonal at the padding, so that the Gram matrix has an inverse.
+    gram = some @ some.mT + torch.diag_embed((~kept).double())
+    factor, failed = torch.linalg.cholesky_ex(gram)
+    values = (y * kept).double()[..., None]
+    combination = torch.cholesky_solve(values, factor)
+    q = (some.mT @ combination).squeeze(-1)
+    dependent = (failed != 0)[:, None]
+    return q.masked_fill(dependent, math.nan).to(k.dtype)
 
 
 class Settled(NamedTuple):
@@ -37,13 +93,10 @@ def settle(
     columns: Tensor,
     y: Tensor,
     *,
-    solve: Callable,
-    draw: Callable,
+    draw: Callable[[int], Tensor],
     gap: float,
     limit: int,
     whole: bool = False,
-    tile: tuple[int, int] = (1024, 2048),
-    progress: bool = False,
 ) -> Settled:
     """Redraw until all logits off the pattern are `gap` below those on it, whatever
     rounding did, or for `limit` rounds.
@@ -55,20 +108,11 @@ def settle(
         k: (n, d), the first keys.
         columns: the pattern, -1 pads.
         y: logits on the pattern, 0 at the padding.
-        solve: a function of k, columns and y that gives queries; NaN for dependent
-            keys.
         draw: a function of m that gives m keys.
-        gap: that is asked for.
-        limit: rounds at most.
         whole: redraw all keys of an event, as in the theorem, where two keys of S_i
             that lean on each other by more than 1 / (2 k) are an event of their own.
             Else, which is quicker, the worst key alone, and those of S_i where they
             make a query in conflict more than twice as long as orthonormal keys would.
-        tile: queries and keys at a time.
-        progress: show a bar.
-
-    Returns:
-        Settled.
 
     Cost: O(n^2 d), and O(r k n d) for each round that redraws r keys.
     Source: Moser and Tardos 2010, recalled, with the worst key of each row remembered.
@@ -82,26 +126,17 @@ def settle(
     top = torch.empty_like(least)
     worst = every.clone()
     stale = every
-    redrawn = every[:0]
-    rounds = range(limit + 1)
-    if progress:
-        rounds = tqdm(rounds, "rounds of redrawing", leave=False)
-    for done in rounds:
-        if len(stale):
-            sets = columns[stale]
-            q[stale] = solve(k, sets, y[stale])
-            least[stale] = _least(q[stale], sets, k)
-            top[stale], worst[stale] = _highest(q[stale], sets, k, every, tile)
-        found, which = _highest(q, columns, k, redrawn, tile)
-        worst = torch.where(found > top, which, worst)
-        top = torch.maximum(top, found)
-        _, _, rounding = _logits(q, k, 1.0)
+    longest = 2 * y.double().norm(dim=1)
+    for done in range(limit + 1):
+        sets = columns[stale]
+        q[stale] = _queries(k, sets, y[stale])
+        on = _supports(_wide(q[stale]), _wide(k), sets).double()
+        least[stale] = on.masked_fill(sets < 0, math.inf).amin(1)
+        top[stale], worst[stale] = _highest(q[stale], sets, k, every)
+        _, _, rounding = _logits(q.nan_to_num(), k, 1.0)
         hurt = ~(least - top >= gap + 3 * rounding)  # so is a row with NaN
-        if whole:
-            bad = _leaning(k, columns)
-        else:
-            too_long = _squares(q) > 4 * _squares(y)
-            bad = hurt & too_long
+        too_long = q.double().norm(dim=1) > longest
+        bad = _leaning(k, columns) if whole else hurt & too_long
         bad |= q.isnan().any(1)
         hurt |= bad
         if done == limit or not hurt.any():
@@ -114,62 +149,40 @@ def settle(
         new_worst = new[worst]
         new_on_row = (new[columns] & kept).any(1)
         stale = (new_worst | new_on_row).nonzero().flatten()
+        found, which = _highest(q, columns, k, redrawn)
+        worst = torch.where(found > top, which, worst)
+        top = torch.maximum(top, found)
     return Settled(q, k, done, int(hurt.sum()))
 
 
 def _highest(
-    q: Tensor, columns: Tensor, k: Tensor, among: Tensor, tile: tuple[int, int]
+    q: Tensor, columns: Tensor, k: Tensor, among: Tensor
 ) -> tuple[Tensor, Tensor]:
     """For each query the largest logit on the keys `among` that are off its row of
     columns, float64, and the number of that key.
     """
-    kind = torch.float32 if q.dtype in HALVES else q.dtype
     place = columns.new_full((len(k) + 1,), -1)  # the last entry is for the padding
     place[among] = torch.arange(len(among), device=k.device)
-    high, wide = tile
+    keys = _wide(k[among]).T
+    step = max(1, TILE // len(among))
     tops = []
-    keys = []
-    for some, own in zip(q.split(high), place[columns].split(high)):
-        top = some.new_full((len(some),), -torch.inf, dtype=torch.float64)
-        key = own.new_zeros(len(some))
-        for j in range(0, len(among), wide):
-            here = among[j : j + wide]
-            logits = some.to(kind) @ k[here].to(kind).T
-            inside = (own >= j) & (own < j + len(here))
-            row, column = inside.nonzero(as_tuple=True)
-            logits[row, own[row, column] - j] = -torch.inf
-            best = logits.amax(1).double()
-            rise = (best > top).nonzero().flatten()  # amax is quick, argmax is not
-            key[rise] = here[logits[rise].argmax(1)]
-            top = torch.maximum(top, best)
-        tops.append(top)
-        keys.append(key)
-    return torch.cat(tops), torch.cat(keys)
-
-
-def _least(q: Tensor, columns: Tensor, k: Tensor) -> Tensor:
-    """The least logit on each row of columns, float64."""
-    if q.dtype in HALVES:
-        q = q.float()
-        k = k.float()
-    on = _supports(q, k, columns)
-    return on.double().masked_fill(columns < 0, torch.inf).amin(1)
-
-
-def _squares(rows: Tensor) -> Tensor:
-    """The squared norm of each row, float64."""
-    return torch.linalg.vector_norm(rows, dim=1, dtype=torch.float64).square()
+    numbers = []
+    for some, own in zip(_wide(q).split(step), place[columns].split(step)):
+        logits = some @ keys
+        row, column = (own >= 0).nonzero(as_tuple=True)
+        logits[row, own[row, column]] = -math.inf
+        top, number = logits.max(1)
+        tops.append(top.double())
+        numbers.append(among[number])
+    return torch.cat(tops), torch.cat(numbers)
 
 
 def _leaning(k: Tensor, columns: Tensor) -> Tensor:
     """Rows with two keys whose product is above 1 / (2 k)."""
     allowed = 1 / (2 * columns.shape[1])
-    bad = columns.new_zeros(len(columns), dtype=torch.bool)
-    for a, b in combinations(columns.T, 2):
-        products = (k[a] * k[b]).sum(1)
-        both = (a >= 0) & (b >= 0)
-        bad |= both & (products.abs() > allowed)
-    return bad
+    some = k[columns.clamp_min(0)] * (columns >= 0)[..., None]
+    products = (some @ some.mT).triu(1)
+    return (products.abs() > allowed).flatten(1).any(1)
 
 
 def _chosen(columns: Tensor, worst: Tensor, bad: Tensor, whole: bool) -> list[int]:

@@ -1,21 +1,32 @@
 """Codes, and whether they are the pattern that they were made for, by tiles.
 
+    gap_i  = min_{j in S_i} L_ij - max_{l not in S_i} L_il    at least log(1 / eps1)
+    off_i  = max - min over S_i of  L_ij - log w_ij           at most log(1 + eps2)
+    odds_i = sum_{l not in S_i} exp L_il / sum_{j in S_i} exp L_ij
+
+with L = scale Q K', of which one tile exists at a time. S_i are the columns of row i.
+
 Page: notebooks/sparse_patterns/logarithmic_dimension
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
 from attnlib._require import (
+    FLOATS,
     finite,
     full_products,
+    is_a,
     is_tensor,
+    matches,
     numbers,
     own_precision,
     require,
@@ -23,9 +34,6 @@ from attnlib._require import (
     sizes,
 )
 from attnlib.expressive.dimensions import _tolerances
-from attnlib.expressive.tiles import HALVES, _logits, _scan
-
-FLOATS = (*HALVES, torch.float32, torch.float64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,8 +45,6 @@ class Code:
         q, k: (n, d), logits are scale * q k'; int8 if the code is exact.
         eps1, eps2: what was asked for.
         scale: of the logits, 1 unless int8.
-        x: (n, 2 d), the inputs.
-        w_q, w_k: (2 d, d), the weights.
     """
 
     q: Tensor
@@ -85,7 +91,8 @@ class Verification:
         margin: the smallest log ratio of a wanted entry to a zero, at least log(1 /
             eps1); inf without zeros.
         leak: the largest share of a row that lies on zeros; a bound for an int8 code.
-        peak_bytes: of the code, the pattern and all buffers.
+        peak_bytes: of the code, as it was given and as it is multiplied, the pattern,
+            the rows and a tile.
         rows: (n, 3), ratio error, margin and odds of the zeros, row by row.
         rounding: a bound for what rounding did to gaps and ratios, taken off before a
             code passes; 0 for int8.
@@ -107,108 +114,186 @@ def verify(
     log_weights: Float[Tensor, "n k"] | None = None,
     *,
     tile: tuple[int, int] | None = None,
-    progress: bool = False,
 ) -> Verification:
     """Both criteria for every row, from logits that are computed tile by tile and
     forgotten.
 
-        log M_ij - log M_il <= -log(1 / eps1)    j off, l on the support of row i
-        |log M_ij / M_il - log w_ij / w_il| <= log(1 + eps2)     j and l both on it
+    Of an int8 code gaps are integers times scale, without rounding. A float code passes
+    only if it would after the worst rounding of its logits, products in full precision
+    (no TF32).
 
     Args:
-        code: by fit, or any Code.
-        columns, log_weights: the pattern, as in fit.
+        columns: -1 pads short rows.
+        log_weights: None: equal weights.
         tile: rows and keys at a time; None for (1024, 256), on CUDA (4096, 16384).
-        progress: show a bar.
 
-    Returns:
-        Verification; for an int8 code gaps are integers times scale, without rounding,
-        and leak is an upper bound. A float code passes only if it would after the worst
-        rounding of its logits, products in full precision (no TF32).
-
-    Raises:
-        ValueError: for a bad pattern, scale or tolerance, for NaN, infinity or
-            overflow, integer logits of 2^24, and sizes that do not fit; for a float32
-            code where torch may round products more.
-
-    Cost: 2 n^2 d flops; memory O(n d + n k + tile), no n x n matrix.
+    Cost: 2 n^2 d flops; memory O(n d + n k + tile).
     Source: criteria (23), (24) of Likhosherstov et al. 2023 as we read them;
         log-sum-exp by tiles.
     Claim: expressive.tiles
     """
-    _code(code)
+    _code(code, columns)
     full_products(code.q.dtype)
-    _tile(tile)
-    exact = code.q.dtype in (torch.int8, torch.float64)
-    kind = torch.float64 if exact else torch.float32
-    log_weights = _above_least(columns, log_weights, kind)
-    _fits(code.q, code.k, columns)
     _tolerances(code.eps1, code.eps2)
-    return _examine(code, columns, log_weights, tile=tile, progress=progress)
-
-
-def _examine(
-    code: Code,
-    columns: Int[Tensor, "n k"],
-    log_weights: Float[Tensor, "n k"],
-    *,
-    tile: tuple[int, int] | None = None,
-    progress: bool = False,
-    early: bool = False,
-) -> Verification:
-    """What verify returns, for good input; `early` ends it at the first tile of rows
-    that fails.
-    """
-    wanted = -math.log(code.eps1)
-    allowed = math.log1p(code.eps2)
     if tile is None:
         tile = (4096, 16384) if code.q.is_cuda else (1024, 256)
-    limits = {"stop": wanted, "spread": allowed} if early else {}
-    q, k, rounding = _logits(code.q, code.k, code.scale)
-    found = _scan(
-        q,
-        k,
-        columns,
-        log_weights,
-        scale=code.scale,
-        whole=code.q.dtype == torch.int8,
-        tile=tile,
-        progress=progress,
-        **limits,
-    )
+    pair = isinstance(tile, (tuple, list)) and len(tile) == 2
+    require(pair, f"tile must be two positive sizes, rows and keys, got {tile}")
+    for size in tile:
+        sizes(1, tile=size)
+    high, wide = map(int, tile)
+    whole = code.q.dtype == torch.int8
+    q, k, gap_off = _logits(code.q, code.k, code.scale)
+    kind = torch.float64 if whole else q.dtype
+    log_weights = _above_least(columns, log_weights, kind)
+    found = []
+    parts = [t.split(high) for t in (q, columns, log_weights)]
+    for some, c, w in zip(*parts):
+        found.append(_read(some, k, c, w, code.scale, wide, whole))
+    rows = torch.cat(found)
+    spread, gap, odds = rows.unbind(1)
 
-    seen = len(found.gap)
-    gap_off = rounding[:seen]
     ratio_off = gap_off
-    if code.q.dtype != torch.int8:
+    if not whole:
         # Weights are rounded too, and a row with a single entry has no ratio.
-        eps = torch.finfo(q.dtype).eps
-        several = (columns[:seen] >= 0).sum(1) > 1
-        ratio_off = gap_off + 2 * eps * log_weights[:seen].amax(1)
-        ratio_off = ratio_off.masked_fill(~several, 0)
-    gaps_hold = bool((found.gap - gap_off >= wanted).all())
-    ratios_hold = bool((found.spread + ratio_off <= allowed).all())
+        single = (columns >= 0).sum(1) == 1
+        ratio_off = gap_off + 2 * torch.finfo(kind).eps * log_weights.amax(1)
+        ratio_off = ratio_off.masked_fill(single, 0)
+    gaps_hold = (gap - gap_off >= -math.log(code.eps1)).all()
+    ratios_hold = (spread + ratio_off <= math.log1p(code.eps2)).all()
 
-    odds = float(found.odds.max())
-    size = found.bytes
-    if q.dtype != code.q.dtype:
-        size += code.q.nbytes + code.k.nbytes
+    worst = float(odds.max())
+    held = (code.q, code.k, q, k, columns, log_weights, rows)
     return Verification(
-        passed=gaps_hold and ratios_hold,
-        ratio_error=float(found.spread.max()),
-        margin=float(found.gap.min()),
-        leak=odds / (1 + odds) if odds < math.inf else 1.0,
-        peak_bytes=size,
-        rows=torch.stack([found.spread, found.gap, found.odds], 1),
+        passed=bool(gaps_hold & ratios_hold),
+        ratio_error=float(spread.max()),
+        margin=float(gap.min()),
+        leak=worst / (1 + worst) if worst < math.inf else 1.0,
+        peak_bytes=sum(t.nbytes for t in held) + high * wide * q.itemsize,
+        rows=rows,
         rounding=float(torch.maximum(gap_off, ratio_off).max()),
     )
 
 
+def _read(
+    q: Tensor,
+    k: Tensor,
+    c: Tensor,
+    log_weights: Tensor,
+    scale: float,
+    wide: int,
+    whole: bool,
+) -> Tensor:
+    """Ratio error, gap and odds of some rows, (rows, 3), of integers if `whole`."""
+    padding = c < 0
+    on = _supports(q, k, c)
+    if whole:
+        on = on.double()
+    on = on * scale
+    rest = on - log_weights
+    above = rest.masked_fill(padding, -math.inf).amax(1)
+    below = rest.masked_fill(padding, math.inf).amin(1)
+    least = on.masked_fill(padding, math.inf).amin(1)
+    if whole:
+        # A sum over the zeros is bounded by their number times the largest.
+        top = q.new_full((len(q),), -math.inf)
+        for products in _off_support(q, k, c, wide):
+            top = torch.maximum(top, products.amax(1))
+        top = top.double() * scale
+        zeros = len(k) - (~padding).sum(1)
+        mass = zeros * (top - least).exp()
+    else:
+        # Logits in units of ln 2: exp2 is faster than exp.
+        q = q * (scale * math.log2(math.e))
+        shift = (least * math.log2(math.e))[:, None]
+        top = torch.full_like(least, -math.inf)
+        mass = torch.zeros_like(least)
+        for logits in _off_support(q, k, c, wide):
+            logits.sub_(shift)
+            top = torch.maximum(top, logits.amax(1))
+            mass += logits.exp2_().sum(1)
+        top = top * math.log(2) + least
+    weights = (on - least[:, None]).exp().masked_fill(padding, 0)
+    odds = mass / weights.sum(1)
+    return torch.stack([above - below, least - top, odds], 1)
+
+
+def _supports(q: Tensor, k: Tensor, columns: Tensor) -> Tensor:
+    """The products on the support, (rows, k); the padding reads the last key."""
+    return torch.stack([(q * k[c]).sum(-1) for c in columns.T], -1)
+
+
+def _off_support(q: Tensor, k: Tensor, c: Tensor, wide: int) -> Iterator[Tensor]:
+    """Q K' of some rows, tile of keys by tile of keys, -inf on the support; each tile
+    takes the place of the one before.
+    """
+    n = len(k)
+    buffer = q.new_empty(len(q), min(wide, n))
+    columns, order = c.flatten().sort()
+    rows = order // c.shape[1]
+    starts = range(0, n, wide)
+    edges = torch.tensor([*starts, n], device=c.device)
+    edges = torch.searchsorted(columns, edges).tolist()
+    for j, first, last in zip(starts, edges, edges[1:]):
+        keys = k[j : j + wide]
+        logits = torch.mm(q, keys.T, out=buffer[:, : len(keys)])
+        logits[rows[first:last], columns[first:last] - j] = -math.inf
+        yield logits
+
+
+def _wide(t: Tensor) -> Tensor:
+    """In the type of the products: eight and sixteen bits are read into thirty-two,
+    which is exact, and fast on every processor.
+    """
+    return t.detach().to(torch.promote_types(t.dtype, torch.float32))
+
+
+def _logits(q: Tensor, k: Tensor, scale: float) -> tuple[Tensor, Tensor, Tensor]:
+    """Queries and keys in the type of the products, and how far rounding may move a gap
+    of each row, (n,).
+
+    A sum of d products of floats is off by at most d u |q| |k|, u half an eps; (d + 16)
+    eps |q| |k| covers two logits and all that is done to them, and the last term what
+    underflows. float32 holds every integer below 2^24. Integers are refused where a sum
+    might reach that, floats where one might overflow.
+    """
+    d = q.shape[1]
+    whole = q.dtype == torch.int8
+    q = _wide(q)
+    k = _wide(k)
+    if whole:
+        largest = q.abs().max() * k.abs().max()
+        size = int(largest) * d
+        require(
+            size < 2**24,
+            "integer logits must stay below 2^24 to be exact, "
+            f"got max |q| max |k| d = {size}",
+        )
+        return q, k, q.new_zeros(len(q), dtype=torch.float64)
+    most = torch.finfo(q.dtype)
+    norms = partial(torch.linalg.vector_norm, dim=1, dtype=torch.float64)
+    lengths = norms(q)
+    longest = float(lengths.max())
+    reach = float(norms(k).max())
+    size = longest * scale * max(1, reach, reach / scale)
+    require(
+        size < most.max / 4,
+        f"logits of size {size:.3g} could overflow {q.dtype}: lower the level, "
+        "or take float64",
+    )
+    share = (d + 16) * most.eps
+    share = share / (1 - share) if share < 1 else math.inf
+    rounded = share * scale * reach * lengths
+    underflow = d * most.tiny * (1 + reach) * (1 + scale)
+    return q, k, rounded + underflow
+
+
+# --- what is refused
+
+
 def _above_least(
-    columns: Int[Tensor, "n k"],
-    log_weights: Float[Tensor, "n k"] | None,
-    dtype: torch.dtype,
-) -> Float[Tensor, "n k"]:
+    columns: Tensor, log_weights: Tensor | None, dtype: torch.dtype
+) -> Tensor:
     """The pattern is one, or a ValueError says where not; log weights above the
     smallest of each row, 0 at the padding.
     """
@@ -227,105 +312,77 @@ def _above_least(
         f"got {tuple(log_weights.shape)}",
     )
     same_device("log_weights", log_weights, columns.device, "columns")
-    bad = ~torch.isfinite(log_weights) & ~padding
-    require(
-        not bad.any(),
-        f"log_weights: {_row(bad)} holds NaN or infinity; "
-        "weights must be positive and finite",
-    )
-    log_weights = log_weights.detach().double()
-    least = log_weights.masked_fill(padding, math.inf).amin(1, keepdim=True)
+    log_weights = log_weights.detach().double().masked_fill(padding, math.inf)
     # Subtracted before the cast: large ones keep their difference.
-    rise = (log_weights - least).masked_fill(padding, 0).to(dtype)
-    far = ~torch.isfinite(rise)
-    require(
-        not far.any(),
-        f"log_weights: {_row(far)} has weights too far apart for {dtype}",
+    rise = log_weights - log_weights.amin(1, keepdim=True)
+    rise = rise.masked_fill(padding, 0).to(dtype)
+    _nowhere(
+        ~torch.isfinite(rise),
+        "log_weights: {row} holds NaN or infinity, or weights too far apart for "
+        f"{dtype}; weights must be positive and finite",
     )
     return rise
 
 
-def _columns(columns: Tensor, n: int | None = None) -> None:
+def _columns(columns: Tensor, n: int | None = None, *, padded: bool = True) -> None:
     """Each row names at least one of n tokens, by default as many as rows, and none
-    twice; -1 pads.
+    twice; -1 pads where that is allowed.
     """
     is_tensor("columns", columns)
+    got = f"{columns.dtype} {tuple(columns.shape)}"
     require(
         columns.dtype == torch.int64,
-        "columns must be an int64 tensor of token numbers",
+        f"columns must be an int64 tensor of token numbers, got {got}",
     )
     require(
-        columns.dim() == 2 and columns.shape[1] >= 1,
-        f"columns must be (n, k) with k >= 1, got {tuple(columns.shape)}",
+        columns.dim() == 2 and 0 not in columns.shape,
+        f"columns must be (n, k) with at least one row and k >= 1, got {got}",
     )
-    require(len(columns) >= 1, "columns needs at least one row")
     finite(columns=columns)
     n = len(columns) if n is None else n
-    outside = (columns < -1) | (columns >= n)
-    require(
-        not outside.any(),
-        f"columns: {_row(outside)} points outside 0..{n - 1} (-1 pads)",
+    least = -1 if padded else 0
+    hint = " (-1 pads)" if padded else ""
+    _nowhere(
+        (columns < least) | (columns >= n),
+        f"columns: {{row}} points outside 0..{n - 1}{hint}",
     )
-    empty = (columns < 0).all(1, keepdim=True)
-    require(
-        not empty.any(),
-        f"columns: {_row(empty)} is empty; a row of attention sums to one, "
-        "so it needs an entry",
+    _nowhere(
+        (columns < 0).all(1, keepdim=True),
+        "columns: {row} is empty; a row of attention sums to one, so it needs an entry",
     )
     ordered = columns.sort(1).values
     later = ordered[:, 1:]
-    twice = (later == ordered[:, :-1]) & (later >= 0)
-    require(
-        not twice.any(),
-        f"columns: {_row(twice)} names a column twice; add its weights up first",
+    _nowhere(
+        (later == ordered[:, :-1]) & (later >= 0),
+        "columns: {row} names a column twice; add its weights up first",
     )
 
 
-def _row(bad: Tensor) -> str:
-    """The name of the first bad row, if there is one."""
-    if not bad.any():
-        return ""
-    first, _ = bad.nonzero()[0].tolist()
-    return f"row {first}"
+def _nowhere(bad: Tensor, message: str) -> None:
+    """No entry is bad, or the message names the first row with one."""
+    if bad.any():
+        first, _ = bad.nonzero()[0].tolist()
+        raise ValueError(message.format(row=f"row {first}"))
 
 
-def _code(code: Code) -> None:
-    """A code is one, and nothing in it is NaN or infinite."""
-    got = type(code).__name__
-    require(isinstance(code, Code), f"code must be a Code, got {got}")
+def _code(code: Code, columns: Tensor) -> None:
+    """A code is one and finite, and goes together with a pattern, which is one."""
+    is_a(Code, code=code)
+    _columns(columns)
     q = code.q
-    k = code.k
-    require(
-        torch.is_tensor(q) and torch.is_tensor(k),
-        "the q and k of a code must be tensors",
-    )
+    is_tensor("q of the code", q)
     require(
         q.dtype in (torch.int8, *FLOATS),
         f"a code must be floating or int8, got {q.dtype}",
     )
-    if q.dtype != torch.int8:
-        finite(q=q, k=k)
+    got = tuple(q.shape)
+    require(
+        len(got) == 2 and got[0] == len(columns) and got[1] >= 1,
+        f"q of the code must be ({len(columns)}, d), a row for each of columns, "
+        f"got {got}",
+    )
+    matches("k of the code", code.k, got, q, "q")
+    same_device("columns", columns, q.device, "the code")
+    finite(q=q, k=code.k)
     numbers(scale=code.scale)
     require(code.scale > 0, f"scale must be positive, got {code.scale}")
-
-
-def _tile(tile) -> None:
-    """Two sizes, or None."""
-    if tile is None:
-        return
-    pair = isinstance(tile, (tuple, list)) and len(tile) == 2
-    require(pair, f"tile must be two positive sizes, rows and keys, got {tile}")
-    for size in tile:
-        sizes(1, tile=size)
-
-
-def _fits(q: Tensor, k: Tensor, columns: Tensor) -> None:
-    """Queries, keys and pattern have sizes, types and devices that go together."""
-    shapes = q.dim() == 2 and q.shape == k.shape and q.shape[1] >= 1
-    shapes = shapes and len(q) == len(columns)
-    kinds = q.dtype == k.dtype and q.device == k.device == columns.device
-    require(
-        shapes and kinds,
-        f"code and columns must fit: q {tuple(q.shape)}, k {tuple(k.shape)}, "
-        f"columns {tuple(columns.shape)}",
-    )

@@ -38,7 +38,7 @@ from attnlib.expressive.dimensions import (
     plain_dimension,
     predicted_dimension,
 )
-from attnlib.expressive.verification import _above_least, _code, _columns, _fits
+from attnlib.expressive.verification import _above_least, _code
 from attnlib.theorems import Case, claim
 
 ROUNDING = 64 * torch.finfo(torch.float64).eps  # entries of size one, short sums
@@ -102,9 +102,7 @@ def _check_rows(name: str, a: Tensor) -> None:
 
 def _check_code(code, columns) -> None:
     """A code and a pattern that fit."""
-    _code(code)
-    _columns(columns)
-    _fits(code.q, code.k, columns)
+    _code(code, columns)
     _tolerances(code.eps1, code.eps2)
 
 

@@ -13,9 +13,9 @@ from torch.nn.functional import normalize
 
 from attnlib._require import is_list, numbers, require, sizes
 from attnlib.certify import Verdict, at_least, at_most
-from attnlib.codes import _columns, margins, moment_keys
+from attnlib.codes import _chosen, margins, moment_keys
 from attnlib.codes.exact import line_order
-from attnlib.expressive import interpolate, redraw
+from attnlib.expressive import redraw
 from attnlib.theorems import Case, claim
 from attnlib.theorems.price_of_dimension import (
     ROUNDING,
@@ -253,7 +253,6 @@ def redrawing(
         keys,
         columns,
         torch.full(columns.shape, float(level), dtype=keys.dtype),
-        solve=interpolate,
         draw=_drawer(keys),
         gap=1.0,
         limit=400,
@@ -278,7 +277,7 @@ def _check_draw(columns: Tensor, keys: Tensor, level: float) -> None:
     """Refuse a pattern that is not regular, and keys and a level that do not fit."""
     check_rows(keys=keys)
     n = len(keys)
-    _columns(columns, n)
+    _chosen(columns, n)
     got, k = columns.shape
     require(got == n, f"columns must have a row for each of the {n} keys, got {got}")
     uses = columns.flatten().bincount(minlength=n)

@@ -48,7 +48,7 @@ def _verify(device: str, *, n: int, d: int) -> Callable:
     columns = _columns(device, n, 4)
     q = 20 * k[columns].sum(1)
     code = expressive.Code(q, k, 0.1, 0.1)
-    return partial(expressive.verify, code, columns, progress=False)
+    return partial(expressive.verify, code, columns)
 
 
 def _fit(device: str, *, n: int, d: int) -> Callable:
@@ -63,7 +63,6 @@ def _fit(device: str, *, n: int, d: int) -> Callable:
             s=7.0,
             restarts=1,
             generator=source("cpu"),
-            progress=False,
         )
 
     return run
@@ -78,7 +77,7 @@ def _interpolated(device: str, *, n: int, d: int) -> Callable:
 
 def _coherence(device: str, *, n: int, d: int) -> Callable:
     k = _keys(device, n, d)
-    return partial(codes.coherence, k, tile=256)
+    return partial(codes.coherence, k)
 
 
 def _margins(device: str, *, n: int, d: int) -> Callable:
@@ -548,7 +547,6 @@ APART = {
     ),
     "a call of kernels in the table": (
         "efficacy.estimate_length efficacy.logit_parts efficacy.logits "
-        "expressive.smallest_dimension expressive.successes "
         "universal.apply universal.approximate "
         "universal.approximate_equivariant memorize.data_scale copying.evaluate"
     ),

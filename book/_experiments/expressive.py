@@ -20,7 +20,6 @@ import torch
 from attnlib.data import load_result
 from attnlib.expressive import Code, Exhausted, fit, verify
 from attnlib.expressive.dimensions import plain_dimension, predicted_dimension
-from attnlib.expressive.search import smallest_dimension
 
 EPS1, EPS2, GAMMA = 0.1, 0.5, 4.0
 T = -math.log(EPS1)
@@ -34,6 +33,42 @@ def pattern(n: int, k: int, generator: torch.Generator) -> torch.Tensor:
     )
     shifts = torch.randperm(n, generator=generator)[:k]
     return names[(rows[:, None] + shifts) % n]
+
+
+def smallest_dimension(
+    columns: torch.Tensor,
+    log_weights: torch.Tensor | None = None,
+    *,
+    restarts: int,
+    most: int | None = None,
+    precision: float = 0.01,
+    **how,
+) -> int:
+    """The smallest dimension at which one of a few draws passes, by bisection up to
+    `most`, or n; success is random and not monotone. The protocol of the papers'
+    simulation in words, with bisection in place of a grid.
+    """
+
+    def passes(d: int) -> bool:
+        """Whether one of a few draws in d dimensions does."""
+        try:
+            fit(columns, log_weights, d=d, restarts=restarts, **how)
+        except Exhausted:
+            return False
+        return True
+
+    low = columns.shape[1] - 1
+    high = most or len(columns)
+    while high - low > max(1, precision * high):
+        if high > 2 * low + 2:  # far apart: halve the ratio, not the difference
+            d = round(math.sqrt(max(low, 1) * high))
+        else:
+            d = (low + high) // 2
+        if passes(d):
+            high = d
+        else:
+            low = d
+    return high
 
 
 def interpolated(g: torch.Generator) -> list[dict]:
@@ -112,17 +147,14 @@ def large(g: torch.Generator) -> dict:
                 s=2 * T,
                 generator=g,
                 restarts=2,
-                progress=False,
             )
             tried[str(d)] = True
         except Exhausted:
             tried[str(d)] = False
         print(d, tried[str(d)], flush=True)
     began = time.process_time()
-    code = fit(
-        columns, eps1=EPS1, eps2=EPS2, method="integer", generator=g, progress=False
-    )
-    report = verify(code, columns, progress=False)
+    code = fit(columns, eps1=EPS1, eps2=EPS2, method="integer", generator=g)
+    report = verify(code, columns)
     spent = time.process_time() - began
     return {
         "n": n,
@@ -162,9 +194,9 @@ def ratios(g: torch.Generator, rounds: int = 5) -> dict:
 
     runs = {
         "gemm": gemm,
-        "float": lambda: verify(real, columns, progress=False),
+        "float": lambda: verify(real, columns),
         "rows": by_rows,
-        "integer": lambda: verify(whole, columns, progress=False),
+        "integer": lambda: verify(whole, columns),
     }
     taken: dict[str, list[float]] = {name: [] for name in runs}
     for _ in range(rounds):
