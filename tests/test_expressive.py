@@ -1,4 +1,4 @@
-"""The room expressive: kernels against literal twins, gradients, memory, search,
+"""The room expressive: kernels against literal twins, gradients, memory,
 figures, and bad input.
 """
 
