@@ -17,7 +17,7 @@ export OMP_NUM_THREADS ?= 1
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help env env-book env-pdf env-test book pdf lint test check proofs mutants bench release serve clean
+.PHONY: help env env-book env-pdf env-test book pdf lint test check proofs bench release serve clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\): .*## /\1\t/p' $(firstword $(MAKEFILE_LIST)) | expand -t 10
@@ -48,9 +48,6 @@ check: env-test ## what `make test` leaves out: the site in a browser, pages as 
 
 proofs: env-book ## let Coq check the proofs in proofs/ (ACCEPT=1: statements that changed are meant)
 	@$(RUN) proofs/check.py $(if $(ACCEPT),--accept)
-
-mutants: env-test ## break attnlib in 400 random places, and see what no test notices (hours; goes on where it was broken off)
-	@$(RUN) tests/mutants.py
 
 bench: env-test ## measure the kernels beside their peers, in alternation: ratios, some minutes
 	@$(RUN) -m bench --quick

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import ast
 import importlib.metadata
-import json
 import os
 import platform
 import re
@@ -38,13 +37,11 @@ TARGETS = [
     "test",
     "check",
     "proofs",
-    "mutants",
     "bench",
     "release",
     "serve",
     "clean",
 ]
-KINDS_OF_NOTICE = ("killed", "refused", "accident", "survived")
 ALONE = {"help", "env", "clean"}  # these need no environment, or make it
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))[
     "project"
@@ -818,27 +815,6 @@ def test_the_readme_begins_with_pictures_that_load_fast():
     for name, alt in found:
         assert len(alt) > 40
         assert 5_000 < (ROOT / name).stat().st_size < 60_000
-
-
-# --- what was seen of mutants ---
-
-
-def test_nineteen_of_twenty_mutants_were_noticed():
-    """Of those that can be: by an assertion, or refused by attnlib itself."""
-    told = json.loads((ROOT / "tests/mutants.json").read_text(encoding="utf-8"))
-    drawn = len(told["verdicts"])
-    assert drawn >= 400 and drawn == sum(told[kind] for kind in KINDS_OF_NOTICE)
-    excused = [mutant for mutant in told["unnoticed"] if mutant["reason"]]
-    assert len(excused) == told["excused"]
-    noticed = told["killed"] + told["refused"]
-    assert noticed >= 0.95 * (drawn - len(excused))
-
-
-def test_excuses_of_mutants_speak_of_lines_that_are_there():
-    """In a process of its own: the driver is not made to be imported by tests."""
-    words = "import sys; sys.path.insert(0, 'tests'); import mutants; mutants.excuses()"
-    code, _, err = run(sys.executable, "-c", words)
-    assert code == 0, err
 
 
 # --- what must not stand in any file ---
