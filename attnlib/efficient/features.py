@@ -245,7 +245,12 @@ def _read(state: Tensor, q: Tensor) -> Tensor:
 
 
 def _begun(
-    q: Tensor, k: Tensor, v: Tensor, state: Tensor | None, more: int = 0, **numbers
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    state: Tensor | None,
+    more: int = 0,
+    **numbers: Tensor,
 ) -> Tensor:
     """The state (d, d_v + more) before a token whose parts fit each other."""
     *batch, d = _one_token("q", q)
@@ -254,9 +259,10 @@ def _begun(
     matches("v", v, (*batch, d_v), q, "q")
     for name, t in numbers.items():
         matches(name, t, tuple(batch), q, "q")
+    size = (*batch, d, d_v + more)
     if state is None:
-        state = q.new_zeros(*batch, d, d_v + more)
-    matches("state", state, (*batch, d, d_v + more), q, "q")
+        state = q.new_zeros(size)
+    matches("state", state, size, q, "q")
     _require.finite(q=q, k=k, v=v, state=state, **numbers)
     return state
 

@@ -197,6 +197,8 @@ def lsh_attention(
     seat = _seats(ids, chunk, causal)
     who = _seated(seat, chunk)
     code = ids * (who.shape[-2] + 1) + seat // chunk
+    if code.max() < 2**31:
+        code = code.int()
 
     if scale is None:
         scale = 1 / math.sqrt(qk.shape[-1])
@@ -205,7 +207,8 @@ def lsh_attention(
     values = _take(v, who)
     logits = q @ _pair(k).mT
     if correct_duplicates and rounds > 1:
-        N = torch.zeros_like(logits, dtype=torch.int32)
+        narrow = torch.uint8 if rounds < 256 else torch.int32
+        N = torch.zeros_like(logits, dtype=narrow)
         for c in code:
             N += _near(c.expand_as(code), who)
         logits = logits - N.clamp_min(1).to(logits.dtype).log()

@@ -274,9 +274,10 @@ def _begun_pass(
     *batch, n, d = q.shape
     for name, t in numbers.items():
         matches(name, t, (*batch, n), q, "q")
+    size = (*batch, d, v.shape[-1])
     if state is None:
-        state = q.new_zeros(*batch, d, v.shape[-1])
-    matches("state", state, (*batch, d, v.shape[-1]), q, "q")
+        state = q.new_zeros(size)
+    matches("state", state, size, q, "q")
     if check:
         _require.finite(state=state, **numbers)
     _shrinks("gate", numbers.get("gate"), chunk, check)
@@ -298,9 +299,10 @@ def _begun_scan(
     matches("b", b, (*tokens, s), x)
     matches("c", c, (*tokens, s), x)
     matches("a", a, (*tokens, d, s), x)
+    size = (*batch, d, s)
     if state is None:
-        state = x.new_zeros(*batch, d, s)
-    matches("state", state, (*batch, d, s), x)
+        state = x.new_zeros(size)
+    matches("state", state, size, x)
     if check:
         _require.finite(x=x, a=a, b=b, c=c, state=state)
     return state
