@@ -1149,7 +1149,7 @@ MUTATIONS = {
     ),
     "_zeros: the pattern is not set aside": expressive(
         "verification",
-        "logits[rows[first:last], columns[first:last] - j] = -math.inf",
+        "logits.view(-1).index_fill_(0, places[first:last], -math.inf)",
         "pass",
         "expressive.tiles",
     ),

@@ -228,16 +228,19 @@ def _off_support(q: Tensor, k: Tensor, c: Tensor, wide: int) -> Iterator[Tensor]
     takes the place of the one before.
     """
     n = len(k)
-    buffer = q.new_empty(len(q), min(wide, n))
+    buffer = q.new_empty(len(q) * min(wide, n))
+    # The pattern by tiles: places in the flattened tile, and where each tile begins.
     columns, order = c.flatten().sort()
-    rows = order // c.shape[1]
-    starts = range(0, n, wide)
-    edges = torch.tensor([*starts, n], device=c.device)
+    starts = columns // wide * wide
+    widths = (n - starts).clamp(max=wide)
+    places = order // c.shape[1] * widths + columns - starts
+    edges = torch.arange(0, n + wide, wide, device=c.device)
     edges = torch.searchsorted(columns, edges).tolist()
-    for j, first, last in zip(starts, edges, edges[1:]):
+    for j, first, last in zip(range(0, n, wide), edges, edges[1:]):
         keys = k[j : j + wide]
-        logits = torch.mm(q, keys.T, out=buffer[:, : len(keys)])
-        logits[rows[first:last], columns[first:last] - j] = -math.inf
+        logits = buffer[: len(q) * len(keys)].view(len(q), len(keys))
+        torch.mm(q, keys.T, out=logits)
+        logits.view(-1).index_fill_(0, places[first:last], -math.inf)
         yield logits
 
 
