@@ -438,7 +438,7 @@ PADDED[0, 0] = -1
     [
         (price.packed_logits, (3 * E4, -1), "d must be an integer"),
         (price.packed_logits, (3 * E4, 0), "d must be an integer"),
-        (price.packed_logits, (3 * E4, math.nan), "d must be an integer"),
+        (price.packed_logits, (3 * E4, math.nan), "d must be a finite number"),
         (price.packed_logits, (None, 4), "logits must be a torch tensor"),
         (price.packed_logits, (0 * E4, 4), "logits must have one largest"),
         (price.factor_four, (12, 3, -1.0), "paid must be positive"),
@@ -466,7 +466,7 @@ PADDED[0, 0] = -1
         (price.kissing, (exact.e8()[0],), "vectors must be int64"),
         (price.kissing, (exact.e8()[:1],), r"n >= 2, got torch.int64 \(1, 8\)"),
         (enough.counting_signs, (16, 0, 1), "k must be an integer"),
-        (enough.counting_signs, (16, 1, math.nan), "d must be an integer"),
+        (enough.counting_signs, (16, 1, math.nan), "d must be a finite number"),
         (enough.sign_rank, ([[1]], [[1, 2]], [1, 1]), "each row of v must"),
         (enough.sign_rank, ([[1, 2]], [[1]], [1, 1]), "each row of w must"),
         (enough.sign_rank, ([[1, 2]], [[1, 2]], [0, 0]), "plus must have no"),

@@ -959,7 +959,7 @@ def _check_points(points) -> None:
             f"points[{i}] must have {max(d, 1)} coordinates, got {len(point)}",
         )
         for number in point:
-            numbers(**{f"points[{i}]": number})
+            fractions(**{f"points[{i}]": number})
 
 
 GRID = Case(grid)
@@ -996,7 +996,7 @@ def counting(
     Page: notebooks/synthesis/five_theorems_one_matrix
     """
     _check_points(points)
-    numbers(box=box, delta=delta)
+    fractions(box=box, delta=delta)
     require(delta > 0, f"delta must be positive, got {delta}")
     require(box > 0, f"box must be positive, got {box}")
     have = math.log2(box / delta)
