@@ -14,6 +14,7 @@ from torch import Tensor
 from attnlib import patterns
 from attnlib._require import (
     finite,
+    fractions,
     is_a,
     is_floating,
     is_list,
