@@ -139,7 +139,9 @@ def _dots(entries: Entries, x: Tensor, y: Tensor) -> Tensor:
     zeros = x.new_zeros(len(entries.col))
     with warnings.catch_warnings():  # that compressed rows are in beta
         warnings.simplefilter("ignore")
-        zero = torch.sparse_csr_tensor(entries.crow, entries.col, zeros, size=size)
+        zero = torch.sparse_csr_tensor(
+            entries.crow, entries.col, zeros, size=size, device=x.device
+        )
         made = torch.sparse.sampled_addmm(zero, x, y.mT, beta=0.0)
     return made.values()
 
