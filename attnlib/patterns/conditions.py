@@ -228,7 +228,7 @@ def _hops(pattern: Pattern, skip: bool) -> tuple[int | None, Bool[Tensor, "n n"]
             periods += 1 << i
             too_few = longer
     s = periods * pattern.p
-    while not full(too_few):
+    while not full(too_few) and s < (periods + 1) * pattern.p:
         too_few = bit_product(steps[s % pattern.p], too_few)
         s += 1
     return s, heard
