@@ -7,7 +7,7 @@ Page: notebooks/jl_low_rank/complexity_table
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import torch
 from jaxtyping import Float
@@ -17,7 +17,8 @@ from attnlib import _require
 from attnlib._require import require, sizes
 
 
-class Latent(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Latent:
     """A token keeps x @ down, r numbers for all heads; head h has the keys
     x @ down @ keys[h] and the values x @ down @ values[h].
     """
