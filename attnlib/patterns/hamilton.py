@@ -72,7 +72,9 @@ def _search(pattern: Pattern, moves: int) -> tuple[tuple[int, ...] | None, str, 
         why = "" if path else "no order of the tokens is a path: all were tried"
         return path, why, True
     path = _by_rotations(reads, moves)
-    return path, "", path is not None and is_path(pattern, path)
+    if path and is_path(pattern, path):
+        return path, "", True
+    return None, "", False
 
 
 def _indices(chosen: Tensor) -> list[int]:
