@@ -52,8 +52,9 @@ def closure(edges: Bool[Tensor, "n n"]) -> Bool[Tensor, "n n"]:
     """
     n = len(edges)
     power = pack(edges | torch.eye(n, dtype=torch.bool, device=edges.device))
-    square = bit_product(power, power)
-    while (square != power).any():
-        power = square
+    for _ in range(n.bit_length()):
         square = bit_product(power, power)
+        if (square == power).all():
+            break
+        power = square
     return unpack(power, n)
