@@ -978,9 +978,9 @@ def exponent(gaps: dict[str, Sequence[float]]) -> float:
         by_count = {int(N): geometric_mean(values) for N, values in gaps.items()}
     except Exception as error:
         raise ValueError(f"gaps must be N -> positive numbers: {error}") from None
-    require(len(by_count) >= 2, "gaps must hold two numbers of sets or more")
     useful = all(0 < gap < math.inf for gap in by_count.values())
-    require(useful, "gaps must be N -> positive numbers: one is NaN or infinite")
+    require(useful, "gaps must be N -> positive numbers: one is 0, NaN or infinite")
+    require(len(by_count) >= 2, "gaps must hold two numbers of sets or more")
     least, most = min(by_count), max(by_count)
     require(least >= 1, f"gaps must be for N >= 1, got {least}")
     return math.log(by_count[most] / by_count[least]) / math.log(most / least)
