@@ -14,7 +14,7 @@ from types import ModuleType
 
 import torch
 
-from attnlib.data.timings import Record, ratio, report
+from attnbook.data.timings import Record, ratio, report
 from bench.record import Cases, compare  # noqa: F401 (public here)
 from bench.timing import alternate, store  # noqa: F401 (public here)
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from attnlib.data.timings import Quartiles, Record, parts, peers, ratio, share
+from attnbook.data.timings import Quartiles, Record, parts, peers, ratio, share
 
 
 class Goal(NamedTuple):

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from attnlib.data.timings import Record
+from attnbook.data.timings import Record
 from attnlib.memorize import boltzmann, smallest_gap
 from bench import _peers
 from bench.record import Cases, Runs, compare

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from attnlib.data.timings import Record
+from attnbook.data.timings import Record
 from attnlib.efficient import lsh_attention
 from attnlib.lowrank import linformer_attention
 from bench import _peers

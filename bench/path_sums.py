@@ -12,8 +12,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from attnbook.data.timings import Record
 from attnlib.attention import Layer, forward, merged, random_layers
-from attnlib.data.timings import Record
 from attnlib.paths import path_counts, path_sums, path_terms
 from bench.record import Cases, Runs, compare
 

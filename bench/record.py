@@ -15,7 +15,7 @@ from importlib.metadata import PackageNotFoundError, version
 import torch
 from torch import Tensor
 
-from attnlib.data.timings import PIECES, Record
+from attnbook.data.timings import PIECES, Record
 from bench.timing import alternate, own_clock, peak_bytes
 
 Cases = dict[str, Callable[[], Record]]  # names, and how each is measured

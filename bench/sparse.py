@@ -11,8 +11,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from attnbook.data.timings import Record
 from attnlib import patterns
-from attnlib.data.timings import Record
 from attnlib.patterns import Columns, Pattern, Step, Strided, Window, build
 from attnlib.sparse import sparse_attention
 from bench import _peers

@@ -7,7 +7,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Sequence
 
-from attnlib.data.timings import Record, parts, peers, ratio, share
+from attnbook.data.timings import Record, parts, peers, ratio, share
 from bench.goals import Judged
 
 SHARES = {"flop": "the rate of a matrix product", "bytes": "the rate of a copy"}

@@ -11,8 +11,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from attnbook.data.timings import Record
 from attnlib import expressive
-from attnlib.data.timings import Record
 from attnlib.expressive import Code
 from bench import _peers
 from bench.record import Cases, Runs, compare

@@ -20,7 +20,8 @@ import hypothesis
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(ROOT), str(ROOT / "book" / "_tools")]  # bench; the tools
+PLACES = ("", "book", "book/_tools")  # bench and attnlib; attnbook; the tools
+sys.path[:0] = [str(ROOT / place) for place in PLACES]
 
 import claims  # noqa: E402  (it stands in the folder just named)
 
@@ -31,7 +32,7 @@ SHAPES = SHAPES and importlib.util.find_spec("attnlib") is not None
 if SHAPES:
     import jaxtyping
 
-    jaxtyping.install_import_hook("attnlib", "beartype.beartype")
+    jaxtyping.install_import_hook(["attnlib", "attnbook"], "beartype.beartype")
 
 hypothesis.settings.register_profile("attnlib", deadline=None, derandomize=True)
 hypothesis.settings.load_profile("attnlib")

@@ -18,7 +18,7 @@ from types import CodeType, FunctionType
 from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGES = {  # module of attnlib.theorems -> its page
+PAGES = {  # module of attnbook.theorems -> its page
     "paths": "path_decomposition/paths",
     "rank_collapse": "path_decomposition/rank_collapse",
     "price_of_dimension": "sparse_patterns/price_of_dimension",
@@ -80,9 +80,9 @@ class Mutation(NamedTuple):
     kernel: str
     old: str
     new: str
-    claims: str  # of attnlib.theorems; they hold while nothing is broken
+    claims: str  # of attnbook.theorems; they hold while nothing is broken
     page: bool  # does a checked cell of the page depend on it?
-    module: str  # of attnlib.theorems
+    module: str  # of attnbook.theorems
 
 
 def room(module: str, kernel: str = "{}") -> Callable[..., Mutation]:
@@ -2006,8 +2006,8 @@ def settle() -> None:
     what it looks through, each fork would have to copy.
     """
     made = [thing for thing in gc.get_objects() if type(thing) is FunctionType]
-    library = f"{ROOT}/attnlib/"
-    ALIVE.extend(f for f in made if f.__code__.co_filename.startswith(library))
+    ours = (f"{ROOT}/attnlib/", f"{ROOT}/book/attnbook/")
+    ALIVE.extend(f for f in made if f.__code__.co_filename.startswith(ours))
     gc.freeze()  # what is frozen is not among the objects next time
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from attnbook.data import conll
 from attnlib import (
     attention,
     copying,
@@ -18,8 +19,8 @@ from attnlib import (
     patterns,
     universal,
 )
+from attnlib.audit import tiny
 from attnlib.copying import networks, training
-from attnlib.data import conll, tiny
 
 SEED = object()  # stands for a torch.Generator, fresh in every call
 
@@ -669,8 +670,6 @@ def certify_rows() -> Rows:
 
 def data_rows() -> Rows:
     tagged = conll.Tagged([["a", "b"]], [["x", "y"]])
-    model = tiny.TinyModel(1, 2, 8)
-    tokens = tiny.encode("four words of text")
     return {
         "data.conll.encode": {
             "tagged": tagged,
@@ -685,14 +684,17 @@ def data_rows() -> Rows:
             "name": "path_efficacy_network",
             "dtype": torch.float32,
         },
-        "data.tiny.TinyModel": {"layers": 1, "heads": 2, "width": 8, "seed": 0},
-        "data.tiny.attention_heads": {"model": model, "text": "ab"},
-        "data.tiny.attention_maps": {"model": model, "text": "ab"},
-        "data.tiny.encode": {"text": "ab"},
-        "data.tiny.hide": {"tokens": tokens, "generator": SEED},
-        "data.tiny.load_tiny_model": {},
-        "data.tiny.masked_loss": {"model": model, "tokens": tokens, "generator": SEED},
-        "data.tiny.rotate": {"x": normal(5, 4)},
+    }
+
+
+def audit_rows() -> Rows:
+    model = tiny.TinyModel(1, 2, 8)
+    return {
+        "audit.tiny.TinyModel": {"layers": 1, "heads": 2, "width": 8, "seed": 0},
+        "audit.tiny.attention_heads": {"model": model, "text": "ab"},
+        "audit.tiny.attention_maps": {"model": model, "text": "ab"},
+        "audit.tiny.encode": {"text": "ab"},
+        "audit.tiny.load_tiny_model": {},
     }
 
 
@@ -714,6 +716,7 @@ ROOMS = {
     "bridges": bridges_rows,
     "certify": certify_rows,
     "data": data_rows,
+    "audit": audit_rows,
 }
 
 
@@ -723,7 +726,7 @@ EXCUSED = {
     "codes.exact.e8": "takes no argument",
     "codes.exact.golay": "takes no argument",
     "codes.exact.leech": "takes no argument",
-    "data.checkpoints": "needs a model of transformers, or a download",
+    "audit.checkpoints": "needs a model of transformers, or a download",
     "data.conll.load_conll": "reads a file: tests/test_conll.py breaks it",
     "data.timings": "reads what `python -m bench` stored",
     "exercises": "tests/test_exercises.py gives them wrong answers",
@@ -812,9 +815,6 @@ LEGAL = {
         copying.bound hit: narrow
         copying.ceiling hit: narrow
         copying.training.copy_targets x: empty short
-        data.tiny.hide tokens: narrow
-        data.tiny.masked_loss tokens: narrow
-        data.tiny.rotate x: short
         efficacy.accuracy labels: shallower
         efficacy.hull_labels points: short
         efficacy.logit_parts u: shallower
@@ -978,9 +978,9 @@ LEGAL = {
         paths.restrict layers: :nan :inf
     """,
     "any word is a text": """
-        data.tiny.attention_heads text: word
-        data.tiny.attention_maps text: word
-        data.tiny.encode text: word
+        audit.tiny.attention_heads text: word
+        audit.tiny.attention_maps text: word
+        audit.tiny.encode text: word
     """,
     "a verdict on NaN fails, and an error that is no number is NaN": """
         certify.at_least bound: zero negative nan inf -inf

@@ -18,7 +18,8 @@ import transformers
 from torch import nn
 from torch.nn import functional as F
 
-from attnlib import attention, audit, bridges, collapse, data, lowrank, paths, patterns
+from attnbook import data
+from attnlib import attention, audit, bridges, collapse, lowrank, paths, patterns
 from attnlib.audit import heads, measures, report, verdict
 from attnlib.audit.records import LayerRecord, passages
 

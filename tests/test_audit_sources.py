@@ -13,7 +13,8 @@ from torch import nn
 from torch.nn import functional as F
 from transformers import modeling_utils
 
-from attnlib import attention, data
+from attnbook import data
+from attnlib import attention
 from attnlib.audit import __main__ as command
 from attnlib.audit import named
 from attnlib.audit.records import LayerRecord

@@ -10,8 +10,8 @@ import pytest
 import torch
 
 import bench
+from attnbook.data.timings import ratio, share
 from attnlib.attention import forward, merged, random_layers
-from attnlib.data.timings import ratio, share
 from attnlib.paths import path_sums as sums
 from bench import _peers, goals, path_sums, sparse
 from bench.record import called, limits, worst

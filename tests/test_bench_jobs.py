@@ -8,8 +8,8 @@ import pytest
 import torch
 
 import bench
+from attnbook.data import timings
 from attnlib import patterns
-from attnlib.data import timings
 from attnlib.expressive import verify as verified
 from attnlib.memorize import smallest_gap
 from bench import _peers, goals, ids, lists, lowrank, sparse, verify

@@ -15,7 +15,7 @@ import torch
 from test_figures import described
 
 import bench
-from attnlib.data import timings
+from attnbook.data import timings
 from bench import figures as draw
 from bench import goals, record, tables, timing
 
@@ -345,7 +345,8 @@ def test_every_part_has_its_place_and_every_place_its_part():
 def test_what_is_not_stored_is_named():
     text = extension().texts()["away"]
     stored = {
-        path.stem for path in (pages.ROOT / "attnlib/data/results").glob("bench_*.json")
+        path.stem
+        for path in (pages.ROOT / "book/attnbook/data/results").glob("bench_*.json")
     }
     for job in bench.JOBS:
         assert (f"`{job}` on a CPU" in text) == (f"bench_{job}" not in stored)

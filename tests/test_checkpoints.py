@@ -12,9 +12,9 @@ from dataclasses import replace
 import pytest
 import torch
 
-from attnlib import data
+from attnbook import data
+from attnbook.data import checkpoints
 from attnlib.attention import forward
-from attnlib.data import checkpoints
 
 needs_transformers = pytest.mark.skipif(
     importlib.util.find_spec("transformers") is None,

@@ -1,6 +1,6 @@
 """What is special about the claims of the page on softmax averages and hardmax: gaps
 against balls of another library, and objects that are refused. The claims themselves
-are functions of attnlib.theorems.boltzmann_and_hardmax, run by test_theorems.py.
+are functions of attnbook.theorems.boltzmann_and_hardmax, run by test_theorems.py.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ import numpy as np
 import pytest
 import torch
 
-from attnlib import certify, theorems
+from attnbook import theorems
+from attnlib import certify
 from attnlib.memorize import boltzmann, needed_gap
 
 claims = theorems.boltzmann_and_hardmax

@@ -10,8 +10,8 @@ import math
 import pytest
 import torch
 
+from attnbook.theorems import cache as claims
 from attnlib.bridges import state_floor
-from attnlib.theorems import cache as claims
 
 double = torch.float64
 KEYS = claims.unit_keys("simplex", 4)

@@ -1,4 +1,4 @@
-"""What attnlib.theorems.rank_collapse cannot say: exact counterexamples of the page
+"""What attnbook.theorems.rank_collapse cannot say: exact counterexamples of the page
 notebooks/path_decomposition/rank_collapse, and what users of its theorems meet.
 """
 
@@ -10,10 +10,10 @@ from fractions import Fraction
 import pytest
 import torch
 
+from attnbook.theorems import rank_collapse
 from attnlib import certify
 from attnlib.attention import Layer, forward
 from attnlib.collapse import diameter, log_diameter_bound, log_residuals, residual
-from attnlib.theorems import rank_collapse
 
 EPS = torch.finfo(torch.float64).eps
 

@@ -1,4 +1,4 @@
-"""What attnlib.theorems.complexity_table cannot say of the page
+"""What attnbook.theorems.complexity_table cannot say of the page
 notebooks/jl_low_rank/complexity_table: numbers by hand, and objects of one's own.
 """
 
@@ -9,10 +9,10 @@ import math
 import pytest
 import torch
 
+from attnbook.theorems import complexity_table as claims
 from attnlib import patterns
 from attnlib.efficient import flops, lsh_buckets
 from attnlib.lowrank import nystrom_attention
-from attnlib.theorems import complexity_table as claims
 
 
 def slope(row, n, **sizes):

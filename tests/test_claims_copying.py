@@ -1,4 +1,4 @@
-"""What attnlib.theorems.copying_task cannot say: a bound worked out by another route,
+"""What attnbook.theorems.copying_task cannot say: a bound worked out by another route,
 stored runs against their ceilings, and refusals. Page:
 notebooks/sparse_universality/copying_task.
 """
@@ -13,10 +13,10 @@ import mpmath
 import pytest
 import torch
 
+from attnbook.data import load_result
+from attnbook.theorems import copying_task as task
 from attnlib import copying, patterns
 from attnlib.copying.families import causal_pattern
-from attnlib.data import load_result
-from attnlib.theorems import copying_task as task
 
 SETS = [[0], [1], [2], [1, 3], [3, 4], [5]]
 

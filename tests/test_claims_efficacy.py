@@ -1,4 +1,4 @@
-"""What attnlib.theorems.path_efficacy cannot say: exact examples of the page
+"""What attnbook.theorems.path_efficacy cannot say: exact examples of the page
 notebooks/path_decomposition/path_efficacy, and its theorems on networks of one's own.
 """
 
@@ -10,10 +10,10 @@ from fractions import Fraction
 import pytest
 import torch
 
+from attnbook.theorems import path_efficacy as theorems
 from attnlib.attention import Layer, forward
 from attnlib.efficacy import length_bounds, logit_parts, logits, restricted_forward
 from attnlib.paths import path_counts, path_sums
-from attnlib.theorems import path_efficacy as theorems
 
 EPS = torch.finfo(torch.float64).eps
 

@@ -1,5 +1,5 @@
-"""What attnlib.theorems.escaping_collapse cannot say: an exact counterexample, and that
-the certificate refuses what it cannot vouch for.
+"""What attnbook.theorems.escaping_collapse cannot say: an exact counterexample, and
+that the certificate refuses what it cannot vouch for.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from fractions import Fraction
 import pytest
 import torch
 
+from attnbook.theorems import escaping_collapse as claims
 from attnlib.attention import Encoder, Layer, Mlp, Norm, forward, random_layers
-from attnlib.theorems import escaping_collapse as claims
 
 double = torch.float64
 

@@ -1,4 +1,4 @@
-"""What attnlib.theorems.logarithmic_dimension cannot say: a certificate, the stored
+"""What attnbook.theorems.logarithmic_dimension cannot say: a certificate, the stored
 run, and a code that would pass by rounding.
 
 Page: notebooks/sparse_patterns/logarithmic_dimension
@@ -13,12 +13,12 @@ from fractions import Fraction
 import pytest
 import torch
 
+from attnbook.data import load_result
+from attnbook.theorems import logarithmic_dimension as page
+from attnbook.theorems.logarithmic_dimension import random_columns, seeded, smallest
 from attnlib.certify import at_most
-from attnlib.data import load_result
 from attnlib.expressive import Code, interpolate, verify
 from attnlib.expressive.dimensions import predicted_dimension
-from attnlib.theorems import logarithmic_dimension as page
-from attnlib.theorems.logarithmic_dimension import random_columns, seeded, smallest
 
 T = math.log(10)
 

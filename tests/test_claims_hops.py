@@ -1,4 +1,4 @@
-"""What attnlib.theorems.layers_or_steps cannot say: numbers worked out by another
+"""What attnbook.theorems.layers_or_steps cannot say: numbers worked out by another
 route, refusals, and what readers bring.
 """
 
@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 import torch
 
+from attnbook.theorems import layers_or_steps as hops
 from attnlib.attention import forward
-from attnlib.theorems import layers_or_steps as hops
 
 RING = [1, 2, 3, 4, 5, 6, 7, 0]
 NAMES = hops.equal_angles(8)

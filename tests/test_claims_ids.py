@@ -1,4 +1,4 @@
-"""What attnlib.theorems.contextual_mapping cannot say: the certified numbers that the
+"""What attnbook.theorems.contextual_mapping cannot say: the certified numbers that the
 page prints, what floats show of means, and refusals.
 """
 
@@ -10,10 +10,10 @@ from fractions import Fraction
 import pytest
 import torch
 
-from attnlib.data import load_result
+from attnbook.data import load_result
+from attnbook.theorems import contextual_mapping as claims
 from attnlib.memorize import context_ids, needed_gap, paper_scale, separate
 from attnlib.memorize.ids import smallest_gap
-from attnlib.theorems import contextual_mapping as claims
 
 double = torch.float64
 nan = math.nan

@@ -1,4 +1,4 @@
-"""What attnlib.theorems.spectra_and_linformer cannot say: literal numbers of the page
+"""What attnbook.theorems.spectra_and_linformer cannot say: literal numbers of the page
 notebooks/jl_low_rank/spectra_and_linformer, worked out by another route.
 """
 
@@ -10,7 +10,7 @@ from fractions import Fraction
 import pytest
 import torch
 
-from attnlib.theorems import spectra_and_linformer as claims
+from attnbook.theorems import spectra_and_linformer as claims
 
 
 def test_the_law_at_four_tokens():

@@ -1,4 +1,4 @@
-"""What attnlib.theorems.memorization cannot say: that a certified error holds for the
+"""What attnbook.theorems.memorization cannot say: that a certified error holds for the
 network of its floats in exact arithmetic, and that the theorems refuse what they are
 not about.
 """
@@ -10,9 +10,9 @@ from fractions import Fraction
 import pytest
 import torch
 
+from attnbook.theorems import memorization as claims
 from attnlib.memorize import fit_groups
 from attnlib.memorize.dense import Grouped, _errors, _hyperplanes
-from attnlib.theorems import memorization as claims
 
 double = torch.float64
 

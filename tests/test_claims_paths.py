@@ -1,5 +1,5 @@
-"""What attnlib.theorems.paths cannot say: exact counterexamples and certificates of the
-page notebooks/path_decomposition/paths.
+"""What attnbook.theorems.paths cannot say: exact counterexamples and certificates of
+the page notebooks/path_decomposition/paths.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from fractions import Fraction
 import pytest
 import torch
 
+from attnbook.theorems import paths
 from attnlib import certify
 from attnlib.attention import forward, from_torch, merged, random_layers
 from attnlib.certify import Verdict, at_most
 from attnlib.paths import path_sums
-from attnlib.theorems import paths
 
 EPS = torch.finfo(torch.float64).eps
 

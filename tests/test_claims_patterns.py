@@ -1,6 +1,6 @@
 """What is special about the claims of
 notebooks/sparse_universality/patterns_and_conditions: exact numbers by another route,
-and what its theorems refuse. Checks, controls and witnesses stand in attnlib.theorems.
+and what its theorems refuse. Checks, controls and witnesses stand in attnbook.theorems.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from itertools import product
 import pytest
 import torch
 
+from attnbook.theorems import patterns_and_conditions as page
 from attnlib import certify, patterns
 from attnlib.patterns.hamilton import _search as search
-from attnlib.theorems import patterns_and_conditions as page
 
 DOUBLE = torch.float64
 

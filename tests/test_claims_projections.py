@@ -1,4 +1,4 @@
-"""What attnlib.theorems.random_projections cannot say: exact counterexamples and
+"""What attnbook.theorems.random_projections cannot say: exact counterexamples and
 certificates of the page notebooks/jl_low_rank/random_projections.
 """
 
@@ -12,10 +12,10 @@ import mpmath
 import pytest
 import torch
 
+from attnbook.theorems import random_projections as jl
 from attnlib import certify
 from attnlib.lowrank import jl_surrogate
 from attnlib.projections import failure_bound, projection
-from attnlib.theorems import random_projections as jl
 
 
 def gen(seed=0):

@@ -1,4 +1,4 @@
-"""What attnlib.theorems.four_questions cannot say: exact counterexamples of the page
+"""What attnbook.theorems.four_questions cannot say: exact counterexamples of the page
 notebooks/path_decomposition/four_questions, and input that it refuses.
 """
 
@@ -10,10 +10,10 @@ from fractions import Fraction
 import pytest
 import torch
 
+from attnbook.theorems import four_questions
 from attnlib import certify
 from attnlib.attention import random_layers
 from attnlib.collapse import composite_norm, residual
-from attnlib.theorems import four_questions
 
 TOKENS = certify.exact([[1], [-1]])
 EPS = torch.finfo(torch.float64).eps

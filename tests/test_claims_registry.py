@@ -860,7 +860,7 @@ def marked_tests(folder: Path) -> list[tuple[str, str, str, ast.FunctionDef, set
 
 def complaints(registry, tests, coded=()) -> list[str]:
     """What is wrong with the tests of a registry, one line each; `coded` are the claims
-    that attnlib.theorems runs, with check, control and witness.
+    that attnbook.theorems runs, with check, control and witness.
     """
     found = [f"theorems: {name} is not in the registry" for name in coded]
     found = [line for line in found if line.split()[1] not in {c.id for c in registry}]
@@ -966,7 +966,7 @@ def test_every_claim_of_the_book_has_its_tests_and_every_test_its_claim():
 
 
 def test_the_functions_read_from_the_source_are_those_that_run():
-    from attnlib.theorems import THEOREMS
+    from attnbook.theorems import THEOREMS
 
     named = {}
     for name, theorem in THEOREMS.items():

@@ -1,4 +1,4 @@
-"""What attnlib.theorems.reviewers_questions cannot say: numbers, and refusals."""
+"""What attnbook.theorems.reviewers_questions cannot say: numbers, and refusals."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 import torch
 
+from attnbook.theorems import reviewers_questions as reviewers
 from attnlib.memorize import memorize
-from attnlib.theorems import reviewers_questions as reviewers
 
 F64 = torch.float64
 

@@ -1,4 +1,4 @@
-"""What attnlib.theorems.sharpness cannot say: the same numbers by other routes,
+"""What attnbook.theorems.sharpness cannot say: the same numbers by other routes,
 refusals, and the trained heads of notebooks/what_came_after/sharpness.
 """
 
@@ -11,9 +11,9 @@ import mpmath
 import pytest
 import torch
 
-from attnlib import data
+from attnbook import data
+from attnbook.theorems import sharpness as page
 from attnlib.bridges import critical_beta, needed_radius
-from attnlib.theorems import sharpness as page
 
 DOUBLE = torch.float64
 

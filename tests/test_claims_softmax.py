@@ -1,4 +1,4 @@
-"""What attnlib.theorems.from_integers_to_softmax cannot say: many digits, exact ramps,
+"""What attnbook.theorems.from_integers_to_softmax cannot say: many digits, exact ramps,
 and what is refused, of the page
 notebooks/sparse_universality/from_integers_to_softmax.
 """
@@ -13,9 +13,9 @@ import mpmath
 import pytest
 import torch
 
+from attnbook.theorems import from_integers_to_softmax as softened
 from attnlib import patterns
 from attnlib.attention import feed_forward
-from attnlib.theorems import from_integers_to_softmax as softened
 from attnlib.universal import (
     approximate_equivariant,
     contextual_map,

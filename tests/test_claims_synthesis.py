@@ -1,4 +1,4 @@
-"""What attnlib.theorems.five_theorems_one_matrix cannot say: the same numbers by other
+"""What attnbook.theorems.five_theorems_one_matrix cannot say: the same numbers by other
 routes, and attacks on the floors of the page
 notebooks/synthesis/five_theorems_one_matrix.
 """
@@ -12,10 +12,10 @@ import mpmath
 import pytest
 import torch
 
+from attnbook.theorems import five_theorems_one_matrix as page
 from attnlib import patterns
 from attnlib.attention import forward, random_layers
 from attnlib.bridges import cluster_logits, largest_dobrushin, rank_floor
-from attnlib.theorems import five_theorems_one_matrix as page
 
 EPS = torch.finfo(torch.float64).eps
 DOUBLE = torch.float64

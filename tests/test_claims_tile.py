@@ -1,4 +1,4 @@
-"""What attnlib.theorems.bits_of_a_tile cannot say: numbers by hand, and bad input, of
+"""What attnbook.theorems.bits_of_a_tile cannot say: numbers by hand, and bad input, of
 the page notebooks/what_came_after/bits_of_a_tile.
 """
 
@@ -11,7 +11,7 @@ from fractions import Fraction
 import pytest
 import torch
 
-from attnlib.theorems import bits_of_a_tile as page
+from attnbook.theorems import bits_of_a_tile as page
 
 double = torch.float64
 

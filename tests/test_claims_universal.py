@@ -1,4 +1,4 @@
-"""What attnlib.theorems.the_proof_executed cannot say: a second evaluation, exact
+"""What attnbook.theorems.the_proof_executed cannot say: a second evaluation, exact
 certificates, and what is refused. Page: sparse_universality/the_proof_executed.
 """
 
@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 import torch
 
+from attnbook.theorems import the_proof_executed as proof
 from attnlib import patterns
 from attnlib.attention import Layer
-from attnlib.theorems import the_proof_executed as proof
 from attnlib.universal import (
     approximate_equivariant,
     context_ids,

@@ -303,7 +303,7 @@ def test_a_file_that_is_no_verdicts_reads_as_none(tmp_path, text):
 
 
 PAGE = """
-from attnlib.theorems import claim
+from attnbook.theorems import claim
 
 @claim("tiny.other", cases=[], controls=[], witness=None)
 def other():
@@ -311,7 +311,7 @@ def other():
 """
 MARKED = """
 import pytest
-from attnlib import theorems
+from attnbook import theorems
 
 @pytest.mark.parametrize("n", [pytest.param(1, marks=pytest.mark.claim(n, role="check"))
                                for n in theorems.ALL])
@@ -329,11 +329,11 @@ def two(tree) -> Path:
     files = {
         "attnlib/sums.py": "from attnlib import parts\nadd = parts.add\n",
         "attnlib/parts.py": "add = int.__add__\n",
-        "attnlib/theorems/__init__.py": "ALL = []\nclaim = 1\n"
-        "from attnlib.theorems import page, unused\n",
-        "attnlib/theorems/page.py": PAGE,
-        "attnlib/theorems/unused.py": "import attnlib.figures",
-        "attnlib/figures/__init__.py": "GREY = 1",
+        "book/attnbook/theorems/__init__.py": "ALL = []\nclaim = 1\n"
+        "from attnbook.theorems import page, unused\n",
+        "book/attnbook/theorems/page.py": PAGE,
+        "book/attnbook/theorems/unused.py": "import attnbook.figures",
+        "book/attnbook/figures/__init__.py": "GREY = 1",
         "tests/test_all.py": MARKED,
         "requirements.txt": "torch==1",
     }
@@ -349,10 +349,10 @@ def two(tree) -> Path:
         "attnlib/parts.py": "sum",
         "attnlib/sums.py": "sum",
         "attnlib/__init__.py": "sum other",
-        "attnlib/theorems/page.py": "other",
-        "attnlib/theorems/__init__.py": "other",
-        "attnlib/theorems/unused.py": "",
-        "attnlib/figures/__init__.py": "",
+        "book/attnbook/theorems/page.py": "other",
+        "book/attnbook/theorems/__init__.py": "other",
+        "book/attnbook/theorems/unused.py": "",
+        "book/attnbook/figures/__init__.py": "",
         "tests/test_sum.py": "sum",
         "tests/test_all.py": "other",
         "tests/conftest.py": "sum other",

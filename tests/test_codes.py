@@ -1,5 +1,5 @@
 """The room codes: kernels against literal twins, gradients, devices, bad input. Claims:
-attnlib.theorems.price_of_dimension and .what_is_enough.
+attnbook.theorems.price_of_dimension and .what_is_enough.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from attnbook.data import load_result
+from attnbook.theorems import price_of_dimension as price
+from attnbook.theorems import what_is_enough as enough
 from attnlib import codes
 from attnlib.codes import exact
-from attnlib.data import load_result
-from attnlib.theorems import price_of_dimension as price
-from attnlib.theorems import what_is_enough as enough
 
 EPS = torch.finfo(torch.float64).eps
 

@@ -1,4 +1,4 @@
-"""attnlib.data.conll: a reader of local files, sentences that are made, and their
+"""attnbook.data.conll: a reader of local files, sentences that are made, and their
 encoding.
 """
 
@@ -7,7 +7,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from attnlib.data.conll import Tagged, encode, generate_entities, load_conll
+from attnbook.data.conll import Tagged, encode, generate_entities, load_conll
 
 FILE = """-DOCSTART- -X- -X- O
 

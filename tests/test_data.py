@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from attnlib import data
+from attnbook import data
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "book" / "_experiments"))
 import store  # noqa: E402

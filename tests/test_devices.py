@@ -36,12 +36,9 @@ BITS = ("patterns.bits.", "patterns.hamilton.impossible")
 KERNELS = {
     name: row
     for room, rows in ROOMS.items()
-    if room != "data"
+    if room not in ("data", "audit")
     for name, row in rows().items()
 }
-HIDING = ROOMS["data"]()
-for own in ("data.tiny.hide", "data.tiny.masked_loss"):
-    KERNELS[own] = HIDING[own]
 
 
 class SaysCuda(TorchFunctionMode):

@@ -16,9 +16,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from attnlib import data
+from attnbook import data
+from attnbook.data.networks import load_reader
 from attnlib.attention import forward, random_layers
-from attnlib.data.networks import load_reader
 from attnlib.efficacy import (
     accuracy,
     draw_paths,
@@ -257,7 +257,7 @@ def test_packing_and_reading_agree(monkeypatch):
         )
     )
     stored = {"result": path_efficacy.pack(reader)}
-    monkeypatch.setattr("attnlib.data.networks.load_result", lambda name: stored)
+    monkeypatch.setattr("attnbook.data.networks.load_result", lambda name: stored)
     got = load_reader("any")
 
     def flat(r):

@@ -24,13 +24,14 @@ import numpy as np
 import pytest
 import torch
 
-from attnlib import exercises, patterns
-from attnlib.exercises import NOT_TRIED, RIGHT, Case, exercise
-from attnlib.theorems.layers_or_steps import follow
+from attnbook import exercises
+from attnbook.exercises import NOT_TRIED, RIGHT, Case, exercise
+from attnbook.theorems.layers_or_steps import follow
+from attnlib import patterns
 
 ROOT = Path(__file__).resolve().parents[1]
 MODULES = {
-    name: import_module(f"attnlib.exercises.{name}") for name in exercises.__all__
+    name: import_module(f"attnbook.exercises.{name}") for name in exercises.__all__
 }
 CHECKERS = {
     f"{short}.{name}": checker

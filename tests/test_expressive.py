@@ -18,8 +18,10 @@ from hypothesis import strategies as st
 from torch.nn.functional import normalize
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from attnlib import expressive, figures
-from attnlib.data import load_result
+from attnbook import figures
+from attnbook.data import load_result
+from attnbook.figures import expressive as draw
+from attnlib import expressive
 from attnlib.expressive import (
     Code,
     Exhausted,
@@ -40,7 +42,6 @@ from attnlib.expressive.dimensions import (
     plain_dimension,
     predicted_dimension,
 )
-from attnlib.figures import expressive as draw
 
 DOUBLE, T = torch.float64, math.log(10)
 EASY = {"eps1": 0.1, "eps2": 0.5}

@@ -10,10 +10,10 @@ from functools import cache
 import pytest
 import torch
 
-from attnlib import figures
+from attnbook import figures
+from attnbook.figures import collapse as collapsed
+from attnbook.figures import paths as draw
 from attnlib.attention import random_layers
-from attnlib.figures import collapse as collapsed
-from attnlib.figures import paths as draw
 from attnlib.paths import path_counts, path_sums
 
 ALT = "A figure for the tests, described in one sentence that is long enough."

@@ -8,8 +8,8 @@ import pytest
 import torch
 from test_figures import described, doubled
 
+from attnbook.figures import audit as draw
 from attnlib import bridges
-from attnlib.figures import audit as draw
 
 LOGITS = 3 * torch.tensor(
     [[1.0, 0, 0, 0], [1, 0, 0, 0], [0, 0, 1, 0], [0, 0, 0, 1]], dtype=torch.float64

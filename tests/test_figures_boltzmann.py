@@ -11,7 +11,7 @@ import pytest
 import torch
 from test_figures import described, doubled
 
-from attnlib.figures import boltzmann as draw
+from attnbook.figures import boltzmann as draw
 
 WORDS = {
     "sequences": [("river", "bank"), ("bank", "loan")],

@@ -8,8 +8,8 @@ import pytest
 from matplotlib.colors import to_hex
 from test_figures import described, doubled
 
-from attnlib.figures import BLUE, VERMILLION
-from attnlib.figures import cache as draw
+from attnbook.figures import BLUE, VERMILLION
+from attnbook.figures import cache as draw
 
 
 def words(ax) -> list[str]:

@@ -10,9 +10,9 @@ import pytest
 import torch
 from test_figures import ALT, described, doubled, images
 
-from attnlib import figures
-from attnlib.data import load_result
-from attnlib.figures import complexity as draw
+from attnbook import figures
+from attnbook.data import load_result
+from attnbook.figures import complexity as draw
 
 
 @cache

@@ -11,9 +11,9 @@ import pytest
 import torch
 from test_figures import described, doubled
 
+from attnbook.data import load_result
+from attnbook.figures import copying as draw
 from attnlib import copying, patterns
-from attnlib.data import load_result
-from attnlib.figures import copying as draw
 
 
 @cache

@@ -11,9 +11,9 @@ import pytest
 import torch
 from test_figures import ALT, doubled, images
 
-from attnlib import figures
-from attnlib.figures import VERMILLION
-from attnlib.figures import efficacy as draw
+from attnbook import figures
+from attnbook.figures import VERMILLION
+from attnbook.figures import efficacy as draw
 
 
 @cache

@@ -8,7 +8,7 @@ import pytest
 import torch
 from test_figures import described, doubled
 
-from attnlib.figures import escaping as draw
+from attnbook.figures import escaping as draw
 
 
 def four_ways(layers=2):

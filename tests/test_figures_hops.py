@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from test_figures import described, doubled
 
-from attnlib.figures import hops as draw
+from attnbook.figures import hops as draw
 
 
 def test_the_measurement_is_described_and_doubled():

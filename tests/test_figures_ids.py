@@ -11,7 +11,7 @@ import pytest
 import torch
 from test_figures import described, doubled
 
-from attnlib.figures import ids as draw
+from attnbook.figures import ids as draw
 
 
 @cache

@@ -10,7 +10,7 @@ import pytest
 import torch
 from test_figures import described, doubled
 
-from attnlib.figures import lowrank as draw
+from attnbook.figures import lowrank as draw
 
 
 @cache

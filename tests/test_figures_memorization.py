@@ -10,7 +10,7 @@ import pytest
 import torch
 from test_figures import described, doubled
 
-from attnlib.figures import memorization, reviewers
+from attnbook.figures import memorization, reviewers
 
 RUNS = {
     "no attention": [0.3, 0.31],

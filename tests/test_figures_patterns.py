@@ -7,8 +7,8 @@ from __future__ import annotations
 import pytest
 from test_figures import described, doubled
 
+from attnbook.figures import patterns as draw
 from attnlib import patterns
-from attnlib.figures import patterns as draw
 
 
 def test_growth_is_described_and_doubled():

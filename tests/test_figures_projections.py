@@ -9,8 +9,8 @@ from functools import cache
 import pytest
 import torch
 
-from attnlib import figures
-from attnlib.figures import projections as draw
+from attnbook import figures
+from attnbook.figures import projections as draw
 
 ALT = "A figure for the tests, described in one sentence that is long enough."
 

@@ -11,7 +11,7 @@ import pytest
 import torch
 from test_figures import described, doubled
 
-from attnlib.figures import questions as draw
+from attnbook.figures import questions as draw
 
 
 @cache

@@ -10,8 +10,8 @@ import pytest
 import torch
 from test_figures import described, doubled
 
-from attnlib.figures import sharpness as draw
-from attnlib.theorems.sharpness import hand_row
+from attnbook.figures import sharpness as draw
+from attnbook.theorems.sharpness import hand_row
 
 ROW = hand_row()[0]
 

@@ -12,7 +12,7 @@ import pytest
 import torch
 from test_figures import described, doubled
 
-from attnlib.figures import softmax as draw
+from attnbook.figures import softmax as draw
 
 BETAS = [(1.0, "soft"), (math.inf, "hardmax")]
 

@@ -10,7 +10,7 @@ import pytest
 import torch
 from test_figures import described, doubled
 
-from attnlib.figures import synthesis as draw
+from attnbook.figures import synthesis as draw
 
 
 @cache

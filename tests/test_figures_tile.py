@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from test_figures import described
 
-from attnlib.figures import tile as draw
+from attnbook.figures import tile as draw
 
 
 def words(fig) -> str:

@@ -10,8 +10,8 @@ import pytest
 import torch
 from test_figures import described, doubled
 
+from attnbook.figures import universal as draw
 from attnlib import patterns
-from attnlib.figures import universal as draw
 from attnlib.universal import approximate
 
 

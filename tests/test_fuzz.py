@@ -332,7 +332,10 @@ def raised_here(error: Exception) -> bool:
         trace = trace.tb_next
     path = Path(trace.tb_frame.f_code.co_filename)
     line = linecache.getline(str(path), trace.tb_lineno).strip()
-    ours = any(path.is_relative_to(ROOT / folder) for folder in ("attnlib", "tests"))
+    ours = any(
+        path.is_relative_to(ROOT / folder)
+        for folder in ("attnlib", "book/attnbook", "tests")
+    )
     return ours and line.startswith("raise")
 
 
@@ -470,11 +473,11 @@ def faults_of(name: str, function, row: dict, legal=frozenset()) -> list[str]:
 
 
 def resolve(name: str):
-    """The function of attnlib that a row is about."""
-    parts = name.split(".")
+    """The function that a row is about; data lie in attnbook."""
+    parts = ["attnbook" if name.startswith("data.") else "attnlib", *name.split(".")]
     for cut in range(len(parts) - 1, 0, -1):
         try:
-            found = importlib.import_module(".".join(["attnlib", *parts[:cut]]))
+            found = importlib.import_module(".".join(parts[:cut]))
         except ModuleNotFoundError:
             continue
         for part in parts[cut:]:
@@ -490,8 +493,8 @@ def public_functions() -> set[str]:
     shown = [p.read_text(encoding="utf-8") for p in (ROOT / "book").glob("api*.md")]
     page = "".join(shown)
     found = set()
-    for path in re.findall(r"automodule:: attnlib\.([\w.]+)", page):
-        module = importlib.import_module(f"attnlib.{path}")
+    for package, path in re.findall(r"automodule:: (\w+)\.([\w.]+)", page):
+        module = importlib.import_module(f"{package}.{path}")
         shown = getattr(module, "__all__", ())
         for name, value in vars(module).items():
             if name.startswith("_") or not inspect.isfunction(inspect.unwrap(value)):

@@ -13,7 +13,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attnlib.data.tiny import attention_heads, load_tiny_model
+from attnlib.audit.tiny import attention_heads, load_tiny_model
 from attnlib.lowrank import (
     effective_rank,
     linformer_attention,

@@ -1,5 +1,5 @@
 """Ids by counting: the kernels against literal twins, and bad input. Claims:
-attnlib.theorems.contextual_mapping.
+attnbook.theorems.contextual_mapping.
 """
 
 from __future__ import annotations

@@ -374,11 +374,11 @@ def library_names(cells):
     names = set()
     for node in itertools.chain.from_iterable(map(nodes, code_cells(cells))):
         if isinstance(node, ast.ImportFrom):
-            ours = (node.module or "").split(".")[0] == "attnlib"
+            ours = (node.module or "").split(".")[0] in PACKAGES
             names |= {a.asname or a.name for a in node.names if ours}
         elif isinstance(node, ast.Import):
-            ours = [a for a in node.names if a.name.split(".")[0] == "attnlib"]
-            names |= {a.asname or "attnlib" for a in ours}
+            ours = [a for a in node.names if a.name.split(".")[0] in PACKAGES]
+            names |= {a.asname or a.name.split(".")[0] for a in ours}
     return names
 
 
@@ -515,6 +515,7 @@ PLAIN = "**In words.** Always."
 FORMULA = markdown("formula", "$$ x $$")
 IDEAS = [code(f"f{i}", SHOW, "idea", "hide-input") for i in (1, 2, 3)]
 MOVES = code("f4", SHOW.replace("show", "slider"), "moving")
+PACKAGES = ("attnlib", "attnbook")
 LIBRARY = code(
     "i", "import attnlib\nfrom attnlib import kernels\nfrom attnlib.a import softmax"
 )

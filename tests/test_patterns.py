@@ -15,6 +15,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from attnbook.theorems.patterns_and_conditions import by_sets
 from attnlib import patterns
 from attnlib.patterns import (
     Blocks,
@@ -28,7 +29,6 @@ from attnlib.patterns import (
 )
 from attnlib.patterns._bits import bit_product, closure, pack, unpack
 from attnlib.patterns.hamilton import _both_ways, _by_rotations
-from attnlib.theorems.patterns_and_conditions import by_sets
 
 
 def gen(seed=0):

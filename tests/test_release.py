@@ -98,7 +98,8 @@ def built(copy) -> Path:
     """The project with a site of two pages and a PDF, released as 9.8.7."""
     for licence in ("LICENSE", "MANIFEST.in"):
         shutil.copy(ROOT / licence, copy)
-    shutil.copytree(ROOT / "attnlib", copy / "attnlib", dirs_exist_ok=True)
+    for package in ("attnlib", "book/attnbook"):
+        shutil.copytree(ROOT / package, copy / package, dirs_exist_ok=True)
     release.bump("9.8.7", copy)
     site = copy / "_build" / "html"
     two_pages(site)

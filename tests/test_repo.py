@@ -43,6 +43,7 @@ TARGETS = [
     "clean",
 ]
 ALONE = {"help", "env", "clean"}  # these need no environment, or make it
+PACKAGES = {"attnlib": "attnlib", "attnbook": "book/attnbook"}  # name: folder
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))[
     "project"
 ]
@@ -893,8 +894,9 @@ def files_below(folder: Path) -> set[str]:
 
 @pytest.mark.wide
 def test_the_wheel_holds_the_library_whole_and_nothing_else(installed):
-    assert files_below(installed / "attnlib") == files_below(ROOT / "attnlib")
-    others = {path.name for path in installed.iterdir()} - {"attnlib"}
+    for package, here in PACKAGES.items():
+        assert files_below(installed / package) == files_below(ROOT / here)
+    others = {path.name for path in installed.iterdir()} - PACKAGES.keys()
     assert others == {f"attnlib-{PROJECT['version']}.dist-info"}
 
 
@@ -903,10 +905,11 @@ def test_the_sdist_holds_the_library_and_no_part_of_the_tests(sdist):
     with tarfile.open(sdist) as archive:
         names = [entry.name for entry in archive if entry.isfile()]
     inside = [name.partition("/")[2] for name in names]
-    library = {"attnlib/" + name for name in files_below(ROOT / "attnlib")}
-    assert {name for name in inside if name.startswith("attnlib/")} == library
-    folders = {name.partition("/")[0] for name in inside if "/" in name}
-    assert folders == {"attnlib", "attnlib.egg-info"}
+    below = tuple(f"{place}/" for place in PACKAGES.values())
+    library = {place + name for place in below for name in files_below(ROOT / place)}
+    assert {name for name in inside if name.startswith(below)} == library
+    others = {name for name in inside if "/" in name} - library
+    assert all(".egg-info/" in name for name in others), others
 
 
 @pytest.mark.wide
@@ -942,8 +945,10 @@ def test_the_api_pages_list_every_module_that_defines_a_public_name():
     shown = [p.read_text(encoding="utf-8") for p in (ROOT / "book").glob("api*.md")]
     listed = set(re.findall(r"automodule:: (\S+)", "".join(shown)))
     defining = set()
-    for path in (ROOT / "attnlib").rglob("*.py"):
-        parts = path.relative_to(ROOT).with_suffix("").parts
+    packages = [ROOT / here for here in PACKAGES.values()]
+    files = [(p.parent, path) for p in packages for path in p.rglob("*.py")]
+    for place, path in files:
+        parts = path.relative_to(place).with_suffix("").parts
         module = ".".join(part for part in parts if part != "__init__")
         public = not any(part.startswith("_") for part in parts if part != "__init__")
         kinds = (ast.FunctionDef, ast.ClassDef)

@@ -308,7 +308,7 @@ def test_a_page_of_each_screen_has_a_slider(site):
     ],
 )
 def test_a_broken_slider_is_noticed(browser, tmp_path, old, new, fault):
-    from attnlib import figures
+    from attnbook import figures
 
     frames = [figures.new()[0] for _ in range(3)]
     text = figures.slider(

@@ -18,8 +18,8 @@ pytestmark = [
 
 
 def holds(claims: str) -> bool:
-    """Whether claims of attnlib.theorems hold."""
-    theorems = importlib.import_module("attnlib.theorems")
+    """Whether claims of attnbook.theorems hold."""
+    theorems = importlib.import_module("attnbook.theorems")
     return all(theorems.check(claim).ok for claim in claims.split())
 
 
@@ -28,7 +28,7 @@ def claims_driver(module: str, pipe) -> None:
     say.
     """
     load()
-    importlib.import_module("attnlib.theorems")
+    importlib.import_module("attnbook.theorems")
     faults = {name: MUTATIONS[name] for name in by_claims(module)}
     for mutation in faults.values():
         importlib.import_module(f"attnlib.{mutation.kernel}".replace("/", "."))

@@ -1,4 +1,4 @@
-"""The claims that attnlib.theorems codes: each on its cases, on its controls, and its
+"""The claims that attnbook.theorems codes: each on its cases, on its controls, and its
 witness. And the mechanism: nothing enters it without all three.
 
 What each run measures is stored too, in theorems.json: a number that changes shows in a
@@ -20,10 +20,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from attnlib import theorems
+from attnbook import theorems
+from attnbook.theorems import THEOREMS, Case, Theorem
 from attnlib.attention import Layer
 from attnlib.certify import Verdict, at_most
-from attnlib.theorems import THEOREMS, Case, Theorem
 
 NO_MORE = 1e-9  # than that is taken for a rounding, which differs from run to run
 NUMBERS = Path(__file__).with_name("theorems.json")

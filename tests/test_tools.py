@@ -330,20 +330,21 @@ def test_plain_run_skips_magics_also_in_a_block(book):
 LIBRARY = {
     "attnlib/__init__.py": "",
     "attnlib/kernel.py": "def f(): return 1",
-    "attnlib/data/__init__.py": "",
-    "attnlib/data/results/one.json": "{}",
-    "attnlib/figures/__init__.py": "",
-    "attnlib/figures/one.py": "from attnlib.kernel import f\nGREY = 1",
-    "attnlib/figures/two.py": "def g():\n    from attnlib import data\n    data.load()",
+    "book/attnbook/data/__init__.py": "",
+    "book/attnbook/data/results/one.json": "{}",
+    "book/attnbook/figures/__init__.py": "",
+    "book/attnbook/figures/one.py": "from attnlib.kernel import f\nGREY = 1",
+    "book/attnbook/figures/two.py": "def g():\n    from attnbook import data\n"
+    "    data.load()",
     "book/attnbook/__init__.py": "",
     "book/attnbook/theorems.py": "import attnlib.kernel",
     "requirements.txt": "torch",
 }
 IMPORTS = {
-    "one": "import attnlib\nfrom attnlib import figures\n%pip x\nfigures.one.GREY",
-    "two": "from attnlib.figures import two as draw\ndraw.g()",
+    "one": "import attnlib\nfrom attnbook import figures\n%pip x\nfigures.one.GREY",
+    "two": "from attnbook.figures import two as draw\ndraw.g()",
     "three": "from attnbook import theorems as t\nt.f()",
-    "none": "from attnlib import figures",
+    "none": "from attnbook import figures",
 }
 
 
@@ -352,10 +353,10 @@ IMPORTS = {
     {
         "attnlib/__init__.py": "one two three none",
         "attnlib/kernel.py": "one three",
-        "attnlib/data/__init__.py": "two",
-        "attnlib/data/results/one.json": "two",
-        "attnlib/figures/one.py": "one",
-        "attnlib/figures/two.py": "two",
+        "book/attnbook/data/__init__.py": "two",
+        "book/attnbook/data/results/one.json": "two",
+        "book/attnbook/figures/one.py": "one",
+        "book/attnbook/figures/two.py": "two",
         "book/attnbook/theorems.py": "three",
         "requirements.txt": "one two three none",
         "attnlib/__pycache__/kernel.pyc": "",

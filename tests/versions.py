@@ -35,9 +35,10 @@ tools use_it
 
 
 EVERY_MODULE = """
-import importlib, pkgutil, attnlib
-for module in pkgutil.walk_packages(attnlib.__path__, "attnlib."):
-    importlib.import_module(module.name)
+import importlib, pkgutil, attnbook, attnlib
+for package in attnlib, attnbook:
+    for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+        importlib.import_module(module.name)
 """
 
 

@@ -17,11 +17,11 @@ from attnlib import paths
 from attnlib._require import is_a
 from attnlib.attention import Encoder, Layer
 from attnlib.audit import sources
+from attnlib.audit.checkpoints import Checkpoint
 from attnlib.audit.measures import Collector, Row, measured, uncovered
 from attnlib.audit.named import load
 from attnlib.audit.records import both
 from attnlib.audit.report import Report, with_links
-from attnlib.data.checkpoints import Checkpoint
 
 __all__ = ["Report", "load", "run"]
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
-from attnlib.data.checkpoints import SAMPLE
-from attnlib.data.tiny import load_tiny_model
+from attnlib.audit.checkpoints import SAMPLE
+from attnlib.audit.tiny import load_tiny_model
 
 NOT_FOUND = (
     "it is neither a folder with a model nor held on this machine, and could not be "

@@ -7,6 +7,18 @@ from __future__ import annotations
 
 from attnlib.audit.measures import Row
 
+# As on the pages of the book, whose figures stand in attnbook.
+BLUE, GREEN, GREY = "#0072B2", "#009E73", "#8A8A8A"
+ORANGE, VERMILLION = "#E69F00", "#D55E00"
+STYLE = {
+    "font.size": 10,
+    "axes.titlesize": 10,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "figure.facecolor": "white",
+    "savefig.facecolor": "white",
+    "lines.linewidth": 1.6,
+}
 PANELS = {
     "tau": "what the heads keep",
     "pairs": "where 90% of the mass lies",
@@ -24,11 +36,21 @@ def draw(rows: list[Row]):
 
     Returns:
         matplotlib.figure.Figure, in the style of the book.
-    """
-    # matplotlib is needed here alone
-    from attnlib.figures import BLUE, GREEN, GREY, ORANGE, VERMILLION, new
 
-    fig, axes = new(2, 2, size=(7.0, 4.6))
+    Raises:
+        RuntimeError: with a sentence, if matplotlib is not installed.
+    """
+    try:
+        import matplotlib
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise RuntimeError(
+            "pictures need matplotlib, which is not installed: pip install matplotlib"
+        ) from None
+
+    with matplotlib.rc_context(STYLE):
+        fig = Figure(figsize=(7.0, 4.6), layout="constrained")
+        axes = fig.subplots(2, 2)
     tau, pairs = axes[0]
     floor, states = axes[1]
     if _points(rows, "largest tau")[0]:

@@ -20,10 +20,10 @@ from tqdm import tqdm
 from attnlib import _require
 from attnlib._require import finite, require
 from attnlib.attention import Encoder, Layer, Norm, forward, layer_norm
+from attnlib.audit.checkpoints import Checkpoint
 from attnlib.audit.modules import evaluation, watch
 from attnlib.audit.records import LayerRecord, both, wide
-from attnlib.data.checkpoints import Checkpoint
-from attnlib.data.tiny import TinyModel, encode
+from attnlib.audit.tiny import TinyModel, encode
 
 PATTERN = "blocks.{}.attn.hook_pattern"  # of a TransformerLens cache
 MAPS_ALONE = "maps alone were given, which know the logits up to a shift of each row"
@@ -208,7 +208,7 @@ def _called_with(inputs) -> tuple | dict[str, Any]:
     require(
         not any(isinstance(argument, str) for argument in arguments),
         "inputs is text, which only models of transformers with tokenizer=, and the "
-        "models of attnlib.data, can read: give the tensor that the module takes",
+        "models of attnbook.data, can read: give the tensor that the module takes",
     )
     tensors = [argument for argument in arguments if torch.is_tensor(argument)]
     require(

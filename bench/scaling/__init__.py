@@ -12,7 +12,7 @@ from functools import partial
 
 import torch
 
-from attnlib.data.timings import Record
+from attnbook.data.timings import Record
 from bench.record import Cases, digits, versions
 from bench.scaling._attention import KERNELS as FIRST
 from bench.scaling._kernel import UPPER, Axis, Kernel  # noqa: F401 (public here)

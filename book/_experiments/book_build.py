@@ -203,7 +203,9 @@ def main() -> None:
         keep_code_of(root, names)
         page, runs = middle(root, names), Runs(root)
         subprocess.run(
-            [sys.executable, "-m", "compileall", "-q", "attnlib"], cwd=root, check=True
+            [sys.executable, "-m", "compileall", "-q", "attnlib", "book/attnbook"],
+            cwd=root,
+            check=True,
         )
         measure(runs, page)
     result = {

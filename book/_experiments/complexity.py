@@ -40,7 +40,7 @@ import torch
 from torch.nn import functional as F
 
 from attnlib import patterns
-from attnlib.data.tiny import attention_heads, load_tiny_model
+from attnlib.audit.tiny import attention_heads, load_tiny_model
 from attnlib.efficient import (
     delta_attention,
     flops,

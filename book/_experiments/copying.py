@@ -73,6 +73,7 @@ import store
 import torch
 from tqdm import tqdm
 
+from attnbook.data import load_result
 from attnlib import copying, patterns
 from attnlib.copying.families import causal_pattern
 from attnlib.copying.networks import (
@@ -90,7 +91,6 @@ from attnlib.copying.training import (
     evaluate,
     train_network,
 )
-from attnlib.data import load_result
 from attnlib.patterns import Pattern
 
 SEEDS, HEADS, WIDTH, BATCH, RATE = (0, 1, 2), 4, 32, 32, 5e-3

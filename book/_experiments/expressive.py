@@ -17,7 +17,7 @@ import time
 import store
 import torch
 
-from attnlib.data import load_result
+from attnbook.data import load_result
 from attnlib.expressive import Code, Exhausted, fit, verify
 from attnlib.expressive.dimensions import plain_dimension, predicted_dimension
 

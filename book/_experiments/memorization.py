@@ -19,7 +19,7 @@ import store
 import torch
 from torch import Tensor, nn
 
-from attnlib.data.conll import encode, generate_entities
+from attnbook.data.conll import encode, generate_entities
 from attnlib.memorize import TrainedBlock, choose_projection
 
 TOKENS, D, N_TOKENS, SETS, LABELS, WIDTH, STEPS, RATE = (

@@ -26,7 +26,7 @@ from sklearn.datasets import load_digits
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from attnlib.data.tiny import CHARACTERS, TinyBlock, encode, load_tiny_model
+from attnlib.audit.tiny import CHARACTERS, TinyBlock, encode, load_tiny_model
 
 MASS = 0.9
 INPUTS = 24

@@ -15,7 +15,7 @@ from pathlib import Path
 import torch
 
 ROOT = Path(__file__).resolve().parents[2]
-RESULTS = ROOT / "attnlib" / "data" / "results"
+RESULTS = ROOT / "book" / "attnbook" / "data" / "results"
 
 sys.path.insert(0, str(ROOT / "book" / "_tools"))
 import pages  # noqa: E402  (it stands in the folder just named)
@@ -45,6 +45,7 @@ def commit() -> str:
 
     code = (
         "attnlib",
+        "book/attnbook",
         "book/_experiments",
         f":!{RESULTS.relative_to(ROOT).as_posix()}",
     )  # a result just stored is not code

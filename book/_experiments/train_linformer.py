@@ -4,7 +4,7 @@ book/_experiments/train_linformer.py
 About 20 CPU minutes with one thread. Masked characters of Python's library, passages of
 128 characters, two layers, four heads, width 64; the attention is the only thing that
 differs. Three seeds a setting, 900 steps a run: a small experiment. Stored as
-attnlib/data/results/linformer.json.
+book/attnbook/data/results/linformer.json.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ import store
 import torch
 from torch import Tensor, nn
 from tqdm import tqdm
-from train_tiny_model import HELD_OUT, TRAINED_ON, read
+from train_tiny_model import HELD_OUT, TRAINED_ON, masked_loss, read
 
-from attnlib.data.tiny import TinyBlock, TinyModel, masked_loss
+from attnlib.audit.tiny import TinyBlock, TinyModel
 from attnlib.lowrank import linformer_attention
 
 SIZES = {"layers": 2, "heads": 4, "width": 64}

@@ -17,12 +17,14 @@ import time
 from importlib.metadata import version
 from pathlib import Path
 
+import numpy as np
 import torch
-from safetensors.torch import save_file
+from torch import Tensor
+from torch.nn import functional as F
 
-from attnlib.data.tiny import TinyModel, encode, masked_loss
+from attnlib.audit.tiny import CHARACTERS, MASK, TinyModel, encode
 
-FOLDER = Path(__file__).resolve().parents[2] / "attnlib" / "data"
+FOLDER = Path(__file__).resolve().parents[2] / "attnlib" / "audit"
 CONFIG = {"layers": 4, "heads": 4, "width": 96, "seed": 0}
 N, BATCH, STEPS, RATE = 256, 16, 1800, 3e-3
 TRAINED_ON = [
@@ -160,6 +162,25 @@ LICENCE = (
 )
 
 
+def hide(tokens: Tensor, *, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+    """Tokens with 15% of the places chosen, and which: of these 80% become MASK, 10% a
+    random character, 10% stay (Devlin et al. 2019).
+    """
+    u = torch.rand(tokens.shape, generator=generator)
+    other = torch.randint(len(CHARACTERS), tokens.shape, generator=generator)
+    hidden = torch.where(u < 0.135, other, tokens)
+    return torch.where(u < 0.12, MASK, hidden), u < 0.15
+
+
+def masked_loss(
+    model: TinyModel, tokens: Tensor, *, generator: torch.Generator
+) -> Tensor:
+    """Mean cross-entropy in nats at the hidden places."""
+    hidden, chosen = hide(tokens, generator=generator)
+    assert chosen.any(), "no place was hidden: a mean over no place is no number"
+    return F.cross_entropy(model(hidden)[chosen], tokens[chosen])
+
+
 def read(modules: list[str]) -> torch.Tensor:
     """The source of the modules, one after the other."""
     folder = Path(sysconfig.get_paths()["stdlib"])
@@ -275,8 +296,8 @@ def main() -> None:
         "licence": LICENCE,
         "sample": [source[s : s + N] for s in starts],
     }
-    save_file(stored, args.folder / "tiny_model.safetensors")
-    (args.folder / "tiny_model.safetensors").chmod(0o644)
+    weights = {name: weight.numpy() for name, weight in stored.items()}
+    np.savez_compressed(args.folder / "tiny_model.npz", **weights)
     text = json.dumps(about, indent=1, allow_nan=False) + "\n"
     (args.folder / "tiny_model.json").write_text(text, encoding="utf-8", newline="\n")
     print(

@@ -42,7 +42,7 @@ from memorization import (
     train_block,
 )
 
-from attnlib.data.conll import Tagged, encode
+from attnbook.data.conll import Tagged, encode
 from attnlib.memorize import TrainedBlock, data_scale, memorize
 
 SEEDS = (0, 1, 2, 3, 4)

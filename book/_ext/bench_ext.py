@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 
 def stored(name: str) -> dict | None:
     """A stored result, None if there is none."""
-    from attnlib.data import load_result
+    from attnbook.data import load_result
 
     try:
         return load_result(name)
@@ -32,7 +32,7 @@ def stored(name: str) -> dict | None:
 
 def texts() -> dict[str, str]:
     """All parts of the page, by name."""
-    from attnlib.figures import show
+    from attnbook.figures import show
     from bench import JOBS, scaling
     from bench import figures as draw
     from bench.goals import judge

@@ -91,8 +91,8 @@ def skip(app, what, name, obj, skipped, options) -> bool | None:
     words = str(getattr(obj, "__doc__", ""))
     if words.startswith("Alias for field number"):
         return True
-    if inspect.isfunction(obj) and obj.__module__.startswith("attnlib.theorems."):
-        theorems = sys.modules["attnlib.theorems"].THEOREMS.values()
+    if inspect.isfunction(obj) and obj.__module__.startswith("attnbook.theorems."):
+        theorems = sys.modules["attnbook.theorems"].THEOREMS.values()
         return True if all(obj is not t.function for t in theorems) else None
     return None
 

@@ -33,7 +33,7 @@ import pages
 
 ROOT = Path(__file__).resolve().parents[2]
 REGISTRY, VERDICTS = "book/claims.toml", "_build/verdicts.json"
-THEOREMS = "attnlib/theorems"
+THEOREMS = "book/attnbook/theorems"
 ROLES = ("check", "control", "witness", "counterexample", "certificate")
 STRENGTH = {"proof": 3, "certified": 2, "counterexample": 2, "sampled": 1}
 # by strength

@@ -2,7 +2,7 @@
 what these import, with the data that lie beside them.
 
 The import of a module counts where its name is used: who says `theorems.paths.order`
-depends on attnlib.theorems and on its module paths, and not on the claims of all other
+depends on attnbook.theorems and on its module paths, and not on the claims of all other
 pages, though Python loads them. What is looked up by a text while it runs is not seen.
 """
 

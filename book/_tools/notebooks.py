@@ -59,13 +59,13 @@ ID = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 
 SETUP = """\
 # On Colab this installs the book's small library; elsewhere it is already there.
-library = "attnlib @ git+{url}@{branch}"
+library = "attnlib[book] @ git+{url}@{branch}"
 try:
-    import attnlib  # noqa: F401
+    import attnbook  # noqa: F401
 except ModuleNotFoundError:{unset}
     %pip install -q "{{library}}"
     try:
-        import attnlib  # noqa: F401
+        import attnbook  # noqa: F401
     except ModuleNotFoundError:
         why = "attnlib is not here, and pip could not fetch it: is there a network?"
         raise ModuleNotFoundError(why) from None"""

@@ -55,7 +55,7 @@ UNRELEASED = re.compile(r"^## Unreleased.*$", re.M)
 VERSION = re.compile(r"\d+\.\d+\.\d+")
 TRY = """
 import attnlib
-from attnlib import theorems
+from attnbook import theorems
 print(attnlib.__version__, attnlib.__file__)
 assert theorems.paths.lengths([12] * 12).ok
 assert theorems.paths.lengths([2, 3, 4]).ok is False

@@ -69,8 +69,6 @@ if __name__ == "__main__":
     gc.disable()
     allow_jobs(int(sys.argv.pop(1)))
     folder = Path(sys.argv.pop(1))
-    sys.path.insert(
-        0, ""
-    )  # as for `python -c`: the API page describes the attnlib that lies here
+    sys.path[:0] = ["", "book"]  # the API pages describe the packages that lie here
     if sys.stdin.readline() == GO:
         build(folder)
