@@ -12,6 +12,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import boxes
 import claims
 import formal
 import page_cache
@@ -120,6 +121,9 @@ def tree(tmp_path) -> Path:
             ),
             encoding="utf-8",
         )
+    texts = boxes.read(tmp_path)
+    accepted = [claim.id for claim in registry if claim.place in texts]
+    claims.accept(accepted, tmp_path)
     return tmp_path
 
 
@@ -231,13 +235,11 @@ def test_with_verdicts_the_book_shows_them_everywhere(tree):
         tree, "book/intro"
     )
 
+    texts = boxes.read(tree)
     status = html.unescape(re.sub(r"<[^>]+>", "", page(tree, "book/status")))
     for claim in claims.load(tree / "book/claims.toml"):
-        assert (
-            claim.title in status
-            and claim.statement in status
-            and all(h in status for h in claim.hypotheses)
-        )
+        assert claim.title in status
+        assert texts[claim.place].split("$")[0].split("[")[0] in status
     assert (
         "passed: tests/test_certificate.py::test_it" in status
         and "<!-- claims" not in page(tree, "book/status")

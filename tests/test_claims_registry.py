@@ -10,6 +10,7 @@ import json
 import re
 from pathlib import Path
 
+import boxes
 import claims
 import pytest
 from hypothesis import given
@@ -25,9 +26,7 @@ id = "sample.base"
 page = "chapter/one"
 anchor = "theorem-1-1"
 title = "Base"
-statement = "All is well."
 source = { work = "someone2020", version = "v1", number = "Theorem 1", seen = "seen" }
-hypotheses = ["the first", "the second"]
 kind = "identity"
 status = "true"
 evidence = { printed = "proof" }
@@ -40,7 +39,6 @@ id = "sample.instances"
 page = "chapter/one"
 anchor = "theorem-1-2"
 title = "Instances"
-statement = "It is so in each case that was tried."
 source = { seen = "derived" }
 kind = "existence"
 status = "true"
@@ -53,7 +51,6 @@ id = "sample.bound"
 page = "chapter/two"
 anchor = "theorem-2-1"
 title = "Bound"
-statement = "It is at most so much."
 source = { work = "someone2020", seen = "seen" }
 as_printed = "It is at most half of that."
 as_repaired = "It is at most so much."
@@ -73,7 +70,6 @@ id = "sample.wrong"
 page = "chapter/two"
 anchor = "theorem-2-3"
 title = "Wrong"
-statement = "It is always so."
 source = { work = "someone2020", seen = "seen" }
 as_printed = "It is always so."
 kind = "tight"
@@ -91,7 +87,6 @@ id = "sample.guess"
 page = "chapter/two"
 anchor = "theorem-2-5"
 title = "Guess"
-statement = "It may be so."
 source = { work = "someone2020", seen = "recalled" }
 kind = "lower"
 status = "open"
@@ -298,9 +293,9 @@ BREAKS = {
         "sample.guess: entry: .*'tilte' was unexpected",
     ),
     "missing field": (
-        'statement = "It may be so."\n',
+        'title = "Guess"\n',
         "",
-        "sample.guess: entry: 'statement' is a required property",
+        "sample.guess: entry: 'title' is a required property",
     ),
     "empty field": ('title = "Guess"', 'title = " "', "sample.guess: title"),
     "bad id": ('id = "sample.guess"', 'id = "Guess"', "claim Guess: id"),
@@ -521,6 +516,117 @@ def test_claims_of_a_page_that_did_not_run_are_unchecked_and_say_why(
     assert "KeyError" in claims.badges(registry[0], found[registry[0].id])[0].title
 
 
+def test_a_claim_whose_box_was_changed_is_unchecked_and_says_so(registry, verdicts):
+    found = claims.resolve(registry, verdicts, changed=["sample.base"])
+    assert found["sample.base"].reasons[0].startswith("its box was changed")
+    assert claims.word(found["sample.base"]) == "unchecked"
+    assert claims.word(found["sample.bound"]) == "unchecked"  # it rests on the other
+
+
+def test_a_badge_names_the_sentences_that_coq_has_checked(registry, verdicts):
+    base = registry[0]._replace(formal={"file": "a.v", "covers": "(a), (c)"})
+    others = registry[1:]
+    for held, more in ((), []), (("sample.base",), ["machine-checked (a), (c)"]):
+        found = claims.resolve([base, *others], verdicts, held=held)["sample.base"]
+        assert [b.text for b in claims.badges(base, found)] == ["proved", *more]
+    for covers in ("(a) and more", "the first half"):
+        vague = base._replace(formal={"file": "a.v", "covers": covers})
+        found = claims.resolve([vague, *others], verdicts, held=held)["sample.base"]
+        assert [b.text for b in claims.badges(vague, found)] == ["proved"]
+
+
+def test_evidence_is_told_sentence_by_sentence(registry):
+    base = registry[0]._replace(evidence={"statement": "proof", "c": "sampled"})
+    said = "proof on the page; (c): sampled, not proved"
+    assert claims.evidence_words(base) == said
+
+
+# --- the boxes
+
+
+@pytest.fixture(scope="module")
+def texts() -> dict[str, str]:
+    return boxes.read(ROOT)
+
+
+def test_each_box_says_what_its_evidence_is_for(texts):
+    """It was changed? Then look whether proof, check and formal part still are of what
+    it says, mend them, and accept it: python book/_tools/claims.py accept ID.
+    """
+    registry = claims.load()
+    assert claims.changed(registry, texts) == []
+    for claim in registry:
+        marks = set(boxes.SENTENCE.findall(texts[claim.place]))
+        named = re.findall(r"\(([a-z])\)", claim.formal_sentences)
+        named += [part for part in claim.evidence if len(part) == 1]
+        assert set(named) <= marks, f"{claim.id}: its box marks {sorted(marks)}"
+
+
+SLIPS = {  # one exponent, number, quantifier, sign or hypothesis in ten boxes
+    "paths.lengths": ("H^k", "H^{k+1}"),
+    "collapse.bound": ("2.11", "2.12"),
+    "jl.root": ("neither of them zero, ", ""),
+    "efficient.depth": ("at least", "at most"),
+    "patterns.cut": (r"\ge\; m", r"\le\; m"),
+    "universal.network": ("For every", "For some"),
+    "boltzmann.lemma": (r"2 \ln n", r"\ln n"),
+    "ids.mean": ("+ 1)", "- 1)"),
+    "synthesis.depth": ("without skips", "with skips"),
+    "escaping.skip": (r"\delta^2/4", r"\delta^2/2"),
+}
+
+
+@pytest.mark.parametrize("name", SLIPS)
+def test_a_slip_in_a_box_is_noticed(texts, name):
+    """The claim of the box, and no other."""
+    old, new = SLIPS[name]
+    registry = claims.load()
+    [claim] = [c for c in registry if c.id == name]
+    said = texts[claim.place]
+    assert old in said
+    slipped = texts | {claim.place: said.replace(old, new, 1)}
+    assert claims.changed(registry, slipped) == [name]
+
+
+def test_line_breaks_and_numbers_of_equations_may_change():
+    [(anchor, text)] = boxes.of_text(
+        "> **Theorem 1.2 (Name).** All $x$\n> are\n>\n> $$x. \\tag{1.3}$$\n\nNo more.\n"
+    )
+    assert anchor == "theorem-1-2" and text == "All $x$\nare\n\n$$x. \\tag{1.3}$$"
+    assert boxes.digest(text) == boxes.digest("All $x$ are\n\n$$x. \\tag{2.7}$$")
+    assert boxes.digest(text) != boxes.digest("All $y$ are\n\n$$x. \\tag{1.3}$$")
+    assert boxes.of_text("> **Note.** Not a box of a claim.") == []
+
+
+def test_links_of_a_box_lead_to_its_page_from_elsewhere():
+    text = "By [one](#eq-1-2) and [two](other.ipynb#lemma-2), [3](../b/c.ipynb#d)."
+    assert boxes.elsewhere(text, "a/page") == (
+        "By [one](/notebooks/a/page.ipynb#eq-1-2) and "
+        "[two](/notebooks/a/other.ipynb#lemma-2), [3](/notebooks/b/c.ipynb#d)."
+    )
+
+
+def test_accepting_a_box_changes_one_line(tmp_path, registry):
+    path = tmp_path / "notebooks" / "chapter" / "one.ipynb"
+    path.parent.mkdir(parents=True)
+    words = "> **Theorem 1.1 (Base).** All is well."
+    cell = {"cell_type": "markdown", "source": [words]}
+    path.write_text(json.dumps({"cells": [cell]}), encoding="utf-8")
+    (tmp_path / "book").mkdir()
+    listed = tmp_path / claims.REGISTRY
+    listed.write_text(SAMPLE, encoding="utf-8")
+    assert claims.changed(registry, boxes.read(tmp_path)) == ["sample.base"]
+    for _ in range(2):  # the second time it is there already
+        claims.accept(["sample.base"], tmp_path)
+        text = listed.read_text(encoding="utf-8")
+        more = set(text.splitlines()) - set(SAMPLE.splitlines())
+        assert more == {f'box = "{boxes.digest("All is well.")}"'}
+        assert len(text.splitlines()) == len(SAMPLE.splitlines()) + 1
+    assert claims.changed(claims.load(listed), boxes.read(tmp_path)) == []
+    with pytest.raises(ValueError, match="no box of a claim sample.bound"):
+        claims.accept(["sample.bound"], tmp_path)
+
+
 def test_without_verdicts_all_is_unchecked(registry):
     assert set(words(registry, {}).values()) == {"unchecked"}
     assert {claims.word(found) for found in claims.resolve(registry, {}).values()} == {
@@ -640,7 +746,6 @@ def situations(draw):
                 page="p",
                 anchor=f"theorem-{number}",
                 title="t",
-                statement="s",
                 source={"seen": "derived"},
                 kind="identity",
                 status="true",
@@ -756,7 +861,11 @@ def test_public_claims_say_what_the_page_says(registry, verdicts):
     made = json.loads(
         json.dumps(
             claims.public(
-                registry, resolved, site="https://somewhere/", version="1.2.3"
+                registry,
+                resolved,
+                texts={"chapter/two#theorem-2-1": "It is *so*."},
+                site="https://somewhere/",
+                version="1.2.3",
             )
         )
     )
@@ -771,6 +880,7 @@ def test_public_claims_say_what_the_page_says(registry, verdicts):
         "proved",
         ["sample.base"],
     )
+    assert bound["statement"] == "It is *so*."
     assert bound["tests"] == verdicts["results"]["sample.bound"]
     assert bound["erratum"]["survives"] == "The order of growth."
 
@@ -780,16 +890,13 @@ def test_the_table_of_a_page_links_to_its_boxes(registry):
         [
             *registry,
             registry[0]._replace(
-                id="sample.norm", statement="Here $|x| \\le \\|y\\|$,\nalways."
+                id="sample.norm", title="Here $|x| \\le \\|y\\|$,\nalways."
             ),
         ],
         "chapter/one",
     )
     rows = table.splitlines()
-    assert (
-        rows[2]
-        == "| [sample.base](#claim-sample-base) | All is well. | proof on the page |"
-    )
+    assert rows[2] == "| [sample.base](#claim-sample-base) | Base | proof on the page |"
     assert len(rows) == 5 and all(row.count("|") == 4 for row in rows)
     assert "sample.bound" not in table
     assert "no" in claims.page_table(
@@ -971,7 +1078,7 @@ def test_the_functions_read_from_the_source_are_those_that_run():
     named = {}
     for name, theorem in THEOREMS.items():
         function = theorem.function
-        room = function.__module__.removeprefix("attnlib.")
+        room = function.__module__.removeprefix("attnbook.")
         named[name] = f"{room}.{function.__name__}"
     assert claims.functions() == named
 

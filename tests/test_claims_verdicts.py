@@ -22,7 +22,6 @@ id = "tiny.sum"
 page = "chapter/one"
 anchor = "theorem-1-1"
 title = "Sum"
-statement = "One and one is two."
 source = { seen = "derived" }
 kind = "identity"
 status = "true"
@@ -71,6 +70,7 @@ def tree(tmp_path) -> Path:
     """A small project with the real conftest and the real tool."""
     for name in (
         "tests/conftest.py",
+        "book/_tools/boxes.py",
         "book/_tools/claims.py",
         "book/_tools/depends.py",
         "book/_tools/page_cache.py",
@@ -329,6 +329,7 @@ def two(tree) -> Path:
     files = {
         "attnlib/sums.py": "from attnlib import parts\nadd = parts.add\n",
         "attnlib/parts.py": "add = int.__add__\n",
+        "book/attnbook/__init__.py": "",
         "book/attnbook/theorems/__init__.py": "ALL = []\nclaim = 1\n"
         "from attnbook.theorems import page, unused\n",
         "book/attnbook/theorems/page.py": PAGE,
@@ -338,7 +339,7 @@ def two(tree) -> Path:
         "requirements.txt": "torch==1",
     }
     for name, text in files.items():
-        (tree / name).parent.mkdir(exist_ok=True)
+        (tree / name).parent.mkdir(parents=True, exist_ok=True)
         (tree / name).write_text(text, encoding="utf-8")
     return tree
 
@@ -348,7 +349,8 @@ def two(tree) -> Path:
     {
         "attnlib/parts.py": "sum",
         "attnlib/sums.py": "sum",
-        "attnlib/__init__.py": "sum other",
+        "attnlib/__init__.py": "sum",
+        "book/attnbook/__init__.py": "other",
         "book/attnbook/theorems/page.py": "other",
         "book/attnbook/theorems/__init__.py": "other",
         "book/attnbook/theorems/unused.py": "",

@@ -408,7 +408,7 @@ def test_nbval_is_not_disarmed():
 
 def test_the_library_asks_for_lower_bounds_only():
     extras = PROJECT["optional-dependencies"]
-    assert set(extras) == {"checkpoints", "bench", "test"}
+    assert set(extras) == {"book", "checkpoints", "bench", "test"}
     for wanted in PROJECT["dependencies"] + sum(extras.values(), []):
         assert re.fullmatch(r"[\w.-]+>=[\d.]+", wanted), wanted
 

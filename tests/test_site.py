@@ -221,9 +221,7 @@ id = "roads.sum"
 page = "one/page"
 anchor = "theorem-1-2"
 title = "Roads add up"
-statement = "All is well."
 source = { seen = "derived" }
-hypotheses = []
 kind = "identity"
 status = "true"
 evidence = { statement = "proof" }

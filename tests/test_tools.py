@@ -109,7 +109,6 @@ id = "one.claim"
 page = "one/page"
 anchor = "theorem-1-1"
 title = "One"
-statement = "One is $1$."
 source = {seen = "derived"}
 kind = "identity"
 status = "true"
@@ -351,7 +350,8 @@ IMPORTS = {
 @pytest.mark.parametrize(
     "name, runs_again",
     {
-        "attnlib/__init__.py": "one two three none",
+        "attnlib/__init__.py": "one three",
+        "book/attnbook/__init__.py": "one two three none",
         "attnlib/kernel.py": "one three",
         "book/attnbook/data/__init__.py": "two",
         "book/attnbook/data/results/one.json": "two",

@@ -28,6 +28,7 @@ HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "_tools"))
 
 import address  # noqa: E402  (these stand in the folder just named)
+import boxes  # noqa: E402
 import claims  # noqa: E402
 import concordance  # noqa: E402
 import formal  # noqa: E402
@@ -89,12 +90,14 @@ def read_state(app) -> None:
     except ValueError as error:
         raise ExtensionError(f"{claims.REGISTRY}: {error}") from error
     held = formal.held(registry)
+    texts = boxes.read(root)
     resolved = claims.resolve(
         registry,
         claims.read_verdicts(root / claims.VERDICTS),
         claims.keys(root),
         held,
         page_cache.failures(root, (claim.page for claim in registry)),
+        claims.changed(registry, texts),
     )
     repository = address.repository_url(root).rstrip("/")
     folds = {
@@ -162,6 +165,7 @@ def render(
         "repository": address.repository_url(root).rstrip("/"),
         "formal": folds,
         "held": held,
+        "said": said(root, registry),
         "chapters": chapters(root),
         "concordance": concordance.load(root, registry),
         "index": concordance,
@@ -171,6 +175,12 @@ def render(
         part: environment.get_template(f"{part}.md.j2").render(context)
         for part in parts
     }
+
+
+def said(root: Path, registry: list) -> dict[str, str]:
+    """What each claim says, for pages that are not its own."""
+    texts = boxes.read(root)
+    return {c.id: boxes.elsewhere(texts.get(c.place, ""), c.page) for c in registry}
 
 
 def page_title(root: Path, page: str) -> str:
@@ -437,6 +447,7 @@ def write_public(root: Path, folder: Path, state: State) -> None:
     made = claims.public(
         state.claims,
         state.resolved,
+        texts=boxes.read(root),
         site=address.site_url(root),
         version=version,
         held=state.held,

@@ -35,25 +35,17 @@ from sphinx.transforms import SphinxTransform
 from sphinx.util import logging
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "_tools"))
-import folds  # noqa: E402  (it stands in the folder just named)
+import folds  # noqa: E402  (both stand in the folder just named)
+from boxes import KINDS, NUMBER, slug  # noqa: E402
 
 log = logging.getLogger(__name__)
 
-NUMBER = r"(\d+(?:\.\d+)*)"
-KINDS = (
-    "Theorem|Lemma|Proposition|Corollary|Definition|Example|Remark|Algorithm|Exercise"
-)
 NOTES = {"Note": "note", "Warning": "warning", "Tip": "tip"}
 BOX = re.compile(rf"({KINDS}) {NUMBER}(?=[\s.(]|$)")
 PROOF = re.compile(rf"Proof(?: of (?:the )?(?:{KINDS}) {NUMBER})?(?:, [^.]*)?\.?$")
 CAPTION = re.compile(rf"(Figure|Table) {NUMBER}\.?$")
 PUNCTUATION = re.compile(r"[.,;:!?)\]’”-]+")
 TAG = re.compile(r"\\tag\*?\{([^}]+)\}")
-
-
-def slug(kind: str, number: str) -> str:
-    """The id of a numbered thing: ("Theorem", "1.2") -> "theorem-1-2"."""
-    return f"{kind.lower()}-{re.sub(r'[^0-9A-Za-z]+', '-', number).strip('-')}"
 
 
 def complain(node: nodes.Node, message: str) -> None:

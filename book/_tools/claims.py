@@ -1,12 +1,15 @@
 """The registry of claims, and what the tests say about it.
 
-book/claims.toml         what the book claims, and on what evidence
+the boxes of the pages   what the book claims (see boxes.py)
+book/claims.toml         on what evidence
 _build/verdicts.json     what the marked tests did, and on which code, claim by claim
 proofs/verdicts.json     what Coq said of the formal proofs (see formal.py)
-resolve(claims, ...)     what a reader is shown, from these three alone
+resolve(claims, ...)     what a reader is shown, from these four alone
 
 python book/_tools/claims.py refresh     run the tests of claims whose code has changed
 python book/_tools/claims.py show        every claim and what it shows
+python book/_tools/claims.py accept ID   its box says what its evidence is for: somebody
+                                         has looked
 python book/_tools/claims.py release     fail if anything is unchecked
 """
 
@@ -17,6 +20,7 @@ import ast
 import functools
 import json
 import os
+import re
 import subprocess
 import sys
 import tomllib
@@ -26,6 +30,7 @@ from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import NamedTuple
 
+import boxes
 import depends
 import formal
 import page_cache
@@ -37,6 +42,7 @@ THEOREMS = "book/attnbook/theorems"
 ROLES = ("check", "control", "witness", "counterexample", "certificate")
 STRENGTH = {"proof": 3, "certified": 2, "counterexample": 2, "sampled": 1}
 # by strength
+SENTENCES = re.compile(r"\([a-z]\)(, \([a-z]\))*")
 WORDS = ("unchecked", "sampled", "certified", "proved", "machine-checked")
 PROVED, CHECKED = 3, 4
 SOUND = ("true", "repaired")  # what a true or repaired claim may rest on
@@ -86,7 +92,6 @@ class Claim(NamedTuple):
     page: str
     anchor: str
     title: str
-    statement: str
     source: dict
     kind: str
     status: str
@@ -94,7 +99,7 @@ class Claim(NamedTuple):
     since: str
     as_printed: str = ""
     as_repaired: str = ""
-    hypotheses: tuple | list = ()
+    box: str = ""
     proof: str = ""
     uses: tuple | list = ()
     erratum: dict = {}
@@ -102,9 +107,20 @@ class Claim(NamedTuple):
     not_formal: str = ""
 
     @property
+    def place(self) -> str:
+        """Where its box stands."""
+        return f"{self.page}#{self.anchor}"
+
+    @property
     def whole(self) -> bool:
         """Whether all of the claim is formalised in proofs/."""
         return self.formal.get("covers") == formal.WHOLE
+
+    @property
+    def formal_sentences(self) -> str:
+        """The sentences of the box that are formalised, as "(a), (b)"; or nothing."""
+        covers = self.formal.get("covers", "")
+        return covers if SENTENCES.fullmatch(covers) else ""
 
     @property
     def part(self) -> str:
@@ -134,6 +150,7 @@ class Resolution(NamedTuple):
     broken: bool
     reasons: tuple[str, ...]  # why less is shown than the registry says
     tests: dict  # role -> {nodeid: outcome}
+    sentences: str = ""  # of its box, which Coq has checked where it is not the whole
 
 
 class Badge(NamedTuple):
@@ -190,7 +207,7 @@ def check_sense(claims: list[Claim]) -> None:
     """
     for field, values in {
         "id": [slug(c.id) for c in claims],
-        "anchor": [f"{c.page}#{c.anchor}" for c in claims],
+        "anchor": [c.place for c in claims],
     }.items():
         for claim, value in zip(claims, values, strict=True):
             need(values.count(value) == 1, claim, f"{field} {value} is taken twice")
@@ -323,10 +340,12 @@ def resolve(
     now: Mapping[str, str] | None = None,
     held: Container[str] = (),
     failed: Mapping[str, str] | None = None,
+    changed: Container[str] = (),
 ) -> dict[str, Resolution]:
     """What each claim shows. With `now`, the keys of the present code, verdicts of
     another key count for nothing. `held` are the ids whose formal proofs Coq has
-    accepted as they stand (formal.held), `failed` the pages that did not run, and why.
+    accepted as they stand (formal.held), `failed` the pages that did not run, and why,
+    `changed` the ids whose boxes say something else than the evidence is for.
     """
     old = stale(verdicts, now) if now is not None else ()
     by_id, resolved = {claim.id: claim for claim in claims}, {}
@@ -334,6 +353,8 @@ def resolve(
         claim = by_id[name]
         tests = {} if name in old else verdicts.get("results", {}).get(name, {})
         reasons = [failed[claim.page]] if failed and claim.page in failed else []
+        if name in changed:
+            reasons.append("its box was changed, and nobody has accepted it since")
         if name in old:
             reasons.append("the tests have not run on the present code")
         else:
@@ -352,7 +373,8 @@ def resolve(
             for used in claim.uses
             if carried(resolved[used]) < own
         ]
-        resolved[name] = Resolution(own, shown, broken, tuple(reasons), tests)
+        part = claim.formal_sentences if own and name in held else ""
+        resolved[name] = Resolution(own, shown, broken, tuple(reasons), tests, part)
     return {claim.id: resolved[claim.id] for claim in claims}
 
 
@@ -361,6 +383,11 @@ def carried(resolution: Resolution) -> int:
     is only written takes nothing from it.
     """
     return CHECKED if resolution.shown >= PROVED else resolution.shown
+
+
+def changed(claims: list[Claim], texts: Mapping[str, str]) -> list[str]:
+    """The ids of claims whose boxes are not those that their evidence is for."""
+    return [c.id for c in claims if boxes.digest(texts.get(c.place)) != c.box]
 
 
 def missing(claim: Claim, tests: dict) -> list[str]:
@@ -393,15 +420,20 @@ def word(resolution: Resolution) -> str:
 def badges(claim: Claim, resolution: Resolution) -> list[Badge]:
     """The badges of a claim, in the order in which they are read."""
     name = word(resolution)
-    strength = Badge(name, BADGE_TEXT.get(name, name), badge_title(claim, resolution))
+    strength = [Badge(name, BADGE_TEXT.get(name, name), badge_title(claim, resolution))]
+    if resolution.sentences:
+        text = f"machine-checked {resolution.sentences}"
+        strength.append(
+            Badge("machine-checked", text, f"{claim.id}: of its sentences, these")
+        )
     if resolution.broken or not resolution.shown or claim.status == "true":
-        return [strength]
+        return strength
     status = Badge(
         claim.status,
         BADGE_TEXT.get(claim.status, claim.status),
         f"{claim.id}: {STATUS_WORDS[claim.status]}",
     )
-    return [status] if claim.status == "false" else [status, strength]
+    return [status] if claim.status == "false" else [status, *strength]
 
 
 def badge_title(claim: Claim, resolution: Resolution) -> str:
@@ -533,9 +565,10 @@ def evidence_words(claim: Claim) -> str:
         if claim.status in ("repaired", "false")
         else {}
     )
+    label |= {part: f"({part}): " for part in claim.evidence if len(part) == 1}
     return "; ".join(
-        label.get(part, "") + EVIDENCE_WORDS[value]
-        for part, value in sorted(claim.evidence.items())
+        label.get(part, "") + EVIDENCE_WORDS[claim.evidence[part]]
+        for part in sorted(claim.evidence, key=lambda part: (len(part) == 1, part))
     )
 
 
@@ -548,11 +581,11 @@ def page_table(claims: list[Claim], page: str) -> str:
         return "This page has no claim of its own."
     coded = functions()
     can_run = any(claim.id in coded for claim in mine)
-    titles = ["Claim", "What it says", "Evidence"] + ["Run it"] * can_run
+    titles = ["Claim", "Name", "Evidence"] + ["Run it"] * can_run
     lines = [titles, ["---"] * len(titles)]
     for claim in mine:
         link = f"[{claim.id}](#{slug(claim.id)})"
-        line = [link, cell(claim.statement), cell(evidence_words(claim))]
+        line = [link, cell(claim.title), cell(evidence_words(claim))]
         if can_run:
             line.append(f"`{coded[claim.id]}`" if claim.id in coded else "")
         lines.append(line)
@@ -591,11 +624,12 @@ def public(
     claims: list[Claim],
     resolved: dict[str, Resolution],
     *,
+    texts: Mapping[str, str],
     site: str = "",
     version: str = "",
     held: Container[str] = (),
 ) -> dict:
-    """What claims.json publishes."""
+    """What claims.json publishes; texts are those of the boxes."""
     entries = []
     verdicts = formal.read_verdicts()
     coded = functions()
@@ -606,8 +640,9 @@ def public(
                 **{
                     name: value
                     for name, value in claim._asdict().items()
-                    if value or name in ("hypotheses", "uses")
+                    if value or name == "uses"
                 },
+                "statement": texts.get(claim.place, ""),
                 "url": f"{site}notebooks/{claim.page}.html#{slug(claim.id)}",
                 "shown": word(found),
                 "reasons": list(found.reasons),
@@ -645,7 +680,8 @@ def now_resolved(root: Path = ROOT) -> tuple[list[Claim], dict[str, Resolution]]
     held = formal.held(claims, root / "proofs")
     verdicts = read_verdicts(root / VERDICTS)
     failed = page_cache.failures(root, (claim.page for claim in claims))
-    return claims, resolve(claims, verdicts, keys(root), held, failed)
+    other = changed(claims, boxes.read(root))
+    return claims, resolve(claims, verdicts, keys(root), held, failed, other)
 
 
 def refresh(
@@ -687,6 +723,31 @@ def release(root: Path = ROOT) -> int:
     return int(bool(bad))
 
 
+def accept(names: list[str], root: Path = ROOT) -> int:
+    """Write down that the boxes of these claims say what their evidence is for."""
+    path, texts = root / REGISTRY, boxes.read(root)
+    by_id = {claim.id: claim for claim in load(path)}
+    text = path.read_text(encoding="utf-8")
+    for name in names:
+        if name not in by_id or by_id[name].place not in texts:
+            raise ValueError(f"there is no box of a claim {name}")
+        digest = boxes.digest(texts[by_id[name].place])
+        entry = re.compile(
+            rf'\nid = "{re.escape(name)}"\n(.*?)(?=\n\n\[\[claim|\Z)', re.S
+        )
+        old = entry.search(text)[1]
+        text = text.replace(old, _with_box(old, digest), 1)
+    pages.write_atomically(path, text)
+    return 0
+
+
+def _with_box(entry: str, digest: str) -> str:
+    """The lines of an entry, with the digest of its box after those of its place."""
+    lines = [line for line in entry.splitlines() if not line.startswith("box = ")]
+    after = next(n for n, line in enumerate(lines) if line.startswith("anchor = "))
+    return "\n".join([*lines[: after + 1], f'box = "{digest}"', *lines[after + 1 :]])
+
+
 def show(root: Path = ROOT) -> int:
     claims, resolved = now_resolved(root)
     coded = functions(root)
@@ -721,6 +782,8 @@ def main(argv: list[str] | None = None) -> int:
     )
     again.add_argument("--force", action="store_true", help="run all of them")
     commands.add_parser("show", help="every claim and what it shows")
+    looked = commands.add_parser("accept", help="a box says what its evidence is for")
+    looked.add_argument("claim", nargs="+", help="its id")
     commands.add_parser("release", help="fail if anything is unchecked")
     options, extra = parser.parse_known_args(argv)
     if extra and options.command != "refresh":
@@ -728,6 +791,8 @@ def main(argv: list[str] | None = None) -> int:
     try:
         if options.command == "refresh":
             return refresh(force=options.force, extra=tuple(extra))
+        if options.command == "accept":
+            return accept(options.claim)
         return {"show": show, "release": release}[options.command]()
     except (OSError, ValueError) as error:
         print(f"claims: {error}", file=sys.stderr)

@@ -177,7 +177,7 @@ class Theorem:
             yield str(case), lambda case=case: case.run(self.function)
 
     def __str__(self) -> str:
-        room = self.function.__module__.removeprefix("attnlib.")
+        room = self.function.__module__.removeprefix("attnbook.")
         tried = f"{len(self.cases)} cases, {len(self.controls)} controls, a witness"
         return f"{self.claim:24} {room}.{self.function.__name__:24} {tried}"
 
