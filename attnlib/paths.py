@@ -1,5 +1,13 @@
-"""Path decomposition: single paths, exact sums of all paths by length, norms of all
-paths.
+"""Paths of a network of attention layers: one path, the sums of all paths by length,
+their norms.
+
+    one path   P^L_{h_L} ... P^1_{h_1} X W^1_{h_1} ... W^L_{h_L},   W_h = W_V,h W_O,h
+    all paths  S_k <- [skip] S_k + sum_h P_h S_{k-1} W_h   layer by layer, from S_0 = X
+    together   forward(X) = sum_k S_k + 1 b'
+
+A path chooses one head in each layer, or skips it: a tuple of integers and None. The
+matrices P are those of the full forward pass. `path_term` and `path_terms` are the
+literal form; `path_sums` carries one state for each length and lists nothing.
 
 Page: notebooks/path_decomposition/paths
 """
@@ -19,18 +27,83 @@ from torch.nn.functional import pad
 from attnlib import _require
 from attnlib._blocks import check_layers, refuse_encoder
 from attnlib._require import finite, matches, require
-from attnlib.attention import (
-    Layer,
-    Normalizer,
-    check_network,
-    forward,
-)
+from attnlib.attention import Layer, check_network, forward
 
 Path = tuple[int | None, ...]
+_MOST_PATHS = 10**6  # that path_terms lists
+
+
+def path_term(
+    x: Float[Tensor, "*batch n d"],
+    layers: Sequence[Layer],
+    path: Path,
+    attention: Sequence[Tensor],
+) -> Float[Tensor, "*batch n d"]:
+    """The contribution of one path, the formula as it stands.
+
+        P^L_{h_L} ... P^1_{h_1} X W^1_{h_1} ... W^L_{h_L}
+
+    Args:
+        path: one head a layer, None for a layer that is skipped: it leaves out its two
+            factors.
+        attention: P of the full forward pass, (*batch, h, n, n) a layer.
+
+    Source: Dong et al. 2021, path decomposition; Xie 2021, Theorem 2.1.
+    Claim: paths.decomposition
+    """
+    _check_attention(x, layers, attention)
+    _check_path(layers, path)
+    return _term(x, layers, path, attention)
+
+
+def _term(
+    x: Tensor, layers: Sequence[Layer], path: Path, attention: Sequence[Tensor]
+) -> Tensor:
+    for layer, p, h in zip(layers, attention, path):
+        if h is not None:
+            w = layer.w_v[h] @ layer.w_o[h]
+            x = p[..., h, :, :] @ x @ w
+    return x
+
+
+def path_terms(
+    x: Float[Tensor, "*batch n d"],
+    layers: Sequence[Layer],
+    *,
+    skip: bool = False,
+    attention: Sequence[Tensor] | None = None,
+) -> Iterator[tuple[Path, Tensor]]:
+    """Every path with its contribution, one by one: the literal twin of path_sums, for
+    at most a million paths.
+
+        forward(X) = sum over paths of term + 1 bias'
+
+    Args:
+        skip: a path may leave out layers.
+        attention: P of each layer, None for those of forward with the same skip.
+
+    Returns:
+        iterator over (path, term).
+
+    Source: Dong et al. 2021; Xie 2021, Theorem 2.1.
+    Claim: paths.decomposition
+    """
+    attention = _frozen(x, layers, attention, skip=skip)
+    heads = [len(layer.w_q) for layer in layers]
+    total = sum(path_counts(heads, skip=skip))
+    require(
+        total <= _MOST_PATHS,
+        f"layers have {total:,} paths, more than {_MOST_PATHS:,}: "
+        "path_sums gives their sums by length exactly",
+    )
+    around = [None] if skip else []
+    ways = [around + list(range(h)) for h in heads]
+    paths = itertools.product(*ways)
+    return ((path, _term(x, layers, path, attention)) for path in paths)
 
 
 class PathSums(NamedTuple):
-    """The output of a network, sorted by how many heads a path passes.
+    """The output of a network, by how many heads a path passes.
 
         forward(X) = sum_k by_length[k] + 1 bias'
 
@@ -43,6 +116,41 @@ class PathSums(NamedTuple):
 
     by_length: Tensor
     bias: Tensor
+
+
+def path_sums(
+    x: Float[Tensor, "*batch n d"],
+    layers: Sequence[Layer],
+    *,
+    skip: bool = False,
+    attention: Sequence[Tensor] | None = None,
+    mask: Bool[Tensor, "..."] | None = None,
+    check: bool = True,
+) -> PathSums:
+    """The exact sum of all paths of each length, without listing a path.
+
+        S_k <- [skip] S_k + sum_h P_h S_{k-1} W_h      layer by layer, from S_0 = X
+
+    A feed-forward part or a LayerNorm between the layers ends the expansion.
+
+    Args:
+        layers: the number of heads may differ by layer.
+        skip: each layer adds its input to its output.
+        attention: P of each layer, (*batch, h, n, n), such as forward returns for any
+            scale and normalizer; None for those of forward with the same skip and mask.
+        mask: as in forward, only without `attention`.
+        check: look for NaN and infinity and, where there are biases, for rows of P that
+            do not sum to one.
+
+    Cost: (L + 1)/2 times the products of a forward pass with skips, one forward
+        without; O(L n d) memory beside the P, O(L h n^2).
+    Source: the coefficients in z of a forward pass whose head outputs are multiplied by
+        z.
+    Claim: paths.sums
+    """
+    attention = _frozen(x, layers, attention, skip=skip, mask=mask, check=check)
+    by_length = _by_length(x, layers, attention, skip)
+    return PathSums(by_length[:, 0], _bias(x, layers, skip))
 
 
 class PathNorms(NamedTuple):
@@ -60,235 +168,6 @@ class PathNorms(NamedTuple):
     standard_error: Tensor
 
 
-def path_counts(heads: Sequence[int], *, skip: bool = False) -> list[int]:
-    """How many paths of each length a network has.
-
-        sum_k count_k z^k = prod_l ([skip] + H_l z)
-
-    With H heads in every layer and skips that is binom(L, k) H^k.
-
-    Args:
-        heads: number of heads of each layer, first layer first.
-        skip: layers may be skipped.
-
-    Returns:
-        L + 1 Python integers, exact at any size.
-
-    Raises:
-        ValueError: for no layers or a layer without heads.
-
-    Cost: O(L^2) integer operations.
-    Source: Xie 2021, remark after Theorem 2.1 (the total); Dong et al. 2021 (the
-        distribution).
-    Claim: paths.lengths
-    """
-    _require.is_a(bool, skip=skip)
-    require(
-        isinstance(heads, (list, tuple)) and len(heads) >= 1,
-        f"heads must hold a number for at least one layer, got {heads!r}",
-    )
-    for number, h in enumerate(heads, 1):
-        _require.sizes(1, **{f"heads of layer {number}": h})
-    counts = [1]
-    for h in heads:
-        through_a_head = [0] + [h * count for count in counts]
-        around = counts + [0] if skip else [0] * (len(counts) + 1)
-        counts = [a + b for a, b in zip(around, through_a_head)]
-    return counts
-
-
-def path_term(
-    x: Float[Tensor, "*batch n d"],
-    layers: Sequence[Layer],
-    path: Path,
-    attention: Sequence[Tensor],
-    *,
-    check: bool = True,
-) -> Float[Tensor, "*batch n d"]:
-    """The contribution of one path, the formula as it stands.
-
-        P^L_{h_L} ... P^1_{h_1} X W^1_{h_1} ... W^L_{h_L}
-
-    A skipped layer leaves both products alone.
-
-    Args:
-        x: (*batch, n, d).
-        layers: L Layers.
-        path: one head index a layer, None = skip.
-        attention: P of the full forward pass, (*batch, h, n, n) a layer.
-        check: look for NaN and infinity.
-
-    Returns:
-        (*batch, n, d).
-
-    Raises:
-        ValueError: if the path names a head that is not there or has not L entries, P
-            do not fit, and as forward.
-
-    Cost: O(L (n^2 d + n d^2 + d^2 d_v)).
-    Source: Dong et al. 2021, path decomposition; Xie 2021, Theorem 2.1.
-    Claim: paths.decomposition
-    """
-    check_attention(x, layers, attention, check=check)
-    _check_path(layers, path)
-    return _term(x, layers, path, attention)
-
-
-def _term(
-    x: Tensor, layers: Sequence[Layer], path: Path, attention: Sequence[Tensor]
-) -> Tensor:
-    for layer, p, h in zip(layers, attention, path):
-        if h is None:
-            continue
-        w = layer.w_v[h] @ layer.w_o[h]
-        x = p[..., h, :, :] @ x @ w
-    return x
-
-
-def path_terms(
-    x: Float[Tensor, "*batch n d"],
-    layers: Sequence[Layer],
-    *,
-    skip: bool = False,
-    limit: int = 10**6,
-    attention: Sequence[Tensor] | None = None,
-    mask: Bool[Tensor, "..."] | None = None,
-    scale: float | Float[Tensor, ""] | None = None,
-    normalizer: Normalizer = "softmax",
-) -> Iterator[tuple[Path, Tensor]]:
-    """Every path with its contribution, one by one: the literal twin of path_sums.
-
-        forward(X) = sum over paths of term + 1 bias'
-
-    Args:
-        x: (*batch, n, d).
-        layers: L Layers.
-        skip: count the skip as one more head.
-        limit: largest number of paths to list.
-        attention: frozen P, None for those of forward.
-        mask, scale, normalizer: of that forward pass, as in attention_matrix.
-
-    Returns:
-        iterator over (path, term); path: one head a layer, first layer first, None =
-        skip.
-
-    Raises:
-        ValueError: at the call for more than `limit` paths, and as in path_sums.
-
-    Cost: (H + 1)^L path_terms.
-    Source: Dong et al. 2021; Xie 2021, Theorem 2.1.
-    Claim: paths.decomposition
-    """
-    _require.is_a(bool, skip=skip)
-    how = {"mask": mask, "scale": scale, "normalizer": normalizer}
-    _require.sizes(1, limit=limit)
-    attention = _attention(x, layers, attention, skip=skip, check=True, **how)
-    heads = [layer.w_q.shape[0] for layer in layers]
-    total = sum(path_counts(heads, skip=skip))
-    require(
-        total <= limit,
-        f"there are {total:,} paths, more than limit = {limit:,}: "
-        "path_sums gives their sums by length exactly",
-    )
-    around = [None] if skip else []
-    ways = [around + list(range(h)) for h in heads]
-    paths = itertools.product(*ways)
-    return ((path, _term(x, layers, path, attention)) for path in paths)
-
-
-def restrict(layers: Sequence[Layer], path: Path) -> list[Layer]:
-    """The network that keeps only the heads of one path, and so computes its own
-    attention.
-
-    Args:
-        layers: L Layers.
-        path: one head a layer, None drops the layer.
-
-    Returns:
-        list of Layers with one head each; empty for the path that skips all layers.
-
-    Raises:
-        ValueError: if the path has not L entries or names a head that is not there, or
-            layers is no list of Layers.
-
-    Cost: O(1): views.
-    Source: the evaluation of paths in the public code of Dong et al. 2021; NOT a term
-        of the theorem.
-    Claim: paths.recomputed
-    """
-    check_layers(layers)
-    _check_path(layers, path)
-    kept = []
-    for layer, h in zip(layers, path):
-        if h is not None:
-            kept.append(_one_head(layer, h))
-    return kept
-
-
-def _one_head(layer: Layer, h: int) -> Layer:
-    """Head h alone. The bias b_o belongs to no head, and stays."""
-    weights = layer._asdict()
-    for name, w in weights.items():
-        if w is not None and name != "b_o":
-            weights[name] = w[h : h + 1]
-    return Layer(**weights)
-
-
-def path_sums(
-    x: Float[Tensor, "*batch n d"],
-    layers: Sequence[Layer],
-    *,
-    skip: bool = False,
-    attention: Sequence[Tensor] | None = None,
-    check: bool = True,
-    mask: Bool[Tensor, "..."] | None = None,
-    scale: float | Float[Tensor, ""] | None = None,
-    normalizer: Normalizer = "softmax",
-) -> PathSums:
-    """The exact sum of all paths of each length, without listing a path.
-
-        S_k <- [skip] S_k + sum_h P_h S_{k-1} W_h      layer by layer, from S_0 = X
-
-    The theorem is about attention and skips. A feed-forward part or a LayerNorm between
-    the layers ends the expansion, so there is no argument for them.
-
-    Args:
-        x: (*batch, n, d).
-        layers: L Layers; the number of heads may differ by layer.
-        skip: as in forward.
-        attention: frozen P, (*batch, h, n, n) a layer; None for those of forward with
-            the same skip.
-        check: look for NaN and infinity and, where there are biases, for rows of P that
-            do not sum to one.
-        mask, scale, normalizer: of the forward pass, as in attention_matrix; only
-            without `attention`.
-
-    Returns:
-        PathSums(by_length (L + 1, *batch, n, d), bias (d,)).
-
-    Raises:
-        ValueError: as forward; and if given P do not fit, or there are biases and P 1
-            != 1.
-
-    Cost: (L + 1)/2 times the products of a forward pass with skips, one forward
-        without; O(L n d) memory beside the P, O(L h n^2).
-    Source: the coefficients in z of a forward pass whose head outputs are multiplied by
-        z.
-    Claim: paths.sums
-    """
-    _require.is_a(bool, skip=skip)
-    how = {"mask": mask, "scale": scale, "normalizer": normalizer}
-    attention = _attention(x, layers, attention, skip=skip, check=check, **how)
-    t = _empty_path(x)
-    for layer, p in zip(layers, attention):
-        t = _step(t, layer, p, skip)
-    by_length = t.squeeze(-2).movedim(-2, 0)
-    if not skip:  # only length L was carried: the other lengths have no path
-        shorter = torch.zeros_like(by_length).expand(len(layers), *x.shape)
-        by_length = torch.cat([shorter, by_length])
-    return PathSums(by_length, _bias(x, layers, skip))
-
-
 def path_norms(
     x: Float[Tensor, "*batch n d"],
     layers: Sequence[Layer],
@@ -298,119 +177,77 @@ def path_norms(
     skip: bool = False,
     centred: bool = False,
     attention: Sequence[Tensor] | None = None,
-    check: bool = True,
     mask: Bool[Tensor, "..."] | None = None,
-    scale: float | Float[Tensor, ""] | None = None,
-    normalizer: Normalizer = "softmax",
 ) -> PathNorms:
     """How large the paths of each length are, all of them at once, by random signs.
 
         E | sum over paths of length k of (product of its signs) path |_F^2
             = sum over paths of length k of | path |_F^2
 
+    Unbiased for every k. The draws have a heavy right tail for long paths: use hundreds
+    before trusting the standard error.
+
     Args:
-        x: (*batch, n, d).
-        layers: L Layers.
-        signs: number of draws, at least 2; a draw gives every (layer, head) a sign.
-        generator: source of the signs.
-        skip, attention, check, mask, scale, normalizer: as in path_sums.
+        signs: draws, at least 2; a draw gives every head of every layer a sign.
         centred: subtract the token mean of each path first.
-
-    Returns:
-        PathNorms(total_square, standard_error), each (L + 1, *batch); unbiased for
-        every k. The draws have a heavy right tail for long paths: use hundreds before
-        trusting the standard error.
-
-    Raises:
-        ValueError: if signs < 2, for no generator, and as path_sums.
+        skip, attention, mask: as in path_sums.
 
     Cost: `signs` times the products and the memory of path_sums, P computed once.
     Source: Rademacher signs cancel the cross terms of different paths in expectation.
     Claim: paths.signs
     """
-    _require.is_a(bool, skip=skip, centred=centred)
+    _require.is_a(bool, centred=centred)
     _require.sizes(2, signs=signs)  # one draw has no standard error
     _require.random(generator)
-    how = {"mask": mask, "scale": scale, "normalizer": normalizer}
-    attention = _attention(x, layers, attention, skip=skip, check=check, **how)
-    t = _empty_path(x).expand(*x.shape[:-1], 1, signs, x.shape[-1])
-    for layer, p in zip(layers, attention):
-        size = (layer.w_q.shape[0], signs)
+    attention = _frozen(x, layers, attention, skip=skip, mask=mask)
+    drawn = []
+    for layer in layers:
+        size = (len(layer.w_q), signs)
         coins = torch.randint(2, size, generator=generator, device=generator.device)
-        flips = (2 * coins - 1).to(x)
-        t = _step(t, layer, p, skip, flips)
+        drawn.append((2 * coins - 1).to(x))
+    sums = _by_length(x, layers, attention, skip, drawn)
     if centred:
-        t = t - t.mean(-4, keepdim=True)
-    squares = t.square().sum((-4, -1))  # (*batch, lengths, signs)
-    squares = squares.movedim((-2, -1), (0, 1))
-    if not skip:
-        shorter = torch.zeros_like(squares).expand(len(layers), *squares.shape[1:])
-        squares = torch.cat([shorter, squares])
+        sums = sums - sums.mean(-2, keepdim=True)
+    squares = sums.square().sum((-2, -1))
     standard_error = squares.std(1) / math.sqrt(signs)
     return PathNorms(squares.mean(1), standard_error)
 
 
-def _empty_path(x: Tensor) -> Tensor:
-    """x as (*batch, n, lengths, signs, d): one length, that of the empty path."""
-    return x[..., :, None, None, :]
-
-
-def _step(
-    t: Tensor, layer: Layer, p: Tensor, skip: bool, signs: Tensor | None = None
+def _by_length(
+    x: Tensor,
+    layers: Sequence[Layer],
+    attention: Sequence[Tensor],
+    skip: bool,
+    signs: Sequence[Tensor] | None = None,
 ) -> Tensor:
-    """One layer of the recursion on t (*batch, n, m, s, d); signs (h, s) multiply the
-    head outputs.
+    """The sums of all paths, (L + 1, draws, *batch, n, d): for each length, and for
+    each draw of signs (h, draws) a layer that multiply the head outputs.
 
-    All lengths and draws lie side by side as features, so that each layer is two or
-    three large products. Where values are not narrower than tokens, one product with
-    W_h = W_V W_O costs less than two.
+    Lengths and draws lie side by side as features, so that a layer is three large
+    products.
     """
-    if layer.w_v.shape[-1] >= layer.w_v.shape[-2]:
-        y = _through_merged_heads(t, layer, p, signs)
-    else:
-        y = _through_narrow_heads(t, layer, p, signs)
-    if not skip:
-        return y
-    stays = pad(t, (0, 0, 0, 0, 0, 1))
-    one_longer = pad(y, (0, 0, 0, 0, 1, 0))
-    return stays + one_longer
-
-
-def _through_merged_heads(t: Tensor, layer: Layer, p: Tensor, signs) -> Tensor:
-    """sum_h P_h T W_h = [P_1 ... P_h] [T W_1; ...; T W_h]."""
-    *batch, n, m, s, d = t.shape
-    h = layer.w_v.shape[0]
-    merged = layer.w_v @ layer.w_o
-    v = t.reshape(*batch, 1, n * m * s, d) @ merged
-    v = _signed(v, signs, n * m, s)
-    side_by_side = p.movedim(-3, -2).reshape(*batch, n, h * n)
-    below_each_other = v.reshape(*batch, h * n, m * s * d)
-    y = side_by_side @ below_each_other
-    return y.view(*batch, n, m, s, d)
-
-
-def _through_narrow_heads(t: Tensor, layer: Layer, p: Tensor, signs) -> Tensor:
-    """sum_h (P_h (T W_V,h)) W_O,h, the values of all heads in one product."""
-    *batch, n, m, s, d = t.shape
-    h, _, d_v = layer.w_v.shape
-    rows = n * m * s
-    w_v = layer.w_v.movedim(0, 1).flatten(1)  # (d, h d_v)
-    w_o = layer.w_o.flatten(0, 1)  # (h d_v, d)
-    v = t.reshape(*batch, rows, d) @ w_v
-    v = v.unflatten(-1, (h, d_v)).movedim(-2, -3)
-    v = _signed(v, signs, n * m, s)
-    y = p @ v.reshape(*batch, h, n, m * s * d_v)
-    y = y.view(*batch, h, rows, d_v).movedim(-3, -2)
-    y = y.reshape(*batch, rows, h * d_v) @ w_o
-    return y.view(*batch, n, m, s, d)
-
-
-def _signed(v: Tensor, signs: Tensor | None, rows: int, s: int) -> Tensor:
-    """v (*batch, h, rows * s, width), each draw of each head times its sign."""
-    if signs is None:
-        return v
-    v = v.unflatten(-2, (rows, s)) * signs[:, None, :, None]
-    return v.flatten(-3, -2)
+    t = x[..., None, None, :]  # (*batch, n, lengths, draws, d)
+    for number, (layer, p) in enumerate(zip(layers, attention)):
+        h, _, d_v = layer.w_v.shape
+        w_v = layer.w_v.movedim(0, 1).flatten(1)  # (d, h d_v)
+        v = (t @ w_v).unflatten(-1, (h, d_v))
+        v = v.movedim(-2, -5)  # (*batch, h, n, lengths, draws, d_v)
+        if signs is not None:
+            v = v * signs[number][:, None, None, :, None]
+        y = p @ v.flatten(-3)
+        y = y.unflatten(-1, v.shape[-3:]).movedim(-5, -2)
+        y = y.flatten(-2) @ layer.w_o.flatten(0, 1)
+        if skip:
+            stays = pad(t, (0, 0, 0, 0, 0, 1))
+            one_longer = pad(y, (0, 0, 0, 0, 1, 0))
+            y = stays + one_longer
+        t = y
+    sums = t.movedim((-3, -2), (0, 1))
+    if skip:
+        return sums
+    # Only length L was carried: the other lengths have no path.
+    nothing = torch.zeros_like(sums)
+    return torch.cat([nothing] * len(layers) + [sums])
 
 
 def _bias(x: Tensor, layers: Sequence[Layer], skip: bool) -> Tensor:
@@ -435,54 +272,88 @@ def _biased(layers: Sequence[Layer]) -> bool:
     return any(layer.b_v is not None or layer.b_o is not None for layer in layers)
 
 
-def _attention(
-    x, layers, attention, *, skip, check, mask, scale, normalizer
+def path_counts(heads: Sequence[int], *, skip: bool = False) -> list[int]:
+    """How many paths of each length a network has.
+
+        sum_k count_k z^k = prod_l ([skip] + H_l z)
+
+    With H heads in every layer and skips that is binom(L, k) H^k.
+
+    Args:
+        heads: number of heads of each layer, first layer first.
+        skip: layers may be skipped.
+
+    Returns:
+        L + 1 Python integers, exact at any size.
+
+    Source: Xie 2021, remark after Theorem 2.1 (the total); Dong et al. 2021 (the
+        distribution).
+    Claim: paths.lengths
+    """
+    _require.is_a(bool, skip=skip)
+    _require.is_list(heads=heads)
+    require(heads, "heads must hold a number for at least one layer, got none")
+    for number, h in enumerate(heads, 1):
+        _require.sizes(1, **{f"heads of layer {number}": h})
+    counts = [1]
+    for h in heads:
+        through_a_head = [0] + [h * count for count in counts]
+        around = counts + [0] if skip else [0] * (len(counts) + 1)
+        counts = [a + b for a, b in zip(around, through_a_head)]
+    return counts
+
+
+def restrict(layers: Sequence[Layer], path: Path) -> list[Layer]:
+    """The network that keeps only the heads of one path, and so computes its own
+    attention.
+
+    Args:
+        path: one head a layer, None drops the layer.
+
+    Returns:
+        Layers with one head each, as views; none for the path that skips all layers.
+
+    Source: the evaluation of paths in the public code of Dong et al. 2021; NOT a term
+        of the theorem.
+    Claim: paths.recomputed
+    """
+    check_layers(layers)
+    _check_path(layers, path)
+    kept = []
+    for layer, h in zip(layers, path):
+        if h is None:
+            continue
+        weights = layer._asdict()
+        for name, w in weights.items():
+            if w is not None and name != "b_o":  # which belongs to no head, and stays
+                weights[name] = w[h : h + 1]
+        kept.append(Layer(**weights))
+    return kept
+
+
+def _frozen(
+    x, layers, attention, *, skip: bool, mask=None, check: bool = True
 ) -> Sequence[Tensor]:
-    """The frozen P that the caller gave, checked, or those of the forward pass."""
-    how = {"mask": mask, "scale": scale, "normalizer": normalizer}
+    """The P that the caller gave, checked, or those of the forward pass."""
+    _require.is_a(bool, skip=skip)
     if attention is None:
         refuse_encoder(layers)
-        _, attention = forward(
-            x, layers, skip=skip, return_attention=True, check=check, **how
-        )
-        return attention
-    usual = {"mask": None, "scale": None, "normalizer": "softmax"}
-    asked = [name for name, value in how.items() if value is not usual[name]]
+        how = {"skip": skip, "mask": mask, "check": check}
+        return forward(x, layers, return_attention=True, **how)[1]
     require(
-        not asked,
-        f"give either attention or {', '.join(asked)}: given P are taken as they are",
+        mask is None, "give either attention or mask: given P are taken as they are"
     )
-    check_attention(x, layers, attention, check=check)
+    _check_attention(x, layers, attention, check=check)
     if check and _biased(layers):
         for number, p in enumerate(attention, 1):
             _check_rows(number, p)
     return attention
 
 
-def check_attention(
-    x: Float[Tensor, "*batch n d"],
-    layers: Sequence[Layer],
-    attention: Sequence[Tensor],
-    *,
-    check: bool = True,
-) -> None:
-    """Refuse attention matrices that are not those of this network on these tokens,
-    and what check_network refuses.
-
-    Args:
-        x: (*batch, n, d).
-        layers: L Layers.
-        attention: P of each layer, (*batch, h, n, n).
-        check: also look for NaN and infinity.
-
-    Raises:
-        ValueError: that names the layer, what it got and what was needed.
-
-    Cost: O(n d + h n^2) a layer with check, else O(L).
-    Source: the hypotheses of the path decomposition.
-    """
+def _check_attention(x, layers, attention, *, check: bool = True) -> None:
+    """The P are of the sizes of this network on these tokens; with check, finite."""
     check_network(x, layers, check=check)
-    many = isinstance(attention, (list, tuple)) or torch.is_tensor(attention)
+    many = isinstance(attention, list | tuple) or torch.is_tensor(attention)
     got = len(attention) if many else type(attention).__name__
     require(
         got == len(layers),
@@ -510,12 +381,12 @@ def _check_rows(number: int, p: Tensor) -> None:
 
 
 def _check_path(layers: Sequence[Layer], path: Path) -> None:
-    got = len(path) if isinstance(path, (list, tuple)) else path
+    got = len(path) if isinstance(path, list | tuple) else path
     require(
         got == len(layers), f"a path has one entry a layer: {len(layers)}, got {got!r}"
     )
     for layer, h in zip(layers, path):
-        heads = layer.w_q.shape[0]
+        heads = len(layer.w_q)
         require(
             h is None or (type(h) is int and 0 <= h < heads),
             f"path {path}: head {h} of {heads} (indices start at 0)",

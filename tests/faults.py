@@ -185,22 +185,22 @@ MUTATIONS = {
         "w[:1]",
         "paths.recomputed",
     ),
-    "_step: sign": paths(
+    "_by_length: sign": paths(
         "paths",
         "stays + one_longer",
         "stays - one_longer",
         "paths.sums",
     ),
-    "_step: lengths do not shift": paths(
+    "_by_length: lengths do not shift": paths(
         "paths",
         "one_longer = pad(y, (0, 0, 0, 0, 1, 0))",
         "one_longer = pad(y, (0, 0, 0, 0, 0, 1))",
         "paths.sums",
     ),
-    "_step: axis of the heads": paths(
+    "_by_length: order of the heads": paths(
         "paths",
-        "y.view(*batch, h, rows, d_v).movedim(-3, -2)",
-        "y.view(*batch, h, rows, d_v)",
+        "v.shape[-3:]).movedim(-5, -2)",
+        "v.shape[-3:]).flip(-5).movedim(-5, -2)",
         "paths.sums",
     ),
     "_bias: not carried": paths(
@@ -217,8 +217,8 @@ MUTATIONS = {
     ),
     "path_norms: one sign a layer": paths(
         "paths",
-        "(layer.w_q.shape[0], signs)",
-        "(1, signs)",
+        "size = (len(layer.w_q), signs)",
+        "size = (1, signs)",
         "paths.signs",
         page=False,
     ),
@@ -240,13 +240,13 @@ MUTATIONS = {
         "[*value_biases[layer]]",
         "paths.row-sums",
     ),
-    "_difference: sign": collapse(
+    "_layer: sign of the first order": collapse(
         "collapse", "s * (e - e @ s.mT)", "s * (e + e @ s.mT)", "collapse.recursion"
     ),
     "_difference: log of the sum": collapse(
         "collapse",
-        "v - torch.log1p(v.expm1() @ s.mT)",
-        "v - v.expm1() @ s.mT",
+        "torch.log1p(v.clamp_max(1).expm1() @ s.mT)",
+        "v.clamp_max(1).expm1() @ s.mT",
         "collapse.recursion",
     ),
     "_layer: linear scale": collapse(
@@ -282,25 +282,25 @@ MUTATIONS = {
         "-math.inf, c + 4 * u)",
         "collapse.multi-head",
     ),
-    "_norms: the least spread of a head": collapse(
+    "_log_norms: the least spread of a head": collapse(
         "collapse",
-        "spread=w_qk.max()",
-        "spread=w_qk.min()",
+        "spread = w_qk.max()",
+        "spread = w_qk.min()",
         "collapse.multi-head",
     ),
-    "_norms: the largest head alone": collapse(
+    "_log_norms: the largest head alone": collapse(
         "collapse",
         "b_1 = (w_qk * one).sum()",
         "b_1 = (w_qk * one).max()",
         "collapse.multi-head",
     ),
-    "_norms: no root of d_qk": collapse(
+    "_log_norms: no root of d_qk": collapse(
         "collapse",
         "_norm_1(layer.w_q @ layer.w_k.mT).double() / root",
         "_norm_1(layer.w_q @ layer.w_k.mT).double() / root**2",
         "collapse.multi-head",
     ),
-    "_norms: rows for columns": collapse(
+    "_log_norms: rows for columns": collapse(
         "collapse",
         "_norm_1(layer.w_q @ layer.w_k.mT)",
         "_norm_inf(layer.w_q @ layer.w_k.mT)",
@@ -318,16 +318,16 @@ MUTATIONS = {
         "math.log(4) + 1 * u.unsqueeze(-1)",
         "collapse.cube",
     ),
-    "_strengths: no root of d_qk": collapse(
+    "log_diameter_bound: no root of d_qk": collapse(
         "collapse",
-        "return v, w_qk / math.sqrt(layer.w_q.shape[-1])",
-        "return v, w_qk / layer.w_q.shape[-1] ** 2",
+        "omega = torch.linalg.matrix_norm(w_qk, 2) / root",
+        "omega = torch.linalg.matrix_norm(w_qk, 2) / root**4",
         "collapse.cube questions.contraction",
     ),
     "_diameter: the mean distance": collapse(
         "collapse",
-        "differences.norm(dim=-1).amax((-2, -1))",
-        "differences.norm(dim=-1).mean((-2, -1))",
+        "distances.amax((-2, -1))",
+        "distances.mean((-2, -1))",
         "questions.contraction",
     ),
     "_log_g: sign": collapse(
@@ -758,25 +758,33 @@ MUTATIONS = {
         "efficacy.margins",
     ),
     "logits: no skip": efficacy(
-        "reader.layers, skip=True, check=check)",
-        "reader.layers, skip=False, check=check)",
+        "y = forward(_embedded(reader, u), reader.layers, skip=True)",
+        "y = forward(_embedded(reader, u), reader.layers, skip=False)",
         "efficacy.margins",
     ),
-    "restricted_forward: a skip": efficacy(
-        "forward(x, bare, check=False)",
-        "forward(x, bare, skip=True, check=False)",
+    "restrict: a layer too many": Mutation(
+        "paths",
+        "        kept.append(Layer(**weights))",
+        "        kept += [Layer(**weights), layer]",
         "efficacy.first-order",
+        True,
+        "path_efficacy",
     ),
-    "restricted_forward: without b_q": efficacy(
-        "layer._replace(b_v=None, b_o=None)",
-        "layer._replace(b_q=None, b_v=None, b_o=None)",
+    "restrict: without b_q": Mutation(
+        "paths",
+        "kept.append(Layer(**weights))",
+        "kept.append(Layer(**weights | {'b_q': None}))",
         "efficacy.first-order",
+        True,
+        "path_efficacy",
     ),
-    "estimate_length: scale": efficacy(
-        "(count / len(paths))",
-        "(2 * count / len(paths))",
+    "path_term: a scale": Mutation(
+        "paths",
+        "    return _term(x, layers, path, attention)",
+        "    return 2 * _term(x, layers, path, attention)",
         "efficacy.first-order",
-        page=False,
+        True,
+        "path_efficacy",
     ),
     "path_counts: heads of a layer": Mutation(
         "paths",

@@ -174,15 +174,13 @@ def paths_rows() -> Rows:
     _, maps = attention.forward(x, layers, return_attention=True)
     network = {"x": x, "layers": layers}
     given = {**network, "attention": maps}
-    weighting = {"scale": 0.5, "mask": TRIANGLE, "normalizer": "softmax"}
-    drawn = {"signs": 3, "generator": SEED}
+    masked = {**network, "mask": TRIANGLE}
     return {
-        "paths.check_attention": given,
         "paths.path_counts": {"heads": [2, 3]},
-        "paths.path_norms": {**network, **drawn, **weighting},
-        "paths.path_sums": {**network, **weighting},
+        "paths.path_norms": {**masked, "signs": 3, "generator": SEED},
+        "paths.path_sums": masked,
         "paths.path_term": {**given, "path": (0, 1)},
-        "paths.path_terms": {**network, **weighting, "limit": 100},
+        "paths.path_terms": given,
         "paths.restrict": {"layers": layers, "path": (0, 1)},
     }
 
@@ -193,10 +191,9 @@ def collapse_rows() -> Rows:
     return {
         "collapse.composite_norm": {"x": x},
         "collapse.diameter": {"x": x},
-        "collapse.log_bound": {**network, "version": "safe"},
+        "collapse.log_bound": network,
         "collapse.log_diameter_bound": network,
         "collapse.log_residuals": {**network, "size": "diameter"},
-        "collapse.relative_residual": {"x": x},
         "collapse.residual": {"x": x},
     }
 
@@ -207,28 +204,25 @@ def efficacy_rows() -> Rows:
     given = {"x": x, "layers": layers, "attention": maps}
     sizes = {"f": 3, "c": 2, "L": 1, "h": 2, "d": 4, "n": 6, "gain": 0.5}
     made = {"dtype": torch.float64, "device": "cpu", "generator": SEED}
-    u = normal(5, 6, 3)
-    labels = torch.tensor([[0, 1, 0, 1, 0, 1]] * 5)
-    reader = efficacy.random_reader(
-        3, 2, L=1, h=2, d=4, n=6, generator=generator(), dtype=torch.float64
-    )
-    read = {"reader": reader, "u": u}
-    schedule = {"labels": labels, "steps": 1, "batch": 2, "rate": 1e-3}
-    drawn = {"heads": [2, 2], "length": 1, "count": 2, "generator": SEED}
+    read, labels = words_to_read()
     task = {"count": 3, "n": 4, "letters": 5, "generator": SEED}
     return {
         "efficacy.accuracy": {"scores": normal(5, 6, 2), "labels": labels},
-        "efficacy.draw_paths": drawn,
-        "efficacy.estimate_length": {**given, "paths": [(0, None), (1, None)]},
-        "efficacy.hull_labels": {"points": normal(6, 2)},
         "efficacy.length_bounds": given,
         "efficacy.logit_parts": read,
         "efficacy.logits": read,
         "efficacy.random_reader": {**sizes, **made},
-        "efficacy.restricted_forward": {**given, "path": (0, 1)},
         "efficacy.sorting": task,
-        "efficacy.train_reader": {**read, **schedule, "generator": SEED},
     }
+
+
+def words_to_read():
+    """A Reader with its features, and their labels."""
+    reader = efficacy.random_reader(
+        3, 2, L=1, h=2, d=4, n=6, generator=generator(), dtype=torch.float64
+    )
+    labels = torch.tensor([[0, 1, 0, 1, 0, 1]] * 5)
+    return {"reader": reader, "u": normal(5, 6, 3)}, labels
 
 
 def lowrank_rows() -> Rows:
@@ -670,6 +664,8 @@ def certify_rows() -> Rows:
 
 def data_rows() -> Rows:
     tagged = conll.Tagged([["a", "b"]], [["x", "y"]])
+    read, labels = words_to_read()
+    schedule = {"labels": labels, "steps": 1, "batch": 2, "rate": 1e-3}
     return {
         "data.conll.encode": {
             "tagged": tagged,
@@ -684,6 +680,7 @@ def data_rows() -> Rows:
             "name": "path_efficacy_network",
             "dtype": torch.float32,
         },
+        "data.networks.train_reader": {**read, **schedule, "generator": SEED},
     }
 
 
@@ -768,16 +765,12 @@ LEGAL = {
         memorize.ids.separate w: zero negative
         memorize.memorizer.memorize beta: negative
         memorize.training.TrainedBlock beta: zero
-        paths.path_norms scale: zero negative
-        paths.path_sums scale: zero negative
-        paths.path_terms scale: zero negative
         sparse.sparse_attention scale: zero negative
         sparse.masked_attention scale: zero negative
         universal.standard.ramp_mlp offset: zero negative
         universal.standard.ramp_mlp slope: zero negative
     """,
     "zero layers, moves, values, columns: nothing is done": """
-        efficacy.draw_paths length: zero
         lowrank.svd_surrogate oversample: zero
         lowrank.svd_surrogate power: zero
         patterns.conditions.check moves: zero
@@ -810,13 +803,11 @@ LEGAL = {
         collapse.log_bound x: short
         collapse.log_diameter_bound x: short
         collapse.log_residuals x: short
-        collapse.relative_residual x: narrow short
         collapse.residual x: narrow short
         copying.bound hit: narrow
         copying.ceiling hit: narrow
         copying.training.copy_targets x: empty short
         efficacy.accuracy labels: shallower
-        efficacy.hull_labels points: short
         efficacy.logit_parts u: shallower
         efficacy.logits u: shallower
         efficient.features.linear_attention v: narrow
@@ -883,15 +874,12 @@ LEGAL = {
         copying.networks.last_field mixings: longer
         copying.cut_bound crossed: shorter longer
         copying.receptive_fields masks: shorter longer
-        efficacy.draw_paths heads: shorter longer
-        efficacy.estimate_length paths: shorter longer
         efficacy.logit_parts reader: layers:longer
         efficacy.logits reader: layers:longer
-        efficacy.train_reader reader: layers:longer
+        data.networks.train_reader reader: layers:longer
         paths.path_counts heads: shorter longer
         paths.path_norms layers: shorter longer
         paths.path_sums layers: shorter longer
-        paths.path_terms layers: shorter longer
         patterns.conditions.crossing inside: shorter
         patterns.families.from_masks masks: longer
         patterns.families.from_sets steps: longer [0]:longer
@@ -928,7 +916,6 @@ LEGAL = {
         copying.receptive_fields masks: [0]:hidden
         paths.path_norms mask: scalar shallower
         paths.path_sums mask: scalar shallower
-        paths.path_terms mask: scalar shallower
         sparse.masked_attention mask: scalar shallower
     """,
     "None says: no bias, no norm, no layer on this path, the default": """
@@ -937,7 +924,6 @@ LEGAL = {
         certify.network biases: nones [0]:none
         certify.network value_biases: [0]:nones [0]:[0]:none
         efficacy.random_reader device: none
-        efficacy.restricted_forward path: nones [0]:none
         paths.path_term path: nones [0]:none
         paths.restrict path: nones [0]:none
         universal.standard.run_standard scale: none

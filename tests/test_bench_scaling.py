@@ -25,13 +25,11 @@ DENSE = {  # those that make or take an n x n matrix by definition
     "path_sums",
     "path_norms",
     "log_residuals",
-    "restricted_forward",
     "length_bounds",
     "jl_surrogate",
     "svd_surrogate, exact",
     "svd_surrogate, randomised",
     "masked_attention",
-    "hull_labels",
     "receptive_fields",
     "hops",
     "dobrushin",
@@ -140,7 +138,7 @@ def test_no_kernel_makes_n_x_n(name):
         "path_sums",
         "log_residuals",
         "masked_attention",
-        "hull_labels",
+        "receptive_fields",
     ],
 )
 def test_the_dense_ones_are_caught(name):

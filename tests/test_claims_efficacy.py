@@ -12,8 +12,8 @@ import torch
 
 from attnbook.theorems import path_efficacy as theorems
 from attnlib.attention import Layer, forward
-from attnlib.efficacy import length_bounds, logit_parts, logits, restricted_forward
-from attnlib.paths import path_counts, path_sums
+from attnlib.efficacy import length_bounds, logit_parts, logits
+from attnlib.paths import path_counts, path_sums, restrict
 
 EPS = torch.finfo(torch.float64).eps
 
@@ -85,7 +85,8 @@ def test_second_order_of_two_tokens(a, w):
     t = math.tanh(strength)
     taylor = a * (t * t + 2 * strength * t * (1 - t * t))
     assert half == pytest.approx(taylor, abs=1e-4)
-    rerun = restricted_forward(x, [Layer(w * ones, ones, ones, ones)] * 2, (0, 0))
+    both = [Layer(w * ones, ones, ones, ones)] * 2
+    rerun = forward(x, restrict(both, (0, 0)))
     assert float(rerun[0]) == pytest.approx(a * t * math.tanh(strength * t * t))
     assert taylor > 1.5 * float(rerun[0])
 

@@ -11,6 +11,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from attnbook.theorems.rank_collapse import log_printed
 from attnlib import certify
 from attnlib.attention import Layer, forward, random_layers
 from attnlib.collapse import (
@@ -19,7 +20,6 @@ from attnlib.collapse import (
     log_bound,
     log_diameter_bound,
     log_residuals,
-    relative_residual,
     residual,
 )
 
@@ -96,15 +96,6 @@ def test_diameters_whose_square_is_no_float(dtype, sizes):
         bound = log_diameter_bound(c * x, layers)
         assert torch.allclose(bound[0], wanted.log() + math.log(c), rtol=1e-5)
         assert bound.isfinite().all()
-
-
-def test_the_relative_residual():
-    x = torch.tensor([[3.0, 1.0], [1.0, -1.0]])
-    assert float(relative_residual(x)) == pytest.approx(math.sqrt(4 / 12))
-    batch = torch.stack([x, 2 * x, residual(x), torch.ones(2, 2), 1e-30 * x, 1e30 * x])
-    third = math.sqrt(1 / 3)
-    wanted = [third, third, 1, 0, third, third]
-    assert relative_residual(batch).tolist() == pytest.approx(wanted, rel=1e-6)
 
 
 @pytest.mark.parametrize("size", [0.0, 1e-200, 1e-9, 1.0, 1e9, 1e160])
@@ -196,9 +187,9 @@ def test_batches_and_heads_that_differ_by_layer():
         for j in range(3):
             one = log_residuals(x[i, j], layers)
             assert (got[:, i, j] - one).abs().max() < 1e-9
-            for version in ("printed", "safe"):
-                whole = log_bound(x, layers, version=version)
-                alone = log_bound(x[i, j], layers, version=version)
+            for bound in (log_printed, log_bound):
+                whole = bound(x, layers)
+                alone = bound(x[i, j], layers)
                 assert torch.allclose(whole[:, i, j], alone, rtol=1e-12)
 
 
@@ -254,11 +245,7 @@ def test_equal_tokens_have_no_residual():
     assert log_residuals(x, uniform)[1] == log_bound(x, uniform)[1] == -math.inf
 
 
-def test_the_versions():
-    x, layers = instance(h=1, gain=0.3)
-    assert torch.allclose(
-        log_bound(x, layers, version="repaired"), log_bound(x, layers), rtol=1e-12
-    )
+def test_the_printed_bound_and_one_beyond_the_floats():
     x, layers = instance(h=1, L=1, gain=0.3)
     w = (layers[0].w_q[0] @ layers[0].w_k[0].T).abs().sum(0).max() * composite_norm(
         layers[0].w_v[0] @ layers[0].w_o[0]
@@ -266,17 +253,10 @@ def test_the_versions():
     printed = math.log(4 * w / math.sqrt(3)) + 3 * float(
         composite_norm(residual(x)).log()
     )
-    assert float(log_bound(x, layers, version="printed")[1]) == pytest.approx(
-        printed, abs=1e-12
-    )
-    _, two = instance(h=2, gain=0.3)
-    mixed = log_bound(x, [layers[0], two[0], layers[0]], version="repaired")
-    assert mixed[:2].isfinite().all() and mixed[2:].isnan().all()
+    assert float(log_printed(x, layers)[1]) == pytest.approx(printed, abs=1e-12)
     x, layers = instance(gain=9.0)
-    assert (
-        log_bound(x, layers)[-1] == math.inf
-        and log_bound(x, layers, version="printed").isfinite().all()
-    )
+    assert log_bound(x, layers)[-1] == math.inf
+    assert log_printed(x, layers).isfinite().all()
 
 
 # --- bad input
@@ -310,11 +290,9 @@ def test_bad_networks_are_refused(run):
 @pytest.mark.bad_input
 def test_bad_words():
     x, layers = instance()
-    with pytest.raises(ValueError, match="version must be one of"):
-        log_bound(x, layers, version="sharp")
-    with pytest.raises(ValueError, match="x must not be zero"):
-        relative_residual(torch.stack([x, 0 * x]))
-    for run in (residual, composite_norm, relative_residual):
+    with pytest.raises(ValueError, match="size must be one of"):
+        log_residuals(x, layers, size="sharp")
+    for run in (residual, composite_norm, diameter):
         with pytest.raises(ValueError, match="holds NaN"):
             run(x / 0)
         with pytest.raises(ValueError, match="floating point"):

@@ -39,6 +39,8 @@ KERNELS = {
     if room not in ("data", "audit")
     for name, row in rows().items()
 }
+TRAINER = "data.networks.train_reader"
+KERNELS[TRAINER] = ROOMS["data"]()[TRAINER]
 
 
 class SaysCuda(TorchFunctionMode):

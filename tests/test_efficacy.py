@@ -17,26 +17,27 @@ import pytest
 import torch
 
 from attnbook import data
-from attnbook.data.networks import load_reader
+from attnbook.data.networks import load_reader, train_reader
 from attnlib.attention import forward, random_layers
 from attnlib.efficacy import (
     accuracy,
-    draw_paths,
-    estimate_length,
-    hull_labels,
     length_bounds,
     logit_parts,
     logits,
     random_reader,
-    restricted_forward,
     sorting,
-    train_reader,
 )
 from attnlib.paths import path_sums, path_terms, restrict
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "book" / "_experiments"))
 import circle  # noqa: E402
 import path_efficacy  # noqa: E402
+from path_efficacy import (  # noqa: E402
+    draw_paths,
+    estimate_length,
+    hull_labels,
+    restricted_forward,
+)
 
 
 def instance(
@@ -343,9 +344,9 @@ def bad_calls():
         ("embed is torch.float32, u torch.float64", logits, (net, u.double()), {}),
         ("u holds NaN", logits, (net, u * nan), {}),
         ("u holds NaN", logit_parts, (net, u * nan), {}),
-        ("must be a Reader", logits, (tuple(net), u), {}),
+        ("must be of type Reader", logits, (tuple(net), u), {}),
         ("scores holds NaN", accuracy, (u * nan, y), {}),
-        ("last dimensions of the scores", accuracy, (u, y[:2]), {}),
+        ("to fit the scores", accuracy, (u, y[:2]), {}),
         ("labels must be integers", accuracy, (u, y.float()), {}),
         ("to fit u", train_reader, (net, u, y[:, :2]), run),
         ("from 0 to 1, the classes", train_reader, (net, u, y + 2), run),

@@ -61,11 +61,7 @@ def _stack(
 
 def _norms(x, layers) -> paths.PathNorms:
     g = source(x.device.type)
-    return paths.path_norms(x, layers, signs=4, generator=g, skip=True, check=False)
-
-
-def _restricted(x, layers) -> torch.Tensor:
-    return efficacy.restricted_forward(x, layers, (0,) * len(layers))
+    return paths.path_norms(x, layers, signs=4, generator=g, skip=True)
 
 
 def _feed_forward(device: str, *, n: int, d: int) -> Callable:
@@ -322,9 +318,9 @@ KERNELS = [
     Kernel(
         "log_residuals",
         "collapse.log_residuals",
-        _stack(partial(collapse.log_residuals, check=False), dtype=torch.float64),
+        _stack(collapse.log_residuals, dtype=torch.float64),
         STACK,
-        _layers("three forward passes", (1, 0), "one P at a time"),
+        _layers("as forward, ten exponentials for one", (1, 0), "one P at a time"),
         dense=P,
     ),
     Kernel(
@@ -338,17 +334,6 @@ KERNELS = [
             ),
             "L": Axis(doubled(4), 1, 0, "layer by layer"),
         },
-    ),
-    Kernel(
-        "restricted_forward",
-        "efficacy.restricted_forward",
-        _stack(_restricted),
-        {**STACK, "H": 1},
-        {
-            "n": Axis(doubled(128), 2, 2, "P of one head"),
-            "L": Axis(doubled(4), 1, 0, "one P at a time"),
-        },
-        dense=P,
     ),
     Kernel(
         "length_bounds",

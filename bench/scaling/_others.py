@@ -13,7 +13,6 @@ from attnlib import (
     bridges,
     codes,
     copying,
-    efficacy,
     expressive,
     memorize,
     patterns,
@@ -22,8 +21,6 @@ from attnlib import (
 )
 from bench.scaling._attention import TAKES_P
 from bench.scaling._kernel import Axis, Kernel, doubled, drawn, source
-
-PAIRS = "it looks at all pairs at once"
 
 
 def _keys(
@@ -201,11 +198,6 @@ def _relu(device: str, *, N: int) -> Callable:
     labels, points = drawn(device, (N, 2), (256,), dtype=torch.float64)
     line = memorize.fit_line(_numbered(device, N), labels)
     return partial(memorize.relu_layer, points, line, chunk=2**17)
-
-
-def _hull(device: str, *, N: int, n: int) -> Callable:
-    (points,) = drawn(device, (N, n, 2))
-    return partial(efficacy.hull_labels, points)
 
 
 def _fields(device: str, *, n: int, L: int) -> Callable:
@@ -463,17 +455,6 @@ KERNELS = [
         {"N": Axis(doubled(2**11), 1, 0, "256 points, D units, chunks")},
     ),
     Kernel(
-        "hull_labels",
-        "efficacy.hull_labels",
-        _hull,
-        {"N": 1, "n": 32},
-        {
-            "n": Axis(doubled(64), 2, 2, "sorting n directions a point"),
-            "N": Axis(doubled(16), 1, 1, "set by set"),
-        },
-        dense=PAIRS,
-    ),
-    Kernel(
         "receptive_fields",
         "copying.receptive_fields",
         _fields,
@@ -524,13 +505,13 @@ KERNELS = [
 APART = {
     "it checks, and computes nothing": (
         "attention.check_blocks attention.check_layers attention.check_network "
-        "attention.check_norm attention.check_weights paths.check_attention"
+        "attention.check_norm attention.check_weights"
     ),
     "it calls the part that it is given": "attention.around",
     "one pass over its input": (
         "attention.hardmax bridges.radius bridges.state_floor "
         "collapse.composite_norm "
-        "collapse.residual collapse.relative_residual copying.bound copying.ceiling "
+        "collapse.residual copying.bound copying.ceiling "
         "copying.copy_targets copying.reached efficacy.accuracy lowrank.effective_rank "
         "memorize.sum_of_integers "
         "universal.ramp_mlp memorize.rank_one_layer efficient.positive_features "
@@ -546,7 +527,7 @@ APART = {
         "efficient.lsh_sets efficient.naive_attention efficient.tiled_attention"
     ),
     "a call of kernels in the table": (
-        "efficacy.estimate_length efficacy.logit_parts efficacy.logits "
+        "efficacy.logit_parts efficacy.logits "
         "universal.apply universal.approximate "
         "universal.approximate_equivariant memorize.data_scale copying.evaluate"
     ),
@@ -559,7 +540,6 @@ APART = {
     "views, no numbers are moved": "attention.read_mlp paths.restrict",
     "weights are put side by side once": "efficient.gqa_as_mla",
     "a row by another name, whose input is checked": "attention.feed attention.normed",
-    "it trains: steps times forward and backward": ("efficacy.train_reader"),
     "exact or exhaustive search on small inputs": (
         "copying.best_accuracy universal.run universal.run_standard "
         "universal.contextual_map patterns.is_path "

@@ -16,27 +16,28 @@ from __future__ import annotations
 import argparse
 import base64
 import hashlib
+import math
 import sys
 import time
+from collections.abc import Sequence
 
 import store
 import torch
 from torch import Tensor
 
+from attnbook.data.networks import train_reader
+from attnlib import _require
+from attnlib._require import require
 from attnlib.attention import Layer, forward
 from attnlib.efficacy import (
     Reader,
     accuracy,
-    draw_paths,
-    estimate_length,
-    hull_labels,
     logit_parts,
     logits,
     random_reader,
     sorting,
-    train_reader,
 )
-from attnlib.paths import Path, path_sums, restrict
+from attnlib.paths import Path, path_counts, path_sums, path_term, restrict
 
 SMALL = {
     "sorting": {
@@ -86,6 +87,98 @@ RUNS = [
     ("sorting, large start", "sorting", GAIN * 2, False, 3),
     ("sorting, shuffled labels", "sorting", GAIN, True, 3),
 ]
+
+
+def hull_labels(points: Tensor) -> Tensor:
+    """Which points (*batch, n, 2), in general position, are corners of the convex hull:
+    1 for a corner, 0 for a point inside.
+
+    A point is a corner if the directions to all others leave a gap wider than a half
+    turn.
+    """
+    _require.tokens(points, "points")
+    n, width = points.shape[-2:]
+    require(
+        n >= 2 and width == 2,
+        f"points must be (*batch, n, 2) with n >= 2, got {tuple(points.shape)}",
+    )
+    _require.finite(points=points)
+    same = torch.eye(n, dtype=torch.bool, device=points.device)
+    away = points.unsqueeze(-3) - points.unsqueeze(-2)
+    away = away[..., ~same, :].unflatten(-2, (n, n - 1))
+    angles = torch.atan2(away[..., 1], away[..., 0]).sort(-1).values
+    once_around = angles[..., :1] + 2 * math.pi
+    gaps = torch.cat([angles, once_around], -1).diff(dim=-1)
+    return (gaps.amax(-1) > math.pi).long()
+
+
+def draw_paths(
+    heads: Sequence[int], length: int, count: int, *, generator: torch.Generator
+) -> list[Path]:
+    """Paths of one length, drawn uniformly and independently, so that one may come
+    twice: random layers, then a random head in each, as in the public code of Dong et
+    al. 2021.
+    """
+    path_counts(heads)  # refuses what are no numbers of heads
+    require(
+        len(set(heads)) == 1,
+        "layers must have equal numbers of heads (else the draw is not uniform), "
+        f"got {list(heads)}",
+    )
+    L = len(heads)
+    require(0 <= length <= L, f"length must be from 0 to L = {L}, got {length}")
+    _require.random(generator)
+    paths = []
+    for _ in range(count):
+        taken = torch.randperm(L, generator=generator, device=generator.device)[:length]
+        head = torch.randint(
+            heads[0], (L,), generator=generator, device=generator.device
+        )
+        path = [None] * L
+        for l in taken.tolist():
+            path[l] = int(head[l])
+        paths.append(tuple(path))
+    return paths
+
+
+def restricted_forward(
+    x: Tensor,
+    layers: Sequence[Layer],
+    path: Path,
+    *,
+    attention: Sequence[Tensor] | None = None,
+) -> Tensor:
+    """What comes out if only the heads of one path are left, without value and output
+    biases: the term of the path if the P are given, else with the P of the state that
+    the path itself has reached, as in the public code of Dong et al. 2021 (which has a
+    LayerNorm and biases besides).
+    """
+    if attention is not None:
+        return path_term(x, layers, path, attention)
+    bare = [layer._replace(b_v=None, b_o=None) for layer in restrict(layers, path)]
+    return forward(x, bare) if bare else x
+
+
+def estimate_length(
+    x: Tensor,
+    layers: Sequence[Layer],
+    paths: Sequence[Path],
+    *,
+    attention: Sequence[Tensor] | None = None,
+) -> Tensor:
+    """The sum of all N_k paths of one length, estimated from m of them: N_k / m times
+    their sum. With given P and uniform paths it is right on average.
+    """
+    lengths = {len(restrict(layers, path)) for path in paths}
+    require(
+        len(lengths) == 1,
+        f"paths must be at least one, and of one length, got lengths {sorted(lengths)}",
+    )
+    how = {"attention": attention}
+    total = sum(restricted_forward(x, layers, path, **how) for path in paths)
+    heads = [len(layer.w_q) for layer in layers]
+    counts = path_counts(heads, skip=True)
+    return total * (counts[lengths.pop()] / len(paths))
 
 
 def draw(task: str, count: int, n: int, g: torch.Generator) -> tuple[Tensor, Tensor]:

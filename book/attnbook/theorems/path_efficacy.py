@@ -17,14 +17,12 @@ from attnlib.attention import Layer, forward, random_layers
 from attnlib.certify import Verdict, at_most
 from attnlib.efficacy import (
     Reader,
-    estimate_length,
     length_bounds,
     logit_parts,
     logits,
     random_reader,
-    restricted_forward,
 )
-from attnlib.paths import Path, path_counts, path_sums
+from attnlib.paths import Path, path_counts, path_sums, path_term, restrict
 
 MODES = ("frozen", "recomputed")
 
@@ -301,7 +299,7 @@ def second_order_of_two_tokens() -> Verdict:
         taylor = t * t + 2 * c * t * (1 - t * t)
         rerun = t * math.tanh(c * t * t)
         found = float(coefficient(network, x, 2)[0])
-        alone = float(restricted_forward(x, layers, (0, 0))[0])
+        alone = float(forward(x, restrict(layers, (0, 0)))[0])
         off = max(off, abs(found - taylor), abs(alone - rerun))
         if taylor < 1.5 * rerun:
             off = 1.0
@@ -380,9 +378,12 @@ def first_order(
         how = {"attention": attention, "check": False}
         return path_sums(x, quiet, skip=True, **how).by_length.sum(0)
 
-    given = attention if paths == "frozen" else None
-    all_paths = paths_of_length(layers, order)
-    total = estimate_length(x, layers, all_paths, attention=given)
+    total = torch.zeros_like(x)
+    for path in paths_of_length(layers, order):
+        if paths == "frozen":
+            total = total + path_term(x, layers, path, attention)
+        else:
+            total = total + forward(x, restrict(layers, path))
     return at_most(error(coefficient(run, x, order), total), rounding(x))
 
 

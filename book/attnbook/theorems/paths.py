@@ -542,8 +542,7 @@ def cost(x: Tensor, layers: Sequence[Layer], *, skip: bool = True) -> Verdict:
 
     Args:
         x: (*batch, n, d).
-        layers: L Layers of one size, with values narrower than tokens. (Where they are
-            not, `path_sums` multiplies W_V W_O first, which costs less.)
+        layers: L Layers of one size.
         skip: every layer adds its input to its output.
 
     Returns:
@@ -553,13 +552,6 @@ def cost(x: Tensor, layers: Sequence[Layer], *, skip: bool = True) -> Verdict:
     Page: notebooks/path_decomposition/paths
     """
     without_biases(layers)
-    for number, layer in enumerate(layers, 1):
-        _, d, d_v = layer.w_v.shape
-        if d_v >= d:
-            raise ValueError(
-                f"layer {number}: values of width {d_v} are not narrower than tokens "
-                f"of width {d}; then path_sums multiplies in another order"
-            )
     _, attention = forward(x, layers, skip=skip, return_attention=True)
 
     def logits():

@@ -488,7 +488,7 @@ def toy(a: float, w: float, v: float, *, L: int = 4, bias: float = 0.0) -> Verdi
         a = v * a * math.tanh(w * a * a)
         wanted.append(math.log(abs(a)))
     off = (got - torch.tensor(wanted, dtype=x.dtype)).abs().max()
-    printed = log_bound(x, [layer], version="printed") - math.log(2) / 2
+    printed = log_printed(x, [layer]) - math.log(2) / 2
     over = got[1] - printed[1] + math.log(8)
     return at_most(max(float(off), float(over)), 1e-10)
 
@@ -774,6 +774,30 @@ def multi_head(
 # --- the printed bound, and the family
 
 
+def log_printed(x: Tensor, layers: Sequence[Layer]) -> Tensor:
+    """The bound as printed, layer by layer, in logarithms: one constant for all layers.
+
+        u_0 = |res X|_{1,inf},   u_l = c u_{l-1}^3,   c = 4 beta H / sqrt(d_qk),
+        beta = max |W_QK,h|_1 |W_h|_{1,inf}
+
+    It asks for no bound on the spread, and is false without one.
+
+    Source: Xie 2021, Theorem 2.2 (H as in Dong et al. 2021, recalled).
+    """
+    beta = []
+    for layer in layers:
+        beta.append((key_norms(layer) * composite_norm(merged(layer)[0])).max())
+    most = max(len(layer.w_q) for layer in layers)
+    log_c = (4 * most * max(beta)).log()
+    u = composite_norm(residual(x)).log()
+    bounds = [u]
+    for _ in layers:
+        zero = log_c.isneginf() | u.isneginf()
+        u = torch.where(zero, -math.inf, log_c + 3 * u)
+        bounds.append(u)
+    return torch.stack(bounds)
+
+
 def network_at_the_edge(seed=0, L=4, scale=1.0) -> dict:
     """A network of one head whose tokens are the largest that meet both conditions of
     (2.11), times scale.
@@ -796,7 +820,7 @@ def both_conditions_allow_collapse() -> Verdict:
     """
     made = network_at_the_edge(3)
     fall = float(log_residuals(**made)[0] - log_residuals(**made)[-1])
-    printed = log_bound(**made, version="printed")
+    printed = log_printed(**made)
     fine = printed[-1] <= printed[0] + 1e-9 and g(4.22) < 16
     return at_least(fall if fine else 0.0, 30)
 
@@ -846,7 +870,7 @@ def cubic_bound(x: Tensor, layers: Sequence[Layer], *, skip: bool = False) -> Ve
             "needs at most 1 for two layers or more: the residual may grow"
         )
     logs = plain_sizes(x, layers, skip=True) if skip else log_residuals(x, layers)
-    printed = log_bound(x, layers, version="printed")
+    printed = log_printed(x, layers)
     return at_most(_excess(logs, printed)[1:].max(), 1e-9)
 
 
