@@ -12,7 +12,7 @@ from torch.nn import functional as F
 
 from attnlib._require import require
 from attnlib.patterns import Pattern
-from attnlib.sparse._kernel import ROOM, _cut
+from attnlib.sparse._kernel import ROOM
 from attnlib.sparse._tiles import tiles_of
 
 
@@ -55,12 +55,11 @@ def bare_calls(
     calls = []
     for family in families:
         sides = (family.queries, family.keys, family.keys)
-        numbers = len(q) * q.shape[-1] * family.keys.width
-        for here in family.pieces(ROOM, numbers):
+        for here in family.pieces(ROOM):
             tiles = [side.of(t, here) for t, side in zip((q, k, v), sides)]
             for t in tiles:
                 t.requires_grad_(backward)
-            mask = _cut(family.bias, here)
+            mask = family.hidden(here)
             if mask is not None:  # of three dimensions it would not be fused
                 mask = mask.unsqueeze(0)
             calls.append((tiles, mask))

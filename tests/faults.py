@@ -109,7 +109,8 @@ enough = room("what_is_enough")
 expressive = room("logarithmic_dimension", "expressive/{}")
 patterns = room("patterns_and_conditions", "patterns/{}")
 tiles = room("patterns_and_conditions", "sparse/_{}")
-copying = room("copying_task", "copying/{}")
+copying = partial(room("copying_task"), "copying")
+mixers = partial(room("copying_task"), "data/mixers")
 universal = room("the_proof_executed", "universal/{}")
 softened = partial(room("from_integers_to_softmax"), "universal/standard")
 ids = room("contextual_mapping", "memorize/{}")
@@ -903,8 +904,8 @@ MUTATIONS = {
     ),
     "attend: weight of nothing": tiles(
         "kernel",
-        "l = l.masked_fill(_cut(own.dead, here), -math.inf)",
-        "l = l + 0",
+        "lse = lse.masked_fill(nothing, -math.inf)",
+        "lse = lse + 0",
         "sparse.merge",
         page=False,
     ),
@@ -920,7 +921,7 @@ MUTATIONS = {
         "j = keys[start : start + size, None] - 1",
         "sparse.exact",
     ),
-    "Side.spread: step of a residue class": tiles(
+    "Side.of: step of a residue class": tiles(
         "tiles",
         "(batch, hop * row, step * row, number)",
         "(batch, hop * row, row, number)",
@@ -975,10 +976,10 @@ MUTATIONS = {
         "sparse.gradient",
         page=False,
     ),
-    "_add: overlapping tiles": tiles(
+    "_add_tiles: overlapping tiles": tiles(
         "kernel",
-        "b[every])",
-        "b[: len(a[every])])",
+        "dk.index_add_(0",
+        "dk.index_copy_(0",
         "sparse.gradient",
         page=False,
     ),
@@ -1687,69 +1688,58 @@ MUTATIONS = {
         "memorize.trained",
     ),
     "receptive_fields: axis": copying(
-        "__init__",
         "(reads.float() @ field.float())",
         "(reads.mT.float() @ field.float())",
         "copying.relay",
     ),
     "receptive_fields: no skip": copying(
-        "__init__",
         "field = field | relayed",
         "field = relayed",
         "copying.fields",
         page=False,
     ),
     "receptive_fields: the other order": copying(
-        "__init__",
         "for mask in masks:\n        reads",
         "for mask in list(masks)[::-1]:\n        reads",
         "copying.fields",
         page=False,
     ),
     "reached: one token further": copying(
-        "__init__",
         "return sources + n // 2 - 1, sources",
         "return sources + n // 2 - 2, sources",
         "copying.distances",
     ),
     "bound: sign": copying(
-        "__init__",
         "return share + (1 - share) / symbols",
         "return share - (1 - share) / symbols",
         "copying.reach",
     ),
     "divergence: sign": copying(
-        "__init__",
         "return term(u, p) + term(1 - u, 1 - p)",
         "return term(u, p) - term(1 - u, 1 - p)",
         "copying.sample",
     ),
     "ceiling: scale": copying(
-        "__init__",
         "math.log(1 / failure) / samples",
         "math.log(1 / failure) / samples / 4",
         "copying.sample",
     ),
     "missing_bits: a symbol too many": copying(
-        "__init__",
         "error * math.log2(symbols - 1)",
         "error * math.log2(symbols)",
         "copying.cut",
     ),
     "cut_bound: the first layer carries states": copying(
-        "__init__",
         "crossed[0] * math.log2(symbols) + sum(crossed[1:]) * bits",
         "sum(crossed) * bits",
         "copying.cut",
     ),
     "best_accuracy: it sees what the next token sees": copying(
-        "__init__",
         "for row in field[queries]]",
         "for row in field[queries + 1]]",
         "copying.reach",
     ),
-    "plan: each layer one step for multihead": copying(
-        "networks",
+    "plan: each layer one step for multihead": mixers(
         'if scheme == "multihead":',
         "if False:",
         "copying.schemes",
@@ -1937,28 +1927,25 @@ MUTATIONS = {
         "gaps = (top - logits).abs().sqrt().sort",
         "after.spheres",
     ),
-    "mix: the filter looks ahead": copying(
-        "networks",
+    "mix: the filter looks ahead": mixers(
         "F.pad(x.mT, _sides(self.mixing))",
         "F.pad(x.mT, _sides(self.mixing)[::-1])",
         "copying.fields",
         page=False,
     ),
-    "mix: the matrix is not masked": copying(
-        "networks",
+    "mix: the matrix is not masked": mixers(
         "(self.between * self.mask) @ x",
         "self.between @ x",
         "copying.fields",
         page=False,
     ),
     "causal_pattern: half of the window": copying(
-        "families",
         "patterns.strided(n, w, reach=w - 1)",
         "patterns.strided(n, w)",
         "copying.distances",
     ),
     "copy_targets: the token itself": copying(
-        "training", "x[:, half + 1 :]", "x[:, half : -1]", "copying.reach"
+        "x[:, half + 1 :]", "x[:, half : -1]", "copying.reach"
     ),
 }
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from attnbook.data import conll
+from attnbook.data import conll, mixers
 from attnlib import (
     attention,
     copying,
@@ -20,7 +20,6 @@ from attnlib import (
     universal,
 )
 from attnlib.audit import tiny
-from attnlib.copying import networks, training
 
 SEED = object()  # stands for a torch.Generator, fresh in every call
 
@@ -465,10 +464,10 @@ def copying_rows() -> Rows:
     hit = torch.tensor([True, False, True])
     field = torch.ones(4, 4, dtype=torch.bool).tril()
     pattern = patterns.causal(patterns.dense(8))
-    mixings = networks.plan(pattern, 1, 2, "union")
+    mixings = mixers.plan(pattern, 1, 2, "union")
     x = copying.sequences(3, 4, 2, generator=generator())
-    targets = training.copy_targets(x)
-    network = networks.MixingNetwork(5, mixings, width=8)
+    targets = copying.copy_targets(x)
+    network = mixers.MixingNetwork(5, mixings, width=8)
     sizes = {"layers": 2, "heads": 2, "scheme": "union"}
     drawn = {"m": 2, "symbols": 3, "batch": 2, "generator": SEED}
     family = {"name": "random", "n": 8, "w": 2, "generator": SEED}
@@ -479,29 +478,29 @@ def copying_rows() -> Rows:
         "copying.bound": {"hit": hit, "symbols": 4},
         "copying.ceiling": {"hit": hit, "symbols": 4, "samples": 9, "failure": 0.1},
         "copying.cut_bound": {"crossed": [1, 2], "m": 3, "symbols": 4, "bits": 2.0},
-        "copying.families.causal_pattern": family,
-        "copying.networks.MixingNetwork": built,
-        "copying.networks.last_field": {"mixings": mixings},
-        "copying.networks.plan": {"pattern": pattern, **sizes},
-        "copying.networks.reads": {"mixing": mixings[0]},
+        "copying.causal_pattern": family,
+        "data.mixers.MixingNetwork": built,
+        "data.mixers.last_field": {"mixings": mixings},
+        "data.mixers.plan": {"pattern": pattern, **sizes},
+        "data.mixers.reads": {"mixing": mixings[0]},
         "copying.reached": {"field": field},
         "copying.receptive_fields": {"masks": [field, field]},
         "copying.sequences": drawn,
-        "copying.training.copy_targets": {"x": x},
-        "copying.training.evaluate": {
+        "copying.copy_targets": {"x": x},
+        "data.mixers.evaluate": {
             "network": network,
             "tokens": x,
             "targets": targets,
             "size": 2,
         },
-        "copying.training.train_network": schedule,
+        "data.mixers.train_network": schedule,
     }
 
 
 def batch():
-    """What copying.train_network draws."""
+    """What data.mixers.train_network draws."""
     x = copying.sequences(3, 4, 2, generator=generator())
-    return x, training.copy_targets(x)
+    return x, copying.copy_targets(x)
 
 
 def memorize_rows() -> Rows:
@@ -806,7 +805,7 @@ LEGAL = {
         collapse.residual x: narrow short
         copying.bound hit: narrow
         copying.ceiling hit: narrow
-        copying.training.copy_targets x: empty short
+        copying.copy_targets x: empty short
         efficacy.accuracy labels: shallower
         efficacy.logit_parts u: shallower
         efficacy.logits u: shallower
@@ -870,8 +869,8 @@ LEGAL = {
         collapse.log_bound layers: shorter longer
         collapse.log_diameter_bound layers: shorter longer
         collapse.log_residuals layers: shorter longer
-        copying.networks.MixingNetwork mixings: longer
-        copying.networks.last_field mixings: longer
+        data.mixers.MixingNetwork mixings: longer
+        data.mixers.last_field mixings: longer
         copying.cut_bound crossed: shorter longer
         copying.receptive_fields masks: shorter longer
         efficacy.logit_parts reader: layers:longer
@@ -893,7 +892,7 @@ LEGAL = {
     """,
     "any pattern will do": """
         bridges.cluster_logits sets: hidden
-        copying.networks.plan pattern: longer
+        data.mixers.plan pattern: longer
         patterns.conditions.check pattern: longer
         patterns.conditions.crossing pattern: longer
         patterns.conditions.hops pattern: longer
@@ -930,7 +929,7 @@ LEGAL = {
         universal.standard.standard device: none
     """,
     "any integer names a bucket, a group, a label, words of bits; -1 pads": """
-        copying.training.copy_targets x: large
+        copying.copy_targets x: large
         efficient.hashing.lsh_sets ids: large
         expressive.fitting.fit columns: negative
         expressive.redraw.interpolate columns: negative

@@ -16,7 +16,7 @@ import torch
 from attnbook.data import load_result
 from attnbook.theorems import copying_task as task
 from attnlib import copying, patterns
-from attnlib.copying.families import causal_pattern
+from attnlib.copying import causal_pattern
 
 SETS = [[0], [1], [2], [1, 3], [3, 4], [5]]
 

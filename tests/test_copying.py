@@ -12,23 +12,19 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from attnlib import copying, patterns
-from attnlib.copying.families import causal_pattern
-from attnlib.copying.networks import (
+from attnbook.data.mixers import (
     Attend,
     Convolve,
     MixingNetwork,
     Project,
+    evaluate,
     last_field,
     plan,
     reads,
-)
-from attnlib.copying.training import (
-    IGNORED,
-    copy_targets,
-    evaluate,
     train_network,
 )
+from attnlib import copying, patterns
+from attnlib.copying import IGNORED, causal_pattern, copy_targets
 from attnlib.sparse import masked_attention
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "book" / "_experiments"))

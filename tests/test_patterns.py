@@ -486,10 +486,13 @@ BAD = {
     "no tuple": (lambda: Columns([1, 2]), "tokens must be a tuple"),
     "falling tokens": (lambda: Rows((2, 1)), "tokens must rise, none twice"),
     "half an index": (lambda: Columns((0.5,)), "tokens must be an integer"),
-    "wrap a number": (lambda: Window(1, 1, wrap=2), "wrap must be a bool, got 2"),
+    "wrap a number": (
+        lambda: Window(1, 1, wrap=2),
+        "wrap must be of type bool, got int",
+    ),
     "causal a word": (
         lambda: Step((Window(0, 0),), causal="no"),
-        "causal must be a bool, got 'no'",
+        "causal must be of type bool, got str",
     ),
     "steps a list": (
         lambda: Pattern(4, [Step((Window(0, 0),))]),

@@ -175,7 +175,7 @@ def test_bad_sizes_and_flags():
 
     with pytest.raises(ValueError, match="n must be an integer of at least 2, got 2.5"):
         from_rule(2.5, rule)
-    with pytest.raises(ValueError, match="causal must be a bool, got 'yes'"):
+    with pytest.raises(ValueError, match="causal must be of type bool, got str"):
         from_rule(8, rule, causal="yes")
     with pytest.raises(ValueError, match="tokens .0. read nothing"):
         from_rule(8, lambda k, j: j == 1, causal=True)

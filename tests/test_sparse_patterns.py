@@ -237,7 +237,9 @@ def test_a_part_without_keys_in_a_row_weighs_nothing():
     bias = torch.zeros(1, 64, 64, dtype=torch.float64)
     bias[0, 3] = -math.inf
     if _kernel._flash is not None:
-        assert float(_kernel._softmax(q, k, v, bias)[1][0, 0, 3]) == 0.0
+        _, lse = _kernel._flash(q, k, v, attn_mask=bias[None], scale=1.0)
+        assert float(lse[0, 0, 3]) == 0.0
+    assert float(_kernel._softmax(q, k, v, bias)[1][0, 0, 3]) == -math.inf
     small = instance(64, d=8, d_v=8)
     with torch.no_grad():
         small[0] *= 0.01  # lse near log(count): a false 0 would weigh as much as a key
@@ -466,47 +468,43 @@ def made_of(pattern):
     return _tiles.tiles_of(pattern.steps[0], n, n, torch.float64, torch.device("cpu"))
 
 
-@pytest.mark.parametrize("n", [120, 127])
+def by_views(tiles, side):
+    """The share of tokens that is not gathered."""
+    sides = [getattr(own, side) for own in tiles]
+    whole = sum(one.table.numel() for one in sides)
+    return sum(one.table.numel() for one in sides if one.even) / whole
+
+
+@pytest.mark.parametrize("n", [2048, 2039])
 def test_evenly_spaced_tokens_are_views(n):
-    """Windows, residue classes, neighbouring blocks, consecutive columns: nothing is
-    gathered.
+    """Windows, residue classes, neighbouring blocks, consecutive columns: but for the
+    ends nothing is gathered.
     """
     for pattern in (
         build(n, Window(20, 20)),
-        build(n, Strided(10)),
-        build(120, Strided(2)),
-        build(120, Blocks(8)),
+        build(2048, Strided(64)),
+        build(n, Blocks(8)),
         build(n, [Window(2, 2), Columns((3, 4, 5))]),
     ):
         tiles, _ = made_of(pattern)
-        assert all(own.queries.even and own.keys.even for own in tiles)
-        agrees(pattern, d_v=4)
-    (gathered,), _ = made_of(build(n, [Window(2, 2), Columns((3, 4, 6))]))
-    assert gathered.queries.even and not gathered.keys.even
+        assert min(by_views(tiles, "queries"), by_views(tiles, "keys")) > 0.8
+    apart, _ = made_of(build(n, [Window(2, 2), Columns((3, 4, 6))]))
+    assert by_views(apart, "queries") > 0.8 and by_views(apart, "keys") == 0
 
 
-@pytest.mark.parametrize("t", [1, 2, 8])
 @pytest.mark.parametrize(
     ("size", "hop", "step"),
-    [(5, 2, 1), (6, 2, 1), (4, 4, 1), (3, 1, 10), (3, 1, 5), (3, 2, 5), (2, 12, 1)]
-    + [(1, 1, 1), (2, 1, 7), (2, 1, 8), (3, 0, 2)],
+    [(5, 2, 1), (4, 4, 1), (3, 1, 5), (2, 2, 2), (1, 1, 1), (3, 0, 2)],
 )
-def test_tiles_that_overlap_add_up(size, hop, step, t):
-    """Each row at its place, also where tiles share it, or it lies outside."""
-    g = torch.Generator().manual_seed(0)
-    tile = torch.arange(t)[:, None]
-    table = hop * tile + step * torch.arange(size) - 3
+def test_views_hold_the_rows_of_their_tables(size, hop, step):
+    """Also where tiles overlap; a row that lies outside makes no view."""
+    x = torch.randn(2, 20, 3, generator=torch.Generator().manual_seed(0))
+    table = 1 + hop * torch.arange(4)[:, None] + step * torch.arange(size)
     side = _tiles._side(table, 20, torch.device("cpu"))
-    assert side.even or hop == 0 or t == 1
-    a = torch.randn(t, size, 4, generator=g, dtype=torch.float64)
-    b = torch.randn(t, 4, 2, generator=g, dtype=torch.float64)
-    x = torch.zeros(20, 2, dtype=torch.float64)
-    _kernel._add(x, side, slice(0, t), a, b)
-    wanted = torch.zeros_like(x)
-    for row, place in zip((a @ b).flatten(0, 1), table.flatten().tolist()):
-        if 0 <= place < 20:
-            wanted[place] += row
-    assert torch.allclose(x, wanted, rtol=0, atol=EPS)
+    assert side.even == (1, hop, step)
+    assert torch.equal(side.of(x, slice(1, 4)), x[:, table[1:]])
+    outside = _tiles._side(table - 2, 20, torch.device("cpu"))
+    assert outside.even is None and not outside.real[0, 0]
 
 
 ONE_PART = [

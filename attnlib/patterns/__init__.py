@@ -2,9 +2,9 @@
 nothing.
 """
 
-from attnlib.patterns.conditions import Conditions, check, crossing, hops, reach
-from attnlib.patterns.exact import Exact, exact
-from attnlib.patterns.families import (
+from attnlib.patterns.conditions import Conditions, check, crossing, hops, reach  # noqa: F401 (public here)
+from attnlib.patterns.exact import Exact, exact  # noqa: F401 (public here)
+from attnlib.patterns.families import (  # noqa: F401 (public here)
     bigbird,
     block_diagonal,
     blockwise,
@@ -26,8 +26,8 @@ from attnlib.patterns.families import (
     union,
     window,
 )
-from attnlib.patterns.hamilton import is_path
-from attnlib.patterns.parts import (
+from attnlib.patterns.hamilton import is_path  # noqa: F401 (public here)
+from attnlib.patterns.parts import (  # noqa: F401 (public here)
     Blocks,
     Columns,
     Lists,
@@ -39,44 +39,3 @@ from attnlib.patterns.parts import (
     Window,
     build,
 )
-
-__all__ = [
-    "Blocks",
-    "Columns",
-    "Conditions",
-    "Exact",
-    "Lists",
-    "Part",
-    "Pattern",
-    "Rows",
-    "Step",
-    "Strided",
-    "Window",
-    "bigbird",
-    "block_diagonal",
-    "blockwise",
-    "build",
-    "causal",
-    "check",
-    "crossing",
-    "dense",
-    "dilation_cycle",
-    "directed_cycle",
-    "exact",
-    "fixed",
-    "from_masks",
-    "from_rule",
-    "from_sets",
-    "hops",
-    "is_path",
-    "logsparse",
-    "longformer",
-    "one_step",
-    "random",
-    "reach",
-    "shifted_blocks",
-    "star",
-    "strided",
-    "union",
-    "window",
-]

@@ -27,12 +27,8 @@ from attnlib.patterns.parts import CPU, Pattern, _eye, _is_pattern, _upto
 
 
 def reach(pattern: Pattern, layers: int, *, skip: bool = True) -> Bool[Tensor, "n n"]:
-    """Who has heard of whom after t layers: True in row k and column j if j in S^t_k.
-
-    Args:
-        pattern: n tokens.
-        layers: t >= 0.
-        skip: False for tokens that forget what they do not read.
+    """Who has heard of whom after t layers: True in row k and column j if j in S^t_k;
+    without skip, tokens forget what they do not read.
 
     Source: Yun et al. 2020b, Assumption 1, recalled; differs: the skip.
     Claim: patterns.universal
@@ -56,16 +52,11 @@ def hops(pattern: Pattern, *, skip: bool = True) -> int | None:
     are squared until one is full; then the largest power that is not full is put
     together from them, and at most p single layers follow.
 
-    Args:
-        pattern: n tokens, p steps.
-        skip: False leaves out the I, so that a token forgets what it does not read.
-
-    Returns:
-        s, or None if no number of layers is enough.
+    Without skip the I is left out: a token forgets what it does not read. None if no
+    number of layers is enough.
 
     Cost: at most 2 p + 2 log2 n products, without the skip 2 p + 4 log2 n, of about
         n^3 / 512 word operations each.
-    Source: not taken from a paper.
     Claim: patterns.checker
     """
     _is_pattern("pattern", pattern)
@@ -109,18 +100,13 @@ class Conditions:
 
 def check(pattern: Pattern, *, moves: int = 20_000) -> Conditions:
     """Whether every token can hear every other, and which of the three conditions hold,
-    with certificates and reasons.
-
-    The skip of a layer lets a token keep what it has heard: S^t_k contains S^{t-1}_k,
-    also where a token does not read itself.
+    with certificates and reasons. Hearing goes through the skip, too.
 
     Args:
-        pattern: n tokens, p steps.
         moves: how many rotations the search for a path may try before it gives up; on
             sparse random patterns it often does.
 
-    Source: Yun et al. 2020b, Assumption 1, recalled; differs: hearing goes through the
-        skip. The way to check it is ours.
+    Source: Yun et al. 2020b, Assumption 1, recalled; differs: the skip.
     Claim: patterns.universal
     """
     _is_pattern("pattern", pattern)
@@ -155,10 +141,8 @@ def crossing(pattern: Pattern, inside: Sequence[int]) -> list[int]:
         c_l = |{j not in B : some k in B reads j in step l}|
 
     Args:
-        pattern: n tokens, p steps.
         inside: B, different tokens; some, not all.
 
-    Source: not taken from a paper.
     Claim: patterns.cut
     """
     _is_pattern("pattern", pattern)

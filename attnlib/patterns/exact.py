@@ -11,20 +11,6 @@ from dataclasses import dataclass
 
 from attnlib._require import one_of, require, sizes
 
-# Where a formula is proved: in words, for the families that need something.
-NEEDS = {
-    "window": "an odd w in 3..n",
-    "longformer": "an odd w in 3..n, g >= 1 and n >= g + (w - 1) / 2 + 2",
-    "star": "n >= 3",
-    "strided": "3 <= w < n",
-    "strided, union": "w >= 3 that divides n",
-    "fixed": "1 < w < n",
-    "block diagonal": "b in 1..n",
-    "shifted blocks": "b >= 2 that divides n",
-    "blockwise": "b < n that divides n",
-}
-FAMILIES = ("dense", "dilation cycle", "directed cycle", "logsparse", *NEEDS)
-
 
 @dataclass(frozen=True, slots=True)
 class Exact:
@@ -38,41 +24,18 @@ class Exact:
 
 
 def exact(family: str, n: int, w: int = 3, g: int = 1) -> Exact:
-    """Steps, hops and connections of a pattern of n tokens, by its formula.
+    """Steps, hops and connections of a pattern of n tokens, by its formula, where that
+    is proved.
 
     Args:
-        family: one of FAMILIES.
-        n: tokens.
+        family: a name of the tables below.
         w: width, stride or block length, where the family has one.
         g: global tokens.
-
-    Raises:
-        ValueError: where the formula is not proved for these sizes.
-
-    Source: not taken from a paper.
     """
-    one_of(FAMILIES, family=family)
     sizes(2, n=n)
     sizes(1, w=w, g=g)
     n = int(n)
     h = w // 2
-    odd = w % 2 == 1 and 3 <= w <= n
-    proved = {
-        "window": odd,
-        "longformer": odd and n >= g + h + 2,
-        "star": n >= 3,
-        "strided": 3 <= w < n,
-        "strided, union": 3 <= w < n and n % w == 0,
-        "fixed": 1 < w < n,
-        "block diagonal": w <= n,
-        "shifted blocks": w >= 2 and n % w == 0,
-        "blockwise": w < n and n % w == 0,
-    }
-    require(
-        proved.get(family, True),
-        f"{family}: the formula needs {NEEDS.get(family)}, "
-        f"got n = {n}, w = b = {w}, g = {g}",
-    )
     log = (n - 1).bit_length()  # ceil(log2 n)
     ends = n // w
     near = _window(n, math.ceil(w / 2), h)
@@ -96,6 +59,26 @@ def exact(family: str, n: int, w: int = 3, g: int = 1) -> Exact:
         "blockwise": (ends, _turns(ends), n * (w + 1)),
         "logsparse": (1, None, n + n * log - 2**log + 1),
     }
+    one_of(formulas, family=family)
+    odd = w % 2 == 1 and 3 <= w <= n
+    wide = odd and n >= g + h + 2
+    divides = n % w == 0
+    needs = {
+        "window": (odd, "an odd w in 3..n"),
+        "longformer": (wide, "an odd w in 3..n, g >= 1 and n >= g + (w - 1) / 2 + 2"),
+        "star": (n >= 3, "n >= 3"),
+        "strided": (3 <= w < n, "3 <= w < n"),
+        "strided, union": (divides and 3 <= w < n, "w >= 3 that divides n"),
+        "fixed": (1 < w < n, "1 < w < n"),
+        "block diagonal": (w <= n, "b in 1..n"),
+        "shifted blocks": (divides and w >= 2, "b >= 2 that divides n"),
+        "blockwise": (divides and w < n, "b < n that divides n"),
+    }
+    proved, words = needs.get(family, (True, ""))
+    require(
+        proved,
+        f"{family}: the formula needs {words}, got n = {n}, w = b = {w}, g = {g}",
+    )
     return Exact(*formulas[family])
 
 

@@ -1,6 +1,8 @@
 """The patterns that papers use, by their names, and what makes new patterns from old
 ones.
 
+    A_k: the tokens that token k reads;   A^l_k: in step l
+
 A width w of a window is its total width, odd, the token itself included. Strides and
 blocks are ceil(sqrt(n)) unless given.
 
@@ -19,7 +21,7 @@ from jaxtyping import Bool
 from torch import Tensor
 
 from attnlib import _require
-from attnlib._require import require, sizes
+from attnlib._require import is_a, require, sizes
 from attnlib.patterns.parts import (
     CHUNK,
     Blocks,
@@ -32,7 +34,6 @@ from attnlib.patterns.parts import (
     Strided,
     Window,
     _compressed,
-    _flag,
     _is_pattern,
     _starts,
     _table,
@@ -65,7 +66,6 @@ def dilation_cycle(n: int) -> Pattern:
 
         A^l_k = {k - 2^l, k, k + 2^l},   l = 0..ceil(log2 n) - 1
 
-    Source: not taken from a paper.
     Claim: patterns.dilation-cycle
     """
     steps = [Window(1, 1, distance) for distance in _powers_of_two(n)]
@@ -76,42 +76,34 @@ def directed_cycle(n: int) -> Pattern:
     """Each token reads itself and the one before it, round a circle: 2 n connections,
     the fewest there can be.
 
-    Source: not taken from a paper.
     Claim: patterns.fewest
     """
     return build(n, Window(1, 0, wrap=True))
 
 
 def star(n: int, *, local: bool = True) -> Pattern:
-    """A relay, the last token, reads all and is read by all.
+    """A relay, the last token, reads all and is read by all; without local there is
+    nothing else, A_k = {k, n - 1}.
 
         A_k = {k - 1, k, k + 1, n - 1},   A_{n-1} = [n]
-
-    Args:
-        n: tokens.
-        local: False for the bare star, A_k = {k, n - 1}.
 
     Source: Guo et al. 2019 (Star-Transformer), recalled; differs: a token stands for
         the relay.
     Claim: patterns.star
     """
     sizes(2, n=n)
-    _flag(local=local)
+    is_a(bool, local=local)
     reach = int(local)
     relay = (n - 1,)
     return build(n, [Window(reach, reach), Columns(relay), Rows(relay)])
 
 
 def strided(n: int, w: int | None = None, *, reach: int | None = None) -> Pattern:
-    """Two steps: a window of w, then every w-th token.
+    """Two steps: a window of w, or of `reach` tokens on each side, then every w-th
+    token.
 
         A^1_k = {k - ceil(w/2), ..., k + floor(w/2)},
         A^2_k = {j : w divides j - k}
-
-    Args:
-        n: tokens.
-        w: stride.
-        reach: tokens on each side of the window in place of w/2.
 
     Source: Child et al. 2019, two-sided as in Yun et al. 2020b; both recalled.
     Claim: patterns.strided
@@ -125,22 +117,18 @@ def strided(n: int, w: int | None = None, *, reach: int | None = None) -> Patter
 
 
 def fixed(n: int, w: int | None = None, *, closed: bool = False) -> Pattern:
-    """Two steps: the own block of w, then the last token of every block.
+    """Two steps: the own block of w, then the last token of every block, and if closed
+    also the last of all.
 
         A^1_k = {j : floor(j / w) = floor(k / w)},
         A^2_k = {k} and {j : w divides j + 1}
-
-    Args:
-        n: tokens.
-        w: block length.
-        closed: all also read the last token, end of the tail.
 
     Source: Child et al. 2019, two-sided as in Yun et al. 2020b; both recalled. closed
         is ours.
     Claim: patterns.fixed
     """
     w = _root(n, w=w)
-    _flag(closed=closed)
+    is_a(bool, closed=closed)
     ends = set(range(w - 1, n, w))
     if closed:
         ends.add(n - 1)
@@ -159,12 +147,7 @@ def longformer(n: int, w: int = 5, g: int = 1) -> Pattern:
 
 
 def bigbird(
-    n: int,
-    w: int = 3,
-    g: int = 1,
-    r: int = 2,
-    *,
-    generator: torch.Generator,
+    n: int, w: int = 3, g: int = 1, r: int = 2, *, generator: torch.Generator
 ) -> Pattern:
     """A window of w, g global tokens at the front, and r random tokens for each token,
     drawn without replacement.
@@ -172,15 +155,13 @@ def bigbird(
     Source: Zaheer et al. 2020, section 2, by tokens and not by blocks.
     Claim: patterns.longformer
     """
-    certain = _global(n, w, g)
-    return build(n, [*certain, _draws(n, r, generator)])
+    return build(n, [*_global(n, w, g), _draws(n, r, generator)])
 
 
 def random(n: int, r: int = 8, *, generator: torch.Generator) -> Pattern:
     """Each token reads itself and r tokens drawn without replacement, of which it may
     be one.
 
-    Cost: O(n r) memory, O(n^2) time.
     Source: Yun et al. 2020b, experiments, recalled.
     Claim: patterns.random
     """
@@ -198,7 +179,6 @@ def block_diagonal(n: int, b: int | None = None) -> Pattern:
 def shifted_blocks(n: int, b: int | None = None) -> Pattern:
     """Two steps: blocks of b, then blocks moved by half of one.
 
-    Source: not taken from a paper.
     Claim: patterns.shifted-blocks
     """
     b = _root(n, b=b)
@@ -216,9 +196,8 @@ def blockwise(n: int, b: int | None = None) -> Pattern:
     Claim: patterns.blockwise
     """
     b = _root(n, b=b)
-    m = Blocks(b).count(n)
-    itself = Window(0, 0)
-    return build(n, *[[itself, Blocks(b, turn=q)] for q in range(m)])
+    turns = range(Blocks(b).count(n))
+    return build(n, *[[Window(0, 0), Blocks(b, turn=q)] for q in turns])
 
 
 def logsparse(n: int, *, both: bool = False) -> Pattern:
@@ -228,16 +207,12 @@ def logsparse(n: int, *, both: bool = False) -> Pattern:
     Source: Li et al. 2019 (LogSparse), recalled.
     Claim: patterns.logsparse
     """
-    _flag(both=both)
-    after = int(both)
-    return build(n, [Window(1, after, far) for far in _powers_of_two(n)])
+    is_a(bool, both=both)
+    return build(n, [Window(1, int(both), far) for far in _powers_of_two(n)])
 
 
 def one_step(pattern: Pattern) -> Pattern:
-    """All steps of a pattern at once, as one.
-
-    Source: Yun et al. 2020b, recalled.
-    """
+    """All steps of a pattern at once, as one."""
     _is_pattern("pattern", pattern)
     return build(pattern.n, _united(pattern.n, pattern.steps))
 
@@ -267,11 +242,8 @@ def union(*patterns: Pattern) -> Pattern:
         f"patterns are united step by step: each must have p = 1 or p = {p} steps, "
         f"got {periods}",
     )
-    made = []
-    for step in range(p):
-        together = [pattern.steps[step % pattern.p] for pattern in patterns]
-        made.append(_united(n, together))
-    return build(n, *made)
+    cycles = [pattern.steps * (p // pattern.p) for pattern in patterns]
+    return build(n, *[_united(n, together) for together in zip(*cycles)])
 
 
 def causal(pattern: Pattern) -> Pattern:
@@ -287,9 +259,8 @@ def causal(pattern: Pattern) -> Pattern:
 def from_sets(*steps: Sequence[Sequence[int] | set[int]]) -> Pattern:
     """A pattern from its index sets, n of them a step, in any order.
 
-        from_sets([[0, 1], [0, 1, 2], [2]])
+    from_sets([[0, 1], [0, 1, 2], [2]])
 
-    Here token 0 reads 0 and 1, token 1 reads all, token 2 reads itself.
     """
     require(len(steps) > 0, "steps must hold at least one step, got none")
     made = []
@@ -306,7 +277,14 @@ def from_sets(*steps: Sequence[Sequence[int] | set[int]]) -> Pattern:
             "one set for each token in every step",
         )
         for k, row in enumerate(sets):
-            _check_set(row, f"step {number}: the set of token {k}")
+            where = f"step {number}: the set of token {k}"
+            listed = isinstance(row, list | tuple | set | range)
+            require(
+                listed and all(isinstance(j, Integral) for j in row),
+                f"{where} must be a list of integers, got {row!r}",
+            )
+            once = len(set(row)) == len(row)
+            require(once, f"{where} holds an index twice: {row!r}")
         crow = _starts(_table([len(row) for row in sets]))
         col = [j for row in sets for j in sorted(row)]
         made.append(Lists(crow, _table(col)))
@@ -339,21 +317,18 @@ def from_masks(*masks: Bool[Tensor, "n n"]) -> Pattern:
 def from_rule(
     n: int, rule: Callable[[Tensor, Tensor], Tensor], *, causal: bool = False
 ) -> Pattern:
-    """The pattern in which token k reads token j if rule(k, j), as Lists.
+    """The pattern in which token k reads token j if rule(k, j), and if causal j <= k.
 
         def near(k, j):
             return (k - j).abs() <= 2
 
     Args:
-        n: tokens.
-        rule: of two int64 tensors that broadcast, the indices of the readers (rows, 1)
-            and of the tokens they may read (1, n), as a mask_mod of flex attention; it
-            returns booleans for all pairs at once. It is called on some rows at a time.
-        causal: keep only j <= k, as patterns.causal does.
+        rule: of two int64 tensors that broadcast, as a mask_mod of flex attention: some
+            readers (rows, 1), and all that they may read (1, n).
     """
     sizes(2, n=n)
     require(callable(rule), f"rule must be a function of k and j, got {rule!r}")
-    _flag(causal=causal)
+    is_a(bool, causal=causal)
     n = int(n)
     j = _upto(n)
     chunks = j.split(max(1, CHUNK // n))
@@ -392,29 +367,14 @@ def _united(n: int, steps: Sequence[Step]) -> Step:
         parts = [part for step in steps for part in step.parts]
         return Step(tuple(parts), kinds.pop())
     # one flag for all parts would drop connections or add some
-    j = _upto(n)
-    masks = []
-    for k in j.split(max(1, CHUNK // n)):
-        answers = [step.reads(n, k[:, None], j) for step in steps]
-        masks.append(torch.stack(answers).any(0))
-    return Step((Lists(*_compressed(masks)),))
+    masks = [build(n, step).mask() for step in steps]
+    return Step((Lists(*_compressed([torch.stack(masks).any(0)])),))
 
 
 def _powers_of_two(n: int) -> list[int]:
     """1, 2, 4, ..., those below n."""
     sizes(2, n=n)
-    count = (int(n) - 1).bit_length()
-    return [2**l for l in range(count)]
-
-
-def _check_set(row, where: str) -> None:
-    """A list of different integers; `where` names it in the message."""
-    listed = isinstance(row, list | tuple | set | range)
-    require(
-        listed and all(isinstance(j, Integral) for j in row),
-        f"{where} must be a list of integers, got {row!r}",
-    )
-    require(len(set(row)) == len(row), f"{where} holds an index twice: {row!r}")
+    return [2**l for l in range((int(n) - 1).bit_length())]
 
 
 def _centred(n: int, w: int, dilation: int = 1) -> Window:

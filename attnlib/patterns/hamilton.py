@@ -46,16 +46,10 @@ def is_path(pattern: Pattern, path: Sequence[int]) -> bool:
 
 
 def _search(pattern: Pattern, moves: int) -> tuple[tuple[int, ...] | None, str, bool]:
-    """A Hamiltonian path, or why there is none, or neither.
+    """(path or None, reason against one or "", whether that is the truth).
 
-    In this order: 0, 1, 2, ... and back; reasons against a path; all subsets, for few
-    tokens; rotations.
-
-    Returns:
-        (path or None, reason or "", whether that is the truth).
-
-    Source: not taken from a paper; rotations after Pósa 1976, recalled.
-    Claim: patterns.checker
+    In this order: 0, 1, 2, ... and back; reasons; all subsets, for few tokens;
+    rotations after Pósa 1976, recalled.
     """
     n = pattern.n
     forward = tuple(range(n))
@@ -78,7 +72,6 @@ def _search(pattern: Pattern, moves: int) -> tuple[tuple[int, ...] | None, str, 
 
 
 def _indices(chosen: Tensor) -> list[int]:
-    """Where a row of booleans is True."""
     return chosen.nonzero().flatten().tolist()
 
 
@@ -162,11 +155,9 @@ def _by_subsets(reads: Tensor) -> tuple[int, ...] | None:
 
 
 def _by_rotations(reads: Tensor, moves: int, seed: int = 0) -> tuple[int, ...] | None:
-    """A path that grows at its end, and where it cannot, changes its end.
-
-    It does so by exchanging two of its segments: A B C becomes A C B where the first
-    token of B reads the end of C, and the first of C reads the end of A. The draws come
-    from a generator of its own, so that the same pattern gives the same answer.
+    """A path that grows at its end, and where it cannot, exchanges two segments: A B C
+    becomes A C B where the first token of B reads the end of C, and the first of C the
+    end of A. The draws are its own, so that a pattern has one answer.
     """
     n = len(reads)
     draw = random.Random(seed)

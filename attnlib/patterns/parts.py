@@ -24,7 +24,7 @@ from jaxtyping import Bool, Int
 from torch import Tensor
 from torch.nn import functional as F
 
-from attnlib._require import is_tensor, require, sizes
+from attnlib._require import is_a, is_tensor, require, sizes
 
 CPU = torch.device("cpu")  # where patterns live, whatever torch's default device is
 CHUNK = 1 << 22  # pairs (k, j) looked at together where no n x n matrix is wanted
@@ -56,7 +56,7 @@ class Window:
     def __post_init__(self):
         sizes(0, left=self.left, right=self.right)
         sizes(1, dilation=self.dilation)
-        _flag(wrap=self.wrap)
+        is_a(bool, wrap=self.wrap)
 
     def reads(self, n: int, k: Tensor, j: Tensor) -> Tensor:
         """Whether k reads j."""
@@ -88,11 +88,13 @@ class Window:
         first = TILE * tile
         at = first + _upto(TILE)
         queries = start + D * at
-        keys = start + D * (first - left + _upto(width))
+        begin = first - left
         if self.wrap:
             queries = torch.where(at < length, queries % n, n)
-            keys = keys % n
-        return [(queries.flatten(0, 1), keys.flatten(0, 1))]
+        else:  # at both ends keys that are not needed, in place of holes
+            begin = begin.clamp(0, length - width)
+        keys = (start + D * (begin + _upto(width))).flatten(0, 1)
+        return [(queries.flatten(0, 1), keys % n if self.wrap else keys)]
 
     def pairs(self, n: int) -> tuple[Tensor, Tensor]:
         """All k and j such that k reads j, each pair once."""
@@ -118,7 +120,7 @@ class Strided:
         return (j - k) % self.stride == 0
 
     def tiles(self, n: int) -> Tables:
-        """A tile for each residue class."""
+        """A tile a residue class."""
         count = min(self.stride, n)
         place = _upto(math.ceil(n / count))
         classes = _upto(count)[:, None] + count * place
@@ -169,11 +171,7 @@ class Blocks:
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """Every token reads these.
-
-    Args:
-        tokens: their indices, a tuple of integers, rising.
-    """
+    """Every token reads these: their indices, a tuple of integers, rising."""
 
     tokens: tuple
 
@@ -192,11 +190,7 @@ class Columns:
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """These tokens read all.
-
-    Args:
-        tokens: their indices, a tuple of integers, rising.
-    """
+    """These tokens read all: their indices, a tuple of integers, rising."""
 
     tokens: tuple
 
@@ -235,18 +229,16 @@ class Lists:
         object.__setattr__(self, "col", self.col.clone())
 
     def __eq__(self, other) -> bool:
-        if not isinstance(other, Lists):
-            return NotImplemented
-        same_counts = torch.equal(self.crow, other.crow)
-        return same_counts and torch.equal(self.col, other.col)
+        return isinstance(other, Lists) and self._content == other._content
 
     def __hash__(self) -> int:
         return self._digest
 
     @cached_property
     def _digest(self) -> int:
-        return hash(self._content())
+        return hash(self._content)
 
+    @property
     def _content(self) -> tuple[bytes, bytes]:
         return self.crow.numpy().tobytes(), self.col.numpy().tobytes()
 
@@ -273,10 +265,9 @@ class Lists:
         sets = (read % n).split(counts.tolist())
         made = []
         for width in counts[counts > 0].unique().tolist():
-            own = [a for a, keys in enumerate(sets) if len(keys) == width]
-            queries = size * _table(own)[:, None] + _upto(size)
+            own = (counts == width).nonzero()
             keys = torch.stack([sets[a] for a in own])
-            made.append((queries, keys))
+            made.append((size * own + _upto(size), keys))
         return made
 
     def pairs(self, n: int) -> tuple[Tensor, Tensor]:
@@ -291,31 +282,24 @@ KINDS = (Window, Strided, Blocks, Columns, Rows, Lists)
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One layer of a pattern: the union of its parts.
+    """One layer of a pattern: the union of its parts, which may overlap.
 
-    Parts may overlap; a token is then still read once. They are kept in one order, none
-    twice, so that steps of the same parts are equal.
-
-    Args:
-        parts: at least one.
-        causal: only j <= k is kept.
+    They are kept in one order, none twice, so that steps of the same parts are equal.
+    If causal, only j <= k is kept.
     """
 
     parts: tuple
     causal: bool = False
 
     def __post_init__(self):
-        _flag(causal=self.causal)
+        is_a(bool, causal=self.causal)
         require(
             isinstance(self.parts, tuple) and len(self.parts) > 0,
             f"parts must be a tuple of at least one part, got {self.parts!r}",
         )
         for part in self.parts:
-            require(
-                isinstance(part, Part),
-                "parts must be Windows, Strided, Blocks, Columns, Rows or Lists, "
-                f"got {part!r}",
-            )
+            kinds = "Windows, Strided, Blocks, Columns, Rows or Lists"
+            require(isinstance(part, Part), f"parts must be {kinds}, got {part!r}")
         ordered = sorted(set(self.parts), key=_place)
         object.__setattr__(self, "parts", tuple(ordered))
 
@@ -332,13 +316,12 @@ class Step:
 class Pattern:
     """Who reads whom, step by step: layer t uses step (t - 1) mod p.
 
-    Patterns are equal if they have the same parts. Other parts can give the same index
-    sets, as Strided(1) and Window(n - 1, n - 1) do; such patterns are not equal.
+    Patterns are equal if they have the same parts; other parts can give the same sets.
 
     Args:
         n: tokens, at least 2.
-        steps: p of them, a tuple of Steps. One where a token reads nothing is refused:
-            its softmax would be empty.
+        steps: p of them, a tuple. One where a token reads nothing is refused: its
+            softmax would be empty.
     """
 
     n: int
@@ -377,14 +360,8 @@ class Pattern:
     def reads(
         self, step: int, k: Int[Tensor, "*a"], j: Int[Tensor, "*b"]
     ) -> Bool[Tensor, "*c"]:
-        """Whether token k reads token j: the definition of the pattern, elementwise.
-
-        Args:
-            step: modulo p.
-            k, j: int64, indices in 0..n - 1 that broadcast, as in a mask_mod of flex
-                attention.
-
-        Source: Yun et al. 2020b, recalled: the sets A_k of step l.
+        """Whether token k reads token j, elementwise for int64 indices that broadcast,
+        as in a mask_mod of flex attention; step modulo p.
         """
         integer = isinstance(step, Integral) and not isinstance(step, bool)
         require(integer, f"step must be an integer, got {step!r}")
@@ -403,9 +380,8 @@ class Pattern:
         return self.reads(step, i[:, None], i)
 
     def rows(self, step: int = 0) -> tuple[Int[Tensor, "n_1"], Int[Tensor, "entries"]]:
-        """crow (n + 1,) and col: token k reads col[crow[k] : crow[k + 1]], rising.
-
-        Cost: O(n^2) time, O(connections) memory.
+        """crow (n + 1,) and col: token k reads col[crow[k] : crow[k + 1]], rising; in
+        O(n^2) time, O(connections) memory.
         """
         return _compressed(self._masks(step))
 
@@ -428,15 +404,12 @@ def build(n: int, *steps: Step | Part | list[Part] | tuple[Part, ...]) -> Patter
     """
     made = []
     for given in steps:
+        kinds = "Steps, parts, or lists of parts"
+        known = isinstance(given, Step | Part | list | tuple)
+        require(known, f"steps must be {kinds}, got {given!r}")
         if isinstance(given, Part):
             given = (given,)
-        if not isinstance(given, Step):
-            require(
-                isinstance(given, list | tuple),
-                f"steps must be Steps, parts, or lists of parts, got {given!r}",
-            )
-            given = Step(tuple(given))
-        made.append(given)
+        made.append(given if isinstance(given, Step) else Step(tuple(given)))
     return Pattern(n, tuple(made))
 
 
@@ -475,6 +448,7 @@ def _eye(n: int) -> Tensor:
 
 
 def _table(tokens) -> Tensor:
+    """Tokens as a tensor."""
     return torch.tensor(tokens, dtype=torch.int64, device=CPU)
 
 
@@ -491,11 +465,6 @@ def _among(tokens, n: int, i: Tensor) -> Tensor:
     chosen = torch.zeros(n, dtype=torch.bool, device=i.device)
     chosen[tokens if torch.is_tensor(tokens) else list(tokens)] = True
     return chosen[i]
-
-
-def _flag(**given) -> None:
-    for name, value in given.items():
-        require(isinstance(value, bool), f"{name} must be a bool, got {value!r}")
 
 
 def _rising(kind: str, tokens) -> None:
@@ -538,7 +507,7 @@ def _are_lists(crow, col) -> None:
 
 def _place(part: Part) -> tuple:
     """Where a part stands among the parts of a step."""
-    content = part._content() if isinstance(part, Lists) else astuple(part)
+    content = part._content if isinstance(part, Lists) else astuple(part)
     return KINDS.index(type(part)), content
 
 

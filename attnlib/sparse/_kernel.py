@@ -14,10 +14,10 @@ from torch.nn import functional as F
 
 from attnlib.sparse._tiles import Entries, Side, Tiles
 
-# Numbers of a piece of work: what fits into a cache, or what fills a GPU. Fresh pages
-# cost more than the arithmetic.
-ROOM = {"cpu": 1 << 21, "cuda": 1 << 28}
-SCORES = {"cpu": 1 << 18, "cuda": 1 << 24}  # the same of logits, going back
+# Logits of a piece of work, and the same going back: what fits into a cache, or what
+# fills a GPU. Fresh pages cost more than the arithmetic.
+ROOM = {"cpu": 1 << 21, "cuda": 1 << 26}
+SCORES = {"cpu": 1 << 18, "cuda": 1 << 24}
 LOG2E = math.log2(math.e)
 
 # The only kernel of torch on the CPU that returns lse has a private name.
@@ -31,36 +31,20 @@ def attend(
 
     Claim: sparse.merge
     """
-    b, n_q, d = q.shape
-    d_v = v.shape[-1]
+    b, n_q, _ = q.shape
     if entries:
         out, lse = attend_pairs(q, k, v, entries)
     else:
-        out = q.new_zeros(b, n_q, d_v)
+        out = q.new_zeros(b, n_q, v.shape[-1])
         lse = q.new_full((b, n_q, 1), -math.inf)
     for own in tiles:
-        fresh = own.fresh and not entries
-        c = own.queries.width
-        w = own.keys.width
-        numbers = b * (c + w) * max(d, d_v) + c * w
-        for here in own.pieces(ROOM, numbers):
+        for here in own.pieces(ROOM):
             tile_q = own.queries.of(q, here)
             tile_k = own.keys.of(k, here)
             tile_v = own.keys.of(v, here)
-            bias = _cut(own.bias, here)
-            o, l = _softmax(tile_q, tile_k, tile_v, bias)
-            if own.dead is not None:
-                # of nothing the fused kernel says 0, a number like others
-                l = l.masked_fill(_cut(own.dead, here), -math.inf)
-            _put(out, lse, o, l, own.queries, here, fresh)
+            o, l = _softmax(tile_q, tile_k, tile_v, own.hidden(here))
+            _put(out, lse, o, l, own.queries, here)
     return out, lse[..., 0]
-
-
-def _cut(mask: Tensor | None, here: slice) -> Tensor | None:
-    """The masks of these tiles, or the one that they share."""
-    if mask is None or len(mask) == 1:
-        return mask
-    return mask[here]
 
 
 def _softmax(
@@ -71,7 +55,11 @@ def _softmax(
     if fused and _flash is not None:
         mask = None if bias is None else bias[None]
         out, lse, *_ = _flash(q, k, v, attn_mask=mask, scale=1.0)
-        return out, lse[..., None]
+        lse = lse[..., None]
+        if bias is not None:  # of nothing the fused kernel says 0, like a number
+            nothing = bias.amax(-1, keepdim=True).isneginf()
+            lse = lse.masked_fill(nothing, -math.inf)
+        return out, lse
     logits = q @ k.mT
     if bias is not None:
         logits = logits + bias
@@ -87,15 +75,11 @@ def _finite(top: Tensor) -> Tensor:
     return top.masked_fill(top.isneginf(), 0)
 
 
-def _put(out, lse, o, l, side: Side, here: slice, fresh: bool) -> None:
+def _put(out, lse, o, l, side: Side, here: slice) -> None:
     """Add the part (o, l) of these tiles of queries to (out, lse)."""
     if side.even:
-        low, high = side.ends(here)
-        if low >= 0 and high <= out.shape[1]:
-            held_o = side.spread(out[:, low:high], here)
-            held_l = side.spread(lse[:, low:high], here)
-            _merge_(held_o, held_l, o, l, fresh)
-            return
+        _merge_(side.of(out, here), side.of(lse, here), o, l)
+        return
     rows = side.table[here].flatten()
     o = o.flatten(1, 2)
     l = l.flatten(1, 2)
@@ -106,19 +90,15 @@ def _put(out, lse, o, l, side: Side, here: slice, fresh: bool) -> None:
         l = l[:, real]
     held_o = out.index_select(1, rows)
     held_l = lse.index_select(1, rows)
-    _merge_(held_o, held_l, o, l, fresh)
+    _merge_(held_o, held_l, o, l)
     out.index_copy_(1, rows, held_o)
     lse.index_copy_(1, rows, held_l)
 
 
-def _merge_(out: Tensor, lse: Tensor, o: Tensor, l: Tensor, fresh: bool) -> None:
-    """Two parts of one softmax as one, in place of the first, which is nothing where
-    the rows are fresh. A part without keys has lse = -inf and weight 0.
+def _merge_(out: Tensor, lse: Tensor, o: Tensor, l: Tensor) -> None:
+    """Two parts of one softmax as one, in place of the first. A part without keys has
+    lse = -inf and weight 0.
     """
-    if fresh:
-        out.copy_(o)
-        lse.copy_(l)
-        return
     total = torch.logaddexp(lse, l)
     weight = (l - _finite(total)).exp()
     out.lerp_(o, weight)
@@ -211,8 +191,7 @@ def gradients(
         if entries:
             _add_pairs(*head, entries)
         for own in tiles:
-            pairs = own.queries.width * own.keys.width
-            for here in own.pieces(SCORES, pairs):
+            for here in own.pieces(SCORES):
                 _add_tiles(*head, own, here)
     return tuple(found)
 
@@ -223,14 +202,17 @@ def _add_tiles(q, k, v, g, lse, drift, dq, dk, dv, tiles: Tiles, here: slice) ->
     q, g, lse, drift = (own.of(t[None], here)[0] for t in (q, g, lse, drift))
     own = tiles.keys
     k, v = (own.of(t[None], here)[0] for t in (k, v))
-    bias = _cut(tiles.bias, here)
+    bias = tiles.hidden(here)
     minus_lse = -lse if bias is None else bias - lse
     s = torch.baddbmm(minus_lse, q, k.mT)
     p = (s * LOG2E).exp2()  # exp is many times slower at -inf
     ds = p * torch.baddbmm(-drift, g, v.mT)
-    _add(dq, tiles.queries, here, ds, k)
-    _add(dk, tiles.keys, here, ds.mT, q)
-    _add(dv, tiles.keys, here, p.mT, g)
+    # a hole stands for row 0, and adds nothing to it
+    rows = tiles.queries.table[here].flatten()
+    read = tiles.keys.table[here].flatten()
+    dq.index_add_(0, rows, (ds @ k).flatten(0, 1))
+    dk.index_add_(0, read, (ds.mT @ q).flatten(0, 1))
+    dv.index_add_(0, read, (p.mT @ g).flatten(0, 1))
 
 
 def _add_pairs(q, k, v, g, lse, drift, dq, dk, dv, entries: Entries) -> None:
@@ -245,37 +227,3 @@ def _add_pairs(q, k, v, g, lse, drift, dq, dk, dv, entries: Entries) -> None:
     p = p.index_select(0, turn)
     dk.add_(_sums(row_t, crow_t, ds, q))
     dv.add_(_sums(row_t, crow_t, p, g))
-
-
-def _add(x: Tensor, side: Side, here: slice, a: Tensor, b: Tensor) -> None:
-    """Add the products a b of these tiles to x (n, d), each row at its place."""
-    if side.even is None:
-        rows = (a @ b).flatten(0, 1)
-        x.index_add_(0, side.table[here].flatten(), rows)
-        return
-    n, d = x.shape
-    if side.even[1] == 0:  # all tiles share their rows
-        a = a.transpose(0, 1).flatten(1)[None]
-        b = b.flatten(0, 1)[None]
-        here = slice(here.start, here.start + 1)
-    low, high = side.ends(here)
-    inside = low >= 0 and high <= n
-    room = x[low:high] if inside else x.new_zeros(high - low, d)
-    place = side.spread(room[None], here)[0]
-    # tiles that overlap are added one after another, those far apart together
-    apart = _apart(side, len(a))
-    for start in range(apart):
-        every = slice(start, None, apart)
-        place[every].baddbmm_(a[every], b[every])
-    if not inside:
-        held = x[max(low, 0) : max(high, 0)]
-        held.add_(room[max(-low, 0) : n - low])
-
-
-def _apart(side: Side, t: int) -> int:
-    """Of t tiles those so many numbers apart share no row."""
-    _, hop, step = side.even
-    if hop * (t - 1) < step:  # all lie between the steps of the first
-        return 1
-    width = (side.width - 1) * step + 1
-    return min(t, math.ceil(width / hop))

@@ -16,7 +16,6 @@ from torch import Tensor
 from torch.nn import functional as F
 from torch.nn.utils.rnn import pad_sequence
 
-from attnlib._require import require
 from attnlib.patterns import (
     Blocks,
     Columns,
@@ -32,78 +31,56 @@ from attnlib.patterns.parts import CPU, LARGE, THIN, Tables, _starts, _upto
 # First parts whose tiles are best left unmasked, last what goes pair by pair.
 ORDER = (Blocks, Strided, Window, Columns, Rows, Lists)
 PAIRS = 1 << 21  # pairs looked at together while tiles are made
-SHARED = 4  # so many equal masks in a row share one
+SHARED = 4  # so many tiles to a mask share it
 FEW = 32  # queries of a tile, where only the last rows are wanted
 
 
 class Side(NamedTuple):
     """The queries, or the keys, of t tiles: row table[t, c] stands at place c of tile
-    t, 0 in a hole, where `real` is False. Evenly spaced rows first + t hop + c step are
-    views: they have `even` = (first, hop, step), and may lie outside.
+    t, and 0 in a hole, where `real` is False. Rows first + t hop + c step are views:
+    they have `even` = (first, hop, step).
     """
 
     table: Tensor
     real: Tensor | None
     even: tuple[int, int, int] | None
 
-    @property
-    def width(self) -> int:
-        """Rows of a tile."""
-        return self.table.shape[1]
-
-    def ends(self, here: slice) -> tuple[int, int]:
-        """All rows of these evenly spaced tiles are in low..high - 1."""
-        first, hop, step = self.even
-        low = first + here.start * hop
-        last_tile = first + (here.stop - 1) * hop
-        return low, last_tile + (self.width - 1) * step + 1
-
-    def spread(self, x: Tensor, here: slice) -> Tensor:
-        """Rows low..high - 1 as tiles that may overlap: a view."""
-        _, hop, step = self.even
-        b, _, d = x.shape
-        batch, row, number = x.stride()
-        shape = (b, here.stop - here.start, self.width, d)
-        strides = (batch, hop * row, step * row, number)
-        return x.as_strided(shape, strides)
-
     def of(self, x: Tensor, here: slice) -> Tensor:
-        """These tiles of (b, n, d) as (b, t, c, d), a view where it can be one. A hole
-        holds a finite row.
+        """These tiles of (b, n, d) as (b, t, c, d), a view where it can be one, whose
+        tiles may overlap.
         """
+        table = self.table[here]
         if self.even is None:
-            table = self.table[here]
-            rows = x.index_select(1, table.flatten())
-            return rows.unflatten(1, table.shape)
-        n = x.shape[1]
-        low, high = self.ends(here)
-        inside = x[:, max(low, 0) : max(high, 0)]
-        before = max(-low, 0)
-        after = max(high - n, 0)
-        if before or after:
-            inside = F.pad(inside, (0, 0, before, after))
-        return self.spread(inside, here)
+            return x.index_select(1, table.flatten()).unflatten(1, table.shape)
+        first, hop, step = self.even
+        batch, row, number = x.stride()
+        shape = (len(x), *table.shape, x.shape[2])
+        strides = (batch, hop * row, step * row, number)
+        return x[:, first + here.start * hop :].as_strided(shape, strides)
 
 
 class Tiles(NamedTuple):
     """Tiles side by side: bias is 0 where a key is read and -inf where not, a mask
-    (1, c, w) for all or one each, None where nothing is hidden; dead (1 or t, c, 1)
-    marks queries without a key. fresh: no part before has touched these rows.
+    (1, c, w) for all or one each, None where nothing is hidden.
     """
 
     queries: Side
     keys: Side
     bias: Tensor | None
-    dead: Tensor | None
-    fresh: bool
 
-    def pieces(self, room: dict[str, int], numbers: int) -> Iterator[slice]:
-        """Some tiles at a time, each of so many numbers."""
-        t = len(self.queries.table)
+    def pieces(self, room: dict[str, int]) -> Iterator[slice]:
+        """Some tiles at a time: those whose logits find room."""
+        t, c = self.queries.table.shape
+        w = self.keys.table.shape[1]
         device = self.queries.table.device.type
-        size = max(1, room.get(device, room["cuda"]) // numbers)
+        size = max(1, room.get(device, room["cuda"]) // (c * w))
         for start in range(0, t, size):
             yield slice(start, min(t, start + size))
+
+    def hidden(self, here: slice) -> Tensor | None:
+        """The bias of some tiles, or the one that all share."""
+        shared = self.bias is None or len(self.bias) == 1
+        return self.bias if shared else self.bias[here]
 
 
 class Entries(NamedTuple):
@@ -129,35 +106,24 @@ def tiles_of(
     What two parts hold is hidden in the later one.
     """
     first = n - n_q
-    fed = torch.zeros(n, dtype=torch.bool, device=CPU)  # rows that read something
     tiles = []
     pairs = []
     turns = [(step, ())] if first else _in_turn(step)
     for part, earlier in turns:
         tables = _last_rows(step, n, first) if first else part.tiles(n)
         if not tables:
-            rows, columns = _pairs(part, earlier, n, step.causal)
-            pairs.append((rows, columns))
-            fed[rows] = True
+            pairs.append(_pairs(part, earlier, n, step.causal))
         for queries, keys in tables:
-            inside = (queries >= 0) & (queries < n)
-            fresh = not bool(fed[queries[inside]].any())
             queries, keys = _no_larger(queries, keys)
-            for start, mask in _masks(queries, keys, n, part, earlier, step.causal):
-                stop = start + len(mask)
-                alive = mask.any(-1)
-                fed[queries[start:stop][alive]] = True
-                for here, own in _stretches(mask, start):
-                    side_q = _side(queries[here] - first, n_q, device)
-                    side_k = _side(keys[here], n, device)
-                    bias, dead = _hiding(own, dtype, device)
-                    tiles.append(Tiles(side_q, side_k, bias, dead, fresh))
-    empty = (~fed[first:]).nonzero().flatten() + first
-    require(
-        len(empty) == 0,
-        f"row {int(empty[:1].sum())} of the pattern attends to nothing, "
-        f"so its softmax is empty ({len(empty)} such rows)",
-    )
+            for start, masks in _masks(queries, keys, n, part, earlier, step.causal):
+                for here, own in _alike(masks):
+                    side_q = _side(queries[start:][here] - first, n_q, device)
+                    side_k = _side(keys[start:][here], n, device)
+                    bias = None
+                    if not own.all():
+                        zeros = torch.zeros(own.shape, dtype=dtype, device=CPU)
+                        bias = zeros.masked_fill(~own, -math.inf).to(device)
+                    tiles.append(Tiles(side_q, side_k, bias))
     return tiles, entries_of(pairs, n, device)
 
 
@@ -224,39 +190,18 @@ def _masks(
         yield start, mask
 
 
-def _stretches(masks: Tensor, start: int) -> list[tuple[slice, Tensor]]:
-    """Tiles start, start + 1, ... with a mask for all or one each: the longest stretch
-    of equal masks, and what is before and behind it. What reads nothing is left out.
+def _alike(masks: Tensor) -> list[tuple[Tensor | slice, Tensor]]:
+    """Which of some tiles share a mask, and that mask; all tiles with one each, if
+    there are too many kinds. What reads nothing is left out.
     """
-    count = len(masks)
-    if not masks.any():
-        return []
-    change = masks[1:] != masks[:-1]
-    places = change.flatten(1).any(1).nonzero()
-    ends = [0, *(places.flatten() + 1).tolist(), count]
-    lengths = [b - a for a, b in zip(ends, ends[1:])]
-    length = max(lengths)
-    a = ends[lengths.index(length)]
-    b = a + length
-    if length < min(SHARED, count):
-        return [(slice(start, start + count), masks)]
-    one = masks[a : a + 1]
-    here = slice(start + a, start + b)
-    own = [(here, one)] if one.any() else []
-    behind = _stretches(masks[b:], start + b)
-    return _stretches(masks[:a], start) + own + behind
-
-
-def _hiding(mask: Tensor, dtype: torch.dtype, device: torch.device):
-    """bias and dead of a mask, None where they say nothing."""
-    bias = dead = None
-    if not mask.all():
-        zeros = torch.zeros(mask.shape, dtype=dtype, device=CPU)
-        bias = zeros.masked_fill(~mask, -math.inf).to(device)
-    alive = mask.any(-1, keepdim=True)
-    if not alive.all():
-        dead = (~alive).to(device)
-    return bias, dead
+    kinds, kind = masks.flatten(1).unique(dim=0, return_inverse=True)
+    if SHARED * len(kinds) > len(masks) > 1:
+        return [(slice(len(masks)), masks)]
+    found = []
+    for number, mask in enumerate(kinds.view(-1, 1, *masks.shape[1:])):
+        if mask.any():
+            found.append(((kind == number).nonzero().flatten(), mask))
+    return found
 
 
 def _side(table: Tensor, n: int, device: torch.device) -> Side:
@@ -267,11 +212,12 @@ def _side(table: Tensor, n: int, device: torch.device) -> Side:
     tile = _upto(t)[:, None]
     place = _upto(c)
     spaced = first + hop * tile + step * place
-    even = hop >= 0 and step > 0 and torch.equal(table, spaced)
     real = (table >= 0) & (table < n)
+    full = bool(real.all())
+    even = full and hop >= 0 and step > 0 and torch.equal(table, spaced)
     return Side(
         table=torch.where(real, table, 0).to(device),
-        real=None if real.all() else real.to(device),
+        real=None if full else real.to(device),
         even=(first, hop, step) if even else None,
     )
 

@@ -2,7 +2,7 @@
 value map, the assembled network.
 """
 
-from attnlib.universal.context import (
+from attnlib.universal.context import (  # noqa: F401 (public here)
     ContextualMap,
     Shift,
     apply,
@@ -14,40 +14,17 @@ from attnlib.universal.context import (
     grid_ids,
     schedule,
 )
-from attnlib.universal.network import (
+from attnlib.universal.network import (  # noqa: F401 (public here)
     UniversalNetwork,
     approximate,
     approximate_equivariant,
     run,
     value_layers,
 )
-from attnlib.universal.standard import (
+from attnlib.universal.standard import (  # noqa: F401 (public here)
     Sublayer,
     enough_scale,
     ramp_mlp,
     run_standard,
     standard,
 )
-
-__all__ = [
-    "ContextualMap",
-    "Shift",
-    "Sublayer",
-    "UniversalNetwork",
-    "apply",
-    "approximate",
-    "approximate_equivariant",
-    "context_ids",
-    "contextual_map",
-    "decode",
-    "enough_scale",
-    "equivariant_ids",
-    "equivariant_map",
-    "grid_ids",
-    "ramp_mlp",
-    "run",
-    "run_standard",
-    "schedule",
-    "standard",
-    "value_layers",
-]

@@ -33,16 +33,16 @@ TOKENS = 10**4  # of a mask of all pairs
 
 @dataclass(frozen=True, eq=False)
 class ContextualMap:
-    """The integers of the construction, in units of one cell: N, B, e, m and C.
+    """The integers of the construction, in units of one cell.
 
     Args:
         n, d, cells: tokens, features, K cells to an edge of [0, 1).
         period, hops: p and s of the pattern.
-        path: the tokens in the order of the Hamiltonian path; () for the map without
+        path: tokens, each of which reads the one before it; () for the map without
             positions.
         masks: p boolean matrices (n, n).
-        size: N, how many ids a token can have.
-        base: B, the id of one unit of position.
+        size, base: N, how many ids a token can have, and B, the id of one unit of
+            position.
         codes: e, the position of each token.
         top: m, the largest id after the sweep.
         constant: C of the all-max shift.
@@ -83,7 +83,7 @@ class ContextualMap:
 
 @dataclass(frozen=True, slots=True)
 class Shift:
-    """One attention layer of the map: a selective shift, or a shift of all.
+    """One attention layer of the map.
 
         ids + factor (head(value) - head(value + 1)),   or   ids + factor head(value)
 
@@ -93,8 +93,7 @@ class Shift:
         factor: N, C, or 0 for a layer that waits.
         every: no second head, all ids move.
 
-    Source: Yun et al. 2020a, 2020b, recalled: the selective shift and the all-max
-        shift.
+    Source: Yun et al. 2020a, 2020b, recalled.
     """
 
     step: int
@@ -121,14 +120,11 @@ def contextual_map(
         C: the least integer with ((C + 1)^s - C^s) m < C^s
 
     Args:
-        pattern: a Pattern of n tokens.
-        n, d, cells: n >= 2, d >= 1, K >= 2.
+        n, d, cells: n >= 2 tokens, d >= 1 features, K >= 2.
         path: each token reads the one before it at some step; None for 0, .., n - 1,
             then as patterns.check finds.
-        hops: s, not questioned if given; None for the smallest number of layers after
-            which every token has heard from all.
-        constant: C >= 1; None for the least that (12.5) allows. Anything smaller is
-            your own experiment.
+        hops: s, not questioned if given; None for that of the pattern.
+        constant: C >= 1; None for the least. Smaller ones are your own experiment.
 
     Source: Yun et al. 2020b, recalled; the least C is derived on the page.
     Claim: universal.context
@@ -149,11 +145,11 @@ def contextual_map(
     path = _checked_path(path, pattern, np.logical_or.reduce(masks))
     if hops is None:
         hops = count_hops(pattern)
-    require(
-        hops is not None,
-        "condition 3 fails: some token never hears from all, "
-        "however many layers there are",
-    )
+        require(
+            hops is not None,
+            "condition 3 fails: some token never hears from all, "
+            "however many layers there are",
+        )
     sizes(1, hops=hops)
     hops = int(hops)
     size = cells**d
@@ -170,13 +166,13 @@ def contextual_map(
     constant = int(constant)
     _check_bits(hops, constant)
     return ContextualMap(
-        n=n,
-        d=d,
-        cells=cells,
-        period=pattern.p,
-        hops=hops,
-        path=path,
-        masks=masks,
+        n,
+        d,
+        cells,
+        pattern.p,
+        hops,
+        path,
+        masks,
         size=size,
         base=base,
         codes=tuple(codes),
@@ -196,9 +192,9 @@ def equivariant_map(
     for the distinct rows x_1 < .. < x_r of an input.
 
     Args:
-        n, d, cells: n >= 2, d >= 1, K >= 2.
-        constant: C >= 1, above every y_r; None for one more than the largest. Anything
-            smaller is your own experiment.
+        n, d, cells: n >= 2 tokens, d >= 1 features, K >= 2.
+        constant: C >= 1, above every y_r; None for one more than the largest. Smaller
+            ones are your own experiment.
 
     Source: Yun et al. 2020a, recalled; the constant is ours: N^(n+1) is always enough.
     Claim: universal.equivariant
@@ -213,9 +209,9 @@ def equivariant_map(
         constant = top + 1
     sizes(1, constant=constant)
     return ContextualMap(
-        n=n,
-        d=d,
-        cells=cells,
+        n,
+        d,
+        cells,
         period=1,
         hops=1,
         path=(),
@@ -229,9 +225,7 @@ def equivariant_map(
 
 
 def _grid_sizes(n: int, d: int, cells: int) -> tuple[int, int, int]:
-    """Tokens, features and cells that are large enough, and Python's integers: NumPy's
-    would wrap.
-    """
+    """Sizes that are large enough, as Python's integers: NumPy's would wrap."""
     sizes(2, n=n, cells=cells)
     sizes(1, d=d)
     require(
@@ -273,9 +267,7 @@ def _checked_path(path, pattern: Pattern, union: np.ndarray) -> tuple[int, ...]:
 
 
 def _least_constant(top: int, hops: int) -> int:
-    """The least integer C with ((C + 1)^s - C^s) m < C^s; for s = 1 it is m + 1.
-    Derived on the page; recalled from Yun et al. 2020b: C = 2 s n delta^(-nd-1).
-    """
+    """The least integer C with ((C + 1)^s - C^s) m < C^s; for s = 1 it is m + 1."""
     _check_bits(hops, hops * top)
 
     def enough(above: int) -> bool:
@@ -355,7 +347,7 @@ def _head(ids: np.ndarray, mask: np.ndarray, value: int) -> np.ndarray:
     """
     out = np.empty_like(ids)
     for j in range(ids.shape[-1]):
-        own = ids[..., j, None]
+        own = ids[..., j, None]  # of one axis at least, or NumPy takes it for a C long
         read = ids[..., mask[j]]
         high = read.max(-1, keepdims=True)
         low = read.min(-1, keepdims=True)
@@ -408,11 +400,10 @@ def _last_ids(ids: np.ndarray, mapping: ContextualMap) -> np.ndarray:
 
 
 def context_ids(pattern: Pattern, n: int, d: int, cells: int, **options) -> np.ndarray:
-    """The ids (K^(n d), n) that the attention layers give to every token of every grid
-    input; all distinct under the three conditions.
+    """The ids (K^(n d), n), Python integers, that the attention layers give to every
+    token of every grid input; all distinct under the three conditions.
 
-    They are Python integers, rows in the order of grid_ids. Options are path, hops and
-    constant of contextual_map.
+    Rows are in the order of grid_ids, options are those of contextual_map.
 
     Source: Yun et al. 2020b, recalled: the contextual map.
     Claim: universal.context

@@ -61,9 +61,7 @@ class UniversalNetwork:
 
     @property
     def layers(self) -> dict[str, int]:
-        """Layers by kind: quantise d n K, attention p (n - 1) K^d + s, and value
-        n K^(n d); without positions d K, K^d + 1, n binom(K^d, n), and d clamps.
-        """
+        """How many layers there are of each kind."""
         p = self.mapping
         counts = {
             "quantise": p.d * p.levels,
@@ -82,21 +80,19 @@ class UniversalNetwork:
     def __call__(self, x: Float[Tensor, "*batch n d"]) -> Float[Tensor, "*batch n d"]:
         """The output, of the dtype of the values; the same as the last state of run.
 
-        Source: derived on the page.
         Claim: universal.network
         """
         p = self.mapping
         _inside(x, p)
         rows = _cells(x, p.cells).cpu().numpy().reshape(-1, p.n, p.d)
-        start = _row_ids(rows, p).astype(self.start.dtype)
+        start = (rows @ _powers(p) + _positions(p)).astype(self.start.dtype)
         ids = _last_ids(start, p).ravel()
-        known = self.ids.ravel()
-        order = np.argsort(known, kind="stable")
-        near = np.searchsorted(known[order], ids)
-        place = order[np.minimum(near, known.size - 1)]
+        known = self.ids.ravel().tolist()
+        place = dict(zip(reversed(known), reversed(range(len(known)))))
+        at = np.array([place.get(ident, -1) for ident in ids.tolist()], dtype=int)
         values = self.values.flatten(0, 1)
-        out = values[torch.from_numpy(place).to(values.device)]
-        missed = known[place] != ids
+        out = values[torch.from_numpy(at).to(values.device)]
+        missed = at < 0
         if missed.any():
             assert not p.path, "an id that no grid input has"
             left = rows.reshape(-1, p.d)[missed].astype(object)
@@ -123,12 +119,10 @@ def approximate(
     with the modulus of continuity in the largest entry.
 
     Args:
-        f: (M, n, d) float64 -> (M, n, d), continuous on [0, 1]^(n x d) for the bound to
-            say something. Where it is so large that it would meet an id, C is raised.
+        f: (M, n, d) float64 -> (M, n, d), continuous for the bound to say something.
+            Where it is so large that it would meet an id, C is raised.
         n, d, cells: n >= 2 tokens, d features, K cells to an edge.
-        pattern: a Pattern of n tokens.
-        options: path, hops, constant of contextual_map, for experiments: with too small
-            ones ids collide.
+        options: path, hops, constant of contextual_map, for experiments.
 
     Source: Yun et al. 2020b, recalled.
     Claim: universal.network
@@ -140,10 +134,7 @@ def approximate(
 
 
 def approximate_equivariant(
-    f: Callable[[Tensor], Tensor],
-    n: int,
-    d: int,
-    cells: int,
+    f: Callable[[Tensor], Tensor], n: int, d: int, cells: int
 ) -> UniversalNetwork:
     """A dense network without positions: on inputs whose n rows lie in n different
     cells its output is f at the centre of the cell that x lies in.
@@ -152,8 +143,8 @@ def approximate_equivariant(
         of the cube, where |network| <= max |f|
 
     Args:
-        f: (M, n, d) float64 -> (M, n, d). It is asked for one order of each set of
-            rows; unless it is permutation-equivariant, the network is wrong on others.
+        f: (M, n, d) float64 -> (M, n, d), permutation-equivariant: it is asked for one
+            order of each set of rows.
         n, d, cells: n >= 2 tokens, d features, K cells to an edge, K^d >= n. Inputs
             with two rows in one cell get other outputs of f, or what is left of their
             ids after clamps at the largest output.
@@ -191,9 +182,9 @@ def _assembled(
 ) -> UniversalNetwork:
     """The network that knows these inputs: (M, n) cells of the rows, as u . z."""
     start = own + _positions(mapping)
-    centres = (_digits(own, mapping) + 0.5) / mapping.cells
-    values = f(centres.clone())
-    shape = tuple(centres.shape)
+    centres = torch.from_numpy((_digits(own, mapping) + 0.5) / mapping.cells)
+    values = f(centres)
+    shape = (*own.shape, mapping.d)
     got = tuple(values.shape) if torch.is_tensor(values) else type(values).__name__
     require(got == shape, f"f must return a tensor of shape {shape}, got {got}")
     is_floating("f at some centre", values)
@@ -209,10 +200,9 @@ def _assembled(
     return UniversalNetwork(mapping, start, _last_ids(start, mapping), values)
 
 
-def _digits(own: np.ndarray, mapping: ContextualMap) -> Tensor:
+def _digits(own: np.ndarray, mapping: ContextualMap) -> np.ndarray:
     """The rows (*batch, n, d) with these ids u . z, without codes."""
-    digits = own[..., None] // _powers(mapping) % mapping.cells
-    return torch.from_numpy(digits.astype(np.float64))
+    return own[..., None] // _powers(mapping) % mapping.cells
 
 
 def value_layers(
@@ -224,7 +214,6 @@ def value_layers(
         Z <- Z + (K A - z) psi(u . Z - id),   psi = 1 on [-1/2, 1/2), else 0
 
     Args:
-        network: of approximate.
         order: "grid", "increasing" or "decreasing" (of the ids).
 
     Source: Yun et al. 2020b, recalled; the order does not matter in exact arithmetic.
@@ -237,8 +226,7 @@ def value_layers(
     moved = ids - network.start.ravel()
     codes = np.array(p.codes)
     own = (network.start - _positions(p)).astype(int)
-    rows = _digits(own, p).numpy().astype(int) + p.cells * codes[:, None]
-    rows = rows.reshape(-1, p.d)
+    rows = (_digits(own, p) + p.cells * codes[:, None]).reshape(-1, p.d)
     targets = network.values.flatten(0, 1)
     places = np.arange(ids.size) if order == "grid" else np.argsort(ids, kind="stable")
     if order == "decreasing":
@@ -259,8 +247,7 @@ def run(
     the output is the last / K.
 
     Args:
-        network: of approximate.
-        x: (*batch, n, d), entries in [0, 1); fractions are made on the CPU.
+        x: entries in [0, 1); fractions are made on the CPU.
         order: of the value layers, as there.
 
     Source: Yun et al. 2020b, recalled.
@@ -331,11 +318,6 @@ def _literal_head(a: np.ndarray, mask: np.ndarray, value: int) -> np.ndarray:
 def _powers(mapping: ContextualMap) -> np.ndarray:
     """u = (1, K, .., K^(d-1))."""
     return mapping.cells ** np.arange(mapping.d)
-
-
-def _row_ids(rows: np.ndarray, mapping: ContextualMap) -> np.ndarray:
-    """The ids of tokens in these cells, before the first attention layer."""
-    return rows @ _powers(mapping) + _positions(mapping)
 
 
 def _cells(x: Tensor, cells: int) -> Tensor:

@@ -78,10 +78,8 @@ def ramp_mlp(
     so the ramps are [c_1 - e, c_1) and (c_2 - e, c_2).
 
     Args:
-        read, write: (d,).
         cuts: c_1 < c_2.
-        slope, offset: a, b.
-        ramp: e, 0 < e <= c_2 - c_1.
+        slope, offset, ramp: a, b, and e, 0 < e <= c_2 - c_1.
 
     Source: Yun et al. 2020a, recalled; the formula is derived on the page.
     Claim: universal.ramps
@@ -129,9 +127,7 @@ def standard(
     quarters).
 
     Args:
-        network: of approximate.
-        ramp: e of the quantiser, in cells.
-        value_ramp: of the value layers.
+        ramp, value_ramp: e of the quantiser and of the value layers, in cells.
         order: of the value layers, as in value_layers.
         clamp: F, bound of |f|; None for no clamps.
         dtype, device: of the weights.
@@ -219,9 +215,8 @@ def run_standard(
     It gives ids instead of outputs if the sublayers end before the value layers.
 
     Args:
-        x: (*batch, n, d), entries in [0, 1).
-        sublayers: of standard.
-        mapping: network.mapping.
+        x: entries in [0, 1).
+        sublayers, mapping: of standard, and network.mapping.
         scale: beta, the inverse temperature, factor of the logits; None for hardmax.
 
     Source: Yun et al. 2020b, recalled.

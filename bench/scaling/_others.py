@@ -529,7 +529,7 @@ APART = {
     "a call of kernels in the table": (
         "efficacy.logit_parts efficacy.logits "
         "universal.apply universal.approximate "
-        "universal.approximate_equivariant memorize.data_scale copying.evaluate"
+        "universal.approximate_equivariant memorize.data_scale"
     ),
     "it asks the rule that it is given, of all pairs": "patterns.from_rule",
     "a table is sorted once, to build a network": (
@@ -547,8 +547,7 @@ APART = {
     ),
     "an n x n table of bits by definition": (
         "patterns.closure patterns.from_masks "
-        "patterns.pack patterns.reach patterns.check patterns.crossing "
-        "copying.plan"
+        "patterns.pack patterns.reach patterns.check patterns.crossing"
     ),
     "it edits a few parts of a pattern": (
         "patterns.causal patterns.one_step patterns.union"

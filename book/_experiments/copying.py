@@ -74,23 +74,19 @@ import torch
 from tqdm import tqdm
 
 from attnbook.data import load_result
-from attnlib import copying, patterns
-from attnlib.copying.families import causal_pattern
-from attnlib.copying.networks import (
+from attnbook.data.mixers import (
     Attend,
     Convolve,
     MixingNetwork,
     Project,
+    evaluate,
     last_field,
     plan,
     reads,
-)
-from attnlib.copying.training import (
-    IGNORED,
-    copy_targets,
-    evaluate,
     train_network,
 )
+from attnlib import copying, patterns
+from attnlib.copying import IGNORED, causal_pattern, copy_targets
 from attnlib.patterns import Pattern
 
 SEEDS, HEADS, WIDTH, BATCH, RATE = (0, 1, 2), 4, 32, 32, 5e-3

@@ -49,10 +49,15 @@ import store
 import torch
 from torch import Tensor
 
+from attnbook.data.mixers import (
+    MixingNetwork,
+    evaluate,
+    last_field,
+    plan,
+    train_network,
+)
 from attnlib import patterns
-from attnlib.copying.families import causal_pattern
-from attnlib.copying.networks import MixingNetwork, last_field, plan
-from attnlib.copying.training import IGNORED, evaluate, train_network
+from attnlib.copying import IGNORED, causal_pattern
 from attnlib.patterns import Pattern
 
 SEEDS = (0, 1, 2)

@@ -8,7 +8,7 @@ import math
 
 import torch
 
-from attnlib.copying.networks import MixingNetwork
+from attnbook.data.mixers import MixingNetwork
 
 
 def sinusoidal(network: MixingNetwork) -> None:

@@ -8,9 +8,9 @@ from statistics import fmean
 from matplotlib.figure import Figure
 from torch import Tensor
 
+from attnbook.data.mixers import plan, reads
 from attnbook.figures import BLUE, GREEN, GREY, ORANGE, PURPLE, SKY, VERMILLION, new
-from attnlib.copying.families import causal_pattern
-from attnlib.copying.networks import plan, reads
+from attnlib.copying import causal_pattern
 
 STYLES = {  # colour and mark of a pattern, the same in all figures
     "dense": ("black", "o"),

@@ -12,6 +12,16 @@ from typing import Literal, get_args
 import torch
 from torch import Tensor
 
+from attnbook.data.mixers import (
+    Convolve,
+    MixingNetwork,
+    Project,
+    Scheme,
+    last_field,
+    plan,
+    reads,
+    train_network,
+)
 from attnbook.theorems import Case, claim
 from attnlib import copying, patterns
 from attnlib._require import (
@@ -24,17 +34,7 @@ from attnlib._require import (
     sizes,
 )
 from attnlib.certify import Verdict, at_most
-from attnlib.copying.families import causal_pattern
-from attnlib.copying.networks import (
-    Convolve,
-    MixingNetwork,
-    Project,
-    Scheme,
-    last_field,
-    plan,
-    reads,
-)
-from attnlib.copying.training import copy_targets, train_network
+from attnlib.copying import causal_pattern, copy_targets
 from attnlib.patterns import Columns, Pattern, Rows, Window
 
 # How far a token outside may move, relative to the one that moves most: rounding.

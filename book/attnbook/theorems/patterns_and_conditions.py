@@ -1727,7 +1727,7 @@ def tiles_of(pattern: Pattern, *, disjoint: bool = True) -> tuple:
     made = []
     for part in step.parts:
         alone, _ = _tiles.tiles_of(Step((part,), step.causal), *how)
-        made += [tiles._replace(fresh=not made) for tiles in alone]
+        made += alone
     return made, None
 
 

@@ -1,5 +1,5 @@
 """Copying: who can reach the token to be copied, how much can cross the middle, and the
-most accuracy that each allows; networks to try it on stand in networks.
+most accuracy that each allows.
 
     sequence:    0 s_1 ... s_m 0 s_1 ... s_m,   s_i one of V symbols
     query:       q_i = m + i  names s_i, its next token
@@ -18,22 +18,28 @@ from collections import Counter
 from collections.abc import Sequence
 from fractions import Fraction
 from itertools import product
+from typing import Literal, get_args
 
 import torch
-from jaxtyping import Bool, Int
+from jaxtyping import Bool, Int, Integer
 from torch import Tensor
 
+from attnlib import patterns
 from attnlib._require import (
     finite,
     fractions,
     is_list,
     is_tensor,
     numbers,
+    one_of,
     random,
     require,
     sizes,
 )
+from attnlib.patterns import Columns, Pattern, Window, build
 
+Name = Literal["dense", "strided", "half strided", "fixed", "window", "star", "random"]
+IGNORED = -100  # a target that does not count
 STEPS = 2**40  # of the unit interval, in ceiling and cut_bound
 MOST = 10**6  # sequences that best_accuracy lists
 
@@ -79,6 +85,58 @@ def receptive_fields(
     return torch.stack(fields)
 
 
+def causal_pattern(
+    name: Name, n: int, w: int = 0, *, generator: torch.Generator | None = None
+) -> Pattern:
+    """A causal pattern by its name: no token reads one behind it. It has two steps for
+    strided, half strided and fixed, else one.
+
+        dense:         all
+        window:        the last w tokens, itself included
+        star:          0, k - 1 and k
+        strided:       a window of w, then every w-th token
+        half strided:  the same with a window of w/2
+        fixed:         the own block of w, then the last token of every block
+        random:        k and w draws among 0..k, without replacement; k may be drawn
+
+    Args:
+        name: one of the words above.
+        n: tokens.
+        w: the size, of no use to dense and star.
+        generator: for random, on the CPU.
+
+    Source: Child et al. 2019 (strided, fixed) and Guo et al. 2019 (star), recalled;
+        differs: the star's relay stands in front, where all may read it.
+    Claim: copying.relay
+    """
+    one_of(get_args(Name), name=name)
+    sizes(1, n=n)
+    sizes(0, w=w)
+    require(
+        name in ("dense", "star") or 1 <= w <= n,
+        f"w must be in 1..n = 1..{n} for {name}, got {w}",
+    )
+    match name:
+        case "dense":
+            pattern = patterns.dense(n)
+        case "strided":
+            pattern = patterns.strided(n, w, reach=w - 1)
+        case "half strided":
+            pattern = patterns.strided(n, w)
+        case "fixed":
+            pattern = patterns.fixed(n, w)
+        case "window":
+            pattern = build(n, Window(w - 1, 0))
+        case "star":
+            pattern = build(n, [Window(1, 0), Columns((0,))])
+        case "random":
+            random(generator)
+            how = {"generator": generator, "device": generator.device}
+            drawn = [torch.randperm(k + 1, **how)[:w].tolist() for k in range(n)]
+            pattern = patterns.from_sets([{k, *row} for k, row in enumerate(drawn)])
+    return patterns.causal(pattern)
+
+
 def sequences(
     m: int, symbols: int, batch: int, *, generator: torch.Generator
 ) -> Int[Tensor, "batch n"]:
@@ -94,6 +152,26 @@ def sequences(
     )
     half = torch.cat([torch.zeros_like(s[:, :1]), s], 1)
     return torch.cat([half, half], 1)
+
+
+def copy_targets(x: Integer[Tensor, "batch n"]) -> Int[Tensor, "batch n"]:
+    """The next token where a query of the copying task stands, IGNORED elsewhere, for
+    sequences 0 s 0 s.
+    """
+    is_tensor("x", x)
+    got = tuple(x.shape)
+    whole = not (x.is_floating_point() or x.is_complex() or x.dtype == torch.bool)
+    require(whole, f"x must hold integers, got {x.dtype}")
+    require(
+        len(got) == 2 and got[1] % 2 == 0,
+        f"x must be (batch, 2 (m + 1)), sequences 0 s 0 s, got {got}",
+    )
+    finite(x=x)
+    require(bool((x >= 0).all()), "x must hold integers from 0 on, got negative ones")
+    targets = torch.full_like(x, IGNORED, dtype=torch.int64)
+    half = x.shape[1] // 2
+    targets[:, half:-1] = x[:, half + 1 :]
+    return targets
 
 
 def reached(field: Bool[Tensor, "n n"]) -> Bool[Tensor, "m"]:
