@@ -1379,20 +1379,20 @@ MUTATIONS = {
     ),
     "context_ids: sign": ids(
         "ids",
-        "logits = beta * part.unsqueeze(-1) * others\n",
-        "logits = -beta * part.unsqueeze(-1) * others\n",
+        "logits = beta * part[:, None] * seen\n",
+        "logits = -beta * part[:, None] * seen\n",
         "ids.gap",
     ),
-    "context_ids: axis": ids(
+    "context_ids: weights of other tokens": ids(
         "ids",
-        "rows.append((p * others).sum(-1))",
-        "rows.append((p * others).sum(-2))",
+        "contexts.append((p * seen).sum(-1))",
+        "contexts.append((p * seen.flip(-1)).sum(-1))",
         "ids.gap",
     ),
     "context_ids: the query": ids(
         "ids",
-        "logits = beta * part.unsqueeze(-1) * others\n",
-        "logits = beta * part.abs().unsqueeze(-1) ** 0.5 * others\n",
+        "logits = beta * part[:, None] * seen\n",
+        "logits = beta * part[:, None].abs() ** 0.5 * seen\n",
         "ids.gap",
     ),
     "rank_one_layer: scale": ids(
@@ -1453,8 +1453,8 @@ MUTATIONS = {
     ),
     "data_scale: the nearest": ids(
         "direction",
-        'kind="distinct") / (g * c)',
-        'kind="distinct") / (g * m)',
+        'else "distinct") / (g * c)',
+        'else "distinct") / (g * m)',
         "ids.gap",
     ),
     "paper_scale: power": ids(
@@ -1491,14 +1491,14 @@ MUTATIONS = {
     ),
     "count_ids: integers too small": ids(
         "counts",
-        "size = multisets**2 if size is None else size",
-        "size = multisets**3 if size is None else size",
+        "size = multisets**2",
+        "size = multisets**3",
         "ids.counts",
     ),
     "fit_counts: bits that are not compared": ids(
         "counts",
-        "integers.setdefault(first + 1, 0)",
-        "integers.setdefault(first, 0)",
+        "integer_of.setdefault(first + 1, 0)",
+        "integer_of.setdefault(first, 0)",
         "ids.root",
         page=False,
     ),
@@ -1515,25 +1515,25 @@ MUTATIONS = {
         "boltzmann.operator",
     ),
     "derivatives: scale": boltzmann(
-        "memorize/averages",
+        "theorems/boltzmann_and_hardmax",
         "p * (1 - (1 - 2 * p) * below)",
         "p * (1 - (1 - p) * below)",
         "boltzmann.regions",
     ),
     "derivatives: sign": boltzmann(
-        "memorize/averages",
+        "theorems/boltzmann_and_hardmax",
         "slope = -p * below",
         "slope = p * below",
         "boltzmann.regions",
     ),
     "log_separation_bound: sign": boltzmann(
-        "memorize/averages",
+        "theorems/boltzmann_and_hardmax",
         "return bound + delta + math.log(n - 1)",
         "return bound + delta - math.log(n - 1)",
         "boltzmann.lemma",
     ),
     "log_separation_bound: multisets": boltzmann(
-        "memorize/averages",
+        "theorems/boltzmann_and_hardmax",
         "return bound - math.log(n - 1)",
         "return bound - 2 * math.log(n - 1)",
         "boltzmann.multisets",
@@ -1612,15 +1612,15 @@ MUTATIONS = {
     ),
     "interpolate: from the farther id": memorizer(
         "line",
-        "f = y[nearer] + away",
-        "f = y[left] + away",
+        "y = labels[near] + (share",
+        "y = labels[left] + (share",
         "memorize.exact-labels",
         page=False,
     ),
     "count_parameters: a factor": memorizer(
         "line",
-        "hidden=2 * width * d",
-        "hidden=width * d",
+        "attention + 2 * width * d",
+        "attention + width * d",
         "memorize.block",
         page=False,
     ),
@@ -1631,13 +1631,13 @@ MUTATIONS = {
         "memorize.block",
     ),
     "evaluate: sign of the context": memorizer(
-        "memorizer",
-        "+ w * (f - net.context[i])",
-        "- w * (f - net.context[i])",
+        "line",
+        "+ w * (f - context[i])",
+        "- w * (f - context[i])",
         "memorize.block",
     ),
     "find_items: order in place of multiset": memorizer(
-        "_items", "group(tokens.sort(1).values)", "group(tokens)", "memorize.block"
+        "_items", "_group(tokens.sort(1).values)", "_group(tokens)", "memorize.block"
     ),
     "dense_block: the skip stays": memorizer(
         "dense",
@@ -1678,7 +1678,7 @@ MUTATIONS = {
     "memorize: ids are pairs": reviewers(
         "memorize/memorizer",
         "ids=width",
-        "ids=int(items.mask.sum())",
+        "ids=pairs",
         "memorize.universal",
     ),
     "Memorizer: labels are moved": reviewers(

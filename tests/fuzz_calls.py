@@ -518,18 +518,10 @@ def memorize_rows() -> Rows:
     paper = {"count": 6, "n": 3, "d": 2, "r_min": 1.0, "r_max": 2.0, "eps": 0.1}
     return {
         "memorize.averages.boltzmann": masked,
-        "memorize.averages.derivatives": masked,
-        "memorize.averages.log_separation_bound": {
-            "n": 4,
-            "delta": 6.0,
-            "spread": 20.0,
-            "kind": "distinct",
-        },
         "memorize.averages.needed_gap": {"n": 4, "kind": "distinct"},
         "memorize.counts.count_ids": {
             "sequences": table,
             "generator": SEED,
-            "size": 99,
         },
         "memorize.counts.fit_counts": {
             "sequences": table,
@@ -542,7 +534,7 @@ def memorize_rows() -> Rows:
             "integers": torch.tensor([7, 5]),
         },
         "memorize.counts.telling_tokens": {"sequences": table},
-        "memorize.deep.fit_deep": {"ids": [0, 3], "labels": [2, 1], "block": 1},
+        "memorize.deep.fit_deep": {"ids": [0, 3], "labels": [2, 1]},
         "memorize.dense.dense_block": {"net": net},
         "memorize.dense.fit_groups": {
             "points": normal(6, 2),
@@ -554,7 +546,6 @@ def memorize_rows() -> Rows:
         },
         "memorize.direction.choose_projection": {
             "vocabulary": normal(6, 4),
-            "budget": 8,
             "best_of": 2,
             "generator": SEED,
         },
@@ -563,15 +554,15 @@ def memorize_rows() -> Rows:
         "memorize.direction.threshold": {"count": 6, "d": 2},
         "memorize.ids.context_ids": {**inputs, "normalizer": "softmax"},
         "memorize.ids.rank_one_layer": {"v": v, "beta": 1.0, "w": 1.0},
-        "memorize.ids.separate": {**inputs, "w": 1.0, "normalizer": "softmax"},
+        "memorize.ids.separate": {**inputs, "normalizer": "softmax"},
         "memorize.ids.smallest_gap": {
             "ids": a,
             "groups": torch.tensor([0, 1, 0, 1, 2]),
         },
-        "memorize.line.count_parameters": {"width": 3, "d": 2, "s": 1, "labels": 2},
+        "memorize.line.count_parameters": {"width": 3, "d": 2, "labels": 2},
         "memorize.line.fit_line": {"ids": ids, "labels": labels, "theta": 0.5},
         "memorize.line.interpolate": {"t": a, "ids": ids, "labels": labels},
-        "memorize.line.relu_layer": {"t": a, "line": line, "chunk": 4},
+        "memorize.line.relu_layer": {"t": a, "line": line},
         "memorize.memorizer.memorize": {
             "sequences": x,
             "labels": words,
@@ -580,17 +571,6 @@ def memorize_rows() -> Rows:
             "v": v / v.norm(),
             "beta": 1.0,
         },
-        "memorize.training.TrainedBlock": {
-            "d": 4,
-            "width": 3,
-            "labels": 2,
-            "kind": "frozen",
-            "heads": 2,
-            "layers": 1,
-            "rank": 1,
-            "beta": 0.3,
-        }
-        | {"directions": normal(2, 4), "generator": SEED},
     }
 
 
@@ -761,9 +741,7 @@ LEGAL = {
         memorize.ids.rank_one_layer beta: zero negative
         memorize.ids.rank_one_layer w: zero negative
         memorize.ids.separate beta: zero negative
-        memorize.ids.separate w: zero negative
         memorize.memorizer.memorize beta: negative
-        memorize.training.TrainedBlock beta: zero
         sparse.sparse_attention scale: zero negative
         sparse.masked_attention scale: zero negative
         universal.standard.ramp_mlp offset: zero negative

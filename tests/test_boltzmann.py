@@ -12,13 +12,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from attnbook.theorems.boltzmann_and_hardmax import derivatives, log_separation_bound
 from attnlib import certify
-from attnlib.memorize import (
-    boltzmann,
-    derivatives,
-    log_separation_bound,
-    needed_gap,
-)
+from attnlib.memorize import boltzmann, needed_gap
 
 EPS = torch.finfo(torch.float64).eps
 NUMBERS = st.fractions(min_value=-3, max_value=3, max_denominator=8)
@@ -60,9 +56,6 @@ def test_masks_hide_whatever_stands_there():
         filled = torch.where(mask, a, filler)
         for run in (boltzmann, boltzmann_literal):
             assert torch.allclose(run(filled, mask), wanted, atol=1e-13)
-        assert torch.allclose(
-            derivatives(filled, mask)[0], derivatives(torch.where(mask, a, 0), mask)[0]
-        )
 
 
 def test_gradients_flow_also_past_a_mask():
@@ -74,10 +67,9 @@ def test_gradients_flow_also_past_a_mask():
         boltzmann, (a,)
     )
     boltzmann(a, mask).sum().backward()
-    assert (
-        torch.allclose(a.grad, derivatives(a.detach(), mask)[0], atol=1e-13)
-        and not a.grad[:, 2].any()
-    )
+    kept = a.detach()[:, [0, 1, 3]]
+    assert torch.allclose(a.grad[:, [0, 1, 3]], derivatives(kept)[0], atol=1e-13)
+    assert not a.grad[:, 2].any()
 
 
 FORWARD = {
@@ -151,11 +143,6 @@ def test_vmap_is_the_batch():
     )
     slopes = torch.func.vmap(torch.func.grad(run))(a)
     assert torch.allclose(slopes, derivatives(a)[0], atol=1e-13)
-    assert torch.allclose(
-        torch.func.vmap(lambda x: derivatives(x, check=False)[1])(a),
-        derivatives(a)[1],
-        atol=1e-13,
-    )
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
@@ -328,9 +315,8 @@ def test_bad_logits():
         (good, mask.double(), "token_mask must be boolean"),
         (good, ~mask, "key_padding_mask"),
     ]:
-        for run in (boltzmann, derivatives):
-            with pytest.raises(ValueError, match=message):
-                run(a, m)
+        with pytest.raises(ValueError, match=message):
+            boltzmann(a, m)
     assert boltzmann(good / 0, check=False).isnan().all()
 
 
@@ -348,14 +334,13 @@ def test_bad_hypotheses():
         (lambda: needed_gap(1), "n must be an integer of at least 2"),
         (lambda: needed_gap(3, kind="sharp"), "kind must be one of"),
         (
-            lambda: log_separation_bound(4, 5.0, 20.0),
-            "delta = 5 is too small: .* at least 5.77",
+            lambda: log_separation_bound(4, 5.0, 20.0, kind="distinct"),
+            "delta must be at least 5.77",
         ),
         (lambda: log_separation_bound(4, 6.0, 20.0, kind="multiset"), "at least 7.15"),
-        (lambda: log_separation_bound(4, 6.0, 5.0), "spread must be at least"),
         (
-            lambda: log_separation_bound(4, 6.0, math.nan),
-            "spread must be a finite number",
+            lambda: log_separation_bound(4, 6.0, 5.0, kind="distinct"),
+            "spread at least delta, got 6 and 5",
         ),
         (lambda: certify.boltzmann_gap([], [1]), "at least one token"),
         (lambda: certify.boltzmann_gap([math.nan], [1]), "finite float"),

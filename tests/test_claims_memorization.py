@@ -98,8 +98,8 @@ def test_groups_need_a_deal_by_tokens():
     net = fit_groups(line, labels, tokens=alone, generator=generator())
     assert len(net.b_1) == 24 and net.group.unique().tolist() == list(range(6))
     for scale, words in (
-        (1, "no deal of 8 keeps the groups apart"),
-        (1e-160, "5e-160"),
+        (1, "no deal of 8 keeps points apart"),
+        (1e-160, "where labels are 1 apart"),
     ):
         with pytest.raises(ValueError, match=words):
             fit_groups(scale * line, labels, generator=generator())

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-import numpy as np
 import pytest
 import torch
 
@@ -74,7 +73,6 @@ def test_ids_are_those_of_multisets():
     assert torch.equal(found.ids, turned.ids)
     multisets = len(torch.unique(sequences.sort(-1).values, dim=0))
     assert len(found.ids.unique()) == multisets
-    assert found.draws >= 1
     assert int(found.integers.max()) < multisets**2
 
 
@@ -104,11 +102,9 @@ def test_the_network_knows_all_labels_and_other_tokens_count_as_nothing():
     [
         (lambda: telling_tokens(drawn().double()), "sequences must be integers"),
         (lambda: telling_tokens([[1, 2]]), "sequences must be a torch tensor"),
-        (lambda: telling_tokens(drawn()[0]), r"\(N, n\)"),
+        (lambda: telling_tokens(drawn()[0]), "in 2 dimensions"),
         (lambda: telling_tokens(drawn()[:0]), "at least one token"),
         (lambda: count_ids(drawn(), generator=None), "generator must be"),
-        (lambda: count_ids(drawn(), generator=seeded(), size=2), "no draw of 64"),
-        (lambda: count_ids(drawn(), generator=seeded(), size=2**62), "beyond int64"),
         (
             lambda: sum_of_integers(
                 drawn(), torch.tensor([2, 1]), torch.ones(2).long()
@@ -117,7 +113,7 @@ def test_the_network_knows_all_labels_and_other_tokens_count_as_nothing():
         ),
         (
             lambda: sum_of_integers(drawn(), torch.tensor([2]), torch.ones(2).long()),
-            "as many as tokens",
+            "integers be as many",
         ),
         (
             lambda: fit_counts(drawn() - 1, torch.zeros(50).long(), generator=seeded()),
@@ -129,7 +125,7 @@ def test_the_network_knows_all_labels_and_other_tokens_count_as_nothing():
                 torch.tensor([0, 1, 5]),
                 generator=seeded(),
             ),
-            "sequences 0 and 2 are one multiset, with labels 0 and 5",
+            "labels contradict: one multiset has 0 and 5",
         ),
         (
             lambda: sum_of_integers(drawn(), torch.tensor([5, 3]).byte(), PAIR),
@@ -148,18 +144,14 @@ def test_the_network_knows_all_labels_and_other_tokens_count_as_nothing():
             "integers reach 9223372036854775808",
         ),
         (
-            lambda: count_ids(drawn(), generator=seeded(), size=np.int64(2**62)),
-            "beyond int64: take a smaller size",
-        ),
-        (
             lambda: fit_groups(drawn().half(), PAIR, generator=seeded()),
-            "points must be float32 or float64, got torch.float16",
+            "in float32 or float64, got torch.float16",
         ),
         (
             lambda: fit_groups(
                 torch.ones(4, 2), torch.ones(4), tokens=None, generator=seeded()
             ),
-            "points must differ: 0 and 1 are the same",
+            "points must differ, and 1 do",
         ),
     ],
 )
@@ -187,3 +179,13 @@ def test_a_network_refuses_another_length():
     net = fit_counts(drawn(), torch.zeros(50).long(), generator=seeded())
     with pytest.raises(ValueError, match="n = 4 tokens, got 2"):
         net([1, 2])
+
+
+@pytest.mark.bad_input
+def test_a_generator_that_tells_nothing_apart_is_given_up(monkeypatch):
+    def zeros(size, shape, **where):
+        return torch.zeros(shape, dtype=torch.int64)
+
+    monkeypatch.setattr(torch, "randint", zeros)
+    with pytest.raises(ValueError, match="no draw of 64"):
+        count_ids(torch.tensor([[1, 2], [1, 3]]), generator=seeded())

@@ -134,14 +134,12 @@ def test_projection_draws_as_often_as_best_of_says():
 
 
 @pytest.mark.bad_input
-@pytest.mark.parametrize(
-    ("budget", "best_of", "draws"), [(1, 1, 1), (3, 1, 3), (1, 4, 4)]
-)
-def test_projection_gives_up_when_the_budget_is_used(budget, best_of, draws):
+@pytest.mark.parametrize(("best_of", "draws"), [(1, 64), (65, 65)])
+def test_projection_gives_up(best_of, draws):
     """No direction tells these two tokens apart: every draw is made in vain."""
     near = torch.tensor([[1.0, 1], [1, 1 + 1e-15]], dtype=torch.float64)
     with pytest.raises(ValueError, match=f"no draw of {draws} keeps the tokens"):
-        choose(near, budget=budget, best_of=best_of)
+        choose(near, best_of=best_of)
 
 
 @pytest.mark.parametrize("exponent", [-1000, -565, 510, 1018])
@@ -200,7 +198,6 @@ def test_separate_counts_tokens_in_company():
         [[1.0, 2, 3], [3, 2, 1], [1, 2, 4], [1, 1, 2]], dtype=torch.float64
     )[..., None]
     assert memorize.separate(x, v, 0.5).distinct == 3 + 3 + 2
-    assert memorize.separate(x, v, 0.5, w=0.01).distinct == 8
     tiny = memorize.separate(x * 1e-20, v, 0.5e40)  # no two of them are one number
     assert tiny.distinct == 3 + 3 + 2
     mask = torch.tensor([[1, 1, 1], [1, 1, 1], [1, 1, 0], [0, 1, 1]]).bool()
@@ -250,9 +247,9 @@ def test_scales_by_hand():
 BAD = {
     "a zero token": (
         lambda: choose(torch.tensor([[1.0, 2], [0, 0]])),
-        "token 1 is zero",
+        "no zero token, got 2 rows of which 1 are such",
     ),
-    "equal tokens": (lambda: choose(torch.ones(3, 2)), "3 rows of which 1 differ"),
+    "equal tokens": (lambda: choose(torch.ones(3, 2)), "3 rows of which 1 are such"),
     "integers": (lambda: choose(torch.ones(3, 2, dtype=torch.long)), "floating point"),
     "NaN in the vocabulary": (
         lambda: choose(torch.tensor([[1.0, math.nan]])),
@@ -260,10 +257,6 @@ BAD = {
     ),
     "no vocabulary": (lambda: choose(torch.ones(0, 2)), "at least one of each"),
     "a list": (lambda: choose([[1.0]]), "must be a torch tensor, got list"),
-    "budget": (
-        lambda: choose(rand(3, 2), budget=0),
-        "budget must be an integer of at least 1, got 0",
-    ),
     "best_of": (
         lambda: choose(rand(3, 2), best_of=0),
         "best_of must be an integer of at least 1, got 0",
@@ -282,7 +275,7 @@ BAD = {
     ),
     "ragged": (
         lambda: memorize.context_ids([[1.0], [1.0, 2.0]], torch.ones(1), 1.0),
-        "pad and give a token_mask",
+        "x must be a torch tensor, got list",
     ),
     "no token": (
         lambda: memorize.context_ids(torch.ones(2, 0, 3), torch.ones(3), 1.0),
@@ -322,7 +315,7 @@ BAD = {
     ),
     "tokens too small for a scale": (
         lambda: memorize.data_scale(rand(3) * 1e-200, 2),
-        "other units",
+        "must be a float",
     ),
     "sizes too small for a scale": (
         lambda: memorize.paper_scale(3, 2, 1, r_min=1e-200, r_max=1.0, eps=1e-200),
@@ -348,14 +341,14 @@ BAD = {
         lambda: memorize.context_ids(rand(2, 3), rand(3), math.inf),
         "beta must be a finite number",
     ),
-    "no id": (lambda: memorize.smallest_gap(torch.ones(0)), "not empty"),
+    "no id": (lambda: memorize.smallest_gap(torch.ones(0)), "ids must not be empty"),
     "NaN among ids": (
         lambda: memorize.smallest_gap(torch.tensor([1.0, math.nan])),
         "NaN or infinity",
     ),
     "groups": (
         lambda: memorize.smallest_gap(torch.ones(2), torch.ones(2)),
-        "groups must be a tensor of integers",
+        "groups must be integers of shape",
     ),
     "groups in a list": (
         lambda: memorize.smallest_gap(torch.ones(2), [0, 1]),
@@ -375,7 +368,7 @@ BAD = {
     ),
     "equal along v": (
         lambda: memorize.data_scale(torch.ones(3), 2),
-        "must differ along v",
+        "z must hold different numbers, none 0",
     ),
     "radii": (
         lambda: memorize.paper_scale(3, 2, 1, r_min=2.0, r_max=1.0, eps=1.0),

@@ -4,6 +4,7 @@ and what they refuse.
 
 from __future__ import annotations
 
+import importlib
 import itertools
 import random
 from dataclasses import FrozenInstanceError, fields, replace
@@ -14,8 +15,6 @@ import pytest
 import torch
 
 from attnlib.memorize import (
-    TrainedBlock,
-    _items,
     choose_projection,
     count_parameters,
     data_scale,
@@ -64,11 +63,7 @@ def sets(count, n=4, tokens=12, d=6, seed=0, dtype=F64, device="cpu"):
 def test_search_is_the_dense_network(count):
     t, y = line_data(count)
     points = torch.cat([t, torch.linspace(-1, 2, 301, dtype=F64)])
-    off = (
-        (interpolate(points, t, y) - relu_layer(points, fit_line(t, y), chunk=50))
-        .abs()
-        .max()
-    )
+    off = (interpolate(points, t, y) - relu_layer(points, fit_line(t, y))).abs().max()
     assert off < 1e-8 and torch.equal(interpolate(t, t, y), y)
     assert torch.equal(
         interpolate(points.view(-1, 1), t, y).squeeze(1), interpolate(points, t, y)
@@ -103,11 +98,11 @@ def test_gradients_of_the_two_agree():
         (lambda t, y: fit_line(t.flip(0), y), "strictly increasing"),
         (
             lambda t, y: fit_line(torch.tensor([0, 1, 5, 5, 7]).to(t), y),
-            r"got 5.0 before 5.0 \(places 2 and 3\)",
+            "strictly increasing",
         ),
-        (lambda t, y: fit_line(t, y[:-1]), "as many"),
+        (lambda t, y: fit_line(t, y[:-1]), r"labels must have shape \(5, 2\)"),
         (lambda t, y: fit_line(t, y, theta=0), "theta must be"),
-        (lambda t, y: fit_line(t, y[:, 0]), "2 dimensions"),
+        (lambda t, y: fit_line(t, y[:, 0]), r"labels \(D, c\)"),
         (lambda t, y: fit_line(t.long(), y), "floating point"),
         (lambda t, y: fit_line([1.0], y), "torch tensor"),
         (lambda t, y: fit_line(t.float(), y), "all tensors must share one dtype"),
@@ -116,7 +111,6 @@ def test_gradients_of_the_two_agree():
             "one dtype: t is torch.float32, ids torch.float64",
         ),
         (lambda t, y: interpolate(t * float("nan"), t, y), "NaN"),
-        (lambda t, y: relu_layer(t, fit_line(t, y), chunk=0), "chunk"),
         (lambda t, y: count_parameters(0, 3), "width must be an integer of at least 1"),
         (lambda t, y: count_parameters(2, 3, labels=4), "at most d"),
     ],
@@ -141,12 +135,6 @@ def test_deep_network_at_every_id():
         )
 
 
-def test_deep_network_of_any_block():
-    ids, labels = [3, 8, 20, 21, 40], [1, 0, 3, 3, 2]
-    for m in (1, 2, 5, 9, 10**9):
-        assert [fit_deep(ids, labels, block=m)(t) for t in ids] == labels
-
-
 def test_the_longest_weight_of_a_deep_network():
     """-9 has four bits, and a network of zeros none."""
     hidden = [(-5, ((0, 7),)), (3, ((0, -9),))]
@@ -156,21 +144,21 @@ def test_the_longest_weight_of_a_deep_network():
 
 @pytest.mark.bad_input
 @pytest.mark.parametrize(
-    ("ids", "labels", "more", "words"),
+    ("ids", "labels", "words"),
     [
-        ([], [], {}, "as many"),
-        ([1, 1], [0, 0], {}, "increasing"),
-        ([2, 1], [0, 0], {}, "increasing"),
-        ([0, 3], [1.9, 1], {}, "labels must be integers"),
-        ([0.5, 3], [1, 1], {}, "ids must be integers"),
-        ([-1, 2], [0, 0], {}, "increasing"),
-        ([1], [-1], {}, "labels"),
-        ([1], [1], {"block": 0}, "block"),
+        ([], [], "as many"),
+        ([1, 1], [0, 0], "increasing"),
+        ([2, 1], [0, 0], "increasing"),
+        ([0, 3], [1.9, 1], "labels must hold integers"),
+        ([0.5, 3], [1, 1], "ids must hold integers"),
+        ([True, 3], [1, 1], "ids must hold integers"),
+        ([-1, 2], [0, 0], "increasing"),
+        ([1], [-1], "labels"),
     ],
 )
-def test_deep_refuses(ids, labels, more, words):
+def test_deep_refuses(ids, labels, words):
     with pytest.raises(ValueError, match=words):
-        fit_deep(ids, labels, **more)
+        fit_deep(ids, labels)
 
 
 # --- the memorizer
@@ -183,7 +171,7 @@ def test_permuted_batched_and_repeated():
         torch.cat([y, y[:9].flip(1)]),
         generator=generator(),
     )
-    assert net.report.ids == 240 and net.report.pairs == 276 and net.report.error == 0
+    assert net.report.ids == 240 and net.report.pairs == 276
     assert torch.equal(net(x), y) and torch.equal(net(x[7]), y[7])
     for way in itertools.permutations(range(4)):
         assert torch.equal(net(x[:, list(way)]), y[:, list(way)])
@@ -202,7 +190,7 @@ def test_the_block_is_the_memorizer_everywhere():
     wanted = raw(other)
     off = (block(other)[..., 0] - wanted) / (1 + wanted.abs())
     assert off.abs().max() < 1e-8
-    assert block.parameters == count_parameters(80, 6).total
+    assert block.parameters == count_parameters(80, 6)
 
 
 def exact_network(net):
@@ -300,7 +288,7 @@ def test_labels_near_the_limits_of_the_dtype():
         torch.full((6, 3), 3e38),
     ):
         net = memorize(x, y, generator=generator())
-        assert torch.equal(net(x), y) and net.report.error == 0
+        assert torch.equal(net(x), y)
     for seed in (0, 1, 2, 3, 4, 6, 8, 9, 10):  # no two tokens agree along a direction
         x, y = (
             torch.randn(4, 2, 5, generator=generator(seed)).half(),
@@ -309,25 +297,12 @@ def test_labels_near_the_limits_of_the_dtype():
         assert torch.equal(memorize(x, y, generator=generator(2))(x), y)
 
 
-def test_hidden_tokens_may_hold_anything_and_an_empty_batch_is_empty():
+def test_hidden_tokens_may_hold_anything():
     x, y = sets(5)
     net = memorize(x, y, generator=generator())
     padded = torch.cat([x, x * float("nan")], 1)
     seen = torch.tensor([True] * 4 + [False] * 4).expand(5, 8)
     assert torch.equal(net(padded, seen)[:, :4], y)
-    assert (
-        net(x[:0]).shape == (0, 4)
-        and net(x[:, :0]).shape == (5, 0)
-        and net(x[:0]).dtype == y.dtype
-    )
-
-
-def test_sequences_of_length_zero_may_come_with_their_mask():
-    """It shows no token, which is refused of longer sequences only."""
-    x, y = sets(5)
-    net = memorize(x, y, generator=generator())
-    nothing = torch.ones(5, 0, dtype=torch.bool)
-    assert net(x[:, :0], nothing).shape == (5, 0)
 
 
 def test_one_token_and_one_sequence():
@@ -359,18 +334,6 @@ def test_rounding_of_the_input_is_forgiven():
         ),
         y,
     )
-
-
-def test_hashes_are_verified(monkeypatch):
-    rows = torch.randint(3, (200, 4), generator=generator()).double()
-    wanted = torch.unique(rows, dim=0)
-    for broken in (False, True):
-        if broken:
-            monkeypatch.setattr(
-                _items.torch, "randint", lambda *a, **k: torch.full((2, 4), -1) // 2
-            )  # every multiplier is -1
-        found, first = _items.group(rows)
-        assert len(first) == len(wanted) and torch.equal(rows[first][found], rows)
 
 
 @pytest.mark.parametrize("dtype", [F64, torch.float32])
@@ -406,7 +369,6 @@ def test_what_was_built_cannot_be_changed():
     found = (
         net,
         net.report,
-        net.report.parameters,
         groups,
         fit_deep([1, 2], [0, 1]),
         choose_projection(line[:, None], generator=generator()),
@@ -415,7 +377,7 @@ def test_what_was_built_cannot_be_changed():
         count_ids(numbers, generator=generator()),
         fit_counts(numbers, torch.tensor([0, 1]), generator=generator()),
     )
-    assert len({type(made) for made in found}) == 10
+    assert len({type(made) for made in found}) == 9
     for made in found:
         with pytest.raises(FrozenInstanceError):
             setattr(made, fields(made)[0].name, None)
@@ -445,7 +407,7 @@ def test_tokens_far_from_zero(offset):
 
 
 @pytest.mark.bad_input
-@pytest.mark.parametrize("device", [torch.float32, "foo", 99, torch.ones(3), None])
+@pytest.mark.parametrize("device", [torch.float32, "foo", 99, torch.ones(3)])
 def test_a_network_moves_to_devices_only(device):
     net = memorize(*sets(5), generator=generator())
     with pytest.raises(ValueError, match="device must be"):
@@ -483,10 +445,10 @@ def test_contradictions_name_both_places():
 @pytest.mark.bad_input
 def test_wrong_arguments_are_refused():
     x, y = sets(5)
-    refused(x, y[:4], r"labels must be \(N, n\)")
+    refused(x, y[:4], r"labels must be real, \(N, n\)")
     refused(x[:, :, 0], y, r"sequences must be \(N, n, d\)")
-    refused(x[:0], y[:0], "at least one sequence")
-    refused((x * 9).long(), y, "embed integer tokens")
+    refused(x[:0], y[:0], "sequences needs at least one token")
+    refused((x * 9).long(), y, "sequences must be floating")
     refused(x.tolist(), y, "torch tensor")
     refused(x, y.tolist(), "labels must be a torch tensor")
     refused(x, y, "torch.Generator", generator=0)
@@ -497,23 +459,13 @@ def test_wrong_arguments_are_refused():
     refused(x * 1e-200, y, "no beta that suits them")
     refused(x * 1e300, y, "no beta that suits them")
     refused(x * 1e300, y, "lower beta", beta=1.0)
-    refused(x.where(x != x[2, 1], 0 * x), y, r"zero tokens .* \(2, 1\)")
-    refused(
-        x.where(x != x[2, 1], 0 * x / 0),
-        y,
-        r"NaN or infinity, first at \(sequence, position\) \(2, 1\)",
-    )
+    refused(x.where(x != x[2, 1], 0 * x), y, "sequences hold zero tokens")
+    refused(x.where(x != x[2, 1], 0 * x / 0), y, "sequences holds NaN or infinity")
     refused(x, y + 2**60 + 1, "numbers that")
     refused(
         x.float(), y.double() / 3, "numbers that"
     )  # float64 labels would be rounded
     refused(x.float(), y.double() + 1e300, "numbers that")
-
-
-@pytest.mark.bad_input
-def test_memory_is_asked_for_before_anything_is_built():
-    x = torch.ones(1, 1, 1, dtype=F64).expand(10**8, 1000, 64)
-    refused(x, torch.ones(1, 1).expand(10**8, 1000), "need about .* GiB")
 
 
 @pytest.mark.bad_input
@@ -525,11 +477,11 @@ def test_what_the_dtype_cannot_hold():
     refused(
         pair,
         torch.tensor([[1, 2, 1, 2], [3, 4, 0, 0]]),
-        r"\(0, 0\) and \(1, 0\) hold the same token, and their .* in the same shares",
+        r"\(0, 0\) and \(1, 0\) are no further apart in their company",
         token_mask=torch.tensor([[True] * 4, [True, True, False, False]]),
     )
     x, y = sets(60)
-    refused(x, y, "leave beta out", beta=1e6)
+    refused(x, y, r"beta was 1e\+06", beta=1e6)
     a = torch.tensor(
         [[1.0, 1.0], [1.0078125, 1.0]]
     ).bfloat16()  # one step of the dtype apart
@@ -553,10 +505,11 @@ def test_a_network_that_misses_a_label_is_refused(monkeypatch):
 def test_the_caller_and_the_block_refuse():
     x, y = sets(5)
     net = memorize(x, y, generator=generator())
-    for wrong in (x.float(), x[..., :3], x[0, 0]):
-        with pytest.raises(ValueError, match="x must be a"):
-            net(wrong)
     for wrong, words in (
+        (x.float(), "one dtype: x is torch.float32"),
+        (x[..., :3], "x must have shape"),
+        (x[0, 0], "x must be"),
+        (x[:0], "a batch that is not empty"),
         (x * float("nan"), "NaN"),
         (torch.cat([x, 0 * x], 1), "hide padding"),
     ):
@@ -564,49 +517,49 @@ def test_the_caller_and_the_block_refuse():
             net(wrong)
     with pytest.raises(ValueError, match="token_mask must be boolean"):
         net(x, torch.ones(5, 4))
-    with pytest.raises(ValueError, match="label features fit"):
+    with pytest.raises(ValueError, match="label features, got 7"):
         dense_block(replace(net, labels=torch.ones(20, 7, dtype=F64)))
 
 
 # --- training
 
 
-def test_a_small_block_trains(monkeypatch):
+@pytest.fixture
+def experiment(monkeypatch):
     folder = Path(__file__).resolve().parents[1] / "book" / "_experiments"
     monkeypatch.syspath_prepend(folder)
-    from memorization import train_block
+    return importlib.import_module("memorization")
 
+
+def test_a_small_block_trains(experiment):
     x, y = sets(6)
     g = generator()
-    block = TrainedBlock(6, 64, 10, generator=g)
+    block = experiment.TrainedBlock(6, 64, 10, generator=g)
     before = [p.clone() for p in block.maps]
-    assert train_block(block, x.float(), y, steps=200, rate=1e-2) > 0.8
+    assert experiment.train_block(block, x.float(), y, steps=200, rate=1e-2) > 0.8
     assert all(not torch.equal(a, b) for a, b in zip(before, block.maps))
-    frozen = TrainedBlock(6, 64, 10, kind="random", generator=g)
+    frozen = experiment.TrainedBlock(6, 64, 10, kind="random", generator=g)
     before = [p.clone() for p in frozen.maps]
-    train_block(frozen, x.float(), y, steps=5)
+    experiment.train_block(frozen, x.float(), y, steps=5)
     assert all(torch.equal(a, b) for a, b in zip(before, frozen.maps))
 
 
-def test_masked_tokens_do_not_reach_the_block():
+def test_masked_tokens_do_not_reach_the_block(experiment):
     x = torch.randn(3, 5, 6, generator=generator())
-    block, mask = (
-        TrainedBlock(6, 8, 4, heads=2, rank=3, generator=generator()),
-        torch.ones(3, 5, dtype=torch.bool),
-    )
+    block = experiment.TrainedBlock(6, 8, 4, heads=2, rank=3, generator=generator())
+    mask = torch.ones(3, 5, dtype=torch.bool)
     mask[:, 4] = False
     assert torch.allclose(block(x, mask)[:, :4], block(x[:, :4]), atol=1e-6)
 
 
-@pytest.mark.bad_input
-def test_layers_follow_each_other():
+def test_layers_follow_each_other(experiment):
     """Two layers of one head, by the formula; tied, one matrix is queries, keys and
     values.
     """
     x = torch.randn(2, 5, 6, generator=generator(), dtype=F64)
     for tied in (False, True):
-        block = TrainedBlock(6, 8, 4, layers=2, tied=tied, generator=generator())
-        block = block.double()
+        how = {"layers": 2, "tied": tied, "generator": generator()}
+        block = experiment.TrainedBlock(6, 8, 4, **how).double()
         h = x
         for q, k, v, o in (list(block.maps[:4]), list(block.maps[4:])):
             assert (q is k and q is v) == tied
@@ -616,71 +569,25 @@ def test_layers_follow_each_other():
     assert sum(p.numel() for p in block.parameters()) == 4 * 6 + 7 * 8 + 9 * 4
 
 
-def test_a_frozen_head_of_beta_zero_adds_the_mean():
+def test_a_frozen_head_of_beta_zero_adds_the_mean(experiment):
     """Along a direction of length 2: its mean place, times the unit vector."""
     x = torch.randn(2, 5, 3, generator=generator(), dtype=F64)
     v = torch.tensor([[2.0, 0, 0]], dtype=F64)
     how = {"kind": "frozen", "directions": v, "generator": generator()}
-    block = TrainedBlock(3, 2, 2, beta=0.0, **how).double()
+    block = experiment.TrainedBlock(3, 2, 2, beta=0.0, **how).double()
     wanted = x.clone()
     wanted[..., 0] += 2 * x[..., 0].mean(1, keepdim=True)
     torch.testing.assert_close(block.attend(x), wanted)
-    for more, words in (
-        ({"tied": True}, "tied is for drawn weights"),
-        ({"beta": -1.0}, "beta must not be negative"),
-        ({"beta": 1e300}, r"sqrt\(beta\) \* directions holds NaN or infinity"),
-        ({"layers": 2}, "needs directions"),
-        ({"directions": 0 * v}, "directions must not be 0"),
-        ({"directions": 1e-30 * v}, "the squares of their lengths"),
-        ({"directions": 1e30 * v}, "the squares of their lengths"),
-        ({"directions": 1e200 * v}, "the squares of their lengths"),
-    ):
-        with pytest.raises(ValueError, match=words):
-            TrainedBlock(3, 2, 2, **how | more)
 
 
-@pytest.mark.bad_input
-def test_the_shortest_direction_has_a_normal_square():
-    """That is 2^-126 in float32; the unit vector is what the head writes."""
-
-    def writes(length):
-        v = torch.tensor([[length, 0.0, 0.0]])
-        how = {"kind": "frozen", "directions": v, "generator": generator()}
-        try:
-            return TrainedBlock(3, 2, 2, **how).maps[3].flatten().tolist()
-        except ValueError as refusal:
-            return str(refusal)
-
-    assert writes(2.0**-63) == [1, 0, 0]
-    below = 2.0**-63 * (1 - 2.0**-20)
-    assert "directions must not be 0, and float32 must" in str(writes(below))
+def test_weights_start_with_the_length_of_a_token_kept(experiment):
+    """d = 400: standard deviations of 1/20."""
+    block = experiment.TrainedBlock(400, 400, 10, generator=generator())
+    for weights in (*block.maps, block.w_1):
+        assert 0.045 < float(weights.detach().std()) < 0.056
 
 
-@pytest.mark.bad_input
-def test_the_block_refuses():
-    x, _ = sets(2)
-    x = x.float()
-    fresh = TrainedBlock(6, 2, 10, generator=generator())
-    nan = x.masked_fill(x == x[1, 2, 3], float("nan"))
-    hidden = torch.zeros(2, 4, dtype=torch.bool)
-    for call, words in (
-        (lambda: TrainedBlock(2, 2, 2, kind="best", generator=generator()), "kind"),
-        (
-            lambda: TrainedBlock(2, 2, 2, kind="frozen", generator=generator()),
-            "needs directions",
-        ),
-        (lambda: TrainedBlock(0, 2, 2, generator=generator()), "d must be an integer"),
-        (lambda: fresh(None), "x must be a torch tensor"),
-        (lambda: fresh(x.double()), "share one dtype: x"),
-        (lambda: fresh(x[..., :3]), "x must have shape"),
-        (lambda: fresh(nan), "x holds NaN"),
-        (lambda: fresh.attend(x, torch.ones(2, 4)), "token_mask must be boolean"),
-        (lambda: fresh.attend(x, hidden), "leaves 2 sequences without a token"),
-        (lambda: TrainedBlock(6, 2, 2, tied="no", generator=generator()), "tied must"),
-        (lambda: TrainedBlock(6, 2, 2, tied=1, generator=generator()), "tied must be"),
-    ):
-        with pytest.raises(ValueError, match=words):
-            call()
+# --- the memorizer's parts, by hand
 
 
 def test_the_slack_by_hand():
@@ -701,21 +608,3 @@ def test_one_knot_with_a_shorter_step():
     """One id and label 3 at theta 1/2: from 1.5 on it rises by 6, to 3 at 2."""
     line = fit_line(torch.tensor([2.0]), torch.tensor([[3.0]]), theta=0.5)
     assert (line.knots.tolist(), line.slopes.tolist()) == ([1.5], [[6.0]])
-
-
-@pytest.mark.bad_input
-def test_free_memory_is_named(monkeypatch):
-    def one_gibibyte(device):
-        return 2**30
-
-    monkeypatch.setattr(_items, "_available", one_gibibyte)
-    x = torch.zeros(1, 1, 1, dtype=F64).expand(2**14, 2**14, 1)
-    with pytest.raises(ValueError, match="about 48 GiB beside the data, and 1 GiB are"):
-        _items._check_memory(x, x)
-
-
-def test_weights_start_with_the_length_of_a_token_kept():
-    """d = 400: standard deviations of 1/20."""
-    block = TrainedBlock(400, 400, 10, generator=generator())
-    for weights in (*block.maps, block.w_1):
-        assert 0.045 < float(weights.detach().std()) < 0.056

@@ -4,8 +4,6 @@ network that reads them.
 
 from attnlib.memorize.averages import (  # noqa: F401 (public here)
     boltzmann,
-    derivatives,
-    log_separation_bound,
     needed_gap,
 )
 from attnlib.memorize.deep import fit_deep  # noqa: F401
@@ -31,4 +29,3 @@ from attnlib.memorize.line import (  # noqa: F401
     relu_layer,
 )
 from attnlib.memorize.memorizer import Memorizer, memorize  # noqa: F401
-from attnlib.memorize.training import TrainedBlock  # noqa: F401

@@ -8,7 +8,6 @@ Page: notebooks/one_layer_memorization/contextual_mapping
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import SupportsIndex
@@ -19,7 +18,7 @@ from torch import Tensor
 
 from attnlib import _require
 from attnlib._require import require
-from attnlib.memorize.deep import Deep, fit_deep
+from attnlib.memorize.deep import Deep, _integers, fit_deep
 
 INTEGERS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
 DRAWS = 64  # before it gives up
@@ -28,13 +27,12 @@ DRAWS = 64  # before it gives up
 @dataclass(frozen=True, eq=False)
 class CountIds:
     """The tokens (c,) that count, increasing, and their integers; ids (N,), equal for
-    equal multisets only; how often integers were drawn until that was so.
+    equal multisets only.
     """
 
     tokens: Tensor
     integers: Tensor
     ids: Tensor
-    draws: int
 
 
 @dataclass(frozen=True)
@@ -54,14 +52,9 @@ class CountNetwork:
 
     def __call__(self, sequence: Sequence[SupportsIndex]) -> int:
         """The label of a sequence of n tokens, every unit as written."""
-        try:
-            tokens = [operator.index(token) for token in sequence]
-        except TypeError as error:
-            raise ValueError(f"sequence must hold integers: {error}") from None
-        require(
-            len(tokens) == self.n,
-            f"sequence must have n = {self.n} tokens, got {len(tokens)}",
-        )
+        tokens = _integers("sequence", sequence)
+        got = len(tokens)
+        require(got == self.n, f"sequence must have n = {self.n} tokens, got {got}")
         known = {token: self.token_network(token) for token in set(tokens)}
         total = sum(known[token] for token in tokens)  # n times the mean
         return self.label_network(total)
@@ -77,28 +70,19 @@ def telling_tokens(sequences: Int[Tensor, "N n"]) -> Int[Tensor, " c"]:
     Source: derived on the page.
     Claim: ids.counts
     """
-    _check(sequences)
+    _check("sequences", sequences, 2)
     words = torch.unique(sequences.sort(-1).values, dim=0)
     differ = words[1:] != words[:-1]
     first = differ.int().argmax(-1, keepdim=True)
     return words[:-1].gather(-1, first).unique()
 
 
-def count_ids(
-    sequences: Int[Tensor, "N n"],
-    *,
-    generator: torch.Generator,
-    size: int | None = None,
-) -> CountIds:
-    """Ids of sequences by a random integer below `size` for each telling token, drawn
-    until different multisets have different sums.
-
-    Args:
-        size: M; by default N^2, for N different multisets: then a draw does with
-            probability above 1/2.
+def count_ids(sequences: Int[Tensor, "N n"], *, generator: torch.Generator) -> CountIds:
+    """Ids of sequences by a random integer below N^2 for each telling token, drawn
+    until all N different multisets have different sums.
 
     Returns:
-        CountIds; all ids are from 0 to n (size - 1).
+        CountIds, after fewer than two draws in expectation.
 
     Source: derived on the page, after ids by random numbers as they are usual for
         hashing.
@@ -107,25 +91,17 @@ def count_ids(
     tokens = telling_tokens(sequences)
     _require.random(generator)
     multisets = len(torch.unique(sequences.sort(-1).values, dim=0))
-    size = multisets**2 if size is None else size
-    _require.sizes(1, size=size)
-    size = int(size)
-    n = sequences.shape[1]
-    require(
-        n * size < 2**63,
-        f"ids reach n size = {n} x {size}, beyond int64: take a smaller size or fewer "
-        "sequences",
-    )
-    for draws in range(1, DRAWS + 1):
-        integers = torch.randint(
+    size = multisets**2
+    for _ in range(DRAWS):
+        drawn = torch.randint(
             size, tokens.shape, generator=generator, device=generator.device
-        ).to(sequences.device)
-        ids = sum_of_integers(sequences, tokens, integers)
+        )
+        drawn = drawn.to(sequences.device)
+        ids = sum_of_integers(sequences, tokens, drawn)
         if len(ids.unique()) == multisets:
-            return CountIds(tokens, integers, ids, draws)
+            return CountIds(tokens, drawn, ids)
     raise ValueError(
-        f"no draw of {DRAWS} tells {multisets} multisets apart by integers below "
-        f"{size}: size must be of the order of their number, squared"
+        f"no draw of {DRAWS} from generator tells {multisets} multisets apart"
     )
 
 
@@ -142,24 +118,21 @@ def sum_of_integers(
 
     Claim: ids.counts
     """
-    _check(sequences)
+    _check("sequences", sequences, 2)
     for name, vector in (("tokens", tokens), ("integers", integers)):
-        _integers(name, vector)
-        require(
-            vector.dim() == 1 and len(vector) == len(tokens),
-            f"{name} must be (c,), as many as tokens, got {tuple(vector.shape)}",
-        )
+        _check(name, vector, 1)
         _require.same_device(name, vector, sequences.device, "sequences")
     # Differences of unsigned or of large integers would wrap.
-    require(bool((tokens[1:] > tokens[:-1]).all()), "tokens must increase")
+    increase = bool((tokens[1:] > tokens[:-1]).all())
+    require(
+        increase and len(tokens) == len(integers),
+        "tokens must increase, and integers be as many",
+    )
     if not len(tokens):
         return sequences.new_zeros(len(sequences), dtype=torch.int64)
     n = sequences.shape[1]
     largest = max(int(integers.max()), -int(integers.min()))
-    require(
-        n * largest < 2**63,
-        f"integers reach {largest}: sums of n = {n} leave int64",
-    )
+    require(n * largest < 2**63, f"integers reach {largest}: sums of {n} leave int64")
     tokens = tokens.long()
     place = torch.searchsorted(tokens, sequences.long().contiguous())
     place = place.clamp(max=len(tokens) - 1)
@@ -189,31 +162,24 @@ def fit_counts(
         before us; ours counts at most N - 1 tokens.
     Claim: ids.root
     """
-    _check(sequences)
-    require(int(sequences.min()) >= 0, "sequences must hold tokens from 0 on")
-    _integers("labels", labels)
-    count = len(sequences)
-    require(
-        labels.shape == (count,),
-        f"labels must be ({count},), one a sequence, got {tuple(labels.shape)}",
-    )
     found = count_ids(sequences, generator=generator)
+    require(int(sequences.min()) >= 0, "sequences must hold tokens from 0 on")
+    _check("labels", labels, 1)
+    count = len(sequences)
+    require(len(labels) == count, f"labels must be ({count},), one a sequence")
     label_of = {}
-    place_of = {}
-    for place, (t, label) in enumerate(zip(found.ids.tolist(), labels.tolist())):
-        before = place_of.setdefault(t, place)
+    for t, label in zip(found.ids.tolist(), labels.tolist()):
         require(
             label_of.setdefault(t, label) == label,
-            f"labels contradict: sequences {before} and {place} are one multiset, with "
-            f"labels {label_of[t]} and {label}; a mean sees no order",
+            f"labels contradict: one multiset has {label_of[t]} and {label}",
         )
-    integers = dict(zip(found.tokens.tolist(), found.integers.tolist())) or {0: 0}
+    counted = zip(found.tokens.tolist(), found.integers.tolist())
+    integer_of = dict(counted) or {0: 0}
     # With two tokens at distance one the network compares all bits, and knows a token
     # that does not count from one that does.
-    first = min(integers)
-    integers.setdefault(first + 1, 0)
-    label_network, token_network = _fit(label_of), _fit(integers)
-    return CountNetwork(token_network, label_network, sequences.shape[1])
+    first = min(integer_of)
+    integer_of.setdefault(first + 1, 0)
+    return CountNetwork(_fit(integer_of), _fit(label_of), sequences.shape[1])
 
 
 def _fit(table: dict[int, int]) -> Deep:
@@ -222,21 +188,14 @@ def _fit(table: dict[int, int]) -> Deep:
     return fit_deep(keys, [table[key] for key in keys])
 
 
-def _check(sequences: Tensor) -> None:
-    """A table of integers with at least one token."""
-    _integers("sequences", sequences)
-    require(
-        sequences.dim() == 2 and sequences.numel() > 0,
-        "sequences must be (N, n) with at least one token, "
-        f"got {tuple(sequences.shape)}",
-    )
-
-
-def _integers(name: str, tensor: Tensor) -> None:
+def _check(name: str, tensor: Tensor, dim: int) -> None:
+    """Integers with values, a row of them or a table."""
     _require.is_tensor(name, tensor)
+    got = f"{tensor.dtype} {tuple(tensor.shape)}"
     require(
-        tensor.dtype in INTEGERS,
-        f"{name} must be integers (int64, 32, 16, 8 or uint8), got {tensor.dtype}: "
-        "cast it first",
+        tensor.dtype in INTEGERS and tensor.dim() == dim,
+        f"{name} must be integers (int64 to int8, uint8) in {dim} dimensions, got "
+        f"{got}",
     )
-    require(not tensor.is_meta, f"{name} are on the device meta: they hold no values")
+    require(dim == 1 or tensor.numel(), f"{name} must hold at least one token")
+    _require.finite(**{name: tensor})

@@ -49,11 +49,6 @@ class Deep:
         return sum((bias != 0) + len(weights) for bias, weights in units)
 
     @property
-    def depth(self) -> int:
-        """Number of layers."""
-        return len(self.layers)
-
-    @property
     def bits(self) -> int:
         """Bits of the longest weight or bias."""
         longest = 0
@@ -73,12 +68,7 @@ class Deep:
         return sums[0]
 
 
-def fit_deep(
-    ids: Sequence[SupportsIndex],
-    labels: Sequence[SupportsIndex],
-    *,
-    block: int | None = None,
-) -> Deep:
+def fit_deep(ids: Sequence[SupportsIndex], labels: Sequence[SupportsIndex]) -> Deep:
     """A network whose parameters grow like the square root of the number of ids, for
     ids of a fixed number of bits.
 
@@ -89,13 +79,12 @@ def fit_deep(
     Args:
         ids: increasing integers from 0 on.
         labels: integers from 0 on, as many.
-        block: ids that are packed into one integer; by default the best, more than
-            there are makes one block.
 
     Returns:
         Deep, exact at all ids.
 
-    Cost: O(D / m + m (r + l)) units, and integers of m (r + l) bits, for blocks of m.
+    Cost: O(D / m + m (r + l)) units, and integers of m (r + l) bits, for blocks of
+        m = ceil(sqrt(6 D / K)).
     Source: after Vardi, Yehudai and Shamir 2022 (recalled); ours compares exactly, as
         its inputs are integers.
     Claim: memorize.deep
@@ -106,22 +95,23 @@ def fit_deep(
         "ids and labels must be as many and at least one, "
         f"got {len(ids)} and {len(labels)}",
     )
-    increasing = all(t < after for t, after in pairwise(ids))
-    require(ids[0] >= 0 and increasing, "ids must be increasing integers from 0 on")
-    require(min(labels) >= 0, f"labels must be integers from 0 on, got {min(labels)}")
+    require(
+        ids[0] >= 0 and all(t < after for t, after in pairwise(ids)),
+        "ids must be increasing integers from 0 on",
+    )
+    require(min(labels) >= 0, "labels must be integers from 0 on")
     # Low bits are cut off while the ids stay apart.
     gaps = [after - t for t, after in pairwise(ids)]
     cut = min(gaps, default=1).bit_length() - 1
     r = max(1, (ids[-1] >> cut).bit_length())
     l = max(1, max(labels).bit_length())
-    m = block
-    if m is None:
-        K = 18 * (r + l) + 40
-        m = math.ceil(math.sqrt(6 * len(ids) / K))
-    _require.sizes(1, block=m)
+    K = 18 * (r + l) + 40
+    m = math.ceil(math.sqrt(6 * len(ids) / K))
     m = min(m, len(ids))
     pairs = [(t >> cut, label) for t, label in zip(ids, labels)]
-    codes = [_pack(pairs[i : i + m], m, r, l) for i in range(0, len(ids), m)]
+    codes = []
+    for first in range(0, len(ids), m):
+        codes.append(_pack(pairs[first : first + m], m, r, l))
     net = _Builder()
     t, code = _lookup(net, ids[::m], codes)
     out = {}
@@ -133,7 +123,8 @@ def fit_deep(
         # t has the id of this pair, and same is 1, where 0 <= u < 2^cut.
         u = _add(t, word, -(1 << cut))
         over = _shift(u, -(1 << cut))
-        t, code, out, a, b, c, d = net.layer(t, code, out, *_step(u), *_step(over))
+        steps = _step(u) + _step(over)
+        t, code, out, a, b, c, d = net.layer(t, code, out, *steps)
         reached = _add(a, b, -1)  # u >= 0
         passed = _add(c, d, -1)  # u >= 2^cut
         same = _add(reached, passed, -1)
@@ -147,15 +138,15 @@ def fit_deep(
 
 
 def _integers(name: str, numbers: Sequence[SupportsIndex]) -> list[int]:
+    """Python's integers; what is none is refused by name."""
     _require.is_a(Sequence, **{name: numbers})
-    require(
-        not any(isinstance(number, bool) for number in numbers),
-        f"{name} must be integers, got bool",
-    )
+    whole = not any(isinstance(number, bool) for number in numbers)
     try:
-        return [operator.index(number) for number in numbers]
-    except TypeError as error:
-        raise ValueError(f"{name} must be integers: {error}") from None
+        found = [operator.index(number) for number in numbers]
+    except TypeError:
+        whole = False
+    require(whole, f"{name} must hold integers alone")
+    return found
 
 
 class _Builder:
@@ -206,7 +197,8 @@ def _pack(pairs: list[tuple[int, int]], m: int, r: int, l: int) -> int:
     """
     last = pairs[-1][0]
     code = 0
-    for word, label in pairs + [(last, 0)] * (m - len(pairs)):
+    padding = [(last, 0)] * (m - len(pairs))
+    for word, label in pairs + padding:
         code = (code << (r + l)) | (word << l) | label
     return code
 

@@ -26,7 +26,6 @@ from attnlib.attention import Layer, forward
 from attnlib.memorize.line import fit_line
 from attnlib.memorize.memorizer import Memorizer
 
-MOST = 1 << 14  # units; beyond, sums that cancel say nothing anyway
 LOOKS = 100  # hyperplanes among which a group chooses
 
 
@@ -71,7 +70,7 @@ def dense_block(net: Memorizer) -> Dense:
         W_1 = v 1',   b_1 = -knots,   W_2 = the coefficients,   undo = -I
 
     Args:
-        net: with at most 16384 ids and at most d label features.
+        net: with at most d label features.
 
     Returns:
         Dense, in the dtype of net; its floats form z + w f and long sums, so it is
@@ -84,10 +83,7 @@ def dense_block(net: Memorizer) -> Dense:
     d = len(net.v)
     labels = net.values
     count, c = labels.shape
-    require(
-        count <= MOST and c <= d,
-        f"at most {MOST} ids and d = {d} label features fit, got {count} and {c}",
-    )
+    require(c <= d, f"net must have at most d = {d} label features, got {c}")
     line = fit_line(net.token + net.report.w * net.context, labels)
     columns = net.v[:, None].expand(d, count)
     eye = torch.eye(d, dtype=net.v.dtype, device=net.v.device)
@@ -148,7 +144,7 @@ def fit_groups(
     points any labels, and are silent at all others.
 
     Args:
-        points: float32 or float64, all different, at most 16384.
+        points: float32 or float64, all different.
         tokens: points of one token never share a group, as the ids of one token lie on
             a line; None if no three points do.
         generator: deals the points to groups, and chooses among hyperplanes.
@@ -183,12 +179,11 @@ def fit_groups(
     if not len(apart):
         apart = labels[:1].abs()  # one label: its distance from 0, or 1 for 0 itself
     least = float(apart.min()) or 1.0
-    hint = ". Points of one token lie on a line: are tokens given?"
     require(
         best.error < least / 2,
-        f"no deal of {draws} keeps the groups apart in {points.dtype}: the error may "
-        f"be {best.error:.2g}, labels are {least:.2g} apart, and points reach "
-        f"{float(points.abs().max()):.2g}" + (hint if tokens is None else ""),
+        f"no deal of {draws} keeps points apart in {points.dtype}: the error may be "
+        f"{best.error:.2g} where labels are {least:.2g} apart. Points of one token lie "
+        "on a line: are tokens given?",
     )
     return best
 
@@ -197,32 +192,22 @@ def _check_points(points: Tensor, labels: Tensor, tokens: Tensor | None) -> None
     """Points (D, d), a label and perhaps a token for each."""
     _require.is_floating("points", points)
     require(
-        points.dim() == 2 and 0 not in points.shape and len(points) <= MOST,
-        f"points must be (D, d) with 1 to {MOST} points, got {tuple(points.shape)}",
-    )
-    require(
-        points.dtype in (torch.float32, torch.float64),
-        f"points must be float32 or float64, got {points.dtype}: cast them first",
+        points.dim() == 2 and 0 not in points.shape and points.element_size() > 2,
+        "points must be (D, d) with at least one point, in float32 or float64, got "
+        f"{points.dtype} {tuple(points.shape)}",
     )
     _require.matches("labels", labels, points.shape[:1], points, "points")
     finite(points=points, labels=labels)
-    _, place = points.detach().unique(dim=0, return_inverse=True)
-    place, order = place.sort(stable=True)
-    again = (place[1:] == place[:-1]).nonzero()
-    if len(again):
-        i = int(again[0])
-        i, j = order[i : i + 2].tolist()
-        raise ValueError(f"points must differ: {i} and {j} are the same")
+    different = len(points.detach().unique(dim=0))
+    require(different == len(points), f"points must differ, and {different} do")
     if tokens is None:
         return
     _require.is_tensor("tokens", tokens)
     _require.same_device("tokens", tokens, points.device, "points")
     other = tokens.is_floating_point() or tokens.is_complex()
-    integers = not other and tokens.dtype != torch.bool
     require(
-        integers and tokens.shape == labels.shape,
-        f"tokens must be ({len(points)},) integers, got {tokens.dtype} "
-        f"{tuple(tokens.shape)}",
+        not other and tokens.dtype != torch.bool and tokens.shape == labels.shape,
+        f"tokens must be ({len(points)},) integers",
     )
 
 
@@ -265,7 +250,8 @@ def _four_units(
     units = torch.cat([high + tilt, high, low + tilt, low])
     out = torch.cat([1 / eta, -1 / eta, -1 / eta, 1 / eta])
     net = Grouped(units[:, :-1].T, units[:, -1], out, group, math.inf)
-    return replace(net, error=float(_errors(net, points, labels).max()))
+    errors = _errors(net, points, labels)
+    return replace(net, error=float(errors.max()))
 
 
 def _members(group: Tensor, groups: int) -> Tensor:

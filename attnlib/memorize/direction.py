@@ -20,6 +20,7 @@ from attnlib._require import finite, require
 from attnlib.memorize.averages import needed_gap
 
 TILE = 1 << 20  # pairs that are compared at once
+DRAWS = 64  # before it gives up
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,7 +61,6 @@ def choose_projection(
     vocabulary: Float[Tensor, "tokens d"],
     *,
     generator: torch.Generator,
-    budget: int = 64,
     best_of: int = 1,
 ) -> Projection:
     """A random direction that keeps all tokens apart from each other and from zero,
@@ -69,10 +69,13 @@ def choose_projection(
     Args:
         vocabulary: distinct tokens, none zero.
         best_of: draw so many and return the one with the largest ratio.
-        budget: draws before it gives up; at least best_of.
 
     Returns:
         Projection; in expectation fewer than 2.76 draws when best_of is 1.
+
+    Raises:
+        ValueError: also if none of 64 draws, or of best_of if that is more, is one;
+            for reals this has probability below 1e-12.
 
     Cost: O(|V|^2 d) a draw; memory in tiles.
     Source: Kajitsuka and Sato 2024, the vector of Theorem 2, which exists with positive
@@ -81,12 +84,12 @@ def choose_projection(
     Claim: ids.projection
     """
     points = _points(vocabulary)
-    _require.sizes(1, budget=budget, best_of=best_of)
+    _require.sizes(1, best_of=best_of)
     _require.random(generator)
     count, d = vocabulary.shape
     least = threshold(count, d)
     best, ratio = None, -math.inf
-    for draws in range(1, max(budget, best_of) + 1):
+    for draws in range(1, max(DRAWS, best_of) + 1):
         v = torch.randn(
             d, generator=generator, dtype=torch.float64, device=generator.device
         )
@@ -97,10 +100,8 @@ def choose_projection(
         if draws >= best_of and ratio >= least:
             return Projection(best, draws, ratio)
     raise ValueError(
-        f"no draw of {draws} keeps the tokens {least:.3g} apart, "
-        f"the largest ratio was {ratio:.3g}; "
-        f"for reals this has probability below {0.637**draws:.1g}: "
-        f"are tokens closer than {vocabulary.dtype} can tell?"
+        f"no draw of {draws} keeps the tokens of vocabulary {least:.3g} apart, "
+        f"but {ratio:.3g}: are they closer than {vocabulary.dtype} can tell?"
     )
 
 
@@ -113,20 +114,15 @@ def _points(vocabulary: Tensor) -> Tensor:
         f"vocabulary must be (tokens, d) with at least one of each, got {got}",
     )
     finite(vocabulary=vocabulary)
-    zero = (vocabulary == 0).all(1)
-    require(
-        not zero.any(),
-        f"token {int(zero.int().argmax())} is zero: its logits vanish, "
-        "so it would see only the mean",
-    )
-    different = len(torch.unique(vocabulary, dim=0))
-    require(
-        different == len(vocabulary),
-        f"vocabulary must hold distinct tokens, got {len(vocabulary)} rows "
-        f"of which {different} differ",
-    )
     points = vocabulary.detach().double()
-    return torch.cat([points, points.new_zeros(1, points.shape[1])])
+    points = torch.cat([points, points.new_zeros(1, points.shape[1])])
+    different = len(torch.unique(points, dim=0))
+    require(
+        different == len(points),
+        "vocabulary must hold distinct tokens and no zero token, got "
+        f"{len(vocabulary)} rows of which {different - 1} are such",
+    )
+    return points
 
 
 def _min_ratio(points: Tensor, v: Tensor) -> float:
@@ -137,14 +133,15 @@ def _min_ratio(points: Tensor, v: Tensor) -> float:
     distance whose square underflows belongs to a |v.(x - y)| below slop, and its ratio
     comes out negative: tiny tokens are measured or refused.
     """
-    exponent = math.frexp(float(points.abs().max()))[1]
+    _, exponent = math.frexp(float(points.abs().max()))
     half = exponent // 2
     # In two steps: 2^1074 is no float.
     points = points * 2.0**-half * 2.0 ** (half - exponent)
     count, d = points.shape
     z = points @ v
     eps = torch.finfo(torch.float64).eps
-    slop = 4 * (d + 2) * eps * float(points.norm(dim=1).max() * v.norm())
+    longest = float(points.norm(dim=1).max() * v.norm())
+    slop = 4 * (d + 2) * eps * longest
     rows = max(1, TILE // count)
     least = math.inf
     for a in range(0, count, rows):
@@ -160,7 +157,7 @@ def _min_ratio(points: Tensor, v: Tensor) -> float:
 def paper_scale(
     count: int, n: int, d: int, *, r_min: float, r_max: float, eps: float
 ) -> Scale:
-    """Factor, weight and gap of the theorem, from the sizes alone.
+    """Factor, weight and gap of the theorem, from sizes and bounds of the norms.
 
         beta = (|V|+1)^4 pi d (2 ln n + 3) / (8 eps r_min),   w = eps / (4 r_max)
         gap  = 2 (ln n)^2 eps^2 r_min / (r_max^2 (|V|+1)^4 (2 ln n + 3) pi d)
@@ -169,9 +166,7 @@ def paper_scale(
     Args:
         count: |V|, at least 2.
         n: tokens a sequence, at least 2.
-        d: width.
-        r_min, r_max: bounds of the norms.
-        eps: bound of distances.
+        eps: tokens are at least so far apart.
 
     Source: Kajitsuka and Sato 2024, Theorem 2, constants as recalled; that they hold is
         proved on the page.
@@ -182,8 +177,7 @@ def paper_scale(
     _require.numbers(r_min=r_min, r_max=r_max, eps=eps)
     require(
         0 < r_min <= r_max and eps > 0,
-        "0 < r_min <= r_max and eps > 0 are needed, "
-        f"got r_min {r_min}, r_max {r_max}, eps {eps}",
+        f"0 < r_min <= r_max and eps > 0 are needed, got {r_min}, {r_max} and {eps}",
     )
     need = needed_gap(n)
     try:
@@ -196,8 +190,8 @@ def paper_scale(
         log10_gap = math.nan
     require(
         math.isfinite(log10_gap),
-        "no float holds the constants of these sizes: measure r_min, r_max and eps in "
-        f"other units, got count {count}, d {d}, {r_min}, {r_max} and {eps}",
+        "no float holds the constants of count, d, r_min, r_max and eps: measure "
+        "tokens in other units",
     )
     return Scale(beta, eps / (4 * r_max), log10_gap)
 
@@ -220,14 +214,13 @@ def data_scale(
         n: tokens a sequence, at least 2.
         multisets: tokens may repeat.
 
-    Source: not taken from a paper; the sharp lemma of the page before, with what the
-        data offer.
+    Source: the sharp lemma of the page before, with what the data offer.
     Claim: ids.gap, ids.multisets
     """
     _require.is_floating("z", z)
+    got = tuple(z.shape)
     require(
-        z.dim() == 1 and len(z) >= 2,
-        "z must be a one-dimensional floating tensor of two or more tokens",
+        z.dim() == 1 and len(z) >= 2, f"z must be (tokens,), two or more, got {got}"
     )
     finite(z=z)
     _require.sizes(2, n=n)
@@ -238,18 +231,12 @@ def data_scale(
     s = float(z[-1] - z[0])
     m = float(z.abs().max())
     require(
-        g > 0 and c > 0,
-        f"tokens must differ along v, and from zero: got gaps {g:.3g} and {c:.3g}",
-    )
-    require(
         1e-300 < g * c < 1e300,
-        f"z is too small or too large for a float beta = 1 / (g c), got g {g:.3g} and "
-        f"c {c:.3g}: measure tokens in other units",
+        "z must hold different numbers, none 0, and 1 / (g c) must be a float: got g = "
+        f"{g:.3g}, c = {c:.3g}",
     )
+    beta = needed_gap(n, kind="multiset" if multisets else "distinct") / (g * c)
+    front, power = 0.9 * g * (n - 1), beta * m * (s - g)
     if multisets:
-        beta = needed_gap(n, kind="multiset") / (g * c)
         front, power = 0.9 * g * (1 / (n - 1)), beta * m * s
-    else:
-        beta = needed_gap(n, kind="distinct") / (g * c)
-        front, power = 0.9 * g * (n - 1), beta * m * (s - g)
     return Scale(beta, 1.0, math.log10(front) - power / math.log(10))

@@ -71,13 +71,11 @@ def context_ids(
         Ids. Summed in the order of z, so that permuted sequences get the same ids, not
         ids that nearly agree.
 
-    Cost: O(n d + n^2) a sequence; memory O(n d) a sequence and one tile of weights.
+    Cost: O(n d + n^2) a sequence; memory for a copy of x and one tile of weights.
     Source: Kajitsuka and Sato 2024, the head of Theorem 2, read along v.
     Claim: ids.gap
     """
     _require.is_a(bool, check=check)
-    ragged = isinstance(x, list | tuple)
-    require(not ragged, "x must be a torch tensor: pad and give a token_mask")
     _require.tokens(x)
     _require.matches("v", v, x.shape[-1:], x)
     _require.numbers(beta=beta)
@@ -88,60 +86,35 @@ def context_ids(
     z = (x * v).sum(-1)
     if check:
         finite(x=x, v=v)
-        _check_logits(z, beta, token_mask)
-    n = z.shape[-1]
-    flat, keep = z.reshape(-1, n), None
+        zero = z == 0 if token_mask is None else (z == 0) & token_mask
+        require(not zero.any(), f"{int(zero.sum())} tokens have v.x = 0, and no logits")
+        most = max(abs(beta), _items.largest_logit(z, beta))
+        require(
+            most <= torch.finfo(z.dtype).max,
+            f"logits reach {most:.3g}, beyond {z.dtype}: lower beta, or scale x",
+        )
+    # The others in the order of z; what is hidden comes last.
+    others = z if token_mask is None else z.masked_fill(~token_mask, math.inf)
+    others = others.sort(-1).values
+    hidden = None
     if token_mask is not None:
-        keep = token_mask.reshape(-1, n)
-    step = max(1, TILE // n**2)  # sequences whose weights fill a tile
-    contexts = []
-    for i in range(0, len(flat), step):
-        some = slice(i, i + step)
-        seen = None if keep is None else keep[some]
-        contexts.append(_contexts(flat[some], seen, beta, normalizer))
-    return Ids(z, torch.cat(contexts).view(z.shape))
-
-
-def _contexts(
-    z: Tensor, keep: Tensor | None, beta: float, normalizer: Normalizer
-) -> Tensor:
-    """f of some sequences; where even one has too many weights for a tile, some of its
-    rows at a time.
-    """
-    others = z
-    if keep is not None:  # the sort brings what is hidden to the end
-        others = z.masked_fill(~keep, math.inf)
-    others = others.sort(-1).values.unsqueeze(-2)
-    if keep is not None:
         hidden = others.isinf()
         others = others.masked_fill(hidden, 0)
-    rows = []
-    for part in z.tensor_split(math.ceil(z.numel() * z.shape[-1] / TILE), -1):
-        logits = beta * part.unsqueeze(-1) * others
-        if keep is not None:
-            logits = logits.masked_fill(hidden, -math.inf)
+    n = z.shape[-1]
+    some = max(1, TILE // n)  # queries whose weights fill a tile
+    parts = z.flatten().split(some)
+    contexts = []
+    for i, part in enumerate(parts):
+        queries = torch.arange(len(part), device=z.device) + i * some
+        rows = queries // n  # the sequences of these queries
+        seen = others.view(-1, n)[rows]
+        logits = beta * part[:, None] * seen
+        if hidden is not None:
+            logits = logits.masked_fill(hidden.view(-1, n)[rows], -math.inf)
         p = NORMALIZERS[normalizer](logits)
-        rows.append((p * others).sum(-1))
-    f = torch.cat(rows, -1)
-    return f if keep is None else f.masked_fill(~keep, 0)
-
-
-def _check_logits(z: Tensor, beta: float, keep: Tensor | None) -> None:
-    """No token whose logits vanish, and no logit that overflows."""
-    zero = z == 0
-    if keep is not None:
-        zero = zero & keep
-    count = int(zero.sum())
-    require(
-        not count,
-        f"{count} tokens have v.x = 0: they are zero or orthogonal to v, "
-        "and would see only the mean",
-    )
-    most = max(abs(beta), _items.largest_logit(z, beta))
-    require(
-        most <= torch.finfo(z.dtype).max,
-        f"logits reach {most:.3g}, beyond {z.dtype}: lower beta, or scale the tokens",
-    )
+        contexts.append((p * seen).sum(-1))
+    f = torch.cat(contexts).view(z.shape)
+    return Ids(z, f if token_mask is None else f.masked_fill(~token_mask, 0))
 
 
 def rank_one_layer(v: Float[Tensor, " d"], beta: float, w: float = 1.0) -> Layer:
@@ -150,18 +123,11 @@ def rank_one_layer(v: Float[Tensor, " d"], beta: float, w: float = 1.0) -> Layer
 
         W_Q = sign(beta) sqrt|beta| v,   W_K = sqrt|beta| v,   W_V = v,   W_O = w v'
 
-    Args:
-        beta: factor of the logits.
-        w: factor of the company.
-
     Source: Kajitsuka and Sato 2024, Theorem 2.
     Claim: ids.gap
     """
     _require.is_floating("v", v)
-    require(
-        v.dim() == 1 and len(v) > 0,
-        f"v must be a one-dimensional floating tensor, got {tuple(v.shape)}",
-    )
+    require(v.dim() == 1 and len(v), f"v must be (d,), got {tuple(v.shape)}")
     finite(v=v)
     _require.numbers(beta=beta, w=w)
     column = v[None, :, None]
@@ -189,26 +155,25 @@ def smallest_gap(
     Cost: one sort of a copy on the CPU, by NumPy, which sorts floats faster than torch.
     """
     _require.is_floating("ids", ids)
-    require(ids.numel() > 0, "ids must be a floating tensor that is not empty")
+    require(ids.numel() > 0, "ids must not be empty")
     finite(ids=ids)
     wide = ids.detach().to(torch.promote_types(ids.dtype, torch.float32))
     flat = wide.flatten().cpu().numpy()
     if groups is None:
         steps = np.diff(np.sort(flat))
-        apart = steps[steps > 0]
-        smallest = float(apart.min(initial=math.inf))
-        return Gap(len(flat), 1 + len(apart), smallest)
-    _require.is_tensor("groups", groups)
-    whole = not (groups.is_floating_point() or groups.is_complex())
-    require(
-        whole and groups.shape == ids.shape,
-        f"groups must be a tensor of integers of shape {tuple(ids.shape)}",
-    )
-    _require.same_device("groups", groups, ids.device, "ids")
-    group = groups.flatten().cpu().numpy()
-    order = np.lexsort((flat, group))
-    new_group = np.diff(group[order]) != 0
-    steps = np.diff(flat[order])
+        new_group = np.zeros_like(steps, dtype=bool)
+    else:
+        _require.is_tensor("groups", groups)
+        require(
+            not (groups.is_floating_point() or groups.is_complex())
+            and groups.shape == ids.shape,
+            f"groups must be integers of shape {tuple(ids.shape)}",
+        )
+        _require.same_device("groups", groups, ids.device, "ids")
+        group = groups.flatten().cpu().numpy()
+        order = np.lexsort((flat, group))
+        steps = np.diff(flat[order])
+        new_group = np.diff(group[order]) != 0
     apart = steps[(steps > 0) & ~new_group]
     distinct = 1 + int(new_group.sum()) + len(apart)
     return Gap(len(flat), distinct, float(apart.min(initial=math.inf)))
@@ -219,7 +184,6 @@ def separate(
     v: Float[Tensor, " d"],
     beta: float,
     *,
-    w: float | None = None,
     token_mask: Bool[Tensor, "*batch n"] | None = None,
     normalizer: Normalizer = "softmax",
 ) -> Gap:
@@ -229,39 +193,32 @@ def separate(
     Args:
         x, v, beta, token_mask, normalizer: as in context_ids; sequences may
             repeat tokens, and may repeat one another.
-        w: None for pairs (token, company); a number for the ids z + w f. Ids are
-            sorted on the CPU.
 
     Returns:
         Gap; distinct is the number of different (token, multiset of its sequence).
 
     Raises:
         ValueError: also if ids are lost: how many, and which dtype would hold them.
+
+    Cost: context_ids, and one sort on the CPU.
     """
-    ids = context_ids(x, v, beta, token_mask=token_mask, normalizer=normalizer)
-    if w is not None:
-        _require.numbers(w=w)
+    how = {"token_mask": token_mask, "normalizer": normalizer}
+    ids = context_ids(x, v, beta, **how)
     keep = token_mask
     if keep is None:
         keep = torch.ones_like(ids.token, dtype=torch.bool)
     rows = x.detach().reshape(-1, *x.shape[-2:])
-    items = _items.find_items(rows, rows[..., :0], keep.view(-1, x.shape[-2]))
-    labels = items.tokens.view(keep.shape)
+    none = rows[..., :0]
+    items = _items.find_items(rows, none, keep.view(rows.shape[:2]))
+    words = items.tokens.view(keep.shape)[keep]
     wanted = len(items.place)
-
-    def gap(ids: Ids) -> Gap:
-        if w is None:
-            return smallest_gap(ids.context[keep], labels[keep])
-        return smallest_gap((ids.token + w * ids.context)[keep])
-
-    found = gap(ids)
+    found = smallest_gap(ids.context[keep], words)
     if found.distinct == wanted:
         return found
-    cure = "no wider dtype holds all: change beta, v or w"
+    cure = "no wider dtype holds all: change beta, v or normalizer"
     for dtype in reversed(_items.finer(x.dtype)):
-        how = {"token_mask": token_mask, "normalizer": normalizer}
         wide = context_ids(x.to(dtype), v.to(dtype), beta, **how)
-        if gap(wide).distinct == wanted:
+        if smallest_gap(wide.context[keep], words).distinct == wanted:
             cure = f"{dtype} would hold all"
     raise ValueError(
         f"{x.dtype} keeps {found.distinct} of {wanted} ids at beta = {beta:g} "

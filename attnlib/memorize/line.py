@@ -8,7 +8,6 @@ Page: notebooks/one_layer_memorization/memorization
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
@@ -17,6 +16,8 @@ from torch import Tensor
 
 from attnlib import _require
 from attnlib._require import finite, require
+
+TILE = 1 << 17  # units at points that are worked on at once
 
 
 class Line(NamedTuple):
@@ -54,7 +55,7 @@ def fit_line(
         place of the knots open.
     Claim: memorize.knots
     """
-    _check_ids(ids, labels)
+    _check_line(ids, labels)
     _require.numbers(theta=theta)
     require(0 < theta <= 1, f"theta must be in (0, 1], got {theta}")
     steps = _gaps(ids)
@@ -71,24 +72,21 @@ def fit_line(
 
 
 @_require.own_precision
-def relu_layer(
-    t: Float[Tensor, "*batch"], line: Line, *, chunk: int = 2**18
-) -> Float[Tensor, "*batch c"]:
+def relu_layer(t: Float[Tensor, "*batch"], line: Line) -> Float[Tensor, "*batch c"]:
     """The network at t as written, every unit at every point: the literal twin of
     interpolate. The sum is long and cancels, with an error of about D eps range / gap.
 
     Args:
         line: from fit_line.
-        chunk: how many entries of the table of units are alive at once.
 
     Claim: memorize.exact-labels
     """
     _require.is_a(Line, line=line)
-    _check_ids(line.knots, line.coefficients, ("knots of line", "coefficients of line"))
-    _check_points(t, line.knots, "the knots")
-    _require.sizes(1, chunk=chunk)
+    _check_line(line.knots, line.coefficients, "line.knots", "line.coefficients")
+    _check_points(t, line.knots, "line.knots")
     values = []
-    for part in t.reshape(-1, 1).split(max(1, chunk // len(line.knots))):
+    some = max(1, TILE // len(line.knots))
+    for part in t.reshape(-1, 1).split(some):
         values.append((part - line.knots).relu() @ line.coefficients)
     return torch.cat(values).view(*t.shape, line.coefficients.shape[1])
 
@@ -111,80 +109,78 @@ def interpolate(
     Cost: O(points (log D + c)).
     Claim: memorize.exact-labels
     """
-    _check_ids(ids, labels)
+    _check_line(ids, labels)
     _check_points(t, ids, "ids")
-    first = ids[:1] - _gaps(ids)[:1]
-    x = torch.cat([first, ids])
-    y = torch.cat([torch.zeros_like(labels[:1]), labels])
-    place = t.detach().contiguous()
-    right = torch.searchsorted(x, place, right=True).clamp(1, len(ids))
-    left = right - 1
-    left_is_nearer = place - x[left] <= x[right] - place
-    nearer = torch.where(left_is_nearer, left, right)
-    width = x[right] - x[left]
-    slope = (y[right] - y[left]) / width[..., None]
-    away = t - x[nearer]
-    f = y[nearer] + away[..., None] * slope
-    return f.masked_fill((t <= first)[..., None], 0)
+    first = (ids - _gaps(ids))[:1]
+    knots = torch.cat([first, ids])
+    token = torch.zeros_like(knots)
+    return _search(torch.zeros_like(t), t, token, knots, 1.0, labels)
 
 
-@dataclass(frozen=True, slots=True)
-class Parameters:
-    """How many numbers a memorizing block holds, part by part.
+def _search(
+    z: Tensor, f: Tensor, token: Tensor, context: Tensor, w: float, labels: Tensor
+) -> Tensor:
+    """The network on the line t = z + w f, from differences only: t is never formed.
 
     Args:
-        attention: the four matrices.
-        hidden: the units of the feed-forward part, weights in and out.
-        biases: of the feed-forward part.
-        skip: what undoes its skip.
+        token, context: (D + 1,), in order: the first knot, and the ids.
+        labels: (D, c), of the ids.
     """
+    labels = torch.cat([torch.zeros_like(labels[:1]), labels])
+    count = len(labels)
 
-    attention: int
-    hidden: int
-    biases: int
-    skip: int
+    def ahead(i: Tensor) -> Tensor:
+        """t minus the id i, exact in sign where z is a token."""
+        return (z - token[i]) + w * (f - context[i])
 
-    @property
-    def total(self) -> int:
-        """The sum of the parts."""
-        return self.attention + self.hidden + self.biases + self.skip
+    # How many ids are at most t, by bisection.
+    low = torch.zeros_like(z, dtype=torch.long)
+    high = torch.full_like(low, count)
+    for _ in range(count.bit_length()):
+        middle = ((low + high) // 2).clamp(max=count - 1)
+        right_of = ahead(middle) >= 0
+        low = torch.where(right_of, middle + 1, low)
+        high = torch.where(right_of, high, middle)
+    right = low.clamp(1, count - 1)
+    left = right - 1
+    width = w * (context[right] - context[left])
+    width = (token[right] - token[left]) + width
+    near = torch.where(ahead(left) <= -ahead(right), left, right)
+    # A slope may overflow, a share of the width does not.
+    share = ahead(near) / torch.where(width > 0, width, 1)
+    share = share.unsqueeze(-1)
+    y = labels[near] + (share * labels[right] - share * labels[left])
+    return y.masked_fill((low == 0).unsqueeze(-1), 0)
 
 
 def count_parameters(
-    width: int, d: int, *, s: int = 1, labels: int | None = None, shared: bool = False
-) -> Parameters:
+    width: int, d: int, *, labels: int | None = None, shared: bool = False
+) -> int:
     """The parameters of a block with rank-one attention and a ReLU network of `width`
-    units.
+    units; each of the four rank-one matrices is a product of two vectors.
 
-        dense:   4 (s + d)  +  2 width d       +  (width + d)  +  d^2
-        shared:  4 (s + d)  +  d + width c     +  width        +  d
-
-    Each of the four rank-one matrices is a product of two vectors, s + d numbers.
-    Dense: the units read and write all d features, and a d x d matrix takes the skip
-    away. Shared: all units read along one direction, write c label features, and only
-    those lose their skip.
+        dense:   4 (1 + d)  +  2 width d       +  (width + d)  +  d^2
+        shared:  4 (1 + d)  +  d + width c     +  width        +  d
 
     Args:
         d: features.
-        s: head width.
         labels: c, by default d.
-        shared: see above.
+        shared: False: the units read and write all d features, and a d x d matrix takes
+            the skip away. True: all units read along one direction, write c label
+            features, and only those lose their skip.
 
     Source: Kajitsuka and Sato 2024, Corollary 1 (recalled), counts 4(s + d) + d(2 n N +
         d); which part is which is ours.
     Claim: memorize.block
     """
     c = d if labels is None else labels
-    _require.sizes(1, width=width, d=d, s=s, labels=c)
+    _require.sizes(1, width=width, d=d, labels=c)
     _require.is_a(bool, shared=shared)
-    require(
-        c <= d,
-        f"labels must be at most d to fit the output of the block, got {c} > {d}",
-    )
-    attention = 4 * (s + d)
+    require(c <= d, f"labels must be at most d, got {c} > {d}")
+    attention = 4 * (1 + d)
     if shared:
-        return Parameters(attention, hidden=d + width * c, biases=width, skip=d)
-    return Parameters(attention, hidden=2 * width * d, biases=width + d, skip=d * d)
+        return attention + d + width * c + width + d
+    return attention + 2 * width * d + width + d + d**2
 
 
 def _gaps(ids: Tensor) -> Tensor:
@@ -200,29 +196,18 @@ def _jumps(rows: Tensor) -> Tensor:
     return torch.diff(rows, dim=0, prepend=torch.zeros_like(rows[:1]))
 
 
-def _check_ids(ids, labels, names: tuple[str, str] = ("ids", "labels")) -> None:
+def _check_line(ids, labels, ids_name: str = "ids", name: str = "labels") -> None:
     """Distinct numbers on the line, in order, and a row of labels for each."""
-    for name, tensor, dim in zip(names, (ids, labels), (1, 2)):
-        _require.is_floating(name, tensor)
-        require(
-            tensor.dim() == dim,
-            f"{name} must have {dim} dimensions, got {tuple(tensor.shape)}",
-        )
-    numbers, rows = names
+    _require.is_floating(ids_name, ids)
+    _require.is_tensor(name, labels)
     require(
-        len(ids) == len(labels) and len(ids),
-        f"{numbers} and {rows} must be as many and at least one, "
-        f"got {len(ids)} and {len(labels)}",
+        ids.dim() == 1 and len(ids) and labels.dim() == 2,
+        f"{ids_name} must be (D,) with D >= 1 and {name} (D, c), got "
+        f"{tuple(ids.shape)} and {tuple(labels.shape)}",
     )
-    _require.matches(rows, labels, labels.shape, ids, numbers)
-    finite(**{numbers: ids, rows: labels})
-    bad = torch.diff(ids) <= 0
-    if bad.any():
-        j = int(bad.int().argmax())
-        raise ValueError(
-            f"{numbers} must be strictly increasing, got {float(ids[j])!r} before "
-            f"{float(ids[j + 1])!r} (places {j} and {j + 1})"
-        )
+    _require.matches(name, labels, (len(ids), labels.shape[1]), ids, ids_name)
+    finite(**{ids_name: ids, name: labels})
+    require((ids[1:] > ids[:-1]).all(), f"{ids_name} must be strictly increasing")
 
 
 def _check_points(t, like: Tensor, like_name: str) -> None:

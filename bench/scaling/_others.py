@@ -197,7 +197,7 @@ def _read(ids, labels, points) -> torch.Tensor:
 def _relu(device: str, *, N: int) -> Callable:
     labels, points = drawn(device, (N, 2), (256,), dtype=torch.float64)
     line = memorize.fit_line(_numbered(device, N), labels)
-    return partial(memorize.relu_layer, points, line, chunk=2**17)
+    return partial(memorize.relu_layer, points, line)
 
 
 def _fields(device: str, *, n: int, L: int) -> Callable:
@@ -365,16 +365,6 @@ KERNELS = [
         {
             "N": Axis(doubled(2048), 1, 1, "row by row"),
             "n": Axis(doubled(512), 1, 1, "an entry each"),
-        },
-    ),
-    Kernel(
-        "derivatives",
-        "memorize.derivatives",
-        _logits(memorize.derivatives),
-        {"N": 256, "n": 64},
-        {
-            "N": Axis(doubled(1024), 1, 1, "row by row"),
-            "n": Axis(doubled(128), 1, 1, "an entry each"),
         },
     ),
     Kernel(

@@ -33,7 +33,7 @@ def gaussian(count: int, seed: int, d: int = 16, best_of: int = 200) -> torch.Te
     """Gaussian tokens along a verified direction, with unit standard deviation."""
     g = torch.Generator().manual_seed(seed)
     tokens = torch.randn(count, d, dtype=torch.float64, generator=g)
-    z = tokens @ choose_projection(tokens, generator=g, best_of=best_of, budget=500).v
+    z = tokens @ choose_projection(tokens, generator=g, best_of=best_of).v
     return z / z.std()
 
 

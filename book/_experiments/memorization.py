@@ -18,9 +18,10 @@ import time
 import store
 import torch
 from torch import Tensor, nn
+from trained_block import TrainedBlock
 
 from attnbook.data.conll import encode, generate_entities
-from attnlib.memorize import TrainedBlock, choose_projection
+from attnlib.memorize import choose_projection
 
 TOKENS, D, N_TOKENS, SETS, LABELS, WIDTH, STEPS, RATE = (
     32,

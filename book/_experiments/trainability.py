@@ -41,9 +41,10 @@ from memorization import (
     task,
     train_block,
 )
+from trained_block import TrainedBlock
 
 from attnbook.data.conll import Tagged, encode
-from attnlib.memorize import TrainedBlock, data_scale, memorize
+from attnlib.memorize import data_scale, memorize
 
 SEEDS = (0, 1, 2, 3, 4)
 TRAINED = {

@@ -33,12 +33,7 @@ from attnlib.certify import (
     hardmax_layer,
 )
 from attnlib.certify.boltzmann import _context, _rational, _tokens
-from attnlib.memorize.averages import (
-    boltzmann,
-    derivatives,
-    log_separation_bound,
-    needed_gap,
-)
+from attnlib.memorize.averages import boltzmann, needed_gap
 
 double = torch.float64
 EPS = torch.finfo(double).eps
@@ -392,6 +387,18 @@ def operator(a: Tensor, *, heat: float = 1.0) -> Verdict:
     return at_most(worst.max(), 64 * EPS)
 
 
+def derivatives(a: Tensor) -> tuple[Tensor, Tensor]:
+    """The slope and the curvature of the Boltzmann operator in each entry of a.
+
+    d_i boltz   = p_i (1 + a_i - boltz)
+    d_i^2 boltz = p_i (1 - (1 - 2 p_i) (boltz - a_i - 1))
+    """
+    p = torch.softmax(a, -1)
+    below = boltzmann(a).unsqueeze(-1) - a - 1
+    slope = -p * below
+    return slope, p * (1 - (1 - 2 * p) * below)
+
+
 def slope_on_either_side() -> Verdict:
     """Of 0, -1, -5 the second entry has a positive slope and the third a negative one:
     p = (0.7275, 0.2676, 0.0049) and boltz = -0.2921 by hand.
@@ -422,7 +429,7 @@ def regions(
 
     Measured: the largest slope or curvature of such an entry, divided by its weight;
     negative is good. Both come from automatic differentiation of the formula; where
-    `memorize.derivatives` says otherwise by more than 1e-10 (1 + max |a|), the
+    `derivatives` says otherwise by more than 1e-10 (1 + max |a|), the
     difference, against 1e-10.
 
     Args:
@@ -480,6 +487,39 @@ def _automatic(a: Tensor) -> tuple[Tensor, Tensor]:
 # --- the separation lemmas
 
 
+def log_separation_bound(n: int, delta: float, spread: float, *, kind: str) -> float:
+    """How far apart the Boltzmann operator keeps two different inputs, at least, as a
+    natural logarithm: the bound itself may lie far below the smallest float.
+
+    distinct: 0.9 (n - 1) delta e^(delta - rho)
+    multiset: 0.9 delta e^(-rho) / (n - 1)
+    paper:    (ln n)^2 e^(-2 r)   with r = rho / 2, its smallest value
+
+    Args:
+        n: entries of each vector, at least 2.
+        delta: different values are at least so far apart; at least needed_gap.
+        spread: rho, the largest value minus the smallest, over both vectors.
+        kind: "distinct" wants no value twice in a vector; if values repeat, "multiset"
+            is the one that is proved; "paper" is Lemma 1 of Kajitsuka and Sato 2024,
+            recalled.
+
+    Returns:
+        the logarithm.
+    """
+    need = needed_gap(n, kind=kind)
+    require(
+        need <= delta <= spread,
+        f"delta must be at least {need:.4f} for n = {n} and kind {kind!r}, and spread "
+        f"at least delta, got {delta:g} and {spread:g}",
+    )
+    if kind == "paper":
+        return 2 * math.log(math.log(n)) - spread
+    bound = math.log(0.9 * delta) - spread
+    if kind == "distinct":
+        return bound + delta + math.log(n - 1)
+    return bound - math.log(n - 1)
+
+
 def log_shortage(a, b, kind: str, temperature: Number) -> float:
     """ln of the bound over the certified distance; at most zero if the lemma holds."""
     delta = _delta(a, b)
@@ -504,7 +544,7 @@ def distinct_is_nearly_attained() -> Verdict:
     """
     for n in (2, 3, 8, 64):
         delta = needed_gap(n)
-        ours = log_separation_bound(n, delta, n * delta)
+        ours = log_separation_bound(n, delta, n * delta, kind="distinct")
         recalled = log_separation_bound(n, delta, n * delta, kind="paper")
         if not ours - recalled > math.log(n * n):
             return at_most(math.inf, 2e-4)

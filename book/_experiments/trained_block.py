@@ -1,9 +1,8 @@
-"""The same block as it is trained: attention layers and a ReLU network of chosen width.
+"""The block of memorize as it is trained: attention layers and a ReLU network of chosen
+width.
 
     h = x + sum_h softmax(x W_Q W_K' x') x W_V W_O      in each layer
     scores = W_2 relu(W_1 h + b_1) + b_2
-
-Page: notebooks/one_layer_memorization/reviewers_questions
 """
 
 from __future__ import annotations
@@ -12,11 +11,6 @@ import math
 
 import torch
 from torch import Tensor, nn
-
-from attnlib import _require
-from attnlib._require import finite, require
-
-KINDS = ("none", "frozen", "random", "trained")
 
 
 class TrainedBlock(nn.Module):
@@ -33,8 +27,7 @@ class TrainedBlock(nn.Module):
         layers: number of attention layers.
         rank: head width.
         tied: one matrix serves as W_Q, W_K and W_V; not for "frozen".
-        directions: (layers heads, d) for "frozen", layer by layer; all weights lie
-            where they do.
+        directions: (layers heads, d) for "frozen", layer by layer.
         beta: factor of the logits for "frozen".
         generator: for every draw.
     """
@@ -55,23 +48,18 @@ class TrainedBlock(nn.Module):
         generator: torch.Generator,
     ):
         super().__init__()
-        sizes = {"heads": heads, "layers": layers, "rank": rank}
-        _require.sizes(1, d=d, width=width, labels=labels, **sizes)
-        _require.one_of(KINDS, kind=kind)
-        _require.is_a(bool, tied=tied)
-        _require.random(generator)
-        frozen = kind == "frozen" and torch.is_tensor(directions)
-        device = directions.device if frozen else generator.device
 
         def draw(*size, scale):
-            drawn = torch.randn(*size, generator=generator, device=generator.device)
-            return drawn.to(device) * scale
+            return torch.randn(*size, generator=generator) * scale
 
         narrow = 1 / math.sqrt(d)
         maps = [draw(heads, d, rank, scale=narrow) for _ in range(4 * layers)]
         if kind == "frozen":
-            require(not tied, "tied is for drawn weights, not for 'frozen'")
-            maps = _given_maps(directions, (layers * heads, d), heads, beta)
+            maps = []
+            for rows in directions.float().split(heads):
+                v = rows[:, :, None]
+                w_q = math.sqrt(beta) * v
+                maps += [w_q, w_q.clone(), v, v / v.norm(dim=1, keepdim=True)]
         self.kind = kind
         self.maps = nn.ParameterList()
         for weights in maps:
@@ -84,18 +72,12 @@ class TrainedBlock(nn.Module):
         self.w_1 = nn.Parameter(draw(d, width, scale=narrow))
         self.b_1 = nn.Parameter(draw(width, scale=narrow))
         self.w_2 = nn.Parameter(draw(width, labels, scale=1 / math.sqrt(width)))
-        self.b_2 = nn.Parameter(torch.zeros(labels, device=device))
+        self.b_2 = nn.Parameter(torch.zeros(labels))
 
     def attend(self, x: Tensor, token_mask: Tensor | None = None) -> Tensor:
         """The tokens x (*batch, n, d) behind the attention layers; token_mask
         (*batch, n) is True where a token is.
         """
-        _require.tokens(x)
-        size = (*x.shape[:-1], len(self.w_1))
-        _require.matches("x", x, size, self.w_1, "the block")
-        finite(x=x)
-        if token_mask is not None:
-            _require.token_mask(token_mask, x.shape[:-1], x.device)
         if self.kind == "none":
             return x
         maps = list(self.maps)
@@ -111,35 +93,6 @@ class TrainedBlock(nn.Module):
         return x
 
     def forward(self, x: Tensor, token_mask: Tensor | None = None) -> Tensor:
-        """Scores (*batch, n, labels) of the tokens x (*batch, n, d); token_mask
-        (*batch, n) is True where a token is.
-        """
+        """Scores (*batch, n, labels) of the tokens x (*batch, n, d)."""
         h = self.attend(x, token_mask)
         return torch.relu(h @ self.w_1 + self.b_1) @ self.w_2 + self.b_2
-
-
-def _given_maps(
-    directions: Tensor | None, shape: tuple[int, int], heads: int, beta: float
-) -> list[Tensor]:
-    """The four maps of each layer from the directions of its heads."""
-    given = torch.is_tensor(directions) and directions.shape == shape
-    require(given, f"kind 'frozen' needs directions (layers heads, d) = {shape}")
-    _require.is_floating("directions", directions)
-    finite(directions=directions)
-    _require.numbers(beta=beta)
-    require(beta >= 0, f"beta must not be negative, got {beta}")
-    squares = directions.float().square().sum(1)
-    limits = torch.finfo(torch.float32)
-    require(
-        bool(((squares >= limits.tiny) & (squares <= limits.max)).all()),
-        "directions must not be 0, and float32 must hold the squares of their lengths, "
-        f"got {squares.tolist()}",
-    )
-    maps = []
-    for rows in directions.float().split(int(heads)):
-        v = rows[:, :, None]
-        w_q = math.sqrt(beta) * v
-        finite(**{"sqrt(beta) * directions": w_q})
-        w_o = v / v.norm(dim=1, keepdim=True)
-        maps += [w_q, w_q.clone(), v, w_o]
-    return maps
