@@ -19,7 +19,6 @@ _ROOMS = {
     "memorize",
     "paths",
     "patterns",
-    "projections",
     "sparse",
     "universal",
 }

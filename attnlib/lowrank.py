@@ -1,20 +1,270 @@
-"""Low rank: singular values of attention matrices, surrogates of a given rank,
-Linformer and Nystrom attention.
+"""Random projections and low rank: fewer rows in place of many, and what that costs.
 
-Page: notebooks/jl_low_rank/spectra_and_linformer
+    X R',   E[R'R] = I;    P R'(R V);    softmax(Q (E K)') F V
+
+The first half belongs to the page on random projections, and `projection` is its
+literal form: x @ projection(k, n).T sketches the rows of x. The second half is spectra,
+surrogates of attention matrices, Linformer and Nystrom attention.
+
+Page: notebooks/jl_low_rank/random_projections,
+    notebooks/jl_low_rank/spectra_and_linformer
 """
 
 from __future__ import annotations
 
 import math
+from typing import Literal, get_args
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
+from torch.nn.functional import pad
 
 from attnlib import _require
 from attnlib._require import finite, is_tensor, matches, require, sizes, tokens
-from attnlib.projections import Family, projection
+
+Family = Literal["gaussian", "rademacher", "achlioptas", "sparse", "srht"]
+
+
+def projection(
+    k: int,
+    n: int,
+    family: Family = "gaussian",
+    *,
+    s: int = 1,
+    generator: torch.Generator,
+) -> Float[Tensor, "k n"]:
+    """A random matrix R with E[R'R] = I, to be applied to rows as x @ R.T.
+
+        gaussian    N(0, 1/k)
+        rademacher  +-1 / sqrt(k)
+        achlioptas  sqrt(3/k) times +1, 0, -1 with chances 1/6, 2/3, 1/6
+        sparse      s entries +-1 / sqrt(s) in each column, in distinct rows
+        srht        k rows, drawn without replacement, of H diag(signs) / sqrt(k)
+
+    Sparse with s = 1 is CountSketch; H is Sylvester's Hadamard matrix, and where n is
+    no power of two, R is the first n columns of the next larger one.
+
+    Args:
+        k: at most n.
+        s: only for sparse, at most k.
+        generator: draws everything, in float64 and on its own device, where R is.
+
+    Source: Johnson and Lindenstrauss 1984; Achlioptas 2003; Kane and Nelson 2014; Ailon
+        and Chazelle 2009.
+    Claim: jl.families
+    """
+    _sketch_sizes(k, n)
+    _require.one_of(get_args(Family), family=family)
+    sizes(1, s=s)
+    require(
+        family != "sparse" or s <= k,
+        f"s must be at most k = {k}, got {s}: a column has k entries",
+    )
+    _require.random(generator)
+    g = generator
+    where = g.device
+    if family == "gaussian":
+        normal = torch.randn(k, n, generator=g, device=where, dtype=torch.float64)
+        return normal / math.sqrt(k)
+    if family == "rademacher":
+        return _signs((k, n), g) / math.sqrt(k)
+    if family == "achlioptas":
+        face = torch.randint(6, (k, n), generator=g, device=where)
+        entries = (face == 0).double() - (face == 1).double()
+        return entries * math.sqrt(3 / k)
+    if family == "sparse":
+        places = torch.rand(k, n, generator=g, device=where, dtype=torch.float64)
+        rows = places.argsort(0)[:s]
+        entries = _signs((s, n), g) / math.sqrt(s)
+        return torch.zeros_like(places).scatter(0, rows, entries)
+    signs, rows = _srht_draw(k, n, g)
+    columns = torch.arange(n, device=where)
+    return signs * _sylvester(rows, columns) / math.sqrt(k)
+
+
+def _sketch_sizes(k: int, n: int) -> None:
+    sizes(1, k=k, n=n)
+    require(
+        k <= n,
+        f"k must be at most n = {n}, got {k}: "
+        "a sketch longer than the row saves nothing",
+    )
+
+
+def _signs(size: tuple[int, ...], g: torch.Generator) -> Tensor:
+    """Entries +1 and -1, each with chance 1/2."""
+    coins = torch.randint(2, size, generator=g, device=g.device)
+    return 2.0 * coins.double() - 1
+
+
+def _srht_draw(k: int, n: int, g: torch.Generator) -> tuple[Tensor, Tensor]:
+    """A sign for each column, and which k rows of the Hadamard matrix are kept."""
+    signs = _signs((n,), g)
+    rows = torch.randperm(_padded(n), generator=g, device=g.device)[:k]
+    return signs, rows
+
+
+def _padded(n: int) -> int:
+    """The least power of two that is n or more."""
+    return 1 << (n - 1).bit_length()
+
+
+def _sylvester(rows: Tensor, columns: Tensor) -> Tensor:
+    """Entries (-1)^(number of common binary digits of row and column)."""
+    common = rows[:, None] & columns
+    # Folding the digits onto one another leaves in the last one whether they are odd.
+    for shift in (32, 16, 8, 4, 2, 1):
+        common = common ^ (common >> shift)
+    return 1.0 - 2.0 * (common & 1).double()
+
+
+def srht(
+    x: Float[Tensor, "*batch n"],
+    k: int,
+    *,
+    generator: torch.Generator,
+    check: bool = True,
+) -> Float[Tensor, "*batch k"]:
+    """x @ projection(k, n, "srht").T for the same state of the generator, without the
+    matrix: O(n log n) a row.
+
+    Args:
+        k: at most n.
+        generator: draws signs and rows.
+        check: look for NaN and infinity.
+
+    Source: Ailon and Chazelle 2009; differs: rows are sampled, without replacement.
+    """
+    _require.is_floating("x", x)
+    got = tuple(x.shape)
+    require(got and got[-1] >= 1, f"x must be (*batch, n) with n >= 1, got {got}")
+    if check:
+        finite(x=x)
+    n = got[-1]
+    _sketch_sizes(k, n)
+    _require.random(generator)
+    signs, rows = _srht_draw(k, n, generator)
+    signed = x * signs.to(x)
+    product = _hadamard(pad(signed, (0, _padded(n) - n)))
+    return product[..., rows.to(x.device)] / math.sqrt(k)
+
+
+def _hadamard(x: Float[Tensor, "*batch n"]) -> Float[Tensor, "*batch n"]:
+    """Each row times Sylvester's matrix, n a power of two, by the fast transform.
+
+    H_1 = (1),   H_2n = [[H_n, H_n], [H_n, -H_n]]
+    """
+    h = 1
+    while h < x.shape[-1]:
+        left, right = x.unflatten(-1, (-1, 2, h)).unbind(-2)
+        pairs = torch.stack([left + right, left - right], -2)
+        x = pairs.flatten(-3)
+        h *= 2
+    return x
+
+
+def failure_probability(k: int, eps: float) -> float:
+    """The exact chance that a Gaussian projection to k rows changes a squared norm by
+    more than the share eps.
+
+        Pr(|X/k - 1| > eps),   X chi-square with k degrees of freedom
+
+    Args:
+        eps: positive; from 1 on only the upper tail is left.
+
+    Source: the chi-square law of the squared norm; two incomplete gamma functions.
+    Claim: jl.norm-law
+    """
+    sizes(1, k=k)
+    _share(eps)
+    k = torch.tensor(float(k), dtype=torch.float64, device="cpu")
+    return float(_failures(k, eps))
+
+
+def _share(eps: float, most: float = math.inf) -> None:
+    _require.numbers(eps=eps)
+    require(0 < eps < most, f"eps must be positive and below {most:g}, got {eps}")
+
+
+def _failures(k: Tensor, eps: float) -> Tensor:
+    """failure_probability for several k at once."""
+    a = k / 2
+    upper = torch.special.gammaincc(a, a * (1 + eps))
+    if eps >= 1:
+        return upper
+    lower = torch.special.gammainc(a, a * (1 - eps))
+    return upper + lower
+
+
+def failure_bound(k: int, eps: float, *, sharp: bool = False) -> float:
+    """An upper bound of the chance that |x'R'Ry - x'y| > eps |x| |y| for a Gaussian R
+    of k rows, for norms and inner products alike.
+
+        2 e^(-k (eps^2 - eps^3) / 4),   sharp:  2 e^(-k (eps - ln(1 + eps)) / 2)
+
+    Args:
+        eps: between 0 and 1; sharp takes any positive eps.
+
+    Source: the usual form of the lemma; the constant 2 for inner products is derived on
+        the page.
+    Claim: jl.tail
+    """
+    _require.is_a(bool, sharp=sharp)
+    sizes(1, k=k)
+    if sharp:
+        _share(eps)
+        rate = (eps - math.log1p(eps)) / 2
+    else:
+        _share(eps, 1.0)
+        rate = (eps**2 - eps**3) / 4
+    return 2 * math.exp(-k * rate)
+
+
+def required_dimension(
+    eps: float, delta: float, *, union: int = 1, exact: bool = True
+) -> int:
+    """How many rows make the chance of a failure, summed over a union of events, at
+    most delta. Nothing keeps it below n.
+
+        exact:      least K with  union * failure_probability(k, eps) <= delta
+                    for all k >= K
+        otherwise:  4 ln(2 union / delta) / (eps^2 - eps^3), rounded up
+
+    Args:
+        eps, delta: between 0 and 1.
+        union: number of squared norms to keep; inner products need exact=False.
+
+    Cost: exact looks at every k from the bound down, about 10^7 a second.
+    Source: the usual form of the lemma, and the law behind it.
+    Claim: jl.floor
+    """
+    _require.is_a(bool, exact=exact)
+    _share(eps, 1.0)
+    _require.numbers(delta=delta)
+    require(0 < delta < 1, f"delta must be between 0 and 1, got {delta}")
+    sizes(1, union=union)
+    logarithm = math.log(2 * union / delta)
+    room = eps**2 - eps**3
+    require(
+        room * 2**53 > 4 * logarithm,
+        f"eps must not ask for 2^53 dimensions or more, got {eps}",
+    )
+    k = math.ceil(4 * logarithm / room)
+    # The bound answers for this k and all larger ones. Below it we look for the largest
+    # k that fails, many at a time.
+    while exact and k > 1:
+        first = max(1, k - 2**16)
+        block = torch.arange(first, k, dtype=torch.float64, device="cpu")
+        fails = union * _failures(block, eps) > delta
+        failing = block[fails]
+        if len(failing):
+            return int(failing[-1]) + 1
+        k = first
+    return k
+
+
+# --- spectra, surrogates, and attention through fewer keys
 
 
 def effective_rank(
@@ -25,19 +275,11 @@ def effective_rank(
         min { j : sum_{i <= j} sigma_i^power >= share sum_i sigma_i^power }
 
     Args:
-        sigma: (*batch, r), not negative, in decreasing order.
+        sigma: not negative, in decreasing order.
         share: in (0, 1].
         power: 2 for energy (squared Frobenius norm), 1 for the cumulative curve of
             sums.
 
-    Returns:
-        (*batch), integers from 1 to r.
-
-    Raises:
-        ValueError: if sigma is not floating point, empty, not sorted, negative, all
-            zero or not finite, or share leaves (0, 1].
-
-    Cost: O(r), in float64.
     Source: energy: the error of Eckart and Young; power 1: the figure of Wang et al.
         2020, section 3.
     Claim: lowrank.metric
@@ -45,28 +287,21 @@ def effective_rank(
     _require.numbers(share=share, power=power)
     require(0 < share <= 1, f"share must lie in (0, 1], got {share}")
     require(power > 0, f"power must be positive, got {power}")
-    is_tensor("sigma", sigma)
-    require(
-        sigma.is_floating_point() and sigma.dim() >= 1 and sigma.numel() > 0,
-        "sigma must be floating point with at least one singular value, "
-        f"got {tuple(sigma.shape)} {sigma.dtype}",
-    )
+    _require.is_floating("sigma", sigma)
+    got = tuple(sigma.shape)
+    require(got and 0 not in got, f"sigma needs at least one singular value, got {got}")
     finite(sigma=sigma)
     sigma = sigma.double()
+    largest = sigma[..., :1]
+    falls = (sigma >= 0).all() and (sigma.diff() <= 0).all()
     require(
-        bool((sigma >= 0).all() and (sigma.diff() <= 0).all()),
-        "sigma must be nonnegative, in decreasing order",
+        falls and (largest > 0).all(),
+        "sigma must be nonnegative, in decreasing order, not all zero",
     )
-    require(
-        bool((sigma[..., :1] > 0).all()),
-        "sigma must not be all zero: no share of nothing is defined",
-    )
-    r = sigma.shape[-1]
-    rounding = 4 * r * torch.finfo(sigma.dtype).eps
-    relative = sigma / sigma[..., :1]  # no power of these overflows
+    relative = sigma / largest  # no power of these overflows
     sums = relative.pow(power).cumsum(-1)
-    enough = share * sums[..., -1:] * (1 - rounding)
-    reached = sums >= enough
+    rounding = 4 * got[-1] * torch.finfo(sigma.dtype).eps
+    reached = sums >= share * sums[..., -1:] * (1 - rounding)
     return reached.to(torch.int64).argmax(-1) + 1
 
 
@@ -77,65 +312,28 @@ def jl_surrogate(
     *,
     family: Family = "gaussian",
     generator: torch.Generator,
-    check: bool = True,
 ) -> Float[Tensor, "*batch m c"]:
-    """The surrogate P R'R of a matrix, or its product with values, which never forms
-    R'R.
+    """The surrogate of rank k of a matrix, or its product with values, which never
+    forms R'R. Both need P itself.
 
         P R' R   or   P (R' (R V)),   R = projection(k, n)
 
     Args:
-        p: (*batch, m, n), attention matrices; one R serves the batch.
-        k: rank, 1 <= k <= n.
-        v: (*batch, n, d), or batches that broadcast, or None.
-        family: of R.
-        generator: draws R.
-        check: look for NaN and infinity.
+        p: attention matrices; one R serves the batch.
 
-    Returns:
-        (*batch, m, n), or (*batch, m, d) with v; dtype and device of p.
-
-    Raises:
-        ValueError: for k out of range, shapes, dtypes or devices that do not fit, NaN
-            or infinity.
-
-    Cost: O(m n k); with v O((m + k) n d). Both need P itself.
     Source: Wang et al. 2020, proof of Theorem 1; Xie 2021, proof of Theorem 2.3.
     Claim: jl.mean-square
-    Page: notebooks/jl_low_rank/random_projections
     """
     tokens(p, "p")
+    *batch, _, n = p.shape
     if v is not None:
         tokens(v, "v")
-        _check_product(p, v)
-    if check:
-        finite(p=p, v=v)
-    n = p.shape[-1]
-    r = projection(k, n, family, generator=generator, dtype=p.dtype, device=p.device)
+        matches("v", v, (*batch, n, v.shape[-1]), p, "p")
+    finite(p=p, v=v)
+    r = projection(k, n, family, generator=generator).to(p)
     if v is None:
         return (p @ r.mT) @ r
     return p @ (r.mT @ (r @ v))
-
-
-def _check_product(p: Tensor, v: Tensor) -> None:
-    """The product p @ v exists, without a cast."""
-    require(
-        v.dtype == p.dtype and v.device == p.device,
-        "p and v must share dtype and device",
-    )
-    *batch_p, _, n = p.shape
-    *batch_v, rows, _ = v.shape
-    require(
-        rows == n,
-        f"v needs {n} rows to fit p {tuple(p.shape)}, got {tuple(v.shape)}",
-    )
-    try:
-        torch.broadcast_shapes(batch_p, batch_v)
-    except RuntimeError:
-        raise ValueError(
-            "the batches of p and v must broadcast, "
-            f"got {tuple(batch_p)} and {tuple(batch_v)}"
-        ) from None
 
 
 def svd_surrogate(
@@ -143,84 +341,48 @@ def svd_surrogate(
     k: int,
     *,
     oversample: int | None = None,
-    power: int = 1,
     generator: torch.Generator | None = None,
-    check: bool = True,
 ) -> Float[Tensor, "*batch m n"]:
     """A matrix of rank at most k near p: the best one, or one by a randomised range.
+    Its rows need not sum to one, and may have negative entries.
 
         exact:       P_k = sum_{i <= k} sigma_i u_i v_i'
-        randomised:  the best rank-k part of Q Q' P,  Q = orth((P P')^power P G)
-
-    with G: n x (k + oversample), N(0, 1).
+        randomised:  the best rank-k part of Q Q' P,   Q = orth(P P' P G)
 
     Args:
-        p: (*batch, m, n).
-        k: rank, 1 <= k <= min(m, n).
-        oversample: None for the exact one, else 0 or more columns beyond k.
-        power: passes over P P' of the randomised one, 0 or more.
-        generator: source of G, needed for the randomised one.
-        check: look for NaN and infinity.
+        k: at most min(m, n).
+        oversample: None for the exact one, else 0 or more: G has k + oversample
+            columns, N(0, 1).
+        generator: source of G.
 
-    Returns:
-        (*batch, m, n), dtype and device of p. Its rows need not sum to one, and may
-        have negative entries.
-
-    Raises:
-        ValueError: for k below 1 or over min(m, n), a bad oversample or power, a
-            missing generator, NaN.
-
-    Cost: exact O(m n min(m, n)); randomised O(m n (k + oversample)(power + 1)).
     Source: Eckart and Young 1936; Halko, Martinsson and Tropp 2011, recalled.
-        Orthonormalises between passes.
     Claim: lowrank.svd
     """
     tokens(p, "p")
     most = min(p.shape[-2:])
     sizes(1, k=k)
     require(k <= most, f"k must lie between 1 and min(m, n) = {most}, got {k}")
-    if check:
-        finite(p=p)
-    if oversample is not None:
-        sizes(0, oversample=oversample, power=power)
-        _require.random(generator)
+    finite(p=p)
     # torch has neither decomposition in half precision.
-    wide = p.float() if p.dtype in (torch.float16, torch.bfloat16) else p
-    return _svd_surrogate(wide, k, oversample, power, generator).to(p.dtype)
-
-
-def _svd_surrogate(
-    p: Tensor,
-    k: int,
-    oversample: int | None,
-    power: int,
-    generator: torch.Generator | None,
-) -> Tensor:
-    """What svd_surrogate returns, for single or double precision."""
-    most = min(p.shape[-2:])
+    wide = p.to(torch.promote_types(p.dtype, torch.float32))
     if oversample is None:
-        left, right = _leading(p, k)
-        return left @ right
+        return _best(wide, k).to(p.dtype)
+    sizes(0, oversample=oversample)
+    _require.random(generator)
     size = (p.shape[-1], min(k + oversample, most))
-    g = torch.randn(
-        size, generator=generator, dtype=torch.float64, device=generator.device
-    )
-    q = torch.linalg.qr(p @ g.to(p)).Q
-    for _ in range(power):
-        rows = torch.linalg.qr(p.mT @ q).Q
-        q = torch.linalg.qr(p @ rows).Q
-    left, right = _leading(q.mT @ p, k)
-    return q @ left @ right
+    drawn = {"dtype": torch.float64, "device": generator.device}
+    g = torch.randn(size, generator=generator, **drawn).to(wide)
+    q = torch.linalg.qr(wide @ g).Q
+    rows = torch.linalg.qr(wide.mT @ q).Q  # without it small singular values drown
+    q = torch.linalg.qr(wide @ rows).Q
+    return (q @ _best(q.mT @ wide, k)).to(p.dtype)
 
 
-def _leading(p: Tensor, k: int) -> tuple[Tensor, Tensor]:
-    """The leading part sum_{i <= k} sigma_i u_i v_i' of a matrix, as two factors: the
-    columns sigma_i u_i and the rows v_i'.
-    """
+def _best(p: Tensor, k: int) -> Tensor:
+    """The nearest matrix of rank k: sum_{i <= k} sigma_i u_i v_i'."""
     u, sigma, vh = torch.linalg.svd(p, full_matrices=False)
     columns = u[..., :k] * sigma[..., None, :k]
-    rows = vh[..., :k, :]
-    return columns, rows
+    return columns @ vh[..., :k, :]
 
 
 def sampled_product(
@@ -231,51 +393,34 @@ def sampled_product(
     generator: torch.Generator,
     check: bool = True,
 ) -> Float[Tensor, "m d"]:
-    """The product P V from k columns of P and the k rows of V that belong to them,
-    drawn at random.
+    """The product P V from k columns of P and the rows of V that belong to them, drawn
+    at random, with replacement; right on average, and so is its gradient.
 
         (1/k) sum_{t <= k} P_{:j_t} V_{j_t:} / p_{j_t}
 
-    with p_j = c_j / sum c and c_j = |P_{:j}| |V_{j:}|.
+    with p_j = c_j / sum c and c_j = |P_{:j}| |V_{j:}|, so that
+    E |error|_F^2 = ((sum c)^2 - |P V|_F^2) / k.
 
     Args:
-        p: (m, n).
-        v: (n, d).
-        k: draws, with replacement, at least 1.
         generator: source of randomness; the n chances go where it is, to the CPU.
         check: look for NaN and infinity.
 
-    Returns:
-        (m, d), right on average; E |error|_F^2 = ((sum c)^2 - |P V|_F^2) / k. The
-        chances are constants for autograd, so that the gradient of a linear function of
-        the result is right on average too.
-
-    Raises:
-        ValueError: for k below 1, p or v not a matrix, shapes that do not fit, NaN or
-            infinity, all c_j zero.
-
-    Cost: O((m + d) n) for the chances, O(m k d) for the product.
     Source: Drineas, Kannan and Mahoney 2006, recalled.
     Claim: lowrank.products
     """
     tokens(p, "p")
     tokens(v, "v")
-    require(
-        p.dim() == v.dim() == 2,
-        "p and v must be one matrix each, (m, n) and (n, d), "
-        f"got {tuple(p.shape)} and {tuple(v.shape)}: loop over a batch",
-    )
+    got = tuple(p.shape)
+    require(len(got) == 2, f"p must be one matrix (m, n), got {got}: loop over a batch")
     sizes(1, k=k)
     _require.random(generator)
-    matches("v", v, (p.shape[-1], v.shape[-1]), p, "p")
+    matches("v", v, (got[1], v.shape[-1]), p, "p")
     if check:
         finite(p=p, v=v)
-    # Some rows at a time, so that no second m x n matrix is held.
-    squares = sum(rows.square().sum(0) for rows in p.detach().split(256))
-    c = squares.sqrt() * v.detach().norm(dim=1)
+    # Constants for autograd: so the gradient of a linear function is right on average.
+    c = p.detach().norm(dim=0) * v.detach().norm(dim=1)
     require(
-        bool(c.sum() > 0),
-        "every column of p or row of v is zero: there is nothing to draw",
+        c.sum() > 0, "every column of p or row of v is zero: there is nothing to draw"
     )
     chances = c.double().to(generator.device)
     drawn = torch.multinomial(chances, k, replacement=True, generator=generator)
@@ -295,18 +440,16 @@ def linformer_attention(
     token_mask: Bool[Tensor, "*sequences n"] | None = None,
     check: bool = True,
 ) -> Float[Tensor, "*batch m d_v"]:
-    """Attention to r mixtures of the tokens in place of the n tokens.
+    """Attention to r mixtures of the tokens in place of the n tokens; with e = f = I it
+    is dense.
 
         softmax_row( scale Q (E K)' ) F V
 
-    There is no mask of pairs, causal or not. A mixture can only be hidden whole, so row
-    i could use those alone that hold no token hidden from it; trained, dense e and f
-    have none.
+    There is no mask of pairs, causal or not: a mixture can only be hidden whole, and a
+    dense one holds tokens hidden from every row.
 
     Args:
-        q: (*batch, m, d), the last dimension of the batch being the heads.
-        k: (*batch, n, d).
-        v: (*batch, n, d_v).
+        q: the last dimension of its batch is the heads.
         e, f: (r, w) for all heads, or (h, r, w), one a head; r <= n <= w, and a shorter
             sequence uses the first n columns.
         scale: None for 1/sqrt(d).
@@ -314,14 +457,6 @@ def linformer_attention(
             values of what is none count as zero.
         check: look for NaN and infinity.
 
-    Returns:
-        (*batch, m, d_v), dtype and device of q. With e = f = I it is dense attention.
-
-    Raises:
-        ValueError: for r below 1 or over n, a sequence longer than w, shapes that do
-            not fit, NaN or infinity, a sequence without a token.
-
-    Cost: O(r n (d + d_v) + r m (d + d_v)) time, O(r (m + d + d_v)) memory.
     Source: Wang et al. 2020, eq. (7); one head, projections of queries, keys and values
         done before.
     Claim: lowrank.pairs
@@ -352,25 +487,15 @@ def _check_mixtures(q: Tensor, k: Tensor, e: Tensor, f: Tensor, check: bool) -> 
         len(shape) in (2, 3) and 0 not in shape,
         f"e must be (r, w), or (h, r, w) for h heads, got {shape}",
     )
-    if len(shape) == 3:
-        h = q.shape[-3] if q.dim() > 2 else None
-        require(
-            shape[0] == h,
-            f"e has mixtures for {shape[0]} heads, q {tuple(q.shape)} has {h}",
-        )
-    *_, r, w = shape
+    *heads, r, w = shape
+    of_q = q.shape[-3:-2] if heads else ()
+    matches("e", e, (*of_q, r, w), q, "q")
     n = k.shape[-2]
     require(
-        n <= w,
-        f"the sequence has {n} tokens, e only {w} columns: "
-        "Linformer has a largest length, train a wider e",
+        r <= n <= w,
+        f"e must be (r, w) with r <= n <= w for n = {n} tokens, got {shape}: train a "
+        "wider e, or pad a short sequence and say so by token_mask=",
     )
-    require(
-        r <= n,
-        f"e has r = {r} rows for n = {n} tokens: r <= n is needed; "
-        "pad the sequence and say so by token_mask=",
-    )
-    matches("e", e, shape, q, "q")
     matches("f", f, shape, e, "e")
     if check:
         finite(e=e, f=f)
@@ -383,48 +508,32 @@ def nystrom_attention(
     landmarks: int,
     *,
     iterations: int | None = None,
-    scale: float | None = None,
     check: bool = True,
 ) -> Float[Tensor, "*batch n d_v"]:
-    """Attention through landmarks, the means of segments of queries and of keys.
+    """Attention through m landmarks, the means of segments of queries and of keys; with
+    m = n it is dense. It takes no mask: segments hold tokens from several places.
 
-        softmax(Q K_m') softmax(Q_m K_m')^+ softmax(Q_m K') V,    logits times scale
+        softmax(Q K_m') softmax(Q_m K_m')^+ softmax(Q_m K') V,  logits over sqrt(d)
 
     Args:
-        q, k: (*batch, n, d).
-        v: (*batch, n, d_v).
-        landmarks: number m of segments, a divisor of n.
+        landmarks: m, a divisor of n.
         iterations: None for the exact pseudo-inverse ^+; else steps toward it, 6 as
             published. Few steps leave small singular values out, which the exact one
             divides by.
-        scale: None for 1/sqrt(d).
         check: look for NaN and infinity.
 
-    Returns:
-        (*batch, n, d_v), dtype and device of q. With m = n it is dense attention. It
-        takes no mask: segments hold tokens from several places.
-
-    Raises:
-        ValueError: if landmarks is below 1, over n or no divisor of n, for iterations
-            below 1, shapes that do not fit, NaN or infinity.
-
-    Cost: O(n m (d + d_v) + m^3) time, O(n m) memory; 8 m^3 FLOPs an iteration.
     Source: Xiong et al. 2021 (Nystromformer), recalled; differs: no convolution, and
         unless iterations = 6 an exact pseudo-inverse. The theory of Nystrom
         approximation is for positive semidefinite kernels; softmax of Q K' is none.
     """
     _require.heads(q, k, v, one_length=True, check=check)
-    _require.scale(scale, check=check)
     sizes(1, landmarks=landmarks)
     if iterations is not None:
         sizes(1, iterations=iterations)
     n, d = q.shape[-2:]
-    m = landmarks
-    require(n % m == 0, f"landmarks must divide n = {n}, got {m}")
-    if scale is None:
-        scale = 1 / math.sqrt(d)
-    q = q * scale
-    segments = (m, n // m)
+    require(n % landmarks == 0, f"landmarks must divide n = {n}, got {landmarks}")
+    q = q / math.sqrt(d)
+    segments = (landmarks, n // landmarks)
     q_m = q.unflatten(-2, segments).mean(-2)
     k_m = k.unflatten(-2, segments).mean(-2)
     left = torch.softmax(q @ k_m.mT, -1)

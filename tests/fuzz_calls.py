@@ -88,21 +88,6 @@ def attention_rows() -> Rows:
     }
 
 
-def projections_rows() -> Rows:
-    x = normal(3, 8)
-    drawn = {"k": 2, "n": 8, "family": "sparse", "s": 1, "generator": SEED}
-    made = {"dtype": torch.float64, "device": "cpu"}
-    chances = {"eps": 0.5, "delta": 0.1, "union": 3}
-    return {
-        "projections.failure_bound": {"k": 4, "eps": 0.5},
-        "projections.failure_probability": {"k": 4, "eps": 0.5},
-        "projections.hadamard": {"x": x},
-        "projections.projection": {**drawn, **made},
-        "projections.required_dimension": chances,
-        "projections.srht": {"x": x, "k": 3, "generator": SEED},
-    }
-
-
 def patterns_rows() -> Rows:
     star = patterns.star(5)
     lists = patterns.families.from_sets([{0}, {0, 1}])
@@ -236,6 +221,8 @@ def lowrank_rows() -> Rows:
             "share": 0.9,
             "power": 2,
         },
+        "lowrank.failure_bound": {"k": 4, "eps": 0.5},
+        "lowrank.failure_probability": {"k": 4, "eps": 0.5},
         "lowrank.jl_surrogate": {"p": p, "k": 3, "v": v, "family": "gaussian", **drawn},
         "lowrank.linformer_attention": {
             **heads,
@@ -247,10 +234,12 @@ def lowrank_rows() -> Rows:
             **heads,
             "landmarks": 5,
             "iterations": 2,
-            "scale": 0.5,
         },
+        "lowrank.projection": {"k": 2, "n": 8, "family": "sparse", "s": 1, **drawn},
+        "lowrank.required_dimension": {"eps": 0.5, "delta": 0.1, "union": 3},
         "lowrank.sampled_product": {"p": p, "v": v, "k": 3, **drawn},
-        "lowrank.svd_surrogate": {"p": p, "k": 2, "oversample": 1, "power": 1, **drawn},
+        "lowrank.srht": {"x": normal(3, 8), "k": 3, **drawn},
+        "lowrank.svd_surrogate": {"p": p, "k": 2, "oversample": 1, **drawn},
     }
 
 
@@ -579,7 +568,6 @@ def bridges_rows() -> Rows:
     return {
         "bridges.cluster_logits": {"sets": p > 0.2, "c": 2, "r": 1.5},
         "bridges.dobrushin": {"p": p},
-        "bridges.dobrushin_literal": {"p": p},
         "bridges.largest_dobrushin": {"n": 4, "r": 1.5},
         "bridges.needed_bits": {"points": 10, "d": 2},
         "bridges.needed_radius": {"n": 4, "leak": 0.1},
@@ -676,7 +664,6 @@ def audit_rows() -> Rows:
 
 ROOMS = {
     "attention": attention_rows,
-    "projections": projections_rows,
     "patterns": patterns_rows,
     "sparse": sparse_rows,
     "paths": paths_rows,
@@ -736,7 +723,6 @@ LEGAL = {
         expressive.dimensions.cap theta: zero
         expressive.dimensions.expected_leak s: zero negative
         lowrank.linformer_attention scale: zero negative
-        lowrank.nystrom_attention scale: zero negative
         memorize.ids.context_ids beta: zero negative
         memorize.ids.rank_one_layer beta: zero negative
         memorize.ids.rank_one_layer w: zero negative
@@ -749,7 +735,6 @@ LEGAL = {
     """,
     "zero layers, moves, values, columns: nothing is done": """
         lowrank.svd_surrogate oversample: zero
-        lowrank.svd_surrogate power: zero
         patterns.conditions.check moves: zero
         patterns.conditions.reach layers: zero
         patterns.families.strided reach: zero
@@ -770,7 +755,6 @@ LEGAL = {
         attention.sparsemax a: empty shallower narrow short
         bridges.cluster_logits sets: narrow short
         bridges.dobrushin p: short
-        bridges.dobrushin_literal p: short
         bridges.radius logits: narrow short
         bridges.rank_floor p: short
         bridges.state_floor p: short
@@ -822,8 +806,7 @@ LEGAL = {
         memorize.line.interpolate t: empty scalar shallower narrow
         memorize.line.relu_layer line: coefficients:narrow
         memorize.line.relu_layer t: empty scalar shallower narrow
-        projections.hadamard x: empty shallower short
-        projections.srht x: empty shallower narrow short
+        lowrank.srht x: empty shallower narrow short
         sparse.sparse_attention q: short
         sparse.sparse_attention v: narrow
         sparse.masked_attention v: narrow

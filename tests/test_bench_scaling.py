@@ -99,9 +99,9 @@ def test_a_forgotten_kernel_is_found():
         "attention.forward",
         "sparse.sparse_attention",
         "memorize.boltzmann",
-        "lowrank.srht",
+        "efficacy.srht",
     }
-    assert known - taking() == {"lowrank.srht"}  # srht lives in another room
+    assert known - taking() == {"efficacy.srht"}  # srht lives in another room
     assert (
         own("forward", bench.main, "attention") is False and takes(bench.main) is False
     )

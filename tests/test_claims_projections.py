@@ -14,8 +14,7 @@ import torch
 
 from attnbook.theorems import random_projections as jl
 from attnlib import certify
-from attnlib.lowrank import jl_surrogate
-from attnlib.projections import failure_bound, projection
+from attnlib.lowrank import failure_bound, jl_surrogate, projection
 
 
 def gen(seed=0):

@@ -8,8 +8,8 @@ import pytest
 import torch
 from jaxtyping import TypeCheckError
 
+from attnlib.lowrank import effective_rank
 from attnlib.paths import path_counts
-from attnlib.projections import hadamard
 
 SHAPES = os.environ.get("ATTNLIB_SHAPES", "1") != "0"
 ROW = torch.zeros(4, dtype=torch.long)
@@ -18,13 +18,13 @@ ROW = torch.zeros(4, dtype=torch.long)
 @pytest.mark.skipif(not SHAPES, reason="the shape checker is off in this process")
 def test_the_shape_checker_speaks_first():
     with pytest.raises(TypeCheckError):
-        hadamard(ROW)
+        effective_rank(ROW)
 
 
 @pytest.mark.bad_input
 def test_in_a_test_of_bad_input_it_is_silent():
-    with pytest.raises(ValueError, match="x must be floating point"):
-        hadamard(ROW)
+    with pytest.raises(ValueError, match="sigma must be floating point"):
+        effective_rank(ROW)
 
 
 @pytest.mark.skipif(not SHAPES, reason="the shape checker is off in this process")

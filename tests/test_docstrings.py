@@ -22,7 +22,6 @@ BOOK = ROOT / "book" / "attnbook"
 # which never import attnbook; then the parts of attnbook.
 ROOMS = [
     "attention",
-    "projections",
     "patterns",
     "sparse",
     "paths",

@@ -122,12 +122,6 @@ def test_nystrom_is_its_formula():
         [q, k, v],
         1e-8,
     )
-    compare(
-        lambda q, k, v: nystrom_attention(q, k, v, 2, scale=0.2),
-        lambda q, k, v: literal_nystrom(q, k, v, 2, 0.2),
-        [q, k, v],
-        1e-8,
-    )
     assert (nystrom_attention(q, k, v, 8) - dense(q, k, v)).abs().max() < 1e-8
     assert torch.allclose(
         nystrom_attention(q, k, v, 1), dense(q.mean(0, keepdim=True), k, v).expand(8, 2)
@@ -237,11 +231,10 @@ def test_the_randomised_svd():
     p = (u * 0.5 ** torch.arange(40, dtype=a.dtype)) @ vh
     g = torch.Generator().manual_seed(0)
     best = (p - svd_surrogate(p, 5)).norm()
-    for power, factor in ((0, 2.0), (1, 1.05), (3, 1.0001)):
-        got = svd_surrogate(p, 5, oversample=5, power=power, generator=g)
-        assert torch.linalg.matrix_rank(got, rtol=1e-10) == 5
-        assert best * (1 - 1e-9) <= (p - got).norm() <= factor * best
-    exact = svd_surrogate(p, 40, oversample=0, power=0, generator=g)
+    got = svd_surrogate(p, 5, oversample=5, generator=g)
+    assert torch.linalg.matrix_rank(got, rtol=1e-10) == 5
+    assert best * (1 - 1e-9) <= (p - got).norm() <= 1.05 * best
+    exact = svd_surrogate(p, 40, oversample=0, generator=g)
     assert (exact - p).abs().max() < 1e-10
 
 
@@ -397,13 +390,16 @@ def test_no_mask_of_pairs_can_be_given():
     [
         (
             {"e": torch.ones(4, 7, dtype=torch.float64)},
-            "the sequence has 8 tokens, e only 7 columns",
+            "r <= n <= w for n = 8 tokens, got .4, 7.: train a wider e",
         ),
         (
             {"e": torch.ones(0, 8, dtype=torch.float64)},
             r"e must be \(r, w\), or \(h, r, w\)",
         ),
-        ({"e": torch.ones(9, 8, dtype=torch.float64)}, "r = 9 rows for n = 8 tokens"),
+        (
+            {"e": torch.ones(9, 8, dtype=torch.float64)},
+            "r <= n <= w for n = 8 tokens, got .9, 8.",
+        ),
         (
             {"e": torch.ones(8, dtype=torch.float64)},
             r"e must be \(r, w\), or \(h, r, w\)",
@@ -434,7 +430,7 @@ def test_no_mask_of_pairs_can_be_given():
             {"token_mask": torch.zeros(8, dtype=torch.bool)},
             "key_padding_mask of torch.nn.MultiheadAttention means the opposite",
         ),
-        ({"e": torch.ones(2, 4, 8, dtype=torch.float64)}, "mixtures for 2 heads"),
+        ({"e": torch.ones(2, 4, 8, dtype=torch.float64)}, "e must have shape"),
         ({"scale": math.nan}, "scale must be a finite number"),
     ],
 )
@@ -475,10 +471,6 @@ def test_the_others_refuse():
         ({"p": p / 0, "k": 2}, "p holds NaN"),
         ({"p": p, "k": 2, "oversample": 2}, "generator must be a torch.Generator"),
         ({"p": p, "k": 2, "oversample": -1, "generator": g}, "oversample must be"),
-        (
-            {"p": p, "k": 2, "oversample": 1, "power": -1, "generator": g},
-            "power must be",
-        ),
         ({"p": p[0], "k": 1}, "must be"),
     ):
         with pytest.raises(ValueError, match=message):
@@ -494,7 +486,7 @@ def test_the_others_refuse():
         (lambda: sampled_product(p, w / 0, 2, generator=g), "v holds NaN"),
         (
             lambda: sampled_product(p.expand(2, 4, 6), w, 2, generator=g),
-            "p and v must be one matrix each",
+            "p must be one matrix",
         ),
         (lambda: sampled_product(p, w[:, 0], 2, generator=g), "v must be"),
         (lambda: sampled_product(p, None, 2, generator=g), "v must be a torch tensor"),

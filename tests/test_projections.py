@@ -12,11 +12,11 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attnlib.lowrank import jl_surrogate
-from attnlib.projections import (
+from attnlib.lowrank import _hadamard as hadamard
+from attnlib.lowrank import (
     failure_bound,
     failure_probability,
-    hadamard,
+    jl_surrogate,
     projection,
     required_dimension,
     srht,
@@ -104,8 +104,7 @@ def test_the_same_draws_for_every_dtype_and_device(device):
     for family in FAMILIES:
         wanted = projection(6, 20, family, generator=gen())
         for dtype, tolerance in ((torch.float64, 0), (torch.float32, 1e-6)):
-            got = projection(6, 20, family, generator=gen(), dtype=dtype, device=device)
-            assert got.dtype == dtype and got.device.type == device.type
+            got = projection(6, 20, family, generator=gen()).to(device, dtype)
             assert (got.cpu().double() - wanted).abs().max() <= tolerance
     x, p, v = randn(3, 20), torch.softmax(randn(2, 9, 20), -1), randn(2, 20, 4)
     assert (
@@ -152,10 +151,9 @@ def tail(k, eps):
 @pytest.mark.parametrize("eps", [0.01, 0.1, 0.25, 0.5, 0.9, 1.0, 2.5])
 def test_the_tail_against_60_digits(k, eps):
     """To 2e-9 relative: the large-degree expansion of torch's incomplete gamma gives no
-    more. Logarithms likewise.
+    more.
     """
     wanted = tail(k, eps)
-    assert abs(failure_probability(k, eps, log=True) - float(mpmath.log(wanted))) < 2e-9
     if wanted > 1e-280:
         assert abs(failure_probability(k, eps) / float(wanted) - 1) < 2e-9
 
@@ -170,10 +168,6 @@ def test_two_degrees_of_freedom_by_hand():
 
 def test_far_below_the_smallest_float():
     assert failure_probability(20000, 0.9) == 0.0
-    wanted = float(mpmath.log(tail(20000, 0.9)))
-    assert wanted < -2000 and failure_probability(
-        20000, 0.9, log=True
-    ) == pytest.approx(wanted, rel=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -205,18 +199,6 @@ def test_required_dimensions_known():
     assert required_dimension(0.01, 0.01) == 132700  # more than one block
 
 
-@pytest.mark.parametrize(
-    ("k", "eps", "wanted"),
-    [  # by the continued fraction of Q and the series of P, worked out apart
-        (3000, 0.9, -391.69097337038),
-        (100_000, 0.3, -1886.91192186297),
-        (10, 200.0, -980.52309849122),
-    ],
-)
-def test_logarithms_of_chances_below_the_smallest_float(k, eps, wanted):
-    assert failure_probability(k, eps, log=True) == pytest.approx(wanted, abs=1e-9)
-
-
 # --- bad input
 
 
@@ -236,8 +218,6 @@ def test_logarithms_of_chances_below_the_smallest_float(k, eps, wanted):
             "s must be at most k = 2, got 3: a column has k entries",
         ),
         (2, 8, {"family": "sparse", "s": 0}, "s must be"),
-        (2, 8, {"dtype": torch.int64}, "dtype must be a floating dtype"),
-        (2, 8, {"dtype": "float32"}, "a floating dtype .*, got 'float32'"),
         (2, 8, {"family": "sparse", "s": 1.0}, "s must be an integer.*got 1.0"),
         (2, 8, {"family": "sparse", "s": True}, "integer.*got True"),
         (2, 8, {"generator": None}, "generator must be a torch.Generator"),
@@ -265,12 +245,8 @@ def test_bad_rows():
     ):
         with pytest.raises(ValueError, match=message):
             srht(bad, k, generator=gen())
-    with pytest.raises(ValueError, match="power of two, got 6"):
-        hadamard(x)
-    with pytest.raises(ValueError, match="NaN"):
-        hadamard(x[:, :4] * math.nan)
     with pytest.raises(ValueError, match="n >= 1"):
-        hadamard(torch.ones(2, 0))
+        srht(torch.ones(2, 0), 1, generator=gen())
 
 
 def test_unchecked_rows_may_hold_anything():
@@ -291,24 +267,13 @@ def test_bad_surrogates():
         ((p / 0, 2), "p holds NaN"),
         ((p.long(), 2), "p must be floating"),
         ((p[0], 2), r"p must be \(\*batch"),
-        ((p, 2, p[:3]), "v needs 4 rows"),
-        ((p, 2, p.float()), "share dtype"),
+        ((p, 2, p[:3]), r"v must have shape \(4, 4\) to fit p"),
+        ((p, 2, p.float()), "share one dtype"),
         ((p, 2, p * math.nan), "v holds NaN"),
-        (
-            (p.expand(2, 4, 4), 2, p.expand(3, 4, 4)),
-            r"must broadcast, got \(2,\) and \(3,\)",
-        ),
+        ((p.expand(2, 4, 4), 2, p), r"v must have shape \(2, 4, 4\) to fit p"),
     ]:
         with pytest.raises(ValueError, match=message):
             jl_surrogate(*args, generator=gen())
-    assert jl_surrogate(p * math.nan, 2, generator=gen(), check=False).isnan().all()
-    for left, right, out in (
-        (1, 3, (3, 4, 4)),
-        (None, 2, (2, 4, 4)),
-        (2, None, (2, 4, 4)),
-    ):
-        a, b = (p if size is None else p.expand(size, 4, 4) for size in (left, right))
-        assert jl_surrogate(a, 2, b, generator=gen()).shape == out
 
 
 @pytest.mark.bad_input

@@ -9,7 +9,7 @@ import math
 import pytest
 import torch
 
-from attnlib import attention, efficacy, lowrank, paths, projections
+from attnlib import attention, efficacy, lowrank, paths
 
 HALVES = (torch.float16, torch.bfloat16)
 
@@ -48,8 +48,8 @@ def test_logits_beyond_float16_leave_rows_that_sum_to_one():
 @pytest.mark.parametrize("exact", [True, False])
 def test_an_eps_that_asks_for_no_countable_dimension_is_refused(eps, exact):
     with pytest.raises(ValueError, match="eps must not ask for"):
-        projections.required_dimension(eps, 0.1, exact=exact)
-    assert projections.required_dimension(1e-5, 0.1, exact=False) > 1e11
+        lowrank.required_dimension(eps, 0.1, exact=exact)
+    assert lowrank.required_dimension(1e-5, 0.1, exact=False) > 1e11
 
 
 @pytest.mark.bad_input

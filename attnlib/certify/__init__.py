@@ -1,5 +1,9 @@
-"""A second, independent evaluation in exact arithmetic. Imports no other room: matrices
-are nested lists.
+"""A second, independent evaluation in exact arithmetic, and what a check answers.
+Imports no other room: matrices are nested lists.
+
+    X <- [X +] z sum_h P_h (X W_h + 1 u_h') + 1 b'
+
+`network` is this formula in Fractions; `path_sum` and `decomposition_gap` read off it.
 
 Page: notebooks/path_decomposition/paths
 """
@@ -29,6 +33,7 @@ from attnlib.certify.collapse import (  # noqa: F401 (public here)
 from attnlib.certify.matrices import (  # noqa: F401 (public here)
     Matrix,
     _exact,
+    _fitting,
     _is_list,
     _rationals,
     exact,
@@ -41,13 +46,7 @@ from attnlib.certify.matrices import (  # noqa: F401 (public here)
 
 @dataclass(frozen=True)
 class Verdict:
-    """What a check measured, what it was held against, and whether it held.
-
-    Args:
-        value: the measured number.
-        bound: what it may be at most.
-        ok: value <= bound.
-    """
+    """What a check measured, what it was held against, and whether it held."""
 
     value: float | int
     bound: float | int
@@ -72,23 +71,17 @@ class AtLeast(Verdict):
 
 
 def at_most(value, bound: float | int) -> Verdict:
-    """The verdict value <= bound; NaN fails.
-
-    Args:
-        value: a number or a tensor with one entry.
-        bound: the tolerance or the claimed bound.
-
-    Returns:
-        Verdict.
-
-    Raises:
-        ValueError: for what is no number.
-
-    Cost: O(1).
-    Source: every check of the book and its control return one.
+    """The verdict value <= bound of two numbers, or tensors with one entry; NaN
+    fails.
     """
     _are_numbers(value=value, bound=bound)
     return Verdict(float(value), float(bound), bool(value <= bound))
+
+
+def at_least(value, bound: float | int) -> AtLeast:
+    """The verdict value >= bound, for statements that two things differ; NaN fails."""
+    _are_numbers(value=value, bound=bound)
+    return AtLeast(float(value), float(bound), bool(value >= bound))
 
 
 def _are_numbers(**given) -> None:
@@ -107,41 +100,9 @@ def _are_numbers(**given) -> None:
             raise ValueError(words) from None
 
 
-def at_least(value, bound: float | int) -> AtLeast:
-    """The verdict value >= bound; NaN fails.
-
-    Args:
-        value: a number or a tensor with one entry.
-        bound: what it should reach.
-
-    Returns:
-        AtLeast, a Verdict that prints the other way round.
-
-    Raises:
-        ValueError: for what is no number.
-
-    Cost: O(1).
-    Source: statements that two things differ.
-    """
-    _are_numbers(value=value, bound=bound)
-    return AtLeast(float(value), float(bound), bool(value >= bound))
-
-
 def relative_error(got, wanted) -> float:
     """How far a tensor is from another, in units of the other: |got - wanted|_F /
-    |wanted|_F.
-
-    Args:
-        got, wanted: floating tensors of one shape.
-
-    Returns:
-        a float; NaN if both are zero, and if one holds NaN or infinity.
-
-    Raises:
-        ValueError: for other things than floating tensors, and for two shapes.
-
-    Cost: O(entries).
-    Source: the definition.
+    |wanted|_F; NaN if both are zero, and if one holds NaN or infinity.
     """
     for name, tensor in (("got", got), ("wanted", wanted)):
         dense = torch.is_tensor(tensor) and tensor.layout == torch.strided
@@ -166,28 +127,17 @@ def network(
     skip: bool = False,
     z: int | Fraction = 1,
 ) -> Matrix:
-    """The forward pass with given attention, in Fractions; z multiplies the output of
-    every head.
-
-        X <- [X +] z sum_h P_h (X W_h + 1 u_h') + 1 b'
+    """The forward pass with given attention; z multiplies the output of every head.
+    Nothing is assumed of P: its rows need not sum to one.
 
     Args:
         x: n rows of d.
         attention: P_h (n x n), a list of heads a layer.
         weights: W_h (d x d), likewise.
-        value_biases: u_h = W_O,h' b_V,h, a row of d a head.
+        value_biases: u_h = W_O,h' b_V,h, a row of d a head; None for zero.
         biases: b_O, a row of d a layer; None for zero.
         skip: add the input of each layer.
-        z: any number.
 
-    Returns:
-        n rows of d. Nothing is assumed of P: its rows need not sum to one.
-
-    Raises:
-        ValueError: if attention, weights and biases do not have the same layers and
-            heads, a matrix does not fit, or a number is not finite.
-
-    Cost: O(L H (n^2 d + n d^2)) exact operations.
     Source: the definition of the network; shares no code with attnlib.attention.
     Claim: paths.decomposition
     """
@@ -216,13 +166,6 @@ def network(
     return x
 
 
-def _counts(name: str, layers) -> list[int]:
-    """How many heads a list of lists has in each layer."""
-    if not _is_list(layers) or not all(map(_is_list, layers)):
-        raise ValueError(f"{name} must be a list of layers, each a list of its heads")
-    return [len(layer) for layer in layers]
-
-
 def _heads(x: Matrix, attention, weights, value_biases) -> list[Matrix]:
     """P_h (X W_h + 1 u_h') of each head; u_h may be None."""
     n, d = len(x), len(x[0])
@@ -236,13 +179,11 @@ def _heads(x: Matrix, attention, weights, value_biases) -> list[Matrix]:
     return outputs
 
 
-def _fitting(name: str, matrix, rows: int, columns: int) -> Matrix:
-    """The matrix in Fractions, if it has this shape."""
-    matrix = _exact(name, matrix)
-    got = f"{len(matrix)} x {len(matrix[0])}"
-    if got != f"{rows} x {columns}":
-        raise ValueError(f"{name} must be {rows} x {columns} here, got {got}")
-    return matrix
+def _counts(name: str, layers) -> list[int]:
+    """How many heads a list of lists has in each layer."""
+    if not _is_list(layers) or not all(map(_is_list, layers)):
+        raise ValueError(f"{name} must be a list of layers, each a list of its heads")
+    return [len(layer) for layer in layers]
 
 
 def _add(*matrices: Matrix) -> Matrix:
@@ -264,21 +205,16 @@ def _scaled(z: int | Fraction, matrix: Matrix) -> Matrix:
 def decomposition_gap(
     x: Matrix, attention, weights, *, value_biases, biases=None, skip: bool = False
 ) -> Fraction:
-    """The largest entry of network - sum of all paths - 1 b', exactly; zero when the
-    decomposition holds.
+    """The largest entry of network - sum of all paths - 1 b', exactly; zero for every
+    choice of biases if P 1 = 1.
 
         b <- [skip] b + b_O + sum_h (u_h + W_h' b)      layer by layer, from b = 0
+
+    and not by network, whose mistakes it would share.
 
     Args:
         x, attention, weights, value_biases, biases, skip: as in network, no row None.
 
-    Returns:
-        a Fraction; zero for every choice of biases if P 1 = 1.
-
-    Raises:
-        ValueError: as network.
-
-    Cost: L + 2 networks.
     Source: Xie 2021, Theorem 2.1; differs: the row b is spelled out, and nothing is
         assumed of P.
     Claim: paths.row-sums
@@ -306,21 +242,16 @@ def decomposition_gap(
 
 
 def path_sum(x: Matrix, attention, weights, *, skip: bool = False) -> list[Matrix]:
-    """The exact sum of all paths of each length, read off as coefficients of a
-    polynomial in z.
+    """The exact sums S_0, ..., S_L of all paths of each length, read off as
+    coefficients of a polynomial in z.
 
         network(z) = sum_k z^k S_k,    from its values at z = 0, ..., L by interpolation
+
+    It neither lists a path nor runs the recursion of attnlib.paths.
 
     Args:
         x, attention, weights, skip: as in network, without biases.
 
-    Returns:
-        L + 1 matrices S_0, ..., S_L in Fractions.
-
-    Raises:
-        ValueError: as network.
-
-    Cost: L + 1 networks; neither lists a path nor runs the recursion of attnlib.paths.
     Source: Lagrange interpolation.
     Claim: paths.sums
     """

@@ -1,6 +1,11 @@
 """Differences of softmax averages, enclosed with free exponents: a gap of 10^-77513
 needs no more bits than one of 1.
 
+    t = z_c + w sum_k z_k e^(beta z_c z_k) / Z
+    (t - t') Z Z' = sum_E c_E e^(beta E),   the c_E and E rational
+
+`context_terms` is this formula; an interval around it that holds zero gets more bits.
+
 Page: notebooks/one_layer_memorization/boltzmann_and_hardmax
 """
 
@@ -29,8 +34,6 @@ class Enclosure:
     Args:
         lower, upper: ends, numbers of mpmath, whose exponents are unbounded; both 0 if
             the difference is exactly 0.
-        sign: of the difference, certain.
-        log10: of the least absolute value that is possible.
     """
 
     lower: Any
@@ -45,9 +48,7 @@ class Enclosure:
 
     @property
     def log10(self) -> float:
-        """The decimal logarithm of the least absolute value that is possible; -inf for
-        zero.
-        """
+        """Of the least absolute value that is possible; -inf for zero."""
         least = min(abs(self.lower), abs(self.upper))
         return float(mpmath.log10(least)) if least else -float("inf")
 
@@ -57,9 +58,6 @@ def context_terms(
 ) -> dict[Fraction, Fraction]:
     """The difference of two scalar ids over a common denominator, as a sum of
     exponentials in beta.
-
-        t = z_c + w sum_k z_k e^(beta z_c z_k) / Z,
-        (t - t') Z Z' = sum_E c_E e^(beta E)
 
     Args:
         first, second: (z_c, [z_1, ..., z_n]), rationals or finite floats, values may
@@ -71,10 +69,6 @@ def context_terms(
         otherwise they differ at every nonzero algebraic beta (Lindemann and
         Weierstrass).
 
-    Raises:
-        ValueError: for no token, NaN or infinity.
-
-    Cost: O(n n') exact operations.
     Source: derived on the page; shares no code with attnlib.memorize.
     Claim: boltzmann.ids
     """
@@ -93,22 +87,14 @@ def context_gap(
     first: Context, second: Context, *, beta, weight=1, bits: int = 128
 ) -> Enclosure:
     """An enclosure of the difference t - t' of two scalar ids, never wide enough to
-    hold zero.
-
-        t = z_c + w sum_k z_k e^(beta z_c z_k) / Z
+    hold zero; exactly zero if they are equal, which is decided in Fractions.
 
     Args:
         first, second: (z_c, [z_1, ..., z_n]).
         beta, weight: rationals or finite floats.
-        bits: of the mantissa; doubled until the interval excludes zero.
+        bits: of the mantissa; doubled until the interval excludes zero, which ends: see
+            context_terms.
 
-    Returns:
-        Enclosure; exactly zero if the ids are equal, which is decided in Fractions.
-
-    Raises:
-        ValueError: for no token, NaN, infinity, or fewer than 16 bits.
-
-    Cost: O(n n') exact operations and as many exponentials. It ends: see context_terms.
     Source: derived on the page: the numerator by exponents, so that nothing close is
         subtracted.
     Claim: boltzmann.ids
@@ -117,8 +103,7 @@ def context_gap(
         raise ValueError(f"bits must be an integer, at least 16, got {bits!r}")
     terms = context_terms(first, second, weight=weight)
     s = _rational("beta", beta)
-    meet_at_zero = s == 0 and sum(terms.values()) == 0
-    if not terms or meet_at_zero:
+    if not terms or (s == 0 and sum(terms.values()) == 0):
         return Enclosure(mpmath.mpf(0), mpmath.mpf(0))
     c, a = _context("first", first)
     d, b = _context("second", second)
@@ -142,8 +127,7 @@ def context_gap(
 
 
 def boltzmann_gap(a: Sequence, b: Sequence, *, scale=1, bits: int = 128) -> Enclosure:
-    """An enclosure of the difference of two softmax averages, never wide enough to hold
-    zero.
+    """An enclosure of the difference of two softmax averages, as context_gap.
 
         f_a(s) - f_b(s),   f_a(s) = sum_k a_k e^(s a_k) / sum_k e^(s a_k);
         boltz(s a) = s f_a(s)
@@ -152,16 +136,8 @@ def boltzmann_gap(a: Sequence, b: Sequence, *, scale=1, bits: int = 128) -> Encl
         a, b: rationals or finite floats, each taken as the exact number; multisets, of
             any sizes.
         scale: s, likewise.
-        bits: of the mantissa; doubled until the interval excludes zero.
+        bits: as in context_gap.
 
-    Returns:
-        Enclosure; exactly zero if the averages are equal, which is decided in
-            Fractions.
-
-    Raises:
-        ValueError: for an empty multiset, NaN, infinity, or fewer than 16 bits.
-
-    Cost: O(n n') exact operations and as many exponentials.
     Source: derived on the page; shares no code with attnlib.memorize.
     Claim: boltzmann.exact
     """
@@ -175,20 +151,12 @@ def smallest_gap(
     contexts: Sequence[Context], *, beta, weight=1, bits: int = 128
 ) -> tuple[Enclosure, int, int]:
     """The smallest difference among many scalar ids, certified, and between which two
-    it lies.
-
-        min over pairs of |t_i - t_j|
+    it lies: (enclosure, i, j) with t_i <= t_j.
 
     Args:
-        contexts: at least two (z_c, [z_1, ..., z_n]).
+        contexts: at least two (z_c, [z_1, ..., z_n]); to compare sets at one query,
+            give all of them that query.
         beta, weight, bits: as in context_gap.
-
-    Returns:
-        (Enclosure, i, j) with t_i <= t_j; exactly zero if two ids are equal. To compare
-            sets at one query, give all of them that query.
-
-    Raises:
-        ValueError: for fewer than two contexts, and as context_gap.
 
     Cost: O(N log N) gaps: the ids are sorted by certified signs, and neighbours
         compared.
@@ -245,9 +213,7 @@ def _terms(pairs) -> dict[Fraction, Fraction]:
 
 
 def _ball(number: Fraction):
-    """An interval around a rational; outward rounding of numerator, denominator and
-    quotient.
-    """
+    """An interval around a rational."""
     return iv.mpf(number.numerator) / iv.mpf(number.denominator)
 
 
@@ -266,7 +232,7 @@ def _sum(terms: dict[Fraction, Fraction]):
 
 
 def hardmax_layer(x, heads) -> list[list[Fraction]]:
-    """One attention layer with skip and hardmax, ties averaged, in Fractions.
+    """One attention layer with skip and hardmax, ties averaged.
 
         X + sum_h hardmax(X W_Q (X W_K)') X W_V W_O
 
@@ -274,13 +240,6 @@ def hardmax_layer(x, heads) -> list[list[Fraction]]:
         x: n rows of d, rationals.
         heads: (W_Q, W_K, W_V, W_O) for each head, nested rows of rationals.
 
-    Returns:
-        n rows of d.
-
-    Raises:
-        ValueError: if shapes do not fit, or heads are no list of four matrices each.
-
-    Cost: O(n^2 d + n d^2) exact operations a head.
     Source: the definition; shares no code with attnlib.attention.
     Claim: boltzmann.hardmax
     """
@@ -290,17 +249,16 @@ def hardmax_layer(x, heads) -> list[list[Fraction]]:
         raise ValueError("heads must be a list of (W_Q, W_K, W_V, W_O)")
     for head in heads:
         w_q, w_k, w_v, w_o = [_exact("a matrix of heads", w) for w in head]
-        keys = product(x, w_k)
-        scores = product(x, w_q, list(zip(*keys)))
+        scores = product(x, w_q, list(zip(*product(x, w_k))))
         values = product(x, w_v, w_o)
+        if len(values[0]) != len(x[0]):
+            raise ValueError(
+                f"W_O of heads must have {len(x[0])} columns, got {len(values[0])}"
+            )
         for i, score in enumerate(scores):
             top = max(score)
             best = [v for v, s in zip(values, score) if s == top]
             count = len(best)
             mean = [Fraction(sum(column), count) for column in zip(*best)]
-            if len(mean) != len(x[0]):
-                raise ValueError(
-                    f"W_O of heads must have {len(x[0])} columns, got {len(mean)}"
-                )
             out[i] = [u + v for u, v in zip(out[i], mean)]
     return out

@@ -1,5 +1,10 @@
 """Matrices in exact arithmetic: nested lists of Fractions, so that nothing is rounded.
 
+    exact(A)   product(A, B)   row_stochastic(W)   norms(A)   rank(A)
+
+A matrix comes as nested rows of int, float or Fraction, or as a two-dimensional tensor:
+a finite float is an integer times a power of two.
+
 Page: notebooks/path_decomposition/paths
 """
 
@@ -13,22 +18,7 @@ Matrix = list[list[Fraction]]
 
 
 def exact(matrix) -> Matrix:
-    """The same numbers as Fractions: every float is a dyadic rational, so nothing is
-    rounded.
-
-    Args:
-        matrix: nested rows of int, float or Fraction, or a two-dimensional tensor.
-
-    Returns:
-        list of rows of Fractions.
-
-    Raises:
-        ValueError: if the rows are empty or of different lengths, or an entry is no
-            finite number.
-
-    Cost: O(entries).
-    Source: IEEE 754: a finite float is an integer times a power of two.
-    """
+    """The same numbers as Fractions."""
     return _exact("matrix", matrix)
 
 
@@ -41,6 +31,15 @@ def _exact(name: str, matrix) -> Matrix:
     if len(lengths) != 1 or 0 in lengths:
         raise ValueError(f"{name} must have at least one entry, and rows of one length")
     return [_rationals(name, row) for row in rows]
+
+
+def _fitting(name: str, matrix, rows: int, columns: int) -> Matrix:
+    """The matrix in Fractions, if it has this shape."""
+    matrix = _exact(name, matrix)
+    got = f"{len(matrix)} x {len(matrix[0])}"
+    if got != f"{rows} x {columns}":
+        raise ValueError(f"{name} must be {rows} x {columns} here, got {got}")
+    return matrix
 
 
 def _is_list(value) -> bool:
@@ -64,20 +63,7 @@ def _rationals(name: str, values: Sequence) -> list[Fraction]:
 
 
 def row_stochastic(weights) -> Matrix:
-    """Divide each row by its sum, exactly, so that P 1 = 1 holds without rounding.
-
-    Args:
-        weights: nested rows or a tensor, nonnegative, no row zero.
-
-    Returns:
-        Matrix with rows that sum to one.
-
-    Raises:
-        ValueError: for a negative entry or a row that sums to zero.
-
-    Cost: O(entries).
-    Source: the hypothesis P 1 = 1 of the path decomposition.
-    """
+    """Each row divided by its sum, exactly, so that P 1 = 1 holds without rounding."""
     stochastic = []
     for row in _exact("weights", weights):
         total = sum(row)
@@ -91,20 +77,7 @@ def row_stochastic(weights) -> Matrix:
 
 
 def product(*matrices) -> Matrix:
-    """The product of matrices, first to last, in Fractions.
-
-    Args:
-        matrices: at least one, of fitting shapes, each as in exact.
-
-    Returns:
-        Matrix.
-
-    Raises:
-        ValueError: as exact, and if the shapes do not fit.
-
-    Cost: O(p q r) exact operations for each pair (p, q) (q, r).
-    Source: the definition.
-    """
+    """The product of matrices, first to last."""
     if not matrices:
         raise ValueError("matrices must be at least one, got none")
     left, *others = [_exact("each of matrices", matrix) for matrix in matrices]
@@ -125,19 +98,9 @@ def _row_times(row: Sequence[Fraction], columns) -> list[Fraction]:
 
 
 def norms(matrix) -> tuple[Fraction, Fraction]:
-    """The largest absolute column sum |A|_1 and the largest absolute row sum |A|_inf,
-    exactly.
+    """The largest absolute column sum |A|_1 and the largest absolute row sum |A|_inf;
+    the square of the composite norm is their product.
 
-    Args:
-        matrix: as in exact.
-
-    Returns:
-        (|A|_1, |A|_inf); the square of the composite norm is their product.
-
-    Raises:
-        ValueError: as exact.
-
-    Cost: O(entries).
     Source: Xie 2021, Definition 2.1.
     Claim: questions.quasi-norm
     Page: notebooks/path_decomposition/four_questions
@@ -149,19 +112,9 @@ def norms(matrix) -> tuple[Fraction, Fraction]:
 
 
 def rank(matrix) -> int:
-    """The rank, exactly.
-
-    Args:
-        matrix: as in exact.
-
-    Returns:
-        an integer.
-
-    Raises:
-        ValueError: as exact.
+    """The rank, exactly: no tolerance is needed in rational numbers.
 
     Cost: an elimination of sympy, which comes with torch: O(n^2 m) exact operations.
-    Source: the definition; no tolerance is needed in rational numbers.
     Claim: questions.low-rank
     Page: notebooks/path_decomposition/four_questions
     """

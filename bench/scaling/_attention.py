@@ -170,16 +170,16 @@ def _product(kernel: Callable) -> Callable:
 
 def _surrogate(p, v) -> torch.Tensor:
     g = source(p.device.type)
-    return lowrank.jl_surrogate(p, 32, generator=g, check=False)
+    return lowrank.jl_surrogate(p, 32, generator=g)
 
 
 def _best(p, v) -> torch.Tensor:
-    return lowrank.svd_surrogate(p, 8, check=False)
+    return lowrank.svd_surrogate(p, 8)
 
 
 def _range(p, v) -> torch.Tensor:
     g = source(p.device.type)
-    return lowrank.svd_surrogate(p, 8, oversample=8, generator=g, check=False)
+    return lowrank.svd_surrogate(p, 8, oversample=8, generator=g)
 
 
 def _sampled(p, v) -> torch.Tensor:

@@ -14,9 +14,9 @@ from attnlib import (
     codes,
     copying,
     expressive,
+    lowrank,
     memorize,
     patterns,
-    projections,
     universal,
 )
 from bench.scaling._attention import TAKES_P
@@ -97,27 +97,20 @@ def _code_from(device: str, *, n: int, d: int) -> Callable:
 def _projection(family: str) -> Callable:
     def make(device: str, *, n: int, d: int) -> Callable:
         def run() -> torch.Tensor:
-            g = source(device)
-            return projections.projection(
-                d, n, family, generator=g, dtype=torch.float32, device=device
-            )
+            return lowrank.projection(d, n, family, generator=source(device))
 
         return run
 
     return make
 
 
-def _transform(kernel: Callable) -> Callable:
-    def make(device: str, *, N: int, n: int) -> Callable:
-        (x,) = drawn(device, (N, n))
-        return partial(kernel, x)
+def _srht(device: str, *, N: int, n: int) -> Callable:
+    (x,) = drawn(device, (N, n))
 
-    return make
+    def run() -> torch.Tensor:
+        return lowrank.srht(x, 64, generator=source(device), check=False)
 
-
-def _srht(x: torch.Tensor) -> torch.Tensor:
-    g = source(x.device.type)
-    return projections.srht(x, 64, generator=g, check=False)
+    return run
 
 
 def _grid(kernel: Callable) -> Callable:
@@ -140,7 +133,7 @@ def _equivariant(cells: int):
 def _logits(kernel: Callable) -> Callable:
     def make(device: str, *, N: int, n: int) -> Callable:
         (a,) = drawn(device, (N, n), dtype=torch.float64)
-        return partial(kernel, a, check=False)
+        return partial(kernel, a)
 
     return make
 
@@ -292,7 +285,7 @@ KERNELS = [
     ),
     Kernel(
         "projection, gaussian",
-        "projections.projection",
+        "lowrank.projection",
         _projection("gaussian"),
         {"n": 1024, "d": 64},
         {
@@ -302,7 +295,7 @@ KERNELS = [
     ),
     Kernel(
         "projection, sparse",
-        "projections.projection",
+        "lowrank.projection",
         _projection("sparse"),
         {"n": 1024, "d": 64},
         {
@@ -312,21 +305,11 @@ KERNELS = [
     ),
     Kernel(
         "srht",
-        "projections.srht",
-        _transform(_srht),
+        "lowrank.srht",
+        _srht,
         {"N": 16, "n": 1024},
         {
             "n": Axis(doubled(2048), 1, 1, "n log n a row"),
-            "N": Axis(doubled(32), 1, 1, "row by row"),
-        },
-    ),
-    Kernel(
-        "hadamard",
-        "projections.hadamard",
-        _transform(partial(projections.hadamard, check=False)),
-        {"N": 16, "n": 1024},
-        {
-            "n": Axis(doubled(2048), 1, 1, "n log2 n a row"),
             "N": Axis(doubled(32), 1, 1, "row by row"),
         },
     ),
@@ -360,7 +343,7 @@ KERNELS = [
     Kernel(
         "boltzmann",
         "memorize.boltzmann",
-        _logits(memorize.boltzmann),
+        _logits(partial(memorize.boltzmann, check=False)),
         {"N": 256, "n": 64},
         {
             "N": Axis(doubled(2048), 1, 1, "row by row"),
@@ -513,7 +496,7 @@ APART = {
         "collapse.diameter collapse.log_diameter_bound"
     ),
     "literal twin, slow on purpose": (
-        "bridges.dobrushin_literal paths.path_term paths.path_terms "
+        "paths.path_term paths.path_terms "
         "efficient.lsh_sets efficient.naive_attention efficient.tiled_attention"
     ),
     "a call of kernels in the table": (

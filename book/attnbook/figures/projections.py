@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from attnbook.figures import BLUE, GREEN, GREY, ORANGE, PURPLE, SKY, VERMILLION, new
-from attnlib.projections import failure_bound, failure_probability, projection
+from attnlib.lowrank import failure_bound, failure_probability, projection
 
 FAINT = "#D3D3D3"
 INK = "#444444"

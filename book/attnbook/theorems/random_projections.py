@@ -22,11 +22,11 @@ from attnlib._require import finite, is_tensor, numbers, one_of, require
 from attnlib._require import sizes as integers
 from attnlib.certify import Verdict, at_least, at_most
 from attnlib.certify.matrices import _exact
-from attnlib.lowrank import jl_surrogate
-from attnlib.projections import (
+from attnlib.lowrank import (
     Family,
     failure_bound,
     failure_probability,
+    jl_surrogate,
     projection,
     required_dimension,
     srht,
