@@ -1019,7 +1019,7 @@ MUTATIONS = {
     ),
     "lsh_buckets: one factor more": efficient(
         "hashing",
-        "*one_for_all, d, half",
+        "*one_for_all, d, b // 2",
         "*one_for_all, d, b",
         "efficient.hash",
     ),
@@ -1043,17 +1043,17 @@ MUTATIONS = {
     ),
     "linear_step: the sum starts anew": efficient(
         "features",
-        "state = state + written",
-        "state = written",
+        "state = state + _outer(F.elu",
+        "state = _outer(F.elu",
         "efficient.state",
     ),
     "flops: a factor": efficient(
-        "table", "lambda k: 8 *", "lambda k: 4 *", "efficient.flops"
+        "table", "lambda k: 2 * each", "lambda k: each", "efficient.flops"
     ),
     "flops: a gated row meets one key": efficient(
         "table",
-        "4 * n * (m + d) * d",
-        "4 * n * (1 + d) * d",
+        "each * (m + d)",
+        "each * (1 + d)",
         "efficient.newer",
     ),
     "flops: steps of an inverse": efficient(
@@ -1061,8 +1061,8 @@ MUTATIONS = {
     ),
     "decoding: no column of ones": efficient(
         "table",
-        "Decoding(width * (d + 1), 4",
-        "Decoding(width * d, 4",
+        "Decoding(width * written, each",
+        "Decoding(width * d, each",
         "efficient.state",
     ),
     "gated_linear_step: the gate on the new token": efficient(
@@ -1103,7 +1103,7 @@ MUTATIONS = {
         "efficient.io",
     ),
     "gqa_as_mla: heads in another order": efficient(
-        "latent", "group = h * g // heads", "group = h % g", "efficient.latent"
+        "latent", ") * g // heads", ") % g", "efficient.latent"
     ),
     "gqa_error: what is kept": efficient(
         "latent", "sigma[d:]", "sigma[:d]", "efficient.latent"
@@ -1158,7 +1158,7 @@ MUTATIONS = {
     ),
     "_zeros: the pattern is not set aside": expressive(
         "verification",
-        "logits.view(-1).index_fill_(0, places[first:last], -math.inf)",
+        "logits[row, c[row, at] - start] = -math.inf",
         "pass",
         "expressive.tiles",
     ),

@@ -247,6 +247,7 @@ def efficient_rows() -> Rows:
     heads = {"q": normal(4, 4), "k": normal(4, 4) + 1, "v": normal(4, 3)}
     token_mask = torch.tensor([True, True, True, False])
     chunked = {"chunk": 2, "token_mask": token_mask}
+    ids = torch.tensor([[0, 1, 0, 1]])
     hashed = {"buckets": 4, "rounds": 2, "generator": SEED}
     qk = normal(4, 4)
     one = {"q": normal(4), "k": normal(4) + 1, "v": normal(3)}
@@ -261,7 +262,6 @@ def efficient_rows() -> Rows:
             **heads,
             **chunked,
             "features": 3,
-            "scale": 0.5,
             "generator": SEED,
         },
         "efficient.features.positive_features": {"x": qk, "w": normal(3, 4)},
@@ -270,10 +270,9 @@ def efficient_rows() -> Rows:
             "v": normal(4, 3),
             **hashed,
             **chunked,
-            "scale": 0.5,
         },
         "efficient.hashing.lsh_buckets": {"qk": qk, **hashed},
-        "efficient.hashing.lsh_sets": {"ids": torch.tensor([[0, 1, 0, 1]]), **chunked},
+        "efficient.hashing.lsh_sets": {"ids": ids, "chunk": 2},
         "efficient.latent.gqa_as_mla": {
             "w_k": per_head,
             "w_v": per_head + 1,
@@ -285,7 +284,6 @@ def efficient_rows() -> Rows:
             "beta": number,
             "gate": number,
             "chunk": 2,
-            "state": normal(4, 3),
         },
         "efficient.recurrent.delta_step": {
             **one,
@@ -297,14 +295,13 @@ def efficient_rows() -> Rows:
             **heads,
             "gate": number,
             "chunk": 2,
-            "state": normal(4, 3),
         },
         "efficient.recurrent.gated_linear_step": {
             **one,
             "gate": number[0],
             "state": normal(4, 3),
         },
-        "efficient.recurrent.selective_scan": {**scanned, "chunk": 2, "state": qk},
+        "efficient.recurrent.selective_scan": {**scanned, "chunk": 2},
         "efficient.recurrent.selective_step": {
             "x": normal(4),
             "a": qk,
@@ -365,7 +362,6 @@ def expressive_rows() -> Rows:
 
 def codes_rows() -> Rows:
     eye = torch.eye(3, dtype=torch.float64)
-    made = {"dtype": torch.float64, "device": "cpu"}
     columns = torch.tensor([[0], [1], [2]])
     return {
         "codes.code_from": {"q": eye, "k": eye},
@@ -374,7 +370,7 @@ def codes_rows() -> Rows:
         "codes.exact.line_order": {"rows": [{0}, {0, 1}], "n": 3},
         "codes.exact.radon": {"points": [[0], [1], [2]]},
         "codes.margins": {"q": eye, "k": eye, "columns": columns},
-        "codes.moment_keys": {"n": 5, "k": 2, **made},
+        "codes.moment_keys": {"n": 5, "k": 2},
         "codes.moment_queries": {
             "columns": COLUMNS,
             "log_weights": normal(3, 2),
@@ -718,8 +714,6 @@ LEGAL = {
         copying.cut_bound bits: zero
         copying.cut_bound crossed: [0]:zero
         efficacy.random_reader gain: zero negative
-        efficient.features.performer_attention scale: zero
-        efficient.hashing.lsh_attention scale: zero negative
         expressive.dimensions.cap theta: zero
         expressive.dimensions.expected_leak s: zero negative
         lowrank.linformer_attention scale: zero negative
@@ -778,9 +772,12 @@ LEGAL = {
         efficient.hashing.lsh_attention qk: narrow
         efficient.hashing.lsh_attention v: narrow
         efficient.hashing.lsh_buckets qk: narrow short
+        efficient.hashing.lsh_sets ids: narrow
         efficient.latent.gqa_as_mla w_k: narrow
         efficient.latent.gqa_as_mla w_v: narrow
         efficient.latent.gqa_error forms: narrow short
+        efficient.recurrent.delta_attention v: narrow
+        efficient.recurrent.gated_linear_attention v: narrow
         efficient.traffic.naive_attention v: narrow
         efficient.traffic.tiled_attention v: narrow
         expressive.redraw.interpolate k: narrow

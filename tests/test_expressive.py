@@ -899,7 +899,7 @@ GOOD = torch.tensor([[0, 1], [1, 2], [2, -1]])
         ),
         (GOOD, torch.tensor([[0.0, math.nan], [0, 1], [0, 0]]), "log_weights: row 0"),
         (GOOD, [[0.0, 1.0]] * 3, "log_weights must be a torch tensor"),
-        (GOOD, torch.zeros(3, 2, dtype=torch.int64), "log_weights must be a floating"),
+        (GOOD, torch.zeros(3, 2, dtype=torch.int64), "log_weights must be floating"),
     ],
 )
 def test_bad_patterns_are_refused(columns, weights, message):
@@ -1027,7 +1027,7 @@ def test_codes_that_do_not_fit_are_refused():
         ),
         (
             lambda: interpolate(torch.eye(3), GOOD[:1], torch.ones(2, 2)),
-            r"y must have the shape of columns, \(1, 2\), got \(2, 2\)",
+            r"y must have shape \(1, 2\) to fit k \(3, 3\), got \(2, 2\)",
         ),
         (
             lambda: interpolate(torch.eye(3), GOOD + 1, torch.ones(3, 2)),

@@ -20,12 +20,10 @@ from torch.nn.functional import pad
 
 from attnlib._require import (
     finite,
-    floating,
     is_floating,
     matches,
     numbers,
     own_precision,
-    place,
     require,
     sizes,
 )
@@ -86,16 +84,18 @@ def margins(
     """
     _rows("q", q)
     _rows("k", k)
-    matches("k", k, (len(k), q.shape[1]), q, "q")
+    n = len(k)
+    matches("k", k, (n, q.shape[1]), q, "q")
     finite(q=q, k=k)
-    _chosen(columns, len(k))
+    _chosen(columns, n)
     require(
         len(columns) == len(q),
         f"columns must have a row for each of the {len(q)} queries, got {len(columns)}",
     )
-    rows = max(1, TILE // len(k))
+    rows = max(1, TILE // n)
+    parts = zip(q.split(rows), columns.split(rows))
     found = []
-    for some, own in zip(q.split(rows), columns.split(rows)):
+    for some, own in parts:
         logits = some @ k.T
         least = logits.gather(1, own).amin(1)
         others = logits.scatter(1, own, -math.inf)
@@ -112,10 +112,9 @@ def _chosen(columns: Tensor, n: int) -> None:
     )
 
 
-def moment_keys(
-    n: int, k: int = 1, *, dtype=torch.float64, device=None
-) -> Float[Tensor, "n width"]:
-    """Unit keys on the trigonometric moment curve; for k = 1 the circle.
+def moment_keys(n: int, k: int = 1) -> Float[Tensor, "n width"]:
+    """Unit keys on the trigonometric moment curve, float64, on the CPU; for k = 1 the
+    circle.
 
         k_j = (cos m t_j, sin m t_j)_{m = 1..k} / sqrt(k),   t_j = 2 pi j / n
 
@@ -127,12 +126,10 @@ def moment_keys(
     """
     sizes(2, n=n)
     sizes(1, k=k)
-    floating(dtype)
-    place(device)
-    j = torch.arange(n, device=device)
-    m = torch.arange(1, k + 1, device=device)
+    j = torch.arange(n, device="cpu")
+    m = torch.arange(1, k + 1, device="cpu")
     turns = torch.outer(j, m) % n  # whole turns are taken off exactly, as integers
-    angle = turns.to(dtype) * (2 * math.pi / n)
+    angle = turns.double() * (2 * math.pi / n)
     pairs = torch.stack([angle.cos(), angle.sin()], -1)
     return pairs.flatten(1) / math.sqrt(k)
 
@@ -172,7 +169,7 @@ def moment_queries(
     w = log_weights
     if w is None:
         w = columns.new_zeros(columns.shape, dtype=torch.float64)
-    _rows("log_weights", w)
+    is_floating("log_weights", w)
     require(
         w.shape == columns.shape,
         f"log_weights must have shape {tuple(columns.shape)}, got {tuple(w.shape)}",
@@ -185,12 +182,11 @@ def moment_queries(
     half = k // 2
     j = torch.arange(n, dtype=w.dtype, device=w.device)
     t = 2 * math.pi * j / n
-    degrees = range(-half, half + 1)
-    waves = torch.stack([torch.exp(1j * m * t) for m in degrees], -1)
+    degrees = j[: 2 * half + 1] - half
+    waves = torch.exp(1j * torch.outer(t, degrees))
     rows = max(1, TILE // (n * k))
-    found = []
-    for own, weights in zip(columns.split(rows), w.split(rows)):
-        found.append(_moment_queries(own, weights, t, waves, gap))
+    parts = zip(columns.split(rows), w.split(rows))
+    found = [_moment_queries(c, own, t, waves, gap) for c, own in parts]
     return torch.cat(found)
 
 
@@ -254,10 +250,10 @@ def code_from(q: Float[Tensor, "n d"], k: Float[Tensor, "n d"]) -> Float[Tensor,
     _rows("k", k, least=2)
     matches("q", q, tuple(k.shape), k, "k")
     finite(q=q, k=k)
-    longest = float(k.detach().norm(dim=1).max())
+    longest = k.detach().norm(dim=1).max()
     require(longest <= 1 + 1e-6, f"keys must have norm at most 1, got {longest:.4g}")
-    own = torch.arange(len(k), device=k.device)[:, None]
-    least = float(margins(q.detach(), k.detach(), own).min())
+    own = torch.arange(len(k), device=k.device)
+    least = margins(q, k, own[:, None]).detach().min()
     require(least > 0, f"query j must prefer key j: a margin is {least:.3g}")
     u = q / q.norm(dim=1, keepdim=True)
     x = k + u

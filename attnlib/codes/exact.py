@@ -50,7 +50,7 @@ def radon(points: Sequence[Sequence[Fraction | float | int]]) -> list[Fraction] 
     rows.append([Fraction(1)] * n)
     # Gauss and Jordan: after j steps the first j columns are those of the identity.
     for j in range(n):
-        candidates = [i for i in range(j, len(rows)) if rows[i][j] != 0]
+        candidates = [i for i in range(j, len(rows)) if rows[i][j]]
         if not candidates:  # column j is a combination of those before it
             c = [Fraction(0)] * n
             c[j] = Fraction(1)
@@ -144,13 +144,13 @@ def leech() -> Int[Tensor, "196560 24"]:
     places = places.view(-1, 1, 8)
     signs = _even_signs(2)
     size = (len(octads), len(signs), 8)
-    twos = torch.zeros(len(octads), len(signs), 24, dtype=torch.int64)
+    twos = torch.zeros(*size[:2], 24, dtype=torch.int64)
     twos.scatter_(2, places.expand(size), signs.expand(size))
     # One entry -3 and else 1, with the signs of a word.
     threes = 1 - 4 * torch.eye(24, dtype=torch.int64)
     ones = (1 - 2 * words)[:, None] * threes
     fours = _signed_pairs(24, 4)
-    return torch.cat([fours, twos.flatten(0, 1), ones.flatten(0, 1)])
+    return torch.cat([fours, *twos, *ones])
 
 
 def line_order(rows: Iterable[Iterable[int]], n: int) -> list[int] | None:

@@ -54,20 +54,18 @@ def linear_step(
     v: Float[Tensor, "*batch d_v"],
     state: Float[Tensor, "*batch d d_v_1"] | None = None,
 ) -> tuple[Float[Tensor, "*batch d_v"], Float[Tensor, "*batch d d_v_1"]]:
-    """One token of causal linear_attention, with a state of fixed size: (y, S).
+    """One token of causal linear_attention: (y, S), from S before it or None for zeros.
 
         S = S + phi(k) (v, 1)',   (above, below) = S' phi(q),   y = above / below
-
-    Args:
-        state: S before the token, or None for zeros.
 
     Source: Katharopoulos et al. 2020, recalled.
     Claim: efficient.state
     """
-    state = _begun(q, k, v, state, more=1)
-    written = _outer(F.elu(k) + 1, F.pad(v, (0, 1), value=1.0))
-    state = state + written
-    return _ratio(_read(state, F.elu(q) + 1), None, True), state
+    _fits(q, k, v)
+    v = F.pad(v, (0, 1), value=1.0)
+    state = _begun(state, q, v)
+    state = state + _outer(F.elu(k) + 1, v)
+    return _ratio(_read(state, F.elu(q) + 1), True), state
 
 
 def positive_features(
@@ -85,10 +83,7 @@ def positive_features(
     Claim: efficient.performer
     """
     tokens(x)
-    _require.is_tensor("w", w)
-    got = tuple(w.shape)
-    require(w.dim() == 2 and len(w) >= 1, f"w must be a torch tensor (m, d), got {got}")
-    m = len(w)
+    m, *_ = _shape("w", w)
     matches("w", w, (m, x.shape[-1]), x)
     _require.finite(x=x, w=w)
     return _log_features(x, w).exp() / math.sqrt(m)
@@ -103,17 +98,15 @@ def performer_attention(
     causal: bool = False,
     chunk: int = 64,
     token_mask: Bool[Tensor, "*sequences n"] | None = None,
-    scale: float | None = None,
     generator: torch.Generator,
     check: bool = True,
 ) -> Float[Tensor, "*batch n d_v"]:
-    """Softmax attention estimated by positive random features of q sqrt(scale) and
-    k sqrt(scale). A ratio of two unbiased estimates is not unbiased.
+    """Softmax attention estimated by positive features of q / d^(1/4) and k / d^(1/4).
+    A ratio of two unbiased estimates is not unbiased.
 
     Args:
         features: m.
         causal, chunk, token_mask, check: as in linear_attention.
-        scale: None for 1/sqrt(d).
         generator: draws the m x d matrix.
 
     Source: Choromanski et al. 2021, recalled; differs: independent rows; no constant
@@ -122,27 +115,24 @@ def performer_attention(
     """
     _check(q, k, v, causal, chunk, token_mask, check)
     _require.sizes(1, features=features)
-    _require.scale(scale, check=check)
     _require.random(generator)
     d = q.shape[-1]
-    factor = 1 / math.sqrt(d) if scale is None else float(scale)
-    require(
-        factor >= 0,
-        f"scale must not be negative: its square root goes to both sides, got {scale}",
-    )
     source = {"generator": generator, "device": generator.device}
-    w = torch.randn(features, d, dtype=q.dtype, **source).to(q.device)
-    log_q = _log_features(q * math.sqrt(factor), w)
-    log_k = _log_features(k * math.sqrt(factor), w)
+    w = torch.randn(features, d, dtype=q.dtype, **source)
+    w = w.to(q.device)
+    log_q = _log_features(q / d**0.25, w)
+    log_k = _log_features(k / d**0.25, w)
 
     # A log feature of a key is at most |w_f|^2 / 2, whatever the key. Where that passes
-    # half of the range, the rest goes over to the queries: no sum over keys overflows.
+    # half of the range, the rest goes to the queries: no sum over keys overflows.
     half_of_range = math.log(torch.finfo(q.dtype).max) / 2
-    shift = (w.square().sum(-1) / 2 - half_of_range).clamp_min(0)
+    most = w.square().sum(-1) / 2
+    shift = (most - half_of_range).clamp_min(0)
     log_q = log_q + shift
     phi_k = (log_k - shift).exp()
     # A factor common to all features of a query cancels in the ratio.
-    phi_q = (log_q - log_q.amax(-1, keepdim=True).detach()).exp()
+    largest = log_q.amax(-1, keepdim=True).detach()
+    phi_q = (log_q - largest).exp()
     return _average(phi_q, phi_k, v, causal, chunk, token_mask, check)
 
 
@@ -182,32 +172,30 @@ def _average(
     beside v carries the denominator.
     """
     v = F.pad(v, (0, 1), value=1.0)
-    if token_mask is not None:
-        phi_k = phi_k * token_mask.unsqueeze(-1)
-    sums = _causal_sums(phi_q, phi_k, v, chunk) if causal else phi_q @ (phi_k.mT @ v)
-    return _ratio(sums, token_mask, check)
+    if token_mask is None:
+        return _ratio(_sums(phi_q, phi_k, v, causal, chunk), check)
+    real = token_mask.unsqueeze(-1)
+    sums = _sums(phi_q, phi_k * real, v, causal, chunk)
+    # Rows that hold no token become zero in the end; until then, one over one.
+    return _ratio(sums.where(real, 1), check) * real
 
 
-def _ratio(y: Tensor, token_mask: Tensor | None, check: bool) -> Tensor:
+def _ratio(sums: Tensor, check: bool) -> Tensor:
     """Sums of weighted values over sums of weights, which stand in the last column."""
-    above = y[..., :-1]
-    below = y[..., -1:]
-    if token_mask is not None:
-        # Rows that hold no token become zero in the end; until then, divided by one.
-        real = token_mask.unsqueeze(-1)
-        below = below.where(real, 1)
-        above = above.where(real, 0)
+    above, below = sums.tensor_split([-1], -1)
     require(
         not check or bool((below > 0).all()),
-        f"all weights of a row underflow to zero in {y.dtype}",
+        f"all weights of a row underflow to zero in {sums.dtype}",
     )
     return above / below
 
 
-def _causal_sums(phi_q: Tensor, phi_k: Tensor, v: Tensor, chunk: int) -> Tensor:
-    """Rows phi(q_i)' sum_{j <= i} phi(k_j) v_j': earlier chunks by their sums, the own
-    chunk densely.
+def _sums(phi_q: Tensor, phi_k: Tensor, v: Tensor, causal: bool, chunk: int) -> Tensor:
+    """Rows phi(q_i)' sum_j phi(k_j) v_j', over j <= i if causal: then earlier chunks by
+    their sums, the own chunk densely.
     """
+    if not causal:
+        return phi_q @ (phi_k.mT @ v)
     n = v.shape[-2]
     chunk = min(chunk, n)
     phi_q = _blocks(phi_q, chunk)
@@ -216,8 +204,7 @@ def _causal_sums(phi_q: Tensor, phi_k: Tensor, v: Tensor, chunk: int) -> Tensor:
     sums = (phi_k.mT @ v).cumsum(-3)
     past = _before(sums)
     own = (phi_q @ phi_k.mT).tril() @ v
-    y = phi_q @ past + own
-    return y.flatten(-3, -2)[..., :n, :]
+    return _joined(phi_q @ past + own, n)
 
 
 def _before(t: Tensor, first: int = 0) -> Tensor:
@@ -234,6 +221,11 @@ def _blocks(t: Tensor, l: int, fill: int = 0) -> Tensor:
     return t.unflatten(-2, (-1, l))
 
 
+def _joined(t: Tensor, n: int) -> Tensor:
+    """The first n tokens of all blocks."""
+    return t.flatten(-3, -2)[..., :n, :]
+
+
 def _outer(k: Tensor, v: Tensor) -> Tensor:
     """k v'."""
     return k.unsqueeze(-1) @ v.unsqueeze(-2)
@@ -244,31 +236,22 @@ def _read(state: Tensor, q: Tensor) -> Tensor:
     return (q.unsqueeze(-2) @ state).squeeze(-2)
 
 
-def _begun(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    state: Tensor | None,
-    more: int = 0,
-    **numbers: Tensor,
-) -> Tensor:
-    """The state (d, d_v + more) before a token whose parts fit each other."""
-    *batch, d = _one_token("q", q)
-    *_, d_v = _one_token("v", v)
+def _fits(
+    q: Tensor, k: Tensor, v: Tensor, *, check: bool = True, **numbers: Tensor
+) -> None:
+    """A key, a value and each of the numbers for every query, of one token or many."""
+    *tokens, _ = _shape("q", q)
+    *_, d_v = _shape("v", v)
     matches("k", k, q.shape, q, "q")
-    matches("v", v, (*batch, d_v), q, "q")
+    matches("v", v, (*tokens, d_v), q, "q")
     for name, t in numbers.items():
-        matches(name, t, tuple(batch), q, "q")
-    size = (*batch, d, d_v + more)
-    if state is None:
-        state = q.new_zeros(size)
-    matches("state", state, size, q, "q")
-    _require.finite(q=q, k=k, v=v, state=state, **numbers)
-    return state
+        matches(name, t, tuple(tokens), q, "q")
+    if check:
+        _require.finite(q=q, k=k, v=v, **numbers)
 
 
-def _one_token(name: str, t: Tensor) -> tuple[int, ...]:
-    """The shape of one token, (*batch, width)."""
+def _shape(name: str, t: Tensor) -> tuple[int, ...]:
+    """The shape of a floating tensor, (*batch, width)."""
     _require.is_floating(name, t)
     got = tuple(t.shape)
     require(
@@ -276,3 +259,15 @@ def _one_token(name: str, t: Tensor) -> tuple[int, ...]:
         f"{name} must be (*batch, width), not empty, got {got}",
     )
     return got
+
+
+def _begun(state: Tensor | None, q: Tensor, v: Tensor, name: str = "q") -> Tensor:
+    """The state before a token, (*batch, d, d_v); None for zeros. The caller knows q by
+    this name.
+    """
+    size = (*q.shape, v.shape[-1])
+    if state is None:
+        return q.new_zeros(size)
+    matches("state", state, size, q, name)
+    _require.finite(state=state)
+    return state

@@ -5,7 +5,7 @@
     j in S_s(i)  iff  i and j share a bucket in round s, and the chunk of j, among the
                       tokens sorted by bucket and place, is that of i or the one before
 
-    y_i = softmax over the union of the S_s(i) of  scale q_i k_j,   k_j = q_j / |q_j|
+    y_i = softmax over the union of the S_s(i) of  q_i k_j / sqrt(d),  k_j = q_j / |q_j|
 
 lsh_sets is the second line read literally, an n x n matrix a round; lsh_attention sorts
 and cuts, and merges the rounds.
@@ -24,6 +24,7 @@ from torch.nn import functional as F
 
 from attnlib import _require
 from attnlib._require import require, sizes, tokens
+from attnlib.efficient.features import _before
 
 Buckets = int | tuple[int, ...]
 
@@ -60,15 +61,11 @@ def lsh_buckets(
     bucket = 0
     unit = 1
     for b in factors:
-        half = b // 2
-        size = rounds, *one_for_all, d, half
+        size = rounds, *one_for_all, d, b // 2
         source = {"generator": generator, "device": generator.device}
-        R = torch.randn(size, dtype=qk.dtype, **source).to(qk.device)
-        xR = x @ R
-        # The largest entry of [x R; -x R] belongs to the entry of x R of largest size.
-        best = xR.abs().argmax(-1)
-        entry = xR.gather(-1, best.unsqueeze(-1)).squeeze(-1)
-        h = best + (entry < 0) * half
+        R = torch.randn(size, dtype=qk.dtype, **source)
+        xR = x @ R.to(qk.device)
+        h = torch.cat([xR, -xR], -1).argmax(-1)
         bucket = bucket + unit * h
         unit = unit * b
     return bucket
@@ -81,7 +78,6 @@ def lsh_sets(
     causal: bool = False,
     attend_self: bool = False,
     within: bool | None = None,
-    token_mask: Bool[Tensor, "*batch n"] | None = None,
 ) -> Bool[Tensor, "rounds *batch n n"]:
     """Which keys each query sees in each round: the literal twin of lsh_attention.
 
@@ -91,7 +87,6 @@ def lsh_sets(
         causal: j <= i only.
         attend_self: if False, i sees itself only when no round shows it another token.
         within: chunks are cut from each bucket apart; None does so if causal.
-        token_mask: True = a token; what is none sees nothing and is not seen.
 
     Source: Kitaev et al. 2020, recalled.
     Claim: efficient.union, efficient.leak
@@ -102,17 +97,12 @@ def lsh_sets(
         ids.dtype == torch.int64 and ids.dim() >= 2 and 0 not in got,
         f"ids must be int64 (rounds, *batch, n), not empty, got {ids.dtype} {got}",
     )
-    _require.is_a(bool, causal=causal, attend_self=attend_self)
+    if within is None:
+        within = causal
+    _require.is_a(bool, causal=causal, attend_self=attend_self, within=within)
     sizes(1, chunk=chunk)
     _require.finite(ids=ids)
     require(bool((ids >= 0).all()), "ids must be from 0 on, got a negative one")
-    if within is None:
-        within = causal
-    _require.is_a(bool, within=within)
-    if token_mask is not None:
-        _require.token_mask(token_mask, ids.shape[1:], ids.device)
-        # Padding has a bucket of its own, the last.
-        ids = torch.where(token_mask, ids, ids.max() + 1)
     j = torch.arange(ids.shape[-1], device=ids.device)
     i = j.unsqueeze(-1)
     bucket_i = ids.unsqueeze(-1)
@@ -127,9 +117,6 @@ def lsh_sets(
     sets = same & ((behind == 0) | (behind == 1))
     if causal:
         sets = sets & (j <= i)
-    if token_mask is not None:
-        sets = sets & token_mask.unsqueeze(-1) & token_mask.unsqueeze(-2)
-
     others = sets & (i != j)
     lonely = ~others.any(-1, keepdim=True).any(0)
     itself = (i == j) & (attend_self | lonely)
@@ -147,13 +134,12 @@ def lsh_attention(
     attend_self: bool = False,
     correct_duplicates: bool = True,
     token_mask: Bool[Tensor, "*sequences n"] | None = None,
-    scale: float | None = None,
     generator: torch.Generator,
     check: bool = True,
 ) -> Float[Tensor, "*batch n d_v"]:
     """Attention among tokens of one bucket, in rounds, chunk by chunk.
 
-        round s: softmax over S_s(i) of  scale q_i k_j - ln N_ij
+        round s: softmax over S_s(i) of  q_i k_j / sqrt(d) - ln N_ij
 
     with N_ij = #{s : j in S_s(i)}; merged by their sums of exponentials, the rounds are
     softmax over the union. With causal, chunks are cut within buckets, so that no later
@@ -167,7 +153,6 @@ def lsh_attention(
         correct_duplicates: False leaves out ln N_ij.
         token_mask: True = a token, (*batch, n) or (b, 1, n) for all heads; what is none
             gets no weight, and its rows are zero.
-        scale: None for 1/sqrt(d).
         generator: of the rotations.
         check: look for NaN and infinity.
 
@@ -180,14 +165,13 @@ def lsh_attention(
     _require.is_a(bool, correct_duplicates=correct_duplicates)
     tokens(qk, "qk")
     _require.is_tensor("v", v)
-    _require.matches("v", v, (*qk.shape[:-1], *v.shape[-1:]), qk, "qk")
+    *batch, n, d = qk.shape
+    _require.matches("v", v, (*batch, n, *v.shape[-1:]), qk, "qk")
     if check:
         _require.finite(qk=qk, v=v)
-    _require.scale(scale, check=check)
     if token_mask is not None:
-        size = qk.shape[:-1]
+        size = (*batch, n)
         _require.token_mask(token_mask, size, qk.device, heads=True, check=check)
-    n = qk.shape[-2]
     sizes(1, chunk=chunk)
     require(chunk <= n, f"chunk must be at most n = {n}, got {chunk}")
     ids = lsh_buckets(qk.detach(), buckets, rounds=rounds, generator=generator)
@@ -200,9 +184,7 @@ def lsh_attention(
     if code.max() < 2**31:
         code = code.int()
 
-    if scale is None:
-        scale = 1 / math.sqrt(qk.shape[-1])
-    q = _take(qk * scale, who)
+    q = _take(qk / math.sqrt(d), who)
     k = _take(F.normalize(qk, dim=-1), who)
     values = _take(v, who)
     logits = q @ _pair(k).mT
@@ -211,7 +193,8 @@ def lsh_attention(
         N = torch.zeros_like(logits, dtype=narrow)
         for c in code:
             N += _near(c.expand_as(code), who)
-        logits = logits - N.clamp_min(1).to(logits.dtype).log()
+        N = N.clamp_min(1).to(logits.dtype)
+        logits = logits - N.log()
     place = who.unsqueeze(-1)
     places = _pair(place, n).mT
     if not attend_self:
@@ -226,7 +209,8 @@ def lsh_attention(
     out = (logits - lse).exp() @ _pair(values)
 
     # From seats back to tokens, then all rounds together.
-    lse, out = (_rows(t.flatten(-3, -2), seat) for t in (lse, out))
+    lse = _rows(lse.flatten(-3, -2), seat)
+    out = _rows(out.flatten(-3, -2), seat)
     share_of_round = torch.softmax(lse, 0)
     y = (share_of_round * out).sum(0)
     return y if token_mask is None else y * token_mask.unsqueeze(-1)
@@ -237,10 +221,12 @@ def _seats(ids: Tensor, chunk: int, within: bool) -> Tensor:
     starts a new chunk, so that seats stay empty behind its last token.
     """
     in_order, order = ids.sort(stable=True, dim=-1)
-    rank = torch.arange(ids.shape[-1], device=ids.device).expand_as(ids)
+    place = torch.arange(ids.shape[-1], device=ids.device)
+    rank = place.expand_as(ids)
     if within:
-        starts = F.pad(in_order.diff(dim=-1) != 0, (1, 0))
-        rank = rank - (rank * starts).cummax(-1).values
+        changes = in_order.diff(dim=-1) != 0
+        first = place * F.pad(changes, (1, 0))
+        rank = place - first.cummax(-1).values
     begins = rank % chunk == 0
     seat = (begins.cumsum(-1) - 1) * chunk + rank % chunk
     return torch.empty_like(ids).scatter_(-1, order, seat)
@@ -251,8 +237,9 @@ def _seated(seat: Tensor, chunk: int) -> Tensor:
     *batch, n = seat.shape
     chunks = int(seat.max()) // chunk + 1
     token = torch.arange(n, device=seat.device).expand_as(seat)
-    who = torch.full((*batch, chunks * chunk), n, device=seat.device)
-    return who.scatter_(-1, seat, token).unflatten(-1, (chunks, chunk))
+    who = seat.new_full((*batch, chunks * chunk), n)
+    who.scatter_(-1, seat, token)
+    return who.unflatten(-1, (chunks, chunk))
 
 
 def _rows(t: Tensor, index: Tensor) -> Tensor:
@@ -264,14 +251,14 @@ def _take(t: Tensor, who: Tensor) -> Tensor:
     """Rows of t in the order of who, (rounds, *batch, chunks, chunk, d); empty seats
     get a row of zeros.
     """
-    t = F.pad(t, (0, 0, 0, 1)).unsqueeze(0)
-    return _rows(t, who.flatten(-2)).unflatten(-2, who.shape[-2:])
+    t = F.pad(t, (0, 0, 0, 1))
+    rows = _rows(t.unsqueeze(0), who.flatten(-2))
+    return rows.unflatten(-2, who.shape[-2:])
 
 
 def _pair(t: Tensor, empty: int = 0) -> Tensor:
     """Each chunk with the one before it, (.., chunks, 2 chunk, d)."""
-    before = F.pad(t[..., :-1, :, :], (0, 0, 0, 0, 1, 0), value=empty)
-    return torch.cat([t, before], -2)
+    return torch.cat([t, _before(t, empty)], -2)
 
 
 def _near(code: Tensor, who: Tensor) -> Tensor:
@@ -279,7 +266,8 @@ def _near(code: Tensor, who: Tensor) -> Tensor:
     differ by 0 or 1.
     """
     nobody = -9  # an empty seat is next to no token
-    seated = F.pad(code, (0, 1), value=nobody).gather(-1, who.flatten(-2))
+    code = F.pad(code, (0, 1), value=nobody)
+    seated = code.gather(-1, who.flatten(-2))
     mine = seated.view(who.shape).unsqueeze(-1)
     theirs = _pair(mine, nobody).mT
     return (mine == theirs) | (mine == theirs + 1)
@@ -288,10 +276,7 @@ def _near(code: Tensor, who: Tensor) -> Tensor:
 def _factors(buckets: Buckets) -> tuple[int, ...]:
     """The factors of the number of buckets, each even."""
     factors = buckets if isinstance(buckets, tuple) else (buckets,)
-    require(
-        len(factors) >= 1,
-        "buckets must be an even integer or a tuple of them, got an empty tuple",
-    )
+    require(len(factors) >= 1, "buckets must name a factor, got an empty tuple")
     for b in factors:
         whole = isinstance(b, int) and not isinstance(b, bool)
         require(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 
 import torch
 from jaxtyping import Float
@@ -38,7 +39,6 @@ def gqa_as_mla(
     so that down @ keys[h] is the key weight of the group of h, to the bit.
 
     Args:
-        w_k, w_v: weights of keys and values, one of each group.
         heads: a multiple of g; heads / g in a row share a group.
 
     Source: the inclusion is Meng et al. 2025 (TransMLA), seen as an abstract; GQA is
@@ -55,15 +55,12 @@ def gqa_as_mla(
     require(heads % g == 0, f"heads must be a multiple of g = {g}, got {heads}")
 
     down = torch.cat([*w_k, *w_v], -1)
-    keys = down.new_zeros(heads, g * (d + d_v), d)
-    values = down.new_zeros(heads, g * (d + d_v), d_v)
-    for h in range(heads):
-        group = h * g // heads
-        first_key = group * d
-        first_value = g * d + group * d_v
-        keys[h, first_key : first_key + d].fill_diagonal_(1)
-        values[h, first_value : first_value + d_v].fill_diagonal_(1)
-    return Latent(down, keys, values)
+    group = torch.arange(heads, device=down.device) * g // heads
+    numbers = torch.eye(g * (d + d_v), dtype=down.dtype, device=down.device)
+    keys, values = numbers.split([g * d, g * d_v])
+    keys = keys.view(g, d, -1)[group]
+    values = values.view(g, d_v, -1)[group]
+    return Latent(down, keys.mT, values.mT)
 
 
 def gqa_error(
@@ -97,16 +94,16 @@ def gqa_error(
     require(bool(most > 0), "forms must not be all zero: nothing is relative to it")
     # In units of the largest entry no square overflows, and not all underflow.
     scaled = forms.double() / most
-    missed = {}
 
-    def least(group: tuple[int, ...]) -> Tensor:
-        if group not in missed:
-            sigma = torch.linalg.svdvals(scaled[list(group)].flatten(0, 1))
-            missed[group] = sigma[d:].square().sum()
-        return missed[group]
+    @cache
+    def missed(group: tuple[int, ...]) -> Tensor:
+        stack = scaled[list(group)].flatten(0, 1)
+        sigma = torch.linalg.svdvals(stack)
+        return sigma[d:].square().sum()
 
-    errors = [sum(map(least, grouping)) for grouping in _groupings(heads, groups)]
-    share = torch.stack(errors).amin() / scaled.square().sum()
+    errors = [sum(map(missed, own)) for own in _groupings(heads, groups)]
+    least = torch.stack(errors).amin()
+    share = least / scaled.square().sum()
     return share.sqrt().to(forms.dtype)
 
 

@@ -19,7 +19,15 @@ from torch import Tensor
 
 from attnlib import _require
 from attnlib._require import matches, require
-from attnlib.efficient.features import _begun, _blocks, _one_token, _outer, _read
+from attnlib.efficient.features import (
+    _begun,
+    _blocks,
+    _fits,
+    _joined,
+    _outer,
+    _read,
+    _shape,
+)
 
 
 def gated_linear_step(
@@ -31,10 +39,10 @@ def gated_linear_step(
 ) -> tuple[Float[Tensor, "*batch d_v"], Float[Tensor, "*batch d d_v"]]:
     """One token of gated_linear_attention: (y, S), from S before it or None for zeros.
 
-    Source: as gated_linear_attention.
     Claim: efficient.state
     """
-    state = _begun(q, k, v, state, gate=gate)
+    _fits(q, k, v, gate=gate)
+    state = _begun(state, q, v)
     state = gate[..., None, None] * state + _outer(k, v)
     return _read(state, q), state
 
@@ -49,11 +57,10 @@ def delta_step(
 ) -> tuple[Float[Tensor, "*batch d_v"], Float[Tensor, "*batch d d_v"]]:
     """One token of delta_attention: (y, S), from S before it or None for zeros.
 
-    Source: as delta_attention.
     Claim: efficient.state
     """
-    numbers = {"beta": beta} if gate is None else {"beta": beta, "gate": gate}
-    state = _begun(q, k, v, state, **numbers)
+    _fits(q, k, v, beta=beta, gate=beta if gate is None else gate)
+    state = _begun(state, q, v)
     if gate is not None:
         state = gate[..., None, None] * state
     off = v - _read(state, k)
@@ -70,11 +77,10 @@ def selective_step(
 ) -> tuple[Float[Tensor, "*batch d"], Float[Tensor, "*batch d s"]]:
     """One token of selective_scan: (y, H), from H before it or None for zeros.
 
-    Source: as selective_scan.
     Claim: efficient.state
     """
-    *batch, _ = _one_token("x", x)
-    state = _begun_scan(x, a, b, c, state, batch)
+    _fits_scan(x, a, b, c)
+    state = _begun(state, x, b, "x")
     state = a * state + _outer(x, b)
     return _read(state.mT, c), state
 
@@ -86,7 +92,6 @@ def gated_linear_attention(
     gate: Float[Tensor, "*batch n"],
     *,
     chunk: int = 64,
-    state: Float[Tensor, "*batch d d_v"] | None = None,
     check: bool = True,
 ) -> tuple[Float[Tensor, "*batch n d_v"], Float[Tensor, "*batch d d_v"]]:
     """Linear attention that forgets: before each token its state is scaled by a gate.
@@ -96,19 +101,20 @@ def gated_linear_attention(
     Args:
         gate: in [-1, 1]; any with chunk = 1.
         chunk: tokens that meet densely.
-        state: S_0, or None for zeros.
         check: look for NaN, infinity and gates whose products would drown what they
             multiply.
 
     Returns:
-        (y, S_n).
+        (y, S_n), from which gated_linear_step goes on.
 
     Source: Yang et al. 2024 (gated linear attention) with one gate a token, as in Dao
         and Gu 2024 (Mamba-2: q = c, k = b, v = x), recalled.
     Claim: efficient.newer
     """
-    state = _begun_pass(q, k, v, state, chunk, check, gate=gate)
-    return _in_chunks(q, k, v, None, gate, chunk, state)
+    _require.tokens(q, "q")
+    _fits(q, k, v, check=check, gate=gate)
+    _shrinks("gate", gate, chunk, check)
+    return _in_chunks(q, k, v, None, gate, chunk)
 
 
 def delta_attention(
@@ -119,7 +125,6 @@ def delta_attention(
     gate: Float[Tensor, "*batch n"] | None = None,
     *,
     chunk: int = 64,
-    state: Float[Tensor, "*batch d d_v"] | None = None,
     check: bool = True,
 ) -> tuple[Float[Tensor, "*batch n d_v"], Float[Tensor, "*batch d d_v"]]:
     """The delta rule: each token moves what the state says at its key toward its value.
@@ -132,34 +137,27 @@ def delta_attention(
         k: of length one if the state is not to grow.
         beta: the share that is moved.
         gate: None forgets nothing.
-        chunk, state, check: as in gated_linear_attention.
-
-    Returns:
-        (y, S_n).
+        chunk, check: as in gated_linear_attention.
 
     Source: Schlag et al. 2021; in chunks by Yang et al. 2024 (DeltaNet), with gates by
         Yang et al. 2025 (Gated DeltaNet), recalled; differs: one triangular solve a
         chunk in place of their inverse.
     Claim: efficient.newer
     """
-    numbers = {"beta": beta} if gate is None else {"beta": beta, "gate": gate}
-    state = _begun_pass(q, k, v, state, chunk, check, **numbers)
+    _require.tokens(q, "q")
+    _fits(q, k, v, check=check, beta=beta, gate=beta if gate is None else gate)
     if gate is None:
         gate = torch.ones_like(beta)
-    return _in_chunks(q, k, v, beta, gate, chunk, state)
+    _shrinks("gate", gate, chunk, check)
+    return _in_chunks(q, k, v, beta, gate, chunk)
 
 
 def _in_chunks(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    beta: Tensor | None,
-    gate: Tensor,
-    chunk: int,
-    state: Tensor,
+    q: Tensor, k: Tensor, v: Tensor, beta: Tensor | None, gate: Tensor, chunk: int
 ) -> tuple[Tensor, Tensor]:
     """The delta rule; without beta a token writes its value whole, gated attention."""
-    n, d_v = v.shape[-2:]
+    *batch, n, d_v = v.shape
+    state = v.new_zeros(*batch, k.shape[-1], d_v)
     chunk = min(chunk, n)
     q, k, v = (_blocks(t, chunk) for t in (q, k, v))
     gate = _blocks(gate.unsqueeze(-1), chunk, 1)
@@ -177,7 +175,8 @@ def _in_chunks(
         solved = torch.linalg.solve_triangular(
             meets.to(wide), sides.to(wide), upper=False, unitriangular=True
         )
-        v, keys = solved.to(sides.dtype).tensor_split([d_v], -1)
+        solved = solved.to(sides.dtype)
+        v, keys = solved.tensor_split([d_v], -1)
 
     whole = from_start[..., -1:, :]
     last = (k * decay[..., -1:, :].mT).mT
@@ -185,13 +184,16 @@ def _in_chunks(
     written = []
     for c in range(q.shape[-3]):
         here = (..., c, slice(None), slice(None))
-        write = v[here] if beta is None else v[here] - keys[here] @ state
+        write = v[here]
+        if beta is not None:
+            write = write - keys[here] @ state
         before.append(state)
         written.append(write)
         state = whole[here] * state + last[here] @ write
-    own = (q @ k.mT * decay) @ torch.stack(written, -3)
-    y = own + (q * from_start) @ torch.stack(before, -3)
-    return y.flatten(-3, -2)[..., :n, :], state
+    meets = q @ k.mT * decay
+    y = meets @ torch.stack(written, -3)
+    y = y + (q * from_start) @ torch.stack(before, -3)
+    return _joined(y, n), state
 
 
 def selective_scan(
@@ -201,7 +203,6 @@ def selective_scan(
     c: Float[Tensor, "*batch n s"],
     *,
     chunk: int = 64,
-    state: Float[Tensor, "*batch d s"] | None = None,
     check: bool = True,
 ) -> tuple[Float[Tensor, "*batch n d"], Float[Tensor, "*batch d s"]]:
     """A diagonal state space whose gates depend on the token: s states a channel, each
@@ -214,10 +215,7 @@ def selective_scan(
         a: gates, such as exp(step size * A), in [-1, 1]; any with chunk = 1.
         b, c: what a token writes to, and what it reads.
         chunk: tokens read one after another, in all chunks at once.
-        state, check: as in gated_linear_attention.
-
-    Returns:
-        (y, H_n).
+        check: as in gated_linear_attention.
 
     Cost: O(n d s) memory: every state is kept.
     Source: Gu and Dao 2023 (Mamba), its recurrence, recalled; differs: two levels of
@@ -225,31 +223,32 @@ def selective_scan(
     Claim: efficient.newer
     """
     _require.tokens(x)
-    *batch, n, d = x.shape
-    state = _begun_scan(x, a, b, c, state, batch, check)
+    _fits_scan(x, a, b, c, check)
     _shrinks("a", a, chunk, check)
+    n, d, s = a.shape[-3:]
     chunk = min(chunk, n)
-    s = b.shape[-1]
     inputs = _blocks(_outer(x, b).flatten(-2), chunk)
     a = _blocks(a.flatten(-2), chunk, 1)
 
     # Every chunk from an empty state, all of them at once ..
     h = torch.zeros_like(inputs[..., 0, :])
     inside = []
-    for t in range(chunk):
-        h = a[..., t, :] * h + inputs[..., t, :]
+    for gate, new in zip(a.unbind(-2), inputs.unbind(-2)):
+        h = gate * h + new
         inside.append(h)
     # .. then what came before each of them.
     from_start = a.cumprod(-2)
-    state = state.flatten(-2)
+    state = torch.zeros_like(h[..., 0, :])
+    whole = from_start[..., -1, :]
     before = []
-    for i in range(h.shape[-2]):
+    for gate, own in zip(whole.unbind(-2), h.unbind(-2)):
         before.append(state)
-        state = from_start[..., i, -1, :] * state + h[..., i, :]
+        state = gate * state + own
     carried = from_start * torch.stack(before, -2).unsqueeze(-2)
     h = torch.stack(inside, -2) + carried
-    h = h.flatten(-3, -2)[..., :n, :].unflatten(-1, (d, s))
-    return _read(h.mT, c), state.unflatten(-1, (d, s))
+    h = _joined(h, n).unflatten(-1, (d, s))
+    state = state.unflatten(-1, (d, s))
+    return _read(h.mT, c), state
 
 
 def _decay(gate: Tensor) -> Tensor:
@@ -260,58 +259,21 @@ def _decay(gate: Tensor) -> Tensor:
     return factors.cumprod(-2).tril()
 
 
-def _begun_pass(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    state: Tensor | None,
-    chunk: int,
-    check: bool,
-    **numbers: Tensor,
-) -> Tensor:
-    """The state before a pass whose parts fit each other."""
-    _require.heads(q, k, v, one_length=True, check=check)
-    *batch, n, d = q.shape
-    for name, t in numbers.items():
-        matches(name, t, (*batch, n), q, "q")
-    size = (*batch, d, v.shape[-1])
-    if state is None:
-        state = q.new_zeros(size)
-    matches("state", state, size, q, "q")
-    if check:
-        _require.finite(state=state, **numbers)
-    _shrinks("gate", numbers.get("gate"), chunk, check)
-    return state
-
-
-def _begun_scan(
-    x: Tensor,
-    a: Tensor,
-    b: Tensor,
-    c: Tensor,
-    state: Tensor | None,
-    batch: list[int],
-    check: bool = True,
-) -> Tensor:
-    """The state before a scan whose parts fit each other."""
-    *tokens, d = x.shape
-    *_, s = _one_token("b", b)
+def _fits_scan(x: Tensor, a: Tensor, b: Tensor, c: Tensor, check: bool = True) -> None:
+    """What a scan reads, of one token or many."""
+    *tokens, d = _shape("x", x)
+    *_, s = _shape("b", b)
     matches("b", b, (*tokens, s), x)
     matches("c", c, (*tokens, s), x)
     matches("a", a, (*tokens, d, s), x)
-    size = (*batch, d, s)
-    if state is None:
-        state = x.new_zeros(size)
-    matches("state", state, size, x)
     if check:
-        _require.finite(x=x, a=a, b=b, c=c, state=state)
-    return state
+        _require.finite(x=x, a=a, b=b, c=c)
 
 
-def _shrinks(name: str, gate: Tensor | None, chunk: int, check: bool) -> None:
+def _shrinks(name: str, gate: Tensor, chunk: int, check: bool) -> None:
     """Gates whose products over a chunk neither overflow nor drown the rest."""
     _require.sizes(1, chunk=chunk)
-    if check and chunk > 1 and gate is not None:
+    if check and chunk > 1:
         most = float(gate.detach().abs().max())
         require(
             most <= 1,

@@ -20,34 +20,35 @@ DEFAULTS = {"c": 1, "tile": 32, "r": 1, "m": 64, "iterations": 0, "drawn": 2}
 
 def _passes(n: int, d: int) -> dict[str, Callable]:
     """FLOPs of one head, by the row, from the row's own sizes."""
-    linear = 4 * n * d * (d + 1)
+    each = 4 * n * d  # for each query a key and its value: two products of width d
+    written = d + 1  # a value, and the one that counts it
     return {
-        "dense": lambda: 4 * n * n * d,
-        "fused": lambda: 4 * n * n * d,
-        "linformer": lambda k: 8 * n * k * d,
+        "dense": lambda: each * n,
+        "fused": lambda: each * n,
+        "linformer": lambda k: 2 * each * k,
         "nystrom": lambda k, iterations: (
-            8 * n * k * d + 4 * k * k * d + 8 * iterations * k**3
+            2 * each * k + 4 * k * k * d + 8 * iterations * k**3
         ),
-        "strided": lambda l, tile: 4 * n * (tile + l + n // l) * d,
-        "fixed": lambda l, c: 4 * n * (l + c * (n // l)) * d,
-        "window": lambda w, tile: 4 * n * (tile + w - 1) * d,
-        "longformer": lambda w, g, tile: 4 * n * (tile + w - 1 + 2 * g) * d,
+        "strided": lambda l, tile: each * (tile + l + n // l),
+        "fixed": lambda l, c: each * (l + c * (n // l)),
+        "window": lambda w, tile: each * (tile + w - 1),
+        "longformer": lambda w, g, tile: each * (tile + w - 1 + 2 * g),
         "bigbird": lambda block, drawn: (
             4 * block**2 * _pairs(math.ceil(n / block), drawn) * d
         ),
-        "lsh": lambda b, r, m: r * (n * d * b + 8 * n * m * d),
+        "lsh": lambda b, r, m: r * (n * d * b + 2 * each * m),
         "lsh causal": lambda b, buckets, r, m: (
             r * (n * d * b + 8 * _seats(n, buckets, m) * m * d)
         ),
-        "linear": lambda: linear,
-        "linear causal": lambda m: linear + 2 * n * m * (2 * d + 1),
-        "performer": lambda f: 4 * n * f * (2 * d + 1),
+        "linear": lambda: each * written,
+        "linear causal": lambda m: each * written + 2 * n * m * (d + written),
+        "performer": lambda f: 4 * n * f * (d + written),
         "performer causal": lambda f, m: (
-            4 * n * f * (2 * d + 1) + 2 * n * m * (f + d + 1)
+            4 * n * f * (d + written) + 2 * n * m * (f + written)
         ),
-        "gated": lambda m: 4 * n * (m + d) * d,
-        "delta": lambda m: 8 * n * m * d + 6 * n * d * d,
-        "scan": lambda s, m: 4 * n * d * s,
+        "gated": lambda m: each * (m + d),
+        "delta": lambda m: 2 * each * m + 6 * n * d * d,
+        "scan": lambda s, m: each * s,
         "gru": lambda: 12 * n * d * d,
         "gru recurrence": lambda: 6 * n * d * d,
     }
@@ -71,8 +72,9 @@ def flops(row: str, n: int, d: int, **sizes: int) -> int:
     """Floating-point operations of one head, products only: a multiplication and an
     addition count two. Softmax, sort, masks and gates are no products.
 
-    Maps that make queries, keys and values are in no row but gru, which has its input
-    products in; gru recurrence has not.
+    Maps that make queries, keys and values are in no row but gru; gru recurrence leaves
+    them out. Exact where n is a multiple of the block sizes; lsh causal is the most
+    that it can be.
 
     Args:
         row: of `_passes`, which stands above.
@@ -81,10 +83,6 @@ def flops(row: str, n: int, d: int, **sizes: int) -> int:
             block: of BigBird, that reads three blocks near, the first, and `drawn`; b:
             the sum of the factors, buckets: their product; m: tokens of a chunk, cut at
             n; s: states a channel; iterations: 0 for the exact inverse, no product.
-
-    Returns:
-        an integer, exact where n is a multiple of block sizes; for lsh causal the most
-        that it can be.
 
     Source: counted on the page; differs from printed tables: nothing is left out.
     Claim: efficient.flops
@@ -103,45 +101,52 @@ class Decoding(NamedTuple):
 def _steps(n: int, d: int, H: int) -> dict[str, Callable]:
     """What H heads keep after n tokens, and FLOPs of the n-th, by the row."""
     width = H * d
+    each = 4 * width  # FLOPs for a key and its value, in all heads
+    written = d + 1  # a value, and the one that counts it
 
     def cached(reads: int, kept: int) -> Decoding:
-        return Decoding(2 * kept * width, 4 * reads * width)
+        return Decoding(2 * kept * width, each * reads)
 
-    def recent(tokens: int) -> Decoding:
-        reads = min(tokens, n)
+    def recent(w: int) -> Decoding:
+        reads = min(w, n)
         return cached(reads, reads)
+
+    def strided(l: int) -> Decoding:
+        near = min(n, l + 1)
+        far = max((n - 1) // l - 1, 0)
+        return cached(near + far, n)
+
+    def lsh(b: int, r: int, m: int) -> Decoding:
+        kept = 2 * n * width + r * n * H
+        return Decoding(kept, r * (width * b + each * min(2 * m, n)))
 
     return {
         "cache": lambda: cached(n, n),
-        "gqa": lambda groups: Decoding(2 * n * groups * d, 4 * n * width),
+        "gqa": lambda groups: Decoding(2 * n * groups * d, each * n),
         "mla": lambda latent: Decoding(n * latent, 4 * H * latent * (n + d)),
-        "window": lambda w: recent(w),
-        "strided": lambda l: cached(min(n, l + 1) + max((n - 1) // l - 1, 0), n),
+        "window": recent,
+        "strided": strided,
         "fixed": lambda l, c: recent((n - 1) % l + 1 + c * ((n - 1) // l)),
         "longformer": lambda w, g: recent(w + g),
         "bigbird": lambda w, g, drawn: cached(min(w + g + drawn, n), n),
-        "lsh": lambda b, r, m: Decoding(
-            2 * n * width + r * n * H, r * width * (b + 4 * min(2 * m, n))
-        ),
-        "linear": lambda: Decoding(width * (d + 1), 4 * width * (d + 1)),
-        "performer": lambda f: Decoding(H * f * (d + 1), 4 * H * f * (2 * d + 1)),
-        "gated": lambda: Decoding(width * d, 4 * width * d),
+        "lsh": lsh,
+        "linear": lambda: Decoding(width * written, each * written),
+        "performer": lambda f: Decoding(H * f * written, 4 * H * f * (d + written)),
+        "gated": lambda: Decoding(width * d, each * d),
         "delta": lambda: Decoding(width * d, 6 * width * d),
-        "scan": lambda s: Decoding(width * s, 4 * width * s),
+        "scan": lambda s: Decoding(width * s, each * s),
         "gru": lambda: Decoding(width, 6 * width * width),
     }
 
 
 def decoding(row: str, n: int, d: int, *, heads: int = 1, **sizes: int) -> Decoding:
-    """Numbers kept after n tokens, and FLOPs of the n-th token, by the row: all heads.
+    """Numbers kept after n tokens, and FLOPs of the n-th token, in all heads.
 
     Every row is causal, and maps that make queries, keys and values are done before.
     Linformer and Nystrom have no step: their mixtures hold tokens not written yet.
 
     Args:
         row: of `_steps`, which stands above.
-        n: tokens so far, the new one among them.
-        d: width of a head, values included.
         sizes: as named there. groups: heads of keys; latent: numbers a token; w, l, c,
             g, drawn: tokens read; b, r, m: as in flops, at most 2 m keys a round; f:
             features; s: states a channel.
@@ -172,24 +177,33 @@ def depth(row: str, n: int, *, m: int = 64) -> int:
     _require.one_of(list(_passes(n, 1)), row=row)
     chunks = math.ceil(n / m)
     sort = max(1, int(n - 1).bit_length())
-    grows = {"lsh": sort, "lsh causal": sort, "gru": n, "gru recurrence": n}
-    grows |= {"gated": chunks, "delta": chunks, "scan": min(m, n) + chunks}
+    grows = {
+        "lsh": sort,
+        "lsh causal": sort,
+        "gated": chunks,
+        "delta": chunks,
+        "scan": min(m, n) + chunks,
+        "gru": n,
+        "gru recurrence": n,
+    }
     return grows.get(row, 1)
 
 
-def _of(formulas: dict[str, Callable], row: str, n: int, sizes: dict[str, int]):
+def _of(
+    formulas: dict[str, Callable], row: str, n: int, sizes: dict[str, int]
+) -> int | Decoding:
     """The formula of a row at these sizes, if they are its own."""
     _require.one_of(list(formulas), row=row)
     own = list(inspect.signature(formulas[row]).parameters)
-    needed = set(own) - set(DEFAULTS)
+    at = {name: DEFAULTS[name] for name in own if name in DEFAULTS} | sizes
     require(
-        needed <= set(sizes) <= set(own),
+        set(at) == set(own),
         f"sizes of {row} must be {' '.join(own) or 'none'} "
         f"({DEFAULTS} may be left out), got {sizes}",
     )
-    at = {name: DEFAULTS[name] for name in own if name in DEFAULTS} | sizes
     for name, size in at.items():
-        _require.sizes(int(name not in ("iterations", "drawn")), **{name: size})
+        least = 0 if name in ("iterations", "drawn") else 1
+        _require.sizes(least, **{name: size})
     if "m" in at:
         at["m"] = min(at["m"], n)  # as the kernels cut their chunks
     if "c" in at:

@@ -102,8 +102,8 @@ def naive_attention(
     """
     _one_head(q, k, v)
     slow = _Slow()
-    a = slow.load(q) @ slow.load(k).mT / math.sqrt(q.shape[-1])
-    slow.store(a)
+    a = slow.load(q) @ slow.load(k).mT
+    a = slow.store(a / math.sqrt(q.shape[-1]))
     p = torch.softmax(slow.load(a), -1)
     slow.store(p)
     y = slow.store(slow.load(p) @ slow.load(v))
@@ -139,7 +139,8 @@ def tiled_attention(
     keys = k.split(columns)
     values = v.split(columns)
     answers = []
-    for some in q.split(min(int(rows), len(q))):
+    rows = min(int(rows), len(q))
+    for some in q.split(rows):
         queries = slow.load(some) * scale
         top = q.new_full((len(some), 1), -math.inf)
         mass = q.new_zeros(len(some), 1)

@@ -231,8 +231,11 @@ def _keys(n: int, d: int, kind: str, dtype, generator) -> Tensor:
     """
     how = {"generator": generator, "device": generator.device}
     if kind == "signs":
-        signs = torch.randint(0, 2, (n, d), dtype=torch.int8, **how) * 2 - 1
-        return signs if dtype == torch.int8 else signs.to(dtype) / math.sqrt(d)
+        bits = torch.randint(0, 2, (n, d), dtype=torch.int8, **how)
+        signs = 2 * bits - 1
+        if dtype == torch.int8:
+            return signs
+        return signs.to(dtype) / math.sqrt(d)
     k = torch.randn(n, d, dtype=dtype, **how)
     if kind == "gaussian":
         return k / math.sqrt(d)
@@ -251,22 +254,24 @@ def _draw(
 ) -> tuple[Tensor, Tensor, float]:
     """One draw of the keys, and the queries that follow from it: q, k and the scale."""
     n = len(columns)
+    whole = method == "integer"
+    kind = torch.int8 if whole else y.dtype
 
     def draw(m: int) -> Tensor:
-        return _keys(m, d, keys, y.dtype, generator).to(y.device)
+        k = _keys(m, d, "signs" if whole else keys, kind, generator)
+        return k.to(y.device)
 
-    if method == "integer":
-        k = _keys(n, d, "signs", torch.int8, generator).to(y.device)
-        ones = (columns >= 0).to(torch.int8)
-        return _sums(k, columns, ones), k, s / d
-    enough = method in SOLVED and d >= n  # dimensions enough to need no luck
-    like = {"dtype": y.dtype, "device": y.device}
-    k = torch.eye(n, d, **like) if enough else draw(n)
+    if method in SOLVED and d >= n:  # dimensions enough to need no luck
+        k = torch.eye(n, d, dtype=kind, device=y.device)
+    else:
+        k = draw(n)
+    if whole:
+        return _sums(k, columns, (columns >= 0).to(kind)), k, s / d
     if method == "plain":
         return _sums(k, columns, y), k, 1.0
     if method == "redraw":
-        found = settle(k, columns, y, draw=draw, gap=gap, limit=ROUNDS)
-        return found.q, found.k, 1.0
+        q, k, *_ = settle(k, columns, y, draw=draw, gap=gap, limit=ROUNDS)
+        return q, k, 1.0
     return _queries(k, columns, y), k, 1.0
 
 

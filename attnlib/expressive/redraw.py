@@ -19,7 +19,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from attnlib._require import finite, is_floating, require, same_device
+from attnlib._require import finite, is_floating, matches, require, same_device
 from attnlib.expressive.verification import _columns, _logits, _supports, _wide
 
 TILE = 1 << 21  # numbers that are looked at together
@@ -41,36 +41,39 @@ def interpolate(
     Claim: expressive.interpolated
     """
     is_floating("k", k)
-    is_floating("y", y)
     require(k.dim() == 2, f"k must be (n, d), got {tuple(k.shape)}")
     _columns(columns, len(k))
-    size = tuple(columns.shape)
-    got = tuple(y.shape)
-    require(got == size, f"y must have the shape of columns, {size}, got {got}")
     same_device("columns", columns, k.device, "k")
-    same_device("y", y, k.device, "k")
+    matches("y", y, columns.shape, k, "k")
     finite(k=k, y=y.masked_fill(columns < 0, 0))
     return _queries(k, columns, y)
 
 
 def _queries(k: Tensor, columns: Tensor, y: Tensor) -> Tensor:
     """What interpolate returns, so few rows at a time that memory stays small."""
-    step = max(1, TILE // (columns.shape[1] * k.shape[1]))
+    each = columns.shape[1] * k.shape[1]
+    step = max(1, TILE // each)
     parts = zip(columns.split(step), y.split(step))
     return torch.cat([_solve(k, c, values) for c, values in parts])
 
 
 def _solve(k: Tensor, columns: Tensor, y: Tensor) -> Tensor:
     kept = columns >= 0
-    some = k[columns.clamp_min(0)].double() * kept[..., None]
+    some = _read(k, columns).double()
     # Ones on the diagonal at the padding, so that the Gram matrix has an inverse.
-    gram = some @ some.mT + torch.diag_embed((~kept).double())
-    factor, failed = torch.linalg.cholesky_ex(gram)
+    ones = torch.diag_embed((~kept).double())
+    factor, failed = torch.linalg.cholesky_ex(some @ some.mT + ones)
     values = (y * kept).double()[..., None]
     combination = torch.cholesky_solve(values, factor)
     q = (some.mT @ combination).squeeze(-1)
     dependent = (failed != 0)[:, None]
     return q.masked_fill(dependent, math.nan).to(k.dtype)
+
+
+def _read(k: Tensor, columns: Tensor) -> Tensor:
+    """The keys of each row, (rows, k, d), zeros at the padding."""
+    kept = (columns >= 0)[..., None]
+    return k[columns.clamp_min(0)] * kept
 
 
 class Settled(NamedTuple):
@@ -130,9 +133,11 @@ def settle(
     for done in range(limit + 1):
         sets = columns[stale]
         q[stale] = _queries(k, sets, y[stale])
-        on = _supports(_wide(q[stale]), _wide(k), sets).double()
-        least[stale] = on.masked_fill(sets < 0, math.inf).amin(1)
-        top[stale], worst[stale] = _highest(q[stale], sets, k, every)
+        some = q[stale]
+        on = _supports(_wide(some), _wide(k), sets).double()
+        on = on.masked_fill(sets < 0, math.inf)
+        least[stale] = on.amin(1)
+        top[stale], worst[stale] = _highest(some, sets, k, every)
         _, _, rounding = _logits(q.nan_to_num(), k, 1.0)
         hurt = ~(least - top >= gap + 3 * rounding)  # so is a row with NaN
         too_long = q.double().norm(dim=1) > longest
@@ -165,9 +170,10 @@ def _highest(
     place[among] = torch.arange(len(among), device=k.device)
     keys = _wide(k[among]).T
     step = max(1, TILE // len(among))
+    parts = zip(_wide(q).split(step), place[columns].split(step))
     tops = []
     numbers = []
-    for some, own in zip(_wide(q).split(step), place[columns].split(step)):
+    for some, own in parts:
         logits = some @ keys
         row, column = (own >= 0).nonzero(as_tuple=True)
         logits[row, own[row, column]] = -math.inf
@@ -180,7 +186,7 @@ def _highest(
 def _leaning(k: Tensor, columns: Tensor) -> Tensor:
     """Rows with two keys whose product is above 1 / (2 k)."""
     allowed = 1 / (2 * columns.shape[1])
-    some = k[columns.clamp_min(0)] * (columns >= 0)[..., None]
+    some = _read(k, columns)
     products = (some @ some.mT).triu(1)
     return (products.abs() > allowed).flatten(1).any(1)
 

@@ -25,6 +25,7 @@ from attnlib._require import (
     finite,
     full_products,
     is_a,
+    is_floating,
     is_tensor,
     matches,
     numbers,
@@ -146,11 +147,9 @@ def verify(
     q, k, gap_off = _logits(code.q, code.k, code.scale)
     kind = torch.float64 if whole else q.dtype
     log_weights = _above_least(columns, log_weights, kind)
-    found = []
     parts = [t.split(high) for t in (q, columns, log_weights)]
-    for some, c, w in zip(*parts):
-        found.append(_read(some, k, c, w, code.scale, wide, whole))
-    rows = torch.cat(found)
+    rows = [_read(*part, k, code.scale, wide, whole) for part in zip(*parts)]
+    rows = torch.cat(rows)
     spread, gap, odds = rows.unbind(1)
 
     ratio_off = gap_off
@@ -159,17 +158,18 @@ def verify(
         single = (columns >= 0).sum(1) == 1
         ratio_off = gap_off + 2 * torch.finfo(kind).eps * log_weights.amax(1)
         ratio_off = ratio_off.masked_fill(single, 0)
-    gaps_hold = (gap - gap_off >= -math.log(code.eps1)).all()
-    ratios_hold = (spread + ratio_off <= math.log1p(code.eps2)).all()
+    gaps_hold = gap - gap_off >= -math.log(code.eps1)
+    ratios_hold = spread + ratio_off <= math.log1p(code.eps2)
 
     worst = float(odds.max())
     held = (code.q, code.k, q, k, columns, log_weights, rows)
+    tile_bytes = high * wide * q.itemsize
     return Verification(
-        passed=bool(gaps_hold & ratios_hold),
+        passed=bool((gaps_hold & ratios_hold).all()),
         ratio_error=float(spread.max()),
         margin=float(gap.min()),
         leak=worst / (1 + worst) if worst < math.inf else 1.0,
-        peak_bytes=sum(t.nbytes for t in held) + high * wide * q.itemsize,
+        peak_bytes=sum(t.nbytes for t in held) + tile_bytes,
         rows=rows,
         rounding=float(torch.maximum(gap_off, ratio_off).max()),
     )
@@ -177,9 +177,9 @@ def verify(
 
 def _read(
     q: Tensor,
-    k: Tensor,
     c: Tensor,
     log_weights: Tensor,
+    k: Tensor,
     scale: float,
     wide: int,
     whole: bool,
@@ -213,8 +213,8 @@ def _read(
             top = torch.maximum(top, logits.amax(1))
             mass += logits.exp2_().sum(1)
         top = top * math.log(2) + least
-    weights = (on - least[:, None]).exp().masked_fill(padding, 0)
-    odds = mass / weights.sum(1)
+    weights = (on - least[:, None]).exp()
+    odds = mass / weights.masked_fill(padding, 0).sum(1)
     return torch.stack([above - below, least - top, odds], 1)
 
 
@@ -227,20 +227,13 @@ def _off_support(q: Tensor, k: Tensor, c: Tensor, wide: int) -> Iterator[Tensor]
     """Q K' of some rows, tile of keys by tile of keys, -inf on the support; each tile
     takes the place of the one before.
     """
-    n = len(k)
-    buffer = q.new_empty(len(q) * min(wide, n))
-    # The pattern by tiles: places in the flattened tile, and where each tile begins.
-    columns, order = c.flatten().sort()
-    starts = columns // wide * wide
-    widths = (n - starts).clamp(max=wide)
-    places = order // c.shape[1] * widths + columns - starts
-    edges = torch.arange(0, n + wide, wide, device=c.device)
-    edges = torch.searchsorted(columns, edges).tolist()
-    for j, first, last in zip(range(0, n, wide), edges, edges[1:]):
-        keys = k[j : j + wide]
-        logits = buffer[: len(q) * len(keys)].view(len(q), len(keys))
-        torch.mm(q, keys.T, out=logits)
-        logits.view(-1).index_fill_(0, places[first:last], -math.inf)
+    buffer = q.new_empty(len(q), min(wide, len(k)))
+    for start in range(0, len(k), wide):
+        keys = k[start : start + wide]
+        logits = torch.mm(q, keys.T, out=buffer[:, : len(keys)])
+        here = (c >= start) & (c < start + wide)
+        row, at = here.nonzero(as_tuple=True)
+        logits[row, c[row, at] - start] = -math.inf
         yield logits
 
 
@@ -248,7 +241,8 @@ def _wide(t: Tensor) -> Tensor:
     """In the type of the products: eight and sixteen bits are read into thirty-two,
     which is exact, and fast on every processor.
     """
-    return t.detach().to(torch.promote_types(t.dtype, torch.float32))
+    kind = torch.promote_types(t.dtype, torch.float32)
+    return t.detach().to(kind)
 
 
 def _logits(q: Tensor, k: Tensor, scale: float) -> tuple[Tensor, Tensor, Tensor]:
@@ -265,8 +259,7 @@ def _logits(q: Tensor, k: Tensor, scale: float) -> tuple[Tensor, Tensor, Tensor]
     q = _wide(q)
     k = _wide(k)
     if whole:
-        largest = q.abs().max() * k.abs().max()
-        size = int(largest) * d
+        size = d * int(q.abs().max()) * int(k.abs().max())
         require(
             size < 2**24,
             "integer logits must stay below 2^24 to be exact, "
@@ -304,11 +297,7 @@ def _above_least(
     if log_weights is None:
         return torch.zeros(columns.shape, dtype=dtype, device=columns.device)
     padding = columns < 0
-    is_tensor("log_weights", log_weights)
-    require(
-        log_weights.is_floating_point(),
-        "log_weights must be a floating tensor: logarithms of the weights",
-    )
+    is_floating("log_weights", log_weights)
     require(
         log_weights.shape == columns.shape,
         f"log_weights must have the shape of columns, {tuple(columns.shape)}, "
