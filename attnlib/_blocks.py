@@ -17,6 +17,17 @@ from torch.nn import functional as F
 from attnlib._require import finite, is_tensor, matches, numbers, require, tokens
 
 
+def _sizes(part: tuple) -> str:
+    """The repr of a part: the dtypes and sizes of its weights, not their numbers."""
+    shown = []
+    for name, value in part._asdict().items():
+        if torch.is_tensor(value):
+            value = f"{value.dtype}{list(value.shape)}".removeprefix("torch.")
+        if value is not None:
+            shown.append(f"{name}={getattr(value, '__name__', value)}")
+    return f"{type(part).__name__}({', '.join(shown)})"
+
+
 class Layer(NamedTuple):
     """The weights of one multi-head self-attention layer; a bias that is None is zero.
 
@@ -43,6 +54,8 @@ class Layer(NamedTuple):
     b_v: Tensor | None = None
     b_o: Tensor | None = None
 
+    __repr__ = _sizes
+
 
 class Mlp(NamedTuple):
     """The weights of one feed-forward part, the same for each token; a bias that is
@@ -66,6 +79,8 @@ class Mlp(NamedTuple):
     b_2: Tensor | None = None
     activation: Callable[[Tensor], Tensor] = torch.relu
 
+    __repr__ = _sizes
+
 
 class Norm(NamedTuple):
     """The weights of one LayerNorm; a gain that is None is one, a bias that is None is
@@ -83,6 +98,8 @@ class Norm(NamedTuple):
     gain: Tensor | None = None
     bias: Tensor | None = None
     eps: float = 1e-5
+
+    __repr__ = _sizes
 
 
 class Encoder(NamedTuple):
@@ -115,18 +132,6 @@ def feed_forward(
 
         phi(X W_1 + 1 b_1') W_2 + 1 b_2'
 
-    Args:
-        x: (*batch, n, d), tokens are rows.
-        mlp: Mlp.
-        check: look for NaN and infinity.
-
-    Returns:
-        (*batch, n, d), dtype and device of x.
-
-    Raises:
-        ValueError: for shapes, dtypes or devices that do not fit, NaN or infinity.
-
-    Cost: O(n d m).
     Source: Vaswani et al. 2017.
     Claim: escaping.mlp
     """
@@ -160,19 +165,6 @@ def layer_norm(
 
         D^-1 X (I - 1 1'/d) diag(gain) + 1 bias',   D_ii = sqrt(var(x_i) + eps)
 
-    Args:
-        x: (*batch, n, d), tokens are rows.
-        norm: Norm.
-        check: look for NaN and infinity.
-
-    Returns:
-        (*batch, n, d), dtype and device of x.
-
-    Raises:
-        ValueError: for shapes, dtypes or devices that do not fit, a negative eps, NaN
-            or infinity.
-
-    Cost: O(n d).
     Source: Ba, Kiros and Hinton 2016.
     Claim: escaping.norm-side
     """
@@ -209,11 +201,10 @@ def check_layers(layers, x: Tensor | None = None, *, check: bool = False) -> Non
     check, the weights are finite.
     """
     refuse_encoder(layers)
-    one = isinstance(layers, Layer)
+    hint = ": for a single one write [layer]" if isinstance(layers, Layer) else ""
     require(
-        isinstance(layers, (list, tuple)) and not one,
-        f"layers must be a list of Layers, got {type(layers).__name__}"
-        + (": for a single one write [layer]" if one else ""),
+        isinstance(layers, list | tuple) and not hint,
+        f"layers must be a list of Layers, got {type(layers).__name__}{hint}",
     )
     require(len(layers) >= 1, "a network needs at least one layer, got none")
     for number, layer in enumerate(layers, 1):
@@ -233,12 +224,10 @@ def refuse_encoder(layers) -> None:
 
 
 def _check_layer(layer: Layer, x: Tensor | None, check: bool) -> None:
-    got = type(layer).__name__
     hint = ""
-    if isinstance(layer, Encoder):
-        hint = ": forward takes it alone, not in a list"
-    elif isinstance(layer, torch.nn.Module):
+    if isinstance(layer, torch.nn.Module):
         hint = ": attention.from_torch reads it"
+    got = type(layer).__name__
     require(
         isinstance(layer, Layer), f"must be an attnlib.attention.Layer, got {got}{hint}"
     )
@@ -250,7 +239,6 @@ def _check_layer(layer: Layer, x: Tensor | None, check: bool) -> None:
             f"{name} must be (h, d, width) with h >= 1, got {tuple(w.shape)}",
         )
     like = layer.w_v if x is None else x
-    like_name = "w_v" if x is None else "x"
     d = layer.w_v.shape[-2] if x is None else x.shape[-1]
     h, _, d_qk = layer.w_q.shape
     d_v = layer.w_v.shape[-1]
@@ -264,21 +252,24 @@ def _check_layer(layer: Layer, x: Tensor | None, check: bool) -> None:
         "b_v": (h, d_v),
         "b_o": (d,),
     }
-    check_weights(layer._asdict(), sizes, like, like_name)
-    if check:
-        finite(**layer._asdict())
+    like_name = "w_v" if x is None else "x"
+    check_weights(layer._asdict(), sizes, like, like_name, check=check)
 
 
 def check_weights(
     weights: dict[str, Tensor | None],
     sizes: dict[str, tuple],
     like: Tensor,
-    like_name: str,
+    like_name: str = "x",
+    *,
+    check: bool,
 ) -> None:
-    """Each weight has its size; a bias may be missing."""
-    for name, w in weights.items():
-        if w is not None or name.startswith("w"):
-            matches(name, w, sizes[name], like, like_name)
+    """Each weight has its size, and with check, is finite; a bias may be missing."""
+    for name, size in sizes.items():
+        if weights[name] is not None or name.startswith("w"):
+            matches(name, weights[name], size, like, like_name)
+    if check:
+        finite(**{name: weights[name] for name in sizes})
 
 
 def check_blocks(
@@ -287,9 +278,9 @@ def check_blocks(
     """For each layer its feed-forward part and its two norms, None where there is
     none.
     """
+    mlps = [None] * depth if mlps is None else mlps
+    norms = [(None, None)] * depth if norms is None else norms
     for name, given in {"mlps": mlps, "norms": norms}.items():
-        if given is None:
-            continue
         require(
             _is_list(given),
             f"{name} must be a list with an entry for each layer, "
@@ -299,22 +290,17 @@ def check_blocks(
             len(given) == depth,
             f"{name} must have an entry for each of {depth} layers, got {len(given)}",
         )
-    if mlps is None:
-        mlps = [None] * depth
-    if norms is None:
-        norms = [(None, None)] * depth
-    parts = list(zip(mlps, norms))
-    for number, (mlp, pair) in enumerate(parts, 1):
+    for number, (mlp, pair) in enumerate(zip(mlps, norms), 1):
         try:
             _check_block(x, mlp, pair, check)
         except ValueError as error:
             raise ValueError(f"layer {number}: {error}") from None
-    return [(mlp, *pair) for mlp, pair in parts]
+    return [(mlp, *pair) for mlp, pair in zip(mlps, norms)]
 
 
 def _is_list(given) -> bool:
     """A plain list or tuple; the weights of one part are a tuple, too."""
-    return isinstance(given, (list, tuple)) and not isinstance(given, (Mlp, Norm))
+    return isinstance(given, list | tuple) and not isinstance(given, Mlp | Norm)
 
 
 def _check_block(
@@ -336,6 +322,55 @@ def _check_block(
             check_norm(x, norm, check)
 
 
+def check_mlp(x: Tensor, mlp: Mlp, check: bool) -> None:
+    """The feed-forward part is an Mlp that fits x; with check, its weights are
+    finite.
+    """
+    require(
+        isinstance(mlp, Mlp),
+        f"mlp must be an attnlib.attention.Mlp, got {type(mlp).__name__}",
+    )
+    require(
+        torch.is_tensor(mlp.w_1) and mlp.w_1.dim() == 2 and 0 not in mlp.w_1.shape,
+        "w_1 must be a tensor (d, m) with m >= 1",
+    )
+    require(
+        callable(mlp.activation),
+        "activation must be a function of tensors, "
+        f"got {type(mlp.activation).__name__}",
+    )
+    d = x.shape[-1]
+    m = mlp.w_1.shape[1]
+    sizes = {"w_1": (d, m), "w_2": (m, d), "b_1": (m,), "b_2": (d,)}
+    check_weights(mlp._asdict(), sizes, x, check=check)
+
+
+def check_norm(x: Tensor, norm: Norm, check: bool) -> None:
+    """The norm is a Norm that fits x; with check, its weights are finite."""
+    require(
+        isinstance(norm, Norm),
+        f"norm must be an attnlib.attention.Norm, got {type(norm).__name__}",
+    )
+    row = (x.shape[-1],)
+    check_weights(norm._asdict(), {"gain": row, "bias": row}, x, check=check)
+    numbers(eps=norm.eps)
+    if norm.eps < 0:
+        raise ValueError(f"eps must be at least zero, got {norm.eps}")
+
+
+def read_layer(weights, biases, w_o: Tensor, b_o: Tensor | None, h: int) -> Layer:
+    """Three matrices (d, h width) of queries, keys and values, their biases, and the
+    matrix (h width, d) of the output as a Layer of views.
+    """
+    # By number: views of an unpacked tensor fail after an optimiser's step.
+    w = [weights[i].unflatten(-1, (h, -1)).transpose(0, 1) for i in range(3)]
+    layer = Layer(*w, w_o.unflatten(0, (h, -1)), b_o=b_o)
+    if biases[0] is None:
+        return layer
+    b_q, b_k, b_v = (biases[i].view(h, -1) for i in range(3))
+    return layer._replace(b_q=b_q, b_k=b_k, b_v=b_v)
+
+
 def read_mlp(into, out, activation: Callable[[Tensor], Tensor]) -> Mlp:
     """Two torch.nn.Linear as an Mlp of views."""
     return Mlp(into.weight.T, out.weight.T, into.bias, out.bias, activation)
@@ -348,48 +383,3 @@ def read_norm(module) -> Norm:
         f"a norm must be a LayerNorm over the features, got {module}",
     )
     return Norm(module.weight, module.bias, module.eps)
-
-
-def check_mlp(x: Tensor, mlp: Mlp, check: bool) -> None:
-    """The feed-forward part is an Mlp that fits x; with check, its weights are
-    finite.
-    """
-    require(
-        isinstance(mlp, Mlp),
-        f"mlp must be an attnlib.attention.Mlp, got {type(mlp).__name__}",
-    )
-    w = mlp.w_1
-    require(
-        torch.is_tensor(w) and w.dim() == 2 and 0 not in w.shape,
-        "w_1 must be a tensor (d, m) with m >= 1",
-    )
-    d = x.shape[-1]
-    m = w.shape[1]
-    matches("w_1", mlp.w_1, (d, m), x)
-    matches("w_2", mlp.w_2, (m, d), x)
-    if mlp.b_1 is not None:
-        matches("b_1", mlp.b_1, (m,), x)
-    if mlp.b_2 is not None:
-        matches("b_2", mlp.b_2, (d,), x)
-    require(
-        callable(mlp.activation),
-        "activation must be a function of tensors, "
-        f"got {type(mlp.activation).__name__}",
-    )
-    if check:
-        finite(w_1=mlp.w_1, w_2=mlp.w_2, b_1=mlp.b_1, b_2=mlp.b_2)
-
-
-def check_norm(x: Tensor, norm: Norm, check: bool) -> None:
-    """The norm is a Norm that fits x; with check, its weights are finite."""
-    require(
-        isinstance(norm, Norm),
-        f"norm must be an attnlib.attention.Norm, got {type(norm).__name__}",
-    )
-    for name, tensor in {"gain": norm.gain, "bias": norm.bias}.items():
-        if tensor is not None:
-            matches(name, tensor, (x.shape[-1],), x)
-    numbers(eps=norm.eps)
-    require(norm.eps >= 0, f"eps must be at least zero, got {norm.eps!r}")
-    if check:
-        finite(gain=norm.gain, bias=norm.bias)

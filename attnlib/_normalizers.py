@@ -20,15 +20,8 @@ def hardmax(a: Float[Tensor, "*rest m"]) -> Float[Tensor, "*rest m"]:
         hardmax(a)_j = [a_j = max a] / #{i : a_i = max a}
 
     Args:
-        a: (..., m), logits; -inf marks what may not be attended to.
+        a: logits; -inf marks what may not be attended to.
 
-    Returns:
-        (..., m), rows sum to one.
-
-    Raises:
-        ValueError: for no floating tensor, NaN, +inf, or a row of -inf alone.
-
-    Cost: O(m) a row.
     Source: the limit of softmax(t a) as t grows; ties are averaged.
     """
     _check(a)
@@ -47,15 +40,8 @@ def sparsemax(a: Float[Tensor, "*rest m"]) -> Float[Tensor, "*rest m"]:
         sparsemax(a) = max(a - tau, 0),  tau such that the entries sum to one
 
     Args:
-        a: (..., m), logits; -inf marks what may not be attended to.
+        a: logits; -inf marks what may not be attended to.
 
-    Returns:
-        (..., m), rows sum to one; many entries are exactly zero.
-
-    Raises:
-        ValueError: for no floating tensor, NaN, +inf, or a row of -inf alone.
-
-    Cost: O(m log m) a row.
     Source: Martins and Astudillo 2016.
     """
     _check(a)

@@ -1,5 +1,8 @@
 """Attention matrices, multi-head layers, the forward pass. Tokens are rows.
 
+    P_h = softmax_row(scale (X W_Q,h + 1 b_Q,h') (X W_K,h + 1 b_K,h')')
+    SA(X) = sum_h P_h (X W_V,h + 1 b_V,h') W_O,h + 1 b_O'
+
 Page: notebooks/path_decomposition/paths
 """
 
@@ -28,6 +31,7 @@ from attnlib._blocks import (
     feed_forward,
     layer_norm,
     normed,
+    read_layer,
     read_mlp,
     read_norm,
 )
@@ -71,30 +75,21 @@ def attention_matrix(
         P = softmax_row( scale (X W_Q + 1 b_Q') (X W_K + 1 b_K')' )
 
     Args:
-        x: (*batch, n, d), tokens are rows.
-        w_q, w_k: (d, d_qk), or (h, d, d_qk) for h heads.
-        b_q, b_k: (d_qk,) or (h, d_qk).
-        scale: factor of the logits, a tensor () if it is learnt; None for
-            1/sqrt(d_qk).
-        mask: boolean, True = may attend; broadcastable to the shape of the result. One
-            mask a sequence, the same for all heads: (b, 1, n, n).
+        w_q, w_k: with or without a first dimension h, one entry a head.
+        scale: of the logits, a tensor () if it is learnt; None for 1/sqrt(d_qk).
+        mask: True = may attend; broadcastable to the shape of the result. One mask a
+            sequence, the same for all heads: (b, 1, n, n).
         normalizer: "softmax", "hardmax" or "sparsemax".
-        check: look for NaN and infinity.
+        check: look for NaN, infinity and rows that attend to nothing, where values can
+            be seen: not under torch.compile and vmap.
 
     Returns:
-        (*batch, n, n), or (*batch, h, n, n) for h heads; dtype and device of x.
+        (*batch, n, n), or (*batch, h, n, n) for h heads.
 
-    Raises:
-        ValueError: for shapes that do not fit, integer or mixed dtypes, mixed devices,
-            NaN or infinity, a mask that does not broadcast or hides a whole row
-            (P 1 = 1 would fail), a scale that is no number, an unknown normalizer.
-
-    Cost: O(h n d d_qk + h n^2 d_qk) time, O(h n^2) memory.
     Source: Vaswani et al. 2017, scaled dot-product attention.
     """
     _check_projections(x, w_q, w_k, b_q, b_k, check)
-    *batch, n, _ = x.shape
-    size = (*batch, *w_q.shape[:-2], n, n)
+    size = (*x.shape[:-2], *w_q.shape[:-2], x.shape[-2], x.shape[-2])
     _check_weighting(x, size, scale, mask, normalizer, check)
     how = {"scale": scale, "mask": mask, "normalizer": normalizer}
     return _attention_matrix(x, w_q, w_k, b_q, b_k, **how)
@@ -115,14 +110,113 @@ def _attention_matrix(x, w_q, w_k, b_q, b_k, *, scale, mask, normalizer) -> Tens
     return NORMALIZERS[normalizer](a).to(x.dtype)
 
 
-def _check_weighting(
-    x: Tensor, size: tuple[int, ...], scale, mask, normalizer, check: bool
-) -> None:
-    """What makes weights of logits fits the tokens x; size is that of the weights."""
-    _require.one_of(NORMALIZERS, normalizer=normalizer)
-    _require.scale(scale, check=check)
-    if mask is not None:
-        _require.pair_mask(mask, size, x.device, check=check)
+def _project(x: Tensor, w: Tensor, b: Tensor | None) -> Tensor:
+    return x @ w if b is None else x @ w + b.unsqueeze(-2)
+
+
+def forward(
+    x: Float[Tensor, "*batch n d"],
+    layers: Sequence[Layer] | Encoder,
+    *,
+    skip: bool = False,
+    mlps: Sequence[Mlp | None] | None = None,
+    mlp_skip: bool | None = None,
+    norms: Sequence[tuple[Norm | None, Norm | None]] | None = None,
+    norm_first: bool = False,
+    mask: Bool[Tensor, "..."] | None = None,
+    scale: float | Float[Tensor, ""] | None = None,
+    normalizer: Normalizer = "softmax",
+    return_attention: bool = False,
+    check: bool = True,
+):
+    """The output of a stack of layers: self-attention, then a feed-forward part M and
+    norms N where given.
+
+        plain:     X <- [X +] SA(X)
+        post-LN:   X <- N_1([X +] SA(X)),   then X <- N_2([X +] M(X))
+        pre-LN:    X <- [X +] SA(N_1(X)),   then X <- [X +] M(N_2(X))
+
+    Args:
+        layers: at least one Layer; heads may differ by layer. Or an Encoder, which
+            brings its own skips, mlps and norms.
+        skip: add the input of the attention of each layer to its output.
+        mlps: an Mlp or None for each layer.
+        mlp_skip: the same around the feed-forward parts, None for as skip.
+        norms: a pair (N_1, N_2) for each layer, each a Norm or None.
+        norm_first: pre-LN, else post-LN.
+        mask, scale, normalizer, check: as in attention_matrix, the same for all layers;
+            mask broadcastable to (*batch, h, n, n).
+        return_attention: also return every P.
+
+    Returns:
+        y (*batch, n, d), or (y, [P (*batch, h, n, n), one a layer]).
+
+    Source: Vaswani et al. 2017; Dong et al. 2021 study it without mlps and norms.
+    """
+    switches = {"skip": skip, "norm_first": norm_first}
+    _require.is_a(bool, **switches, return_attention=return_attention)
+    final_norm = None
+    if isinstance(layers, Encoder):
+        _refuse_parts(**switches, mlps=mlps, mlp_skip=mlp_skip, norms=norms)
+        layers, mlps, norms, norm_first, final_norm = layers
+        skip = True
+    check_network(x, layers, check=check)
+    parts = check_blocks(x, len(layers), mlps, norms, check)
+    if final_norm is not None:
+        check_norm(x, final_norm, check)
+    *batch, n, _ = x.shape
+    for h in {len(layer.w_q) for layer in layers}:
+        _check_weighting(x, (*batch, h, n, n), scale, mask, normalizer, check)
+    if mlp_skip is None:
+        mlp_skip = skip
+    _require.is_a(bool, mlp_skip=mlp_skip)
+
+    how = {"scale": scale, "mask": mask, "normalizer": normalizer}
+    maps = [] if return_attention else None
+    for layer, (mlp, first, second) in zip(layers, parts):
+        attend = partial(_attend, layer=layer, maps=maps, **how)
+        x = around(attend, x, first, skip=skip, norm_first=norm_first)
+        if mlp is not None:
+            feeding = partial(feed, mlp=mlp)
+            x = around(feeding, x, second, skip=mlp_skip, norm_first=norm_first)
+    x = normed(x, final_norm)
+    return (x, maps) if return_attention else x
+
+
+def _refuse_parts(**parts) -> None:
+    """Whoever gives an Encoder gives no parts beside it."""
+    given = [name for name, value in parts.items() if value]
+    require(not given, f"an Encoder brings its own parts: leave out {', '.join(given)}")
+
+
+def _attend(x: Tensor, layer: Layer, maps: list[Tensor] | None, **how) -> Tensor:
+    """The attention part of a layer; its P is added to maps, and else let go."""
+    p = _attention_matrix(x, layer.w_q, layer.w_k, layer.b_q, layer.b_k, **how)
+    if maps is not None:
+        maps.append(p)
+    heads = p @ _project(x.unsqueeze(-3), layer.w_v, layer.b_v)
+    side_by_side = heads.transpose(-3, -2).flatten(-2)
+    y = side_by_side @ layer.w_o.flatten(0, 1)
+    return y if layer.b_o is None else y + layer.b_o
+
+
+def merged(layer: Layer) -> tuple[Float[Tensor, "h d d"], Float[Tensor, "d"]]:
+    """Value and output weights as one matrix a head, and all biases as one row.
+
+        W_h = W_V,h W_O,h,    b = b_O + sum_h W_O,h' b_V,h
+
+    so that layer(X) = sum_h P_h X W_h + 1 b'.
+
+    Source: Xie 2021, section 2.1; rests on P_h 1 = 1.
+    Claim: paths.decomposition
+    """
+    check_layers([layer], check=True)
+    d = layer.w_v.shape[-2]
+    b = layer.w_o.new_zeros(d) if layer.b_o is None else layer.b_o
+    if layer.b_v is not None:
+        rows = layer.b_v.unsqueeze(-2) @ layer.w_o  # (h, 1, d)
+        b = b + rows.sum((0, 1))
+    return layer.w_v @ layer.w_o, b
 
 
 def random_layers(
@@ -135,7 +229,7 @@ def random_layers(
     d_v: int | None = None,
     gain: float = 1.0,
     bias: bool = False,
-    dtype: torch.dtype = torch.float64,
+    dtype: torch.dtype | None = None,
     device: torch.device | str = "cpu",
 ) -> list[Layer]:
     """Layers with independent Gaussian weights.
@@ -145,35 +239,24 @@ def random_layers(
     Args:
         L, h, d, d_qk: layers, heads a layer, width, width of queries and keys.
         d_v: width of values, None for d_qk.
-        gain: factor of every weight.
         bias: draw all four biases, else None.
-        generator: source of randomness; the same draws serve every dtype and device.
-        dtype, device: of the weights; float64 unless asked otherwise.
-
-    Returns:
-        list of L Layers of the given dtype and device.
-
-    Raises:
-        ValueError: for a size that is no integer of at least one, a gain that is no
-            finite number, no generator, a dtype that is not floating, a device that
-            is not there.
-
-    Cost: O(L h d (d_qk + d_v)).
-    Source: the usual fan-in scaling; not taken from a paper.
+        generator: the same draws serve every dtype and device.
+        dtype: None for torch's default, which torch.randn has, too.
     """
     _require.is_a(bool, bias=bias)
     if d_v is None:
         d_v = d_qk
+    if dtype is None:
+        dtype = torch.get_default_dtype()
     _require.sizes(1, L=L, h=h, d=d, d_qk=d_qk, d_v=d_v)
     _require.numbers(gain=gain)
     _require.random(generator)
     _require.floating(dtype)
     _require.place(device)
+    source = {"generator": generator, "device": generator.device}
 
     def draw(fan_in, *size):
-        z = torch.randn(
-            *size, generator=generator, dtype=torch.float64, device=generator.device
-        )
+        z = torch.randn(*size, dtype=torch.float64, **source)
         z = z * gain / math.sqrt(fan_in)
         return z.to(device=device, dtype=dtype)
 
@@ -211,19 +294,14 @@ def from_torch(module: torch.nn.Module) -> Layer | Encoder:
     agree on every token that b does not hide.
 
     Args:
-        module: one of the three, built with batch_first=True, without active dropout.
+        module: one of the three and no subclass, built with batch_first=True, without
+            active dropout.
 
     Returns:
         Layer with h = module.num_heads and d_qk = d_v = d / h, or an Encoder, whose
         field layers is its attention alone. The weights are views: they follow the
         module through training; gradients reach it if made outside torch.no_grad.
 
-    Raises:
-        ValueError: for another type (a subclass may compute something else),
-            batch_first=False, separate widths, added key-value biases, active dropout,
-            layers of both orders of norms.
-
-    Cost: O(L): nothing is copied.
     Source: torch.nn; differs: in the book's layout, x @ w, heads first.
     """
     kind = type(module)
@@ -256,214 +334,47 @@ def _read_attention(module: torch.nn.MultiheadAttention) -> Layer:
         module.bias_k is None and not module.add_zero_attn,
         "add_bias_kv and add_zero_attn add tokens: unset them",
     )
-    h = module.num_heads
     d = module.embed_dim
-    width = d // h
-    # One view at a time: those of an unpacked tensor fail after an optimiser's step.
-    weights = module.in_proj_weight.view(3, h, width, d).mT
-    w_q = weights[0]
-    w_k = weights[1]
-    w_v = weights[2]
-    w_o = module.out_proj.weight.T.view(h, width, d)
-    if module.in_proj_bias is None:
-        return Layer(w_q, w_k, w_v, w_o)
-    rows = module.in_proj_bias.view(3, h, width)
-    biases = {"b_q": rows[0], "b_k": rows[1], "b_v": rows[2]}
-    return Layer(w_q, w_k, w_v, w_o, **biases, b_o=module.out_proj.bias)
+    weights = module.in_proj_weight.view(3, d, d).mT
+    biases = [None] * 3
+    if module.in_proj_bias is not None:
+        biases = module.in_proj_bias.view(3, d)
+    out = module.out_proj
+    return read_layer(weights, biases, out.weight.T, out.bias, module.num_heads)
 
 
-def _read_encoder_layer(module: torch.nn.TransformerEncoderLayer) -> Encoder:
-    return Encoder(
-        layers=[_read_attention(module.self_attn)],
-        mlps=[read_mlp(module.linear1, module.linear2, module.activation)],
-        norms=[(read_norm(module.norm1), read_norm(module.norm2))],
-        norm_first=module.norm_first,
-    )
-
-
-def _read_encoder(module: torch.nn.TransformerEncoder) -> Encoder:
-    for layer in module.layers:
+def _read_encoder(module) -> Encoder:
+    """A TransformerEncoder, or one TransformerEncoderLayer."""
+    blocks = getattr(module, "layers", [module])
+    for block in blocks:
         require(
-            type(layer) is torch.nn.TransformerEncoderLayer,
-            f"each layer must be a TransformerEncoderLayer, got {type(layer).__name__}",
+            type(block) is torch.nn.TransformerEncoderLayer,
+            f"each layer must be a TransformerEncoderLayer, got {type(block).__name__}",
         )
-    parts = [_read_encoder_layer(layer) for layer in module.layers]
-    orders = {part.norm_first for part in parts}
+    orders = {block.norm_first for block in blocks}
     require(len(orders) == 1, "the layers must agree on norm_first")
+    final = getattr(module, "norm", None)
     return Encoder(
-        layers=[part.layers[0] for part in parts],
-        mlps=[part.mlps[0] for part in parts],
-        norms=[part.norms[0] for part in parts],
+        layers=[_read_attention(block.self_attn) for block in blocks],
+        mlps=[read_mlp(b.linear1, b.linear2, b.activation) for b in blocks],
+        norms=[(read_norm(b.norm1), read_norm(b.norm2)) for b in blocks],
         norm_first=orders.pop(),
-        final_norm=None if module.norm is None else read_norm(module.norm),
+        final_norm=None if final is None else read_norm(final),
     )
 
 
 _READERS = {
     torch.nn.MultiheadAttention: _read_attention,
-    torch.nn.TransformerEncoderLayer: _read_encoder_layer,
+    torch.nn.TransformerEncoderLayer: _read_encoder,
     torch.nn.TransformerEncoder: _read_encoder,
 }
 
 
-def merged(layer: Layer) -> tuple[Float[Tensor, "h d d"], Float[Tensor, "d"]]:
-    """Value and output weights as one matrix a head, and all biases as one row.
-
-        W_h = W_V,h W_O,h,    b = b_O + sum_h W_O,h' b_V,h
-
-    so that layer(X) = sum_h P_h X W_h + 1 b'.
-
-    Args:
-        layer: a Layer with h heads of width d.
-
-    Returns:
-        (h, d, d) and (d,).
-
-    Raises:
-        ValueError: for what is no Layer, weights that do not fit each other, NaN or
-            infinity.
-
-    Cost: O(h d^2 d_v).
-    Source: Xie 2021, section 2.1; rests on P_h 1 = 1.
-    Claim: paths.decomposition
-    """
-    check_layers([layer], check=True)
-    d = layer.w_v.shape[-2]
-    b = layer.w_o.new_zeros(d) if layer.b_o is None else layer.b_o
-    if layer.b_v is not None:
-        rows = layer.b_v.unsqueeze(-2) @ layer.w_o  # (h, 1, d)
-        b = b + rows.sum((0, 1))
-    return layer.w_v @ layer.w_o, b
-
-
-def forward(
-    x: Float[Tensor, "*batch n d"],
-    layers: Sequence[Layer] | Encoder,
-    *,
-    skip: bool = False,
-    mlps: Sequence[Mlp | None] | None = None,
-    mlp_skip: bool | None = None,
-    norms: Sequence[tuple[Norm | None, Norm | None]] | None = None,
-    norm_first: bool = False,
-    mask: Bool[Tensor, "..."] | None = None,
-    scale: float | Float[Tensor, ""] | None = None,
-    normalizer: Normalizer = "softmax",
-    return_attention: bool = False,
-    check: bool = True,
-):
-    """The output of a stack of layers: self-attention, then a feed-forward part M and
-    norms N where given.
-
-        SA(X) = sum_h P_h (X W_V,h + 1 b_V,h') W_O,h + 1 b_O'
-
-        plain:     X <- [X +] SA(X)
-        post-LN:   X <- N_1([X +] SA(X)),   then X <- N_2([X +] M(X))
-        pre-LN:    X <- [X +] SA(N_1(X)),   then X <- [X +] M(N_2(X))
-
-    Args:
-        x: (*batch, n, d), tokens are rows.
-        layers: at least one Layer; heads may differ by layer. Or an Encoder, which
-            brings its own skips, mlps and norms.
-        skip: add the input of the attention of each layer to its output.
-        mlps: an Mlp or None for each layer.
-        mlp_skip: the same around the feed-forward parts, None for as skip.
-        norms: a pair (N_1, N_2) for each layer, each a Norm or None.
-        norm_first: pre-LN, else post-LN.
-        mask, scale, normalizer: as in attention_matrix, the same for all layers; mask
-            broadcastable to (*batch, h, n, n).
-        return_attention: also return every P.
-        check: look for NaN and infinity.
-
-    Returns:
-        y (*batch, n, d), or (y, [P (*batch, h, n, n), one a layer]); dtype and device
-        of x.
-
-    Raises:
-        ValueError: for no layers, shapes or numbers of parts that do not fit, integer
-            or mixed dtypes, mixed devices, NaN or infinity, a mask that does
-            not broadcast or hides a whole row, a norm of a part that is not there, an
-            Encoder together with parts.
-
-    Cost: O(L h (n d d_qk + n d d_v + n^2 (d_qk + d_v)) + L n d m) time, O(h n^2) memory
-        a layer.
-    Source: Vaswani et al. 2017; Dong et al. 2021 study it without mlps and norms.
-    """
-    switches = {"skip": skip, "norm_first": norm_first}
-    _require.is_a(bool, **switches, return_attention=return_attention)
-    final_norm = None
-    if isinstance(layers, Encoder):
-        _refuse_parts(
-            skip=skip,
-            mlps=mlps,
-            mlp_skip=mlp_skip,
-            norms=norms,
-            norm_first=norm_first,
-        )
-        layers, mlps, norms, norm_first, final_norm = layers
-        skip = True
-    check_network(x, layers, check=check)
-    parts = check_blocks(x, len(layers), mlps, norms, check)
-    if final_norm is not None:
-        check_norm(x, final_norm, check)
-    *batch, n, _ = x.shape
-    for h in {len(layer.w_q) for layer in layers}:
-        _check_weighting(x, (*batch, h, n, n), scale, mask, normalizer, check)
-
-    if mlp_skip is None:
-        mlp_skip = skip
-    _require.is_a(bool, mlp_skip=mlp_skip)
-    maps = []
-    for layer, (mlp, first, second) in zip(layers, parts):
-        attend = partial(
-            _attend,
-            layer=layer,
-            maps=maps if return_attention else None,
-            scale=scale,
-            mask=mask,
-            normalizer=normalizer,
-        )
-        x = around(attend, x, first, skip=skip, norm_first=norm_first)
-        if mlp is not None:
-            feeding = partial(feed, mlp=mlp)
-            x = around(feeding, x, second, skip=mlp_skip, norm_first=norm_first)
-    x = normed(x, final_norm)
-    return (x, maps) if return_attention else x
-
-
-def _refuse_parts(**parts) -> None:
-    """Whoever gives an Encoder gives no parts beside it."""
-    given = [name for name, value in parts.items() if value]
-    require(not given, f"an Encoder brings its own parts: leave out {', '.join(given)}")
-
-
-def _attend(x: Tensor, layer: Layer, maps: list[Tensor] | None, **how) -> Tensor:
-    """The attention part of a layer; its P is added to maps, and else let go."""
-    p = _attention_matrix(x, layer.w_q, layer.w_k, layer.b_q, layer.b_k, **how)
-    if maps is not None:
-        maps.append(p)
-    heads = p @ _project(x.unsqueeze(-3), layer.w_v, layer.b_v)
-    side_by_side = heads.transpose(-3, -2).flatten(-2)
-    y = side_by_side @ layer.w_o.flatten(0, 1)
-    return y if layer.b_o is None else y + layer.b_o
-
-
 def check_network(
-    x: Float[Tensor, "*batch n d"],
-    layers: Sequence[Layer],
-    *,
-    check: bool = True,
+    x: Float[Tensor, "*batch n d"], layers: Sequence[Layer], *, check: bool = True
 ) -> None:
-    """Refuse what no layer of the stack could run on.
+    """Refuse what no layer of the stack could run on; with check, NaN and infinity too.
 
-    Args:
-        x: (*batch, n, d).
-        layers: the stack.
-        check: also look for NaN and infinity.
-
-    Raises:
-        ValueError: that names the layer, the argument, what it got and what was needed.
-
-    Cost: O(size of x and of the weights) with check, else O(L).
     Source: the hypotheses of the path decomposition.
     """
     tokens(x)
@@ -487,10 +398,16 @@ def _check_projections(x, w_q, w_k, b_q, b_k, check: bool) -> None:
         "b_q": (*heads, d_qk),
         "b_k": (*heads, d_qk),
     }
-    check_weights(weights, sizes, x, "x")
+    check_weights(weights, sizes, x, check=check)
     if check:
-        finite(x=x, **weights)
+        finite(x=x)
 
 
-def _project(x: Tensor, w: Tensor, b: Tensor | None) -> Tensor:
-    return x @ w if b is None else x @ w + b.unsqueeze(-2)
+def _check_weighting(
+    x: Tensor, size: tuple[int, ...], scale, mask, normalizer, check: bool
+) -> None:
+    """What makes weights of logits fits the tokens x; size is that of the weights."""
+    _require.one_of(NORMALIZERS, normalizer=normalizer)
+    _require.scale(scale, check=check)
+    if mask is not None:
+        _require.pair_mask(mask, size, x.device, check=check)

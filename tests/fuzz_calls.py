@@ -58,7 +58,9 @@ COLUMNS = torch.tensor([[0, 1], [1, 2], [2, 0]])
 def network_of_two():
     """Tokens, layers with biases, and what else a network may have."""
     x = normal(5, 4)
-    layers = attention.random_layers(2, 2, 4, 3, generator=generator(), bias=True)
+    layers = attention.random_layers(
+        2, 2, 4, 3, dtype=torch.float64, generator=generator(), bias=True
+    )
     mlp = attention.Mlp(normal(4, 6), normal(6, 4), normal(6), normal(4))
     norm = attention.Norm(positive(4), normal(4))
     return x, layers, mlp, norm

@@ -8,6 +8,7 @@ import math
 from decimal import Decimal
 from fractions import Fraction
 
+import jaxtyping
 import pytest
 import torch
 from hypothesis import given
@@ -59,7 +60,14 @@ def literal_layer(x, layer, *, mask=None, scale=None):
 @pytest.mark.parametrize("scale", [None, 0.3])
 def test_a_layer_is_its_formula(masked, scale):
     layer = random_layers(
-        1, 3, 6, 4, d_v=5, bias=True, generator=torch.Generator().manual_seed(1)
+        1,
+        3,
+        6,
+        4,
+        d_v=5,
+        bias=True,
+        dtype=torch.float64,
+        generator=torch.Generator().manual_seed(1),
     )[0]
     x, mask = draw(7, 6), torch.ones(7, 7).tril().bool() if masked else None
     got = forward(x, [layer], mask=mask, scale=scale)
@@ -83,7 +91,13 @@ def test_a_layer_is_torchs_layer(bias):
 
 def test_skip_and_depth_compose():
     layers = random_layers(
-        3, 2, 6, 4, bias=True, generator=torch.Generator().manual_seed(2)
+        3,
+        2,
+        6,
+        4,
+        bias=True,
+        dtype=torch.float64,
+        generator=torch.Generator().manual_seed(2),
     )
     x, y = draw(2, 5, 6), draw(2, 5, 6)
     for layer in layers:
@@ -146,7 +160,9 @@ def test_hardmax_averages_ties_and_is_a_limit():
 
 
 def test_masks_of_each_shape():
-    layer = random_layers(1, 3, 4, 2, generator=torch.Generator().manual_seed(0))[0]
+    layer = random_layers(
+        1, 3, 4, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(0)
+    )[0]
     x = draw(2, 5, 4)
     shared = torch.rand(5, 5, generator=torch.Generator().manual_seed(0)) < 0.5
     shared |= torch.eye(5, dtype=torch.bool)
@@ -166,7 +182,9 @@ def test_masks_of_each_shape():
 
 
 def test_a_scale_may_be_learnt():
-    layer = random_layers(1, 2, 4, 2, generator=torch.Generator().manual_seed(0))[0]
+    layer = random_layers(
+        1, 2, 4, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(0)
+    )[0]
     scale = torch.tensor(0.3, dtype=torch.float64, requires_grad=True)
     y = forward(draw(5, 4), [layer], scale=scale)
     assert torch.equal(y, forward(draw(5, 4), [layer], scale=0.3))
@@ -188,7 +206,13 @@ def test_heads_and_batches_are_independent():
 
 def test_merged_is_the_layer():
     layer = random_layers(
-        1, 3, 6, 4, bias=True, generator=torch.Generator().manual_seed(3)
+        1,
+        3,
+        6,
+        4,
+        bias=True,
+        dtype=torch.float64,
+        generator=torch.Generator().manual_seed(3),
     )[0]
     x = draw(5, 6)
     y, (p,) = forward(x, [layer], return_attention=True)
@@ -198,10 +222,10 @@ def test_merged_is_the_layer():
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_devices_and_dtypes_agree(device, dtype):
-    def make(**kind):
-        return random_layers(
-            2, 3, 8, 4, bias=True, generator=torch.Generator().manual_seed(0), **kind
-        )
+    def make(dtype=torch.float64, device="cpu"):
+        g = torch.Generator().manual_seed(0)
+        kind = {"dtype": dtype, "device": device}
+        return random_layers(2, 3, 8, 4, bias=True, generator=g, **kind)
 
     wanted = forward(draw(2, 6, 8), make(), skip=True)
     got = forward(
@@ -215,7 +239,13 @@ def test_devices_and_dtypes_agree(device, dtype):
 
 def test_gradients():
     layers = random_layers(
-        2, 2, 3, 2, bias=True, generator=torch.Generator().manual_seed(0)
+        2,
+        2,
+        3,
+        2,
+        bias=True,
+        dtype=torch.float64,
+        generator=torch.Generator().manual_seed(0),
     )
     weights = [w.requires_grad_() for layer in layers for w in layer]
     x = draw(4, 3).requires_grad_()
@@ -228,7 +258,14 @@ def test_gradients():
 
 def test_random_layers_have_the_stated_spread():
     layer = random_layers(
-        1, 40, 64, 16, gain=2.0, bias=True, generator=torch.Generator().manual_seed(0)
+        1,
+        40,
+        64,
+        16,
+        gain=2.0,
+        bias=True,
+        dtype=torch.float64,
+        generator=torch.Generator().manual_seed(0),
     )[0]
     for w, fan_in in (
         (layer.w_q, 64),
@@ -237,6 +274,97 @@ def test_random_layers_have_the_stated_spread():
         (layer.b_k, 64),
     ):
         assert abs(float(w.std()) * math.sqrt(fan_in) / 2 - 1) < 0.1
+
+
+def test_random_layers_go_with_torchs_own_draws():
+    """Without a word the dtype is torch's default; the numbers are the same."""
+    g = torch.Generator().manual_seed(0)
+    (drawn,) = random_layers(1, 2, 3, 2, generator=g)
+    assert forward(torch.randn(4, 3), [drawn]).dtype == torch.float32
+    g = torch.Generator().manual_seed(0)
+    (wanted,) = random_layers(1, 2, 3, 2, dtype=torch.float64, generator=g)
+    assert torch.equal(drawn.w_q, wanted.w_q.float())
+
+
+def test_the_repr_says_sizes():
+    g = torch.Generator().manual_seed(0)
+    (layer,) = random_layers(1, 2, 4, 3, dtype=torch.float64, generator=g)
+    sizes = "w_q=float64[2, 4, 3], w_k=float64[2, 4, 3], w_v=float64[2, 4, 3]"
+    assert repr(layer) == f"Layer({sizes}, w_o=float64[2, 3, 4])"
+    mlp = Mlp(torch.zeros(4, 6), torch.zeros(6, 4), b_2=torch.zeros(4))
+    sizes = "w_1=float32[4, 6], w_2=float32[6, 4], b_2=float32[4]"
+    assert repr(mlp) == f"Mlp({sizes}, activation=relu)"
+    assert repr(Norm(gain=torch.ones(4))) == "Norm(gain=float32[4], eps=1e-05)"
+
+
+# --- transformations of torch
+
+
+def networks():
+    """Two networks on tokens of width 12, read anew at each call: attention alone, and
+    an encoder of torch.
+    """
+    g = torch.Generator().manual_seed(0)
+    layers = random_layers(2, 3, 12, 4, bias=True, dtype=torch.float64, generator=g)
+    module = torch_encoder(depth=2, final=True, activation="gelu")
+    return {"layers": lambda: layers, "encoder": lambda: from_torch(module)}
+
+
+@pytest.mark.parametrize("name", ["layers", "encoder"])
+def test_vmap_is_the_batch(name):
+    """Over tokens, with derivatives, over masks; values are not looked at there."""
+    network = networks()[name]()
+    x = draw(6, 5, 12)
+    mask = torch.rand(6, 5, 5, generator=torch.Generator().manual_seed(0)) < 0.5
+    mask |= torch.eye(5, dtype=torch.bool)
+
+    def run(x, m):
+        return forward(x, network, mask=m)
+
+    wanted = forward(x, network, mask=mask[:, None])
+    assert (torch.func.vmap(run)(x, mask) - wanted).abs().max() < 1e-12
+    slopes = torch.func.vmap(torch.func.grad(lambda x, m: run(x, m).square().sum()))
+    x.requires_grad_()
+    y = forward(x, network, mask=mask[:, None])
+    (wanted,) = torch.autograd.grad(y.square().sum(), x)
+    assert (slopes(x, mask) - wanted).abs().max() < 1e-10
+    assert torch.func.vmap(run)(x * math.nan, mask).isnan().all()
+
+
+def test_vmap_over_networks():
+    layers = networks()["layers"]()
+    x = draw(5, 12)
+    both = [Layer(*(torch.stack([w, 2 * w]) for w in layer)) for layer in layers]
+    y = torch.func.vmap(lambda stack: forward(x, stack))(both)
+    assert (y[0] - forward(x, layers)).abs().max() < 1e-12
+
+
+@pytest.mark.skipif(
+    tuple(int(part) for part in torch.__version__.split(".")[:2]) < (2, 13),
+    reason="older compilers do not take every line of Python",
+)
+@pytest.mark.parametrize("dynamic", [None, True])
+@pytest.mark.parametrize("name", ["layers", "encoder"])
+def test_a_compiled_forward_is_the_eager_one(name, dynamic, monkeypatch):
+    """The compiler does not trace the checks of shapes that only tests have."""
+    monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)
+    network = networks()[name]
+    mask = torch.ones(5, 5, dtype=torch.bool).tril()
+
+    def run(x):
+        return forward(x, network(), mask=mask, return_attention=True)
+
+    torch._dynamo.reset()
+    how = {"fullgraph": True, "backend": "aot_eager", "dynamic": dynamic}
+    compiled = torch.compile(run, **how)
+    x = draw(2, 5, 12).requires_grad_()
+    y, maps = compiled(x)
+    wanted, wanted_maps = run(x)
+    assert (y - wanted).abs().max() < 1e-12
+    assert (maps[1] - wanted_maps[1]).abs().max() < 1e-12
+    (slope,) = torch.autograd.grad(y.square().sum(), x)
+    (wanted,) = torch.autograd.grad(wanted.square().sum(), x)
+    assert (slope - wanted).abs().max() < 1e-10
 
 
 # --- feed-forward parts and LayerNorm
@@ -416,7 +544,7 @@ def bad_networks():
     """(x, layers, message)"""
     x = draw(4, 3)
     g = torch.Generator().manual_seed(0)
-    (layer,) = random_layers(1, 2, 3, 2, bias=True, generator=g)
+    (layer,) = random_layers(1, 2, 3, 2, bias=True, dtype=torch.float64, generator=g)
     no_heads = Layer(*(w[:0] for w in layer[:7]), layer.b_o)
     no_width = {"w_q": layer.w_q[..., :0], "w_k": layer.w_k[..., :0]}
 
@@ -477,14 +605,18 @@ def test_bad_networks(x, layers, message):
     ],
 )
 def test_bad_masks(mask, message):
-    layer = random_layers(1, 2, 3, 2, generator=torch.Generator().manual_seed(0))[0]
+    layer = random_layers(
+        1, 2, 3, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(0)
+    )[0]
     with pytest.raises(ValueError, match=message):
         forward(draw(4, 3), [layer], mask=mask)
 
 
 @pytest.mark.bad_input
 def test_other_bad_input():
-    layer = random_layers(1, 2, 3, 2, generator=torch.Generator().manual_seed(0))[0]
+    layer = random_layers(
+        1, 2, 3, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(0)
+    )[0]
     with pytest.raises(ValueError, match="normalizer must be one of"):
         attention_matrix(draw(4, 3), layer.w_q, layer.w_k, normalizer="argmax")
     batch = draw(5, 4, 3)
@@ -572,13 +704,17 @@ def test_modules_that_are_not_read():
 
 @pytest.mark.bad_input
 def test_bad_projections():
-    layer = random_layers(1, 2, 3, 2, generator=torch.Generator().manual_seed(0))[0]
+    layer = random_layers(
+        1, 2, 3, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(0)
+    )[0]
     with pytest.raises(ValueError, match="w_q must be .d, d_qk."):
         attention_matrix(draw(4, 3), 7, layer.w_k)
 
 
 def test_finite_values_are_looked_for_only_when_asked():
-    layer = random_layers(1, 2, 3, 2, generator=torch.Generator().manual_seed(0))[0]
+    layer = random_layers(
+        1, 2, 3, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(0)
+    )[0]
     assert forward(draw(4, 3) / 0, [layer], check=False).isnan().any()
 
 

@@ -389,7 +389,9 @@ def test_an_encoder_with_padding():
 
 
 def plain(skip: bool):
-    layers = attention.random_layers(3, 2, 8, 4, generator=generator(), gain=1.2)
+    layers = attention.random_layers(
+        3, 2, 8, 4, dtype=torch.float64, generator=generator(), gain=1.2
+    )
     x = torch.randn(2, 7, 8, generator=generator(), dtype=torch.float64)
     parts = attention.Encoder(layers, [None] * 3, [(None, None)] * 3)
     return x, layers, parts if skip else layers

@@ -550,7 +550,9 @@ def test_the_tiny_model():
 
 def test_layers_of_attnlib():
     g = torch.Generator().manual_seed(0)
-    layers = attention.random_layers(2, 3, 6, 4, generator=g, bias=True)
+    layers = attention.random_layers(
+        2, 3, 6, 4, dtype=torch.float64, generator=g, bias=True
+    )
     x = torch.randn(2, 5, 6, generator=g, dtype=torch.float64)
     tokens = torch.ones(2, 5, dtype=torch.bool)
     tokens[0, 4] = False
@@ -871,7 +873,9 @@ REFUSED = {
 
 
 def layers_of_two():
-    return attention.random_layers(1, 1, 2, 2, generator=torch.Generator())
+    return attention.random_layers(
+        1, 1, 2, 2, dtype=torch.float64, generator=torch.Generator()
+    )
 
 
 @pytest.mark.bad_input

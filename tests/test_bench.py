@@ -20,7 +20,7 @@ from bench.timing import Alive, peak_bytes
 
 def test_peers_compute_the_same():
     g = torch.Generator().manual_seed(0)
-    layers = random_layers(3, 2, 6, 3, generator=g)
+    layers = random_layers(3, 2, 6, 3, dtype=torch.float64, generator=g)
     x = torch.randn(5, 6, generator=g, dtype=torch.float64)
     y, attention = forward(x, layers, skip=True, return_attention=True)
     weights = [merged(layer)[0] for layer in layers]

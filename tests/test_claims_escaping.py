@@ -43,7 +43,7 @@ def test_the_longest_token_is_a_row():
 
 def network(L=2):
     g = torch.Generator().manual_seed(0)
-    layers = random_layers(L, 2, 6, 3, bias=True, generator=g)
+    layers = random_layers(L, 2, 6, 3, bias=True, dtype=torch.float64, generator=g)
     x = torch.randn(5, 6, dtype=double, generator=g) + 2
     mlp = Mlp(torch.eye(6, dtype=double), torch.eye(6, dtype=double))
     return x, layers, mlp
@@ -310,7 +310,9 @@ def test_what_the_certificate_refuses():
     with pytest.raises(ValueError, match="slope is 1, but the activation"):
         claims.certificate(x, layers, mlps=[steep])
     constant_mean = torch.tensor([[3.0, 1.0], [1.0, 3.0]], dtype=double)
-    (head,) = random_layers(1, 1, 2, 2, generator=torch.Generator().manual_seed(0))
+    (head,) = random_layers(
+        1, 1, 2, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(0)
+    )
     with pytest.raises(ValueError, match="eps is 0, and a token or the mean"):
         claims.certificate(
             constant_mean, [head], norms=[(Norm(eps=0.0), None)], norm_first=True

@@ -177,7 +177,7 @@ def test_options_are_known_and_hypotheses_asked_for():
     with pytest.raises(ValueError, match="y has 1 token"):
         four_questions.mean_as_centre(torch.ones(1, 3, dtype=torch.float64))
     g = torch.Generator().manual_seed(0)
-    layers = random_layers(2, 1, 3, 2, bias=True, generator=g)
+    layers = random_layers(2, 1, 3, 2, bias=True, dtype=torch.float64, generator=g)
     with pytest.raises(ValueError, match="layer 1 has biases of values or outputs"):
         four_questions.only_the_product(torch.ones(2, 3).double(), layers)
     zero = torch.zeros(2, 2, dtype=torch.float64)

@@ -156,7 +156,9 @@ def test_heads_of_any_kind_are_blind_outside_the_field(name):
     s = patterns.hops(pattern)
     blind = 4 if s is None else s - 1
     g = torch.Generator().manual_seed(0)
-    layers = random_layers(blind + 1, 2, 4, 3, gain=2.0, bias=True, generator=g)
+    layers = random_layers(
+        blind + 1, 2, 4, 3, gain=2.0, bias=True, dtype=torch.float64, generator=g
+    )
     x = torch.randn(pattern.n, 4, dtype=DOUBLE, generator=g)
     batch = x.repeat(pattern.n + 1, 1, 1)
     for j in range(pattern.n):

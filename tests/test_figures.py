@@ -21,7 +21,7 @@ ALT = "A figure for the tests, described in one sentence that is long enough."
 
 def sums():
     g = torch.Generator().manual_seed(0)
-    layers = random_layers(3, 2, 6, 3, generator=g)
+    layers = random_layers(3, 2, 6, 3, dtype=torch.float64, generator=g)
     return path_sums(
         torch.randn(4, 6, dtype=torch.float64, generator=g), layers, skip=True
     ).by_length

@@ -15,7 +15,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from attnlib._blocks import read_mlp, read_norm
+from attnlib._blocks import read_layer, read_mlp, read_norm
 from attnlib._require import floating, require
 from attnlib.attention import Encoder, Layer, forward
 
@@ -228,23 +228,10 @@ def _of_encoder(encoder: Encoder, embed: Callable, name: str) -> Checkpoint:
 
 def _attention(query, key, value, dense, heads: int) -> Layer:
     """Four torch.nn.Linear as a Layer."""
-
-    def weight(linear):
-        return linear.weight.T.unflatten(1, (heads, -1)).transpose(0, 1)
-
-    def bias(linear):
-        return linear.bias.unflatten(0, (heads, -1))
-
-    return Layer(
-        w_q=weight(query),
-        w_k=weight(key),
-        w_v=weight(value),
-        w_o=dense.weight.T.unflatten(0, (heads, -1)),
-        b_q=bias(query),
-        b_k=bias(key),
-        b_v=bias(value),
-        b_o=dense.bias,
-    )
+    maps = (query, key, value)
+    weights = [linear.weight.T for linear in maps]
+    biases = [linear.bias for linear in maps]
+    return read_layer(weights, biases, dense.weight.T, dense.bias, heads)
 
 
 def _bert(model, name: str) -> Checkpoint:

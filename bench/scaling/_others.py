@@ -510,7 +510,9 @@ APART = {
     ),
     "a small system a group, once, checked at all points": "memorize.fit_groups",
     "the loop inside a row of the table": "expressive.settle",
-    "views, no numbers are moved": "attention.read_mlp paths.restrict",
+    "views, no numbers are moved": (
+        "attention.read_layer attention.read_mlp paths.restrict"
+    ),
     "weights are put side by side once": "efficient.gqa_as_mla",
     "a row by another name, whose input is checked": "attention.feed attention.normed",
     "exact or exhaustive search on small inputs": (

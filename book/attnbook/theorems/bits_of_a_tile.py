@@ -160,7 +160,9 @@ def strings_and_others(n=9, heads=1, width=1, seed=0, one_query=True) -> dict:
     random layer; with one_query=False, a query for each of the others.
     """
     g = torch.Generator().manual_seed(seed)
-    (layer,) = random_layers(1, heads, 4, 3, d_v=width, bias=True, generator=g)
+    (layer,) = random_layers(
+        1, heads, 4, 3, d_v=width, bias=True, dtype=torch.float64, generator=g
+    )
     tiles = _words(all_strings(n), 4, g)
     others = torch.randn(4, 5, 4, generator=g, dtype=double)
     query = torch.randn(4, 4, generator=g, dtype=double)

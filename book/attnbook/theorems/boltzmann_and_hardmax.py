@@ -251,7 +251,7 @@ def line_and_layer(seed=0, tied=2) -> dict:
     them all keys are alike, and every score ties.
     """
     g = torch.Generator().manual_seed(seed)
-    (layer,) = random_layers(1, 4, 8, 3, bias=True, generator=g)
+    (layer,) = random_layers(1, 4, 8, 3, bias=True, dtype=torch.float64, generator=g)
     w_k = layer.w_k.clone()
     w_k[:tied] = 0
     layer = layer._replace(w_k=w_k)

@@ -124,7 +124,9 @@ def two_tokens(a=1.0, w=1.0, v=-0.3) -> dict:
 def random_layer(seed=0, h=2, n=5, d=4, size=1.0, masked=False) -> dict:
     """Gaussian tokens times size, and a layer with all biases."""
     g = torch.Generator().manual_seed(seed)
-    (layer,) = random_layers(1, h, d, 3, gain=0.5, bias=True, generator=g)
+    (layer,) = random_layers(
+        1, h, d, 3, gain=0.5, bias=True, dtype=torch.float64, generator=g
+    )
     x = size * torch.randn(n, d, dtype=double, generator=g)
     return {"x": x, "layer": layer, "mask": causal_mask(n) if masked else None}
 
@@ -132,7 +134,7 @@ def random_layer(seed=0, h=2, n=5, d=4, size=1.0, masked=False) -> dict:
 def silent_network(seed=0, value=0.0, L=5, masked=False) -> dict:
     """Layers with all biases whose value weights are multiplied by value."""
     g = torch.Generator().manual_seed(seed)
-    drawn = random_layers(L, 3, 5, 4, bias=True, generator=g)
+    drawn = random_layers(L, 3, 5, 4, bias=True, dtype=torch.float64, generator=g)
     layers = [layer._replace(w_v=value * layer.w_v) for layer in drawn]
     x = torch.randn(6, 5, dtype=double, generator=g)
     return {"x": x, "layers": layers, "mask": causal_mask(6) if masked else None}
@@ -142,7 +144,7 @@ def weak_network(seed=0, s=0.5, L=200) -> dict:
     """Layers of two heads whose v_h add up to s."""
     g = torch.Generator().manual_seed(seed)
     layers = []
-    for layer in random_layers(L, 2, 4, 3, generator=g):
+    for layer in random_layers(L, 2, 4, 3, dtype=torch.float64, generator=g):
         factor = s / value_norms(layer).sum()
         layers.append(layer._replace(w_v=factor * layer.w_v))
     x = torch.randn(5, 4, dtype=double, generator=g)
@@ -753,7 +755,7 @@ def around_zero(
 def causal_network(seed=0, h=1, L=6) -> dict:
     """Six tokens and layers with all biases."""
     g = torch.Generator().manual_seed(seed)
-    layers = random_layers(L, h, 4, 3, bias=True, generator=g)
+    layers = random_layers(L, h, 4, 3, bias=True, dtype=torch.float64, generator=g)
     return {"x": torch.randn(6, 4, dtype=double, generator=g), "layers": layers}
 
 
@@ -761,7 +763,7 @@ def identity_head(seed: int) -> Layer:
     """One head with W = I and biases of queries and keys alone."""
     g = torch.Generator().manual_seed(seed)
     eye = torch.eye(4, dtype=double)[None]
-    layer = random_layers(1, 1, 4, 4, bias=True, generator=g)[0]
+    layer = random_layers(1, 1, 4, 4, bias=True, dtype=torch.float64, generator=g)[0]
     return layer._replace(w_v=eye, w_o=eye, b_v=None, b_o=None)
 
 
@@ -1260,7 +1262,9 @@ def random_stack(
     for; norm is None, "first" or "last".
     """
     g = torch.Generator().manual_seed(seed)
-    layers = random_layers(L, 3, 8, 4, gain=0.6, bias=True, generator=g)
+    layers = random_layers(
+        L, 3, 8, 4, gain=0.6, bias=True, dtype=torch.float64, generator=g
+    )
 
     def draw(*shape):
         return torch.randn(*shape, dtype=double, generator=g)

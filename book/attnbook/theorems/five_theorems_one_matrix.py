@@ -422,7 +422,9 @@ def network(seed=1, L=2, gain=0.2, n=7, size=3.0, causal=False) -> dict:
     distances lies far above the roundings.
     """
     g = torch.Generator().manual_seed(seed)
-    layers = random_layers(L, 2, 6, 3, gain=gain, bias=True, generator=g)
+    layers = random_layers(
+        L, 2, 6, 3, gain=gain, bias=True, dtype=torch.float64, generator=g
+    )
     x = size * torch.randn(n, 6, dtype=DOUBLE, generator=g)
     mask = torch.ones(n, n, dtype=torch.bool).tril() if causal else None
     return {"x": x, "layers": layers, "mask": mask}

@@ -472,7 +472,7 @@ def network_with_query_biases(seed=0, L=3) -> dict:
     """Gaussian tokens and layers of two heads, biases of queries and keys alone."""
     g = torch.Generator().manual_seed(seed)
     layers = []
-    for layer in random_layers(L, 2, 4, 3, bias=True, generator=g):
+    for layer in random_layers(L, 2, 4, 3, bias=True, dtype=torch.float64, generator=g):
         layers.append(layer._replace(b_v=None, b_o=None))
     return {"x": normal(g, 6, 4), "layers": layers}
 

@@ -102,7 +102,9 @@ def readers(seed=0, L=2, classes=2, side=3.0) -> dict:
     g = torch.Generator().manual_seed(seed)
     how = {"generator": g, "dtype": torch.float64}
     reader = random_reader(3, classes, L=L, h=2, d=6, n=4, gain=1.0, **how)
-    layers = random_layers(L, 2, 6, 3, bias=True, gain=1.0, generator=g)
+    layers = random_layers(
+        L, 2, 6, 3, bias=True, gain=1.0, dtype=torch.float64, generator=g
+    )
     bias = torch.randn(classes, **how)
     bias[0] = bias[1:].max() + side
     u = torch.randn(100, 4, 3, **how)
@@ -245,7 +247,9 @@ def queries_and_keys_with_biases(seed=0, L=3, h=2, n=5, d=6) -> dict:
     """Gaussian tokens and layers; biases of queries and keys, none of values."""
     g = torch.Generator().manual_seed(seed)
     layers = []
-    for layer in random_layers(L, h, d, 3, bias=True, gain=1.0, generator=g):
+    for layer in random_layers(
+        L, h, d, 3, bias=True, gain=1.0, dtype=torch.float64, generator=g
+    ):
         layers.append(layer._replace(b_v=None, b_o=None))
     x = torch.randn(n, d, dtype=torch.float64, generator=g)
     return {"x": x, "layers": layers}
@@ -413,7 +417,7 @@ def multiples(
 def softmax_network(seed=0, gain=1.0) -> dict:
     """Gaussian tokens and four layers of two heads."""
     g = torch.Generator().manual_seed(seed)
-    layers = random_layers(4, 2, 6, 3, gain=gain, generator=g)
+    layers = random_layers(4, 2, 6, 3, gain=gain, dtype=torch.float64, generator=g)
     x = torch.randn(5, 6, dtype=torch.float64, generator=g)
     return {"x": x, "layers": layers}
 

@@ -92,7 +92,9 @@ def all_paths(layers: Sequence[Layer], *, skip: bool) -> Iterator[Path]:
 def random_network(seed=0, L=3, h=4, n=6, d=8, bias=True) -> dict:
     """Gaussian tokens and layers, with all four kinds of bias."""
     g = torch.Generator().manual_seed(seed)
-    layers = random_layers(L, h, d, 5, d_v=3, bias=bias, generator=g)
+    layers = random_layers(
+        L, h, d, 5, d_v=3, bias=bias, dtype=torch.float64, generator=g
+    )
     x = torch.randn(n, d, dtype=torch.float64, generator=g)
     return {"x": x, "layers": layers}
 

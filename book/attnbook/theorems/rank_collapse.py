@@ -124,7 +124,9 @@ def causal_mask(x: Tensor) -> Tensor:
 def random_network(seed=0, L=3, h=2, n=6, d=5, gain=0.5, scale=1.0) -> dict:
     """Gaussian tokens and layers, with all four kinds of bias."""
     gen = torch.Generator().manual_seed(seed)
-    layers = random_layers(L, h, d, 3, gain=gain, bias=True, generator=gen)
+    layers = random_layers(
+        L, h, d, 3, gain=gain, bias=True, dtype=torch.float64, generator=gen
+    )
     x = scale * torch.randn(n, d, dtype=torch.float64, generator=gen)
     return {"x": x, "layers": layers}
 
@@ -141,7 +143,9 @@ def random_head(seed=0, eta_is=1.0) -> dict:
     """
     gen = torch.Generator().manual_seed(seed)
     n, d, d_qk = torch.randint(2, 9, (3,), generator=gen).tolist()
-    layer = random_layers(1, 1, d, d_qk, bias=True, generator=gen)[0]
+    (layer,) = random_layers(
+        1, 1, d, d_qk, bias=True, dtype=torch.float64, generator=gen
+    )
     x = torch.randn(n, d, dtype=torch.float64, generator=gen)
     x = x + torch.randn(d, dtype=torch.float64, generator=gen)
     layer = layer._replace(w_q=layer.w_q * eta_is / eta(x, layer))

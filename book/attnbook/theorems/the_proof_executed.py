@@ -122,7 +122,7 @@ def four_ids(ids=(10, 1, 5, 6), value=1) -> dict:
 def random_network(name="fixed", n=3, d=4, j=0, k=2) -> dict:
     """Random layers with biases under a pattern, and a pair of tokens."""
     g = torch.Generator().manual_seed(0)
-    layers = random_layers(6, 2, d, 3, bias=True, generator=g)
+    layers = random_layers(6, 2, d, 3, bias=True, dtype=torch.float64, generator=g)
     x = torch.randn(n, d, generator=g, dtype=torch.float64)
     pair = {"j": j, "k": k}
     return {"x": x, "layers": layers, "pattern": named(name, n), **pair}
