@@ -128,8 +128,14 @@ def test_value_biases_need_rows_that_sum_to_one():
 
 
 def test_verdicts_show_no_rounding_noise():
-    assert str(certify.at_most(3e-16, 1e-12)) == "at most 1e-12"
-    assert str(certify.at_most(0.4711, 1e-12)) == "0.47, above 1e-12"
+    assert str(certify.at_most(3e-16, 1e-12)) == "holds, to 1e-12"
+    assert str(certify.at_most(3e-16, 0.5)) == "holds: 0 <= 0.5"
+    assert str(certify.at_most(0.4711, 0.5)) == "holds: 0.47 <= 0.5"
+    assert str(certify.at_most(-1, -0.5)) == "holds: -1 <= -0.5"
+    assert str(certify.at_most(0, 0)) == "holds: 0 = 0"
+    assert str(certify.at_most(0.4711, 1e-12)) == "fails: 0.47 > 1e-12"
+    assert str(certify.at_least(0.4711, 0.3)) == "holds: 0.47 >= 0.3"
+    assert str(certify.at_least(0.4711, 1)) == "fails: 0.47 < 1"
     assert not certify.at_most(math.nan, 1).ok
     assert (
         certify.at_most(torch.tensor(1.0), 1).ok

@@ -396,7 +396,7 @@ def test_badges_say_it_in_words(registry, verdicts):
     assert kinds == {"proved", "certified", "repaired", "false", "open", "sampled"}
 
 
-@pytest.mark.parametrize("role", ["check", "control", "witness"])
+@pytest.mark.parametrize("role", ["check", "control"])
 def test_a_missing_role_leaves_the_claim_and_what_rests_on_it_unchecked(
     registry, verdicts, role
 ):

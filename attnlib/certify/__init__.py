@@ -56,18 +56,23 @@ class Verdict:
         return self.ok
 
     def __str__(self) -> str:
-        """Below the bound the digits are rounding noise, so only the bound is shown."""
-        if self.ok:
-            return f"at most {self.bound:g}"
-        return f"{self.value:.2g}, above {self.bound:g}"
+        """Both sides; below a tolerance the digits are noise, and it stands alone."""
+        if not self.ok:
+            return f"fails: {self.value:.2g} > {self.bound:g}"
+        if self.value == self.bound == 0:
+            return "holds: 0 = 0"
+        if 0 < self.bound < 1e-6:
+            return f"holds, to {self.bound:g}"
+        shown = self.value if abs(self.value) >= 1e-9 else 0
+        return f"holds: {shown:.2g} <= {self.bound:g}"
 
 
 class AtLeast(Verdict):
     """A Verdict whose value should be at least its bound."""
 
     def __str__(self) -> str:
-        word = "at least" if self.ok else "below"
-        return f"{self.value:.2g}, {word} {self.bound:g}"
+        word, sign = ("holds", ">=") if self.ok else ("fails", "<")
+        return f"{word}: {self.value:.2g} {sign} {self.bound:g}"
 
 
 def at_most(value, bound: float | int) -> Verdict:

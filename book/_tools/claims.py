@@ -137,7 +137,7 @@ class Claim(NamedTuple):
             "counterexample": "counterexample" in values,
             "certificate": "certified" in values,
         }
-        return ROLES[:3] + tuple(role for role, needed in extra.items() if needed)
+        return ROLES[:2] + tuple(role for role, needed in extra.items() if needed)
 
 
 class Resolution(NamedTuple):

@@ -3,24 +3,28 @@
     from attnbook import theorems
     theorems.paths.decomposition(x, layers)
 
-The docstring of such a function is the statement, its arguments are the objects that
-the statement speaks of, and it returns a Verdict: what was measured, the bound, and
-whether it held. So anyone can run a theorem on a network of their own.
+What is claimed stands in its box on the page. The function measures it: its arguments
+are the objects that the statement speaks of, and it returns a Verdict, what was
+measured, what is allowed, and whether it held. So anyone can run a theorem on a network
+of their own.
 
-Beside each function stand the cases that the tests run it on, and the controls: calls
-that differ from the first case in one argument, on which the same function must fail.
+Beside each function stand the cases that the tests run it on, and what must fail on the
+first of them: broken twins, which make one mistake, and controls, in whose objects one
+hypothesis does not hold. A twin can be run too, on any objects:
+
+    theorems.paths.decomposition.broken("same order", x, layers)
 """
 
 from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import torch
 
-from attnlib._require import finite, is_a, is_tensor, numbers, require
+from attnlib._require import finite, is_a, is_tensor, numbers, one_of, require
 from attnlib.certify import Verdict
 
 __all__ = [
@@ -124,26 +128,28 @@ class Theorem:
         function: the objects of the claim -> Verdict.
         cases: calls on which it must hold.
         controls: calls on which it must fail; each differs from the first case in one
-            argument, and so breaks one hypothesis or one part of the statement.
-        witness: shows that the hypotheses can hold at all, and are not empty.
+            argument, and so breaks one hypothesis.
+        broken: by its name, a mistake that the function can be told to make, and must
+            then fail on the first case.
+        witness: an example of the old form.
 
     Raises:
-        ValueError: if one of the three is missing, or a control changes nothing or two
-            things at once.
+        ValueError: if there is no case, or nothing that must fail, or a control changes
+            nothing or two things at once.
     """
 
     claim: str
     function: Callable[..., Verdict]
     cases: Sequence[Case]
-    controls: Sequence[Case]
-    witness: Callable[[], Verdict]
+    controls: Sequence[Case] = ()
+    broken: Mapping[str, dict] = field(default_factory=dict)
+    witness: Callable[[], Verdict] | None = None
 
     def __post_init__(self):
-        for name in ("cases", "controls"):
-            if not getattr(self, name):
-                raise ValueError(f"claim {self.claim}: it has no {name}")
-        if not callable(self.witness):
-            raise ValueError(f"claim {self.claim}: it has no witness")
+        if not self.cases:
+            raise ValueError(f"claim {self.claim}: it has no cases")
+        if not self.controls and not self.broken:
+            raise ValueError(f"claim {self.claim}: it has nothing that must fail")
         takes = inspect.signature(self.function).parameters
         for case in (*self.cases, *self.controls):
             unknown = sorted(set(case.called_with) - set(takes))
@@ -171,14 +177,20 @@ class Theorem:
         if role not in ("check", "control", "witness"):
             raise ValueError(f"role must be check, control or witness, got {role!r}")
         if role == "witness":
-            yield self.witness.__name__, self.witness
+            if self.witness is not None:
+                yield self.witness.__name__, self.witness
             return
         for case in self.cases if role == "check" else self.controls:
             yield str(case), lambda case=case: case.run(self.function)
+        if role == "control":
+            for words in self.broken:
+                twin = functools.partial(self.function.broken, words)
+                yield words, lambda twin=twin: self.cases[0].run(twin)
 
     def __str__(self) -> str:
         room = self.function.__module__.removeprefix("attnbook.")
-        tried = f"{len(self.cases)} cases, {len(self.controls)} controls, a witness"
+        failing = len(self.controls) + len(self.broken)
+        tried = f"{len(self.cases)} cases, {failing} controls"
         return f"{self.claim:24} {room}.{self.function.__name__:24} {tried}"
 
 
@@ -189,27 +201,32 @@ def claim(
     name: str,
     *,
     cases: Sequence[Case],
-    controls: Sequence[Case],
-    witness: Callable[[], Verdict],
+    controls: Sequence[Case] = (),
+    broken: Mapping[str, dict] | None = None,
+    witness: Callable[[], Verdict] | None = None,
     masked: Sequence[str] = (),
+    without_kernel: str = "",
 ) -> Callable[[Callable], Callable]:
     """Decorator: the function below it stands for the claim of this id.
 
         THREE = Case(head_counts, {"heads": (3, 3, 3)})
 
         @claim("paths.lengths", cases=[THREE], controls=[THREE.but(heads=(2, 3, 4))],
-               witness=counts_are_of_paths)
-        def lengths(heads):
+               broken={"no skips": {"_skip": False}})
+        def lengths(heads, *, _skip=True):
             ...
 
     `head_counts(heads=(3, 3, 3))` returns {"heads": (3, 3, 3)}, and the theorem is
-    called with it: lengths(heads=(3, 3, 3)). That controls fail is seen when tests run
-    them.
+    called with it: lengths(heads=(3, 3, 3)). An argument whose name begins with an
+    underscore is no reader's: it says which mistake to make, and only
+    `lengths.broken("no skips", heads)` sets it. That controls and broken twins fail is
+    seen when tests run them.
 
     Args:
         name: the id in book/claims.toml.
-        cases, controls, witness: as in Theorem.
+        cases, controls, broken, witness: as in Theorem.
         masked: arguments that may be -inf where something is left out.
+        without_kernel: why the function calls no kernel of attnlib: "a count of ...".
 
     Returns:
         a decorator that enters the function into THEOREMS and hands it back, as one
@@ -222,23 +239,46 @@ def claim(
     def enter(function: Callable[..., Verdict]) -> Callable[..., Verdict]:
         if name in THEOREMS:
             raise ValueError(f"claim {name}: it has a function already")
-        takes = inspect.signature(function)
+        whole = inspect.signature(function)
+        shown = [p for p in whole.parameters.values() if not p.name.startswith("_")]
+        takes = whole.replace(parameters=shown)
+
+        def run(slips: dict, *args, **kwargs) -> Verdict:
+            for given, value in takes.bind(*args, **kwargs).arguments.items():
+                _is_switched(takes.parameters[given], value)
+                if given not in masked:
+                    _measurable(given, value)
+            return function(*args, **kwargs, **slips)
 
         @functools.wraps(function)
         def asked(*args, **kwargs) -> Verdict:
-            for given, value in takes.bind(*args, **kwargs).arguments.items():
-                declared = takes.parameters[given]
-                is_switch = "bool" in str(declared.annotation)
-                if is_switch and value is not declared.default:
-                    is_a(bool, **{given: value})
-                if given not in masked:
-                    _measurable(given, value)
-            return function(*args, **kwargs)
+            return run({}, *args, **kwargs)
 
-        THEOREMS[name] = Theorem(name, asked, cases, controls, witness)
+        def twin(words: str, *args, **kwargs) -> Verdict:
+            """The function with one of its mistakes, by name."""
+            one_of(mistakes, words=words)
+            return run(mistakes[words], *args, **kwargs)
+
+        mistakes = broken or {}
+        hidden = whole.parameters.keys() - takes.parameters.keys()
+        for words, slips in mistakes.items():
+            if not slips or not slips.keys() <= hidden:
+                raise ValueError(f"claim {name}: {words!r} sets {sorted(slips)}")
+        asked.__signature__ = takes
+        asked.broken = twin
+        asked.without_kernel = without_kernel
+        THEOREMS[name] = Theorem(name, asked, cases, controls, mistakes, witness)
         return asked
 
     return enter
+
+
+def _is_switched(declared: inspect.Parameter, value) -> None:
+    """A switch is true or false: "no" would be taken for true."""
+    by_default = isinstance(declared.default, bool)
+    is_switch = by_default or "bool" in str(declared.annotation)
+    if is_switch and value is not declared.default:
+        is_a(bool, **{declared.name: value})
 
 
 def _measurable(name: str, value) -> None:
@@ -257,7 +297,7 @@ def _measurable(name: str, value) -> None:
 
 
 def check(name: str) -> Verdict:
-    """A claim on its witness and on all of its cases; controls are left to the tests.
+    """A claim on all of its cases; controls are left to the tests.
 
     Args:
         name: the id in book/claims.toml.
