@@ -70,7 +70,8 @@ SECONDS = 900
 def load() -> None:
     """Import the library, and use one thread."""
     os.environ["OMP_NUM_THREADS"] = "1"
-    sys.path[:0] = [str(ROOT), f"{ROOT}/tests", f"{ROOT}/book/_tools"]
+    places = ("", "/tests", "/book", "/book/_tools")
+    sys.path[:0] = [f"{ROOT}{place}" for place in places]
     import torch
 
     torch.set_num_threads(1)
@@ -1950,6 +1951,21 @@ MUTATIONS = {
 }
 
 
+PARTS = ("data", "theorems")  # of attnbook; all else is a room of attnlib
+
+
+def file_of(kernel: str) -> Path:
+    """Where a kernel stands."""
+    part = kernel.split("/")[0] in PARTS
+    return ROOT / ("book/attnbook" if part else "attnlib") / f"{kernel}.py"
+
+
+def module_of(kernel: str) -> str:
+    """The module of a kernel, as it is imported."""
+    parts = file_of(kernel).relative_to(ROOT).with_suffix("").parts
+    return ".".join(part for part in parts if part != "book")
+
+
 def broken(room: Path, mutation: Mutation) -> str:
     """The source of a room with its fault."""
     text = room.read_text(encoding="utf-8")
@@ -2024,7 +2040,7 @@ class Fault(NamedTuple):
 
 
 def fault(mutation: Mutation) -> Fault:
-    room = ROOT / "attnlib" / f"{mutation.kernel}.py"
+    room = file_of(mutation.kernel)
     texts = room.read_text(encoding="utf-8"), broken(room, mutation)
     whole, new = (compile(t, str(room), "exec", dont_inherit=True) for t in texts)
     before, after = functions(whole), functions(new)

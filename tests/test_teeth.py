@@ -9,7 +9,16 @@ import importlib
 import os
 
 import pytest
-from faults import MUTATIONS, PAGES, answers, fault, in_a_process, load, settle
+from faults import (
+    MUTATIONS,
+    PAGES,
+    answers,
+    fault,
+    in_a_process,
+    load,
+    module_of,
+    settle,
+)
 
 pytestmark = [
     pytest.mark.wide,
@@ -31,7 +40,7 @@ def claims_driver(module: str, pipe) -> None:
     importlib.import_module("attnbook.theorems")
     faults = {name: MUTATIONS[name] for name in by_claims(module)}
     for mutation in faults.values():
-        importlib.import_module(f"attnlib.{mutation.kernel}".replace("/", "."))
+        importlib.import_module(module_of(mutation.kernel))
     settle()
     for name, mutation in faults.items():
         ask = functools.partial(holds, mutation.claims)

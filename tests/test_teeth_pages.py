@@ -25,6 +25,7 @@ from faults import (
     fault,
     in_a_process,
     load,
+    module_of,
     settle,
     watch,
 )
@@ -62,7 +63,7 @@ def page_driver(page: str, pipe) -> None:
     ]
     away = {name: fault(MUTATIONS[name]) for name in on_page(page)}
     for name in away:
-        importlib.import_module(f"attnlib.{MUTATIONS[name].kernel}".replace("/", "."))
+        importlib.import_module(module_of(MUTATIONS[name].kernel))
     settle()
     watch(away.values())
     names = {"__name__": "__main__"}
