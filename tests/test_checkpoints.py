@@ -13,8 +13,8 @@ import pytest
 import torch
 
 from attnbook import data
-from attnbook.data import checkpoints
 from attnlib.attention import forward
+from attnlib.audit import checkpoints
 
 needs_transformers = pytest.mark.skipif(
     importlib.util.find_spec("transformers") is None,

@@ -23,6 +23,7 @@ from attnlib.audit.tiny import (  # noqa: F401 (public here)
     TinyModel,
     attention_heads,
     attention_maps,
+    encode,
     load_tiny_model,
 )
 
