@@ -883,6 +883,7 @@ LEGAL = {
         certify.network biases: nones [0]:none
         certify.network value_biases: [0]:nones [0]:[0]:none
         efficacy.random_reader device: none
+        efficacy.random_reader dtype: none
         paths.path_term path: nones [0]:none
         paths.restrict path: nones [0]:none
         universal.standard.run_standard scale: none

@@ -88,6 +88,8 @@ def train_reader(
 
     Source: plain Adam, gradients clipped at norm one; not the settings of a paper.
     """
+    _require.is_tensor("u", u)
+    require(u.dim() == 3, f"u must have shape (N, n, f), got {tuple(u.shape)}")
     logits(reader, u[:1])  # refuses what does not fit
     _require.finite(u=u)
     _check_labels(labels, tuple(u.shape[:-1]), len(reader.bias), u, "u")
