@@ -236,9 +236,15 @@ def test_with_verdicts_the_book_shows_them_everywhere(tree):
     )
 
     texts = boxes.read(tree)
+    drawn = re.search(r"<svg class=.claim-graph.*?</svg>", page(tree, "book/status"))[0]
+    registry = claims.load(tree / "book/claims.toml")
+    assert drawn.count("<circle") == len(registry)
+    assert drawn.count("<path") == sum(len(claim.uses) for claim in registry)
+    assert "Used by" in page(tree, "book/status")
     status = html.unescape(re.sub(r"<[^>]+>", "", page(tree, "book/status")))
     for claim in claims.load(tree / "book/claims.toml"):
         assert claim.title in status
+        assert f'href="#status-{claim.id.replace(".", "-")}"><title>' in drawn
         assert texts[claim.place].split("$")[0].split("[")[0] in status
     assert (
         "passed: tests/test_certificate.py::test_it" in status
@@ -247,7 +253,7 @@ def test_with_verdicts_the_book_shows_them_everywhere(tree):
     assert (
         "Page one" in status
         and "This book makes 5 claims" in status
-        and "4 tests: 4 passed" in status
+        and "3 tests: 3 passed" in status
     )
     assert "recalled from" in status and "derived in this book" in status
 

@@ -541,6 +541,15 @@ def test_evidence_is_told_sentence_by_sentence(registry):
     assert claims.evidence_words(base) == said
 
 
+def test_since_names_the_first_version_that_had_the_claim():
+    listed = claims.released()
+    for claim in claims.load():
+        first = next((v for v, names in listed.items() if claim.id in names), None)
+        assert claim.since == first or (first is None and claim.since not in listed), (
+            f"{claim.id} says since {claim.since}, and the first that had it is {first}"
+        )
+
+
 # --- the boxes
 
 

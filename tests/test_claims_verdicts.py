@@ -437,7 +437,12 @@ def test_refresh_fails_when_no_verdicts_came(tree, capfd):
 def test_release_stops_on_anything_that_is_unchecked(tree, capfd):
     assert claims.release(tree) == 1
     assert "tiny.sum: unchecked" in capfd.readouterr().out
-    assert claims.refresh(tree) == 0 and claims.release(tree) == 0
+    (tree / claims.RELEASED).write_text('"1.0.0" = ["tiny.old"]\n', encoding="utf-8")
+    (tree / "pyproject.toml").write_text('[project]\nversion = "1.1.0"\n')
+    for _ in range(2):  # the second time it is listed already
+        assert claims.refresh(tree) == 0 and claims.release(tree) == 0
+        listed = claims.released(tree)
+        assert list(listed) == ["1.0.0", "1.1.0"] and listed["1.1.0"] == ["tiny.sum"]
     edit(tree, "n + n", "2 * n")
     assert claims.release(tree) == 1, "verdicts of other code must not carry a release"
 

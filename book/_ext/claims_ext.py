@@ -32,13 +32,14 @@ import boxes  # noqa: E402
 import claims  # noqa: E402
 import concordance  # noqa: E402
 import formal  # noqa: E402
+import graph  # noqa: E402
 import page_cache  # noqa: E402
 import pages  # noqa: E402
 from portable import fold, fold_summary  # noqa: E402
 
 STATUS, PROOFS = "book/status", "book/proofs"
 GENERATED = {
-    STATUS: ("counts", "status"),
+    STATUS: ("counts", "graph", "status"),
     "book/errata": ("errata",),
     "book/with_the_paper": ("concordance",),
     PROOFS: ("example", "formal", "informal"),
@@ -157,11 +158,18 @@ def render(
         "tally": tally,
         "breakable": breakable,
     }
+    titles = {claim.page: page_title(root, claim.page) for claim in registry}
+    words = {claim.id: claims.word(resolved[claim.id]) for claim in registry}
     context = {
         "claims": registry,
         "resolved": resolved,
         "tool": claims,
-        "pages": {claim.page: page_title(root, claim.page) for claim in registry},
+        "pages": titles,
+        "users_of": {
+            claim.id: [user for user in registry if claim.id in user.uses]
+            for claim in registry
+        },
+        "graph": graph.draw(registry, words, titles) if registry else "",
         "repository": address.repository_url(root).rstrip("/"),
         "formal": folds,
         "held": held,

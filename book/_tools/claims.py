@@ -38,6 +38,7 @@ import pages
 
 ROOT = Path(__file__).resolve().parents[2]
 REGISTRY, VERDICTS = "book/claims.toml", "_build/verdicts.json"
+RELEASED = "book/released.toml"
 THEOREMS = "book/attnbook/theorems"
 ROLES = ("check", "control", "witness", "counterexample", "certificate")
 STRENGTH = {"proof": 3, "certified": 2, "counterexample": 2, "sampled": 1}
@@ -720,7 +721,24 @@ def release(root: Path = ROOT) -> int:
     for name in bad:
         print(f"{name}: {word(resolved[name])}: {'; '.join(resolved[name].reasons)}")
     print(f"claims: {len(bad)} of {len(resolved)} stand in the way of a release")
+    if not bad:
+        write_released(sorted(resolved), root)
     return int(bool(bad))
+
+
+def released(root: Path = ROOT) -> dict[str, list[str]]:
+    """The ids of the claims of each version that went out, oldest first."""
+    return tomllib.loads((root / RELEASED).read_text(encoding="utf-8"))
+
+
+def write_released(names: list[str], root: Path) -> None:
+    """Add the claims of this version to the list, if they are not there."""
+    project = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))
+    version = project["project"]["version"]
+    if version not in released(root):
+        lines = "".join(f'  "{name}",\n' for name in names)
+        text = (root / RELEASED).read_text(encoding="utf-8")
+        pages.write_atomically(root / RELEASED, f'{text}"{version}" = [\n{lines}]\n')
 
 
 def accept(names: list[str], root: Path = ROOT) -> int:
