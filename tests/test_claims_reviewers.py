@@ -162,11 +162,6 @@ TIED = torch.tensor([[1.0, 0], [-0.6, 0.8], [-0.6, -0.8]], dtype=F64)
             r"accuracies\[1\] must hold at least one",
         ),
         (lambda: call_trained(accuracies=[[0.5], [1.5]]), "between 0 and 1, got 1.5"),
-        (lambda: call_trained(wanted=torch.zeros(3)), "wanted must have the shape"),
-        (
-            lambda: call_trained(wanted=torch.ones(9, device="meta")),
-            "wanted is on the device meta",
-        ),
         (lambda: call_trained(beta=float("nan")), "beta must be a finite number"),
         (lambda: call_trained(beta=10**300), "cannot hold the ids apart"),
         (lambda: call_trained(v=torch.ones(16, dtype=F64)), "length one, got 4"),

@@ -236,7 +236,6 @@ BROKEN = {
     "lowrank.covering": "v",
     "lowrank.pairs": "k v all",
     "lowrank.theorem-2": "r",
-    "memorize.trained": "labels wanted",
     "synthesis.many": "sets",
 }
 
