@@ -117,6 +117,7 @@ softened = partial(room("from_integers_to_softmax"), "universal/standard")
 ids = room("contextual_mapping", "memorize/{}")
 boltzmann = room("boltzmann_and_hardmax")
 memorizer = room("memorization", "memorize/{}")
+memorized = partial(room("memorization"), "theorems/memorization")
 reviewers = room("reviewers_questions")
 tile_kernel = room("bits_of_a_tile")
 tile = partial(tile_kernel, "theorems/bits_of_a_tile")
@@ -1629,7 +1630,7 @@ MUTATIONS = {
         "memorizer",
         "bits = 1 + math.ceil(",
         "bits = 10 + math.ceil(",
-        "memorize.block",
+        "",  # of a report, and no claim: the page notices
     ),
     "evaluate: sign of the context": memorizer(
         "line",
@@ -1669,6 +1670,21 @@ MUTATIONS = {
         "code = _add(code, bit, -size)",
         "code = _add(code, bit, size)",
         "memorize.deep",
+    ),
+    "width: units without a bend more": memorized(
+        "sum(map(len, exact)) + 1)",
+        "sum(map(len, exact)) - 1)",
+        "memorize.width",
+    ),
+    "dimension: no constant behind the units": memorized(
+        "sum(hidden) * (d + 1) + 1)",
+        "sum(hidden) * (d + 1) - 1)",
+        "memorize.dimension",
+    ),
+    "labelings: a value too many": memorized(
+        "product(range(values), repeat=W)",
+        "product(range(values + 1), repeat=W)",
+        "memorize.bits",
     ),
     "hardmax: the least logit": reviewers(
         "_normalizers",

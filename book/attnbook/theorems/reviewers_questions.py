@@ -186,7 +186,7 @@ def _check_cube(f, x, lipschitz, g) -> tuple[int, int]:
     require(callable(f), f"f must be a function, got {type(f).__name__}")
     is_floating("x", x)
     got = tuple(x.shape)
-    require(len(got) == 3, f"x must be (m, n, d), got {got}")
+    require(len(got) == 3 and 0 not in got, f"x must be (m, n, d), got {got}")
     require(x.dtype == double, f"x must be float64, got {x.dtype}")
     inside = bool(((x >= 0) & (x <= 1)).all())
     require(inside, "x must lie in the cube [0, 1]: there are no cells elsewhere")
