@@ -115,6 +115,7 @@ mixers = partial(room("copying_task"), "data/mixers")
 universal = room("the_proof_executed", "universal/{}")
 softened = partial(room("from_integers_to_softmax"), "universal/standard")
 ids = room("contextual_mapping", "memorize/{}")
+told = partial(room("contextual_mapping"), "theorems/contextual_mapping")
 boltzmann = room("boltzmann_and_hardmax")
 memorizer = room("memorization", "memorize/{}")
 memorized = partial(room("memorization"), "theorems/memorization")
@@ -1503,6 +1504,36 @@ MUTATIONS = {
         "integer_of.setdefault(first, 0)",
         "ids.root",
         page=False,
+    ),
+    "_from_the_end: sign of the logits": told(
+        "mpmath.exp(-beta * abs(float(query)) * away)",
+        "mpmath.exp(beta * abs(float(query)) * away)",
+        "ids.sharp",
+    ),
+    "mean: sums in place of products": told(
+        "products.add(math.prod(company))",
+        "products.add(sum(company))",
+        "ids.mean",
+    ),
+    "kept: the token alone": told(
+        "single = smallest_gap(ids.token + ids.context)",
+        "single = smallest_gap(ids.token)",
+        "ids.kept",
+    ),
+    "birthday: a distance on one side": told(
+        "bound = N**2 / 2 * (2 * t) ** H",
+        "bound = N**2 / 2 * t**H",
+        "ids.birthday",
+    ),
+    "heads: half the exponent": told(
+        "abs(exponent(gaps) + 2 / law)",
+        "abs(exponent(gaps) + 1 / law)",
+        "ids.heads",
+    ),
+    "room_for: a factor n": told(
+        "/ (n * comparisons)",
+        "* n / comparisons",
+        "ids.typical",
     ),
     "boltzmann: sign of the logits": boltzmann(
         "memorize/averages",
