@@ -6,8 +6,7 @@ The first half belongs to the page on random projections, and `projection` is it
 literal form: x @ projection(k, n).T sketches the rows of x. The second half is spectra,
 surrogates of attention matrices, Linformer and Nystrom attention.
 
-Page: notebooks/jl_low_rank/random_projections,
-    notebooks/jl_low_rank/spectra_and_linformer
+Page: notebooks/jl_low_rank/spectra_and_linformer
 """
 
 from __future__ import annotations

@@ -608,10 +608,11 @@ def test_line_breaks_and_numbers_of_equations_may_change():
 
 
 def test_links_of_a_box_lead_to_its_page_from_elsewhere():
-    text = "By [one](#eq-1-2) and [two](other.ipynb#lemma-2), [3](../b/c.ipynb#d)."
+    text = "[1](#eq-1-2), [2](other.ipynb#lemma-2), [3](../b/c.ipynb#d), [4](d.ipynb)"
     assert boxes.elsewhere(text, "a/page") == (
-        "By [one](/notebooks/a/page.ipynb#eq-1-2) and "
-        "[two](/notebooks/a/other.ipynb#lemma-2), [3](/notebooks/b/c.ipynb#d)."
+        "[1](/notebooks/a/page.ipynb#eq-1-2), "
+        "[2](/notebooks/a/other.ipynb#lemma-2), "
+        "[3](/notebooks/b/c.ipynb#d), [4](/notebooks/a/d.ipynb)"
     )
 
 

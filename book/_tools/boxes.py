@@ -12,7 +12,7 @@ from __future__ import annotations
 import hashlib
 import re
 from pathlib import Path
-from posixpath import join, normpath
+from posixpath import dirname, join, normpath
 
 import pages
 
@@ -23,7 +23,7 @@ NUMBER = r"(\d+(?:\.\d+)*)"
 QUOTE = re.compile(r"(?:^>.*(?:\n|\Z))+", re.M)
 TITLE = re.compile(rf"\*\*({KINDS}) {NUMBER}(?: \(([^*]*)\))?\.?\*\*\s*")
 TAG = re.compile(r"\s*\\tag\*?\{[^}]+\}")
-LINK = re.compile(r"\]\(([\w./-]*)#([\w-]+)\)")
+LINK = re.compile(r"\]\(([\w./-]*\.ipynb)?(#[\w-]+)?\)")
 SENTENCE = re.compile(r"\*\(([a-z])\)\*")  # how a box marks its sentences
 
 
@@ -68,14 +68,13 @@ def digest(text: str | None) -> str:
 
 def elsewhere(text: str, page: str) -> str:
     """The words of a box for another page: links lead to the page that they are of,
-    and equations keep their numbers as words.
+    and equations lose their numbers, as an id stands once.
     """
-    folder = join("/notebooks", page).rpartition("/")[0]
+    own = f"/notebooks/{page}.ipynb"
+    folder = dirname(own)
 
     def link(match: re.Match) -> str:
-        path = (
-            normpath(join(folder, match[1])) if match[1] else f"/notebooks/{page}.ipynb"
-        )
-        return f"]({path}#{match[2]})"
+        page_of = normpath(join(folder, match[1])) if match[1] else own
+        return f"]({page_of}{match[2] or ''})"
 
     return TAG.sub("", LINK.sub(link, text))

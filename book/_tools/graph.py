@@ -4,6 +4,7 @@ claim to what it rests on. An SVG whose dots are links; it needs no script.
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Mapping
 from html import escape
 
@@ -49,7 +50,8 @@ def draw(claims: list, words: Mapping[str, str], titles: Mapping[str, str]) -> s
 
 def _column(title: str, x: int) -> str:
     place = f'x="{x}" y="{TOP - 12}" transform="rotate(-40 {x} {TOP - 12})"'
-    return f"<text {place}>{escape(title.replace('$', '')[:30])}</text>"
+    shown = textwrap.shorten(title.replace("$", ""), 30, placeholder=" …")
+    return f"<text {place}>{escape(shown)}</text>"
 
 
 def _line(start: tuple[int, int], end: tuple[int, int]) -> str:
