@@ -7,51 +7,30 @@ from __future__ import annotations
 import argparse
 import json
 import platform
+import sys
 from collections.abc import Iterator, Sequence
 from importlib import import_module
 from pathlib import Path
-from types import ModuleType
 
 import torch
 
-from attnbook.data.timings import Record, ratio, report
-from bench.record import Cases, compare  # noqa: F401 (public here)
-from bench.timing import alternate, store  # noqa: F401 (public here)
+from attnbook.data.timings import Record, ratio
+from bench.record import Cases
+from bench.tables import job_table
 
-JOBS = {
-    "paths": "path_sums",
-    "sparse": "sparse",
-    "lists": "lists",
-    "ids": "ids",
-    "verify": "verify",
-    "lowrank": "lowrank",
-    "scaling": "scaling",
-}
+JOBS = ("paths", "sparse", "lists", "ids", "verify", "lowrank", "scaling")
 
 
 def cases(job: str, device: str = "cpu", quick: bool = False) -> Cases:
     """What a job measures."""
-    return _module(job).cases(device, quick)
+    return import_module(f"bench.{job}").cases(device, quick)
 
 
-def _module(job: str) -> ModuleType:
-    return import_module(f"bench.{JOBS[job]}")
-
-
-def records(
-    jobs: Sequence[str], device: str = "cpu", quick: bool = False
-) -> Iterator[Record]:
-    """The records of some jobs, as they are measured."""
-    for job in jobs:
-        for measure in cases(job, device, quick).values():
-            yield measure()
-
-
-def printed(record: Record) -> str:
-    """A record in a few lines of Markdown, as its job has it."""
-    module = _module(record["job"])
-    own_report = getattr(module, "report", report)
-    return own_report(record)
+def records(job: str, device: str = "cpu", quick: bool = False) -> Iterator[Record]:
+    """The records of a job, as they are measured."""
+    for case, measure in cases(job, device, quick).items():
+        print(f"{job}: {case}", file=sys.stderr)
+        yield measure()
 
 
 def against(new: Sequence[Record], old: Sequence[Record]) -> list[str]:
@@ -89,30 +68,24 @@ def _moved(record: Record, before: Record) -> list[str]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run jobs and print their ratios; with --json, store raw samples, versions and
+    """Run jobs and print their tables; with --json, store raw samples, versions and
     hardware as well.
     """
     options = _options(arguments)
-    old = None
+    old = []
     if options.against:
-        text = options.against.read_text(encoding="utf-8")
-        old = json.loads(text)["result"]
+        old = json.loads(options.against.read_text(encoding="utf-8"))["result"]
     torch.set_num_threads(1)
     found = []
-    lines = []
-    for record in records(options.job, options.device, options.quick):
-        found.append(record)
-        lines.append(printed(record))
-        print(lines[-1], end="\n\n", flush=True)
-    if old is not None:
-        moved = against(found, old) or ["- nothing"]
-        lines.append("\n".join(["### Moved since", *moved]))
-        print(lines[-1])
+    for job in options.job:
+        own = list(records(job, options.device, options.quick))
+        print(f"## {job}\n\n{job_table(own)}\n", flush=True)
+        found += own
+    if options.against:
+        print("## Moved since", *against(found, old) or ["- nothing"], sep="\n")
     if options.json:
-        about = {**_about(options.device), "jobs": options.job}
-        store({"about": about, "result": found}, options.json)
-    if options.markdown:
-        options.markdown.write_text("\n\n".join(lines) + "\n", encoding="utf-8")
+        content = {"about": _about(options), "result": found}
+        options.json.write_text(json.dumps(content, indent=1), encoding="utf-8")
     return 0
 
 
@@ -120,16 +93,15 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     """What was asked for on the command line."""
     parser = argparse.ArgumentParser(
         prog="python -m bench",
-        description="Run jobs and print their ratios; with --json, store raw samples, "
+        description="Run jobs and print their tables; with --json, store raw samples, "
         "versions and hardware as well.",
     )
-    parser.add_argument("--job", nargs="+", default=list(JOBS), choices=list(JOBS))
+    parser.add_argument("--job", nargs="+", default=JOBS, choices=JOBS)
     parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
     parser.add_argument(
         "--quick", action="store_true", help="small sizes and no compiler: two minutes"
     )
     parser.add_argument("--json", type=Path, help="store the samples here")
-    parser.add_argument("--markdown", type=Path, help="store what is printed here")
     parser.add_argument(
         "--against", type=Path, help="a stored run: say which ratios have moved"
     )
@@ -139,10 +111,11 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     return options
 
 
-def _about(device: str) -> dict[str, str | int]:
+def _about(options: argparse.Namespace) -> dict:
     """Where the numbers come from."""
-    on_gpu = device == "cuda"
+    on_gpu = options.device == "cuda"
     return {
+        "jobs": list(options.job),
         "torch": torch.__version__,
         "python": platform.python_version(),
         "threads": 1,

@@ -1,12 +1,10 @@
-"""The peers from elsewhere, each made here, or a text that says why it is not run. A
-Peer takes (1, heads, n, d).
+"""The peers from elsewhere, each made here; one that cannot be made raises, and the
+table says why it was not run. A Peer takes (1, heads, n, d).
 """
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable
-from importlib import import_module
 
 import torch
 from torch import Tensor
@@ -14,7 +12,7 @@ from torch.nn import functional as F
 
 Peer = Callable[[Tensor, Tensor, Tensor], Tensor]
 Reads = Callable[[Tensor, Tensor], Tensor]  # whether query i reads key j
-QUICK = "not run: --quick compiles nothing"
+QUICK = "--quick compiles nothing"
 
 
 def masked(mask: Tensor) -> Peer:
@@ -22,14 +20,12 @@ def masked(mask: Tensor) -> Peer:
     return lambda q, k, v: F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
 
 
-def longformer(width: int) -> Peer | str:
+def longformer(width: int) -> Peer:
     """The sliding chunks of Longformer as transformers has them: scores, softmax,
     values, without its projections.
     """
-    try:
-        module = import_module("transformers.models.longformer.modeling_longformer")
-    except ImportError:
-        return "not run: transformers is not installed"
+    from transformers.models.longformer import modeling_longformer as module
+
     half = width // 2
     config = module.LongformerConfig(
         attention_window=[2 * half], hidden_size=8, num_attention_heads=1
@@ -48,15 +44,13 @@ def longformer(width: int) -> Peer | str:
     return run
 
 
-def local(width: int) -> Peer | str:
+def local(width: int) -> Peer:
     """The package local-attention: buckets of half a window, one back and one ahead,
     cut to the exact window.
     """
-    try:
-        module = import_module("local_attention")
-    except ImportError:
-        return "not run: local-attention is not installed"
-    made = module.LocalAttention(
+    from local_attention import LocalAttention
+
+    return LocalAttention(
         window_size=width // 2,
         causal=False,
         look_backward=1,
@@ -64,33 +58,14 @@ def local(width: int) -> Peer | str:
         exact_windowsize=True,
         use_rotary_pos_emb=False,
     )
-    return lambda q, k, v: made(q, k, v)
 
 
-def no_compiler(device: str, capability: tuple[int, int] | None = None) -> str:
-    """Why nothing is compiled here, '' if it can be."""
-    if device == "cpu":
-        found = shutil.which("g++") or shutil.which("clang++")
-        return "" if found else "not run: it needs a C++ compiler"
-    if capability is None:
-        capability = torch.cuda.get_device_capability()
-    if capability >= (8, 0):
-        return ""
-    has = ".".join(map(str, capability))
-    return f"not run: it needs compute capability 8.0, this is {has}"
-
-
-def _refusal(device: str, quick: bool) -> str:
-    """Why this run compiles nothing, '' if it does."""
-    return QUICK if quick else no_compiler(device)
-
-
-def compiled(function: Callable, device: str, quick: bool) -> Callable | str:
+def compiled(function: Callable, quick: bool) -> Callable:
     """torch.compile of a function; a fall back to eager mode is an error, not a slow
     result.
     """
-    if refusal := _refusal(device, quick):
-        return refusal
+    if quick:
+        raise RuntimeError(QUICK)
     return torch.compile(function, fullgraph=True, dynamic=False)
 
 
@@ -126,21 +101,13 @@ def _listed(blocks: Tensor) -> tuple[Tensor, Tensor]:
     return many.int()[None, None], places.int()[None, None]
 
 
-def flex(
-    reads: Reads,
-    n: int,
-    block: int,
-    device: str,
-    quick: bool = False,
-) -> Peer | str:
+def flex(reads: Reads, n: int, block: int, device: str, quick: bool) -> Peer:
     """Compiled flex attention with a mask built beforehand."""
-    if refusal := _refusal(device, quick):
-        return refusal
     from torch.nn.attention.flex_attention import flex_attention
 
+    kernel = compiled(flex_attention, quick)
     torch._dynamo.config.recompile_limit = 64
     mask = block_mask(reads, n, block, device)
-    kernel = compiled(flex_attention, device, False)
     return lambda q, k, v: kernel(q, k, v, block_mask=mask)
 
 
@@ -161,42 +128,46 @@ def gather(index: Tensor, kept: Tensor) -> Peer:
     return run
 
 
-def keops(q: Tensor, k: Tensor, device: str, quick: bool):
-    """All logits q k' as a LazyTensor of KeOps, which holds no matrix and compiles its
-    reductions; or why not.
+def keops(q: Tensor, k: Tensor, quick: bool) -> Callable[[], Tensor]:
+    """Log-sum-exp of the logits by KeOps, which holds no matrix and compiles its
+    reductions.
     """
-    if refusal := _refusal(device, quick):
-        return refusal
-    try:
-        lazy = import_module("pykeops.torch").LazyTensor
-    except ImportError:
-        return "not run: pykeops is not installed"
-    rows = lazy(q[:, None].contiguous())
-    columns = lazy(k[None].contiguous())
-    return (rows * columns).sum(-1)
+    if quick:
+        raise RuntimeError(QUICK)
+    from pykeops.torch import LazyTensor
+
+    rows = LazyTensor(q[:, None].contiguous())
+    columns = LazyTensor(k[None].contiguous())
+    logits = (rows * columns).sum(-1)
+    return lambda: logits.logsumexp(dim=1).flatten()
 
 
-def linformer(n: int, d: int, heads: int, r: int) -> torch.nn.Module | str:
-    """LinformerSelfAttention of the package linformer, with its projections of queries,
-    keys, values and outputs.
+def linformer(
+    x: Tensor, weights: dict[str, Tensor], heads: int
+) -> Callable[[], Tensor]:
+    """LinformerSelfAttention of the package linformer with these weights, and its
+    projections of queries, keys, values and outputs.
     """
-    try:
-        module = import_module("linformer")
-    except ImportError:
-        return "not run: linformer is not installed"
-    layer = module.LinformerSelfAttention(d, n, k=r, heads=heads)
-    return layer.eval().requires_grad_(False)
+    from linformer import LinformerSelfAttention
+
+    n, r = weights["proj_k"].shape
+    layer = LinformerSelfAttention(x.shape[-1], n, k=r, heads=heads)
+    layer.load_state_dict(weights)
+    layer.to(x.device).eval()
+    return lambda: layer(x)
 
 
-def reformer(bucket: int, rounds: int) -> Callable[[Tensor, Tensor], Tensor] | str:
+def reformer(qk: Tensor, v: Tensor, bucket: int, rounds: int) -> Callable[[], Tensor]:
     """LSHAttention of the package reformer-pytorch: tokens of one bucket attend, pairs
     of several rounds count once.
     """
-    try:
-        module = import_module("reformer_pytorch.reformer_pytorch")
-    except ImportError:
-        return "not run: reformer-pytorch is not installed"
-    how = {"allow_duplicate_attention": False, "attend_across_buckets": False}
-    made = module.LSHAttention(bucket_size=bucket, n_hashes=rounds, **how)
-    made.eval()
-    return lambda qk, v: made(qk, v)[0]
+    from reformer_pytorch.reformer_pytorch import LSHAttention
+
+    layer = LSHAttention(
+        bucket_size=bucket,
+        n_hashes=rounds,
+        allow_duplicate_attention=False,
+        attend_across_buckets=False,
+    )
+    layer.eval()
+    return lambda: layer(qk, v)[0]

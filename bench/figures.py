@@ -4,19 +4,18 @@ grows.
 
 from __future__ import annotations
 
-import math
 import statistics
 from collections.abc import Sequence
 from typing import Any
 
 from matplotlib.figure import Figure
 
+from attnbook.data.timings import peers
 from attnbook.figures import BLUE, GREEN, GREY, ORANGE, PURPLE, SKY, VERMILLION, new
 
 WORDS = {
     "n": "tokens $n$",
     "L": "layers $L$",
-    "H": "heads $H$",
     "N": "sequences $N$",
     "d": "width $d$",
 }
@@ -31,42 +30,26 @@ LOOKS = {  # kernel -> (name in the legend, colour, style)
     "sparse_attention, window": ("window", SKY, "<-"),
     "linear_attention": ("linear", GREEN, ">-"),
 }
-VALUES = {  # what is drawn: label, unit
-    "time": "time over the first",
-    "memory": "memory over the first",
-}
 
 
-def scaling(
-    records: Sequence[dict[str, Any]],
-    axes: Sequence[str] = ("n", "L", "N", "d"),
-    *,
-    what: str = "time",
-) -> Figure:
-    """How cost grows: a panel an axis, each kernel over its own first size, doubly
+def scaling(records: Sequence[dict[str, Any]]) -> Figure:
+    """How time grows: a panel an axis, each kernel over its own first size, doubly
     logarithmic, slopes 1 and 2 dashed.
     """
-    if what not in VALUES:
-        raise ValueError(f"what must be one of {list(VALUES)}, got {what!r}")
-    rows = math.ceil(len(axes) / 2)
-    height = 2.2 * rows + 1.1
-    fig, grid = new(rows, 2, size=(6.0, height), squeeze=False)
+    fig, grid = new(2, 2, size=(6.0, 5.5))
     known = [r for r in records if r["job"] == "scaling" and r["kernel"] in LOOKS]
     shown: dict[str, Any] = {}
-    for ax, axis in zip(grid.flat, axes):
+    for ax, axis in zip(grid.flat, WORDS):
         found = [record for record in known if record["axis"] == axis]
         if not found:
             raise ValueError(f"no kernel of the figure was measured along {axis!r}")
         for record in found:
             name, color, style = LOOKS[record["kernel"]]
-            x, y = relative(record, what)
             look = {"color": color, "ms": 4.5, "lw": 1.2}
-            (line,) = ax.plot(x, y, style, label=name, **look)
+            (line,) = ax.plot(*_relative(record), style, label=name, **look)
             shown.setdefault(name, line)
         _guides(ax)
-        ax.set(xlabel=f"{WORDS[axis]} over the first", ylabel=VALUES[what])
-    for ax in grid.flat[len(axes) :]:
-        ax.set_axis_off()
+        ax.set(xlabel=f"{WORDS[axis]} over the first", ylabel="time over the first")
     fig.legend(
         shown.values(),
         shown.keys(),
@@ -78,20 +61,11 @@ def scaling(
     return fig
 
 
-def relative(
-    record: dict[str, Any],
-    what: str,
-) -> tuple[list[float], list[float]]:
-    """Sizes and costs of a record over those of its first size."""
-    if what == "time":
-        cost = [statistics.median(runs) for runs in zip(*record["seconds"]["ours"])]
-    else:
-        cost = record["peak bytes"]
-    least = 1e-12  # below any cost; a cost of zero has no ratio
-    first_cost = max(cost[0], least)
-    first_size = record["at"][0]
-    sizes = [n / first_size for n in record["at"]]
-    return sizes, [max(c, least) / first_cost for c in cost]
+def _relative(record: dict[str, Any]) -> tuple[list[float], list[float]]:
+    """Sizes and times of a record over those of its first size."""
+    times = [statistics.median(runs) for runs in zip(*record["seconds"]["ours"])]
+    sizes = record["at"]
+    return [n / sizes[0] for n in sizes], [t / times[0] for t in times]
 
 
 def _guides(ax) -> None:
@@ -157,9 +131,7 @@ def roofline(records: Sequence[dict[str, Any]]) -> Figure:
         ax.plot(*zip(*ours), mark, color=color, ms=6.5, label=job)
         others = []
         for record in own:
-            others += [
-                _point(record, name) for name in record["seconds"] if _peer(name)
-            ]
+            others += [_point(record, name) for name in peers(record)]
         if others:
             ax.plot(*zip(*others), mark, color=color, mfc="none", ms=4.5, lw=0)
     ax.set(
@@ -170,10 +142,6 @@ def roofline(records: Sequence[dict[str, Any]]) -> Figure:
     )
     fig.legend(loc="outside lower center", ncols=4, fontsize=9)
     return fig
-
-
-def _peer(name: str) -> bool:
-    return name != "ours" and not name.startswith(("floor", "part", "limit"))
 
 
 def _limit(records: Sequence[dict[str, Any]], limit: str, what: str) -> float:

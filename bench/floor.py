@@ -16,22 +16,12 @@ from attnlib.sparse._kernel import ROOM
 from attnlib.sparse._tiles import tiles_of
 
 
-def tiles_alone(pattern: Pattern, dtype: torch.dtype, device: torch.device) -> bool:
-    """Whether the kernel attends on tiles only: lists and thin windows it takes entry
-    by entry.
-    """
-    made = [tiles_of(s, pattern.n, pattern.n, dtype, device) for s in pattern.steps]
-    return all(entries is None for _, entries in made)
-
-
 def bare_calls(
     q: Tensor,
     k: Tensor,
     v: Tensor,
     pattern: Pattern,
     *,
-    step: int = 0,
-    scale: float | None = None,
     backward: bool = False,
 ) -> Callable[[], list[tuple[Tensor, ...]]]:
     """A function that attends on the tiles of sparse_attention, and nothing else: it
@@ -40,8 +30,9 @@ def bare_calls(
     What sparse_attention takes beyond that goes into fetching tiles, putting rows back,
     and merging parts.
     """
-    own = pattern.steps[step % pattern.p]
-    families, entries = tiles_of(own, pattern.n, pattern.n, q.dtype, q.device)
+    families, entries = tiles_of(
+        pattern.steps[0], pattern.n, pattern.n, q.dtype, q.device
+    )
     require(
         entries is None,
         "a pattern with lists has entries that lie in no tile: "
@@ -66,7 +57,7 @@ def bare_calls(
 
     def call(tiles: tuple[Tensor, ...], mask: Tensor | None) -> tuple[Tensor, ...]:
         with torch.set_grad_enabled(backward):
-            y = F.scaled_dot_product_attention(*tiles, attn_mask=mask, scale=scale)
+            y = F.scaled_dot_product_attention(*tiles, attn_mask=mask)
         if not backward:
             return (y,)
         gradients = torch.autograd.grad(y, tiles, torch.ones_like(y))

@@ -1,5 +1,6 @@
 """What the jobs are held to: each goal names a ratio of a record, a target and the
-floor that may stand in the way.
+floor that may stand in the way. Goals for a GPU, which no run has decided, stand on the
+page.
 """
 
 from __future__ import annotations
@@ -9,6 +10,8 @@ from typing import NamedTuple
 
 from attnbook.data.timings import Quartiles, Record, parts, peers, ratio, share
 
+Figure = Callable[[Record], Quartiles | None]  # None if its peer was not run
+
 
 class Goal(NamedTuple):
     """A ratio and what it should be.
@@ -17,25 +20,20 @@ class Goal(NamedTuple):
         number: of the goal.
         words: what is measured.
         job, case: where; case is the beginning of its name.
-        figure: from a record to quartiles and median, None if its peer was not run.
+        figure: from a record to quartiles and median.
         target: a number.
         least: the ratio should be at least the target; else at most.
-        device: "cpu" or "cuda".
-
-    Page:
-        book/benchmarks
     """
 
     number: int
     words: str
     job: str
     case: str
-    figure: Callable
+    figure: Figure | None
     target: float
     least: bool = True
-    device: str = "cpu"
 
-    def met(self, value: float | int) -> bool:
+    def met(self, value: float) -> bool:
         """Whether a value reaches the target."""
         if self.least:
             return value >= self.target
@@ -43,20 +41,12 @@ class Goal(NamedTuple):
 
 
 class Judged(NamedTuple):
-    """A goal and what was measured.
-
-    Args:
-        goal: the goal.
-        figure: quartiles and median, None if it was not run.
-        case: its name, or "".
-        word: reached, missed or not run.
-
-    Page:
-        book/benchmarks
+    """A goal and what was measured: quartiles and median, None if it was not run, and
+    the name of the case.
     """
 
     goal: Goal
-    figure: tuple[float, float, float] | None
+    figure: Quartiles | None
     case: str
 
     @property
@@ -71,8 +61,8 @@ def _median(figure: Quartiles) -> float:
     return figure[1]
 
 
-def peer(*names: str) -> Callable[[Record], Quartiles | None]:
-    """How many times our time a peer takes; of several, the quickest that ran."""
+def peer(names: str) -> Figure:
+    """The time of a peer over ours; of several whose names begin so the quickest."""
 
     def figure(record: Record) -> Quartiles | None:
         seconds = record["seconds"]
@@ -85,7 +75,7 @@ def peer(*names: str) -> Callable[[Record], Quartiles | None]:
     return figure
 
 
-def floor(name: str) -> Callable[[Record], Quartiles | None]:
+def floor(name: str) -> Figure:
     """Our time over that of a floor."""
 
     def figure(record: Record) -> Quartiles | None:
@@ -96,9 +86,9 @@ def floor(name: str) -> Callable[[Record], Quartiles | None]:
     return figure
 
 
-def of_rate(what: str) -> Callable[[Record], Quartiles | None]:
-    """The share of this machine's rate."""
-    return lambda record: share(record, what)
+def of_product(record: Record) -> Quartiles:
+    """The share of this machine's rate of a matrix product."""
+    return share(record, "flop")
 
 
 def of_density(record: Record) -> Quartiles | None:
@@ -127,18 +117,6 @@ def in_forwards(record: Record) -> Quartiles | None:
     return tuple(q / passes for q in found)
 
 
-def of_either(record: Record) -> Quartiles:
-    """The share of this machine's rate that binds: of operations or of bytes, whichever
-    is larger.
-    """
-    return max(share(record, "flop"), share(record, "bytes"), key=_median)
-
-
-def reads(record: Record) -> Quartiles:
-    """Our time in reads of the input, at the rate of a copy."""
-    return tuple(1 / q for q in reversed(share(record, "bytes")))
-
-
 def of_square(record: Record) -> Quartiles:
     """Our bytes at the peak as a share of an n x n matrix of 32-bit floats, three
     times.
@@ -152,216 +130,69 @@ def error(record: Record) -> Quartiles:
     return (record["worst error"]["ours"],) * 3
 
 
-# The beginnings of the names of cases.
-FORWARD = "window 129, n = 8192, forward:"
-BOTH = "window 129, n = 8192, forward and backward:"
-BLOCKS = "BigBird, blocks of 64, n = 4096"
-UNION = "window 65 + stride 64 + 16 columns, n = 4096"
-LONG = "window 257, n = 131072, bfloat16, forward:"
-SMALL = "all 1.56e+04 paths"
-LARGE = "all 2.82e+11 paths"
-BATCH = "all 2.82e+11 paths, L = 12, H = 8, n = 128, d = 64, d_v = 64, 256 sequences"
-FLOATS = "float code, log-sum-exp, n = 32768"
-SIGNS = "sign code, n = 32768"
-MILLION = "sign code, n = 1048576"
-GAPS = "smallest gap of 1e+07 ids"
-GPU_GAPS = "smallest gap of 1e+08 ids"
-AVERAGES = "Boltzmann averages, 500000 x 32"
-
-GOALS = [
-    Goal(1, "flex, best block size / ours", "sparse", FORWARD, peer("flex"), 1.05),
-    Goal(1, "Longformer / ours", "sparse", FORWARD, peer("Longformer"), 2.2),
-    Goal(1, "local-attention / ours", "sparse", FORWARD, peer("local-attention"), 2.2),
-    Goal(
-        1,
-        "useful FLOPs, share of the rate of a product",
-        "sparse",
-        FORWARD,
-        of_rate("flop"),
-        0.55,
-    ),
-    Goal(
-        2,
-        "Longformer / ours, with gradients",
-        "sparse",
-        BOTH,
-        peer("Longformer"),
-        2.2,
-    ),
-    Goal(
-        2,
-        "SDPA + mask / ours, with gradients",
-        "sparse",
-        BOTH,
-        peer("SDPA + mask"),
-        35,
-    ),
-    Goal(
-        2,
-        "useful FLOPs with gradients, share of the rate of a product",
-        "sparse",
-        BOTH,
-        of_rate("flop"),
-        0.45,
-    ),
-    Goal(
-        3,
-        "SDPA + mask / ours, as a share of 1/density",
-        "sparse",
-        BLOCKS,
-        of_density,
-        0.92,
-    ),
-    Goal(3, "flex / ours", "sparse", BLOCKS, peer("flex"), 1.1),
-    Goal(4, "SDPA + mask / ours", "sparse", UNION, peer("SDPA + mask"), 18),
-    Goal(4, "ours / sum of the parts", "sparse", UNION, of_parts, 1.05, least=False),
-    Goal(4, "worst error against float64", "sparse", UNION, error, 1e-6, least=False),
-    Goal(
-        5,
-        "flex, best block size / ours",
-        "sparse",
-        LONG,
-        peer("flex"),
-        1.2,
-        device="cuda",
-    ),
-    Goal(
-        5,
-        "useful FLOPs or bytes, share of the rate that binds",
-        "sparse",
-        LONG,
-        of_either,
-        0.5,
-        device="cuda",
-    ),
-    Goal(6, "one by one / ours", "paths", SMALL, peer("one by one"), 1900),
-    Goal(6, "prefix tree / ours", "paths", SMALL, peer("prefix tree"), 450),
-    Goal(
-        6,
-        "ours in forward passes / ((L + 1)/2)",
-        "paths",
-        LARGE,
-        in_forwards,
-        0.9,
-        least=False,
-    ),
-    Goal(
-        7,
-        "useful FLOPs, share of the rate of a product",
-        "paths",
-        BATCH,
-        of_rate("flop"),
-        0.6,
-        device="cuda",
-    ),
-    Goal(
-        8,
-        "ours / bare product",
-        "verify",
-        FLOATS,
-        floor("bare product"),
-        1.25,
-        least=False,
-    ),
-    Goal(8, "row chunks / ours", "verify", FLOATS, peer("row chunks"), 3.5),
-    Goal(
-        8,
-        "peak bytes / those of an n x n matrix",
-        "verify",
-        FLOATS,
-        of_square,
-        0.02,
-        least=False,
-    ),
-    Goal(
-        8,
-        "int8: ours / bare product in floats",
-        "verify",
-        SIGNS,
-        floor("bare product"),
-        0.14,
-        least=False,
-    ),
-    Goal(
-        8,
-        "int8: worst error against float64",
-        "verify",
-        SIGNS,
-        error,
-        0,
-        least=False,
-    ),
-    Goal(
-        9,
-        "row chunks / ours",
-        "verify",
-        MILLION,
-        peer("row chunks"),
-        8,
-        device="cuda",
-    ),
-    Goal(
-        9,
-        "useful FLOPs, share of the rate of a product",
-        "verify",
-        MILLION,
-        of_rate("flop"),
-        0.6,
-        device="cuda",
-    ),
-    Goal(
-        9,
-        "worst error against float64",
-        "verify",
-        MILLION,
-        error,
-        0,
-        least=False,
-        device="cuda",
-    ),
-    Goal(10, "torch.sort + difference / ours", "ids", GAPS, peer("torch.sort"), 13),
-    Goal(
-        10,
-        "torch.sort + difference / ours",
-        "ids",
-        GPU_GAPS,
-        peer("torch.sort"),
-        1.5,
-        device="cuda",
-    ),
-    Goal(
-        10,
-        "136 bytes a key, share of the rate of a copy",
-        "ids",
-        GPU_GAPS,
-        of_rate("bytes"),
-        0.4,
-        device="cuda",
-    ),
-    Goal(11, "ours / copy", "ids", AVERAGES, floor("copy"), 1.12, least=False),
-    Goal(11, "eager / ours", "ids", AVERAGES, peer("eager"), 2.7),
-    Goal(
-        11,
-        "ours in reads of the input, at the rate of a copy",
-        "ids",
-        AVERAGES,
-        reads,
-        1.1,
-        least=False,
-        device="cuda",
-    ),
-    Goal(11, "eager / ours", "ids", AVERAGES, peer("eager"), 2.7, device="cuda"),
-]
+LEAST = True
+MOST = False
+TABLE = {  # job, the beginning of the name of a case: its goals
+    ("sparse", "window 129, n = 8192, forward:"): [
+        (1, "flex, best block size / ours", peer("flex"), 1.05, LEAST),
+        (1, "Longformer / ours", peer("Longformer"), 2.2, LEAST),
+        (1, "local-attention / ours", peer("local-attention"), 2.2, LEAST),
+        (1, "useful FLOPs, share of the rate of a product", of_product, 0.55, LEAST),
+    ],
+    ("sparse", "window 129, n = 8192, forward and backward:"): [
+        (2, "Longformer / ours, with gradients", peer("Longformer"), 2.2, LEAST),
+        (2, "SDPA + mask / ours, with gradients", peer("SDPA + mask"), 35, LEAST),
+        (
+            2,
+            "useful FLOPs with gradients, share of the rate of a product",
+            of_product,
+            0.45,
+            LEAST,
+        ),
+    ],
+    ("sparse", "BigBird, blocks of 64, n = 4096"): [
+        (3, "SDPA + mask / ours, as a share of 1/density", of_density, 0.92, LEAST),
+        (3, "flex / ours", peer("flex"), 1.1, LEAST),
+    ],
+    ("sparse", "window 65 + stride 64 + 16 columns, n = 4096"): [
+        (4, "SDPA + mask / ours", peer("SDPA + mask"), 18, LEAST),
+        (4, "ours / sum of the parts", of_parts, 1.05, MOST),
+        (4, "worst error against float64", error, 1e-6, MOST),
+    ],
+    ("paths", "all 1.56e+04 paths"): [
+        (6, "one by one / ours", peer("one by one"), 1900, LEAST),
+        (6, "prefix tree / ours", peer("prefix tree"), 450, LEAST),
+    ],
+    ("paths", "all 2.82e+11 paths"): [
+        (6, "ours in forward passes / ((L + 1)/2)", in_forwards, 0.9, MOST),
+    ],
+    ("verify", "float code, log-sum-exp, n = 32768"): [
+        (8, "ours / bare product", floor("bare product"), 1.25, MOST),
+        (8, "row chunks / ours", peer("row chunks"), 3.5, LEAST),
+        (8, "peak bytes / those of an n x n matrix", of_square, 0.02, MOST),
+    ],
+    ("verify", "sign code, n = 32768"): [
+        (8, "int8: ours / bare product in floats", floor("bare product"), 0.14, MOST),
+        (8, "int8: worst error against float64", error, 0, MOST),
+    ],
+    ("ids", "smallest gap of 1e+07 ids"): [
+        (10, "torch.sort + difference / ours", peer("torch.sort"), 13, LEAST),
+    ],
+    ("ids", "Boltzmann averages, 500000 x 32"): [
+        (11, "ours / copy", floor("copy"), 1.12, MOST),
+        (11, "eager / ours", peer("eager"), 2.7, LEAST),
+    ],
+}
+GOALS = []
+for (job, case), rows in TABLE.items():
+    for number, words, figure, target, least in rows:
+        GOALS.append(Goal(number, words, job, case, figure, target, least))
 
 
-def judge(
-    records: Sequence[Record], goals: Sequence[Goal] | None = None
-) -> list[Judged]:
+def judge(records: Sequence[Record], goals: Sequence[Goal] = GOALS) -> list[Judged]:
     """Every goal beside what was measured; where several cases of a goal were, the one
     nearest to missing it.
     """
-    if goals is None:
-        goals = GOALS
     return [_judge(goal, records) for goal in goals]
 
 
@@ -381,8 +212,8 @@ def _judge(goal: Goal, records: Sequence[Record]) -> Judged:
 
 
 def _concerns(goal: Goal, record: Record) -> bool:
-    """Whether a record is of the goal's job and device, and of a case that it names."""
-    if (record["job"], record["device"]) != (goal.job, goal.device):
+    """Whether a record is of the goal's job, on a CPU, and of a case that it names."""
+    if (record["job"], record["device"]) != (goal.job, "cpu"):
         return False
     # The colon ends the name, so that "forward:" leaves "forward and backward" out.
     return f"{record['case']}:".startswith(goal.case)

@@ -58,5 +58,5 @@ def _gathering(device: str, quick: bool, pattern: Pattern) -> dict[str, Callable
     return {
         "SDPA + mask": lambda: _peers.masked(pattern.mask().to(device)),
         "gather": lambda: eager,
-        "compiled gather": partial(_peers.compiled, eager, device, quick),
+        "compiled gather": partial(_peers.compiled, eager, quick),
     }

@@ -42,8 +42,9 @@ def linformer_layer(x: Tensor, w: dict[str, Tensor]) -> Tensor:
     return F.linear(y, w["to_out.weight"], w["to_out.bias"])
 
 
-def _drawn_weights(n: int, device: str) -> dict[str, Tensor]:
+def drawn_weights(n: int, r: int = R) -> dict[str, Tensor]:
     """Weights of a layer by the names that the package gives them."""
+    g = torch.Generator().manual_seed(0)
     width = HEADS * D
     shapes = {
         "to_q.weight": (width, width),
@@ -51,41 +52,28 @@ def _drawn_weights(n: int, device: str) -> dict[str, Tensor]:
         "to_v.weight": (width, width),
         "to_out.weight": (width, width),
         "to_out.bias": (width,),
-        "proj_k": (n, R),
-        "proj_v": (n, R),
+        "proj_k": (n, r),
+        "proj_v": (n, r),
     }
-    weights = {}
-    for name, shape in shapes.items():
-        weights[name] = (torch.randn(shape) / 16).to(device)
-    return weights
+    return {
+        name: torch.randn(shape, generator=g) / 16 for name, shape in shapes.items()
+    }
 
 
 def linformer(name: str, n: int, device: str, rounds: int) -> Record:
-    """Our layer and LinformerSelfAttention of the package, with the same weights;
-    without the package drawn ones.
-    """
-    torch.manual_seed(0)  # the package draws from the global generator
-    theirs = _peers.linformer(n, HEADS * D, HEADS, R)
-    away = isinstance(theirs, str)
-    if away:
-        w = _drawn_weights(n, device)
-    else:
-        theirs = theirs.to(device)
-        w = dict(theirs.state_dict())
-    x = torch.randn(1, n, HEADS * D).to(device)
-
-    weights = [w[f"to_{name}.weight"] for name in ("q", "k", "v", "out")]
+    """Our layer and LinformerSelfAttention of the package, with the same weights."""
+    g = torch.Generator().manual_seed(1)
+    x = torch.randn(1, n, HEADS * D, generator=g).to(device)
+    w = {name: t.to(device) for name, t in drawn_weights(n).items()}
 
     def linear_maps() -> list[Tensor]:
-        return [F.linear(x, weight) for weight in weights]
+        return [F.linear(x, w[f"to_{name}.weight"]) for name in ("q", "k", "v", "out")]
 
     runs = {
         "ours": partial(linformer_layer, x, w),
-        "linformer": theirs if away else partial(theirs, x),
         "floor linear maps alone": linear_maps,
     }
     in_double = {name: t.double() for name, t in w.items()}
-    truth = linformer_layer(x.double(), in_double)
     sizes = {
         "n": n,
         "d": D,
@@ -95,17 +83,17 @@ def linformer(name: str, n: int, device: str, rounds: int) -> Record:
     }
     linear = 8 * n * (HEADS * D) ** 2
     attending = 8 * HEADS * n * R * D
-    flop = linear + attending
     with torch.no_grad():
         return compare(
             "lowrank",
             name,
             runs,
+            {"linformer": partial(_peers.linformer, x, w, HEADS)},
             device=device,
             rounds=rounds,
             sizes=sizes,
-            flop=flop,
-            truth=(truth,),
+            flop=linear + attending,
+            truth=(linformer_layer(x.double(), in_double),),
         )
 
 
@@ -127,12 +115,6 @@ def lsh(name: str, n: int, hashes: int, device: str, rounds: int) -> Record:
         generator=torch.Generator(device).manual_seed(0),
         check=False,
     )
-    theirs = _peers.reformer(BUCKET, hashes)
-    away = isinstance(theirs, str)
-    runs = {
-        "ours": ours,
-        "reformer-pytorch": theirs if away else partial(theirs, qk, v),
-    }
     sizes = {
         "n": n,
         "d": D,
@@ -143,10 +125,16 @@ def lsh(name: str, n: int, hashes: int, device: str, rounds: int) -> Record:
     }
     hashing = n * D * buckets
     attending = 8 * n * BUCKET * D
-    flop = HEADS * hashes * (hashing + attending)
     with torch.no_grad():
         return compare(
-            "lowrank", name, runs, device=device, rounds=rounds, sizes=sizes, flop=flop
+            "lowrank",
+            name,
+            {"ours": ours},
+            {"reformer-pytorch": partial(_peers.reformer, qk, v, BUCKET, hashes)},
+            device=device,
+            rounds=rounds,
+            sizes=sizes,
+            flop=HEADS * hashes * (hashing + attending),
         )
 
 

@@ -16,10 +16,10 @@ import torch
 from torch import Tensor
 
 from attnbook.data.timings import PIECES, Record
-from bench.timing import alternate, own_clock, peak_bytes
+from bench.timing import alternate, clock_of, peak_bytes
 
 Cases = dict[str, Callable[[], Record]]  # names, and how each is measured
-Runs = dict[str, Callable | str]  # names, and each run, or why it is not run
+Runs = dict[str, Callable]
 SIDE = {"cpu": 1024, "cuda": 8192}  # of the product of matrices that is the limit
 MOVED = {"cpu": 2**25, "cuda": 2**28}  # numbers that are copied
 # A kernel that is not torch's own shows no memory to torch's dispatcher.
@@ -39,33 +39,30 @@ def compare(
     job: str,
     case: str,
     runs: Runs,
+    made: Runs,
     *,
     device: str,
     rounds: int,
     sizes: dict,
-    flop: float | int = 0,
-    moved: float | int = 0,
+    flop: float = 0,
+    moved: float = 0,
     truth: tuple[Tensor, ...] | None = None,
     unseen: tuple[str, ...] = (),
-    least: float | int = 0.05,
-    dtype: torch.dtype = torch.float32,
+    least: float = 0.05,
     scale: Tensor | float = 1.0,
     shown: Callable = lambda found: found,
 ) -> Record:
     """Everything that is stored of one comparison: samples, bytes, errors, and what was
-    not run and why.
+    not run and why; `made` holds what makes a run.
     """
-    absent = {name: why for name, why in runs.items() if isinstance(why, str)}
-    there = {name: run for name, run in runs.items() if callable(run)}
-    good, failed = called(there)
-
-    rates = limits(device, dtype) if flop or moved else {}
+    good, away = tried(runs, made)
+    rates = limits(device) if flop or moved else {}
     timed = dict(good)
     amounts = {}
     for name, (run, amount) in rates.items():
         timed[name] = run
         amounts[name] = amount
-    seconds = alternate(timed, rounds, device, clock=own_clock(), least=least)
+    seconds = alternate(timed, rounds, clock_of(device), least=least)
     for name, turns in seconds.items():
         # Four digits are more than a time has.
         seconds[name] = [digits(t, 4) for t in turns]
@@ -93,37 +90,38 @@ def compare(
         "seconds": seconds,
         "peak bytes": peaks,
         "worst error": errors,
-        "not run": absent | failed,
+        "not run": away,
         "versions": versions(),
     }
 
 
-def called(runs: dict[str, Callable]) -> tuple[dict[str, Callable], dict[str, str]]:
-    """Each run called once: those that can be timed, and those that fail, by the name
-    of their error.
+def tried(runs: Runs, made: Runs) -> tuple[Runs, dict[str, str]]:
+    """All runs that can be timed, each called once, and why the others cannot: what is
+    made may fail, as its package or its compiler may be missing.
     """
     good = {}
     away = {}
     for name, run in runs.items():
+        run()
+        good[name] = run
+    for name, make in made.items():
         try:
+            run = make()
             run()
             good[name] = run
         except Exception as error:
-            if name == "ours":
-                raise
-            away[name] = f"not run: {type(error).__name__}"
+            reason = str(error).partition("\n")[0] or type(error).__name__
+            away[name] = f"not run: {reason}"
     return good, away
 
 
-def limits(
-    device: str, dtype: torch.dtype = torch.float32
-) -> dict[str, tuple[Callable, dict[str, float]]]:
+def limits(device: str) -> dict[str, tuple[Callable, dict[str, float]]]:
     """What this machine can do, to be measured in the same turns: a product of
     matrices, a copy of 128 MB (GPU: 1 GB).
     """
     side = SIDE[device]
     moved = MOVED[device]
-    square = torch.ones(side, side, dtype=dtype, device=device)
+    square = torch.ones(side, side, device=device)
     product = torch.empty_like(square)
     long = torch.zeros(moved, device=device)
     into = torch.empty_like(long)

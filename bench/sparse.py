@@ -16,13 +16,13 @@ from attnlib import patterns
 from attnlib.patterns import Columns, Pattern, Step, Strided, Window, build
 from attnlib.sparse import sparse_attention
 from bench import _peers
-from bench.floor import bare_calls, tiles_alone
-from bench.record import Cases, Runs, compare
+from bench.floor import bare_calls
+from bench.record import Cases, compare
 
 HEADS = 2
 D = 64
 ROUNDS = 7
-Peers = dict[str, Callable]  # names, and what makes each of them
+Peers = dict[str, Callable[[], _peers.Peer]]
 
 
 class Case(NamedTuple):
@@ -34,22 +34,13 @@ class Case(NamedTuple):
         peers: from the pattern to names and makers.
         backward: gradients too.
         parts: patterns whose union it is, to compare the union with their sum.
-        dtype: of q, k, v.
-        rows: compared with float64, 0 for all.
-        connections: 0 to count them in O(n^2).
-
-    Page:
-        notebooks/sparse_universality/patterns_and_conditions
     """
 
     name: str
     made: Callable[[], Pattern]
-    peers: Callable[[Pattern], dict[str, Callable]]
+    peers: Callable[[Pattern], Peers]
     backward: bool = False
     parts: tuple[Pattern, ...] = ()
-    dtype: torch.dtype = torch.float32
-    rows: int = 0
-    connections: int = 0
 
 
 def big_bird(n: int, b: int, *, generator: torch.Generator) -> Pattern:
@@ -79,8 +70,6 @@ def cases(device: str, quick: bool) -> Cases:
         _blocks(half, block, device, quick),
         _union(half, block, device, quick),
     ]
-    if device != "cpu" and not quick:
-        found.append(_long(device))
     rounds = 2 if quick else ROUNDS
     return {case.name: partial(measure, case, device, rounds) for case in found}
 
@@ -155,30 +144,6 @@ def _union(n: int, s: int, device: str, quick: bool) -> Case:
     )
 
 
-def _long(device: str) -> Case:
-    """A window of 257 among 131,072 tokens in bfloat16: no mask of all pairs, the truth
-    on some rows.
-    """
-    n = 2**17
-    r = 128
-    w = 2 * r + 1
-
-    def near(i, j):
-        return (i - j).abs() <= r
-
-    def peers(pattern: Pattern) -> Peers:
-        return _flex(near, n, (64, 128), device, False)
-
-    return Case(
-        f"window {w}, n = {n}, bfloat16, forward",
-        partial(patterns.window, n, w),
-        peers,
-        dtype=torch.bfloat16,
-        rows=512,
-        connections=n * w - r * (r + 1),
-    )
-
-
 def _dense(pattern: Pattern, device: str) -> Peers:
     return {"SDPA + mask": lambda: _peers.masked(pattern.mask().to(device))}
 
@@ -197,18 +162,28 @@ def measure(case: Case, device: str, rounds: int, job: str = "sparse") -> Record
     """All figures of one case."""
     pattern = case.made()
     n = pattern.n
-    connections = case.connections or pattern.connections
+    connections = pattern.connections
     g = torch.Generator().manual_seed(0)
     shape = (1, HEADS, n, D)
-    q, k, v, up = (
-        torch.randn(shape, generator=g).to(device, case.dtype) for _ in range(4)
-    )
+    q, k, v, up = (torch.randn(shape, generator=g).to(device) for _ in range(4))
     leaves = [t.requires_grad_(case.backward) for t in (q, k, v)]
-    runs = _runs(case, pattern, leaves, up)
-    tiled = case.dtype == torch.float32 and tiles_alone(pattern, q.dtype, q.device)
-    if job == "sparse" and tiled:
-        runs["floor torch's attention on the same tiles"] = bare_calls(
-            q, k, v, pattern, backward=case.backward
+
+    def run(kernel):
+        y = kernel(*leaves)
+        return torch.autograd.grad(y, leaves, up) if case.backward else y
+
+    def ours(pattern: Pattern) -> Callable:
+        return partial(run, partial(sparse_attention, pattern=pattern, check=False))
+
+    runs = {"ours": ours(pattern)}
+    for i, part in enumerate(case.parts, 1):
+        runs[f"part {i}"] = ours(part)
+    made = {}
+    for name, make in case.peers(pattern).items():
+        made[name] = partial(_bound, run, make)
+    if job == "sparse":
+        made["floor torch's attention on the same tiles"] = partial(
+            bare_calls, q, k, v, pattern, backward=case.backward
         )
     sizes = {
         "n": n,
@@ -217,52 +192,32 @@ def measure(case: Case, device: str, rounds: int, job: str = "sparse") -> Record
         "connections": connections,
         "density": connections / n**2,
         "backward": case.backward,
-        "dtype": str(case.dtype).removeprefix("torch."),
-        "rows compared": case.rows or n,
+        "dtype": "float32",
+        "rows compared": n,
     }
     # Two products forward, five more backward.
     flop = 4 * D * HEADS * connections * (3.5 if case.backward else 1)
     # In and out.
     tensors = 11 if case.backward else 4
     moved = q.element_size() * HEADS * n * D * tensors
-    step = n // case.rows if case.rows else 1
-    at = torch.arange(0, n, step, device=device)
-
-    def shown(found):
-        return found[..., at, :] if case.rows else found
-
     with torch.set_grad_enabled(case.backward):
         return compare(
             job,
             case.name,
             runs,
+            made,
             device=device,
             rounds=rounds,
             sizes=sizes,
             flop=flop,
             moved=moved,
-            dtype=case.dtype,
-            truth=_truth(*leaves, up, pattern, at, case.backward),
-            shown=shown,
+            truth=_truth(*leaves, up, pattern, case.backward),
         )
 
 
-def _runs(case: Case, pattern: Pattern, leaves: list[Tensor], up: Tensor) -> Runs:
-    """Ours, its peers and its parts on the same tokens, with gradients if asked for."""
-    kernels = {"ours": partial(sparse_attention, pattern=pattern, check=False)}
-    for name, make in case.peers(pattern).items():
-        kernels[name] = make()
-    for i, part in enumerate(case.parts, 1):
-        kernels[f"part {i}"] = partial(sparse_attention, pattern=part, check=False)
-
-    def run(kernel):
-        y = kernel(*leaves)
-        return torch.autograd.grad(y, leaves, up) if case.backward else y
-
-    runs = {}
-    for name, kernel in kernels.items():
-        runs[name] = partial(run, kernel) if callable(kernel) else kernel
-    return runs
+def _bound(run: Callable, make: Callable) -> Callable:
+    """The run of a kernel that is made now."""
+    return partial(run, make())
 
 
 def _truth(
@@ -271,11 +226,10 @@ def _truth(
     v: Tensor,
     up: Tensor,
     pattern: Pattern,
-    at: Tensor,
     backward: bool,
 ) -> tuple[Tensor, ...]:
-    """Masked dense attention in float64 for the rows `at`, 512 at a time; with backward
-    its three gradients.
+    """Masked dense attention in float64, 512 rows at a time; with backward its three
+    gradients.
     """
 
     def leaf(t: Tensor) -> Tensor:
@@ -287,9 +241,8 @@ def _truth(
     j = torch.arange(pattern.n)
     outputs = []
     gradients = [torch.zeros_like(t) for t in (q, k, v)]
-    for rows in at.split(512):
-        i = rows.unsqueeze(-1).cpu()
-        hidden = ~pattern.reads(0, i, j).to(q.device)
+    for rows in j.split(512):
+        hidden = ~pattern.reads(0, rows[:, None], j).to(q.device)
         logits = q[..., rows, :] @ k.mT / D**0.5
         logits = logits.masked_fill(hidden, -torch.inf)
         y = torch.softmax(logits, -1) @ v

@@ -1,15 +1,17 @@
-"""Records as tables in Markdown: the goals, the cases of a job, and where stored files
-come from.
+"""Records as tables in Markdown: the goals, the cases of a job, how cost grows, and
+where stored files come from.
 """
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Sequence
 
 from attnbook.data.timings import Record, parts, peers, ratio, share
 from bench.goals import Judged
 
+UPPER = 3  # points that a slope is fitted to
 SHARES = {"flop": "the rate of a matrix product", "bytes": "the rate of a copy"}
 
 
@@ -43,13 +45,12 @@ def goal_table(judged: Sequence[Judged]) -> str:
     rows = []
     for one in judged:
         goal = one.goal
-        device = " (GPU)" if goal.device == "cuda" else ""
         side = "at least" if goal.least else "at most"
         found = f"{spread(one.figure)}: " if one.figure else ""
         word = f"**{one.word}**" if one.word == "missed" else one.word
         rows.append(
             [
-                f"{goal.number}. {goal.words}{device}",
+                f"{goal.number}. {goal.words}",
                 f"{side} {number(goal.target)}",
                 found + word,
             ]
@@ -59,8 +60,10 @@ def goal_table(judged: Sequence[Judged]) -> str:
 
 def job_table(records: Sequence[Record]) -> str:
     """Every case of a job: peers as times ours, floors as ours over them, and the
-    shares of the machine's rates.
+    shares of the machine's rates; of the job `scaling` the slopes.
     """
+    if records and records[0]["job"] == "scaling":
+        return _slope_table(records)
     texts = []
     for record in records:
         case = record["case"]
@@ -118,6 +121,45 @@ def _beside(record: Record) -> str:
     if rates:
         lines.append(f"Useful work at {' and '.join(rates)}.")
     return " ".join(lines)
+
+
+def slope(at: Sequence[int], values: Sequence[float]) -> float:
+    """The exponent of growth over the upper points: least squares in double
+    logarithms.
+    """
+    if len(at) != len(values) or len(at) < 2:
+        raise ValueError(
+            "a slope needs two points or more and a value at each, "
+            f"got {len(at)} and {len(values)}"
+        )
+    x = [math.log(size) for size in at[-UPPER:]]
+    # Nothing counts as one byte, or as a picosecond.
+    least = 1e-12 if isinstance(values[0], float) else 1
+    y = [math.log(max(value, least)) for value in values[-UPPER:]]
+    return statistics.linear_regression(x, y).slope
+
+
+def slopes(record: Record) -> dict[str, float]:
+    """The slopes of a record, of time and of memory."""
+    turns = record["seconds"]["ours"]
+    medians = [statistics.median(ts) for ts in zip(*turns)]
+    return {
+        "time": slope(record["at"], medians),
+        "memory": slope(record["at"], record["peak bytes"]),
+    }
+
+
+def _slope_table(records: Sequence[Record]) -> str:
+    """A row for each kernel and axis: slopes of time and memory beside the predicted
+    ones.
+    """
+    rows = []
+    for record in records:
+        cells = [record["kernel"], record["axis"]]
+        for what, found in slopes(record).items():
+            cells.append(f"{found:.2f} ({record['predicted'][what]:g})")
+        rows.append(cells)
+    return table(["kernel", "axis", "time (predicted)", "memory (predicted)"], rows)
 
 
 def origin_table(results: dict[str, dict]) -> str:

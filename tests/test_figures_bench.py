@@ -13,7 +13,7 @@ def records():
     """As the job makes them, with times and bytes that follow the predictions."""
     for kernel in scaling.KERNELS:
         for name, axis in kernel.axes.items():
-            at = list(axis.at)
+            at = axis.sizes(False)
             seconds = [[1e-3 * (v / at[0]) ** axis.time for v in at]] * 3
             bytes_ = [int(4096 * (v / at[0]) ** axis.memory) for v in at]
             measured = {"seconds": {"ours": seconds}, "peak bytes": bytes_}
@@ -26,18 +26,11 @@ def records():
             }
 
 
-@pytest.mark.parametrize("what", ["time", "memory"])
-def test_figures_are_small_and_described(what):
-    fig = draw.scaling(list(records()), what=what)
+def test_figures_are_small_and_described():
+    fig = draw.scaling(list(records()))
     described(fig)
     assert [bool(ax.axison) for ax in fig.axes] == [True] * 4
     assert all(ax.get_xscale() == ax.get_yscale() == "log" for ax in fig.axes)
-
-
-def test_an_odd_number_of_panels():
-    fig = draw.scaling(list(records()), ["n", "H", "d"])
-    described(fig)
-    assert [bool(ax.axison) for ax in fig.axes] == [True, True, True, False]
 
 
 def test_colours_are_doubled_by_mark_or_dash():
@@ -49,7 +42,7 @@ def test_every_look_is_a_kernel_of_the_table():
 
 
 def test_lines_start_at_one_and_end_where_the_record_does():
-    ax = draw.scaling(list(records()), ["n", "L"]).axes[0]
+    ax = draw.scaling(list(records())).axes[0]
     lines = {line.get_label(): line for line in ax.lines}
     assert all(
         line.get_xdata()[0] == line.get_ydata()[0] == 1 for line in lines.values()
@@ -62,10 +55,6 @@ def test_lines_start_at_one_and_end_where_the_record_does():
     ]
 
 
-@pytest.mark.parametrize(
-    ("axes", "what", "words"),
-    [(["n"], "bytes", "what must be"), (["q"], "time", "no kernel of the figure")],
-)
-def test_bad_words_are_refused(axes, what, words):
-    with pytest.raises(ValueError, match=words):
-        draw.scaling(list(records()), axes, what=what)
+def test_an_axis_without_a_record_is_refused():
+    with pytest.raises(ValueError, match="no kernel of the figure"):
+        draw.scaling([r for r in records() if r["axis"] != "L"])

@@ -519,8 +519,8 @@ ONE_PART = [
 def test_bare_calls_are_the_tiles_of_the_kernel(pattern):
     """One part: its calls give the rows of sparse_attention, tile by tile."""
     inputs = [t.detach() for t in instance(pattern.n, (2,), d_v=4)]
-    wanted = sparse_attention(*inputs, pattern, scale=0.3)
-    calls = bare_calls(*inputs, pattern, scale=0.3)()
+    wanted = sparse_attention(*inputs, pattern)
+    calls = bare_calls(*inputs, pattern)()
     tiles, _ = made_of(pattern)
     assert len(calls) == len(tiles)  # small enough for one piece each
     for (y,), own in zip(calls, tiles):

@@ -1,6 +1,6 @@
-"""Jobs of bench, kept whole: bench_<job>.json, on a GPU bench_<job>_cuda.json.
+"""Jobs of bench, kept whole: bench_<job>.json.
 
-    python book/_experiments/bench_jobs.py [job ...] [--device cuda] [--quick]
+    python book/_experiments/bench_jobs.py [job ...] [--quick]
 
 Without names all jobs run, one after another, minutes each. One thread; CPU times of
 the process, in turn. The load of the machine before and after stands in the settings:
@@ -20,32 +20,26 @@ import store
 import torch
 
 sys.path.insert(0, str(store.ROOT))
-from bench import JOBS, goals, printed, records  # noqa: E402
+from bench import JOBS, goals, records  # noqa: E402
+from bench.tables import job_table  # noqa: E402
 
 
-def run(job: str, device: str, quick: bool) -> list[dict]:
+def run(job: str, quick: bool) -> list[dict]:
     """The records of one job, printed as they come, and stored."""
-    began, load, found = time.time(), round(os.getloadavg()[0], 2), []
+    began, load = time.time(), round(os.getloadavg()[0], 2)
     code = (
         store.commit()
     )  # before the run: what is committed while it runs is not what was measured
-    for record in records([job], device, quick):
-        print(printed(record), flush=True)
-        found.append(record)
+    found = list(records(job, quick=quick))
+    print(job_table(found), flush=True)
     loads = {"load before": load, "load after": round(os.getloadavg()[0], 2)}
-    settings = {"device": device, "quick": quick, **loads, "code": code}
+    settings = {"device": "cpu", "quick": quick, **loads, "code": code}
     where = {"folder": store.ROOT / "_build"} if quick else {}
-    name = f"bench_{job}" if device == "cpu" else f"bench_{job}_{device}"
-    print(
-        store.write(
-            name,
-            found,
-            settings=settings,
-            seconds=time.time() - began,
-            device=device,
-            **where,
-        )
+    seconds = time.time() - began
+    file = store.write(
+        f"bench_{job}", found, settings=settings, seconds=seconds, **where
     )
+    print(file)
     return found
 
 
@@ -54,7 +48,6 @@ def main() -> None:
     parser.add_argument(
         "jobs", nargs="*", metavar="job", help=f"of {', '.join(JOBS)}; none means all"
     )
-    parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
     parser.add_argument(
         "--quick",
         action="store_true",
@@ -65,20 +58,12 @@ def main() -> None:
         parser.error(
             f"no job {', '.join(sorted(unknown))}: there are {', '.join(JOBS)}"
         )
-    if options.device == "cuda" and not torch.cuda.is_available():
-        parser.error("no CUDA device here: leave out --device cuda")
     torch.set_num_threads(1)
     found = [
-        record
-        for job in options.jobs or JOBS
-        for record in run(job, options.device, options.quick)
+        record for job in options.jobs or JOBS for record in run(job, options.quick)
     ]
     jobs = {record["job"] for record in found}
-    mine = [
-        goal
-        for goal in goals.GOALS
-        if goal.job in jobs and goal.device == options.device
-    ]
+    mine = [goal for goal in goals.GOALS if goal.job in jobs]
     for judged in goals.judge(found, mine):
         value = "" if judged.figure is None else f" {judged.figure[1]:.3g}"
         print(

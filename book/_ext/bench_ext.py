@@ -16,7 +16,6 @@ from sphinx.util import logging
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # bench is not installed
 PAGE, PLACE = "book/benchmarks", "<!-- bench: {} -->"
-DEVICES = {"": "CPU", "_cuda": "GPU"}
 log = logging.getLogger(__name__)
 
 
@@ -33,48 +32,35 @@ def stored(name: str) -> dict | None:
 def texts() -> dict[str, str]:
     """All parts of the page, by name."""
     from attnbook.figures import show
-    from bench import JOBS, scaling
+    from bench import JOBS, cases
     from bench import figures as draw
     from bench.goals import judge
     from bench.tables import goal_table, job_table, origin_table
 
     results = {
-        f"bench_{job}{end}": found
-        for end in DEVICES
-        for job in JOBS
-        if (found := stored(f"bench_{job}{end}"))
+        f"bench_{job}": found for job in JOBS if (found := stored(f"bench_{job}"))
     }
-    records = [record for result in results.values() for record in result["result"]]
+    # A kernel that is no longer timed may still stand in a stored file.
+    growing = cases("scaling")
+    records = [
+        record
+        for result in results.values()
+        for record in result["result"]
+        if record["job"] != "scaling" or record["case"] in growing
+    ]
     build = stored("book_build")
     made = {
         "goals": goal_table(
             judge([r for r in records if r["job"] != "scaling"]) + of_the_book(build)
         )
     }
-    made |= {
-        job: job_table([r for r in records if r["job"] == job])
-        for job in JOBS
-        if job != "scaling"
-    }
-    cpu = [record for record in records if record["device"] == "cpu"]
+    made |= {job: job_table([r for r in records if r["job"] == job]) for job in JOBS}
     made["roofline"] = show(
-        draw.roofline([r for r in cpu if r["job"] != "scaling"]), alt=ROOFLINE
+        draw.roofline([r for r in records if r["job"] != "scaling"]), alt=ROOFLINE
     ).data
-    made["growth"] = show(draw.scaling(cpu), alt=GROWTH).data
-    made["scaling"] = "\n".join(scaling.rows(records))
+    made["growth"] = show(draw.scaling(records), alt=GROWTH).data
     made["origin"] = origin_table(
         {**results, **({"book_build": build} if build else {})}
-    )
-    away = [
-        f"`{job}` on a {device}"
-        for end, device in DEVICES.items()
-        for job in JOBS
-        if f"bench_{job}{end}" not in results
-    ]
-    made["away"] = (
-        "Not run: " + "; ".join(away) + "."
-        if away
-        else "Every job was run on both devices."
     )
     return made
 

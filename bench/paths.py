@@ -14,23 +14,14 @@ from torch import Tensor
 
 from attnbook.data.timings import Record
 from attnlib.attention import Layer, forward, merged, random_layers
-from attnlib.paths import path_counts, path_sums, path_terms
+from attnlib.paths import path_counts, path_sums
 from bench.record import Cases, Runs, compare
 
 
 class Workload(NamedTuple):
     """Sizes of one comparison of path sums; single: also run what visits every path.
 
-    Args:
-        L, h, n, d, d_v: layers, heads, tokens, width, width of values.
-        single: bool.
-        batch: sequences, 0 for no batch.
-        name: in words.
-        paths: how many there are.
-        least: useful operations and least bytes.
-
-    Page:
-        notebooks/path_decomposition/paths
+    L, h, n, d, d_v: layers, heads, tokens, width, width of values.
     """
 
     L: int
@@ -39,7 +30,6 @@ class Workload(NamedTuple):
     d: int
     d_v: int
     single: bool
-    batch: int = 0
 
     @property
     def name(self) -> str:
@@ -47,8 +37,7 @@ class Workload(NamedTuple):
         sizes = (
             f"L = {self.L}, H = {self.h}, n = {self.n}, d = {self.d}, d_v = {self.d_v}"
         )
-        words = f"all {self.paths:.3g} paths, {sizes}"
-        return f"{words}, {self.batch} sequences" if self.batch else words
+        return f"all {self.paths:.3g} paths, {sizes}"
 
     @property
     def paths(self) -> int:
@@ -60,7 +49,6 @@ class Workload(NamedTuple):
         """Useful operations and least bytes of all sums: by W_V, W_O if values are
         narrow, else by W_V W_O.
         """
-        many = self.batch or 1
         heads = self.h * self.L
         if self.d_v < self.d:
             each = (2 * self.d + self.n) * self.d_v
@@ -68,9 +56,9 @@ class Workload(NamedTuple):
         else:
             each = (self.d + self.n) * self.d
             weights = self.d**2
-        flop = many * self.n * each * heads * (self.L + 1)
-        read = heads * (many * self.n**2 + weights)
-        states = many * (self.L + 2) * self.n * self.d
+        flop = self.n * each * heads * (self.L + 1)
+        read = heads * (self.n**2 + weights)
+        states = (self.L + 2) * self.n * self.d
         return flop, 4 * (read + states)
 
 
@@ -81,7 +69,6 @@ WORKLOADS = [
     Workload(12, 8, 128, 64, 8, False),
     Workload(12, 8, 128, 64, 64, False),
 ]
-ON_GPU = [Workload(12, 8, 128, 64, 64, False, 256)]
 QUICK = [
     Workload(3, 2, 16, 16, 8, True),
     Workload(4, 4, 32, 32, 8, False),
@@ -150,8 +137,7 @@ def measure(name: str, work: Workload, each: bool, device: str, rounds: int) -> 
         dtype=torch.float32,
         device=device,
     )
-    batch = [work.batch] if work.batch else []
-    x = torch.randn(*batch, work.n, work.d, generator=g).to(device)
+    x = torch.randn(work.n, work.d, generator=g).to(device)
     attention = forward(x, layers, skip=True, return_attention=True)[1]
     exact = _exact(x, layers, attention)
     if each:
@@ -165,13 +151,14 @@ def measure(name: str, work: Workload, each: bool, device: str, rounds: int) -> 
         "paths",
         name,
         runs,
+        {},
         device=device,
         rounds=rounds,
         sizes={**work._asdict(), "paths": work.paths},
         flop=flop,
         moved=moved,
         truth=(exact,),
-        scale=exact.flatten(-2).norm(dim=-1)[..., None, None],
+        scale=exact.norm(dim=(-2, -1), keepdim=True),
     )
 
 
@@ -196,19 +183,10 @@ def _every_path(
 ) -> Runs:
     """Our sums, and what visits every path."""
     weights = [merged(layer)[0] for layer in layers]
-
-    def terms() -> Tensor:
-        sums = x.new_zeros(len(layers) + 1, *x.shape)
-        for path, term in path_terms(x, layers, skip=True, attention=attention):
-            length = sum(head is not None for head in path)
-            sums[length] += term
-        return sums
-
     return {
         "ours": partial(_ours, x, layers, attention),
         "one by one": partial(one_by_one, x, attention, weights),
         "prefix tree": partial(prefix_tree, x, attention, weights),
-        "path_terms": terms,
     }
 
 
@@ -230,9 +208,7 @@ def cases(device: str, quick: bool) -> Cases:
     """What is measured, five minutes of it: each workload beside forward passes, the
     single ones beside every path too.
     """
-    workloads = WORKLOADS + ON_GPU if device == "cuda" else WORKLOADS
-    if quick:
-        workloads = QUICK
+    workloads = QUICK if quick else WORKLOADS
     rounds = 2 if quick else 21
     found = {}
     for work in workloads:
