@@ -12,7 +12,6 @@ from torch.nn import functional as F
 
 Peer = Callable[[Tensor, Tensor, Tensor], Tensor]
 Reads = Callable[[Tensor, Tensor], Tensor]  # whether query i reads key j
-QUICK = "--quick compiles nothing"
 
 
 def masked(mask: Tensor) -> Peer:
@@ -65,7 +64,7 @@ def compiled(function: Callable, quick: bool) -> Callable:
     result.
     """
     if quick:
-        raise RuntimeError(QUICK)
+        raise RuntimeError("--quick compiles nothing")
     return torch.compile(function, fullgraph=True, dynamic=False)
 
 
@@ -126,35 +125,6 @@ def gather(index: Tensor, kept: Tensor) -> Peer:
         return (p.unsqueeze(-1) * v[..., index, :]).sum(-2)
 
     return run
-
-
-def keops(q: Tensor, k: Tensor, quick: bool) -> Callable[[], Tensor]:
-    """Log-sum-exp of the logits by KeOps, which holds no matrix and compiles its
-    reductions.
-    """
-    if quick:
-        raise RuntimeError(QUICK)
-    from pykeops.torch import LazyTensor
-
-    rows = LazyTensor(q[:, None].contiguous())
-    columns = LazyTensor(k[None].contiguous())
-    logits = (rows * columns).sum(-1)
-    return lambda: logits.logsumexp(dim=1).flatten()
-
-
-def linformer(
-    x: Tensor, weights: dict[str, Tensor], heads: int
-) -> Callable[[], Tensor]:
-    """LinformerSelfAttention of the package linformer with these weights, and its
-    projections of queries, keys, values and outputs.
-    """
-    from linformer import LinformerSelfAttention
-
-    n, r = weights["proj_k"].shape
-    layer = LinformerSelfAttention(x.shape[-1], n, k=r, heads=heads)
-    layer.load_state_dict(weights)
-    layer.to(x.device).eval()
-    return lambda: layer(x)
 
 
 def reformer(qk: Tensor, v: Tensor, bucket: int, rounds: int) -> Callable[[], Tensor]:

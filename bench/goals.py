@@ -178,10 +178,6 @@ TABLE = {  # job, the beginning of the name of a case: its goals
     ("ids", "smallest gap of 1e+07 ids"): [
         (10, "torch.sort + difference / ours", peer("torch.sort"), 13, LEAST),
     ],
-    ("ids", "Boltzmann averages, 500000 x 32"): [
-        (11, "ours / copy", floor("copy"), 1.12, MOST),
-        (11, "eager / ours", peer("eager"), 2.7, LEAST),
-    ],
 }
 GOALS = []
 for (job, case), rows in TABLE.items():

@@ -19,17 +19,13 @@ from bench.record import Cases, Runs, compare
 
 
 class Workload(NamedTuple):
-    """Sizes of one comparison of path sums; single: also run what visits every path.
-
-    L, h, n, d, d_v: layers, heads, tokens, width, width of values.
-    """
+    """Layers, heads, tokens, width and width of values of one comparison."""
 
     L: int
     h: int
     n: int
     d: int
     d_v: int
-    single: bool
 
     @property
     def name(self) -> str:
@@ -62,17 +58,12 @@ class Workload(NamedTuple):
         return flop, 4 * (read + states)
 
 
-WORKLOADS = [
-    Workload(6, 4, 32, 32, 8, True),
-    Workload(6, 4, 64, 64, 16, True),
-    Workload(6, 4, 64, 64, 64, True),
-    Workload(12, 8, 128, 64, 8, False),
-    Workload(12, 8, 128, 64, 64, False),
+FEW = [  # paths: each can be visited
+    Workload(6, 4, 32, 32, 8),
+    Workload(6, 4, 64, 64, 16),
+    Workload(6, 4, 64, 64, 64),
 ]
-QUICK = [
-    Workload(3, 2, 16, 16, 8, True),
-    Workload(4, 4, 32, 32, 8, False),
-]
+MANY = [Workload(12, 8, 128, 64, 8), Workload(12, 8, 128, 64, 64)]
 
 
 def one_by_one(
@@ -205,17 +196,18 @@ def _forward_passes(
 
 
 def cases(device: str, quick: bool) -> Cases:
-    """What is measured, five minutes of it: each workload beside forward passes, the
-    single ones beside every path too.
+    """What is measured, five minutes of it: a few paths beside visits of each, many
+    beside forward passes.
     """
-    workloads = QUICK if quick else WORKLOADS
-    rounds = 2 if quick else 21
+    few = [Workload(3, 2, 16, 16, 8)] if quick else FEW
+    many = [Workload(4, 4, 32, 32, 8)] if quick else MANY
     found = {}
-    for work in workloads:
+    for work in few:
+        name = f"{work.name}: beside every path"
+        rounds = 2 if quick else 3
+        found[name] = partial(measure, name, work, True, device, rounds)
+    for work in many:
         name = f"{work.name}: beside forward passes"
+        rounds = 2 if quick else 21
         found[name] = partial(measure, name, work, False, device, rounds)
-        if work.single:
-            name = f"{work.name}: beside every path"
-            few = min(rounds, 3)
-            found[name] = partial(measure, name, work, True, device, few)
     return found

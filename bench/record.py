@@ -8,7 +8,7 @@ machine; whatever else there is, is a peer.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 
@@ -23,15 +23,13 @@ Runs = dict[str, Callable]
 SIDE = {"cpu": 1024, "cuda": 8192}  # of the product of matrices that is the limit
 MOVED = {"cpu": 2**25, "cuda": 2**28}  # numbers that are copied
 # A kernel that is not torch's own shows no memory to torch's dispatcher.
-UNSEEN = ("flex", "compiled", "KeOps")
+UNSEEN = ("flex", "compiled")
 PACKAGES = (
     "torch",
     "numpy",
     "transformers",
     "local-attention",
-    "linformer",
     "reformer-pytorch",
-    "pykeops",
 )
 
 
@@ -153,10 +151,10 @@ def worst(
     return max(largest)
 
 
-def versions(names: Iterable[str] = PACKAGES) -> dict[str, str]:
+def versions() -> dict[str, str]:
     """Versions of torch, numpy and what can be a peer."""
     found = {}
-    for name in names:
+    for name in PACKAGES:
         try:
             found[name] = version(name).split("+")[0]
         except PackageNotFoundError:

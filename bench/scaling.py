@@ -18,7 +18,7 @@ from attnlib.attention import attention_matrix, forward, random_layers
 from attnlib.paths import path_sums
 from attnlib.patterns import Pattern, Strided, Window, build
 from attnlib.sparse import masked_attention, sparse_attention
-from bench.record import Cases, digits, versions
+from bench.record import Cases, digits
 from bench.sparse import big_bird
 from bench.timing import alternate, clock_of, peak_bytes
 
@@ -318,7 +318,6 @@ def measure(kernel: Kernel, name: str, device: str, quick: bool) -> Record:
         "sizes": axis.still,
         "at": list(runs),
         "rounds": rounds,
-        "versions": versions(("torch", "numpy")),
         "seconds": {"ours": turns},
         "peak bytes": [peak_bytes(run, device) for run in runs.values()],
         "predicted": {"time": axis.time, "memory": axis.memory},

@@ -13,7 +13,6 @@ from torch import Tensor
 from attnbook.data.timings import Record
 from attnlib import expressive
 from attnlib.expressive import Code
-from bench import _peers
 from bench.record import Cases, Runs, compare
 
 D = 128
@@ -24,11 +23,10 @@ TILE = (256, 2048)  # of the bare product
 
 
 class Case(NamedTuple):
-    """A code of n rows and keys: of signs, else of floats; keops: KeOps is a peer."""
+    """A code of n rows and keys: of signs, else of floats."""
 
     n: int
     signs: bool
-    keops: bool = False
 
     @property
     def name(self) -> str:
@@ -37,21 +35,13 @@ class Case(NamedTuple):
         return f"{kind}, n = {self.n}, d = {D}, k = {K}"
 
 
-CASES = [
-    Case(2**15, signs=False),
-    Case(2**15, signs=True),
-    # 128 features are many for KeOps.
-    Case(2**11, signs=False, keops=True),
-]
-QUICK = [Case(2**11, signs=False, keops=True), Case(2**11, signs=True)]
-
-
 def cases(device: str, quick: bool) -> Cases:
     """What is measured, six minutes of it."""
     rounds = 2 if quick else ROUNDS
     found = {}
-    for case in QUICK if quick else CASES:
-        found[case.name] = partial(measure, case, device, rounds, quick)
+    for signs in (False, True):
+        case = Case(2**11 if quick else 2**15, signs)
+        found[case.name] = partial(measure, case, device, rounds)
     return found
 
 
@@ -107,7 +97,7 @@ def drawn(case: Case, device: str) -> tuple[Code, Tensor]:
     return code, columns.to(device)
 
 
-def measure(case: Case, device: str, rounds: int, quick: bool) -> Record:
+def measure(case: Case, device: str, rounds: int) -> Record:
     """verify beside others that return what it says of every row."""
     code, columns = drawn(case, device)
     q = code.q.float()
@@ -126,7 +116,7 @@ def measure(case: Case, device: str, rounds: int, quick: bool) -> Record:
         "verify",
         case.name,
         runs,
-        {"KeOps": partial(_peers.keops, q, k, quick)} if case.keops else {},
+        {},
         device=device,
         rounds=rounds,
         sizes={

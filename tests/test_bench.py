@@ -83,7 +83,7 @@ def test_quick_run_prints_and_stores(tmp_path, capsys, monkeypatch):
     assert stored["about"]["torch"] == torch.__version__ and stored["about"][
         "jobs"
     ] == ["paths"]
-    assert len(stored["result"]) == sum(1 + work.single for work in paths.QUICK)
+    assert len(stored["result"]) == 2
     assert all(max(r["worst error"].values()) < 1e-5 for r in stored["result"])
     assert "| prefix tree | × " in capsys.readouterr().out
 

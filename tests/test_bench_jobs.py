@@ -12,7 +12,7 @@ from attnbook.data import timings
 from attnlib import patterns
 from attnlib.expressive import verify as verified
 from attnlib.memorize import smallest_gap
-from bench import _peers, goals, ids, lists, lowrank, verify
+from bench import _peers, goals, ids, lists, verify
 
 NEW = ("sparse", "lists", "ids", "verify", "lowrank")  # paths: test_bench.py
 WITH_PEERS = {
@@ -69,10 +69,11 @@ def test_quick_runs_say_what_was_not_run(quick):
     compiled = {
         "sparse": "flex, blocks of 32",
         "lists": "compiled gather",
-        "ids": "compiled",
-        "verify": "KeOps",
     }
-    assert job not in compiled or away[compiled[job]] == f"not run: {_peers.QUICK}"
+    assert (
+        job not in compiled
+        or away[compiled[job]] == f"not run: {'--quick compiles nothing'}"
+    )
 
 
 @pytest.mark.wide
@@ -90,24 +91,16 @@ def test_goals_name_cases_that_exist(goal):
 
 def test_goals_are_told_apart():
     assert len({(goal.number, goal.words) for goal in goals.GOALS}) == len(goals.GOALS)
-    assert {goal.number for goal in goals.GOALS} == {1, 2, 3, 4, 6, 8, 10, 11}
+    assert {goal.number for goal in goals.GOALS} == {1, 2, 3, 4, 6, 8, 10}
 
 
 @pytest.mark.parametrize(
     "values", [[3.0, 1.0, 1.5, 3.0], [2.0, 2.0, 5.0], [0.0, -1.0, 4.0, -1.0]]
 )
-def test_sorting_peers_find_what_smallest_gap_finds(values):
+def test_the_sorting_peer_finds_what_smallest_gap_finds(values):
     x = torch.tensor(values, dtype=torch.float64)
     wanted = smallest_gap(x)
-    for found in (ids.torch_sort(x), ids.numpy_sort(x.numpy())):
-        assert found.tolist() == [wanted.smallest, wanted.distinct]
-
-
-def test_blocks_of_the_numpy_peer_meet(monkeypatch):
-    x = torch.tensor([0.0, 10.0, 20.0, 20.5, 40.0], dtype=torch.float64)
-    for block in (1, 2, 3, 4, 5):
-        monkeypatch.setattr(ids, "BLOCK", block)
-        assert ids.numpy_sort(x.numpy()).tolist() == [0.5, 5]
+    assert ids.torch_sort(x).tolist() == [wanted.smallest, wanted.distinct]
 
 
 def test_gaps_of_a_sign_code_are_exact():
@@ -123,16 +116,6 @@ def test_gaps_of_a_sign_code_are_exact():
     assert not torch.equal(spoilt, ours) and all(
         len(set(row)) == verify.K for row in columns.tolist()
     )
-
-
-def test_the_linformer_layer_is_that_of_the_package():
-    pytest.importorskip("linformer")
-    g = torch.Generator().manual_seed(0)
-    x = torch.randn(1, 12, lowrank.HEADS * lowrank.D, generator=g)
-    w = lowrank.drawn_weights(12, 5)
-    theirs = _peers.linformer(x, w, lowrank.HEADS)()
-    ours = lowrank.linformer_layer(x, w)
-    assert torch.allclose(ours, theirs, rtol=0, atol=1e-4)
 
 
 def test_gathering_is_masked_attention():

@@ -40,13 +40,13 @@ def texts() -> dict[str, str]:
     results = {
         f"bench_{job}": found for job in JOBS if (found := stored(f"bench_{job}"))
     }
-    # A kernel that is no longer timed may still stand in a stored file.
-    growing = cases("scaling")
+    # What is no longer measured may still stand in a stored file.
+    measured = {job: cases(job) for job in JOBS}
     records = [
         record
         for result in results.values()
         for record in result["result"]
-        if record["job"] != "scaling" or record["case"] in growing
+        if record["case"] in measured[record["job"]]
     ]
     build = stored("book_build")
     made = {
