@@ -41,13 +41,10 @@ class Goal(NamedTuple):
 
 
 class Judged(NamedTuple):
-    """A goal and what was measured: quartiles and median, None if it was not run, and
-    the name of the case.
-    """
+    """A goal and what was measured: quartiles and median, None if it was not run."""
 
     goal: Goal
     figure: Quartiles | None
-    case: str
 
     @property
     def word(self) -> str:
@@ -193,18 +190,10 @@ def judge(records: Sequence[Record], goals: Sequence[Goal] = GOALS) -> list[Judg
 
 
 def _judge(goal: Goal, records: Sequence[Record]) -> Judged:
-    found = []
-    for record in records:
-        if not _concerns(goal, record):
-            continue
-        figure = goal.figure(record)
-        if figure is not None:
-            found.append((figure, record["case"]))
-    if not found:
-        return Judged(goal, None, "")
+    figures = [goal.figure(record) for record in records if _concerns(goal, record)]
+    known = [figure for figure in figures if figure is not None]
     nearest = min if goal.least else max
-    figure, case = nearest(found, key=lambda pair: _median(pair[0]))
-    return Judged(goal, figure, case)
+    return Judged(goal, nearest(known, key=_median, default=None))
 
 
 def _concerns(goal: Goal, record: Record) -> bool:

@@ -56,7 +56,6 @@ def _gathering(device: str, quick: bool, pattern: Pattern) -> dict[str, Callable
     index, kept = places(pattern)
     eager = _peers.gather(index.to(device), kept.to(device))
     return {
-        "SDPA + mask": lambda: _peers.masked(pattern.mask().to(device)),
         "gather": lambda: eager,
         "compiled gather": partial(_peers.compiled, eager, quick),
     }

@@ -82,21 +82,16 @@ def _windows(n: int, w: int, device: str, quick: bool) -> list[Case]:
     def near(i, j):
         return (i - j).abs() <= reach
 
-    def usual(pattern: Pattern) -> Peers:
-        return {
-            **_dense(pattern, device),
-            "Longformer": partial(_peers.longformer, w),
-            "local-attention": partial(_peers.local, w),
-        }
-
-    def with_flex(pattern: Pattern) -> Peers:
-        return usual(pattern) | _flex(near, n, (32, 64), device, quick)
-
+    usual = {
+        "Longformer": partial(_peers.longformer, w),
+        "local-attention": partial(_peers.local, w),
+    }
+    with_flex = usual | _flex(near, n, (32, 64), device, quick)
     name = f"window {w}, n = {n}, forward"
     made = partial(patterns.window, n, w)
     return [
-        Case(name, made, with_flex),
-        Case(f"{name} and backward", made, usual, backward=True),
+        Case(name, made, lambda pattern: with_flex),
+        Case(f"{name} and backward", made, lambda pattern: usual, backward=True),
     ]
 
 
@@ -113,7 +108,7 @@ def _blocks(n: int, b: int, device: str, quick: bool) -> Case:
         def reads(i, j):
             return grid[i // b, j // b]
 
-        return _dense(pattern, device) | _flex(reads, n, (b,), device, quick)
+        return _flex(reads, n, (b,), device, quick)
 
     return Case(f"BigBird, blocks of {b}, n = {n}, forward", made, peers)
 
@@ -133,19 +128,13 @@ def _union(n: int, s: int, device: str, quick: bool) -> Case:
         far = (i - j) % s == 0
         return near | far | (j < columns)
 
-    def peers(pattern: Pattern) -> Peers:
-        return _dense(pattern, device) | _flex(reads, n, (64, 128), device, quick)
-
+    flex = _flex(reads, n, (64, 128), device, quick)
     return Case(
         f"window {s + 1} + stride {s} + {columns} columns, n = {n}, forward",
         partial(build, n, parts),
-        peers,
+        lambda pattern: flex,
         parts=tuple(alone),
     )
-
-
-def _dense(pattern: Pattern, device: str) -> Peers:
-    return {"SDPA + mask": lambda: _peers.masked(pattern.mask().to(device))}
 
 
 def _flex(
@@ -178,6 +167,8 @@ def measure(case: Case, device: str, rounds: int, job: str = "sparse") -> Record
     runs = {"ours": ours(pattern)}
     for i, part in enumerate(case.parts, 1):
         runs[f"part {i}"] = ours(part)
+    mask = pattern.mask().to(device)
+    runs["SDPA + mask"] = partial(run, _peers.masked(mask))
     made = {}
     for name, make in case.peers(pattern).items():
         made[name] = partial(_bound, run, make)
@@ -192,8 +183,6 @@ def measure(case: Case, device: str, rounds: int, job: str = "sparse") -> Record
         "connections": connections,
         "density": connections / n**2,
         "backward": case.backward,
-        "dtype": "float32",
-        "rows compared": n,
     }
     # Two products forward, five more backward.
     flop = 4 * D * HEADS * connections * (3.5 if case.backward else 1)

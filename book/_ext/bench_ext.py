@@ -77,7 +77,7 @@ def of_the_book(build: dict | None) -> list:
         for name, ratio in ratios.items()
     }
     return [
-        Judged(Goal(12, name, "book", "", None, target, False), found.get(name), "")
+        Judged(Goal(12, name, "book", "", None, target, False), found.get(name))
         for name, target in BOOK.items()
     ]
 
