@@ -74,7 +74,8 @@ def _source(device: str | torch.device) -> torch.Generator:
 
 
 def _matrix(device: str, n: int = 512, d: int = 32) -> Callable:
-    x, w_q, w_k = _drawn(device, (n, d), (1, d, 16), (1, d, 16))
+    weights = (1, d, 16)
+    x, w_q, w_k = _drawn(device, (n, d), weights, weights)
     return partial(attention_matrix, x, w_q / d**0.5, w_k, check=False)
 
 
@@ -111,7 +112,8 @@ def _qkv(kernel: Callable) -> Callable:
 
 def _linformer(device: str, N: int = 1, n: int = 512, d: int = 32) -> Callable:
     shape = (N, 1, n, d)
-    q, k, v, e, f = _drawn(device, shape, shape, shape, (64, n), (64, n))
+    mixtures = (64, n)
+    q, k, v, e, f = _drawn(device, shape, shape, shape, mixtures, mixtures)
     return partial(lowrank.linformer_attention, q, k, v, e, f, check=False)
 
 
@@ -138,7 +140,8 @@ def _delta(q, k, v, check: bool) -> tuple[Tensor, Tensor]:
 
 
 def _scan(device: str, n: int = 512, d: int = 32) -> Callable:
-    x, a, b, c = _drawn(device, (1, n, d), (1, n, d, 16), (1, n, 16), (1, n, 16))
+    states = (1, n, 16)
+    x, a, b, c = _drawn(device, (1, n, d), (1, n, d, 16), states, states)
     return partial(efficient.selective_scan, x, torch.sigmoid(a), b, c, check=False)
 
 
@@ -179,7 +182,8 @@ def _code(device: str, n: int, d: int) -> tuple[Tensor, Tensor, Tensor]:
 
 def _verify(device: str, n: int = 512, d: int = 32) -> Callable:
     q, k, columns = _code(device, n, d)
-    return partial(expressive.verify, expressive.Code(20 * q, k, 0.1, 0.1), columns)
+    code = expressive.Code(20 * q, k, 0.1, 0.1)
+    return partial(expressive.verify, code, columns)
 
 
 def _margins(device: str, n: int = 512, d: int = 32) -> Callable:
@@ -187,8 +191,9 @@ def _margins(device: str, n: int = 512, d: int = 32) -> Callable:
 
 
 def _context_ids(device: str, N: int = 1, n: int = 32, d: int = 16) -> Callable:
-    x, v = (t.double() for t in _drawn(device, (N, n, d), (d,)))
-    return partial(memorize.context_ids, x, v / d**0.5, 0.3, check=False)
+    x, v = _drawn(device, (N, n, d), (d,))
+    v = v.double() / d**0.5
+    return partial(memorize.context_ids, x.double(), v, 0.3, check=False)
 
 
 # --- the table
@@ -267,7 +272,11 @@ KERNELS = [
     Kernel(
         "context_ids",
         _context_ids,
-        {"n": Axis(512, 2, 0), "N": Axis(256, 1, 0), "d": Axis(1024, 1, 1, {"N": 8})},
+        {
+            "n": Axis(512, 2, 0),
+            "N": Axis(256, 1, 0),
+            "d": Axis(1024, 1, 1, {"N": 8}),
+        },
     ),
 ]
 
