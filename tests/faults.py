@@ -1970,6 +1970,11 @@ MUTATIONS = {
         "j.to(gaps.dtype).log2() / gaps",
         "after.two-thirds",
     ),
+    "dobrushin: twice": sharp(
+        "return (distances.amax((-2, -1)) / 2).to(p.dtype)",
+        "return distances.amax((-2, -1)).to(p.dtype)",
+        "after.angles",
+    ),
     "critical_beta: gaps to the mean": sharp(
         "gaps = (top - logits).sort",
         "gaps = (top - logits).abs().sqrt().sort",
