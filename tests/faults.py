@@ -1852,7 +1852,10 @@ MUTATIONS = {
         "after.cache",
     ),
     "state_floor: steps": cache(
-        "bridges", "steps = 2 ** int(bits) - 1", "steps = 2 ** int(bits)", "after.cache"
+        "bridges",
+        "steps = 2 ** int(bits) - 1",
+        "steps = 2 ** int(bits)",
+        "after.questions",
     ),
     "state_floor: axis": cache(
         "bridges",
@@ -1860,6 +1863,19 @@ MUTATIONS = {
         "_wide(p.amax(-1)).sort",
         "after.cache",
         page=False,
+    ),
+    "copying: nearly right": cache(
+        "theorems/cache",
+        "right = number == texts",
+        "right = number <= texts",
+        "after.copying",
+        page=False,
+    ),
+    "clustered: a count for its logarithm": cache(
+        "theorems/cache",
+        "logits = logits + count.log()",
+        "logits = logits + count",
+        "after.clusters",
     ),
     "state_floor: half": cache(
         "bridges",
