@@ -106,6 +106,7 @@ def keeping(
 ) -> dict:
     """A state that drops the last bits of all lists, or random ones with a seed; its
     answers are those of one list of each state, or lie midway between the extremes.
+
     Questions that are alike ask for the first token alone.
     """
     p = torch.eye(n, dtype=double)
