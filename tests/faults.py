@@ -545,6 +545,24 @@ MUTATIONS = {
         "return 2 * k",
         "codes.redraw",
     ),
+    "bits: natural logarithm": enough(
+        "theorems/what_is_enough",
+        "math.ceil(math.log2(paid))",
+        "math.ceil(math.log(paid))",
+        "codes.bits",
+    ),
+    "sign_rank: sign of the change of basis": enough(
+        "theorems/what_is_enough",
+        "q = [a[i] - Fraction(",
+        "q = [a[i] + Fraction(",
+        "codes.sign-rank",
+    ),
+    "counting_signs: one row's variables": enough(
+        "theorems/what_is_enough",
+        "bound = n * (2 * d + 1) * math.log(",
+        "bound = n * math.log(",
+        "codes.counting",
+    ),
     "certify.norms: axis": questions(
         "certify/matrices",
         "max(map(sum, zip(*sizes)))",

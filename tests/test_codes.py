@@ -475,7 +475,7 @@ PADDED[0, 0] = -1
         (enough.bits, (CIRCLE, 0 * CIRCLE), "q must prefer"),
         (enough.bits, (CIRCLE, 3 * CIRCLE), "k must have norms at most 1"),
         (enough.on_a_line, ([{0}, set()], 3), "each of rows must have some"),
-        (enough.on_a_line, ([{0, 5}], 3), "rows must have columns below"),
+        (enough.on_a_line, ([{0, 5}], 3), "must be numbers from 0 to 2"),
     ],
 )
 def test_theorems_refuse_what_is_no_object_of_theirs(theorem, given, words):
@@ -497,13 +497,16 @@ def test_the_length_of_all_queries_decides_nothing(scale):
     assert not price.bounded_norms(queries, 100 * CIRCLE)
     assert price.packed_logits(scale * CIRCLE @ CIRCLE.T, 2)
     assert enough.bits(queries, CIRCLE)
-    assert not enough.bits(queries, CIRCLE, fewer=7)
+    keys = codes.moment_keys(256)
+    assert not enough.bits.broken("the 8 bits of bfloat16", scale * keys, keys)
 
 
 def test_signs_of_numbers_need_no_dimension():
     """A row of plus signs, and rows of one number each, whose sign is c_i."""
     assert enough.sign_rank([[1], [-2]], [[2], [-3]], [1])
-    assert not enough.sign_rank([[1], [-2]], [[2], [-3]], [1], flip=False)
+    assert not enough.sign_rank.broken(
+        "columns not flipped", [[1], [-2]], [[2], [-3]], [1]
+    )
 
 
 def test_two_vectors_are_enough_for_an_angle():
