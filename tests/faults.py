@@ -545,6 +545,24 @@ MUTATIONS = {
         "return 2 * k",
         "codes.redraw",
     ),
+    "enough_dimensions: the sine": codes(
+        "theorems/price_of_dimension",
+        "1 + math.ceil(2 * math.log(n / 2)",
+        "1 + math.ceil(math.log(n / 2) / 2",
+        "codes.log",
+    ),
+    "packed_logits: the diameter for the radius": codes(
+        "theorems/price_of_dimension",
+        "math.log1p(2 * radius / gap)",
+        "math.log1p(radius / gap / 8)",
+        "synthesis.packing",
+    ),
+    "full_rank: the gap's sign": codes(
+        "theorems/price_of_dimension",
+        "1 - 2 * (n - 1) * math.exp(-gap)",
+        "1 - math.exp(-gap) / n",
+        "codes.rank",
+    ),
     "bits: natural logarithm": enough(
         "theorems/what_is_enough",
         "math.ceil(math.log2(paid))",
