@@ -207,6 +207,12 @@ MUTATIONS = {
         "v.shape[-3:]).flip(-5).movedim(-5, -2)",
         "paths.sums",
     ),
+    "_by_length: a state that is zero": paths(
+        "paths",
+        "    t = x[..., None, None, :]",
+        "    t = pad(x[..., None, None, :], (0, 0, 0, 0, 0, 1))",
+        "paths.cost",
+    ),
     "_bias: not carried": paths(
         "paths",
         "values = b @ layer.w_v\n",
