@@ -12,7 +12,7 @@ import torch
 
 from attnbook.theorems import path_efficacy as theorems
 from attnlib.attention import Layer, forward
-from attnlib.efficacy import length_bounds, logit_parts, logits
+from attnlib.efficacy import Reader, length_bounds, logit_parts, logits
 from attnlib.paths import path_counts, path_sums, restrict
 
 EPS = torch.finfo(torch.float64).eps
@@ -23,7 +23,18 @@ def test_three_classes_or_more_all_lengths_wrong(further):
     """(2, 3, 0) and (2, 0, 3) are wrong for the class 0, their sum (4, 3, 3) is
     right.
     """
-    reader, token = theorems.three_classes(further)
+    eye = torch.eye(3, 3 + further, dtype=torch.float64)
+    w_q = torch.zeros(1, 3, 1, dtype=torch.float64)
+    w_v = torch.tensor([[[1, 0, 0], [0, 0, 1], [0, 0, 0]]], dtype=torch.float64)
+    layer = Layer(w_q=w_q, w_k=w_q, w_v=w_v, w_o=eye[None, :, :3])
+    reader = Reader(
+        embed=eye[:, :3],
+        position=0 * eye[:1, :3],
+        layers=[layer],
+        readout=eye,
+        bias=0 * eye[0],
+    )
+    token = torch.tensor([[2.0, 3.0, 0.0]], dtype=torch.float64)
     alone = logit_parts(reader, token).by_length[:, 0]
     more = [0] * further
     assert alone.tolist() == [[2, 3, 0, *more], [2, 0, 3, *more]]
@@ -121,12 +132,13 @@ def test_networks_with_batches_and_single_precision():
     x, layers = made["x"], made["layers"]
     batch = torch.stack([x, x.flip(0)])
     single = [Layer(*(w if w is None else w.float() for w in l)) for l in layers]
-    for mode in theorems.MODES:
-        how = {"network": mode, "paths": mode}
+    for recomputed in (False, True):
+        how = {"recomputed": recomputed}
         assert theorems.first_order(batch, layers, **how)
         assert theorems.first_order(x.float(), single, **how).bound == 1e-4
         assert theorems.first_order(x.float(), single, **how)
-    assert not theorems.first_order(x.float(), single, paths="recomputed")
+    mixed = theorems.first_order.broken
+    assert not mixed("network frozen", x.float(), single, recomputed=True)
     assert theorems.weight(x, layers)
 
 
@@ -139,16 +151,12 @@ def test_labels_other_than_the_first():
 
 
 @pytest.mark.bad_input
-def test_hypotheses_are_asked_for_and_options_are_known():
+def test_hypotheses_are_asked_for():
     made = theorems.queries_and_keys_with_biases()
     x, layers = made["x"], made["layers"]
     biased = [layer._replace(b_o=x[0]) for layer in layers]
     with pytest.raises(ValueError, match="layer 1 has biases of values or outputs"):
         theorems.first_order(x, biased)
-    with pytest.raises(ValueError, match="network must be one of .*'frozn'"):
-        theorems.first_order(x, layers, network="frozn")
-    with pytest.raises(ValueError, match="paths must be one of .*'rerun'"):
-        theorems.first_order(x, layers, paths="rerun")
     with pytest.raises(ValueError, match=r"order must be one of \[1, 2, 3\], got 4"):
         theorems.first_order(x, layers, order=4)
     with pytest.raises(ValueError, match="heads must hold at least one"):
