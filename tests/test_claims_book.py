@@ -121,10 +121,14 @@ def tree(tmp_path) -> Path:
             ),
             encoding="utf-8",
         )
-    texts = boxes.read(tmp_path)
-    accepted = [claim.id for claim in registry if claim.place in texts]
-    claims.accept(accepted, tmp_path)
+    accept_all(tmp_path)
     return tmp_path
+
+
+def accept_all(tree: Path) -> None:
+    texts = boxes.read(tree)
+    registry = claims.load(tree / "book/claims.toml")
+    claims.accept([claim.id for claim in registry if claim.place in texts], tree)
 
 
 def build(tree: Path) -> subprocess.CompletedProcess:
@@ -345,6 +349,7 @@ def formalise(tree: Path, covers: str = "whole") -> None:
         r'\[\[claim\]\]\nid = "sample.instances"', rf"{FORMAL}\n\g<0>", SAMPLE
     ).replace('covers = "whole"', f'covers = "{covers}"')
     (tree / "book/claims.toml").write_text(text, encoding="utf-8")
+    accept_all(tree)
     (tree / "proofs").mkdir(exist_ok=True)
     path = tree / "proofs/base.v"
     path.write_text(PROOF, encoding="utf-8")

@@ -308,7 +308,7 @@ def sample(tmp_path) -> Path:
         execution_count=1,
     )
     last = nbformat.v4.new_code_cell(
-        "print(attnlib.__version__, attnlib.__file__)", id="where"
+        "import attnlib\nprint(attnlib.__version__, attnlib.__file__)", id="where"
     )
     notebook = nbformat.v4.new_notebook(
         cells=[

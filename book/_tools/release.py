@@ -50,7 +50,7 @@ PLACES = {
     "paper/paper.md": ["\ndate: {words}"],
 }
 # Here an old version is history, or the version of something else.
-HISTORY = re.compile(r"CHANGELOG\.md|requirements\.txt|tests/|.*/data/")
+HISTORY = re.compile(r"CHANGELOG\.md|requirements\.txt|tests/|.*/data/|book/released")
 UNRELEASED = re.compile(r"^## Unreleased.*$", re.M)
 VERSION = re.compile(r"\d+\.\d+\.\d+")
 TRY = """
