@@ -12,6 +12,7 @@ second stores the new ones:
 
 from __future__ import annotations
 
+import ast
 import dataclasses
 import inspect
 import json
@@ -135,6 +136,76 @@ def test_another_number_is_noticed():
         assert len(other(now, then)) == 1
     near = {"a.b": then["a.b"] | {"check": [[1.00001, 2.0]]}}
     assert other(near, then) == [] and len(other({}, then)) == 2
+
+
+# --- what it is about
+
+# Pages whose claims without a kernel do not say yet why there is none.
+UNSAID = """
+after.tasks after.two-layers boltzmann.any-temperature boltzmann.typical
+efficient.causal efficient.depth efficient.order escaping.sink expressive.lengths
+expressive.noise expressive.rank expressive.rounding jl.existence lowrank.bounded
+lowrank.entropy lowrank.metric lowrank.products lowrank.vacuous lowrank.winners
+questions.keeps questions.lemma questions.rank-order questions.right-side
+synthesis.blocks synthesis.many
+"""
+
+
+def reached(path: Path) -> dict[str, set[str]]:
+    """What of attnlib each claim of a module calls, itself or by a helper beside it;
+    verdicts and checks of arguments are no kernels.
+    """
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    kernels = set()
+    for node in ast.walk(tree):
+        ours = isinstance(node, ast.ImportFrom) and node.module.startswith("attnlib")
+        if ours and node.module != "attnlib._require":
+            kernels |= {alias.asname or alias.name for alias in node.names}
+    kernels -= {"_require", "Verdict", "at_most", "at_least"}
+    beside = {
+        n.name: n for n in tree.body if isinstance(n, ast.FunctionDef | ast.ClassDef)
+    }
+
+    def calls(node: ast.AST, seen: set[str]) -> set[str]:
+        names = {
+            n.id
+            for part in node.body
+            for n in ast.walk(part)
+            if isinstance(n, ast.Name)
+        }
+        found = names & kernels
+        for name in (names & beside.keys()) - seen:
+            seen.add(name)
+            found |= calls(beside[name], seen)
+        return found
+
+    return {
+        ast.literal_eval(mark.args[0]): calls(node, {node.name})
+        for node in beside.values()
+        for mark in node.decorator_list
+        if isinstance(mark, ast.Call) and ast.unparse(mark.func) == "claim"
+    }
+
+
+def test_each_claim_calls_a_kernel_or_says_why_not():
+    found = {}
+    for path in sorted(Path(theorems.__file__).parent.glob("[!_]*.py")):
+        found |= reached(path)
+    assert found.keys() == THEOREMS.keys() and len(UNSAID.split()) < 40
+    alone = {name for name, kernels in found.items() if not kernels}
+    said = {n for n, theorem in THEOREMS.items() if theorem.function.without_kernel}
+    assert alone - said == set(UNSAID.split())
+
+
+def test_a_claim_that_calls_no_kernel_is_found(tmp_path):
+    page = tmp_path / "page.py"
+    page.write_text(
+        "from attnlib.certify import at_most\nfrom attnlib.paths import path_counts\n"
+        "def helper(x):\n    return path_counts(x)\n"
+        "@claim('a.hollow')\ndef f(x):\n    return at_most(x, 1)\n"
+        "@claim('a.sound')\ndef g(x):\n    return at_most(helper(x), 1)\n"
+    )
+    assert reached(page) == {"a.hollow": set(), "a.sound": {"path_counts"}}
 
 
 # --- what nothing could be measured of
