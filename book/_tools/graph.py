@@ -42,7 +42,7 @@ def draw(claims: list, words: Mapping[str, str], titles: Mapping[str, str]) -> s
     parts += [_dot(claim, at[claim.id], words[claim.id]) for claim in claims]
     return (
         f'<svg class="claim-graph" viewBox="0 0 {width} {height}" width="{width}" '
-        'role="img" xmlns="http://www.w3.org/2000/svg" '
+        'role="group" xmlns="http://www.w3.org/2000/svg" '
         'aria-label="Which claim rests on which; the list below says the same">'
         f"{''.join(parts)}</svg>"
     )
@@ -66,7 +66,8 @@ def _dot(claim, place: tuple[int, int], word: str) -> str:
     name = claim.id.replace(".", "-")
     uses = f"; rests on {', '.join(claim.uses)}" if claim.uses else ""
     return (
-        f'<a href="#status-{name}"><title>{claim.id}: {word}{uses}</title>'
+        f'<a href="#status-{name}" aria-label="{claim.id}: {word}{uses}">'
+        f"<title>{claim.id}: {word}{uses}</title>"
         f'<circle class="claim-{word}" cx="{x}" cy="{y}" r="{RADIUS}"/>'
         f'<text class="letter" x="{x}" y="{y + 3}">{LETTERS[word]}</text></a>'
     )
