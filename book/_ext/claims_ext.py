@@ -156,6 +156,7 @@ def render(
         "source": source_words,
         "escape": escape,
         "tally": tally,
+        "files": files,
         "breakable": breakable,
     }
     titles = {claim.page: page_title(root, claim.page) for claim in registry}
@@ -229,9 +230,17 @@ def breakable(text: str) -> str:
     return re.sub(r"(/|::|&#95;)", r"\1<wbr>", escape(text))
 
 
-def tally(tests: dict) -> str:
-    """How many tests there are, by outcome."""
-    found = Counter(outcome for role in tests.values() for outcome in role.values())
+def files(tests: dict) -> list[str]:
+    """The files in which the tests of a claim stand."""
+    named = {nodeid.split("::")[0] for role in tests.values() for nodeid in role}
+    return sorted(named)
+
+
+def tally(role: dict) -> str:
+    """How many tests there are in a role, by outcome; which one failed stands among
+    the reasons.
+    """
+    found = Counter(role.values())
     parts = [f"{number} {outcome}" for outcome, number in sorted(found.items())]
     return f"{found.total()} test{'s' * (found.total() > 1)}: {', '.join(parts)}"
 

@@ -66,8 +66,7 @@ def _dot(claim, place: tuple[int, int], word: str) -> str:
     name = claim.id.replace(".", "-")
     uses = f"; rests on {', '.join(claim.uses)}" if claim.uses else ""
     return (
-        f'<a href="#status-{name}" aria-label="{claim.id}: {word}{uses}">'
-        f"<title>{claim.id}: {word}{uses}</title>"
+        f'<a href="#status-{name}"><title>{claim.id}: {word}{uses}</title>'
         f'<circle class="claim-{word}" cx="{x}" cy="{y}" r="{RADIUS}"/>'
         f'<text class="letter" x="{x}" y="{y + 3}">{LETTERS[word]}</text></a>'
     )
