@@ -64,9 +64,8 @@ def _line(start: tuple[int, int], end: tuple[int, int]) -> str:
 def _dot(claim, place: tuple[int, int], word: str) -> str:
     x, y = place
     name = claim.id.replace(".", "-")
-    uses = f"; rests on {', '.join(claim.uses)}" if claim.uses else ""
     return (
-        f'<a href="#status-{name}"><title>{claim.id}: {word}{uses}</title>'
+        f'<a href="#status-{name}"><title>{claim.id}: {word}</title>'
         f'<circle class="claim-{word}" cx="{x}" cy="{y}" r="{RADIUS}"/>'
         f'<text class="letter" x="{x}" y="{y + 3}">{LETTERS[word]}</text></a>'
     )
