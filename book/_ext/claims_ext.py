@@ -156,7 +156,6 @@ def render(
         "source": source_words,
         "escape": escape,
         "tally": tally,
-        "files": files,
         "breakable": breakable,
     }
     titles = {claim.page: page_title(root, claim.page) for claim in registry}
@@ -230,19 +229,12 @@ def breakable(text: str) -> str:
     return re.sub(r"(/|::|&#95;)", r"\1<wbr>", escape(text))
 
 
-def files(tests: dict) -> list[str]:
-    """The files in which the tests of a claim stand."""
-    named = {nodeid.split("::")[0] for role in tests.values() for nodeid in role}
-    return sorted(named)
-
-
 def tally(role: dict) -> str:
-    """How many tests there are in a role, by outcome; which one failed stands among
-    the reasons.
+    """How many tests of a role had which outcome; which one failed stands among the
+    reasons.
     """
     found = Counter(role.values())
-    parts = [f"{number} {outcome}" for outcome, number in sorted(found.items())]
-    return f"{found.total()} test{'s' * (found.total() > 1)}: {', '.join(parts)}"
+    return ", ".join(f"{number} {outcome}" for outcome, number in sorted(found.items()))
 
 
 def source_words(claim) -> str:

@@ -38,7 +38,8 @@ def draw(claims: list, words: Mapping[str, str], titles: Mapping[str, str]) -> s
     parts = [
         _column(title, LEFT + COLUMN * k) for k, title in enumerate(titles.values())
     ]
-    parts += [_line(at[used], at[c.id]) for c in claims for used in c.uses]
+    lines = [_line(at[used], at[c.id]) for c in claims for used in c.uses]
+    parts.append(f'<path d="{"".join(lines)}"/>')
     parts += [_dot(claim, at[claim.id], words[claim.id]) for claim in claims]
     return (
         f'<svg class="claim-graph" viewBox="0 0 {width} {height}" width="{width}" '
@@ -58,14 +59,14 @@ def _line(start: tuple[int, int], end: tuple[int, int]) -> str:
     """A curve; within a column it bulges to the right."""
     (x, y), (u, v) = start, end
     out, back = (14, -14) if x == u else 2 * ((u - x) // 2,)
-    return f'<path d="M{x} {y} C{x + out} {y} {u - back} {v} {u} {v}"/>'
+    return f"M{x} {y}C{x + out} {y} {u - back} {v} {u} {v}"
 
 
 def _dot(claim, place: tuple[int, int], word: str) -> str:
     x, y = place
     name = claim.id.replace(".", "-")
     return (
-        f'<a href="#status-{name}"><title>{claim.id}: {word}</title>'
-        f'<circle class="claim-{word}" cx="{x}" cy="{y}" r="{RADIUS}"/>'
-        f'<text class="letter" x="{x}" y="{y + 3}">{LETTERS[word]}</text></a>'
+        f'<a class="claim-{word}" href="#status-{name}"><title>{claim.id}</title>'
+        f'<circle cx="{x}" cy="{y}" r="{RADIUS}"/>'
+        f'<text x="{x}" y="{y + 3}">{LETTERS[word]}</text></a>'
     )
