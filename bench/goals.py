@@ -169,8 +169,8 @@ TABLE = {  # job, the beginning of the name of a case: its goals
         (8, "peak bytes / those of an n x n matrix", of_square, 0.02, MOST),
     ],
     ("verify", "sign code, n = 32768"): [
-        (8, "int8: ours / bare product in floats", floor("bare product"), 0.14, MOST),
-        (8, "int8: worst error against float64", error, 0, MOST),
+        (8, "integers: ours / bare product", floor("bare product"), 1.3, MOST),
+        (8, "integers: worst error against float64", error, 0, MOST),
     ],
     ("ids", "smallest gap of 1e+07 ids"): [
         (10, "torch.sort + difference / ours", peer("torch.sort"), 13, LEAST),
