@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import http.server
-import json
 import re
 import shutil
 import threading
@@ -58,7 +57,7 @@ def test_a_bump_leaves_no_old_version(copy):
     [cited, preferred] = re.findall(
         r"^ *version: (\S+)", text_of("CITATION.cff", copy), re.M
     )
-    assert cited == preferred == json.loads(text_of(".zenodo.json", copy))["version"]
+    assert cited == preferred == "9.8.7"
     page = text_of("notebooks/path_decomposition/paths.ipynb", copy)
     assert "version 9.8.7" in page and "/9.8/notebooks/path_decomposition/" in page
     assert "attnlib2031paths" in page
@@ -196,56 +195,6 @@ def test_a_zip_of_another_name_is_refused(tmp_path):
     two_pages(tmp_path / "site")
     with pytest.raises(pages.Problem, match="is called site-0.2.0.zip"):
         publish.publish(tmp_path / "site", tmp_path / "o", [Path("book.zip")])
-
-
-# --- Zenodo ---
-
-
-ZENODO = {
-    "title",
-    "upload_type",
-    "version",
-    "publication_date",
-    "description",
-    "creators",
-    "access_right",
-    "license",
-    "language",
-    "keywords",
-    "related_identifiers",
-}
-
-
-def zenodo_faults(record: dict) -> list[str]:
-    """What Zenodo's list of fields does not know, or CITATION.cff denies."""
-    cited = yaml.safe_load(text_of("CITATION.cff"))
-    known = {reference.get("url", "") for reference in cited["references"]}
-    faults = sorted(set(record) ^ ZENODO)
-    if record.get("upload_type") != "software" or record.get("access_right") != "open":
-        faults.append("type")
-    for key in ("title", "version", "license", "keywords"):
-        if record.get(key) != cited[key]:
-            faults.append(f"{key} is not that of CITATION.cff")
-    if record.get("creators") != cited["authors"]:
-        faults.append("creators")
-    if record.get("publication_date") != cited["date-released"]:
-        faults.append("day")
-    for related in record.get("related_identifiers", []):
-        number = related["identifier"].removeprefix("arXiv:")
-        if f"https://arxiv.org/abs/{number}" not in known:
-            faults.append(related["identifier"])
-        if related["relation"] != "references" or related["scheme"] != "arxiv":
-            faults.append(f"relation of {number}")
-    return faults
-
-
-def test_zenodo_gets_what_the_citation_says():
-    record = json.loads(text_of(".zenodo.json"))
-    assert zenodo_faults(record) == []
-    assert zenodo_faults({**record, "upload_typ": 1}) == ["upload_typ"]
-    assert zenodo_faults({**record, "version": "0"}) != []
-    stranger = {"identifier": "arXiv:1", "scheme": "arxiv", "relation": "references"}
-    assert zenodo_faults({**record, "related_identifiers": [stranger]}) == ["arXiv:1"]
 
 
 # --- the paper ---

@@ -17,7 +17,6 @@ import minibook
 import pages
 import pdf
 import pytest
-import rows
 from minibook import markdown
 from pdf import serving
 from pypdf import PdfReader
@@ -315,11 +314,6 @@ def test_the_picture_moves_unless_a_reader_wants_none(browser, front, wish, move
             seen.add(page.screenshot())
     context.close()
     assert (len(seen) > 1) == moves
-
-
-def test_the_moving_picture_is_drawn_by_its_tool():
-    drawn = (ROOT / "book/_static/rows.svg").read_text(encoding="utf-8")
-    assert rows.draw() == drawn and len(drawn) < 60_000
 
 
 # ---------------------------------------------------------------- previews

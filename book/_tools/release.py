@@ -3,7 +3,7 @@
     python book/_tools/release.py bump 0.2.0
     python book/_tools/release.py pack
 
-`bump` gives every file the new version and the present day, all or none. `pack` puts
+`bump` gives every file the new version and the present day. `pack` puts
 wheel, sdist, PDF, a zip of the built site and the notes of the release into
 _build/release, and installs the wheel into an empty environment to try a theorem.
 Neither asks a network for anything.
@@ -35,7 +35,6 @@ PLACES = {
     "attnlib/__init__.py": ['__version__ = "{version}"'],
     "_config.yml": ['copyright: "{year}"'],
     "CITATION.cff": ["version: {version}", 'released: "{day}"', "year: {year}"],
-    ".zenodo.json": ['"version": "{version}"', '"publication_date": "{day}"'],
     "README.md": ["Version {version}", "attnlib{year},", "{{{year}}}"],
     "book/cite.md": [
         "ersion {version}",
@@ -99,7 +98,8 @@ def bump(version: str, root: Path = pages.ROOT, day: str = "") -> None:
     new = words(version, day or datetime.date.today().isoformat())
     changes = {root / name: renewed(root, name, old, new) for name in PLACES}
     changes[root / "CHANGELOG.md"] = closed(root, new)
-    address.write_all(changes)
+    for path, text in changes.items():
+        pages.write_atomically(path, text)
     if notebooks.main(["clean"], root):
         raise Problem("the pages were not rewritten (above)")
     if left := leftovers(root, old):
