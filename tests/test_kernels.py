@@ -150,11 +150,14 @@ def test_a_kernel_is_interrupted_ends_when_told_and_is_not_left(forked):
     manager, client = start_new_kernel()
     number = manager.provisioner.pid
     try:
-        client.execute("import time\nprint('begun', flush=True)\ntime.sleep(3600)")
+        code = "import time\nprint('begun', flush=True)\ntime.sleep(3600)"
+        asked = client.execute(code)
         while client.get_iopub_msg(timeout=900)["msg_type"] != "stream":
             pass  # an interrupt before the cell has begun would hit the kernel
         manager.interrupt_kernel()
         reply = client.get_shell_msg(timeout=900)
+        while reply["parent_header"]["msg_id"] != asked:  # an answer to "are you there?"
+            reply = client.get_shell_msg(timeout=900)
         assert reply["content"]["ename"] == "KeyboardInterrupt"
         assert manager.is_alive()
     finally:

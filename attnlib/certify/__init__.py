@@ -61,7 +61,7 @@ class Verdict:
             return f"fails: {self.value:.2g} > {self.bound:g}"
         if self.value == self.bound == 0:
             return "holds: 0 = 0"
-        if 0 < self.bound < 1e-6:
+        if 0 < self.bound < 1e-4:
             return f"holds, to {self.bound:g}"
         shown = self.value if abs(self.value) >= 1e-9 else 0
         return f"holds: {shown:.2g} <= {self.bound:g}"
