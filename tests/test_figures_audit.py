@@ -1,12 +1,9 @@
-"""The figures of notebooks/synthesis/your_model: small, described, and readable without
-colour.
-"""
+"""What the figures of notebooks/synthesis/your_model draw."""
 
 from __future__ import annotations
 
 import pytest
 import torch
-from test_figures import described, doubled
 
 from attnbook.figures import audit as draw
 from attnlib import bridges
@@ -23,7 +20,6 @@ def words(ax) -> str:
 
 def test_what_two_rows_share_is_what_tau_leaves():
     fig = draw.two_rows(P, "a bc")
-    described(fig)
     shared = 1 - float(bridges.dobrushin(P))
     assert f"what both read: {shared:.0%}" in words(fig.axes[1])
     assert [label.get_text() for label in fig.axes[0].get_xticklabels()][1] == "␣"
@@ -54,11 +50,3 @@ def test_the_gauges_show_the_three_numbers():
     assert "a typical row is sharp" in whole
     _, (dull,) = draw.gauges(LOGITS, "abcd", [0.1], r=2)
     assert dull == "logits times 0.1"
-    for frame in frames:
-        described(frame)
-
-
-def test_heads_are_described_and_doubled():
-    fig = draw.sparse_or_low_rank({"one": ([0.1], [0.5]), "other": ([0.9], [0.0])})
-    described(fig)
-    doubled(fig.axes[0], 2)

@@ -1,9 +1,8 @@
-"""The figures of the page Benchmarks: small, described, readable without colour."""
+"""What the figures of the page Benchmarks draw."""
 
 from __future__ import annotations
 
 import pytest
-from test_figures import described, doubled
 
 from bench import figures as draw
 from bench import scaling
@@ -24,17 +23,6 @@ def records():
                 "at": at,
                 **measured,
             }
-
-
-def test_figures_are_small_and_described():
-    fig = draw.scaling(list(records()))
-    described(fig)
-    assert [bool(ax.axison) for ax in fig.axes] == [True] * 4
-    assert all(ax.get_xscale() == ax.get_yscale() == "log" for ax in fig.axes)
-
-
-def test_colours_are_doubled_by_mark_or_dash():
-    doubled(draw.scaling(list(records())).axes[0], len(draw.LOOKS))
 
 
 def test_every_look_is_a_kernel_of_the_table():

@@ -1,15 +1,10 @@
-"""The figures of notebooks/one_layer_memorization/boltzmann_and_hardmax: small,
-described, and readable without colour.
-"""
+"""What the figures of notebooks/one_layer_memorization/boltzmann_and_hardmax draw."""
 
 from __future__ import annotations
 
 import math
-from functools import cache
 
 import pytest
-import torch
-from test_figures import described, doubled
 
 from attnbook.figures import boltzmann as draw
 
@@ -19,41 +14,6 @@ WORDS = {
     "labels": [("water", "shore"), ("office", "money")],
     "heights": ("shore", "money", "water", "office"),
 }
-
-
-@cache
-def every_figure():
-    x = torch.linspace(0, 3, 50, dtype=torch.float64)
-    return {
-        "near_miss": draw.near_miss(x, x.cos(), 1.57),
-        "slices": draw.slices(x, {"2": x, "4": x**2, "16": x.sin()}, (0.0, 1.0, 2.0)),
-        "tightness": draw.tightness(
-            {"a": ([10.0, 20.0], [1.1, 3.0]), "b": ([15.0], [1e9])}
-        ),
-        "one_token": draw.one_token(x, x / 4, 0.4, 0.1),
-    }
-
-
-def every_idea():
-    frames, _ = draw.whole(**WORDS, beta=0.3, w=0.5)
-    beams, _ = draw.balance((1, 2, 5, 6), (1, 3, 4, 6), (0, 1.0, math.inf))
-    return [*frames, *beams, draw.powers({3: 1, 4: -2, 7: 1})]
-
-
-@pytest.mark.parametrize("name", every_figure())
-def test_figures_are_small_and_described(name):
-    described(every_figure()[name])
-
-
-def test_ideas_are_small_and_described():
-    for fig in every_idea():
-        described(fig)
-
-
-@pytest.mark.parametrize("name", every_figure())
-def test_colours_are_doubled_by_mark_or_dash(name):
-    for ax in every_figure()[name].axes:
-        doubled(ax, 2)
 
 
 def test_ratios_are_drawn_by_their_logarithm():

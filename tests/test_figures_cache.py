@@ -1,12 +1,9 @@
-"""The figures of notebooks/what_came_after/cache: small, described, readable without
-colour.
-"""
+"""What the figures of notebooks/what_came_after/cache draw."""
 
 from __future__ import annotations
 
 import pytest
 from matplotlib.colors import to_hex
-from test_figures import described, doubled
 
 from attnbook.figures import BLUE, VERMILLION
 from attnbook.figures import cache as draw
@@ -19,12 +16,6 @@ def words(ax) -> list[str]:
 def faces(ax, color: str) -> int:
     """How many cells of a colour there are."""
     return sum(to_hex(patch.get_facecolor()) == color.lower() for patch in ax.patches)
-
-
-def test_ideas_are_drawn_with_words():
-    for fig in (draw.state(), draw.tug(0.8), draw.ways()):
-        described(fig)
-        assert all(map(words, fig.axes))
 
 
 @pytest.mark.parametrize(("bits", "shared"), [(4, 1), (3, 2), (2, 4), (1, 8)])
@@ -51,13 +42,3 @@ def test_ways_keep_less_than_the_whole():
     whole, groups, latent, window, sums, text = draw.ways().axes
     assert [faces(ax, BLUE) for ax in (whole, groups, window)] == [32, 16, 12]
     assert faces(sums, VERMILLION) == 4
-
-
-def test_measurements_are_described_and_doubled():
-    shares = {"one": [0.0, 0.5, 1.0], "two": [0.0, 0.2, 0.9]}
-    for fig in (
-        draw.reading([0.0, 1.0, 2.0], shares, promised=2.0, silent=0.5),
-        draw.recalled([1, 2, 3], shares, 3),
-    ):
-        described(fig)
-        doubled(fig.axes[0], 2)

@@ -1,6 +1,4 @@
-"""The figures of notebooks/sparse_universality/copying_task: small, described, readable
-without colour, and the stored result.
-"""
+"""What the figures of notebooks/sparse_universality/copying_task draw."""
 
 from __future__ import annotations
 
@@ -9,18 +7,14 @@ from functools import cache
 
 import pytest
 import torch
-from test_figures import described, doubled
 
 from attnbook.data import load_result
 from attnbook.figures import copying as draw
-from attnlib import copying, patterns
+from attnlib import copying
 
 
 @cache
 def every_figure():
-    field = copying.receptive_fields([patterns.causal(patterns.fixed(16, 3)).mask(1)])[
-        -1
-    ]
     variants = [
         {
             "pattern": p,
@@ -41,9 +35,6 @@ def every_figure():
         for i in (3, 4, 5)
     ]
     return {
-        "fields": draw.fields(
-            [field, field], ["one", "two"], [copying.reached(field)] * 2
-        ),
         "ladder": draw.ladder(variants),
         "by_sparsity": draw.by_sparsity(
             [
@@ -52,15 +43,8 @@ def every_figure():
             ],
             bounds=True,
         ),
-        "mixers": draw.mixers(
-            [("copying", "accuracy", {"AA": [1.0, 0.9], "AC": [0.5]}, {"AA": 1.0})]
-        ),
-        "task": draw.task(),
         "narrow": draw.narrow(),
         "word_scores": draw.word_scores(*some_words()),
-        "curves": draw.curves(
-            {"a": [[3.0, 2.0, 1.0]], "b": [[3.0, 2.5, 2.0]]}, 20, math.log(16)
-        ),
     }
 
 
@@ -73,23 +57,6 @@ def some_words():
         ]
     bigrams = {"perplexity": 80.0, "perplexity on far words": 70.0}
     return runs, {"bigrams": bigrams}
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        "fields",
-        "ladder",
-        "by_sparsity",
-        "mixers",
-        "curves",
-        "task",
-        "narrow",
-        "word_scores",
-    ],
-)
-def test_figures_are_small_and_described(name):
-    described(every_figure()[name])
 
 
 def test_what_is_heard_grows_until_the_answer_is():
@@ -151,15 +118,6 @@ def test_labels_and_what_is_drawn():
     ) == pytest.approx([0.28, 0.38, 0.48])
     dashes = [line for line in lines if line.get_linestyle() == "--"]
     assert len(dashes) == 9 and list(dashes[0].get_ydata()) == pytest.approx([0.3, 0.3])
-
-
-def test_colours_are_doubled_by_mark():
-    doubled(every_figure()["curves"].axes[0], 2)
-    assert (
-        len({mark for _, mark in draw.STYLES.values()})
-        == len({colour for colour, _ in draw.STYLES.values()})
-        == len(draw.STYLES)
-    )
 
 
 def test_the_stored_result_is_whole():

@@ -1,6 +1,4 @@
-"""The figures of notebooks/path_decomposition/path_efficacy: small, described, and
-readable without colour.
-"""
+"""What the figures of notebooks/path_decomposition/path_efficacy draw."""
 
 from __future__ import annotations
 
@@ -9,9 +7,7 @@ from functools import cache
 
 import pytest
 import torch
-from test_figures import ALT, doubled, images
 
-from attnbook import figures
 from attnbook.figures import VERMILLION
 from attnbook.figures import efficacy as draw
 
@@ -19,21 +15,8 @@ from attnbook.figures import efficacy as draw
 @cache
 def every_figure():
     alone = torch.tensor([[0.1, 0.8, 0.5], [0.2, 0.7, 0.6]])
-    task = {"length": alone, "whole": [0.9, 0.95], "guess": 0.3}
     way = [[0.3, 0.0, -0.3, 0.0], [0.2, 0.1, -0.2, -0.1], [0.1, 0.1, -0.1, -0.1]]
-    z_squared = torch.square
-    frames, _ = draw.paths_by_length(
-        3, 2, word="cab", said=["aaa", "abc", "acb", "cba"]
-    )
     return {
-        "paths_by_length": frames[1],
-        "wrong_alone": draw.wrong_alone([2, 3, 0], [2, 0, 3]),
-        "volume": draw.volume(z_squared, z_squared, parts=(1, 0.5, 0.5), slope=0.2),
-        "weights": draw.weights(
-            [1, 4, 4], torch.tensor([1.0, 2.0, 0.5]), torch.tensor([1.0, 3.0, 2.0])
-        ),
-        "length_laws": draw.length_laws({"a": (3, 2), "b": (12, 12), "c": (2, 5)}),
-        "by_length": draw.by_length({"one": task, "two": task}),
         "drawn": draw.drawn({"all": alone, "20 paths": alone / 2}, 0.9),
         "circle": draw.circle(
             {
@@ -42,22 +25,6 @@ def every_figure():
             }
         ),
     }
-
-
-@pytest.mark.parametrize("name", every_figure())
-def test_figures_are_small_and_described(name):
-    fig = every_figure()[name]
-    (image,) = images(figures.show(fig, alt=ALT).data)
-    assert 2_000 < len(image) < 200_000
-    drawn = [ax for ax in fig.axes if ax.axison]
-    assert all(ax.get_xlabel() for ax in drawn)
-    assert not drawn or drawn[0].get_ylabel()
-
-
-@pytest.mark.parametrize("name", ["length_laws", "by_length", "volume", "weights"])
-def test_colours_are_doubled_by_mark_or_dash(name):
-    for ax in every_figure()[name].axes:
-        doubled(ax, 2)
 
 
 @pytest.mark.parametrize("name", ["circle", "drawn"])

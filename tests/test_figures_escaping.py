@@ -1,12 +1,8 @@
-"""The figures of notebooks/path_decomposition/escaping_collapse: small, described, and
-readable without colour.
-"""
+"""What the figures of notebooks/path_decomposition/escaping_collapse draw."""
 
 from __future__ import annotations
 
-import pytest
 import torch
-from test_figures import described, doubled
 
 from attnbook.figures import escaping as draw
 
@@ -16,48 +12,6 @@ def four_ways(layers=2):
     path = 1 + torch.rand(layers + 1, 5, 2, dtype=torch.float64, generator=g)
     together = torch.ones_like(path)
     return {"a": path, "b": path + 0.1, "c": 2 * path, "d": together}
-
-
-def ideas():
-    frames, _ = draw.four_ways(four_ways())
-    rows = [("before", 3.0, 1.0), ("after", 2.0, 1.5)]
-    heads = [("softmax", [0.9, 0.1, 0.0], 0.1), ("ReLU", [None, 0.5, 0.5], 1.0)]
-    return {
-        "four_ways": frames[-1],
-        "seen_from_zero": draw.seen_from_zero(),
-        "three_and_one": draw.three_and_one(rows),
-        "rest": draw.rest(heads),
-    }
-
-
-def measurements():
-    logs = torch.tensor([1.0, 0.5, -3.0, -20.0, -70.0])
-    small = torch.tensor([0.6, 0.4, 1e-6, 1e-15])
-    return {
-        "speeds": draw.speeds(
-            {"a": logs, "b": logs / 9, "c": logs / 8, "d": -logs / 99}
-        ),
-        "depth": draw.depth(
-            [1 / (1 + l) for l in range(200)],
-            [0.5 / (1 + l) for l in range(200)],
-            [1.0, 0.1, 1e-3],
-        ),
-        "variants": draw.variants(
-            {"a": small, "b": small / 2, "c": small + 0.1, "d": small + 0.2}, 1e-15
-        ),
-    }
-
-
-@pytest.mark.parametrize("name", ideas() | measurements())
-def test_figures_are_small_and_described(name):
-    described((ideas() | measurements())[name])
-
-
-@pytest.mark.parametrize("name", measurements())
-def test_colours_are_doubled_by_mark_or_dash(name):
-    for ax in measurements()[name].axes:
-        assert ax.axison
-        doubled(ax, 3)
 
 
 def test_a_curve_ends_where_the_picture_ends():

@@ -1,14 +1,10 @@
-"""The figures of the pages on exact memorization and on the reviewers' questions:
-small, described, readable without colour.
-"""
+"""What the figures of memorization and of the reviewers' questions draw."""
 
 from __future__ import annotations
 
 from functools import cache
 
-import pytest
 import torch
-from test_figures import described, doubled
 
 from attnbook.figures import memorization, reviewers
 
@@ -24,8 +20,6 @@ GAPS = {name: [[1e-3, 0.1], [1e-2, 0.2]] for name in RUNS}
 
 @cache
 def every_figure():
-    t = torch.linspace(0, 1, 5)
-    points = torch.linspace(-0.1, 1, 30)
     slopes = {
         f"θ = {theta}": torch.linspace(1, 9, 12) * theta
         for theta in (0.4, 0.5, 0.6, 1.0)
@@ -37,19 +31,7 @@ def every_figure():
         for n in (50, 100)
     }
     return {
-        "networks": memorization.networks(
-            t, 3 * t, points, {"solid": points, "dashed": 2 * points}
-        ),
         "growth": memorization.growth(slopes, {"θ = 0.6": 5.0, "θ = 1.0": 1.0}),
-        "parameters": memorization.parameters(
-            [10, 100], [20, 200], [90, 150], [100.0, 200.0]
-        ),
-        "bends": memorization.bends([1, 2, 3.5], [2, 1, 4])[0][2],
-        "strip": memorization.strip(),
-        "ridge": memorization.ridge([7, 3], 1.0, 0.03),
-        "units": memorization.units([16, 800], 16, [4, 200]),
-        "reached": memorization.reached(RUNS, [0.29, 0.32]),
-        "against_gaps": memorization.against_gaps(RUNS, GAPS),
         "accuracies": reviewers.accuracies(
             {
                 "no attention": [0.3, 0.31],
@@ -58,45 +40,7 @@ def every_figure():
             }
         ),
         "widths": reviewers.widths(sizes, widths, {"400 ids": 400, "800 ids": 800}),
-        "asked": reviewers.asked(),
-        "follows": reviewers.follows(
-            [0.0, 1.0], [2.0, 3.0], ([0.0, 1.0], [2.0, 0.0]), "trained"
-        ),
-        "two_limits": reviewers.two_limits(),
-        "stairs": reviewers.stairs(
-            ([0.0, 0.5, 1.0], [0.0, 1.0, 2.0]), [(1, [1.0, 1.0, 1.0])] * 2
-        ),
-        "rate": reviewers.rate((8, 16), [0.04, 0.02], [0.2, 0.1], [0.4, 0.2]),
     }
-
-
-@pytest.mark.parametrize("name", every_figure())
-def test_figures_are_small_and_described(name):
-    fig = every_figure()[name]
-    described(fig)
-    without_axes = {"strip", "asked", "two_limits"}
-    assert all(ax.axison for ax in fig.axes) or name in without_axes
-
-
-LINES = {
-    "networks": 3,
-    "growth": 4,
-    "parameters": 3,
-    "units": 4,
-    "reached": 2,
-    "against_gaps": 4,
-    "accuracies": 1,
-    "follows": 2,
-    "stairs": 2,
-    "widths": 6,
-    "rate": 3,
-}
-
-
-@pytest.mark.parametrize(("name", "least"), LINES.items())
-def test_colours_are_doubled_by_mark_or_dash(name, least):
-    for ax in every_figure()[name].axes:
-        doubled(ax, least)
 
 
 def test_a_bound_is_drawn_only_where_one_is_proved():

@@ -1,22 +1,11 @@
-"""The figures of notebooks/sparse_universality/patterns_and_conditions: small,
-described, and readable without colour.
-"""
+"""What the figures of notebooks/sparse_universality/patterns_and_conditions draw."""
 
 from __future__ import annotations
 
 import pytest
-from test_figures import described, doubled
 
 from attnbook.figures import patterns as draw
 from attnlib import patterns
-
-
-def test_growth_is_described_and_doubled():
-    values = {name: [(n, 2 * n) for n in (4, 8)] for name in ("a", "b", "c")}
-    fig = draw.growth((4, 8), values, values)
-    described(fig)
-    for ax in fig.axes:
-        doubled(ax, 3)
 
 
 @pytest.mark.parametrize("count", [1, 3, 5])
@@ -27,11 +16,6 @@ def test_masks_show_the_first_step_that_reads(count):
     assert (image == 1).sum() == patterns.strided(9).degrees(0).sum() and set(
         image.flatten().tolist()
     ) == {0, 1, 2}
-
-
-def test_ideas_are_drawn_with_words():
-    assert len(draw.two_rings().axes) == 2
-    assert draw.narrow_cut().axes[0].texts
 
 
 def test_messages_fill_every_cake():

@@ -1,15 +1,11 @@
-"""The figures of notebooks/path_decomposition/four_questions: small, described, and
-readable without colour.
-"""
+"""What the figures of notebooks/path_decomposition/four_questions draw."""
 
 from __future__ import annotations
 
 from fractions import Fraction
 from functools import cache
 
-import pytest
 import torch
-from test_figures import described, doubled
 
 from attnbook.figures import questions as draw
 
@@ -24,22 +20,7 @@ def every_figure():
         "two_fates": draw.two_fates(falls, grows, [(0.01, 1.0), (55.0, 3.0)]),
         "turned_round": draw.turned_round((Fraction(2, 3), Fraction(1, 3)), 1.2),
         "dented": draw.dented(t, 1 + t.sin().abs(), detour=5.66, direct=9.0),
-        "toy_map": draw.toy_map((1.0, 1.3), 1.6, (0.9, 1.12)),
-        "ranks_and_fates": frames[-1],
-        "star": draw.star(8),
-        "lipschitz": draw.lipschitz([5, 17], [0.8, 1.3], [0.7, 0.8]),
     }
-
-
-@pytest.mark.parametrize("name", every_figure())
-def test_figures_are_small_and_described(name):
-    described(every_figure()[name])
-
-
-@pytest.mark.parametrize("name", ["toy_map", "lipschitz"])
-def test_colours_are_doubled_by_mark_or_dash(name):
-    for ax in every_figure()[name].axes:
-        doubled(ax, 2)
 
 
 def words(fig):

@@ -1,14 +1,10 @@
-"""The figures of notebooks/what_came_after/sharpness: small, described, and readable
-without colour.
-"""
+"""What the figures of notebooks/what_came_after/sharpness draw."""
 
 from __future__ import annotations
 
 import math
 
 import pytest
-import torch
-from test_figures import described, doubled
 
 from attnbook.figures import sharpness as draw
 from attnbook.theorems.sharpness import hand_row
@@ -53,22 +49,3 @@ def test_the_switch_is_between_its_two_rows():
         equal, zipf = (line.get_ydata() for line in ax.lines[:2])
         assert (zipf <= equal + 1e-12).all()
         assert equal[0] == pytest.approx(1 / n) == zipf[0]
-
-
-def test_measurements_are_described_and_doubled():
-    n = [64, 128]
-    measured = {"circle": [2.0, 8.0], "equal": [1.0, 1.2]}
-    fig = draw.lengths(n, measured, {"circle": [1.0, 4.0], "equal": [5.0, 6.0]})
-    described(fig)
-    doubled(fig.axes[0], 2)
-    law = fig.axes[0].lines[1].get_ydata()
-    assert list(law) == [2.0, 8.0]  # through the last mark
-
-    t = {"trained": torch.tensor([0.5, 2.0]), "before": torch.tensor([0.1, 0.2])}
-    fig = draw.rows_of_heads(t, t, n=64)
-    described(fig)
-    doubled(fig.axes[0], 2)
-
-    fig = draw.heads_by_length({"64": torch.ones(2, 3), "128": torch.ones(2, 3)})
-    described(fig)
-    doubled(fig.axes[0], 2)

@@ -1,16 +1,9 @@
-"""The figures of notebooks/sparse_universality/from_integers_to_softmax: small,
-described, and readable without colour.
-"""
+"""What the figures of notebooks/sparse_universality/from_integers_to_softmax draw."""
 
 from __future__ import annotations
 
 import math
 from functools import cache
-
-import numpy as np
-import pytest
-import torch
-from test_figures import described, doubled
 
 from attnbook.figures import softmax as draw
 
@@ -19,35 +12,11 @@ BETAS = [(1.0, "soft"), (math.inf, "hardmax")]
 
 @cache
 def every_figure():
-    t = np.linspace(0, 1, 40)
-    x = torch.linspace(0, 1, 40, dtype=torch.float64)
-    places = torch.tensor([0.25, 0.75], dtype=torch.float64)
     bars, _ = draw.sharper([2, 1.5, 1], BETAS)
-    bends, _ = draw.relu_by_relu(0.25)
-    tables, _ = draw.reading(x, x, places, places, 0.4, [(16.0, "so sharp")])
     return {
-        "line": draw.line(t, np.sin(t), np.cos(t), 9 * t, clip=1.5),
         "sharper": bars[0],
-        "temperatures": draw.temperatures(
-            [10, 20],
-            {"a": [1, 0], "b": [1, 0.5], "c": [0, 1]},
-            {"a": 50, "b": 60, "c": 70},
-        ),
-        "relu_by_relu": bends[1],
         "thin_set": draw.thin_set(4, 0.1),
-        "turned_round": draw.turned_round(),
-        "reading": tables[0],
     }
-
-
-@pytest.mark.parametrize("name", every_figure())
-def test_figures_are_small_and_described(name):
-    described(every_figure()[name])
-
-
-def test_colours_are_doubled_by_mark_or_dash():
-    for ax in every_figure()["temperatures"].axes:
-        doubled(ax, 6)
 
 
 def words(fig):

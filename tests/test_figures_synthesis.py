@@ -1,14 +1,10 @@
-"""The figures of notebooks/synthesis/five_theorems_one_matrix: small, described, and
-readable without colour.
-"""
+"""What the figures of notebooks/synthesis/five_theorems_one_matrix draw."""
 
 from __future__ import annotations
 
 from functools import cache
 
-import pytest
 import torch
-from test_figures import described, doubled
 
 from attnbook.figures import synthesis as draw
 
@@ -39,18 +35,6 @@ def every_figure():
         "relay": draw.relay(),
         "clusters": draw.clusters([(0, 1), (2, 3)]),
     }
-
-
-@pytest.mark.parametrize("name", every_figure())
-def test_figures_are_small_and_described(name):
-    described(every_figure()[name])
-
-
-@pytest.mark.parametrize(
-    "name, panel, curves", [("five", 2, 3), ("scale", 0, 4), ("bits", 0, 3)]
-)
-def test_colours_are_doubled_by_mark_or_dash(name, panel, curves):
-    doubled(every_figure()[name].axes[panel], curves)
 
 
 def words(name):

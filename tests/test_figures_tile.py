@@ -1,21 +1,8 @@
-"""The figures of notebooks/what_came_after/bits_of_a_tile: small, described, and
-readable without colour.
-"""
+"""What the figures of notebooks/what_came_after/bits_of_a_tile draw."""
 
 from __future__ import annotations
 
-from test_figures import described
-
 from attnbook.figures import tile as draw
-
-
-def words(fig) -> str:
-    return " ".join(text.get_text() for ax in fig.axes for text in ax.texts)
-
-
-def test_ideas_are_drawn_with_words():
-    assert "a message" in words(draw.list_and_mark())
-    assert "layer 1" in words(draw.two_steps())
 
 
 def test_lists_fall_into_the_holes_of_their_messages():
@@ -33,10 +20,9 @@ def test_lists_fall_into_the_holes_of_their_messages():
     assert all(len({x.count("1") for x in found}) == 1 for found in holes.values())
 
 
-def test_counts_are_described_and_stay_below_their_bounds():
+def test_counts_stay_below_their_bounds():
     sizes = [4, 6, 8, 10]
     found = {"4 bits": [4.0, 6.0, 7.0, 7.5], "52 bits": [4.0, 6.0, 8.0, 10.0]}
     fig = draw.counted(sizes, found)
-    described(fig)
     dashed = [line for line in fig.axes[0].lines if line.get_linestyle() == "--"]
     assert [line.get_ydata()[0] for line in dashed] == [8]

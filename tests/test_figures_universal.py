@@ -1,14 +1,8 @@
-"""The figures of the page The universality proof, executed: small, described, and
-readable without colour.
-"""
+"""What the figures of the page The universality proof, executed draw."""
 
 from __future__ import annotations
 
-from functools import cache
-
-import pytest
 import torch
-from test_figures import described, doubled
 
 from attnbook.figures import universal as draw
 from attnlib import patterns
@@ -19,32 +13,6 @@ def sweep():
     network = approximate(lambda x: x.flip(-2), 3, 1, 2, patterns.star(3))
     point = torch.tensor([[[0.6], [0.7], [0.1]]], dtype=torch.float64)
     return draw.sweep_frames(network, point)
-
-
-@cache
-def every_figure():
-    frames, _ = sweep()
-    return {
-        "plan": draw.plan(),
-        "mirrored": draw.mirrored(),
-        "two heads": draw.two_heads([1, 5, 8, 10], 5, 2),
-        "first frame": frames[0],
-        "a jump": frames[3],
-        "last frame": frames[-1],
-        "cells": draw.same_cell([2, 4]),
-        "errors": draw.errors([2, 4], [0.8, 0.4], [0.2, 0.1], 7.6, [24, 192]),
-    }
-
-
-@pytest.mark.parametrize("name", every_figure())
-def test_figures_are_small_and_described(name):
-    described(every_figure()[name])
-
-
-def test_colours_are_doubled_by_mark_or_dash():
-    left, right = every_figure()["errors"].axes
-    doubled(left, 3)
-    doubled(right, 2)
 
 
 def test_a_frame_for_each_layer_that_strikes():

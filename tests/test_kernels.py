@@ -156,7 +156,9 @@ def test_a_kernel_is_interrupted_ends_when_told_and_is_not_left(forked):
             pass  # an interrupt before the cell has begun would hit the kernel
         manager.interrupt_kernel()
         reply = client.get_shell_msg(timeout=900)
-        while reply["parent_header"]["msg_id"] != asked:  # an answer to "are you there?"
+        while (
+            reply["parent_header"]["msg_id"] != asked
+        ):  # an answer to "are you there?"
             reply = client.get_shell_msg(timeout=900)
         assert reply["content"]["ename"] == "KeyboardInterrupt"
         assert manager.is_alive()

@@ -120,6 +120,7 @@ def _img(fig: Figure, alt: str, *, hidden: bool = False) -> str:
     """The figure as an <img>, drawn as lines, or as pixels if it has many marks."""
     if len(alt) < 40:
         raise ValueError("alt must say what the figure shows, in a sentence")
+    _readable(fig)
     buffer = io.BytesIO()
     with matplotlib.rc_context(STYLE):  # savefig would draw it twice, with one result
         if _marks(fig) > 2000:
@@ -132,6 +133,25 @@ def _img(fig: Figure, alt: str, *, hidden: bool = False) -> str:
     data = base64.b64encode(buffer.getvalue()).decode()
     style = 'style="max-width:100%;background:white"' + (" hidden" if hidden else "")
     return f'<img alt="{html.escape(alt)}" {style} src="data:{mime};base64,{data}">'
+
+
+def _readable(fig: Figure) -> None:
+    """Refuse a figure that does not say what its axes are, or whose curves differ by
+    colour alone.
+    """
+    for number, ax in enumerate(fig.axes):
+        if ax.axison and not (ax.get_xlabel() and ax.get_ylabel()):
+            raise ValueError(f"axis {number} of the figure must say what is on it")
+        looks = {}
+        for line in ax.lines:
+            if line.get_label().startswith("_"):
+                continue  # it is not in the legend
+            look = line.get_marker(), str(line.get_linestyle())
+            other = looks.setdefault(look, line.get_label())
+            if other != line.get_label():
+                raise ValueError(
+                    f"{other!r} and {line.get_label()!r} must differ by mark or dash"
+                )
 
 
 def _marks(fig: Figure) -> int:
