@@ -551,19 +551,6 @@ def test_make_takes_the_first_python_that_is_new_enough(tmp_path):
     assert "python3.12 book/_tools/env.py test --this-python" in named
 
 
-def minutes_of(lane: str, name: str) -> list[str]:
-    """How long a lane takes, as a file says it where it lists the lanes."""
-    text = (ROOT / name).read_text(encoding="utf-8")
-    lines = [line for line in text.splitlines() if f"make {lane}" in line]
-    return re.findall(r"[\w ]+ minutes on two cores", " ".join(lines))
-
-
-@pytest.mark.parametrize("lane", ["test", "check"])
-def test_all_say_the_same_of_how_long_a_lane_takes(lane):
-    found = [minutes_of(lane, n) for n in ("CONTRIBUTING.md", "book/how_to_run.md")]
-    assert found[0] == found[1] and len(found[0]) == 1, found
-
-
 @pytest.mark.parametrize(
     ("broken", "code"), [("none", 0), ("test", 1), ("check", 1), ("proofs", 1)]
 )

@@ -74,8 +74,8 @@ def check_disk(root):
         )
     if not begun and free < FREE_GB_CUDA and sys.platform == "linux":
         say(
-            "%.1f GB are free: enough for the small build of torch (README, 'Without a "
-            "GPU'); the CUDA build wants %d" % (free, FREE_GB_CUDA)
+            "%.1f GB are free: enough for the small build of torch (How to run, 'The "
+            "small torch'); the CUDA build wants %d" % (free, FREE_GB_CUDA)
         )
 
 
