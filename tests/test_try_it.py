@@ -4,19 +4,23 @@ choice of a list: a reader gets an answer, or a sentence that says why there is 
 
 from __future__ import annotations
 
+import html
 import itertools
+import json
+import random
 import re
 import symtable
 
+import minibook
+import page_cache
 import pages
 import pytest
+import tried
 from minibook import code
 
 import notebooks
 from attnlib.audit import named
 
-PARAMETER = re.compile(r"^(\w+) = (.+?)  # @param (.+)$", re.M)
-LIMIT = re.compile(r"\b(min|max|step): ?([\d.]+)")
 NO_NUMBER = re.compile(r"\b(?:nan|inf)\b")
 
 
@@ -32,7 +36,9 @@ def values(default: str, form: str) -> list[str]:
         return [default, '""']
     if "number" in form:
         return ["0", "100000"]
-    limit = {"step": 1.0} | {key: float(said) for key, said in LIMIT.findall(form)}
+    limit = {"step": 1.0} | {
+        key: float(said) for key, said in tried.LIMIT.findall(form)
+    }
     least, most, step = limit["min"], limit["max"], limit["step"]
     middle = least + step * round((most - least) / 2 / step)
     return [f"{number:.9g}" for number in (least, most, middle)]  # as Colab: 3, not 3.0
@@ -44,20 +50,13 @@ def settings(source: str) -> list[dict[str, str]]:
     """
     found = {}
     ends = []
-    for name, default, form in PARAMETER.findall(source):
+    for name, default, form in tried.PARAMETER.findall(source):
         found[name] = values(default, form)
         ends.append(found[name][:2] if "slider" in form else found[name])
     assert len(found) == source.count("# @param")
     alone = [{name: value} for name, some in found.items() for value in some]
     corners = [dict(zip(found, corner)) for corner in itertools.product(*ends)]
     return [*alone, *corners]
-
-
-def filled_in(source: str, setting: dict[str, str]) -> str:
-    def value(line: re.Match) -> str:
-        return f"{line[1]} = {setting.get(line[1], line[2])}"
-
-    return PARAMETER.sub(value, source)
 
 
 def used(table: symtable.SymbolTable) -> set[str]:
@@ -89,17 +88,22 @@ def with_what_it_needs(cells: list[dict]) -> list[dict]:
     return kept
 
 
-def troubles(cells: list[dict], path) -> list[str]:
-    """Settings of a page's form for which a reader gets no answer, and what he gets."""
+def form_of(cells: list[dict], path) -> tuple[str, dict]:
+    """The source of a page's form, and the names that it finds when it is run."""
     cells = [cell for cell in cells if cell["cell_type"] == "code"]
     [last] = [k for k, c in enumerate(cells) if notebooks.TRY_IT in notebooks.tags(c)]
     *before, cell = with_what_it_needs(cells[: last + 1])
     names = {"__name__": "__main__"}
     notebooks.run_plain({"cells": before}, path, names)
-    source = notebooks.source(cell)
+    return notebooks.source(cell), names
+
+
+def troubles(cells: list[dict], path) -> list[str]:
+    """Settings of a page's form for which a reader gets no answer, and what he gets."""
+    source, names = form_of(cells, path)
     found = []
     for setting in settings(source):
-        text = filled_in(source, setting)
+        text = tried.filled_in(source, setting)
         where = ", ".join(f"{name} = {value}" for name, value in setting.items())
         try:
             said = notebooks.run_cell_plain(code("try-it", text), path, names)
@@ -157,3 +161,91 @@ def test_what_a_reader_meets_is_named_with_its_page_and_value(last, wrong, tmp_p
         assert found == []
     else:
         assert any(re.match(wrong, said) and "page.ipynb" in said for said in found)
+
+
+# --- the answers that the book shows
+
+
+def test_a_grid_has_the_default_the_ends_and_few_points():
+    chosen = tried.grid(FORM)
+    assert chosen == {
+        "n": ["0", "2", "3", "6", "9"],
+        "by": ["0.5", "1.0", "1.5", "2"],
+        "name": ['"a"', '"b"'],
+    }
+    assert len(tried.points(FORM)) == 40
+    slider = 'v{} = 3  # @param {{type: "slider", min: 0, max: 9}}\n'
+    assert len(tried.points("".join(map(slider.format, range(3))))) == 5**3
+    assert len(tried.points("".join(map(slider.format, range(4))))) == 3**4
+    assert tried.grid('x = "a"  # @param ["a", "b"] {allow-input: true}') == {
+        "x": ['"a"']
+    }
+
+
+@pytest.mark.parametrize("path", pages.notebooks(), ids=pages.page_name)
+def test_the_grid_of_a_page_is_small_and_has_its_default(path):
+    source = notebooks.source(
+        pages.read(path)["cells"][tried.cell_of(pages.read(path))]
+    )
+    points = tried.points(source)
+    assert len(points) <= tried.MOST
+    default = {name: value for name, value, _ in tried.PARAMETER.findall(source)}
+    same = [p for p in points if all(eval(p[n]) == eval(default[n]) for n in p)]
+    assert len(same) == 1
+
+
+def told(executed: dict) -> dict | None:
+    """Grid and answers that stand with *Try it* of a page that was run for the book."""
+    cell = executed["cells"][tried.cell_of(executed)]
+    for output in cell["outputs"]:
+        shown = "".join(output.get("data", {}).get("text/html", ""))
+        if found := re.search(r'data-tried="([^"]*)"', shown):
+            return json.loads(html.unescape(found[1]))
+    return None
+
+
+@pytest.mark.wide
+@pytest.mark.parametrize("path", pages.notebooks(), ids=pages.page_name)
+def test_three_answers_of_the_book_are_those_of_the_page(path, built):
+    executed = page_cache.Shelf(pages.ROOT).executed(path)
+    source, names = form_of(pages.read(path)["cells"], path)
+    points = tried.points(source)
+    if len(points) == 1:
+        assert told(executed) is None
+        return
+    answers = told(executed)["answers"]
+    assert len(answers) == len(points)
+    draw = random.Random(pages.page_name(path))
+    for k in draw.sample(range(len(points)), 3):
+        text = tried.filled_in(source, points[k])
+        said = notebooks.run_cell_plain(code("try-it", text), path, dict(names))
+        assert answers[k] == said, points[k]
+
+
+@pytest.mark.wide
+def test_sliders_of_the_book_answer(browser, tmp_path):
+    """By keyboard, without a kernel; a guess hides the answer until it is asked for."""
+    root = minibook.make(tmp_path)
+    minibook.write_page(
+        root,
+        minibook.markdown("title", minibook.WORDS),
+        code("form", FORM + "print(n, by, name)", notebooks.TRY_IT),
+    )
+    done = minibook.build(root)
+    assert done.returncode == 0, done.stderr
+    page = browser.new_page()
+    try:
+        page.goto((root / "_build/html/notebooks/one/page.html").as_uri())
+        answer = page.locator(".tried pre")
+        assert answer.inner_text() == "3 1.0 a"
+        assert not page.locator(".output.stream").is_visible()
+        page.locator(".tried input[type=range]").first.press("ArrowRight")
+        assert answer.inner_text() == "6 1.0 a"
+        page.locator(".tried select").select_option("1")
+        assert answer.inner_text() == "6 1.0 b"
+        page.get_by_label("Guess first").check()
+        assert not answer.is_visible()
+        page.get_by_role("button", name="Show the answer").click()
+        assert answer.inner_text() == "6 1.0 b"
+    finally:
+        page.close()

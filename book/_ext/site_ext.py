@@ -7,6 +7,7 @@
 - Pictures lie in files of their own, and are fetched when a reader comes near.
 - A link into a fold opens it, and in print all folds stand open.
 - A link to a statement shows it while a pointer rests on it.
+- *Try it* answers, from a grid that was computed when the page was run.
 - LEDGER-TABLE, alone on a line of a Markdown page, becomes the table of running times.
 """
 
@@ -286,5 +287,6 @@ def setup(app):
     app.add_js_file(None, body=FORMULAS, priority=900)
     app.add_js_file("folds.js", loading_method="defer")
     app.add_js_file("previews.js", loading_method="defer")
+    app.add_js_file("try.js", loading_method="defer")
     app.add_css_file("custom.css")
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}
