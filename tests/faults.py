@@ -677,11 +677,41 @@ MUTATIONS = {
         "(mean_row - mean_row.mean() / 2)",
         "collapse.relative",
     ),
+    "certificate: the largest head alone": escaping(
+        "theorems/escaping_collapse",
+        "one_by_one = float((value_norms(layer) * factors).sum())",
+        "one_by_one = float(value_norms(layer).max() * factors.norm())",
+        "collapse.relative",
+    ),
     "certificate: side of the sink": escaping(
         "theorems/escaping_collapse",
-        "positive if float(along[0, 0]) >= 0 else negative",
-        "negative if float(along[0, 0]) >= 0 else positive",
+        "side = above if float(along[0, 0]) >= 0 else below",
+        "side = below if float(along[0, 0]) >= 0 else above",
         "escaping.sink",
+    ),
+    "attention_matrix: columns that sum to one": escaping(
+        "_normalizers",
+        "torch.softmax(a, -1)",
+        "torch.softmax(a, -2)",
+        "escaping.silent",
+    ),
+    "attention_matrix: a thin mask": escaping(
+        "attention",
+        "a.masked_fill(~mask, -math.inf)",
+        "a.masked_fill(~mask, -1)",
+        "escaping.uniform",
+    ),
+    "around: heads speak twice": escaping(
+        "_blocks",
+        "y = x + y if skip",
+        "y = x + 2 * y if skip",
+        "escaping.depth",
+    ),
+    "layer_norm: half of eps": escaping(
+        "_blocks",
+        "norm.bias, norm.eps)",
+        "norm.bias, norm.eps / 2)",
+        "escaping.norm",
     ),
     "projection: scale of Gaussian entries": jl(
         "lowrank",

@@ -160,12 +160,12 @@ def test_a_large_shared_row_costs_digits_and_not_the_truth(dtype):
     near = (x[:1] + (1e-8 if dtype == double else 1e-2) * x).to(dtype)
     layer = Layer(*(None if w is None else w.to(dtype) for w in layers[0]))
     assert claims.skip_keeps(near, layer).ok
-    assert not claims.skip_keeps(near, layer, skip=False).ok
+    assert not claims.skip_keeps.broken("no skip", near, layer).ok
     g = torch.Generator().manual_seed(1)
     far = torch.randn(12, 6, dtype=double, generator=g)
     far = (far + (1e4 if dtype == double else 10)).to(dtype)
     assert claims.norm_side(far, Norm()).ok
-    assert not claims.norm_side(far, Norm(), side="right").ok
+    assert not claims.norm_side.broken("the best map on the right", far, Norm()).ok
     with pytest.raises(ValueError, match="x: its diameter is within the rounding"):
         claims.skip_keeps(x[:1] + 100 * torch.finfo(double).eps * x, layers[0])
     with pytest.raises(ValueError, match="is within its rounding"):
@@ -242,7 +242,7 @@ def test_what_is_attained_holds_in_float32():
     x = torch.tensor([[1.0, -1, 0], [0, 1, -1], [-1, 0, 1]]) / 3
     eye = torch.eye(3)
     for factor in range(1, 30):
-        mlp = Mlp(eye / factor, eye, activation=claims.identity)
+        mlp = Mlp(eye / factor, eye, activation=torch.nn.Identity())
         assert claims.feed_forward_factor(x, mlp).ok
         assert claims.norm_distances(x * factor, Norm(eps=0.0)).ok
     tokens, layers, _ = network(1)
@@ -344,7 +344,7 @@ def test_the_start_token_may_lie_near_zero_on_its_side(sign):
     direction = torch.ones(1, dtype=double)
     verdict = claims.sink(weights, values, direction)
     assert verdict.value == 1 - 5 / 8 - 3 / 4
-    other = claims.sink(weights, values, direction, side="other")
+    other = claims.sink.broken("the other side", weights, values, direction)
     assert other.value == 1 - 5 / 8 - 1 / 4
 
 
