@@ -377,6 +377,21 @@ MUTATIONS = {
     "linformer_attention: e for f": lowrank(
         "lowrank", "f[..., :n] @ v", "e[..., :n] @ v", "lowrank.kernel"
     ),
+    "linformer_attention: a causal mask on the mixtures": lowrank(
+        "lowrank", "f[..., :n] @ v", "f[..., :n].tril() @ v", "lowrank.causal"
+    ),
+    "linformer_attention: the tokens, unmixed": lowrank(
+        "lowrank",
+        "keys = e[..., :n] @ k\n    values = f[..., :n] @ v",
+        "keys = k\n    values = v",
+        "lowrank.covering",
+    ),
+    "certify.rank: without the last row": lowrank(
+        "certify/matrices",
+        "for row in exact(matrix):",
+        "for row in exact(matrix)[:-1]:",
+        "lowrank.full-rank",
+    ),
     "svd_surrogate: one value too few": lowrank(
         "lowrank",
         "return columns @ vh[..., :k, :]",

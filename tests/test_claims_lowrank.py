@@ -97,7 +97,7 @@ HALVES = [[Fraction(1, 2), 1], [Fraction(1, 4), 1]]
         (claims.winners, (normal(1, 17, 64), normal(17, 64)), "at least 20 draws"),
         (claims.small_logits, (V, V, -1, 4), "B must be above 0"),
         (claims.small_logits, (V, V, 0.6, 0), "degree 0 is too low"),  # eta is 1.09
-        (claims.random_products, (P, V), "p must have at most 12 columns"),
+        (claims.random_products, (P, V), "p must have at most 10 columns"),
         (claims.random_products, (P[:4, :4], 0 * V[:4]), "p and v must have some"),
         (claims.any_pairs, (V, V, V, V, V.float()), "t must be float64"),
         (claims.lost_values, (COLUMN, 0 * COLUMN, MIX, MIX), "k must hold 17 distinct"),

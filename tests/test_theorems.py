@@ -142,12 +142,25 @@ def test_another_number_is_noticed():
 
 # Pages whose claims without a kernel do not say yet why there is none.
 UNSAID = """
-after.tasks codes.kissing after.two-layers boltzmann.any-temperature boltzmann.typical
-efficient.causal efficient.depth efficient.order expressive.lengths
-expressive.noise expressive.rank expressive.rounding jl.existence lowrank.bounded
-lowrank.entropy lowrank.metric lowrank.products lowrank.vacuous lowrank.winners
-questions.keeps questions.lemma questions.rank-order questions.right-side
-synthesis.blocks synthesis.many
+after.tasks
+after.two-layers
+boltzmann.any-temperature
+boltzmann.typical
+codes.kissing
+efficient.causal
+efficient.depth
+efficient.order
+expressive.lengths
+expressive.noise
+expressive.rank
+expressive.rounding
+jl.existence
+questions.keeps
+questions.lemma
+questions.rank-order
+questions.right-side
+synthesis.blocks
+synthesis.many
 """
 
 
