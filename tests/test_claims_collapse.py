@@ -20,14 +20,28 @@ EPS = torch.finfo(torch.float64).eps
 
 @pytest.mark.claim("collapse.bound", role="counterexample")
 def test_the_printed_bound_fails_in_fractions():
-    """4 w |R|^3 squared is 128 w^2; w = ln 750000 < 13.528, since e > 2.71828182845 and
-    2.71828182845^13.528 > 750000.
+    """4 w |R|^3 squared is 128 w^2; w = ln 1500000 < 14.221, since e > 2.71828182845
+    and 2.71828182845^14.221 > 1500000. About every centre the residual is larger.
     """
-    assert Fraction(271828182845, 10**11) ** 13528 > Fraction(750000) ** 1000
-    squared = certify.family_residual(30000, 750000, Fraction(1, 2**60))
-    assert squared > 128 * Fraction(13528, 1000) ** 2
-    needed = rank_collapse.family_constant(30000, 750000)
-    assert needed == pytest.approx(4.1915, abs=1e-4)
+    assert Fraction(271828182845, 10**11) ** 14221 > Fraction(1500000) ** 1000
+    tiny = Fraction(1, 2**60)
+    squared = certify.family_residual_any(60000, 1500000, tiny)
+    assert squared > 128 * Fraction(14221, 1000) ** 2
+    assert squared < certify.family_residual(60000, 1500000, tiny)
+    least = rank_collapse.family_constant(60000, 1500000, any_centre=True)
+    assert least == pytest.approx(4.1436, abs=1e-4)
+    smaller = certify.family_residual_any(30000, 750000, tiny)
+    assert smaller < 128 * Fraction(13527, 1000) ** 2  # the control: ln is larger
+
+
+def test_the_best_centre_of_the_family_is_the_median():
+    """A dense network attains the bound for every centre; the mean is worse."""
+    made = rank_collapse.family_head(40, 100.0)
+    y = forward(made["x"], [made["layer"]])
+    least = float(certify.family_residual_any(40, 100)) ** 0.5
+    size = rank_collapse.composite_norm(y - y.median(0).values)
+    assert float(size) == pytest.approx(least, rel=1e-9)
+    assert float(rank_collapse.composite_norm(residual(y))) > 1.1 * least
 
 
 @pytest.mark.bad_input

@@ -28,6 +28,7 @@ from attnlib.certify.boltzmann import (  # noqa: F401 (public here)
 )
 from attnlib.certify.collapse import (  # noqa: F401 (public here)
     family_residual,
+    family_residual_any,
     log_residuals,
 )
 from attnlib.certify.matrices import (  # noqa: F401 (public here)

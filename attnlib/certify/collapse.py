@@ -107,6 +107,35 @@ def family_residual(
         the -j.
     Claim: collapse.family
     """
+    rows_1, rows_j = _family_rows(m, e, tiny)
+    sum_1, sum_j = _column_sums(rows_1, rows_j, m)
+    means = [sum_1 / (2 * m), *[sum_j / (2 * m)] * 2]
+    off_1 = [_distances(row, means) for row in rows_1]
+    off_j = [_distances(row, means) for row in rows_j]
+    row_sums = [in_1 + (m - 1) * in_other for in_1, in_other in off_1]
+    row_sums += [in_1 + own + (m - 2) * in_other for in_1, own, in_other in off_j]
+    return max(_column_sums(off_1, off_j, m)) * max(row_sums)
+
+
+def family_residual_any(
+    m: int, e: int | Fraction, tiny: Fraction = Fraction(0)
+) -> Fraction:
+    """What the squared composite norm of PR - 1 c' is at least, for every row c.
+
+    Pair by pair |a - c| + |b - c| >= |a - b|: the rows +j and -j in column 1, and half
+    the distance of the rows +1 and -1. The arguments are those of `family_residual`.
+
+    Source: derived on the page.
+    Claim: collapse.family
+    """
+    rows_1, rows_j = _family_rows(m, e, tiny)
+    in_1, in_other = _distances(*rows_1)
+    column = in_1 + (m - 1) * _distances(*rows_j)[0]
+    return column * (in_1 + (m - 1) * in_other) / 2
+
+
+def _family_rows(m: int, e: int | Fraction, tiny: Fraction):
+    """The rows of PR of the tokens +1 and -1, then of +j and -j."""
     if not isinstance(m, int) or m < 3:
         raise ValueError(f"m must be an integer of at least 3, got {m!r}")
     [e] = _rationals("e", [e])
@@ -129,14 +158,7 @@ def family_residual(
         own = _favoured(weights_j, liked)
         total = sum(own) + total_1 + (m - 2) * total_j
         rows_j.append(_averages(total, weights_1, own, weights_j))
-
-    sum_1, sum_j = _column_sums(rows_1, rows_j, m)
-    means = [sum_1 / (2 * m), *[sum_j / (2 * m)] * 2]
-    off_1 = [_distances(row, means) for row in rows_1]
-    off_j = [_distances(row, means) for row in rows_j]
-    row_sums = [in_1 + (m - 1) * in_other for in_1, in_other in off_1]
-    row_sums += [in_1 + own + (m - 2) * in_other for in_1, own, in_other in off_j]
-    return max(_column_sums(off_1, off_j, m)) * max(row_sums)
+    return rows_1, rows_j
 
 
 def _favoured(weights, liked: Fraction) -> tuple[Fraction, Fraction]:
@@ -150,8 +172,8 @@ def _averages(total: Fraction, *columns) -> list[Fraction]:
     return [(plus - minus) / total for plus, minus in columns]
 
 
-def _distances(row: list[Fraction], means: list[Fraction]) -> list[Fraction]:
-    return [abs(entry - mean) for entry, mean in zip(row, means)]
+def _distances(row: list[Fraction], other: list[Fraction]) -> list[Fraction]:
+    return [abs(entry - there) for entry, there in zip(row, other)]
 
 
 def _column_sums(rows_1, rows_j, m: int) -> tuple[Fraction, Fraction]:
