@@ -1650,12 +1650,24 @@ MUTATIONS = {
         "theorems/boltzmann_and_hardmax",
         "return bound + delta + math.log(n - 1)",
         "return bound + delta - math.log(n - 1)",
+        "",  # a weaker bound is true: the page notices
+    ),
+    "log_separation_bound: too much": boltzmann(
+        "theorems/boltzmann_and_hardmax",
+        "return bound + delta + math.log(n - 1)",
+        "return bound + delta + math.log(n)",
         "boltzmann.lemma",
     ),
     "log_separation_bound: multisets": boltzmann(
         "theorems/boltzmann_and_hardmax",
         "return bound - math.log(n - 1)",
         "return bound - 2 * math.log(n - 1)",
+        "",  # a weaker bound is true: the page notices
+    ),
+    "log_separation_bound: the sign for multisets": boltzmann(
+        "theorems/boltzmann_and_hardmax",
+        "return bound - math.log(n - 1)",
+        "return bound + math.log(n - 1)",
         "boltzmann.multisets",
     ),
     "needed_gap: a half": boltzmann(
@@ -1686,7 +1698,7 @@ MUTATIONS = {
         "certify/boltzmann",
         "Fraction(sum(column), count)",
         "Fraction(column[1 % count])",
-        "boltzmann.hardmax",
+        "boltzmann.before",
     ),
     "hardmax: ties": boltzmann(
         "_normalizers",
@@ -1694,11 +1706,29 @@ MUTATIONS = {
         "return top * (top.cumsum(-1) == 2) + top * (top.sum(-1, keepdim=True) == 1)",
         "boltzmann.hardmax",
     ),
-    "averages: weights of another head": boltzmann(
-        "theorems/boltzmann_and_hardmax",
-        "torch.softmax(s[:, None] * places, -1)",
-        "torch.softmax(s[:, None] * places, 0)",
+    "boltzmann: the largest logit": boltzmann(
+        "memorize/averages",
+        "mean = (wide * wide.softmax(-1)).sum(-1)",
+        "mean = wide.amax(-1)",
         "boltzmann.typical",
+    ),
+    "boltzmann_gap: twice the scale": boltzmann(
+        "certify/boltzmann",
+        "context_gap((1, a), (1, b), beta=scale, bits=bits)",
+        "context_gap((1, a), (1, b), beta=2 * scale, bits=bits)",
+        "boltzmann.near-miss",
+    ),
+    "context_gap: equal means": boltzmann(
+        "certify/boltzmann",
+        "(s == 0 and sum(terms.values()) == 0)",
+        "sum(terms.values()) == 0",
+        "boltzmann.exact",
+    ),
+    "context_terms: exponents without tokens": boltzmann(
+        "certify/boltzmann",
+        "power = c * x + d * y",
+        "power = c + d",
+        "boltzmann.ids",
     ),
     "weight_difference: sign": boltzmann(
         "theorems/boltzmann_and_hardmax",
@@ -1708,8 +1738,8 @@ MUTATIONS = {
     ),
     "value_averages: weights of another query": boltzmann(
         "theorems/boltzmann_and_hardmax",
-        "torch.softmax(s * keys[index], 0)",
-        "torch.softmax(-s * keys[index], 0)",
+        "Layer(beta * key, key, value, value.mT)",
+        "Layer(-beta * key, key, value, value.mT)",
         "boltzmann.any-temperature",
     ),
     "fit_line: place of the knots": memorizer(

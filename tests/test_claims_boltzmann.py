@@ -148,12 +148,9 @@ PLACES = claims.vocabularies(draws=1000, V=4)
 PAIR = {"first": (0, 1), "second": (0, 2), "beta": 0.1, "eps": 0.1}
 KEYS = claims.keys_and_values(draws=1000, V=4)
 LINE = claims.line_and_layer()
-ROW = torch.tensor([0.0, -2.0], dtype=torch.float64)
 FAR_AWAY = LINE | {"x0": 1e13 * LINE["x0"]}
 LARGE = LINE | {"layer": LINE["layer"]._replace(w_o=1e308 * LINE["layer"].w_o)}
 PAIR_OF_SETS = {"first": (0, 1), "second": (0, 2)}
-TINY = Fraction(1, 10**100)
-EPS = torch.finfo(torch.float64).eps
 
 
 @pytest.mark.parametrize(("share", "below"), [(0.999, True), (1.001, False)])
@@ -168,10 +165,6 @@ def test_weights_closer_than_proved_are_infinitely_wrong(monkeypatch, share, bel
     monkeypatch.setattr(claims, "weight_difference", lambda *_: near)
     found = claims.any_temperature(**KEYS, **PAIR_OF_SETS, beta=1.0)
     assert (found.value == math.inf) is below
-
-
-def range_of(n):
-    return list(range(1, n))
 
 
 @pytest.mark.parametrize("beta", [100.0, 1e3, 1e300])
@@ -189,25 +182,6 @@ def test_a_tiny_distance_at_a_large_beta_is_no_near_miss(beta):
 def test_a_gap_that_cancels_much_is_still_certified(asked):
     """128 bits enclose the first with 8 digits; the second cancels 100 digits."""
     assert claims.gap(*asked).ok
-
-
-def test_a_subtraction_may_take_just_below_a_hundred_thousand_digits(monkeypatch):
-    """So many take seconds: e / (1 + e) - 1 = -1 / (1 + e) stands in for them."""
-
-    def by_hand(a, b, s, digits):
-        with mpmath.workdps(60):
-            return -1 / (1 + mpmath.e)
-
-    monkeypatch.setattr(claims, "plain_difference", by_hand)
-    assert claims.gap([0, 1], [1, 1], 1, digits=99_999).ok
-
-
-def test_means_are_equal_or_a_millionth_of_the_span_apart():
-    """A step of one of four places moves the mean by a quarter of it: here by 24 eps,
-    four for each unit of the largest place, and by 5.25e-6 for a span of 5.
-    """
-    for step, ok in ((96 * EPS, True), (2.1e-5, False)):
-        assert claims.hardmax(**LINE, second=(1, 2 + step, 5, 6)).ok is ok
 
 
 def test_a_thousand_draws_of_two_places_are_enough():
@@ -235,8 +209,6 @@ def test_other_numbers_serve_as_floats():
     wide = {name: np.float64(PAIR[name]) for name in ("beta", "eps")}
     assert claims.typical(**PLACES, **PAIR | wide) == found
     assert claims.before(2, 50, np.int64(3)) == claims.before(2, 50, 3)
-    with pytest.raises(ValueError, match="heat must be a finite number, got Fraction"):
-        claims.operator(ROW, heat=Fraction(1))
 
 
 @pytest.mark.bad_input
@@ -247,12 +219,11 @@ def test_other_numbers_serve_as_floats():
             lambda: claims.operator(torch.ones(3)),
             "a must be float64, got torch.float32",
         ),
-        (lambda: claims.operator([1.0]), "a must be of type Tensor, got list"),
+        (lambda: claims.operator([1.0]), "a must be a torch tensor, got list"),
         (
             lambda: claims.operator(torch.full((2, 2), math.nan).double()),
             "a holds NaN or infinity",
         ),
-        (lambda: claims.operator(torch.ones(2).double(), heat=0), "heat must be posi"),
         (
             lambda: claims.regions(torch.zeros(3).double()),
             "no entry deep enough .* more than 1.4631, the curvature for 4.0986",
@@ -265,16 +236,11 @@ def test_other_numbers_serve_as_floats():
         (lambda: claims.multisets(None, [0, 9]), "a must be a list"),
         (lambda: claims.gap([1, 2], [1, 1, 2, 2], 3), "equal averages at s"),
         (lambda: claims.gap(**claims.deep_pair(9, 4)), "too many digits"),
-        (
-            lambda: claims.gap([0, 1], [1, 1], 1, digits=10**5),
-            r"the gap is 10\^-1: to subtract takes too many digits",
-        ),
         (lambda: claims.hardmax(**LINE, second=(1, 3, 4, 7)), "share both ends"),
         (lambda: claims.hardmax(**LINE, first=(6, 5, 2, 1)), "ascending"),
-        (lambda: claims.hardmax(**LINE, normalizer="sparsemax"), "must be one of"),
         (lambda: claims.hardmax(**LINE | {"step": 0 * LINE["step"]}), "not zero"),
         (lambda: claims.before(4.0, 5, 5), "n must be an integer"),
-        (lambda: claims.before(30, 30, 31), "too many to list"),
+        (lambda: claims.before(30, 30, 31), "too many multisets to list"),
         (lambda: claims.exact([[1, 2]], 1), "a must be a list"),
         (lambda: claims.exact([], 1), "pairs must hold at least one"),
         (lambda: claims.ids([(1, (1, 2))], 1), "two or more"),
@@ -289,15 +255,15 @@ def test_other_numbers_serve_as_floats():
         ),
         (
             lambda: claims.typical(**PLACES | {"z": PLACES["z"][:999]}, **PAIR),
-            r"1000 draws or more of two places or more, got \(999, 4\)",
+            r"1000 draws or more of two tokens or more, got \(999, 4\)",
         ),
         (
             lambda: claims.typical(**PLACES | {"z": PLACES["z"][:, :1]}, **PAIR),
-            r"1000 draws or more of two places or more, got \(1000, 1\)",
+            r"1000 draws or more of two tokens or more, got \(1000, 1\)",
         ),
         (
             lambda: claims.typical(**PLACES | {"z": PLACES["z"][..., None]}, **PAIR),
-            r"1000 draws or more of two places or more, got \(1000, 4, 1\)",
+            r"z must be float64 with 2 axes, got torch.float64 \(1000, 4, 1\)",
         ),
         (lambda: claims.typical(**PLACES, **PAIR, query=1), "query must be a token"),
         (
@@ -328,61 +294,40 @@ def test_other_numbers_serve_as_floats():
             lambda: claims.any_temperature(
                 KEYS["keys"], KEYS["keys"], (0, 1), (0, 2), 1
             ),
-            "values must be float64 with 2 dimensions",
+            "values must be float64 with 2 axes",
         ),
         (
             lambda: claims.any_temperature(
                 KEYS["keys"][:, None], KEYS["values"], (0, 1), (0, 2), 1
             ),
-            r"keys must be float64 with 1 dimensions, got torch.float64 \(4, 1\)",
+            r"keys must be float64 with 1 axes, got torch.float64 \(4, 1\)",
         ),
         (lambda: claims.operator(torch.eye(2).double().to_sparse()), "a must be dense"),
         (lambda: claims.operator(torch.ones(2).double() * 1e12), "subtract the maxi"),
-        (lambda: claims.operator(ROW, heat=10**301), "heat must be a number of at m"),
         (lambda: claims.regions(torch.zeros(1, 3000).double()), "at most 2000 columns"),
-        (lambda: claims.largest_drop(10**400), "n must be in the range of floats"),
+        (lambda: claims.largest_drop(1), "n must be an integer of at least 2"),
         (lambda: claims.gap([1, 2], [1, 3], 0), "s must not be zero"),
         (lambda: claims.hardmax(**FAR_AWAY), "rounding would hide"),
-        (lambda: claims.hardmax(**FAR_AWAY, normalizer="softmax"), "would hide"),
-        (
-            lambda: claims.hardmax(**LINE, second=(1, 3, 4 + 1e-11, 6)),
-            "too little for floats to show",
-        ),
-        (
-            lambda: claims.hardmax(**LINE, second=(1, 2 + 98 * EPS, 5, 6)),
-            "means 5.44e-15 apart, too little",
-        ),
-        (
-            lambda: claims.hardmax(**LINE, second=(1, 2 + 1.9e-5, 5, 6)),
-            "means 4.75e-06 apart, too little",
-        ),
-        (
-            lambda: claims.hardmax(**LINE, first=(1, 2, 5, 10**400)),
-            "first must hold places of at most 1e100",
-        ),
         (lambda: claims.hardmax(**LARGE), "the output of layer holds NaN"),
-        (lambda: claims.before(999, 2, 1000), "too many for exact sums"),
+        (lambda: claims.before(999, 2, 1000), "too many multisets to list"),
         (lambda: claims._check_rows(torch.ones(3, 1).double()), "with n >= 2"),
         (lambda: claims._check_rows(torch.ones(0, 2).double()), "at least one row"),
         (lambda: claims._check_rows(torch.tensor(1.0).double()), "with n >= 2"),
-        (lambda: claims.before(10**9, 10**9, 3), "too many to list"),
-        (lambda: claims.before(2, 190, 2**150), "too many for exact sums"),
+        (lambda: claims.before(10**9, 10**9, 3), "too many multisets to list"),
         (lambda: claims.ids([(1, (1, 2)), (1.0, (1.0, 2))], 2), "1 stand there twice"),
         (
-            lambda: claims.ids([(1, range_of(501)), (2, range_of(502))], 2),
-            "contexts ask for 501000 terms, too many for exact sums",  # 1001^2 / 2
-        ),
-        (
-            lambda: claims.repeated((10**400, (1,)), (1, (1,)), 2),
-            "first and weight must be of sizes from 1e-100",
-        ),
-        (
-            lambda: claims.repeated((TINY, (1,)), (TINY / 2, (1,)), 2),
-            "second and weight must be of sizes from 1e-100",
-        ),
-        (
             lambda: claims.typical(**PLACES | {"interval": (-(10**400), 1)}, **PAIR),
-            "the left end of interval must be in the range of floats",
+            "low must be in the range of floats",
+        ),
+        (
+            lambda: claims.typical(**PLACES | {"z": 0 * PLACES["z"]}, **PAIR),
+            "z must be random, and all draws are the same",
+        ),
+        (
+            lambda: claims.any_temperature(
+                KEYS["keys"], 0 * KEYS["values"], (0, 1), (0, 2), 1
+            ),
+            "values must be random, and all draws are the same",
         ),
         (lambda: claims.any_temperature(**KEYS, **PAIR_OF_SETS, beta=200), "no float"),
         (

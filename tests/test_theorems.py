@@ -144,8 +144,6 @@ def test_another_number_is_noticed():
 UNSAID = """
 after.tasks
 after.two-layers
-boltzmann.any-temperature
-boltzmann.typical
 codes.kissing
 efficient.causal
 efficient.depth
@@ -308,8 +306,6 @@ def test_unasked_a_theorem_holds_of_nothing(theorem, given):
 # the theorem computes with what it is given.
 BROKEN = {
     "after.reached": "tiles",
-    "boltzmann.any-temperature": "values all",
-    "boltzmann.typical": "z",
     "expressive.criteria": "a m",
     "expressive.masks": "columns mask",
     "escaping.sink": "weights",
