@@ -464,3 +464,31 @@ def test_a_book_without_faults_has_no_errata_and_a_book_without_claims_says_so(t
     assert (
         "No claim is registered" in claims_ext.render(tree, [], {}, {}, set())["counts"]
     )
+
+
+def test_a_source_is_told_as_it_is_known_and_slips_of_a_note_come_last(tree):
+    sys.path.insert(0, str(ROOT / "book/_ext"))
+    try:
+        import claims_ext
+    finally:
+        sys.path.pop(0)
+    base, _, bound, wrong, guess = claims.load(tree / "book/claims.toml")
+    assert claims_ext.source_words(base) == "{cite}`someone2020`, Theorem 1 (v1)"
+    through = {**guess.source, "seen": "restated", "through": "Another (2021)"}
+    known = claims_ext.source_words(guess._replace(source=through))
+    assert known == "{cite}`someone2020`, as Another (2021) restates it"
+
+    def errata(*found):
+        text = claims_ext.render(tree, found, claims.resolve(found, {}), {}, set())
+        return text["errata"]
+
+    found = (base, bound, wrong)
+    assert "## In published papers" in errata(*found)
+    assert "## Notes to a source" not in errata(*found)
+    (tree / "book/references.bib").write_text("@unpublished{someone2020, }\n", "utf-8")
+    assert "## In published papers" not in errata(*found)
+    also = {**wrong.source, "also": {"work": "other2021", "number": "(1)"}}
+    text = errata(base, bound, wrong._replace(source=also))
+    first, notes = text.split("## Notes to a source")
+    assert "### Wrong" in first and "also {cite}`other2021`, (1):" in first
+    assert "### Bound" in notes and "### Wrong" not in notes

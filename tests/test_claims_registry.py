@@ -153,6 +153,26 @@ BREAKS = {
         'seen = "recalled" }\nas_printed = "So."',
         "sample.guess: as_printed is refused",
     ),
+    "printed but restated": (
+        'seen = "recalled" }',
+        'seen = "restated", through = "Another (2021)" }\nas_printed = "So."',
+        "sample.guess: as_printed is refused",
+    ),
+    "restated by nobody": (
+        'seen = "recalled" }',
+        'seen = "restated" }',
+        "sample.guess: .*says through whom",
+    ),
+    "recalled through somebody": (
+        'seen = "recalled" }',
+        'seen = "recalled", through = "Another (2021)" }',
+        "sample.guess: .*says through whom",
+    ),
+    "also, of what was not seen": (
+        'seen = "recalled" }',
+        'seen = "recalled", also = { work = "another2021", number = "(1)" } }',
+        "sample.guess: also names a second print",
+    ),
     "printed but derived": (
         'source = { seen = "derived" }',
         'source = { seen = "derived" }\nas_printed = "So."',

@@ -113,8 +113,8 @@ def test_a_line_takes_from_its_first_claim_what_the_list_does_not_say(
     first, second, guess, *_ = source.lines
     assert (first.place, first.what) == ("Theorem 1", "Base")
     assert (second.place, second.what) == ("section 2", "bounds")
-    assert not first.recalled  # it was seen
-    assert not guess.recalled  # the list says where, and how we know
+    assert first.known == ""  # it was seen
+    assert guess.known == ""  # the list says where, and how we know
     number = SAMPLE.replace(
         'seen = "recalled"', 'number = "Lemma 9", seen = "recalled"'
     )
@@ -123,7 +123,11 @@ def test_a_line_takes_from_its_first_claim_what_the_list_does_not_say(
     [source] = concordance.load(
         write(tmp_path, bare), claims.load(tmp_path / "claims.toml")
     )
-    assert (source.lines[2].place, source.lines[2].recalled) == ("Lemma 9", True)
+    assert (source.lines[2].place, source.lines[2].known) == ("Lemma 9", "recalled")
+    through = number.replace('"recalled"', '"restated", through = "Another (2021)"')
+    (tmp_path / "claims.toml").write_text(through, encoding="utf-8")
+    [source] = concordance.load(tmp_path, claims.load(tmp_path / "claims.toml"))
+    assert (source.lines[2].place, source.lines[2].known) == ("Lemma 9", "restated")
 
 
 BROKEN = {

@@ -158,6 +158,10 @@ def render(
         "tally": tally,
         "breakable": breakable,
     }
+    notes = unpublished(root)
+    environment.tests["published"] = lambda claim: (
+        "also" in claim.source or claim.source.get("work") not in notes
+    )
     titles = {claim.page: page_title(root, claim.page) for claim in registry}
     words = {claim.id: claims.word(resolved[claim.id]) for claim in registry}
     context = {
@@ -183,6 +187,15 @@ def render(
         part: environment.get_template(f"{part}.md.j2").render(context)
         for part in parts
     }
+
+
+def unpublished(root: Path) -> set[str]:
+    """The works that the bibliography calls unpublished: slips there are notes to a
+    source, and correct no paper.
+    """
+    path = root / "book/references.bib"
+    text = path.read_text(encoding="utf-8") if path.exists() else ""
+    return set(re.findall(r"^@unpublished\{([^,]+),", text, re.M))
 
 
 def said(root: Path, registry: list) -> dict[str, str]:
@@ -237,16 +250,23 @@ def tally(role: dict) -> str:
     return ", ".join(f"{number} {outcome}" for outcome, number in sorted(found.items()))
 
 
+def cited(source: dict) -> str:
+    """Work, number and version of a source, in Markdown."""
+    work = f"{{cite}}`{source['work']}`" if "work" in source else ""
+    version = f"({source['version']})" if "version" in source else ""
+    number = ", ".join(filter(None, [work, source.get("number")]))
+    return f"{number} {version}".strip()
+
+
 def source_words(claim) -> str:
     """Where a claim comes from, with its citation, in Markdown."""
     source = claim.source
-    cited = f"{{cite}}`{source['work']}`" if "work" in source else ""
-    version = f"({source['version']})" if "version" in source else ""
-    place = " ".join(
-        filter(None, [", ".join(filter(None, [cited, source.get("number")])), version])
-    )
+    place = cited(source)
+    if "also" in source:
+        place += f"; also {cited(source['also'])}"
     return {
         "seen": place,
+        "restated": f"{place}, as {source.get('through')} restates it",
         "recalled": (
             f"recalled from {place}; the wording was not compared with the text"
         ),

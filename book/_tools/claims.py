@@ -46,6 +46,7 @@ STRENGTH = {"proof": 3, "certified": 2, "counterexample": 2, "sampled": 1}
 SENTENCES = re.compile(r"\([a-z]\)(, \([a-z]\))*")
 WORDS = ("unchecked", "sampled", "certified", "proved", "machine-checked")
 PROVED, CHECKED = 3, 4
+SEEN = ("seen", "restated", "recalled", "derived")  # how a source is known, best first
 SOUND = ("true", "repaired")  # what a true or repaired claim may rest on
 STATUS_WORDS = {
     "true": "true as stated",
@@ -233,6 +234,16 @@ def check_source(claim: Claim) -> None:
         seen == "derived" or claim.source.get("work"),
         claim,
         f"a source that was {seen} names its work",
+    )
+    need(
+        (seen == "restated") == ("through" in claim.source),
+        claim,
+        "a source that was restated says through whom, and no other does",
+    )
+    need(
+        seen == "seen" or "also" not in claim.source,
+        claim,
+        "also names a second print that was seen; this source was not",
     )
     need(
         seen == "seen" or not claim.as_printed,
@@ -777,7 +788,15 @@ def show(root: Path = ROOT) -> int:
         line = f"{claim.id:32} {claim.status:9} {shown:20} {function:36} {reasons}"
         print(line.rstrip())
     print(f"claims: {summary(claims, resolved)}")
+    known = ", ".join(f"{number} {how}" for how, number in sources(claims).items())
+    print(f"sources: {known}")
     return 0
+
+
+def sources(claims: list[Claim]) -> dict[str, int]:
+    """How many claims have a source that was seen, restated, recalled, or none."""
+    found = Counter(claim.source["seen"] for claim in claims)
+    return {how: found[how] for how in SEEN}
 
 
 def summary(claims: list[Claim], resolved: dict[str, Resolution]) -> str:

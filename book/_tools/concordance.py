@@ -35,7 +35,7 @@ class Line:
     how: str = ""
     not_treated: str = ""  # why
     letters: str = ""
-    recalled: bool = False  # place and wording were not compared with the source
+    known: str = ""  # "restated" or "recalled" if the source itself was not seen
 
 
 @dataclass(frozen=True)
@@ -83,12 +83,17 @@ def read_line(entry: dict, works: tuple[str, ...], by_id: dict) -> Line:
     fields["at"] = tuple(entry.get("at", []))
     if found and found[0].source.get("work") in works:
         source = found[0].source
-        fields["recalled"] = not fields["place"] and source["seen"] == "recalled"
+        fields["known"] = "" if fields["place"] else mark(source)
         fields["place"] = fields["place"] or source.get("number", "")
         fields["what"] = fields["what"] or found[0].title
     line = Line(**fields)
     check_line(line, name)
     return line
+
+
+def mark(source: dict) -> str:
+    """What a table says beside a place that was not compared with the source."""
+    return source["seen"] if source["seen"] in ("restated", "recalled") else ""
 
 
 def check_line(line: Line, name: str) -> None:
