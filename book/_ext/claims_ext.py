@@ -16,6 +16,7 @@ import tomllib
 from collections import Counter
 from pathlib import Path
 from typing import NamedTuple
+from urllib.parse import urlencode
 
 import jinja2
 import yaml
@@ -46,6 +47,13 @@ GENERATED = {
 }  # what stands on each page, by template
 PLACE = "<!-- claims: {} -->"  # the line of the page where it stands
 HEADING = "The claims of this page"
+FOLDED = {
+    HEADING: "Each with its source, its evidence, and its badge",
+    "How to cite this page": "An entry for BibTeX",
+}
+# Of nearly all claims, so that in a box they would say nothing; they stand in the table
+# of the page and on the status page.
+QUIET = ("proved", "machine-checked")
 WHOLE_WORDS = (
     "Coq has checked a proof of the whole claim. It rests on no axiom. What follows is "
     "what to read: the definitions, and the statement."
@@ -348,7 +356,9 @@ class PlaceClaims(SphinxTransform):
                 continue
             self.anchor(box, claim)
             title = box.next_node(nodes.title)
-            title += badge_nodes(claim, state.resolved[claim.id])
+            title += badge_nodes(claim, state.resolved[claim.id], QUIET)
+            if link := report_link(Path(self.app.srcdir), claim):
+                title += link
             if claim.id in state.formal:
                 below = formal_fold(state.formal[claim.id])
                 box.parent.insert(box.parent.index(box) + 1, below)
@@ -391,12 +401,49 @@ class PlaceClaims(SphinxTransform):
                     link.parent += badge_nodes(claim, resolved[claim.id])
 
 
-def badge_nodes(claim, resolution) -> list[nodes.Node]:
+class FoldFurniture(SphinxTransform):
+    """What each page repeats at its end is a line there, to be opened."""
+
+    default_priority = 873  # after the table of claims is filled
+
+    def apply(self, **kwargs):
+        for section in self.document.findall(nodes.section):
+            words = FOLDED.get(section.next_node(nodes.title).astext())
+            if words and not section.next_node(fold):
+                inside = section.children[1:]
+                section.children = section.children[:1]
+                made = fold("", fold_summary("", words))
+                made += inside
+                section += made
+
+
+def report_link(root: Path, claim) -> nodes.reference | None:
+    """An issue that knows what it is about; none where the book has no address."""
+    if address.current(root) == ("OWNER", "REPO"):
+        return None
+    asked = {
+        "title": f"{claim.id}: ",
+        "body": f"Claim `{claim.id}` ({claim.title}), version {version(root)}.\n\n"
+        "What is wrong or unclear, and where:\n",
+    }
+    url = f"{address.repository_url(root)}/issues/new?{urlencode(asked)}"
+    words = "Say that this is wrong or unclear"
+    return nodes.reference("", "?", refuri=url, classes=["headerlink"], reftitle=words)
+
+
+def version(root: Path) -> str:
+    text = (root / "pyproject.toml").read_text(encoding="utf-8")
+    return tomllib.loads(text)["project"]["version"]
+
+
+def badge_nodes(claim, resolution, left_out=()) -> list[nodes.Node]:
     """A space and a link for each badge; where it leads is filled in once all pages are
     known.
     """
     made = []
     for badge in claims.badges(claim, resolution):
+        if badge.kind in left_out:
+            continue
         link = nodes.reference(
             badge.text, badge.text, internal=True, reftitle=badge.title, claim=claim.id
         )
@@ -470,15 +517,12 @@ def publish(app, exception) -> None:
 
 def write_public(root: Path, folder: Path, state: State) -> None:
     """Write claims.json beside the pages."""
-    version = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))[
-        "project"
-    ]["version"]
     made = claims.public(
         state.claims,
         state.resolved,
         texts=boxes.read(root),
         site=address.site_url(root),
-        version=version,
+        version=version(root),
         held=state.held,
     )
     pages.write_atomically(
@@ -491,6 +535,7 @@ def setup(app):
     app.connect("env-get-outdated", outdated)
     app.connect("source-read", fill)
     app.add_transform(PlaceClaims)
+    app.add_transform(FoldFurniture)
     app.add_object_type("statement", "statement", objname="statement")
     app.connect("doctree-read", name_boxes)
     app.connect("doctree-resolved", lead)
