@@ -20,7 +20,7 @@ import hypothesis
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-PLACES = ("", "book", "book/_tools")  # bench and attnlib; attnbook; the tools
+PLACES = ("", "book", "book/_tools", "book/_ext")  # bench, attnlib; attnbook; tools
 sys.path[:0] = [str(ROOT / place) for place in PLACES]
 
 import claims  # noqa: E402  (it stands in the folder just named)
@@ -55,6 +55,7 @@ CHROMIUM = [
 ]
 PATIENCE = 900_000  # ms that a browser may take: only what hangs takes more
 LANES = ("wide",)  # run only where -m names them
+NEVER = ("wide", "bad_input", "skip", "skipif", "xfail")  # for the test of a claim
 MARKERS = {
     "claim(id, role)": "this test is the check, control, witness, counterexample or "
     "certificate of a claim of the book",
@@ -177,6 +178,11 @@ def claim_marks(item) -> list[list[str]]:
                 f"{item.nodeid}: claim(id, role=...) with role one of "
                 f"{', '.join(claims.ROLES)}"
             )
+        for lane in NEVER:
+            if item.get_closest_marker(lane):
+                raise pytest.UsageError(
+                    f"{item.nodeid}: {lane}; a claim's test always runs"
+                )
         marks.append([mark.args[0], role])
     return [] if item.get_closest_marker("cuda") else marks
 

@@ -88,15 +88,6 @@ def set_theme(app, config) -> None:
     options["show_toc_level"] = 2
     options["pygments_light_style"] = "a11y-high-contrast-light"
     options["pygments_dark_style"] = "a11y-high-contrast-dark"
-    if (site := site_address(app)) is not None:
-        config.ogp_site_url = site
-
-
-def site_address(app) -> str | None:
-    """The address of the rendered book; None where the repository has none."""
-    import address
-
-    return address.site_url(Path(app.srcdir)) or None
 
 
 def drop_unused_scripts(app, pagename, templatename, context, doctree) -> None:

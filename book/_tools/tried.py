@@ -18,7 +18,7 @@ import json
 import re
 
 TAG, ID = "try-it", "tried"
-MOST, VALUES = 125, 5  # points of a page, values of a parameter
+MOST, VALUES = 81, 5  # points of a page, values of a parameter
 PARAMETER = re.compile(r"^(\w+) = (.+?)  # @param (.+)$", re.M)
 LIMIT = re.compile(r"\b(min|max|step): ?([\d.]+)")
 
