@@ -110,6 +110,7 @@ enough = room("what_is_enough")
 expressive = room("logarithmic_dimension", "expressive/{}")
 patterns = room("patterns_and_conditions", "patterns/{}")
 tiles = room("patterns_and_conditions", "sparse/_{}")
+averages = partial(room("patterns_and_conditions"), "attention")
 copying = partial(room("copying_task"), "copying")
 mixers = partial(room("copying_task"), "data/mixers")
 universal = room("the_proof_executed", "universal/{}")
@@ -909,10 +910,10 @@ MUTATIONS = {
         "return s - 1, heard",
         "patterns.strided",
     ),
-    "Window: sign of a ring": patterns(
+    "Window: a ring without the token itself": patterns(
         "parts",
         "torch.arange(-self.left, self.right + 1, device=k.device)",
-        "torch.arange(self.left, self.right + 1, device=k.device)",
+        "torch.arange(-self.left, self.right, device=k.device)",
         "patterns.fewest",
     ),
     "Rows: axis": patterns(
@@ -976,6 +977,59 @@ MUTATIONS = {
         "torch.randperm(n, generator=generator, ",
         "torch.randperm(n, generator=generator.manual_seed(1), ",
         "patterns.random",
+    ),
+    "hops: the last layer of a period": patterns(
+        "conditions",
+        "s < (periods + 1) * pattern.p:",
+        "s < (periods + 1) * pattern.p - 1:",
+        "patterns.hops",
+    ),
+    "causal: the future stays": patterns(
+        "families",
+        "replace(step, causal=True)",
+        "replace(step, causal=False)",
+        "patterns.causal",
+    ),
+    "_centred: dilation": patterns(
+        "families",
+        "Window(w // 2, w // 2, dilation)",
+        "Window(w // 2, w // 2)",
+        "patterns.classes",
+    ),
+    "dilation_cycle: back alone": patterns(
+        "families",
+        "Window(1, 1, distance)",
+        "Window(1, 0, distance)",
+        "patterns.dilation-cycle",
+    ),
+    "logsparse: both signs": patterns(
+        "families",
+        "Window(1, int(both), far)",
+        "Window(1, 1, far)",
+        "patterns.logsparse",
+    ),
+    "Blocks: readers alone are moved": patterns(
+        "parts",
+        "read = (j + self.shift) // self.size",
+        "read = j // self.size",
+        "patterns.shifted-blocks",
+    ),
+    "blockwise: the token itself": patterns(
+        "families",
+        "[[Window(0, 0), Blocks(b, turn=q)] for q in turns]",
+        "[Blocks(b, turn=q) for q in turns]",
+        "patterns.blockwise",
+    ),
+    "star: never bare": patterns(
+        "families",
+        "reach = int(local)",
+        "reach = 1",
+        "patterns.bare-star",
+    ),
+    "_attention_matrix: what is hidden is read": averages(
+        "a = a.masked_fill(~mask, -math.inf)",
+        "a = a.masked_fill(~mask, 0.0)",
+        "patterns.continuous",
     ),
     "_softmax: scale": tiles(
         "kernel", "mask, scale=1.0)", "mask, scale=2.0)", "sparse.exact"

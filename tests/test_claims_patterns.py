@@ -1,6 +1,6 @@
 """What is special about the claims of
 notebooks/sparse_universality/patterns_and_conditions: exact numbers by another route,
-and what its theorems refuse. Checks, controls and witnesses stand in attnbook.theorems.
+and what its theorems refuse. Checks and controls stand in attnbook.theorems.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ def test_the_missing_pair_is_the_reason():
 def test_a_connection_is_missed_among_the_last_queries():
     objects = page.attended("causal", n=13)
     assert page.tiles(**objects, last=4).ok
-    assert not page.tiles(**objects, last=4, missing=1).ok
+    assert not page.tiles.broken("a connection less", **objects, last=4).ok
 
 
 @pytest.mark.parametrize("q", [1, 2, 3.5])
@@ -130,13 +130,13 @@ def test_the_trial_with_five_tokens():
 def test_sets_run_backwards_differ_where_the_order_counts():
     """Pairs 0-1, 2-3 and then 1-2: all is heard after 3 layers, backwards after 4."""
     made = [page.SMALL["two steps"](), page.SMALL["ring"]()]
-    assert page.checker(made, order=-1).value == 1
+    assert page.checker.broken("steps backwards", made).value == 1
 
 
 def test_a_state_of_three_bits_tells_three_bits():
     """Token 0 reads token 1, whose input is one of 8: the bound of a cut is met."""
     pattern = patterns.from_sets([[0, 1], [1]])
-    verdict = page.cut(pattern, [0], layers=1, state=3)
+    verdict = page.cut(pattern, [0], 8, layers=1, b=3)
     assert verdict.value == 3 and verdict.ok
 
 
@@ -155,7 +155,7 @@ RING = patterns.from_sets([[4], [0], [1], [2], [3]])
 QKV = torch.ones(3, 31, 8, dtype=DOUBLE)
 WINDOW = patterns.window(31, 5)
 BAD = {
-    "a mask": (lambda: page.universal(torch.ones(3, 3).bool()), "pattern must be of"),
+    "a mask": (lambda: page.universal(torch.ones(3, 3).bool()), "pattern must be an"),
     "one symbol": (lambda: page.universal(RING, symbols=1), "symbols must be an int"),
     "too many": (lambda: page.universal(patterns.dense(30)), "more than 50,000"),
     "a float": (lambda: page.universal(RING, weight=0.5), "weight must be an int"),
@@ -190,14 +190,18 @@ BAD = {
         "lipschitz must be positive",
     ),
     "all inside": (
-        lambda: page.cut(RING, [0, 1, 2, 3, 4], layers=1, state=1),
+        lambda: page.cut(RING, [0, 1, 2, 3, 4], 2, layers=1, b=1),
         "inside must name some",
     ),
-    "no tokens": (lambda: page.cut(RING, None, layers=1, state=1), "inside must be of"),
+    "no tokens": (
+        lambda: page.cut(RING, None, 2, layers=1, b=1),
+        "inside must be of",
+    ),
+    "one value": (lambda: page.cut(RING, [0], 1, layers=1, b=1), "values must be an"),
     "deaf": (lambda: page.fewest(patterns.block_diagonal(4, 2)), "never hears"),
     "even": (lambda: page.windows(patterns.window(8, 3), 4), "needs an odd w"),
     "draws": (lambda: page.unread(4, 5), "r must be at most n"),
-    "order": (lambda: page.checker([RING], order=2), "order must be"),
+    "no neighbours": (lambda: page.longformer(RING, 0, 1), "needs an odd w in 3"),
     "not patterns": (lambda: page.checker([3]), "made\\[0\\] must be of"),
     "half": (lambda: page.merge(WINDOW, *QKV.half()), "q must be float64"),
     "other n": (lambda: page.tiles(WINDOW, *QKV[:, :5]), "q must be float64"),
