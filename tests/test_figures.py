@@ -56,7 +56,7 @@ def test_bad_input():
     fig, ax = figures.new()
     ax.plot([1, 2], "o-", label="one")
     ax.set_xlabel("time")
-    with pytest.raises(ValueError, match="axis 0 of the figure must say"):
+    with pytest.raises(ValueError, match="the y axis of the figure must say"):
         figures.show(fig, alt=ALT)
     ax.set_ylabel("place")
     ax.plot([2, 1], "o-", label="two")

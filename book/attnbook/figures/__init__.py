@@ -139,9 +139,12 @@ def _readable(fig: Figure) -> None:
     """Refuse a figure that does not say what its axes are, or whose curves differ by
     colour alone.
     """
-    for number, ax in enumerate(fig.axes):
-        if ax.axison and not (ax.get_xlabel() and ax.get_ylabel()):
-            raise ValueError(f"axis {number} of the figure must say what is on it")
+    drawn = [ax for ax in fig.axes if ax.axison]  # in a row, one may speak for all
+    for side in ("x", "y"):
+        said = [getattr(ax, f"get_{side}label")() for ax in drawn]
+        if drawn and not any(said):
+            raise ValueError(f"the {side} axis of the figure must say what is on it")
+    for ax in fig.axes:
         looks = {}
         for line in ax.lines:
             if line.get_label().startswith("_"):
