@@ -1336,11 +1336,37 @@ MUTATIONS = {
         "mpmath.hyp0f1(d / 2, s * s / 2)",
         "expressive.leak",
     ),
-    "predicted_dimension: pairs": Mutation(
-        "expressive/dimensions",
+    "predicted_dimension: pairs": expressive(
+        "dimensions",
         "pairs = pairs / 2",
         "pairs = n",
-        "",  # a prediction, and no claim: the page notices
+        "expressive.smallest",
+    ),
+    "verify: odds against the largest entry": expressive(
+        "verification",
+        "odds = mass / weights.masked_fill(padding, 0).sum(1)",
+        "odds = mass / weights.masked_fill(padding, 0).amax(1)",
+        "expressive.criteria",
+    ),
+    "_sums: the last key alone": expressive(
+        "fitting",
+        "total = total + k[c] * factor[:, None]",
+        "total = k[c] * factor[:, None]",
+        "expressive.noise",
+    ),
+    "attention_matrix: side of a causal mask": Mutation(
+        "attention",
+        "a.masked_fill(~mask",
+        "a.masked_fill(~mask.mT",
+        "expressive.masks",
+        True,
+        "logarithmic_dimension",
+    ),
+    "attention_matrix: scale of a code": Mutation(
+        "attention",
+        "1 / math.sqrt(w_q.shape[-1])",
+        "1 / w_q.shape[-1]",
+        "expressive.rank",
         True,
         "logarithmic_dimension",
     ),

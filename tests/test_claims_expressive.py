@@ -15,7 +15,7 @@ import torch
 
 from attnbook.data import load_result
 from attnbook.theorems import logarithmic_dimension as page
-from attnbook.theorems.logarithmic_dimension import random_columns, seeded, smallest
+from attnbook.theorems.logarithmic_dimension import random_columns, seeded
 from attnlib.certify import at_most
 from attnlib.expressive import Code, interpolate, verify
 from attnlib.expressive.dimensions import predicted_dimension
@@ -75,22 +75,6 @@ def test_a_certified_instance():
     )
 
 
-def check_smallest(part="interpolated"):
-    """The stored run, of interpolated queries or of plain projections."""
-    return smallest(load_result("expressive")["result"][part])
-
-
-@pytest.mark.claim("expressive.smallest", role="check")
-def test_smallest():
-    assert check_smallest().ok
-
-
-@pytest.mark.claim("expressive.smallest", role="control")
-def test_smallest_of_plain_projections():
-    assert check_smallest("plain").ok is False
-
-
-@pytest.mark.claim("expressive.smallest", role="witness")
 def test_smallest_at_2_to_16():
     """One draw passes at the predictor for 65,536 tokens, and none a tenth below."""
     large = load_result("expressive")["result"]["large"]
@@ -159,7 +143,8 @@ BROKEN = [
     ("expected_failures", "keys", lambda k: spoiled(k, math.inf, at=(0, 0, 0))),
     ("leak", "pi", lambda pi: pi + 5),
     ("rounding", "bits", lambda bits: -1),
-    ("full_rank", "eps1", lambda eps1: math.inf),
+    ("full_rank", "code", lambda code: replace(code, q=code.q[0])),
+    ("masks", "code", lambda code: None),
     ("tiles", "columns", lambda columns: None),
 ]
 
@@ -177,12 +162,9 @@ def test_what_is_no_object_of_a_theorem_is_refused_by_name(name, argument, spoil
 
 
 @pytest.mark.bad_input
-def test_no_products_and_no_run_are_refused():
-    given = page.permutation_keys(n=64)
-    with pytest.raises(ValueError, match="products must be one of"):
-        page.leak(**given, products=-1)
-    with pytest.raises(ValueError, match="runs must hold at least one run"):
-        smallest([])
+def test_no_run_is_refused():
+    with pytest.raises(ValueError, match="runs must hold at least one entry"):
+        page.smallest([])
 
 
 @pytest.mark.bad_input
@@ -213,12 +195,13 @@ def test_true_statements_pass():
     """
     zeros = torch.zeros(4, 3, dtype=torch.float64)
     assert page.rounding(zeros, zeros + 1, 8).ok
-    assert not page.rounding(zeros + 1 / 3, zeros + 1 / 3, 2, claimed=12).ok
+    thirds = zeros + 1 / 3
+    assert not page.rounding.broken("twelve bits claimed", thirds, thirds, 2).ok
     half = torch.full((1, 1), 0.75, dtype=torch.float64)  # to 1: 7/9 of 2 / 2 + 1 / 4
     assert page.rounding(half, half, 1).value == pytest.approx(28 / 45, rel=1e-14)
     code = {name: t.float() for name, t in page.queries_and_keys().items()}
     assert page.layout(**code).ok
-    assert not page.layout(**code, root=False).ok
+    assert not page.layout.broken("no sqrt(d)", **code).ok
     keys = page.many_keys(draws=20, n=16, d=64)["keys"]
     assert page.expected_failures(keys, t=0.95).ok
     assert not page.expected_failures(keys[:, :1].expand(-1, 16, -1), t=0.95).ok
@@ -226,8 +209,8 @@ def test_true_statements_pass():
 
 def test_the_least_singular_value_of_two_tokens():
     """Zeros of a third: rows 3/4 and 1/4, so that the values are 1 and 1/2."""
-    logits = math.log(3) * torch.eye(2, dtype=torch.float64)
-    verdict = page.full_rank(logits, eps1=1 / 3)
+    keys = torch.eye(2, dtype=torch.float64)
+    verdict = page.full_rank(Code(math.log(3) * keys, keys, 1 / 3, 0.5))
     assert verdict.value == pytest.approx(1 / 2)
     assert verdict.bound == pytest.approx(2 / 3)
-    assert page.full_rank(logits, eps1=1 / 3).bound > 2 / 3  # by a share for rounding
+    assert verdict.bound > 2 / 3  # by a share for rounding

@@ -145,10 +145,6 @@ codes.kissing
 efficient.causal
 efficient.depth
 efficient.order
-expressive.lengths
-expressive.noise
-expressive.rank
-expressive.rounding
 jl.existence
 questions.keeps
 questions.lemma
