@@ -639,6 +639,54 @@ MUTATIONS = {
         "1 / w_q.shape[-1]",
         "questions.lipschitz",
     ),
+    "attention_matrix: a sharper softmax": questions(
+        "_normalizers",
+        "torch.softmax(a, -1)",
+        "torch.softmax(1.1 * a, -1)",
+        "questions.lemma",
+    ),
+    "attention_matrix: sign of the logits": questions(
+        "_normalizers",
+        "torch.softmax(a, -1)",
+        "torch.softmax(-a, -1)",
+        "questions.chain",
+    ),
+    "log_printed: half of the constant": questions(
+        "theorems/rank_collapse",
+        "log_c = (4 * most * max(beta)).log()",
+        "log_c = (2 * most * max(beta)).log()",
+        "questions.right-side",
+    ),
+    "attention_matrix: divided by the weights": questions(
+        "attention",
+        "1 / math.sqrt(w_q.shape[-1])",
+        "1 / w_q.norm()",
+        "questions.scale",
+    ),
+    "forward: outputs twice": questions(
+        "attention",
+        "y = side_by_side @ layer.w_o.flatten(0, 1)",
+        "y = 2 * side_by_side @ layer.w_o.flatten(0, 1)",
+        "questions.residual",
+    ),
+    "attention_matrix: times the root": questions(
+        "attention",
+        "1 / math.sqrt(w_q.shape[-1])",
+        "math.sqrt(w_q.shape[-1])",
+        "questions.normalise",
+    ),
+    "certify.product: rows for columns": questions(
+        "certify/matrices",
+        "columns = list(zip(*right))",
+        "columns = list(right)",
+        "questions.sides",
+    ),
+    "required_dimension: two logarithms": questions(
+        "lowrank",
+        "logarithm = math.log(2 * union / delta)",
+        "logarithm = math.log(2 * union / delta) ** 2",
+        "questions.rank-order",
+    ),
     "feed_forward: sign of the bias": escaping(
         "_blocks", "hidden + mlp.b_1", "hidden - mlp.b_1", "escaping.clip"
     ),

@@ -146,10 +146,6 @@ efficient.causal
 efficient.depth
 efficient.order
 jl.existence
-questions.keeps
-questions.lemma
-questions.rank-order
-questions.right-side
 synthesis.blocks
 synthesis.many
 """
