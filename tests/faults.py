@@ -2060,7 +2060,7 @@ MUTATIONS = {
         "after.tile",
         page=False,
     ),
-    "_messages: scale": tile(
+    "messages: scale": tile(
         "/ math.sqrt(layer.w_q.shape[-1])", "/ layer.w_q.shape[-1]", "after.tile"
     ),
     "_merge: share": tile(
@@ -2076,12 +2076,17 @@ MUTATIONS = {
     "position_codes: a sign less": tile(
         "(count - 1).bit_length()", "(count - 1).bit_length() - 1", "after.two-layers"
     ),
-    "notes: inverse temperature": tile(
-        "math.log(8 * T) / 2 * before",
-        "math.log(8 * T) / 20 * before",
+    "messages: every token whole": tile(
+        "o = torch.softmax(logits, dim=-1) @ values",
+        "o = torch.softmax(logits, dim=-2) @ values",
+        "after.reached",
+    ),
+    "look_up_layers: inverse temperature": tile(
+        "beta_1 = math.log(8 * T) / 2",
+        "beta_1 = math.log(8 * T) / 20",
         "after.two-layers",
     ),
-    "notes: the token after": tile(
+    "look_up_tokens: the token after": tile(
         "codes.roll(1, dims=0)", "codes.roll(-1, dims=0)", "after.two-layers"
     ),
     "bits_asked: columns": tile(
@@ -2089,7 +2094,12 @@ MUTATIONS = {
         "tuple(f(a, b) for a in tiles) for b in others",
         "after.tasks",
     ),
-    "entropy: base": tile("-x * math.log2(x)", "-x * math.log(x)", "after.nearly"),
+    "entropy: base": tile(
+        "-x * math.log2(x)",
+        "-x * math.log(x)",
+        "",  # less than half of what the theorem allows: the page notices
+    ),
+    "entropy: sign": tile("-x * math.log2(x)", "x * math.log2(x)", "after.nearly"),
     "state_floor: sign": cache(
         "bridges",
         "floor = (2 * e - 1).clamp_min(0) / steps",

@@ -51,14 +51,9 @@ def test_four_messages_know_four_of_eight_lists():
 
 
 @pytest.mark.claim("after.two-layers", role="certificate")
-def test_the_margin_is_far_above_what_is_proved_and_falls_with_the_lead():
+def test_the_margin_is_far_above_what_is_proved():
     found = page.two_layers(**page.strings_with_marks(n=6))
     assert 0.99 < found.value < 1
-    # The last token is a question mark too: with keys that go round, bit 0 must not
-    # take it for its own.
-    strings = torch.tensor([[True, False]])
-    noted = page.notes(strings, torch.tensor([1]))
-    assert noted[0, 1] < 1 / 8 and noted[0, 3] > 7 / 8
 
 
 def test_what_messages_are_is_what_softmax_says():
@@ -122,7 +117,8 @@ def test_verdicts_do_not_depend_on_the_units():
     tiny = layer._replace(w_v=1e-12 * layer.w_v, b_v=1e-12 * layer.b_v)
     hot = layer._replace(w_q=1e6 * layer.w_q)
     for changed, rows in ((tiny, 16), (hot, 4)):
-        found = page.tile(**(objects | {"layer": changed}), bits=40, rounded=False)
+        given = objects | {"layer": changed}
+        found = page.tile.broken("not rounded", **given, bits=40)
         assert round(2**found.value) == rows
 
 
@@ -138,7 +134,7 @@ def test_a_number_that_all_logits_share_changes_no_row():
     objects["layer"] = layer._replace(b_k=moved)
     _, after = page.messages(objects["query"], objects["tiles"], objects["layer"])
     assert torch.allclose(after - before, torch.tensor(1e4, dtype=double), rtol=1e-12)
-    assert page.tile(**objects, bits=40, rounded=False).value == 4
+    assert page.tile.broken("not rounded", **objects, bits=40).value == 4
 
 
 @pytest.mark.parametrize("shift, amiss", [(0, 0), (1, 1), (-1, 1), (0.25, 1)])
@@ -187,20 +183,16 @@ REFUSED = [
     (page.tile, TILE, {"others": TILE["others"][..., :2]}, "as wide as tiles"),
     (page.tile, TILE, {"layer": None}, "layer must be of type Layer"),
     (page.tile, TILE, HUGE, "tell is not finite"),
-    (page.tile, TILE, {"rounded": 1}, "rounded must be of type bool"),
     (page.lookup, LISTS, {"strings": LISTS["strings"][:7]}, "strings must be all"),
     (page.lookup, LISTS, {"tiles": LISTS["tiles"][:7]}, "tiles must be one for each"),
     (page.nearly, LISTS, {"strings": LISTS["strings"].int()}, "strings must be bool"),
     (page.two_layers, MARKS, {"places": MARKS["places"] + 1}, "places must lie"),
     (page.two_layers, MARKS, {"places": MARKS["places"][:2]}, "places must be int64"),
-    (page.two_layers, MARKS, {"accuracy": -1.0}, "accuracy must not be negative"),
+    (page.two_layers, MARKS, {"accuracy": -1.0}, "accuracy must be 0 or at least"),
     (page.two_layers, MARKS, {"accuracy": math.nan}, "accuracy must be a finite"),
-    (page.two_layers, MARKS, {"layers": 3}, "layers must be 1 or 2"),
-    (page.two_layers, MARKS, {"signs": 0}, "signs must be an integer of at least 1"),
     (page.two_layers, MARKS, {"strings": [[True]]}, "strings must be a torch tensor"),
     (page.two_layers, MARKS, {"accuracy": 1e-320}, "accuracy must be 0 or at least"),
-    (page.two_layers, MARKS, {"signs": 70}, "signs must be at most 62"),
-    (page.two_layers, MARKS, LONG, "at most 4,096 bits"),
+    (page.two_layers, MARKS, LONG, "at most 2,048 bits"),
     (page.two_layers, MARKS, {"strings": MARKS["strings"][:0]}, "strings must be bool"),
     (page.lookup, LISTS, {"tiles": None}, "tiles must be a torch tensor"),
     (
@@ -242,8 +234,6 @@ def test_what_is_no_task_is_refused():
         page.a_task("parity", 2, modulus=3)
     with pytest.raises(ValueError, match="room must be an integer"):
         page.digits_in_values(room=0)
-    with pytest.raises(ValueError, match="count must be at most"):
-        page.position_codes(10**12)
     with pytest.raises(ValueError, match="task must be one of"):
         page.a_task("induction")
     with pytest.raises(ValueError, match="n must be at most 20"):

@@ -139,8 +139,6 @@ def test_another_number_is_noticed():
 
 # Pages whose claims without a kernel do not say yet why there is none.
 UNSAID = """
-after.tasks
-after.two-layers
 codes.kissing
 efficient.causal
 efficient.depth
@@ -242,7 +240,7 @@ def test_a_switch_is_a_boolean(name, switch, value):
 
 @pytest.mark.bad_input
 def test_unasked_a_theorem_takes_anything_for_a_switch():
-    assert len(switches()) > 10
+assert len(switches()) >
     unasked = theorems.five_theorems_one_matrix.depth.__wrapped__
     assert not unasked(**objects("synthesis.depth"), norm="no").ok
 
@@ -294,7 +292,6 @@ def test_unasked_a_theorem_holds_of_nothing(theorem, given):
 # Arguments that no tokens are, or of which an equal or empty one is a control; then
 # the theorem computes with what it is given.
 BROKEN = {
-    "after.reached": "tiles",
     "expressive.criteria": "a m",
     "expressive.masks": "columns mask",
     "escaping.sink": "weights",
