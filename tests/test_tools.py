@@ -14,6 +14,7 @@ import minibook
 import page_cache
 import pages
 import pytest
+import site_ext
 from minibook import code, markdown
 
 import notebooks
@@ -414,13 +415,10 @@ def test_the_newest_states_of_a_page_are_kept(tmp_path):
 # ------------------------------------------------------- pictures beside the page
 
 
-def test_pictures_lie_beside_the_page(monkeypatch, tmp_path):
+def test_pictures_lie_beside_the_page(tmp_path):
     """As files named after what is in them, and room is kept for them; code that speaks
     of a picture stays as it is.
     """
-    monkeypatch.syspath_prepend(minibook.ROOT / "book/_ext")
-    import site_ext
-
     lines = b'<svg xmlns="x" width="432pt" height="216pt"></svg>'
     pixels = b"\x89PNG\r\n\x1a\n" + b"\0\0\0\rIHDR" + b"\0\0\0\x07\0\0\0\x05"
     kinds = {"svg+xml": lines, "png": pixels}
@@ -444,11 +442,25 @@ def test_pictures_lie_beside_the_page(monkeypatch, tmp_path):
 # ------------------------------------------------------- docstrings on the API page
 
 
-def test_docstrings_become_fields_and_nothing_in_them_is_markup(monkeypatch):
-    from docutils.core import publish_doctree
+@pytest.mark.parametrize(
+    ("said", "name"),
+    [
+        (
+            "with skips: holds, to 1e-12\nno skip: fails: 3 > 0",
+            "holds, 1 control fails",
+        ),
+        ("a: holds: 0 = 0, b: fails: 2 > 1, c: fails: 1 > 0", "holds, 2 controls fail"),
+        ("holds: 1 <= 2", "holds"),
+    ],
+)
+def test_a_folded_check_says_what_it_found(said, name):
+    assert site_ext.check_name(said) == f"Check: {name}"
+    assert site_ext.check_name("42") == "Check"
 
-    monkeypatch.syspath_prepend(minibook.ROOT / "book/_ext")
+
+def test_docstrings_become_fields_and_nothing_in_them_is_markup():
     import docstrings
+    from docutils.core import publish_doctree
 
     words = """One sentence on (*batch, n, d) and ``code`` that goes on in a
 second line.

@@ -223,11 +223,30 @@ def fold_name(cell: nodes.Element) -> str:
     """What the line says behind which a cell is folded."""
     if "tag_solution" in cell["classes"]:
         return "Solution"
-    if "tag_hide-cell" in cell["classes"]:
-        if "%pip" in cell.astext():
-            return "Set-up: the library"
-        return "Set-up" if "import " in cell.astext() else "Check"
-    return "Code"
+    if "tag_hide-cell" not in cell["classes"]:
+        return "Code"
+    if "%pip" in cell.astext():
+        return "Set-up: the library"
+    if "tag_nbval-check-output" not in cell["classes"]:
+        return "Set-up"
+    said = [part.astext() for part in cell.findall(is_output)]
+    return check_name(" ".join(said))
+
+
+def is_output(node: nodes.Node) -> bool:
+    wanted = ("cell_code_output", "output")
+    return isinstance(node, nodes.container) and node.get("nb_element") in wanted
+
+
+def check_name(said: str) -> str:
+    """What a check found: "Check: holds, 2 controls fail"."""
+    holds, fails = (
+        len(re.findall(rf"\b{word}\b", said)) for word in ("holds", "fails")
+    )
+    parts = ["holds"] if holds else []
+    if fails:
+        parts.append("1 control fails" if fails == 1 else f"{fails} controls fail")
+    return f"Check: {', '.join(parts)}" if parts else "Check"
 
 
 # MathJax fits formulas to the height of an x of the text around them. In a closed fold
