@@ -36,26 +36,30 @@ def _heads():
     yield p, 1, 0.0, 3, {rows: 4, "You counted tokens that are not read sharply.": 1}
     yield p, 1, 0.3, 2, {half: 3}
     yield p, 3, 0.11, 1, {half: 3, digits: 2}
+    even = torch.tensor([[0.75, 0.25], [0.25, 0.75]], dtype=torch.float64)
+    level = "At the error itself an answer is still right: (22.1) must be above it."
+    yield even, 1, 0.5, 0, {level: 2}
 
 
-@exercise("Not yet: which gap T is enough for 2,001 tokens, and what makes it longer?")
+@exercise("Not yet: which gap T is enough for 11 tokens, and what makes it longer?")
 def length(answer):
-    """Exercise 22.2: how long questions must be for 2,001 unit keys with products of at
+    """Exercise 22.2: how long questions must be for 11 unit keys with products of at
     most 1/3.
     """
     mistakes = {
-        "That is the gap T; the question is longer by one over 1 - mu.": 7.6009,
-        "You multiplied by 1 - mu: a thin slice needs a longer question.": 5.0673,
-        "That is for products of at most 1/2, the kissing codes.": 15.2018,
+        "That is the gap T; the question is longer by one over 1 - mu.": 2.3026,
+        "You multiplied by 1 - mu: a thin slice needs a longer question.": 1.5351,
+        "That is for products of at most 1/2, the kissing codes.": 4.6052,
         "That is with a logarithm to base 2; the exponential of softmax has base e.": (
-            16.4487
+            4.9829
         ),
         "That is with a logarithm to base 10; the exponential of softmax has base e.": (
-            4.9515
+            1.5000
         ),
-        "You divided by mu in place of 1 - mu.": 22.8027,
+        "The token that is asked for is none of the others.": 3.5968,
+        "You divided by mu in place of 1 - mu.": 6.9078,
     }
-    yield Case(answer, 11.4014, mistakes)
+    yield Case(answer, 3.4539, mistakes)
 
 
 @exercise(

@@ -139,10 +139,10 @@ def _readable(fig: Figure) -> None:
     """Refuse a figure that does not say what its axes are, or whose curves differ by
     colour alone.
     """
-    drawn = [ax for ax in fig.axes if ax.axison]  # in a row, one may speak for all
-    for side in ("x", "y"):
-        said = [getattr(ax, f"get_{side}label")() for ax in drawn]
-        if drawn and not any(said):
+    for side in ("x", "y"):  # in a row of axes, one may speak for all
+        drawn = [getattr(ax, f"{side}axis") for ax in fig.axes if ax.axison]
+        marked = [axis for axis in drawn if len(axis.get_ticklocs())]
+        if marked and not any(axis.get_label_text() for axis in marked):
             raise ValueError(f"the {side} axis of the figure must say what is on it")
     for ax in fig.axes:
         looks = {}
