@@ -872,6 +872,45 @@ MUTATIONS = {
         "return -p @ (r.mT @ (r @ v))",
         "jl.mean-square",
     ),
+    "projection: the first tokens": jl(
+        "lowrank",
+        "return normal / math.sqrt(k)",
+        "return torch.eye(k, n, dtype=normal.dtype)",
+        "jl.root",
+    ),
+    "projection: one row for all": jl(
+        "lowrank",
+        "return normal / math.sqrt(k)",
+        "return normal[:1].repeat(k, 1) / math.sqrt(k)",
+        "jl.rank",
+    ),
+    "jl_surrogate: values as they are": jl(
+        "lowrank", "return p @ (r.mT @ (r @ v))", "return p @ v", "jl.relative"
+    ),
+    "jl_surrogate: nothing is projected": jl(
+        "lowrank",
+        "r = projection(k, n, family, generator=generator).to(p)",
+        "r = torch.eye(n, dtype=p.dtype)",
+        "jl.rank-one",
+    ),
+    "jl_surrogate: scale with values": jl(
+        "lowrank",
+        "return p @ (r.mT @ (r @ v))",
+        "return p @ (r.mT @ (2 * r @ v))",
+        "jl.normalised",
+    ),
+    "svd_surrogate: a rank too many": jl(
+        "lowrank",
+        "return _best(wide, k).to(p.dtype)",
+        "return _best(wide, k + 1).to(p.dtype)",
+        "jl.uniform",
+    ),
+    "attention_matrix: sums of columns": jl(
+        "_normalizers",
+        "torch.softmax(a, -1)",
+        "torch.softmax(a, -2)",
+        "jl.normaliser",
+    ),
     "length_bounds: sign": efficacy(
         "(s * v for v in e)",
         "(-s * v for v in e)",

@@ -151,8 +151,6 @@ def test_hypotheses_are_asked_for_and_options_are_known():
     flat = {"p": torch.full((5, 5), 0.2, dtype=torch.float64), "w": jl.randn(5)}
     with pytest.raises(ValueError, match="the theorem needs the first at most 1"):
         jl.relative_form_fails(**flat, k=3, eps=0.5)
-    with pytest.raises(ValueError, match="allowed must be one of .*'lengths'"):
-        jl.root(**jl.two_vectors(), k=3, eps=0.5, allowed="lengths")
     zero = torch.zeros(40, dtype=torch.float64)
     with pytest.raises(ValueError, match="must not be zero"):
         jl.root(zero, jl.two_vectors()["y"], k=3, eps=0.5)
@@ -160,10 +158,8 @@ def test_hypotheses_are_asked_for_and_options_are_known():
         jl.tail(**jl.two_vectors(), k=2, eps=0.5)
     with pytest.raises(ValueError, match="family must be one of .*'sparse'"):
         jl.mean_square(**jl.attention(), k=2, family="sparse")
-    with pytest.raises(ValueError, match="d_qk must be a square"):
-        jl.normaliser([[1, 2], [3, 4]], 5)
-    with pytest.raises(ValueError, match="law must be one of .*'exakt'"):
-        jl.rows_needed(**jl.asked(), law="exakt")
+    with pytest.raises(ValueError, match="q and k must have logits below 700"):
+        jl.normaliser(**jl.scores(a=((0, 2021), (0, 0))))
 
 
 NOISE = jl.randn(17)
@@ -185,7 +181,6 @@ SHARE = {"eps": 0.5, "delta": 0.05}
         (jl.tail, {"x": NOISE, "y": NOISE, "k": 20000, "eps": 0.5}, "k = 20000"),
         (jl.root, {"x": NOISE, "y": NOISE, "k": 2, "eps": -0.5}, "eps must be"),
         (jl.root, {"x": NOISE, "y": NOISE[1:], "k": 2, "eps": 0.5}, "one length"),
-        (jl.rank_one, {"k": 4, "n": 17, "eps": 0.5, "mean": math.nan}, "mean must be"),
         (jl.rank_one, {"k": 2, "n": 17, "eps": 0.5}, "k must be .* least 3"),
         (jl.rows_needed, jl.asked(n=math.nan), "n must be a finite"),
         (jl.rows_needed, jl.asked(pairs=0), "pairs must be"),
@@ -211,7 +206,7 @@ SHARE = {"eps": 0.5, "delta": 0.05}
         (jl.worse_than_zero, {"p": EYE, "k": 4, "c": -1e70}, "c must be below 1e70"),
         (jl.existence, {"p": EYE, "v": torch.ones_like(EYE)}, "v must have full"),
         (jl.nothing_uniform, jl.logits(n=7), "k must be below n = 7"),
-        (jl.normaliser, {"a": [[0, 2]], "d_qk": 0}, "d_qk must be"),
+        (jl.normaliser, {"q": EYE[:3], "k": EYE}, "q must have shape"),
         (
             jl.rank_of_the_surrogate,
             {"p": [[1]], "r": [[1, 2]] * 2},
@@ -231,19 +226,21 @@ def test_what_is_true_is_not_refuted_by_floats():
     """Where all draws agree, large matrices, overflow, and an ill-conditioned V."""
     one = torch.ones(1, 1, dtype=torch.float64)
     assert jl.mean_square(one, 0.3 * one[0], 1, family="rademacher")
-    assert (
-        jl.mean_square(one, 0.3 * one[0], 1, family="rademacher", kappa=3).ok is False
+    kappa = jl.mean_square.broken(
+        "kappa = 3", one, 0.3 * one[0], 1, family="rademacher"
     )
+    assert kappa.ok is False
     assert jl.worse_than_zero(EYE, 4, c=0.0)
     assert jl.families(1, 200, "gaussian", draws=1000)
-    assert jl.families(1, 200, "gaussian", draws=1000, centred=False).ok is False
+    mean = jl.families.broken("entries with a mean", 1, 200, "gaussian", draws=1000)
+    assert mean.ok is False
     assert jl.nothing_uniform(17, 4, 710.0)
     assert jl.relative_form_fails(EYE, NOISE, 4, 1e-9)
     assert jl.tail(NOISE, jl.randn(17, seed=1), 3000, 0.5)
     scales = torch.tensor([1, 1, 1e-6, 1e-9], dtype=torch.float64)
     v = jl.randn(17, 4, seed=2) * scales
     assert jl.existence(EYE, v)
-    assert jl.existence(EYE, v, tried_on=jl.randn(17, 4, seed=3)).ok is False
+    assert jl.existence.broken("other values", EYE, v).ok is False
     narrow = torch.diag(torch.tensor([1, 2.0**-10], dtype=torch.float64))
     assert jl.existence(narrow, narrow).bound == pytest.approx(
         2.0**-36, abs=0
@@ -257,9 +254,10 @@ def test_draws_that_all_agree_are_measured_in_their_own_unit(scale):
     """
     one = torch.ones(1, 1, dtype=torch.float64)
     w = scale * one[0]
-    wrong = jl.mean_square(one, w, 1, family="rademacher", kappa=3, draws=200)
+    how = {"family": "rademacher", "draws": 200}
+    wrong = jl.mean_square.broken("kappa = 3", one, w, 1, **how)
     assert wrong.value == pytest.approx(2e12) and not wrong.ok
-    assert jl.mean_square(one, w, 1, family="rademacher", draws=200).value == 0
+    assert jl.mean_square(one, w, 1, **how).value == 0
 
 
 @pytest.mark.parametrize(("n", "units"), [(7, 64), (32, 64), (33, 66), (64, 128)])
@@ -290,7 +288,7 @@ def test_the_rows_that_the_exact_law_asks_for():
     k = 1
     while n * chance(k) > 2 * n**-0.25:
         k += 1
-    verdict = jl.rows_needed(**jl.asked(n=n), law="exact")
+    verdict = jl.rows_needed.broken("exact law", **jl.asked(n=n))
     assert verdict.value == pytest.approx(33.75 * math.log(n) - k)
 
 
@@ -317,7 +315,8 @@ def test_where_the_normalised_form_says_something():
         p, w = jl.attention(n=512, w=name).values()
         rho = float(p.norm() * w.norm() / (p @ w).norm())
         assert (rho >= 2) is passes
-        zero = jl.normalised(p, w, eps=0.5, delta=0.05, surrogate="zero", draws=1)
+        how = {"eps": 0.5, "delta": 0.05, "draws": 1}
+        zero = jl.normalised.broken("zero matrix", p, w, **how)
         assert zero.ok is passes
     identity = torch.eye(512, dtype=torch.float64)  # at w = 1, rho is |P|_F
     assert float(identity.norm()) == pytest.approx(22.627, abs=1e-3)
@@ -348,12 +347,22 @@ def test_most_columns_are_far_from_a_range():
 
 @pytest.mark.claim("jl.normaliser", role="counterexample")
 def test_the_printed_normaliser():
-    """exp(sqrt(d_qk) A) D^-1: no diagonal matrix on the right will do."""
-    printed = jl.normaliser(**jl.scores(), side="right", scale="multiply")
-    assert printed.value == float(Fraction(1, 2) - Fraction(1, 24))  # column 2
-    on_the_right = jl.normaliser(**jl.scores(), side="right")
-    assert on_the_right.value == float(Fraction(1, 2) - Fraction(1, 3))  # column 1
-    assert jl.normaliser(**jl.scores(), scale="multiply").value > 0
+    """A = ln 2 (0 2; 0 0) and d_qk = 4, in fractions: no diagonal matrix on the right
+    will do for exp(A / 2), and none on either side for exp(2 A), as printed.
+    """
+    softmax = [[Fraction(1, 3), Fraction(2, 3)], [Fraction(1, 2), Fraction(1, 2)]]
+    halved = [[1, 2], [1, 1]]
+    doubled = [[1, 16], [1, 1]]
+    assert certify.row_stochastic(halved) == softmax
+    assert certify.row_stochastic(doubled)[0] == [Fraction(1, 17), Fraction(16, 17)]
+    for words, powers, spread in (
+        ("on the right", halved, Fraction(1, 2) - Fraction(1, 3)),  # column 1
+        ("as printed", doubled, Fraction(1, 2) - Fraction(1, 24)),  # column 2
+    ):
+        factors = [[w / e for w, e in zip(*rows)] for rows in zip(softmax, powers)]
+        assert max(abs(one - other) for one, other in zip(*factors)) == spread
+        found = jl.normaliser.broken(words, **jl.scores())
+        assert found.value == pytest.approx(float(spread)) and not found.ok
 
 
 @pytest.mark.claim("jl.rank", role="certificate")

