@@ -366,3 +366,41 @@ def constants(
     ax.yaxis.set_major_formatter("{x:g}")
     ax.legend(fontsize=9)
     return fig
+
+
+def published(theirs: dict[str, dict], ours: dict[str, dict]) -> Figure:
+    """The relative residual through the layers of three models, in four variants: as
+    Dong et al. show it, initialised and pretrained, with random networks of ours.
+
+    Args:
+        theirs: model -> state ("initial", "pretrained") -> variant -> values.
+        ours: model -> variant -> values of each seed.
+    """
+    looks = {
+        "SAN": (VERMILLION, "o-"),
+        "SAN + MLP": (ORANGE, "s--"),
+        "SAN + skip": (SKY, "^-"),
+        "transformer": (BLUE, "D--"),
+    }
+    fig, axes = new(2, 3, size=(6.0, 4.6), sharex=True, sharey=True)
+    for row, (state, title) in zip(
+        axes, {"initial": "initialised", "pretrained": "pretrained"}.items()
+    ):
+        for ax, (model, curves) in zip(row, theirs.items()):
+            for variant, values in curves[state].items():
+                color, style = looks[variant]
+                ax.plot(values, style, color=color, ms=3.5, lw=1.2, label=variant)
+            for seeds in ours[model].values() if state == "initial" else ():
+                mean = torch.tensor(seeds).mean(0).tolist()
+                ax.plot(mean, "k+", ms=6, label="ours, random")
+            ax.set_title(f"{model}, {title}")
+            ax.set(ylim=(-0.04, 1.08), xticks=(0, 4, 8, 12))
+    for ax in axes.flat:
+        ax.set(xlabel="layer", ylabel="relative residual")
+    for ax in axes[0]:
+        ax.xaxis.label.set_visible(False)
+    for ax in axes[:, 1:].flat:
+        ax.yaxis.label.set_visible(False)
+    named = dict(zip(*axes[0, 0].get_legend_handles_labels()[::-1]))
+    fig.legend(named.values(), named, loc="outside lower center", ncols=5, fontsize=8.5)
+    return fig
