@@ -149,7 +149,8 @@ def _readable(fig: Figure) -> None:
         for line in ax.lines:
             if line.get_label().startswith("_"):
                 continue  # it is not in the legend
-            look = line.get_marker(), str(line.get_linestyle())
+            hollow = line.get_markerfacecolor() in ("none", "white", "w")
+            look = line.get_marker(), hollow, str(line.get_linestyle())
             other = looks.setdefault(look, line.get_label())
             if other != line.get_label():
                 raise ValueError(
