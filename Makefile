@@ -54,6 +54,7 @@ bench: env-test ## measure the kernels beside their peers, in alternation: ratio
 
 release: env-pdf ## VERSION=0.2.0: number and day everywhere; then all that goes out, tried, in _build/release
 ifdef VERSION
+	@$(RUN) proofs/check.py --compare --kernel
 	@$(RUN) book/_tools/release.py bump $(VERSION)
 endif
 	@$(MAKE) book pdf

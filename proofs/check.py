@@ -1,14 +1,17 @@
 """Check the proofs in this folder with Coq.
 
-    python proofs/check.py [--accept] [--changed] [-j N]
+    python proofs/check.py [--accept] [--changed] [--compare] [--kernel] [-j N]
 
 Each file is compiled anew in a folder of its own, after those that it requires. No file
-may assume anything (Admitted, Axiom, Parameter and the like). Then Coq is asked what
-each theorem that book/claims.toml names says and rests on: nothing but definitions is
-accepted. What Coq says is stored in verdicts.json, whole or not at all; the book's
-build reads it there. A theorem that says something else than the stored verdict fails,
-unless --accept says that this is meant. Coq 8.16 with Mathematical Components 1.15, as
-in Debian 12: apt-get install coq libcoq-mathcomp
+may assume anything (Admitted, Axiom, Parameter and the like), or bring a notation into
+another file. Then Coq is asked what each theorem that book/claims.toml names says and
+rests on: it must be a statement, and nothing but definitions is accepted. What Coq says
+is stored in verdicts.json, whole or not at all; the book's build reads it there. A
+claim whose theorems say something else than the stored verdict fails, also under
+another name, unless --accept says that this is meant. --compare stores nothing, and
+fails if that would change what is stored; --kernel has coqchk, a checker of its own,
+read all compiled files. Coq 8.16 with Mathematical Components 1.15, as in Debian 12:
+apt-get install coq libcoq-mathcomp
 """
 
 from __future__ import annotations
@@ -40,6 +43,7 @@ ASSUMES = re.compile(
     r"\b(Axiom|Axioms|Parameter|Parameters|Conjecture|Admitted|admit"
     r"|give_up|bypass_check|Declare ML|Unset (?:Guard|Positivity|Universe) Checking)\b"
 )
+SPREADS = re.compile(r"(?<!Local )\b(?:Notation|Infix)\b")  # into files that require it
 TYPES = re.compile(r"\b(Inductive|CoInductive|Variant|Record|Structure|Class)\b")
 CLOSED = "Closed under the global context"
 SECONDS = 300
@@ -49,10 +53,12 @@ TOGETHER = (
 )
 EVERY = "every_theorem"
 RENAMED = "mathcomp2/renamed.v"  # for Mathematical Components 2
+SORT = "Check ltac:(let t := type of @{} in let s := type of t in exact s)"
 # Coq prints by these, whatever the file itself has set; then without any notation.
 PRINTING = """From mathcomp Require Import all_ssreflect all_fingroup all_algebra.
 Require {stems}.
 Set Printing Width 100.
+Unset Printing Implicit Defensive.
 Set Printing Depth 1000000.
 Open Scope ring_scope.
 """
@@ -83,10 +89,15 @@ def theorems_of(name: str, mapped: dict[str, dict]) -> list[str]:
 
 
 def check_words(path: Path) -> None:
-    """Refuse a file that assumes what it should prove."""
+    """Refuse a file that assumes what it should prove, or that changes how another file
+    is read.
+    """
     text = formal.without_comments(path.read_text(encoding="utf-8"))
-    if found := ASSUMES.search(text):
+    words = re.sub(r'\s+|"[^"]*"', " ", text)
+    if found := ASSUMES.search(words):
         raise Problem(f"{path.name}: it assumes something: {found[0]}")
+    if found := SPREADS.search(words):
+        raise Problem(f"{path.name}: a {found[0]} that is not Local")
 
 
 def coqc(path: Path) -> None:
@@ -131,6 +142,8 @@ def verdict_on(path: Path, theorems: list[str], said: dict) -> dict:
     if rests_on != CLOSED:
         raise Problem(f"{path.name}: of its theorems some rests on {rests_on[:300]}")
     for name in theorems:
+        if said["sort", path.stem, name].split()[0] != "Prop":
+            raise Problem(f"{path.name}: {name} is no statement")
         verdict["theorems"][name] = {
             "statement": said["says", path.stem, name],
             "full": digest(said["full", path.stem, name]),
@@ -139,6 +152,7 @@ def verdict_on(path: Path, theorems: list[str], said: dict) -> dict:
         }
     verdict["definitions"] = {
         name: {
+            "print": without_type(said["print", path.stem, name]),
             "full": digest(said["full", path.stem, name]),
             "uses": mentioned(path, said["full", path.stem, name], name),
         }
@@ -163,8 +177,10 @@ def ask(paths: list[Path], theorems: dict[str, list[str]]) -> dict:
         short["rests", stem, EVERY] = f"Print Assumptions {EVERY}_{stem}"
         for name in theorems[path.name]:
             short["says", stem, name] = f"Check @{stem}.{name}"
+            short["sort", stem, name] = SORT.format(f"{stem}.{name}")
             full["full", stem, name] = f"Check @{stem}.{name}"
         for name in definitions(path):
+            short["print", stem, name] = f"Print {stem}.{name}"
             full["full", stem, name] = f"Print {stem}.{name}"
     answers = {}
     for questions, setting in ((short, ""), (full, "Set Printing All.")):
@@ -179,6 +195,11 @@ def ask(paths: list[Path], theorems: dict[str, list[str]]) -> dict:
     return {
         key: path.read_text(encoding="utf-8").strip() for key, path in answers.items()
     }
+
+
+def without_type(text: str) -> str:
+    """What Coq prints of a definition, less its type and the modes of its arguments."""
+    return re.split(r"\n\nArguments |\n {5}: ", text)[0].strip()
 
 
 def digest(text: str) -> str:
@@ -289,21 +310,32 @@ def said_by(*command: str) -> str:
 # ---------------------------------------------------------------- drift
 
 
-def drift(old: dict[str, dict], new: dict[str, dict]) -> Iterator[str]:
-    """Where theorems say something else than the stored verdicts, in words."""
-    for name in sorted(old.keys() & new.keys()):
-        before, after = old[name]["theorems"], new[name]["theorems"]
-        for theorem in sorted(before.keys() & after.keys()):
-            if before[theorem]["full"] != after[theorem]["full"]:
-                yield from changed(
-                    f"{name}: {theorem}",
-                    before[theorem]["statement"],
-                    after[theorem]["statement"],
-                )
-    before, after = spoken(old), spoken(new)
+def drift(old: dict, new: dict) -> Iterator[str]:
+    """Where claims say something else than the stored verdicts, in words; by claim, so
+    that a theorem under another name is noticed.
+    """
+    for name in sorted(old["claims"]):
+        if name not in new["claims"]:
+            yield f"{name} has no formal part any more"
+            continue
+        before, after = stated(old, name), stated(new, name)
+        if before["full"] != after["full"]:
+            yield from changed(name, before["statement"], after["statement"])
+    before, after = spoken(old["files"]), spoken(new["files"])
     for name in sorted(before.keys() & after.keys()):
         if before[name] != after[name]:
             yield f"the definition {name}, of which theorems speak, has changed"
+
+
+def stated(verdicts: dict, claim: str) -> dict[str, str]:
+    """All that Coq printed of the theorems of a claim."""
+    entry = verdicts["claims"][claim]
+    theorems = verdicts["files"].get(entry["file"], {}).get("theorems", {})
+    found = [theorems.get(name, {}) for name in entry["theorems"]]
+    return {
+        field: "\n".join(theorem.get(field, "") for theorem in found)
+        for field in ("full", "statement")
+    }
 
 
 def changed(name: str, old: str, new: str) -> Iterator[str]:
@@ -356,6 +388,14 @@ def main(argv: list[str] | None = None, folder: Path = PROOFS) -> int:
         "--changed", action="store_true", help="only files without a stored verdict"
     )
     parser.add_argument(
+        "--compare",
+        action="store_true",
+        help="store nothing, and fail if that would change what is stored",
+    )
+    parser.add_argument(
+        "--kernel", action="store_true", help="let coqchk read what was compiled, too"
+    )
+    parser.add_argument(
         "-j", type=int, default=os.cpu_count(), metavar="N", help="files at a time"
     )
     options = parser.parse_args(argv)
@@ -377,10 +417,15 @@ def check(folder: Path, mapped: dict[str, dict], options: argparse.Namespace) ->
     wanted = set(formal.files(folder))
     if options.changed and same_coq:
         wanted = stale(folder, mapped, stored["files"])
-    made, problems = compiled(folder, mapped, wanted, options.j, now["mathcomp"])
+    made, problems = compiled(folder, mapped, wanted, options, now["mathcomp"])
     kept = {n: v for n, v in stored["files"].items() if n in formal.files(folder)}
+    verdicts = {
+        "versions": now,
+        "claims": {n: formal.named(entry) for n, entry in mapped.items()},
+        "files": without_the_unspoken(kept | made),
+    }
     if not problems and same_coq and not options.accept:
-        problems = list(drift(stored["files"], kept | made))
+        problems = list(drift(stored, verdicts))
         if problems:
             problems.append("if that is meant: make proofs ACCEPT=1")
     for problem in problems:
@@ -400,14 +445,21 @@ def check(folder: Path, mapped: dict[str, dict], options: argparse.Namespace) ->
             f"printed by {stored['versions']} cannot be compared"
         )
         return 0
-    verdicts = {"versions": now, "files": without_the_unspoken(kept | made)}
+    if options.compare:
+        if verdicts != stored:
+            print("proofs: the stored verdicts are of other files", file=sys.stderr)
+        return int(verdicts != stored)
     text = json.dumps(verdicts, indent=1, sort_keys=True, ensure_ascii=False)
     pages.write_atomically(folder / formal.VERDICTS, text + "\n")
     return 0
 
 
 def compiled(
-    folder: Path, mapped: dict[str, dict], wanted: set[str], jobs: int, mathcomp: str
+    folder: Path,
+    mapped: dict[str, dict],
+    wanted: set[str],
+    options: argparse.Namespace,
+    mathcomp: str,
 ) -> tuple[dict[str, dict], list[str]]:
     """Verdicts and problems of files, checked in a copy of the folder."""
     made, problems = {}, []
@@ -417,7 +469,7 @@ def compiled(
         if mathcomp.startswith("2"):
             coqc(Path(shutil.copy(folder / RENAMED, scratch)))
         paths, theorems = [], {}
-        for name, problem, seconds in compile_all(Path(scratch), wanted, jobs):
+        for name, problem, seconds in compile_all(Path(scratch), wanted, options.j):
             count = f"{len(paths) + len(problems) + 1} of {len(wanted)}"
             if problem:
                 problems.append(str(problem))
@@ -430,12 +482,33 @@ def compiled(
                 f"proofs: {count}: {name}, {number} theorems, {seconds:.1f} s",
                 flush=True,
             )
-        for name, verdict in ask_all(paths, theorems, jobs):
+        for name, verdict in ask_all(paths, theorems, options.j):
             if not isinstance(verdict, Problem):
                 made[name] = verdict
             elif str(verdict) not in problems:  # one for all that are asked together
                 problems.append(str(verdict))
+        if options.kernel and not problems and paths:
+            problems += kernel(paths)
     return made, problems
+
+
+def kernel(paths: list[Path]) -> Iterator[str]:
+    """What is wrong by coqchk, which reads compiled files with a kernel of its own;
+    what they take from libraries it believes.
+    """
+    begun = time.perf_counter()
+    modules = [word for path in paths for word in ("-norec", path.stem)]
+    done = subprocess.run(
+        ["coqchk", "-silent", *modules],
+        cwd=paths[0].parent,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        yield f"coqchk refuses a file: {(done.stderr or done.stdout).strip()[-500:]}"
+    else:
+        print(f"proofs: coqchk agrees, {time.perf_counter() - begun:.0f} s")
 
 
 def stale(folder: Path, mapped: dict[str, dict], stored: dict[str, dict]) -> set[str]:

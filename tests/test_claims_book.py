@@ -363,9 +363,15 @@ def formalise(tree: Path, covers: str = "whole") -> None:
     verdict = {
         "sources": formal.sources(path),
         "theorems": {"base": theorem},
-        "definitions": {"same": {"full": "f", "uses": []}},
+        "definitions": {
+            "same": {"print": "base.same = fun n => n", "full": "f", "uses": []}
+        },
     }
-    stored = {"versions": {"coq": "8", "mathcomp": "1"}, "files": {"base.v": verdict}}
+    stored = {
+        "versions": {"coq": "8", "mathcomp": "1"},
+        "claims": {"sample.base": {"file": "base.v", "theorems": ["base"]}},
+        "files": {"base.v": verdict},
+    }
     (tree / "proofs/verdicts.json").write_text(json.dumps(stored), encoding="utf-8")
 
 
@@ -388,6 +394,7 @@ def test_a_machine_checked_claim_shows_badge_and_statement(tree):
     read = fold_of(one)
     assert read.startswith("Formal statement, checked by Coq")
     assert "Definition same (n : nat) := n." in read and "reflexivity" not in read
+    assert read.index("base.same = fun n => n") < read.index("Definition same")
     assert "Remark: For any number." in read and "proofs/base.v, line 4" in read
     assert one.index("Theorem 1.1") < one.index('class="formal fold"')
     assert 'href="../../book/proofs.html"' in one

@@ -126,15 +126,16 @@ def edit(path: Path, old: str, new: str) -> None:
     path.write_text(text.replace(old, new, 1), encoding="utf-8")
 
 
-def run(folder: Path, entries=ENTRIES, accept=False, changed=False) -> int:
-    options = argparse.Namespace(accept=accept, changed=changed, j=2)
+def run(folder: Path, entries=ENTRIES, accept=False, changed=False, **more) -> int:
+    given = {"accept": accept, "changed": changed, "compare": False, "kernel": False}
+    options = argparse.Namespace(**given | more, j=2)
     return check.check(folder, entries, options)
 
 
-def green(folder: Path) -> set[str]:
+def green(folder: Path, entries=ENTRIES) -> set[str]:
     """The claims of the sample whose verdict holds."""
     verdicts = formal.read_verdicts(folder)
-    return {n for n, e in ENTRIES.items() if formal.holds(e, verdicts, folder)}
+    return {n for n, e in entries.items() if formal.holds(n, e, verdicts, folder)}
 
 
 def pretend(folder: Path) -> None:
@@ -151,8 +152,13 @@ def pretend(folder: Path) -> None:
             ("next.v", ["four", "itself"]),
         )
     }
-    made["base.v"]["definitions"]["twice"] = {"full": "f", "uses": []}
-    verdicts = {"versions": {"coq": "8", "mathcomp": "1"}, "files": made}
+    printed = "base.twice = fun n : nat => (n + n)%N"
+    made["base.v"]["definitions"]["twice"] = {"print": printed, "full": "f", "uses": []}
+    verdicts = {
+        "versions": {"coq": "8", "mathcomp": "1"},
+        "claims": {name: formal.named(entry) for name, entry in ENTRIES.items()},
+        "files": made,
+    }
     (folder / formal.VERDICTS).write_text(json.dumps(verdicts), encoding="utf-8")
 
 
@@ -169,6 +175,34 @@ def test_an_assumption_is_noticed(folder, assumption):
     path.write_text(BASE + assumption, encoding="utf-8")
     with pytest.raises(check.Problem, match="base.v: it assumes something"):
         check.check_words(path)
+
+
+@pytest.mark.parametrize("gap", ["  ", "\n", " (* or *) "])
+def test_white_space_hides_no_directive(folder, gap):
+    path = folder / "base.v"
+    path.write_text(f'{BASE}Declare{gap}ML Module "a".', encoding="utf-8")
+    with pytest.raises(check.Problem, match="it assumes something: Declare ML"):
+        check.check_words(path)
+    path.write_text(f"{BASE}(* Declare{gap}ML Module. *)", encoding="utf-8")
+    check.check_words(path)
+
+
+@pytest.mark.parametrize(
+    "command", ["Notation odd := (fun _ => true).", 'Infix "+" := muln.']
+)
+def test_a_file_gives_no_other_file_its_notations(folder, command):
+    path = folder / "base.v"
+    path.write_text(BASE + command, encoding="utf-8")
+    with pytest.raises(check.Problem, match="that is not Local"):
+        check.check_words(path)
+    path.write_text(f"{BASE}Local {command}", encoding="utf-8")
+    check.check_words(path)
+
+
+def test_a_verdict_counts_only_for_the_theorems_it_names(folder):
+    pretend(folder)
+    other = ENTRIES["sample.four"] | {"theorems": ["itself"]}
+    assert green(folder, ENTRIES | {"sample.four": other}) == {"sample.even"}
 
 
 def test_a_verdict_counts_only_for_the_very_files(folder):
@@ -190,6 +224,7 @@ def test_a_verdict_counts_only_for_the_very_files(folder):
         lambda verdicts: verdicts["files"]["base.v"]["theorems"]["Inner.even"].update(
             assumptions=["classic"]
         ),
+        lambda verdicts: verdicts["claims"].pop("sample.even"),
         lambda verdicts: verdicts.pop("versions"),
     ],
 )
@@ -220,6 +255,9 @@ def test_a_reader_sees_statement_definitions_and_hypotheses_but_no_proof(folder)
         "Theorem even n : ~~ odd (twice n)."
     )
     assert BASE.splitlines()[line - 1].startswith("Theorem even")
+    assert formal.printed(ENTRIES["sample.even"], folder) == (
+        "base.twice = fun n : nat => (n + n)%N\n\ns"
+    )
     code, _ = formal.reading(ENTRIES["sample.four"], True, folder)
     assert code.startswith("(* From base.v *)\n(* Twice") and "odd" not in code
     code, _ = formal.reading(ENTRIES["sample.four"], False, folder)
@@ -266,6 +304,8 @@ def test_coq_accepts_and_the_verdict_is_stored(copy, capsys):
     theorem = stored["files"]["next.v"]["theorems"]["four"]
     assert "base.twice (base.twice n) = (4 * n)%N" in theorem["statement"]
     assert theorem["uses"] == ["base.twice"]
+    definition = stored["files"]["base.v"]["definitions"]["twice"]
+    assert definition["print"] == "base.twice = fun n : nat => (n + n)%N"
     assert "helper" not in json.dumps(stored)
     text = (copy / formal.VERDICTS).read_text(encoding="utf-8")
     assert run(copy, changed=True) == 0
@@ -285,12 +325,17 @@ BREAKS = {
     "another name": ("next.v", "Theorem four", "Theorem five", "Coq refuses it"),
     "an axiom": ("base.v", "Module Inner.", "Axiom a : 1 = 2.", "assumes something"),
     "an axiom of a library": ("next.v", NEXT, CLASSICAL, "some rests on Axioms"),
-    "another statement": ("next.v", "= 4 * n", "= 2 * 2 * n", "says something else"),
+    "another statement": (
+        "next.v",
+        "= 4 * n",
+        "= 2 * 2 * n",
+        "sample.four says something else",
+    ),
     "a type that is not printed": (
         "next.v",
         "'I_2",
         "'I_3",
-        "itself has changed in what Coq prints only in full",
+        "sample.four has changed in what Coq prints only in full",
     ),
     "another definition": (
         "base.v",
@@ -328,6 +373,96 @@ def test_a_change_that_is_meant_is_accepted(copy):
     assert run(copy, changed=True) == 1
     assert run(copy, changed=True, accept=True) == 0
     assert green(copy) == {"sample.even", "sample.four"}
+
+
+def instead(claim: str, theorems: list[str]) -> dict[str, dict]:
+    """The sample, with other theorems for one claim."""
+    return ENTRIES | {claim: ENTRIES[claim] | {"theorems": theorems}}
+
+
+@pytest.mark.wide
+@needs_coq
+def test_a_claim_that_turns_to_a_weaker_theorem_is_noticed(copy, capsys):
+    weaker = "Theorem even_four : twice (twice 1) = 4. Proof. by []. Qed."
+    with (copy / "next.v").open("a", encoding="utf-8") as file:
+        file.write(weaker)
+    for changed in (True, False):
+        other = instead("sample.four", ["even_four", "itself"])
+        assert run(copy, other, changed=changed) == 1
+        assert "sample.four says something else" in capsys.readouterr().err
+    assert run(copy, {"sample.even": ENTRIES["sample.even"]}, changed=True) == 1
+    assert "sample.four has no formal part any more" in capsys.readouterr().err
+    assert run(copy, changed=True) == 0  # the claim still stands for what it did
+
+
+@pytest.mark.wide
+@needs_coq
+def test_what_is_no_statement_stands_for_no_claim(copy, capsys):
+    function = "Lemma thrice : nat -> nat. Proof. exact: (fun n => 3 * n). Defined."
+    with (copy / "next.v").open("a", encoding="utf-8") as file:
+        file.write(function)
+    for name in ("sample.four", "sample.new"):
+        new = {name: ENTRIES["sample.four"] | {"theorems": ["thrice"]}}
+        assert run(copy, ENTRIES | new, changed=True) == 1
+        assert "next.v: thrice is no statement" in capsys.readouterr().err
+    new = {"sample.new": ENTRIES["sample.four"] | {"theorems": ["itself"]}}
+    assert run(copy, ENTRIES | new, changed=True) == 0
+
+
+@pytest.mark.wide
+@needs_coq
+def test_the_fold_shows_what_coq_reads(copy):
+    """A word with a second sense: the source reads well, Coq's own print does not."""
+    edit(
+        copy / "base.v",
+        "Module Inner.",
+        "Definition odd of nat := true.\nModule Inner.",
+    )
+    edit(copy / "base.v", "~~ odd (twice n).", "odd (twice n).")
+    edit(
+        copy / "base.v",
+        "Proof. by rewrite /twice addnn odd_double. Qed.",
+        "Proof. by []. Qed.",
+    )
+    assert run(copy, changed=True, accept=True) == 0
+    printed = formal.printed(ENTRIES["sample.even"], copy)
+    assert "base.odd = xpredT" in printed
+    assert "forall n : nat, base.odd (base.twice n)" in printed
+
+
+@pytest.mark.wide
+@needs_coq
+def test_verdicts_that_would_change_are_noticed_and_not_stored(copy, capsys):
+    before = (copy / formal.VERDICTS).read_text(encoding="utf-8")
+    assert run(copy, compare=True) == 0
+    edit(copy / "base.v", "Twice a number", "Two times a number")
+    assert run(copy, compare=True) == 1
+    assert "the stored verdicts are of other files" in capsys.readouterr().err
+    assert (copy / formal.VERDICTS).read_text(encoding="utf-8") == before
+
+
+@pytest.mark.wide
+@needs_coq
+def test_the_second_checker_reads_what_was_compiled(copy, capsys, monkeypatch):
+    assert run(copy, kernel=True) == 0
+    assert "coqchk agrees" in capsys.readouterr().out
+    monkeypatch.setattr(check, "coqc", spoil_after(check.coqc))
+    assert run(copy, kernel=True) == 1
+    assert "coqchk refuses a file" in capsys.readouterr().err
+
+
+def spoil_after(coqc):
+    """A compiler that stores something else than it has read, in one file."""
+
+    def spoilt(path: Path) -> None:
+        coqc(path)
+        if path.stem.startswith("ask_"):
+            made = path.with_name("next.vo")
+            content = bytearray(made.read_bytes())
+            content[len(content) // 2] ^= 1
+            made.write_bytes(content)
+
+    return spoilt
 
 
 @pytest.mark.wide

@@ -58,6 +58,8 @@ WHOLE_WORDS = (
     "Coq has checked a proof of the whole claim. It rests on no axiom. What follows is "
     "what to read: the definitions, and the statement."
 )
+PRINTED = "As Coq prints it:"
+WRITTEN = "As it is written, with comments:"
 NOT_CHECKED = (
     "This text was changed, and Coq has not been asked since: it does not count as "
     "checked."
@@ -82,6 +84,7 @@ class Formal(NamedTuple):
 
     summary: str
     words: list[str]  # a paragraph each
+    printed: str  # by Coq; nothing if it was not checked as it stands
     code: str
     place: str  # the file and the line, as they are named
     url: str
@@ -137,6 +140,7 @@ def read_formal(claim, checked: bool, repository: str) -> Formal:
     return Formal(
         f"{stated}, {'checked by Coq' if checked else 'not checked as it stands'}",
         words,
+        formal.printed(claim.formal) if checked else "",
         code,
         f"{place}, line {line}",
         f"{repository}/blob/main/{place}#L{line}",
@@ -456,7 +460,10 @@ def formal_fold(found: Formal) -> fold:
     """What is folded below the box of a claim."""
     made = fold("", fold_summary("", found.summary), classes=["formal"])
     made += [nodes.paragraph("", words) for words in found.words]
-    made += nodes.literal_block(found.code, found.code, language="coq")
+    for name, code in ((PRINTED, found.printed), (WRITTEN, found.code)):
+        if code:
+            made += nodes.paragraph("", name)
+            made += nodes.literal_block(code, code, language="coq")
     file = nodes.reference("", found.place, refuri=found.url)
     how = nodes.reference("", "How to read it", internal=True, page=PROOFS)
     made += nodes.paragraph("", "", file, nodes.Text(". "), how, nodes.Text("."))

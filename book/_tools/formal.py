@@ -77,18 +77,27 @@ def sources(path: Path) -> dict[str, str]:
 
 
 def read_verdicts(folder: Path = PROOFS) -> dict:
-    """What Coq said: {"versions": ..., "files": ...}; empty where there is nothing."""
+    """What Coq said, of which claims, by which versions; or nothing of any."""
     try:
         verdicts = json.loads((folder / VERDICTS).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         verdicts = None
-    if isinstance(verdicts, dict) and set(verdicts) == {"versions", "files"}:
-        return verdicts
-    return {"versions": {}, "files": {}}
+    empty = {"versions": {}, "claims": {}, "files": {}}
+    whole = isinstance(verdicts, dict) and verdicts.keys() == empty.keys()
+    return verdicts if whole else empty
 
 
-def holds(formal: dict, verdicts: dict, folder: Path = PROOFS) -> bool:
-    """Whether Coq has accepted these theorems of this very file, without an axiom."""
+def named(formal: dict) -> dict:
+    """Which theorems stand for a claim."""
+    return {"file": formal["file"], "theorems": formal["theorems"]}
+
+
+def holds(claim: str, formal: dict, verdicts: dict, folder: Path = PROOFS) -> bool:
+    """Whether Coq has accepted these theorems of this very file for this claim, without
+    an axiom.
+    """
+    if verdicts["claims"].get(claim) != named(formal):
+        return False
     path = folder / formal["file"]
     verdict = verdicts["files"].get(formal["file"])
     if not verdict or not path.is_file() or verdict["sources"] != sources(path):
@@ -105,7 +114,7 @@ def held(claims: Iterable, folder: Path = PROOFS) -> set[str]:
     return {
         claim.id
         for claim in claims
-        if claim.formal and holds(claim.formal, verdicts, folder)
+        if claim.formal and holds(claim.id, claim.formal, verdicts, folder)
     }
 
 
@@ -255,6 +264,21 @@ def reading(formal: dict, checked: bool, folder: Path = PROOFS) -> tuple[str, in
     parts.append(head + joined(shown))
     lines = [item.line for item in shown if item.name in formal["theorems"]]
     return "\n\n".join(parts), min(lines, default=1)
+
+
+def printed(formal: dict, folder: Path = PROOFS) -> str:
+    """The same as Coq prints it: here nothing can be meant by a word that another file
+    gave a second sense.
+    """
+    files = read_verdicts(folder)["files"]
+    parts = []
+    for name, names in sorted(uses(formal, {"files": files}).items()):
+        known = files[name]["definitions"]
+        order = [i.name for i in items((folder / name).read_text(encoding="utf-8"))]
+        parts += [known[n]["print"] for n in sorted(names, key=order.index)]
+    theorems = files[formal["file"]]["theorems"]
+    parts += [theorems[name]["statement"] for name in formal["theorems"]]
+    return "\n\n".join(parts)
 
 
 def joined(shown: list[Item]) -> str:
