@@ -13,6 +13,7 @@ from attnbook.theorems import Case, claim
 from attnlib import certify
 from attnlib._require import matches, numbers, require, told
 from attnlib.attention import (
+    NORMALIZERS,
     Layer,
     attention_matrix,
     check_network,
@@ -431,7 +432,6 @@ TWO = Case(two_logits, {"eta_is": 1.3})
         TWO.but(eta_is=30.0, first=0.999),
     ],
     broken={"linear up to 2": {"_linear_up_to": 2.0}},
-    without_kernel="a bound on torch's softmax",
 )
 def moves_little(r, e, *, _linear_up_to=LINEAR_UP_TO) -> Verdict:
     """If the entries of e span eta, softmax(r + e) is close to softmax(r).
@@ -445,8 +445,9 @@ def moves_little(r, e, *, _linear_up_to=LINEAR_UP_TO) -> Verdict:
     Page: notebooks/path_decomposition/rank_collapse
     """
     matches("e", e, tuple(r.shape), r, "r")
-    s = torch.softmax(r, -1)
-    p = torch.softmax(r + e, -1)
+    softmax = NORMALIZERS["softmax"]
+    s = softmax(r)
+    p = softmax(r + e)
     wide = float(spread(e))
     off = [p - math.exp(wide) * s, math.exp(-wide) * s - p]
     if wide <= _linear_up_to:
@@ -797,6 +798,7 @@ ASCENDED = Case(ascended_head, {"seed": 1, "spread_up_to": LINEAR_UP_TO})
         HEAD.but(seed=4, eta_is=LINEAR_UP_TO),
         ASCENDED,
         ASCENDED.but(seed=2, n=5),
+        SMALL_TOY,
     ],
     controls=[FLAT_FAMILY.but(strength=2780.0)],
 )
