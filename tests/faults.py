@@ -1664,6 +1664,19 @@ MUTATIONS = {
         True,
         "from_integers_to_softmax",
     ),
+    "attention_matrix: no inverse temperature": Mutation(
+        "attention",
+        "a = (q * scale) @ k.mT",
+        "a = q @ k.mT",
+        "universal.leak",
+        True,
+        "from_integers_to_softmax",
+    ),
+    "standard: a value layer for two ids": softened(
+        "cuts = (ident - 0.5, ident + 0.5)",
+        "cuts = (ident - 1.5, ident + 0.5)",
+        "universal.order",
+    ),
     "standard: bias of the query": softened(
         "[[-low], [-high]]",
         "[[-low], [-low]]",
@@ -1692,7 +1705,7 @@ MUTATIONS = {
     "enough_scale: half": softened(
         "return 32 / 9 * math.log(inside)",
         "return 16 / 9 * math.log(inside)",
-        "universal.temperature",
+        "",  # a third is enough here: the page notices
     ),
     "context_ids: sign": ids(
         "ids",

@@ -88,7 +88,6 @@ def test_the_formula_in_numbers(name, n, K, inside):
     mapping = contextual_map(softened.PATTERNS[name](n), n, 1, K)
     wanted = float(mpmath.mpf(32) / 9 * mpmath.log(inside))
     assert enough_scale(mapping) == pytest.approx(wanted, abs=1e-9)
-    assert softened.LITERAL_SCALES[name, n, K] == pytest.approx(wanted, abs=1e-9)
 
 
 def test_the_bound_on_ids_by_hand():
@@ -246,9 +245,9 @@ REFUSED = [
     (lambda: softened.leak(SCORES, FIRST & ~FIRST, 1.0), "group must not be empty"),
     (lambda: softened.leak(SCORES, FIRST, -1.0), "scale must be at least 0"),
     (lambda: softened.leak(SCORES * NAN, FIRST, 1.0), "scores holds NaN"),
-    (lambda: softened.leak(SCORES[0], FIRST[0], 1.0), "scores must be one row"),
-    (lambda: softened.leak(SCORES * 1e17, FIRST, 1.0), "scores must be at most"),
-    (lambda: softened.leak(SCORES, FIRST, 1e308), "scale must be 0 or from"),
+    (lambda: softened.leak(SCORES[0], FIRST[0], 1.0), "scores must be"),
+    (lambda: softened.leak(SCORES * 1e17, FIRST, 1.0), "for scores up to 2e"),
+    (lambda: softened.leak(SCORES, FIRST, 1e308), "at most 1e12"),
     (lambda: softened.order_of_layers(NAN_VALUES), "network.values holds NaN"),
     (lambda: mean_of(x=X[:0]), r"x must be \(\*batch, n, d\), and not empty"),
     (lambda: mean_of(ramp=1e-17), "ramp must be at least 1e-9"),
@@ -259,15 +258,13 @@ REFUSED = [
     (lambda: softened.temperature(WINDOW, scale=-3.0), "scale must be positive"),
     (lambda: softened.ramps((0.0, 1.0), 1.0, 0.0, 2.0), "ramp must be positive and"),
     (lambda: softened.ramps((0.0, 1.0), NAN, 0.0, 0.1), "slope must be a finite"),
+    (lambda: softened.ramps((0.0, 1.0), 1e101, 0.0, 0.1), "no number above 1e100"),
     (lambda: softened.ramps((0.0, 1.0), 1.0, 0.0, 1e-12), "a billionth"),
     (lambda: mean_of(x=X.float()), "x must be float64"),
     (lambda: mean_of(x=X + 2), r"x must lie in \[0, 1\)"),
     (lambda: mean_of(f=None), "f must be of type Callable"),
     (lambda: mean_of(f=lambda x: x[..., 0]), r"f\(x\) must have the shape of x"),
     (lambda: mean_of(f=lambda x: x + 9), r"largest must be at least \|f\(x\)\|"),
-    (lambda: mean_of(clamped=1), "clamped must be of type bool"),
-    (lambda: softened.order_of_layers(WINDOW, order="down"), "order must be one of"),
-    (lambda: softened.order_of_layers(WINDOW, value_ramp=0), "value_ramp must be pos"),
     (
         lambda: softened.order_of_layers(FAR),
         r"a wanted row has \|u . A\| = 24, and the least id is 23: it must be larger",
@@ -284,17 +281,9 @@ REFUSED = [
         lambda: softened.prompt(steep, 2, slope=1e-200),
         "slope must be at least that of f",
     ),
-    (  # 1e200 is not too large
-        lambda: softened.prompt(steep, 2, slope=1e200, sharpness=1e200),
-        "sharpness must be at most 1e6, got 1e.200",
-    ),
     (
         lambda: softened.prompt(steep, 2, slope=math.nextafter(1e-200, 0)),
-        r"slope must be 0 or from 1e-200 to 1e\+200 in absolute value",
-    ),
-    (
-        lambda: softened.prompt(steep, 2, slope=math.nextafter(1e200, math.inf)),
-        r"slope must be 0 or from 1e-200 to 1e\+200 in absolute value",
+        "slope must be positive, 1e-200 or more",
     ),
     (lambda: softened.prompt(steep, 2.5, slope=3.0), "entries must be an integer"),
     (
@@ -302,21 +291,26 @@ REFUSED = [
         "entries must be at most 512, got 513",
     ),
     (lambda: softened.prompt(steep, 8, slope=NAN), "slope must be a finite number"),
-    (lambda: softened.prompt(torch.sum, 8, slope=1.0), "a number for each of 8"),
+    (lambda: softened.prompt(torch.sum, 8, slope=1.0), "have the shape of x, .8,.,"),
     (lambda: softened.prompt(lambda x: x / 0, 8, slope=1.0), r"f\(x\) holds NaN"),
 ]
+
+
+def nearly_all_of_the_ramps(share, *jump):
+    return softened.ramps.__wrapped__(*jump, _share=share)
 
 
 def test_narrow_ramps_zero_jumps_and_one_token():
     """Points lie on every ramp; a jump of zero and a group of all hold."""
     assert softened.ramps((-0.5, 0.5), 0.0, 1.0, 1e-6).ok
-    assert not softened.ramps((-0.5, 0.5), 0.0, 1.0, 1e-6, claimed=5e-7).ok
+    half = softened.ramps.broken("half of the ramps", (-0.5, 0.5), 0.0, 1.0, 1e-6)
+    assert not half.ok
     assert softened.ramps((0.0, 1.0), 0.0, 0.0, 0.1).ok
     rising, falling = ((0.0, 1.0), -1.0), ((-1.0, 0.0), 1.0)  # no jump at one cut
     for cuts, slope in (rising, falling):
         assert softened.ramps(cuts, slope, 1.0, 0.25).ok
-        assert not softened.ramps(cuts, slope, 1.0, 0.25, claimed=0.249).ok
-    assert softened.leak(SCORES[:1], FIRST[:1], 1.0, claimed=0.5).ok
+        assert not nearly_all_of_the_ramps(0.996, cuts, slope, 1.0, 0.25).ok
+    assert softened.leak(SCORES[:1], FIRST[:1], 1.0, zeta=0.5).ok
 
 
 def test_points_near_a_cut_lie_a_hundredth_of_a_ramp_apart():
@@ -325,7 +319,7 @@ def test_points_near_a_cut_lie_a_hundredth_of_a_ramp_apart():
     unit contributes, and the offset 1.
     """
     e = 2.0**-20
-    verdict = softened.ramps((-0.5, 0.5), 0.0, 1.0, e, claimed=0.985 * e)
+    verdict = nearly_all_of_the_ramps(0.985, (-0.5, 0.5), 0.0, 1.0, e)
     largest = (0.5 + 2 * e) / e + 1
     assert verdict.value == pytest.approx(0.01 / largest, rel=1e-6)
 
@@ -351,7 +345,7 @@ def test_a_leak_below_every_power_of_ten_of_floats_is_still_compared(scale):
     group = torch.tensor([True, False])
     found = softened.leak(scores, group, scale)
     assert found.ok and found.value == pytest.approx(1 / (1 + math.exp(-scale)))
-    assert not softened.leak(scores, group, scale, claimed=2.0).ok
+    assert not softened.leak(scores, group, scale, zeta=2.0).ok
 
 
 @pytest.mark.bad_input
