@@ -366,3 +366,27 @@ def _way(
     ax.plot(x, y, mark, color=color, ms=7, mfc="white")
     x, y = way[-1].tolist()
     ax.plot(x, y, mark, color=color, ms=ms)
+
+
+def published(theirs: dict[str, dict], ours: dict[str, dict]) -> Figure:
+    """Accuracy of paths of one length, a panel a task: 20 random ones in the networks
+    of Dong et al., 20 random ones and all of them in ours.
+
+    Args:
+        theirs: task -> whole, chance, "20 paths".
+        ours: task -> "20 paths", "all paths".
+    """
+    fig, axes = new(1, len(theirs), size=(6.0, 2.9), sharey=True)
+    for ax, (title, found) in zip(axes, theirs.items()):
+        k = range(len(found["20 paths"]))
+        ax.plot(k, found["20 paths"], "s-", color=VERMILLION, label="theirs, 20 paths")
+        mine = ours[title]
+        ax.plot(k, mine["20 paths"], "^--", color=SKY, label="ours, 20 paths, rerun")
+        ax.plot(k, mine["all paths"], "o-", color=BLUE, label="ours, all, frozen")
+        ax.axhline(found["whole"], color=VERMILLION, ls="--", lw=1)
+        ax.axhline(found["chance"], color=GREY, ls=":", lw=1)
+        ax.set(title=title, xlabel="length $k$", ylim=(0, 1.05), xticks=k)
+    axes[0].set_ylabel("accuracy")
+    handles, labels = axes[0].get_legend_handles_labels()
+    fig.legend(handles, labels, loc="outside lower center", ncols=3, fontsize=8.5)
+    return fig
