@@ -14,10 +14,11 @@ from __future__ import annotations
 import math
 from numbers import Real
 
+import numpy as np
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
-from torch.nn.functional import pad
+from torch.nn.functional import pad, pdist
 
 from attnlib import _require
 from attnlib._require import finite, require
@@ -37,20 +38,65 @@ def dobrushin(
         p: rows that sum to one.
         check: look at the rows.
 
+    Cost: each pair of rows once, O(m^2 n).
     Source: Dobrushin 1956, recalled; the coefficient of ergodicity of a Markov chain.
     Claim: synthesis.logits, synthesis.depth
     """
     _stochastic(p, check)
+    if p.shape[-2] == 1:
+        return p.new_zeros(p.shape[:-2])
     q = _wide(p)  # torch has no such distance in half precision
-    distances = torch.cdist(q, q, p=1)
-    return (distances.amax((-2, -1)) / 2).to(p.dtype)
+    largest = [pdist(one, 1).amax() for one in q.reshape(-1, *p.shape[-2:])]
+    return (torch.stack(largest) / 2).reshape(p.shape[:-2]).to(p.dtype)
+
+
+def dobrushin_between(
+    p: Float[Tensor, "m n"], *, check: bool = True
+) -> tuple[float, float]:
+    """Two numbers with the coefficient of Dobrushin between them, without a look at
+    every pair of rows.
+
+    They are equal if some row is all on one token c, as the first row under a causal
+    mask is.
+
+        tau = 1 - min_i P_ic                                 if P_rc = 1 for a row r
+        TV(r, i) <= tau <= min(1 - sum_k min_i P_ik,  2 max_i TV(mean, i))
+
+    where r is the row farthest from the one that is farthest from the mean row. In
+    the first case sum_k min(P_ik, P_jk) >= min(P_ic, P_jc) for all rows i and j, and
+    the pair of r and the row with least P_ic attains it.
+
+    Args:
+        p: rows that sum to one.
+        check: look at the rows.
+
+    Cost: O(m n).
+    Source: derived; the second bound is Doeblin's.
+    """
+    _stochastic(p, check)
+    require(p.dim() == 2, f"p must be one matrix (m, n), got {tuple(p.shape)}")
+    p = _wide(p.detach())
+    tops = p.amax(-1)
+    row = int(tops.argmax())
+    if tops[row] == 1:
+        tau = 1 - float(p[:, p[row].argmax()].min())
+        return tau, tau
+
+    def apart(row: Tensor) -> Tensor:
+        return (p - row).abs().sum(-1) / 2
+
+    from_mean = apart(p.mean(-2))
+    far = apart(p[from_mean.argmax()])
+    low = float(apart(p[far.argmax()]).amax().maximum(far.amax()))
+    doeblin = 1 - float(p.amin(-2).sum())
+    return low, max(low, min(doeblin, 2 * float(from_mean.amax())))
 
 
 def rank_floor(
-    p: Float[Tensor, "*batch m n"], *, check: bool = True
-) -> Float[Tensor, "*batch n"]:
+    p: Float[Tensor, "*batch m n"], *, rank: int | None = None, check: bool = True
+) -> Float[Tensor, "*batch ranks"]:
     """How far every matrix of rank r must stay from P in the largest absolute row sum,
-    for r = 0, ..., n - 1.
+    for r = 0, ..., n - 1, or for one of them.
 
         |P - B|_inf >= max(2 e_{r+1} - 1,  max_{j > r} (e_1 + ... + e_j - r) / (j + r))
 
@@ -58,7 +104,11 @@ def rank_floor(
 
     Args:
         p: rows that sum to one.
+        rank: r below n, None for all.
         check: look at the rows.
+
+    Returns:
+        (*batch, n), or (*batch, 1) for one rank.
 
     Source: derived on the page; diagonal dominance, and a trace as for perturbed
         identity matrices.
@@ -68,11 +118,15 @@ def rank_floor(
     n = p.shape[-1]
     e = _tops_of_columns(p)
     r = torch.arange(n, device=p.device)[:, None]
+    if rank is not None:
+        _require.sizes(0, rank=rank)
+        require(rank < n, f"rank must be below n = {n}, got {rank}")
+        r = r[rank : rank + 1]
     j = torch.arange(1, n + 1, device=p.device)
     sums = e.cumsum(-1).unsqueeze(-2)
     traces = (sums - r) / (j + r)
     traces = torch.where(j > r, traces, 0).amax(-1)
-    floor = torch.maximum(2 * e - 1, traces).clamp_min(0)
+    floor = torch.maximum(2 * e[..., r[:, 0]] - 1, traces).clamp_min(0)
     return _rounded_down(floor, p.dtype)
 
 
@@ -160,8 +214,14 @@ def critical_beta(
         "logits must have a finite number at the top of each row: no NaN or +inf, and "
         "not all left out by -inf and mask (P 1 = 1 cannot hold)",
     )
-    gaps = (top - logits).sort(-1).values[..., 1:]
-    j = torch.arange(2, logits.shape[-1] + 1, device=logits.device)
+    return _critical_beta(_sorted(logits))
+
+
+def _critical_beta(rising: Tensor) -> Tensor:
+    """critical_beta of logits whose rows rise, unchecked."""
+    top = rising[..., -1:]
+    gaps = top - rising[..., :-1]
+    j = torch.arange(rising.shape[-1], 1, -1, device=rising.device)
     needed = j.to(gaps.dtype).log() / gaps
     none = torch.zeros_like(top)  # one entry stands out by itself
     return torch.cat([none, needed], -1).amax(-1)
@@ -267,6 +327,16 @@ def needed_bits(points: int, d: int = 1) -> float:
 def _wide(p: Tensor) -> Tensor:
     """Half precision as single, all else as it is."""
     return p.to(torch.promote_types(p.dtype, torch.float32))
+
+
+def _sorted(t: Tensor) -> Tensor:
+    """Each row in rising order; where nobody asks for gradients by numpy, whose sort is
+    twenty times as fast as torch's, which also sorts the places.
+    """
+    plain = type(t) is Tensor and t.device.type == "cpu" and not t.requires_grad
+    if plain and not torch.compiler.is_compiling():
+        return torch.from_numpy(np.sort(t.numpy(), -1))
+    return t.sort(-1).values
 
 
 def _tops_of_columns(p: Tensor) -> Tensor:

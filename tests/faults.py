@@ -2151,11 +2151,11 @@ MUTATIONS = {
         page=False,
     ),
     "dobrushin: scale": bridges(
-        "amax((-2, -1)) / 2)", "amax((-2, -1)))", "synthesis.logits"
+        "torch.stack(largest) / 2)", "torch.stack(largest))", "synthesis.logits"
     ),
     "dobrushin: columns": bridges(
-        "torch.cdist(q, q, p=1)",
-        "torch.cdist(q.mT, q.mT, p=1)",
+        "pdist(one, 1)",
+        "pdist(one.mT, 1)",
         "synthesis.logits",
         page=False,
     ),
@@ -2251,7 +2251,7 @@ MUTATIONS = {
         "after.questions",
     ),
     "rank_floor: sign": bridges(
-        "2 * e - 1, traces", "2 * e + 1, traces", "synthesis.rank"
+        "r[:, 0]] - 1, traces", "r[:, 0]] + 1, traces", "synthesis.rank"
     ),
     "rank_floor: axis": bridges(
         "_wide(p.amax(-2)).sort", "_wide(p.amax(-1)).sort", "synthesis.rank", page=False
@@ -2339,13 +2339,13 @@ MUTATIONS = {
         "after.names",
     ),
     "critical_beta: counted from one": sharp(
-        "torch.arange(2, logits.shape[-1] + 1, device=logits.device)",
-        "torch.arange(1, logits.shape[-1], device=logits.device)",
+        "torch.arange(rising.shape[-1], 1, -1, device=rising.device)",
+        "torch.arange(rising.shape[-1] - 1, 0, -1, device=rising.device)",
         "after.sharpness",
     ),
     "critical_beta: the first gap alone": sharp(
         "return torch.cat([none, needed], -1).amax(-1)",
-        "return torch.cat([none, needed], -1)[..., :2].amax(-1)",
+        "return torch.cat([none, needed], -1)[..., [0, -1]].amax(-1)",
         "after.sharpness",
     ),
     "critical_beta: scale": sharp(
@@ -2354,13 +2354,13 @@ MUTATIONS = {
         "after.two-thirds",
     ),
     "dobrushin: twice": sharp(
-        "return (distances.amax((-2, -1)) / 2).to(p.dtype)",
-        "return distances.amax((-2, -1)).to(p.dtype)",
+        "(torch.stack(largest) / 2)",
+        "torch.stack(largest)",
         "after.angles",
     ),
     "critical_beta: gaps to the mean": sharp(
-        "gaps = (top - logits).sort",
-        "gaps = (top - logits).abs().sqrt().sort",
+        "gaps = top - rising[..., :-1]",
+        "gaps = (top - rising[..., :-1]).sqrt()",
         "after.spheres",
     ),
     "mix: the filter looks ahead": mixers(

@@ -566,6 +566,7 @@ def bridges_rows() -> Rows:
     return {
         "bridges.cluster_logits": {"sets": p > 0.2, "c": 2, "r": 1.5},
         "bridges.dobrushin": {"p": p},
+        "bridges.dobrushin_between": {"p": p},
         "bridges.largest_dobrushin": {"n": 4, "r": 1.5},
         "bridges.needed_bits": {"points": 10, "d": 2},
         "bridges.needed_radius": {"n": 4, "leak": 0.1},
@@ -751,6 +752,7 @@ LEGAL = {
         attention.sparsemax a: empty shallower narrow short
         bridges.cluster_logits sets: narrow short
         bridges.dobrushin p: short
+        bridges.dobrushin_between p: short
         bridges.radius logits: narrow short
         bridges.rank_floor p: short
         bridges.state_floor p: short

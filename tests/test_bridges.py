@@ -11,6 +11,7 @@ from attnlib.bridges import (
     cluster_logits,
     critical_beta,
     dobrushin,
+    dobrushin_between,
     largest_dobrushin,
     needed_bits,
     needed_radius,
@@ -40,6 +41,34 @@ def test_dobrushin_is_its_literal_twin(m, n):
     assert float(dobrushin(p)) == pytest.approx(
         float(dobrushin_literal(p)), abs=8 * n * EPS
     )
+
+
+@pytest.mark.parametrize("sharp", [0.1, 1.0, 4.0])
+def test_the_coefficient_lies_between(sharp):
+    for seed in range(20):
+        p = stochastic(9, 7, seed=seed, sharp=sharp)
+        low, high = dobrushin_between(p)
+        assert low - 8 * EPS <= float(dobrushin(p)) <= high + 8 * EPS <= 1 + 16 * EPS
+
+
+def test_a_row_on_one_token_decides_alone():
+    """As the first row under a causal mask; control: a row that is nearly so."""
+    for seed in range(20):
+        p = stochastic(9, 7, seed=seed)
+        p[3] = torch.eye(7, dtype=p.dtype)[5]
+        low, high = dobrushin_between(p)
+        assert low == high == pytest.approx(float(dobrushin(p)), abs=8 * EPS)
+    p[3] = 0.99 * p[3] + 0.01 / 7
+    low, high = dobrushin_between(p)
+    assert low < high
+
+
+def test_one_floor_is_that_of_all():
+    p = stochastic(2, 6, 5)
+    for rank in range(5):
+        assert torch.equal(rank_floor(p, rank=rank)[:, 0], rank_floor(p)[:, rank])
+    with pytest.raises(ValueError, match="rank must be below n = 5"):
+        rank_floor(p, rank=5)
 
 
 def test_dobrushin_has_the_gradient_of_its_twin():
