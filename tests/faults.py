@@ -1640,6 +1640,31 @@ MUTATIONS = {
         "torch.searchsorted(edges, (x / 2).double()",
         "universal.network",
     ),
+    "_head: each token hears all": universal(
+        "context", "read = ids[..., mask[j]]", "read = ids", "universal.hears-lp"
+    ),
+    "_assembled: the target at a corner": universal(
+        "network",
+        "(_digits(own, mapping) + 0.5) / mapping.cells",
+        "_digits(own, mapping) / mapping.cells",
+        "universal.linear",
+    ),
+    "forward: a mask the other way round": Mutation(
+        "attention",
+        "a.masked_fill(~mask",
+        "a.masked_fill(~mask.mT",
+        "universal.hears",
+        True,
+        "the_proof_executed",
+    ),
+    "forward: a head that counts has no skip": Mutation(
+        "_blocks",
+        "y = x + y if skip else y",
+        "y = y",
+        "universal.counting",
+        True,
+        "the_proof_executed",
+    ),
     "run: the quantiser": universal(
         "network",
         "np.where(inside, t, 0)",
