@@ -688,7 +688,7 @@ EXCUSED = {
     "codes.exact.e8": "takes no argument",
     "codes.exact.golay": "takes no argument",
     "codes.exact.leech": "takes no argument",
-    "audit.checkpoints": "needs a model of transformers, or a download",
+    "data.checkpoints": "needs a model of transformers, or a download",
     "data.conll.load_conll": "reads a file: tests/test_conll.py breaks it",
     "data.timings": "reads what `python -m bench` stored",
     "exercises": "tests/test_exercises.py gives them wrong answers",

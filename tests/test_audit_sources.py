@@ -14,7 +14,7 @@ from torch.nn import functional as F
 from transformers import modeling_utils
 
 from attnbook import data
-from attnlib import attention
+from attnlib import attention, audit
 from attnlib.audit import __main__ as command
 from attnlib.audit import named
 from attnlib.audit.records import LayerRecord
@@ -169,7 +169,7 @@ def test_records_are_what_transformers_shows(name, side):
         assert record.feed_forward
         assert record.biases == (name in BIASED)
         assert record.kv_heads == kv_heads
-        assert record.head_width == 8
+        assert record.head_width == 16  # of a key and a value
         assert record.layers == 2
         assert set(record.missing) == ({"skip"} if skip is None else set())
     assert off(records[0].after, theirs.hidden_states[1]) == 0
@@ -261,22 +261,79 @@ def test_half_precision():
     assert record.skip and record.norm == "pre"
 
 
-def test_a_model_without_the_interface_shows_its_maps():
+OWN_SOFTMAX = {  # models whose attention is their own, and calls softmax
+    "Bloom": {"n_layer": 2, "n_head": 4},
+    "Mpt": {"d_model": 32, "n_layers": 2, "n_heads": 4, "expansion_ratio": 2},
+    "XLNet": {"d_model": 32, "n_layer": 2, "n_head": 4, "d_inner": 64},
+    "DebertaV2": SIZES,
+}
+
+
+@pytest.mark.parametrize("name", OWN_SOFTMAX)
+def test_a_softmax_by_hand_is_heard(name):
     torch.manual_seed(0)
-    config = transformers.BloomConfig(
-        hidden_size=32, n_layer=2, n_head=4, vocab_size=99
-    )
-    model = transformers.BloomModel(config)
-    records = seen(model, batch())
-    theirs = shown(model, batch())
-    for record, p, x in zip(records, theirs.attentions, theirs.hidden_states):
+    sizes = {"vocab_size": 99, "hidden_size": 32} | OWN_SOFTMAX[name]
+    if name in ("Mpt", "XLNet"):
+        del sizes["hidden_size"]
+    config = getattr(transformers, f"{name}Config")(**sizes)
+    model = getattr(transformers, f"{name}Model")(config)
+    for parameter in model.parameters():
+        parameter.data += 0.1 * torch.randn_like(parameter)
+    inputs = batch()
+    records = seen(model, inputs)
+    theirs = shown(model, inputs)
+    assert len(records) == 2
+    for record, p in zip(records, theirs.attentions):
         rows = record.token_mask[:, None, :, None]
         assert off(record.weights * rows, p * rows) < 1e-5
-        assert off(record.before, x) == 0
-        assert record.logits is None and "shift" in record.missing["logits"]
-        assert not bool(record.mask.triu(1).any())
-    assert records[-1].after is None
-    assert "last norm" in records[-1].missing["after"]
+        assert (record.values is None) == (name == "XLNet")  # of another order
+        assert "keys" in record.missing["head_width"]
+
+
+class ByHand(nn.Module):
+    """Attention of research code: einsum, or products, in some layers only."""
+
+    def __init__(self, how: str):
+        super().__init__()
+        self.qkv = nn.Linear(8, 24)
+        self.out = nn.Linear(8, 8)
+        self.how = how
+
+    def forward(self, x):
+        q, k, v = (t.unflatten(-1, (2, 4)) for t in self.qkv(x).chunk(3, -1))
+        if self.how == "einsum":
+            a = torch.einsum("bihd,bjhd->bhij", q, k) / 2
+            p = F.dropout(a.softmax(-1), 0.1, self.training)
+            y = torch.einsum("bhij,bjhd->bihd", p, v).flatten(2)
+        else:
+            q, k, v = (t.transpose(1, 2) for t in (q, k, v))
+            a = q @ k.mT / 2
+            ahead = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool).triu(1)
+            p = F.softmax(a.masked_fill(ahead, -torch.inf), dim=-1)
+            y = (p @ v).transpose(1, 2).flatten(2)
+        return x + self.out(y)
+
+
+@pytest.mark.parametrize("how", ["einsum", "products"])
+def test_attention_written_by_hand_is_taken_apart(how):
+    torch.manual_seed(0)
+    model = nn.Sequential(ByHand(how), ByHand(how)).eval()
+    x = torch.randn(2, 5, 8)
+    records = seen(model, x)
+    layer = model[0]
+    w_v = by_head(layer.qkv.weight[16:].T, 2)
+    for record in records:
+        check_softmax(record)
+        assert (record.skip, record.feed_forward) == (True, False)
+    assert torch.equal(records[0].w_v, w_v)
+    assert torch.equal(records[0].w_o, layer.out.weight.T.unflatten(0, (2, 4)))
+    values = layer.qkv(x)[..., 16:].unflatten(-1, (2, 4)).transpose(1, 2)
+    assert off(records[0].values, values) < 1e-6
+    with torch.no_grad():
+        assert off(records[1].after, model(x)) < 1e-6
+    if how == "products":
+        assert torch.equal(records[0].mask[0, 0], torch.ones(5, 5).tril().bool())
+        assert bool(torch.isfinite(records[0].logits).all())
 
 
 def test_texts(tokenizer):
@@ -577,16 +634,6 @@ def test_layers_of_attnlib():
     assert [record.norm for record in seen(with_norm, x)] == ["post", None]
 
 
-def test_a_checkpoint():
-    model = built("bert").double()
-    checkpoint = data.convert(model)
-    ids = batch()["input_ids"][:1]
-    for ours, theirs in zip(seen(checkpoint, ids[0]), seen(model, ids)):
-        assert off(ours.weights, theirs.weights) < 1e-12
-        assert off(ours.after, theirs.after) < 1e-10
-        assert torch.equal(ours.ids, ids)
-
-
 def maps(*size: int) -> torch.Tensor:
     g = torch.Generator().manual_seed(0)
     return torch.rand(*size, generator=g).softmax(-1)
@@ -753,6 +800,44 @@ NAN[0, 0, 0, 0] = torch.nan
 X = torch.randn(1, 4, 8, generator=torch.Generator().manual_seed(0))
 
 
+Y = torch.randn(1, 4, 16)
+TOWERS = {
+    "input_ids": torch.ones(1, 4).long(),
+    "pixel_values": torch.ones(1, 3, 32, 32),
+}
+
+
+def swin():
+    config = transformers.SwinConfig(
+        image_size=32,
+        patch_size=4,
+        embed_dim=8,
+        depths=[1],
+        num_heads=[2],
+        window_size=4,
+    )
+    return transformers.SwinModel(config)
+
+
+def clip():
+    text = SIZES | {"projection_dim": 8}
+    vision = text | {"image_size": 32, "patch_size": 8}
+    config = transformers.CLIPConfig(text_config=text, vision_config=vision)
+    return transformers.CLIPModel(config)
+
+
+class Pooled(nn.Module):
+    """An encoder that pools: half as many tokens in its second layer."""
+
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.ModuleList(OwnLayer(1.0, True, False) for _ in range(2))
+
+    def forward(self, x):
+        x = self.layers[0](x)
+        return self.layers[1](x.unflatten(1, (-1, 2)).mean(2))
+
+
 def plain(**how):
     return lambda: ((maps(1, 2, 3, 3), None), how)
 
@@ -806,6 +891,18 @@ REFUSED = {
         "1 sequences without a token",
     ),
     "encoder and decoder": (given(other("Bart"), ONES), "get_encoder"),
+    "two stacks of torch": (
+        given(lambda: nn.Transformer(16, 2, 1, 1, 32, batch_first=True), (Y, Y)),
+        "two stacks of layers, encoder.layers and decoder.layers.0",
+    ),
+    "two stacks of other tokens": (
+        given(lambda: nn.Transformer(16, 2, 1, 1, 32, batch_first=True), (Y, Y[:, 1:])),
+        "two stacks of layers",
+    ),
+    "windows": (given(swin, torch.randn(1, 3, 32, 32)), "attends in windows: 4 of 16"),
+    "two towers": (given(clip, TOWERS), "no layers of one stack"),
+    "a pool": (given(Pooled, Y), "among 2 tokens of 1 sequences"),
+    "weights": (given({"embed.weight": X}, ONES), "load them into their model"),
     "NaN inside": (given(lambda: nn.Sequential(Product()), X * torch.nan), "NaN"),
     "dropout": (
         given(lambda: nn.Sequential(Product(dropout_p=0.5)), X),
@@ -883,7 +980,7 @@ def layers_of_two():
 def test_what_cannot_be_audited_is_refused(call, words):
     (model, inputs), how = call()
     with pytest.raises(ValueError, match=words):
-        seen(model, inputs, **how)
+        audit.run(model, inputs, **how)
 
 
 @pytest.mark.bad_input
@@ -916,7 +1013,7 @@ def test_command_line_reads_a_folder(tmp_path, tokenizer, capsys):
     tokenizer.save_pretrained(tmp_path)
     rows = tmp_path / "rows.json"
     command.main([str(tmp_path), "--text", "one two three", "--json", str(rows)])
-    assert "Layer 1" in capsys.readouterr().out
+    assert "Read: self-attention of 2 layers" in capsys.readouterr().out
     assert rows.stat().st_size > 100
 
 
@@ -924,7 +1021,11 @@ def test_command_line_reads_a_folder(tmp_path, tokenizer, capsys):
     "given, words",
     [
         (["--layers", "one"], "must be numbers"),
-        (["--layers", "7"], "the model has 4"),
+        (["--layers", "7"], "read in 4 layers"),
+        (["--figure", "x.xyz"], "must end in one of .png, .svg, .pdf"),
+        (["--top", "none"], "must be a number or all"),
+        (["--dtype", "int8"], "must be one of float16"),
+        (["--file", "not there"], "No such file"),
         (["--text", ""], "at least one character"),
     ],
 )
@@ -937,14 +1038,16 @@ def test_command_line_says_what_is_wrong(given, words):
 def test_a_model_is_fetched_only_if_it_is_not_here(monkeypatch, here):
     asked = []
 
-    def fetch(transformers, name, local_files_only=False):
+    model = built("bert")
+
+    def fetch(transformers, name, local_files_only=False, **where):
         asked.append(local_files_only)
         if local_files_only and not here:
             raise OSError("not here")
-        return "tokenizer", "model", {"missing_keys": ["pooler.weight"]}
+        return "tokenizer", model, {"missing_keys": ["pooler.weight"]}
 
     monkeypatch.setattr(named, "_fetch", fetch)
-    assert named.load("gpt2")[:2] == ("model", "tokenizer")
+    assert named.load("gpt2")[:2] == (model, "tokenizer")
     assert asked == ([True] if here else [True, False])
 
 
@@ -973,6 +1076,135 @@ def test_command_line_without_a_network(monkeypatch):
     def fail(*args, **kwargs):
         raise OSError("no network")
 
-    monkeypatch.setattr(transformers.AutoTokenizer, "from_pretrained", fail)
+    monkeypatch.setattr(transformers.AutoConfig, "from_pretrained", fail)
     with pytest.raises(SystemExit, match="is there a network"):
         command.main(["gpt2"])
+
+
+def test_command_line_reads_a_file_and_shows_so_many_heads(tmp_path, capsys):
+    path = tmp_path / "text.txt"
+    path.write_text("for row in table: print(row)", encoding="utf-8")
+    command.main(["--file", str(path), "--top", "3", "--dtype", "float64", "--exact"])
+    printed = capsys.readouterr().out
+    assert "on 28 tokens" in printed and "3 of 16 heads" in printed
+    command.main(["--file", str(path), "--top", "all"])
+    assert "of 16 heads, the least" not in capsys.readouterr().out
+
+
+def test_command_line_has_a_picture_for_a_model_of_pictures(tmp_path, capsys):
+    sizes = {name: SIZES[name] for name in list(SIZES)[:4]}
+    config = transformers.ViTConfig(**sizes, image_size=32, patch_size=8)
+    transformers.ViTModel(config).save_pretrained(tmp_path)
+    command.main([str(tmp_path), "--layers", "0,1"])
+    assert "on 17 tokens" in capsys.readouterr().out
+
+
+# --- what was not read is said, and nothing follows of the whole ---
+
+
+class Hybrid(nn.Module):
+    """Layers of which some do not attend, or attend in a way that nobody hears."""
+
+    def __init__(self, kinds: str):
+        super().__init__()
+        self.layers = nn.ModuleList()
+        for kind in kinds:
+            self.layers.append(
+                OwnLayer(1.0, True, False) if kind == "a" else MUTE[kind]
+            )
+
+    def forward(self, x):
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+
+class LinearAttention(nn.Module):
+    def forward(self, x):
+        return x + x.cumsum(1)
+
+
+class MambaMixer(LinearAttention):
+    pass
+
+
+class Mlp(nn.Module):
+    def forward(self, x):
+        return x + x.relu()
+
+
+MUTE = {"l": LinearAttention(), "m": MambaMixer(), "-": Mlp()}
+UNREAD = {
+    "laal": ("LinearAttention ran unread", [1, 2]),
+    "mma": ("MambaMixer ran unread", [2]),
+    "a-a": ("", [0, 2]),
+    "aa": ("", [0, 1]),
+}
+
+
+@pytest.mark.parametrize("kinds", UNREAD)
+def test_what_was_not_read_is_said(kinds):
+    words, numbers = UNREAD[kinds]
+    found = audit.run(Hybrid(kinds), Y)
+    layers = {row["layer"] for row in found.rows} - {None}
+    assert sorted(layers) == numbers
+    whole = [row for row in found.rows if row["quantity"] == "can hear everything, 90%"]
+    assert words in found.read and (whole[0]["value"] is None) == bool(words)
+    assert any("heard of" in said for said in found.verdict()) == (not words)
+
+
+def test_a_decoder_that_heard_no_encoder_is_not_the_whole():
+    config = transformers.BartConfig(**SIZES, d_model=32, decoder_layers=2)
+    decoder = transformers.BartModel(config).get_decoder()
+    found = audit.run(decoder, batch()["input_ids"])
+    assert "BartAttention did not run, such as layers.0.encoder_attn" in found.read
+    encoder = transformers.BartModel(config).get_encoder()
+    assert "Nothing else" in audit.run(encoder, batch()["input_ids"]).read
+
+
+def test_values_of_a_latent_certify_nothing():
+    config = transformers.DeepseekV3Config(
+        **SIZES,
+        num_key_value_heads=4,
+        q_lora_rank=16,
+        kv_lora_rank=12,
+        qk_rope_head_dim=4,
+        qk_nope_head_dim=8,
+        v_head_dim=8,
+        first_k_dense_replace=2,
+    )
+    torch.manual_seed(0)
+    found = audit.run(transformers.DeepseekV3Model(config), batch()["input_ids"])
+    why = {row["quantity"]: row["why"] for row in found.rows if not row["covered"]}
+    for quantity in ("factor of the heads", "cache a token"):
+        assert "latent" in why[quantity]
+    covered = {row["quantity"] for row in audit.run(built("llama"), batch()).rows}
+    assert {"factor of the heads", "cache a token"} <= covered
+
+
+def test_a_mask_of_minus_100_hides():
+    """A mask of two numbers, as Swin has it; control: a bias of many."""
+    ahead = torch.ones(5, 5, dtype=torch.bool).triu(1)
+    x = torch.randn(1, 5, 8)
+    flat = -100.0 * ahead
+    record = seen(nn.Sequential(Product(is_causal=False, attn_mask=flat)), x)[0]
+    assert torch.equal(record.mask, ~ahead)
+    slope = -100.0 * (torch.arange(5)[:, None] - torch.arange(5)).abs()
+    record = seen(nn.Sequential(Product(is_causal=False, attn_mask=slope)), x)[0]
+    assert record.mask is None
+
+
+@pytest.mark.parametrize("form", ["blocks", "compile"])
+def test_compiled_models_run_as_they_are_written(form):
+    torch.manual_seed(0)
+    model = nn.Sequential(Product(), Product())
+    x = torch.randn(1, 5, 8)
+    wanted = seen(model, x)
+    if form == "blocks":
+        for i in range(2):
+            model[i] = torch.compile(model[i], backend="eager")
+    else:
+        model.compile(backend="eager")
+    for ours, theirs in zip(seen(model, x), wanted, strict=True):
+        assert off(ours.weights, theirs.weights) == 0
+        assert (ours.skip, ours.feed_forward) == (True, False)

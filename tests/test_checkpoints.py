@@ -14,7 +14,6 @@ import torch
 
 from attnbook import data
 from attnlib.attention import forward
-from attnlib.audit import checkpoints
 
 needs_transformers = pytest.mark.skipif(
     importlib.util.find_spec("transformers") is None,
@@ -291,4 +290,4 @@ def test_pickled_weights_are_not_read(tmp_path):
 
 
 def test_the_sample_is_long_enough():
-    assert len(checkpoints.SAMPLE.split()) >= 120
+    assert len(data.SAMPLE.split()) >= 120

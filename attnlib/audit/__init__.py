@@ -17,13 +17,13 @@ from attnlib import paths
 from attnlib._require import is_a
 from attnlib.attention import Encoder, Layer
 from attnlib.audit import sources
-from attnlib.audit.checkpoints import Checkpoint
+from attnlib.audit.comparison import compare
 from attnlib.audit.measures import Collector, Row, measured, uncovered
 from attnlib.audit.named import load
 from attnlib.audit.records import both
 from attnlib.audit.report import Report, with_links
 
-__all__ = ["Report", "load", "run"]
+__all__ = ["Report", "compare", "load", "run"]
 
 
 def run(
@@ -46,7 +46,7 @@ def run(
                                      tokens (b, n), pixels, or texts and a tokenizer
         a torch.nn.Module            what it is called with: a tensor, a tuple, or a
                                      dict by name
-        TinyModel, Checkpoint        a text, or numbers of tokens
+        a TinyModel                  a text, or numbers of characters
         a list of attnlib's Layers   x (n, d) or (b, n, d); there are no skips
         an Encoder of attnlib        x (n, d) or (b, n, d); there are skips
         plain maps                   None: a tensor or array (L, h, n, n) or
@@ -57,7 +57,7 @@ def run(
         model: one of these.
         inputs: what it attends to. Texts are cut at the longest that their tokenizer
             allows.
-        tokenizer: text to tokens, for texts.
+        tokenizer: text to tokens; without it tokens are named by their places alone.
         states: for plain maps: the states before the first layer and after each,
             (L + 1, n, d) or (L + 1, b, n, d), or a list.
         layers: numbers of the layers to look at, None for all.
@@ -70,19 +70,22 @@ def run(
         progress: show a bar.
 
     Returns:
-        Report: print it; report.rows, figure(), to_json(path), to_html(path).
+        Report: print it; report.rows, verify(), figure(), to_json(path), to_html(path).
 
     Raises:
         ValueError: for a model without attention that can be seen, and for input that
             does not fit; each says what to change.
 
-    Cost: with exact=False and 512 tokens three forward passes of BERT-base with one
-        thread, three and a half with two; memory of one layer's maps.
-    Claim: synthesis.logits, synthesis.rank, synthesis.depth, patterns.universal
+    Cost: memory of one layer's maps; a few forward passes. Beyond 512 tokens tau of a
+        head without a causal mask is found between two numbers.
+    Claim: synthesis.logits, synthesis.rank, synthesis.depth, patterns.universal,
+        escaping.sink
     """
     is_a(bool, exact=exact, progress=progress)
-    collector = Collector(exact=exact, vocabulary=_vocabulary(model))
-    sources.visit(
+    model = getattr(model, "_orig_mod", model)  # what torch.compile wraps
+    spell, special = sources.spelling(model, tokenizer)
+    collector = Collector(exact=exact, spell=spell, special=special)
+    partial = sources.visit(
         model,
         inputs,
         collector,
@@ -93,29 +96,26 @@ def run(
         token_mask=token_mask,
         progress=progress,
     )
-    rows = collector.finish()
+    rows = collector.finish(partial)
     of_network = {name: rows[-1][name] for name in ("layer", "dtype", "measured_in")}
-    for row in _path_rows(model, inputs, mask, token_mask):
+    for row in _path_rows(model, inputs, mask, token_mask, partial):
         rows.append({**of_network, **row})
-    return Report(with_links(rows), model=_name(model))
+    texts, tokens = collector.size
+    read = sorted({row["layer"] for row in rows if row["layer"] is not None})
+    size = f"{texts} x {tokens} tokens" if texts > 1 else f"{tokens} tokens"
+    seen = f"Read: self-attention of {len(read)} layers, on {size}. "
+    seen += f"Not the whole: {partial}." if partial else "Nothing else mixes tokens."
+    subject = (model, inputs, tokenizer) if isinstance(model, nn.Module) else None
+    return Report(with_links(rows), model=_name(model), read=seen, subject=subject)
 
 
 def _name(model: Any) -> str:
     """What a reader would call the model."""
     if isinstance(model, nn.Module):
         config = getattr(model, "config", None)
-        return getattr(config, "_name_or_path", "") or type(model).__name__
-    if isinstance(model, Checkpoint):
-        return model.name
+        name = getattr(config, "_name_or_path", "") or type(model).__name__
+        return str(name).rstrip("/").rpartition("/")[2]
     return "these maps" if _network(model) is None else "these layers"
-
-
-def _vocabulary(model: Any) -> int | None:
-    """How many different tokens the model knows, if it says so."""
-    embedding = getattr(model, "embed", None)  # attnlib's tiny model
-    if hasattr(model, "get_input_embeddings"):
-        embedding = model.get_input_embeddings()
-    return getattr(embedding, "num_embeddings", None)
 
 
 def _network(model: Any) -> Encoder | None:
@@ -128,15 +128,15 @@ def _network(model: Any) -> Encoder | None:
 
 
 def _path_rows(
-    model: Any, x: Any, mask: Tensor | None, token_mask: Tensor | None
+    model: Any, x: Any, mask: Tensor | None, token_mask: Tensor | None, partial: str
 ) -> list[Row]:
     """The share of the output that comes on paths of each length, where the theorem
     covers the network.
     """
     network = _network(model)
-    if network is None or _has_parts(network):
+    if network is None or _has_parts(network) or partial:
         why = "Theorem 1.7 covers attention and skips alone, and needs the weights"
-        return [uncovered("paths", why)]
+        return [uncovered("paths", partial or why)]
     mask = both(mask, token_mask)
     skip = isinstance(model, Encoder)
     sums = paths.path_sums(x, network.layers, skip=skip, mask=mask).by_length

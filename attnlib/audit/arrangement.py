@@ -34,6 +34,16 @@ ALIKE = (
 NO_END = "what leaves the layer is not the output of its attention, and why is unknown"
 
 
+LATENT = (
+    "the values are made of something else than the states that enter the layer or a "
+    "norm of them, such as a latent, and the map from these is not known"
+)
+# Words in the names of what mixes tokens without attention, and of parts of a mixer.
+MIXERS = ("Mamba", "Mixer", "DeltaNet", "Retention", "Rwkv", "Hyena", "ShortConv")
+MIXERS += ("LSTM", "GRU", "SSM", "RGLRU", "RecurrentBlock")
+PARTS = ("Norm", "Embedding", "Cache", "Dropout", "Pool")
+
+
 @dataclass(eq=False)
 class Call:
     """One call of a linear map or a norm: what went in, and what came out."""
@@ -77,7 +87,23 @@ def is_attention(module: nn.Module) -> bool:
         True or False.
     """
     name = type(module).__name__
-    return "Block" not in name and ("Attention" in name or "Attn" in name)
+    block = "Block" in name or name.endswith("Layer")
+    return not block and ("Attention" in name or "Attn" in name)
+
+
+def mixes(module: nn.Module) -> bool:
+    """Whether a module says by its name that it mixes tokens: attention, or what stands
+    in its place in a hybrid.
+
+    Args:
+        module: any part of a model.
+
+    Returns:
+        True or False.
+    """
+    name = type(module).__name__
+    other = any(word in name for word in MIXERS) and not name.endswith("Layer")
+    return (is_attention(module) or other) and not any(word in name for word in PARTS)
 
 
 def is_linear(module: nn.Module) -> bool:
@@ -138,7 +164,7 @@ def value_maps(
     """
     if heard.record.w_v is not None:
         return {}, {}
-    calls = [] if frame is None else frame.calls
+    calls = [] if frame is None or heard.values is None else frame.calls
     value = _find_values(heard.values, calls[: heard.at])
     output = _find_output(heard.mixed, calls[heard.at :])
     if value is not None:
@@ -196,6 +222,7 @@ def surroundings(
     if skip is False:
         result = heard.y
     norm, why_norm = _norm(heard, frame, result)
+    latent = why_norm == NO_NORM or heard.x.shape[-1] != frame.before.shape[-1]
     if norm is None:
         why_norm = why_norm or why_skip
     feed_forward = _feeds(heard, frame)
@@ -205,6 +232,10 @@ def surroundings(
         feed_forward = None
     found |= {"skip": skip, "norm": norm, "feed_forward": feed_forward}
     reasons = {"skip": why_skip, "norm": why_norm, "feed_forward": why_end}
+    if latent:
+        lost = ("w_v", "w_o", "biases", "kv_heads", "head_width")
+        found |= dict.fromkeys(lost)
+        reasons |= dict.fromkeys(lost, LATENT)
     return found, {name: why for name, why in reasons.items() if why}
 
 
@@ -237,8 +268,10 @@ def _matrix(linear: nn.Module) -> Tensor:
     return linear.weight.T if isinstance(linear, nn.Linear) else linear.weight
 
 
-def _find_values(values: Tensor, calls: list[Call]):
+def _find_values(values: Tensor | None, calls: list[Call]):
     """The call that gave the values, and in which columns of its outputs."""
+    if not calls:
+        return None
     b, kv_heads, n, d_v = values.shape
     flat = values.transpose(1, 2).flatten(2)
     for call in reversed(calls):
@@ -263,7 +296,7 @@ def _layouts(width: int, kv_heads: int, d_v: int) -> Iterator[Tensor]:
         yield columns.unflatten(0, (kv_heads, -1))[:, -d_v:].flatten()
 
 
-def _find_output(mixed: Tensor, calls: list[Call]) -> Call | None:
+def _find_output(mixed: Tensor | None, calls: list[Call]) -> Call | None:
     """The call of a linear map that takes what the heads give."""
     for call in calls:
         fits = is_linear(call.module) and call.x.numel() == mixed.numel()

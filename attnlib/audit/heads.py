@@ -1,4 +1,4 @@
-"""The numbers of a head on one sequence, by the kernels of the book.
+"""The numbers of a head on one sequence, by the kernels of the book; where it looks.
 
 Page: notebooks/synthesis/your_model
 """
@@ -8,20 +8,28 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-import numpy as np
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 
 from attnlib import bridges
 from attnlib._require import require
 from attnlib.audit.records import Head, LayerRecord, Passage
 from attnlib.lowrank import effective_rank
-from attnlib.patterns._bits import bit_product, pack, unpack
 
-SHARES = (0.9, 0.99)  # of the mass of a row, and of the energy of a matrix
+SHARE = 0.9  # of the mass of a row, and of the energy of a matrix
 CHEAP = 256  # up to so many tokens an eigenvalue problem a head is cheap
-DEEP = 12  # layers, where nobody knows how many there are
+PAIRS = 512  # up to so many tokens all pairs of rows are looked at
+# Each label, its rule for the mean row, and the least weight; the first that holds in
+# every text is the label of a head.
+LABELS = {
+    "previous": ("half of the weight or more is on the token before", 0.5),
+    "itself": ("half or more on the token that reads", 0.5),
+    "next": ("half or more on the token behind", 0.5),
+    "sink": ("30% or more on one token", 0.3),
+    "delimiter": ("half or more on special tokens and those without a letter", 0.5),
+    "diffuse": ("90% of the weight takes more than half of the pairs", 0.5),
+    "content": ("none of these", 0.0),
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,41 +37,46 @@ class Numbers:
     """What was measured of one head on one sequence.
 
     Args:
-        tau: the coefficient of Dobrushin.
-        radius: of the logits of allowed pairs; None if weights have underflowed.
-        floors: (n,), of the distance to every matrix of rank 0, 1, ...
-        energy: how many singular values hold each share of the energy, or None.
+        tau: the coefficient of Dobrushin; of many tokens the largest that was found.
+        tau_most: what it is at most.
+        radius: of the logits; None under a mask, or if weights have underflowed.
+        floor: of the distance to every matrix of rank n/4; None below four tokens.
+        energy: how many singular values hold the share of the energy, or None.
         sharpness: (n,), beta* of each row.
         largest: (n,), the largest weight of each row.
         allowed: (n,), how many tokens each row may read.
-        patterns: for each share, True (n, n) at the entries that hold it.
-        connections: for each share, how many entries are needed.
-        hops: for each share, layers of its pattern until all have heard of all; 0 if no
-            number is enough, None if the network has fewer.
+        pattern: True (n, n) at the entries that hold the share.
+        pairs: share of allowed pairs that it takes to hold the share of each row.
+        looks: for each label the weight of a mean row on what it names.
+        key: the token with the most weight in the mean row.
+        key_value: how long the value of that token is, over that of the median one.
     """
 
     tau: float
+    tau_most: float
     radius: float | None
-    floors: Tensor
-    energy: dict[float, int] | None
+    floor: float | None
+    energy: int | None
     sharpness: Tensor
     largest: Tensor
     allowed: Tensor
-    patterns: dict[float, Tensor]
-    connections: dict[float, int]
-    hops: dict[float, int | None]
+    pattern: Tensor
+    pairs: float
+    looks: dict[str, float]
+    key: int
+    key_value: float | None
 
 
 def of_heads(
-    passage: Passage, record: LayerRecord, *, exact: bool, hears: bool
+    passage: Passage, record: LayerRecord, marks: Tensor | None, *, exact: bool
 ) -> list[Numbers]:
     """The numbers of all heads; one by one, so that what is in work fits a cache.
 
     Args:
         passage: the sequence.
         record: of the layer.
+        marks: (n,), which tokens are delimiters, or None if that is not known.
         exact: solve an eigenvalue problem a head also for many tokens.
-        hears: count hops.
 
     Returns:
         Numbers of each head.
@@ -73,43 +86,62 @@ def of_heads(
     """
     _check_sums(passage.p, record)
     exact = exact or passage.n <= CHEAP
-    most = (record.layers or DEEP) if hears else 0
-    return [_of_head(head, exact, most) for head in passage.heads()]
+    return [_of_head(head, marks, exact) for head in passage.heads()]
 
 
-def _of_head(head: Head, exact: bool, most: int) -> Numbers:
-    """The numbers of one head; hops up to `most` layers, if any."""
+def _of_head(head: Head, marks: Tensor | None, exact: bool) -> Numbers:
     n = len(head.p)
-    scores, ranked = _ranked(head)
-    if head.logits is None:
-        weights = ranked
-        logits = ranked.log()  # up to a shift of each row, which changes no gap
-    else:
-        weights = torch.softmax(ranked, -1)
-        logits = ranked
-    sums = weights.cumsum(-1, dtype=torch.float64)
-    masks = {}
-    connections = {}
-    hops = {}
-    for share in SHARES:
-        masks[share], connections[share] = _pattern(scores, ranked, sums, share)
-        if most:
-            hops[share] = _hops(masks[share].cpu(), most)
+    scores = _scores(head)
+    ranked = bridges._sorted(scores)
+    weights = ranked if head.logits is None else torch.softmax(ranked, -1)
     allowed = torch.full((n,), n, device=head.p.device)
     if head.allowed is not None:
         allowed = head.allowed.sum(-1)
+    pattern, connections = _pattern(scores, ranked, weights)
+    tau, tau_most = _dobrushin(head.p)
+    looks, key = _looks(head.p, allowed > 1, marks)
+    looks["diffuse"] = connections / int(allowed.sum())
+    floor = None
+    if n >= 4:
+        floor = float(bridges.rank_floor(head.p, rank=n // 4, check=False))
+    key_value = None
+    if head.values is not None and n > 1:
+        lengths = head.values.norm(dim=-1)
+        others = torch.cat([lengths[:key], lengths[key + 1 :]])
+        typical = float(others.median())
+        key_value = float(lengths[key]) / typical if typical else None
     return Numbers(
-        tau=_dobrushin(head.p),
+        tau=tau,
+        tau_most=tau_most,
         radius=_radius(head),
-        floors=bridges.rank_floor(head.p, check=False),
+        floor=floor,
         energy=_energy(head.p) if exact else None,
-        sharpness=_sharpness(logits),
+        sharpness=bridges._critical_beta(
+            ranked.log() if head.logits is None else ranked
+        ),
         largest=weights[:, -1],
         allowed=allowed,
-        patterns=masks,
-        connections=connections,
-        hops=hops,
+        pattern=pattern,
+        pairs=looks["diffuse"],
+        looks=looks,
+        key=key,
+        key_value=key_value,
     )
+
+
+def label(looks: list[dict[str, float]]) -> str:
+    """Where a head looks, in a word.
+
+    Args:
+        looks: of Numbers, one a sequence.
+
+    Returns:
+        one of LABELS.
+    """
+    for name, (_, least) in LABELS.items():
+        if all(one.get(name, 0) >= least for one in looks):
+            return name
+    raise AssertionError("the last label asks for nothing")
 
 
 def _check_sums(p: Tensor, record: LayerRecord) -> None:
@@ -127,44 +159,32 @@ def _check_sums(p: Tensor, record: LayerRecord) -> None:
     )
 
 
-def _ranked(head: Head) -> tuple[Tensor, Tensor]:
-    """The logits, or where there are none the weights, as they stand and with each row
-    in rising order.
+def _scores(head: Head) -> Tensor:
+    """The logits, -inf at pairs that may not attend, or where there are none the
+    weights.
     """
-    scores = head.p if head.logits is None else head.logits
-    if head.logits is not None and head.allowed is not None:
-        scores = scores.masked_fill(~head.allowed, -math.inf)
-    if scores.device.type == "cpu":
-        # numpy's sort is thirty times as fast as torch's, which also sorts the places
-        return scores, torch.from_numpy(np.sort(scores.numpy(), -1))
-    return scores, scores.sort(-1).values
+    if head.logits is None or head.allowed is None:
+        return head.p if head.logits is None else head.logits
+    return head.logits.masked_fill(~head.allowed, -math.inf)
 
 
-def _dobrushin(p: Tensor) -> float:
-    """bridges.dobrushin at a fraction of its time: pdist looks at each pair once, and
-    at no row twice.
-    """
-    return float(F.pdist(p, 1).amax() / 2) if len(p) > 1 else 0.0
+def _dobrushin(p: Tensor) -> tuple[float, float]:
+    """What tau is at least and at most: the same where that is cheap to know."""
+    low, high = bridges.dobrushin_between(p, check=False)
+    if low < high and len(p) <= PAIRS:
+        low = high = float(bridges.dobrushin(p, check=False))
+    return low, high
 
 
 def _radius(head: Head) -> float | None:
-    """The logit radius over allowed pairs; None if weights have underflowed."""
-    logits = head.p.log() if head.logits is None else head.logits
+    """The logit radius, which no theorem asks for under a mask; None if weights have
+    underflowed.
+    """
     if head.allowed is not None:
-        hidden = logits.masked_fill(~head.allowed, -math.inf)
-        logits = torch.where(head.allowed, logits, hidden.amax(-1, keepdim=True))
+        return None
+    logits = head.p.log() if head.logits is None else head.logits
     found = float(bridges.radius(logits, check=False))
     return found if math.isfinite(found) else None
-
-
-def _sharpness(rising: Tensor) -> Tensor:
-    """bridges.critical_beta of each row of logits in rising order, without its sort."""
-    n = len(rising)
-    if n == 1:
-        return rising.new_zeros(1)
-    gaps = rising[:, -1:] - rising[:, :-1]
-    j = torch.arange(n, 1, -1, device=gaps.device, dtype=gaps.dtype)
-    return (j.log() / gaps).amax(-1)
 
 
 def guaranteed(beta: float, n: int) -> float:
@@ -183,53 +203,45 @@ def guaranteed(beta: float, n: int) -> float:
     return float(1 / j.pow(-1 / beta).sum())
 
 
-def _energy(p: Tensor) -> dict[float, int]:
-    """How many singular values hold a share of the energy, by the eigenvalues of P P',
-    whose sum is the energy: a fifth of the time of a decomposition.
+def _energy(p: Tensor) -> int:
+    """How many singular values hold the share of the energy, by the eigenvalues of P
+    P', whose sum is the energy: a fifth of the time of a decomposition.
     """
     wide = p.double()
     eigenvalues = torch.linalg.eigvalsh(wide @ wide.mT).flip(-1).clamp_min(0)
-    sigma = eigenvalues.sqrt()
-    return {share: int(effective_rank(sigma, share)) for share in SHARES}
+    return int(effective_rank(eigenvalues.sqrt(), SHARE))
 
 
-def _pattern(
-    scores: Tensor, ranked: Tensor, sums: Tensor, share: float
-) -> tuple[Tensor, int]:
-    """The fewest entries of each row that hold this share of its mass: True at them and
-    at what is as large as the least of them, and how many are needed; ranked has each
-    row of scores in rising order, and sums are those of the weights in this order.
+def _pattern(scores: Tensor, ranked: Tensor, weights: Tensor) -> tuple[Tensor, int]:
+    """The fewest entries of each row that hold the share of its mass: True at them and
+    at what is as large as the least of them, and how many are needed. Ranked and
+    weights are the scores and the weights with each row in rising order.
     """
     n = len(scores)
+    sums = weights.cumsum(-1, dtype=torch.float64)
     rounding = 4 * n * torch.finfo(sums.dtype).eps
-    spare = sums[:, -1:] * (1 - share * (1 - rounding))
+    spare = sums[:, -1:] * (1 - SHARE * (1 - rounding))
     left_out = torch.searchsorted(sums, spare, right=True)
     least = ranked.gather(-1, left_out)
     return scores >= least, n * n - int(left_out.sum())
 
 
-def _hops(pattern: Tensor, most: int) -> int | None:
-    """Layers of this pattern, with skips, after which every token has heard of every
-    other: at most `most`, else None; 0 if no number of layers is enough.
+def _looks(
+    p: Tensor, choice: Tensor, marks: Tensor | None
+) -> tuple[dict[str, float], int]:
+    """The weight of the mean row on what each label names, and its leading token; rows
+    without a choice are left out.
     """
-    n = len(pattern)
-    near = pattern | torch.eye(n, dtype=torch.bool)
-    links = near.byte()  # whose sums are the faster ones
-    reads = int(links.sum(1).min())
-    read_by = int(links.sum(0).min())
-    if n > 1 and 1 in (reads, read_by):
-        return 0  # a token that no other reads, or that reads no other
-    if reads == n:
-        return 1
-    if reads + read_by > n:  # what one token reads meets what reads another
-        return 2 if most > 1 else None
-    step = pack(near)
-    heard = step
-    for layers in range(2, most + 1):
-        longer = bit_product(step, heard)
-        if (longer == heard).all():
-            return 0
-        heard = longer
-        if bool(unpack(heard, n).all()):
-            return layers
-    return None
+    n = len(p)
+    if not bool(choice.any()):
+        choice = torch.ones_like(choice)
+    mean = p[choice].mean(0)
+    key = int(mean.argmax())
+    looks = {"sink": float(mean[key])}
+    for name, offset in (("previous", -1), ("itself", 0), ("next", 1)):
+        beside = p.new_zeros(n)
+        beside[max(0, -offset) : n - max(0, offset)] = p.diagonal(offset)
+        looks[name] = float(beside[choice].mean())
+    if marks is not None:
+        looks["delimiter"] = float(mean[marks].sum())
+    return looks, key

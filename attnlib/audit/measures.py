@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -16,9 +16,8 @@ from torch import Tensor
 
 from attnlib import bridges, collapse
 from attnlib._require import finite, require
-from attnlib.audit.heads import CHEAP, SHARES, Numbers, guaranteed, of_heads
+from attnlib.audit.heads import CHEAP, Numbers, guaranteed, label, of_heads
 from attnlib.audit.records import LayerRecord, Passage, passages
-from attnlib.efficient import decoding
 from attnlib.patterns._bits import bit_product, closure, pack, unpack
 
 Row = dict[str, Any]
@@ -29,27 +28,28 @@ QUANTITIES = {
     "R": ("synthesis.logits", "logits"),
     "tau": ("synthesis.logits", "total variation"),
     "largest tau": ("synthesis.logits", "total variation"),
-    "tanh R": ("synthesis.logits", "total variation"),
     "beta*": ("after.sharpness", "factor"),
     "largest weight": ("after.sharpness", "share"),
     "energy rank": ("lowrank.svd", "singular values"),
     "floor": ("synthesis.rank", "row sum"),
     "connections": (None, "share of allowed pairs"),
+    "looks at": (None, "share"),
+    "top key": (None, "share"),
+    "value of the top key": ("escaping.sink", "times the median value"),
     "hops": ("patterns.universal", "layers"),
     "pairs heard": ("patterns.universal", "share"),
     "heard by the last token": ("patterns.universal", "share"),
     "can hear everything": ("patterns.universal", "yes or no"),
     "relative residual": (None, "share"),
+    "heaviest token": (None, "share"),
     "diameter": (None, "length"),
     "growth of the diameter": (None, "factor"),
     "factor of the heads": ("synthesis.logits", "factor"),
     "factor of": ("synthesis.depth", "factor"),
     "paths": ("paths.sums", "size over that of the output"),
-    "equal tokens not told apart": (None, "pairs"),
-    "closest equal tokens": (None, "floats"),
     "cache a token": ("efficient.state", "bits"),
 }
-RANKS = {"1": None, "n/8": 8, "n/4": 4, "n/2": 2}  # n over this
+UNIT = ", tokens at unit length"
 
 MASKED = "a mask: Theorem 19.2 compares rows that may attend to the same tokens"
 UNDERFLOW = (
@@ -65,15 +65,24 @@ class Collector:
 
     Args:
         exact: also solve an eigenvalue problem a head for more than 256 tokens.
-        vocabulary: how many different tokens there are, if known.
+        spell: the text of a token by its number, or None.
+        special: numbers of tokens that stand for no text.
     """
 
-    def __init__(self, *, exact: bool = False, vocabulary: int | None = None):
+    def __init__(
+        self,
+        *,
+        exact: bool = False,
+        spell: Callable[[int], str] | None = None,
+        special: Sequence[int] = (),
+    ):
         self.exact = exact
-        self.vocabulary = vocabulary
+        self.spell = spell
+        self.special = set(special)
         self.rows: list[Row] = []
+        self.size: tuple[int, int] | None = None  # texts, and tokens of the longest
         self._dtype: Row = {}  # of the last layer
-        self._hearing: list[dict[float, _Hearing]] = []
+        self._hearing: list[_Hearing] = []
         self._factors: list[float | None] = []
         self._whys: list[str] = []
         self._deaf = ""  # why no number of layers lets all hear all, if so
@@ -85,29 +94,43 @@ class Collector:
             record: of the layer.
 
         Raises:
-            ValueError: if tokens attend to padding, or a number is NaN or infinite.
+            ValueError: if tokens attend to padding, a number is NaN or infinite, or the
+                layer has other tokens than the one before.
         """
         finite(before=record.before, after=record.after)
+        size = tuple(record.weights.shape[::2])
+        self.size = self.size or size
+        require(
+            self.size == size,
+            f"{record.name} attends among {size[1]} tokens of {size[0]} sequences, the "
+            f"layers before it among {self.size[1]} of {self.size[0]}: these are no "
+            "layers of one stack. Audit the parts of the model by themselves, or one "
+            "layer at a time, layers=[0]",
+        )
         batch = list(passages(record))
         deaf = _deaf(batch, record)
         self._deaf = self._deaf or deaf
         found = []
         for passage in batch:
-            found.append(of_heads(passage, record, exact=self.exact, hears=not deaf))
+            marks = self._marks(passage)
+            found.append(of_heads(passage, record, marks, exact=self.exact))
         heads = list(zip(*found))  # of each head, its numbers on each sequence
         factor_rows, factor, why = _factors(record, heads)
         self._factors.append(factor)
         self._whys.append(why)
         self._dtype = _dtype(record)
-        self._add(record.layer, _head_rows(batch, heads, deaf))
+        self._add(record.layer, self._head_rows(batch, heads))
         self._add(record.layer, self._heard_rows(batch, found))
-        self._add(record.layer, _state_rows(batch, record))
+        self._add(record.layer, self._state_rows(batch, record))
         self._add(record.layer, factor_rows)
-        self._add(record.layer, _id_rows(batch, record))
-        self._add(record.layer, [_cache_row(batch, record, self.vocabulary)])
+        self._add(record.layer, [_cache_row(batch, record)])
 
-    def finish(self) -> list[Row]:
+    def finish(self, partial: str = "") -> list[Row]:
         """All rows, those of the whole network last.
+
+        Args:
+            partial: why the layers that were measured are not the whole network, if so;
+                then nothing is said of it.
 
         Returns:
             plain dicts, one a number.
@@ -116,58 +139,152 @@ class Collector:
             ValueError: if no layer was seen.
         """
         require(self._dtype, "no layer was seen: nothing to report")
-        self._add(None, self._network_rows())
+        whole = ("factor of all layers", "can hear everything, 90%")
+        if partial:
+            heard = ("pairs heard", "heard by")
+            self.rows = [r for r in self.rows if not r["quantity"].startswith(heard)]
+            names = ["pairs heard", *whole, "hops of the network, 90%"]
+            self._add(None, [uncovered(name, partial) for name in names])
+        else:
+            self._add(None, self._network_rows(*whole))
         return self.rows
 
     def _add(self, layer: int | None, rows: Sequence[Row]) -> None:
         for row in rows:
             self.rows.append({"layer": layer, **row, **self._dtype})
 
+    def _name(self, passage: Passage, token: int) -> str:
+        """A token as a reader knows it: its place, and its text."""
+        if passage.ids is None or self.spell is None:
+            return f"{token}"
+        return f"{token} {self.spell(int(passage.ids[token]))!r}"
+
+    def _marks(self, passage: Passage) -> Tensor | None:
+        """Which tokens are delimiters."""
+        if passage.ids is None or self.spell is None:
+            return None
+        found = []
+        for number in passage.ids.tolist():
+            word = any(letter.isalnum() for letter in self.spell(number))
+            found.append(number in self.special or not word)
+        return torch.tensor(found, device=passage.p.device)
+
+    def _head_rows(
+        self, batch: list[Passage], heads: list[tuple[Numbers, ...]]
+    ) -> list[Row]:
+        """The rows of each head, from its numbers on each sequence."""
+        rows = []
+        masked = any(passage.allowed is not None for passage in batch)
+        for head, numbers in enumerate(heads):
+            rows += self._looks_rows(batch, numbers, head)
+            rows += _contraction(batch, numbers, head, masked)
+            rows += _sharp(numbers, head)
+            rows += _ranks(numbers, head)
+            pairs = [one.pairs for one in numbers]
+            rows.append(measured("connections, 90%", pairs, head=head))
+        if masked:
+            rows += [uncovered(name, MASKED) for name in ("R", "largest tau")]
+        if any(one.energy is None for one in heads[0]):
+            n = max(passage.n for passage in batch)
+            why = (
+                f"not computed: {n} tokens are more than {CHEAP}, and it takes an "
+                "eigenvalue problem a head; ask for exact=True"
+            )
+            rows.append(uncovered("energy rank", why))
+        return rows
+
+    def _looks_rows(
+        self, batch: list[Passage], numbers: Sequence[Numbers], head: int
+    ) -> list[Row]:
+        """Where a head looks: its label, its leading token, what that token says."""
+        word = label([one.looks for one in numbers])
+        name = "sink" if word == "content" else word
+        shares = [one.looks[name] for one in numbers]
+        about = {"head": head, "worst": min, "over": "mean row, least of batch"}
+        looks = measured("looks at", shares, word=word, **about)
+        tops = [one.looks["sink"] for one in numbers]
+        least = tops.index(min(tops))
+        name = self._name(batch[least], numbers[least].key)
+        rows = [looks, measured("top key", tops, word=name, **about)]
+        lengths = [one.key_value for one in numbers]
+        if None not in lengths:
+            quantity = "value of the top key"
+            rows.append(measured(quantity, lengths, head=head, word=name))
+        return rows
+
     def _heard_rows(
         self, batch: list[Passage], found: list[list[Numbers]]
     ) -> list[Row]:
         """Whom each token has heard of by now, if all heads keep their patterns."""
         if not self._hearing:
-            for passage in batch:
-                hearing = {share: _Hearing(passage.n) for share in SHARES}
-                self._hearing.append(hearing)
+            self._hearing = [_Hearing(passage.n) for passage in batch]
         if self._deaf == NO_SKIP:
             return [uncovered("pairs heard", NO_SKIP)]
-        rows = []
-        for share in SHARES:
-            pairs = []
-            last = []
-            for hearing, heads in zip(self._hearing, found):
-                patterns = [one.patterns[share] for one in heads]
-                pattern = functools.reduce(torch.logical_or, patterns)
-                heard = hearing[share].listen(pattern.cpu()).double()
-                pairs.append(float(heard.mean()))
-                last.append(float(heard[-1].mean()))
-            rows.append(measured(f"pairs heard, {share:.0%}", pairs, worst=min))
-            if self._deaf == CAUSAL:
-                name = f"heard by the last token, {share:.0%}"
-                rows.append(measured(name, last, worst=min))
-        return rows
+        pairs = []
+        last = []
+        for hearing, heads in zip(self._hearing, found):
+            pattern = functools.reduce(torch.logical_or, [one.pattern for one in heads])
+            heard = hearing.listen(pattern.cpu()).double()
+            pairs.append(float(heard.mean()))
+            last.append(float(heard[-1].mean()))
+        if self._deaf == CAUSAL:
+            return [measured("heard by the last token, 90%", last, worst=min)]
+        return [measured("pairs heard, 90%", pairs, worst=min)]
 
-    def _network_rows(self) -> list[Row]:
-        """What the layers that were looked at do together."""
-        name = "factor of all layers"
-        if None in self._factors:
-            layer = self._factors.index(None)
-            rows = [uncovered(name, self._whys[layer])]
-        else:
-            rows = [measured(name, [math.prod(self._factors)])]
-        for share in SHARES:
-            hearing = [each[share] for each in self._hearing]
-            everything = f"can hear everything, {share:.0%}"
-            hops = f"hops of the network, {share:.0%}"
-            if self._deaf:
-                rows += _deaf_rows((everything, hops), self._deaf)
+    def _state_rows(self, batch: list[Passage], record: LayerRecord) -> list[Row]:
+        """How different the tokens are before and after, as they are and each at unit
+        length, so that no long one hides the others.
+        """
+        rows = []
+        kept = {}
+        for when in ("before", "after"):
+            states = [getattr(passage, when) for passage in batch]
+            if states[0] is None:
+                unknown = f"the states {when} the layer are not known"
+                why = record.missing.get(when, unknown)
+                rows.append(uncovered(f"relative residual {when}", why))
                 continue
-            answers = [bool(closure(each.union).all()) for each in hearing]
-            rows.append(measured(everything, answers, worst=min))
-            rows.append(_hops_row(hops, [each.hops for each in hearing]))
-        return rows
+            spreads = [_spread(x) for x in states]
+            units = [_spread(_unit(x)) for x in states]
+            for name, each in (("", spreads), (UNIT, units)):
+                shares, diameters = zip(*each)
+                said = f"{when}{name}"
+                rows.append(measured(f"relative residual {said}", shares, worst=min))
+                rows.append(measured(f"diameter {said}", diameters, worst=min))
+            heaviest = [_heaviest(x) for x in states]
+            most = max(range(len(batch)), key=lambda i: heaviest[i][0])
+            word = self._name(batch[most], heaviest[most][1])
+            shares = [share for share, _ in heaviest]
+            rows.append(measured(f"heaviest token {when}", shares, word=word))
+            kept[when] = spreads
+        if len(kept) < 2:
+            return rows
+        rounding = 16 * torch.finfo(record.dtype or record.weights.dtype).eps
+        if min(share for share, _ in kept["before"] + kept["after"]) <= rounding:
+            why = "the tokens differ by no more than rounding"
+            return rows + [uncovered("growth of the diameter", why)]
+        pairs = zip(kept["before"], kept["after"])
+        grown = [new / old for (_, old), (_, new) in pairs]
+        return rows + [measured("growth of the diameter", grown, worst=min)]
+
+    def _network_rows(self, factor: str, everything: str) -> list[Row]:
+        """What all layers do together."""
+        if None in self._factors:
+            rows = [uncovered(factor, self._whys[self._factors.index(None)])]
+        else:
+            rows = [measured(factor, [math.prod(self._factors)])]
+        hops = "hops of the network, 90%"
+        if self._deaf:
+            about = {"claim": _CLAIMS[self._deaf]}
+            names = (everything, hops)
+            return rows + [uncovered(name, self._deaf, **about) for name in names]
+        answers = [bool(closure(each.union).all()) for each in self._hearing]
+        rows.append(measured(everything, answers, worst=min))
+        layers = [each.hops for each in self._hearing]
+        if None not in layers:
+            return rows + [measured(hops, layers)]
+        row = uncovered(hops, "not within the layers of the network")
+        return rows + [row | {"covered": True, "over": "worst of batch"}]
 
 
 class _Hearing:
@@ -199,10 +316,6 @@ def _deaf(batch: list[Passage], record: LayerRecord) -> str:
     return CAUSAL if any(passage.causal for passage in batch) else ""
 
 
-def _deaf_rows(names: Sequence[str], deaf: str) -> list[Row]:
-    return [uncovered(name, deaf, claim=_CLAIMS[deaf]) for name in names]
-
-
 def _dtype(record: LayerRecord) -> Row:
     """In which numbers the model computed, and in which it was measured."""
     measured = str(record.weights.dtype).removeprefix("torch.")
@@ -232,6 +345,7 @@ def uncovered(
         "head": head,
         "quantity": quantity,
         "value": None,
+        "word": "",
         "mean": None,
         "bound": None,
         "claim": claim or usual,
@@ -254,6 +368,7 @@ def measured(
     values: Sequence[float | int],
     *,
     head: int | None = None,
+    word: str = "",
     claim: str | None = None,
     bounds: Sequence[float | int] | None = None,
     worst=max,
@@ -265,6 +380,7 @@ def measured(
         quantity: its name, which begins with one of QUANTITIES.
         values: one a sequence.
         head: number of the head, or None.
+        word: what the number is of: a token, or the label of a head.
         claim: id of the claim that says what follows; None for that of QUANTITIES.
         bounds: what the claim promises, one a sequence.
         worst: max or min.
@@ -277,6 +393,7 @@ def measured(
     value = worst(values)
     mean = math.fsum(values) / len(values)
     row |= {"value": float(value), "mean": mean, "covered": True, "over": over}
+    row["word"] = word
     if bounds is not None:
         row["bound"] = float(bounds[list(values).index(value)])
     return row
@@ -285,51 +402,28 @@ def measured(
 # --- heads ---
 
 
-def _head_rows(
-    batch: list[Passage], heads: list[tuple[Numbers, ...]], deaf: str
+def _contraction(
+    batch: list[Passage], numbers: Sequence[Numbers], head: int, masked: bool
 ) -> list[Row]:
-    """The rows of each head, from its numbers on each sequence."""
-    rows = []
-    for head, numbers in enumerate(heads):
-        rows += _contraction(batch, numbers, head)
-        rows += _sharp(numbers, head)
-        rows += _ranks(batch, numbers, head)
-        rows += _connections(numbers, deaf, head)
-    if _masked(batch):
-        rows.append(uncovered("tanh R", MASKED))
-    if any(one.energy is None for one in heads[0]):
-        n = max(passage.n for passage in batch)
-        why = (
-            f"not computed: {n} tokens are more than {CHEAP}, and it takes an "
-            "eigenvalue problem a head; ask for exact=True"
-        )
-        rows.append(uncovered("energy rank", why))
-    if deaf:
-        rows += _deaf_rows(["hops"], deaf)
-    return rows
-
-
-def _masked(batch: list[Passage]) -> bool:
-    return any(passage.allowed is not None for passage in batch)
-
-
-def _contraction(batch: list[Passage], numbers: Sequence[Numbers], head: int):
     """tau, R, and what R alone allows."""
     tau = [one.tau for one in numbers]
+    most = [one.tau_most for one in numbers]
+    about = {"head": head}
+    if tau != most:  # a row pair was found, and not each was looked at
+        about |= {"bounds": most, "over": "largest found; the bound is certain"}
+    if masked:
+        return [measured("tau", tau, **about)]
     radii = [one.radius for one in numbers]
     if None in radii:
-        rows = [measured("tau", tau, head=head)]
-        return rows + [uncovered("R", UNDERFLOW, head=head)]
-    rows = [measured("R", radii, head=head)]
-    if _masked(batch):
-        return [measured("tau", tau, head=head), *rows]
+        return [measured("tau", tau, **about), uncovered("R", UNDERFLOW, head=head)]
     allowed = []
     for passage, radius in zip(batch, radii):
         allowed.append(bridges.largest_dobrushin(max(2, passage.n), radius))
-    rows.append(measured("tau", tau, head=head, bounds=allowed))
-    rows.append(measured("largest tau", allowed, head=head))
-    rows.append(measured("tanh R", [math.tanh(radius) for radius in radii], head=head))
-    return rows
+    return [
+        measured("R", radii, head=head),
+        measured("tau", tau, **{"bounds": allowed, **about}),
+        measured("largest tau", allowed, head=head),
+    ]
 
 
 def _sharp(numbers: Sequence[Numbers], head: int) -> list[Row]:
@@ -351,75 +445,19 @@ def _sharp(numbers: Sequence[Numbers], head: int) -> list[Row]:
     ]
 
 
-def _ranks(batch: list[Passage], numbers: Sequence[Numbers], head: int) -> list[Row]:
-    """The fewest singular values, and how far every matrix of a rank must stay."""
+def _ranks(numbers: Sequence[Numbers], head: int) -> list[Row]:
+    """The fewest singular values, and how far every matrix of rank n/4 must stay."""
     rows = []
-    if all(one.energy is not None for one in numbers):
-        for share in SHARES:
-            ranks = [one.energy[share] for one in numbers]
-            rows.append(measured(f"energy rank, {share:.0%}", ranks, head=head))
-    for name, part in RANKS.items():
-        floors = []
-        for passage, one in zip(batch, numbers):
-            r = 1 if part is None else passage.n // part
-            if 1 <= r < passage.n:
-                floors.append(float(one.floors[r]))
-        if floors:
-            rows.append(measured(f"floor, rank {name}", floors, head=head))
+    ranks = [one.energy for one in numbers]
+    if None not in ranks:
+        rows.append(measured("energy rank, 90%", ranks, head=head))
+    floors = [one.floor for one in numbers if one.floor is not None]
+    if floors:
+        rows.append(measured("floor, rank n/4", floors, head=head))
     return rows
-
-
-def _connections(numbers: Sequence[Numbers], deaf: str, head: int) -> list[Row]:
-    """The fewest connections that hold the mass, and how many layers of them it takes
-    until everyone has heard of everyone.
-    """
-    rows = []
-    for share in SHARES:
-        parts = [one.connections[share] / int(one.allowed.sum()) for one in numbers]
-        rows.append(measured(f"connections, {share:.0%}", parts, head=head))
-        if not deaf:
-            hops = [one.hops[share] for one in numbers]
-            rows.append(_hops_row(f"hops, {share:.0%}", hops, head))
-    return rows
-
-
-def _hops_row(quantity: str, hops: list[int | None], head: int | None = None) -> Row:
-    """The largest number of hops in the batch, or why there is none."""
-    if 0 not in hops and None not in hops:
-        return measured(quantity, hops, head=head)
-    why = "never" if 0 in hops else "not within the layers of the network"
-    row = uncovered(quantity, why, head=head)
-    return row | {"covered": True, "over": "worst of batch"}
 
 
 # --- states ---
-
-
-def _state_rows(batch: list[Passage], record: LayerRecord) -> list[Row]:
-    """How different the tokens are before and after."""
-    rows = []
-    shares = {}
-    diameters = {}
-    for when in ("before", "after"):
-        states = [getattr(passage, when) for passage in batch]
-        if states[0] is None:
-            why = record.missing.get(when, f"the states {when} the layer are not known")
-            rows.append(uncovered(f"relative residual {when}", why))
-            continue
-        found = [_spread(x) for x in states]
-        shares[when], diameters[when] = zip(*found)
-        name = f"relative residual {when}"
-        rows.append(measured(name, shares[when], worst=min))
-        rows.append(measured(f"diameter {when}", diameters[when], worst=min))
-    if len(diameters) < 2:
-        return rows
-    rounding = 16 * torch.finfo(record.dtype or record.weights.dtype).eps
-    if min(shares["before"] + shares["after"]) <= rounding:
-        why = "the tokens differ by no more than rounding"
-        return rows + [uncovered("growth of the diameter", why)]
-    pairs = zip(diameters["before"], diameters["after"])
-    grown = [new / old for old, new in pairs]
-    return rows + [measured("growth of the diameter", grown, worst=min)]
 
 
 def _spread(x: Tensor) -> tuple[float, float]:
@@ -428,15 +466,34 @@ def _spread(x: Tensor) -> tuple[float, float]:
     They are those of the book's kernels, from one residual: tokens about their mean are
     no longer than their diameter, so nothing cancels in distances by products.
     """
-    largest = float(x.abs().amax())
-    if not largest:
+    scaled, unit = _scaled(x)
+    if not unit:
         return 0.0, 0.0
-    unit = 2.0 ** (math.frexp(largest)[1] - 1)  # squares are floats; no digit changes
-    scaled = x.double() / unit
     rest = collapse.residual(scaled)
     share = float(rest.norm()) / float(scaled.norm())
     rest = rest.to(x.dtype)
     return share, float(torch.cdist(rest, rest).amax()) * unit
+
+
+def _scaled(x: Tensor) -> tuple[Tensor, float]:
+    """Tokens over a power of two, so that squares are floats and no digit changes."""
+    largest = float(x.abs().amax())
+    unit = 2.0 ** (math.frexp(largest)[1] - 1) if largest else 0.0
+    return (x.double() / unit if unit else x.double()), unit
+
+
+def _unit(x: Tensor) -> Tensor:
+    """Each token at unit length; one of zeros stays."""
+    lengths = _scaled(x)[0].norm(dim=-1, keepdim=True)
+    return (_scaled(x)[0] / lengths.masked_fill(lengths == 0, 1)).to(x.dtype)
+
+
+def _heaviest(x: Tensor) -> tuple[float, int]:
+    """The largest share of the sum of squares that one token has, and which."""
+    squares = _scaled(x)[0].square().sum(-1)
+    token = int(squares.argmax())
+    whole = float(squares.sum())
+    return float(squares[token]) / whole if whole else 0.0, token
 
 
 def _factors(
@@ -453,7 +510,7 @@ def _factors(
     norms = _norms(record.w_v, record.w_o).tolist()
     sums = []
     for numbers in zip(*heads):
-        sums.append(sum(one.tau * norm for one, norm in zip(numbers, norms)))
+        sums.append(sum(one.tau_most * norm for one, norm in zip(numbers, norms)))
     rows = [measured(names[0], sums)]
     why = _beyond(record)
     if why:
@@ -494,92 +551,8 @@ def _beyond(record: LayerRecord) -> str:
     return "; ".join(unknown)
 
 
-# --- ids and the cache ---
-
-
-def _id_rows(batch: list[Passage], record: LayerRecord) -> list[Row]:
-    """Whether equal tokens in different company are told apart, and by how much."""
-    name = "equal tokens not told apart"
-    if record.ids is None or record.after is None:
-        lacking = "ids" if record.ids is None else "after"
-        why = record.missing.get(lacking, f"{lacking} of the tokens are not known")
-        return [uncovered(name, why)]
-    found = _closest(batch, record.dtype or record.weights.dtype)
-    if found is None:
-        return [uncovered(name, "no token occurs twice in different company")]
-    equal, floats = found
-    return [
-        measured(name, [equal], over="whole batch"),
-        measured("closest equal tokens", [floats], over="whole batch"),
-    ]
-
-
-def _closest(batch: list[Passage], dtype: torch.dtype) -> tuple[int, float] | None:
-    """How many pairs of equal tokens in different company have equal states, and how
-    many floats lie between the closest two; None if there is no such pair.
-    """
-    ids = torch.cat([passage.ids for passage in batch])
-    states = torch.cat([passage.after for passage in batch])
-    sequence = torch.cat(
-        [torch.full_like(passage.ids, i) for i, passage in enumerate(batch)]
-    )
-    place = torch.cat([torch.arange(passage.n).to(ids) for passage in batch])
-    common = _common(batch)
-    causal = any(passage.causal for passage in batch)
-    equal = 0
-    closest = math.inf
-    tokens, counts = ids.unique(return_counts=True)
-    for token in tokens[counts > 1]:
-        group = (ids == token).nonzero().flatten()
-        i, j = torch.triu_indices(len(group), len(group), 1, device=ids.device)
-        i = group[i]
-        j = group[j]
-        shared = common[sequence[i], sequence[j]]
-        longest = common.diagonal()[sequence[i]].maximum(common.diagonal()[sequence[j]])
-        same = place[i] < shared if causal else shared == longest
-        apart = ~(same & (place[i] == place[j]))
-        gaps = _gaps(states, i[apart], j[apart])
-        if len(gaps):
-            equal += int((gaps == 0).sum())
-            closest = min(closest, float(gaps.min()))
-    if closest == math.inf:
-        return None
-    return equal, closest / torch.finfo(dtype).eps
-
-
-def _gaps(states: Tensor, i: Tensor, j: Tensor) -> Tensor:
-    """The largest difference of two tokens over their largest entry, pair by pair; in
-    parts, so that no part is large.
-    """
-    found = []
-    size = max(1, 2**22 // states.shape[-1])
-    for some_i, some_j in zip(i.split(size), j.split(size)):
-        one = states[some_i]
-        other = states[some_j]
-        scale = one.abs().amax(-1).maximum(other.abs().amax(-1))
-        gap = (one - other).abs().amax(-1)
-        found.append(gap / scale.clamp_min(torch.finfo(scale.dtype).tiny))
-    return torch.cat(found)
-
-
-def _common(batch: list[Passage]) -> Tensor:
-    """How many first tokens two sequences share, (b, b)."""
-    b = len(batch)
-    common = torch.zeros(b, b, dtype=torch.int64, device=batch[0].ids.device)
-    for i, one in enumerate(batch):
-        for j, other in enumerate(batch):
-            n = min(one.n, other.n)
-            same = one.ids[:n] == other.ids[:n]
-            common[i, j] = same.cumprod(0).sum()
-    return common
-
-
-def _cache_row(
-    batch: list[Passage], record: LayerRecord, vocabulary: int | None
-) -> Row:
-    """The bits that the layer keeps of each token while it writes, and those that it
-    takes to know the token again.
-    """
+def _cache_row(batch: list[Passage], record: LayerRecord) -> Row:
+    """The bits that the layer keeps of each token while it writes."""
     name = "cache a token"
     if not any(passage.causal for passage in batch):
         why = "without a causal mask nothing is written token by token"
@@ -587,9 +560,6 @@ def _cache_row(
     if record.kv_heads is None or record.head_width is None:
         why = record.missing.get("kv_heads", "the heads of the cache are not known")
         return uncovered(name, why)
-    h = record.weights.shape[1]
     dtype = record.dtype or record.weights.dtype
-    kept = decoding("gqa", 1, record.head_width, heads=h, groups=record.kv_heads)
-    bits = kept.state * torch.finfo(dtype).bits
-    asked = None if vocabulary is None else [math.log2(vocabulary)]
-    return measured(name, [bits], bounds=asked)
+    bits = record.kv_heads * record.head_width * torch.finfo(dtype).bits
+    return measured(name, [bits])

@@ -7,10 +7,12 @@ Page: notebooks/synthesis/your_model
 from __future__ import annotations
 
 import inspect
+import math
+import re
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import replace
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -36,32 +38,65 @@ UNKNOWN = {
 }
 
 
+@dataclass(eq=False)
+class Coverage:
+    """Which parts of a model mix tokens, and what was seen of them.
+
+    Args:
+        read: how many times self-attention was read.
+        unread: parts that ran and were not read, by their kind.
+        idle: parts that did not run, by their kind.
+        output: what the model returned.
+    """
+
+    read: int = 0
+    unread: dict[str, list[str]] = field(default_factory=dict)
+    idle: dict[str, list[str]] = field(default_factory=dict)
+    output: Any = None
+
+    def missed(self) -> str:
+        """What was not seen, and how that limits the report; nothing if all was."""
+        said = []
+        for parts, did in ((self.unread, "ran unread"), (self.idle, "did not run")):
+            for kind, names in parts.items():
+                said.append(f"{len(names)} {kind} {did}, such as {names[0]}")
+        return "; ".join(said)
+
+
+# What is done to the output of an attention: its number in the order of the calls,
+# weights (b, h, n, n), values (b, kv_heads, n, d_v) and heads (b, h, n, d_v).
+Edit = Callable[[int, Tensor, Tensor, Tensor], Tensor]
+
+
 def watch(
     model: nn.Module,
     arguments: dict[str, Any] | tuple,
-    hear: Callable[[LayerRecord], None],
+    hear: Callable[[LayerRecord], None] | None,
     *,
     total: int | None = None,
-) -> int:
+    edit: Edit | None = None,
+) -> Coverage:
     """Run a module once and tell what each self-attention in it did, as soon as the
     layer around it has run. The module is left as it was, also after an error.
 
-    Three kinds of attention are seen: torch.nn.MultiheadAttention, the one of
-    transformers, and torch's scaled_dot_product_attention wherever it is called.
+    Four kinds of attention are seen: torch.nn.MultiheadAttention, the one of
+    transformers, torch's scaled_dot_product_attention wherever it is called, and a
+    softmax over (b, h, n, n) that a product with values follows.
 
     Args:
         model: a torch module; it runs in evaluation mode, without gradients.
         arguments: what it is called with: a dict by name, or a tuple in order.
-        hear: is called with a LayerRecord for each self-attention.
+        hear: is called with a LayerRecord for each self-attention; None for nobody.
         total: how many there are, if known.
+        edit: gives what the heads put out in place of what they did.
 
     Returns:
-        how many there were; 0 if no attention of these kinds was called.
+        Coverage; its read is 0 if no attention of these kinds was called.
 
     Raises:
         ValueError: if there are only those that look at another sequence, if one holds
-            NaN, or if its rows are no softmax of the logits of all tokens (attention
-            sinks, sparse indices).
+            NaN, works in windows, belongs to a second stack, or if its rows are no
+            softmax of the logits of all tokens (attention sinks, sparse indices).
 
     Cost: one forward pass, and the maps of one layer at a time.
     Source: hooks and function modes of PyTorch; the attention interface of
@@ -71,8 +106,10 @@ def watch(
     ids, token_mask = _tokens(arguments)
     # Elsewhere, an argument of the name attention_mask may mean anything.
     listener = _Listener(model, hear, total, ids, token_mask if models else None)
+    listener.edit = edit
     with (
         torch.no_grad(),
+        _eager(model),
         evaluation(model),
         _open_attention(),
         _our_attention(models, listener),
@@ -80,16 +117,16 @@ def watch(
         _Products(listener),
     ):
         if isinstance(arguments, dict):
-            model(**arguments)
+            output = model(**arguments)
         else:
-            model(*arguments)
+            output = model(*arguments)
     kind = type(model).__name__
     require(
         listener.count or not listener.crossed,
         f"{kind} has only cross-attention (queries and keys of different tokens): the "
         "theorems are about self-attention",
     )
-    return listener.count
+    return listener.coverage(output)
 
 
 class _Listener:
@@ -105,8 +142,19 @@ class _Listener:
         self.frames: list[Frame] = []  # blocks at work, the innermost last
         self.across: list[nn.Module] = []  # attentions at work on another sequence
         self.asked: list[tuple[bool, bool]] = []  # by a MultiheadAttention at work
+        self.pending: Heard | None = None  # a softmax whose values are not known yet
+        self.edit: Edit | None = None
         self.count = 0
+        self.calls = 0  # of attention, told or not yet
+        self.last = -1  # number of the layer that was told last
+        self.stack: str | None = None  # what holds the layers
         self.crossed = False
+        self.mixers = _mixers(model)
+        self.working: list[nn.Module] = []  # mixers at work
+        self.ran: set[nn.Module] = set()
+        self.read: set[nn.Module] = set()
+        self.deaf: list[nn.Module] = []  # blocks in which nothing was heard
+        self.kinds: set[type] = set()  # of blocks in which something was
 
     @contextmanager
     def hooks(self) -> Iterator[None]:
@@ -115,6 +163,8 @@ class _Listener:
         try:
             for module in self.model.modules():
                 handles += self.listen(module)
+                if module in self.mixers:
+                    handles += _hook(module, self.mixer_before, self.mixer_after)
             for block in _blocks(self.names):
                 # Last, so that a block that is an attention sees what that left.
                 handles += _hook(block, self.block_before, self.block_after)
@@ -132,6 +182,28 @@ class _Listener:
             return _hook(module, None, self.part_after)
         return []
 
+    def mixer_before(self, module, args, kwargs) -> None:
+        self.working.append(module)
+        self.ran.add(module)
+
+    def mixer_after(self, module, args, kwargs, output) -> None:
+        self.working.remove(module)
+
+    def coverage(self, output) -> Coverage:
+        """What was seen of the parts that mix tokens."""
+        found = Coverage(read=self.count, output=output)
+        for module in self.mixers:
+            if module not in self.read:
+                parts = found.unread if module in self.ran else found.idle
+                kind = type(module).__name__
+                parts.setdefault(kind, []).append(self.names[module])
+        for block in self.deaf:
+            inside = not set(self.mixers).isdisjoint(block.modules())
+            if type(block) in self.kinds and not inside:
+                kind = type(block).__name__
+                found.unread.setdefault(kind, []).append(self.names[block])
+        return found
+
     def block_before(self, block, args, kwargs) -> None:
         before = arrangement.state((*args, *kwargs.values()))
         # A copy: the model may add to it in place.
@@ -139,6 +211,10 @@ class _Listener:
 
     def block_after(self, block, args, kwargs, output) -> None:
         frame = self.frames.pop()
+        if frame.heard:
+            self.kinds.add(type(block))
+        else:
+            self.deaf.append(block)
         if self.frames and not frame.heard:  # a part of a larger block
             self.frames[-1].calls += frame.calls
             self.frames[-1].crossed |= frame.crossed
@@ -173,12 +249,25 @@ class _Listener:
         y, weights = output
         need, average = self.asked.pop()
         if arrangement.equal(kwargs["query"], kwargs["key"]):
-            self.add(_of_torch(module, self.names[module], kwargs, y, weights))
+            heard = _of_torch(module, self.names[module], kwargs, y, weights)
+            if self.edit is not None:
+                values = heard.record.values
+                y = y + self.change(module, heard, heard.record.weights @ values)
+            self.add(heard)
         else:
             self.cross()
         if not need:
             return y, None
         return y, weights.mean(-3) if average else weights
+
+    def change(self, module: nn.MultiheadAttention, heard: Heard, heads: Tensor):
+        """What another output of the heads adds to that of a MultiheadAttention."""
+        record = heard.record
+        new = self.edit(self.calls, record.weights, record.values, heads)
+        added = (new - heads).transpose(1, 2).flatten(2) @ module.out_proj.weight.T
+        if heard.y.dim() == 2:
+            return added[0]
+        return added.transpose(0, 1) if heard.tokens_first else added
 
     def of_transformers(
         self, module, query, key, value, attention_mask, scaling=None, **others
@@ -187,14 +276,15 @@ class _Listener:
         name = self.names.get(module, type(module).__name__)
         for argument, why in UNKNOWN.items():
             require(others.get(argument) is None, f"{name} has {why}")
-        heads = self.attend(
-            name,
-            (query, key, value),
-            attention_mask,
-            scale=scaling,
-            cap=others.get("softcap"),
-            bias=others.get("position_bias"),
-        )
+        with torch._C.DisableTorchFunction():
+            heads = self.attend(
+                name,
+                (query, key, value),
+                attention_mask,
+                scale=scaling,
+                cap=others.get("softcap"),
+                bias=others.get("position_bias"),
+            )
         return heads.transpose(1, 2).contiguous(), None
 
     def attend(self, name, parts, mask, *, scale=None, cap=None, bias=None) -> Tensor:
@@ -219,18 +309,60 @@ class _Listener:
         if self.across or query.shape[-2] != key.shape[-2]:
             self.cross()
             return heads
+        if self.edit is not None:
+            heads = self.edit(self.calls, weights, value, heads)
         record = LayerRecord(
             name=name,
             weights=weights,
             logits=logits,
             mask=allowed,
+            values=wide(value),
             kv_heads=kv_heads,
-            head_width=key.shape[-1],
+            head_width=key.shape[-1] + value.shape[-1],
             dtype=query.dtype,
         )
         mixed = heads.transpose(1, 2).flatten(2)
         self.add(Heard(record, values=value, mixed=mixed))
         return heads
+
+    def softmax(self, logits: Tensor, weights: Tensor) -> None:
+        """A softmax over (b, h, n, n) that somebody wrote by hand."""
+        hidden = (logits <= HIDDEN) & (weights == 0)
+        allowed = ~hidden if bool(hidden.any()) else None
+        record = LayerRecord(
+            name=self.place(),
+            weights=wide(weights),
+            logits=wide(logits.masked_fill(hidden, 0)),
+            mask=allowed,
+            dtype=logits.dtype,
+            missing=dict.fromkeys(("kv_heads", "head_width"), HAND_WRITTEN),
+        )
+        self.pending = Heard(record)
+        self.add(self.pending)
+
+    def product(self, weights: Tensor, value: Tensor, heads: Tensor) -> Tensor:
+        """The product of its weights with values: (b, h, n, d_v) or (b, n, h, d_v), or
+        the first with b and h in one.
+        """
+        heard = self.pending
+        b, h, n, _ = heard.record.weights.shape
+        if weights.dim() == 3 and value.dim() == heads.dim() == 3:
+            parts = [part.unflatten(0, (b, h)) for part in (weights, value, heads)]
+            return self.product(*parts).flatten(0, 1)
+        turned = heads.shape[:3] == (b, n, h)
+        if value.dim() != 4 or not (turned or heads.shape[:3] == (b, h, n)):
+            return heads
+        turned = turned and value.shape[:3] == (b, n, h)
+        self.pending = None
+        if turned:
+            value, heads = value.transpose(1, 2), heads.transpose(1, 2)
+        if self.edit is not None:
+            heads = self.edit(self.calls - 1, weights, value, heads)
+        heard.values = value
+        heard.mixed = heads.transpose(1, 2).flatten(2)
+        of_values = {"values": wide(value), "kv_heads": value.shape[1]}
+        heard.record = replace(heard.record, **of_values)
+        return heads.transpose(1, 2) if turned else heads
 
     def place(self) -> str:
         """The path of the block at work."""
@@ -249,7 +381,13 @@ class _Listener:
             f"the attention of {record.name} holds NaN: the inputs do, or the weights "
             "of the model, or a mask leaves a token nothing to attend to",
         )
+        self.calls += 1
+        self.read.update(self.working)
+        if self.hear is None:
+            self.count += 1
+            return
         if self.frames:
+            _refuse_windows(record, self.frames[-1])
             heard.at = len(self.frames[-1].calls)
             self.frames[-1].heard.append(heard)
         else:
@@ -260,7 +398,8 @@ class _Listener:
         record = heard.record
         values, missing = arrangement.value_maps(heard, frame)
         around, why = arrangement.surroundings(heard, frame, after)
-        missing |= why
+        missing |= record.missing | why
+        self.last = self.number(frame)
         size = record.weights.shape[::2]
         ids = _of_size(self.ids, size)
         if ids is None:
@@ -270,7 +409,7 @@ class _Listener:
             token_mask = _of_size(self.token_mask, size)
         known = self.total is not None and self.count < self.total
         found = {
-            "layer": self.count,
+            "layer": self.last,
             "layers": self.total if known else None,
             "token_mask": token_mask,
             "ids": ids,
@@ -278,11 +417,40 @@ class _Listener:
         }
         self.count += 1
         with torch._C.DisableTorchFunction():  # what is heard now is not the model
-            self.hear(replace(record, **found, **values, **around))
+            self.hear(replace(record, **{**found, **values, **around}))
+
+    def number(self, frame: Frame | None) -> int:
+        """The number of a layer: its place in the list of the model that holds it, so
+        that layers without attention count, or else in the order of the layers told.
+        """
+        path = "" if frame is None else self.names[frame.block]
+        sides = {"encoder", "decoder"}.intersection(path.split("."))
+        before = {"encoder", "decoder"}.intersection((self.stack or "").split("."))
+        require(
+            not (sides and before and sides != before),
+            f"{type(self.model).__name__} holds two stacks of layers, {self.stack} and "
+            f"{path}, whose tokens are not the same: audit each by itself, such as "
+            "model.encoder with its input",
+        )
+        held = re.match(r"(.*?)\.?(\d+)(\.|$)", path)
+        holder = self.model.get_submodule(held[1]) if held else None
+        if self.stack is None:
+            self.stack = held[1] if held else path
+        if isinstance(holder, nn.ModuleList) and held[1] == self.stack:
+            return max(int(held[2]), self.last + 1)
+        return self.last + 1
+
+
+HAND_WRITTEN = "a softmax was heard, which does not show keys"
+SOFTMAX = {torch.softmax, F.softmax, Tensor.softmax}
+MATMUL = {torch.matmul, Tensor.matmul, Tensor.__matmul__}
+MATMUL |= {torch.bmm, Tensor.bmm, torch.einsum}
 
 
 class _Products(TorchFunctionMode):
-    """Hears scaled_dot_product_attention wherever it is called."""
+    """Hears scaled_dot_product_attention, and softmax over pairs of tokens with the
+    product that follows it, wherever they are called.
+    """
 
     def __init__(self, listener: _Listener):
         super().__init__()
@@ -290,9 +458,18 @@ class _Products(TorchFunctionMode):
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
         kwargs = kwargs or {}
-        if func is not F.scaled_dot_product_attention:
-            return func(*args, **kwargs)
-        return self.attend(*args, **kwargs)
+        if func is F.scaled_dot_product_attention:
+            return self.attend(*args, **kwargs)
+        found = func(*args, **kwargs)
+        if func in SOFTMAX and _of_pairs(found):
+            self.listener.softmax(args[0] if args else kwargs["input"], found)
+        elif func in MATMUL and self.listener.pending is not None:
+            parts = args[1:] if func is torch.einsum else args
+            size = self.listener.pending.record.weights.shape
+            sizes = (size, (size[0] * size[1], *size[2:]))
+            if len(parts) == 2 and parts[0].shape in sizes:
+                return self.listener.product(*parts, found)
+        return found
 
     def attend(
         self,
@@ -323,6 +500,47 @@ class _Products(TorchFunctionMode):
             pairs = query.new_ones(query.shape[-2], key.shape[-2], dtype=torch.bool)
             attn_mask = pairs.tril()
         return self.listener.attend(place, (query, key, value), attn_mask, scale=scale)
+
+
+def _of_pairs(weights: Tensor) -> bool:
+    """Whether a softmax has the form of attention: (b, h, n, n), rows sum to one."""
+    square = weights.dim() == 4 and weights.shape[-1] == weights.shape[-2]
+    if not square or not weights.numel():
+        return False
+    return bool((weights.sum(-1, dtype=torch.float32) - 1).abs().amax() < 0.05)
+
+
+def _eager(model: nn.Module):
+    """Parts under torch.compile run as they are written, so that hooks are called."""
+    for module in model.modules():
+        wrapped = getattr(module, "_compiled_call_impl", None) is not None
+        if wrapped or hasattr(module, "_orig_mod"):
+            return torch.compiler.set_stance("force_eager")
+    return nullcontext()
+
+
+def _mixers(model: nn.Module) -> list[nn.Module]:
+    """The innermost parts that mix tokens, by their names."""
+    found = []
+    for module in model.modules():
+        inner = [part for part in module.modules() if arrangement.mixes(part)]
+        if inner == [module]:
+            found.append(module)
+    return found
+
+
+def _refuse_windows(record: LayerRecord, frame: Frame) -> None:
+    """Refuse attention within parts of a sequence, which no theorem here is about."""
+    b, _, n, _ = record.weights.shape
+    if frame.before is None or frame.before.dim() != 3:
+        return
+    size = tuple(frame.before.shape[:2])
+    cut = size not in ((b, n), (n, b)) and math.prod(size) == b * n and b > size[0]
+    require(
+        not cut,
+        f"{record.name} attends in windows: {b} of {n} tokens, where the sequence has "
+        f"{size[1]}. The audit reads whole sequences alone",
+    )
 
 
 @contextmanager
@@ -383,7 +601,9 @@ def _allowed(mask: Tensor | None, n: int) -> tuple[Tensor | None, Tensor | None]
     mask = mask[..., :n]
     added = None
     if mask.dtype != torch.bool:
-        allowed = mask > HIDDEN
+        least = float(mask.min())
+        flat = least <= -50 and bool(((mask == 0) | (mask == least)).all())
+        allowed = mask > (least if flat else HIDDEN)
         added = mask.masked_fill(~allowed, 0)
         added = added if bool(added.any()) else None
         mask = allowed
@@ -411,7 +631,7 @@ def _of_torch(
         weights = weights[None]
     b, h, n, _ = weights.shape
     tokens_first = not module.batch_first and given["query"].dim() == 3
-    q, k = _projected(module, given, tokens_first)
+    q, k, v = _projected(module, given, tokens_first)
     width = module.embed_dim // h
     logits = q @ k.mT / width**0.5
     # In torch, True means may not attend.
@@ -438,8 +658,9 @@ def _of_torch(
         w_v=wide(weight.unflatten(1, (h, width)).transpose(0, 1)),
         w_o=wide(module.out_proj.weight.T.unflatten(0, (h, width))),
         biases=any(bias is not None and bool(bias.any()) for bias in biases),
+        values=wide(v),
         kv_heads=h,
-        head_width=width,
+        head_width=2 * width,
         dtype=given["query"].dtype,
     )
     return Heard(record, x=given["value"], y=y, tokens_first=tokens_first)
@@ -455,12 +676,13 @@ def _in_weights(module: nn.MultiheadAttention) -> tuple[Tensor, Tensor, Tensor]:
 def _projected(
     module: nn.MultiheadAttention, given: dict, tokens_first: bool
 ) -> list[Tensor]:
-    """Queries and keys (b, h, n, width)."""
-    biases = [None, None]
+    """Queries, keys and values (b, h, n, width)."""
+    biases = [None] * 3
     if module.in_proj_bias is not None:
         biases = module.in_proj_bias.chunk(3)
     found = []
-    for name, weight, bias in zip(("query", "key"), _in_weights(module), biases):
+    names = ("query", "key", "value")
+    for name, weight, bias in zip(names, _in_weights(module), biases):
         x = given[name]
         if x.dim() == 2:
             x = x[None]

@@ -40,8 +40,9 @@ class LayerRecord:
         norm: "pre", "post", or None for no norm (or an unknown one: see missing).
         feed_forward: whether a feed-forward part follows the attention.
         ids: (b, n), the tokens as numbers.
+        values: (b, kv_heads, n, d_v), what the heads average.
         kv_heads: heads of keys and values, at most h.
-        head_width: width of a key or a value.
+        head_width: width of a key and of a value together.
         dtype: in which the model computes; what the maps were cast from.
         missing: for each field that could not be had, one sentence that says why.
     """
@@ -62,6 +63,7 @@ class LayerRecord:
     norm: str | None = None
     feed_forward: bool | None = None
     ids: Int[Tensor, "b n"] | None = None
+    values: Float[Tensor, "b kv n d_v"] | None = None
     kv_heads: int | None = None
     head_width: int | None = None
     dtype: torch.dtype | None = None
@@ -76,11 +78,13 @@ class Head:
         p: (n, n), in float32 or float64.
         logits: (n, n) or None.
         allowed: boolean (n, n), or None if all pairs are.
+        values: (n, d_v), or None.
     """
 
     p: Tensor
     logits: Tensor | None
     allowed: Tensor | None
+    values: Tensor | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,6 +97,7 @@ class Passage:
         allowed: boolean (h, n, n), or None if all pairs are.
         before, after: (n, d) or None.
         ids: (n,) or None.
+        values: (kv_heads, n, d_v) or None.
     """
 
     p: Tensor
@@ -101,6 +106,7 @@ class Passage:
     before: Tensor | None
     after: Tensor | None
     ids: Tensor | None
+    values: Tensor | None
 
     @property
     def n(self) -> int:
@@ -123,7 +129,10 @@ class Passage:
         for i, p in enumerate(self.p):
             logits = None if self.logits is None else self.logits[i]
             allowed = None if self.allowed is None else self.allowed[i]
-            yield Head(p, logits, allowed)
+            values = None
+            if self.values is not None:
+                values = self.values[i * len(self.values) // len(self.p)]
+            yield Head(p, logits, allowed, values)
 
 
 def passages(record: LayerRecord) -> Iterator[Passage]:
@@ -152,6 +161,7 @@ def passages(record: LayerRecord) -> Iterator[Passage]:
             before=_tokens(record.before, i, kept),
             after=_tokens(record.after, i, kept),
             ids=_tokens(record.ids, i, kept),
+            values=None if record.values is None else record.values[i][:, kept],
         )
 
 

@@ -5,10 +5,10 @@ Page: notebooks/synthesis/your_model
 
 from __future__ import annotations
 
+import functools
 import inspect
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -20,16 +20,14 @@ from tqdm import tqdm
 from attnlib import _require
 from attnlib._require import finite, require
 from attnlib.attention import Encoder, Layer, Norm, forward, layer_norm
-from attnlib.audit.checkpoints import Checkpoint
-from attnlib.audit.modules import evaluation, watch
+from attnlib.audit.modules import Coverage, Edit, watch
 from attnlib.audit.records import LayerRecord, both, wide
-from attnlib.audit.tiny import TinyModel, encode
+from attnlib.audit.tiny import MASK, UNKNOWN, TinyModel, encode, spelled
 
 PATTERN = "blocks.{}.attn.hook_pattern"  # of a TransformerLens cache
 MAPS_ALONE = "maps alone were given, which know the logits up to a shift of each row"
 NO_MODEL = "plain maps do not tell: give the model itself"
 NO_STATES = "no states were given with the maps: pass states="
-NOT_SHOWN = "this model of transformers shows maps and states only"
 # What maps do not tell.
 UNTOLD = (
     "w_v",
@@ -40,6 +38,7 @@ UNTOLD = (
     "feed_forward",
     "kv_heads",
     "head_width",
+    "ids",
 )
 
 
@@ -54,7 +53,7 @@ def visit(
     mask: Bool[Tensor, "..."] | None = None,
     token_mask: Bool[Tensor, "b n"] | None = None,
     progress: bool = False,
-) -> None:
+) -> str:
     """Tell what each self-attention of a model does with one batch, as soon as its
     layer has run.
 
@@ -67,13 +66,15 @@ def visit(
         visitor: called with a LayerRecord for each layer, in order.
         layers: which to tell, all if None. The model stops after the last of them.
 
+    Returns:
+        why the layers that were told are not all that mixes tokens; "" if they are.
+
     Raises:
         ValueError: for a model without attention that can be seen, inputs that do not
             fit it, maps that are not of one size, negative, NaN, or whose rows do not
             sum to one, a layer that is not there, a visitor that cannot be called.
 
-    Cost: one forward pass; memory for the maps of one layer. Models of transformers
-        that do not use its attention interface show all maps at once.
+    Cost: one forward pass; memory for the maps of one layer.
     Source: the definitions of the book's chapters, laid on models as they are.
     """
     kind = type(visitor).__name__
@@ -82,14 +83,15 @@ def visit(
     model = getattr(model, "_orig_mod", model)  # what torch.compile wraps
     given = {"states": states, "mask": mask, "token_mask": token_mask}
     told = _Told(visitor, layers, progress)
+    missed = ""
     try:
         with torch.no_grad():
-            _visit(model, inputs, tokenizer, given, told)
+            missed = _visit(model, inputs, tokenizer, given, told).missed()
     except _Enough:
         pass
     finally:
         told.close()
-    told.check()
+    return told.check() or missed
 
 
 class _Enough(Exception):
@@ -111,12 +113,12 @@ class _Told:
             self.wanted.sort()
             require(self.wanted, "layers names no layer: leave it out for all of them")
         self.bar = tqdm(desc="layers", disable=not progress, leave=False)
-        self.count = 0
+        self.seen: list[int] = []
 
     def __call__(self, record: LayerRecord) -> None:
         self.bar.total = record.layers
         self.bar.update()
-        self.count += 1
+        self.seen.append(record.layer)
         if self.wanted is None:
             self.visitor(record)
             return
@@ -128,22 +130,28 @@ class _Told:
     def close(self) -> None:
         self.bar.close()
 
-    def check(self) -> None:
-        last = self.wanted[-1] if self.wanted else 0
+    def check(self) -> str:
+        """All that was asked for was there; why it is not the whole, if it is not."""
+        if self.wanted is None:
+            return ""
+        lost = sorted(set(self.wanted) - set(self.seen))
+        count = len(self.seen)
         require(
-            self.count > last,
-            f"layers asks for layer {last}, and the model has {self.count}, counted "
-            "from 0",
+            not lost,
+            f"layers asks for layer {lost[0] if lost else ''}, and attention was read "
+            f"in {count} layers up to {max(self.seen, default=None)}, counted from 0",
         )
+        numbers = ", ".join(map(str, self.wanted))
+        return f"layers= looked at layer {numbers} alone"
 
 
-def _visit(model, inputs, tokenizer, given: dict[str, Any], told: _Told) -> None:
+def _visit(model, inputs, tokenizer, given: dict[str, Any], told: _Told) -> Coverage:
     if isinstance(model, nn.Module):
         _refuse(given, "a module brings its own")
-        _visit_module(model, inputs, tokenizer, told)
-        return
+        return seen_in(model, called_with(model, inputs, tokenizer), told)
     for record in _plain_records(model, inputs, given):
         told(record)
+    return Coverage()
 
 
 def _refuse(given: dict[str, Any], why: str) -> None:
@@ -151,29 +159,83 @@ def _refuse(given: dict[str, Any], why: str) -> None:
     require(not names, f"leave out {', '.join(names)}: {why}")
 
 
-def _visit_module(model: nn.Module, inputs, tokenizer, told: _Told) -> None:
-    """The layers of a torch module."""
+def called_with(model: nn.Module, inputs, tokenizer) -> tuple | dict[str, Any]:
+    """What a module is called with.
+
+    Args:
+        model: a torch module.
+        inputs, tokenizer: as attnlib.audit.run takes them.
+
+    Returns:
+        a tuple in order, or a dict by name.
+
+    Raises:
+        ValueError: for inputs that do not fit the model.
+    """
     if isinstance(model, TinyModel):
-        numbers = _numbers(inputs).to(model.embed.weight.device)
-        watch(model, (numbers,), told, total=len(model.blocks))
-        return
+        return (_numbers(inputs).to(model.embed.weight.device),)
+    if _of_transformers(model):
+        return _model_inputs(model, inputs, tokenizer)
+    return _own_inputs(inputs)
+
+
+def seen_in(
+    model: nn.Module,
+    arguments: tuple | dict[str, Any],
+    hear: Callable[[LayerRecord], None] | None,
+    edit: Edit | None = None,
+) -> Coverage:
+    """Run a module once, its attention heard and perhaps changed.
+
+    Args:
+        model: a torch module.
+        arguments: by called_with.
+        hear, edit: as modules.watch takes them.
+
+    Returns:
+        Coverage.
+
+    Raises:
+        ValueError: if no attention was found, and those of modules.watch.
+    """
     kind = type(model).__name__
-    if not _of_transformers(model):
-        arguments = _called_with(inputs)
-        parts = [m for m in model.modules() if isinstance(m, nn.MultiheadAttention)]
-        require(
-            watch(model, arguments, told, total=len(parts) or None),
-            f"no attention was found in {kind}: it called neither "
-            "torch.nn.MultiheadAttention nor scaled_dot_product_attention nor a model "
-            "of transformers. Give its maps in its place, (layers, b, h, n, n), or the "
-            "cache of TransformerLens",
-        )
-        return
-    arguments = _model_inputs(model, inputs, tokenizer)
-    total = getattr(model.config, "num_hidden_layers", None)
-    if not watch(model, arguments, told, total=total):
-        for record in _from_outputs(model, arguments):
-            told(record)
+    total = getattr(getattr(model, "config", None), "num_hidden_layers", None)
+    if total is None:
+        total = sum(isinstance(m, nn.MultiheadAttention) for m in model.modules())
+    if isinstance(model, TinyModel):
+        total = len(model.blocks)
+    found = watch(model, arguments, hear, total=total or None, edit=edit)
+    missed = found.missed()
+    also = f" ({missed})" if missed else ""
+    require(
+        found.read,
+        f"no attention was found in {kind}{also}: it called neither "
+        "torch.nn.MultiheadAttention nor scaled_dot_product_attention nor a softmax "
+        "over (b, h, n, n) nor the attention of transformers. A flash kernel? Load it "
+        'with attn_implementation="sdpa", or give its maps, (layers, b, h, n, n)',
+    )
+    return found
+
+
+def spelling(model, tokenizer) -> tuple[Callable[[int], str] | None, list[int]]:
+    """How tokens are spelled, and which of them stand for no text.
+
+    Args:
+        model, tokenizer: as attnlib.audit.run takes them.
+
+    Returns:
+        (a function of the number of a token, or None; numbers).
+    """
+    if isinstance(model, TinyModel):
+        return spelled, [UNKNOWN, MASK]
+    if not hasattr(tokenizer, "decode"):
+        return None, []
+
+    @functools.cache
+    def spell(number: int) -> str:
+        return tokenizer.decode([number])
+
+    return spell, list(getattr(tokenizer, "all_special_ids", []))
 
 
 def _of_transformers(model) -> bool:
@@ -200,7 +262,7 @@ def _numbers(inputs) -> Tensor:
     return torch.stack([encode(text) for text in texts])
 
 
-def _called_with(inputs) -> tuple | dict[str, Any]:
+def _own_inputs(inputs) -> tuple | dict[str, Any]:
     """What a module of one's own is called with."""
     if isinstance(inputs, Mapping):
         return dict(inputs)
@@ -208,7 +270,7 @@ def _called_with(inputs) -> tuple | dict[str, Any]:
     require(
         not any(isinstance(argument, str) for argument in arguments),
         "inputs is text, which only models of transformers with tokenizer=, and the "
-        "models of attnbook.data, can read: give the tensor that the module takes",
+        "tiny model, can read: give the tensor that the module takes",
     )
     tensors = [argument for argument in arguments if torch.is_tensor(argument)]
     require(
@@ -225,8 +287,8 @@ def _model_inputs(model, inputs, tokenizer) -> dict[str, Any]:
     name = type(model).__name__
     require(
         "decoder_input_ids" not in accepted,
-        f"{name} is an encoder and a decoder: audit one of them, model.get_encoder() "
-        "or model.get_decoder()",
+        f"{name} is an encoder and a decoder: audit its encoder, model.get_encoder(). "
+        "Its decoder reads the encoder's tokens too, which the audit does not follow",
     )
     arguments = _tokenized(inputs, tokenizer, model)
     if torch.is_tensor(arguments):
@@ -242,6 +304,8 @@ def _model_inputs(model, inputs, tokenizer) -> dict[str, Any]:
         require(not empty, f"{key} is empty")
     _check_ids(model, arguments.get("input_ids"))
     _check_attention_mask(arguments.get("attention_mask"))
+    if arguments.get("attention_mask") is None:
+        _check_padding(model.config, arguments.get("input_ids"))
     if "use_cache" in accepted:
         arguments["use_cache"] = False  # one pass needs none
     return arguments
@@ -277,7 +341,10 @@ def _check_ids(model, ids) -> None:
         not ids.is_floating_point() and ids.dim() == 2,
         f"input_ids must be integers (b, n), got {ids.dtype} {tuple(ids.shape)}",
     )
-    known = getattr(model.get_input_embeddings(), "num_embeddings", None)
+    try:
+        known = getattr(model.get_input_embeddings(), "num_embeddings", None)
+    except NotImplementedError:  # so answer models with two of them
+        known = None
     least, most = int(ids.min()), int(ids.max())
     require(
         known is None or (least >= 0 and most < known),
@@ -287,37 +354,29 @@ def _check_ids(model, ids) -> None:
     _require.same_device("input_ids", ids, model.device, "the model")
 
 
+def _check_padding(config, ids) -> None:
+    """No padding that would be measured as text."""
+    pad = getattr(config, "pad_token_id", None)
+    ends = (
+        getattr(config, "eos_token_id", None),
+        getattr(config, "bos_token_id", None),
+    )
+    if ids is None or pad is None or pad in ends:
+        return
+    padded = int(((ids[:, 0] == pad) | (ids[:, -1] == pad)).sum())
+    require(
+        not padded,
+        f"{padded} of {len(ids)} sequences begin or end with the token of padding, "
+        f"{pad}, which would be measured as text: pass the dict of the tokenizer, or "
+        '{"input_ids": ids, "attention_mask": (ids != pad).long()}',
+    )
+
+
 def _check_attention_mask(mask) -> None:
     """A token in each sequence."""
     if torch.is_tensor(mask) and mask.dim() == 2:
         empty = int((~mask.bool()).all(-1).sum())
         require(not empty, f"attention_mask leaves {empty} sequences without a token")
-
-
-def _from_outputs(model, arguments: dict[str, Any]) -> Iterator[LayerRecord]:
-    """The layers of a model of transformers that shows its maps in its outputs only."""
-    asked = {"output_attentions": True, "output_hidden_states": True}
-    with evaluation(model):
-        outputs = model(**arguments, **asked, return_dict=True)
-    maps = [p for p in getattr(outputs, "attentions", None) or () if p is not None]
-    require(
-        maps,
-        f"{type(model).__name__} gave no maps although they were asked for: it has no "
-        'attention, or a flash kernel (load it with attn_implementation="eager")',
-    )
-    states = getattr(outputs, "hidden_states", None)
-    given = arguments.get("attention_mask")
-    token_mask = given.bool() if torch.is_tensor(given) and given.dim() == 2 else None
-    fits = states is not None and len(states) == len(maps) + 1
-    states = list(states) if fits else None
-    ids = arguments.get("input_ids")
-    records = _map_records(maps, states, None, token_mask, ids=ids, why=NOT_SHOWN)
-    for record in records:
-        if record.layer + 1 < len(maps):
-            yield record
-            continue
-        why = "the model shows its last states only after its last norm"
-        yield replace(record, after=None, missing=record.missing | {"after": why})
 
 
 def _plain_records(model, inputs, given: dict[str, Any]) -> Iterator[LayerRecord]:
@@ -327,18 +386,15 @@ def _plain_records(model, inputs, given: dict[str, Any]) -> Iterator[LayerRecord
         f"model must be a model, not a name, got {model!r}: load it first, such as "
         "transformers.AutoModel.from_pretrained(name)",
     )
-    if isinstance(model, Checkpoint):
-        _refuse(given, "a checkpoint takes one text, all of it tokens")
-        return _checkpoint_records(model, inputs)
     if isinstance(model, Encoder) or _are_layers(model):
         _refuse({"states": given["states"]}, "the layers compute them")
         return _layer_records(model, inputs, given["mask"], given["token_mask"])
+    if hasattr(model, "keys"):
+        return _cache_records(model, given)
     require(
         inputs is None,
         "model is plain maps, which read no inputs: pass inputs=None (and states=)",
     )
-    if hasattr(model, "keys"):
-        return _cache_records(model, given)
     return _map_records(_split(model), **given)
 
 
@@ -347,32 +403,11 @@ def _are_layers(model) -> bool:
     return known and isinstance(model[0], Layer)
 
 
-def _checkpoint_records(model: Checkpoint, inputs) -> Iterator[LayerRecord]:
-    require(
-        model.encoder is not None,
-        f"{model.name}: its logits hold relative positions, which the book's layers "
-        "do not have",
-    )
-    if isinstance(inputs, str):
-        require(
-            model.encode is not None, f"{model.name} has no tokenizer: give numbers"
-        )
-        inputs = model.encode(inputs)[:512]
-    _require.is_tensor("inputs", inputs)
-    require(
-        inputs.dim() == 1 and inputs.numel() and not inputs.is_floating_point(),
-        f"inputs must be numbers of tokens (n,), got {inputs.dtype} "
-        f"{tuple(inputs.shape)}",
-    )
-    return _layer_records(model.encoder, model.embed(inputs), None, None, inputs[None])
-
-
 def _layer_records(
     model: Encoder | list[Layer],
     x: Float[Tensor, "*batch n d"],
     mask: Tensor | None,
     token_mask: Tensor | None,
-    ids: Tensor | None = None,
 ) -> Iterator[LayerRecord]:
     """The layers of a network of the book."""
     _require.tokens(x, "inputs")
@@ -387,7 +422,7 @@ def _layer_records(
     layers = network.layers
     mlps = network.mlps or [None] * len(layers)
     norms = network.norms or [(None, None)] * len(layers)
-    missing = {} if ids is not None else {"ids": "states were given, no tokens"}
+    missing = {"ids": "states were given, no tokens"}
     for l, layer in enumerate(layers):
         stack = [layer]
         if whole:
@@ -412,9 +447,9 @@ def _layer_records(
             skip=whole,
             norm=norm,
             feed_forward=mlps[l] is not None,
-            ids=ids,
+            values=wide(_values(inner, layer)),
             kv_heads=len(layer.w_q),
-            head_width=layer.w_q.shape[-1],
+            head_width=layer.w_q.shape[-1] + layer.w_v.shape[-1],
             dtype=x.dtype,
             missing=missing,
         )
@@ -436,6 +471,12 @@ def _logits(x: Tensor, layer: Layer) -> Tensor:
     if layer.b_k is not None:
         k = k + layer.b_k.unsqueeze(-2)
     return q @ k.mT * layer.w_q.shape[-1] ** -0.5
+
+
+def _values(x: Tensor, layer: Layer) -> Tensor:
+    """What the heads of a layer average."""
+    values = x.unsqueeze(-3) @ layer.w_v
+    return values if layer.b_v is None else values + layer.b_v.unsqueeze(-2)
 
 
 def _split(model) -> list[Tensor]:
@@ -472,7 +513,8 @@ def _cache_records(cache, given: dict[str, Any]) -> Iterator[LayerRecord]:
     require(
         depth,
         f"the dict holds no {PATTERN.format(0)!r}: it must be a cache of "
-        "TransformerLens that kept the patterns",
+        "TransformerLens that kept the patterns. If it holds weights, load them into "
+        "their model, by model.load_state_dict, and give that",
     )
     maps = [cache[PATTERN.format(l)] for l in range(depth)]
     names = [f"blocks.{l}.hook_resid_pre" for l in range(depth)]
@@ -486,16 +528,11 @@ def _map_records(
     states: Any,
     mask: Tensor | None,
     token_mask: Tensor | None,
-    *,
-    ids: Tensor | None = None,
-    why: str = NO_MODEL,
 ) -> Iterator[LayerRecord]:
-    """The layers of plain maps; why they do not tell more."""
+    """The layers of plain maps."""
     depth = len(maps)
     states = _all_states(states, depth)
-    missing = {"logits": MAPS_ALONE} | dict.fromkeys(UNTOLD, why)
-    if ids is None:
-        missing["ids"] = why
+    missing = {"logits": MAPS_ALONE} | dict.fromkeys(UNTOLD, NO_MODEL)
     if states is None:
         missing |= dict.fromkeys(("before", "after"), NO_STATES)
     for l, p in enumerate(maps):
@@ -523,7 +560,6 @@ def _map_records(
             token_mask=token_mask,
             before=before,
             after=after,
-            ids=ids,
             dtype=p.dtype,
             missing=missing,
         )

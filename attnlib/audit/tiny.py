@@ -19,8 +19,6 @@ from torch.nn import functional as F
 
 from attnlib import _require
 from attnlib._require import require
-from attnlib.attention import forward
-from attnlib.audit.checkpoints import Checkpoint
 
 # What the model reads; anything else is one character of its own, UNKNOWN.
 CHARACTERS = "\n" + "".join(map(chr, range(32, 127)))
@@ -195,6 +193,18 @@ def encode(text: str) -> Int[Tensor, "n"]:
     return torch.tensor(numbers, device="cpu")
 
 
+def spelled(number: int) -> str:
+    """The character of a number.
+
+    Args:
+        number: as encode gives it.
+
+    Returns:
+        the character; "?" for UNKNOWN, and "_" for MASK.
+    """
+    return (CHARACTERS + "?_")[number]
+
+
 def load_tiny_model(*, trained: bool = True) -> TinyModel:
     """The small model, in evaluation mode, its weights frozen, float32 on the CPU.
 
@@ -237,37 +247,19 @@ def attention_heads(model: TinyModel, text: str) -> tuple[Tensor, Tensor, Tensor
     return model.heads(tokens)
 
 
-def attention_maps(
-    model: TinyModel | Checkpoint, text: str
-) -> Float[Tensor, "layers h n n"]:
+def attention_maps(model: TinyModel, text: str) -> Float[Tensor, "layers h n n"]:
     """The attention matrix of every head on a text.
 
     Args:
-        model: by load_tiny_model (model.double() gives float64 maps), or by
-            load_checkpoint.
-        text: n characters for the tiny model, else a text for the tokeniser of the
-            checkpoint, cut at 512 tokens.
+        model: by load_tiny_model; model.double() gives float64 maps.
+        text: n characters.
 
     Returns:
         (layers, heads, n, n), rows sum to one.
 
     Raises:
-        ValueError: for what is no text, or an empty one, and for a checkpoint whose
-            attention is not the book's (XLNet: its logits hold relative positions).
+        ValueError: for what is no text, or an empty one.
     """
-    if isinstance(model, Checkpoint):
-        require(
-            isinstance(text, str) and text != "",
-            f"text must be a str with at least one character, got {text!r}",
-        )
-        require(
-            model.encoder is not None,
-            f"{model.name}: its logits hold relative positions, "
-            "which the book's layers do not have",
-        )
-        x = model.embed(model.encode(text)[:512])
-        _, maps = forward(x, model.encoder, return_attention=True)
-        return torch.stack(maps)
     q, k, _ = attention_heads(model, text)
     logits = q @ k.mT / math.sqrt(q.shape[-1])
     return torch.softmax(logits, -1)

@@ -1,14 +1,18 @@
-"""The numbers of an audit in words.
+"""The numbers of an audit in words, and what they advise to try.
 
 Page: notebooks/synthesis/your_model
 """
 
 from __future__ import annotations
 
-import math
 import statistics
+from collections import Counter
 
-from attnlib.audit.measures import Row
+from attnlib.audit.measures import UNIT, Row
+
+FORGETS = 0.5  # a tau below this is worth a try
+MASSIVE = 0.5  # a token with this share of all energy hides the others
+LOW = 3  # singular values that are few
 
 
 def number(row: Row) -> str:
@@ -22,7 +26,7 @@ def number(row: Row) -> str:
     """
     value = row["value"]
     if row["unit"].startswith("share"):
-        return f"{100 * value:.3g}%"
+        return share(value)
     if row["unit"] == "yes or no":
         return "yes" if value else "no"
     if row["unit"] in ("layers", "singular values", "pairs", "bits"):
@@ -30,27 +34,54 @@ def number(row: Row) -> str:
     return f"{value:.3g}"
 
 
+def share(value: float) -> str:
+    """A share in percent; near one, as many nines as it has.
+
+    Args:
+        value: from 0 to 1.
+
+    Returns:
+        such as 12.3% or 99.9999%.
+    """
+    if 0.99 < value < 1:
+        rest = f"{100 * (1 - value):.0e}"
+        return f"{100 - float(rest):.10g}%"
+    return f"{100 * value:.3g}%"
+
+
 def sentences(rows: list[Row]) -> list[str]:
-    """What the numbers mean, in five to eight plain sentences.
+    """What the numbers mean, in plain sentences.
 
     Args:
         rows: of a report.
 
     Returns:
-        one sentence a line.
+        one sentence a line, or a few that belong together.
     """
-    parts = [
-        _forgetting,
-        _sharpness,
-        _rank,
-        _hearing,
-        _states,
-        _factor,
-        _ids,
-        _cache,
-    ]
+    parts = [_constants, _sinks, _sharpness, _rank, _states, _hearing, _factor, _cache]
     found = [part(rows) for part in parts]
     return [sentence for sentence in found if sentence]
+
+
+def advised(rows: list[Row]) -> dict[str, list[tuple[int, int]]]:
+    """The heads that the report names, as (layer, head), the clearest first.
+
+    Args:
+        rows: of a report.
+
+    Returns:
+        constant: tau below one half. sink: one token gets at least half of their
+        weight. low rank: two singular values or fewer hold 90% of the energy.
+    """
+    constant = [row for row in _of(rows, "tau") if _most(row) < FORGETS]
+    sinks = [row for row in _of(rows, "looks at") if row["word"] == "sink"]
+    low = [row for row in _of(rows, "energy rank, 90%") if row["value"] <= LOW]
+    named = {
+        "constant": sorted(constant, key=_most),
+        "sink": sorted(sinks, key=_value, reverse=True),
+        "low rank": sorted(low, key=_value),
+    }
+    return {name: [_place(row) for row in some] for name, some in named.items()}
 
 
 def not_covered(rows: list[Row]) -> list[str]:
@@ -81,6 +112,11 @@ def _many(count: float | int, thing: str) -> str:
     return f"{count:.0f} {thing}" + ("" if count == 1 else "s")
 
 
+def _some(count: int, of: int) -> str:
+    """How many of the heads are something."""
+    return f"{count} of {_many(of, 'head')} {'is' if count == 1 else 'are'}"
+
+
 def _named(layers: list[int | None]) -> str:
     """Layers as a reader says them."""
     if None in layers:
@@ -107,77 +143,151 @@ def _value(row: Row) -> float:
     return row["value"]
 
 
-def _where(row: Row) -> str:
-    return f"Layer {row['layer']}, head {row['head']}"
+def _most(row: Row) -> float:
+    """What tau is at most: its bound where not all pairs of rows were looked at."""
+    searched = row["over"].startswith("largest found")
+    return row["bound"] if searched else row["value"]
 
 
-def _forgetting(rows: list[Row]) -> str:
+def _place(row: Row) -> tuple[int, int]:
+    return row["layer"], row["head"]
+
+
+def _at(row: Row) -> str:
+    return f"{row['layer']}.{row['head']}"
+
+
+def _listed(rows: list[Row], say) -> str:
+    """Some heads with a number each, and how many more there are."""
+    said = [f"{_at(row)} ({say(row)})" for row in rows[:4]]
+    more = f" and {len(rows) - 4} more" if len(rows) > 4 else ""
+    return ", ".join(said) + more
+
+
+def _constants(rows: list[Row]) -> str:
+    """Heads whose output hardly depends on the query: a small tau is a certificate."""
     heads = _of(rows, "tau")
-    least = min(heads, key=_value)
-    kept = sum(row["value"] > 0.99 for row in heads)
-    if _of(rows, "heard by the last token, 90%"):
+    small = sorted((row for row in heads if _most(row) < FORGETS), key=_most)
+    causal = bool(_of(rows, "heard by the last token, 90%"))
+    silent = "a large tau says nothing"
+    if causal:
+        silent += ": under a causal mask tau is 1 less the least weight on token 0"
+    if not small:
+        least = min(heads, key=_most)
         return (
-            "Under the causal mask the first token reads itself alone, so tau is near "
-            "1 wherever some row gives it little, even if that row only averages (the "
-            f"least is {least['value']:.3g}): it says little here."
-        )
-    if kept == len(heads):
-        return (
-            f"None of the {kept} heads has to forget the largest difference of tokens: "
-            "every tau is above 0.99."
+            f"No head is certified to be nearly constant: the least tau is "
+            f"{_most(least):.3g} (head {_at(least)}), and {silent}."
         )
     return (
-        f"{_where(least)} forgets most: its means lie within "
-        f"{100 * least['value']:.3g}% of the diameter of what they average (tau). "
-        f"{kept} of {len(heads)} heads can keep more than 99% of it."
+        f"{len(small)} of {_many(len(heads), 'head')} can hardly depend on the query: "
+        f"{_listed(small, _tau_said)}, as layer.head (tau). Whatever the values are, "
+        "what two tokens get there differs by at most tau times the largest difference "
+        "of values (Theorem 19.2): try a constant vector in its place, which "
+        f"report.verify() does; {silent}."
     )
+
+
+def _tau_said(row: Row) -> str:
+    return f"{_most(row):.3g}"
+
+
+def _sinks(rows: list[Row]) -> str:
+    """Heads that look at one token, by its name, and what they read there."""
+    looks = _of(rows, "looks at")
+    sinks = {_place(row) for row in looks if row["word"] == "sink"}
+    if not sinks:
+        return ""
+    tops = [row for row in _of(rows, "top key") if _place(row) in sinks]
+    tops.sort(key=_value, reverse=True)
+    token, count = Counter(row["word"] for row in tops).most_common(1)[0]
+    kind = "a sink" if len(sinks) == 1 else "sinks"
+    said = (
+        f"{_some(len(sinks), len(looks))} {kind}: a mean row gives 30% of its weight "
+        f"or more to one token, mostly to token {token} ({count}); most of all "
+        f"{_listed(tops[:4], number)}."
+    )
+    lengths = _of(rows, "value of the top key")
+    small = [row for row in lengths if _place(row) in sinks and row["value"] <= 0.5]
+    if small:
+        said += (
+            f" In {len(small)} the value read there is at most half as long as the "
+            "median one: a head whose weights must sum to one falls silent only by "
+            "such a sink (Proposition 4.12)."
+        )
+    return f"{said} Who shortens the text or the cache should keep token {token}."
 
 
 def _sharpness(rows: list[Row]) -> str:
     heads = _of(rows, "beta*")
     if not heads:
         return ""
-    sharp = sum(row["value"] <= 1 for row in heads)
+    sharp = {_place(row) for row in heads if row["value"] <= 1}
     least = min(heads, key=_value)
-    value = least["value"]
-    where = f"layer {least['layer']}, head {least['head']}"
     if not sharp:
         return (
-            f"No head is sharp in a typical row: even the logits of {where} would have "
-            f"to be {value:.3g} times as large."
+            f"No head is sharp in a typical row: even the logits of head {_at(least)} "
+            f"would have to be {least['value']:.3g} times as large."
         )
-    sentence = f"{sharp} of {len(heads)} heads are sharp in a typical row"
-    if value == 0:
-        return f"{sentence}."
+    labels = Counter(
+        row["word"] for row in _of(rows, "looks at") if _place(row) in sharp
+    )
+    kinds = [f"{count} {name}" for name, count in labels.most_common()]
     return (
-        f"{sentence}, most of all {where}: its logits could be {1 / value:.3g} times "
-        f"as small (beta* = {value:.3g})."
+        f"{_some(len(sharp), len(heads))} sharp in a typical row (beta* at most 1): "
+        f"{', '.join(kinds)}, by where they look."
     )
 
 
 def _rank(rows: list[Row]) -> str:
-    """The head that is hardest to compress; where no ranks are known, the floors."""
+    """The heads that are easiest and hardest to compress; where no ranks are known, the
+    floors.
+    """
     ranks = _of(rows, "energy rank, 90%")
     if ranks:
         most = max(ranks, key=_value)
+        low = [row for row in ranks if row["value"] <= LOW]
         middle = statistics.median(map(_value, ranks))
-        if most["value"] == middle:
-            return (
-                "In no head does 90% of the energy take more than "
-                f"{_many(middle, 'singular value')}."
-            )
+        few = f"{len(low)} of {_many(len(ranks), 'head')} hold 90% of their energy in "
         return (
-            f"{_where(most)} is the hardest to compress: 90% of its energy takes "
-            f"{_many(most['value'], 'singular value')}; the median head takes "
-            f"{middle:g}."
+            f"{few}{_many(LOW, 'singular value')} or fewer, the median head in "
+            f"{middle:g}; hardest to compress is {_at(most)}, which takes "
+            f"{most['value']:.0f}."
         )
     floors = _of(rows, "floor, rank n/4")
-    if not floors:
-        return ""
     far = sum(row["value"] >= 0.5 for row in floors)
+    if not far:
+        return ""
     return (
-        f"{far} of {len(floors)} heads stay at least 0.5 away, in row sums, from every "
-        "matrix of a quarter of the rank (Theorem 19.1)."
+        f"{far} of {_many(len(floors), 'head')} stay at least 0.5 away, in row sums, "
+        "from every matrix of a quarter of the rank (Theorem 19.1)."
+    )
+
+
+def _states(rows: list[Row]) -> str:
+    """How much the tokens differ, and whether one of them hides the others."""
+    before = _of(rows, f"relative residual before{UNIT}")
+    after = _of(rows, f"relative residual after{UNIT}")
+    if not before or not after:
+        return ""
+    least = min(after, key=_value)
+    said = (
+        f"At unit length, {number(before[0])} of the tokens before layer "
+        f"{before[0]['layer']} is not common to all, {number(after[-1])} after layer "
+        f"{after[-1]['layer']}, and least after layer {least['layer']}, "
+        f"{number(least)}."
+    )
+    massive = [
+        row for row in _of(rows, "heaviest token after") if _value(row) > MASSIVE
+    ]
+    if not massive:
+        return said
+    most = max(massive, key=_value)
+    places = [row["layer"] for row in massive]
+    return (
+        f"{said} Token {most['word']} is massive: after {_named(places)} it carries "
+        f"more than half of the energy of all, {number(most)} after layer "
+        f"{most['layer']}. Columns without unit length (after, growth) show that one "
+        "token there, and so would a scale of quantisation common to all tokens."
     )
 
 
@@ -185,10 +295,11 @@ def _hearing(rows: list[Row]) -> str:
     """Who hears of whom along the pairs that hold 90% of the mass."""
     last = _of(rows, "heard by the last token, 90%")
     if last:
-        end = last[-1]
+        whole = [row for row in last if row["value"] == 1]
+        end = whole[0] if whole else last[-1]
         return (
             "Along the pairs that hold 90% of the mass the last token has heard of "
-            f"{100 * end['value']:.3g}% of the tokens after layer {end['layer']}."
+            f"{number(end)} of the tokens after layer {end['layer']}."
         )
     hops = _of(rows, "hops of the network, 90%")
     if hops:
@@ -212,21 +323,10 @@ def _hearing(rows: list[Row]) -> str:
     )
 
 
-def _states(rows: list[Row]) -> str:
-    before = _of(rows, "relative residual before")
-    after = _of(rows, "relative residual after")
-    if not before or not after:
-        return ""
-    least = min(after, key=_value)
-    return (
-        f"What differs between tokens is {number(before[0])} of them before layer "
-        f"{before[0]['layer']} and {number(after[-1])} after layer "
-        f"{after[-1]['layer']}; it is least after layer {least['layer']}, "
-        f"{number(least)}."
-    )
-
-
 def _factor(rows: list[Row]) -> str:
+    """What all layers, or the heads of one, do to distances at most, where that says
+    something.
+    """
     whole = _of(rows, "factor of all layers")
     if whole:
         factor = whole[0]["value"]
@@ -239,7 +339,7 @@ def _factor(rows: list[Row]) -> str:
             f"Nothing forbids that distances between tokens grow: the layers allow a "
             f"factor of {factor:.3g}."
         )
-    heads = _of(rows, "factor of the heads")
+    heads = [row for row in _of(rows, "factor of the heads") if row["value"] < 1]
     if not heads:
         return ""
     least = min(heads, key=_value)
@@ -250,41 +350,13 @@ def _factor(rows: list[Row]) -> str:
     )
 
 
-def _ids(rows: list[Row]) -> str:
-    kept = _of(rows, "equal tokens not told apart")
-    gaps = _of(rows, "closest equal tokens")
-    if not kept or not gaps:
-        return ""
-    end = kept[-1]
-    if end["value"]:
-        return (
-            f"Layer {end['layer']}: {end['value']:.0f} pairs of equal tokens in "
-            "different company leave it as the same vector, so no map of single tokens "
-            "can tell them apart."
-        )
-    gap = gaps[-1]["value"]
-    return (
-        f"Layer {end['layer']}: all equal tokens in different company leave it as "
-        f"different vectors; the closest two are {_floats(gap)} apart."
-    )
-
-
-def _floats(gap: float) -> str:
-    if gap < 1:
-        return "less than one float"
-    return f"{float(f'{gap:.3g}'):,.0f} floats"
-
-
 def _cache(rows: list[Row]) -> str:
     layers = _of(rows, "cache a token")
     if not layers:
         return ""
-    total = sum(map(_value, layers))
-    asked = layers[0]["bound"]
-    where = _many(len(layers), "layer")
-    sentence = f"The cache keeps {total:.0f} bits of each token in {where}"
-    if asked is None or not math.isfinite(asked):
-        return f"{sentence}."
+    total = sum(map(_value, layers)) / 8 / 1024
     return (
-        f"{sentence}; to read a token back later takes {asked:.3g} (Proposition 8.11)."
+        f"Keys and values as the heads read them take {total:.3g} KiB a token in "
+        f"{layers[0]['dtype']}, {_many(len(layers), 'layer')} together: "
+        f"{1000 * total / 1024:.3g} MiB for a thousand tokens."
     )

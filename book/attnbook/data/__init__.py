@@ -11,18 +11,18 @@ import re
 from importlib.resources import files
 from typing import Any
 
-from attnlib._require import require
-from attnlib.audit.checkpoints import (  # noqa: F401 (public here)
-    SAMPLE,
+from attnbook.data.checkpoints import (  # noqa: F401 (public here)
     Checkpoint,
+    attention_maps,
     checkpoint_states,
     convert,
     load_checkpoint,
 )
+from attnlib._require import require
+from attnlib.audit.named import SAMPLE  # noqa: F401 (public here)
 from attnlib.audit.tiny import (  # noqa: F401 (public here)
     TinyModel,
     attention_heads,
-    attention_maps,
     encode,
     load_tiny_model,
 )

@@ -18,23 +18,7 @@ from torch import Tensor
 from attnlib._blocks import read_layer, read_mlp, read_norm
 from attnlib._require import floating, require
 from attnlib.attention import Encoder, Layer, forward
-
-# Our own words, for pages that need some English.
-SAMPLE = (
-    "A head replaces each token by a weighted mean of tokens. Means lie closer "
-    "together than what they average, so\n"
-    "one would expect the tokens to become alike as the layers go by. Whether they "
-    "do depends on what else a layer contains.\n"
-    "A skip adds the old token to the new one. A feed-forward part treats each "
-    "token by itself, and may push two tokens apart\n"
-    "that differ only a little. A normalisation divides each token by a number of "
-    "its own. We measure how far the tokens are\n"
-    "from their mean after each of twelve layers, once for the network as it was "
-    "trained and once with the skip around the\n"
-    "attention taken away. Nothing is trained again, so the second network has "
-    "never met such inputs before, and we only ask\n"
-    "what happens to the distances."
-)
+from attnlib.audit import tiny
 
 
 @dataclass(frozen=True, eq=False)
@@ -204,6 +188,39 @@ def checkpoint_states(
     for layer in range(checkpoint.depth):
         states.append(checkpoint.step(states[-1], layer, skip, feed_forward))
     return torch.stack(states)
+
+
+def attention_maps(
+    model: tiny.TinyModel | Checkpoint, text: str
+) -> Float[Tensor, "layers h n n"]:
+    """The attention matrix of every head on a text.
+
+    Args:
+        model: by load_tiny_model, or by load_checkpoint.
+        text: n characters for the tiny model, else a text for the tokeniser of the
+            checkpoint, cut at 512 tokens.
+
+    Returns:
+        (layers, heads, n, n), rows sum to one.
+
+    Raises:
+        ValueError: for what is no text, or an empty one, and for a checkpoint whose
+            attention is not the book's (XLNet: its logits hold relative positions).
+    """
+    if not isinstance(model, Checkpoint):
+        return tiny.attention_maps(model, text)
+    require(
+        isinstance(text, str) and text != "",
+        f"text must be a str with at least one character, got {text!r}",
+    )
+    require(
+        model.encoder is not None,
+        f"{model.name}: its logits hold relative positions, "
+        "which the book's layers do not have",
+    )
+    x = model.embed(model.encode(text)[:512])
+    _, maps = forward(x, model.encoder, return_attention=True)
+    return torch.stack(maps)
 
 
 def _of_encoder(encoder: Encoder, embed: Callable, name: str) -> Checkpoint:
