@@ -139,10 +139,13 @@ def _readable(fig: Figure) -> None:
     """Refuse a figure that does not say what its axes are, or whose curves differ by
     colour alone.
     """
+    drawn = [ax for ax in fig.axes if ax.axison]
+    titled = any(ax.get_title() for ax in drawn)
     for side in ("x", "y"):  # in a row of axes, one may speak for all
-        drawn = [getattr(ax, f"{side}axis") for ax in fig.axes if ax.axison]
-        marked = [axis for axis in drawn if len(axis.get_ticklocs())]
-        if marked and not any(axis.get_label_text() for axis in marked):
+        axes = [getattr(ax, f"{side}axis") for ax in drawn]
+        marked = [axis for axis in axes if len(axis.get_ticklocs())]
+        said = titled or any(axis.get_label_text() for axis in marked)
+        if marked and not said:
             raise ValueError(f"the {side} axis of the figure must say what is on it")
     for ax in fig.axes:
         looks = {}
@@ -150,7 +153,8 @@ def _readable(fig: Figure) -> None:
             if line.get_label().startswith("_"):
                 continue  # it is not in the legend
             hollow = line.get_markerfacecolor() in ("none", "white", "w")
-            look = line.get_marker(), hollow, str(line.get_linestyle())
+            dashes = str(getattr(line, "_unscaled_dash_pattern", line.get_linestyle()))
+            look = line.get_marker(), hollow, dashes
             other = looks.setdefault(look, line.get_label())
             if other != line.get_label():
                 raise ValueError(
