@@ -1727,7 +1727,7 @@ MUTATIONS = {
         "return 0.1 * math.log(inside)",
         "universal.temperature",
     ),
-    "enough_scale: half": softened(
+    "enough_scale, as it is printed: half": softened(
         "return 32 / 9 * math.log(inside)",
         "return 16 / 9 * math.log(inside)",
         "",  # a third is enough here: the page notices
@@ -1923,13 +1923,13 @@ MUTATIONS = {
         "return bound + delta + math.log(n)",
         "boltzmann.lemma",
     ),
-    "log_separation_bound: multisets": boltzmann(
+    "log_separation_bound of multisets: too little": boltzmann(
         "theorems/boltzmann_and_hardmax",
         "return bound - math.log(n - 1)",
         "return bound - 2 * math.log(n - 1)",
         "",  # a weaker bound is true: the page notices
     ),
-    "log_separation_bound: the sign for multisets": boltzmann(
+    "log_separation_bound of multisets: sign": boltzmann(
         "theorems/boltzmann_and_hardmax",
         "return bound - math.log(n - 1)",
         "return bound + math.log(n - 1)",
