@@ -371,6 +371,14 @@ def read_layer(weights, biases, w_o: Tensor, b_o: Tensor | None, h: int) -> Laye
     return layer._replace(b_q=b_q, b_k=b_k, b_v=b_v)
 
 
+def read_linears(query, key, value, out, h: int) -> Layer:
+    """Four torch.nn.Linear as a Layer of views."""
+    maps = (query, key, value)
+    weights = [linear.weight.T for linear in maps]
+    biases = [linear.bias for linear in maps]
+    return read_layer(weights, biases, out.weight.T, out.bias, h)
+
+
 def read_mlp(into, out, activation: Callable[[Tensor], Tensor]) -> Mlp:
     """Two torch.nn.Linear as an Mlp of views."""
     return Mlp(into.weight.T, out.weight.T, into.bias, out.bias, activation)

@@ -32,6 +32,7 @@ from attnlib._blocks import (
     layer_norm,
     normed,
     read_layer,
+    read_linears,
     read_mlp,
     read_norm,
 )
@@ -280,11 +281,18 @@ def random_layers(
 
 
 def from_torch(module: torch.nn.Module) -> Layer | Encoder:
-    """The weights of torch's attention, of its encoder layer or of its whole encoder.
+    """The weights of torch's attention, of its encoder layer or of its whole encoder;
+    or of one attention of GPT-2 or BERT in transformers.
 
         MultiheadAttention:         forward(x, [from_torch(m)]) = m(x, x, x)[0]
         TransformerEncoderLayer:    forward(x, from_torch(m)) = m(x)
         TransformerEncoder:         forward(x, from_torch(m)) = m(x)
+        GPT2Attention:              forward(x, [from_torch(m)], mask=causal) = m(x)[0]
+        BertSelfAttention and the linear map behind it: from_torch(BertAttention)
+
+    Of GPT-2 and BERT it is the attention alone: what paths are about. LayerNorm and
+    feed-forward parts stand outside of it, and the decomposition into paths does not
+    cover them; give it the attention matrices of the whole model, by attention=.
 
     Masks of torch mean the opposite of ours (True = may not attend):
 
@@ -294,8 +302,8 @@ def from_torch(module: torch.nn.Module) -> Layer | Encoder:
     agree on every token that b does not hide.
 
     Args:
-        module: one of the three and no subclass, built with batch_first=True, without
-            active dropout.
+        module: one of these and no subclass, those of torch built with
+            batch_first=True, without active dropout.
 
     Returns:
         Layer with h = module.num_heads and d_qk = d_v = d / h, or an Encoder, whose
@@ -304,11 +312,11 @@ def from_torch(module: torch.nn.Module) -> Layer | Encoder:
 
     Source: torch.nn; differs: in the book's layout, x @ w, heads first.
     """
-    kind = type(module)
+    kind = type(module).__name__
+    home = type(module).__module__.partition(".")[0]
     require(
-        kind in _READERS,
-        f"module must be one of {[known.__name__ for known in _READERS]}, "
-        f"got {kind.__name__}",
+        home in ("torch", "transformers") and kind in _READERS,
+        f"module must be one of {list(_READERS)}, got {kind}",
     )
     for part in module.modules():
         rate = part.p if isinstance(part, torch.nn.Dropout) else 0
@@ -363,10 +371,33 @@ def _read_encoder(module) -> Encoder:
     )
 
 
+def _read_gpt2(module) -> Layer:
+    """Its Conv1D keeps weights as (in, out), queries, keys and values side by side."""
+    plain = module.scale_attn_weights and not module.is_cross_attention
+    require(
+        plain and not module.scale_attn_by_inverse_layer_idx,
+        "only self-attention whose logits are over sqrt(d_qk) is read",
+    )
+    d = module.embed_dim
+    weights = module.c_attn.weight.view(d, 3, d).movedim(1, 0)
+    biases = module.c_attn.bias.view(3, d)
+    out = module.c_proj
+    return read_layer(weights, biases, out.weight, out.bias, module.num_heads)
+
+
+def _read_bert(module) -> Layer:
+    own = module.self
+    maps = (own.query, own.key, own.value, module.output.dense)
+    return read_linears(*maps, own.num_attention_heads)
+
+
 _READERS = {
-    torch.nn.MultiheadAttention: _read_attention,
-    torch.nn.TransformerEncoderLayer: _read_encoder,
-    torch.nn.TransformerEncoder: _read_encoder,
+    "MultiheadAttention": _read_attention,
+    "TransformerEncoderLayer": _read_encoder,
+    "TransformerEncoder": _read_encoder,
+    "GPT2Attention": _read_gpt2,
+    "BertAttention": _read_bert,
+    "RobertaAttention": _read_bert,
 }
 
 

@@ -14,7 +14,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attnlib import attention
+from attnlib import attention, paths
 from attnlib.attention import (
     Layer,
     Mlp,
@@ -431,6 +431,63 @@ def test_masks_of_torchs_encoder_mean_the_opposite(norm_first):
     wanted = layer(x, src_mask=later, src_key_padding_mask=padding)
     assert (got - wanted)[~padding].abs().max() < 1e-12
     assert (forward(x, from_torch(layer)) - got)[~padding].abs().max() > 0.01
+
+
+def small(kind: str, **how):
+    """A small model of transformers, none of whose weights is zero, in float64."""
+    transformers = pytest.importorskip("transformers")
+    torch.manual_seed(0)
+    model = getattr(transformers, f"{kind}Model")(
+        getattr(transformers, f"{kind}Config")(attn_implementation="eager", **how)
+    )
+    for parameter in model.parameters():
+        parameter.data += 0.1 * torch.randn_like(parameter)
+    return model.double().eval()
+
+
+def test_the_attention_of_gpt2_is_read_and_taken_apart_into_paths():
+    """Its maps are those of the whole model; control: without them they are others."""
+    model = small("GPT2", n_embd=24, n_layer=2, n_head=3, vocab_size=30)
+    x = draw(2, 5, 24)
+    causal = torch.ones(5, 5, dtype=torch.bool).tril()
+    layers = [from_torch(block.attn) for block in model.h]
+    later = torch.full((5, 5), torch.finfo(x.dtype).min, dtype=x.dtype).triu(1)
+    wanted, _ = model.h[0].attn(x, attention_mask=later[None, None])
+    got = forward(x, layers[:1], mask=causal)
+    assert (got - wanted).abs().max() < 1e-12
+    assert (forward(x, layers[:1]) - wanted).abs().max() > 0.01
+    out = model(torch.arange(10).view(2, 5), output_attentions=True)
+    x = out.attentions[0].new_tensor(draw(2, 5, 24).tolist())
+    sums, bias = paths.path_sums(x, layers, skip=True, attention=out.attentions)
+    y = x
+    for layer, p in zip(layers, out.attentions):
+        heads = p @ (y.unsqueeze(-3) @ layer.w_v + layer.b_v.unsqueeze(-2))
+        y = y + (heads @ layer.w_o).sum(-3) + layer.b_o
+    assert (sums.sum(0) + bias - y).abs().max() < 1e-12
+    other, b = paths.path_sums(x, layers, skip=True, mask=causal)
+    assert (other.sum(0) + b - y).abs().max() > 0.01
+
+
+def test_the_attention_of_bert_is_read():
+    sizes = {"hidden_size": 24, "num_hidden_layers": 1, "num_attention_heads": 3}
+    model = small("Bert", **sizes, intermediate_size=8, vocab_size=30)
+    block = model.encoder.layer[0].attention
+    x = draw(2, 5, 24)
+    got = forward(x, [from_torch(block)])
+    wanted = block.output.dense(block.self(x)[0])
+    assert (got - wanted).abs().max() < 1e-12
+
+
+@pytest.mark.parametrize("how", ["scale_attn_by_inverse_layer_idx", "cross"])
+def test_another_attention_of_gpt2_is_refused(how):
+    model = small("GPT2", n_embd=24, n_layer=1, n_head=3, vocab_size=30)
+    attention = model.h[0].attn
+    if how == "cross":
+        attention.is_cross_attention = True
+    else:
+        setattr(attention, how, True)
+    with pytest.raises(ValueError, match="only self-attention whose logits"):
+        from_torch(attention)
 
 
 @pytest.mark.parametrize("skip", [False, True])

@@ -15,9 +15,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from attnlib._blocks import read_layer, read_mlp, read_norm
+from attnlib._blocks import read_linears, read_mlp, read_norm
 from attnlib._require import floating, require
-from attnlib.attention import Encoder, Layer, forward
+from attnlib.attention import Encoder, forward
 from attnlib.audit import tiny
 
 
@@ -243,14 +243,6 @@ def _of_encoder(encoder: Encoder, embed: Callable, name: str) -> Checkpoint:
     return Checkpoint(name, encoder, embed, encode=None, step=step, depth=depth)
 
 
-def _attention(query, key, value, dense, heads: int) -> Layer:
-    """Four torch.nn.Linear as a Layer."""
-    maps = (query, key, value)
-    weights = [linear.weight.T for linear in maps]
-    biases = [linear.bias for linear in maps]
-    return read_layer(weights, biases, dense.weight.T, dense.bias, heads)
-
-
 def _bert(model, name: str) -> Checkpoint:
     encoder = Encoder([], [], [])
     for block in model.encoder.layer:
@@ -258,7 +250,7 @@ def _bert(model, name: str) -> Checkpoint:
         after = block.attention.output
         into = block.intermediate
         heads = model.config.num_attention_heads
-        layer = _attention(own.query, own.key, own.value, after.dense, heads)
+        layer = read_linears(own.query, own.key, own.value, after.dense, heads)
         mlp = read_mlp(into.dense, block.output.dense, into.intermediate_act_fn)
         encoder.layers.append(layer)
         encoder.mlps.append(mlp)
@@ -280,7 +272,7 @@ def _albert(model, name: str) -> Checkpoint:
         for block in group.albert_layers:
             own = block.attention
             heads = c.num_attention_heads
-            layer = _attention(own.query, own.key, own.value, own.dense, heads)
+            layer = read_linears(own.query, own.key, own.value, own.dense, heads)
             mlp = read_mlp(block.ffn, block.ffn_output, block.activation)
             encoder.layers.append(layer)
             encoder.mlps.append(mlp)
