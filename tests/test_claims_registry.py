@@ -554,6 +554,19 @@ def test_a_badge_names_the_sentences_that_coq_has_checked(registry, verdicts):
         assert [b.text for b in claims.badges(vague, found)] == ["proved"]
 
 
+def test_a_badge_says_what_its_formal_proof_takes_as_given(registry, verdicts):
+    for covers, text in (("whole", ""), ("(a)", " (a)")):
+        for given, more in (({}, ""), ({"given": "an SVD"}, " given an SVD")):
+            part = {"file": "a.v", "covers": covers} | given
+            base = registry[0]._replace(formal=part)
+            all_claims, held = [base, *registry[1:]], {"sample.base"}
+            found = claims.resolve(all_claims, verdicts, held=held)["sample.base"]
+            shown = [b.text for b in claims.badges(base, found)]
+            assert shown[-1] == f"machine-checked{text}{more}"
+            found = claims.resolve(all_claims, verdicts)["sample.base"]
+            assert [b.text for b in claims.badges(base, found)] == ["proved"]
+
+
 def test_evidence_is_told_sentence_by_sentence(registry):
     base = registry[0]._replace(evidence={"statement": "proof", "c": "sampled"})
     said = "proof on the page; (c): sampled, not proved"

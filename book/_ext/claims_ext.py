@@ -58,6 +58,7 @@ WHOLE_WORDS = (
     "Coq has checked a proof of the whole claim. It rests on no axiom. What follows is "
     "what to read: the definitions, and the statement."
 )
+GIVEN_WORDS = "{} is a hypothesis of the theorem: the proof takes it as given."
 PRINTED = "As Coq prints it:"
 WRITTEN = "As it is written, with comments:"
 NOT_CHECKED = (
@@ -133,6 +134,8 @@ def read_formal(claim, checked: bool, repository: str) -> Formal:
         words.append(NOT_CHECKED)
     elif claim.whole:
         words.append(WHOLE_WORDS)
+    if given := claim.formal.get("given"):
+        words.append(GIVEN_WORDS.format(given))
     if remark := claim.formal.get("remark"):
         words.append(f"Remark: {sentence(remark)}")
     code, line = formal.reading(claim.formal, checked)

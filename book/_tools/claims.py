@@ -125,6 +125,11 @@ class Claim(NamedTuple):
         return covers if SENTENCES.fullmatch(covers) else ""
 
     @property
+    def given(self) -> str:
+        """What its formal proof takes as given, for a badge; or nothing."""
+        return f" given {self.formal['given']}" if "given" in self.formal else ""
+
+    @property
     def part(self) -> str:
         """The part of the evidence that the claim stands on."""
         return next(
@@ -432,9 +437,12 @@ def word(resolution: Resolution) -> str:
 def badges(claim: Claim, resolution: Resolution) -> list[Badge]:
     """The badges of a claim, in the order in which they are read."""
     name = word(resolution)
-    strength = [Badge(name, BADGE_TEXT.get(name, name), badge_title(claim, resolution))]
+    text = BADGE_TEXT.get(name, name)
+    if resolution.shown == CHECKED and not resolution.broken:
+        text += claim.given
+    strength = [Badge(name, text, badge_title(claim, resolution))]
     if resolution.sentences:
-        text = f"machine-checked {resolution.sentences}"
+        text = f"machine-checked {resolution.sentences}{claim.given}"
         strength.append(
             Badge("machine-checked", text, f"{claim.id}: of its sentences, these")
         )
