@@ -65,6 +65,23 @@ have -> : N%:R = omega * exp omega * exp 1 by rewrite omegaE divfK // lt0r_neq0.
 by rewrite -!mulrA -!expD; have -> : omega + (1 + (M - 1 - omega)) = M by ident.
 Qed.
 
+(* omega <= ln n. *)
+Theorem drop_small : omega <= ln N.+1%:R.
+Proof.
+have n0 : 0 < N.+1%:R :> R by rewrite ltr0n.
+have e1 : 1 <= exp 1 by apply: le_trans (exp_ge 1); rewrite ler_addl ler01.
+set l := ln _; have el : exp l = N.+1%:R := lnK n0.
+(* n - 1 <= n ln n, from 1 - ln n <= e^(- ln n). *)
+have Nl : N%:R <= l * N.+1%:R.
+  have := exp_ge (- l); rewrite -(ler_pmul2r n0) -{2}el -expD addNr (exp0 expE).
+  by rewrite mulrDl mul1r mulNr ler_subl_addl -addn1 natrD ler_add2r.
+have l0 : 0 <= l by rewrite -(pmulr_lge0 _ n0) (le_trans _ Nl) ?ler0n.
+rewrite leNgt; apply/negP => lw.
+have : l * N.+1%:R < omega * exp omega by rewrite ltr_pmul ?ler0n // -el (exp_lt expE).
+rewrite omegaE ltNge => /negP; apply; apply: le_trans Nl.
+by rewrite ler_pdivr_mulr // ler_pemulr // ler0n.
+Qed.
+
 (* The lower bound is attained: one entry 0, the others - omega - 1; the upper by equal entries. *)
 Theorem drop_attained : exists a : 'I_N.+1 -> R,
   (forall i, a i <= a ord0) /\ boltz a = a ord0 - omega.

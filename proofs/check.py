@@ -11,7 +11,7 @@ claim whose theorems say something else than the stored verdict fails, also unde
 another name, unless --accept says that this is meant. --compare stores nothing, and
 fails if that would change what is stored; --kernel has coqchk, a checker of its own,
 read all compiled files. Coq 8.16 with Mathematical Components 1.15, as in Debian 12:
-apt-get install coq libcoq-mathcomp
+apt-get install coq libcoq-mathcomp libcoq-mathcomp-{algebra-tactics,analysis}
 """
 
 from __future__ import annotations
@@ -400,7 +400,7 @@ def main(argv: list[str] | None = None, folder: Path = PROOFS) -> int:
     )
     options = parser.parse_args(argv)
     if not shutil.which("coqc"):
-        print("proofs: there is no coqc; apt-get install coq libcoq-mathcomp")
+        print("proofs: there is no coqc; book/proofs.md says what to install")
         return 2
     try:
         return check(folder, entries(), options)

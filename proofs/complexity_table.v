@@ -1,4 +1,5 @@
 (* Chapter 8: The complexity table, checked (Propositions 8.2, 8.3, 8.5, 8.7, 8.8) *)
+From Coq Require Import Lia.
 From mathcomp Require Import all_ssreflect all_algebra.
 Set Implicit Arguments.
 Unset Strict Implicit.
@@ -115,6 +116,51 @@ Proof.
 move=> n0 d0; rewrite linformer_flops dense_flops leq_pmul2r //.
 have -> : 8 * n * k = 4 * n * (2 * k) by rewrite mulnACA -[4 * 2]/8 mulnA.
 by rewrite -mulnn [4 * (n * n)]mulnA leq_pmul2l // muln_gt0 n0.
+Qed.
+(* Equal polynomials. *)
+Ltac same := rewrite ?expnS ?expn0 -?multE -?plusE; lia.
+(* Proposition 8.2, growth. With l = sqrt n, so n = l^2 and n^(3/2) = l^3, the strided row lies between
+   two multiples of l^3 (for a fixed t, which divides n), and the fixed row is one. *)
+Theorem root_growth b t l c d : 0 < l ->
+  (l ^ 2 = b * t -> 8 * d * l ^ 3 <= flops (strided b t l l d) <= 4 * (t + 2) * d * l ^ 3) /\
+  flops (fixed l l c d) = 4 * c.+1 * d * l ^ 3.
+Proof.
+move=> l0; split=> [e|]; last first.
+  by rewrite (@fixed_flops l l c d (l * l)) // -[c.+1]addn1; same.
+rewrite (@strided_flops b t l l d (l ^ 2)) ?mulnn //.
+have -> : 4 * l ^ 2 * (t + l + l) * d = 8 * d * l ^ 3 + 4 * t * d * l ^ 2 by same.
+have -> : 4 * (t + 2) * d * l ^ 3 = 8 * d * l ^ 3 + 4 * t * d * l ^ 3 by same.
+by rewrite leq_addr leq_add2l leq_mul2l leq_pexp2l ?orbT.
+Qed.
+(* The other rows are multiples of n, for fixed parameters; Nystrom's lies between two of them. A
+   window has a tiles of t queries, so n = a t; LSH has a chunks of m, so n = a m. *)
+Theorem linear_growth k t w r m bs f d :
+  [/\ 0 < k, 0 < t, 0 < w, 0 < r & 0 < m] -> 0 < f -> 0 < d ->
+  [/\ exists2 c, 0 < c & forall n, flops (linformer n k d) = c * n,
+      exists2 c, 0 < c & forall a, flops (window a t w d) = c * (a * t),
+      exists2 c, 0 < c & forall a, flops (lsh r (a * m) a m bs d) = c * (a * m) &
+      exists2 c, 0 < c & forall n, flops (linear n d) = c * n] /\
+  [/\ exists2 c, 0 < c & forall n, flops (performer n f d) = c * n,
+      exists2 c, 0 < c & forall n, flops (gru n d) = c * n &
+      exists2 c, 0 < c & exists c', forall n, 0 < n -> c * n <= flops (nystrom n k d) <= c' * n].
+Proof.
+move=> [k0 t0 w0 r0 m0] f0 d0; split; split.
+- by exists (8 * k * d) => [|n]; rewrite ?muln_gt0 ?k0 // linformer_flops; same.
+- exists (4 * (t + w - 1) * d) => [|a].
+    rewrite !muln_gt0 d0 andbT /=; case: (t) t0 => // u _.
+    by rewrite addSn subn1 /= addn_gt0 w0 orbT.
+  by rewrite (@window_flops a t w d (a * t)) //; same.
+- exists (r * (d * (\sum_(b <- bs) 2 * b) + 8 * m * d)) => [|a].
+    by rewrite muln_gt0 r0 addn_gt0; apply/orP; right; rewrite !muln_gt0 m0 d0.
+  by rewrite (@lsh_flops r (a * m) a m bs d) //; same.
+- by exists (4 * d * d.+1) => [|n]; rewrite ?muln_gt0 ?d0 // linear_flops -[d.+1]addn1; same.
+- exists (4 * f * (2 * d + 1)) => [|n]; first by rewrite !muln_gt0 f0 addn1.
+  by rewrite performer_flops; same.
+- by exists (12 * d ^ 2) => [|n]; rewrite ?muln_gt0 ?expn_gt0 ?d0 // gru_flops; same.
+exists (8 * k * d); first by rewrite !muln_gt0 k0.
+exists (8 * k * d + 4 * k ^ 2 * d) => n n0; rewrite nystrom_flops.
+have -> : 8 * n * k * d = 8 * k * d * n by same.
+by rewrite leq_addr mulnDl leq_add2l leq_pmulr.
 Qed.
 End Counts.
 End Counts.

@@ -75,6 +75,13 @@ End Pascal.
 Section Uniform.
 Variables (F : realFieldType) (n d : nat).
 Definition P : 'M[F]_n.+1 := \matrix_(i, j) (if (j <= i)%N then i.+1%:R^-1 else 0).
+(* The eigenvalues are 1, 1/2, ..., 1/n: these are the roots of the characteristic polynomial. *)
+Theorem uniform_eigenvalues :
+  char_poly P = \prod_(i < n.+1) ('X - (i.+1%:R^-1)%:P).
+Proof.
+rewrite char_poly_trig; last by apply/is_trig_mxP => i j ij; rewrite mxE leqNgt ij.
+by apply: eq_bigr => i _; rewrite mxE leqnn.
+Qed.
 Theorem uniform_power L (i j : 'I_n.+1) : (P ^+ L) i j =
   \sum_(k < n.+1 | (j <= k <= i)%N)
     (-1) ^+ (k - j) * ('C(i, k))%:R * ('C(k, j))%:R * (k.+1%:R^-1) ^+ L.

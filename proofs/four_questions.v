@@ -10,6 +10,8 @@ Local Open Scope ring_scope.
 (* u tends to zero. *)
 Definition to_zero (R : realFieldType) (u : nat -> R) :=
   forall eps, 0 < eps -> exists N, forall L, (N <= L)%N -> `|u L| < eps.
+Definition to_infinity (R : realFieldType) (f : nat -> R) :=
+  forall x, exists N, forall n, (N <= n)%N -> x < f n.
 Definition archimedean (R : realFieldType) := forall x : R, exists k, x < k%:R.
 
 (* Powers of a number below 1 tend to zero. *)
@@ -78,6 +80,20 @@ have := small _ (leq_trans NL (exponent_grows L)); rewrite right_sideE normrM lt
 move: (`|_ ^+ _|) (normr_ge0 ((C * rho ^+ 2) ^+ ((3 ^ L).-1)./2)) => z z0 zr.
 by apply: le_lt_trans zr; rewrite (ger0_norm rho0) mulrC ler_wpmul2l // ler_addl ler01.
 Qed.
+Theorem right_side_constant : C * rho ^+ 2 = 1 -> forall L, right_side L = rho.
+Proof. by move=> q1 L; rewrite right_sideE q1 expr1n mulr1. Qed.
+Theorem right_side_unbounded : 1 < C * rho ^+ 2 -> to_infinity right_side.
+Proof.
+move=> q1 x; have rp : 0 < rho.
+  rewrite lt_neqAle rho0 andbT; apply: contraTneq q1 => <-.
+  by rewrite expr0n mulr0 -leNgt ler01.
+pose y := C * rho ^+ 2 - 1; have y0 : 0 < y by rewrite subr_gt0.
+have [k kx] := arch (x / rho / y); exists k => L kL.
+rewrite right_sideE mulrC -ltr_pdivr_mulr //.
+have -> : C * rho ^+ 2 = 1 + y by rewrite /y addrC subrK.
+apply: lt_le_trans (bernoulli _ (ltW y0)); rewrite ltr_paddl ?ler01 // -ltr_pdivr_mulr //.
+by apply: lt_le_trans kx _; rewrite ler_nat (leq_trans kL) // exponent_grows.
+Qed.
 End RightSide.
 Example right_side_met :
   to_zero (right_side 1 (1 / 2%:R : rat)) /\ ~ to_zero (right_side 1 (1 : rat)).
@@ -90,7 +106,6 @@ Qed.
    infinity. *)
 Section Orders.
 Variable (R : realFieldType).
-Definition to_infinity (f : nat -> R) := forall x, exists N, forall n, (N <= n)%N -> x < f n.
 (* r = Theta(f) *)
 Definition order (r f : nat -> R) := exists a b N, 0 < a /\
   forall n, (N <= n)%N -> a * f n <= r n /\ r n <= b * f n.

@@ -2,6 +2,7 @@
    continued.
    Propositions 3.8 and 3.10. Compile four_questions.v first. *)
 From mathcomp Require Import all_ssreflect all_algebra.
+From mathcomp Require Import ring.
 Require Import identities exponential four_questions.
 Set Implicit Arguments.
 Unset Strict Implicit.
@@ -239,26 +240,144 @@ by rewrite keep res_cluster col_mxEu mxE ltxx.
 Qed.
 End Clusters.
 
-(* Proposition 3.10 (a). Two tokens (m = 0): all P invertible, and the network collapses. *)
-Theorem invertible_collapses (R : realFieldType) (e : R -> R) (t : R) :
-  archimedean R -> (forall x, 0 < e x) -> e (- t) < e t ->
-  exists w v, (forall L, Pof e (w L) (state e w v L (cluster 0 (1 : R))) \in unitmx) /\
-    collapses e w v (cluster 0 (1 : R)).
+(* Example 3.16 (Full rank, and collapse): n = m + 1 unit vectors, X_0 = I, and in every layer W = I
+   and the logits w_l X_l X_l^T. *)
+Section FullRank.
+Variables (R : realFieldType) (exp : R -> R) (m : nat).
+Hypothesis expE : exponential exp.
+Let n : R := m.+1%:R.
+(* The matrix with 1/n everywhere. *)
+Definition average : 'M[R]_m.+1 := m.+1%:R^-1 *: (one R m.+1 *m (one R m.+1)^T).
+(* c (I - 1 1^T / n) + 1 1^T / n *)
+Definition shrunk (c : R) : 'M[R]_m.+1 := c *: (1%:M - average) + average.
+Definition sharp_weights (w : R) (X : 'M[R]_m.+1) : 'M[R]_m.+1 := softmax exp (w *: (X *m X^T)).
+Fixpoint tokens (w : nat -> R) L : 'M[R]_m.+1 :=
+  if L is l.+1 then sharp_weights (w l) (tokens w l) *m tokens w l else 1%:M.
+(* The square of the Frobenius norm. *)
+Definition sqnorm k l (M : 'M[R]_(k, l)) : R := \sum_i \sum_j M i j ^+ 2.
+
+Lemma n_neq0 : n != 0. Proof. by rewrite pnatr_eq0. Qed.
+Lemma averageE i j : average i j = n^-1.
+Proof. by rewrite !mxE big_ord1 !mxE !mulr1. Qed.
+Lemma average_twice : average *m average = average.
 Proof.
-move=> arch e0 et; have s0 : 0 < e t + e (- t) by rewrite addr_gt0.
-have t0 : 0 < tau e t by rewrite divr_gt0 // subr_gt0.
-have t1 : tau e t < 1 by rewrite ltr_pdivr_mulr // mul1r ltr_add2l gt0_cp.
-exists (fun l => t / (1 * (1 * tau e t) ^+ l) ^+ 2), 1.
-have vt : 1 * tau e t != 0 by rewrite mul1r gt_eqF.
-have st L := @state_power _ _ 0 e0 (fun l => t / (1 * (1 * tau e t) ^+ l) ^+ 2) 1 1 t L
-  (oner_neq0 _) vt (fun l => erefl).
-split=> [L|i eps eps0].
-  have t0' : tau e t != 0 by rewrite gt_eqF.
-  by have [_ ->] := st L; rewrite -row_free_unit /row_free (@rank_blocks _ _ 0 e0 t t0').
-have [M small] := powers arch (ltW t0) t1 eps0; exists M => L /small.
-have [-> _] := st L; rewrite (res_cluster 0) !mul1r mxE.
-by case: split => k; rewrite mxE ?normrN.
+apply/matrixP => i j; rewrite mxE averageE; under eq_bigr do rewrite !averageE.
+by rewrite sumr_const card_ord -mulr_natl mulVKf ?n_neq0.
 Qed.
+Lemma centre_average : (1%:M - average) *m average = 0.
+Proof. by rewrite mulmxBl mul1mx average_twice subrr. Qed.
+Lemma average_centre : average *m (1%:M - average) = 0.
+Proof. by rewrite mulmxBr mulmx1 average_twice subrr. Qed.
+Lemma centre_twice : (1%:M - average) *m (1%:M - average) = 1%:M - average.
+Proof. by rewrite mulmxBr mulmx1 centre_average subr0. Qed.
+Lemma shrunkM c c' : shrunk c *m shrunk c' = shrunk (c * c').
+Proof.
+rewrite /shrunk; move: centre_twice centre_average average_centre average_twice.
+move: average (1%:M - average) => A C CC CA AC AA.
+by rewrite mulmxDl !mulmxDr -!scalemxAl -!scalemxAr CC CA AC AA !scaler0 addr0 add0r scalerA.
+Qed.
+Lemma shrunk1 : shrunk 1 = 1%:M. Proof. by rewrite /shrunk scale1r subrK. Qed.
+Lemma shrunkE c i j : shrunk c i j = c * (i == j)%:R + (1 - c) * n^-1.
+Proof.
+rewrite /shrunk; move: averageE; move: average => a aE; rewrite !mxE aE.
+by case: (i == j); ring.
+Qed.
+Lemma shrunk_tr c : (shrunk c)^T = shrunk c.
+Proof. by apply/matrixP => i j; rewrite mxE !shrunkE eq_sym. Qed.
+Lemma shrunk_unit c : c != 0 -> shrunk c \in unitmx.
+Proof.
+move=> c0; have e : shrunk c *m shrunk c^-1 = 1%:M by rewrite shrunkM divff // shrunk1.
+by have /mulmx1_unit[] := e.
+Qed.
+Lemma res_shrunk c : res (shrunk c) = c *: (1%:M - average).
+Proof.
+have -> : res (shrunk c) = shrunk c - average *m shrunk c by [].
+rewrite /shrunk; move: average_centre average_twice; move: average (1%:M - average) => A C AC AA.
+by rewrite mulmxDr -scalemxAr AC AA scaler0 add0r addrK.
+Qed.
+
+(* Softmax does not see the part that is equal for all keys: P is the same in all layers. *)
+Variable w0 : R.
+Hypothesis w0E : exp w0 = n + 1.
+Lemma weights_shrunk c : c != 0 -> sharp_weights (w0 / c ^+ 2) (shrunk c) = shrunk 2%:R^-1.
+Proof.
+move=> c0; rewrite /sharp_weights shrunk_tr shrunkM -expr2.
+pose kappa := w0 / c ^+ 2 * ((1 - c ^+ 2) * n^-1).
+have e i j : exp ((w0 / c ^+ 2 *: shrunk (c ^+ 2)) i j) = (1 + n * (i == j)%:R) * exp kappa.
+  rewrite mxE shrunkE mulrDr mulrA divfK ?expf_neq0 // -/kappa (expD expE); congr (_ * _).
+  by case: eqP => _; rewrite ?(mulr1, mulr0) ?w0E ?(exp0 expE) ?addr0 // addrC.
+have total i : \sum_k exp ((w0 / c ^+ 2 *: shrunk (c ^+ 2)) i k) = 2%:R * n * exp kappa.
+  under eq_bigr do rewrite e; rewrite -mulr_suml big_split /= -mulr_sumr; congr (_ * _).
+  rewrite sumr_const card_ord (bigD1 i) //= eqxx big1 ?addr0; last first.
+    by move=> k /negbTE ki; rewrite eq_sym ki.
+  by rewrite mulr1 -mulr2n mulr_natl.
+apply/matrixP => i j; rewrite mxE total e shrunkE.
+have k0 := exp_neq0 expE kappa; have n0 := n_neq0.
+by field; rewrite n0 k0.
+Qed.
+Definition sharpened l := w0 * 4%:R ^+ l.
+Theorem tokens_shrunk L : tokens sharpened L = shrunk (2%:R^-1 ^+ L) /\
+  sharp_weights (sharpened L) (tokens sharpened L) = shrunk 2%:R^-1.
+Proof.
+have half0 k : 2%:R^-1 ^+ k != 0 :> R by rewrite expf_neq0 // invr_eq0 pnatr_eq0.
+have wE l : sharpened l = w0 / (2%:R^-1 ^+ l) ^+ 2.
+  have four : 4%:R = 2%:R ^+ 2 :> R by rewrite -natrX.
+  by rewrite /sharpened four exprAC !exprVn invrK.
+have st : tokens sharpened L = shrunk (2%:R^-1 ^+ L).
+  elim: L => [|l IH] /=; first by rewrite shrunk1.
+  by rewrite IH wE weights_shrunk // shrunkM exprS.
+by rewrite st wE weights_shrunk.
+Qed.
+
+(* The residual is a smaller and smaller part of the tokens. *)
+Definition collapses_relatively w := forall eps, 0 < eps -> exists N, forall L, (N <= L)%N ->
+  sqnorm (res (tokens w L)) < eps * sqnorm (tokens w L).
+Lemma sqnormE k (M : 'M[R]_k) : sqnorm M = \tr (M *m M^T).
+Proof. by apply: eq_bigr => i _; rewrite mxE; apply: eq_bigr => j _; rewrite mxE expr2. Qed.
+Lemma trace_average : \tr average = 1.
+Proof.
+rewrite /mxtrace; under eq_bigr do rewrite averageE.
+by rewrite sumr_const card_ord -mulr_natl divff ?n_neq0.
+Qed.
+Lemma sqnorm_shrunk c : sqnorm (shrunk c) = c ^+ 2 * (n - 1) + 1.
+Proof.
+rewrite sqnormE shrunk_tr shrunkM /shrunk mxtraceD mxtraceZ linearB /= trace_average mxtrace1.
+by rewrite -expr2.
+Qed.
+Lemma sqnorm_res c : sqnorm (res (shrunk c)) = c ^+ 2 * (n - 1).
+Proof.
+have tr : (1%:M - average)^T = 1%:M - average.
+  have := shrunk_tr 1; rewrite shrunk1 => _; apply/matrixP => i j.
+  by rewrite !mxE !big_ord1 !mxE eq_sym.
+have trC : \tr (1%:M - average) = n - 1 by rewrite linearB /= trace_average mxtrace1.
+rewrite res_shrunk sqnormE; move: tr trC centre_twice; move: (1%:M - average) => C tr trC CC.
+by rewrite linearZ /= tr -scalemxAl -scalemxAr scalerA CC mxtraceZ trC -expr2.
+Qed.
+
+(* Proposition 3.10 (a), and Example 3.16: every P is invertible, so is every X_l, and the network
+   collapses: the residual tends to zero beside the tokens. *)
+Theorem full_rank_collapses :
+  [/\ forall L, sharp_weights (sharpened L) (tokens sharpened L) \in unitmx,
+      forall L, tokens sharpened L \in unitmx & collapses_relatively sharpened].
+Proof.
+have arch : archimedean R := exp_archimedean expE.
+have half0 k : 2%:R^-1 ^+ k != 0 :> R by rewrite expf_neq0 // invr_eq0 pnatr_eq0.
+split=> [L|L|eps eps0].
+- by have [_ ->] := tokens_shrunk L; rewrite shrunk_unit // (half0 1%N).
+- by have [-> _] := tokens_shrunk L; rewrite shrunk_unit.
+have n0 : 0 < n by rewrite ltr0n.
+have q0 : 0 <= 2%:R^-1 ^+ 2 :> R by rewrite exprn_ge0 // invr_ge0 ler0n.
+have q1 : 2%:R^-1 ^+ 2 < 1 :> R.
+  by rewrite exprVn invf_lt1 ?exprn_gt0 ?ltr0n // -natrX ltr1n.
+have [N small] := powers arch q0 q1 (divr_gt0 eps0 n0); exists N => L NL.
+have [-> _] := tokens_shrunk L; rewrite sqnorm_shrunk sqnorm_res -exprM mulnC exprM.
+have := small L NL; set q := _ ^+ L; rewrite ltr_pdivl_mulr //.
+have q_ge0 : 0 <= q by rewrite exprn_ge0.
+rewrite ger0_norm // => qn; have n1 : 0 <= n - 1 by rewrite subr_ge0 ler1n.
+apply: le_lt_trans (_ : _ <= q * n) _; first by rewrite ler_wpmul2l // ger_addl oppr_le0 ler01.
+by apply: lt_le_trans qn _; rewrite ler_pmulr // ler_addr mulr_ge0.
+Qed.
+End FullRank.
 
 (* Proposition 3.10 (c). If P has rank one, all tokens are equal after the layer. *)
 Theorem rank_one (F : fieldType) n d (P : 'M[F]_n) (X : 'M[F]_(n, d)) : \rank P = 1%N ->
@@ -321,14 +440,7 @@ Proof.
 apply: (@size_does_not_decide _ _ _ (exp_gt0 expE) size condition 1 1 (oner_neq0 R)).
 by rewrite gt_eqF // tau_exp.
 Qed.
-(* Proposition 3.10 (a) and (b) for exp. *)
-Corollary invertible_collapses_exp : exists w v,
-  (forall L, Pof exp (w L) (state exp w v L (cluster 0 (1 : R))) \in unitmx) /\
-  collapses exp w v (cluster 0 (1 : R)).
-Proof.
-apply: (invertible_collapses (exp_archimedean expE) (exp_gt0 expE) (t := 1)).
-by rewrite (exp_lt expE) gt0_cp ?ltr01.
-Qed.
+(* Proposition 3.10 (b) for exp. *)
 Corollary rank_two_keeps_exp m : exists w v, forall L (X := cluster m (1 : R)),
   state exp w v L X = X /\ \rank (Pof exp (w L) (state exp w v L X)) = 2%N.
 Proof.

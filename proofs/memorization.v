@@ -2,7 +2,9 @@
    memorize.exact-labels, memorize.knots, memorize.width, memorize.block, memorize.bits.
    R is any ordered field; softmax stands for weights phi(score) / sum of phi(scores), any phi. *)
 From mathcomp Require Import all_ssreflect all_algebra.
+From mathcomp Require Import ring.
 Require Import identities.
+Require four_questions.
 Set Implicit Arguments.
 Unset Strict Implicit.
 Import Order.TTheory GRing.Theory Num.Theory.
@@ -118,6 +120,18 @@ elim=> [|j IH] jD; first by rewrite F_start.
 by apply: (addIr (- F (t j))); rewrite stretch // rec // /rise divfK // IH // ltnW.
 Qed.
 
+(* An error in one slope is multiplied by - (1 - theta) / theta from knot to knot. *)
+Theorem knots_error (s_j s_k s_j' s_k' r : R) : theta * s_k + (1 - theta) * s_j = r ->
+  theta * s_k' + (1 - theta) * s_j' = r -> s_k' - s_k = - ((1 - theta) / theta) * (s_j' - s_j).
+Proof.
+have th0 : theta != 0 by rewrite gt_eqF.
+move=> e e'; apply: (mulfI th0); transitivity (- (1 - theta) * (s_j' - s_j)); last by field.
+apply/eqP; rewrite -subr_eq0; apply/eqP.
+transitivity ((theta * s_k' + (1 - theta) * s_j') - (theta * s_k + (1 - theta) * s_j)).
+  by ring.
+by rewrite e e' subrr.
+Qed.
+
 (* Theorem 16.3: for theta > 1/2 all slopes s_1, ..., s_D are at most M / (2 theta - 1). *)
 Theorem knots_bound M : y 0%N = 0 -> fits -> 1 < 2%:R * theta ->
   (forall j, (j < D)%N -> `|rise j| <= M) ->
@@ -141,17 +155,82 @@ by rewrite le_eqVlt; apply/orP; left; apply/eqP; ident.
 Qed.
 End Knots.
 
-(* Theorem 16.3: for theta <= 1/2 no bound holds for all D: zigzag labels 0, 1, 0, 1, ... at
-   distance one, with rises 1, -1, 1, ... (so M = 1), have a network with |s_D| > C, for any C. *)
+(* Theorem 16.3, zigzag labels 0, 1, 0, 1, ... at distance one, with rises 1, -1, 1, ... (so M = 1);
+   for theta <= 1/2 they have a network with |s_D| > C, for any C: no bound holds for all D. *)
 Section Zigzag.
 Variables (R : archiFieldType) (theta : R).
 Hypothesis theta_gt0 : 0 < theta.
-Hypothesis theta_le : 2%:R * theta <= 1.
 Definition zig (j : nat) : R := (odd j)%:R.                              (* the labels *)
 Fixpoint u j := if j is i.+1 then (1 + (1 - theta) * u i) / theta else 0.
 Definition s j := (-1) ^+ j.+1 * u j.                                    (* s_j = (-1)^(j-1) u_j *)
 Definition coef j := s j.+1 - s j.                                       (* a_(j+1) *)
 
+(* The network that meets M times the zigzag labels, at distance one. *)
+Lemma zig_fits (M : R) : theta <= 1 -> let t (j : nat) : R := j%:R in
+  let y j := M * zig j in let a j := M * coef j in
+  [/\ forall D, fits D theta t y a, forall j, `|rise t y j| = `|M| & forall j, slope a j = M * s j].
+Proof.
+move=> th1 t y a; have step j : t j < t j.+1 by rewrite ltr_nat.
+have slE j : slope a j = M * s j.
+  rewrite /slope -mulr_sumr; congr (_ * _).
+  by rewrite /coef telescope_sumr // /s /= mulr0 subr0.
+have riseE j : rise t y j = M * (-1) ^+ j.
+  rewrite /rise /y /t /zig -mulrBr; have -> : j.+1%:R - j%:R = 1 :> R by rewrite -natrB // subSnn.
+  rewrite divr1 -signr_odd /=.
+  by case: (odd j); rewrite /= ?subr0 ?sub0r ?expr1 ?expr0.
+split=> // [D|j]; last by rewrite riseE normrM normrX normrN1 expr1n mulr1.
+apply/knots_recursion => // [|j _]; first by rewrite /y mulr0.
+by rewrite !slE riseE /s /= !exprS; field; apply: lt0r_neq0.
+Qed.
+Lemma u_ge0 j : theta <= 1 -> 0 <= u j.
+Proof.
+move=> th1; elim: j => [|j IH] //=.
+by rewrite divr_ge0 ?(ltW theta_gt0) // addr_ge0 ?ler01 // mulr_ge0 // subr_ge0.
+Qed.
+(* Theorem 16.3, zigzag labels: |s_j| = 2 j for theta = 1/2, and (16.5). *)
+Theorem zigzag_closed j : 2%:R * theta != 1 ->
+  u j = (((1 - theta) / theta) ^+ j - 1) / (1 - 2%:R * theta).
+Proof.
+move=> half; have c0 : 1 - 2%:R * theta != 0 by rewrite subr_eq0 eq_sym.
+have th0 := lt0r_neq0 theta_gt0; elim: j => [|j IH] /=; first by rewrite subrr mul0r.
+rewrite IH exprS; move: (_ ^+ j) => q; field.
+by rewrite th0 c0.
+Qed.
+Theorem zigzag_half j : 2%:R * theta = 1 -> u j = 2%:R * j%:R.
+Proof.
+move=> half; have th0 := lt0r_neq0 theta_gt0; elim: j => [|j IH] /=; first by rewrite mulr0.
+have e : theta = 2%:R^-1 by rewrite -[theta](mulKf (_ : 2%:R != 0)) ?pnatr_eq0 // half mulr1.
+by rewrite IH e -addn1 natrD; field.
+Qed.
+
+(* For theta > 1/2 no smaller bound holds for all D: rises of at most M, and a slope as near to
+   M / (2 theta - 1) as one likes. *)
+Theorem knots_sharp (M K : R) : 0 < M -> 1 < 2%:R * theta -> theta <= 1 ->
+  K < M / (2%:R * theta - 1) -> exists D (t y a : nat -> R),
+  [/\ forall j, t j < t j.+1, y 0%N = 0, fits D theta t y a, forall j, `|rise t y j| <= M &
+      K < `|slope a D|].
+Proof.
+move=> M0 half th1 KM; have c0 : 0 < 2%:R * theta - 1 by rewrite subr_gt0.
+set q := (1 - theta) / theta; have q0 : 0 <= q by rewrite divr_ge0 ?subr_ge0 // ltW.
+have q1 : q < 1 by rewrite ltr_pdivr_mulr // mul1r ltr_subl_addr -mulr2n -mulr_natl.
+have arch : four_questions.archimedean R.
+  by move=> x; exists (Num.bound `|x|); apply: le_lt_trans (ler_norm x) _; apply: archi_boundP.
+have eps0 : 0 < 1 - K * (2%:R * theta - 1) / M.
+  by rewrite subr_gt0 ltr_pdivr_mulr // mul1r -ltr_pdivl_mulr.
+have [D /(_ D (leqnn D))] := four_questions.powers arch q0 q1 eps0.
+rewrite ger0_norm ?exprn_ge0 // => small; have [fit rises slopes] := zig_fits M th1.
+exists D, (fun j => j%:R), (fun j => M * zig j), (fun j => M * coef j).
+split=> // [j||j|]; [by rewrite ltr_nat | by rewrite mulr0 | by rewrite rises gtr0_norm |].
+rewrite slopes normrM gtr0_norm // normrM normrX normrN1 expr1n mul1r.
+apply: lt_le_trans (ler_wpmul2l (ltW M0) (ler_norm _)).
+rewrite zigzag_closed ?gt_eqF // -/q.
+have -> : M * ((q ^+ D - 1) / (1 - 2%:R * theta)) = M * (1 - q ^+ D) / (2%:R * theta - 1).
+  by rewrite -[1 - 2%:R * theta]opprB invrN; ring.
+move: small; rewrite ltr_pdivl_mulr // ltr_subr_addl -ltr_subr_addr ltr_pdivr_mulr //.
+by rewrite [M * _]mulrC.
+Qed.
+
+Hypothesis theta_le : 2%:R * theta <= 1.
 Lemma u_grows j : 2%:R * j%:R <= u j.
 Proof.
 elim: j => [|j IH] /=; first by rewrite mulr0.
@@ -159,7 +238,7 @@ rewrite ler_pdivl_mulr //.
 have u0 : 0 <= u j by apply: le_trans IH; rewrite -natrM ler0n.
 have th : theta <= 1 - theta by rewrite ler_subr_addr -mulr2n -mulr_natl.
 have -> : 2%:R * j.+1%:R * theta = 2%:R * theta + theta * (2%:R * j%:R).
-  by rewrite -[j.+1]addn1 natrD; ident.
+  by rewrite -[j.+1]addn1 natrD; ring.
 apply: ler_add => //; apply: le_trans (ler_wpmul2r u0 th).
 by rewrite ler_pmul2l.
 Qed.
@@ -168,23 +247,14 @@ Theorem knots_unbounded (C : R) : exists D, exists a : nat -> R,
   fits D theta (fun j => j%:R) zig a /\ (forall j, `|rise (fun j => j%:R) zig j| <= 1) /\
   C < `|slope a D|.
 Proof.
+have th1 : theta <= 1 by rewrite (le_trans _ theta_le) // mulr_natl mulr2n ler_addl ltW.
 have [n Cn] : exists n : nat, C < n%:R.
   by exists (Num.bound `|C|); apply: le_lt_trans (ler_norm C) _; apply: archi_boundP.
-have step j : (j%:R < j.+1%:R :> R) by rewrite ltr_nat.
-have slE j : slope coef j = s j.
-  by rewrite /slope /coef telescope_sumr // /s /= mulr0 subr0.
-have riseE j : rise (fun j => j%:R) zig j = (-1) ^+ j.
-  rewrite /rise /zig; have -> : j.+1%:R - j%:R = 1 :> R by rewrite -natrB // subSnn.
-  rewrite divr1 -signr_odd /=.
-  by case: (odd j); rewrite /= ?subr0 ?sub0r ?expr1 ?expr0.
-exists n, coef; split; [|split].
-- apply/knots_recursion => // [|j _];
-  first by rewrite (le_trans _ theta_le) // mulr_natl mulr2n ler_addl ltW.
-  rewrite !slE riseE /s /= [(-1) ^+ j.+2]exprS [(-1) ^+ j.+1]exprS !mulN1r opprK.
-  rewrite mulrCA [theta * _]mulrC divfK ?gt_eqF // mulNr mulrN mulrCA -mulrBr addrK.
-  by rewrite mulr1.
-- by move=> j; rewrite riseE normrX normrN1 expr1n.
-rewrite slE /s normrM normrX normrN1 expr1n mul1r (lt_le_trans Cn) //.
+have [fit rises slopes] := zig_fits 1 th1; exists n, (fun j => 1 * coef j).
+have e j : 1 * zig j = zig j by rewrite mul1r.
+split; [by move=> j jn; rewrite -e; apply: fit | split=> [j|]].
+  by have := rises j; rewrite /rise !e => ->; rewrite normr1.
+rewrite slopes mul1r /s normrM normrX normrN1 expr1n mul1r (lt_le_trans Cn) //.
 apply: le_trans (ler_norm _); apply: le_trans (u_grows n).
 by rewrite mulr_natl mulr2n ler_addl ler0n.
 Qed.
@@ -408,26 +478,35 @@ Hypothesis consistent : forall S i S' i', row i (X S) = row i' (X S') ->
   perm_eq [seq row j (X S) | j <- enum 'I_n] [seq row j (X S') | j <- enum 'I_n] ->
   row i (y S) = row i' (y S').
 
-(* Theorem 16.5, for D >= nN hidden units; D = nN gives (16.6). *)
-Theorem one_block D : (N * n <= D)%N -> exists B : block D,
-  [/\ forall S, output B (X S) = y S,
+(* Theorem 16.5, for all small w > 0 and D >= nN hidden units; D = nN gives (16.6). The head of the
+   block is (16.1) with the weight w. *)
+Theorem one_block : exists2 w0, 0 < w0 & forall w, 0 < w < w0 -> forall D, (N * n <= D)%N ->
+  exists B : block D,
+  [/\ forall S i, row i (head B (X S)) = row i (X S) + (w * f (X S) i) *: v^T,
+      forall S, output B (X S) = y S,
       (parameters B = 4 * (s + d) + d * (2 * D + d))%N & (biases B = D + d)%N].
 Proof.
-move=> ND; pose zz (p : 'I_N * 'I_n) := z (X p.1) p.2; pose ff (p : 'I_N * 'I_n) := f (X p.1) p.2.
-(* A weight w for which t = z + w f tells different pairs (z, f) apart. *)
-pose bad (q : ('I_N * 'I_n) * ('I_N * 'I_n)) := `|(zz q.1 - zz q.2) / (ff q.1 - ff q.2)|.
-pose w := 1 + \sum_q bad q; pose t p := zz p + w * ff p.
+pose zz (p : 'I_N * 'I_n) := z (X p.1) p.2; pose ff (p : 'I_N * 'I_n) := f (X p.1) p.2.
+(* Every small weight w tells different pairs (z, f) apart by t = z + w f. *)
+pose bad (q : ('I_N * 'I_n) * ('I_N * 'I_n)) := `|(ff q.1 - ff q.2) / (zz q.1 - zz q.2)|.
+have bad0 : 0 < 1 + \sum_q bad q.
+  by rewrite ltr_paddr ?ltr01 // sumr_ge0 // => q _; apply: normr_ge0.
+exists (1 + \sum_q bad q)^-1; first by rewrite invr_gt0.
+move=> w /andP[w_gt0 w_lt] D ND; pose t p := zz p + w * ff p.
 have apart p p' : t p = t p' -> zz p = zz p' /\ ff p = ff p'.
-  rewrite /t => e; have e' : zz p - zz p' = - w * (ff p - ff p').
-    transitivity ((zz p + w * ff p) - (zz p' + w * ff p) ); first by ident.
-    by rewrite e; ident.
-  have [ef|nf] := eqVneq (ff p) (ff p').
-    by split=> //; apply/eqP; rewrite -subr_eq0 e' ef subrr mulr0.
-  have : bad (p, p') <= \sum_q bad q.
-    by rewrite [X in _ <= X](bigD1 (p, p')) //= ler_addl sumr_ge0 // => q _; apply: normr_ge0.
-  rewrite {1}/bad /= e' mulfK ?subr_eq0 // normrN => le.
-  have : w <= \sum_q bad q by apply: le_trans (ler_norm _) le.
-  by rewrite /w leNgt ltr_addr ltr01.
+  rewrite /t => e; have e' : w * (ff p - ff p') = - (zz p - zz p').
+    transitivity ((zz p + w * ff p) - (zz p' + w * ff p') - (zz p - zz p')); first by ring.
+    by rewrite e; ring.
+  have [ez|nz] := eqVneq (zz p) (zz p').
+    split=> //; move/eqP: e'; rewrite ez subrr oppr0 mulf_eq0 gt_eqF //= subr_eq0.
+    by move/eqP.
+  have one : w * bad (p, p') = 1.
+    rewrite /bad /= -[w](gtr0_norm w_gt0) -normrM mulrA e' mulNr divff ?subr_eq0 //.
+    by rewrite normrN1.
+  have : w * (1 + \sum_q bad q) < 1 by rewrite -ltr_pdivl_mulr // div1r.
+  rewrite ltNge => /negP[]; rewrite -{1}one ler_wpmul2l ?(ltW w_gt0) //.
+  rewrite (bigD1 (p, p')) //= addrCA ler_addl addr_ge0 ?ler01 // sumr_ge0 // => q _.
+  exact: normr_ge0.
 have lab p p' : t p = t p' -> row p.2 (y p.1) = row p'.2 (y p'.1).
   by case/apart => /ids h /h[]; apply: consistent.
 have [|b [a fit]] := @lookup _ t (fun p => row p.2 (y p.1)) D _ lab.
@@ -436,30 +515,30 @@ have [|b [a fit]] := @lookup _ t (fun p => row p.2 (y p.1)) D _ lab.
 pose e : 'rV[R]_s := delta_mx 0 (Ordinal s0).
 have ee : e *m e^T = 1%:M by rewrite trmx_delta mul_delta_mx; apply/matrixP => i j;
   rewrite !ord1 !mxE.
-exists (Block v (beta *: e) v e v e e^T (w *: v^T) (\matrix_(k, _) v k 0) b a (- 1%:M) 0).
-split; last 1 first.
-- by rewrite /biases /size_of /= !mul1n.
-- move=> S; set B := Block _ _ _ _ _ _ _ _ _ _ _ _ _; set A := X S.
-  pose c := A *m v; have zE i : z A i = c i 0 by [].
-  have scoreE i j : (A *m (v *m (beta *: e)) *m (A *m (v *m e))^T) i j = beta * z A i * z A j.
+pose B := Block v (beta *: e) v e v e e^T (w *: v^T) (\matrix_(k, _) v k 0) b a (- 1%:M) 0.
+(* The head of this block is (16.1). *)
+have headE S i : row i (head B (X S)) = row i (X S) + (w * f (X S) i) *: v^T.
+  set A := X S; pose c := A *m v; have zE i' : z A i' = c i' 0 by [].
+  have scoreE j : (A *m (v *m (beta *: e)) *m (A *m (v *m e))^T) i j = beta * z A i * z A j.
     have -> : A *m (v *m (beta *: e)) *m (A *m (v *m e))^T = beta *: (c *m c^T).
       rewrite -!scalemxAr -scalemxAl; congr (_ *: _).
       by rewrite !mulmxA -/c trmx_mul mulmxA -(mulmxA c e) ee mulmx1.
     by rewrite !zE; move: c {zE} => c; rewrite !mxE big_ord1 !mxE mulrA.
-  have headE i : row i (head B A) = row i A + (w * f A i) *: v^T.
-    rewrite /head /= linearD /=; congr (_ + _).
-    set P := \matrix_(_, _) _.
-    have -> : P *m (A *m (v *m e)) *m (e^T *m (w *: v^T)) = w *: ((P *m (A *m v)) *m v^T).
-      rewrite !mulmxA -scalemxAr -(mulmxA (P *m A *m v) e) ee mulmx1 //.
-    have UE : (P *m (A *m v)) i 0 = f A i.
-      rewrite mxE /f; apply: eq_bigr => j _; congr (_ * _); rewrite mxE.
-      by apply: softmax_ext => k; apply: scoreE.
-    move: (P *m _) UE => U UE; apply/rowP => k.
-    by rewrite !mxE big_ord1 UE !mxE mulrA.
-  have tE i : row i (head B A) *m v = (t (S, i))%:M.
-    rewrite headE mulmxDl -scalemxAl v1 -row_mul -/c; apply/matrixP => k l.
+  rewrite /head /= linearD /=; congr (_ + _).
+  set P := \matrix_(_, _) _.
+  have -> : P *m (A *m (v *m e)) *m (e^T *m (w *: v^T)) = w *: ((P *m (A *m v)) *m v^T).
+    by rewrite !mulmxA -scalemxAr -(mulmxA (P *m A *m v) e) ee mulmx1.
+  have UE : (P *m (A *m v)) i 0 = f A i.
+    rewrite mxE /f; apply: eq_bigr => j _; congr (_ * _); rewrite mxE.
+    by apply: softmax_ext => k; apply: scoreE.
+  move: (P *m _) UE => U UE; apply/rowP => k.
+  by rewrite !mxE big_ord1 UE !mxE mulrA.
+exists B; split; [exact: headE | move=> S | | by rewrite /biases /size_of /= !mul1n].
+  have tE i : row i (head B (X S)) *m v = (t (S, i))%:M.
+    rewrite headE mulmxDl -scalemxAl v1 -row_mul; set c := X S *m v; apply/matrixP => k l.
+    have zE : z (X S) i = c i 0 by [].
     by rewrite !ord1 /t /zz /ff /= zE; move: c {zE} => c; rewrite !mxE eqxx mulr1 mulr1n.
-  rewrite /output /=; set h := head B A; set Q := map_mx _ _.
+  rewrite /output; set h := head B (X S) in tE *; rewrite /=; set Q := map_mx _ _.
   have -> : h + (Q *m a + h *m - 1%:M + \matrix_(_ < n) 0) = Q *m a.
     rewrite mulmxN mulmx1; have -> : \matrix_(_ < n) (0 : 'rV[R]_d) = 0.
       by apply/row_matrixP => i; rewrite rowK row0.
@@ -484,9 +563,10 @@ have same S i S' i' : row i (y S) = row i' (y S') by rewrite !ord1.
 have sees S i S' i' : row i (X S) = row i' (X S') /\
   perm_eq [seq row j (X S) | j <- enum 'I_1] [seq row j (X S') | j <- enum 'I_1].
   by rewrite !ord1.
-have [B [out _ _]] := @one_block R 1 1 1 1 (fun _ => 1) 1%:M 1 X y isT v1
-  (fun S i S' i' _ _ => sees S i S' i') (fun S i S' i' _ _ => same S i S' i') 1%N isT.
-by exists B => S; apply: (out S).
+have [w0 w0_gt0 small] := @one_block R 1 1 1 1 (fun _ => 1) 1%:M 1 X y isT v1
+  (fun S i S' i' _ _ => sees S i S' i') (fun S i S' i' _ _ => same S i S' i').
+have [|B [_ out _ _]] := small (w0 / 2%:R) _ 1%N isT; last by exists B => S; apply: (out S).
+by rewrite divr_gt0 ?ltr0n // ltr_pdivr_mulr ?ltr0n // ltr_pmulr // ltr1n.
 Qed.
 
 (* ---- Proposition 16.7 (Bits are not saved) ---- *)

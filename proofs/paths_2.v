@@ -54,6 +54,38 @@ have pL : (length p < L.+1)%N by rewrite ltnS -[X in (_ <= X)%N](size_tuple p) c
 by rewrite (big_pred1 (Ordinal pL)) // => k; rewrite eq_sym.
 Qed.
 
+(* Theorem 1.7 without skips. *)
+Section Without.
+Variables (F : fieldType) (H n d dv : nat).
+Variables (WV : nat -> 'I_H -> 'M[F]_(d, dv)) (WO : nat -> 'I_H -> 'M[F]_(dv, d)).
+Variables (P : nat -> 'I_H -> 'M[F]_n) (X : 'M[F]_(n, d)).
+(* (1.9) without skips: the first S_k on the right is dropped. *)
+Fixpoint S0 L : nat -> 'M[F]_(n, d) :=
+  if L is l.+1 then fun k => if k is k'.+1 then \sum_h P l h *m S0 l k' *m W WV WO l h else 0
+  else fun k => if k == 0%N then X else 0.
+(* Without skips all paths have length L. *)
+Theorem sums_without_skips L k :
+  S0 L k = if k == L then \sum_(p : L.-tuple 'I_H) term WV WO P X (map Some p) else 0.
+Proof.
+elim: L k => [|l IH] k; first by rewrite (sum_nil _ (fun p => term WV WO P X (map Some p))) term_nil.
+case: k => [|k] //=; rewrite eqSS; under eq_bigr do rewrite IH.
+case: eqP => [_|_]; last by rewrite big1 // => h _; rewrite mulmx0 mul0mx.
+rewrite (sum_cons _ _ (fun p => term WV WO P X (map Some p))) /=; apply: eq_bigr => h _.
+rewrite mulmx_sumr mulmx_suml; apply: eq_bigr => p _.
+by rewrite term_head size_map size_tuple.
+Qed.
+End Without.
+(* The output, with the b of Theorem 1.2. *)
+Theorem lengths_add_up_without_skips (F : fieldType) (H n d dv : nat) WV WO bV bO att L
+  (X : 'M[F]_(n, d)) :
+  let P := @Pfull F H n d dv WV WO bV bO att X in
+  (forall l h, (l < L)%N -> P l h *m one F n = one F n) ->
+  SAN WV WO bV bO att L X = \sum_(k < L.+1) S0 WV WO P X L k + one F n *m b WV WO bV bO L.
+Proof.
+move=> P P1; rewrite decomposition //; congr (_ + _); rewrite big_ord_recr /= sums_without_skips eqxx.
+by rewrite [X in _ = X + _]big1 ?add0r // => k _; rewrite sums_without_skips ltn_eqF.
+Qed.
+
 (* Proposition 1.8 (Cost). Procedures that count their multiplications. A state is an element of any
    additive group; heads l Y is what the heads of layer l add up to, with given attention matrices,
    and the number of multiplications that this takes: m for each state in each layer. *)

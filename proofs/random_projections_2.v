@@ -158,6 +158,33 @@ have N0 : #|[set: draw]|%:R != 0 :> F.
   by rewrite pnatr_eq0 cardsT card_ffun card_prod !card_ord card_bool -lt0n expn_gt0 muln_gt0 k0.
 by apply: (mulfI k1); rewrite mulrA chE -natrM count // mulfV ?mulfV.
 Qed.
+Lemma norm_x : sq x = 1.
+Proof.
+rewrite /sq (bigD1 i0) //= (bigD1 i1) 1?eq_sym //= big1 => [|a /andP[a0 a1]]; last first.
+  by rewrite !mxE (negbTE a0) (negbTE a1) !addr0 mulr0 expr0n.
+rewrite !mxE !eqxx (eq_sym i1) (negbTE i01) /= !(addr0, add0r) mulr1 exprVn.
+by rewrite sqr_sqrtr ?ler0n // -mulr2n -mulr_natl mulfV ?pnatr_eq0.
+Qed.
+(* Proposition 6.6, last sentence: it fails where the squared norm changes by more than the share eps;
+   the chance of failure is at most delta only if k >= 1 / delta. *)
+Theorem collision_cost (eps delta : F) : (0 < k)%N -> 0 < eps < 1 ->
+  let failed := [set o : draw | ~~ ((1 - eps) * sq x <= sq (sketch o *m x) <= (1 + eps) * sq x)] in
+  #|failed|%:R / #|[set: draw]|%:R <= delta -> delta^-1 <= k%:R.
+Proof.
+move=> k0 /andP[eps0 eps1] failed.
+have [chance keeps] := countsketch k0.
+set ch := [set o | _] in chance keeps.
+have -> : failed = ch.
+  apply/setP => o; rewrite [LHS]inE norm_x !mulr1; have [|/keeps ->] := boolP (o \in ch); last first.
+    by rewrite ler_subl_addr ler_addl (ltW eps0) andbT.
+  rewrite {1}/ch inE => /orP[]/eqP ->.
+    by rewrite subr_le0 leNgt eps1.
+  have far : (2%:R <= 1 + eps) = false by rewrite -[2%:R]/(1 + 1) ler_add2l leNgt eps1.
+  by rewrite far andbF.
+have k1 : 0 < k%:R :> F by rewrite ltr0n.
+rewrite chance => kd; rewrite -[k%:R]invrK lef_pinv ?posrE ?invr_gt0 //.
+by apply: lt_le_trans kd; rewrite invr_gt0.
+Qed.
 End CountSketch.
 
 (* Instance: n = 2, k = 3. *)

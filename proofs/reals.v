@@ -120,4 +120,4 @@ Proof. by move=> y /ltrP; apply: exp_ln. Qed.
 (* So the theorems hold for real numbers; two of them, for example. *)
 Definition log_sum_exp_met N (a : 'I_N.+1 -> R_realFieldType) :=
   boltzmann_and_hardmax.log_sum_exp exp_is_exponential ln_is_logarithm a.
-Definition collapse_met := four_questions_2.invertible_collapses_exp exp_is_exponential.
+Definition collapse_met := four_questions_2.rank_two_keeps_exp exp_is_exponential.

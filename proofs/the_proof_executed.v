@@ -1,6 +1,7 @@
 (* Chapter 12, "The universality proof, executed"
    (notebooks/sparse_universality/the_proof_executed.ipynb).
-   Lemmas 12.3 to 12.6, Theorem 12.7, Lemma 12.9 and Proposition 12.10. *)
+   Lemmas 12.3 to 12.6, Theorem 12.7, Lemma 12.9 and Proposition 12.10; at the end, that heads of hardmax
+   attention do what the automaton of Lemma 12.5 and Theorem 12.7 does. *)
 From Coq Require Import ZArith ZifyClasses ZifyInst ZifyBool Lia.
 From mathcomp Require Import all_ssreflect all_algebra.
 Require Import patterns_and_conditions.
@@ -590,3 +591,179 @@ have [q _] : (forall j, @context 2 1 2 2 7 1 D inord a j %/ 7 ^ 1 = y 2 x 1)%N /
 exact: q.
 Qed.
 
+(* The automaton and the heads: on ids that are whole numbers, the layers of hardmax heads of
+   Lemma 12.4 do what `move`, the sweep and the all-max layers do with natural numbers. *)
+Section Heads.
+Variables (R : realFieldType) (n p N B C s : nat) (A : nat -> 'I_n -> {set 'I_n}) (gamma : nat -> 'I_n).
+Hypotheses (p0 : (0 < p)%N) (c1 : condition1 p A).
+Implicit Types (S : 'I_n -> {set 'I_n}) (a : 'I_n -> nat) (z : 'I_n -> R).
+(* One layer of two heads, Psi_(v - 1/2) and Psi_(v + 1/2). *)
+Definition shift_layer S (v : nat) z j := shift (S j) z j N%:R v%:R.
+(* Step 4: one head, a + C Psi_(-1/2)(a). *)
+Definition max_layer S z j := z j + C%:R * Psi (S j) z j (- 2%:R^-1).
+Definition head_sweep_layer i z (vl : nat * nat) :=
+  if gamma i.-1 \in A vl.2 (gamma i) then shift_layer (A vl.2) vl.1 z else z.
+Definition head_stage i z := foldl (head_sweep_layer i) z (stage_layers n p N B i).
+Fixpoint head_sweep i z := if i is j.+1 then head_stage i (head_sweep j z) else z.
+Fixpoint head_share t z := if t is t'.+1 then max_layer (A (t' %% p)%N) (head_share t' z) else z.
+(* The contextual map, by n - 1 stages of the sweep and s all-max layers. *)
+Definition head_context z := head_share s (head_sweep n.-1 z).
+
+Definition real_ids a : 'I_n -> R := fun k => (a k)%:R.
+Lemma winners_ext (W : {set 'I_n}) z z' j c : z =1 z' -> winners W z j c = winners W z' j c.
+Proof.
+move=> e; apply/setP => i; rewrite !inE; congr (_ && _).
+by apply/idP/idP => /forall_inP h; apply/forall_inP => k kS; move: (h k kS); rewrite -?e ?e.
+Qed.
+Lemma Psi_ext (W : {set 'I_n}) z z' j c : z =1 z' -> Psi W z j c = Psi W z' j c.
+Proof.
+move=> e; rewrite /Psi (winners_ext _ _ _ e); congr (_ / _); apply: eq_bigr => i _; exact: e.
+Qed.
+Lemma shift_layer_ext S v z z' : z =1 z' -> shift_layer S v z =1 shift_layer S v z'.
+Proof. by move=> e j; rewrite /shift_layer /shift e !(Psi_ext _ _ _ e). Qed.
+Lemma max_layer_ext S z z' : z =1 z' -> max_layer S z =1 max_layer S z'.
+Proof. by move=> e j; rewrite /max_layer e (Psi_ext _ _ _ e). Qed.
+
+Lemma top_of (W : {set 'I_n}) a j : j \in W ->
+  exists2 i, i \in W & (forall k, k \in W -> (a k <= a i)%N) /\ (\max_(k in W) a k)%N = a i.
+Proof.
+move=> jW; case: (@arg_maxnP _ j (mem W) a jW) => i iW top; exists i => //; split=> //.
+apply/eqP; rewrite eqn_leq; apply/andP; split; first by apply/bigmax_leqP => k /top.
+exact: (bigmax_sup i).
+Qed.
+Lemma bottom_of (W : {set 'I_n}) a j : j \in W -> exists2 i, i \in W &
+  (forall k, k \in W -> (a i <= a k)%N) /\ \big[minn/a j]_(k in W) a k = a i.
+Proof.
+move=> jW; case: (@arg_minnP _ j (mem W) a jW) => i iW' bot; have iW : i \in W := iW'; exists i => //; split=> //.
+apply/eqP; rewrite eqn_leq; apply/andP; split.
+  have : i \in index_enum [finType of 'I_n] by rewrite mem_index_enum.
+  elim: (index_enum _) => // k r ih; rewrite inE big_cons => /predU1P[<-|/ih le].
+    by rewrite iW geq_minl.
+  by case: ifP => // _; apply: leq_trans le; rewrite geq_minr.
+by elim/big_rec: _ => [|k m kW ih]; [exact: bot | rewrite leq_min ih bot].
+Qed.
+
+Lemma shift_layerE S v a : (forall j, j \in S j) ->
+  shift_layer S v (real_ids a) =1 real_ids (move N S v a).
+Proof.
+move=> self j; have [hi hiS [top maxE]] := top_of a (self j).
+have [lo loS [bot minE]] := bottom_of a (self j).
+have sel := @selective R n (S j) (real_ids a) j N%:R (Posz v) hi lo.
+rewrite /shift_layer [v%:R](_ : _ = (Posz v)%:~R) // sel //; first last.
+- by move=> k kS; rewrite ler_nat bot.
+- by move=> k kS; rewrite ler_nat top.
+- by exists (Posz (a j)).
+rewrite /real_ids /move -[(Posz v)%:~R]/(v%:R) eqr_nat; case: eqP => // _.
+by rewrite maxE minE natrD natrM natrB // top.
+Qed.
+Lemma max_layerE S a : (forall j, j \in S j) ->
+  max_layer S (real_ids a) =1 real_ids (fun j => (a j + C * \max_(k in S j) a k)%N).
+Proof.
+move=> self j; have [hi hiS [top maxE]] := top_of a (self j).
+rewrite /max_layer (@head_max _ _ (S j) (real_ids a) j _ hi) //.
+- by rewrite /real_ids maxE natrD natrM.
+- by apply: lt_le_trans (ler0n _ _); rewrite oppr_lt0 invr_gt0 ltr0n.
+- by move=> k kS; rewrite ler_nat top.
+Qed.
+
+Lemma head_stageE i z a : z =1 real_ids a ->
+  head_stage i z =1 real_ids (stage p N B A gamma i a).
+Proof.
+rewrite /head_stage /stage; have : all (fun vl => vl.2 < p)%N (stage_layers n p N B i).
+  by apply/allP => vl /allpairsP[q [_ /=]]; rewrite mem_iota => lp ->.
+elim: (stage_layers _ _ _ _ _) z a => [|[v l] r IH] z a //= /andP[lp all_r] e.
+apply: IH => // j; rewrite /head_sweep_layer /sweep_layer /=; case: ifP => _; last exact: e.
+by rewrite (shift_layer_ext _ _ e) shift_layerE // => k; apply: c1.
+Qed.
+Lemma head_sweepE i z a : z =1 real_ids a -> head_sweep i z =1 real_ids (sweep_to p N B A gamma i a).
+Proof. by move=> e; elim: i => //= i; apply: head_stageE. Qed.
+Lemma head_shareE t z a : z =1 real_ids a -> head_share t z =1 real_ids (ids p A C a t).
+Proof.
+move=> e; elim: t => //= t IH j; rewrite (max_layer_ext _ IH) max_layerE // => k.
+by apply: c1; rewrite ltn_pmod.
+Qed.
+Theorem head_contextE a : head_context (real_ids a) =1 real_ids (context p N B C s A gamma a).
+Proof. by apply: head_shareE; apply: head_sweepE. Qed.
+End Heads.
+
+(* (12.2): the id of a row of grid numbers z_0, ..., z_(d-1) < K is the sum of the z_c K^c. *)
+Section Grid.
+Local Open Scope nat_scope.
+Lemma digits_lt K d (f : nat -> nat) : (forall c, c < d -> f c < K) -> \sum_(c < d) f c * K ^ c < K ^ d.
+Proof.
+elim: d => [|d IH] fK; first by rewrite big_ord0.
+rewrite big_ord_recr /= expnS.
+have lt : \sum_(c < d) f c * K ^ c < K ^ d by apply: IH => c cd; apply: fK; apply: ltnW.
+apply: leq_trans (_ : (f d).+1 * K ^ d <= _); first by rewrite mulSn ltn_add2r.
+by rewrite leq_mul2r fK ?orbT.
+Qed.
+Lemma digits_inj K d (f g : nat -> nat) : (forall c, c < d -> f c < K) -> (forall c, c < d -> g c < K) ->
+  \sum_(c < d) f c * K ^ c = \sum_(c < d) g c * K ^ c -> forall c, c < d -> f c = g c.
+Proof.
+elim: d => // d IH fK gK; rewrite !big_ord_recr /=.
+have lt h : (forall c, c < d.+1 -> h c < K) -> \sum_(c < d) h c * K ^ c < K ^ d.
+  by move=> hK; apply: digits_lt => c cd; apply: hK; apply: ltnW.
+have Kd : 0 < K ^ d by apply: leq_ltn_trans (lt f fK).
+move=> e; have ed : f d = g d.
+  have := congr1 (fun m => m %/ K ^ d) e; rewrite /= !divnDMl // !divn_small ?lt //.
+move: e; rewrite ed => /addIn e c; rewrite ltnS leq_eqVlt => /predU1P[-> //|cd].
+by apply: IH e c cd => b bd; [apply: fK | apply: gK]; apply: ltnW.
+Qed.
+
+Variables (n d p K B C s : nat) (A : nat -> 'I_n -> {set 'I_n}) (gamma : nat -> 'I_n).
+Let N := K ^ d.
+Hypotheses (N1 : 1 < N) (NB : N <= B) (n0 : 0 < n) (p0 : 0 < p) (s0 : 0 < s).
+Hypotheses (c1 : condition1 p A) (c3 : full p A s).
+Hypothesis gamma_onto : forall k, exists2 i, i < n & gamma i = k.
+Hypothesis c2 : forall i, i.+1 < n -> exists2 l, l < p & gamma i \in A l (gamma i.+1).
+Hypothesis B2 : B < 2 * N.
+Hypothesis gapC : (C.+1 ^ s - C ^ s) * y N (extreme n N B) n.-1 < C ^ s.     (* (12.5) *)
+Local Notation grid := {ffun 'I_n * 'I_d -> 'I_K}.
+Definition row_id (g : grid) j := \sum_(c < d) g (j, c) * K ^ c.
+(* A position code adds e_j to the id of token j, so that those of gamma i begin at low i. *)
+Variable e : 'I_n -> nat.
+Hypothesis codes : forall i, i < n -> e (gamma i) = low n B i.
+Definition input_id (g : grid) j := e j + row_id g j.
+
+Lemma row_id_lt g j : row_id g j < N.
+Proof.
+rewrite /row_id; have [d0|d_gt0] := posnP d.
+  by rewrite big1 ?(ltnW N1) // => c _; have := ltn_ord c; rewrite [X in _ < X]d0.
+pose f c := if insub c is Some c' then (g (j, c') : nat) else 0.
+have -> : \sum_(c < d) g (j, c) * K ^ c = \sum_(c < d) f c * K ^ c.
+  by apply: eq_bigr => c _; rewrite /f valK.
+by apply: digits_lt => c cd; rewrite /f insubT /=.
+Qed.
+Lemma row_id_inj g g' j : row_id g j = row_id g' j -> forall c, g (j, c) = g' (j, c).
+Proof.
+pose f (h : grid) c := if insub c is Some c' then (h (j, c') : nat) else 0.
+have E h : row_id h j = \sum_(c < d) f h c * K ^ c by apply: eq_bigr => c _; rewrite /f valK.
+have lt h c : c < d -> f h c < K by move=> cd; rewrite /f insubT /=.
+rewrite !E => /(digits_inj (lt g) (lt g')) same c; apply: val_inj.
+by have := same c (ltn_ord c); rewrite /f !valK.
+Qed.
+Lemma input_range g : in_range n N B (fun i => input_id g (gamma i)).
+Proof.
+by move=> i ilt; rewrite /input_id codes // leq_addr ltn_add2l row_id_lt.
+Qed.
+
+(* Theorem 12.7, from grid inputs to ids, by the heads: the ids are whole numbers, all n K^(nd) are
+   distinct, and the quotient by C^s is y_n. *)
+Theorem grid_contexts (R : realFieldType) :
+  let id g := context p N B C s A gamma (input_id g) in
+  [/\ forall g j, head_context p N B C s A gamma (fun k => (input_id g k)%:R : R) j = ((id g j)%:R)%R,
+      injective (fun q : grid * 'I_n => id q.1 q.2),
+      #|[finType of grid * 'I_n]| = n * K ^ (n * d) &
+      forall g j, id g j %/ C ^ s = y N (fun i => input_id g (gamma i)) n.-1].
+Proof.
+move=> id; split=> [g j|[g j] [g' j'] /= eq_id||g j].
+- exact: head_contextE.
+- have [] := context_distinct N1 NB n0 p0 s0 c3 gamma_onto c2 B2 gapC (input_range g)
+    (input_range g') (fun i _ => erefl) (fun i _ => erefl) eq_id.
+  move=> <- same; congr (_, _); apply/ffunP => -[k c]; have [i ilt <-] := gamma_onto k.
+  by apply: row_id_inj; have := same i ilt; rewrite /input_id => /addnI.
+- by rewrite card_prod card_ffun card_prod !card_ord mulnC.
+by have [q _] := contextual_map N1 NB n0 p0 s0 c3 gamma_onto c2 B2 gapC (input_range g)
+  (fun i _ => erefl); apply: q.
+Qed.
+End Grid.

@@ -34,7 +34,7 @@ spec.loader.exec_module(check)
 MAP = check.entries()
 needs_coq = pytest.mark.skipif(
     not shutil.which("coqc") and not os.environ.get("CI"),
-    reason="no coqc here: apt-get install coq libcoq-mathcomp",
+    reason="no coqc here: book/proofs.md says what to install",
 )
 
 
