@@ -2275,6 +2275,22 @@ MUTATIONS = {
         "floor = (e - 0.5).clamp_min(0) / steps",
         "after.questions",
     ),
+    "rank_floor: a second rank": bridges(
+        "(sums - r) / (j + r)", "(sums - r) / (j + 2 * r)", "synthesis.blocks"
+    ),
+    "dobrushin: the mean of all pairs": bridges(
+        "distances.amax((-2, -1)) / 2",
+        "distances.mean((-2, -1)) / 2",
+        "synthesis.depth",
+    ),
+    "radius: the largest logit alone": bridges(
+        "lengths = logits.amax(-1) - logits.amin(-1)",
+        "lengths = logits.amax(-1)",
+        "synthesis.sharp-forgets",
+    ),
+    "attention_matrix: a masked logit is zero": partial(
+        room("five_theorems_one_matrix"), "attention"
+    )("a.masked_fill(~mask, -math.inf)", "a.masked_fill(~mask, 0)", "synthesis.hops"),
     "rank_floor: sign": bridges(
         "r[:, 0]] - 1, traces", "r[:, 0]] + 1, traces", "synthesis.rank"
     ),

@@ -130,7 +130,7 @@ def test_the_norm_at_the_end_is_that_of_each_token():
     spread = (y.var(1, correction=0, keepdim=True) + 1e-5).sqrt()
     normed = (y - y.mean(1, keepdim=True)) / spread
     wanted = float(page.diameter(normed) / page.diameter(y))
-    ratio = page.depth(**made, norm=True).value / page.depth(**made).value
+    ratio = page.depth.broken("LayerNorm", **made).value / page.depth(**made).value
     assert ratio == pytest.approx(wanted, rel=1e-9)
 
 
@@ -206,6 +206,7 @@ BROKEN = [
     ("rank", "p", lambda p: None),
     ("rank", "b", lambda b: torch.tensor(2.0, dtype=DOUBLE)),
     ("rank", "b", lambda b: b[0]),
+    ("rank", "b", lambda b: torch.eye(8, dtype=DOUBLE)),  # of rank 8, called 2
     ("rank", "r", lambda r: 2.5),
     ("blocks", "b", lambda b: torch.tensor(2.0, dtype=DOUBLE)),
     ("blocks", "b", lambda b: b[0]),
@@ -221,12 +222,12 @@ BROKEN = [
     ("sharp_forgets", "leak", lambda leak: 3),
     ("sharp_forgets", "leak", lambda leak: math.nan),
     ("sharp_forgets", "logits", lambda logits: logits[:-1]),
-    ("many", "logits", lambda logits: logits.float()),
-    ("many", "logits", lambda logits: logits[:-1]),
-    ("many", "logits", lambda logits: logits[:-40, :-40]),
+    ("many", "c", lambda c: 0),
     ("many", "R", lambda R: math.nan),
     ("many", "R", lambda R: 0.0),
     ("many", "sets", torch.zeros_like),
+    ("many", "sets", lambda sets: sets[:1]),
+    ("many", "sets", lambda sets: sets.float()),
     ("hops", "pattern", lambda pattern: 5),
     ("counting", "points", lambda points: [[math.nan, math.nan], [0, 0], [1, 1]]),
     ("counting", "box", lambda box: math.nan),
@@ -256,11 +257,6 @@ def test_the_first_point_says_how_many_coordinates_there_are():
         page.counting(**given)
 
 
-def test_the_weight_of_hops_is_called_weight():
-    with pytest.raises(ValueError, match="^weight must be a finite number"):
-        page.hops(**page.a_pattern(), weight=math.nan)
-
-
 def test_layers_without_values_leave_no_diameter():
     """0 <= 0 is true, and a skip breaks it; the bound is the one of all networks."""
     given = page.network()
@@ -268,18 +264,15 @@ def test_layers_without_values_leave_no_diameter():
     verdict = page.depth(**given)
     assert verdict.ok
     assert verdict.bound == 1 + 1e-12
-    assert not page.depth(**given, skip=True).ok
+    assert not page.depth.broken("skips", **given).ok
 
 
 def test_readers_of_one_cluster_each():
     sets = torch.eye(3, dtype=torch.bool)
-    assert page.many(cluster_logits(sets, 4, 2.0), sets, 2.0, 3).ok
+    assert page.many(sets, 4, 2.0, 3).ok
 
 
 def test_equal_sets_stay_equal():
     """0 = 0 is true: readers of the same clusters are at distance zero."""
     sets = torch.tensor([[True, True, False]] * 3)
-    logits = cluster_logits(sets, 4, 2.0)
-    assert page.many(logits, sets, 2.0, 3).ok
-    logits[-1, 0] = -2.0
-    assert not page.many(logits, sets, 2.0, 3).ok
+    assert page.many(sets, 4, 2.0, 3).ok

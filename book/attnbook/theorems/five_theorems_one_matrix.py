@@ -1,4 +1,9 @@
-"""The claims of the page `Five theorems, one matrix`."""
+"""The claims of the page `Five theorems, one matrix`.
+
+Tensors are float64 and finite; anything else is refused.
+
+Page: notebooks/synthesis/five_theorems_one_matrix
+"""
 
 from __future__ import annotations
 
@@ -19,10 +24,8 @@ from attnlib._require import (
     is_a,
     is_floating,
     is_list,
-    is_tensor,
     matches,
     numbers,
-    one_of,
     require,
     sizes,
 )
@@ -36,7 +39,7 @@ from attnlib.bridges import (
     radius,
     rank_floor,
 )
-from attnlib.certify import Verdict, at_least, at_most
+from attnlib.certify import Verdict, at_most
 from attnlib.collapse import diameter
 from attnlib.lowrank import svd_surrogate
 from attnlib.memorize import rank_one_layer
@@ -72,11 +75,15 @@ def _check_double(name: str, a) -> None:
     )
 
 
-def _check_surrogate(p, b) -> None:
-    """A square matrix P, and another of its shape."""
+def _check_surrogate(p, b, r) -> None:
+    """A square matrix P, and another of its shape, of rank at most r < n."""
     _check_matrix("p", p)
     matches("b", b, tuple(p.shape), p, "p")
     finite(b=b)
+    sizes(0, r=r)
+    require(r < len(p), f"r must be from 0 to n - 1 = {len(p) - 1}, got {r}")
+    found = int(torch.linalg.matrix_rank(b))
+    require(found <= r, f"b must have rank at most r = {r}, got {found}")
 
 
 def _check_tokens(x) -> None:
@@ -125,19 +132,17 @@ def blocks_and_surrogate(
     m=2,
     e=0.75,
     r=4,
-    surrogate: Literal["blocks", "svd", "singular", "itself"] = "blocks",
+    surrogate: Literal["blocks", "svd", "singular"] = "blocks",
 ) -> dict:
-    """The blocks, and a matrix near them, of rank n / m, r, n - 1 or n."""
+    """The blocks, and a matrix near them, of rank n / m, r, or n - 1."""
     p = block_matrix(n, m, e)
     rest = torch.full((m, m), (1 - e) / (m - 1), dtype=DOUBLE)
     if surrogate == "blocks":
         b = torch.block_diag(*[rest] * (n // m))
     elif surrogate == "svd":
         b = svd_surrogate(p, r)
-    elif surrogate == "singular":
-        b = nearest_singular(p)
     else:
-        b = p
+        b = nearest_singular(p)
     return {"p": p, "b": b, "r": r}
 
 
@@ -164,26 +169,6 @@ RANDOM = Case(random_rows)
 HAND = Case(by_hand, {"which": "lopsided"})
 
 
-def pairs_attain_the_floor() -> Verdict:
-    """Blocks of two lie exactly on the first floor, the lopsided matrix 1/6 above the
-    second, and one block of 1,000 within 1/1,000 of its limit e.
-
-    Measured: the largest distance from these numbers.
-    """
-    off = 0.0
-    for n, e in itertools.product((2, 4, 8), (0.51, 0.75, 1.0)):
-        case = blocks_and_surrogate(n=n, e=e, r=n // 2)
-        error = row_error(case["p"], case["b"])
-        floor = float(rank_floor(case["p"])[n // 2])
-        off = max(off, abs(error - (2 * e - 1)), abs(floor - (2 * e - 1)))
-    lopsided = by_hand("lopsided")
-    off = max(off, abs(float(rank_floor(lopsided["p"])[1]) - 1 / 6))
-    wide = blocks_and_surrogate(n=1000, m=1000, e=0.6)
-    off = max(off, abs(float(rank_floor(wide["p"])[1]) - 599 / 1001))
-    off = max(off, abs(row_error(wide["p"], wide["b"]) - 599 / 999))
-    return at_most(off, 1e-12)
-
-
 @claim(
     "synthesis.rank",
     cases=[
@@ -195,100 +180,58 @@ def pairs_attain_the_floor() -> Verdict:
         RANDOM.but(r=5, seed=1),
         RANDOM.but(n=3, sharp=3.0, r=1),
     ],
-    controls=[PAIRS.but(surrogate="itself")],
-    witness=pairs_attain_the_floor,
+    broken={"rows sum to two": {"_total": 2}},
 )
-def rank(p: Tensor, b: Tensor, r: int) -> Verdict:
+def rank(p: Tensor, b: Tensor, r: int, *, _total=1) -> Verdict:
     """No matrix of rank r comes nearer to P, in row sums, than two floors allow.
 
         |P - B|_inf >= 2 e_{r+1} - 1  and  >= (e_1 + ... + e_j - r) / (j + r), j > r
 
-    Hypotheses: P >= 0 with rows that sum to one, e_1 >= e_2 >= ... the largest entries
-    of its columns, and B of rank at most r, which is believed.
-    Measured: the larger floor minus the error of B, at most 1e-12.
-
-    Args:
-        p: (n, n), rows that sum to one.
-        b: (n, n).
-        r: the rank of B, from 0 to n - 1.
-
-    Returns:
-        Verdict.
-
-    Raises:
-        ValueError: for other objects than these, NaN and infinity.
+    Measured: the larger floor minus the error of B, at most 1e-12. p and b are (n, n),
+    and b has rank at most r.
 
     Claim: synthesis.rank
-    Page: notebooks/synthesis/five_theorems_one_matrix
     """
-    _check_surrogate(p, b)
-    sizes(0, r=r)
-    require(r < len(p), f"r must be from 0 to n - 1 = {len(p) - 1}, got {r}")
-    floor = float(rank_floor(p)[r])
+    _check_surrogate(p, b, r)
+    p, b = _total * p, _total * b
+    floor = float(rank_floor(p, check=_total == 1)[r])
     return at_most(floor - row_error(p, b), ROUNDING)
 
 
-def the_nearest_is_exact() -> Verdict:
-    """Twelve tokens in blocks of three, with 3/5: constant blocks, of rank 4, are 2/5
-    away, and singular blocks, of rank 8, are 1/3 away.
-
-    Measured: the largest distance from these numbers, and the ninth singular value of
-    the second matrix, which its rank makes zero.
-    """
-    case = blocks_and_surrogate(n=12, m=3, e=0.6)
-    off = abs(row_error(case["p"], case["b"]) - 2 / 5)
-    one = nearest_singular(block_matrix(3, 3, 0.6))
-    b = torch.block_diag(one, one, one, one)
-    off = max(off, abs(row_error(case["p"], b) - 1 / 3))
-    ninth = float(torch.linalg.svdvals(b)[8])
-    return at_most(max(off, ninth), 1e-12)
-
-
 TRIPLES = Case(blocks_and_surrogate, {"n": 12, "m": 3, "e": 0.6, "r": 4})
+SINGULAR = TRIPLES.but(surrogate="singular", r=11)
 
 
 @claim(
     "synthesis.blocks",
     cases=[
+        SINGULAR,
         TRIPLES,
         TRIPLES.but(surrogate="svd", r=5),
         TRIPLES.but(surrogate="svd", r=7),
         TRIPLES.but(m=4, r=3),
         TRIPLES.but(m=12, r=1),
         TRIPLES.but(m=2, r=6),
-        TRIPLES.but(surrogate="singular", r=11),
         TRIPLES.but(surrogate="svd", r=9),
     ],
-    controls=[TRIPLES.but(surrogate="singular")],
-    witness=the_nearest_is_exact,
+    broken={
+        "no gain from n - q on": {"_gain": False},
+        "rows sum to two": {"_total": 2},
+    },
 )
-def blocks(p: Tensor, b: Tensor, r: int) -> Verdict:
+def blocks(p: Tensor, b: Tensor, r: int, *, _gain=True, _total=1) -> Verdict:
     """Blocks of size m are exactly this far from the matrices of rank r, from their
     number q = n / m on.
 
         a = (em - 1) / (m - 1)  for q <= r < n - q,   a / (1 + (m - 2) c)  from n - q on
 
-    Hypotheses: P has q blocks of size m >= 2 with e >= 1/m on the diagonal and
-    c = (1 - e) / (m - 1) elsewhere, and rank(B) <= r < n; the rank of B is believed.
-    Constant blocks attain the first, singular blocks the second.
-    Measured: the distance minus the error of B, at most 1e-12.
-
-    Args:
-        p: (n, n), such blocks.
-        b: (n, n).
-        r: the rank of B, from q to n - 1.
-
-    Returns:
-        Verdict.
-
-    Raises:
-        ValueError: for other objects than these, NaN and infinity.
+    Measured: the distance minus the error of B, or what it exceeds of the floor of
+    Theorem 19.1, (m + 1) / (m - 1) times for r = q and m >= 3, once for m = 2; the
+    larger, at most 1e-12. p and b are (n, n), and b has rank at most r, q <= r < n.
 
     Claim: synthesis.blocks
-    Page: notebooks/synthesis/five_theorems_one_matrix
     """
-    _check_surrogate(p, b)
-    sizes(0, r=r)
+    _check_surrogate(p, b, r)
     n = len(p)
     e = float(p[0, 0])
     m = int((p[0] > 0).sum())
@@ -301,11 +244,19 @@ def blocks(p: Tensor, b: Tensor, r: int) -> Verdict:
     require(equal, f"p must be {n // m} equal blocks of size {m}")
     least = 1 / m - ROUNDING
     require(e >= least, f"p must have at least 1/m on the diagonal, 1/{m}, got {e}")
-    require(n // m <= r < n, f"r must be from n / m = {n // m} to {n - 1}, got {r}")
+    q = n // m
+    require(q <= r, f"r must be from n / m = {q} to {n - 1}, got {r}")
+    p, b, e = _total * p, _total * b, _total * e
     distance = (e * m - 1) / (m - 1)
-    if r >= n - n // m:
+    if _gain and r >= n - q:
         distance = distance / (1 + (m - 2) * (1 - e) / (m - 1))
-    return at_most(distance - row_error(p, b), ROUNDING)
+    over = distance - row_error(p, b)
+    floor = float(rank_floor(p, check=_total == 1)[r])
+    if m == 2:
+        over = max(over, distance - floor)
+    elif r == q:
+        over = max(over, distance - (m + 1) / (m - 1) * floor)
+    return at_most(over, ROUNDING)
 
 
 # --- logits against collapse
@@ -339,24 +290,6 @@ def gaussian_logits(n=7, seed=0) -> dict:
     return {"logits": logits, "x": x, "R": float(radius(logits))}
 
 
-def both_parts_are_attained() -> Verdict:
-    """Halves attain both inequalities; for ln 3 / 2 and two tokens tau is 1/2, and for
-    three tokens and radius ln 2 it is 5/9, both by hand.
-
-    Measured: the largest distance from equality.
-    """
-    off = 0.0
-    for n, R in itertools.product((2, 3, 7, 8), (0.1, 1.0, 4.0)):
-        logits, x, _ = halves(n, R).values()
-        p = logits.softmax(-1)
-        tau = float(dobrushin(p))
-        off = max(off, abs(tau - largest_dobrushin(n, R)))
-        off = max(off, abs(tau - float(diameter(p @ x))))
-    off = max(off, abs(largest_dobrushin(2, math.log(3) / 2) - 1 / 2))
-    off = max(off, abs(largest_dobrushin(3, math.log(2)) - 5 / 9))
-    return at_most(off, 1e-13)
-
-
 HALVES = Case(halves)
 
 
@@ -372,31 +305,20 @@ HALVES = Case(halves)
         Case(gaussian_logits, {"n": 4, "seed": 1}),
     ],
     controls=[HALVES.but(outlier=3.0)],
-    witness=both_parts_are_attained,
 )
 def contraction(logits: Tensor, x: Tensor, R: float) -> Verdict:
     """A layer leaves at most tau(P) of the diameter, and radius R bounds tau(P).
 
         diam(P X) <= tau(P) diam(X),   tau(P) <= sinh 2R / (cosh 2R + c_n) <= tanh R
 
-    Hypotheses: every row of logits lies in an interval of length 2R, which is believed;
-    no mask.
     Measured: the largest excess of a left side over its right side, the first relative
     to diam(X), in the norms 1, 2 and infinity; at most 1e-12.
 
     Args:
-        logits: (n, n), before softmax, float64.
+        logits: (n, n), before softmax, without mask; their radius R is believed.
         x: (n, d), not all tokens equal.
-        R: the radius, positive.
-
-    Returns:
-        Verdict.
-
-    Raises:
-        ValueError: for other objects than these, NaN and infinity.
 
     Claim: synthesis.logits
-    Page: notebooks/synthesis/five_theorems_one_matrix
     """
     _check_matrix("logits", logits)
     _check_tokens(x)
@@ -430,26 +352,15 @@ def network(seed=1, L=2, gain=0.2, n=7, size=3.0, causal=False) -> dict:
     return {"x": x, "layers": layers, "mask": mask}
 
 
-def two_halves_attain_it() -> Verdict:
-    """Two halves keep exactly the L-th power of what one layer may keep: tanh R for
-    even n, that is 1/2 for R = ln 3 / 2, and 5/9 for three tokens and R = ln 2.
-
-    Measured: the largest relative distance from these powers.
+def halves_in_depth(n=6, R=1.0, L=3) -> dict:
+    """Tokens 1 and -1 in two halves, and layers of one head, without values of their
+    own, whose logits are R inside and -R across, however near the tokens have come.
     """
-    off = 0.0
-    shares = (
-        (2, math.log(3) / 2, 1 / 2),
-        (6, 1.0, math.tanh(1)),
-        (8, 2.0, math.tanh(2)),
-        (3, math.log(2), 5 / 9),
-    )
-    for n, R, share in shares:
-        logits, x, _ = halves(n, R).values()
-        p = logits.softmax(-1)
-        for L in (1, 5, 10):
-            kept = float(diameter(torch.linalg.matrix_power(p, L) @ x))
-            off = max(off, abs(kept / share**L - 1))
-    return at_most(off, 1e-12)
+    x = torch.ones(n, 1, dtype=DOUBLE)
+    x[n // 2 :] = -1
+    one = torch.ones(1, 1, 1, dtype=DOUBLE)
+    layers = [Layer(R * one / math.tanh(R) ** (2 * l), one, one, one) for l in range(L)]
+    return {"x": x, "layers": layers}
 
 
 NETWORK = Case(network)
@@ -460,47 +371,37 @@ NETWORK = Case(network)
     cases=[
         NETWORK,
         NETWORK.but(gain=0.5, seed=0),
-        NETWORK.but(gain=1.5, L=4),
+        NETWORK.but(gain=1.5, L=3),
         NETWORK.but(n=2),
         NETWORK.but(causal=True, gain=1.5, L=4),
+        Case(halves_in_depth),
     ],
-    controls=[NETWORK.but(skip=True), NETWORK.but(norm=True)],
-    witness=two_halves_attain_it,
+    broken={"skips": {"_skip": True}, "LayerNorm": {"_norm": True}},
 )
 def depth(
     x: Tensor,
     layers: Sequence[Layer],
     mask: Tensor | None = None,
     *,
-    skip: bool = False,
-    norm: bool = False,
+    _skip=False,
+    _norm=False,
 ) -> Verdict:
     """After L layers the diameter is at most the product of the layers' factors times
     the first, and a factor is the sum of tau(P_h) |W_h|_2 over the heads.
 
-    Hypotheses: neither skips nor feed-forward parts nor LayerNorm; any mask.
     Measured: the diameter after the layers over the bound, at most 1 + 1e-12.
 
     Args:
         x: (n, d), not all tokens equal.
         layers: Layers; biases move all tokens alike.
         mask: (n, n), True where a token may read, or None for no mask.
-        skip: every layer adds its input, against the hypothesis.
-        norm: LayerNorm at the end, against the hypothesis.
-
-    Returns:
-        Verdict.
-
-    Raises:
-        ValueError: for other objects than these, NaN and infinity.
 
     Claim: synthesis.depth
-    Page: notebooks/synthesis/five_theorems_one_matrix
     """
     _check_tokens(x)
     check_network(x, layers)
-    y, attention = forward(x, layers, skip=skip, mask=mask, return_attention=True)
-    if norm:
+    y, attention = forward(x, layers, skip=_skip, mask=mask, return_attention=True)
+    if _norm:
         y = torch.nn.functional.layer_norm(y, y.shape[-1:])
     allowed = float(diameter(x))
     for p, layer in zip(attention, layers):
@@ -508,9 +409,9 @@ def depth(
         sizes = torch.linalg.matrix_norm(weights, 2)
         allowed = allowed * float((dobrushin(p) * sizes).sum())
     after = float(diameter(y))
-    if allowed > 0:
-        return at_most(after / allowed, 1 + 1e-12)
-    return at_most(math.inf if after > 0 else 0.0, 1 + 1e-12)
+    if allowed == 0:
+        return at_most(math.inf if after > 0 else 0.0, 1 + ROUNDING)
+    return at_most(after / allowed, 1 + ROUNDING)
 
 
 # --- memory
@@ -527,19 +428,6 @@ def permutations(n=32, leak=0.1, L=1, share=1.0, seed=0) -> dict:
     return {"logits": maps, "leak": leak}
 
 
-def the_radius_is_enough() -> Verdict:
-    """A row of the needed radius gives its token exactly 1 - leak; for ten tokens and a
-    tenth that radius is ln 81 / 2.
-
-    Measured: the largest distance from these numbers.
-    """
-    off = abs(needed_radius(10, 0.1) - math.log(81) / 2)
-    for n, leak in ((2, 0.1), (32, 0.5), (1000, 1e-3)):
-        row = permutations(n, leak)["logits"][0][0]
-        off = max(off, abs(float(row.softmax(-1).max()) - (1 - leak)))
-    return at_most(off, 1e-13)
-
-
 SHARP = Case(permutations)
 
 
@@ -554,7 +442,6 @@ SHARP = Case(permutations)
         SHARP.but(share=1.5, L=3),
     ],
     controls=[SHARP.but(share=0.95)],
-    witness=the_radius_is_enough,
 )
 def memory(logits: Sequence[Tensor], leak: float) -> Verdict:
     """A row that gives one of n tokens all but a share eps needs a radius of
@@ -562,22 +449,14 @@ def memory(logits: Sequence[Tensor], leak: float) -> Verdict:
 
         tau(P^L ... P^1) >= 2 (1 - eps)^L - 1
 
-    Hypotheses: n >= 2, no mask, and each P gives at least 1 - eps along a permutation,
-    which is believed.
     Measured: the larger of what the radii lack and of what tau lacks, at most 1e-12.
 
     Args:
-        logits: L tensors (n, n), first layer first.
-        leak: eps in (0, 1).
-
-    Returns:
-        Verdict.
-
-    Raises:
-        ValueError: for other objects than these, NaN and infinity.
+        logits: L tensors (n, n), first layer first, without mask.
+        leak: eps in (0, 1); that each P gives at least 1 - eps along a permutation is
+            believed.
 
     Claim: synthesis.memory
-    Page: notebooks/synthesis/five_theorems_one_matrix
     """
     is_list(logits=logits)
     for t, a in enumerate(logits):
@@ -609,19 +488,6 @@ def sharp_rows(n=32, R=3.0, to: Literal["own", "last", "own half"] = "own") -> d
     return {"logits": logits, "leak": 1 - float(logits.softmax(-1).amax(-1).min())}
 
 
-def permutations_attain_it() -> Verdict:
-    """Two tokens of radius ln 3 / 2 lose 1/2 a layer, and ten of radius ln 81 / 2 lose
-    1/9: each gives nine tenths to itself.
-
-    Measured: the largest distance of tau from these numbers.
-    """
-    off = 0.0
-    for n, square, loss in ((2, 3, 1 / 2), (10, 81, 1 / 9)):
-        case = sharp_rows(n, math.log(square) / 2)
-        off = max(off, abs(float(dobrushin(case["logits"].softmax(-1))) - (1 - loss)))
-    return at_most(off, 1e-13)
-
-
 ROWS = Case(sharp_rows)
 
 
@@ -629,7 +495,6 @@ ROWS = Case(sharp_rows)
     "synthesis.sharp-forgets",
     cases=[ROWS, ROWS.but(n=2, R=0.5), ROWS.but(n=1000, R=5.0), ROWS.but(to="last")],
     controls=[ROWS.but(to="own half")],
-    witness=permutations_attain_it,
 )
 def sharp_forgets(logits: Tensor, leak: float) -> Verdict:
     """Sharp rows forget: if every row gives some token all but a share eps, the layer
@@ -637,22 +502,14 @@ def sharp_forgets(logits: Tensor, leak: float) -> Verdict:
 
         tau(P) <= 1 - n (1 - eps) e^{-2R}
 
-    Hypotheses: no mask, and every row gives some token at least 1 - eps, which is
-    believed.
     Measured: tau(P) minus the bound, at most 1e-12.
 
     Args:
-        logits: (n, n), before softmax.
-        leak: eps in (0, 1).
-
-    Returns:
-        Verdict.
-
-    Raises:
-        ValueError: for other objects than these, NaN and infinity.
+        logits: (n, n), before softmax, without mask.
+        leak: eps in (0, 1); that every row gives some token at least 1 - eps is
+            believed.
 
     Claim: synthesis.sharp-forgets
-    Page: notebooks/synthesis/five_theorems_one_matrix
     """
     _check_matrix("logits", logits)
     _check_leak(leak)
@@ -681,24 +538,11 @@ def pair_sets(N: int, k: int, *, apart: int = 1, seed: int = 0) -> Tensor:
     raise ValueError(f"found only {len(words)} words of {k} bits, {apart} apart")
 
 
-def readers_and_clusters(
-    n=64,
-    k=6,
-    R=3.0,
-    L=20,
-    apart=1,
-    own: Literal["cluster", "token"] = "cluster",
-) -> dict:
-    """2k clusters of floor(n/4k) tokens, and the rest of n reads k clusters each; with
-    own="token" a memory token reads itself and not its cluster.
-    """
+def readers_and_clusters(n=64, k=6, R=3.0, L=20, apart=1) -> dict:
+    """2k clusters of floor(n/4k) tokens, and the rest of n reads k clusters each."""
     c = n // (4 * k)
     sets = pair_sets(n - 2 * k * c, k, apart=apart)
-    logits = cluster_logits(sets, c, R)
-    if own == "token":
-        m = 2 * k * c
-        logits[:m, :m] = R * (2 * torch.eye(m, dtype=DOUBLE) - 1)
-    return {"logits": logits, "sets": sets, "R": R, "L": L}
+    return {"sets": sets, "c": c, "R": R, "L": L}
 
 
 def least_distance(rows: Tensor) -> float:
@@ -717,23 +561,6 @@ def kept_by_clusters(sets: Tensor, c: int, R: float, L: int) -> float:
     return (1 - first) * (1 - spill) ** (L - 1)
 
 
-def an_eighth_is_left() -> Verdict:
-    """With k = 8 ln n bits, a quarter of them apart, n/2 of 256 tokens keep an eighth
-    for (e^2R - 1) / 16k layers: 30, at radius 5.
-
-    Measured: their least total variation then, at least 1/8.
-    """
-    n, R = 256, 5.0
-    k = math.ceil(8 * math.log(n))
-    L = int(math.expm1(2 * R) / (16 * k))
-    case = readers_and_clusters(n, k, R, L, apart=math.ceil(k / 4))
-    p = torch.softmax(case["logits"], -1)
-    rows = torch.linalg.matrix_power(p, L)[-len(case["sets"]) :]
-    if L != 30 or len(rows) < n // 2:
-        return at_least(0, 1)
-    return at_least(least_distance(rows), 1 / 8)
-
-
 READERS = Case(readers_and_clusters)
 
 
@@ -745,58 +572,35 @@ READERS = Case(readers_and_clusters)
         READERS.but(n=100, R=2.0, L=5),
         READERS.but(k=8, apart=2, R=4.0, L=60),
     ],
-    controls=[READERS.but(own="token")],
-    witness=an_eighth_is_left,
+    broken={"tokens alone": {"_alone": True}},
 )
-def many(logits: Tensor, sets: Tensor, R: float, L: int) -> Verdict:
+def many(sets: Tensor, c: int, R: float, L: int, *, _alone=False) -> Verdict:
     """Tokens that read k of q clusters keep this total variation after L layers, and
     clusters that read themselves hold it.
 
         TV = |S - S'| / k * (1 - mu) (1 - lambda)^(L - 1)
 
-    Hypotheses: n = qc + N tokens; q clusters of c tokens read themselves with logit R,
-    N tokens read the clusters of their set, of k each, with logit R; all other logits
-    are -R, and all layers are alike.
     Measured: the largest relative distance of a pair of the N from the formula, at most
-    1e-9.
+    1e-9; in the layers of `attnlib.bridges.cluster_logits`.
 
     Args:
-        logits: (n, n), clusters first; as `attnlib.bridges.cluster_logits` makes them.
-        sets: (N, q), True where a token reads a cluster; k in each row.
-        R: the radius.
-        L: layers, at least 1.
-
-    Returns:
-        Verdict.
-
-    Raises:
-        ValueError: for other objects than these, NaN and infinity.
+        sets: (N, q), N >= 2, True where a token reads a cluster; k in each row.
+        c: tokens of a cluster.
 
     Claim: synthesis.many
-    Page: notebooks/synthesis/five_theorems_one_matrix
     """
-    _check_matrix("logits", logits)
-    require((logits != logits[0]).any(), "logits: all rows read alike, not their sets")
-    is_tensor("sets", sets)
-    got = f"{sets.dtype} {tuple(sets.shape)}"
-    require(
-        sets.dtype == torch.bool and sets.dim() == 2 and len(sets) >= 2,
-        f"sets must be boolean (N, q), N at least 2, got {got}",
-    )
     _check_radius(R)
     sizes(1, L=L)
+    logits = cluster_logits(sets, c, R)
     N, q = sets.shape
+    require(N >= 2, f"sets must be at least two, got {N}")
     held = sets.sum(-1)
     require(
         bool((held == held[0]).all() & (held[0] > 0)),
         "sets must hold equally many clusters, at least one: k is one number",
     )
-    n = len(logits)
-    c = (n - N) // q
-    require(
-        c >= 1 and n == q * c + N,
-        f"logits must have qc + N rows, c at least 1, got {n}: sets is {(N, q)}",
-    )
+    if _alone:  # a token of a cluster reads itself, and not its cluster
+        logits[: q * c, : q * c] = R * (2 * torch.eye(q * c, dtype=DOUBLE) - 1)
     p = torch.softmax(logits, -1)
     rows = torch.linalg.matrix_power(p, L)[-N:]
     found = torch.pdist(rows, 1) / 2
@@ -811,7 +615,7 @@ def many(logits: Tensor, sets: Tensor, R: float, L: int) -> Verdict:
 # --- hops
 
 
-def token_codes(n: int, codes: Literal["random", "places"]) -> Tensor:
+def token_codes(n: int, codes: Literal["random", "places"] = "random") -> Tensor:
     """All 2^n inputs of two symbols, coded: (2^n, n, 1). "places" adds the place to the
     symbol, so that the codes of unlike tokens meet.
     """
@@ -837,8 +641,8 @@ def ids_after(u: Tensor, pattern: Pattern, L: int, weight: float = -0.5) -> Tens
     return u[..., 0]
 
 
-def a_pattern(name: str = "star", codes: str = "random") -> dict:
-    """One of five small patterns by name, and how its tokens are coded."""
+def a_pattern(name: str = "star") -> dict:
+    """One of six small patterns by name."""
     made = {
         "star": patterns.star(6, local=False),
         "local star": patterns.star(6),
@@ -847,22 +651,7 @@ def a_pattern(name: str = "star", codes: str = "random") -> dict:
         "dense": patterns.dense(4),
         "never": patterns.from_sets([[0, 1], [0, 1], [1, 2]]),
     }
-    return {"pattern": made[name], "codes": codes}
-
-
-def a_bare_star_in_two() -> Verdict:
-    """Six tokens, a star without neighbours: 16 connections, all 384 ids after two
-    layers, and 3^s bounds what windows of three reach.
-
-    Measured: the largest distance from these counts.
-    """
-    star = patterns.star(6, local=False)
-    found = told_apart(ids_after(token_codes(6, "random"), star, 2).flatten())
-    window = patterns.window(9, 3)
-    s = patterns.hops(window)
-    short = max(0, 9 - 3**s)
-    off = max(abs(star.connections - 16), abs(found - 384), abs(s - 8), short)
-    return at_most(off, 0)
+    return {"pattern": made[name]}
 
 
 STAR = Case(a_pattern)
@@ -871,51 +660,33 @@ STAR = Case(a_pattern)
 @claim(
     "synthesis.hops",
     cases=[STAR, *(STAR.but(name=n) for n in ("window", "cycle", "dense", "never"))],
-    controls=[STAR.but(weight=0.0), STAR.but(codes="places")],
-    witness=a_bare_star_in_two,
+    broken={
+        "no attention": {"_weight": 0.0},
+        "codes meet": {"_codes": "places"},
+    },
 )
-def hops(
-    pattern: Pattern,
-    *,
-    codes: Literal["random", "places"] = "random",
-    weight: float = -0.5,
-) -> Verdict:
+def hops(pattern: Pattern, *, _codes="random", _weight=-0.5) -> Verdict:
     """After L layers a token knows the symbols in its field, and nothing else; so all
     inputs are told apart from L = s hops on, and no sooner.
 
-    Hypotheses: every token reads itself; softmax layers with skip, one head of size
-    one, codes that differ for different pairs of place and symbol, exact arithmetic.
     Measured: over L = 0, ..., s + 1 the largest distance of the number of ids from the
-    sum of 2^(size of the field); it counts all n 2^n only for L >= s.
-
-    Args:
-        pattern: a Pattern of few tokens; n 2^n ids are made.
-        codes: "places" adds the place to the symbol, so that codes meet.
-        weight: of the head; zero is no attention.
-
-    Returns:
-        Verdict; its bound is 0.
-
-    Raises:
-        ValueError: for no Pattern, and for too many ids.
+    sum of 2^(size of the field); it counts all n 2^n only for L >= s. A pattern has few
+    tokens, as n 2^n ids are made.
 
     Claim: synthesis.hops
-    Page: notebooks/synthesis/five_theorems_one_matrix
     """
     is_a(Pattern, pattern=pattern)
-    one_of(("random", "places"), codes=codes)
-    numbers(weight=weight)
     n = pattern.n
     all_ids = n * 2**n
     require(all_ids <= MOST_IDS, f"pattern has {n} tokens, {all_ids:,} ids: too many")
     s = patterns.hops(pattern)
     most = n + 1 if s is None else s + 1
-    u = token_codes(n, codes)
+    u = token_codes(n, _codes)
     off = 0
     for L in range(most + 1):
         fields = patterns.reach(pattern, L).sum(-1)
         possible = int((2**fields).sum())
-        found = told_apart(ids_after(u, pattern, L, weight).flatten())
+        found = told_apart(ids_after(u, pattern, L, _weight).flatten())
         off = max(off, abs(found - possible))
         full = possible == all_ids
         if full != (s is not None and s <= L):
@@ -935,19 +706,6 @@ def grid(m=3, d=2, extra: Literal["none", "middle"] = "none") -> dict:
     if extra == "middle":
         points.append(tuple(delta / 2 for _ in range(d)))
     return {"points": points, "box": delta * (m - 1), "delta": delta}
-
-
-def grids_attain_it() -> Verdict:
-    """A grid of m^d points has exactly the bits it needs, and a point more needs a box
-    of log2 m bits.
-
-    Measured: the largest distance from both.
-    """
-    off = abs(needed_bits(10**30, 3) - math.log2(10**10 - 1))
-    for m, d in ((2, 1), (5, 1), (3, 2), (4, 3)):
-        off = max(off, abs(needed_bits(m**d, d) - math.log2(m - 1)))
-        off = max(off, abs(needed_bits(m**d + 1, d) - math.log2(m)))
-    return at_most(off, 1e-13)
 
 
 def _check_points(points) -> None:
@@ -972,7 +730,6 @@ GRID = Case(grid)
     "synthesis.counting",
     cases=[GRID, GRID.but(m=2, d=1), GRID.but(m=5, d=1), GRID.but(m=4, d=3)],
     controls=[GRID.but(extra="middle")],
-    witness=grids_attain_it,
 )
 def counting(
     points: Sequence[Sequence], box: Fraction | float, delta: Fraction | float
@@ -980,27 +737,14 @@ def counting(
     """N points of [0, B]^d, any two delta apart in some coordinate, have
     B / delta >= ceil(N^(1/d)) - 1.
 
-    Hypotheses: delta > 0, and the points lie in the box and are so far apart, which is
-    believed.
-    Measured: the bits that are needed minus log2(B / delta), at most 1e-12.
-
-    Args:
-        points: N >= 2 points of d numbers each.
-        box: B, the side of the box.
-        delta: the least distance in the widest coordinate.
-
-    Returns:
-        Verdict.
-
-    Raises:
-        ValueError: for other objects than these, NaN and infinity.
+    Measured: the bits that are needed minus log2(B / delta), at most 1e-12. That the
+    points lie in the box, B, and so far apart is believed.
 
     Claim: synthesis.counting
-    Page: notebooks/synthesis/five_theorems_one_matrix
     """
     _check_points(points)
     fractions(box=box, delta=delta)
     require(delta > 0, f"delta must be positive, got {delta}")
     require(box > 0, f"box must be positive, got {box}")
     have = math.log2(box / delta)
-    return at_most(needed_bits(len(points), len(points[0])) - have, 1e-12)
+    return at_most(needed_bits(len(points), len(points[0])) - have, ROUNDING)
