@@ -1314,6 +1314,24 @@ MUTATIONS = {
         "*one_for_all, d, b",
         "efficient.hash",
     ),
+    "lsh_sets: a token always sees itself": efficient(
+        "hashing",
+        "itself = (i == j) & (attend_self | lonely)",
+        "itself = i == j",
+        "efficient.rounds",
+    ),
+    "strided: half of the reach": room("complexity_table")(
+        "patterns/families",
+        "near = Window(reach, reach)",
+        "near = Window(reach // 2, reach)",
+        "efficient.two-hops",
+    ),
+    "reach: layers in the other order": room("complexity_table")(
+        "patterns/conditions",
+        "heard = at_hand.float() @ heard.float() > 0",
+        "heard = heard.float() @ at_hand.float() > 0",
+        "efficient.order",
+    ),
     "positive_features: half": efficient(
         "features",
         "keepdim=True) / 2\n",

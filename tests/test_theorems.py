@@ -140,9 +140,6 @@ def test_another_number_is_noticed():
 # Pages whose claims without a kernel do not say yet why there is none.
 UNSAID = """
 codes.kissing
-efficient.causal
-efficient.depth
-efficient.order
 """
 
 
