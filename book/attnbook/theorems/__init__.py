@@ -131,7 +131,6 @@ class Theorem:
             argument, and so breaks one hypothesis.
         broken: by its name, a mistake that the function can be told to make, and must
             then fail on the first case.
-        witness: an example of the old form.
 
     Raises:
         ValueError: if there is no case, or nothing that must fail, or a control changes
@@ -143,7 +142,6 @@ class Theorem:
     cases: Sequence[Case]
     controls: Sequence[Case] = ()
     broken: Mapping[str, dict] = field(default_factory=dict)
-    witness: Callable[[], Verdict] | None = None
 
     def __post_init__(self):
         if not self.cases:
@@ -173,13 +171,8 @@ class Theorem:
                 )
 
     def runs(self, role: str) -> Iterator[tuple[str, Callable[[], Verdict]]]:
-        """(words, call) of each run in a role: check, control or witness."""
-        if role not in ("check", "control", "witness"):
-            raise ValueError(f"role must be check, control or witness, got {role!r}")
-        if role == "witness":
-            if self.witness is not None:
-                yield self.witness.__name__, self.witness
-            return
+        """(words, call) of each run in a role, check or control."""
+        one_of(("check", "control"), role=role)
         for case in self.cases if role == "check" else self.controls:
             yield str(case), lambda case=case: case.run(self.function)
         if role == "control":
@@ -203,7 +196,6 @@ def claim(
     cases: Sequence[Case],
     controls: Sequence[Case] = (),
     broken: Mapping[str, dict] | None = None,
-    witness: Callable[[], Verdict] | None = None,
     masked: Sequence[str] = (),
     without_kernel: str = "",
 ) -> Callable[[Callable], Callable]:
@@ -224,7 +216,7 @@ def claim(
 
     Args:
         name: the id in book/claims.toml.
-        cases, controls, broken, witness: as in Theorem.
+        cases, controls, broken: as in Theorem.
         masked: arguments that may be -inf where something is left out.
         without_kernel: why the function calls no kernel of attnlib: "a count of ...".
 
@@ -267,7 +259,7 @@ def claim(
         asked.__signature__ = takes
         asked.broken = twin
         asked.without_kernel = without_kernel
-        THEOREMS[name] = Theorem(name, asked, cases, controls, mistakes, witness)
+        THEOREMS[name] = Theorem(name, asked, cases, controls, mistakes)
         return asked
 
     return enter
@@ -310,11 +302,10 @@ def check(name: str) -> Verdict:
     """
     if name not in THEOREMS:
         raise ValueError(f"no function stands for {name!r}; see theorems.table()")
-    for role in ("witness", "check"):
-        for _, run in THEOREMS[name].runs(role):
-            verdict = run()
-            if not verdict.ok:
-                return verdict
+    for _, run in THEOREMS[name].runs("check"):
+        verdict = run()
+        if not verdict.ok:
+            return verdict
     return verdict
 
 

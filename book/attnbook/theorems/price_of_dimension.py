@@ -480,6 +480,7 @@ LATTICE = Case(vectors)
         LATTICE.but(name="Leech", some=[0, 1104, 5000]),
     ],
     controls=[LATTICE.but(more=[[2, 1, 1, 1, 1, 0, 0, 0]])],
+    without_kernel="products of integers; its vectors are e8() and leech() of attnlib",
 )
 def kissing(vectors: Tensor, *, some: Sequence[int] | None = None) -> Verdict:
     """240 keys in 8 dimensions and 196560 in 24 serve all permutations at the cost 2 T:
