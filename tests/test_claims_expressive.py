@@ -162,9 +162,15 @@ def test_what_is_no_object_of_a_theorem_is_refused_by_name(name, argument, spoil
 
 
 @pytest.mark.bad_input
-def test_no_run_is_refused():
+def test_no_run_and_keys_of_another_theorem_are_refused():
     with pytest.raises(ValueError, match="runs must hold at least one entry"):
         page.smallest([])
+    with pytest.raises(ValueError, match=r"runs\[0\] must have .* lacks {'measured'}"):
+        page.smallest([{"n": [64], "k": 1}])
+    with pytest.raises(ValueError, match="keys must be one of"):
+        page.plain(**page.pattern(), keys="sphere")
+    with pytest.raises(ValueError, match="keys must be one of"):
+        page.interpolated(**page.pattern(), keys="gaussian")
 
 
 @pytest.mark.bad_input

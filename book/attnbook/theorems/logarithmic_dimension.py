@@ -19,6 +19,7 @@ from attnlib._require import (
     is_tensor,
     matches,
     numbers,
+    one_of,
     pair_mask,
     require,
     sizes,
@@ -371,6 +372,7 @@ def plain(
     Claim: expressive.plain
     Page: notebooks/sparse_patterns/logarithmic_dimension
     """
+    one_of(("gaussian", "signs"), keys=keys)
     gamma = math.exp(_check_pattern(columns, log_weights, draws))
     n, k = columns.shape
     d = plain_dimension(n, k, gamma=gamma, eps1=eps1, eps2=eps2)
@@ -576,7 +578,9 @@ def smallest(runs: Sequence[dict]) -> Verdict:
     Page: notebooks/sparse_patterns/logarithmic_dimension
     """
     worst = 0.0
-    for run in runs:
+    for i, run in enumerate(runs):
+        missing = {"n", "k", "measured"} - run.keys()
+        require(not missing, f"runs[{i}] must have n, k and measured, lacks {missing}")
         k = run["k"]
         level = run.get("level", 2)
         n = torch.tensor(run["n"], dtype=torch.float64)
