@@ -174,6 +174,29 @@ def _arrow(ax, start, end, colour: str, style: str = "-") -> None:
 # --- measurements
 
 
+def over_steps(steps: Sequence[int], runs: dict[str, Sequence[Sequence]]) -> Figure:
+    """Training accuracy of two models over the number of steps, and the built network.
+
+    Args:
+        steps: of each run.
+        runs: model -> for each number of steps the accuracy of each seed.
+    """
+    fig, ax = new(size=(6.0, 2.8))
+    for (name, found), color, style in zip(
+        runs.items(), (BLUE, VERMILLION), ("o-", "s--")
+    ):
+        ax.plot(
+            steps, [fmean(seeds) for seeds in found], style, color=color, label=name
+        )
+    ax.axhline(1, color="black", ls=":", label="built")
+    ax.set(xscale="log", xlabel="steps of training", ylabel="share of right labels")
+    ax.set(xticks=steps, ylim=(0.35, 1.04))
+    ax.minorticks_off()
+    ax.xaxis.set_major_formatter("{x:,.0f}")
+    ax.legend(fontsize=9)
+    return fig
+
+
 def accuracies(runs: dict[str, Sequence[float]]) -> Figure:
     """Training accuracy of each model, a mark a seed, and the line of the exact
     network.
