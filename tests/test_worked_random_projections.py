@@ -34,18 +34,6 @@ def test_rates_by_hand():
     assert failure_bound(40, 0.5) == pytest.approx(float(usual), rel=1e-12)
 
 
-def test_two_tokens_by_hand():
-    """x = (1/2, 1/2), y = (1, -1), R = (a b): x'y = 0 and x'R'Ry = (a^2 - b^2) / 2."""
-    left = certify.row_stochastic([[1, 1]])
-    right = certify.exact([[1], [-1]])
-    least = Fraction(100)
-    for a, b in itertools.combinations(range(9), 2):
-        gram = certify.exact([[a * a, a * b], [a * b, b * b]])
-        [[kept]] = certify.product(left, gram, right)
-        least = min(least, abs(kept))
-    assert least == Fraction(1, 2)
-
-
 def test_the_exact_law_asks_for_fewer_rows():
     """512 norms at delta = 1/20 and eps = 1/2, where the bound asks for 318."""
     k = required_dimension(0.5, 0.05, union=512)

@@ -476,16 +476,13 @@ def memory(logits: Sequence[Tensor], leak: float) -> Verdict:
 
 
 def sharp_rows(n=32, R=3.0, to: Literal["own", "last", "own half"] = "own") -> dict:
-    """Logits R where a token looks and -R elsewhere: at a token of its own, or at the
-    last, and then the leak is theirs; or at its half, with a leak that is not.
+    """Logits R where a token looks and -R elsewhere: at a token of its own, at the
+    last, or at its half. The leak is that of a row that looks at one token.
     """
-    if to == "own half":
-        return {"logits": halves(n, R)["logits"], "leak": 0.1}
-    looks = torch.eye(n, dtype=DOUBLE)
-    if to == "last":
-        looks = looks[-1:].expand(n, n)
-    logits = R * (2 * looks - 1)
-    return {"logits": logits, "leak": 1 - float(logits.softmax(-1).amax(-1).min())}
+    own = R * (2 * torch.eye(n, dtype=DOUBLE) - 1)
+    logits = {"own": own, "last": own[-1:].expand(n, n)}
+    logits["own half"] = halves(n, R)["logits"]
+    return {"logits": logits[to], "leak": 1 - float(own.softmax(-1).amax(-1).min())}
 
 
 ROWS = Case(sharp_rows)

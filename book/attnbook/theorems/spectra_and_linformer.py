@@ -214,24 +214,21 @@ def fixed_mixtures(mixtures=3, n=6, seed=5) -> dict:
 
 
 def random_mixtures(mixtures=3, n=6, i=0, alike=False) -> dict:
-    """E and F, drawn; or mixtures of keys all alike, with values that cancel."""
+    """E, drawn, or with all rows alike; F, drawn, with columns that sum to zero."""
     e, f = drawn((mixtures, n), (mixtures, n))
     if alike:
         e = torch.ones(mixtures, n, dtype=torch.float64)
-        f = f - f.mean(0)
-    return {"e": e, "f": f, "i": i}
+    return {"e": e, "f": f - f.mean(0), "i": i}
 
 
-def peaked_rows(n=400, seed=0, rows="peaked") -> dict:
-    """A softmax matrix with long logits and values of width three; or a uniform one
-    with values all alike.
+def peaked_rows(n=400, seed=0, spread=6.0, values="drawn") -> dict:
+    """A softmax matrix, with long logits or others, and values of width three, drawn or
+    all alike.
     """
-    p = stochastic(n, seed, spread=6.0)
     (v,) = drawn((n, 3), seed=seed)
-    if rows == "uniform":
-        p = torch.full((n, n), 1 / n, dtype=torch.float64)
-        v = torch.ones(n, 3, dtype=torch.float64)
-    return {"p": p, "v": v, "eps": 0.5}
+    if values == "alike":
+        v = torch.ones_like(v)
+    return {"p": stochastic(n, seed, spread), "v": v, "eps": 0.5}
 
 
 def gaussian_draws(n=4, k=8, draws=4000, seed=0) -> dict:
@@ -825,12 +822,13 @@ def future_is_seen(e: Tensor, f: Tensor, i: int = 0) -> Verdict:
 
 
 PEAKED = Case(peaked_rows)
+ALIKE = PEAKED.but(values="alike")
 
 
 @claim(
     "lowrank.vacuous",
-    cases=[PEAKED, PEAKED.but(seed=1), PEAKED.but(seed=2), PEAKED.but(n=800)],
-    controls=[PEAKED.but(rows="uniform")],
+    cases=[ALIKE, PEAKED, PEAKED.but(seed=1), PEAKED.but(seed=2), PEAKED.but(n=800)],
+    controls=[ALIKE.but(spread=0.0)],
     without_kernel="lengths of rows and values: the output is zero",
 )
 def zero_output(p: Tensor, v: Tensor, eps: float) -> Verdict:
