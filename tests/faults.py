@@ -1,7 +1,8 @@
 """Ways to break attnlib: for each kernel some mutations, and what must notice them.
 
-A mutation replaces one piece of source of attnlib, in a process of its own, forked from
-one that has the library. test_teeth asks the claims, test_teeth_pages the pages.
+A mutation replaces a piece of code, wherever its shape stands (shapes.py), in a process
+of its own, forked from one that has the library. test_teeth asks the claims,
+test_teeth_pages the pages.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from functools import partial
 from pathlib import Path
 from types import CodeType, FunctionType
 from typing import NamedTuple
+
+from shapes import replaced
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = {  # module of attnbook.theorems -> its page
@@ -144,8 +147,8 @@ MUTATIONS = {
     ),
     "forward: sign of the skip": paths(
         "_blocks",
-        "x + y if skip",
-        "x - y if skip",
+        "x + y if skip else y",
+        "x - y if skip else y",
         "paths.skip",
     ),
     "forward: order of the heads": paths(
@@ -204,8 +207,8 @@ MUTATIONS = {
     ),
     "_by_length: order of the heads": paths(
         "paths",
-        "v.shape[-3:]).movedim(-5, -2)",
-        "v.shape[-3:]).flip(-5).movedim(-5, -2)",
+        "y.unflatten(-1, v.shape[-3:])",
+        "y.unflatten(-1, v.shape[-3:]).flip(-5)",
         "paths.sums",
     ),
     "_by_length: a state that is zero": paths(
@@ -222,8 +225,8 @@ MUTATIONS = {
     ),
     "path_counts: no skip": paths(
         "paths",
-        "counts + [0] if skip",
-        "[0 * c for c in counts] + [0] if skip",
+        "counts + [0] if skip else [0] * (len(counts) + 1)",
+        ("[0 * c for c in counts] + [0] if skip else [0] * (len(counts) + 1)"),
         "paths.lengths",
     ),
     "path_norms: one sign a layer": paths(
@@ -235,14 +238,14 @@ MUTATIONS = {
     ),
     "certify.network: sign of z": paths(
         "certify/__init__",
-        "_scaled(z, _add(",
-        "_scaled(-z, _add(",
+        "_scaled(z, _add(*_heads(x, p, w, u)))",
+        "_scaled(-z, _add(*_heads(x, p, w, u)))",
         "paths.row-sums",
     ),
     "certify.path_sum: sign of a node": paths(
         "certify/__init__",
-        "/ (node - other)",
-        "/ (node + other)",
+        "(a - b) / (node - other)",
+        "(a - b) / (node + other)",
         "paths.row-sums",
     ),
     "certify.decomposition_gap: bias": paths(
@@ -267,7 +270,7 @@ MUTATIONS = {
         "collapse.recursion",
     ),
     "_layer: first row": collapse(
-        "collapse", "    e = e - first\n", "", "collapse.recursion"
+        "collapse", "e = e - first", "", "collapse.recursion"
     ),
     "_layer: pivot": collapse(
         "collapse",
@@ -277,8 +280,8 @@ MUTATIONS = {
     ),
     "_recentre: the mean is lost": collapse(
         "collapse",
-        "return x + _scaled(mean, size)",
-        "return x",
+        "x + _scaled(mean, size)",
+        "x",
         "collapse.recursion",
     ),
     "composite_norm: axis": collapse(
@@ -289,8 +292,8 @@ MUTATIONS = {
     ),
     "log_bound: square in place of cube": collapse(
         "collapse",
-        "-math.inf, c + 3 * u)",
-        "-math.inf, c + 4 * u)",
+        "torch.where(zero, -math.inf, c + 3 * u)",
+        "torch.where(zero, -math.inf, c + 4 * u)",
         "collapse.multi-head",
     ),
     "_log_norms: the least spread of a head": collapse(
@@ -325,8 +328,8 @@ MUTATIONS = {
     ),
     "_log_factor: one factor of the distance": collapse(
         "collapse",
-        "math.log(4) + 2 * u.unsqueeze(-1)",
-        "math.log(4) + 1 * u.unsqueeze(-1)",
+        "2 * u.unsqueeze(-1)",
+        "1 * u.unsqueeze(-1)",
         "collapse.cube",
     ),
     "log_diameter_bound: no root of d_qk": collapse(
@@ -343,8 +346,8 @@ MUTATIONS = {
     ),
     "_log_g: sign": collapse(
         "collapse",
-        "(-torch.expm1(-y)).log() - log_y",
-        "(-torch.expm1(-y)).log() - 3 * log_y - 2 * y",
+        "y + (-torch.expm1(-y)).log() - log_y",
+        "y + (-torch.expm1(-y)).log() - 3 * log_y - 2 * y",
         "collapse.multi-head",
         page=False,
     ),
@@ -362,14 +365,14 @@ MUTATIONS = {
     ),
     "around: a skip where none is": collapse(
         "_blocks",
-        "y = x + y if skip",
-        "y = x + y if not skip",
+        "x + y if skip else y",
+        "x + y if not skip else y",
         "collapse.one-layer",
     ),
     "forward: who is heard, not who hears": collapse(
         "attention",
-        "heads = p @ _project(",
-        "heads = p.mT @ _project(",
+        "p @ _project(x.unsqueeze(-3), layer.w_v, layer.b_v)",
+        "p.mT @ _project(x.unsqueeze(-3), layer.w_v, layer.b_v)",
         "collapse.rows",
     ),
     "forward: outputs doubled": collapse(
@@ -386,8 +389,8 @@ MUTATIONS = {
     ),
     "_recentre: a size that is not carried": collapse(
         "collapse",
-        "r, size + norm.log()",
-        "r, size",
+        "size + norm.log()",
+        "size",
         "collapse.bound",
     ),
     "_layer: one root too many": collapse(
@@ -404,8 +407,8 @@ MUTATIONS = {
     ),
     "_difference: twice": collapse(
         "collapse",
-        "small = s * log_ratio",
-        "small = 2 * s * log_ratio",
+        "s * log_ratio.clamp_max(1).expm1()",
+        "2 * s * log_ratio.clamp_max(1).expm1()",
         "collapse.half",
     ),
     "certify.log_residuals: scale": collapse(
@@ -433,7 +436,7 @@ MUTATIONS = {
         "lowrank.pairs",
     ),
     "linformer_attention: sign": lowrank(
-        "lowrank", "@ keys.mT", "@ -keys.mT", "lowrank.pairs"
+        "lowrank", "q * scale @ keys.mT", "q * scale @ -keys.mT", "lowrank.pairs"
     ),
     "linformer_attention: e for f": lowrank(
         "lowrank", "f[..., :n] @ v", "e[..., :n] @ v", "lowrank.kernel"
@@ -443,14 +446,22 @@ MUTATIONS = {
     ),
     "linformer_attention: the tokens, unmixed": lowrank(
         "lowrank",
-        "keys = e[..., :n] @ k\n    values = f[..., :n] @ v",
-        "keys = k\n    values = v",
+        ("keys = e[..., :n] @ k\nvalues = f[..., :n] @ v"),
+        ("keys = k\nvalues = v"),
         "lowrank.covering",
     ),
     "certify.rank: without the last row": lowrank(
         "certify/matrices",
-        "for row in exact(matrix):",
-        "for row in exact(matrix)[:-1]:",
+        (
+            "for row in exact(matrix):\n"
+            "    rows.append([QQ(entry.numerator, entry.denominator) "
+            "for entry in row])"
+        ),
+        (
+            "for row in exact(matrix)[:-1]:\n"
+            "    rows.append([QQ(entry.numerator, entry.denominator) "
+            "for entry in row])"
+        ),
         "lowrank.full-rank",
     ),
     "svd_surrogate: one value too few": lowrank(
@@ -476,14 +487,14 @@ MUTATIONS = {
     ),
     "chance: standard deviation": lowrank(
         "theorems/spectra_and_linformer",
-        "math.exp(delta) / math.sqrt(n)",
-        "math.exp(delta) / n",
+        "target * math.exp(delta) / math.sqrt(n)",
+        "target * math.exp(delta) / n",
         "lowrank.theorem-2",
     ),
     "share_of_the_circle: sign": lowrank(
         "theorems/spectra_and_linformer",
-        "Fraction(-(n - m)",
-        "Fraction((n - m)",
+        "-(n - m) * (2 + m)",
+        "(n - m) * (2 + m)",
         "lowrank.winners",
     ),
     "moment_queries: sign of the sine": codes(
@@ -494,32 +505,38 @@ MUTATIONS = {
     ),
     "moment_queries: scale of the bump": codes(
         "codes/__init__",
-        "factors = 2 * torch.sin(",
-        "factors = 4 * torch.sin(",
+        "2 * torch.sin(angles).square()",
+        "4 * torch.sin(angles).square()",
         "codes.moment",
     ),
     "moment_queries: axis of the product": codes(
         "codes/__init__",
-        "c = ratios.amax(1)",
-        "c = ratios.amax(0)",
+        "ratios.amax(1)",
+        "ratios.amax(0)",
         "codes.moment",
     ),
     "moment_keys: scale": codes(
         "codes/__init__",
-        ".flatten(1) / math.sqrt(k)\n\n\ndef moment_queries",
-        ".flatten(1) / k\n\n\ndef moment_queries",
+        "pairs.flatten(1) / math.sqrt(k)",
+        "pairs.flatten(1) / k",
         "codes.moment",
     ),
     "margins: least of the others": codes(
         "codes/__init__",
-        "own, -math.inf)\n        found.append(least - others.amax(1))",
-        "own, math.inf)\n        found.append(least - others.amin(1))",
+        (
+            "others = logits.scatter(1, own, -math.inf)\n"
+            "found.append(least - others.amax(1))"
+        ),
+        (
+            "others = logits.scatter(1, own, math.inf)\n"
+            "found.append(least - others.amin(1))"
+        ),
         "codes.circle",
     ),
     "code_from: the radius": codes(
         "codes/__init__",
-        "along.square() + 4 - x",
-        "along.square() + 9 - x",
+        "along.square() + 4",
+        "along.square() + 9",
         "codes.law",
     ),
     "code_from: axis": codes(
@@ -536,8 +553,8 @@ MUTATIONS = {
     ),
     "cap: power": codes(
         "expressive/dimensions",
-        "mpmath.betainc((d - 1) / 2, 0.5, 0",
-        "mpmath.betainc(d / 2, 0.5, 0",
+        ("mpmath.betainc((d - 1) / 2, 0.5, 0, square_sine, regularized=True)"),
+        ("mpmath.betainc(d / 2, 0.5, 0, square_sine, regularized=True)"),
         "codes.factor-four",
     ),
     "price: the angle is not doubled": codes(
@@ -548,27 +565,29 @@ MUTATIONS = {
     ),
     "settle: level": enough(
         "expressive/redraw",
-        "(least - top >= gap + 3",
-        "(least - top >= gap / 2 + 3",
+        "gap + 3 * rounding",
+        "gap / 2 + 3 * rounding",
         "codes.redraw",
     ),
     "settle: rows whose worst key is redrawn": enough(
         "expressive/redraw",
-        "stale = (new_worst | new_on_row)",
-        "stale = new_on_row",
+        "new_worst | new_on_row",
+        "new_on_row",
         "codes.redraw",
         page=False,
     ),
     "settle: rows with a redrawn key": enough(
         "expressive/redraw",
-        "stale = (new_worst | new_on_row)",
-        "stale = new_worst",
+        "new_worst | new_on_row",
+        "new_worst",
         "codes.redraw",
     ),
     "settle: redrawn keys are compared with no row": enough(
         "expressive/redraw",
-        "worst = torch.where(found > top, which, worst)\n"
-        "        top = torch.maximum(top, found)",
+        (
+            "worst = torch.where(found > top, which, worst)\n"
+            "top = torch.maximum(top, found)"
+        ),
         "pass",
         "codes.redraw",
     ),
@@ -587,8 +606,8 @@ MUTATIONS = {
     ),
     "e8: parity": codes(
         "codes/exact",
-        "for v in signs if math.prod(v) > 0",
-        "for v in signs if math.prod(v) > -2",
+        "math.prod(v) > 0",
+        "math.prod(v) > -2",
         "codes.kissing",
     ),
     "golay: generator": codes(
@@ -599,8 +618,8 @@ MUTATIONS = {
     ),
     "leech: sign of the threes": codes(
         "codes/exact",
-        "threes = 1 - 4 * torch.eye(",
-        "threes = 1 + 2 * torch.eye(",
+        "1 - 4 * torch.eye(24, dtype=torch.int64)",
+        "1 + 2 * torch.eye(24, dtype=torch.int64)",
         "codes.kissing",
     ),
     "line_order: complement": enough(
@@ -629,8 +648,8 @@ MUTATIONS = {
     ),
     "enough_dimensions: the sine": codes(
         "theorems/price_of_dimension",
-        "1 + math.ceil(2 * math.log(n / 2)",
-        "1 + math.ceil(math.log(n / 2) / 2",
+        "2 * math.log(n / 2)",
+        "math.log(n / 2) / 2",
         "codes.log",
     ),
     "packed_logits: the diameter for the radius": codes(
@@ -653,14 +672,14 @@ MUTATIONS = {
     ),
     "sign_rank: sign of the change of basis": enough(
         "theorems/what_is_enough",
-        "q = [a[i] - Fraction(",
-        "q = [a[i] + Fraction(",
+        "a[i] - Fraction(a[at] * plus[i], plus[at])",
+        "a[i] + Fraction(a[at] * plus[i], plus[at])",
         "codes.sign-rank",
     ),
     "counting_signs: one row's variables": enough(
         "theorems/what_is_enough",
-        "bound = n * (2 * d + 1) * math.log(",
-        "bound = n * math.log(",
+        "n * (2 * d + 1)",
+        "n",
         "codes.counting",
     ),
     "certify.norms: axis": questions(
@@ -758,8 +777,8 @@ MUTATIONS = {
     ),
     "layer_norm: axis": escaping(
         "_blocks",
-        "F.layer_norm(x, x.shape[-1:]",
-        "F.layer_norm(x, x.shape[-2:]",
+        ("F.layer_norm(x, x.shape[-1:], norm.gain, norm.bias, norm.eps)"),
+        ("F.layer_norm(x, x.shape[-2:], norm.gain, norm.bias, norm.eps)"),
         "escaping.norm-side",
     ),
     "layer_norm: features": escaping(
@@ -770,8 +789,8 @@ MUTATIONS = {
     ),
     "layer_norm: eps": escaping(
         "_blocks",
-        "norm.bias, norm.eps)",
-        "norm.bias, 2 * norm.eps)",
+        ("F.layer_norm(x, x.shape[-1:], norm.gain, norm.bias, norm.eps)"),
+        ("F.layer_norm(x, x.shape[-1:], norm.gain, norm.bias, 2 * norm.eps)"),
         "escaping.norm-centre",
     ),
     "around: order of the norm": escaping(
@@ -782,17 +801,20 @@ MUTATIONS = {
     ),
     "around: sign of the skip": escaping(
         "_blocks",
-        "y = x + y if skip",
-        "y = x - 2 * y if skip",
+        "x + y if skip else y",
+        "x - 2 * y if skip else y",
         "escaping.skip",
     ),
     "attention_matrix: side of the mask": escaping(
-        "attention", "a.masked_fill(~mask", "a.mT.masked_fill(~mask", "escaping.causal"
+        "attention",
+        "a.masked_fill(~mask, -math.inf)",
+        "a.mT.masked_fill(~mask, -math.inf)",
+        "escaping.causal",
     ),
     "certificate: half of a row's distance": escaping(
         "theorems/escaping_collapse",
-        "attention, attention, p=1).amax((-2, -1)) / 2",
-        "attention, attention, p=1).amax((-2, -1))",
+        ("torch.cdist(attention, attention, p=1).amax((-2, -1)) / 2"),
+        "torch.cdist(attention, attention, p=1).amax((-2, -1))",
         "collapse.relative",
     ),
     "certificate: where the mean leans": escaping(
@@ -827,14 +849,14 @@ MUTATIONS = {
     ),
     "around: heads speak twice": escaping(
         "_blocks",
-        "y = x + y if skip",
-        "y = x + 2 * y if skip",
+        "x + y if skip else y",
+        "x + 2 * y if skip else y",
         "escaping.depth",
     ),
     "layer_norm: half of eps": escaping(
         "_blocks",
-        "norm.bias, norm.eps)",
-        "norm.bias, norm.eps / 2)",
+        ("F.layer_norm(x, x.shape[-1:], norm.gain, norm.bias, norm.eps)"),
+        ("F.layer_norm(x, x.shape[-1:], norm.gain, norm.bias, norm.eps / 2)"),
         "escaping.norm",
     ),
     "projection: scale of Gaussian entries": jl(
@@ -859,17 +881,20 @@ MUTATIONS = {
     ),
     "projection: axis of sparse columns": jl(
         "lowrank",
-        ".argsort(0)[:s]",
-        ".argsort(1)[:s].clamp(max=k - 1)",
+        "places.argsort(0)[:s]",
+        "places.argsort(1)[:s].clamp(max=k - 1)",
         "jl.countsketch",
     ),
     "projection: signs of srht": jl(
-        "lowrank", "return signs * _sylvester", "return _sylvester", "jl.families"
+        "lowrank",
+        "signs * _sylvester(rows, columns)",
+        "_sylvester(rows, columns)",
+        "jl.families",
     ),
     "_sylvester: sign": jl(
         "lowrank",
-        "1.0 - 2.0 * (common & 1)",
-        "1.0 - 1.0 * (common & 1)",
+        "2.0 * (common & 1).double()",
+        "1.0 * (common & 1).double()",
         "jl.families",
     ),
     "hadamard: sign": jl(
@@ -880,8 +905,8 @@ MUTATIONS = {
     ),
     "_failures: upper tail": jl(
         "lowrank",
-        "gammaincc(a, a * (1 + eps))",
-        "gammaincc(a, a * (1 + 2 * eps))",
+        "torch.special.gammaincc(a, a * (1 + eps))",
+        "torch.special.gammaincc(a, a * (1 + 2 * eps))",
         "jl.norm-law",
     ),
     "_failures: sign": jl(
@@ -977,18 +1002,18 @@ MUTATIONS = {
         "efficacy.weight",
     ),
     "length_bounds: one head": efficacy(
-        "* w_norms).sum(-1)",
-        "* w_norms).amin(-1)",
+        "(p_norms * w_norms).sum",
+        "(p_norms * w_norms).amin",
         "efficacy.weight",
     ),
     "length_bounds: Frobenius norms of W": efficacy(
-        "matrix_norm(layer.w_v @ layer.w_o, 2)",
-        "matrix_norm(layer.w_v @ layer.w_o)",
+        "torch.linalg.matrix_norm(layer.w_v @ layer.w_o, 2)",
+        "torch.linalg.matrix_norm(layer.w_v @ layer.w_o)",
         "efficacy.weight",
     ),
     "length_bounds: Frobenius norms of P": efficacy(
-        "matrix_norm(p, 2)",
-        "matrix_norm(p)",
+        "torch.linalg.matrix_norm(p, 2)",
+        "torch.linalg.matrix_norm(p)",
         "efficacy.weight",
     ),
     "logit_parts: sign of the bias": efficacy(
@@ -1003,8 +1028,26 @@ MUTATIONS = {
     ),
     "restrict: a layer too many": Mutation(
         "paths",
-        "        kept.append(Layer(**weights))",
-        "        kept += [Layer(**weights), layer]",
+        (
+            "for layer, h in zip(layers, path):\n"
+            "    if h is None:\n"
+            "        continue\n"
+            "    weights = layer._asdict()\n"
+            "    for name, w in weights.items():\n"
+            "        if w is not None and name != 'b_o':\n"
+            "            weights[name] = w[h:h + 1]\n"
+            "    kept.append(Layer(**weights))"
+        ),
+        (
+            "for layer, h in zip(layers, path):\n"
+            "    if h is None:\n"
+            "        continue\n"
+            "    weights = layer._asdict()\n"
+            "    for name, w in weights.items():\n"
+            "        if w is not None and name != 'b_o':\n"
+            "            weights[name] = w[h:h + 1]\n"
+            "    kept += [Layer(**weights), layer]"
+        ),
         "efficacy.first-order",
         True,
         "path_efficacy",
@@ -1035,8 +1078,16 @@ MUTATIONS = {
     ),
     "certify.rank: the first row alone": questions(
         "certify/matrices",
-        "for row in exact(matrix):\n        rows",
-        "for row in exact(matrix)[:1]:\n        rows",
+        (
+            "for row in exact(matrix):\n"
+            "    rows.append([QQ(entry.numerator, entry.denominator) "
+            "for entry in row])"
+        ),
+        (
+            "for row in exact(matrix)[:1]:\n"
+            "    rows.append([QQ(entry.numerator, entry.denominator) "
+            "for entry in row])"
+        ),
         "questions.low-rank",
     ),
     "bit_product: the last table alone": patterns(
@@ -1083,14 +1134,14 @@ MUTATIONS = {
     ),
     "hops: too few squares": patterns(
         "conditions",
-        "else (n - 1) ** 2 + 1",
-        "else n",
+        "(n - 1) ** 2 + 1",
+        "n",
         "patterns.checker",
     ),
     "exact: pairs of global tokens": patterns(
         "exact",
-        "- g * (g - 1)",
-        "+ g * (g - 1)",
+        "2 * g * (n - 1 - h) - g * (g - 1)",
+        "2 * g * (n - 1 - h) + g * (g - 1)",
         "patterns.longformer",
         page=False,
     ),
@@ -1114,21 +1165,31 @@ MUTATIONS = {
     ),
     "check: self-loops of the first step alone": patterns(
         "conditions",
-        "for step in range(pattern.p):\n        missing =",
-        "for step in range(1):\n        missing =",
+        (
+            "for step in range(pattern.p):\n"
+            "    missing = (~pattern.reads(step, i, i)).nonzero()\n"
+            "    if len(missing):\n"
+            "        return (int(missing[0]), step)"
+        ),
+        (
+            "for step in range(1):\n"
+            "    missing = (~pattern.reads(step, i, i)).nonzero()\n"
+            "    if len(missing):\n"
+            "        return (int(missing[0]), step)"
+        ),
         "patterns.checker",
         page=False,
     ),
     "random: one draw for all": patterns(
         "families",
-        "torch.randperm(n, generator=generator, ",
-        "torch.randperm(n, generator=generator.manual_seed(1), ",
+        "torch.randperm(n, generator=generator, device=device)",
+        ("torch.randperm(n, generator=generator.manual_seed(1), device=device)"),
         "patterns.random",
     ),
     "hops: the last layer of a period": patterns(
         "conditions",
-        "s < (periods + 1) * pattern.p:",
-        "s < (periods + 1) * pattern.p - 1:",
+        "(periods + 1) * pattern.p",
+        "(periods + 1) * pattern.p - 1",
         "patterns.hops",
     ),
     "causal: the future stays": patterns(
@@ -1179,12 +1240,15 @@ MUTATIONS = {
         "patterns.continuous",
     ),
     "_softmax: scale": tiles(
-        "kernel", "mask, scale=1.0)", "mask, scale=2.0)", "sparse.exact"
+        "kernel",
+        "_flash(q, k, v, attn_mask=mask, scale=1.0)",
+        "_flash(q, k, v, attn_mask=mask, scale=2.0)",
+        "sparse.exact",
     ),
     "_merge_: sign": tiles(
         "kernel",
-        "weight = (l - _finite",
-        "weight = (lse - _finite",
+        "l - _finite(total)",
+        "lse - _finite(total)",
         "sparse.merge",
     ),
     "_merge_: maximum for the sum": tiles(
@@ -1220,15 +1284,15 @@ MUTATIONS = {
     ),
     "gradients: sign of the part of lse": tiles(
         "kernel",
-        "- g_lse[..., None]",
-        "+ g_lse[..., None]",
+        "dots - g_lse[..., None]",
+        "dots + g_lse[..., None]",
         "sparse.gradient",
         page=False,
     ),
     "_add_tiles: sign of the drift": tiles(
         "kernel",
-        "torch.baddbmm(-drift",
-        "torch.baddbmm(drift",
+        "torch.baddbmm(-drift, g, v.mT)",
+        "torch.baddbmm(drift, g, v.mT)",
         "sparse.gradient",
         page=False,
     ),
@@ -1241,8 +1305,8 @@ MUTATIONS = {
     ),
     "_dots: scale": tiles(
         "kernel",
-        "y.mT, beta=0.0)",
-        "y.mT, beta=0.0, alpha=2.0)",
+        "torch.sparse.sampled_addmm(zero, x, y.mT, beta=0.0)",
+        ("torch.sparse.sampled_addmm(zero, x, y.mT, beta=0.0, alpha=2.0)"),
         "sparse.merge",
         page=False,
     ),
@@ -1255,34 +1319,34 @@ MUTATIONS = {
     ),
     "entries_of: rows for columns": tiles(
         "tiles",
-        "Entries(crow, rows, columns,",
-        "Entries(crow, rows, rows,",
+        "Entries(crow, rows, columns, crow_t, rows[turn], turn)",
+        "Entries(crow, rows, rows, crow_t, rows[turn], turn)",
         "sparse.merge",
         page=False,
     ),
     "_add_pairs: sign of the drift": tiles(
         "kernel",
-        "(_dots(entries, g, v) - drift",
-        "(_dots(entries, g, v) + drift",
+        "_dots(entries, g, v) - drift_i",
+        "_dots(entries, g, v) + drift_i",
         "sparse.gradient",
         page=False,
     ),
     "_add_tiles: overlapping tiles": tiles(
         "kernel",
-        "dk.index_add_(0",
-        "dk.index_copy_(0",
+        "dk.index_add_(0, read, (ds.mT @ q).flatten(0, 1))",
+        "dk.index_copy_(0, read, (ds.mT @ q).flatten(0, 1))",
         "sparse.gradient",
         page=False,
     ),
     "_last_rows: the row before": tiles(
         "tiles",
-        "read = step.reads(n, i[:, None], j)",
-        "read = step.reads(n, i[:, None] - 1, j)",
+        "step.reads(n, i[:, None], j)",
+        "step.reads(n, i[:, None] - 1, j)",
         "sparse.exact",
         page=False,
     ),
     "lsh_attention: sign of the correction": efficient(
-        "hashing", "logits = logits - N", "logits = logits + N", "efficient.union"
+        "hashing", "logits - N.log()", "logits + N.log()", "efficient.union"
     ),
     "lsh_attention: rounds by their mean": efficient(
         "hashing", "(share_of_round * out).sum(0)", "out.mean(0)", "efficient.union"
@@ -1298,8 +1362,8 @@ MUTATIONS = {
     ),
     "lsh_sets: within": efficient(
         "hashing",
-        "if not within:\n        sorts_before",
-        "if True:\n        sorts_before",
+        ("if not within:\n    sorts_before = sorts_before | (bucket_j < bucket_i)"),
+        ("if True:\n    sorts_before = sorts_before | (bucket_j < bucket_i)"),
         "efficient.leak",
     ),
     "lsh_sets: alone in one round": efficient(
@@ -1310,8 +1374,8 @@ MUTATIONS = {
     ),
     "lsh_buckets: one factor more": efficient(
         "hashing",
-        "*one_for_all, d, b // 2",
-        "*one_for_all, d, b",
+        "(rounds, *one_for_all, d, b // 2)",
+        "(rounds, *one_for_all, d, b)",
         "efficient.hash",
     ),
     "lsh_sets: a token always sees itself": efficient(
@@ -1334,8 +1398,8 @@ MUTATIONS = {
     ),
     "positive_features: half": efficient(
         "features",
-        "keepdim=True) / 2\n",
-        "keepdim=True)\n",
+        "x.square().sum(-1, keepdim=True) / 2",
+        "x.square().sum(-1, keepdim=True)",
         "efficient.performer",
     ),
     "_causal_sums: own chunk not masked": efficient(
@@ -1352,12 +1416,12 @@ MUTATIONS = {
     ),
     "linear_step: the sum starts anew": efficient(
         "features",
-        "state = state + _outer(F.elu",
-        "state = _outer(F.elu",
+        "state + _outer(F.elu(k) + 1, v)",
+        "_outer(F.elu(k) + 1, v)",
         "efficient.state",
     ),
     "flops: a factor": efficient(
-        "table", "lambda k: 2 * each", "lambda k: each", "efficient.flops"
+        "table", "lambda k: 2 * each * k", "lambda k: each * k", "efficient.flops"
     ),
     "flops: a gated row meets one key": efficient(
         "table",
@@ -1370,8 +1434,8 @@ MUTATIONS = {
     ),
     "decoding: no column of ones": efficient(
         "table",
-        "Decoding(width * written, each",
-        "Decoding(width * d, each",
+        "width * written",
+        "width * d",
         "efficient.state",
     ),
     "gated_linear_step: the gate on the new token": efficient(
@@ -1407,12 +1471,15 @@ MUTATIONS = {
     ),
     "tiled_attention: the sum does not shrink": efficient(
         "traffic",
-        "mass = shrink * mass + p",
-        "mass = mass + p",
+        "shrink * mass + p.sum(-1, keepdim=True)",
+        "mass + p.sum(-1, keepdim=True)",
         "efficient.io",
     ),
     "gqa_as_mla: heads in another order": efficient(
-        "latent", ") * g // heads", ") % g", "efficient.latent"
+        "latent",
+        "torch.arange(heads, device=down.device) * g // heads",
+        "torch.arange(heads, device=down.device) % g",
+        "efficient.latent",
     ),
     "gqa_error: what is kept": efficient(
         "latent", "sigma[d:]", "sigma[:d]", "efficient.latent"
@@ -1443,14 +1510,14 @@ MUTATIONS = {
     ),
     "fit: sign of the weights": expressive(
         "fitting",
-        "y = (log_weights.to(dtype) + s)",
-        "y = (s - log_weights.to(dtype))",
+        "log_weights.to(dtype) + s",
+        "s - log_weights.to(dtype)",
         "expressive.interpolated",
     ),
     "fit: half of the level": expressive(
         "fitting",
-        "s = 2 * wanted + float",
-        "s = 1.01 * wanted + float",
+        "2 * wanted + float(log_weights.max())",
+        "1.01 * wanted + float(log_weights.max())",
         "expressive.interpolated",
     ),
     "_zeros: axis": expressive(
@@ -1485,14 +1552,14 @@ MUTATIONS = {
     ),
     "_read: sign of the gap": expressive(
         "verification",
-        "least - top, odds",
-        "top - least, odds",
+        "[above - below, least - top, odds]",
+        "[above - below, top - least, odds]",
         "expressive.tiles",
     ),
     "cap: one dimension more": expressive(
         "dimensions",
-        "mpmath.betainc((d - 1) / 2, 0.5, 0",
-        "mpmath.betainc(d / 2, 0.5, 0",
+        ("mpmath.betainc((d - 1) / 2, 0.5, 0, square_sine, regularized=True)"),
+        ("mpmath.betainc(d / 2, 0.5, 0, square_sine, regularized=True)"),
         "expressive.expected",
     ),
     "expected_leak: scale": expressive(
@@ -1521,8 +1588,8 @@ MUTATIONS = {
     ),
     "attention_matrix: side of a causal mask": Mutation(
         "attention",
-        "a.masked_fill(~mask",
-        "a.masked_fill(~mask.mT",
+        "a.masked_fill(~mask, -math.inf)",
+        "a.masked_fill(~mask.mT, -math.inf)",
         "expressive.masks",
         True,
         "logarithmic_dimension",
@@ -1543,20 +1610,20 @@ MUTATIONS = {
     ),
     "interpolated_lines: one entry a row": expressive(
         "dimensions",
-        "return Lines(0.0, 0.0, 8 *",
-        "return Lines(0.0, 0.0, 0.8 *",
+        "8 * math.log(n ** 2 / DELTA)",
+        "0.8 * math.log(n ** 2 / DELTA)",
         "expressive.interpolated",
     ),
     "interpolated_lines: 8 in place of 16": expressive(
         "dimensions",
-        "others=16 * k *",
-        "others=8 * k *",
+        "16 * k * math.log(2 * n ** 2 / DELTA)",
+        "8 * k * math.log(2 * n ** 2 / DELTA)",
         "expressive.interpolated",
     ),
     "interpolated_lines: 4 in place of 8": expressive(
         "dimensions",
-        "pairs=8 * (k - 1) ** 2",
-        "pairs=4 * (k - 1) ** 2",
+        "8 * (k - 1) ** 2",
+        "4 * (k - 1) ** 2",
         "expressive.interpolated",
     ),
     "universal.head: side of the mask": universal(
@@ -1567,8 +1634,8 @@ MUTATIONS = {
     ),
     "universal.head: sign of the query": universal(
         "context",
-        "np.where(own >= value, high",
-        "np.where(own < value, high",
+        "own >= value",
+        "own < value",
         "universal.shift",
     ),
     "universal.apply: sign of the second head": universal(
@@ -1591,20 +1658,20 @@ MUTATIONS = {
     ),
     "universal.least_constant: too small": universal(
         "context",
-        "return hops * top + bisect_left",
-        "return hops * top // 20 + bisect_left",
+        ("hops * top + bisect_left(range(hops), True, lo=1, key=enough)"),
+        ("hops * top // 20 + bisect_left(range(hops), True, lo=1, key=enough)"),
         "universal.context",
     ),
     "universal.schedule: a value too few": universal(
         "context",
-        "range(low, low + mapping.size):",
-        "range(low, low + mapping.size - 1):",
+        "low + mapping.size",
+        "low + mapping.size - 1",
         "universal.layers",
     ),
     "universal.schedule: one step for all-max": universal(
         "context",
-        "yield Shift(t % mapping.period, 0",
-        "yield Shift(0, 0",
+        ("Shift(t % mapping.period, 0, mapping.constant, every=True)"),
+        "Shift(0, 0, mapping.constant, every=True)",
         "universal.context",
     ),
     "universal.decode: modulus": universal(
@@ -1654,8 +1721,8 @@ MUTATIONS = {
     ),
     "_cells: half of x": universal(
         "network",
-        "torch.searchsorted(edges, x.double()",
-        "torch.searchsorted(edges, (x / 2).double()",
+        "x.double().contiguous",
+        "(x / 2).double().contiguous",
         "universal.network",
     ),
     "_head: each token hears all": universal(
@@ -1669,8 +1736,8 @@ MUTATIONS = {
     ),
     "forward: a mask the other way round": Mutation(
         "attention",
-        "a.masked_fill(~mask",
-        "a.masked_fill(~mask.mT",
+        "a.masked_fill(~mask, -math.inf)",
+        "a.masked_fill(~mask.mT, -math.inf)",
         "universal.hears",
         True,
         "the_proof_executed",
@@ -1690,8 +1757,8 @@ MUTATIONS = {
         "universal.quantise",
     ),
     "ramp_mlp: sign of the last slope": softened(
-        "s_2 = -(slope * (high",
-        "s_2 = (slope * (high",
+        "-(slope * (high - ramp) + offset)",
+        "slope * (high - ramp) + offset",
         "universal.ramps",
     ),
     "ramp_mlp: scale": softened(
@@ -1726,8 +1793,8 @@ MUTATIONS = {
         "universal.temperature",
     ),
     "standard: clamp": softened(
-        "w_2=-both.T",
-        "w_2=both.T",
+        "Mlp(w_1=both, w_2=-both.T, b_1=bias)",
+        "Mlp(w_1=both, w_2=both.T, b_1=bias)",
         "universal.lp",
     ),
     "standard: clamps at twice the bound": softened(
@@ -1736,8 +1803,8 @@ MUTATIONS = {
         "universal.lp",
     ),
     "standard: the row it replaces": softened(
-        "target.to(u) - u.new_tensor(row)",
-        "target.to(u) + u.new_tensor(row)",
+        "p.cells * target.to(u) - u.new_tensor(row)",
+        "p.cells * target.to(u) + u.new_tensor(row)",
         "universal.lp",
     ),
     "enough_scale: far too low": softened(
@@ -1770,14 +1837,20 @@ MUTATIONS = {
     ),
     "rank_one_layer: scale": ids(
         "ids",
-        "w_o=w * column.mT",
-        "w_o=2 * w * column.mT",
+        (
+            "Layer(w_q=math.copysign(root, beta) * column, w_k=root "
+            "* column, w_v=column, w_o=w * column.mT)"
+        ),
+        (
+            "Layer(w_q=math.copysign(root, beta) * column, w_k=root "
+            "* column, w_v=column, w_o=2 * w * column.mT)"
+        ),
         "ids.gap",
     ),
     "rank_one_layer: sign": ids(
         "ids",
-        "w_q=math.copysign(root, beta) * column",
-        "w_q=root * column",
+        "math.copysign(root, beta)",
+        "root",
         "ids.gap",
         page=False,
     ),
@@ -1826,14 +1899,14 @@ MUTATIONS = {
     ),
     "data_scale: the nearest": ids(
         "direction",
-        'else "distinct") / (g * c)',
-        'else "distinct") / (g * m)',
+        ("needed_gap(n, kind='multiset' if multisets else 'distinct') / (g * c)"),
+        ("needed_gap(n, kind='multiset' if multisets else 'distinct') / (g * m)"),
         "ids.gap",
     ),
     "paper_scale: power": ids(
         "direction",
-        "math.log10(front) - 2 * beta * r_max**2",
-        "math.log10(front) - 2e-1 * beta * r_max**2",
+        "2 * beta * r_max ** 2",
+        "0.2 * beta * r_max ** 2",
         "ids.recalled",
     ),
     "threshold: a half more": ids(
@@ -1886,8 +1959,8 @@ MUTATIONS = {
         "ids.mean",
     ),
     "kept: the token alone": told(
-        "single = smallest_gap(ids.token + ids.context)",
-        "single = smallest_gap(ids.token)",
+        "ids.token + ids.context",
+        "ids.token",
         "ids.kept",
     ),
     "birthday: a distance on one side": told(
@@ -1901,8 +1974,8 @@ MUTATIONS = {
         "ids.heads",
     ),
     "room_for: a factor n": told(
-        "/ (n * comparisons)",
-        "* n / comparisons",
+        ("delta * (1 - sigma) * math.exp(-sigma) / (n * comparisons)"),
+        "delta * (1 - sigma) * math.exp(-sigma) * n / comparisons",
         "ids.typical",
     ),
     "boltzmann: sign of the logits": boltzmann(
@@ -2015,8 +2088,8 @@ MUTATIONS = {
     ),
     "weight_difference: sign": boltzmann(
         "theorems/boltzmann_and_hardmax",
-        "for sign, tokens in ((1, first), (-1, second)):",
-        "for sign, tokens in ((1, first), (1, second)):",
+        "((1, first), (-1, second))",
+        "((1, first), (1, second))",
         "boltzmann.any-temperature",
     ),
     "value_averages: weights of another query": boltzmann(
@@ -2045,8 +2118,8 @@ MUTATIONS = {
     ),
     "interpolate: from the farther id": memorizer(
         "line",
-        "y = labels[near] + (share",
-        "y = labels[left] + (share",
+        ("labels[near] + (share * labels[right] - share * labels[left])"),
+        ("labels[left] + (share * labels[right] - share * labels[left])"),
         "memorize.exact-labels",
         page=False,
     ),
@@ -2059,14 +2132,14 @@ MUTATIONS = {
     ),
     "report: bits too many": memorizer(
         "memorizer",
-        "bits = 1 + math.ceil(",
-        "bits = 10 + math.ceil(",
+        "1 + math.ceil(math.log2(largest / p.gap))",
+        "10 + math.ceil(math.log2(largest / p.gap))",
         "",  # of a report, and no claim: the page notices
     ),
     "evaluate: sign of the context": memorizer(
         "line",
-        "+ w * (f - context[i])",
-        "- w * (f - context[i])",
+        "z - token[i] + w * (f - context[i])",
+        "z - token[i] - w * (f - context[i])",
         "memorize.block",
     ),
     "find_items: order in place of multiset": memorizer(
@@ -2074,14 +2147,22 @@ MUTATIONS = {
     ),
     "dense_block: the skip stays": memorizer(
         "dense",
-        "undo=-eye",
-        "undo=0 * eye",
+        (
+            "Dense(net.layer, w_1=columns.clone(), b_1=-line.knots, "
+            "w_2=pad(line.coefficients, (0, d - c)), "
+            "b_2=torch.zeros_like(net.v), undo=-eye)"
+        ),
+        (
+            "Dense(net.layer, w_1=columns.clone(), b_1=-line.knots, "
+            "w_2=pad(line.coefficients, (0, d - c)), "
+            "b_2=torch.zeros_like(net.v), undo=0 * eye)"
+        ),
         "memorize.block",
     ),
     "four_units: a unit too much": memorizer(
         "dense",
-        "-1 / eta, -1 / eta, 1 / eta])",
-        "-1 / eta, -1 / eta, 2 / eta])",
+        "[1 / eta, -1 / eta, -1 / eta, 1 / eta]",
+        "[1 / eta, -1 / eta, -1 / eta, 2 / eta]",
         "memorize.grouped",
     ),
     "deal: ids of a token in one group": memorizer(
@@ -2092,8 +2173,8 @@ MUTATIONS = {
     ),
     "fit_deep: length of a block": memorizer(
         "deep",
-        "math.sqrt(6 * len(ids)",
-        "math.sqrt(54 * len(ids)",
+        "6 * len(ids) / K",
+        "54 * len(ids) / K",
         "memorize.deep",
     ),
     "_read: the bit is not taken off": memorizer(
@@ -2103,13 +2184,13 @@ MUTATIONS = {
         "memorize.deep",
     ),
     "width: units without a bend more": memorized(
-        "sum(map(len, exact)) + 1)",
-        "sum(map(len, exact)) - 1)",
+        "sum(map(len, exact)) + 1",
+        "sum(map(len, exact)) - 1",
         "memorize.width",
     ),
     "dimension: no constant behind the units": memorized(
-        "sum(hidden) * (d + 1) + 1)",
-        "sum(hidden) * (d + 1) - 1)",
+        "sum(hidden) * (d + 1) + 1",
+        "sum(hidden) * (d + 1) - 1",
         "memorize.dimension",
     ),
     "labelings: a value too many": memorized(
@@ -2125,8 +2206,22 @@ MUTATIONS = {
     ),
     "memorize: ids are pairs": reviewers(
         "memorize/memorizer",
-        "ids=width",
-        "ids=pairs",
+        (
+            "MemorizerReport(pairs=pairs, ids=width, "
+            "vocabulary=len(p.tokens), beta=p.beta, w=w, gap=p.gap, "
+            "bits=max(bits, 1), "
+            "dtype_bits=round(-math.log2(torch.finfo(p.v.dtype).eps)), "
+            "parameters=count_parameters(width, d, labels=c, "
+            "shared=True))"
+        ),
+        (
+            "MemorizerReport(pairs=pairs, ids=pairs, "
+            "vocabulary=len(p.tokens), beta=p.beta, w=w, gap=p.gap, "
+            "bits=max(bits, 1), "
+            "dtype_bits=round(-math.log2(torch.finfo(p.v.dtype).eps)), "
+            "parameters=count_parameters(width, d, labels=c, "
+            "shared=True))"
+        ),
         "memorize.universal",
     ),
     "Memorizer: labels are moved": reviewers(
@@ -2147,8 +2242,20 @@ MUTATIONS = {
         page=False,
     ),
     "receptive_fields: the other order": copying(
-        "for mask in masks:\n        reads",
-        "for mask in list(masks)[::-1]:\n        reads",
+        (
+            "for mask in masks:\n"
+            "    reads = mask if mask.dim() == 2 else mask.any(0)\n"
+            "    relayed = reads.float() @ field.float() > 0\n"
+            "    field = field | relayed\n"
+            "    fields.append(field)"
+        ),
+        (
+            "for mask in list(masks)[::-1]:\n"
+            "    reads = mask if mask.dim() == 2 else mask.any(0)\n"
+            "    relayed = reads.float() @ field.float() > 0\n"
+            "    field = field | relayed\n"
+            "    fields.append(field)"
+        ),
         "copying.fields",
         page=False,
     ),
@@ -2183,18 +2290,18 @@ MUTATIONS = {
         "copying.cut",
     ),
     "best_accuracy: it sees what the next token sees": copying(
-        "for row in field[queries]]",
-        "for row in field[queries + 1]]",
+        "field[queries]",
+        "field[queries + 1]",
         "copying.reach",
     ),
     "plan: each layer one step for multihead": mixers(
-        'if scheme == "multihead":',
-        "if False:",
+        "scheme == 'multihead'",
+        "False",
         "copying.schemes",
         page=False,
     ),
     "dobrushin: scale": bridges(
-        "torch.stack(largest) / 2)", "torch.stack(largest))", "synthesis.logits"
+        "torch.stack(largest) / 2", "torch.stack(largest)", "synthesis.logits"
     ),
     "dobrushin: columns": bridges(
         "pdist(one, 1)",
@@ -2216,7 +2323,7 @@ MUTATIONS = {
         page=False,
     ),
     "messages: scale": tile(
-        "/ math.sqrt(layer.w_q.shape[-1])", "/ layer.w_q.shape[-1]", "after.tile"
+        "math.sqrt(layer.w_q.shape[-1])", "layer.w_q.shape[-1]", "after.tile"
     ),
     "_merge: share": tile(
         "torch.sigmoid(lambda_a - lambda_b)",
@@ -2224,8 +2331,8 @@ MUTATIONS = {
         "after.two-layers",
     ),
     "_in_bits: a bit too many": tile(
-        "keepdim=True) - low) / (2**bits - 1)",
-        "keepdim=True) - low) / (4**bits - 1)",
+        "(x.amax(dim=1, keepdim=True) - low) / (2 ** bits - 1)",
+        "(x.amax(dim=1, keepdim=True) - low) / (4 ** bits - 1)",
         "after.lookup",
     ),
     "position_codes: a sign less": tile(
@@ -2245,8 +2352,8 @@ MUTATIONS = {
         "codes.roll(1, dims=0)", "codes.roll(-1, dims=0)", "after.two-layers"
     ),
     "bits_asked: columns": tile(
-        "tuple(f(a, b) for b in others) for a in tiles",
-        "tuple(f(a, b) for a in tiles) for b in others",
+        "[tuple((f(a, b) for b in others)) for a in tiles]",
+        "[tuple((f(a, b) for a in tiles)) for b in others]",
         "after.tasks",
     ),
     "entropy: base": tile(
@@ -2297,8 +2404,8 @@ MUTATIONS = {
         "(sums - r) / (j + r)", "(sums - r) / (j + 2 * r)", "synthesis.blocks"
     ),
     "dobrushin: the mean of all pairs": bridges(
-        "distances.amax((-2, -1)) / 2",
-        "distances.mean((-2, -1)) / 2",
+        "pdist(one, 1).amax()",
+        "pdist(one, 1).mean()",
         "synthesis.depth",
     ),
     "radius: the largest logit alone": bridges(
@@ -2310,7 +2417,7 @@ MUTATIONS = {
         room("five_theorems_one_matrix"), "attention"
     )("a.masked_fill(~mask, -math.inf)", "a.masked_fill(~mask, 0)", "synthesis.hops"),
     "rank_floor: sign": bridges(
-        "r[:, 0]] - 1, traces", "r[:, 0]] + 1, traces", "synthesis.rank"
+        "2 * e[..., r[:, 0]] - 1", "2 * e[..., r[:, 0]] + 1", "synthesis.rank"
     ),
     "rank_floor: axis": bridges(
         "_wide(p.amax(-2)).sort", "_wide(p.amax(-1)).sort", "synthesis.rank", page=False
@@ -2325,8 +2432,8 @@ MUTATIONS = {
         "math.exp(-2 * r)", "math.exp(-r)", "synthesis.logits"
     ),
     "needed_radius: scale": bridges(
-        "* (n - 1) / leak) / 2",
-        "* (n - 1) / leak) / 3",
+        "math.log((1 - leak) * (n - 1) / leak) / 2",
+        "math.log((1 - leak) * (n - 1) / leak) / 3",
         "synthesis.memory",
         page=False,
     ),
@@ -2375,14 +2482,14 @@ MUTATIONS = {
     ),
     "messages: nothing is rounded": hops(
         "theorems/layers_or_steps",
-        "(2**bits - 1)).round()",
-        "(2**bits - 1))",
+        "((numbers_sent - low) / span * (2 ** bits - 1)).round()",
+        "(numbers_sent - low) / span * (2 ** bits - 1)",
         "after.third-hop",
     ),
     "wrong_at_least: grouped by what was filled in": hops(
         "theorems/layers_or_steps",
-        "_, group = torch.unique(sent, dim=0",
-        "_, group = torch.unique(contents, dim=0",
+        "torch.unique(sent, dim=0, return_inverse=True)",
+        "torch.unique(contents, dim=0, return_inverse=True)",
         "after.third-hop",
     ),
     "look_up_layer: values for keys": hops(
@@ -2460,15 +2567,6 @@ def module_of(kernel: str) -> str:
     return ".".join(part for part in parts if part != "book")
 
 
-def broken(room: Path, mutation: Mutation) -> str:
-    """The source of a room with its fault."""
-    text = room.read_text(encoding="utf-8")
-    assert mutation.old in text, (
-        f"{mutation.kernel} no longer holds {mutation.old!r}: mend the mutation"
-    )
-    return text.replace(mutation.old, mutation.new)
-
-
 def answers(target, *args):
     """What a process of its own sends, one after the other."""
     here, there = CONTEXT.Pipe(duplex=False)
@@ -2535,8 +2633,9 @@ class Fault(NamedTuple):
 
 def fault(mutation: Mutation) -> Fault:
     room = file_of(mutation.kernel)
-    texts = room.read_text(encoding="utf-8"), broken(room, mutation)
-    whole, new = (compile(t, str(room), "exec", dont_inherit=True) for t in texts)
+    text = room.read_text(encoding="utf-8")
+    codes = text, replaced(text, mutation.old, mutation.new)
+    whole, new = (compile(c, str(room), "exec", dont_inherit=True) for c in codes)
     before, after = functions(whole), functions(new)
     changed = [n for n in before.keys() & after if bare(before[n]) != bare(after[n])]
     assert changed, f"{mutation.old!r} is in no function"
