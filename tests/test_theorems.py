@@ -22,6 +22,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from faults import MUTATIONS
 
 from attnbook import theorems
 from attnbook.theorems import THEOREMS, Case, Theorem
@@ -176,6 +177,20 @@ def test_each_claim_calls_a_kernel_or_says_why_not():
     said = {n for n, theorem in THEOREMS.items() if theorem.function.without_kernel}
     assert alone - said == set()
     assert all(found[name] <= {"certify"} for name in said), "these call a kernel"
+
+
+def untried(mutations: dict) -> set[str]:
+    """The claims that no broken kernel is to be noticed by."""
+    named = {name for m in mutations.values() for name in m.claims.split()}
+    said = {n for n, theorem in THEOREMS.items() if theorem.function.without_kernel}
+    return THEOREMS.keys() - named - said
+
+
+def test_each_claim_notices_a_broken_kernel():
+    """That it does, test_teeth runs."""
+    assert untried(MUTATIONS) == set()
+    fewer = {n: m for n, m in MUTATIONS.items() if m.claims != "paths.lengths"}
+    assert untried(fewer) == {"paths.lengths"}
 
 
 def test_a_claim_that_calls_no_kernel_is_found(tmp_path):
