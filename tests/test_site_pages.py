@@ -107,7 +107,8 @@ FORMULAS = """() => {
   const all = (query, from = document) => [...from.querySelectorAll(query)];
   const start = e => e.textContent.slice(0, 60);
   const wrong = all('mjx-merror, mjx-mtext[style*="red"]');
-  const raw = all('.math').filter(e => !e.querySelector('mjx-container'));
+  const waits = e => all('details.fold').length > 100 && e.closest('details');
+  const raw = all('.math').filter(e => !e.querySelector('mjx-container') && !waits(e));
   // a formula scrolls in its own container, or that in its column; either way a part is
   // out of sight
   const hidden = e => e.scrollWidth - e.clientWidth;
@@ -395,3 +396,23 @@ def test_no_page_is_heavy_by_itself(site):
     for name in inline:
         images = re.findall(r"<img[^>]*>", (site / f"{name}.html").read_text("utf-8"))
         assert not any('src="data:' in image for image in images)
+
+
+@pytest.mark.wide
+def test_what_is_folded_on_the_status_page_is_typeset_when_it_is_opened(
+    browser, address
+):
+    page = browser.new_page()
+    try:
+        page.goto(f"{address}book/status.html#status-paths-decomposition")
+        place = page.locator("section#status-paths-decomposition > details")
+        place.locator("mjx-container").first.wait_for()
+        other = page.locator("section#status-paths-order > details")
+        assert (
+            other.locator(".math").count()
+            and not other.locator("mjx-container").count()
+        )
+        other.locator("summary").click()
+        other.locator("mjx-container").first.wait_for()
+    finally:
+        page.close()

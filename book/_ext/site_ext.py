@@ -253,13 +253,21 @@ def check_name(said: str) -> str:
 # some browsers cannot measure it; exFactor says what it is in our font, in em.
 # A centred formula with a number needs room for the number on both sides: too much on a
 # phone. Formulas are typeset some at a time, so that one can read and scroll meanwhile;
-# all at once if the address names a place, which would move.
+# all at once if the address names a place, which would move. Where there are very many
+# folds (the status page), what is folded waits until it is opened.
 FORMULAS = """
 if (document.querySelector('script[src*="mathjax/"]')) {
   const left = {displayAlign: "left", displayIndent: "0"};
   const ours = {exFactor: 0.475, ...(window.innerWidth < 576 ? left : {})};
   const typeset = async () => {
-    const formulas = [...document.querySelectorAll(".math")];
+    const folds = [...document.querySelectorAll("details.fold")];
+    const waits = folds.length > 100 ? folds.filter((fold) => !fold.open) : [];
+    for (const fold of waits) {
+      const now = () => MathJax.typesetPromise([fold]);
+      fold.addEventListener("toggle", now, {once: true});
+    }
+    const all = [...document.querySelectorAll(".math")];
+    const formulas = waits.length ? all.filter((f) => !f.closest("details")) : all;
     const some = location.hash ? formulas.length : 40;
     for (let k = 0; k < formulas.length; k += some) {
       await MathJax.typesetPromise(formulas.slice(k, k + some));

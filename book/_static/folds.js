@@ -18,6 +18,10 @@
         hidden = true;
       }
     }
+    // on the status page a claim is a heading, and a fold below it
+    if (target?.id.startsWith("status-")) {
+      for (const fold of target.querySelectorAll(":scope > details")) fold.open = true;
+    }
     if (hidden) target.scrollIntoView();
   };
 
@@ -34,6 +38,8 @@
     document.documentElement.dataset.theme = "light";
     opened = [...document.querySelectorAll(".bd-article details:not([open])")];
     for (const fold of opened) fold.open = true;
+    const raw = [...document.querySelectorAll(".math")].filter((f) => !f.querySelector("mjx-container"));
+    if (raw.length) window.MathJax?.typeset?.(raw);
   };
   const closeAgain = () => {
     document.documentElement.dataset.theme = theme;
