@@ -75,7 +75,6 @@ P = normal(17, 17).softmax(-1)
 V = normal(17, 3)
 MIX = normal(4, 17)
 COLUMN = normal(17, 1)
-HALVES = [[Fraction(1, 2), 1], [Fraction(1, 4), 1]]
 
 
 @pytest.mark.bad_input
@@ -92,7 +91,7 @@ HALVES = [[Fraction(1, 2), 1], [Fraction(1, 4), 1]]
         (claims.two_counts, ((), Fraction(1, 2)), "values must hold"),
         (claims.two_counts, ((5, 3, 1), 1.5), "share must be a Fraction"),
         (claims.full_rank, ([[1, 2]],), "weights must be 1 x 1"),
-        (claims.full_rank, (HALVES,), "weights must be an integer"),
+        (claims.full_rank, ([[1, 2], [-1, 2]],), "weights must be nonnegative"),
         (claims.winners, (math.nan * normal(20, 17, 3), V), "queries holds NaN"),
         (claims.winners, (normal(1, 17, 64), normal(17, 64)), "at least 20 draws"),
         (claims.small_logits, (V, V, -1, 4), "B must be above 0"),

@@ -74,18 +74,6 @@ def _check_eps(eps: float) -> None:
     require(0 < eps < 1, f"eps must lie strictly between 0 and 1, got {eps}")
 
 
-def _check_weights(weights: Sequence[Sequence[int]]) -> None:
-    """A square matrix of whole numbers, none negative, no row of zeros."""
-    is_list(weights=weights)
-    n = len(weights)
-    for row in weights:
-        is_list(weights=row)
-        require(len(row) == n, f"weights must be {n} x {n}, got a row of {len(row)}")
-        for weight in row:
-            sizes(0, weights=weight)
-        require(any(row), "weights must have no row of zeros: it has no softmax")
-
-
 def _check_draws(r: Tensor) -> None:
     """Many draws, with entries whose variance can be 1/k."""
     _check(3, r=r)
@@ -449,30 +437,27 @@ FEATURE = Case(one_feature)
     cases=[FEATURE, FEATURE.but(keys=(9, 0, 4, 1, 3)), Case(causal_weights)],
     controls=[FEATURE.but(keys=(0, 1, 1, 4, 9))],
 )
-def full_rank(weights: Sequence[Sequence[int]]) -> Verdict:
+def full_rank(weights: Sequence[Sequence[Fraction | int]]) -> Verdict:
     """A causal softmax matrix is invertible, and so is one with a single feature.
 
     Measured, in exact arithmetic: n minus the rank, plus n if the determinant is not
     positive although queries and keys increase.
 
     Args:
-        weights: n x n, the exponentials of the logits, whole numbers; 0 where masked.
-            Queries and keys of a single feature should not be negative.
+        weights: n x n, the exponentials of the logits, 0 where masked. Queries and keys
+            of a single feature should not be negative.
 
     Claim: lowrank.full-rank
     """
-    from sympy import ZZ
-    from sympy.polys.matrices import DomainMatrix
+    from sympy import Matrix
 
-    _check_weights(weights)
     p = certify.row_stochastic(weights)
     n = len(p)
+    require(len(p[0]) == n, f"weights must be {n} x {n}, got rows of {len(p[0])}")
     defect = n - certify.rank(p)
     last_column = [row[-1] for row in weights]
-    if increases(weights[-1]) and increases(last_column):
-        rows = [[ZZ(weight) for weight in row] for row in weights]
-        if DomainMatrix(rows, (n, n), ZZ).det() <= 0:
-            defect += n
+    if increases(weights[-1]) and increases(last_column) and Matrix(p).det() <= 0:
+        defect += n
     return at_most(defect, 0)
 
 
@@ -805,17 +790,14 @@ def future_is_seen(e: Tensor, f: Tensor, i: int = 0) -> Verdict:
     keys = torch.linalg.pinv(e)  # E K = I, if the rows of E are independent
     queries = 3 * torch.eye(mixtures, dtype=e.dtype)
     weights = torch.softmax(queries @ (e @ keys).mT, -1)
-    worst = 0.0
-    for j in range(i + 1, n):
-        raised = torch.zeros(n, 1, dtype=e.dtype)
-        raised[j] = 1
-        seen = []
-        for query in queries:
-            q = query.expand(n, mixtures)
-            seen.append(linformer_attention(q, keys, raised, e, f, scale=1.0)[i])
-        column = torch.linalg.pinv(weights) @ torch.cat(seen)
-        worst = max(worst, float((column - f[:, j]).abs().max()))
-    return at_most(worst / _unit(f), 1e-10)
+    values = torch.eye(n, dtype=e.dtype)  # in column j the token V_j alone is not zero
+    seen = []
+    for query in queries:
+        q = query.expand(n, mixtures)
+        seen.append(linformer_attention(q, keys, values, e, f, scale=1.0)[i])
+    columns = torch.linalg.pinv(weights) @ torch.stack(seen)
+    off = float((columns - f)[:, i + 1 :].abs().max())
+    return at_most(off / _unit(f), 1e-10)
 
 
 # --- a bound that zero meets
@@ -862,11 +844,7 @@ def zero_output(p: Tensor, v: Tensor, eps: float) -> Verdict:
 def chance(n: int, eps: float, delta: float, *, target: int | None = None) -> float:
     """Pr(|e^-delta 1'R1 - t| <= eps t), exactly: 1'R1 is normal of variance n.
 
-    Args:
-        n: tokens.
-        eps: of the inequality, in (0, 1).
-        delta: of E = delta R, F = e^-delta R.
-        target: t; n for (9) of the paper, and the number of mixtures for its Theorem 2.
+    The target t is n for (9) of the paper, and the number of mixtures in Theorem 2.
 
     Claim: lowrank.theorem-2
     """
