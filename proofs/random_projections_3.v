@@ -8,18 +8,18 @@ Unset Strict Implicit.
 Import Order.TTheory GRing.Theory Num.Theory.
 Local Open Scope ring_scope.
 
-(* Gaussian entries *)
-Module Gaussian.
+(* Entries with kappa = 3, as Gaussian ones have *)
+Module Kappa3.
 Section Law.
 Variable F : realFieldType.
-(* The law of an entry is given by its mean mu. Of N(0, v) we use: the mean is 0, the variance v,
-   and the sum of two independent such numbers, over sqrt 2, has the same law; of this only the
-   fourth moment, E (X + Y)^4 = 4 E X^4. *)
-Definition gaussian v (mu : (F -> F) -> F) := [/\ is_mean mu, mu (fun x => x) = 0,
+(* The law of an entry is given by its mean mu. What is asked of it is true of N(0, v), which is not
+   proved here: the mean is 0, the variance v, and E (X + Y)^4 = 4 E X^4 for two independent copies, as
+   their sum over sqrt 2 has the same law. Other laws have it, too: see ach_kappa3 below. *)
+Definition kappa3 v (mu : (F -> F) -> F) := [/\ is_mean mu, mu (fun x => x) = 0,
   mu (fun x => x ^+ 2) = v &
   mu (fun x => mu (fun y => (x + y) ^+ 4)) = 4%:R * mu (fun x => x ^+ 4)].
-(* Theorem 6.8: Gaussian entries have kappa = 3. *)
-Theorem kappa_gaussian v mu : gaussian v mu -> mu (fun x => x ^+ 4) = 3%:R * v ^+ 2.
+(* Theorem 6.8: such entries have kappa = 3. *)
+Theorem fourth_moment v mu : kappa3 v mu -> mu (fun x => x ^+ 4) = 3%:R * v ^+ 2.
 Proof.
 case=> me m1 m2 stable; pose m4 := mu (fun x => x ^+ 4); rewrite -/m4 in stable *; pose m3 := mu (fun x => x ^+ 3).
 have inner x : mu (fun y => (x + y) ^+ 4) = x ^+ 4 + 6%:R * v * x ^+ 2 + 4%:R * m3 * x + m4.
@@ -42,42 +42,42 @@ End Law.
 Section Entries.
 Variables (F : realFieldType) (Om : Type) (E : (Om -> F) -> F) (k n : nat).
 Variable R : Om -> 'M[F]_(k, n).
-(* Independent entries N(0, 1/k). *)
-Definition gaussian_entries :=
-  independent E R /\ forall a i, gaussian k%:R^-1 (fun f => E (fun o => f (R o a i))).
-Hypotheses (ME : is_mean E) (k0 : (0 < k)%N) (g : gaussian_entries).
-Lemma gaussian_moments : moments E R 3%:R.
+(* Independent entries, as N(0, 1/k). *)
+Definition kappa3_entries :=
+  independent E R /\ forall a i, kappa3 k%:R^-1 (fun f => E (fun o => f (R o a i))).
+Hypotheses (ME : is_mean E) (k0 : (0 < k)%N) (g : kappa3_entries).
+Lemma kappa3_moments : moments E R 3%:R.
 Proof.
 move=> a i; have [_ /(_ a i) ga] := g; have [_ m1 m2 _] := ga.
-by split; rewrite ?m1 ?m2 // (kappa_gaussian ga).
+by split; rewrite ?m1 ?m2 // (fourth_moment ga).
 Qed.
 (* Theorem 6.8 (Mean-square law), (6.5), for any independent entries with these moments. *)
 Theorem law kappa m (P : 'M[F]_(m, n)) (w : 'cV[F]_n) : independent E R -> moments E R kappa ->
   E (fun o => sqnorm (P *m (R o)^T *m R o *m w - P *m w)) = k%:R^-1 * (sqnorm P * sqnorm w +
     sqnorm (P *m w) + (kappa - 3%:R) * \sum_j w j 0 ^+ 2 * sqnorm (P *m (delta_mx j 0 : 'cV_n))).
 Proof. by move=> ind mo; exact: (mean_square ME k0 ind mo). Qed.
-(* Theorem 6.8 for Gaussian entries: the last sum drops out. *)
-Theorem gaussian_mean_square m (P : 'M[F]_(m, n)) (w : 'cV[F]_n) :
+(* Theorem 6.8 for kappa = 3: the last sum drops out. *)
+Theorem kappa3_mean_square m (P : 'M[F]_(m, n)) (w : 'cV[F]_n) :
   E (fun o => sqnorm (P *m (R o)^T *m R o *m w - P *m w)) =
   k%:R^-1 * (sqnorm P * sqnorm w + sqnorm (P *m w)).
 Proof.
-by have [ind _] := g; rewrite (mean_square ME k0 ind gaussian_moments) subrr mul0r addr0.
+by have [ind _] := g; rewrite (mean_square ME k0 ind kappa3_moments) subrr mul0r addr0.
 Qed.
-(* Proposition 6.14 (Worse than zero), for Gaussian R: (6.12), above |P|^2 for k <= n, and the best
+(* Proposition 6.14 (Worse than zero), for kappa = 3: (6.12), above |P|^2 for k <= n, and the best
    multiple. *)
-Theorem gaussian_worse_than_zero m (P : 'M[F]_(m, n)) :
+Theorem kappa3_worse_than_zero m (P : 'M[F]_(m, n)) :
   let loss c := E (fun o => sqnorm (c *: (P *m (R o)^T *m R o) - P)) in
   let c0 := k%:R / (n + k + 1)%:R in
   [/\ E (fun o => sqnorm (P *m (R o)^T *m R o - P)) = (n + 1)%:R / k%:R * sqnorm P,
       P != 0 -> (k <= n)%N -> sqnorm P < E (fun o => sqnorm (P *m (R o)^T *m R o - P)),
       loss c0 = (1 - c0) * sqnorm P & forall c, loss c0 <= loss c].
 Proof.
-have [ind _] := g; have mo := gaussian_moments; have e : 3%:R = 3%:R :> F by [].
+have [ind _] := g; have mo := kappa3_moments; have e : 3%:R = 3%:R :> F by [].
 move=> loss c0; have [l0 low] := best_multiple ME k0 ind mo e P.
 by split=> //; [apply: worse_than_zero | move=> ? ?; apply: above_zero].
 Qed.
 End Entries.
-End Gaussian.
+End Kappa3.
 
 (* Entries with finitely many values *)
 Module Finite.
@@ -199,8 +199,8 @@ move=> R; rewrite (@mean_square F _ _ _ k n _ 3%:R) ?subrr ?mul0r ?addr0 //.
 - exact/independent_entries/ach_sum.
 exact: ach_moments.
 Qed.
-(* Instance of Gaussian.gaussian: what it asks of a law is true of the values of Achlioptas. *)
-Example ach_gaussian : Gaussian.gaussian k%:R^-1 (fun f => \sum_t ach_chance t * f (ach_value t)).
+(* Instance of Kappa3.kappa3: what it asks of a law is true of the values of Achlioptas. *)
+Example ach_kappa3 : Kappa3.kappa3 k%:R^-1 (fun f => \sum_t ach_chance t * f (ach_value t)).
 Proof.
 pose s : F := Num.sqrt (3%:R / k%:R).
 have s2 : s ^+ 2 = 3%:R / k%:R by rewrite sqr_sqrtr // divr_ge0 ?ler0n.

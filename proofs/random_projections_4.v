@@ -16,11 +16,11 @@ Definition mean_matrix (M : Om -> 'M[F]_n) : 'M[F]_n := \matrix_(i, j) E (fun o 
 Lemma entries_identity : Mean.independent E R -> Mean.moments E R kappa ->
   mean_matrix (fun o => (R o)^T *m R o) = 1%:M.
 Proof. by move=> ind mo; apply/matrixP => i j; rewrite !mxE (Mean.second ME k0 ind mo). Qed.
-(* Gaussian. *)
-Theorem gaussian_identity : Gaussian.gaussian_entries E R ->
+(* Gaussian: only kappa = 3 is asked for. *)
+Theorem kappa3_identity : Kappa3.kappa3_entries E R ->
   mean_matrix (fun o => (R o)^T *m R o) = 1%:M.
 Proof.
-move=> g; have [ind _] := g; have mo := Gaussian.gaussian_moments g.
+move=> g; have [ind _] := g; have mo := Kappa3.kappa3_moments g.
 by apply/matrixP => i j; rewrite !mxE (Mean.second ME k0 ind mo).
 Qed.
 End Entries.

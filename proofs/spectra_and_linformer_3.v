@@ -8,19 +8,19 @@ Import Order.TTheory GRing.Theory Num.Theory.
 Local Open Scope ring_scope.
 
 (* Theorem 7.6 (Random products) (a): R has independent N(0, 1/k) entries. *)
-Section Gaussian.
+Section Kappa3.
 Variables (F : realFieldType) (Om : Type) (E : (Om -> F) -> F) (k n : nat).
 Variable R : Om -> 'M[F]_(k, n).
-Hypotheses (ME : is_mean E) (k0 : (0 < k)%N) (g : Gaussian.gaussian_entries E R).
-Theorem gaussian_product m d (P : 'M[F]_(m, n)) (V : 'M[F]_(n, d)) :
+Hypotheses (ME : is_mean E) (k0 : (0 < k)%N) (g : Kappa3.kappa3_entries E R).
+Theorem kappa3_product m d (P : 'M[F]_(m, n)) (V : 'M[F]_(n, d)) :
   E (fun o => sqnorm (P *m (R o)^T *m R o *m V - P *m V)) =
   k%:R^-1 * (sqnorm P * sqnorm V + sqnorm (P *m V)).
 Proof.
-have [ind _] := g; have mo := Gaussian.gaussian_moments g.
+have [ind _] := g; have mo := Kappa3.kappa3_moments g.
 have := product_law ME k0 ind mo P V; rewrite subrr mul0r addr0 => <-.
 by apply: (Eext ME) => o; rewrite /G !mulmxA.
 Qed.
-End Gaussian.
+End Kappa3.
 
 (* Theorem 7.6 (b) *)
 Section Drawn.
@@ -210,7 +210,7 @@ move=> p0 p1 seen; rewrite best_error (drawn_error p1 seen).
 by rewrite ler_wpmul2l ?invr_ge0 ?ler0n // ler_add2r chances_low.
 Qed.
 (* (c) (7.5) is never more than (7.4). *)
-Theorem drawn_below_gaussian :
+Theorem drawn_below_kappa3 :
   k%:R^-1 * (S ^+ 2 - sqnorm (P *m V)) <= k%:R^-1 * (sqnorm P * sqnorm V + sqnorm (P *m V)).
 Proof.
 have sq_ge0 m' d' (M : 'M[F]_(m', d')) : 0 <= sqnorm M by do 2!(apply: sumr_ge0 => ? _); exact: sqr_ge0.
