@@ -887,6 +887,13 @@ def test_chapters_add_up(registry, verdicts):
         | {"in part": 0},
         "other": zeros | {"proved": 1, "certified": 0, "broken": 0, "in part": 1},
     }
+    kinds = claims.by_kind(changed, resolved)
+    assert {
+        kind: sum(row.values()) - row["in part"] for kind, row in kinds.items()
+    } == {
+        kind: sum(c.kind == kind for c in changed) for kind in {c.kind for c in changed}
+    }
+    assert kinds.keys() <= claims.KINDS.keys()
 
 
 def test_each_claim_without_a_formal_proof_has_a_reason(registry):

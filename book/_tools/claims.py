@@ -25,7 +25,7 @@ import subprocess
 import sys
 import tomllib
 from collections import Counter
-from collections.abc import Container, Mapping
+from collections.abc import Callable, Container, Mapping
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import NamedTuple
@@ -64,6 +64,15 @@ EVIDENCE_WORDS = {
     "counterexample": "exact counterexample",
     "sampled": "sampled, not proved",
 }
+
+KINDS = {
+    "identity": "identity",
+    "upper": "upper bound",
+    "lower": "lower bound",
+    "tight": "bound that is attained",
+    "existence": "existence",
+    "separation": "separation",
+}  # of claims, as the schema of the registry has them
 
 NOT_FORMAL = {
     "measured": (
@@ -488,10 +497,23 @@ def by_chapter(
     """chapter -> how many claims it has, by what is shown, and how many of the others
     are formalised in part.
     """
+    return grouped(claims, resolved, lambda claim: claim.page.partition("/")[0])
+
+
+def by_kind(
+    claims: list[Claim], resolved: dict[str, Resolution]
+) -> dict[str, dict[str, int]]:
+    """The same for kinds of claims: identities, bounds and so on."""
+    return grouped(claims, resolved, lambda claim: claim.kind)
+
+
+def grouped(
+    claims: list[Claim], resolved: dict[str, Resolution], group: Callable[[Claim], str]
+) -> dict[str, dict[str, int]]:
     found: dict[str, dict[str, int]] = {}
     for claim in claims:
-        chapter = claim.page.partition("/")[0]
-        row = found.setdefault(chapter, dict.fromkeys((*reversed(WORDS), "broken"), 0))
+        name = group(claim)
+        row = found.setdefault(name, dict.fromkeys((*reversed(WORDS), "broken"), 0))
         row[word(resolved[claim.id])] += 1
         in_part = bool(claim.formal) and not claim.whole
         row["in part"] = row.get("in part", 0) + in_part
