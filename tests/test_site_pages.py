@@ -405,9 +405,9 @@ def test_what_is_folded_on_the_status_page_is_typeset_when_it_is_opened(
     page = browser.new_page()
     try:
         page.goto(f"{address}book/status.html#status-paths-decomposition")
-        place = page.locator("section#status-paths-decomposition > details")
+        place = page.locator(":has(> #status-paths-decomposition) > details")
         place.locator("mjx-container").first.wait_for()
-        other = page.locator("section#status-paths-order > details")
+        other = page.locator(":has(> #status-paths-order) > details")
         assert (
             other.locator(".math").count()
             and not other.locator("mjx-container").count()

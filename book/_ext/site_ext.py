@@ -156,6 +156,15 @@ def mend_roles(app, pagename, templatename, context, doctree) -> None:
         )
 
 
+CITED = re.compile(r'(href="bibliography\.html#[^"]*") title="[^"]*"')
+
+
+def cite_once(app, pagename, templatename, context, doctree) -> None:
+    """The status page cites a work hundreds of times: not whole each time."""
+    if pagename == "book/status" and "body" in context:
+        context["body"] = CITED.sub(r"\1", context["body"])
+
+
 def ledger_path(root: Path) -> Path:
     return root / "book" / "ledger.json"
 
@@ -299,6 +308,7 @@ def setup(app):
     app.connect("doctree-read", fold)
     app.connect("html-page-context", drop_unused_scripts, priority=900)
     app.connect("html-page-context", mend_roles)
+    app.connect("html-page-context", cite_once)
     app.connect("html-page-context", set_pictures_apart)
     app.add_js_file(None, body=SEARCH_ON_DISK, priority=300)
     # after Sphinx has written window.MathJax

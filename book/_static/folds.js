@@ -20,7 +20,7 @@
     }
     // on the status page a claim is a heading, and a fold below it
     if (target?.id.startsWith("status-")) {
-      for (const fold of target.querySelectorAll(":scope > details")) fold.open = true;
+      for (const fold of target.closest("section").querySelectorAll(":scope > details")) fold.open = true;
     }
     if (hidden) target.scrollIntoView();
   };
