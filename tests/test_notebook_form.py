@@ -29,8 +29,8 @@ MACROS = re.compile(r"\\(?:newcommand|renewcommand|DeclareMathOperator|def)\b")
 SELF_NUMBERED = re.compile(r"\\begin\{(?:align|equation|gather|multline)\*?\}")
 UNKNOWN_TEX = re.compile(r"\\(?:bm|llbracket|rrbracket|mathbbm|coloneqq)\b")
 TITLE_LINE = re.compile(
-    r"\*[A-Z][a-z]+ page · story \d+ minutes?(?:, with its proofs \d+)?"
-    r"(?:, everything \d+)? · runs in [\w ]+\.\*"
+    r"\*[A-Z][a-z]+ page · story \d+ minutes?(?:, \d+ if this is new)?"
+    r"(?:, with folded proofs \d+)?(?:, everything \d+)? · runs in [\w ]+\.\*"
 )
 CHECKED, SOLUTION = notebooks.CHECKED, notebooks.SOLUTION
 
@@ -319,11 +319,13 @@ def in_words(cells):
 
 
 def story(cells):
-    """The Markdown of the story, without its folds."""
+    """The Markdown of the story, without its proofs and folds."""
     return "\n\n".join(
         passage.text
         for passage in minutes.passages(cells)
-        if passage.part == minutes.STORY and passage.cell["cell_type"] == "markdown"
+        if passage.part == minutes.STORY
+        and not passage.slow
+        and passage.cell["cell_type"] == "markdown"
     )
 
 
@@ -489,7 +491,7 @@ def checked(output, source="print(1)"):
 SHOW = 'figures.show(draw(), alt="What the figure shows, in words.")'
 CAPTION = markdown("cap", "**Figure 1.1.** Words.")
 THESIS = "*A thesis that says in one sentence what comes.*"
-KIND = "*Theorem page · story 15 minutes, with its proofs 45 · runs in half a minute.*"
+KIND = "*Theorem page · story 15 minutes, 25 if this is new, with folded proofs 45 · runs in half a minute.*"
 TITLE = f"# T\n\n{THESIS}\n\n{KIND}"
 GOALS = """\
 ## After this page you can

@@ -6,11 +6,13 @@ hand for the proofs.
     prose                  180 words a minute
     a formula in a line    as 2 words
     a displayed formula    15 seconds a line
-    a statement in a box   30 seconds, besides its words
+    a statement in a box   30 seconds for each of its parts, besides its words
     a figure               40 seconds, besides its caption
     code that shows        4 seconds a line
+    Try it                 2 minutes
 
-In proofs and in depth, words and formulas take twice as long.  Figures are counted by
+In proofs and in depth, words and formulas take twice as long; to whom all of it is new,
+half as long again (in a trial).  Figures are counted by
 their captions.  Nothing is counted for code that is folded away or hidden, for
 exercises with their solutions, or for what is generated or looked up at the end:
 claims, references, citation.
@@ -18,9 +20,9 @@ claims, references, citation.
 A page has three depths.
 
     in depth   what stands below `## In depth`, and every fold that is not a proof
-    proofs     a fold whose words begin with "Proof"; and a proof that stands open, from
-               the paragraph that begins with *Proof ...* to the one with its square
-    story      the rest
+    proofs     a fold whose words begin with "Proof"
+    story      the rest; a proof that stands open in it, from the paragraph that begins
+               with *Proof ...* to the one with its square, is read slowly, too
 
 Below `## In depth` a proof belongs to what it proves.
 
@@ -44,7 +46,9 @@ SECONDS_OF_A_FORMULA_LINE = 15
 SECONDS_OF_A_BOX = 30
 SECONDS_OF_A_FIGURE = 40
 SECONDS_OF_A_CODE_LINE = 4
+SECONDS_OF_TRY_IT = 120
 SLOWER = 2  # proofs, and what stands in depth
+NEW = 1.5  # to whom all of it is new
 
 STORY, PROOFS, DEPTH = "story", "proofs", "in depth"
 IN_DEPTH = "In depth"
@@ -61,6 +65,7 @@ SECTION = re.compile(r"## (.+?)\s*$")
 BOX = re.compile(
     r"> \*\*(?:Theorem|Lemma|Proposition|Corollary|Definition|Algorithm) \d"
 )
+FURTHER_PART = re.compile(r"^>.*?\*\([b-z]\)\*", re.M)
 PROOF = re.compile(r"(\*{1,2})Proof\b[^*]*\1")
 SQUARE = r"\square"
 CAPTION = re.compile(r"\*\*Figure \d")
@@ -121,6 +126,8 @@ class Passage(NamedTuple):
 
     def seconds(self) -> float:
         if self.cell["cell_type"] == "code":
+            if "try-it" in self.cell.get("metadata", {}).get("tags", []):
+                return SECONDS_OF_TRY_IT
             return SECONDS_OF_A_CODE_LINE * len(full_lines(self.text))
         return text_seconds(self.text, SLOWER if self.slow else 1)
 
@@ -132,6 +139,7 @@ def full_lines(text: str) -> list[str]:
 def text_seconds(text: str, slower: float = 1) -> float:
     """Seconds to read Markdown; `slower` stretches its words and its formulas."""
     boxes = sum(1 for line in text.splitlines() if BOX.match(line))
+    boxes += len(FURTHER_PART.findall(text))
     figures = sum(1 for line in text.splitlines() if CAPTION.match(line))
     text = FENCED.sub("", QUOTED.sub("", text))
     formula_lines = sum(rows(formula) for formula in DISPLAYED.findall(text))
@@ -192,7 +200,7 @@ class Place:
             return DEPTH, True
         if fold is not None:
             return (PROOFS if fold.startswith("Proof") else DEPTH), True
-        return (PROOFS, True) if self.proving else (STORY, False)
+        return STORY, self.proving
 
     def walk(self, text: str) -> Iterator[tuple[tuple[str, bool], str]]:
         """The lines of a Markdown cell that are read, each with its part."""
@@ -225,8 +233,10 @@ def title_line(kind: str, minutes: Minutes, cpu_seconds: float | None) -> str:
     """
     story, proofs, everything = minutes.rounded()
     words = [f"story {story} minute{'s' * (story != 1)}"]
+    if (new := round_up(NEW * minutes.story)) != story:
+        words.append(f"{new} if this is new")
     if proofs != story:
-        words.append(f"with its proofs {proofs}")
+        words.append(f"with folded proofs {proofs}")
     if everything != proofs:
         words.append(f"everything {everything}")
     parts = [kind, ", ".join(words)]
