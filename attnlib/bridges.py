@@ -51,30 +51,34 @@ def dobrushin(
 
 
 def dobrushin_between(
-    p: Float[Tensor, "m n"], *, check: bool = True
+    p: Float[Tensor, "m n"], *, rows: int = 256, check: bool = True
 ) -> tuple[float, float]:
     """Two numbers with the coefficient of Dobrushin between them, without a look at
     every pair of rows.
 
     They are equal if some row is all on one token c, as the first row under a causal
-    mask is.
+    mask is. They are equal as well if the lower one is at most 0.99 and few rows are
+    far enough from the mean row m to be part of a better pair.
 
         tau = 1 - min_i P_ic                                 if P_rc = 1 for a row r
-        TV(r, i) <= tau <= min(1 - sum_k min_i P_ik,  2 max_i TV(mean, i))
+        TV(r, i) <= tau <= min(1 - sum_k min_i P_ik,  2 max_i TV(m, P_i))
 
-    where r is the row farthest from the one that is farthest from the mean row. In
-    the first case sum_k min(P_ik, P_jk) >= min(P_ic, P_jc) for all rows i and j, and
-    the pair of r and the row with least P_ic attains it.
+    where r is the row farthest from the one that is farthest from m. In the first case
+    sum_k min(P_ik, P_jk) >= min(P_ic, P_jc) for all rows i and j, and the pair of r and
+    the row with least P_ic attains it. In the second, TV(P_i, P_j) is at most
+    TV(m, P_i) + TV(m, P_j).
 
     Args:
         p: rows that sum to one.
+        rows: so many rows are few: all their pairs are compared.
         check: look at the rows.
 
-    Cost: O(m n).
+    Cost: O(m n), and of the pairs of `rows` rows at most.
     Source: derived; the second bound is Doeblin's.
     """
     _stochastic(p, check)
     require(p.dim() == 2, f"p must be one matrix (m, n), got {tuple(p.shape)}")
+    _require.sizes(0, rows=rows)
     p = _wide(p.detach())
     tops = p.amax(-1)
     row = int(tops.argmax())
@@ -88,8 +92,15 @@ def dobrushin_between(
     from_mean = apart(p.mean(-2))
     far = apart(p[from_mean.argmax()])
     low = float(apart(p[far.argmax()]).amax().maximum(far.amax()))
+    farthest = float(from_mean.amax())
+    better = from_mean + farthest > low
+    count = int(better.sum())
+    if low <= 0.99 and 1 < count <= rows:
+        low = max(low, float(dobrushin(p[better], check=False)))
+    if count < 2 or (low <= 0.99 and count <= rows):
+        return low, low
     doeblin = 1 - float(p.amin(-2).sum())
-    return low, max(low, min(doeblin, 2 * float(from_mean.amax())))
+    return low, max(low, min(doeblin, 2 * farthest))
 
 
 def rank_floor(

@@ -147,7 +147,7 @@ MUTANTS = {
     "looks at": (measures, "label", lambda f: lambda looks: "previous"),
     "diameter before": (torch, "cdist", twice),
     "relative residual after": (collapse, "residual", twice),
-    "heaviest token after": (measures, "_heaviest", lambda f: lambda x: (0.5, 0)),
+    "heaviest token after": (measures, "_heaviest", lambda f: lambda y: (0.5, 0)),
 }
 
 
@@ -754,17 +754,19 @@ def test_a_small_tau_is_a_certificate():
     assert "hardly depend" not in control and "the least tau is 1 (head 0.0)" in control
 
 
-def test_a_long_search_speaks_by_its_upper_bound(monkeypatch):
+def test_a_search_speaks_by_its_upper_bound(monkeypatch):
     """Where not all pairs of rows were looked at, a tau that may be large is none."""
-    monkeypatch.setattr(heads, "PAIRS", 4)
-    p = torch.rand(12, 12, generator=generator(), dtype=torch.float64).softmax(-1)
-    low, high = bridges.dobrushin_between(p)
-    assert low < high
-    row = next(r for r in audit.run(p[None, None]).rows if r["quantity"] == "tau")
-    assert (row["value"], row["bound"]) == (low, high)
-    monkeypatch.setattr(heads, "PAIRS", 512)
-    row = next(r for r in audit.run(p[None, None]).rows if r["quantity"] == "tau")
-    assert close(row["value"], bridges.dobrushin(p)) and "found" not in row["over"]
+    maps = looking(3, 0.6)[None, None]
+    monkeypatch.setattr(bridges, "dobrushin_between", lambda p, check: (0.3, 0.6))
+    monkeypatch.setattr(heads, "CHEAP", 4)
+    row = next(r for r in audit.run(maps).rows if r["quantity"] == "tau")
+    assert (row["value"], row["bound"]) == (0.3, 0.6)
+    assert "hardly depend" not in said(maps)
+    monkeypatch.setattr(bridges, "dobrushin_between", lambda p, check: (0.3, 0.4))
+    assert "1 of 1 head can hardly depend on the query: 0.0 (0.4)" in said(maps)
+    monkeypatch.setattr(heads, "CHEAP", 256)
+    row = next(r for r in audit.run(maps).rows if r["quantity"] == "tau")
+    assert row["value"] < 1e-12 and "found" not in row["over"]
 
 
 LOOKS = {

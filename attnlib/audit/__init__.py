@@ -76,8 +76,8 @@ def run(
         ValueError: for a model without attention that can be seen, and for input that
             does not fit; each says what to change.
 
-    Cost: memory of one layer's maps; a few forward passes. Beyond 512 tokens tau of a
-        head without a causal mask is found between two numbers.
+    Cost: memory of one layer's maps; a few forward passes. Beyond 256 tokens tau of a
+        head without a causal mask may be found between two numbers.
     Claim: synthesis.logits, synthesis.rank, synthesis.depth, patterns.universal,
         escaping.sink
     """

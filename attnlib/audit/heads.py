@@ -18,7 +18,6 @@ from attnlib.lowrank import effective_rank
 
 SHARE = 0.9  # of the mass of a row, and of the energy of a matrix
 CHEAP = 256  # up to so many tokens an eigenvalue problem a head is cheap
-PAIRS = 512  # up to so many tokens all pairs of rows are looked at
 # Each label, its rule for the mean row, and the least weight; the first that holds in
 # every text is the label of a head.
 LABELS = {
@@ -37,7 +36,8 @@ class Numbers:
     """What was measured of one head on one sequence.
 
     Args:
-        tau: the coefficient of Dobrushin; of many tokens the largest that was found.
+        tau: the coefficient of Dobrushin; of more than 256 tokens perhaps the largest
+            that was found.
         tau_most: what it is at most.
         radius: of the logits; None under a mask, or if weights have underflowed.
         floor: of the distance to every matrix of rank n/4; None below four tokens.
@@ -171,7 +171,7 @@ def _scores(head: Head) -> Tensor:
 def _dobrushin(p: Tensor) -> tuple[float, float]:
     """What tau is at least and at most: the same where that is cheap to know."""
     low, high = bridges.dobrushin_between(p, check=False)
-    if low < high and len(p) <= PAIRS:
+    if low < high and len(p) <= CHEAP:
         low = high = float(bridges.dobrushin(p, check=False))
     return low, high
 
@@ -235,7 +235,7 @@ def _looks(
     n = len(p)
     if not bool(choice.any()):
         choice = torch.ones_like(choice)
-    mean = p[choice].mean(0)
+    mean = p.mean(0) if bool(choice.all()) else p[choice].mean(0)
     key = int(mean.argmax())
     looks = {"sink": float(mean[key])}
     for name, offset in (("previous", -1), ("itself", 0), ("next", 1)):

@@ -85,6 +85,8 @@ class Collector:
         self._hearing: list[_Hearing] = []
         self._factors: list[float | None] = []
         self._whys: list[str] = []
+        self._states: list[Tensor] = []  # that were measured last
+        self._measures: tuple[list, list, list] = ([], [], [])
         self._deaf = ""  # why no number of layers lets all hear all, if so
 
     def __call__(self, record: LayerRecord) -> None:
@@ -244,28 +246,45 @@ class Collector:
                 why = record.missing.get(when, unknown)
                 rows.append(uncovered(f"relative residual {when}", why))
                 continue
-            spreads = [_spread(x) for x in states]
-            units = [_spread(_unit(x)) for x in states]
+            spreads, units, heaviest = kept[when] = self._measure(states)
             for name, each in (("", spreads), (UNIT, units)):
                 shares, diameters = zip(*each)
                 said = f"{when}{name}"
                 rows.append(measured(f"relative residual {said}", shares, worst=min))
                 rows.append(measured(f"diameter {said}", diameters, worst=min))
-            heaviest = [_heaviest(x) for x in states]
-            most = max(range(len(batch)), key=lambda i: heaviest[i][0])
-            word = self._name(batch[most], heaviest[most][1])
             shares = [share for share, _ in heaviest]
+            most = shares.index(max(shares))
+            word = self._name(batch[most], heaviest[most][1])
             rows.append(measured(f"heaviest token {when}", shares, word=word))
-            kept[when] = spreads
         if len(kept) < 2:
             return rows
+        before, after = kept["before"][0], kept["after"][0]
         rounding = 16 * torch.finfo(record.dtype or record.weights.dtype).eps
-        if min(share for share, _ in kept["before"] + kept["after"]) <= rounding:
+        if min(share for share, _ in before + after) <= rounding:
             why = "the tokens differ by no more than rounding"
             return rows + [uncovered("growth of the diameter", why)]
-        pairs = zip(kept["before"], kept["after"])
-        grown = [new / old for (_, old), (_, new) in pairs]
+        grown = [new / old for (_, old), (_, new) in zip(before, after)]
         return rows + [measured("growth of the diameter", grown, worst=min)]
+
+    def _measure(self, states: list[Tensor]) -> tuple[list, list, list]:
+        """Spreads, spreads at unit length, and heaviest tokens; what leaves a layer
+        mostly enters the next one, and is not measured twice.
+        """
+        known = len(self._states) == len(states)
+        if known and all(map(torch.equal, self._states, states)):
+            return self._measures
+        scaled = [_scaled(x) for x in states]
+        spreads = []
+        units = []
+        for x, (y, unit) in zip(states, scaled):
+            lengths = y.norm(dim=-1, keepdim=True)
+            units.append(
+                _spread(y / lengths.masked_fill(lengths == 0, 1), 1.0, x.dtype)
+            )
+            spreads.append(_spread(y, unit, x.dtype))
+        self._states = states
+        self._measures = spreads, units, [_heaviest(y) for y, _ in scaled]
+        return self._measures
 
     def _network_rows(self, factor: str, everything: str) -> list[Row]:
         """What all layers do together."""
@@ -460,37 +479,31 @@ def _ranks(numbers: Sequence[Numbers], head: int) -> list[Row]:
 # --- states ---
 
 
-def _spread(x: Tensor) -> tuple[float, float]:
+def _scaled(x: Tensor) -> tuple[Tensor, float]:
+    """Tokens over a power of two, so that squares are floats and no digit changes."""
+    largest = float(x.abs().amax())
+    unit = 2.0 ** (math.frexp(largest)[1] - 1) if largest else 1.0
+    return x.double() / unit, unit
+
+
+def _spread(scaled: Tensor, unit: float, dtype: torch.dtype) -> tuple[float, float]:
     """The relative residual of tokens, 0 where all are zero, and their diameter.
 
     They are those of the book's kernels, from one residual: tokens about their mean are
     no longer than their diameter, so nothing cancels in distances by products.
     """
-    scaled, unit = _scaled(x)
-    if not unit:
+    size = float(scaled.norm())
+    if not size:
         return 0.0, 0.0
     rest = collapse.residual(scaled)
-    share = float(rest.norm()) / float(scaled.norm())
-    rest = rest.to(x.dtype)
+    share = float(rest.norm()) / size
+    rest = rest.to(dtype)
     return share, float(torch.cdist(rest, rest).amax()) * unit
 
 
-def _scaled(x: Tensor) -> tuple[Tensor, float]:
-    """Tokens over a power of two, so that squares are floats and no digit changes."""
-    largest = float(x.abs().amax())
-    unit = 2.0 ** (math.frexp(largest)[1] - 1) if largest else 0.0
-    return (x.double() / unit if unit else x.double()), unit
-
-
-def _unit(x: Tensor) -> Tensor:
-    """Each token at unit length; one of zeros stays."""
-    lengths = _scaled(x)[0].norm(dim=-1, keepdim=True)
-    return (_scaled(x)[0] / lengths.masked_fill(lengths == 0, 1)).to(x.dtype)
-
-
-def _heaviest(x: Tensor) -> tuple[float, int]:
+def _heaviest(scaled: Tensor) -> tuple[float, int]:
     """The largest share of the sum of squares that one token has, and which."""
-    squares = _scaled(x)[0].square().sum(-1)
+    squares = scaled.square().sum(-1)
     token = int(squares.argmax())
     whole = float(squares.sum())
     return float(squares[token]) / whole if whole else 0.0, token
