@@ -116,16 +116,15 @@ def _fetch(transformers, name: str, **where) -> tuple[Any, Any, dict]:
     del about["dtype"]
     config = transformers.AutoConfig.from_pretrained(name, **about)
     kind = transformers.AutoModel
+    if "gguf_file" in where:  # which holds language models, and does not say so
+        kind = transformers.AutoModelForCausalLM
     for written in config.architectures or []:  # with its head, if it has one
         kind = getattr(transformers, written, kind)
     tokenizer = None
-    if kind is transformers.AutoModel or kind.main_input_name != "pixel_values":
-        try:
-            tokenizer = transformers.AutoTokenizer.from_pretrained(name, **about)
-        except ValueError:
-            if kind.main_input_name != "pixel_values":
-                raise
-    if kind is not transformers.AutoModel:
+    sees = getattr(kind, "main_input_name", "") == "pixel_values"
+    if not sees:
+        tokenizer = transformers.AutoTokenizer.from_pretrained(name, **about)
+    if not kind.__name__.startswith("Auto"):
         del where["trust_remote_code"]
     model, said = kind.from_pretrained(name, output_loading_info=True, **where)
     return tokenizer, model, said
