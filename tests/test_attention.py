@@ -5,8 +5,6 @@ input.
 from __future__ import annotations
 
 import math
-from decimal import Decimal
-from fractions import Fraction
 
 import jaxtyping
 import pytest
@@ -597,90 +595,16 @@ def test_gradients_of_all_parts():
 # --- bad input: our own errors, so these run without the shape checks of the tests
 
 
-def bad_networks():
-    """(x, layers, message)"""
-    x = draw(4, 3)
-    g = torch.Generator().manual_seed(0)
-    (layer,) = random_layers(1, 2, 3, 2, bias=True, dtype=torch.float64, generator=g)
-    no_heads = Layer(*(w[:0] for w in layer[:7]), layer.b_o)
-    no_width = {"w_q": layer.w_q[..., :0], "w_k": layer.w_k[..., :0]}
-
-    def but(**weights):
-        return [layer._replace(**weights)]
-
-    return [
-        (x, [], "at least one layer"),
-        (x, [no_heads], "layer 1: w_q must be .*h >= 1"),
-        (x[:0], [layer], "at least one token"),
-        (x[:, :0], [layer], "one feature"),
-        (x[0], [layer], r"\(\*batch, n, d\)"),
-        (x.long(), [layer], "x must be floating point"),
-        (x.tolist(), [layer], "torch tensor"),
-        (x[:, :2], [layer], "layer 1: w_q must have shape"),
-        (x, [layer, *but(w_o=layer.w_o[..., :2])], "layer 2: w_o must have shape"),
-        (x, but(w_k=layer.w_k[:1]), "w_k must have shape"),
-        (x, but(w_v=layer.w_v[:, :2]), "w_v must have shape"),
-        (x, but(b_v=layer.b_v[:, :1]), "b_v must have shape"),
-        (x, but(b_o=layer.b_o[:2]), "b_o must have shape"),
-        (x, but(**no_width), "w_q must be"),
-        (x, but(w_o=layer.w_o.float()), "share one dtype: w_o"),
-        (x.float(), [layer], "share one dtype"),
-        (x, but(w_v=layer.w_v.to("meta")), "share one device: w_v"),
-        (x, but(w_v=layer.w_v.to_sparse()), "layer 1: w_v must be dense"),
-        (x, layer, "list of Layers, got Layer: for a single one write .layer."),
-        (x, [torch.nn.Identity()], "layer 1: .* got Identity: attention.from_torch"),
-        (x, (layer for _ in range(2)), "list of Layers, got generator"),
-        (x, [tuple(layer)], "Layer, got tuple"),
-        (x, but(w_k=None), "w_k must be a torch tensor, got NoneType"),
-        (x, but(w_v=layer.w_v.tolist()), "w_v must be a torch tensor, got list"),
-        (x, but(w_v=layer.w_v * math.nan), "w_v holds NaN or infinity"),
-        (x, but(b_o=layer.b_o * math.inf), "b_o holds NaN or infinity"),
-        (x / 0, [layer], "x holds NaN or infinity"),
-    ]
-
-
-@pytest.mark.bad_input
-@pytest.mark.parametrize(("x", "layers", "message"), bad_networks())
-def test_bad_networks(x, layers, message):
-    with pytest.raises(ValueError, match=message):
-        forward(x, layers)
-
-
-@pytest.mark.bad_input
-@pytest.mark.parametrize(
-    ("mask", "message"),
-    [
-        (torch.ones(4, 4), "boolean"),
-        (torch.ones(4, 5, dtype=torch.bool), r"broadcast to \(2, 4, 4\), got \(4, 5\)"),
-        (torch.ones(3, 1, 4, 4, dtype=torch.bool), "broadcast to"),
-        (torch.ones(4, 4, dtype=torch.bool, device="meta"), "one device: mask"),
-        (
-            torch.ones(4, 4).triu(1).bool(),
-            "hides a whole row.*P 1 = 1.*mean the opposite",
-        ),
-        ([[True] * 4] * 4, "mask must be a torch tensor, got list"),
-    ],
-)
-def test_bad_masks(mask, message):
-    layer = random_layers(
-        1, 2, 3, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(0)
-    )[0]
-    with pytest.raises(ValueError, match=message):
-        forward(draw(4, 3), [layer], mask=mask)
-
-
 @pytest.mark.bad_input
 def test_other_bad_input():
     layer = random_layers(
         1, 2, 3, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(0)
     )[0]
-    with pytest.raises(ValueError, match="normalizer must be one of"):
-        attention_matrix(draw(4, 3), layer.w_q, layer.w_k, normalizer="argmax")
     batch = draw(5, 4, 3)
     one_a_sequence = torch.ones(5, 4, 4).bool()
     with pytest.raises(ValueError, match=r"one mask a sequence.* is \(b, 1, n, n\)"):
         forward(batch, [layer], mask=one_a_sequence)
-    for scale in (math.nan, math.inf, torch.tensor(math.nan), torch.ones(2), "1"):
+    for scale in (torch.tensor(math.nan), torch.ones(2)):
         with pytest.raises(ValueError, match="scale"):
             attention_matrix(batch, layer.w_q, layer.w_k, scale=scale)
         with pytest.raises(ValueError, match="scale"):
@@ -688,33 +612,14 @@ def test_other_bad_input():
     encoder = from_torch(torch_encoder())
     with pytest.raises(ValueError, match="an Encoder brings .* out skip, norms"):
         forward(draw(5, 12), encoder, skip=True, norms=encoder.norms)
-    for bad in (torch.tensor([math.nan, 1]), torch.tensor([math.inf, 1]), [1.0, 2.0]):
-        for normalizer in (hardmax, sparsemax):
-            with pytest.raises(ValueError, match="a (holds NaN|must be a torch)"):
-                normalizer(bad)
-    with pytest.raises(ValueError, match="must be an attnlib.attention.Layer"):
-        merged(layer.w_q)
 
 
 @pytest.mark.bad_input
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"L": 2.5}, "L must be an integer of at least 1, got 2.5"),
-        ({"L": True}, "L must be an integer of at least 1, got True"),
-        ({"h": 0}, "h must be an integer of at least 1, got 0"),
-        ({"d_v": torch.tensor(2)}, "d_v must be an integer"),
-        ({"L": -(10**5000)}, "at least 1, got int of over 4300 digits"),
-        ({"gain": math.nan}, "gain must be a finite number, got nan"),
         ({"gain": 10**400}, "gain must be in the range of floats, got 1000"),
         ({"gain": -(10**5000)}, "floats, got int of over 4300 digits"),
-        ({"gain": Fraction(1, 3)}, "gain must be a finite number, got Fraction"),
-        ({"gain": 1j}, "gain must be a finite number, got 1j"),
-        ({"gain": "1"}, "gain must be a finite number, got '1'"),
-        ({"gain": Decimal(1)}, "gain must be a finite number, got Decimal"),
-        ({"generator": None}, "generator must be a torch.Generator.* got NoneType"),
-        ({"dtype": torch.int64}, "dtype must be a floating dtype .* torch.int64"),
-        ({"device": "moon"}, "device must be one of this machine.* got 'moon'"),
     ],
 )
 def test_bad_sizes(given, message):
@@ -759,15 +664,6 @@ def test_modules_that_are_not_read():
     from_torch(attend(dropout=0.1).eval())
 
 
-@pytest.mark.bad_input
-def test_bad_projections():
-    layer = random_layers(
-        1, 2, 3, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(0)
-    )[0]
-    with pytest.raises(ValueError, match="w_q must be .d, d_qk."):
-        attention_matrix(draw(4, 3), 7, layer.w_k)
-
-
 def test_finite_values_are_looked_for_only_when_asked():
     layer = random_layers(
         1, 2, 3, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(0)
@@ -775,54 +671,20 @@ def test_finite_values_are_looked_for_only_when_asked():
     assert forward(draw(4, 3) / 0, [layer], check=False).isnan().any()
 
 
-def bad_parts():
-    """(name of the argument, what is given, message)"""
-    _, mlp, (first, second) = parts()
-
-    def feeds(**weights):
-        return [mlp._replace(**weights)] * 2
-
-    def gains(**weights):
-        return [(first._replace(**weights), None)] * 2
-
-    one_bad = [mlp, mlp._replace(w_2=mlp.w_2[:, :3])]
-    module = torch.nn.LayerNorm(12)
-    return [
-        ("mlps", [mlp], "mlps must have an entry for each of 2 layers, got 1"),
-        ("mlps", mlp, "mlps must be a list with an entry for each layer, got Mlp"),
-        ("norms", (p for p in []), "norms must be a list .* got generator"),
-        ("norms", [first, second], "layer 1: norms must hold a pair"),
-        ("norms", [(first,) * 3] * 2, "layer 1: norms must hold a pair"),
-        ("norms", [(first, second)] * 2, "norms hold one for a feed-forward part"),
-        ("mlps", [mlp, tuple(mlp)], "layer 2: mlp must be .*Mlp, got tuple"),
-        ("mlps", one_bad, "layer 2: w_2 must have shape"),
-        ("mlps", feeds(w_1=mlp.w_1[:, :0]), "w_1 must be a tensor .d, m. with m >= 1"),
-        ("mlps", feeds(b_1=mlp.b_1.float()), "share one dtype: b_1"),
-        ("mlps", feeds(activation="relu"), "activation must be a function .* got str"),
-        ("mlps", feeds(activation=torch.sum), "activation must act on each entry"),
-        ("mlps", feeds(b_2=mlp.b_2 / 0), "b_2 holds NaN or infinity"),
-        ("norms", gains(gain=first.gain[:2]), "gain must have shape"),
-        ("norms", gains(eps=-1.0), "eps must be at least zero, got -1"),
-        ("norms", gains(eps=math.nan), "eps must be a finite number, got nan"),
-        ("norms", [(module, None)] * 2, "norm must be .*Norm, got LayerNorm"),
-    ]
-
-
 @pytest.mark.bad_input
-@pytest.mark.parametrize(("name", "given", "message"), bad_parts())
-def test_bad_parts(name, given, message):
-    with pytest.raises(ValueError, match=message):
-        forward(draw(5, 12), [parts()[0]] * 2, **{name: given})
+def test_parts_that_do_not_fit():
+    layer, mlp, (first, second) = parts()
+    steep = mlp._replace(activation=torch.sum)
+    for bad, message in [
+        ({"norms": [(first, second)]}, "norms hold one for a feed-forward part"),
+        ({"mlps": [steep]}, "activation must act on each entry"),
+        ({"norms": [(first._replace(eps=-1.0), None)]}, "eps must be at least zero"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            forward(draw(5, 12), [layer], **bad)
 
 
-@pytest.mark.bad_input
-def test_bad_input_of_a_single_part():
+def test_a_part_alone_looks_for_nan_unless_told_otherwise():
     _, mlp, (norm, _) = parts()
-    with pytest.raises(ValueError, match="b_1 must have shape"):
-        feed_forward(draw(5, 12), mlp._replace(b_1=mlp.b_2))
-    with pytest.raises(ValueError, match="floating point"):
-        layer_norm(draw(5, 12).long(), norm)
     for part, weights in ((layer_norm, norm), (feed_forward, mlp)):
-        with pytest.raises(ValueError, match="x holds NaN or infinity"):
-            part(draw(5, 12) / 0, weights)
         assert part(draw(5, 12) / 0, weights, check=False).isnan().any()

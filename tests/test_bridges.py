@@ -8,7 +8,6 @@ import pytest
 import torch
 
 from attnlib.bridges import (
-    cluster_logits,
     critical_beta,
     dobrushin,
     dobrushin_between,
@@ -201,66 +200,15 @@ def test_on_cuda():
 @pytest.mark.parametrize(
     "call, words",
     [
-        (lambda: dobrushin([[1.0]]), "p must be a torch tensor, got list"),
-        (lambda: cluster_logits(torch.ones(2, 2), 1, 1.0), "sets must be boolean"),
-        (lambda: cluster_logits(torch.ones(2, 2) > 0, 0, 1.0), "c must be"),
-        (lambda: cluster_logits(torch.ones(2, 2) > 0, 1, -1.0), "at least 0, got -1"),
-        (
-            lambda: dobrushin(torch.ones(2, 2, dtype=torch.int64)),
-            "p must be floating point",
-        ),
-        (
-            lambda: dobrushin(torch.ones(3)),
-            r"p must be \(\*batch, m, n\), not empty, got \(3,\)",
-        ),
-        (lambda: rank_floor(torch.ones(2, 0)), "not empty"),
         (lambda: dobrushin(torch.tensor([[2.0, -1.0]])), "must not be negative"),
-        (
-            lambda: rank_floor(torch.tensor([[0.5, 0.25]])),
-            r"must sum to one \(P 1 = 1\), got a row that is off by 0.25",
-        ),
-        (lambda: dobrushin(torch.tensor([[math.nan, 1.0]])), "NaN"),
-        (lambda: dobrushin(torch.tensor([[0.5, 0.25]])), "must sum to one"),
-        (
-            lambda: radius(torch.tensor([[0.0, -math.inf]])),
-            "logits holds NaN or infinity",
-        ),
-        (
-            lambda: radius(torch.zeros(2, 2, dtype=torch.int64)),
-            "logits must be floating point",
-        ),
-        (lambda: critical_beta([[0.0]]), "logits must be a torch tensor, got list"),
-        (lambda: critical_beta(torch.zeros(3)), r"logits must be \(\*batch, m, n\)"),
-        (
-            lambda: critical_beta(torch.zeros(2, 2).long()),
-            "logits must be floating point",
-        ),
-        (lambda: critical_beta(torch.tensor([[math.nan, 1.0]])), r"NaN or \+inf"),
-        (lambda: critical_beta(torch.tensor([[math.inf, 1.0]])), r"NaN or \+inf"),
         (
             lambda: critical_beta(torch.full((2, 2), -math.inf)),
             r"not all left out by -inf and mask",
         ),
-        (
-            lambda: critical_beta(torch.zeros(2, 2), mask=torch.ones(3, 2).bool()),
-            r"mask must broadcast to \(2, 2\), got \(3, 2\)",
-        ),
-        (
-            lambda: critical_beta(torch.zeros(2, 2), mask=torch.eye(2)),
-            "mask must be boolean",
-        ),
-        (
-            lambda: critical_beta(torch.zeros(1, 2), mask=torch.zeros(2).bool()),
-            "mask hides a whole row",
-        ),
         (lambda: largest_dobrushin(1, 1.0), "n must be an integer of at least 2"),
-        (lambda: largest_dobrushin(2, -1.0), "radius r must be at least 0"),
-        (lambda: largest_dobrushin(2, math.nan), "radius r must be at least 0"),
         (lambda: needed_radius(1, 0.5), "n must be an integer of at least 2"),
         (lambda: needed_radius(4, 1.0), r"leak must lie in \(0, 1\)"),
         (lambda: needed_bits(1), "points must be an integer of at least 2"),
-        (lambda: needed_bits(2.5), "points must be an integer"),
-        (lambda: needed_bits(4, 0), "d must be an integer of at least 1"),
     ],
 )
 def test_bad_input_is_named(call, words):

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import itertools
 import math
-from decimal import Decimal
 from fractions import Fraction
 
 import mpmath
-import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -160,68 +158,25 @@ def test_the_two_by_two_network_by_hand():
 @pytest.mark.parametrize(
     ("run", "message"),
     [
-        (lambda: certify.exact([]), "at least one entry"),
-        (lambda: certify.exact([[1, 2], [3]]), "rows of one length"),
-        (lambda: certify.exact([[math.nan]]), "no NaN"),
-        (lambda: certify.exact(torch.tensor([[math.inf]])), "no infinity"),
         (lambda: certify.row_stochastic([[0, 0]]), "not all zero"),
         (lambda: certify.row_stochastic([[2, -1]]), "nonnegative"),
         (
             lambda: certify.product(certify.exact([[1, 2]]), certify.exact([[1, 2]])),
             "cannot multiply 1 x 2 with 1 x 2",
         ),
-        (lambda: certify.network(certify.exact([[1]]), [], []), "at least one"),
-        (
-            lambda: certify.network(
-                certify.exact([[1]]),
-                [[certify.exact([[1]])] * 2],
-                [[certify.exact([[1]])]],
-            ),
-            "heads",
-        ),
-        (lambda: certify.exact([1, 2]), "a list of rows"),
-        (lambda: certify.exact([[np.int64(2)]]), "int, float or Fraction, got a int64"),
-        (lambda: certify.exact([[np.float32(2)]]), "matrix must .* got a float32"),
-        (lambda: certify.exact([[np.True_]]), "matrix must hold .* got a bool"),
-        (lambda: certify.exact([[True]]), "matrix must hold .* got a bool"),
-        (lambda: certify.exact([[Decimal(2)]]), "matrix must hold .* got a Decimal"),
-        (lambda: certify.exact([["2"]]), "matrix must hold .* got a str"),
-        (lambda: certify.exact([[2j]]), "matrix must hold .* got a complex"),
-        (lambda: certify.family_residual(3, np.int64(2)), "e must hold .* a int64"),
         (lambda: certify.at_most(10**400, 1), "value must be in the range of floats"),
         (lambda: certify.at_least(1, 10**5000), "bound must be in the range of floats"),
-        (lambda: certify.rank([[1, 2], [3]]), "rows of one length"),
-        (lambda: certify.norms([[1, 2], [3]]), "rows of one length"),
-        (lambda: certify.product([[1, 2], [3]], [[1], [1]]), "rows of one length"),
-        (lambda: two_by_two(value_biases=[[]]), "a row a head"),
-        (lambda: two_by_two(value_biases=["ab"]), "value_biases must be a list of lay"),
-        (lambda: two_by_two(value_biases=[[[1]]]), "value_biases must be 1 x 2 here"),
-        (lambda: two_by_two(biases=[[1]]), "biases must be 1 x 2 here, got 1 x 1"),
-        (lambda: two_by_two(biases=[]), "biases a row a layer"),
-        (lambda: two_by_two(attention=[[[[1]]]]), "attention must be 2 x 2 here"),
-        (lambda: two_by_two(weights=[[[[1, 0]]]]), "weights must be 2 x 2 here"),
         (lambda: two_by_two(weights=[[[[1], [0]]]], skip=True), "the output must be"),
-        (
-            lambda: certify.log_residuals([[1.0], [2.0]], [[[[[1]]]] * 9], digits=30),
-            "b_o",
-        ),
         (lambda: certify.family_residual(-1, 2), "m must be an integer of at least 3"),
         (lambda: certify.family_residual(2, 2), "m must be an integer of at least 3"),
         (lambda: certify.family_residual(3, Fraction(1, 2)), "must be above 1"),
-        (lambda: certify.family_residual(3, 2, Fraction(-1)), "in \\[0, 1\\]"),
-        (lambda: certify.log_residuals([[1.0], [2.0]], [], digits=0), "digits must be"),
         (
             lambda: certify.log_residuals([[1.0], [2.0]], [], digits=1),
             "1 digits leave nothing",
         ),
-        (lambda: certify.log_residuals([[1.0], [2, 3]], [], digits=9), "one length"),
         (
             lambda: certify.hardmax_layer([[1, 2]], [[*[[[1], [0]]] * 3, [[1, 0, 5]]]]),
             "W_O of heads must have 2 columns, got 3",
-        ),
-        (
-            lambda: certify.relative_error(torch.ones(2, 1), torch.ones(2, 3)),
-            "they must agree",
         ),
         (
             lambda: certify.log_residuals([[1.0], [1 + 2.0**-50]], [], digits=5),

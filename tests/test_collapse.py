@@ -264,36 +264,8 @@ def test_the_printed_bound_and_one_beyond_the_floats():
 
 @pytest.mark.bad_input
 @pytest.mark.parametrize("run", [log_residuals, log_bound])
-def test_bad_networks_are_refused(run):
+def test_an_infinite_norm_is_refused(run):
     x, layers = instance()
-    narrow = Layer(*(w[..., :0] for w in layers[0][:2]), *layers[0][2:4])
     huge = layers[1]._replace(w_q=1e200 * layers[1].w_q, w_k=1e200 * layers[1].w_k)
-    for bad_x, bad_layers, message in [
-        (x, [], "at least one layer"),
-        (x.long(), layers, "floating point"),
-        (x[:0], layers, "at least one token"),
-        (x / 0, layers, "x holds NaN"),
-        (x, [narrow], "layer 1: w_q must be"),
-        (
-            x,
-            [layers[0], layers[1]._replace(w_q=layers[1].w_q * math.inf)],
-            "layer 2: w_q holds NaN or infinity",
-        ),
-        (x, [layers[0], huge], "layer 2: .*W_QK.*infinite norm"),
-        (x[:, :3], layers, "layer 1: w_q must have shape"),
-        (x.float(), layers, "share one dtype"),
-    ]:
-        with pytest.raises(ValueError, match=message):
-            run(bad_x, bad_layers)
-
-
-@pytest.mark.bad_input
-def test_bad_words():
-    x, layers = instance()
-    with pytest.raises(ValueError, match="size must be one of"):
-        log_residuals(x, layers, size="sharp")
-    for run in (residual, composite_norm, diameter):
-        with pytest.raises(ValueError, match="holds NaN"):
-            run(x / 0)
-        with pytest.raises(ValueError, match="floating point"):
-            run(x.long())
+    with pytest.raises(ValueError, match="layer 2: .*W_QK.*infinite norm"):
+        run(x, [layers[0], huge])

@@ -18,7 +18,6 @@ from attnbook.data.mixers import (
     MixingNetwork,
     Project,
     evaluate,
-    last_field,
     plan,
     reads,
     train_network,
@@ -361,32 +360,14 @@ def test_devices_agree(device):
 def test_bad_fields_are_refused():
     eye = torch.eye(6, dtype=torch.bool)
     for call, message in [
-        (lambda: copying.receptive_fields([]), "at least one mask"),
-        (lambda: copying.receptive_fields([eye.float()]), "mask 0 must be a boolean"),
         (lambda: copying.receptive_fields([eye, eye[:4, :4]]), "mask 1 must be"),
         (lambda: copying.reached(torch.eye(5, dtype=torch.bool)), "even length"),
-        (lambda: copying.reached(eye.float()), "boolean"),
-        (lambda: copying.reached(eye[:4]), r"boolean tensor \(n, n\)"),
-        (lambda: copying.bound(torch.ones(0, dtype=torch.bool), 3), "m >= 1"),
-        (lambda: copying.bound(eye[0], 0), "symbols must be"),
-        (lambda: copying.ceiling(eye[0], 3, samples=0, failure=0.1), "samples must be"),
         (lambda: copying.ceiling(eye[0], 3, samples=5, failure=1.0), "failure must"),
         (lambda: copying.best_accuracy(eye, 3, weights=[1, 1, 1]), "sum one"),
         (lambda: copying.best_accuracy(eye, 2, weights=["1", 0]), r"weights\[0\] must"),
         (lambda: copying.best_accuracy(eye, 2, weights=0.5), "weights must be a list"),
         (lambda: copying.best_accuracy(eye, 1001), "more than 1,000,000"),
-        (
-            lambda: copying.ceiling(eye[0], torch.tensor(4), samples=9, failure=0.1),
-            "symbols must be an integer",
-        ),
-        (lambda: copying.bound(eye[0], 2.5), "symbols must be an integer"),
-        (lambda: copying.best_accuracy(eye, 0), "symbols must be an integer"),
-        (lambda: copying.sequences(0, 3, 1, generator=torch.Generator()), "at least 1"),
-        (lambda: copying.sequences(2, 3, 1, generator=None), "torch.Generator"),
-        (lambda: copy_targets(torch.ones(2, 4)), "x must hold integers"),
         (lambda: copy_targets(torch.ones(2, 5).long()), r"x must be \(batch, 2"),
-        (lambda: plan(patterns.dense(8), 0, 1, "union"), "at least 1"),
-        (lambda: plan(patterns.dense(8), 1, 1, "both"), "scheme must be one of"),
     ]:
         with pytest.raises(ValueError, match=message):
             call()
@@ -396,8 +377,6 @@ def test_bad_fields_are_refused():
 def test_bad_networks_are_refused():
     p = patterns.causal(patterns.dense(8))
     for call, message in [
-        (lambda: MixingNetwork(5, []), "at least one layer"),
-        (lambda: last_field([]), "mixings must hold at least one layer, got none"),
         (lambda: MixingNetwork(5, [Project(8), Project(6)]), "same tokens"),
         (lambda: MixingNetwork(5, [Attend(p, (0,) * 3)], width=8), "heads must divide"),
         (lambda: MixingNetwork(5, [Convolve(8, 4, causal=False)]), "odd unless causal"),
@@ -410,19 +389,7 @@ def test_bad_networks_are_refused():
             lambda: small()(torch.zeros(2, 1, dtype=torch.long)),
             r"tokens must be \(batch, 8\), got \(2, 1\)",
         ),
-        (lambda: small()(torch.zeros(8, dtype=torch.long)), "tokens must be"),
         (lambda: MixingNetwork(5, [Project(2.5)]), "n must be an integer"),
-        (lambda: MixingNetwork(0, [Project(8)]), "vocabulary must be an integer"),
-        (
-            lambda: train_network(small(), batches(), steps=20, rate=float("nan")),
-            "rate must be a finite number",
-        ),
-        (lambda: evaluate(small(), *batches()(), size=0), "size must be an integer"),
-        (lambda: MixingNetwork(5, [Project(8)], seed=2.5), "seed must be an integer"),
-        (
-            lambda: evaluate(small(), torch.ones(1, 8), torch.ones(1, 8)),
-            "tokens must be int64",
-        ),
         (
             lambda: train_network(small(), batches(), steps=30),
             "multiple of 20",
@@ -441,13 +408,8 @@ def test_bad_networks_are_refused():
 
 
 @pytest.mark.bad_input
-def test_bad_names_are_refused():
-    for call, message in [
-        (lambda: causal_pattern("ring", 8, 2), "name must be one of"),
-        (lambda: causal_pattern("fixed", 8), "w must be in 1..n"),
-        (lambda: causal_pattern("window", 8, 9), "w must be in 1..n"),
-        (lambda: causal_pattern("random", 8, 2), "torch.Generator"),
-        (lambda: causal_pattern("window", 8, 2.5), "w must be an integer"),
-    ]:
-        with pytest.raises(ValueError, match=message):
-            call()
+def test_a_width_and_a_generator_are_asked_for():
+    with pytest.raises(ValueError, match="w must be in 1..n"):
+        causal_pattern("window", 8, 9)
+    with pytest.raises(ValueError, match="torch.Generator"):
+        causal_pattern("random", 8, 2)

@@ -169,17 +169,14 @@ def test_the_smallest_beta_is_the_smallest_normal_number():
 @pytest.mark.parametrize(
     ("v", "words"),
     [
-        ([1.0, 0.0], ("v must be a torch tensor", "list")),
-        (torch.ones(3, dtype=F64), ("v must have shape (2,)", "(3,)")),
-        (torch.ones(2), ("v is torch.float32", "sequences torch.float64")),
-        (torch.tensor([math.nan, 1.0], dtype=F64), ("v holds NaN",)),
-        (torch.tensor([0.0, 2.0], dtype=F64), ("length one, got 2", "v / v.norm()")),
-        (torch.zeros(2, dtype=F64), ("length one, got 0",)),
-        (torch.tensor([0.0, 1.0], dtype=F64), ("orthogonal to all tokens",)),
+        ([0.0, 2.0], ("length one, got 2", "v / v.norm()")),
+        ([0.0, 0.0], ("length one, got 0",)),
+        ([0.0, 1.0], ("orthogonal to all tokens",)),
     ],
 )
 def test_directions_that_do_not_fit(v, words):
     x = torch.tensor([[[1.0, 0.0], [2.0, 0.0]]], dtype=F64)
+    v = torch.tensor(v, dtype=F64)
     refused(lambda: memorize(x, names(x), generator=generator(), v=v), *words)
 
 

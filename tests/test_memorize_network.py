@@ -100,18 +100,6 @@ def test_gradients_of_the_two_agree():
             lambda t, y: fit_line(torch.tensor([0, 1, 5, 5, 7]).to(t), y),
             "strictly increasing",
         ),
-        (lambda t, y: fit_line(t, y[:-1]), r"labels must have shape \(5, 2\)"),
-        (lambda t, y: fit_line(t, y, theta=0), "theta must be"),
-        (lambda t, y: fit_line(t, y[:, 0]), r"labels \(D, c\)"),
-        (lambda t, y: fit_line(t.long(), y), "floating point"),
-        (lambda t, y: fit_line([1.0], y), "torch tensor"),
-        (lambda t, y: fit_line(t.float(), y), "all tensors must share one dtype"),
-        (
-            lambda t, y: interpolate(t.float(), t, y),
-            "one dtype: t is torch.float32, ids torch.float64",
-        ),
-        (lambda t, y: interpolate(t * float("nan"), t, y), "NaN"),
-        (lambda t, y: count_parameters(0, 3), "width must be an integer of at least 1"),
         (lambda t, y: count_parameters(2, 3, labels=4), "at most d"),
     ],
 )
@@ -143,22 +131,9 @@ def test_the_longest_weight_of_a_deep_network():
 
 
 @pytest.mark.bad_input
-@pytest.mark.parametrize(
-    ("ids", "labels", "words"),
-    [
-        ([], [], "as many"),
-        ([1, 1], [0, 0], "increasing"),
-        ([2, 1], [0, 0], "increasing"),
-        ([0, 3], [1.9, 1], "labels must hold integers"),
-        ([0.5, 3], [1, 1], "ids must hold integers"),
-        ([True, 3], [1, 1], "ids must hold integers"),
-        ([-1, 2], [0, 0], "increasing"),
-        ([1], [-1], "labels"),
-    ],
-)
-def test_deep_refuses(ids, labels, words):
-    with pytest.raises(ValueError, match=words):
-        fit_deep(ids, labels)
+def test_deep_asks_for_ids_that_increase():
+    with pytest.raises(ValueError, match="increasing"):
+        fit_deep([1, 1], [0, 0])
 
 
 # --- the memorizer
@@ -443,24 +418,12 @@ def test_contradictions_name_both_places():
 
 
 @pytest.mark.bad_input
-def test_wrong_arguments_are_refused():
+def test_numbers_too_large_too_small_or_too_fine_are_refused():
     x, y = sets(5)
-    refused(x, y[:4], r"labels must be real, \(N, n\)")
-    refused(x[:, :, 0], y, r"sequences must be \(N, n, d\)")
-    refused(x[:0], y[:0], "sequences needs at least one token")
-    refused((x * 9).long(), y, "sequences must be floating")
-    refused(x.tolist(), y, "torch tensor")
-    refused(x, y.tolist(), "labels must be a torch tensor")
-    refused(x, y, "torch.Generator", generator=0)
-    refused(x, y, "beta", beta=0.0)
-    refused(x, y, "token_mask must be boolean", token_mask=torch.ones(5, 4))
-    inverted = torch.zeros(5, 4, dtype=torch.bool)
-    refused(x, y, "key_padding_mask", token_mask=inverted)
     refused(x * 1e-200, y, "no beta that suits them")
     refused(x * 1e300, y, "no beta that suits them")
     refused(x * 1e300, y, "lower beta", beta=1.0)
     refused(x.where(x != x[2, 1], 0 * x), y, "sequences hold zero tokens")
-    refused(x.where(x != x[2, 1], 0 * x / 0), y, "sequences holds NaN or infinity")
     refused(x, y + 2**60 + 1, "numbers that")
     refused(
         x.float(), y.double() / 3, "numbers that"

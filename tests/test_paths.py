@@ -265,29 +265,11 @@ def test_norms_have_the_shape_of_the_batch_and_come_from_the_generator():
 
 
 @pytest.mark.bad_input
-@pytest.mark.parametrize(
-    "run",
-    [path_sums, lambda x, layers, **k: path_terms(x, layers, **k)],
-    ids=["sums", "terms"],
-)
-def test_bad_networks_are_refused_at_the_call(run):
+def test_a_bad_network_is_refused_at_the_call():
+    """And not when the first of the terms is asked for."""
     x, layers = instance()
-    for bad_x, bad_layers, message in [
-        (x, [], "at least one layer"),
-        (x.long(), layers, "floating point"),
-        (x[:, :4], layers, "layer 1: w_q must have shape"),
-        (x / 0, layers, "x holds NaN"),
-        (
-            x,
-            [layers[0], layers[1]._replace(w_v=layers[1].w_v * math.inf)],
-            "layer 2: w_v holds NaN or infinity",
-        ),
-        (x, [Layer(*(w[:0] for w in layers[0][:7]), layers[0].b_o)], "h >= 1"),
-        (x.float(), layers, "share one dtype"),
-        (x, [layers[0]._replace(w_o=layers[0].w_o.to("meta"))], "share one device"),
-    ]:
-        with pytest.raises(ValueError, match=message):
-            run(bad_x, bad_layers)
+    with pytest.raises(ValueError, match="x holds NaN"):
+        path_terms(x / 0, layers)
 
 
 @pytest.mark.bad_input
@@ -296,20 +278,13 @@ def test_bad_attention():
     good = forward(x, layers, return_attention=True)[1]
     for bad, message in [
         (good[:1], "one P a layer: 2, got 1"),
-        ([good[0], good[0]], "attention of layer 2 must have shape"),
-        ([good[0], good[1] / 0], "attention of layer 2 holds NaN"),
         ([good[0], 1.01 * good[1]], "P 1 = 1"),
-        ([good[0], good[1].float()], "share one dtype"),
-        ([good[0], good[1].tolist()], "attention of layer 2 must be a torch tensor"),
     ]:
         with pytest.raises(ValueError, match=message):
             path_sums(x, layers, attention=bad)
-    for bad in (
-        good[:1],
-        [p.mean(0) for p in good],
-    ):  # torch returns averaged weights by default
-        with pytest.raises(ValueError, match="attention"):
-            path_term(x, layers, (0, 0), bad)
+    averaged = [p.mean(0) for p in good]  # as torch returns weights by default
+    with pytest.raises(ValueError, match="attention"):
+        path_term(x, layers, (0, 0), averaged)
     for factor in (1.03, 2):
         half = [factor * p.bfloat16() for p in good]
         with pytest.raises(ValueError, match="P 1 = 1"):
@@ -335,36 +310,17 @@ def test_too_many_paths_are_counted_and_refused():
 
 
 @pytest.mark.bad_input
-def test_bad_paths_counts_and_signs():
+def test_bad_paths_and_encoders():
     x, layers = instance()
     attention = forward(x, layers, return_attention=True)[1]
-    for path, message in [
-        ((0,), "one entry a layer: 2, got 1"),
-        ((0, 3), "head 3 of 3"),
-        ((-1, 0), "head -1 of 2"),
-        ((True, 0), "head True of 2"),
-    ]:
-        with pytest.raises(ValueError, match=message):
-            path_term(x, layers, path, attention)
-    with pytest.raises(ValueError, match="one entry a layer"):
-        restrict(layers, (0,))
-    with pytest.raises(ValueError, match="head 7 of 3"):
-        restrict(layers, (0, 7))
-    with pytest.raises(ValueError, match="at least one layer"):
-        path_counts([])
+    with pytest.raises(ValueError, match="head 3 of 3"):
+        path_term(x, layers, (0, 3), attention)
+    with pytest.raises(ValueError, match="head 3 of 3"):
+        restrict(layers, (0, 3))
     with pytest.raises(ValueError, match="layer 2 must be an integer of at least 1"):
         path_counts([2, 0])
-    with pytest.raises(ValueError, match="heads must be a list, got int"):
-        path_counts(3)
-    for signs in (1, 2.5, True):
-        with pytest.raises(ValueError, match="signs must be an integer of at least 2"):
-            path_norms(x, layers, signs=signs, generator=torch.Generator())
-    with pytest.raises(ValueError, match="generator must be a torch.Generator"):
-        path_norms(x, layers, signs=2, generator=None)
-    with pytest.raises(ValueError, match="layer 1: w_q must have shape"):
-        path_term(x[:, :4], layers, (0, 0), attention)
-    with pytest.raises(ValueError, match="x holds NaN"):
-        path_term(x / 0, layers, (0, 0), attention)
+    with pytest.raises(ValueError, match="signs must be an integer of at least 2"):
+        path_norms(x, layers, signs=1, generator=torch.Generator())
     encoder = Encoder(layers, [], [])
     for run in (path_sums, path_terms, restrict):
         with pytest.raises(ValueError, match="Encoder: its field layers is its"):

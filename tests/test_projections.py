@@ -207,20 +207,12 @@ def test_required_dimensions_known():
     ("k", "n", "how", "message"),
     [
         (9, 8, {}, "k must be at most n = 8, got 9"),
-        (0, 8, {}, "k must be an integer of at least 1, got 0"),
-        (2.0, 8, {}, "k must be an integer of at least 1, got 2.0"),
-        (True, 8, {}, "k must be an integer"),
-        (2, 8, {"family": "cauchy"}, "family must be one of"),
         (
             2,
             8,
             {"family": "sparse", "s": 3},
             "s must be at most k = 2, got 3: a column has k entries",
         ),
-        (2, 8, {"family": "sparse", "s": 0}, "s must be"),
-        (2, 8, {"family": "sparse", "s": 1.0}, "s must be an integer.*got 1.0"),
-        (2, 8, {"family": "sparse", "s": True}, "integer.*got True"),
-        (2, 8, {"generator": None}, "generator must be a torch.Generator"),
     ],
 )
 def test_bad_projections(k, n, how, message):
@@ -234,21 +226,6 @@ def test_one_row_by_hand():
     assert hadamard(torch.tensor([[5.0]])).tolist() == [[5.0]]
 
 
-@pytest.mark.bad_input
-def test_bad_rows():
-    x = torch.ones(2, 6)
-    for bad, k, message in (
-        (x / 0, 2, "NaN or infinity"),
-        (x.long(), 2, "floating"),
-        (x, 7, "at most n = 6"),
-        ([1.0], 1, "tensor"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            srht(bad, k, generator=gen())
-    with pytest.raises(ValueError, match="n >= 1"):
-        srht(torch.ones(2, 0), 1, generator=gen())
-
-
 def test_unchecked_rows_may_hold_anything():
     """A row with NaN gives NaN, and the other one its numbers."""
     x = randn(2, 6)
@@ -259,51 +236,21 @@ def test_unchecked_rows_may_hold_anything():
 
 
 @pytest.mark.bad_input
-def test_bad_surrogates():
+def test_a_sketch_is_no_longer_than_the_row():
+    with pytest.raises(ValueError, match="k must be at most n = 6"):
+        srht(torch.ones(2, 6), 7, generator=gen())
     p = torch.eye(4, dtype=torch.float64)
-    for args, message in [
-        ((p, 5), "k must be at most n = 4"),
-        ((p, 0), "k must be an integer of at least 1"),
-        ((p / 0, 2), "p holds NaN"),
-        ((p.long(), 2), "p must be floating"),
-        ((p[0], 2), r"p must be \(\*batch"),
-        ((p, 2, p[:3]), r"v must have shape \(4, 4\) to fit p"),
-        ((p, 2, p.float()), "share one dtype"),
-        ((p, 2, p * math.nan), "v holds NaN"),
-        ((p.expand(2, 4, 4), 2, p), r"v must have shape \(2, 4, 4\) to fit p"),
-    ]:
-        with pytest.raises(ValueError, match=message):
-            jl_surrogate(*args, generator=gen())
+    with pytest.raises(ValueError, match="k must be at most n = 4"):
+        jl_surrogate(p, 5, generator=gen())
+    with pytest.raises(ValueError, match=r"v must have shape \(2, 4, 4\) to fit p"):
+        jl_surrogate(p.expand(2, 4, 4), 2, p, generator=gen())
 
 
 @pytest.mark.bad_input
-@pytest.mark.parametrize("run", [failure_probability, failure_bound])
-def test_bad_tails(run):
-    for k, eps, message in (
-        (0, 0.5, "k must be"),
-        (2.5, 0.5, "k must be"),
-        (True, 0.5, "k must be"),
-        (3, 0.0, "eps must be"),
-        (3, math.nan, "eps must be"),
-        (3, -1.0, "eps must be"),
-        (3, math.inf, "eps must be"),
-        (3, "x", "eps must"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            run(k, eps)
+def test_no_bound_from_one_on():
     with pytest.raises(ValueError, match="below 1"):
         failure_bound(3, 1.0)
-
-
-@pytest.mark.bad_input
-def test_bad_requirements():
-    for args, how, message in (
-        ((1.0, 0.1), {}, "eps must be"),
-        ((0.5, 0.0), {}, "delta must be"),
-        ((0.5, 1.0), {}, "delta must be"),
-        ((0.5, math.nan), {}, "delta"),
-        ((0.5, 0.1), {"union": 0}, "union"),
-        ((0.5, 0.1), {"union": 2.0}, "union"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            required_dimension(*args, **how)
+    with pytest.raises(ValueError, match="eps must be"):
+        required_dimension(1.0, 0.1)
+    with pytest.raises(ValueError, match="delta must be"):
+        required_dimension(0.5, 1.0)

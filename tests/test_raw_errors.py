@@ -4,12 +4,10 @@ answer, or a ValueError that names the argument.
 
 from __future__ import annotations
 
-import math
-
 import pytest
 import torch
 
-from attnlib import attention, efficacy, lowrank, paths
+from attnlib import attention, efficacy, lowrank
 
 HALVES = (torch.float16, torch.bfloat16)
 
@@ -50,11 +48,3 @@ def test_an_eps_that_asks_for_no_countable_dimension_is_refused(eps, exact):
     with pytest.raises(ValueError, match="eps must not ask for"):
         lowrank.required_dimension(eps, 0.1, exact=exact)
     assert lowrank.required_dimension(1e-5, 0.1, exact=False) > 1e11
-
-
-@pytest.mark.bad_input
-def test_an_empty_batch_is_called_one():
-    x, layers = some_layers()
-    with pytest.raises(ValueError, match="a batch that is not empty, got .0, 4, 6"):
-        paths.path_sums(x.expand(0, 4, 6), layers)
-    assert math.isfinite(float(attention.forward(x, layers).sum()))

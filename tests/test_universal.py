@@ -32,7 +32,6 @@ from attnlib.universal import (
     run_standard,
     schedule,
     standard,
-    value_layers,
 )
 from attnlib.universal.context import _head, _least_constant
 
@@ -233,23 +232,13 @@ def test_the_network_follows_the_device(device):
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"n": 3}, "pattern has 4 tokens and n is 3"),
         ({"n": 1}, "n must be an integer of at least 2"),
-        ({"d": 0}, "d must be an integer of at least 1, got 0"),
         ({"cells": 1}, "cells must be an integer of at least 2, got 1"),
-        ({"cells": 2.0}, "cells must be an integer"),
-        ({"hops": 0}, "hops must be an integer of at least 1, got 0"),
-        ({"constant": 0}, "constant must be an integer of at least 1, got 0"),
-        ({"constant": -3}, "constant must be an integer of at least 1, got -3"),
-        ({"pattern": [[0], [1]]}, "must be an attnlib.patterns.Pattern, got list"),
         ({"pattern": patterns.fixed(4, 3)}, "condition 3 fails"),
         ({"pattern": patterns.from_sets([[1], [0, 1], [2], [3]])}, "condition 1"),
         ({"path": (0, 2, 1, 3)}, "condition 2 fails"),
         ({"path": (0, 1, 1, 3)}, "condition 2 fails"),
-        ({"path": "0123"}, "each token of path must be an integer"),
-        ({"hops": "two"}, "hops must be an integer of at least 1, got 'two'"),
         ({"d": 10**6}, "within 1,000,000 bits, and n within 10,000"),
-        ({"constant": -(10**5000)}, "got int of over 4300 digits"),
     ],
 )
 def test_bad_maps(given, message):
@@ -267,23 +256,14 @@ def test_bad_ids():
     for call, message in [
         (lambda: grid_ids(large), r"6.87e\+10 ids are more than"),
         (lambda: equivariant_ids(1, 1, 2), "n must be an integer of at least 2, got 1"),
-        (lambda: equivariant_ids(2, 1, 2, constant=0), "constant must be an integer"),
         (lambda: equivariant_ids(12, 1, 4), "ids are more than"),
         (lambda: decode(5, small), "5 is no id"),
-        (lambda: equivariant_map(2, 0, 2), "d must be an integer of at least 1"),
         (lambda: decode(5, equivariant_map(2, 1, 2)), "mapping has no positions"),
         (lambda: approximate_equivariant(half, 3, 1, 2), "2 cells for n = 3 rows"),
         (lambda: approximate_equivariant(half, 16, 2, 8), "15 value layers: more than"),
-        (lambda: approximate_equivariant(3, 3, 1, 4), "f must be of type Callable"),
-        (lambda: decode(5.5, small), "ident must be of type Integral, got float"),
-        (lambda: decode(5, None), "mapping must be of type ContextualMap"),
         (
             lambda: apply(Shift(0, 1.5, 3), np.arange(4), small),
             "shift.value must be an integer",
-        ),
-        (
-            lambda: apply(Shift(0, 1, 3), np.arange(3), small),
-            r"ids must be \(\*batch, 4\)",
         ),
     ]:
         with pytest.raises(ValueError, match=message):
@@ -351,8 +331,6 @@ def test_bad_targets_and_inputs():
             lambda x: x[:, :2],
             r"f must return a tensor of shape \(64, 3, 1\), got \(64, 2, 1\)",
         ),
-        (lambda x: x.numpy(), "f must return a tensor .*got ndarray"),
-        (lambda x: x / 0, "f at some centre holds NaN or infinity"),
         (lambda x: x * math.nan, "f at some centre holds NaN"),
     ]:
         with pytest.raises(ValueError, match=message):
@@ -367,37 +345,16 @@ def test_bad_targets_and_inputs():
         (x + 1, r"x must lie in \[0, 1\)"),
         (torch.ones(2, 3, 1), r"x must lie in \[0, 1\)"),
         (-x - 0.1, r"x must lie in \[0, 1\)"),
-        (x / 0, "NaN or infinity"),
-        (x[:, :2], r"x must be \(\*batch, 3, 1\)"),
-        (x.long(), "floating point"),
-        ([[0.1]], "got list"),
     ]:
         with pytest.raises(ValueError, match=message):
             net(bad)
-    with pytest.raises(ValueError, match="order must be one of"):
-        next(value_layers(net, "random"))
-    with pytest.raises(ValueError, match="order must be one of"):
-        next(run(net, x, "random"))
 
 
 @pytest.mark.bad_input
-def test_bad_layers():
-    net = approximate(half, 3, 1, 4, patterns.star(3))
-    layers = standard(net)
-    x = torch.rand(2, 3, 1)
+def test_a_ramp_is_no_wider_than_its_interval():
     one = torch.ones(1)
-    bad = one * math.nan
-    for call, message in [
-        (lambda: run_standard(x, layers, net.mapping, scale=math.inf), "scale must be"),
-        (lambda: run_standard(x, layers, net.mapping, scale=-1), "scale must be posit"),
-        (lambda: ramp_mlp(one, one, (0, 1), 0, math.nan, 0.5), "offset must be a fin"),
-        (lambda: ramp_mlp(one, bad, (0, 1), 0, 1, 0.5), "write holds NaN"),
-        (lambda: ramp_mlp(one, one, (0, 1), 0, 1, 2), "ramp must be positive and at"),
-        (lambda: standard(net, dtype=torch.int64), "dtype must be a floating dtype"),
-        (lambda: standard(net, clamp=math.nan), "clamp must be a finite number"),
-    ]:
-        with pytest.raises(ValueError, match=message):
-            call()
+    with pytest.raises(ValueError, match="ramp must be positive and at"):
+        ramp_mlp(one, one, (0, 1), 0, 1, 2)
 
 
 @pytest.mark.bad_input
