@@ -2330,6 +2330,12 @@ MUTATIONS = {
         "torch.sigmoid(lambda_b - lambda_a)",
         "after.two-layers",
     ),
+    "_merge: no share": tile(
+        "return share * o_a + (1 - share) * o_b", "return o_a + o_b", "after.exact"
+    ),
+    "exact: the output counts for nothing": tile(
+        "worth = len(readout) *", "worth = (len(readout) - 1) *", "after.exact"
+    ),
     "_in_bits: a bit too many": tile(
         "(x.amax(dim=1, keepdim=True) - low) / (2 ** bits - 1)",
         "(x.amax(dim=1, keepdim=True) - low) / (4 ** bits - 1)",

@@ -110,6 +110,40 @@ def test_a_rounding_that_knows_the_place_tells_everything():
     assert asked == 3 > 2 * 1
 
 
+@pytest.mark.claim("after.exact", role="certificate")
+@pytest.mark.parametrize(
+    "heads, layers, digits", [(1, 1, 1), (1, 7, 1), (1, 3, 4), (2, 3, 2), (3, 4, 1)]
+)
+def test_a_deep_part_reads_the_bits_that_part_b_says(heads, layers, digits):
+    """H heads and L layers of at most H (2^(j + 1) - 1) units look up one of
+    H ((L - 1) j + 1) bits: every list, every place.
+    """
+    n = heads * ((layers - 1) * digits + 1)
+    objects = page.lists_to_divide(n, heads, digits)
+    readout = objects.pop("readout")
+    told, heard, right = page._told_and_heard(**objects)
+    output = page._answered(page._merge(told, heard), readout)
+    assert right and ((output > 0).mT == page.all_strings(n)).all()
+    assert torch.allclose(output.abs(), torch.tensor(0.5, dtype=double), atol=1e-6)
+    assert len(readout) == layers + 1
+    widest = max(len(bias) for _, bias in readout)
+    assert widest <= heads * (2 ** (digits + 1) - 1)
+
+
+@pytest.mark.claim("after.exact", role="certificate")
+def test_one_number_and_a_sine_read_every_list():
+    """The last digit before the point of 2^-b times a whole number, by one sine."""
+    for code, b in itertools.product(range(2**8), range(8)):
+        x = code / 2**b
+        assert (math.sin(math.pi * (x + 2**-10)) < 0) == (code >> b & 1)
+
+
+def test_cuts_of_a_line_make_one_row_more_than_columns():
+    """One head, one number, no ReLU, three columns: four rows of eight."""
+    found = page.exact(**page.lists_to_divide(n=3))
+    assert round(2**found.value) == 4
+
+
 def test_verdicts_do_not_depend_on_the_units():
     """Values of 1e-12, not rounded: rows are as different as they were."""
     objects = page.strings_and_others(n=4)
@@ -166,6 +200,7 @@ def test_a_layer_of_zeros_tells_nothing():
 TILE = page.strings_and_others(n=3)
 LISTS = page.strings_to_look_up(n=3)
 MARKS = page.strings_with_marks(n=3)
+READ = page.lists_to_divide(n=3, digits=1)
 DIGITS = page.digits_in_values(1, 1, 3)
 LONG = {
     "strings": torch.ones(1, 5000, dtype=torch.bool),
@@ -201,6 +236,9 @@ REFUSED = [
         {"tiles": DIGITS["tiles"][:1]},
         "tiles must be 2.*different",
     ),
+    (page.exact, READ, {"readout": []}, "readout must hold"),
+    (page.exact, READ, {"readout": READ["readout"][:1]}, "readout.0. must be .1, 1."),
+    (page.exact, READ, {"query": READ["query"].expand(2, -1)}, "query must have 1 row"),
     (page.reached, DIGITS, {"bits": 40}, "tiles must be 2.*different"),
     (page.reached, DIGITS, {"query": DIGITS["query"].expand(2, -1)}, "query must be"),
 ]
@@ -209,7 +247,7 @@ REFUSED = [
 @pytest.mark.bad_input
 @pytest.mark.parametrize("theorem, good, change, message", REFUSED)
 def test_bad_input_is_named(theorem, good, change, message):
-    more = {} if theorem is page.two_layers else {"bits": 3}
+    more = {} if theorem in (page.two_layers, page.exact) else {"bits": 3}
     theorem(**(good | more))
     with pytest.raises(ValueError, match=message):
         theorem(**(good | more | change))

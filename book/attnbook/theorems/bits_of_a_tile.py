@@ -214,6 +214,21 @@ def tile(
     Page: notebooks/what_came_after/bits_of_a_tile
     """
     _check(layer, bits, tiles=tiles, query=query, others=others)
+    told, heard, right = _told_and_heard(tiles, others, query, layer)
+    if not right:
+        return at_most(math.inf, _allowed(layer, bits))
+    if _rounded:
+        told = tuple(_in_bits(part, bits) for part in told)
+    rows = _merge(told, heard).transpose(0, 1).flatten(1)
+    rows = rows / rows.abs().amax(dim=0).clamp_min(torch.finfo(double).tiny)
+    different = len(rows.round(decimals=9).unique(dim=0))
+    return at_most(math.log2(different), _allowed(layer, bits))
+
+
+def _told_and_heard(tiles: Tensor, others: Tensor, query: Tensor, layer: Layer):
+    """What tiles tell (M, N, ...), what the rest does (M, 1, ...), and whether both
+    merged are what the layer computes.
+    """
     N, M = len(tiles), len(others)
     require(
         len(query) in (1, M), f"query must have 1 row (or {M}), got {len(query)} rows"
@@ -225,14 +240,7 @@ def tile(
     told = messages(queries, tiles, layer)
     each = torch.arange(M)
     heard = tuple(part[each, each, None] for part in messages(queries, rest, layer))
-    if not _is_the_layer(told, heard, tiles, rest, layer):
-        return at_most(math.inf, _allowed(layer, bits))
-    if _rounded:
-        told = tuple(_in_bits(part, bits) for part in told)
-    rows = _merge(told, heard).transpose(0, 1).flatten(1)
-    rows = rows / rows.abs().amax(dim=0).clamp_min(torch.finfo(double).tiny)
-    different = len(rows.round(decimals=9).unique(dim=0))
-    return at_most(math.log2(different), _allowed(layer, bits))
+    return told, heard, _is_the_layer(told, heard, tiles, rest, layer)
 
 
 def _is_the_layer(told, heard, tiles: Tensor, rest: Tensor, layer: Layer) -> bool:
@@ -249,6 +257,192 @@ def _is_the_layer(told, heard, tiles: Tensor, rest: Tensor, layer: Layer) -> boo
     largest = max(1.0, float(told[1].abs().max()), float(heard[1].abs().max()))
     off = (got - wanted).abs().max()
     return bool(off <= 1024 * EPS * largest * wanted.abs().max())
+
+
+# --- exact numbers
+
+
+def lists_to_divide(n=13, heads=1, digits=0, knows=False) -> dict:
+    """All lists of n bits, each told as a whole number a head, with all its digits.
+
+    For each place, one of the others has so much weight that the mean is this number
+    divided by a power of two, and the wanted bit its last digit before the point.
+
+    Args:
+        n, heads: each head has n / heads of the bits.
+        digits: how many of them a layer of the ReLU part takes off; 0 for a part that
+            only asks whether the number is 1 or more.
+        knows: let the query know the place, and look only there.
+    """
+    sizes(1, n=n, heads=heads)
+    sizes(0, digits=digits)
+    k = n // heads
+    require(n == k * heads <= 13, f"n must be a multiple of heads <= 13, got {n}")
+    place = torch.arange(n)
+    of = place // k  # the head of a place
+    # A token: its bit at its place, the place itself, weights for heads, a query's 1.
+    width = 2 * n + heads + 1
+    tiles = torch.zeros(2**n, n, width, dtype=double)
+    tiles[:, place, place] = all_strings(n).double()
+    tiles[:, place, n + place] = 1.0
+    halvings = torch.full((n, heads), k)
+    halvings[place, of] = place % k
+    others = torch.zeros(n, 1, width, dtype=double)
+    others[:, 0, 2 * n : -1] = ((n + 1) * (2.0 ** (halvings + 1).double() - 1)).log()
+    query = torch.zeros(n if knows else 1, width, dtype=double)
+    query[:, -1] = 1.0
+    if knows:
+        query[:, n : 2 * n] = -32 * torch.eye(n, dtype=double)  # no key of its own
+
+    w_q = torch.zeros(heads, width, n + 1, dtype=double)
+    w_k = torch.zeros_like(w_q)
+    w_q[:, -1, 0] = math.sqrt(n + 1)
+    w_q[:, n + place, 1 + place] = -math.sqrt(n + 1)
+    w_k[torch.arange(heads), 2 * n + torch.arange(heads), 0] = 1.0
+    w_k[:, n + place, 1 + place] = 1.0
+    w_v = torch.zeros(heads, width, 1, dtype=double)
+    w_v[of, place, 0] = (n + 1) * 2.0 ** (place % k + 1).double()
+    w_o = torch.eye(heads, width, dtype=double)[:, None]
+    return {
+        "tiles": tiles,
+        "others": others,
+        "query": query,
+        "layer": Layer(w_q, w_k, w_v, w_o),
+        "readout": _last_bit(heads, k, digits),
+    }
+
+
+def _last_bit(heads: int, k: int, digits: int) -> list[tuple[Tensor, Tensor]]:
+    """A ReLU part for numbers below 2^k, multiples of 2^-k, one a head: is one of them
+    odd, rounded down? Without hidden layers: is their sum 1 or more?
+    """
+    each = torch.eye(heads, dtype=double)
+    if digits == 0:
+        return [(torch.ones(heads, 1, dtype=double), _double([2.0**-k / 2 - 1]))]
+
+    def layer(before, into, bias):
+        weight = before @ torch.kron(each, _double([into]))
+        return weight, _double(bias).repeat(heads)
+
+    def steps(starts):
+        """Of two ReLUs each: 0 up to just below the start, 1 from the start on."""
+        slope = 2.0 ** (k + 1)
+        into = [slope for start in starts for _ in (0, 1)]
+        bias = [high - slope * start for start in starts for high in (1.5, 0.5)]
+        return into, bias
+
+    layers = []
+    back, above = each, k
+    while above > 1:
+        rest = max(above - digits, 1)
+        into, bias = steps([2**rest * v for v in range(1, 2 ** (above - rest))])
+        layers.append(layer(back, [1.0, *into], [0.0, *bias]))
+        down = [1.0] + [-(2.0**rest), 2.0**rest] * (len(into) // 2)
+        back, above = torch.kron(each, _double(down)[:, None]), rest
+    layers.append(layer(back, *steps([1])))
+    out = torch.kron(torch.ones(heads, 1, dtype=double), _double([[1.0], [-1.0]]))
+    return [*layers, (out, _double([-0.5]))]
+
+
+def _double(entries: list) -> Tensor:
+    return torch.tensor(entries, dtype=double)
+
+
+def strings_and_relus(n=9, heads=1, width=1, units=(8,), columns=40, seed=0) -> dict:
+    """All strings of n bits as tiles, random other tokens, a random layer, and a random
+    ReLU part whose answers are balanced.
+    """
+    objects = strings_and_others(n, heads, width, seed)
+    g = torch.Generator().manual_seed(seed + 1)
+    objects["others"] = 3 * torch.randn(columns, 2, 4, generator=g, dtype=double)
+    sizes_ = [heads * width, *units, 1]
+    readout = []
+    for a, b in zip(sizes_, sizes_[1:]):
+        weight = torch.randn(a, b, generator=g, dtype=double)
+        readout.append((weight, torch.randn(b, generator=g, dtype=double)))
+    told, heard, _ = _told_and_heard(
+        objects["tiles"], objects["others"], objects["query"], objects["layer"]
+    )
+    weight, bias = readout[-1]
+    readout[-1] = weight, bias - _answered(_merge(told, heard), readout).median()
+    return objects | {"readout": readout}
+
+
+def _answered(means: Tensor, readout: Sequence) -> Tensor:
+    """The output of the ReLU part on what the heads hand on."""
+    x = means.flatten(-2)
+    for weight, bias in readout[:-1]:
+        x = torch.relu(x @ weight + bias)
+    weight, bias = readout[-1]
+    return (x @ weight + bias).squeeze(-1)
+
+
+def _check_readout(readout: Sequence, inputs: int) -> None:
+    is_list(readout=readout)
+    for number, (weight, bias) in enumerate(readout):
+        outputs = 1 if number == len(readout) - 1 else weight.shape[-1]
+        require(
+            tuple(weight.shape) == (inputs, outputs)
+            and tuple(bias.shape) == (outputs,),
+            f"readout[{number}] must be ({inputs}, {outputs}) and ({outputs},), got "
+            f"{tuple(weight.shape)} and {tuple(bias.shape)}",
+        )
+        inputs = outputs
+
+
+DIVIDED = Case(lists_to_divide)
+
+
+@claim(
+    "after.exact",
+    cases=[
+        DIVIDED,
+        DIVIDED.but(n=7, digits=1),
+        DIVIDED.but(n=9, digits=4),
+        DIVIDED.but(n=10, heads=2, digits=2),
+        DIVIDED.but(n=1, digits=1),
+        Case(strings_and_relus),
+        Case(strings_and_relus, {"heads": 2, "width": 2, "units": (16, 4)}),
+        Case(strings_and_relus, {"n": 12, "units": ()}),
+    ],
+    controls=[DIVIDED.but(knows=True)],
+    broken={"a wave at the end": {"_wave": True}},
+)
+def exact(
+    tiles: Tensor,
+    others: Tensor,
+    query: Tensor,
+    layer: Layer,
+    readout: Sequence,
+    *,
+    _wave=False,
+) -> Verdict:
+    """A layer of exact numbers, and L layers of at most U ReLUs after it, compute at
+    most 2^(H (m + 1) (L + 1) log2(6 c U)) different rows of c columns.
+
+    Measured: log2 of the number of different rows of answers; infinity if the merged
+    messages are not what the layer computes.
+
+    Args:
+        tiles, others, query, layer: as for `tile`; c of the others.
+        readout: L + 1 pairs of a weight, (inputs, outputs), and a bias; the last one
+            has one output, and the answer is yes if it is positive.
+
+    Claim: after.exact
+    Page: notebooks/what_came_after/bits_of_a_tile
+    """
+    _check(layer, 1, tiles=tiles, query=query, others=others)
+    heads, _, width = layer.w_v.shape
+    _check_readout(readout, heads * width)
+    told, heard, right = _told_and_heard(tiles, others, query, layer)
+    widest = max([1] + [len(bias) for _, bias in readout[:-1]])
+    worth = len(readout) * math.log2(6 * len(others) * widest)
+    output = _answered(_merge(told, heard), readout)
+    if _wave:
+        output = torch.sin(math.pi * output)
+    rows = (output > 0).mT.unique(dim=0)
+    measured = math.log2(len(rows)) if right else math.inf
+    return at_most(measured, heads * (width + 1) * worth)
 
 
 # --- looking up
