@@ -615,6 +615,7 @@ def certify_rows() -> Rows:
             "e": Fraction(3),
             "tiny": Fraction(1, 9),
         },
+        "certify.collapse.family_residual_any": {"m": 4, "e": Fraction(3)},
         "certify.collapse.log_residuals": {"x": x, "layers": [layer], "digits": 30},
         "certify.decomposition_gap": {**network, **biased},
         "certify.matrices.exact": {"matrix": x},

@@ -11,9 +11,9 @@ import re
 import pages
 import pytest
 import torch
-from test_figures import described
 
 import bench
+from attnbook import figures
 from attnbook.data import timings
 from bench import figures as draw
 from bench import goals, record, tables
@@ -241,7 +241,7 @@ def test_the_roofline_lies_above_and_shows_ours_full_and_peers_hollow():
     fig = draw.roofline(
         [made(slow=2.0), made("b", job="paths", flop=1e10), made("c", flop=0)]
     )
-    described(fig)
+    figures.show(fig, alt="A roofline for the tests, said in one long sentence.")
     (ax,) = fig.axes
     limit, *marks = ax.lines
     assert limit.get_ydata()[-1] == pytest.approx(10) and limit.get_xdata()[

@@ -9,12 +9,13 @@ import json
 import os
 import re
 import shutil
+import signal
+import subprocess
 import sys
 import time
 from pathlib import Path
 
 import build
-import drills
 import minibook
 import page_cache
 import pages
@@ -201,18 +202,31 @@ def test_a_book_that_grew_is_the_book_built_from_nothing(many):
 
 
 # ------------------------------------------------------------- what may befall a build
-# More of it, and at random: python tests/drills.py
+
+
+def begun(root: Path) -> subprocess.Popen:
+    """A build in a group of processes of its own."""
+    return subprocess.Popen(
+        [sys.executable, "book/_tools/build.py", "--no-verdicts"],
+        cwd=root,
+        env=minibook.environment(root),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )
 
 
 @pytest.mark.wide
 def test_a_site_that_was_half_written_is_written_anew(many):
     before = minibook.site(many)
     shutil.rmtree(many / "_build/html")
-    killed = drills.start(many)
+    killed = begun(many)
     page = many / "_build/html/notebooks/one/page3.html"
     while not page.exists() and killed.poll() is None:
         time.sleep(0.01)
-    drills.end(killed)
+    os.killpg(killed.pid, signal.SIGKILL)
+    killed.communicate()
     os.truncate(page, 100)  # as if it had been killed right here
     assert len(minibook.site(many)) < len(before)
     assert minibook.build(many).returncode == 0
@@ -223,7 +237,11 @@ def test_a_site_that_was_half_written_is_written_anew(many):
 def test_of_two_builds_at_once_one_waits(many):
     before = minibook.site(many)
     shutil.rmtree(many / "_build")
-    assert drills.two_at_once(many, before) == "1 waited; the same site"
+    builds = [begun(many), begun(many)]
+    said = [build.communicate()[0] for build in builds]
+    assert [build.returncode for build in builds] == [0, 0], said
+    assert sum("this one waits" in text for text in said) == 1
+    assert minibook.site(many) == before
 
 
 @pytest.mark.wide

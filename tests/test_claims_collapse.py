@@ -251,7 +251,7 @@ def test_an_unknown_size_is_named():
 def test_a_constant_below_the_lower_bound_is_noticed(monkeypatch):
     """m = 10: the family needs at least 3 / (8 ln 19)."""
 
-    def too_small(m, strength):
+    def too_small(m, strength, **_):
         return 0.01
 
     monkeypatch.setattr(rank_collapse, "family_constant", too_small)

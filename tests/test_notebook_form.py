@@ -491,7 +491,10 @@ def checked(output, source="print(1)"):
 SHOW = 'figures.show(draw(), alt="What the figure shows, in words.")'
 CAPTION = markdown("cap", "**Figure 1.1.** Words.")
 THESIS = "*A thesis that says in one sentence what comes.*"
-KIND = "*Theorem page · story 15 minutes, 25 if this is new, with folded proofs 45 · runs in half a minute.*"
+KIND = (
+    "*Theorem page · story 15 minutes, 25 if this is new, with folded proofs 45 "
+    "· runs in half a minute.*"
+)
 TITLE = f"# T\n\n{THESIS}\n\n{KIND}"
 GOALS = """\
 ## After this page you can

@@ -335,9 +335,10 @@ def _unit(name: str, unit) -> Unit:
 
 
 def random_sets(N=20, n=4, tokens=12, d=6, seed=0, again=5, positions=1) -> dict:
-    """Different sets of n tokens out of a Gaussian vocabulary, random digits as labels,
-    and some of the sequences once more, with their tokens in reverse. With positions
-    each word of the vocabulary has so many, added to it as Gaussian codes.
+    """Sets of n tokens out of a Gaussian vocabulary, random digits as labels, and some
+    of the sequences once more, with their tokens in reverse.
+
+    With positions each word of the vocabulary has so many, added as Gaussian codes.
     """
     g = seeded(seed)
     vocabulary = torch.randn(tokens, d, generator=g, dtype=double)
