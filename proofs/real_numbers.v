@@ -17,7 +17,7 @@ four_questions_2 four_questions_3 four_questions_4 from_integers_to_softmax laye
 layers_or_steps_2 logarithmic_dimension logarithmic_dimension_2 memorization path_efficacy paths
 paths_2 patterns_and_conditions_3 price_of_dimension price_of_dimension_2 price_of_dimension_3
 price_of_dimension_4 price_of_dimension_5 random_projections_2 random_projections_3
-random_projections_4 rank_collapse spectra_and_linformer spectra_and_linformer_2
+random_projections_4 rank_collapse rank_collapse_2 spectra_and_linformer spectra_and_linformer_2
 spectra_and_linformer_3 the_proof_executed the_proof_executed_3.
 Set Implicit Arguments.
 Unset Strict Implicit.
@@ -374,6 +374,23 @@ Definition rank_collapse_recursion := ltac:(at_reals @rank_collapse.recursion).
 Definition rank_collapse_recursion_exp :=
   fun n s v => @rank_collapse.recursion_exp R_realFieldType exp ln n s v exp_series ln_inverse.
 Definition rank_collapse_subtract_rows := ltac:(at_reals @rank_collapse.subtract_rows).
+(* rank_collapse_2.v *)
+Definition rank_collapse_2_layer_contracts :=
+  fun n => @rank_collapse_2.layer_contracts R_realFieldType exp n exp_series.
+Definition rank_collapse_2_cubic :=
+  fun n => @rank_collapse_2.cubic R_realFieldType exp n exp_series.
+Definition rank_collapse_2_collapse :=
+  fun n => @rank_collapse_2.collapse R_realFieldType exp n exp_series.
+Definition rank_collapse_2_cube :=
+  fun n => @rank_collapse_2.cube R_realFieldType exp n exp_series.
+Definition rank_collapse_2_column :=
+  fun n => @rank_collapse_2.column R_realFieldType exp n exp_series.
+Definition rank_collapse_2_entrywise :=
+  fun n => @rank_collapse_2.entrywise R_realFieldType exp n exp_series.
+Definition rank_collapse_2_half_sum :=
+  fun n => @rank_collapse_2.half_sum R_realFieldType exp n exp_series.
+Definition rank_collapse_2_two_tokens :=
+  fun delta omega v => @rank_collapse_2.two_tokens R_realFieldType exp delta omega v exp_series.
 (* spectra_and_linformer.v *)
 Definition spectra_and_linformer_Entropy_entropy :=
   ltac:(at_reals @spectra_and_linformer.Entropy.entropy).
