@@ -1638,6 +1638,20 @@ MUTATIONS = {
         "own < value",
         "universal.shift",
     ),
+    "_lift_mlp: no row is lifted": universal(
+        "standard",
+        "b_1=u.new_tensor([-ident, -ident - 1])",
+        "b_1=u.new_tensor([-ident, -ident])",
+        "universal.equivariant-lp",
+        page=False,
+    ),
+    "_outside_mlp: side": universal(
+        "standard",
+        "right = (constant - cells) / ramp",
+        "right = (cells - constant) / ramp",
+        "universal.equivariant-lp",
+        page=False,
+    ),
     "universal.apply: sign of the second head": universal(
         "context",
         "move - _head(ids, mask, shift.value + 1)",

@@ -355,6 +355,9 @@ def test_a_ramp_is_no_wider_than_its_interval():
     one = torch.ones(1)
     with pytest.raises(ValueError, match="ramp must be positive and at"):
         ramp_mlp(one, one, (0, 1), 0, 1, 2)
+    net = approximate(half, 3, 1, 4, patterns.star(3))
+    with pytest.raises(ValueError, match="support: only with clamp"):
+        standard(net, support=True)
 
 
 @pytest.mark.bad_input

@@ -334,7 +334,7 @@ def _cells(x: Tensor, cells: int) -> Tensor:
     return torch.searchsorted(edges, x.double().contiguous(), right=True) - 1
 
 
-def _inside(x: Tensor, mapping: ContextualMap) -> None:
+def _inside(x: Tensor, mapping: ContextualMap, *, anywhere: bool = False) -> None:
     is_tensor("x", x)
     size = (mapping.n, mapping.d)
     got = tuple(x.shape)
@@ -346,7 +346,7 @@ def _inside(x: Tensor, mapping: ContextualMap) -> None:
         x.is_floating_point(), f"x must be floating point, got {x.dtype}: cast it first"
     )
     finite(x=x)
-    if not ((x >= 0) & (x < 1)).all():
+    if not (anywhere or ((x >= 0) & (x < 1)).all()):
         raise ValueError(
             f"x must lie in [0, 1), got entries from {x.min()} to {x.max()}"
         )

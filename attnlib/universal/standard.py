@@ -6,6 +6,8 @@ jump, clamps at the end, in floats.
                 h_v = sum_k softmax_k(beta a_k (a_j - v + 1/2)) a_k
     a jump:     four ReLUs: slope x + offset between two cuts and 0 outside
     clamp:      two ReLUs take off what lies beyond the bound
+    support:    four ReLUs send an entry outside the cube to a constant; in the end two
+                lift rows that no value layer met, and four send them to 0
 
 Page: notebooks/sparse_universality/from_integers_to_softmax
 """
@@ -42,7 +44,8 @@ class Sublayer:
     """Attention under a mask, or a feed-forward part, with its skip.
 
     Args:
-        kind: "quantise", "attention", "value" or "clamp".
+        kind: "quantise", "attention", "value" or "clamp"; with a support, also
+            "outside" and "lift".
         layer: a Layer or None.
         mlp: an Mlp or None.
         mask: (n, n), for attention.
@@ -116,6 +119,7 @@ def standard(
     value_ramp: float = 0.25,
     order: str = "decreasing",
     clamp: float | None = None,
+    support: bool = False,
     dtype: torch.dtype = torch.float64,
     device: torch.device | str = "cpu",
 ) -> list[Sublayer]:
@@ -130,6 +134,8 @@ def standard(
         ramp, value_ramp: e of the quantiser and of the value layers, in cells.
         order: of the value layers, as in value_layers.
         clamp: F, bound of |f|; None for no clamps.
+        support: let the output be 0 if an entry of x lies outside [0, 1), off the
+            ramps; for a network without positions, and with clamps.
         dtype, device: of the weights.
 
     Source: Yun et al. 2020b, recalled; differs: the order of the value layers and the
@@ -154,6 +160,15 @@ def standard(
     u = torch.tensor([p.cells**i for i in range(p.d)], dtype=dtype, device=device)
     axes = torch.eye(p.d, dtype=dtype, device=device)
     sublayers = []
+    is_a(bool, support=support)
+    require(
+        not support or (clamp is not None and not p.path),
+        "support: only with clamp, and for a network without positions",
+    )
+    if support:
+        for axis in axes:
+            mlp = _outside_mlp(axis, p.cells, p.top + 3, ramp)
+            sublayers.append(Sublayer("outside", mlp=mlp))
     for axis in axes:
         for k in range(p.levels):
             mlp = ramp_mlp(axis, axis, (k, k + 1), -1.0, k, ramp)
@@ -170,8 +185,12 @@ def standard(
     if clamp is not None:
         numbers(clamp=clamp)
         require(clamp > 0, f"clamp must be positive, got {clamp}")
+        bound = clamp * p.cells
+        if support:
+            mlp = _lift_mlp(u, p.constant * (p.top + 1), bound + 2)
+            sublayers.append(Sublayer("lift", mlp=mlp))
         for axis in axes:
-            mlp = _clamp_mlp(axis, clamp * p.cells)
+            mlp = _cut_mlp(axis, bound) if support else _clamp_mlp(axis, bound)
             sublayers.append(Sublayer("clamp", mlp=mlp))
     return sublayers
 
@@ -199,6 +218,36 @@ def _clamp_mlp(axis: Tensor, bound: float) -> Mlp:
     return Mlp(w_1=both, w_2=-both.T, b_1=bias)
 
 
+def _outside_mlp(axis: Tensor, cells: int, constant: float, ramp: float) -> Mlp:
+    """Takes an entry outside [0, K) to the constant; the ramps are [-e, 0) and
+    [K - e, K).
+    """
+    left = (constant + ramp) / ramp
+    right = (constant - cells) / ramp
+    signs = axis.new_tensor([-1.0, -1.0, 1.0, 1.0])
+    knots = axis.new_tensor([0.0, -ramp, ramp - cells, -cells])
+    rises = axis.new_tensor([left, 1 - left, right, -1 - right])
+    return Mlp(w_1=axis[:, None] * signs, w_2=rises[:, None] * axis, b_1=knots)
+
+
+def _lift_mlp(u: Tensor, ident: float, height: float) -> Mlp:
+    """Adds the height to all entries of a row whose u . z is more than the id by 1."""
+    rises = u.new_tensor([height, -height])
+    return Mlp(
+        w_1=u[:, None].expand(-1, 2),
+        w_2=rises[:, None].expand(-1, len(u)),
+        b_1=u.new_tensor([-ident, -ident - 1]),
+    )
+
+
+def _cut_mlp(axis: Tensor, bound: float) -> Mlp:
+    """Clamps to the bound on both sides, and takes what is above it by 2 to 0."""
+    signs = axis.new_tensor([-1.0, 1.0, 1.0, 1.0])
+    rises = axis.new_tensor([1.0, -1.0, -bound, bound])
+    knots = axis.new_tensor([-bound, -bound, -bound - 1, -bound - 2])
+    return Mlp(w_1=axis[:, None] * signs, w_2=rises[:, None] * axis, b_1=knots)
+
+
 @own_precision
 def run_standard(
     x: Float[Tensor, "*batch n d"],
@@ -215,7 +264,7 @@ def run_standard(
     It gives ids instead of outputs if the sublayers end before the value layers.
 
     Args:
-        x: entries in [0, 1).
+        x: entries in [0, 1), or any if the sublayers have a support.
         sublayers, mapping: of standard, and network.mapping.
         scale: beta, the inverse temperature, factor of the logits; None for hardmax.
 
@@ -226,7 +275,8 @@ def run_standard(
     is_list(sublayers=sublayers)
     for sublayer in sublayers:
         is_a(Sublayer, **{"each of sublayers": sublayer})
-    _inside(x, mapping)
+    anywhere = len(sublayers) > 0 and sublayers[0].kind == "outside"
+    _inside(x, mapping, anywhere=anywhere)
     how = {"normalizer": "hardmax"}
     if scale is not None:
         numbers(scale=scale)

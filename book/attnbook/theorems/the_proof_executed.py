@@ -127,9 +127,19 @@ def unordered(n=3, d=1, cells=6) -> dict:
     return {"n": n, "d": d, "cells": cells}
 
 
-def with_symmetric_target(n=3, d=1, cells=4, count=60, f=symmetric) -> dict:
-    """A target, inputs and a number of cells, without positions."""
-    return {"f": f, "x": points(n, d, count), "cells": cells}
+def with_symmetric_target(
+    n=3, d=1, cells=4, count=60, f=symmetric, far: float | None = None
+) -> dict:
+    """A target, inputs and a number of cells, without positions; far: also inputs whose
+    last entry lies there, with all others as they were, and on a ramp.
+    """
+    x = points(n, d, count)
+    objects = {"f": f, "x": x, "cells": cells}
+    if far is None:
+        return objects
+    outside = torch.cat([x, torch.full_like(x, -1e-4 / cells)])
+    outside[:, -1, -1] = far
+    return objects | {"outside": outside}
 
 
 def in_a_box(family=patterns.directed_cycle, n=4, cells=3, low=-2.0, high=3.0) -> dict:
@@ -763,8 +773,11 @@ ALIKE = Case(with_symmetric_target)
         ALIKE,
         ALIKE.but(n=2, d=2, cells=3),
         ALIKE.but(scale=80.0),
+        ALIKE.but(far=1.0),
+        ALIKE.but(far=-0.001, scale=80.0),
+        ALIKE.but(n=2, d=2, cells=3, far=1e6),
     ],
-    controls=[ALIKE.but(f=mixing)],
+    controls=[ALIKE.but(f=mixing), ALIKE.but(far=0.4)],
     broken={"all inputs": {"_repeats": True}},
 )
 def equivariant_lp(
@@ -772,6 +785,7 @@ def equivariant_lp(
     x: Tensor,
     cells: int,
     *,
+    outside: Tensor | None = None,
     scale: float | int | None = None,
     ramp: float = 1e-3,
     _repeats=False,
@@ -780,13 +794,15 @@ def equivariant_lp(
     if the rows of x lie in different cells; elsewhere it stays within max |f|.
 
     Measured, on x and two other orders of its rows: the largest difference from f at
-    the centres, where it applies, and by how much an output exceeds max |f|, both as
-    shares of max |f|.
+    the centres, where it applies, by how much an output exceeds max |f|, and the
+    largest output outside the cube, all as shares of max |f|.
 
     Args:
         f: (M, n, d) -> (M, n, d), float64.
         x: (*batch, n, d) in [0, 1).
         cells: K, with K^d >= n.
+        outside: (M, n, d) with an entry below -ramp / K or not below 1; then the
+            network has the layers that make it 0 there.
         scale: None for hardmax and jumps; else the inverse temperature of softmax, with
             four ReLUs for a jump: then inputs on a ramp are left out, and an error of
             1 / 8K is allowed.
@@ -814,19 +830,29 @@ def equivariant_lp(
     if not _repeats:
         apart &= far.sum((1, 2)) == n * (n - 1)
     y = net(x)
+    beyond = 0.0
     allowed = ROUNDING
-    if scale is not None:
+    if scale is not None or outside is not None:
         require(largest > 0, "f is zero at every centre: there is nothing to measure")
-        sublayers = standard(net, ramp=ramp, clamp=largest)
+        everywhere = outside is not None
+        sublayers = standard(net, ramp=ramp, clamp=largest, support=everywhere)
         y = run_standard(x, sublayers, net.mapping, scale=scale)
         apart &= ((cells * x) % 1 < 1 - ramp).all(-1).all(-1)
-        allowed += 1 / (8 * cells * largest)
+        if everywhere:
+            zero = run_standard(outside, sublayers, net.mapping, scale=scale)
+            beyond = float(zero.abs().max()) / largest
+            # Zero as a difference of numbers as large as the ids that arise there.
+            p = net.mapping
+            grown = p.constant * (p.top + 3) * p.base * p.size**n
+            allowed += 4 * torch.finfo(torch.float64).eps * grown
+        if scale is not None:
+            allowed += 1 / (8 * cells * largest)
     require(
         bool(apart.any()), "x: none of these inputs has its rows in different cells"
     )
     off = _share((y - wanted)[apart], wanted)
     above = max(0.0, float(y.abs().max()) / largest - 1) if largest else 0.0
-    return at_most(max(off, above), allowed)
+    return at_most(max(off, above, beyond), allowed)
 
 
 def counted_ids(rows: np.ndarray, size: int, base: int, *, increasing=False) -> Tensor:
