@@ -11,7 +11,7 @@ claim whose theorems say something else than the stored verdict fails, also unde
 another name, unless --accept says that this is meant. --compare stores nothing, and
 fails if that would change what is stored; --kernel has coqchk, a checker of its own,
 read all compiled files. Coq 8.16 with Mathematical Components 1.15, as in Debian 12:
-apt-get install coq libcoq-mathcomp libcoq-mathcomp-{algebra-tactics,analysis}
+apt-get install coq libcoq-mathcomp{,-algebra-tactics,-zify,-analysis} libcoq-dpdgraph
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ import sys
 import tempfile
 import time
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from graphlib import TopologicalSorter
 from pathlib import Path
@@ -54,6 +54,14 @@ TOGETHER = (
 EVERY = "every_theorem"
 RENAMED = "mathcomp2/renamed.v"  # for Mathematical Components 2
 SORT = "Check ltac:(let t := type of @{} in let s := type of t in exact s)"
+# dpdgraph writes which constants of these files speak of which, in terms and proofs.
+GRAPH = """From dpdgraph Require Import dpdgraph.
+Require {stems}.
+Set DependGraph File "graph.dpd".
+Print FileDependGraph {stems}.
+"""
+NODE = re.compile(r'N: (\d+) "([^"]+)" .*?path="([^"]*)"')
+EDGE = re.compile(r"E: (\d+) (\d+) ")
 # Coq prints by these, whatever the file itself has set; then without any notation.
 PRINTING = """From mathcomp Require Import all_ssreflect all_fingroup all_algebra.
 Require {stems}.
@@ -327,6 +335,15 @@ def drift(old: dict, new: dict) -> Iterator[str]:
             yield f"the definition {name}, of which theorems speak, has changed"
 
 
+def vain(old: dict, new: dict, unmet: set[str]) -> Iterator[str]:
+    """New claims with a theorem whose hypotheses might never hold, in words."""
+    for name in sorted(new["claims"].keys() - old["claims"].keys()):
+        entry = new["claims"][name]
+        for theorem in entry["theorems"]:
+            if old["claims"] and f"{Path(entry['file']).stem}.{theorem}" in unmet:
+                yield f"{name}: no Example or Fact applies {theorem}"
+
+
 def stated(verdicts: dict, claim: str) -> dict[str, str]:
     """All that Coq printed of the theorems of a claim."""
     entry = verdicts["claims"][claim]
@@ -417,7 +434,7 @@ def check(folder: Path, mapped: dict[str, dict], options: argparse.Namespace) ->
     wanted = set(formal.files(folder))
     if options.changed and same_coq:
         wanted = stale(folder, mapped, stored["files"])
-    made, problems = compiled(folder, mapped, wanted, options, now["mathcomp"])
+    made, problems, unmet = compiled(folder, mapped, wanted, options, now["mathcomp"])
     kept = {n: v for n, v in stored["files"].items() if n in formal.files(folder)}
     verdicts = {
         "versions": now,
@@ -425,7 +442,7 @@ def check(folder: Path, mapped: dict[str, dict], options: argparse.Namespace) ->
         "files": without_the_unspoken(kept | made),
     }
     if not problems and same_coq and not options.accept:
-        problems = list(drift(stored, verdicts))
+        problems = [*drift(stored, verdicts), *vain(stored, verdicts, unmet)]
         if problems:
             problems.append("if that is meant: make proofs ACCEPT=1")
     for problem in problems:
@@ -460,8 +477,10 @@ def compiled(
     wanted: set[str],
     options: argparse.Namespace,
     mathcomp: str,
-) -> tuple[dict[str, dict], list[str]]:
-    """Verdicts and problems of files, checked in a copy of the folder."""
+) -> tuple[dict[str, dict], list[str], set[str]]:
+    """Verdicts and problems of files, checked in a copy of the folder; and the theorems
+    whose hypotheses no instance meets.
+    """
     made, problems = {}, []
     with tempfile.TemporaryDirectory() as scratch:
         for path in formal.files(folder).values():
@@ -489,7 +508,72 @@ def compiled(
                 problems.append(str(verdict))
         if options.kernel and not problems and paths:
             problems += kernel(paths)
-    return made, problems
+        unmet = join(made, paths) if paths and not problems else set()
+    return made, problems, unmet
+
+
+def join(made: dict[str, dict], paths: list[Path]) -> set[str]:
+    """Add to each verdict the theorems that proofs use; the theorems with hypotheses
+    that no instance meets.
+    """
+    graph = uses_of(paths)
+    entries = {
+        f"{Path(name).stem}.{theorem}": entry
+        for name, verdict in made.items()
+        for theorem, entry in verdict["theorems"].items()
+    }
+    for theorem, entry in entries.items():
+        entry["rests"] = reached(theorem, graph, entries.keys())
+    supposing = {t for t, e in entries.items() if has_hypotheses(e["statement"])}
+    return supposing - applied(paths, graph)
+
+
+def has_hypotheses(statement: str) -> bool:
+    """Whether what Coq prints has an arrow outside of all parentheses."""
+    text, inner = statement, None
+    while text != inner:
+        text, inner = re.sub(r"\([^()]*\)|\[[^\[\]]*\]|\{[^{}]*\}", "", text), text
+    return " -> " in " ".join(text.split())
+
+
+def uses_of(paths: list[Path]) -> dict[str, list[str]]:
+    """Constant -> the constants of these files of which its term or proof speaks."""
+    question = paths[0].with_name("graph.v")
+    stems = " ".join(path.stem for path in paths)
+    question.write_text(GRAPH.format(stems=stems), encoding="utf-8")
+    coqc(question)
+    text = question.with_suffix(".dpd").read_text(encoding="utf-8")
+    name = {number: f"{path}.{last}" for number, last, path in NODE.findall(text)}
+    uses: dict[str, list[str]] = {}
+    for user, used in EDGE.findall(text):
+        uses.setdefault(name[user], []).append(name[used])
+    return uses
+
+
+def applied(paths: list[Path], uses: dict[str, list[str]]) -> set[str]:
+    """The constants that an Example or a Fact applies, straight or by others: if they
+    have hypotheses, these are seen to hold somewhere.
+    """
+    found, waiting = set(), []
+    for path in paths:
+        waiting += [f"{path.stem}.{i.name}" for i in known(path) if i.is_instance]
+    while waiting:
+        other = waiting.pop()
+        if other not in found:
+            found.add(other)
+            waiting += uses.get(other, ())
+    return found
+
+
+def reached(theorem: str, uses: dict[str, list[str]], named: Set[str]) -> list[str]:
+    """The named theorems to which uses lead, without passing another."""
+    found, waiting = set(), list(uses.get(theorem, ()))
+    while waiting:
+        other = waiting.pop()
+        if other not in found:
+            found.add(other)
+            waiting += () if other in named else uses.get(other, ())
+    return sorted((found & named) - {theorem})
 
 
 def kernel(paths: list[Path]) -> Iterator[str]:

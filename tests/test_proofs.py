@@ -12,6 +12,7 @@ import json
 import os
 import re
 import shutil
+from argparse import Namespace
 from pathlib import Path
 
 import claims
@@ -295,6 +296,36 @@ def test_comments_may_hold_comments_and_ends_of_sentences():
     ]
 
 
+def test_claims_rest_on_those_whose_theorems_their_proofs_use(folder):
+    claims_of = [Namespace(id=name, formal=entry) for name, entry in ENTRIES.items()]
+    pretend(folder)
+    assert formal.rests(claims_of, folder) == dict.fromkeys(ENTRIES, set())
+    verdicts = json.loads((folder / formal.VERDICTS).read_text(encoding="utf-8"))
+    verdicts["files"]["next.v"]["theorems"]["four"]["rests"] = ["base.Inner.even"]
+    (folder / formal.VERDICTS).write_text(json.dumps(verdicts), encoding="utf-8")
+    assert formal.rests(claims_of, folder)["sample.four"] == {"sample.even"}
+
+
+@pytest.mark.parametrize(
+    "statement, has",
+    [
+        ("a : forall n : nat, n < n -> n = 7", True),
+        ("a : forall (R : T) (f : R -> R), f 0 = 0", False),
+        ("a : forall (f : R -> R), (forall x, f x = 0) -> f 0 = 0", True),
+        ("a : (forall P, P -> P) /\\ [/\\ A -> A & B]", False),
+    ],
+)
+def test_what_has_hypotheses(statement, has):
+    assert check.has_hypotheses(statement) == has
+
+
+def test_what_a_proof_uses_is_followed_through_lemmas_up_to_the_next_theorem():
+    uses = {"a": ["l"], "l": ["l", "b"], "b": ["c"], "c": []}
+    assert check.reached("a", uses, {"a", "b", "c"}) == ["b"]
+    assert check.reached("b", uses, {"a", "b", "c"}) == ["c"]
+    assert check.reached("a", uses, {"a", "c"}) == ["c"]
+
+
 # with Coq
 
 
@@ -322,6 +353,7 @@ def test_coq_accepts_and_the_verdict_is_stored(copy, capsys):
     theorem = stored["files"]["next.v"]["theorems"]["four"]
     assert "base.twice (base.twice n) = (4 * n)%N" in theorem["statement"]
     assert theorem["uses"] == ["base.twice"]
+    assert theorem["rests"] == []
     definition = stored["files"]["base.v"]["definitions"]["twice"]
     assert definition["print"] == "base.twice = fun n : nat => (n + n)%N"
     assert "helper" not in json.dumps(stored)
@@ -425,6 +457,21 @@ def test_what_is_no_statement_stands_for_no_claim(copy, capsys):
         assert "next.v: thrice is no statement" in capsys.readouterr().err
     new = {"sample.new": ENTRIES["sample.four"] | {"theorems": ["itself"]}}
     assert run(copy, ENTRIES | new, changed=True) == 0
+
+
+@pytest.mark.wide
+@needs_coq
+def test_a_new_theorem_shows_that_its_hypotheses_can_hold(copy, capsys):
+    vain = "Theorem vain n : n < n -> n = 7. Proof. by rewrite ltnn. Qed.\n"
+    held = "Theorem held n : 0 < n -> n != 0. Proof. by rewrite lt0n. Qed.\n"
+    with (copy / "next.v").open("a", encoding="utf-8") as file:
+        file.write(
+            vain + held + "Example held_met : 1 != 0. Proof. exact: held. Qed.\n"
+        )
+    for theorem, code in (("vain", 1), ("held", 0)):
+        new = {"sample.new": ENTRIES["sample.four"] | {"theorems": [theorem]}}
+        assert run(copy, ENTRIES | new, changed=True) == code
+    assert "no Example or Fact applies vain" in capsys.readouterr().err
 
 
 @pytest.mark.wide

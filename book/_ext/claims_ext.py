@@ -43,7 +43,7 @@ GENERATED = {
     STATUS: ("counts", "graph", "status"),
     "book/errata": ("errata",),
     "book/with_the_paper": ("concordance",),
-    PROOFS: ("example", "formal", "informal"),
+    PROOFS: ("example", "formal", "informal", "formal_uses"),
 }  # what stands on each page, by template
 PLACE = "<!-- claims: {} -->"  # the line of the page where it stands
 HEADING = "The claims of this page"
@@ -192,6 +192,7 @@ def render(
         "repository": address.repository_url(root).rstrip("/"),
         "formal": folds,
         "held": held,
+        "rests": formal.rests(registry),
         "said": said(root, registry),
         "chapters": chapters(root),
         "concordance": concordance.load(root, registry),

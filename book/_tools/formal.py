@@ -42,6 +42,12 @@ class Item(NamedTuple):
     line: int
     inside: tuple[int, ...]  # the sections and modules around it
 
+    @property
+    def is_instance(self) -> bool:
+        """Whether it is a theorem in concrete data, which shows that others apply."""
+        bare = without_comments(self.text)
+        return self.kind == "theorem" and bool(re.match(r"\s*(Example|Fact)\b", bare))
+
 
 # ---------------------------------------------------------------- files
 
@@ -115,6 +121,26 @@ def held(claims: Iterable, folder: Path = PROOFS) -> set[str]:
         claim.id
         for claim in claims
         if claim.formal and holds(claim.id, claim.formal, verdicts, folder)
+    }
+
+
+def rests(claims: Iterable, folder: Path = PROOFS) -> dict[str, set[str]]:
+    """Claim -> the claims whose theorems the proofs of its own theorems use, as Coq has
+    them; for claims whose verdict holds.
+    """
+    verdicts, proved = read_verdicts(folder), held(claims, folder)
+    owners: dict[str, set[str]] = {}
+    used: dict[str, set[str]] = {}
+    for name in proved:
+        entry = verdicts["claims"][name]
+        stem = entry["file"].removesuffix(".v")
+        theorems = verdicts["files"][entry["file"]]["theorems"]
+        for theorem in entry["theorems"]:
+            owners.setdefault(f"{stem}.{theorem}", set()).add(name)
+            used.setdefault(name, set()).update(theorems[theorem].get("rests", []))
+    return {
+        name: set().union(*(owners.get(theorem, set()) for theorem in found)) - {name}
+        for name, found in used.items()
     }
 
 
