@@ -875,7 +875,7 @@ def test_words_on_states_name_the_first_the_last_and_the_least():
     got = audit.run(MILD.expand(3, 1, 3, 3), states=states)
     name = "relative residual after, tokens at unit length"
     shares = [numbers(got, layer)[name] for layer in range(3)]
-    assert "before layer 0 is not common to all" in text
+    assert "of them before layer 0" in text
     least = min(shares)
     assert f"least after layer {shares.index(least)}, {100 * least:.3g}%" in text
 

@@ -1153,6 +1153,13 @@ def test_what_was_not_read_is_said(kinds):
     assert any("heard of" in said for said in found.verdict()) == (not words)
 
 
+def test_a_cache_of_some_layers_is_no_cache_of_all():
+    found = audit.run(built("llama"), batch())
+    assert any("KiB a token" in said for said in found.verdict())
+    part = audit.run(built("llama"), batch(), layers=[0])
+    assert not any("KiB a token" in said for said in part.verdict())
+
+
 def test_a_decoder_that_heard_no_encoder_is_not_the_whole():
     config = transformers.BartConfig(**SIZES, d_model=32, decoder_layers=2)
     decoder = transformers.BartModel(config).get_decoder()

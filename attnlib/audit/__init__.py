@@ -103,8 +103,11 @@ def run(
     texts, tokens = collector.size
     read = sorted({row["layer"] for row in rows if row["layer"] is not None})
     size = f"{texts} x {tokens} tokens" if texts > 1 else f"{tokens} tokens"
-    seen = f"Read: self-attention of {len(read)} layers, on {size}. "
-    seen += f"Not the whole: {partial}." if partial else "Nothing else mixes tokens."
+    count = f"{len(read)} layer" + ("" if len(read) == 1 else "s")
+    rest = f"Not the whole: {partial}."
+    if not partial:
+        rest = "Nothing else mixes tokens, by the names of the parts."
+    seen = f"Read: self-attention of {count}, on {size}. {rest}"
     subject = (model, inputs, tokenizer) if isinstance(model, nn.Module) else None
     return Report(with_links(rows), model=_name(model), read=seen, subject=subject)
 

@@ -271,8 +271,8 @@ def _states(rows: list[Row]) -> str:
         return ""
     least = min(after, key=_value)
     said = (
-        f"At unit length, {number(before[0])} of the tokens before layer "
-        f"{before[0]['layer']} is not common to all, {number(after[-1])} after layer "
+        f"What is not common to all tokens, each at unit length, is "
+        f"{number(before[0])} of them before layer {before[0]['layer']}, {number(after[-1])} after layer "
         f"{after[-1]['layer']}, and least after layer {least['layer']}, "
         f"{number(least)}."
     )
@@ -352,7 +352,8 @@ def _factor(rows: list[Row]) -> str:
 
 def _cache(rows: list[Row]) -> str:
     layers = _of(rows, "cache a token")
-    if not layers:
+    partial = any(r["quantity"] == "pairs heard" and r["layer"] is None for r in rows)
+    if not layers or partial:  # what was not read may keep something, too
         return ""
     total = sum(map(_value, layers)) / 8 / 1024
     return (
