@@ -270,11 +270,11 @@ def _states(rows: list[Row]) -> str:
     if not before or not after:
         return ""
     least = min(after, key=_value)
+    first = f"{number(before[0])} of them before layer {before[0]['layer']}"
+    last = f"{number(after[-1])} after layer {after[-1]['layer']}"
     said = (
-        f"What is not common to all tokens, each at unit length, is "
-        f"{number(before[0])} of them before layer {before[0]['layer']}, {number(after[-1])} after layer "
-        f"{after[-1]['layer']}, and least after layer {least['layer']}, "
-        f"{number(least)}."
+        f"What is not common to all tokens, each at unit length, is {first}, {last}, "
+        f"and least after layer {least['layer']}, {number(least)}."
     )
     massive = [
         row for row in _of(rows, "heaviest token after") if _value(row) > MASSIVE
