@@ -795,7 +795,9 @@ def accept(names: list[str], root: Path = ROOT) -> int:
             rf'\nid = "{re.escape(name)}"\n(.*?)(?=\n\n\[\[claim|\Z)', re.S
         )
         old = entry.search(text)[1]
-        text = text.replace(old, _with_box(old, digest), 1)
+        new = _with_box(old, digest)
+        print(f"{name}: {'it was accepted' if new == old else 'accepted'}")
+        text = text.replace(old, new, 1)
     pages.write_atomically(path, text)
     return 0
 
@@ -807,10 +809,12 @@ def _with_box(entry: str, digest: str) -> str:
     return "\n".join([*lines[: after + 1], f'box = "{digest}"', *lines[after + 1 :]])
 
 
-def show(root: Path = ROOT) -> int:
+def show(root: Path = ROOT, names: Container[str] = ()) -> int:
     claims, resolved = now_resolved(root)
     coded = functions(root)
     for claim in claims:
+        if names and claim.id not in names:
+            continue
         found = resolved[claim.id]
         shown = ", ".join(badge.text for badge in badges(claim, found))
         reasons = "; ".join(found.reasons)
@@ -848,7 +852,8 @@ def main(argv: list[str] | None = None) -> int:
         "refresh", help="run the tests of claims whose code has changed since"
     )
     again.add_argument("--force", action="store_true", help="run all of them")
-    commands.add_parser("show", help="every claim and what it shows")
+    shown = commands.add_parser("show", help="what claims show, and why not more")
+    shown.add_argument("claim", nargs="*", help="an id; all if none is named")
     looked = commands.add_parser("accept", help="a box says what its evidence is for")
     looked.add_argument("claim", nargs="+", help="its id")
     commands.add_parser("release", help="fail if anything is unchecked")
@@ -860,7 +865,9 @@ def main(argv: list[str] | None = None) -> int:
             return refresh(force=options.force, extra=tuple(extra))
         if options.command == "accept":
             return accept(options.claim)
-        return {"show": show, "release": release}[options.command]()
+        if options.command == "show":
+            return show(names=options.claim)
+        return release()
     except (OSError, ValueError) as error:
         print(f"claims: {error}", file=sys.stderr)
         return 2

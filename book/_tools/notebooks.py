@@ -616,9 +616,13 @@ def chosen(names: list[str], root: Path, plain: bool = False) -> list[Path]:
 
 
 def command_clean(paths: list[Path], root: Path, options) -> int:
+    changed = 0
     for path in paths:
         if store(path, clean(pages.read(path), path, root)):
             print(f"{pages.page_name(path, root)}: rewritten")
+            changed += 1
+    if not changed:
+        print("all pages are in their usual form")
     for page in pages_with_minutes(root):
         after = tables_with_minutes(page, root)
         if after != text_at(page):
