@@ -114,6 +114,7 @@ expressive = room("logarithmic_dimension", "expressive/{}")
 patterns = room("patterns_and_conditions", "patterns/{}")
 tiles = room("patterns_and_conditions", "sparse/_{}")
 averages = partial(room("patterns_and_conditions"), "attention")
+ramps_of_blocks = partial(room("patterns_and_conditions"), "universal/standard")
 copying = partial(room("copying_task"), "copying")
 mixers = partial(room("copying_task"), "data/mixers")
 universal = room("the_proof_executed", "universal/{}")
@@ -1637,6 +1638,12 @@ MUTATIONS = {
         "own >= value",
         "own < value",
         "universal.shift",
+    ),
+    "ramp_mlp: the last knot": ramps_of_blocks(
+        "knots = read.new_tensor([low - ramp, low, high - ramp, high])",
+        "knots = read.new_tensor([low - ramp, low, high - ramp, high + ramp])",
+        "patterns.class",
+        page=False,
     ),
     "_lift_mlp: no row is lifted": universal(
         "standard",

@@ -25,7 +25,7 @@ from attnlib._require import (
     require,
     sizes,
 )
-from attnlib.attention import Layer, forward
+from attnlib.attention import Layer, feed_forward, forward
 from attnlib.certify import Verdict, at_least, at_most
 from attnlib.patterns import (
     Blocks,
@@ -47,6 +47,8 @@ from attnlib.patterns import (
 )
 from attnlib.sparse import _tiles, masked_attention, sparse_attention
 from attnlib.sparse._kernel import attend, gradients
+from attnlib.universal import Sublayer, ramp_mlp
+from attnlib.universal.standard import _clamp_mlp
 
 double = torch.float64
 EPS = torch.finfo(double).eps
@@ -82,6 +84,8 @@ def generator(seed: int) -> torch.Generator:
 
 SMALL = {
     "ring": lambda: patterns.from_sets([[4], [0], [1], [2], [3]]),
+    "three": lambda: patterns.from_sets([[2], [0], [1]]),
+    "bare star": lambda: patterns.star(4, local=False),
     "swap": lambda: patterns.from_sets([[1], [0]]),
     "two steps": lambda: patterns.from_sets([[1], [0], [3], [2]], [[0], [2], [1], [3]]),
     "star": lambda: patterns.star(5, local=False),
@@ -398,6 +402,143 @@ def through_slots(pattern: Pattern, x: Tensor, layers: int) -> Tensor:
         slots = forward(slots, [layer], skip=True, mask=pattern.mask(t))
         factors = forward(factors, [layer], skip=True, mask=pattern.mask(t))
     return torch.where(factors > 0, slots / factors.clamp_min(1e-300), 0.5)
+
+
+# --- the same with blocks as those of Yun et al.
+
+
+def inputs_for_blocks(pattern="three", d=1, base=8, missing=None) -> dict:
+    """A pattern, a function of all tokens, random inputs (200, n, d) and B."""
+    made = small_pattern(pattern, missing)
+
+    def f(x: Tensor) -> Tensor:
+        return torch.sin(3 * x.roll(1, dims=-2) - x) + x.mean((-2, -1), keepdim=True)
+
+    shape = (200, made["pattern"].n, d)
+    x = torch.rand(*shape, generator=generator(7), dtype=double)
+    return made | {"f": f, "x": x, "base": base}
+
+
+def their_sublayers(
+    pattern: Pattern, f: Callable, d: int, cells: int, base: int, ramp: float
+) -> tuple[list[Sublayer], float, float]:
+    """Attention with zero logits and four ReLUs at a time, on rows of d numbers; the
+    largest |f| at a centre, and the size of the products that all look-ups add up.
+    """
+    n, size = pattern.n, cells**d
+    axes = torch.eye(d, dtype=double)
+    powers = _powers(cells, d)
+    parts = []
+    for axis in axes:
+        for k in range(n * cells):
+            parts.append(ramp_mlp(axis, axis, (k, k + 1), -1.0, k, ramp))
+    # Row number `own` of token k becomes (B^(n + k) + own B^k, 0, ..., 0).
+    rows = torch.arange(size)[:, None] // powers.long() % cells
+    numbers_ = torch.empty(n, size, dtype=double)
+    for k, own in itertools.product(range(n), range(size)):
+        numbers_[k, own] = base ** (n + k) + own * base**k
+        row = (rows[own] + k * cells).double()
+        ident = float(powers @ row)
+        write = numbers_[k, own] * axes[0] - row
+        cuts = (ident - 0.5, ident + 0.5)
+        parts.append(ramp_mlp(powers, write, cuts, 0.0, 1.0, 0.25))
+    sublayers = [Sublayer("feed-forward", mlp=part) for part in parts]
+    # s layers that average, and what they make of every input.
+    zero, first = torch.zeros(1, d, 1, dtype=double), axes[None, :, :1]
+    layer = Layer(zero, zero, first, first.mT / 2)
+    words = torch.tensor(all_words(n, size).astype(np.int64))
+    state = numbers_[torch.arange(n), words][..., None] * axes[0]
+    for t in range(hops(pattern) or pattern.p * (n - 1)):
+        mask = pattern.mask(t)
+        sublayers.append(Sublayer("attention", layer, mask=mask))
+        state = forward(state, [layer], skip=True, mask=mask)
+    known = state[..., 0].flatten()
+    targets = cells * f((rows[words] + 0.5) / cells).flatten(0, 1)
+    apart = float(known.unique().diff().min())
+    for number, target in zip(known.tolist(), targets):
+        cuts = (number - apart / 2, number + apart / 2)
+        write = target - number * axes[0]
+        part = ramp_mlp(axes[0], write, cuts, 0.0, 1.0, apart / 4)
+        sublayers.append(Sublayer("feed-forward", mlp=part))
+    largest = float(targets.abs().max()) / cells
+    for axis in axes:
+        part = _clamp_mlp(axis, largest * cells)
+        sublayers.append(Sublayer("feed-forward", mlp=part))
+    return sublayers, largest, len(known) * float(known.max()) ** 2 / apart
+
+
+def _powers(cells: int, d: int) -> Tensor:
+    """1, K, ..., K^(d - 1)."""
+    return torch.tensor([float(cells) ** i for i in range(d)], dtype=double)
+
+
+BLOCKS = Case(inputs_for_blocks)
+
+
+@claim(
+    "patterns.class",
+    cases=[
+        BLOCKS,
+        BLOCKS.but(pattern="swap", d=2),
+        BLOCKS.but(pattern="two steps", base=4),
+        BLOCKS.but(pattern="bare star", base=4),
+    ],
+    controls=[BLOCKS.but(missing=(2, 1))],
+    broken={"whole weight": {"_weight": 1.0}},
+)
+def their_class(
+    pattern: Pattern,
+    f: Callable[[Tensor], Tensor],
+    x: Tensor,
+    *,
+    base: int,
+    cells: int = 2,
+    ramp: float = 0.01,
+    _weight=0.5,
+) -> Verdict:
+    """Where all is heard, rows of d numbers, zero logits and four ReLUs a layer give f
+    at the centre of the cell of x, off the ramps; elsewhere no more than max |f|.
+
+    Measured: the largest difference, and by how much an output exceeds max |f|, as
+    shares of max |f|.
+
+    Args:
+        f: (M, n, d) -> (M, n, d), float64.
+        x: inputs (m, n, d) in [0, 1), float64.
+        base: B, so large that no two numbers are equal.
+        cells: K.
+        ramp: of the quantiser, in cells.
+
+    Claim: patterns.class
+    Page: notebooks/sparse_universality/patterns_and_conditions
+    """
+    is_a(Pattern, pattern=pattern)
+    n = pattern.n
+    require(
+        x.dim() == 3 and x.shape[1] == n and x.dtype == double,
+        f"x must be float64 (m, {n}, d), got {x.dtype} {tuple(x.shape)}",
+    )
+    require(bool(((x >= 0) & (x < 1)).all()), "x must lie in [0, 1)")
+    sizes(2, base=base, cells=cells)
+    _check_few(n, cells ** x.shape[-1])
+    numbers(ramp=ramp)
+    made = their_sublayers(pattern, f, x.shape[-1], cells, base, ramp)
+    sublayers, largest, products = made
+    z = cells * (x + torch.arange(n)[:, None])
+    for sublayer in sublayers:
+        layer = sublayer.layer
+        if layer is None:
+            z = z + feed_forward(z, sublayer.mlp)
+        else:
+            layer = layer._replace(w_o=layer.w_o * (_weight / 0.5))
+            z = forward(z, [layer], skip=True, mask=sublayer.mask)
+    y = z / cells
+    centres = ((cells * x).floor() + 0.5) / cells
+    exactly = ((cells * x) % 1 < 1 - ramp).all(-1).all(-1)
+    require(bool(exactly.any()), "x: all inputs lie on ramps")
+    off = float((y - f(centres))[exactly].abs().max()) / largest
+    above = max(0.0, float(y.abs().max()) / largest - 1)
+    return at_most(max(off, above), 16 * EPS * products / largest)
 
 
 def _check_inputs(x, n: int) -> None:
