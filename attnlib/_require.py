@@ -281,6 +281,11 @@ def own_precision(function):
     return precise
 
 
+def widened(t: torch.Tensor) -> torch.Tensor:
+    """Half precision as single, all else as it is."""
+    return t.to(torch.promote_types(t.dtype, torch.float32))
+
+
 def full_products(dtype: torch.dtype) -> None:
     """No setting lets torch round the factors of float32 products (TF32, bfloat16)."""
     try:

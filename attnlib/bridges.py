@@ -21,7 +21,7 @@ from torch import Tensor
 from torch.nn.functional import pad, pdist
 
 from attnlib import _require
-from attnlib._require import finite, require
+from attnlib._require import finite, require, widened
 
 
 def dobrushin(
@@ -45,7 +45,7 @@ def dobrushin(
     _stochastic(p, check)
     if p.shape[-2] == 1:
         return p.new_zeros(p.shape[:-2])
-    q = _wide(p)  # torch has no such distance in half precision
+    q = widened(p)  # torch has no such distance in half precision
     largest = [pdist(one, 1).amax() for one in q.reshape(-1, *p.shape[-2:])]
     return (torch.stack(largest) / 2).reshape(p.shape[:-2]).to(p.dtype)
 
@@ -79,7 +79,7 @@ def dobrushin_between(
     _stochastic(p, check)
     require(p.dim() == 2, f"p must be one matrix (m, n), got {tuple(p.shape)}")
     _require.sizes(0, rows=rows)
-    p = _wide(p.detach())
+    p = widened(p.detach())
     tops = p.amax(-1)
     row = int(tops.argmax())
     if tops[row] == 1:
@@ -214,7 +214,7 @@ def critical_beta(
     Claim: after.sharpness
     """
     _matrix("logits", logits)
-    logits = _wide(logits)
+    logits = widened(logits)
     if mask is not None:
         _require.pair_mask(mask, logits.shape, logits.device)
         logits = torch.where(mask, logits, -math.inf)
@@ -335,11 +335,6 @@ def needed_bits(points: int, d: int = 1) -> float:
     return math.log2(root)
 
 
-def _wide(p: Tensor) -> Tensor:
-    """Half precision as single, all else as it is."""
-    return p.to(torch.promote_types(p.dtype, torch.float32))
-
-
 def _sorted(t: Tensor) -> Tensor:
     """Each row in rising order; where nobody asks for gradients by numpy, whose sort is
     twenty times as fast as torch's, which also sorts the places.
@@ -352,7 +347,7 @@ def _sorted(t: Tensor) -> Tensor:
 
 def _tops_of_columns(p: Tensor) -> Tensor:
     """The largest entry of each column, in falling order."""
-    return _wide(p.amax(-2)).sort(-1, descending=True).values
+    return widened(p.amax(-2)).sort(-1, descending=True).values
 
 
 def _rounded_down(floor: Tensor, dtype: torch.dtype) -> Tensor:

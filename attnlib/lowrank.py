@@ -363,7 +363,7 @@ def svd_surrogate(
     require(k <= most, f"k must lie between 1 and min(m, n) = {most}, got {k}")
     finite(p=p)
     # torch has neither decomposition in half precision.
-    wide = p.to(torch.promote_types(p.dtype, torch.float32))
+    wide = _require.widened(p)
     if oversample is None:
         return _best(wide, k).to(p.dtype)
     sizes(0, oversample=oversample)
@@ -539,8 +539,7 @@ def nystrom_attention(
     core = torch.softmax(q_m @ k_m.mT, -1)
     right = torch.softmax(q_m @ k.mT, -1)
     if iterations is None:
-        wide = torch.promote_types(core.dtype, torch.float32)
-        inverse = torch.linalg.pinv(core.to(wide)).to(core.dtype)
+        inverse = torch.linalg.pinv(_require.widened(core)).to(core.dtype)
     else:
         inverse = _iterated_inverse(core, iterations)
     return left @ (inverse @ (right @ v))

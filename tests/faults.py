@@ -2403,8 +2403,8 @@ MUTATIONS = {
     ),
     "state_floor: axis": cache(
         "bridges",
-        "_wide(p.amax(-2)).sort",
-        "_wide(p.amax(-1)).sort",
+        "widened(p.amax(-2)).sort",
+        "widened(p.amax(-1)).sort",
         "after.cache",
         page=False,
     ),
@@ -2447,7 +2447,10 @@ MUTATIONS = {
         "2 * e[..., r[:, 0]] - 1", "2 * e[..., r[:, 0]] + 1", "synthesis.rank"
     ),
     "rank_floor: axis": bridges(
-        "_wide(p.amax(-2)).sort", "_wide(p.amax(-1)).sort", "synthesis.rank", page=False
+        "widened(p.amax(-2)).sort",
+        "widened(p.amax(-1)).sort",
+        "synthesis.rank",
+        page=False,
     ),
     "rank_floor: denominator": bridges(
         "(sums - r) / (j + r)", "(sums - r) / (j - r)", "synthesis.rank", page=False

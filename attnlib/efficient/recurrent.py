@@ -18,7 +18,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from attnlib import _require
-from attnlib._require import matches, require
+from attnlib._require import matches, require, widened
 from attnlib.efficient.features import (
     _begun,
     _blocks,
@@ -171,9 +171,8 @@ def _in_chunks(
         meets = beta * (k @ k.mT * decay)
         sides = beta * torch.cat([v, k * from_start], -1)
         # torch solves no triangular system in half precision.
-        wide = torch.promote_types(sides.dtype, torch.float32)
         solved = torch.linalg.solve_triangular(
-            meets.to(wide), sides.to(wide), upper=False, unitriangular=True
+            widened(meets), widened(sides), upper=False, unitriangular=True
         )
         solved = solved.to(sides.dtype)
         v, keys = solved.tensor_split([d_v], -1)

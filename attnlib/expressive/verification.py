@@ -33,6 +33,7 @@ from attnlib._require import (
     require,
     same_device,
     sizes,
+    widened,
 )
 from attnlib.expressive.dimensions import _tolerances
 
@@ -241,8 +242,7 @@ def _wide(t: Tensor) -> Tensor:
     """In the type of the products: eight and sixteen bits are read into thirty-two,
     which is exact, and fast on every processor.
     """
-    kind = torch.promote_types(t.dtype, torch.float32)
-    return t.detach().to(kind)
+    return widened(t.detach())
 
 
 def _logits(q: Tensor, k: Tensor, scale: float) -> tuple[Tensor, Tensor, Tensor]:

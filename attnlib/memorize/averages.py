@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 from typing import Literal, SupportsIndex, get_args
 
-import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
@@ -45,7 +44,7 @@ def boltzmann(
     _require.is_floating("a", a)
     got = tuple(a.shape)
     require(got and got[-1] > 0, f"a must be (*batch, n) with n >= 1, got {got}")
-    wide = a.to(torch.promote_types(a.dtype, torch.float32))
+    wide = _require.widened(a)
     if token_mask is None:
         mean = (wide * wide.softmax(-1)).sum(-1)
     else:

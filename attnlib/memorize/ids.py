@@ -157,8 +157,7 @@ def smallest_gap(
     _require.is_floating("ids", ids)
     require(ids.numel() > 0, "ids must not be empty")
     finite(ids=ids)
-    wide = ids.detach().to(torch.promote_types(ids.dtype, torch.float32))
-    flat = wide.flatten().cpu().numpy()
+    flat = _require.widened(ids.detach()).flatten().cpu().numpy()
     if groups is None:
         steps = np.diff(np.sort(flat))
         new_group = np.zeros_like(steps, dtype=bool)
