@@ -159,7 +159,7 @@ def feed(x: Tensor, mlp: Mlp) -> Tensor:
 
 
 def layer_norm(
-    x: Float[Tensor, "*batch n d"], norm: Norm, *, check: bool = True
+    x: Float[Tensor, "*batch n d"], norm: Norm
 ) -> Float[Tensor, "*batch n d"]:
     """LayerNorm of each token.
 
@@ -169,9 +169,8 @@ def layer_norm(
     Claim: escaping.norm-side
     """
     tokens(x)
-    check_norm(x, norm, check)
-    if check:
-        finite(x=x)
+    check_norm(x, norm, check=True)
+    finite(x=x)
     return normed(x, norm)
 
 

@@ -24,7 +24,12 @@ def hardmax(a: Float[Tensor, "*rest m"]) -> Float[Tensor, "*rest m"]:
 
     Source: the limit of softmax(t a) as t grows; ties are averaged.
     """
-    _check(a)
+    is_floating("a", a)
+    require(
+        a.dim() >= 1 and a.shape[-1] >= 1,
+        f"a must be (..., m) with m >= 1, got {tuple(a.shape)}",
+    )
+    finite(a=a.amax(-1))
     return _hardmax(a)
 
 
@@ -34,21 +39,13 @@ def _hardmax(a: Tensor) -> Tensor:
     return top / top.sum(-1, keepdim=True)
 
 
-def sparsemax(a: Float[Tensor, "*rest m"]) -> Float[Tensor, "*rest m"]:
+def _sparsemax(a: Tensor) -> Tensor:
     """The point of the probability simplex nearest to each row.
 
         sparsemax(a) = max(a - tau, 0),  tau such that the entries sum to one
 
-    Args:
-        a: logits; -inf marks what may not be attended to.
-
     Source: Martins and Astudillo 2016.
     """
-    _check(a)
-    return _sparsemax(a)
-
-
-def _sparsemax(a: Tensor) -> Tensor:
     # The projection does not see a shift; the sums below do.
     a = a - a.amax(-1, keepdim=True)
     z = a.sort(-1, descending=True).values
@@ -60,16 +57,6 @@ def _sparsemax(a: Tensor) -> Tensor:
     sum_kept = sums.gather(-1, kept - 1)
     tau = (sum_kept - 1) / kept.to(a.dtype)
     return (a - tau).clamp_min(0)
-
-
-def _check(a) -> None:
-    """Rows of logits, each with a largest one that is finite."""
-    is_floating("a", a)
-    require(
-        a.dim() >= 1 and a.shape[-1] >= 1,
-        f"a must be (..., m) with m >= 1, got {tuple(a.shape)}",
-    )
-    finite(a=a.amax(-1))
 
 
 def _softmax(a: Tensor) -> Tensor:

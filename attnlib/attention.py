@@ -36,7 +36,7 @@ from attnlib._blocks import (
     read_mlp,
     read_norm,
 )
-from attnlib._normalizers import NORMALIZERS, Normalizer, hardmax, sparsemax
+from attnlib._normalizers import NORMALIZERS, Normalizer, hardmax
 from attnlib._require import finite, require, tokens
 
 __all__ = [
@@ -55,7 +55,6 @@ __all__ = [
     "layer_norm",
     "merged",
     "random_layers",
-    "sparsemax",
 ]
 
 

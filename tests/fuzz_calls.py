@@ -86,7 +86,6 @@ def attention_rows() -> Rows:
         "attention.layer_norm": {"x": x, "norm": norm},
         "attention.merged": {"layer": first},
         "attention.random_layers": {**sizes, **made},
-        "attention.sparsemax": {"a": x},
     }
 
 
@@ -750,7 +749,6 @@ LEGAL = {
         attention.feed_forward x: short
         attention.hardmax a: empty shallower narrow short
         attention.layer_norm x: short
-        attention.sparsemax a: empty shallower narrow short
         bridges.cluster_logits sets: narrow short
         bridges.dobrushin p: short
         bridges.dobrushin_between p: short
