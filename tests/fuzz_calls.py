@@ -492,7 +492,6 @@ def batch():
 def memorize_rows() -> Rows:
     a = normal(5)
     x, v = normal(2, 5, 4), normal(4)
-    masked = {"a": a, "token_mask": KEPT}
     ids = torch.tensor([0.0, 1.0, 2.5], dtype=torch.float64)
     labels = normal(3, 2)
     line = memorize.fit_line(ids, labels)
@@ -500,10 +499,10 @@ def memorize_rows() -> Rows:
     words = torch.tensor([[0, 1, 2, 0, 1]] * 2)
     table = torch.tensor([[0, 1, 2], [0, 2, 2], [1, 1, 0]])
     net = memorize.memorize(x, words, generator=generator())
-    inputs = {"x": x, "v": v, "beta": 1.0, "token_mask": token_mask}
+    inputs = {"x": x, "v": v, "beta": 1.0}
     paper = {"count": 6, "n": 3, "d": 2, "r_min": 1.0, "r_max": 2.0, "eps": 0.1}
     return {
-        "memorize.averages.boltzmann": masked,
+        "memorize.averages.boltzmann": {"a": a},
         "memorize.averages.needed_gap": {"n": 4, "kind": "distinct"},
         "memorize.counts.count_ids": {
             "sequences": table,
@@ -538,7 +537,11 @@ def memorize_rows() -> Rows:
         "memorize.direction.data_scale": {"z": a, "n": 3},
         "memorize.direction.paper_scale": paper,
         "memorize.direction.threshold": {"count": 6, "d": 2},
-        "memorize.ids.context_ids": {**inputs, "normalizer": "softmax"},
+        "memorize.ids.context_ids": {
+            **inputs,
+            "token_mask": token_mask,
+            "normalizer": "softmax",
+        },
         "memorize.ids.rank_one_layer": {"v": v, "beta": 1.0, "w": 1.0},
         "memorize.ids.separate": {**inputs, "normalizer": "softmax"},
         "memorize.ids.smallest_gap": {
@@ -793,6 +796,7 @@ LEGAL = {
         lowrank.sampled_product p: short
         lowrank.sampled_product v: narrow
         lowrank.svd_surrogate p: narrow short
+        memorize.averages.boltzmann a: narrow
         memorize.dense.fit_groups points: narrow
         memorize.direction.choose_projection vocabulary: narrow short
         memorize.direction.data_scale z: narrow
@@ -801,6 +805,7 @@ LEGAL = {
         memorize.counts.sum_of_integers sequences: narrow short
         memorize.counts.telling_tokens sequences: narrow short
         memorize.ids.rank_one_layer v: narrow
+        memorize.ids.separate x: shallower short
         memorize.line.fit_line labels: narrow
         memorize.line.interpolate labels: narrow
         memorize.line.interpolate t: empty scalar shallower narrow

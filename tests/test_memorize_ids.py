@@ -200,8 +200,6 @@ def test_separate_counts_tokens_in_company():
     assert memorize.separate(x, v, 0.5).distinct == 3 + 3 + 2
     tiny = memorize.separate(x * 1e-20, v, 0.5e40)  # no two of them are one number
     assert tiny.distinct == 3 + 3 + 2
-    mask = torch.tensor([[1, 1, 1], [1, 1, 1], [1, 1, 0], [0, 1, 1]]).bool()
-    assert memorize.separate(x, v, 0.5, token_mask=mask).distinct == 3 + 2
 
 
 def test_devices_and_dtypes(device):

@@ -1,5 +1,7 @@
 """What there is to memorize: distinct tokens, distinct multisets, their pairs and
 labels.
+
+Page: notebooks/one_layer_memorization/memorization
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from typing import Literal, SupportsIndex, get_args
 
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from torch import Tensor
 
 from attnlib import _require
@@ -20,18 +20,8 @@ from attnlib._require import require
 Kind = Literal["distinct", "multiset", "paper"]
 
 
-def boltzmann(
-    a: Float[Tensor, "*batch n"],
-    token_mask: Bool[Tensor, "*batch n"] | None = None,
-    *,
-    check: bool = True,
-) -> Float[Tensor, "*batch"]:
+def boltzmann(a: Float[Tensor, "*batch n"]) -> Float[Tensor, "*batch"]:
     """The softmax average of the logits themselves, sum_i a_i softmax(a)_i.
-
-    Args:
-        token_mask: True = a token; the rest is padding and may hold anything.
-        check: look for NaN and infinity, and for rows without a token. False under
-            torch.func.vmap.
 
     Returns:
         (*batch), between the least and the largest entry; half precision is reckoned in
@@ -40,20 +30,13 @@ def boltzmann(
     Source: Asadi and Littman 2017, recalled.
     Claim: boltzmann.operator
     """
-    _require.is_a(bool, check=check)
     _require.is_floating("a", a)
     got = tuple(a.shape)
     require(got and got[-1] > 0, f"a must be (*batch, n) with n >= 1, got {got}")
     wide = _require.widened(a)
-    if token_mask is None:
-        mean = (wide * wide.softmax(-1)).sum(-1)
-    else:
-        _require.token_mask(token_mask, got, a.device, check=check)
-        p = wide.masked_fill(~token_mask, -math.inf).softmax(-1)
-        mean = (wide.masked_fill(~token_mask, 0) * p).sum(-1)
+    mean = (wide * wide.softmax(-1)).sum(-1)
     mean = mean.to(a.dtype)
-    if check:
-        _require.finite(**{"the average of a": mean})
+    _require.finite(**{"the average of a": mean})
     return mean
 
 

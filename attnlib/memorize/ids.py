@@ -183,15 +183,14 @@ def separate(
     v: Float[Tensor, " d"],
     beta: float,
     *,
-    token_mask: Bool[Tensor, "*batch n"] | None = None,
     normalizer: Normalizer = "softmax",
 ) -> Gap:
     """The gap of the ids, after a check that there are as many as there are tokens in
     different company: a positive gap in floats proves nothing, the right number does.
 
     Args:
-        x, v, beta, token_mask, normalizer: as in context_ids; sequences may
-            repeat tokens, and may repeat one another.
+        x, v, beta, normalizer: as in context_ids; sequences may repeat tokens, and may
+            repeat one another.
 
     Returns:
         Gap; distinct is the number of different (token, multiset of its sequence).
@@ -201,23 +200,20 @@ def separate(
 
     Cost: context_ids, and one sort on the CPU.
     """
-    how = {"token_mask": token_mask, "normalizer": normalizer}
-    ids = context_ids(x, v, beta, **how)
-    keep = token_mask
-    if keep is None:
-        keep = torch.ones_like(ids.token, dtype=torch.bool)
+    ids = context_ids(x, v, beta, normalizer=normalizer)
     rows = x.detach().reshape(-1, *x.shape[-2:])
-    none = rows[..., :0]
-    items = _items.find_items(rows, none, keep.view(rows.shape[:2]))
-    words = items.tokens.view(keep.shape)[keep]
+    no_labels = rows[..., :0]
+    all_tokens = torch.ones(rows.shape[:2], dtype=torch.bool, device=x.device)
+    items = _items.find_items(rows, no_labels, all_tokens)
+    words = items.tokens.view(ids.token.shape)
     wanted = len(items.place)
-    found = smallest_gap(ids.context[keep], words)
+    found = smallest_gap(ids.context, words)
     if found.distinct == wanted:
         return found
     cure = "no wider dtype holds all: change beta, v or normalizer"
     for dtype in reversed(_items.finer(x.dtype)):
-        wide = context_ids(x.to(dtype), v.to(dtype), beta, **how)
-        if smallest_gap(wide.context[keep], words).distinct == wanted:
+        wide = context_ids(x.to(dtype), v.to(dtype), beta, normalizer=normalizer)
+        if smallest_gap(wide.context, words).distinct == wanted:
             cure = f"{dtype} would hold all"
     raise ValueError(
         f"{x.dtype} keeps {found.distinct} of {wanted} ids at beta = {beta:g} "
