@@ -123,7 +123,6 @@ def srht(
     k: int,
     *,
     generator: torch.Generator,
-    check: bool = True,
 ) -> Float[Tensor, "*batch k"]:
     """x @ projection(k, n, "srht").T for the same state of the generator, without the
     matrix: O(n log n) a row.
@@ -131,15 +130,13 @@ def srht(
     Args:
         k: at most n.
         generator: draws signs and rows.
-        check: look for NaN and infinity.
 
     Source: Ailon and Chazelle 2009; differs: rows are sampled, without replacement.
     """
     _require.is_floating("x", x)
     got = tuple(x.shape)
     require(got and got[-1] >= 1, f"x must be (*batch, n) with n >= 1, got {got}")
-    if check:
-        finite(x=x)
+    finite(x=x)
     n = got[-1]
     _sketch_sizes(k, n)
     _require.random(generator)
@@ -149,7 +146,7 @@ def srht(
     return product[..., rows.to(x.device)] / math.sqrt(k)
 
 
-def _hadamard(x: Float[Tensor, "*batch n"]) -> Float[Tensor, "*batch n"]:
+def _hadamard(x: Tensor) -> Tensor:
     """Each row times Sylvester's matrix, n a power of two, by the fast transform.
 
     H_1 = (1),   H_2n = [[H_n, H_n], [H_n, -H_n]]
@@ -390,7 +387,6 @@ def sampled_product(
     k: int,
     *,
     generator: torch.Generator,
-    check: bool = True,
 ) -> Float[Tensor, "m d"]:
     """The product P V from k columns of P and the rows of V that belong to them, drawn
     at random, with replacement; right on average, and so is its gradient.
@@ -402,7 +398,6 @@ def sampled_product(
 
     Args:
         generator: source of randomness; the n chances go where it is, to the CPU.
-        check: look for NaN and infinity.
 
     Source: Drineas, Kannan and Mahoney 2006, recalled.
     Claim: lowrank.products
@@ -414,8 +409,7 @@ def sampled_product(
     sizes(1, k=k)
     _require.random(generator)
     matches("v", v, (got[1], v.shape[-1]), p, "p")
-    if check:
-        finite(p=p, v=v)
+    finite(p=p, v=v)
     # Constants for autograd: so the gradient of a linear function is right on average.
     c = p.detach().norm(dim=0) * v.detach().norm(dim=1)
     require(

@@ -73,7 +73,7 @@ def test_the_sampler_obeys_the_law():
     g = torch.Generator().manual_seed(0)
     total = 0.0
     for _ in range(2000):
-        product = sampled_product(p, v, 3, generator=g, check=False)
+        product = sampled_product(p, v, 3, generator=g)
         total += float((product - p @ v).square().sum())
     c = p.norm(dim=0) * v.norm(dim=1)
     law = float(c.sum() ** 2 - (p @ v).square().sum()) / 3
