@@ -143,6 +143,19 @@ def test_one_bucket_pair_and_one_chunk_is_dense_within_buckets():
     assert (y - torch.softmax(a, -1) @ v).abs().max() < 1e-12
 
 
+def test_unchecked_lsh_may_hold_anything():
+    """NaN in one sequence of a batch is refused, or stays there."""
+    qk, _, v = instance(20)
+    both, values = qk.detach().expand(2, -1, -1).clone(), v.detach().expand(2, -1, -1)
+    how = {"buckets": 4, "chunk": 5}
+    wanted = lsh_attention(both, values, generator=seeded(), **how)
+    both[1, 3] = math.nan
+    with pytest.raises(ValueError, match="qk holds NaN"):
+        lsh_attention(both, values, generator=seeded(), **how)
+    got = lsh_attention(both, values, generator=seeded(), check=False, **how)
+    assert torch.equal(got[0], wanted[0]) and got[1].isnan().any()
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
 def test_lone_tokens_in_low_precision(dtype):
     """-1e5 would overflow float16: a token that is always alone returns its own

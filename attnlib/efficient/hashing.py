@@ -55,6 +55,13 @@ def lsh_buckets(
     _require.random(generator)
     tokens(qk, "qk")
     _require.finite(qk=qk)
+    return _hashed(qk, factors, rounds, generator)
+
+
+def _hashed(
+    qk: Tensor, factors: tuple[int, ...], rounds: int, generator: torch.Generator
+) -> Tensor:
+    """lsh_buckets of checked input."""
     d = qk.shape[-1]
     one_for_all = [1] * (qk.dim() - 2)  # sequences of the batch
     x = qk.unsqueeze(0)
@@ -172,12 +179,14 @@ def lsh_attention(
     if token_mask is not None:
         size = (*batch, n)
         _require.token_mask(token_mask, size, qk.device, heads=True, check=check)
-    sizes(1, chunk=chunk)
+    sizes(1, chunk=chunk, rounds=rounds)
     require(chunk <= n, f"chunk must be at most n = {n}, got {chunk}")
-    ids = lsh_buckets(qk.detach(), buckets, rounds=rounds, generator=generator)
+    _require.random(generator)
+    factors = _factors(buckets)
+    ids = _hashed(qk.detach(), factors, rounds, generator)
     if token_mask is not None:
         # Padding has a bucket of its own, the last.
-        ids = torch.where(token_mask, ids, math.prod(_factors(buckets)))
+        ids = torch.where(token_mask, ids, math.prod(factors))
     seat = _seats(ids, chunk, causal)
     who = _seated(seat, chunk)
     code = ids * (who.shape[-2] + 1) + seat // chunk

@@ -1,6 +1,9 @@
 """Caches that heads share: grouped queries (GQA) written as a latent cache (MLA), and
 how far a latent cache is from any grouping.
 
+    grouped   k_h = x K_g(h)                      v_h = x V_g(h)
+    latent    k_h = (x down) keys[h]              v_h = (x down) values[h]
+
 Page: notebooks/jl_low_rank/complexity_table
 """
 

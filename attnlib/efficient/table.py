@@ -1,6 +1,8 @@
 """What every row of the table costs, as formulas: one pass, one more token, and how
 many steps must follow one another.
 
+They stand in `_passes`, `_steps` and `depth`, one a row, as the page has them.
+
 Page: notebooks/jl_low_rank/complexity_table
 """
 
