@@ -23,6 +23,7 @@ from attnlib.expressive.verification import (
     Code,
     Verification,
     _above_least,
+    _columns,
     verify,
 )
 
@@ -90,6 +91,7 @@ def fit(
     sizes(1, restarts=restarts)
     dtype = dtype or getattr(log_weights, "dtype", torch.float32)
     wide = torch.float64 if dtype == torch.float64 else torch.float32
+    _columns(columns)
     log_weights = _above_least(columns, log_weights, wide)
     floating(dtype)
     _tolerances(eps1, eps2)

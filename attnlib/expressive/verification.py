@@ -290,10 +290,9 @@ def _logits(q: Tensor, k: Tensor, scale: float) -> tuple[Tensor, Tensor, Tensor]
 def _above_least(
     columns: Tensor, log_weights: Tensor | None, dtype: torch.dtype
 ) -> Tensor:
-    """The pattern is one, or a ValueError says where not; log weights above the
-    smallest of each row, 0 at the padding.
+    """Log weights above the smallest of each row of checked columns, 0 at the
+    padding.
     """
-    _columns(columns)
     if log_weights is None:
         return torch.zeros(columns.shape, dtype=dtype, device=columns.device)
     padding = columns < 0
