@@ -199,7 +199,7 @@ def literal(pattern):
     mask = pattern.mask()
 
     def run(q, k, v):
-        return masked_attention(q, k, v, mask, check=False)
+        return masked_attention(q, k, v, mask)
 
     return run
 

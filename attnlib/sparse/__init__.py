@@ -39,7 +39,6 @@ def masked_attention(
     mask: Bool[Tensor, "..."] | None = None,
     *,
     scale: float | Float[Tensor, ""] | None = None,
-    check: bool = True,
 ) -> Float[Tensor, "*batch m d_v"]:
     """Dense attention with all its logits, as the definition says.
 
@@ -48,16 +47,12 @@ def masked_attention(
     Args:
         mask: True = may attend, broadcast to (*batch, m, n), None for all.
         scale: None for 1/sqrt(d).
-        check: look for NaN, infinity and rows that attend to nothing.
     """
-    _require.is_a(bool, check=check)
-    _require.tokens(q, "q")
-    _require.tokens(k, "k")
-    _require.heads(q, k, v, check=check)
-    _require.scale(scale, check=check)
+    _require.heads(q, k, v)
+    _require.scale(scale)
     logits = (q * _factor(scale, q)) @ k.mT
     if mask is not None:
-        _require.pair_mask(mask, tuple(logits.shape), q.device, check=check)
+        _require.pair_mask(mask, logits.shape, q.device)
         logits = logits.masked_fill(~mask, -math.inf)
     return torch.softmax(logits, -1) @ v
 
