@@ -260,7 +260,6 @@ def from_sets(*steps: Sequence[Sequence[int] | set[int]]) -> Pattern:
     """A pattern from its index sets, n of them a step, in any order.
 
     from_sets([[0, 1], [0, 1, 2], [2]])
-
     """
     require(len(steps) > 0, "steps must hold at least one step, got none")
     made = []
@@ -378,13 +377,11 @@ def _powers_of_two(n: int) -> list[int]:
 
 
 def _centred(n: int, w: int, dilation: int = 1) -> Window:
-    sizes(2, n=n)
-    sizes(1, w=w)
+    _at_most_n(n, w=w)
     require(
         w % 2 == 1,
         f"w is the total width, the token itself included: it must be odd, got {w}",
     )
-    _at_most_n(n, w=w)
     return Window(w // 2, w // 2, dilation)
 
 

@@ -1,6 +1,10 @@
 """Hamiltonian paths of a pattern: certificates, reasons why there is none, and a search
 that may give up.
 
+    every token once,   path[i] in the union of the A^l_{path[i+1]} over the steps l
+
+`is_path` is this line.
+
 Page: notebooks/sparse_universality/patterns_and_conditions
 """
 
@@ -23,10 +27,8 @@ REMOVED = 16
 
 
 def is_path(pattern: Pattern, path: Sequence[int]) -> bool:
-    """Whether a path is a certificate of condition (2).
-
-        every token once,
-        and path[i] in the union of the A^l_{path[i+1]} over the steps l
+    """Whether a path is a certificate of condition (2): each token once, each reads the
+    one before it in some step.
 
     Source: Yun et al. 2020b, Assumption 1, recalled.
     Claim: patterns.checker
