@@ -23,6 +23,8 @@ from torch.nn.functional import pad, pdist
 from attnlib import _require
 from attnlib._require import finite, require, widened
 
+FEW = 256  # rows whose pairs dobrushin_between compares
+
 
 def dobrushin(
     p: Float[Tensor, "*batch m n"], *, check: bool = True
@@ -51,7 +53,7 @@ def dobrushin(
 
 
 def dobrushin_between(
-    p: Float[Tensor, "m n"], *, rows: int = 256, check: bool = True
+    p: Float[Tensor, "m n"], *, check: bool = True
 ) -> tuple[float, float]:
     """Two numbers with the coefficient of Dobrushin between them, without a look at
     every pair of rows.
@@ -70,15 +72,13 @@ def dobrushin_between(
 
     Args:
         p: rows that sum to one.
-        rows: so many rows are few: all their pairs are compared.
         check: look at the rows.
 
-    Cost: O(m n), and of the pairs of `rows` rows at most.
+    Cost: O(m n), and of the pairs of FEW rows at most.
     Source: derived; the second bound is Doeblin's.
     """
     _stochastic(p, check)
     require(p.dim() == 2, f"p must be one matrix (m, n), got {tuple(p.shape)}")
-    _require.sizes(0, rows=rows)
     p = widened(p.detach())
     tops = p.amax(-1)
     row = int(tops.argmax())
@@ -95,9 +95,9 @@ def dobrushin_between(
     farthest = float(from_mean.amax())
     better = from_mean + farthest > low
     count = int(better.sum())
-    if low <= 0.99 and 1 < count <= rows:
+    if low <= 0.99 and 1 < count <= FEW:
         low = max(low, float(dobrushin(p[better], check=False)))
-    if count < 2 or (low <= 0.99 and count <= rows):
+    if count < 2 or (low <= 0.99 and count <= FEW):
         return low, low
     doeblin = 1 - float(p.amin(-2).sum())
     return low, max(low, min(doeblin, 2 * farthest))
