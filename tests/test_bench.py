@@ -14,7 +14,7 @@ import bench
 from attnbook.data.timings import ratio, share
 from attnlib.attention import forward, merged, random_layers
 from attnlib.paths import path_sums as sums
-from bench import _peers, goals, paths, sparse
+from bench import _peers, paths, sparse
 from bench.record import compare, limits, tried, worst
 from bench.timing import Alive, alternate, peak_bytes
 
@@ -142,30 +142,6 @@ def test_a_record_compares_what_is_shown_with_the_truth():
         1.5 * 10 / limits("cpu")["limit matmul"][1]["flop"]
     )
     assert worst((truth, truth + 1), (truth, truth)) == 1.0
-
-
-def test_a_goal_takes_the_quickest_peer_and_the_case_nearest_to_missing():
-    def made(case, **seconds):
-        return {
-            "job": "j",
-            "device": "cpu",
-            "case": case,
-            "seconds": {"ours": [1.0], **seconds},
-        }
-
-    records = [
-        made("a b", flex=[4.0], flex_2=[3.0]),
-        made("a c", flex=[5.0]),
-        made("d", flex=[1.0]),
-    ]
-    goal = goals.Goal(1, "", "j", "a", goals.peer("flex"), 3.5)
-    (found,) = goals.judge(records, [goal])
-    assert (found.figure, found.word) == ((3.0, 3.0, 3.0), "missed")
-    assert goals.judge(records[1:], [goal])[0].word == "reached"
-    absent = goals.judge(records[2:] + [{**records[0], "device": "cuda"}], [goal])[0]
-    assert absent.word == "not run"
-    below = goal._replace(figure=goals.floor("x"), least=False)
-    assert goals.judge([made("a", **{"floor x": [0.5]})], [below])[0].word == "reached"
 
 
 def test_a_mask_of_blocks_is_the_pattern():
