@@ -216,15 +216,6 @@ def test_other_numbers_serve_as_floats():
     ("call", "words"),
     [
         (
-            lambda: claims.operator(torch.ones(3)),
-            "a must be float64, got torch.float32",
-        ),
-        (lambda: claims.operator([1.0]), "a must be a torch tensor, got list"),
-        (
-            lambda: claims.operator(torch.full((2, 2), math.nan).double()),
-            "a holds NaN or infinity",
-        ),
-        (
             lambda: claims.regions(torch.zeros(3).double()),
             "no entry deep enough .* more than 1.4631, the curvature for 4.0986",
         ),
@@ -232,21 +223,16 @@ def test_other_numbers_serve_as_floats():
         (lambda: claims.lemma([0, 0], [0, 9]), "a must hold no value twice"),
         (lambda: claims.lemma([0, 9], [0, 9, 18]), "of one size"),
         (lambda: claims.lemma([0, 9], [9, 0]), "are the same multiset"),
-        (lambda: claims.multisets([0, math.inf], [0, 9]), r"a\[1\] must be a finite"),
-        (lambda: claims.multisets(None, [0, 9]), "a must be a list"),
         (lambda: claims.gap([1, 2], [1, 1, 2, 2], 3), "equal averages at s"),
         (lambda: claims.gap(**claims.deep_pair(9, 4)), "too many digits"),
         (lambda: claims.hardmax(**LINE, second=(1, 3, 4, 7)), "share both ends"),
         (lambda: claims.hardmax(**LINE, first=(6, 5, 2, 1)), "ascending"),
         (lambda: claims.hardmax(**LINE | {"step": 0 * LINE["step"]}), "not zero"),
-        (lambda: claims.before(4.0, 5, 5), "n must be an integer"),
         (lambda: claims.before(30, 30, 31), "too many multisets to list"),
         (lambda: claims.exact([[1, 2]], 1), "a must be a list"),
-        (lambda: claims.exact([], 1), "pairs must hold at least one"),
         (lambda: claims.ids([(1, (1, 2))], 1), "two or more"),
         (lambda: claims.ids([(3, (1, 2)), (1, (1, 2))], 1), "hold its query"),
         (lambda: claims.ids([(1, (1, 2)), (2, (1, 2))], 0), "weight must not be zero"),
-        (lambda: claims.repeated((1, ()), (2, (2,)), 2), "must hold at least one"),
         (lambda: claims.near_miss(ENDS, ENDS, 1.0), "equal averages at beta"),
         (lambda: claims.near_miss(ENDS, NEAR, 0), "beta must be positive"),
         (
@@ -260,10 +246,6 @@ def test_other_numbers_serve_as_floats():
         (
             lambda: claims.typical(**PLACES | {"z": PLACES["z"][:, :1]}, **PAIR),
             r"1000 draws or more of two tokens or more, got \(1000, 1\)",
-        ),
-        (
-            lambda: claims.typical(**PLACES | {"z": PLACES["z"][..., None]}, **PAIR),
-            r"z must be float64 with 2 axes, got torch.float64 \(1000, 4, 1\)",
         ),
         (lambda: claims.typical(**PLACES, **PAIR, query=1), "query must be a token"),
         (
@@ -289,18 +271,6 @@ def test_other_numbers_serve_as_floats():
                 **KEYS, first=(0, 1), second=(0, 2), beta=1e6
             ),
             "no float tells the weights",
-        ),
-        (
-            lambda: claims.any_temperature(
-                KEYS["keys"], KEYS["keys"], (0, 1), (0, 2), 1
-            ),
-            "values must be float64 with 2 axes",
-        ),
-        (
-            lambda: claims.any_temperature(
-                KEYS["keys"][:, None], KEYS["values"], (0, 1), (0, 2), 1
-            ),
-            r"keys must be float64 with 1 axes, got torch.float64 \(4, 1\)",
         ),
         (lambda: claims.operator(torch.eye(2).double().to_sparse()), "a must be dense"),
         (lambda: claims.operator(torch.ones(2).double() * 1e12), "subtract the maxi"),

@@ -83,17 +83,10 @@ def test_a_heads_floor_has_a_gradient():
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"p": None}, "p must be a torch tensor"),
-        ({"p": torch.eye(4)}, "p must be float64"),
         ({"p": 2 * torch.eye(4, dtype=double)}, "rows of p must sum to one"),
-        ({"p": torch.eye(4, dtype=double)[None]}, "p must have two axes"),
-        ({"p": torch.full((4, 4), math.nan, dtype=double)}, "p holds NaN"),
-        ({"kept": torch.zeros(16)}, "kept must be int64"),
         ({"kept": torch.zeros(15, dtype=torch.int64)}, "each of the 16 lists, got 15"),
         ({"kept": torch.full((16,), 8)}, "kept must hold numbers from 0 to 7"),
         ({"answers": torch.zeros(8, 3, dtype=double)}, r"answers must have shape"),
-        ({"answers": None}, "answers must be a torch tensor"),
-        ({"bits": 0}, "bits must be an integer of at least 1"),
         ({"bits": 5}, "at most 16 bits"),
         ({"f": 5}, "f must be at most n = 4"),
     ],
@@ -110,9 +103,7 @@ def test_what_a_chest_refuses(changes, words):
     [
         ({"keys": 2 * KEYS}, "keys must have length one"),
         ({"keys": KEYS[:1]}, "keys must be at least two"),
-        ({"keys": KEYS.float()}, "keys must be float64"),
         ({"length": -1.0}, "length must not be negative"),
-        ({"length": None}, "length must be a finite number"),
         ({"length": 3e12}, "length must be at most 10.6"),
         ({"mu": 1.5}, "mu must be a product of unit keys"),
         ({"bits": 65}, "bits must be at most 64"),
@@ -132,7 +123,6 @@ def test_what_questions_refuse(changes, words):
         ({"symbols": 40}, "at most 2.20, got 40.5"),
         ({"symbols": 10**30}, "symbols must be at most 2.20"),
         ({"kept": torch.zeros(5, dtype=torch.int64)}, "each of the 243 lists"),
-        ({"written": None}, "written must be a torch tensor"),
     ],
 )
 def test_what_copying_refuses(changes, words):
@@ -150,7 +140,6 @@ def test_what_copying_refuses(changes, words):
         ({"labels": torch.full((200,), 5)}, "labels must hold numbers from 0 to 4"),
         ({"labels": torch.zeros(3, dtype=torch.int64)}, "labels must be one a key"),
         ({"centres": torch.ones(5, 2, dtype=double)}, "centres must have shape"),
-        ({"radius": math.nan}, "radius must be a finite number"),
         ({"radius": 1e-17}, "radius times the length of q"),
         ({"q": torch.full((1, 3), 1e308, dtype=double), "radius": 1.0}, "q and k"),
     ],

@@ -190,40 +190,14 @@ def test_what_the_cube_needs():
 @pytest.mark.bad_input
 @pytest.mark.parametrize(
     "name",
-    [
-        "contraction",
-        "cubic_law",
-        "half",
-        "half_two",
-        "one_layer",
-        "rows_of_residual",
-        "sharp",
-    ],
+    ("contraction", "cubic_law", "half", "half_two", "one_layer")
+    + ("rows_of_residual", "sharp", "cubic_bound", "frozen"),
 )
-def test_theorems_of_one_layer_name_what_is_wrong(name):
-    theorem = getattr(rank_collapse, name)
+def test_theorems_take_one_sequence_and_no_batch(name):
     x, layers = rank_collapse.random_network(h=1).values()
-    for bad_x, bad_layer, message in [
-        (x, layers, "must be an attnlib.attention.Layer, got list"),
-        (torch.stack([x, x]), layers[0], r"x must be \(n, d\), got \(2, 6, 5\)"),
-        (x[:0], layers[0], "x needs at least one token"),
-        (x[:, :3], layers[0], "w_q must have shape"),
-    ]:
-        with pytest.raises(ValueError, match=message):
-            theorem(bad_x, bad_layer)
-
-
-@pytest.mark.bad_input
-@pytest.mark.parametrize("name", ["cubic_bound", "frozen"])
-def test_theorems_of_networks_name_what_is_wrong(name):
-    theorem = getattr(rank_collapse, name)
-    x, layers = rank_collapse.random_network().values()
+    given = layers if name in ("cubic_bound", "frozen") else layers[0]
     with pytest.raises(ValueError, match=r"x must be \(n, d\), got \(2, 6, 5\)"):
-        theorem(torch.stack([x, x]), layers)
-    with pytest.raises(ValueError, match="w_q must have shape"):
-        theorem(x[:, :3], layers)
-    with pytest.raises(ValueError, match="layers must be a list of Layers"):
-        theorem(x, layers[0])
+        getattr(rank_collapse, name)(torch.stack([x, x]), given)
 
 
 @pytest.mark.bad_input
@@ -239,13 +213,6 @@ def test_few_digits_are_refused(dtype):
     ]:
         with pytest.raises(ValueError, match="cast .* to float32 or float64"):
             run(x, network)
-
-
-@pytest.mark.bad_input
-def test_an_unknown_size_is_named():
-    x, layers = rank_collapse.random_network().values()
-    with pytest.raises(ValueError, match="size must be one of .*'diametre'"):
-        log_residuals(x, layers, size="diametre")
 
 
 def test_a_constant_below_the_lower_bound_is_noticed(monkeypatch):
@@ -280,7 +247,6 @@ def test_live_attention_falls_with_the_cube(L, t):
     [
         (lambda x, first: {"t": 1.0}, "t must be positive and not 1, got 1.0"),
         (lambda x, first: {"t": 0.0}, "t must be positive and not 1, got 0.0"),
-        (lambda x, first: {"t": "a"}, "t must be a finite number, got 'a'"),
         (lambda x, first: {"x": x[:1].expand(8, -1)}, "x leaves a residual of .* size"),
         (lambda x, first: {"x": x + 1e7}, "x leaves a residual of .* 1e-06"),
         (

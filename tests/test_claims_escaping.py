@@ -221,7 +221,6 @@ def test_no_statement_takes_a_batch_no_token_or_few_digits(name):
         "x must be one sequence": torch.stack([x, 2 * x]),
         "x needs at least one token": x[:0],
         "Cast x and the layers to float64": x.half(),
-        "x must be a torch tensor": x.tolist(),
     }
     for message, given in refused.items():
         with pytest.raises(ValueError, match=message):
@@ -292,9 +291,8 @@ def test_an_encoder_brings_its_own_parts():
 @pytest.mark.bad_input
 def test_what_the_certificate_refuses():
     x, layers, mlp = network(1)
-    for slope in (None, "relu"):
-        with pytest.raises(ValueError, match="slope must be a finite number"):
-            claims.certificate(x, layers, mlps=[mlp], slope=slope)
+    with pytest.raises(ValueError, match="slope must be a finite number"):
+        claims.certificate(x, layers, mlps=[mlp], slope="relu")
     flat = torch.cat([x, torch.ones(1, 6, dtype=double)])
     pair = (Norm(eps=0.0), None)
     with pytest.raises(ValueError, match="layer 1, attention: norms: eps is 0"):

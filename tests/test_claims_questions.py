@@ -199,18 +199,12 @@ def test_options_are_known_and_hypotheses_asked_for():
 @pytest.mark.parametrize(
     ("broken", "words"),
     [
-        (lambda s: {"x": None}, "x must be a torch tensor, got NoneType"),
         (
             lambda s: {"x": s["x"][None]},
             r"one sequence \(n, d\), not a batch, got \(1,",
         ),
-        (lambda s: {"x": s["x"].float()}, "must share one dtype: w_q"),
         (lambda s: {"w_q": s["w_q"][None]}, r"w_q must be one head .* got \(1, "),
         (lambda s: {"w_q": s["w_q"][:2]}, "w_q must have shape"),
-        (lambda s: {"w_k": s["w_k"][:2]}, "w_k must have shape .* to fit w_q"),
-        (lambda s: {"w": s["w"][0]}, "w must have shape"),
-        (lambda s: {"w": s["w"] * math.nan}, "w holds NaN"),
-        (lambda s: {"x": s["x"] * math.inf}, "x holds NaN or infinity"),
     ],
 )
 def test_a_small_change_needs_one_sequence_and_one_head(broken, words):

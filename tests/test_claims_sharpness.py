@@ -80,27 +80,17 @@ UNIT = torch.eye(3, dtype=DOUBLE)
 @pytest.mark.parametrize(
     "call, words",
     [
-        (lambda: page.two_sides([[0.0, 1.0]], 1.0), "logits must be a torch tensor"),
-        (lambda: page.two_sides(ROW.long(), 1.0), "logits must be floating point"),
-        (lambda: page.two_sides(ROW[0], 1.0), r"logits must be \(\*batch, m, n\)"),
         (lambda: page.two_sides(0 * ROW, 1.0), "tied top in 1 rows"),
         (lambda: page.two_sides(ROW[:, :1], 1.0), "row with two entries"),
-        (lambda: page.two_sides(ROW * math.nan, 1.0), r"NaN or \+inf"),
         (lambda: page.critical(ROW), "row must be"),
         (lambda: page.two_sides(ROW, 0.0), "beta must be positive"),
-        (lambda: page.two_sides(ROW, None), "beta must be a finite number"),
-        (lambda: page.two_sides(ROW, 1.0, ROW), "mask must be boolean"),
-        (lambda: page.equal_angles(UNIT.float(), 1.0), "x must be float64"),
         (lambda: page.equal_angles(UNIT[:1], 1.0), "with n >= 2"),
         (lambda: page.equal_angles(2 * UNIT, 1.0), "equal inner products"),
         (lambda: page.equal_angles(UNIT, -1.0), "beta must be positive"),
         (lambda: page.contraction(3, 1.0, 1.0), "rho must be from -0.5"),
         (lambda: page.spheres(1), "d must be an integer of at least 2"),
         (lambda: page.spheres(3, lengths=(8, 8)), "lengths must rise"),
-        (lambda: page.spheres(3, lengths=("a", 8)), r"lengths\[0\] must be an integer"),
         (lambda: page.spheres(3, draws=40), "draws must be more"),
-        (lambda: page.drawn_rows("gaussian"), "family must be one of"),
-        (lambda: page.first_coordinates(1, 2, 3, "cube", 0), "keys must be one of"),
     ],
 )
 def test_bad_input_is_named(call, words):

@@ -239,30 +239,22 @@ def mean_of(**changes):
 
 
 REFUSED = [
-    (lambda: softened.leak(SCORES.float(), FIRST, 1.0), "scores must be float64"),
-    (lambda: softened.leak(SCORES, FIRST.double(), 1.0), "group must be boolean"),
     (lambda: softened.leak(SCORES, ~FIRST, 1.0), "group must lead the others"),
     (lambda: softened.leak(SCORES, FIRST & ~FIRST, 1.0), "group must not be empty"),
     (lambda: softened.leak(SCORES, FIRST, -1.0), "scale must be at least 0"),
-    (lambda: softened.leak(SCORES * NAN, FIRST, 1.0), "scores holds NaN"),
-    (lambda: softened.leak(SCORES[0], FIRST[0], 1.0), "scores must be"),
     (lambda: softened.leak(SCORES * 1e17, FIRST, 1.0), "for scores up to 2e"),
     (lambda: softened.leak(SCORES, FIRST, 1e308), "at most 1e12"),
     (lambda: softened.order_of_layers(NAN_VALUES), "network.values holds NaN"),
     (lambda: mean_of(x=X[:0]), r"x must be \(\*batch, n, d\), and not empty"),
     (lambda: mean_of(ramp=1e-17), "ramp must be at least 1e-9"),
     (lambda: softened.ramps((1e12, 1e12 + 1), 0.0, 1.0, 0.25), "of the larger cut"),
-    (lambda: softened.temperature(None), "network must be of type UniversalNetwork"),
     (lambda: softened.temperature(EQUIVARIANT), "network has no positions"),
     (lambda: softened.temperature(WINDOW, part=2.0), "part must be at most 1"),
     (lambda: softened.temperature(WINDOW, scale=-3.0), "scale must be positive"),
     (lambda: softened.ramps((0.0, 1.0), 1.0, 0.0, 2.0), "ramp must be positive and"),
-    (lambda: softened.ramps((0.0, 1.0), NAN, 0.0, 0.1), "slope must be a finite"),
     (lambda: softened.ramps((0.0, 1.0), 1e101, 0.0, 0.1), "no number above 1e100"),
     (lambda: softened.ramps((0.0, 1.0), 1.0, 0.0, 1e-12), "a billionth"),
-    (lambda: mean_of(x=X.float()), "x must be float64"),
     (lambda: mean_of(x=X + 2), r"x must lie in \[0, 1\)"),
-    (lambda: mean_of(f=None), "f must be of type Callable"),
     (lambda: mean_of(f=lambda x: x[..., 0]), r"f\(x\) must have the shape of x"),
     (lambda: mean_of(f=lambda x: x + 9), r"largest must be at least \|f\(x\)\|"),
     (
@@ -285,12 +277,10 @@ REFUSED = [
         lambda: softened.prompt(steep, 2, slope=math.nextafter(1e-200, 0)),
         "slope must be positive, 1e-200 or more",
     ),
-    (lambda: softened.prompt(steep, 2.5, slope=3.0), "entries must be an integer"),
     (
         lambda: softened.prompt(steep, 513, slope=3.0),
         "entries must be at most 512, got 513",
     ),
-    (lambda: softened.prompt(steep, 8, slope=NAN), "slope must be a finite number"),
     (lambda: softened.prompt(torch.sum, 8, slope=1.0), "have the shape of x, .8,.,"),
     (lambda: softened.prompt(lambda x: x / 0, 8, slope=1.0), r"f\(x\) holds NaN"),
 ]

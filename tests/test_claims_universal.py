@@ -287,18 +287,14 @@ HEARS = proof.random_network()
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        (lambda: proof.network(**NET | {"x": None}), "x must be a torch tensor"),
         (lambda: proof.network(**NET | {"x": X + 1}), r"x must lie in \[0, 1\)"),
-        (lambda: proof.network(**NET | {"x": X * math.nan}), "x holds NaN"),
         (lambda: proof.network(**NET | {"x": X[:0]}), "x needs at least one token"),
         (lambda: proof.network(**NET | {"x": X[:, :2]}), r"x must be \(\*batch, 3, d"),
-        (lambda: proof.network(**NET | {"pattern": "star"}), "pattern must be of type"),
         (
             lambda: proof.network(**NET | {"pattern": patterns.fixed(3, 2)}),
             "condition 3 fails",
         ),
         (lambda: proof.network(**NET | {"cells": 1}), "cells must be an integer of at"),
-        (lambda: proof.network(**NET | {"f": 3}), "f must be of type Callable"),
         (lambda: proof.network(**NET | {"f": lambda x: x[:, 0]}), "f must return a te"),
         (
             lambda: proof.network(**NET | {"f": lambda x: x / 0}),
@@ -315,13 +311,7 @@ HEARS = proof.random_network()
         (lambda: proof.sweep(patterns.dense(2), 1, 2000), "too many to be run"),
         (lambda: proof.value_map(patterns.dense(3), 1, 10), "too many to be run"),
         (lambda: proof.hears(**HEARS | {"x": 0 * HEARS["x"]}), "row k must not vanish"),
-        (
-            lambda: proof.hears(**HEARS | {"layers": []}),
-            "layers must hold at least one",
-        ),
         (lambda: proof.read_set(5, 1), "size must be an integer of at least 2"),
-        (lambda: proof.quantise(X, 2.5), "cells must be an integer"),
-        (lambda: proof.quantise([[0.5]], 2), "x must be a torch tensor"),
         (
             lambda: proof.selective_shift(np.ones(4), patterns.star(4), 1),
             "ids must be integers, got float64",
@@ -330,16 +320,8 @@ HEARS = proof.random_network()
             lambda: proof.selective_shift(np.arange(3), patterns.star(4), 1),
             r"ids must be \(\*batch, 4\)",
         ),
-        (lambda: proof.sweep(WINDOW, 0, 4), "d must be an integer of at least 1"),
-        (lambda: proof.residues(None, 1, 4), "pattern must be of type Pattern"),
-        (lambda: proof.value_map(WINDOW, 1, 2, order="up"), "order must be one of"),
         (lambda: proof.hears(**HEARS | {"k": 3}), "k must be a token of 0..2, got 3"),
         (lambda: proof.hears(**HEARS | {"k": 0}), "j and k must differ"),
-        (lambda: proof.hears(**HEARS | {"layers": None}), "layers must be a list"),
-        (
-            lambda: proof.hears(**HEARS | {"layers": [0]}),
-            "each of layers must be of ty",
-        ),
         (
             lambda: proof.network(**NET | {"f": lambda x: x.float()}),
             "f must return float64, as it is given",

@@ -17,6 +17,7 @@ import dataclasses
 import inspect
 import json
 import math
+import re
 import sys
 from pathlib import Path
 
@@ -269,6 +270,108 @@ def test_nothing_holds_of_nothing_and_of_no_number(name):
                 THEOREMS[name].function(**given | {argument: bad})
             if number > 10:
                 break
+
+
+# Numbers and labels that may be negative or fractions, and a mask that broadcasts.
+OF_ANY_VALUE = {
+    "after.tasks": "tiles others bits",
+    "boltzmann.exact": "pairs",
+    "boltzmann.ids": "weight",
+    "boltzmann.near-miss": "first second",
+    "boltzmann.repeated": "first second weight",
+    "codes.radon": "keys",
+    "codes.sign-rank": "v w plus",
+    "collapse.family": "strength",
+    "expressive.masks": "mask",
+    "expressive.noise": "row",
+    "memorize.trained": "labels",
+    "paths.row-sums": "x logits weights value_biases biases",
+    "questions.normalise": "rows",
+    "questions.sides": "x w_q w_k",
+}
+OTHER_SHAPES = {"fewer axes", "float32"}
+
+
+def unlike(value):
+    """(words, what is unlike a good argument); in a list, in its first entry."""
+    if isinstance(value, bool) or value is None:
+        return
+    yield "text", "no such word"
+    if torch.is_tensor(value):
+        yield "a list", value.tolist()
+        if value.dim():
+            yield "fewer axes", value[0]
+        if value.is_floating_point():
+            yield "integers", value.long()
+            yield "float32", value.float()
+        else:
+            yield "floats", value.double() + 0.5
+    elif isinstance(value, int):
+        yield "negative", -1 - abs(value)
+        yield "a fraction", value + 0.5
+    elif isinstance(value, list | tuple) and value:
+        for words, bad in unlike(value[0]):
+            parts = [bad, *value[1:]]
+            named = hasattr(value, "_fields")
+            yield words, type(value)(*parts) if named else type(value)(parts)
+
+
+def names_in(given: dict) -> set[str]:
+    """Arguments, and the fields of those whose parts have names."""
+    fields = [getattr(value, "_fields", ()) for value in given.values()]
+    return set(given).union(*fields)
+
+
+def is_named(names, error: ValueError) -> bool:
+    return any(re.search(rf"\b{name.rstrip('s')}s?\b", str(error)) for name in names)
+
+
+def taken(function, given: dict) -> list[str]:
+    """Which arguments it takes though they are broken, and how; where shapes do not fit
+    each other, the error may name any of them.
+    """
+    found = []
+    parameters = inspect.signature(function).parameters
+    for argument, value in given.items():
+        broken = list(unlike(value))
+        if parameters[argument].default is not None:
+            broken.append(("None", None))
+        for words, bad in broken:
+            others = given if words in OTHER_SHAPES else {argument: value}
+            try:
+                verdict = function(**given | {argument: bad})
+            except ValueError as error:
+                if not is_named(names_in(others), error):
+                    found.append(f"{argument}: {words}: {error}")
+            else:
+                if not (words in OTHER_SHAPES and verdict.ok):
+                    found.append(f"{argument}: {words}: {verdict}")
+    return found
+
+
+@pytest.mark.bad_input
+@pytest.mark.parametrize("name", THEOREMS)
+def test_what_is_no_object_of_a_theorem_is_refused_by_name(name):
+    """Or it is another object, and the theorem holds of it."""
+    free = OF_ANY_VALUE.get(name, "").split()
+    found = taken(THEOREMS[name].function, objects(name))
+    assert [line for line in found if line.split(":")[0] not in free] == []
+    assert {line.split(":")[0] for line in found} >= set(free), "these are refused"
+
+
+def test_a_theorem_that_takes_anything_is_found():
+    def unasked(x, layers, n):
+        return at_most(0, 1)
+
+    def vague(x, layers, n):
+        raise ValueError("bad input")
+
+    given = {"x": torch.eye(2), "layers": [torch.eye(2)], "n": 3}
+    for function in (unasked, vague):
+        found = taken(function, given)
+        for words in ("x: integers", "layers: text", "n: negative", "n: None"):
+            assert any(line.startswith(words) for line in found)
+    assert any(line.startswith("x: fewer axes") for line in taken(vague, given))
 
 
 @pytest.mark.bad_input

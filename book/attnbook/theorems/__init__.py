@@ -237,9 +237,11 @@ def claim(
 
         def run(slips: dict, *args, **kwargs) -> Verdict:
             for given, value in takes.bind(*args, **kwargs).arguments.items():
-                _is_switched(takes.parameters[given], value)
+                declared = takes.parameters[given]
+                _is_declared(declared, value)
+                texts = isinstance(value, str) or "str" in str(declared.annotation)
                 if given not in masked:
-                    _measurable(given, value)
+                    _measurable(given, value, texts)
             return function(*args, **kwargs, **slips)
 
         @functools.wraps(function)
@@ -265,18 +267,30 @@ def claim(
     return enter
 
 
-def _is_switched(declared: inspect.Parameter, value) -> None:
-    """A switch is true or false: "no" would be taken for true."""
-    by_default = isinstance(declared.default, bool)
-    is_switch = by_default or "bool" in str(declared.annotation)
-    if is_switch and value is not declared.default:
-        is_a(bool, **{declared.name: value})
-
-
-def _measurable(name: str, value) -> None:
-    """An argument is not empty, and its numbers are finite: of nothing and of NaN all
-    would be true.
+def _is_declared(declared: inspect.Parameter, value) -> None:
+    """An argument is what its annotation says, as far as that is seen at a glance. A
+    switch is true or false: "no" would be taken for true.
     """
+    name, kind = declared.name, str(declared.annotation)
+    if value is declared.default:
+        return
+    if isinstance(declared.default, bool) or "bool" in kind:
+        is_a(bool, **{name: value})
+    elif kind == "Tensor":
+        is_tensor(name, value)
+    elif kind == "float":
+        numbers(**{name: value})
+    words = isinstance(declared.default, str) or "str" in kind or "Literal" in kind
+    require(words or not isinstance(value, str), f"{name} must be no text: {value!r}")
+    require("None" in kind or value is not None, f"{name} must not be None")
+
+
+def _measurable(name: str, value, texts: bool) -> None:
+    """An argument is not empty, its numbers are finite, and none is a text unless texts
+    are wanted: of nothing and of NaN all would be true.
+    """
+    is_text = isinstance(value, str)
+    require(texts or not is_text, f"{name} must be no text, got {value!r}")
     if torch.is_tensor(value):
         is_tensor(name, value)
         finite(**{name: value})
@@ -285,7 +299,7 @@ def _measurable(name: str, value) -> None:
     elif isinstance(value, list | tuple):
         require(len(value) > 0, f"{name} must hold at least one entry, got {value!r}")
         for number, part in enumerate(value):
-            _measurable(f"{name}[{number}]", part)
+            _measurable(f"{name}[{number}]", part, texts)
 
 
 def check(name: str) -> Verdict:

@@ -308,7 +308,7 @@ LSH = Case(one_head, {"row": "lsh"})
     controls=[LSH.but(n=1000)],
     broken={"a causal mask": {"_causal": True}},
 )
-def counts(row, n, d, sizes, *, _causal=False) -> Verdict:
+def counts(row: str, n, d, sizes, *, _causal=False) -> Verdict:
     """The products of one head cost exactly what the table says.
 
     Measured: the FLOPs that torch's counter sees, less those of the formula.
@@ -1089,7 +1089,7 @@ DECODER = Case(a_decoder)
         "not causal": {"_sees_all": True},
     },
 )
-def state(row, n, d, sizes=None, *, seed=0, _lost=0, _sees_all=False) -> Verdict:
+def state(row: str, n, d, sizes=None, *, seed=0, _lost=0, _sees_all=False) -> Verdict:
     """Decoded token by token, a head returns the rows of its causal pass, and for the
     n-th token it keeps and computes what the table says.
 
@@ -1270,7 +1270,7 @@ GATED = Case(one_head, {"row": "gated", "n": 512, "sizes": {"m": 64}})
     ],
     controls=[GATED.but(n=500)],
 )
-def newer_counts(row, n, d, sizes) -> Verdict:
+def newer_counts(row: str, n, d, sizes) -> Verdict:
     """The rows that are younger than the usual table cost what it says as well.
 
     Measured: the FLOPs that torch's counter sees, less those of the formula.

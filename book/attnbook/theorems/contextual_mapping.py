@@ -444,7 +444,9 @@ SHARP = Case(places_on_a_line, {"places": NINE, "n": 4}, {"beta": 30.0})
         "twice the rate": {"_rate": 2.0},
     },
 )
-def sharp(z: Line, n: int, *, beta=3.0, _normalizer="hardmax", _rate=1.0) -> Verdict:
+def sharp(
+    z: Line, n: int, *, beta: float = 3.0, _normalizer="hardmax", _rate=1.0
+) -> Verdict:
     """Hardmax gives at most |V|^2 pairs of a token and its company; with softmax a
     company is within s (n - 1) e^(-beta |z| g) of an end of its set.
 
@@ -966,7 +968,7 @@ VOCABULARIES = Case(random_places, {}, {"beta": 1e-6, "delta": 50.0})
     ],
     controls=[VOCABULARIES.but(places="equispaced")],
 )
-def typical(z: Tensor, n: int, *, beta: float, delta=2.0) -> Verdict:
+def typical(z: Tensor, n: int, *, beta: float, delta: float = 2.0) -> Verdict:
     """For random places, at most delta comparisons of two companies of one token are
     closer than (15.8), on average.
 

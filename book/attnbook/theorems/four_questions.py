@@ -17,6 +17,7 @@ from attnlib.attention import (
     NORMALIZERS,
     Layer,
     attention_matrix,
+    check_network,
     forward,
     random_layers,
 )
@@ -31,6 +32,7 @@ LEMMA = 1.256  # the largest spread that Lemma A.3 allows
 def not_zero(**given: Tensor) -> None:
     """Refuse matrices, given by name, that would make a quotient 0/0."""
     for name, matrix in given.items():
+        tokens(matrix, name)
         if not matrix.abs().amax((-2, -1)).all():
             raise ValueError(
                 f"{name} is zero, or one of a batch is: nothing to compare"
@@ -79,7 +81,7 @@ SMALL = Case(perturbed, {"largest": LEMMA})
     cases=[SMALL, SMALL.but(largest=0.5), SMALL.but(largest=1e-3, seed=1)],
     controls=[SMALL.but(largest=1.3)],
 )
-def softmax_ratio(logits, change) -> Verdict:
+def softmax_ratio(logits: Tensor, change: Tensor) -> Verdict:
     """A small change E of the logits changes softmax by a factor close to one.
 
     Measured: by how much the worst entry leaves the interval (3.4).
@@ -134,6 +136,7 @@ def step_nine(x, rest, w_qk, *, _absolute=True) -> Verdict:
     Page: notebooks/path_decomposition/four_questions
     """
     tokens(rest, "rest")
+    require(rest.dim() == 2, f"rest must be (n, d), got {tuple(rest.shape)}")
     matches("x", x, tuple(rest.shape[-1:]), rest, "rest")
     matches("w_qk", w_qk, tuple(rest.shape[-1:]) * 2, rest, "rest")
     P = attention_matrix(x + rest, w_qk, torch.eye(len(x), dtype=x.dtype), scale=1.0)
@@ -190,7 +193,7 @@ WORST = Case(worst_pair, {"n": 2, "d": 2})
     ],
     broken={"1 for K": {"_constant": 1.0}},
 )
-def quasi_triangle(a, b, *, attained=False, _constant=None) -> Verdict:
+def quasi_triangle(a: Tensor, b: Tensor, *, attained=False, _constant=None) -> Verdict:
     """The composite norm obeys a triangle inequality with a constant, and no smaller.
 
     Measured: |A + B| / (K (|A| + |B|)), the largest of a batch; if `attained`, that in
@@ -239,7 +242,7 @@ ONES = Case(factors)
     cases=[ONES, ONES.but(seed=0), ONES.but(n=1, m=7, d=2, seed=1)],
     broken={"the largest entry": {"_largest_entry": True}},
 )
-def what_it_keeps(a, b, *, _largest_entry=False) -> Verdict:
+def what_it_keeps(a: Tensor, b: Tensor, *, _largest_entry=False) -> Verdict:
     """The composite norm is submultiplicative, and close to the spectral norm.
 
     Measured: the largest of the three quotients of left and right side.
@@ -295,7 +298,7 @@ WIDE = FAN.but(n=4, d=401, approached=True)
     ],
     broken={"1 for 2 (1 - 1/n)": {"_factor": 1.0}},
 )
-def mean_as_centre(y, *, approached=False, _factor=None) -> Verdict:
+def mean_as_centre(y: Tensor, *, approached=False, _factor=None) -> Verdict:
     """The token mean is the best centre in the 2-norm and the Frobenius norm, and
     within 2 (1 - 1/n) of the best in the composite norm.
 
@@ -310,10 +313,9 @@ def mean_as_centre(y, *, approached=False, _factor=None) -> Verdict:
     Claim: questions.centre
     Page: notebooks/path_decomposition/four_questions
     """
-    n = y.shape[-2]
-    if n < 2:
-        raise ValueError(f"y has {n} token: a single token is its own mean")
     not_zero(y=y)
+    n = y.shape[-2]
+    require(n >= 2, f"y has {n} token: a single token is its own mean")
     allowed = 2 * (1 - 1 / n) if _factor is None else _factor
     centred = residual(y)
     shares = [composite_norm(centred) / composite_norm(y) / allowed]
@@ -357,7 +359,9 @@ BOUNDS = Case(bounds)
     cases=[BOUNDS, BOUNDS.but(pairs=[("1/2", 1), (2, "7/10")])],
     broken={"a residual below 1": {"_by_residual": True}},
 )
-def right_side_falls(pairs: Sequence[tuple], *, _by_residual=False) -> Verdict:
+def right_side_falls(
+    pairs: Sequence[tuple[int | str, int | str]], *, _by_residual=False
+) -> Verdict:
     """The right side of the bound tends to zero if and only if c r_0^2 < 1.
 
     Measured: on how many pairs the rule is wrong, or (3.2) is not that of a network
@@ -372,7 +376,12 @@ def right_side_falls(pairs: Sequence[tuple], *, _by_residual=False) -> Verdict:
     """
     wrong = 0
     for pair in pairs:
-        c, r_0 = map(Fraction, pair)
+        try:
+            c, r_0 = map(Fraction, pair)
+        except (TypeError, ValueError):
+            raise ValueError(
+                f"pairs must hold pairs of numbers, got {pair!r}"
+            ) from None
         require(min(c, r_0) > 0, f"pairs: c and r_0 must be positive, got {pair}")
         falls = right_side(c, r_0, 5) < right_side(c, r_0, 4)
         says = r_0 < 1 if _by_residual else c * r_0**2 < 1
@@ -414,6 +423,7 @@ def only_the_product(x, layers, *, alpha: float = 100.0, _power=-2) -> Verdict:
     """
     numbers(alpha=alpha)
     require(alpha > 0, f"alpha must be positive, got {alpha}")
+    check_network(x, layers)
     for number, layer in enumerate(layers, 1):
         require(
             layer.b_v is None and layer.b_o is None,

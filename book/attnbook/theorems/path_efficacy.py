@@ -111,7 +111,14 @@ TWO_CLASSES = Case(readers, {"seed": 0}, {"wrong_too": True})
     },
 )
 def logits_add(
-    reader, u, labels, *, wrong_too=False, _left_out=None, _constant=1, _fair=True
+    reader,
+    u: Tensor,
+    labels: Tensor,
+    *,
+    wrong_too=False,
+    _left_out=None,
+    _constant=1,
+    _fair=True,
 ) -> Verdict:
     """The logits of the lengths and a constant add up to those of the network.
 
@@ -132,6 +139,7 @@ def logits_add(
     """
     got, size = tuple(labels.shape), tuple(u.shape[:-1])
     require(got == size, f"labels must be {size}, one a token of u, got {got}")
+    require(labels.dtype == torch.int64, f"labels must be int64, got {labels.dtype}")
     alone, c = logit_parts(reader, u)
     together = alone.sum(0)
     added = together + _constant * c
@@ -305,7 +313,9 @@ BOUND = Case(softmax_network, {"seed": 0})
     controls=[ATTAINED.but(weights=((-1.0, 2.0), (-0.5, 3.0)))],
     broken={"a head too few": {"_left_out": 1}},
 )
-def weight(x, layers, attention=None, *, attained=False, _left_out=0) -> Verdict:
+def weight(
+    x: Tensor, layers, attention=None, *, attained=False, _left_out=0
+) -> Verdict:
     """The sum of all paths of length k is at most e_k(s_1, ..., s_L) |X|.
 
     Measured: the largest of |S_k| / bound, at most 1; if `attained`, its largest

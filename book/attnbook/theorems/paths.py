@@ -441,7 +441,7 @@ def mean_over_signs(x, layers, *, centred: bool, tied: bool) -> Tensor:
     ],
     broken={"one sign a layer": {"_tied": True}},
 )
-def random_signs(x, layers, *, centred=False, draws=0, _tied=False) -> Verdict:
+def random_signs(x: Tensor, layers, *, centred=False, draws=0, _tied=False) -> Verdict:
     """With a fair random sign on every head, the expected squared norm of the sum of
     length k is the sum of the squared norms of all paths of length k.
 

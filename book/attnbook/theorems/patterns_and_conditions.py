@@ -17,6 +17,7 @@ from attnbook.theorems import Case, claim
 from attnlib import patterns
 from attnlib._require import (
     finite,
+    heads,
     is_a,
     is_floating,
     is_list,
@@ -1116,6 +1117,7 @@ def shifted(pattern: Pattern, b: int) -> Verdict:
     Claim: patterns.shifted-blocks
     Page: notebooks/sparse_universality/patterns_and_conditions
     """
+    sizes(1, b=b)
     return denied(pattern, "shifted blocks", b)
 
 
@@ -1146,6 +1148,7 @@ def blockwise(pattern: Pattern, b: int) -> Verdict:
     Claim: patterns.blockwise
     Page: notebooks/sparse_universality/patterns_and_conditions
     """
+    sizes(1, b=b)
     return denied(pattern, "blockwise", b)
 
 
@@ -1331,15 +1334,11 @@ def attended(name: str = "strided", n: int = 31, seed: int = 0) -> dict:
 def _check_attended(pattern: Pattern, q: Tensor, k: Tensor, v: Tensor) -> None:
     """Refuse other than finite float64 (..., n, d) that fit the pattern."""
     is_a(Pattern, pattern=pattern)
-    for name, tensor in {"q": q, "k": k, "v": v}.items():
-        is_floating(name, tensor)
-        finite(**{name: tensor})
-        got = f"{tensor.dtype} {tuple(tensor.shape)}"
-        good = tensor.dim() >= 2 and tensor.shape[-2] == pattern.n
-        require(
-            good and tensor.dtype == double,
-            f"{name} must be float64 (..., {pattern.n}, d), got {got}",
-        )
+    heads(q, k, v, one_length=True)
+    require(
+        q.shape[-2] == pattern.n and q.dtype == double,
+        f"q must be float64 (..., {pattern.n}, d), got {q.dtype} {tuple(q.shape)}",
+    )
 
 
 def tiles_of(pattern: Pattern, *, disjoint: bool = True) -> tuple:
@@ -1379,12 +1378,13 @@ def merge(pattern: Pattern, q, k, v, *, _disjoint=True) -> Verdict:
 
     Args:
         pattern: one whose step 0 is a union of parts.
-        q, k, v: (..., n, d), float64.
+        q, k, v: (b, n, d), float64.
 
     Claim: sparse.merge
     Page: notebooks/sparse_universality/patterns_and_conditions
     """
     _check_attended(pattern, q, k, v)
+    require(q.dim() == 3, f"q must be (b, n, d), got {tuple(q.shape)}")
     require(v.any(), "v must not be zero: what is off is measured by it")
     scale = 1 / math.sqrt(q.shape[-1])
     got = attend(q * scale, k, v, *tiles_of(pattern, disjoint=_disjoint))

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from attnbook.theorems import Case, claim
 from attnlib import certify
-from attnlib._require import matches, numbers, require, told
+from attnlib._require import fractions, matches, numbers, require, told
 from attnlib.attention import (
     NORMALIZERS,
     Layer,
@@ -378,7 +378,7 @@ NUMBERS = Case(toy_numbers, {"a": 1.0})
     ],
     broken={"query bias": {"_bias": 0.5}},
 )
-def toy(a, w, v, *, L=4, _bias=0.0) -> Verdict:
+def toy(a: float, w: float, v: float, *, L=4, _bias=0.0) -> Verdict:
     """Two tokens stay (+-a, 1), with a -> v a tanh(w a^2); and the printed bound is
     more than eight times too large.
 
@@ -433,7 +433,7 @@ TWO = Case(two_logits, {"eta_is": 1.3})
     ],
     broken={"linear up to 2": {"_linear_up_to": 2.0}},
 )
-def moves_little(r, e, *, _linear_up_to=LINEAR_UP_TO) -> Verdict:
+def moves_little(r: Tensor, e: Tensor, *, _linear_up_to=LINEAR_UP_TO) -> Verdict:
     """If the entries of e span eta, softmax(r + e) is close to softmax(r).
 
     Measured: the largest excess over the three bounds of the box.
@@ -715,6 +715,8 @@ def family(m: int, strength: int | Fraction) -> Verdict:
     Claim: collapse.family
     Page: notebooks/path_decomposition/rank_collapse
     """
+    [w] = fractions(strength=strength)
+    require(w > 1, f"strength must be above 1, e^w for a w above 0, got {told(w)}")
     least = family_constant(m, strength, any_centre=True)
     needed = family_constant(m, strength)
     lower = math.sqrt(m - 1) / (8 * math.log(2 * m - 1))

@@ -115,6 +115,8 @@ def trained(accuracies, x, labels, v, beta: float, *, _asked=0) -> Verdict:
     require(len(accuracies) >= 2, f"accuracies of two models, got {len(accuracies)}")
     for number in chain(*accuracies):
         require(0 <= number <= 1, f"accuracies lie between 0 and 1, got {number}")
+    is_floating("x", x)
+    require(x.dim() == 3, f"x must be (N, n, d), got {tuple(x.shape)}")
     net = memorize(x, labels, generator=seeded(0), v=v, beta=beta)
     built = float((net(x) == labels.roll(_asked, 0)).double().mean())
     if built < 1:
