@@ -1647,8 +1647,8 @@ MUTATIONS = {
     ),
     "_lift_mlp: no row is lifted": universal(
         "standard",
-        "b_1=u.new_tensor([-ident, -ident - 1])",
-        "b_1=u.new_tensor([-ident, -ident])",
+        "u.new_tensor([-ident, -ident - 1])",
+        "u.new_tensor([-ident, -ident])",
         "universal.equivariant-lp",
         page=False,
     ),
@@ -1819,8 +1819,8 @@ MUTATIONS = {
         "universal.lp",
     ),
     "standard: clamps at twice the bound": softened(
-        "_clamp_mlp(axis, clamp * p.cells)",
-        "_clamp_mlp(axis, 2 * clamp * p.cells)",
+        "_clamp_mlp(axis, bound)",
+        "_clamp_mlp(axis, 2 * bound)",
         "universal.lp",
     ),
     "standard: the row it replaces": softened(
@@ -2355,7 +2355,9 @@ MUTATIONS = {
         "return share * o_a + (1 - share) * o_b", "return o_a + o_b", "after.exact"
     ),
     "exact: the output counts for nothing": tile(
-        "worth = len(readout) *", "worth = (len(readout) - 1) *", "after.exact"
+        "worth = len(readout) * math.log2(6 * len(others) * widest)",
+        "worth = (len(readout) - 1) * math.log2(6 * len(others) * widest)",
+        "after.exact",
     ),
     "_in_bits: a bit too many": tile(
         "(x.amax(dim=1, keepdim=True) - low) / (2 ** bits - 1)",
