@@ -284,6 +284,7 @@ OF_ANY_VALUE = {
     "collapse.family": "strength",
     "expressive.masks": "mask",
     "expressive.noise": "row",
+    "lowrank.full-rank": "weights",
     "memorize.trained": "labels",
     "paths.row-sums": "x logits weights value_biases biases",
     "questions.normalise": "rows",
