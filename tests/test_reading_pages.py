@@ -16,8 +16,17 @@ from test_use_it import BLOCK, run
 import notebooks
 
 ROOT = Path(__file__).resolve().parents[1]
-LEADING = ("errata", "intro", "notation", "prerequisites", "routes", "with_the_paper")
+LEADING = (
+    "errata",
+    "intro",
+    "notation",
+    "open_problems",
+    "prerequisites",
+    "routes",
+    "with_the_paper",
+)
 INTO = re.compile(r"\]\(\.\./notebooks/([\w/]+)\.ipynb(#[\w-]+)\)")
+CODE = re.compile(r"```python\n(.*?)```", re.S)
 TIMED = re.compile(r"\]\(\.\./notebooks/([\w/]+)\.ipynb\) \((\d+) min\)")
 ROUTE = re.compile(r"^## (.+)\n((?:(?!## ).*\n)*)", re.M)
 
@@ -49,6 +58,17 @@ def test_the_warm_ups_print_what_the_page_says():
     blocks = BLOCK.findall(text("prerequisites"))
     assert len(blocks) == text("prerequisites").count("```python") == 2
     assert run([code for code, _ in blocks]) == [said for _, said in blocks]
+
+
+def test_the_code_of_open_problems_runs():
+    """Each problem has three lines, and the theorem that they run holds."""
+    page = text("open_problems")
+    blocks = CODE.findall(page)
+    assert len(blocks) == len(re.findall(r"^## \d+\. ", page, re.M)) == 10
+    assert all(code.count("\n") == 3 for code in blocks)
+    first = "from attnbook import theorems\n"
+    said = run([first + code for code in blocks])
+    assert not any("fails" in words for words in said)
 
 
 def told_and_summed(routes: str) -> dict[str, tuple[int, int]]:
