@@ -101,11 +101,11 @@ def _stack(kernel: Callable, given: bool = False) -> Callable:
     return make
 
 
-def _qkv(kernel: Callable) -> Callable:
+def _qkv(kernel: Callable, **how) -> Callable:
     def make(device: str, N: int = 1, n: int = 512, d: int = 32) -> Callable:
         shape = (N, 1, n, d)
         q, k, v = _drawn(device, shape, shape, shape)
-        return partial(kernel, q, k, v, check=False)
+        return partial(kernel, q, k, v, **how)
 
     return make
 
@@ -147,7 +147,9 @@ def _scan(device: str, n: int = 512, d: int = 32) -> Callable:
 
 def _sparse(pattern: Callable[[int], Pattern]) -> Callable:
     def make(device: str, n: int = 1024, **sizes: int) -> Callable:
-        return _qkv(partial(sparse_attention, pattern=pattern(n)))(device, n=n, **sizes)
+        return _qkv(partial(sparse_attention, pattern=pattern(n)), check=False)(
+            device, n=n, **sizes
+        )
 
     return make
 
@@ -246,18 +248,18 @@ KERNELS = [
         {"n": Axis(256, 2, 1, {"d": 64}), "L": Axis(4, 2, 1)},
     ),
     Kernel("linformer_attention", _linformer, _beside(1024, d=WIDE)),
-    Kernel("nystrom_attention", _qkv(NYSTROM), _linear(4096)),
+    Kernel("nystrom_attention", _qkv(NYSTROM, check=False), _linear(4096)),
     Kernel(
         "linear_attention",
-        _qkv(efficient.linear_attention),
+        _qkv(efficient.linear_attention, check=False),
         _beside(2048, d=Axis(128, 2, 1)),
     ),
-    Kernel("linear_attention, causal", _qkv(CAUSAL), _linear(1024)),
-    Kernel("performer_attention", _qkv(_performer), _linear(1024)),
-    Kernel("gated_linear_attention", _qkv(_gated), _linear(1024)),
-    Kernel("delta_attention", _qkv(_delta), _linear(1024)),
+    Kernel("linear_attention, causal", _qkv(CAUSAL, check=False), _linear(1024)),
+    Kernel("performer_attention", _qkv(_performer, check=False), _linear(1024)),
+    Kernel("gated_linear_attention", _qkv(_gated, check=False), _linear(1024)),
+    Kernel("delta_attention", _qkv(_delta, check=False), _linear(1024)),
     Kernel("selective_scan", _scan, _linear(1024)),
-    Kernel("lsh_attention", _qkv(_hashed), _beside(1024, d=WIDE)),
+    Kernel("lsh_attention", _qkv(_hashed, check=False), _beside(1024, d=WIDE)),
     Kernel("sparse_attention, window", _sparse(_window), _beside(4096, d=WIDE)),
     Kernel(
         "sparse_attention, strided",

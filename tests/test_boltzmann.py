@@ -261,12 +261,8 @@ def test_hardmax_in_fractions_is_the_kernel(x, seed):
 
 @pytest.mark.bad_input
 def test_bad_logits():
-    good, mask = rows(2, 3), torch.ones(2, 3, dtype=torch.bool)
     with pytest.raises(ValueError, match="NaN or infinity"):
         boltzmann(torch.full((2, 3), -math.inf))
-    with pytest.raises(ValueError, match="key_padding_mask"):
-        boltzmann(good, ~mask)
-    assert boltzmann(good / 0, check=False).isnan().all()
 
 
 @pytest.mark.bad_input
