@@ -178,7 +178,6 @@ def test_what_readers_bring():
 
 
 WEAK = {
-    "no list": (lambda: hops.doubling(None, 3), "pointers must be a list"),
     "one token": (lambda: hops.doubling([0], 3), "pointers must name 2"),
     "out of range": (lambda: hops.doubling([1, 2], 3), r"pointers\[1\] must be"),
     "negative": (lambda: hops.steps([1, -1], 3), r"pointers\[1\] must be"),

@@ -409,8 +409,9 @@ def depth(
         sizes = torch.linalg.matrix_norm(weights, 2)
         allowed = allowed * float((dobrushin(p) * sizes).sum())
     after = float(diameter(y))
-    if allowed == 0:
-        return at_most(math.inf if after > 0 else 0.0, 1 + ROUNDING)
+    if allowed == 0:  # all rows are equal, up to roundings
+        apart = after > ROUNDING * float(y.abs().max())
+        return at_most(math.inf if apart else 0.0, 1 + ROUNDING)
     return at_most(after / allowed, 1 + ROUNDING)
 
 
