@@ -10,7 +10,16 @@ import torch
 from torch import Tensor
 
 from attnbook.theorems import Case, claim
-from attnlib._require import is_a, is_list, is_tensor, numbers, one_of, require, sizes
+from attnlib._require import (
+    is_a,
+    is_list,
+    is_tensor,
+    matches,
+    numbers,
+    one_of,
+    require,
+    sizes,
+)
 from attnlib.attention import Layer, _project, check_network, forward, random_layers
 from attnlib.certify import Verdict, at_least, at_most
 
@@ -377,16 +386,17 @@ def _answered(means: Tensor, readout: Sequence) -> Tensor:
     return (x @ weight + bias).squeeze(-1)
 
 
-def _check_readout(readout: Sequence, inputs: int) -> None:
+def _check_readout(readout: Sequence, inputs: int, like: Tensor) -> None:
     is_list(readout=readout)
-    for number, (weight, bias) in enumerate(readout):
-        outputs = 1 if number == len(readout) - 1 else weight.shape[-1]
-        require(
-            tuple(weight.shape) == (inputs, outputs)
-            and tuple(bias.shape) == (outputs,),
-            f"readout[{number}] must be ({inputs}, {outputs}) and ({outputs},), got "
-            f"{tuple(weight.shape)} and {tuple(bias.shape)}",
-        )
+    for number, pair in enumerate(readout):
+        name = f"readout[{number}]"
+        is_list(**{name: pair})
+        require(len(pair) == 2, f"{name} must be (weight, bias), got {len(pair)} parts")
+        weight, bias = pair
+        is_tensor(f"{name}: its bias", bias)
+        outputs = 1 if number == len(readout) - 1 else bias.numel()
+        matches(f"{name}: its weight", weight, (inputs, outputs), like, "layer.w_v")
+        matches(f"{name}: its bias", bias, (outputs,), like, "layer.w_v")
         inputs = outputs
 
 
@@ -433,7 +443,7 @@ def exact(
     """
     _check(layer, 1, tiles=tiles, query=query, others=others)
     heads, _, width = layer.w_v.shape
-    _check_readout(readout, heads * width)
+    _check_readout(readout, heads * width, layer.w_v)
     told, heard, right = _told_and_heard(tiles, others, query, layer)
     widest = max([1] + [len(bias) for _, bias in readout[:-1]])
     worth = len(readout) * math.log2(6 * len(others) * widest)
