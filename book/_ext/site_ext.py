@@ -30,7 +30,8 @@ import page_cache  # noqa: E402  (they stand in the folder just named)
 import pages  # noqa: E402
 
 LEDGER_MARK = "LEDGER-TABLE"
-UNUSED_SCRIPTS = ("thebe", "toggle")  # parts of a file name or of an inline script
+# Parts of a file name or of an inline script, and of none of ours: "toggle" is an event.
+UNUSED_SCRIPTS = ("thebe", "togglebutton", "toggleHint", "toggleOpen")
 # What formulas need; its whole bundle has a menu and more, at twice the weight.
 MATHJAX = ("core", "input/tex", "output/chtml", "a11y/assistive-mml")
 SVG_SIZE = re.compile(rb'<svg[^>]*? width="([\d.]+)pt" height="([\d.]+)pt"')
