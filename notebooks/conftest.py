@@ -1,7 +1,7 @@
 """What nbval has run is kept, so that the book is built from it: a page runs once.
 
-A page is kept when all its code cells passed, in the cache from which build.py makes
-the site.
+A page is kept when all its code cells passed, with the answers of its *Try it*, in the
+cache from which build.py makes the site.
 """
 
 from __future__ import annotations
@@ -18,10 +18,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "book" / "_tools"))
 import kernels  # noqa: E402  (it stands in the folder just named)
 import page_cache  # noqa: E402
 import pages  # noqa: E402
+import tried  # noqa: E402
 
 kernels.share_imports()
 
-PASSED = pytest.StashKey[list]()
+PASSED, ASKED = pytest.StashKey[list](), pytest.StashKey[dict]()
 
 
 @pytest.hookimpl(wrapper=True)
@@ -40,14 +41,37 @@ def pytest_runtest_setup(item):
 
 
 def pytest_runtest_teardown(item, nextitem):
-    """After the last cell of a page, keep the page."""
+    """After *Try it*, ask at each point of its grid; after the last cell of a page, keep
+    the page.
+    """
+    page, passed = item.parent, item.parent.stash.get(PASSED, [])
+    if item in passed and tried.TAG in item.cell.metadata.get("tags", []):
+        ask(page)
     os.environ.pop("TQDM_DISABLE", None)
-    page = item.parent
     if nextitem is not None and nextitem.parent is page:
         return
-    executed = with_outputs(page.nb, page.stash.get(PASSED, []))
+    executed = with_outputs(page.nb, passed)
     if executed is not None:
-        page_cache.Shelf(pages.ROOT).keep(executed, Path(page.path))
+        if ASKED in page.stash:
+            place = tried.cell_of(executed) + 1
+            executed.cells.insert(place, page.stash[ASKED])
+        page_cache.Shelf(pages.ROOT).keep(
+            tried.with_answers(executed), Path(page.path)
+        )
+
+
+def ask(page):
+    """Run the cell behind *Try it* that no reader sees, if the page has one."""
+    for cell in tried.with_questions(page.nb)["cells"]:
+        if cell.get("id") == tried.ID:
+            said = []
+            page.kernel.kc.execute_interactive(
+                cell["source"],
+                store_history=False,
+                allow_stdin=False,
+                output_hook=lambda told: said.append(told["content"].get("text", "")),
+            )
+            page.stash[ASKED] = cell | {"outputs": [{"text": "".join(said)}]}
 
 
 def with_outputs(notebook, cells):

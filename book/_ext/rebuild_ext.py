@@ -68,7 +68,8 @@ def drop_leftovers(app, error) -> None:
         page = source.relative_to(out / "_sources").with_suffix("").as_posix()
         if page not in app.env.all_docs:
             source.unlink()
-            Path(app.builder.get_outfilename(page)).unlink(missing_ok=True)
+            for suffix in (".html", ".md"):
+                (out / page).with_suffix(suffix).unlink(missing_ok=True)
     search = out / "searchindex.js"
     index = js_index.loads(search.read_text(encoding="utf-8"))
     for terms in (index["terms"], index["titleterms"]):

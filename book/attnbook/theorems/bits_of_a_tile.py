@@ -840,7 +840,7 @@ def _by_tiles(x: Tensor, layer: Layer, accuracy: float) -> Tensor:
         part = logits[..., start::2]
         o = torch.softmax(part, dim=-1) @ values[..., start::2, :]
         lambda_ = part.logsumexp(-1)
-        told.append([(t / accuracy).round() * accuracy for t in (o, lambda_)])
+        told.append(tuple((t / accuracy).round() * accuracy for t in (o, lambda_)))
     return x + _merge(*told) @ layer.w_o[0]
 
 
