@@ -238,7 +238,7 @@ def _critical_beta(rising: Tensor) -> Tensor:
     return torch.cat([none, needed], -1).amax(-1)
 
 
-def largest_dobrushin(n: int, r: float | int) -> float:
+def largest_dobrushin(n: int, r: float) -> float:
     """The largest coefficient that softmax can have on n tokens with logits of radius
     R, exactly.
 
@@ -278,9 +278,7 @@ def needed_radius(n: int, leak: float) -> float:
     return max(0.0, r)
 
 
-def cluster_logits(
-    sets: Bool[Tensor, "m q"], c: int, r: float | int
-) -> Float[Tensor, "n n"]:
+def cluster_logits(sets: Bool[Tensor, "m q"], c: int, r: float) -> Float[Tensor, "n n"]:
     """Logits of radius R under which many tokens stay apart for long: q clusters of c
     tokens read themselves, and each of m other tokens reads the clusters of its set.
 

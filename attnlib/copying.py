@@ -240,7 +240,7 @@ def _divergence(u: float, p: float) -> float:
     return term(u, p) + term(1 - u, 1 - p)
 
 
-def _missing_bits(error: float | int, symbols: int) -> float:
+def _missing_bits(error: float, symbols: int) -> float:
     """The most bits of a uniform symbol that may be unknown to whoever guesses it with
     this chance of error (Fano's inequality, recalled; Cover and Thomas, Elements of
     Information Theory, Theorem 2.10.1): log2(V) at e = 1 - 1/V and less elsewhere.
@@ -254,9 +254,7 @@ def _missing_bits(error: float | int, symbols: int) -> float:
     return missing
 
 
-def cut_bound(
-    crossed: Sequence[int], *, m: int, symbols: int, bits: float | int
-) -> float:
+def cut_bound(crossed: Sequence[int], *, m: int, symbols: int, bits: float) -> float:
     """The most expected accuracy that a number of states of so many bits allows;
     rounded up by less than 1e-7.
 

@@ -264,7 +264,7 @@ def required_dimension(
 
 
 def effective_rank(
-    sigma: Float[Tensor, "*batch r"], share: float = 0.9, *, power: float | int = 2
+    sigma: Float[Tensor, "*batch r"], share: float = 0.9, *, power: float = 2
 ) -> Int[Tensor, "*batch"]:
     """The least number of leading singular values that holds a share of the total.
 

@@ -24,7 +24,7 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join(lines)
 
 
-def number(x: float | int) -> str:
+def number(x: float) -> str:
     """Three digits, without an exponent where none is needed."""
     if x != 0 and (abs(x) >= 1e5 or abs(x) < 1e-3):
         mantissa, exponent = f"{x:.1e}".split("e")
@@ -32,7 +32,7 @@ def number(x: float | int) -> str:
     return f"{x:,.0f}" if abs(x) >= 100 else f"{x:.3g}"
 
 
-def spread(figure: tuple[float | int, float | int, float | int]) -> str:
+def spread(figure: tuple[float, float, float]) -> str:
     """Median, quartiles in brackets; a number that does not vary stands alone."""
     low, middle, high = figure
     if low == high:

@@ -41,9 +41,7 @@ def pytest_runtest_setup(item):
 
 
 def pytest_runtest_teardown(item, nextitem):
-    """After *Try it*, ask at each point of its grid; after the last cell of a page, keep
-    the page.
-    """
+    """After *Try it*, ask at its grid; after the last cell of a page, keep the page."""
     page, passed = item.parent, item.parent.stash.get(PASSED, [])
     if item in passed and tried.TAG in item.cell.metadata.get("tags", []):
         ask(page)
@@ -55,23 +53,23 @@ def pytest_runtest_teardown(item, nextitem):
         if ASKED in page.stash:
             place = tried.cell_of(executed) + 1
             executed.cells.insert(place, page.stash[ASKED])
-        page_cache.Shelf(pages.ROOT).keep(
-            tried.with_answers(executed), Path(page.path)
-        )
+        page_cache.Shelf(pages.ROOT).keep(tried.with_answers(executed), Path(page.path))
 
 
 def ask(page):
     """Run the cell behind *Try it* that no reader sees, if the page has one."""
-    for cell in tried.with_questions(page.nb)["cells"]:
-        if cell.get("id") == tried.ID:
-            said = []
-            page.kernel.kc.execute_interactive(
-                cell["source"],
-                store_history=False,
-                allow_stdin=False,
-                output_hook=lambda told: said.append(told["content"].get("text", "")),
-            )
-            page.stash[ASKED] = cell | {"outputs": [{"text": "".join(said)}]}
+    cells = tried.with_questions(page.nb)["cells"]
+    cell = cells[tried.cell_of(page.nb) + 1]
+    if cell.get("id") != tried.ID:
+        return
+    said = []
+    page.kernel.kc.execute_interactive(
+        cell["source"],
+        store_history=False,
+        allow_stdin=False,
+        output_hook=lambda told: said.append(told["content"].get("text", "")),
+    )
+    page.stash[ASKED] = cell | {"outputs": [{"text": "".join(said)}]}
 
 
 def with_outputs(notebook, cells):

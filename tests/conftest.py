@@ -32,7 +32,7 @@ SHAPES = SHAPES and importlib.util.find_spec("attnlib") is not None
 if SHAPES:
     import jaxtyping
 
-    jaxtyping.install_import_hook(["attnlib", "attnbook"], "beartype.beartype")
+    jaxtyping.install_import_hook(["attnlib", "attnbook"], "annotations.checked")
 
 hypothesis.settings.register_profile("attnlib", deadline=None, derandomize=True)
 hypothesis.settings.load_profile("attnlib")

@@ -225,7 +225,12 @@ REFUSED = [
         "tiles must be 2.*different",
     ),
     (page.exact, READ, {"readout": []}, "readout must hold"),
-    (page.exact, READ, {"readout": READ["readout"][:1]}, "readout.0.: its weight must have shape .1, 1."),
+    (
+        page.exact,
+        READ,
+        {"readout": READ["readout"][:1]},
+        "readout.0.: its weight must have shape .1, 1.",
+    ),
     (page.exact, READ, {"query": READ["query"].expand(2, -1)}, "query must have 1 row"),
     (page.reached, DIGITS, {"bits": 40}, "tiles must be 2.*different"),
     (page.reached, DIGITS, {"query": DIGITS["query"].expand(2, -1)}, "query must be"),

@@ -384,12 +384,12 @@ def _known(quantity: str) -> tuple[str | None, str]:
 
 def measured(
     quantity: str,
-    values: Sequence[float | int],
+    values: Sequence[float],
     *,
     head: int | None = None,
     word: str = "",
     claim: str | None = None,
-    bounds: Sequence[float | int] | None = None,
+    bounds: Sequence[float] | None = None,
     worst=max,
     over: str = "worst of batch",
 ) -> Row:

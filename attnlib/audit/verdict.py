@@ -107,7 +107,7 @@ def not_covered(rows: list[Row]) -> list[str]:
     ]
 
 
-def _many(count: float | int, thing: str) -> str:
+def _many(count: float, thing: str) -> str:
     """A number of things, in the right number."""
     return f"{count:.0f} {thing}" + ("" if count == 1 else "s")
 

@@ -49,8 +49,8 @@ from attnlib.certify.matrices import (  # noqa: F401 (public here)
 class Verdict:
     """What a check measured, what it was held against, and whether it held."""
 
-    value: float | int
-    bound: float | int
+    value: float
+    bound: float
     ok: bool
 
     def __bool__(self) -> bool:
@@ -76,7 +76,7 @@ class AtLeast(Verdict):
         return f"{word}: {self.value:.2g} {sign} {self.bound:g}"
 
 
-def at_most(value, bound: float | int) -> Verdict:
+def at_most(value, bound: float) -> Verdict:
     """The verdict value <= bound of two numbers, or tensors with one entry; NaN
     fails.
     """
@@ -84,7 +84,7 @@ def at_most(value, bound: float | int) -> Verdict:
     return Verdict(float(value), float(bound), bool(value <= bound))
 
 
-def at_least(value, bound: float | int) -> AtLeast:
+def at_least(value, bound: float) -> AtLeast:
     """The verdict value >= bound, for statements that two things differ; NaN fails."""
     _are_numbers(value=value, bound=bound)
     return AtLeast(float(value), float(bound), bool(value >= bound))

@@ -139,7 +139,7 @@ def moment_queries(
     log_weights: Float[Tensor, "m k"] | None = None,
     *,
     n: int,
-    gap: float | int,
+    gap: float,
 ) -> Float[Tensor, "m width"]:
     """Queries for moment_keys(n, k) that meet any k columns a row, with any weights, by
     a gap.
@@ -191,7 +191,7 @@ def moment_queries(
 
 
 def _moment_queries(
-    columns: Tensor, w: Tensor, t: Tensor, waves: Tensor, gap: float | int
+    columns: Tensor, w: Tensor, t: Tensor, waves: Tensor, gap: float
 ) -> Tensor:
     """The queries of some rows, from waves: e^(i m t_j) in row j, |m| <= k / 2.
 

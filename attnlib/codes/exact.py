@@ -20,7 +20,7 @@ from torch import Tensor
 from attnlib._require import fractions, is_a, is_list, require, sizes
 
 
-def radon(points: Sequence[Sequence[Fraction | float | int]]) -> list[Fraction] | None:
+def radon(points: Sequence[Sequence[Fraction | float]]) -> list[Fraction] | None:
     """Numbers c that split points into two sets whose convex hulls meet.
 
         sum_j c_j p_j = 0,   sum_j c_j = 0

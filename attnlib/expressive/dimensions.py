@@ -94,7 +94,7 @@ def plain_dimension(
     n: int,
     k: int,
     *,
-    gamma: float | int = 1.0,
+    gamma: float = 1.0,
     eps1: float,
     eps2: float,
 ) -> int:

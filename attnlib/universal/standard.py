@@ -63,9 +63,9 @@ class Sublayer:
 def ramp_mlp(
     read: Float[Tensor, " d"],
     write: Float[Tensor, " d"],
-    cuts: tuple[float | int, float | int],
-    slope: float | int,
-    offset: float | int,
+    cuts: tuple[float, float],
+    slope: float,
+    offset: float,
     ramp: float,
 ) -> Mlp:
     """Four ReLUs that are slope x + offset between two cuts and 0 outside, up to two
@@ -218,9 +218,7 @@ def _clamp_mlp(axis: Tensor, bound: float) -> Mlp:
     return Mlp(w_1=both, w_2=-both.T, b_1=bias)
 
 
-def _outside_mlp(
-    axis: Tensor, cells: int, constant: float | int, ramp: float
-) -> Mlp:
+def _outside_mlp(axis: Tensor, cells: int, constant: float, ramp: float) -> Mlp:
     """Takes an entry outside [0, K) to the constant; the ramps are [-e, 0) and
     [K - e, K).
     """
@@ -232,7 +230,7 @@ def _outside_mlp(
     return Mlp(w_1=axis[:, None] * signs, w_2=rises[:, None] * axis, b_1=knots)
 
 
-def _lift_mlp(u: Tensor, ident: float | int, height: float | int) -> Mlp:
+def _lift_mlp(u: Tensor, ident: float, height: float) -> Mlp:
     """Adds the height to all entries of a row whose u . z is more than the id by 1."""
     rises = u.new_tensor([height, -height])
     return Mlp(
@@ -242,7 +240,7 @@ def _lift_mlp(u: Tensor, ident: float | int, height: float | int) -> Mlp:
     )
 
 
-def _cut_mlp(axis: Tensor, bound: float | int) -> Mlp:
+def _cut_mlp(axis: Tensor, bound: float) -> Mlp:
     """Clamps to the bound on both sides, and takes what is above it by 2 to 0."""
     signs = axis.new_tensor([-1.0, 1.0, 1.0, 1.0])
     rises = axis.new_tensor([1.0, -1.0, -bound, bound])
@@ -256,7 +254,7 @@ def run_standard(
     sublayers: Sequence[Sublayer],
     mapping: ContextualMap,
     *,
-    scale: float | int | None,
+    scale: float | None,
 ) -> Float[Tensor, "*batch n d"]:
     """The output of the standard layers, by attention.forward and
     attention.feed_forward.

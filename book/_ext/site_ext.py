@@ -30,7 +30,7 @@ import page_cache  # noqa: E402  (they stand in the folder just named)
 import pages  # noqa: E402
 
 LEDGER_MARK = "LEDGER-TABLE"
-# Parts of a file name or of an inline script, and of none of ours: "toggle" is an event.
+# Parts of names of files or of inline scripts, and of none of ours: "toggle" is not.
 UNUSED_SCRIPTS = ("thebe", "togglebutton", "toggleHint", "toggleOpen")
 # What formulas need; its whole bundle has a menu and more, at twice the weight.
 MATHJAX = ("core", "input/tex", "output/chtml", "a11y/assistive-mml")

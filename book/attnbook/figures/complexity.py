@@ -320,7 +320,7 @@ def _middles(row: dict[str, Any]) -> list[float]:
     return [middle for _, middle, _ in row["ms"]]
 
 
-def _between(n: Sequence[int], y: Sequence[float], at: float | int) -> float:
+def _between(n: Sequence[int], y: Sequence[float], at: float) -> float:
     """The curve at one more place, straight between its points in the logarithms."""
     points = zip(n, y)
     for (a, u), (b, v) in pairwise(points):

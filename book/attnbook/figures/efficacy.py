@@ -178,7 +178,7 @@ def wrong_alone(first: Sequence[int], second: Sequence[int]) -> Figure:
 def volume(
     frozen: Callable[[Tensor], Tensor],
     recomputed: Callable[[Tensor], Tensor],
-    parts: Sequence[float | int],
+    parts: Sequence[float],
     slope: float,
 ) -> Figure:
     """A token while all heads are turned up from silent to full volume; at full volume,
@@ -356,8 +356,8 @@ def _way(
     mark: str,
     *,
     color: str,
-    lw: float | int,
-    ms: float | int,
+    lw: float,
+    ms: float,
 ) -> None:
     """The way of a token: a white mark at its start, a full one at its end."""
     x, y = way.mT.tolist()

@@ -16,9 +16,7 @@ INK = "#444444"
 # --- ideas
 
 
-def bends(
-    ids: Sequence[float | int], labels: Sequence[float | int]
-) -> tuple[list[Figure], list]:
+def bends(ids: Sequence[float], labels: Sequence[float]) -> tuple[list[Figure], list]:
     """A line that is bent once more in each frame, until it meets every label; figures
     and their names.
     """
@@ -30,7 +28,7 @@ def bends(
     return frames, names
 
 
-def _bent(ids: Sequence[float | int], labels: Sequence[float | int], j: int) -> Figure:
+def _bent(ids: Sequence[float], labels: Sequence[float], j: int) -> Figure:
     """The network after j units; it goes straight on behind the last of them."""
     fig, ax = new(size=(6.0, 2.7))
     xs = [0.0, *ids]
@@ -98,7 +96,7 @@ def strip() -> Figure:
     return fig
 
 
-def ridge(labels: Sequence[float | int], e: float, delta: float) -> Figure:
+def ridge(labels: Sequence[float], e: float, delta: float) -> Figure:
     """What four units add up to, across the strip: a flat top as high as the label."""
     fig, ax = new(size=(6.0, 2.9))
     for label, color, style in zip(labels, (BLUE, GREEN), ("-", "--")):
@@ -134,9 +132,7 @@ def units(counts: Sequence[int], d: int, built: Sequence[int]) -> Figure:
     return fig
 
 
-def reached(
-    runs: dict[str, Sequence[float | int]], ceiling: Sequence[float | int]
-) -> Figure:
+def reached(runs: dict[str, Sequence[float]], ceiling: Sequence[float]) -> Figure:
     """Training accuracies, a row a model, and the best that a model without attention
     could reach.
     """
@@ -162,8 +158,8 @@ def reached(
 
 
 def against_gaps(
-    accuracy: dict[str, Sequence[float | int]],
-    gaps: dict[str, Sequence[Sequence[float | int]]],
+    accuracy: dict[str, Sequence[float]],
+    gaps: dict[str, Sequence[Sequence[float]]],
 ) -> Figure:
     """Training accuracy over the smallest gap, and over the typical one."""
     fig, axes = new(1, 2, size=(6.4, 3.2), sharey=True)
@@ -251,7 +247,7 @@ def parameters(
     counts: Sequence[int],
     shallow: Sequence[int],
     deep: Sequence[int],
-    bound: Sequence[float | int],
+    bound: Sequence[float],
 ) -> Figure:
     """Parameters of a shallow and a deep network over the number of ids."""
     fig, ax = new(size=(6.0, 3.0))

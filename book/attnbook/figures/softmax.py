@@ -50,7 +50,7 @@ def line(t: np.ndarray, target, steps, soft, *, clip: float) -> Figure:
 # --- softmax for hardmax
 
 
-def sharper(scores: Sequence[float | int], betas: Sequence[tuple[float | int, str]]):
+def sharper(scores: Sequence[float], betas: Sequence[tuple[float, str]]):
     """The weights that softmax gives to five tokens, a frame an inverse temperature.
 
     Args:
@@ -98,9 +98,9 @@ def sharper(scores: Sequence[float | int], betas: Sequence[tuple[float | int, st
 
 
 def temperatures(
-    scales: Sequence[float | int],
-    wrong: dict[str, Sequence[float | int]],
-    proved: dict[str, float | int],
+    scales: Sequence[float],
+    wrong: dict[str, Sequence[float]],
+    proved: dict[str, float],
 ) -> Figure:
     """The share of inputs with a wrong output over the inverse temperature, and where
     the proof says that none is left.
@@ -272,7 +272,7 @@ def reading(
     places: Tensor,
     values: Tensor,
     query: float,
-    betas: Sequence[tuple[float | int, str]],
+    betas: Sequence[tuple[float, str]],
 ):
     """A table of a function, the weights that one query gives to its entries, and what
     the head returns everywhere; a frame an inverse temperature.

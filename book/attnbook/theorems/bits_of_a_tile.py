@@ -519,7 +519,7 @@ def lookup(
     return at_most(math.log2(int(which.max()) + 1), _allowed(layer, bits))
 
 
-def entropy(share: float | int) -> float:
+def entropy(share: float) -> float:
     """h of a share, in bits: -x log2 x - (1 - x) log2 (1 - x)."""
     numbers(share=share)
     require(0 <= share <= 1, f"share must lie between 0 and 1, got {share}")
@@ -685,7 +685,7 @@ ASKED = Case(a_task)
     controls=[ASKED.but(modulus=10), ASKED.but(bits=3)],
     without_kernel="a count of the rows of a table",
 )
-def tasks(f: Callable, tiles: Sequence, others: Sequence, bits: float | int) -> Verdict:
+def tasks(f: Callable, tiles: Sequence, others: Sequence, bits: float) -> Verdict:
     """Looking up and equality ask n bits of a tile of n bits, a majority of 2n bits
     log2(n + 1), a parity and Match2 one, Match3 at least n of a tile of n numbers.
 
@@ -866,7 +866,7 @@ def two_layers(
     strings: Tensor,
     places: Tensor,
     *,
-    accuracy: float | int = 0.0,
+    accuracy: float = 0.0,
     _left_out=0,
     _signs=None,
 ) -> Verdict:

@@ -575,7 +575,7 @@ def cut(
     layers: int,
     code: Sequence,
     symbols: int,
-    bits: float | int,
+    bits: float,
     *,
     _others=False,
     _weights=None,

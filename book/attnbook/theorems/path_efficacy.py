@@ -270,7 +270,7 @@ def first_order(
 
 
 def multiples(
-    weights: Sequence[Sequence[float | int]] = ((1.0, 2.0), (0.5, 3.0)),
+    weights: Sequence[Sequence[float]] = ((1.0, 2.0), (0.5, 3.0)),
 ) -> dict:
     """Three tokens of width two; each head looks at its own token alone, P = I, and
     multiplies by a number.

@@ -330,7 +330,7 @@ RADON = Case(integer_keys)
     cases=[RADON, RADON.but(seed=1), RADON.but(k=1, d=1), RADON.but(k=4, d=7)],
     controls=[RADON.but(d=4)],
 )
-def small_set_lost(keys: Sequence[Sequence[Fraction | float | int]], k: int) -> Verdict:
+def small_set_lost(keys: Sequence[Sequence[Fraction | float]], k: int) -> Verdict:
     """Among 2 k + 1 keys in 2 k - 1 dimensions some set of at most k cannot be
     preferred to the rest: its hull meets the hull of the others.
 

@@ -163,9 +163,7 @@ def _check_grid(pattern: Pattern, d: int, cells: int) -> None:
     sizes(2, cells=cells)
 
 
-def _check_points(
-    x: Tensor, n: int | None, low: float | int, high: float | int
-) -> Tensor:
+def _check_points(x: Tensor, n: int | None, low: float, high: float) -> Tensor:
     """Finite inputs of n tokens in [low, high), as (M, n, d) in float64."""
     tokens(x, "x")
     finite(x=x)
@@ -636,7 +634,7 @@ def hears(
     return at_most(float((outputs - outputs[0]).abs().max()), 0)
 
 
-def least_mean(q: float | int) -> float:
+def least_mean(q: float) -> float:
     """The smallest (int_0^1 |x - c|^q dx)^(1/q) over all c: half of (q + 1)^(-1/q)."""
     numbers(q=q)
     require(q >= 1, f"q must be at least 1, got {q}")
@@ -653,7 +651,7 @@ MEAN = Case(grid, {"name": "fixed", "n": 3, "cells": 4}, {"j": 0, "k": 2, "q": 1
     controls=[MEAN.but(name="closed")],
 )
 def misses_in_the_mean(
-    pattern: Pattern, d: int, cells: int, *, j: int, k: int, q: float | int = 1.0
+    pattern: Pattern, d: int, cells: int, *, j: int, k: int, q: float = 1.0
 ) -> Verdict:
     """If token j never hears from token k, every network with the pattern misses
     f(X)_j = X_k in L^q.
@@ -786,7 +784,7 @@ def equivariant_lp(
     cells: int,
     *,
     outside: Tensor | None = None,
-    scale: float | int | None = None,
+    scale: float | None = None,
     ramp: float = 1e-3,
     _repeats=False,
 ) -> Verdict:
@@ -927,9 +925,9 @@ def linear(
     x: Tensor,
     *,
     cells: int,
-    low: float | int,
-    high: float | int,
-    slope: float | int,
+    low: float,
+    high: float,
+    slope: float,
     per_token: int = 5,
     _hops=None,
 ) -> Verdict:
