@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from transformers.utils import import_utils
 
 from attnlib import audit, bridges
 
@@ -40,6 +41,8 @@ def packages(tmp_path_factory) -> Path:
 def trained(request, packages):
     """A model, its report, and its maps by hand."""
     sys.path.append(str(packages))  # gguf and accelerate
+    import_utils.is_accelerate_available.cache_clear()  # others may have asked before
+    import_utils.is_gguf_available.cache_clear()
     try:
         loaded = audit.load(str(packages / FILES[request.param]))
     finally:
