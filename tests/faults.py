@@ -2549,7 +2549,7 @@ MUTATIONS = {
     "critical_beta: scale": sharp(
         "j.to(gaps.dtype).log() / gaps",
         "j.to(gaps.dtype).log2() / gaps",
-        "after.two-thirds",
+        "after.two-thirds after.gaussian",
     ),
     "dobrushin: twice": sharp(
         "(torch.stack(largest) / 2)",

@@ -344,6 +344,86 @@ def copying(kept, written, *, symbols, _seen=False) -> Verdict:
     return at_most(right.double().mean(), min(states / len(texts), 1))
 
 
+def softly_asked(n=2000, m=10, d=8, length=10.0, zero=0, seed=0) -> dict:
+    """Attention of random questions to random keys, all of them on a sphere.
+
+    A value says on which side of the first question its key lies; the last tokens are
+    read by nobody.
+    """
+    asked, keys = unit_keys("random", m, d, seed + 1), unit_keys("random", n, d, seed)
+    p = torch.softmax(length * asked @ keys.T, dim=-1)
+    p[:, n - zero :] = 0
+    return {"p": p / p.sum(-1, keepdim=True), "v": (keys @ asked[0]).sign()}
+
+
+def drawn_enough(E: float, m: int, eps: float, delta: float) -> int:
+    """The number of values in (22.6)."""
+    return math.ceil((2 + 2 * eps / 3) * E * math.log(2 * m / delta) / eps**2)
+
+
+SOFT = Case(softly_asked)
+
+
+@claim(
+    "after.enough",
+    cases=[
+        SOFT,
+        SOFT.but(length=0.0),
+        SOFT.but(m=1, length=4.0, zero=500),
+        SOFT.but(n=10, d=3, length=30.0, eps=0.5),
+    ],
+    controls=[SOFT.but(k=30)],
+    broken={"all alike": {"_alike": True}},
+    without_kernel="a mean over drawn tokens",
+)
+def enough(
+    p, v, *, k=None, eps=0.3, delta=0.05, draws=200, seed=0, _alike=False
+) -> Verdict:
+    """Values drawn by how much they may be asked for answer every question: a number of
+    them that grows with E, and not with n.
+
+    Measured: the share of draws after which an answer is off by eps or more; delta and
+    five deviations of such a share are allowed.
+
+    Args:
+        p: (m, n), a row for each question.
+        v: (n,), from -1 to 1.
+        k: values that are drawn; None for (22.6).
+
+    Claim: after.enough
+    Page: notebooks/what_came_after/cache
+    """
+    _check_rows(p=p)
+    is_tensor("v", v)
+    p, v = p.detach(), v.detach()
+    m, n = p.shape
+    matches("v", v, (n,), p, "p")
+    require(float(v.abs().max()) <= 1, "v must lie between -1 and 1")
+    require(
+        (p >= 0).all() and float((p.sum(-1) - 1).abs().max()) <= 1e-9,
+        "p must hold rows of weights: none negative, with the sum one",
+    )
+    e = p.amax(0)
+    numbers(eps=eps, delta=delta)
+    require(eps > 0, f"eps must be positive, got {eps}")
+    require(0 < delta < 1, f"delta must lie between 0 and 1, got {delta}")
+    E = float(e.sum())
+    k = drawn_enough(E, m, eps, delta) if k is None else k
+    sizes(1, k=k, draws=draws)
+    sizes(0, seed=seed)
+    g = torch.Generator().manual_seed(seed)
+    chances = (e > 0).to(double) if _alike else e
+    weight = torch.where(e > 0, E * v / e, 0.0) / k
+    worse = 0
+    for _ in range(draws):
+        kept = torch.multinomial(chances, k, replacement=True, generator=g)
+        counts = torch.bincount(kept, minlength=n)
+        off = p @ (weight * counts) - p @ v
+        worse += bool(off.abs().max() >= eps)
+    allowed = delta + 5 * math.sqrt(delta * (1 - delta) / draws)
+    return at_most(worse / draws, allowed)
+
+
 def clustered(q, v, centres, labels, *, counts=True) -> Tensor:
     """The answers of a cache that keeps for each centre how many keys are near it, and
     the sum of their values.

@@ -364,3 +364,63 @@ def spheres(d, *, lengths=(2**4, 2**11), draws=161, seed=0, _keys="sphere") -> V
         medians.append(float(critical_beta(logits).median()))
     exponent = math.log(medians[1] / medians[0]) / math.log(long / short)
     return at_most(abs(exponent - 2 / (d - 1)), 0.2)
+
+
+# --- Gaussian rows
+
+
+def _beyond(share_logs: Tensor) -> Tensor:
+    """The numbers that a normal variable exceeds with chances of these logarithms, by
+    Newton's method: the logarithm of the chance is concave.
+    """
+    x = (-2 * share_logs).sqrt()
+    for _ in range(50):
+        tail = torch.special.log_ndtr(-x)
+        slope = -(-(x**2) / 2 - math.log(2 * math.pi) / 2 - tail).exp()
+        x = x - (tail - share_logs) / slope
+    return x
+
+
+def many_tokens(digits=300, seed=0) -> dict:
+    """How many digits the number of tokens has, and the seed of the draws."""
+    return {"digits": digits, "seed": seed}
+
+
+MANY = Case(many_tokens)
+
+
+@claim(
+    "after.gaussian",
+    cases=[MANY, MANY.but(seed=1), MANY.but(digits=200)],
+    controls=[MANY.but(digits=6)],
+    broken={"exponential": {"_normal": False}},
+)
+def gaussian(digits, *, first=1000, draws=200, seed=0, _normal=True) -> Verdict:
+    """For normal logits beta* over sqrt(2 ln n) tends to the supremum of ln j over
+    ln(S_j / S_1).
+
+    Measured: how far the ratio of both is from 1, at most, over all draws, with the
+    first ranks only and the same S_j on both sides; 0.02 is allowed, for n is finite.
+
+    Args:
+        digits: n = 10^digits tokens, at most 300.
+        first: ranks that are drawn.
+
+    Claim: after.gaussian
+    Page: notebooks/what_came_after/sharpness
+    """
+    sizes(1, digits=digits, draws=draws)
+    sizes(2, first=first)
+    sizes(0, seed=seed)
+    require(digits <= 300, f"digits must be at most 300, got {digits}")
+    require(first < 10**digits, f"first must be fewer than the tokens, got {first}")
+    g = torch.Generator().manual_seed(seed)
+    drawn = torch.rand(draws, first, generator=g, dtype=DOUBLE)
+    S = -torch.log1p(-drawn).cumsum(-1)
+    log_n = digits * math.log(10)
+    logs = S.log() - log_n
+    logits = _beyond(logs) if _normal else -logs
+    j = torch.arange(2, first + 1, dtype=DOUBLE)
+    limit = (j.log() / (S[:, 1:] / S[:, :1]).log()).amax(-1)
+    found = critical_beta(logits) / math.sqrt(2 * log_n)
+    return at_most((found / limit - 1).abs().max(), 0.02)
