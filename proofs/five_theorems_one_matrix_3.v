@@ -91,15 +91,28 @@ have D_ge0 : 0 <= D by rewrite -D0 len_ge0.
 apply: le_trans (ler_wpmul2r D_ge0 (tau i j)); exact: contraction_rows.
 Qed.
 
-(* Attained: x_k = u where mu > 0, for the two rows with tv = tau, and else 0. *)
-Theorem contraction_attained P t (u : V) : stochastic P -> is_tau P t ->
-  exists x D, is_diam x D /\ is_diam (mix P x) (t * D).
+(* Attained by tokens that differ: x_k = u where mu > 0, for the two rows with tv = tau, and else 0;
+   if tau = 0, where all rows are equal, by any. *)
+Theorem contraction_attained P t (u : V) : (1 < n)%N -> 0 < len u ->
+  stochastic P -> is_tau P t ->
+  exists x D, [/\ 0 < D, is_diam x D & is_diam (mix P x) (t * D)].
 Proof.
-move=> st tau; have [le [i [j e]]] := tau; have [m0 n0 mS nS] := parts i j st.
+move=> n1 up st tau; have [le [i [j e]]] := tau; have [m0 n0 mS nS] := parts i j st.
 have [t0|t0] := eqVneq t 0.
-  exists (fun _ => 0), 0; rewrite t0 mul0r.
-  have mix0 k : mix P (fun _ => 0) k = 0 by rewrite /mix big1 // => ? _; rewrite scaler0.
-  by split; split=> [k l|]; rewrite ?mix0 ?subrr ?len0 //; exists i, j; rewrite ?mix0 subrr len0.
+  pose a := Ordinal (ltnW n1); pose b := Ordinal n1.
+  have ab : (b == a) = false by apply/negbTE/eqP => /(congr1 val).
+  pose x (k : 'I_n) : V := if k == a then u else 0; exists x, (len u); rewrite t0 mul0r.
+  have alike k l c : P k c = P l c.
+    have : tv P k l <= 0 by rewrite -t0.
+    rewrite /tv pmulr_rle0 ?invr_gt0 ?ltr0n // => S0; apply/eqP; rewrite -subr_eq0 -normr_le0.
+    by apply: le_trans S0; rewrite (bigD1 c) //= ler_addl sumr_ge0.
+  have mixE k l : mix P x k = mix P x l by apply: eq_bigr => c _; rewrite (alike k l).
+  split=> //; split=> [k l|].
+  - rewrite /x; case: (k == a); case: (l == a); rewrite ?subrr ?len0 ?subr0 ?sub0r ?(ltW up) //.
+    by rewrite -scaleN1r lenZ normrN1 mul1r.
+  - by exists a, b; rewrite /x eqxx ab subr0.
+  - by rewrite (mixE k l) subrr len0.
+  by exists a, b; rewrite (mixE a b) subrr len0.
 (* Some k lies where mu > 0, some other where nu > 0. *)
 have tp : 0 < t by rewrite lt_neqAle eq_sym t0 -e -mS sumr_ge0.
 pose c k : R := if 0 < mu P i j k then 1 else 0; pose x k := c k *: u.

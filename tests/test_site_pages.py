@@ -311,7 +311,11 @@ def test_a_page_of_each_screen_has_a_slider(site):
 def test_a_broken_slider_is_noticed(browser, tmp_path, old, new, fault):
     from attnbook import figures
 
-    frames = [figures.new()[0] for _ in range(3)]
+    frames = []
+    for _ in range(3):
+        figure, axes = figures.new()
+        axes.set(xlabel="nothing", ylabel="nothing")
+        frames.append(figure)
     text = figures.slider(
         frames,
         ["a", "b", "c"],

@@ -178,12 +178,13 @@ def _constants(rows: list[Row]) -> str:
             f"No head is certified to be nearly constant: the least tau is "
             f"{_most(least):.3g} (head {_at(least)}), and {silent}."
         )
+    verb = "depends" if len(small) == 1 else "depend"
     return (
-        f"{len(small)} of {_many(len(heads), 'head')} can hardly depend on the query: "
-        f"{_listed(small, _tau_said)}, as layer.head (tau). Whatever the values are, "
-        "what two tokens get there differs by at most tau times the largest difference "
-        "of values (Theorem 19.2): try a constant vector in its place, which "
-        f"report.verify() does; {silent}."
+        f"{len(small)} of {_many(len(heads), 'head')} {verb} little on the query (tau "
+        f"below {FORGETS}): {_listed(small, _tau_said)}, as layer.head (tau). Whatever "
+        "the values are, what two tokens get there differs by at most tau times the "
+        "largest difference of values (Theorem 19.2): try a constant vector in its "
+        f"place, which report.verify() does; {silent}."
     )
 
 
@@ -211,10 +212,14 @@ def _sinks(rows: list[Row]) -> str:
     if small:
         said += (
             f" In {len(small)} the value read there is at most half as long as the "
-            "median one: a head whose weights must sum to one falls silent only by "
-            "such a sink (Proposition 4.12)."
+            "median one: a head whose weights must sum to one can fall silent only by "
+            "such a sink (Proposition 4.12), and as far as its weight goes there."
         )
-    return f"{said} Who shortens the text or the cache should keep token {token}."
+    return (
+        f"{said} Who shortens the text, or the cache of a decoder, takes away what "
+        f"these heads look at unless token {token} stays; report.verify() does not try "
+        "that."
+    )
 
 
 def _sharpness(rows: list[Row]) -> str:
@@ -233,7 +238,8 @@ def _sharpness(rows: list[Row]) -> str:
     )
     kinds = [f"{count} {name}" for name, count in labels.most_common()]
     return (
-        f"{_some(len(sharp), len(heads))} sharp in a typical row (beta* at most 1): "
+        f"{_some(len(sharp), len(heads))} sharp in a typical row (beta* at most 1: "
+        "logits need not grow for the top key to stand out): "
         f"{', '.join(kinds)}, by where they look."
     )
 
@@ -247,11 +253,12 @@ def _rank(rows: list[Row]) -> str:
         most = max(ranks, key=_value)
         low = [row for row in ranks if row["value"] <= LOW]
         middle = statistics.median(map(_value, ranks))
-        few = f"{len(low)} of {_many(len(ranks), 'head')} hold 90% of their energy in "
+        few = f"{len(low)} of {_many(len(ranks), 'map')} hold 90% of their energy in "
         return (
             f"{few}{_many(LOW, 'singular value')} or fewer, the median head in "
             f"{middle:g}; hardest to compress is {_at(most)}, which takes "
-            f"{most['value']:.0f}."
+            f"{most['value']:.0f}. (Of the map of weights on this text, not of W_Q or "
+            "the cache.)"
         )
     floors = _of(rows, "floor, rank n/4")
     far = sum(row["value"] >= 0.5 for row in floors)
@@ -286,8 +293,8 @@ def _states(rows: list[Row]) -> str:
     return (
         f"{said} Token {most['word']} is massive: after {_named(places)} it carries "
         f"more than half of the energy of all, {number(most)} after layer "
-        f"{most['layer']}. Columns without unit length (after, growth) show that one "
-        "token there, and so would a scale of quantisation common to all tokens."
+        f"{most['layer']}. It decides the columns after and growth there, and would "
+        "decide a scale of quantisation that all tokens share."
     )
 
 
@@ -307,7 +314,7 @@ def _hearing(rows: list[Row]) -> str:
             "Along the pairs that hold 90% of the mass every token has heard of every "
             f"other after {_many(hops[0]['value'], 'layer')}: networks with skips and "
             "these pairs, held fixed, can compute all that dense ones can (Theorem "
-            "11.24)."
+            "11.24). That is said of some network, not of this one without the others."
         )
     universal = _of(rows, "can hear everything, 90%")
     if not universal:
@@ -357,7 +364,8 @@ def _cache(rows: list[Row]) -> str:
         return ""
     total = sum(map(_value, layers)) / 8 / 1024
     return (
-        f"Keys and values as the heads read them take {total:.3g} KiB a token in "
+        f"Keys and values, once for heads that share them, take {total:.3g} KiB a "
+        "token in "
         f"{layers[0]['dtype']}, {_many(len(layers), 'layer')} together: "
         f"{1000 * total / 1024:.3g} MiB for a thousand tokens."
     )

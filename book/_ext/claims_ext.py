@@ -9,6 +9,7 @@ digest differs, although its source did not change.
 from __future__ import annotations
 
 import hashlib
+import html
 import json
 import re
 import sys
@@ -403,6 +404,10 @@ class PlaceClaims(SphinxTransform):
                 continue
             for table in section.findall(nodes.table):
                 table["classes"].append("claims-table")
+                for code in list(table.findall(nodes.literal)):  # no break in mid-word
+                    text = html.escape(code.astext()).replace(".", ".<wbr>")
+                    shown = f'<code class="literal">{text.replace("_", "_<wbr>")}</code>'
+                    code.replace_self(nodes.raw("", shown, format="html"))
             for link in list(section.findall(nodes.reference)):
                 claim = by_link.get(link.get("refuri"))
                 if claim and isinstance(link.parent.parent, nodes.entry):
