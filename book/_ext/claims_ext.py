@@ -405,8 +405,8 @@ class PlaceClaims(SphinxTransform):
             for table in section.findall(nodes.table):
                 table["classes"].append("claims-table")
                 for code in list(table.findall(nodes.literal)):  # no break in mid-word
-                    text = html.escape(code.astext()).replace(".", ".<wbr>")
-                    shown = f'<code class="literal">{text.replace("_", "_<wbr>")}</code>'
+                    text = re.sub(r"([._])", r"\1<wbr>", html.escape(code.astext()))
+                    shown = f'<code class="literal">{text}</code>'
                     code.replace_self(nodes.raw("", shown, format="html"))
             for link in list(section.findall(nodes.reference)):
                 claim = by_link.get(link.get("refuri"))
@@ -472,7 +472,7 @@ def formal_fold(found: Formal) -> fold:
     for name, code in ((PRINTED, found.printed), (WRITTEN, found.code)):
         if code:
             made += nodes.paragraph("", name)
-            made += nodes.literal_block(code, code, language="coq")
+            made += nodes.literal_block(code, code, language="none")
     file = nodes.reference("", found.place, refuri=found.url)
     how = nodes.reference("", "How to read it", internal=True, page=PROOFS)
     made += nodes.paragraph("", "", file, nodes.Text(". "), how, nodes.Text("."))
