@@ -277,7 +277,8 @@ if (document.querySelector('script[src*="mathjax/"]')) {
       fold.addEventListener("toggle", now, {once: true});
     }
     const all = [...document.querySelectorAll(".math")];
-    const formulas = waits.length ? all.filter((f) => !f.closest("details")) : all;
+    const shown = (formula) => !formula.closest("details:not([open])");
+    const formulas = waits.length ? all.filter(shown) : all;
     const some = location.hash ? formulas.length : 40;
     for (let k = 0; k < formulas.length; k += some) {
       await MathJax.typesetPromise(formulas.slice(k, k + some));
