@@ -272,6 +272,12 @@ def test_a_statement_is_found_first_by_number_name_and_claim(browser, tmp_path):
     assert wanted not in [first_found(browser, folder, asked) for asked in ASKED[1:]]
 
 
+@pytest.mark.browser
+@pytest.mark.parametrize("asked", ["KV cache", "GQA", "oversmoothing"])
+def test_pages_are_found_before_what_one_looks_up(browser, site, asked):
+    assert first_found(browser, site, asked).startswith("notebooks/")
+
+
 # ---------------------------------------------------------------- the front page
 
 

@@ -1,5 +1,5 @@
 // What the search puts first: a statement that is asked for by its number, its name or
-// its claim. The numbers are those of Sphinx, which wants all of them from a file of ours.
+// its claim; then pages to read; then what one looks up. The numbers are those of Sphinx, which wants all of them from a file of ours.
 const asked = (new URLSearchParams(location.search).get("q") ?? "").toLowerCase();
 const askedFor = asked.split(/[()]/).map((part) => part.trim()).filter(Boolean);
 
@@ -8,6 +8,8 @@ const isAskedFor = (title) => {
   const names = text.toLowerCase().split(" · ");
   return askedFor.every((part) => names.includes(part));
 };
+
+const isForReference = (page) => /^book\/(api|benchmarks|bibliography|cite|status)/.test(page);
 
 var Scorer = {
   objNameMatch: 11,
@@ -18,6 +20,8 @@ var Scorer = {
   partialTitle: 7,
   term: 5,
   partialTerm: 2,
-  score: ([page, title, anchor, kind, score]) =>
-    title.includes(" · ") && isAskedFor(title) ? score + 1000 : score,
+  score: ([page, title, anchor, kind, score]) => {
+    if (title.includes(" · ") && isAskedFor(title)) return score + 1000;
+    return isForReference(page) ? score - 100 : score;
+  },
 };
