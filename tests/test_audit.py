@@ -868,9 +868,9 @@ def test_what_constrains_nothing_is_said_once_and_not_shown():
 def test_words_on_low_rank_and_sharpness():
     text = said(looking(3, 0.999)[None, None])
     assert "1 of 1 head is sharp" in text and "1 sink, by where they look" in text
-    assert "1 of 1 head hold 90% of their energy in 3 singular values" in text
+    assert "1 of 1 map holds 90% of the energy in 3 singular values" in text
     text = said(reading(5)[None, None])
-    assert "0 of 1 head hold 90%" in text
+    assert "0 of 1 map hold 90%" in text
     assert "No head is sharp" in said(MILD[None, None])
 
 

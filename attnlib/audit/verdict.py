@@ -253,7 +253,8 @@ def _rank(rows: list[Row]) -> str:
         most = max(ranks, key=_value)
         low = [row for row in ranks if row["value"] <= LOW]
         middle = statistics.median(map(_value, ranks))
-        few = f"{len(low)} of {_many(len(ranks), 'map')} hold 90% of their energy in "
+        hold = "holds" if len(low) == 1 else "hold"
+        few = f"{len(low)} of {_many(len(ranks), 'map')} {hold} 90% of the energy in "
         return (
             f"{few}{_many(LOW, 'singular value')} or fewer, the median head in "
             f"{middle:g}; hardest to compress is {_at(most)}, which takes "
