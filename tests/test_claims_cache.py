@@ -1,5 +1,5 @@
-"""What is special of the claims of the page `The cache`: every state of a small chest,
-floors in other types and batches, and what is refused.
+"""Special of the claims of the page `The KV cache`: every state of a small chest, floors
+in other types and batches, and what is refused.
 """
 
 from __future__ import annotations

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import functools
 import html.parser
+import io
 import json
 import re
 import shutil
@@ -504,6 +505,21 @@ def test_each_page_can_be_downloaded_and_opened_in_colab(site, name):
     assert json.loads(copy.read_text(encoding="utf-8")) == json.loads(
         (ROOT / f"{name}.ipynb").read_text(encoding="utf-8")
     )
+
+
+@pytest.mark.browser
+def test_the_story_of_a_page_prints_alone(browser, address):
+    """By the second button of the menu; what is printed next is the whole again."""
+    with opened(browser, f"{address}{KINDS[0]}.html") as (page, _):
+        whole = len(PdfReader(io.BytesIO(page.pdf())).pages)
+        page.evaluate("""() => {
+          window.print = () => {};
+          document.querySelectorAll('.btn-download-pdf-button')[1].click();
+        }""")
+        story = len(PdfReader(io.BytesIO(page.pdf())).pages)
+        page.evaluate("dispatchEvent(new Event('afterprint'))")
+        again = len(PdfReader(io.BytesIO(page.pdf())).pages)
+    assert 5 <= story < whole / 2 and again == whole
 
 
 @pytest.mark.browser

@@ -1,4 +1,4 @@
-"""Worked examples and attained bounds of the page `The cache`."""
+"""Worked examples and attained bounds of the page `The KV cache`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-// Folds: a link into one opens it, and in print all stand open. Paper is light.
+// Folds: a link into one opens it, and in print all stand open. Paper is light. The menu
+// that prints a page prints its story alone, too.
 (() => {
   const place = () => {
     try {
@@ -43,9 +44,23 @@
   };
   const closeAgain = () => {
     document.documentElement.dataset.theme = theme;
+    document.documentElement.classList.remove("print-story");
     for (const fold of opened) fold.open = false;
     opened = [];
   };
+
+  const whole = document.querySelector(".btn-download-pdf-button");
+  if (whole && document.getElementById("in-depth")) {
+    const item = whole.parentElement.cloneNode(true);
+    const story = item.querySelector("button");
+    story.title = "Print the story to PDF, without depth, folds, checks and solutions";
+    story.querySelector(".btn__text-container").textContent = "story .pdf";
+    story.onclick = () => {
+      document.documentElement.classList.add("print-story");
+      window.print();
+    };
+    whole.parentElement.after(item);
+  }
 
   addEventListener("hashchange", reveal);
   addEventListener("click", follow);

@@ -1,4 +1,4 @@
-"""Exercises of the page `The cache`."""
+"""Exercises of the page `The KV cache`."""
 
 from __future__ import annotations
 

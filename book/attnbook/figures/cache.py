@@ -1,4 +1,4 @@
-"""Figures of the page `The cache`."""
+"""Figures of the page `The KV cache`."""
 
 from __future__ import annotations
 

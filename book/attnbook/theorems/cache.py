@@ -1,4 +1,4 @@
-"""The claims of the page `The cache`. Tensors of numbers are float64, tensors of
+"""The claims of the page `The KV cache`. Tensors of numbers are float64, tensors of
 choices int64.
 """
 
