@@ -1,5 +1,5 @@
-"""Special of the claims of the page `The KV cache`: every state of a small chest, floors
-in other types and batches, and what is refused.
+"""Special of the claims of the page `The KV cache`: every state of a small chest, other
+types and batches of floors, and what is refused.
 """
 
 from __future__ import annotations
