@@ -160,22 +160,11 @@ def used_python(python) -> Path:
 
 @pytest.fixture(scope="session")
 def repository(tmp_path_factory) -> str:
-    """A commit of the working tree, at an address that pip can clone."""
-    folder = tmp_path_factory.mktemp("repository") / "book"
-    shutil.copytree(ROOT, folder, ignore=NOT_COPIED, symlinks=True)
-    git = [
-        "git",
-        "-C",
-        folder,
-        "-c",
-        "user.name=test",
-        "-c",
-        "user.email=test@localhost",
-    ]
-    run("git", "init", "-q", "-b", address.config()["branch"], folder)
-    run(*git, "add", "-A")
-    run(*git, "commit", "-q", "--no-verify", "-m", "the working tree")
-    return "git+file://localhost" + folder.as_posix()
+    """The working tree as an archive, at an address from which pip can take it."""
+    folder = tmp_path_factory.mktemp("repository")
+    shutil.copytree(ROOT, folder / "book", ignore=NOT_COPIED, symlinks=True)
+    archive = shutil.make_archive(str(folder / "main"), "zip", folder, "book")
+    return Path(archive).as_uri()
 
 
 # --- running a page ---
@@ -184,9 +173,10 @@ def repository(tmp_path_factory) -> str:
 def redirected(notebook, repository: str):
     """The notebook with the address in its setup cell replaced."""
     [setup] = [cell for cell in notebook.cells if cell.id == "setup"]
-    public = f"git+{address.repository_url()}@"
+    branch = address.config()["branch"]
+    public = f"{address.repository_url()}/archive/{branch}.zip"
     assert setup.source.count(public) == 1
-    setup.source = setup.source.replace(public, f"{repository}@")
+    setup.source = setup.source.replace(public, repository)
     return notebook
 
 
@@ -368,7 +358,7 @@ def test_without_a_network_the_set_up_cell_says_what_is_wrong(
     notebook.cells[0].metadata["tags"] = ["raises-exception"]
     notebook.cells = notebook.cells[:1]
     nbformat.write(notebook, sample)
-    executed = execute(sample, fresh_python, folder, "git+file://localhost/nowhere")
+    executed = execute(sample, fresh_python, folder, "file:///nowhere.zip")
     [error] = [out for out in executed.cells[0].outputs if out.output_type == "error"]
     assert (
         error.ename == "ModuleNotFoundError" and "is there a network?" in error.evalue
@@ -387,7 +377,7 @@ def test_without_an_address_the_set_up_cell_says_what_to_set(
     nbformat.write(notebook, sample)
     folder = tmp_path / "page"
     folder.mkdir()
-    executed = execute(sample, fresh_python, folder, "git+https://localhost/OWNER/none")
+    executed = execute(sample, fresh_python, folder, "https://localhost/OWNER/none.zip")
     [error] = executed.cells[0].outputs  # pip would have written a word, too
     assert "has no address yet: replace OWNER/REPO" in error.evalue
 

@@ -59,7 +59,7 @@ ID = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 
 SETUP = """\
 # On Colab this installs the book's small library; elsewhere it is already there.
-library = "attnlib[book] @ git+{url}@{branch}"
+library = "attnlib[book] @ {url}/archive/{branch}.zip"
 try:
     import attnbook  # noqa: F401
 except ModuleNotFoundError:{unset}
