@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -193,3 +194,26 @@ def test_if_the_parent_has_ended_it_is_said(monkeypatch):
     monkeypatch.setattr(kernels, "parent", Ended)
     with Ended.stdin, pytest.raises(RuntimeError, match="has ended"):
         kernels.fork([], ".", {})
+
+
+def test_a_kernel_whose_port_was_taken_is_started_again(forked, tmp_path, monkeypatch):
+    """Between the choice of a port and its use another program may take it; the control
+    starts once.
+    """
+    fork, taken = kernels.fork, []
+
+    def late(command, *rest):
+        if taken:
+            taken.pop().close()
+        else:
+            with open(command[command.index("-f") + 1], encoding="utf-8") as file:
+                place = ("127.0.0.1", json.load(file)["shell_port"])
+            taken.append(socket.create_server(place))
+        return fork(command, *rest)
+
+    monkeypatch.setattr(kernels, "fork", late)
+    assert run(tmp_path, "print(3)") == ["3\n"] and not taken
+    monkeypatch.setattr(notebooks, "started", lambda client: client.execute())
+    with pytest.raises(RuntimeError, match="before replying"):
+        run(tmp_path, "print(3)")
+    taken.pop().close()

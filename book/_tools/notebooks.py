@@ -21,6 +21,7 @@ show the minutes of each story.
 from __future__ import annotations
 
 import argparse
+import atexit
 import contextlib
 import io
 import json
@@ -473,7 +474,7 @@ def execute(notebook: dict, path: Path, timeout: int = PATIENCE) -> tuple[dict, 
     )
     meter.client = client
     try:
-        client.execute()
+        started(client)
     except CellExecutionError as error:
         why = plain_text(f"{error.ename}: {error.evalue}")
         raise Failed(path, meter.cell, why, str(error)) from None
@@ -488,6 +489,20 @@ def execute(notebook: dict, path: Path, timeout: int = PATIENCE) -> tuple[dict, 
             "no Jupyter kernel python3 here: install ipykernel, or use run --plain"
         ) from None
     return node, meter.cost()
+
+
+def started(client, times: int = 3) -> None:
+    """Execute; once more where the kernel ended before a cell began, as it does if
+    another program took its port meanwhile.
+    """
+    for left in reversed(range(times)):
+        try:
+            client.execute()
+            return
+        except RuntimeError as error:
+            if "before replying" not in str(error) or not left:
+                raise
+            atexit.unregister(client._cleanup_kernel)  # nothing is left to clean
 
 
 def plain_text(text: str) -> str:
