@@ -70,8 +70,8 @@ def advised(rows: list[Row]) -> dict[str, list[tuple[int, int]]]:
         rows: of a report.
 
     Returns:
-        constant: tau below one half. sink: one token gets at least half of their
-        weight. low rank: two singular values or fewer hold 90% of the energy.
+        constant: tau below one half. sink: the word of "looks at". low rank: three
+        singular values or fewer hold 90% of the energy.
     """
     constant = [row for row in _of(rows, "tau") if _most(row) < FORGETS]
     sinks = [row for row in _of(rows, "looks at") if row["word"] == "sink"]

@@ -404,7 +404,7 @@ def gaussian(digits, *, first=1000, draws=200, seed=0, _normal=True) -> Verdict:
 
     Args:
         digits: n = 10^digits tokens, at most 300.
-        first: ranks that are drawn.
+        first: ranks that are drawn, at most a tenth of the tokens.
 
     Claim: after.gaussian
     Page: notebooks/what_came_after/sharpness
@@ -413,7 +413,10 @@ def gaussian(digits, *, first=1000, draws=200, seed=0, _normal=True) -> Verdict:
     sizes(2, first=first)
     sizes(0, seed=seed)
     require(digits <= 300, f"digits must be at most 300, got {digits}")
-    require(first < 10**digits, f"first must be fewer than the tokens, got {first}")
+    require(
+        10 * first <= 10**digits,
+        f"first must be at most a tenth of the tokens, got {first} of 10^{digits}",
+    )
     g = torch.Generator().manual_seed(seed)
     drawn = torch.rand(draws, first, generator=g, dtype=DOUBLE)
     S = -torch.log1p(-drawn).cumsum(-1)
