@@ -30,15 +30,17 @@ address = 'data:image/svg+xml;base64,' + inside
 HTML('<figure><img alt="A line." src="' + address + '"></figure>')
 """
 HIDDEN = "a_name_in_a_folded_cell = 1"
+SOLUTION = "# @title Solution\nprint('solved by', 6 * 7)"
 
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory):
-    """A small site whose page has a figure and a folded cell."""
+    """A small site whose page has a figure, a folded cell and a solution."""
     root = minibook.make(tmp_path_factory.mktemp("paper"))
     figure = minibook.code("figure", PICTURE)
     folded = minibook.code("folded", HIDDEN, "hide-cell")
-    minibook.write_page(root, *minibook.CELLS, figure, folded)
+    solution = minibook.code("solution-1", SOLUTION, "hide-input", "solution")
+    minibook.write_page(root, *minibook.CELLS, solution, figure, folded)
     done = minibook.build(root)
     assert done.returncode == 0, done.stdout + done.stderr
     return root / "_build/html"
@@ -59,7 +61,7 @@ def test_a_book_on_paper_is_in_order(paper):
     assert pdf_check.faults(paper, TITLES, WANTED) == []
     reader = PdfReader(paper)
     words = text(reader)
-    assert len(reader.pages) == 5  # title, contents, a page of one and one of two
+    assert len(reader.pages) == 6  # title, contents, one page, two, and the solutions
     for words_of in ("Version", "CC BY 4.0", "Contents", "the value is 41", HIDDEN):
         assert words_of in words
     assert "Start 3" in words and "A page 4" in words  # numbers in the contents
@@ -77,8 +79,15 @@ def test_links_lead_to_their_page(paper):
     assert reader.get_destination_page_number(place) == 3
 
 
+def test_solutions_stand_at_the_end(paper):
+    *before, last = [" ".join(p.extract_text().split()) for p in PdfReader(paper).pages]
+    assert "solved by 42" in last and "Exercise 1.1" in last
+    assert not any("solved by" in words for words in before)
+    assert "Solution" in before[-1] + before[-2]
+
+
 def test_figures_stay_lines(paper, browser, tmp_path):
-    assert [len(page.images) for page in PdfReader(paper).pages] == [0] * 5
+    assert [len(page.images) for page in PdfReader(paper).pages] == [0] * 6
     pixels = printed(browser, tmp_path, f'<img width="40" src="{DOT}">')
     assert len(PdfReader(pixels).pages[0].images) == 1
 
@@ -120,7 +129,7 @@ def test_what_is_missing_on_paper_is_found(paper, tmp_path, monkeypatch):
         "missing: Theorem 1.3",
         "not in the outline: Lost",
     ]
-    assert "only 5 pages" in pdf_check.faults(paper, TITLES * 2, [])
+    assert "only 6 pages" in pdf_check.faults(paper, TITLES * 3, [])
     writer = PdfWriter(clone_from=paper)
     del writer.root_object["/Dests"]
     writer.write(tmp_path / "dead.pdf")

@@ -1,7 +1,8 @@
 // Puts the articles of all pages into this one, under a title page and the contents.
 //
 // Ids get the page's name before them, so that they stay apart, and links follow.
-// A link to a page that is not here leads to the public site.
+// A link to a page that is not here leads to the public site.  Solutions stand at the
+// end of the book.
 async ({ front, parts, site }) => {
   const home = new URL(document.documentElement.dataset.content_root, location.href).href;
   const names = parts.flatMap((part) => part.pages);
@@ -57,8 +58,38 @@ async ({ front, parts, site }) => {
     return link;
   };
 
+  const solutions = document.createElement("article");
+  solutions.className = "bd-article";
+  solutions.id = "solutions";
+  solutions.innerHTML = "<h1>Solutions</h1>";
+
+  // Moves the solutions of a page there, each below the name of its exercise.
+  const put_off = (body, title) => {
+    let box = null;
+    const own = document.createElement("section");
+    own.id = `${body.id}--solutions`;
+    for (const node of body.querySelectorAll(".admonition.exercise, .cell.tag_solution")) {
+      if (node.matches(".exercise")) box = node;
+      if (node === box || !box) continue;
+      const number = box.querySelector(".box-label").textContent;
+      const [name, there] = ["p", "p"].map((tag) => document.createElement(tag));
+      name.id = `${box.id}--solution`;
+      name.innerHTML = `<strong><a href="#${box.id}">${number}</a></strong>`;
+      there.innerHTML = `<a href="#${name.id}">Solution</a>`;
+      node.replaceWith(there);
+      own.append(name, node);
+    }
+    if (!own.children.length) return null;
+    const heading = document.createElement("h2");
+    heading.append(said(title));
+    own.prepend(heading);
+    solutions.append(own);
+    return { title: said(title), ident: own.id };
+  };
+
   const contents = document.createElement("nav");
   const articles = [];
+  const solved = [];
   const outline = [];
   for (const part of parts) {
     const caption = document.createElement("p");
@@ -69,6 +100,8 @@ async ({ front, parts, site }) => {
       const body = await article(name);
       articles.push(body);
       const [title, ...headings] = body.querySelectorAll("h1, h2");
+      const answers = put_off(body, title);
+      if (answers) solved.push(answers);
       const page = { title: said(title), ident: body.id, headings: [] };
       contents.append(line(title, body.id, 1));
       for (const heading of headings) {
@@ -79,6 +112,14 @@ async ({ front, parts, site }) => {
       entry.pages.push(page);
     }
     outline.push(entry);
+  }
+  if (solved.length) {
+    contents.append(line(solutions.firstChild, solutions.id, 1));
+    for (const own of solutions.querySelectorAll("section"))
+      contents.append(line(own.firstChild, own.id, 2));
+    articles.push(solutions);
+    const page = { title: "Solutions", ident: solutions.id, headings: solved };
+    outline.push({ title: "Exercises, solved", pages: [page] });
   }
 
   const cover = document.createElement("header");
