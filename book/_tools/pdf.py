@@ -69,9 +69,9 @@ def title_page(root: Path) -> str:
 <p>Version {version}, {day}</p>
 <p class="small">{html.escape(citation)}</p>
 <p>Text and figures: CC BY 4.0. Code: MIT.</p>
-<p>Proofs stand open, solutions at the end. A slider shows one of its pictures. Left out are the
-reference of the library, the status of every claim, the code that draws the figures,
-and the statements as Coq reads them; the book on the web has them:
+<p>Proofs stand open, solutions at the end. A slider shows one of its pictures. Left out
+are the reference of the library, the status of every claim, the code that draws the
+figures, and the statements as Coq reads them; the book on the web has them:
 <a href="{site}">{site}</a></p>"""
 
 
