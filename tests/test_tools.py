@@ -426,6 +426,7 @@ def test_pictures_lie_beside_the_page(tmp_path):
     for kind, content in kinds.items():
         inside = base64.b64encode(content).decode()
         body += f'<img alt="a" src="data:image/{kind};base64,{inside}">'
+        body += f'<source srcset="data:image/{kind};base64,{inside}">'
     context = {"body": body + body, "pathto": lambda name, _: f"../{name}"}
     site_ext.set_pictures_apart(
         types.SimpleNamespace(outdir=tmp_path), "", "", context, None
@@ -434,7 +435,8 @@ def test_pictures_lie_beside_the_page(tmp_path):
     assert sorted(path.read_bytes() for path in files) == sorted(kinds.values())
     assert context["body"].count('base64,{inside}"</pre>') == 2
     for path in files:
-        assert context["body"].count(f'src="../_images/{path.name}"') == 2
+        assert context["body"].count(f' src="../_images/{path.name}"') == 2
+        assert context["body"].count(f' srcset="../_images/{path.name}"') == 2
     assert context["body"].count('loading="lazy" width="576" height="288"') == 2
     assert context["body"].count('loading="lazy" width="7" height="5"') == 2
 

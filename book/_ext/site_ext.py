@@ -35,7 +35,7 @@ UNUSED_SCRIPTS = ("thebe", "togglebutton", "toggleHint", "toggleOpen")
 # What formulas need; its whole bundle has a menu and more, at twice the weight.
 MATHJAX = ("core", "input/tex", "output/chtml", "a11y/assistive-mml")
 SVG_SIZE = re.compile(rb'<svg[^>]*? width="([\d.]+)pt" height="([\d.]+)pt"')
-PICTURE = re.compile(r'src="data:image/(png|svg)(?:\+xml)?;base64,([\w+/=]+)"')
+PICTURE = re.compile(r'(src|srcset)="data:image/(png|svg)(?:\+xml)?;base64,([\w+/=]+)"')
 
 
 def take_pages(app) -> None:
@@ -108,9 +108,9 @@ def set_pictures_apart(app, pagename, templatename, context, doctree) -> None:
     """
 
     def apart(match: re.Match) -> str:
-        content = base64.b64decode(match[2])
+        content = base64.b64decode(match[3])
         digest = hashlib.sha256(content).hexdigest()[:16]
-        name = f"_images/{digest}.{match[1]}"
+        name = f"_images/{digest}.{match[2]}"
         path = Path(app.outdir, name)
         if not path.is_file():
             path.parent.mkdir(exist_ok=True)
@@ -118,7 +118,8 @@ def set_pictures_apart(app, pagename, templatename, context, doctree) -> None:
             scratch.write_bytes(content)
             os.replace(scratch, path)
         link = context["pathto"](name, 1)
-        return f'loading="lazy" {room_for(content)} src="{link}"'
+        lazy = 'loading="lazy" ' if match[1] == "src" else ""
+        return f'{lazy}{room_for(content)} {match[1]}="{link}"'
 
     if "body" in context:
         context["body"] = PICTURE.sub(apart, context["body"])

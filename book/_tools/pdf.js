@@ -23,7 +23,7 @@ async ({ front, parts, site }) => {
     const text = await (await fetch(base)).text();
     const page = new DOMParser().parseFromString(text, "text/html");
     const body = page.querySelector("article.bd-article");
-    const away = "script, .headerlink, details.formal, .book-pdf, img[hidden], .toctree-wrapper";
+    const away = "script, .headerlink, details.formal, .book-pdf, img[hidden], picture > source, .toctree-wrapper";
     for (const node of body.querySelectorAll(away)) node.remove();
     for (const cell of body.querySelectorAll(".cell.tag_hide-cell"))
       if (cell.textContent.includes("%pip")) cell.remove();

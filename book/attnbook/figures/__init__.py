@@ -8,7 +8,11 @@ import base64
 import hashlib
 import html
 import io
-from collections.abc import Sequence
+import sys
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from itertools import combinations
 
 import matplotlib
 
@@ -18,11 +22,16 @@ from IPython.display import HTML  # noqa: E402
 from matplotlib.backends.backend_agg import FigureCanvasAgg  # noqa: E402
 from matplotlib.backends.backend_svg import FigureCanvasSVG  # noqa: E402
 from matplotlib.figure import Figure  # noqa: E402
+from matplotlib.text import Text  # noqa: E402
 
 # Okabe and Ito's palette: told apart by readers with any colour vision; always doubled
 # by marker or dash.
 BLUE, ORANGE, GREEN, VERMILLION = "#0072B2", "#E69F00", "#009E73", "#D55E00"
 PURPLE, SKY, YELLOW, GREY = "#CC79A7", "#56B4E9", "#F0E442", "#8A8A8A"
+
+# Inches. On a phone six are shrunk to less than four, and letters with them; so there a
+# figure is drawn again, as narrow as it may be without words that meet.
+PHONE = (4.0, 4.6, 5.2)
 
 STYLE = {
     "font.size": 10,
@@ -54,7 +63,8 @@ def new(
 
 def show(fig: Figure, *, alt: str) -> HTML:
     """The figure as an image with a text for those who do not see it."""
-    return HTML(f'<figure class="attn-figure">{_img(fig, alt)}</figure>')
+    width = _phone_width([fig])
+    return HTML(f'<figure class="attn-figure">{_img(fig, alt, width)}</figure>')
 
 
 SLIDER = """\
@@ -100,8 +110,9 @@ def slider(
     if start is None:
         start = len(frames) // 2
     images = ""
+    width = _phone_width(frames)
     for k, (frame, label) in enumerate(zip(frames, labels)):
-        images += _img(frame, f"{alt} Shown: {label}.", hidden=k != start)
+        images += _img(frame, f"{alt} Shown: {label}.", width, hidden=k != start)
     ident = "slider-" + hashlib.sha256(images.encode()).hexdigest()[:10]
     filled = SLIDER.format(
         ident=ident,
@@ -116,11 +127,22 @@ def slider(
     return HTML(filled)
 
 
-def _img(fig: Figure, alt: str, *, hidden: bool = False) -> str:
-    """The figure as an <img>, drawn as lines, or as pixels if it has many marks."""
+def _img(fig: Figure, alt: str, width: float | None, *, hidden: bool = False) -> str:
+    """The figure as an <img>, in a <picture> with the one of this width for phones."""
     if len(alt) < 40:
         raise ValueError("alt must say what the figure shows, in a sentence")
     _readable(fig)
+    style = 'style="max-width:100%;background:white"' + (" hidden" if hidden else "")
+    image = f'<img alt="{html.escape(alt)}" {style} src="{_data(fig)}">'
+    if width is None:
+        return image
+    with _as_wide_as(width, fig):
+        source = f'<source media="(max-width: 30rem)" srcset="{_data(fig)}">'
+    return f"<picture>{source}{image}</picture>"
+
+
+def _data(fig: Figure) -> str:
+    """The address of the figure, drawn as lines, or as pixels if it has many marks."""
     buffer = io.BytesIO()
     with matplotlib.rc_context(STYLE):  # savefig would draw it twice, with one result
         if _marks(fig) > 2000:
@@ -130,9 +152,56 @@ def _img(fig: Figure, alt: str, *, hidden: bool = False) -> str:
         else:
             mime = "image/svg+xml"
             FigureCanvasSVG(fig).print_svg(buffer, metadata={"Date": None})
-    data = base64.b64encode(buffer.getvalue()).decode()
-    style = 'style="max-width:100%;background:white"' + (" hidden" if hidden else "")
-    return f'<img alt="{html.escape(alt)}" {style} src="data:{mime};base64,{data}">'
+    return f"data:{mime};base64,{base64.b64encode(buffer.getvalue()).decode()}"
+
+
+def _phone_width(figs: Sequence[Figure]) -> float | None:
+    """The least width at which no more words of a figure meet, or leave it, than at its
+    own.
+    """
+    usual = [_clashes(fig) for fig in figs]
+    for width in PHONE:
+        if all(_fits(width, fig, count) for fig, count in zip(figs, usual)):
+            return width
+    return None
+
+
+def _fits(width: float, fig: Figure, most: int) -> bool:
+    if fig.get_figwidth() <= width:
+        return False
+    with _as_wide_as(width, fig):
+        return _clashes(fig) <= most
+
+
+@contextmanager
+def _as_wide_as(width: float, fig: Figure) -> Iterator[None]:
+    """The figure, for a while, at another width and nearly its height."""
+    size = fig.get_size_inches()
+    fig.set_size_inches(width, 0.9 * size[1])
+    yield
+    fig.set_size_inches(size)
+
+
+def _clashes(fig: Figure) -> int:
+    """How many pairs of words meet; a word that leaves the figure counts as well, and
+    where no room is left for the axes, all do.
+    """
+    with matplotlib.rc_context(STYLE), warnings.catch_warnings():
+        warnings.simplefilter("error")
+        try:
+            fig.draw_without_rendering()
+        except UserWarning:
+            return sys.maxsize
+    boxes = [
+        words.get_window_extent()
+        for words in fig.findobj(Text)
+        if words.get_visible() and words.get_text().strip()
+    ]
+    inner = [box.padded(-1) for box in boxes]
+    contains = fig.bbox.contains
+    inside = sum(contains(*box.min) and contains(*box.max) for box in inner)
+    meet = sum(one.overlaps(two) for one, two in combinations(inner, 2))
+    return int(len(inner) - inside + meet)
 
 
 def _readable(fig: Figure) -> None:
