@@ -6,38 +6,21 @@ import itertools
 from functools import cache
 
 import pytest
-import torch
 
 from attnbook.figures import VERMILLION
 from attnbook.figures import efficacy as draw
 
 
 @cache
-def every_figure():
-    alone = torch.tensor([[0.1, 0.8, 0.5], [0.2, 0.7, 0.6]])
+def circle():
     way = [[0.3, 0.0, -0.3, 0.0], [0.2, 0.1, -0.2, -0.1], [0.1, 0.1, -0.1, -0.1]]
-    return {
-        "drawn": draw.drawn({"all": alone, "20 paths": alone / 2}, 0.9),
-        "circle": draw.circle(
-            {
-                "pure": {"near": way, "opposite": way},
-                "skip": {"near": way, "opposite": way},
-            }
-        ),
-    }
+    starts = {"near": way, "opposite": way}
+    return draw.circle({"pure": starts, "skip": starts})
 
 
-@pytest.mark.parametrize("name", ["circle", "drawn"])
-def test_two_things_have_two_marks(name):
-    ax = every_figure()[name].axes[0]
+def test_two_tokens_have_two_marks():
+    ax = circle().axes[0]
     assert {line.get_marker() for line in ax.lines} >= {"o", "s"}
-
-
-def test_the_law_is_a_share():
-    """All skipped layers of a small network are shown, and the shares add up to one."""
-    line = draw.length_laws({"a": (3, 2)}).axes[0].lines[0]
-    assert sum(line.get_ydata()) == pytest.approx(1)
-    assert list(line.get_ydata()) == pytest.approx([8 / 27, 12 / 27, 6 / 27, 1 / 27])
 
 
 def lit(ax):
@@ -90,5 +73,4 @@ def test_each_alone_is_wrong_and_both_are_right():
 
 def test_the_distance_that_is_left():
     """From 0.6 to 0.2 times the root of two."""
-    fig = every_figure()["circle"]
-    assert fig.axes[0].get_xlabel() == "47% left"
+    assert circle().axes[0].get_xlabel() == "47% left"

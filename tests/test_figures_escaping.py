@@ -14,11 +14,6 @@ def four_ways(layers=2):
     return {"a": path, "b": path + 0.1, "c": 2 * path, "d": together}
 
 
-def test_a_curve_ends_where_the_picture_ends():
-    line = draw.speeds({"a": torch.tensor([1.0, -3.0, -20.0, -70.0])}).axes[0].lines[0]
-    assert line.get_ydata().tolist() == [1.0, -3.0, -20.0]
-
-
 def test_a_frame_a_layer_and_each_way_has_its_own_mark():
     frames, labels = draw.four_ways(four_ways())
     assert len(frames) == 3

@@ -225,7 +225,7 @@ def shared_weights(p: Tensor, q: Tensor) -> Figure:
             fc=VERMILLION,
             hatch="//",
             ec="white",
-            label=f"red token alone: {moved:.2f}",
+            label=f"vermillion token alone: {moved:.2f}",
         ),
         Rectangle(
             (0, 0),
@@ -302,69 +302,6 @@ def digits(measured: Tensor, bound: Tensor) -> Figure:
     )
     ax.yaxis.set_major_formatter("{x:g}")
     ax.legend()
-    return fig
-
-
-def contraction(delta: Tensor, ratio: Tensor, toy: Tensor, exact: Tensor) -> Figure:
-    """By how much one head shrinks a column: random heads below the bound, two tokens
-    on it.
-
-    Args:
-        delta, ratio: (m,), spread of the logits' differences and the factor of each
-            random head.
-        toy, exact: (k,), the same of two tokens.
-    """
-    fig, ax = new(size=(6.0, 3.2))
-    ax.plot(delta.tolist(), ratio.tolist(), ".", color=BLUE, label="random heads")
-    ax.plot(toy.tolist(), exact.tolist(), "D", color=VERMILLION, label="two tokens")
-    low = min(float(delta.min()), float(toy.min()))
-    high = max(float(delta.max()), float(toy.max()))
-    line = torch.logspace(math.log10(low), math.log10(high), 80)
-    ax.plot(line.tolist(), torch.tanh(line / 4).tolist(), "k--", label="(3.13)")
-    ax.set(
-        xscale="log",
-        yscale="log",
-        xlabel=r"$\Delta$, how much the logits of two tokens differ",
-        ylabel="spread after over before",
-    )
-    ax.legend()
-    return fig
-
-
-def floors(seen: dict[str, Tensor], exact: Tensor) -> Figure:
-    """What plain floats see of the residual, against the recursion and many digits."""
-    fig, ax = new(size=(6.0, 3.0))
-    decades = exact / math.log(10)
-    ax.plot(decades.tolist(), "k+", ms=12, label="many digits", zorder=3)
-    looks = ((BLUE, "o-"), (VERMILLION, "s--"), (ORANGE, "^--"))
-    for label, (color, style) in zip(seen, looks):
-        decades = seen[label].double() / math.log(10)
-        decades[decades.isneginf()] = math.nan  # zero for the floats: no mark
-        ax.plot(decades.tolist(), style, color=color, label=label)
-    ax.set(xlabel="layer $l$", ylabel=r"$\log_{10} r_l$", xticks=range(len(exact)))
-    ax.legend()
-    return fig
-
-
-def constants(
-    m: Sequence[int], needed: Sequence[float], proved: Sequence[float]
-) -> Figure:
-    """The constant that the family needs, over its size, with the lower bound and the
-    printed 4.
-    """
-    fig, ax = new(size=(6.0, 2.8))
-    ax.plot(m, needed, "o-", color=VERMILLION, label="needed, best $w$")
-    law = r"$\sqrt{m - 1} / (8 \ln(2m - 1))$"
-    ax.plot(m, proved, "k--", label=f"proved: at least {law}")
-    ax.axhline(4, color=BLUE, ls=":", label="printed: 4")
-    ax.set(
-        xlabel="columns $m$, with $n = 2m$ tokens",
-        ylabel="constant",
-        xscale="log",
-        yscale="log",
-    )
-    ax.yaxis.set_major_formatter("{x:g}")
-    ax.legend(fontsize=9)
     return fig
 
 

@@ -10,23 +10,9 @@ import torch
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from attnbook.figures import BLUE, GREEN, GREY, ORANGE, PURPLE, SKY, VERMILLION, new
+from attnbook.figures import BLUE, GREEN, GREY, ORANGE, SKY, VERMILLION, new
 from attnbook.figures.paths import FAINT, INK
 from attnlib.paths import path_counts
-
-MARKS = ("o-", "s-", "^-", "D-", "v-", "P-", "X-", "*-", "d-")
-COLOURS = (
-    BLUE,
-    ORANGE,
-    GREEN,
-    VERMILLION,
-    PURPLE,
-    SKY,
-    "black",
-    GREY,
-    BLUE,
-)
-
 
 # --- all paths of one length, on the map of roads
 
@@ -224,27 +210,6 @@ def volume(
 # --- measurements
 
 
-def length_laws(architectures: dict[str, tuple[int, int]]) -> Figure:
-    """How many layers a path skips, as a share of all paths, for several networks."""
-    fig, ax = new(size=(6.0, 3.4))
-    for name, style, color in zip(architectures, MARKS, COLOURS):
-        L, h = architectures[name]
-        counts = path_counts([h] * L, skip=True)
-        paths = (h + 1) ** L
-        shares = [count / paths for count in reversed(counts)]
-        ax.plot(
-            shares[:9],
-            style,
-            color=color,
-            ms=4.5,
-            lw=1.1,
-            label=f"{name} ({L}, {h})",
-        )
-    ax.set(xlabel="skipped layers $L - k$", ylabel="share of all paths", ylim=(0, None))
-    ax.legend(fontsize=8, loc="upper right")
-    return fig
-
-
 def by_length(tasks: dict[str, dict]) -> Figure:
     """Accuracy of the paths of each length alone, a panel a task, with the whole
     network and a blind guess.
@@ -269,35 +234,6 @@ def by_length(tasks: dict[str, dict]) -> Figure:
     axes[0].set_ylabel("accuracy")
     handles, labels = axes[0].get_legend_handles_labels()
     fig.legend(handles, labels, loc="outside lower center", ncols=3, fontsize=9)
-    return fig
-
-
-def drawn(modes: dict[str, Tensor], whole: float) -> Figure:
-    """Accuracy of a few random paths of each length: the mean of each mode, with its
-    range over networks.
-    """
-    fig, ax = new(size=(6.0, 3.0))
-    colors = (BLUE, VERMILLION, GREEN, ORANGE)
-    for i, (label, values) in enumerate(modes.items()):
-        mean = values.mean(0)
-        below = mean - values.amin(0)
-        above = values.amax(0) - mean
-        aside = 0.1 * (i - (len(modes) - 1) / 2)
-        ax.errorbar(
-            [k + aside for k in range(len(mean))],
-            mean.tolist(),
-            [below.tolist(), above.tolist()],
-            fmt=MARKS[i],
-            color=colors[i],
-            ms=5,
-            lw=1.2,
-            capsize=2,
-            elinewidth=0.8,
-            label=label,
-        )
-    ax.axhline(whole, color="black", ls="--", lw=1, label="whole network")
-    ax.set(xlabel="length $k$", ylabel="accuracy", ylim=(0, 1.05))
-    ax.legend(fontsize=8.5)
     return fig
 
 

@@ -244,34 +244,6 @@ def tip_to_tail(by_length: Tensor, token: int) -> Figure:
 # --- measurements
 
 
-def profile(
-    counts: Sequence[int], sums: Tensor, single: Sequence[Sequence[float]]
-) -> Figure:
-    """Where the paths are, and where the output is: shares by length, of paths and of
-    norm.
-
-    Args:
-        counts: paths of each length.
-        sums: (L + 1,), norm of the sum of each length.
-        single: entry k holds the squared norm of every path of length k.
-    """
-    fig, (left, right) = new(1, 2, size=(6.0, 2.9))
-    k = range(len(counts))
-    total = sum(counts)
-    left.bar(k, [c / total for c in counts], color="#C9DDEB", edgecolor=BLUE)
-    left.set(xlabel="length $k$ of the path", ylabel="share of all paths")
-    left.set_title("where the paths are")
-    each = [math.sqrt(sum(squares)) for squares in single]
-    together = sums.numpy()
-    right.plot(k, together, "o-", color=VERMILLION, label=r"$\|S_k\|_F$, all together")
-    right.plot(k, each, "s--", color=BLUE, label="each by itself")
-    right.set(xlabel="length $k$ of the path", ylabel="size of the contribution")
-    right.set(yscale="log", title="where the output is")
-    _plain_log(right.yaxis)
-    right.legend(fontsize=9)
-    return fig
-
-
 def _plain_log(axis) -> None:
     """A logarithmic axis whose ticks read 0.05, not 5 x 10^-2."""
     axis.set_major_formatter("{x:g}")
@@ -321,23 +293,5 @@ def estimators(
     ax.set(xlabel="length $k$ of the path", ylabel="relative error (rms)")
     ax.set(yscale="log", xticks=list(lengths))
     _plain_log(ax.yaxis)
-    ax.legend()
-    return fig
-
-
-def recomputed(c: Tensor, term: Tensor, alone: Tensor) -> Figure:
-    """The toy of two tokens: the term of a path against the same head run by itself.
-
-    Args:
-        c: (m,), strength of the attention.
-        term, alone: (m,), coefficient of each.
-    """
-    fig, ax = new(size=(6.0, 2.8))
-    x = c.numpy()
-    frozen = "term of the theorem: $P^2$ from the full pass"
-    fresh = "same head alone: $P^2$ recomputed from $X$"
-    ax.plot(x, term.numpy(), "-", color=BLUE, label=frozen)
-    ax.plot(x, alone.numpy(), "--", color=VERMILLION, label=fresh)
-    ax.set(xlabel="strength $c$ of the attention", ylabel="coefficient of $X$")
     ax.legend()
     return fig

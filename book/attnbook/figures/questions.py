@@ -242,23 +242,3 @@ def star(leaves: int) -> Figure:
     ax.set(xlim=(-2.8, 3.0), ylim=(-1.25, 1.5))
     ax.axis("off")
     return fig
-
-
-def lipschitz(
-    n: Sequence[int], frobenius: Sequence[float], tokens: Sequence[float]
-) -> Figure:
-    """Largest growth of a small change in a star, by the number of tokens, in units of
-    kappa: in the Frobenius norm and by the longest change of a token.
-    """
-    fig, ax = new(size=(6.0, 3.0))
-    roots = [math.sqrt(k) for k in n]
-    ax.plot(n, roots, "--", color="black", label=r"bound, all together: $\sqrt{n}$")
-    ax.plot(n, frobenius, "o-", color=VERMILLION, label="all together (Frobenius norm)")
-    ax.plot(n, [1] * len(n), ":", color="black", label="bound, one token: 1")
-    ax.plot(n, tokens, "s-.", color=BLUE, label="the token that moves most")
-    ax.set(xscale="log", yscale="log", xlabel="number of tokens $n$")
-    ax.set_ylabel(r"change after / before, over $\kappa$")
-    ax.xaxis.set_major_formatter("{x:g}")
-    ax.yaxis.set_major_formatter("{x:g}")
-    ax.legend(fontsize=9)
-    return fig
