@@ -333,25 +333,15 @@ def jl_surrogate(
 
 
 def svd_surrogate(
-    p: Float[Tensor, "*batch m n"],
-    k: int,
-    *,
-    oversample: int | None = None,
-    generator: torch.Generator | None = None,
+    p: Float[Tensor, "*batch m n"], k: int
 ) -> Float[Tensor, "*batch m n"]:
-    """A matrix of rank at most k near p: the best one, or one by a randomised range.
+    """The nearest matrix of rank at most k, P_k = sum_{i <= k} sigma_i u_i v_i'.
     Its rows need not sum to one, and may have negative entries.
-
-        exact:       P_k = sum_{i <= k} sigma_i u_i v_i'
-        randomised:  the best rank-k part of Q Q' P,   Q = orth(P P' P G)
 
     Args:
         k: at most min(m, n).
-        oversample: None for the exact one, else 0 or more: G has k + oversample
-            columns, N(0, 1).
-        generator: source of G.
 
-    Source: Eckart and Young 1936; Halko, Martinsson and Tropp 2011, recalled.
+    Source: Eckart and Young 1936.
     Claim: lowrank.svd
     """
     tokens(p, "p")
@@ -359,26 +349,10 @@ def svd_surrogate(
     sizes(1, k=k)
     require(k <= most, f"k must lie between 1 and min(m, n) = {most}, got {k}")
     finite(p=p)
-    # torch has neither decomposition in half precision.
-    wide = _require.widened(p)
-    if oversample is None:
-        return _best(wide, k).to(p.dtype)
-    sizes(0, oversample=oversample)
-    _require.random(generator)
-    size = (p.shape[-1], min(k + oversample, most))
-    drawn = {"dtype": torch.float64, "device": generator.device}
-    g = torch.randn(size, generator=generator, **drawn).to(wide)
-    q = torch.linalg.qr(wide @ g).Q
-    rows = torch.linalg.qr(wide.mT @ q).Q  # without it small singular values drown
-    q = torch.linalg.qr(wide @ rows).Q
-    return (q @ _best(q.mT @ wide, k)).to(p.dtype)
-
-
-def _best(p: Tensor, k: int) -> Tensor:
-    """The nearest matrix of rank k: sum_{i <= k} sigma_i u_i v_i'."""
-    u, sigma, vh = torch.linalg.svd(p, full_matrices=False)
+    wide = _require.widened(p)  # torch has no decomposition in half precision
+    u, sigma, vh = torch.linalg.svd(wide, full_matrices=False)
     columns = u[..., :k] * sigma[..., None, :k]
-    return columns @ vh[..., :k, :]
+    return (columns @ vh[..., :k, :]).to(p.dtype)
 
 
 def sampled_product(

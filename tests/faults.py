@@ -467,8 +467,8 @@ MUTATIONS = {
     ),
     "svd_surrogate: one value too few": lowrank(
         "lowrank",
-        "return columns @ vh[..., :k, :]",
-        "return columns[..., 1:] @ vh[..., 1:k, :]",
+        "columns @ vh[..., :k, :]",
+        "columns[..., 1:] @ vh[..., 1:k, :]",
         "lowrank.svd",
     ),
     "sampled_product: scale": lowrank(
@@ -987,8 +987,8 @@ MUTATIONS = {
     ),
     "svd_surrogate: a rank too many": jl(
         "lowrank",
-        "return _best(wide, k).to(p.dtype)",
-        "return _best(wide, k + 1).to(p.dtype)",
+        "(columns @ vh[..., :k, :]).to(p.dtype)",
+        "(p @ vh.mT[..., : k + 1] @ vh[..., : k + 1, :]).to(p.dtype)",
         "jl.uniform",
     ),
     "attention_matrix: sums of columns": jl(

@@ -240,7 +240,7 @@ def lowrank_rows() -> Rows:
         "lowrank.required_dimension": {"eps": 0.5, "delta": 0.1, "union": 3},
         "lowrank.sampled_product": {"p": p, "v": v, "k": 3, **drawn},
         "lowrank.srht": {"x": normal(3, 8), "k": 3, **drawn},
-        "lowrank.svd_surrogate": {"p": p, "k": 2, "oversample": 1, **drawn},
+        "lowrank.svd_surrogate": {"p": p, "k": 2},
     }
 
 
@@ -734,7 +734,6 @@ LEGAL = {
         universal.standard.ramp_mlp slope: zero negative
     """,
     "zero layers, moves, values, columns: nothing is done": """
-        lowrank.svd_surrogate oversample: zero
         patterns.conditions.check moves: zero
         patterns.conditions.reach layers: zero
         patterns.families.strided reach: zero

@@ -12,11 +12,11 @@ ALT = "A figure for the tests, described in one sentence that is long enough."
 
 
 def test_the_house_keeps_its_distances_where_nothing_is_projected_away():
-    """Large k: the red roof lies on the grey one."""
+    """Large k: the vermillion roof lies on the grey one."""
     g = torch.Generator().manual_seed(0)
     fig = draw.house(2_000, (2_000,), generator=g)
-    grey, _, red, _ = fig.axes[1].lines
-    assert abs(grey.get_ydata() - red.get_ydata()).max() < 0.3
+    grey, _, vermillion, _ = fig.axes[1].lines
+    assert abs(grey.get_ydata() - vermillion.get_ydata()).max() < 0.3
 
 
 def test_the_sphere_has_the_radius_of_the_law():

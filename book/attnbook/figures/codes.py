@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from torch import Tensor
 
-from attnbook.figures import BLUE, GREEN, GREY, ORANGE, PURPLE, VERMILLION, new
+from attnbook.figures import BLUE, GREEN, GREY, ORANGE, VERMILLION, new
 from attnlib.codes import price
 
 FAINT = "#D3D3D3"
@@ -72,35 +72,6 @@ def prices(
         xscale="log",
         yscale="log",
         xticks=[2, 3, 4, 6, 8, 12, 16, 24, 32, 64],
-    )
-    ax.xaxis.set_major_formatter("{x:g}")
-    ax.minorticks_off()
-    ax.legend(fontsize=9)
-    return fig
-
-
-def growth(
-    n: Sequence[int],
-    norms: dict[str, Sequence[float]],
-    powers: dict[str, int],
-) -> Figure:
-    """Largest query norm over the number of keys, log-log, beside dashed lines of given
-    powers.
-    """
-    fig, ax = new(size=(6.0, 3.0))
-    most = n[-1]
-    for label, color, mark in zip(norms, (BLUE, VERMILLION, PURPLE), "os^"):
-        values = norms[label]
-        last = values[-1]
-        law = [last * (m / most) ** powers[label] for m in n]
-        ax.plot(n, values, mark, color=color, label=label)
-        ax.plot(n, law, "k--", lw=1)
-    ax.set(
-        xlabel="keys $n$",
-        ylabel="largest query norm $s / T$",
-        xscale="log",
-        yscale="log",
-        xticks=list(n),
     )
     ax.xaxis.set_major_formatter("{x:g}")
     ax.minorticks_off()

@@ -377,21 +377,3 @@ def errors(rows: dict[str, dict[str, Any]]) -> Figure:
     ax.minorticks_off()
     fig.legend(loc="outside right center", fontsize=8, frameon=False)
     return fig
-
-
-def rounds(
-    r: Sequence[int],
-    with_it: Sequence[float],
-    without: Sequence[float],
-    missed: Sequence[float],
-) -> Figure:
-    """Distance of hashed attention to dense attention over the number of rounds."""
-    fig, ax = new(size=(6.0, 2.8))
-    ax.plot(r, without, "s-", color=VERMILLION, label="duplicates not corrected")
-    ax.plot(r, with_it, "o", color=BLUE, label="duplicates corrected")
-    ax.plot(r, missed, "k--", label="proved: the mass that no round saw")
-    ax.set(xscale="log", yscale="log", xlabel="rounds $r$", ylabel="total variation")
-    ax.set_xticks(r, [str(v) for v in r])
-    ax.minorticks_off()
-    ax.legend(fontsize=9)
-    return fig

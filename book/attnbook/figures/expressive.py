@@ -12,8 +12,6 @@ from matplotlib.patches import Ellipse, FancyArrowPatch, Polygon, Rectangle
 from torch import Tensor
 
 from attnbook.figures import BLUE, GREEN, GREY, ORANGE, PURPLE, VERMILLION, new
-from attnlib.attention import attention_matrix
-from attnlib.expressive import Exhausted, fit, verify
 
 # From tokens n and sparsity k to a dimension that is enough.
 Theorem = Callable[[int, int], int]
@@ -230,41 +228,6 @@ def same_weights(maps: dict[str, Tensor]) -> Figure:
     for ax, (label, p) in zip(axes, maps.items()):
         _map(ax, p, label)
     return fig
-
-
-def growing(
-    columns: Tensor,
-    sizes: Sequence[int],
-    *,
-    eps1: float,
-    generator: torch.Generator,
-) -> tuple[list[Figure], list[str]]:
-    """Frames of a slider: the attention matrix for growing d beside the wanted one,
-    best of three draws.
-    """
-    n, k = columns.shape
-    wanted = torch.zeros(n, n).scatter(1, columns, 1 / k)
-    frames = []
-    for d in sizes:
-        try:
-            code = fit(
-                columns,
-                d=d,
-                eps1=eps1,
-                eps2=0.5,
-                s=-4 * math.log(eps1),
-                restarts=3,
-                generator=generator,
-            )
-        except Exhausted as failure:
-            code = failure.code
-        fig, (left, right) = new(1, 2, size=(6.0, 3.3))
-        p = attention_matrix(code.x, code.w_q, code.w_k)
-        worst = verify(code, columns).margin
-        _map(left, p, f"$d = {d}$, worst gap {worst:.1f}")
-        _map(right, wanted, "wanted")
-        frames.append(fig)
-    return frames, [f"d = {d}" for d in sizes]
 
 
 def dimensions(table: Sequence[dict], theorem: Theorem) -> Figure:

@@ -227,34 +227,6 @@ def spectra(curves: dict[str, Tensor]) -> Figure:
     return fig
 
 
-def products(
-    ranks: Sequence[int], errors: dict[str, Sequence[float]], law: Sequence[float]
-) -> Figure:
-    """Relative error of P V by several surrogates of one rank, and the law of random
-    projections.
-    """
-    fig, ax = new(size=(6.0, 3.2))
-    ax.plot(ranks, law, "k--", lw=1.1, label="law (7.6)", zorder=3)
-    for (label, values), (color, way) in zip(errors.items(), WAYS):
-        if label.startswith("projection"):
-            way = way[0]  # the mark alone: the line is the law's
-        ax.plot(ranks, values, way, color=color, label=label)
-    ax.axhline(1, color=GREY, ls=(0, (1, 1)), label="zero matrix")
-    ax.set(
-        xlabel="rank $k$",
-        ylabel="relative error of $PV$",
-        xscale="log",
-        yscale="log",
-        xticks=ranks,
-        yticks=[0.3, 0.5, 1, 2, 4],
-    )
-    ax.xaxis.set_major_formatter("{x:g}")
-    ax.yaxis.set_major_formatter("{x:g}")
-    ax.minorticks_off()
-    ax.legend(fontsize=9, loc="upper left", bbox_to_anchor=(1.0, 1.0))
-    return fig
-
-
 def losses(
     sizes: Sequence[int],
     compressed: Sequence[Sequence[float]],

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from attnbook.figures import BLUE, GREEN, GREY, ORANGE, PURPLE, SKY, VERMILLION, new
-from attnlib.lowrank import failure_bound, failure_probability, projection
+from attnlib.lowrank import failure_probability, projection
 
 FAINT = "#D3D3D3"
 INK = "#444444"
@@ -194,45 +194,6 @@ def _plain(ax, k: Sequence[int]) -> None:
     ax.xaxis.set_minor_formatter("")
     ax.yaxis.set_major_formatter("{x:g}")
     ax.yaxis.set_minor_formatter("")
-
-
-def tails(eps: Sequence[float], *, draws: int, generator: torch.Generator) -> Figure:
-    """The chance that a squared norm fails over k: exact, by the bound, and counted."""
-    fig, ax = new(size=(6.0, 3.2))
-    k = range(4, 401, 4)
-    norms = {}
-    for m in (16, 32, 64, 128, 256):
-        z = torch.randn(draws, m, generator=generator, dtype=torch.float64)
-        norms[m] = z.square().mean(1)
-    for e, color, mark, dash in zip(eps, COLORS, MARKS, ("-", "-.", ":")):
-        exact = [failure_probability(m, e) for m in k]
-        bound = [failure_bound(m, e) for m in k]
-        ax.plot(k, exact, dash, color=color, label=rf"exact, $\varepsilon = {e:g}$")
-        ax.plot(k, bound, "--", color="black", lw=1)
-        shares = {}
-        for m, squares in norms.items():
-            failed = (squares - 1).abs() > e
-            if failed.any():
-                shares[m] = float(failed.double().mean())
-        ax.plot(list(shares), list(shares.values()), mark, color=color)
-        at = max(i for i in range(68) if bound[i] > 5e-4)  # where the words fit
-        ax.text(
-            k[at] + 6,
-            bound[at],
-            rf"bound, $\varepsilon = {e:g}$",
-            fontsize=9,
-            va="bottom",
-        )
-    ax.axhline(1, color=GREY, lw=0.8)
-    ax.set(
-        xlabel="rows $k$ of the projection",
-        ylabel="chance of a failure",
-        yscale="log",
-        ylim=(1e-5, 3),
-    )
-    ax.yaxis.set_major_formatter("{x:g}")
-    ax.legend(fontsize=9, loc="upper right")
-    return fig
 
 
 FAMILIES = {

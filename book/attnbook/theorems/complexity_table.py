@@ -938,17 +938,6 @@ def attend(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     return torch.softmax(logits.masked_fill(hidden, -math.inf), -1) @ v
 
 
-def latent_forms(numbers: int = 8, seed: int = 0) -> Tensor:
-    """W_Q W_K' of eight heads of width 4 that read their keys from a latent of so many
-    numbers a token.
-    """
-    how = {"generator": seeded(seed), "dtype": torch.float64}
-    w_q = torch.randn(8, 32, 4, **how)
-    down = torch.randn(32, numbers, **how)
-    up = torch.randn(8, numbers, 4, **how)
-    return w_q @ (down @ up).mT
-
-
 GROUPED = Case(grouped_heads)
 
 
