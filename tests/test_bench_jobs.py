@@ -8,7 +8,6 @@ import pytest
 import torch
 
 import bench
-from attnbook.data import timings
 from attnlib import patterns
 from attnlib.expressive import verify as verified
 from attnlib.memorize import smallest_gap
@@ -52,20 +51,14 @@ def test_quick_runs_agree_with_their_peers(quick):
         assert set(record["worst error"]) == (
             set() if "time only" in record["case"] else timed
         )
-    assert timings.report(found[0]).startswith("### ") and len(
-        {record["case"] for record in found}
-    ) == len(found)
+    assert len({record["case"] for record in found}) == len(found)
 
 
 @pytest.mark.wide
 def test_quick_runs_say_what_was_not_run(quick):
     job, found = quick
     away = {name: why for record in found for name, why in record["not run"].items()}
-    printed = "\n".join(map(timings.report, found))
-    assert all(
-        why.startswith("not run: ") and f"- {name}: {why}" in printed
-        for name, why in away.items()
-    )
+    assert all(why.startswith("not run: ") for why in away.values())
     compiled = {
         "sparse": "flex, blocks of 32",
         "lists": "compiled gather",

@@ -66,16 +66,6 @@ def test_one_number_a_token_tells_places_apart_unless_the_weight_is_one():
         assert (first != second) is apart
 
 
-def test_self_loops_do_not_help_at_weight_six():
-    """Nor is weight 1 a danger where all tokens read themselves."""
-    pattern = patterns.from_sets(
-        [[0, 1, 2, 3], [1, 2, 3], [1, 2], [1, 3]], [[0, 2, 3], [0, 1], [2], [3]]
-    )
-    for weight, apart in ((Fraction(6), False), (Fraction(1), True)):
-        first, second, *_ = fractions_after(pattern, 2, weight)
-        assert (first != second) is apart
-
-
 def test_an_input_that_is_never_heard_of_is_guessed_to_be_one_half():
     """Token 0 shall give the input of token 1, which is 0.9: it is off by 0.4."""
     pattern = patterns.from_sets([[0], [0, 1]])

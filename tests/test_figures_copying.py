@@ -25,7 +25,6 @@ def every_figure():
                 {
                     "sparsity": 0.1 * i,
                     "accuracy": 0.1 * i - 0.02 * s,
-                    "bits": 3.0,
                     "bound": 0.1 * i,
                 }
                 for s in range(3)
@@ -36,27 +35,9 @@ def every_figure():
     ]
     return {
         "ladder": draw.ladder(variants),
-        "by_sparsity": draw.by_sparsity(
-            [
-                ("left", "accuracy", "accuracy", variants),
-                ("right", "bits", "bits", variants),
-            ],
-            bounds=True,
-        ),
+        "by_sparsity": draw.by_sparsity([("left", variants), ("right", variants)]),
         "narrow": draw.narrow(),
-        "word_scores": draw.word_scores(*some_words()),
     }
-
-
-def some_words():
-    """Perplexities of two patterns and of one baseline."""
-    runs = {}
-    for number, name in enumerate(("dense", "window of 3")):
-        runs[name] = [
-            {"perplexity": 40.0 + number, "perplexity on far words": 50.0 + number}
-        ]
-    bigrams = {"perplexity": 80.0, "perplexity on far words": 70.0}
-    return runs, {"bigrams": bigrams}
 
 
 def test_what_is_heard_grows_until_the_answer_is():
@@ -89,13 +70,6 @@ def test_states_that_carry():
     fixed, strided = every_figure()["narrow"].axes
     for ax, mark, count in ((fixed, "^", 2), (strided, "s", 7)):
         assert sum(line.get_marker() == mark for line in ax.lines) == count
-
-
-def test_perplexities_stand_where_they_should():
-    left, right = every_figure()["word_scores"].axes
-    marks = [line for line in right.lines if line.get_marker() != "None"]
-    assert [line.get_xdata()[0] for line in marks[:2]] == [50.0, 51.0]
-    assert [label.get_text() for label in left.get_yticklabels()][0] == "dense"
 
 
 def test_labels_and_what_is_drawn():

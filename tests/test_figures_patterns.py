@@ -35,14 +35,3 @@ def test_slots_hold_factors_where_something_stands():
     fig = draw.slots([start, after])
     words = [[t.get_text() for t in ax.texts if "x" in t.get_text()] for ax in fig.axes]
     assert words == [["$x_0$", "$x_1$"], ["$x_0$", "1/2 $x_1$", "1/2 $x_0$", "$x_1$"]]
-
-
-def test_hearing_counts_what_is_heard_and_what_is_new():
-    window = patterns.window(9, 3)
-    fig = draw.hearing({"window": window, "star": patterns.star(9)})
-    image = fig.axes[1].images[0].get_array()
-    heard = patterns.reach(window, 2)
-    fresh = heard & ~patterns.reach(window, 1)
-    assert (image > 0).sum() == heard.sum()
-    assert (image == 2).sum() == fresh.sum()
-    assert fig.axes[3].get_title() != fig.axes[4].get_title() == "layer 2: 100% heard"

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from statistics import fmean
 
 from matplotlib.figure import Figure
-from torch import Tensor
 
 from attnbook.data.mixers import plan, reads
 from attnbook.figures import BLUE, GREEN, GREY, ORANGE, PURPLE, SKY, VERMILLION, new
@@ -158,64 +157,7 @@ def _second_layer(ax, name: str, m: int, w: int) -> None:
     ax.axis("off")
 
 
-def word_scores(runs: dict[str, Sequence[dict]], baselines: dict[str, dict]) -> Figure:
-    """Perplexity of each pattern on all words and on far words, a mark a seed."""
-    fig, axes = new(1, 2, size=(6.0, 3.2), sharey=True)
-    panels = (("all words", "perplexity"), ("far words", "perplexity on far words"))
-    alike = {"nearest words": "star", "window of 3": "window"}  # drawn as these
-    for ax, (title, score) in zip(axes, panels):
-        for y, (name, seeds) in enumerate(runs.items()):
-            colour, mark = STYLES[alike.get(name, name)]
-            scores = [run[score] for run in seeds]
-            ax.plot(
-                scores, [y] * len(scores), mark, color=colour, ms=7, mfc="none", mew=1.4
-            )
-        guess = baselines["bigrams"][score]
-        ax.axvline(guess, color=GREY, ls=":", lw=1.6)
-        ax.text(guess, -0.75, "word pairs", color=INK, ha="right", fontsize=9)
-        ax.set(title=title, xlabel="perplexity, less is better", ylabel="pattern")
-    axes[0].set_yticks(range(len(runs)), list(runs))
-    axes[0].set_ylim(len(runs) - 0.4, -1.2)
-    return fig
-
-
 # --- measurements
-
-
-def fields(
-    fields: Sequence[Tensor], titles: Sequence[str], hits: Sequence[Tensor]
-) -> Figure:
-    """Receptive fields as grids, with the source of every query ringed: filled where it
-    is reached.
-    """
-    fig, axes = new(1, len(fields), size=(6.0, 2.5), squeeze=False)
-    for ax, field, title, hit in zip(axes[0], fields, titles, hits, strict=True):
-        half = len(field) // 2
-        ax.imshow(
-            (1 - 0.25 * field.float()).numpy(),
-            cmap="gray",
-            vmin=0,
-            vmax=1,
-            interpolation="nearest",
-        )
-        for i, h in enumerate(hit.tolist(), 1):
-            ax.plot(
-                i,
-                half - 1 + i,
-                "o",
-                ms=4,
-                mec=BLUE if h else VERMILLION,
-                mfc=BLUE if h else "white",
-                mew=1.0,
-            )
-        ax.set(
-            title=title,
-            xlabel="token $j$",
-            ylabel="token $k$",
-            xticks=[0, half],
-            yticks=[0, half],
-        )
-    return fig
 
 
 def label(variant: dict) -> str:
@@ -273,21 +215,18 @@ def ladder(variants: Sequence[dict]) -> Figure:
     return fig
 
 
-def by_sparsity(
-    panels: Sequence[tuple[str, str, str, Sequence[dict]]],
-    bounds: bool = False,
-) -> Figure:
-    """A score against sparsity, a mark for each pattern and size: mean, least and most
-    of the seeds.
+def by_sparsity(panels: Sequence[tuple[str, Sequence[dict]]]) -> Figure:
+    """Accuracy against sparsity with bounds, a mark for each pattern and size: mean,
+    least and most of the seeds.
     """
     fig, axes = new(
         1,
         len(panels),
         size=(6.0, 3.4),
         squeeze=False,
-        sharey=bounds,
+        sharey=True,
     )
-    for ax, (title, words, score, variants) in zip(axes[0], panels, strict=True):
+    for ax, (title, variants) in zip(axes[0], panels, strict=True):
         everywhere = [variant["runs"][0]["sparsity"] for variant in variants]
         width = max(everywhere) - min(everywhere)
         half = 0.04 * width or 0.01  # of the dash of a bound
@@ -299,13 +238,11 @@ def by_sparsity(
             means = []
             for runs in own:
                 x = runs[0]["sparsity"]
-                scores = [run[score] for run in runs]
+                scores = [run["accuracy"] for run in runs]
                 ends = [min(scores), max(scores)]
                 ax.plot([x, x], ends, "-", color=colour, lw=1)
-                if bounds:
-                    bound = fmean(run["bound"] for run in runs)
-                    dash = [x - half, x + half]
-                    ax.plot(dash, [bound, bound], **BOUND)
+                bound = fmean(run["bound"] for run in runs)
+                ax.plot([x - half, x + half], [bound, bound], **BOUND)
                 places.append(x)
                 means.append(fmean(scores))
             ax.plot(
@@ -319,7 +256,8 @@ def by_sparsity(
                 mew=1.3,
                 label=name,
             )
-        ax.set(title=title, xlabel="sparsity, share not read", ylabel=words)
+        ax.set(title=title)
+        ax.set(xlabel="sparsity, share not read", ylabel="accuracy of copying")
         ax.locator_params(axis="x", nbins=5)
     handles = {}
     for ax in axes[0]:
@@ -332,38 +270,6 @@ def by_sparsity(
         ncols=4,
         fontsize=9,
     )
-    return fig
-
-
-def mixers(
-    panels: Sequence[tuple[str, str, dict[str, Sequence[float]], dict[str, float]]],
-) -> Figure:
-    """Scores of networks whose layers mix tokens in different ways, one mark a seed."""
-    fig, axes = new(1, len(panels), size=(6.0, 2.9), squeeze=False)
-    one_kind = {"marker": "s", "color": BLUE}
-    mixed = {"marker": "o", "color": ORANGE}
-    for ax, (title, label, scores, bounds) in zip(axes[0], panels, strict=True):
-        for x, (letters, values) in enumerate(scores.items()):
-            look = one_kind if len(set(letters)) == 1 else mixed
-            places = [x] * len(values)
-            ax.plot(places, values, ls="none", mfc="none", mew=1.3, **look)
-            if letters in bounds:
-                dash = [x - 0.35, x + 0.35]
-                bound = [bounds[letters]] * 2
-                ax.plot(dash, bound, **BOUND)
-        ax.set(
-            title=title,
-            ylabel=label,
-            xticks=range(len(scores)),
-            xticklabels=list(scores),
-            xlabel="layers, lower one named before",
-        )
-    first = axes[0, 0]
-    first.plot([], [], ls="none", mfc="none", label="one kind", **one_kind)
-    first.plot([], [], ls="none", mfc="none", label="mixed", **mixed)
-    if any(panel[3] for panel in panels):
-        first.plot([], [], "--", color="black", label="bound")
-    fig.legend(loc="outside lower center", ncols=3, fontsize=9)
     return fig
 
 

@@ -14,14 +14,6 @@ from attnbook.figures import BLUE, GREEN, GREY, ORANGE, PURPLE, SKY, VERMILLION,
 from attnlib.patterns import Pattern, reach
 
 COLOURS = ["white", BLUE, ORANGE, GREEN, PURPLE, SKY, VERMILLION]
-STYLES = [
-    (BLUE, "o"),
-    (ORANGE, "s"),
-    (GREEN, "^"),
-    (VERMILLION, "D"),
-    (PURPLE, "v"),
-    (SKY, "P"),
-]
 
 FAINT = "#D3D3D3"
 INK = "#444444"
@@ -194,27 +186,6 @@ def slots(factors: Sequence[Sequence[Sequence[float]]]) -> Figure:
     return fig
 
 
-def hearing(patterns: dict[str, Pattern], layers: int = 3) -> Figure:
-    """The sets S^1, S^2, S^3 as pictures, a row a pattern: who has heard of whom, and
-    what is new in the layer.
-    """
-    fig, axes = new(len(patterns), layers, size=(6.0, 2.0 * len(patterns) + 0.3))
-    for row, (name, pattern) in zip(axes, patterns.items()):
-        before = reach(pattern, 0)
-        for t, ax in enumerate(row, 1):
-            now = reach(pattern, t)
-            shown = now.int() + (now & ~before).int()
-            colours = ListedColormap(["white", SKY, ORANGE])
-            ax.imshow(shown.numpy(), cmap=colours, vmin=0, vmax=2)
-            share = float(now.double().mean())
-            ax.set_title(f"layer {t}: {share:.0%} heard", fontsize=9)
-            ax.set(xticks=[], yticks=[])
-            before = now
-        row[0].set_ylabel(name, fontsize=10)
-    axes[-1, 0].set_xlabel("token heard of", fontsize=9)
-    return fig
-
-
 def narrow_cut() -> Figure:
     """A star, cut in two halves: whatever one half learns of the other comes through
     two tokens.
@@ -282,37 +253,4 @@ def masks(patterns: dict[str, Pattern], columns: int = 4) -> Figure:
         ax.set(xticks=[], yticks=[], xlim=ends, ylim=ends[::-1])
         ax.set_title(title, fontsize=9)
     axes[0, 0].set(ylabel="reader $k$", xlabel="read token $j$")
-    return fig
-
-
-def growth(
-    n: Sequence[int],
-    measured: dict[str, list],
-    formulas: dict[str, list],
-) -> Figure:
-    """Hops and connections over the number of tokens, measured as marks, formulas as
-    dashed lines.
-    """
-    fig, axes = new(1, 2, size=(6.0, 3.6))
-    for name, (colour, mark) in zip(measured, STYLES):
-        counted = zip(*measured[name])
-        by_formula = zip(*formulas[name])
-        for ax, got, wanted in zip(axes, counted, by_formula):
-            ax.plot(n, wanted, "k--", lw=1)
-            ax.plot(n, got, mark, color=colour, label=name, ms=5)
-    axes[0].set(ylabel="hops $s$", title="layers until all hear all")
-    axes[1].set(ylabel="connections", title="connections of a layer")
-    for ax in axes:
-        ax.set(xlabel="tokens $n$", xscale="log", yscale="log")
-        ax.set_xticks(list(n), [str(size) for size in n])
-        ax.minorticks_off()
-        ax.yaxis.set_major_formatter("{x:g}")
-    axes[1].plot([], [], "k--", lw=1, label="formulas")
-    fig.legend(
-        *axes[1].get_legend_handles_labels(),
-        loc="outside lower center",
-        ncols=3,
-        fontsize=9,
-        frameon=False,
-    )
     return fig

@@ -15,7 +15,6 @@ from attnbook.figures import BLUE, GREEN, GREY, ORANGE, VERMILLION, new
 
 INK = "#444444"
 FAINT = "#D3D3D3"
-LOOKS = ((BLUE, "o"), (VERMILLION, "s"), (GREEN, "^"))
 
 # --- steps, and a copy that follows them
 
@@ -95,30 +94,6 @@ def sharper(scores: Sequence[float], betas: Sequence[tuple[float, str]]):
         frames.append(fig)
         labels.append(words)
     return frames, labels
-
-
-def temperatures(
-    scales: Sequence[float],
-    wrong: dict[str, Sequence[float]],
-    proved: dict[str, float],
-) -> Figure:
-    """The share of inputs with a wrong output over the inverse temperature, and where
-    the proof says that none is left.
-    """
-    fig, ax = new(size=(6.0, 3.0))
-    dashes = ("--", ":", "-.")
-    for label, (colour, mark), dash in zip(wrong, LOOKS, dashes):
-        ax.plot(scales, wrong[label], f"{mark}-", color=colour, label=label)
-        ax.axvline(
-            proved[label], color="black", ls=dash, lw=1.2, label=f"proved, {label}"
-        )
-    ax.set(
-        xlabel=r"inverse temperature $\beta$",
-        ylabel="share of wrong outputs",
-        ylim=(-0.03, 1.03),
-    )
-    ax.legend(fontsize=8, loc="upper left", bbox_to_anchor=(1.0, 1.0))
-    return fig
 
 
 # --- four ReLUs for a jump

@@ -637,10 +637,10 @@ def one_by_one(n: int) -> Pattern:
     return patterns.from_sets(*steps)
 
 
-def digits(w: int, m: int, n: int | None = None) -> Pattern:
-    """(11.3): k - i w^l in step l, for the digits i; n = w^m if not given."""
+def digits(w: int, m: int) -> Pattern:
+    """(11.3): k - i w^l in step l, for the digits i, on w^m tokens."""
     steps = [Window(w - 1, 0, w**l, wrap=True) for l in range(m)]
-    return build(n or w**m, *steps)
+    return build(w**m, *steps)
 
 
 def thrifty(name: str = "cycle", n: int = 9, loops: bool = True) -> dict:
