@@ -237,7 +237,10 @@ def directions(tokens: dict[str, tuple], level: float) -> Figure:
             *place, pair, ha="center", va="center", fontsize=9, color=VERMILLION
         )
     circle.text(
-        0, -1.45, "directions; in a vermillion sector\na pair falls together", ha="center"
+        0,
+        -1.45,
+        "directions; in a vermillion sector\na pair falls together",
+        ha="center",
     )
     circle.set(xlim=(-1.6, 1.6), ylim=(-1.55, 1.5), aspect="equal")
     circle.axis("off")
