@@ -16,11 +16,6 @@ WORDS = {
 }
 
 
-def test_ratios_are_drawn_by_their_logarithm():
-    ax = draw.tightness({"a": ([10.0], [100.0])}).axes[0]
-    assert ax.lines[0].get_ydata().tolist() == [2.0]
-
-
 def test_the_whole_picture_is_computed():
     """The id of "bank" in the first sequence is 2 + f / 2, with weights e^.6, e^1.2."""
     frames, labels = draw.whole(**WORDS, beta=0.3, w=0.5)

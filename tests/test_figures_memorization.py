@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from functools import cache
 
-import torch
-
 from attnbook.figures import memorization, reviewers
 
 RUNS = {
@@ -20,10 +18,6 @@ GAPS = {name: [[1e-3, 0.1], [1e-2, 0.2]] for name in RUNS}
 
 @cache
 def every_figure():
-    slopes = {
-        f"θ = {theta}": torch.linspace(1, 9, 12) * theta
-        for theta in (0.4, 0.5, 0.6, 1.0)
-    }
     sizes = (64, 256, 1024)
     widths = {
         f"{kind}, N = {n}": [[0.1 * k + 0.3, 0.1 * k + 0.4] for k in range(3)]
@@ -31,7 +25,6 @@ def every_figure():
         for n in (50, 100)
     }
     return {
-        "growth": memorization.growth(slopes, {"θ = 0.6": 5.0, "θ = 1.0": 1.0}),
         "accuracies": reviewers.accuracies(
             {
                 "no attention": [0.3, 0.31],
@@ -41,15 +34,6 @@ def every_figure():
         ),
         "widths": reviewers.widths(sizes, widths, {"400 ids": 400, "800 ids": 800}),
     }
-
-
-def test_a_bound_is_drawn_only_where_one_is_proved():
-    dashed = [
-        line
-        for line in every_figure()["growth"].axes[0].lines
-        if line.get_linestyle() == "--"
-    ]
-    assert [line.get_ydata()[0] for line in dashed] == [5.0, 1.0]
 
 
 def test_every_run_is_a_mark_in_the_row_of_its_model():
@@ -96,12 +80,6 @@ def test_the_strip_holds_its_two_ids_alone():
     assert squares == [True, True]
     # each square stands on the circle of an id
     assert sum(held for mark, held in inside if mark == "o") == 2
-
-
-def test_units_are_counted_by_their_formulas():
-    lines = memorization.units([16, 800], 16, [4, 200]).axes[0].lines
-    values = [list(line.get_ydata()) for line in lines]
-    assert values == [[16, 800], [4, 200], [4, 200], [15 / 17, 47]]
 
 
 def test_runs_without_a_gap_are_left_out():

@@ -124,27 +124,6 @@ def ids(
     return frames, labels
 
 
-def bound(
-    gaps: dict[float, float],
-    start: float,
-    bounds: dict[float, float],
-) -> Figure:
-    """Certified smallest gap beside the guaranteed one, which begins at a least factor
-    beta.
-    """
-    fig, ax = new(size=(6.0, 3.0))
-    certified = [-v for v in gaps.values()]
-    guaranteed = [-v for v in bounds.values()]
-    ax.plot(list(gaps), certified, "o", color=BLUE, ms=5, label="certified")
-    ax.plot(list(bounds), guaranteed, "k--", lw=1.2, label="guaranteed by (15.4)")
-    ax.axvline(
-        start, color="black", ls=":", lw=1, label=r"least $\beta$ of the theorem"
-    )
-    _exponents(ax, [2, 5, 10, 30, 100, 300])
-    ax.legend(fontsize=9, loc="lower left")
-    return fig
-
-
 def heads(several: dict[str, dict[str, Sequence[float]]]) -> Figure:
     """Median of the smallest gap over the number of sets, log-log, beside dashed lines
     of slope -2/H.
@@ -258,7 +237,10 @@ def directions(tokens: dict[str, tuple], level: float) -> Figure:
             *place, pair, ha="center", va="center", fontsize=9, color=VERMILLION
         )
     circle.text(
-        0, -1.45, "directions; in a dark sector\na pair falls together", ha="center"
+        0,
+        -1.45,
+        "directions; in a vermillion sector\na pair falls together",
+        ha="center",
     )
     circle.set(xlim=(-1.6, 1.6), ylim=(-1.55, 1.5), aspect="equal")
     circle.axis("off")

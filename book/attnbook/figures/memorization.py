@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 from matplotlib.figure import Figure
@@ -115,48 +114,6 @@ def ridge(labels: Sequence[float], e: float, delta: float) -> Figure:
 # --- measurements
 
 
-def units(counts: Sequence[int], d: int, built: Sequence[int]) -> Figure:
-    """Hidden units over the number of ids: read as one number, and as a vector."""
-    fig, ax = new(size=(6.0, 3.2))
-    grouped = [4 * math.ceil(D / d) for D in counts]
-    least = [(D - 1) / (d + 1) for D in counts]
-    ax.plot(counts, counts, color=GREY, label="reads one number: a unit an id")
-    ax.plot(
-        counts, grouped, "k--", label=r"reads a vector: $4\lceil D/d\rceil$ suffice"
-    )
-    ax.plot(counts, built, "o", color=BLUE, label="built, every label certified")
-    ax.plot(counts, least, "k:", label="for all real labels at least this")
-    ax.set(xlabel="number of ids $D$", ylabel="hidden units", xscale="log")
-    ax.set(yscale="log")
-    ax.legend(fontsize=9)
-    return fig
-
-
-def reached(runs: dict[str, Sequence[float]], ceiling: Sequence[float]) -> Figure:
-    """Training accuracies, a row a model, and the best that a model without attention
-    could reach.
-    """
-    fig, ax = new(size=(6.0, 0.9 + 0.27 * len(runs)))
-    names = list(runs)
-    ax.axvspan(min(ceiling), max(ceiling), color=ORANGE, alpha=0.35, lw=0)
-    seen = set()
-    for row, name in enumerate(names):
-        kind = "frozen heads" if name.startswith("frozen") else "trained"
-        color, mark = (VERMILLION, "s") if kind == "frozen heads" else (BLUE, "o")
-        label = "_again" if kind in seen else kind
-        seen.add(kind)
-        rows = [row] * len(runs[name])
-        ax.plot(runs[name], rows, mark, color=color, ms=5, alpha=0.8, label=label)
-    ax.axvline(1, color="black", ls="--", lw=1)
-    ax.text(max(ceiling) + 0.01, -0.75, "ceiling without attention", color="#9C6B00")
-    ax.text(0.99, -0.75, "built", ha="right")
-    ax.set(yticks=range(len(names)), ylim=(len(names) - 0.4, -1.2))
-    ax.set_yticklabels(names, fontsize=9)
-    ax.set(xlabel="training accuracy", ylabel="model", xlim=(0.25, 1.03))
-    ax.legend(fontsize=9, loc="lower right")
-    return fig
-
-
 def against_gaps(
     accuracy: dict[str, Sequence[float]],
     gaps: dict[str, Sequence[Sequence[float]]],
@@ -216,44 +173,4 @@ def networks(
     )
     ax.set(xlabel="id $t$", ylabel="network $F(t)$", ylim=(-6, 12))
     ax.legend(fontsize=9, ncols=3, loc="upper center")
-    return fig
-
-
-def growth(slopes: dict[str, Tensor], bounds: dict[str, float]) -> Figure:
-    """How the slopes of a network grow from knot to knot, in units of the largest rise,
-    and their bounds.
-    """
-    fig, ax = new(size=(6.0, 3.0))
-    colors = (VERMILLION, ORANGE, GREEN, BLUE)
-    for (label, s), color, mark in zip(slopes.items(), colors, "vs^o"):
-        knots = range(1, len(s) + 1)
-        ax.plot(
-            knots,
-            s.abs().tolist(),
-            mark,
-            color=color,
-            ms=4,
-            markevery=3,
-            label=label,
-        )
-        if label in bounds:
-            ax.axhline(bounds[label], color="black", ls="--", lw=1)
-    ax.set(xlabel="knot $j$", ylabel="slope $|s_j|$ over largest rise", yscale="log")
-    ax.legend(fontsize=9, title="dashed: proved bounds")
-    return fig
-
-
-def parameters(
-    counts: Sequence[int],
-    shallow: Sequence[int],
-    deep: Sequence[int],
-    bound: Sequence[float],
-) -> Figure:
-    """Parameters of a shallow and a deep network over the number of ids."""
-    fig, ax = new(size=(6.0, 3.0))
-    ax.plot(counts, shallow, "s-", color=BLUE, label="one hidden layer, $2D$")
-    ax.plot(counts, deep, "o", color=VERMILLION, label="deep, counted")
-    ax.plot(counts, bound, "k--", label="deep, proved")
-    ax.set(xlabel="number of ids $D$", ylabel="parameters", xscale="log", yscale="log")
-    ax.legend(fontsize=9)
     return fig

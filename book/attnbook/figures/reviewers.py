@@ -12,7 +12,6 @@ from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
 from attnbook.figures import BLUE, GREEN, GREY, ORANGE, VERMILLION, new
 
 INK = "#444444"
-FAINT = "#D3D3D3"
 PARTS = ("tokens", "one\nhead", "a number\na token", "broken\nline", "labels")
 ASKED = (
     (0, "does order\nmatter?", 1),
@@ -253,28 +252,4 @@ def widths(
     ax.xaxis.set_major_formatter("{x:g}")
     ax.minorticks_off()
     ax.legend(fontsize=8, loc="upper left", bbox_to_anchor=(1.0, 1.0))
-    return fig
-
-
-def rate(
-    cells: Sequence[int],
-    mean: Sequence[float],
-    worst: Sequence[float],
-    bound: Sequence[float],
-) -> Figure:
-    """Error of the construction over the number of cells, and the proved bound."""
-    fig, ax = new(size=(6.0, 3.0))
-    ax.plot(cells, mean, "o", color=BLUE, label="mean error")
-    ax.plot(cells, worst, "s", color=VERMILLION, label="largest error found")
-    ax.plot(cells, bound, "k--", label="proved: $L / (2 g)$")
-    ax.set(
-        xlabel="cells $g$ a coordinate",
-        ylabel="error",
-        xscale="log",
-        yscale="log",
-        xticks=list(cells),
-    )
-    ax.xaxis.set_major_formatter("{x:g}")
-    ax.minorticks_off()
-    ax.legend(fontsize=9)
     return fig

@@ -592,35 +592,6 @@ def gap(a: Sequence, b: Sequence, s: Number, *, _digits=None) -> Verdict:
 # --- hardmax
 
 
-def draw_heads(seed: int, d: int = 3) -> list:
-    """One to three heads of small integers; in one of four all scores tie."""
-    g = torch.Generator().manual_seed(seed)
-
-    def matrix(rows, columns):
-        return torch.randint(-3, 4, (rows, columns), generator=g).tolist()
-
-    heads = []
-    for _ in range(1 + seed % 3):
-        keys = [[0, 0]] * d if seed % 4 == 0 else matrix(d, 2)
-        heads.append((matrix(d, 2), keys, matrix(d, 2), matrix(2, d)))
-    return heads
-
-
-def exact_differences(first, second, nets: int) -> int:
-    """Layers of integers, in Fractions, that give an end of the two sequences different
-    outputs.
-    """
-    apart = 0
-    for seed in range(nets):
-        heads = draw_heads(seed)
-        x = [[t, 2 - t, 3 * t] for t in first]
-        y = [[t, 2 - t, 3 * t] for t in second]
-        u = hardmax_layer(x, heads)
-        v = hardmax_layer(y, heads)
-        apart += u[0] != v[0] or u[-1] != v[-1]
-    return apart
-
-
 LINE = Case(line_and_layer)
 
 

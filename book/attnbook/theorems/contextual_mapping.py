@@ -822,19 +822,6 @@ def untold(sequences: Tensor, tokens: Tensor) -> int:
     return different - len(torch.unique(counts_of(sequences, tokens), dim=0))
 
 
-def equal_pairs(sequences: Tensor, M: int, draws: int = 20) -> float:
-    """Pairs of sequences with equal sums of integers below M, on average."""
-    tokens = telling_tokens(sequences)
-    g = seeded(0)
-    met = 0
-    for _ in range(draws):
-        integers = torch.randint(M, tokens.shape, generator=g)
-        sums = sum_of_integers(sequences, tokens, integers)
-        _, alike = sums.unique(return_counts=True)
-        met += int((alike * (alike - 1) // 2).sum())
-    return met / draws
-
-
 SINGLES = Case(sequences_of)
 
 
