@@ -25,7 +25,8 @@ def test_the_drawers_hold_sixteen_lists(bits, shared):
     assert f": {2**bits} drawers for 16 lists" in label
     assert faces(frame.axes[0], BLUE) == 16 * 4 / 2 + 1
     said = words(frame.axes[0])[0]
-    assert said.startswith(f"red: {shared} lists" if shared > 1 else "every list has")
+    wanted = f"vermillion: {shared} lists" if shared > 1 else "every list has"
+    assert said.startswith(wanted)
     framed = [p for p in frame.axes[0].patches if p.get_linewidth() == 2.6]
     assert len(framed) == shared * (4 - bits)  # the places in which these lists differ
 

@@ -23,12 +23,6 @@ def every_figure():
             {"heads": ([1.0, 2.0], [0.5, 0.1]), "logits": ([1.5], [0.3])},
             2.0,
         ),
-        "bits": draw.bits(
-            {"a": (3.0, 4.0), "b": (20.0, 1e7)},
-            {"a": "enough", "b": "proved"},
-            {"b": (11.0, 20.0)},
-            (8, 16),
-        ),
         "questions": draw.questions(),
         "kernel_vector": draw.kernel_vector(0.7),
         "halves": frames[2],
@@ -45,4 +39,3 @@ def test_pictures_say_numbers_that_are_true():
     assert "0.7 - 0.3 = 0.4 is left;\nB leaves 0" in words("kernel_vector")
     assert words("relay")[1] == "16 connections\n2 layers"
     assert words("halves")[1] == "10% left"  # tanh(1/2)^3
-    assert {"enough", "proved"} <= set(words("bits"))

@@ -18,11 +18,3 @@ def test_lists_fall_into_the_holes_of_their_messages():
             holes.setdefault(spot, []).append(text.get_text())
     assert sorted(map(len, holes.values())) == [1, 1, 3, 3]
     assert all(len({x.count("1") for x in found}) == 1 for found in holes.values())
-
-
-def test_counts_stay_below_their_bounds():
-    sizes = [4, 6, 8, 10]
-    found = {"4 bits": [4.0, 6.0, 7.0, 7.5], "52 bits": [4.0, 6.0, 8.0, 10.0]}
-    fig = draw.counted(sizes, found)
-    dashed = [line for line in fig.axes[0].lines if line.get_linestyle() == "--"]
-    assert [line.get_ydata()[0] for line in dashed] == [8]

@@ -114,7 +114,7 @@ def _chest(bits: int) -> Figure:
     if each == 1:
         said, color = "every list has a drawer of its own", INK
     else:
-        said = f"red: {each} lists, one drawer, one answer for a token that differs"
+        said = f"vermillion: {each} lists, one drawer; one answer where they differ"
         color = VERMILLION
     ax.text(4, 4.75, said, ha="center", color=color)
     ax.text(4, -0.45, "a row of four squares is a list:", ha="right", color=INK)
@@ -291,25 +291,3 @@ def _sum(ax) -> None:
 def _text(ax) -> None:
     for token in range(8):
         ax.add_patch(Rectangle((token, 1.8), 0.9, 0.25, fc=INK))
-
-
-# --- linear states
-
-
-def recalled(
-    numbers: Sequence[int], shares: dict[str, Sequence[float]], n: int
-) -> Figure:
-    """The share of signs that come back, over the numbers of a linear state."""
-    fig, ax = new(size=(6.0, 3.0))
-    marks = zip((BLUE, ORANGE), "os")
-    for (label, share), (color, mark) in zip(shares.items(), marks):
-        ax.plot(numbers, share, mark + "-", color=color, label=label, ms=5, lw=1)
-    ax.axhline(0.5, color=GREY, ls=":", lw=1)
-    ax.text(n, 0.505, "guessing", color=INK, ha="right", va="bottom", fontsize=9)
-    ax.set(
-        xlabel="numbers $r$ of the state",
-        ylabel="signs read back right",
-        ylim=(0.47, 1.02),
-    )
-    ax.legend(fontsize=9)
-    return fig

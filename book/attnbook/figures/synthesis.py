@@ -13,11 +13,6 @@ from attnbook.figures import BLUE, GREEN, GREY, ORANGE, PURPLE, VERMILLION, new
 
 INK = "#444444"
 FAINT = "#D3D3D3"
-FLOATS = {  # bits of the significand, and to which side the name stands
-    "bf16": (8, "right"),
-    "fp32": (24, "center"),
-    "fp64": (53, "left"),
-}
 
 
 def five(
@@ -98,74 +93,6 @@ def scale(
     )
     ax.legend(fontsize=9, loc="upper left", bbox_to_anchor=(1.0, 1.0))
     return fig
-
-
-def bits(
-    rows: dict[str, Sequence[float]],
-    groups: dict[str, str],
-    floors: dict[str, Sequence[float]],
-    sizes: Sequence[int],
-) -> Figure:
-    """How many bits each construction uses, by what is known of the number, beside what
-    counting shows to be needed and what floats have.
-    """
-    fig, ax = new(size=(6.0, 3.8))
-    place = {label: -i for i, label in enumerate(rows)}
-    looks = ((BLUE, "o", 0.15), (VERMILLION, "D", -0.15))  # one above, one below
-    for number, (n, look) in enumerate(zip(sizes, looks)):
-        color, mark, shift = look
-        used = [row[number] for row in rows.values()]
-        places = [y + shift for y in place.values()]
-        ax.plot(used, places, mark, color=color, ms=6, label=f"used, n = {n}")
-        counted = [floor[number] for floor in floors.values()]
-        places = [place[label] + shift for label in floors]
-        ax.plot(
-            counted,
-            places,
-            "|",
-            color="black",
-            ms=9,
-            label="needed, by counting" if number == 0 else None,
-        )
-    for name, (digits, side) in FLOATS.items():
-        ax.axvline(digits, color="black", ls=":", lw=0.8)
-        ax.text(digits, 0.6, name, fontsize=8, ha=side, va="bottom")
-    _name_groups(ax, place, groups)
-    ax.set(
-        xlabel="bits",
-        ylabel="construction",
-        xscale="log",
-        yticks=list(place.values()),
-        yticklabels=list(rows),
-        ylim=(min(place.values()) - 0.6, 0.6),
-    )
-    ax.xaxis.set_major_formatter(_words)
-    ax.legend(fontsize=8, loc="lower center", ncols=3, bbox_to_anchor=(0.4, 1.08))
-    return fig
-
-
-def _name_groups(ax, place: dict[str, int], groups: dict[str, str]) -> None:
-    """A line between groups of rows, and at the right what each group is."""
-    for name in dict.fromkeys(groups.values()):
-        of_group = [place[row] for row, group in groups.items() if group == name]
-        if max(of_group) < 0:
-            ax.axhline(max(of_group) + 0.5, color="#D3D3D3", lw=0.8)
-        middle = (max(of_group) + min(of_group)) / 2
-        ax.text(
-            1.02,
-            middle,
-            name,
-            transform=ax.get_yaxis_transform(),
-            va="center",
-            fontsize=9,
-        )
-
-
-def _words(bits: float, _) -> str:
-    """A number of bits, in powers of ten from ten thousand on."""
-    if bits < 1e4:
-        return f"{bits:,.0f}"
-    return f"$10^{{{round(math.log10(bits))}}}$"
 
 
 # --- pictures of ideas

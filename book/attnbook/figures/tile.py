@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyArrowPatch, Rectangle
 
-from attnbook.figures import BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILLION, new
+from attnbook.figures import ORANGE, SKY, VERMILLION, new
 
 INK = "#444444"
 PALE = "#F1F1F1"
-MARKS = [(BLUE, "o"), (ORANGE, "s"), (GREEN, "^"), (PURPLE, "D")]
 
 
 def _cell(ax, x: float, y: float, word: str, face: str = "white", **how) -> None:
@@ -156,32 +153,4 @@ def two_steps() -> Figure:
         ax.text(4.8, 1.95, title, ha="center", fontsize=11, color=INK)
         ax.set(xlim=(-0.2, 9.9), ylim=(-0.7, 2.3))
         ax.axis("off")
-    return fig
-
-
-def counted(sizes: Sequence[int], found: dict[str, Sequence[float]]) -> Figure:
-    """How many bits messages tell of all strings of n bits: measured, and the bound of
-    two numbers.
-
-    Args:
-        sizes: n.
-        found: log2 of the number of different messages, by the name of a precision,
-            which begins with its bits.
-    """
-    fig, ax = new(size=(6.0, 3.7))
-    last = sizes[-1]
-    ax.plot(sizes, sizes, color=INK, lw=1.0, ls=":")
-    for (name, bits), (colour, mark) in zip(found.items(), MARKS):
-        ax.plot(sizes, bits, mark, color=colour, ms=6)
-        ax.text(last + 0.4, bits[-1], name, color=colour, va="center", fontsize=10)
-        bound = 2 * int(name.split()[0])
-        if bound < last:
-            ax.plot([sizes[0], last], [bound, bound], "k--", lw=1.1)
-            ax.text(sizes[0], bound + 0.15, f"at most {bound}", fontsize=9)
-    ax.set(
-        xlabel="$n$, bits in the tile",
-        ylabel="bits told ($\\log_2$ of messages)",
-        xlim=(sizes[0] - 0.5, last + 2.8),
-        ylim=(2, last + 1.5),
-    )
     return fig
