@@ -51,7 +51,7 @@ def test_a_phone_gets_a_narrow_figure_unless_words_would_meet():
     narrow = base64.b64decode(re.search(r'srcset="data:.*?base64,([^"]+)"', html)[1])
     assert b'width="288pt"' in narrow and b'width="432pt"' in images(html)[0]
     assert tuple(short.get_size_inches()) == (6.0, 3.4)
-    long = words_meet((6.0, 3.4), "a label of some length", "and one more of it")
+    long = words_meet((6.0, 3.4), "a label of more than thirty letters", "another")
     assert "<picture>" not in figures.show(long, alt=ALT).data
     assert "<picture>" not in figures.show(words_meet((3.0, 2.0)), alt=ALT).data
 

@@ -221,8 +221,19 @@ def figures(cells):
             yield f"{cell['id']}: the cell after it is no caption, **Figure 1.2.** ..."
 
 
+TASK = re.compile(r"^> \*\*Exercise [^*]*\*\*|^\*\*★ For the board\.\*\*", re.M)
+EFFORT = re.compile(r" \*\((?:easy|medium|hard), \d*[05] minutes\)\* ")
+
+
 def exercises(cells):
-    """Three to five, each followed by a folded solution."""
+    """Three to five, each followed by a folded solution, and one for the board; all say
+    how hard they are, and how long they take.
+    """
+    for task in TASK.finditer(text(cells)):
+        if not EFFORT.match(text(cells), task.end()):
+            yield f"{task[0]}: no *(easy, 5 minutes)* after it"
+    if text(cells).count("★") != 1:
+        yield "not one task for the board"
     named = re.findall(r"^> \*\*Exercise ([\d.]*\d)", text(cells), re.M)
     solutions = [c for c in cells if SOLUTION in notebooks.tags(c)]
     if not 3 <= len(named) <= 5:
@@ -505,7 +516,11 @@ GOALS = """\
 
 You need x."""
 HEAD = [markdown("links", "x"), code("setup", "import attnlib", "hide-cell")]
-EXERCISES = [markdown(f"e{i}", f"> **Exercise 1.{i} (A).** Do.") for i in (1, 2, 3)]
+EXERCISES = [
+    markdown(f"e{i}", f"> **Exercise 1.{i} (A).** *(easy, 5 minutes)* Do.")
+    for i in (1, 2, 3)
+]
+BOARD = markdown("board", "**★ For the board.** *(hard, 30 minutes)* Prove.")
 SOLUTIONS = [code(f"s{i}", "# @title Solution\n1", SOLUTION) for i in (1, 2, 3)]
 ENDS = [
     markdown(
@@ -608,12 +623,15 @@ KEEPS_AND_BREAKS = [
     ),
     (
         exercises,
-        EXERCISES + SOLUTIONS,
+        [*EXERCISES, *SOLUTIONS, BOARD],
         [
-            EXERCISES,
-            EXERCISES[:2] + SOLUTIONS[:2],
-            EXERCISES * 2 + SOLUTIONS * 2,
-            EXERCISES + SOLUTIONS[:2] + [code("s3", "1", SOLUTION)],
+            [*EXERCISES, BOARD],
+            [*EXERCISES[:2], *SOLUTIONS[:2], BOARD],
+            [*EXERCISES * 2, *SOLUTIONS * 2, BOARD],
+            [*EXERCISES, *SOLUTIONS[:2], code("s3", "1", SOLUTION), BOARD],
+            [*EXERCISES, *SOLUTIONS],
+            [*EXERCISES, *SOLUTIONS, markdown("board", "**★ For the board.** Prove.")],
+            [markdown("e", "> **Exercise 1.1.** *(easy, 7 minutes)* Do."), BOARD],
         ],
     ),
     (
